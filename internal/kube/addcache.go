@@ -26,16 +26,16 @@ func AddCache(mgr ctrl.Manager, objects map[client.Object]cache.ByObject) (cache
 	if err != nil {
 		return nil, fmt.Errorf("making a cache: %w", err)
 	}
-	if m, ok := mgr.(*lettingManager); ok {
-		made = lettingCache{made, m.end}
+	if m, ok := mgr.(*gracefulManager); ok {
+		made = gracefulCache{made, m.end}
 	}
-	if err := mgr.Add(everywhere{made}); err != nil {
+	if err := mgr.Add(uncachedCache{made}); err != nil {
 		return nil, fmt.Errorf("adding a cache: %w", err)
 	}
 	return made, nil
 }
 
-// everywhere is what the manager recognises a cache by: it then starts and syncs it before any controller.
-type everywhere struct{ cache.Cache }
+// uncachedCache is what the manager recognises a cache by: it then starts and syncs it before any controller.
+type uncachedCache struct{ cache.Cache }
 
-func (e everywhere) GetCache() cache.Cache { return e.Cache }
+func (e uncachedCache) GetCache() cache.Cache { return e.Cache }

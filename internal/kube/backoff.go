@@ -26,52 +26,52 @@ func backoffDelay(n int) time.Duration {
 	return min(delay, backoffCap)
 }
 
-// repeats is how often something was done in a row, and when it was done last.
-type repeats struct {
+// repeatCount is how often something was done in a row, and when it was done last.
+type repeatCount struct {
 	count int
 	last  time.Time
 }
 
-// delay returns how long to wait after the last attempt; the first free ones are followed by none.
-func (a repeats) delay(free int) time.Duration {
+// backoffDelay returns how long to wait after the last attempt; the first free ones are followed by none.
+func (a repeatCount) backoffDelay(free int) time.Duration {
 	if a.count <= free {
 		return 0
 	}
 	return backoffDelay(a.count - free)
 }
 
-// quiet reports whether the last attempt is so long ago that the next one is a first one.
-func (a repeats) quiet(now time.Time, free int) bool {
-	return a.count == 0 || now.Sub(a.last) >= max(backoffQuiet, 2*a.delay(free)) || now.Before(a.last)
+// isQuiet reports whether the last attempt is so long ago that the next one is a first one.
+func (a repeatCount) isQuiet(now time.Time, free int) bool {
+	return a.count == 0 || now.Sub(a.last) >= max(backoffQuiet, 2*a.backoffDelay(free)) || now.Before(a.last)
 }
 
-// left returns how much of the delay is left.
-func (a repeats) left(now time.Time, free int) time.Duration {
-	if a.quiet(now, free) {
+// remaining returns how much of the delay is left.
+func (a repeatCount) remaining(now time.Time, free int) time.Duration {
+	if a.isQuiet(now, free) {
 		return 0
 	}
-	return max(a.last.Add(a.delay(free)).Sub(now), 0)
+	return max(a.last.Add(a.backoffDelay(free)).Sub(now), 0)
 }
 
-// next returns the state after one more.
-func (a repeats) next(now time.Time, free int) repeats {
-	if a.quiet(now, free) {
+// afterNext returns the state after one more.
+func (a repeatCount) afterNext(now time.Time, free int) repeatCount {
+	if a.isQuiet(now, free) {
 		a.count = 0
 	}
-	return repeats{count: a.count + 1, last: now}
+	return repeatCount{count: a.count + 1, last: now}
 }
 
 // Backoff keeps apart, for each key, what must not be repeated quickly. The zero value is ready for use.
 type Backoff[K comparable] struct {
 	mu sync.Mutex
-	of map[K]repeats
+	of map[K]repeatCount
 }
 
 // Left returns how long to wait before the next attempt, 0 if it may be now.
 func (b *Backoff[K]) Left(key K, now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.of[key].left(now, 0)
+	return b.of[key].remaining(now, 0)
 }
 
 // Next records an attempt, and returns how long to wait before the next one.
@@ -79,13 +79,13 @@ func (b *Backoff[K]) Next(key K, now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.of == nil {
-		b.of = map[K]repeats{}
+		b.of = map[K]repeatCount{}
 	}
 	for key, a := range b.of {
-		if a.quiet(now, 0) {
+		if a.isQuiet(now, 0) {
 			delete(b.of, key)
 		}
 	}
-	b.of[key] = b.of[key].next(now, 0)
-	return b.of[key].left(now, 0)
+	b.of[key] = b.of[key].afterNext(now, 0)
+	return b.of[key].remaining(now, 0)
 }

@@ -79,8 +79,8 @@ type writeKey struct {
 	how  string
 }
 
-// write is what is written in that way.
-type write struct {
+// pendingWrite is what is written in that way.
+type pendingWrite struct {
 	key     writeKey
 	content string
 	// again reports whether other content is the put-back: an object that is deleted was made anew.
@@ -103,29 +103,29 @@ func originOf(ctx context.Context) types.UID {
 	return uid
 }
 
-// object returns what is written to, whatever the way.
-func (k writeKey) object() writeKey { return writeKey{kind: k.kind, name: k.name} }
+// objectKey returns what is written to, whatever the way.
+func (k writeKey) objectKey() writeKey { return writeKey{kind: k.kind, name: k.name} }
 
 // ownActs are the times at which Liqo made and deleted an object last.
 type ownActs struct{ made, deleted time.Time }
 
-// written is the last write.
-type written struct {
+// lastWrite is the last write.
+type lastWrite struct {
 	content, version string
 	uid, origin      types.UID
 	// putBacks are those in a row, and when the last write was.
-	putBacks repeats
+	putBacks repeatCount
 	// writer is the other one, as it was told, and told for how many put-backs.
 	writer string
 	told   int
 }
 
 // isPutBack reports whether to write that content undoes what another writer did since the last write.
-func (w *written) isPutBack(next write, now time.Time) bool {
+func (w *lastWrite) isPutBack(next pendingWrite, now time.Time) bool {
 	if w.content == "" || w.origin != next.origin || next.uid != "" && next.uid != w.uid {
 		return false
 	}
-	if now.Sub(w.putBacks.last) >= max(backoffQuiet, 2*w.putBacks.delay(freePutBacks)) || now.Before(w.putBacks.last) {
+	if now.Sub(w.putBacks.last) >= max(backoffQuiet, 2*w.putBacks.backoffDelay(freePutBacks)) || now.Before(w.putBacks.last) {
 		return false
 	}
 	return (w.content == next.content) != next.again
@@ -136,20 +136,20 @@ type writeLimiter struct {
 	now func() time.Time
 
 	mu    sync.Mutex
-	of    map[writeKey]written
+	of    map[writeKey]lastWrite
 	acts  map[writeKey]ownActs
 	prune int
 }
 
-// delay returns how long to wait after the last write until it is put back. A put-back of what Liqo undid itself is no conflict.
-func (l *writeLimiter) delay(next write, last written) time.Duration {
-	acts := l.acts[next.key.object()]
+// delayOf returns how long to wait after the last write until it is put back. A put-back of what Liqo undid itself is no conflict.
+func (l *writeLimiter) delayOf(next pendingWrite, last lastWrite) time.Duration {
+	acts := l.acts[next.key.objectKey()]
 	undone := acts.deleted
 	if next.again {
 		undone = acts.made
 	}
 	if undone.Before(last.putBacks.last) || undone.IsZero() {
-		return last.putBacks.delay(freePutBacks)
+		return last.putBacks.backoffDelay(freePutBacks)
 	}
 	if last.putBacks.count <= freeRemakes {
 		return 0
@@ -157,8 +157,8 @@ func (l *writeLimiter) delay(next write, last written) time.Duration {
 	return remakeDelay
 }
 
-// left returns how long a write has to wait, and what is known of the object.
-func (l *writeLimiter) left(next write) (time.Duration, written) {
+// remaining returns how long a write has to wait, and what is known of the object.
+func (l *writeLimiter) remaining(next pendingWrite) (time.Duration, lastWrite) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	last := l.of[next.key]
@@ -166,7 +166,7 @@ func (l *writeLimiter) left(next write) (time.Duration, written) {
 	if !last.isPutBack(next, now) {
 		return 0, last
 	}
-	return max(last.putBacks.last.Add(l.delay(next, last)).Sub(now), 0), last
+	return max(last.putBacks.last.Add(l.delayOf(next, last)).Sub(now), 0), last
 }
 
 // remadeQuiet is how slowly an object may come and go for ever. That takes a few writers, such as a user who peers and ends that again, who
@@ -174,46 +174,46 @@ func (l *writeLimiter) left(next write) (time.Duration, written) {
 const remadeQuiet = 10 * time.Second
 
 // remadeSlowly reports whether the object is another one than at the last write, and that was long ago.
-func (w *written) remadeSlowly(next write, uid types.UID, now time.Time) bool {
-	return (next.again || uid != w.uid) && now.Sub(w.putBacks.last) >= max(remadeQuiet, 2*w.putBacks.delay(freePutBacks))
+func (w *lastWrite) remadeSlowly(next pendingWrite, uid types.UID, now time.Time) bool {
+	return (next.again || uid != w.uid) && now.Sub(w.putBacks.last) >= max(remadeQuiet, 2*w.putBacks.backoffDelay(freePutBacks))
 }
 
-// wrote records a write after which the object has that version and UID. A write that changed nothing is none.
-func (l *writeLimiter) wrote(w write, version string, uid types.UID) {
+// recordWrite records a write after which the object has that version and UID. A write that changed nothing is none.
+func (l *writeLimiter) recordWrite(w pendingWrite, version string, uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now, last := l.now(), l.of[w.key]
-	next := written{content: w.content, version: version, uid: uid, origin: w.origin, putBacks: repeats{last: now}}
+	next := lastWrite{content: w.content, version: version, uid: uid, origin: w.origin, putBacks: repeatCount{last: now}}
 	if last.isPutBack(w, now) && !last.remadeSlowly(w, uid, now) {
 		if version != "" && version == last.version {
 			return
 		}
-		next.putBacks = last.putBacks.next(now, freePutBacks)
+		next.putBacks = last.putBacks.afterNext(now, freePutBacks)
 		next.writer, next.told = last.writer, last.told
 	}
 	if l.of == nil {
-		l.of, l.acts = map[writeKey]written{}, map[writeKey]ownActs{}
+		l.of, l.acts = map[writeKey]lastWrite{}, map[writeKey]ownActs{}
 	}
 	l.of[w.key] = next
 	if w.key.how == howCreate || strings.HasPrefix(w.key.how, howApply) {
-		l.acts[w.key.object()] = ownActs{made: now, deleted: l.acts[w.key.object()].deleted}
+		l.acts[w.key.objectKey()] = ownActs{made: now, deleted: l.acts[w.key.objectKey()].deleted}
 	}
-	l.forget(now)
+	l.pruneOld(now)
 }
 
-// deleted records that Liqo deleted an object.
-func (l *writeLimiter) deleted(object writeKey) {
+// recordDelete records that Liqo deleted an object.
+func (l *writeLimiter) recordDelete(object writeKey) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.acts == nil {
-		l.of, l.acts = map[writeKey]written{}, map[writeKey]ownActs{}
+		l.of, l.acts = map[writeKey]lastWrite{}, map[writeKey]ownActs{}
 	}
 	l.acts[object] = ownActs{made: l.acts[object].made, deleted: l.now()}
-	l.forget(l.now())
+	l.pruneOld(l.now())
 }
 
-// forget drops what is too long ago to matter, now and then.
-func (l *writeLimiter) forget(now time.Time) {
+// pruneOld drops what is too long ago to matter, now and then.
+func (l *writeLimiter) pruneOld(now time.Time) {
 	if len(l.of)+len(l.acts) < l.prune {
 		return
 	}
@@ -221,15 +221,15 @@ func (l *writeLimiter) forget(now time.Time) {
 		return now.Sub(o.made) >= 2*backoffCap && now.Sub(o.deleted) >= 2*backoffCap
 	})
 	for key, w := range l.of {
-		if now.Sub(w.putBacks.last) >= max(backoffQuiet, 2*w.putBacks.delay(freePutBacks)) {
+		if now.Sub(w.putBacks.last) >= max(backoffQuiet, 2*w.putBacks.backoffDelay(freePutBacks)) {
 			delete(l.of, key)
 		}
 	}
 	l.prune = 2*(len(l.of)+len(l.acts)) + 1000
 }
 
-// tell remembers which writer was told of.
-func (l *writeLimiter) tell(key writeKey, writer string) {
+// recordWriter remembers which writer was told of.
+func (l *writeLimiter) recordWriter(key writeKey, writer string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if w, ok := l.of[key]; ok {
@@ -271,8 +271,8 @@ func newLimitedClient(cfg *rest.Config, o client.Options) (client.Client, error)
 	return LimitWrites(c, live), nil
 }
 
-// unlimited are kinds that are written again and again, or are questions and no objects.
-func unlimited(kind schema.GroupVersionKind) bool {
+// isUnlimited are kinds that are written again and again, or are questions and no objects.
+func isUnlimited(kind schema.GroupVersionKind) bool {
 	switch kind.Group {
 	case "authentication.k8s.io", "authorization.k8s.io", "events.k8s.io", "coordination.k8s.io":
 		return true
@@ -280,20 +280,20 @@ func unlimited(kind schema.GroupVersionKind) bool {
 	return kind.Kind == "Event"
 }
 
-// do sends a write, unless it has to wait.
-func (c *limitedClient) do(ctx context.Context, w *write, send func() error, after func() (version string, uid types.UID)) error {
+// sendLimited sends a write, unless it has to wait.
+func (c *limitedClient) sendLimited(ctx context.Context, w *pendingWrite, send func() error, after func() (version string, uid types.UID)) error {
 	if w == nil {
 		return send()
 	}
 	w.origin = originOf(ctx)
-	if left, last := c.limit.left(*w); left > 0 {
-		return c.conflict(ctx, w, left, last)
+	if left, last := c.limit.remaining(*w); left > 0 {
+		return c.conflictError(ctx, w, left, last)
 	}
 	if err := send(); err != nil {
 		return err
 	}
 	version, uid := after()
-	c.limit.wrote(*w, version, uid)
+	c.limit.recordWrite(*w, version, uid)
 	return nil
 }
 
@@ -302,12 +302,12 @@ func identityOf(obj client.Object) func() (string, types.UID) {
 	return func() (string, types.UID) { return obj.GetResourceVersion(), obj.GetUID() }
 }
 
-// conflict is the error of a write that has to wait. Who else writes is looked up once for each delay.
-func (c *limitedClient) conflict(ctx context.Context, w *write, left time.Duration, last written) error {
+// conflictError is the error of a write that has to wait. Who else writes is looked up once for each delay.
+func (c *limitedClient) conflictError(ctx context.Context, w *pendingWrite, left time.Duration, last lastWrite) error {
 	writer := last.writer
 	if last.told != last.putBacks.count {
 		writer = c.otherWriter(ctx, w.key)
-		c.limit.tell(w.key, writer)
+		c.limit.recordWriter(w.key, writer)
 		log.FromContext(ctx).Info("object is changed by another writer", "kind", w.key.kind.Kind, "object", w.key.name.String(),
 			"writer", writer, "putBacks", last.putBacks.count, "again", left.Round(time.Second).String())
 	}
@@ -366,10 +366,10 @@ const (
 	howDelete = "delete"
 )
 
-// write prepares a write of that content to an object, nil for one that is not limited. part tells ways apart.
-func (c *limitedClient) write(obj client.Object, how, part string, content any) *write {
+// newWriteOf prepares a write of that content to an object, nil for one that is not limited. part tells ways apart.
+func (c *limitedClient) newWriteOf(obj client.Object, how, part string, content any) *pendingWrite {
 	kind, err := apiutil.GVKForObject(obj, c.Scheme())
-	if err != nil || obj.GetName() == "" || unlimited(kind) {
+	if err != nil || obj.GetName() == "" || isUnlimited(kind) {
 		return nil // which the API server judges
 	}
 	encoded, err := json.Marshal(content)
@@ -379,36 +379,36 @@ func (c *limitedClient) write(obj client.Object, how, part string, content any) 
 	return newWrite(kind, client.ObjectKeyFromObject(obj), how, part, encoded)
 }
 
-// change is write to an object that is there.
-func (c *limitedClient) change(obj client.Object, how, part string, content any) *write {
-	w := c.write(obj, how, part, content)
+// newChangeOf is write to an object that is there.
+func (c *limitedClient) newChangeOf(obj client.Object, how, part string, content any) *pendingWrite {
+	w := c.newWriteOf(obj, how, part, content)
 	if w != nil {
 		w.uid = obj.GetUID()
 	}
 	return w
 }
 
-func newWrite(kind schema.GroupVersionKind, name types.NamespacedName, how, part string, encoded []byte) *write {
+func newWrite(kind schema.GroupVersionKind, name types.NamespacedName, how, part string, encoded []byte) *pendingWrite {
 	var fields any
 	if json.Unmarshal(encoded, &fields) != nil {
 		return nil
 	}
 	// Keys and certificates are new ones each time that they are made. A patch says what is to change, which is another thing each time.
-	fields = stripped(fields, kind == corev1.SchemeGroupVersion.WithKind("Secret") && how != howPatch)
+	fields = stripVolatile(fields, kind == corev1.SchemeGroupVersion.WithKind("Secret") && how != howPatch)
 	if how == howPatch {
-		part += "/" + digest(paths("", fields, nil))
+		part += "/" + contentDigest(fieldPaths("", fields, nil))
 	}
-	return &write{key: writeKey{kind: kind, name: name, how: strings.TrimSuffix(how+"/"+part, "/")}, content: digest(fields)}
+	return &pendingWrite{key: writeKey{kind: kind, name: name, how: strings.TrimSuffix(how+"/"+part, "/")}, content: contentDigest(fields)}
 }
 
-func digest(of any) string {
+func contentDigest(of any) string {
 	encoded, _ := json.Marshal(of) // of JSON
 	sum := sha256.Sum256(encoded)
 	return string(sum[:12])
 }
 
-// stripped returns the content without versions and times, and of a secret without its values.
-func stripped(content any, secret bool) any {
+// stripVolatile returns the content without versions and times, and of a secret without its values.
+func stripVolatile(content any, secret bool) any {
 	switch v := content.(type) {
 	case map[string]any:
 		out := make(map[string]any, len(v))
@@ -426,13 +426,13 @@ func stripped(content any, secret bool) any {
 					continue
 				}
 			}
-			out[key] = stripped(value, secret)
+			out[key] = stripVolatile(value, secret)
 		}
 		return out
 	case []any:
 		out := make([]any, len(v))
 		for i := range v {
-			out[i] = stripped(v[i], secret)
+			out[i] = stripVolatile(v[i], secret)
 		}
 		return out
 	}
@@ -447,14 +447,14 @@ func withoutValues(entries map[string]any) map[string]any {
 	return out
 }
 
-// paths returns the fields that a patch writes.
-func paths(at string, content any, into []string) []string {
+// fieldPaths returns the fields that a patch writes.
+func fieldPaths(at string, content any, into []string) []string {
 	fields, ok := content.(map[string]any)
 	if !ok {
 		return append(into, at)
 	}
 	for key, value := range fields {
-		into = paths(at+"/"+key, value, into)
+		into = fieldPaths(at+"/"+key, value, into)
 	}
 	slices.Sort(into)
 	return into
@@ -462,33 +462,33 @@ func paths(at string, content any, into []string) []string {
 
 func (c *limitedClient) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
 	o := (&client.CreateOptions{}).ApplyOptions(opts)
-	var w *write
+	var w *pendingWrite
 	if len(o.DryRun) == 0 {
-		w = c.write(obj, howCreate, "", obj)
+		w = c.newWriteOf(obj, howCreate, "", obj)
 	}
-	return c.do(ctx, w, func() error { return c.Client.Create(ctx, obj, opts...) }, identityOf(obj))
+	return c.sendLimited(ctx, w, func() error { return c.Client.Create(ctx, obj, opts...) }, identityOf(obj))
 }
 
 func (c *limitedClient) Update(ctx context.Context, obj client.Object, opts ...client.UpdateOption) error {
 	o := (&client.UpdateOptions{}).ApplyOptions(opts)
-	var w *write
+	var w *pendingWrite
 	if len(o.DryRun) == 0 {
-		w = c.change(obj, howUpdate, o.FieldManager, obj)
+		w = c.newChangeOf(obj, howUpdate, o.FieldManager, obj)
 	}
-	return c.do(ctx, w, func() error { return c.Client.Update(ctx, obj, opts...) }, identityOf(obj))
+	return c.sendLimited(ctx, w, func() error { return c.Client.Update(ctx, obj, opts...) }, identityOf(obj))
 }
 
 func (c *limitedClient) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 	o := (&client.PatchOptions{}).ApplyOptions(opts)
-	w, patch, err := c.patch(obj, patch, "", o)
+	w, patch, err := c.newPatchOf(obj, patch, "", o)
 	if err != nil {
 		return err
 	}
-	return c.do(ctx, w, func() error { return c.Client.Patch(ctx, obj, patch, opts...) }, identityOf(obj))
+	return c.sendLimited(ctx, w, func() error { return c.Client.Patch(ctx, obj, patch, opts...) }, identityOf(obj))
 }
 
-// patch prepares a patch, which is encoded once.
-func (c *limitedClient) patch(obj client.Object, patch client.Patch, part string, o *client.PatchOptions) (*write, client.Patch, error) {
+// newPatchOf prepares a patch, which is encoded once.
+func (c *limitedClient) newPatchOf(obj client.Object, patch client.Patch, part string, o *client.PatchOptions) (*pendingWrite, client.Patch, error) {
 	if len(o.DryRun) > 0 {
 		return nil, patch, nil
 	}
@@ -498,9 +498,9 @@ func (c *limitedClient) patch(obj client.Object, patch client.Patch, part string
 	}
 	patch = client.RawPatch(patch.Type(), data)
 	if patch.Type() == types.ApplyPatchType {
-		return c.write(obj, howApply, part+o.FieldManager, json.RawMessage(data)), patch, nil
+		return c.newWriteOf(obj, howApply, part+o.FieldManager, json.RawMessage(data)), patch, nil
 	}
-	return c.change(obj, howPatch, part+o.FieldManager, json.RawMessage(data)), patch, nil
+	return c.newChangeOf(obj, howPatch, part+o.FieldManager, json.RawMessage(data)), patch, nil
 }
 
 func (c *limitedClient) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
@@ -509,18 +509,18 @@ func (c *limitedClient) Delete(ctx context.Context, obj client.Object, opts ...c
 	if o.Preconditions != nil && o.Preconditions.UID != nil {
 		uid = *o.Preconditions.UID
 	}
-	var w *write
+	var w *pendingWrite
 	if uid == "" || len(o.DryRun) > 0 {
 		return c.Client.Delete(ctx, obj, opts...)
 	}
-	this := c.write(obj, howDelete, "", uid)
+	this := c.newWriteOf(obj, howDelete, "", uid)
 	if this != nil && c.deletes && this.key.kind != corev1.SchemeGroupVersion.WithKind("Pod") { // a pod is deleted as often as others make it
 		w, this.again = this, true
 	}
-	if err := c.do(ctx, w, func() error { return c.Client.Delete(ctx, obj, opts...) }, func() (string, types.UID) { return "", "" }); err != nil || this == nil {
+	if err := c.sendLimited(ctx, w, func() error { return c.Client.Delete(ctx, obj, opts...) }, func() (string, types.UID) { return "", "" }); err != nil || this == nil {
 		return err
 	}
-	c.limit.deleted(this.key.object())
+	c.limit.recordDelete(this.key.objectKey())
 	return nil
 }
 
@@ -544,20 +544,20 @@ const statusPart = "status/"
 
 func (s *limitedStatus) Update(ctx context.Context, obj client.Object, opts ...client.SubResourceUpdateOption) error {
 	o := (&client.SubResourceUpdateOptions{}).ApplyOptions(opts)
-	var w *write
+	var w *pendingWrite
 	if status, err := statusOf(obj); err == nil && len(o.DryRun) == 0 {
-		w = s.of.change(obj, howUpdate, statusPart+o.FieldManager, status)
+		w = s.of.newChangeOf(obj, howUpdate, statusPart+o.FieldManager, status)
 	}
-	return s.of.do(ctx, w, func() error { return s.SubResourceClient.Update(ctx, obj, opts...) }, identityOf(obj))
+	return s.of.sendLimited(ctx, w, func() error { return s.SubResourceClient.Update(ctx, obj, opts...) }, identityOf(obj))
 }
 
 func (s *limitedStatus) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
 	o := (&client.SubResourcePatchOptions{}).ApplyOptions(opts)
-	w, patch, err := s.of.patch(obj, patch, statusPart, &o.PatchOptions)
+	w, patch, err := s.of.newPatchOf(obj, patch, statusPart, &o.PatchOptions)
 	if err != nil {
 		return err
 	}
-	return s.of.do(ctx, w, func() error { return s.SubResourceClient.Patch(ctx, obj, patch, opts...) }, identityOf(obj))
+	return s.of.sendLimited(ctx, w, func() error { return s.SubResourceClient.Patch(ctx, obj, patch, opts...) }, identityOf(obj))
 }
 
 func (s *limitedStatus) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
@@ -570,11 +570,11 @@ func (s *limitedStatus) Apply(ctx context.Context, obj runtime.ApplyConfiguratio
 		}
 		return meta, encoded
 	}
-	var w *write
+	var w *pendingWrite
 	if meta, encoded := read(); meta != nil && len(o.DryRun) == 0 {
 		w = newWrite(meta.GroupVersionKind(), client.ObjectKeyFromObject(meta), howApply, statusPart+o.FieldManager, encoded)
 	}
-	return s.of.do(ctx, w, func() error { return s.SubResourceClient.Apply(ctx, obj, opts...) }, func() (string, types.UID) {
+	return s.of.sendLimited(ctx, w, func() error { return s.SubResourceClient.Apply(ctx, obj, opts...) }, func() (string, types.UID) {
 		if meta, _ := read(); meta != nil {
 			return meta.ResourceVersion, meta.UID
 		}

@@ -50,23 +50,23 @@ func newLimiterTest() *limiterTest {
 }
 
 // try writes if it may; version is what the object has then.
-func (l *limiterTest) try(w write, version string) bool { return l.tryOf(w, version, "1") }
+func (l *limiterTest) try(w pendingWrite, version string) bool { return l.tryOf(w, version, "1") }
 
 // tryOf is try for an object of that UID.
-func (l *limiterTest) tryOf(w write, version, uid string) bool {
+func (l *limiterTest) tryOf(w pendingWrite, version, uid string) bool {
 	if w.uid != "" {
 		w.uid = types.UID(uid)
 	}
-	if left, _ := l.left(w); left > 0 {
+	if left, _ := l.remaining(w); left > 0 {
 		return false
 	}
 	l.sent++
-	l.wrote(w, version, types.UID(uid))
+	l.recordWrite(w, version, types.UID(uid))
 	return true
 }
 
 func TestWriteLimiter(t *testing.T) {
-	content := func(of string) write { return write{key: writeKey{how: "patch"}, content: of} }
+	content := func(of string) pendingWrite { return pendingWrite{key: writeKey{how: "patch"}, content: of} }
 	const rounds = 600 // a second each
 	for name, c := range map[string]struct {
 		round func(l *limiterTest, i int)
@@ -89,19 +89,19 @@ func TestWriteLimiter(t *testing.T) {
 			}
 		}, 10, 10},
 		"deleted, and made anew by another": {func(l *limiterTest, i int) {
-			l.try(write{key: writeKey{how: howDelete}, content: strconv.Itoa(i), again: true}, "")
+			l.try(pendingWrite{key: writeKey{how: howDelete}, content: strconv.Itoa(i), again: true}, "")
 		}, 7, 10},
 		"deleted and made anew by Liqo, each second": {func(l *limiterTest, i int) {
-			l.try(write{key: writeKey{how: howCreate}, content: "ours"}, strconv.Itoa(i))
-			l.deleted(writeKey{})
+			l.try(pendingWrite{key: writeKey{how: howCreate}, content: "ours"}, strconv.Itoa(i))
+			l.recordDelete(writeKey{})
 		}, rounds / 2, rounds/2 + 15},
 		"deleted and made anew by Liqo, as users do": {func(l *limiterTest, i int) {
 			if i%5 == 0 {
-				l.try(write{key: writeKey{how: howCreate}, content: "ours"}, strconv.Itoa(i))
+				l.try(pendingWrite{key: writeKey{how: howCreate}, content: "ours"}, strconv.Itoa(i))
 			}
 			if i%5 == 2 {
-				l.try(write{key: writeKey{how: howDelete}, content: strconv.Itoa(i), again: true}, "")
-				l.deleted(writeKey{})
+				l.try(pendingWrite{key: writeKey{how: howDelete}, content: strconv.Itoa(i), again: true}, "")
+				l.recordDelete(writeKey{})
 			}
 		}, 2 * rounds / 5, 2 * rounds / 5},
 		"made anew each time": {func(l *limiterTest, i int) { l.tryOf(content("ours"), strconv.Itoa(i), strconv.Itoa(i)) }, 7, 10},
@@ -118,7 +118,7 @@ func TestWriteLimiter(t *testing.T) {
 		"made anew each ten seconds, as a user peers and ends that again": {func(l *limiterTest, i int) {
 			if i%10 == 0 {
 				l.tryOf(content("ours"), strconv.Itoa(i), strconv.Itoa(i))
-				l.try(write{key: writeKey{how: howDelete}, content: strconv.Itoa(i), again: true}, "")
+				l.try(pendingWrite{key: writeKey{how: howDelete}, content: strconv.Itoa(i), again: true}, "")
 			}
 		}, rounds / 5, rounds / 5},
 		"for another object each time": {func(l *limiterTest, i int) {
@@ -127,7 +127,7 @@ func TestWriteLimiter(t *testing.T) {
 			l.try(w, strconv.Itoa(i))
 		}, rounds, rounds},
 		"deleted several times": {func(l *limiterTest, _ int) {
-			l.try(write{key: writeKey{how: howDelete}, content: "1", again: true}, "")
+			l.try(pendingWrite{key: writeKey{how: howDelete}, content: "1", again: true}, "")
 		}, rounds, rounds},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -146,7 +146,7 @@ func TestWriteLimiter(t *testing.T) {
 func TestWriteLimiterForgets(t *testing.T) {
 	l := newLimiterTest()
 	for i := range 10_000 {
-		l.try(write{key: writeKey{name: types.NamespacedName{Name: strconv.Itoa(i)}}, content: "ours"}, "1")
+		l.try(pendingWrite{key: writeKey{name: types.NamespacedName{Name: strconv.Itoa(i)}}, content: "ours"}, "1")
 		l.at = l.at.Add(time.Second)
 	}
 	if len(l.of) > 3000 {
@@ -157,9 +157,9 @@ func TestWriteLimiterForgets(t *testing.T) {
 func TestNewWrite(t *testing.T) {
 	secret, node := corev1.SchemeGroupVersion.WithKind("Secret"), corev1.SchemeGroupVersion.WithKind("Node")
 	name := types.NamespacedName{Name: "x"}
-	patch := func(body string) *write { return newWrite(node, name, howPatch, "", []byte(body)) }
+	patch := func(body string) *pendingWrite { return newWrite(node, name, howPatch, "", []byte(body)) }
 	for what, c := range map[string]struct {
-		a, b            *write
+		a, b            *pendingWrite
 		same, alikeWays bool
 	}{
 		"versions and times are no content": {

@@ -158,15 +158,15 @@ func (c *Controller[T]) Reconcile(ctx context.Context, req reconcile.Request) (r
 	}
 	ctx = WithOrigin(ctx, obj.GetUID())
 	if obj.GetDeletionTimestamp().IsZero() {
-		return c.sync(ctx, obj)
+		return c.syncObject(ctx, obj)
 	}
-	return c.cleanup(ctx, obj)
+	return c.cleanupObject(ctx, obj)
 }
 
-func (c *Controller[T]) sync(ctx context.Context, obj T) (reconcile.Result, error) {
+func (c *Controller[T]) syncObject(ctx context.Context, obj T) (reconcile.Result, error) {
 	if c.needsFinalizer(obj) && controllerutil.AddFinalizer(obj, c.options.Finalizer) {
 		if err := c.patchFinalizers(ctx, obj); err != nil {
-			return c.result(ctx, obj, err)
+			return c.resultOf(ctx, obj, err)
 		}
 	}
 	if recaller, ok := c.syncer.(Recaller[T]); ok {
@@ -178,10 +178,10 @@ func (c *Controller[T]) sync(ctx context.Context, obj T) (reconcile.Result, erro
 	}
 	before := obj.DeepCopyObject().(T)
 	err := c.syncer.Sync(ctx, obj)
-	return c.finish(ctx, before, obj, err)
+	return c.patchChanges(ctx, before, obj, err)
 }
 
-func (c *Controller[T]) cleanup(ctx context.Context, obj T) (reconcile.Result, error) {
+func (c *Controller[T]) cleanupObject(ctx context.Context, obj T) (reconcile.Result, error) {
 	key := client.ObjectKeyFromObject(obj)
 	if c.options.Finalizer == "" || !controllerutil.ContainsFinalizer(obj, c.options.Finalizer) {
 		return reconcile.Result{}, nil
@@ -192,7 +192,7 @@ func (c *Controller[T]) cleanup(ctx context.Context, obj T) (reconcile.Result, e
 	if cleaner, ok := c.syncer.(Cleaner[T]); ok {
 		before := obj.DeepCopyObject().(T)
 		if err := cleaner.Cleanup(ctx, obj); err != nil {
-			return c.finish(ctx, before, obj, err)
+			return c.patchChanges(ctx, before, obj, err)
 		}
 	}
 	controllerutil.RemoveFinalizer(obj, c.options.Finalizer)
@@ -201,7 +201,7 @@ func (c *Controller[T]) cleanup(ctx context.Context, obj T) (reconcile.Result, e
 		c.released.Put(key, obj.GetUID())
 		c.held.Drop(key)
 	}
-	return c.result(ctx, obj, err)
+	return c.resultOf(ctx, obj, err)
 }
 
 // cleanupGone cleans up after an object that went in spite of our finalizer. An API server that is asked to delete an
@@ -222,7 +222,7 @@ func (c *Controller[T]) cleanupGone(ctx context.Context, key types.NamespacedNam
 		obj.SetDeletionTimestamp(new(metav1.Now()))
 	}
 	if err := c.syncer.(Cleaner[T]).Cleanup(ctx, obj); err != nil {
-		return c.result(ctx, obj, err)
+		return c.resultOf(ctx, obj, err)
 	}
 	c.held.Drop(key)
 	return reconcile.Result{}, nil
@@ -232,38 +232,38 @@ func (c *Controller[T]) needsFinalizer(obj T) bool {
 	return c.options.Finalizer != "" && (c.options.NeedsFinalizer == nil || c.options.NeedsFinalizer(obj))
 }
 
-// finish reports, writes the status if it changed, and tells of the changes only once they are written.
-func (c *Controller[T]) finish(ctx context.Context, before, obj T, err error) (reconcile.Result, error) {
-	report := append(c.report(obj, err), conflictEvents(err)...)
+// patchChanges reports, writes the status if it changed, and tells of the changes only once they are written.
+func (c *Controller[T]) patchChanges(ctx context.Context, before, obj T, err error) (reconcile.Result, error) {
+	report := append(c.reportError(obj, err), conflictEvents(err)...)
 	if patchErr := c.writeStatus(ctx, before, obj); patchErr != nil {
 		if conflicts := conflictEvents(patchErr); len(conflicts) > 0 {
-			c.tell(obj, conflicts)
+			c.recordEvents(obj, conflicts)
 		}
 		if Judge(err).Failed() {
-			return c.result(ctx, obj, err)
+			return c.resultOf(ctx, obj, err)
 		}
-		return c.result(ctx, obj, patchErr)
+		return c.resultOf(ctx, obj, patchErr)
 	}
-	c.tell(obj, report)
-	return c.result(ctx, obj, err)
+	c.recordEvents(obj, report)
+	return c.resultOf(ctx, obj, err)
 }
 
-// tell records the events of what was not so before; no events at all forget what was.
-func (c *Controller[T]) tell(obj T, events []Event) {
+// recordEvents records the events of what was not so before; no events at all forget what was.
+func (c *Controller[T]) recordEvents(obj T, events []Event) {
 	for _, e := range c.told.News(client.ObjectKeyFromObject(obj), events) {
 		c.recorder.Eventf(obj, nil, e.Type, e.Reason, "Sync", "%s", Note(e.Message))
 	}
 }
 
-func (c *Controller[T]) report(obj T, err error) []Event {
+func (c *Controller[T]) reportError(obj T, err error) []Event {
 	if reporter, ok := c.syncer.(Reporter[T]); ok {
 		return reporter.Report(obj, err)
 	}
 	return Complaints(err)
 }
 
-// result turns the error of an attempt into what the queue should do.
-func (c *Controller[T]) result(ctx context.Context, obj T, err error) (reconcile.Result, error) {
+// resultOf turns the error of an attempt into what the queue should do.
+func (c *Controller[T]) resultOf(ctx context.Context, obj T, err error) (reconcile.Result, error) {
 	if err == nil {
 		if next, ok := c.syncer.(Rescheduler[T]); ok && obj.GetDeletionTimestamp().IsZero() {
 			return reconcile.Result{RequeueAfter: max(next.Next(obj), 0)}, nil

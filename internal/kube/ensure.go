@@ -68,7 +68,7 @@ func Ensure(ctx context.Context, c client.Client, want client.Object, opts ...En
 	}
 	what := gvk.Kind + " " + client.ObjectKeyFromObject(want).String()
 	if o.owner != nil {
-		if want, err = owned(want, o); err != nil {
+		if want, err = setOwned(want, o); err != nil {
 			return false, fmt.Errorf("setting the owner of %s: %w", what, err)
 		}
 	}
@@ -81,7 +81,7 @@ func Ensure(ctx context.Context, c client.Client, want client.Object, opts ...En
 		return false, fmt.Errorf("reading %s: %w", what, err)
 	}
 	if o.of != "" && (current == nil || current.GetUID() != o.of) {
-		return false, disappeared(what)
+		return false, disappearedError(what)
 	}
 	if o.asSeen && current == nil {
 		made, err := application.Make(ctx, c)
@@ -99,7 +99,7 @@ func Owns(owner, obj client.Object) bool {
 	return slices.ContainsFunc(obj.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == owner.GetUID() })
 }
 
-func owned(want client.Object, o ensureOptions) (client.Object, error) {
+func setOwned(want client.Object, o ensureOptions) (client.Object, error) {
 	want = want.DeepCopyObject().(client.Object)
 	if err := controllerutil.SetControllerReference(o.owner, want, o.scheme); err != nil {
 		return nil, err
@@ -250,9 +250,9 @@ func (a *Application) Apply(ctx context.Context, c client.Client, current client
 	if current != nil {
 		uid = current.GetUID()
 	}
-	now, err := a.send(ctx, c, uid)
-	if current != nil && (apierrors.IsNotFound(err) || anothers(err)) {
-		return nil, disappeared(a.gvk.Kind + " " + a.key.String())
+	now, err := a.sendApply(ctx, c, uid)
+	if current != nil && (apierrors.IsNotFound(err) || isAnothers(err)) {
+		return nil, disappearedError(a.gvk.Kind + " " + a.key.String())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("applying %s %s: %w", a.gvk.Kind, a.key, err)
@@ -260,11 +260,11 @@ func (a *Application) Apply(ctx context.Context, c client.Client, current client
 	return now, nil
 }
 
-// disappeared is about an object whose name another took meanwhile, or whose namespace or kind went; the caches will say which.
-func disappeared(what string) error { return Wait(conflictDelay, what+" disappeared") }
+// disappearedError is about an object whose name another took meanwhile, or whose namespace or kind went; the caches will say which.
+func disappearedError(what string) error { return Wait(conflictDelay, what+" disappeared") }
 
-// anothers tells whether the object of this name has not the UID that was sent.
-func anothers(err error) bool {
+// isAnothers tells whether the object of this name has not the UID that was sent.
+func isAnothers(err error) bool {
 	cause, ok := apierrors.StatusCause(err, metav1.CauseTypeFieldValueInvalid)
 	return ok && cause.Field == "metadata.uid"
 }
@@ -273,7 +273,7 @@ func anothers(err error) bool {
 // request: applying with a version that no object has creates, and never changes what is there.
 func (a *Application) Make(ctx context.Context, c client.Client) (made bool, err error) {
 	first := *a
-	_, err = first.At("1").send(ctx, c, "")
+	_, err = first.At("1").sendApply(ctx, c, "")
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return false, nil
 	}
@@ -287,8 +287,8 @@ func (a *Application) Make(ctx context.Context, c client.Client) (made bool, err
 // that the schema does not know are refused nevertheless.
 const asWeSay = client.FieldValidation(metav1.FieldValidationIgnore)
 
-// send applies to the object of that UID, or any where it is empty. It asks for the metadata only, because nobody reads more of the answer.
-func (a *Application) send(ctx context.Context, c client.Client, uid types.UID) (*metav1.PartialObjectMetadata, error) {
+// sendApply applies to the object of that UID, or any where it is empty. It asks for the metadata only, because nobody reads more of the answer.
+func (a *Application) sendApply(ctx context.Context, c client.Client, uid types.UID) (*metav1.PartialObjectMetadata, error) {
 	metadata := a.fields["metadata"].(map[string]any)
 	if a.version != "" {
 		metadata["resourceVersion"] = a.version

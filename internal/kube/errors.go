@@ -121,9 +121,9 @@ const (
 	terminatingDelay = 2 * time.Second
 )
 
-// Verdict sorts the errors of one attempt for a queue: after how long to look again without any noise, whether to give
+// Outcome sorts the errors of one attempt for a queue: after how long to look again without any noise, whether to give
 // up until the user acts, or, with neither, whether err is a failure to retry with back-off.
-type Verdict struct {
+type Outcome struct {
 	outcome outcome
 	// After is the time to the next attempt of a quiet retry.
 	After time.Duration
@@ -132,27 +132,27 @@ type Verdict struct {
 }
 
 // Failed tells whether the attempt failed and must be retried with back-off.
-func (v Verdict) Failed() bool { return v.outcome == failed }
+func (v Outcome) Failed() bool { return v.outcome == failed }
 
 // Invalid tells whether only the user can help.
-func (v Verdict) Invalid() bool { return v.outcome == invalid }
+func (v Outcome) Invalid() bool { return v.outcome == invalid }
 
 // Judge sorts the error of one attempt. Conflicts are quiet: somebody was faster and the cache will tell us. Of several
 // joined errors the one that needs most attention counts.
-func Judge(err error) Verdict {
+func Judge(err error) Outcome {
 	for e := err; e != nil; {
 		switch x := e.(type) {
 		case *waitError:
 			if x.after <= 0 {
-				return Verdict{outcome: done, Reason: x.reason}
+				return Outcome{outcome: done, Reason: x.reason}
 			}
-			return Verdict{outcome: later, After: x.after, Reason: x.reason}
+			return Outcome{outcome: later, After: x.after, Reason: x.reason}
 		case *invalidError:
-			return Verdict{outcome: invalid, Reason: x.reason}
+			return Outcome{outcome: invalid, Reason: x.reason}
 		case *againError:
-			return Judge(x.error).by(Judge(x.after).After)
+			return Judge(x.error).withDelay(Judge(x.after).After)
 		case interface{ Unwrap() []error }:
-			return worst(x.Unwrap())
+			return worstVerdict(x.Unwrap())
 		case interface{ Unwrap() error }:
 			e = x.Unwrap()
 		default:
@@ -160,7 +160,7 @@ func Judge(err error) Verdict {
 		}
 	}
 	if err == nil {
-		return Verdict{outcome: done}
+		return Outcome{outcome: done}
 	}
 	return judgeStatus(err)
 }
@@ -174,35 +174,35 @@ func Result(err error) (reconcile.Result, error) {
 	return reconcile.Result{RequeueAfter: verdict.After}, nil
 }
 
-// worst returns the verdict that needs most attention; of two quiet retries, the time and reason of the earlier one.
-func worst(errs []error) Verdict {
-	var out Verdict
+// worstVerdict returns the verdict that needs most attention; of two quiet retries, the time and reason of the earlier one.
+func worstVerdict(errs []error) Outcome {
+	var out Outcome
 	for _, err := range errs {
 		v := Judge(err)
 		if v.outcome > out.outcome || v.outcome == later && out.outcome == later && v.After < out.After {
 			v, out = out, v
 		}
-		out = out.by(v.After)
+		out = out.withDelay(v.After)
 	}
 	return out
 }
 
-// by has the next quiet attempt after d at the latest. Zero is no time, and a failure is not quiet.
-func (v Verdict) by(d time.Duration) Verdict {
+// withDelay has the next quiet attempt after d at the latest. Zero is no time, and a failure is not quiet.
+func (v Outcome) withDelay(d time.Duration) Outcome {
 	if d > 0 && v.outcome != failed && (v.After == 0 || d < v.After) {
 		v.After = d
 	}
 	return v
 }
 
-func judgeStatus(err error) Verdict {
+func judgeStatus(err error) Outcome {
 	switch {
 	case isRace(err):
-		return Verdict{outcome: later, After: conflictDelay, Reason: err.Error()}
+		return Outcome{outcome: later, After: conflictDelay, Reason: err.Error()}
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return Verdict{outcome: later, After: terminatingDelay, Reason: err.Error()}
+		return Outcome{outcome: later, After: terminatingDelay, Reason: err.Error()}
 	default:
-		return Verdict{outcome: failed}
+		return Outcome{outcome: failed}
 	}
 }
 

@@ -37,7 +37,7 @@ type Feed struct {
 	synced    chan struct{}
 	markOnce  sync.Once
 	mu        sync.RWMutex
-	objects   map[string]kept
+	objects   map[string]cachedObject
 	lastError error
 	// stop ends the present attempt to follow the API server.
 	stop context.CancelCauseFunc
@@ -73,7 +73,7 @@ type FeedOptions struct {
 // Cluster is what it takes to talk to one API server; feeds share it.
 type Cluster struct {
 	// Room bounds what all feeds keep together; nil bounds nothing. A cluster that has it is read in pages.
-	Room   *Room
+	Room   *CacheBudget
 	Config *rest.Config
 	HTTP   *http.Client
 	Mapper meta.RESTMapper
@@ -114,7 +114,7 @@ func NewFeed(o FeedOptions) (*Feed, error) {
 	if _, ok := o.Object.(packable); o.Pack && !ok {
 		return nil, fmt.Errorf("%s has no protobuf encoding", gvk.Kind)
 	}
-	return &Feed{options: o, gvk: gvk, synced: make(chan struct{}), objects: map[string]kept{}}, nil
+	return &Feed{options: o, gvk: gvk, synced: make(chan struct{}), objects: map[string]cachedObject{}}, nil
 }
 
 // packable are the types of Kubernetes itself.
@@ -123,8 +123,8 @@ type packable interface {
 	Unmarshal([]byte) error
 }
 
-// kept is one object: itself, or its encoding with what tells it from others.
-type kept struct {
+// cachedObject is one object: itself, or its encoding with what tells it from others.
+type cachedObject struct {
 	obj     client.Object
 	packed  []byte
 	uid     types.UID
@@ -132,8 +132,8 @@ type kept struct {
 	size    int64 // where there is a Room
 }
 
-func (f *Feed) keep(obj client.Object) (kept, error) {
-	k := kept{obj: obj, uid: obj.GetUID(), version: obj.GetResourceVersion()}
+func (f *Feed) packObject(obj client.Object) (cachedObject, error) {
+	k := cachedObject{obj: obj, uid: obj.GetUID(), version: obj.GetResourceVersion()}
 	if !f.options.Pack {
 		if f.options.Cluster.Room != nil {
 			k.size = sizeOf(obj)
@@ -142,14 +142,14 @@ func (f *Feed) keep(obj client.Object) (kept, error) {
 	}
 	packed, err := obj.(packable).Marshal()
 	if err != nil {
-		return kept{}, fmt.Errorf("encoding %s %s: %w", f.gvk.Kind, client.ObjectKeyFromObject(obj), err)
+		return cachedObject{}, fmt.Errorf("encoding %s %s: %w", f.gvk.Kind, client.ObjectKeyFromObject(obj), err)
 	}
 	k.obj, k.packed, k.size = nil, packed, int64(len(packed))+smallObject
 	return k, nil
 }
 
-// open returns the object, nil if there was none.
-func (f *Feed) open(k kept) client.Object {
+// unpackObject returns the object, nil if there was none.
+func (f *Feed) unpackObject(k cachedObject) client.Object {
 	if k.packed == nil {
 		return k.obj
 	}
@@ -184,7 +184,7 @@ func (f *Feed) Err() error {
 func (f *Feed) Get(namespace, name string) client.Object {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	return f.open(f.objects[feedKey(namespace, name)])
+	return f.unpackObject(f.objects[feedKey(namespace, name)])
 }
 
 // Read fills into with a copy of an object; false says that there is none.
@@ -195,7 +195,7 @@ func (f *Feed) Read(namespace, name string, into client.Object) (bool, error) {
 	if !found {
 		return false, nil
 	}
-	obj := f.open(k)
+	obj := f.unpackObject(k)
 	if k.packed != nil && reflect.TypeOf(obj) == reflect.TypeOf(into) { // it is a copy already
 		reflect.ValueOf(into).Elem().Set(reflect.ValueOf(obj).Elem())
 		return true, nil
@@ -209,7 +209,7 @@ func (f *Feed) List() []client.Object {
 	defer f.mu.RUnlock()
 	out := make([]client.Object, 0, len(f.objects))
 	for _, k := range f.objects {
-		out = append(out, f.open(k))
+		out = append(out, f.unpackObject(k))
 	}
 	slices.SortFunc(out, func(a, b client.Object) int {
 		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
@@ -230,7 +230,7 @@ const (
 func (f *Feed) Run(ctx context.Context) {
 	// Broken tells why a watch ended; the reflector need not log it too.
 	ctx = klog.NewContext(ctx, logr.Discard())
-	defer f.leave()
+	defer f.releaseBudget()
 	wait := feedRetryMin
 	var reflector *toolscache.Reflector
 	for ctx.Err() == nil {
@@ -238,8 +238,8 @@ func (f *Feed) Run(ctx context.Context) {
 		if reflector == nil {
 			lw, err := f.listWatch()
 			if err != nil {
-				f.broken(err)
-				wait = f.pause(ctx, wait, err)
+				f.recordBroken(err)
+				wait = f.backOff(ctx, wait, err)
 				continue
 			}
 			reflector = toolscache.NewReflectorWithOptions(lw, f.options.Object, feedStore{f}, toolscache.ReflectorOptions{
@@ -247,20 +247,20 @@ func (f *Feed) Run(ctx context.Context) {
 				TypeDescription: f.gvk.String(),
 			})
 		}
-		err := f.attempt(ctx, reflector)
+		err := f.attemptWatch(ctx, reflector)
 		if ctx.Err() != nil {
 			return
 		}
-		f.broken(cmp.Or(err, io.EOF))
+		f.recordBroken(cmp.Or(err, io.EOF))
 		if time.Since(started) > feedHealthy {
 			wait = feedRetryMin
 		}
-		wait = f.pause(ctx, wait, err)
+		wait = f.backOff(ctx, wait, err)
 	}
 }
 
-// attempt follows the API server until the watch ends, or holds more than there is room for.
-func (f *Feed) attempt(ctx context.Context, reflector *toolscache.Reflector) error {
+// attemptWatch follows the API server until the watch ends, or holds more than there is room for.
+func (f *Feed) attemptWatch(ctx context.Context, reflector *toolscache.Reflector) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	f.mu.Lock()
@@ -273,8 +273,8 @@ func (f *Feed) attempt(ctx context.Context, reflector *toolscache.Reflector) err
 	return err
 }
 
-// pause waits for about d after an error, or until ctx ends, and returns the next time to wait.
-func (f *Feed) pause(ctx context.Context, d time.Duration, err error) time.Duration {
+// backOff waits for about d after an error, or until ctx ends, and returns the next time to wait.
+func (f *Feed) backOff(ctx context.Context, d time.Duration, err error) time.Duration {
 	longest := feedRetryMax
 	if f.options.Optional && apierrors.IsForbidden(err) {
 		longest = feedForbiddenMax
@@ -289,7 +289,7 @@ func (f *Feed) pause(ctx context.Context, d time.Duration, err error) time.Durat
 	return min(2*d, longest)
 }
 
-func (f *Feed) broken(err error) {
+func (f *Feed) recordBroken(err error) {
 	f.mu.Lock()
 	f.lastError = err
 	f.mu.Unlock()
@@ -303,8 +303,8 @@ func feedKey(namespace, name string) string { return namespace + "/" + name }
 // feedStore is the side of a Feed that the reflector writes to. All its calls come from one goroutine.
 type feedStore struct{ *Feed }
 
-func (s feedStore) Add(v any) error    { return s.set(v) }
-func (s feedStore) Update(v any) error { return s.set(v) }
+func (s feedStore) Add(v any) error    { return s.setObject(v) }
+func (s feedStore) Update(v any) error { return s.setObject(v) }
 func (s feedStore) Resync() error      { return nil }
 
 func (s feedStore) Delete(v any) error {
@@ -312,7 +312,7 @@ func (s feedStore) Delete(v any) error {
 	if !ok {
 		return fmt.Errorf("%T is no object", v)
 	}
-	s.drop(feedKey(obj.GetNamespace(), obj.GetName()))
+	s.dropObject(feedKey(obj.GetNamespace(), obj.GetName()))
 	return nil
 }
 
@@ -321,14 +321,14 @@ func (s feedStore) Replace(list []any, _ string) error {
 	present := make(map[string]bool, len(list))
 	var errs []error
 	for _, v := range list {
-		errs = append(errs, s.set(v))
+		errs = append(errs, s.setObject(v))
 		if obj, ok := v.(client.Object); ok {
 			present[feedKey(obj.GetNamespace(), obj.GetName())] = true
 		}
 	}
-	for _, key := range s.keys() {
+	for _, key := range s.sortedKeys() {
 		if !present[key] {
-			s.drop(key)
+			s.dropObject(key)
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -345,20 +345,20 @@ func (s feedStore) Replace(list []any, _ string) error {
 	return nil
 }
 
-func (s feedStore) set(v any) error {
+func (s feedStore) setObject(v any) error {
 	now, ok := v.(client.Object)
 	if !ok {
 		return fmt.Errorf("%T is no object", v)
 	}
 	s.options.Transform(now)
-	k, err := s.keep(now)
+	k, err := s.packObject(now)
 	if err != nil {
 		return err
 	}
 	key := feedKey(now.GetNamespace(), now.GetName())
 	s.mu.Lock()
 	old := s.objects[key]
-	if err := s.options.Cluster.Room.exchange(old.size, k.size); err != nil {
+	if err := s.options.Cluster.Room.exchangeBytes(old.size, k.size); err != nil {
 		stop := s.stop
 		s.mu.Unlock()
 		if stop != nil {
@@ -371,22 +371,22 @@ func (s feedStore) set(v any) error {
 	if old.uid == k.uid && old.version == k.version {
 		return nil
 	}
-	s.options.Changed(s.open(old), now)
+	s.options.Changed(s.unpackObject(old), now)
 	return nil
 }
 
-func (s feedStore) drop(key string) {
+func (s feedStore) dropObject(key string) {
 	s.mu.Lock()
 	old, was := s.objects[key]
 	delete(s.objects, key)
-	_ = s.options.Cluster.Room.exchange(old.size, 0)
+	_ = s.options.Cluster.Room.exchangeBytes(old.size, 0)
 	s.mu.Unlock()
 	if was {
-		s.options.Changed(s.open(old), nil)
+		s.options.Changed(s.unpackObject(old), nil)
 	}
 }
 
-func (s feedStore) keys() []string {
+func (s feedStore) sortedKeys() []string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	out := make([]string, 0, len(s.objects))

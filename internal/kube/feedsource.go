@@ -36,7 +36,7 @@ func (f *Feed) listWatch() (toolscache.ListerWatcher, error) {
 			return nil, fmt.Errorf("making the client of %s: %w", f.gvk, err)
 		}
 		in := resources.Resource(mapping.Resource).Namespace(namespace)
-		return f.narrowed(
+		return f.newListWatch(
 			func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return in.List(ctx, o) },
 			in.Watch), nil
 	}
@@ -54,7 +54,7 @@ func (f *Feed) listWatch() (toolscache.ListerWatcher, error) {
 		return typed.Get().NamespaceIfScoped(namespace, namespace != "").
 			Resource(mapping.Resource.Resource).VersionedParams(&o, params)
 	}
-	return f.narrowed(
+	return f.newListWatch(
 		func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			into := list.DeepCopyObject()
 			return into, request(o).Do(ctx).Into(into)
@@ -64,8 +64,8 @@ func (f *Feed) listWatch() (toolscache.ListerWatcher, error) {
 		}), nil
 }
 
-// narrowed adds the selectors.
-func (f *Feed) narrowed(list toolscache.ListWithContextFunc, follow toolscache.WatchFuncWithContext) toolscache.ListerWatcher {
+// newListWatch adds the selectors.
+func (f *Feed) newListWatch(list toolscache.ListWithContextFunc, follow toolscache.WatchFuncWithContext) toolscache.ListerWatcher {
 	out := &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.LabelSelector, o.FieldSelector = f.options.Labels, f.options.Fields
@@ -74,7 +74,7 @@ func (f *Feed) narrowed(list toolscache.ListWithContextFunc, follow toolscache.W
 				o.ResourceVersion = ""
 			}
 			if f.options.Cluster.Room != nil {
-				return paged(ctx, list, o, f.options.Cluster.Room)
+				return pagedList(ctx, list, o, f.options.Cluster.Room)
 			}
 			return list(ctx, o)
 		},
@@ -82,7 +82,7 @@ func (f *Feed) narrowed(list toolscache.ListWithContextFunc, follow toolscache.W
 			o.LabelSelector, o.FieldSelector = f.options.Labels, f.options.Fields
 			o.Watch = true
 			w, err := follow(ctx, o)
-			return w, plain(err)
+			return w, plainError(err)
 		},
 	}
 	if f.options.Cluster.Room != nil {
@@ -97,9 +97,9 @@ type pagedListWatch struct{ *toolscache.ListWatch }
 // IsWatchListSemanticsUnSupported tells the reflector.
 func (pagedListWatch) IsWatchListSemanticsUnSupported() bool { return true }
 
-// plain hides from the reflector that a connection was refused: it would wait by itself, up to a minute, where Run does
+// plainError hides from the reflector that a connection was refused: it would wait by itself, up to a minute, where Run does
 // better.
-func plain(err error) error {
+func plainError(err error) error {
 	if err != nil && utilnet.IsConnectionRefused(err) {
 		return fmt.Errorf("connecting: %s", err.Error())
 	}

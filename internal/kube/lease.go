@@ -50,18 +50,18 @@ func (l *ownedLease) Create(ctx context.Context, record resourcelock.LeaderElect
 }
 
 func (l *ownedLease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	return l.held(ctx, l.LeaseLock.Update(ctx, record))
+	return l.isHeld(ctx, l.LeaseLock.Update(ctx, record))
 }
 
-// held names the owner, with the next renewal if it cannot be done now: who holds the lease leads all the same.
-func (l *ownedLease) held(ctx context.Context, err error) error {
+// isHeld names the owner, with the next renewal if it cannot be done now: who holds the lease leads all the same.
+func (l *ownedLease) isHeld(ctx context.Context, err error) error {
 	if err == nil && !l.named {
-		l.named = l.name(ctx) == nil
+		l.named = l.setHolder(ctx) == nil
 	}
 	return err
 }
 
-func (l *ownedLease) name(ctx context.Context) error {
+func (l *ownedLease) setHolder(ctx context.Context) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"ownerReferences": []metav1.OwnerReference{l.owner}}})
 	if err != nil {
 		return fmt.Errorf("encoding the owner of a lease: %w", err)

@@ -51,7 +51,7 @@ type limitedTransport struct {
 	next   http.RoundTripper
 	limits Limits
 	report func(reason, message string)
-	reads  *bucket
+	reads  *tokenBucket
 }
 
 // WrappedRoundTripper lets client-go find the transport, for instance to close idle connections.
@@ -73,7 +73,7 @@ func (t *limitedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 	body := &limitedBody{ReadCloser: resp.Body, ctx: req.Context(), transport: t, left: t.limits.Body, what: "an answer"}
 	switch {
 	case resp.StatusCode >= http.StatusBadRequest:
-		return t.failure(resp)
+		return t.failResponse(resp)
 	case watches:
 		body.left, body.what, body.events = t.limits.Event, "an event of a watch", &eventScanner{}
 	}
@@ -81,8 +81,8 @@ func (t *limitedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 	return resp, nil
 }
 
-// failure replaces what an API server says of an error by what may be shown of it.
-func (t *limitedTransport) failure(resp *http.Response) (*http.Response, error) {
+// failResponse replaces what an API server says of an error by what may be shown of it.
+func (t *limitedTransport) failResponse(resp *http.Response) (*http.Response, error) {
 	said, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 	resp.Body.Close()
 	if err != nil {
@@ -151,22 +151,22 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.left -= int64(n)
 	if b.events != nil {
-		if rest, ended := b.events.scan(p[:n]); ended {
+		if rest, ended := b.events.scanEvents(p[:n]); ended {
 			b.left = b.transport.limits.Event - int64(rest)
 		}
 	}
 	if b.left < 0 {
-		b.failed = fmt.Errorf("%s has more than %d bytes: %w", b.what, b.limit(), ErrTooLarge)
+		b.failed = fmt.Errorf("%s has more than %d bytes: %w", b.what, b.remainingLimit(), ErrTooLarge)
 		b.transport.report("AnswerTooLarge", b.failed.Error())
 		return 0, b.failed
 	}
-	if waited := b.transport.reads.take(b.ctx, int64(n)); waited != nil && err == nil {
+	if waited := b.transport.reads.takeTokens(b.ctx, int64(n)); waited != nil && err == nil {
 		err = waited
 	}
 	return n, err
 }
 
-func (b *limitedBody) limit() int64 {
+func (b *limitedBody) remainingLimit() int64 {
 	if b.events != nil {
 		return b.transport.limits.Event
 	}
@@ -190,17 +190,17 @@ type protobufFrame struct {
 	missing int64
 }
 
-// scan takes the next bytes. It returns whether an event ended in them, and how many bytes came after the last one that did.
-func (s *eventScanner) scan(p []byte) (rest int, ended bool) {
+// scanEvents takes the next bytes. It returns whether an event ended in them, and how many bytes came after the last one that did.
+func (s *eventScanner) scanEvents(p []byte) (rest int, ended bool) {
 	if !s.begun && len(p) > 0 {
 		s.begun, s.binary = true, p[0] == 0 // a frame of more than 16 MiB begins otherwise, and is refused as it is
 	}
 	for i, c := range p {
 		done := false
 		if s.binary {
-			done = s.frame.next(c)
+			done = s.frame.nextByte(c)
 		} else {
-			done = s.next(c)
+			done = s.nextByte(c)
 		}
 		if done {
 			rest, ended = len(p)-i-1, true
@@ -209,7 +209,7 @@ func (s *eventScanner) scan(p []byte) (rest int, ended bool) {
 	return rest, ended
 }
 
-func (s *eventScanner) next(c byte) (done bool) {
+func (s *eventScanner) nextByte(c byte) (done bool) {
 	switch {
 	case s.escaped:
 		s.escaped = false
@@ -226,7 +226,7 @@ func (s *eventScanner) next(c byte) (done bool) {
 	return false
 }
 
-func (f *protobufFrame) next(c byte) (done bool) {
+func (f *protobufFrame) nextByte(c byte) (done bool) {
 	if f.have < len(f.header) {
 		f.header[f.have] = c
 		f.have++
@@ -245,8 +245,8 @@ func (f *protobufFrame) next(c byte) (done bool) {
 	return true
 }
 
-// bucket is a budget of bytes that fills up again by the second.
-type bucket struct {
+// tokenBucket is a budget of bytes that fills up again by the second.
+type tokenBucket struct {
 	rate, burst float64
 	now         func() time.Time
 
@@ -255,12 +255,12 @@ type bucket struct {
 	at   time.Time
 }
 
-func newBucket(rate, burst int64) *bucket {
-	return &bucket{rate: float64(rate), burst: float64(burst), left: float64(burst), now: time.Now}
+func newBucket(rate, burst int64) *tokenBucket {
+	return &tokenBucket{rate: float64(rate), burst: float64(burst), left: float64(burst), now: time.Now}
 }
 
-// reserve takes n out, and returns how long to wait until the bucket had them.
-func (b *bucket) reserve(n int64) time.Duration {
+// reserveTokens takes n out, and returns how long to wait until the bucket had them.
+func (b *tokenBucket) reserveTokens(n int64) time.Duration {
 	if b.rate <= 0 {
 		return 0
 	}
@@ -278,8 +278,10 @@ func (b *bucket) reserve(n int64) time.Duration {
 	return time.Duration(-b.left / b.rate * float64(time.Second))
 }
 
-// take takes n out when they are there. An error is that of ctx.
-func (b *bucket) take(ctx context.Context, n int64) error { return pauseFor(ctx, b.reserve(n)) }
+// takeTokens takes n out when they are there. An error is that of ctx.
+func (b *tokenBucket) takeTokens(ctx context.Context, n int64) error {
+	return pauseFor(ctx, b.reserveTokens(n))
+}
 
 func pauseFor(ctx context.Context, d time.Duration) error {
 	if d <= 0 {

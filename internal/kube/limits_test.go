@@ -57,7 +57,7 @@ func newHostileCluster(t *testing.T, answer http.HandlerFunc) *hostileCluster {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(offv1beta1.GroupVersion.WithKind("NamespaceMap"), meta.RESTScopeNamespace)
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
-	h.Cluster = Cluster{Config: cfg, HTTP: httpClient, Mapper: mapper, Scheme: Scheme, Room: &Room{Bytes: 4 << 20, Objects: 5000, Full: report}}
+	h.Cluster = Cluster{Config: cfg, HTTP: httpClient, Mapper: mapper, Scheme: Scheme, Room: &CacheBudget{Bytes: 4 << 20, Objects: 5000, Full: report}}
 	return h
 }
 
@@ -266,16 +266,16 @@ func TestLargeObjectsAreReadInSmallerPages(t *testing.T) {
 
 // One peer that is hostile stops no other: each has a budget of its own.
 func TestOnePeerDoesNotTakeTheRoomOfAnother(t *testing.T) {
-	mine, another := &Room{Bytes: 1000, Objects: 10}, &Room{Bytes: 1000, Objects: 10}
-	for mine.exchange(0, 300) == nil {
+	mine, another := &CacheBudget{Bytes: 1000, Objects: 10}, &CacheBudget{Bytes: 1000, Objects: 10}
+	for mine.exchangeBytes(0, 300) == nil {
 	}
-	if err := another.exchange(0, 300); err != nil {
+	if err := another.exchangeBytes(0, 300); err != nil {
 		t.Error(err)
 	}
-	if err := mine.exchange(300, 200); err != nil {
+	if err := mine.exchangeBytes(300, 200); err != nil {
 		t.Errorf("an object that shrinks: %v", err)
 	}
-	if err := mine.exchange(200, 0); err != nil {
+	if err := mine.exchangeBytes(200, 0); err != nil {
 		t.Error(err)
 	}
 }
@@ -322,7 +322,7 @@ func TestEventScanner(t *testing.T) {
 		s, at, found := &eventScanner{}, 0, []int{}
 		for at < len(stream) {
 			n := min(rapid.IntRange(1, 7).Draw(t, "read"), len(stream)-at)
-			if rest, ended := s.scan(stream[at : at+n]); ended {
+			if rest, ended := s.scanEvents(stream[at : at+n]); ended {
 				found = append(found, at+n-rest)
 			}
 			at += n
@@ -335,7 +335,7 @@ func TestEventScanner(t *testing.T) {
 	s := &eventScanner{}
 	var ends []int
 	for i := range frames {
-		if _, ended := s.scan(frames[i : i+1]); ended {
+		if _, ended := s.scanEvents(frames[i : i+1]); ended {
 			ends = append(ends, i)
 		}
 	}

@@ -78,13 +78,13 @@ func NewManager(cfg *rest.Config, o ManagerOptions) (ctrl.Manager, error) {
 	if cfg.QPS == 0 {
 		cfg.QPS, cfg.Burst = clientQPS, clientBurst
 	}
-	patiently(cfg)
+	wrapRetrying(cfg)
 	options := managerOptions(o)
 	end := make(stopping)
 	options.NewCache = end.newCache
 	if o.LeaderElection && o.Identity != "" {
 		var err error
-		if options.LeaderElectionResourceLockInterface, err = lease(cfg, o); err != nil {
+		if options.LeaderElectionResourceLockInterface, err = newLeaseLock(cfg, o); err != nil {
 			return nil, err
 		}
 	}
@@ -95,14 +95,14 @@ func NewManager(cfg *rest.Config, o ManagerOptions) (ctrl.Manager, error) {
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return nil, fmt.Errorf("adding the liveness check: %w", err)
 	}
-	if err := mgr.AddReadyzCheck("caches", cachesSynced(mgr.GetCache().(lettingCache).Cache)); err != nil {
+	if err := mgr.AddReadyzCheck("caches", cachesSynced(mgr.GetCache().(gracefulCache).Cache)); err != nil {
 		return nil, fmt.Errorf("adding the readiness check: %w", err)
 	}
-	return &lettingManager{mgr, end}, nil
+	return &gracefulManager{mgr, end}, nil
 }
 
-// lease is the lock of a process with an identity of its own. A call must end in time for another try to renew.
-func lease(cfg *rest.Config, o ManagerOptions) (resourcelock.Interface, error) {
+// newLeaseLock is the lock of a process with an identity of its own. A call must end in time for another try to renew.
+func newLeaseLock(cfg *rest.Config, o ManagerOptions) (resourcelock.Interface, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Timeout = cmp.Or(o.RenewDeadline, defaultRenewDeadline) / 2
 	clients, err := kubernetes.NewForConfig(cfg)

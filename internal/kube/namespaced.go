@@ -91,9 +91,9 @@ func (w *NamespacedWatch) Start(ctx context.Context) error {
 		return fmt.Errorf("watching namespaces: %w", err)
 	}
 	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { w.poke() },
-		UpdateFunc: func(any, any) { w.poke() },
-		DeleteFunc: func(any) { w.poke() },
+		AddFunc:    func(any) { w.notifyChange() },
+		UpdateFunc: func(any, any) { w.notifyChange() },
+		DeleteFunc: func(any) { w.notifyChange() },
 	})
 	if err != nil {
 		return fmt.Errorf("watching namespaces: %w", err)
@@ -103,28 +103,28 @@ func (w *NamespacedWatch) Start(ctx context.Context) error {
 	var feeds sync.WaitGroup
 	defer feeds.Wait()
 	defer w.stopAll()
-	w.poke()
+	w.notifyChange()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-w.wake:
-			if err := w.follow(ctx, cluster, &feeds); err != nil {
+			if err := w.followNamespaces(ctx, cluster, &feeds); err != nil {
 				log.FromContext(ctx).Error(err, "following namespaces failed", "type", fmt.Sprintf("%T", w.object))
 			}
 		}
 	}
 }
 
-func (w *NamespacedWatch) poke() {
+func (w *NamespacedWatch) notifyChange() {
 	select {
 	case w.wake <- struct{}{}:
 	default:
 	}
 }
 
-// follow starts and stops feeds so that there is one for every selected namespace.
-func (w *NamespacedWatch) follow(ctx context.Context, cluster Cluster, feeds *sync.WaitGroup) error {
+// followNamespaces starts and stops feeds so that there is one for every selected namespace.
+func (w *NamespacedWatch) followNamespaces(ctx context.Context, cluster Cluster, feeds *sync.WaitGroup) error {
 	var list corev1.NamespaceList
 	if err := w.namespaces.List(ctx, &list, client.MatchingLabelsSelector{Selector: w.nsSelector}); err != nil {
 		return fmt.Errorf("listing namespaces: %w", err)
@@ -134,17 +134,17 @@ func (w *NamespacedWatch) follow(ctx context.Context, cluster Cluster, feeds *sy
 	for i := range list.Items {
 		name := list.Items[i].Name
 		wanted[name] = true
-		errs = append(errs, w.start(ctx, cluster, name, feeds))
+		errs = append(errs, w.startFeed(ctx, cluster, name, feeds))
 	}
-	for _, name := range w.started() {
+	for _, name := range w.startedNamespaces() {
 		if !wanted[name] {
-			w.stop(name)
+			w.stopFeed(name)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (w *NamespacedWatch) start(ctx context.Context, cluster Cluster, namespace string, feeds *sync.WaitGroup) error {
+func (w *NamespacedWatch) startFeed(ctx context.Context, cluster Cluster, namespace string, feeds *sync.WaitGroup) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.running[namespace] != nil {
@@ -155,7 +155,7 @@ func (w *NamespacedWatch) start(ctx context.Context, cluster Cluster, namespace 
 		Object:    w.object,
 		Namespace: namespace,
 		Labels:    w.selector.String(),
-		Changed:   w.changed,
+		Changed:   w.handleChange,
 		Broken: func(err error) {
 			log.FromContext(ctx).V(1).Info("watch ended", "namespace", namespace, "reason", err.Error())
 		},
@@ -169,8 +169,8 @@ func (w *NamespacedWatch) start(ctx context.Context, cluster Cluster, namespace 
 	return nil
 }
 
-// stop ends a feed; what it held is gone for those who listen.
-func (w *NamespacedWatch) stop(namespace string) {
+// stopFeed ends a feed; what it held is gone for those who listen.
+func (w *NamespacedWatch) stopFeed(namespace string) {
 	w.mu.Lock()
 	entry := w.running[namespace]
 	delete(w.running, namespace)
@@ -180,7 +180,7 @@ func (w *NamespacedWatch) stop(namespace string) {
 	}
 	entry.stop()
 	for _, obj := range entry.feed.List() {
-		w.changed(obj, nil)
+		w.handleChange(obj, nil)
 	}
 }
 
@@ -193,7 +193,7 @@ func (w *NamespacedWatch) stopAll() {
 	clear(w.running)
 }
 
-func (w *NamespacedWatch) started() []string {
+func (w *NamespacedWatch) startedNamespaces() []string {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	out := make([]string, 0, len(w.running))
@@ -203,8 +203,8 @@ func (w *NamespacedWatch) started() []string {
 	return out
 }
 
-// changed hands a change to every controller that listens.
-func (w *NamespacedWatch) changed(old, now client.Object) {
+// handleChange hands a change to every controller that listens.
+func (w *NamespacedWatch) handleChange(old, now client.Object) {
 	w.mu.RLock()
 	handlers := w.handlers
 	w.mu.RUnlock()
@@ -223,15 +223,15 @@ func (w *NamespacedWatch) changed(old, now client.Object) {
 // Source returns the events of all watched objects, those that exist already included. Handlers must not change them.
 func (w *NamespacedWatch) Source(h handler.EventHandler) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		for _, obj := range w.bind(boundHandler{ctx: ctx, handler: h, queue: queue}) {
+		for _, obj := range w.bindHandler(boundHandler{ctx: ctx, handler: h, queue: queue}) {
 			h.Create(ctx, event.CreateEvent{Object: obj, IsInInitialList: true}, queue)
 		}
 		return nil
 	})
 }
 
-// bind adds a handler and returns the objects it has missed.
-func (w *NamespacedWatch) bind(h boundHandler) []client.Object {
+// bindHandler adds a handler and returns the objects it has missed.
+func (w *NamespacedWatch) bindHandler(h boundHandler) []client.Object {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	// A new slice: changed may be walking the old one.
@@ -255,7 +255,7 @@ func (w *NamespacedWatch) Get(ctx context.Context, key client.ObjectKey, into cl
 			return CopyObject(obj, into)
 		}
 	}
-	return apierrors.NewNotFound(w.resource(), key.Name)
+	return apierrors.NewNotFound(w.groupResource(), key.Name)
 }
 
 // List reads the watched objects of one namespace or of all, with a label selector if given. It is a Wait while a
@@ -316,7 +316,7 @@ func (w *NamespacedWatch) feedOf(ctx context.Context, namespace string) (*Feed, 
 	return nil, nil
 }
 
-func (w *NamespacedWatch) resource() schema.GroupResource {
+func (w *NamespacedWatch) groupResource() schema.GroupResource {
 	gvk, err := apiutil.GVKForObject(w.object, Scheme)
 	if err != nil {
 		return schema.GroupResource{}

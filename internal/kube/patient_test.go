@@ -44,7 +44,7 @@ func TestWatchesWaitForTheAPIServer(t *testing.T) {
 	get := func(ctx context.Context, query string, then func(int)) (int, error) {
 		a := &attempts{RoundTripper: &http.Transport{DisableKeepAlives: true}, then: then}
 		cfg := &rest.Config{Host: address, Transport: a}
-		patiently(cfg)
+		wrapRetrying(cfg)
 		client, err := rest.HTTPClientFor(cfg)
 		if err != nil {
 			return 0, err

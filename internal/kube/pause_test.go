@@ -31,7 +31,7 @@ func TestARightThatMayBeMissingForGoodIsAskedForEverLessOften(t *testing.T) {
 		f := &Feed{options: FeedOptions{Optional: tc.optional}}
 		wait := feedRetryMin
 		for range 20 {
-			wait = f.pause(ended, wait, tc.err)
+			wait = f.backOff(ended, wait, tc.err)
 		}
 		if wait != tc.want {
 			t.Errorf("%s: waits %s at last, want %s", name, wait, tc.want)

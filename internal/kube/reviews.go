@@ -62,7 +62,7 @@ func (r *Reviews) Who(ctx context.Context, token string) (authnv1.UserInfo, bool
 		return status.User, status.Authenticated, nil
 	}
 	var answer *authnv1.TokenReview
-	err := ask(ctx, func(ctx context.Context) (err error) {
+	err := askAPIServer(ctx, func(ctx context.Context) (err error) {
 		answer, err = r.tokens.Create(ctx, &authnv1.TokenReview{Spec: authnv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
 		return err
 	})
@@ -88,7 +88,7 @@ func (r *Reviews) May(ctx context.Context, what authzv1.SubjectAccessReviewSpec)
 		return status.Allowed, status.Reason, nil
 	}
 	var answer *authzv1.SubjectAccessReview
-	err = ask(ctx, func(ctx context.Context) (err error) {
+	err = askAPIServer(ctx, func(ctx context.Context) (err error) {
 		answer, err = r.access.Create(ctx, &authzv1.SubjectAccessReview{Spec: what}, metav1.CreateOptions{})
 		return err
 	})
@@ -103,14 +103,14 @@ func (r *Reviews) May(ctx context.Context, what authzv1.SubjectAccessReviewSpec)
 	return status.Allowed, status.Reason, nil
 }
 
-// ask tries again what fails for reasons that pass.
-func ask(ctx context.Context, question func(context.Context) error) error {
+// askAPIServer tries again what fails for reasons that pass.
+func askAPIServer(ctx context.Context, question func(context.Context) error) error {
 	var last error
 	err := wait.ExponentialBackoffWithContext(ctx, reviewBackoff, func(ctx context.Context) (bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
 		defer cancel()
 		last = question(ctx)
-		if last != nil && !passes(last) {
+		if last != nil && !isTransient(last) {
 			return false, last
 		}
 		return last == nil, nil
@@ -121,8 +121,8 @@ func ask(ctx context.Context, question func(context.Context) error) error {
 	return err
 }
 
-// passes tells whether an error may be gone a moment later: the API server cannot be reached, or says that it is busy.
-func passes(err error) bool {
+// isTransient tells whether an error may be gone a moment later: the API server cannot be reached, or says that it is busy.
+func isTransient(err error) bool {
 	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 		code := status.Status().Code
 		return code == http.StatusTooManyRequests || code >= http.StatusInternalServerError
@@ -143,7 +143,7 @@ func metricsFilter(config *rest.Config, transport *http.Client) (metricsserver.F
 	reviews := NewReviews(authn, authz)
 	return func(log logr.Logger, next http.Handler) (http.Handler, error) {
 		return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-			status, err := reviews.judge(req)
+			status, err := reviews.reviewRequest(req)
 			switch {
 			case err != nil:
 				log.Error(err, "reviewing a client")
@@ -157,8 +157,8 @@ func metricsFilter(config *rest.Config, transport *http.Client) (metricsserver.F
 	}, nil
 }
 
-// judge returns OK, Unauthorized or Forbidden for a request to a path that is no resource.
-func (r *Reviews) judge(req *http.Request) (status int, err error) {
+// reviewRequest returns OK, Unauthorized or Forbidden for a request to a path that is no resource.
+func (r *Reviews) reviewRequest(req *http.Request) (status int, err error) {
 	scheme, token, _ := strings.Cut(req.Header.Get("Authorization"), " ")
 	if token = strings.TrimSpace(token); !strings.EqualFold(scheme, "bearer") || token == "" {
 		return http.StatusUnauthorized, nil

@@ -34,7 +34,7 @@ func (c *Controller[T]) patchFinalizers(ctx context.Context, obj T) error {
 	if err != nil {
 		return fmt.Errorf("encoding the finalizers: %w", err)
 	}
-	return own("writing the finalizers", c.client.Patch(ctx, obj, client.RawPatch(types.MergePatchType, body)))
+	return wrapUnlessOurs("writing the finalizers", c.client.Patch(ctx, obj, client.RawPatch(types.MergePatchType, body)))
 }
 
 // writeStatus writes the status, if anything changed in it, provided nobody changed obj since it was read.
@@ -50,7 +50,7 @@ func (c *Controller[T]) writeStatus(ctx context.Context, before, obj T) error {
 	if err == nil && version != "" {
 		obj.SetResourceVersion(version)
 	}
-	return own("writing the status", err)
+	return wrapUnlessOurs("writing the status", err)
 }
 
 // patchStatus writes what changed, and returns the version of what became of it.
@@ -139,8 +139,8 @@ func typedStatus(obj client.Object) any {
 	return nil
 }
 
-// own adds what was being done to the error of a write to the object itself.
-func own(doing string, err error) error {
+// wrapUnlessOurs adds what was being done to the error of a write to the object itself.
+func wrapUnlessOurs(doing string, err error) error {
 	switch {
 	case err == nil:
 		return nil

@@ -21,12 +21,12 @@ import (
 // stopping is closed when the manager is told to stop.
 type stopping chan struct{}
 
-type lettingManager struct {
+type gracefulManager struct {
 	ctrl.Manager
 	end stopping
 }
 
-func (m *lettingManager) Start(ctx context.Context) error {
+func (m *gracefulManager) Start(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { close(m.end) })()
 	err := m.Manager.Start(ctx)
 	if err != nil && strings.Contains(err.Error(), "leader election lost") { // which has no type
@@ -38,18 +38,18 @@ func (m *lettingManager) Start(ctx context.Context) error {
 // ErrLeadershipLost is what a manager ends with that could not renew its lease in time: another may lead by now.
 var ErrLeadershipLost = errors.New("the lease of the leader was not renewed in time")
 
-type lettingCache struct {
+type gracefulCache struct {
 	cache.Cache
 	end stopping
 }
 
 func (s stopping) newCache(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
 	c, err := cache.New(cfg, o)
-	return lettingCache{c, s}, err
+	return gracefulCache{c, s}, err
 }
 
 // WaitForCacheSync returns true when the cache has synced, or need not any more.
-func (c lettingCache) WaitForCacheSync(ctx context.Context) bool {
+func (c gracefulCache) WaitForCacheSync(ctx context.Context) bool {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {

@@ -175,15 +175,15 @@ func scalarEqual(want, have any) bool {
 	if want == have {
 		return true
 	}
-	if a, ok := number(want); ok {
-		if b, ok := number(have); ok {
+	if a, ok := toFloat(want); ok {
+		if b, ok := toFloat(have); ok {
 			return a == b
 		}
 	}
 	return quantityEqual(want, have)
 }
 
-func number(v any) (float64, bool) {
+func toFloat(v any) (float64, bool) {
 	switch v := v.(type) {
 	case int64:
 		return float64(v), true

@@ -33,7 +33,7 @@ func (w WriteBudget) LimitWrites(cfg *rest.Config) *rest.Config {
 
 type limitedWrites struct {
 	next   http.RoundTripper
-	budget *bucket
+	budget *tokenBucket
 	of     WriteBudget
 }
 
@@ -44,7 +44,7 @@ func (l *limitedWrites) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Method == http.MethodGet || req.Method == http.MethodHead || req.Method == http.MethodOptions {
 		return l.next.RoundTrip(req)
 	}
-	wait := l.budget.reserve(max(req.ContentLength, smallWrite))
+	wait := l.budget.reserveTokens(max(req.ContentLength, smallWrite))
 	if wait > 0 && l.of.Exceeded != nil {
 		l.of.Exceeded("TooManyWrites", fmt.Sprintf("what it does makes this cluster write more than %d bytes in a second", l.of.Rate))
 	}

@@ -14,8 +14,8 @@ import (
 // Engine copies between two clusters. Its methods may be called from any goroutine, also from within a Sync.
 type Engine struct {
 	options       Options
-	local, remote *end
-	kinds         map[string]*kind
+	local, remote *endpoint
+	kinds         map[string]*kindState
 	order         []string // of the kinds, as they were given
 	background    sync.WaitGroup
 
@@ -43,28 +43,28 @@ func (e *Engine) Set(pairs []Pair) {
 		e.wanted = slices.Clone(pairs)
 		return
 	}
-	e.apply(pairs)
+	e.setPairs(pairs)
 }
 
-// apply makes the followed pairs the wanted ones. The lock is held.
-func (e *Engine) apply(pairs []Pair) {
+// setPairs makes the followed pairs the wanted ones. The lock is held.
+func (e *Engine) setPairs(pairs []Pair) {
 	if e.ctx.Err() != nil {
 		return
 	}
 	// The new ones first: feeds that both need go on.
 	for _, pair := range pairs {
 		if e.pairs[pair] == nil {
-			e.start(pair)
+			e.startPair(pair)
 		}
 	}
 	for pair, run := range e.pairs {
 		if !slices.Contains(pairs, pair) {
-			e.stop(run)
+			e.stopPair(run)
 		}
 	}
 }
 
-func (e *Engine) start(pair Pair) {
+func (e *Engine) startPair(pair Pair) {
 	ctx, stop := context.WithCancel(e.ctx)
 	run := &pairRun{pair: pair, ctx: ctx, stop: stop, kinds: map[string]*pairKind{}}
 	e.pairs[pair] = run
@@ -76,30 +76,30 @@ func (e *Engine) start(pair Pair) {
 			parked: map[string]struct{}{},
 		}
 		run.kinds[name] = pk
-		e.attach(pk, e.local, pair.Local, pk.kind.local, &pk.local)
-		e.attach(pk, e.remote, pair.Remote, pk.kind.remote, &pk.remote)
-		e.background.Go(func() { e.begin(pk) })
+		e.attachFeeds(pk, e.local, pair.Local, pk.kind.local, &pk.local)
+		e.attachFeeds(pk, e.remote, pair.Remote, pk.kind.remote, &pk.remote)
+		e.background.Go(func() { e.beginPair(pk) })
 	}
 }
 
-// attach makes a kind of a pair listen to the feeds of one side.
-func (e *Engine) attach(pk *pairKind, at *end, namespace string, sources []watched, into *[]attached) {
+// attachFeeds makes a kind of a pair listen to the feeds of one side.
+func (e *Engine) attachFeeds(pk *pairKind, at *endpoint, namespace string, sources []watched, into *[]attached) {
 	for _, w := range sources {
-		feed, err := e.acquire(at, namespace, w)
+		feed, err := e.acquireFeed(at, namespace, w)
 		if err != nil {
 			// New has checked every prototype; should that miss something, this kind stays parked and says why.
 			e.options.Log.Error(err, "watching failed", "kind", pk.kind.Name, "namespace", namespace)
-			pk.refuse()
+			pk.refuseItems()
 			return
 		}
-		l := newListener(w.Source, func(name string) { pk.offer(name, at == e.remote) }, pk.retry)
+		l := newListener(w.Source, func(name string) { pk.enqueue(name, at == e.remote) }, pk.retryItems)
 		*into = append(*into, attached{watched: w, shared: feed, listener: l})
-		feed.listen(l)
+		feed.addListener(l)
 	}
 }
 
-// begin lets a kind of a pair work once both its sides are known.
-func (e *Engine) begin(pk *pairKind) {
+// beginPair lets a kind of a pair work once both its sides are known.
+func (e *Engine) beginPair(pk *pairKind) {
 	for _, a := range slices.Concat(pk.local, pk.remote) {
 		select {
 		case <-a.shared.feed.Synced():
@@ -107,7 +107,7 @@ func (e *Engine) begin(pk *pairKind) {
 			return
 		}
 	}
-	if !pk.unpark() {
+	if !pk.unparkItems() {
 		return
 	}
 	if e.options.Started != nil {
@@ -115,31 +115,31 @@ func (e *Engine) begin(pk *pairKind) {
 	}
 }
 
-func (e *Engine) stop(run *pairRun) {
+func (e *Engine) stopPair(run *pairRun) {
 	run.stop()
 	delete(e.pairs, run.pair)
 	for _, pk := range run.kinds {
 		for _, a := range slices.Concat(pk.local, pk.remote) {
-			a.shared.unlisten(a.listener)
-			e.release(a.shared)
+			a.shared.removeListener(a.listener)
+			e.releaseFeed(a.shared)
 		}
-		pk.drop()
-		pk.kind.leave(run.pair)
+		pk.dropItems()
+		pk.kind.leavePair(run.pair)
 	}
 }
 
 // Enqueue asks for the Sync of one item, for reasons that the engine cannot see. An item of a pair or a kind that is not
 // followed is ignored.
 func (e *Engine) Enqueue(kind string, pair Pair, name string) {
-	if pk := e.find(kind, pair); pk != nil {
-		pk.offer(name, false)
+	if pk := e.findPair(kind, pair); pk != nil {
+		pk.enqueue(name, false)
 	}
 }
 
 // EnqueueFirst is Enqueue for an item that is handled before those that are not urgent.
 func (e *Engine) EnqueueFirst(kind string, pair Pair, name string) {
-	if pk := e.find(kind, pair); pk != nil {
-		pk.offer(name, true)
+	if pk := e.findPair(kind, pair); pk != nil {
+		pk.enqueue(name, true)
 	}
 }
 
@@ -159,8 +159,8 @@ func (e *Engine) Synced(pair Pair, kinds ...string) bool {
 	return true
 }
 
-// find returns a kind of a pair, nil if it is not followed.
-func (e *Engine) find(kind string, pair Pair) *pairKind {
+// findPair returns a kind of a pair, nil if it is not followed.
+func (e *Engine) findPair(kind string, pair Pair) *pairKind {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if run := e.pairs[pair]; run != nil {
@@ -173,18 +173,18 @@ func (e *Engine) find(kind string, pair Pair) *pairKind {
 func (e *Engine) Run(ctx context.Context) error {
 	e.mu.Lock()
 	e.ctx = ctx
-	e.apply(e.wanted)
+	e.setPairs(e.wanted)
 	e.mu.Unlock()
 	for _, name := range e.order {
 		k := e.kinds[name]
 		for range k.Workers {
-			e.background.Go(func() { e.work(k) })
+			e.background.Go(func() { e.runWorker(k) })
 		}
 	}
 	<-ctx.Done()
 	e.mu.Lock()
 	for _, run := range e.pairs {
-		e.stop(run)
+		e.stopPair(run)
 	}
 	e.mu.Unlock()
 	for _, k := range e.kinds {
@@ -192,7 +192,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 	e.background.Wait()
 	for _, k := range e.kinds {
-		k.metrics.close()
+		k.metrics.closeMetrics()
 	}
 	return nil
 }

@@ -43,8 +43,8 @@ type sharedFeed struct {
 	failing   bool
 }
 
-// acquire returns the feed of a source, started if nobody used it yet. The engine's lock is held.
-func (e *Engine) acquire(at *end, namespace string, w watched) (*sharedFeed, error) {
+// acquireFeed returns the feed of a source, started if nobody used it yet. The engine's lock is held.
+func (e *Engine) acquireFeed(at *endpoint, namespace string, w watched) (*sharedFeed, error) {
 	id := feedID{
 		end: at.name, namespace: namespace, gvk: w.gvk, form: reflect.TypeOf(w.Object),
 		labels: w.Labels, fields: w.Fields, transform: w.Transform, pack: w.Pack,
@@ -65,7 +65,7 @@ func (e *Engine) acquire(at *end, namespace string, w watched) (*sharedFeed, err
 	}
 	feed, err := kube.NewFeed(kube.FeedOptions{
 		Cluster: at.cluster, Object: w.Object, Namespace: namespace, Labels: w.Labels, Fields: w.Fields,
-		Optional: w.Optional, Transform: transform, Pack: w.Pack, Changed: f.changed, Broken: f.broken, Recovered: f.recovered,
+		Optional: w.Optional, Transform: transform, Pack: w.Pack, Changed: f.handleChange, Broken: f.handleBroken, Recovered: f.handleRecovered,
 	})
 	if err != nil {
 		return nil, err
@@ -78,8 +78,8 @@ func (e *Engine) acquire(at *end, namespace string, w watched) (*sharedFeed, err
 	return f, nil
 }
 
-// release gives a feed back; the last one stops it. The engine's lock is held.
-func (e *Engine) release(f *sharedFeed) {
+// releaseFeed gives a feed back; the last one stops it. The engine's lock is held.
+func (e *Engine) releaseFeed(f *sharedFeed) {
 	f.users--
 	if f.users > 0 {
 		return
@@ -88,36 +88,36 @@ func (e *Engine) release(f *sharedFeed) {
 	delete(e.feeds, f.id)
 }
 
-// listen adds a listener and tells it of what is there already.
-func (f *sharedFeed) listen(l *listener) {
+// addListener adds a listener and tells it of what is there already.
+func (f *sharedFeed) addListener(l *listener) {
 	f.mu.Lock()
 	f.listeners[l] = struct{}{}
 	f.mu.Unlock()
 	for _, obj := range f.feed.List() {
-		l.tell(nil, obj)
+		l.handleChange(nil, obj)
 	}
 }
 
-func (f *sharedFeed) unlisten(l *listener) {
+func (f *sharedFeed) removeListener(l *listener) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.listeners, l)
 }
 
-func (f *sharedFeed) snapshot() []*listener {
+func (f *sharedFeed) listenersNow() []*listener {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Collect(maps.Keys(f.listeners))
 }
 
-func (f *sharedFeed) changed(old, now client.Object) {
-	for _, l := range f.snapshot() {
-		l.tell(old, now)
+func (f *sharedFeed) handleChange(old, now client.Object) {
+	for _, l := range f.listenersNow() {
+		l.handleChange(old, now)
 	}
 }
 
-// broken tells once that a side cannot be followed, and not each time that it still cannot.
-func (f *sharedFeed) broken(err error) {
+// handleBroken tells once that a side cannot be followed, and not each time that it still cannot.
+func (f *sharedFeed) handleBroken(err error) {
 	f.mu.Lock()
 	first := !f.failing && !errors.Is(err, io.EOF)
 	f.failing = f.failing || first
@@ -129,8 +129,8 @@ func (f *sharedFeed) broken(err error) {
 	f.log.V(1).Info("watch ended", "reason", err.Error())
 }
 
-// recovered lets items that failed meanwhile try again at once.
-func (f *sharedFeed) recovered() {
+// handleRecovered lets items that failed meanwhile try again at once.
+func (f *sharedFeed) handleRecovered() {
 	f.mu.Lock()
 	was := f.failing
 	f.failing = false
@@ -138,7 +138,7 @@ func (f *sharedFeed) recovered() {
 	if was {
 		f.log.Info("following again")
 	}
-	for _, l := range f.snapshot() {
+	for _, l := range f.listenersNow() {
 		l.retry()
 	}
 }

@@ -26,33 +26,33 @@ func newListener(s Source, changed func(name string), retry func()) *listener {
 	return &listener{source: s, changed: changed, retry: retry, members: map[string]map[client.ObjectKey]struct{}{}}
 }
 
-// tell names the items that an object belongs to, and those it belonged to before.
-func (l *listener) tell(old, now client.Object) {
+// handleChange names the items that an object belongs to, and those it belonged to before.
+func (l *listener) handleChange(old, now client.Object) {
 	var before, after []string
 	if old != nil {
-		before = l.source.keys(old)
+		before = l.source.keysOf(old)
 	}
 	if now != nil {
-		after = l.source.keys(now)
+		after = l.source.keysOf(now)
 	}
 	for _, name := range before {
 		stays := slices.Contains(after, name)
 		if !stays {
-			l.leave(name, old)
+			l.removeObject(name, old)
 		}
 		if !stays || !l.source.Members {
 			l.changed(name)
 		}
 	}
 	for _, name := range after {
-		l.join(name, now)
+		l.addObject(name, now)
 		if !slices.Contains(before, name) {
 			l.changed(name)
 		}
 	}
 }
 
-func (l *listener) join(name string, obj client.Object) {
+func (l *listener) addObject(name string, obj client.Object) {
 	if l.source.Keys == nil {
 		return
 	}
@@ -64,7 +64,7 @@ func (l *listener) join(name string, obj client.Object) {
 	l.members[name][client.ObjectKeyFromObject(obj)] = struct{}{}
 }
 
-func (l *listener) leave(name string, obj client.Object) {
+func (l *listener) removeObject(name string, obj client.Object) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.members[name], client.ObjectKeyFromObject(obj))
@@ -73,7 +73,7 @@ func (l *listener) leave(name string, obj client.Object) {
 	}
 }
 
-func (l *listener) of(name string) []client.ObjectKey {
+func (l *listener) objectsOf(name string) []client.ObjectKey {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	out := make([]client.ObjectKey, 0, len(l.members[name]))

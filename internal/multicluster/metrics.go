@@ -49,8 +49,8 @@ func newKindMetrics(kind, peer string) *kindMetrics {
 	}
 }
 
-// close removes the series of a peer that is gone.
-func (m *kindMetrics) close() {
+// closeMetrics removes the series of a peer that is gone.
+func (m *kindMetrics) closeMetrics() {
 	itemsTotal.DeleteLabelValues(m.labels...)
 	errorsTotal.DeleteLabelValues(m.labels...)
 	lagSeconds.DeleteLabelValues(m.labels...)

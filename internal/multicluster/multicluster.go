@@ -55,7 +55,7 @@ type Source struct {
 // Transform is known by its address: sources with the same one share what they cache.
 type Transform struct{ Apply func(client.Object) }
 
-func (s Source) keys(obj client.Object) []string {
+func (s Source) keysOf(obj client.Object) []string {
 	if s.Keys != nil {
 		return s.Keys(obj)
 	}
@@ -85,7 +85,7 @@ type Kind struct {
 type Item struct {
 	Pair          Pair
 	Name          string
-	Local, Remote Side
+	Local, Remote Cluster
 }
 
 // Options of an Engine.
@@ -99,7 +99,7 @@ type Options struct {
 	LocalCluster, RemoteCluster *kube.Cluster
 	Kinds                       []Kind
 	// Room bounds what is kept of the remote cluster, where RemoteCluster is nil; nil bounds nothing.
-	Room *kube.Room
+	Room *kube.CacheBudget
 	// FieldManager of what is applied; empty is names.FieldManager.
 	FieldManager string
 	Log          logr.Logger
@@ -136,7 +136,7 @@ func New(o Options) (*Engine, error) {
 		options: o,
 		local:   local,
 		remote:  far,
-		kinds:   map[string]*kind{},
+		kinds:   map[string]*kindState{},
 		pairs:   map[Pair]*pairRun{},
 		feeds:   map[feedID]*sharedFeed{},
 	}
@@ -159,10 +159,10 @@ func (e *Engine) addKind(k Kind) error {
 	}
 	added := newKind(k, e.options.Peer)
 	var err error
-	if added.local, err = e.watches("local", k.Local); err != nil {
+	if added.local, err = e.newWatches("local", k.Local); err != nil {
 		return err
 	}
-	if added.remote, err = e.watches("remote", k.Remote); err != nil {
+	if added.remote, err = e.newWatches("remote", k.Remote); err != nil {
 		return err
 	}
 	e.kinds[k.Name] = added
@@ -176,7 +176,7 @@ type watched struct {
 	gvk schema.GroupVersionKind
 }
 
-func (e *Engine) watches(side string, sources []Source) ([]watched, error) {
+func (e *Engine) newWatches(side string, sources []Source) ([]watched, error) {
 	var out []watched
 	for _, s := range sources {
 		gvk, err := apiutil.GVKForObject(s.Object, kube.Scheme)
@@ -194,14 +194,14 @@ func (e *Engine) watches(side string, sources []Source) ([]watched, error) {
 	return out, nil
 }
 
-// end is one of the two clusters.
-type end struct {
+// endpoint is one of the two clusters.
+type endpoint struct {
 	name    string
 	cluster kube.Cluster
 	client  client.Client
 }
 
-func newEnd(name string, cfg *rest.Config, shared *kube.Cluster) (*end, error) {
+func newEnd(name string, cfg *rest.Config, shared *kube.Cluster) (*endpoint, error) {
 	if shared == nil {
 		cluster, err := kube.NewCluster(cfg)
 		if err != nil {
@@ -214,5 +214,5 @@ func newEnd(name string, cfg *rest.Config, shared *kube.Cluster) (*end, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the client: %w", err)
 	}
-	return &end{name: name, cluster: cluster, client: direct}, nil
+	return &endpoint{name: name, cluster: cluster, client: direct}, nil
 }

@@ -10,7 +10,7 @@ import (
 
 // pairKind is one kind of one pair: its feeds, and the items that wait for them.
 type pairKind struct {
-	kind          *kind
+	kind          *kindState
 	pair          Pair
 	ctx           context.Context
 	local, remote []attached
@@ -28,16 +28,16 @@ type attached struct {
 	listener *listener
 }
 
-// offer queues an item, or parks it until both sides are known. What is urgent, because it changed in the peer, gets its
+// enqueue queues an item, or parks it until both sides are known. What is urgent, because it changed in the peer, gets its
 // turn first.
-func (pk *pairKind) offer(name string, urgent bool) {
+func (pk *pairKind) enqueue(name string, urgent bool) {
 	pk.mu.Lock()
 	defer pk.mu.Unlock()
 	if pk.ctx.Err() != nil {
 		return
 	}
 	if pk.ready {
-		pk.kind.add(itemKey{pair: pk.pair, name: name}, urgent)
+		pk.kind.addItem(itemKey{pair: pk.pair, name: name}, urgent)
 		return
 	}
 	if _, ok := pk.parked[name]; !ok {
@@ -46,8 +46,8 @@ func (pk *pairKind) offer(name string, urgent bool) {
 	}
 }
 
-// unpark queues what was parked. It is false when there is nothing to begin: the pair was stopped meanwhile.
-func (pk *pairKind) unpark() bool {
+// unparkItems queues what was parked. It is false when there is nothing to begin: the pair was stopped meanwhile.
+func (pk *pairKind) unparkItems() bool {
 	pk.mu.Lock()
 	defer pk.mu.Unlock()
 	if pk.ctx.Err() != nil || pk.refused {
@@ -55,26 +55,26 @@ func (pk *pairKind) unpark() bool {
 	}
 	pk.ready = true
 	for name := range pk.parked {
-		pk.kind.add(itemKey{pair: pk.pair, name: name}, false)
+		pk.kind.addItem(itemKey{pair: pk.pair, name: name}, false)
 	}
-	pk.clear()
+	pk.clearItems()
 	return true
 }
 
-// drop forgets what was parked, when the pair is stopped.
-func (pk *pairKind) drop() {
+// dropItems forgets what was parked, when the pair is stopped.
+func (pk *pairKind) dropItems() {
 	pk.mu.Lock()
 	defer pk.mu.Unlock()
-	pk.clear()
+	pk.clearItems()
 }
 
-func (pk *pairKind) clear() {
+func (pk *pairKind) clearItems() {
 	pk.kind.metrics.parked.Sub(float64(len(pk.parked)))
 	clear(pk.parked)
 }
 
-// refuse keeps a kind parked that can never know both its sides.
-func (pk *pairKind) refuse() {
+// refuseItems keeps a kind parked that can never know both its sides.
+func (pk *pairKind) refuseItems() {
 	pk.mu.Lock()
 	defer pk.mu.Unlock()
 	pk.refused = true
@@ -86,5 +86,5 @@ func (pk *pairKind) isReady() bool {
 	return pk.ready
 }
 
-// retry lets the failing items of this pair try again at once.
-func (pk *pairKind) retry() { pk.kind.retry(pk.pair) }
+// retryItems lets the failing items of this pair try again at once.
+func (pk *pairKind) retryItems() { pk.kind.retryPair(pk.pair) }

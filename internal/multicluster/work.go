@@ -19,8 +19,8 @@ import (
 	"liqo.io/liqo/internal/kube"
 )
 
-// kind is a Kind with its queue, which all pairs share.
-type kind struct {
+// kindState is a Kind with its queue, which all pairs share.
+type kindState struct {
 	Kind
 	local, remote []watched
 	queue         workqueue.TypedRateLimitingInterface[itemKey]
@@ -44,9 +44,9 @@ const (
 	retryCap  = time.Minute
 )
 
-func newKind(k Kind, peer string) *kind {
+func newKind(k Kind, peer string) *kindState {
 	k.Workers = cmp.Or(k.Workers, defaultWorkers)
-	out := &kind{
+	out := &kindState{
 		Kind:    k,
 		metrics: newKindMetrics(k.Name, peer),
 		since:   map[itemKey]time.Time{},
@@ -63,8 +63,8 @@ func newKind(k Kind, peer string) *kind {
 	return out
 }
 
-// add queues an item and remembers when it changed, and whether in the peer.
-func (k *kind) add(key itemKey, urgent bool) {
+// addItem queues an item and remembers when it changed, and whether in the peer.
+func (k *kindState) addItem(key itemKey, urgent bool) {
 	k.mu.Lock()
 	if _, ok := k.since[key]; !ok {
 		k.since[key] = time.Now()
@@ -76,15 +76,15 @@ func (k *kind) add(key itemKey, urgent bool) {
 	k.queue.Add(key)
 }
 
-func (k *kind) isUrgent(key itemKey) bool {
+func (k *kindState) isUrgent(key itemKey) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	_, is := k.urgent[key]
 	return is
 }
 
-// retry lets the failing items of a pair try again at once, from the shortest back-off.
-func (k *kind) retry(pair Pair) {
+// retryPair lets the failing items of a pair try again at once, from the shortest back-off.
+func (k *kindState) retryPair(pair Pair) {
 	k.mu.Lock()
 	var keys []itemKey
 	for key := range k.failing {
@@ -99,47 +99,47 @@ func (k *kind) retry(pair Pair) {
 	}
 }
 
-// work handles items until the queue is shut down.
-func (e *Engine) work(k *kind) {
+// runWorker handles items until the queue is shut down.
+func (e *Engine) runWorker(k *kindState) {
 	for {
 		key, down := k.queue.Get()
 		if down {
 			return
 		}
-		e.handle(k, key)
+		e.handleItem(k, key)
 		k.queue.Done(key)
 	}
 }
 
-func (e *Engine) handle(k *kind, key itemKey) {
-	pk := e.find(k.Name, key.pair)
+func (e *Engine) handleItem(k *kindState, key itemKey) {
+	pk := e.findPair(k.Name, key.pair)
 	if pk == nil {
-		k.drop(key)
+		k.dropItem(key)
 		return
 	}
 	if !pk.isReady() {
 		// The pair was stopped and started again since the item was queued.
-		k.drop(key)
-		pk.offer(key.name, false)
+		k.dropItem(key)
+		pk.enqueue(key.name, false)
 		return
 	}
 	started, urgent := k.startOf(key)
 	it := &Item{
 		Pair:   key.pair,
 		Name:   key.name,
-		Local:  e.side(pk, e.local, key.pair.Local, pk.local),
-		Remote: e.side(pk, e.remote, key.pair.Remote, pk.remote),
+		Local:  e.newSide(pk, e.local, key.pair.Local, pk.local),
+		Remote: e.newSide(pk, e.remote, key.pair.Remote, pk.remote),
 	}
 	log := logr.FromContextOrDiscard(pk.ctx).WithValues("name", key.name)
-	err := guarded(k.Sync, kube.WithOrigin(logr.NewContext(pk.ctx, log), pk.originOf(key)), it)
+	err := recoverPanic(k.Sync, kube.WithOrigin(logr.NewContext(pk.ctx, log), pk.originOf(key)), it)
 	if pk.ctx.Err() != nil {
-		k.drop(key)
+		k.dropItem(key)
 		return
 	}
 	if e.options.Handled != nil {
 		e.options.Handled(key.pair, k.Name, err)
 	}
-	k.settle(log, pk, key, started, urgent, err)
+	k.settleItem(log, pk, key, started, urgent, err)
 }
 
 // originOf returns the UID of the local object of an item, none if there is none.
@@ -152,8 +152,8 @@ func (pk *pairKind) originOf(key itemKey) types.UID {
 	return ""
 }
 
-// guarded turns a panic into an error: one odd object of a peer must not end the work for all.
-func guarded(sync func(context.Context, *Item) error, ctx context.Context, it *Item) (err error) {
+// recoverPanic turns a panic into an error: one odd object of a peer must not end the work for all.
+func recoverPanic(sync func(context.Context, *Item) error, ctx context.Context, it *Item) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
@@ -162,48 +162,48 @@ func guarded(sync func(context.Context, *Item) error, ctx context.Context, it *I
 	return sync(ctx, it)
 }
 
-// settle decides from the error of an attempt when the next one is due.
-func (k *kind) settle(log logr.Logger, pk *pairKind, key itemKey, started time.Time, urgent bool, err error) {
+// settleItem decides from the error of an attempt when the next one is due.
+func (k *kindState) settleItem(log logr.Logger, pk *pairKind, key itemKey, started time.Time, urgent bool, err error) {
 	k.metrics.items.Inc()
 	verdict := kube.Judge(err)
 	if verdict.Failed() {
 		k.metrics.errors.Inc()
 		k.markFailing(key, started)
-		if pk.outage() {
+		if pk.isOutage() {
 			log.V(1).Info("failed during an outage", "reason", err.Error())
 		} else {
 			log.Error(err, "failed, trying again")
 		}
 		if urgent {
-			k.hurry(key)
+			k.prioritizeItem(key)
 		}
 		k.queue.AddRateLimited(key)
 		return
 	}
-	k.forget(key)
+	k.forgetItem(key)
 	switch {
 	case verdict.Invalid():
 		detail := kube.Trouble(err).Error()
-		if k.refuse(pk, key, detail) {
+		if k.refuseItem(pk, key, detail) {
 			log.Info("not acceptable", "reason", verdict.Reason, "detail", detail)
 		} else {
 			log.V(1).Info("still not acceptable", "reason", verdict.Reason, "detail", detail)
 		}
 	case err != nil:
 		log.V(1).Info("nothing changed", "reason", verdict.Reason)
-		k.keep(pk, key, started)
+		k.requeueItem(pk, key, started)
 	default:
-		k.accept(key)
+		k.acceptItem(key)
 		k.metrics.lag.Observe(time.Since(started).Seconds())
 	}
 	if verdict.After > 0 {
-		k.hurry(key)
+		k.prioritizeItem(key)
 		k.queue.AddAfter(key, verdict.After)
 	}
 }
 
-// outage tells whether one side cannot be followed at this moment, so that failures are no news.
-func (pk *pairKind) outage() bool {
+// isOutage tells whether one side cannot be followed at this moment, so that failures are no news.
+func (pk *pairKind) isOutage() bool {
 	for _, sources := range [][]attached{pk.local, pk.remote} {
 		for _, a := range sources {
 			if a.shared.feed.Err() != nil {
@@ -215,7 +215,7 @@ func (pk *pairKind) outage() bool {
 }
 
 // startOf returns when the item changed first, and whether its turn came before others; it takes later changes as new ones.
-func (k *kind) startOf(key itemKey) (started time.Time, urgent bool) {
+func (k *kindState) startOf(key itemKey) (started time.Time, urgent bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	_, urgent = k.urgent[key]
@@ -228,15 +228,15 @@ func (k *kind) startOf(key itemKey) (started time.Time, urgent bool) {
 	return started, urgent
 }
 
-// hurry gives an item its next turn before what is new: it only waits a moment, or failed when it was urgent.
-func (k *kind) hurry(key itemKey) {
+// prioritizeItem gives an item its next turn before what is new: it only waits a moment, or failed when it was urgent.
+func (k *kindState) prioritizeItem(key itemKey) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.urgent[key] = struct{}{}
 }
 
-// keep remembers since when an item waits: its lag is that of the change. One of a pair that was stopped nobody would forget.
-func (k *kind) keep(pk *pairKind, key itemKey, started time.Time) {
+// requeueItem remembers since when an item waits: its lag is that of the change. One of a pair that was stopped nobody would forget.
+func (k *kindState) requeueItem(pk *pairKind, key itemKey, started time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if pk.ctx.Err() == nil {
@@ -244,17 +244,17 @@ func (k *kind) keep(pk *pairKind, key itemKey, started time.Time) {
 	}
 }
 
-// leave forgets since when the items of a pair wait, and what is wrong with them, once it was stopped. Those that are queued are
+// leavePair forgets since when the items of a pair wait, and what is wrong with them, once it was stopped. Those that are queued are
 // dropped at their turn.
-func (k *kind) leave(pair Pair) {
+func (k *kindState) leavePair(pair Pair) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	maps.DeleteFunc(k.since, func(key itemKey, _ time.Time) bool { return key.pair == pair })
 	maps.DeleteFunc(k.refused, func(key itemKey, _ string) bool { return key.pair == pair })
 }
 
-// refuse remembers what is wrong with an item, and tells whether that is news. One of a pair that was stopped nobody would forget.
-func (k *kind) refuse(pk *pairKind, key itemKey, detail string) bool {
+// refuseItem remembers what is wrong with an item, and tells whether that is news. One of a pair that was stopped nobody would forget.
+func (k *kindState) refuseItem(pk *pairKind, key itemKey, detail string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	told, known := k.refused[key]
@@ -264,31 +264,31 @@ func (k *kind) refuse(pk *pairKind, key itemKey, detail string) bool {
 	return !known || told != detail
 }
 
-// accept forgets what was wrong with an item.
-func (k *kind) accept(key itemKey) {
+// acceptItem forgets what was wrong with an item.
+func (k *kindState) acceptItem(key itemKey) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.refused, key)
 }
 
 // markFailing keeps the time of the change that could not be applied.
-func (k *kind) markFailing(key itemKey, started time.Time) {
+func (k *kindState) markFailing(key itemKey, started time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.failing[key] = struct{}{}
 	k.since[key] = started
 }
 
-func (k *kind) forget(key itemKey) {
+func (k *kindState) forgetItem(key itemKey) {
 	k.queue.Forget(key)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.failing, key)
 }
 
-// drop forgets all about an item of a pair that was stopped.
-func (k *kind) drop(key itemKey) {
-	k.forget(key)
+// dropItem forgets all about an item of a pair that was stopped.
+func (k *kindState) dropItem(key itemKey) {
+	k.forgetItem(key)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.since, key)

@@ -36,8 +36,8 @@ func TestItemsThatComeBackDoNotQueueBehindNewOnes(t *testing.T) {
 			k := newKind(Kind{Name: name}, "peer")
 			defer k.queue.ShutDown()
 			back := itemKey{name: "back"}
-			k.add(itemKey{name: "new"}, false)
-			k.settle(logr.Discard(), &pairKind{ctx: t.Context()}, back, time.Now(), tc.urgent, tc.err)
+			k.addItem(itemKey{name: "new"}, false)
+			k.settleItem(logr.Discard(), &pairKind{ctx: t.Context()}, back, time.Now(), tc.urgent, tc.err)
 			testkit.Eventually(t, 10*time.Second, func() error {
 				if n := k.queue.Len(); n != tc.queued {
 					return fmt.Errorf("%d items are queued, not %d", n, tc.queued)
@@ -75,9 +75,9 @@ func TestTheLagOfWhatWaitsIsThatOfItsChange(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			k, key := newKind(Kind{Name: name}, "peer"), itemKey{pair: Pair{Local: "l", Remote: "r"}, name: "x"}
 			defer k.queue.ShutDown()
-			defer k.metrics.close()
-			k.settle(logr.Discard(), &pairKind{ctx: tc.of}, key, ago, false, tc.err)
-			k.add(key, false) // what it waited for changes
+			defer k.metrics.closeMetrics()
+			k.settleItem(logr.Discard(), &pairKind{ctx: tc.of}, key, ago, false, tc.err)
+			k.addItem(key, false) // what it waited for changes
 			if started, _ := k.startOf(key); started.Equal(ago) != tc.kept {
 				t.Errorf("it began %v ago", time.Since(started).Round(time.Minute))
 			}
@@ -88,12 +88,12 @@ func TestTheLagOfWhatWaitsIsThatOfItsChange(t *testing.T) {
 func TestAPairThatIsStoppedLeavesNoTimes(t *testing.T) {
 	k := newKind(Kind{Name: "left"}, "peer")
 	defer k.queue.ShutDown()
-	defer k.metrics.close()
+	defer k.metrics.closeMetrics()
 	gone, other := itemKey{pair: Pair{Local: "gone"}, name: "x"}, itemKey{pair: Pair{Local: "other"}, name: "x"}
 	for _, key := range []itemKey{gone, other} {
-		k.settle(logr.Discard(), &pairKind{ctx: t.Context()}, key, time.Now(), false, kube.Wait(0, "the earlier object is going"))
+		k.settleItem(logr.Discard(), &pairKind{ctx: t.Context()}, key, time.Now(), false, kube.Wait(0, "the earlier object is going"))
 	}
-	k.leave(gone.pair)
+	k.leavePair(gone.pair)
 	if _, ok := k.since[other]; !ok || len(k.since) != 1 {
 		t.Errorf("known are %v", k.since)
 	}
@@ -105,7 +105,7 @@ func TestWhatOnlyTheUserCanMendIsLoggedOnce(t *testing.T) {
 	log := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{Verbosity: 1})
 	k, pk := newKind(Kind{Name: "told"}, "peer"), &pairKind{ctx: t.Context()}
 	defer k.queue.ShutDown()
-	defer k.metrics.close()
+	defer k.metrics.closeMetrics()
 	odd := func(text string) error { return kube.Again(time.Hour, kube.Invalid("Odd", errors.New(text))) }
 	wait := kube.Wait(time.Hour, "the earlier object is going")
 	key := itemKey{pair: Pair{Local: "l", Remote: "r"}, name: "x"}
@@ -123,12 +123,12 @@ func TestWhatOnlyTheUserCanMendIsLoggedOnce(t *testing.T) {
 		{kube.Invalid("Odd", errors.New("b")), `"level"=1 "msg"="still not acceptable" "reason"="Odd" "detail"="b"`},
 	} {
 		lines = nil
-		k.settle(log, pk, key, time.Now(), false, step.err)
+		k.settleItem(log, pk, key, time.Now(), false, step.err)
 		if got := strings.Join(lines, "\n"); got != step.want {
 			t.Errorf("step %d: got %s, want %s", i, got, step.want)
 		}
 	}
-	if k.leave(key.pair); len(k.refused) != 0 {
+	if k.leavePair(key.pair); len(k.refused) != 0 {
 		t.Errorf("of a pair that was stopped is remembered %v", k.refused)
 	}
 }

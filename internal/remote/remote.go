@@ -89,7 +89,7 @@ func WithConduct(conduct *Conduct) Option { return func(c *Conn) { c.conduct = c
 // New makes a connection from a kubeconfig. Nothing is sent before it is used. It leads to no address that no peer can have, whatever the
 // name of the server, or of the proxy, resolves to at that moment.
 func New(kubeconfig []byte, opts ...Option) (*Conn, error) {
-	creds, err := parse(kubeconfig)
+	creds, err := parseKubeconfig(kubeconfig)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +123,7 @@ func New(kubeconfig []byte, opts ...Option) (*Conn, error) {
 	return c, nil
 }
 
-func parse(kubeconfig []byte) (*credentials, error) {
+func parseKubeconfig(kubeconfig []byte) (*credentials, error) {
 	k, err := pki.ParseKubeconfig(kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
@@ -261,7 +261,7 @@ func (c *Conn) StreamConfig() *rest.Config {
 // kubeconfig of another server or certificate authority is ErrOtherServer and changes nothing; the same kubeconfig again
 // cuts nothing.
 func (c *Conn) Swap(kubeconfig []byte) error {
-	next, err := parse(kubeconfig)
+	next, err := parseKubeconfig(kubeconfig)
 	if err != nil {
 		return err
 	}
@@ -274,7 +274,7 @@ func (c *Conn) Swap(kubeconfig []byte) error {
 	}
 	// First the credentials, then the cut: who dials in between uses the new ones already.
 	c.current.Store(next)
-	c.cut()
+	c.closeConnections()
 	return nil
 }
 
@@ -287,7 +287,7 @@ func sameUser(a, b pki.Kubeconfig) bool {
 	return a.Token == b.Token && bytes.Equal(a.Certificate, b.Certificate) && bytes.Equal(a.Key, b.Key)
 }
 
-func (c *Conn) cut() {
+func (c *Conn) closeConnections() {
 	c.dialer.CloseAll()
 	c.transport.CloseIdleConnections()
 }
@@ -320,4 +320,4 @@ func (c *Conn) Healthy(ctx context.Context) error {
 }
 
 // Close ends every live connection. Clients of this Conn must have been stopped.
-func (c *Conn) Close() { c.cut() }
+func (c *Conn) Close() { c.closeConnections() }

@@ -20,7 +20,7 @@ func believedStatus(local, copied *unstructured.Unstructured) (map[string]any, e
 	switch kind := local.GroupVersionKind(); kind {
 	case offv1beta1.GroupVersion.WithKind("NamespaceMap"):
 		var ours, theirs offv1beta1.NamespaceMap
-		if err := decode(local, &ours); err != nil {
+		if err := decodeInto(local, &ours); err != nil {
 			return nil, err
 		}
 		if err := decodeStatus(copied, &theirs); err != nil {
@@ -51,10 +51,10 @@ func believedStatus(local, copied *unstructured.Unstructured) (map[string]any, e
 
 // decodeStatus decodes nothing but the status: what else a peer writes is not ours.
 func decodeStatus(from *unstructured.Unstructured, into any) error {
-	return decode(&unstructured.Unstructured{Object: map[string]any{"status": from.Object["status"]}}, into)
+	return decodeInto(&unstructured.Unstructured{Object: map[string]any{"status": from.Object["status"]}}, into)
 }
 
-func decode(from *unstructured.Unstructured, into any) error {
+func decodeInto(from *unstructured.Unstructured, into any) error {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(from.Object, into); err != nil {
 		return fmt.Errorf("decoding a %s: %w", from.GetKind(), err)
 	}

@@ -28,9 +28,9 @@ const (
 	reasonNoCredentials = "NoCredentials"
 )
 
-// condition says what is known about the peer's API server: nil for nothing yet, a condition without type for "there is
+// peerCondition says what is known about the peer's API server: nil for nothing yet, a condition without type for "there is
 // nothing to know", because there are no credentials.
-func (s *situation) condition(l *link) *liqov1beta1.Condition {
+func (s *inputs) peerCondition(l *link) *liqov1beta1.Condition {
 	if l == nil {
 		for i := range s.secrets {
 			if p, ok := s.problems[s.secrets[i].UID]; ok && s.secrets[i].DeletionTimestamp.IsZero() {
@@ -38,40 +38,40 @@ func (s *situation) condition(l *link) *liqov1beta1.Condition {
 			}
 		}
 		if len(s.stranded) > 0 {
-			return stranded(s.stranded[0])
+			return orphanCondition(s.stranded[0])
 		}
 		return &liqov1beta1.Condition{}
 	}
-	switch state := l.state(); {
+	switch state := l.currentState(); {
 	case !state.looked:
 		return nil
 	case state.failure != "":
 		return notReady(state.failure)
 	case state.refusal != "" && state.some:
-		return ready(peer.RefusesSome + state.refusal)
+		return readyCondition(peer.RefusesSome + state.refusal)
 	case state.refusal != "":
-		return ready(peer.RefusesCalls + state.refusal)
+		return readyCondition(peer.RefusesCalls + state.refusal)
 	case state.rejection != "":
-		return ready(peer.TakesNotAll + state.rejection)
+		return readyCondition(peer.TakesNotAll + state.rejection)
 	}
-	return ready(peer.Answers)
+	return readyCondition(peer.Answers)
 }
 
-// lost is the condition of a peer that was given up. Others wait for one that is Established, so one that refuses us must
+// lostCondition is the condition of a peer that was given up. Others wait for one that is Established, so one that refuses us must
 // not be.
-func (s *situation) lost(l *link) *liqov1beta1.Condition {
+func (s *inputs) lostCondition(l *link) *liqov1beta1.Condition {
 	if l != nil {
-		if state := l.state(); state.failure == "" && state.refusal != "" {
+		if state := l.currentState(); state.failure == "" && state.refusal != "" {
 			return notReady(refusesUs + state.refusal)
 		}
 	}
-	return s.condition(l)
+	return s.peerCondition(l)
 }
 
 // refusesUs begins the message about a peer that was given up because of what it refuses.
 const refusesUs = "the peer was given up, and its API server refuses our credentials: "
 
-func ready(message string) *liqov1beta1.Condition {
+func readyCondition(message string) *liqov1beta1.Condition {
 	return &liqov1beta1.Condition{Type: liqov1beta1.APIServerStatus, Status: liqov1beta1.ConditionEstablished, Reason: reasonReady, Message: message}
 }
 
@@ -79,16 +79,16 @@ func notReady(message string) *liqov1beta1.Condition {
 	return &liqov1beta1.Condition{Type: liqov1beta1.APIServerStatus, Status: liqov1beta1.ConditionError, Reason: reasonNotReady, Message: message}
 }
 
-func stranded(obj client.Object) *liqov1beta1.Condition {
+func orphanCondition(obj client.Object) *liqov1beta1.Condition {
 	return &liqov1beta1.Condition{
 		Type: liqov1beta1.APIServerStatus, Status: liqov1beta1.ConditionError, Reason: reasonNoCredentials,
 		Message: fmt.Sprintf("there are no credentials for this peer, without which nothing is let go that was copied to it: %s %s", kindOf(obj), obj.GetName()),
 	}
 }
 
-// misbehaviour returns the condition of a peer that reached one of our bounds lately, nil for none, and when to look
+// misbehaviourCondition returns the condition of a peer that reached one of our bounds lately, nil for none, and when to look
 // again.
-func (l *link) misbehaviour() (condition *liqov1beta1.Condition, again time.Duration) {
+func (l *link) misbehaviourCondition() (condition *liqov1beta1.Condition, again time.Duration) {
 	if l == nil {
 		return nil, 0
 	}
@@ -129,9 +129,9 @@ func withConditions(have []liqov1beta1.Condition, want liqov1beta1.Condition, mi
 		return nil, len(have) > 0
 	}
 	want.Message = policy.CleanText(want.Message, maxConditionText)
-	out := []liqov1beta1.Condition{settled(have, want, now)}
+	out := []liqov1beta1.Condition{settleCondition(have, want, now)}
 	if misbehaves != nil {
-		out = append(out, settled(have, *misbehaves, now))
+		out = append(out, settleCondition(have, *misbehaves, now))
 	}
 	return out, !slices.Equal(out, have)
 }
@@ -139,8 +139,8 @@ func withConditions(have []liqov1beta1.Condition, want liqov1beta1.Condition, mi
 // maxConditionText is how much is told of what a peer answers.
 const maxConditionText = 4096
 
-// settled returns the condition as it stays where it says nothing new, and else as it is now.
-func settled(have []liqov1beta1.Condition, want liqov1beta1.Condition, now metav1.Time) liqov1beta1.Condition {
+// settleCondition returns the condition as it stays where it says nothing new, and else as it is now.
+func settleCondition(have []liqov1beta1.Condition, want liqov1beta1.Condition, now metav1.Time) liqov1beta1.Condition {
 	want.LastTransitionTime = now
 	i := slices.IndexFunc(have, func(c liqov1beta1.Condition) bool { return c.Type == want.Type })
 	if i < 0 || have[i].Status != want.Status || have[i].Reason != want.Reason {

@@ -31,21 +31,21 @@ const (
 	reasonCredentials       = "CredentialsChanged"
 )
 
-// credentials are a Secret that is good to use.
-type credentials struct {
+// peerCredentials are a Secret that is good to use.
+type peerCredentials struct {
 	secret          *corev1.Secret
 	kubeconfig      []byte
 	remoteNamespace string
 }
 
-func (c *credentials) going() bool { return !c.secret.DeletionTimestamp.IsZero() }
+func (c *peerCredentials) isDeleting() bool { return !c.secret.DeletionTimestamp.IsZero() }
 
-func (c *credentials) pair() multicluster.Pair {
+func (c *peerCredentials) enginePair() multicluster.Pair {
 	return multicluster.Pair{Local: c.secret.Namespace, Remote: c.remoteNamespace}
 }
 
-// check reads a Secret found in the tenant namespace of peer.
-func check(peer liqov1beta1.ClusterID, secret *corev1.Secret) (*credentials, *problem) {
+// checkSecret reads a Secret found in the tenant namespace of peer.
+func checkSecret(peer liqov1beta1.ClusterID, secret *corev1.Secret) (*peerCredentials, *problem) {
 	label, namespace := secret.Labels[names.RemoteClusterID], secret.Annotations[names.RemoteTenantNamespace]
 	switch {
 	case label == "":
@@ -62,32 +62,32 @@ func check(peer liqov1beta1.ClusterID, secret *corev1.Secret) (*credentials, *pr
 	if _, err := pki.ParseKubeconfig(kubeconfig); err != nil {
 		return nil, &problem{reasonInvalidKubeconfig, err.Error()}
 	}
-	return &credentials{secret: secret, kubeconfig: kubeconfig, remoteNamespace: namespace}, nil
+	return &peerCredentials{secret: secret, kubeconfig: kubeconfig, remoteNamespace: namespace}, nil
 }
 
-// choose picks the Secret to use for a peer and tells what is wrong with the others. Of several good ones the oldest is
+// chooseCredentials picks the Secret to use for a peer and tells what is wrong with the others. Of several good ones the oldest is
 // used, so that a restart changes nothing. One that is being deleted is used only while there is no other: its copies
 // must still be removed from the peer.
-func choose(peer liqov1beta1.ClusterID, secrets []corev1.Secret) (*credentials, map[types.UID]problem) {
+func chooseCredentials(peer liqov1beta1.ClusterID, secrets []corev1.Secret) (*peerCredentials, map[types.UID]problem) {
 	problems := make(map[types.UID]problem)
-	var live, going []*credentials
+	var live, going []*peerCredentials
 	for i := range secrets {
-		c, wrong := check(peer, &secrets[i])
+		c, wrong := checkSecret(peer, &secrets[i])
 		switch {
 		case wrong != nil:
 			problems[secrets[i].UID] = *wrong
-		case c.going():
+		case c.isDeleting():
 			going = append(going, c)
 		default:
 			live = append(live, c)
 		}
 	}
-	slices.SortFunc(live, older)
-	slices.SortFunc(going, older)
+	slices.SortFunc(live, compareAge)
+	slices.SortFunc(going, compareAge)
 	switch {
 	case len(live) > 1:
 		for i, c := range live {
-			problems[c.secret.UID] = duplicate(peer, live[0].secret, live[max(i, 1)].secret)
+			problems[c.secret.UID] = duplicateProblem(peer, live[0].secret, live[max(i, 1)].secret)
 		}
 		return live[0], problems
 	case len(live) == 1:
@@ -98,12 +98,12 @@ func choose(peer liqov1beta1.ClusterID, secrets []corev1.Secret) (*credentials, 
 	return nil, problems
 }
 
-func duplicate(peer liqov1beta1.ClusterID, used, other *corev1.Secret) problem {
+func duplicateProblem(peer liqov1beta1.ClusterID, used, other *corev1.Secret) problem {
 	return problem{reasonDuplicate, fmt.Sprintf("%q has more than one Secret with control-plane credentials: %s/%s, the older one, is used and not %s/%s",
 		peer, used.Namespace, used.Name, other.Namespace, other.Name)}
 }
 
-func older(a, b *credentials) int {
+func compareAge(a, b *peerCredentials) int {
 	return cmp.Or(
 		a.secret.CreationTimestamp.Compare(b.secret.CreationTimestamp.Time),
 		cmp.Compare(a.secret.Namespace, b.secret.Namespace),

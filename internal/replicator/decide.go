@@ -21,8 +21,8 @@ import (
 	"liqo.io/liqo/internal/version"
 )
 
-// ends are the two clusters of a peering, seen from here.
-type ends struct {
+// endpoints are the two clusters of a peering, seen from here.
+type endpoints struct {
 	local, peer liqov1beta1.ClusterID
 	// version of Liqo here.
 	version string
@@ -44,12 +44,12 @@ const (
 	reap step = "reap"
 )
 
-// decide compares an object with its copy; each is nil when absent. With draining, because the credentials are about to
+// decideStep compares an object with its copy; each is nil when absent. With draining, because the credentials are about to
 // go, nothing new is started.
-func (e ends) decide(local, copied *unstructured.Unstructured, draining bool) step {
+func (e endpoints) decideStep(local, copied *unstructured.Unstructured, draining bool) step {
 	held := local != nil && controllerutil.ContainsFinalizer(local, names.ReplicatorFinalizer)
 	switch {
-	case !e.concerns(local):
+	case !e.isConcerned(local):
 		switch {
 		case copied != nil:
 			return reap
@@ -79,9 +79,9 @@ func neededHere(local *unstructured.Unstructured) bool {
 	return slices.ContainsFunc(local.GetFinalizers(), func(f string) bool { return f != names.ReplicatorFinalizer })
 }
 
-// concerns tells whether local is an object of this cluster that is meant for the peer. An object in the peer's tenant
+// isConcerned tells whether local is an object of this cluster that is meant for the peer. An object in the peer's tenant
 // namespace that names no destination is.
-func (e ends) concerns(local *unstructured.Unstructured) bool {
+func (e endpoints) isConcerned(local *unstructured.Unstructured) bool {
 	if local == nil || local.GetLabels()[names.Replicated] == "true" {
 		return false
 	}
@@ -90,25 +90,25 @@ func (e ends) concerns(local *unstructured.Unstructured) bool {
 }
 
 // isCopy tells whether an object at the peer is the copy of one of ours.
-func (e ends) isCopy(remote client.Object) bool {
+func (e endpoints) isCopy(remote client.Object) bool {
 	labels := remote.GetLabels()
 	return labels[names.Replicated] == "true" && labels[names.ReplicationOrigin] == string(e.local)
 }
 
 // copyOf is what the peer should hold of local: its spec, the labels and annotations of its users, and our labels, which
 // never change, because the peer refuses that.
-func (e ends) copyOf(local *unstructured.Unstructured) *unstructured.Unstructured {
+func (e endpoints) copyOf(local *unstructured.Unstructured) *unstructured.Unstructured {
 	out := &unstructured.Unstructured{Object: map[string]any{}}
 	out.SetGroupVersionKind(local.GroupVersionKind())
 	out.SetName(local.GetName())
-	labels := travelling(local.GetLabels(), func(key string) bool { return isOurs(key) || isDeployers(key) })
+	labels := travellingKeys(local.GetLabels(), func(key string) bool { return isOurs(key) || isDeployers(key) })
 	labels[names.Replication] = "false"
 	labels[names.Replicated] = "true"
 	labels[names.ReplicationOrigin] = string(e.local)
 	labels[names.ReplicationDestination] = string(e.peer)
 	labels[names.RemoteClusterID] = string(e.local)
 	out.SetLabels(labels)
-	annotations := travelling(local.GetAnnotations(), staysHere)
+	annotations := travellingKeys(local.GetAnnotations(), staysHere)
 	if e.version != "" && tellsVersion(local) {
 		annotations[names.Version], annotations[names.Capabilities] = e.version, version.Joined(version.Capabilities())
 	}
@@ -145,7 +145,7 @@ func withoutEmpty(in map[string]any) map[string]any {
 	return out
 }
 
-func travelling(in map[string]string, stays func(string) bool) map[string]string {
+func travellingKeys(in map[string]string, stays func(string) bool) map[string]string {
 	out := make(map[string]string, len(in)+5)
 	for k, v := range in {
 		if !stays(k) {

@@ -17,7 +17,7 @@ import (
 	"liqo.io/liqo/internal/version"
 )
 
-var pair = ends{local: "rome", peer: "milan"}
+var pair = endpoints{local: "rome", peer: "milan"}
 
 func object(t *testing.T, text string) *unstructured.Unstructured {
 	t.Helper()
@@ -68,7 +68,7 @@ func TestDecide(t *testing.T) {
 		{"nothing here, nothing there", "", "", false, idle},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			if got := pair.decide(object(t, c.local), object(t, c.copy), c.draining); got != c.want {
+			if got := pair.decideStep(object(t, c.local), object(t, c.copy), c.draining); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})

@@ -29,17 +29,21 @@ import (
 // so it carries what there is to say both ways: to our clients, which we write, and to those of the peer, of which it lets us
 // write nothing else.
 func (l *link) endpointKinds() []multicluster.Kind {
-	ours, theirs := teller{}, teller{}
+	ours, theirs := endpointReporter{}, endpointReporter{}
 	return []multicluster.Kind{{
 		Name: "gatewayclients", Workers: 1,
 		Local:  []multicluster.Source{gatewaysTo(l.ends.peer, &networkingv1beta1.GatewayClient{}, false)},
 		Remote: []multicluster.Source{gatewaysTo(l.ends.local, &networkingv1beta1.GatewayServer{}, true)},
-		Sync:   func(ctx context.Context, it *multicluster.Item) error { return ours.locate(ctx, it.Remote, it.Local) },
+		Sync: func(ctx context.Context, it *multicluster.Item) error {
+			return ours.reportEndpoints(ctx, it.Remote, it.Local)
+		},
 	}, {
 		Name: "gatewayservers", Workers: 1,
 		Local:  []multicluster.Source{gatewaysTo(l.ends.peer, &networkingv1beta1.GatewayServer{}, false)},
 		Remote: []multicluster.Source{gatewaysTo(l.ends.local, &networkingv1beta1.GatewayClient{}, true)},
-		Sync:   func(ctx context.Context, it *multicluster.Item) error { return theirs.locate(ctx, it.Local, it.Remote) },
+		Sync: func(ctx context.Context, it *multicluster.Item) error {
+			return theirs.reportEndpoints(ctx, it.Local, it.Remote)
+		},
 	}}
 }
 
@@ -51,25 +55,25 @@ func gatewaysTo(cluster liqov1beta1.ClusterID, kind client.Object, optional bool
 	}
 }
 
-// teller is what each client was told. Where both clusters reach each other both have one, and one may see less of the other cluster
+// endpointReporter is what each client was told. Where both clusters reach each other both have one, and one may see less of the other cluster
 // than the other does: each tells what is new to it once, and none takes back what the other one says. All gateways are one
 // item, so it needs no lock.
-type teller map[types.UID]*networkingv1beta1.EndpointStatus
+type endpointReporter map[types.UID]*networkingv1beta1.EndpointStatus
 
 // hasTold tells whether there is nothing to say to a client: it was told the same, and says something.
-func (t teller) hasTold(c *networkingv1beta1.GatewayClient, want *networkingv1beta1.EndpointStatus) bool {
+func (t endpointReporter) hasTold(c *networkingv1beta1.GatewayClient, want *networkingv1beta1.EndpointStatus) bool {
 	return c.Status.Endpoint != nil && equality.Semantic.DeepEqual(t[c.UID], want)
 }
 
-// keep forgets all clients but these.
-func (t teller) keep(clients []networkingv1beta1.GatewayClient) {
+// keepReported forgets all clients but these.
+func (t endpointReporter) keepReported(clients []networkingv1beta1.GatewayClient) {
 	maps.DeleteFunc(t, func(uid types.UID, _ *networkingv1beta1.EndpointStatus) bool {
 		return !slices.ContainsFunc(clients, func(c networkingv1beta1.GatewayClient) bool { return c.UID == uid })
 	})
 }
 
-// locate tells the clients of one side where the server of the other one is.
-func (t teller) locate(ctx context.Context, from, to multicluster.Side) error {
+// reportEndpoints tells the clients of one side where the server of the other one is.
+func (t endpointReporter) reportEndpoints(ctx context.Context, from, to multicluster.Cluster) error {
 	var servers networkingv1beta1.GatewayServerList
 	var clients networkingv1beta1.GatewayClientList
 	if err := errors.Join(from.List(&servers), to.List(&clients)); err != nil {
@@ -79,7 +83,7 @@ func (t teller) locate(ctx context.Context, from, to multicluster.Side) error {
 	if server == nil {
 		return nil // what was said before stays: it may still be true, and nothing better is known
 	}
-	t.keep(clients.Items)
+	t.keepReported(clients.Items)
 	var errs []error
 	for i := range clients.Items {
 		c := &clients.Items[i]

@@ -62,7 +62,7 @@ func TestWhatServersSay(t *testing.T) {
 
 // Two clusters that reach each other write the same clients, and one may have an old view of the other.
 func TestNobodyTakesBackWhatTheOtherSideSays(t *testing.T) {
-	told := teller{}
+	told := endpointReporter{}
 	old, now := &endpoint{Addresses: []string{"a"}, Port: 1}, &endpoint{Addresses: []string{"b"}, Port: 1}
 	saying := func(uid types.UID, e *endpoint) networkingv1beta1.GatewayClient {
 		c := networkingv1beta1.GatewayClient{ObjectMeta: metav1.ObjectMeta{UID: uid}}
@@ -82,7 +82,7 @@ func TestNobodyTakesBackWhatTheOtherSideSays(t *testing.T) {
 		{"the server moved", saying("1", old), now, true},
 		{"another client of the name", saying("2", old), now, true},
 	} {
-		told.keep([]networkingv1beta1.GatewayClient{step.client})
+		told.keepReported([]networkingv1beta1.GatewayClient{step.client})
 		if got := !told.hasTold(&step.client, step.want); got != step.told {
 			t.Errorf("%s: told %t, want %t", step.what, got, step.told)
 		}

@@ -20,7 +20,7 @@ import (
 
 // givenUp tells whether the user declared the peer gone for good and nothing speaks against it. A peer that refuses our
 // credentials is as gone as one that does not answer: whatever it does, what is here can be taken down.
-func (s *situation) givenUp(l *link) bool {
+func (s *inputs) givenUp(l *link) bool {
 	if s.cluster == nil || s.cluster.Annotations[names.PermanentlyUnreachable] != "true" {
 		return false
 	}
@@ -28,23 +28,23 @@ func (s *situation) givenUp(l *link) bool {
 		// Without credentials nothing can be reached; with some, they are tried first.
 		return s.use == nil
 	}
-	state := l.state()
-	return state.looked && !state.alive()
+	state := l.currentState()
+	return state.looked && !state.isAlive()
 }
 
 // forgottenAfter is how long a peer refuses everything before that is not taken any more for an API server that has only begun, or for
 // rights that are being given.
 const forgottenAfter = 15 * time.Second
 
-// forgotten reports whether the user takes down all that there is of a peer, credentials included, and the peer lets them in no more: it
+// isForgotten reports whether the user takes down all that there is of a peer, credentials included, and the peer lets them in no more: it
 // removed its side first, and what was copied there cannot be taken away by anything that is still to come. after is when to look again, 0
 // for when something changes.
-func (s *situation) forgotten(l *link, now time.Time) (is bool, after time.Duration) {
+func (s *inputs) isForgotten(l *link, now time.Time) (is bool, after time.Duration) {
 	staying := func(x corev1.Secret) bool { return x.DeletionTimestamp.IsZero() }
 	if !s.removed || l == nil || len(s.secrets) == 0 || slices.ContainsFunc(s.secrets, staying) {
 		return false, 0
 	}
-	state := l.state()
+	state := l.currentState()
 	if !state.looked || state.failure != "" || state.refusedSince.IsZero() {
 		return false, 0
 	}
@@ -53,26 +53,26 @@ func (s *situation) forgotten(l *link, now time.Time) (is bool, after time.Durat
 }
 
 // leaveForgotten is giveUp of a peer that removed its side first, with an event on the ForeignCluster: those in the namespaces are refused.
-func (r *reconciler) leaveForgotten(ctx context.Context, s *situation) (time.Duration, error) {
-	if l := r.links.get(string(s.peer)); l != nil && s.cluster != nil {
+func (r *reconciler) leaveForgotten(ctx context.Context, s *inputs) (time.Duration, error) {
+	if l := r.links.linkTo(string(s.peer)); l != nil && s.cluster != nil {
 		r.recorder.Eventf(s.cluster, nil, corev1.EventTypeWarning, reasonCopiesLeft, "Replicate", "%s", kube.Note(fmt.Sprintf(
 			"The tenant namespace is being deleted, and the provider lets this cluster in no more: what was copied to namespace %s there is left to its administrator: %s",
-			l.pair.Remote, l.state().refusal)))
+			l.pair.Remote, l.currentState().refusal)))
 	}
 	return r.giveUp(ctx, s)
 }
 
 // giveUp takes down what is here without asking the peer: objects that are being deleted may go, and when the
 // credentials are going too, or gone, all others lose their finalizer as well. It returns when to look again, 0 for when something changes.
-func (r *reconciler) giveUp(ctx context.Context, s *situation) (time.Duration, error) {
+func (r *reconciler) giveUp(ctx context.Context, s *inputs) (time.Duration, error) {
 	staying := slices.ContainsFunc(s.secrets, func(x corev1.Secret) bool { return x.DeletionTimestamp.IsZero() })
-	condition := s.lost(r.links.get(string(s.peer)))
+	condition := s.lostCondition(r.links.linkTo(string(s.peer)))
 	if !staying {
-		r.links.remove(string(s.peer))
+		r.links.removeLink(string(s.peer))
 	}
 	var after time.Duration
 	for _, namespace := range s.namespaces {
-		held, err := r.held(ctx, namespace)
+		held, err := r.listHeld(ctx, namespace)
 		if err != nil {
 			return 0, err
 		}
@@ -96,16 +96,16 @@ func (r *reconciler) giveUp(ctx context.Context, s *situation) (time.Duration, e
 			return 0, err
 		}
 	}
-	r.tell(s, r.links.get(string(s.peer)))
+	r.recordProblems(s, r.links.linkTo(string(s.peer)))
 	return after, r.writeCondition(ctx, s.cluster, condition, nil)
 }
 
-// held lists the objects of a namespace that carry our finalizer, as the API server has them now.
-func (r *reconciler) held(ctx context.Context, namespace string) ([]client.Object, error) {
+// listHeld lists the objects of a namespace that carry our finalizer, as the API server has them now.
+func (r *reconciler) listHeld(ctx context.Context, namespace string) ([]client.Object, error) {
 	var out []client.Object
 	for _, res := range resources {
 		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(res.list().GroupVersionKind())
+		list.SetGroupVersionKind(res.newList().GroupVersionKind())
 		if err := r.live.List(ctx, list, client.InNamespace(namespace)); err != nil {
 			return nil, fmt.Errorf("listing %s of %s: %w", res.plural, namespace, err)
 		}

@@ -23,7 +23,7 @@ func TestAPeerThatWasGivenUpIsLookedAtOnlyWhileSomethingIsHeld(t *testing.T) {
 	}
 	look := func() bool {
 		t.Helper()
-		s := &situation{
+		s := &inputs{
 			peer: liqov1beta1.ClusterID(p.providerID), namespaces: []string{p.consumerTenant},
 			secrets: []corev1.Secret{*p.secret("cplane-secret", testkit.Kubeconfig(t, p.user))},
 		}

@@ -17,8 +17,8 @@ import (
 	"liqo.io/liqo/internal/kube"
 )
 
-// health is what is known about the peer's API server.
-type health struct {
+// peerHealth is what is known about the peer's API server.
+type peerHealth struct {
 	look chan struct{} // asks for a look before the next interval
 
 	mu sync.Mutex
@@ -37,8 +37,8 @@ type health struct {
 // access is the key of refusals that concern everything.
 const access = ""
 
-// state is one reading of health.
-type state struct {
+// healthState is one reading of health.
+type healthState struct {
 	looked           bool
 	failure, refusal string
 	some             bool // only of what the refusal says, not of everything
@@ -46,28 +46,28 @@ type state struct {
 	refusedSince     time.Time
 }
 
-func (l *link) state() state {
+func (l *link) currentState() healthState {
 	l.health.mu.Lock()
 	defer l.health.mu.Unlock()
 	_, all := l.health.refusals[access]
-	return state{l.health.looked, l.health.failure, first(l.health.refusals), !all, first(l.health.rejections), l.health.refusedSince}
+	return healthState{l.health.looked, l.health.failure, firstText(l.health.refusals), !all, firstText(l.health.rejections), l.health.refusedSince}
 }
 
-// first returns one of the texts, always the same of the same set, "" for none.
-func first(texts map[string]string) string {
+// firstText returns one of the texts, always the same of the same set, "" for none.
+func firstText(texts map[string]string) string {
 	if len(texts) == 0 {
 		return ""
 	}
 	return texts[slices.Min(slices.Collect(maps.Keys(texts)))]
 }
 
-// alive tells whether the peer answers and lets us in: only then does a peer that its user gave up still count.
-func (s state) alive() bool { return s.looked && s.failure == "" && s.refusal == "" }
+// isAlive tells whether the peer answers and lets us in: only then does a peer that its user gave up still count.
+func (s healthState) isAlive() bool { return s.looked && s.failure == "" && s.refusal == "" }
 
 // watchHealth looks at the peer at once and then at every interval, until ctx ends.
 func (l *link) watchHealth(ctx context.Context, o Options) {
 	if o.HealthInterval < 0 {
-		l.found("")
+		l.recordFailure("")
 		return
 	}
 	ticker := time.NewTicker(o.HealthInterval)
@@ -103,11 +103,11 @@ func (l *link) lookOnce(ctx context.Context, timeout time.Duration, rights bool)
 		return
 	}
 	if err != nil {
-		l.found(err.Error())
+		l.recordFailure(err.Error())
 	} else {
-		l.found("")
+		l.recordFailure("")
 	}
-	if rights || err != nil || l.state().refusal != "" || !l.engine.Synced(l.pair, plurals()...) {
+	if rights || err != nil || l.currentState().refusal != "" || !l.engine.Synced(l.pair, pluralNames()...) {
 		l.tryRights(ctx)
 	}
 }
@@ -115,23 +115,23 @@ func (l *link) lookOnce(ctx context.Context, timeout time.Duration, rights bool)
 // tryRights asks the peer for one object of each kind: watches that are refused are retried in silence, and no object
 // may be waiting whose failure would tell.
 func (l *link) tryRights(ctx context.Context) {
-	c, err := client.New(l.conn.Config(), client.Options{Mapper: mapper()})
+	c, err := client.New(l.conn.Config(), client.Options{Mapper: newMapper()})
 	if err != nil {
-		l.refused(access, answer(err))
+		l.recordRefusal(access, classifyAnswer(err))
 		return
 	}
 	for _, res := range resources {
 		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(res.list().GroupVersionKind())
+		list.SetGroupVersionKind(res.newList().GroupVersionKind())
 		if err := c.List(ctx, list, client.InNamespace(l.pair.Remote), client.Limit(1)); err != nil {
-			l.refused(access, answer(err))
+			l.recordRefusal(access, classifyAnswer(err))
 			return
 		}
 	}
-	l.refused(access, nil)
+	l.recordRefusal(access, nil)
 }
 
-func (l *link) found(failure string) {
+func (l *link) recordFailure(failure string) {
 	l.health.mu.Lock()
 	news := !l.health.looked || (l.health.failure == "") != (failure == "")
 	l.health.looked, l.health.failure = true, failure
@@ -141,29 +141,29 @@ func (l *link) found(failure string) {
 	}
 }
 
-// refused remembers whether err, the outcome of what key is about, is a refusal. No answer at all is no news of access.
-func (l *link) refused(key string, err error) {
+// recordRefusal remembers whether err, the outcome of what key is about, is a refusal. No answer at all is no news of access.
+func (l *link) recordRefusal(key string, err error) {
 	refusal, is := errors.AsType[*refusal](err)
 	if is {
-		l.remember(&l.health.refusals, key, refusal.message)
+		l.setText(&l.health.refusals, key, refusal.message)
 	} else if err == nil || key != access {
-		l.remember(&l.health.refusals, key, "")
+		l.setText(&l.health.refusals, key, "")
 	}
 }
 
-// rejected remembers whether err, the outcome of copying an object, is that it cannot be copied as it is.
-func (l *link) rejected(key string, err error) {
+// recordRejection remembers whether err, the outcome of copying an object, is that it cannot be copied as it is.
+func (l *link) recordRejection(key string, err error) {
 	if _, invalid := kube.InvalidReason(err); invalid {
-		l.remember(&l.health.rejections, key, key+": "+err.Error())
+		l.setText(&l.health.rejections, key, key+": "+err.Error())
 	} else if !kube.Judge(err).Failed() {
-		l.remember(&l.health.rejections, key, "")
+		l.setText(&l.health.rejections, key, "")
 	}
 }
 
-// remember keeps a text, or forgets it if there is none any more, and has it told if the first one is another now.
-func (l *link) remember(texts *map[string]string, key, text string) {
+// setText keeps a text, or forgets it if there is none any more, and has it told if the first one is another now.
+func (l *link) setText(texts *map[string]string, key, text string) {
 	l.health.mu.Lock()
-	before := first(*texts)
+	before := firstText(*texts)
 	if text == "" {
 		delete(*texts, key)
 	} else {
@@ -178,7 +178,7 @@ func (l *link) remember(texts *map[string]string, key, text string) {
 	case l.health.refusedSince.IsZero():
 		l.health.refusedSince = time.Now()
 	}
-	after := first(*texts)
+	after := firstText(*texts)
 	l.health.mu.Unlock()
 	if before != after {
 		l.changed()

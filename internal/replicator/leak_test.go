@@ -28,19 +28,19 @@ func TestAStoppedLinkLeavesNothingBehind(t *testing.T) {
 		queue:    workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]()),
 	}
 	defer r.queue.ShutDown()
-	c := &credentials{secret: secret, kubeconfig: secret.Data["kubeconfig"], remoteNamespace: p.providerTenant}
+	c := &peerCredentials{secret: secret, kubeconfig: secret.Data["kubeconfig"], remoteNamespace: p.providerTenant}
 
 	before := goleak.IgnoreCurrent()
-	l, err := r.dial(ends{local: "rome", peer: "milan"}, c)
+	l, err := r.dialPeer(endpoints{local: "rome", peer: "milan"}, c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	testkit.Eventually(t, limit, func() error {
-		if s := l.state(); !s.alive() || !l.engine.Synced(l.pair) {
+		if s := l.currentState(); !s.isAlive() || !l.engine.Synced(l.pair) {
 			return errors.New("not connected yet")
 		}
 		return nil
 	})
-	l.stop()
+	l.stopLink()
 	testkit.Eventually(t, limit, func() error { return goleak.Find(before) })
 }

@@ -24,7 +24,7 @@ import (
 
 // link is the connection to one peer while its credentials exist: an engine that copies, and a look at its health.
 type link struct {
-	ends     ends
+	ends     endpoints
 	recorder events.EventRecorder
 	log      logr.Logger
 	// changed wakes the peer's reconciliation: health, refusals, or the last copy gone.
@@ -39,10 +39,10 @@ type link struct {
 	engine *multicluster.Engine
 	// draining: the credentials are about to go, so nothing new is copied.
 	draining atomic.Bool
-	health   health
+	health   peerHealth
 	// conduct is which of our bounds the peer reached.
 	conduct *remote.Conduct
-	pace    pace
+	pace    copyPace
 
 	cancel context.CancelFunc
 	work   sync.WaitGroup
@@ -56,8 +56,8 @@ const (
 	writeRate, writeBurst  = 64 << 10, 16 << 20
 )
 
-// dial makes the link for credentials and starts it.
-func (r *reconciler) dial(e ends, c *credentials) (*link, error) {
+// dialPeer makes the link for credentials and starts it.
+func (r *reconciler) dialPeer(e endpoints, c *peerCredentials) (*link, error) {
 	conduct := &remote.Conduct{Peer: string(e.peer), Changed: func() { r.enqueue(e.peer) }}
 	conn, err := remote.New(c.kubeconfig, remote.AllowLoopback(r.options.AllowLoopbackPeers), remote.WithLimits(peerLimits), remote.WithConduct(conduct))
 	if err != nil {
@@ -70,36 +70,36 @@ func (r *reconciler) dial(e ends, c *credentials) (*link, error) {
 		changed:     func() { r.enqueue(e.peer) },
 		secret:      types.NamespacedName{Namespace: c.secret.Namespace, Name: c.secret.Name},
 		fingerprint: sha256.Sum256(c.kubeconfig),
-		pair:        c.pair(),
+		pair:        c.enginePair(),
 		conn:        conn,
 		conduct:     conduct,
-		health:      health{look: make(chan struct{}, 1)},
+		health:      peerHealth{look: make(chan struct{}, 1)},
 	}
-	l.draining.Store(c.going())
+	l.draining.Store(c.isDeleting())
 	l.engine, err = multicluster.New(multicluster.Options{
 		Local:        kube.WriteBudget{Rate: writeRate, Burst: writeBurst, Exceeded: conduct.Report}.LimitWrites(r.config),
-		Room:         &kube.Room{Bytes: peerBytes, Objects: peerObjects, Full: conduct.Report},
+		Room:         &kube.CacheBudget{Bytes: peerBytes, Objects: peerObjects, Full: conduct.Report},
 		Remote:       conn,
-		Kinds:        slices.Concat(l.kinds(r.options.Workers), l.endpointKinds()),
+		Kinds:        slices.Concat(l.engineKinds(r.options.Workers), l.endpointKinds()),
 		FieldManager: names.ReplicatorFieldManager,
 		Log:          l.log,
 		Peer:         string(e.peer),
-		Started:      l.started,
+		Started:      l.handleStarted,
 	})
 	if err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("making the mirror to %s: %w", e.peer, err)
 	}
-	l.start(r.options)
+	l.startLink(r.options)
 	return l, nil
 }
 
-func (l *link) start(o Options) {
+func (l *link) startLink(o Options) {
 	ctx, cancel := context.WithCancel(context.Background())
 	l.cancel = cancel
 	logStartingPeer(l.ends.peer)
 	for _, res := range resources {
-		logStarting(l.ends.peer, res.gvr())
+		logStarting(l.ends.peer, res.groupVersionResource())
 	}
 	l.engine.Set([]multicluster.Pair{l.pair})
 	l.work.Go(func() {
@@ -110,25 +110,25 @@ func (l *link) start(o Options) {
 	l.work.Go(func() { l.watchHealth(ctx, o) })
 }
 
-// started is called when a kind of a pair is synced on both sides.
-func (l *link) started(_ multicluster.Pair, kind string) {
+// handleStarted is called when a kind of a pair is synced on both sides.
+func (l *link) handleStarted(_ multicluster.Pair, kind string) {
 	if res, ok := resourceNamed(kind); ok {
-		logStarted(l.ends.peer, res.gvr())
+		logStarted(l.ends.peer, res.groupVersionResource())
 	}
 	l.lookNow()
 }
 
-// stop ends the link and waits for it. Nothing is removed anywhere.
-func (l *link) stop() {
+// stopLink ends the link and waits for it. Nothing is removed anywhere.
+func (l *link) stopLink() {
 	l.cancel()
 	l.work.Wait()
 	l.conn.Close()
 	l.conduct.Close()
 }
 
-// follow makes a running link use credentials for the same namespaces. ErrOtherServer says that they lead elsewhere: the
+// followCredentials makes a running link use credentials for the same namespaces. ErrOtherServer says that they lead elsewhere: the
 // link must be replaced.
-func (l *link) follow(c *credentials) (changed bool, err error) {
+func (l *link) followCredentials(c *peerCredentials) (changed bool, err error) {
 	if fingerprint := sha256.Sum256(c.kubeconfig); fingerprint != l.fingerprint {
 		switch err := l.conn.Swap(c.kubeconfig); {
 		case errors.Is(err, remote.ErrOtherServer):
@@ -140,7 +140,7 @@ func (l *link) follow(c *credentials) (changed bool, err error) {
 		l.lookNow()
 	}
 	l.secret = types.NamespacedName{Namespace: c.secret.Namespace, Name: c.secret.Name}
-	if was := l.draining.Swap(c.going()); was && !c.going() {
+	if was := l.draining.Swap(c.isDeleting()); was && !c.isDeleting() {
 		// What was left alone while draining is looked at by starting again.
 		l.engine.Set(nil)
 		l.engine.Set([]multicluster.Pair{l.pair})
@@ -157,13 +157,13 @@ type links struct {
 
 var errClosed = errors.New("the process is stopping")
 
-func (s *links) get(peer string) *link {
+func (s *links) linkTo(peer string) *link {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.byPeer[peer]
 }
 
-func (s *links) add(peer string, l *link) error {
+func (s *links) addLink(peer string, l *link) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -176,14 +176,14 @@ func (s *links) add(peer string, l *link) error {
 	return nil
 }
 
-// remove stops the link of a peer, if there is one.
-func (s *links) remove(peer string) {
+// removeLink stops the link of a peer, if there is one.
+func (s *links) removeLink(peer string) {
 	s.mu.Lock()
 	l := s.byPeer[peer]
 	delete(s.byPeer, peer)
 	s.mu.Unlock()
 	if l != nil {
-		l.stop()
+		l.stopLink()
 	}
 }
 
@@ -196,7 +196,7 @@ func (s *links) Start(ctx context.Context) error {
 	s.byPeer = nil
 	s.mu.Unlock()
 	for _, l := range all {
-		l.stop()
+		l.stopLink()
 	}
 	return nil
 }

@@ -26,15 +26,15 @@ func logStartingPeer(peer liqov1beta1.ClusterID) {
 }
 
 func logStarting(peer liqov1beta1.ClusterID, gvr schema.GroupVersionResource) {
-	klog.V(level(gvr.Resource != authv1beta1.RenewResource)).Infof("[%v] Starting reflection of %v", peer, gvr)
+	klog.V(logLevel(gvr.Resource != authv1beta1.RenewResource)).Infof("[%v] Starting reflection of %v", peer, gvr)
 }
 
 func logStarted(peer liqov1beta1.ClusterID, gvr schema.GroupVersionResource) {
-	klog.V(level(gvr.Resource == authv1beta1.ResourceSliceResource)).Infof("[%v] Reflection of %v correctly started", peer, gvr)
+	klog.V(logLevel(gvr.Resource == authv1beta1.ResourceSliceResource)).Infof("[%v] Reflection of %v correctly started", peer, gvr)
 }
 
-// level is that of a line, which is always printed if the guide shows it.
-func level(shown bool) klog.Level {
+// logLevel is that of a line, which is always printed if the guide shows it.
+func logLevel(shown bool) klog.Level {
 	if shown {
 		return 0
 	}

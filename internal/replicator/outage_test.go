@@ -231,19 +231,19 @@ func TestForgotten(t *testing.T) {
 		"no_credentials_any_more": {removed: true, refused: long},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := &link{health: health{looked: true, failure: c.failure}, changed: func() {}}
+			l := &link{health: peerHealth{looked: true, failure: c.failure}, changed: func() {}}
 			if c.refused > 0 {
 				key := access
 				if c.some {
 					key = "resourceslices/one"
 				}
-				l.remember(&l.health.refusals, key, "forbidden")
+				l.setText(&l.health.refusals, key, "forbidden")
 				if !c.some {
 					l.health.refusedSince = now.Add(-c.refused)
 				}
 			}
-			s := situation{removed: c.removed, secrets: c.secrets}
-			if is, after := s.forgotten(l, now); is != c.want || after != c.after {
+			s := inputs{removed: c.removed, secrets: c.secrets}
+			if is, after := s.isForgotten(l, now); is != c.want || after != c.after {
 				t.Errorf("forgotten %v, again after %s", is, after)
 			}
 		})

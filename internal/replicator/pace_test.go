@@ -12,24 +12,24 @@ import (
 )
 
 func TestHostileStatusPace(t *testing.T) {
-	p := &pace{}
+	p := &copyPace{}
 	allowed := 0
 	for range 1000 {
-		if p.allow("resourceslices/busy") {
+		if p.allowCopy("resourceslices/busy") {
 			allowed++
 		}
 	}
 	if allowed < statusBurst || allowed > statusBurst+5 {
 		t.Errorf("%d of 1000 statuses at once are written", allowed)
 	}
-	if !p.allow("resourceslices/quiet") {
+	if !p.allowCopy("resourceslices/quiet") {
 		t.Error("another object waits")
 	}
 }
 
 func TestPeerMisbehavesIsAConditionBesideTheOther(t *testing.T) {
 	now, later := metav1.Unix(1, 0), metav1.Unix(2, 0)
-	fine := *ready("fine")
+	fine := *readyCondition("fine")
 	bad := &liqov1beta1.Condition{Type: liqov1beta1.PeerMisbehaves, Status: liqov1beta1.ConditionError, Reason: "AnswerTooLarge", Message: "an answer has more than 8 bytes"}
 	first, changed := withConditions(nil, fine, bad, now)
 	if !changed || len(first) != 2 || first[1].Reason != "AnswerTooLarge" {

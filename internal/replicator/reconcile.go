@@ -32,8 +32,8 @@ const drainInterval = 2 * time.Second
 // nothing else tells what becomes of them.
 const deadInterval = 15 * time.Second
 
-// situation is everything that decides about one peer.
-type situation struct {
+// inputs is everything that decides about one peer.
+type inputs struct {
 	peer       liqov1beta1.ClusterID
 	namespaces []string
 	// removed: all of these namespaces are being deleted.
@@ -41,7 +41,7 @@ type situation struct {
 	secrets []corev1.Secret
 	cluster *liqov1beta1.ForeignCluster
 
-	use      *credentials
+	use      *peerCredentials
 	problems map[types.UID]problem
 	// stranded are objects that wait for credentials to have their copies taken away.
 	stranded []client.Object
@@ -49,58 +49,58 @@ type situation struct {
 
 // Reconcile makes the link of one peer follow its Secrets.
 func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	after, err := r.follow(ctx, liqov1beta1.ClusterID(req.Name))
+	after, err := r.reconcilePeer(ctx, liqov1beta1.ClusterID(req.Name))
 	verdict := kube.Judge(err)
 	if verdict.Failed() {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{RequeueAfter: sooner(after, verdict.After)}, nil
+	return reconcile.Result{RequeueAfter: soonerOf(after, verdict.After)}, nil
 }
 
-// sooner is the shorter of two times, 0 for never.
-func sooner(a, b time.Duration) time.Duration {
+// soonerOf is the shorter of two times, 0 for never.
+func soonerOf(a, b time.Duration) time.Duration {
 	if a == 0 || b == 0 {
 		return a + b
 	}
 	return min(a, b)
 }
 
-// follow returns when to look again, 0 for when something changes.
-func (r *reconciler) follow(ctx context.Context, id liqov1beta1.ClusterID) (time.Duration, error) {
-	s, err := r.gather(ctx, id)
+// reconcilePeer returns when to look again, 0 for when something changes.
+func (r *reconciler) reconcilePeer(ctx context.Context, id liqov1beta1.ClusterID) (time.Duration, error) {
+	s, err := r.gatherInputs(ctx, id)
 	if err != nil {
 		return 0, err
 	}
-	if s.givenUp(r.links.get(string(id))) {
+	if s.givenUp(r.links.linkTo(string(id))) {
 		return r.giveUp(ctx, s)
 	}
-	refused, patience := s.forgotten(r.links.get(string(id)), time.Now())
+	refused, patience := s.isForgotten(r.links.linkTo(string(id)), time.Now())
 	if refused {
 		return r.leaveForgotten(ctx, s)
 	}
-	hadLink := r.links.get(string(id)) != nil
-	connected := r.connect(ctx, s)
+	hadLink := r.links.linkTo(string(id)) != nil
+	connected := r.connectPeer(ctx, s)
 	if reason, ok := kube.InvalidReason(connected); ok && s.use != nil {
 		s.problems[s.use.secret.UID] = problem{reason, errors.Unwrap(connected).Error()}
 	}
-	after, drained := r.drain(ctx, s)
+	after, drained := r.drainPeer(ctx, s)
 	again, left := r.leaveFormer(ctx, s)
-	l := r.links.get(string(id))
-	r.tell(s, l)
+	l := r.links.linkTo(string(id))
+	r.recordProblems(s, l)
 	var later time.Duration
 	var stranded error
 	if lost := l == nil && len(s.secrets) == 0; lost && s.cluster != nil && (hadLink || len(s.cluster.Status.Conditions) > 0) { // there were credentials
 		later, stranded = r.findStranded(ctx, s)
 	}
-	misbehaves, forgotten := l.misbehaviour()
-	return sooner(sooner(sooner(sooner(after, again), later), forgotten), patience),
-		errors.Join(connected, drained, left, stranded, r.writeCondition(ctx, s.cluster, s.condition(l), misbehaves))
+	misbehaves, forgotten := l.misbehaviourCondition()
+	return soonerOf(soonerOf(soonerOf(soonerOf(after, again), later), forgotten), patience),
+		errors.Join(connected, drained, left, stranded, r.writeCondition(ctx, s.cluster, s.peerCondition(l), misbehaves))
 }
 
 // findStranded looks for objects that wait for credentials of a peer that has none any more. It returns when to look again, 0 for never.
-func (r *reconciler) findStranded(ctx context.Context, s *situation) (time.Duration, error) {
+func (r *reconciler) findStranded(ctx context.Context, s *inputs) (time.Duration, error) {
 	for _, namespace := range s.namespaces {
-		held, err := r.held(ctx, namespace)
+		held, err := r.listHeld(ctx, namespace)
 		if apierrors.IsForbidden(err) {
 			continue // the namespace is going, and our rights went before it
 		}
@@ -115,8 +115,8 @@ func (r *reconciler) findStranded(ctx context.Context, s *situation) (time.Durat
 	return deadInterval, nil
 }
 
-func (r *reconciler) gather(ctx context.Context, id liqov1beta1.ClusterID) (*situation, error) {
-	s := &situation{peer: id}
+func (r *reconciler) gatherInputs(ctx context.Context, id liqov1beta1.ClusterID) (*inputs, error) {
+	s := &inputs{peer: id}
 	var namespaces corev1.NamespaceList
 	if err := r.client.List(ctx, &namespaces, client.MatchingLabels{names.RemoteClusterID: string(id), names.TenantNamespace: "true"}); err != nil {
 		return nil, fmt.Errorf("listing tenant namespaces: %w", err)
@@ -140,39 +140,39 @@ func (r *reconciler) gather(ctx context.Context, id liqov1beta1.ClusterID) (*sit
 	case client.IgnoreNotFound(err) != nil:
 		return nil, fmt.Errorf("reading ForeignCluster %s: %w", id, err)
 	}
-	s.use, s.problems = choose(id, s.secrets)
+	s.use, s.problems = chooseCredentials(id, s.secrets)
 	return s, nil
 }
 
-// connect starts, changes or stops the link.
-func (r *reconciler) connect(ctx context.Context, s *situation) error {
-	l := r.links.get(string(s.peer))
+// connectPeer starts, changes or stops the link.
+func (r *reconciler) connectPeer(ctx context.Context, s *inputs) error {
+	l := r.links.linkTo(string(s.peer))
 	switch {
 	case s.use != nil && l == nil:
-		return r.begin(ctx, s)
+		return r.beginLink(ctx, s)
 	case s.use != nil:
-		return r.change(ctx, s, l)
+		return r.changeCredentials(ctx, s, l)
 	case l == nil:
 		return nil
-	case s.broken(l):
+	case s.hasBrokenSecret(l):
 		// The Secret in use was made unusable: what it said before still holds.
-		l.draining.Store(s.deleting(l))
+		l.draining.Store(s.isDeletingSecret(l))
 		return nil
 	}
 	// Without rights in the namespace there is nothing more to be done there.
-	if err := r.forget(ctx, l); err != nil && !apierrors.IsForbidden(err) {
+	if err := r.forgetLink(ctx, l); err != nil && !apierrors.IsForbidden(err) {
 		return err
 	}
-	r.links.remove(string(s.peer))
+	r.links.removeLink(string(s.peer))
 	return nil
 }
 
-// broken tells whether the Secret that a link uses is still there, though it is not good any more.
-func (s *situation) broken(l *link) bool { return s.secretOf(l) != nil }
+// hasBrokenSecret tells whether the Secret that a link uses is still there, though it is not good any more.
+func (s *inputs) hasBrokenSecret(l *link) bool { return s.secretOf(l) != nil }
 
-func (s *situation) deleting(l *link) bool { return !s.secretOf(l).DeletionTimestamp.IsZero() }
+func (s *inputs) isDeletingSecret(l *link) bool { return !s.secretOf(l).DeletionTimestamp.IsZero() }
 
-func (s *situation) secretOf(l *link) *corev1.Secret {
+func (s *inputs) secretOf(l *link) *corev1.Secret {
 	i := slices.IndexFunc(s.secrets, func(x corev1.Secret) bool { return client.ObjectKeyFromObject(&x) == l.secret })
 	if i < 0 {
 		return nil
@@ -180,9 +180,9 @@ func (s *situation) secretOf(l *link) *corev1.Secret {
 	return &s.secrets[i]
 }
 
-func (r *reconciler) begin(ctx context.Context, s *situation) error {
+func (r *reconciler) beginLink(ctx context.Context, s *inputs) error {
 	secret := s.use.secret
-	if s.use.going() {
+	if s.use.isDeleting() {
 		if held, err := r.stillHeld(ctx, secret); err != nil || !held {
 			return err
 		}
@@ -191,31 +191,31 @@ func (r *reconciler) begin(ctx context.Context, s *situation) error {
 	if err := r.holdUsed(ctx, s.use); err != nil {
 		return err
 	}
-	l, err := r.dial(ends{local: r.options.ClusterID, peer: s.peer, version: r.options.Version}, s.use)
+	l, err := r.dialPeer(endpoints{local: r.options.ClusterID, peer: s.peer, version: r.options.Version}, s.use)
 	if err != nil {
 		return err
 	}
-	if err := r.links.add(string(s.peer), l); err != nil {
-		l.stop()
+	if err := r.links.addLink(string(s.peer), l); err != nil {
+		l.stopLink()
 		return err
 	}
-	if !s.use.going() {
+	if !s.use.isDeleting() {
 		r.recorder.Eventf(secret, nil, corev1.EventTypeNormal, reasonStarted, "Replicate", "objects of this namespace are replicated to namespace %s of %s", s.use.remoteNamespace, s.peer)
 	}
 	return nil
 }
 
-func (r *reconciler) change(ctx context.Context, s *situation, l *link) error {
+func (r *reconciler) changeCredentials(ctx context.Context, s *inputs, l *link) error {
 	if err := r.holdUsed(ctx, s.use); err != nil {
 		return err
 	}
-	if l.pair != s.use.pair() {
-		return r.move(ctx, s, l)
+	if l.pair != s.use.enginePair() {
+		return r.moveNamespace(ctx, s, l)
 	}
-	changed, err := l.follow(s.use)
+	changed, err := l.followCredentials(s.use)
 	if errors.Is(err, remote.ErrOtherServer) {
-		r.links.remove(string(s.peer))
-		return r.begin(ctx, s)
+		r.links.removeLink(string(s.peer))
+		return r.beginLink(ctx, s)
 	}
 	if err != nil {
 		return fmt.Errorf("changing the credentials: %w", err)
@@ -227,52 +227,52 @@ func (r *reconciler) change(ctx context.Context, s *situation, l *link) error {
 	return nil
 }
 
-// move replaces a link by one between other namespaces. What was copied into a namespace that is not used any more is taken away before, because the
+// moveNamespace replaces a link by one between other namespaces. What was copied into a namespace that is not used any more is taken away before, because the
 // former credentials may be the only ones that can. What that leaves is leaveFormer's.
-func (r *reconciler) move(ctx context.Context, s *situation, l *link) error {
-	r.links.remove(string(s.peer))
+func (r *reconciler) moveNamespace(ctx context.Context, s *inputs, l *link) error {
+	r.links.removeLink(string(s.peer))
 	if former := l.pair.Remote; former != s.use.remoteNamespace {
 		namespaces := append(slices.DeleteFunc(copiesIn(s.use.secret), func(namespace string) bool { return namespace == former }), s.use.remoteNamespace)
-		if err := r.withdraw(ctx, l, former, everything()); err != nil {
+		if err := r.withdrawCopies(ctx, l, former, allCopies()); err != nil {
 			namespaces = append(namespaces, former)
 		}
-		if err := r.hold(ctx, s.use.secret, namespaces...); err != nil {
+		if err := r.addFinalizer(ctx, s.use.secret, namespaces...); err != nil {
 			return err
 		}
 	}
-	return r.begin(ctx, s)
+	return r.beginLink(ctx, s)
 }
 
-// copies are those that we made of a kind: that of one object, or without a name all.
-type copies struct {
+// copySet are those that we made of a kind: that of one object, or without a name all.
+type copySet struct {
 	resource
 	name string
 }
 
-func everything() []copies {
-	out := make([]copies, 0, len(resources))
+func allCopies() []copySet {
+	out := make([]copySet, 0, len(resources))
 	for _, res := range resources {
-		out = append(out, copies{resource: res})
+		out = append(out, copySet{resource: res})
 	}
 	return out
 }
 
 // copiesOf are those of objects, as held returns them.
-func copiesOf(objects []client.Object) []copies {
-	out := make([]copies, 0, len(objects))
+func copiesOf(objects []client.Object) []copySet {
+	out := make([]copySet, 0, len(objects))
 	for _, obj := range objects {
 		if res, ok := resourceOf(obj); ok {
-			out = append(out, copies{res, obj.GetName()})
+			out = append(out, copySet{res, obj.GetName()})
 		}
 	}
 	return out
 }
 
-// withdraw deletes copies in a namespace of the peer, if they are ours.
-func (r *reconciler) withdraw(ctx context.Context, l *link, namespace string, all []copies) error {
+// withdrawCopies deletes copies in a namespace of the peer, if they are ours.
+func (r *reconciler) withdrawCopies(ctx context.Context, l *link, namespace string, all []copySet) error {
 	ctx, cancel := context.WithTimeout(ctx, r.options.HealthTimeout)
 	defer cancel()
-	c, err := client.New(l.conn.Config(), client.Options{Mapper: mapper()})
+	c, err := client.New(l.conn.Config(), client.Options{Mapper: newMapper()})
 	if err != nil {
 		return fmt.Errorf("connecting: %w", err)
 	}
@@ -282,36 +282,36 @@ func (r *reconciler) withdraw(ctx context.Context, l *link, namespace string, al
 		if which.name != "" {
 			options = append(options, client.MatchingFields{metav1.ObjectNameField: which.name})
 		}
-		if err := c.DeleteAllOf(ctx, which.object(), options...); err != nil {
+		if err := c.DeleteAllOf(ctx, which.newObject(), options...); err != nil {
 			return fmt.Errorf("deleting %s: %w", which.plural, err)
 		}
 	}
 	return nil
 }
 
-// drain lets the Secrets go that are being deleted: at once when another one took over, else when no object waits for
+// drainPeer lets the Secrets go that are being deleted: at once when another one took over, else when no object waits for
 // the removal of its copy any more. It returns when to look again.
-func (r *reconciler) drain(ctx context.Context, s *situation) (time.Duration, error) {
+func (r *reconciler) drainPeer(ctx context.Context, s *inputs) (time.Duration, error) {
 	var after time.Duration
 	for i := range s.secrets {
 		secret := &s.secrets[i]
 		if secret.DeletionTimestamp.IsZero() || !controllerutil.ContainsFinalizer(secret, names.ReplicatorSecretFinalizer) {
 			continue
 		}
-		if s.use == nil || s.use.going() {
-			held, err := r.held(ctx, secret.Namespace)
+		if s.use == nil || s.use.isDeleting() {
+			held, err := r.listHeld(ctx, secret.Namespace)
 			if err != nil {
 				return 0, err
 			}
-			if needed := slices.DeleteFunc(slices.Clone(held), disposable); len(needed) > 0 {
+			if needed := slices.DeleteFunc(slices.Clone(held), isDisposable); len(needed) > 0 {
 				s.problems[secret.UID] = waitingFor(needed)
 				after = drainInterval
 				continue
 			}
-			if err := r.end(ctx, s, secret, held); err != nil {
+			if err := r.endLink(ctx, s, secret, held); err != nil {
 				return 0, err
 			}
-		} else if err := r.hold(ctx, s.use.secret, slices.Concat(copiesIn(s.use.secret), copiesIn(secret), []string{s.use.remoteNamespace})...); err != nil {
+		} else if err := r.addFinalizer(ctx, s.use.secret, slices.Concat(copiesIn(s.use.secret), copiesIn(secret), []string{s.use.remoteNamespace})...); err != nil {
 			return 0, err
 		}
 		if err := r.letSecretGo(ctx, secret); err != nil {
@@ -321,11 +321,11 @@ func (r *reconciler) drain(ctx context.Context, s *situation) (time.Duration, er
 	return after, nil
 }
 
-// end stops the link of a Secret for good. What is held for it still is disposable: its copies are taken away if the peer has them
+// endLink stops the link of a Secret for good. What is held for it still is disposable: its copies are taken away if the peer has them
 // taken, and should there be credentials again, they are made again. The link of another Secret is not ours to stop or to use.
-func (r *reconciler) end(ctx context.Context, s *situation, secret *corev1.Secret, held []client.Object) error {
-	if l := r.links.get(string(s.peer)); l != nil && l.secret == client.ObjectKeyFromObject(secret) {
-		r.links.remove(string(s.peer))
+func (r *reconciler) endLink(ctx context.Context, s *inputs, secret *corev1.Secret, held []client.Object) error {
+	if l := r.links.linkTo(string(s.peer)); l != nil && l.secret == client.ObjectKeyFromObject(secret) {
+		r.links.removeLink(string(s.peer))
 		r.leaveAll(ctx, secret, l, copiesOf(held))
 	}
 	for _, obj := range held {
@@ -368,9 +368,9 @@ func (r *reconciler) letSecretGo(ctx context.Context, secret *corev1.Secret) err
 	return nil
 }
 
-// forget handles the Secret of a link that is not among the credentials any more. If it still exists, it or its namespace
+// forgetLink handles the Secret of a link that is not among the credentials any more. If it still exists, it or its namespace
 // lost the labels, and nobody else would ever take our finalizer off.
-func (r *reconciler) forget(ctx context.Context, l *link) error {
+func (r *reconciler) forgetLink(ctx context.Context, l *link) error {
 	var secret corev1.Secret
 	if err := r.live.Get(ctx, l.secret, &secret); err != nil {
 		if client.IgnoreNotFound(err) == nil {

@@ -28,17 +28,17 @@ const (
 	reasonInvalidAtPeer  = "InvalidAtPeer"
 )
 
-// kinds is what the engine copies.
-func (l *link) kinds(workers int) []multicluster.Kind {
+// engineKinds is what the engine copies.
+func (l *link) engineKinds(workers int) []multicluster.Kind {
 	out := make([]multicluster.Kind, 0, len(resources))
 	for _, res := range resources {
 		k := &reflection{link: l, resource: res}
 		out = append(out, multicluster.Kind{
 			Name:    res.plural,
-			Local:   []multicluster.Source{{Object: res.object(), Labels: names.Replicated + "!=true"}},
-			Remote:  []multicluster.Source{{Object: res.object(), Labels: names.Replicated + "=true," + names.ReplicationOrigin + "=" + string(l.ends.local)}},
+			Local:   []multicluster.Source{{Object: res.newObject(), Labels: names.Replicated + "!=true"}},
+			Remote:  []multicluster.Source{{Object: res.newObject(), Labels: names.Replicated + "=true," + names.ReplicationOrigin + "=" + string(l.ends.local)}},
 			Workers: workers,
-			Sync:    k.sync,
+			Sync:    k.syncItem,
 		})
 	}
 	return out
@@ -50,41 +50,41 @@ type reflection struct {
 	resource resource
 }
 
-func (k *reflection) sync(ctx context.Context, it *multicluster.Item) error {
-	local, err := k.cached(it.Local, it.Name)
+func (k *reflection) syncItem(ctx context.Context, it *multicluster.Item) error {
+	local, err := k.readCached(it.Local, it.Name)
 	if err != nil {
 		return err
 	}
-	copied, err := k.cached(it.Remote, it.Name)
+	copied, err := k.readCached(it.Remote, it.Name)
 	if err != nil {
 		return err
 	}
-	err = k.apply(ctx, it, local, copied)
+	err = k.applyCopy(ctx, it, local, copied)
 	key := k.resource.plural + "/" + it.Name
-	k.refused(key, err)
-	k.rejected(key, err)
+	k.recordRefusal(key, err)
+	k.recordRejection(key, err)
 	if reason, ok := kube.InvalidReason(err); ok && local != nil {
 		k.recorder.Eventf(local, nil, corev1.EventTypeWarning, reason, "Replicate", "%s", kube.Note(err.Error()))
 	}
 	return err
 }
 
-func (k *reflection) apply(ctx context.Context, it *multicluster.Item, local, copied *unstructured.Unstructured) error {
-	switch k.ends.decide(local, copied, k.draining.Load()) {
+func (k *reflection) applyCopy(ctx context.Context, it *multicluster.Item, local, copied *unstructured.Unstructured) error {
+	switch k.ends.decideStep(local, copied, k.draining.Load()) {
 	case push:
-		return k.push(ctx, it, local, copied)
+		return k.pushCopy(ctx, it, local, copied)
 	case withdraw:
-		return k.despite(ctx, it, local, k.remove(ctx, it, copied))
+		return k.ignoreRefusal(ctx, it, local, k.removeCopy(ctx, it, copied))
 	case loosen:
-		return k.despite(ctx, it, local, k.release(ctx, it, local))
+		return k.ignoreRefusal(ctx, it, local, k.releaseLocal(ctx, it, local))
 	case reap:
-		return k.reap(ctx, it, copied)
+		return k.deleteOrphan(ctx, it, copied)
 	}
 	return nil
 }
 
-func (k *reflection) cached(side multicluster.Side, name string) (*unstructured.Unstructured, error) {
-	u := k.resource.object()
+func (k *reflection) readCached(side multicluster.Cluster, name string) (*unstructured.Unstructured, error) {
+	u := k.resource.newObject()
 	found, err := side.Get(name, u)
 	if err != nil {
 		return nil, fmt.Errorf("reading %s %s/%s: %w", k.resource.plural, side.Namespace, name, err)
@@ -95,9 +95,9 @@ func (k *reflection) cached(side multicluster.Side, name string) (*unstructured.
 	return u, nil
 }
 
-// live reads from the API server itself: what is destroyed on the word of a cache must be confirmed.
-func (k *reflection) live(ctx context.Context, side multicluster.Side, name string) (*unstructured.Unstructured, error) {
-	u := k.resource.object()
+// readLive reads from the API server itself: what is destroyed on the word of a cache must be confirmed.
+func (k *reflection) readLive(ctx context.Context, side multicluster.Cluster, name string) (*unstructured.Unstructured, error) {
+	u := k.resource.newObject()
 	err := side.Client().Get(ctx, types.NamespacedName{Namespace: side.Namespace, Name: name}, u)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
@@ -108,13 +108,13 @@ func (k *reflection) live(ctx context.Context, side multicluster.Side, name stri
 	return u, nil
 }
 
-// push makes the copy say what local says, and local's status what the copy's says.
-func (k *reflection) push(ctx context.Context, it *multicluster.Item, local, copied *unstructured.Unstructured) error {
-	if err := k.hold(ctx, it, &local); err != nil {
+// pushCopy makes the copy say what local says, and local's status what the copy's says.
+func (k *reflection) pushCopy(ctx context.Context, it *multicluster.Item, local, copied *unstructured.Unstructured) error {
+	if err := k.addFinalizer(ctx, it, &local); err != nil {
 		return err
 	}
 	if copied == nil {
-		if err := k.free(ctx, it); err != nil {
+		if err := k.removeFinalizer(ctx, it); err != nil {
 			return err
 		}
 	} else if !copied.GetDeletionTimestamp().IsZero() {
@@ -124,7 +124,7 @@ func (k *reflection) push(ctx context.Context, it *multicluster.Item, local, cop
 		if apierrors.IsInvalid(err) {
 			return kube.Invalid(reasonInvalidAtPeer, err)
 		}
-		return fmt.Errorf("writing the copy: %w", answer(err))
+		return fmt.Errorf("writing the copy: %w", classifyAnswer(err))
 	}
 	if copied == nil {
 		return nil
@@ -132,8 +132,8 @@ func (k *reflection) push(ctx context.Context, it *multicluster.Item, local, cop
 	return k.statusBack(ctx, it, local, copied)
 }
 
-// hold puts our finalizer on local, before anything is made at the peer.
-func (k *reflection) hold(ctx context.Context, it *multicluster.Item, local **unstructured.Unstructured) error {
+// addFinalizer puts our finalizer on local, before anything is made at the peer.
+func (k *reflection) addFinalizer(ctx context.Context, it *multicluster.Item, local **unstructured.Unstructured) error {
 	if controllerutil.ContainsFinalizer(*local, names.ReplicatorFinalizer) {
 		return nil
 	}
@@ -149,12 +149,12 @@ func (k *reflection) hold(ctx context.Context, it *multicluster.Item, local **un
 	return nil
 }
 
-// free makes sure that the name is free at the peer: an object there that is not ours is never taken over.
-func (k *reflection) free(ctx context.Context, it *multicluster.Item) error {
-	there, err := k.live(ctx, it.Remote, it.Name)
+// removeFinalizer makes sure that the name is free at the peer: an object there that is not ours is never taken over.
+func (k *reflection) removeFinalizer(ctx context.Context, it *multicluster.Item) error {
+	there, err := k.readLive(ctx, it.Remote, it.Name)
 	switch {
 	case err != nil:
-		return answer(err)
+		return classifyAnswer(err)
 	case there == nil:
 		return nil
 	case k.ends.isCopy(there):
@@ -171,7 +171,7 @@ func (k *reflection) statusBack(ctx context.Context, it *multicluster.Item, loca
 	if updated == nil {
 		return nil
 	}
-	if !k.pace.allow(k.resource.plural + "/" + local.GetName()) {
+	if !k.pace.allowCopy(k.resource.plural + "/" + local.GetName()) {
 		k.conduct.Report("TooManyStatuses", fmt.Sprintf("the status of the %s %s changes all the time", k.resource.gvk.Kind, local.GetName()))
 		return kube.Wait(statusInterval, "the status was written a moment ago")
 	}
@@ -185,24 +185,24 @@ func (k *reflection) statusBack(ctx context.Context, it *multicluster.Item, loca
 	return nil
 }
 
-// remove deletes the copy and waits until it is seen gone.
-func (k *reflection) remove(ctx context.Context, it *multicluster.Item, copied *unstructured.Unstructured) error {
+// removeCopy deletes the copy and waits until it is seen gone.
+func (k *reflection) removeCopy(ctx context.Context, it *multicluster.Item, copied *unstructured.Unstructured) error {
 	if copied.GetDeletionTimestamp().IsZero() {
 		if err := it.Remote.Delete(ctx, copied); err != nil {
-			return fmt.Errorf("deleting the copy: %w", answer(err))
+			return fmt.Errorf("deleting the copy: %w", classifyAnswer(err))
 		}
 	}
 	return kube.Wait(0, "the copy is being deleted")
 }
 
-// release lets local go once the peer itself says that there is no copy.
-func (k *reflection) release(ctx context.Context, it *multicluster.Item, local *unstructured.Unstructured) error {
-	there, err := k.live(ctx, it.Remote, it.Name)
+// releaseLocal lets local go once the peer itself says that there is no copy.
+func (k *reflection) releaseLocal(ctx context.Context, it *multicluster.Item, local *unstructured.Unstructured) error {
+	there, err := k.readLive(ctx, it.Remote, it.Name)
 	if err != nil {
-		return answer(err)
+		return classifyAnswer(err)
 	}
 	if there != nil && k.ends.isCopy(there) {
-		return k.remove(ctx, it, there)
+		return k.removeCopy(ctx, it, there)
 	}
 	if err := letGo(ctx, it.Local.Client(), local); err != nil {
 		return err
@@ -211,9 +211,9 @@ func (k *reflection) release(ctx context.Context, it *multicluster.Item, local *
 	return nil
 }
 
-// despite lets a disposable object go although the peer refuses to have its copy looked for or deleted: a Tenant that goes takes our
+// ignoreRefusal lets a disposable object go although the peer refuses to have its copy looked for or deleted: a Tenant that goes takes our
 // rights with it, and the copy.
-func (k *reflection) despite(ctx context.Context, it *multicluster.Item, local *unstructured.Unstructured, err error) error {
+func (k *reflection) ignoreRefusal(ctx context.Context, it *multicluster.Item, local *unstructured.Unstructured, err error) error {
 	if _, refused := errors.AsType[*refusal](err); !refused || !k.resource.disposable {
 		return err
 	}
@@ -224,17 +224,17 @@ func (k *reflection) despite(ctx context.Context, it *multicluster.Item, local *
 	return nil
 }
 
-// reap removes a copy whose object is gone, as after a finalizer was taken off by hand. The API server is asked: while a
+// deleteOrphan removes a copy whose object is gone, as after a finalizer was taken off by hand. The API server is asked: while a
 // process takes over from another, the cache of the copies may be younger than that of the objects.
-func (k *reflection) reap(ctx context.Context, it *multicluster.Item, copied *unstructured.Unstructured) error {
-	local, err := k.live(ctx, it.Local, it.Name)
+func (k *reflection) deleteOrphan(ctx context.Context, it *multicluster.Item, copied *unstructured.Unstructured) error {
+	local, err := k.readLive(ctx, it.Local, it.Name)
 	if err != nil {
 		return err
 	}
-	if k.ends.concerns(local) {
+	if k.ends.isConcerned(local) {
 		return kube.Wait(0, "the object was just made, and its watch event is on the way")
 	}
-	return k.remove(ctx, it, copied)
+	return k.removeCopy(ctx, it, copied)
 }
 
 // letGo takes our finalizer off an object.
@@ -258,8 +258,8 @@ type refusal struct {
 
 func (r *refusal) Unwrap() error { return r.error }
 
-// answer returns the error of a call to the peer, as a refusal if it is one.
-func answer(err error) error {
+// classifyAnswer returns the error of a call to the peer, as a refusal if it is one.
+func classifyAnswer(err error) error {
 	if !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) {
 		return err
 	}

@@ -72,7 +72,7 @@ type reconciler struct {
 	recorder events.EventRecorder
 	log      logr.Logger
 	links    links
-	told     kube.Told[liqov1beta1.ClusterID, complaint]
+	told     kube.Told[liqov1beta1.ClusterID, recordedProblem]
 	queue    workqueue.TypedRateLimitingInterface[reconcile.Request]
 }
 
@@ -96,10 +96,10 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err := mgr.Add(&r.links); err != nil {
 		return fmt.Errorf("adding the links: %w", err)
 	}
-	return r.register(mgr)
+	return r.registerWatches(mgr)
 }
 
-func (r *reconciler) register(mgr ctrl.Manager) error {
+func (r *reconciler) registerWatches(mgr ctrl.Manager) error {
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("replicate").
 		For(&liqov1beta1.ForeignCluster{}).
@@ -124,15 +124,15 @@ func (r *reconciler) keepQueue(_ context.Context, queue workqueue.TypedRateLimit
 	return nil
 }
 
-func (r *reconciler) enqueue(id liqov1beta1.ClusterID) { r.queue.Add(request(string(id))) }
+func (r *reconciler) enqueue(id liqov1beta1.ClusterID) { r.queue.Add(requestFor(string(id))) }
 
-func request(id string) reconcile.Request {
+func requestFor(id string) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Name: id}}
 }
 
 func ofNamespace(_ context.Context, obj client.Object) []reconcile.Request {
 	if id := obj.GetLabels()[names.RemoteClusterID]; id != "" {
-		return []reconcile.Request{request(id)}
+		return []reconcile.Request{requestFor(id)}
 	}
 	return nil
 }
@@ -143,11 +143,11 @@ func (r *reconciler) ofSecret(ctx context.Context, obj client.Object) []reconcil
 	var namespace corev1.Namespace
 	if err := r.client.Get(ctx, types.NamespacedName{Name: obj.GetNamespace()}, &namespace); err == nil {
 		if id, ok := peer.OfNamespace(&namespace); ok {
-			out = append(out, request(string(id)))
+			out = append(out, requestFor(string(id)))
 		}
 	}
 	if id := obj.GetLabels()[names.RemoteClusterID]; id != "" {
-		out = append(out, request(id))
+		out = append(out, requestFor(id))
 	}
 	return out
 }

@@ -48,14 +48,14 @@ func resourceOf(obj client.Object) (resource, bool) {
 	return resources[i], true
 }
 
-// disposable tells whether nothing hangs on the copy of an object.
-func disposable(obj client.Object) bool {
+// isDisposable tells whether nothing hangs on the copy of an object.
+func isDisposable(obj client.Object) bool {
 	r, ok := resourceOf(obj)
 	return ok && r.disposable
 }
 
-// plurals are what the engine calls them.
-func plurals() []string {
+// pluralNames are what the engine calls them.
+func pluralNames() []string {
 	out := make([]string, 0, len(resources))
 	for _, r := range resources {
 		out = append(out, r.plural)
@@ -63,26 +63,26 @@ func plurals() []string {
 	return out
 }
 
-func (r resource) gvr() schema.GroupVersionResource {
+func (r resource) groupVersionResource() schema.GroupVersionResource {
 	return r.gvk.GroupVersion().WithResource(r.plural)
 }
 
-// mapper knows them, so that the peer need not be asked what kinds it has.
-func mapper() apimeta.RESTMapper {
+// newMapper knows them, so that the peer need not be asked what kinds it has.
+func newMapper() apimeta.RESTMapper {
 	m := apimeta.NewDefaultRESTMapper(nil)
 	for _, r := range resources {
-		m.AddSpecific(r.gvk, r.gvr(), r.gvr(), apimeta.RESTScopeNamespace)
+		m.AddSpecific(r.gvk, r.groupVersionResource(), r.groupVersionResource(), apimeta.RESTScopeNamespace)
 	}
 	return m
 }
 
-func (r resource) object() *unstructured.Unstructured {
+func (r resource) newObject() *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(r.gvk)
 	return u
 }
 
-func (r resource) list() *unstructured.UnstructuredList {
+func (r resource) newList() *unstructured.UnstructuredList {
 	l := &unstructured.UnstructuredList{}
 	l.SetGroupVersionKind(r.gvk.GroupVersion().WithKind(r.gvk.Kind + "List"))
 	return l

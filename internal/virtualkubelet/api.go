@@ -27,10 +27,10 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// kubelet is the HTTP API by which the local API server reaches the containers of this node. Nothing is interpreted
+// kubeletAPI is the HTTP API by which the local API server reaches the containers of this node. Nothing is interpreted
 // here: a request becomes the same request to the provider's API server, and streams pass through untouched, so that
 // terminals resize, exit codes arrive and every protocol version works.
-type kubelet struct {
+type kubeletAPI struct {
 	// find returns a pod of this node.
 	find func(ctx context.Context, namespace, name string) (*corev1.Pod, error)
 	// list returns the pods of this node.
@@ -45,14 +45,14 @@ type kubelet struct {
 // errNoPod is the answer about pods that are not of this node.
 var errNoPod = errors.New("pod not found on this node")
 
-func (k *kubelet) handler() http.Handler {
+func (k *kubeletAPI) newHandler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", k.ofPod(k.forward("log", logQuery)))
+	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", k.ofPod(k.forwardTo("log", logQuery)))
 	for _, method := range []string{"GET", "POST"} {
 		for _, pod := range []string{"/{namespace}/{pod}", "/{namespace}/{pod}/{uid}"} {
-			mux.HandleFunc(method+" /exec"+pod+"/{container}", k.ofPod(k.forward("exec", execQuery)))
-			mux.HandleFunc(method+" /attach"+pod+"/{container}", k.ofPod(k.forward("attach", execQuery)))
-			mux.HandleFunc(method+" /portForward"+pod, k.ofPod(k.forward("portforward", portQuery)))
+			mux.HandleFunc(method+" /exec"+pod+"/{container}", k.ofPod(k.forwardTo("exec", execQuery)))
+			mux.HandleFunc(method+" /attach"+pod+"/{container}", k.ofPod(k.forwardTo("attach", execQuery)))
+			mux.HandleFunc(method+" /portForward"+pod, k.ofPod(k.forwardTo("portforward", portQuery)))
 		}
 	}
 	for _, path := range []string{"/run/{namespace}/{pod}/{container}", "/run/{namespace}/{pod}/{uid}/{container}", "/checkpoint/{namespace}/{pod}/{container}"} {
@@ -64,12 +64,12 @@ func (k *kubelet) handler() http.Handler {
 	mux.HandleFunc("GET /pods", k.servePods(false))
 	mux.HandleFunc("GET /pods/", k.servePods(false))
 	mux.HandleFunc("GET /runningpods/", k.servePods(true))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "ok") })
 	return mux
 }
 
-// answer writes a line of text without an end: the local API server makes it the message that the user sees.
-func answer(w http.ResponseWriter, status int, text string) {
+// writeText writes a line of text without an end: the local API server makes it the message that the user sees.
+func writeText(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
@@ -78,34 +78,34 @@ func answer(w http.ResponseWriter, status int, text string) {
 
 // notServed answers for what a kubelet has and a virtual node has not.
 func notServed(w http.ResponseWriter, _ *http.Request) {
-	answer(w, http.StatusNotImplemented, "not served by virtual nodes")
+	writeText(w, http.StatusNotImplemented, "not served by virtual nodes")
 }
 
 // ofPod finds the pod that a request is about.
-func (k *kubelet) ofPod(next func(http.ResponseWriter, *http.Request, *corev1.Pod)) http.HandlerFunc {
+func (k *kubeletAPI) ofPod(next func(http.ResponseWriter, *http.Request, *corev1.Pod)) http.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request) {
 		pod, err := k.find(req.Context(), req.PathValue("namespace"), req.PathValue("pod"))
 		if uid := req.PathValue("uid"); err == nil && uid != "" && uid != string(pod.UID) {
 			err = errNoPod
 		}
 		if err != nil {
-			answer(w, http.StatusNotFound, err.Error())
+			writeText(w, http.StatusNotFound, err.Error())
 			return
 		}
 		next(w, req, pod)
 	}
 }
 
-// forward sends a request on to a subresource of the remote pod.
-func (k *kubelet) forward(subresource string, query func(*http.Request) url.Values) func(http.ResponseWriter, *http.Request, *corev1.Pod) {
+// forwardTo sends a request on to a subresource of the remote pod.
+func (k *kubeletAPI) forwardTo(subresource string, query func(*http.Request) url.Values) func(http.ResponseWriter, *http.Request, *corev1.Pod) {
 	return func(w http.ResponseWriter, req *http.Request, pod *corev1.Pod) {
 		twin, ok := k.twin(pod.Namespace)
 		switch {
 		case !ok:
-			answer(w, http.StatusNotFound, fmt.Sprintf("namespace %q is not offloaded to this node", pod.Namespace))
+			writeText(w, http.StatusNotFound, fmt.Sprintf("namespace %q is not offloaded to this node", pod.Namespace))
 		case pod.Labels[names.ShadowPod] != "true":
 			// What has this name in the provider, if anything has, is another pod.
-			answer(w, http.StatusBadRequest, fmt.Sprintf("pod %q is waiting to start: it is not in the provider yet", pod.Name))
+			writeText(w, http.StatusBadRequest, fmt.Sprintf("pod %q is waiting to start: it is not in the provider yet", pod.Name))
 		default:
 			k.send(w, req, &url.URL{
 				Path:     fmt.Sprintf("/api/v1/namespaces/%s/pods/%s/%s", twin, pod.Name, subresource),
@@ -153,11 +153,11 @@ func logQuery(req *http.Request) url.Values {
 }
 
 // servePods lists the pods of this node, or those of them that run.
-func (k *kubelet) servePods(running bool) http.HandlerFunc {
+func (k *kubeletAPI) servePods(running bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request) {
 		pods, err := k.list(req.Context())
 		if err != nil {
-			answer(w, http.StatusInternalServerError, err.Error())
+			writeText(w, http.StatusInternalServerError, err.Error())
 			return
 		}
 		if running {
@@ -181,9 +181,9 @@ const (
 	idleTimeout       = 90 * time.Second
 )
 
-// serve serves h by TLS until ctx ends. Client certificates are asked for and judged by the gate, so that a wrong one
+// serveTLS serves h by TLS until ctx ends. Client certificates are asked for and judged by the gate, so that a wrong one
 // gets an answer. It keeps to HTTP/1.1: a connection carries one request at a time, and can be upgraded.
-func serve(ctx context.Context, listener net.Listener, h http.Handler, certs certificates) error {
+func serveTLS(ctx context.Context, listener net.Listener, h http.Handler, certs certificates) error {
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)
 	server := &http.Server{
@@ -215,7 +215,7 @@ func boundBodies(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if req.ContentLength != 0 {
 			if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(readBodyTimeout)); err != nil {
-				answer(w, http.StatusInternalServerError, err.Error())
+				writeText(w, http.StatusInternalServerError, err.Error())
 				return
 			}
 		}

@@ -37,7 +37,7 @@ import (
 )
 
 // upstream is an API server of a provider that says what it was asked, and gives back what is written to a stream.
-func upstream(t *testing.T, edit func(*pki.Kubeconfig)) *provider {
+func upstream(t *testing.T, edit func(*pki.Kubeconfig)) *providerProxy {
 	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		asked := fmt.Sprintf("%s %s?%s auth=%q", req.Method, req.URL.Path, req.URL.Query().Encode(), req.Header.Get("Authorization"))
@@ -78,10 +78,10 @@ func upstream(t *testing.T, edit func(*pki.Kubeconfig)) *provider {
 }
 
 // startKubelet serves the kubelet API of a node with one pod, web/web, guarded if guard is not nil.
-func startKubelet(t *testing.T, guard *gate) (address string) {
+func startKubelet(t *testing.T, guard *authFilter) (address string) {
 	t.Helper()
 	up := upstream(t, nil)
-	k := &kubelet{
+	k := &kubeletAPI{
 		find: func(_ context.Context, namespace, name string) (*corev1.Pod, error) {
 			if namespace != "web" || name != "web" {
 				return nil, errNoPod
@@ -97,20 +97,20 @@ func startKubelet(t *testing.T, guard *gate) (address string) {
 			}, nil
 		},
 		twin: func(namespace string) (string, bool) { return namespace + "-rome", namespace == "web" },
-		send: up.forward,
+		send: up.forwardRequest,
 		log:  logr.Discard(),
 	}
-	handler := k.handler()
+	handler := k.newHandler()
 	if guard != nil {
-		handler = guard.guard(handler)
+		handler = guard.wrapHandler(handler)
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	certs := (&selfSigned{node: "milan", ip: netip.MustParseAddr("127.0.0.1"), now: time.Now}).current
+	certs := (&selfSigned{node: "milan", ip: netip.MustParseAddr("127.0.0.1"), now: time.Now}).currentCertificate
 	done := make(chan error, 1)
-	go func() { done <- serve(t.Context(), listener, handler, certs) }()
+	go func() { done <- serveTLS(t.Context(), listener, handler, certs) }()
 	t.Cleanup(func() {
 		if err := <-done; err != nil {
 			t.Error(err)
@@ -213,7 +213,7 @@ func FuzzRequestsLeadNowhereElse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		k := &kubelet{
+		k := &kubeletAPI{
 			find: func(_ context.Context, namespace, name string) (*corev1.Pod, error) {
 				if namespace != "web" || name != "web" {
 					return nil, errNoPod
@@ -240,7 +240,7 @@ func FuzzRequestsLeadNowhereElse(f *testing.F) {
 			log: logr.Discard(),
 		}
 		req := (&http.Request{Method: method, URL: to, Header: http.Header{}, Body: http.NoBody}).WithContext(t.Context())
-		k.handler().ServeHTTP(httptest.NewRecorder(), req)
+		k.newHandler().ServeHTTP(httptest.NewRecorder(), req)
 	})
 }
 
@@ -345,7 +345,7 @@ func TestOnlyTheAuthorisedGetIn(t *testing.T) {
 // stranger has a certificate that nobody here knows.
 func stranger(t *testing.T) *rest.Config {
 	t.Helper()
-	own := (&selfSigned{node: "milan", ip: netip.MustParseAddr("127.0.0.1"), now: time.Now}).current()
+	own := (&selfSigned{node: "milan", ip: netip.MustParseAddr("127.0.0.1"), now: time.Now}).currentCertificate()
 	key, err := x509.MarshalPKCS8PrivateKey(own.PrivateKey)
 	if err != nil {
 		t.Fatal(err)
@@ -406,13 +406,13 @@ func TestServingCertificateIsAskedFor(t *testing.T) {
 func TestSelfSignedCertificateIsRenewed(t *testing.T) {
 	now := time.Now()
 	s := &selfSigned{node: "milan", ip: netip.MustParseAddr("10.0.0.5"), now: func() time.Time { return now }}
-	first := s.current()
+	first := s.currentCertificate()
 	now = now.Add(selfSignedLife - selfSignedMargin - time.Hour)
-	if s.current() != first {
+	if s.currentCertificate() != first {
 		t.Error("renewed too early")
 	}
 	now = now.Add(2 * time.Hour)
-	if second := s.current(); second == first || !second.Leaf.NotAfter.After(first.Leaf.NotAfter) {
+	if second := s.currentCertificate(); second == first || !second.Leaf.NotAfter.After(first.Leaf.NotAfter) {
 		t.Error("not renewed in time")
 	}
 }

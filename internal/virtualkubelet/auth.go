@@ -25,8 +25,8 @@ import (
 	"liqo.io/liqo/internal/kube"
 )
 
-// gate lets through who the local API server knows and allows to use this node, as a kubelet does.
-type gate struct {
+// authFilter lets through who the local API server knows and allows to use this node, as a kubelet does.
+type authFilter struct {
 	authn   authenticator.Request
 	reviews *kube.Reviews
 	node    string
@@ -36,7 +36,7 @@ type gate struct {
 
 // newGate trusts the client certificates that the local API server trusts, and asks it about tokens and rights. The
 // certificate authority is followed until ctx ends.
-func newGate(ctx context.Context, clients kubernetes.Interface, node string, log logr.Logger) (*gate, error) {
+func newGate(ctx context.Context, clients kubernetes.Interface, node string, log logr.Logger) (*authFilter, error) {
 	ca, err := dynamiccertificates.NewDynamicCAFromConfigMapController(
 		"client-ca", metav1.NamespaceSystem, "extension-apiserver-authentication", "client-ca-file", clients)
 	if err != nil {
@@ -63,17 +63,17 @@ func newGate(ctx context.Context, clients kubernetes.Interface, node string, log
 		bearertoken.New(tokens),
 		websocket.NewProtocolAuthenticator(tokens),
 	))
-	return &gate{authn: authn, reviews: reviews, node: node, log: log}, nil
+	return &authFilter{authn: authn, reviews: reviews, node: node, log: log}, nil
 }
 
-// guard puts the gate before h.
-func (g *gate) guard(h http.Handler) http.Handler {
+// wrapHandler puts the gate before h.
+func (g *authFilter) wrapHandler(h http.Handler) http.Handler {
 	guarded := *g
 	guarded.next = h
 	return &guarded
 }
 
-func (g *gate) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+func (g *authFilter) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	who, ok, err := g.authn.AuthenticateRequest(req)
 	if err != nil {
 		g.log.V(1).Info("client not authenticated", "from", req.RemoteAddr, "reason", err.Error())
@@ -82,7 +82,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, "Unauthorized", http.StatusUnauthorized)
 		return
 	}
-	subresource, allowed, reason, err := g.authorize(who.User, req)
+	subresource, allowed, reason, err := g.authorizeRequest(who.User, req)
 	switch {
 	case err != nil:
 		g.log.Error(err, "asking for the rights of a client", "user", who.User.GetName())
@@ -90,19 +90,19 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case !allowed:
 		g.log.V(1).Info("client not allowed", "user", who.User.GetName(), "subresource", subresource, "reason", reason)
 		http.Error(w, fmt.Sprintf("Forbidden (user=%s, verb=%s, resource=nodes, subresource=%s)",
-			who.User.GetName(), verb(req), subresource), http.StatusForbidden)
+			who.User.GetName(), verbOf(req), subresource), http.StatusForbidden)
 	default:
 		g.next.ServeHTTP(w, req)
 	}
 }
 
-// authorize asks for each right to a part of the node that suffices, and returns the last that it asked for.
-func (g *gate) authorize(who user.Info, req *http.Request) (subresource string, allowed bool, reason string, err error) {
-	for _, subresource = range subresources(req.URL.Path) {
+// authorizeRequest asks for each right to a part of the node that suffices, and returns the last that it asked for.
+func (g *authFilter) authorizeRequest(who user.Info, req *http.Request) (subresource string, allowed bool, reason string, err error) {
+	for _, subresource = range subresourcesOf(req.URL.Path) {
 		allowed, reason, err = g.reviews.May(req.Context(), authzv1.SubjectAccessReviewSpec{
 			User: who.GetName(), UID: who.GetUID(), Groups: who.GetGroups(), Extra: kube.Extra(who.GetExtra()),
 			ResourceAttributes: &authzv1.ResourceAttributes{
-				Verb: verb(req), Version: "v1", Resource: "nodes", Subresource: subresource, Name: g.node,
+				Verb: verbOf(req), Version: "v1", Resource: "nodes", Subresource: subresource, Name: g.node,
 			},
 		})
 		if err == nil && allowed {
@@ -112,9 +112,9 @@ func (g *gate) authorize(who user.Info, req *http.Request) (subresource string, 
 	return subresource, allowed, reason, err
 }
 
-// verb follows the method, except that running something in a container is never just reading, though a WebSocket
+// verbOf follows the method, except that running something in a container is never just reading, though a WebSocket
 // begins with GET.
-func verb(req *http.Request) string {
+func verbOf(req *http.Request) string {
 	for _, prefix := range []string{"/exec/", "/attach/", "/portForward/"} {
 		if strings.HasPrefix(req.URL.Path, prefix) {
 			return "create"
@@ -129,8 +129,8 @@ func verb(req *http.Request) string {
 	return strings.ToLower(req.Method)
 }
 
-// subresources are the parts of the node of which one must be allowed, those of a kubelet.
-func subresources(path string) []string {
+// subresourcesOf are the parts of the node of which one must be allowed, those of a kubelet.
+func subresourcesOf(path string) []string {
 	for _, part := range []struct {
 		prefix string
 		names  []string

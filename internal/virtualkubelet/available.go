@@ -15,10 +15,10 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// available knows whether the pods of this node can be reached, which is when the Node is Ready. The control plane makes
+// availability knows whether the pods of this node can be reached, which is when the Node is Ready. The control plane makes
 // pods of a Node that is not Ready unready; what the provider said last must not make them ready again. Each pod is written
 // once when it becomes unavailable, with a label that says so, and once when that is over.
-type available struct {
+type availability struct {
 	pods    client.Reader
 	changed func(client.ObjectKey)
 	log     logr.Logger
@@ -26,7 +26,7 @@ type available struct {
 	now atomic.Pointer[bool]
 }
 
-func (a *available) set(ctx context.Context, is bool) {
+func (a *availability) setAvailable(ctx context.Context, is bool) {
 	if before := a.now.Swap(&is); before != nil && *before == is {
 		return
 	}
@@ -37,14 +37,14 @@ func (a *available) set(ctx context.Context, is bool) {
 		return
 	}
 	for i := range pods.Items {
-		if pod := &pods.Items[i]; !ended(pod) && a.labelled(pod) {
+		if pod := &pods.Items[i]; !hasEnded(pod) && a.setLabel(pod) {
 			a.changed(client.ObjectKeyFromObject(pod))
 		}
 	}
 }
 
-// labelled labels a pod that is to be written, and tells whether that changes it.
-func (a *available) labelled(pod *corev1.Pod) (changed bool) {
+// setLabel labels a pod that is to be written, and tells whether that changes it.
+func (a *availability) setLabel(pod *corev1.Pod) (changed bool) {
 	is := a.now.Load()
 	if is == nil || *is == (pod.Labels[names.RemoteUnavailable] == "") {
 		return false

@@ -42,7 +42,7 @@ func TestStatusesGoTogether(t *testing.T) {
 					if due > ms || !gone[i].IsZero() {
 						continue
 					}
-					err := m.bunch(bunched(fmt.Sprint(i)))
+					err := m.batchUpdate(bunched(fmt.Sprint(i)))
 					if err == nil {
 						gone[i] = now
 					} else if v := kube.Judge(err); v.Failed() || v.After <= 0 || v.After > bunchTime {
@@ -62,18 +62,18 @@ func TestStatusesGoTogether(t *testing.T) {
 func TestAStatusWaitsOnceForOthers(t *testing.T) {
 	now := time.Unix(1000, 0)
 	m := newMemory(func() time.Time { return now })
-	if err := m.bunch(bunched("first")); err != nil {
+	if err := m.batchUpdate(bunched("first")); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.bunch(bunched("second")); err == nil {
+	if err := m.batchUpdate(bunched("second")); err == nil {
 		t.Fatal("the second does not wait")
 	}
 	now = now.Add(bunchTime)
-	if err := m.bunch(bunched("third")); err != nil { // which begins a new interval
+	if err := m.batchUpdate(bunched("third")); err != nil { // which begins a new interval
 		t.Fatal(err)
 	}
 	now = now.Add(bunchTime / 2)
-	if err := m.bunch(bunched("second")); err != nil {
+	if err := m.batchUpdate(bunched("second")); err != nil {
 		t.Errorf("the second waits again: %v", err)
 	}
 }
@@ -82,15 +82,15 @@ func TestAStatusWaitsOnceForOthers(t *testing.T) {
 func TestAStatusThatIsLateGoes(t *testing.T) {
 	now := time.Unix(1000, 0)
 	m := newMemory(func() time.Time { return now })
-	_, waits := m.bunch(bunched("first")), m.bunch(bunched("late"))
+	_, waits := m.batchUpdate(bunched("first")), m.batchUpdate(bunched("late"))
 	if waits == nil {
 		t.Fatal("the second does not wait")
 	}
 	for i := range 4 {
 		now = now.Add(2 * bunchTime / 3)
-		_ = m.bunch(bunched(fmt.Sprint("other ", i)))
+		_ = m.batchUpdate(bunched(fmt.Sprint("other ", i)))
 	}
-	if err := m.bunch(bunched("late")); err != nil {
+	if err := m.batchUpdate(bunched("late")); err != nil {
 		t.Errorf("it waits again: %v", err)
 	}
 }
@@ -98,16 +98,16 @@ func TestAStatusThatIsLateGoes(t *testing.T) {
 func TestAPodWithNothingToSayWaitsNoMore(t *testing.T) {
 	now := time.Unix(1000, 0)
 	m := newMemory(func() time.Time { return now })
-	_, waits := m.bunch(bunched("first")), m.bunch(bunched("second"))
+	_, waits := m.batchUpdate(bunched("first")), m.batchUpdate(bunched("second"))
 	if waits == nil {
 		t.Fatal("the second does not wait")
 	}
-	m.unbunch(bunched("second"))
+	m.endBatch(bunched("second"))
 	now = now.Add(bunchTime)
-	if err := m.bunch(bunched("first")); err != nil {
+	if err := m.batchUpdate(bunched("first")); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.bunch(bunched("second")); err == nil {
+	if err := m.batchUpdate(bunched("second")); err == nil {
 		t.Error("its next status does not go with others")
 	}
 }
@@ -115,15 +115,15 @@ func TestAPodWithNothingToSayWaitsNoMore(t *testing.T) {
 func TestAStatusThatNeverWentIsForgotten(t *testing.T) {
 	now := time.Unix(1000, 0)
 	m := newMemory(func() time.Time { return now })
-	_, waits := m.bunch(bunched("first")), m.bunch(bunched("second"))
+	_, waits := m.batchUpdate(bunched("first")), m.batchUpdate(bunched("second"))
 	if waits == nil {
 		t.Fatal("the second does not wait")
 	}
 	now = now.Add(time.Minute)
-	if err := m.bunch(bunched("second")); err != nil {
+	if err := m.batchUpdate(bunched("second")); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.bunch(bunched("third")); err == nil {
+	if err := m.batchUpdate(bunched("third")); err == nil {
 		t.Error("the second began no interval")
 	}
 }

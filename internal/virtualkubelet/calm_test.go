@@ -53,7 +53,7 @@ func TestOnlyNewsThatTheNextWillReplaceWait(t *testing.T) {
 			c.change(local, remote)
 			now := time.Unix(0, 0)
 			k := newMemory(func() time.Time { return now })
-			err := k.calm(local, remote)
+			err := k.debounceStart(local, remote)
 			if tell := err == nil; tell != c.tell {
 				t.Fatalf("%v, want to tell: %v", err, c.tell)
 			}
@@ -61,7 +61,7 @@ func TestOnlyNewsThatTheNextWillReplaceWait(t *testing.T) {
 				t.Errorf("looks again after %v", after)
 			}
 			now = now.Add(calmTime)
-			if err := k.calm(local, remote); err != nil {
+			if err := k.debounceStart(local, remote); err != nil {
 				t.Errorf("not told after %v: %v", calmTime, err)
 			}
 		})
@@ -71,7 +71,7 @@ func TestOnlyNewsThatTheNextWillReplaceWait(t *testing.T) {
 func TestNothingIsToldOfAPodThatWasOnlyMade(t *testing.T) {
 	local, remote := &corev1.Pod{}, &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending}}
 	k := newMemory(time.Now)
-	if verdict := kube.Judge(k.calm(local, remote)); verdict.Failed() || verdict.Invalid() || verdict.After != 0 {
+	if verdict := kube.Judge(k.debounceStart(local, remote)); verdict.Failed() || verdict.Invalid() || verdict.After != 0 {
 		t.Errorf("%+v", verdict)
 	}
 }

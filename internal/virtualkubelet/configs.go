@@ -26,9 +26,9 @@ import (
 	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
 
-// copied is one kind whose objects are copied: L is the kind here and R that of the copies, mostly the same one. The
+// copyKind is one kind whose objects are copied: L is the kind here and R that of the copies, mostly the same one. The
 // functions are what is particular to it.
-type copied[L, R client.Object] struct {
+type copyKind[L, R client.Object] struct {
 	// name of the kind, for logs and metrics; component is who tells of it in events.
 	name, component string
 
@@ -62,17 +62,17 @@ type copied[L, R client.Object] struct {
 	copyOf func(ctx context.Context, it *multicluster.Item, t translate.Target, obj L) (R, error)
 }
 
-// of makes a copyOf that needs nothing but the object.
-func of[L, R client.Object](translated func(t translate.Target, obj L) R) func(context.Context, *multicluster.Item, translate.Target, L) (R, error) {
+// ignoreItem makes a copyOf that needs nothing but the object.
+func ignoreItem[L, R client.Object](translated func(t translate.Target, obj L) R) func(context.Context, *multicluster.Item, translate.Target, L) (R, error) {
 	return func(_ context.Context, _ *multicluster.Item, t translate.Target, obj L) (R, error) {
 		return translated(t, obj), nil
 	}
 }
 
-// kind watches all objects here, but there only the copies: names that are taken are found before they are used.
-func (c *copied[L, R]) kind() multicluster.Kind {
-	t := c.options.target("")
-	there := multicluster.Source{Object: c.emptyCopy(), Labels: ours(c.options)}
+// engineKind watches all objects here, but there only the copies: names that are taken are found before they are used.
+func (c *copyKind[L, R]) engineKind() multicluster.Kind {
+	t := c.options.targetIn("")
+	there := multicluster.Source{Object: c.emptyCopy(), Labels: ownSelector(c.options)}
 	if c.notCopies != "" {
 		there.Labels += ",!" + c.notCopies
 	}
@@ -80,7 +80,7 @@ func (c *copied[L, R]) kind() multicluster.Kind {
 		there.Key = func(obj client.Object) string { return c.localName(t, obj.GetName()) }
 	}
 	k := multicluster.Kind{
-		Name: c.name, Workers: c.reflection.Workers, Sync: c.sync,
+		Name: c.name, Workers: c.reflection.Workers, Sync: c.syncItem,
 		Local:  []multicluster.Source{{Object: c.empty(), Fields: c.fields}},
 		Remote: []multicluster.Source{there},
 	}
@@ -94,8 +94,8 @@ func (c *copied[L, R]) kind() multicluster.Kind {
 	return k
 }
 
-// used tells whether a pod refers to the local object that runs on a virtual node of this provider.
-func (c *copied[L, R]) used(ctx context.Context, it *multicluster.Item) (bool, error) {
+// isUsed tells whether a pod refers to the local object that runs on a virtual node of this provider.
+func (c *copyKind[L, R]) isUsed(ctx context.Context, it *multicluster.Item) (bool, error) {
 	nodes := map[string]bool{}
 	for _, pod := range multicluster.Of[*corev1.Pod](it.Local, it.Name) {
 		if !policy.KeptOff(pod) {
@@ -115,11 +115,11 @@ func (c *copied[L, R]) used(ctx context.Context, it *multicluster.Item) (bool, e
 	}), nil
 }
 
-// ours selects what this cluster reflected into the provider.
-func ours(o Options) string { return labels.SelectorFromSet(o.target("").Marks()).String() }
+// ownSelector selects what this cluster reflected into the provider.
+func ownSelector(o Options) string { return labels.SelectorFromSet(o.targetIn("").Marks()).String() }
 
-func (c *copied[L, R]) sync(ctx context.Context, it *multicluster.Item) error {
-	t := c.options.target(it.Pair.Remote)
+func (c *copyKind[L, R]) syncItem(ctx context.Context, it *multicluster.Item) error {
+	t := c.options.targetIn(it.Pair.Remote)
 	t.Patch = c.patch()
 	local, remote := c.empty(), c.emptyCopy()
 	exists, err := it.Local.Get(it.Name, local)
@@ -136,24 +136,24 @@ func (c *copied[L, R]) sync(ctx context.Context, it *multicluster.Item) error {
 	}
 	switch {
 	case !exists && there:
-		return c.remove(ctx, it, remote)
+		return c.removeCopy(ctx, it, remote)
 	case !exists:
 		return nil
 	}
-	err = c.follow(ctx, it, t, local, remote, there)
-	c.events.failure(local, err)
+	err = c.applyCopy(ctx, it, t, local, remote, there)
+	c.events.recordFailure(local, err)
 	return err
 }
 
-func (c *copied[L, R]) follow(ctx context.Context, it *multicluster.Item, t translate.Target, local L, remote R, there bool) error {
-	allowed, err := c.allowed(ctx, it, local)
+func (c *copyKind[L, R]) applyCopy(ctx context.Context, it *multicluster.Item, t translate.Target, local L, remote R, there bool) error {
+	allowed, err := c.isAllowed(ctx, it, local)
 	if err != nil {
 		return err
 	}
 	if !allowed {
-		c.disabled(local, there)
+		c.recordDisabled(local, there)
 		if there {
-			return c.remove(ctx, it, remote)
+			return c.removeCopy(ctx, it, remote)
 		}
 		return nil
 	}
@@ -165,23 +165,23 @@ func (c *copied[L, R]) follow(ctx context.Context, it *multicluster.Item, t tran
 		if made, err := it.Remote.Make(ctx, want); err != nil {
 			return fmt.Errorf("making the remote object: %w", err)
 		} else if made {
-			c.events.normal(local, reasonReflected, fmt.Sprintf("Successfully reflected object to cluster %q", c.options.Provider))
+			c.events.recordNormal(local, reasonReflected, fmt.Sprintf("Successfully reflected object to cluster %q", c.options.Provider))
 			return nil
 		}
-		if ours, err := c.owned(ctx, it, t, want); err != nil {
+		if ours, err := c.isOwned(ctx, it, t, want); err != nil {
 			return err
 		} else if !ours {
 			return kube.Again(againDelay, nameTaken(it, want.GetName()))
 		}
 	}
 	if there && c.another != nil && c.another(remote, want) {
-		return c.replace(ctx, it, local, remote)
+		return c.replaceCopy(ctx, it, local, remote)
 	}
 	_, err = it.Remote.Apply(ctx, want)
 	switch {
 	case err == nil:
 	case there && apierrors.IsInvalid(err) && c.fixed != nil && c.fixed(remote, want, err):
-		return c.replace(ctx, it, local, remote)
+		return c.replaceCopy(ctx, it, local, remote)
 	case there && apierrors.IsInvalid(err):
 		// A new copy would be refused, too: an old one is better than none.
 		return kube.Again(againDelay, kube.Invalid(reasonFailed, fmt.Errorf("the copy stays as it was: %w", err)))
@@ -191,13 +191,13 @@ func (c *copied[L, R]) follow(ctx context.Context, it *multicluster.Item, t tran
 	return nil
 }
 
-// replace removes a copy of which something was changed that never changes: another one is made, and told of, when it is gone.
-func (c *copied[L, R]) replace(ctx context.Context, it *multicluster.Item, local L, remote R) error {
-	c.events.settled(local, reasonReflected)
-	return c.remove(ctx, it, remote)
+// replaceCopy removes a copy of which something was changed that never changes: another one is made, and told of, when it is gone.
+func (c *copyKind[L, R]) replaceCopy(ctx context.Context, it *multicluster.Item, local L, remote R) error {
+	c.events.forgetFailure(local, reasonReflected)
+	return c.removeCopy(ctx, it, remote)
 }
 
-func (c *copied[L, R]) allowed(ctx context.Context, it *multicluster.Item, local L) (bool, error) {
+func (c *copyKind[L, R]) isAllowed(ctx context.Context, it *multicluster.Item, local L) (bool, error) {
 	if c.allows != nil {
 		if allowed, decided, err := c.allows(it, local); decided || err != nil {
 			return allowed, err
@@ -206,25 +206,25 @@ func (c *copied[L, R]) allowed(ctx context.Context, it *multicluster.Item, local
 	used := false
 	if c.reflection.Type == translate.UsedByPods {
 		var err error
-		if used, err = c.used(ctx, it); err != nil {
+		if used, err = c.isUsed(ctx, it); err != nil {
 			return false, err
 		}
 	}
 	return c.reflection.Type.Allows(local, used), nil
 }
 
-// disabled tells that an object stays at home, when that is news: not of everything at each start, and not where most
+// recordDisabled tells that an object stays at home, when that is news: not of everything at each start, and not where most
 // objects are not meant to be copied.
-func (c *copied[L, R]) disabled(local L, there bool) {
+func (c *copyKind[L, R]) recordDisabled(local L, there bool) {
 	fresh := !local.GetCreationTimestamp().Time.Before(c.begun.Truncate(time.Second))
 	if !c.silent && c.reflection.Type != translate.UsedByPods && (there || fresh) {
-		c.events.normal(local, reasonDisabled, "Reflection of this object is disabled by its annotations or by the policy of the virtual node")
+		c.events.recordNormal(local, reasonDisabled, "Reflection of this object is disabled by its annotations or by the policy of the virtual node")
 	}
 }
 
-// owned looks past the cache, which holds no objects of others, whose the object of that name is: applying would take it
+// isOwned looks past the cache, which holds no objects of others, whose the object of that name is: applying would take it
 // over.
-func (c *copied[L, R]) owned(ctx context.Context, it *multicluster.Item, t translate.Target, want R) (bool, error) {
+func (c *copyKind[L, R]) isOwned(ctx context.Context, it *multicluster.Item, t translate.Target, want R) (bool, error) {
 	live := c.emptyCopy()
 	err := it.Remote.Client().Get(ctx, types.NamespacedName{Namespace: it.Pair.Remote, Name: want.GetName()}, live)
 	if apierrors.IsNotFound(err) {
@@ -240,7 +240,7 @@ func (c *copied[L, R]) owned(ctx context.Context, it *multicluster.Item, t trans
 // tells when that ends.
 const againDelay = 30 * time.Second
 
-func (c *copied[L, R]) remove(ctx context.Context, it *multicluster.Item, remote R) error {
+func (c *copyKind[L, R]) removeCopy(ctx context.Context, it *multicluster.Item, remote R) error {
 	if !remote.GetDeletionTimestamp().IsZero() {
 		return nil
 	}
@@ -252,7 +252,7 @@ func (c *copied[L, R]) remove(ctx context.Context, it *multicluster.Item, remote
 
 func isTrue(b *bool) bool { return b != nil && *b }
 
-func empty[T any]() *T { return new(T) }
+func newObject[T any]() *T { return new(T) }
 
 // configMapsKind and secretsKind name the kinds to the engine.
 const (
@@ -260,13 +260,13 @@ const (
 	secretsKind    = "secrets"
 )
 
-func configMaps(o Options) *copied[*corev1.ConfigMap, *corev1.ConfigMap] {
-	return &copied[*corev1.ConfigMap, *corev1.ConfigMap]{
+func configMaps(o Options) *copyKind[*corev1.ConfigMap, *corev1.ConfigMap] {
+	return &copyKind[*corev1.ConfigMap, *corev1.ConfigMap]{
 		name: configMapsKind, component: "liqo-configmap-reflection", options: o, reflection: o.ConfigMaps,
-		empty: empty[corev1.ConfigMap], emptyCopy: empty[corev1.ConfigMap],
+		empty: newObject[corev1.ConfigMap], emptyCopy: newObject[corev1.ConfigMap],
 		remoteName: translate.Target.ConfigMapName,
 		localName:  translate.Target.LocalConfigMapName,
-		copyOf:     of(translate.Target.ConfigMap),
+		copyOf:     ignoreItem(translate.Target.ConfigMap),
 		fixed: func(have, want *corev1.ConfigMap, _ error) bool {
 			return isTrue(have.Immutable) && (!isTrue(want.Immutable) || !equality.Semantic.DeepEqual(have.Data, want.Data) ||
 				!equality.Semantic.DeepEqual(have.BinaryData, want.BinaryData))
@@ -281,15 +281,15 @@ func configMaps(o Options) *copied[*corev1.ConfigMap, *corev1.ConfigMap] {
 	}
 }
 
-func secrets(o Options) *copied[*corev1.Secret, *corev1.Secret] {
-	return &copied[*corev1.Secret, *corev1.Secret]{
+func secretKind(o Options) *copyKind[*corev1.Secret, *corev1.Secret] {
+	return &copyKind[*corev1.Secret, *corev1.Secret]{
 		name: secretsKind, component: "liqo-secret-reflection", options: o, reflection: o.Secrets,
-		empty: empty[corev1.Secret], emptyCopy: empty[corev1.Secret],
+		empty: newObject[corev1.Secret], emptyCopy: newObject[corev1.Secret],
 		// Tokens of service accounts never leave this cluster: they do not even get here.
 		fields: "type!=" + string(corev1.SecretTypeServiceAccountToken),
 		// Those of pods go there by themselves.
 		notCopies: names.ServiceAccountName,
-		copyOf:    of(translate.Target.Secret),
+		copyOf:    ignoreItem(translate.Target.Secret),
 		fixed: func(have, want *corev1.Secret, _ error) bool {
 			return cmp.Or(have.Type, corev1.SecretTypeOpaque) != cmp.Or(want.Type, corev1.SecretTypeOpaque) ||
 				isTrue(have.Immutable) && (!isTrue(want.Immutable) || !equality.Semantic.DeepEqual(have.Data, want.Data))
@@ -304,11 +304,11 @@ func secrets(o Options) *copied[*corev1.Secret, *corev1.Secret] {
 	}
 }
 
-func ingresses(o Options) *copied[*networkingv1.Ingress, *networkingv1.Ingress] {
-	return &copied[*networkingv1.Ingress, *networkingv1.Ingress]{
+func ingressKind(o Options) *copyKind[*networkingv1.Ingress, *networkingv1.Ingress] {
+	return &copyKind[*networkingv1.Ingress, *networkingv1.Ingress]{
 		name: "ingresses", component: "liqo-ingress-reflection", options: o, reflection: o.Ingresses,
-		empty: empty[networkingv1.Ingress], emptyCopy: empty[networkingv1.Ingress],
-		copyOf: of(func(t translate.Target, local *networkingv1.Ingress) *networkingv1.Ingress {
+		empty: newObject[networkingv1.Ingress], emptyCopy: newObject[networkingv1.Ingress],
+		copyOf: ignoreItem(func(t translate.Target, local *networkingv1.Ingress) *networkingv1.Ingress {
 			return t.Ingress(local, o.IngressClass)
 		}),
 	}

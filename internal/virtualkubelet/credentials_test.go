@@ -110,7 +110,7 @@ func TestUsersGoThroughTheProxyOfTheKubeconfig(t *testing.T) {
 	up := upstream(t, func(k *pki.Kubeconfig) { k.ProxyURL = via.String() })
 	for _, upgrade := range []string{"", "SPDY/3.1"} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-			up.forward(w, req, &url.URL{Path: "/api/v1/namespaces/web-rome/pods/web/exec"})
+			up.forwardRequest(w, req, &url.URL{Path: "/api/v1/namespaces/web-rome/pods/web/exec"})
 		}))
 		defer server.Close()
 		conn, err := net.Dial("tcp", server.Listener.Addr().String())

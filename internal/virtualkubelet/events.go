@@ -49,8 +49,8 @@ func newEventLog(recorder record.EventRecorder) *eventLog {
 	return &eventLog{recorder: recorder, told: map[eventKey]string{}}
 }
 
-func (l *eventLog) normal(obj client.Object, reason, message string) {
-	l.tell(obj, corev1.EventTypeNormal, reason, message)
+func (l *eventLog) recordNormal(obj client.Object, reason, message string) {
+	l.record(obj, corev1.EventTypeNormal, reason, message)
 }
 
 // ofOwner tells once what is true of all pods of one owner: a thousand of them need no event each.
@@ -59,31 +59,31 @@ func (l *eventLog) ofOwner(obj client.Object, kind, reason, message string) {
 	if owner := metav1.GetControllerOf(obj); owner != nil {
 		about = owner.UID
 	}
-	l.say(obj, about, kind, reason, message)
+	l.recordAbout(obj, about, kind, reason, message)
 }
 
-// failure tells of an error the first time it occurs, and forgets it when it is over. What only the user can mend may have a
+// recordFailure tells of an error the first time it occurs, and forgets it when it is over. What only the user can mend may have a
 // reason of its own.
-func (l *eventLog) failure(obj client.Object, err error) {
+func (l *eventLog) recordFailure(obj client.Object, err error) {
 	verdict := kube.Judge(err)
 	if message, conflicts := kube.ConflictingWriter(err); conflicts {
-		l.tell(obj, corev1.EventTypeWarning, kube.ReasonConflictingWriter, message)
+		l.record(obj, corev1.EventTypeWarning, kube.ReasonConflictingWriter, message)
 	} else if err == nil {
-		l.settled(obj, kube.ReasonConflictingWriter)
+		l.forgetFailure(obj, kube.ReasonConflictingWriter)
 	}
 	switch {
 	case verdict.Invalid() && verdict.Reason != reasonFailed:
-		l.tell(obj, corev1.EventTypeWarning, verdict.Reason, kube.Trouble(err).Error())
+		l.record(obj, corev1.EventTypeWarning, verdict.Reason, kube.Trouble(err).Error())
 	case verdict.Failed() || verdict.Invalid():
-		l.tell(obj, corev1.EventTypeWarning, reasonFailed, failureText+kube.Trouble(err).Error())
+		l.record(obj, corev1.EventTypeWarning, reasonFailed, failureText+kube.Trouble(err).Error())
 	default:
-		l.settled(obj, reasonFailed)
-		l.settled(obj, reasonNoPlace)
+		l.forgetFailure(obj, reasonFailed)
+		l.forgetFailure(obj, reasonNoPlace)
 	}
 }
 
-// settled forgets what was told of an object, when it is over, and tells whether anything was.
-func (l *eventLog) settled(obj client.Object, reason string) bool {
+// forgetFailure forgets what was told of an object, when it is over, and tells whether anything was.
+func (l *eventLog) forgetFailure(obj client.Object, reason string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	key := eventKey{obj.GetUID(), reason}
@@ -92,11 +92,11 @@ func (l *eventLog) settled(obj client.Object, reason string) bool {
 	return was
 }
 
-func (l *eventLog) tell(obj client.Object, kind, reason, message string) {
-	l.say(obj, obj.GetUID(), kind, reason, message)
+func (l *eventLog) record(obj client.Object, kind, reason, message string) {
+	l.recordAbout(obj, obj.GetUID(), kind, reason, message)
 }
 
-func (l *eventLog) say(obj client.Object, about types.UID, kind, reason, message string) {
+func (l *eventLog) recordAbout(obj client.Object, about types.UID, kind, reason, message string) {
 	if message = kube.Note(message); l.isNew(eventKey{about, reason}, message) {
 		l.recorder.Event(obj, kind, reason, message)
 	}

@@ -54,7 +54,7 @@ func TestWhatFailsIsToldOnce(t *testing.T) {
 		log := newEventLog(recorder)
 		obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{UID: "1"}}
 		for _, err := range []error{tc.err, tc.err, wait, tc.err} {
-			log.failure(obj, err)
+			log.recordFailure(obj, err)
 		}
 		close(recorder.Events)
 		var got, want []string

@@ -37,7 +37,7 @@ type eventKind struct {
 	// node is whose pods the events are about; empty for the objects that all nodes share.
 	node string
 	// objects are what events may be about, by kind.
-	objects map[string]involved
+	objects map[string]involvedResource
 	now     func() time.Time
 	// budget bounds how often the provider can have us write.
 	budget flowcontrol.RateLimiter
@@ -51,8 +51,8 @@ type eventKind struct {
 	repeated map[types.UID]time.Time
 }
 
-// involved is one kind that events are about.
-type involved struct {
+// involvedResource is one kind that events are about.
+type involvedResource struct {
 	apiVersion string
 	empty      func() client.Object
 	// sources of its objects on both sides, as the kind that copies it watches them: so they are watched once.
@@ -86,15 +86,15 @@ const eventsKind = "events"
 
 // podEvents are the events about the pods of this node.
 func podEvents(o Options) *eventKind {
-	pods := (&podKind{options: o}).kind()
-	return newEventKind(o, o.Node, map[string]involved{podKindName: {
+	pods := (&podKind{options: o}).engineKind()
+	return newEventKind(o, o.Node, map[string]involvedResource{podKindName: {
 		apiVersion: "v1", empty: func() client.Object { return &corev1.Pod{} },
-		local: only[*corev1.Pod](pods.Local), remote: append(only[*corev1.Pod](pods.Remote), only[*offv1beta1.ShadowPod](pods.Remote)...),
+		local: onlyEvents[*corev1.Pod](pods.Local), remote: append(onlyEvents[*corev1.Pod](pods.Remote), onlyEvents[*offv1beta1.ShadowPod](pods.Remote)...),
 	}})
 }
 
-// only are the sources of objects of type T.
-func only[T client.Object](sources []multicluster.Source) []multicluster.Source {
+// onlyEvents are the sources of objects of type T.
+func onlyEvents[T client.Object](sources []multicluster.Source) []multicluster.Source {
 	var out []multicluster.Source
 	for _, s := range sources {
 		if _, ok := s.Object.(T); ok {
@@ -106,20 +106,22 @@ func only[T client.Object](sources []multicluster.Source) []multicluster.Source 
 
 // sharedEvents are the events about what is reflected for all nodes.
 func sharedEvents(o Options, kinds ...involvedKind) *eventKind {
-	objects := map[string]involved{}
+	objects := map[string]involvedResource{}
 	for _, k := range kinds {
-		name, about := k.involved()
+		name, about := k.involvedObject()
 		objects[name] = about
 	}
 	return newEventKind(o, "", objects)
 }
 
 // involvedKind is a kind whose objects events may be about.
-type involvedKind interface{ involved() (string, involved) }
+type involvedKind interface {
+	involvedObject() (string, involvedResource)
+}
 
-func (c *copied[L, R]) involved() (string, involved) {
-	k := c.kind()
-	about := involved{
+func (c *copyKind[L, R]) involvedObject() (string, involvedResource) {
+	k := c.engineKind()
+	about := involvedResource{
 		apiVersion: "v1", empty: func() client.Object { return c.empty() },
 		local: k.Local[:1], remote: k.Remote[:1], localName: c.localName, remoteName: c.remoteName,
 	}
@@ -138,7 +140,7 @@ func (c *copied[L, R]) involved() (string, involved) {
 	return "ConfigMap", about
 }
 
-func newEventKind(o Options, node string, objects map[string]involved) *eventKind {
+func newEventKind(o Options, node string, objects map[string]involvedResource) *eventKind {
 	return &eventKind{
 		options: o, node: node, objects: objects, now: time.Now,
 		budget: flowcontrol.NewTokenBucketRateLimiter(eventRate, eventBurst),
@@ -146,9 +148,9 @@ func newEventKind(o Options, node string, objects map[string]involved) *eventKin
 	}
 }
 
-// kind watches the provider's events about the kinds concerned, and the local ones that came from there.
-func (k *eventKind) kind() multicluster.Kind {
-	marks := k.options.target("").Marks()
+// engineKind watches the provider's events about the kinds concerned, and the local ones that came from there.
+func (k *eventKind) engineKind() multicluster.Kind {
+	marks := k.options.targetIn("").Marks()
 	selector := labels.SelectorFromSet(eventLabels(marks, k.node)).String()
 	fields := "involvedObject.kind!=ConfigMap,involvedObject.kind!=Secret,involvedObject.kind!=Ingress," +
 		"involvedObject.kind!=Service,involvedObject.kind!=" + shadowSliceKind
@@ -157,7 +159,7 @@ func (k *eventKind) kind() multicluster.Kind {
 		fields = "involvedObject.kind!=Pod,involvedObject.kind!=" + shadowKind
 	}
 	out := multicluster.Kind{
-		Name: eventsKind, Workers: k.options.Events.Workers, Sync: k.sync,
+		Name: eventsKind, Workers: k.options.Events.Workers, Sync: k.syncItem,
 		Local:  []multicluster.Source{{Object: &corev1.Event{}, Labels: selector, Keys: k.localItem, Pack: true}},
 		Remote: []multicluster.Source{{Object: &corev1.Event{}, Fields: fields, Keys: k.remoteItem, Optional: true, Pack: true}},
 	}
@@ -170,7 +172,7 @@ func (k *eventKind) kind() multicluster.Kind {
 		}
 		for _, source := range about.remote {
 			source.Key = func(obj client.Object) string {
-				return involvedIn(name, k.local(about, obj.GetName())) // events may come before what they are about
+				return involvedIn(name, k.localNameOf(about, obj.GetName())) // events may come before what they are about
 			}
 			out.Remote = append(out.Remote, source)
 		}
@@ -178,11 +180,11 @@ func (k *eventKind) kind() multicluster.Kind {
 	return out
 }
 
-func (k *eventKind) local(about involved, remote string) string {
+func (k *eventKind) localNameOf(about involvedResource, remote string) string {
 	if about.localName == nil {
 		return remote
 	}
-	return about.localName(k.options.target(""), remote)
+	return about.localName(k.options.targetIn(""), remote)
 }
 
 func (k *eventKind) localItem(obj client.Object) []string {
@@ -203,27 +205,27 @@ func (k *eventKind) remoteItem(obj client.Object) []string {
 	if !ok {
 		return nil
 	}
-	if name := k.local(about, ref.Name); name != "" {
+	if name := k.localNameOf(about, ref.Name); name != "" {
 		return []string{involvedIn(kind, name)}
 	}
 	return nil
 }
 
-func (k *eventKind) sync(ctx context.Context, it *multicluster.Item) error {
+func (k *eventKind) syncItem(ctx context.Context, it *multicluster.Item) error {
 	events := multicluster.Of[*corev1.Event](it.Remote, it.Name)
 	kind, name, _ := strings.Cut(it.Name, "/")
 	key := types.NamespacedName{Namespace: it.Pair.Local, Name: name}
-	own := k.said(key)
+	own := k.rememberedTexts(key)
 	about, known := k.objects[kind]
 	if !known || len(events)+len(own) == 0 {
 		return nil
 	}
-	r, err := k.gather(it, about, kind, name)
+	r, err := k.gatherEvents(it, about, kind, name)
 	if err != nil {
 		return err
 	}
 	if r == nil {
-		k.forget(key, len(own))
+		k.forgetPod(key, len(own))
 		return nil
 	}
 	r.events = events
@@ -232,18 +234,18 @@ func (k *eventKind) sync(ctx context.Context, it *multicluster.Item) error {
 		have[e.Name] = e
 	}
 	var errs []error
-	for _, e := range r.single() {
+	for _, e := range r.singleEvents() {
 		if k.options.Events.Type.Allows(e, false) {
-			errs = append(errs, k.bring(ctx, it, r.each(e), have[e.Name]))
+			errs = append(errs, k.applyEvent(ctx, it, r.copyEvent(e), have[e.Name]))
 		}
 	}
 	return errors.Join(append(errs, k.bringTogether(ctx, it, key, r, own, have[r.commonName()]))...)
 }
 
-// gather reads the object here and what stands for it there; nil is for an object that is not here.
-func (k *eventKind) gather(it *multicluster.Item, about involved, kind, name string) (*returning, error) {
-	t := k.options.target(it.Pair.Remote)
-	r := &returning{local: about.empty(), kind: kind, apiVersion: about.apiVersion, labels: eventLabels(t.Marks(), k.node), now: k.now()}
+// gatherEvents reads the object here and what stands for it there; nil is for an object that is not here.
+func (k *eventKind) gatherEvents(it *multicluster.Item, about involvedResource, kind, name string) (*returningEvents, error) {
+	t := k.options.targetIn(it.Pair.Remote)
+	r := &returningEvents{local: about.empty(), kind: kind, apiVersion: about.apiVersion, labels: eventLabels(t.Marks(), k.node), now: k.now()}
 	exists, err := it.Local.Get(name, r.local)
 	if err != nil || !exists {
 		return nil, err
@@ -267,9 +269,9 @@ func (k *eventKind) gather(it *multicluster.Item, about involved, kind, name str
 	return r, nil
 }
 
-// bring makes a local event, or brings it up to date, not too often. One that somebody else made under that name is left
+// applyEvent makes a local event, or brings it up to date, not too often. One that somebody else made under that name is left
 // alone.
-func (k *eventKind) bring(ctx context.Context, it *multicluster.Item, want, have *corev1.Event) error {
+func (k *eventKind) applyEvent(ctx context.Context, it *multicluster.Item, want, have *corev1.Event) error {
 	if have == nil {
 		if !k.budget.TryAccept() {
 			return errTooManyEvents()
@@ -279,18 +281,18 @@ func (k *eventKind) bring(ctx context.Context, it *multicluster.Item, want, have
 	if caughtUp(have, want) {
 		return nil
 	}
-	if wait := k.repeats(have.UID); wait > 0 {
+	if wait := k.repeatDelay(have.UID); wait > 0 {
 		return kube.Wait(wait, "the event was just brought up to date")
 	}
 	if !k.budget.TryAccept() {
 		return errTooManyEvents()
 	}
-	return k.update(ctx, it, want, have)
+	return k.updateEvent(ctx, it, want, have)
 }
 
 func errTooManyEvents() error { return kube.Wait(repeatPause, "the provider has many events") }
 
-func (k *eventKind) update(ctx context.Context, it *multicluster.Item, want, have *corev1.Event) error {
+func (k *eventKind) updateEvent(ctx context.Context, it *multicluster.Item, want, have *corev1.Event) error {
 	next := have.DeepCopy()
 	next.Type, next.Message, next.Count = want.Type, want.Message, want.Count
 	next.LastTimestamp, next.Series = want.LastTimestamp, want.Series
@@ -309,31 +311,31 @@ func ignoreLate(err error) error {
 }
 
 // bringTogether writes what is routine in one event, after a pause in which more may come.
-func (k *eventKind) bringTogether(ctx context.Context, it *multicluster.Item, key types.NamespacedName, r *returning, own []string, have *corev1.Event) error {
+func (k *eventKind) bringTogether(ctx context.Context, it *multicluster.Item, key types.NamespacedName, r *returningEvents, own []string, have *corev1.Event) error {
 	source := corev1.EventSource{Component: podComponent, Host: k.options.Node}
-	want := r.together(own, have, source)
+	want := r.mergeEvents(own, have, source)
 	if want == nil || (have != nil && have.Message == want.Message) {
-		k.forget(key, len(own))
+		k.forgetPod(key, len(own))
 		return nil
 	}
-	if wait := k.more(key, want.Message, r.begun); wait > 0 {
+	if wait := k.countMore(key, want.Message, r.begun); wait > 0 {
 		return kube.Wait(wait, "more events may follow")
 	}
 	var err error
 	if have == nil {
 		err = ignoreLate(it.Local.Create(ctx, want))
 	} else {
-		err = k.update(ctx, it, want, have)
+		err = k.updateEvent(ctx, it, want, have)
 	}
 	if err == nil {
-		k.forget(key, len(own))
+		k.forgetPod(key, len(own))
 	}
 	return err
 }
 
-// more is how long to wait for more to say together with message: until nothing new has come for a while, and longer for
+// countMore is how long to wait for more to say together with message: until nothing new has come for a while, and longer for
 // what has not begun.
-func (k *eventKind) more(key types.NamespacedName, message string, begun bool) time.Duration {
+func (k *eventKind) countMore(key types.NamespacedName, message string, begun bool) time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.now()
@@ -355,8 +357,8 @@ func (k *eventKind) more(key types.NamespacedName, message string, begun bool) t
 	return limit.Sub(now)
 }
 
-// repeats is how long an event must wait until it is brought up to date again.
-func (k *eventKind) repeats(uid types.UID) time.Duration {
+// repeatDelay is how long an event must wait until it is brought up to date again.
+func (k *eventKind) repeatDelay(uid types.UID) time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.now()
@@ -370,8 +372,8 @@ func (k *eventKind) repeats(uid types.UID) time.Duration {
 	return 0
 }
 
-// say adds something of our own to what is said about a pod.
-func (k *eventKind) say(pod types.NamespacedName, text string) {
+// rememberText adds something of our own to what is said about a pod.
+func (k *eventKind) rememberText(pod types.NamespacedName, text string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if len(k.own) >= maxRememberedEvent {
@@ -382,14 +384,14 @@ func (k *eventKind) say(pod types.NamespacedName, text string) {
 	}
 }
 
-func (k *eventKind) said(pod types.NamespacedName) []string {
+func (k *eventKind) rememberedTexts(pod types.NamespacedName) []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.Clone(k.own[pod])
 }
 
-// forget ends the wait for more about a pod: the first of what was said is written. More may have been said since.
-func (k *eventKind) forget(pod types.NamespacedName, written int) {
+// forgetPod ends the wait for more about a pod: the first of what was said is written. More may have been said since.
+func (k *eventKind) forgetPod(pod types.NamespacedName, written int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.own[pod] = k.own[pod][min(written, len(k.own[pod])):]
@@ -402,13 +404,13 @@ func (k *eventKind) forget(pod types.NamespacedName, written int) {
 // podComponent is who tells about pods.
 const podComponent = "liqo-pod-reflection"
 
-// together is a recorder that leaves what is normal to those who write it with what the provider says.
-type together struct {
+// mergedEvents is a recorder that leaves what is normal to those who write it with what the provider says.
+type mergedEvents struct {
 	record.EventRecorder
 	say func(pod types.NamespacedName, text string)
 }
 
-func (t together) Event(obj runtime.Object, kind, reason, message string) {
+func (t mergedEvents) Event(obj runtime.Object, kind, reason, message string) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok || kind != corev1.EventTypeNormal {
 		t.EventRecorder.Event(obj, kind, reason, message)

@@ -14,9 +14,9 @@ import (
 // An event may come before the object that it is about, in each of the two clusters.
 func TestEventsWaitForTheirObjects(t *testing.T) {
 	o := Options{ClusterID: "rome", Provider: "milan", Node: "milan"}.withDefaults()
-	for name, k := range map[string]*eventKind{"pods": podEvents(o), "shared": sharedEvents(o, secrets(o), configMaps(o))} {
+	for name, k := range map[string]*eventKind{"pods": podEvents(o), "shared": sharedEvents(o, secretKind(o), configMaps(o))} {
 		t.Run(name, func(t *testing.T) {
-			kind := k.kind()
+			kind := k.engineKind()
 			for side, sources := range map[string][]string{"local": {}, "remote": {}} {
 				all := kind.Local
 				if side == "remote" {

@@ -46,7 +46,7 @@ func TestAddressesThatAreShownToPeers(t *testing.T) {
 		"an alias that is another's":      {[]ipamv1alpha1.IP{ip("a", 2, "172.29.1.1", "10.70.0.1"), elsewhere(1, "172.29.1.9", "10.70.0.1")}, "map[]"},
 		"what no gateway translates":      {[]ipamv1alpha1.IP{ip("a", 1, "169.254.169.254", "10.70.0.1"), ip("b", 1, "fd00::1", "10.70.0.2")}, "map[]"},
 	} {
-		if got := fmt.Sprint(exposed(test.ips)["web"]); got != test.want {
+		if got := fmt.Sprint(publishedAddresses(test.ips)["web"]); got != test.want {
 			t.Errorf("%s: %s, want %s", name, got, test.want)
 		}
 	}

@@ -13,17 +13,17 @@ import (
 	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
 
-// resources copies the objects of one kind that was asked for.
-func resources(o Options, r ResourceReflection, kind schema.GroupVersionKind) *copied[*unstructured.Unstructured, *unstructured.Unstructured] {
+// resourceKind copies the objects of one kind that was asked for.
+func resourceKind(o Options, r ResourceReflection, kind schema.GroupVersionKind) *copyKind[*unstructured.Unstructured, *unstructured.Unstructured] {
 	empty := func() *unstructured.Unstructured {
 		u := &unstructured.Unstructured{}
 		u.SetGroupVersionKind(kind)
 		return u
 	}
-	return &copied[*unstructured.Unstructured, *unstructured.Unstructured]{
+	return &copyKind[*unstructured.Unstructured, *unstructured.Unstructured]{
 		name: r.Resource.GroupResource().String(), component: "liqo-" + r.Resource.Resource + "-reflection", options: o, reflection: r.Reflection,
 		empty: empty, emptyCopy: empty,
-		copyOf: of(translate.Target.Object),
+		copyOf: ignoreItem(translate.Target.Object),
 	}
 }
 
@@ -36,7 +36,7 @@ func (p *process) reflectResource(ctx context.Context, r ResourceReflection) err
 	for waiting := false; ; waiting = true {
 		kind, err := p.mgr.GetRESTMapper().KindFor(r.Resource)
 		if err == nil {
-			return p.reflect(ctx, copying(p, resources(p.options, r, kind)))
+			return p.startReflection(ctx, newCopyKind(p, resourceKind(p.options, r, kind)))
 		}
 		if !waiting {
 			p.options.Log.Info("waiting for a resource to reflect", "resource", r.Resource.String(), "reason", err.Error())

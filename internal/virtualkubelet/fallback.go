@@ -33,7 +33,7 @@ type fallback struct {
 	// live reads what the cache lacks: all but the name of a pod and whose it is.
 	live    client.Reader
 	options Options
-	twins   *twins
+	twins   *remoteNamespaces
 	events  *eventLog
 	// remote reads from the provider; nil until it is known.
 	remote func() client.Reader
@@ -66,24 +66,24 @@ func (f *fallback) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	if err := f.live.Get(ctx, req.NamespacedName, pod); err != nil || pod.Spec.NodeName != f.options.Node {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	return kube.Result(f.follow(ctx, pod, state, twin))
+	return kube.Result(f.reconcilePod(ctx, pod, state, twin))
 }
 
-func (f *fallback) follow(ctx context.Context, pod *corev1.Pod, state standing, twin string) error {
+func (f *fallback) reconcilePod(ctx context.Context, pod *corev1.Pod, state offloadingState, twin string) error {
 	kept := policy.KeptOff(pod)
 	waits := translate.NeverStarted(pod) // it may go at once, by the taint of the node
-	if state == absent && !kept && (waits || pod.DeletionTimestamp.IsZero() && !ended(pod)) {
+	if state == absent && !kept && (waits || pod.DeletionTimestamp.IsZero() && !hasEnded(pod)) {
 		f.events.ofOwner(pod, corev1.EventTypeWarning, reasonDisabled,
 			fmt.Sprintf("Namespace %q is not offloaded to the cluster behind node %q", pod.Namespace, pod.Spec.NodeName))
 	}
-	if state == drained && !kept && pod.DeletionTimestamp.IsZero() && !ended(pod) {
+	if state == drained && !kept && pod.DeletionTimestamp.IsZero() && !hasEnded(pod) {
 		f.events.ofOwner(pod, corev1.EventTypeWarning, reasonDrained, fmt.Sprintf("The provider behind node %q has drained the Tenant of this cluster: "+
 			"it ended the pods of namespace %q and takes no others until the Tenant is active again", pod.Spec.NodeName, pod.Namespace))
 	}
 	switch {
 	case !pod.DeletionTimestamp.IsZero():
-		return f.release(ctx, pod, twin)
-	case ended(pod):
+		return f.releasePod(ctx, pod, twin)
+	case hasEnded(pod):
 		return nil
 	case state == pending && !translate.NeverStarted(pod):
 		return nil // it may still run in the provider
@@ -95,7 +95,7 @@ func (f *fallback) follow(ctx context.Context, pod *corev1.Pod, state standing, 
 	}
 	if kept {
 		// Another pod would come as soon as this one is gone: it stays as it is, and its DaemonSet is told once.
-		f.events.tell(daemonSetOf(pod), corev1.EventTypeWarning, reasonDisabled, fmt.Sprintf("Its pods do not run on the virtual node %q. "+
+		f.events.record(daemonSetOf(pod), corev1.EventTypeWarning, reasonDisabled, fmt.Sprintf("Its pods do not run on the virtual node %q. "+
 			"To have none there, add a node affinity for %s NotIn [%s]; to run there, add a toleration of the key %s",
 			pod.Spec.NodeName, names.NodeType, names.NodeTypeVirtualNode, names.VirtualNodeTaint))
 	}
@@ -110,10 +110,10 @@ func daemonSetOf(pod *corev1.Pod) *appsv1.DaemonSet {
 // retryRemote is how long to wait for a remote pod that no watch shows.
 const retryRemote = 5 * time.Second
 
-// release lets a deleted pod go once nothing of it is left in the provider. twin is empty where it has no namespace.
-func (f *fallback) release(ctx context.Context, pod *corev1.Pod, twin string) error {
+// releasePod lets a deleted pod go once nothing of it is left in the provider. twin is empty where it has no namespace.
+func (f *fallback) releasePod(ctx context.Context, pod *corev1.Pod, twin string) error {
 	if twin != "" && !policy.KeptOff(pod) {
-		if err := f.gone(ctx, pod, twin); err != nil {
+		if err := f.removeFinished(ctx, pod, twin); err != nil {
 			return err
 		}
 	}
@@ -127,9 +127,9 @@ func (f *fallback) release(ctx context.Context, pod *corev1.Pod, twin string) er
 	return nil
 }
 
-func (f *fallback) gone(ctx context.Context, pod *corev1.Pod, twin string) error {
+func (f *fallback) removeFinished(ctx context.Context, pod *corev1.Pod, twin string) error {
 	if reader := f.remote(); reader != nil {
-		return nothingThere(ctx, reader, f.options.target(twin), pod)
+		return nothingThere(ctx, reader, f.options.targetIn(twin), pod)
 	}
 	if wasThere(pod) {
 		return kube.Wait(retryRemote, "the provider is not known yet")

@@ -15,9 +15,9 @@ import (
 	"liqo.io/liqo/internal/remote"
 )
 
-// health knows whether the provider's API server answers. It asks by itself, so that a dead provider is noticed even
+// providerHealth knows whether the provider's API server answers. It asks by itself, so that a dead provider is noticed even
 // while the rest of Liqo is down.
-type health struct {
+type providerHealth struct {
 	// ping asks the provider once.
 	ping func(ctx context.Context) error
 	// interval between two questions; negative is never, and then the provider is believed to be well.
@@ -35,15 +35,15 @@ type health struct {
 	lastErr error
 	// refusals are the questions in a row to which the provider said that it does not want us.
 	refusals int
-	last     verdict
+	last     healthState
 }
 
-// verdict on the provider.
-type verdict int
+// healthState on the provider.
+type healthState int
 
 const (
 	// undecided: nobody has asked for long enough. A new process knows no better than the one before it.
-	undecided verdict = iota
+	undecided healthState = iota
 	answers
 	silent
 	// refuses: it lives, and does not let us work.
@@ -56,26 +56,26 @@ const (
 	refusalPause   = 3 * time.Second
 )
 
-// run asks until ctx ends.
-func (h *health) run(ctx context.Context) error {
+// runChecks asks until ctx ends.
+func (h *providerHealth) runChecks(ctx context.Context) error {
 	if h.interval < 0 {
-		h.record(nil)
+		h.recordResult(nil)
 		<-ctx.Done()
 		return nil
 	}
 	for {
-		h.check(ctx)
+		h.checkOnce(ctx)
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(h.pause()):
+		case <-time.After(h.nextInterval()):
 		}
 	}
 }
 
-// pause is the time to the next question: the interval, or less when the patience ends before, so that the verdict is
+// nextInterval is the time to the next question: the interval, or less when the patience ends before, so that the verdict is
 // not late.
-func (h *health) pause() time.Duration {
+func (h *providerHealth) nextInterval() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	since := h.lastOK
@@ -91,17 +91,17 @@ func (h *health) pause() time.Duration {
 	return h.interval
 }
 
-func (h *health) check(ctx context.Context) {
+func (h *providerHealth) checkOnce(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, h.timeout)
 	defer cancel()
 	err := h.ping(ctx)
 	if errors.Is(err, context.Canceled) {
 		return
 	}
-	h.record(err)
+	h.recordResult(err)
 }
 
-func (h *health) record(err error) {
+func (h *providerHealth) recordResult(err error) {
 	h.mu.Lock()
 	switch {
 	case err == nil:
@@ -135,21 +135,21 @@ func (h *health) record(err error) {
 	h.changed()
 }
 
-// well tells whether the last question was answered, be it with a refusal: the lease is renewed only then.
-func (h *health) well() bool {
+// isHealthy tells whether the last question was answered, be it with a refusal: the lease is renewed only then.
+func (h *providerHealth) isHealthy() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.lastErr == nil && !h.lastOK.IsZero()
 }
 
-// judge tells whether the provider answered lately: one lost answer does not make the node not ready.
-func (h *health) judge() verdict {
+// classify tells whether the provider answered lately: one lost answer does not make the node not ready.
+func (h *providerHealth) classify() healthState {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.judgeLocked()
 }
 
-func (h *health) judgeLocked() verdict {
+func (h *providerHealth) judgeLocked() healthState {
 	recent := func(t time.Time) bool { return h.now().Sub(t) < h.patience }
 	switch {
 	case h.refusals >= enoughRefusals:

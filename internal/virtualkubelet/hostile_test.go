@@ -33,11 +33,11 @@ func TestHostileEvent(t *testing.T) {
 	var said corev1.Event
 	hostile.Fill(&said, hostile.Fields{"Event.Type": {"Warning"}, "Event.ReportingController": {"example.org/kubelet"}})
 	said.FirstTimestamp, said.EventTime, said.Series.LastObservedTime = metav1.Now(), metav1.NowMicro(), metav1.NowMicro()
-	r := &returning{
+	r := &returningEvents{
 		local: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "pod", UID: "local"}}, kind: "Pod", apiVersion: "v1",
 		remote: []types.UID{said.InvolvedObject.UID}, labels: map[string]string{"a": "b"}, now: time.Now(),
 	}
-	got := r.each(&said)
+	got := r.copyEvent(&said)
 	got.ObjectMeta = metav1.ObjectMeta{} // ours: its name is checked by the API server
 	line := hostile.Short(policy.MaxForeignReason)
 	checks := map[string]hostile.Rule{
@@ -61,10 +61,10 @@ func TestHostileEvent(t *testing.T) {
 		"ManagedFieldsEntry.Subresource": hostile.Never, "TypeMeta.Kind": hostile.Never, "TypeMeta.APIVersion": hostile.Never, "FieldsV1.Raw": hostile.Never,
 	}
 	hostile.Check(t, *got, checks)
-	together := (&returning{
+	together := (&returningEvents{
 		local: r.local, kind: "Pod", remote: r.remote, now: r.now,
 		events: []*corev1.Event{{Type: corev1.EventTypeNormal, Reason: "Pulled", Message: hostile.Text, InvolvedObject: corev1.ObjectReference{UID: said.InvolvedObject.UID}, LastTimestamp: metav1.Now()}},
-	}).together(nil, nil, corev1.EventSource{Component: podComponent})
+	}).mergeEvents(nil, nil, corev1.EventSource{Component: podComponent})
 	if got := together.Message; len(got) > maxEventText || got != policy.CleanText(got, maxEventText) {
 		t.Errorf("%d bytes are said together", len(got))
 	}

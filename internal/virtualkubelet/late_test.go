@@ -129,7 +129,7 @@ func TestAShadowPodIsKeptWhileTheCacheLacksItsPod(t *testing.T) {
 	t.Cleanup(thaw)
 	local := s.pod(s.local, "web")
 	shadowOf := func(local *corev1.Pod) *offv1beta1.ShadowPod {
-		return translate.ShadowPod(translate.Input{Target: s.options.target(s.twin), Pod: local})
+		return translate.ShadowPod(translate.Input{Target: s.options.targetIn(s.twin), Pod: local})
 	}
 	s.create(s.there, shadowOf(local))
 	s.stays(s.there, s.shadow("web"), func() {

@@ -22,7 +22,7 @@ type nodeLease struct {
 	clients  kubernetes.Interface
 	node     string
 	duration time.Duration
-	health   *health
+	health   *providerHealth
 	now      func() time.Time
 	log      logr.Logger
 	// due says not to wait for the next turn: there is a Node now, or the provider answers.
@@ -32,10 +32,10 @@ type nodeLease struct {
 // renewals is how many renewals fit into the life of a lease, as for a kubelet.
 const renewals = 4
 
-func (l *nodeLease) run(ctx context.Context) error {
+func (l *nodeLease) runRenewal(ctx context.Context) error {
 	for {
-		if l.health.well() {
-			if err := l.renew(ctx); err != nil && ctx.Err() == nil {
+		if l.health.isHealthy() {
+			if err := l.renewOnce(ctx); err != nil && ctx.Err() == nil {
 				l.log.Error(err, "renewing the lease of the node")
 			}
 		}
@@ -48,8 +48,8 @@ func (l *nodeLease) run(ctx context.Context) error {
 	}
 }
 
-// renew writes the lease, which belongs to the Node and goes with it.
-func (l *nodeLease) renew(ctx context.Context) error {
+// renewOnce writes the lease, which belongs to the Node and goes with it.
+func (l *nodeLease) renewOnce(ctx context.Context) error {
 	leases := l.clients.CoordinationV1().Leases(corev1.NamespaceNodeLease)
 	lease, err := leases.Get(ctx, l.node, metav1.GetOptions{})
 	switch {
@@ -65,18 +65,18 @@ func (l *nodeLease) renew(ctx context.Context) error {
 			Name: l.node, Namespace: corev1.NamespaceNodeLease,
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}},
 		}}
-		l.fill(lease)
+		l.setSpec(lease)
 		_, err = leases.Create(ctx, lease, metav1.CreateOptions{})
 		return err
 	case err != nil:
 		return fmt.Errorf("reading the lease: %w", err)
 	}
-	l.fill(lease)
+	l.setSpec(lease)
 	_, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
 	return err
 }
 
-func (l *nodeLease) fill(lease *coordinationv1.Lease) {
+func (l *nodeLease) setSpec(lease *coordinationv1.Lease) {
 	lease.Spec.HolderIdentity = new(l.node)
 	lease.Spec.LeaseDurationSeconds = new(int32(l.duration.Seconds()))
 	lease.Spec.RenewTime = new(metav1.NewMicroTime(l.now()))

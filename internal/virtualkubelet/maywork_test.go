@@ -38,7 +38,7 @@ func refusedTwins(t *testing.T, answered func(path string)) *process {
 			return response, err
 		})
 	})
-	p := &process{twins: &twins{}}
+	p := &process{twins: &remoteNamespaces{}}
 	mapping, desired := map[string]offv1beta1.RemoteNamespaceStatus{}, map[string]string{}
 	for i := range 5 {
 		desired[fmt.Sprint("web-", i)] = fmt.Sprint("twin-", i)

@@ -16,9 +16,9 @@ import (
 func TestNothingIsRememberedOfAPodThatWentBeforeItsFirstStatus(t *testing.T) {
 	k := &podKind{memory: newMemory(time.Now)}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "one", UID: "first"}}
-	k.memory.of(pod, func(m *podMemory) { m.end, m.starting = &corev1.PodStatus{}, time.Now() })
+	k.memory.withState(pod, func(m *podState) { m.end, m.starting = &corev1.PodStatus{}, time.Now() })
 	gone := &podItem{Item: &multicluster.Item{Pair: multicluster.Pair{Local: "web", Remote: "twin"}, Name: "one"}}
-	if err := k.follow(t.Context(), gone); err != nil {
+	if err := k.reconcilePod(t.Context(), gone); err != nil {
 		t.Fatal(err)
 	}
 	if len(k.memory.pods) != 0 {
@@ -29,9 +29,9 @@ func TestNothingIsRememberedOfAPodThatWentBeforeItsFirstStatus(t *testing.T) {
 func TestAPodOfTheSameNameStartsAnew(t *testing.T) {
 	m := newMemory(time.Now)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "one", UID: "first"}}
-	m.of(pod, func(known *podMemory) { known.end = &corev1.PodStatus{} })
+	m.withState(pod, func(known *podState) { known.end = &corev1.PodStatus{} })
 	pod.UID = "second"
-	m.of(pod, func(known *podMemory) {
+	m.withState(pod, func(known *podState) {
 		if known.uid != "second" || known.end != nil {
 			t.Errorf("known is %+v", known)
 		}

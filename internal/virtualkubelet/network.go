@@ -31,16 +31,16 @@ import (
 	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
 
-// network knows what addresses of the provider are here, and the other way round.
-type network struct {
+// networkState knows what addresses of the provider are here, and the other way round.
+type networkState struct {
 	client  client.Client
 	options Options
 	// changed is called for each pod of the node, and slices once, when the answers change.
 	changed func(pod client.ObjectKey)
 	slices  func()
-	shown   *shown
+	shown   *publishedIPs
 	// told are the last answers that the pods followed; nil is none. One worker uses it.
-	told *reach
+	told *networkReach
 
 	mu sync.Mutex
 	// last is the last map of a Configuration, and whose it was.
@@ -48,8 +48,8 @@ type network struct {
 	lastOf types.UID
 }
 
-// reach is what is known of the network to the provider.
-type reach struct {
+// networkReach is what is known of the network to the provider.
+type networkReach struct {
 	// enabled: there is one. It need not work at this moment: addresses stay the same.
 	enabled bool
 	// down: at this moment it does not work. Nothing is reflected anew for that.
@@ -61,11 +61,11 @@ type reach struct {
 	pods []netip.Prefix
 }
 
-func (r reach) equal(o reach) bool {
+func (r networkReach) isEqual(o networkReach) bool {
 	return r.enabled == o.enabled && r.described == o.described && r.placed == o.placed && r.peer.Equal(o.peer) && slices.Equal(r.pods, o.pods)
 }
 
-func setupNetwork(ctx context.Context, mgr ctrl.Manager, n *network) error {
+func setupNetwork(ctx context.Context, mgr ctrl.Manager, n *networkState) error {
 	// Pods are reflected only once this is known, so that a restart takes no address away.
 	for _, obj := range []client.Object{&liqov1beta1.ForeignCluster{}, &networkingv1beta1.Configuration{}} {
 		if _, err := mgr.GetCache().GetInformer(ctx, obj, cache.BlockUntilSynced(false)); err != nil {
@@ -83,10 +83,10 @@ func setupNetwork(ctx context.Context, mgr ctrl.Manager, n *network) error {
 	return nil
 }
 
-// look gathers what is known now. Networks that are being placed anew keep the place that they had: nothing that runs
+// readReach gathers what is known now. Networks that are being placed anew keep the place that they had: nothing that runs
 // loses its address for that.
-func (n *network) look(ctx context.Context) (reach, error) {
-	var r reach
+func (n *networkState) readReach(ctx context.Context) (networkReach, error) {
+	var r networkReach
 	foreign := &liqov1beta1.ForeignCluster{}
 	err := n.client.Get(ctx, types.NamespacedName{Name: string(n.options.Provider)}, foreign)
 	if err := client.IgnoreNotFound(err); err != nil {
@@ -111,11 +111,11 @@ func (n *network) look(ctx context.Context) (reach, error) {
 		}
 		r.pods = slices.Concat(r.pods, pods)
 	}
-	r.peer, r.placed = n.place(ctx, configuration)
+	r.peer, r.placed = n.prefixMapOf(ctx, configuration)
 	return r, nil
 }
 
-func (n *network) place(ctx context.Context, c *networkingv1beta1.Configuration) (prefix.Map, bool) {
+func (n *networkState) prefixMapOf(ctx context.Context, c *networkingv1beta1.Configuration) (prefix.Map, bool) {
 	now, placed, err := prefix.Of(c)
 	if err != nil {
 		log.FromContext(ctx).V(1).Info("the networks of the provider have no place", "reason", err.Error())
@@ -129,18 +129,18 @@ func (n *network) place(ctx context.Context, c *networkingv1beta1.Configuration)
 }
 
 // podIPs says what addresses of the provider's pods are here.
-func (n *network) podIPs(ctx context.Context) (translate.PodIPs, error) {
-	r, err := n.look(ctx)
+func (n *networkState) podIPs(ctx context.Context) (translate.PodIPs, error) {
+	r, err := n.readReach(ctx)
 	if err != nil {
 		return translate.PodIPs{}, err
 	}
 	return translate.PodIPs{Keep: r.described && !r.placed, Peer: r.peer}, nil
 }
 
-// addresses says what addresses here are for the provider, in slices of a namespace. Without a network all mean the same in both
+// addressesIn says what addresses here are for the provider, in slices of a namespace. Without a network all mean the same in both
 // clusters, or nothing.
-func (n *network) addresses(ctx context.Context, namespace string) (translate.Addresses, error) {
-	r, err := n.look(ctx)
+func (n *networkState) addressesIn(ctx context.Context, namespace string) (translate.Addresses, error) {
+	r, err := n.readReach(ctx)
 	switch {
 	case err != nil:
 		return translate.Addresses{}, err
@@ -149,12 +149,12 @@ func (n *network) addresses(ctx context.Context, namespace string) (translate.Ad
 	case r.enabled && len(r.pods) == 0:
 		return translate.Addresses{}, kube.Wait(0, "the networks of the local pods are not known yet")
 	}
-	exposed, err := n.shown.in(ctx, namespace)
+	exposed, err := n.shown.translationsIn(ctx, namespace)
 	return translate.Addresses{Pods: r.pods, Peer: r.peer, Exposed: exposed}, err
 }
 
-// home says how pods in the provider reach the API server of this cluster, nil for not at all, and whether that works now.
-func (n *network) home(ctx context.Context) (home *translate.Home, works bool, err error) {
+// readHome says how pods in the provider reach the API server of this cluster, nil for not at all, and whether that works now.
+func (n *networkState) readHome(ctx context.Context) (home *translate.Home, works bool, err error) {
 	o := n.options
 	switch {
 	case !o.APIServerSupport:
@@ -162,7 +162,7 @@ func (n *network) home(ctx context.Context) (home *translate.Home, works bool, e
 	case o.APIServerHost != "":
 		return &translate.Home{Host: o.APIServerHost, Port: o.APIServerPort}, true, nil
 	}
-	r, err := n.look(ctx)
+	r, err := n.readReach(ctx)
 	if err != nil || !r.enabled {
 		return nil, false, err
 	}
@@ -176,9 +176,9 @@ func (n *network) home(ctx context.Context) (home *translate.Home, works bool, e
 	return &translate.Home{Host: names.APIServerHost, Port: o.APIServerPort, Addr: at}, !r.down, nil
 }
 
-func (n *network) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	now, err := n.look(ctx)
-	if err != nil || (n.told != nil && n.told.equal(now)) {
+func (n *networkState) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	now, err := n.readReach(ctx)
+	if err != nil || (n.told != nil && n.told.isEqual(now)) {
 		return reconcile.Result{}, err
 	}
 	if err := n.lookAtPods(ctx); err != nil {
@@ -191,7 +191,7 @@ func (n *network) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile
 
 // lookAtPods has all pods of the node reflected anew, the oldest first: those that the provider refused may be asked for anew, and it
 // lets in who asks first.
-func (n *network) lookAtPods(ctx context.Context) error {
+func (n *networkState) lookAtPods(ctx context.Context) error {
 	var pods corev1.PodList
 	if err := n.client.List(ctx, &pods); err != nil {
 		return fmt.Errorf("listing the pods of the node: %w", err)

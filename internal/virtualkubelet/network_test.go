@@ -32,7 +32,7 @@ func TestWhenTheNetworkComesTheOldestPodsAreLookedAtFirst(t *testing.T) {
 	}
 	pods := []corev1.Pod{pod("b", "two", 20), pod("b", "four", 40), pod("a", "two", 20), pod("a", "three", 30), pod("c", "one", 10), pod("a", "deux", 20)}
 	var got []string
-	n := &network{client: cached{pods: pods}, changed: func(pod client.ObjectKey) { got = append(got, pod.String()) }}
+	n := &networkState{client: cached{pods: pods}, changed: func(pod client.ObjectKey) { got = append(got, pod.String()) }}
 	if err := n.lookAtPods(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ import (
 type nodeSync struct {
 	client  client.Client
 	options Options
-	health  *health
+	health  *providerHealth
 	// conduct is which of our bounds the provider reached; nil for none.
 	conduct           *remote.Conduct
 	kubernetesVersion string
@@ -59,7 +59,7 @@ const (
 func setupNode(mgr ctrl.Manager, s *nodeSync, wake <-chan event.GenericEvent) error {
 	c := kube.NewController(mgr, kube.Options{Name: "virtual-node"}, kube.Syncer[*offv1beta1.VirtualNode](s))
 	self := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
-		return []reconcile.Request{{NamespacedName: s.key()}}
+		return []reconcile.Request{{NamespacedName: s.nodeKey()}}
 	})
 	return c.Complete(c.Builder().
 		Watches(&corev1.Node{}, self).
@@ -67,7 +67,7 @@ func setupNode(mgr ctrl.Manager, s *nodeSync, wake <-chan event.GenericEvent) er
 		WatchesRawSource(source.Channel(wake, self)))
 }
 
-func (s *nodeSync) key() types.NamespacedName {
+func (s *nodeSync) nodeKey() types.NamespacedName {
 	return types.NamespacedName{Namespace: s.options.TenantNamespace, Name: s.options.Node}
 }
 
@@ -84,17 +84,17 @@ func (s *nodeSync) Sync(ctx context.Context, vn *offv1beta1.VirtualNode) error {
 		return nil
 	}
 	if !create { // there are no conditions of ours to go by
-		if judged := s.health.judge(); judged != undecided {
+		if judged := s.health.classify(); judged != undecided {
 			s.ready(ctx, judged == answers)
 		}
 		return nil
 	}
-	facts, err := s.gather(ctx, vn)
+	facts, err := s.gatherFacts(ctx, vn)
 	if err != nil {
 		return err
 	}
 	if facts.current == nil {
-		if facts.current, err = s.register(ctx, wantedNode(facts)); err != nil {
+		if facts.current, err = s.createNode(ctx, wantedNode(facts)); err != nil {
 			return err
 		}
 	}
@@ -103,15 +103,15 @@ func (s *nodeSync) Sync(ctx context.Context, vn *offv1beta1.VirtualNode) error {
 	}
 	want := wantedNode(facts)
 	if facts.provider != undecided {
-		now, _ := condition(want, corev1.NodeReady)
+		now, _ := conditionOf(want, corev1.NodeReady)
 		defer s.ready(ctx, now.Status == corev1.ConditionTrue)
 	}
-	return s.apply(ctx, facts, want)
+	return s.applyNode(ctx, facts, want)
 }
 
-func (s *nodeSync) gather(ctx context.Context, vn *offv1beta1.VirtualNode) (nodeFacts, error) {
+func (s *nodeSync) gatherFacts(ctx context.Context, vn *offv1beta1.VirtualNode) (nodeFacts, error) {
 	facts := nodeFacts{
-		virtualNode: vn, provider: s.health.judge(), checkNetwork: s.options.CheckNetwork,
+		virtualNode: vn, provider: s.health.classify(), checkNetwork: s.options.CheckNetwork,
 		labels: s.options.NodeLabels, annotations: s.options.NodeAnnotations,
 		ip: s.options.NodeIP, port: s.options.ListenPort, kubernetesVersion: s.kubernetesVersion, now: s.now(),
 		misbehaves: s.conduct.Now(),
@@ -135,9 +135,9 @@ func (s *nodeSync) gather(ctx context.Context, vn *offv1beta1.VirtualNode) (node
 	return facts, nil
 }
 
-// register makes the Node whole: cluster selectors and the scheduler look at its labels and taints from the first moment
+// createNode makes the Node whole: cluster selectors and the scheduler look at its labels and taints from the first moment
 // on. Creating, unlike applying, never touches a Node of somebody else.
-func (s *nodeSync) register(ctx context.Context, want *corev1.Node) (*corev1.Node, error) {
+func (s *nodeSync) createNode(ctx context.Context, want *corev1.Node) (*corev1.Node, error) {
 	node := &corev1.Node{ObjectMeta: *want.ObjectMeta.DeepCopy(), Spec: *want.Spec.DeepCopy()}
 	remember, err := json.Marshal(want.Spec.Taints)
 	if err != nil {
@@ -153,9 +153,9 @@ func (s *nodeSync) register(ctx context.Context, want *corev1.Node) (*corev1.Nod
 	return node, nil
 }
 
-// disown gives up what creating the Node made ours beside what is applied: labels and annotations could never be taken
+// removeOwner gives up what creating the Node made ours beside what is applied: labels and annotations could never be taken
 // away again. Taints are not applied, and stay.
-func (s *nodeSync) disown(ctx context.Context, node *corev1.Node) error {
+func (s *nodeSync) removeOwner(ctx context.Context, node *corev1.Node) error {
 	if node.Annotations[registering] == "" {
 		return nil
 	}
@@ -173,19 +173,19 @@ func (s *nodeSync) disown(ctx context.Context, node *corev1.Node) error {
 	return s.client.Patch(ctx, node, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(names.ReflectionFieldManager))
 }
 
-func (s *nodeSync) apply(ctx context.Context, facts nodeFacts, want *corev1.Node) error {
+func (s *nodeSync) applyNode(ctx context.Context, facts nodeFacts, want *corev1.Node) error {
 	if facts.current.Labels[names.NodeType] != names.NodeTypeVirtualNode {
 		return kube.Invalid("NodeExists", fmt.Errorf("node %q exists and is no virtual node", want.Name))
 	}
 	current := facts.current.DeepCopy()
-	if err := s.disown(ctx, current); err != nil {
+	if err := s.removeOwner(ctx, current); err != nil {
 		return fmt.Errorf("finishing the registration of the node: %w", err)
 	}
 	current, err := s.applyTaints(ctx, current, want)
 	if err != nil {
 		return fmt.Errorf("setting the taints of the node: %w", err)
 	}
-	if err := s.label(ctx, current, want); err != nil {
+	if err := s.updateLabels(ctx, current, want); err != nil {
 		return fmt.Errorf("labelling the node: %w", err)
 	}
 	if err := s.applyStatus(ctx, facts, want); err != nil {
@@ -194,9 +194,9 @@ func (s *nodeSync) apply(ctx context.Context, facts nodeFacts, want *corev1.Node
 	return nil
 }
 
-// label applies labels and annotations, the one that remembers the taints among them: to the very version whose taints were looked
+// updateLabels applies labels and annotations, the one that remembers the taints among them: to the very version whose taints were looked
 // at, for the cache may be late to tell of some that we added, and nobody would remember them.
-func (s *nodeSync) label(ctx context.Context, current, want *corev1.Node) error {
+func (s *nodeSync) updateLabels(ctx context.Context, current, want *corev1.Node) error {
 	meta := &metav1.PartialObjectMetadata{TypeMeta: want.TypeMeta, ObjectMeta: want.ObjectMeta}
 	application, err := kube.NewApplication(meta, corev1.SchemeGroupVersion.WithKind("Node"), names.ReflectionFieldManager)
 	if err != nil {
@@ -244,7 +244,7 @@ func (s *nodeSync) applyStatus(ctx context.Context, facts nodeFacts, want *corev
 	if s.applied == nil && alreadyThere(facts.current.Status, still) {
 		s.applied = &still // by the process before this one
 	}
-	if s.applied != nil && apiequality.Semantic.DeepEqual(*s.applied, still) && !drifted(facts.current.Status, still) && !stale(facts) {
+	if s.applied != nil && apiequality.Semantic.DeepEqual(*s.applied, still) && !hasDrifted(facts.current.Status, still) && !isStale(facts) {
 		return nil
 	}
 	data, err := json.Marshal(want.Status)
@@ -289,8 +289,8 @@ func alreadyThere(have, want corev1.NodeStatus) bool {
 		apiequality.Semantic.DeepEqual(ours.Conditions, want.Conditions) && ours.NodeInfo == want.NodeInfo && len(ours.Images) == len(want.Images)
 }
 
-// drifted tells whether somebody changed what we wrote: the control plane does when heartbeats are late.
-func drifted(have, want corev1.NodeStatus) bool {
+// hasDrifted tells whether somebody changed what we wrote: the control plane does when heartbeats are late.
+func hasDrifted(have, want corev1.NodeStatus) bool {
 	for _, c := range want.Conditions {
 		if !slices.ContainsFunc(have.Conditions, func(o corev1.NodeCondition) bool {
 			return o.Type == c.Type && o.Status == c.Status && o.Reason == c.Reason
@@ -306,8 +306,8 @@ func drifted(have, want corev1.NodeStatus) bool {
 	return !apiequality.Semantic.DeepEqual(have.Addresses, want.Addresses) || have.DaemonEndpoints != want.DaemonEndpoints
 }
 
-// stale tells whether the last heartbeat in the status is due for another one.
-func stale(facts nodeFacts) bool {
+// isStale tells whether the last heartbeat in the status is due for another one.
+func isStale(facts nodeFacts) bool {
 	for _, c := range facts.current.Status.Conditions {
 		if c.Type == corev1.NodeReady {
 			return facts.now.Sub(c.LastHeartbeatTime.Time) >= heartbeatInterval

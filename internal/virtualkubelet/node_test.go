@@ -90,7 +90,7 @@ func TestConditionsOfTheNode(t *testing.T) {
 }
 
 func TestPodsFollowTheProviderWhereNoNodeIsMade(t *testing.T) {
-	for want, h := range map[string]*health{
+	for want, h := range map[string]*providerHealth{
 		"[true]":  {lastOK: time.Now(), patience: time.Hour, now: time.Now},
 		"[false]": {began: time.Now(), now: time.Now}, // and not one answer since
 		"[]":      {now: time.Now},                    // nobody asked yet
@@ -199,7 +199,7 @@ func TestNodeFollowsTheVirtualNode(t *testing.T) {
 		for range 2 { // the cloud may say it again
 			s.patchStatus(s.here, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}, `{"status":{"conditions":[{"type":"NetworkUnavailable","status":"True","reason":"NoRouteCreated"}]}}`)
 			eventually(s, s.here, node, func(n *corev1.Node) error {
-				if c, ok := condition(n, corev1.NodeNetworkUnavailable); !ok || c.Status != corev1.ConditionFalse {
+				if c, ok := conditionOf(n, corev1.NodeNetworkUnavailable); !ok || c.Status != corev1.ConditionFalse {
 					return fmt.Errorf("the condition is %s, %s", c.Status, c.Reason)
 				}
 				return nil
@@ -349,17 +349,17 @@ func TestHealthForgivesABlip(t *testing.T) {
 			}
 			return nil
 		}
-		h := &health{
+		h := &providerHealth{
 			ping: answer, interval: 10 * time.Second, timeout: time.Second,
 			patience: 40 * time.Second, now: time.Now, changed: func() { changes.Add(1) },
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		go func() { _ = h.run(ctx) }()
-		expect := func(when string, well bool, want verdict) {
+		go func() { _ = h.runChecks(ctx) }()
+		expect := func(when string, well bool, want healthState) {
 			t.Helper()
 			synctest.Wait()
-			if h.well() != well || h.judge() != want {
-				t.Errorf("%s: well %v, verdict %v", when, h.well(), h.judge())
+			if h.isHealthy() != well || h.classify() != want {
+				t.Errorf("%s: well %v, verdict %v", when, h.isHealthy(), h.classify())
 			}
 		}
 		expect("at the start", true, answers)
@@ -382,22 +382,22 @@ func TestHealthForgivesABlip(t *testing.T) {
 func TestProviderThatNeverAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var changes atomic.Int32
-		h := &health{
+		h := &providerHealth{
 			ping: func(context.Context) error { return errors.New("gone") }, interval: 10 * time.Second, timeout: time.Second,
 			patience: 40 * time.Second, now: time.Now, changed: func() { changes.Add(1) },
 		}
-		if got := h.judge(); got != undecided {
+		if got := h.classify(); got != undecided {
 			t.Errorf("before the first question: %v", got)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		go func() { _ = h.run(ctx) }()
+		go func() { _ = h.runChecks(ctx) }()
 		synctest.Wait()
-		if got := h.judge(); got != undecided || h.well() {
-			t.Errorf("after one lost answer: %v, well %v", got, h.well())
+		if got := h.classify(); got != undecided || h.isHealthy() {
+			t.Errorf("after one lost answer: %v, well %v", got, h.isHealthy())
 		}
 		time.Sleep(45 * time.Second)
 		synctest.Wait()
-		if got := h.judge(); got != silent || changes.Load() != 1 {
+		if got := h.classify(); got != silent || changes.Load() != 1 {
 			t.Errorf("after a while: %v, told of %d changes", got, changes.Load())
 		}
 		cancel()
@@ -421,7 +421,7 @@ func TestProviderIsMissedAndFoundInTime(t *testing.T) {
 				var gone atomic.Bool
 				o := Options{}.withDefaults()
 				changes := make(chan struct{}, 10)
-				h := &health{
+				h := &providerHealth{
 					interval: o.PingInterval, timeout: o.PingTimeout, patience: o.NodeLeaseDuration, now: time.Now,
 					changed: func() { changes <- struct{}{} },
 					ping: func(ctx context.Context) error {
@@ -437,21 +437,21 @@ func TestProviderIsMissedAndFoundInTime(t *testing.T) {
 					},
 				}
 				ctx, cancel := context.WithCancel(t.Context())
-				go func() { _ = h.run(ctx) }()
+				go func() { _ = h.runChecks(ctx) }()
 				<-changes
 				time.Sleep(tc.after)
 				gone.Store(true)
 				lost := time.Now()
 				<-changes
-				if took := time.Since(lost); took > 45*time.Second || h.judge() != silent {
-					t.Errorf("missed after %v: %v", took, h.judge())
+				if took := time.Since(lost); took > 45*time.Second || h.classify() != silent {
+					t.Errorf("missed after %v: %v", took, h.classify())
 				}
 				time.Sleep(2 * time.Minute)
 				gone.Store(false)
 				back := time.Now()
 				<-changes
-				if took := time.Since(back); took > 12*time.Second || h.judge() != answers {
-					t.Errorf("found after %v: %v", took, h.judge())
+				if took := time.Since(back); took > 12*time.Second || h.classify() != answers {
+					t.Errorf("found after %v: %v", took, h.classify())
 				}
 				cancel()
 				synctest.Wait()

@@ -26,7 +26,7 @@ type nodeFacts struct {
 	// peer is nil when the provider's ForeignCluster is missing.
 	peer *liqov1beta1.ForeignCluster
 	// provider tells whether its API server answers.
-	provider verdict
+	provider healthState
 	// misbehaves is what the provider did lately that it must not; nil for nothing.
 	misbehaves        *remote.Misbehaviour
 	checkNetwork      bool
@@ -119,10 +119,10 @@ func nodeConditions(in nodeFacts) []corev1.NodeCondition {
 	enough := hard.Cpu().Sign() > 0 && hard.Memory().Sign() > 0
 	network, checked := networkUp(in)
 	out := []corev1.NodeCondition{
-		ready(in, enough, network || !checked),
-		pressure(corev1.NodeMemoryPressure, !enough, "Memory"),
-		pressure(corev1.NodeDiskPressure, !enough, "Disk"),
-		pressure(corev1.NodePIDPressure, !enough, "PID"),
+		readyCondition(in, enough, network || !checked),
+		pressureCondition(corev1.NodeMemoryPressure, !enough, "Memory"),
+		pressureCondition(corev1.NodeDiskPressure, !enough, "Disk"),
+		pressureCondition(corev1.NodePIDPressure, !enough, "PID"),
 	}
 	if checked {
 		c := corev1.NodeCondition{
@@ -158,7 +158,7 @@ const (
 // networkOfOthers returns what replaces a condition of the network that others wrote, nil if there is none: a cloud that has no routes
 // to a virtual node says that its network is unavailable, and keeps all pods away.
 func networkOfOthers(current *corev1.Node) *corev1.NodeCondition {
-	c, ok := condition(current, corev1.NodeNetworkUnavailable)
+	c, ok := conditionOf(current, corev1.NodeNetworkUnavailable)
 	if !ok || c.Reason == reasonNetworkUp || c.Reason == reasonNetworkDown {
 		return nil
 	}
@@ -178,7 +178,7 @@ const (
 	reasonNotLetIn = "CredentialsRefused"
 )
 
-func ready(in nodeFacts, enough, network bool) corev1.NodeCondition {
+func readyCondition(in nodeFacts, enough, network bool) corev1.NodeCondition {
 	out := corev1.NodeCondition{
 		Type: corev1.NodeReady, Status: corev1.ConditionFalse,
 		Reason: "KubeletNotReady", Message: "The Liqo Virtual Kubelet is currently not ready",
@@ -194,7 +194,7 @@ func ready(in nodeFacts, enough, network bool) corev1.NodeCondition {
 	case !network:
 		out.Message += ": the network to " + string(in.virtualNode.Spec.ClusterID) + " is down"
 	case in.provider == undecided:
-		if now, ok := condition(in.current, corev1.NodeReady); ok {
+		if now, ok := conditionOf(in.current, corev1.NodeReady); ok {
 			return now
 		}
 		out.Message += ": the API server of " + string(in.virtualNode.Spec.ClusterID) + " was not asked yet"
@@ -204,7 +204,7 @@ func ready(in nodeFacts, enough, network bool) corev1.NodeCondition {
 	return out
 }
 
-func pressure(t corev1.NodeConditionType, under bool, what string) corev1.NodeCondition {
+func pressureCondition(t corev1.NodeConditionType, under bool, what string) corev1.NodeCondition {
 	if under {
 		return corev1.NodeCondition{
 			Type: t, Status: corev1.ConditionTrue, Reason: "RemoteClusterHas" + what + "Pressure",
@@ -238,14 +238,14 @@ func keepTimes(conditions []corev1.NodeCondition, in nodeFacts) []corev1.NodeCon
 	for i := range conditions {
 		c := &conditions[i]
 		c.LastHeartbeatTime, c.LastTransitionTime = now, now
-		if old, ok := condition(in.current, c.Type); ok && old.Status == c.Status {
+		if old, ok := conditionOf(in.current, c.Type); ok && old.Status == c.Status {
 			c.LastTransitionTime = old.LastTransitionTime
 		}
 	}
 	return conditions
 }
 
-func condition(node *corev1.Node, of corev1.NodeConditionType) (corev1.NodeCondition, bool) {
+func conditionOf(node *corev1.Node, of corev1.NodeConditionType) (corev1.NodeCondition, bool) {
 	if node == nil {
 		return corev1.NodeCondition{}, false
 	}

@@ -164,7 +164,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-func (o Options) validate() error {
+func (o Options) validateOptions() error {
 	if o.Config == nil {
 		return errors.New("no connection to the local cluster")
 	}
@@ -207,7 +207,7 @@ func (o Options) checkMetrics() error {
 	return nil
 }
 
-// target is what objects of a namespace are translated for.
-func (o Options) target(namespace string) translate.Target {
+// targetIn is what objects of a namespace are translated for.
+func (o Options) targetIn(namespace string) translate.Target {
 	return translate.Target{Origin: o.ClusterID, Destination: o.Provider, Node: o.Node, Namespace: namespace, Audiences: o.TokenAudiences}
 }

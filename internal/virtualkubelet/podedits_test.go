@@ -116,7 +116,7 @@ func TestEachChangeOfAPodIsTriedByItself(t *testing.T) {
 	testkit.Eventually(t, limit, func() error {
 		probe := s.shadow("probe")
 		probe.Spec.Pod = corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "web:1"}}, EphemeralContainers: []corev1.EphemeralContainer{{}}}
-		if err := s.there.Client.Create(t.Context(), probe, client.DryRunAll); !refused(err) {
+		if err := s.there.Client.Create(t.Context(), probe, client.DryRunAll); !isRefused(err) {
 			return fmt.Errorf("the policy is not in force: %w", err)
 		}
 		return nil

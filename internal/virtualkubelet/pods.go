@@ -41,11 +41,11 @@ type podKind struct {
 	home   func(context.Context) (home *translate.Home, works bool, err error)
 	events *eventLog
 	// available tells whether the provider can be reached.
-	available *available
-	memory    *memory
+	available *availability
+	memory    *podStates
 	roots     rootCAs
 	// references says what of the objects that pods refer to is in the provider; hurry has one of them copied before others.
-	references references
+	references referenceWaits
 	hurry      func(kind string, pair multicluster.Pair, name string)
 }
 
@@ -57,13 +57,13 @@ func nameTaken(it *multicluster.Item, name string) error {
 // podsKind names the kind to the engine.
 const podsKind = "pods"
 
-func (k *podKind) kind() multicluster.Kind {
+func (k *podKind) engineKind() multicluster.Kind {
 	return multicluster.Kind{
 		Name:    podsKind,
 		Local:   []multicluster.Source{{Object: &corev1.Pod{}, Fields: "spec.nodeName=" + k.options.Node, Pack: true}},
 		Remote:  []multicluster.Source{{Object: &offv1beta1.ShadowPod{}, Transform: slimShadow}, {Object: &corev1.Pod{}, Transform: slimRemote, Pack: true}, sentTokens(k.options)},
 		Workers: k.options.Pods.Workers,
-		Sync:    k.sync,
+		Sync:    k.syncItem,
 	}
 }
 
@@ -85,21 +85,21 @@ type podItem struct {
 	made metav1.Object
 }
 
-func (k *podKind) sync(ctx context.Context, item *multicluster.Item) error {
-	it, err := k.gather(item)
+func (k *podKind) syncItem(ctx context.Context, item *multicluster.Item) error {
+	it, err := k.gatherPod(item)
 	if err != nil {
 		return err
 	}
-	err = k.follow(ctx, it)
+	err = k.reconcilePod(ctx, it)
 	if it.local != nil {
-		k.events.failure(it.local, err)
+		k.events.recordFailure(it.local, err)
 	}
 	return err
 }
 
-func (k *podKind) gather(item *multicluster.Item) (*podItem, error) {
-	it := &podItem{Item: item, target: k.options.target(item.Pair.Remote)}
-	it.generation, it.target.Patch = k.asked()
+func (k *podKind) gatherPod(item *multicluster.Item) (*podItem, error) {
+	it := &podItem{Item: item, target: k.options.targetIn(item.Pair.Remote)}
+	it.generation, it.target.Patch = k.desiredPatch()
 	it.target.Creator = k.user()
 	local, shadow, remote := &corev1.Pod{}, &offv1beta1.ShadowPod{}, &corev1.Pod{}
 	if ok, err := item.Local.Get(item.Name, local); err != nil {
@@ -120,18 +120,18 @@ func (k *podKind) gather(item *multicluster.Item) (*podItem, error) {
 	return it, k.gatherTokens(it)
 }
 
-// asked returns the patch of the VirtualNode, and a generation that it is at least from: one that is too old has a ShadowPod
+// desiredPatch returns the patch of the VirtualNode, and a generation that it is at least from: one that is too old has a ShadowPod
 // compared once more, one that is too new would let a change pass for good.
-func (k *podKind) asked() (generation int64, patch *offv1beta1.OffloadingPatch) {
+func (k *podKind) desiredPatch() (generation int64, patch *offv1beta1.OffloadingPatch) {
 	generation = k.generation()
 	return generation, k.patch()
 }
 
-func (k *podKind) follow(ctx context.Context, it *podItem) error {
+func (k *podKind) reconcilePod(ctx context.Context, it *podItem) error {
 	if it.local == nil {
-		k.memory.forget(types.NamespacedName{Namespace: it.Pair.Local, Name: it.Name})
+		k.memory.forgetPod(types.NamespacedName{Namespace: it.Pair.Local, Name: it.Name})
 	}
-	switch taken, ours := k.collision(it); {
+	switch taken, ours := k.findCollision(it); {
 	case it.local == nil && (taken || !ours):
 		return nil
 	case taken:
@@ -142,24 +142,24 @@ func (k *podKind) follow(ctx context.Context, it *podItem) error {
 	}
 	switch {
 	case it.local == nil:
-		return k.abandon(ctx, it) // what the caches lack yet is removed when they have it
+		return k.abandonPod(ctx, it) // what the caches lack yet is removed when they have it
 	case policy.KeptOff(it.local):
 		return nil // the fallback looks after it
 	case it.ofAnother():
-		if err := k.abandon(ctx, it); err != nil {
+		if err := k.abandonPod(ctx, it); err != nil {
 			return err
 		}
 		return kube.Wait(0, "the remote pod of an earlier pod of this name is going")
 	case !it.local.DeletionTimestamp.IsZero():
-		return k.terminate(ctx, it)
-	case ended(it.local):
-		return k.finish(ctx, it)
+		return k.terminatePod(ctx, it)
+	case hasEnded(it.local):
+		return k.finishPod(ctx, it)
 	}
-	return k.offload(ctx, it)
+	return k.offloadPod(ctx, it)
 }
 
-// collision tells whether the remote objects of this name are of somebody else, and whether they are of this node.
-func (k *podKind) collision(it *podItem) (taken, ours bool) {
+// findCollision tells whether the remote objects of this name are of somebody else, and whether they are of this node.
+func (k *podKind) findCollision(it *podItem) (taken, ours bool) {
 	ours = true
 	for _, obj := range []client.Object{it.shadow, it.remote} {
 		if isNil(obj) {
@@ -186,7 +186,7 @@ func isNil(obj client.Object) bool {
 	return obj == nil
 }
 
-func ended(pod *corev1.Pod) bool { return policy.Ended(pod.Status.Phase) }
+func hasEnded(pod *corev1.Pod) bool { return policy.Ended(pod.Status.Phase) }
 
 func (k *podKind) removeShadow(ctx context.Context, it *podItem) error {
 	if it.shadow == nil || !it.shadow.DeletionTimestamp.IsZero() {
@@ -198,9 +198,9 @@ func (k *podKind) removeShadow(ctx context.Context, it *podItem) error {
 	return nil
 }
 
-// abandon removes the ShadowPod of a local pod that is gone. The cache may lack the pod instead, where another process made
+// abandonPod removes the ShadowPod of a local pod that is gone. The cache may lack the pod instead, where another process made
 // the ShadowPod a moment ago.
-func (k *podKind) abandon(ctx context.Context, it *podItem) error {
+func (k *podKind) abandonPod(ctx context.Context, it *podItem) error {
 	if it.shadow == nil {
 		return k.dropTokens(ctx, it)
 	}
@@ -218,14 +218,14 @@ func (k *podKind) abandon(ctx context.Context, it *podItem) error {
 	return k.removeShadow(ctx, it)
 }
 
-// terminate lets the remote pod end in its own time; the local pod goes when nothing is left there.
-func (k *podKind) terminate(ctx context.Context, it *podItem) error {
+// terminatePod lets the remote pod end in its own time; the local pod goes when nothing is left there.
+func (k *podKind) terminatePod(ctx context.Context, it *podItem) error {
 	if it.shadow == nil && it.remote == nil {
 		// The caches may lack what was made in the provider a moment ago.
 		if err := nothingThere(ctx, it.Remote.Client(), it.target, it.local); err != nil {
 			return err
 		}
-		if end := k.memory.endOf(it.local); end != nil && !ended(it.local) {
+		if end := k.memory.endOf(it.local); end != nil && !hasEnded(it.local) {
 			return k.writeStatus(ctx, it, it.local.DeepCopy(), *end) // the pod goes when the cache shows its end
 		}
 		if err := writeEnd(ctx, it.Local.Client(), it.local); err != nil {
@@ -274,13 +274,13 @@ func forwardGrace(ctx context.Context, it *podItem, grace int64) error {
 	return nil
 }
 
-// finish handles pods that have ended, which never run again: in the provider nothing goes on or begins anew either. It
+// finishPod handles pods that have ended, which never run again: in the provider nothing goes on or begins anew either. It
 // does where the remote pod went before its end was written into the ShadowPod.
-func (k *podKind) finish(ctx context.Context, it *podItem) error {
-	k.memory.of(it.local, func(m *podMemory) { m.tokens, m.end = tokenMemory{}, nil })
+func (k *podKind) finishPod(ctx context.Context, it *podItem) error {
+	k.memory.withState(it.local, func(m *podState) { m.tokens, m.end = tokenMemory{}, nil })
 	switch {
 	case it.local.Status.Reason == translate.ReasonAborted:
-	case it.remote != nil && ended(it.remote):
+	case it.remote != nil && hasEnded(it.remote):
 		return k.reflectStatus(ctx, it)
 	case it.shadow != nil && policy.Ended(it.shadow.Status.Phase):
 		return nil
@@ -299,13 +299,13 @@ func (it *podItem) goesOn(ctx context.Context) error {
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("looking for the remote pod: %w", err)
 	}
-	if err == nil && ended(live) {
+	if err == nil && hasEnded(live) {
 		return kube.Wait(unseenDelay, "the cache does not have the end of the remote pod yet")
 	}
 	return nil
 }
 
-func (k *podKind) offload(ctx context.Context, it *podItem) error {
+func (k *podKind) offloadPod(ctx context.Context, it *podItem) error {
 	if k.memory.endOf(it.local) != nil {
 		return k.reflectStatus(ctx, it)
 	}
@@ -315,11 +315,11 @@ func (k *podKind) offload(ctx context.Context, it *podItem) error {
 		}
 		return kube.Wait(0, "the previous shadow pod is going")
 	}
-	if err := k.late(ctx, it); err != nil {
+	if err := k.renewLate(ctx, it); err != nil {
 		return err
 	}
 	applied := k.applyShadow(ctx, it)
-	if applied != nil && (it.shadow == nil || !refused(applied)) {
+	if applied != nil && (it.shadow == nil || !isRefused(applied)) {
 		return applied
 	}
 	tokens := k.sendTokens(ctx, it) // also of a pod of which a change is refused
@@ -327,7 +327,7 @@ func (k *podKind) offload(ctx context.Context, it *podItem) error {
 }
 
 func (k *podKind) applyShadow(ctx context.Context, it *podItem) error {
-	if it.shadow != nil && k.right(it, it.shadow) {
+	if it.shadow != nil && k.isUpToDate(it, it.shadow) {
 		return nil
 	}
 	if it.shadow == nil {
@@ -343,10 +343,10 @@ func (k *podKind) applyShadow(ctx context.Context, it *podItem) error {
 	} else {
 		it.home = translate.HomeOf(it.shadow)
 	}
-	now, err := it.bring(ctx)
+	now, err := it.applyShadowPod(ctx)
 	if err != nil {
-		if it.shadow == nil && refused(err) {
-			return k.refuse(ctx, it, err)
+		if it.shadow == nil && isRefused(err) {
+			return k.refusePod(ctx, it, err)
 		}
 		return fmt.Errorf("applying the shadow pod: %w", err)
 	}
@@ -362,7 +362,7 @@ func (k *podKind) applyShadow(ctx context.Context, it *podItem) error {
 		return nil
 	}
 	it.made = now
-	k.events.normal(it.local, reasonReflected, fmt.Sprintf("Successfully reflected object to cluster %q", k.options.Provider))
+	k.events.recordNormal(it.local, reasonReflected, fmt.Sprintf("Successfully reflected object to cluster %q", k.options.Provider))
 	if wrong := translate.Meaningless(it.local); len(wrong) > 0 {
 		k.events.ofOwner(it.local, corev1.EventTypeWarning, reasonMeaningless, fmt.Sprintf("The pod runs in cluster %q with the default, because %s",
 			k.options.Provider, strings.Join(wrong, "; ")))
@@ -379,15 +379,15 @@ func (k *podKind) tellOmitted(it *podItem) {
 	in := translate.Input{Target: it.target, Pod: it.local, Home: it.home}
 	omitted := in.OmittedInFiles()
 	if len(omitted) == 0 {
-		k.events.settled(it.local, reasonOmitted)
+		k.events.forgetFailure(it.local, reasonOmitted)
 		return
 	}
-	k.events.tell(it.local, corev1.EventTypeWarning, reasonOmitted, fmt.Sprintf("Files of the downward API in cluster %q leave out what has no place "+
-		"beside the annotations of the pod, of which there may be 256 KiB: %s", k.options.Provider, some(omitted)))
+	k.events.record(it.local, corev1.EventTypeWarning, reasonOmitted, fmt.Sprintf("Files of the downward API in cluster %q leave out what has no place "+
+		"beside the annotations of the pod, of which there may be 256 KiB: %s", k.options.Provider, abbreviateKeys(omitted)))
 }
 
-// some returns the first few of many keys.
-func some(keys []string) string {
+// abbreviateKeys returns the first few of many keys.
+func abbreviateKeys(keys []string) string {
 	const few = 5
 	if len(keys) <= few {
 		return strings.Join(keys, ", ")
@@ -403,7 +403,7 @@ func (k *podKind) tellAccess(it *podItem) {
 	access := translate.AccessOf(it.local, it.home)
 	if kept := it.target.AudiencesKept(it.local); len(kept) > 0 && access == translate.AccessHome {
 		k.events.ofOwner(it.local, corev1.EventTypeWarning, reasonAudienceKept, fmt.Sprintf("The pod runs in cluster %q without its tokens for the audiences %s: "+
-			"the annotation %s of the pod, or the value offloading.tokenAudiences, lets them go there", k.options.Provider, some(kept), names.TokenAudiences))
+			"the annotation %s of the pod, or the value offloading.tokenAudiences, lets them go there", k.options.Provider, abbreviateKeys(kept), names.TokenAudiences))
 	}
 	switch {
 	case access == translate.AccessNone:
@@ -418,8 +418,8 @@ func (k *podKind) tellAccess(it *podItem) {
 // hasLater tells whether a pod has what no ShadowPod is made with, and what follows then.
 func hasLater(local *corev1.Pod) bool { return len(local.Spec.EphemeralContainers) > 0 }
 
-// bring makes the ShadowPod what the local pod asks for, and returns its metadata then, nil if it was right.
-func (it *podItem) bring(ctx context.Context) (*metav1.PartialObjectMetadata, error) {
+// applyShadowPod makes the ShadowPod what the local pod asks for, and returns its metadata then, nil if it was right.
+func (it *podItem) applyShadowPod(ctx context.Context) (*metav1.PartialObjectMetadata, error) {
 	in := translate.Input{Target: it.target, Pod: it.local, Home: it.home}
 	if it.shadow == nil {
 		return it.Remote.ApplyOver(ctx, translate.ShadowPod(in), nil)
@@ -437,7 +437,7 @@ func (it *podItem) bring(ctx context.Context) (*metav1.PartialObjectMetadata, er
 		return nil, kube.Wait(unseenDelay, "the cache has a shadow pod that is gone")
 	}
 	now, err := it.Remote.ApplyOver(ctx, translate.ShadowPod(in), in.Existing)
-	if refused(err) {
+	if isRefused(err) {
 		return it.bringEach(ctx, in, err)
 	}
 	return now, err
@@ -454,7 +454,7 @@ func (it *podItem) bringEach(ctx context.Context, in translate.Input, why error)
 		want := translate.ShadowPod(in)
 		now, err := it.Remote.ApplyOver(ctx, want, in.Existing)
 		switch {
-		case refused(err):
+		case isRefused(err):
 			failed = append(failed, fmt.Errorf("changing its %s: %w", in.Only, err))
 		case err != nil:
 			return last, err
@@ -479,14 +479,14 @@ func (k *podKind) reflectStatus(ctx context.Context, it *podItem) error {
 			}
 		}
 		k.tellTrouble(it)
-		if err := k.memory.calm(it.local, it.remote); err != nil {
+		if err := k.memory.debounceStart(it.local, it.remote); err != nil {
 			return err
 		}
 		local := it.local.DeepCopy()
-		k.available.labelled(local)
+		k.available.setLabel(local)
 		return k.writeStatus(ctx, it, local, translate.PodStatus(translate.StatusInput{
 			Local: local, Remote: it.remote, HostIPs: []string{k.options.NodeIP.String()},
-			IPs: ips, Restarts: k.memory.count(it.local, it.remote),
+			IPs: ips, Restarts: k.memory.countRestarts(it.local, it.remote),
 		}))
 	case it.shadow == nil:
 		return nil
@@ -508,41 +508,41 @@ func (k *podKind) writeStatus(ctx context.Context, it *podItem, want *corev1.Pod
 		metav1.SetMetaDataLabel(&want.ObjectMeta, names.ShadowPod, "true")
 	}
 	if !policy.Ended(status.Phase) {
-		return k.send(ctx, it.Local.Client(), it.local, want)
+		return k.sendChange(ctx, it.Local.Client(), it.local, want)
 	}
 	delete(want.Labels, names.RemoteUnavailable)
-	if !ended(it.local) {
-		k.memory.of(it.local, func(m *podMemory) { m.end = &status })
+	if !hasEnded(it.local) {
+		k.memory.withState(it.local, func(m *podState) { m.end = &status })
 	}
-	return k.send(ctx, it.Local.Client(), it.local, want)
+	return k.sendChange(ctx, it.Local.Client(), it.local, want)
 }
 
-// send writes the status and the labels of local, which want is a copy of, if it does not have them, or is about to have
+// sendChange writes the status and the labels of local, which want is a copy of, if it does not have them, or is about to have
 // them, already.
-func (k *podKind) send(ctx context.Context, c client.Client, local, want *corev1.Pod) error {
+func (k *podKind) sendChange(ctx context.Context, c client.Client, local, want *corev1.Pod) error {
 	same, err := sameStatus(local, want)
 	if err != nil {
 		return err
 	}
 	if same {
-		k.memory.unbunch(local)
+		k.memory.endBatch(local)
 		return nil
 	}
 	now, err := sentOf(local, want)
 	if err != nil {
 		return err
 	}
-	var last sent
-	k.memory.of(local, func(m *podMemory) { last = m.sent })
+	var last sentObjects
+	k.memory.withState(local, func(m *podState) { last = m.sent })
 	if last.onto == now.onto { // the cache does not show the last one yet
 		if last.what == now.what {
-			k.memory.unbunch(local)
+			k.memory.endBatch(local)
 			return nil
 		}
 		want.ResourceVersion = last.made
 	}
-	if !ended(want) {
-		if err := k.memory.bunch(local); err != nil {
+	if !hasEnded(want) {
+		if err := k.memory.batchUpdate(local); err != nil {
 			return err
 		}
 	}
@@ -550,7 +550,7 @@ func (k *podKind) send(ctx context.Context, c client.Client, local, want *corev1
 		return err
 	}
 	now.made = want.ResourceVersion
-	k.memory.of(local, func(m *podMemory) { m.sent = now })
+	k.memory.withState(local, func(m *podState) { m.sent = now })
 	return nil
 }
 

@@ -25,20 +25,20 @@ import (
 	"liqo.io/liqo/internal/remote"
 )
 
-// provider is the way to the provider's API server for requests of users.
-type provider struct {
+// providerProxy is the way to the provider's API server for requests of users.
+type providerProxy struct {
 	conn *remote.Conn
 	base *url.URL
 	log  logr.Logger
 }
 
-func newProvider(conn *remote.Conn, logger logr.Logger) (*provider, error) {
+func newProvider(conn *remote.Conn, logger logr.Logger) (*providerProxy, error) {
 	base, _, err := rest.DefaultServerUrlFor(conn.Config())
 	if err != nil {
 		return nil, fmt.Errorf("reading the address of the provider: %w", err)
 	}
 	base.Path = "/" + strings.Trim(base.Path, "/")
-	return &provider{conn: conn, base: base, log: logger}, nil
+	return &providerProxy{conn: conn, base: base, log: logger}, nil
 }
 
 // forwarded are the headers that belong to the request itself. Above all the credentials with which the local API
@@ -48,12 +48,12 @@ var forwarded = []string{
 	"Sec-Websocket-Extensions", "Sec-Websocket-Key", "Sec-Websocket-Protocol", "Sec-Websocket-Version",
 }
 
-// forward sends req, without a body, to a path of the provider's API server with our own credentials. What is said then
+// forwardRequest sends req, without a body, to a path of the provider's API server with our own credentials. What is said then
 // passes untouched, both ways.
-func (p *provider) forward(w http.ResponseWriter, req *http.Request, to *url.URL) {
-	way, err := p.transport()
+func (p *providerProxy) forwardRequest(w http.ResponseWriter, req *http.Request, to *url.URL) {
+	way, err := p.newTransport()
 	if err != nil {
-		p.unreachable(w, req, err)
+		p.writeUnreachable(w, req, err)
 		return
 	}
 	proxy := &httputil.ReverseProxy{
@@ -71,8 +71,8 @@ func (p *provider) forward(w http.ResponseWriter, req *http.Request, to *url.URL
 			r.Out.Body, r.Out.ContentLength, r.Out.TransferEncoding = http.NoBody, 0, nil
 		},
 		FlushInterval:  -1, // a followed log shows each line as it comes
-		ModifyResponse: plain,
-		ErrorHandler:   p.unreachable,
+		ModifyResponse: stripHeaders,
+		ErrorHandler:   p.writeUnreachable,
 		// That one of both ends left is no news.
 		ErrorLog: log.New(io.Discard, "", 0),
 	}
@@ -82,9 +82,9 @@ func (p *provider) forward(w http.ResponseWriter, req *http.Request, to *url.URL
 // dialTimeout bounds how long a user waits for a provider that does not answer.
 const dialTimeout = 15 * time.Second
 
-// transport makes one connection, for one request: who reads slowly keeps back nobody else, least of all our watches, and
+// newTransport makes one connection, for one request: who reads slowly keeps back nobody else, least of all our watches, and
 // new credentials cut no stream. It keeps to HTTP/1.1, which streams need.
-func (p *provider) transport() (http.RoundTripper, error) {
+func (p *providerProxy) newTransport() (http.RoundTripper, error) {
 	cfg := p.conn.StreamConfig()
 	config, err := cfg.TransportConfig()
 	if err != nil {
@@ -101,12 +101,12 @@ func (p *provider) transport() (http.RoundTripper, error) {
 	})
 }
 
-// unreachable answers when the provider does not.
-func (p *provider) unreachable(w http.ResponseWriter, req *http.Request, err error) {
+// writeUnreachable answers when the provider does not.
+func (p *providerProxy) writeUnreachable(w http.ResponseWriter, req *http.Request, err error) {
 	if req.Context().Err() == nil {
 		p.log.Info("request to the provider failed", "path", req.URL.Path, "reason", err.Error())
 	}
-	answer(w, http.StatusBadGateway, "the provider cannot be reached: "+err.Error())
+	writeText(w, http.StatusBadGateway, "the provider cannot be reached: "+err.Error())
 }
 
 var errRedirects = errors.New("its API server sends us elsewhere, which is not followed")
@@ -114,9 +114,9 @@ var errRedirects = errors.New("its API server sends us elsewhere, which is not f
 // maxError is how much of an error is read.
 const maxError = 64 << 10
 
-// plain gives an error of the provider's API server the form of a kubelet's, which is a line of text: the local API
+// stripHeaders gives an error of the provider's API server the form of a kubelet's, which is a line of text: the local API
 // server shows it to the user as it is. Clients of streams know the other form too.
-func plain(resp *http.Response) error {
+func stripHeaders(resp *http.Response) error {
 	switch {
 	case resp.StatusCode >= 300 && resp.StatusCode < 400:
 		return errRedirects

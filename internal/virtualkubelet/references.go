@@ -53,8 +53,8 @@ func (r reference) String() string {
 	return fmt.Sprintf("%s %q", kind, r.name)
 }
 
-// references remembers when objects were last compared with their copies. The zero value is ready for use.
-type references struct {
+// referenceWaits remembers when objects were last compared with their copies. The zero value is ready for use.
+type referenceWaits struct {
 	mu sync.Mutex
 	of map[reference]*comparison
 }
@@ -67,9 +67,9 @@ type comparison struct {
 	comparing bool
 }
 
-// await returns how long a pod that is there since a time waits before it asks again; 0 is that the copy was found equal since.
-func (r *references) await(of reference, since, now time.Time, isEqual func() (bool, error)) (time.Duration, error) {
-	left, compare := r.turn(of, since, now)
+// awaitReference returns how long a pod that is there since a time waits before it asks again; 0 is that the copy was found equal since.
+func (r *referenceWaits) awaitReference(of reference, since, now time.Time, isEqual func() (bool, error)) (time.Duration, error) {
+	left, compare := r.nextAttempt(of, since, now)
 	if !compare {
 		return left, nil
 	}
@@ -77,7 +77,7 @@ func (r *references) await(of reference, since, now time.Time, isEqual func() (b
 	left = delayAfter(now.Sub(since))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	known := r.known(of)
+	known := r.comparisonOf(of)
 	known.comparing = false
 	if equal {
 		known.equal = now
@@ -91,11 +91,11 @@ func delayAfter(waited time.Duration) time.Duration {
 	return min(max(waited/4, referenceDelay), maxReferenceDelay)
 }
 
-// turn returns how long a pod waits, or that it is the one that compares.
-func (r *references) turn(of reference, since, now time.Time) (left time.Duration, compare bool) {
+// nextAttempt returns how long a pod waits, or that it is the one that compares.
+func (r *referenceWaits) nextAttempt(of reference, since, now time.Time) (left time.Duration, compare bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	known := r.known(of)
+	known := r.comparisonOf(of)
 	left = delayAfter(now.Sub(since)) - now.Sub(known.begun)
 	switch {
 	case !known.equal.IsZero() && !known.equal.Before(since):
@@ -109,7 +109,7 @@ func (r *references) turn(of reference, since, now time.Time) (left time.Duratio
 	return 0, true
 }
 
-func (r *references) known(of reference) *comparison {
+func (r *referenceWaits) comparisonOf(of reference) *comparison {
 	if r.of == nil || len(r.of) >= maxRememberedReferences && r.of[of] == nil {
 		r.of = map[reference]*comparison{} // compared twice rather than remembered for ever
 	}
@@ -120,7 +120,7 @@ func (r *references) known(of reference) *comparison {
 }
 
 // Set forgets namespaces that have no twin any more.
-func (r *references) Set(pairs []multicluster.Pair) {
+func (r *referenceWaits) Set(pairs []multicluster.Pair) {
 	there := sets.New(pairs...)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -130,7 +130,7 @@ func (r *references) Set(pairs []multicluster.Pair) {
 // awaitReferences has a pod that is to be made wait for what it refers to, for a limited time.
 func (k *podKind) awaitReferences(ctx context.Context, it *podItem) error {
 	now, since, first := k.memory.now(), time.Time{}, false
-	k.memory.of(it.local, func(m *podMemory) {
+	k.memory.withState(it.local, func(m *podState) {
 		if first = m.since.IsZero(); first {
 			m.since = now
 		}
@@ -147,7 +147,7 @@ func (k *podKind) awaitReferences(ctx context.Context, it *podItem) error {
 			}
 			continue
 		}
-		left, err := k.references.await(ref, since, now, isCopied)
+		left, err := k.references.awaitReference(ref, since, now, isCopied)
 		if err != nil {
 			return err
 		}
@@ -164,7 +164,7 @@ func (k *podKind) awaitReferences(ctx context.Context, it *podItem) error {
 	case !late:
 		return kube.Wait(min(wait, since.Add(referencePatience).Sub(now)), "what the pod refers to is not in the provider yet")
 	}
-	k.events.tell(it.local, corev1.EventTypeWarning, reasonNotReflectedYet, fmt.Sprintf("The pod starts in cluster %q although these are not there, "+
+	k.events.record(it.local, corev1.EventTypeWarning, reasonNotReflectedYet, fmt.Sprintf("The pod starts in cluster %q although these are not there, "+
 		"or are older than here, %s after it was seen: %s", k.options.Provider, referencePatience, strings.Join(missing, ", ")))
 	return nil
 }
@@ -194,9 +194,9 @@ func (k *podKind) isCopied(ctx context.Context, it *podItem, ref reference) (boo
 	var equal bool
 	var err error
 	if ref.kind == configMapsKind {
-		equal, err = compare(ctx, it, here, there, &corev1.ConfigMap{}, &corev1.ConfigMap{}, k.options.ConfigMaps.Type, translate.HasConfigMap)
+		equal, err = compareCopy(ctx, it, here, there, &corev1.ConfigMap{}, &corev1.ConfigMap{}, k.options.ConfigMaps.Type, translate.HasConfigMap)
 	} else {
-		equal, err = compare(ctx, it, here, there, &corev1.Secret{}, &corev1.Secret{}, k.options.Secrets.Type, translate.HasSecret)
+		equal, err = compareCopy(ctx, it, here, there, &corev1.Secret{}, &corev1.Secret{}, k.options.Secrets.Type, translate.HasSecret)
 	}
 	if err != nil {
 		return false, fmt.Errorf("comparing the %s: %w", ref, err)
@@ -204,7 +204,7 @@ func (k *podKind) isCopied(ctx context.Context, it *podItem, ref reference) (boo
 	return equal, nil
 }
 
-func compare[T client.Object](ctx context.Context, it *podItem, here, there client.ObjectKey, local, remote T, policy translate.ReflectionType,
+func compareCopy[T client.Object](ctx context.Context, it *podItem, here, there client.ObjectKey, local, remote T, policy translate.ReflectionType,
 	has func(copied, original T) bool) (bool, error) {
 	if err := it.Local.Client().Get(ctx, here, local); err != nil {
 		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)

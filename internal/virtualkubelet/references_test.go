@@ -35,11 +35,11 @@ func TestReferencesAreComparedOnceForAllPods(t *testing.T) {
 		"many_pods":           {{0, 0, false, true, 100 * ms}, {10 * ms, 10 * ms, true, false, 90 * ms}, {10 * ms, 100 * ms, true, true, 0}, {0, 100 * ms, false, false, 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var r references
+			var r referenceWaits
 			begin := time.Unix(1000, 0)
 			for i, l := range looks {
 				compared := false
-				left, err := r.await(reference{name: "a"}, begin.Add(l.since), begin.Add(l.at), func() (bool, error) {
+				left, err := r.awaitReference(reference{name: "a"}, begin.Add(l.since), begin.Add(l.at), func() (bool, error) {
 					compared = true
 					return l.equal, nil
 				})
@@ -56,12 +56,12 @@ func TestReferencesAreComparedOnceForAllPods(t *testing.T) {
 }
 
 func TestAReferenceThatCannotBeComparedIsComparedAgain(t *testing.T) {
-	var r references
+	var r referenceWaits
 	now := time.Unix(1000, 0)
-	if left, err := r.await(reference{}, now, now, func() (bool, error) { return false, errors.New("no answer") }); err == nil || left == 0 {
+	if left, err := r.awaitReference(reference{}, now, now, func() (bool, error) { return false, errors.New("no answer") }); err == nil || left == 0 {
 		t.Errorf("waits %s: %v", left, err)
 	}
-	if left, err := r.await(reference{}, now, now.Add(referenceDelay), func() (bool, error) { return true, nil }); err != nil || left != 0 {
+	if left, err := r.awaitReference(reference{}, now, now.Add(referenceDelay), func() (bool, error) { return true, nil }); err != nil || left != 0 {
 		t.Errorf("waits %s: %v", left, err)
 	}
 }

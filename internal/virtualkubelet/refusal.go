@@ -31,14 +31,14 @@ const (
 	reasonNoImage       = "RemoteImageFailed"
 )
 
-// refused tells whether the provider does not want this pod, as it is or at this moment.
-func refused(err error) bool {
+// isRefused tells whether the provider does not want this pod, as it is or at this moment.
+func isRefused(err error) bool {
 	return (apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)) &&
 		!apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 
-// refuse shows on the pod why it does not start. Nothing failed for good: quotas are raised and policies change.
-func (k *podKind) refuse(ctx context.Context, it *podItem, why error) error {
+// refusePod shows on the pod why it does not start. Nothing failed for good: quotas are raised and policies change.
+func (k *podKind) refusePod(ctx context.Context, it *podItem, why error) error {
 	if err := k.markRefused(ctx, it, offv1beta1.ReasonRefused, k.refusalText(why.Error())); err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (k *podKind) showRefusal(ctx context.Context, it *podItem, reason, message 
 	if err := k.markRefused(ctx, it, reason, text); err != nil {
 		return err
 	}
-	k.events.tell(it.local, corev1.EventTypeWarning, reasonRefused, text)
+	k.events.record(it.local, corev1.EventTypeWarning, reasonRefused, text)
 	return nil
 }
 
@@ -101,29 +101,29 @@ func withoutRefusal(status corev1.PodStatus) corev1.PodStatus {
 
 // tellTrouble tells what keeps the remote pod from running, when it begins.
 func (k *podKind) tellTrouble(it *podItem) {
-	k.events.over(it.local, reasonRefused)
-	now := troubles(it.remote)
+	k.events.recordEnd(it.local, reasonRefused)
+	now := podProblems(it.remote)
 	for _, reason := range []string{reasonUnschedulable, reasonNoImage} {
-		i := slices.IndexFunc(now, func(t trouble) bool { return t.reason == reason })
+		i := slices.IndexFunc(now, func(t podProblem) bool { return t.reason == reason })
 		if i < 0 {
-			k.events.over(it.local, reason)
+			k.events.recordEnd(it.local, reason)
 			continue
 		}
-		k.events.begins(it.local, reason, now[i].what, fmt.Sprintf("in cluster %q: %s", k.options.Provider, now[i].message))
+		k.events.recordOnce(it.local, reason, now[i].what, fmt.Sprintf("in cluster %q: %s", k.options.Provider, now[i].message))
 	}
 }
 
-// trouble is one thing that keeps a pod from running. Its message changes while it lasts, what it is about does not.
-type trouble struct{ reason, what, message string }
+// podProblem is one thing that keeps a pod from running. Its message changes while it lasts, what it is about does not.
+type podProblem struct{ reason, what, message string }
 
 // noImage are the reasons of containers whose image does not come. The first two alternate.
 var noImage = []string{"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed"}
 
-func troubles(pod *corev1.Pod) []trouble {
-	var out []trouble
+func podProblems(pod *corev1.Pod) []podProblem {
+	var out []podProblem
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
-			out = append(out, trouble{reason: reasonUnschedulable, message: c.Message})
+			out = append(out, podProblem{reason: reasonUnschedulable, message: c.Message})
 		}
 	}
 	var what, messages []string
@@ -134,20 +134,20 @@ func troubles(pod *corev1.Pod) []trouble {
 		}
 	}
 	if len(what) > 0 {
-		out = append(out, trouble{reason: reasonNoImage, what: strings.Join(what, ","), message: strings.Join(messages, "; ")})
+		out = append(out, podProblem{reason: reasonNoImage, what: strings.Join(what, ","), message: strings.Join(messages, "; ")})
 	}
 	return out
 }
 
-// begins tells of something that lasts, once for each thing that it is about.
-func (l *eventLog) begins(obj *corev1.Pod, reason, what, message string) {
+// recordOnce tells of something that lasts, once for each thing that it is about.
+func (l *eventLog) recordOnce(obj *corev1.Pod, reason, what, message string) {
 	if l.isNew(eventKey{obj.GetUID(), reason}, what) {
 		l.recorder.Event(obj, corev1.EventTypeWarning, reason, message)
 	}
 }
 
-// over forgets what was told, so that it is told when it begins again.
-func (l *eventLog) over(obj *corev1.Pod, reason string) {
+// recordEnd forgets what was told, so that it is told when it begins again.
+func (l *eventLog) recordEnd(obj *corev1.Pod, reason string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.told, eventKey{obj.GetUID(), reason})

@@ -23,8 +23,8 @@ import (
 // home together, in one event.
 var routine = []string{"Scheduled", "Pulling", "Pulled", "Created", "Started", "CreatedPod"}
 
-// returning is what is known of one local object and of what the provider says about it.
-type returning struct {
+// returningEvents is what is known of one local object and of what the provider says about it.
+type returningEvents struct {
 	local client.Object
 	// kind and apiVersion of the local object.
 	kind, apiVersion string
@@ -40,32 +40,32 @@ type returning struct {
 // maxEventAge is after which time the provider's events are history: they have expired here, or soon will.
 const maxEventAge = 50 * time.Minute
 
-// single are the provider's events that come home one by one, and common those that come together: the newest, in order.
-func (r *returning) single() []*corev1.Event { return r.relevant(false) }
-func (r *returning) common() []*corev1.Event { return r.relevant(true) }
+// singleEvents are the provider's events that come home one by one, and common those that come together: the newest, in order.
+func (r *returningEvents) singleEvents() []*corev1.Event { return r.relevantEvents(false) }
+func (r *returningEvents) commonEvents() []*corev1.Event { return r.relevantEvents(true) }
 
-func (r *returning) relevant(together bool) []*corev1.Event {
+func (r *returningEvents) relevantEvents(together bool) []*corev1.Event {
 	var out []*corev1.Event
 	for _, e := range r.events {
 		usual := r.kind == podKindName && e.Type == corev1.EventTypeNormal && slices.Contains(routine, e.Reason)
-		if usual == together && r.concerns(e) && r.now.Sub(happened(e)) < maxEventAge {
+		if usual == together && r.isAboutObject(e) && r.now.Sub(eventTime(e)) < maxEventAge {
 			out = append(out, e)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b *corev1.Event) int { return happened(a).Compare(happened(b)) })
+	slices.SortStableFunc(out, func(a, b *corev1.Event) int { return eventTime(a).Compare(eventTime(b)) })
 	return out[max(0, len(out)-maxEvents):]
 }
 
-// concerns reports whether an event is about what stands for the object now. One that was made by hand often says no UID.
-func (r *returning) concerns(e *corev1.Event) bool {
+// isAboutObject reports whether an event is about what stands for the object now. One that was made by hand often says no UID.
+func (r *returningEvents) isAboutObject(e *corev1.Event) bool {
 	return slices.Contains(r.remote, e.InvolvedObject.UID) || e.InvolvedObject.UID == "" && len(r.remote) > 0
 }
 
-// each is the local event of one of the provider's.
-func (r *returning) each(e *corev1.Event) *corev1.Event {
+// copyEvent is the local event of one of the provider's.
+func (r *returningEvents) copyEvent(e *corev1.Event) *corev1.Event {
 	out := believedEvent(e)
-	out.ObjectMeta = r.meta(e.Name)
-	out.InvolvedObject = r.about()
+	out.ObjectMeta = r.eventMeta(e.Name)
+	out.InvolvedObject = r.involvedReference()
 	out.InvolvedObject.FieldPath = policy.CleanLine(e.InvolvedObject.FieldPath, policy.MaxForeignName)
 	out.Source.Component += " (remote)"
 	return out
@@ -100,11 +100,11 @@ func believedTime(said metav1.Time) metav1.Time {
 	return said
 }
 
-func (r *returning) meta(name string) metav1.ObjectMeta {
+func (r *returningEvents) eventMeta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Namespace: r.local.GetNamespace(), Labels: maps.Clone(r.labels)}
 }
 
-func (r *returning) about() corev1.ObjectReference {
+func (r *returningEvents) involvedReference() corev1.ObjectReference {
 	return corev1.ObjectReference{
 		Kind: r.kind, APIVersion: r.apiVersion, Namespace: r.local.GetNamespace(), Name: r.local.GetName(), UID: r.local.GetUID(),
 	}
@@ -116,11 +116,11 @@ const maxEventText = 1024
 // separator is between the parts of an event that says several things.
 const separator = "; "
 
-// together is the one event of all that is routine and of what we have to say ourselves; nil for nothing. There is one
+// mergeEvents is the one event of all that is routine and of what we have to say ourselves; nil for nothing. There is one
 // for each local object, under a name that follows from it. What have, nil for none, says already stays: the provider's
 // events may have expired.
-func (r *returning) together(own []string, have *corev1.Event, source corev1.EventSource) *corev1.Event {
-	events := r.common()
+func (r *returningEvents) mergeEvents(own []string, have *corev1.Event, source corev1.EventSource) *corev1.Event {
+	events := r.commonEvents()
 	if len(events) == 0 && len(own) == 0 {
 		return nil
 	}
@@ -134,17 +134,17 @@ func (r *returning) together(own []string, have *corev1.Event, source corev1.Eve
 		parts = append(parts, policy.CleanLine(e.Reason, policy.MaxForeignReason)+": "+policy.CleanText(e.Message, maxEventText))
 	}
 	return &corev1.Event{
-		ObjectMeta: r.meta(r.commonName()), InvolvedObject: r.about(),
-		Type: corev1.EventTypeNormal, Reason: reasonReflected, Message: shortened(joined(parts)),
+		ObjectMeta: r.eventMeta(r.commonName()), InvolvedObject: r.involvedReference(),
+		Type: corev1.EventTypeNormal, Reason: reasonReflected, Message: shortenText(joinParts(parts)),
 		Count: 1, FirstTimestamp: metav1.NewTime(first), LastTimestamp: metav1.NewTime(r.now),
 		Source: source, ReportingController: source.Component, ReportingInstance: source.Host,
 	}
 }
 
-func (r *returning) commonName() string { return "reflected-" + string(r.local.GetUID()) }
+func (r *returningEvents) commonName() string { return "reflected-" + string(r.local.GetUID()) }
 
-// joined says each part once.
-func joined(parts []string) string {
+// joinParts says each part once.
+func joinParts(parts []string) string {
 	var out []string
 	for part := range strings.SplitSeq(strings.Join(parts, separator), separator) {
 		if part != "" && !slices.Contains(out, part) {
@@ -154,10 +154,10 @@ func joined(parts []string) string {
 	return strings.Join(out, separator)
 }
 
-func shortened(text string) string { return policy.CleanText(text, maxEventText) }
+func shortenText(text string) string { return policy.CleanText(text, maxEventText) }
 
-// happened is when an event was seen last, whichever of the fields says so.
-func happened(e *corev1.Event) time.Time {
+// eventTime is when an event was seen last, whichever of the fields says so.
+func eventTime(e *corev1.Event) time.Time {
 	switch {
 	case e.Series != nil && !e.Series.LastObservedTime.IsZero():
 		return e.Series.LastObservedTime.Time

@@ -216,7 +216,7 @@ func TestRoutineEventsAreGathered(t *testing.T) {
 	}
 	warning := event("Failed", time.Second, "r")
 	warning.Type = corev1.EventTypeWarning
-	r := &returning{
+	r := &returningEvents{
 		local: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", UID: "u"}}, kind: "Pod", apiVersion: "v1",
 		remote: []types.UID{"r", "s"}, now: now,
 		events: []*corev1.Event{
@@ -225,21 +225,21 @@ func TestRoutineEventsAreGathered(t *testing.T) {
 		},
 	}
 	source := corev1.EventSource{Component: "c", Host: "h"}
-	if got, want := r.together([]string{"own"}, nil, source).Message, "own; CreatedPod: createdpod; Scheduled: scheduled; Started: started"; got != want {
+	if got, want := r.mergeEvents([]string{"own"}, nil, source).Message, "own; CreatedPod: createdpod; Scheduled: scheduled; Started: started"; got != want {
 		t.Errorf("message %q, want %q", got, want)
 	}
 	have := &corev1.Event{Message: "own; Pulled: pulled; Started: started"}
-	if got, want := r.together(nil, have, source).Message, "own; Pulled: pulled; Started: started; CreatedPod: createdpod; Scheduled: scheduled"; got != want {
+	if got, want := r.mergeEvents(nil, have, source).Message, "own; Pulled: pulled; Started: started; CreatedPod: createdpod; Scheduled: scheduled"; got != want {
 		t.Errorf("message %q, want %q", got, want)
 	}
-	if single := r.single(); len(single) != 1 || single[0] != warning {
+	if single := r.singleEvents(); len(single) != 1 || single[0] != warning {
 		t.Errorf("single events are %v", single)
 	}
 	r.events = nil
-	if got := r.together(nil, have, source); got != nil {
+	if got := r.mergeEvents(nil, have, source); got != nil {
 		t.Errorf("made %v of nothing", got)
 	}
-	if got := shortened(strings.Repeat("é", maxEventText)); len(got) > maxEventText || !strings.HasSuffix(got, "…") {
+	if got := shortenText(strings.Repeat("é", maxEventText)); len(got) > maxEventText || !strings.HasSuffix(got, "…") {
 		t.Errorf("%d bytes, ending in %q", len(got), got[len(got)-6:])
 	}
 }
@@ -262,7 +262,7 @@ func TestMoreIsWaitedForWithinLimits(t *testing.T) {
 		{time.Second, "a b c d", true, 0},
 	} {
 		now = now.Add(tc.after)
-		if got := max(0, k.more(pod, tc.message, tc.begun)); got != tc.want {
+		if got := max(0, k.countMore(pod, tc.message, tc.begun)); got != tc.want {
 			t.Errorf("step %d: waits %s, want %s", i, got, tc.want)
 		}
 	}
@@ -271,15 +271,15 @@ func TestMoreIsWaitedForWithinLimits(t *testing.T) {
 func TestWhatIsSaidDuringAWriteIsNotForgotten(t *testing.T) {
 	k := newEventKind(Options{}, "node", nil)
 	pod := types.NamespacedName{Namespace: "shop", Name: "web"}
-	k.say(pod, "first")
-	written := len(k.said(pod))
-	k.say(pod, "second")
-	k.forget(pod, written)
-	if diff := cmp.Diff([]string{"second"}, k.said(pod)); diff != "" {
+	k.rememberText(pod, "first")
+	written := len(k.rememberedTexts(pod))
+	k.rememberText(pod, "second")
+	k.forgetPod(pod, written)
+	if diff := cmp.Diff([]string{"second"}, k.rememberedTexts(pod)); diff != "" {
 		t.Errorf("left to say (-want +got):\n%s", diff)
 	}
-	k.forget(pod, 1)
-	k.forget(pod, 1)
+	k.forgetPod(pod, 1)
+	k.forgetPod(pod, 1)
 	if len(k.own) != 0 {
 		t.Errorf("remembered: %v", k.own)
 	}
@@ -287,14 +287,14 @@ func TestWhatIsSaidDuringAWriteIsNotForgotten(t *testing.T) {
 
 func TestOnlyTheNewestEventsComeHome(t *testing.T) {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	r := &returning{local: &corev1.Pod{}, kind: "Pod", remote: []types.UID{"r"}, now: now}
+	r := &returningEvents{local: &corev1.Pod{}, kind: "Pod", remote: []types.UID{"r"}, now: now}
 	for i := range 50 {
 		r.events = append(r.events, &corev1.Event{
 			Type: corev1.EventTypeWarning, Reason: "Failed", LastTimestamp: metav1.NewTime(now.Add(-time.Duration(i) * time.Second)),
 			InvolvedObject: corev1.ObjectReference{UID: "r"},
 		})
 	}
-	single := r.single()
+	single := r.singleEvents()
 	if len(single) != maxEvents || single[len(single)-1] != r.events[0] {
 		t.Errorf("%d events come home, the last from %v", len(single), single[len(single)-1].LastTimestamp)
 	}

@@ -43,12 +43,12 @@ const (
 	rootCAPatience = 3 * time.Second
 )
 
-// await is a Wait for a pod whose namespace may still get it. there asks the provider.
-func (r *rootCAs) await(ctx context.Context, pair multicluster.Pair, now time.Time, there func(context.Context) error) error {
-	known := r.known(pair, now)
-	left, ask := known.turn(now)
+// awaitRootCA is a Wait for a pod whose namespace may still get it. there asks the provider.
+func (r *rootCAs) awaitRootCA(ctx context.Context, pair multicluster.Pair, now time.Time, there func(context.Context) error) error {
+	known := r.rootCAOf(pair, now)
+	left, ask := known.nextAttempt(now)
 	if ask {
-		left = known.ask(ctx, now, there)
+		left = known.askProvider(ctx, now, there)
 	}
 	if left > 0 {
 		return kube.Wait(left, "the root CA is not in the provider yet")
@@ -56,8 +56,8 @@ func (r *rootCAs) await(ctx context.Context, pair multicluster.Pair, now time.Ti
 	return nil
 }
 
-// turn says how long a pod waits, and whether it is the one that asks instead.
-func (r *rootCA) turn(now time.Time) (left time.Duration, ask bool) {
+// nextAttempt says how long a pod waits, and whether it is the one that asks instead.
+func (r *rootCA) nextAttempt(now time.Time) (left time.Duration, ask bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch left = rootCADelay - now.Sub(r.asked); {
@@ -72,9 +72,9 @@ func (r *rootCA) turn(now time.Time) (left time.Duration, ask bool) {
 	return 0, true
 }
 
-// ask asks for all, and returns how long they wait. An answer that takes longer than they would is none: they come back again and again meanwhile.
-func (r *rootCA) ask(ctx context.Context, now time.Time, there func(context.Context) error) time.Duration {
-	defer r.answered()
+// askProvider asks for all, and returns how long they wait. An answer that takes longer than they would is none: they come back again and again meanwhile.
+func (r *rootCA) askProvider(ctx context.Context, now time.Time, there func(context.Context) error) time.Duration {
+	defer r.setAnswered()
 	ctx, cancel := context.WithTimeout(ctx, rootCAPatience)
 	defer cancel()
 	err := there(ctx)
@@ -89,7 +89,7 @@ func (r *rootCA) ask(ctx context.Context, now time.Time, there func(context.Cont
 	return rootCADelay
 }
 
-func (r *rootCA) answered() {
+func (r *rootCA) setAnswered() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.asking = false
@@ -103,7 +103,7 @@ func (r *rootCAs) Set(pairs []multicluster.Pair) {
 	maps.DeleteFunc(r.of, func(pair multicluster.Pair, _ *rootCA) bool { return !there.Has(pair) })
 }
 
-func (r *rootCAs) known(pair multicluster.Pair, now time.Time) *rootCA {
+func (r *rootCAs) rootCAOf(pair multicluster.Pair, now time.Time) *rootCA {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.of == nil {
@@ -120,7 +120,7 @@ func (k *podKind) awaitRootCA(ctx context.Context, it *podItem) error {
 	if k.options.ConfigMaps.Workers <= 0 || !translate.UsesRootCA(it.local) {
 		return nil
 	}
-	return k.roots.await(ctx, it.Pair, k.memory.now(), func(ctx context.Context) error {
+	return k.roots.awaitRootCA(ctx, it.Pair, k.memory.now(), func(ctx context.Context) error {
 		live := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}}
 		return it.Remote.Client().Get(ctx, client.ObjectKey{Namespace: it.Pair.Remote, Name: names.RootCA(string(k.options.ClusterID))}, live)
 	})

@@ -42,7 +42,7 @@ func TestTheFirstPodsOfANamespaceWaitForTheRootCA(t *testing.T) {
 		begin := time.Unix(1000, 0)
 		for i, l := range looks {
 			asked := false
-			err := r.await(t.Context(), multicluster.Pair{Local: "web"}, begin.Add(l.at), func(context.Context) error {
+			err := r.awaitRootCA(t.Context(), multicluster.Pair{Local: "web"}, begin.Add(l.at), func(context.Context) error {
 				asked = true
 				return l.answer
 			})
@@ -53,10 +53,10 @@ func TestTheFirstPodsOfANamespaceWaitForTheRootCA(t *testing.T) {
 		other := false
 		r.Set([]multicluster.Pair{{Local: "shop"}})
 		anew := false
-		if err := r.await(t.Context(), multicluster.Pair{Local: "web"}, begin.Add(time.Hour), func(context.Context) error { anew = true; return nil }); err != nil || !anew {
+		if err := r.awaitRootCA(t.Context(), multicluster.Pair{Local: "web"}, begin.Add(time.Hour), func(context.Context) error { anew = true; return nil }); err != nil || !anew {
 			t.Errorf("%s: nobody asks for a twin that is made anew: %v", name, err)
 		}
-		if err := r.await(t.Context(), multicluster.Pair{Local: "shop"}, begin, func(context.Context) error { other = true; return nil }); err != nil || !other {
+		if err := r.awaitRootCA(t.Context(), multicluster.Pair{Local: "shop"}, begin, func(context.Context) error { other = true; return nil }); err != nil || !other {
 			t.Errorf("%s: nobody asks for another namespace: %v", name, err)
 		}
 	}
@@ -70,11 +70,11 @@ func TestOnePodAsksForTheRootCAAndNobodyWaitsForItsAnswer(t *testing.T) {
 		t.Error("a second pod asks")
 		return nil
 	}
-	err := r.await(t.Context(), web, now, func(context.Context) error {
-		if err := r.await(t.Context(), web, now, nobody); !kube.IsWait(err) {
+	err := r.awaitRootCA(t.Context(), web, now, func(context.Context) error {
+		if err := r.awaitRootCA(t.Context(), web, now, nobody); !kube.IsWait(err) {
 			t.Errorf("a second pod of the namespace goes on with %v", err)
 		}
-		if err := r.await(t.Context(), multicluster.Pair{Local: "shop"}, now, func(context.Context) error { return nil }); err != nil {
+		if err := r.awaitRootCA(t.Context(), multicluster.Pair{Local: "shop"}, now, func(context.Context) error { return nil }); err != nil {
 			t.Errorf("a pod of another namespace waits: %v", err)
 		}
 		return errors.New("it took too long")
@@ -83,7 +83,7 @@ func TestOnePodAsksForTheRootCAAndNobodyWaitsForItsAnswer(t *testing.T) {
 		t.Errorf("the pod that asks does not say what is wrong: %v", err)
 	}
 	asked := false
-	if err := r.await(t.Context(), web, now, func(context.Context) error { asked = true; return nil }); err != nil || !asked {
+	if err := r.awaitRootCA(t.Context(), web, now, func(context.Context) error { asked = true; return nil }); err != nil || !asked {
 		t.Errorf("the next one asks is %t: %v", asked, err)
 	}
 }
@@ -93,7 +93,7 @@ func TestAnAnswerAboutTheRootCAIsNotWaitedForForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r rootCAs
 		web, begun := multicluster.Pair{Local: "web"}, time.Now()
-		err := r.await(t.Context(), web, begun, func(ctx context.Context) error {
+		err := r.awaitRootCA(t.Context(), web, begun, func(ctx context.Context) error {
 			<-ctx.Done()
 			return ctx.Err()
 		})
@@ -101,7 +101,7 @@ func TestAnAnswerAboutTheRootCAIsNotWaitedForForEver(t *testing.T) {
 			t.Errorf("the pod that asks goes on after %s with %v", took, err)
 		}
 		asked := false
-		if err := r.await(t.Context(), web, time.Now(), func(context.Context) error { asked = true; return nil }); err != nil || !asked {
+		if err := r.awaitRootCA(t.Context(), web, time.Now(), func(context.Context) error { asked = true; return nil }); err != nil || !asked {
 			t.Errorf("the next one asks is %t: %v", asked, err)
 		}
 	})

@@ -22,11 +22,11 @@ import (
 	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
 
-func services(o Options, remote func(namespace string) (string, bool)) *copied[*corev1.Service, *corev1.Service] {
-	return &copied[*corev1.Service, *corev1.Service]{
+func serviceKind(o Options, remote func(namespace string) (string, bool)) *copyKind[*corev1.Service, *corev1.Service] {
+	return &copyKind[*corev1.Service, *corev1.Service]{
 		name: "services", component: "liqo-service-reflection", options: o, reflection: o.Services,
-		empty: empty[corev1.Service], emptyCopy: empty[corev1.Service],
-		copyOf: of(func(t translate.Target, local *corev1.Service) *corev1.Service {
+		empty: newObject[corev1.Service], emptyCopy: newObject[corev1.Service],
+		copyOf: ignoreItem(func(t translate.Target, local *corev1.Service) *corev1.Service {
 			out := t.Service(local, o.LoadBalancerClass)
 			out.Spec.ExternalName = translate.ExternalName(out.Spec.ExternalName, remote)
 			return out
@@ -73,7 +73,7 @@ const (
 
 // sliceKind asks the provider for the endpoints of Services that do not run there.
 type sliceKind struct {
-	*copied[*discoveryv1.EndpointSlice, *offv1beta1.ShadowEndpointSlice]
+	*copyKind[*discoveryv1.EndpointSlice, *offv1beta1.ShadowEndpointSlice]
 	// addresses says what addresses here are for the provider, in slices of a namespace.
 	addresses func(ctx context.Context, namespace string) (translate.Addresses, error)
 	// enqueue asks for the reflection of one slice.
@@ -82,16 +82,16 @@ type sliceKind struct {
 
 func endpointSlices(o Options, addresses func(ctx context.Context, namespace string) (translate.Addresses, error)) *sliceKind {
 	k := &sliceKind{addresses: addresses}
-	k.copied = &copied[*discoveryv1.EndpointSlice, *offv1beta1.ShadowEndpointSlice]{
+	k.copyKind = &copyKind[*discoveryv1.EndpointSlice, *offv1beta1.ShadowEndpointSlice]{
 		name: slicesKind, component: "liqo-endpointslice-reflection", options: o, reflection: o.EndpointSlices,
-		empty: empty[discoveryv1.EndpointSlice], emptyCopy: empty[offv1beta1.ShadowEndpointSlice],
-		allows: k.allows, silent: true, copyOf: k.copyOf,
+		empty: newObject[discoveryv1.EndpointSlice], emptyCopy: newObject[offv1beta1.ShadowEndpointSlice],
+		allows: k.isAllowed, silent: true, copyOf: k.copyOf,
 	}
 	return k
 }
 
-// watching adds to the kind what slices follow from, besides themselves.
-func (k *sliceKind) watching(kind multicluster.Kind) multicluster.Kind {
+// withWatches adds to the kind what slices follow from, besides themselves.
+func (k *sliceKind) withWatches(kind multicluster.Kind) multicluster.Kind {
 	all := func(client.Object) []string { return []string{allSlices} }
 	kind.Local = append(kind.Local,
 		multicluster.Source{Object: &corev1.Service{}, Keys: all},
@@ -117,7 +117,7 @@ func (k *sliceKind) lookAtAll(it *multicluster.Item) error {
 	return nil
 }
 
-func (k *sliceKind) allows(it *multicluster.Item, slice *discoveryv1.EndpointSlice) (allowed, decided bool, err error) {
+func (k *sliceKind) isAllowed(it *multicluster.Item, slice *discoveryv1.EndpointSlice) (allowed, decided bool, err error) {
 	name := slice.Labels[discoveryv1.LabelServiceName]
 	if k.options.DisableIPReflection || translate.IsAPIServer(slice.Namespace, name) {
 		return false, true, nil
@@ -140,10 +140,10 @@ func (k *sliceKind) copyOf(ctx context.Context, it *multicluster.Item, t transla
 	}
 	want, unknown := t.ShadowEndpointSlice(local, addresses)
 	if len(unknown) == 0 {
-		k.events.settled(local, reasonNotExposed)
+		k.events.forgetFailure(local, reasonNotExposed)
 		return want, nil
 	}
-	k.events.tell(local, corev1.EventTypeWarning, reasonNotExposed, fmt.Sprintf(
+	k.events.record(local, corev1.EventTypeWarning, reasonNotExposed, fmt.Sprintf(
 		"Cluster %q cannot reach %d endpoints, because they are no pods of this cluster and no IP of this namespace shows them to peers: %s",
 		t.Destination, len(unknown), kube.Some(unknown)))
 	return want, nil

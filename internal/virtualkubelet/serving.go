@@ -54,17 +54,17 @@ func newCertificates(
 	switch kind {
 	case CertificateKubelet, CertificateAWS:
 		i := newIssuer(clients, kind, node, ip, failed)
-		go i.run(ctx)
+		go i.runIssuer(ctx)
 		return i.current.Load, nil
 	case CertificateSelfSigned:
-		return (&selfSigned{node: node, ip: ip, now: time.Now}).current, nil
+		return (&selfSigned{node: node, ip: ip, now: time.Now}).currentCertificate, nil
 	}
 	return nil, fmt.Errorf("unknown certificate type %q", kind)
 }
 
-// issuer has a signer of the cluster issue the certificate, and another in time; until then the old one is served. It
+// servingIssuer has a signer of the cluster issue the certificate, and another in time; until then the old one is served. It
 // lives in memory only: a new process, which may have another address, asks anew, and no key is ever written anywhere.
-type issuer struct {
+type servingIssuer struct {
 	clients kubernetes.Interface
 	signer  string
 	request x509.CertificateRequest
@@ -74,12 +74,12 @@ type issuer struct {
 	current atomic.Pointer[tls.Certificate]
 }
 
-func newIssuer(clients kubernetes.Interface, kind CertificateType, node string, ip netip.Addr, failed func(error)) *issuer {
+func newIssuer(clients kubernetes.Interface, kind CertificateType, node string, ip netip.Addr, failed func(error)) *servingIssuer {
 	signer := certv1.KubeletServingSignerName
 	if kind == CertificateAWS {
 		signer = awsSigner
 	}
-	return &issuer{
+	return &servingIssuer{
 		clients: clients, signer: signer, failed: failed,
 		request: x509.CertificateRequest{
 			Subject:     pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}},
@@ -106,11 +106,11 @@ func certificateRetry() wait.Backoff {
 	return wait.Backoff{Duration: 2 * time.Second, Factor: 2, Jitter: 0.1, Steps: 10, Cap: 5 * time.Minute}
 }
 
-func (i *issuer) run(ctx context.Context) {
+func (i *servingIssuer) runIssuer(ctx context.Context) {
 	retry := certificateRetry()
 	for {
 		pause := time.Duration(0)
-		if cert, err := i.issue(ctx); err == nil {
+		if cert, err := i.issueCertificate(ctx); err == nil {
 			i.current.Store(cert)
 			if pause = i.renewIn(cert.Leaf); time.Until(cert.Leaf.NotAfter) > renewMin {
 				retry = certificateRetry()
@@ -129,8 +129,8 @@ func (i *issuer) run(ctx context.Context) {
 	}
 }
 
-// issue asks for a certificate and waits for it.
-func (i *issuer) issue(ctx context.Context) (*tls.Certificate, error) {
+// issueCertificate asks for a certificate and waits for it.
+func (i *servingIssuer) issueCertificate(ctx context.Context) (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), cryptorand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("making a key: %w", err)
@@ -180,18 +180,18 @@ const (
 	selfSignedMargin = 24 * time.Hour
 )
 
-func (s *selfSigned) current() *tls.Certificate {
+func (s *selfSigned) currentCertificate() *tls.Certificate {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cert == nil || s.now().After(s.cert.Leaf.NotAfter.Add(-selfSignedMargin)) {
-		if cert, err := s.issue(); err == nil {
+		if cert, err := s.issueCertificate(); err == nil {
 			s.cert = cert
 		}
 	}
 	return s.cert
 }
 
-func (s *selfSigned) issue() (*tls.Certificate, error) {
+func (s *selfSigned) issueCertificate() (*tls.Certificate, error) {
 	public, private, err := ed25519.GenerateKey(cryptorand.Reader)
 	if err != nil {
 		return nil, err

@@ -64,7 +64,7 @@ func TestOldCertificateIsServedUntilTheNextIsIssued(t *testing.T) {
 	failures := make(chan error, 10)
 	i := newIssuer(clients, CertificateKubelet, "turin", ip, func(err error) { failures <- err })
 	i.renewIn = func(*x509.Certificate) time.Duration { return 0 }
-	go i.run(t.Context())
+	go i.runIssuer(t.Context())
 
 	first := nextRequest(t, clients, "turin", ip)
 	judge(t, clients, first, certv1.CertificateApproved)

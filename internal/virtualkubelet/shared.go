@@ -24,24 +24,24 @@ func (p *process) reflectShared(ctx context.Context) error {
 			kinds, about = append(kinds, kind), append(about, of)
 		}
 	}
-	cm, secret, ingress := configMaps(p.options), secrets(p.options), ingresses(p.options)
-	add(p.options.ConfigMaps.Workers, copying(p, cm), cm)
-	add(p.options.Secrets.Workers, copying(p, secret), secret)
-	add(p.options.Ingresses.Workers, copying(p, ingress), ingress)
-	service, slice := services(p.options, p.twins.Twin), endpointSlices(p.options, p.network.addresses)
-	add(p.options.Services.Workers, copying(p, service), service)
-	add(p.options.EndpointSlices.Workers, slice.watching(copying(p, slice.copied)), slice)
+	cm, secret, ingress := configMaps(p.options), secretKind(p.options), ingressKind(p.options)
+	add(p.options.ConfigMaps.Workers, newCopyKind(p, cm), cm)
+	add(p.options.Secrets.Workers, newCopyKind(p, secret), secret)
+	add(p.options.Ingresses.Workers, newCopyKind(p, ingress), ingress)
+	service, slice := serviceKind(p.options, p.twins.Twin), endpointSlices(p.options, p.network.addressesIn)
+	add(p.options.Services.Workers, newCopyKind(p, service), service)
+	add(p.options.EndpointSlices.Workers, slice.withWatches(newCopyKind(p, slice.copyKind)), slice)
 	if p.options.Events.Workers > 0 && len(about) > 0 {
-		kinds = append(kinds, sharedEvents(p.options, about...).kind())
+		kinds = append(kinds, sharedEvents(p.options, about...).engineKind())
 	}
-	engine, err := p.engine(kinds...)
+	engine, err := p.newEngine(kinds...)
 	if err != nil {
 		return err
 	}
 	slice.enqueue = func(pair multicluster.Pair, name string) { engine.Enqueue(slicesKind, pair, name) }
 	p.shared.Store(engine)
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return p.run(ctx, engine) })
+	group.Go(func() error { return p.runEngine(ctx, engine) })
 	for _, r := range p.options.Resources {
 		if r.Workers > 0 {
 			group.Go(func() error { return p.reflectResource(ctx, r) })
@@ -50,32 +50,32 @@ func (p *process) reflectShared(ctx context.Context) error {
 	return group.Wait()
 }
 
-// copying gives a kind what it needs of this process.
-func copying[L, R client.Object](p *process, c *copied[L, R]) multicluster.Kind {
-	c.patch, c.events, c.begun = p.patch, newEventLog(p.recorder(c.component)), time.Now()
-	return c.kind()
+// newCopyKind gives a kind what it needs of this process.
+func newCopyKind[L, R client.Object](p *process, c *copyKind[L, R]) multicluster.Kind {
+	c.patch, c.events, c.begun = p.offloadingPatch, newEventLog(p.newRecorder(c.component)), time.Now()
+	return c.engineKind()
 }
 
-func (p *process) reflect(ctx context.Context, kinds ...multicluster.Kind) error {
-	engine, err := p.engine(kinds...)
+func (p *process) startReflection(ctx context.Context, kinds ...multicluster.Kind) error {
+	engine, err := p.newEngine(kinds...)
 	if err != nil {
 		return err
 	}
-	return p.run(ctx, engine)
+	return p.runEngine(ctx, engine)
 }
 
 // podEvents is how the pods of this node are told about: by what happens here, and by what the provider says.
 func (p *process) podEvents() (record.EventRecorder, []multicluster.Kind) {
-	recorder := p.recorder(podComponent)
+	recorder := p.newRecorder(podComponent)
 	if p.options.Events.Workers <= 0 {
 		return recorder, nil
 	}
 	back := podEvents(p.options)
 	say := func(pod types.NamespacedName, text string) {
-		back.say(pod, text)
+		back.rememberText(pod, text)
 		if twin, ok := p.twins.Twin(pod.Namespace); ok {
 			p.pods.Load().Enqueue(eventsKind, multicluster.Pair{Local: pod.Namespace, Remote: twin}, involvedIn(podKindName, pod.Name))
 		}
 	}
-	return together{EventRecorder: recorder, say: say}, []multicluster.Kind{back.kind()}
+	return mergedEvents{EventRecorder: recorder, say: say}, []multicluster.Kind{back.engineKind()}
 }

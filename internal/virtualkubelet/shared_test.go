@@ -145,7 +145,7 @@ func TestTheNodeOfAWithdrawnSliceStaysReadyAndTakesNoNewPods(t *testing.T) {
 	eventually(s, s.here, s.localPod("web"), isReady(corev1.ConditionTrue))
 	looks := func(want string, taint bool) func(*corev1.Node) error {
 		return func(n *corev1.Node) error {
-			c, _ := condition(n, "ResourceSliceWithdrawn")
+			c, _ := conditionOf(n, "ResourceSliceWithdrawn")
 			if got := fmt.Sprintf("%s %s %s", c.Status, c.Reason, c.Message); got != want {
 				return fmt.Errorf("got  %s\nwant %s", got, want)
 			}

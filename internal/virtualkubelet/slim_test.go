@@ -72,7 +72,7 @@ func TestASlimRemotePodTellsTheSame(t *testing.T) {
 				seconds, way := translate.Grace(local, remote)
 				return []any{
 					translate.PodStatus(translate.StatusInput{Local: local, Remote: remote, HostIPs: []string{"10.0.0.9"}}),
-					seconds, way, target.OwnsPod(remote), translate.IsOfAnother(remote, local), translate.Replaceable(remote), troubles(remote),
+					seconds, way, target.OwnsPod(remote), translate.IsOfAnother(remote, local), translate.Replaceable(remote), podProblems(remote),
 				}
 			}
 			if diff := cmp.Diff(tell(full), tell(slim)); diff != "" {
@@ -101,7 +101,7 @@ func TestASlimLocalPodTellsWhoseItIs(t *testing.T) {
 			if got, want := policy.KeptOff(slim), policy.KeptOff(full); got != want {
 				t.Errorf("kept off: %v, want %v", got, want)
 			}
-			if ended(slim) != ended(full) {
+			if hasEnded(slim) != hasEnded(full) {
 				t.Error("it ended or did not")
 			}
 			if slim.Spec.NodeName != full.Spec.NodeName || slim.Name != full.Name || slim.UID != full.UID {

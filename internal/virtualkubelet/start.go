@@ -64,10 +64,10 @@ func (p *process) runConnected(ctx context.Context) error {
 	}
 	recorder, kinds := p.podEvents()
 	pods := &podKind{
-		options: p.options, patch: p.patch, generation: p.generation, user: p.user, ips: p.network.podIPs, home: p.network.home,
-		events: newEventLog(recorder), available: p.available, memory: newMemory(time.Now), hurry: p.hurry,
+		options: p.options, patch: p.offloadingPatch, generation: p.specGeneration, user: p.remoteUser, ips: p.network.podIPs, home: p.network.readHome,
+		events: newEventLog(recorder), available: p.available, memory: newMemory(time.Now), hurry: p.prioritize,
 	}
-	engine, err := p.engine(append(kinds, pods.kind())...)
+	engine, err := p.newEngine(append(kinds, pods.engineKind())...)
 	if err != nil {
 		return err
 	}
@@ -78,13 +78,13 @@ func (p *process) runConnected(ctx context.Context) error {
 	defer p.twins.Detach(&pods.references)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		p.settle(ctx, engine)
-		return p.health.run(ctx)
+		p.awaitSync(ctx, engine)
+		return p.health.runChecks(ctx)
 	})
-	group.Go(func() error { return lease.run(ctx) })
-	group.Go(func() error { return p.run(ctx, engine) })
+	group.Go(func() error { return lease.runRenewal(ctx) })
+	group.Go(func() error { return p.runEngine(ctx, engine) })
 	if p.options.APIServerSupport {
-		group.Go(func() error { return pods.memory.renewals(ctx, p.lookAgain) })
+		group.Go(func() error { return pods.memory.runRenewals(ctx, p.lookAgain) })
 	}
 	group.Go(func() error { return p.runShared(ctx) })
 	defer p.conn.Load().Close()
@@ -94,10 +94,10 @@ func (p *process) runConnected(ctx context.Context) error {
 // settleInterval is the time between two looks at whether all pods are known.
 const settleInterval = 50 * time.Millisecond
 
-// settle waits until the pods of all twin namespaces are known: before, the Node stays as ready as it was. It does not
+// awaitSync waits until the pods of all twin namespaces are known: before, the Node stays as ready as it was. It does not
 // wait for long, because one namespace that cannot be read must not take the node from all others, and it does not wait for
 // events, which a provider may give no right to.
-func (p *process) settle(ctx context.Context, engine *multicluster.Engine) {
+func (p *process) awaitSync(ctx context.Context, engine *multicluster.Engine) {
 	ctx, cancel := context.WithTimeout(ctx, p.options.NodeLeaseDuration/2)
 	defer cancel()
 	for !p.twins.Synced(engine, podsKind) {
@@ -115,7 +115,7 @@ func (p *process) meetClusters() error {
 	if err != nil {
 		return fmt.Errorf("preparing the provider: %w", err)
 	}
-	there.Room = &kube.Room{Bytes: providerBytes, Objects: providerObjects, Full: p.conduct.Report}
+	there.Room = &kube.CacheBudget{Bytes: providerBytes, Objects: providerObjects, Full: p.conduct.Report}
 	budget := kube.WriteBudget{Rate: writeRate, Burst: writeBurst, Exceeded: p.conduct.Report}.LimitWrites(p.localConfig())
 	limited, err := rest.HTTPClientFor(budget)
 	if err != nil {
@@ -132,7 +132,7 @@ const (
 	writeRate, writeBurst          = 512 << 10, 256 << 20
 )
 
-func (p *process) engine(kinds ...multicluster.Kind) (*multicluster.Engine, error) {
+func (p *process) newEngine(kinds ...multicluster.Kind) (*multicluster.Engine, error) {
 	engine, err := multicluster.New(multicluster.Options{
 		Local: p.localConfig(), Remote: p.conn.Load(), LocalCluster: p.here, RemoteCluster: p.there, Kinds: kinds,
 		FieldManager: names.ReflectionFieldManager, Log: p.options.Log, Peer: string(p.options.Provider), Handled: p.countItem,
@@ -143,7 +143,7 @@ func (p *process) engine(kinds ...multicluster.Kind) (*multicluster.Engine, erro
 	return engine, nil
 }
 
-func (p *process) run(ctx context.Context, engine *multicluster.Engine) error {
+func (p *process) runEngine(ctx context.Context, engine *multicluster.Engine) error {
 	p.twins.Attach(engine)
 	defer p.twins.Detach(engine)
 	return engine.Run(ctx)
@@ -161,7 +161,7 @@ func (p *process) runShared(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		for ctx.Err() == nil {
-			if err := p.whileFit(ctx, func(ctx context.Context) error { return p.campaign(ctx, turns) }); err != nil {
+			if err := p.whileFit(ctx, func(ctx context.Context) error { return p.electLeader(ctx, turns) }); err != nil {
 				return err
 			}
 		}
@@ -190,7 +190,7 @@ func (p *process) whileFit(ctx context.Context, do func(context.Context) error) 
 	defer watch.Wait()
 	defer stop()
 	awaitVerdict := func(is bool) {
-		for (p.health.judge() == answers) != is && ctx.Err() == nil {
+		for (p.health.classify() == answers) != is && ctx.Err() == nil {
 			select {
 			case <-ctx.Done():
 			case <-time.After(p.options.LeaseRetry):
@@ -207,10 +207,10 @@ func (p *process) whileFit(ctx context.Context, do func(context.Context) error) 
 	return do(ctx)
 }
 
-// campaign waits for the shared lease, and sends a context that lasts as long as it is held.
-func (p *process) campaign(ctx context.Context, turns chan<- context.Context) error {
+// electLeader waits for the shared lease, and sends a context that lasts as long as it is held.
+func (p *process) electLeader(ctx context.Context, turns chan<- context.Context) error {
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock:            kube.NewLease(p.clients.CoordinationV1(), p.options.TenantNamespace, sharedLease, p.identity(), p.itself()),
+		Lock:            kube.NewLease(p.clients.CoordinationV1(), p.options.TenantNamespace, sharedLease, p.leaderIdentity(), p.ownerReference()),
 		LeaseDuration:   p.options.LeaseDuration,
 		RenewDeadline:   p.options.LeaseRenew,
 		RetryPeriod:     p.options.LeaseRetry,
@@ -233,8 +233,8 @@ func (p *process) campaign(ctx context.Context, turns chan<- context.Context) er
 	return nil
 }
 
-// identity names this replica in leases.
-func (p *process) identity() string {
+// leaderIdentity names this replica in leases.
+func (p *process) leaderIdentity() string {
 	host, _ := os.Hostname()
 	return p.options.Node + "/" + cmp.Or(p.options.PodName, host)
 }
@@ -242,7 +242,7 @@ func (p *process) identity() string {
 // openKubelet opens the port of the kubelet API, before anybody is told of it, and returns what serves it: from the first
 // moment on, so that logs of what runs can be read even while the provider is being connected to again.
 func (p *process) openKubelet(ctx context.Context) (serveIt func(context.Context) error, err error) {
-	listener, err := p.listen(ctx)
+	listener, err := p.listenKubelet(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -250,29 +250,31 @@ func (p *process) openKubelet(ctx context.Context) (serveIt func(context.Context
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	events := newEventLog(p.recorder("liqo-virtual-kubelet"))
+	events := newEventLog(p.newRecorder("liqo-virtual-kubelet"))
 	certs, err := newCertificates(ctx, p.clients, p.options.Certificate, p.options.Node, p.options.NodeIP, func(err error) {
 		p.options.Log.Info("no new serving certificate", "reason", err.Error())
-		events.tell(p.virtual.Load(), corev1.EventTypeWarning, reasonNoCertificate, err.Error())
+		events.record(p.virtual.Load(), corev1.EventTypeWarning, reasonNoCertificate, err.Error())
 	})
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	api := &kubelet{find: p.findPod, list: p.listPods, twin: p.twins.Twin, send: p.send, log: p.options.Log}
-	return func(ctx context.Context) error { return serve(ctx, listener, gate.guard(api.handler()), certs) }, nil
+	api := &kubeletAPI{find: p.findPod, list: p.listPods, twin: p.twins.Twin, send: p.sendToLeader, log: p.options.Log}
+	return func(ctx context.Context) error {
+		return serveTLS(ctx, listener, gate.wrapHandler(api.newHandler()), certs)
+	}, nil
 }
 
 // reasonNoCertificate is the reason of the event on the VirtualNode.
 const reasonNoCertificate = "ServingCertificateFailed"
 
-// send passes a request on to the provider.
-func (p *process) send(w http.ResponseWriter, req *http.Request, to *url.URL) {
+// sendToLeader passes a request on to the provider.
+func (p *process) sendToLeader(w http.ResponseWriter, req *http.Request, to *url.URL) {
 	way := p.way.Load()
 	if way == nil {
-		answer(w, http.StatusBadGateway, "the provider is not known yet")
+		writeText(w, http.StatusBadGateway, "the provider is not known yet")
 		return
 	}
-	way.forward(w, req, to)
+	way.forwardRequest(w, req, to)
 }
 
 func (p *process) findPod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {

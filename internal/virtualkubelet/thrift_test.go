@@ -21,7 +21,7 @@ func TestAllThatAShadowPodFollowsFromIsInItsBasis(t *testing.T) {
 		return &podItem{generation: 7, local: &corev1.Pod{ObjectMeta: *meta.DeepCopy()}, shadow: &offv1beta1.ShadowPod{ObjectMeta: *meta.DeepCopy()}}
 	}
 	it := make()
-	first, known := it.basis(it.shadow)
+	first, known := it.comparisonBasis(it.shadow)
 	if !known {
 		t.Fatal("nothing is known of a pod with a generation")
 	}
@@ -46,7 +46,7 @@ func TestAllThatAShadowPodFollowsFromIsInItsBasis(t *testing.T) {
 	} {
 		it := make()
 		c.change(it)
-		if got, _ := it.basis(it.shadow); (got == first) != c.same {
+		if got, _ := it.comparisonBasis(it.shadow); (got == first) != c.same {
 			t.Errorf("%s changed: the same basis is %v", name, got == first)
 		}
 	}
@@ -66,10 +66,10 @@ func TestAShadowPodIsRightUntilThePodChangesThatHasNoGeneration(t *testing.T) {
 	}
 	before, after := it("one"), it("two")
 	k.keepRight(before, before.shadow)
-	if again := it("one"); !k.right(again, again.shadow) {
+	if again := it("one"); !k.isUpToDate(again, again.shadow) {
 		t.Error("it is read and compared at each turn")
 	}
-	if k.right(after, after.shadow) {
+	if k.isUpToDate(after, after.shadow) {
 		t.Error("the pod has another spec, and its ShadowPod passes for right")
 	}
 }
@@ -87,7 +87,7 @@ func TestAStatusIsWrittenOnceWhileTheCacheLags(t *testing.T) {
 		t.Helper()
 		want := cached.DeepCopy()
 		want.Status.Phase, want.Status.Message = corev1.PodRunning, message
-		if err := k.send(t.Context(), c.Client, cached, want); err != nil {
+		if err := k.sendChange(t.Context(), c.Client, cached, want); err != nil {
 			t.Fatal(err)
 		}
 		now := cached.DeepCopy()
@@ -107,7 +107,7 @@ func TestAStatusIsWrittenOnceWhileTheCacheLags(t *testing.T) {
 	// Somebody changed it since: that is a conflict, as ever.
 	want := cached.DeepCopy()
 	want.Status.Phase, want.Status.Message = corev1.PodRunning, "second"
-	if err := k.send(t.Context(), c.Client, cached, want); err == nil {
+	if err := k.sendChange(t.Context(), c.Client, cached, want); err == nil {
 		t.Error("wrote over what somebody else changed")
 	}
 	cached = pod.DeepCopy()
@@ -123,15 +123,15 @@ func TestAShadowPodIsRightAsSoonAsItIsMade(t *testing.T) {
 	k.keepRight(it, &metav1.PartialObjectMetadata{ObjectMeta: *made.DeepCopy()})
 	shadow := &offv1beta1.ShadowPod{ObjectMeta: *made.DeepCopy()}
 	shadow.ResourceVersion, shadow.Status.Phase = "9", corev1.PodRunning
-	if !k.right(it, shadow) {
+	if !k.isUpToDate(it, shadow) {
 		t.Error("it would be compared again")
 	}
 	shadow.Generation = 2
-	if k.right(it, shadow) {
+	if k.isUpToDate(it, shadow) {
 		t.Error("somebody changed it, and it passes for right")
 	}
 	shadow.Generation, it.local.UID = 1, "another"
-	if k.right(it, shadow) {
+	if k.isUpToDate(it, shadow) {
 		t.Error("what was made for one pod passes for right for the next of its name")
 	}
 }
@@ -144,7 +144,7 @@ func TestAVirtualNodeThatChangesJustThenIsNotMissed(t *testing.T) {
 		generation: func() int64 { defer change(); return int64(now) },
 		patch:      func() *offv1beta1.OffloadingPatch { defer change(); return patches[now] },
 	}
-	if generation, patch := k.asked(); patch == patches[0] && generation == 1 {
+	if generation, patch := k.desiredPatch(); patch == patches[0] && generation == 1 {
 		t.Error("the patch of generation 0 passes for that of generation 1")
 	}
 }

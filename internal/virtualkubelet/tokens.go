@@ -63,7 +63,7 @@ type tokenMemory struct {
 func sentTokens(o Options) multicluster.Source {
 	return multicluster.Source{
 		Object:    &corev1.Secret{},
-		Labels:    ours(o) + "," + names.OffloadingNodeName + "=" + o.Node + "," + names.ServiceAccountName,
+		Labels:    ownSelector(o) + "," + names.OffloadingNodeName + "=" + o.Node + "," + names.ServiceAccountName,
 		Key:       func(obj client.Object) string { return obj.GetAnnotations()[names.TokenPodName] },
 		Transform: slimTokens,
 	}
@@ -97,12 +97,12 @@ func (k *podKind) goHome(ctx context.Context, it *podItem) error {
 		return nil
 	}
 	it.home, it.noWay = home, !works
-	return k.issue(ctx, it)
+	return k.issueTokens(ctx, it)
 }
 
-// late looks after a pod that was made while nothing led to the API server of this cluster, when something does. One that the
+// renewLate looks after a pod that was made while nothing led to the API server of this cluster, when something does. One that the
 // provider refuses is asked for anew, with its tokens; others keep what they were made with, and an event says so.
-func (k *podKind) late(ctx context.Context, it *podItem) error {
+func (k *podKind) renewLate(ctx context.Context, it *podItem) error {
 	if it.shadow == nil || translate.HomeOf(it.shadow) != nil || !it.asksForTokens() ||
 		translate.AccessOf(it.local, &translate.Home{}) != translate.AccessHome {
 		return nil
@@ -129,11 +129,11 @@ func (k *podKind) late(ctx context.Context, it *podItem) error {
 	return nil
 }
 
-// issue has the API server issue the tokens of a pod, unless there are some that were not sent, or were only a moment ago.
-func (k *podKind) issue(ctx context.Context, it *podItem) error {
+// issueTokens has the API server issue the tokens of a pod, unless there are some that were not sent, or were only a moment ago.
+func (k *podKind) issueTokens(ctx context.Context, it *podItem) error {
 	now := k.memory.now()
 	var have tokenMemory
-	k.memory.of(it.local, func(m *podMemory) { have = m.tokens })
+	k.memory.withState(it.local, func(m *podState) { have = m.tokens })
 	asked := it.target.TokensAsked(it.local)
 	if len(asked) == 0 || have.issued != nil && now.Before(have.issued.Renew) || now.Before(have.sent.Add(tokensDelay)) {
 		return nil
@@ -156,7 +156,7 @@ func (k *podKind) issue(ctx context.Context, it *podItem) error {
 		}
 		tokens.Add(it.local, a.Key, request.Status.Token, now, request.Status.ExpirationTimestamp.Time)
 	}
-	k.memory.of(it.local, func(m *podMemory) { m.tokens.issued = tokens })
+	k.memory.withState(it.local, func(m *podState) { m.tokens.issued = tokens })
 	return nil
 }
 
@@ -197,7 +197,7 @@ func (k *podKind) refuseToken(ctx context.Context, it *podItem, why error) error
 	reason := ""
 	if taken, _ := kube.InvalidReason(why); taken == reasonNoPlace {
 		reason = reasonNoPlace
-	} else if _, ok := errors.AsType[*tokenError](why); ok && (refused(why) || apierrors.IsNotFound(why)) {
+	} else if _, ok := errors.AsType[*tokenError](why); ok && (isRefused(why) || apierrors.IsNotFound(why)) {
 		reason = reasonNoToken
 	}
 	if reason == "" {
@@ -223,7 +223,7 @@ func (k *podKind) sendTokens(ctx context.Context, it *podItem) error {
 	at := it.target.RenewAt(it.tokens, it.local, shadow)
 	runs := it.tokens != nil && it.tokens.Annotations[names.TokenPodUID] == string(it.local.UID)
 	var known tokenMemory
-	k.memory.of(it.local, func(m *podMemory) {
+	k.memory.withState(it.local, func(m *podState) {
 		m.tokens.renew = at
 		if runs && at.Before(m.tokens.retry) {
 			m.tokens.renew = m.tokens.retry
@@ -232,7 +232,7 @@ func (k *podKind) sendTokens(ctx context.Context, it *podItem) error {
 	})
 	switch wait := known.sent.Add(tokensDelay).Sub(now); {
 	case now.Before(at):
-		k.events.settled(it.local, reasonTokensFailed)
+		k.events.forgetFailure(it.local, reasonTokensFailed)
 		return nil
 	case wait > 0:
 		return kube.Wait(wait, "tokens were sent a moment ago")
@@ -244,7 +244,7 @@ func (k *podKind) sendTokens(ctx context.Context, it *podItem) error {
 		return nil
 	}
 	if err == nil {
-		err = k.issue(ctx, it)
+		err = k.issueTokens(ctx, it)
 	}
 	if err == nil {
 		err = k.writeTokens(ctx, it, shadow)
@@ -253,16 +253,16 @@ func (k *podKind) sendTokens(ctx context.Context, it *podItem) error {
 		return err
 	}
 	again := failedTokensDelay + translate.Spread(it.local, failedTokensSpread)
-	k.memory.of(it.local, func(m *podMemory) { m.tokens.renew, m.tokens.retry = now.Add(again), now.Add(again) })
+	k.memory.withState(it.local, func(m *podState) { m.tokens.renew, m.tokens.retry = now.Add(again), now.Add(again) })
 	// The pod runs, and what it has is good for some time.
-	k.events.tell(it.local, corev1.EventTypeWarning, reasonTokensFailed, fmt.Sprintf("Error reflecting service account tokens: %v", err))
+	k.events.record(it.local, corev1.EventTypeWarning, reasonTokensFailed, fmt.Sprintf("Error reflecting service account tokens: %v", err))
 	return kube.Wait(again, "the tokens of the pod could not be renewed")
 }
 
 // writeTokens makes the Secret, or fills it anew.
 func (k *podKind) writeTokens(ctx context.Context, it *podItem, shadow metav1.Object) error {
 	var tokens *translate.Tokens
-	k.memory.of(it.local, func(m *podMemory) { tokens = m.tokens.issued })
+	k.memory.withState(it.local, func(m *podState) { tokens = m.tokens.issued })
 	if tokens == nil {
 		return nil
 	}
@@ -273,7 +273,7 @@ func (k *podKind) writeTokens(ctx context.Context, it *podItem, shadow metav1.Ob
 	if err != nil {
 		return fmt.Errorf("sending the tokens: %w", err)
 	}
-	k.memory.of(it.local, func(m *podMemory) { m.tokens = tokenMemory{sent: k.memory.now(), renew: tokens.Renew} })
+	k.memory.withState(it.local, func(m *podState) { m.tokens = tokenMemory{sent: k.memory.now(), renew: tokens.Renew} })
 	k.tellSent(it)
 	return nil
 }
@@ -281,12 +281,12 @@ func (k *podKind) writeTokens(ctx context.Context, it *podItem, shadow metav1.Ob
 // tellSent tells once for all pods of an owner, and each one that had none of its new tokens: others get new ones all the time.
 func (k *podKind) tellSent(it *podItem) {
 	text := fmt.Sprintf("Successfully reflected service account tokens to cluster %q", k.options.Provider)
-	if !k.events.settled(it.local, reasonTokensFailed) {
+	if !k.events.forgetFailure(it.local, reasonTokensFailed) {
 		k.events.ofOwner(it.local, corev1.EventTypeNormal, reasonTokensSent, text)
 		return
 	}
-	k.events.settled(it.local, reasonTokensSent)
-	k.events.normal(it.local, reasonTokensSent, text)
+	k.events.forgetFailure(it.local, reasonTokensSent)
+	k.events.recordNormal(it.local, reasonTokensSent, text)
 }
 
 // putTokens takes over nothing but what has tokens.
@@ -319,8 +319,8 @@ func (k *podKind) dropTokens(ctx context.Context, it *podItem) error {
 	return nil
 }
 
-// renewals has pods looked at whose tokens are to be replaced.
-func (m *memory) renewals(ctx context.Context, look func(client.ObjectKey)) error {
+// runRenewals has pods looked at whose tokens are to be replaced.
+func (m *podStates) runRenewals(ctx context.Context, look func(client.ObjectKey)) error {
 	ticker := time.NewTicker(renewalInterval)
 	defer ticker.Stop()
 	for {
@@ -328,7 +328,7 @@ func (m *memory) renewals(ctx context.Context, look func(client.ObjectKey)) erro
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
-			for _, pod := range m.expiring() {
+			for _, pod := range m.expiringTokens() {
 				look(pod)
 			}
 		}

@@ -320,14 +320,14 @@ func TestFailedRenewalsAreSpread(t *testing.T) {
 		t.Errorf("tried again after %s and %s", first, second)
 	}
 	now = now.Add(renewalInterval)
-	if due := k.memory.expiring(); len(due) > 0 {
+	if due := k.memory.expiringTokens(); len(due) > 0 {
 		t.Errorf("looked at before: %v", due)
 	}
 	if got := again(a); got != first-renewalInterval || asked != 2 {
 		t.Errorf("asked %d times, and tried again after %s", asked, got)
 	}
 	now = now.Add(failedTokensDelay)
-	if due := k.memory.expiring(); len(due) != 2 {
+	if due := k.memory.expiringTokens(); len(due) != 2 {
 		t.Errorf("looked at again: %v", due)
 	}
 	if again(a); asked != 3 {
@@ -336,11 +336,11 @@ func TestFailedRenewalsAreSpread(t *testing.T) {
 	now = now.Add(time.Hour)
 	for _, it := range []*podItem{a, b} {
 		it.local.Status.Reason, it.shadow = translate.ReasonAborted, nil
-		if err := k.finish(t.Context(), it); err != nil {
+		if err := k.finishPod(t.Context(), it); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if due := k.memory.expiring(); len(due) > 0 {
+	if due := k.memory.expiringTokens(); len(due) > 0 {
 		t.Errorf("pods that ended are looked at: %v", due)
 	}
 }
@@ -440,7 +440,7 @@ func TestSentTokensAreTold(t *testing.T) {
 	told("new ones", 0)
 	for range 2 {
 		for _, it := range all {
-			k.events.tell(it.local, corev1.EventTypeWarning, reasonTokensFailed, "nobody answers")
+			k.events.record(it.local, corev1.EventTypeWarning, reasonTokensFailed, "nobody answers")
 		}
 		told("none", 3)
 		send()
@@ -468,10 +468,10 @@ func TestWhichTokensAreToBeReplaced(t *testing.T) {
 	m := newMemory(func() time.Time { return now })
 	for name, at := range map[string]time.Time{"unknown": {}, "due": now, "past": now.Add(-time.Hour), "later": now.Add(time.Second)} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: name}}
-		m.of(pod, func(k *podMemory) { k.tokens.renew = at })
+		m.withState(pod, func(k *podState) { k.tokens.renew = at })
 	}
 	got := map[types.NamespacedName]bool{}
-	for _, key := range m.expiring() {
+	for _, key := range m.expiringTokens() {
 		got[key] = true
 	}
 	if diff := cmp.Diff(map[types.NamespacedName]bool{{Namespace: "web", Name: "due"}: true, {Namespace: "web", Name: "past"}: true}, got); diff != "" {
@@ -498,7 +498,7 @@ func TestWhereTheAPIServerIsShown(t *testing.T) {
 		"under an older one": {[]ipamv1alpha1.IP{ip("liqo", "api-server", names.IPTypeAPIServer, "10.96.0.1", "10.70.0.25"), ip("a", "older", "", "10.96.0.1", "10.70.0.7")}, "10.70.0.7"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := apiServerIn(test.ips, "liqo", exposed(test.ips)["liqo"]); got.String() != test.want {
+			if got := apiServerIn(test.ips, "liqo", publishedAddresses(test.ips)["liqo"]); got.String() != test.want {
 				t.Errorf("got %s, want %s", got, test.want)
 			}
 		})

@@ -15,7 +15,7 @@ func TestHostileTwins(t *testing.T) {
 		desired, remote string
 		phase           offv1beta1.MappingPhase
 		reason          string
-		state           standing
+		state           offloadingState
 		pair            bool
 	}{
 		"agreed":                     {desired: "twin", remote: "twin", phase: offv1beta1.MappingAccepted, state: reflected, pair: true},
@@ -39,7 +39,7 @@ func TestHostileTwins(t *testing.T) {
 			if tc.phase != "" {
 				nm.Status.CurrentMapping = map[string]offv1beta1.RemoteNamespaceStatus{"web": {RemoteNamespace: tc.remote, Phase: tc.phase, Reason: tc.reason}}
 			}
-			all := &twins{}
+			all := &remoteNamespaces{}
 			all.Set(nm)
 			if state, _ := all.Standing("web"); state != tc.state {
 				t.Errorf("standing %d, want %d", state, tc.state)

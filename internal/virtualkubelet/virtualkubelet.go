@@ -48,19 +48,19 @@ type process struct {
 	options Options
 	clients kubernetes.Interface
 	mgr     ctrl.Manager
-	twins   *twins
-	health  *health
+	twins   *remoteNamespaces
+	health  *providerHealth
 	virtual atomic.Pointer[offv1beta1.VirtualNode]
 	// asked counts the twins that were asked for our rights.
 	asked atomic.Uint32
 	conn  atomic.Pointer[remote.Conn]
 	// conduct is which of our bounds the provider reached.
 	conduct *remote.Conduct
-	way     atomic.Pointer[provider]
+	way     atomic.Pointer[providerProxy]
 	reader  atomic.Pointer[client.Reader]
-	network *network
+	network *networkState
 	// available tells whether the pods can be reached.
-	available *available
+	available *availability
 	// here and there are the two clusters for all engines.
 	here, there *kube.Cluster
 	// broadcaster takes the events of all components.
@@ -79,17 +79,17 @@ type process struct {
 // Run is a virtual kubelet, until ctx ends or it cannot go on.
 func Run(ctx context.Context, o Options) error {
 	o = o.withDefaults()
-	if err := o.validate(); err != nil {
+	if err := o.validateOptions(); err != nil {
 		return fmt.Errorf("checking the options: %w", err)
 	}
-	p := &process{options: o, twins: &twins{}, conduct: &remote.Conduct{Peer: string(o.Provider)}, connected: make(chan struct{}), failed: make(chan error, 1), leaseDue: make(chan struct{}, 1)}
-	if err := p.prepare(ctx); err != nil {
+	p := &process{options: o, twins: &remoteNamespaces{}, conduct: &remote.Conduct{Peer: string(o.Provider)}, connected: make(chan struct{}), failed: make(chan error, 1), leaseDue: make(chan struct{}, 1)}
+	if err := p.prepareProcess(ctx); err != nil {
 		return err
 	}
 	return p.mgr.Start(ctx)
 }
 
-func (p *process) prepare(ctx context.Context) error {
+func (p *process) prepareProcess(ctx context.Context) error {
 	var err error
 	if p.clients, err = kubernetes.NewForConfig(p.options.Config); err != nil {
 		return fmt.Errorf("making the client: %w", err)
@@ -99,26 +99,26 @@ func (p *process) prepare(ctx context.Context) error {
 		return fmt.Errorf("waiting for the virtual node: %w", err)
 	}
 	managed := managerOptions(p.options, secret)
-	managed.LeaseOwner = p.itself()
+	managed.LeaseOwner = p.ownerReference()
 	if p.mgr, err = kube.NewManager(p.options.Config, managed); err != nil {
 		return err
 	}
 	p.broadcaster = p.newBroadcaster(ctx)
-	p.available = &available{pods: p.mgr.GetClient(), changed: p.lookAgain, log: p.options.Log}
+	p.available = &availability{pods: p.mgr.GetClient(), changed: p.lookAgain, log: p.options.Log}
 	nodeWake, podWake := make(chan event.GenericEvent, 1), make(chan event.GenericEvent, 1)
-	p.health = &health{
-		ping: p.ping, interval: p.options.PingInterval, timeout: p.options.PingTimeout,
-		patience: p.options.NodeLeaseDuration, now: time.Now, changed: func() { wake(nodeWake); p.renewLease() }, log: p.options.Log,
+	p.health = &providerHealth{
+		ping: p.pingProvider, interval: p.options.PingInterval, timeout: p.options.PingTimeout,
+		patience: p.options.NodeLeaseDuration, now: time.Now, changed: func() { wakeUp(nodeWake); p.renewLease() }, log: p.options.Log,
 	}
-	p.conduct.Changed = func() { wake(nodeWake) }
-	if err := p.setup(ctx, nodeWake, podWake); err != nil {
+	p.conduct.Changed = func() { wakeUp(nodeWake) }
+	if err := p.setupControllers(ctx, nodeWake, podWake); err != nil {
 		return err
 	}
 	return p.mgr.Add(p)
 }
 
-// itself is the VirtualNode, as the owner of what goes with it.
-func (p *process) itself() *metav1.OwnerReference {
+// ownerReference is the VirtualNode, as the owner of what goes with it.
+func (p *process) ownerReference() *metav1.OwnerReference {
 	vn := p.virtual.Load()
 	return &metav1.OwnerReference{APIVersion: offv1beta1.GroupVersion.String(), Kind: "VirtualNode", Name: vn.Name, UID: vn.UID}
 }
@@ -131,8 +131,8 @@ func (p *process) renewLease() {
 	}
 }
 
-// wake sends a signal, unless one is still on its way.
-func wake(to chan<- event.GenericEvent) {
+// wakeUp sends a signal, unless one is still on its way.
+func wakeUp(to chan<- event.GenericEvent) {
 	select {
 	case to <- event.GenericEvent{Object: &corev1.Node{}}:
 	default:
@@ -227,43 +227,43 @@ func managerOptions(o Options, secret string) kube.ManagerOptions {
 	}
 }
 
-// setup registers the controllers: this is all that reacts to objects of the tenant namespace and of the cluster.
-func (p *process) setup(ctx context.Context, nodeWake, podWake chan event.GenericEvent) error {
+// setupControllers registers the controllers: this is all that reacts to objects of the tenant namespace and of the cluster.
+func (p *process) setupControllers(ctx context.Context, nodeWake, podWake chan event.GenericEvent) error {
 	version, err := p.clients.Discovery().ServerVersion()
 	if err != nil {
 		return fmt.Errorf("asking for the version of the cluster: %w", err)
 	}
 	node := &nodeSync{
 		client: p.mgr.GetClient(), options: p.options, health: p.health, conduct: p.conduct, kubernetesVersion: version.GitVersion, now: time.Now,
-		seen: p.virtual.Store, ready: p.available.set, registered: p.renewLease,
+		seen: p.virtual.Store, ready: p.available.setAvailable, registered: p.renewLease,
 	}
 	if err := setupNode(p.mgr, node, nodeWake); err != nil {
 		return err
 	}
-	if err := setupMapping(p.mgr, &mapping{
-		client: p.mgr.GetClient(), provider: p.options.Provider, twins: p.twins, changed: func() { wake(podWake) },
+	if err := setupMapping(p.mgr, &namespaceMapping{
+		client: p.mgr.GetClient(), provider: p.options.Provider, twins: p.twins, changed: func() { wakeUp(podWake) },
 	}); err != nil {
 		return err
 	}
-	shown := &shown{
+	shown := &publishedIPs{
 		client: p.mgr.GetClient(), installation: p.options.LiqoNamespace, changed: p.lookAtSlicesOf,
 		led: func(ctx context.Context) error { return p.network.lookAtPods(ctx) },
 	}
 	if err := setupShown(ctx, p.mgr, shown); err != nil {
 		return err
 	}
-	p.network = &network{client: p.mgr.GetClient(), options: p.options, changed: p.lookAgain, slices: p.lookAtSlices, shown: shown}
+	p.network = &networkState{client: p.mgr.GetClient(), options: p.options, changed: p.lookAgain, slices: p.lookAtSlices, shown: shown}
 	if err := setupNetwork(ctx, p.mgr, p.network); err != nil {
 		return err
 	}
-	if err := setupCredentials(p.mgr, &credentials{
-		client: p.mgr.GetClient(), process: p, events: newEventLog(p.recorder("liqo-virtual-kubelet")),
+	if err := setupCredentials(p.mgr, &providerCredentials{
+		client: p.mgr.GetClient(), process: p, events: newEventLog(p.newRecorder("liqo-virtual-kubelet")),
 	}); err != nil {
 		return err
 	}
 	return setupFallback(p.mgr, &fallback{
 		client: p.mgr.GetClient(), live: p.mgr.GetAPIReader(), options: p.options, twins: p.twins, remote: p.remoteReader,
-		events: newEventLog(p.recorder("liqo-pod-reflection")),
+		events: newEventLog(p.newRecorder("liqo-pod-reflection")),
 	}, podWake)
 }
 
@@ -275,8 +275,8 @@ func (p *process) lookAgain(pod client.ObjectKey) {
 	}
 }
 
-// hurry has an object copied before others that wait, if this process copies at the moment.
-func (p *process) hurry(kind string, pair multicluster.Pair, name string) {
+// prioritize has an object copied before others that wait, if this process copies at the moment.
+func (p *process) prioritize(kind string, pair multicluster.Pair, name string) {
 	if engine := p.shared.Load(); engine != nil {
 		engine.EnqueueFirst(kind, pair, name)
 	}
@@ -305,14 +305,14 @@ func (p *process) newBroadcaster(ctx context.Context) record.EventBroadcaster {
 	return broadcaster
 }
 
-// recorder makes events of the given component.
-func (p *process) recorder(component string) record.EventRecorder {
+// newRecorder makes events of the given component.
+func (p *process) newRecorder(component string) record.EventRecorder {
 	return p.broadcaster.NewRecorder(kube.Scheme, corev1.EventSource{Component: component, Host: p.options.Node})
 }
 
 var errNotConnected = errors.New("there is no usable kubeconfig yet")
 
-func (p *process) ping(ctx context.Context) error {
+func (p *process) pingProvider(ctx context.Context) error {
 	conn := p.conn.Load()
 	if conn == nil {
 		return errNotConnected
@@ -350,18 +350,18 @@ func (p *process) mayWork(ctx context.Context) error {
 	return nil
 }
 
-// patch is the offloading patch of the VirtualNode of this moment, with what the options keep here.
-func (p *process) patch() *offv1beta1.OffloadingPatch {
+// offloadingPatch is the offloading patch of the VirtualNode of this moment, with what the options keep here.
+func (p *process) offloadingPatch() *offv1beta1.OffloadingPatch {
 	patch := *translate.PatchOf(p.virtual.Load())
 	patch.LabelsNotReflected = slices.Concat(patch.LabelsNotReflected, p.options.LabelsNotReflected)
 	patch.AnnotationsNotReflected = slices.Concat(patch.AnnotationsNotReflected, p.options.AnnotationsNotReflected)
 	return &patch
 }
 
-func (p *process) generation() int64 { return p.virtual.Load().Generation }
+func (p *process) specGeneration() int64 { return p.virtual.Load().Generation }
 
-// user is the value of the label CreatorUser for what this process makes in the provider; empty where it is not known.
-func (p *process) user() string {
+// remoteUser is the value of the label CreatorUser for what this process makes in the provider; empty where it is not known.
+func (p *process) remoteUser() string {
 	if conn := p.conn.Load(); conn != nil {
 		return policy.CreatorUser(conn.User())
 	}
@@ -375,8 +375,8 @@ func (p *process) remoteReader() client.Reader {
 	return nil
 }
 
-// connect makes the first connection, from a kubeconfig that can be read.
-func (p *process) connect(kubeconfig []byte) error {
+// connectProvider makes the first connection, from a kubeconfig that can be read.
+func (p *process) connectProvider(kubeconfig []byte) error {
 	conn, err := remote.New(kubeconfig, remote.AllowLoopback(p.options.AllowLoopbackPeers), remote.WithConduct(p.conduct))
 	if err != nil {
 		return err
@@ -399,8 +399,8 @@ func (p *process) connect(kubeconfig []byte) error {
 	return nil
 }
 
-// listen opens the port of the kubelet API.
-func (p *process) listen(ctx context.Context) (net.Listener, error) {
+// listenKubelet opens the port of the kubelet API.
+func (p *process) listenKubelet(ctx context.Context) (net.Listener, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", net.JoinHostPort("", strconv.Itoa(p.options.ListenPort)))
 	if err != nil {

@@ -21,22 +21,22 @@ import (
 	"liqo.io/liqo/internal/remote"
 )
 
-// mapping follows the NamespaceMap of the provider.
-type mapping struct {
+// namespaceMapping follows the NamespaceMap of the provider.
+type namespaceMapping struct {
 	client   client.Client
 	provider liqov1beta1.ClusterID
-	twins    *twins
+	twins    *remoteNamespaces
 	changed  func()
 }
 
-func setupMapping(mgr ctrl.Manager, m *mapping) error {
+func setupMapping(mgr ctrl.Manager, m *namespaceMapping) error {
 	if err := ctrl.NewControllerManagedBy(mgr).Named("twin-namespaces").For(&offv1beta1.NamespaceMap{}).Complete(m); err != nil {
 		return fmt.Errorf("registering the controller of twin namespaces: %w", err)
 	}
 	return nil
 }
 
-func (m *mapping) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+func (m *namespaceMapping) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	var list offv1beta1.NamespaceMapList
 	if err := m.client.List(ctx, &list, client.MatchingLabels{names.RemoteClusterID: string(m.provider)}); err != nil {
 		return reconcile.Result{}, fmt.Errorf("listing the namespace maps: %w", err)
@@ -62,14 +62,14 @@ func (m *mapping) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile
 	return reconcile.Result{}, nil
 }
 
-// credentials follow the Secret with the provider's kubeconfig.
-type credentials struct {
+// providerCredentials follow the Secret with the provider's kubeconfig.
+type providerCredentials struct {
 	client  client.Client
 	process *process
 	events  *eventLog
 }
 
-func setupCredentials(mgr ctrl.Manager, c *credentials) error {
+func setupCredentials(mgr ctrl.Manager, c *providerCredentials) error {
 	if err := ctrl.NewControllerManagedBy(mgr).Named("provider-kubeconfig").For(&corev1.Secret{}).Complete(c); err != nil {
 		return fmt.Errorf("registering the controller of the kubeconfig: %w", err)
 	}
@@ -78,33 +78,33 @@ func setupCredentials(mgr ctrl.Manager, c *credentials) error {
 
 // Reconcile connects, or exchanges the credentials of the connection. A kubeconfig that cannot be used changes nothing:
 // the old one may well go on.
-func (c *credentials) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+func (c *providerCredentials) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	secret := &corev1.Secret{}
 	if err := c.client.Get(ctx, req.NamespacedName, secret); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	err := c.use(secret.Data[names.KubeconfigKey])
+	err := c.setKubeconfig(secret.Data[names.KubeconfigKey])
 	switch {
 	case errors.Is(err, remote.ErrOtherServer):
 		// Every cache is about the old server. A new process begins from nothing.
-		c.process.fail(fmt.Errorf("using Secret %s: %w", req.NamespacedName, err))
+		c.process.stopWith(fmt.Errorf("using Secret %s: %w", req.NamespacedName, err))
 	case err != nil:
 		err = kube.Invalid("InvalidKubeconfig", err)
 		c.process.options.Log.Info("the kubeconfig of the provider cannot be used", "secret", req.String(), "reason", err.Error())
-		c.events.tell(secret, corev1.EventTypeWarning, "InvalidKubeconfig", err.Error())
+		c.events.record(secret, corev1.EventTypeWarning, "InvalidKubeconfig", err.Error())
 	}
 	return reconcile.Result{}, nil
 }
 
-func (c *credentials) use(kubeconfig []byte) error {
+func (c *providerCredentials) setKubeconfig(kubeconfig []byte) error {
 	if conn := c.process.conn.Load(); conn != nil {
 		return conn.Swap(kubeconfig)
 	}
-	return c.process.connect(kubeconfig)
+	return c.process.connectProvider(kubeconfig)
 }
 
-// fail ends the process.
-func (p *process) fail(err error) {
+// stopWith ends the process.
+func (p *process) stopWith(err error) {
 	select {
 	case p.failed <- err:
 	default:

@@ -53,9 +53,9 @@ func isToken(s corev1.VolumeProjection) bool { return s.ServiceAccountToken != n
 // isCredential: a certificate, too, would be one of the provider's, for an account that the pod does not know.
 func isCredential(s corev1.VolumeProjection) bool { return isToken(s) || s.PodCertificate != nil }
 
-// access sets the account, and, unless it is the provider's, takes everything away that would let the pod show a token
+// addTokenAccess sets the account, and, unless it is the provider's, takes everything away that would let the pod show a token
 // to the provider's API server.
-func access(spec *corev1.PodSpec, in Input) {
+func addTokenAccess(spec *corev1.PodSpec, in Input) {
 	access := AccessOf(in.Pod, in.Home)
 	showNamespace(spec, in)
 	if access == AccessRemote {
@@ -65,7 +65,7 @@ func access(spec *corev1.PodSpec, in Input) {
 	}
 	spec.AutomountServiceAccountToken = new(false)
 	if access == AccessHome {
-		spec.HostAliases = append(in.Home.aliases(), spec.HostAliases...)
+		spec.HostAliases = append(in.Home.hostAliases(), spec.HostAliases...)
 	}
 	for i := range spec.Volumes {
 		localizeVolume(&spec.Volumes[i], in)
@@ -96,7 +96,7 @@ func localizeVolume(v *corev1.Volume, in Input) {
 	if AccessOf(in.Pod, in.Home) == AccessHome {
 		for i, source := range v.Projected.Sources {
 			if isToken(source) && in.mayLeave(in.Pod, source.ServiceAccountToken.Audience) {
-				v.Projected.Sources[i] = sent(in.Pod, v.Name, source.ServiceAccountToken)
+				v.Projected.Sources[i] = sentProjection(in.Pod, v.Name, source.ServiceAccountToken)
 			}
 		}
 	}
@@ -152,7 +152,7 @@ func localizeEnv(c *corev1.Container, in Input) {
 	if AccessOf(in.Pod, in.Home) == AccessHome {
 		home = in.Home
 	}
-	c.Env = append(home.env(), c.Env...)
+	c.Env = append(home.envVars(), c.Env...)
 }
 
 func localizeVariable(e *corev1.EnvVar, in Input) {

@@ -22,8 +22,8 @@ const (
 	presetHard      = "hard"
 )
 
-// affinity is what the provider's scheduler is told. The pod's own affinity chose the virtual node and ends there.
-func affinity(in Input, labels map[string]string) *corev1.Affinity {
+// translateAffinity is what the provider's scheduler is told. The pod's own affinity chose the virtual node and ends there.
+func translateAffinity(in Input, labels map[string]string) *corev1.Affinity {
 	out := &corev1.Affinity{PodAntiAffinity: antiAffinity(in, labels)}
 	if in.Patch != nil && in.Patch.Affinity != nil && in.Patch.Affinity.NodeAffinity != nil {
 		out.NodeAffinity = in.Patch.Affinity.NodeAffinity.DeepCopy()
@@ -75,7 +75,7 @@ func (in Input) toTwin(a *corev1.PodAntiAffinity) {
 // likeMe matches the pods of the same workload on one machine: those with the labels that the annotation lists, or else with those
 // of this one that are not its own alone.
 func likeMe(pod *corev1.Pod, labels map[string]string) corev1.PodAffinityTerm {
-	match := listed(pod, labels)
+	match := listedLabels(pod, labels)
 	if len(match) == 0 { // which would match every pod
 		match = maps.Clone(labels)
 		own := []string{
@@ -87,8 +87,8 @@ func likeMe(pod *corev1.Pod, labels map[string]string) corev1.PodAffinityTerm {
 	return corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: match}}
 }
 
-// listed are those of the labels that the annotation lists.
-func listed(pod *corev1.Pod, labels map[string]string) map[string]string {
+// listedLabels are those of the labels that the annotation lists.
+func listedLabels(pod *corev1.Pod, labels map[string]string) map[string]string {
 	out := map[string]string{}
 	for key := range strings.SplitSeq(pod.Annotations[names.AntiAffinityLabels], ",") {
 		if value, ok := labels[strings.TrimSpace(key)]; ok {
@@ -103,7 +103,7 @@ func listed(pod *corev1.Pod, labels map[string]string) map[string]string {
 
 func unmergeSpread(constraints []corev1.TopologySpreadConstraint) []corev1.TopologySpreadConstraint {
 	for i := range constraints {
-		unmerge(constraints[i].LabelSelector, constraints[i].MatchLabelKeys, metav1.LabelSelectorOpIn)
+		removeMergedKeys(constraints[i].LabelSelector, constraints[i].MatchLabelKeys, metav1.LabelSelectorOpIn)
 	}
 	return constraints
 }
@@ -122,11 +122,11 @@ func unmergeAntiAffinity(a *corev1.PodAntiAffinity) *corev1.PodAntiAffinity {
 }
 
 func unmergeTerm(t *corev1.PodAffinityTerm) {
-	unmerge(t.LabelSelector, t.MatchLabelKeys, metav1.LabelSelectorOpIn)
-	unmerge(t.LabelSelector, t.MismatchLabelKeys, metav1.LabelSelectorOpNotIn)
+	removeMergedKeys(t.LabelSelector, t.MatchLabelKeys, metav1.LabelSelectorOpIn)
+	removeMergedKeys(t.LabelSelector, t.MismatchLabelKeys, metav1.LabelSelectorOpNotIn)
 }
 
-func unmerge(selector *metav1.LabelSelector, keys []string, op metav1.LabelSelectorOperator) {
+func removeMergedKeys(selector *metav1.LabelSelector, keys []string, op metav1.LabelSelectorOperator) {
 	if selector == nil || len(keys) == 0 {
 		return
 	}

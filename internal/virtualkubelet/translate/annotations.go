@@ -29,7 +29,7 @@ func Meaningless(pod *corev1.Pod) []string {
 			out = append(out, fmt.Sprintf("the annotation %s is %q, which means nothing: it can be %s", a.key, value, strings.Join(a.values, ", ")))
 		}
 	}
-	if value := pod.Annotations[names.AntiAffinityLabels]; value != "" && len(listed(pod, pod.Labels)) == 0 {
+	if value := pod.Annotations[names.AntiAffinityLabels]; value != "" && len(listedLabels(pod, pod.Labels)) == 0 {
 		out = append(out, fmt.Sprintf("the annotation %s is %q, which means nothing: it can be labels of the pod, with commas between them",
 			names.AntiAffinityLabels, value))
 	}

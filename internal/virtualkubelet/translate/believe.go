@@ -54,12 +54,12 @@ func believedStatus(local *corev1.Pod, said *corev1.PodStatus) corev1.PodStatus 
 
 		InitContainerStatuses:      believedContainers(said.InitContainerStatuses, local.Spec.InitContainers),
 		ContainerStatuses:          believedContainers(said.ContainerStatuses, local.Spec.Containers),
-		EphemeralContainerStatuses: believedContainers(said.EphemeralContainerStatuses, debuggers(local)),
+		EphemeralContainerStatuses: believedContainers(said.EphemeralContainerStatuses, ephemeralDebuggers(local)),
 	}
 	if isOneOf(said.Resize, corev1.PodResizeStatusDeferred, corev1.PodResizeStatusInfeasible, corev1.PodResizeStatusInProgress) {
 		out.Resize = said.Resize
 	}
-	shrink(&out)
+	shrinkStatus(&out)
 	return out
 }
 
@@ -83,8 +83,8 @@ func believedAddresses(said []corev1.PodIP) []corev1.PodIP {
 
 func isOneOf[T comparable](value T, of ...T) bool { return slices.Contains(of, value) }
 
-// debuggers returns the ephemeral containers of a pod as containers.
-func debuggers(pod *corev1.Pod) []corev1.Container {
+// ephemeralDebuggers returns the ephemeral containers of a pod as containers.
+func ephemeralDebuggers(pod *corev1.Pod) []corev1.Container {
 	var out []corev1.Container
 	for i := range pod.Spec.EphemeralContainers {
 		out = append(out, corev1.Container(pod.Spec.EphemeralContainers[i].EphemeralContainerCommon))
@@ -249,8 +249,8 @@ func copyOf[T any](value *T) *T {
 	return new(*value)
 }
 
-// shrink cuts texts ever shorter until the status has at most MaxPodStatus bytes.
-func shrink(status *corev1.PodStatus) {
+// shrinkStatus cuts texts ever shorter until the status has at most MaxPodStatus bytes.
+func shrinkStatus(status *corev1.PodStatus) {
 	most := max(MaxPodStatus, maxOfContainer*(len(status.InitContainerStatuses)+len(status.ContainerStatuses)+len(status.EphemeralContainerStatuses)))
 	for _, limit := range []int{policy.MaxForeignMessage, 256, 64, 0} {
 		if sizeOf(status) <= most {

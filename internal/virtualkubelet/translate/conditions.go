@@ -17,9 +17,9 @@ var ofKubelet = []corev1.PodConditionType{
 	corev1.PodReadyToStartContainers, corev1.PodResizePending, corev1.PodResizeInProgress,
 }
 
-// conditions are the remote ones and those that others set on the local pod. Gates are opened here, so readiness is
+// translateConditions are the remote ones and those that others set on the local pod. Gates are opened here, so readiness is
 // decided here, and whoever opens one of the same name in the provider opens another.
-func conditions(in StatusInput) []corev1.PodCondition {
+func translateConditions(in StatusInput) []corev1.PodCondition {
 	local := in.Local
 	var out []corev1.PodCondition
 	for _, c := range in.Remote.Status.Conditions {
@@ -29,7 +29,7 @@ func conditions(in StatusInput) []corev1.PodCondition {
 		}
 	}
 	for _, c := range local.Status.Conditions {
-		if !slices.Contains(ofKubelet, c.Type) && !hasCondition(out, c.Type) && !past(c, in) {
+		if !slices.Contains(ofKubelet, c.Type) && !hasCondition(out, c.Type) && !isOutdated(c, in) {
 			out = append(out, c)
 		}
 	}
@@ -42,8 +42,8 @@ func conditions(in StatusInput) []corev1.PodCondition {
 	return keepTransition(out, local)
 }
 
-// past tells whether a condition is about an earlier remote pod: the disruption that ended it does not go on.
-func past(c corev1.PodCondition, in StatusInput) bool {
+// isOutdated tells whether a condition is about an earlier remote pod: the disruption that ended it does not go on.
+func isOutdated(c corev1.PodCondition, in StatusInput) bool {
 	return c.Type == corev1.DisruptionTarget && in.Local.DeletionTimestamp.IsZero() && c.LastTransitionTime.Before(&in.Remote.CreationTimestamp)
 }
 

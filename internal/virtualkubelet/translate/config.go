@@ -55,15 +55,15 @@ func IsRootCAName(name string) bool { return name == rootCAConfigMap }
 
 // HasConfigMap reports whether a copy has all that the original has. Others may add keys.
 func HasConfigMap(copied, original *corev1.ConfigMap) bool {
-	return includes(copied.Data, original.Data, func(a, b string) bool { return a == b }) && includes(copied.BinaryData, original.BinaryData, bytes.Equal)
+	return includesAll(copied.Data, original.Data, func(a, b string) bool { return a == b }) && includesAll(copied.BinaryData, original.BinaryData, bytes.Equal)
 }
 
 // HasSecret is HasConfigMap for Secrets.
 func HasSecret(copied, original *corev1.Secret) bool {
-	return includes(copied.Data, original.Data, bytes.Equal)
+	return includesAll(copied.Data, original.Data, bytes.Equal)
 }
 
-func includes[V any](all, part map[string]V, equal func(a, b V) bool) bool {
+func includesAll[V any](all, part map[string]V, equal func(a, b V) bool) bool {
 	for key, value := range part {
 		if have, ok := all[key]; !ok || !equal(have, value) {
 			return false
@@ -89,7 +89,7 @@ func AllowsRootCA(cm *corev1.ConfigMap) bool {
 func (t Target) ConfigMap(local *corev1.ConfigMap) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
-		ObjectMeta: t.meta(t.ConfigMapName(local.Name), local),
+		ObjectMeta: t.objectMeta(t.ConfigMapName(local.Name), local),
 		Data:       maps.Clone(local.Data),
 		BinaryData: maps.Clone(local.BinaryData),
 		Immutable:  local.Immutable,
@@ -100,7 +100,7 @@ func (t Target) ConfigMap(local *corev1.ConfigMap) *corev1.ConfigMap {
 func (t Target) Secret(local *corev1.Secret) *corev1.Secret {
 	return &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: t.meta(local.Name, local),
+		ObjectMeta: t.objectMeta(local.Name, local),
 		Data:       maps.Clone(local.Data),
 		Type:       local.Type,
 		Immutable:  local.Immutable,
@@ -110,7 +110,7 @@ func (t Target) Secret(local *corev1.Secret) *corev1.Secret {
 // IsToken tells whether a Secret holds a service account token, which never leaves this cluster.
 func IsToken(s *corev1.Secret) bool { return s.Type == corev1.SecretTypeServiceAccountToken }
 
-func (t Target) meta(name string, local metav1.Object) metav1.ObjectMeta {
+func (t Target) objectMeta(name string, local metav1.Object) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name: name, Namespace: t.Namespace,
 		Labels: t.Labels(local.GetLabels()), Annotations: t.Annotations(local.GetAnnotations()),

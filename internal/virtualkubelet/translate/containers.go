@@ -9,9 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// containers are the remote statuses with the restarts of earlier remote pods. A container that a new remote pod does
+// translateContainers are the remote statuses with the restarts of earlier remote pods. A container that a new remote pod does
 // not report yet is shown as waiting, so that its restarts are not forgotten, and one that may not run again stays ended.
-func containers(remote, local []corev1.ContainerStatus, pod *corev1.Pod, specs []corev1.Container, r Restarts) []corev1.ContainerStatus {
+func translateContainers(remote, local []corev1.ContainerStatus, pod *corev1.Pod, specs []corev1.Container, r Restarts) []corev1.ContainerStatus {
 	out := slices.Clone(remote)
 	for i := range out {
 		out[i].RestartCount = r.Total(out[i].Name, out[i].RestartCount)
@@ -26,13 +26,13 @@ func containers(remote, local []corev1.ContainerStatus, pod *corev1.Pod, specs [
 				out[i] = old
 			}
 		case i < 0:
-			out = append(out, waiting(old, "ContainerCreating", r.Total(old.Name, 0)))
+			out = append(out, waitingStatus(old, "ContainerCreating", r.Total(old.Name, 0)))
 		}
 	}
 	return out
 }
 
-func waiting(old corev1.ContainerStatus, reason string, restarts int32) corev1.ContainerStatus {
+func waitingStatus(old corev1.ContainerStatus, reason string, restarts int32) corev1.ContainerStatus {
 	last := old.LastTerminationState
 	if old.State.Terminated != nil {
 		last = old.State
@@ -54,7 +54,7 @@ func endedForGood(old corev1.ContainerStatus, pod *corev1.Pod, specs []corev1.Co
 		if c.Name != old.Name || c.RestartPolicy == nil {
 			continue
 		}
-		if slices.ContainsFunc(c.RestartPolicyRules, func(r corev1.ContainerRestartRule) bool { return restarts(r, code) }) {
+		if slices.ContainsFunc(c.RestartPolicyRules, func(r corev1.ContainerRestartRule) bool { return restartsOn(r, code) }) {
 			return false
 		}
 		policy = corev1.RestartPolicy(*c.RestartPolicy)
@@ -68,7 +68,7 @@ func endedForGood(old corev1.ContainerStatus, pod *corev1.Pod, specs []corev1.Co
 	return false
 }
 
-func restarts(rule corev1.ContainerRestartRule, code int32) bool {
+func restartsOn(rule corev1.ContainerRestartRule, code int32) bool {
 	if rule.Action != corev1.ContainerRestartRuleActionRestart || rule.ExitCodes == nil {
 		return false
 	}
@@ -93,7 +93,7 @@ func ephemeralStatuses(remote, local []corev1.ContainerStatus) []corev1.Containe
 		i := slices.IndexFunc(out, func(s corev1.ContainerStatus) bool { return s.Name == old.Name })
 		switch {
 		case i < 0:
-			out = append(out, stopped(old, corev1.PodFailed, ReasonRemoteMissing))
+			out = append(out, stoppedStatus(old, corev1.PodFailed, ReasonRemoteMissing))
 		case old.State.Terminated != nil && out[i].State.Terminated == nil:
 			out[i] = old
 		}

@@ -67,10 +67,10 @@ var (
 		"metadata.annotations": names.OffloadingAnnotations,
 	}
 	onlyNamespace = map[string]string{fieldNamespace: names.OffloadingNamespace}
-	besideToken   = union(ofPod, onlyNamespace)
+	besideToken   = unionOf(ofPod, onlyNamespace)
 )
 
-func union(a, b map[string]string) map[string]string {
+func unionOf(a, b map[string]string) map[string]string {
 	out := maps.Clone(a)
 	maps.Copy(out, b)
 	return out
@@ -95,16 +95,16 @@ const (
 	omittedLine = "offloading.liqo.io/omitted"
 )
 
-// listings adds to annotations what files of the pod show of its labels and annotations: those of the local pod that may
+// checkListings adds to annotations what files of the pod show of its labels and annotations: those of the local pod that may
 // be known there, without what we add. It returns the keys that have no place beside them, of which the file says how many.
-func (in Input) listings(annotations map[string]string) (omitted []string) {
+func (in Input) checkListings(annotations map[string]string) (omitted []string) {
 	shown := shownInFiles(in.Pod)
 	free := maxAnnotations - room
 	for key, value := range annotations {
 		free -= len(key) + len(value)
 	}
 	add := func(name string, values map[string]string) {
-		list, left := listing(values, free-len(name))
+		list, left := formatListing(values, free-len(name))
 		annotations[name] = list
 		free -= len(name) + len(list)
 		omitted = append(omitted, left...)
@@ -128,12 +128,12 @@ func (in Input) OmittedInFiles() []string {
 	}
 	annotations := in.Annotations(in.Pod.Annotations)
 	annotations[names.OffloadingNamespace] = in.Pod.Namespace
-	return in.listings(annotations)
+	return in.checkListings(annotations)
 }
 
-// listing has the form in which a kubelet writes labels and annotations to a file. Where it would be too long, the longest lines are
+// formatListing has the form in which a kubelet writes labels and annotations to a file. Where it would be too long, the longest lines are
 // left out, and one that counts them comes last: a file is never empty, nor is a line cut.
-func listing(values map[string]string, limit int) (text string, omitted []string) {
+func formatListing(values map[string]string, limit int) (text string, omitted []string) {
 	lines := make(map[string]string, len(values))
 	size := 0
 	for key, value := range values {

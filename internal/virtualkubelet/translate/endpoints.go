@@ -35,7 +35,7 @@ type Addresses struct {
 func (t Target) ShadowEndpointSlice(local *discoveryv1.EndpointSlice, a Addresses) (want *offv1beta1.ShadowEndpointSlice, unknown []string) {
 	want = &offv1beta1.ShadowEndpointSlice{
 		TypeMeta:   metav1.TypeMeta{APIVersion: offv1beta1.GroupVersion.String(), Kind: "ShadowEndpointSlice"},
-		ObjectMeta: t.meta(local.Name, local),
+		ObjectMeta: t.objectMeta(local.Name, local),
 	}
 	want.Labels[discoveryv1.LabelManagedBy] = names.EndpointSliceManager
 	delete(want.Annotations, corev1.EndpointsLastChangeTriggerTime) // it changes with endpoints that stay here
@@ -45,7 +45,7 @@ func (t Target) ShadowEndpointSlice(local *discoveryv1.EndpointSlice, a Addresse
 		template.Ports = append(template.Ports, *local.Ports[i].DeepCopy())
 	}
 	for i := range local.Endpoints {
-		if endpoint, left := t.endpoint(&local.Endpoints[i], a); endpoint != nil {
+		if endpoint, left := t.translateEndpoint(&local.Endpoints[i], a); endpoint != nil {
 			template.Endpoints = append(template.Endpoints, *endpoint)
 		} else {
 			unknown = append(unknown, left...)
@@ -54,9 +54,9 @@ func (t Target) ShadowEndpointSlice(local *discoveryv1.EndpointSlice, a Addresse
 	return want, unknown
 }
 
-// endpoint is one for the provider, or nothing but the addresses that it cannot reach, if any. Zones and hints are about
+// translateEndpoint is one for the provider, or nothing but the addresses that it cannot reach, if any. Zones and hints are about
 // the nodes of this cluster.
-func (t Target) endpoint(local *discoveryv1.Endpoint, a Addresses) (want *discoveryv1.Endpoint, unknown []string) {
+func (t Target) translateEndpoint(local *discoveryv1.Endpoint, a Addresses) (want *discoveryv1.Endpoint, unknown []string) {
 	if local.NodeName != nil && *local.NodeName == t.Node {
 		return nil, nil
 	}
@@ -66,7 +66,7 @@ func (t Target) endpoint(local *discoveryv1.Endpoint, a Addresses) (want *discov
 		if err == nil && local.NodeName != nil && a.isPeers(addr) {
 			return nil, nil // a pod on another virtual node of this provider
 		}
-		seen, ok := a.there(addr)
+		seen, ok := a.toRemote(addr)
 		if err != nil || !ok {
 			return nil, []string{text}
 		}
@@ -89,8 +89,8 @@ func (a Addresses) isPeers(here netip.Addr) bool {
 	return is
 }
 
-// there is what an address is for the provider.
-func (a Addresses) there(here netip.Addr) (netip.Addr, bool) {
+// toRemote is what an address is for the provider.
+func (a Addresses) toRemote(here netip.Addr) (netip.Addr, bool) {
 	if !here.IsValid() {
 		return here, false
 	}

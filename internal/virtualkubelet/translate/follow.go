@@ -35,14 +35,14 @@ func Changes(in Input) []Change {
 	return slices.DeleteFunc(slices.Clone(allChanges), func(c Change) bool {
 		in.Only = c
 		now := *in.Existing.Spec.Pod.DeepCopy()
-		follow(&now, in)
+		followReferences(&now, in)
 		return equality.Semantic.DeepEqual(now, in.Existing.Spec.Pod)
 	})
 }
 
-// follow brings into the spec of a ShadowPod what of the local pod may change: images, resources, the deadline, additional
+// followReferences brings into the spec of a ShadowPod what of the local pod may change: images, resources, the deadline, additional
 // tolerations, ephemeral containers. With Only it is one of these.
-func follow(spec *corev1.PodSpec, in Input) {
+func followReferences(spec *corev1.PodSpec, in Input) {
 	local := in.Pod.Spec.DeepCopy()
 	has := func(c Change) bool { return in.Only == "" || in.Only == c }
 	for _, lists := range [][2][]corev1.Container{{spec.Containers, local.Containers}, {spec.InitContainers, local.InitContainers}} {
@@ -54,7 +54,7 @@ func follow(spec *corev1.PodSpec, in Input) {
 	if local.ActiveDeadlineSeconds != nil && has(ChangeDeadline) {
 		spec.ActiveDeadlineSeconds = local.ActiveDeadlineSeconds
 	}
-	for _, t := range in.tolerations(local.Tolerations) {
+	for _, t := range in.translateTolerations(local.Tolerations) {
 		if has(ChangeTolerations) && !hasToleration(spec.Tolerations, t) {
 			spec.Tolerations = append(spec.Tolerations, t)
 		}

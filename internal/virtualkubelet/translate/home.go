@@ -55,8 +55,8 @@ func HomeOf(shadow metav1.Object) *Home {
 	return out
 }
 
-// aliases come first: the first line of a name counts.
-func (h *Home) aliases() []corev1.HostAlias {
+// hostAliases come first: the first line of a name counts.
+func (h *Home) hostAliases() []corev1.HostAlias {
 	if !h.Addr.IsValid() {
 		return nil
 	}
@@ -66,9 +66,9 @@ func (h *Home) aliases() []corev1.HostAlias {
 // standardPort is the port in the names of the variables of nearly every cluster.
 const standardPort = "443"
 
-// env returns the variables that a kubelet of this cluster would set for its API server; of a nil Home all are empty, which
+// envVars returns the variables that a kubelet of this cluster would set for its API server; of a nil Home all are empty, which
 // tells client libraries that there is none. They are all that a kubelet of the provider would set for its own.
-func (h *Home) env() []corev1.EnvVar {
+func (h *Home) envVars() []corev1.EnvVar {
 	if h == nil {
 		return apiServerEnv("", "", standardPort)
 	}

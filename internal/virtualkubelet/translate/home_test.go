@@ -186,9 +186,9 @@ func TestRandomPodsTakeTheirTokensHome(t *testing.T) {
 			t.Fatalf("names lead elsewhere: %v", spec.HostAliases)
 		}
 		for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
-			ours := in.Home.env()
+			ours := in.Home.envVars()
 			if access == AccessNone {
-				ours = (*Home)(nil).env()
+				ours = (*Home)(nil).envVars()
 			}
 			if diff := cmp.Diff(ours, c.Env[:len(ours)]); diff != "" || !led && c.Env[0].Value == names.APIServerHost {
 				t.Fatalf("%s is led elsewhere (-want +got):\n%s", c.Name, diff)

@@ -26,7 +26,7 @@ func (t Target) Labels(local map[string]string) map[string]string {
 	if t.Patch != nil {
 		filter = t.Patch.LabelsNotReflected
 	}
-	out := without(local, filter)
+	out := withoutKeys(local, filter)
 	maps.Copy(out, t.Marks())
 	return out
 }
@@ -37,7 +37,7 @@ func (t Target) Annotations(local map[string]string) map[string]string {
 	if t.Patch != nil {
 		filter = t.Patch.AnnotationsNotReflected
 	}
-	return without(local, filter)
+	return withoutKeys(local, filter)
 }
 
 // Marks are the labels on everything this cluster reflects into the provider.
@@ -59,7 +59,7 @@ func (t Target) OwnsPod(remote metav1.Object) bool {
 	return t.Owns(remote) && remote.GetLabels()[names.OffloadingNodeName] == t.Node
 }
 
-func without(in map[string]string, filter []string) map[string]string {
+func withoutKeys(in map[string]string, filter []string) map[string]string {
 	out := make(map[string]string, len(in)+3)
 	for k, v := range in {
 		if !slices.Contains(notReflected, k) && !slices.Contains(filter, k) {

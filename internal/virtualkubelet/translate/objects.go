@@ -23,7 +23,7 @@ func (t Target) Ingress(local *networkingv1.Ingress, class string) *networkingv1
 	from := local.Spec.DeepCopy()
 	out := &networkingv1.Ingress{
 		TypeMeta:   metav1.TypeMeta{APIVersion: networkingv1.SchemeGroupVersion.String(), Kind: "Ingress"},
-		ObjectMeta: t.meta(local.Name, local),
+		ObjectMeta: t.objectMeta(local.Name, local),
 		Spec:       networkingv1.IngressSpec{DefaultBackend: from.DefaultBackend, TLS: from.TLS, Rules: from.Rules},
 	}
 	delete(out.Annotations, ingressClass)

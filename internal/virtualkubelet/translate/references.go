@@ -12,56 +12,56 @@ import (
 // References are the names of the ConfigMaps and Secrets that a pod cannot do without or would use if they were there,
 // sorted, each once.
 func References(spec *corev1.PodSpec) (configMaps, secrets []string) {
-	var r references
+	var r podReferences
 	for _, ref := range spec.ImagePullSecrets {
-		r.secret(ref.Name)
+		r.addSecret(ref.Name)
 	}
 	for i := range spec.Volumes {
-		r.volume(&spec.Volumes[i].VolumeSource)
+		r.addVolume(&spec.Volumes[i].VolumeSource)
 	}
 	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range containers {
-			r.environment(containers[i].EnvFrom, containers[i].Env)
+			r.addEnvironment(containers[i].EnvFrom, containers[i].Env)
 		}
 	}
 	for i := range spec.EphemeralContainers {
-		r.environment(spec.EphemeralContainers[i].EnvFrom, spec.EphemeralContainers[i].Env)
+		r.addEnvironment(spec.EphemeralContainers[i].EnvFrom, spec.EphemeralContainers[i].Env)
 	}
-	return once(r.configMaps), once(r.secrets)
+	return uniqueNames(r.configMaps), uniqueNames(r.secrets)
 }
 
-func once(names []string) []string {
+func uniqueNames(names []string) []string {
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
-type references struct{ configMaps, secrets []string }
+type podReferences struct{ configMaps, secrets []string }
 
-func (r *references) configMap(name string) {
+func (r *podReferences) configMap(name string) {
 	if name != "" {
 		r.configMaps = append(r.configMaps, name)
 	}
 }
 
-func (r *references) secret(name string) {
+func (r *podReferences) addSecret(name string) {
 	if name != "" {
 		r.secrets = append(r.secrets, name)
 	}
 }
 
-func (r *references) local(ref *corev1.LocalObjectReference) {
+func (r *podReferences) addLocal(ref *corev1.LocalObjectReference) {
 	if ref != nil {
-		r.secret(ref.Name)
+		r.addSecret(ref.Name)
 	}
 }
 
-func (r *references) environment(from []corev1.EnvFromSource, vars []corev1.EnvVar) {
+func (r *podReferences) addEnvironment(from []corev1.EnvFromSource, vars []corev1.EnvVar) {
 	for _, source := range from {
 		if source.ConfigMapRef != nil {
 			r.configMap(source.ConfigMapRef.Name)
 		}
 		if source.SecretRef != nil {
-			r.secret(source.SecretRef.Name)
+			r.addSecret(source.SecretRef.Name)
 		}
 	}
 	for _, v := range vars {
@@ -70,44 +70,44 @@ func (r *references) environment(from []corev1.EnvFromSource, vars []corev1.EnvV
 		case v.ValueFrom.ConfigMapKeyRef != nil:
 			r.configMap(v.ValueFrom.ConfigMapKeyRef.Name)
 		case v.ValueFrom.SecretKeyRef != nil:
-			r.secret(v.ValueFrom.SecretKeyRef.Name)
+			r.addSecret(v.ValueFrom.SecretKeyRef.Name)
 		}
 	}
 }
 
-// volume looks at each source that can name a ConfigMap or a Secret of the pod's namespace.
-func (r *references) volume(v *corev1.VolumeSource) {
+// addVolume looks at each source that can name a ConfigMap or a Secret of the pod's namespace.
+func (r *podReferences) addVolume(v *corev1.VolumeSource) {
 	switch {
 	case v.ConfigMap != nil:
 		r.configMap(v.ConfigMap.Name)
 	case v.Secret != nil:
-		r.secret(v.Secret.SecretName)
+		r.addSecret(v.Secret.SecretName)
 	case v.Projected != nil:
 		for _, source := range v.Projected.Sources {
 			if source.ConfigMap != nil {
 				r.configMap(source.ConfigMap.Name)
 			}
 			if source.Secret != nil {
-				r.secret(source.Secret.Name)
+				r.addSecret(source.Secret.Name)
 			}
 		}
 	case v.CSI != nil:
-		r.local(v.CSI.NodePublishSecretRef)
+		r.addLocal(v.CSI.NodePublishSecretRef)
 	case v.AzureFile != nil:
-		r.secret(v.AzureFile.SecretName)
+		r.addSecret(v.AzureFile.SecretName)
 	case v.CephFS != nil:
-		r.local(v.CephFS.SecretRef)
+		r.addLocal(v.CephFS.SecretRef)
 	case v.Cinder != nil:
-		r.local(v.Cinder.SecretRef)
+		r.addLocal(v.Cinder.SecretRef)
 	case v.FlexVolume != nil:
-		r.local(v.FlexVolume.SecretRef)
+		r.addLocal(v.FlexVolume.SecretRef)
 	case v.ISCSI != nil:
-		r.local(v.ISCSI.SecretRef)
+		r.addLocal(v.ISCSI.SecretRef)
 	case v.RBD != nil:
-		r.local(v.RBD.SecretRef)
+		r.addLocal(v.RBD.SecretRef)
 	case v.ScaleIO != nil:
-		r.local(v.ScaleIO.SecretRef)
+		r.addLocal(v.ScaleIO.SecretRef)
 	case v.StorageOS != nil:
-		r.local(v.StorageOS.SecretRef)
+		r.addLocal(v.StorageOS.SecretRef)
 	}
 }

@@ -31,9 +31,9 @@ func NotReflected(local *corev1.Pod) corev1.PodStatus {
 	case policy.Ended(local.Status.Phase):
 		return *local.Status.DeepCopy()
 	case NeverStarted(local):
-		return mark(local, corev1.PodPending, ReasonBackOff, "")
+		return markFailed(local, corev1.PodPending, ReasonBackOff, "")
 	default:
-		return mark(local, corev1.PodFailed, ReasonAborted, "")
+		return markFailed(local, corev1.PodFailed, ReasonAborted, "")
 	}
 }
 
@@ -47,7 +47,7 @@ func Refused(local *corev1.Pod, message string) corev1.PodStatus {
 	if !NeverStarted(local) {
 		return *local.Status.DeepCopy()
 	}
-	return mark(local, corev1.PodPending, ReasonBackOff, message)
+	return markFailed(local, corev1.PodPending, ReasonBackOff, message)
 }
 
 // Ended is the status of a pod whose remote pod vanished after the provider had reported its end.
@@ -55,7 +55,7 @@ func Ended(local *corev1.Pod, phase corev1.PodPhase) corev1.PodStatus {
 	if policy.Ended(local.Status.Phase) {
 		return *local.Status.DeepCopy()
 	}
-	return mark(local, phase, ReasonRemoteTerminated, "")
+	return markFailed(local, phase, ReasonRemoteTerminated, "")
 }
 
 // Deleted is the final status of a pod that is being deleted and of which the provider has nothing any more. Whoever counts how pods
@@ -65,11 +65,11 @@ func Deleted(local *corev1.Pod) corev1.PodStatus {
 	case policy.Ended(local.Status.Phase):
 		return *local.Status.DeepCopy()
 	case local.Status.Phase == corev1.PodPending || local.Status.Phase == "":
-		return mark(local, corev1.PodFailed, ReasonNotStarted, "The pod was deleted before it started")
+		return markFailed(local, corev1.PodFailed, ReasonNotStarted, "The pod was deleted before it started")
 	case allSucceeded(local):
-		return mark(local, corev1.PodSucceeded, ReasonRemoteTerminated, "")
+		return markFailed(local, corev1.PodSucceeded, ReasonRemoteTerminated, "")
 	}
-	return mark(local, corev1.PodFailed, ReasonRemoteTerminated, "")
+	return markFailed(local, corev1.PodFailed, ReasonRemoteTerminated, "")
 }
 
 func allSucceeded(local *corev1.Pod) bool {
@@ -86,12 +86,12 @@ func Missing(local *corev1.Pod) corev1.PodStatus {
 	if policy.Ended(local.Status.Phase) || NeverStarted(local) {
 		return *local.Status.DeepCopy()
 	}
-	return mark(local, local.Status.Phase, ReasonRemoteMissing, "")
+	return markFailed(local, local.Status.Phase, ReasonRemoteMissing, "")
 }
 
-// mark sets phase and reason; whatever was true of the containers is not any more. What others say about a pod that will
+// markFailed sets phase and reason; whatever was true of the containers is not any more. What others say about a pod that will
 // run again, such as its gates, is left to them.
-func mark(local *corev1.Pod, phase corev1.PodPhase, reason, message string) corev1.PodStatus {
+func markFailed(local *corev1.Pod, phase corev1.PodPhase, reason, message string) corev1.PodStatus {
 	out := *local.Status.DeepCopy()
 	out.Phase, out.Reason, out.Message = phase, reason, message
 	for i := range out.Conditions {
@@ -104,23 +104,23 @@ func mark(local *corev1.Pod, phase corev1.PodPhase, reason, message string) core
 	for _, list := range [][]corev1.ContainerStatus{out.InitContainerStatuses, out.ContainerStatuses} {
 		for i := range list {
 			if policy.Ended(phase) {
-				list[i] = stopped(list[i], phase, reason)
+				list[i] = stoppedStatus(list[i], phase, reason)
 			} else if list[i].State.Terminated == nil {
-				list[i] = waiting(list[i], reason, list[i].RestartCount)
+				list[i] = waitingStatus(list[i], reason, list[i].RestartCount)
 			}
 			list[i].Ready, list[i].Started = false, new(false)
 		}
 	}
 	if !NeverStarted(local) {
 		for i := range out.EphemeralContainerStatuses {
-			out.EphemeralContainerStatuses[i] = stopped(out.EphemeralContainerStatuses[i], phase, reason)
+			out.EphemeralContainerStatuses[i] = stoppedStatus(out.EphemeralContainerStatuses[i], phase, reason)
 		}
 	}
 	return out
 }
 
-// stopped is a container that nobody saw end.
-func stopped(s corev1.ContainerStatus, phase corev1.PodPhase, reason string) corev1.ContainerStatus {
+// stoppedStatus is a container that nobody saw end.
+func stoppedStatus(s corev1.ContainerStatus, phase corev1.PodPhase, reason string) corev1.ContainerStatus {
 	if s.State.Terminated != nil {
 		return s
 	}

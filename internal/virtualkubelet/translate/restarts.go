@@ -70,9 +70,9 @@ func Replaceable(remote *corev1.Pod) bool {
 		return s.State.Terminated != nil && s.State.Terminated.FinishedAt.Time.Before(asked)
 	}
 	statuses := remote.Status.ContainerStatuses
-	return !policy.Ended(remote.Status.Phase) || len(statuses) == 0 || !all(statuses, ended)
+	return !policy.Ended(remote.Status.Phase) || len(statuses) == 0 || !allOf(statuses, ended)
 }
 
-func all[T any](list []T, is func(T) bool) bool {
+func allOf[T any](list []T, is func(T) bool) bool {
 	return !slices.ContainsFunc(list, func(v T) bool { return !is(v) })
 }

@@ -19,7 +19,7 @@ func (t Target) Service(local *corev1.Service, class string) *corev1.Service {
 	from := local.Spec.DeepCopy()
 	out := &corev1.Service{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
-		ObjectMeta: t.meta(local.Name, local),
+		ObjectMeta: t.objectMeta(local.Name, local),
 		Spec: corev1.ServiceSpec{
 			Type:                          from.Type,
 			Selector:                      from.Selector,

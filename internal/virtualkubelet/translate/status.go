@@ -45,12 +45,12 @@ func PodStatus(in StatusInput) corev1.PodStatus {
 	if len(in.HostIPs) > 0 {
 		out.HostIP = in.HostIPs[0]
 	}
-	out.PodIP, out.PodIPs = in.IPs.of(in)
+	out.PodIP, out.PodIPs = in.IPs.translatePodIPs(in)
 	pod := in.Local
-	out.ContainerStatuses = containers(out.ContainerStatuses, pod.Status.ContainerStatuses, pod, pod.Spec.Containers, in.Restarts)
-	out.InitContainerStatuses = containers(out.InitContainerStatuses, pod.Status.InitContainerStatuses, pod, pod.Spec.InitContainers, in.Restarts)
+	out.ContainerStatuses = translateContainers(out.ContainerStatuses, pod.Status.ContainerStatuses, pod, pod.Spec.Containers, in.Restarts)
+	out.InitContainerStatuses = translateContainers(out.InitContainerStatuses, pod.Status.InitContainerStatuses, pod, pod.Spec.InitContainers, in.Restarts)
 	out.EphemeralContainerStatuses = ephemeralStatuses(out.EphemeralContainerStatuses, pod.Status.EphemeralContainerStatuses)
-	out.Conditions = conditions(in)
+	out.Conditions = translateConditions(in)
 	return out
 }
 
@@ -62,7 +62,7 @@ type PodIPs struct {
 	Peer prefix.Map
 }
 
-func (p PodIPs) of(in StatusInput) (first string, all []corev1.PodIP) {
+func (p PodIPs) translatePodIPs(in StatusInput) (first string, all []corev1.PodIP) {
 	if p.Keep {
 		local := in.Local.Status.DeepCopy()
 		return local.PodIP, local.PodIPs
@@ -86,8 +86,8 @@ func (p PodIPs) of(in StatusInput) (first string, all []corev1.PodIP) {
 	return first, all
 }
 
-// onward is the later of two phases of one pod.
-func onward(local, remote corev1.PodPhase) corev1.PodPhase {
+// advancePhase is the later of two phases of one pod.
+func advancePhase(local, remote corev1.PodPhase) corev1.PodPhase {
 	switch remote {
 	case corev1.PodRunning, corev1.PodSucceeded, corev1.PodFailed:
 		return remote
@@ -98,27 +98,27 @@ func onward(local, remote corev1.PodPhase) corev1.PodPhase {
 // keepLocal restores what the remote cluster cannot know, or what the API server refuses to change.
 func keepLocal(out *corev1.PodStatus, in StatusInput) {
 	local := in.Local.Status.DeepCopy()
-	out.Phase = onward(local.Phase, out.Phase)
+	out.Phase = advancePhase(local.Phase, out.Phase)
 	out.QOSClass = local.QOSClass
 	out.NominatedNodeName = local.NominatedNodeName
 	out.ResourceClaimStatuses = local.ResourceClaimStatuses
 	out.ExtendedResourceClaimStatus = local.ExtendedResourceClaimStatus
 	out.ObservedGeneration = local.ObservedGeneration
-	if resized(in.Local, in.Remote) {
+	if isResized(in.Local, in.Remote) {
 		out.ObservedGeneration = in.Local.Generation
 	}
 }
 
-// resized tells whether the resources of the local pod are those that the remote kubelet knows of: who waits for a resize
+// isResized tells whether the resources of the local pod are those that the remote kubelet knows of: who waits for a resize
 // waits for the generation.
-func resized(local, remote *corev1.Pod) bool {
+func isResized(local, remote *corev1.Pod) bool {
 	if seen := remote.Status.ObservedGeneration; seen != 0 && seen < remote.Generation {
 		return false
 	}
 	for _, lists := range [][2][]corev1.Container{{local.Spec.InitContainers, remote.Spec.InitContainers}, {local.Spec.Containers, remote.Spec.Containers}} {
 		for _, want := range lists[0] {
 			for _, have := range lists[1] {
-				if have.Name == want.Name && !(holds(have.Resources.Requests, want.Resources.Requests) && holds(have.Resources.Limits, want.Resources.Limits)) {
+				if have.Name == want.Name && !(includesResources(have.Resources.Requests, want.Resources.Requests) && includesResources(have.Resources.Limits, want.Resources.Limits)) {
 					return false
 				}
 			}
@@ -127,7 +127,7 @@ func resized(local, remote *corev1.Pod) bool {
 	return true
 }
 
-func holds(have, want corev1.ResourceList) bool {
+func includesResources(have, want corev1.ResourceList) bool {
 	for name, quantity := range want {
 		if is, ok := have[name]; !ok || is.Cmp(quantity) != 0 {
 			return false

@@ -66,7 +66,7 @@ func (t Target) AudiencesKept(pod *corev1.Pod) []string {
 			}
 		}
 	}
-	return once(out)
+	return uniqueNames(out)
 }
 
 // TokensAsked returns the tokens that a pod expects in the provider.
@@ -97,8 +97,8 @@ func tokenKey(volume, path string) string {
 	return volume + "-" + hex.EncodeToString(sum[:3])
 }
 
-// sent is the token of a file, as it comes from the Secret.
-func sent(pod *corev1.Pod, volume string, t *corev1.ServiceAccountTokenProjection) corev1.VolumeProjection {
+// sentProjection is the token of a file, as it comes from the Secret.
+func sentProjection(pod *corev1.Pod, volume string, t *corev1.ServiceAccountTokenProjection) corev1.VolumeProjection {
 	return corev1.VolumeProjection{Secret: &corev1.SecretProjection{
 		LocalObjectReference: corev1.LocalObjectReference{Name: names.TokenSecret(pod.Name)},
 		Items:                []corev1.KeyToPath{{Key: tokenKey(volume, t.Path), Path: t.Path}},

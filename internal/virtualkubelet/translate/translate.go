@@ -56,7 +56,7 @@ func ShadowPod(in Input) *offv1beta1.ShadowPod {
 	annotations := in.Annotations(in.Pod.Annotations)
 	annotations[names.OffloadingNamespace] = in.Pod.Namespace
 	if AccessOf(in.Pod, in.Home) != AccessRemote {
-		in.listings(annotations)
+		in.checkListings(annotations)
 	}
 	if in.Home != nil { // also of a pod whose annotation was changed since: how it was made does not change
 		annotations[names.HomeAPIServer] = in.Home.String()
@@ -71,7 +71,7 @@ func ShadowPod(in Input) *offv1beta1.ShadowPod {
 		return out
 	}
 	out.Spec.Pod = *in.Existing.Spec.Pod.DeepCopy()
-	follow(&out.Spec.Pod, in)
+	followReferences(&out.Spec.Pod, in)
 	return out
 }
 
@@ -108,8 +108,8 @@ func podSpec(in Input, labels map[string]string) corev1.PodSpec {
 		SetHostnameAsFQDN:             local.SetHostnameAsFQDN,
 		HostnameOverride:              local.HostnameOverride,
 		HostAliases:                   local.HostAliases,
-		Affinity:                      affinity(in, labels),
-		Tolerations:                   in.tolerations(local.Tolerations),
+		Affinity:                      translateAffinity(in, labels),
+		Tolerations:                   in.translateTolerations(local.Tolerations),
 		RuntimeClassName:              in.runtimeClass(in.Pod),
 		EnableServiceLinks:            local.EnableServiceLinks,
 		TopologySpreadConstraints:     unmergeSpread(local.TopologySpreadConstraints),
@@ -120,7 +120,7 @@ func podSpec(in Input, labels map[string]string) corev1.PodSpec {
 	if local.HostNetwork {
 		withoutHostPorts(&out)
 	}
-	access(&out, in)
+	addTokenAccess(&out, in)
 	return out
 }
 
@@ -148,7 +148,7 @@ func (t Target) nodeSelector() map[string]string {
 	return maps.Clone(t.Patch.NodeSelector)
 }
 
-func (t Target) tolerations(local []corev1.Toleration) []corev1.Toleration {
+func (t Target) translateTolerations(local []corev1.Toleration) []corev1.Toleration {
 	var out []corev1.Toleration
 	for _, toleration := range local {
 		// The taints of nodes that have a role are those of this cluster's nodes.

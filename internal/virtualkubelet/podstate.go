@@ -14,18 +14,18 @@ import (
 	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
 
-// memory is what this process alone knows of the local pods.
-type memory struct {
+// podStates is what this process alone knows of the local pods.
+type podStates struct {
 	now func() time.Time
 
 	mu   sync.Mutex
-	pods map[types.NamespacedName]*podMemory
+	pods map[types.NamespacedName]*podState
 	// left is when the last bunch of statuses did.
 	left time.Time
 }
 
-// podMemory is what is known of one local pod; another pod of the same name starts anew.
-type podMemory struct {
+// podState is what is known of one local pod; another pod of the same name starts anew.
+type podState struct {
 	uid types.UID
 	// since is when the pod was first about to be sent.
 	since    time.Time
@@ -35,48 +35,48 @@ type podMemory struct {
 	// starting is since when the remote pod is about to start; zero when it is not.
 	starting time.Time
 	// applied is what the ShadowPod is right for.
-	applied basis
+	applied comparisonBasis
 	// leaves is when a status goes that waits for others; zero is that none does.
 	leaves time.Time
 	// sent is the last status that was written.
-	sent sent
+	sent sentObjects
 	// tokens is what is known of the tokens that the pod has in the provider.
 	tokens tokenMemory
 }
 
-func newMemory(now func() time.Time) *memory {
-	return &memory{now: now, pods: map[types.NamespacedName]*podMemory{}}
+func newMemory(now func() time.Time) *podStates {
+	return &podStates{now: now, pods: map[types.NamespacedName]*podState{}}
 }
 
-// of lets use read and change what is known of a pod.
-func (m *memory) of(local *corev1.Pod, use func(*podMemory)) {
+// withState lets use read and change what is known of a pod.
+func (m *podStates) withState(local *corev1.Pod, use func(*podState)) {
 	key := client.ObjectKeyFromObject(local)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	known := m.pods[key]
 	if known == nil || known.uid != local.UID {
-		known = &podMemory{uid: local.UID}
+		known = &podState{uid: local.UID}
 		m.pods[key] = known
 	}
 	use(known)
 }
 
 // endOf is the end of a pod that the cache does not show yet, nil if there is none.
-func (m *memory) endOf(local *corev1.Pod) (end *corev1.PodStatus) {
-	m.of(local, func(known *podMemory) { end = known.end })
+func (m *podStates) endOf(local *corev1.Pod) (end *corev1.PodStatus) {
+	m.withState(local, func(known *podState) { end = known.end })
 	return end
 }
 
-func (m *memory) count(local, remote *corev1.Pod) (restarts translate.Restarts) {
-	m.of(local, func(known *podMemory) {
+func (m *podStates) countRestarts(local, remote *corev1.Pod) (restarts translate.Restarts) {
+	m.withState(local, func(known *podState) {
 		known.restarts = known.restarts.Count(local, remote)
 		restarts = known.restarts
 	})
 	return restarts
 }
 
-// expiring are the pods whose tokens are to be replaced by now.
-func (m *memory) expiring() []types.NamespacedName {
+// expiringTokens are the pods whose tokens are to be replaced by now.
+func (m *podStates) expiringTokens() []types.NamespacedName {
 	now := m.now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -89,8 +89,8 @@ func (m *memory) expiring() []types.NamespacedName {
 	return out
 }
 
-// forget is for pods that are gone.
-func (m *memory) forget(local types.NamespacedName) {
+// forgetPod is for pods that are gone.
+func (m *podStates) forgetPod(local types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.pods, local)

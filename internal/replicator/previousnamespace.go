@@ -39,9 +39,9 @@ func copiesIn(secret *corev1.Secret) []string {
 	return strings.Split(text, ",")
 }
 
-// hold writes to a Secret to which namespaces its credentials lead and led, and puts our finalizer on it before they are used. One that is
+// addFinalizer writes to a Secret to which namespaces its credentials lead and led, and puts our finalizer on it before they are used. One that is
 // being deleted takes none any more.
-func (r *reconciler) hold(ctx context.Context, secret *corev1.Secret, namespaces ...string) error {
+func (r *reconciler) addFinalizer(ctx context.Context, secret *corev1.Secret, namespaces ...string) error {
 	slices.Sort(namespaces)
 	held := secret.DeepCopy()
 	added := secret.DeletionTimestamp.IsZero() && controllerutil.AddFinalizer(held, names.ReplicatorSecretFinalizer)
@@ -57,18 +57,18 @@ func (r *reconciler) hold(ctx context.Context, secret *corev1.Secret, namespaces
 }
 
 // holdUsed is hold of the Secret in use, which keeps what it says of former namespaces.
-func (r *reconciler) holdUsed(ctx context.Context, c *credentials) error {
-	return r.hold(ctx, c.secret, append(copiesIn(c.secret), c.remoteNamespace)...)
+func (r *reconciler) holdUsed(ctx context.Context, c *peerCredentials) error {
+	return r.addFinalizer(ctx, c.secret, append(copiesIn(c.secret), c.remoteNamespace)...)
 }
 
 // leaveFormer takes away what was copied to namespaces to which the credentials lead no more. It returns when to try again, 0 for never. Of a peer that
 // refuses that it is told that copies may still be there.
-func (r *reconciler) leaveFormer(ctx context.Context, s *situation) (time.Duration, error) {
-	l := r.links.get(string(s.peer))
-	if l == nil || s.use == nil || l.pair != s.use.pair() {
+func (r *reconciler) leaveFormer(ctx context.Context, s *inputs) (time.Duration, error) {
+	l := r.links.linkTo(string(s.peer))
+	if l == nil || s.use == nil || l.pair != s.use.enginePair() {
 		return 0, nil
 	}
-	if state := l.state(); !state.looked || state.failure != "" {
+	if state := l.currentState(); !state.looked || state.failure != "" {
 		return 0, nil // that it answers wakes us
 	}
 	var after time.Duration
@@ -77,33 +77,33 @@ func (r *reconciler) leaveFormer(ctx context.Context, s *situation) (time.Durati
 		if namespace == s.use.remoteNamespace {
 			continue
 		}
-		err := r.withdraw(ctx, l, namespace, everything())
+		err := r.withdrawCopies(ctx, l, namespace, allCopies())
 		if err == nil {
 			continue
 		}
 		stay = append(stay, namespace)
 		if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
-			after = sooner(after, refusedInterval)
+			after = soonerOf(after, refusedInterval)
 			if _, worse := s.problems[s.use.secret.UID]; !worse {
 				s.problems[s.use.secret.UID] = copiesLeft(l, namespace, err)
 			}
 		} else {
-			after = sooner(after, formerInterval)
+			after = soonerOf(after, formerInterval)
 			r.log.Info("taking away copies in a former namespace failed", "peer", s.peer, "namespace", namespace, "error", err.Error())
 		}
 	}
-	return after, r.hold(ctx, s.use.secret, stay...)
+	return after, r.addFinalizer(ctx, s.use.secret, stay...)
 }
 
 // leaveAll takes away what a link that has ended copied for a Secret that goes: those copies, and whatever is in former namespaces. Nobody tries that
 // again, so it is told that what could not be taken away may still be there.
-func (r *reconciler) leaveAll(ctx context.Context, secret *corev1.Secret, l *link, all []copies) {
+func (r *reconciler) leaveAll(ctx context.Context, secret *corev1.Secret, l *link, all []copySet) {
 	for _, namespace := range slices.Compact(slices.Sorted(slices.Values(append(copiesIn(secret), l.pair.Remote)))) {
-		which := everything()
+		which := allCopies()
 		if namespace == l.pair.Remote {
 			which = all
 		}
-		if err := r.withdraw(ctx, l, namespace, which); err != nil {
+		if err := r.withdrawCopies(ctx, l, namespace, which); err != nil {
 			left := copiesLeft(l, namespace, err)
 			r.recorder.Eventf(secret, nil, corev1.EventTypeWarning, left.reason, "Replicate", "%s", kube.Note(left.message))
 		}

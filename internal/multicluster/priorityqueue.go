@@ -3,19 +3,19 @@
 
 package multicluster
 
-// lanes is the order in which the items of a kind get their turn: what changed in the peer goes before what is new here.
+// priorityQueues is the order in which the items of a kind get their turn: what changed in the peer goes before what is new here.
 // A burst of new items would else keep for itself everything that the peer says of the first of them. It has no lock: the
 // work queue calls it with its own.
-type lanes struct {
-	urgent, other lane
+type priorityQueues struct {
+	urgent, other priorityQueue
 	// isUrgent tells where an item belongs now.
 	isUrgent func(itemKey) bool
 	// passed counts the urgent items that went before others since the last of those.
 	passed int
 }
 
-// lane is first in, first out.
-type lane struct {
+// priorityQueue is first in, first out.
+type priorityQueue struct {
 	items  []itemKey
 	queued map[itemKey]struct{}
 }
@@ -24,53 +24,53 @@ type lane struct {
 // stop what is new.
 const fairness = 32
 
-func newLanes(isUrgent func(itemKey) bool) *lanes {
-	return &lanes{isUrgent: isUrgent, urgent: lane{queued: map[itemKey]struct{}{}}, other: lane{queued: map[itemKey]struct{}{}}}
+func newLanes(isUrgent func(itemKey) bool) *priorityQueues {
+	return &priorityQueues{isUrgent: isUrgent, urgent: priorityQueue{queued: map[itemKey]struct{}{}}, other: priorityQueue{queued: map[itemKey]struct{}{}}}
 }
 
 // Push queues an item that is not queued.
-func (l *lanes) Push(item itemKey) {
+func (l *priorityQueues) Push(item itemKey) {
 	if l.isUrgent(item) {
-		l.urgent.push(item)
+		l.urgent.pushItem(item)
 		return
 	}
-	l.other.push(item)
+	l.other.pushItem(item)
 }
 
 // Touch is Push for an item that is queued: it may have become urgent.
-func (l *lanes) Touch(item itemKey) {
+func (l *priorityQueues) Touch(item itemKey) {
 	if _, waits := l.other.queued[item]; waits && l.isUrgent(item) {
-		l.other.leave(item)
-		l.urgent.push(item)
+		l.other.removeItem(item)
+		l.urgent.pushItem(item)
 	}
 }
 
 // Len is the number of items that are queued.
-func (l *lanes) Len() int { return len(l.urgent.queued) + len(l.other.queued) }
+func (l *priorityQueues) Len() int { return len(l.urgent.queued) + len(l.other.queued) }
 
 // Pop takes the item whose turn it is. There must be one.
-func (l *lanes) Pop() itemKey {
+func (l *priorityQueues) Pop() itemKey {
 	if len(l.other.queued) > 0 && (len(l.urgent.queued) == 0 || l.passed >= fairness) {
 		l.passed = 0
-		return l.other.pop()
+		return l.other.popItem()
 	}
 	l.passed++
-	return l.urgent.pop()
+	return l.urgent.popItem()
 }
 
-func (l *lane) push(item itemKey) {
+func (l *priorityQueue) pushItem(item itemKey) {
 	l.items = append(l.items, item)
 	l.queued[item] = struct{}{}
 }
 
-// leave takes an item out. Its place stays, to be passed over.
-func (l *lane) leave(item itemKey) {
+// removeItem takes an item out. Its place stays, to be passed over.
+func (l *priorityQueue) removeItem(item itemKey) {
 	if delete(l.queued, item); len(l.queued) == 0 {
 		l.items = nil
 	}
 }
 
-func (l *lane) pop() itemKey {
+func (l *priorityQueue) popItem() itemKey {
 	for {
 		item := l.items[0]
 		l.items = l.items[1:]

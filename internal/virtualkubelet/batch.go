@@ -15,19 +15,19 @@ import (
 // much less: for each bunch, not for each pod, somebody writes the status of the ReplicaSet, and of its Deployment.
 const bunchTime = 500 * time.Millisecond
 
-// bunch returns nil for a status that goes now, and an error that says how long to wait for one that goes with others. The
+// batchUpdate returns nil for a status that goes now, and an error that says how long to wait for one that goes with others. The
 // first after a silence does not wait, and those that follow it wait once: one whose turn comes late goes then.
-func (m *memory) bunch(local *corev1.Pod) error {
+func (m *podStates) batchUpdate(local *corev1.Pod) error {
 	now := m.now()
 	var left time.Duration
-	m.of(local, func(known *podMemory) {
+	m.withState(local, func(known *podState) {
 		if known.leaves.IsZero() {
-			known.leaves = later(now, m.left.Add(bunchTime))
+			known.leaves = laterOf(now, m.left.Add(bunchTime))
 		}
 		if left = known.leaves.Sub(now); left > 0 {
 			return
 		}
-		if m.left = later(m.left, known.leaves); -left >= bunchTime { // it is another bunch
+		if m.left = laterOf(m.left, known.leaves); -left >= bunchTime { // it is another bunch
 			m.left = now
 		}
 		known.leaves = time.Time{}
@@ -38,12 +38,12 @@ func (m *memory) bunch(local *corev1.Pod) error {
 	return nil
 }
 
-// unbunch is for a pod that has no status to write, after all.
-func (m *memory) unbunch(local *corev1.Pod) {
-	m.of(local, func(known *podMemory) { known.leaves = time.Time{} })
+// endBatch is for a pod that has no status to write, after all.
+func (m *podStates) endBatch(local *corev1.Pod) {
+	m.withState(local, func(known *podState) { known.leaves = time.Time{} })
 }
 
-func later(a, b time.Time) time.Time {
+func laterOf(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b
 	}

@@ -21,21 +21,21 @@ const (
 	patienceMax = time.Second
 )
 
-// patiently has watches wait for an API server that cannot be connected to, and log that it is away. Reflectors that are told of each attempt
+// wrapRetrying has watches wait for an API server that cannot be connected to, and log that it is away. Reflectors that are told of each attempt
 // wait longer and longer for the next one, up to a minute, and remember that for two minutes: long after the API server is back they would
 // know nothing. What they list first may come by a watch, too.
-func patiently(cfg *rest.Config) {
+func wrapRetrying(cfg *rest.Config) {
 	away := &atomic.Bool{}
-	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return patient{next, away} })
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return retryingTransport{next, away} })
 }
 
-type patient struct {
+type retryingTransport struct {
 	http.RoundTripper
 	away *atomic.Bool
 }
 
 // RoundTrip sends a watch again until there is a connection to send it by, or nobody waits for it any more.
-func (p patient) RoundTrip(req *http.Request) (*http.Response, error) {
+func (p retryingTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	wait := patienceMin
 	for {
 		answer, err := p.RoundTripper.RoundTrip(req)

@@ -15,20 +15,20 @@ import (
 // calmTime is how long a pod may be about to start before that is told.
 const calmTime = time.Second
 
-// calm holds back the news that a remote pod is about to start: mostly the next news, that it runs, is there before anybody
+// debounceStart holds back the news that a remote pod is about to start: mostly the next news, that it runs, is there before anybody
 // could read the first, and one write is half of two. It returns an error that says how long to wait, nil where there is
 // something to tell now.
-func (m *memory) calm(local, remote *corev1.Pod) error {
-	if !starting(local, remote) {
-		m.of(local, func(known *podMemory) { known.starting = time.Time{} })
+func (m *podStates) debounceStart(local, remote *corev1.Pod) error {
+	if !isStarting(local, remote) {
+		m.withState(local, func(known *podState) { known.starting = time.Time{} })
 		return nil
 	}
-	if !placed(remote) {
+	if !isScheduled(remote) {
 		return kube.Wait(0, "nothing is known of the remote pod yet")
 	}
 	now := m.now()
 	var first time.Time
-	m.of(local, func(known *podMemory) {
+	m.withState(local, func(known *podState) {
 		if known.starting.IsZero() {
 			known.starting = now
 		}
@@ -40,24 +40,24 @@ func (m *memory) calm(local, remote *corev1.Pod) error {
 	return nil
 }
 
-// starting tells whether a remote pod does as all pods do before they run, and the local one shows nothing else.
-func starting(local, remote *corev1.Pod) bool {
+// isStarting tells whether a remote pod does as all pods do before they run, and the local one shows nothing else.
+func isStarting(local, remote *corev1.Pod) bool {
 	return local.DeletionTimestamp.IsZero() && remote.DeletionTimestamp.IsZero() &&
 		(local.Status.Phase == "" || local.Status.Phase == corev1.PodPending) && remote.Status.Phase == corev1.PodPending &&
 		local.Status.Reason == "" && local.Status.Message == "" && remote.Status.Reason == "" &&
 		!slices.ContainsFunc(local.Status.Conditions, func(c corev1.PodCondition) bool {
 			return c.Type != corev1.PodScheduled || c.Status != corev1.ConditionTrue
 		}) &&
-		len(local.Status.ContainerStatuses) == 0 && len(troubles(remote)) == 0 &&
-		!slices.ContainsFunc(slices.Concat(remote.Status.InitContainerStatuses, remote.Status.ContainerStatuses), begun)
+		len(local.Status.ContainerStatuses) == 0 && len(podProblems(remote)) == 0 &&
+		!slices.ContainsFunc(slices.Concat(remote.Status.InitContainerStatuses, remote.Status.ContainerStatuses), hasStarted)
 }
 
-// begun tells whether a container does more than wait for its turn.
-func begun(s corev1.ContainerStatus) bool {
+// hasStarted tells whether a container does more than wait for its turn.
+func hasStarted(s corev1.ContainerStatus) bool {
 	return s.State.Running != nil || s.State.Terminated != nil || s.RestartCount > 0 ||
 		s.State.Waiting != nil && !slices.Contains([]string{"", "ContainerCreating", "PodInitializing"}, s.State.Waiting.Reason)
 }
 
-func placed(pod *corev1.Pod) bool {
+func isScheduled(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
 }

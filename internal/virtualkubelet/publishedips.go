@@ -22,8 +22,8 @@ import (
 	"liqo.io/liqo/internal/network/plan"
 )
 
-// shown knows under which addresses gateways show others to peers.
-type shown struct {
+// publishedIPs knows under which addresses gateways show others to peers.
+type publishedIPs struct {
 	client client.Client
 	// installation is the namespace in which an IP may be that of the API server.
 	installation string
@@ -39,7 +39,7 @@ type shown struct {
 	apiServer netip.Addr
 }
 
-func setupShown(ctx context.Context, mgr ctrl.Manager, s *shown) error {
+func setupShown(ctx context.Context, mgr ctrl.Manager, s *publishedIPs) error {
 	// Slices are reflected only once this is known, so that a restart takes no endpoint away.
 	if _, err := mgr.GetCache().GetInformer(ctx, &ipamv1alpha1.IP{}, cache.BlockUntilSynced(false)); err != nil {
 		return fmt.Errorf("watching the IPs: %w", err)
@@ -54,36 +54,36 @@ func setupShown(ctx context.Context, mgr ctrl.Manager, s *shown) error {
 	return nil
 }
 
-// in says under which addresses those are shown that the IPs of a namespace name.
-func (s *shown) in(ctx context.Context, namespace string) (map[netip.Addr]netip.Addr, error) {
+// translationsIn says under which addresses those are shown that the IPs of a namespace name.
+func (s *publishedIPs) translationsIn(ctx context.Context, namespace string) (map[netip.Addr]netip.Addr, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	err := s.begin(ctx)
+	err := s.startWatch(ctx)
 	return s.last[namespace], err
 }
 
 // atAPIServer is under which address the API server is shown; the zero value is under none.
-func (s *shown) atAPIServer(ctx context.Context) (netip.Addr, error) {
+func (s *publishedIPs) atAPIServer(ctx context.Context) (netip.Addr, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	err := s.begin(ctx)
+	err := s.startWatch(ctx)
 	return s.apiServer, err
 }
 
-// begin takes the first look.
-func (s *shown) begin(ctx context.Context) (err error) {
+// startWatch takes the first look.
+func (s *publishedIPs) startWatch(ctx context.Context) (err error) {
 	if s.last == nil {
-		s.last, s.apiServer, err = s.look(ctx)
+		s.last, s.apiServer, err = s.readTranslations(ctx)
 	}
 	return err
 }
 
-func (s *shown) look(ctx context.Context) (map[string]map[netip.Addr]netip.Addr, netip.Addr, error) {
+func (s *publishedIPs) readTranslations(ctx context.Context) (map[string]map[netip.Addr]netip.Addr, netip.Addr, error) {
 	var list ipamv1alpha1.IPList
 	if err := s.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, netip.Addr{}, fmt.Errorf("listing the IPs: %w", err)
 	}
-	out := exposed(list.Items)
+	out := publishedAddresses(list.Items)
 	return out, apiServerIn(list.Items, s.installation, out[s.installation]), nil
 }
 
@@ -101,8 +101,8 @@ func apiServerIn(ips []ipamv1alpha1.IP, installation string, exposed map[netip.A
 	return netip.Addr{}
 }
 
-func (s *shown) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	now, apiServer, err := s.look(ctx)
+func (s *publishedIPs) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	now, apiServer, err := s.readTranslations(ctx)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -131,9 +131,9 @@ func (s *shown) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.R
 	return reconcile.Result{}, nil
 }
 
-// exposed says, for each namespace, under which addresses gateways show those that its IPs name. Gateways rank the IPs of all
+// publishedAddresses says, for each namespace, under which addresses gateways show those that its IPs name. Gateways rank the IPs of all
 // namespaces: where several name one address, all their namespaces are told the one alias that is translated.
-func exposed(ips []ipamv1alpha1.IP) map[string]map[netip.Addr]netip.Addr {
+func publishedAddresses(ips []ipamv1alpha1.IP) map[string]map[netip.Addr]netip.Addr {
 	var all []plan.TranslatedIP
 	for i := range ips {
 		if alias, ready, _ := plan.AliasOf(&ips[i]); ready {

@@ -14,26 +14,26 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// twins knows which local namespaces have a twin in the provider, and tells the engines.
-type twins struct {
+// remoteNamespaces knows which local namespaces have a twin in the provider, and tells the engines.
+type remoteNamespaces struct {
 	mu        sync.Mutex
 	known     bool
 	desired   map[string]string
 	current   map[string]offv1beta1.RemoteNamespaceStatus
-	followers []follower
+	followers []namespaceFollower
 }
 
-// follower is told of all namespaces that have a twin, whenever they change.
-type follower interface {
+// namespaceFollower is told of all namespaces that have a twin, whenever they change.
+type namespaceFollower interface {
 	Set(pairs []multicluster.Pair)
 }
 
-// standing is how far the offloading of a namespace is.
-type standing int
+// offloadingState is how far the offloading of a namespace is.
+type offloadingState int
 
 const (
 	// unknown: the NamespaceMap was not read yet. Nothing is decided on that.
-	unknown standing = iota
+	unknown offloadingState = iota
 	// absent: the namespace is not offloaded to this provider.
 	absent
 	// pending: it is asked for, or on its way out, or in trouble. Pods are left alone.
@@ -46,7 +46,7 @@ const (
 
 // Set takes the present NamespaceMap, nil for none: then nothing is known, because one is made with the virtual node and
 // goes with it. It tells whether anything changed.
-func (t *twins) Set(nm *offv1beta1.NamespaceMap) bool {
+func (t *remoteNamespaces) Set(nm *offv1beta1.NamespaceMap) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if nm == nil {
@@ -60,36 +60,36 @@ func (t *twins) Set(nm *offv1beta1.NamespaceMap) bool {
 	t.known = true
 	t.desired, t.current = maps.Clone(nm.Spec.DesiredMapping), maps.Clone(nm.Status.CurrentMapping)
 	for _, f := range t.followers {
-		f.Set(t.pairs())
+		f.Set(t.syncedPairs())
 	}
 	return true
 }
 
 // Attach lets somebody follow the twins.
-func (t *twins) Attach(f follower) {
+func (t *remoteNamespaces) Attach(f namespaceFollower) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.followers = append(t.followers, f)
 	if t.known {
-		f.Set(t.pairs())
+		f.Set(t.syncedPairs())
 	}
 }
 
 // Detach ends what Attach began.
-func (t *twins) Detach(f follower) {
+func (t *remoteNamespaces) Detach(f namespaceFollower) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.followers = slices.DeleteFunc(t.followers, func(o follower) bool { return o == f })
+	t.followers = slices.DeleteFunc(t.followers, func(o namespaceFollower) bool { return o == f })
 }
 
 // Synced tells whether an engine knows both sides of all twins, as far as a kind is concerned.
-func (t *twins) Synced(e *multicluster.Engine, kind string) bool {
+func (t *remoteNamespaces) Synced(e *multicluster.Engine, kind string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.known && !slices.ContainsFunc(t.pairs(), func(pair multicluster.Pair) bool { return !e.Synced(pair, kind) })
+	return t.known && !slices.ContainsFunc(t.syncedPairs(), func(pair multicluster.Pair) bool { return !e.Synced(pair, kind) })
 }
 
-func (t *twins) pairs() []multicluster.Pair {
+func (t *remoteNamespaces) syncedPairs() []multicluster.Pair {
 	var out []multicluster.Pair
 	for _, local := range slices.Sorted(maps.Keys(t.desired)) {
 		if twin, ok := t.twinOf(local); ok {
@@ -101,7 +101,7 @@ func (t *twins) pairs() []multicluster.Pair {
 
 // twinOf returns the twin of a local namespace. The provider writes what it has, so only what was asked for counts: it would get the
 // objects of any namespace that it names otherwise.
-func (t *twins) twinOf(local string) (string, bool) {
+func (t *remoteNamespaces) twinOf(local string) (string, bool) {
 	return policy.TwinOf(&offv1beta1.NamespaceMap{
 		Spec:   offv1beta1.NamespaceMapSpec{DesiredMapping: t.desired},
 		Status: offv1beta1.NamespaceMapStatus{CurrentMapping: t.current},
@@ -109,14 +109,14 @@ func (t *twins) twinOf(local string) (string, bool) {
 }
 
 // Pairs are the namespaces whose objects are reflected, with their twins.
-func (t *twins) Pairs() []multicluster.Pair {
+func (t *remoteNamespaces) Pairs() []multicluster.Pair {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.pairs()
+	return t.syncedPairs()
 }
 
 // Remotes are the names of all twins.
-func (t *twins) Remotes() []string {
+func (t *remoteNamespaces) Remotes() []string {
 	var out []string
 	for _, pair := range t.Pairs() {
 		out = append(out, pair.Remote)
@@ -125,7 +125,7 @@ func (t *twins) Remotes() []string {
 }
 
 // Standing of a namespace, with the name of its twin as far as it is known.
-func (t *twins) Standing(namespace string) (standing, string) {
+func (t *remoteNamespaces) Standing(namespace string) (offloadingState, string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.known {
@@ -147,7 +147,7 @@ func (t *twins) Standing(namespace string) (standing, string) {
 }
 
 // Twin is the remote namespace of a local one whose objects are reflected.
-func (t *twins) Twin(namespace string) (string, bool) {
+func (t *remoteNamespaces) Twin(namespace string) (string, bool) {
 	state, name := t.Standing(namespace)
 	return name, state == reflected
 }

@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Room bounds what is kept of another cluster: it has as many objects as it likes, and this process has other peers.
-type Room struct {
+// CacheBudget bounds what is kept of another cluster: it has as many objects as it likes, and this process has other peers.
+type CacheBudget struct {
 	// Bytes of all objects, about; Objects is their number.
 	Bytes, Objects int64
 	// Full is called when there is no room for an object. May be nil.
@@ -31,8 +31,8 @@ type Room struct {
 // smallObject is about what an object takes beside its encoding.
 const smallObject = 256
 
-// exchange puts an object of a size in the place of another; 0 is none. A Room that is nil has no end.
-func (r *Room) exchange(old, now int64) error {
+// exchangeBytes puts an object of a size in the place of another; 0 is none. A Room that is nil has no end.
+func (r *CacheBudget) exchangeBytes(old, now int64) error {
 	if r == nil {
 		return nil
 	}
@@ -56,12 +56,12 @@ func (r *Room) exchange(old, now int64) error {
 	return nil
 }
 
-// leave gives the room back that a feed has.
-func (f *Feed) leave() {
+// releaseBudget gives the room back that a feed has.
+func (f *Feed) releaseBudget() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for key, k := range f.objects {
-		_ = f.options.Cluster.Room.exchange(k.size, 0)
+		_ = f.options.Cluster.Room.exchangeBytes(k.size, 0)
 		k.size = 0
 		f.objects[key] = k
 	}
@@ -105,9 +105,9 @@ func sizeOfValue(v any) int64 {
 // pageSizes are how many objects are asked for at once: fewer, where those are too large.
 var pageSizes = []int64{100, 10, 1}
 
-// paged lists page by page, and gives up where there is more than room for. A list in pages from a version is one of exactly that version,
+// pagedList lists page by page, and gives up where there is more than room for. A list in pages from a version is one of exactly that version,
 // however old: what is the newest is asked for.
-func paged(ctx context.Context, list toolscache.ListWithContextFunc, o metav1.ListOptions, room *Room) (runtime.Object, error) {
+func pagedList(ctx context.Context, list toolscache.ListWithContextFunc, o metav1.ListOptions, room *CacheBudget) (runtime.Object, error) {
 	var first runtime.Object
 	var all []runtime.Object
 	size, bytes := 0, int64(0)
@@ -147,7 +147,7 @@ func paged(ctx context.Context, list toolscache.ListWithContextFunc, o metav1.Li
 			return nil, fmt.Errorf("reading a list: %w", err)
 		}
 		if more.GetContinue() == "" {
-			return whole(first, all, more.GetResourceVersion())
+			return assembleList(first, all, more.GetResourceVersion())
 		}
 		if more.GetContinue() == o.Continue || len(items) == 0 {
 			return nil, fmt.Errorf("a list that does not go on: %w", ErrTooLarge)
@@ -156,8 +156,8 @@ func paged(ctx context.Context, list toolscache.ListWithContextFunc, o metav1.Li
 	}
 }
 
-// whole returns the list with the objects of all pages.
-func whole(list runtime.Object, all []runtime.Object, version string) (runtime.Object, error) {
+// assembleList returns the list with the objects of all pages.
+func assembleList(list runtime.Object, all []runtime.Object, version string) (runtime.Object, error) {
 	if err := meta.SetList(list, all); err != nil {
 		return nil, fmt.Errorf("joining the pages of a list: %w", err)
 	}

@@ -18,14 +18,14 @@ const (
 	maxPaced = 10_000
 )
 
-// pace bounds how often the peer can have a status written, object by object. The zero value is ready for use.
-type pace struct {
+// copyPace bounds how often the peer can have a status written, object by object. The zero value is ready for use.
+type copyPace struct {
 	mu     sync.Mutex
 	byName map[string]flowcontrol.RateLimiter
 }
 
-// allow reports whether the status of an object may be written now.
-func (p *pace) allow(key string) bool {
+// allowCopy reports whether the status of an object may be written now.
+func (p *copyPace) allowCopy(key string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	limiter, ok := p.byName[key]

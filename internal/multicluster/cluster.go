@@ -23,33 +23,33 @@ import (
 	"liqo.io/liqo/internal/kube"
 )
 
-// Side is one cluster as an item sees it: reads come from the caches of its pair, writes go to the API server.
-type Side struct {
+// Cluster is one cluster as an item sees it: reads come from the caches of its pair, writes go to the API server.
+type Cluster struct {
 	// Namespace of the pair on this side.
 	Namespace string
 
-	end     *end
+	end     *endpoint
 	sources []attached
 	manager string
 	kind    string
 }
 
-func (e *Engine) side(pk *pairKind, at *end, namespace string, sources []attached) Side {
-	return Side{Namespace: namespace, end: at, sources: sources, manager: e.options.FieldManager, kind: pk.kind.Name}
+func (e *Engine) newSide(pk *pairKind, at *endpoint, namespace string, sources []attached) Cluster {
+	return Cluster{Namespace: namespace, end: at, sources: sources, manager: e.options.FieldManager, kind: pk.kind.Name}
 }
 
 // Client returns a client without cache, for subresources such as tokens and evictions.
-func (s Side) Client() client.Client { return s.end.client }
+func (s Cluster) Client() client.Client { return s.end.client }
 
 // Get reads the object of that name and of the kind of into; false says that there is none. The kind must be one of the
 // sources of this side.
-func (s Side) Get(name string, into client.Object) (bool, error) {
-	gvk, err := s.gvk(into)
+func (s Cluster) Get(name string, into client.Object) (bool, error) {
+	gvk, err := s.gvkOf(into)
 	if err != nil {
 		return false, err
 	}
 	watching := false
-	for feed := range s.feeds(gvk) {
+	for feed := range s.feedsOf(gvk) {
 		watching = true
 		for _, namespace := range []string{s.Namespace, ""} {
 			if found, err := feed.Read(namespace, name, into); err != nil {
@@ -65,8 +65,8 @@ func (s Side) Get(name string, into client.Object) (bool, error) {
 	return false, nil
 }
 
-// feeds are those of one kind that this side sees.
-func (s Side) feeds(gvk schema.GroupVersionKind) iter.Seq[*kube.Feed] {
+// feedsOf are those of one kind that this side sees.
+func (s Cluster) feedsOf(gvk schema.GroupVersionKind) iter.Seq[*kube.Feed] {
 	return func(yield func(*kube.Feed) bool) {
 		for _, a := range s.sources {
 			if a.gvk == gvk && !yield(a.shared.feed) {
@@ -77,7 +77,7 @@ func (s Side) feeds(gvk schema.GroupVersionKind) iter.Seq[*kube.Feed] {
 }
 
 // List reads all objects of one kind that the sources of this side see in this namespace.
-func (s Side) List(into client.ObjectList) error {
+func (s Cluster) List(into client.ObjectList) error {
 	gvk, err := apiutil.GVKForObject(into, kube.Scheme)
 	if err != nil {
 		return fmt.Errorf("finding the kind of %T: %w", into, err)
@@ -87,7 +87,7 @@ func (s Side) List(into client.ObjectList) error {
 	var out []runtime.Object
 	seen := map[client.ObjectKey]bool{}
 	watching := false
-	for feed := range s.feeds(gvk) {
+	for feed := range s.feedsOf(gvk) {
 		watching = true
 		for _, obj := range feed.List() {
 			key := client.ObjectKeyFromObject(obj)
@@ -113,13 +113,13 @@ func (s Side) List(into client.ObjectList) error {
 
 // Of returns the objects of type T that belong to an item by the Keys of their source, in order of their names. They are
 // the cached ones and must not be changed.
-func Of[T client.Object](s Side, item string) []T {
+func Of[T client.Object](s Cluster, item string) []T {
 	var out []T
 	for _, a := range s.sources {
 		if _, ok := a.Object.(T); !ok || a.Keys == nil {
 			continue
 		}
-		for _, key := range a.listener.of(item) {
+		for _, key := range a.listener.objectsOf(item) {
 			if obj, ok := a.shared.feed.Get(key.Namespace, key.Name).(T); ok && slices.Contains(a.Keys(obj), item) {
 				out = append(out, obj)
 			}
@@ -145,12 +145,12 @@ func emptyEntry(gvk schema.GroupVersionKind, loose bool) (client.Object, error) 
 // Apply makes an object of this side look as want says, by server-side apply in this side's namespace. Nothing is sent
 // when the cached object has all the fields of want and they are what was applied last. want is not changed. Apply returns
 // the metadata that the object has then, nil when nothing was sent.
-func (s Side) Apply(ctx context.Context, want client.Object) (*metav1.PartialObjectMetadata, error) {
-	application, gvk, want, err := s.application(want)
+func (s Cluster) Apply(ctx context.Context, want client.Object) (*metav1.PartialObjectMetadata, error) {
+	application, gvk, want, err := s.newApplication(want)
 	if err != nil {
 		return nil, err
 	}
-	current, err := s.current(ctx, gvk, want)
+	current, err := s.readCurrent(ctx, gvk, want)
 	if err != nil {
 		return nil, err
 	}
@@ -158,8 +158,8 @@ func (s Side) Apply(ctx context.Context, want client.Object) (*metav1.PartialObj
 }
 
 // ApplyOver is Apply where the cache lacks a part of the object: current is all of it, nil if there is none.
-func (s Side) ApplyOver(ctx context.Context, want, current client.Object) (*metav1.PartialObjectMetadata, error) {
-	application, _, _, err := s.application(want)
+func (s Cluster) ApplyOver(ctx context.Context, want, current client.Object) (*metav1.PartialObjectMetadata, error) {
+	application, _, _, err := s.newApplication(want)
 	if err != nil {
 		return nil, err
 	}
@@ -168,8 +168,8 @@ func (s Side) ApplyOver(ctx context.Context, want, current client.Object) (*meta
 
 // AsMade tells whether an object of which the cache may lack the spec is as want says: Apply made it so, and nobody changed
 // its spec since. If it is false, only the whole object can tell.
-func (s Side) AsMade(want client.Object, cached metav1.Object) (bool, error) {
-	application, _, _, err := s.application(want)
+func (s Cluster) AsMade(want client.Object, cached metav1.Object) (bool, error) {
+	application, _, _, err := s.newApplication(want)
 	if err != nil {
 		return false, err
 	}
@@ -177,21 +177,21 @@ func (s Side) AsMade(want client.Object, cached metav1.Object) (bool, error) {
 }
 
 // Make is the first Apply of an object; false says that the name is taken, and nothing was changed.
-func (s Side) Make(ctx context.Context, want client.Object) (made bool, err error) {
-	application, _, _, err := s.application(want)
+func (s Cluster) Make(ctx context.Context, want client.Object) (made bool, err error) {
+	application, _, _, err := s.newApplication(want)
 	if err != nil {
 		return false, err
 	}
 	return application.Make(ctx, s.end.client)
 }
 
-// application prepares what is to be applied, of which it returns the kind and a copy in this side's namespace.
-func (s Side) application(want client.Object) (*kube.Application, schema.GroupVersionKind, client.Object, error) {
-	gvk, err := s.gvk(want)
+// newApplication prepares what is to be applied, of which it returns the kind and a copy in this side's namespace.
+func (s Cluster) newApplication(want client.Object) (*kube.Application, schema.GroupVersionKind, client.Object, error) {
+	gvk, err := s.gvkOf(want)
 	if err != nil {
 		return nil, gvk, nil, err
 	}
-	if want, err = s.placed(want); err != nil {
+	if want, err = s.inNamespace(want); err != nil {
 		return nil, gvk, nil, err
 	}
 	application, err := kube.NewApplication(want, gvk, s.manager)
@@ -202,16 +202,16 @@ func (s Side) application(want client.Object) (*kube.Application, schema.GroupVe
 }
 
 // UpdateStatus writes the status of obj, unless the cached object has it already.
-func (s Side) UpdateStatus(ctx context.Context, obj client.Object) error {
-	gvk, err := s.gvk(obj)
+func (s Cluster) UpdateStatus(ctx context.Context, obj client.Object) error {
+	gvk, err := s.gvkOf(obj)
 	if err != nil {
 		return err
 	}
-	obj, err = s.placed(obj)
+	obj, err = s.inNamespace(obj)
 	if err != nil {
 		return err
 	}
-	current, err := s.current(ctx, gvk, obj)
+	current, err := s.readCurrent(ctx, gvk, obj)
 	if err != nil {
 		return err
 	}
@@ -235,12 +235,12 @@ func (s Side) UpdateStatus(ctx context.Context, obj client.Object) error {
 }
 
 // Create makes obj in this side's namespace and fills it with what the API server answers.
-func (s Side) Create(ctx context.Context, obj client.Object) error {
-	gvk, err := s.gvk(obj)
+func (s Cluster) Create(ctx context.Context, obj client.Object) error {
+	gvk, err := s.gvkOf(obj)
 	if err != nil {
 		return err
 	}
-	if err := s.place(obj); err != nil {
+	if err := s.setNamespace(obj); err != nil {
 		return err
 	}
 	obj.SetUID("")
@@ -253,12 +253,12 @@ func (s Side) Create(ctx context.Context, obj client.Object) error {
 
 // Delete deletes obj, and nothing that took its name: the UID of obj is a precondition. An object that is gone already
 // is fine.
-func (s Side) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
-	gvk, err := s.gvk(obj)
+func (s Cluster) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
+	gvk, err := s.gvkOf(obj)
 	if err != nil {
 		return err
 	}
-	obj, err = s.placed(obj)
+	obj, err = s.inNamespace(obj)
 	if err != nil {
 		return err
 	}
@@ -271,7 +271,7 @@ func (s Side) Delete(ctx context.Context, obj client.Object, opts ...client.Dele
 	return nil
 }
 
-func (s Side) gvk(obj client.Object) (schema.GroupVersionKind, error) {
+func (s Cluster) gvkOf(obj client.Object) (schema.GroupVersionKind, error) {
 	gvk, err := apiutil.GVKForObject(obj, kube.Scheme)
 	if err != nil {
 		return gvk, fmt.Errorf("finding the kind of %T: %w", obj, err)
@@ -279,10 +279,10 @@ func (s Side) gvk(obj client.Object) (schema.GroupVersionKind, error) {
 	return gvk, nil
 }
 
-// find returns the cached object itself, nil if there is none.
-func (s Side) find(gvk schema.GroupVersionKind, name string) (client.Object, error) {
+// findCached returns the cached object itself, nil if there is none.
+func (s Cluster) findCached(gvk schema.GroupVersionKind, name string) (client.Object, error) {
 	watching := false
-	for feed := range s.feeds(gvk) {
+	for feed := range s.feedsOf(gvk) {
 		watching = true
 		if obj := feed.Get(s.Namespace, name); obj != nil {
 			return obj, nil
@@ -297,21 +297,21 @@ func (s Side) find(gvk schema.GroupVersionKind, name string) (client.Object, err
 	return nil, nil
 }
 
-func (s Side) notWatched(gvk schema.GroupVersionKind) error {
+func (s Cluster) notWatched(gvk schema.GroupVersionKind) error {
 	return fmt.Errorf("kind %s does not watch %s %s", s.kind, s.end.name, gvk.Kind)
 }
 
-func (s Side) watches(gvk schema.GroupVersionKind) bool {
-	for range s.feeds(gvk) {
+func (s Cluster) isWatched(gvk schema.GroupVersionKind) bool {
+	for range s.feedsOf(gvk) {
 		return true
 	}
 	return false
 }
 
-// current returns the object as it is, from the cache, or from the API server if its kind is not watched here.
-func (s Side) current(ctx context.Context, gvk schema.GroupVersionKind, like client.Object) (client.Object, error) {
-	if s.watches(gvk) {
-		return s.find(gvk, like.GetName())
+// readCurrent returns the object as it is, from the cache, or from the API server if its kind is not watched here.
+func (s Cluster) readCurrent(ctx context.Context, gvk schema.GroupVersionKind, like client.Object) (client.Object, error) {
+	if s.isWatched(gvk) {
+		return s.findCached(gvk, like.GetName())
 	}
 	_, loose := like.(runtime.Unstructured)
 	now, err := emptyEntry(gvk, loose)
@@ -327,13 +327,13 @@ func (s Side) current(ctx context.Context, gvk schema.GroupVersionKind, like cli
 	return now, nil
 }
 
-// placed returns a copy of obj in this side's namespace.
-func (s Side) placed(obj client.Object) (client.Object, error) {
+// inNamespace returns a copy of obj in this side's namespace.
+func (s Cluster) inNamespace(obj client.Object) (client.Object, error) {
 	obj = obj.DeepCopyObject().(client.Object)
-	return obj, s.place(obj)
+	return obj, s.setNamespace(obj)
 }
 
-func (s Side) place(obj client.Object) error {
+func (s Cluster) setNamespace(obj client.Object) error {
 	namespaced, err := s.end.client.IsObjectNamespaced(obj)
 	if err != nil {
 		return fmt.Errorf("finding the scope of %T: %w", obj, err)

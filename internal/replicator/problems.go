@@ -17,14 +17,14 @@ import (
 // problem is what is wrong with a Secret, as its events tell it; the zero value is nothing.
 type problem struct{ reason, message string }
 
-// complaint is a problem and the Secret that has it.
-type complaint struct {
+// recordedProblem is a problem and the Secret that has it.
+type recordedProblem struct {
 	secret types.UID
 	problem
 }
 
-// tell emits an event on each Secret whose problem is another one than on the last pass.
-func (r *reconciler) tell(s *situation, l *link) {
+// recordProblems emits an event on each Secret whose problem is another one than on the last pass.
+func (r *reconciler) recordProblems(s *inputs, l *link) {
 	for i := range s.secrets {
 		secret := &s.secrets[i]
 		if l == nil || l.secret != client.ObjectKeyFromObject(secret) {
@@ -33,13 +33,13 @@ func (r *reconciler) tell(s *situation, l *link) {
 		if p, wrong := s.problems[secret.UID]; wrong && p.reason != reasonDraining {
 			continue
 		}
-		if refusal := l.state().refusal; refusal != "" {
+		if refusal := l.currentState().refusal; refusal != "" {
 			s.problems[secret.UID] = problem{reasonRefused, fmt.Sprintf("%s refuses our calls: %s", s.peer, refusal)}
 		}
 	}
-	var now []complaint
+	var now []recordedProblem
 	for uid, p := range s.problems {
-		now = append(now, complaint{uid, p})
+		now = append(now, recordedProblem{uid, p})
 	}
 	for _, news := range r.told.News(s.peer, now) {
 		i := slices.IndexFunc(s.secrets, func(secret corev1.Secret) bool { return secret.UID == news.secret })

@@ -1,0 +1,75 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualkubelet
+
+import (
+	"encoding/json"
+	"fmt"
+	"hash/maphash"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// What keeps a burst of pods cheap: nothing is compared twice, and nothing is sent twice.
+
+var seed = maphash.MakeSeed()
+
+// comparisonBasis is all that a ShadowPod follows from, short enough to be kept for each pod.
+type comparisonBasis struct {
+	pod, shadow, node int64 // generations
+	metadata          uint64
+	// spec is a digest of the pod's where the API server counts no generations of pods, as before 1.33.
+	spec uint64
+}
+
+// isUpToDate tells whether the ShadowPod, as it is, was made or found to be what the pod asks for.
+func (k *podKind) isUpToDate(it *podItem, shadow metav1.Object) (right bool) {
+	if basis, ok := it.comparisonBasis(shadow); ok {
+		k.memory.withState(it.local, func(m *podState) { right = m.applied == basis })
+	}
+	return right
+}
+
+func (k *podKind) keepRight(it *podItem, shadow metav1.Object) {
+	if basis, ok := it.comparisonBasis(shadow); ok {
+		k.memory.withState(it.local, func(m *podState) { m.applied = basis })
+	}
+}
+
+// comparisonBasis returns false where nothing tells one version of the pod from another.
+func (it *podItem) comparisonBasis(shadow metav1.Object) (comparisonBasis, bool) {
+	b := comparisonBasis{pod: it.local.Generation, shadow: shadow.GetGeneration(), node: it.generation}
+	for i, m := range []map[string]string{it.local.Labels, it.local.Annotations, shadow.GetLabels(), shadow.GetAnnotations()} {
+		b.metadata = b.metadata*31 + digestOf(m) + uint64(i)
+	}
+	if b.pod > 0 {
+		return b, true
+	}
+	spec, err := json.Marshal(it.local.Spec)
+	b.spec = maphash.Bytes(seed, spec)
+	return b, err == nil
+}
+
+// digestOf does not depend on the order of the entries.
+func digestOf(m map[string]string) (sum uint64) {
+	for key, value := range m {
+		sum += maphash.Comparable(seed, [2]string{key, value})
+	}
+	return sum
+}
+
+// sentObjects is the last status that was written: onto which version of the pod, what, and which version that made.
+type sentObjects struct {
+	onto, made string
+	what       uint64
+}
+
+func sentOf(onto, want *corev1.Pod) (sentObjects, error) {
+	status, err := json.Marshal(want.Status)
+	if err != nil {
+		return sentObjects{}, fmt.Errorf("encoding the status: %w", err)
+	}
+	return sentObjects{onto: onto.ResourceVersion, what: maphash.Bytes(seed, status) + digestOf(want.Labels)}, nil
+}
