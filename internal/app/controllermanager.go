@@ -144,7 +144,7 @@ func (o *controllerManagerOptions) run(ctx context.Context) error {
 		// As a provider: twin namespaces, the pods in them, and the endpoints that are elsewhere.
 		with(provider.SetupNamespaceMaps, settings.twins),
 		with(provider.SetupShadowPods, settings.shadowPods),
-		with(provider.SetupShadowEndpointSlices, provider.ShadowEndpointSliceOptions{LiqoNamespace: o.liqoNamespace, Workers: o.shadowSliceWorkers}),
+		with(provider.SetupShadowEndpointSlices, provider.ShadowEndpointSliceOptions{LiqoNamespace: o.liqoNamespace, Workers: o.shadowSliceWorkers, DroppedMetadata: o.droppedMetadata}),
 	)
 	if err != nil {
 		return err

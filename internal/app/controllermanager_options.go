@@ -130,7 +130,7 @@ func (o *controllerManagerOptions) flags(fs *pflag.FlagSet) {
 	fs.StringToStringVar(&o.twinQuota, "twin-namespace-quota", nil, "default ResourceQuota of namespaces made for consumers")
 	fs.StringToStringVar(&o.twinRequests, "twin-namespace-default-requests", nil, "requests of containers of consumers that have none")
 	fs.StringToStringVar(&o.twinLimits, "twin-namespace-default-limits", nil, "limits of containers of consumers that have none")
-	fs.StringSliceVar(&o.droppedMetadata, "dropped-pod-metadata", nil, "labels and annotations that pods of consumers do not get; * at the begin or end stands for any characters")
+	fs.StringSliceVar(&o.droppedMetadata, "dropped-metadata", nil, "labels and annotations that objects of consumers do not get; * at the begin or end stands for any characters")
 	fs.IntVar(&o.shadowPodWorkers, "shadow-pod-ctrl-workers", 10, "ShadowPods handled at once")
 	fs.IntVar(&o.shadowSliceWorkers, "shadow-endpointslice-ctrl-workers", 10, "ShadowEndpointSlices handled at once")
 }
@@ -192,7 +192,7 @@ func (o *controllerManagerOptions) settings() (*settings, error) {
 		disabled: peering.Disabled{Networking: !o.networking, Authentication: !o.authentication, Offloading: !o.offloading},
 		webhooks: webhook.Options{
 			LiqoNamespace: o.liqoNamespace, Port: o.webhookPort, Lifetime: o.webhookCertificate,
-			RuntimeClass: o.runtimeClass, VkOptionsTemplate: template, EnforceResources: o.enforce, Pods: o.remotePods,
+			RuntimeClass: o.runtimeClass, VkOptionsTemplate: template, EnforceResources: o.enforce, Pods: o.remotePods, DroppedMetadata: o.droppedMetadata,
 		},
 		local: resourceslice.LocalOptions{
 			ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace, NodeLabels: o.acceptedNodeLabels, DisableOffloading: !o.offloading,

@@ -206,7 +206,25 @@ func (a *Application) Applied(current client.Object) (bool, error) {
 		return false, err
 	}
 	have["apiVersion"], have["kind"] = a.fields["apiVersion"], a.fields["kind"]
-	return SubsetOf(a.fields, have), nil
+	return SubsetOf(a.without(current), have), nil
+}
+
+// without returns the fields less the labels and annotations that the other cluster dropped, as it noted on the object: sending them again
+// changes nothing.
+func (a *Application) without(current client.Object) map[string]any {
+	note := current.GetAnnotations()[names.DroppedMetadata]
+	if note == "" || a.manager != names.ReflectionFieldManager {
+		return a.fields
+	}
+	fields := runtime.DeepCopyJSON(a.fields)
+	for _, key := range strings.Split(note, ",") {
+		for name, have := range map[string]map[string]string{"labels": current.GetLabels(), "annotations": current.GetAnnotations()} {
+			if _, there := have[key]; !there {
+				unstructured.RemoveNestedField(fields, "metadata", name, key)
+			}
+		}
+	}
+	return fields
 }
 
 // At has the fields applied to this version of the object only: what was decided on an older one is a conflict.

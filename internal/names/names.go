@@ -62,6 +62,9 @@ const (
 	PermanentlyUnreachable = "liqo.io/foreign-cluster-permanently-unreachable"
 	// Preinstalled annotates objects that belong to the installation.
 	Preinstalled = "liqo.io/preinstalled"
+	// DroppedMetadata annotates an object that a consumer wrote in a provider with the keys of labels and annotations that the provider
+	// dropped, so that they are not put back.
+	DroppedMetadata = "offloading.liqo.io/dropped-metadata"
 	// AppliedHash annotates an object with the hash of what was last applied to it, so that equal writes are skipped.
 	AppliedHash = "liqo.io/applied-hash"
 )

@@ -16,6 +16,7 @@ import (
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/policy"
 	"liqo.io/liqo/internal/prefix"
 )
 
@@ -95,13 +96,13 @@ func inUse(nodes []corev1.Node, networks []ipamv1alpha1.Network, services []netw
 }
 
 // endpointSlice is what a ShadowEndpointSlice asks for, without the endpoints whose addresses are not the consumer's, which
-// are returned. While the networks of the consumer have no place here it has no endpoints.
-func endpointSlice(ses *offv1beta1.ShadowEndpointSlice, consumer string, w way) (want *discoveryv1.EndpointSlice, dropped []string) {
+// are returned, and without labels and annotations by the patterns of metadata. While the networks of the consumer have no place here it has no endpoints.
+func endpointSlice(ses *offv1beta1.ShadowEndpointSlice, consumer string, w way, metadata ...string) (want *discoveryv1.EndpointSlice, dropped []string) {
 	template := ses.Spec.Template.DeepCopy()
 	want = &discoveryv1.EndpointSlice{
 		TypeMeta: metav1.TypeMeta{APIVersion: discoveryv1.SchemeGroupVersion.String(), Kind: "EndpointSlice"},
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: ses.Namespace, Name: ses.Name, Labels: sliceLabels(ses, consumer), Annotations: sliceAnnotations(ses),
+			Namespace: ses.Namespace, Name: ses.Name, Labels: sliceLabels(ses, consumer, metadata), Annotations: sliceAnnotations(ses, metadata),
 		},
 		AddressType: template.AddressType,
 		Ports:       template.Ports,
@@ -151,10 +152,12 @@ func familyOf(addr netip.Addr) discoveryv1.AddressType {
 	return discoveryv1.AddressTypeIPv6
 }
 
-func sliceLabels(ses *offv1beta1.ShadowEndpointSlice, consumer string) map[string]string {
+func sliceLabels(ses *offv1beta1.ShadowEndpointSlice, consumer string, dropped []string) map[string]string {
 	out := map[string]string{}
 	for key, value := range ses.Labels {
-		out[key] = value
+		if policy.KeepsLabel(key, value, dropped) {
+			out[key] = value
+		}
 	}
 	out[names.OffloadingOrigin] = consumer
 	out[names.ManagedBy] = madeFromSlice
@@ -162,10 +165,11 @@ func sliceLabels(ses *offv1beta1.ShadowEndpointSlice, consumer string) map[strin
 	return out
 }
 
-func sliceAnnotations(ses *offv1beta1.ShadowEndpointSlice) map[string]string {
+func sliceAnnotations(ses *offv1beta1.ShadowEndpointSlice, dropped []string) map[string]string {
 	out := map[string]string{}
 	for key, value := range ses.Annotations {
-		if key != corev1.LastAppliedConfigAnnotation && key != names.DirectConnections && !strings.HasPrefix(key, names.AppliedHash) {
+		ours := key == corev1.LastAppliedConfigAnnotation || key == names.DirectConnections || strings.HasPrefix(key, names.AppliedHash)
+		if !ours && policy.KeepsAnnotation(key, dropped) {
 			out[key] = value
 		}
 	}

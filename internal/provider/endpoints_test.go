@@ -208,3 +208,23 @@ func TestAConsumerNamesNothingOfThisCluster(t *testing.T) {
 		}
 	})
 }
+
+// An EndpointSlice commands programs of this cluster no more than a pod does.
+func TestMetadataOfEndpointSlices(t *testing.T) {
+	ses := shadowSlice("IPv4")
+	ses.Labels = map[string]string{
+		discoveryv1.LabelServiceName: "web", "networking.liqo.io/component": "gateway", "istio.io/rev": "x", names.OffloadingDestination: "milan",
+	}
+	ses.Annotations = map[string]string{"note": "kept", "service.cilium.io/global": "true"}
+	got, _ := endpointSlice(ses, "rome", tunnelled(true), "istio.io/*", "*.cilium.io/*")
+	want := metav1.ObjectMeta{
+		Namespace: ses.Namespace, Name: ses.Name, Annotations: map[string]string{"note": "kept"},
+		Labels: map[string]string{
+			discoveryv1.LabelServiceName: "web", discoveryv1.LabelManagedBy: names.EndpointSliceManager, names.OffloadingDestination: "milan",
+			names.OffloadingOrigin: "rome", names.ManagedBy: madeFromSlice,
+		},
+	}
+	if diff := cmp.Diff(want, got.ObjectMeta); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -31,7 +31,7 @@ import (
 func podLabels(sp *offv1beta1.ShadowPod, dropped ...string) map[string]string {
 	out := map[string]string{}
 	for key, value := range sp.Labels {
-		if policy.KeepsPodLabel(key, value, dropped) {
+		if policy.KeepsLabel(key, value, dropped) {
 			out[key] = value
 		}
 	}
@@ -49,7 +49,7 @@ func podAnnotations(sp *offv1beta1.ShadowPod, dropped ...string) map[string]stri
 func annotationsOf(sp *offv1beta1.ShadowPod, parts string, dropped ...string) map[string]string {
 	out := map[string]string{}
 	for key, value := range sp.Annotations {
-		if key != corev1.LastAppliedConfigAnnotation && !strings.HasPrefix(key, names.AppliedHash) && policy.KeepsPodAnnotation(key, dropped) {
+		if key != corev1.LastAppliedConfigAnnotation && !strings.HasPrefix(key, names.AppliedHash) && policy.KeepsAnnotation(key, dropped) {
 			out[key] = value
 		}
 	}

@@ -49,6 +49,8 @@ type ShadowEndpointSliceOptions struct {
 	LiqoNamespace string
 	// Workers is the number of ShadowEndpointSlices handled at once; 0 is 10.
 	Workers int
+	// DroppedMetadata are labels and annotations that an EndpointSlice does not get: see ShadowPodOptions.
+	DroppedMetadata []string
 }
 
 // SetupShadowEndpointSlices registers the controller that shows endpoints of consumers in their namespaces.
@@ -61,7 +63,7 @@ func SetupShadowEndpointSlices(mgr ctrl.Manager, o ShadowEndpointSliceOptions) e
 	if err != nil && !apimeta.IsNoMatchError(err) {
 		return fmt.Errorf("caching the networks of Services: %w", err)
 	}
-	s := &shadowSlices{client: mgr.GetClient(), live: mgr.GetAPIReader(), installation: o.LiqoNamespace, noServiceCIDRs: err != nil}
+	s := &shadowSlices{client: mgr.GetClient(), live: mgr.GetAPIReader(), installation: o.LiqoNamespace, noServiceCIDRs: err != nil, dropped: o.DroppedMetadata}
 	s.made, err = kube.AddCache(mgr, map[client.Object]cache.ByObject{&discoveryv1.EndpointSlice{}: {
 		Label: labels.SelectorFromSet(labels.Set{names.ManagedBy: madeFromSlice}),
 	}})
@@ -124,6 +126,7 @@ type shadowSlices struct {
 	installation string
 	// noServiceCIDRs: the API server knows none.
 	noServiceCIDRs bool
+	dropped        []string // see ShadowEndpointSliceOptions.DroppedMetadata
 }
 
 // Sync makes the EndpointSlice what it should be. Addresses that are not the consumer's are told of, and the others shown.
@@ -143,7 +146,7 @@ func (s *shadowSlices) Sync(ctx context.Context, ses *offv1beta1.ShadowEndpointS
 	if err != nil {
 		return err
 	}
-	want, dropped := endpointSlice(ses, consumer, w)
+	want, dropped := endpointSlice(ses, consumer, w, s.dropped...)
 	refused := s.apply(ctx, ses, current, want)
 	if good := accepted(want.Endpoints, refused); len(good) < len(want.Endpoints) {
 		want.Endpoints = good

@@ -51,6 +51,8 @@ type Options struct {
 	EnforceResources bool
 	// Pods is what the administrator of this cluster allows to pods of its consumers.
 	Pods policy.RemotePods
+	// DroppedMetadata are labels and annotations that objects do not get that consumers write.
+	DroppedMetadata []string
 	// Clock tells the time; nil is the real one.
 	Clock func() time.Time
 }
@@ -146,6 +148,7 @@ func register(mgr ctrl.Manager, server webhook.Server, o Options) error {
 		"/mutate/shadowpods":             mutating(decoder, shadowPodCreator{}),
 		"/validate/shadowpods":           validating(decoder, &shadowPods{reading: in, enforce: o.EnforceResources, allowed: o.Pods}),
 		"/mutate/tenants":                mutating(decoder, tenantDefaults{}),
+		"/mutate/metadata":               consumerMetadata{dropped: o.DroppedMetadata},
 		"/validate/tenants":              validating(decoder, &tenants{reading: in}),
 		"/validate/namespace-offloading": validating(decoder, namespaceOffloadings{}),
 	} {

@@ -13,9 +13,12 @@ import (
 // partOf is the label by which installations find their own pods.
 const partOf = "app.kubernetes.io/part-of"
 
-// KeepsPodLabel reports whether a label of a ShadowPod reaches its pod. Labels of Liqo say what a pod is to Liqo, by which monitors and
-// gateways are found: a consumer has only those of its own pods. dropped are further patterns of keys.
-func KeepsPodLabel(key, value string, dropped []string) bool {
+// What consumers write on their objects is read by programs of the provider. This is the one rule about it, for the pods and EndpointSlices
+// that the provider makes of what they ask for, and for what they write themselves.
+
+// KeepsLabel reports whether an object of a consumer may have a label. Labels of Liqo say what an object is to Liqo, by which monitors and
+// gateways are found: a consumer has only those of its own objects. dropped are further patterns of keys.
+func KeepsLabel(key, value string, dropped []string) bool {
 	switch {
 	case key == partOf && value == names.ManagedByLiqo, key == names.OffloadingComponent:
 		return false
@@ -28,8 +31,9 @@ func KeepsPodLabel(key, value string, dropped []string) bool {
 	return !matchesAny(dropped, key)
 }
 
-// KeepsPodAnnotation reports whether an annotation of a ShadowPod reaches its pod. Those of Liqo do: nothing in the provider obeys them.
-func KeepsPodAnnotation(key string, dropped []string) bool {
+// KeepsAnnotation reports whether an object of a consumer may have an annotation. It may have those of Liqo: nothing in the provider obeys
+// them.
+func KeepsAnnotation(key string, dropped []string) bool {
 	return isOfLiqo(key) || !matchesAny(dropped, key)
 }
 

@@ -5,7 +5,7 @@ package policy
 
 import "testing"
 
-func TestKeepsPodMetadata(t *testing.T) {
+func TestKeepsMetadata(t *testing.T) {
 	dropped := []string{"k8s.v1.cni.cncf.io/*", "*.istio.io/*", "example.com/exact"}
 	for label, want := range map[[2]string]bool{
 		{"app", "web"}:                                      true,
@@ -24,14 +24,14 @@ func TestKeepsPodMetadata(t *testing.T) {
 		{"example.com/exact", "x"}:                          false,
 		{"example.com/exactly", "x"}:                        true,
 	} {
-		if got := KeepsPodLabel(label[0], label[1], dropped); got != want {
+		if got := KeepsLabel(label[0], label[1], dropped); got != want {
 			t.Errorf("label %v is kept: %v", label, got)
 		}
 	}
 	for annotation, want := range map[string]bool{
 		"note": true, "k8s.v1.cni.cncf.io/networks": false, "traffic.sidecar.istio.io/x": false, "offloading.liqo.io/namespace": true, "example.com/exact": false,
 	} {
-		if got := KeepsPodAnnotation(annotation, dropped); got != want {
+		if got := KeepsAnnotation(annotation, dropped); got != want {
 			t.Errorf("annotation %s is kept: %v", annotation, got)
 		}
 	}

@@ -1,0 +1,206 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package deploy
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/testkit"
+	"liqo.io/liqo/internal/webhook"
+)
+
+// serveMetadata runs the webhook of the metadata of consumers as the chart has it, but reached by URL.
+func serveMetadata(t *testing.T, c *testkit.ControlPlane, of values) {
+	t.Helper()
+	namespace, port := testkit.Namespace(t, c, "webhooks", nil), testkit.Port(t)
+	var dropped []string
+	configuration := &admissionv1.MutatingWebhookConfiguration{}
+	for _, obj := range mustRender(t, of).objects {
+		switch {
+		case obj.GetKind() == "MutatingWebhookConfiguration":
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, configuration); err != nil {
+				t.Fatal(err)
+			}
+		case obj.GetKind() == "Deployment" && obj.GetName() == "liqo-controller-manager":
+			manager := &appsv1.Deployment{}
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, manager); err != nil {
+				t.Fatal(err)
+			}
+			for _, arg := range manager.Spec.Template.Spec.Containers[0].Args {
+				if list, ok := strings.CutPrefix(arg, "--dropped-metadata="); ok {
+					dropped = strings.Split(list, ",")
+				}
+			}
+		}
+	}
+	configuration.ObjectMeta = metav1.ObjectMeta{Name: namespace, Labels: configuration.Labels}
+	var only []admissionv1.MutatingWebhook
+	for _, w := range configuration.Webhooks {
+		if w.Name == "metadata.mutate.liqo.io" {
+			w.ClientConfig = admissionv1.WebhookClientConfig{URL: new(fmt.Sprintf("https://127.0.0.1:%d%s", port, *w.ClientConfig.Service.Path))}
+			only = append(only, w)
+		}
+	}
+	configuration.Webhooks = only
+	if len(only) != 1 || len(dropped) == 0 {
+		t.Fatalf("%d webhooks, which drop %v", len(only), dropped)
+	}
+	if err := c.Client.Create(t.Context(), configuration); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Client.Delete(context.Background(), configuration) })
+	validating := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: configuration.Labels}}
+	if err := c.Client.Create(t.Context(), validating); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Client.Delete(context.Background(), validating) })
+	testkit.Manager(t, c.Config, kube.ManagerOptions{Name: "webhook"}, func(mgr ctrl.Manager) error {
+		return webhook.SetupWebhooks(mgr, webhook.Options{
+			LiqoNamespace: namespace, Configuration: namespace, Hosts: []string{"127.0.0.1"}, Host: "127.0.0.1", Port: port, DroppedMetadata: dropped,
+		})
+	})
+}
+
+// A virtual kubelet writes Services, Ingresses, ConfigMaps and Secrets itself: what they command is dropped as they arrive, and not put back.
+func TestMetadataOfConsumers(t *testing.T) {
+	c := install(t)
+	twin := testkit.Namespace(t, c, "twin", map[string]string{names.RemoteClusterID: "milan"})
+	peer := clientOf(t, c.User(t, "gold-metadata", "milan", "system:authenticated"))
+	staff := clientOf(t, c.User(t, "staff-metadata", "staff", "system:authenticated"))
+	editor := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-editor-"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"create", "get", "patch"}},
+	}}
+	testkit.Create(t, c.Client, editor)
+	bind(t, c, twin, names.RoleVirtualKubeletRemote, "gold-metadata")
+	bind(t, c, twin, editor.Name, "staff-metadata")
+	for _, user := range []client.Client{peer, staff} {
+		rights(t, func() error {
+			return user.Get(t.Context(), client.ObjectKey{Namespace: twin, Name: "x"}, &corev1.ConfigMap{})
+		})
+	}
+	serveMetadata(t, c, values{})
+
+	marks := map[string]string{names.OffloadingOrigin: "milan", names.OffloadingDestination: "rome"}
+	meta := func(name string, labels, annotations map[string]string) metav1.ObjectMeta {
+		all := maps.Clone(marks)
+		maps.Copy(all, labels)
+		return metav1.ObjectMeta{Namespace: twin, Name: name, Labels: all, Annotations: annotations}
+	}
+	labels := map[string]string{
+		"app": "web", "app.kubernetes.io/part-of": "liqo", "networking.liqo.io/component": "gateway", "grafana_dashboard": "1", "istio.io/rev": "x",
+	}
+	annotations := map[string]string{
+		"note": "kept", "prometheus.io/scrape": "true", "service.cilium.io/global": "true", "external-dns.alpha.kubernetes.io/hostname": "www.example.com",
+		"reflector.v1.k8s.emberstack.com/reflection-auto-enabled": "true", "liqo.io/allow-reflection": "true",
+	}
+	const gone = "app.kubernetes.io/part-of,external-dns.alpha.kubernetes.io/hostname,grafana_dashboard,istio.io/rev,networking.liqo.io/component," +
+		"prometheus.io/scrape,reflector.v1.k8s.emberstack.com/reflection-auto-enabled,service.cilium.io/global"
+	check := func(obj client.Object) error {
+		have := maps.Clone(obj.GetAnnotations())
+		maps.DeleteFunc(have, func(key, _ string) bool { return strings.HasPrefix(key, names.AppliedHash) })
+		wantLabels := maps.Clone(marks)
+		wantLabels["app"] = "web"
+		want := map[string]string{"note": "kept", "liqo.io/allow-reflection": "true", names.DroppedMetadata: gone}
+		if !maps.Equal(obj.GetLabels(), wantLabels) || !maps.Equal(have, want) {
+			return fmt.Errorf("labels %v, annotations %v", obj.GetLabels(), have)
+		}
+		return nil
+	}
+	// The webhook is asked once the API server knows of it.
+	testkit.Eventually(t, 60*time.Second, func() error {
+		probe := &corev1.ConfigMap{ObjectMeta: meta("probe", labels, annotations)}
+		if err := peer.Create(t.Context(), probe, client.DryRunAll); err != nil {
+			return err
+		}
+		return check(probe)
+	})
+
+	backend := &networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "web", Port: networkingv1.ServiceBackendPort{Number: 80}}}
+	for name, want := range map[string]client.Object{
+		"configmap": &corev1.ConfigMap{ObjectMeta: meta("web", labels, annotations), Data: map[string]string{"k": "v"}},
+		"secret":    &corev1.Secret{ObjectMeta: meta("web", labels, annotations)},
+		"service":   &corev1.Service{ObjectMeta: meta("web", labels, annotations), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(80), Protocol: corev1.ProtocolTCP}}}},
+		"ingress":   &networkingv1.Ingress{ObjectMeta: meta("web", labels, annotations), Spec: networkingv1.IngressSpec{DefaultBackend: backend}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			gvk, err := apiutil.GVKForObject(want, kube.Scheme)
+			if err != nil {
+				t.Fatal(err)
+			}
+			application, err := kube.NewApplication(want, gvk, names.ReflectionFieldManager)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if made, err := application.Make(t.Context(), peer); err != nil || !made {
+				t.Fatal(made, err)
+			}
+			now := want.DeepCopyObject().(client.Object)
+			if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(want), now); err != nil {
+				t.Fatal(err)
+			}
+			if err := check(now); err != nil {
+				t.Error(err)
+			}
+			if applied, err := application.Applied(now); err != nil || !applied {
+				t.Errorf("it would be written again: %v", err)
+			}
+			other, err := kube.NewApplication(want, gvk, "another")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if applied, _ := other.Applied(now); applied {
+				t.Error("the note counts for what was not reflected")
+			}
+
+			// Nor does a key come back by a later change; one that an administrator wrote stays.
+			version := now.GetResourceVersion()
+			if err := c.Client.Patch(t.Context(), now, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"prometheus.io/port":"80"}}}`))); err != nil {
+				t.Fatal(err)
+			}
+			if now.GetResourceVersion() == version {
+				t.Fatal("the administrator changed nothing")
+			}
+			body := []byte(`{"metadata":{"labels":{"grafana_datasource":"1"},"annotations":{"note":"changed"}}}`)
+			if err := peer.Patch(t.Context(), now, client.RawPatch(types.MergePatchType, body)); err != nil {
+				t.Fatal(err)
+			}
+			if now.GetLabels()["grafana_datasource"] != "" || now.GetAnnotations()["note"] != "changed" || now.GetAnnotations()["prometheus.io/port"] != "80" ||
+				now.GetAnnotations()[names.DroppedMetadata] != "grafana_datasource" {
+				t.Errorf("labels %v, annotations %v", now.GetLabels(), now.GetAnnotations())
+			}
+			if applied, _ := application.Applied(now); applied {
+				t.Error("a change of another writer is not seen")
+			}
+		})
+	}
+	t.Run("others", func(t *testing.T) {
+		mine := &corev1.ConfigMap{ObjectMeta: meta("mine", labels, annotations)}
+		if err := staff.Create(t.Context(), mine); err != nil {
+			t.Fatal(err)
+		}
+		if mine.Annotations["prometheus.io/scrape"] == "" || mine.Labels["networking.liqo.io/component"] == "" || mine.Annotations[names.DroppedMetadata] != "" {
+			t.Errorf("labels %v, annotations %v", mine.Labels, mine.Annotations)
+		}
+	})
+}
