@@ -153,7 +153,7 @@ func (f *collector) webhookAlerts(ctx context.Context) (all []string, err error)
 		return all, fmt.Errorf("looking at the webhook: %w", err)
 	}
 	if !slices.ContainsFunc(endpoints.Items, answers) {
-		all = append(all, fmt.Sprintf("the webhook answers nobody: the Service %s/%s has no pod that is ready", f.namespace, names.WebhookConfiguration))
+		all = append(all, fmt.Sprintf("the webhook does not answer: the Service %s/%s has no pod that is ready", f.namespace, names.WebhookConfiguration))
 	}
 	return all, nil
 }
