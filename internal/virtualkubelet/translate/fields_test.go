@@ -201,11 +201,11 @@ func check[T any](t *testing.T, fields map[string]field, translate func(T) T) {
 		switch same := reflect.DeepEqual(got.Interface(), want.Interface()); fields[name].fate {
 		case kept:
 			if !same {
-				t.Errorf("%s.%s is to be kept, and became %v", typ, name, got)
+				t.Errorf("%s.%s must be kept, is %v", typ, name, got)
 			}
 		case stays:
 			if !got.IsZero() {
-				t.Errorf("%s.%s is to be left out, and became %v", typ, name, got)
+				t.Errorf("%s.%s must be left out, is %v", typ, name, got)
 			}
 		}
 	}
@@ -305,7 +305,7 @@ func fill(v reflect.Value) {
 	}
 }
 
-func TestTheTableOfFieldsIsThatOfThePage(t *testing.T) {
+func TestPodFieldsPage(t *testing.T) {
 	const page, begin, end = "../../../docs/pod-fields.md", "<!-- begin fields of pods -->\n", "<!-- end fields of pods -->"
 	data, err := os.ReadFile(page)
 	if err != nil {
@@ -324,7 +324,7 @@ func TestTheTableOfFieldsIsThatOfThePage(t *testing.T) {
 		return
 	}
 	if diff := cmp.Diff(want, have); diff != "" {
-		t.Errorf("the table is old: go test ./internal/virtualkubelet/translate -run Fields -update (-code +page)\n%s", diff)
+		t.Errorf("the table is old: go test ./internal/virtualkubelet/translate -run PodFieldsPage -update (-code +page)\n%s", diff)
 	}
 }
 
