@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-func present(label string) labels.Requirement {
+func labelPresent(label string) labels.Requirement {
 	// The arguments are constants: this cannot fail.
 	r, err := labels.NewRequirement(label, selection.Exists, nil)
 	if err != nil {

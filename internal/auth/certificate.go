@@ -31,24 +31,24 @@ const (
 	reasonBindingTaken = "BindingTaken"
 )
 
-// exchange lets a consumer that proved to have its key be granted resources, and gives it a certificate for that key and what the
+// exchangeCredentials lets a consumer that proved to have its key be granted resources, and gives it a certificate for that key and what the
 // certificate may do. Only the proof decides about what is granted: slices have certificates of their own.
-func (t *tenants) exchange(ctx context.Context, tenant *authv1beta1.Tenant, in *surroundings) error {
-	err := t.handshake.accept(ctx, tenant, &in.namespace)
+func (t *tenants) exchangeCredentials(ctx context.Context, tenant *authv1beta1.Tenant, in *tenantInputs) error {
+	err := t.handshake.acceptTenant(ctx, tenant, &in.namespace)
 	if _, refused := kube.InvalidReason(err); refused {
 		forgetCertificate(tenant)
-		return errors.Join(err, t.unbind(ctx, t.client, tenant))
+		return errors.Join(err, t.unbindRoles(ctx, t.client, tenant))
 	}
 	if err != nil {
 		return err
 	}
 	taken, err := t.bindControlPlane(ctx, tenant)
-	return errors.Join(t.grant(ctx, tenant), err, t.certify(ctx, tenant, taken))
+	return errors.Join(t.grantTenant(ctx, tenant), err, t.issueCertificate(ctx, tenant, taken))
 }
 
-// certify keeps what the consumer needs to act here in the status. What was given is taken back only when it is known to serve no
+// issueCertificate keeps what the consumer needs to act here in the status. What was given is taken back only when it is known to serve no
 // more; taken is what is wrong with the binding.
-func (t *tenants) certify(ctx context.Context, tenant *authv1beta1.Tenant, taken string) error {
+func (t *tenants) issueCertificate(ctx context.Context, tenant *authv1beta1.Tenant, taken string) error {
 	var nodes corev1.NodeList
 	if err := t.client.List(ctx, &nodes); err != nil {
 		return fmt.Errorf("listing nodes: %w", err)
@@ -122,7 +122,7 @@ func forgetCertificate(tenant *authv1beta1.Tenant) {
 	apimeta.RemoveStatusCondition(&tenant.Status.Conditions, authv1beta1.TenantCertificateIssued)
 }
 
-// warns tells whether somebody should look at what the condition CertificateIssued says.
-func warns(c metav1.Condition) bool {
+// isWarning tells whether somebody should look at what the condition CertificateIssued says.
+func isWarning(c metav1.Condition) bool {
 	return c.Type == authv1beta1.TenantCertificateIssued && c.Reason != reasonIssued && c.Reason != reasonPending
 }

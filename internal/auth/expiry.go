@@ -33,8 +33,8 @@ func (i *identities) Next(identity *authv1beta1.Identity) time.Duration {
 	return 0
 }
 
-// expired tells of a certificate that has ended.
-func expired(identity *authv1beta1.Identity, now time.Time) []kube.Event {
+// expiryEvents tells of a certificate that has ended.
+func expiryEvents(identity *authv1beta1.Identity, now time.Time) []kube.Event {
 	end, ok := endOf(identity)
 	if !ok || now.Before(end) {
 		return nil

@@ -34,43 +34,43 @@ const (
 // the provider connects again, and a provider may change what it offers as often as it likes. No signer renews sooner.
 const followInterval = 30 * time.Second
 
-// followed is which offer was taken over last, and when one last changed something: without a time long ago, or never.
-type followed struct {
+// followedIdentity is which offer was taken over last, and when one last changed something: without a time long ago, or never.
+type followedIdentity struct {
 	hash string
 	at   time.Time
 }
 
-func (f followed) String() string {
+func (f followedIdentity) String() string {
 	if f.at.IsZero() {
 		return f.hash
 	}
 	return f.hash + " " + f.at.UTC().Format(time.RFC3339)
 }
 
-func parseFollowed(annotation string) followed {
+func parseFollowed(annotation string) followedIdentity {
 	hash, text, _ := strings.Cut(annotation, " ")
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
 		at = time.Time{}
 	}
-	return followed{hash, at}
+	return followedIdentity{hash, at}
 }
 
-// early is how long another offer has to wait yet. A time to come is of a clock that was set back since.
-func (f followed) early(now time.Time, interval time.Duration) time.Duration {
+// earlyBy is how long another offer has to wait yet. A time to come is of a clock that was set back since.
+func (f followedIdentity) earlyBy(now time.Time, interval time.Duration) time.Duration {
 	if f.at.After(now) {
 		return 0
 	}
 	return max(f.at.Add(interval).Sub(now), 0)
 }
 
-// follow keeps the Renew of the control plane, and has the Identity say what came back by it. What is of no use is not
+// followRenewal keeps the Renew of the control plane, and has the Identity say what came back by it. What is of no use is not
 // taken over: what the Identity says may well go on. Slices need no Renew: theirs comes with their status.
-func (i *identities) follow(ctx context.Context, identity *authv1beta1.Identity) error {
+func (i *identities) followRenewal(ctx context.Context, identity *authv1beta1.Identity) error {
 	if identity.Spec.Type != authv1beta1.ControlPlaneIdentityType {
 		return nil
 	}
-	renew, err := i.ask(ctx, identity)
+	renew, err := i.requestRenewal(ctx, identity)
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (i *identities) follow(ctx context.Context, identity *authv1beta1.Identity)
 		return fmt.Errorf("writing what is offered: %w", err)
 	}
 	last := parseFollowed(identity.Annotations[names.FollowedOffer])
-	this := followed{fmt.Sprintf("%x", sha256.Sum256(text))[:16], last.at}
+	this := followedIdentity{fmt.Sprintf("%x", sha256.Sum256(text))[:16], last.at}
 	again := last.hash == this.hash
 	same := equality.Semantic.DeepEqual(*offered, identity.Spec.AuthParams)
 	if again && same {
@@ -91,19 +91,19 @@ func (i *identities) follow(ctx context.Context, identity *authv1beta1.Identity)
 	}
 	if !same {
 		this.at = time.Now()
-		if wait := last.early(this.at, i.options.FollowInterval); !again && wait > 0 {
+		if wait := last.earlyBy(this.at, i.options.FollowInterval); !again && wait > 0 {
 			return kube.Wait(wait, "another offer was taken over a moment ago")
 		}
 	}
 	next := identity.DeepCopy()
 	next.Spec.AuthParams = *offered.DeepCopy()
-	if err := i.usable(ctx, next); err != nil {
+	if err := i.checkUsable(ctx, next); err != nil {
 		return err
 	}
 	// What differs from an offer that was followed, or is newer, is what the administrator brought, who may know better: an offer comes
 	// no more when the provider has moved. Only what is of no use is not kept.
 	if again || !same && !pki.Supersedes(offered.SignedCRT, identity.Spec.AuthParams.SignedCRT) {
-		if _, err := i.key(ctx, identity); !errors.Is(err, errNoKey) {
+		if _, err := i.readKey(ctx, identity); !errors.Is(err, errNoKey) {
 			return err
 		}
 	}
@@ -116,8 +116,8 @@ func (i *identities) follow(ctx context.Context, identity *authv1beta1.Identity)
 	return nil
 }
 
-// ask keeps the Renew by which the provider is asked, and returns it as it was.
-func (i *identities) ask(ctx context.Context, identity *authv1beta1.Identity) (*authv1beta1.Renew, error) {
+// requestRenewal keeps the Renew by which the provider is asked, and returns it as it was.
+func (i *identities) requestRenewal(ctx context.Context, identity *authv1beta1.Identity) (*authv1beta1.Renew, error) {
 	have := &authv1beta1.Renew{}
 	err := i.client.Get(ctx, client.ObjectKeyFromObject(identity), have)
 	switch owner := metav1.GetControllerOf(have); {
@@ -146,15 +146,15 @@ func (i *identities) ask(ctx context.Context, identity *authv1beta1.Identity) (*
 	return have, nil
 }
 
-// usable tells why no kubeconfig could be made of what was offered.
-func (i *identities) usable(ctx context.Context, next *authv1beta1.Identity) error {
+// checkUsable tells why no kubeconfig could be made of what was offered.
+func (i *identities) checkUsable(ctx context.Context, next *authv1beta1.Identity) error {
 	refuse := func(err error) error {
 		return kube.Invalid(reasonRenewRefused, fmt.Errorf("what the provider gives is not taken over: %w", err))
 	}
 	if len(next.Spec.AuthParams.SignedCRT) == 0 {
 		return refuse(errors.New("it has no certificate"))
 	}
-	key, err := i.key(ctx, next)
+	key, err := i.readKey(ctx, next)
 	if errors.Is(err, errNoKey) {
 		return refuse(err)
 	}

@@ -162,16 +162,16 @@ func TestHowOftenAnIdentityFollows(t *testing.T) {
 		"at once where somebody wrote a word": {"0123456789abcdef soon", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := parseFollowed(test.annotation).early(now, followInterval); got != test.want {
+			if got := parseFollowed(test.annotation).earlyBy(now, followInterval); got != test.want {
 				t.Errorf("it waits %s, want %s", got, test.want)
 			}
 		})
 	}
-	of := followed{"0123456789abcdef", now}
+	of := followedIdentity{"0123456789abcdef", now}
 	if got := parseFollowed(of.String()); got != of {
 		t.Errorf("%q is read as %v", of, got)
 	}
-	if got := (followed{hash: of.hash}).String(); got != of.hash {
+	if got := (followedIdentity{hash: of.hash}).String(); got != of.hash {
 		t.Errorf("it says %q", got)
 	}
 }

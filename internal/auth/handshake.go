@@ -56,15 +56,15 @@ func newHandshake(mgr ctrl.Manager, nonces client.Reader, o TenantOptions) (*han
 		return nil, err
 	}
 	home := labels.SelectorFromSet(labels.Set{corev1.LabelMetadataName: o.LiqoNamespace})
-	cache := kube.NewNamespacedWatch(mgr.GetConfig(), mgr.GetCache(), &corev1.Secret{}, home, labels.NewSelector().Add(present(names.ServedNonces)))
+	cache := kube.NewNamespacedWatch(mgr.GetConfig(), mgr.GetCache(), &corev1.Secret{}, home, labels.NewSelector().Add(labelPresent(names.ServedNonces)))
 	if err := mgr.Add(cache); err != nil {
 		return nil, fmt.Errorf("adding the watch of nonces that served: %w", err)
 	}
 	return &handshake{direct: direct, cache: cache, nonces: nonces, options: o}, nil
 }
 
-// accept tells why the consumer has not proved that the key of the Tenant is its own, nil if it has.
-func (h *handshake) accept(ctx context.Context, tenant *authv1beta1.Tenant, ns *corev1.Namespace) error {
+// acceptTenant tells why the consumer has not proved that the key of the Tenant is its own, nil if it has.
+func (h *handshake) acceptTenant(ctx context.Context, tenant *authv1beta1.Tenant, ns *corev1.Namespace) error {
 	key, err := pki.ParsePublicKey(tenant.Spec.PublicKey)
 	if err != nil {
 		return kube.Invalid(reasonInvalidPublicKey, fmt.Errorf("spec.publicKey: %w", err))
@@ -77,7 +77,7 @@ func (h *handshake) accept(ctx context.Context, tenant *authv1beta1.Tenant, ns *
 	if err != nil {
 		return err
 	}
-	served, err := h.served(ctx, tenant.Spec.ClusterID)
+	served, err := h.readNonce(ctx, tenant.Spec.ClusterID)
 	if err != nil {
 		return err
 	}
@@ -87,10 +87,10 @@ func (h *handshake) accept(ctx context.Context, tenant *authv1beta1.Tenant, ns *
 			return nil
 		}
 	}
-	nonce, err := h.proof(ctx, h.nonces, tenant, key)
+	nonce, err := h.verifyProof(ctx, h.nonces, tenant, key)
 	if _, refused := kube.InvalidReason(err); refused {
 		// The nonce may be of a moment ago: nobody is refused for what the watch has not seen yet.
-		nonce, err = h.proof(ctx, h.direct, tenant, key)
+		nonce, err = h.verifyProof(ctx, h.direct, tenant, key)
 	}
 	if err != nil {
 		return err
@@ -98,11 +98,11 @@ func (h *handshake) accept(ctx context.Context, tenant *authv1beta1.Tenant, ns *
 	if _, used := served.Data[pki.NonceEntry(nonce)]; used {
 		return kube.Invalid(reasonNonceUsed, errors.New("the nonce has served another Tenant or key already: remove its Secret, make a new one, and have that signed"))
 	}
-	return h.use(ctx, served, tenant, ns, nonce, mine)
+	return h.consumeNonce(ctx, served, tenant, ns, nonce, mine)
 }
 
-// proof returns the nonce that the signature of the Tenant is one of.
-func (h *handshake) proof(ctx context.Context, nonces client.Reader, tenant *authv1beta1.Tenant, key crypto.PublicKey) ([]byte, error) {
+// verifyProof returns the nonce that the signature of the Tenant is one of.
+func (h *handshake) verifyProof(ctx context.Context, nonces client.Reader, tenant *authv1beta1.Tenant, key crypto.PublicKey) ([]byte, error) {
 	var all corev1.SecretList
 	if err := nonces.List(ctx, &all, client.InNamespace(tenant.Namespace), client.HasLabels{names.Nonce}); err != nil {
 		return nil, fmt.Errorf("listing nonces: %w", err)
@@ -130,8 +130,8 @@ func (h *handshake) proof(ctx context.Context, nonces client.Reader, tenant *aut
 	return nil, missing
 }
 
-// served reads the nonces of the consumer that served.
-func (h *handshake) served(ctx context.Context, consumer liqov1beta1.ClusterID) (*corev1.Secret, error) {
+// readNonce reads the nonces of the consumer that served.
+func (h *handshake) readNonce(ctx context.Context, consumer liqov1beta1.ClusterID) (*corev1.Secret, error) {
 	key := client.ObjectKey{Namespace: h.options.LiqoNamespace, Name: names.ServedNoncesSecret(string(consumer))}
 	have := &corev1.Secret{}
 	err := h.cache.Get(ctx, key, have)
@@ -152,9 +152,9 @@ func (h *handshake) served(ctx context.Context, consumer liqov1beta1.ClusterID) 
 	return have, nil
 }
 
-// use writes down that the nonce served, before anything is granted. What this Tenant, or one that was there before, was accepted
+// consumeNonce writes down that the nonce served, before anything is granted. What this Tenant, or one that was there before, was accepted
 // with serves no more: a key that was replaced does not come back.
-func (h *handshake) use(ctx context.Context, served *corev1.Secret, tenant *authv1beta1.Tenant, ns *corev1.Namespace, nonce []byte, mine string) error {
+func (h *handshake) consumeNonce(ctx context.Context, served *corev1.Secret, tenant *authv1beta1.Tenant, ns *corev1.Namespace, nonce []byte, mine string) error {
 	if len(served.Data) >= mostServed {
 		return kube.Invalid(reasonManyHandshakes, fmt.Errorf("%d nonces of %s have served, and each is remembered as long as the tenant namespace is there: delete the namespace, and peer again",
 			len(served.Data), tenant.Spec.ClusterID))

@@ -304,7 +304,7 @@ func TestNoncesThatServedHaveAnEnd(t *testing.T) {
 	for n := range mostServed {
 		served.Data[pki.NonceEntry([]byte{byte(n), byte(n >> 8)})] = []byte("replaced")
 	}
-	err := h.use(t.Context(), served, typedTenant("tenant", "milan"), &corev1.Namespace{}, pki.NewNonce(), "uid key")
+	err := h.consumeNonce(t.Context(), served, typedTenant("tenant", "milan"), &corev1.Namespace{}, pki.NewNonce(), "uid key")
 	if reason, _ := kube.InvalidReason(err); reason != reasonManyHandshakes {
 		t.Errorf("one more is refused with %v", err)
 	}
@@ -413,10 +413,10 @@ func TestTheOlderTenantOfAnIDCounts(t *testing.T) {
 		for _, older := range []authv1beta1.Tenant{tenant("b", 1, test.older), tenant("a", 2, test.older)} {
 			t.Run(name+", first "+older.Namespace, func(t *testing.T) {
 				newer := tenant("az", 2, test.newer)
-				in := &surroundings{tenants: []authv1beta1.Tenant{newer, older}}
+				in := &tenantInputs{tenants: []authv1beta1.Tenant{newer, older}}
 				for _, one := range in.tenants {
 					in.namespace.Labels = map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: "milan"}
-					reason, refused := kube.InvalidReason(in.refusal(&one))
+					reason, refused := kube.InvalidReason(in.refusalReason(&one))
 					if want := test.refused && one.Namespace == newer.Namespace; refused != want || refused && reason != reasonIDTaken {
 						t.Errorf("%s is refused: %t %s, want %t", one.Namespace, refused, reason, want)
 					}

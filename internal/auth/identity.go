@@ -57,7 +57,7 @@ func SetupIdentity(mgr ctrl.Manager, o IdentityOptions) error {
 	}
 	o.FollowInterval = cmp.Or(o.FollowInterval, followInterval)
 	i := &identities{client: mgr.GetClient(), direct: direct, options: o}
-	kubeconfigs := labels.NewSelector().Add(present(names.IdentityType))
+	kubeconfigs := labels.NewSelector().Add(labelPresent(names.IdentityType))
 	secrets := kube.NewNamespacedWatch(mgr.GetConfig(), mgr.GetCache(), &corev1.Secret{}, peer.Namespaces(), kubeconfigs)
 	if err := mgr.Add(secrets); err != nil {
 		return fmt.Errorf("adding the watch of kubeconfigs: %w", err)
@@ -90,22 +90,22 @@ func keyDelay(waited time.Duration) time.Duration {
 	return min(max(firstKeyDelay, waited), longestKeyDelay)
 }
 
-func waited(identity *authv1beta1.Identity) time.Duration {
+func waitedSince(identity *authv1beta1.Identity) time.Duration {
 	return time.Since(identity.CreationTimestamp.Time)
 }
 
 // Sync renews one Identity and writes its kubeconfig. Neither waits for the other: the kubeconfig is what renewals come by, and a
 // renewal may be what makes it usable.
 func (i *identities) Sync(ctx context.Context, identity *authv1beta1.Identity) error {
-	if err := i.check(ctx, identity); err != nil {
+	if err := i.checkIdentity(ctx, identity); err != nil {
 		return err
 	}
-	followed := i.follow(ctx, identity)
-	return errors.Join(i.write(ctx, identity), followed)
+	followed := i.followRenewal(ctx, identity)
+	return errors.Join(i.writeKubeconfig(ctx, identity), followed)
 }
 
-// key is the one, of those that are used with the provider, that the certificate is for.
-func (i *identities) key(ctx context.Context, identity *authv1beta1.Identity) (crypto.Signer, error) {
+// readKey is the one, of those that are used with the provider, that the certificate is for.
+func (i *identities) readKey(ctx context.Context, identity *authv1beta1.Identity) (crypto.Signer, error) {
 	secrets := []string{names.PeerKeysSecret(string(identity.Spec.ClusterID))}
 	if identity.Spec.Type == authv1beta1.ControlPlaneIdentityType {
 		secrets = append(secrets, names.KeysSecret)
@@ -113,12 +113,12 @@ func (i *identities) key(ctx context.Context, identity *authv1beta1.Identity) (c
 	return fittingKey(ctx, i.direct, i.options.LiqoNamespace, identity.Spec.AuthParams.SignedCRT, secrets...)
 }
 
-// write writes the kubeconfig.
-func (i *identities) write(ctx context.Context, identity *authv1beta1.Identity) error {
-	key, err := i.key(ctx, identity)
+// writeKubeconfig writes the kubeconfig.
+func (i *identities) writeKubeconfig(ctx context.Context, identity *authv1beta1.Identity) error {
+	key, err := i.readKey(ctx, identity)
 	if errors.Is(err, errNoKey) {
 		// The provider may be about to sign a newer request.
-		return kube.Wait(keyDelay(waited(identity)), err.Error())
+		return kube.Wait(keyDelay(waitedSince(identity)), err.Error())
 	}
 	if err != nil {
 		return err
@@ -140,8 +140,8 @@ func (i *identities) write(ctx context.Context, identity *authv1beta1.Identity) 
 
 // Report tells that the kubeconfig is there, or why not.
 func (i *identities) Report(identity *authv1beta1.Identity, err error) []kube.Event {
-	told := append(kube.Complaints(err), expired(identity, time.Now())...)
-	if reason, _, ok := kube.WaitReason(err); ok && reason == errNoKey.Error() && waited(identity) >= keyPatience {
+	told := append(kube.Complaints(err), expiryEvents(identity, time.Now())...)
+	if reason, _, ok := kube.WaitReason(err); ok && reason == errNoKey.Error() && waitedSince(identity) >= keyPatience {
 		told = append(told, kube.Event{Type: corev1.EventTypeWarning, Reason: reasonNoKey, Message: reason})
 	}
 	if err != nil {
@@ -159,7 +159,7 @@ func (i *identities) Recall(identity *authv1beta1.Identity) []kube.Event {
 		Message: fmt.Sprintf("Secret %s holds the kubeconfig", identity.Status.KubeconfigSecretRef.Name)}}
 }
 
-func (i *identities) check(ctx context.Context, identity *authv1beta1.Identity) error {
+func (i *identities) checkIdentity(ctx context.Context, identity *authv1beta1.Identity) error {
 	var ns corev1.Namespace
 	if err := i.client.Get(ctx, types.NamespacedName{Name: identity.Namespace}, &ns); err != nil {
 		return fmt.Errorf("reading the namespace: %w", err)

@@ -37,9 +37,9 @@ type KeysOptions struct {
 	TLSCompatibility bool
 }
 
-// keys makes the key pair of this cluster, and one for each peer: what one peer's credentials sign is of no use with
+// clusterKeys makes the key pair of this cluster, and one for each peer: what one peer's credentials sign is of no use with
 // another one. A key pair goes when the last tenant namespace of its peer goes.
-type keys struct {
+type clusterKeys struct {
 	client  client.Client // reads namespaces from the cache
 	direct  client.Client // reads Secrets
 	options KeysOptions
@@ -51,12 +51,12 @@ func SetupKeys(mgr ctrl.Manager, o KeysOptions) error {
 	if err != nil {
 		return err
 	}
-	k := &keys{client: mgr.GetClient(), direct: direct, options: o}
+	k := &clusterKeys{client: mgr.GetClient(), direct: direct, options: o}
 	if err := mgr.Add(manager.RunnableFunc(k.makeOwn)); err != nil {
 		return fmt.Errorf("adding what makes the key pair: %w", err)
 	}
 	home := labels.SelectorFromSet(labels.Set{corev1.LabelMetadataName: o.LiqoNamespace})
-	secrets := kube.NewNamespacedWatch(mgr.GetConfig(), mgr.GetCache(), &corev1.Secret{}, home, labels.NewSelector().Add(present(names.RemoteClusterID)))
+	secrets := kube.NewNamespacedWatch(mgr.GetConfig(), mgr.GetCache(), &corev1.Secret{}, home, labels.NewSelector().Add(labelPresent(names.RemoteClusterID)))
 	if err := mgr.Add(secrets); err != nil {
 		return fmt.Errorf("adding the watch of key pairs: %w", err)
 	}
@@ -79,9 +79,9 @@ func isTenantNamespace(obj client.Object) bool {
 const retryOwnKeys = 5 * time.Second
 
 // makeOwn makes the key pair of this cluster, once.
-func (k *keys) makeOwn(ctx context.Context) error {
+func (k *clusterKeys) makeOwn(ctx context.Context) error {
 	for {
-		err := k.make(ctx, names.KeysSecret, nil, nil)
+		err := k.makeKey(ctx, names.KeysSecret, nil, nil)
 		if err == nil {
 			return nil
 		}
@@ -98,17 +98,17 @@ func (k *keys) makeOwn(ctx context.Context) error {
 }
 
 // Sync makes the key pair for the peer of a tenant namespace.
-func (k *keys) Sync(ctx context.Context, ns *corev1.Namespace) error {
+func (k *clusterKeys) Sync(ctx context.Context, ns *corev1.Namespace) error {
 	id, ok := peer.OfNamespace(ns)
 	if !ok {
 		return nil
 	}
 	name := names.PeerKeysSecret(string(id))
-	return k.make(ctx, name, map[string]string{names.RemoteClusterID: string(id)}, ns)
+	return k.makeKey(ctx, name, map[string]string{names.RemoteClusterID: string(id)}, ns)
 }
 
-// make makes the key pair, unless it exists. owner is nil for one that is kept.
-func (k *keys) make(ctx context.Context, name string, labels map[string]string, owner *corev1.Namespace) error {
+// makeKey makes the key pair, unless it exists. owner is nil for one that is kept.
+func (k *clusterKeys) makeKey(ctx context.Context, name string, labels map[string]string, owner *corev1.Namespace) error {
 	have := &corev1.Secret{}
 	err := k.direct.Get(ctx, types.NamespacedName{Namespace: k.options.LiqoNamespace, Name: name}, have)
 	switch {
@@ -116,7 +116,7 @@ func (k *keys) make(ctx context.Context, name string, labels map[string]string, 
 		if _, err := pki.ParseKey(have.Data[names.PrivateKeyKey]); err != nil {
 			return kube.Invalid("WrongKey", fmt.Errorf("no usable key in Secret %s, which is not overwritten: %w", name, err))
 		}
-		return k.adopt(ctx, have, owner)
+		return k.adoptKey(ctx, have, owner)
 	case !apierrors.IsNotFound(err):
 		return fmt.Errorf("reading the key pair: %w", err)
 	}
@@ -136,9 +136,9 @@ func (k *keys) make(ctx context.Context, name string, labels map[string]string, 
 	return nil
 }
 
-// adopt keeps the key pair while the namespace exists: one of an earlier namespace of the same peer would be collected. A peer may have several
+// adoptKey keeps the key pair while the namespace exists: one of an earlier namespace of the same peer would be collected. A peer may have several
 // namespaces: the garbage collector takes what all owners are gone of, and forgets owners that are.
-func (k *keys) adopt(ctx context.Context, secret *corev1.Secret, owner *corev1.Namespace) error {
+func (k *clusterKeys) adoptKey(ctx context.Context, secret *corev1.Secret, owner *corev1.Namespace) error {
 	if owner == nil || kube.Owns(owner, secret) {
 		return nil
 	}
@@ -155,7 +155,7 @@ func (k *keys) adopt(ctx context.Context, secret *corev1.Secret, owner *corev1.N
 	return nil
 }
 
-func (k *keys) newSecret(name string, labels map[string]string) (*corev1.Secret, error) {
+func (k *clusterKeys) newSecret(name string, labels map[string]string) (*corev1.Secret, error) {
 	generate := pki.NewKey
 	if k.options.TLSCompatibility {
 		generate = pki.NewCompatibleKey

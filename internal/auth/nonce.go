@@ -76,7 +76,7 @@ func setupHandshakeSecrets(mgr ctrl.Manager, name, label string,
 	if err != nil {
 		return nil, err
 	}
-	secrets := kube.NewNamespacedWatch(mgr.GetConfig(), mgr.GetCache(), &corev1.Secret{}, peer.Namespaces(), labels.NewSelector().Add(present(label)))
+	secrets := kube.NewNamespacedWatch(mgr.GetConfig(), mgr.GetCache(), &corev1.Secret{}, peer.Namespaces(), labels.NewSelector().Add(labelPresent(label)))
 	if err := mgr.Add(secrets); err != nil {
 		return nil, fmt.Errorf("adding the watch of Secrets labelled %s: %w", label, err)
 	}
@@ -107,7 +107,7 @@ func (h *handshakeSecrets) Reconcile(ctx context.Context, req reconcile.Request)
 	if !secret.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, nil
 	}
-	event, err := h.sync(ctx, secret)
+	event, err := h.syncSecret(ctx, secret)
 	now := kube.Complaints(err)
 	if err == nil {
 		now = []kube.Event{event}
@@ -118,8 +118,8 @@ func (h *handshakeSecrets) Reconcile(ctx context.Context, req reconcile.Request)
 	return kube.Result(err)
 }
 
-func (h *handshakeSecrets) sync(ctx context.Context, secret *corev1.Secret) (kube.Event, error) {
-	id, err := h.peer(ctx, secret)
+func (h *handshakeSecrets) syncSecret(ctx context.Context, secret *corev1.Secret) (kube.Event, error) {
+	id, err := h.peerOf(ctx, secret)
 	if err != nil {
 		return kube.Event{}, err
 	}
@@ -143,8 +143,8 @@ func (h *handshakeSecrets) sync(ctx context.Context, secret *corev1.Secret) (kub
 	return event, nil
 }
 
-// peer is whom the Secret is for: the namespace decides, and the label must not say anything else.
-func (h *handshakeSecrets) peer(ctx context.Context, secret *corev1.Secret) (liqov1beta1.ClusterID, error) {
+// peerOf is whom the Secret is for: the namespace decides, and the label must not say anything else.
+func (h *handshakeSecrets) peerOf(ctx context.Context, secret *corev1.Secret) (liqov1beta1.ClusterID, error) {
 	var ns corev1.Namespace
 	if err := h.client.Get(ctx, types.NamespacedName{Name: secret.Namespace}, &ns); err != nil {
 		return "", fmt.Errorf("reading the namespace: %w", err)

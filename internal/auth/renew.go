@@ -49,7 +49,7 @@ func SetupRenew(mgr ctrl.Manager) error {
 	r := &renews{client: mgr.GetClient()}
 	c := kube.NewController[*authv1beta1.Renew](mgr, kube.Options{Name: "renew"}, r)
 	b := c.Builder(predicate.NewPredicateFuncs(peer.IsReplica)).
-		Watches(&authv1beta1.Renew{}, handler.EnqueueRequestsFromMapFunc(r.beside), builder.WithPredicates(givesWay)).
+		Watches(&authv1beta1.Renew{}, handler.EnqueueRequestsFromMapFunc(r.requestsBeside), builder.WithPredicates(givesWay)).
 		Watches(&authv1beta1.Tenant{}, handler.EnqueueRequestsFromMapFunc(r.besideTenant)).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace), builder.WithPredicates(kube.NamespaceChanged))
 	return c.Complete(b)
@@ -73,22 +73,22 @@ func (r *renews) Sync(ctx context.Context, renew *authv1beta1.Renew) error {
 	if tenant != nil && !tenant.DeletionTimestamp.IsZero() {
 		tenant = nil
 	}
-	if err := r.hang(ctx, renew, tenant); err != nil {
+	if err := r.setOwner(ctx, renew, tenant); err != nil {
 		return err
 	}
-	if unjudged(tenant) {
+	if isPending(tenant) {
 		return kube.Wait(0, "the Tenant is not decided yet")
 	}
 	var all authv1beta1.RenewList
 	if err := r.client.List(ctx, &all, client.InNamespace(renew.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing Renews: %w", err)
 	}
-	answer(renew, consumer, tenant, all.Items)
+	answerRenew(renew, consumer, tenant, all.Items)
 	return nil
 }
 
-// hang has the copy go with the Tenant: with that one goes the right of the consumer to take it away.
-func (r *renews) hang(ctx context.Context, renew *authv1beta1.Renew, tenant *authv1beta1.Tenant) error {
+// setOwner has the copy go with the Tenant: with that one goes the right of the consumer to take it away.
+func (r *renews) setOwner(ctx context.Context, renew *authv1beta1.Renew, tenant *authv1beta1.Tenant) error {
 	if tenant == nil {
 		return nil
 	}
@@ -105,8 +105,8 @@ func (r *renews) hang(ctx context.Context, renew *authv1beta1.Renew, tenant *aut
 	return nil
 }
 
-// unjudged tells whether what is said of the Tenant is about another generation of it.
-func unjudged(tenant *authv1beta1.Tenant) bool {
+// isPending tells whether what is said of the Tenant is about another generation of it.
+func isPending(tenant *authv1beta1.Tenant) bool {
 	if tenant == nil {
 		return false
 	}
@@ -114,11 +114,11 @@ func unjudged(tenant *authv1beta1.Tenant) bool {
 	return ready == nil || ready.ObservedGeneration != tenant.Generation
 }
 
-// answer has the status say what the Tenant was given, or why there is nothing. all are the Renews of the namespace.
-func answer(renew *authv1beta1.Renew, consumer liqov1beta1.ClusterID, tenant *authv1beta1.Tenant, all []authv1beta1.Renew) {
+// answerRenew has the status say what the Tenant was given, or why there is nothing. all are the Renews of the namespace.
+func answerRenew(renew *authv1beta1.Renew, consumer liqov1beta1.ClusterID, tenant *authv1beta1.Tenant, all []authv1beta1.Renew) {
 	said := metav1.Condition{Status: metav1.ConditionFalse}
-	if said.Reason, said.Message = unanswered(renew, consumer, tenant); said.Reason == "" {
-		said.Reason, said.Message = later(renew, consumer, tenant, all)
+	if said.Reason, said.Message = refusalOf(renew, consumer, tenant); said.Reason == "" {
+		said.Reason, said.Message = supersededBy(renew, consumer, tenant, all)
 	}
 	if said.Reason != "" {
 		renew.Status.AuthParams = nil
@@ -132,8 +132,8 @@ func answer(renew *authv1beta1.Renew, consumer liqov1beta1.ClusterID, tenant *au
 	apimeta.SetStatusCondition(&renew.Status.Conditions, said)
 }
 
-// unanswered tells why a Renew gets nothing, "" if it gets what its Tenant has.
-func unanswered(renew *authv1beta1.Renew, consumer liqov1beta1.ClusterID, tenant *authv1beta1.Tenant) (reason, why string) {
+// refusalOf tells why a Renew gets nothing, "" if it gets what its Tenant has.
+func refusalOf(renew *authv1beta1.Renew, consumer liqov1beta1.ClusterID, tenant *authv1beta1.Tenant) (reason, why string) {
 	ready := metav1.Condition{Message: "nobody said so yet"}
 	if tenant != nil {
 		ready = *cmp.Or(apimeta.FindStatusCondition(tenant.Status.Conditions, authv1beta1.TenantReady), &ready)
@@ -157,10 +157,10 @@ func unanswered(renew *authv1beta1.Renew, consumer liqov1beta1.ClusterID, tenant
 	return "", ""
 }
 
-// later tells why a Renew that would be answered is not: an older one is.
-func later(renew *authv1beta1.Renew, consumer liqov1beta1.ClusterID, tenant *authv1beta1.Tenant, all []authv1beta1.Renew) (reason, why string) {
+// supersededBy tells why a Renew that would be answered is not: an older one is.
+func supersededBy(renew *authv1beta1.Renew, consumer liqov1beta1.ClusterID, tenant *authv1beta1.Tenant, all []authv1beta1.Renew) (reason, why string) {
 	first := elder.First(all, func(r *authv1beta1.Renew) bool {
-		refused, _ := unanswered(r, consumer, tenant)
+		refused, _ := refusalOf(r, consumer, tenant)
 		return peer.IsReplica(r) && refused == ""
 	})
 	if first == nil || first.UID == renew.UID || elder.Of(renew).Compare(elder.Of(first)) < 0 {
@@ -177,8 +177,8 @@ var givesWay = predicate.Funcs{
 	},
 }
 
-// beside wakes the Renews whose answer may be another one: that which was answered, and the oldest of those that were not.
-func (r *renews) beside(ctx context.Context, obj client.Object) []reconcile.Request {
+// requestsBeside wakes the Renews whose answer may be another one: that which was answered, and the oldest of those that were not.
+func (r *renews) requestsBeside(ctx context.Context, obj client.Object) []reconcile.Request {
 	var first *authv1beta1.Renew
 	out := kube.Requests(ctx, r.client, &authv1beta1.RenewList{}, func(renew *authv1beta1.Renew) bool {
 		waits := apimeta.FindStatusCondition(renew.Status.Conditions, authv1beta1.RenewCertificateIssued)

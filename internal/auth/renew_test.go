@@ -96,7 +96,7 @@ func TestWhatARenewGets(t *testing.T) {
 			if test.none {
 				tenant = nil
 			}
-			answer(renew, consumer, tenant, append(test.others, *renew))
+			answerRenew(renew, consumer, tenant, append(test.others, *renew))
 			if diff := cmp.Diff(test.want, renew.Status.AuthParams); diff != "" {
 				t.Error(diff)
 			}

@@ -29,9 +29,9 @@ func bindingName(tenant *authv1beta1.Tenant) string {
 	return names.ClusterRoleBinding(names.RoleVirtualKubeletRemoteWide, string(tenant.Spec.ClusterID))
 }
 
-// bind gives the consumer what it needs cluster-wide. A binding of that name that refers to another role cannot be
+// bindRoles gives the consumer what it needs cluster-wide. A binding of that name that refers to another role cannot be
 // changed, so it is replaced.
-func (t *tenants) bind(ctx context.Context, tenant *authv1beta1.Tenant) error {
+func (t *tenants) bindRoles(ctx context.Context, tenant *authv1beta1.Tenant) error {
 	want := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: bindingName(tenant),
@@ -121,8 +121,8 @@ func (t *tenants) unbindControlPlane(ctx context.Context, from client.Reader, te
 	return nil
 }
 
-// unbind takes the rights of the consumer back, those in the whole cluster unless another Tenant gives them.
-func (t *tenants) unbind(ctx context.Context, from client.Reader, tenant *authv1beta1.Tenant) error {
+// unbindRoles takes the rights of the consumer back, those in the whole cluster unless another Tenant gives them.
+func (t *tenants) unbindRoles(ctx context.Context, from client.Reader, tenant *authv1beta1.Tenant) error {
 	if err := t.unbindControlPlane(ctx, from, tenant); err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (t *tenants) unbind(ctx context.Context, from client.Reader, tenant *authv1
 	}
 	for i := range all.Items {
 		other := &all.Items[i]
-		if other.UID != tenant.UID && other.Spec.ClusterID == tenant.Spec.ClusterID && entitled(other) {
+		if other.UID != tenant.UID && other.Spec.ClusterID == tenant.Spec.ClusterID && isEntitled(other) {
 			return nil
 		}
 	}
@@ -149,6 +149,6 @@ func (t *tenants) unbind(ctx context.Context, from client.Reader, tenant *authv1
 	return nil
 }
 
-func entitled(tenant *authv1beta1.Tenant) bool {
+func isEntitled(tenant *authv1beta1.Tenant) bool {
 	return tenant.DeletionTimestamp.IsZero() && apimeta.IsStatusConditionTrue(tenant.Status.Conditions, authv1beta1.TenantReady)
 }

@@ -39,10 +39,10 @@ type ServingOptions struct {
 	Now func() time.Time
 }
 
-// servings approves the serving certificates of virtual kubelets, and denies what looks like one and is none. What it
+// servingRequests approves the serving certificates of virtual kubelets, and denies what looks like one and is none. What it
 // approved goes once it was served, or with its virtual node, so that nothing of a peering outlives it. Requests of real kubelets,
 // and of others, are left to others.
-type servings struct {
+type servingRequests struct {
 	client client.Client
 	// direct reads all as it is now: a virtual kubelet asks in its first second, and seldom again.
 	direct  client.Reader
@@ -54,11 +54,11 @@ func SetupServing(mgr ctrl.Manager, o ServingOptions) error {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &servings{client: mgr.GetClient(), direct: mgr.GetAPIReader(), options: o}
+	s := &servingRequests{client: mgr.GetClient(), direct: mgr.GetAPIReader(), options: o}
 	c := kube.NewController[*certv1.CertificateSigningRequest](mgr, kube.Options{Name: "serving"}, s)
 	concern := func(obj client.Object) bool {
 		request, ok := obj.(*certv1.CertificateSigningRequest)
-		return ok && (undecided(obj) || approval(request) != nil)
+		return ok && (isUndecided(obj) || approvalOf(request) != nil)
 	}
 	gone := predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: func(event.UpdateEvent) bool { return false }}
 	b := c.Builder(predicate.NewPredicateFuncs(concern)).
@@ -67,14 +67,14 @@ func SetupServing(mgr ctrl.Manager, o ServingOptions) error {
 }
 
 // approvedFor are the requests of a virtual kubelet that were approved.
-func (s *servings) approvedFor(ctx context.Context, vn client.Object) []reconcile.Request {
+func (s *servingRequests) approvedFor(ctx context.Context, vn client.Object) []reconcile.Request {
 	return kube.Requests(ctx, s.client, &certv1.CertificateSigningRequestList{}, func(request *certv1.CertificateSigningRequest) bool {
-		return approval(request) != nil && accountOf(request) == client.ObjectKeyFromObject(vn)
+		return approvalOf(request) != nil && accountOf(request) == client.ObjectKeyFromObject(vn)
 	})
 }
 
-// approval returns ours of a request, or nil.
-func approval(request *certv1.CertificateSigningRequest) *certv1.CertificateSigningRequestCondition {
+// approvalOf returns ours of a request, or nil.
+func approvalOf(request *certv1.CertificateSigningRequest) *certv1.CertificateSigningRequestCondition {
 	if request.Spec.SignerName != certv1.KubeletServingSignerName {
 		return nil
 	}
@@ -87,8 +87,8 @@ func approval(request *certv1.CertificateSigningRequest) *certv1.CertificateSign
 	return &request.Status.Conditions[i]
 }
 
-// undecided lets through requests for serving certificates that nobody approved or denied.
-func undecided(obj client.Object) bool {
+// isUndecided lets through requests for serving certificates that nobody approved or denied.
+func isUndecided(obj client.Object) bool {
 	request, ok := obj.(*certv1.CertificateSigningRequest)
 	if !ok || request.Spec.SignerName != certv1.KubeletServingSignerName {
 		return false
@@ -107,35 +107,35 @@ const (
 )
 
 // Sync decides about one request.
-func (s *servings) Sync(ctx context.Context, request *certv1.CertificateSigningRequest) error {
-	if approval := approval(request); approval != nil {
-		return s.remove(ctx, request, approval.LastUpdateTime.Time)
+func (s *servingRequests) Sync(ctx context.Context, request *certv1.CertificateSigningRequest) error {
+	if approval := approvalOf(request); approval != nil {
+		return s.removeRequest(ctx, request, approval.LastUpdateTime.Time)
 	}
-	if !undecided(request) {
+	if !isUndecided(request) {
 		return nil
 	}
-	in, err := s.gather(ctx, request)
+	in, err := s.gatherRequester(ctx, request)
 	if err != nil || in == nil {
 		return err
 	}
-	denial := in.check(request)
+	denial := in.checkRequest(request)
 	if denial != nil && in.addressMissing() && s.options.Now().Sub(request.CreationTimestamp.Time) < addressLimit {
 		return kube.Wait(addressDelay, "the pod of the virtual kubelet has no address yet")
 	}
 	if denial != nil {
-		gone, err := s.gone(ctx, request, in.account)
+		gone, err := s.isKubeletGone(ctx, request, in.account)
 		if err != nil {
 			return err
 		}
 		if gone {
-			return s.discard(ctx, request)
+			return s.discardRequest(ctx, request)
 		}
 	}
-	return s.decide(ctx, request, denial)
+	return s.decideRequest(ctx, request, denial)
 }
 
-// remove deletes a request that was approved: a while after that, if the certificate was issued, and at once without its virtual node.
-func (s *servings) remove(ctx context.Context, request *certv1.CertificateSigningRequest, approved time.Time) error {
+// removeRequest deletes a request that was approved: a while after that, if the certificate was issued, and at once without its virtual node.
+func (s *servingRequests) removeRequest(ctx context.Context, request *certv1.CertificateSigningRequest, approved time.Time) error {
 	var err error
 	if account := accountOf(request); account.Name != "" {
 		err = s.direct.Get(ctx, account, &offv1beta1.VirtualNode{})
@@ -151,10 +151,10 @@ func (s *servings) remove(ctx context.Context, request *certv1.CertificateSignin
 			return kube.Wait(left, "the issued certificate is being read")
 		}
 	}
-	return s.discard(ctx, request)
+	return s.discardRequest(ctx, request)
 }
 
-func (s *servings) discard(ctx context.Context, request *certv1.CertificateSigningRequest) error {
+func (s *servingRequests) discardRequest(ctx context.Context, request *certv1.CertificateSigningRequest) error {
 	err := s.client.Delete(ctx, request, client.Preconditions{UID: &request.UID})
 	if err := client.IgnoreNotFound(err); err != nil {
 		return fmt.Errorf("removing the request for a certificate: %w", err)
@@ -165,9 +165,9 @@ func (s *servings) discard(ctx context.Context, request *certv1.CertificateSigni
 // endingDelay is how soon a pod that ends is looked at again.
 const endingDelay = time.Second
 
-// gone tells whether the pod that asked is not there any more, and waits for one that ends: nobody reads what it is told, and its Deployment,
+// isKubeletGone tells whether the pod that asked is not there any more, and waits for one that ends: nobody reads what it is told, and its Deployment,
 // which tells that it is a virtual kubelet, may be gone before it. It is false for who asked from no pod.
-func (s *servings) gone(ctx context.Context, request *certv1.CertificateSigningRequest, account types.NamespacedName) (bool, error) {
+func (s *servingRequests) isKubeletGone(ctx context.Context, request *certv1.CertificateSigningRequest, account types.NamespacedName) (bool, error) {
 	name, uid := request.Spec.Extra[podNameExtra], request.Spec.Extra[podUIDExtra]
 	if account.Namespace == "" || len(name) != 1 || len(uid) != 1 {
 		return false, nil
@@ -183,8 +183,8 @@ func (s *servings) gone(ctx context.Context, request *certv1.CertificateSigningR
 	return i < 0, nil
 }
 
-// asker is the ServiceAccount that made the request, and what it runs.
-type asker struct {
+// certificateRequester is the ServiceAccount that made the request, and what it runs.
+type certificateRequester struct {
 	account types.NamespacedName
 	// node is the VirtualNode of that name, nil if there is none.
 	node *offv1beta1.VirtualNode
@@ -202,11 +202,11 @@ func accountOf(request *certv1.CertificateSigningRequest) (account types.Namespa
 	return account
 }
 
-// gather returns nil if the request is none of our business: it does not come from a ServiceAccount of a tenant
+// gatherRequester returns nil if the request is none of our business: it does not come from a ServiceAccount of a tenant
 // namespace and does not name a virtual node.
-func (s *servings) gather(ctx context.Context, request *certv1.CertificateSigningRequest) (*asker, error) {
-	in := &asker{account: accountOf(request)}
-	ours, err := s.ours(ctx, request, in.account)
+func (s *servingRequests) gatherRequester(ctx context.Context, request *certv1.CertificateSigningRequest) (*certificateRequester, error) {
+	in := &certificateRequester{account: accountOf(request)}
+	ours, err := s.isOurs(ctx, request, in.account)
 	if err != nil || !ours {
 		return nil, err
 	}
@@ -221,11 +221,11 @@ func (s *servings) gather(ctx context.Context, request *certv1.CertificateSignin
 		return nil, fmt.Errorf("reading the VirtualNode: %w", err)
 	}
 	in.node = &vn
-	in.pods, err = s.pods(ctx, request, &vn)
+	in.pods, err = s.kubeletPods(ctx, request, &vn)
 	return in, err
 }
 
-func (s *servings) ours(ctx context.Context, request *certv1.CertificateSigningRequest, account types.NamespacedName) (bool, error) {
+func (s *servingRequests) isOurs(ctx context.Context, request *certv1.CertificateSigningRequest, account types.NamespacedName) (bool, error) {
 	if account.Namespace != "" {
 		var ns corev1.Namespace
 		err := s.direct.Get(ctx, types.NamespacedName{Name: account.Namespace}, &ns)
@@ -253,8 +253,8 @@ const (
 	podUIDExtra  = "authentication.kubernetes.io/pod-uid"
 )
 
-// pods returns the pods of the virtual kubelet's Deployment that run as its account.
-func (s *servings) pods(ctx context.Context, request *certv1.CertificateSigningRequest, vn *offv1beta1.VirtualNode) ([]corev1.Pod, error) {
+// kubeletPods returns the pods of the virtual kubelet's Deployment that run as its account.
+func (s *servingRequests) kubeletPods(ctx context.Context, request *certv1.CertificateSigningRequest, vn *offv1beta1.VirtualNode) ([]corev1.Pod, error) {
 	var all corev1.PodList
 	if err := s.direct.List(ctx, &all, client.InNamespace(vn.Namespace), client.MatchingLabels{names.VirtualNode: vn.Name}); err != nil {
 		return nil, fmt.Errorf("listing pods of the virtual kubelet: %w", err)
@@ -280,7 +280,7 @@ func (s *servings) pods(ctx context.Context, request *certv1.CertificateSigningR
 	return out, nil
 }
 
-func (s *servings) ofDeployment(ctx context.Context, pod *corev1.Pod, deployment string) (bool, error) {
+func (s *servingRequests) ofDeployment(ctx context.Context, pod *corev1.Pod, deployment string) (bool, error) {
 	owner := metav1.GetControllerOf(pod)
 	if owner == nil || owner.Kind != "ReplicaSet" {
 		return false, nil
@@ -297,12 +297,12 @@ func (s *servings) ofDeployment(ctx context.Context, pod *corev1.Pod, deployment
 }
 
 // addressMissing tells whether a pod that may have asked has no address yet.
-func (a *asker) addressMissing() bool {
+func (a *certificateRequester) addressMissing() bool {
 	return slices.ContainsFunc(a.pods, func(pod corev1.Pod) bool { return len(pod.Status.PodIPs) == 0 })
 }
 
-// check tells why the request is not exactly that of a virtual kubelet for itself.
-func (a *asker) check(request *certv1.CertificateSigningRequest) error {
+// checkRequest tells why the request is not exactly that of a virtual kubelet for itself.
+func (a *certificateRequester) checkRequest(request *certv1.CertificateSigningRequest) error {
 	if a.node == nil {
 		if a.account.Name == "" {
 			return fmt.Errorf("user %q is not the ServiceAccount of a virtual node", request.Spec.Username)
@@ -371,7 +371,7 @@ func firstAddresses(pods []corev1.Pod) []netip.Addr {
 // reasonServingDenied is the reason of a denial.
 const reasonServingDenied = "NotVirtualKubeletServing"
 
-func (s *servings) decide(ctx context.Context, request *certv1.CertificateSigningRequest, denial error) error {
+func (s *servingRequests) decideRequest(ctx context.Context, request *certv1.CertificateSigningRequest, denial error) error {
 	condition := certv1.CertificateSigningRequestCondition{
 		Type:    certv1.CertificateApproved,
 		Status:  corev1.ConditionTrue,

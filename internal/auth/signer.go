@@ -34,9 +34,9 @@ const (
 	reasonMissingNonce = "MissingNonce"
 )
 
-// signer signs, as a consumer, the nonces of providers, with the key pair that is used with that provider only. Whoever may
+// nonceSigner signs, as a consumer, the nonces of providers, with the key pair that is used with that provider only. Whoever may
 // write Secrets in a tenant namespace has it sign, so it signs nothing that means anything elsewhere.
-type signer struct {
+type nonceSigner struct {
 	direct  client.Reader
 	options SignerOptions
 }
@@ -47,13 +47,13 @@ func SetupSigner(mgr ctrl.Manager, o SignerOptions) error {
 	if err != nil {
 		return err
 	}
-	s := &signer{direct: direct, options: o}
-	_, err = setupHandshakeSecrets(mgr, "signednonce", names.SignedNonce, s.sign)
+	s := &nonceSigner{direct: direct, options: o}
+	_, err = setupHandshakeSecrets(mgr, "signednonce", names.SignedNonce, s.signNonce)
 	return err
 }
 
-// sign signs the nonce, unless the signature that is there is one of it: not every key signs alike twice.
-func (s *signer) sign(ctx context.Context, provider liqov1beta1.ClusterID, secret *corev1.Secret) (kube.Event, error) {
+// signNonce signs the nonce, unless the signature that is there is one of it: not every key signs alike twice.
+func (s *nonceSigner) signNonce(ctx context.Context, provider liqov1beta1.ClusterID, secret *corev1.Secret) (kube.Event, error) {
 	nonce := secret.Data[names.NonceKey]
 	if len(nonce) == 0 {
 		return kube.Event{}, kube.Invalid(reasonMissingNonce, errors.New("a Secret labelled "+names.SignedNonce+" needs the key "+names.NonceKey+": the text that the provider made"))

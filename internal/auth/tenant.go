@@ -95,10 +95,10 @@ func SetupTenant(mgr ctrl.Manager, o TenantOptions) error {
 		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(t.namedBy)).
 		Watches(&certv1.CertificateSigningRequest{}, certissuer.Watch(names.TenantCertificateFor)).
 		WatchesRawSource(issuer.Source(&authv1beta1.Tenant{})).
-		WatchesRawSource(nonces.Source(handler.EnqueueRequestsFromMapFunc(t.beside))).
+		WatchesRawSource(nonces.Source(handler.EnqueueRequestsFromMapFunc(t.requestsBeside))).
 		WatchesRawSource(handshake.cache.Source(handler.EnqueueRequestsFromMapFunc(t.ofConsumer))).
-		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(t.exchanging), builder.WithPredicates(o.Server.Moved())).
-		Watches(&authv1beta1.Tenant{}, handler.EnqueueRequestsFromMapFunc(t.others),
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(t.requestsExchanging), builder.WithPredicates(o.Server.Moved())).
+		Watches(&authv1beta1.Tenant{}, handler.EnqueueRequestsFromMapFunc(t.requestsForOthers),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(t.inNamespace), builder.WithPredicates(kube.NamespaceChanged))
 	return c.Complete(b)
@@ -116,34 +116,34 @@ const (
 
 // Sync decides about one Tenant.
 func (t *tenants) Sync(ctx context.Context, tenant *authv1beta1.Tenant) error {
-	in, err := t.gather(ctx, tenant)
+	in, err := t.gatherInputs(ctx, tenant)
 	if err != nil {
 		return err
 	}
 	tenant.Status.TenantNamespace = ""
 	recallAcceptance(tenant)
-	if err := in.refusal(tenant); err != nil {
+	if err := in.refusalReason(tenant); err != nil {
 		forgetCertificate(tenant)
-		return errors.Join(err, t.unbind(ctx, t.client, tenant))
+		return errors.Join(err, t.unbindRoles(ctx, t.client, tenant))
 	}
 	tenant.Status.TenantNamespace = tenant.Namespace
 	if tenant.Spec.TenantCondition == authv1beta1.TenantConditionDrained {
 		setReady(tenant, metav1.ConditionFalse, reasonDrained, "the tenant is drained: it is granted nothing")
-		return t.unbind(ctx, t.client, tenant)
+		return t.unbindRoles(ctx, t.client, tenant)
 	}
 	if policy.ExchangesKeys(tenant) {
-		return t.exchange(ctx, tenant, in)
+		return t.exchangeCredentials(ctx, tenant, in)
 	}
 	forgetCertificate(tenant)
-	return errors.Join(t.grant(ctx, tenant), t.unbindControlPlane(ctx, t.client, tenant))
+	return errors.Join(t.grantTenant(ctx, tenant), t.unbindControlPlane(ctx, t.client, tenant))
 }
 
-// grant lets the consumer be granted resources.
-func (t *tenants) grant(ctx context.Context, tenant *authv1beta1.Tenant) error {
+// grantTenant lets the consumer be granted resources.
+func (t *tenants) grantTenant(ctx context.Context, tenant *authv1beta1.Tenant) error {
 	if tenant.Status.AcceptanceTime == nil {
 		tenant.Status.AcceptanceTime = new(metav1.Now())
 	}
-	if err := t.bind(ctx, tenant); err != nil {
+	if err := t.bindRoles(ctx, tenant); err != nil {
 		return err
 	}
 	if tenant.Spec.TenantCondition == authv1beta1.TenantConditionCordoned {
@@ -158,7 +158,7 @@ func (t *tenants) grant(ctx context.Context, tenant *authv1beta1.Tenant) error {
 // ago are in no cache, and nobody would take them back later.
 func (t *tenants) Cleanup(ctx context.Context, tenant *authv1beta1.Tenant) error {
 	t.renewals.Drop(tenant.UID)
-	return t.unbind(ctx, t.direct, tenant)
+	return t.unbindRoles(ctx, t.direct, tenant)
 }
 
 // Report shows what the administrator has to change.
@@ -177,7 +177,7 @@ func (t *tenants) Recall(tenant *authv1beta1.Tenant) []kube.Event {
 	var events []kube.Event
 	for _, c := range tenant.Status.Conditions {
 		kind := corev1.EventTypeNormal
-		if c.Type == authv1beta1.TenantReady && c.Status != metav1.ConditionTrue && c.Reason != reasonDrained || warns(c) {
+		if c.Type == authv1beta1.TenantReady && c.Status != metav1.ConditionTrue && c.Reason != reasonDrained || isWarning(c) {
 			kind = corev1.EventTypeWarning
 		}
 		events = append(events, kube.Event{Type: kind, Reason: c.Reason, Message: c.Message})
@@ -191,8 +191,8 @@ func setReady(tenant *authv1beta1.Tenant, status metav1.ConditionStatus, reason,
 	})
 }
 
-// surroundings are what can speak against a Tenant.
-type surroundings struct {
+// tenantInputs are what can speak against a Tenant.
+type tenantInputs struct {
 	// own is the ID of this cluster.
 	own       liqov1beta1.ClusterID
 	namespace corev1.Namespace
@@ -200,8 +200,8 @@ type surroundings struct {
 	bindings  []policy.Binding
 }
 
-func (t *tenants) gather(ctx context.Context, tenant *authv1beta1.Tenant) (*surroundings, error) {
-	in := &surroundings{own: t.options.ClusterID}
+func (t *tenants) gatherInputs(ctx context.Context, tenant *authv1beta1.Tenant) (*tenantInputs, error) {
+	in := &tenantInputs{own: t.options.ClusterID}
 	if err := t.client.Get(ctx, types.NamespacedName{Name: tenant.Namespace}, &in.namespace); err != nil {
 		return nil, fmt.Errorf("reading the namespace: %w", err)
 	}
@@ -217,8 +217,8 @@ func (t *tenants) gather(ctx context.Context, tenant *authv1beta1.Tenant) (*surr
 	return in, nil
 }
 
-// refusal tells why the Tenant may be granted nothing.
-func (s *surroundings) refusal(tenant *authv1beta1.Tenant) error {
+// refusalReason tells why the Tenant may be granted nothing.
+func (s *tenantInputs) refusalReason(tenant *authv1beta1.Tenant) error {
 	// The label is ours to set where nobody has: only a label that says something else is wrong.
 	labelled := tenant.DeepCopy()
 	policy.DefaultTenant(labelled)
@@ -228,10 +228,10 @@ func (s *surroundings) refusal(tenant *authv1beta1.Tenant) error {
 	if tenant.Spec.ClusterID == s.own { // copies of its objects could not be told from what was made here
 		return kube.Invalid(reasonIDTaken, fmt.Errorf("%q is this cluster itself: give the consumer another cluster ID", s.own))
 	}
-	if err := policy.CheckTenantUnique(tenant, s.older(tenant)); err != nil {
+	if err := policy.CheckTenantUnique(tenant, s.olderTenants(tenant)); err != nil {
 		return kube.Invalid(reasonNotUnique, err)
 	}
-	for _, other := range s.older(tenant) {
+	for _, other := range s.olderTenants(tenant) {
 		// Both without a handshake are the administrator's to tell apart.
 		if other.Spec.ClusterID == tenant.Spec.ClusterID && (policy.ExchangesKeys(tenant) || policy.ExchangesKeys(&other)) {
 			return kube.Invalid(reasonIDTaken, fmt.Errorf("the cluster %q is known by the Tenant %s/%s already", tenant.Spec.ClusterID, other.Namespace, other.Name))
@@ -258,8 +258,8 @@ func recallAcceptance(tenant *authv1beta1.Tenant) {
 	}
 }
 
-// older are the Tenants that were there first. A Tenant is not unseated by one that comes later.
-func (s *surroundings) older(tenant *authv1beta1.Tenant) []authv1beta1.Tenant {
+// olderTenants are the Tenants that were there first. A Tenant is not unseated by one that comes later.
+func (s *tenantInputs) olderTenants(tenant *authv1beta1.Tenant) []authv1beta1.Tenant {
 	var out []authv1beta1.Tenant
 	for i := range s.tenants {
 		if other := &s.tenants[i]; other.UID != tenant.UID && tenantBefore(other, tenant) {
@@ -279,36 +279,36 @@ func tenantBefore(a, b *authv1beta1.Tenant) bool {
 // namedBy wakes the Tenants whose ID is a subject of a binding.
 func (t *tenants) namedBy(ctx context.Context, obj client.Object) []reconcile.Request {
 	subjects := peer.Subjects(obj)
-	return t.requests(ctx, func(tenant *authv1beta1.Tenant) bool {
+	return t.requestsFor(ctx, func(tenant *authv1beta1.Tenant) bool {
 		return bindingName(tenant) == obj.GetName() || client.ObjectKeyFromObject(controlPlaneBinding(tenant)) == client.ObjectKeyFromObject(obj) ||
 			policy.NamesUserOrGroup(subjects, string(tenant.Spec.ClusterID))
 	})
 }
 
-// others wakes the Tenants that obj may have stood in the way of.
-func (t *tenants) others(ctx context.Context, obj client.Object) []reconcile.Request {
-	return t.requests(ctx, func(tenant *authv1beta1.Tenant) bool { return tenant.UID != obj.GetUID() })
+// requestsForOthers wakes the Tenants that obj may have stood in the way of.
+func (t *tenants) requestsForOthers(ctx context.Context, obj client.Object) []reconcile.Request {
+	return t.requestsFor(ctx, func(tenant *authv1beta1.Tenant) bool { return tenant.UID != obj.GetUID() })
 }
 
 func (t *tenants) inNamespace(ctx context.Context, obj client.Object) []reconcile.Request {
-	return t.requests(ctx, func(tenant *authv1beta1.Tenant) bool { return tenant.Namespace == obj.GetName() })
+	return t.requestsFor(ctx, func(tenant *authv1beta1.Tenant) bool { return tenant.Namespace == obj.GetName() })
 }
 
-func (t *tenants) beside(ctx context.Context, obj client.Object) []reconcile.Request {
-	return t.requests(ctx, func(tenant *authv1beta1.Tenant) bool { return tenant.Namespace == obj.GetNamespace() })
+func (t *tenants) requestsBeside(ctx context.Context, obj client.Object) []reconcile.Request {
+	return t.requestsFor(ctx, func(tenant *authv1beta1.Tenant) bool { return tenant.Namespace == obj.GetNamespace() })
 }
 
 // ofConsumer wakes the Tenants of the cluster that the label of obj names.
 func (t *tenants) ofConsumer(ctx context.Context, obj client.Object) []reconcile.Request {
-	return t.requests(ctx, func(tenant *authv1beta1.Tenant) bool {
+	return t.requestsFor(ctx, func(tenant *authv1beta1.Tenant) bool {
 		return string(tenant.Spec.ClusterID) == obj.GetLabels()[names.RemoteClusterID]
 	})
 }
 
-func (t *tenants) exchanging(ctx context.Context, _ client.Object) []reconcile.Request {
-	return t.requests(ctx, policy.ExchangesKeys)
+func (t *tenants) requestsExchanging(ctx context.Context, _ client.Object) []reconcile.Request {
+	return t.requestsFor(ctx, policy.ExchangesKeys)
 }
 
-func (t *tenants) requests(ctx context.Context, keep func(*authv1beta1.Tenant) bool) []reconcile.Request {
+func (t *tenants) requestsFor(ctx context.Context, keep func(*authv1beta1.Tenant) bool) []reconcile.Request {
 	return kube.Requests(ctx, t.client, &authv1beta1.TenantList{}, keep)
 }

@@ -272,14 +272,14 @@ func TestOfTwoConsumersWhoseSlicesCouldHaveOneUserTheOlderCounts(t *testing.T) {
 		t.Fatalf("their users are %s and %s", a.CommonName, b.CommonName)
 	}
 	older, newer, another := typedTenant("older", first), typedTenant("newer", second), typedTenant("another", first+"-bis")
-	in := &surroundings{}
+	in := &tenantInputs{}
 	for n, tenant := range []*authv1beta1.Tenant{older, newer, another} {
 		tenant.UID, tenant.CreationTimestamp = types.UID(tenant.Namespace), metav1.Unix(int64(n), 0)
 		in.tenants = append(in.tenants, *tenant)
 	}
 	for tenant, want := range map[*authv1beta1.Tenant]string{older: "", newer: reasonIDTaken, another: ""} {
 		in.namespace.Labels = map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: string(tenant.Spec.ClusterID)}
-		err := in.refusal(tenant)
+		err := in.refusalReason(tenant)
 		reason, refused := kube.InvalidReason(err)
 		if reason != want || refused && !strings.Contains(err.Error(), `the users of slices of "`+second+`" and of "`+first+`" could have the same name`) {
 			t.Errorf("%s: %q: %v", tenant.Namespace, reason, err)
@@ -292,7 +292,7 @@ func TestAConsumerNamedLikeTheUserOfAnothersSliceIsRefusedIfItCameLater(t *testi
 	victim := "cluster-" + testkit.UniqueID()
 	attacker := pki.SliceSubject("provider", victim).CommonName
 	for _, order := range [][2]string{{victim, attacker}, {attacker, victim}} {
-		in := &surroundings{}
+		in := &tenantInputs{}
 		var both []*authv1beta1.Tenant
 		for n, id := range order {
 			tenant := typedTenant("tenant-"+id, id)
@@ -301,7 +301,7 @@ func TestAConsumerNamedLikeTheUserOfAnothersSliceIsRefusedIfItCameLater(t *testi
 		}
 		for n, tenant := range both {
 			in.namespace.Labels = map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: string(tenant.Spec.ClusterID)}
-			err := in.refusal(tenant)
+			err := in.refusalReason(tenant)
 			if reason, _ := kube.InvalidReason(err); (n == 1) != (reason == reasonIDTaken) {
 				t.Errorf("of %v, %s: %q: %v", order, tenant.Spec.ClusterID, reason, err)
 			}
@@ -314,7 +314,7 @@ func TestRightsThatNoCacheKnowsAreTakenBack(t *testing.T) {
 	id := testkit.UniqueID()
 	tenant := typedTenant(tenantNamespace(t, c, id), id)
 	late := &tenants{client: testkit.Unaware(c.Client, &rbacv1.ClusterRoleBinding{}), direct: c.Client}
-	if err := late.bind(t.Context(), tenant); err != nil {
+	if err := late.bindRoles(t.Context(), tenant); err != nil {
 		t.Fatal(err)
 	}
 	if err := late.Cleanup(t.Context(), tenant); err != nil {

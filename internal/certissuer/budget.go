@@ -20,15 +20,15 @@ const (
 	certificateInterval = 10 * time.Second
 )
 
-// budget is what consumers may have signed. The zero value is ready for use.
-type budget struct {
+// signingBudget is what consumers may have signed. The zero value is ready for use.
+type signingBudget struct {
 	mu sync.Mutex
 	// full is when a consumer that asks for nothing more may have all at once again.
 	full map[liqov1beta1.ClusterID]time.Time
 }
 
-// take returns 0 if another certificate may be signed for a consumer, which counts then, or how long to wait.
-func (b *budget) take(consumer liqov1beta1.ClusterID, now time.Time) time.Duration {
+// takeToken returns 0 if another certificate may be signed for a consumer, which counts then, or how long to wait.
+func (b *signingBudget) takeToken(consumer liqov1beta1.ClusterID, now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	const most = certificatesAtOnce * certificateInterval

@@ -48,18 +48,18 @@ type Options struct {
 	// Now is the time; nil is the clock.
 	Now func() time.Time
 	// Kept is where issued certificates are read; nil is a watch of its own. Issuers of one process share it.
-	Kept *Kept
+	Kept *CertificateCache
 }
 
 // Issuer has certificates signed.
 type Issuer struct {
 	client   client.Client // reads CertificateSigningRequests from the cache
 	direct   client.Client // writes Secrets
-	kept     *Kept
+	kept     *CertificateCache
 	duration time.Duration
 	now      func() time.Time
 	// spent is what consumers had signed lately.
-	spent budget
+	spent signingBudget
 	// changed are the requests, by name, that were removed since they are not what was asked for.
 	changed kube.Backoff[string]
 }
@@ -122,18 +122,18 @@ type Certificate struct {
 	notAfter time.Time
 }
 
-// refused says that the signer, or an administrator, denied a request, and after which time to try again; 0 is when a watch tells.
-type refused struct {
+// refusedRequest says that the signer, or an administrator, denied a request, and after which time to try again; 0 is when a watch tells.
+type refusedRequest struct {
 	why   string
 	again time.Duration
 }
 
-func (r *refused) Error() string { return r.why }
+func (r *refusedRequest) Error() string { return r.why }
 
 // Certificate returns the certificate for the request, nil while there is none. fresh tells that it was issued
 // just now. The error is Wait while a request is under way, also one that renews a certificate that can still be used.
 func (i *Issuer) Certificate(ctx context.Context, r Request) (cert *Certificate, fresh bool, err error) {
-	stored, issued, err := i.stored(ctx, r)
+	stored, issued, err := i.readStored(ctx, r)
 	if err != nil {
 		return nil, false, err
 	}
@@ -150,22 +150,22 @@ func (i *Issuer) Certificate(ctx context.Context, r Request) (cert *Certificate,
 			stored = nil
 		}
 	}
-	request, err := i.request(ctx, r, previous)
+	request, err := i.requestCertificate(ctx, r, previous)
 	if err != nil {
 		return stored, false, err
 	}
-	renewed, err := i.take(ctx, r, request)
+	renewed, err := i.takeCertificate(ctx, r, request)
 	if err != nil {
 		return stored, false, err
 	}
 	return renewed, true, nil
 }
 
-// stored returns the certificate kept for this very request, nil if there is none, and when the last one was issued to the owner.
-func (i *Issuer) stored(ctx context.Context, r Request) (cert *Certificate, issued time.Time, err error) {
+// readStored returns the certificate kept for this very request, nil if there is none, and when the last one was issued to the owner.
+func (i *Issuer) readStored(ctx context.Context, r Request) (cert *Certificate, issued time.Time, err error) {
 	var secret corev1.Secret
 	key := types.NamespacedName{Namespace: r.Owner.GetNamespace(), Name: r.Secret}
-	if err := i.kept.read(ctx, key, &secret); err != nil {
+	if err := i.kept.readSecret(ctx, key, &secret); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil, issued, nil
 		}
@@ -205,8 +205,8 @@ func readIssued(certificate, request []byte, at time.Time) (*Certificate, error)
 	}, nil
 }
 
-// request returns the approved request for the certificate that follows the previous one.
-func (i *Issuer) request(ctx context.Context, r Request, previous string) (*certv1.CertificateSigningRequest, error) {
+// requestCertificate returns the approved request for the certificate that follows the previous one.
+func (i *Issuer) requestCertificate(ctx context.Context, r Request, previous string) (*certv1.CertificateSigningRequest, error) {
 	want := i.wantRequest(r, previous)
 	have := &certv1.CertificateSigningRequest{}
 	err := i.client.Get(ctx, client.ObjectKeyFromObject(want), have)
@@ -216,13 +216,13 @@ func (i *Issuer) request(ctx context.Context, r Request, previous string) (*cert
 	}
 	switch {
 	case apierrors.IsNotFound(err):
-		if err := i.stays(ctx, r.Owner.GetNamespace()); err != nil {
+		if err := i.checkNamespace(ctx, r.Owner.GetNamespace()); err != nil {
 			return nil, err
 		}
 		if err := i.dropOthers(ctx, r, want.Name); err != nil {
 			return nil, err
 		}
-		if left := i.spent.take(r.Consumer, i.now()); left > 0 {
+		if left := i.spent.takeToken(r.Consumer, i.now()); left > 0 {
 			why := fmt.Sprintf("the consumer %s asks for more certificates than are signed: %d at once, and then one each %s", r.Consumer, certificatesAtOnce, certificateInterval)
 			r.Slow(why)
 			return nil, kube.Wait(left, why)
@@ -241,12 +241,12 @@ func (i *Issuer) request(ctx context.Context, r Request, previous string) (*cert
 	case len(differences) > 0:
 		return nil, i.changedRequest(ctx, r, have, false, differences)
 	}
-	return i.approved(ctx, have)
+	return i.awaitApproval(ctx, have)
 }
 
-// stays is a Wait in a namespace that is being deleted: the certificate goes before its owner there, and nobody would take the request
+// checkNamespace is a Wait in a namespace that is being deleted: the certificate goes before its owner there, and nobody would take the request
 // for another one away.
-func (i *Issuer) stays(ctx context.Context, namespace string) error {
+func (i *Issuer) checkNamespace(ctx context.Context, namespace string) error {
 	var ns corev1.Namespace
 	if err := i.client.Get(ctx, types.NamespacedName{Name: namespace}, &ns); err != nil {
 		return fmt.Errorf("reading the namespace: %w", err)
@@ -329,7 +329,7 @@ func (i *Issuer) changedRequest(ctx context.Context, r Request, have *certv1.Cer
 	why := fmt.Sprintf("the request %s was changed by an admission policy, or made by another user, and is not approved: %s", have.Name, strings.Join(differences, "; "))
 	left := i.changed.Left(have.Name, i.now())
 	if asked || left > 0 {
-		return &refused{why: why, again: max(left, time.Second)}
+		return &refusedRequest{why: why, again: max(left, time.Second)}
 	}
 	r.Slow(why)
 	if err := i.client.Delete(ctx, have, client.Preconditions{UID: &have.UID}); client.IgnoreNotFound(err) != nil {
@@ -338,11 +338,11 @@ func (i *Issuer) changedRequest(ctx context.Context, r Request, have *certv1.Cer
 	return kube.Wait(i.changed.Next(have.Name, i.now()), why)
 }
 
-func (i *Issuer) approved(ctx context.Context, request *certv1.CertificateSigningRequest) (*certv1.CertificateSigningRequest, error) {
+func (i *Issuer) awaitApproval(ctx context.Context, request *certv1.CertificateSigningRequest) (*certv1.CertificateSigningRequest, error) {
 	for _, c := range request.Status.Conditions {
 		switch c.Type {
 		case certv1.CertificateDenied, certv1.CertificateFailed:
-			return nil, &refused{why: fmt.Sprintf("the signer refused the certificate: %s %s", c.Reason, c.Message)}
+			return nil, &refusedRequest{why: fmt.Sprintf("the signer refused the certificate: %s %s", c.Reason, c.Message)}
 		case certv1.CertificateApproved:
 			return request, nil
 		}
@@ -360,8 +360,8 @@ func (i *Issuer) approved(ctx context.Context, request *certv1.CertificateSignin
 	return request, nil
 }
 
-// take stores the certificate once it is there, and removes the request.
-func (i *Issuer) take(ctx context.Context, r Request, request *certv1.CertificateSigningRequest) (*Certificate, error) {
+// takeCertificate stores the certificate once it is there, and removes the request.
+func (i *Issuer) takeCertificate(ctx context.Context, r Request, request *certv1.CertificateSigningRequest) (*Certificate, error) {
 	now := i.now()
 	if len(request.Status.Certificate) == 0 {
 		if now.Sub(request.CreationTimestamp.Time) > patience {
@@ -385,7 +385,7 @@ func (i *Issuer) take(ctx context.Context, r Request, request *certv1.Certificat
 			issuedKey:      []byte(now.UTC().Format(time.RFC3339)),
 		},
 	}
-	i.kept.wrote(client.ObjectKeyFromObject(secret))
+	i.kept.recordWrite(client.ObjectKeyFromObject(secret))
 	if _, err := kube.Ensure(ctx, i.direct, secret, kube.OwnedBy(r.Owner, i.client.Scheme())); err != nil {
 		return nil, fmt.Errorf("storing the certificate: %w", err)
 	}
@@ -397,7 +397,7 @@ func (i *Issuer) take(ctx context.Context, r Request, request *certv1.Certificat
 
 // IsRefused tells whether err says that the signer, or an administrator, denied the request, and why.
 func IsRefused(err error) (string, bool) {
-	r, ok := errors.AsType[*refused](err)
+	r, ok := errors.AsType[*refusedRequest](err)
 	if !ok {
 		return "", false
 	}
@@ -407,7 +407,7 @@ func IsRefused(err error) (string, bool) {
 // Refusal makes the error of a refused request, whose reason is shown to the user, that of a controller's attempt.
 func Refusal(reason string, err error) error {
 	invalid := kube.Invalid(reason, err)
-	if r, ok := errors.AsType[*refused](err); ok && r.again > 0 {
+	if r, ok := errors.AsType[*refusedRequest](err); ok && r.again > 0 {
 		return kube.Again(r.again, invalid)
 	}
 	return invalid

@@ -224,7 +224,7 @@ func TestARequestThatIsNotOursIsNotApproved(t *testing.T) {
 			testkit.Create(t, l.c.Client, planted)
 			seen := planted.DeepCopy()
 			testkit.Eventually(t, patient, func() error { return l.issuer.client.Get(t.Context(), client.ObjectKeyFromObject(planted), seen) })
-			if request, err := l.issuer.request(t.Context(), l.request, what); request != nil || !kube.IsWait(err) {
+			if request, err := l.issuer.requestCertificate(t.Context(), l.request, what); request != nil || !kube.IsWait(err) {
 				t.Errorf("it goes on with %v, %v", request, err)
 			}
 			if err := l.c.Client.Get(t.Context(), client.ObjectKeyFromObject(planted), planted); err != nil {
@@ -235,7 +235,7 @@ func TestARequestThatIsNotOursIsNotApproved(t *testing.T) {
 			}
 			testkit.Update(t, l.c.Client, planted, func(p *certv1.CertificateSigningRequest) { p.Finalizers = nil })
 			testkit.Eventually(t, patient, func() error { // then ours is made, and approved
-				ours, err := l.issuer.request(t.Context(), l.request, what)
+				ours, err := l.issuer.requestCertificate(t.Context(), l.request, what)
 				if err != nil {
 					return err
 				}
@@ -384,23 +384,23 @@ func TestChangedRequestsBackOff(t *testing.T) {
 }
 
 func TestBudget(t *testing.T) {
-	var b budget
+	var b signingBudget
 	now := time.Now()
 	for i := range certificatesAtOnce {
-		if left := b.take("rome", now); left != 0 {
+		if left := b.takeToken("rome", now); left != 0 {
 			t.Fatalf("after %d certificates it waits for %s", i, left)
 		}
 	}
-	if left := b.take("rome", now); left != certificateInterval {
+	if left := b.takeToken("rome", now); left != certificateInterval {
 		t.Errorf("after all of them it waits for %s", left)
 	}
-	if left := b.take("milan", now); left != 0 {
+	if left := b.takeToken("milan", now); left != 0 {
 		t.Errorf("another consumer waits for %s", left)
 	}
 	signed := 0
 	for range 3600 { // an hour
 		now = now.Add(time.Second)
-		if b.take("rome", now) == 0 {
+		if b.takeToken("rome", now) == 0 {
 			signed++
 		}
 	}
@@ -408,7 +408,7 @@ func TestBudget(t *testing.T) {
 		t.Errorf("%d are signed in an hour, want %d", signed, want)
 	}
 	now = now.Add(time.Hour)
-	b.take("milan", now)
+	b.takeToken("milan", now)
 	if len(b.full) != 1 {
 		t.Errorf("%d consumers are remembered", len(b.full))
 	}

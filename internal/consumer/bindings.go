@@ -33,7 +33,7 @@ func isAccountOf(vn *offv1beta1.VirtualNode, account *corev1.ServiceAccount) boo
 	return account.Labels[names.AppManagedBy] == managedBy && account.Labels[names.VirtualNode] == vn.Name
 }
 
-func subjects(vn *offv1beta1.VirtualNode) []rbacv1.Subject {
+func subjectsOf(vn *offv1beta1.VirtualNode) []rbacv1.Subject {
 	return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: vn.Namespace, Name: vn.Name}}
 }
 
@@ -41,7 +41,7 @@ func clusterRoleBinding(vn *offv1beta1.VirtualNode) *rbacv1.ClusterRoleBinding {
 	return &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: names.VirtualNodeBinding(vn.Name), Labels: labelsOf(vn)},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: names.RoleVirtualKubeletLocal},
-		Subjects:   subjects(vn),
+		Subjects:   subjectsOf(vn),
 	}
 }
 
@@ -63,6 +63,6 @@ func roleBinding(vn *offv1beta1.VirtualNode, namespace, role string) *rbacv1.Rol
 	return &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: names.VirtualNodeBinding(vn.Name), Labels: labelsOf(vn)},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
-		Subjects:   subjects(vn),
+		Subjects:   subjectsOf(vn),
 	}
 }

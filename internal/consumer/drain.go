@@ -39,7 +39,7 @@ func (v *virtualNodes) Cleanup(ctx context.Context, vn *offv1beta1.VirtualNode) 
 			return err
 		}
 	}
-	if err := v.drain(ctx, vn); err != nil {
+	if err := v.drainNode(ctx, vn); err != nil {
 		return err
 	}
 	left, running := v.stopKubelet(ctx, vn)
@@ -99,7 +99,7 @@ func (v *virtualNodes) keepKubelet(ctx context.Context, vn *offv1beta1.VirtualNo
 }
 
 func (v *virtualNodes) runKubelet(ctx context.Context, vn *offv1beta1.VirtualNode) error {
-	template, err := v.template(ctx, vn)
+	template, err := v.readTemplate(ctx, vn)
 	if err != nil {
 		return err
 	}
@@ -131,9 +131,9 @@ func atOnce(all ...func() error) error {
 
 const announceDelay = requeue / 20
 
-// drain makes the node unschedulable and evicts its pods, also those whose Node is gone already. What they need to end is kept first.
-func (v *virtualNodes) drain(ctx context.Context, vn *offv1beta1.VirtualNode) error {
-	node, err := v.node(ctx, v.direct, vn)
+// drainNode makes the node unschedulable and evicts its pods, also those whose Node is gone already. What they need to end is kept first.
+func (v *virtualNodes) drainNode(ctx context.Context, vn *offv1beta1.VirtualNode) error {
+	node, err := v.readNode(ctx, v.direct, vn)
 	if errors.Is(err, errNodeNameTaken) {
 		return nil // the pods on a Node of others are theirs as well, though they are found under our name
 	}
@@ -174,16 +174,16 @@ func (v *virtualNodes) drain(ctx context.Context, vn *offv1beta1.VirtualNode) er
 	if !dead && !nothing {
 		kept = v.keepKubelet(ctx, vn)
 	}
-	held, err := v.removeAll(ctx, pods, ending{dead: dead, nothingThere: nothing})
-	setCondition(vn, nodeCondition, draining, progress(len(pods), held, err), metav1.Now())
-	v.departures.of(ctx, vn, list)
+	held, err := v.removeAll(ctx, pods, podEnding{dead: dead, nothingThere: nothing})
+	setCondition(vn, nodeCondition, draining, drainProgress(len(pods), held, err), metav1.Now())
+	v.departures.watchPodsOf(ctx, vn, list)
 	if answer := apierrors.APIStatus(nil); errors.As(err, &answer) {
 		return errors.Join(kept, kube.Again(requeue, kube.Invalid("EvictionFailed", err))) // it may be so for long, and other pods leave meanwhile
 	}
 	return errors.Join(kept, cmp.Or(err, kube.Wait(requeue, "pods are being drained")))
 }
 
-func progress(left, held int, err error) string {
+func drainProgress(left, held int, err error) string {
 	out := fmt.Sprintf("%d pods are left", left)
 	if held > 0 {
 		out += fmt.Sprintf(", %d of them because of a PodDisruptionBudget", held)
@@ -209,8 +209,8 @@ func isKept(pod metav1.PartialObjectMetadata) bool {
 	return pod.DeletionTimestamp != nil && pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds == 0 && len(pod.Finalizers) > 0
 }
 
-// ending is what is known of the provider while a node is drained.
-type ending struct {
+// podEnding is what is known of the provider while a node is drained.
+type podEnding struct {
 	// dead: the user said that it never comes back.
 	dead bool
 	// nothingThere: the provider has none of our namespaces any more, and no virtual kubelet lives that could end the pods.
@@ -235,13 +235,13 @@ func (v *virtualNodes) nothingThere(ctx context.Context, vn *offv1beta1.VirtualN
 
 // removeAll removes the pods, and tells how many a disruption budget holds. One that cannot be removed holds up no other; err is
 // about the first of them.
-func (v *virtualNodes) removeAll(ctx context.Context, pods []metav1.PartialObjectMetadata, e ending) (held int, err error) {
+func (v *virtualNodes) removeAll(ctx context.Context, pods []metav1.PartialObjectMetadata, e podEnding) (held int, err error) {
 	errs := make([]error, len(pods))
 	var g errgroup.Group
 	g.SetLimit(evictionsAtOnce)
 	for i := range pods {
 		g.Go(func() error {
-			errs[i] = v.remove(ctx, &pods[i], e)
+			errs[i] = v.removePod(ctx, &pods[i], e)
 			return nil
 		})
 	}
@@ -258,9 +258,9 @@ func (v *virtualNodes) removeAll(ctx context.Context, pods []metav1.PartialObjec
 	return held, err
 }
 
-// remove evicts a pod, or, where no kubelet can ever end it or none need do so, deletes it. An eviction that a disruption
+// removePod evicts a pod, or, where no kubelet can ever end it or none need do so, deletes it. An eviction that a disruption
 // budget refuses is tried again with the next pass.
-func (v *virtualNodes) remove(ctx context.Context, pod *metav1.PartialObjectMetadata, e ending) error {
+func (v *virtualNodes) removePod(ctx context.Context, pod *metav1.PartialObjectMetadata, e podEnding) error {
 	terminating := !pod.DeletionTimestamp.IsZero()
 	switch {
 	case e.dead, e.nothingThere && terminating:
@@ -268,7 +268,7 @@ func (v *virtualNodes) remove(ctx context.Context, pod *metav1.PartialObjectMeta
 	case terminating:
 		return nil
 	default:
-		return v.evictor.evict(ctx, pod.Namespace, pod.Name, pod.UID)
+		return v.evictor.evictPod(ctx, pod.Namespace, pod.Name, pod.UID)
 	}
 }
 
@@ -299,16 +299,16 @@ func (v *virtualNodes) stopKubelet(ctx context.Context, vn *offv1beta1.VirtualNo
 	if len(pods.Items) == 0 {
 		return "", nil
 	}
-	left, again := stopping(pods.Items, time.Now())
+	left, again := stoppingText(pods.Items, time.Now())
 	return left, kube.Wait(again, left)
 }
 
 // confirmation is how long a node may take to say that a pod ended, after the pod was to.
 const confirmation = 5 * time.Second
 
-// stopping says of which pods of a virtual kubelet the end is waited for, and when to look again: a node that is lost never says
+// stoppingText says of which pods of a virtual kubelet the end is waited for, and when to look again: a node that is lost never says
 // that one ended, and what does not change wakes nobody.
-func stopping(pods []corev1.Pod, now time.Time) (text string, again time.Duration) {
+func stoppingText(pods []corev1.Pod, now time.Time) (text string, again time.Duration) {
 	var all []string
 	again = kubeletPatience
 	for i := range pods {
@@ -371,7 +371,7 @@ func (v *virtualNodes) removeClusterRights(ctx context.Context, vn *offv1beta1.V
 }
 
 func (v *virtualNodes) removeAccount(ctx context.Context, vn *offv1beta1.VirtualNode) error {
-	account, err := v.account(ctx, vn)
+	account, err := v.ensureServiceAccount(ctx, vn)
 	if err != nil || account == nil || !isAccountOf(vn, account) {
 		return err
 	}
@@ -383,7 +383,7 @@ func (v *virtualNodes) removeAccount(ctx context.Context, vn *offv1beta1.Virtual
 
 // deleteNode reads it again: the kubelet may have made it until it ended.
 func (v *virtualNodes) deleteNode(ctx context.Context, vn *offv1beta1.VirtualNode) error {
-	node, err := v.node(ctx, v.direct, vn)
+	node, err := v.readNode(ctx, v.direct, vn)
 	if errors.Is(err, errNodeNameTaken) || err == nil && node == nil {
 		return nil
 	}
@@ -447,7 +447,7 @@ func (v *virtualNodes) ownMaps(ctx context.Context, vn *offv1beta1.VirtualNode) 
 // the Secret together with the VirtualNode would otherwise leave a kubelet, above all a restarted one, without a way to
 // end what it runs. Where we have no right to do so, the kubelet goes on with what it has in memory.
 func (v *virtualNodes) holdCredentials(ctx context.Context, vn *offv1beta1.VirtualNode) error {
-	secret, err := v.credentials(ctx, vn)
+	secret, err := v.readCredentials(ctx, vn)
 	if err != nil || secret == nil || !secret.DeletionTimestamp.IsZero() {
 		return err
 	}
@@ -456,7 +456,7 @@ func (v *virtualNodes) holdCredentials(ctx context.Context, vn *offv1beta1.Virtu
 
 // releaseCredentials lets the kubeconfig go, unless another VirtualNode on its way out needs it.
 func (v *virtualNodes) releaseCredentials(ctx context.Context, vn *offv1beta1.VirtualNode) error {
-	secret, err := v.credentials(ctx, vn)
+	secret, err := v.readCredentials(ctx, vn)
 	if err != nil || secret == nil || !controllerutil.ContainsFinalizer(secret, names.VirtualNodeFinalizer) {
 		return err
 	}
@@ -475,8 +475,8 @@ func (v *virtualNodes) releaseCredentials(ctx context.Context, vn *offv1beta1.Vi
 	return v.patchSecret(ctx, secret, controllerutil.RemoveFinalizer)
 }
 
-// credentials returns the kubeconfig Secret, nil where there is none that we may read.
-func (v *virtualNodes) credentials(ctx context.Context, vn *offv1beta1.VirtualNode) (*corev1.Secret, error) {
+// readCredentials returns the kubeconfig Secret, nil where there is none that we may read.
+func (v *virtualNodes) readCredentials(ctx context.Context, vn *offv1beta1.VirtualNode) (*corev1.Secret, error) {
 	ref := vn.Spec.KubeconfigSecretRef
 	if ref == nil || ref.Name == "" {
 		return nil, nil

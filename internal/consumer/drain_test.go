@@ -60,7 +60,7 @@ func TestVirtualNodeIsDrainedBeforeItsKubeletGoes(t *testing.T) {
 	condition(t, c, vn, running, draining)
 	eventually(t, c, vn, func() error {
 		i := slices.IndexFunc(vn.Status.Conditions, func(c offv1beta1.VirtualNodeCondition) bool { return c.Type == nodeCondition })
-		if got, want := vn.Status.Conditions[i].Message, progress(2, 1, nil); got != want {
+		if got, want := vn.Status.Conditions[i].Message, drainProgress(2, 1, nil); got != want {
 			return fmt.Errorf("the condition says %q, want %q", got, want)
 		}
 		return nil
@@ -286,7 +286,7 @@ func TestWhatIsSaidOfVirtualKubeletsThatStop(t *testing.T) {
 		"its node says nothing":   {[]corev1.Pod{pod("a", new(-5*time.Second))}, fmt.Sprintf(lost, "a", "2026-03-01T11:59:55Z"), time.Minute},
 		"one of two says nothing": {[]corev1.Pod{pod("b", new(-time.Minute)), pod("a", nil)}, "its pod a is stopping, " + fmt.Sprintf(lost, "b", "2026-03-01T11:59:00Z"), 5 * time.Second},
 	} {
-		if text, again := stopping(tc.pods, now); text != tc.text || again != tc.again {
+		if text, again := stoppingText(tc.pods, now); text != tc.text || again != tc.again {
 			t.Errorf("%s: %q, again after %s", name, text, again)
 		}
 	}
@@ -315,10 +315,10 @@ func TestWhenAllPodsLeftANodeIsTold(t *testing.T) {
 	}
 	leave(one) // before anybody looks
 	late := podOn(t, c, demo, "late", node, nothing)
-	d := &departures{cluster: c.Client, told: make(chan event.GenericEvent), awaited: map[types.UID]bool{}}
+	d := &podDrainWatcher{cluster: c.Client, told: make(chan event.GenericEvent), awaited: map[types.UID]bool{}}
 	vn := &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: demo, Name: node, UID: "1"}}
 	for range 2 { // as each pass does
-		d.of(t.Context(), vn, list)
+		d.watchPodsOf(t.Context(), vn, list)
 	}
 	leave(two)
 	leave(late)
@@ -435,7 +435,7 @@ func TestPodsWithoutKubeletGoWithTheNamespaceMap(t *testing.T) {
 		t.Helper()
 		eventually(t, c, vn, func() error {
 			i := slices.IndexFunc(vn.Status.Conditions, func(c offv1beta1.VirtualNodeCondition) bool { return c.Type == nodeCondition })
-			if got, want := vn.Status.Conditions[i].Message, progress(pods, 0, nil); got != want {
+			if got, want := vn.Status.Conditions[i].Message, drainProgress(pods, 0, nil); got != want {
 				return fmt.Errorf("the condition says %q, want %q", got, want)
 			}
 			return nil

@@ -29,8 +29,8 @@ func newEvictor(mgr ctrl.Manager) (evictor, error) {
 	return evictor{pods: pods.RESTClient()}, nil
 }
 
-// evict asks once. Other clients follow the answer "retry after ten seconds" of a budget, which would hold up a worker.
-func (e evictor) evict(ctx context.Context, namespace, name string, uid types.UID) error {
+// evictPod asks once. Other clients follow the answer "retry after ten seconds" of a budget, which would hold up a worker.
+func (e evictor) evictPod(ctx context.Context, namespace, name string, uid types.UID) error {
 	return e.pods.Post().Namespace(namespace).Resource("pods").Name(name).SubResource("eviction").
 		Body(&policyv1.Eviction{
 			ObjectMeta:    metav1.ObjectMeta{Namespace: namespace, Name: name},

@@ -36,17 +36,17 @@ const (
 	defaultMetricsPort = 5872
 )
 
-// deployment is the virtual kubelet of a VirtualNode: made from the options each time, so that a change of options or
+// newDeployment is the virtual kubelet of a VirtualNode: made from the options each time, so that a change of options or
 // image reaches it, and then overridden by what the user put into spec.template.
-func deployment(vn *offv1beta1.VirtualNode, template *offv1beta1.VkOptionsTemplate, o VirtualNodeOptions) *appsv1.Deployment {
+func newDeployment(vn *offv1beta1.VirtualNode, template *offv1beta1.VkOptionsTemplate, o VirtualNodeOptions) *appsv1.Deployment {
 	opts := &template.Spec
 	selector := kubeletLabels(vn)
 	labels, annotations := maps.Clone(opts.ExtraLabels), maps.Clone(opts.ExtraAnnotations)
 	container := kubeletContainer(vn, opts, o)
 	replicas := opts.Replicas
 	if user := vn.Spec.Template; user != nil {
-		labels, annotations = merged(labels, user.Labels), merged(annotations, user.Annotations)
-		rendered := override(&container, &user.Spec)
+		labels, annotations = mergeMaps(labels, user.Labels), mergeMaps(annotations, user.Annotations)
+		rendered := overrideContainer(&container, &user.Spec)
 		if user.Spec.Replicas != nil && !rendered {
 			replicas = user.Spec.Replicas
 		}
@@ -54,7 +54,7 @@ func deployment(vn *offv1beta1.VirtualNode, template *offv1beta1.VkOptionsTempla
 	if replicas == nil {
 		replicas = new(int32(1))
 	}
-	labels = merged(merged(labels, map[string]string{names.AppManagedBy: managedBy}), selector)
+	labels = mergeMaps(mergeMaps(labels, map[string]string{names.AppManagedBy: managedBy}), selector)
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: vn.Namespace, Name: names.VirtualKubelet(vn.Name), Labels: labels, Annotations: annotations},
 		Spec: appsv1.DeploymentSpec{
@@ -63,7 +63,7 @@ func deployment(vn *offv1beta1.VirtualNode, template *offv1beta1.VkOptionsTempla
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{
 					Labels:      labels,
-					Annotations: merged(annotations, map[string]string{names.OffloadingPatchHash: patchHash(vn.Spec.OffloadingPatch)}),
+					Annotations: mergeMaps(annotations, map[string]string{names.OffloadingPatchHash: patchHash(vn.Spec.OffloadingPatch)}),
 				},
 				Spec: corev1.PodSpec{
 					ServiceAccountName: vn.Name,
@@ -110,7 +110,7 @@ func kubeletContainer(vn *offv1beta1.VirtualNode, opts *offv1beta1.VkOptionsTemp
 		Image:           cmp.Or(opts.ContainerImage, o.Image),
 		ImagePullPolicy: cmp.Or(opts.PullPolicy, corev1.PullIfNotPresent),
 		Command:         []string{program},
-		Args:            arguments(vn, opts, o),
+		Args:            kubeletArguments(vn, opts, o),
 		Env: []corev1.EnvVar{
 			field("POD_IP", "status.podIP"), field("POD_NAME", "metadata.name"), field("POD_NAMESPACE", "metadata.namespace"),
 			{Name: "VIRTUALNODE_NAME", Value: vn.Name},
@@ -120,8 +120,8 @@ func kubeletContainer(vn *offv1beta1.VirtualNode, opts *offv1beta1.VkOptionsTemp
 			{Name: "kubelet", ContainerPort: names.KubeletPort, Protocol: corev1.ProtocolTCP},
 			{Name: "healthz", ContainerPort: names.HealthPort, Protocol: corev1.ProtocolTCP},
 		},
-		LivenessProbe:  probe("/healthz", 20, 4),
-		ReadinessProbe: probe("/readyz", 5, 3),
+		LivenessProbe:  httpProbe("/healthz", 20, 4),
+		ReadinessProbe: httpProbe("/readyz", 5, 3),
 		SecurityContext: &corev1.SecurityContext{
 			AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),
 			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
@@ -137,7 +137,7 @@ func kubeletContainer(vn *offv1beta1.VirtualNode, opts *offv1beta1.VkOptionsTemp
 	return c
 }
 
-func probe(path string, period, failures int32) *corev1.Probe {
+func httpProbe(path string, period, failures int32) *corev1.Probe {
 	return &corev1.Probe{
 		ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString("healthz")}},
 		PeriodSeconds: period, FailureThreshold: failures,
@@ -156,8 +156,8 @@ func metricsPort(address string) int32 {
 	return int32(port)
 }
 
-// arguments are those of the virtual kubelet's command line, which manifests of users know.
-func arguments(vn *offv1beta1.VirtualNode, opts *offv1beta1.VkOptionsTemplateSpec, o VirtualNodeOptions) []string {
+// kubeletArguments are those of the virtual kubelet's command line, which manifests of users know.
+func kubeletArguments(vn *offv1beta1.VirtualNode, opts *offv1beta1.VkOptionsTemplateSpec, o VirtualNodeOptions) []string {
 	args := []string{
 		"--foreign-cluster-id=" + string(vn.Spec.ClusterID),
 		"--nodename=" + vn.Name,
@@ -181,10 +181,10 @@ func arguments(vn *offv1beta1.VirtualNode, opts *offv1beta1.VkOptionsTemplateSpe
 			args = append(args, fmt.Sprintf("--%s-reflection-type=%s", kind, config.Type))
 		}
 	}
-	args = append(args, pairs("--node-extra-annotations=", opts.NodeExtraAnnotations)...)
-	args = append(args, pairs("--node-extra-labels=", opts.NodeExtraLabels)...)
-	args = append(args, listed("--labels-not-reflected=", opts.LabelsNotReflected)...)
-	args = append(args, listed("--annotations-not-reflected=", opts.AnnotationsNotReflected)...)
+	args = append(args, mapFlags("--node-extra-annotations=", opts.NodeExtraAnnotations)...)
+	args = append(args, mapFlags("--node-extra-labels=", opts.NodeExtraLabels)...)
+	args = append(args, listFlags("--labels-not-reflected=", opts.LabelsNotReflected)...)
+	args = append(args, listFlags("--annotations-not-reflected=", opts.AnnotationsNotReflected)...)
 	args = append(args, opts.ExtraArgs...)
 	args = append(args, "--metrics-enabled="+strconv.FormatBool(opts.MetricsEnabled))
 	if opts.MetricsEnabled {
@@ -195,17 +195,17 @@ func arguments(vn *offv1beta1.VirtualNode, opts *offv1beta1.VkOptionsTemplateSpe
 	}
 	return append(args,
 		"--create-node="+strconv.FormatBool(createsNode(vn, opts)),
-		"--node-check-network="+strconv.FormatBool(!value(vn.Spec.DisableNetworkCheck, opts.DisableNetworkCheck)))
+		"--node-check-network="+strconv.FormatBool(!valueOr(vn.Spec.DisableNetworkCheck, opts.DisableNetworkCheck)))
 }
 
 // typedReflectors are the kinds whose objects can be chosen.
 var typedReflectors = []string{"service", "ingress", "configmap", "secret", "event"}
 
 func createsNode(vn *offv1beta1.VirtualNode, opts *offv1beta1.VkOptionsTemplateSpec) bool {
-	return value(vn.Spec.CreateNode, opts.CreateNode)
+	return valueOr(vn.Spec.CreateNode, opts.CreateNode)
 }
 
-func value(p *bool, fallback bool) bool {
+func valueOr(p *bool, fallback bool) bool {
 	if p == nil {
 		return fallback
 	}
@@ -231,9 +231,9 @@ func classArguments(vn *offv1beta1.VirtualNode) []string {
 	return args
 }
 
-// pairs writes a map as one record of CSV, which is how the flag is read, but for a single pair: that only loses the quotes around it. One
+// mapFlags writes a map as one record of CSV, which is how the flag is read, but for a single pair: that only loses the quotes around it. One
 // that has quotes itself is said twice.
-func pairs(flag string, m map[string]string) []string {
+func mapFlags(flag string, m map[string]string) []string {
 	if len(m) == 0 {
 		return nil
 	}
@@ -251,7 +251,7 @@ func pairs(flag string, m map[string]string) []string {
 	return []string{flag + strings.TrimSuffix(out.String(), "\n")}
 }
 
-func listed(flag string, list []string) []string {
+func listFlags(flag string, list []string) []string {
 	if len(list) == 0 {
 		return nil
 	}
@@ -264,13 +264,13 @@ var identityFlags = []string{
 	"--foreign-kubeconfig-secret-name", "--create-node", "--node-check-network",
 }
 
-// override takes image, resources and arguments from the first container of the user's template. An argument replaces
+// overrideContainer takes image, resources and arguments from the first container of the user's template. An argument replaces
 // ours of the same name.
 //
 // The original writes the Deployment that it renders into the VirtualNode, from where it gets into manifests. Such a
 // template is no wish of the user where it repeats what follows from the VirtualNode and the options: taken for one, no
 // later change of them would have an effect. Its image is the original's, which cannot run here.
-func override(c *corev1.Container, user *appsv1.DeploymentSpec) (rendered bool) {
+func overrideContainer(c *corev1.Container, user *appsv1.DeploymentSpec) (rendered bool) {
 	if len(user.Template.Spec.Containers) == 0 {
 		return false
 	}
@@ -308,7 +308,7 @@ func flagName(arg string) string {
 	return name
 }
 
-func merged(a, b map[string]string) map[string]string {
+func mergeMaps(a, b map[string]string) map[string]string {
 	out := maps.Clone(a)
 	if out == nil {
 		out = map[string]string{}

@@ -37,7 +37,7 @@ func TestDeployment(t *testing.T) {
 	vn := vnode("milan-gold", "milan", "")
 	vn.Spec.KubeconfigSecretRef = &corev1.LocalObjectReference{Name: "kubeconfig-gold"}
 	vn.Spec.StorageClasses = []liqov1beta1.StorageType{{StorageClassName: "slow"}, {StorageClassName: "fast", Default: true}}
-	d := deployment(&vn, options(), kubeletOptions)
+	d := newDeployment(&vn, options(), kubeletOptions)
 
 	want := []string{
 		"--foreign-cluster-id=milan", "--nodename=milan-gold", "--node-ip=$(POD_IP)", "--tenant-namespace=tenant",
@@ -75,7 +75,7 @@ func TestLabelsAndAnnotationsOfTheNodeAreReadAsTheyAreWritten(t *testing.T) {
 	} {
 		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 		got := flags.StringToString("node-extra-annotations", nil, "")
-		args := pairs("--node-extra-annotations=", want)
+		args := mapFlags("--node-extra-annotations=", want)
 		if err := flags.Parse(args); err != nil {
 			t.Errorf("%q: %v", args, err)
 			continue
@@ -132,7 +132,7 @@ func TestDeploymentOverrides(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			vn, opts := vnode("m", "milan", ""), options()
 			tc.change(&vn, opts)
-			args := strings.Join(deployment(&vn, opts, kubeletOptions).Spec.Template.Spec.Containers[0].Args, "\n") + "\n"
+			args := strings.Join(newDeployment(&vn, opts, kubeletOptions).Spec.Template.Spec.Containers[0].Args, "\n") + "\n"
 			arg, not := strings.CutPrefix(tc.want, "!")
 			if strings.Contains(args, arg+"\n") == not {
 				t.Errorf("want %s in\n%s", tc.want, args)
@@ -153,7 +153,7 @@ func user(vn *offv1beta1.VirtualNode, args ...string) {
 func TestTheTemplateOfTheUserOverridesImageReplicasAndLabels(t *testing.T) {
 	vn := vnode("m", "milan", "")
 	user(&vn)
-	d := deployment(&vn, options(), kubeletOptions)
+	d := newDeployment(&vn, options(), kubeletOptions)
 	if image := d.Spec.Template.Spec.Containers[0].Image; image != "mine:1" || *d.Spec.Replicas != 2 {
 		t.Errorf("image %s, replicas %d", image, *d.Spec.Replicas)
 	}
@@ -177,7 +177,7 @@ func TestATemplateThatTheOriginalRenderedHidesNoLaterChange(t *testing.T) {
 	vn.Spec.KubeconfigSecretRef = &corev1.LocalObjectReference{Name: "new"}
 	vn.Spec.StorageClasses = []liqov1beta1.StorageType{{StorageClassName: "fast"}}
 	opts.Spec.Replicas = new(int32(3))
-	d := deployment(&vn, opts, kubeletOptions)
+	d := newDeployment(&vn, opts, kubeletOptions)
 	c := d.Spec.Template.Spec.Containers[0]
 	want := []string{
 		"--foreign-cluster-id=milan", "--nodename=m", "--node-ip=$(POD_IP)", "--tenant-namespace=tenant",
@@ -197,9 +197,9 @@ func TestATemplateThatTheOriginalRenderedHidesNoLaterChange(t *testing.T) {
 
 func TestATemplateWithoutContainersOverridesLabelsOnly(t *testing.T) {
 	vn := vnode("m", "milan", "")
-	plain := deployment(&vn, options(), kubeletOptions)
+	plain := newDeployment(&vn, options(), kubeletOptions)
 	vn.Spec.Template = &offv1beta1.DeploymentTemplate{}
-	if diff := cmp.Diff(plain, deployment(&vn, options(), kubeletOptions), cmpopts.EquateEmpty()); diff != "" {
+	if diff := cmp.Diff(plain, newDeployment(&vn, options(), kubeletOptions), cmpopts.EquateEmpty()); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -211,7 +211,7 @@ func FuzzOverride(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		vn := vnode("m", "milan", "")
 		user(&vn, strings.Split(text, "\n")...)
-		args := deployment(&vn, options(), kubeletOptions).Spec.Template.Spec.Containers[0].Args
+		args := newDeployment(&vn, options(), kubeletOptions).Spec.Template.Spec.Containers[0].Args
 		for _, flag := range []string{"--nodename=m", "--foreign-cluster-id=milan", "--home-cluster-id=home", "--create-node=true"} {
 			name, _, _ := strings.Cut(flag, "=")
 			have := slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return flagName(arg) != name })
@@ -225,7 +225,7 @@ func FuzzOverride(f *testing.F) {
 func TestWithoutAnImageInTheOptionsTheInstallationsIsUsed(t *testing.T) {
 	vn, opts := vnode("m", "milan", ""), options()
 	opts.Spec.ContainerImage = ""
-	if image := deployment(&vn, opts, kubeletOptions).Spec.Template.Spec.Containers[0].Image; image != "liqo:installed" {
+	if image := newDeployment(&vn, opts, kubeletOptions).Spec.Template.Spec.Containers[0].Image; image != "liqo:installed" {
 		t.Errorf("image = %s", image)
 	}
 }
@@ -233,7 +233,7 @@ func TestWithoutAnImageInTheOptionsTheInstallationsIsUsed(t *testing.T) {
 func TestAChangedPatchRollsTheKubelet(t *testing.T) {
 	vn := vnode("m", "milan", "")
 	hash := func() string {
-		return deployment(&vn, options(), kubeletOptions).Spec.Template.Annotations[names.OffloadingPatchHash]
+		return newDeployment(&vn, options(), kubeletOptions).Spec.Template.Annotations[names.OffloadingPatchHash]
 	}
 	if hash() != "" {
 		t.Errorf("hash of no patch = %q", hash())

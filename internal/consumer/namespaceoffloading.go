@@ -55,13 +55,13 @@ func SetupNamespaceOffloadings(mgr ctrl.Manager, o NamespaceOffloadingOptions) e
 		NeedsFinalizer: func(obj client.Object) bool { return obj.GetName() == names.NamespaceOffloading },
 		Workers:        o.Workers,
 	}, s)
-	return c.Complete(s.watches(c.Builder()))
+	return c.Complete(s.addWatches(c.Builder()))
 }
 
 type namespaceOffloadings struct {
 	client        client.Client
 	direct        client.Client
-	steering      *steering
+	steering      *podSteering
 	clusterID     string
 	liqoNamespace string
 	podLooks      *podLooks
@@ -73,19 +73,19 @@ func (s *namespaceOffloadings) Sync(ctx context.Context, nso *offv1beta1.Namespa
 	if nso.Name != names.NamespaceOffloading {
 		return kube.Invalid("Invalid", fmt.Errorf("the name of a NamespaceOffloading must be %s", names.NamespaceOffloading))
 	}
-	if err := s.acceptable(ctx, nso.Namespace); err != nil {
+	if err := s.checkNamespace(ctx, nso.Namespace); err != nil {
 		return err
 	}
-	in, err := s.gather(ctx, nso)
+	in, err := s.gatherView(ctx, nso)
 	if err != nil {
 		return err
 	}
-	selected, err := in.selected()
+	selected, err := in.selectedClusters()
 	if err != nil {
 		return kube.Invalid("Invalid", err)
 	}
 	// Rights come before work: a virtual kubelet starts when its mapping is accepted.
-	if err := s.grant(ctx, nso.Namespace, in.served(selected), in.leaving(selected)); err != nil {
+	if err := s.grantKubelets(ctx, nso.Namespace, in.servedNodes(selected), in.leavingNodes(selected)); err != nil {
 		return err
 	}
 	for i := range in.maps {
@@ -98,34 +98,34 @@ func (s *namespaceOffloadings) Sync(ctx context.Context, nso *offv1beta1.Namespa
 		}
 	}
 	open := nso.Spec.PodOffloadingStrategy != offv1beta1.LocalPodOffloadingStrategyType
-	if err := s.label(ctx, nso.Namespace, open); err != nil {
+	if err := s.labelNamespace(ctx, nso.Namespace, open); err != nil {
 		return err
 	}
 	before := nso.Status.RemoteNamespacesConditions
-	nso.Status = in.status(selected, metav1.Now())
-	if err := s.protect(ctx, in, selected, before, time.Now()); err != nil {
+	nso.Status = in.newStatus(selected, metav1.Now())
+	if err := s.setProtection(ctx, in, selected, before, time.Now()); err != nil {
 		return err
 	}
-	return s.steering.correct(ctx, nso, in.unreached(selected), time.Now())
+	return s.steering.correctPods(ctx, nso, in.unreachedClusters(selected), time.Now())
 }
 
 // Cleanup closes the namespace and waits until the last twin of a living provider is gone. In the end it asks the API server itself:
 // what was written a moment ago is in no cache, and would be left behind for ever.
 func (s *namespaceOffloadings) Cleanup(ctx context.Context, nso *offv1beta1.NamespaceOffloading) error {
-	if err := s.end(ctx, nso); err != nil {
+	if err := s.endOffloading(ctx, nso); err != nil {
 		return err
 	}
 	uncached := *s
 	uncached.client = s.direct
-	return uncached.end(ctx, nso)
+	return uncached.endOffloading(ctx, nso)
 }
 
-func (s *namespaceOffloadings) end(ctx context.Context, nso *offv1beta1.NamespaceOffloading) error {
-	in, err := s.gather(ctx, nso)
+func (s *namespaceOffloadings) endOffloading(ctx context.Context, nso *offv1beta1.NamespaceOffloading) error {
+	in, err := s.gatherView(ctx, nso)
 	if err != nil {
 		return err
 	}
-	if err := s.label(ctx, nso.Namespace, false); err != nil {
+	if err := s.labelNamespace(ctx, nso.Namespace, false); err != nil {
 		return err
 	}
 	for i := range in.maps {
@@ -133,23 +133,23 @@ func (s *namespaceOffloadings) end(ctx context.Context, nso *offv1beta1.Namespac
 			return err
 		}
 	}
-	nso.Status = in.status(nil, metav1.Now())
+	nso.Status = in.newStatus(nil, metav1.Now())
 	if err := s.steering.releaseWaiting(ctx, nso, time.Now()); err != nil {
 		return err
 	}
-	if left := in.remaining(); len(left) > 0 {
+	if left := in.remainingClusters(); len(left) > 0 {
 		return kube.Wait(0, fmt.Sprintf("%d twins are being removed", len(left)))
 	}
-	if err := s.steering.release(ctx, nso.Namespace, slices.Sorted(maps.Keys(in.kubeNodes))); err != nil {
+	if err := s.steering.releasePods(ctx, nso.Namespace, slices.Sorted(maps.Keys(in.kubeNodes))); err != nil {
 		return err
 	}
-	return s.grant(ctx, nso.Namespace, nil, nil)
+	return s.grantKubelets(ctx, nso.Namespace, nil, nil)
 }
 
 // Report tells what the user must fix, and does not see otherwise: what a provider refused, and why, or would refuse; what does not
 // protect pods there; an annotation that means nothing is as none.
 func (s *namespaceOffloadings) Report(nso *offv1beta1.NamespaceOffloading, err error) []kube.Event {
-	out := slices.Concat(kube.Complaints(err), refusals(&nso.Status), unprotected(&nso.Status))
+	out := slices.Concat(kube.Complaints(err), refusalEvents(&nso.Status), unprotectedEvents(&nso.Status))
 	if value, ok := nso.Annotations[names.EvictMisplacedPods]; ok && value != "true" && value != "false" {
 		out = append(out, kube.Event{Type: corev1.EventTypeWarning, Reason: "InvalidAnnotation", Message: fmt.Sprintf(
 			"No pod that runs is evicted, because the annotation %s is %q, neither true nor false", names.EvictMisplacedPods, value)})
@@ -157,8 +157,8 @@ func (s *namespaceOffloadings) Report(nso *offv1beta1.NamespaceOffloading, err e
 	return out
 }
 
-// acceptable refuses namespaces whose pods are never steered, because we or Kubernetes depend on them.
-func (s *namespaceOffloadings) acceptable(ctx context.Context, name string) error {
+// checkNamespace refuses namespaces whose pods are never steered, because we or Kubernetes depend on them.
+func (s *namespaceOffloadings) checkNamespace(ctx context.Context, name string) error {
 	namespace := &corev1.Namespace{}
 	if err := s.client.Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {
 		return fmt.Errorf("reading the namespace: %w", err)
@@ -169,8 +169,8 @@ func (s *namespaceOffloadings) acceptable(ctx context.Context, name string) erro
 	return nil
 }
 
-func (s *namespaceOffloadings) gather(ctx context.Context, nso *offv1beta1.NamespaceOffloading) (*view, error) {
-	in := &view{clusterID: s.clusterID, nso: nso, kubeNodes: map[string]*corev1.Node{}, dead: map[string]bool{}}
+func (s *namespaceOffloadings) gatherView(ctx context.Context, nso *offv1beta1.NamespaceOffloading) (*offloadingView, error) {
+	in := &offloadingView{clusterID: s.clusterID, nso: nso, kubeNodes: map[string]*corev1.Node{}, dead: map[string]bool{}}
 	all := &offv1beta1.NamespaceMapList{}
 	if err := s.client.List(ctx, all); err != nil {
 		return nil, fmt.Errorf("listing NamespaceMaps: %w", err)
@@ -198,7 +198,7 @@ func (s *namespaceOffloadings) gather(ctx context.Context, nso *offv1beta1.Names
 		if err != nil {
 			return nil, err
 		}
-		in.dead[id] = dead || !known && !in.represented(id)
+		in.dead[id] = dead || !known && !in.hasVirtualNode(id)
 	}
 	return in, nil
 }
@@ -227,8 +227,8 @@ func (s *namespaceOffloadings) mapNamespace(ctx context.Context, nm *offv1beta1.
 	return nil
 }
 
-// label opens the namespace to the pod webhook, or closes it.
-func (s *namespaceOffloadings) label(ctx context.Context, name string, open bool) error {
+// labelNamespace opens the namespace to the pod webhook, or closes it.
+func (s *namespaceOffloadings) labelNamespace(ctx context.Context, name string, open bool) error {
 	namespace := &corev1.Namespace{}
 	if err := s.client.Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {
 		return client.IgnoreNotFound(fmt.Errorf("reading the namespace: %w", err))
@@ -249,13 +249,13 @@ func (s *namespaceOffloadings) label(ctx context.Context, name string, open bool
 	if err := s.client.Patch(ctx, namespace, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("labelling the namespace: %w", err)
 	}
-	s.steering.switched(name, time.Now())
+	s.steering.recordSwitch(name, time.Now())
 	return nil
 }
 
-// grant lets exactly the virtual kubelets of these nodes work in the namespace. Those of the nodes that are leaving keep the rights that
+// grantKubelets lets exactly the virtual kubelets of these nodes work in the namespace. Those of the nodes that are leaving keep the rights that
 // they have.
-func (s *namespaceOffloadings) grant(ctx context.Context, namespace string, nodes, leaving []offv1beta1.VirtualNode) error {
+func (s *namespaceOffloadings) grantKubelets(ctx context.Context, namespace string, nodes, leaving []offv1beta1.VirtualNode) error {
 	wanted := map[string]bool{}
 	for i := range leaving {
 		wanted[names.VirtualNodeBinding(leaving[i].Name)] = true

@@ -24,8 +24,8 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// protection is what a namespace has here that is not the same for its pods in a provider.
-type protection struct {
+// podProtection is what a namespace has here that is not the same for its pods in a provider.
+type podProtection struct {
 	// policies are the names of the NetworkPolicies, sorted.
 	policies []string
 	// mesh is the service mesh that adds containers to the pods, "" for none.
@@ -34,13 +34,13 @@ type protection struct {
 	forbidden map[string]string
 }
 
-// conditions returns what is to be told about a provider whose remote namespace enforces a level of Pod Security, "" if it is not known.
-func (p *protection) conditions(remote, level string) []offv1beta1.RemoteNamespaceCondition {
+// protectionConditions returns what is to be told about a provider whose remote namespace enforces a level of Pod Security, "" if it is not known.
+func (p *podProtection) protectionConditions(remote, level string) []offv1beta1.RemoteNamespaceCondition {
 	var out []offv1beta1.RemoteNamespaceCondition
 	if len(p.policies) > 0 {
 		out = append(out, offv1beta1.RemoteNamespaceCondition{
 			Type: offv1beta1.NamespaceNetworkPoliciesEnforced, Status: corev1.ConditionFalse, Reason: "NotReflected",
-			Message: "The NetworkPolicies of the namespace are not enforced for its pods in the remote cluster: " + abridged(p.policies, 3),
+			Message: "The NetworkPolicies of the namespace are not enforced for its pods in the remote cluster: " + abridge(p.policies, 3),
 		})
 	}
 	if !policy.IsEnforced(level) {
@@ -64,8 +64,8 @@ func (p *protection) conditions(remote, level string) []offv1beta1.RemoteNamespa
 	return out
 }
 
-// abridged lists names, and how many there are more.
-func abridged(all []string, most int) string {
+// abridge lists names, and how many there are more.
+func abridge(all []string, most int) string {
 	if len(all) <= most {
 		return strings.Join(all, ", ")
 	}
@@ -77,8 +77,8 @@ func isUnprotected(c *offv1beta1.RemoteNamespaceCondition) bool {
 	return c.Status == corev1.ConditionFalse && (c.Type == offv1beta1.NamespaceNetworkPoliciesEnforced || c.Type == offv1beta1.NamespacePodSecuritySatisfied)
 }
 
-// unprotected are the conditions about that, each as an event.
-func unprotected(status *offv1beta1.NamespaceOffloadingStatus) []kube.Event {
+// unprotectedEvents are the conditions about that, each as an event.
+func unprotectedEvents(status *offv1beta1.NamespaceOffloadingStatus) []kube.Event {
 	var out []kube.Event
 	for _, cluster := range slices.Sorted(maps.Keys(status.RemoteNamespacesConditions)) {
 		for _, c := range status.RemoteNamespacesConditions[cluster] {
@@ -105,8 +105,8 @@ type podLook struct {
 	forbidden map[string]string
 }
 
-// protect adds to the status, whose conditions were others before, what is not the same for pods of the namespace in each provider that has it.
-func (s *namespaceOffloadings) protect(ctx context.Context, in *view, selected map[string]bool, before map[string]offv1beta1.RemoteNamespaceConditions, now time.Time) error {
+// setProtection adds to the status, whose conditions were others before, what is not the same for pods of the namespace in each provider that has it.
+func (s *namespaceOffloadings) setProtection(ctx context.Context, in *offloadingView, selected map[string]bool, before map[string]offv1beta1.RemoteNamespaceConditions, now time.Time) error {
 	if in.nso.Spec.PodOffloadingStrategy == offv1beta1.LocalPodOffloadingStrategyType {
 		return nil
 	}
@@ -116,25 +116,25 @@ func (s *namespaceOffloadings) protect(ctx context.Context, in *view, selected m
 			levels[level] = true
 		}
 	}
-	found, err := s.protection(ctx, in.nso.Namespace, slices.Sorted(maps.Keys(levels)), now)
+	found, err := s.readProtection(ctx, in.nso.Namespace, slices.Sorted(maps.Keys(levels)), now)
 	if err != nil {
 		return err
 	}
 	for i := range in.maps {
 		nm := &in.maps[i]
 		conditions := in.nso.Status.RemoteNamespacesConditions[nm.Name]
-		if !selected[nm.Name] || len(conditions) == 0 || !in.counts(nm) {
+		if !selected[nm.Name] || len(conditions) == 0 || !in.isRelevant(nm) {
 			continue
 		}
-		for _, c := range found.conditions(in.nso.Status.RemoteNamespaceName, nm.Status.CurrentMapping[in.nso.Namespace].PodSecurity) {
-			conditions = append(conditions, settle(before[nm.Name], c, metav1.NewTime(now)))
+		for _, c := range found.protectionConditions(in.nso.Status.RemoteNamespaceName, nm.Status.CurrentMapping[in.nso.Namespace].PodSecurity) {
+			conditions = append(conditions, keepTransitionTime(before[nm.Name], c, metav1.NewTime(now)))
 		}
 		in.nso.Status.RemoteNamespacesConditions[nm.Name] = conditions
 	}
 	return nil
 }
 
-func (s *namespaceOffloadings) protection(ctx context.Context, name string, levels []string, now time.Time) (*protection, error) {
+func (s *namespaceOffloadings) readProtection(ctx context.Context, name string, levels []string, now time.Time) (*podProtection, error) {
 	namespace := &corev1.Namespace{}
 	if err := s.client.Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {
 		return nil, fmt.Errorf("reading the namespace: %w", err)
@@ -144,19 +144,19 @@ func (s *namespaceOffloadings) protection(ctx context.Context, name string, leve
 	if err := s.client.List(ctx, policies, client.InNamespace(name)); err != nil {
 		return nil, fmt.Errorf("listing NetworkPolicies: %w", err)
 	}
-	out := &protection{mesh: policy.InjectedMesh(namespace)}
+	out := &podProtection{mesh: policy.InjectedMesh(namespace)}
 	for i := range policies.Items {
 		out.policies = append(out.policies, policies.Items[i].Name)
 	}
 	slices.Sort(out.policies)
 	var err error
-	out.forbidden, err = s.forbidden(ctx, name, levels, now)
+	out.forbidden, err = s.forbiddenPods(ctx, name, levels, now)
 	return out, err
 }
 
-// forbidden returns why pods that are there would be refused, by levels. It reads one page of them, at most once a minute: where many pods
+// forbiddenPods returns why pods that are there would be refused, by levels. It reads one page of them, at most once a minute: where many pods
 // come of one template the first tells of all.
-func (s *namespaceOffloadings) forbidden(ctx context.Context, namespace string, levels []string, now time.Time) (map[string]string, error) {
+func (s *namespaceOffloadings) forbiddenPods(ctx context.Context, namespace string, levels []string, now time.Time) (map[string]string, error) {
 	if len(levels) == 0 {
 		return nil, nil
 	}
@@ -174,7 +174,7 @@ func (s *namespaceOffloadings) forbidden(ctx context.Context, namespace string, 
 	look := podLook{at: now, levels: wanted, forbidden: map[string]string{}}
 	for _, level := range levels {
 		for i := range pods.Items {
-			if why := forbids(level, &pods.Items[i]); why != "" {
+			if why := forbiddenReason(level, &pods.Items[i]); why != "" {
 				look.forbidden[level] = why
 				break
 			}
@@ -187,9 +187,9 @@ func (s *namespaceOffloadings) forbidden(ctx context.Context, namespace string, 
 	return look.forbidden, nil
 }
 
-// forbids returns which pod a level forbids, and why, "" where it does not. A pod of a DaemonSet stays on its node, and one that ended is
+// forbiddenReason returns which pod a level forbids, and why, "" where it does not. A pod of a DaemonSet stays on its node, and one that ended is
 // not made again as it is.
-func forbids(level string, pod *corev1.Pod) string {
+func forbiddenReason(level string, pod *corev1.Pod) string {
 	if owner := metav1.GetControllerOf(pod); owner != nil && owner.Kind == "DaemonSet" || pod.Status.Phase == corev1.PodSucceeded || pod.Annotations[corev1.MirrorPodAnnotationKey] != "" {
 		return ""
 	}

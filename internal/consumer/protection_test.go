@@ -23,22 +23,22 @@ func TestProtectionConditions(t *testing.T) {
 	const policies, security = offv1beta1.NamespaceNetworkPoliciesEnforced, offv1beta1.NamespacePodSecuritySatisfied
 	init := map[string]string{policy.PodSecurityBaseline: `meshed: container "istio-init" adds the capability NET_ADMIN`}
 	for name, tc := range map[string]struct {
-		has   protection
+		has   podProtection
 		level string
 		want  map[offv1beta1.RemoteNamespaceConditionType]string
 	}{
-		"nothing":            {protection{}, policy.PodSecurityBaseline, nil},
-		"policies":           {protection{policies: []string{"a", "b"}}, "", map[offv1beta1.RemoteNamespaceConditionType]string{policies: "in the remote cluster: a, b"}},
-		"many_policies":      {protection{policies: []string{"a", "b", "c", "d", "e"}}, "", map[offv1beta1.RemoteNamespaceConditionType]string{policies: ": a, b, c and 2 more"}},
-		"mesh":               {protection{mesh: policy.MeshIstio}, policy.PodSecurityBaseline, map[offv1beta1.RemoteNamespaceConditionType]string{security: "Pods into which Istio injects"}},
-		"mesh_allowed":       {protection{mesh: policy.MeshIstio}, policy.PodSecurityPrivileged, nil},
-		"mesh_unknown_level": {protection{mesh: policy.MeshIstio}, "", nil},
-		"pods_say_more":      {protection{mesh: policy.MeshIstio, forbidden: init}, policy.PodSecurityBaseline, map[offv1beta1.RemoteNamespaceConditionType]string{security: "such as meshed: container"}},
-		"of_another_level":   {protection{forbidden: init}, policy.PodSecurityRestricted, nil},
-		"both": {protection{policies: []string{"a"}, forbidden: init}, policy.PodSecurityBaseline, map[offv1beta1.RemoteNamespaceConditionType]string{policies: ": a",
+		"nothing":            {podProtection{}, policy.PodSecurityBaseline, nil},
+		"policies":           {podProtection{policies: []string{"a", "b"}}, "", map[offv1beta1.RemoteNamespaceConditionType]string{policies: "in the remote cluster: a, b"}},
+		"many_policies":      {podProtection{policies: []string{"a", "b", "c", "d", "e"}}, "", map[offv1beta1.RemoteNamespaceConditionType]string{policies: ": a, b, c and 2 more"}},
+		"mesh":               {podProtection{mesh: policy.MeshIstio}, policy.PodSecurityBaseline, map[offv1beta1.RemoteNamespaceConditionType]string{security: "Pods into which Istio injects"}},
+		"mesh_allowed":       {podProtection{mesh: policy.MeshIstio}, policy.PodSecurityPrivileged, nil},
+		"mesh_unknown_level": {podProtection{mesh: policy.MeshIstio}, "", nil},
+		"pods_say_more":      {podProtection{mesh: policy.MeshIstio, forbidden: init}, policy.PodSecurityBaseline, map[offv1beta1.RemoteNamespaceConditionType]string{security: "such as meshed: container"}},
+		"of_another_level":   {podProtection{forbidden: init}, policy.PodSecurityRestricted, nil},
+		"both": {podProtection{policies: []string{"a"}, forbidden: init}, policy.PodSecurityBaseline, map[offv1beta1.RemoteNamespaceConditionType]string{policies: ": a",
 			security: "by the label pod-security.kubernetes.io/enforce=privileged on that namespace, or by offloading.twinNamespaces.podSecurity"}},
 	} {
-		got := tc.has.conditions("demo-home", tc.level)
+		got := tc.has.protectionConditions("demo-home", tc.level)
 		if len(got) != len(tc.want) {
 			t.Errorf("%s: %+v", name, got)
 		}
@@ -68,7 +68,7 @@ func TestForbids(t *testing.T) {
 		"ended":              {pod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }), ""},
 		"of_another_cluster": {pod(func(p *corev1.Pod) { p.Labels = map[string]string{"liqo.io/managed-by": "shadowpod"} }), ""},
 	} {
-		if got := forbids(policy.PodSecurityBaseline, tc.pod); got != tc.want {
+		if got := forbiddenReason(policy.PodSecurityBaseline, tc.pod); got != tc.want {
 			t.Errorf("%s: %q, not %q", name, got, tc.want)
 		}
 	}

@@ -78,7 +78,7 @@ func TestPodsThatWaitForANodeAreMadeAnewAfterTheOffloading(t *testing.T) {
 	}
 	deleted(t, c, web)
 	deleted(t, c, tolerant)
-	if note := eventOn(t, c, lonely, "Misplaced").Note; note != explain(lonely) {
+	if note := eventOn(t, c, lonely, "Misplaced").Note; note != explainPending(lonely) {
 		t.Errorf("event = %q", note)
 	}
 	misplacedAre(t, c, nso, 1)

@@ -22,8 +22,8 @@ const (
 	maxRollouts     = 10_000
 )
 
-// rollouts counts the pod templates of each virtual kubelet that were new. The zero value is ready for use.
-type rollouts struct {
+// rolloutLimiter counts the pod templates of each virtual kubelet that were new. The zero value is ready for use.
+type rolloutLimiter struct {
 	now func() time.Time
 
 	mu     sync.Mutex
@@ -38,8 +38,8 @@ type rollout struct {
 
 var rolloutSeed = maphash.MakeSeed()
 
-// allow returns how long a template has to wait, 0 if it may be rolled out now. The one that was allowed last always may.
-func (r *rollouts) allow(node types.UID, template *corev1.PodTemplateSpec) (time.Duration, error) {
+// allowRollout returns how long a template has to wait, 0 if it may be rolled out now. The one that was allowed last always may.
+func (r *rolloutLimiter) allowRollout(node types.UID, template *corev1.PodTemplateSpec) (time.Duration, error) {
 	raw, err := json.Marshal(template)
 	if err != nil {
 		return 0, fmt.Errorf("encoding the virtual kubelet's pods: %w", err)

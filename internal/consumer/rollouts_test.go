@@ -13,13 +13,13 @@ import (
 
 func TestHostileRollouts(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
-	r := &rollouts{now: func() time.Time { return now }}
+	r := &rolloutLimiter{now: func() time.Time { return now }}
 	with := func(class string) *corev1.PodTemplateSpec {
 		return &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Args: []string{"--ingress-classes=" + class}}}}}
 	}
 	ask := func(class string) time.Duration {
 		t.Helper()
-		wait, err := r.allow("node", with(class))
+		wait, err := r.allowRollout("node", with(class))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +47,7 @@ func TestHostileRollouts(t *testing.T) {
 	if wait := ask("one more"); wait <= 0 || wait > rolloutInterval {
 		t.Errorf("one more waits %s", wait)
 	}
-	if wait, _ := r.allow("another", with("x")); wait != 0 {
+	if wait, _ := r.allowRollout("another", with("x")); wait != 0 {
 		t.Errorf("another node waits %s", wait)
 	}
 }

@@ -17,15 +17,15 @@ import (
 )
 
 // misplaced is a pod of an owner, made at that second.
-func misplaced(name, owner string, made int64, remedy policy.Remedy) patient {
+func misplaced(name, owner string, made int64, remedy policy.Remedy) victim {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), CreationTimestamp: metav1.Unix(made, 0)}}
 	if owner != "" {
 		pod.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: owner, UID: types.UID(owner), Controller: new(true)}}
 	}
-	return patient{pod: pod, remedy: remedy}
+	return victim{pod: pod, remedy: remedy}
 }
 
-func showPlan(p plan) string {
+func showPlan(p evictionPlan) string {
 	var out []string
 	for _, pod := range p.tolerate {
 		out = append(out, "tolerate "+pod.Name)
@@ -45,20 +45,20 @@ func showPlan(p plan) string {
 func TestPlan(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for name, tc := range map[string]struct {
-		found []patient
+		found []victim
 		want  string
 	}{
 		"nothing to do": {},
 		"each pod gets its remedy": {
-			found: []patient{misplaced("a", "", 1, policy.Tolerate), misplaced("b", "web", 1, policy.Recreate), misplaced("c", "", 1, policy.Tell), misplaced("d", "db", 1, policy.Evict)},
+			found: []victim{misplaced("a", "", 1, policy.Tolerate), misplaced("b", "web", 1, policy.Recreate), misplaced("c", "", 1, policy.Tell), misplaced("d", "db", 1, policy.Evict)},
 			want:  "tolerate a, recreate b, evict d, tell c",
 		},
 		"all pods that an owner has are one round": {
-			found: []patient{misplaced("a", "web", 1, policy.Recreate), misplaced("b", "web", 900, policy.Recreate)}, want: "recreate a, recreate b",
+			found: []victim{misplaced("a", "web", 1, policy.Recreate), misplaced("b", "web", 900, policy.Recreate)}, want: "recreate a, recreate b",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := showPlan(rounds{}.plan(tc.found, 1, now)); got != tc.want {
+			if got := showPlan(evictionBackoff{}.planEvictions(tc.found, 1, now)); got != tc.want {
 				t.Errorf("plan = %q, want %q", got, tc.want)
 			}
 		})
@@ -66,11 +66,11 @@ func TestPlan(t *testing.T) {
 }
 
 func TestWhatComesBackUnchangedIsDeletedLessAndLessOften(t *testing.T) {
-	r := rounds{}
+	r := evictionBackoff{}
 	step := func(at, made, generation int64, want string) {
 		t.Helper()
-		found := []patient{misplaced(fmt.Sprintf("web-%d", made), "web", made, policy.Recreate)}
-		if got := showPlan(r.plan(found, generation, time.Unix(at, 0))); got != want {
+		found := []victim{misplaced(fmt.Sprintf("web-%d", made), "web", made, policy.Recreate)}
+		if got := showPlan(r.planEvictions(found, generation, time.Unix(at, 0))); got != want {
 			t.Errorf("after %d s: %q, want %q", at, got, want)
 		}
 	}
@@ -85,9 +85,9 @@ func TestWhatComesBackUnchangedIsDeletedLessAndLessOften(t *testing.T) {
 }
 
 func TestRoundsAreForgotten(t *testing.T) {
-	r := rounds{}
-	r.plan([]patient{misplaced("a", "web", 1, policy.Recreate)}, 1, time.Unix(1000, 0))
-	r.plan([]patient{misplaced("b", "db", 1, policy.Recreate)}, 1, time.Unix(1000, 0).Add(forgotten+time.Second))
+	r := evictionBackoff{}
+	r.planEvictions([]victim{misplaced("a", "web", 1, policy.Recreate)}, 1, time.Unix(1000, 0))
+	r.planEvictions([]victim{misplaced("b", "db", 1, policy.Recreate)}, 1, time.Unix(1000, 0).Add(forgotten+time.Second))
 	if len(r) != 1 {
 		t.Errorf("%d rounds are remembered, want that of db alone", len(r))
 	}
@@ -96,32 +96,32 @@ func TestRoundsAreForgotten(t *testing.T) {
 func TestPausesEnd(t *testing.T) {
 	begun := time.Unix(0, 0)
 	for number, want := range map[int]time.Duration{1: 5 * time.Second, 2: 10 * time.Second, 7: 320 * time.Second, 8: 10 * time.Minute, 99: 10 * time.Minute} {
-		if got := (round{number: number, begun: begun}).next().Sub(begun); got != want {
+		if got := (evictionRound{number: number, begun: begun}).nextTime().Sub(begun); got != want {
 			t.Errorf("round %d is followed after %s, want %s", number, got, want)
 		}
 	}
 }
 
 func TestNamespacesWhoseEvictionsAreRefusedAreAskedLessAndLessOften(t *testing.T) {
-	s := &steering{held: map[string]pause{}}
+	s := &podSteering{held: map[string]backoffState{}}
 	now := time.Unix(0, 0)
-	step := func(done outcome, want time.Duration) {
+	step := func(done planResult, want time.Duration) {
 		t.Helper()
-		if got := s.next("shop", done, now); got != want {
+		if got := s.nextDelay("shop", done, now); got != want {
 			t.Errorf("after %s: again in %s, want %s", now.Sub(time.Unix(0, 0)), got, want)
 		}
 		now = now.Add(want)
 	}
-	refused := outcome{held: 1, evicted: true}
+	refused := planResult{held: 1, evicted: true}
 	for _, want := range []time.Duration{5, 10, 20, 40, 80, 160, 300, 300} {
 		step(refused, want*time.Second)
 	}
 	now = now.Add(-100 * time.Second) // an event, before the last pause is over
-	step(outcome{held: 20, evicted: true, limited: true}, 100*time.Second)
-	step(outcome{held: 1, moved: 1, evicted: true}, firstHeld)
+	step(planResult{held: 20, evicted: true, limited: true}, 100*time.Second)
+	step(planResult{held: 1, moved: 1, evicted: true}, firstHeld)
 	step(refused, firstHeld)
-	step(outcome{limited: true}, limitDelay)
-	step(outcome{}, 0)
+	step(planResult{limited: true}, limitDelay)
+	step(planResult{}, 0)
 	if len(s.held) != 0 {
 		t.Error("a namespace without refusals is remembered")
 	}

@@ -21,8 +21,8 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// view is everything that the offloading of one namespace depends on.
-type view struct {
+// offloadingView is everything that the offloading of one namespace depends on.
+type offloadingView struct {
 	clusterID string
 	nso       *offv1beta1.NamespaceOffloading
 	// maps are our own NamespaceMaps: one per provider counts.
@@ -35,8 +35,8 @@ type view struct {
 	dead map[string]bool
 }
 
-// represented tells whether there is a virtual node of the cluster.
-func (v *view) represented(clusterID string) bool {
+// hasVirtualNode tells whether there is a virtual node of the cluster.
+func (v *offloadingView) hasVirtualNode(clusterID string) bool {
 	return slices.ContainsFunc(v.nodes, func(vn offv1beta1.VirtualNode) bool { return string(vn.Spec.ClusterID) == clusterID })
 }
 
@@ -48,9 +48,9 @@ func providerOf(nm *offv1beta1.NamespaceMap) string {
 	return nm.Name
 }
 
-// counts tells whether a NamespaceMap is the one that says what its provider has: while one goes with its tenant namespace, another
+// isRelevant tells whether a NamespaceMap is the one that says what its provider has: while one goes with its tenant namespace, another
 // may be there already, in a new one.
-func (v *view) counts(nm *offv1beta1.NamespaceMap) bool {
+func (v *offloadingView) isRelevant(nm *offv1beta1.NamespaceMap) bool {
 	first := elder.First(v.maps, func(other *offv1beta1.NamespaceMap) bool { return providerOf(other) == providerOf(nm) })
 	return first == nil || first == nm
 }
@@ -67,10 +67,10 @@ func remoteName(nso *offv1beta1.NamespaceOffloading, clusterID string) string {
 	}
 }
 
-// selected returns the providers that the cluster selector chooses: those with at least one virtual node that it matches.
+// selectedClusters returns the providers that the cluster selector chooses: those with at least one virtual node that it matches.
 // A node that is on its way out keeps what it has and gets nothing new, so that its pods can be drained.
-func (v *view) selected() (map[string]bool, error) {
-	matches, err := matcher(v.nso.Spec.ClusterSelector)
+func (v *offloadingView) selectedClusters() (map[string]bool, error) {
+	matches, err := nodeMatcher(v.nso.Spec.ClusterSelector)
 	if err != nil {
 		return nil, err
 	}
@@ -92,8 +92,8 @@ func (v *view) selected() (map[string]bool, error) {
 	return out, nil
 }
 
-// matcher reads the selector as Kubernetes reads that of a pod; only one without terms matches every node.
-func matcher(selector *corev1.NodeSelector) (func(*corev1.Node) bool, error) {
+// nodeMatcher reads the selector as Kubernetes reads that of a pod; only one without terms matches every node.
+func nodeMatcher(selector *corev1.NodeSelector) (func(*corev1.Node) bool, error) {
 	if selector == nil || len(selector.NodeSelectorTerms) == 0 {
 		return func(*corev1.Node) bool { return true }, nil
 	}
@@ -106,7 +106,7 @@ func matcher(selector *corev1.NodeSelector) (func(*corev1.Node) bool, error) {
 
 // nodeOf is the Node that the selector looks at: what its virtual kubelet makes of it, whether it is there already, or has
 // all its labels already, or not. Labels that others gave the real one count.
-func (v *view) nodeOf(vn *offv1beta1.VirtualNode) *corev1.Node {
+func (v *offloadingView) nodeOf(vn *offv1beta1.VirtualNode) *corev1.Node {
 	labels := map[string]string{}
 	if node, ok := v.kubeNodes[vn.Name]; ok {
 		maps.Copy(labels, node.Labels)
@@ -119,14 +119,14 @@ func (v *view) nodeOf(vn *offv1beta1.VirtualNode) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: vn.Name, Labels: labels}}
 }
 
-// served returns the virtual nodes whose kubelets get rights in the namespace: those of the providers that it was offloaded to. What a
+// servedNodes returns the virtual nodes whose kubelets get rights in the namespace: those of the providers that it was offloaded to. What a
 // provider says that it has is no reason to give rights.
-func (v *view) served(selected map[string]bool) []offv1beta1.VirtualNode {
+func (v *offloadingView) servedNodes(selected map[string]bool) []offv1beta1.VirtualNode {
 	return v.nodesOf(func(nm *offv1beta1.NamespaceMap) bool { return selected[nm.Name] })
 }
 
-// leaving returns the virtual nodes whose kubelets keep the rights that they have: those of the providers that still have a twin.
-func (v *view) leaving(selected map[string]bool) []offv1beta1.VirtualNode {
+// leavingNodes returns the virtual nodes whose kubelets keep the rights that they have: those of the providers that still have a twin.
+func (v *offloadingView) leavingNodes(selected map[string]bool) []offv1beta1.VirtualNode {
 	return v.nodesOf(func(nm *offv1beta1.NamespaceMap) bool {
 		_, current := nm.Status.CurrentMapping[v.nso.Namespace]
 		return current && !selected[nm.Name]
@@ -134,7 +134,7 @@ func (v *view) leaving(selected map[string]bool) []offv1beta1.VirtualNode {
 }
 
 // nodesOf returns the virtual nodes of the providers whose NamespaceMap is chosen.
-func (v *view) nodesOf(chosen func(*offv1beta1.NamespaceMap) bool) []offv1beta1.VirtualNode {
+func (v *offloadingView) nodesOf(chosen func(*offv1beta1.NamespaceMap) bool) []offv1beta1.VirtualNode {
 	providers := map[string]bool{}
 	for i := range v.maps {
 		if chosen(&v.maps[i]) {
@@ -144,8 +144,8 @@ func (v *view) nodesOf(chosen func(*offv1beta1.NamespaceMap) bool) []offv1beta1.
 	return slices.DeleteFunc(slices.Clone(v.nodes), func(vn offv1beta1.VirtualNode) bool { return !providers[string(vn.Spec.ClusterID)] })
 }
 
-// unreached are the virtual nodes of the providers that the namespace does not extend to, not even on its way out.
-func (v *view) unreached(selected map[string]bool) []string {
+// unreachedClusters are the virtual nodes of the providers that the namespace does not extend to, not even on its way out.
+func (v *offloadingView) unreachedClusters(selected map[string]bool) []string {
 	var out []string
 	for i := range v.maps {
 		nm := &v.maps[i]
@@ -163,8 +163,8 @@ func (v *view) unreached(selected map[string]bool) []string {
 	return out
 }
 
-// status is what is known about all providers.
-func (v *view) status(selected map[string]bool, now metav1.Time) offv1beta1.NamespaceOffloadingStatus {
+// newStatus is what is known about all providers.
+func (v *offloadingView) newStatus(selected map[string]bool, now metav1.Time) offv1beta1.NamespaceOffloadingStatus {
 	out := offv1beta1.NamespaceOffloadingStatus{
 		RemoteNamespaceName: remoteName(v.nso, v.clusterID),
 		ObservedGeneration:  v.nso.Generation,
@@ -173,14 +173,14 @@ func (v *view) status(selected map[string]bool, now metav1.Time) offv1beta1.Name
 	required, ready, failed := 0, 0, 0
 	for i := range v.maps {
 		nm := &v.maps[i]
-		if !v.counts(nm) {
+		if !v.isRelevant(nm) {
 			continue
 		}
 		before := v.nso.Status.RemoteNamespacesConditions[nm.Name]
-		conditions := offv1beta1.RemoteNamespaceConditions{settle(before, requirement(selected[nm.Name]), now)}
+		conditions := offv1beta1.RemoteNamespaceConditions{keepTransitionTime(before, requiredCondition(selected[nm.Name]), now)}
 		current, mapped := nm.Status.CurrentMapping[v.nso.Namespace]
 		if _, wanted := nm.Spec.DesiredMapping[v.nso.Namespace]; selected[nm.Name] || wanted || mapped {
-			conditions = append(conditions, settle(before, readiness(current, mapped, out.RemoteNamespaceName, selected[nm.Name]), now))
+			conditions = append(conditions, keepTransitionTime(before, readyCondition(current, mapped, out.RemoteNamespaceName, selected[nm.Name]), now))
 		}
 		if selected[nm.Name] {
 			required++
@@ -196,11 +196,11 @@ func (v *view) status(selected map[string]bool, now metav1.Time) offv1beta1.Name
 		}
 		out.RemoteNamespacesConditions[nm.Name] = conditions
 	}
-	out.OffloadingPhase = phase(!v.nso.DeletionTimestamp.IsZero(), required, ready, failed)
+	out.OffloadingPhase = phaseOf(!v.nso.DeletionTimestamp.IsZero(), required, ready, failed)
 	return out
 }
 
-func phase(deleting bool, required, ready, failed int) offv1beta1.OffloadingPhaseType {
+func phaseOf(deleting bool, required, ready, failed int) offv1beta1.OffloadingPhaseType {
 	switch {
 	case deleting:
 		return offv1beta1.TerminatingOffloadingPhaseType
@@ -217,7 +217,7 @@ func phase(deleting bool, required, ready, failed int) offv1beta1.OffloadingPhas
 	}
 }
 
-func requirement(selected bool) offv1beta1.RemoteNamespaceCondition {
+func requiredCondition(selected bool) offv1beta1.RemoteNamespaceCondition {
 	if selected {
 		return offv1beta1.RemoteNamespaceCondition{
 			Type: offv1beta1.NamespaceOffloadingRequired, Status: corev1.ConditionTrue, Reason: "ClusterSelected",
@@ -230,7 +230,7 @@ func requirement(selected bool) offv1beta1.RemoteNamespaceCondition {
 	}
 }
 
-func readiness(current offv1beta1.RemoteNamespaceStatus, mapped bool, remote string, wanted bool) offv1beta1.RemoteNamespaceCondition {
+func readyCondition(current offv1beta1.RemoteNamespaceStatus, mapped bool, remote string, wanted bool) offv1beta1.RemoteNamespaceCondition {
 	c := offv1beta1.RemoteNamespaceCondition{Type: offv1beta1.NamespaceReady, Status: corev1.ConditionFalse}
 	switch {
 	case !wanted, mapped && current.Phase == offv1beta1.MappingTerminating:
@@ -256,8 +256,8 @@ func withReason(text string, current offv1beta1.RemoteNamespaceStatus) string {
 // foreignText returns a text of a peer without control characters, which terminals obey, and cut to a length that fits a message.
 func foreignText(text string) string { return strings.TrimSpace(policy.CleanLine(text, 512)) }
 
-// refusals are the providers that refused the namespace, each as an event.
-func refusals(status *offv1beta1.NamespaceOffloadingStatus) []kube.Event {
+// refusalEvents are the providers that refused the namespace, each as an event.
+func refusalEvents(status *offv1beta1.NamespaceOffloadingStatus) []kube.Event {
 	var out []kube.Event
 	for _, cluster := range slices.Sorted(maps.Keys(status.RemoteNamespacesConditions)) {
 		for _, c := range status.RemoteNamespacesConditions[cluster] {
@@ -269,8 +269,8 @@ func refusals(status *offv1beta1.NamespaceOffloadingStatus) []kube.Event {
 	return out
 }
 
-// settle dates the condition: now, unless its status is the same as before.
-func settle(before offv1beta1.RemoteNamespaceConditions, c offv1beta1.RemoteNamespaceCondition, now metav1.Time) offv1beta1.RemoteNamespaceCondition {
+// keepTransitionTime dates the condition: now, unless its status is the same as before.
+func keepTransitionTime(before offv1beta1.RemoteNamespaceConditions, c offv1beta1.RemoteNamespaceCondition, now metav1.Time) offv1beta1.RemoteNamespaceCondition {
 	c.LastTransitionTime = now
 	for i := range before {
 		if before[i].Type == c.Type && before[i].Status == c.Status {
@@ -280,8 +280,8 @@ func settle(before offv1beta1.RemoteNamespaceConditions, c offv1beta1.RemoteName
 	return c
 }
 
-// remaining are the NamespaceMaps in which the namespace still is, those of dead providers aside.
-func (v *view) remaining() []string {
+// remainingClusters are the NamespaceMaps in which the namespace still is, those of dead providers aside.
+func (v *offloadingView) remainingClusters() []string {
 	var out []string
 	for i := range v.maps {
 		nm := &v.maps[i]

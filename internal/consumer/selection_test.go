@@ -72,10 +72,10 @@ func choosing(text string) *corev1.NodeSelector {
 	return selector
 }
 
-func viewOf(selector *corev1.NodeSelector, maps []offv1beta1.NamespaceMap, nodes ...offv1beta1.VirtualNode) *view {
+func viewOf(selector *corev1.NodeSelector, maps []offv1beta1.NamespaceMap, nodes ...offv1beta1.VirtualNode) *offloadingView {
 	nso := &offv1beta1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "offloading", Generation: 3}}
 	nso.Spec.ClusterSelector = selector
-	return &view{clusterID: "home", nso: nso, maps: maps, nodes: nodes, kubeNodes: map[string]*corev1.Node{}, dead: map[string]bool{}}
+	return &offloadingView{clusterID: "home", nso: nso, maps: maps, nodes: nodes, kubeNodes: map[string]*corev1.Node{}, dead: map[string]bool{}}
 }
 
 func TestSelected(t *testing.T) {
@@ -100,7 +100,7 @@ func TestSelected(t *testing.T) {
 		"an empty term selects nothing":                      {selector: " ", maps: []offv1beta1.NamespaceMap{milan}, nodes: []offv1beta1.VirtualNode{vnode("m", "milan", "")}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := viewOf(choosing(tc.selector), tc.maps, tc.nodes...).selected()
+			got, err := viewOf(choosing(tc.selector), tc.maps, tc.nodes...).selectedClusters()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -127,7 +127,7 @@ func TestSelectedReadsTheRealNodeAndWhatItIsGoingToBe(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			v := viewOf(choosing(tc.selector), []offv1beta1.NamespaceMap{providerMap("milan", nil, nil)}, vnode("m", "milan", "tier=gold"))
 			v.kubeNodes["m"] = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "m", Labels: tc.node}}
-			if got, err := v.selected(); err != nil || got["milan"] != tc.want {
+			if got, err := v.selectedClusters(); err != nil || got["milan"] != tc.want {
 				t.Errorf("selected %v, %v", got, err)
 			}
 		})
@@ -136,7 +136,7 @@ func TestSelectedReadsTheRealNodeAndWhatItIsGoingToBe(t *testing.T) {
 
 func TestSelectedRefusesASelectorThatKubernetesWould(t *testing.T) {
 	bad := &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "a", Operator: "Like"}}}}}
-	if _, err := viewOf(bad, nil).selected(); err == nil {
+	if _, err := viewOf(bad, nil).selectedClusters(); err == nil {
 		t.Error("accepted")
 	}
 }
@@ -148,12 +148,12 @@ func TestTheOrderOfNodesNeverMatters(t *testing.T) {
 		})
 		nodes := rapid.SliceOfN(node, 0, 5).Draw(t, "nodes")
 		all := []offv1beta1.NamespaceMap{providerMap("milan", nil, nil), providerMap("rome", nil, nil)}
-		first, err := viewOf(choosing("region=eu"), all, nodes...).selected()
+		first, err := viewOf(choosing("region=eu"), all, nodes...).selectedClusters()
 		if err != nil {
 			t.Fatal(err)
 		}
 		shuffled := rapid.Permutation(nodes).Draw(t, "shuffled")
-		second, err := viewOf(choosing("region=eu"), all, shuffled...).selected()
+		second, err := viewOf(choosing("region=eu"), all, shuffled...).selectedClusters()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -199,7 +199,7 @@ func TestStatus(t *testing.T) {
 			if tc.deleting {
 				v.nso.DeletionTimestamp = new(metav1.NewTime(time.Unix(1, 0)))
 			}
-			got := v.status(tc.selected, metav1.NewTime(time.Unix(9, 0)))
+			got := v.newStatus(tc.selected, metav1.NewTime(time.Unix(9, 0)))
 			if text := showStatus(got); text != tc.want {
 				t.Errorf("status\n\t%s, want\n\t%s", text, tc.want)
 			}
@@ -236,12 +236,12 @@ func TestReasonsOfTheProvider(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tc.said.RemoteNamespace = "demo-home"
 			v := viewOf(nil, []offv1beta1.NamespaceMap{providerMap("milan", nil, map[string]offv1beta1.RemoteNamespaceStatus{"demo": tc.said})})
-			got := v.status(map[string]bool{"milan": true}, metav1.Now())
+			got := v.newStatus(map[string]bool{"milan": true}, metav1.Now())
 			c := got.RemoteNamespacesConditions["milan"][1]
 			if text := c.Reason + ": " + c.Message; text != tc.want || got.OffloadingPhase != tc.phase {
 				t.Errorf("%s\n%q, want %s\n%q", got.OffloadingPhase, text, tc.phase, tc.want)
 			}
-			if told := refusals(&got); (len(told) > 0) != (tc.phase == "AllFailed") {
+			if told := refusalEvents(&got); (len(told) > 0) != (tc.phase == "AllFailed") {
 				t.Errorf("events = %v", told)
 			}
 		})
@@ -266,9 +266,9 @@ func showStatus(s offv1beta1.NamespaceOffloadingStatus) string {
 func TestAConditionKeepsItsDateWhileItsStatusIsTheSame(t *testing.T) {
 	v := viewOf(nil, []offv1beta1.NamespaceMap{providerMap("milan", nil, nil)})
 	selected := map[string]bool{"milan": true}
-	v.nso.Status = v.status(selected, metav1.NewTime(time.Unix(1, 0)))
+	v.nso.Status = v.newStatus(selected, metav1.NewTime(time.Unix(1, 0)))
 	v.maps[0].Status.CurrentMapping = map[string]offv1beta1.RemoteNamespaceStatus{"demo": {RemoteNamespace: "demo-home", Phase: offv1beta1.MappingAccepted}}
-	got := v.status(selected, metav1.NewTime(time.Unix(2, 0))).RemoteNamespacesConditions["milan"]
+	got := v.newStatus(selected, metav1.NewTime(time.Unix(2, 0))).RemoteNamespacesConditions["milan"]
 	if required, ready := got[0].LastTransitionTime.Unix(), got[1].LastTransitionTime.Unix(); required != 1 || ready != 2 {
 		t.Errorf("OffloadingRequired since %d, Ready since %d", required, ready)
 	}
@@ -289,12 +289,12 @@ func TestSelectionDoesNotDependOnTheOrderOfLists(t *testing.T) {
 		}
 		selector := choosing(rapid.SampledFrom([]string{"", "region=eu", "tier=gold|region=us", "name:rome-1"}).Draw(t, "selector"))
 		now := metav1.NewTime(time.Unix(1, 0))
-		show := func(v *view) string {
-			selected, err := v.selected()
+		show := func(v *offloadingView) string {
+			selected, err := v.selectedClusters()
 			if err != nil {
 				t.Fatal(err)
 			}
-			return showStatus(v.status(selected, now))
+			return showStatus(v.newStatus(selected, now))
 		}
 		want := show(viewOf(selector, providers, nodes...))
 		got := show(viewOf(selector, rapid.Permutation(providers).Draw(t, "maps"), rapid.Permutation(nodes).Draw(t, "nodes")...))
@@ -323,7 +323,7 @@ func TestRemainingWaitsForNoDeadProvider(t *testing.T) {
 	current := map[string]offv1beta1.RemoteNamespaceStatus{"demo": {}}
 	v := viewOf(nil, []offv1beta1.NamespaceMap{providerMap("milan", nil, current), providerMap("rome", nil, current), providerMap("turin", nil, nil)})
 	v.dead["rome"] = true
-	if diff := cmp.Diff([]string{"milan"}, v.remaining()); diff != "" {
+	if diff := cmp.Diff([]string{"milan"}, v.remainingClusters()); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -338,10 +338,10 @@ func TestServedNodesAreThoseOfSelectedProviders(t *testing.T) {
 		return out
 	}
 	selected := map[string]bool{"milan": true}
-	if diff := cmp.Diff([]string{"m"}, names(v.served(selected))); diff != "" {
+	if diff := cmp.Diff([]string{"m"}, names(v.servedNodes(selected))); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"r"}, names(v.leaving(selected))); diff != "" {
+	if diff := cmp.Diff([]string{"r"}, names(v.leavingNodes(selected))); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -349,7 +349,7 @@ func TestServedNodesAreThoseOfSelectedProviders(t *testing.T) {
 func TestDifferingNamesTheNamespacesOfAChange(t *testing.T) {
 	a := providerMap("milan", map[string]string{"same": "x", "renamed": "x", "gone": "x"}, nil)
 	b := providerMap("milan", map[string]string{"same": "x", "renamed": "y", "new": "x"}, map[string]offv1beta1.RemoteNamespaceStatus{"answered": {}})
-	got := differing(&a, &b)
+	got := differingNamespaces(&a, &b)
 	slices.Sort(got)
 	if diff := cmp.Diff([]string{"answered", "gone", "new", "renamed"}, got); diff != "" {
 		t.Error(diff)

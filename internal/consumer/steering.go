@@ -41,8 +41,8 @@ const (
 	pageSize = 500
 )
 
-// steering moves pods that are older than the offloading of their namespace, or than its strategy, to where it wants them.
-type steering struct {
+// podSteering moves pods that are older than the offloading of their namespace, or than its strategy, to where it wants them.
+type podSteering struct {
 	// waiting holds the pods without a node, and of them only what is read here.
 	waiting  cache.Cache
 	nodes    client.Reader
@@ -53,23 +53,23 @@ type steering struct {
 	class    string
 
 	mu     sync.Mutex
-	rounds rounds
+	rounds evictionBackoff
 	// since is when a namespace was opened to the webhook or closed, if that was a moment ago.
 	since map[string]time.Time
 	// told are the pods of each namespace that have their event.
 	told map[string]map[types.UID]string
 	// held are the namespaces in which the last evictions were refused.
-	held map[string]pause
+	held map[string]backoffState
 }
 
-func newSteering(mgr ctrl.Manager, runtimeClass string) (*steering, error) {
+func newSteering(mgr ctrl.Manager, runtimeClass string) (*podSteering, error) {
 	waiting, err := kube.AddCache(mgr, map[client.Object]cache.ByObject{&corev1.Pod{}: {
 		Field: fields.AndSelectors(
 			fields.OneTermEqualSelector("spec.nodeName", ""),
 			fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
 			fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
 		),
-		Transform: slim,
+		Transform: trimPod,
 	}})
 	if err != nil {
 		return nil, fmt.Errorf("reading the pods that wait for a node: %w", err)
@@ -82,16 +82,16 @@ func newSteering(mgr ctrl.Manager, runtimeClass string) (*steering, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &steering{
+	return &podSteering{
 		waiting: waiting, nodes: mgr.GetClient(), direct: direct, evictor: evictor, class: runtimeClass,
 		recorder: mgr.GetEventRecorder("liqo-steering"),
 		limit:    flowcontrol.NewTokenBucketPassiveRateLimiter(deletionsPerSecond, deletionsAtOnce),
-		rounds:   rounds{}, since: map[string]time.Time{}, told: map[string]map[types.UID]string{}, held: map[string]pause{},
+		rounds:   evictionBackoff{}, since: map[string]time.Time{}, told: map[string]map[types.UID]string{}, held: map[string]backoffState{},
 	}, nil
 }
 
-// slim keeps what the rules look at.
-func slim(obj any) (any, error) {
+// trimPod keeps what the rules look at.
+func trimPod(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
 		return obj, nil
@@ -109,15 +109,15 @@ func slim(obj any) (any, error) {
 	return pod, nil
 }
 
-// switched notes that the namespace was opened to the webhook, or closed.
-func (s *steering) switched(namespace string, now time.Time) {
+// recordSwitch notes that the namespace was opened to the webhook, or closed.
+func (s *podSteering) recordSwitch(namespace string, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.since[namespace] = now
 }
 
-// settled tells how long to wait until new pods of the namespace pass through the webhook, or past it, for certain.
-func (s *steering) settled(namespace string, now time.Time) time.Duration {
+// settleDelay tells how long to wait until new pods of the namespace pass through the webhook, or past it, for certain.
+func (s *podSteering) settleDelay(namespace string, now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	since, recent := s.since[namespace]
@@ -128,52 +128,52 @@ func (s *steering) settled(namespace string, now time.Time) time.Duration {
 	return 0
 }
 
-// correct applies the remedies to the pods of the namespace, and counts in the status those that need one. unreached are
+// correctPods applies the remedies to the pods of the namespace, and counts in the status those that need one. unreached are
 // the virtual nodes on which none of them can run.
-func (s *steering) correct(ctx context.Context, nso *offv1beta1.NamespaceOffloading, unreached []string, now time.Time) error {
-	if d := s.settled(nso.Namespace, now); d > 0 {
+func (s *podSteering) correctPods(ctx context.Context, nso *offv1beta1.NamespaceOffloading, unreached []string, now time.Time) error {
+	if d := s.settleDelay(nso.Namespace, now); d > 0 {
 		return kube.Wait(d, "the API servers see the label of the namespace")
 	}
-	found, err := s.gather(ctx, nso, unreached)
+	found, err := s.gatherVictims(ctx, nso, unreached)
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
-	plan := s.rounds.plan(found, nso.Generation, now)
+	plan := s.rounds.planEvictions(found, nso.Generation, now)
 	s.mu.Unlock()
 	return s.carryOut(ctx, nso, plan, now)
 }
 
-func (s *steering) carryOut(ctx context.Context, nso *offv1beta1.NamespaceOffloading, plan plan, now time.Time) error {
-	done, err := s.apply(ctx, plan)
+func (s *podSteering) carryOut(ctx context.Context, nso *offv1beta1.NamespaceOffloading, plan evictionPlan, now time.Time) error {
+	done, err := s.applyPlan(ctx, plan)
 	tell := slices.Concat(plan.tell, done.refused)
 	nso.Status.MisplacedPods = int32(min(len(tell), 1<<30))
-	s.tell(nso.Namespace, tell)
+	s.recordWarnings(nso.Namespace, tell)
 	if err != nil {
 		return err
 	}
-	if again := earlier(s.next(nso.Namespace, done, now), plan.again); again > 0 {
+	if again := earlierOf(s.nextDelay(nso.Namespace, done, now), plan.again); again > 0 {
 		return kube.Wait(again, "pods are being moved")
 	}
 	return nil
 }
 
-// earlier is the shorter of two waits, of which 0 is none.
-func earlier(a, b time.Duration) time.Duration {
+// earlierOf is the shorter of two waits, of which 0 is none.
+func earlierOf(a, b time.Duration) time.Duration {
 	if a == 0 || b == 0 {
 		return max(a, b)
 	}
 	return min(a, b)
 }
 
-// patient is a pod that needs a remedy.
-type patient struct {
+// victim is a pod that needs a remedy.
+type victim struct {
 	pod    *corev1.Pod
 	remedy policy.Remedy
 }
 
-func (s *steering) gather(ctx context.Context, nso *offv1beta1.NamespaceOffloading, unreached []string) ([]patient, error) {
-	out, err := s.stranded(ctx, nso.Namespace, unreached)
+func (s *podSteering) gatherVictims(ctx context.Context, nso *offv1beta1.NamespaceOffloading, unreached []string) ([]victim, error) {
+	out, err := s.orphanPods(ctx, nso.Namespace, unreached)
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +181,7 @@ func (s *steering) gather(ctx context.Context, nso *offv1beta1.NamespaceOffloadi
 	for _, p := range out {
 		found[p.pod.UID] = true
 	}
-	waiting, err := s.unscheduled(ctx, nso.Namespace, func(pod *corev1.Pod) policy.Remedy { return policy.RemedyForWaiting(pod, nso, s.class) })
+	waiting, err := s.unscheduledPods(ctx, nso.Namespace, func(pod *corev1.Pod) policy.Remedy { return policy.RemedyForWaiting(pod, nso, s.class) })
 	if err != nil {
 		return nil, err
 	}
@@ -189,33 +189,33 @@ func (s *steering) gather(ctx context.Context, nso *offv1beta1.NamespaceOffloadi
 	if nso.Annotations[names.EvictMisplacedPods] != "true" {
 		return out, nil
 	}
-	err = s.running(ctx, nso.Namespace, func(pod *corev1.Pod, node *corev1.Node) {
+	err = s.eachRunning(ctx, nso.Namespace, func(pod *corev1.Pod, node *corev1.Node) {
 		if remedy := policy.RemedyForRunning(pod, node, nso, s.class); remedy != policy.Leave && !found[pod.UID] {
-			out = append(out, patient{pod: pod.DeepCopy(), remedy: remedy})
+			out = append(out, victim{pod: pod.DeepCopy(), remedy: remedy})
 		}
 	})
 	return out, err
 }
 
-// unscheduled are the pods of the namespace without a node that need a remedy.
-func (s *steering) unscheduled(ctx context.Context, namespace string, remedyFor func(*corev1.Pod) policy.Remedy) ([]patient, error) {
+// unscheduledPods are the pods of the namespace without a node that need a remedy.
+func (s *podSteering) unscheduledPods(ctx context.Context, namespace string, remedyFor func(*corev1.Pod) policy.Remedy) ([]victim, error) {
 	waiting := &corev1.PodList{}
 	if err := s.waiting.List(ctx, waiting, client.InNamespace(namespace)); err != nil {
 		return nil, fmt.Errorf("listing the pods that wait for a node: %w", err)
 	}
-	var out []patient
+	var out []victim
 	for i := range waiting.Items {
 		pod := &waiting.Items[i]
 		if remedy := remedyFor(pod); remedy != policy.Leave {
-			out = append(out, patient{pod: pod, remedy: remedy})
+			out = append(out, victim{pod: pod, remedy: remedy})
 		}
 	}
 	return out, nil
 }
 
-// running shows the pods of the namespace that have a node, which nobody watches, with their nodes, page by page. A pod
+// eachRunning shows the pods of the namespace that have a node, which nobody watches, with their nodes, page by page. A pod
 // that is to be kept is to be copied: otherwise it holds its page in memory.
-func (s *steering) running(ctx context.Context, namespace string, look func(*corev1.Pod, *corev1.Node)) error {
+func (s *podSteering) eachRunning(ctx context.Context, namespace string, look func(*corev1.Pod, *corev1.Node)) error {
 	list := &corev1.NodeList{}
 	if err := s.nodes.List(ctx, list); err != nil {
 		return fmt.Errorf("listing Nodes: %w", err)
@@ -224,12 +224,12 @@ func (s *steering) running(ctx context.Context, namespace string, look func(*cor
 	for i := range list.Items {
 		nodes[list.Items[i].Name] = &list.Items[i]
 	}
-	return s.pages(ctx, namespace, fields.OneTermNotEqualSelector("spec.nodeName", ""), func(pod *corev1.Pod) {
+	return s.eachPage(ctx, namespace, fields.OneTermNotEqualSelector("spec.nodeName", ""), func(pod *corev1.Pod) {
 		look(pod, nodes[pod.Spec.NodeName])
 	})
 }
 
-func (s *steering) pages(ctx context.Context, namespace string, which fields.Selector, look func(*corev1.Pod)) error {
+func (s *podSteering) eachPage(ctx context.Context, namespace string, which fields.Selector, look func(*corev1.Pod)) error {
 	for next := ""; ; {
 		pods := &corev1.PodList{}
 		err := s.direct.List(ctx, pods, client.InNamespace(namespace), client.MatchingFieldsSelector{Selector: which}, client.Limit(pageSize), client.Continue(next))
@@ -245,8 +245,8 @@ func (s *steering) pages(ctx context.Context, namespace string, which fields.Sel
 	}
 }
 
-// tell makes one event of each complaint. Pods without one are forgotten.
-func (s *steering) tell(namespace string, complaints []complaint) {
+// recordWarnings makes one event of each complaint. Pods without one are forgotten.
+func (s *podSteering) recordWarnings(namespace string, complaints []warning) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before, after := s.told[namespace], map[types.UID]string{}
@@ -262,23 +262,23 @@ func (s *steering) tell(namespace string, complaints []complaint) {
 	}
 }
 
-// outcome is what came of the removals.
-type outcome struct {
+// planResult is what came of the removals.
+type planResult struct {
 	// moved were removed; held were not, because of a disruption budget.
 	moved, held int
 	// evicted tells whether an eviction was asked for, limited whether our own limit left some for later, and changed whether
 	// some were not as the cache had them.
 	evicted, limited, changed bool
 	// refused are those that somebody's policy keeps.
-	refused []complaint
+	refused []warning
 }
 
-// next tells when to look again at what is still to be removed; 0 is never.
-func (s *steering) next(namespace string, done outcome, now time.Time) time.Duration {
+// nextDelay tells when to look again at what is still to be removed; 0 is never.
+func (s *podSteering) nextDelay(namespace string, done planResult, now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if done.held > 0 && done.moved == 0 {
-		s.held[namespace] = s.held[namespace].after(now)
+		s.held[namespace] = s.held[namespace].afterRound(now)
 		return s.held[namespace].until.Sub(now)
 	}
 	delete(s.held, namespace)
@@ -292,11 +292,11 @@ func (s *steering) next(namespace string, done outcome, now time.Time) time.Dura
 	}
 }
 
-// apply does what it may at this moment.
-func (s *steering) apply(ctx context.Context, p plan) (outcome, error) {
+// applyPlan does what it may at this moment.
+func (s *podSteering) applyPlan(ctx context.Context, p evictionPlan) (planResult, error) {
 	var g errgroup.Group
 	g.SetLimit(evictionsAtOnce)
-	var out outcome
+	var out planResult
 	var errs []error
 	var mu sync.Mutex
 	do := func(pod *corev1.Pod, what func(context.Context, *corev1.Pod) error, count *int) {
@@ -313,7 +313,7 @@ func (s *steering) apply(ctx context.Context, p plan) (outcome, error) {
 				out.changed = true
 			case apierrors.IsNotFound(err):
 			case p.last && (apierrors.IsForbidden(err) || apierrors.IsInvalid(err)):
-				out.refused = append(out.refused, complaint{pod: pod, text: kube.Note("The pod waits for a node of an offloading that is over, and its deletion is refused: " + err.Error())})
+				out.refused = append(out.refused, warning{pod: pod, text: kube.Note("The pod waits for a node of an offloading that is over, and its deletion is refused: " + err.Error())})
 			default:
 				errs = append(errs, fmt.Errorf("steering pod %s/%s: %w", pod.Namespace, pod.Name, err))
 			}
@@ -321,7 +321,7 @@ func (s *steering) apply(ctx context.Context, p plan) (outcome, error) {
 		})
 	}
 	for _, pod := range p.tolerate {
-		do(pod, s.tolerate, new(int))
+		do(pod, s.addToleration, new(int))
 	}
 	// Those that are held must not use up the limit before others, each time anew.
 	rand.Shuffle(len(p.remove), func(i, j int) { p.remove[i], p.remove[j] = p.remove[j], p.remove[i] })
@@ -329,9 +329,9 @@ func (s *steering) apply(ctx context.Context, p plan) (outcome, error) {
 		if out.limited = !s.limit.TryAccept(); out.limited {
 			break
 		}
-		remove := s.recreate
+		remove := s.recreatePod
 		if one.remedy == policy.Evict {
-			remove, out.evicted = s.evict, true
+			remove, out.evicted = s.evictPod, true
 		}
 		do(one.pod, remove, &out.moved)
 	}
@@ -339,13 +339,13 @@ func (s *steering) apply(ctx context.Context, p plan) (outcome, error) {
 	return out, errors.Join(errs...)
 }
 
-func (s *steering) tolerate(ctx context.Context, pod *corev1.Pod) error {
+func (s *podSteering) addToleration(ctx context.Context, pod *corev1.Pod) error {
 	tolerant := pod.DeepCopy()
 	tolerant.Spec.Tolerations = append(tolerant.Spec.Tolerations, policy.Toleration())
 	return s.direct.Patch(ctx, tolerant, client.MergeFromWithOptions(pod, client.MergeFromWithOptimisticLock{}))
 }
 
-func (s *steering) recreate(ctx context.Context, pod *corev1.Pod) error {
+func (s *podSteering) recreatePod(ctx context.Context, pod *corev1.Pod) error {
 	err := s.direct.Delete(ctx, pod, client.Preconditions{UID: new(pod.UID), ResourceVersion: new(pod.ResourceVersion)})
 	if err == nil {
 		owner := metav1.GetControllerOf(pod)
@@ -355,17 +355,17 @@ func (s *steering) recreate(ctx context.Context, pod *corev1.Pod) error {
 	return err
 }
 
-func (s *steering) evict(ctx context.Context, pod *corev1.Pod) error {
-	return s.evictor.evict(ctx, pod.Namespace, pod.Name, pod.UID)
+func (s *podSteering) evictPod(ctx context.Context, pod *corev1.Pod) error {
+	return s.evictor.evictPod(ctx, pod.Namespace, pod.Name, pod.UID)
 }
 
-// stranded are the pods of the namespace that wait on nodes which it does not reach.
-func (s *steering) stranded(ctx context.Context, namespace string, nodes []string) ([]patient, error) {
-	var out []patient
+// orphanPods are the pods of the namespace that wait on nodes which it does not reach.
+func (s *podSteering) orphanPods(ctx context.Context, namespace string, nodes []string) ([]victim, error) {
+	var out []victim
 	for _, node := range nodes {
-		err := s.pages(ctx, namespace, fields.OneTermEqualSelector("spec.nodeName", node), func(pod *corev1.Pod) {
+		err := s.eachPage(ctx, namespace, fields.OneTermEqualSelector("spec.nodeName", node), func(pod *corev1.Pod) {
 			if remedy := policy.RemedyForStranded(pod); remedy != policy.Leave {
-				out = append(out, patient{pod: pod.DeepCopy(), remedy: remedy})
+				out = append(out, victim{pod: pod.DeepCopy(), remedy: remedy})
 			}
 		})
 		if err != nil {
@@ -377,37 +377,37 @@ func (s *steering) stranded(ctx context.Context, namespace string, nodes []strin
 
 // releaseWaiting lets the owners of pods that wait for a node make others, which nobody steers, once the namespace is
 // closed to the webhook. Those that come back the same are so by their owners' will.
-func (s *steering) releaseWaiting(ctx context.Context, nso *offv1beta1.NamespaceOffloading, now time.Time) error {
-	if d := s.settled(nso.Namespace, now); d > 0 {
+func (s *podSteering) releaseWaiting(ctx context.Context, nso *offv1beta1.NamespaceOffloading, now time.Time) error {
+	if d := s.settleDelay(nso.Namespace, now); d > 0 {
 		return kube.Wait(d, "the API servers see that the namespace has lost its label")
 	}
-	found, err := s.unscheduled(ctx, nso.Namespace, func(pod *corev1.Pod) policy.Remedy { return policy.RemedyForReleased(pod, s.class) })
+	found, err := s.unscheduledPods(ctx, nso.Namespace, func(pod *corev1.Pod) policy.Remedy { return policy.RemedyForReleased(pod, s.class) })
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
-	plan := s.rounds.plan(found, nso.Generation, now)
+	plan := s.rounds.planEvictions(found, nso.Generation, now)
 	s.mu.Unlock()
 	plan.again, plan.last = 0, true
-	plan.tell = slices.DeleteFunc(plan.tell, func(c complaint) bool { return c.text == notSteered })
+	plan.tell = slices.DeleteFunc(plan.tell, func(c warning) bool { return c.text == notSteered })
 	return s.carryOut(ctx, nso, plan, now)
 }
 
-// release lets the owners of pods that wait on one of these virtual nodes make others, once the namespace is not offloaded
+// releasePods lets the owners of pods that wait on one of these virtual nodes make others, once the namespace is not offloaded
 // any more.
-func (s *steering) release(ctx context.Context, namespace string, nodes []string) error {
-	stranded, err := s.stranded(ctx, namespace, nodes)
+func (s *podSteering) releasePods(ctx context.Context, namespace string, nodes []string) error {
+	stranded, err := s.orphanPods(ctx, namespace, nodes)
 	if err != nil {
 		return err
 	}
-	done, err := s.apply(ctx, plan{remove: stranded, last: true})
+	done, err := s.applyPlan(ctx, evictionPlan{remove: stranded, last: true})
 	if err != nil {
 		return err
 	}
-	if again := s.next(namespace, done, time.Now()); again > 0 {
+	if again := s.nextDelay(namespace, done, time.Now()); again > 0 {
 		return kube.Wait(again, "pods that never started are being made anew")
 	}
-	s.tell(namespace, done.refused)
-	s.tell(namespace, nil)
+	s.recordWarnings(namespace, done.refused)
+	s.recordWarnings(namespace, nil)
 	return nil
 }

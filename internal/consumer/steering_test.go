@@ -207,7 +207,7 @@ func TestPodsThatNeedAnAffinityAreMadeAnewByTheirOwners(t *testing.T) {
 	})
 	t.Run("a pod without an owner is left, with an event", func(t *testing.T) {
 		exists(t, c, bare)
-		if note := eventOn(t, c, bare, "Misplaced").Note; note != explain(bare) {
+		if note := eventOn(t, c, bare, "Misplaced").Note; note != explainPending(bare) {
 			t.Errorf("event = %q", note)
 		}
 		if err := c.Client.Delete(t.Context(), bare, client.GracePeriodSeconds(0)); err != nil {
@@ -304,7 +304,7 @@ func TestPodsAreMadeAnewAtALimitedRate(t *testing.T) {
 	c := home(t)
 	namespace := testkit.Namespace(t, c, "limited", nil)
 	now := testingclock.NewFakeClock(time.Unix(1000, 0))
-	s := &steering{
+	s := &podSteering{
 		direct: c.Client, recorder: events.NewFakeRecorder(100),
 		limit: flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(deletionsPerSecond, deletionsAtOnce, now),
 	}
@@ -314,22 +314,22 @@ func TestPodsAreMadeAnewAtALimitedRate(t *testing.T) {
 		owned(pod)
 		create(t, c, pod)
 	}
-	left := func() (out []patient) {
+	left := func() (out []victim) {
 		list := &corev1.PodList{}
 		if err := c.Client.List(t.Context(), list, client.InNamespace(namespace)); err != nil {
 			t.Fatal(err)
 		}
 		for i := range list.Items {
-			out = append(out, patient{pod: &list.Items[i], remedy: policy.Recreate})
+			out = append(out, victim{pod: &list.Items[i], remedy: policy.Recreate})
 		}
 		return out
 	}
 	for round, want := range []int{all - deletionsAtOnce, all - 2*deletionsAtOnce, 0} {
-		done, err := s.apply(t.Context(), plan{remove: left()})
+		done, err := s.applyPlan(t.Context(), evictionPlan{remove: left()})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if again, err := s.apply(t.Context(), plan{remove: left()}); err != nil || again.moved > 0 {
+		if again, err := s.applyPlan(t.Context(), evictionPlan{remove: left()}); err != nil || again.moved > 0 {
 			t.Errorf("round %d: %d more pods in the same moment (%v)", round, again.moved, err)
 		}
 		if got := len(left()); got != want || done.limited != (want > 0) {

@@ -77,9 +77,9 @@ func SetupVirtualNodes(mgr ctrl.Manager, o VirtualNodeOptions) error {
 	if err != nil {
 		return err
 	}
-	v := &virtualNodes{client: mgr.GetClient(), direct: direct, evictor: evictor, departures: departures, recorder: mgr.GetEventRecorder("liqo-virtualnode"), options: o, rollouts: &rollouts{}}
+	v := &virtualNodes{client: mgr.GetClient(), direct: direct, evictor: evictor, departures: departures, recorder: mgr.GetEventRecorder("liqo-virtualnode"), options: o, rollouts: &rolloutLimiter{}}
 	c := kube.NewController(mgr, kube.Options{Name: "virtualnode", Finalizer: names.VirtualNodeFinalizer, Workers: o.Workers}, v)
-	b := v.watches(c.Builder()).
+	b := v.addWatches(c.Builder()).
 		WatchesRawSource(source.Kind(kubelets, &corev1.Pod{}, handler.TypedEnqueueRequestsFromMapFunc(servedBy), ended)).
 		WatchesRawSource(source.Channel(departures.told, &handler.EnqueueRequestForObject{}))
 	return c.Complete(b)
@@ -91,10 +91,10 @@ type virtualNodes struct {
 	direct  client.Client
 	evictor evictor
 	// departures of the pods that are evicted.
-	departures *departures
+	departures *podDrainWatcher
 	recorder   events.EventRecorder
 	options    VirtualNodeOptions
-	rollouts   *rollouts
+	rollouts   *rolloutLimiter
 }
 
 // Sync runs the virtual kubelet with the rights that it needs, and keeps the NamespaceMap of its provider.
@@ -103,7 +103,7 @@ func (v *virtualNodes) Sync(ctx context.Context, vn *offv1beta1.VirtualNode) err
 	if vn.Spec.ClusterID == "" {
 		return kube.Invalid("Invalid", errors.New("spec.clusterID is required"))
 	}
-	template, err := v.template(ctx, vn)
+	template, err := v.readTemplate(ctx, vn)
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func (v *virtualNodes) Sync(ctx context.Context, vn *offv1beta1.VirtualNode) err
 	if hasNode {
 		setCondition(vn, nodeCondition, creating, "", now)
 	}
-	node, err := v.node(ctx, v.client, vn)
+	node, err := v.readNode(ctx, v.client, vn)
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (v *virtualNodes) Sync(ctx context.Context, vn *offv1beta1.VirtualNode) err
 
 // removeNode takes the Node of a VirtualNode away that is not to have one any more; its kubelet goes on.
 func (v *virtualNodes) removeNode(ctx context.Context, vn *offv1beta1.VirtualNode, now metav1.Time) error {
-	node, err := v.node(ctx, v.client, vn)
+	node, err := v.readNode(ctx, v.client, vn)
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (v *virtualNodes) removeNode(ctx context.Context, vn *offv1beta1.VirtualNod
 		return nil
 	}
 	setCondition(vn, nodeCondition, draining, "", now)
-	if err := v.drain(ctx, vn); err != nil {
+	if err := v.drainNode(ctx, vn); err != nil {
 		return err
 	}
 	setCondition(vn, nodeCondition, deleting, "", now)
@@ -192,8 +192,8 @@ func (v *virtualNodes) checkImage(ctx context.Context, want *appsv1.Deployment, 
 	return nil
 }
 
-// template finds the options of the virtual kubelet.
-func (v *virtualNodes) template(ctx context.Context, vn *offv1beta1.VirtualNode) (*offv1beta1.VkOptionsTemplate, error) {
+// readTemplate finds the options of the virtual kubelet.
+func (v *virtualNodes) readTemplate(ctx context.Context, vn *offv1beta1.VirtualNode) (*offv1beta1.VkOptionsTemplate, error) {
 	key := v.templateKey(vn)
 	template := &offv1beta1.VkOptionsTemplate{}
 	err := v.client.Get(ctx, key, template)
@@ -220,9 +220,9 @@ func (v *virtualNodes) templateKey(vn *offv1beta1.VirtualNode) types.NamespacedN
 
 var errNodeNameTaken = errors.New("the name of the Node is taken")
 
-// node returns the Node of the VirtualNode, nil if there is none. A Node of that name which is not ours is an
+// readNode returns the Node of the VirtualNode, nil if there is none. A Node of that name which is not ours is an
 // errNodeNameTaken, and is never touched.
-func (v *virtualNodes) node(ctx context.Context, from client.Reader, vn *offv1beta1.VirtualNode) (*corev1.Node, error) {
+func (v *virtualNodes) readNode(ctx context.Context, from client.Reader, vn *offv1beta1.VirtualNode) (*corev1.Node, error) {
 	node := &corev1.Node{}
 	if err := from.Get(ctx, client.ObjectKey{Name: vn.Name}, node); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -233,7 +233,7 @@ func (v *virtualNodes) node(ctx context.Context, from client.Reader, vn *offv1be
 	if node.Labels[names.NodeType] == names.NodeTypeVirtualNode && node.Labels[names.RemoteClusterID] == string(vn.Spec.ClusterID) {
 		return node, nil
 	}
-	relabelled, err := v.relabelled(ctx, from, vn, node)
+	relabelled, err := v.updateLabels(ctx, from, vn, node)
 	if err != nil {
 		return nil, err
 	}
@@ -244,9 +244,9 @@ func (v *virtualNodes) node(ctx context.Context, from client.Reader, vn *offv1be
 	return node, nil
 }
 
-// relabelled tells whether the Node is ours though somebody edited its labels: a virtual kubelet made it, and there is no
+// updateLabels tells whether the Node is ours though somebody edited its labels: a virtual kubelet made it, and there is no
 // other VirtualNode of that name whose it could be.
-func (v *virtualNodes) relabelled(ctx context.Context, from client.Reader, vn *offv1beta1.VirtualNode, node *corev1.Node) (bool, error) {
+func (v *virtualNodes) updateLabels(ctx context.Context, from client.Reader, vn *offv1beta1.VirtualNode, node *corev1.Node) (bool, error) {
 	if _, made := node.Annotations[names.AppliedTaints]; !made {
 		return false, nil
 	}
@@ -260,7 +260,7 @@ func (v *virtualNodes) relabelled(ctx context.Context, from client.Reader, vn *o
 }
 
 func (v *virtualNodes) ensureRights(ctx context.Context, vn *offv1beta1.VirtualNode) error {
-	account, err := v.account(ctx, vn)
+	account, err := v.ensureServiceAccount(ctx, vn)
 	if err != nil {
 		return err
 	}
@@ -290,8 +290,8 @@ func (v *virtualNodes) dropBinding(ctx context.Context, have *rbacv1.RoleBinding
 	return nil
 }
 
-// account returns the ServiceAccount of that name, whoever made it, nil if there is none.
-func (v *virtualNodes) account(ctx context.Context, vn *offv1beta1.VirtualNode) (*corev1.ServiceAccount, error) {
+// ensureServiceAccount returns the ServiceAccount of that name, whoever made it, nil if there is none.
+func (v *virtualNodes) ensureServiceAccount(ctx context.Context, vn *offv1beta1.VirtualNode) (*corev1.ServiceAccount, error) {
 	account := serviceAccount(vn)
 	if err := v.direct.Get(ctx, client.ObjectKeyFromObject(account), account); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -338,7 +338,7 @@ const tenantDelay = 5 * time.Second
 
 // ensureDeployment renders the virtual kubelet and tells whether one runs.
 func (v *virtualNodes) ensureDeployment(ctx context.Context, vn *offv1beta1.VirtualNode, template *offv1beta1.VkOptionsTemplate) (available bool, err error) {
-	want := deployment(vn, template, v.options)
+	want := newDeployment(vn, template, v.options)
 	if err := v.checkImage(ctx, want, template); err != nil {
 		return false, err
 	}
@@ -358,7 +358,7 @@ func (v *virtualNodes) ensureDeployment(ctx context.Context, vn *offv1beta1.Virt
 		_, err := v.deleteDeployment(ctx, have)
 		return false, err
 	}
-	if wait, err := v.rollouts.allow(vn.UID, &want.Spec.Template); err != nil {
+	if wait, err := v.rollouts.allowRollout(vn.UID, &want.Spec.Template); err != nil {
 		return false, err
 	} else if wait > 0 && !fresh {
 		return false, kube.Wait(wait, "the virtual kubelet was begun anew several times just now")

@@ -35,9 +35,9 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// watches lists what an offloaded namespace depends on. Nodes report their health all the time: only their labels count.
-func (s *namespaceOffloadings) watches(b *builder.Builder) *builder.Builder {
-	all := handler.EnqueueRequestsFromMapFunc(s.all)
+// addWatches lists what an offloaded namespace depends on. Nodes report their health all the time: only their labels count.
+func (s *namespaceOffloadings) addWatches(b *builder.Builder) *builder.Builder {
+	all := handler.EnqueueRequestsFromMapFunc(s.allRequests)
 	here := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
 		return offloadingOf(obj.GetNamespace())
 	})
@@ -69,7 +69,7 @@ func offloadingOf(namespace string) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: names.NamespaceOffloading}}}
 }
 
-func (s *namespaceOffloadings) all(ctx context.Context, _ client.Object) []reconcile.Request {
+func (s *namespaceOffloadings) allRequests(ctx context.Context, _ client.Object) []reconcile.Request {
 	return kube.Requests(ctx, s.client, &offv1beta1.NamespaceOffloadingList{}, kube.Every)
 }
 
@@ -77,7 +77,7 @@ func (s *namespaceOffloadings) all(ctx context.Context, _ client.Object) []recon
 func (s *namespaceOffloadings) mapHandler() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	every := func(ctx context.Context, q queue) {
-		for _, r := range s.all(ctx, nil) {
+		for _, r := range s.allRequests(ctx, nil) {
 			q.Add(r)
 		}
 	}
@@ -86,7 +86,7 @@ func (s *namespaceOffloadings) mapHandler() handler.EventHandler {
 		DeleteFunc: func(ctx context.Context, _ event.DeleteEvent, q queue) { every(ctx, q) },
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
 			before, after := e.ObjectOld.(*offv1beta1.NamespaceMap), e.ObjectNew.(*offv1beta1.NamespaceMap)
-			for _, namespace := range differing(before, after) {
+			for _, namespace := range differingNamespaces(before, after) {
 				for _, r := range offloadingOf(namespace) {
 					q.Add(r)
 				}
@@ -95,11 +95,11 @@ func (s *namespaceOffloadings) mapHandler() handler.EventHandler {
 	}
 }
 
-// differing lists the namespaces whose desired or current entry is not the same in both.
-func differing(before, after *offv1beta1.NamespaceMap) []string {
+// differingNamespaces lists the namespaces whose desired or current entry is not the same in both.
+func differingNamespaces(before, after *offv1beta1.NamespaceMap) []string {
 	found := map[string]bool{}
-	compare(before.Spec.DesiredMapping, after.Spec.DesiredMapping, found)
-	compare(before.Status.CurrentMapping, after.Status.CurrentMapping, found)
+	compareMaps(before.Spec.DesiredMapping, after.Spec.DesiredMapping, found)
+	compareMaps(before.Status.CurrentMapping, after.Status.CurrentMapping, found)
 	var out []string
 	for namespace := range found {
 		out = append(out, namespace)
@@ -107,7 +107,7 @@ func differing(before, after *offv1beta1.NamespaceMap) []string {
 	return out
 }
 
-func compare[V comparable](before, after map[string]V, found map[string]bool) {
+func compareMaps[V comparable](before, after map[string]V, found map[string]bool) {
 	for key, value := range before {
 		if now, ok := after[key]; !ok || now != value {
 			found[key] = true
@@ -152,20 +152,20 @@ var deploymentChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bo
 		!maps.Equal(before.Labels, after.Labels) || !maps.Equal(before.Annotations, after.Annotations)
 }}
 
-// watches lists what a virtual node is made from, and what it is made of.
-func (v *virtualNodes) watches(b *builder.Builder) *builder.Builder {
+// addWatches lists what a virtual node is made from, and what it is made of.
+func (v *virtualNodes) addWatches(b *builder.Builder) *builder.Builder {
 	labelled := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetLabels()[names.VirtualNode]}}}
 	})
 	return b.
 		Watches(&appsv1.Deployment{}, labelled, builder.WithPredicates(ofVirtualKubelet, deploymentChanged)).
 		Watches(&rbacv1.RoleBinding{}, labelled, builder.WithPredicates(ofVirtualKubelet, deletedOrChanged)).
-		Watches(&rbacv1.ClusterRoleBinding{}, v.nodes(named), builder.WithPredicates(ofVirtualKubelet, deletedOrChanged)).
-		Watches(&corev1.Node{}, v.nodes(named), builder.WithPredicates(virtualNode, predicate.LabelChangedPredicate{})).
-		Watches(&offv1beta1.NamespaceMap{}, v.nodes(ofProvider), builder.WithPredicates(own, predicate.LabelChangedPredicate{})).
-		Watches(&liqov1beta1.ForeignCluster{}, v.nodes(ofForeignCluster), builder.WithPredicates(givenUpChanged)).
-		Watches(&corev1.Namespace{}, v.nodes(of), builder.WithPredicates(kube.NamespaceChanged)).
-		Watches(&offv1beta1.VkOptionsTemplate{}, v.nodes(func(vn *offv1beta1.VirtualNode, obj client.Object) bool {
+		Watches(&rbacv1.ClusterRoleBinding{}, v.enqueueForNode(isNodeName), builder.WithPredicates(ofVirtualKubelet, deletedOrChanged)).
+		Watches(&corev1.Node{}, v.enqueueForNode(isNodeName), builder.WithPredicates(virtualNode, predicate.LabelChangedPredicate{})).
+		Watches(&offv1beta1.NamespaceMap{}, v.enqueueForNode(ofProvider), builder.WithPredicates(own, predicate.LabelChangedPredicate{})).
+		Watches(&liqov1beta1.ForeignCluster{}, v.enqueueForNode(ofForeignCluster), builder.WithPredicates(givenUpChanged)).
+		Watches(&corev1.Namespace{}, v.enqueueForNode(isOfCluster), builder.WithPredicates(kube.NamespaceChanged)).
+		Watches(&offv1beta1.VkOptionsTemplate{}, v.enqueueForNode(func(vn *offv1beta1.VirtualNode, obj client.Object) bool {
 			return v.templateKey(vn) == client.ObjectKeyFromObject(obj)
 		}))
 }
@@ -209,20 +209,20 @@ var ended = predicate.TypedFuncs[*corev1.Pod]{
 	UpdateFunc: func(event.TypedUpdateEvent[*corev1.Pod]) bool { return false },
 }
 
-// nodes wakes the VirtualNodes that an object concerns.
-func (v *virtualNodes) nodes(concerned func(*offv1beta1.VirtualNode, client.Object) bool) handler.EventHandler {
+// enqueueForNode wakes the VirtualNodes that an object concerns.
+func (v *virtualNodes) enqueueForNode(concerned func(*offv1beta1.VirtualNode, client.Object) bool) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
 		return kube.Requests(ctx, v.client, &offv1beta1.VirtualNodeList{}, func(vn *offv1beta1.VirtualNode) bool { return concerned(vn, obj) })
 	})
 }
 
-func named(vn *offv1beta1.VirtualNode, obj client.Object) bool {
+func isNodeName(vn *offv1beta1.VirtualNode, obj client.Object) bool {
 	return obj.GetName() == vn.Name || obj.GetLabels()[names.VirtualNode] == vn.Name
 }
 
-// of tells whether a namespace is that of a VirtualNode, or a tenant namespace of its provider: one that is elsewhere keeps its
+// isOfCluster tells whether a namespace is that of a VirtualNode, or a tenant namespace of its provider: one that is elsewhere keeps its
 // NamespaceMap there.
-func of(vn *offv1beta1.VirtualNode, obj client.Object) bool {
+func isOfCluster(vn *offv1beta1.VirtualNode, obj client.Object) bool {
 	id, tenant := peer.OfNamespace(obj.(*corev1.Namespace))
 	return obj.GetName() == vn.Namespace || tenant && id == vn.Spec.ClusterID
 }

@@ -84,7 +84,7 @@ func setupForeignClusters(mgr ctrl.Manager, o Options, secrets *kube.NamespacedW
 		Named("foreigncluster").
 		For(&liqov1beta1.ForeignCluster{}).
 		WatchesRawSource(f.secrets.Source(wake))
-	for _, obj := range watched() {
+	for _, obj := range watchedKinds() {
 		b.Watches(obj, wake)
 	}
 	if err := b.Complete(f); err != nil {
@@ -96,7 +96,7 @@ func setupForeignClusters(mgr ctrl.Manager, o Options, secrets *kube.NamespacedW
 // peerOf wakes the peer that an object is about.
 func (f *foreignClusters) peerOf(ctx context.Context, obj client.Object) []reconcile.Request {
 	var out []reconcile.Request
-	for _, id := range about(obj, f.ofNamespace(ctx)) {
+	for _, id := range peersOf(obj, f.ofNamespace(ctx)) {
 		out = append(out, reconcile.Request{NamespacedName: types.NamespacedName{Name: string(id)}})
 	}
 	return out
@@ -116,37 +116,37 @@ func (f *foreignClusters) ofNamespace(ctx context.Context) func(string) liqov1be
 
 // Reconcile makes the ForeignCluster of one peer say what the other objects say.
 func (f *foreignClusters) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	return kube.Result(f.follow(ctx, liqov1beta1.ClusterID(req.Name)))
+	return kube.Result(f.reconcilePeer(ctx, liqov1beta1.ClusterID(req.Name)))
 }
 
-func (f *foreignClusters) follow(ctx context.Context, id liqov1beta1.ClusterID) error {
-	view, err := f.gather(ctx, id)
+func (f *foreignClusters) reconcilePeer(ctx context.Context, id liqov1beta1.ClusterID) error {
+	view, err := f.gatherView(ctx, id)
 	if err != nil {
 		return err
 	}
-	fc, err := f.read(ctx, id)
+	fc, err := f.readForeignCluster(ctx, id)
 	switch {
 	case err != nil:
 		return err
-	case view.empty() && fc == nil:
+	case view.isEmpty() && fc == nil:
 		return nil
-	case view.empty():
-		return f.remove(ctx, fc)
+	case view.isEmpty():
+		return f.removeForeignCluster(ctx, fc)
 	case fc == nil:
-		return f.create(ctx, id)
+		return f.createForeignCluster(ctx, id)
 	case !fc.DeletionTimestamp.IsZero():
 		return nil
 	}
-	if err := f.write(ctx, fc, view); err != nil {
+	if err := f.writeStatus(ctx, fc, view); err != nil {
 		return err
 	}
-	if left := view.next(); left > 0 {
+	if left := view.nextCheck(); left > 0 {
 		return kube.Wait(left, "the certificate of the Identity will end")
 	}
 	return nil
 }
 
-func (f *foreignClusters) read(ctx context.Context, id liqov1beta1.ClusterID) (*liqov1beta1.ForeignCluster, error) {
+func (f *foreignClusters) readForeignCluster(ctx context.Context, id liqov1beta1.ClusterID) (*liqov1beta1.ForeignCluster, error) {
 	var fc liqov1beta1.ForeignCluster
 	if err := f.client.Get(ctx, types.NamespacedName{Name: string(id)}, &fc); err != nil {
 		if client.IgnoreNotFound(err) == nil {
@@ -157,8 +157,8 @@ func (f *foreignClusters) read(ctx context.Context, id liqov1beta1.ClusterID) (*
 	return &fc, nil
 }
 
-// create makes the object; its own watch event brings us back to fill in the status.
-func (f *foreignClusters) create(ctx context.Context, id liqov1beta1.ClusterID) error {
+// createForeignCluster makes the object; its own watch event brings us back to fill in the status.
+func (f *foreignClusters) createForeignCluster(ctx context.Context, id liqov1beta1.ClusterID) error {
 	if len(validation.IsDNS1123Label(string(id))) > 0 {
 		log.FromContext(ctx).V(1).Info("no cluster ID", "value", id)
 		return nil
@@ -174,7 +174,7 @@ func (f *foreignClusters) create(ctx context.Context, id liqov1beta1.ClusterID) 
 	return nil
 }
 
-func (f *foreignClusters) remove(ctx context.Context, fc *liqov1beta1.ForeignCluster) error {
+func (f *foreignClusters) removeForeignCluster(ctx context.Context, fc *liqov1beta1.ForeignCluster) error {
 	if !fc.DeletionTimestamp.IsZero() {
 		return nil
 	}
@@ -186,16 +186,16 @@ func (f *foreignClusters) remove(ctx context.Context, fc *liqov1beta1.ForeignClu
 	return nil
 }
 
-// write patches what changed. The conditions never do: they are somebody else's, so they are never part of the patch.
-func (f *foreignClusters) write(ctx context.Context, fc *liqov1beta1.ForeignCluster, view *view) error {
+// writeStatus patches what changed. The conditions never do: they are somebody else's, so they are never part of the patch.
+func (f *foreignClusters) writeStatus(ctx context.Context, fc *liqov1beta1.ForeignCluster, view *peerView) error {
 	want := fc.DeepCopy()
 	if i := slices.IndexFunc(fc.Status.Conditions, func(c liqov1beta1.Condition) bool { return c.Type == liqov1beta1.APIServerStatus }); i >= 0 {
 		view.answer = &fc.Status.Conditions[i]
 	}
-	want.Status = view.status(fc.Generation, f.disabled)
+	want.Status = view.newStatus(fc.Generation, f.disabled)
 	want.Status.Conditions = fc.Status.Conditions
 	keepTimes(&want.Status.Modules, fc.Status.Modules, metav1.Now())
-	f.tell(want)
+	f.recordEvents(want)
 	if equality.Semantic.DeepEqual(want.Status, fc.Status) {
 		return nil
 	}
@@ -205,8 +205,8 @@ func (f *foreignClusters) write(ctx context.Context, fc *liqov1beta1.ForeignClus
 	return nil
 }
 
-// tell emits why nothing new is begun with the peer, unless it was told before.
-func (f *foreignClusters) tell(fc *liqov1beta1.ForeignCluster) {
+// recordEvents emits why nothing new is begun with the peer, unless it was told before.
+func (f *foreignClusters) recordEvents(fc *liqov1beta1.ForeignCluster) {
 	var now []kube.Event
 	if c := peer.VersionRefused(fc); c != nil {
 		now = append(now, kube.Event{Type: corev1.EventTypeWarning, Reason: c.Reason, Message: c.Message})

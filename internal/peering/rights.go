@@ -25,10 +25,10 @@ import (
 	"liqo.io/liqo/internal/peer"
 )
 
-// binding is the RoleBinding of a grant. In a namespace that is used it gets a finalizer. That keeps it, when the namespace
+// newBinding is the RoleBinding of a grant. In a namespace that is used it gets a finalizer. That keeps it, when the namespace
 // is deleted as a whole, until those who hold the rights have cleaned up: without the rights they could not take their own
 // finalizers off. In one that is not used nothing may be left that needs us, for we may be uninstalled.
-func (t *tenantNamespaces) binding(grant grant, namespace string, id liqov1beta1.ClusterID) *rbacv1.RoleBinding {
+func (t *tenantNamespaces) newBinding(grant grant, namespace string, id liqov1beta1.ClusterID) *rbacv1.RoleBinding {
 	out := &rbacv1.RoleBinding{RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: grant.clusterRole}}
 	out.Namespace, out.Name = namespace, names.RoleBinding(grant.clusterRole)
 	out.Labels = map[string]string{names.AppManagedBy: names.ManagedByLiqo, names.RemoteClusterID: string(id)}
@@ -40,8 +40,8 @@ func (t *tenantNamespaces) binding(grant grant, namespace string, id liqov1beta1
 // may be away for days.
 const revokeDelay = 15 * time.Second
 
-func (t *tenantNamespaces) revoke(ctx context.Context, namespace string) error {
-	for _, grant := range grants() {
+func (t *tenantNamespaces) revokeBindings(ctx context.Context, namespace string) error {
+	for _, grant := range allGrants() {
 		var have rbacv1.RoleBinding
 		if err := t.client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: names.RoleBinding(grant.clusterRole)}, &have); err != nil {
 			if client.IgnoreNotFound(err) == nil {
@@ -52,22 +52,22 @@ func (t *tenantNamespaces) revoke(ctx context.Context, namespace string) error {
 		if have.Labels[names.AppManagedBy] != names.ManagedByLiqo {
 			continue
 		}
-		needed, err := t.needed(ctx, namespace)
+		needed, err := t.usedBy(ctx, namespace)
 		if err != nil {
 			return err
 		}
 		if needed != "" {
 			return kube.Wait(revokeDelay, "the rights are still needed to release "+needed)
 		}
-		if err := t.drop(ctx, &have); err != nil {
+		if err := t.dropBinding(ctx, &have); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// needed returns an object of the namespace that a holder of the rights must still release, "" for none.
-func (t *tenantNamespaces) needed(ctx context.Context, namespace string) (string, error) {
+// usedBy returns an object of the namespace that a holder of the rights must still release, "" for none.
+func (t *tenantNamespaces) usedBy(ctx context.Context, namespace string) (string, error) {
 	var secrets corev1.SecretList
 	if err := t.live.List(ctx, &secrets, client.InNamespace(namespace), client.HasLabels{names.IdentityType}); err != nil {
 		if apierrors.IsForbidden(err) {
@@ -91,11 +91,11 @@ func (t *tenantNamespaces) needed(ctx context.Context, namespace string) (string
 			return "VirtualNode " + nodes.Items[i].Name, nil
 		}
 	}
-	return held(ctx, t.live, namespace)
+	return heldBy(ctx, t.live, namespace)
 }
 
-// held returns an object of the namespace that the replicator holds, "" for none.
-func held(ctx context.Context, reader client.Reader, namespace string) (string, error) {
+// heldBy returns an object of the namespace that the replicator holds, "" for none.
+func heldBy(ctx context.Context, reader client.Reader, namespace string) (string, error) {
 	for _, kind := range peer.Replicated() {
 		if err := reader.List(ctx, kind.List, client.InNamespace(namespace)); err != nil {
 			return "", fmt.Errorf("listing %s of %s: %w", kind.Plural, namespace, err)
@@ -114,8 +114,8 @@ func held(ctx context.Context, reader client.Reader, namespace string) (string, 
 	return "", nil
 }
 
-// drop deletes a binding and its finalizer.
-func (t *tenantNamespaces) drop(ctx context.Context, have *rbacv1.RoleBinding) error {
+// dropBinding deletes a binding and its finalizer.
+func (t *tenantNamespaces) dropBinding(ctx context.Context, have *rbacv1.RoleBinding) error {
 	if err := client.IgnoreNotFound(t.client.Delete(ctx, have, client.Preconditions{UID: &have.UID})); err != nil {
 		return fmt.Errorf("deleting RoleBinding %s/%s: %w", have.Namespace, have.Name, err)
 	}
@@ -127,9 +127,9 @@ func (t *tenantNamespaces) drop(ctx context.Context, have *rbacv1.RoleBinding) e
 	return nil
 }
 
-// used tells whether a namespace has credentials or objects that a holder of the rights must release one day.
-func (t *tenantNamespaces) used(ctx context.Context, namespace string) (bool, error) {
-	if object, err := held(ctx, t.client, namespace); err != nil || object != "" {
+// isUsed tells whether a namespace has credentials or objects that a holder of the rights must release one day.
+func (t *tenantNamespaces) isUsed(ctx context.Context, namespace string) (bool, error) {
+	if object, err := heldBy(ctx, t.client, namespace); err != nil || object != "" {
 		return object != "", err
 	}
 	var secrets corev1.SecretList
@@ -139,7 +139,7 @@ func (t *tenantNamespaces) used(ctx context.Context, namespace string) (bool, er
 	return len(secrets.Items) > 0, nil
 }
 
-func (t *tenantNamespaces) guarded(ctx context.Context, want *rbacv1.RoleBinding) bool {
+func (t *tenantNamespaces) isGuarded(ctx context.Context, want *rbacv1.RoleBinding) bool {
 	var have rbacv1.RoleBinding
 	return t.client.Get(ctx, client.ObjectKeyFromObject(want), &have) == nil && controllerutil.ContainsFinalizer(&have, names.TenantRightsFinalizer)
 }

@@ -20,8 +20,8 @@ func TestRightsThatAreStillNeededAreNotAskedForAllTheTime(t *testing.T) {
 	ns := testkit.Namespace(t, c, "away", nil)
 	held := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "test", Finalizers: []string{"crdreplicator.liqo.io/resource"}}}
 	tn := &tenantNamespaces{client: c.Client, live: c.Client, liqoNamespace: "liqo"}
-	create(t, c.Client, held, tn.binding(grants()[0], ns, "lucca"))
-	err := tn.revoke(t.Context(), ns)
+	create(t, c.Client, held, tn.newBinding(allGrants()[0], ns, "lucca"))
+	err := tn.revokeBindings(t.Context(), ns)
 	if !kube.IsWait(err) {
 		t.Fatalf("got %v, want a wait", err)
 	}
@@ -32,7 +32,7 @@ func TestRightsThatAreStillNeededAreNotAskedForAllTheTime(t *testing.T) {
 	if err := c.Client.Update(t.Context(), held); err != nil {
 		t.Fatal(err)
 	}
-	if err := tn.revoke(t.Context(), ns); err != nil {
+	if err := tn.revokeBindings(t.Context(), ns); err != nil {
 		t.Error(err)
 	}
 }

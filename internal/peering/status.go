@@ -28,34 +28,34 @@ import (
 	"liqo.io/liqo/internal/version"
 )
 
-// status is what the ForeignCluster should say, without the conditions of the replicator and without times.
-func (v *view) status(generation int64, disabled Disabled) liqov1beta1.ForeignClusterStatus {
-	version, capabilities := v.said()
+// newStatus is what the ForeignCluster should say, without the conditions of the replicator and without times.
+func (v *peerView) newStatus(generation int64, disabled Disabled) liqov1beta1.ForeignClusterStatus {
+	version, capabilities := v.reportedVersion()
 	return liqov1beta1.ForeignClusterStatus{
 		ObservedGeneration: generation,
-		Role:               v.role(),
+		Role:               v.roleOf(),
 		Version:            version,
 		Capabilities:       capabilities,
 		APIServerURL:       withoutUser(v.apiServerURL()),
 		ForeignProxyURL:    withoutUser(v.proxyURL()),
 		TenantNamespace:    liqov1beta1.TenantNamespaceType{Local: v.localNamespace(), Remote: v.remoteNamespace()},
 		Modules: liqov1beta1.Modules{
-			Networking:     module(disabled.Networking, v.networking()),
-			Authentication: module(disabled.Authentication, v.authentication()),
-			Offloading:     module(disabled.Offloading, v.offloading()),
+			Networking:     moduleOf(disabled.Networking, v.networkingModule()),
+			Authentication: moduleOf(disabled.Authentication, v.authenticationModule()),
+			Offloading:     moduleOf(disabled.Offloading, v.offloadingModule()),
 		},
 	}
 }
 
-// module hides a module that is switched off, and the conditions of one that is not in use.
-func module(disabled bool, m liqov1beta1.Module) liqov1beta1.Module {
+// moduleOf hides a module that is switched off, and the conditions of one that is not in use.
+func moduleOf(disabled bool, m liqov1beta1.Module) liqov1beta1.Module {
 	if disabled || !m.Enabled {
 		return liqov1beta1.Module{}
 	}
 	return m
 }
 
-func (v *view) role() liqov1beta1.RoleType {
+func (v *peerView) roleOf() liqov1beta1.RoleType {
 	consumer := len(v.tenants) > 0
 	provider := len(v.identities)+len(v.secrets)+len(v.virtualNodes) > 0
 	switch {
@@ -69,8 +69,8 @@ func (v *view) role() liqov1beta1.RoleType {
 	return liqov1beta1.UnknownRole
 }
 
-// said is what the peer says of its Liqo: as a consumer with the copy of its NamespaceMap, as a provider in the status of ours.
-func (v *view) said() (running string, capabilities []string) {
+// reportedVersion is what the peer says of its Liqo: as a consumer with the copy of its NamespaceMap, as a provider in the status of ours.
+func (v *peerView) reportedVersion() (running string, capabilities []string) {
 	for i := range v.namespaceMaps {
 		if running, capabilities = saidBy(&v.namespaceMaps[i]); running != "" {
 			return running, version.SaidCapabilities(capabilities)
@@ -89,18 +89,18 @@ func saidBy(m *offv1beta1.NamespaceMap) (running string, capabilities []string) 
 }
 
 // apiServerURL comes from the Identity, or from a hand-made kubeconfig where there is none.
-func (v *view) apiServerURL() string {
+func (v *peerView) apiServerURL() string {
 	if len(v.identities) > 0 {
 		return v.identities[0].Spec.AuthParams.APIServer
 	}
-	if kubeconfig := v.kubeconfig(); kubeconfig != nil {
+	if kubeconfig := v.parseKubeconfig(); kubeconfig != nil {
 		return kubeconfig.Server
 	}
 	return ""
 }
 
-// kubeconfig is the first hand-made one that can be read.
-func (v *view) kubeconfig() *pki.Kubeconfig {
+// parseKubeconfig is the first hand-made one that can be read.
+func (v *peerView) parseKubeconfig() *pki.Kubeconfig {
 	for i := range v.secrets {
 		if kubeconfig, err := pki.ParseKubeconfig(v.secrets[i].Data[names.KubeconfigKey]); err == nil {
 			return kubeconfig
@@ -109,14 +109,14 @@ func (v *view) kubeconfig() *pki.Kubeconfig {
 	return nil
 }
 
-func (v *view) proxyURL() string {
+func (v *peerView) proxyURL() string {
 	if len(v.identities) > 0 {
 		if proxy := v.identities[0].Spec.AuthParams.ProxyURL; proxy != nil {
 			return *proxy
 		}
 		return ""
 	}
-	if kubeconfig := v.kubeconfig(); kubeconfig != nil {
+	if kubeconfig := v.parseKubeconfig(); kubeconfig != nil {
 		return kubeconfig.ProxyURL
 	}
 	return ""
@@ -132,7 +132,7 @@ func withoutUser(address string) string {
 	return u.String()
 }
 
-func (v *view) localNamespace() string {
+func (v *peerView) localNamespace() string {
 	switch {
 	case len(v.identities) > 0:
 		return v.identities[0].Namespace
@@ -146,7 +146,7 @@ func (v *view) localNamespace() string {
 	return ""
 }
 
-func (v *view) remoteNamespace() string {
+func (v *peerView) remoteNamespace() string {
 	switch {
 	case len(v.identities) > 0 && v.identities[0].Spec.Namespace != nil:
 		return *v.identities[0].Spec.Namespace
@@ -156,11 +156,11 @@ func (v *view) remoteNamespace() string {
 	return ""
 }
 
-func condition(t liqov1beta1.ConditionType, s liqov1beta1.ConditionStatus, reason, message string) liqov1beta1.Condition {
+func newCondition(t liqov1beta1.ConditionType, s liqov1beta1.ConditionStatus, reason, message string) liqov1beta1.Condition {
 	return liqov1beta1.Condition{Type: t, Status: s, Reason: reason, Message: message}
 }
 
-func (v *view) networking() liqov1beta1.Module {
+func (v *peerView) networkingModule() liqov1beta1.Module {
 	gateways := len(v.servers) + len(v.clients)
 	m := liqov1beta1.Module{Enabled: len(v.configurations)+gateways+len(v.connections) > 0}
 	m.Conditions = append(m.Conditions, v.configurationStatus(), gatewayPresence(gateways))
@@ -174,53 +174,53 @@ func (v *view) networking() liqov1beta1.Module {
 	return m
 }
 
-func (v *view) configurationStatus() liqov1beta1.Condition {
+func (v *peerView) configurationStatus() liqov1beta1.Condition {
 	if len(v.configurations) == 0 {
-		return condition(liqov1beta1.NetworkConfigurationStatus, liqov1beta1.ConditionNotReady, "NetworkConfigurationMissing", "there is no Configuration for this cluster")
+		return newCondition(liqov1beta1.NetworkConfigurationStatus, liqov1beta1.ConditionNotReady, "NetworkConfigurationMissing", "there is no Configuration for this cluster")
 	}
-	return condition(liqov1beta1.NetworkConfigurationStatus, liqov1beta1.ConditionReady, "NetworkConfigurationPresence", "there is a Configuration for this cluster")
+	return newCondition(liqov1beta1.NetworkConfigurationStatus, liqov1beta1.ConditionReady, "NetworkConfigurationPresence", "there is a Configuration for this cluster")
 }
 
 func gatewayPresence(gateways int) liqov1beta1.Condition {
 	if gateways == 0 {
-		return condition(liqov1beta1.NetworkGatewayPresence, liqov1beta1.ConditionNotReady, "GatewayMissing", "there is no gateway for this cluster")
+		return newCondition(liqov1beta1.NetworkGatewayPresence, liqov1beta1.ConditionNotReady, "GatewayMissing", "there is no gateway for this cluster")
 	}
-	return condition(liqov1beta1.NetworkGatewayPresence, liqov1beta1.ConditionReady, "GatewayPresence", "there is a gateway for this cluster")
+	return newCondition(liqov1beta1.NetworkGatewayPresence, liqov1beta1.ConditionReady, "GatewayPresence", "there is a gateway for this cluster")
 }
 
 func gatewayStatus(t liqov1beta1.ConditionType, d *appsv1.Deployment) liqov1beta1.Condition {
 	switch {
 	case d == nil || d.Status.ReadyReplicas == 0:
-		return condition(t, liqov1beta1.ConditionNotReady, "GatewaysNotReady", "no replica of the gateway is ready")
+		return newCondition(t, liqov1beta1.ConditionNotReady, "GatewaysNotReady", "no replica of the gateway is ready")
 	case d.Status.UnavailableReplicas > 0:
-		return condition(t, liqov1beta1.ConditionSomeNotReady, "GatewaysSomeNotReady", "some replicas of the gateway are not ready")
+		return newCondition(t, liqov1beta1.ConditionSomeNotReady, "GatewaysSomeNotReady", "some replicas of the gateway are not ready")
 	}
-	return condition(t, liqov1beta1.ConditionReady, "GatewaysReady", "the gateway is ready")
+	return newCondition(t, liqov1beta1.ConditionReady, "GatewaysReady", "the gateway is ready")
 }
 
-func (v *view) connectionStatus() liqov1beta1.Condition {
+func (v *peerView) connectionStatus() liqov1beta1.Condition {
 	if len(v.connections) == 0 {
-		return condition(liqov1beta1.NetworkConnectionStatus, liqov1beta1.ConditionNotReady, "ConnectionMissing", "there is no Connection with this cluster")
+		return newCondition(liqov1beta1.NetworkConnectionStatus, liqov1beta1.ConditionNotReady, "ConnectionMissing", "there is no Connection with this cluster")
 	}
 	status := v.connections[0].Status
 	switch status.Reach {
 	case networkingv1beta1.ReachSome:
-		return condition(liqov1beta1.NetworkConnectionStatus, liqov1beta1.ConditionSomeNotReady, "ConnectionOfSomeNodes",
+		return newCondition(liqov1beta1.NetworkConnectionStatus, liqov1beta1.ConditionSomeNotReady, "ConnectionOfSomeNodes",
 			"the tunnel is up, and pods of these nodes do not reach the peer: "+strings.Join(status.FailedNodes, ", "))
 	case networkingv1beta1.ReachNone:
-		return condition(liqov1beta1.NetworkConnectionStatus, liqov1beta1.ConditionError, "ConnectionOfNoNode",
+		return newCondition(liqov1beta1.NetworkConnectionStatus, liqov1beta1.ConditionError, "ConnectionOfNoNode",
 			"the tunnel is up, and pods of no node reach the peer by it: "+strings.Join(status.FailedNodes, ", "))
 	}
 	switch status.Value {
 	case networkingv1beta1.Connected:
-		return condition(liqov1beta1.NetworkConnectionStatus, liqov1beta1.ConditionEstablished, "ConnectionEstablished", "the tunnel is up")
+		return newCondition(liqov1beta1.NetworkConnectionStatus, liqov1beta1.ConditionEstablished, "ConnectionEstablished", "the tunnel is up")
 	case networkingv1beta1.Connecting:
-		return condition(liqov1beta1.NetworkConnectionStatus, liqov1beta1.ConditionPending, "ConnectionPending", "the tunnel is being established")
+		return newCondition(liqov1beta1.NetworkConnectionStatus, liqov1beta1.ConditionPending, "ConnectionPending", "the tunnel is being established")
 	}
-	return condition(liqov1beta1.NetworkConnectionStatus, liqov1beta1.ConditionError, "ConnectionError", "the tunnel is down")
+	return newCondition(liqov1beta1.NetworkConnectionStatus, liqov1beta1.ConditionError, "ConnectionError", "the tunnel is down")
 }
 
-func (v *view) authentication() liqov1beta1.Module {
+func (v *peerView) authenticationModule() liqov1beta1.Module {
 	m := liqov1beta1.Module{Enabled: len(v.tenants)+len(v.identities)+len(v.secrets) > 0}
 	if len(v.tenants) > 0 {
 		m.Conditions = append(m.Conditions, tenantStatus(&v.tenants[0]))
@@ -239,7 +239,7 @@ func (v *view) authentication() liqov1beta1.Module {
 
 // versionStatus says why nothing new is begun with the peer; it is there only while there is a reason. Of two NamespaceMaps one may be of
 // a direction that ended badly, and say what was once: one that fits is enough.
-func (v *view) versionStatus() *liqov1beta1.Condition {
+func (v *peerView) versionStatus() *liqov1beta1.Condition {
 	var other string
 	for i := range v.namespaceMaps {
 		said, _ := saidBy(&v.namespaceMaps[i])
@@ -255,13 +255,13 @@ func (v *view) versionStatus() *liqov1beta1.Condition {
 	if gap == version.NoGap {
 		return nil
 	}
-	return new(condition(liqov1beta1.AuthVersionStatus, liqov1beta1.ConditionError, string(gap), gap.Explain(v.own, other)))
+	return new(newCondition(liqov1beta1.AuthVersionStatus, liqov1beta1.ConditionError, string(gap), gap.Explain(v.own, other)))
 }
 
 // tenantStatus says what the Tenant says of itself: who refused it knows why.
 func tenantStatus(t *authv1beta1.Tenant) liqov1beta1.Condition {
 	notReady := func(reason, message string) liqov1beta1.Condition {
-		return condition(liqov1beta1.AuthTenantStatus, liqov1beta1.ConditionNotReady, reason, message)
+		return newCondition(liqov1beta1.AuthTenantStatus, liqov1beta1.ConditionNotReady, reason, message)
 	}
 	ready := apimeta.FindStatusCondition(t.Status.Conditions, authv1beta1.TenantReady)
 	issued := apimeta.FindStatusCondition(t.Status.Conditions, authv1beta1.TenantCertificateIssued)
@@ -275,11 +275,11 @@ func tenantStatus(t *authv1beta1.Tenant) liqov1beta1.Condition {
 	case policy.ExchangesKeys(t) && t.Status.AuthParams == nil:
 		return notReady("TenantNotReady", "the tenant has no credentials yet")
 	}
-	return condition(liqov1beta1.AuthTenantStatus, liqov1beta1.ConditionReady, "TenantReady", "the tenant is ready")
+	return newCondition(liqov1beta1.AuthTenantStatus, liqov1beta1.ConditionReady, "TenantReady", "the tenant is ready")
 }
 
 // identityStatus says whether what the Identity brought is of any use. A certificate that ended need not be asked about.
-func (v *view) identityStatus() liqov1beta1.Condition {
+func (v *peerView) identityStatus() liqov1beta1.Condition {
 	ref := v.identities[0].Status.KubeconfigSecretRef
 	end, ends := v.certificateEnd()
 	switch {
@@ -289,11 +289,11 @@ func (v *view) identityStatus() liqov1beta1.Condition {
 		return credentialsAre(liqov1beta1.ConditionNotReady, "CertificateExpired",
 			"the certificate of the Identity ended at "+end.UTC().Format(time.RFC3339)+", and the provider gave no other one")
 	}
-	return v.answered("the identity is ready")
+	return v.apiServerCondition("the identity is ready")
 }
 
 // certificateEnd is when the certificate of the Identity ends.
-func (v *view) certificateEnd() (time.Time, bool) {
+func (v *peerView) certificateEnd() (time.Time, bool) {
 	if len(v.identities) == 0 {
 		return time.Time{}, false
 	}
@@ -304,8 +304,8 @@ func (v *view) certificateEnd() (time.Time, bool) {
 	return certificate.NotAfter, true
 }
 
-// next is when the status changes although nothing else does; 0 is never.
-func (v *view) next() time.Duration {
+// nextCheck is when the status changes although nothing else does; 0 is never.
+func (v *peerView) nextCheck() time.Duration {
 	if end, ends := v.certificateEnd(); ends && v.now.Before(end) {
 		return end.Sub(v.now) + time.Second
 	}
@@ -313,15 +313,15 @@ func (v *view) next() time.Duration {
 }
 
 // credentialsStatus says of a hand-made kubeconfig, which no Identity speaks for, whether it is of any use.
-func (v *view) credentialsStatus() liqov1beta1.Condition {
-	if v.kubeconfig() == nil { // why is told where the Secret can be read
+func (v *peerView) credentialsStatus() liqov1beta1.Condition {
+	if v.parseKubeconfig() == nil { // why is told where the Secret can be read
 		return credentialsAre(liqov1beta1.ConditionNotReady, "InvalidKubeconfig", "the kubeconfig in the Secret cannot be used: the events of the Secret say why")
 	}
-	return v.answered("the peer takes the credentials in the Secret")
+	return v.apiServerCondition("the peer takes the credentials in the Secret")
 }
 
-// answered says what the peer makes of credentials, which are ready if it takes them.
-func (v *view) answered(taken string) liqov1beta1.Condition {
+// apiServerCondition says what the peer makes of credentials, which are ready if it takes them.
+func (v *peerView) apiServerCondition(taken string) liqov1beta1.Condition {
 	switch {
 	case v.answer == nil:
 		return credentialsAre(liqov1beta1.ConditionPending, "APIServerNotAsked", "the API server of the peer was not asked yet")
@@ -335,7 +335,7 @@ func (v *view) answered(taken string) liqov1beta1.Condition {
 
 // wayOut says what to do where the peer may have forgotten this cluster first: the kubeconfig of an Identity that is gone waits for what was
 // copied there, which it cannot take back.
-func (v *view) wayOut() string {
+func (v *peerView) wayOut() string {
 	goes := func(secret corev1.Secret) bool {
 		return !secret.DeletionTimestamp.IsZero() && metav1.GetControllerOf(&secret) != nil
 	}
@@ -346,14 +346,14 @@ func (v *view) wayOut() string {
 }
 
 func credentialsAre(s liqov1beta1.ConditionStatus, reason, message string) liqov1beta1.Condition {
-	return condition(liqov1beta1.AuthIdentityControlPlaneStatus, s, reason, message)
+	return newCondition(liqov1beta1.AuthIdentityControlPlaneStatus, s, reason, message)
 }
 
-func (v *view) offloading() liqov1beta1.Module {
+func (v *peerView) offloadingModule() liqov1beta1.Module {
 	m := liqov1beta1.Module{Enabled: len(v.virtualNodes) > 0}
 	var kubelets, wanted, nodes int
 	for i := range v.virtualNodes {
-		if runs(v.deployments[kubeletOf(&v.virtualNodes[i])]) {
+		if isRunning(v.deployments[kubeletOf(&v.virtualNodes[i])]) {
 			kubelets++
 		}
 		if create := v.virtualNodes[i].Spec.CreateNode; create == nil || *create {
@@ -366,25 +366,25 @@ func (v *view) offloading() liqov1beta1.Module {
 		}
 	}
 	m.Conditions = append(m.Conditions,
-		count(liqov1beta1.OffloadingVirtualNodeStatus, "VirtualNodes", "virtual kubelets", kubelets, len(v.virtualNodes)),
-		count(liqov1beta1.OffloadingNodeStatus, "Nodes", "virtual nodes", nodes, wanted))
+		countCondition(liqov1beta1.OffloadingVirtualNodeStatus, "VirtualNodes", "virtual kubelets", kubelets, len(v.virtualNodes)),
+		countCondition(liqov1beta1.OffloadingNodeStatus, "Nodes", "virtual nodes", nodes, wanted))
 	return m
 }
 
-// count is a condition about how many of something are ready.
-func count(t liqov1beta1.ConditionType, prefix, what string, ready, all int) liqov1beta1.Condition {
+// countCondition is a condition about how many of something are ready.
+func countCondition(t liqov1beta1.ConditionType, prefix, what string, ready, all int) liqov1beta1.Condition {
 	message := fmt.Sprintf("%d of %d %s are ready", ready, all, what)
 	switch ready {
 	case all:
-		return condition(t, liqov1beta1.ConditionReady, prefix+"Ready", message)
+		return newCondition(t, liqov1beta1.ConditionReady, prefix+"Ready", message)
 	case 0:
-		return condition(t, liqov1beta1.ConditionNotReady, prefix+"NotReady", message)
+		return newCondition(t, liqov1beta1.ConditionNotReady, prefix+"NotReady", message)
 	}
-	return condition(t, liqov1beta1.ConditionSomeNotReady, prefix+"SomeNotReady", message)
+	return newCondition(t, liqov1beta1.ConditionSomeNotReady, prefix+"SomeNotReady", message)
 }
 
-// runs tells whether a Deployment has rolled out and all its pods are ready.
-func runs(d *appsv1.Deployment) bool {
+// isRunning tells whether a Deployment has rolled out and all its pods are ready.
+func isRunning(d *appsv1.Deployment) bool {
 	if d == nil || d.Status.ObservedGeneration < d.Generation {
 		return false
 	}

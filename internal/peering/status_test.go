@@ -169,44 +169,44 @@ func TestStatus(t *testing.T) {
 	up := networkingv1beta1.GatewayServerStatus{InternalEndpoint: &networkingv1beta1.InternalGatewayEndpoint{IP: new(networkingv1beta1.IP("10.200.1.9"))}}
 	for _, c := range []struct {
 		rule     string
-		view     view
+		view     peerView
 		disabled Disabled
 		want     []string
 	}{
 		{rule: "nothing known", want: []string{"role Unknown"}},
 		{
 			rule: "a tenant makes a consumer",
-			view: view{tenants: []authv1beta1.Tenant{tenant("TolerateNoHandshake", "here")}},
+			view: peerView{tenants: []authv1beta1.Tenant{tenant("TolerateNoHandshake", "here")}},
 			want: []string{"role Consumer", "local here", "authentication", "authentication AuthTenantStatus Ready (TenantReady)"},
 		},
 		{
 			rule: "a tenant that must shake hands waits for credentials",
-			view: view{tenants: []authv1beta1.Tenant{tenant("KeysExchange", "here")}},
+			view: peerView{tenants: []authv1beta1.Tenant{tenant("KeysExchange", "here")}},
 			want: []string{"role Consumer", "local here", "authentication", "authentication AuthTenantStatus NotReady (TenantNotReady)"},
 		},
 		{
 			rule: "a tenant without namespace is not ready, and the labelled namespace is shown",
-			view: view{tenants: []authv1beta1.Tenant{tenant("TolerateNoHandshake", "")}, namespaces: []string{"any-name"}},
+			view: peerView{tenants: []authv1beta1.Tenant{tenant("TolerateNoHandshake", "")}, namespaces: []string{"any-name"}},
 			want: []string{"role Consumer", "local any-name", "authentication", "authentication AuthTenantStatus NotReady (TenantNotReady)"},
 		},
 		{
 			rule: "a tenant that is refused says why",
-			view: view{tenants: []authv1beta1.Tenant{judged(tenant("KeysExchange", ""), metav1.ConditionFalse, "SignatureVerificationFailed")}},
+			view: peerView{tenants: []authv1beta1.Tenant{judged(tenant("KeysExchange", ""), metav1.ConditionFalse, "SignatureVerificationFailed")}},
 			want: []string{"role Consumer", "authentication", "authentication AuthTenantStatus NotReady (SignatureVerificationFailed)"},
 		},
 		{
 			rule: "a drained tenant has its namespace and is granted nothing",
-			view: view{tenants: []authv1beta1.Tenant{judged(tenant("TolerateNoHandshake", "here"), metav1.ConditionFalse, "TenantDrained")}},
+			view: peerView{tenants: []authv1beta1.Tenant{judged(tenant("TolerateNoHandshake", "here"), metav1.ConditionFalse, "TenantDrained")}},
 			want: []string{"role Consumer", "local here", "authentication", "authentication AuthTenantStatus NotReady (TenantDrained)"},
 		},
 		{
 			rule: "a cordoned tenant keeps what it has",
-			view: view{tenants: []authv1beta1.Tenant{judged(tenant("TolerateNoHandshake", "here"), metav1.ConditionTrue, "TenantCordoned")}},
+			view: peerView{tenants: []authv1beta1.Tenant{judged(tenant("TolerateNoHandshake", "here"), metav1.ConditionTrue, "TenantCordoned")}},
 			want: []string{"role Consumer", "local here", "authentication", "authentication AuthTenantStatus Ready (TenantReady)"},
 		},
 		{
 			rule: "credentials made by hand make a provider, and wait for its answer",
-			view: view{secrets: []corev1.Secret{hand}},
+			view: peerView{secrets: []corev1.Secret{hand}},
 			want: []string{
 				"role Provider", "api https://by-hand:6443", "local tenant", "remote at-milan", "authentication",
 				"authentication AuthIdentityControlPlaneStatus Pending (APIServerNotAsked)",
@@ -214,7 +214,7 @@ func TestStatus(t *testing.T) {
 		},
 		{
 			rule: "credentials made by hand are ready when the peer takes them",
-			view: view{secrets: []corev1.Secret{hand}, answer: answer(liqov1beta1.ConditionEstablished, "APIServerReady", "the API server answers")},
+			view: peerView{secrets: []corev1.Secret{hand}, answer: answer(liqov1beta1.ConditionEstablished, "APIServerReady", "the API server answers")},
 			want: []string{
 				"role Provider", "api https://by-hand:6443", "local tenant", "remote at-milan", "authentication",
 				"authentication AuthIdentityControlPlaneStatus Ready (IdentityReady)",
@@ -222,7 +222,7 @@ func TestStatus(t *testing.T) {
 		},
 		{
 			rule: "a peer that answers may refuse them",
-			view: view{secrets: []corev1.Secret{hand}, answer: answer(liqov1beta1.ConditionEstablished, "APIServerReady", peer.RefusesCalls+"Unauthorized")},
+			view: peerView{secrets: []corev1.Secret{hand}, answer: answer(liqov1beta1.ConditionEstablished, "APIServerReady", peer.RefusesCalls+"Unauthorized")},
 			want: []string{
 				"role Provider", "api https://by-hand:6443", "local tenant", "remote at-milan", "authentication",
 				"authentication AuthIdentityControlPlaneStatus NotReady (RefusedByPeer)",
@@ -230,7 +230,7 @@ func TestStatus(t *testing.T) {
 		},
 		{
 			rule: "credentials for a peer that does not answer are not ready",
-			view: view{secrets: []corev1.Secret{hand}, answer: answer(liqov1beta1.ConditionError, "APIServerNotReady", "connection refused")},
+			view: peerView{secrets: []corev1.Secret{hand}, answer: answer(liqov1beta1.ConditionError, "APIServerNotReady", "connection refused")},
 			want: []string{
 				"role Provider", "api https://by-hand:6443", "local tenant", "remote at-milan", "authentication",
 				"authentication AuthIdentityControlPlaneStatus NotReady (APIServerNotReady)",
@@ -238,13 +238,13 @@ func TestStatus(t *testing.T) {
 		},
 		{
 			rule: "the password of a proxy in a kubeconfig is not shown",
-			view: view{secrets: []corev1.Secret{credentialsThrough(t, "http://user:secret@proxy:8118")}},
+			view: peerView{secrets: []corev1.Secret{credentialsThrough(t, "http://user:secret@proxy:8118")}},
 			want: []string{"role Provider", "api https://by-hand:6443", "proxy http://proxy:8118", "local tenant", "remote at-milan", "authentication",
 				"authentication AuthIdentityControlPlaneStatus Pending (APIServerNotAsked)"},
 		},
 		{
 			rule: "the password of a proxy in an Identity is not shown",
-			view: view{identities: []authv1beta1.Identity{identityThrough("https://user:secret@proxy:8118")}, answer: answers},
+			view: peerView{identities: []authv1beta1.Identity{identityThrough("https://user:secret@proxy:8118")}, answer: answers},
 			want: []string{
 				"role Provider", "api https://milan:6443", "proxy https://proxy:8118", "local tenant", "remote at-milan", "authentication",
 				"authentication AuthIdentityControlPlaneStatus Ready (IdentityReady)",
@@ -252,7 +252,7 @@ func TestStatus(t *testing.T) {
 		},
 		{
 			rule: "a proxy that is no URL is not shown, for it may be a password",
-			view: view{identities: []authv1beta1.Identity{identityThrough("user:secret@proxy:8118")}, answer: answers},
+			view: peerView{identities: []authv1beta1.Identity{identityThrough("user:secret@proxy:8118")}, answer: answers},
 			want: []string{
 				"role Provider", "api https://milan:6443", "local tenant", "remote at-milan", "authentication",
 				"authentication AuthIdentityControlPlaneStatus Ready (IdentityReady)",
@@ -260,12 +260,12 @@ func TestStatus(t *testing.T) {
 		},
 		{
 			rule: "an unreadable kubeconfig has no address and is not ready",
-			view: view{secrets: []corev1.Secret{{ObjectMeta: meta("x"), Data: map[string][]byte{"kubeconfig": []byte("?")}}}},
+			view: peerView{secrets: []corev1.Secret{{ObjectMeta: meta("x"), Data: map[string][]byte{"kubeconfig": []byte("?")}}}},
 			want: []string{"role Provider", "local tenant", "authentication", "authentication AuthIdentityControlPlaneStatus NotReady (InvalidKubeconfig)"},
 		},
 		{
 			rule: "an identity says more than its Secret",
-			view: view{identities: []authv1beta1.Identity{identity("kubeconfig-controlplane-milan")}, secrets: []corev1.Secret{hand}, answer: answers},
+			view: peerView{identities: []authv1beta1.Identity{identity("kubeconfig-controlplane-milan")}, secrets: []corev1.Secret{hand}, answer: answers},
 			want: []string{
 				"role Provider", "api https://milan:6443", "proxy http://proxy:8118", "local tenant", "remote at-milan", "authentication",
 				"authentication AuthIdentityControlPlaneStatus Ready (IdentityReady)",
@@ -273,32 +273,32 @@ func TestStatus(t *testing.T) {
 		},
 		{
 			rule: "an identity waits for the answer of the peer",
-			view: view{identities: []authv1beta1.Identity{identity("kubeconfig")}},
+			view: peerView{identities: []authv1beta1.Identity{identity("kubeconfig")}},
 			want: identityIs("Pending (APIServerNotAsked)"),
 		},
 		{
 			rule: "an identity that the peer refuses is of no use: so it is once the Tenant there is deleted",
-			view: view{identities: []authv1beta1.Identity{identity("kubeconfig")}, answer: answer(liqov1beta1.ConditionEstablished, "APIServerReady", peer.RefusesCalls+"forbidden")},
+			view: peerView{identities: []authv1beta1.Identity{identity("kubeconfig")}, answer: answer(liqov1beta1.ConditionEstablished, "APIServerReady", peer.RefusesCalls+"forbidden")},
 			want: identityIs("NotReady (RefusedByPeer)"),
 		},
 		{
 			rule: "nor is one for a peer that does not answer",
-			view: view{identities: []authv1beta1.Identity{identity("kubeconfig")}, answer: answer(liqov1beta1.ConditionError, "APIServerNotReady", "connection refused")},
+			view: peerView{identities: []authv1beta1.Identity{identity("kubeconfig")}, answer: answer(liqov1beta1.ConditionError, "APIServerNotReady", "connection refused")},
 			want: identityIs("NotReady (APIServerNotReady)"),
 		},
 		{
 			rule: "an identity whose certificate ended is of no use, whatever was answered to it before",
-			view: view{identities: []authv1beta1.Identity{identityUntil(t, noon)}, answer: answers, now: noon},
+			view: peerView{identities: []authv1beta1.Identity{identityUntil(t, noon)}, answer: answers, now: noon},
 			want: identityIs("NotReady (CertificateExpired)"),
 		},
 		{
 			rule: "until then it is",
-			view: view{identities: []authv1beta1.Identity{identityUntil(t, noon)}, answer: answers, now: noon.Add(-time.Second)},
+			view: peerView{identities: []authv1beta1.Identity{identityUntil(t, noon)}, answer: answers, now: noon.Add(-time.Second)},
 			want: identityIs("Ready (IdentityReady)"),
 		},
 		{
 			rule: "an identity without kubeconfig is not ready; with a tenant the peer is both",
-			view: view{identities: []authv1beta1.Identity{identity("")}, tenants: []authv1beta1.Tenant{tenant("TolerateNoHandshake", "here")}},
+			view: peerView{identities: []authv1beta1.Identity{identity("")}, tenants: []authv1beta1.Tenant{tenant("TolerateNoHandshake", "here")}},
 			want: []string{
 				"role ConsumerAndProvider", "api https://milan:6443", "proxy http://proxy:8118", "local tenant", "remote at-milan", "authentication",
 				"authentication AuthTenantStatus Ready (TenantReady)", "authentication AuthIdentityControlPlaneStatus NotReady (IdentityNotReady)",
@@ -306,7 +306,7 @@ func TestStatus(t *testing.T) {
 		},
 		{
 			rule: "a virtual node whose kubelet and node are ready",
-			view: view{
+			view: peerView{
 				virtualNodes: []offv1beta1.VirtualNode{{ObjectMeta: meta("a")}},
 				deployments:  deployment("vk-a", 1, 1), nodes: []corev1.Node{node("True")},
 			},
@@ -317,7 +317,7 @@ func TestStatus(t *testing.T) {
 		},
 		{
 			rule: "no kubelet is not a ready kubelet",
-			view: view{virtualNodes: []offv1beta1.VirtualNode{{ObjectMeta: meta("a")}}},
+			view: peerView{virtualNodes: []offv1beta1.VirtualNode{{ObjectMeta: meta("a")}}},
 			want: []string{
 				"role Provider", "offloading", "offloading OffloadingVirtualNodeStatus NotReady (VirtualNodesNotReady)",
 				"offloading OffloadingNodeStatus NotReady (NodesNotReady)",
@@ -325,7 +325,7 @@ func TestStatus(t *testing.T) {
 		},
 		{
 			rule: "one of two, and a node that is not wanted",
-			view: view{
+			view: peerView{
 				virtualNodes: []offv1beta1.VirtualNode{{ObjectMeta: meta("a")}, {ObjectMeta: meta("b"), Spec: offv1beta1.VirtualNodeSpec{CreateNode: new(false)}}},
 				deployments:  deployment("vk-b", 1, 1), nodes: []corev1.Node{node("True"), node("Unknown")},
 			},
@@ -336,7 +336,7 @@ func TestStatus(t *testing.T) {
 		},
 		{
 			rule: "a network that is being made",
-			view: view{servers: []networkingv1beta1.GatewayServer{{ObjectMeta: meta("server")}}},
+			view: peerView{servers: []networkingv1beta1.GatewayServer{{ObjectMeta: meta("server")}}},
 			want: []string{
 				"role Unknown", "networking", "networking NetworkConfigurationStatus NotReady (NetworkConfigurationMissing)",
 				"networking NetworkGatewayPresence Ready (GatewayPresence)", "networking NetworkGatewayServerStatus NotReady (GatewaysNotReady)",
@@ -345,7 +345,7 @@ func TestStatus(t *testing.T) {
 		},
 		{
 			rule: "a network that is up on one of two replicas",
-			view: view{
+			view: peerView{
 				configurations: []networkingv1beta1.Configuration{{}}, clients: []networkingv1beta1.GatewayClient{{ObjectMeta: meta("client")}},
 				deployments: deployment("gw-client", 2, 1), connections: []networkingv1beta1.Connection{{Status: networkingv1beta1.ConnectionStatus{Value: networkingv1beta1.Connected}}},
 			},
@@ -357,7 +357,7 @@ func TestStatus(t *testing.T) {
 		},
 		{
 			rule: "a tunnel that is being established",
-			view: view{connections: []networkingv1beta1.Connection{{Status: networkingv1beta1.ConnectionStatus{Value: networkingv1beta1.Connecting}}}},
+			view: peerView{connections: []networkingv1beta1.Connection{{Status: networkingv1beta1.ConnectionStatus{Value: networkingv1beta1.Connecting}}}},
 			want: []string{
 				"role Unknown", "networking", "networking NetworkConfigurationStatus NotReady (NetworkConfigurationMissing)",
 				"networking NetworkGatewayPresence NotReady (GatewayMissing)", "networking NetworkConnectionStatus Pending (ConnectionPending)",
@@ -365,7 +365,7 @@ func TestStatus(t *testing.T) {
 		},
 		{
 			rule: "a tunnel that is down",
-			view: view{connections: []networkingv1beta1.Connection{{Status: networkingv1beta1.ConnectionStatus{Value: networkingv1beta1.ConnectionError}}}},
+			view: peerView{connections: []networkingv1beta1.Connection{{Status: networkingv1beta1.ConnectionStatus{Value: networkingv1beta1.ConnectionError}}}},
 			want: []string{
 				"role Unknown", "networking", "networking NetworkConfigurationStatus NotReady (NetworkConfigurationMissing)",
 				"networking NetworkGatewayPresence NotReady (GatewayMissing)", "networking NetworkConnectionStatus Error (ConnectionError)",
@@ -373,7 +373,7 @@ func TestStatus(t *testing.T) {
 		},
 		{
 			rule: "a tunnel that some nodes do not reach",
-			view: view{connections: []networkingv1beta1.Connection{{Status: networkingv1beta1.ConnectionStatus{
+			view: peerView{connections: []networkingv1beta1.Connection{{Status: networkingv1beta1.ConnectionStatus{
 				Value: networkingv1beta1.ConnectionError, Reach: networkingv1beta1.ReachSome, FailedNodes: []string{"worker"},
 			}}}},
 			want: []string{
@@ -383,7 +383,7 @@ func TestStatus(t *testing.T) {
 		},
 		{
 			rule: "a tunnel that no node reaches",
-			view: view{connections: []networkingv1beta1.Connection{{Status: networkingv1beta1.ConnectionStatus{
+			view: peerView{connections: []networkingv1beta1.Connection{{Status: networkingv1beta1.ConnectionStatus{
 				Value: networkingv1beta1.ConnectionError, Reach: networkingv1beta1.ReachNone, FailedNodes: []string{"worker"},
 			}}}},
 			want: []string{
@@ -393,7 +393,7 @@ func TestStatus(t *testing.T) {
 		},
 		{
 			rule: "of several the first that stays counts, of gateways the first that runs",
-			view: view{
+			view: peerView{
 				tenants: []authv1beta1.Tenant{
 					{ObjectMeta: aged("leaving", 1, true), Status: authv1beta1.TenantStatus{TenantNamespace: "of-leaving"}},
 					{ObjectMeta: aged("later", 3, false), Status: authv1beta1.TenantStatus{TenantNamespace: "of-later"}},
@@ -417,7 +417,7 @@ func TestStatus(t *testing.T) {
 		},
 		{
 			rule: "gateways outside the namespace of the Configuration that counts lead nowhere",
-			view: view{
+			view: peerView{
 				configurations: []networkingv1beta1.Configuration{configuration("elsewhere", 1, networkingv1beta1.ReasonAnotherConfiguration), configuration("tenant", 2, "")},
 				servers: []networkingv1beta1.GatewayServer{
 					{ObjectMeta: in("elsewhere", aged("milan", 1, false)), Status: up}, {ObjectMeta: aged("milan", 3, false)},
@@ -438,14 +438,14 @@ func TestStatus(t *testing.T) {
 		},
 		{
 			rule:     "modules that are switched off say nothing",
-			view:     view{configurations: []networkingv1beta1.Configuration{{}}, secrets: []corev1.Secret{hand}, virtualNodes: []offv1beta1.VirtualNode{{}}},
+			view:     peerView{configurations: []networkingv1beta1.Configuration{{}}, secrets: []corev1.Secret{hand}, virtualNodes: []offv1beta1.VirtualNode{{}}},
 			disabled: Disabled{Networking: true, Authentication: true, Offloading: true},
 			want:     []string{"role Provider", "api https://by-hand:6443", "local tenant", "remote at-milan"},
 		},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			c.view.order("milan")
-			got := c.view.status(3, c.disabled)
+			c.view.sortObjects("milan")
+			got := c.view.newStatus(3, c.disabled)
 			if got.ObservedGeneration != 3 {
 				t.Errorf("observedGeneration %d", got.ObservedGeneration)
 			}
@@ -459,16 +459,16 @@ func TestStatus(t *testing.T) {
 func TestTheStatusIsLookedAtWhenACertificateEnds(t *testing.T) {
 	end := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	for rule, c := range map[string]struct {
-		view view
+		view peerView
 		want time.Duration
 	}{
-		"a moment after its end":         {view{identities: []authv1beta1.Identity{identityUntil(t, end)}, now: end.Add(-time.Hour)}, time.Hour + time.Second},
-		"and never again":                {view{identities: []authv1beta1.Identity{identityUntil(t, end)}, now: end}, 0},
-		"nobody knows when a token ends": {view{secrets: []corev1.Secret{credentials(t)}, now: end}, 0},
-		"nor what is in no certificate":  {view{identities: []authv1beta1.Identity{identity("")}, now: end}, 0},
+		"a moment after its end":         {peerView{identities: []authv1beta1.Identity{identityUntil(t, end)}, now: end.Add(-time.Hour)}, time.Hour + time.Second},
+		"and never again":                {peerView{identities: []authv1beta1.Identity{identityUntil(t, end)}, now: end}, 0},
+		"nobody knows when a token ends": {peerView{secrets: []corev1.Secret{credentials(t)}, now: end}, 0},
+		"nor what is in no certificate":  {peerView{identities: []authv1beta1.Identity{identity("")}, now: end}, 0},
 	} {
 		t.Run(rule, func(t *testing.T) {
-			if got := c.view.next(); got != c.want {
+			if got := c.view.nextCheck(); got != c.want {
 				t.Errorf("in %s, want %s", got, c.want)
 			}
 		})
@@ -515,8 +515,8 @@ func TestTheVersionOfAPeer(t *testing.T) {
 		"nor what has no end":             {[]offv1beta1.NamespaceMap{ours(strings.Repeat("1", 64))}, ""},
 	} {
 		t.Run(rule, func(t *testing.T) {
-			v := view{namespaceMaps: c.maps}
-			if got := v.status(1, Disabled{}).Version; got != c.want {
+			v := peerView{namespaceMaps: c.maps}
+			if got := v.newStatus(1, Disabled{}).Version; got != c.want {
 				t.Errorf("it is %q, want %q", got, c.want)
 			}
 		})
@@ -540,8 +540,8 @@ func TestTheCapabilitiesOfAPeer(t *testing.T) {
 		"what has no version says nothing":               {mute, nil},
 	} {
 		t.Run(rule, func(t *testing.T) {
-			v := view{namespaceMaps: []offv1beta1.NamespaceMap{c.of}}
-			if diff := cmp.Diff(c.want, v.status(1, Disabled{}).Capabilities); diff != "" {
+			v := peerView{namespaceMaps: []offv1beta1.NamespaceMap{c.of}}
+			if diff := cmp.Diff(c.want, v.newStatus(1, Disabled{}).Capabilities); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -557,7 +557,7 @@ func TestOneVersionThatFitsIsEnough(t *testing.T) {
 		"":           {says("v1.1.0"), says(""), says("v1.2.0")},
 		"PeerTooOld": {says(""), says("v1.1.0"), says("v1.0.0")},
 	} {
-		v := view{own: "v1.3.0", namespaceMaps: all}
+		v := peerView{own: "v1.3.0", namespaceMaps: all}
 		if c := v.versionStatus(); (c != nil) != (want != "") || c != nil && c.Reason != want {
 			t.Errorf("it is %v, want %q", c, want)
 		}
@@ -575,13 +575,13 @@ func TestAVersionThatDoesNotFitIsACondition(t *testing.T) {
 		{"we are one", "dev", "v1.1.0", ""},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			v := view{own: c.own, tenants: []authv1beta1.Tenant{{ObjectMeta: meta("tenant")}}}
+			v := peerView{own: c.own, tenants: []authv1beta1.Tenant{{ObjectMeta: meta("tenant")}}}
 			v.namespaceMaps = []offv1beta1.NamespaceMap{{Status: offv1beta1.NamespaceMapStatus{ProviderVersion: c.peer}}}
 			want := []string{"role Consumer", "authentication", "authentication AuthTenantStatus NotReady (TenantNotReady)"}
 			if c.want != "" {
 				want = append(want, c.want)
 			}
-			status := v.status(1, Disabled{})
+			status := v.newStatus(1, Disabled{})
 			if diff := cmp.Diff(want, summary(status)); diff != "" {
 				t.Error(diff)
 			}
@@ -629,7 +629,7 @@ func TestAbout(t *testing.T) {
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			var got []string
-			for _, id := range about(c.obj, tenants) {
+			for _, id := range peersOf(c.obj, tenants) {
 				got = append(got, string(id))
 			}
 			if strings.Join(got, " ") != c.want {
@@ -647,15 +647,15 @@ func TestRefusedCredentialsThatGoSayHowThatEnds(t *testing.T) {
 	stays := *goes.DeepCopy()
 	goes.DeletionTimestamp, byHand.DeletionTimestamp = new(metav1.Now()), new(metav1.Now())
 	for name, tc := range map[string]struct {
-		view view
+		view peerView
 		want bool
 	}{
-		"they stay":              {view{secrets: []corev1.Secret{stays}, answer: refused}, false},
-		"they go":                {view{secrets: []corev1.Secret{goes}, answer: refused}, true},
-		"they were made by hand": {view{secrets: []corev1.Secret{byHand}, answer: refused}, false},
-		"an Identity makes more": {view{secrets: []corev1.Secret{goes}, identities: make([]authv1beta1.Identity, 1), answer: refused}, false},
+		"they stay":              {peerView{secrets: []corev1.Secret{stays}, answer: refused}, false},
+		"they go":                {peerView{secrets: []corev1.Secret{goes}, answer: refused}, true},
+		"they were made by hand": {peerView{secrets: []corev1.Secret{byHand}, answer: refused}, false},
+		"an Identity makes more": {peerView{secrets: []corev1.Secret{goes}, identities: make([]authv1beta1.Identity, 1), answer: refused}, false},
 	} {
-		if got := tc.view.answered("").Message; strings.Contains(got, "liqoctl unpeer") != tc.want {
+		if got := tc.view.apiServerCondition("").Message; strings.Contains(got, "liqoctl unpeer") != tc.want {
 			t.Errorf("%s: %s", name, got)
 		}
 	}

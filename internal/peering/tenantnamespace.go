@@ -36,7 +36,7 @@ const (
 // grant gives a ClusterRole, in each tenant namespace, to a ServiceAccount of the Liqo namespace.
 type grant struct{ clusterRole, serviceAccount string }
 
-func grants() []grant {
+func allGrants() []grant {
 	return []grant{
 		{names.RoleTenantSecrets, names.ControllerManager},
 		{names.RoleTenantReplication, names.CRDReplicator},
@@ -65,7 +65,7 @@ func setupTenantNamespaces(mgr ctrl.Manager, o Options, secrets *kube.Namespaced
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("tenantnamespace").
 		For(&corev1.Namespace{}).
-		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(t.rivals)).
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(t.requestsForConflicting)).
 		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(t.ofBinding)).
 		Watches(&offv1beta1.VirtualNode{}, inside).
 		WatchesRawSource(t.secrets.Source(inside))
@@ -78,8 +78,8 @@ func setupTenantNamespaces(mgr ctrl.Manager, o Options, secrets *kube.Namespaced
 	return nil
 }
 
-// rivals wakes the other namespaces of the same peer: whether they are alone has changed.
-func (t *tenantNamespaces) rivals(ctx context.Context, obj client.Object) []reconcile.Request {
+// requestsForConflicting wakes the other namespaces of the same peer: whether they are alone has changed.
+func (t *tenantNamespaces) requestsForConflicting(ctx context.Context, obj client.Object) []reconcile.Request {
 	id, ok := obj.GetLabels()[names.RemoteClusterID]
 	if !ok {
 		return nil
@@ -92,7 +92,7 @@ func (t *tenantNamespaces) rivals(ctx context.Context, obj client.Object) []reco
 }
 
 func (t *tenantNamespaces) ofBinding(ctx context.Context, obj client.Object) []reconcile.Request {
-	if !slices.ContainsFunc(grants(), func(g grant) bool { return names.RoleBinding(g.clusterRole) == obj.GetName() }) {
+	if !slices.ContainsFunc(allGrants(), func(g grant) bool { return names.RoleBinding(g.clusterRole) == obj.GetName() }) {
 		return nil
 	}
 	return ofNamespace(ctx, obj)
@@ -124,34 +124,34 @@ func (t *tenantNamespaces) Reconcile(ctx context.Context, req ctrl.Request) (ctr
 	if err := t.client.Get(ctx, types.NamespacedName{Name: req.Name}, &namespace); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	return kube.Result(t.follow(ctx, &namespace))
+	return kube.Result(t.reconcileNamespace(ctx, &namespace))
 }
 
-func (t *tenantNamespaces) follow(ctx context.Context, namespace *corev1.Namespace) error {
+func (t *tenantNamespaces) reconcileNamespace(ctx context.Context, namespace *corev1.Namespace) error {
 	id, tenant := peer.OfNamespace(namespace)
-	reason, complaint := t.complaint(ctx, namespace)
-	t.tell(namespace, reason, complaint)
+	reason, complaint := t.warningOf(ctx, namespace)
+	t.recordWarning(namespace, reason, complaint)
 	if !tenant || !namespace.DeletionTimestamp.IsZero() {
-		return t.revoke(ctx, namespace.Name)
+		return t.revokeBindings(ctx, namespace.Name)
 	}
-	used, unknown := t.used(ctx, namespace.Name)
+	used, unknown := t.isUsed(ctx, namespace.Name)
 	if unknown != nil && !kube.IsWait(unknown) {
 		return unknown
 	}
 	errs := []error{unknown}
-	for _, grant := range grants() {
-		want := t.binding(grant, namespace.Name, id)
+	for _, grant := range allGrants() {
+		want := t.newBinding(grant, namespace.Name, id)
 		// Secrets can only be read once the rights are given; until then a finalizer that is there stays.
-		if used || unknown != nil && t.guarded(ctx, want) {
+		if used || unknown != nil && t.isGuarded(ctx, want) {
 			want.Finalizers = []string{names.TenantRightsFinalizer}
 		}
-		errs = append(errs, kube.EnsureRoleBinding(ctx, t.client, want, t.drop))
+		errs = append(errs, kube.EnsureRoleBinding(ctx, t.client, want, t.dropBinding))
 	}
 	return errors.Join(errs...)
 }
 
-// complaint is what an administrator must mend about the namespace, with the reason of the event.
-func (t *tenantNamespaces) complaint(ctx context.Context, namespace *corev1.Namespace) (reason, message string) {
+// warningOf is what an administrator must mend about the namespace, with the reason of the event.
+func (t *tenantNamespaces) warningOf(ctx context.Context, namespace *corev1.Namespace) (reason, message string) {
 	label, marked := namespace.Labels[names.RemoteClusterID]
 	if !marked || namespace.Labels[names.TenantNamespace] != "true" || !namespace.DeletionTimestamp.IsZero() {
 		return "", ""
@@ -167,8 +167,8 @@ func (t *tenantNamespaces) complaint(ctx context.Context, namespace *corev1.Name
 	return reasonDuplicateNamespace, fmt.Sprintf("the peering with %s has more than one tenant namespace: %s; keep one", id, strings.Join(all, ", "))
 }
 
-// tell emits a complaint unless it was told before.
-func (t *tenantNamespaces) tell(namespace *corev1.Namespace, reason, complaint string) {
+// recordWarning emits a complaint unless it was told before.
+func (t *tenantNamespaces) recordWarning(namespace *corev1.Namespace, reason, complaint string) {
 	var now []string
 	if complaint != "" {
 		now = append(now, complaint)

@@ -23,8 +23,8 @@ import (
 	"liqo.io/liqo/internal/peer"
 )
 
-// watched are the kinds that say something about a peer, besides Secrets.
-func watched() []client.Object {
+// watchedKinds are the kinds that say something about a peer, besides Secrets.
+func watchedKinds() []client.Object {
 	all := []client.Object{
 		&corev1.Namespace{},
 		&corev1.Node{},
@@ -43,8 +43,8 @@ func watched() []client.Object {
 	return all
 }
 
-// view is all that is known here about one peer.
-type view struct {
+// peerView is all that is known here about one peer.
+type peerView struct {
 	// own is the version of Liqo here.
 	own string
 	// namespaces are the tenant namespaces. They outlive a peering and do not count as part of it.
@@ -74,15 +74,15 @@ type view struct {
 	deployments map[types.NamespacedName]*appsv1.Deployment
 }
 
-// empty tells whether nothing is left of the peering.
-func (v *view) empty() bool {
+// isEmpty tells whether nothing is left of the peering.
+func (v *peerView) isEmpty() bool {
 	return len(v.tenants)+len(v.identities)+len(v.secrets)+v.replicated+len(v.namespaceMaps)+len(v.virtualNodes)+len(v.nodes)+
 		len(v.configurations)+len(v.servers)+len(v.clients)+len(v.connections) == 0
 }
 
-// about returns the peers that an object is about: the one it names in its spec, the one in its label, and the one whose
+// peersOf returns the peers that an object is about: the one it names in its spec, the one in its label, and the one whose
 // tenant namespace it is in. Usually they are the same. A Secret counts only where its namespace agrees.
-func about(obj client.Object, ofNamespace func(string) liqov1beta1.ClusterID) []liqov1beta1.ClusterID {
+func peersOf(obj client.Object, ofNamespace func(string) liqov1beta1.ClusterID) []liqov1beta1.ClusterID {
 	var out []liqov1beta1.ClusterID
 	switch o := obj.(type) {
 	case *corev1.Node:
@@ -101,52 +101,52 @@ func about(obj client.Object, ofNamespace func(string) liqov1beta1.ClusterID) []
 		})
 	}
 	out = append(out, liqov1beta1.ClusterID(obj.GetLabels()[names.RemoteClusterID]))
-	if out = known(out); len(out) == 0 {
-		out = known(append(out, ofNamespace(obj.GetNamespace())))
+	if out = knownPeers(out); len(out) == 0 {
+		out = knownPeers(append(out, ofNamespace(obj.GetNamespace())))
 	}
 	return out
 }
 
-// known drops empty and repeated IDs.
-func known(ids []liqov1beta1.ClusterID) []liqov1beta1.ClusterID {
+// knownPeers drops empty and repeated IDs.
+func knownPeers(ids []liqov1beta1.ClusterID) []liqov1beta1.ClusterID {
 	slices.Sort(ids)
 	return slices.DeleteFunc(slices.Compact(ids), func(id liqov1beta1.ClusterID) bool { return id == "" })
 }
 
-// gather reads all about one peer from the caches.
-func (f *foreignClusters) gather(ctx context.Context, id liqov1beta1.ClusterID) (*view, error) {
-	v := &view{now: time.Now(), own: f.version, deployments: map[types.NamespacedName]*appsv1.Deployment{}}
+// gatherView reads all about one peer from the caches.
+func (f *foreignClusters) gatherView(ctx context.Context, id liqov1beta1.ClusterID) (*peerView, error) {
+	v := &peerView{now: time.Now(), own: f.version, deployments: map[types.NamespacedName]*appsv1.Deployment{}}
 	g := &gatherer{ctx: ctx, id: id, reader: f.client, ofNamespace: f.ofNamespace(ctx)}
-	for _, ns := range collect(g, &corev1.NamespaceList{}, func(l *corev1.NamespaceList) []corev1.Namespace { return l.Items }) {
+	for _, ns := range collectList(g, &corev1.NamespaceList{}, func(l *corev1.NamespaceList) []corev1.Namespace { return l.Items }) {
 		if ns.Labels[names.TenantNamespace] == "true" {
 			v.namespaces = append(v.namespaces, ns.Name)
 		}
 	}
-	v.tenants = collect(g, &authv1beta1.TenantList{}, func(l *authv1beta1.TenantList) []authv1beta1.Tenant { return l.Items })
-	v.identities = collect(g, &authv1beta1.IdentityList{}, func(l *authv1beta1.IdentityList) []authv1beta1.Identity { return l.Items })
+	v.tenants = collectList(g, &authv1beta1.TenantList{}, func(l *authv1beta1.TenantList) []authv1beta1.Tenant { return l.Items })
+	v.identities = collectList(g, &authv1beta1.IdentityList{}, func(l *authv1beta1.IdentityList) []authv1beta1.Identity { return l.Items })
 	v.identities = slices.DeleteFunc(v.identities, func(i authv1beta1.Identity) bool { return i.Spec.Type != authv1beta1.ControlPlaneIdentityType })
-	v.replicated = len(collect(g, &authv1beta1.ResourceSliceList{}, func(l *authv1beta1.ResourceSliceList) []authv1beta1.ResourceSlice { return l.Items })) +
-		len(collect(g, &authv1beta1.RenewList{}, func(l *authv1beta1.RenewList) []authv1beta1.Renew { return l.Items }))
-	v.namespaceMaps = collect(g, &offv1beta1.NamespaceMapList{}, func(l *offv1beta1.NamespaceMapList) []offv1beta1.NamespaceMap { return l.Items })
-	v.virtualNodes = collect(g, &offv1beta1.VirtualNodeList{}, func(l *offv1beta1.VirtualNodeList) []offv1beta1.VirtualNode { return l.Items })
-	v.nodes = collect(g, &corev1.NodeList{}, func(l *corev1.NodeList) []corev1.Node { return l.Items }, client.MatchingLabels{names.NodeType: names.NodeTypeVirtualNode})
-	v.configurations = collect(g, &networkingv1beta1.ConfigurationList{}, func(l *networkingv1beta1.ConfigurationList) []networkingv1beta1.Configuration { return l.Items })
-	v.servers = collect(g, &networkingv1beta1.GatewayServerList{}, func(l *networkingv1beta1.GatewayServerList) []networkingv1beta1.GatewayServer { return l.Items })
-	v.clients = collect(g, &networkingv1beta1.GatewayClientList{}, func(l *networkingv1beta1.GatewayClientList) []networkingv1beta1.GatewayClient { return l.Items })
-	v.connections = collect(g, &networkingv1beta1.ConnectionList{}, func(l *networkingv1beta1.ConnectionList) []networkingv1beta1.Connection { return l.Items })
+	v.replicated = len(collectList(g, &authv1beta1.ResourceSliceList{}, func(l *authv1beta1.ResourceSliceList) []authv1beta1.ResourceSlice { return l.Items })) +
+		len(collectList(g, &authv1beta1.RenewList{}, func(l *authv1beta1.RenewList) []authv1beta1.Renew { return l.Items }))
+	v.namespaceMaps = collectList(g, &offv1beta1.NamespaceMapList{}, func(l *offv1beta1.NamespaceMapList) []offv1beta1.NamespaceMap { return l.Items })
+	v.virtualNodes = collectList(g, &offv1beta1.VirtualNodeList{}, func(l *offv1beta1.VirtualNodeList) []offv1beta1.VirtualNode { return l.Items })
+	v.nodes = collectList(g, &corev1.NodeList{}, func(l *corev1.NodeList) []corev1.Node { return l.Items }, client.MatchingLabels{names.NodeType: names.NodeTypeVirtualNode})
+	v.configurations = collectList(g, &networkingv1beta1.ConfigurationList{}, func(l *networkingv1beta1.ConfigurationList) []networkingv1beta1.Configuration { return l.Items })
+	v.servers = collectList(g, &networkingv1beta1.GatewayServerList{}, func(l *networkingv1beta1.GatewayServerList) []networkingv1beta1.GatewayServer { return l.Items })
+	v.clients = collectList(g, &networkingv1beta1.GatewayClientList{}, func(l *networkingv1beta1.GatewayClientList) []networkingv1beta1.GatewayClient { return l.Items })
+	v.connections = collectList(g, &networkingv1beta1.ConnectionList{}, func(l *networkingv1beta1.ConnectionList) []networkingv1beta1.Connection { return l.Items })
 	for _, namespace := range v.namespaces {
-		g.secrets(f, v, namespace)
+		g.collectSecrets(f, v, namespace)
 	}
-	v.order(id)
+	v.sortObjects(id)
 	for _, key := range v.deploymentKeys() {
-		g.deployment(v, key)
+		g.collectDeployment(v, key)
 	}
 	return v, g.err
 }
 
-// order puts first what counts of several. Of Connections it is that of the gateway that leads to the peer: one in the namespace
+// sortObjects puts first what counts of several. Of Connections it is that of the gateway that leads to the peer: one in the namespace
 // of the Configuration that counts.
-func (v *view) order(id liqov1beta1.ClusterID) {
+func (v *peerView) sortObjects(id liqov1beta1.ClusterID) {
 	placed := peer.Configuration(v.configurations, id)
 	gatewayRank := func(gateway client.Object, at *networkingv1beta1.InternalGatewayEndpoint) elder.Rank {
 		r := elder.Of(gateway)
@@ -193,8 +193,8 @@ type object[T any] interface {
 	client.Object
 }
 
-// collect lists a kind and keeps what is about the peer.
-func collect[T any, L client.ObjectList, P object[T]](g *gatherer, list L, items func(L) []T, opts ...client.ListOption) []T {
+// collectList lists a kind and keeps what is about the peer.
+func collectList[T any, L client.ObjectList, P object[T]](g *gatherer, list L, items func(L) []T, opts ...client.ListOption) []T {
 	if g.err != nil {
 		return nil
 	}
@@ -203,11 +203,11 @@ func collect[T any, L client.ObjectList, P object[T]](g *gatherer, list L, items
 		return nil
 	}
 	return slices.DeleteFunc(items(list), func(item T) bool {
-		return !slices.Contains(about(P(&item), g.ofNamespace), g.id)
+		return !slices.Contains(peersOf(P(&item), g.ofNamespace), g.id)
 	})
 }
 
-func (g *gatherer) secrets(f *foreignClusters, v *view, namespace string) {
+func (g *gatherer) collectSecrets(f *foreignClusters, v *peerView, namespace string) {
 	if g.err != nil {
 		return
 	}
@@ -219,7 +219,7 @@ func (g *gatherer) secrets(f *foreignClusters, v *view, namespace string) {
 	v.secrets = append(v.secrets, list.Items...)
 }
 
-func (g *gatherer) deployment(v *view, key types.NamespacedName) {
+func (g *gatherer) collectDeployment(v *peerView, key types.NamespacedName) {
 	if g.err != nil {
 		return
 	}
@@ -232,7 +232,7 @@ func (g *gatherer) deployment(v *view, key types.NamespacedName) {
 	}
 }
 
-func (v *view) deploymentKeys() []types.NamespacedName {
+func (v *peerView) deploymentKeys() []types.NamespacedName {
 	var out []types.NamespacedName
 	for i := range v.virtualNodes {
 		out = append(out, kubeletOf(&v.virtualNodes[i]))

@@ -37,10 +37,10 @@ func CouldBeOfSlice(user, consumer string) bool {
 
 // NewCSR asks for a client certificate with that subject, PEM.
 func NewCSR(key crypto.Signer, s Subject) ([]byte, error) {
-	return newRequest(key, &x509.CertificateRequest{Subject: s.name()})
+	return newRequest(key, &x509.CertificateRequest{Subject: s.pkixName()})
 }
 
-func (s Subject) name() pkix.Name {
+func (s Subject) pkixName() pkix.Name {
 	return pkix.Name{CommonName: s.CommonName, Organization: []string{s.Organization}}
 }
 
@@ -167,13 +167,13 @@ func checkSubject(raw []byte, want Subject) error {
 			}
 		}
 	}
-	if err := sole("common name", commonNames, want.CommonName); err != nil {
+	if err := checkSole("common name", commonNames, want.CommonName); err != nil {
 		return err
 	}
-	return sole("organisation", organizations, want.Organization)
+	return checkSole("organisation", organizations, want.Organization)
 }
 
-func sole(what string, have []string, want string) error {
+func checkSole(what string, have []string, want string) error {
 	switch {
 	case len(have) != 1:
 		return fmt.Errorf("the subject of the certificate request must have one %s, it has %d", what, len(have))

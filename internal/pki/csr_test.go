@@ -76,9 +76,9 @@ func TestCheckCSR(t *testing.T) {
 	t.Setenv("GODEBUG", "rsa1024min=0")
 	want := SliceSubject("slice", "consumer")
 	key := edKey(t)
-	good := request(t, key, x509.CertificateRequest{Subject: want.name()})
+	good := request(t, key, x509.CertificateRequest{Subject: want.pkixName()})
 	subject := func(edit func(*pkix.Name)) []byte {
-		name := want.name()
+		name := want.pkixName()
 		edit(&name)
 		return request(t, key, x509.CertificateRequest{Subject: name})
 	}
@@ -93,12 +93,12 @@ func TestCheckCSR(t *testing.T) {
 		"takes the registered key":                      {csr: good, key: key.Public()},
 		"refuses another key than the registered one":   {csr: good, key: edKey(t).Public(), why: "another key"},
 		"refuses a key of another type than registered": {csr: good, key: rsaKey(t, 2048).Public(), why: "another key"},
-		"takes RSA from 2048 bits":                      {csr: request(t, rsaKey(t, 2048), x509.CertificateRequest{Subject: want.name()})},
-		"refuses RSA below 2048 bits":                   {csr: request(t, rsaKey(t, 1024), x509.CertificateRequest{Subject: want.name()}), why: "1024 bits"},
-		"takes P-256":                                   {csr: request(t, ecKey(t, elliptic.P256()), x509.CertificateRequest{Subject: want.name()})},
-		"takes P-384":                                   {csr: request(t, ecKey(t, elliptic.P384()), x509.CertificateRequest{Subject: want.name()})},
-		"takes P-521":                                   {csr: request(t, ecKey(t, elliptic.P521()), x509.CertificateRequest{Subject: want.name()})},
-		"refuses P-224":                                 {csr: request(t, ecKey(t, elliptic.P224()), x509.CertificateRequest{Subject: want.name()}), why: "P-224"},
+		"takes RSA from 2048 bits":                      {csr: request(t, rsaKey(t, 2048), x509.CertificateRequest{Subject: want.pkixName()})},
+		"refuses RSA below 2048 bits":                   {csr: request(t, rsaKey(t, 1024), x509.CertificateRequest{Subject: want.pkixName()}), why: "1024 bits"},
+		"takes P-256":                                   {csr: request(t, ecKey(t, elliptic.P256()), x509.CertificateRequest{Subject: want.pkixName()})},
+		"takes P-384":                                   {csr: request(t, ecKey(t, elliptic.P384()), x509.CertificateRequest{Subject: want.pkixName()})},
+		"takes P-521":                                   {csr: request(t, ecKey(t, elliptic.P521()), x509.CertificateRequest{Subject: want.pkixName()})},
+		"refuses P-224":                                 {csr: request(t, ecKey(t, elliptic.P224()), x509.CertificateRequest{Subject: want.pkixName()}), why: "P-224"},
 		"refuses a second organisation":                 {csr: subject(func(n *pkix.Name) { n.Organization = append(n.Organization, "kubeadm:cluster-admins") }), why: "one organisation, it has 2"},
 		"refuses another organisation":                  {csr: subject(func(n *pkix.Name) { n.Organization = []string{"system:masters"} }), why: `organisation of the certificate request is "system:masters"`},
 		"refuses no organisation":                       {csr: subject(func(n *pkix.Name) { n.Organization = nil }), why: "one organisation, it has 0"},
@@ -111,9 +111,9 @@ func TestCheckCSR(t *testing.T) {
 		"refuses a country":                                         {csr: subject(func(n *pkix.Name) { n.Country = []string{"IT"} }), why: "more than a common name"},
 		"refuses a serial number, which Kubernetes' UID is near to": {csr: subject(func(n *pkix.Name) { n.SerialNumber = "1" }), why: "more than a common name"},
 		"refuses a part that nobody knows":                          {csr: subject(func(n *pkix.Name) { n.ExtraNames = []pkix.AttributeTypeAndValue{{Type: otherOID, Value: "x"}} }), why: "more than a common name"},
-		"refuses a DNS name":                                        {csr: request(t, key, x509.CertificateRequest{Subject: want.name(), DNSNames: []string{"kubernetes"}}), why: "must not"},
-		"refuses an address":                                        {csr: request(t, key, x509.CertificateRequest{Subject: want.name(), IPAddresses: []net.IP{{10, 0, 0, 1}}}), why: "must not"},
-		"refuses an extension":                                      {csr: request(t, key, x509.CertificateRequest{Subject: want.name(), ExtraExtensions: []pkix.Extension{{Id: otherOID, Value: []byte{5, 0}}}}), why: "must not"},
+		"refuses a DNS name":                                        {csr: request(t, key, x509.CertificateRequest{Subject: want.pkixName(), DNSNames: []string{"kubernetes"}}), why: "must not"},
+		"refuses an address":                                        {csr: request(t, key, x509.CertificateRequest{Subject: want.pkixName(), IPAddresses: []net.IP{{10, 0, 0, 1}}}), why: "must not"},
+		"refuses an extension":                                      {csr: request(t, key, x509.CertificateRequest{Subject: want.pkixName(), ExtraExtensions: []pkix.Extension{{Id: otherOID, Value: []byte{5, 0}}}}), why: "must not"},
 		"refuses an attribute that is no extension":                 {csr: withAttribute(t, key, want, otherOID), why: "must not"},
 		"refuses a signature by another key":                        {csr: tampered(t, good), why: "signature"},
 		"refuses what follows the block":                            {csr: append(good[:len(good):len(good)], good...), why: "nothing else"},
@@ -137,7 +137,7 @@ func TestCheckCSR(t *testing.T) {
 // withAttribute signs a request with a PKCS#9 attribute that x509 itself neither writes nor shows.
 func withAttribute(t testing.TB, key crypto.Signer, s Subject, oid asn1.ObjectIdentifier) []byte {
 	t.Helper()
-	block, _ := pem.Decode(request(t, key, x509.CertificateRequest{Subject: s.name()}))
+	block, _ := pem.Decode(request(t, key, x509.CertificateRequest{Subject: s.pkixName()}))
 	csr, err := x509.ParseCertificateRequest(block.Bytes)
 	if err != nil {
 		t.Fatal(err)
@@ -207,7 +207,7 @@ func TestCheckServingCSR(t *testing.T) {
 	key := edKey(t)
 	four, six := netip.MustParseAddr("10.1.2.3"), netip.MustParseAddr("fd00::1")
 	build := func(edit func(*x509.CertificateRequest)) []byte {
-		template := x509.CertificateRequest{Subject: ServingSubject(node).name(), IPAddresses: []net.IP{four.AsSlice(), six.AsSlice()}}
+		template := x509.CertificateRequest{Subject: ServingSubject(node).pkixName(), IPAddresses: []net.IP{four.AsSlice(), six.AsSlice()}}
 		edit(&template)
 		return request(t, key, template)
 	}
@@ -234,7 +234,7 @@ func TestCheckServingCSR(t *testing.T) {
 		"refuses a kind of name that x509 skips": {csr: build(func(r *x509.CertificateRequest) { r.IPAddresses, r.ExtraExtensions = nil, []pkix.Extension{hidden} }), ips: []netip.Addr{four}, why: "addresses and DNS names only"},
 		"refuses a further extension":            {csr: build(func(r *x509.CertificateRequest) { r.ExtraExtensions = []pkix.Extension{usage} }), ips: []netip.Addr{four, six}, why: "no other extension"},
 		"refuses no alternative names":           {csr: build(func(r *x509.CertificateRequest) { r.IPAddresses = nil }), why: "must ask for alternative names"},
-		"refuses another node":                   {csr: build(func(r *x509.CertificateRequest) { r.Subject = ServingSubject("master").name() }), ips: []netip.Addr{four, six}, why: "common name"},
+		"refuses another node":                   {csr: build(func(r *x509.CertificateRequest) { r.Subject = ServingSubject("master").pkixName() }), ips: []netip.Addr{four, six}, why: "common name"},
 		"refuses another group":                  {csr: build(func(r *x509.CertificateRequest) { r.Subject.Organization = []string{"system:masters"} }), ips: []netip.Addr{four, six}, why: "organisation"},
 		"refuses a second group": {csr: build(func(r *x509.CertificateRequest) {
 			r.Subject.Organization = append(r.Subject.Organization, "system:masters")
@@ -250,7 +250,7 @@ func TestCheckServingCSR(t *testing.T) {
 
 // newServingCSR asks, as a virtual kubelet does, for the certificate with which a node serves the API of a kubelet, PEM.
 func newServingCSR(key crypto.Signer, node string, ips []netip.Addr, dns []string) ([]byte, error) {
-	template := &x509.CertificateRequest{Subject: ServingSubject(node).name(), DNSNames: dns}
+	template := &x509.CertificateRequest{Subject: ServingSubject(node).pkixName(), DNSNames: dns}
 	for _, ip := range ips {
 		template.IPAddresses = append(template.IPAddresses, net.IP(ip.Unmap().AsSlice()))
 	}
@@ -351,7 +351,7 @@ func FuzzCheckCSR(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(csr)
-	f.Add(request(f, edKey(f), x509.CertificateRequest{Subject: want.name(), DNSNames: []string{"x"}}))
+	f.Add(request(f, edKey(f), x509.CertificateRequest{Subject: want.pkixName(), DNSNames: []string{"x"}}))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if CheckCSR(data, want, nil) != nil {
 			return
@@ -365,7 +365,7 @@ func FuzzCheckCSR(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := csr.Subject.String(); got != want.name().String() {
+		if got := csr.Subject.String(); got != want.pkixName().String() {
 			t.Fatalf("subject %q passed", got)
 		}
 		if len(csr.Extensions)+len(csr.DNSNames)+len(csr.IPAddresses)+len(csr.EmailAddresses)+len(csr.URIs) > 0 {
@@ -393,7 +393,7 @@ func FuzzCheckServingCSR(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if csr.Subject.String() != ServingSubject("node").name().String() {
+		if csr.Subject.String() != ServingSubject("node").pkixName().String() {
 			t.Fatalf("subject %q passed", csr.Subject)
 		}
 		if len(csr.IPAddresses) != 1 || len(csr.Extensions) != 1 || len(csr.DNSNames)+len(csr.EmailAddresses)+len(csr.URIs) > 0 {

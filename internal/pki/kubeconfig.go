@@ -48,11 +48,11 @@ func ParseKubeconfig(data []byte) (*Kubeconfig, error) {
 	if err != nil {
 		return nil, err
 	}
-	cluster, err := named(config.Clusters, "cluster", context.Cluster, func(c clientcmdv1.NamedCluster) string { return c.Name })
+	cluster, err := entryNamed(config.Clusters, "cluster", context.Cluster, func(c clientcmdv1.NamedCluster) string { return c.Name })
 	if err != nil {
 		return nil, err
 	}
-	user, err := named(config.AuthInfos, "user", context.AuthInfo, func(u clientcmdv1.NamedAuthInfo) string { return u.Name })
+	user, err := entryNamed(config.AuthInfos, "user", context.AuthInfo, func(u clientcmdv1.NamedAuthInfo) string { return u.Name })
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func ParseKubeconfig(data []byte) (*Kubeconfig, error) {
 		Cluster:       cluster.Name,
 		User:          user.Name,
 	}
-	if err := out.check(); err != nil {
+	if err := out.checkFields(); err != nil {
 		return nil, err
 	}
 	return out, nil
@@ -81,15 +81,15 @@ func currentContext(config *clientcmdv1.Config) (*clientcmdv1.Context, error) {
 	if config.CurrentContext == "" {
 		return nil, errors.New("the kubeconfig has no current-context")
 	}
-	context, err := named(config.Contexts, "context", config.CurrentContext, func(c clientcmdv1.NamedContext) string { return c.Name })
+	context, err := entryNamed(config.Contexts, "context", config.CurrentContext, func(c clientcmdv1.NamedContext) string { return c.Name })
 	if err != nil {
 		return nil, err
 	}
 	return &context.Context, nil
 }
 
-// named finds the only entry of that name: of two, readers differ on which one counts.
-func named[T any](entries []T, kind, name string, nameOf func(T) string) (*T, error) {
+// entryNamed finds the only entry of that name: of two, readers differ on which one counts.
+func entryNamed[T any](entries []T, kind, name string, nameOf func(T) string) (*T, error) {
 	var found *T
 	for i := range entries {
 		if nameOf(entries[i]) != name {
@@ -134,7 +134,7 @@ func refuseUser(u *clientcmdv1.AuthInfo) error {
 	return nil
 }
 
-func (k *Kubeconfig) check() error {
+func (k *Kubeconfig) checkFields() error {
 	if err := checkServer(k.Server); err != nil {
 		return err
 	}

@@ -53,8 +53,8 @@ type Handshake struct {
 	Legacy bool
 }
 
-// message is what is signed. Each part has its length before it, so that no two handshakes have the same one.
-func (h Handshake) message() []byte {
+// signedMessage is what is signed. Each part has its length before it, so that no two handshakes have the same one.
+func (h Handshake) signedMessage() []byte {
 	if h.Legacy {
 		return h.Nonce
 	}
@@ -66,8 +66,8 @@ func (h Handshake) message() []byte {
 	return out
 }
 
-// check keeps everything from being signed that is no nonce between two clusters.
-func (h Handshake) check() error {
+// checkFields keeps everything from being signed that is no nonce between two clusters.
+func (h Handshake) checkFields() error {
 	if h.Provider == "" || h.Consumer == "" {
 		return errors.New("a nonce is signed between two clusters, and one is missing")
 	}
@@ -76,13 +76,13 @@ func (h Handshake) check() error {
 
 // Sign proves that the consumer has key. Two signatures may differ: compare them by Verify.
 func (h Handshake) Sign(key crypto.Signer) ([]byte, error) {
-	if err := h.check(); err != nil {
+	if err := h.checkFields(); err != nil {
 		return nil, err
 	}
 	if err := CheckPublicKey(key.Public()); err != nil {
 		return nil, err
 	}
-	message, hash := h.message(), crypto.Hash(0)
+	message, hash := h.signedMessage(), crypto.Hash(0)
 	if _, ok := key.Public().(ed25519.PublicKey); !ok {
 		sum := sha256.Sum256(message)
 		message, hash = sum[:], crypto.SHA256
@@ -96,13 +96,13 @@ func (h Handshake) Sign(key crypto.Signer) ([]byte, error) {
 
 // Verify tells why signature does not prove that the consumer has the private part of key.
 func (h Handshake) Verify(key crypto.PublicKey, signature []byte) error {
-	if err := h.check(); err != nil {
+	if err := h.checkFields(); err != nil {
 		return err
 	}
 	if err := CheckPublicKey(key); err != nil {
 		return err
 	}
-	message := h.message()
+	message := h.signedMessage()
 	sum := sha256.Sum256(message)
 	ok := false
 	switch key := key.(type) {

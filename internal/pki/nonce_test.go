@@ -96,11 +96,11 @@ func TestHandshakeAsItIsWritten(t *testing.T) {
 	nonce = append(nonce, "=="...)
 	h := Handshake{Provider: "p", Consumer: "consumer", Nonce: nonce}
 	want := "liqo-nonce-v1\x00\x00\x00\x01p\x00\x00\x00\x08consumer\x00\x00\x00\x58" + string(nonce)
-	if got := string(h.message()); got != want {
+	if got := string(h.signedMessage()); got != want {
 		t.Errorf("the message is %q", got)
 	}
 	h.Legacy = true
-	if got := h.message(); !bytes.Equal(got, nonce) {
+	if got := h.signedMessage(); !bytes.Equal(got, nonce) {
 		t.Errorf("the legacy message is %q", got)
 	}
 	for name, key := range signers(t) {
@@ -163,7 +163,7 @@ func FuzzHandshakeMessagesNeverMeet(f *testing.F) {
 	f.Fuzz(func(t *testing.T, p1, c1, n1, p2, c2, n2 string) {
 		a, b := Handshake{Provider: p1, Consumer: c1, Nonce: []byte(n1)}, Handshake{Provider: p2, Consumer: c2, Nonce: []byte(n2)}
 		same := p1 == p2 && c1 == c2 && n1 == n2
-		if bytes.Equal(a.message(), b.message()) != same {
+		if bytes.Equal(a.signedMessage(), b.signedMessage()) != same {
 			t.Errorf("%q %q %q and %q %q %q", p1, c1, n1, p2, c2, n2)
 		}
 	})

@@ -31,7 +31,7 @@ func CheckServingCSR(data []byte, node string, ips []netip.Addr, dns []string) e
 	if err := checkRequest(csr, ServingSubject(node)); err != nil {
 		return err
 	}
-	asked, err := addresses(csr.IPAddresses)
+	asked, err := parseIPs(csr.IPAddresses)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func ServingNode(data []byte) (string, error) {
 	return name[len(prefix):], nil
 }
 
-func addresses(ips []net.IP) ([]netip.Addr, error) {
+func parseIPs(ips []net.IP) ([]netip.Addr, error) {
 	out := make([]netip.Addr, 0, len(ips))
 	for _, ip := range ips {
 		addr, ok := netip.AddrFromSlice(ip)

@@ -101,13 +101,13 @@ func TunnelPublicKey(private [tunnelKeySize]byte) ([tunnelKeySize]byte, error) {
 func tunnelKey(data []byte, kind string, fromDER func([]byte) ([]byte, bool)) (out [tunnelKeySize]byte, err error) {
 	raw := data
 	if len(data) != tunnelKeySize {
-		if raw, err = unwrapped(data, kind); err != nil {
+		if raw, err = unwrapKey(data, kind); err != nil {
 			return out, err
 		}
 	}
 	if len(raw) != tunnelKeySize {
 		key, ok := fromDER(raw)
-		if !ok || !whole(raw) {
+		if !ok || !isComplete(raw) {
 			return out, fmt.Errorf("it has %d bytes and is no X25519 key: 32 bytes, their base64 text, PEM and DER are read", len(data))
 		}
 		raw = key
@@ -116,8 +116,8 @@ func tunnelKey(data []byte, kind string, fromDER func([]byte) ([]byte, bool)) (o
 	return out, nil
 }
 
-// unwrapped is what is in text, or the data itself.
-func unwrapped(data []byte, kind string) ([]byte, error) {
+// unwrapKey is what is in text, or the data itself.
+func unwrapKey(data []byte, kind string) ([]byte, error) {
 	text := bytes.TrimSpace(data)
 	if decoded, err := base64.StdEncoding.Strict().AppendDecode(nil, text); err == nil {
 		return decoded, nil
@@ -135,8 +135,8 @@ func unwrapped(data []byte, kind string) ([]byte, error) {
 	return block.Bytes, nil
 }
 
-// whole is false for DER that something follows, which the parsers of x509 pass over.
-func whole(der []byte) bool {
+// isComplete is false for DER that something follows, which the parsers of x509 pass over.
+func isComplete(der []byte) bool {
 	var all asn1.RawValue
 	rest, err := asn1.Unmarshal(der, &all)
 	return err == nil && len(rest) == 0

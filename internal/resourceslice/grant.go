@@ -25,7 +25,7 @@ import (
 	"liqo.io/liqo/internal/resourceslice/want"
 )
 
-func (r *remotes) refuse(slice *authv1beta1.ResourceSlice, why string) {
+func (r *remoteSlices) refuseSlice(slice *authv1beta1.ResourceSlice, why string) {
 	want.AuthenticationDenied(why).Set(&slice.Status, r.options.Now())
 	want.ResourcesDenied(why).Set(&slice.Status, r.options.Now())
 	slice.Status.AuthParams = nil
@@ -35,10 +35,10 @@ func (r *remotes) refuse(slice *authv1beta1.ResourceSlice, why string) {
 	}
 }
 
-// grant decides about the resources. Slices of other classes are left to whoever defined those.
-func (r *remotes) grant(slice *authv1beta1.ResourceSlice, in *view) {
+// grantResources decides about the resources. Slices of other classes are left to whoever defined those.
+func (r *remoteSlices) grantResources(slice *authv1beta1.ResourceSlice, in *sliceView) {
 	status, now := &slice.Status, r.options.Now()
-	own, why := want.DefaultClass(slice.Spec.Class), in.pause()
+	own, why := want.DefaultClass(slice.Spec.Class), in.pauseReason()
 	switch {
 	case why != "":
 		if !want.Accepted(slice, authv1beta1.ResourceSliceConditionTypeResources) {
@@ -56,7 +56,7 @@ func (r *remotes) grant(slice *authv1beta1.ResourceSlice, in *view) {
 	}
 }
 
-func (r *remotes) grantDefault(slice *authv1beta1.ResourceSlice, in *view) {
+func (r *remoteSlices) grantDefault(slice *authv1beta1.ResourceSlice, in *sliceView) {
 	status, now := &slice.Status, r.options.Now()
 	if err := want.CheckAmounts(slice.Spec.Resources); err != nil {
 		want.Revoke(status)
@@ -65,7 +65,7 @@ func (r *remotes) grantDefault(slice *authv1beta1.ResourceSlice, in *view) {
 	}
 	defaults := r.options.Defaults
 	defaults.StorageClasses = storageOffer(in.storage, r.options.RealStorageClass)
-	defaults.NodeLabels = platform(in.nodes)
+	defaults.NodeLabels = commonPlatformLabels(in.nodes)
 	maps.Copy(defaults.NodeLabels, r.options.Defaults.NodeLabels)
 	if r.options.Caps.Bounded() {
 		would := &authv1beta1.ResourceSliceStatus{}
@@ -93,13 +93,13 @@ func deniedForTenant(slice *authv1beta1.ResourceSlice, denied func(why string) w
 	return false
 }
 
-// bound keeps the Quota of what was granted. A slice whose credentials are denied has none: the certificate of before
+// checkBounds keeps the Quota of what was granted. A slice whose credentials are denied has none: the certificate of before
 // lasts, and it is the Quota that lets it into the consumer's namespaces.
-func (r *remotes) bound(ctx context.Context, slice *authv1beta1.ResourceSlice, in *view) error {
+func (r *remoteSlices) checkBounds(ctx context.Context, slice *authv1beta1.ResourceSlice, in *sliceView) error {
 	if !want.Accepted(slice, authv1beta1.ResourceSliceConditionTypeResources) || want.Denied(slice, authv1beta1.ResourceSliceConditionTypeAuthentication) {
 		return r.dropQuota(ctx, slice, in)
 	}
-	cordoned := want.Cordoned(slice) || in.pause() != ""
+	cordoned := want.Cordoned(slice) || in.pauseReason() != ""
 	quota := want.Quota(slice, in.subject.CommonName, r.options.LimitsEnforcement, cordoned)
 	quota.Labels = map[string]string{names.RemoteClusterID: string(in.consumer), names.ResourceSliceName: slice.Name}
 	if _, err := kube.Ensure(ctx, r.client, quota, kube.OwnedBy(slice, r.client.Scheme())); err != nil {
@@ -109,7 +109,7 @@ func (r *remotes) bound(ctx context.Context, slice *authv1beta1.ResourceSlice, i
 }
 
 // dropQuota takes away the Quota, without which nothing new starts.
-func (r *remotes) dropQuota(ctx context.Context, slice *authv1beta1.ResourceSlice, in *view) error {
+func (r *remoteSlices) dropQuota(ctx context.Context, slice *authv1beta1.ResourceSlice, in *sliceView) error {
 	var quota offv1beta1.Quota
 	key := types.NamespacedName{Namespace: slice.Namespace, Name: in.subject.CommonName}
 	if err := r.client.Get(ctx, key, &quota); err != nil {

@@ -55,11 +55,11 @@ type LocalOptions struct {
 // followInterval is as long as a certificate lasts at least: whoever offers something else more often keeps virtual nodes from working.
 const followInterval = 30 * time.Second
 
-// locals follows the slices that were made here.
-type locals struct {
+// localSlices follows the slices that were made here.
+type localSlices struct {
 	client  client.Client
 	direct  client.Client
-	notes   *notes
+	notes   *eventRecorder
 	options LocalOptions
 	// followed is when the credentials of a slice were last replaced.
 	followed kube.Table[types.UID, time.Time]
@@ -71,7 +71,7 @@ func SetupLocal(mgr ctrl.Manager, o LocalOptions) error {
 	if err != nil {
 		return err
 	}
-	l := &locals{client: mgr.GetClient(), direct: direct, notes: newNotes(), options: o}
+	l := &localSlices{client: mgr.GetClient(), direct: direct, notes: newNotes(), options: o}
 	isLocal := predicate.NewPredicateFuncs(func(obj client.Object) bool { return !peer.IsReplica(obj) })
 	c := kube.NewController[*authv1beta1.ResourceSlice](mgr, kube.Options{
 		Name:           "resourceslice_local",
@@ -81,9 +81,9 @@ func SetupLocal(mgr ctrl.Manager, o LocalOptions) error {
 	b := c.Builder(isLocal).
 		Owns(&authv1beta1.Identity{}).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(l.inNamespace), builder.WithPredicates(kube.NamespaceChanged)).
-		Watches(&liqov1beta1.ForeignCluster{}, handler.EnqueueRequestsFromMapFunc(l.all), builder.WithPredicates(versionJudged())).
+		Watches(&liqov1beta1.ForeignCluster{}, handler.EnqueueRequestsFromMapFunc(l.allRequests), builder.WithPredicates(versionJudged())).
 		// The slice that comes after one of the same name takes its place when that one goes.
-		Watches(&authv1beta1.ResourceSlice{}, handler.EnqueueRequestsFromMapFunc(l.namesakes), builder.WithPredicates(isLocal))
+		Watches(&authv1beta1.ResourceSlice{}, handler.EnqueueRequestsFromMapFunc(l.requestsForDuplicates), builder.WithPredicates(isLocal))
 	if !o.DisableOffloading {
 		b.Owns(&offv1beta1.VirtualNode{})
 	}
@@ -91,7 +91,7 @@ func SetupLocal(mgr ctrl.Manager, o LocalOptions) error {
 }
 
 // Sync fills in the request of one slice and uses what was granted.
-func (l *locals) Sync(ctx context.Context, slice *authv1beta1.ResourceSlice) error {
+func (l *localSlices) Sync(ctx context.Context, slice *authv1beta1.ResourceSlice) error {
 	if peer.IsReplica(slice) {
 		return nil
 	}
@@ -99,7 +99,7 @@ func (l *locals) Sync(ctx context.Context, slice *authv1beta1.ResourceSlice) err
 	if err != nil {
 		return err
 	}
-	if err := l.check(ctx, slice, provider); err != nil {
+	if err := l.checkSlice(ctx, slice, provider); err != nil {
 		return err
 	}
 	key, err := peer.Key(ctx, l.direct, l.options.LiqoNamespace, provider)
@@ -120,7 +120,7 @@ func (l *locals) Sync(ctx context.Context, slice *authv1beta1.ResourceSlice) err
 	if err := l.tellNode(ctx, slice, vn, version); err != nil {
 		return err
 	}
-	identity, err := l.identity(ctx, slice, provider, vn)
+	identity, err := l.ensureIdentity(ctx, slice, provider, vn)
 	if err != nil || identity == nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (l *locals) Sync(ctx context.Context, slice *authv1beta1.ResourceSlice) err
 
 // Cleanup removes the VirtualNode of the slice and waits until it is drained, and each that somebody made with its credentials and deleted, too:
 // the pods on them are ended with what the provider takes back when the copy of the slice goes.
-func (l *locals) Cleanup(ctx context.Context, slice *authv1beta1.ResourceSlice) error {
+func (l *localSlices) Cleanup(ctx context.Context, slice *authv1beta1.ResourceSlice) error {
 	if l.options.DisableOffloading {
 		return nil
 	}
@@ -187,13 +187,13 @@ func awaitUsers(all []offv1beta1.VirtualNode, identity *authv1beta1.Identity) er
 const usersDelay = time.Second
 
 // Report tells what was made of the slice, and what its author must change.
-func (l *locals) Report(slice *authv1beta1.ResourceSlice, err error) []kube.Event {
+func (l *localSlices) Report(slice *authv1beta1.ResourceSlice, err error) []kube.Event {
 	return l.notes.takeEvents(slice, err)
 }
 
-// check tells what makes the slice unusable. Its name becomes that of a node, so it is unique in the cluster: the older
+// checkSlice tells what makes the slice unusable. Its name becomes that of a node, so it is unique in the cluster: the older
 // slice has it.
-func (l *locals) check(ctx context.Context, slice *authv1beta1.ResourceSlice, provider liqov1beta1.ClusterID) error {
+func (l *localSlices) checkSlice(ctx context.Context, slice *authv1beta1.ResourceSlice, provider liqov1beta1.ClusterID) error {
 	if id := slice.Spec.ProviderClusterID; id != nil && *id != provider {
 		return kube.Invalid("WrongProvider", fmt.Errorf("spec.providerClusterID is %q, but namespace %s is for %q", *id, slice.Namespace, provider))
 	}
@@ -217,7 +217,7 @@ func (l *locals) check(ctx context.Context, slice *authv1beta1.ResourceSlice, pr
 }
 
 // fillIn completes the spec. A request for another key, or for another subject, can never be of use: it is replaced.
-func (l *locals) fillIn(ctx context.Context, slice *authv1beta1.ResourceSlice, provider liqov1beta1.ClusterID, key crypto.Signer) error {
+func (l *localSlices) fillIn(ctx context.Context, slice *authv1beta1.ResourceSlice, provider liqov1beta1.ClusterID, key crypto.Signer) error {
 	before := slice.DeepCopy()
 	slice.Spec.ConsumerClusterID = new(l.options.ClusterID)
 	slice.Spec.ProviderClusterID = new(provider)
@@ -239,9 +239,9 @@ func (l *locals) fillIn(ctx context.Context, slice *authv1beta1.ResourceSlice, p
 	return nil
 }
 
-// identity keeps the Identity of an accepted slice, and removes that of a denied one. It outlives the slice until the
+// ensureIdentity keeps the Identity of an accepted slice, and removes that of a denied one. It outlives the slice until the
 // VirtualNode is gone, because the node's pods are drained with it.
-func (l *locals) identity(ctx context.Context, slice *authv1beta1.ResourceSlice, provider liqov1beta1.ClusterID, vn *offv1beta1.VirtualNode) (*authv1beta1.Identity, error) {
+func (l *localSlices) ensureIdentity(ctx context.Context, slice *authv1beta1.ResourceSlice, provider liqov1beta1.ClusterID, vn *offv1beta1.VirtualNode) (*authv1beta1.Identity, error) {
 	have := &authv1beta1.Identity{}
 	err := l.client.Get(ctx, types.NamespacedName{Namespace: slice.Namespace, Name: names.SliceIdentity(slice.Name)}, have)
 	if client.IgnoreNotFound(err) != nil {
@@ -262,7 +262,7 @@ func (l *locals) identity(ctx context.Context, slice *authv1beta1.ResourceSlice,
 		if err := l.client.Delete(ctx, have, client.Preconditions{UID: &have.UID}); client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("removing the Identity of a denied slice: %w", err)
 		}
-		l.notes.normal(slice, "IdentityDeleted", "the provider denied the slice: its Identity was removed")
+		l.notes.recordNormal(slice, "IdentityDeleted", "the provider denied the slice: its Identity was removed")
 		return nil, nil
 	case !want.Accepted(slice, authv1beta1.ResourceSliceConditionTypeAuthentication) || slice.Status.AuthParams == nil:
 		return nil, nil
@@ -287,13 +287,13 @@ func (l *locals) identity(ctx context.Context, slice *authv1beta1.ResourceSlice,
 		l.followed.Put(slice.UID, time.Now())
 	}
 	if changed {
-		l.notes.normal(slice, "IdentityEnsured", fmt.Sprintf("Identity %s follows the slice", identity.Name))
+		l.notes.recordNormal(slice, "IdentityEnsured", fmt.Sprintf("Identity %s follows the slice", identity.Name))
 	}
 	return have, nil
 }
 
 // existingNode returns the VirtualNode of the slice, nil if there is none.
-func (l *locals) existingNode(ctx context.Context, slice *authv1beta1.ResourceSlice) (*offv1beta1.VirtualNode, error) {
+func (l *localSlices) existingNode(ctx context.Context, slice *authv1beta1.ResourceSlice) (*offv1beta1.VirtualNode, error) {
 	if l.options.DisableOffloading {
 		return nil, nil
 	}
@@ -312,7 +312,7 @@ func (l *locals) existingNode(ctx context.Context, slice *authv1beta1.ResourceSl
 
 // virtualNode keeps the VirtualNode of a granted slice. One that exists follows the grant, also when the annotation that
 // asked for it is gone.
-func (l *locals) virtualNode(ctx context.Context, slice *authv1beta1.ResourceSlice, provider liqov1beta1.ClusterID, identity *authv1beta1.Identity, have *offv1beta1.VirtualNode) error {
+func (l *localSlices) virtualNode(ctx context.Context, slice *authv1beta1.ResourceSlice, provider liqov1beta1.ClusterID, identity *authv1beta1.Identity, have *offv1beta1.VirtualNode) error {
 	switch {
 	case l.options.DisableOffloading:
 		return nil
@@ -332,14 +332,14 @@ func (l *locals) virtualNode(ctx context.Context, slice *authv1beta1.ResourceSli
 		return fmt.Errorf("making the VirtualNode of the slice: %w", err)
 	}
 	if have == nil {
-		l.notes.normal(slice, "VirtualNodeCreated", fmt.Sprintf("VirtualNode %s was made for the slice", vn.Name))
+		l.notes.recordNormal(slice, "VirtualNodeCreated", fmt.Sprintf("VirtualNode %s was made for the slice", vn.Name))
 	}
 	return nil
 }
 
 // tellNode lets the VirtualNode say that the provider denies the slice, or that its version does not work together with ours: what was
 // granted before is not taken from the pods that run, but no other pod is to come.
-func (l *locals) tellNode(ctx context.Context, slice *authv1beta1.ResourceSlice, vn *offv1beta1.VirtualNode, version *liqov1beta1.Condition) error {
+func (l *localSlices) tellNode(ctx context.Context, slice *authv1beta1.ResourceSlice, vn *offv1beta1.VirtualNode, version *liqov1beta1.Condition) error {
 	why := kube.Note(want.Denial(slice)) // of the provider's making, and shown in a condition of the Node
 	if why == "" && version != nil {
 		why = version.Message
@@ -359,7 +359,7 @@ func (l *locals) tellNode(ctx context.Context, slice *authv1beta1.ResourceSlice,
 }
 
 // nodeNameFree refuses to take over a VirtualNode that somebody else made.
-func (l *locals) nodeNameFree(ctx context.Context, slice *authv1beta1.ResourceSlice, have *offv1beta1.VirtualNode) error {
+func (l *localSlices) nodeNameFree(ctx context.Context, slice *authv1beta1.ResourceSlice, have *offv1beta1.VirtualNode) error {
 	if have != nil {
 		return nil
 	}
@@ -376,17 +376,17 @@ func (l *locals) nodeNameFree(ctx context.Context, slice *authv1beta1.ResourceSl
 	return kube.Invalid("VirtualNodeTaken", fmt.Errorf("a VirtualNode %q exists that does not belong to the slice", other.Name))
 }
 
-func (l *locals) inNamespace(ctx context.Context, obj client.Object) []reconcile.Request {
-	return requests(ctx, l.client, client.InNamespace(obj.GetName()))
+func (l *localSlices) inNamespace(ctx context.Context, obj client.Object) []reconcile.Request {
+	return requestsFor(ctx, l.client, client.InNamespace(obj.GetName()))
 }
 
-// all wakes all slices.
-func (l *locals) all(ctx context.Context, _ client.Object) []reconcile.Request {
-	return requests(ctx, l.client)
+// allRequests wakes all slices.
+func (l *localSlices) allRequests(ctx context.Context, _ client.Object) []reconcile.Request {
+	return requestsFor(ctx, l.client)
 }
 
-// namesakes wakes the other slices of that name.
-func (l *locals) namesakes(ctx context.Context, obj client.Object) []reconcile.Request {
+// requestsForDuplicates wakes the other slices of that name.
+func (l *localSlices) requestsForDuplicates(ctx context.Context, obj client.Object) []reconcile.Request {
 	return kube.Requests(ctx, l.client, &authv1beta1.ResourceSliceList{}, func(other *authv1beta1.ResourceSlice) bool {
 		return other.Name == obj.GetName() && other.Namespace != obj.GetNamespace()
 	})

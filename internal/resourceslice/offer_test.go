@@ -80,7 +80,7 @@ func TestTheNodesSayOfWhatPlatformTheClusterIs(t *testing.T) {
 		"nodes of other clusters do not count":  {[]corev1.Node{node("arm64", "linux", ""), node("amd64", "windows", names.NodeTypeVirtualNode)}, map[string]string{corev1.LabelArchStable: "arm64", corev1.LabelOSStable: "linux"}},
 	} {
 		t.Run(rule, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, platform(tc.nodes)); diff != "" {
+			if diff := cmp.Diff(tc.want, commonPlatformLabels(tc.nodes)); diff != "" {
 				t.Error(diff)
 			}
 		})

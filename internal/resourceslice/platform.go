@@ -15,20 +15,20 @@ import (
 // platformLabels say for what the images of pods have to be made.
 var platformLabels = []string{corev1.LabelArchStable, corev1.LabelOSStable}
 
-// platform is what the nodes of this cluster have in common of platformLabels. Where they are of several kinds it says
+// commonPlatformLabels is what the nodes of this cluster have in common of platformLabels. Where they are of several kinds it says
 // nothing: one virtual node cannot be of both.
-func platform(nodes []corev1.Node) map[string]string {
+func commonPlatformLabels(nodes []corev1.Node) map[string]string {
 	out := map[string]string{}
 	for _, label := range platformLabels {
-		if value := common(nodes, label); value != "" {
+		if value := commonLabel(nodes, label); value != "" {
 			out[label] = value
 		}
 	}
 	return out
 }
 
-// common is the value of a label on which all real nodes agree, "" if they do not.
-func common(nodes []corev1.Node, label string) string {
+// commonLabel is the value of a label on which all real nodes agree, "" if they do not.
+func commonLabel(nodes []corev1.Node, label string) string {
 	value := ""
 	for i := range nodes {
 		labels := nodes[i].Labels

@@ -42,7 +42,7 @@ type RemoteOptions struct {
 	// CertificateDuration is how long a slice's certificate lasts; 0 is a day. Kubernetes allows ten minutes and more.
 	CertificateDuration time.Duration
 	// Kept is where issued certificates are read; nil is a watch of its own.
-	Kept *certissuer.Kept
+	Kept *certissuer.CertificateCache
 	// DisableDefaultClass leaves slices of the default class denied.
 	DisableDefaultClass bool
 	// Defaults of the default class, less storage classes. Its labels win over those that all nodes share.
@@ -58,7 +58,7 @@ type RemoteOptions struct {
 	Now func() time.Time
 }
 
-func (o *RemoteOptions) complete() {
+func (o *RemoteOptions) setDefaults() {
 	if o.LimitsEnforcement == "" {
 		o.LimitsEnforcement = offv1beta1.NoLimitsEnforcement
 	}
@@ -70,19 +70,19 @@ func (o *RemoteOptions) complete() {
 // remoteWorkers is how many slices are decided about at once.
 const remoteWorkers = 4
 
-// remotes decides about the slices that consumers copied here.
-type remotes struct {
+// remoteSlices decides about the slices that consumers copied here.
+type remoteSlices struct {
 	client  client.Client
 	issuer  *certissuer.Issuer
 	server  certissuer.Server
-	notes   *notes
-	grants  grants
+	notes   *eventRecorder
+	grants  grantTotals
 	options RemoteOptions
 }
 
 // SetupRemote registers the controller of the provider.
 func SetupRemote(mgr ctrl.Manager, o RemoteOptions) error {
-	o.complete()
+	o.setDefaults()
 	server := certissuer.Server{Address: o.APIServer, CA: o.CA, TrustedCA: o.TrustedCA}
 	if err := server.Complete(mgr); err != nil {
 		return err
@@ -94,56 +94,56 @@ func SetupRemote(mgr ctrl.Manager, o RemoteOptions) error {
 	if err := certissuer.SetupLeft(mgr, "resourceslice_requests", names.CertificateFor, &authv1beta1.ResourceSlice{}); err != nil {
 		return err
 	}
-	r := &remotes{client: mgr.GetClient(), issuer: issuer, server: server, notes: newNotes(), options: o}
+	r := &remoteSlices{client: mgr.GetClient(), issuer: issuer, server: server, notes: newNotes(), options: o}
 	c := kube.NewController[*authv1beta1.ResourceSlice](mgr, kube.Options{Name: "resourceslice_remote", Workers: remoteWorkers, Group: kube.PeerOf(mgr.GetClient())}, r)
 	b := c.Builder(predicate.NewPredicateFuncs(peer.IsReplica)).
 		Owns(&offv1beta1.Quota{}).
 		Watches(&certv1.CertificateSigningRequest{}, certissuer.Watch(names.CertificateFor)).
 		WatchesRawSource(issuer.Source(&authv1beta1.ResourceSlice{})).
 		Watches(&authv1beta1.Tenant{}, handler.EnqueueRequestsFromMapFunc(r.inNamespaceOf)).
-		Watches(&rbacv1.ClusterRoleBinding{}, handler.EnqueueRequestsFromMapFunc(r.named)).
-		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(r.named)).
+		Watches(&rbacv1.ClusterRoleBinding{}, handler.EnqueueRequestsFromMapFunc(r.requestsForBinding)).
+		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(r.requestsForBinding)).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace), builder.WithPredicates(kube.NamespaceChanged)).
-		Watches(&liqov1beta1.ForeignCluster{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(versionJudged()))
+		Watches(&liqov1beta1.ForeignCluster{}, handler.EnqueueRequestsFromMapFunc(r.allRequests), builder.WithPredicates(versionJudged()))
 	nodes := predicate.Or(platformChanged(), server.Moved())
-	b.Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(nodes))
+	b.Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.allRequests), builder.WithPredicates(nodes))
 	if o.Storage {
-		b.Watches(&storagev1.StorageClass{}, handler.EnqueueRequestsFromMapFunc(r.all))
+		b.Watches(&storagev1.StorageClass{}, handler.EnqueueRequestsFromMapFunc(r.allRequests))
 	}
 	if o.Caps.Slices > 0 || o.Caps.Bounded() {
-		b.Watches(&authv1beta1.ResourceSlice{}, handler.EnqueueRequestsFromMapFunc(r.denied), builder.WithPredicates(leavesRoom()))
+		b.Watches(&authv1beta1.ResourceSlice{}, handler.EnqueueRequestsFromMapFunc(r.requestsForDenied), builder.WithPredicates(leavesRoom()))
 	}
 	return c.Complete(b)
 }
 
 // Sync decides about one slice.
-func (r *remotes) Sync(ctx context.Context, slice *authv1beta1.ResourceSlice) error {
+func (r *remoteSlices) Sync(ctx context.Context, slice *authv1beta1.ResourceSlice) error {
 	if !peer.IsReplica(slice) {
 		return nil
 	}
-	in, err := r.gather(ctx, slice)
+	in, err := r.gatherView(ctx, slice)
 	if err != nil {
 		return err
 	}
 	if in.tenantPending(slice) {
 		return kube.Wait(0, "the Tenant is not decided yet")
 	}
-	if why := in.refusal(slice, r.options.Caps); why != "" {
-		r.refuse(slice, why)
+	if why := in.refusalReason(slice, r.options.Caps); why != "" {
+		r.refuseSlice(slice, why)
 		return r.dropQuota(ctx, slice, in)
 	}
-	authErr := r.authenticate(ctx, slice, in)
-	r.grant(slice, in)
-	return errors.Join(r.bound(ctx, slice, in), authErr)
+	authErr := r.authenticateSlice(ctx, slice, in)
+	r.grantResources(slice, in)
+	return errors.Join(r.checkBounds(ctx, slice, in), authErr)
 }
 
 // Report tells what changed about the slice.
-func (r *remotes) Report(slice *authv1beta1.ResourceSlice, err error) []kube.Event {
+func (r *remoteSlices) Report(slice *authv1beta1.ResourceSlice, err error) []kube.Event {
 	return append(r.notes.takeEvents(slice, err), r.Recall(slice)...)
 }
 
 // Recall tells what the conditions say.
-func (r *remotes) Recall(slice *authv1beta1.ResourceSlice) []kube.Event {
+func (r *remoteSlices) Recall(slice *authv1beta1.ResourceSlice) []kube.Event {
 	var events []kube.Event
 	for _, c := range slice.Status.Conditions {
 		e := kube.Event{Type: corev1.EventTypeNormal, Reason: c.Reason, Message: c.Message}
@@ -156,7 +156,7 @@ func (r *remotes) Recall(slice *authv1beta1.ResourceSlice) []kube.Event {
 }
 
 // Next is when the slice's certificate is to be renewed.
-func (r *remotes) Next(slice *authv1beta1.ResourceSlice) time.Duration {
+func (r *remoteSlices) Next(slice *authv1beta1.ResourceSlice) time.Duration {
 	at, ok := r.notes.takeNext(slice)
 	if !ok {
 		return 0
@@ -164,8 +164,8 @@ func (r *remotes) Next(slice *authv1beta1.ResourceSlice) time.Duration {
 	return max(at.Sub(r.options.Now()), time.Second)
 }
 
-// authenticate gives the slice its credentials.
-func (r *remotes) authenticate(ctx context.Context, slice *authv1beta1.ResourceSlice, in *view) error {
+// authenticateSlice gives the slice its credentials.
+func (r *remoteSlices) authenticateSlice(ctx context.Context, slice *authv1beta1.ResourceSlice, in *sliceView) error {
 	if len(slice.Spec.CSR) == 0 {
 		// A denial of another request stays: the key that it is about may be in use.
 		if deniedForTenant(slice, want.AuthenticationDenied) {
@@ -200,7 +200,7 @@ func (r *remotes) authenticate(ctx context.Context, slice *authv1beta1.ResourceS
 	}
 	cert, fresh, err := r.issuer.Certificate(ctx, certissuer.Request{
 		Owner: slice, Mark: names.CertificateFor, Consumer: in.consumer, Secret: names.RemoteCertificate(slice.Name), CSR: slice.Spec.CSR,
-		Slow: func(message string) { r.notes.warning(slice, authv1beta1.ReasonCertificateLate, message) },
+		Slow: func(message string) { r.notes.recordWarning(slice, authv1beta1.ReasonCertificateLate, message) },
 	})
 	if cert == nil {
 		if why, ok := certissuer.IsRefused(err); ok {
@@ -210,7 +210,7 @@ func (r *remotes) authenticate(ctx context.Context, slice *authv1beta1.ResourceS
 		return err
 	}
 	if fresh && slice.Status.AuthParams != nil {
-		r.notes.normal(slice, "CertificateRenewed", "the certificate of the slice was renewed")
+		r.notes.recordNormal(slice, "CertificateRenewed", "the certificate of the slice was renewed")
 	}
 	params.SignedCRT = cert.PEM
 	slice.Status.AuthParams = params
@@ -227,7 +227,7 @@ func (r *remotes) authenticate(ctx context.Context, slice *authv1beta1.ResourceS
 
 // userTaken tells why the user of the slice, whose name the consumer chose but for a hash that is cut, is one that somebody else gave rights to.
 // Once it has a certificate, who gives it rights means it.
-func (r *remotes) userTaken(ctx context.Context, slice *authv1beta1.ResourceSlice, in *view) (taken, err error) {
+func (r *remoteSlices) userTaken(ctx context.Context, slice *authv1beta1.ResourceSlice, in *sliceView) (taken, err error) {
 	bindings, err := peer.Bindings(ctx, r.client)
 	if err != nil {
 		return nil, err
@@ -241,7 +241,7 @@ func (r *remotes) userTaken(ctx context.Context, slice *authv1beta1.ResourceSlic
 }
 
 // checkRequest compares the key with the Tenant's where the handshake made that one known.
-func (r *remotes) checkRequest(slice *authv1beta1.ResourceSlice, in *view) error {
+func (r *remoteSlices) checkRequest(slice *authv1beta1.ResourceSlice, in *sliceView) error {
 	if !policy.ExchangesKeys(in.tenant) {
 		return pki.CheckCSR(slice.Spec.CSR, in.subject, nil)
 	}

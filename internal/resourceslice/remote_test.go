@@ -426,7 +426,7 @@ func TestASliceWithoutARequestIsUndecidedOnlyAfterADenialOfTheTenant(t *testing.
 		slice := &authv1beta1.ResourceSlice{}
 		want.AuthenticationDenied(why).Set(&slice.Status, time.Now())
 		want.ResourcesDenied(whyDrained).Set(&slice.Status, time.Now())
-		if err := (&remotes{}).authenticate(t.Context(), slice, nil); err == nil {
+		if err := (&remoteSlices{}).authenticateSlice(t.Context(), slice, nil); err == nil {
 			t.Errorf("%s: the request is not waited for", why)
 		}
 		if want.Denied(slice, authentication) != stays {

@@ -38,40 +38,40 @@ func peerOf(ctx context.Context, c client.Reader, namespace string) (liqov1beta1
 	return id, nil
 }
 
-// notes carries what one pass over an object found out to the end of that pass: the events to send, and when to come
+// eventRecorder carries what one pass over an object found out to the end of that pass: the events to send, and when to come
 // back.
-type notes struct {
+type eventRecorder struct {
 	mu     sync.Mutex
 	events map[types.UID][]kube.Event
 	next   map[types.UID]time.Time
 }
 
-func newNotes() *notes {
-	return &notes{events: map[types.UID][]kube.Event{}, next: map[types.UID]time.Time{}}
+func newNotes() *eventRecorder {
+	return &eventRecorder{events: map[types.UID][]kube.Event{}, next: map[types.UID]time.Time{}}
 }
 
-func (n *notes) normal(obj client.Object, reason, message string) {
-	n.add(obj, kube.Event{Type: corev1.EventTypeNormal, Reason: reason, Message: message})
+func (n *eventRecorder) recordNormal(obj client.Object, reason, message string) {
+	n.record(obj, kube.Event{Type: corev1.EventTypeNormal, Reason: reason, Message: message})
 }
 
-func (n *notes) warning(obj client.Object, reason, message string) {
-	n.add(obj, kube.Event{Type: corev1.EventTypeWarning, Reason: reason, Message: message})
+func (n *eventRecorder) recordWarning(obj client.Object, reason, message string) {
+	n.record(obj, kube.Event{Type: corev1.EventTypeWarning, Reason: reason, Message: message})
 }
 
-func (n *notes) add(obj client.Object, e kube.Event) {
+func (n *eventRecorder) record(obj client.Object, e kube.Event) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.events[obj.GetUID()] = append(n.events[obj.GetUID()], e)
 }
 
-func (n *notes) comeBack(obj client.Object, at time.Time) {
+func (n *eventRecorder) comeBack(obj client.Object, at time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.next[obj.GetUID()] = at
 }
 
 // takeEvents returns the events of this pass, and the one that an error deserves.
-func (n *notes) takeEvents(obj client.Object, err error) []kube.Event {
+func (n *eventRecorder) takeEvents(obj client.Object, err error) []kube.Event {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	events := n.events[obj.GetUID()]
@@ -82,7 +82,7 @@ func (n *notes) takeEvents(obj client.Object, err error) []kube.Event {
 	return events
 }
 
-func (n *notes) takeNext(obj client.Object) (time.Time, bool) {
+func (n *eventRecorder) takeNext(obj client.Object) (time.Time, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	at, ok := n.next[obj.GetUID()]

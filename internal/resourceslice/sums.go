@@ -25,21 +25,21 @@ import (
 	"liqo.io/liqo/internal/resourceslice/want"
 )
 
-// grants are what slices were granted, also before the cache shows it.
-type grants struct {
+// grantTotals are what slices were granted, also before the cache shows it.
+type grantTotals struct {
 	mu sync.Mutex
 	of map[types.UID]corev1.ResourceList
 }
 
 // Take grants asked to a slice if the caps leave it. others are all slices that the caps are about.
-func (g *grants) Take(caps want.Caps, slice *authv1beta1.ResourceSlice, asked corev1.ResourceList, others []authv1beta1.ResourceSlice) error {
+func (g *grantTotals) Take(caps want.Caps, slice *authv1beta1.ResourceSlice, asked corev1.ResourceList, others []authv1beta1.ResourceSlice) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.of == nil {
 		g.of = map[types.UID]corev1.ResourceList{}
 	}
 	// What a slice has already, it keeps before younger ones; more it gets only of what is left.
-	keeps := quota.Fit(asked, nil, g.granted(slice)) == nil
+	keeps := quota.Fit(asked, nil, g.grantedTo(slice)) == nil
 	tenant, provider, known := corev1.ResourceList{}, corev1.ResourceList{}, map[types.UID]bool{slice.UID: true}
 	for i := range others {
 		other := &others[i]
@@ -47,7 +47,7 @@ func (g *grants) Take(caps want.Caps, slice *authv1beta1.ResourceSlice, asked co
 		if other.UID == slice.UID || keeps && !want.ComesBefore(other, slice) {
 			continue
 		}
-		has := g.granted(other)
+		has := g.grantedTo(other)
 		quota.Add(provider, has)
 		if other.Namespace == slice.Namespace {
 			quota.Add(tenant, has)
@@ -63,13 +63,13 @@ func (g *grants) Take(caps want.Caps, slice *authv1beta1.ResourceSlice, asked co
 }
 
 // Drop forgets what was granted to a slice that is refused: what the cache shows of it counts until it shows that.
-func (g *grants) Drop(slice *authv1beta1.ResourceSlice) {
+func (g *grantTotals) Drop(slice *authv1beta1.ResourceSlice) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.of, slice.UID)
 }
 
-func (g *grants) granted(slice *authv1beta1.ResourceSlice) corev1.ResourceList {
+func (g *grantTotals) grantedTo(slice *authv1beta1.ResourceSlice) corev1.ResourceList {
 	if list, ok := g.of[slice.UID]; ok {
 		return list
 	}
@@ -79,9 +79,9 @@ func (g *grants) granted(slice *authv1beta1.ResourceSlice) corev1.ResourceList {
 	return nil
 }
 
-// siblings returns the slices that the caps are about: those of the tenant, or of all tenants where the provider bounds their sum.
+// slicesOfTenant returns the slices that the caps are about: those of the tenant, or of all tenants where the provider bounds their sum.
 // They are shared with the cache.
-func (r *remotes) siblings(ctx context.Context, namespace string) ([]authv1beta1.ResourceSlice, error) {
+func (r *remoteSlices) slicesOfTenant(ctx context.Context, namespace string) ([]authv1beta1.ResourceSlice, error) {
 	caps := r.options.Caps
 	if caps.Slices <= 0 && !caps.Bounded() {
 		return nil, nil
@@ -97,8 +97,8 @@ func (r *remotes) siblings(ctx context.Context, namespace string) ([]authv1beta1
 	return all.Items, nil
 }
 
-// denied returns the slices that may be granted when another one goes, or has less. All others stay as they are, however many there are.
-func (r *remotes) denied(ctx context.Context, obj client.Object) []reconcile.Request {
+// requestsForDenied returns the slices that may be granted when another one goes, or has less. All others stay as they are, however many there are.
+func (r *remoteSlices) requestsForDenied(ctx context.Context, obj client.Object) []reconcile.Request {
 	options := []client.ListOption{client.MatchingLabels{names.Replicated: "true"}}
 	if len(r.options.Caps.Provider) == 0 {
 		options = append(options, client.InNamespace(obj.GetNamespace()))

@@ -25,7 +25,7 @@ func cpu(n int64) corev1.ResourceList {
 // However late the cache is, what all slices are granted together stays below what the provider gives.
 func TestSumsOfSlicesAreBoundedHoweverLateTheCacheIs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var g grants
+		var g grantTotals
 		caps := want.Caps{Tenant: cpu(10), Provider: cpu(15)}
 		// cached is what the cache shows of each slice, and holds what it was granted last.
 		var cached []authv1beta1.ResourceSlice

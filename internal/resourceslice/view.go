@@ -21,8 +21,8 @@ import (
 	"liqo.io/liqo/internal/resourceslice/want"
 )
 
-// view is all that the decisions about one slice depend on.
-type view struct {
+// sliceView is all that the decisions about one slice depend on.
+type sliceView struct {
 	consumer liqov1beta1.ClusterID
 	subject  pki.Subject
 	tenant   *authv1beta1.Tenant         // nil if there is none
@@ -32,12 +32,12 @@ type view struct {
 	storage  []storagev1.StorageClass
 }
 
-func (r *remotes) gather(ctx context.Context, slice *authv1beta1.ResourceSlice) (*view, error) {
+func (r *remoteSlices) gatherView(ctx context.Context, slice *authv1beta1.ResourceSlice) (*sliceView, error) {
 	consumer, err := peerOf(ctx, r.client, slice.Namespace)
 	if err != nil {
 		return nil, err
 	}
-	in := &view{consumer: consumer, subject: pki.SliceSubject(slice.Name, string(consumer))}
+	in := &sliceView{consumer: consumer, subject: pki.SliceSubject(slice.Name, string(consumer))}
 	var tenants authv1beta1.TenantList
 	if err := r.client.List(ctx, &tenants, client.InNamespace(slice.Namespace)); err != nil {
 		return nil, fmt.Errorf("listing tenants: %w", err)
@@ -46,7 +46,7 @@ func (r *remotes) gather(ctx context.Context, slice *authv1beta1.ResourceSlice) 
 	if in.version, err = peer.FindVersionRefused(ctx, r.client, consumer); err != nil {
 		return nil, err
 	}
-	if in.siblings, err = r.siblings(ctx, slice.Namespace); err != nil {
+	if in.siblings, err = r.slicesOfTenant(ctx, slice.Namespace); err != nil {
 		return nil, err
 	}
 	var nodes corev1.NodeList
@@ -66,7 +66,7 @@ func (r *remotes) gather(ctx context.Context, slice *authv1beta1.ResourceSlice) 
 
 // tenantPending tells whether the Tenant, or what its own controller says of it, has still to come. What was decided
 // stands meanwhile, unless the Tenant went away.
-func (v *view) tenantPending(slice *authv1beta1.ResourceSlice) bool {
+func (v *sliceView) tenantPending(slice *authv1beta1.ResourceSlice) bool {
 	if v.tenant == nil {
 		return len(slice.Status.Conditions) == 0
 	}
@@ -86,8 +86,8 @@ const (
 	whyVersion  = "the versions of Liqo are too far apart: "
 )
 
-// pause tells why nothing new is granted while what was granted stays, "" if nothing keeps it back.
-func (v *view) pause() string {
+// pauseReason tells why nothing new is granted while what was granted stays, "" if nothing keeps it back.
+func (v *sliceView) pauseReason() string {
 	switch {
 	case v.tenant.Spec.TenantCondition == authv1beta1.TenantConditionCordoned:
 		return whyCordoned
@@ -97,8 +97,8 @@ func (v *view) pause() string {
 	return ""
 }
 
-// refusal tells why the slice may have nothing at all, "" if it may.
-func (v *view) refusal(slice *authv1beta1.ResourceSlice, caps want.Caps) string {
+// refusalReason tells why the slice may have nothing at all, "" if it may.
+func (v *sliceView) refusalReason(slice *authv1beta1.ResourceSlice, caps want.Caps) string {
 	if v.tenant == nil {
 		return whyNoTenant
 	}

@@ -21,29 +21,29 @@ import (
 )
 
 // inNamespaceOf wakes the slices beside obj.
-func (r *remotes) inNamespaceOf(ctx context.Context, obj client.Object) []reconcile.Request {
-	return requests(ctx, r.client, client.InNamespace(obj.GetNamespace()))
+func (r *remoteSlices) inNamespaceOf(ctx context.Context, obj client.Object) []reconcile.Request {
+	return requestsFor(ctx, r.client, client.InNamespace(obj.GetNamespace()))
 }
 
 // inNamespace wakes the slices in obj, a namespace.
-func (r *remotes) inNamespace(ctx context.Context, obj client.Object) []reconcile.Request {
-	return requests(ctx, r.client, client.InNamespace(obj.GetName()))
+func (r *remoteSlices) inNamespace(ctx context.Context, obj client.Object) []reconcile.Request {
+	return requestsFor(ctx, r.client, client.InNamespace(obj.GetName()))
 }
 
-// all wakes all slices.
-func (r *remotes) all(ctx context.Context, _ client.Object) []reconcile.Request {
-	return requests(ctx, r.client, client.MatchingLabels{names.Replicated: "true"})
+// allRequests wakes all slices.
+func (r *remoteSlices) allRequests(ctx context.Context, _ client.Object) []reconcile.Request {
+	return requestsFor(ctx, r.client, client.MatchingLabels{names.Replicated: "true"})
 }
 
-// named wakes the slices without credentials whose user is a subject of a binding, by the label that each copy has whose maker a peer is.
-func (r *remotes) named(ctx context.Context, binding client.Object) []reconcile.Request {
+// requestsForBinding wakes the slices without credentials whose user is a subject of a binding, by the label that each copy has whose maker a peer is.
+func (r *remoteSlices) requestsForBinding(ctx context.Context, binding client.Object) []reconcile.Request {
 	subjects := peer.Subjects(binding)
 	return kube.Requests(ctx, r.client, &authv1beta1.ResourceSliceList{}, func(slice *authv1beta1.ResourceSlice) bool {
 		return slice.Status.AuthParams == nil && policy.NamesUserOrGroup(subjects, pki.SliceSubject(slice.Name, slice.Labels[names.ReplicationOrigin]).CommonName)
 	}, client.MatchingLabels{names.Replicated: "true"})
 }
 
-func requests(ctx context.Context, c client.Reader, opts ...client.ListOption) []reconcile.Request {
+func requestsFor(ctx context.Context, c client.Reader, opts ...client.ListOption) []reconcile.Request {
 	return kube.Requests(ctx, c, &authv1beta1.ResourceSliceList{}, kube.Every, opts...)
 }
 

@@ -17,7 +17,7 @@ import (
 
 // The CRD refuses such amounts, but only after this webhook was asked: to parse them would take it minutes.
 func TestTheCreatorIsWrittenDownWithoutReadingThePod(t *testing.T) {
-	handler := mutating(admission.NewDecoder(kube.Scheme), shadowPodCreator{})
+	handler := mutatingHandler(admission.NewDecoder(kube.Scheme), shadowPodCreator{})
 	response := handler.Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 		Operation: admissionv1.Create,
 		UserInfo:  authenticationv1.UserInfo{Username: "gold-0123456789ab"},
@@ -30,7 +30,7 @@ func TestTheCreatorIsWrittenDownWithoutReadingThePod(t *testing.T) {
 }
 
 func TestAVirtualNodeIsCheckedWithoutReadingItsAmounts(t *testing.T) {
-	handler := withoutAmounts(mutating(admission.NewDecoder(kube.Scheme), &virtualNodes{reading: reading{cached: mute{}, live: mute{}}}))
+	handler := withoutAmounts(mutatingHandler(admission.NewDecoder(kube.Scheme), &virtualNodeDefaulter{cachedReader: cachedReader{cached: mute{}, live: mute{}}}))
 	const slow = `{"metadata":{"name":"milan"},"spec":{"clusterID":"milan","resourceQuota":{"hard":{"cpu":"1e-999999999"}},` +
 		`"template":{"spec":{"template":{"spec":{"overhead":{"cpu":"1E999999999"}}}}}}}`
 	raw := runtime.RawExtension{Raw: []byte(`{"apiVersion":"offloading.liqo.io/v1beta1","kind":"VirtualNode",` + slow[1:])}

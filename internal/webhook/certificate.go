@@ -49,15 +49,15 @@ type rotationPolicy struct {
 	lifetime time.Duration
 }
 
-// next returns the keyring to go on with, which is have itself when nothing is due. A new authority is first shown to
+// nextKeyring returns the keyring to go on with, which is have itself when nothing is due. A new authority is first shown to
 // the API server, while the old leaf is served; shown says that this was long enough ago. So every leaf that any replica
 // still serves is always trusted: authorities are trusted until they expire, and no leaf outlives its own.
-func (p rotationPolicy) next(now time.Time, have *keyring, shown bool) (*keyring, error) {
-	if !have.usable(now) {
-		return p.start(now, have)
+func (p rotationPolicy) nextKeyring(now time.Time, have *keyring, shown bool) (*keyring, error) {
+	if !have.isUsable(now) {
+		return p.newKeyring(now, have)
 	}
 	next := *have
-	next.authorities = slices.DeleteFunc(slices.Clone(have.authorities), expired(now))
+	next.authorities = slices.DeleteFunc(slices.Clone(have.authorities), isExpired(now))
 	if p.authorityDue(now, next.authorities[0]) {
 		// The old authority's last leaf lasts until the new one has been shown to everybody.
 		if err := p.addLeaf(now, &next); err != nil {
@@ -73,17 +73,17 @@ func (p rotationPolicy) next(now time.Time, have *keyring, shown bool) (*keyring
 			return nil, err
 		}
 	}
-	if next.equal(have) {
+	if next.isEqual(have) {
 		return have, nil
 	}
 	return &next, nil
 }
 
-// start makes everything new. What was trusted stays trusted: a replica may still serve with it.
-func (p rotationPolicy) start(now time.Time, have *keyring) (*keyring, error) {
+// newKeyring makes everything new. What was trusted stays trusted: a replica may still serve with it.
+func (p rotationPolicy) newKeyring(now time.Time, have *keyring) (*keyring, error) {
 	next := &keyring{}
 	if have != nil {
-		next.authorities = slices.DeleteFunc(slices.Clone(have.authorities), expired(now))
+		next.authorities = slices.DeleteFunc(slices.Clone(have.authorities), isExpired(now))
 	}
 	if err := p.addAuthority(now, next); err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func (p rotationPolicy) leafDue(now time.Time, leaf *x509.Certificate) bool {
 
 // leafBroken tells that nobody can use the leaf, so that nothing is lost by replacing it at once.
 func (p rotationPolicy) leafBroken(now time.Time, k *keyring) bool {
-	if expired(now)(k.leaf) || !slices.ContainsFunc(k.authorities, func(a *x509.Certificate) bool { return signedBy(k.leaf, a) }) {
+	if isExpired(now)(k.leaf) || !slices.ContainsFunc(k.authorities, func(a *x509.Certificate) bool { return signedBy(k.leaf, a) }) {
 		return true
 	}
 	return slices.ContainsFunc(p.hosts, func(host string) bool { return k.leaf.VerifyHostname(host) != nil })
@@ -117,13 +117,13 @@ func (p rotationPolicy) dueAt(k *keyring) time.Time {
 }
 
 func (p rotationPolicy) addAuthority(now time.Time, k *keyring) error {
-	key, template, err := blank("liqo-webhook-ca", now, authorityLives*p.lifetime)
+	key, template, err := newTemplate("liqo-webhook-ca", now, authorityLives*p.lifetime)
 	if err != nil {
 		return err
 	}
 	template.IsCA, template.BasicConstraintsValid, template.MaxPathLenZero = true, true, true
 	template.KeyUsage = x509.KeyUsageCertSign
-	authority, err := sign(template, template, key.Public(), key)
+	authority, err := signCertificate(template, template, key.Public(), key)
 	if err != nil {
 		return fmt.Errorf("making the webhooks' authority: %w", err)
 	}
@@ -133,7 +133,7 @@ func (p rotationPolicy) addAuthority(now time.Time, k *keyring) error {
 }
 
 func (p rotationPolicy) addLeaf(now time.Time, k *keyring) error {
-	key, template, err := blank(p.hosts[0], now, p.lifetime)
+	key, template, err := newTemplate(p.hosts[0], now, p.lifetime)
 	if err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ func (p rotationPolicy) addLeaf(now time.Time, k *keyring) error {
 		}
 		template.DNSNames = append(template.DNSNames, host)
 	}
-	leaf, err := sign(template, k.authorities[0], key.Public(), k.authorityKey)
+	leaf, err := signCertificate(template, k.authorities[0], key.Public(), k.authorityKey)
 	if err != nil {
 		return fmt.Errorf("making the webhooks' serving certificate: %w", err)
 	}
@@ -157,7 +157,7 @@ func (p rotationPolicy) addLeaf(now time.Time, k *keyring) error {
 	return nil
 }
 
-func blank(name string, now time.Time, lifetime time.Duration) (crypto.Signer, *x509.Certificate, error) {
+func newTemplate(name string, now time.Time, lifetime time.Duration) (crypto.Signer, *x509.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, fmt.Errorf("making a key: %w", err)
@@ -175,7 +175,7 @@ func blank(name string, now time.Time, lifetime time.Duration) (crypto.Signer, *
 	}, nil
 }
 
-func sign(template, parent *x509.Certificate, public crypto.PublicKey, key crypto.Signer) (*x509.Certificate, error) {
+func signCertificate(template, parent *x509.Certificate, public crypto.PublicKey, key crypto.Signer) (*x509.Certificate, error) {
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, key)
 	if err != nil {
 		return nil, err
@@ -183,7 +183,7 @@ func sign(template, parent *x509.Certificate, public crypto.PublicKey, key crypt
 	return x509.ParseCertificate(der)
 }
 
-func expired(now time.Time) func(*x509.Certificate) bool {
+func isExpired(now time.Time) func(*x509.Certificate) bool {
 	return func(c *x509.Certificate) bool { return !now.Before(c.NotAfter) }
 }
 
@@ -191,29 +191,29 @@ func signedBy(leaf, authority *x509.Certificate) bool {
 	return bytes.Equal(leaf.RawIssuer, authority.RawSubject) && leaf.CheckSignatureFrom(authority) == nil
 }
 
-// usable tells whether there is an authority to go on with.
-func (k *keyring) usable(now time.Time) bool {
-	return k != nil && k.leaf != nil && len(k.authorities) > 0 && k.authorityKey != nil && !expired(now)(k.authorities[0])
+// isUsable tells whether there is an authority to go on with.
+func (k *keyring) isUsable(now time.Time) bool {
+	return k != nil && k.leaf != nil && len(k.authorities) > 0 && k.authorityKey != nil && !isExpired(now)(k.authorities[0])
 }
 
-func (k *keyring) equal(other *keyring) bool {
+func (k *keyring) isEqual(other *keyring) bool {
 	return k.leaf.Equal(other.leaf) && slices.EqualFunc(k.authorities, other.authorities, (*x509.Certificate).Equal)
 }
 
-// bundle is what the API server is told to trust.
-func (k *keyring) bundle() []byte {
+// caBundle is what the API server is told to trust.
+func (k *keyring) caBundle() []byte {
 	var out bytes.Buffer
 	for _, authority := range k.authorities {
-		out.Write(encode("CERTIFICATE", authority.Raw))
+		out.Write(encodePEM("CERTIFICATE", authority.Raw))
 	}
 	return out.Bytes()
 }
 
-func (k *keyring) pair() *tls.Certificate {
+func (k *keyring) tlsCertificate() *tls.Certificate {
 	return &tls.Certificate{Certificate: [][]byte{k.leaf.Raw}, PrivateKey: k.leafKey, Leaf: k.leaf}
 }
 
-func (k *keyring) encode() (map[string][]byte, error) {
+func (k *keyring) encodeSecret() (map[string][]byte, error) {
 	authorityKey, err := x509.MarshalPKCS8PrivateKey(k.authorityKey)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the authority's key: %w", err)
@@ -223,26 +223,26 @@ func (k *keyring) encode() (map[string][]byte, error) {
 		return nil, fmt.Errorf("encoding the serving key: %w", err)
 	}
 	return map[string][]byte{
-		keyAuthorities:  k.bundle(),
-		keyAuthorityKey: encode("PRIVATE KEY", authorityKey),
-		keyLeaf:         encode("CERTIFICATE", k.leaf.Raw),
-		keyLeafKey:      encode("PRIVATE KEY", leafKey),
+		keyAuthorities:  k.caBundle(),
+		keyAuthorityKey: encodePEM("PRIVATE KEY", authorityKey),
+		keyLeaf:         encodePEM("CERTIFICATE", k.leaf.Raw),
+		keyLeafKey:      encodePEM("PRIVATE KEY", leafKey),
 	}, nil
 }
 
-func encode(kind string, der []byte) []byte {
+func encodePEM(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-// decode reads what it can. The error tells what is missing or broken; the authorities that were read are returned even
+// decodeSecret reads what it can. The error tells what is missing or broken; the authorities that were read are returned even
 // then, because somebody may rely on them.
-func decode(data map[string][]byte) (*keyring, error) {
+func decodeSecret(data map[string][]byte) (*keyring, error) {
 	k := &keyring{}
 	var err error
-	if k.authorities, err = certificates(data[keyAuthorities]); err != nil {
+	if k.authorities, err = parseCertificates(data[keyAuthorities]); err != nil {
 		return k, fmt.Errorf("reading %s: %w", keyAuthorities, err)
 	}
-	leaves, err := certificates(data[keyLeaf])
+	leaves, err := parseCertificates(data[keyLeaf])
 	if err != nil {
 		return k, fmt.Errorf("reading %s: %w", keyLeaf, err)
 	}
@@ -258,7 +258,7 @@ func decode(data map[string][]byte) (*keyring, error) {
 	return k, nil
 }
 
-func certificates(data []byte) ([]*x509.Certificate, error) {
+func parseCertificates(data []byte) ([]*x509.Certificate, error) {
 	var out []*x509.Certificate
 	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
 		c, err := x509.ParseCertificate(block.Bytes)

@@ -33,40 +33,40 @@ func verify(leaf *x509.Certificate, bundle []byte, now time.Time, host string) e
 }
 
 func TestTheFirstKeyringServesEveryHost(t *testing.T) {
-	first, err := testPolicy.next(start, nil, false)
+	first, err := testPolicy.nextKeyring(start, nil, false)
 	k := must(t, first, err)
 	for _, host := range testPolicy.hosts {
-		if err := verify(k.leaf, k.bundle(), start, host); err != nil {
+		if err := verify(k.leaf, k.caBundle(), start, host); err != nil {
 			t.Errorf("%s: %v", host, err)
 		}
 	}
 	if life := k.leaf.NotAfter.Sub(start); life != testPolicy.lifetime {
 		t.Errorf("the leaf lives %s", life)
 	}
-	if err := verify(k.leaf, k.bundle(), start, "elsewhere"); err == nil {
+	if err := verify(k.leaf, k.caBundle(), start, "elsewhere"); err == nil {
 		t.Error("the leaf is valid for another host")
 	}
 }
 
 func TestKeyringSurvivesTheSecret(t *testing.T) {
-	first, err := testPolicy.next(start, nil, false)
+	first, err := testPolicy.nextKeyring(start, nil, false)
 	k := must(t, first, err)
-	data, err := k.encode()
+	data, err := k.encodeSecret()
 	if err != nil {
 		t.Fatal(err)
 	}
-	back, err := decode(data)
-	if err != nil || !back.equal(k) {
+	back, err := decodeSecret(data)
+	if err != nil || !back.isEqual(k) {
 		t.Fatalf("read back %v, %v", back, err)
 	}
-	again, err := testPolicy.next(start.Add(time.Second), back, true)
+	again, err := testPolicy.nextKeyring(start.Add(time.Second), back, true)
 	if must(t, again, err) != back {
 		t.Error("a fresh keyring was replaced")
 	}
 }
 
 func TestKeyringNext(t *testing.T) {
-	first, err := testPolicy.next(start, nil, false)
+	first, err := testPolicy.nextKeyring(start, nil, false)
 	k := must(t, first, err)
 	for name, tc := range map[string]struct {
 		at                    time.Duration
@@ -88,7 +88,7 @@ func TestKeyringNext(t *testing.T) {
 			if tc.change != nil {
 				tc.change(&have, &p)
 			}
-			got, err := p.next(start.Add(tc.at), &have, tc.shown)
+			got, err := p.nextKeyring(start.Add(tc.at), &have, tc.shown)
 			must(t, got, err)
 			if newLeaf := !got.leaf.Equal(k.leaf); newLeaf != tc.newLeaf {
 				t.Errorf("new leaf = %v, want %v", newLeaf, tc.newLeaf)
@@ -96,7 +96,7 @@ func TestKeyringNext(t *testing.T) {
 			if fresh := !got.authorities[0].Equal(k.authorities[0]); fresh != tc.newAuthority {
 				t.Errorf("new authority = %v, want %v", fresh, tc.newAuthority)
 			}
-			if err := verify(got.leaf, got.bundle(), start.Add(tc.at), p.hosts[0]); err != nil {
+			if err := verify(got.leaf, got.caBundle(), start.Add(tc.at), p.hosts[0]); err != nil {
 				t.Error(err)
 			}
 		})
@@ -104,25 +104,25 @@ func TestKeyringNext(t *testing.T) {
 }
 
 func TestDecodeSaysWhatIsBroken(t *testing.T) {
-	first, err := testPolicy.next(start, nil, false)
+	first, err := testPolicy.nextKeyring(start, nil, false)
 	k := must(t, first, err)
-	second, err := testPolicy.next(start, nil, false)
+	second, err := testPolicy.nextKeyring(start, nil, false)
 	other := must(t, second, err)
-	foreign, err := other.encode()
+	foreign, err := other.encodeSecret()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for key, broken := range map[string][]byte{keyAuthorities: nil, keyLeaf: []byte("no PEM"), keyAuthorityKey: foreign[keyAuthorityKey], keyLeafKey: foreign[keyLeafKey]} {
-		data, err := k.encode()
+		data, err := k.encodeSecret()
 		if err != nil {
 			t.Fatal(err)
 		}
 		data[key] = broken
-		half, err := decode(data)
+		half, err := decodeSecret(data)
 		if err == nil || !strings.Contains(err.Error(), key) {
 			t.Errorf("%s: error = %v", key, err)
 		}
-		if half.usable(start) {
+		if half.isUsable(start) {
 			t.Errorf("%s: goes on with half a keyring", key)
 		}
 		if key != keyAuthorities && len(half.authorities) != 1 {
@@ -141,26 +141,26 @@ func TestEveryServedLeafIsTrustedAtEveryMoment(t *testing.T) {
 	)
 	rapid.Check(t, func(t *rapid.T) {
 		type replica struct {
-			rotation
+			certificateRotation
 			leaf   *x509.Certificate
 			looked time.Time
 		}
 		replicas := make([]*replica, rapid.IntRange(1, 3).Draw(t, "replicas"))
 		for i := range replicas {
-			replicas[i] = &replica{rotation: rotation{policy: testPolicy, settle: settle}}
+			replicas[i] = &replica{certificateRotation: certificateRotation{policy: testPolicy, settle: settle}}
 		}
-		configuration := trusting{&admissionv1.ValidatingWebhookConfiguration{Webhooks: make([]admissionv1.ValidatingWebhook, 2)}, validatingBundles}
+		configuration := trustingConfig{&admissionv1.ValidatingWebhookConfiguration{Webhooks: make([]admissionv1.ValidatingWebhook, 2)}, validatingBundles}
 		var stored *keyring
 		var written []byte // the bundle in the configuration
 		var writtenAt time.Time
 		var trusted []byte // the bundle as the API server knows it
 		look := func(r *replica, now time.Time) {
-			next, err := r.policy.next(now, stored, r.shownLongEnough(now, stored, []trusting{configuration}))
+			next, err := r.policy.nextKeyring(now, stored, r.shownLongEnough(now, stored, []trustingConfig{configuration}))
 			if err != nil {
 				t.Fatal(err)
 			}
 			stored, r.leaf, r.looked = next, next.leaf, now
-			if bundle := next.bundle(); string(bundle) != string(written) {
+			if bundle := next.caBundle(); string(bundle) != string(written) {
 				written, writtenAt = bundle, now
 				for _, b := range configuration.bundles(configuration.object) {
 					*b = bundle

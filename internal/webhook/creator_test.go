@@ -32,7 +32,7 @@ func (empty) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...
 
 // An ordinary pod of the provider asks the port about the Quota of a consumer.
 func TestThePortTellsNoQuotasOfOthers(t *testing.T) {
-	hook := &admission.Webhook{Handler: validating(admission.NewDecoder(kube.Scheme), &shadowPods{reading: reading{cached: provider{}, live: mute{}}, enforce: true})}
+	hook := &admission.Webhook{Handler: validatingHandler(admission.NewDecoder(kube.Scheme), &shadowPodValidator{cachedReader: cachedReader{cached: provider{}, live: mute{}}, enforce: true})}
 	server := httptest.NewServer(fromCreator(hook))
 	t.Cleanup(server.Close)
 	ask := func(user, pod string) (int, string) {
@@ -76,7 +76,7 @@ func TestThePortTellsNoQuotasOfOthers(t *testing.T) {
 
 // What is refused anyway costs no request to the API server, which does not answer here.
 func TestNothingIsReadForAPodThatIsRefusedAnyway(t *testing.T) {
-	v := &shadowPods{reading: reading{cached: empty{}, live: mute{}}, enforce: true}
+	v := &shadowPodValidator{cachedReader: cachedReader{cached: empty{}, live: mute{}}, enforce: true}
 	for pod, want := range map[string]string{
 		`{"containers":[{"name":"a"}],"hostNetwork":true}`: "spec.hostNetwork",
 		`{"containers":[]}`: "no containers",
@@ -90,7 +90,7 @@ func TestNothingIsReadForAPodThatIsRefusedAnyway(t *testing.T) {
 		}
 		req := &admission.Request{}
 		req.Namespace = "twin"
-		if _, err := v.validate(t.Context(), req, nil, sp); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := v.validateObject(t.Context(), req, nil, sp); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", pod, err)
 		}
 	}

@@ -21,13 +21,13 @@ import (
 // Whoever keeps a connection, as API servers do, is told on it that the server goes.
 func TestAConnectionInUseEndsWithAnAnswer(t *testing.T) {
 	p := rotationPolicy{hosts: []string{"127.0.0.1"}, lifetime: time.Hour}
-	k, err := p.next(time.Now(), nil, true)
+	k, err := p.nextKeyring(time.Now(), nil, true)
 	if err != nil {
 		t.Fatal(err)
 	}
 	port := testkit.Port(t)
 	d := &drained{Server: webhook.NewServer(webhook.Options{Host: "127.0.0.1", Port: port, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
-		c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return k.pair(), nil }
+		c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return k.tlsCertificate(), nil }
 	}}})}
 	d.Register("/hook", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }))
 	ctx, cancel := context.WithCancel(t.Context())

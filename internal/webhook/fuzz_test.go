@@ -54,15 +54,15 @@ func FuzzAdmission(f *testing.F) {
 	f.Add("CREATE", "", `{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z","finalizers":["x"]}}`)
 	f.Add("CONNECT", "[]", "null")
 	decoder := admission.NewDecoder(kube.Scheme)
-	in := reading{cached: mute{}, live: mute{}}
+	in := cachedReader{cached: mute{}, live: mute{}}
 	handlers := map[string]admission.Handler{
-		"creator":     mutating(decoder, shadowPodCreator{}),
-		"shadow pods": validating(decoder, &shadowPods{reading: in, enforce: true}),
-		"pods":        mutating(decoder, &pods{reading: in, runtimeClass: "liqo"}),
-		"daemon sets": mutating(decoder, daemonSets{}),
-		"tenants":     mutating(decoder, tenantDefaults{}),
-		"strategies":  validating(decoder, namespaceOffloadings{}),
-		"nodes":       withoutAmounts(mutating(decoder, &virtualNodes{reading: in})),
+		"creator":     mutatingHandler(decoder, shadowPodCreator{}),
+		"shadow pods": validatingHandler(decoder, &shadowPodValidator{cachedReader: in, enforce: true}),
+		"pods":        mutatingHandler(decoder, &podSteerer{cachedReader: in, runtimeClass: "liqo"}),
+		"daemon sets": mutatingHandler(decoder, daemonSetSteerer{}),
+		"tenants":     mutatingHandler(decoder, tenantDefaults{}),
+		"strategies":  validatingHandler(decoder, namespaceOffloadingValidator{}),
+		"nodes":       withoutAmounts(mutatingHandler(decoder, &virtualNodeDefaulter{cachedReader: in})),
 	}
 	f.Fuzz(func(t *testing.T, operation, before, after string) {
 		if tooLong.MatchString(before) || tooLong.MatchString(after) {
@@ -129,8 +129,8 @@ func FuzzShadowPodAdmission(f *testing.F) {
 	}
 	f.Add("", `{"metadata":{"labels":{"offloading.liqo.io/origin":"green"}}}`)
 	decoder := admission.NewDecoder(kube.Scheme)
-	creator := mutating(decoder, shadowPodCreator{})
-	judge := validating(decoder, &shadowPods{reading: reading{cached: provider{}, live: provider{}}, enforce: true})
+	creator := mutatingHandler(decoder, shadowPodCreator{})
+	judge := validatingHandler(decoder, &shadowPodValidator{cachedReader: cachedReader{cached: provider{}, live: provider{}}, enforce: true})
 	budget := amounts("cpu", "2", "memory", "1Gi")
 	f.Fuzz(func(t *testing.T, before, after string) {
 		if tooLong.MatchString(before) || tooLong.MatchString(after) {

@@ -19,7 +19,7 @@ import (
 // refusal is an answer for the user, while every other error says that we could not decide.
 type refusal struct{ error }
 
-func refuse(err error) error {
+func newRefusal(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -28,30 +28,30 @@ func refuse(err error) error {
 
 // mutator changes obj in place. old is nil when obj is being created.
 type mutator[T client.Object] interface {
-	mutate(ctx context.Context, req *admission.Request, old, obj T) error
+	mutateObject(ctx context.Context, req *admission.Request, old, obj T) error
 }
 
 // validator judges obj; the strings are warnings. old is nil when obj is being created.
 type validator[T client.Object] interface {
-	validate(ctx context.Context, req *admission.Request, old, obj T) ([]string, error)
+	validateObject(ctx context.Context, req *admission.Request, old, obj T) ([]string, error)
 }
 
-// mutating adapts a mutator. Objects on their way out are left alone: finalizers must always come off.
-func mutating[T client.Object](decoder admission.Decoder, m mutator[T]) admission.Handler {
+// mutatingHandler adapts a mutator. Objects on their way out are left alone: finalizers must always come off.
+func mutatingHandler[T client.Object](decoder admission.Decoder, m mutator[T]) admission.Handler {
 	return admission.HandlerFunc(func(ctx context.Context, req admission.Request) admission.Response {
 		old, obj, err := decodeBoth[T](decoder, &req)
 		if err != nil {
 			return admission.Errored(http.StatusBadRequest, err)
 		}
-		if done(&req, obj) {
+		if isDeleting(&req, obj) {
 			return admission.Allowed("")
 		}
 		before, err := json.Marshal(obj)
 		if err != nil {
 			return admission.Errored(http.StatusInternalServerError, err)
 		}
-		if err := m.mutate(ctx, &req, old, obj); err != nil {
-			return denied(err)
+		if err := m.mutateObject(ctx, &req, old, obj); err != nil {
+			return denyResponse(err)
 		}
 		after, err := json.Marshal(obj)
 		if err != nil {
@@ -62,19 +62,19 @@ func mutating[T client.Object](decoder admission.Decoder, m mutator[T]) admissio
 	})
 }
 
-// validating adapts a validator.
-func validating[T client.Object](decoder admission.Decoder, v validator[T]) admission.Handler {
+// validatingHandler adapts a validator.
+func validatingHandler[T client.Object](decoder admission.Decoder, v validator[T]) admission.Handler {
 	return admission.HandlerFunc(func(ctx context.Context, req admission.Request) admission.Response {
 		old, obj, err := decodeBoth[T](decoder, &req)
 		if err != nil {
 			return admission.Errored(http.StatusBadRequest, err)
 		}
-		if done(&req, obj) {
+		if isDeleting(&req, obj) {
 			return admission.Allowed("")
 		}
-		warnings, err := v.validate(ctx, &req, old, obj)
+		warnings, err := v.validateObject(ctx, &req, old, obj)
 		if err != nil {
-			return denied(err)
+			return denyResponse(err)
 		}
 		return admission.Allowed("").WithWarnings(warnings...)
 	})
@@ -98,11 +98,11 @@ func decodeBoth[T client.Object](decoder admission.Decoder, req *admission.Reque
 	return old, obj, nil
 }
 
-func done(req *admission.Request, obj client.Object) bool {
+func isDeleting(req *admission.Request, obj client.Object) bool {
 	return req.Operation == admissionv1.Delete || !obj.GetDeletionTimestamp().IsZero()
 }
 
-func denied(err error) admission.Response {
+func denyResponse(err error) admission.Response {
 	if no, ok := errors.AsType[refusal](err); ok {
 		return admission.Denied(no.Error())
 	}

@@ -17,18 +17,18 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// pods steers the pods of offloaded namespaces.
-type pods struct {
-	reading
+// podSteerer steers the pods of offloaded namespaces.
+type podSteerer struct {
+	cachedReader
 	runtimeClass string
 }
 
-// mutate fails where the namespace has no NamespaceOffloading, so that a namespace labelled beforehand gets no pod in the
+// mutateObject fails where the namespace has no NamespaceOffloading, so that a namespace labelled beforehand gets no pod in the
 // wrong place.
-func (p *pods) mutate(ctx context.Context, req *admission.Request, _, pod *corev1.Pod) error {
+func (p *podSteerer) mutateObject(ctx context.Context, req *admission.Request, _, pod *corev1.Pod) error {
 	nso := &offv1beta1.NamespaceOffloading{}
 	key := client.ObjectKey{Namespace: req.Namespace, Name: names.NamespaceOffloading}
-	if err := p.get(ctx, key, nso); err != nil {
+	if err := p.getObject(ctx, key, nso); err != nil {
 		return fmt.Errorf("reading how namespace %q is offloaded: %w", req.Namespace, err)
 	}
 	if nso.DeletionTimestamp.IsZero() {
@@ -37,10 +37,10 @@ func (p *pods) mutate(ctx context.Context, req *admission.Request, _, pod *corev
 	return nil
 }
 
-// namespaceOffloadings tells users what a changed strategy does not do; what is forbidden, the schema says.
-type namespaceOffloadings struct{}
+// namespaceOffloadingValidator tells users what a changed strategy does not do; what is forbidden, the schema says.
+type namespaceOffloadingValidator struct{}
 
-func (namespaceOffloadings) validate(_ context.Context, _ *admission.Request, old, nso *offv1beta1.NamespaceOffloading) ([]string, error) {
+func (namespaceOffloadingValidator) validateObject(_ context.Context, _ *admission.Request, old, nso *offv1beta1.NamespaceOffloading) ([]string, error) {
 	now := nso.Spec.PodOffloadingStrategy
 	if old == nil || old.Spec.PodOffloadingStrategy == now || now == offv1beta1.LocalAndRemotePodOffloadingStrategyType {
 		return nil, nil
@@ -51,10 +51,10 @@ func (namespaceOffloadings) validate(_ context.Context, _ *admission.Request, ol
 	return []string{fmt.Sprintf("pods that run already stay where they are, even where the strategy %s forbids them; the annotation %s=true has them evicted", now, names.EvictMisplacedPods)}, nil
 }
 
-// daemonSets keeps DaemonSets off virtual nodes whose pods would wait there for ever.
-type daemonSets struct{}
+// daemonSetSteerer keeps DaemonSets off virtual nodes whose pods would wait there for ever.
+type daemonSetSteerer struct{}
 
-func (daemonSets) mutate(_ context.Context, _ *admission.Request, _, ds *appsv1.DaemonSet) error {
+func (daemonSetSteerer) mutateObject(_ context.Context, _ *admission.Request, _, ds *appsv1.DaemonSet) error {
 	policy.KeepDaemonSetOff(ds)
 	return nil
 }

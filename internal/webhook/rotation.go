@@ -32,20 +32,20 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// serving holds the certificate that new connections are answered with.
-type serving struct {
+// servingCertificate holds the certificate that new connections are answered with.
+type servingCertificate struct {
 	pair atomic.Pointer[tls.Certificate]
 }
 
-func (s *serving) certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+func (s *servingCertificate) currentCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if pair := s.pair.Load(); pair != nil {
 		return pair, nil
 	}
 	return nil, errors.New("no certificate is loaded yet")
 }
 
-// ready is a readiness check.
-func (s *serving) ready(*http.Request) error {
+// readyCheck is a readiness check.
+func (s *servingCertificate) readyCheck(*http.Request) error {
 	pair := s.pair.Load()
 	switch {
 	case pair == nil:
@@ -56,9 +56,9 @@ func (s *serving) ready(*http.Request) error {
 	return nil
 }
 
-// rotation keeps the shared Secret, what this replica serves, and what the API server trusts in step. Every replica runs
+// certificateRotation keeps the shared Secret, what this replica serves, and what the API server trusts in step. Every replica runs
 // it: whoever is first writes, the others see a conflict and follow.
-type rotation struct {
+type certificateRotation struct {
 	client        client.Client
 	reader        client.Reader // of exactly the Secret and the configurations
 	secret        client.ObjectKey
@@ -67,7 +67,7 @@ type rotation struct {
 	policy        rotationPolicy
 	settle        time.Duration
 	clock         func() time.Time
-	serving       *serving
+	serving       *servingCertificate
 	// shown is since when the API server was seen to trust the authority of that bundle.
 	shown struct {
 		bundle string
@@ -76,7 +76,7 @@ type rotation struct {
 }
 
 // addRotation runs r on every replica, with a cache that can hold nothing but the objects it is about.
-func addRotation(mgr ctrl.Manager, r *rotation) error {
+func addRotation(mgr ctrl.Manager, r *certificateRotation) error {
 	named := func(name string) fields.Selector { return fields.OneTermEqualSelector("metadata.name", name) }
 	objects, err := kube.AddCache(mgr, map[client.Object]cache.ByObject{
 		&corev1.Secret{}: {
@@ -103,86 +103,86 @@ func addRotation(mgr ctrl.Manager, r *rotation) error {
 			q.Add(reconcile.Request{NamespacedName: r.secret})
 			return nil
 		})),
-		watch(c, objects, r.secret, &corev1.Secret{}),
-		watch(c, objects, r.secret, &admissionv1.MutatingWebhookConfiguration{}),
-		watch(c, objects, r.secret, &admissionv1.ValidatingWebhookConfiguration{}),
+		watchObject(c, objects, r.secret, &corev1.Secret{}),
+		watchObject(c, objects, r.secret, &admissionv1.MutatingWebhookConfiguration{}),
+		watchObject(c, objects, r.secret, &admissionv1.ValidatingWebhookConfiguration{}),
 	)
 }
 
-// watch makes every event about a kind one about the Secret.
-func watch[T client.Object](c controller.Controller, objects cache.Cache, key client.ObjectKey, kind T) error {
+// watchObject makes every event about a kind one about the Secret.
+func watchObject[T client.Object](c controller.Controller, objects cache.Cache, key client.ObjectKey, kind T) error {
 	return c.Watch(source.Kind(objects, kind, handler.TypedEnqueueRequestsFromMapFunc(func(context.Context, T) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: key}}
 	})))
 }
 
 // Reconcile makes one pass: load, replace what is due, show it to the API server.
-func (r *rotation) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	after, err := r.pass(ctx)
+func (r *certificateRotation) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	after, err := r.runOnce(ctx)
 	if err != nil {
 		return kube.Result(err)
 	}
 	return reconcile.Result{RequeueAfter: after}, nil
 }
 
-func (r *rotation) pass(ctx context.Context) (time.Duration, error) {
-	secret, have, err := r.load(ctx)
+func (r *certificateRotation) runOnce(ctx context.Context) (time.Duration, error) {
+	secret, have, err := r.loadKeyring(ctx)
 	if err != nil {
 		return 0, err
 	}
-	configurations, err := r.gather(ctx)
+	configurations, err := r.gatherTrusting(ctx)
 	if err != nil {
 		return 0, err
 	}
 	if have != nil && have.leaf != nil {
-		r.serving.pair.Store(have.pair())
+		r.serving.pair.Store(have.tlsCertificate())
 	}
 	now := r.clock()
-	next, err := r.policy.next(now, have, r.shownLongEnough(now, have, configurations))
+	next, err := r.policy.nextKeyring(now, have, r.shownLongEnough(now, have, configurations))
 	if err != nil {
 		return 0, err
 	}
 	if next != have {
-		if err := r.store(ctx, secret, next); err != nil {
+		if err := r.storeKeyring(ctx, secret, next); err != nil {
 			return 0, err
 		}
 		log.FromContext(ctx).Info("webhook certificate renewed", "until", next.leaf.NotAfter, "authorities", len(next.authorities))
 	}
-	r.serving.pair.Store(next.pair())
+	r.serving.pair.Store(next.tlsCertificate())
 	for _, configuration := range configurations {
-		if err := configuration.trust(ctx, r.client, next.bundle()); err != nil {
+		if err := configuration.setBundle(ctx, r.client, next.caBundle()); err != nil {
 			return 0, err
 		}
 	}
-	return r.wait(next), nil
+	return r.waitTime(next), nil
 }
 
-// load returns the Secret, nil if there is none, and what is in it. A keyring that is not whole is only good for the
+// loadKeyring returns the Secret, nil if there is none, and what is in it. A keyring that is not whole is only good for the
 // authorities that were trusted so far.
-func (r *rotation) load(ctx context.Context) (*corev1.Secret, *keyring, error) {
+func (r *certificateRotation) loadKeyring(ctx context.Context) (*corev1.Secret, *keyring, error) {
 	secret := &corev1.Secret{}
 	if err := r.reader.Get(ctx, r.secret, secret); client.IgnoreNotFound(err) != nil {
 		return nil, nil, fmt.Errorf("reading the webhook certificate: %w", err)
 	} else if err != nil {
 		return nil, nil, nil
 	}
-	have, err := decode(secret.Data)
+	have, err := decodeSecret(secret.Data)
 	if err != nil {
 		log.FromContext(ctx).Info("webhook certificate is made anew", "why", err.Error())
 	}
 	return secret, have, nil
 }
 
-// store writes the keyring, provided nobody changed the Secret since it was read.
-func (r *rotation) store(ctx context.Context, secret *corev1.Secret, k *keyring) error {
-	data, err := k.encode()
+// storeKeyring writes the keyring, provided nobody changed the Secret since it was read.
+func (r *certificateRotation) storeKeyring(ctx context.Context, secret *corev1.Secret, k *keyring) error {
+	data, err := k.encodeSecret()
 	if err != nil {
 		return err
 	}
 	if secret != nil {
 		secret = secret.DeepCopy()
 		secret.Data = data
-		secret.Labels = with(secret.Labels, names.Webhook, "true")
+		secret.Labels = withKey(secret.Labels, names.Webhook, "true")
 		if err := r.client.Update(ctx, secret); err != nil {
 			return fmt.Errorf("writing the webhook certificate: %w", err)
 		}
@@ -202,7 +202,7 @@ func (r *rotation) store(ctx context.Context, secret *corev1.Secret, k *keyring)
 	return nil
 }
 
-func with(m map[string]string, key, value string) map[string]string {
+func withKey(m map[string]string, key, value string) map[string]string {
 	if m == nil {
 		m = map[string]string{}
 	}
@@ -212,13 +212,13 @@ func with(m map[string]string, key, value string) map[string]string {
 
 // shownLongEnough tells whether every API server can be expected to trust the newest authority: all configurations have
 // had it for the settling time.
-func (r *rotation) shownLongEnough(now time.Time, have *keyring, configurations []trusting) bool {
+func (r *certificateRotation) shownLongEnough(now time.Time, have *keyring, configurations []trustingConfig) bool {
 	if have == nil || len(have.authorities) == 0 {
 		return false
 	}
-	newest := encode("CERTIFICATE", have.authorities[0].Raw)
+	newest := encodePEM("CERTIFICATE", have.authorities[0].Raw)
 	for _, c := range configurations {
-		if !c.trusts(newest) {
+		if !c.trustsAuthority(newest) {
 			r.shown.bundle = ""
 			return false
 		}
@@ -229,8 +229,8 @@ func (r *rotation) shownLongEnough(now time.Time, have *keyring, configurations 
 	return now.Sub(r.shown.since) >= r.settle
 }
 
-// wait is the time to the next pass: when something is due, or when a new authority has settled.
-func (r *rotation) wait(k *keyring) time.Duration {
+// waitTime is the time to the next pass: when something is due, or when a new authority has settled.
+func (r *certificateRotation) waitTime(k *keyring) time.Duration {
 	if !signedBy(k.leaf, k.authorities[0]) {
 		return r.settle/2 + minWait
 	}
@@ -243,20 +243,20 @@ func (r *rotation) wait(k *keyring) time.Duration {
 
 const minWait = 20 * time.Millisecond
 
-// trusting is a webhook configuration, of either kind.
-type trusting struct {
+// trustingConfig is a webhook configuration, of either kind.
+type trustingConfig struct {
 	object client.Object
 	// bundles points at the bundle of every webhook of an object of that kind.
 	bundles func(client.Object) []*[]byte
 }
 
-// gather returns the configurations of this installation: by name, and only with our label.
-func (r *rotation) gather(ctx context.Context) ([]trusting, error) {
-	all := []trusting{
+// gatherTrusting returns the configurations of this installation: by name, and only with our label.
+func (r *certificateRotation) gatherTrusting(ctx context.Context) ([]trustingConfig, error) {
+	all := []trustingConfig{
 		{&admissionv1.MutatingWebhookConfiguration{}, mutatingBundles},
 		{&admissionv1.ValidatingWebhookConfiguration{}, validatingBundles},
 	}
-	var out []trusting
+	var out []trustingConfig
 	for _, c := range all {
 		err := r.reader.Get(ctx, client.ObjectKey{Name: r.configuration}, c.object)
 		if client.IgnoreNotFound(err) != nil {
@@ -287,12 +287,12 @@ func validatingBundles(obj client.Object) []*[]byte {
 	return out
 }
 
-func (t trusting) trusts(authority []byte) bool {
+func (t trustingConfig) trustsAuthority(authority []byte) bool {
 	return !slices.ContainsFunc(t.bundles(t.object), func(b *[]byte) bool { return !bytes.Contains(*b, authority) })
 }
 
-// trust puts the bundle into every webhook that has another one.
-func (t trusting) trust(ctx context.Context, c client.Client, bundle []byte) error {
+// setBundle puts the bundle into every webhook that has another one.
+func (t trustingConfig) setBundle(ctx context.Context, c client.Client, bundle []byte) error {
 	changed := t.object.DeepCopyObject().(client.Object)
 	different := false
 	for _, b := range t.bundles(changed) {

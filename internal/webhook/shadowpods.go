@@ -26,63 +26,63 @@ import (
 // budget the pod is on. It reads no more than the metadata: the CRD, which bounds what takes long to read, is asked later.
 type shadowPodCreator struct{}
 
-func (shadowPodCreator) mutate(_ context.Context, req *admission.Request, old, sp *metav1.PartialObjectMetadata) error {
+func (shadowPodCreator) mutateObject(_ context.Context, req *admission.Request, old, sp *metav1.PartialObjectMetadata) error {
 	creator := policy.CreatorUser(req.UserInfo.Username)
 	if old != nil {
 		creator = old.Labels[names.CreatorUser]
 	} else if creator == "" {
-		return refuse(errors.New("the user who creates the ShadowPod has no name"))
+		return newRefusal(errors.New("the user who creates the ShadowPod has no name"))
 	}
 	if creator == "" {
 		delete(sp.Labels, names.CreatorUser)
 		return nil
 	}
-	sp.Labels = with(sp.Labels, names.CreatorUser, creator)
+	sp.Labels = withKey(sp.Labels, names.CreatorUser, creator)
 	return nil
 }
 
-// shadowPods applies the provider's policy, and refuses what the user's budget can never hold. What is left of a budget is
+// shadowPodValidator applies the provider's policy, and refuses what the user's budget can never hold. What is left of a budget is
 // not counted here: replicas that admit at the same time would count differently.
-type shadowPods struct {
-	reading
+type shadowPodValidator struct {
+	cachedReader
 	enforce bool
 	allowed policy.RemotePods
 }
 
-func (s *shadowPods) validate(ctx context.Context, req *admission.Request, old, sp *offv1beta1.ShadowPod) ([]string, error) {
+func (s *shadowPodValidator) validateObject(ctx context.Context, req *admission.Request, old, sp *offv1beta1.ShadowPod) ([]string, error) {
 	if err := quota.CheckAmounts(&sp.Spec.Pod); err != nil {
-		return nil, refuse(err)
+		return nil, newRefusal(err)
 	}
 	if old != nil {
 		grows := quota.Fit(quota.Need(&sp.Spec.Pod), nil, quota.Need(&old.Spec.Pod)) != nil
 		if err := policy.CheckShadowPodUpdate(old, sp, s.allowed); err != nil || !grows {
-			return nil, refuse(err)
+			return nil, newRefusal(err)
 		}
 	}
 	if err := policy.CheckShadowPodItself(sp); err != nil { // before anything is read for it
-		return nil, refuse(err)
+		return nil, newRefusal(err)
 	}
 	namespace := &corev1.Namespace{}
-	if err := s.get(ctx, client.ObjectKey{Name: req.Namespace}, namespace); err != nil {
+	if err := s.getObject(ctx, client.ObjectKey{Name: req.Namespace}, namespace); err != nil {
 		return nil, fmt.Errorf("reading the namespace: %w", err)
 	}
 	consumer := namespace.Labels[names.RemoteClusterID]
 	allowed := policy.Policy{Consumer: consumer, PodSecurity: namespace.Labels[policy.PodSecurityLabel], Pods: s.allowed}
 	if err := policy.CheckShadowPod(sp, allowed); err != nil || !s.enforce {
-		return nil, refuse(err)
+		return nil, newRefusal(err)
 	}
 	creator := sp.Labels[names.CreatorUser] // who may be another than the one who changes it
-	budget, err := s.budget(ctx, liqov1beta1.ClusterID(consumer), creator)
+	budget, err := s.readQuota(ctx, liqov1beta1.ClusterID(consumer), creator)
 	if err != nil {
 		return nil, err
 	}
 	if budget == nil {
-		return nil, refuse(fmt.Errorf("failed getting quota: user %q has none for cluster %q", creator, consumer))
+		return nil, newRefusal(fmt.Errorf("failed getting quota: user %q has none for cluster %q", creator, consumer))
 	}
 	if old != nil {
 		budget.Cordoned = nil // which is about new pods
 	}
-	return nil, refuse(withoutBudget(quota.Check(budget, &sp.Spec.Pod, nil)))
+	return nil, newRefusal(withoutBudget(quota.Check(budget, &sp.Spec.Pod, nil)))
 }
 
 // withoutBudget returns the error without the amounts of the Quota, which are told in the slice. Who reaches the port could ask for
@@ -101,16 +101,16 @@ func withoutBudget(err error) error {
 	return errors.New(strings.Join(parts, "; "))
 }
 
-// budget finds the Quota of a user in the consumer's own tenant namespace, so that no consumer can shadow that of another.
+// readQuota finds the Quota of a user in the consumer's own tenant namespace, so that no consumer can shadow that of another.
 // nil says that there is none.
-func (s *shadowPods) budget(ctx context.Context, consumer liqov1beta1.ClusterID, creator string) (*offv1beta1.QuotaSpec, error) {
+func (s *shadowPodValidator) readQuota(ctx context.Context, consumer liqov1beta1.ClusterID, creator string) (*offv1beta1.QuotaSpec, error) {
 	for _, reader := range []client.Reader{s.cached, s.live} {
 		tenant, err := peer.TenantNamespace(ctx, reader, consumer)
 		if errors.Is(err, peer.ErrNotFound) {
 			continue
 		}
 		if errors.Is(err, peer.ErrAmbiguous) {
-			return nil, refuse(fmt.Errorf("failed getting quota: %w; which of them counts is for the provider's administrator to decide, who deletes the others or takes the label %s off them",
+			return nil, newRefusal(fmt.Errorf("failed getting quota: %w; which of them counts is for the provider's administrator to decide, who deletes the others or takes the label %s off them",
 				err, names.TenantNamespace))
 		}
 		if err != nil {

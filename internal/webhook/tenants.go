@@ -18,21 +18,21 @@ import (
 // tenantDefaults labels Tenants.
 type tenantDefaults struct{}
 
-func (tenantDefaults) mutate(_ context.Context, _ *admission.Request, _, tenant *authv1beta1.Tenant) error {
+func (tenantDefaults) mutateObject(_ context.Context, _ *admission.Request, _, tenant *authv1beta1.Tenant) error {
 	policy.DefaultTenant(tenant)
 	return nil
 }
 
-// tenants refuses Tenants in namespaces of somebody else.
-type tenants struct{ reading }
+// tenantValidator refuses Tenants in namespaces of somebody else.
+type tenantValidator struct{ cachedReader }
 
-func (t *tenants) validate(ctx context.Context, req *admission.Request, old, tenant *authv1beta1.Tenant) ([]string, error) {
+func (t *tenantValidator) validateObject(ctx context.Context, req *admission.Request, old, tenant *authv1beta1.Tenant) ([]string, error) {
 	namespace := &corev1.Namespace{}
-	if err := t.get(ctx, client.ObjectKey{Name: req.Namespace}, namespace); err != nil {
+	if err := t.getObject(ctx, client.ObjectKey{Name: req.Namespace}, namespace); err != nil {
 		return nil, fmt.Errorf("reading the namespace: %w", err)
 	}
 	if err := policy.CheckTenant(tenant, namespace.Labels); err != nil {
-		return nil, refuse(err)
+		return nil, newRefusal(err)
 	}
 	if old != nil {
 		return nil, nil
@@ -42,5 +42,5 @@ func (t *tenants) validate(ctx context.Context, req *admission.Request, old, ten
 		return nil, fmt.Errorf("listing the Tenants: %w", err)
 	}
 	tenant.Namespace = req.Namespace
-	return nil, refuse(policy.CheckTenantUnique(tenant, others.Items))
+	return nil, newRefusal(policy.CheckTenantUnique(tenant, others.Items))
 }

@@ -59,17 +59,17 @@ func withoutFields(raw []byte, fields ...string) ([]byte, error) {
 	return json.Marshal(obj)
 }
 
-// virtualNodes keeps VirtualNodes from taking the name of a Node. What they leave to their options is not written into
+// virtualNodeDefaulter keeps VirtualNodes from taking the name of a Node. What they leave to their options is not written into
 // them: it would not follow a change of the options.
-type virtualNodes struct {
-	reading
+type virtualNodeDefaulter struct {
+	cachedReader
 	template types.NamespacedName
 }
 
-func (v *virtualNodes) mutate(ctx context.Context, req *admission.Request, old, vn *offv1beta1.VirtualNode) error {
+func (v *virtualNodeDefaulter) mutateObject(ctx context.Context, req *admission.Request, old, vn *offv1beta1.VirtualNode) error {
 	if old != nil {
 		if err := policy.CheckVirtualNodeChange(old, vn); err != nil {
-			return refuse(err)
+			return newRefusal(err)
 		}
 		return nil
 	}
@@ -77,33 +77,33 @@ func (v *virtualNodes) mutate(ctx context.Context, req *admission.Request, old, 
 		return err
 	}
 	key := v.templateOf(vn, req.Namespace)
-	err := v.get(ctx, key, &offv1beta1.VkOptionsTemplate{})
+	err := v.getObject(ctx, key, &offv1beta1.VkOptionsTemplate{})
 	switch {
 	case err == nil:
 		return nil
 	case apierrors.IsNotFound(err):
-		return refuse(fmt.Errorf("the VkOptionsTemplate %q does not exist", key))
+		return newRefusal(fmt.Errorf("the VkOptionsTemplate %q does not exist", key))
 	default:
 		return fmt.Errorf("reading VkOptionsTemplate %q: %w", key, err)
 	}
 }
 
-func (v *virtualNodes) templateOf(vn *offv1beta1.VirtualNode, namespace string) types.NamespacedName {
+func (v *virtualNodeDefaulter) templateOf(vn *offv1beta1.VirtualNode, namespace string) types.NamespacedName {
 	ref := vn.Spec.VkOptionsTemplateRef
 	if ref == nil {
 		return v.template
 	}
-	return types.NamespacedName{Namespace: or(ref.Namespace, namespace), Name: ref.Name}
+	return types.NamespacedName{Namespace: valueOr(ref.Namespace, namespace), Name: ref.Name}
 }
 
-func (v *virtualNodes) checkNew(ctx context.Context, req *admission.Request, vn *offv1beta1.VirtualNode) error {
+func (v *virtualNodeDefaulter) checkNew(ctx context.Context, req *admission.Request, vn *offv1beta1.VirtualNode) error {
 	namespace := &corev1.Namespace{}
-	if err := v.get(ctx, client.ObjectKey{Name: req.Namespace}, namespace); err != nil {
+	if err := v.getObject(ctx, client.ObjectKey{Name: req.Namespace}, namespace); err != nil {
 		return fmt.Errorf("reading the namespace: %w", err)
 	}
 	if vn.Spec.ClusterID != "" {
 		if err := policy.CheckVirtualNodePlace(vn, namespace); err != nil {
-			return refuse(err)
+			return newRefusal(err)
 		}
 	}
 	others := &offv1beta1.VirtualNodeList{}
@@ -112,7 +112,7 @@ func (v *virtualNodes) checkNew(ctx context.Context, req *admission.Request, vn 
 	}
 	vn.Namespace = req.Namespace
 	if err := policy.CheckVirtualNode(vn, others.Items); err != nil {
-		return refuse(err)
+		return newRefusal(err)
 	}
 	// The webhook of a new VirtualNode is rare enough for a question to the API server: a Node seen in a cache may be gone.
 	err := v.live.Get(ctx, client.ObjectKey{Name: vn.Name}, &corev1.Node{})
@@ -122,6 +122,6 @@ func (v *virtualNodes) checkNew(ctx context.Context, req *admission.Request, vn 
 	case err != nil:
 		return fmt.Errorf("looking for a Node of that name: %w", err)
 	default:
-		return refuse(fmt.Errorf("node %s already exists", vn.Name))
+		return newRefusal(fmt.Errorf("node %s already exists", vn.Name))
 	}
 }

@@ -63,20 +63,20 @@ const (
 )
 
 func (o Options) withDefaults() Options {
-	o.Service = or(o.Service, names.WebhookConfiguration)
-	o.Configuration = or(o.Configuration, names.WebhookConfiguration)
-	o.RuntimeClass = or(o.RuntimeClass, names.RuntimeClass)
-	o.Port = or(o.Port, names.WebhookPort)
-	o.Lifetime = or(o.Lifetime, defaultLifetime)
-	o.Settle = or(o.Settle, min(defaultSettle, o.Lifetime/12))
-	o.VkOptionsTemplate = or(o.VkOptionsTemplate, types.NamespacedName{Namespace: o.LiqoNamespace, Name: names.VkOptionsTemplate})
+	o.Service = valueOr(o.Service, names.WebhookConfiguration)
+	o.Configuration = valueOr(o.Configuration, names.WebhookConfiguration)
+	o.RuntimeClass = valueOr(o.RuntimeClass, names.RuntimeClass)
+	o.Port = valueOr(o.Port, names.WebhookPort)
+	o.Lifetime = valueOr(o.Lifetime, defaultLifetime)
+	o.Settle = valueOr(o.Settle, min(defaultSettle, o.Lifetime/12))
+	o.VkOptionsTemplate = valueOr(o.VkOptionsTemplate, types.NamespacedName{Namespace: o.LiqoNamespace, Name: names.VkOptionsTemplate})
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
 	return o
 }
 
-func or[T comparable](value, fallback T) T {
+func valueOr[T comparable](value, fallback T) T {
 	var zero T
 	if value == zero {
 		return fallback
@@ -84,8 +84,8 @@ func or[T comparable](value, fallback T) T {
 	return value
 }
 
-// hosts are what the API server may call the webhooks by, the one it does first.
-func (o Options) hosts() []string {
+// hostNames are what the API server may call the webhooks by, the one it does first.
+func (o Options) hostNames() []string {
 	service := o.Service + "." + o.LiqoNamespace
 	return append([]string{service + ".svc", o.Service, service, service + ".svc.cluster.local"}, o.Hosts...)
 }
@@ -93,24 +93,24 @@ func (o Options) hosts() []string {
 // SetupWebhooks serves the webhooks from every replica of the manager's process.
 func SetupWebhooks(mgr ctrl.Manager, o Options) error {
 	o = o.withDefaults()
-	current := &serving{}
+	current := &servingCertificate{}
 	server := &drained{Server: webhook.NewServer(webhook.Options{
 		Host: o.Host,
 		Port: o.Port,
 		TLSOpts: []func(*tls.Config){func(c *tls.Config) {
 			c.MinVersion = tls.VersionTLS12
-			c.GetCertificate = current.certificate
+			c.GetCertificate = current.currentCertificate
 		}},
 	})}
-	if err := register(mgr, server, o); err != nil {
+	if err := registerHandlers(mgr, server, o); err != nil {
 		return err
 	}
-	err := addRotation(mgr, &rotation{
+	err := addRotation(mgr, &certificateRotation{
 		client:        mgr.GetClient(),
 		secret:        client.ObjectKey{Namespace: o.LiqoNamespace, Name: names.WebhookCertsSecret},
 		service:       o.Service,
 		configuration: o.Configuration,
-		policy:        rotationPolicy{hosts: o.hosts(), lifetime: o.Lifetime},
+		policy:        rotationPolicy{hosts: o.hostNames(), lifetime: o.Lifetime},
 		settle:        o.Settle,
 		clock:         o.Clock,
 		serving:       current,
@@ -121,7 +121,7 @@ func SetupWebhooks(mgr ctrl.Manager, o Options) error {
 	if err := mgr.Add(server); err != nil {
 		return fmt.Errorf("adding the webhook server: %w", err)
 	}
-	if err := mgr.AddReadyzCheck("webhook-certificate", current.ready); err != nil {
+	if err := mgr.AddReadyzCheck("webhook-certificate", current.readyCheck); err != nil {
 		return fmt.Errorf("adding the readiness check: %w", err)
 	}
 	if err := mgr.AddReadyzCheck("webhook-server", server.StartedChecker()); err != nil {
@@ -130,8 +130,8 @@ func SetupWebhooks(mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// register gives every path its handler, and has what handlers read cached on every replica.
-func register(mgr ctrl.Manager, server webhook.Server, o Options) error {
+// registerHandlers gives every path its handler, and has what handlers read cached on every replica.
+func registerHandlers(mgr ctrl.Manager, server webhook.Server, o Options) error {
 	for _, kind := range []client.Object{
 		&corev1.Namespace{}, &offv1beta1.NamespaceOffloading{}, &offv1beta1.VirtualNode{}, &offv1beta1.VkOptionsTemplate{}, &offv1beta1.Quota{}, &authv1beta1.Tenant{},
 	} {
@@ -139,18 +139,18 @@ func register(mgr ctrl.Manager, server webhook.Server, o Options) error {
 			return fmt.Errorf("caching %T: %w", kind, err)
 		}
 	}
-	in := reading{cached: mgr.GetClient(), live: mgr.GetAPIReader()}
+	in := cachedReader{cached: mgr.GetClient(), live: mgr.GetAPIReader()}
 	decoder := admission.NewDecoder(mgr.GetScheme())
 	for path, h := range map[string]admission.Handler{
-		"/mutate/pod":                    mutating(decoder, &pods{reading: in, runtimeClass: o.RuntimeClass}),
-		"/mutate/daemonsets":             mutating(decoder, daemonSets{}),
-		"/mutate/virtualnodes":           withoutAmounts(mutating(decoder, &virtualNodes{reading: in, template: o.VkOptionsTemplate})),
-		"/mutate/shadowpods":             mutating(decoder, shadowPodCreator{}),
-		"/validate/shadowpods":           validating(decoder, &shadowPods{reading: in, enforce: o.EnforceResources, allowed: o.Pods}),
-		"/mutate/tenants":                mutating(decoder, tenantDefaults{}),
+		"/mutate/pod":                    mutatingHandler(decoder, &podSteerer{cachedReader: in, runtimeClass: o.RuntimeClass}),
+		"/mutate/daemonsets":             mutatingHandler(decoder, daemonSetSteerer{}),
+		"/mutate/virtualnodes":           withoutAmounts(mutatingHandler(decoder, &virtualNodeDefaulter{cachedReader: in, template: o.VkOptionsTemplate})),
+		"/mutate/shadowpods":             mutatingHandler(decoder, shadowPodCreator{}),
+		"/validate/shadowpods":           validatingHandler(decoder, &shadowPodValidator{cachedReader: in, enforce: o.EnforceResources, allowed: o.Pods}),
+		"/mutate/tenants":                mutatingHandler(decoder, tenantDefaults{}),
 		"/mutate/metadata":               consumerMetadata{dropped: o.DroppedMetadata},
-		"/validate/tenants":              validating(decoder, &tenants{reading: in}),
-		"/validate/namespace-offloading": validating(decoder, namespaceOffloadings{}),
+		"/validate/tenants":              validatingHandler(decoder, &tenantValidator{cachedReader: in}),
+		"/validate/namespace-offloading": validatingHandler(decoder, namespaceOffloadingValidator{}),
 	} {
 		var handler http.Handler = &admission.Webhook{Handler: h, RecoverPanic: new(true)}
 		if path == "/validate/shadowpods" && o.EnforceResources {
@@ -161,13 +161,13 @@ func register(mgr ctrl.Manager, server webhook.Server, o Options) error {
 	return nil
 }
 
-// reading is how handlers read: from the cache, and from the API server what the cache does not have, because it may
+// cachedReader is how handlers read: from the cache, and from the API server what the cache does not have, because it may
 // have been made a moment ago.
-type reading struct {
+type cachedReader struct {
 	cached, live client.Reader
 }
 
-func (r reading) get(ctx context.Context, key client.ObjectKey, into client.Object) error {
+func (r cachedReader) getObject(ctx context.Context, key client.ObjectKey, into client.Object) error {
 	err := r.cached.Get(ctx, key, into)
 	if client.IgnoreNotFound(err) == nil && err != nil {
 		return r.live.Get(ctx, key, into)

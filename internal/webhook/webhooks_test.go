@@ -127,11 +127,11 @@ func configure(t *testing.T, c *testkit.ControlPlane, name, address string) {
 		t.Cleanup(func() { _ = c.Client.Delete(context.Background(), configuration) })
 	}
 	testkit.Eventually(t, 2*time.Minute, func() error {
-		for _, configuration := range []trusting{{mutating, mutatingBundles}, {validating, validatingBundles}} {
+		for _, configuration := range []trustingConfig{{mutating, mutatingBundles}, {validating, validatingBundles}} {
 			if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(configuration.object), configuration.object); err != nil {
 				return err
 			}
-			if !configuration.trusts([]byte("BEGIN CERTIFICATE")) {
+			if !configuration.trustsAuthority([]byte("BEGIN CERTIFICATE")) {
 				return fmt.Errorf("%T has no bundle", configuration.object)
 			}
 		}

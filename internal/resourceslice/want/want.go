@@ -90,7 +90,7 @@ func Identity(slice *authv1beta1.ResourceSlice, provider liqov1beta1.ClusterID) 
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: slice.Namespace,
 			Name:      names.SliceIdentity(slice.Name),
-			Labels:    labels(slice, provider),
+			Labels:    sliceLabels(slice, provider),
 		},
 		Spec: authv1beta1.IdentitySpec{
 			ClusterID:  provider,
@@ -111,11 +111,11 @@ func AsksForVirtualNode(slice *authv1beta1.ResourceSlice) bool {
 func VirtualNode(slice *authv1beta1.ResourceSlice, provider liqov1beta1.ClusterID, secret string, nodeLabels map[string]string) *offv1beta1.VirtualNode {
 	status := &slice.Status
 	vn := &offv1beta1.VirtualNode{
-		ObjectMeta: metav1.ObjectMeta{Namespace: slice.Namespace, Name: slice.Name, Labels: labels(slice, provider)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: slice.Namespace, Name: slice.Name, Labels: sliceLabels(slice, provider)},
 		Spec: offv1beta1.VirtualNodeSpec{
 			ClusterID:           provider,
 			KubeconfigSecretRef: &corev1.LocalObjectReference{Name: secret},
-			ResourceQuota:       corev1.ResourceQuotaSpec{Hard: amounts(status.Resources)},
+			ResourceQuota:       corev1.ResourceQuotaSpec{Hard: nonZeroAmounts(status.Resources)},
 			Labels:              maps.Clone(nodeLabels),
 			StorageClasses:      status.StorageClasses,
 			IngressClasses:      status.IngressClasses,
@@ -132,12 +132,12 @@ func VirtualNode(slice *authv1beta1.ResourceSlice, provider liqov1beta1.ClusterI
 	return vn
 }
 
-func labels(slice *authv1beta1.ResourceSlice, provider liqov1beta1.ClusterID) map[string]string {
+func sliceLabels(slice *authv1beta1.ResourceSlice, provider liqov1beta1.ClusterID) map[string]string {
 	return map[string]string{names.RemoteClusterID: string(provider), names.ResourceSliceName: slice.Name}
 }
 
-// amounts leaves out what no node can have, so that a provider's nonsense does not keep the node away.
-func amounts(granted corev1.ResourceList) corev1.ResourceList {
+// nonZeroAmounts leaves out what no node can have, so that a provider's nonsense does not keep the node away.
+func nonZeroAmounts(granted corev1.ResourceList) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for name, quantity := range granted {
 		if quantity.Sign() >= 0 {

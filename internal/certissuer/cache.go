@@ -20,8 +20,8 @@ import (
 	"liqo.io/liqo/internal/peer"
 )
 
-// Kept are the Secrets with issued certificates, as watches of the tenant namespaces show them.
-type Kept struct {
+// CertificateCache are the Secrets with issued certificates, as watches of the tenant namespaces show them.
+type CertificateCache struct {
 	mgr    ctrl.Manager
 	watch  *kube.NamespacedWatch
 	direct client.Reader
@@ -30,7 +30,7 @@ type Kept struct {
 }
 
 // NewKept adds the watches to the manager.
-func NewKept(mgr ctrl.Manager) (*Kept, error) {
+func NewKept(mgr ctrl.Manager) (*CertificateCache, error) {
 	direct, err := kube.DirectClient(mgr)
 	if err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func NewKept(mgr ctrl.Manager) (*Kept, error) {
 	if err := mgr.Add(watch); err != nil {
 		return nil, fmt.Errorf("adding the watch of issued certificates: %w", err)
 	}
-	return &Kept{mgr: mgr, watch: watch, direct: direct}, nil
+	return &CertificateCache{mgr: mgr, watch: watch, direct: direct}, nil
 }
 
 // Source wakes the owner, of that kind, of a certificate that was changed or removed.
@@ -48,11 +48,11 @@ func (i *Issuer) Source(owner client.Object) source.TypedSource[reconcile.Reques
 	return i.kept.watch.Source(handler.EnqueueRequestForOwner(i.kept.mgr.GetScheme(), i.kept.mgr.GetRESTMapper(), owner))
 }
 
-func (k *Kept) wrote(key client.ObjectKey) { k.ahead.Put(key, true) }
+func (k *CertificateCache) recordWrite(key client.ObjectKey) { k.ahead.Put(key, true) }
 
-// read asks the API server only for what the watches do not show: one that is written, of a namespace that is being read, or of an
+// readSecret asks the API server only for what the watches do not show: one that is written, of a namespace that is being read, or of an
 // earlier version, without the label. That there is none is never the word of a watch.
-func (k *Kept) read(ctx context.Context, key client.ObjectKey, into *corev1.Secret) error {
+func (k *CertificateCache) readSecret(ctx context.Context, key client.ObjectKey, into *corev1.Secret) error {
 	shown := k.watch.Get(ctx, key, into)
 	_, ahead := k.ahead.Get(key)
 	if shown == nil && !ahead {

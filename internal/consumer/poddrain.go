@@ -20,9 +20,9 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 )
 
-// departures tells when the pods have left a node that is being drained. No cache has them: there may be thousands, of which nobody
+// podDrainWatcher tells when the pods have left a node that is being drained. No cache has them: there may be thousands, of which nobody
 // needs to know before. Who drains looks again from time to time all the same, since a watch may end.
-type departures struct {
+type podDrainWatcher struct {
 	cluster client.WithWatch
 	told    chan event.GenericEvent
 
@@ -30,16 +30,16 @@ type departures struct {
 	awaited map[types.UID]bool // VirtualNodes
 }
 
-func newDepartures(mgr ctrl.Manager) (*departures, error) {
+func newDepartures(mgr ctrl.Manager) (*podDrainWatcher, error) {
 	cluster, err := client.NewWithWatch(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
 	if err != nil {
 		return nil, fmt.Errorf("making a client that watches pods leave: %w", err)
 	}
-	return &departures{cluster: cluster, told: make(chan event.GenericEvent), awaited: map[types.UID]bool{}}, nil
+	return &podDrainWatcher{cluster: cluster, told: make(chan event.GenericEvent), awaited: map[types.UID]bool{}}, nil
 }
 
-// of has it told when all pods are gone that the node had when list was read, and those that came since. It returns at once.
-func (d *departures) of(ctx context.Context, vn *offv1beta1.VirtualNode, list *metav1.PartialObjectMetadataList) {
+// watchPodsOf has it told when all pods are gone that the node had when list was read, and those that came since. It returns at once.
+func (d *podDrainWatcher) watchPodsOf(ctx context.Context, vn *offv1beta1.VirtualNode, list *metav1.PartialObjectMetadataList) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.awaited[vn.UID] {
@@ -53,7 +53,7 @@ func (d *departures) of(ctx context.Context, vn *offv1beta1.VirtualNode, list *m
 		}
 	}
 	go func() {
-		gone := d.watch(ctx, node.Name, version, left)
+		gone := d.watchNode(ctx, node.Name, version, left)
 		d.mu.Lock()
 		delete(d.awaited, uid)
 		d.mu.Unlock()
@@ -67,8 +67,8 @@ func (d *departures) of(ctx context.Context, vn *offv1beta1.VirtualNode, list *m
 	}()
 }
 
-// watch returns true when no pod is left, and false when nobody tells any more.
-func (d *departures) watch(ctx context.Context, node, version string, left map[types.UID]bool) bool {
+// watchNode returns true when no pod is left, and false when nobody tells any more.
+func (d *podDrainWatcher) watchNode(ctx context.Context, node, version string, left map[types.UID]bool) bool {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
 	events, err := d.cluster.Watch(ctx, list, &client.ListOptions{

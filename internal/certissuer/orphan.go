@@ -22,9 +22,9 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// left removes requests for certificates whose owner went while they were under way. They are of the whole cluster, so they do not go
+// orphanRequest removes requests for certificates whose owner went while they were under way. They are of the whole cluster, so they do not go
 // with an owner in a namespace, and Kubernetes keeps them for an hour or a day.
-type left struct {
+type orphanRequest struct {
 	client client.Client
 	direct client.Reader
 	mark   string
@@ -33,7 +33,7 @@ type left struct {
 
 // SetupLeft registers the controller that does so for the requests of that mark; owner is of the kind that it leads to.
 func SetupLeft(mgr ctrl.Manager, name, mark string, owner client.Object) error {
-	l := &left{client: mgr.GetClient(), direct: mgr.GetAPIReader(), mark: mark, owner: owner}
+	l := &orphanRequest{client: mgr.GetClient(), direct: mgr.GetAPIReader(), mark: mark, owner: owner}
 	marked := predicate.NewPredicateFuncs(func(obj client.Object) bool {
 		_, _, ok := ownerOf(obj, mark)
 		return ok
@@ -56,7 +56,7 @@ func ownerOf(request client.Object, mark string) (namespace, name string, ok boo
 	return strings.Cut(request.GetAnnotations()[mark], "/")
 }
 
-func (l *left) requestsOf(ctx context.Context, owner client.Object) []reconcile.Request {
+func (l *orphanRequest) requestsOf(ctx context.Context, owner client.Object) []reconcile.Request {
 	return kube.Requests(ctx, l.client, &certv1.CertificateSigningRequestList{}, func(request *certv1.CertificateSigningRequest) bool {
 		namespace, name, ok := ownerOf(request, l.mark)
 		return ok && client.ObjectKeyFromObject(owner) == client.ObjectKey{Namespace: namespace, Name: name}
@@ -64,7 +64,7 @@ func (l *left) requestsOf(ctx context.Context, owner client.Object) []reconcile.
 }
 
 // Reconcile removes one request if its owner is gone, as the API server says: a cache may not know yet of one that was just made.
-func (l *left) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+func (l *orphanRequest) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	request := &certv1.CertificateSigningRequest{}
 	if err := l.client.Get(ctx, req.NamespacedName, request); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)

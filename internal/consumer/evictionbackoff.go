@@ -15,18 +15,18 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// rounds keep us from deleting for ever what its owner makes again just as it was, because the webhook is not asked or
+// evictionBackoff keep us from deleting for ever what its owner makes again just as it was, because the webhook is not asked or
 // the owner names a node. The pods that an owner has when they are first looked at make a round; those that it makes later
 // wait for the next one, which comes after an ever longer time.
-type rounds map[cause]round
+type evictionBackoff map[evictionCause]evictionRound
 
-// cause of a round: an owner, and the generation of the NamespaceOffloading that its pods do not fit.
-type cause struct {
+// evictionCause of a round: an owner, and the generation of the NamespaceOffloading that its pods do not fit.
+type evictionCause struct {
 	owner      types.UID
 	generation int64
 }
 
-type round struct {
+type evictionRound struct {
 	number int
 	// begun by our clock; newest by that of the API server.
 	begun, newest time.Time
@@ -39,7 +39,7 @@ const (
 	forgotten  = time.Hour
 )
 
-func (r round) next() time.Time {
+func (r evictionRound) nextTime() time.Time {
 	pause := lastPause
 	if shift := r.number - 1; shift < 7 {
 		pause = min(firstPause<<shift, lastPause)
@@ -47,22 +47,22 @@ func (r round) next() time.Time {
 	return r.begun.Add(pause)
 }
 
-// of returns the round of an owner whose newest misplaced pod was made at that time.
-func (r rounds) of(c cause, newest, now time.Time) round {
+// roundOf returns the round of an owner whose newest misplaced pod was made at that time.
+func (r evictionBackoff) roundOf(c evictionCause, newest, now time.Time) evictionRound {
 	current, known := r[c]
 	switch {
 	case !known:
-		maps.DeleteFunc(r, func(_ cause, old round) bool { return now.Sub(old.begun) > forgotten })
-		current = round{number: 1, begun: now, newest: newest}
-	case newest.After(current.newest) && !now.Before(current.next()):
-		current = round{number: current.number + 1, begun: now, newest: newest}
+		maps.DeleteFunc(r, func(_ evictionCause, old evictionRound) bool { return now.Sub(old.begun) > forgotten })
+		current = evictionRound{number: 1, begun: now, newest: newest}
+	case newest.After(current.newest) && !now.Before(current.nextTime()):
+		current = evictionRound{number: current.number + 1, begun: now, newest: newest}
 	}
 	r[c] = current
 	return current
 }
 
-// pause is how long a namespace is left alone in which every eviction was refused, ever longer.
-type pause struct {
+// backoffState is how long a namespace is left alone in which every eviction was refused, ever longer.
+type backoffState struct {
 	length time.Duration
 	until  time.Time
 }
@@ -73,54 +73,54 @@ const (
 	lastHeld  = 5 * time.Minute
 )
 
-// after is the pause that follows refusals at that time. Whoever wakes us during a pause makes it no longer.
-func (p pause) after(now time.Time) pause {
+// afterRound is the pause that follows refusals at that time. Whoever wakes us during a pause makes it no longer.
+func (p backoffState) afterRound(now time.Time) backoffState {
 	if now.Before(p.until) {
 		return p
 	}
 	length := min(max(2*p.length, firstHeld), lastHeld)
-	return pause{length: length, until: now.Add(length)}
+	return backoffState{length: length, until: now.Add(length)}
 }
 
-// plan is what is done about the pods of a namespace.
-type plan struct {
+// evictionPlan is what is done about the pods of a namespace.
+type evictionPlan struct {
 	tolerate []*corev1.Pod
-	remove   []patient
-	tell     []complaint
+	remove   []victim
+	tell     []warning
 	// again is when to look again; 0 is never.
 	again time.Duration
 	// last: the offloading ends, which a pod that somebody's policy keeps does not hold up.
 	last bool
 }
 
-// complaint is what the user is told about a pod.
-type complaint struct {
+// warning is what the user is told about a pod.
+type warning struct {
 	pod  *corev1.Pod
 	text string
 }
 
-func (r rounds) plan(found []patient, generation int64, now time.Time) plan {
+func (r evictionBackoff) planEvictions(found []victim, generation int64, now time.Time) evictionPlan {
 	newest := map[types.UID]time.Time{}
 	for _, p := range found {
 		if owner, made := ownerOf(p.pod), p.pod.CreationTimestamp.Time; owner != "" && made.After(newest[owner]) {
 			newest[owner] = made
 		}
 	}
-	var out plan
+	var out evictionPlan
 	for _, p := range found {
 		switch p.remedy {
 		case policy.Tolerate:
 			out.tolerate = append(out.tolerate, p.pod)
 			continue
 		case policy.Tell:
-			out.tell = append(out.tell, complaint{pod: p.pod, text: explain(p.pod)})
+			out.tell = append(out.tell, warning{pod: p.pod, text: explainPending(p.pod)})
 			continue
 		}
 		owner := ownerOf(p.pod)
-		current := r.of(cause{owner: owner, generation: generation}, newest[owner], now)
+		current := r.roundOf(evictionCause{owner: owner, generation: generation}, newest[owner], now)
 		if p.pod.CreationTimestamp.After(current.newest) {
-			out.tell = append(out.tell, complaint{pod: p.pod, text: notSteered})
-			out.again = earlier(out.again, max(current.next().Sub(now), time.Second))
+			out.tell = append(out.tell, warning{pod: p.pod, text: notSteered})
+			out.again = earlierOf(out.again, max(current.nextTime().Sub(now), time.Second))
 			continue
 		}
 		out.remove = append(out.remove, p)
@@ -137,7 +137,7 @@ func ownerOf(pod *corev1.Pod) types.UID {
 
 const notSteered = "The pod was made anew and still does not fit the strategy of its namespace: either its owner names a node, or new pods do not pass through the webhook of Liqo"
 
-func explain(pod *corev1.Pod) string {
+func explainPending(pod *corev1.Pod) string {
 	const why = "The pod was made before the offloading of its namespace began, changed or ended, and what it requires of its node cannot be changed: "
 	owner := metav1.GetControllerOf(pod)
 	switch {
