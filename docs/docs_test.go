@@ -208,8 +208,8 @@ func isProduct(name string) bool { return !strings.HasSuffix(name, "_test.go") }
 
 func isTest(name string) bool { return strings.HasSuffix(name, "_test.go") }
 
-// What a user searches for must be what the processes say. A reason is explained by a heading that begins with it, so that its
-// anchor is its name, or by the first column of the tables of what needs nothing to be done.
+// Users search for a reason that they see. A heading that begins with the reason explains it, so that its anchor is its name; the first
+// column of a table explains reasons of success.
 func TestReasonsOfTheCodeAndThePageAreTheSame(t *testing.T) {
 	var code strings.Builder
 	for _, root := range []string{"../internal", "../api"} {
@@ -238,7 +238,7 @@ func TestReasonsOfTheCodeAndThePageAreTheSame(t *testing.T) {
 	}
 }
 
-// Two equal headings would have one anchor, and each one says what to look at and what to do.
+// Equal headings would share an anchor. Each heading for a problem has its meaning, a command to look and one to mend.
 func TestHeadingsOfTroubleshootingAreAnchors(t *testing.T) {
 	page := read(t, "troubleshooting.md")
 	seen := map[string]bool{}
@@ -262,7 +262,7 @@ func TestHeadingsOfTroubleshootingAreAnchors(t *testing.T) {
 	}
 }
 
-// An answer of the programs that leads to a page leads to a part of it that is there.
+// Errors and comments name existing pages, and existing headings of them.
 func TestPagesThatTheCodeNamesAreThere(t *testing.T) {
 	named := regexp.MustCompile(`docs/([a-z-]+\.md)(?:#([a-z0-9-]+))?`)
 	anchors := 0
@@ -285,7 +285,7 @@ func TestPagesThatTheCodeNamesAreThere(t *testing.T) {
 	}
 }
 
-// The threat model names for each attack the test that tries it.
+// The threat model names the test of each attack: a renamed test would make it wrong.
 func TestTestsOfTheThreatModelExist(t *testing.T) {
 	var tests strings.Builder
 	for _, root := range []string{"../internal", "../api", "../deploy", "../test"} {
