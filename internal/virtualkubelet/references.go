@@ -19,11 +19,13 @@ import (
 
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/multicluster"
+	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
 
-// A pod is sent when the ConfigMaps and Secrets that it refers to are in the provider at least as they were when the pod was made:
-// with an optional one that comes later, or an old one, it would run with another configuration than here, and nothing would say so.
+// A pod is sent when the ConfigMaps and Secrets that it refers to are in the provider at least as they were when the pod was made, without
+// what was removed by then: with an optional one that comes later, or an old one, it would run with another configuration than here, and
+// nothing would say so.
 
 const (
 	// reasonNotReflectedYet is that of the event on a pod that is sent before what it refers to.
@@ -186,17 +188,17 @@ func (k *podKind) referencesOf(it *podItem) []reference {
 	return out
 }
 
-// isCopied reports whether nothing is to be waited for: the object does not exist here, is not copied, or its copy has what it has.
-// An object of others in the provider that has the name stays there.
+// isCopied reports whether nothing is to be waited for: the copy has what the object has and no more of ours, or there is none of what
+// does not exist here or is not copied. An object of others in the provider that has the name stays there.
 func (k *podKind) isCopied(ctx context.Context, it *podItem, ref reference) (bool, error) {
 	there := client.ObjectKey{Namespace: ref.pair.Remote, Name: ref.name}
 	here := client.ObjectKey{Namespace: ref.pair.Local, Name: ref.name}
 	var equal bool
 	var err error
 	if ref.kind == configMapsKind {
-		equal, err = compareCopy(ctx, it, here, there, &corev1.ConfigMap{}, &corev1.ConfigMap{}, k.options.ConfigMaps.Type, translate.HasConfigMap)
+		equal, err = compareCopy(ctx, it, here, there, &corev1.ConfigMap{}, &corev1.ConfigMap{}, k.options.ConfigMaps.Type, translate.IsCopyOfConfigMap)
 	} else {
-		equal, err = compareCopy(ctx, it, here, there, &corev1.Secret{}, &corev1.Secret{}, k.options.Secrets.Type, translate.HasSecret)
+		equal, err = compareCopy(ctx, it, here, there, &corev1.Secret{}, &corev1.Secret{}, k.options.Secrets.Type, translate.IsCopyOfSecret)
 	}
 	if err != nil {
 		return false, fmt.Errorf("comparing the %s: %w", ref, err)
@@ -205,18 +207,27 @@ func (k *podKind) isCopied(ctx context.Context, it *podItem, ref reference) (boo
 }
 
 func compareCopy[T client.Object](ctx context.Context, it *podItem, here, there client.ObjectKey, local, remote T, policy translate.ReflectionType,
-	has func(copied, original T) bool) (bool, error) {
-	if err := it.Local.Client().Get(ctx, here, local); err != nil {
-		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
-	}
-	if secret, ok := any(local).(*corev1.Secret); ok && translate.IsToken(secret) || !policy.Allows(local, true) {
-		return true, nil
+	isCopyOf func(copied, original T, manager string) bool) (bool, error) {
+	copied := true
+	switch err := it.Local.Client().Get(ctx, here, local); {
+	case apierrors.IsNotFound(err):
+		copied = false // a copy that is there is about to go
+	case err != nil:
+		return false, err
+	default:
+		secret, ok := any(local).(*corev1.Secret)
+		copied = !(ok && translate.IsToken(secret)) && policy.Allows(local, true)
 	}
 	switch err := it.Remote.Client().Get(ctx, there, remote); {
 	case apierrors.IsForbidden(err):
 		return true, nil // an older provider, or one that takes copies and shows none
+	case apierrors.IsNotFound(err):
+		return !copied, nil
 	case err != nil:
-		return false, client.IgnoreNotFound(err)
+		return false, err
 	}
-	return !it.target.Owns(remote) || translate.IsSentToken(remote) || has(remote, local), nil
+	if !it.target.Owns(remote) || translate.IsSentToken(remote) {
+		return true, nil
+	}
+	return copied && isCopyOf(remote, local, names.ReflectionFieldManager), nil
 }

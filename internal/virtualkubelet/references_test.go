@@ -126,6 +126,61 @@ func TestAPodIsSentAfterWhatItRefersTo(t *testing.T) {
 	}
 }
 
+// A pod does not start with what was removed from its configuration before the pod was made. What others add there does not matter.
+func TestAPodIsSentWithoutRemovedConfiguration(t *testing.T) {
+	s := newStage(t, inOrder)
+	there, config := newCounter(t, s.there.User(t, "slice", "system:masters"))
+	s.useKubeconfig(testkit.Kubeconfig(t, config))
+	settings := configMap(s.local, "settings", map[string]string{"mode": "fast", "old": "yes"})
+	settings.BinaryData = map[string][]byte{"blob": {0xff}}
+	s.create(s.here, settings)
+	s.create(s.here, secret(s.local, "password"))
+	s.run()
+	copied := eventually(s, s.there, configMap(s.twin, "settings", nil), exists)
+	eventually(s, s.there, secret(s.twin, "password"), exists)
+	s.patch(s.there, copied, `{"data":{"injected":"by the provider"}}`)
+
+	for _, story := range []struct {
+		name, kind string
+		change     func()
+		isDone     func(*corev1.ConfigMap, *corev1.Secret) bool
+	}{
+		{"a-key", "/configmaps", func() { s.patch(s.here, settings, `{"data":{"old":null}}`) }, func(cm *corev1.ConfigMap, _ *corev1.Secret) bool {
+			return cm.Data["old"] == "" && cm.Data["injected"] != ""
+		}},
+		{"a-binary-key", "/configmaps", func() { s.patch(s.here, settings, `{"binaryData":null}`) }, func(cm *corev1.ConfigMap, _ *corev1.Secret) bool {
+			return len(cm.BinaryData) == 0
+		}},
+		{"a-key-of-a-secret", "/secrets", func() { s.patch(s.here, secret(s.local, "password"), `{"data":{"k":null,"other":"dg=="}}`) },
+			func(_ *corev1.ConfigMap, s *corev1.Secret) bool { return len(s.Data) == 1 && s.Data["other"] != nil }},
+		{"a-skipped-object", "/secrets", func() {
+			s.patch(s.here, secret(s.local, "password"), `{"metadata":{"annotations":{"liqo.io/skip-reflection":"true"}}}`)
+		}, func(_ *corev1.ConfigMap, s *corev1.Secret) bool { return s.UID == "" }},
+		{"an-object", "/configmaps", func() { s.deleteNow(s.here, settings) }, func(cm *corev1.ConfigMap, _ *corev1.Secret) bool { return cm.UID == "" }},
+	} {
+		s.step(story.name, func() {
+			there.close(story.kind)
+			story.change()
+			s.create(s.here, optional(s.newPod(s.local, story.name), "settings", "password"))
+			free := story.name + "-free"
+			s.create(s.here, optional(s.newPod(s.local, free), "missing", "missing"))
+			eventually(s, s.there, s.shadow(free), exists)
+			s.absent(s.there, s.shadow(story.name))
+			there.close("")
+			eventually(s, s.there, s.shadow(story.name), exists)
+			cm, password := &corev1.ConfigMap{}, &corev1.Secret{}
+			for name, obj := range map[string]client.Object{"settings": cm, "password": password} {
+				if err := s.there.Client.Get(s.t.Context(), client.ObjectKey{Namespace: s.twin, Name: name}, obj); client.IgnoreNotFound(err) != nil {
+					s.t.Fatal(err)
+				}
+			}
+			if !story.isDone(cm, password) {
+				s.t.Errorf("the pod was sent while the copies were %v %v and %d keys", cm.Data, cm.BinaryData, len(password.Data))
+			}
+		})
+	}
+}
+
 // The provider takes no ConfigMaps: the pod waits for as long as it may, and then an event says what it lacks.
 func TestAPodIsSentWithoutWhatNeverComes(t *testing.T) {
 	s := newStage(t, nil)

@@ -5,6 +5,7 @@ package translate
 
 import (
 	"bytes"
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -53,14 +54,38 @@ func IsRootCA(cm *corev1.ConfigMap) bool { return cm.Name == rootCAConfigMap }
 // IsRootCAName reports whether a ConfigMap of that name is the one that Kubernetes puts into every namespace.
 func IsRootCAName(name string) bool { return name == rootCAConfigMap }
 
-// HasConfigMap reports whether a copy has all that the original has. Others may add keys.
-func HasConfigMap(copied, original *corev1.ConfigMap) bool {
-	return includesAll(copied.Data, original.Data, func(a, b string) bool { return a == b }) && includesAll(copied.BinaryData, original.BinaryData, bytes.Equal)
+// IsCopyOfConfigMap reports whether a copy has all that the original has, and nothing that manager applied and the original lacks by
+// now. Others may add keys.
+func IsCopyOfConfigMap(copied, original *corev1.ConfigMap, manager string) bool {
+	return includesAll(copied.Data, original.Data, func(a, b string) bool { return a == b }) && includesAll(copied.BinaryData, original.BinaryData, bytes.Equal) &&
+		appliedOnly(copied, manager, "f:data", original.Data) && appliedOnly(copied, manager, "f:binaryData", original.BinaryData)
 }
 
-// HasSecret is HasConfigMap for Secrets.
-func HasSecret(copied, original *corev1.Secret) bool {
-	return includesAll(copied.Data, original.Data, bytes.Equal)
+// IsCopyOfSecret is IsCopyOfConfigMap for Secrets.
+func IsCopyOfSecret(copied, original *corev1.Secret, manager string) bool {
+	return includesAll(copied.Data, original.Data, bytes.Equal) && appliedOnly(copied, manager, "f:data", original.Data)
+}
+
+// appliedOnly reports whether each key that manager applied to a field of the copy is one of the original.
+func appliedOnly[V any](copied metav1.Object, manager, field string, original map[string]V) bool {
+	for _, entry := range copied.GetManagedFields() {
+		if entry.Manager != manager || entry.Operation != metav1.ManagedFieldsOperationApply || entry.FieldsV1 == nil {
+			continue
+		}
+		var fields map[string]json.RawMessage
+		var keys map[string]json.RawMessage
+		if json.Unmarshal(entry.FieldsV1.Raw, &fields) != nil || json.Unmarshal(fields[field], &keys) != nil {
+			continue // a field of which nothing was applied
+		}
+		for path := range keys {
+			if key, ok := strings.CutPrefix(path, "f:"); ok {
+				if _, ok := original[key]; !ok {
+					return false
+				}
+			}
+		}
+	}
+	return true
 }
 
 func includesAll[V any](all, part map[string]V, equal func(a, b V) bool) bool {
