@@ -18,22 +18,22 @@ type amounts struct {
 	others            map[string]string
 }
 
-// flags adds those of amounts. An empty one is left to the provider.
-func (a *amounts) flags(fs *pflag.FlagSet, cpu, memory, pods string) {
+// addFlags adds those of amounts. An empty one is left to the provider.
+func (a *amounts) addFlags(fs *pflag.FlagSet, cpu, memory, pods string) {
 	fs.StringVar(&a.cpu, "cpu", cpu, "The amount of CPU, such as 2 or 500m")
 	fs.StringVar(&a.memory, "memory", memory, "The amount of memory, such as 4Gi")
 	fs.StringVar(&a.pods, "pods", pods, "The number of pods")
 	fs.StringToStringVar(&a.others, "resource", nil, "Other resources, such as nvidia.com/gpu=2")
 }
 
-// check refuses those that do not go together, before a cluster is asked for anything.
-func (a *amounts) check(*cobra.Command, []string) error {
-	_, err := a.list()
+// checkFlags refuses those that do not go together, before a cluster is asked for anything.
+func (a *amounts) checkFlags(*cobra.Command, []string) error {
+	_, err := a.parseAll()
 	return err
 }
 
-// list reads them. Amounts that nobody asked for are left out, and --resource counts where two flags ask for one.
-func (a *amounts) list() (corev1.ResourceList, error) {
+// parseAll reads them. Amounts that nobody asked for are left out, and --resource counts where two flags ask for one.
+func (a *amounts) parseAll() (corev1.ResourceList, error) {
 	all := corev1.ResourceList{}
 	for _, one := range []struct {
 		name corev1.ResourceName

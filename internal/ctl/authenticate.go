@@ -22,10 +22,10 @@ type authenticateOptions struct {
 	timeout       time.Duration
 	inBand        bool
 	proxyURL      string
-	preview
+	dryRunOptions
 }
 
-func (c *cli) authenticate() *cobra.Command {
+func (c *cli) newAuthenticateCommand() *cobra.Command {
 	o := &authenticateOptions{}
 	cmd := &cobra.Command{
 		Use:     "authenticate",
@@ -37,15 +37,15 @@ func (c *cli) authenticate() *cobra.Command {
 		Example: "  liqoctl authenticate --remote-kubeconfig milan.kubeconfig",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.withBoth(cmd.Context(), o.timeout, &o.local, &o.remote, func(ctx context.Context, local, remote *side) error {
+			return c.withBoth(cmd.Context(), o.timeout, &o.local, &o.remote, func(ctx context.Context, local, remote *clusterSide) error {
 				a := &authentication{cli: c, consumer: local, provider: remote, inBand: o.inBand, proxyURL: o.proxyURL, asBefore: !asksForWay(cmd.Flags())}
 				if err := a.mayBegin(ctx); err != nil {
 					return err
 				}
-				if o.asked() {
-					return a.preview(ctx, o.format())
+				if o.isRequested() {
+					return a.printDryRun(ctx, o.outputFormat())
 				}
-				return a.run(ctx)
+				return a.runSteps(ctx)
 			})
 		},
 	}
@@ -53,7 +53,7 @@ func (c *cli) authenticate() *cobra.Command {
 	fs.DurationVar(&o.timeout, "timeout", 2*time.Minute, "How long all of it may take")
 	fs.BoolVar(&o.inBand, "in-band", false, "Reach the API server of the provider through the tunnel between the networks")
 	fs.StringVar(&o.proxyURL, "proxy-url", "", "The proxy through which this cluster reaches the API server of the provider")
-	o.preview.flags(cmd, fs)
+	o.dryRunOptions.addFlags(cmd, fs)
 	twoInstallations(cmd, &o.local, &o.remote)
 	return cmd
 }
@@ -72,7 +72,7 @@ func twoInstallations(cmd *cobra.Command, local, remote *sideFlags) {
 // missing. It may be done again: what is there is kept if it is of use, and replaced if not.
 type authentication struct {
 	*cli
-	consumer, provider *side
+	consumer, provider *clusterSide
 	// inBand has the consumer reach the API server through the tunnel, proxyURL through that proxy.
 	inBand   bool
 	proxyURL string
@@ -90,9 +90,9 @@ type authentication struct {
 	tenant    *authv1beta1.Tenant
 }
 
-func (a *authentication) run(ctx context.Context) error {
+func (a *authentication) runSteps(ctx context.Context) error {
 	for _, step := range []func(context.Context) error{
-		a.look, a.comeBack, a.ensureNamespaces, a.getNonce, a.signNonce, a.register, a.takeIdentity,
+		a.readState, a.comeBack, a.ensureNamespaces, a.getNonce, a.signNonce, a.registerTenant, a.takeIdentity,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -105,7 +105,7 @@ func (a *authentication) run(ctx context.Context) error {
 func (a *authentication) mayBegin(ctx context.Context) error {
 	have, err := a.provider.tenantOf(ctx, a.consumer.id)
 	if err != nil {
-		return a.provider.wrong(err)
+		return a.provider.wrapWithCluster(err)
 	}
 	if have != nil {
 		return nil
@@ -116,37 +116,37 @@ func (a *authentication) mayBegin(ctx context.Context) error {
 // comeBack takes back that either cluster is gone for good.
 func (a *authentication) comeBack(ctx context.Context) error {
 	if err := a.provider.mayComeBack(ctx, a.consumer.id); err != nil {
-		return a.provider.wrong(err)
+		return a.provider.wrapWithCluster(err)
 	}
-	return a.consumer.wrong(a.consumer.mayComeBack(ctx, a.provider.id))
+	return a.consumer.wrapWithCluster(a.consumer.mayComeBack(ctx, a.provider.id))
 }
 
-// look changes nothing. It fails where the rest could not be done.
-func (a *authentication) look(ctx context.Context) (err error) {
+// readState changes nothing. It fails where the rest could not be done.
+func (a *authentication) readState(ctx context.Context) (err error) {
 	if a.have, err = a.provider.tenantOf(ctx, a.consumer.id); err != nil {
-		return a.provider.wrong(err)
+		return a.provider.wrapWithCluster(err)
 	}
 	if a.identity, err = a.consumer.identityFor(ctx, a.provider.id); err != nil {
-		return a.consumer.wrong(err)
+		return a.consumer.wrapWithCluster(err)
 	}
-	if a.proxyURL, err = a.way(ctx); err != nil {
+	if a.proxyURL, err = a.apiServerURL(ctx); err != nil {
 		return err
 	}
-	if err := a.provider.demand(ctx, a.provider.providerRights()...); err != nil {
+	if err := a.provider.requirePermissions(ctx, a.provider.providerRights()...); err != nil {
 		return err
 	}
 	if err := a.provider.demandNonce(ctx, "get", "list", "watch", "patch", "delete"); err != nil {
 		return err
 	}
-	return a.consumer.demand(ctx, a.consumer.consumerRights()...)
+	return a.consumer.requirePermissions(ctx, a.consumer.consumerRights()...)
 }
 
 func (a *authentication) ensureNamespaces(ctx context.Context) error {
 	for _, s := range []struct {
-		*side
+		*clusterSide
 		other string
 	}{{a.consumer, a.provider.id}, {a.provider, a.consumer.id}} {
-		if err := s.during("Ensuring tenant namespace", "Tenant namespace correctly ensured", func() error {
+		if err := s.runStep("Ensuring tenant namespace", "Tenant namespace correctly ensured", func() error {
 			return s.ensureTenantNamespace(ctx, a.cli, s.other)
 		}); err != nil {
 			return err
@@ -157,7 +157,7 @@ func (a *authentication) ensureNamespaces(ctx context.Context) error {
 
 // getNonce gets a nonce that can serve: one that did is of use only for the key that it served.
 func (a *authentication) getNonce(ctx context.Context) error {
-	if err := a.consumer.awaiting(ctx, "Waiting for the key pair", "", func(ctx context.Context) (err error) {
+	if err := a.consumer.runWaiting(ctx, "Waiting for the key pair", "", func(ctx context.Context) (err error) {
 		a.key, err = a.consumer.awaitKey(ctx, a.provider.id)
 		return err
 	}); err != nil {
@@ -165,13 +165,13 @@ func (a *authentication) getNonce(ctx context.Context) error {
 	}
 	p := a.provider
 	var at client.ObjectKey
-	if err := p.during("Ensuring nonce", "Nonce secret ensured", func() (err error) {
-		at, err = p.ensureNonce(ctx, a.cli, a.consumer.id, accepted(a.have, a.key.Public()))
+	if err := p.runStep("Ensuring nonce", "Nonce secret ensured", func() (err error) {
+		at, err = p.ensureNonce(ctx, a.cli, a.consumer.id, isAccepted(a.have, a.key.Public()))
 		return err
 	}); err != nil {
 		return err
 	}
-	if err := p.awaiting(ctx, "Waiting for nonce to be generated", "Nonce generated successfully", func(ctx context.Context) (err error) {
+	if err := p.runWaiting(ctx, "Waiting for nonce to be generated", "Nonce generated successfully", func(ctx context.Context) (err error) {
 		a.nonce, err = p.awaitNonce(ctx, at)
 		return err
 	}); err != nil {
@@ -184,13 +184,13 @@ func (a *authentication) getNonce(ctx context.Context) error {
 func (a *authentication) signNonce(ctx context.Context) error {
 	c, of := a.consumer, pki.Handshake{Provider: a.provider.id, Consumer: a.consumer.id, Nonce: a.nonce}
 	var at client.ObjectKey
-	if err := c.during("Ensuring signed nonce", "Signed nonce secret ensured", func() (err error) {
+	if err := c.runStep("Ensuring signed nonce", "Signed nonce secret ensured", func() (err error) {
 		at, err = c.ensureSignedNonce(ctx, a.cli, a.key.Public(), of)
 		return err
 	}); err != nil {
 		return err
 	}
-	if err := c.awaiting(ctx, "Waiting for nonce to be signed", "Nonce is signed", func(ctx context.Context) (err error) {
+	if err := c.runWaiting(ctx, "Waiting for nonce to be signed", "Nonce is signed", func(ctx context.Context) (err error) {
 		a.signature, err = c.awaitSignature(ctx, at, a.key.Public(), of)
 		return err
 	}); err != nil {
@@ -200,14 +200,14 @@ func (a *authentication) signNonce(ctx context.Context) error {
 	return nil
 }
 
-// register makes the Tenant, and waits until the provider accepts it and has given what the consumer needs.
-func (a *authentication) register(ctx context.Context) error {
+// registerTenant makes the Tenant, and waits until the provider accepts it and has given what the consumer needs.
+func (a *authentication) registerTenant(ctx context.Context) error {
 	at := client.ObjectKey{Namespace: a.provider.namespace, Name: a.consumer.id}
 	if a.have != nil {
 		at = client.ObjectKeyFromObject(a.have)
 	}
 	var want *authv1beta1.Tenant
-	if err := a.consumer.during("Generating tenant", "Tenant correctly generated", func() (err error) {
+	if err := a.consumer.runStep("Generating tenant", "Tenant correctly generated", func() (err error) {
 		want, err = newTenant(at, a.consumer.id, a.key, a.signature, a.proxyURL)
 		return err
 	}); err != nil {
@@ -215,16 +215,16 @@ func (a *authentication) register(ctx context.Context) error {
 	}
 	keepRequest(want, a.have, a.key.Public())
 	p := a.provider
-	if err := p.awaiting(ctx, "Applying tenant on provider cluster", "Tenant correctly applied on provider cluster", func(ctx context.Context) error {
+	if err := p.runWaiting(ctx, "Applying tenant on provider cluster", "Tenant correctly applied on provider cluster", func(ctx context.Context) error {
 		if err := p.awaitRoom(ctx, want.DeepCopy(), &authv1beta1.TenantList{}); err != nil {
 			return err
 		}
-		a.stamp(want)
-		return apply(ctx, p.kube, want)
+		a.setCommonMetadata(want)
+		return applyObject(ctx, p.kube, want)
 	}); err != nil {
 		return err
 	}
-	return p.awaiting(ctx, "Waiting for tenant status to be filled", "Tenant status is filled", func(ctx context.Context) (err error) {
+	return p.runWaiting(ctx, "Waiting for tenant status to be filled", "Tenant status is filled", func(ctx context.Context) (err error) {
 		a.tenant, err = p.awaitTenant(ctx, at)
 		return err
 	})
@@ -234,18 +234,18 @@ func (a *authentication) register(ctx context.Context) error {
 func (a *authentication) takeIdentity(ctx context.Context) error {
 	at := client.ObjectKey{Namespace: a.consumer.namespace, Name: a.identity}
 	want := newIdentity(at, a.provider.id, a.tenant)
-	if err := a.provider.during("Generating identity", "Identity correctly generated", func() error { return checkIdentity(want, a.key) }); err != nil {
+	if err := a.provider.runStep("Generating identity", "Identity correctly generated", func() error { return checkIdentity(want, a.key) }); err != nil {
 		return err
 	}
 	c := a.consumer
-	if err := c.awaiting(ctx, "Applying identity on consumer cluster", "Identity correctly applied on consumer cluster", func(ctx context.Context) error {
+	if err := c.runWaiting(ctx, "Applying identity on consumer cluster", "Identity correctly applied on consumer cluster", func(ctx context.Context) error {
 		if err := c.awaitRoom(ctx, want.DeepCopy(), &authv1beta1.IdentityList{}); err != nil {
 			return err
 		}
-		a.stamp(want)
-		return apply(ctx, c.kube, want)
+		a.setCommonMetadata(want)
+		return applyObject(ctx, c.kube, want)
 	}); err != nil {
 		return err
 	}
-	return c.awaiting(ctx, "Waiting for identity status to be filled", "Identity status is filled", func(ctx context.Context) error { return c.awaitKubeconfig(ctx, at) })
+	return c.runWaiting(ctx, "Waiting for identity status to be filled", "Identity status is filled", func(ctx context.Context) error { return c.awaitKubeconfig(ctx, at) })
 }

@@ -24,18 +24,18 @@ import (
 )
 
 // consumerRights are what it takes to become the consumer of a provider.
-func (s *side) consumerRights() []rights {
-	return append(s.signerRights(), authenticating(s.namespace, authv1beta1.IdentityResource, "get", "list", "watch", "create", "patch"))
+func (s *clusterSide) consumerRights() []permissions {
+	return append(s.signerRights(), authenticationPermissions(s.namespace, authv1beta1.IdentityResource, "get", "list", "watch", "create", "patch"))
 }
 
 // signerRights are what it takes to prove who this cluster is.
-func (s *side) signerRights() []rights {
+func (s *clusterSide) signerRights() []permissions {
 	return append(s.nonceRights(), secretRights(s.liqoNamespace, "get", "watch"))
 }
 
 // identityFor names the Identity for a provider: the one that is there, or a new one. Credentials that somebody made by hand would be
 // a second one, of which none is used.
-func (s *side) identityFor(ctx context.Context, provider string) (string, error) {
+func (s *clusterSide) identityFor(ctx context.Context, provider string) (string, error) {
 	if s.missing {
 		return names.ControlPlaneIdentity(provider), nil
 	}
@@ -69,7 +69,7 @@ func (s *side) identityFor(ctx context.Context, provider string) (string, error)
 }
 
 // controlPlaneSecrets are those with a kubeconfig of the control plane for a provider.
-func (s *side) controlPlaneSecrets(ctx context.Context, provider string) ([]corev1.Secret, error) {
+func (s *clusterSide) controlPlaneSecrets(ctx context.Context, provider string) ([]corev1.Secret, error) {
 	var all corev1.SecretList
 	if err := s.kube.List(ctx, &all, client.InNamespace(s.namespace),
 		client.MatchingLabels{names.RemoteClusterID: provider, names.IdentityType: string(authv1beta1.ControlPlaneIdentityType)}); err != nil {
@@ -122,7 +122,7 @@ func checkIdentity(identity *authv1beta1.Identity, key crypto.Signer) error {
 }
 
 // awaitKubeconfig waits until the kubeconfig of an Identity is there, and up to date.
-func (s *side) awaitKubeconfig(ctx context.Context, identity client.ObjectKey) error {
+func (s *clusterSide) awaitKubeconfig(ctx context.Context, identity client.ObjectKey) error {
 	secrets := client.ObjectKey{Namespace: identity.Namespace, Name: names.KubeconfigSecret(identity.Name)}
 	return await.Until(ctx, s.kube, func(ctx context.Context) error {
 		now := &authv1beta1.Identity{}

@@ -22,8 +22,8 @@ import (
 
 var errNotConnected = errors.New("the networks are not connected")
 
-// way is the proxy through which the consumer reaches the API server, "" for none.
-func (a *authentication) way(ctx context.Context) (string, error) {
+// apiServerURL is the proxy through which the consumer reaches the API server, "" for none.
+func (a *authentication) apiServerURL(ctx context.Context) (string, error) {
 	switch {
 	case a.proxyURL != "":
 		return a.proxyURL, nil
@@ -51,17 +51,17 @@ func (a *authentication) way(ctx context.Context) (string, error) {
 func (a *authentication) throughTunnel(ctx context.Context) (string, error) {
 	there, err := a.provider.apiServerProxy(ctx)
 	if err != nil {
-		return "", a.provider.wrong(err)
+		return "", a.provider.wrapWithCluster(err)
 	}
-	here, err := a.consumer.seen(ctx, a.provider.id, there)
+	here, err := a.consumer.remappedAddress(ctx, a.provider.id, there)
 	if err != nil {
-		return "", a.consumer.wrong(err)
+		return "", a.consumer.wrapWithCluster(err)
 	}
 	return "http://" + netip.AddrPortFrom(here, names.ProxyPort).String(), nil
 }
 
 // apiServerProxy is where peers find the proxy for the API server.
-func (s *side) apiServerProxy(ctx context.Context) (netip.Addr, error) {
+func (s *clusterSide) apiServerProxy(ctx context.Context) (netip.Addr, error) {
 	ip, key := &ipamv1alpha1.IP{}, client.ObjectKey{Namespace: s.liqoNamespace, Name: names.APIServerProxyIP}
 	err := s.kube.Get(ctx, key, ip)
 	switch {
@@ -71,7 +71,7 @@ func (s *side) apiServerProxy(ctx context.Context) (netip.Addr, error) {
 	case err != nil:
 		return netip.Addr{}, fmt.Errorf("looking for the proxy of the API server: %w", err)
 	case ip.Status.IP == "":
-		return netip.Addr{}, out.Fail("the IP %s has no address yet%s", key, because(ip.Status.Conditions, ipamv1alpha1.ConditionAllocated))
+		return netip.Addr{}, out.Fail("the IP %s has no address yet%s", key, conditionSuffix(ip.Status.Conditions, ipamv1alpha1.ConditionAllocated))
 	}
 	addr, err := netip.ParseAddr(string(ip.Status.IP))
 	if err != nil {
@@ -80,8 +80,8 @@ func (s *side) apiServerProxy(ctx context.Context) (netip.Addr, error) {
 	return addr, nil
 }
 
-// seen is an address of the other cluster as this one has it.
-func (s *side) seen(ctx context.Context, other string, there netip.Addr) (netip.Addr, error) {
+// remappedAddress is an address of the other cluster as this one has it.
+func (s *clusterSide) remappedAddress(ctx context.Context, other string, there netip.Addr) (netip.Addr, error) {
 	found, err := s.findOne(ctx, &networkingv1beta1.ConfigurationList{}, other)
 	if err != nil {
 		return there, err

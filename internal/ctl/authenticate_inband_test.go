@@ -31,7 +31,7 @@ func TestPeeringThroughTheTunnelIsRefusedBeforeAnythingIsDone(t *testing.T) {
 			cli: &cli{Printer: out.New(strings.NewReader(""), said, said)}, consumer: rome, provider: milan,
 			options: &peerOptions{networkingDisabled: true, inBand: true}, // the networks are somebody else's
 		}
-		return r.survey(t.Context())
+		return r.readState(t.Context())
 	}
 	refused := func(want string) {
 		t.Helper()
@@ -46,11 +46,11 @@ func TestPeeringThroughTheTunnelIsRefusedBeforeAnythingIsDone(t *testing.T) {
 	refused("the networks are not connected: there is no Configuration of " + milan.id)
 	// The networks that the command would connect need not be connected for its preview.
 	a := &authentication{cli: &cli{Printer: out.New(strings.NewReader(""), said, said)}, consumer: rome, provider: milan, inBand: true}
-	if err := a.look(t.Context()); err == nil || !strings.Contains(err.Error(), "the networks are not connected: there is no Configuration of "+milan.id) {
+	if err := a.readState(t.Context()); err == nil || !strings.Contains(err.Error(), "the networks are not connected: there is no Configuration of "+milan.id) {
 		t.Errorf("authenticate is not refused: %v", err)
 	}
 	a.connects = true
-	if err := a.look(t.Context()); err != nil || a.proxyURL != "" {
+	if err := a.readState(t.Context()); err != nil || a.proxyURL != "" {
 		t.Errorf("the preview has the proxy %q: %v", a.proxyURL, err)
 	}
 	tenant := &authv1beta1.Tenant{ObjectMeta: peerMeta(client.ObjectKey{Namespace: "default", Name: "in-band"}, rome.id), Spec: authv1beta1.TenantSpec{ClusterID: "rome-in-band"}}
@@ -97,7 +97,7 @@ func TestTheWayThroughTheTunnelStays(t *testing.T) {
 		})
 		o := &peerOptions{networkingDisabled: true, wayAsked: v.asked != "", proxyURL: strings.TrimPrefix(v.asked, "none")}
 		r := &peeringRun{cli: &cli{Printer: out.New(strings.NewReader(""), said, said)}, consumer: rome, provider: milan, options: o}
-		if err := r.survey(t.Context()); err != nil || r.proxyURL != v.want {
+		if err := r.readState(t.Context()); err != nil || r.proxyURL != v.want {
 			t.Errorf("%s: it is %q: %v", v.name, r.proxyURL, err)
 		}
 	}
@@ -105,7 +105,7 @@ func TestTheWayThroughTheTunnelStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := &authentication{cli: &cli{Printer: out.New(strings.NewReader(""), said, said)}, consumer: rome, provider: milan, asBefore: true}
-	if err := a.look(t.Context()); err != nil || a.have == nil || a.proxyURL != "" {
+	if err := a.readState(t.Context()); err != nil || a.have == nil || a.proxyURL != "" {
 		t.Errorf("without a proxy it is %q: %v", a.proxyURL, err)
 	}
 }
@@ -118,7 +118,7 @@ func TestUnpeerKnowsThatTheConsumerNeedsTheTunnel(t *testing.T) {
 	byProxy := func() bool {
 		t.Helper()
 		u := &unpeering{cli: &cli{Printer: out.New(strings.NewReader(""), said, said)}, options: &unpeerOptions{}, consumer: rome, provider: milan}
-		if err := u.look(t.Context()); err != nil {
+		if err := u.readState(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		return u.byProxy
@@ -145,7 +145,7 @@ func TestUnpeerKnowsWhetherPodsMayNeedTheTunnel(t *testing.T) {
 	runs := func() bool {
 		t.Helper()
 		u := &unpeering{cli: &cli{Printer: out.New(strings.NewReader(""), said, said)}, options: &unpeerOptions{}, consumer: rome, provider: milan}
-		if err := u.look(t.Context()); err != nil {
+		if err := u.readState(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		return u.runs

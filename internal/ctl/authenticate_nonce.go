@@ -23,12 +23,12 @@ import (
 )
 
 // ensureTenantNamespace makes the tenant namespace of the other cluster, if there is none.
-func (s *side) ensureTenantNamespace(ctx context.Context, c *cli, other string) error {
+func (s *clusterSide) ensureTenantNamespace(ctx context.Context, c *cli, other string) error {
 	return s.ensureNamespace(ctx, c, newHandshakeSecret(client.ObjectKey{Namespace: s.namespace}, names.Nonce, other))
 }
 
 // awaitKey returns the key pair that this cluster has for a provider, once it is there.
-func (s *side) awaitKey(ctx context.Context, provider string) (key crypto.Signer, err error) {
+func (s *clusterSide) awaitKey(ctx context.Context, provider string) (key crypto.Signer, err error) {
 	at := client.ObjectKey{Namespace: s.liqoNamespace, Name: names.PeerKeysSecret(provider)}
 	return key, await.Until(ctx, s.kube, func(ctx context.Context) (err error) {
 		key, err = s.keyFor(ctx, provider)
@@ -37,7 +37,7 @@ func (s *side) awaitKey(ctx context.Context, provider string) (key crypto.Signer
 }
 
 // keyFor is the key pair that this cluster has for a provider. One of an earlier tenant namespace goes any moment.
-func (s *side) keyFor(ctx context.Context, provider string) (crypto.Signer, error) {
+func (s *clusterSide) keyFor(ctx context.Context, provider string) (crypto.Signer, error) {
 	at := client.ObjectKey{Namespace: s.liqoNamespace, Name: names.PeerKeysSecret(provider)}
 	missing := await.Pending(fmt.Sprintf("the key pair for %s, the Secret %s, is not there yet: does the controller-manager of Liqo run?", provider, at))
 	ns, secret := &corev1.Namespace{}, &corev1.Secret{}
@@ -69,7 +69,7 @@ func newHandshakeSecret(at client.ObjectKey, label, other string) *corev1.Secret
 
 // handshakeSecrets are those of one label for the other cluster that stay. The one that commands make comes first; a peering user is
 // shown no other.
-func (s *side) handshakeSecrets(ctx context.Context, label, other string) ([]corev1.Secret, error) {
+func (s *clusterSide) handshakeSecrets(ctx context.Context, label, other string) ([]corev1.Secret, error) {
 	var all corev1.SecretList
 	which := []client.ListOption{client.InNamespace(s.namespace), client.MatchingLabels{label: "true", names.RemoteClusterID: other}}
 	err := s.kube.List(ctx, &all, which...)
@@ -93,7 +93,7 @@ func (s *side) handshakeSecrets(ctx context.Context, label, other string) ([]cor
 
 // ensureNonce has the provider have a nonce for a consumer, and returns where. One that served already is replaced, unless the
 // consumer is known by it.
-func (s *side) ensureNonce(ctx context.Context, c *cli, consumer string, known bool) (client.ObjectKey, error) {
+func (s *clusterSide) ensureNonce(ctx context.Context, c *cli, consumer string, known bool) (client.ObjectKey, error) {
 	usable, useless, err := s.usableNonce(ctx, consumer, known)
 	if err != nil {
 		return client.ObjectKey{}, err
@@ -106,7 +106,7 @@ func (s *side) ensureNonce(ctx context.Context, c *cli, consumer string, known b
 }
 
 // usableNonce is the Secret whose nonce can serve, nil for none; those before it cannot.
-func (s *side) usableNonce(ctx context.Context, consumer string, known bool) (usable *corev1.Secret, useless []corev1.Secret, err error) {
+func (s *clusterSide) usableNonce(ctx context.Context, consumer string, known bool) (usable *corev1.Secret, useless []corev1.Secret, err error) {
 	have, err := s.handshakeSecrets(ctx, names.Nonce, consumer)
 	if err != nil {
 		return nil, nil, err
@@ -126,7 +126,7 @@ func (s *side) usableNonce(ctx context.Context, consumer string, known bool) (us
 }
 
 // makeHandshakeSecret makes one in the place of what is of no use.
-func (s *side) makeHandshakeSecret(ctx context.Context, c *cli, want *corev1.Secret, useless []corev1.Secret) error {
+func (s *clusterSide) makeHandshakeSecret(ctx context.Context, c *cli, want *corev1.Secret, useless []corev1.Secret) error {
 	for i := range useless {
 		if old := &useless[i]; old.Name == want.Name {
 			if err := client.IgnoreNotFound(s.kube.Delete(ctx, old, client.Preconditions{UID: &old.UID})); err != nil {
@@ -134,13 +134,13 @@ func (s *side) makeHandshakeSecret(ctx context.Context, c *cli, want *corev1.Sec
 			}
 		}
 	}
-	c.stamp(want)
-	return apply(ctx, s.kube, want)
+	c.setCommonMetadata(want)
+	return applyObject(ctx, s.kube, want)
 }
 
 // canServe tells whether a nonce, which may not be made yet, is of use for a new key. Who may not see which ones served has to have a
 // new one.
-func (s *side) canServe(ctx context.Context, consumer string, nonce []byte) (bool, error) {
+func (s *clusterSide) canServe(ctx context.Context, consumer string, nonce []byte) (bool, error) {
 	if len(nonce) == 0 {
 		return true, nil
 	}
@@ -162,7 +162,7 @@ func (s *side) canServe(ctx context.Context, consumer string, nonce []byte) (boo
 }
 
 // awaitNonce returns the nonce, once the provider made it.
-func (s *side) awaitNonce(ctx context.Context, at client.ObjectKey) (nonce []byte, err error) {
+func (s *clusterSide) awaitNonce(ctx context.Context, at client.ObjectKey) (nonce []byte, err error) {
 	return nonce, s.awaitSecret(ctx, at, func(data map[string][]byte) error {
 		if nonce = data[names.NonceKey]; len(nonce) == 0 {
 			return await.Pending(fmt.Sprintf("the Secret %s has no nonce yet: does the controller-manager of Liqo run?", at))
@@ -176,7 +176,7 @@ func (s *side) awaitNonce(ctx context.Context, at client.ObjectKey) (nonce []byt
 
 // ensureSignedNonce has the consumer sign a nonce of a provider, and returns where. One of an earlier peering is replaced, and so is
 // one that an earlier key signed: whoever signs does not look at it again because there is another key.
-func (s *side) ensureSignedNonce(ctx context.Context, c *cli, key crypto.PublicKey, of pki.Handshake) (client.ObjectKey, error) {
+func (s *clusterSide) ensureSignedNonce(ctx context.Context, c *cli, key crypto.PublicKey, of pki.Handshake) (client.ObjectKey, error) {
 	at := client.ObjectKey{Namespace: s.namespace, Name: names.SignedNonceSecret}
 	have, err := s.handshakeSecrets(ctx, names.SignedNonce, of.Provider)
 	if err != nil {
@@ -201,7 +201,7 @@ func signedBy(key crypto.PublicKey, of pki.Handshake, signature []byte) bool {
 }
 
 // awaitSignature returns the signature of the nonce, by that key, once there is one.
-func (s *side) awaitSignature(ctx context.Context, at client.ObjectKey, key crypto.PublicKey, of pki.Handshake) (signature []byte, err error) {
+func (s *clusterSide) awaitSignature(ctx context.Context, at client.ObjectKey, key crypto.PublicKey, of pki.Handshake) (signature []byte, err error) {
 	return signature, s.awaitSecret(ctx, at, func(data map[string][]byte) error {
 		signature = data[names.SignedNonceKey]
 		if !signedBy(key, of, signature) {
@@ -211,7 +211,7 @@ func (s *side) awaitSignature(ctx context.Context, at client.ObjectKey, key cryp
 	})
 }
 
-func (s *side) awaitSecret(ctx context.Context, at client.ObjectKey, check func(data map[string][]byte) error) error {
+func (s *clusterSide) awaitSecret(ctx context.Context, at client.ObjectKey, check func(data map[string][]byte) error) error {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: at.Name}}
 	return await.Object(ctx, s.kube, secret, &corev1.SecretList{}, func(_ context.Context, there bool) error {
 		if !there {

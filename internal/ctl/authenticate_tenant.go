@@ -23,32 +23,32 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-func authenticating(namespace, resource string, verbs ...string) rights {
-	return rights{namespace, schema.GroupResource{Group: authv1beta1.GroupName, Resource: resource}, verbs}
+func authenticationPermissions(namespace, resource string, verbs ...string) permissions {
+	return permissions{namespace, schema.GroupResource{Group: authv1beta1.GroupName, Resource: resource}, verbs}
 }
 
 // nonceRights are what it takes to have a nonce made or signed.
-func (s *side) nonceRights() []rights {
+func (s *clusterSide) nonceRights() []permissions {
 	return append(s.missingRights(s.namespace), secretRights(s.namespace, "get", "list", "watch", "create", "patch", "delete"))
 }
 
-func secretRights(namespace string, verbs ...string) rights {
-	return rights{namespace, schema.GroupResource{Resource: "secrets"}, verbs}
+func secretRights(namespace string, verbs ...string) permissions {
+	return permissions{namespace, schema.GroupResource{Resource: "secrets"}, verbs}
 }
 
 // providerRights are what it takes to have a provider know a consumer, less those on the nonce.
-func (s *side) providerRights() []rights {
+func (s *clusterSide) providerRights() []permissions {
 	return append(s.missingRights(s.namespace), secretRights(s.namespace, "create"),
-		authenticating(s.namespace, authv1beta1.TenantResource, "get", "list", "watch", "create", "patch"))
+		authenticationPermissions(s.namespace, authv1beta1.TenantResource, "get", "list", "watch", "create", "patch"))
 }
 
 // demandNonce fails for who may not handle the nonce for the consumer. A peering user may read and delete no other Secret.
-func (s *side) demandNonce(ctx context.Context, verbs ...string) error {
+func (s *clusterSide) demandNonce(ctx context.Context, verbs ...string) error {
 	return s.demandOf(ctx, names.NonceSecret, secretRights(s.namespace, verbs...))
 }
 
 // tenantOf is the Tenant of a consumer, nil for none.
-func (s *side) tenantOf(ctx context.Context, consumer string) (*authv1beta1.Tenant, error) {
+func (s *clusterSide) tenantOf(ctx context.Context, consumer string) (*authv1beta1.Tenant, error) {
 	found, err := s.findOne(ctx, &authv1beta1.TenantList{}, consumer)
 	if err != nil || found == nil {
 		return nil, err
@@ -96,8 +96,8 @@ func keepRequest(want, have *authv1beta1.Tenant, key crypto.PublicKey) {
 	}
 }
 
-// accepted tells whether a provider knows a consumer by that key: then no nonce is needed any more.
-func accepted(tenant *authv1beta1.Tenant, key crypto.PublicKey) bool {
+// isAccepted tells whether a provider knows a consumer by that key: then no nonce is needed any more.
+func isAccepted(tenant *authv1beta1.Tenant, key crypto.PublicKey) bool {
 	if tenant == nil {
 		return false
 	}
@@ -110,17 +110,17 @@ func accepted(tenant *authv1beta1.Tenant, key crypto.PublicKey) bool {
 		return false
 	}
 	ours, err := pki.Fingerprint(key)
-	return err == nil && ours == theirs && current(tenant, authv1beta1.TenantReady, metav1.ConditionTrue)
+	return err == nil && ours == theirs && conditionIs(tenant, authv1beta1.TenantReady, metav1.ConditionTrue)
 }
 
-// current tells whether a condition says that about the Tenant as it is now.
-func current(tenant *authv1beta1.Tenant, kind string, status metav1.ConditionStatus) bool {
+// conditionIs tells whether a condition says that about the Tenant as it is now.
+func conditionIs(tenant *authv1beta1.Tenant, kind string, status metav1.ConditionStatus) bool {
 	c := apimeta.FindStatusCondition(tenant.Status.Conditions, kind)
 	return c != nil && c.ObservedGeneration == tenant.Generation && c.Status == status
 }
 
-// granted tells what is missing to a consumer, as far as the provider is concerned.
-func granted(tenant *authv1beta1.Tenant) error {
+// checkGranted tells what is missing to a consumer, as far as the provider is concerned.
+func checkGranted(tenant *authv1beta1.Tenant) error {
 	key := client.ObjectKeyFromObject(tenant)
 	ready := apimeta.FindStatusCondition(tenant.Status.Conditions, authv1beta1.TenantReady)
 	switch {
@@ -143,18 +143,18 @@ func granted(tenant *authv1beta1.Tenant) error {
 }
 
 // awaitTenant waits until the consumer can take what it needs from the Tenant.
-func (s *side) awaitTenant(ctx context.Context, at client.ObjectKey) (*authv1beta1.Tenant, error) {
+func (s *clusterSide) awaitTenant(ctx context.Context, at client.ObjectKey) (*authv1beta1.Tenant, error) {
 	tenant := &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: at.Name}}
 	return tenant, await.Object(ctx, s.kube, tenant, &authv1beta1.TenantList{}, func(_ context.Context, there bool) error {
 		if !there {
 			return fmt.Errorf("somebody deleted the Tenant %s meanwhile", at)
 		}
-		return granted(tenant)
+		return checkGranted(tenant)
 	})
 }
 
 // awaitRoom waits until what is being deleted under that name is gone.
-func (s *side) awaitRoom(ctx context.Context, obj client.Object, list client.ObjectList) error {
+func (s *clusterSide) awaitRoom(ctx context.Context, obj client.Object, list client.ObjectList) error {
 	return await.Object(ctx, s.kube, obj, list, func(_ context.Context, there bool) error {
 		if !there || obj.GetDeletionTimestamp() == nil {
 			return nil

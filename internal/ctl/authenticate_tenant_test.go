@@ -81,7 +81,7 @@ func TestWhatIsMissingToATenant(t *testing.T) {
 		if test.params {
 			tenant.Status.AuthParams = &authv1beta1.AuthParams{}
 		}
-		err := granted(tenant)
+		err := checkGranted(tenant)
 		_, waits := errors.AsType[await.Pending](err)
 		_, fails := errors.AsType[*out.Failure](err)
 		if waits != (test.kind == pending) || fails != (test.kind == failed) || (err != nil) != (test.kind != "") {
@@ -112,11 +112,11 @@ func TestATenantThatIsAcceptedStaysAsItIs(t *testing.T) {
 	}
 
 	have.Status.Conditions = []metav1.Condition{{Type: authv1beta1.TenantReady, Status: metav1.ConditionTrue, ObservedGeneration: 3}}
-	if !accepted(have, key.Public()) || accepted(have, other.Public()) || accepted(nil, key.Public()) || accepted(again, key.Public()) {
+	if !isAccepted(have, key.Public()) || isAccepted(have, other.Public()) || isAccepted(nil, key.Public()) || isAccepted(again, key.Public()) {
 		t.Error("who is accepted is not known")
 	}
 	have.Generation++
-	if accepted(have, key.Public()) {
+	if isAccepted(have, key.Public()) {
 		t.Error("a Tenant that changed counts as accepted")
 	}
 }

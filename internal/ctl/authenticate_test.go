@@ -253,7 +253,7 @@ func whatIsRefusedIsToldAtOnce(t *testing.T, genoa, turin *town) {
 	}
 	testkit.Eventually(t, time.Minute, func() error {
 		get(t, turin, "liqo-tenant-genoa", "genoa", tenant)
-		if !current(tenant, authv1beta1.TenantReady, metav1.ConditionTrue) {
+		if !conditionIs(tenant, authv1beta1.TenantReady, metav1.ConditionTrue) {
 			return errors.New("the Tenant is still refused")
 		}
 		return nil

@@ -101,7 +101,7 @@ func aGateway(t *testing.T, c *testkit.ControlPlane, namespace, kind string) *ga
 	const peer = "awaited" // other tests look for gateways of milan in all namespaces
 	obj := client.Object(newGatewayClient(key, peer, of, 1340, networkingv1beta1.EndpointStatus{Addresses: []string{"192.0.2.9"}, Port: 51840}))
 	if kind == server {
-		obj = (&gatewayServer{serviceType: "NodePort", port: 51840}).object(key, peer, of, 1340)
+		obj = (&gatewayServer{serviceType: "NodePort", port: 51840}).newObject(key, peer, of, 1340)
 	}
 	testkit.Create(t, c.Client, obj)
 	return gatewayOf(obj)
@@ -160,7 +160,7 @@ func TestTheTunnelOfTheOtherDirectionIsNotWaitedForInVain(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
 			p := step.New(out.New(strings.NewReader(""), io.Discard, io.Discard))
-			made.await(p)
+			made.waitForTunnel(p)
 			if err := p.Run(ctx); err == nil || !strings.Contains(err.Error(), "pod gw-milan-0 does not start: CrashLoopBackOff, exit code 1: no such device") {
 				t.Errorf("the wait ended: %v", err)
 			}
@@ -212,9 +212,9 @@ func TestADeletionIsWaitedForThroughTroubles(t *testing.T) {
 		testkit.Update(t, c.Client, cfg.DeepCopy(), func(cfg *networkingv1beta1.Configuration) { cfg.Finalizers = nil })
 		return testkit.Answer(503, ""), nil
 	})
-	in := &side{Scope: out.New(strings.NewReader(""), io.Discard, io.Discard).Scope("local"), name: "local", kube: cluster}
-	gone := &leftover{side: in, what: "Network configuration", list: &networkingv1beta1.ConfigurationList{}, found: []client.Object{cfg}}
-	if err := gone.remove(t.Context(), in, true); err != nil || !met.Load() {
+	in := &clusterSide{Scope: out.New(strings.NewReader(""), io.Discard, io.Discard).Scope("local"), name: "local", kube: cluster}
+	gone := &networkRemains{clusterSide: in, what: "Network configuration", list: &networkingv1beta1.ConfigurationList{}, found: []client.Object{cfg}}
+	if err := gone.removeGateway(t.Context(), in, true); err != nil || !met.Load() {
 		t.Errorf("the wait ended: %v; met %v", err, met.Load())
 	}
 }

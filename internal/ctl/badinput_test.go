@@ -199,10 +199,10 @@ var anyValue = map[string]string{
 func commandTree(t *testing.T) (*cobra.Command, map[string]*cobra.Command) {
 	t.Helper()
 	c := commands()
-	root := c.root()
-	c.finish(root)
+	root := c.newRootCommand()
+	c.addCompletions(root)
 	all := map[string]*cobra.Command{}
-	for _, cmd := range below(root) {
+	for _, cmd := range subcommandsOf(root) {
 		if _, known := commandLines[nameOf(cmd)]; known || !cmd.HasSubCommands() { // others are groups
 			all[nameOf(cmd)] = cmd
 		}

@@ -26,8 +26,8 @@ import (
 // Completions ask the cluster, briefly; whatever goes wrong they offer nothing. Files are offered where they are meant.
 const completionTimeout = 2 * time.Second
 
-// finish gives all commands what follows from the names and the types of their flags, and from how the program was called.
-func (c *cli) finish(root *cobra.Command) {
+// addCompletions gives all commands what follows from the names and the types of their flags, and from how the program was called.
+func (c *cli) addCompletions(root *cobra.Command) {
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	var visit func(*cobra.Command)
 	visit = func(cmd *cobra.Command) {
@@ -149,13 +149,13 @@ func (c *cli) completeNames(offers func() []offer) cobra.CompletionFunc {
 // completeLabels offers the labels that tell objects apart: not those that all of them have.
 func (c *cli) completeLabels(of func() offer) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		return c.complete(cmd, nil, func(ctx context.Context) (found []string) {
+		return c.completeArguments(cmd, nil, func(ctx context.Context) (found []string) {
 			o := of()
 			kube, err := c.typedClient(ctx, cmd, false)
 			if err != nil || kube.List(ctx, o.list, o.opts...) != nil {
 				return nil
 			}
-			all, times := objects(o.list), map[string]int{}
+			all, times := itemsOf(o.list), map[string]int{}
 			for _, obj := range all {
 				for k, v := range obj.GetLabels() {
 					times[k+"="+v]++
@@ -173,7 +173,7 @@ func (c *cli) completeLabels(of func() offer) cobra.CompletionFunc {
 
 // completeFrom offers something of each object, once, and nothing that was typed.
 func (c *cli) completeFrom(cmd *cobra.Command, remote bool, typed []string, of func(client.Object) string, offers ...offer) ([]string, cobra.ShellCompDirective) {
-	return c.complete(cmd, typed, func(ctx context.Context) (found []string) {
+	return c.completeArguments(cmd, typed, func(ctx context.Context) (found []string) {
 		kube, err := c.typedClient(ctx, cmd, remote)
 		if err != nil {
 			return nil
@@ -182,7 +182,7 @@ func (c *cli) completeFrom(cmd *cobra.Command, remote bool, typed []string, of f
 			if kube.List(ctx, o.list, o.opts...) != nil {
 				continue
 			}
-			for _, obj := range objects(o.list) {
+			for _, obj := range itemsOf(o.list) {
 				if one := of(obj); one != "" {
 					found = append(found, one)
 				}
@@ -193,8 +193,8 @@ func (c *cli) completeFrom(cmd *cobra.Command, remote bool, typed []string, of f
 	})
 }
 
-// complete offers what is found in time, and nothing that was typed.
-func (c *cli) complete(cmd *cobra.Command, typed []string, find func(context.Context) []string) ([]string, cobra.ShellCompDirective) {
+// completeArguments offers what is found in time, and nothing that was typed.
+func (c *cli) completeArguments(cmd *cobra.Command, typed []string, find func(context.Context) []string) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
 	defer cancel()
 	found := slices.DeleteFunc(find(ctx), func(s string) bool { return slices.Contains(typed, s) })

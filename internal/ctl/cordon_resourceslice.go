@@ -25,7 +25,7 @@ func (c *cli) sliceCommand(cordoned bool) *cobra.Command {
 	if cordoned {
 		verb, short = "cordon", "Let the pods of a ResourceSlice run on, and start no new ones"
 	}
-	o := &switching{}
+	o := &switchOptions{}
 	var consumer string
 	cmd := &cobra.Command{
 		Use: "resourceslice NAME", Aliases: []string{"resourceslices", "rs"}, Short: short,
@@ -34,7 +34,7 @@ func (c *cli) sliceCommand(cordoned bool) *cobra.Command {
 		Args:              oneName,
 		ValidArgsFunction: c.completeOne(func() client.ObjectList { return &authv1beta1.ResourceSliceList{} }, client.MatchingLabels{names.Replicated: "true"}),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := c.confirmUnless(cmd.Context(), o.asked(), verb); err != nil {
+			if err := c.confirmUnless(cmd.Context(), o.isRequested(), verb); err != nil {
 				return err
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
@@ -42,18 +42,18 @@ func (c *cli) sliceCommand(cordoned bool) *cobra.Command {
 			return c.cordonSlice(ctx, o, args[0], consumer, cordoned)
 		},
 	}
-	o.flags(cmd, "ResourceSlice; the tenant namespace of the consumer if empty")
+	o.addFlags(cmd, "ResourceSlice; the tenant namespace of the consumer if empty")
 	cmd.Flags().StringVar(&consumer, "remote-cluster-id", "", "The ID of the consumer")
 	_ = cmd.MarkFlagRequired("remote-cluster-id")
 	return cmd
 }
 
-func (c *cli) cordonSlice(ctx context.Context, o *switching, name, consumer string, cordoned bool) error {
-	cluster, err := c.client(ctx)
+func (c *cli) cordonSlice(ctx context.Context, o *switchOptions, name, consumer string, cordoned bool) error {
+	cluster, err := c.newClient(ctx)
 	if err != nil {
 		return err
 	}
-	here := &side{Scope: c.Scope("local"), name: "local", kube: cluster, asked: o.namespace}
+	here := &clusterSide{Scope: c.Scope("local"), name: "local", kube: cluster, asked: o.namespace}
 	if err := here.findNamespace(ctx, consumer); err != nil {
 		return fmt.Errorf("unable to get tenant namespace: %w", err)
 	}
@@ -75,12 +75,12 @@ func (c *cli) cordonSlice(ctx context.Context, o *switching, name, consumer stri
 		metav1.SetMetaDataAnnotation(&slice.ObjectMeta, names.Cordon, "true")
 		done = "cordoned"
 	}
-	c.stamp(slice)
-	if o.asked() {
+	c.setCommonMetadata(slice)
+	if o.isRequested() {
 		if err := client.NewDryRunClient(cluster).Patch(ctx, slice, client.MergeFrom(before)); err != nil {
 			return fmt.Errorf("unable to update ResourceSlice: %w", err)
 		}
-		return c.printObject(c.cordonOf(slice, cordoned), o.format())
+		return c.printObject(c.cordonOf(slice, cordoned), o.outputFormat())
 	}
 	if err := cluster.Patch(ctx, slice, client.MergeFrom(before), client.FieldOwner(names.CLIFieldManager)); err != nil {
 		return fmt.Errorf("unable to update ResourceSlice: %w", err)
@@ -90,10 +90,10 @@ func (c *cli) cordonSlice(ctx context.Context, o *switching, name, consumer stri
 }
 
 // sliceSwitched waits for the Quota of the slice, which also follows the Tenant.
-func (c *cli) sliceSwitched(ctx context.Context, o *switching, cluster client.WithWatch, slice *authv1beta1.ResourceSlice, consumer string) error {
+func (c *cli) sliceSwitched(ctx context.Context, o *switchOptions, cluster client.WithWatch, slice *authv1beta1.ResourceSlice, consumer string) error {
 	var tenants authv1beta1.TenantList
 	if err := cluster.List(ctx, &tenants, client.InNamespace(slice.Namespace)); err != nil {
-		c.Warn("What comes of it is not waited for: %s", describe(err))
+		c.Warn("What comes of it is not waited for: %s", describeError(err))
 		return nil
 	}
 	tenant := peer.Tenant(tenants.Items, liqov1beta1.ClusterID(consumer))
@@ -115,6 +115,6 @@ func (c *cli) cordonOf(slice *authv1beta1.ResourceSlice, cordoned bool) client.O
 	part.SetGroupVersionKind(authv1beta1.GroupVersion.WithKind("ResourceSlice"))
 	part.Namespace, part.Name = slice.Namespace, slice.Name
 	part.Annotations = map[string]string{names.Cordon: fmt.Sprint(cordoned)}
-	c.stamp(part)
+	c.setCommonMetadata(part)
 	return part
 }

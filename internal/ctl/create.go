@@ -26,7 +26,7 @@ type placement struct {
 	namespace, liqoNamespace string
 }
 
-func (p *placement) flags(cmd *cobra.Command) {
+func (p *placement) addFlags(cmd *cobra.Command) {
 	cmd.PersistentFlags().StringVarP(&p.namespace, "namespace", "n", "", "The namespace of the object; that of the kubeconfig's context if empty")
 	cmd.PersistentFlags().StringVar(&p.liqoNamespace, "liqo-namespace", names.LiqoNamespace, "The namespace where Liqo is installed in")
 }
@@ -34,36 +34,36 @@ func (p *placement) flags(cmd *cobra.Command) {
 // creation is what the commands of create have in common.
 type creation struct {
 	placement
-	preview
+	dryRunOptions
 	peer    string
 	wait    bool
 	timeout time.Duration
 }
 
-func (c *cli) create() *cobra.Command {
+func (c *cli) newCreateCommand() *cobra.Command {
 	o := &creation{}
-	parent := group("create", "Create objects of Liqo, or print them",
+	parent := newGroup("create", "Create objects of Liqo, or print them",
 		c.createConfiguration(o), c.createGatewayServer(o), c.createGatewayClient(o), c.createPublicKey(o), c.createNonce(o))
-	o.placement.flags(parent)
+	o.placement.addFlags(parent)
 	parent.AddCommand(c.createResourceSlice(o), c.createVirtualNode(o))
 	return parent
 }
 
-// flags adds those of one command. An object without a state that can be waited for has no --wait.
-func (o *creation) flags(c *cli, cmd *cobra.Command, canWait bool) {
+// addFlags adds those of one command. An object without a state that can be waited for has no --wait.
+func (o *creation) addFlags(c *cli, cmd *cobra.Command, canWait bool) {
 	fs := cmd.Flags()
 	fs.StringVar(&o.peer, "remote-cluster-id", "", "The ID of the other cluster")
 	_ = cmd.MarkFlagRequired("remote-cluster-id")
 	_ = cmd.RegisterFlagCompletionFunc("remote-cluster-id", c.completeClusters)
-	o.preview.flags(cmd, fs)
+	o.dryRunOptions.addFlags(cmd, fs)
 	if canWait {
 		fs.BoolVar(&o.wait, "wait", false, "Wait until the object is ready")
 	}
 	fs.DurationVar(&o.timeout, "timeout", 2*time.Minute, "How long all of it may take")
 }
 
-// one is a command that creates a single object.
-func (c *cli) one(o *creation, cmd *cobra.Command, run func(ctx context.Context, key client.ObjectKey) error) *cobra.Command {
+// withOneArgument is a command that creates a single object.
+func (c *cli) withOneArgument(o *creation, cmd *cobra.Command, run func(ctx context.Context, key client.ObjectKey) error) *cobra.Command {
 	cmd.Args = oneName
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		namespace, err := c.resourceNamespace(o.namespace)
@@ -80,13 +80,13 @@ func (c *cli) one(o *creation, cmd *cobra.Command, run func(ctx context.Context,
 // forPeer is a command that creates a single object in the tenant namespace of the peer, which has to be there, unless another one
 // is asked for. What is only printed, of a namespace that was named, is asked of no cluster: there may be none.
 func (c *cli) forPeer(o *creation, cmd *cobra.Command, run func(ctx context.Context, cluster client.WithWatch, key client.ObjectKey) error) *cobra.Command {
-	cmd.Args = arguments(cobra.ExactArgs(1), checkNodeName)
+	cmd.Args = checkArguments(cobra.ExactArgs(1), checkNodeName)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
 		defer cancel()
 		namespace := o.namespace
-		cluster, err := c.client(ctx)
-		if err != nil && (namespace == "" || !o.asked()) { // else nobody need be asked
+		cluster, err := c.newClient(ctx)
+		if err != nil && (namespace == "" || !o.isRequested()) { // else nobody need be asked
 			return err
 		}
 		if namespace == "" {
@@ -101,7 +101,7 @@ func (c *cli) forPeer(o *creation, cmd *cobra.Command, run func(ctx context.Cont
 
 // tenantNamespace is that of a peer. Who may not list namespaces may have been given one of the usual name.
 func tenantNamespace(ctx context.Context, cluster client.WithWatch, id string) (string, error) {
-	s := &side{kube: cluster}
+	s := &clusterSide{kube: cluster}
 	if err := s.findNamespace(ctx, id); err != nil {
 		return "", err
 	}
@@ -121,15 +121,15 @@ func (c *cli) resourceNamespace(asked string) (string, error) {
 	if err == nil {
 		return namespace, nil
 	}
-	if _, unread := c.config(); unread != nil { // which says it in other words
+	if _, unread := c.restConfig(); unread != nil { // which says it in other words
 		return "", unread
 	}
-	return "", unusable(fmt.Errorf("reading the kubeconfig: %w", err), "")
+	return "", explainUnusable(fmt.Errorf("reading the kubeconfig: %w", err), "")
 }
 
-// mapper knows the kinds of the cluster.
-func (c *cli) mapper(ctx context.Context) (apimeta.RESTMapper, error) {
-	kube, err := c.client(ctx)
+// restMapper knows the kinds of the cluster.
+func (c *cli) restMapper(ctx context.Context) (apimeta.RESTMapper, error) {
+	kube, err := c.newClient(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -139,20 +139,20 @@ func (c *cli) mapper(ctx context.Context) (apimeta.RESTMapper, error) {
 // readiness tells what is missing to an object as it is now.
 type readiness func(ctx context.Context, kube client.Reader, obj client.Object) error
 
-// made prints the object, or applies it and waits for it.
-func (c *cli) made(ctx context.Context, o *creation, obj client.Object, created, isReady string, list client.ObjectList, ready readiness) error {
-	c.stamp(obj)
-	if o.asked() {
-		return c.printObject(obj, o.format())
+// createAndWait prints the object, or applies it and waits for it.
+func (c *cli) createAndWait(ctx context.Context, o *creation, obj client.Object, created, isReady string, list client.ObjectList, ready readiness) error {
+	c.setCommonMetadata(obj)
+	if o.isRequested() {
+		return c.printObject(obj, o.outputFormat())
 	}
-	cluster, err := c.client(ctx)
+	cluster, err := c.newClient(ctx)
 	if err != nil {
 		return err
 	}
-	if id, err := identity(ctx, cluster, o.liqoNamespace); err == nil && id == o.peer { // who may not read it is believed
+	if id, err := clusterIdentity(ctx, cluster, o.liqoNamespace); err == nil && id == o.peer { // who may not read it is believed
 		return out.Fail("%q is this cluster: --remote-cluster-id is the ID of the other one", id)
 	}
-	if err := apply(ctx, cluster, obj); err != nil {
+	if err := applyObject(ctx, cluster, obj); err != nil {
 		return err
 	}
 	c.Success("%s", created)
@@ -160,7 +160,7 @@ func (c *cli) made(ctx context.Context, o *creation, obj client.Object, created,
 		return nil
 	}
 	key := client.ObjectKeyFromObject(obj)
-	return c.during("Waiting for "+key.String(), isReady, func() error {
+	return c.runStep("Waiting for "+key.String(), isReady, func() error {
 		return await.Object(ctx, cluster, obj, list, func(ctx context.Context, there bool) error {
 			if !there {
 				return fmt.Errorf("somebody deleted %s meanwhile", key)
@@ -170,8 +170,8 @@ func (c *cli) made(ctx context.Context, o *creation, obj client.Object, created,
 	})
 }
 
-// apply makes an object what is wanted, whoever made it. One of that name that is being deleted is waited for, unless in a dry run.
-func apply(ctx context.Context, c client.Client, obj client.Object, opts ...kube.EnsureOption) error {
+// applyObject makes an object what is wanted, whoever made it. One of that name that is being deleted is waited for, unless in a dry run.
+func applyObject(ctx context.Context, c client.Client, obj client.Object, opts ...kube.EnsureOption) error {
 	opts = append(opts, kube.FieldManager(names.CLIFieldManager))
 	for {
 		_, err := kube.Ensure(ctx, c, obj, opts...)

@@ -20,13 +20,13 @@ type createConfigurationOptions struct {
 
 func (c *cli) createConfiguration(common *creation) *cobra.Command {
 	o := &createConfigurationOptions{creation: common}
-	cmd := c.one(common, &cobra.Command{
+	cmd := c.withOneArgument(common, &cobra.Command{
 		Use:     "configuration NAME",
 		Aliases: []string{"config", "configurations"},
 		Short:   "Create the Configuration that tells the networks of another cluster",
 		Example: "  liqoctl create configuration milan --remote-cluster-id milan --pod-cidr 10.200.0.0/16 --external-cidr 10.70.0.0/16",
 	}, func(ctx context.Context, key client.ObjectKey) error { return c.runCreateConfiguration(ctx, o, key) })
-	common.flags(c, cmd, true)
+	common.addFlags(c, cmd, true)
 	cmd.Flags().StringSliceVar(&o.pod, "pod-cidr", nil, "The pod networks of the other cluster")
 	cmd.Flags().StringSliceVar(&o.external, "external-cidr", nil, "The external networks of the other cluster")
 	_ = cmd.MarkFlagRequired("pod-cidr")
@@ -35,14 +35,14 @@ func (c *cli) createConfiguration(common *creation) *cobra.Command {
 }
 
 func (c *cli) runCreateConfiguration(ctx context.Context, o *createConfigurationOptions, key client.ObjectKey) error {
-	of := networkingv1beta1.ClusterConfigCIDR{Pod: cidrs(o.pod), External: cidrs(o.external)}
-	return c.made(ctx, o.creation, newConfiguration(key, o.peer, of), "Configuration created", "Configuration is ready",
+	of := networkingv1beta1.ClusterConfigCIDR{Pod: parseCIDRs(o.pod), External: parseCIDRs(o.external)}
+	return c.createAndWait(ctx, o.creation, newConfiguration(key, o.peer, of), "Configuration created", "Configuration is ready",
 		&networkingv1beta1.ConfigurationList{}, func(ctx context.Context, kube client.Reader, obj client.Object) error {
-			return configured(ctx, kube, obj.(*networkingv1beta1.Configuration))
+			return checkConfigured(ctx, kube, obj.(*networkingv1beta1.Configuration))
 		})
 }
 
-func cidrs(texts []string) (all []networkingv1beta1.CIDR) {
+func parseCIDRs(texts []string) (all []networkingv1beta1.CIDR) {
 	for _, text := range texts {
 		all = append(all, networkingv1beta1.CIDR(strings.TrimSpace(text)))
 	}

@@ -17,7 +17,7 @@ import (
 
 type createGatewayClientOptions struct {
 	*creation
-	template  template
+	template  templateFlags
 	addresses []string
 	port      int32
 	protocol  string
@@ -26,15 +26,15 @@ type createGatewayClientOptions struct {
 
 func (c *cli) createGatewayClient(common *creation) *cobra.Command {
 	o := &createGatewayClientOptions{creation: common}
-	cmd := c.one(common, &cobra.Command{
+	cmd := c.withOneArgument(common, &cobra.Command{
 		Use:     "gatewayclient NAME",
 		Aliases: []string{"gatewayclients", "client", "clients", "gwc"},
 		Short:   "Create a GatewayClient, which connects to the GatewayServer of another cluster",
 		Example: "  liqoctl create gatewayclient client --remote-cluster-id milan --addresses 172.18.0.3 --port 32133",
 	}, func(ctx context.Context, key client.ObjectKey) error { return c.runCreateGatewayClient(ctx, o, key) })
-	common.flags(c, cmd, true)
+	common.addFlags(c, cmd, true)
 	fs := cmd.Flags()
-	o.template.flags(fs, "", clientTemplates, "wireguard-client")
+	o.template.addFlags(fs, "", clientTemplates, "wireguard-client")
 	fs.StringSliceVar(&o.addresses, "addresses", nil, "The addresses of the server")
 	fs.Int32Var(&o.port, "port", 0, "The port of the server")
 	fs.Var(oneOf(&o.protocol, "UDP", []string{"UDP"}), "protocol", "The protocol of the tunnel: UDP")
@@ -45,19 +45,19 @@ func (c *cli) createGatewayClient(common *creation) *cobra.Command {
 }
 
 func (c *cli) runCreateGatewayClient(ctx context.Context, o *createGatewayClientOptions, key client.ObjectKey) error {
-	of, err := o.template.reference(ctx, o.liqoNamespace, c.mapper)
+	of, err := o.template.templateReference(ctx, o.liqoNamespace, c.restMapper)
 	if err != nil {
 		return err
 	}
 	server := networkingv1beta1.EndpointStatus{Addresses: o.addresses, Port: o.port, Protocol: new(corev1.Protocol(o.protocol))}
-	return c.made(ctx, o.creation, newGatewayClient(key, o.peer, of, o.mtu, server), "Gatewayclient created", "gatewayclient is ready",
+	return c.createAndWait(ctx, o.creation, newGatewayClient(key, o.peer, of, o.mtu, server), "Gatewayclient created", "gatewayclient is ready",
 		&networkingv1beta1.GatewayClientList{}, func(_ context.Context, _ client.Reader, obj client.Object) error {
 			gw := obj.(*networkingv1beta1.GatewayClient)
-			if err := refused(gw.Status.Conditions, gw.Generation); err != nil {
+			if err := checkRefused(gw.Status.Conditions, gw.Generation); err != nil {
 				return err
 			}
 			if gw.Status.ClientRef == nil {
-				return await.Pending("nothing was made of the GatewayClient yet" + because(gw.Status.Conditions, networkingv1beta1.ConditionGatewayReady))
+				return await.Pending("nothing was made of the GatewayClient yet" + conditionSuffix(gw.Status.Conditions, networkingv1beta1.ConditionGatewayReady))
 			}
 			return nil
 		})

@@ -22,15 +22,15 @@ type createGatewayServerOptions struct {
 
 func (c *cli) createGatewayServer(common *creation) *cobra.Command {
 	o := &createGatewayServerOptions{creation: common}
-	cmd := c.one(common, &cobra.Command{
+	cmd := c.withOneArgument(common, &cobra.Command{
 		Use:     "gatewayserver NAME",
 		Aliases: []string{"gatewayservers", "server", "servers", "gws"},
 		Short:   "Create a GatewayServer, which another cluster connects to",
 		Example: "  liqoctl create gatewayserver server --remote-cluster-id rome --service-type NodePort",
 	}, func(ctx context.Context, key client.ObjectKey) error { return c.runCreateGatewayServer(ctx, o, key) })
-	common.flags(c, cmd, true)
+	common.addFlags(c, cmd, true)
 	fs := cmd.Flags()
-	o.template.flags(fs, "", serverTemplates, "wireguard-server")
+	o.template.addFlags(fs, "", serverTemplates, "wireguard-server")
 	fs.Var(oneOf(&o.serviceType, "LoadBalancer", serviceTypes), "service-type", "The type of its Service: "+strings.Join(serviceTypes, ", "))
 	_ = cmd.RegisterFlagCompletionFunc("service-type", cobra.FixedCompletions(serviceTypes, cobra.ShellCompDirectiveNoFileComp))
 	fs.Int32Var(&o.port, "port", names.TunnelPort, "The port of its Service")
@@ -42,12 +42,12 @@ func (c *cli) createGatewayServer(common *creation) *cobra.Command {
 
 func (c *cli) runCreateGatewayServer(ctx context.Context, o *createGatewayServerOptions, key client.ObjectKey) error {
 	o.dropUnused()
-	of, err := o.template.reference(ctx, o.liqoNamespace, c.mapper)
+	of, err := o.template.templateReference(ctx, o.liqoNamespace, c.restMapper)
 	if err != nil {
 		return err
 	}
-	return c.made(ctx, o.creation, o.object(key, o.peer, of, o.mtu), "Gatewayserver created", "gatewayserver is ready",
+	return c.createAndWait(ctx, o.creation, o.newObject(key, o.peer, of, o.mtu), "Gatewayserver created", "gatewayserver is ready",
 		&networkingv1beta1.GatewayServerList{}, func(_ context.Context, _ client.Reader, obj client.Object) error {
-			return gatewayOf(obj).exposed()
+			return gatewayOf(obj).checkExposed()
 		})
 }

@@ -32,27 +32,27 @@ func (c *cli) createNonce(common *creation) *cobra.Command {
 			return c.runCreateNonce(ctx, o)
 		},
 	}
-	common.flags(c, cmd, false)
+	common.addFlags(c, cmd, false)
 	cmd.Flags().BoolVar(&o.waits, "wait", true, "Wait until the nonce is there, and print it")
 	return cmd
 }
 
 func (c *cli) runCreateNonce(ctx context.Context, o *createNonceOptions) error {
-	s, err := c.towards(ctx, o.peer, o.placement)
+	s, err := c.newClusterOf(ctx, o.peer, o.placement)
 	if err != nil {
 		return err
 	}
-	if err := s.call(ctx, o.peer); err != nil {
+	if err := s.identify(ctx, o.peer); err != nil {
 		return err
 	}
-	if err := s.demand(ctx, append(s.missingRights(s.namespace), secretRights(s.namespace, "create"))...); err != nil {
+	if err := s.requirePermissions(ctx, append(s.missingRights(s.namespace), secretRights(s.namespace, "create"))...); err != nil {
 		return err
 	}
 	if err := s.demandNonce(ctx, "get", "list", "watch", "patch", "delete"); err != nil {
 		return err
 	}
-	if o.asked() {
-		return c.previewHandshake(s, o.peer, o.format(), names.NonceSecret, names.Nonce, nil)
+	if o.isRequested() {
+		return c.previewHandshake(s, o.peer, o.outputFormat(), names.NonceSecret, names.Nonce, nil)
 	}
 	if err := s.ensureTenantNamespace(ctx, c, o.peer); err != nil {
 		return err
@@ -66,7 +66,7 @@ func (c *cli) runCreateNonce(ctx context.Context, o *createNonceOptions) error {
 		return nil
 	}
 	var nonce []byte
-	if err := s.during("Waiting for nonce to be generated", "Nonce generated successfully", func() (err error) {
+	if err := s.runStep("Waiting for nonce to be generated", "Nonce generated successfully", func() (err error) {
 		nonce, err = s.awaitNonce(ctx, at)
 		return err
 	}); err != nil {
@@ -77,13 +77,13 @@ func (c *cli) runCreateNonce(ctx context.Context, o *createNonceOptions) error {
 }
 
 // previewHandshake prints the tenant namespace, whether it is there or not, and a Secret in it.
-func (c *cli) previewHandshake(s *side, other, format, name, label string, nonce []byte) error {
+func (c *cli) previewHandshake(s *clusterSide, other, format, name, label string, nonce []byte) error {
 	ns := s.tenantNamespace(c, other)
 	secret := newHandshakeSecret(client.ObjectKey{Namespace: ns.Name, Name: name}, label, other)
 	if len(nonce) > 0 {
 		secret.Data = map[string][]byte{names.NonceKey: nonce}
 	}
-	c.stamp(secret)
+	c.setCommonMetadata(secret)
 	if err := c.printObject(ns, format); err != nil {
 		return err
 	}

@@ -20,13 +20,13 @@ type createPublicKeyOptions struct {
 
 func (c *cli) createPublicKey(common *creation) *cobra.Command {
 	o := &createPublicKeyOptions{creation: common}
-	cmd := c.one(common, &cobra.Command{
+	cmd := c.withOneArgument(common, &cobra.Command{
 		Use:     "publickey NAME",
 		Aliases: []string{"publickeys", "publickeies"},
 		Short:   "Create the PublicKey of the gateway of another cluster",
 		Example: "  liqoctl create publickey milan --remote-cluster-id milan --public-key \"$(wg pubkey < key)\"",
 	}, func(ctx context.Context, key client.ObjectKey) error { return c.runCreatePublicKey(ctx, o, key) })
-	common.flags(c, cmd, false)
+	common.addFlags(c, cmd, false)
 	cmd.Flags().StringVar(&o.key, "public-key", "", "The key, in base64 or as PEM: what wg pubkey or openssl pkey -pubout prints")
 	_ = cmd.MarkFlagRequired("public-key")
 	return cmd
@@ -37,5 +37,5 @@ func (c *cli) runCreatePublicKey(ctx context.Context, o *createPublicKeyOptions,
 	if err != nil {
 		return out.Fail("--public-key: %w", err)
 	}
-	return c.made(ctx, o.creation, newPublicKey(key, o.peer, public), "Publickey created", "", nil, nil)
+	return c.createAndWait(ctx, o.creation, newPublicKey(key, o.peer, public), "Publickey created", "", nil, nil)
 }

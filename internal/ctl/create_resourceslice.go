@@ -34,25 +34,25 @@ func (c *cli) createResourceSlice(common *creation) *cobra.Command {
 	}, func(ctx context.Context, cluster client.WithWatch, key client.ObjectKey) error {
 		return c.runCreateResourceSlice(ctx, o, cluster, key)
 	})
-	common.flags(c, cmd, false)
-	o.amounts.flags(cmd.Flags(), "", "", "")
-	cmd.PreRunE = o.amounts.check
+	common.addFlags(c, cmd, false)
+	o.amounts.addFlags(cmd.Flags(), "", "", "")
+	cmd.PreRunE = o.amounts.checkFlags
 	cmd.Flags().StringVar(&o.class, "class", string(authv1beta1.ResourceSliceClassDefault), "The class of the ResourceSlice")
 	cmd.Flags().BoolVar(&o.noVirtualNode, "no-virtual-node", false, "Do not have a VirtualNode made of what is granted")
 	return cmd
 }
 
 func (c *cli) runCreateResourceSlice(ctx context.Context, o *createResourceSliceOptions, cluster client.WithWatch, key client.ObjectKey) error {
-	resources, err := o.amounts.list()
+	resources, err := o.amounts.parseAll()
 	if err != nil {
 		return err
 	}
 	slice := newResourceSlice(key, o.peer, o.class, resources, !o.noVirtualNode)
-	c.stamp(slice)
-	if o.asked() {
-		return c.printObject(slice, o.format())
+	c.setCommonMetadata(slice)
+	if o.isRequested() {
+		return c.printObject(slice, o.outputFormat())
 	}
-	return (&request{kube: cluster, slice: slice, tell: c}).run(ctx)
+	return (&sliceRequest{kube: cluster, slice: slice, tell: c}).runSteps(ctx)
 }
 
 func newResourceSlice(key client.ObjectKey, provider, class string, resources corev1.ResourceList, virtualNode bool) *authv1beta1.ResourceSlice {

@@ -49,15 +49,15 @@ func (c *cli) createVirtualNode(common *creation) *cobra.Command {
 	}, func(ctx context.Context, cluster client.WithWatch, key client.ObjectKey) error {
 		return c.runCreateVirtualNode(ctx, o, cluster, key)
 	})
-	common.flags(c, cmd, false)
+	common.addFlags(c, cmd, false)
 	fs := cmd.Flags()
 	fs.StringVar(&o.secret, "kubeconfig-secret-name", "", "The Secret with the credentials, in the tenant namespace")
 	fs.StringVar(&o.slice, "resource-slice-name", "", "The ResourceSlice whose credentials and grant are used, in the tenant namespace")
 	fs.BoolVar(&o.createNode, "create-node", true, "Show it as a node, and wait for that to be ready")
 	fs.BoolVar(&o.noNetworkCheck, "disable-network-check", false, "Call the node ready also while the network to the provider is down")
 	fs.StringVar(&o.vkOptions, "vk-options-template", "", "The VkOptionsTemplate of the virtual kubelet, as namespace/name; that of the installation if empty")
-	o.amounts.flags(fs, "2", "4Gi", "110")
-	cmd.PreRunE = o.amounts.check
+	o.amounts.addFlags(fs, "2", "4Gi", "110")
+	cmd.PreRunE = o.amounts.checkFlags
 	fs.StringSliceVar(&o.storageClasses, "storage-classes", nil, "The storage classes of the provider, the default one first")
 	fs.StringSliceVar(&o.ingressClasses, "ingress-classes", nil, "The ingress classes of the provider, the default one first")
 	fs.StringSliceVar(&o.loadBalancerClass, "load-balancer-classes", nil, "The load balancer classes of the provider, the default one first")
@@ -70,29 +70,29 @@ func (c *cli) createVirtualNode(common *creation) *cobra.Command {
 }
 
 func (c *cli) runCreateVirtualNode(ctx context.Context, o *createVirtualNodeOptions, cluster client.WithWatch, key client.ObjectKey) error {
-	vn, err := o.object(ctx, c, cluster, key)
+	vn, err := o.newVirtualNode(ctx, c, cluster, key)
 	if err != nil {
 		return err
 	}
-	c.stamp(vn)
-	if o.asked() {
-		return c.printObject(vn, o.format())
+	c.setCommonMetadata(vn)
+	if o.isRequested() {
+		return c.printObject(vn, o.outputFormat())
 	}
 	if err := o.mayBe(ctx, cluster, vn); err != nil {
 		return err
 	}
-	if err := apply(ctx, cluster, vn); err != nil {
+	if err := applyObject(ctx, cluster, vn); err != nil {
 		return err
 	}
 	c.Success("Virtual node created")
 	if !o.createNode {
 		return nil
 	}
-	return c.during("Waiting for node "+vn.Name+" to be ready", "Node "+vn.Name+" is Ready", func() error { return awaitNode(ctx, cluster, client.ObjectKeyFromObject(vn)) })
+	return c.runStep("Waiting for node "+vn.Name+" to be ready", "Node "+vn.Name+" is Ready", func() error { return awaitNode(ctx, cluster, client.ObjectKeyFromObject(vn)) })
 }
 
-// object is the VirtualNode that is asked for.
-func (o *createVirtualNodeOptions) object(ctx context.Context, c *cli, cluster client.WithWatch, key client.ObjectKey) (*offv1beta1.VirtualNode, error) {
+// newVirtualNode is the VirtualNode that is asked for.
+func (o *createVirtualNodeOptions) newVirtualNode(ctx context.Context, c *cli, cluster client.WithWatch, key client.ObjectKey) (*offv1beta1.VirtualNode, error) {
 	vn, err := o.ofSecret(key)
 	if err == nil && o.slice != "" {
 		vn, err = o.ofSlice(ctx, c, cluster, key)
@@ -111,7 +111,7 @@ func (o *createVirtualNodeOptions) object(ctx context.Context, c *cli, cluster c
 
 // ofSecret is the VirtualNode of credentials of which nothing else is known.
 func (o *createVirtualNodeOptions) ofSecret(key client.ObjectKey) (*offv1beta1.VirtualNode, error) {
-	hard, err := o.amounts.list()
+	hard, err := o.amounts.parseAll()
 	if err != nil {
 		return nil, err
 	}
@@ -135,12 +135,12 @@ func (o *createVirtualNodeOptions) ofSecret(key client.ObjectKey) (*offv1beta1.V
 	for i, name := range o.loadBalancerClass {
 		vn.Spec.LoadBalancerClasses = append(vn.Spec.LoadBalancerClasses, liqov1beta1.LoadBalancerType{LoadBalancerClassName: name, Default: i == 0})
 	}
-	o.patch(vn)
+	o.setFields(vn)
 	return vn, nil
 }
 
-// patch says what is changed of pods for the provider.
-func (o *createVirtualNodeOptions) patch(vn *offv1beta1.VirtualNode) {
+// setFields says what is changed of pods for the provider.
+func (o *createVirtualNodeOptions) setFields(vn *offv1beta1.VirtualNode) {
 	if vn.Spec.OffloadingPatch == nil && len(o.nodeSelector) == 0 && o.runtimeClass == "" {
 		return
 	}
@@ -167,7 +167,7 @@ func (o *createVirtualNodeOptions) ofSlice(ctx context.Context, c *cli, cluster 
 		return nil, fmt.Errorf("reading the ResourceSlice: %w", err)
 	}
 	for _, side := range []authv1beta1.ResourceSliceConditionType{ofAuthentication, ofResources} {
-		if said := verdict(slice.Status.Conditions, side); said.Status != authv1beta1.ResourceSliceConditionAccepted {
+		if said := conditionOf(slice.Status.Conditions, side); said.Status != authv1beta1.ResourceSliceConditionAccepted {
 			return nil, out.Fail("the provider did not accept the %s of the ResourceSlice %s: %s", strings.ToLower(string(side)), from, cmp.Or(said.Message, "it did not decide yet"))
 		}
 	}
@@ -185,7 +185,7 @@ func (o *createVirtualNodeOptions) ofSlice(ctx context.Context, c *cli, cluster 
 	labels := policy.OfferedNodeLabels(slice.Status.NodeLabels, allow)
 	vn := want.VirtualNode(slice, liqov1beta1.ClusterID(o.peer), identity.Status.KubeconfigSecretRef.Name, labels)
 	vn.Name = key.Name
-	o.patch(vn)
+	o.setFields(vn)
 	return vn, nil
 }
 

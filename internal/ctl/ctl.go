@@ -63,20 +63,20 @@ func Run(ctx context.Context, o Options) error {
 		kubeFlags:  genericclioptions.NewConfigFlags(true),
 		executable: displayName(o.Args[0]),
 	}
-	root := c.root()
-	c.finish(root)
+	root := c.newRootCommand()
+	c.addCompletions(root)
 	root.SetArgs(commandLine(o.Args))
 	root.SetIn(o.Stdin)
 	root.SetOut(o.Stdout)
 	root.SetErr(o.Stderr)
 	err := root.ExecuteContext(ctx)
 	if err != nil {
-		c.fail(err)
+		c.printError(err)
 	}
 	return err
 }
 
-func (c *cli) root() *cobra.Command {
+func (c *cli) newRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "liqoctl",
 		Short:         "Install Liqo, peer clusters and offload namespaces",
@@ -98,9 +98,9 @@ func (c *cli) root() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(flagError)
 	c.globalFlags(root)
-	root.AddCommand(c.delete(), c.activate(), c.cordon(), c.uncordon(), c.drain())
-	root.AddCommand(c.install(), c.uninstall(), c.version(), c.info(), c.offload(), c.unoffload(),
-		c.create(), c.generate(), c.get(), c.network(), c.authenticate(), c.unauthenticate(), c.peer(), c.unpeer(), c.force(), c.test(), c.move(), c.docs())
+	root.AddCommand(c.newDeleteCommand(), c.newActivateCommand(), c.newCordonCommand(), c.newUncordonCommand(), c.newDrainCommand())
+	root.AddCommand(c.newInstallCommand(), c.newUninstallCommand(), c.newVersionCommand(), c.newInfoCommand(), c.newOffloadCommand(), c.newUnoffloadCommand(),
+		c.newCreateCommand(), c.newGenerateCommand(), c.newGetCommand(), c.newNetworkCommand(), c.newAuthenticateCommand(), c.newUnauthenticateCommand(), c.newPeerCommand(), c.newUnpeerCommand(), c.newForceCommand(), c.newTestCommand(), c.newMoveCommand(), c.newDocsCommand())
 	return root
 }
 
@@ -146,11 +146,11 @@ func (c *cli) helmLog() slog.Handler {
 	return slog.DiscardHandler
 }
 
-// config is the connection that the flags and the kubeconfig describe. Making it does not call anybody.
-func (c *cli) config() (*rest.Config, error) {
+// restConfig is the connection that the flags and the kubeconfig describe. Making it does not call anybody.
+func (c *cli) restConfig() (*rest.Config, error) {
 	cfg, err := configOf(c.kubeFlags)
 	if err != nil {
-		return nil, unusable(err, "")
+		return nil, explainUnusable(err, "")
 	}
 	return cfg, nil
 }
@@ -169,28 +169,28 @@ func configOf(flags *genericclioptions.ConfigFlags) (*rest.Config, error) {
 	return cfg, nil
 }
 
-// client calls a cluster. It finds out what kinds there are no longer than ctx lasts.
-func (c *cli) client(ctx context.Context) (client.WithWatch, error) {
-	cfg, err := c.config()
+// newClient calls a cluster. It finds out what kinds there are no longer than ctx lasts.
+func (c *cli) newClient(ctx context.Context) (client.WithWatch, error) {
+	cfg, err := c.restConfig()
 	if err != nil {
 		return nil, err
 	}
 	cluster, err := clientOf(ctx, cfg)
 	if err != nil {
-		return nil, unusable(err, "")
+		return nil, explainUnusable(err, "")
 	}
 	return cluster, nil
 }
 
-// via is the same run, told by another printer.
-func (c *cli) via(p *out.Printer) *cli {
+// withPrinter is the same run, told by another printer.
+func (c *cli) withPrinter(p *out.Printer) *cli {
 	part := *c
 	part.Printer = p
 	return &part
 }
 
-// confirm asks, unless told not to.
-func (c *cli) confirm(ctx context.Context, command string) error {
+// confirmCommand asks, unless told not to.
+func (c *cli) confirmCommand(ctx context.Context, command string) error {
 	if c.skipConfirm {
 		return nil
 	}
@@ -202,11 +202,11 @@ func (c *cli) confirmUnless(ctx context.Context, dryRun bool, command string) er
 	if dryRun {
 		return nil
 	}
-	return c.confirm(ctx, command)
+	return c.confirmCommand(ctx, command)
 }
 
-// stamp adds the global labels and annotations, which may speak of the object they are on.
-func (c *cli) stamp(obj client.Object) {
+// setCommonMetadata adds the global labels and annotations, which may speak of the object they are on.
+func (c *cli) setCommonMetadata(obj client.Object) {
 	gvk := obj.GetObjectKind().GroupVersionKind()
 	replacer := strings.NewReplacer("${namespace}", obj.GetNamespace(), "${name}", obj.GetName(), "${kind}", gvk.Kind, "${group}", gvk.Group)
 	stamped := func(have, add map[string]string) map[string]string {
@@ -222,8 +222,8 @@ func (c *cli) stamp(obj client.Object) {
 	obj.SetAnnotations(stamped(obj.GetAnnotations(), c.annotations))
 }
 
-// group is a command that only has sub-commands. Its RunE makes cobra complain about one that does not exist.
-func group(use, short string, commands ...*cobra.Command) *cobra.Command {
+// newGroup is a command that only has sub-commands. Its RunE makes cobra complain about one that does not exist.
+func newGroup(use, short string, commands ...*cobra.Command) *cobra.Command {
 	parent := &cobra.Command{
 		Use: use, Short: short, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -241,17 +241,17 @@ const completerPrefix = "kubectl_complete-"
 
 // commandLine is what comes after the name of the program, some of which mean a command.
 func commandLine(args []string) []string {
-	if strings.HasPrefix(program(args[0]), completerPrefix) {
+	if strings.HasPrefix(programName(args[0]), completerPrefix) {
 		return append([]string{cobra.ShellCompRequestCmd}, args[1:]...)
 	}
 	return args[1:]
 }
 
-func program(argv0 string) string { return strings.TrimSuffix(filepath.Base(argv0), ".exe") }
+func programName(argv0 string) string { return strings.TrimSuffix(filepath.Base(argv0), ".exe") }
 
 // displayName is how the user called the program: liqoctl, or `kubectl liqo` as a plugin.
 func displayName(argv0 string) string {
-	base := strings.Replace(program(argv0), completerPrefix, "kubectl-", 1)
+	base := strings.Replace(programName(argv0), completerPrefix, "kubectl-", 1)
 	if plugin, ok := strings.CutPrefix(base, "kubectl-"); ok {
 		return "kubectl " + strings.ReplaceAll(strings.ReplaceAll(plugin, "-", " "), "_", "-")
 	}

@@ -33,7 +33,7 @@ func TestErrorsAreSaidInKubectlsWords(t *testing.T) {
 		"waiting for x: timed out waiting for the condition":                                                                                fmt.Errorf("waiting for x: %w", context.DeadlineExceeded),
 		"plain": fmt.Errorf("plain"),
 	} {
-		if got := describe(err); got != want {
+		if got := describeError(err); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

@@ -51,14 +51,14 @@ var deletables = []deletable{
 }
 
 type deletion struct {
-	preview
+	dryRunOptions
 	namespace string
 	timeout   time.Duration
 }
 
-func (c *cli) delete() *cobra.Command {
+func (c *cli) newDeleteCommand() *cobra.Command {
 	o := &deletion{}
-	parent := group("delete", "Delete objects of Liqo")
+	parent := newGroup("delete", "Delete objects of Liqo")
 	parent.AddCommand(c.deletePeeringUser())
 	for i := range deletables {
 		parent.AddCommand(c.deleteOne(o, &deletables[i]))
@@ -74,8 +74,8 @@ func (c *cli) deleteOne(o *deletion, d *deletable) *cobra.Command {
 		also = ", and with it " + d.follows + "."
 	}
 	cmd := &cobra.Command{
-		Use: d.use + " NAME", Aliases: d.aliases, Short: d.short(),
-		Long:              d.short() + also + " The command does not wait until it is gone.",
+		Use: d.use + " NAME", Aliases: d.aliases, Short: d.shortHelp(),
+		Long:              d.shortHelp() + also + " The command does not wait until it is gone.",
 		Example:           "  liqoctl delete " + d.use + " milan",
 		Args:              oneName,
 		ValidArgsFunction: c.completeOne(d.list, nil),
@@ -85,23 +85,23 @@ func (c *cli) deleteOne(o *deletion, d *deletable) *cobra.Command {
 			return c.runDelete(ctx, o, d, args[0])
 		},
 	}
-	o.preview.flags(cmd, cmd.Flags())
+	o.dryRunOptions.addFlags(cmd, cmd.Flags())
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 2*time.Minute, "How long all of it may take")
 	return cmd
 }
 
-// kind is as manifests write it.
-func (d *deletable) kind() string { return await.KindOf(d.list()) }
+// kindName is as manifests write it.
+func (d *deletable) kindName() string { return await.KindOf(d.list()) }
 
-func (d *deletable) short() string {
-	if strings.HasPrefix(d.kind(), "I") {
-		return "Delete an " + d.kind()
+func (d *deletable) shortHelp() string {
+	if strings.HasPrefix(d.kindName(), "I") {
+		return "Delete an " + d.kindName()
 	}
-	return "Delete a " + d.kind()
+	return "Delete a " + d.kindName()
 }
 
 func (c *cli) runDelete(ctx context.Context, o *deletion, d *deletable, name string) error {
-	cluster, err := c.client(ctx)
+	cluster, err := c.newClient(ctx)
 	if err != nil {
 		return err
 	}
@@ -112,10 +112,10 @@ func (c *cli) runDelete(ctx context.Context, o *deletion, d *deletable, name str
 	}
 	if peer.IsReplica(obj) {
 		return failed(out.Fail("%s %s is a copy of what the cluster %s has, and would come back: that is where to delete it",
-			d.kind(), client.ObjectKeyFromObject(obj), obj.GetLabels()[names.ReplicationOrigin]))
+			d.kindName(), client.ObjectKeyFromObject(obj), obj.GetLabels()[names.ReplicationOrigin]))
 	}
 	uid := obj.GetUID()
-	if o.asked() {
+	if o.isRequested() {
 		err = client.NewDryRunClient(cluster).Delete(ctx, obj, client.Preconditions{UID: &uid})
 	} else {
 		err = cluster.Delete(ctx, obj, client.Preconditions{UID: &uid})
@@ -123,12 +123,12 @@ func (c *cli) runDelete(ctx context.Context, o *deletion, d *deletable, name str
 	if err != nil {
 		return failed(err)
 	}
-	if o.asked() {
+	if o.isRequested() {
 		bare, err := nameOnly(obj, cluster.Scheme())
 		if err != nil {
 			return err
 		}
-		return c.printObject(bare, o.format())
+		return c.printObject(bare, o.outputFormat())
 	}
 	c.Success("%s deleted", d.title)
 	return nil
@@ -141,18 +141,18 @@ func (c *cli) findDeletable(ctx context.Context, kube client.Reader, o *deletion
 	if err != nil {
 		return nil, err
 	}
-	found, forbidden := named(ctx, kube, d, name, namespace)
+	found, forbidden := findNamed(ctx, kube, d, name, namespace)
 	if forbidden != nil && (o.namespace != "" || !apierrors.IsForbidden(forbidden)) {
 		return nil, forbidden
 	}
 	if len(found) == 1 {
 		return found[0], nil
 	}
-	missing := out.Fail("namespace %q has no %s %q", namespace, d.kind(), name)
+	missing := out.Fail("namespace %q has no %s %q", namespace, d.kindName(), name)
 	if o.namespace != "" {
 		return nil, missing
 	}
-	found, err = named(ctx, kube, d, name, "")
+	found, err = findNamed(ctx, kube, d, name, "")
 	switch {
 	case apierrors.IsForbidden(err) && forbidden != nil: // nobody looked anywhere
 		return nil, out.Fail("%w", forbidden).Hint("You may not look into all namespaces: say with -n where it is")
@@ -161,32 +161,32 @@ func (c *cli) findDeletable(ctx context.Context, kube client.Reader, o *deletion
 	case err != nil:
 		return nil, err
 	case len(found) == 0:
-		return nil, out.Fail("no namespace has the %s %q", d.kind(), name)
+		return nil, out.Fail("no namespace has the %s %q", d.kindName(), name)
 	case len(found) > 1:
 		var in []string
 		for _, obj := range found {
 			in = append(in, obj.GetNamespace())
 		}
-		return nil, out.Fail("several namespaces have the %s %q: %s", d.kind(), name, strings.Join(in, ", ")).Hint("Say which one is meant with -n")
+		return nil, out.Fail("several namespaces have the %s %q: %s", d.kindName(), name, strings.Join(in, ", ")).Hint("Say which one is meant with -n")
 	}
 	return found[0], nil
 }
 
-// named are the objects of that name, in one namespace or in all.
-func named(ctx context.Context, kube client.Reader, d *deletable, name, namespace string) ([]client.Object, error) {
+// findNamed are the objects of that name, in one namespace or in all.
+func findNamed(ctx context.Context, kube client.Reader, d *deletable, name, namespace string) ([]client.Object, error) {
 	list := d.list()
 	err := kube.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{"metadata.name": name})
 	if apimeta.IsNoMatchError(err) {
-		return nil, noKind(d.kind())
+		return nil, noKind(d.kindName())
 	}
 	if err != nil {
 		return nil, err
 	}
-	return objects(list), nil
+	return itemsOf(list), nil
 }
 
-// objects are those of a list.
-func objects(list client.ObjectList) (all []client.Object) {
+// itemsOf are those of a list.
+func itemsOf(list client.ObjectList) (all []client.Object) {
 	_ = apimeta.EachListItem(list, func(obj runtime.Object) error {
 		all = append(all, obj.(client.Object))
 		return nil

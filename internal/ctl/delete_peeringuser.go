@@ -23,7 +23,7 @@ import (
 )
 
 type deletePeeringUserOptions struct {
-	preview
+	dryRunOptions
 	consumer string
 	timeout  time.Duration
 }
@@ -44,13 +44,13 @@ func (c *cli) deletePeeringUser() *cobra.Command {
 		},
 	}
 	c.consumerFlag(cmd, &o.consumer)
-	o.preview.flags(cmd, cmd.Flags())
+	o.dryRunOptions.addFlags(cmd, cmd.Flags())
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 2*time.Minute, "How long all of it may take")
 	return cmd
 }
 
 func (c *cli) runDeletePeeringUser(ctx context.Context, o *deletePeeringUserOptions) error {
-	kube, err := c.client(ctx)
+	kube, err := c.newClient(ctx)
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (c *cli) runDeletePeeringUser(ctx context.Context, o *deletePeeringUserOpti
 	if err != nil {
 		return err
 	}
-	if o.asked() {
+	if o.isRequested() {
 		return c.previewDeletion(kube, u, o)
 	}
 	step := c.Step("Deleting the user")
@@ -197,7 +197,7 @@ func (c *cli) previewDeletion(kube client.Client, u *oldPeeringUser, o *deletePe
 		if err != nil {
 			return err
 		}
-		if err := c.printObject(bare, o.format()); err != nil {
+		if err := c.printObject(bare, o.outputFormat()); err != nil {
 			return err
 		}
 	}

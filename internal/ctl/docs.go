@@ -19,9 +19,9 @@ type docsOptions struct {
 	headers     bool
 }
 
-// docs writes the reference of the commands for those who publish it elsewhere: a page for each command of the first level, with
+// newDocsCommand writes the reference of the commands for those who publish it elsewhere: a page for each command of the first level, with
 // those below it, and one about all.
-func (c *cli) docs() *cobra.Command {
+func (c *cli) newDocsCommand() *cobra.Command {
 	o := &docsOptions{}
 	cmd := &cobra.Command{
 		Use: "docs", Hidden: true, Args: cobra.NoArgs,
@@ -41,7 +41,7 @@ func (c *cli) writeDocs(o *docsOptions) error {
 	if err := os.MkdirAll(o.dir, 0o755); err != nil {
 		return fmt.Errorf("making the folder: %w", err)
 	}
-	root := c.root() // one that no command line was read with
+	root := c.newRootCommand() // one that no command line was read with
 	pages := markdownPages(root, o.headers)
 	if o.format == "man" {
 		pages = manPages(root)
@@ -66,13 +66,13 @@ func markdownPages(root *cobra.Command, headers bool) map[string]string {
 	}
 	var index strings.Builder
 	fmt.Fprintf(&index, "# %s\n\n", root.CommandPath())
-	about(&index)
+	writeIntroduction(&index)
 	for _, first := range firstLevel(root) {
 		file := root.Name() + "_" + first.Name() + ".md"
 		fmt.Fprintf(&index, "| [`%s`](%s) | %s |\n", first.CommandPath(), file, first.Short)
 		var page strings.Builder
 		fmt.Fprintf(&page, "# %s\n", first.CommandPath())
-		for _, cmd := range append([]*cobra.Command{first}, below(first)...) {
+		for _, cmd := range append([]*cobra.Command{first}, subcommandsOf(first)...) {
 			describeCommand(&page, cmd)
 		}
 		add(file, first.CommandPath(), page.String())
@@ -101,21 +101,21 @@ func manPages(root *cobra.Command) map[string]string {
 			name += "-" + first.Name()
 		}
 		var page strings.Builder
-		fmt.Fprintf(&page, ".TH %s 1\n.SH NAME\n%s \\- %s\n", strings.ToUpper(roff(name)), roff(name), roff(first.Short))
+		fmt.Fprintf(&page, ".TH %s 1\n.SH NAME\n%s \\- %s\n", strings.ToUpper(escapeRoff(name)), escapeRoff(name), escapeRoff(first.Short))
 		page.WriteString(".SH SYNOPSIS\n")
 		commands := []*cobra.Command{first}
 		if first == root {
-			page.WriteString(".B " + roff(root.CommandPath()) + " COMMAND [flags]\n.SH COMMANDS\n")
+			page.WriteString(".B " + escapeRoff(root.CommandPath()) + " COMMAND [flags]\n.SH COMMANDS\n")
 			for _, cmd := range firstLevel(root) {
-				fmt.Fprintf(&page, ".TP\n.BR %s (1)\n%s\n", roff(root.Name()+"-"+cmd.Name()), roff(cmd.Short))
+				fmt.Fprintf(&page, ".TP\n.BR %s (1)\n%s\n", escapeRoff(root.Name()+"-"+cmd.Name()), escapeRoff(cmd.Short))
 			}
 			manFlags(&page, "FLAGS OF EVERY COMMAND", root.PersistentFlags())
 			pages[name+".1"] = page.String()
 			continue
 		}
-		commands = append(commands, below(first)...)
+		commands = append(commands, subcommandsOf(first)...)
 		for _, cmd := range commands {
-			fmt.Fprintf(&page, ".B %s\n.br\n", roff(cmd.UseLine()))
+			fmt.Fprintf(&page, ".B %s\n.br\n", escapeRoff(cmd.UseLine()))
 		}
 		for _, cmd := range commands {
 			manCommand(&page, cmd)
@@ -130,10 +130,10 @@ func manCommand(page *strings.Builder, cmd *cobra.Command) {
 	if text == "" {
 		text = cmd.Short + "."
 	}
-	fmt.Fprintf(page, ".SH %s\n%s\n", strings.ToUpper(roff(cmd.CommandPath())), roff(text))
+	fmt.Fprintf(page, ".SH %s\n%s\n", strings.ToUpper(escapeRoff(cmd.CommandPath())), escapeRoff(text))
 	manFlags(page, "Flags", cmd.NonInheritedFlags())
 	if cmd.Example != "" {
-		fmt.Fprintf(page, ".SS Examples\n.nf\n%s\n.fi\n", roff(strings.ReplaceAll(strings.TrimPrefix(cmd.Example, "  "), "\n  ", "\n")))
+		fmt.Fprintf(page, ".SS Examples\n.nf\n%s\n.fi\n", escapeRoff(strings.ReplaceAll(strings.TrimPrefix(cmd.Example, "  "), "\n  ", "\n")))
 	}
 }
 
@@ -150,16 +150,16 @@ func manFlags(page *strings.Builder, title string, flags *pflag.FlagSet) {
 		if f.Shorthand != "" {
 			name = "-" + f.Shorthand + ", " + name
 		}
-		fmt.Fprintf(page, ".TP\n.B %s\n%s", roff(name), roff(f.Usage))
+		fmt.Fprintf(page, ".TP\n.B %s\n%s", escapeRoff(name), escapeRoff(f.Usage))
 		if f.DefValue != "" && f.DefValue != "[]" {
-			fmt.Fprintf(page, " (default %s)", roff(f.DefValue))
+			fmt.Fprintf(page, " (default %s)", escapeRoff(f.DefValue))
 		}
 		page.WriteString("\n")
 	})
 }
 
-// roff has troff take a text as it is.
-func roff(text string) string {
+// escapeRoff has troff take a text as it is.
+func escapeRoff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {

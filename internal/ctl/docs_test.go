@@ -40,18 +40,18 @@ func TestDocsWritesAPageForEachCommand(t *testing.T) {
 			}
 		}
 		written, err := os.ReadDir(dir)
-		if want := 1 + len(firstLevel(commands().root())); err != nil || len(written) != want {
+		if want := 1 + len(firstLevel(commands().newRootCommand())); err != nil || len(written) != want {
 			t.Errorf("%d pages of %s, %v; want %d", len(written), format, err, want)
 		}
 	}
 	liqoctl(t, nil, "docs", "--type", "html").refuses(t, "it is one of markdown, man")
-	if slices.ContainsFunc(below(commands().root()), func(cmd *cobra.Command) bool { return cmd.Name() == "docs" }) {
+	if slices.ContainsFunc(subcommandsOf(commands().newRootCommand()), func(cmd *cobra.Command) bool { return cmd.Name() == "docs" }) {
 		t.Error("docs is no hidden command")
 	}
 }
 
 func TestTextsForTroffAreNoRequests(t *testing.T) {
-	if got, want := roff("a-b\n.c\n'd\\"), "a\\-b\n\\&.c\n\\&'d\\e"; got != want {
+	if got, want := escapeRoff("a-b\n.c\n'd\\"), "a\\-b\n\\&.c\n\\&'d\\e"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

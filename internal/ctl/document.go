@@ -67,8 +67,8 @@ func printValue(w io.Writer, value any, format string) error {
 	return err
 }
 
-// manifest is an object without what only a server writes.
-func manifest(obj client.Object) (map[string]any, error) {
+// toManifest is an object without what only a server writes.
+func toManifest(obj client.Object) (map[string]any, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {
 		return nil, fmt.Errorf("encoding %s: %w", obj.GetName(), err)
@@ -82,7 +82,7 @@ func manifest(obj client.Object) (map[string]any, error) {
 
 // printObject prints an object as a manifest. Documents may follow one another.
 func (c *cli) printObject(obj client.Object, format string) error {
-	content, err := manifest(obj)
+	content, err := toManifest(obj)
 	if err != nil {
 		return err
 	}

@@ -22,8 +22,8 @@ import (
 // errPrinted ends a command whose error was printed where it happened.
 var errPrinted = errors.New("the error was printed")
 
-// fail prints the one line about why the command ends.
-func (c *cli) fail(err error) {
+// printError prints the one line about why the command ends.
+func (c *cli) printError(err error) {
 	if errors.Is(err, errPrinted) {
 		return
 	}
@@ -31,13 +31,13 @@ func (c *cli) fail(err error) {
 	f, ok := errors.AsType[*out.Failure](err)
 	switch {
 	case !ok:
-		c.Error("error: %s", describe(err))
+		c.Error("error: %s", describeError(err))
 	case f.Scope != "":
-		c.Scope(f.Scope).Error("%s", describe(err))
+		c.Scope(f.Scope).Error("%s", describeError(err))
 	default:
-		c.Error("%s", describe(err))
+		c.Error("%s", describeError(err))
 	}
-	advice, page := advise(err)
+	advice, page := adviceFor(err)
 	if ok {
 		hints, page = f.All(), cmp.Or(page, f.Page())
 	}
@@ -58,8 +58,8 @@ const (
 	askForRights = "Ask the administrator of that cluster for the right, or take another user of it: " + choose
 )
 
-// advise returns what to do about a cluster that cannot be used, and the part of the documentation that says more; "" about all else.
-func advise(err error) (hint, page string) {
+// adviceFor returns what to do about a cluster that cannot be used, and the part of the documentation that says more; "" about all else.
+func adviceFor(err error) (hint, page string) {
 	switch {
 	case apierrors.IsUnauthorized(err):
 		return "Have they expired? Get a new kubeconfig from whoever gave it, or take another user of the cluster: " + choose,
@@ -76,8 +76,8 @@ func advise(err error) (hint, page string) {
 	return "", ""
 }
 
-// describe says an error in the words that kubectl's users know.
-func describe(err error) string {
+// describeError says an error in the words that kubectl's users know.
+func describeError(err error) string {
 	text := err.Error()
 	if status, ok := errors.AsType[*apierrors.StatusError](err); ok && apierrors.IsUnauthorized(status) {
 		text = strings.ReplaceAll(text, status.Error(), "the API server does not accept the credentials of the kubeconfig: Unauthorized")

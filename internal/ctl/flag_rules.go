@@ -32,7 +32,7 @@ type flagRule func(text string) error
 
 // flagRules are by the names of flags, which mean the same in all commands.
 var flagRules = map[string]flagRule{
-	"timeout": positive,
+	"timeout": checkPositive,
 
 	"remote-cluster-id": checkClusterID, "consumer-cluster-id": checkClusterID, "cluster-id": install.CheckClusterID,
 
@@ -133,7 +133,7 @@ func similarFlags(cmd *cobra.Command, name string) []string {
 	return all.SuggestionsFor(name)
 }
 
-func positive(text string) error {
+func checkPositive(text string) error {
 	if d, err := time.ParseDuration(text); err != nil || d <= 0 {
 		return out.Fail("%s is no time in which anything could be done", text)
 	}
@@ -327,11 +327,11 @@ func checkFolder(file string) error {
 
 // oneName is the argument of commands about one object.
 func oneName(cmd *cobra.Command, args []string) error {
-	return arguments(cobra.ExactArgs(1), checkName)(cmd, args)
+	return checkArguments(cobra.ExactArgs(1), checkName)(cmd, args)
 }
 
-// arguments are as many as one rule says, each of them as another one says.
-func arguments(many cobra.PositionalArgs, rule flagRule) cobra.PositionalArgs {
+// checkArguments are as many as one rule says, each of them as another one says.
+func checkArguments(many cobra.PositionalArgs, rule flagRule) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := many(cmd, args); err != nil {
 			return err

@@ -26,9 +26,9 @@ import (
 // forceWarning is what a forced unpeering asks about.
 const forceWarning = "force unpeer might leave the remote cluster in an inconsistent state and it"
 
-func (c *cli) force() *cobra.Command {
+func (c *cli) newForceCommand() *cobra.Command {
 	var timeout time.Duration
-	var p preview
+	var p dryRunOptions
 	cmd := &cobra.Command{
 		Use:   "unpeer CLUSTER_ID",
 		Short: "Forget a cluster that is gone for good",
@@ -44,24 +44,24 @@ func (c *cli) force() *cobra.Command {
 			if err := checkClusterID(args[0]); err != nil {
 				return err
 			}
-			if err := c.confirmUnless(cmd.Context(), p.asked(), forceWarning); err != nil {
+			if err := c.confirmUnless(cmd.Context(), p.isRequested(), forceWarning); err != nil {
 				return err
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
-			if p.asked() {
+			if p.isRequested() {
 				return c.previewForce(ctx, &p, args[0])
 			}
 			return c.runForce(ctx, args[0])
 		},
 	}
-	p.flags(cmd, cmd.Flags())
+	p.addFlags(cmd, cmd.Flags())
 	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "How long all of it may take")
-	return group("force", "Do what cannot be done with the other cluster", cmd)
+	return newGroup("force", "Do what cannot be done with the other cluster", cmd)
 }
 
 func (c *cli) runForce(ctx context.Context, id string) error {
-	cluster, err := c.client(ctx)
+	cluster, err := c.newClient(ctx)
 	if err != nil {
 		return err
 	}
@@ -70,8 +70,8 @@ func (c *cli) runForce(ctx context.Context, id string) error {
 
 // forgetPeer goes on when the API server is back from troubles: half of a peering is of no use to anybody.
 func (c *cli) forgetPeer(ctx context.Context, cluster client.WithWatch, id string) error {
-	s := &side{Scope: c.Scope("")} // the only one, which is not named
-	s.kube = patiently(cluster, s.Scope)
+	s := &clusterSide{Scope: c.Scope("")} // the only one, which is not named
+	s.kube = newRetryingClient(cluster, s.Scope)
 	if err := s.findNamespace(ctx, id); err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (c *cli) forgetPeer(ctx context.Context, cluster client.WithWatch, id strin
 		}
 		c.Success("Foreign cluster declared as permanently unreachable successfully")
 	}
-	if err := s.forget(ctx, id, all); err != nil {
+	if err := s.forgetPeer(ctx, id, all); err != nil {
 		return out.Fail("Failed to delete tenant namespace on consumer cluster: %w", err)
 	}
 	c.Success("Force unpeer executed successfully")
@@ -111,12 +111,12 @@ func (c *cli) forgetPeer(ctx context.Context, cluster client.WithWatch, id strin
 }
 
 // previewForce prints the ForeignCluster as it would be declared, and the names of what would be deleted.
-func (c *cli) previewForce(ctx context.Context, p *preview, id string) error {
-	cluster, err := c.client(ctx)
+func (c *cli) previewForce(ctx context.Context, p *dryRunOptions, id string) error {
+	cluster, err := c.newClient(ctx)
 	if err != nil {
 		return err
 	}
-	s := &side{Scope: c.Scope(""), kube: cluster}
+	s := &clusterSide{Scope: c.Scope(""), kube: cluster}
 	if err := s.findNamespace(ctx, id); err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func (c *cli) previewForce(ctx context.Context, p *preview, id string) error {
 	} else if err == nil {
 		gone := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: id, Annotations: map[string]string{names.PermanentlyUnreachable: "true"}}}
 		gone.SetGroupVersionKind(liqov1beta1.GroupVersion.WithKind("ForeignCluster"))
-		if err := c.printObject(gone, p.format()); err != nil {
+		if err := c.printObject(gone, p.outputFormat()); err != nil {
 			return err
 		}
 	} else if s.missing {
@@ -148,7 +148,7 @@ func (c *cli) previewForce(ctx context.Context, p *preview, id string) error {
 		if err != nil {
 			return err
 		}
-		if err := c.printObject(bare, p.format()); err != nil {
+		if err := c.printObject(bare, p.outputFormat()); err != nil {
 			return err
 		}
 	}
@@ -165,7 +165,7 @@ func declareGone(ctx context.Context, cluster client.Client, fc *liqov1beta1.For
 }
 
 // mayComeBack takes back that a cluster is gone for good: whoever peers with it, or hears it, knows better. Peering users may not say.
-func (s *side) mayComeBack(ctx context.Context, id string) error {
+func (s *clusterSide) mayComeBack(ctx context.Context, id string) error {
 	fc := &liqov1beta1.ForeignCluster{}
 	err := s.kube.Get(ctx, client.ObjectKey{Name: id}, fc)
 	if _, gone := fc.Annotations[names.PermanentlyUnreachable]; err == nil && gone {
@@ -180,12 +180,12 @@ func (s *side) mayComeBack(ctx context.Context, id string) error {
 }
 
 // aboutPeer is all that is about one cluster, wherever it is, in the order in which it is removed.
-func (s *side) aboutPeer(ctx context.Context, id string) (all []foundOf, err error) {
+func (s *clusterSide) aboutPeer(ctx context.Context, id string) (all []foundOf, err error) {
 	for _, list := range []client.ObjectList{
 		&authv1beta1.ResourceSliceList{}, &offv1beta1.VirtualNodeList{}, &authv1beta1.TenantList{}, &authv1beta1.IdentityList{},
 		&networkingv1beta1.GatewayClientList{}, &networkingv1beta1.GatewayServerList{}, &networkingv1beta1.PublicKeyList{}, &networkingv1beta1.ConfigurationList{},
 	} {
-		found, err := s.find(ctx, list, id)
+		found, err := s.findOfPeer(ctx, list, id)
 		if err != nil {
 			return nil, err
 		}
@@ -195,12 +195,12 @@ func (s *side) aboutPeer(ctx context.Context, id string) (all []foundOf, err err
 }
 
 // demandToForget fails where the user may not say that a cluster is gone, unless it has no name, or not remove all that is about it.
-func (s *side) demandToForget(ctx context.Context, fc *liqov1beta1.ForeignCluster, all []foundOf) error {
+func (s *clusterSide) demandToForget(ctx context.Context, fc *liqov1beta1.ForeignCluster, all []foundOf) error {
 	var declaring error
 	if fc.Name != "" {
 		declaring = s.demandToDeclare(ctx, fc.Name)
 	}
-	var wanted []rights
+	var wanted []permissions
 	for _, a := range all {
 		more, err := s.toRemove(a.found, a.list)
 		if err != nil {
@@ -208,11 +208,11 @@ func (s *side) demandToForget(ctx context.Context, fc *liqov1beta1.ForeignCluste
 		}
 		wanted = append(wanted, more...)
 	}
-	return errors.Join(declaring, s.demand(ctx, wanted...), s.mayDeleteNamespace(ctx, true))
+	return errors.Join(declaring, s.requirePermissions(ctx, wanted...), s.mayDeleteNamespace(ctx, true))
 }
 
-// forget removes all about a cluster, also what is not in its tenant namespace.
-func (s *side) forget(ctx context.Context, id string, all []foundOf) error {
+// forgetPeer removes all about a cluster, also what is not in its tenant namespace.
+func (s *clusterSide) forgetPeer(ctx context.Context, id string, all []foundOf) error {
 	for _, a := range all {
 		if err := s.removeAll(ctx, a.found, a.list, false); err != nil {
 			return err
@@ -221,7 +221,7 @@ func (s *side) forget(ctx context.Context, id string, all []foundOf) error {
 	if err := s.deleteNamespace(ctx, id, true); err != nil {
 		return s.unlessAlive(ctx, id, err)
 	}
-	return s.during("Waiting for what is elsewhere to go", "", func() error {
+	return s.runStep("Waiting for what is elsewhere to go", "", func() error {
 		for _, a := range all {
 			for _, obj := range a.found {
 				if err := s.awaitGone(ctx, obj, a.list); err != nil {
@@ -234,7 +234,7 @@ func (s *side) forget(ctx context.Context, id string, all []foundOf) error {
 }
 
 // unlessAlive says of a cluster that answers that it is not gone.
-func (s *side) unlessAlive(ctx context.Context, id string, why error) error {
+func (s *clusterSide) unlessAlive(ctx context.Context, id string, why error) error {
 	if ctx.Err() == nil {
 		return why
 	}

@@ -25,8 +25,8 @@ import (
 
 var serviceTypes = []string{"LoadBalancer", "NodePort", "ClusterIP"}
 
-// template names what a gateway is made from.
-type template struct {
+// templateFlags names what a gateway is made from.
+type templateFlags struct {
 	resource, name, namespace string
 }
 
@@ -36,15 +36,15 @@ var (
 	clientTemplates = networkingv1beta1.GroupVersion.String() + "/" + networkingv1beta1.WgGatewayClientTemplateResource
 )
 
-// flags adds those of a template. The names of the flags begin with prefix.
-func (t *template) flags(fs *pflag.FlagSet, prefix, resource, name string) {
+// addFlags adds those of a template. The names of the flags begin with prefix.
+func (t *templateFlags) addFlags(fs *pflag.FlagSet, prefix, resource, name string) {
 	fs.StringVar(&t.resource, prefix+"type", resource, "The kind of the template, as group/version/plural")
 	fs.StringVar(&t.name, prefix+"template-name", name, "The name of the template")
 	fs.StringVar(&t.namespace, prefix+"template-namespace", "", "The namespace of the template; that of Liqo if empty")
 }
 
-// reference resolves the kind of the template. Only one that does not come with Liqo needs the cluster for that.
-func (t *template) reference(ctx context.Context, liqoNamespace string, mapper func(context.Context) (apimeta.RESTMapper, error)) (corev1.ObjectReference, error) {
+// templateReference resolves the kind of the template. Only one that does not come with Liqo needs the cluster for that.
+func (t *templateFlags) templateReference(ctx context.Context, liqoNamespace string, mapper func(context.Context) (apimeta.RESTMapper, error)) (corev1.ObjectReference, error) {
 	ref := corev1.ObjectReference{Namespace: cmp.Or(t.namespace, liqoNamespace), Name: t.name}
 	if err := checkTemplates(t.resource); err != nil {
 		return ref, err
@@ -74,7 +74,7 @@ func (t *template) reference(ctx context.Context, liqoNamespace string, mapper f
 
 // gatewayServer is what a server is to be.
 type gatewayServer struct {
-	template       template
+	template       templateFlags
 	serviceType    string
 	port, nodePort int32
 	loadBalancerIP string
@@ -90,7 +90,7 @@ func (s *gatewayServer) dropUnused() {
 	}
 }
 
-func (s *gatewayServer) object(key client.ObjectKey, peer string, of corev1.ObjectReference, mtu int) *networkingv1beta1.GatewayServer {
+func (s *gatewayServer) newObject(key client.ObjectKey, peer string, of corev1.ObjectReference, mtu int) *networkingv1beta1.GatewayServer {
 	obj := &networkingv1beta1.GatewayServer{
 		ObjectMeta: peerMeta(key, peer),
 		Spec: networkingv1beta1.GatewayServerSpec{
@@ -160,7 +160,7 @@ func ownNetworks(ctx context.Context, kube client.Reader, liqoNamespace string) 
 			continue
 		}
 		if n.Status.CIDR == "" {
-			return of, out.Fail("the Network %s/%s has no prefix yet%s", n.Namespace, n.Name, because(n.Status.Conditions, ipamv1alpha1.ConditionAllocated))
+			return of, out.Fail("the Network %s/%s has no prefix yet%s", n.Namespace, n.Name, conditionSuffix(n.Status.Conditions, ipamv1alpha1.ConditionAllocated))
 		}
 		*into = append(*into, n.Status.CIDR)
 	}
@@ -175,8 +175,8 @@ func noNetworking(liqoNamespace string) error {
 		Hint("Was it installed with networking.enabled=false? Is Liqo in another namespace?")
 }
 
-// because is what a condition that is not true says, to be put behind a sentence.
-func because(conditions []metav1.Condition, kind string) string {
+// conditionSuffix is what a condition that is not true says, to be put behind a sentence.
+func conditionSuffix(conditions []metav1.Condition, kind string) string {
 	if c := apimeta.FindStatusCondition(conditions, kind); c != nil && c.Status != metav1.ConditionTrue && c.Message != "" {
 		return ": " + c.Message
 	}

@@ -31,9 +31,9 @@ import (
 // reasonPending is that of a condition Ready which becomes true by itself.
 const reasonPending = "Pending"
 
-// refused tells what somebody has to mend before a gateway can become ready. What the condition says of an earlier generation
+// checkRefused tells what somebody has to mend before a gateway can become ready. What the condition says of an earlier generation
 // may be mended already.
-func refused(conditions []metav1.Condition, generation int64) error {
+func checkRefused(conditions []metav1.Condition, generation int64) error {
 	c := apimeta.FindStatusCondition(conditions, networkingv1beta1.ConditionGatewayReady)
 	if c == nil || c.Status == metav1.ConditionTrue || c.Reason == reasonPending || c.ObservedGeneration < generation {
 		return nil
@@ -41,18 +41,18 @@ func refused(conditions []metav1.Condition, generation int64) error {
 	return out.Fail("the gateway is refused: %s: %s", c.Reason, c.Message).See("docs/troubleshooting.md#a-gateway-is-not-ready")
 }
 
-// observed tells whether somebody looked at the gateway as it is now.
-func (g *gateway) observed() error {
-	c := apimeta.FindStatusCondition(g.conditions(), networkingv1beta1.ConditionGatewayReady)
+// checkObserved tells whether somebody looked at the gateway as it is now.
+func (g *gateway) checkObserved() error {
+	c := apimeta.FindStatusCondition(g.statusConditions(), networkingv1beta1.ConditionGatewayReady)
 	if c == nil || c.ObservedGeneration < g.GetGeneration() {
-		return await.Pending(fmt.Sprintf("nobody looked at the %s yet: does the controller-manager of Liqo run?", g.describe()))
+		return await.Pending(fmt.Sprintf("nobody looked at the %s yet: does the controller-manager of Liqo run?", g.kindAndName()))
 	}
 	return nil
 }
 
-// exposed tells what is missing until a server can be dialled.
-func (g *gateway) exposed() error {
-	if err := cmp.Or(refused(g.conditions(), g.GetGeneration()), g.observed()); err != nil {
+// checkExposed tells what is missing until a server can be dialled.
+func (g *gateway) checkExposed() error {
+	if err := cmp.Or(checkRefused(g.statusConditions(), g.GetGeneration()), g.checkObserved()); err != nil {
 		return err
 	}
 	if status := &g.server.Status; status.ServerRef == nil || status.Endpoint == nil || len(status.Endpoint.Addresses) == 0 {
@@ -60,14 +60,14 @@ func (g *gateway) exposed() error {
 		if g.server.Spec.Endpoint.ServiceType == corev1.ServiceTypeLoadBalancer && status.ServerRef != nil {
 			hint = "; it waits for a load balancer, which a Service of type NodePort does not need"
 		}
-		return await.Pending(fmt.Sprintf("the %s has no address yet%s%s", g.describe(), because(g.conditions(), networkingv1beta1.ConditionGatewayReady), hint))
+		return await.Pending(fmt.Sprintf("the %s has no address yet%s%s", g.kindAndName(), conditionSuffix(g.statusConditions(), networkingv1beta1.ConditionGatewayReady), hint))
 	}
 	return nil
 }
 
-// settled tells what is missing until the Deployment of a gateway and the address of a server are those of what was made of it now, and not before
+// checkConnected tells what is missing until the Deployment of a gateway and the address of a server are those of what was made of it now, and not before
 // a change. What other kinds of templates make is believed.
-func (g *gateway) settled(ctx context.Context, kube client.Reader) error {
+func (g *gateway) checkConnected(ctx context.Context, kube client.Reader) error {
 	var serves networkingv1beta1.WgGatewayServer
 	var dials networkingv1beta1.WgGatewayClient
 	var ref *corev1.ObjectReference
@@ -86,7 +86,7 @@ func (g *gateway) settled(ctx context.Context, kube client.Reader) error {
 	}
 	c := apimeta.FindStatusCondition(*conditions, networkingv1beta1.ConditionGatewayReady)
 	if c == nil || c.ObservedGeneration < made.GetGeneration() || g.server != nil && !equality.Semantic.DeepEqual(serves.Status.Endpoint, g.server.Status.Endpoint) {
-		return await.Pending(fmt.Sprintf("what is made for the %s is not up to date%s", g.describe(), because(*conditions, networkingv1beta1.ConditionGatewayReady)))
+		return await.Pending(fmt.Sprintf("what is made for the %s is not up to date%s", g.kindAndName(), conditionSuffix(*conditions, networkingv1beta1.ConditionGatewayReady)))
 	}
 	return nil
 }
@@ -94,8 +94,8 @@ func (g *gateway) settled(ctx context.Context, kube client.Reader) error {
 // reasonWaiting is that of a Configuration whose networks have no prefixes yet, or cannot have any.
 const reasonWaiting = "WaitingForNetworks"
 
-// configured tells what is missing until the networks of a peer have prefixes here. That there is none left is not waited for.
-func configured(ctx context.Context, kube client.Reader, cfg *networkingv1beta1.Configuration) error {
+// checkConfigured tells what is missing until the networks of a peer have prefixes here. That there is none left is not waited for.
+func checkConfigured(ctx context.Context, kube client.Reader, cfg *networkingv1beta1.Configuration) error {
 	name := client.ObjectKeyFromObject(cfg)
 	c := apimeta.FindStatusCondition(cfg.Status.Conditions, networkingv1beta1.ConditionNetworkCIDRsConfigured)
 	switch {
@@ -114,7 +114,7 @@ func configured(ctx context.Context, kube client.Reader, cfg *networkingv1beta1.
 	for i := range networks.Items {
 		n := &networks.Items[i]
 		if metav1.IsControlledBy(n, cfg) && apimeta.IsStatusConditionFalse(n.Status.Conditions, ipamv1alpha1.ConditionAllocated) {
-			return out.Fail("the network %s of the other cluster cannot be remapped%s", n.Spec.CIDR, because(n.Status.Conditions, ipamv1alpha1.ConditionAllocated)).
+			return out.Fail("the network %s of the other cluster cannot be remapped%s", n.Spec.CIDR, conditionSuffix(n.Status.Conditions, ipamv1alpha1.ConditionAllocated)).
 				See("docs/troubleshooting.md#a-network-an-ip-or-an-internalnode-is-given-nothing")
 		}
 	}
@@ -143,44 +143,44 @@ func gatewayOf(obj client.Object) *gateway {
 	return g
 }
 
-// clone is for whoever reads it anew while others look at it.
-func (g *gateway) clone() *gateway { return gatewayOf(g.DeepCopyObject().(client.Object)) }
+// deepCopy is for whoever reads it anew while others look at it.
+func (g *gateway) deepCopy() *gateway { return gatewayOf(g.DeepCopyObject().(client.Object)) }
 
-func (g *gateway) describe() string {
-	return g.maker().Kind + " " + client.ObjectKeyFromObject(g.Object).String()
+func (g *gateway) kindAndName() string {
+	return g.keyOwner().Kind + " " + client.ObjectKeyFromObject(g.Object).String()
 }
 
-// maker is who keys are made for.
-func (g *gateway) maker() pki.Gateway {
+// keyOwner is who keys are made for.
+func (g *gateway) keyOwner() pki.Gateway {
 	if g.dialer != nil {
 		return pki.Gateway{Kind: "GatewayClient", Name: g.GetName()}
 	}
 	return pki.Gateway{Kind: "GatewayServer", Name: g.GetName()}
 }
 
-func (g *gateway) list() client.ObjectList {
+func (g *gateway) newList() client.ObjectList {
 	if g.server != nil {
 		return &networkingv1beta1.GatewayServerList{}
 	}
 	return &networkingv1beta1.GatewayClientList{}
 }
 
-func (g *gateway) conditions() []metav1.Condition {
+func (g *gateway) statusConditions() []metav1.Condition {
 	if g.server != nil {
 		return g.server.Status.Conditions
 	}
 	return g.dialer.Status.Conditions
 }
 
-func (g *gateway) keys() *corev1.ObjectReference {
+func (g *gateway) secretReference() *corev1.ObjectReference {
 	if g.server != nil {
 		return g.server.Status.SecretRef
 	}
 	return g.dialer.Status.SecretRef
 }
 
-// told is the public key that the gateway says is its own. An earlier version says none.
-func (g *gateway) told() []byte {
+// endpointJSON is the public key that the gateway says is its own. An earlier version says none.
+func (g *gateway) endpointJSON() []byte {
 	if g.server != nil {
 		return g.server.Status.PublicKey
 	}
@@ -195,26 +195,26 @@ func (g *gateway) secretRef() *corev1.LocalObjectReference {
 	return &g.dialer.Spec.SecretRef
 }
 
-// read reads the gateway anew, and tells whether it can become what is waited for.
-func (g *gateway) read(ctx context.Context, kube client.Reader) error {
+// readGateway reads the gateway anew, and tells whether it can become what is waited for.
+func (g *gateway) readGateway(ctx context.Context, kube client.Reader) error {
 	err := kube.Get(ctx, client.ObjectKeyFromObject(g.Object), g.Object)
 	switch {
 	case apierrors.IsNotFound(err):
-		return out.Fail("there is no %s", g.describe())
+		return out.Fail("there is no %s", g.kindAndName())
 	case apimeta.IsNoMatchError(err):
 		return out.Fail("the cluster has no gateways: Liqo is not installed there")
 	case err != nil:
 		return err
 	}
-	return refused(g.conditions(), g.GetGeneration())
+	return checkRefused(g.statusConditions(), g.GetGeneration())
 }
 
-func (g *gateway) self() await.Watched {
-	return await.One(g.list(), client.ObjectKeyFromObject(g.Object))
+func (g *gateway) watchGateway() await.Watched {
+	return await.One(g.newList(), client.ObjectKeyFromObject(g.Object))
 }
 
-// made are the objects that templates of Liqo are rendered to.
-func (g *gateway) made() await.Watched {
+// watchSecrets are the objects that templates of Liqo are rendered to.
+func (g *gateway) watchSecrets() await.Watched {
 	in := []client.ListOption{client.InNamespace(g.GetNamespace())}
 	if g.server != nil {
 		return await.Watched{List: &networkingv1beta1.WgGatewayServerList{}, Opts: in}
@@ -228,27 +228,27 @@ func (g *gateway) awaitChange(ctx context.Context, kube client.WithWatch) error 
 		return nil
 	}
 	return await.Until(ctx, kube, func(ctx context.Context) error {
-		if err := g.read(ctx, kube); err != nil {
+		if err := g.readGateway(ctx, kube); err != nil {
 			return err
 		}
-		if err := g.observed(); err != nil {
+		if err := g.checkObserved(); err != nil {
 			return err
 		}
-		return g.settled(ctx, kube)
-	}, g.self(), g.made())
+		return g.checkConnected(ctx, kube)
+	}, g.watchGateway(), g.watchSecrets())
 }
 
 // awaitKeys waits until the gateway names the Secret with its keys.
 func (g *gateway) awaitKeys(ctx context.Context, kube client.WithWatch) error {
 	return await.Until(ctx, kube, func(ctx context.Context) error {
-		if err := g.read(ctx, kube); err != nil {
+		if err := g.readGateway(ctx, kube); err != nil {
 			return err
 		}
-		if g.keys() == nil {
-			return await.Pending(fmt.Sprintf("the %s has no keys yet%s", g.describe(), because(g.conditions(), networkingv1beta1.ConditionGatewayReady)))
+		if g.secretReference() == nil {
+			return await.Pending(fmt.Sprintf("the %s has no keys yet%s", g.kindAndName(), conditionSuffix(g.statusConditions(), networkingv1beta1.ConditionGatewayReady)))
 		}
 		return nil
-	}, g.self())
+	}, g.watchGateway())
 }
 
 // awaitPod waits until a pod of the gateway is ready, and none of before a change is there.
@@ -258,14 +258,14 @@ func (g *gateway) awaitPod(ctx context.Context, kube client.WithWatch) error {
 		names.GatewayName: names.GatewayLabel(g.GetName()), names.GatewayNamespace: key.Namespace,
 	}}
 	return await.Until(ctx, kube, func(ctx context.Context) error {
-		if err := g.read(ctx, kube); err != nil {
+		if err := g.readGateway(ctx, kube); err != nil {
 			return err
 		}
 		var d appsv1.Deployment
 		err := kube.Get(ctx, key, &d)
 		switch {
 		case apierrors.IsNotFound(err):
-			return await.Pending(fmt.Sprintf("the %s has no Deployment yet%s", g.describe(), because(g.conditions(), networkingv1beta1.ConditionGatewayReady)))
+			return await.Pending(fmt.Sprintf("the %s has no Deployment yet%s", g.kindAndName(), conditionSuffix(g.statusConditions(), networkingv1beta1.ConditionGatewayReady)))
 		case err != nil:
 			return err
 		case !d.DeletionTimestamp.IsZero(), d.Status.ObservedGeneration < d.Generation, d.Status.UpdatedReplicas < d.Status.Replicas:
@@ -278,7 +278,7 @@ func (g *gateway) awaitPod(ctx context.Context, kube client.WithWatch) error {
 			return err
 		}
 		return notReady(key.Name, pods.Items)
-	}, g.self(), await.One(&appsv1.DeploymentList{}, key), await.Watched{List: &corev1.PodList{}, Opts: mine})
+	}, g.watchGateway(), await.One(&appsv1.DeploymentList{}, key), await.Watched{List: &corev1.PodList{}, Opts: mine})
 }
 
 // crashes is how often a container ends before another start will not help either.
@@ -329,21 +329,21 @@ func (g *gateway) awaitConnection(ctx context.Context, kube client.WithWatch, up
 		if client.IgnoreNotFound(err) != nil || err == nil && (!up || connection.Status.Value == networkingv1beta1.Connected) {
 			return err
 		}
-		if err := g.read(ctx, kube); err != nil { // a client may dial a server that is elsewhere by now, too
+		if err := g.readGateway(ctx, kube); err != nil { // a client may dial a server that is elsewhere by now, too
 			return err
 		}
 		if err != nil {
 			return await.Pending(fmt.Sprintf("the gateway made no Connection %s yet", key))
 		}
-		return await.Pending(fmt.Sprintf("the Connection %s is %q: %s", key, connection.Status.Value, g.troubles(connection.Status)))
-	}, await.One(&networkingv1beta1.ConnectionList{}, key), g.self())
+		return await.Pending(fmt.Sprintf("the Connection %s is %q: %s", key, connection.Status.Value, g.connectionProblem(connection.Status)))
+	}, await.One(&networkingv1beta1.ConnectionList{}, key), g.watchGateway())
 }
 
-// troubles is what does not get through to whom.
-func (g *gateway) troubles(s networkingv1beta1.ConnectionStatus) string {
+// connectionProblem is what does not get through to whom.
+func (g *gateway) connectionProblem(s networkingv1beta1.ConnectionStatus) string {
 	other := "its client"
 	if g.dialer != nil {
-		other = "its server, " + dialled(g.dialer)
+		other = "its server, " + dialledEndpoint(g.dialer)
 	}
 	switch {
 	case len(s.FailedNodes) > 0:
@@ -359,8 +359,8 @@ func (g *gateway) troubles(s networkingv1beta1.ConnectionStatus) string {
 // maxDialled is how many addresses are named of those that a client dials.
 const maxDialled = 5
 
-// endpoints are all addresses with all ports, in order.
-func endpoints(e *networkingv1beta1.EndpointStatus) (all []string) {
+// endpointTexts are all addresses with all ports, in order.
+func endpointTexts(e *networkingv1beta1.EndpointStatus) (all []string) {
 	if e == nil {
 		return nil
 	}
@@ -376,15 +376,15 @@ func endpoints(e *networkingv1beta1.EndpointStatus) (all []string) {
 	return all
 }
 
-// dialled says where a client looks for its server: first where its user says, then where the server says.
-func dialled(gw *networkingv1beta1.GatewayClient) string {
+// dialledEndpoint says where a client looks for its server: first where its user says, then where the server says.
+func dialledEndpoint(gw *networkingv1beta1.GatewayClient) string {
 	var all []string
 	protocol := corev1.ProtocolUDP
 	for _, e := range []*networkingv1beta1.EndpointStatus{&gw.Spec.Endpoint, gw.Status.Endpoint} {
 		if e != nil && e.Protocol != nil {
 			protocol = *e.Protocol
 		}
-		for _, one := range endpoints(e) {
+		for _, one := range endpointTexts(e) {
 			if !slices.Contains(all, one) {
 				all = append(all, one)
 			}

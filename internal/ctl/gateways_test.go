@@ -237,7 +237,7 @@ func TestWhyAConnectionIsNotUp(t *testing.T) {
 			usual, networkingv1beta1.ConnectionStatus{Value: networkingv1beta1.ConnectionError, Reach: networkingv1beta1.ReachSome, FailedNodes: []string{"one", "two"}},
 		},
 	} {
-		if got := test.gw.troubles(test.status); got != want {
+		if got := test.gw.connectionProblem(test.status); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}

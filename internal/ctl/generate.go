@@ -19,31 +19,31 @@ type generation struct {
 	timeout time.Duration
 }
 
-func (c *cli) generate() *cobra.Command {
+func (c *cli) newGenerateCommand() *cobra.Command {
 	o := &generation{}
-	parent := group("generate", "Print what another cluster has to know of this one", c.generateConfiguration(o), c.generatePublicKey(o),
+	parent := newGroup("generate", "Print what another cluster has to know of this one", c.generateConfiguration(o), c.generatePublicKey(o),
 		c.generateTenant(o), c.generateIdentity(o), c.generatePeeringUser(&o.placement))
-	o.placement.flags(parent)
+	o.placement.addFlags(parent)
 	return parent
 }
 
-func (o *generation) flags(cmd *cobra.Command) {
+func (o *generation) addFlags(cmd *cobra.Command) {
 	outputFlag(cmd, cmd.Flags(), &o.output, "yaml", "Print the object as json or yaml")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 2*time.Minute, "How long all of it may take")
 }
 
-// printed prints an object for another cluster. It goes where it is applied, unless a namespace was asked for: that of this
+// printGenerated prints an object for another cluster. It goes where it is applied, unless a namespace was asked for: that of this
 // cluster's context means nothing there.
-func (c *cli) printed(o *generation, obj client.Object) error {
+func (c *cli) printGenerated(o *generation, obj client.Object) error {
 	if o.namespace != corev1.NamespaceDefault {
 		obj.SetNamespace(o.namespace)
 	}
-	c.stamp(obj)
+	c.setCommonMetadata(obj)
 	return c.printObject(obj, o.output)
 }
 
-// bounded runs a command that takes no arguments within its time.
-func (o *generation) bounded(run func(ctx context.Context) error) func(*cobra.Command, []string) error {
+// withTimeout runs a command that takes no arguments within its time.
+func (o *generation) withTimeout(run func(ctx context.Context) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
 		ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
 		defer cancel()

@@ -17,18 +17,18 @@ func (c *cli) generateConfiguration(o *generation) *cobra.Command {
 		Short:   "Print the Configuration with which another cluster knows the networks of this one",
 		Example: "  liqoctl generate configuration > conf-rome.yaml",
 		Args:    cobra.NoArgs,
-		RunE:    o.bounded(func(ctx context.Context) error { return c.runGenerateConfiguration(ctx, o) }),
+		RunE:    o.withTimeout(func(ctx context.Context) error { return c.runGenerateConfiguration(ctx, o) }),
 	}
-	o.flags(cmd)
+	o.addFlags(cmd)
 	return cmd
 }
 
 func (c *cli) runGenerateConfiguration(ctx context.Context, o *generation) error {
-	kube, err := c.client(ctx)
+	kube, err := c.newClient(ctx)
 	if err != nil {
 		return err
 	}
-	id, err := identity(ctx, kube, o.liqoNamespace)
+	id, err := clusterIdentity(ctx, kube, o.liqoNamespace)
 	if err != nil {
 		return err
 	}
@@ -36,5 +36,5 @@ func (c *cli) runGenerateConfiguration(ctx context.Context, o *generation) error
 	if err != nil {
 		return err
 	}
-	return c.printed(o, newConfiguration(client.ObjectKey{Name: id}, id, networks))
+	return c.printGenerated(o, newConfiguration(client.ObjectKey{Name: id}, id, networks))
 }

@@ -30,19 +30,19 @@ func (c *cli) generateIdentity(common *generation) *cobra.Command {
 			"It tells no secret: the private key stays in the consumer.",
 		Example: "  liqoctl generate identity --remote-cluster-id rome --remote-tenant-namespace liqo-tenant-milan > identity-milan.yaml",
 		Args:    cobra.NoArgs,
-		RunE:    common.bounded(func(ctx context.Context) error { return c.runGenerateIdentity(ctx, o) }),
+		RunE:    common.withTimeout(func(ctx context.Context) error { return c.runGenerateIdentity(ctx, o) }),
 	}
-	common.flags(cmd)
+	common.addFlags(cmd)
 	c.generatedFor(cmd, &o.peer, &o.into, "consumer")
 	return cmd
 }
 
 func (c *cli) runGenerateIdentity(ctx context.Context, o *generateIdentityOptions) error {
-	s, err := c.towards(ctx, o.peer, o.placement)
+	s, err := c.newClusterOf(ctx, o.peer, o.placement)
 	if err != nil {
 		return err
 	}
-	if err := s.call(ctx, o.peer); err != nil {
+	if err := s.identify(ctx, o.peer); err != nil {
 		return err
 	}
 	tenant, err := s.tenantOf(ctx, o.peer)
@@ -52,7 +52,7 @@ func (c *cli) runGenerateIdentity(ctx context.Context, o *generateIdentityOption
 	if tenant == nil {
 		return out.Fail("there is no Tenant of %s", o.peer).Hint("Apply the one that `liqoctl generate tenant` prints there")
 	}
-	if err := s.awaiting(ctx, "Waiting for tenant status to be filled", "", func(ctx context.Context) error {
+	if err := s.runWaiting(ctx, "Waiting for tenant status to be filled", "", func(ctx context.Context) error {
 		at := client.ObjectKeyFromObject(tenant)
 		if tenant, err = s.awaitTenant(ctx, at); err != nil {
 			return fmt.Errorf("tenant %q does not have the required status fields: %w", at.Name, err)
@@ -63,6 +63,6 @@ func (c *cli) runGenerateIdentity(ctx context.Context, o *generateIdentityOption
 	}
 	identity := newIdentity(client.ObjectKey{Namespace: o.into, Name: names.ControlPlaneIdentity(s.id)}, s.id, tenant)
 	identity.Status = authv1beta1.IdentityStatus{}
-	c.stamp(identity)
+	c.setCommonMetadata(identity)
 	return c.printObject(identity, o.output)
 }

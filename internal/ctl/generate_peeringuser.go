@@ -48,7 +48,7 @@ const (
 
 type peeringUserOptions struct {
 	*placement
-	preview
+	dryRunOptions
 	consumer, compatible string
 	life, timeout        time.Duration
 }
@@ -76,7 +76,7 @@ func (c *cli) generatePeeringUser(at *placement) *cobra.Command {
 		"Whether the key is an RSA key, for API servers behind what knows no Ed25519: "+strings.Join(modes, ", ")+"; auto is as Liqo was installed")
 	_ = cmd.RegisterFlagCompletionFunc("tls-compatibility-mode", cobra.FixedCompletions(modes, cobra.ShellCompDirectiveNoFileComp))
 	fs.DurationVar(&o.life, "duration", peeringUserLife, "How long the certificate of the user lasts, unless the cluster signs shorter ones only")
-	o.preview.flags(cmd, fs)
+	o.dryRunOptions.addFlags(cmd, fs)
 	fs.DurationVar(&o.timeout, "timeout", 2*time.Minute, "How long all of it may take")
 	return cmd
 }
@@ -94,25 +94,25 @@ func (c *cli) runGeneratePeeringUser(ctx context.Context, o *peeringUserOptions)
 	if o.life > longestLife {
 		return out.Fail("--duration: %s is too long, %s is the most", o.life, longestLife)
 	}
-	s, err := c.side(ctx, "", &sideFlags{kube: c.kubeFlags, liqoNamespace: o.liqoNamespace})
+	s, err := c.newCluster(ctx, "", &sideFlags{kube: c.kubeFlags, liqoNamespace: o.liqoNamespace})
 	if err != nil {
 		return err
 	}
-	cfg, err := c.config()
+	cfg, err := c.restConfig()
 	if err != nil {
 		return err
 	}
-	u := &newPeeringUser{cli: c, side: s, peeringUserOptions: o}
-	if err := u.look(ctx, cfg); err != nil {
+	u := &newPeeringUser{cli: c, clusterSide: s, peeringUserOptions: o}
+	if err := u.readCluster(ctx, cfg); err != nil {
 		return err
 	}
-	if o.asked() {
-		return u.print()
+	if o.isRequested() {
+		return u.printObjects()
 	}
 	c.Warn("Peering users do not work with clusters on EKS")
 	c.Warn("Take note of the kubeconfig: it is stored nowhere")
 	c.Warn("The user can peer from the cluster with ID %q only", o.consumer)
-	if err := u.make(ctx); err != nil {
+	if err := u.createAll(ctx); err != nil {
 		return err
 	}
 	c.Success("User generated successfully")
@@ -123,7 +123,7 @@ func (c *cli) runGeneratePeeringUser(ctx context.Context, o *peeringUserOptions)
 // newPeeringUser is a peering user that is being made.
 type newPeeringUser struct {
 	*cli
-	*side
+	*clusterSide
 	*peeringUserOptions
 
 	access   pki.Kubeconfig
@@ -135,35 +135,35 @@ type newPeeringUser struct {
 	kubeconfig []byte
 }
 
-// look changes nothing. It fails where the user could not be made, or would have rights that nobody bounds.
-func (u *newPeeringUser) look(ctx context.Context, cfg *rest.Config) error {
-	id, err := identity(ctx, u.kube, u.side.liqoNamespace)
+// readCluster changes nothing. It fails where the user could not be made, or would have rights that nobody bounds.
+func (u *newPeeringUser) readCluster(ctx context.Context, cfg *rest.Config) error {
+	id, err := clusterIdentity(ctx, u.kube, u.clusterSide.liqoNamespace)
 	if err != nil {
 		return err
 	}
 	if id == u.consumer {
 		return out.Fail("%s is this cluster itself: --consumer-cluster-id is for the ID of the other one", id)
 	}
-	inLiqo, inTenant, err := peeringRoles(ctx, u.kube, u.side.liqoNamespace)
+	inLiqo, inTenant, err := peeringRoles(ctx, u.kube, u.clusterSide.liqoNamespace)
 	if err != nil {
 		return err
 	}
 	if err := u.findNamespace(ctx, u.consumer); err != nil {
 		return err
 	}
-	if usual := names.DefaultTenantNamespace(u.consumer); u.side.namespace != usual {
-		u.cli.Warn("The tenant namespace of %s is called %s: commands find that of a peering user only if it is called %s", u.consumer, u.side.namespace, usual)
+	if usual := names.DefaultTenantNamespace(u.consumer); u.clusterSide.namespace != usual {
+		u.cli.Warn("The tenant namespace of %s is called %s: commands find that of a peering user only if it is called %s", u.consumer, u.clusterSide.namespace, usual)
 	}
-	if err := u.vacant(ctx); err != nil {
+	if err := u.checkVacant(ctx); err != nil {
 		return err
 	}
 	if err := u.mayMake(ctx); err != nil {
 		return err
 	}
-	if err := u.reach(ctx, cfg); err != nil {
+	if err := u.findServer(ctx, cfg); err != nil {
 		return err
 	}
-	return u.prepare(inLiqo, inTenant)
+	return u.prepareObjects(inLiqo, inTenant)
 }
 
 // peeringRoles are those that the chart made for peering users. A role of an earlier version lets them read Secrets, and where the
@@ -200,8 +200,8 @@ func peeringRoles(ctx context.Context, kube client.Reader, liqoNamespace string)
 	return &inside.Items[0], &wide.Items[0], nil
 }
 
-// vacant fails where the cluster has a peering user already: nobody could tell which of two kubeconfigs is the one.
-func (u *newPeeringUser) vacant(ctx context.Context) error {
+// checkVacant fails where the cluster has a peering user already: nobody could tell which of two kubeconfigs is the one.
+func (u *newPeeringUser) checkVacant(ctx context.Context) error {
 	var have rbacv1.RoleBindingList
 	if err := u.kube.List(ctx, &have, ofPeeringUser(u.consumer)); err != nil {
 		return fmt.Errorf("looking for peering users: %w", err)
@@ -211,7 +211,7 @@ func (u *newPeeringUser) vacant(ctx context.Context) error {
 			u.consumer, have.Items[0].CreationTimestamp.UTC().Format(time.RFC3339)).
 			Hint("If it is lost or has expired, delete the user and make another: liqoctl delete peering-user --consumer-cluster-id %s", u.consumer)
 	}
-	for _, key := range u.keys() {
+	for _, key := range u.objectKeys() {
 		err := u.kube.Get(ctx, key, &rbacv1.RoleBinding{})
 		if err == nil {
 			return out.Fail("there is a RoleBinding %s already, which is no peering user's: it lacks the label %s", key, names.PeeringUser).Hint("Delete it, or rename it")
@@ -227,31 +227,31 @@ func ofPeeringUser(consumer string) client.MatchingLabels {
 	return client.MatchingLabels{names.PeeringUser: names.Label(names.PeeringUserName(consumer))}
 }
 
-// keys are where the bindings are: in the namespace of Liqo, and in the tenant namespace.
-func (u *newPeeringUser) keys() []client.ObjectKey {
+// objectKeys are where the bindings are: in the namespace of Liqo, and in the tenant namespace.
+func (u *newPeeringUser) objectKeys() []client.ObjectKey {
 	name := names.PeeringUserName(u.consumer)
 	return []client.ObjectKey{
-		{Namespace: u.side.liqoNamespace, Name: name + "-liqo-ns-reader"},
-		{Namespace: u.side.namespace, Name: name + "-tenant-ns-writer"},
+		{Namespace: u.clusterSide.liqoNamespace, Name: name + "-liqo-ns-reader"},
+		{Namespace: u.clusterSide.namespace, Name: name + "-tenant-ns-writer"},
 	}
 }
 
 func (u *newPeeringUser) mayMake(ctx context.Context) error {
-	csrs := func(resource string, verbs ...string) rights {
-		return rights{"", schema.GroupResource{Group: certv1.GroupName, Resource: resource}, verbs}
+	csrs := func(resource string, verbs ...string) permissions {
+		return permissions{"", schema.GroupResource{Group: certv1.GroupName, Resource: resource}, verbs}
 	}
-	wanted := append(u.missingRights(u.side.namespace), csrs("certificatesigningrequests", "get", "list", "watch", "create", "delete"),
+	wanted := append(u.missingRights(u.clusterSide.namespace), csrs("certificatesigningrequests", "get", "list", "watch", "create", "delete"),
 		csrs("certificatesigningrequests/approval", "update"))
-	wanted = append(wanted, rights{"", schema.GroupResource{Group: authorizationv1.GroupName, Resource: "subjectaccessreviews"}, []string{"create"}})
-	for _, key := range u.keys() {
-		wanted = append(wanted, rights{key.Namespace, schema.GroupResource{Group: rbacv1.GroupName, Resource: "rolebindings"}, []string{"get", "create", "delete"}})
+	wanted = append(wanted, permissions{"", schema.GroupResource{Group: authorizationv1.GroupName, Resource: "subjectaccessreviews"}, []string{"create"}})
+	for _, key := range u.objectKeys() {
+		wanted = append(wanted, permissions{key.Namespace, schema.GroupResource{Group: rbacv1.GroupName, Resource: "rolebindings"}, []string{"get", "create", "delete"}})
 	}
-	return u.demand(ctx, wanted...)
+	return u.requirePermissions(ctx, wanted...)
 }
 
-// reach finds out where peers find the API server, and by which authority they know it.
-func (u *newPeeringUser) reach(ctx context.Context, cfg *rest.Config) error {
-	manager, err := controllerManager(ctx, u.kube, u.side.liqoNamespace)
+// findServer finds out where peers find the API server, and by which authority they know it.
+func (u *newPeeringUser) findServer(ctx context.Context, cfg *rest.Config) error {
+	manager, err := controllerManager(ctx, u.kube, u.clusterSide.liqoNamespace)
 	if err != nil {
 		return err
 	}
@@ -273,12 +273,12 @@ func (u *newPeeringUser) reach(ctx context.Context, cfg *rest.Config) error {
 	if u.access.Server, err = policy.APIServerURL(override, nodes.Items); err != nil {
 		return out.Fail("nobody can say where peers find the API server: %w", err).Hint("Set apiServer.address: liqoctl install")
 	}
-	u.access.CA, err = authority(command, cfg)
+	u.access.CA, err = certificateAuthority(command, cfg)
 	return err
 }
 
-// authority is the one by which peers know the API server: what Liqo was told, else that of our own connection.
-func authority(command []string, cfg *rest.Config) ([]byte, error) {
+// certificateAuthority is the one by which peers know the API server: what Liqo was told, else that of our own connection.
+func certificateAuthority(command []string, cfg *rest.Config) ([]byte, error) {
 	if flagValue(command, "trusted-ca") == "true" {
 		return nil, nil
 	}
@@ -296,8 +296,8 @@ func authority(command []string, cfg *rest.Config) ([]byte, error) {
 	return known.CAData, nil
 }
 
-// prepare makes the key and all objects, in memory.
-func (u *newPeeringUser) prepare(inLiqo *rbacv1.Role, inTenant *rbacv1.ClusterRole) (err error) {
+// prepareObjects makes the key and all objects, in memory.
+func (u *newPeeringUser) prepareObjects(inLiqo *rbacv1.Role, inTenant *rbacv1.ClusterRole) (err error) {
 	generate := pki.NewKey
 	if u.compatible == "true" {
 		generate = pki.NewCompatibleKey
@@ -325,7 +325,7 @@ func (u *newPeeringUser) prepare(inLiqo *rbacv1.Role, inTenant *rbacv1.ClusterRo
 	roles := []rbacv1.RoleRef{
 		{APIGroup: rbacv1.GroupName, Kind: "Role", Name: inLiqo.Name}, {APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: inTenant.Name},
 	}
-	for i, key := range u.keys() {
+	for i, key := range u.objectKeys() {
 		binding := &rbacv1.RoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{names.RemoteClusterID: u.consumer}},
 			RoleRef:    roles[i],
@@ -335,32 +335,32 @@ func (u *newPeeringUser) prepare(inLiqo *rbacv1.Role, inTenant *rbacv1.ClusterRo
 		binding.SetGroupVersionKind(rbacv1.SchemeGroupVersion.WithKind("RoleBinding"))
 		u.bindings = append(u.bindings, binding)
 	}
-	for _, obj := range u.objects() {
-		u.stamp(obj)
+	for _, obj := range u.allObjects() {
+		u.setCommonMetadata(obj)
 	}
 	return nil
 }
 
-func (u *newPeeringUser) objects() []client.Object {
+func (u *newPeeringUser) allObjects() []client.Object {
 	return []client.Object{u.request, u.bindings[0], u.bindings[1]}
 }
 
-// print shows what would be made. The key is of no use to anybody: another one is made when it is meant.
-func (u *newPeeringUser) print() error {
-	all := u.objects()
+// printObjects shows what would be made. The key is of no use to anybody: another one is made when it is meant.
+func (u *newPeeringUser) printObjects() error {
+	all := u.allObjects()
 	if ns := u.missingNamespace(u.cli, u.bindings[1]); ns != nil {
 		all = slices.Insert(all, 0, client.Object(ns))
 	}
 	for _, obj := range all {
-		if err := u.printObject(obj, u.format()); err != nil {
+		if err := u.printObject(obj, u.outputFormat()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// make makes the user. What there is of it is taken back where the rest fails.
-func (u *newPeeringUser) make(ctx context.Context) (err error) {
+// createAll makes the user. What there is of it is taken back where the rest fails.
+func (u *newPeeringUser) createAll(ctx context.Context) (err error) {
 	step := u.cli.Step("Generating the user")
 	defer step.Stop()
 	defer func() {
@@ -374,43 +374,43 @@ func (u *newPeeringUser) make(ctx context.Context) (err error) {
 	// Whether the roles can be given is known before there is a certificate.
 	for _, b := range u.bindings {
 		if err := u.kube.Create(ctx, b.DeepCopy(), client.DryRunAll); err != nil {
-			return taken("RoleBinding", b, err)
+			return explainTaken("RoleBinding", b, err)
 		}
 	}
 	if err := u.removeEarlierRequest(ctx); err != nil {
 		return err
 	}
-	certificate, err := u.sign(await.Telling(ctx, step.Waits))
+	certificate, err := u.signRequest(await.Telling(ctx, step.Waits))
 	if err != nil {
 		return err
 	}
 	for _, b := range u.bindings {
-		if err := u.create(ctx, "RoleBinding", b); err != nil {
+		if err := u.createObject(ctx, "RoleBinding", b); err != nil {
 			return err
 		}
 	}
-	if err := awaitPeering(ctx, u.kube, u.side.namespace, u.bindings[1].Subjects[0].Name, true); err != nil {
+	if err := awaitPeering(ctx, u.kube, u.clusterSide.namespace, u.bindings[1].Subjects[0].Name, true); err != nil {
 		return err
 	}
-	if u.kubeconfig, err = u.encode(certificate); err != nil {
+	if u.kubeconfig, err = u.encodeKubeconfig(certificate); err != nil {
 		return err
 	}
 	if err := u.kube.Delete(ctx, u.request); client.IgnoreNotFound(err) != nil {
-		u.cli.Warn("The request %s stays until Kubernetes removes it: %s", u.request.Name, describe(err))
+		u.cli.Warn("The request %s stays until Kubernetes removes it: %s", u.request.Name, describeError(err))
 	}
 	return nil
 }
 
-func (u *newPeeringUser) create(ctx context.Context, kind string, obj client.Object) error {
+func (u *newPeeringUser) createObject(ctx context.Context, kind string, obj client.Object) error {
 	u.made = append(u.made, obj.DeepCopyObject().(client.Object)) // also if the answer is lost
 	if err := u.kube.Create(ctx, obj); err != nil {
-		return taken(kind, obj, err)
+		return explainTaken(kind, obj, err)
 	}
 	return nil
 }
 
-// taken says of what has the name of something new that it is there.
-func taken(kind string, obj client.Object, err error) error {
+// explainTaken says of what has the name of something new that it is there.
+func explainTaken(kind string, obj client.Object, err error) error {
 	name := strings.TrimPrefix(client.ObjectKeyFromObject(obj).String(), "/")
 	if apierrors.IsAlreadyExists(err) {
 		return out.Fail("there is a %s %s since a moment ago: somebody else makes this peering user, too", kind, name).Hint("Look who did, or try again")
@@ -433,9 +433,9 @@ func (u *newPeeringUser) removeEarlierRequest(ctx context.Context) error {
 	return nil
 }
 
-// sign has the cluster sign the certificate.
-func (u *newPeeringUser) sign(ctx context.Context) ([]byte, error) {
-	if err := u.create(ctx, "CertificateSigningRequest", u.request); err != nil {
+// signRequest has the cluster sign the certificate.
+func (u *newPeeringUser) signRequest(ctx context.Context) ([]byte, error) {
+	if err := u.createObject(ctx, "CertificateSigningRequest", u.request); err != nil {
 		return nil, err
 	}
 	approved := u.request.DeepCopy()
@@ -450,16 +450,16 @@ func (u *newPeeringUser) sign(ctx context.Context) ([]byte, error) {
 		if !there || now.UID != u.request.UID {
 			return out.Fail("somebody deleted the CertificateSigningRequest %s meanwhile", now.Name)
 		}
-		return signed(now)
+		return checkSigned(now)
 	})
 	if err != nil {
 		return nil, err
 	}
-	return now.Status.Certificate, u.check(now.Status.Certificate)
+	return now.Status.Certificate, u.checkCertificate(now.Status.Certificate)
 }
 
-// signed tells what is missing to a certificate. One that is denied is not waited for.
-func signed(request *certv1.CertificateSigningRequest) error {
+// checkSigned tells what is missing to a certificate. One that is denied is not waited for.
+func checkSigned(request *certv1.CertificateSigningRequest) error {
 	for _, c := range request.Status.Conditions {
 		if c.Type == certv1.CertificateDenied || c.Type == certv1.CertificateFailed {
 			return out.Fail("the signer refused the certificate of the user: %s: %s", c.Reason, c.Message)
@@ -471,8 +471,8 @@ func signed(request *certv1.CertificateSigningRequest) error {
 	return nil
 }
 
-// check looks at what the cluster signed. Some signers do not do as they are asked.
-func (u *newPeeringUser) check(certificate []byte) error {
+// checkCertificate looks at what the cluster signed. Some signers do not do as they are asked.
+func (u *newPeeringUser) checkCertificate(certificate []byte) error {
 	if err := pki.CheckCertificate(certificate, u.key.Public()); err != nil {
 		return out.Fail("the certificate that the cluster signed is of no use: %w", err)
 	}
@@ -491,13 +491,13 @@ func (u *newPeeringUser) check(certificate []byte) error {
 	return nil
 }
 
-func (u *newPeeringUser) encode(certificate []byte) ([]byte, error) {
+func (u *newPeeringUser) encodeKubeconfig(certificate []byte) ([]byte, error) {
 	private, err := pki.EncodeKey(u.key)
 	if err != nil {
 		return nil, err
 	}
 	config := u.access
-	config.Cluster, config.User, config.Namespace = u.consumer, u.consumer+"-user", u.side.namespace
+	config.Cluster, config.User, config.Namespace = u.consumer, u.consumer+"-user", u.clusterSide.namespace
 	config.Certificate, config.Key = certificate, private
 	return config.Encode()
 }

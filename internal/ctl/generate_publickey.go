@@ -37,9 +37,9 @@ func (c *cli) generatePublicKey(common *generation) *cobra.Command {
 		Short:   "Print the PublicKey with which another cluster knows a gateway of this one",
 		Example: "  liqoctl generate publickey --gateway-type server --gateway-name server > publickey-server.yaml",
 		Args:    cobra.NoArgs,
-		RunE:    common.bounded(func(ctx context.Context) error { return c.runGeneratePublicKey(ctx, o) }),
+		RunE:    common.withTimeout(func(ctx context.Context) error { return c.runGeneratePublicKey(ctx, o) }),
 	}
-	common.flags(cmd)
+	common.addFlags(cmd)
 	kinds := []string{server, dialer}
 	cmd.Flags().Var(oneOf(&o.kind, "", kinds), "gateway-type", "What the gateway is: "+strings.Join(kinds, ", "))
 	cmd.Flags().StringVar(&o.gateway, "gateway-name", "", "The name of the GatewayServer or GatewayClient")
@@ -51,11 +51,11 @@ func (c *cli) generatePublicKey(common *generation) *cobra.Command {
 
 // runGeneratePublicKey waits for the key: the command usually comes right after the one that made the gateway.
 func (c *cli) runGeneratePublicKey(ctx context.Context, o *generatePublicKeyOptions) error {
-	kube, err := c.client(ctx)
+	kube, err := c.newClient(ctx)
 	if err != nil {
 		return err
 	}
-	id, err := identity(ctx, kube, o.liqoNamespace)
+	id, err := clusterIdentity(ctx, kube, o.liqoNamespace)
 	if err != nil {
 		return err
 	}
@@ -74,23 +74,23 @@ func (c *cli) runGeneratePublicKey(ctx context.Context, o *generatePublicKeyOpti
 		return err
 	}
 	step.Stop()
-	return c.printed(o.generation, newPublicKey(client.ObjectKey{Name: id}, id, public))
+	return c.printGenerated(o.generation, newPublicKey(client.ObjectKey{Name: id}, id, public))
 }
 
 // publicKey reads the public half of the gateway's keys: in the Secret, which changes first, or as the gateway says it to those who may
 // not read that.
 func (g *gateway) publicKey(ctx context.Context, kube client.Reader) (public [32]byte, err error) {
 	var secret corev1.Secret
-	ref := g.keys()
+	ref := g.secretReference()
 	key := client.ObjectKey{Namespace: g.GetNamespace(), Name: ref.Name}
 	err = kube.Get(ctx, key, &secret)
-	if told := g.told(); apierrors.IsForbidden(err) && len(told) == len(public) {
+	if told := g.endpointJSON(); apierrors.IsForbidden(err) && len(told) == len(public) {
 		return [32]byte(told), nil
 	}
 	if apierrors.IsNotFound(err) {
-		return public, out.Fail("the Secret %s, which %s names, does not exist", key, g.describe())
+		return public, out.Fail("the Secret %s, which %s names, does not exist", key, g.kindAndName())
 	} else if err != nil {
-		return public, fmt.Errorf("reading the keys of %s: %w", g.describe(), err)
+		return public, fmt.Errorf("reading the keys of %s: %w", g.kindAndName(), err)
 	}
 	return publicKeyOf(&secret)
 }

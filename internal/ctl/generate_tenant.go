@@ -33,9 +33,9 @@ func (c *cli) generateTenant(common *generation) *cobra.Command {
 			"earlier nonce is replaced. Without --nonce, the one that was signed is taken. With --namespace a new tenant namespace gets that name.",
 		Example: "  liqoctl generate tenant --remote-cluster-id milan --remote-tenant-namespace liqo-tenant-rome --nonce \"$(cat nonce)\" > tenant-rome.yaml",
 		Args:    cobra.NoArgs,
-		RunE:    common.bounded(func(ctx context.Context) error { return c.runGenerateTenant(ctx, o) }),
+		RunE:    common.withTimeout(func(ctx context.Context) error { return c.runGenerateTenant(ctx, o) }),
 	}
-	common.flags(cmd)
+	common.addFlags(cmd)
 	c.generatedFor(cmd, &o.peer, &o.into, "provider")
 	cmd.Flags().StringVar(&o.nonce, "nonce", "", "The nonce that the provider made; the one that was signed already if empty")
 	cmd.Flags().StringVar(&o.proxyURL, "proxy-url", "", "The proxy through which this cluster reaches the API server of the provider")
@@ -52,17 +52,17 @@ func (c *cli) generatedFor(cmd *cobra.Command, other, into *string, role string)
 }
 
 func (c *cli) runGenerateTenant(ctx context.Context, o *generateTenantOptions) error {
-	if err := o.check(); err != nil {
+	if err := o.checkFlags(); err != nil {
 		return err
 	}
-	s, err := c.towards(ctx, o.peer, o.placement)
+	s, err := c.newClusterOf(ctx, o.peer, o.placement)
 	if err != nil {
 		return err
 	}
-	if err := s.call(ctx, o.peer); err != nil {
+	if err := s.identify(ctx, o.peer); err != nil {
 		return err
 	}
-	if err := s.demand(ctx, s.signerRights()...); err != nil {
+	if err := s.requirePermissions(ctx, s.signerRights()...); err != nil {
 		return err
 	}
 	nonce := []byte(o.nonce)
@@ -97,11 +97,11 @@ func (c *cli) runGenerateTenant(ctx context.Context, o *generateTenantOptions) e
 		return err
 	}
 	step.Stop()
-	c.stamp(tenant)
+	c.setCommonMetadata(tenant)
 	return c.printObject(tenant, o.output)
 }
 
-func (o *generateTenantOptions) check() error {
+func (o *generateTenantOptions) checkFlags() error {
 	o.nonce = strings.TrimSpace(o.nonce)
 	if o.nonce != "" {
 		if err := pki.CheckNonce([]byte(o.nonce)); err != nil {
@@ -112,7 +112,7 @@ func (o *generateTenantOptions) check() error {
 }
 
 // signedNonce is the one that this cluster was given by a provider before.
-func (s *side) signedNonce(ctx context.Context, provider string) ([]byte, error) {
+func (s *clusterSide) signedNonce(ctx context.Context, provider string) ([]byte, error) {
 	have, err := s.handshakeSecrets(ctx, names.SignedNonce, provider)
 	if err != nil {
 		return nil, err

@@ -19,15 +19,15 @@ type retrieval struct {
 	timeout time.Duration
 }
 
-func (c *cli) get() *cobra.Command {
+func (c *cli) newGetCommand() *cobra.Command {
 	o := &retrieval{}
-	parent := group("get", "Print one value that others need", c.getNonce(o), c.getKubeconfig(o))
+	parent := newGroup("get", "Print one value that others need", c.getNonce(o), c.getKubeconfig(o))
 	parent.PersistentFlags().StringVarP(&o.namespace, "namespace", "n", "", "The tenant namespace of the other cluster, which is found by its labels if empty")
 	return parent
 }
 
-// retrieves adds the flags of one command, and runs it on the tenant namespace of the other cluster.
-func (c *cli) retrieves(o *retrieval, cmd *cobra.Command, run func(ctx context.Context, s *side, args []string) error) *cobra.Command {
+// runRetrieval adds the flags of one command, and runs it on the tenant namespace of the other cluster.
+func (c *cli) runRetrieval(o *retrieval, cmd *cobra.Command, run func(ctx context.Context, s *clusterSide, args []string) error) *cobra.Command {
 	cmd.Flags().StringVar(&o.peer, "remote-cluster-id", "", "The ID of the other cluster")
 	_ = cmd.MarkFlagRequired("remote-cluster-id")
 	_ = cmd.RegisterFlagCompletionFunc("remote-cluster-id", c.completeClusters)
@@ -35,7 +35,7 @@ func (c *cli) retrieves(o *retrieval, cmd *cobra.Command, run func(ctx context.C
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
 		defer cancel()
-		s, err := c.towards(ctx, o.peer, o.placement)
+		s, err := c.newClusterOf(ctx, o.peer, o.placement)
 		if err != nil {
 			return err
 		}

@@ -18,20 +18,20 @@ import (
 )
 
 func (c *cli) getKubeconfig(o *retrieval) *cobra.Command {
-	cmd := c.retrieves(o, &cobra.Command{
+	cmd := c.runRetrieval(o, &cobra.Command{
 		Use:     "kubeconfig IDENTITY",
 		Aliases: []string{"kc"},
 		Short:   "Print, in a consumer, the kubeconfig of an Identity in a provider",
 		Example: "  liqoctl get kubeconfig controlplane-milan --remote-cluster-id milan",
 		Args:    oneName,
-	}, func(ctx context.Context, s *side, args []string) error {
+	}, func(ctx context.Context, s *clusterSide, args []string) error {
 		return c.runGetKubeconfig(ctx, s, client.ObjectKey{Namespace: s.namespace, Name: args[0]})
 	})
 	cmd.ValidArgsFunction = c.completeIdentities
 	return cmd
 }
 
-func (c *cli) runGetKubeconfig(ctx context.Context, s *side, key client.ObjectKey) error {
+func (c *cli) runGetKubeconfig(ctx context.Context, s *clusterSide, key client.ObjectKey) error {
 	identity := &authv1beta1.Identity{}
 	if err := s.kube.Get(ctx, key, identity); apierrors.IsNotFound(err) {
 		return out.Fail("there is no Identity %s", key)
@@ -39,11 +39,11 @@ func (c *cli) runGetKubeconfig(ctx context.Context, s *side, key client.ObjectKe
 		return fmt.Errorf("reading the Identity %s: %w", key, err)
 	}
 	if identity.Status.KubeconfigSecretRef == nil {
-		if why := s.complaint(ctx, identity); why != "" {
+		if why := s.explainState(ctx, identity); why != "" {
 			return out.Fail("the Identity %s does not have a kubeconfig secret reference: %s", key, why)
 		}
 	}
-	if err := s.during("Waiting for the kubeconfig", "", func() error { return s.awaitKubeconfig(ctx, key) }); err != nil {
+	if err := s.runStep("Waiting for the kubeconfig", "", func() error { return s.awaitKubeconfig(ctx, key) }); err != nil {
 		return err
 	}
 	secret := &corev1.Secret{}
@@ -57,8 +57,8 @@ func (c *cli) runGetKubeconfig(ctx context.Context, s *side, key client.ObjectKe
 	return err
 }
 
-// complaint is the last thing that is said to be wrong with an object, "" for nothing. Who may not read events is told nothing.
-func (s *side) complaint(ctx context.Context, obj client.Object) string {
+// explainState is the last thing that is said to be wrong with an object, "" for nothing. Who may not read events is told nothing.
+func (s *clusterSide) explainState(ctx context.Context, obj client.Object) string {
 	var all corev1.EventList
 	if s.kube.List(ctx, &all, client.InNamespace(obj.GetNamespace()), client.MatchingFields{"involvedObject.uid": string(obj.GetUID())}) != nil {
 		return ""
@@ -81,9 +81,9 @@ func (c *cli) completeIdentities(cmd *cobra.Command, args []string, _ string) ([
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	other, _ := cmd.Flags().GetString("remote-cluster-id")
-	return c.complete(cmd, args, func(ctx context.Context) (found []string) {
+	return c.completeArguments(cmd, args, func(ctx context.Context) (found []string) {
 		var list authv1beta1.IdentityList
-		if kube, err := c.client(ctx); err == nil && kube.List(ctx, &list) == nil {
+		if kube, err := c.newClient(ctx); err == nil && kube.List(ctx, &list) == nil {
 			for i := range list.Items {
 				if other == "" || string(list.Items[i].Spec.ClusterID) == other {
 					found = append(found, list.Items[i].Name)

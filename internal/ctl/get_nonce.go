@@ -14,16 +14,16 @@ import (
 )
 
 func (c *cli) getNonce(o *retrieval) *cobra.Command {
-	return c.retrieves(o, &cobra.Command{
+	return c.runRetrieval(o, &cobra.Command{
 		Use:     "nonce",
 		Short:   "Print, in a provider, the nonce that a consumer is to sign",
 		Example: "  liqoctl get nonce --remote-cluster-id rome",
 		Args:    cobra.NoArgs,
-	}, func(ctx context.Context, s *side, _ []string) error { return c.runGetNonce(ctx, o, s) })
+	}, func(ctx context.Context, s *clusterSide, _ []string) error { return c.runGetNonce(ctx, o, s) })
 }
 
 // runGetNonce prints no newline: the whole output is the nonce.
-func (c *cli) runGetNonce(ctx context.Context, o *retrieval, s *side) error {
+func (c *cli) runGetNonce(ctx context.Context, o *retrieval, s *clusterSide) error {
 	have, err := s.handshakeSecrets(ctx, names.Nonce, o.peer)
 	if err != nil {
 		return err
@@ -32,7 +32,7 @@ func (c *cli) runGetNonce(ctx context.Context, o *retrieval, s *side) error {
 		return out.Fail("there is no nonce for %s", o.peer).Hint("Make one, by: liqoctl create nonce --remote-cluster-id %s", o.peer)
 	}
 	var nonce []byte
-	if err := s.during("Waiting for nonce to be generated", "", func() (err error) {
+	if err := s.runStep("Waiting for nonce to be generated", "", func() (err error) {
 		nonce, err = s.awaitNonce(ctx, client.ObjectKeyFromObject(&have[0]))
 		return err
 	}); err != nil {

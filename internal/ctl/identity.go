@@ -13,8 +13,8 @@ import (
 	"liqo.io/liqo/internal/peer"
 )
 
-// identity reads the ID of a cluster.
-func identity(ctx context.Context, kube client.Reader, liqoNamespace string) (string, error) {
+// clusterIdentity reads the ID of a cluster.
+func clusterIdentity(ctx context.Context, kube client.Reader, liqoNamespace string) (string, error) {
 	id, err := peer.LocalClusterID(ctx, kube, liqoNamespace)
 	if errors.Is(err, peer.ErrNotFound) {
 		return "", out.Fail("Liqo is not installed in namespace %q: it has no cluster ID", liqoNamespace).

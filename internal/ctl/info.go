@@ -28,7 +28,7 @@ type infoOptions struct {
 	exitCode bool
 }
 
-func (c *cli) info() *cobra.Command {
+func (c *cli) newInfoCommand() *cobra.Command {
 	o := &infoOptions{}
 	cmd := &cobra.Command{
 		Use:   "info",
@@ -60,12 +60,12 @@ func (c *cli) info() *cobra.Command {
 	return cmd
 }
 
-// collector reads of a cluster that has Liqo.
-func (c *cli) collector(ctx context.Context, o *infoOptions) (*collector, error) {
+// newCollector reads of a cluster that has Liqo.
+func (c *cli) newCollector(ctx context.Context, o *infoOptions) (*collector, error) {
 	if o.output != "" && o.output != "json" && o.output != "yaml" {
 		return nil, out.Fail("--output is json or yaml, not %q", o.output)
 	}
-	kube, err := c.client(ctx)
+	kube, err := c.newClient(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -76,14 +76,14 @@ func (c *cli) collector(ctx context.Context, o *infoOptions) (*collector, error)
 }
 
 func (c *cli) runInfo(ctx context.Context, o *infoOptions) error {
-	if o.get != "" && !slices.Contains(infoSections, o.section()) {
-		return out.Fail("invalid query %q: %q not found", o.get, o.section()).Hint("--get takes a path below one of %s", strings.Join(infoSections, ", "))
+	if o.get != "" && !slices.Contains(infoSections, o.querySection()) {
+		return out.Fail("invalid query %q: %q not found", o.get, o.querySection()).Hint("--get takes a path below one of %s", strings.Join(infoSections, ", "))
 	}
-	from, err := c.collector(ctx, o)
+	from, err := c.newCollector(ctx, o)
 	if err != nil {
 		return err
 	}
-	report, problems := from.collect(ctx, o.sections())
+	report, problems := from.collectReport(ctx, o.wantedSections())
 	if o.get != "" {
 		query := o.get
 		if o.isClusterID() {
@@ -95,7 +95,7 @@ func (c *cli) runInfo(ctx context.Context, o *infoOptions) error {
 		}
 		return c.printField(o, value, problems)
 	}
-	c.warn(problems)
+	c.printProblems(problems)
 	if o.output != "" {
 		err = printDocument(c.Result(), documentOf(report), o.output)
 	} else {
@@ -104,14 +104,14 @@ func (c *cli) runInfo(ctx context.Context, o *infoOptions) error {
 	if err != nil || !o.exitCode {
 		return err
 	}
-	return unwell(report.ailing(), problems)
+	return unhealthyError(report.failedParts(), problems)
 }
 
 // infoSections are the keys of a report.
 var infoSections = []string{"local", "health", "network", "peerings"}
 
-// section is the one that --get asks for, "" for none.
-func (o *infoOptions) section() string {
+// querySection is the one that --get asks for, "" for none.
+func (o *infoOptions) querySection() string {
 	if o.isClusterID() {
 		return "local"
 	}
@@ -123,17 +123,17 @@ func (o *infoOptions) isClusterID() bool {
 	return strings.EqualFold(strings.TrimPrefix(o.get, "."), "clusterid")
 }
 
-// sections tells which ones are needed.
-func (o *infoOptions) sections() func(string) bool {
+// wantedSections tells which ones are needed.
+func (o *infoOptions) wantedSections() func(string) bool {
 	if o.get != "" {
-		asked := o.section()
+		asked := o.querySection()
 		return func(section string) bool { return section == asked }
 	}
 	return func(section string) bool { return section != "network" || o.verbose }
 }
 
-// unwell fails where something is not well.
-func unwell(ailing []string, problems []problem) error {
+// unhealthyError fails where something is not well.
+func unhealthyError(ailing []string, problems []problem) error {
 	if len(problems) > 0 {
 		ailing = append(ailing, "not all could be read")
 	}
@@ -143,8 +143,8 @@ func unwell(ailing []string, problems []problem) error {
 	return out.Fail("%s", strings.Join(ailing, "; "))
 }
 
-// ailing is what is not well, in words.
-func (r *infoReport) ailing() (all []string) {
+// failedParts is what is not well, in words.
+func (r *infoReport) failedParts() (all []string) {
 	if !r.Health.Healthy {
 		all = append(all, "Liqo is unhealthy")
 	}
@@ -180,15 +180,15 @@ type problem struct {
 	err           error
 }
 
-// warn says what could not be read; the rest is still of use.
-func (c *cli) warn(problems []problem) {
+// printProblems says what could not be read; the rest is still of use.
+func (c *cli) printProblems(problems []problem) {
 	for _, p := range problems {
-		c.Warn("%s", describe(p.err))
+		c.Warn("%s", describeError(p.err))
 	}
 }
 
-// collect gathers the wanted sections. What cannot be read is left out.
-func (f *collector) collect(ctx context.Context, wanted func(section string) bool) (*infoReport, []problem) {
+// collectReport gathers the wanted sections. What cannot be read is left out.
+func (f *collector) collectReport(ctx context.Context, wanted func(section string) bool) (*infoReport, []problem) {
 	r := &infoReport{}
 	var problems []problem
 	failed := func(section string, all ...error) {
@@ -200,23 +200,23 @@ func (f *collector) collect(ctx context.Context, wanted func(section string) boo
 	}
 	var all []error
 	if wanted("local") {
-		r.Local, all = f.local(ctx)
+		r.Local, all = f.collectLocal(ctx)
 		failed("local", all...)
 	}
 	if wanted("health") {
-		r.Health, all = f.health(ctx)
+		r.Health, all = f.collectHealth(ctx)
 		failed("health", all...)
-		r.Health.Alerts, all = f.alerts(ctx, time.Now())
+		r.Health.Alerts, all = f.collectAlerts(ctx, time.Now())
 		failed("health", all...)
 		r.Health.Healthy = r.Health.Healthy && len(r.Health.Alerts) == 0
 	}
 	var err error
 	if wanted("network") {
-		r.Network, err = f.network(ctx)
+		r.Network, err = f.collectNetwork(ctx)
 		failed("network", err)
 	}
 	if wanted("peerings") {
-		r.Peerings, err = f.peerings(ctx)
+		r.Peerings, err = f.collectPeerings(ctx)
 		failed("peerings", err)
 	}
 	return r, problems
@@ -225,16 +225,16 @@ func (f *collector) collect(ctx context.Context, wanted func(section string) boo
 // printField prints what --get asks for. Where nothing is there because it could not be read, that is an error and no value; what else
 // could not be read matters to who asks for more than one value, or for the health, which is of all there is.
 func (c *cli) printField(o *infoOptions, value any, problems []problem) error {
-	if len(problems) > 0 && blank(value) {
-		c.warn(problems[:len(problems)-1])
+	if len(problems) > 0 && isBlank(value) {
+		c.printProblems(problems[:len(problems)-1])
 		return problems[len(problems)-1].err
 	}
 	switch value.(type) {
 	case map[string]any, []any:
-		c.warn(problems)
+		c.printProblems(problems)
 	default:
-		if o.section() == "health" {
-			c.warn(problems)
+		if o.querySection() == "health" {
+			c.printProblems(problems)
 		}
 	}
 	return printValue(c.Result(), value, o.output)

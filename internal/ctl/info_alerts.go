@@ -30,8 +30,8 @@ import (
 
 // What is wrong with an installation beside its pods: its kinds, its webhook, its networks and the certificates that it was given.
 
-// alerts looks at all that. What it cannot see it does not judge.
-func (f *collector) alerts(ctx context.Context, now time.Time) (all []string, problems []error) {
+// collectAlerts looks at all that. What it cannot see it does not judge.
+func (f *collector) collectAlerts(ctx context.Context, now time.Time) (all []string, problems []error) {
 	for _, look := range []func(context.Context) ([]string, error){
 		func(ctx context.Context) ([]string, error) {
 			crds, err := install.CRDs(f.chart)
@@ -75,15 +75,15 @@ func (f *collector) kindAlerts(ctx context.Context, crds []*unstructured.Unstruc
 		switch there := have[want.GetName()]; {
 		case there == nil:
 			all = append(all, fmt.Sprintf("the CRD %s is missing: liqoctl install makes it", want.GetName()))
-		case same && older(there, want):
+		case same && isOlder(there, want):
 			all = append(all, fmt.Sprintf("the CRD %s is older than this version of Liqo: liqoctl install brings it up to date", want.GetName()))
 		}
 	}
 	return all, nil
 }
 
-// older tells whether a CRD lacks something that another one has, be it a version or a field.
-func older(have, want *unstructured.Unstructured) bool {
+// isOlder tells whether a CRD lacks something that another one has, be it a version or a field.
+func isOlder(have, want *unstructured.Unstructured) bool {
 	schemas := func(crd *unstructured.Unstructured) map[string]any {
 		versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
 		found := map[string]any{}
@@ -94,11 +94,11 @@ func older(have, want *unstructured.Unstructured) bool {
 		}
 		return found
 	}
-	return !contained(schemas(want), schemas(have))
+	return !isSubset(schemas(want), schemas(have))
 }
 
-// contained tells whether one part of a schema is in another one, whatever descriptions say.
-func contained(part, whole any) bool {
+// isSubset tells whether one part of a schema is in another one, whatever descriptions say.
+func isSubset(part, whole any) bool {
 	switch want := part.(type) {
 	case map[string]any:
 		have, ok := whole.(map[string]any)
@@ -106,14 +106,14 @@ func contained(part, whole any) bool {
 			if _, text := value.(string); text && key == "description" {
 				continue
 			}
-			if ok = ok && contained(value, have[key]); !ok {
+			if ok = ok && isSubset(value, have[key]); !ok {
 				return false
 			}
 		}
 		return ok
 	case []any:
 		have, ok := whole.([]any)
-		return ok && slices.EqualFunc(want, have, contained)
+		return ok && slices.EqualFunc(want, have, isSubset)
 	}
 	return fmt.Sprint(part) == fmt.Sprint(whole)
 }
@@ -140,7 +140,7 @@ func (f *collector) webhookAlerts(ctx context.Context) (all []string, err error)
 		bundles["ValidatingWebhookConfiguration"] = append(bundles["ValidatingWebhookConfiguration"], w.ClientConfig.CABundle)
 	}
 	for _, kind := range slices.Sorted(maps.Keys(bundles)) {
-		if slices.ContainsFunc(bundles[kind], func(bundle []byte) bool { return !trusts(bundle, time.Now()) }) {
+		if slices.ContainsFunc(bundles[kind], func(bundle []byte) bool { return !isTrusting(bundle, time.Now()) }) {
 			all = append(all, fmt.Sprintf("the %s %s has no valid authority in each caBundle: the controller-manager puts it there, and its log says why it does not", kind, key.Name))
 		}
 	}
@@ -152,14 +152,14 @@ func (f *collector) webhookAlerts(ctx context.Context) (all []string, err error)
 	if err := f.List(ctx, &endpoints, client.InNamespace(f.namespace), client.MatchingLabels{discoveryv1.LabelServiceName: names.WebhookConfiguration}); err != nil {
 		return all, fmt.Errorf("looking at the webhook: %w", err)
 	}
-	if !slices.ContainsFunc(endpoints.Items, answers) {
+	if !slices.ContainsFunc(endpoints.Items, hasEndpoints) {
 		all = append(all, fmt.Sprintf("the webhook does not answer: the Service %s/%s has no pod that is ready", f.namespace, names.WebhookConfiguration))
 	}
 	return all, nil
 }
 
-// trusts tells whether there is an authority that has not ended.
-func trusts(bundle []byte, now time.Time) bool {
+// isTrusting tells whether there is an authority that has not ended.
+func isTrusting(bundle []byte, now time.Time) bool {
 	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {
 		if ca, err := x509.ParseCertificate(block.Bytes); err == nil && now.Before(ca.NotAfter) {
 			return true
@@ -168,7 +168,7 @@ func trusts(bundle []byte, now time.Time) bool {
 	return false
 }
 
-func answers(s discoveryv1.EndpointSlice) bool {
+func hasEndpoints(s discoveryv1.EndpointSlice) bool {
 	return slices.ContainsFunc(s.Endpoints, func(e discoveryv1.Endpoint) bool { return e.Conditions.Ready == nil || *e.Conditions.Ready })
 }
 
@@ -234,7 +234,7 @@ func (f *collector) certificateAlerts(ctx context.Context, now time.Time) (all [
 		if err != nil || id.DeletionTimestamp != nil {
 			continue
 		}
-		if late := aging(certificate, now); late != nil {
+		if late := checkExpiry(certificate, now); late != nil {
 			all = append(all, fmt.Sprintf("the certificate of the Identity %s %s: is the API server of %s reached?", key, late, id.Spec.ClusterID))
 		}
 	}
@@ -244,8 +244,8 @@ func (f *collector) certificateAlerts(ctx context.Context, now time.Time) (all [
 // backdated is what the signer of Kubernetes lets a certificate begin before it was signed.
 const backdated = 5 * time.Minute
 
-// aging says of a certificate that it has ended, or that it ends soon although it should have been renewed.
-func aging(certificate *x509.Certificate, now time.Time) error {
+// checkExpiry says of a certificate that it has ended, or that it ends soon although it should have been renewed.
+func checkExpiry(certificate *x509.Certificate, now time.Time) error {
 	end, life := certificate.NotAfter, certificate.NotAfter.Sub(certificate.NotBefore)-backdated
 	switch left := end.Sub(now); {
 	case left <= 0:

@@ -64,7 +64,7 @@ func TestACertificateAgesWhenItShouldHaveBeenRenewed(t *testing.T) {
 		6 * time.Hour:             "ended at 2026-11-01T06:00:00Z",
 	} {
 		got := ""
-		if err := aging(certificate, begin.Add(after)); err != nil {
+		if err := checkExpiry(certificate, begin.Add(after)); err != nil {
 			got = err.Error()
 		}
 		if got != want {
@@ -72,13 +72,13 @@ func TestACertificateAgesWhenItShouldHaveBeenRenewed(t *testing.T) {
 		}
 	}
 	short := lasting(t, begin, begin.Add(backdated+2*time.Minute)) // which is renewed 40 s before its end
-	if err := aging(short, short.NotAfter.Add(-39*time.Second)); err != nil {
+	if err := checkExpiry(short, short.NotAfter.Add(-39*time.Second)); err != nil {
 		t.Errorf("a certificate that was backdated: %v", err)
 	}
-	if aging(short, short.NotAfter.Add(-time.Second)) == nil {
+	if checkExpiry(short, short.NotAfter.Add(-time.Second)) == nil {
 		t.Error("a certificate of two minutes is not late a second before its end")
 	}
-	if !trusts(pemOf(certificate), begin) || trusts(pemOf(certificate), begin.Add(7*time.Hour)) || trusts(nil, begin) {
+	if !isTrusting(pemOf(certificate), begin) || isTrusting(pemOf(certificate), begin.Add(7*time.Hour)) || isTrusting(nil, begin) {
 		t.Error("an authority is trusted that has ended, or one that has not is not")
 	}
 }
@@ -102,7 +102,7 @@ func TestHealthTellsOfKindsThatAreMissingOrOld(t *testing.T) {
 		if err := c.Client.Get(t.Context(), client.ObjectKey{Name: want.GetName()}, there); err != nil {
 			t.Fatal(err)
 		}
-		if older(there, want) {
+		if isOlder(there, want) {
 			t.Errorf("%s is called old", want.GetName())
 		}
 		newer := want.DeepCopy()
@@ -114,7 +114,7 @@ func TestHealthTellsOfKindsThatAreMissingOrOld(t *testing.T) {
 		if err := unstructured.SetNestedSlice(newer.Object, versions, "spec", "versions"); err != nil {
 			t.Fatal(err)
 		}
-		if !older(there, newer) {
+		if !isOlder(there, newer) {
 			t.Errorf("%s lacks a field, and is not called old", want.GetName())
 		}
 	}

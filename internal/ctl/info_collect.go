@@ -81,8 +81,8 @@ type peerInfo struct {
 	Alerts []string `json:"alerts,omitempty"`
 }
 
-// local reads what does not change after an installation. Each part may be missing on its own.
-func (f *collector) local(ctx context.Context) (localInfo, []error) {
+// collectLocal reads what does not change after an installation. Each part may be missing on its own.
+func (f *collector) collectLocal(ctx context.Context) (localInfo, []error) {
 	info := localInfo{Labels: map[string]string{}}
 	var problems []error
 	var err error
@@ -137,7 +137,7 @@ func (f *collector) apiServer(ctx context.Context, override string) (string, err
 	return policy.APIServerURL(override, nodes.Items)
 }
 
-func (f *collector) network(ctx context.Context) (*networkInfo, error) {
+func (f *collector) collectNetwork(ctx context.Context) (*networkInfo, error) {
 	info := &networkInfo{PodCIDRs: []string{}}
 	var list ipamv1alpha1.NetworkList
 	if err := f.List(ctx, &list); err != nil {
@@ -163,7 +163,7 @@ func (f *collector) network(ctx context.Context) (*networkInfo, error) {
 	return info, nil
 }
 
-func (f *collector) peerings(ctx context.Context) (peeringsInfo, error) {
+func (f *collector) collectPeerings(ctx context.Context) (peeringsInfo, error) {
 	info := peeringsInfo{Peers: []peerInfo{}}
 	var list liqov1beta1.ForeignClusterList
 	if err := f.List(ctx, &list); apimeta.IsNoMatchError(err) {
@@ -172,7 +172,7 @@ func (f *collector) peerings(ctx context.Context) (peeringsInfo, error) {
 		return info, fmt.Errorf("reading the peerings: %w", err)
 	}
 	for _, fc := range list.Items {
-		networking, authentication, offloading := module(fc.Status.Modules.Networking), authenticationOf(&fc), module(fc.Status.Modules.Offloading)
+		networking, authentication, offloading := newModuleInfo(fc.Status.Modules.Networking), authenticationOf(&fc), newModuleInfo(fc.Status.Modules.Offloading)
 		info.Peers = append(info.Peers, peerInfo{
 			ClusterID:            string(fc.Spec.ClusterID),
 			Role:                 string(fc.Status.Role),

@@ -21,8 +21,8 @@ import (
 
 const installation = "installation"
 
-// parts are where the pods are on which Liqo depends: those of the installation, the gateways and the virtual kubelets.
-func (f *collector) parts() []struct {
+// healthParts are where the pods are on which Liqo depends: those of the installation, the gateways and the virtual kubelets.
+func (f *collector) healthParts() []struct {
 	what string
 	opts []client.ListOption
 } {
@@ -36,12 +36,12 @@ func (f *collector) parts() []struct {
 	}
 }
 
-// health looks at the pods of Liqo wherever they are, and at what should have more of them. What it cannot see it does not judge.
-func (f *collector) health(ctx context.Context) (healthInfo, []error) {
+// collectHealth looks at the pods of Liqo wherever they are, and at what should have more of them. What it cannot see it does not judge.
+func (f *collector) collectHealth(ctx context.Context) (healthInfo, []error) {
 	info := healthInfo{UnhealthyPods: map[string]unhealthyPod{}, MissingPods: map[string]missingPods{}}
 	var problems []error
 	seen := 0
-	for _, part := range f.parts() {
+	for _, part := range f.healthParts() {
 		var pods corev1.PodList
 		var deployments appsv1.DeploymentList
 		var daemons appsv1.DaemonSetList
@@ -53,28 +53,28 @@ func (f *collector) health(ctx context.Context) (healthInfo, []error) {
 			}
 		}
 		if part.what == installation && err == nil {
-			if info.MissingPods, err = f.gone(ctx, deployments.Items, daemons.Items); err != nil {
+			if info.MissingPods, err = f.missingWorkloads(ctx, deployments.Items, daemons.Items); err != nil {
 				problems = append(problems, err)
 			}
 		}
 		for i := range pods.Items {
 			pod := &pods.Items[i]
-			if counts(pod) {
+			if isCounted(pod) {
 				seen++
 			}
-			if counts(pod) && !podReady(pod) {
-				info.UnhealthyPods[f.named(pod)] = describePod(pod)
+			if isCounted(pod) && !podReady(pod) {
+				info.UnhealthyPods[f.displayName(pod)] = describePod(pod)
 			}
 		}
 		for i := range deployments.Items {
-			if m, missing := lacking(&deployments.Items[i]); missing {
-				info.MissingPods[f.named(&deployments.Items[i])] = m
+			if m, missing := missingReplicas(&deployments.Items[i]); missing {
+				info.MissingPods[f.displayName(&deployments.Items[i])] = m
 			}
 		}
 		for i := range daemons.Items {
 			d := &daemons.Items[i]
 			if have, want := d.Status.CurrentNumberScheduled, d.Status.DesiredNumberScheduled; have < want {
-				info.MissingPods[f.named(d)] = missingPods{Kind: "DaemonSet", Pods: have, Wanted: want}
+				info.MissingPods[f.displayName(d)] = missingPods{Kind: "DaemonSet", Pods: have, Wanted: want}
 			}
 		}
 	}
@@ -92,8 +92,8 @@ type chartWorkload struct {
 	beside client.Object
 }
 
-// workloads are all that an installation may have.
-func (f *collector) workloads() []chartWorkload {
+// chartWorkloads are all that an installation may have.
+func (f *collector) chartWorkloads() []chartWorkload {
 	in := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: f.namespace, Name: name} }
 	return []chartWorkload{
 		{"Deployment", "controller-manager", nil},
@@ -103,8 +103,8 @@ func (f *collector) workloads() []chartWorkload {
 	}
 }
 
-// gone are the workloads that the installation should have, by the names that they would have.
-func (f *collector) gone(ctx context.Context, deployments []appsv1.Deployment, daemons []appsv1.DaemonSet) (map[string]missingPods, error) {
+// missingWorkloads are the workloads that the installation should have, by the names that they would have.
+func (f *collector) missingWorkloads(ctx context.Context, deployments []appsv1.Deployment, daemons []appsv1.DaemonSet) (map[string]missingPods, error) {
 	prefix, there := "liqo", map[string]bool{}
 	note := func(kind string, obj client.Object) {
 		component := obj.GetLabels()[names.AppName]
@@ -123,7 +123,7 @@ func (f *collector) gone(ctx context.Context, deployments []appsv1.Deployment, d
 		note("DaemonSet", &daemons[i])
 	}
 	all := map[string]missingPods{}
-	for _, w := range f.workloads() {
+	for _, w := range f.chartWorkloads() {
 		if there[w.kind+w.component] {
 			continue
 		}
@@ -139,17 +139,17 @@ func (f *collector) gone(ctx context.Context, deployments []appsv1.Deployment, d
 	return all, nil
 }
 
-// named says where something is that is not in the namespace of the installation.
-func (f *collector) named(obj client.Object) string {
+// displayName says where something is that is not in the namespace of the installation.
+func (f *collector) displayName(obj client.Object) string {
 	if obj.GetNamespace() == f.namespace {
 		return obj.GetName()
 	}
 	return client.ObjectKeyFromObject(obj).String()
 }
 
-// counts tells whether a pod should be ready. One that is being deleted, or that ended, has one in its place, or that is missing;
+// isCounted tells whether a pod should be ready. One that is being deleted, or that ended, has one in its place, or that is missing;
 // a Job tries again; and what consumers run here, or we in their place, is not ours, whatever its labels say.
-func counts(pod *corev1.Pod) bool {
+func isCounted(pod *corev1.Pod) bool {
 	owner := ""
 	for _, o := range pod.OwnerReferences {
 		if o.Controller != nil && *o.Controller {
@@ -186,8 +186,8 @@ func describePod(pod *corev1.Pod) unhealthyPod {
 	return info
 }
 
-// lacking tells what pods a Deployment should have that are not there at all. Those of a changed one count once they were made.
-func lacking(d *appsv1.Deployment) (missingPods, bool) {
+// missingReplicas tells what pods a Deployment should have that are not there at all. Those of a changed one count once they were made.
+func missingReplicas(d *appsv1.Deployment) (missingPods, bool) {
 	m := missingPods{Kind: "Deployment", Pods: d.Status.Replicas, Wanted: 1}
 	if d.Spec.Replicas != nil {
 		m.Wanted = *d.Spec.Replicas

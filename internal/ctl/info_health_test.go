@@ -39,7 +39,7 @@ func TestPodsCountThatShouldBeReady(t *testing.T) {
 		"one of a consumer":                {corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{names.ManagedBy: "shadowpod"}}}, false},
 		"one that runs elsewhere":          {corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{names.ShadowPod: "true"}}}, false},
 	} {
-		if got := counts(&tc.pod); got != tc.want {
+		if got := isCounted(&tc.pod); got != tc.want {
 			t.Errorf("%s: %t", rule, got)
 		}
 	}
@@ -64,7 +64,7 @@ func TestADeploymentLacksPodsThatAreNotThereAtAll(t *testing.T) {
 		"somebody switched it off":      {deployment(0, 0, ours), missingPods{Kind: "Deployment", Reason: "scaled to 0"}, true},
 		"somebody switched his own off": {deployment(0, 0, nil), missingPods{Kind: "Deployment", Reason: "scaled to 0"}, false},
 	} {
-		got, missing := lacking(&tc.of)
+		got, missing := missingReplicas(&tc.of)
 		if diff := cmp.Diff(tc.want, got); diff != "" || missing != tc.missing {
 			t.Errorf("%s: %t\n%s", rule, missing, diff)
 		}
@@ -115,7 +115,7 @@ func TestHealthIsThatOfAllPodsOfLiqo(t *testing.T) {
 	}
 	wants := func(when string, want healthInfo) {
 		t.Helper()
-		got, problems := from.health(t.Context())
+		got, problems := from.collectHealth(t.Context())
 		if diff := cmp.Diff(want, got); diff != "" || len(problems) > 0 {
 			t.Errorf("%s: %v\n%s", when, problems, diff)
 		}
@@ -195,7 +195,7 @@ func TestHealthMissesEachWorkloadOfTheChart(t *testing.T) {
 			}
 			from := &collector{Reader: c.Client, namespace: liqo}
 			missing := func() (named, gone []string) {
-				info, problems := from.health(t.Context())
+				info, problems := from.collectHealth(t.Context())
 				if len(problems) > 0 || info.Healthy {
 					t.Errorf("healthy is %t; %v", info.Healthy, problems)
 				}
@@ -240,7 +240,7 @@ func TestAWorkloadOfSomebodyElseIsNotTakenForOurs(t *testing.T) {
 	delete(own.Labels, names.AppPartOf)
 	lend(t, c, own)
 	lend(t, c, deploymentOf(liqo, "controller-manager"))
-	info, problems := (&collector{Reader: c.Client, namespace: liqo}).health(t.Context())
+	info, problems := (&collector{Reader: c.Client, namespace: liqo}).collectHealth(t.Context())
 	want := missingPods{Kind: "Deployment", Wanted: 1, Reason: "the Deployment is missing: liqoctl install makes it"}
 	if diff := cmp.Diff(want, info.MissingPods["liqo-crd-replicator"]); diff != "" || len(problems) > 0 {
 		t.Errorf("%v\n%s", problems, diff)

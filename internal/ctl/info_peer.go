@@ -28,27 +28,27 @@ func (c *cli) infoPeer(o *infoOptions) *cobra.Command {
 			found, directive := c.completeClusters(cmd, args, typed)
 			return slices.DeleteFunc(found, func(id string) bool { return slices.Contains(args, id) }), directive
 		},
-		Args: arguments(cobra.ArbitraryArgs, checkClusterID),
+		Args: checkArguments(cobra.ArbitraryArgs, checkClusterID),
 		RunE: func(cmd *cobra.Command, args []string) error { return c.runInfoPeer(cmd.Context(), o, args) },
 	}
 }
 
 func (c *cli) runInfoPeer(ctx context.Context, o *infoOptions, ids []string) error {
-	if first, _ := split(o.get); o.get != "" && len(ids) > 0 && !slices.Contains(ids, first) && (len(ids) > 1 || !isPeerSection(first)) {
+	if first, _ := splitPath(o.get); o.get != "" && len(ids) > 0 && !slices.Contains(ids, first) && (len(ids) > 1 || !isPeerSection(first)) {
 		return notRequested(first, o.get)
 	}
-	from, err := c.collector(ctx, o)
+	from, err := c.newCollector(ctx, o)
 	if err != nil {
 		return err
 	}
-	peers, err := from.selected(ctx, ids)
+	peers, err := from.selectedPeers(ctx, ids)
 	if err != nil {
 		return err
 	}
 	reports, order := map[string]*peerReport{}, []string{}
 	var problems []problem
 	for i := range peers {
-		report, failed := from.peer(ctx, &peers[i])
+		report, failed := from.collectPeer(ctx, &peers[i])
 		problems = append(problems, failed...)
 		reports[report.Info.ClusterID], order = report, append(order, report.Info.ClusterID)
 	}
@@ -57,9 +57,9 @@ func (c *cli) runInfoPeer(ctx context.Context, o *infoOptions, ids []string) err
 		if err != nil {
 			return err
 		}
-		return c.printField(o, value, concerning(o.get, problems))
+		return c.printField(o, value, problemsOf(o.get, problems))
 	}
-	c.warn(problems)
+	c.printProblems(problems)
 	switch {
 	case o.output != "":
 		if err := printDocument(c.Result(), documentOf(reports), o.output); err != nil {
@@ -85,14 +85,14 @@ func (c *cli) runInfoPeer(ctx context.Context, o *infoOptions, ids []string) err
 			ailing = append(ailing, fmt.Sprintf("the peering with %s is unhealthy", id))
 		}
 	}
-	return unwell(ailing, problems)
+	return unhealthyError(ailing, problems)
 }
 
 // peerSections are the keys of a report about a peer.
 var peerSections = []string{"info", "network", "authentication", "offloading"}
 
-// split takes the first step of a path, without its dot or bracket.
-func split(path string) (first, rest string) {
+// splitPath takes the first step of a path, without its dot or bracket.
+func splitPath(path string) (first, rest string) {
 	path = strings.TrimPrefix(path, ".")
 	if n := strings.IndexAny(path, ".["); n >= 0 {
 		return path[:n], path[n:]
@@ -103,7 +103,7 @@ func split(path string) (first, rest string) {
 // lookUpPeer follows a path that begins with the ID of a peer, which may be left out where there is one. That of a peer is a label of
 // DNS, and has no dots.
 func lookUpPeer(peers map[string]*peerReport, query string) (any, error) {
-	first, _ := split(query)
+	first, _ := splitPath(query)
 	if _, ok := peers[first]; ok {
 		return lookUp(peers, query)
 	}
@@ -122,10 +122,10 @@ func notRequested(id, query string) error {
 		Hint("--get takes a path below one of %s, with the ID of the cluster before it where there are several", strings.Join(peerSections, ", "))
 }
 
-// concerning are the problems with what a query asks for.
-func concerning(query string, problems []problem) []problem {
-	first, rest := split(query)
-	second, _ := split(rest)
+// problemsOf are the problems with what a query asks for.
+func problemsOf(query string, problems []problem) []problem {
+	first, rest := splitPath(query)
+	second, _ := splitPath(rest)
 	return slices.DeleteFunc(slices.Clone(problems), func(p problem) bool {
 		section := first
 		if p.peer == first {
@@ -146,12 +146,12 @@ func (c *cli) printPeer(r *peerReport) {
 		info.Entry("Capabilities", r.Info.Capabilities...)
 	}
 	c.Box(info)
-	c.Box(r.Network.section())
-	c.Box(r.Authentication.section())
-	c.Box(r.Offloading.section())
+	c.Box(r.Network.newSection())
+	c.Box(r.Authentication.newSection())
+	c.Box(r.Offloading.newSection())
 }
 
-func (m moduleInfo) section(title string) *out.Section {
+func (m moduleInfo) newSection(title string) *out.Section {
 	s := out.NewSection(title)
 	s.Entry("Status", m.Status)
 	if len(m.Alerts) > 0 {
@@ -160,8 +160,8 @@ func (m moduleInfo) section(title string) *out.Section {
 	return s
 }
 
-func (n *peerNetwork) section() *out.Section {
-	s := n.moduleInfo.section("Network")
+func (n *peerNetwork) newSection() *out.Section {
+	s := n.moduleInfo.newSection("Network")
 	if n.Status == "Disabled" {
 		return s
 	}
@@ -179,7 +179,7 @@ func (n *peerNetwork) section() *out.Section {
 	if n.Gateway.Port != 0 {
 		ports = []int32{n.Gateway.Port}
 	}
-	gateway.Entry("Port", joined(ports))
+	gateway.Entry("Port", joinValues(ports))
 	if len(n.Gateway.ToldEndpoints) > 0 {
 		gateway.Entry("Told by the peer", n.Gateway.ToldEndpoints...)
 	}
@@ -200,12 +200,12 @@ func (n *peerNetwork) section() *out.Section {
 // seenAs says under which prefixes ranges of a peer are seen here.
 func seenAs(ranges, here []networkingv1beta1.CIDR) string {
 	if len(here) == 0 || slices.Equal(ranges, here) {
-		return joined(ranges)
+		return joinValues(ranges)
 	}
-	return joined(ranges) + " → Remapped to " + joined(here)
+	return joinValues(ranges) + " → Remapped to " + joinValues(here)
 }
 
-func joined[T any](values []T) string {
+func joinValues[T any](values []T) string {
 	var all []string
 	for _, v := range values {
 		all = append(all, fmt.Sprint(v))
@@ -213,8 +213,8 @@ func joined[T any](values []T) string {
 	return strings.Join(all, ", ")
 }
 
-func (a *peerAuthentication) section() *out.Section {
-	s := a.moduleInfo.section("Authentication")
+func (a *peerAuthentication) newSection() *out.Section {
+	s := a.moduleInfo.newSection("Authentication")
 	if a.APIServerAddr != "" {
 		s.Entry("API server", a.APIServerAddr)
 	}
@@ -233,13 +233,13 @@ func (a *peerAuthentication) section() *out.Section {
 			one.Entry("Alerts", info.Alerts...)
 		}
 		one.Entry("Action", info.Action)
-		resources(one, info.Resources)
+		addResources(one, info.Resources)
 	}
 	return s
 }
 
-func (o *peerOffloading) section() *out.Section {
-	s := o.moduleInfo.section("Offloading")
+func (o *peerOffloading) newSection() *out.Section {
+	s := o.moduleInfo.newSection("Offloading")
 	if len(o.VirtualNodes) == 0 {
 		return s
 	}
@@ -251,12 +251,12 @@ func (o *peerOffloading) section() *out.Section {
 		if info.ResourceSlice != "" {
 			one.Entry("Resource slice", info.ResourceSlice)
 		}
-		resources(one, info.Resources)
+		addResources(one, info.Resources)
 	}
 	return s
 }
 
-func resources(s *out.Section, list corev1.ResourceList) {
+func addResources(s *out.Section, list corev1.ResourceList) {
 	if len(list) == 0 {
 		return
 	}

@@ -100,8 +100,8 @@ type peerNode struct {
 	Resources     corev1.ResourceList `json:"resources"`
 }
 
-// selected reads the peers with these IDs, or all of them.
-func (f *collector) selected(ctx context.Context, ids []string) ([]liqov1beta1.ForeignCluster, error) {
+// selectedPeers reads the peers with these IDs, or all of them.
+func (f *collector) selectedPeers(ctx context.Context, ids []string) ([]liqov1beta1.ForeignCluster, error) {
 	var list liqov1beta1.ForeignClusterList
 	if err := f.List(ctx, &list); err != nil {
 		return nil, fmt.Errorf("reading the peerings: %w", err)
@@ -119,14 +119,14 @@ func (f *collector) selected(ctx context.Context, ids []string) ([]liqov1beta1.F
 	return found, nil
 }
 
-// peer gathers what there is about a peer. What cannot be read is left out.
-func (f *collector) peer(ctx context.Context, fc *liqov1beta1.ForeignCluster) (*peerReport, []problem) {
+// collectPeer gathers what there is about a peer. What cannot be read is left out.
+func (f *collector) collectPeer(ctx context.Context, fc *liqov1beta1.ForeignCluster) (*peerReport, []problem) {
 	id, modules := string(fc.Spec.ClusterID), fc.Status.Modules
 	r := &peerReport{
 		Info:           peerIdentity{id, string(fc.Status.Role), fc.Status.Version, fc.Status.Capabilities},
-		Network:        peerNetwork{moduleInfo: module(modules.Networking), Gateway: peerGateway{Address: []string{}}},
+		Network:        peerNetwork{moduleInfo: newModuleInfo(modules.Networking), Gateway: peerGateway{Address: []string{}}},
 		Authentication: peerAuthentication{moduleInfo: authenticationOf(fc), ResourceSlices: []peerSlice{}},
-		Offloading:     peerOffloading{moduleInfo: module(modules.Offloading), VirtualNodes: []peerNode{}},
+		Offloading:     peerOffloading{moduleInfo: newModuleInfo(modules.Offloading), VirtualNodes: []peerNode{}},
 	}
 	var problems []problem
 	for _, part := range []struct {
@@ -152,14 +152,14 @@ func (f *collector) peer(ctx context.Context, fc *liqov1beta1.ForeignCluster) (*
 	return r, problems
 }
 
-func module(m liqov1beta1.Module) moduleInfo {
+func newModuleInfo(m liqov1beta1.Module) moduleInfo {
 	info := moduleInfo{Status: moduleStatus(m)}
 	if info.Status != unhealthy {
 		return info
 	}
 	for _, c := range m.Conditions {
 		if c.Status != liqov1beta1.ConditionEstablished && c.Status != liqov1beta1.ConditionReady {
-			info.Alerts = append(info.Alerts, alert(c))
+			info.Alerts = append(info.Alerts, alertOf(c))
 		}
 	}
 	return info
@@ -167,15 +167,15 @@ func module(m liqov1beta1.Module) moduleInfo {
 
 // authenticationOf has as an alert, too, what is not copied to the peer though it lets this cluster in, or because there are no credentials any more.
 func authenticationOf(fc *liqov1beta1.ForeignCluster) moduleInfo {
-	info := module(fc.Status.Modules.Authentication)
+	info := newModuleInfo(fc.Status.Modules.Authentication)
 	if why := peer.Trouble(fc); why != "" && info.Status != unhealthy {
 		info.Alerts = append(info.Alerts, why)
 	}
 	return info
 }
 
-// alert says what is not well, with the reason by which the documentation knows it.
-func alert(c liqov1beta1.Condition) string {
+// alertOf says what is not well, with the reason by which the documentation knows it.
+func alertOf(c liqov1beta1.Condition) string {
 	text := cmp.Or(c.Message, fmt.Sprintf("%s is %s", c.Type, c.Status))
 	if c.Reason == "" {
 		return text
@@ -225,7 +225,7 @@ func (f *collector) peerGateway(ctx context.Context, r *peerReport, of client.Ma
 		at = told
 	}
 	r.Network.Gateway = gatewayAt(at, "Server", cmp.Or(gw.Status.MTU, gw.Spec.MTU))
-	r.Network.Gateway.ToldEndpoints = slices.DeleteFunc(endpoints(told), func(one string) bool { return slices.Contains(endpoints(at), one) })
+	r.Network.Gateway.ToldEndpoints = slices.DeleteFunc(endpointTexts(told), func(one string) bool { return slices.Contains(endpointTexts(at), one) })
 	return f.peerConnection(ctx, r, gw)
 }
 
@@ -264,7 +264,7 @@ func (f *collector) peerSlices(ctx context.Context, r *peerReport, of client.Mat
 		if s.Labels[names.RemoteClusterID] != id && !isRequest(&s, id, namespaces...) {
 			continue
 		}
-		info := peerSlice{Name: s.Name, Action: "Consuming", Accepted: judged(&s), Resources: s.Status.Resources}
+		info := peerSlice{Name: s.Name, Action: "Consuming", Accepted: isJudged(&s), Resources: s.Status.Resources}
 		if s.Labels[names.Replicated] == "true" {
 			info.Action = "Providing"
 		}
@@ -278,8 +278,8 @@ func (f *collector) peerSlices(ctx context.Context, r *peerReport, of client.Mat
 	return nil
 }
 
-// judged tells whether it was decided what a ResourceSlice gets.
-func judged(s *authv1beta1.ResourceSlice) bool {
+// isJudged tells whether it was decided what a ResourceSlice gets.
+func isJudged(s *authv1beta1.ResourceSlice) bool {
 	return slices.ContainsFunc(s.Status.Conditions, func(c authv1beta1.ResourceSliceCondition) bool {
 		return c.Type == authv1beta1.ResourceSliceConditionTypeResources
 	})

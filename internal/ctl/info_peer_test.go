@@ -316,7 +316,7 @@ func TestInfoAboutAServerThatNobodyReachesYet(t *testing.T) {
 	network := &peerNetwork{moduleInfo: moduleInfo{Status: "Healthy"}, Gateway: gatewayAt(nil, "Client", 0)}
 	network.CIDRs.Remote.Pod = []networkingv1beta1.CIDR{"10.200.0.0/16", "10.201.0.0/16"}
 	var stdout bytes.Buffer
-	out.New(strings.NewReader(""), &stdout, &bytes.Buffer{}).Box(network.section())
+	out.New(strings.NewReader(""), &stdout, &bytes.Buffer{}).Box(network.newSection())
 	if diff := cmp.Diff(want, stdout.String()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

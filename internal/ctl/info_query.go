@@ -13,13 +13,15 @@ import (
 	"liqo.io/liqo/internal/ctl/out"
 )
 
-// place is somewhere in a report: what scripts see there, and the type that it has, which knows of fields that are left out.
-type place struct {
+// queryPosition is somewhere in a report: what scripts see there, and the type that it has, which knows of fields that are left out.
+type queryPosition struct {
 	value any
 	kind  reflect.Type
 }
 
-func placeOf(report any) place { return place{documentOf(report), reflect.TypeOf(report)} }
+func placeOf(report any) queryPosition {
+	return queryPosition{documentOf(report), reflect.TypeOf(report)}
+}
 
 // lookUp follows a path such as network.podcidrs or peerings.peers[0].role. Names are compared without case; a key that
 // contains dots is found too, and so is a field that the document leaves out because it is empty.
@@ -28,7 +30,7 @@ func lookUp(report any, query string) (any, error) {
 	path := strings.TrimPrefix(query, ".")
 	path = strings.NewReplacer("[", ".", "]", "").Replace(path)
 	for path != "" {
-		next, rest, err := at.descend(path)
+		next, rest, err := at.descendPath(path)
 		if err != nil {
 			return nil, out.Fail("invalid query %q: %w", query, err)
 		}
@@ -37,31 +39,31 @@ func lookUp(report any, query string) (any, error) {
 	return at.value, nil
 }
 
-// descend takes the next step, and returns what is left of the path.
-func (p place) descend(path string) (place, string, error) {
+// descendPath takes the next step, and returns what is left of the path.
+func (p queryPosition) descendPath(path string) (queryPosition, string, error) {
 	for p.kind.Kind() == reflect.Pointer {
 		p.kind = p.kind.Elem()
 	}
 	key, rest, _ := strings.Cut(path, ".")
 	switch v := p.value.(type) {
 	case []any:
-		element, left, err := element(v, path)
-		return place{element, p.kind.Elem()}, left, err
+		element, left, err := listElement(v, path)
+		return queryPosition{element, p.kind.Elem()}, left, err
 	case map[string]any:
 		if p.kind.Kind() == reflect.Struct {
-			return p.step(v, key, rest)
+			return p.descendOne(v, key, rest)
 		}
-		if found, left, ok := field(v, path); ok {
-			return place{found, p.kind.Elem()}, left, nil
+		if found, left, ok := objectField(v, path); ok {
+			return queryPosition{found, p.kind.Elem()}, left, nil
 		}
-		return place{}, "", fmt.Errorf("%q not found", key)
+		return queryPosition{}, "", fmt.Errorf("%q not found", key)
 	}
-	return place{}, "", fmt.Errorf("%q is not an object", key)
+	return queryPosition{}, "", fmt.Errorf("%q is not an object", key)
 }
 
-// step takes a field of a struct, by its name or by one that it has in other versions and in documents, as the tag also lists them.
+// descendOne takes a field of a struct, by its name or by one that it has in other versions and in documents, as the tag also lists them.
 // Such a name in the singular was that of a scalar: of one value there it is that value.
-func (p place) step(object map[string]any, key, rest string) (place, string, error) {
+func (p queryPosition) descendOne(object map[string]any, key, rest string) (queryPosition, string, error) {
 	for _, f := range reflect.VisibleFields(p.kind) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if name == "" {
@@ -73,18 +75,18 @@ func (p place) step(object map[string]any, key, rest string) (place, string, err
 		}
 		value := object[name]
 		if value == nil {
-			value = empty(f.Type)
+			value = emptyValue(f.Type)
 		}
 		if all, many := value.([]any); also && many && len(all) == 1 {
-			return place{all[0], f.Type.Elem()}, rest, nil
+			return queryPosition{all[0], f.Type.Elem()}, rest, nil
 		}
-		return place{value, f.Type}, rest, nil
+		return queryPosition{value, f.Type}, rest, nil
 	}
-	return place{}, "", fmt.Errorf("%q not found", key)
+	return queryPosition{}, "", fmt.Errorf("%q not found", key)
 }
 
-// empty is a field without a value, as scripts see it.
-func empty(kind reflect.Type) any {
+// emptyValue is a field without a value, as scripts see it.
+func emptyValue(kind reflect.Type) any {
 	for kind.Kind() == reflect.Pointer {
 		kind = kind.Elem()
 	}
@@ -97,8 +99,8 @@ func empty(kind reflect.Type) any {
 	return documentOf(reflect.Zero(kind).Interface())
 }
 
-// element takes what a list has at an index, or by the name of.
-func element(list []any, path string) (value any, rest string, err error) {
+// listElement takes what a list has at an index, or by the name of.
+func listElement(list []any, path string) (value any, rest string, err error) {
 	key, rest, _ := strings.Cut(path, ".")
 	if n, err := strconv.Atoi(key); err == nil && n >= 0 && n < len(list) {
 		return list[n], rest, nil
@@ -112,14 +114,14 @@ func element(list []any, path string) (value any, rest string, err error) {
 			}
 		}
 	}
-	if found, left, ok := field(named, path); ok {
+	if found, left, ok := objectField(named, path); ok {
 		return found, left, nil
 	}
 	return nil, "", fmt.Errorf("%q is neither an index below %d nor a name in the list", key, len(list))
 }
 
-// field finds the longest key that the path begins with.
-func field(object map[string]any, path string) (value any, rest string, found bool) {
+// objectField finds the longest key that the path begins with.
+func objectField(object map[string]any, path string) (value any, rest string, found bool) {
 	longest := -1
 	for k, v := range object {
 		matches := strings.EqualFold(k, path) || (len(path) > len(k) && strings.EqualFold(k, path[:len(k)]) && path[len(k)] == '.')
@@ -133,8 +135,8 @@ func field(object map[string]any, path string) (value any, rest string, found bo
 	return value, strings.TrimPrefix(path[longest:], "."), true
 }
 
-// blank tells whether a value is one that a report has, too, where something could not be read.
-func blank(value any) bool {
+// isBlank tells whether a value is one that a report has, too, where something could not be read.
+func isBlank(value any) bool {
 	switch v := value.(type) {
 	case nil:
 		return true
@@ -146,7 +148,7 @@ func blank(value any) bool {
 		return len(v) == 0
 	case map[string]any:
 		for _, of := range v {
-			if !blank(of) {
+			if !isBlank(of) {
 				return false
 			}
 		}

@@ -13,7 +13,7 @@ import (
 	"liqo.io/liqo/internal/ctl/install"
 )
 
-func (c *cli) install() *cobra.Command {
+func (c *cli) newInstallCommand() *cobra.Command {
 	o := &install.Options{}
 	cmd := &cobra.Command{
 		Use:     "install",
@@ -95,16 +95,16 @@ func genericFlags(cmd *cobra.Command, o *install.Options, more string) {
 func (c *cli) runInstall(ctx context.Context, o *install.Options) error {
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
-	cfg, err := c.config()
+	cfg, err := c.restConfig()
 	if err != nil {
 		return err
 	}
-	kube, err := c.client(ctx)
+	kube, err := c.newClient(ctx)
 	if err != nil {
 		return err
 	}
 	return install.New(*o, install.Environment{
-		Printer: c.Printer, Client: kube, Config: cfg, Kube: c.kubeFlags, Chart: c.chart, Stamp: c.stamp,
+		Printer: c.Printer, Client: kube, Config: cfg, Kube: c.kubeFlags, Chart: c.chart, Stamp: c.setCommonMetadata,
 		CLIVersion: Version, Stdin: c.stdin, HelmLog: c.helmLog(), Print: func(obj client.Object) error { return c.printObject(obj, o.Output) },
 	}).Run(ctx)
 }

@@ -107,7 +107,7 @@ func oneOfTwoDirectionsIsTakenUp(t *testing.T, one, two *town) {
 					if err := c.Client.List(t.Context(), list, client.MatchingLabels{names.RemoteClusterID: other.id}); err != nil {
 						return err
 					}
-					for _, obj := range objects(list) {
+					for _, obj := range itemsOf(list) {
 						return fmt.Errorf("interrupted after %d lines and done again it leaves %s %T %s", n, c.id, obj, client.ObjectKeyFromObject(obj))
 					}
 				}
@@ -170,7 +170,7 @@ func objectsOf(t *testing.T, one, two *town, kinds []client.ObjectList, say func
 			if err := c.Client.List(t.Context(), list); err != nil {
 				t.Fatal(err)
 			}
-			for _, obj := range objects(list) {
+			for _, obj := range itemsOf(list) {
 				all = append(all, fmt.Sprintf("%s %T %s %s", c.id, obj, client.ObjectKeyFromObject(obj), say(obj)))
 			}
 		}

@@ -9,9 +9,9 @@ import (
 	"liqo.io/liqo/internal/ctl/out"
 )
 
-// missing is a command of the original that is not there. It is accepted with whatever follows, says what to do instead, and fails: a script
+// newMissingCommand is a command of the original that is not there. It is accepted with whatever follows, says what to do instead, and fails: a script
 // neither goes on without it, nor gets the help of another command. Help and completion do not offer it.
-func missing(use, instead string, aliases ...string) *cobra.Command {
+func newMissingCommand(use, instead string, aliases ...string) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Aliases: aliases, Hidden: true, DisableFlagParsing: true, Args: cobra.ArbitraryArgs,
 		Short: "Not available: " + instead,
@@ -26,21 +26,21 @@ func missing(use, instead string, aliases ...string) *cobra.Command {
 // missingProviders are the kinds of clusters that the original finds out about by itself, and this does not.
 func missingProviders() []*cobra.Command {
 	return []*cobra.Command{
-		missing("aks", `use liqoctl install with --pod-cidr and --service-cidr as "az aks show" has them (podCidr, or the subnet of the nodes with Azure CNI), `+
+		newMissingCommand("aks", `use liqoctl install with --pod-cidr and --service-cidr as "az aks show" has them (podCidr, or the subnet of the nodes with Azure CNI), `+
 			`--reserved-subnets with the subnet of the nodes, and --set networking.fabric.config.gatewayMasqueradeBypass=true`),
-		missing("eks", `use liqoctl install with --pod-cidr as the VPC has it, --service-cidr as "aws eks describe-cluster" has it (serviceIpv4Cidr), `+
+		newMissingCommand("eks", `use liqoctl install with --pod-cidr as the VPC has it, --service-cidr as "aws eks describe-cluster" has it (serviceIpv4Cidr), `+
 			`and --set networking.fabric.config.fullMasquerade=true`),
-		missing("gke", `use liqoctl install with --pod-cidr and --service-cidr as "gcloud container clusters describe" has them (clusterIpv4Cidr, servicesIpv4Cidr), `+
+		newMissingCommand("gke", `use liqoctl install with --pod-cidr and --service-cidr as "gcloud container clusters describe" has them (clusterIpv4Cidr, servicesIpv4Cidr), `+
 			`and --reserved-subnets with the subnet of the nodes`),
-		missing("openshift", `use liqoctl install with --pod-cidr and --service-cidr as "oc get network.config cluster -o yaml" has them (clusterNetwork, serviceNetwork), `+
+		newMissingCommand("openshift", `use liqoctl install with --pod-cidr and --service-cidr as "oc get network.config cluster -o yaml" has them (clusterNetwork, serviceNetwork), `+
 			`and allow the ServiceAccounts of Liqo the SecurityContextConstraints privileged`),
 	}
 }
 
-// move is the only group of which nothing is there.
-func (c *cli) move() *cobra.Command {
+// newMoveCommand is the only group of which nothing is there.
+func (c *cli) newMoveCommand() *cobra.Command {
 	const instead = "volumes stay in the cluster where they were made; back up the data of the claim and restore it into a claim of the other cluster, for example with Velero or restic"
-	cmd := missing("move", instead)
-	cmd.AddCommand(missing("volume", instead, "pvc"))
+	cmd := newMissingCommand("move", instead)
+	cmd.AddCommand(newMissingCommand("volume", instead, "pvc"))
 	return cmd
 }

@@ -17,18 +17,18 @@ type networkOptions struct {
 	local, remote        sideFlags
 	timeout              time.Duration
 	wait, skipValidation bool
-	preview
+	dryRunOptions
 }
 
-func (c *cli) network() *cobra.Command {
+func (c *cli) newNetworkCommand() *cobra.Command {
 	o := &networkOptions{}
-	cmd := group("network", "Connect the networks of two clusters, or disconnect them",
+	cmd := newGroup("network", "Connect the networks of two clusters, or disconnect them",
 		c.networkInit(o), c.networkConnect(o), c.networkDisconnect(o), c.networkReset(o))
 	fs := cmd.PersistentFlags()
 	fs.DurationVar(&o.timeout, "timeout", 120*time.Second, "How long all of it may take")
 	fs.BoolVar(&o.wait, "wait", true, "Wait until what was asked for is so, and not only asked for")
 	fs.BoolVar(&o.skipValidation, "skip-validation", false, "Do not look at the templates of gateways first")
-	o.preview.flags(cmd, fs)
+	o.dryRunOptions.addFlags(cmd, fs)
 	const where = "The namespace where new things go, the tenant namespace of the other cluster if empty; and the only one that things are removed from"
 	fs.StringVarP(&o.local.namespace, "namespace", "n", "", where)
 	fs.StringVar(&o.local.liqoNamespace, "liqo-namespace", names.LiqoNamespace, "The namespace where Liqo is installed in")
@@ -38,9 +38,9 @@ func (c *cli) network() *cobra.Command {
 	return cmd
 }
 
-// joining is between for what begins to connect the clusters: their versions have to work together.
-func (c *cli) joining(ctx context.Context, o *networkOptions, run func(ctx context.Context, local, remote *side) error) error {
-	return c.between(ctx, o, func(ctx context.Context, local, remote *side) error {
+// runWithBoth is between for what begins to connect the clusters: their versions have to work together.
+func (c *cli) runWithBoth(ctx context.Context, o *networkOptions, run func(ctx context.Context, local, remote *clusterSide) error) error {
+	return c.runBetween(ctx, o, func(ctx context.Context, local, remote *clusterSide) error {
 		if err := fitTogether(ctx, local, remote); err != nil {
 			return err
 		}
@@ -48,7 +48,7 @@ func (c *cli) joining(ctx context.Context, o *networkOptions, run func(ctx conte
 	})
 }
 
-// between runs a command on the two clusters, once they are known.
-func (c *cli) between(ctx context.Context, o *networkOptions, run func(ctx context.Context, local, remote *side) error) error {
+// runBetween runs a command on the two clusters, once they are known.
+func (c *cli) runBetween(ctx context.Context, o *networkOptions, run func(ctx context.Context, local, remote *clusterSide) error) error {
 	return c.withBoth(ctx, o.timeout, &o.local, &o.remote, run)
 }

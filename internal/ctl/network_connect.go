@@ -26,7 +26,7 @@ import (
 type connectOptions struct {
 	*networkOptions
 	server         gatewayServer
-	client         template
+	client         templateFlags
 	address        string
 	port           int32
 	mtu            int
@@ -57,26 +57,26 @@ func (c *cli) networkConnect(common *networkOptions) *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.server.dropUnused()
-			return c.joining(cmd.Context(), common, func(ctx context.Context, local, remote *side) error {
+			return c.runWithBoth(cmd.Context(), common, func(ctx context.Context, local, remote *clusterSide) error {
 				return c.runConnect(ctx, o, local, remote)
 			})
 		},
 	}
-	o.flags(cmd)
+	o.addFlags(cmd)
 	cmd.Flags().BoolVar(&o.keysNotToShare, "disable-sharing-keys", false, "Do not tell each gateway the key of the other, and do not wait for the tunnel")
 	return cmd
 }
 
-// flags adds those that say what the tunnel is to be.
-func (o *connectOptions) flags(cmd *cobra.Command) {
+// addFlags adds those that say what the tunnel is to be.
+func (o *connectOptions) addFlags(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	o.server.template.flags(fs, "gw-server-", serverTemplates, "wireguard-server")
+	o.server.template.addFlags(fs, "gw-server-", serverTemplates, "wireguard-server")
 	fs.Var(oneOf(&o.server.serviceType, "LoadBalancer", serviceTypes), "gw-server-service-type", "The type of the server's Service: "+strings.Join(serviceTypes, ", "))
 	_ = cmd.RegisterFlagCompletionFunc("gw-server-service-type", cobra.FixedCompletions(serviceTypes, cobra.ShellCompDirectiveNoFileComp))
 	fs.Int32Var(&o.server.port, "gw-server-service-port", names.TunnelPort, "The port of the server's Service")
 	fs.Int32Var(&o.server.nodePort, "gw-server-service-nodeport", 0, "The node port of the server's Service; 0 lets the cluster choose")
 	fs.StringVar(&o.server.loadBalancerIP, "gw-server-service-loadbalancerip", "", "The address of the server's load balancer; the cluster chooses if it is empty")
-	o.client.flags(fs, "gw-client-", clientTemplates, "wireguard-client")
+	o.client.addFlags(fs, "gw-client-", clientTemplates, "wireguard-client")
 	fs.StringVar(&o.address, "gw-client-address", "", "The address that the client dials, where it is not the one that the server knows")
 	fs.Int32Var(&o.port, "gw-client-port", 0, "The port that the client dials, where it is not the one that the server knows")
 	fs.IntVar(&o.mtu, "mtu", names.DefaultMTU, "The MTU of the tunnel; 0 for what the outer networks have room for")
@@ -88,152 +88,152 @@ func (o *connectOptions) flags(cmd *cobra.Command) {
 	})
 }
 
-func (c *cli) runConnect(ctx context.Context, o *connectOptions, local, remote *side) error {
-	n, err := o.survey(ctx, local, remote)
+func (c *cli) runConnect(ctx context.Context, o *connectOptions, local, remote *clusterSide) error {
+	n, err := o.readConnection(ctx, local, remote)
 	if err != nil {
 		return err
 	}
-	if n.tunnel, err = o.plan(ctx, n.local(), n.remote()); err != nil {
+	if n.tunnel, err = o.planTunnel(ctx, n.localConfig(), n.remoteConfig()); err != nil {
 		return err
 	}
-	if o.asked() {
+	if o.isRequested() {
 		return c.previewConnect(ctx, o, n.both, n.tunnel)
 	}
-	if !n.local().knows(ctx) || !n.remote().knows(ctx) {
-		if err := c.exchange(ctx, n.both, true); err != nil {
+	if !n.localConfig().hasConfiguration(ctx) || !n.remoteConfig().hasConfiguration(ctx) {
+		if err := c.exchangeConfigurations(ctx, n.both, true); err != nil {
 			return err
 		}
 	}
-	if err := n.initialise(ctx, c, local); err != nil {
+	if err := n.initNetwork(ctx, c, local); err != nil {
 		return err
 	}
-	return n.tunnel.make(ctx, c, o)
+	return n.tunnel.createTunnel(ctx, c, o)
 }
 
 // connection is two networks that are to be connected, and what there is of that.
 type connection struct {
-	both   []*told
+	both   []*peerConfig
 	tunnel *tunnel
 }
 
-func (n *connection) local() *told { return n.both[0] }
+func (n *connection) localConfig() *peerConfig { return n.both[0] }
 
-func (n *connection) remote() *told { return n.both[1] }
+func (n *connection) remoteConfig() *peerConfig { return n.both[1] }
 
 // inOrder is what is told first to that cluster, and then to the other one.
-func (n *connection) inOrder(first *side) []*told {
-	if n.local().id == first.id {
+func (n *connection) inOrder(first *clusterSide) []*peerConfig {
+	if n.localConfig().id == first.id {
 		return n.both
 	}
-	return []*told{n.remote(), n.local()}
+	return []*peerConfig{n.remoteConfig(), n.localConfig()}
 }
 
-// survey reads what both clusters know of each other.
-func (o *connectOptions) survey(ctx context.Context, local, remote *side) (*connection, error) {
-	both, err := meet(ctx, local, remote)
+// readConnection reads what both clusters know of each other.
+func (o *connectOptions) readConnection(ctx context.Context, local, remote *clusterSide) (*connection, error) {
+	both, err := exchangeConfigs(ctx, local, remote)
 	return &connection{both: both}, err
 }
 
-// initialise makes room for the gateways of clusters that know each other's networks.
-func (n *connection) initialise(ctx context.Context, c *cli, first *side) error {
-	local, remote := n.local(), n.remote()
+// initNetwork makes room for the gateways of clusters that know each other's networks.
+func (n *connection) initNetwork(ctx context.Context, c *cli, first *clusterSide) error {
+	local, remote := n.localConfig(), n.remoteConfig()
 	// Who was told by hand may have been told in another namespace.
-	if err := errors.Join(remote.wrong(remote.ensureNamespace(ctx, c, n.tunnel.server)), local.wrong(local.ensureNamespace(ctx, c, n.tunnel.client))); err != nil {
+	if err := errors.Join(remote.wrapWithCluster(remote.ensureNamespace(ctx, c, n.tunnel.server)), local.wrapWithCluster(local.ensureNamespace(ctx, c, n.tunnel.client))); err != nil {
 		return err
 	}
 	for _, t := range n.inOrder(first) {
-		t.via(c.Printer).Success("Network correctly initialized")
+		t.withPrinter(c.Printer).Success("Network correctly initialized")
 	}
 	return nil
 }
 
-// opposite are the gateways of a tunnel whose server is in the local cluster: first those of the local cluster. One that is being
+// oppositeGateways are the gateways of a tunnel whose server is in the local cluster: first those of the local cluster. One that is being
 // deleted counts: what it made may have the names of what is to be made.
-func opposite(ctx context.Context, local, remote *told) (servers, clients []client.Object, err error) {
-	if servers, err = local.find(ctx, newGateway(server, client.ObjectKey{}).list(), remote.id); err != nil {
-		return nil, nil, local.wrong(err)
+func oppositeGateways(ctx context.Context, local, remote *peerConfig) (servers, clients []client.Object, err error) {
+	if servers, err = local.findOfPeer(ctx, newGateway(server, client.ObjectKey{}).newList(), remote.id); err != nil {
+		return nil, nil, local.wrapWithCluster(err)
 	}
-	if clients, err = remote.find(ctx, newGateway(dialer, client.ObjectKey{}).list(), local.id); err != nil {
-		return nil, nil, remote.wrong(err)
+	if clients, err = remote.findOfPeer(ctx, newGateway(dialer, client.ObjectKey{}).newList(), local.id); err != nil {
+		return nil, nil, remote.wrapWithCluster(err)
 	}
 	return servers, clients, nil
 }
 
 // noOpposite fails where there is a tunnel whose server is in the local cluster, or a part of one.
-func noOpposite(ctx context.Context, local, remote *told, hint string) error {
-	servers, clients, err := opposite(ctx, local, remote)
+func noOpposite(ctx context.Context, local, remote *peerConfig, hint string) error {
+	servers, clients, err := oppositeGateways(ctx, local, remote)
 	if err != nil {
 		return err
 	}
 	for _, reverse := range []struct {
-		in    *told
+		in    *peerConfig
 		kind  string
 		found []client.Object
 	}{{local, server, servers}, {remote, dialer, clients}} {
 		if len(reverse.found) > 0 {
-			return reverse.in.wrong(out.Fail("there is a gateway %s for the other direction already, %s", reverse.kind, client.ObjectKeyFromObject(reverse.found[0])).
+			return reverse.in.wrapWithCluster(out.Fail("there is a gateway %s for the other direction already, %s", reverse.kind, client.ObjectKeyFromObject(reverse.found[0])).
 				Hint("%s", hint))
 		}
 	}
 	return nil
 }
 
-// plan says what will be made. It changes nothing, and fails where that would not work.
-func (o *connectOptions) plan(ctx context.Context, local, remote *told) (*tunnel, error) {
+// planTunnel says what will be made. It changes nothing, and fails where that would not work.
+func (o *connectOptions) planTunnel(ctx context.Context, local, remote *peerConfig) (*tunnel, error) {
 	if err := noOpposite(ctx, local, remote, "Exchange the two clusters, or remove it by: liqoctl network disconnect"); err != nil {
 		return nil, err
 	}
-	t := &tunnel{local: local.side, remote: remote.side}
-	serverRef, err := o.usable(ctx, remote.side, o.server.template, func(spec map[string]any) error { return o.server.fits(spec) })
+	t := &tunnel{local: local.clusterSide, remote: remote.clusterSide}
+	serverRef, err := o.checkTemplate(ctx, remote.clusterSide, o.server.template, func(spec map[string]any) error { return o.server.checkService(spec) })
 	if err != nil {
-		return nil, remote.wrong(err)
+		return nil, remote.wrapWithCluster(err)
 	}
-	clientRef, err := o.usable(ctx, local.side, o.client, func(map[string]any) error { return nil })
+	clientRef, err := o.checkTemplate(ctx, local.clusterSide, o.client, func(map[string]any) error { return nil })
 	if err != nil {
-		return nil, local.wrong(err)
+		return nil, local.wrapWithCluster(err)
 	}
 	key, err := remote.gatewayKey(ctx, server, local.id)
 	if err != nil {
-		return nil, remote.wrong(err)
+		return nil, remote.wrapWithCluster(err)
 	}
-	t.server = gatewayOf(o.server.object(key, local.id, serverRef, o.mtu))
+	t.server = gatewayOf(o.server.newObject(key, local.id, serverRef, o.mtu))
 	if key, err = local.gatewayKey(ctx, dialer, remote.id); err != nil {
-		return nil, local.wrong(err)
+		return nil, local.wrapWithCluster(err)
 	}
 	t.client = gatewayOf(newGatewayClient(key, remote.id, clientRef, o.mtu, networkingv1beta1.EndpointStatus{}))
-	if err := remote.demand(ctx, remote.gatewayRights(t.server.GetNamespace(), "gatewayservers")...); err != nil {
+	if err := remote.requirePermissions(ctx, remote.gatewayRights(t.server.GetNamespace(), "gatewayservers")...); err != nil {
 		return nil, err
 	}
-	return t, local.demand(ctx, local.gatewayRights(t.client.GetNamespace(), "gatewayclients")...)
+	return t, local.requirePermissions(ctx, local.gatewayRights(t.client.GetNamespace(), "gatewayclients")...)
 }
 
 // gatewayRights are what making a gateway takes.
-func (s *side) gatewayRights(in, resource string) []rights {
+func (s *clusterSide) gatewayRights(in, resource string) []permissions {
 	return append(s.missingRights(in),
-		networking(in, resource, "get", "list", "watch", "create", "patch"),
-		networking(in, "publickeies", "get", "list", "create", "patch", "delete"),
-		networking(in, "connections", "get", "list", "watch"),
-		networking(in, "wg"+resource, "get", "list", "watch"),
-		rights{in, schema.GroupResource{Resource: "pods"}, []string{"list", "watch"}},
-		rights{in, schema.GroupResource{Group: "apps", Resource: "deployments"}, []string{"get", "list", "watch"}})
+		networkingPermissions(in, resource, "get", "list", "watch", "create", "patch"),
+		networkingPermissions(in, "publickeies", "get", "list", "create", "patch", "delete"),
+		networkingPermissions(in, "connections", "get", "list", "watch"),
+		networkingPermissions(in, "wg"+resource, "get", "list", "watch"),
+		permissions{in, schema.GroupResource{Resource: "pods"}, []string{"list", "watch"}},
+		permissions{in, schema.GroupResource{Group: "apps", Resource: "deployments"}, []string{"get", "list", "watch"}})
 }
 
 // watchRights are what waiting for a gateway takes that is there.
-func (g *gateway) watchRights() []rights {
+func (g *gateway) watchRights() []permissions {
 	in, resource := g.GetNamespace(), "gatewayservers"
 	if g.dialer != nil {
 		resource = "gatewayclients"
 	}
-	return []rights{
-		networking(in, resource, "get", "watch"), networking(in, "connections", "get", "watch"),
+	return []permissions{
+		networkingPermissions(in, resource, "get", "watch"), networkingPermissions(in, "connections", "get", "watch"),
 		{in, schema.GroupResource{Resource: "pods"}, []string{"list", "watch"}},
 		{in, schema.GroupResource{Group: "apps", Resource: "deployments"}, []string{"get", "watch"}},
 	}
 }
 
-// usable resolves a template and, unless told not to, looks whether it is there and fits.
-func (o *connectOptions) usable(ctx context.Context, s *side, t template, fits func(spec map[string]any) error) (corev1.ObjectReference, error) {
-	ref, err := t.reference(ctx, s.liqoNamespace, func(context.Context) (apimeta.RESTMapper, error) { return s.kube.RESTMapper(), nil })
+// checkTemplate resolves a template and, unless told not to, looks whether it is there and fits.
+func (o *connectOptions) checkTemplate(ctx context.Context, s *clusterSide, t templateFlags, fits func(spec map[string]any) error) (corev1.ObjectReference, error) {
+	ref, err := t.templateReference(ctx, s.liqoNamespace, func(context.Context) (apimeta.RESTMapper, error) { return s.kube.RESTMapper(), nil })
 	if err != nil || o.skipValidation {
 		return ref, err
 	}
@@ -253,9 +253,9 @@ func (o *connectOptions) usable(ctx context.Context, s *side, t template, fits f
 	return ref, nil
 }
 
-// fits tells whether a template passes on what was asked of the Service that it makes.
-func (s *gatewayServer) fits(service map[string]any) error {
-	if s.loadBalancerIP != "" && !has(service, "loadBalancerIP") {
+// checkService tells whether a template passes on what was asked of the Service that it makes.
+func (s *gatewayServer) checkService(service map[string]any) error {
+	if s.loadBalancerIP != "" && !hasField(service, "loadBalancerIP") {
 		return errors.New("it has no loadBalancerIP")
 	}
 	ports, _, _ := unstructured.NestedSlice(service, "ports")
@@ -263,15 +263,15 @@ func (s *gatewayServer) fits(service map[string]any) error {
 		return nil
 	}
 	if len(ports) > 0 {
-		if port, ok := ports[0].(map[string]any); ok && has(port, "nodePort") {
+		if port, ok := ports[0].(map[string]any); ok && hasField(port, "nodePort") {
 			return nil
 		}
 	}
 	return errors.New("its first port has no nodePort")
 }
 
-// has finds a field that is always there, or only if it has a value.
-func has(fields map[string]any, name string) bool {
+// hasField finds a field that is always there, or only if it has a value.
+func hasField(fields map[string]any, name string) bool {
 	_, always := fields[name]
 	_, optional := fields["?"+name]
 	return always || optional

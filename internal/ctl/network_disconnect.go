@@ -30,10 +30,10 @@ func (c *cli) networkDisconnect(o *networkOptions) *cobra.Command {
 		Example: "  liqoctl network disconnect --remote-kubeconfig milan.kubeconfig",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := c.confirmUnless(cmd.Context(), o.asked(), "disconnect"); err != nil {
+			if err := c.confirmUnless(cmd.Context(), o.isRequested(), "disconnect"); err != nil {
 				return err
 			}
-			return c.between(cmd.Context(), o, func(ctx context.Context, local, remote *side) error {
+			return c.runBetween(cmd.Context(), o, func(ctx context.Context, local, remote *clusterSide) error {
 				return c.removeAll(ctx, o, gatewaysBetween(local, remote))
 			})
 		},
@@ -42,9 +42,9 @@ func (c *cli) networkDisconnect(o *networkOptions) *cobra.Command {
 
 const configurations = "configurations"
 
-// leftover is what a cluster has of one kind about the other.
-type leftover struct {
-	*side
+// networkRemains is what a cluster has of one kind about the other.
+type networkRemains struct {
+	*clusterSide
 	other, what, resource string
 	list                  client.ObjectList
 	// quiet says nothing where there is none.
@@ -53,70 +53,72 @@ type leftover struct {
 }
 
 // gatewaysBetween are those of both clusters: clients first, which dial.
-func gatewaysBetween(local, remote *side) []*leftover {
-	of := func(in, other *side, kind string, quiet bool) *leftover {
-		return &leftover{side: in, other: other.id, what: "Gateway " + kind, resource: "gateway" + kind + "s", list: newGateway(kind, client.ObjectKey{}).list(), quiet: quiet}
+func gatewaysBetween(local, remote *clusterSide) []*networkRemains {
+	of := func(in, other *clusterSide, kind string, quiet bool) *networkRemains {
+		return &networkRemains{clusterSide: in, other: other.id, what: "Gateway " + kind, resource: "gateway" + kind + "s", list: newGateway(kind, client.ObjectKey{}).newList(), quiet: quiet}
 	}
 	// The remote cluster usually has the server.
-	return []*leftover{of(local, remote, dialer, false), of(remote, local, dialer, true), of(local, remote, server, true), of(remote, local, server, false)}
+	return []*networkRemains{of(local, remote, dialer, false), of(remote, local, dialer, true), of(local, remote, server, true), of(remote, local, server, false)}
 }
 
 // configurationsBetween are what both clusters know of the networks of the other.
-func configurationsBetween(local, remote *side) []*leftover {
-	of := func(in, other *side) *leftover {
-		return &leftover{side: in, other: other.id, what: "Network configuration", resource: configurations, list: &networkingv1beta1.ConfigurationList{}}
+func configurationsBetween(local, remote *clusterSide) []*networkRemains {
+	of := func(in, other *clusterSide) *networkRemains {
+		return &networkRemains{clusterSide: in, other: other.id, what: "Network configuration", resource: configurations, list: &networkingv1beta1.ConfigurationList{}}
 	}
-	return []*leftover{of(local, remote), of(remote, local)}
+	return []*networkRemains{of(local, remote), of(remote, local)}
 }
 
 // findAll finds what both clusters have.
-func findAll(ctx context.Context, all []*leftover) error {
+func findAll(ctx context.Context, all []*networkRemains) error {
 	finding, within := errgroup.WithContext(ctx)
 	for _, l := range all {
-		finding.Go(func() error { return l.wrong(l.look(within)) })
+		finding.Go(func() error { return l.wrapWithCluster(l.readState(within)) })
 	}
 	return finding.Wait()
 }
 
 // lookAll is findAll that fails where not all of it may be deleted.
-func lookAll(ctx context.Context, all []*leftover) error {
+func lookAll(ctx context.Context, all []*networkRemains) error {
 	looking, within := errgroup.WithContext(ctx)
 	for _, l := range all {
 		looking.Go(func() error {
-			if err := l.look(within); err != nil {
-				return l.wrong(err)
+			if err := l.readState(within); err != nil {
+				return l.wrapWithCluster(err)
 			}
 			namespaces := map[string]bool{}
 			for _, obj := range l.found {
 				namespaces[obj.GetNamespace()] = true
 			}
-			var wanted []rights
+			var wanted []permissions
 			for _, in := range slices.Sorted(maps.Keys(namespaces)) {
-				wanted = append(wanted, networking(in, l.resource, "get", "watch", "delete"))
+				wanted = append(wanted, networkingPermissions(in, l.resource, "get", "watch", "delete"))
 			}
-			return l.demand(within, wanted...)
+			return l.requirePermissions(within, wanted...)
 		})
 	}
 	return looking.Wait()
 }
 
 // removeAll deletes it, wherever it is, or where the user said. Nothing is deleted where not all may be.
-func (c *cli) removeAll(ctx context.Context, o *networkOptions, all []*leftover) error {
+func (c *cli) removeAll(ctx context.Context, o *networkOptions, all []*networkRemains) error {
 	if err := lookAll(ctx, all); err != nil {
 		return err
 	}
-	if o.asked() {
+	if o.isRequested() {
 		return c.previewRemoval(o, all)
 	}
 	return c.removeFound(ctx, all, o.wait)
 }
 
 // removeFound deletes what was found, once the user is known to have the rights.
-func (c *cli) removeFound(ctx context.Context, all []*leftover, wait bool) error {
+func (c *cli) removeFound(ctx context.Context, all []*networkRemains, wait bool) error {
 	p := step.New(c.Printer)
 	var gateways []*step.Step
 	for _, l := range all {
-		remove := func(ctx context.Context, told *out.Printer) error { return l.remove(ctx, l.via(told), wait) }
+		remove := func(ctx context.Context, told *out.Printer) error {
+			return l.removeGateway(ctx, l.withPrinter(told), wait)
+		}
 		if l.resource == configurations {
 			p.Add(remove, gateways...) // which use them
 			continue
@@ -126,20 +128,20 @@ func (c *cli) removeFound(ctx context.Context, all []*leftover, wait bool) error
 	return p.Run(ctx)
 }
 
-func (l *leftover) look(ctx context.Context) (err error) {
-	l.found, err = l.find(ctx, l.list, l.other)
+func (l *networkRemains) readState(ctx context.Context) (err error) {
+	l.found, err = l.findOfPeer(ctx, l.list, l.other)
 	l.found = slices.DeleteFunc(l.found, func(obj client.Object) bool { return l.asked != "" && obj.GetNamespace() != l.asked })
 	return err
 }
 
-func (l *leftover) remove(ctx context.Context, in *side, wait bool) error {
+func (l *networkRemains) removeGateway(ctx context.Context, in *clusterSide, wait bool) error {
 	if len(l.found) == 0 {
 		if !l.quiet {
 			in.Success("%s already deleted", l.what)
 		}
 		return nil
 	}
-	return in.awaiting(ctx, "Deleting "+l.what, l.what+" correctly deleted", func(ctx context.Context) error {
+	return in.runWaiting(ctx, "Deleting "+l.what, l.what+" correctly deleted", func(ctx context.Context) error {
 		for _, obj := range l.found {
 			uid := obj.GetUID()
 			err := l.kube.Delete(ctx, obj, client.Preconditions{UID: &uid})
@@ -160,12 +162,12 @@ func (l *leftover) remove(ctx context.Context, in *side, wait bool) error {
 }
 
 // awaitGone waits until that very object is gone.
-func (s *side) awaitGone(ctx context.Context, obj client.Object, list client.ObjectList) error {
+func (s *clusterSide) awaitGone(ctx context.Context, obj client.Object, list client.ObjectList) error {
 	return s.awaitThat(ctx, obj, list, func(client.Object) bool { return false })
 }
 
 // awaitThat waits until that very object is done, or gone.
-func (s *side) awaitThat(ctx context.Context, obj client.Object, list client.ObjectList, done func(client.Object) bool) error {
+func (s *clusterSide) awaitThat(ctx context.Context, obj client.Object, list client.ObjectList, done func(client.Object) bool) error {
 	uid := obj.GetUID()
 	return await.Object(ctx, s.kube, obj, list, func(_ context.Context, there bool) error {
 		if !there || obj.GetUID() != uid || done(obj) {

@@ -20,18 +20,18 @@ import (
 	"liqo.io/liqo/internal/peer"
 )
 
-// find reads all of a kind that is about the other cluster, whatever its namespace: it may have been made by hand. Who may not look
+// findOfPeer reads all of a kind that is about the other cluster, whatever its namespace: it may have been made by hand. Who may not look
 // into all of them is shown that of new things. A kind that the cluster does not know has no objects.
-func (s *side) find(ctx context.Context, list client.ObjectList, other string) ([]client.Object, error) {
-	found, err := s.having(ctx, list, client.MatchingLabels{names.RemoteClusterID: other})
+func (s *clusterSide) findOfPeer(ctx context.Context, list client.ObjectList, other string) ([]client.Object, error) {
+	found, err := s.listLabelled(ctx, list, client.MatchingLabels{names.RemoteClusterID: other})
 	if err != nil {
 		return nil, fmt.Errorf("looking for what is about %s: %w", other, err)
 	}
 	return found, nil
 }
 
-// having is find by something else.
-func (s *side) having(ctx context.Context, list client.ObjectList, of ...client.ListOption) ([]client.Object, error) {
+// listLabelled is find by something else.
+func (s *clusterSide) listLabelled(ctx context.Context, list client.ObjectList, of ...client.ListOption) ([]client.Object, error) {
 	err := s.kube.List(ctx, list, of...)
 	if apierrors.IsForbidden(err) {
 		err = s.kube.List(ctx, list, append(slices.Clone(of), client.InNamespace(s.namespace))...)
@@ -50,9 +50,9 @@ func (s *side) having(ctx context.Context, list client.ObjectList, of ...client.
 	return found, err
 }
 
-// requests are the ResourceSlices that were made here for a provider. They need no labels: the tenant namespace says whose they are.
-func (s *side) requests(ctx context.Context, list *authv1beta1.ResourceSliceList, provider string) ([]client.Object, error) {
-	all, err := s.having(ctx, list)
+// listSlices are the ResourceSlices that were made here for a provider. They need no labels: the tenant namespace says whose they are.
+func (s *clusterSide) listSlices(ctx context.Context, list *authv1beta1.ResourceSliceList, provider string) ([]client.Object, error) {
+	all, err := s.listLabelled(ctx, list)
 	return slices.DeleteFunc(all, func(obj client.Object) bool { return !isRequest(obj, provider, s.namespace) }), err
 }
 
@@ -69,8 +69,8 @@ func isRequest(slice client.Object, provider string, namespaces ...string) bool 
 }
 
 // findOne is find where there may be one at most, nil for none. What is being deleted leaves its place to another.
-func (s *side) findOne(ctx context.Context, list client.ObjectList, other string) (client.Object, error) {
-	found, err := s.find(ctx, list, other)
+func (s *clusterSide) findOne(ctx context.Context, list client.ObjectList, other string) (client.Object, error) {
+	found, err := s.findOfPeer(ctx, list, other)
 	found = slices.DeleteFunc(found, func(obj client.Object) bool { return obj.GetDeletionTimestamp() != nil })
 	if err != nil || len(found) == 0 {
 		return nil, err
@@ -91,9 +91,9 @@ func (s *side) findOne(ctx context.Context, list client.ObjectList, other string
 }
 
 // gatewayKey is where the gateway of a kind is or will be: beside the Configuration, since it uses no other.
-func (t *told) gatewayKey(ctx context.Context, kind, other string) (client.ObjectKey, error) {
+func (t *peerConfig) gatewayKey(ctx context.Context, kind, other string) (client.ObjectKey, error) {
 	key := client.ObjectKey{Namespace: t.want.Namespace, Name: other}
-	found, err := t.findOne(ctx, newGateway(kind, client.ObjectKey{}).list(), other)
+	found, err := t.findOne(ctx, newGateway(kind, client.ObjectKey{}).newList(), other)
 	if err != nil || found == nil {
 		return key, err
 	}

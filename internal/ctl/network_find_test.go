@@ -19,13 +19,13 @@ import (
 )
 
 // lone is a side of which only the API server is known.
-func lone(t *testing.T, c *testkit.ControlPlane, namespace string) *side {
+func lone(t *testing.T, c *testkit.ControlPlane, namespace string) *clusterSide {
 	t.Helper()
 	cluster, err := client.NewWithWatch(c.Config, client.Options{Scheme: kube.Scheme})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &side{Scope: out.New(strings.NewReader(""), io.Discard, io.Discard).Scope("local"), name: "local", kube: cluster, namespace: namespace}
+	return &clusterSide{Scope: out.New(strings.NewReader(""), io.Discard, io.Discard).Scope("local"), name: "local", kube: cluster, namespace: namespace}
 }
 
 func TestWhatIsBeingDeletedGivesWay(t *testing.T) {
@@ -64,7 +64,7 @@ func TestWhatIsBeingDeletedGivesWay(t *testing.T) {
 	wantOne("next")
 	remove(next)
 	wantOne("")
-	all, err := s.find(t.Context(), &networkingv1beta1.ConfigurationList{}, s.namespace)
+	all, err := s.findOfPeer(t.Context(), &networkingv1beta1.ConfigurationList{}, s.namespace)
 	if err != nil || len(all) != 2 {
 		t.Errorf("%d are there to be waited for: %v", len(all), err)
 	}
@@ -81,8 +81,8 @@ func TestWhatOthersWroteIsNotTakenBack(t *testing.T) {
 		cfg := newConfiguration(key, "milan", networkingv1beta1.ClusterConfigCIDR{
 			Pod: []networkingv1beta1.CIDR{pods}, External: []networkingv1beta1.CIDR{"10.70.0.0/16"},
 		})
-		(&cli{labels: labels, annotations: annotations}).stamp(cfg)
-		if err := apply(t.Context(), s.kube, cfg); err != nil {
+		(&cli{labels: labels, annotations: annotations}).setCommonMetadata(cfg)
+		if err := applyObject(t.Context(), s.kube, cfg); err != nil {
 			t.Fatal(err)
 		}
 		return cfg
@@ -105,7 +105,7 @@ func TestWhatOthersWroteIsNotTakenBack(t *testing.T) {
 		cfg.Annotations[account] = "0123"
 		cfg.Spec.Local = &networkingv1beta1.ClusterConfig{CIDR: before.Spec.Remote.CIDR}
 	})
-	if err := (&told{side: s, have: before, want: want, written: true}).takeBack(t.Context()); err != nil {
+	if err := (&peerConfig{clusterSide: s, have: before, want: want, written: true}).takeBack(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 
@@ -127,8 +127,8 @@ func TestAGatewayGoesBesideTheConfiguration(t *testing.T) {
 	c := testkit.Cluster(t)
 	s := lone(t, c, testkit.Namespace(t, c, "beside", nil))
 	id, elsewhere := s.namespace, testkit.Namespace(t, c, "elsewhere", nil)
-	in := func(namespace string) *told {
-		return &told{side: s, want: newConfiguration(client.ObjectKey{Namespace: namespace, Name: "peer"}, id, networkingv1beta1.ClusterConfigCIDR{})}
+	in := func(namespace string) *peerConfig {
+		return &peerConfig{clusterSide: s, want: newConfiguration(client.ObjectKey{Namespace: namespace, Name: "peer"}, id, networkingv1beta1.ClusterConfigCIDR{})}
 	}
 	if got, err := in(elsewhere).gatewayKey(t.Context(), server, id); err != nil || got != (client.ObjectKey{Namespace: elsewhere, Name: id}) {
 		t.Errorf("a new one goes to %s: %v", got, err)
@@ -158,7 +158,7 @@ func TestAGatewayOfTheOtherDirectionCountsUntilItIsGone(t *testing.T) {
 	if err := c.Client.Delete(t.Context(), gw); err != nil {
 		t.Fatal(err)
 	}
-	_, err := (&connectOptions{}).plan(t.Context(), &told{side: s}, &told{side: &side{id: s.namespace, kube: s.kube}})
+	_, err := (&connectOptions{}).planTunnel(t.Context(), &peerConfig{clusterSide: s}, &peerConfig{clusterSide: &clusterSide{id: s.namespace, kube: s.kube}})
 	if err == nil || !strings.Contains(err.Error(), "there is a gateway server for the other direction already, "+s.namespace+"/milan") {
 		t.Errorf("it is planned: %v", err)
 	}

@@ -32,23 +32,23 @@ func (c *cli) networkInit(o *networkOptions) *cobra.Command {
 		Example: "  liqoctl network init --remote-kubeconfig milan.kubeconfig",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.joining(cmd.Context(), o, func(ctx context.Context, local, remote *side) error {
-				i, err := meet(ctx, local, remote)
+			return c.runWithBoth(cmd.Context(), o, func(ctx context.Context, local, remote *clusterSide) error {
+				i, err := exchangeConfigs(ctx, local, remote)
 				if err != nil {
 					return err
 				}
-				if o.asked() {
+				if o.isRequested() {
 					return c.previewInit(ctx, o, i)
 				}
-				return c.exchange(ctx, i, o.wait)
+				return c.exchangeConfigurations(ctx, i, o.wait)
 			})
 		},
 	}
 }
 
-// told is what one cluster is told about the other.
-type told struct {
-	*side
+// peerConfig is what one cluster is told about the other.
+type peerConfig struct {
+	*clusterSide
 	want *networkingv1beta1.Configuration
 	// have is the one that is there, nil for none.
 	have *networkingv1beta1.Configuration
@@ -56,55 +56,55 @@ type told struct {
 	written bool
 }
 
-// meet reads what both clusters are to be told, and what they know. It changes nothing.
-func meet(ctx context.Context, local, remote *side) ([]*told, error) {
-	var both []*told
-	for _, s := range []struct{ side, other *side }{{local, remote}, {remote, local}} {
+// exchangeConfigs reads what both clusters are to be told, and what they know. It changes nothing.
+func exchangeConfigs(ctx context.Context, local, remote *clusterSide) ([]*peerConfig, error) {
+	var both []*peerConfig
+	for _, s := range []struct{ side, other *clusterSide }{{local, remote}, {remote, local}} {
 		networks, err := ownNetworks(ctx, s.other.kube, s.other.liqoNamespace)
 		if err != nil {
-			return nil, s.other.wrong(err)
+			return nil, s.other.wrapWithCluster(err)
 		}
 		found, err := s.side.findOne(ctx, &networkingv1beta1.ConfigurationList{}, s.other.id)
 		if err != nil {
-			return nil, s.side.wrong(err)
+			return nil, s.side.wrapWithCluster(err)
 		}
 		key := client.ObjectKey{Namespace: s.side.namespace, Name: s.other.id}
 		have, _ := found.(*networkingv1beta1.Configuration)
 		if have != nil {
 			key = client.ObjectKeyFromObject(have)
 		}
-		both = append(both, &told{side: s.side, want: newConfiguration(key, s.other.id, networks), have: have})
+		both = append(both, &peerConfig{clusterSide: s.side, want: newConfiguration(key, s.other.id, networks), have: have})
 	}
 	return both, nil
 }
 
-// knows tells whether the cluster was told already, and has prefixes for all of it.
-func (t *told) knows(ctx context.Context) bool {
-	return t.have != nil && says(t.have, t.want) && configured(ctx, t.kube, t.have) == nil
+// hasConfiguration tells whether the cluster was told already, and has prefixes for all of it.
+func (t *peerConfig) hasConfiguration(ctx context.Context) bool {
+	return t.have != nil && saysSame(t.have, t.want) && checkConfigured(ctx, t.kube, t.have) == nil
 }
 
-// says tells whether two Configurations are about the same networks.
-func says(a, b *networkingv1beta1.Configuration) bool {
+// saysSame tells whether two Configurations are about the same networks.
+func saysSame(a, b *networkingv1beta1.Configuration) bool {
 	one, other := a.Spec.Remote.CIDR, b.Spec.Remote.CIDR
 	return slices.Equal(one.Pod, other.Pod) && slices.Equal(one.External, other.External)
 }
 
-// exchange tells both clusters, at once. What is new or changed and cannot be used is taken back.
-func (c *cli) exchange(ctx context.Context, both []*told, wait bool) error {
+// exchangeConfigurations tells both clusters, at once. What is new or changed and cannot be used is taken back.
+func (c *cli) exchangeConfigurations(ctx context.Context, both []*peerConfig, wait bool) error {
 	if err := demandToTell(ctx, both); err != nil {
 		return err
 	}
 	for _, t := range both {
-		t.via(c.Printer).Success("Network configuration correctly retrieved")
+		t.withPrinter(c.Printer).Success("Network configuration correctly retrieved")
 	}
 	p := step.New(c.Printer)
-	written := map[*told]*step.Step{}
+	written := map[*peerConfig]*step.Step{}
 	for _, t := range both {
-		written[t] = t.step(p, "Setting up network configuration", "Network configuration correctly set up", func(ctx context.Context) error { return t.write(ctx, c) })
+		written[t] = t.addStep(p, "Setting up network configuration", "Network configuration correctly set up", func(ctx context.Context) error { return t.writeConfiguration(ctx, c) })
 	}
 	if wait {
 		for _, t := range both {
-			t.step(p, "Waiting for configuration to be applied", "Configuration applied successfully", t.awaitConfigured, written[t])
+			t.addStep(p, "Waiting for configuration to be applied", "Configuration applied successfully", t.awaitConfigured, written[t])
 		}
 	}
 	if err := p.Run(ctx); err != nil {
@@ -114,39 +114,39 @@ func (c *cli) exchange(ctx context.Context, both []*told, wait bool) error {
 }
 
 // demandToTell fails where the user may not tell one of the clusters.
-func demandToTell(ctx context.Context, both []*told) error {
+func demandToTell(ctx context.Context, both []*peerConfig) error {
 	for _, t := range both {
 		in := t.want.Namespace
-		if err := t.demand(ctx, append(t.missingRights(in), networking(in, "configurations", "get", "list", "watch", "create", "patch", "delete"))...); err != nil {
+		if err := t.requirePermissions(ctx, append(t.missingRights(in), networkingPermissions(in, "configurations", "get", "list", "watch", "create", "patch", "delete"))...); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (t *told) write(ctx context.Context, c *cli) error {
+func (t *peerConfig) writeConfiguration(ctx context.Context, c *cli) error {
 	if err := t.ensureNamespace(ctx, c, t.want); err != nil {
 		return err
 	}
-	if t.have != nil && !says(t.have, t.want) {
+	if t.have != nil && !saysSame(t.have, t.want) {
 		t.Warn("The Configuration %s named %s: it names %s now", client.ObjectKeyFromObject(t.have), networksOf(t.have), networksOf(t.want))
 	}
-	c.stamp(t.want)
+	c.setCommonMetadata(t.want)
 	t.written = true // also if the answer is lost
-	return apply(ctx, t.kube, t.want)
+	return applyObject(ctx, t.kube, t.want)
 }
 
 func networksOf(cfg *networkingv1beta1.Configuration) string {
 	return fmt.Sprintf("pods %v, external %v", cfg.Spec.Remote.CIDR.Pod, cfg.Spec.Remote.CIDR.External)
 }
 
-func (t *told) awaitConfigured(ctx context.Context) error {
+func (t *peerConfig) awaitConfigured(ctx context.Context) error {
 	now := &networkingv1beta1.Configuration{ObjectMeta: metav1.ObjectMeta{Namespace: t.want.Namespace, Name: t.want.Name}}
 	return await.Object(ctx, t.kube, now, &networkingv1beta1.ConfigurationList{}, func(ctx context.Context, there bool) error {
 		if !there {
 			return fmt.Errorf("somebody deleted the Configuration %s meanwhile", client.ObjectKeyFromObject(now))
 		}
-		return configured(ctx, t.kube, now)
+		return checkConfigured(ctx, t.kube, now)
 	})
 }
 
@@ -154,7 +154,7 @@ func (t *told) awaitConfigured(ctx context.Context) error {
 const takingBack = 10 * time.Second
 
 // takenBack undoes what was told, unless it only took too long or was interrupted: then the next attempt goes on from here.
-func takenBack(ctx context.Context, both []*told, why error) error {
+func takenBack(ctx context.Context, both []*peerConfig, why error) error {
 	if ctx.Err() != nil {
 		return why
 	}
@@ -162,7 +162,7 @@ func takenBack(ctx context.Context, both []*told, why error) error {
 	defer cancel()
 	for _, t := range both {
 		if err := t.takeBack(ctx); err != nil {
-			why = errors.Join(why, t.wrong(fmt.Errorf("taking the Configuration back: %w", err)))
+			why = errors.Join(why, t.wrapWithCluster(fmt.Errorf("taking the Configuration back: %w", err)))
 		}
 	}
 	return why
@@ -170,27 +170,27 @@ func takenBack(ctx context.Context, both []*told, why error) error {
 
 // takeBack deletes a new Configuration, and has one that was there say what it said, unless somebody changed it meanwhile. Labels
 // and annotations of others stay: the controller keeps account there of what it wrote.
-func (t *told) takeBack(ctx context.Context) error {
+func (t *peerConfig) takeBack(ctx context.Context) error {
 	if !t.written {
 		return nil
 	}
 	if t.have == nil {
 		return client.IgnoreNotFound(t.kube.Delete(ctx, t.want))
 	}
-	if says(t.have, t.want) {
+	if saysSame(t.have, t.want) {
 		return nil
 	}
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		now := &networkingv1beta1.Configuration{}
-		if err := t.kube.Get(ctx, client.ObjectKeyFromObject(t.have), now); err != nil || !says(now, t.want) {
+		if err := t.kube.Get(ctx, client.ObjectKeyFromObject(t.have), now); err != nil || !saysSame(now, t.want) {
 			return client.IgnoreNotFound(err)
 		}
 		asNow := client.MergeFromWithOptions(now.DeepCopy(), client.MergeFromWithOptimisticLock{})
 		hash := names.AppliedHash + "." + names.CLIFieldManager
 		annotations := map[string]string{hash: now.Annotations[hash]}
 		maps.Copy(annotations, t.want.Annotations)
-		now.Labels = without(now.Labels, t.want.Labels, t.have.Labels)
-		now.Annotations = without(now.Annotations, annotations, t.have.Annotations)
+		now.Labels = withoutKeys(now.Labels, t.want.Labels, t.have.Labels)
+		now.Annotations = withoutKeys(now.Annotations, annotations, t.have.Annotations)
 		now.Spec.Remote = t.have.Spec.Remote
 		if err := t.kube.Patch(ctx, now, asNow, client.FieldOwner(names.CLIFieldManager)); err != nil {
 			return err
@@ -200,8 +200,8 @@ func (t *told) takeBack(ctx context.Context) error {
 	})
 }
 
-// without is what was before, and what others wrote since: all of now that is not ours.
-func without(now, ours, before map[string]string) map[string]string {
+// withoutKeys is what was before, and what others wrote since: all of now that is not ours.
+func withoutKeys(now, ours, before map[string]string) map[string]string {
 	back := map[string]string{}
 	maps.Copy(back, before)
 	for key, value := range now {

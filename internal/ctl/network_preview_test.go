@@ -592,7 +592,7 @@ func TestWhereAServerWillBe(t *testing.T) {
 		"a server behind NAT that is there":         {asked: connectOptions{server: gatewayServer{serviceType: "NodePort", port: 51840}, address: "198.51.100.7", port: 9}, now: there("NodePort"), want: at("198.51.100.7", 9)},
 		"a server that will be changed":             {asked: connectOptions{server: gatewayServer{serviceType: "NodePort", port: 51840}}, now: there("LoadBalancer")},
 	} {
-		got, err := tc.asked.foreseen(tc.now)
+		got, err := tc.asked.predictEndpoint(tc.now)
 		if tc.refused != "" {
 			if err == nil || !strings.Contains(err.Error(), tc.refused) {
 				t.Errorf("%s: got %v, want %q", name, err, tc.refused)
@@ -625,11 +625,11 @@ func TestRoomForTheNetworksOfAnother(t *testing.T) {
 		"none is free":            {pools: prefixes("10.200.0.0/16"), taken: prefixes("10.200.1.0/24"), of: both, want: "10.200.0.0/16 of the other cluster cannot be remapped: no prefix"},
 		"the controller says why": {pools: prefixes("10.0.0.0/8"), of: networkingv1beta1.ClusterConfigCIDR{Pod: []networkingv1beta1.CIDR{"ten"}}},
 	} {
-		l := &land{pools: tc.pools}
+		l := &addressRanges{pools: tc.pools}
 		for _, p := range tc.taken {
 			l.taken = append(l.taken, tree.Claim{Prefix: p, Of: "another"})
 		}
-		err := l.room(tc.of)
+		err := l.freeRange(tc.of)
 		if got := fmt.Sprint(err); (tc.want == "") != (err == nil) || (err != nil && !strings.Contains(got, tc.want)) {
 			t.Errorf("%s: got %v, want %q", name, err, tc.want)
 		}

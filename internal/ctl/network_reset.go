@@ -18,10 +18,10 @@ func (c *cli) networkReset(o *networkOptions) *cobra.Command {
 		Example: "  liqoctl network reset --remote-kubeconfig milan.kubeconfig",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := c.confirmUnless(cmd.Context(), o.asked(), "reset"); err != nil {
+			if err := c.confirmUnless(cmd.Context(), o.isRequested(), "reset"); err != nil {
 				return err
 			}
-			return c.between(cmd.Context(), o, func(ctx context.Context, local, remote *side) error {
+			return c.runBetween(cmd.Context(), o, func(ctx context.Context, local, remote *clusterSide) error {
 				return c.removeAll(ctx, o, append(gatewaysBetween(local, remote), configurationsBetween(local, remote)...))
 			})
 		},

@@ -21,27 +21,27 @@ import (
 
 // tunnel is the two gateways to make. The server is in the remote cluster.
 type tunnel struct {
-	local, remote *side
+	local, remote *clusterSide
 	server        *gateway
 	client        *gateway
 	// opposite says that both are there, and that the server is in the local cluster.
 	opposite bool
 }
 
-// make makes both gateways, tells each the key of the other and, if that is asked for, waits until both say that the tunnel is up.
+// createTunnel makes both gateways, tells each the key of the other and, if that is asked for, waits until both say that the tunnel is up.
 // Each step begins as soon as it can, whatever the order of the lines: the client starts while the server still does.
-func (t *tunnel) make(ctx context.Context, c *cli, o *connectOptions) error {
+func (t *tunnel) createTunnel(ctx context.Context, c *cli, o *connectOptions) error {
 	p := step.New(c.Printer)
 	var endpoint networkingv1beta1.EndpointStatus
-	serves := t.remote.step(p, "Setting up gateway server", "Gateway server correctly set up", func(ctx context.Context) error {
+	serves := t.remote.addStep(p, "Setting up gateway server", "Gateway server correctly set up", func(ctx context.Context) error {
 		return t.remote.applyGateway(ctx, c, t.server)
 	})
 	t.remote.awaitPod(p, t.server, serves)
-	exposes := t.remote.step(p, "Waiting for gateway server Service to be created", "Gateway server Service created successfully", func(ctx context.Context) (err error) {
+	exposes := t.remote.addStep(p, "Waiting for gateway server Service to be created", "Gateway server Service created successfully", func(ctx context.Context) (err error) {
 		endpoint, err = t.awaitEndpoint(ctx, o)
 		return err
 	}, serves)
-	dials := t.local.step(p, "Setting up gateway client", "Gateway client correctly set up", func(ctx context.Context) error {
+	dials := t.local.addStep(p, "Setting up gateway client", "Gateway client correctly set up", func(ctx context.Context) error {
 		t.client.dialer.Spec.Endpoint = endpoint
 		return t.local.applyGateway(ctx, c, t.client)
 	}, exposes)
@@ -49,7 +49,7 @@ func (t *tunnel) make(ctx context.Context, c *cli, o *connectOptions) error {
 	if !o.keysNotToShare {
 		t.shareKeys(p, c, serves, dials)
 		if o.wait {
-			t.await(p, p.All()...)
+			t.waitForTunnel(p, p.All()...)
 		}
 	}
 	return p.Run(ctx)
@@ -57,16 +57,16 @@ func (t *tunnel) make(ctx context.Context, c *cli, o *connectOptions) error {
 
 // awaitEndpoint waits until it is known where the server is.
 func (t *tunnel) awaitEndpoint(ctx context.Context, o *connectOptions) (networkingv1beta1.EndpointStatus, error) {
-	gw := t.server.clone()
+	gw := t.server.deepCopy()
 	err := await.Until(ctx, t.remote.kube, func(ctx context.Context) error {
-		if err := gw.read(ctx, t.remote.kube); err != nil {
+		if err := gw.readGateway(ctx, t.remote.kube); err != nil {
 			return err
 		}
-		if err := gw.exposed(); err != nil {
+		if err := gw.checkExposed(); err != nil {
 			return err
 		}
-		return gw.settled(ctx, t.remote.kube)
-	}, gw.self(), gw.made())
+		return gw.checkConnected(ctx, t.remote.kube)
+	}, gw.watchGateway(), gw.watchSecrets())
 	if err != nil {
 		return networkingv1beta1.EndpointStatus{}, err
 	}
@@ -80,22 +80,22 @@ func (t *tunnel) awaitEndpoint(ctx context.Context, o *connectOptions) (networki
 	return endpoint, nil
 }
 
-func (s *side) applyGateway(ctx context.Context, c *cli, gw *gateway) error {
-	c.stamp(gw.Object)
-	if err := apply(ctx, s.kube, gw.Object); err != nil {
+func (s *clusterSide) applyGateway(ctx context.Context, c *cli, gw *gateway) error {
+	c.setCommonMetadata(gw.Object)
+	if err := applyObject(ctx, s.kube, gw.Object); err != nil {
 		return err
 	}
-	return gw.read(ctx, s.kube)
+	return gw.readGateway(ctx, s.kube)
 }
 
-func (s *side) awaitPod(p *step.Plan, gw *gateway, made *step.Step) {
+func (s *clusterSide) awaitPod(p *step.Plan, gw *gateway, made *step.Step) {
 	s.awaitPodAnd(p, gw, "Gateway pod "+names.Gateway(gw.GetName())+" is ready", made)
 }
 
 // awaitPodAnd says done once a pod is ready, unless that is "".
-func (s *side) awaitPodAnd(p *step.Plan, gw *gateway, done string, made ...*step.Step) {
-	s.step(p, "Waiting for gateway pod "+names.Gateway(gw.GetName())+" to be ready", done, func(ctx context.Context) error {
-		gw := gw.clone()
+func (s *clusterSide) awaitPodAnd(p *step.Plan, gw *gateway, done string, made ...*step.Step) {
+	s.addStep(p, "Waiting for gateway pod "+names.Gateway(gw.GetName())+" to be ready", done, func(ctx context.Context) error {
+		gw := gw.deepCopy()
 		if len(made) > 0 { // by this command
 			if err := gw.awaitChange(ctx, s.kube); err != nil {
 				return err
@@ -108,29 +108,29 @@ func (s *side) awaitPodAnd(p *step.Plan, gw *gateway, done string, made ...*step
 // shareKeys tells each gateway the public key of the other.
 func (t *tunnel) shareKeys(p *step.Plan, c *cli, serves, dials *step.Step) {
 	for _, from := range []struct {
-		side  *side
+		side  *clusterSide
 		gw    *gateway
 		kind  string
 		made  *step.Step
-		to    *side
+		to    *clusterSide
 		owner *gateway
 	}{{t.remote, t.server, server, serves, t.local, t.client}, {t.local, t.client, dialer, dials, t.remote, t.server}} {
 		var public [32]byte
-		known := from.side.step(p, "Waiting for gateway "+from.kind+" Secret to be created", "Gateway "+from.kind+" Secret created successfully", func(ctx context.Context) (err error) {
-			gw := from.gw.clone()
+		known := from.side.addStep(p, "Waiting for gateway "+from.kind+" Secret to be created", "Gateway "+from.kind+" Secret created successfully", func(ctx context.Context) (err error) {
+			gw := from.gw.deepCopy()
 			if err = gw.awaitKeys(ctx, from.side.kube); err == nil {
 				public, err = gw.publicKey(ctx, from.side.kube)
 			}
 			return err
 		}, from.made)
-		from.to.step(p, "Creating public key", "Public key correctly created", func(ctx context.Context) error {
+		from.to.addStep(p, "Creating public key", "Public key correctly created", func(ctx context.Context) error {
 			return from.to.learnKey(ctx, c, from.side.id, public, from.owner)
 		}, known, serves, dials)
 	}
 }
 
 // learnKey has the gateway of this cluster know the key of the other. It goes with the gateway.
-func (s *side) learnKey(ctx context.Context, c *cli, other string, public [32]byte, owner *gateway) error {
+func (s *clusterSide) learnKey(ctx context.Context, c *cli, other string, public [32]byte, owner *gateway) error {
 	in := owner.GetNamespace() // where it looks for keys
 	want := newPublicKey(client.ObjectKey{Namespace: in, Name: other}, other, public)
 	have, err := s.keysFrom(ctx, other, in)
@@ -148,12 +148,12 @@ func (s *side) learnKey(ctx context.Context, c *cli, other string, public [32]by
 			return fmt.Errorf("deleting the PublicKey of an earlier gateway: %w", err)
 		}
 	}
-	c.stamp(want)
-	return apply(ctx, s.kube, want, kube.OwnedBy(owner.Object, s.kube.Scheme()))
+	c.setCommonMetadata(want)
+	return applyObject(ctx, s.kube, want, kube.OwnedBy(owner.Object, s.kube.Scheme()))
 }
 
 // keysFrom are the PublicKeys of the other cluster, oldest first: of several the gateway takes the newest.
-func (s *side) keysFrom(ctx context.Context, other, in string) ([]networkingv1beta1.PublicKey, error) {
+func (s *clusterSide) keysFrom(ctx context.Context, other, in string) ([]networkingv1beta1.PublicKey, error) {
 	var have networkingv1beta1.PublicKeyList
 	if err := s.kube.List(ctx, &have, client.InNamespace(in), client.MatchingLabels{names.RemoteClusterID: other}); err != nil {
 		return nil, fmt.Errorf("reading PublicKeys: %w", err)
@@ -164,35 +164,35 @@ func (s *side) keysFrom(ctx context.Context, other, in string) ([]networkingv1be
 	return have.Items, nil
 }
 
-// end is one of the two of a tunnel.
-type end struct {
-	*side
+// tunnelEndpoint is one of the two of a tunnel.
+type tunnelEndpoint struct {
+	*clusterSide
 	gw *gateway
 }
 
-// ends are both, by clusters.
-func (t *tunnel) ends() (local, remote end) {
+// bothEndpoints are both, by clusters.
+func (t *tunnel) bothEndpoints() (local, remote tunnelEndpoint) {
 	if t.opposite {
-		return end{t.local, t.server}, end{t.remote, t.client}
+		return tunnelEndpoint{t.local, t.server}, tunnelEndpoint{t.remote, t.client}
 	}
-	return end{t.local, t.client}, end{t.remote, t.server}
+	return tunnelEndpoint{t.local, t.client}, tunnelEndpoint{t.remote, t.server}
 }
 
-// await waits until both gateways say that the tunnel is up. Of those that were there already only what goes wrong with them is told.
-func (t *tunnel) await(p *step.Plan, made ...*step.Step) {
-	local, remote := t.ends()
+// waitForTunnel waits until both gateways say that the tunnel is up. Of those that were there already only what goes wrong with them is told.
+func (t *tunnel) waitForTunnel(p *step.Plan, made ...*step.Step) {
+	local, remote := t.bothEndpoints()
 	if t.opposite {
 		local.awaitPodAnd(p, local.gw, "")
 		remote.awaitPodAnd(p, remote.gw, "")
 	}
-	for _, e := range []end{remote, local} {
-		e.step(p, "Waiting for Connection to be created", "Connection created successfully", func(ctx context.Context) error {
-			return e.gw.clone().awaitConnection(ctx, e.kube, false)
+	for _, e := range []tunnelEndpoint{remote, local} {
+		e.addStep(p, "Waiting for Connection to be created", "Connection created successfully", func(ctx context.Context) error {
+			return e.gw.deepCopy().awaitConnection(ctx, e.kube, false)
 		}, made...)
 	}
-	for _, e := range []end{local, remote} {
-		e.step(p, "Waiting for Connection status to be established", "Connection is established", func(ctx context.Context) error {
-			return e.gw.clone().awaitConnection(ctx, e.kube, true)
+	for _, e := range []tunnelEndpoint{local, remote} {
+		e.addStep(p, "Waiting for Connection status to be established", "Connection is established", func(ctx context.Context) error {
+			return e.gw.deepCopy().awaitConnection(ctx, e.kube, true)
 		}, made...)
 	}
 }

@@ -28,8 +28,8 @@ type nodeState struct {
 	kubelets []corev1.Pod
 }
 
-// problem returns nil once the node is ready or is not to be shown, and a Pending with the reason before. Another error is one that no time mends.
-func (s *nodeState) problem(key client.ObjectKey) error {
+// checkReady returns nil once the node is ready or is not to be shown, and a Pending with the reason before. Another error is one that no time mends.
+func (s *nodeState) checkReady(key client.ObjectKey) error {
 	switch {
 	case s.virtualNode == nil:
 		return await.Pending(fmt.Sprintf("there is no VirtualNode %s yet", key))
@@ -38,7 +38,7 @@ func (s *nodeState) problem(key client.ObjectKey) error {
 	case s.isHidden():
 		return nil
 	case s.node == nil || s.node.DeletionTimestamp != nil:
-		if why := troubled(s.virtualNode); why != "" {
+		if why := problemOf(s.virtualNode); why != "" {
 			return await.Pending("there is no node " + key.Name + " yet" + why)
 		}
 		why := notReady(names.VirtualKubelet(key.Name), s.kubelets)
@@ -77,8 +77,8 @@ func (s *nodeState) isHidden() bool {
 	return isRun && isNone
 }
 
-// troubled is what a VirtualNode says of itself that is not well.
-func troubled(vn *offv1beta1.VirtualNode) string {
+// problemOf is what a VirtualNode says of itself that is not well.
+func problemOf(vn *offv1beta1.VirtualNode) string {
 	for _, c := range vn.Status.Conditions {
 		if c.Status != offv1beta1.RunningConditionStatusType && c.Message != "" {
 			return ": " + c.Message
@@ -114,6 +114,6 @@ func awaitNode(ctx context.Context, cluster client.WithWatch, key client.ObjectK
 		} else if err != nil {
 			return err
 		}
-		return s.problem(key)
+		return s.checkReady(key)
 	}, await.One(&offv1beta1.VirtualNodeList{}, key), await.One(nodes, client.ObjectKey{Name: key.Name}), await.Watched{List: &corev1.PodList{}, Opts: kubelets})
 }

@@ -60,7 +60,7 @@ func TestNodeState(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := ""
-			err := tc.state.problem(key)
+			err := tc.state.checkReady(key)
 			if err != nil {
 				got = err.Error()
 			}

@@ -31,10 +31,10 @@ type offloadOptions struct {
 	namespaceSelector                string
 	timeout                          time.Duration
 	exitCode                         bool
-	preview
+	dryRunOptions
 }
 
-func (c *cli) offload() *cobra.Command {
+func (c *cli) newOffloadCommand() *cobra.Command {
 	o := &offloadOptions{}
 	cmd := &cobra.Command{
 		Use:     "namespace NAME...",
@@ -43,7 +43,7 @@ func (c *cli) offload() *cobra.Command {
 		Example: "  liqoctl offload namespace foo\n" +
 			"  liqoctl offload namespace foo --pod-offloading-strategy Remote --selector 'region in (europe)'\n" +
 			"  liqoctl offload namespace foo --output yaml",
-		Args:              arguments(cobra.ArbitraryArgs, checkNamespace),
+		Args:              checkArguments(cobra.ArbitraryArgs, checkNamespace),
 		ValidArgsFunction: c.completeNamespaces,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
@@ -59,13 +59,13 @@ func (c *cli) offload() *cobra.Command {
 	fs.StringVar(&o.remoteName, "remote-namespace-name", "", "The name of the remote namespaces, with the SelectedName strategy")
 	fs.StringArrayVarP(&o.selectors, "selector", "l", nil, "Which clusters, by the labels of their virtual nodes; one of several has to match")
 	fs.StringVar(&o.namespaceSelector, "ns-selector", "", "Which namespaces, by their labels, instead of by names")
-	o.preview.flags(cmd, fs)
+	o.dryRunOptions.addFlags(cmd, fs)
 	fs.DurationVar(&o.timeout, "timeout", 20*time.Second, "How long all of it may take")
 	fs.BoolVar(&o.exitCode, "exit-code", false, "Fail if no cluster is selected")
 	for flag, values := range map[string][]string{"pod-offloading-strategy": pods, "namespace-mapping-strategy": mappings} {
 		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
-	return group("offload", "Extend a resource to other clusters", cmd)
+	return newGroup("offload", "Extend a resource to other clusters", cmd)
 }
 
 func (c *cli) runOffload(ctx context.Context, o *offloadOptions, args []string) error {
@@ -82,7 +82,7 @@ func (c *cli) runOffload(ctx context.Context, o *offloadOptions, args []string) 
 	if err != nil {
 		return err
 	}
-	kube, err := c.client(ctx)
+	kube, err := c.newClient(ctx)
 	if err != nil {
 		return err
 	}
@@ -95,15 +95,15 @@ func (c *cli) runOffload(ctx context.Context, o *offloadOptions, args []string) 
 		return nil
 	}
 	wanted := func(ns string) *offv1beta1.NamespaceOffloading {
-		nso := o.wanted(ns, clusters)
-		c.stamp(nso)
+		nso := o.newNamespaceOffloading(ns, clusters)
+		c.setCommonMetadata(nso)
 		return nso
 	}
-	if !o.asked() {
+	if !o.isRequested() {
 		return c.eachNamespace(ctx, "offloading", namespaces, func(ctx context.Context, c *cli, ns string) error { return c.offloadOne(ctx, o, kube, wanted(ns)) })
 	}
 	for _, ns := range namespaces {
-		if err := c.printObject(wanted(ns), o.format()); err != nil {
+		if err := c.printObject(wanted(ns), o.outputFormat()); err != nil {
 			return err
 		}
 	}
@@ -116,9 +116,9 @@ func (c *cli) eachNamespace(ctx context.Context, what string, namespaces []strin
 	var failed atomic.Bool
 	for _, ns := range namespaces {
 		p.Add(func(ctx context.Context, told *out.Printer) error {
-			c := c.via(told)
+			c := c.withPrinter(told)
 			if err := do(ctx, c, ns); err != nil {
-				c.fail(fmt.Errorf("%s namespace %q: %w", what, ns, err))
+				c.printError(fmt.Errorf("%s namespace %q: %w", what, ns, err))
 				failed.Store(true)
 			}
 			return nil
@@ -159,7 +159,7 @@ func (c *cli) selectNamespaces(ctx context.Context, kube client.Reader, args []s
 	return found, nil
 }
 
-func (o *offloadOptions) wanted(namespace string, clusters *corev1.NodeSelector) *offv1beta1.NamespaceOffloading {
+func (o *offloadOptions) newNamespaceOffloading(namespace string, clusters *corev1.NodeSelector) *offv1beta1.NamespaceOffloading {
 	nso := &offv1beta1.NamespaceOffloading{}
 	nso.SetGroupVersionKind(offv1beta1.GroupVersion.WithKind("NamespaceOffloading"))
 	nso.Namespace, nso.Name = namespace, names.NamespaceOffloading
@@ -214,12 +214,12 @@ var operators = map[selection.Operator]corev1.NodeSelectorOperator{
 func (c *cli) offloadOne(ctx context.Context, o *offloadOptions, kube client.WithWatch, want *offv1beta1.NamespaceOffloading) error {
 	step := c.Step(fmt.Sprintf("Offloading namespace %q", want.Namespace))
 	defer step.Stop()
-	before, err := c.enable(ctx, kube, want)
+	before, err := c.applyOffloading(ctx, kube, want)
 	if err != nil {
 		return err
 	}
 	c.Success("Offloading of namespace %q correctly enabled", want.Namespace)
-	if stricter(before, want.Spec.PodOffloadingStrategy) {
+	if isStricter(before, want.Spec.PodOffloadingStrategy) {
 		c.Warn("The PodOffloadingStrategy was mutated to a more restrictive setting")
 		c.Warn("Existing pods violating this policy might still be running: the annotation %s=true on the NamespaceOffloading has them evicted", names.EvictMisplacedPods)
 	}
@@ -282,8 +282,8 @@ func unreadyClusters(nso *offv1beta1.NamespaceOffloading) []string {
 	return lines
 }
 
-// enable creates or updates the object, and returns the strategy that was set before.
-func (c *cli) enable(ctx context.Context, kube client.Client, want *offv1beta1.NamespaceOffloading) (offv1beta1.PodOffloadingStrategyType, error) {
+// applyOffloading creates or updates the object, and returns the strategy that was set before.
+func (c *cli) applyOffloading(ctx context.Context, kube client.Client, want *offv1beta1.NamespaceOffloading) (offv1beta1.PodOffloadingStrategyType, error) {
 	have := &offv1beta1.NamespaceOffloading{}
 	err := kube.Get(ctx, client.ObjectKeyFromObject(want), have)
 	if apierrors.IsNotFound(err) {
@@ -295,7 +295,7 @@ func (c *cli) enable(ctx context.Context, kube client.Client, want *offv1beta1.N
 	before, old := have.DeepCopy(), have.Spec.PodOffloadingStrategy
 	have.Spec = want.Spec
 	have.SetGroupVersionKind(want.GroupVersionKind())
-	c.stamp(have)
+	c.setCommonMetadata(have)
 	if err := kube.Patch(ctx, have, client.MergeFrom(before)); err != nil {
 		return "", err
 	}
@@ -303,7 +303,7 @@ func (c *cli) enable(ctx context.Context, kube client.Client, want *offv1beta1.N
 	return old, nil
 }
 
-// stricter says that pods which were allowed to run somewhere no longer are.
-func stricter(before, after offv1beta1.PodOffloadingStrategyType) bool {
+// isStricter says that pods which were allowed to run somewhere no longer are.
+func isStricter(before, after offv1beta1.PodOffloadingStrategyType) bool {
 	return before != "" && before != after && after != offv1beta1.LocalAndRemotePodOffloadingStrategyType
 }

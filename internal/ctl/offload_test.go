@@ -168,7 +168,7 @@ func TestAnOffloadingIsWaitedForThroughTroubles(t *testing.T) {
 
 func anOffloading(t *testing.T, c *testkit.ControlPlane) *offv1beta1.NamespaceOffloading {
 	t.Helper()
-	nso := (&offloadOptions{mapping: "DefaultName", podStrategy: "Local"}).wanted(testkit.Namespace(t, c, "offloading", nil), &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{}})
+	nso := (&offloadOptions{mapping: "DefaultName", podStrategy: "Local"}).newNamespaceOffloading(testkit.Namespace(t, c, "offloading", nil), &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{}})
 	testkit.Create(t, c.Client, nso)
 	return nso
 }

@@ -64,7 +64,7 @@ func TestAnAPIServerThatAnsweredIsWaitedFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var said strings.Builder
-				p := patiently(&scripted{answers: tc.answers}, out.New(strings.NewReader(""), io.Discard, &said).Scope("remote"))
+				p := newRetryingClient(&scripted{answers: tc.answers}, out.New(strings.NewReader(""), io.Discard, &said).Scope("remote"))
 				var err error
 				for range tc.calls {
 					err = p.Get(t.Context(), client.ObjectKey{}, &corev1.Pod{})
@@ -84,7 +84,7 @@ func TestATenantNamespaceIsMadeAlthoughTheAnswerIsLost(t *testing.T) {
 	ns := s.tenantNamespace(&cli{}, "unheard")
 	t.Cleanup(func() { _ = c.Client.Delete(context.WithoutCancel(t.Context()), ns) })
 	lost := false
-	s.kube = patiently(testkit.Troubled(t, c, func(r *http.Request) (*http.Response, error) {
+	s.kube = newRetryingClient(testkit.Troubled(t, c, func(r *http.Request) (*http.Response, error) {
 		if r.Method != http.MethodPost || lost {
 			return nil, nil
 		}

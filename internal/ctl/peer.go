@@ -36,7 +36,7 @@ type peerOptions struct {
 	class              string
 	createVirtualNode  bool
 	amounts
-	preview
+	dryRunOptions
 	// resources are the amounts that were read.
 	resources corev1.ResourceList
 	// tunnelAsked says that somebody asked for something of the tunnel.
@@ -51,7 +51,7 @@ const (
 	atProvider = "Provider"
 )
 
-func (c *cli) peer() *cobra.Command {
+func (c *cli) newPeerCommand() *cobra.Command {
 	o := &peerOptions{connect: connectOptions{networkOptions: &networkOptions{wait: true}}}
 	cmd := &cobra.Command{
 		Use:   "peer",
@@ -66,19 +66,19 @@ func (c *cli) peer() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.tunnelAsked, o.wayAsked = asksForTunnel(cmd.Flags()), asksForWay(cmd.Flags())
-			if err := o.check(); err != nil {
+			if err := o.checkFlags(); err != nil {
 				return err
 			}
-			return c.toldBy(cmd.Context(), "", o.timeout, &o.local, &o.remote, func(ctx context.Context, local, remote *side) error {
-				return (&peeringRun{cli: c, options: o, consumer: local, provider: remote}).run(ctx)
+			return c.toldBy(cmd.Context(), "", o.timeout, &o.local, &o.remote, func(ctx context.Context, local, remote *clusterSide) error {
+				return (&peeringRun{cli: c, options: o, consumer: local, provider: remote}).runSteps(ctx)
 			})
 		},
 	}
-	o.flags(cmd)
+	o.addFlags(cmd)
 	return cmd
 }
 
-func (o *peerOptions) flags(cmd *cobra.Command) {
+func (o *peerOptions) addFlags(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.DurationVar(&o.timeout, "timeout", 10*time.Minute, "How long all of it may take")
 	fs.BoolVar(&o.connect.skipValidation, "skip-validation", false, "Do not look at the templates of gateways first")
@@ -86,14 +86,14 @@ func (o *peerOptions) flags(cmd *cobra.Command) {
 	locations := []string{atConsumer, atProvider}
 	fs.Var(oneOf(&o.location, atProvider, locations), "gw-server-service-location", "Which cluster has the server of the tunnel: "+strings.Join(locations, ", "))
 	_ = cmd.RegisterFlagCompletionFunc("gw-server-service-location", cobra.FixedCompletions(locations, cobra.ShellCompDirectiveNoFileComp))
-	o.connect.flags(cmd)
+	o.connect.addFlags(cmd)
 	fs.BoolVar(&o.inBand, "in-band", false, "Reach the API server of the provider through the tunnel between the networks")
 	fs.StringVar(&o.proxyURL, "proxy-url", "", "The proxy through which this cluster reaches the API server of the provider")
 	fs.BoolVar(&o.createSlice, "create-resource-slice", true, "Ask for resources")
 	fs.StringVar(&o.class, "resource-slice-class", string(authv1beta1.ResourceSliceClassDefault), "The class of the ResourceSlice")
 	fs.BoolVar(&o.createVirtualNode, "create-virtual-node", true, "Have what is granted shown as a virtual node")
-	o.amounts.flags(fs, "", "", "")
-	o.preview.flags(cmd, fs)
+	o.amounts.addFlags(fs, "", "", "")
+	o.dryRunOptions.addFlags(cmd, fs)
 	twoInstallations(cmd, &o.local, &o.remote)
 }
 
@@ -104,9 +104,9 @@ func asksForTunnel(fs *pflag.FlagSet) bool {
 	return asked
 }
 
-func (o *peerOptions) check() (err error) {
+func (o *peerOptions) checkFlags() (err error) {
 	o.connect.server.dropUnused()
-	o.resources, err = o.amounts.list()
+	o.resources, err = o.amounts.parseAll()
 	return err
 }
 
@@ -114,28 +114,28 @@ func (o *peerOptions) check() (err error) {
 type peeringRun struct {
 	*cli
 	options            *peerOptions
-	consumer, provider *side
+	consumer, provider *clusterSide
 
 	network  *connection // nil where the networks are left alone
 	slice    *authv1beta1.ResourceSlice
 	proxyURL string // through which the consumer reaches the API server, unless that is known once the networks are connected
 }
 
-// run looks at both clusters first, and changes nothing where it could not be done. Then all goes on at once that does not need
+// runSteps looks at both clusters first, and changes nothing where it could not be done. Then all goes on at once that does not need
 // something else: only in-band authentication needs the networks, and the slice needs the authentication.
-func (r *peeringRun) run(ctx context.Context) error {
-	if err := r.survey(ctx); err != nil {
-		return again(ctx, err)
+func (r *peeringRun) runSteps(ctx context.Context) error {
+	if err := r.readState(ctx); err != nil {
+		return withRetryHint(ctx, err)
 	}
-	if r.options.asked() {
-		return r.preview(ctx)
+	if r.options.isRequested() {
+		return r.printDryRun(ctx)
 	}
 	for _, s := range []struct {
-		*side
+		*clusterSide
 		other string
 	}{{r.consumer, r.provider.id}, {r.provider, r.consumer.id}} {
 		if err := s.ensureTenantNamespace(ctx, r.cli, s.other); err != nil {
-			return again(ctx, ensuring("authentication", s.wrong(err)))
+			return withRetryHint(ctx, wrapEnsuring("authentication", s.wrapWithCluster(err)))
 		}
 	}
 	p := step.New(r.Printer)
@@ -147,43 +147,45 @@ func (r *peeringRun) run(ctx context.Context) error {
 	if !r.throughTunnel() {
 		networks = nil
 	}
-	authenticated := p.Add(r.authenticate, networks...)
+	authenticated := p.Add(r.authenticateConsumer, networks...)
 	if r.options.createSlice {
-		p.Add(r.ask, authenticated)
+		p.Add(r.requestResources, authenticated)
 	}
-	return again(ctx, p.Run(ctx))
+	return withRetryHint(ctx, p.Run(ctx))
 }
 
 // throughTunnel tells whether the networks are the way to the API server of the provider.
 func (r *peeringRun) throughTunnel() bool { return r.options.inBand && r.options.proxyURL == "" }
 
-// survey reads what there is, at once, and fails where the rest could not be done.
-func (r *peeringRun) survey(ctx context.Context) error {
+// readState reads what there is, at once, and fails where the rest could not be done.
+func (r *peeringRun) readState(ctx context.Context) error {
 	p := step.New(r.Printer)
 	p.Add(func(ctx context.Context, _ *out.Printer) error { return fitTogether(ctx, r.consumer, r.provider) })
 	if !r.options.networkingDisabled {
-		p.Add(func(ctx context.Context, _ *out.Printer) error { return ensuring("networking", r.surveyNetworks(ctx)) })
+		p.Add(func(ctx context.Context, _ *out.Printer) error {
+			return wrapEnsuring("networking", r.surveyNetworks(ctx))
+		})
 	}
 	p.Add(func(ctx context.Context, _ *out.Printer) error {
 		if r.throughTunnel() { // as the consumer sees the proxy is known once the networks are connected
 			if _, err := r.provider.apiServerProxy(ctx); err != nil {
-				return ensuring("authentication", r.provider.wrong(err))
+				return wrapEnsuring("authentication", r.provider.wrapWithCluster(err))
 			}
 		}
 		a := &authentication{cli: r.cli, consumer: r.consumer, provider: r.provider, proxyURL: r.options.proxyURL, asBefore: !r.options.wayAsked}
 		a.inBand = r.options.inBand && r.options.networkingDisabled // through a tunnel that is there already
-		err := a.look(ctx)
+		err := a.readState(ctx)
 		r.proxyURL = a.proxyURL
-		return ensuring("authentication", err)
+		return wrapEnsuring("authentication", err)
 	})
 	if r.options.createSlice {
 		key := client.ObjectKey{Namespace: r.consumer.namespace, Name: r.provider.id}
 		r.slice = newResourceSlice(key, r.provider.id, r.options.class, r.options.resources, r.options.createVirtualNode)
 		p.Add(func(ctx context.Context, _ *out.Printer) error {
-			if err := r.consumer.demand(ctx, authenticating(key.Namespace, authv1beta1.ResourceSliceResource, "get", "watch", "create", "patch")); err != nil {
-				return ensuring("offloading", err)
+			if err := r.consumer.requirePermissions(ctx, authenticationPermissions(key.Namespace, authv1beta1.ResourceSliceResource, "get", "watch", "create", "patch")); err != nil {
+				return wrapEnsuring("offloading", err)
 			}
-			return ensuring("offloading", r.consumer.wrong((&request{kube: r.consumer.kube, slice: r.slice}).look(ctx)))
+			return wrapEnsuring("offloading", r.consumer.wrapWithCluster((&sliceRequest{kube: r.consumer.kube, slice: r.slice}).readSlice(ctx)))
 		})
 	}
 	return p.Run(ctx)
@@ -195,89 +197,89 @@ func (r *peeringRun) surveyNetworks(ctx context.Context) error {
 	if r.options.location == atConsumer {
 		client, server = server, client
 	}
-	n, err := r.options.connect.survey(ctx, client, server)
+	n, err := r.options.connect.readConnection(ctx, client, server)
 	if err != nil {
 		return err
 	}
 	if err := demandToTell(ctx, n.both); err != nil {
 		return err
 	}
-	if n.tunnel, err = r.existing(ctx, n); err != nil {
+	if n.tunnel, err = r.existingTunnel(ctx, n); err != nil {
 		return err
 	}
 	if n.tunnel == nil {
-		n.tunnel, err = r.options.connect.plan(ctx, n.local(), n.remote())
+		n.tunnel, err = r.options.connect.planTunnel(ctx, n.localConfig(), n.remoteConfig())
 	}
 	r.network = n
 	return err
 }
 
-// existing is the tunnel whose server is in the local cluster, nil for none.
-func (r *peeringRun) existing(ctx context.Context, n *connection) (*tunnel, error) {
-	local, remote := n.local(), n.remote()
-	servers, clients, err := opposite(ctx, local, remote)
+// existingTunnel is the tunnel whose server is in the local cluster, nil for none.
+func (r *peeringRun) existingTunnel(ctx context.Context, n *connection) (*tunnel, error) {
+	local, remote := n.localConfig(), n.remoteConfig()
+	servers, clients, err := oppositeGateways(ctx, local, remote)
 	if err != nil || len(servers) != 1 || len(clients) != 1 || servers[0].GetDeletionTimestamp() != nil || clients[0].GetDeletionTimestamp() != nil {
 		return nil, err
 	}
 	if r.options.tunnelAsked {
 		r.consumer.Warn("The tunnel that is there is used, whose server is in the other cluster: what was asked of gateways is left out")
 	}
-	t := &tunnel{local: local.side, remote: remote.side, server: gatewayOf(servers[0]), client: gatewayOf(clients[0]), opposite: true}
-	here, there := t.ends()
-	if err := here.demand(ctx, here.gw.watchRights()...); err != nil {
+	t := &tunnel{local: local.clusterSide, remote: remote.clusterSide, server: gatewayOf(servers[0]), client: gatewayOf(clients[0]), opposite: true}
+	here, there := t.bothEndpoints()
+	if err := here.requirePermissions(ctx, here.gw.watchRights()...); err != nil {
 		return nil, err
 	}
-	return t, there.demand(ctx, there.gw.watchRights()...)
+	return t, there.requirePermissions(ctx, there.gw.watchRights()...)
 }
 
 func (r *peeringRun) exchangeNetworks(ctx context.Context, told *out.Printer) error {
-	c := r.via(told)
-	err := c.exchange(ctx, r.network.inOrder(r.consumer), true)
+	c := r.withPrinter(told)
+	err := c.exchangeConfigurations(ctx, r.network.inOrder(r.consumer), true)
 	if err == nil {
-		err = r.network.initialise(ctx, c, r.consumer)
+		err = r.network.initNetwork(ctx, c, r.consumer)
 	}
-	return ensuring("networking", err)
+	return wrapEnsuring("networking", err)
 }
 
 func (r *peeringRun) buildTunnel(ctx context.Context, told *out.Printer) error {
-	c, t := r.via(told), r.network.tunnel
+	c, t := r.withPrinter(told), r.network.tunnel
 	if !t.opposite { // somebody may peer the other direction meanwhile
-		now, err := r.existing(ctx, r.network)
+		now, err := r.existingTunnel(ctx, r.network)
 		if err == nil && now == nil {
-			err = noOpposite(ctx, r.network.local(), r.network.remote(), "Somebody makes the other direction just now: run it again when that is done, and the tunnel serves both")
+			err = noOpposite(ctx, r.network.localConfig(), r.network.remoteConfig(), "Somebody makes the other direction just now: run it again when that is done, and the tunnel serves both")
 		}
 		if err != nil {
-			return ensuring("networking", err)
+			return wrapEnsuring("networking", err)
 		}
 		t = cmp.Or(now, t)
 	}
 	if t.opposite {
 		p := step.New(c.Printer)
-		t.await(p)
-		return ensuring("networking", p.Run(ctx))
+		t.waitForTunnel(p)
+		return wrapEnsuring("networking", p.Run(ctx))
 	}
-	return ensuring("networking", t.make(ctx, c, &r.options.connect))
+	return wrapEnsuring("networking", t.createTunnel(ctx, c, &r.options.connect))
 }
 
-func (r *peeringRun) authenticate(ctx context.Context, told *out.Printer) error {
-	a := &authentication{cli: r.via(told), consumer: r.consumer.via(told), provider: r.provider.via(told), inBand: r.options.inBand, proxyURL: r.proxyURL}
-	return ensuring("authentication", a.run(ctx))
+func (r *peeringRun) authenticateConsumer(ctx context.Context, told *out.Printer) error {
+	a := &authentication{cli: r.withPrinter(told), consumer: r.consumer.withPrinter(told), provider: r.provider.withPrinter(told), inBand: r.options.inBand, proxyURL: r.proxyURL}
+	return wrapEnsuring("authentication", a.runSteps(ctx))
 }
 
-func (r *peeringRun) ask(ctx context.Context, told *out.Printer) error {
-	r.stamp(r.slice)
-	s := r.consumer.via(told)
-	asked := &request{kube: s.kube, slice: r.slice, tell: s}
-	if err := asked.run(ctx); err != nil {
-		return ensuring("offloading", s.wrong(err))
+func (r *peeringRun) requestResources(ctx context.Context, told *out.Printer) error {
+	r.setCommonMetadata(r.slice)
+	s := r.consumer.withPrinter(told)
+	asked := &sliceRequest{kube: s.kube, slice: r.slice, tell: s}
+	if err := asked.runSteps(ctx); err != nil {
+		return wrapEnsuring("offloading", s.wrapWithCluster(err))
 	}
-	return ensuring("offloading", s.wrong(r.awaitNode(ctx, s, asked.slice)))
+	return wrapEnsuring("offloading", s.wrapWithCluster(r.awaitNode(ctx, s, asked.slice)))
 }
 
 // awaitNode waits for the node that is made of what was granted, so that it can be used at once. A terminal shows the wait, and no line
 // does: the command prints what it always printed.
-func (r *peeringRun) awaitNode(ctx context.Context, s *side, slice *authv1beta1.ResourceSlice) error {
-	if !r.options.createVirtualNode || verdict(slice.Status.Conditions, ofResources).Status != authv1beta1.ResourceSliceConditionAccepted || noVirtualNodes(ctx, s) {
+func (r *peeringRun) awaitNode(ctx context.Context, s *clusterSide, slice *authv1beta1.ResourceSlice) error {
+	if !r.options.createVirtualNode || conditionOf(slice.Status.Conditions, ofResources).Status != authv1beta1.ResourceSliceConditionAccepted || noVirtualNodes(ctx, s) {
 		return nil
 	}
 	doing := "Waiting for node " + slice.Name + " to be ready"
@@ -293,14 +295,14 @@ func (r *peeringRun) awaitNode(ctx context.Context, s *side, slice *authv1beta1.
 	}
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
-	if why := s.complaint(late, slice); why != "" {
+	if why := s.explainState(late, slice); why != "" {
 		return fmt.Errorf("the ResourceSlice %s: %s: %w", slice.Name, why, err)
 	}
 	return err
 }
 
 // noVirtualNodes reports whether the controllers of a cluster are told to make no VirtualNodes.
-func noVirtualNodes(ctx context.Context, s *side) bool {
+func noVirtualNodes(ctx context.Context, s *clusterSide) bool {
 	manager, err := controllerManager(ctx, s.kube, s.liqoNamespace)
 	if err != nil {
 		return false
@@ -309,8 +311,8 @@ func noVirtualNodes(ctx context.Context, s *side) bool {
 	return err == nil && flagValue(slices.Concat(container.Command, container.Args), "offloading-enabled") == "false"
 }
 
-// ensuring says what of a peering went wrong, and where to read on about what did not come in time.
-func ensuring(what string, err error) error {
+// wrapEnsuring says what of a peering went wrong, and where to read on about what did not come in time.
+func wrapEnsuring(what string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -329,8 +331,8 @@ func ensuring(what string, err error) error {
 	return failure
 }
 
-// again says what to do after a failure that is one of time.
-func again(ctx context.Context, err error) error {
+// withRetryHint says what to do after a failure that is one of time.
+func withRetryHint(ctx context.Context, err error) error {
 	f, ok := err.(*out.Failure)
 	if err == nil || !ok || ctx.Err() == nil {
 		return err

@@ -177,11 +177,11 @@ func TestAPeeringUserIsMadeAndDeleted(t *testing.T) {
 		t.Errorf("there is %v, want %v", made, want)
 	}
 
-	guest := &side{name: "local", liqoNamespace: c.liqo}
+	guest := &clusterSide{name: "local", liqoNamespace: c.liqo}
 	if guest.kube, err = clientOf(t.Context(), userOf(t, r.stdout)); err != nil {
 		t.Fatal(err)
 	}
-	if id, err := identity(t.Context(), guest.kube, c.liqo); err != nil || id != c.id {
+	if id, err := clusterIdentity(t.Context(), guest.kube, c.liqo); err != nil || id != c.id {
 		t.Errorf("the user finds the ID %q: %v", id, err)
 	}
 	if err := guest.findNamespace(t.Context(), rome); err != nil || guest.missing || guest.namespace != "liqo-tenant-"+rome {

@@ -11,14 +11,14 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// reference is the page about all commands below root.
-func reference(root *cobra.Command) string {
+// commandReference is the page about all commands below root.
+func commandReference(root *cobra.Command) string {
 	root.CompletionOptions.DisableDefaultCmd = true // said in one sentence
 	var page strings.Builder
 	page.WriteString("# liqoctl\n\n" +
 		"This page is made from the commands; a test compares it. What the original has and this version has not is in [compatibility.md](compatibility.md).\n\n")
-	about(&page)
-	all := below(root)
+	writeIntroduction(&page)
+	all := subcommandsOf(root)
 	for _, cmd := range all {
 		fmt.Fprintf(&page, "| [`%s`](#%s) | %s |\n", cmd.CommandPath(), strings.ReplaceAll(cmd.CommandPath(), " ", "-"), cmd.Short)
 	}
@@ -29,8 +29,8 @@ func reference(root *cobra.Command) string {
 	return page.String()
 }
 
-// about is what holds for all commands, and the head of the table of them.
-func about(page *strings.Builder) {
+// writeIntroduction is what holds for all commands, and the head of the table of them.
+func writeIntroduction(page *strings.Builder) {
 	page.WriteString("The program is also a plugin of kubectl: call the binary `kubectl-liqo`. `liqoctl completion bash|zsh|fish|powershell` prints a completion script.\n" +
 		"Progress goes to standard error, what was asked for to standard output. The exit code is 0 or 1.\n\n" +
 		"| command | does |\n|---|---|\n")
@@ -42,14 +42,14 @@ func flagsOfAll(page *strings.Builder, root *cobra.Command) {
 	page.WriteString("\nThe other connection flags of kubectl, such as `--server` and `--token`, are accepted and not listed.\n")
 }
 
-// below lists the commands that can be run, and are shown.
-func below(parent *cobra.Command) []*cobra.Command {
+// subcommandsOf lists the commands that can be run, and are shown.
+func subcommandsOf(parent *cobra.Command) []*cobra.Command {
 	var all []*cobra.Command
 	for _, cmd := range parent.Commands() {
 		if cmd.Runnable() && !cmd.Hidden {
 			all = append(all, cmd)
 		}
-		all = append(all, below(cmd)...)
+		all = append(all, subcommandsOf(cmd)...)
 	}
 	return all
 }

@@ -30,7 +30,7 @@ func commands() *cli {
 }
 
 func TestReferenceSaysWhatTheCommandsSay(t *testing.T) {
-	want := reference(commands().root())
+	want := commandReference(commands().newRootCommand())
 	if *update {
 		if err := os.WriteFile(referencePage, []byte(want), 0o644); err != nil {
 			t.Fatal(err)

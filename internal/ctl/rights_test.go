@@ -22,7 +22,7 @@ func TestAnAdministratorIsNotAskedForEachRight(t *testing.T) {
 		}
 		return nil, nil
 	})
-	if err := s.demand(t.Context(), networking(s.namespace, "configurations", "get", "create", "delete"), networking("", "connections", "list")); err != nil {
+	if err := s.requirePermissions(t.Context(), networkingPermissions(s.namespace, "configurations", "get", "create", "delete"), networkingPermissions("", "connections", "list")); err != nil {
 		t.Error(err)
 	}
 	if n := asked.Load(); n != 1 {

@@ -35,8 +35,8 @@ type teller interface {
 // wait for whoever grants them.
 const grace = 10 * time.Second
 
-// request asks a provider for a slice.
-type request struct {
+// sliceRequest asks a provider for a slice.
+type sliceRequest struct {
 	kube  client.WithWatch
 	slice *authv1beta1.ResourceSlice
 	tell  teller
@@ -50,33 +50,33 @@ const (
 	ofResources      = authv1beta1.ResourceSliceConditionTypeResources
 )
 
-// run applies the slice and waits for the answer. Resources that are not granted are no failure: they may be later.
-func (r *request) run(ctx context.Context) error {
-	if err := r.apply(ctx); err != nil {
+// runSteps applies the slice and waits for the answer. Resources that are not granted are no failure: they may be later.
+func (r *sliceRequest) runSteps(ctx context.Context) error {
+	if err := r.applySlice(ctx); err != nil {
 		return err
 	}
 	r.tell.Success("ResourceSlice created")
 	step := r.tell.Step("Waiting for ResourceSlice authentication to be accepted")
 	defer step.Stop()
-	if err := r.answer(await.Telling(ctx, step.Waits), ofAuthentication); err != nil {
+	if err := r.checkAnswer(await.Telling(ctx, step.Waits), ofAuthentication); err != nil {
 		return err
 	}
-	if said := verdict(r.slice.Status.Conditions, ofAuthentication); said.Status == authv1beta1.ResourceSliceConditionDenied {
+	if said := conditionOf(r.slice.Status.Conditions, ofAuthentication); said.Status == authv1beta1.ResourceSliceConditionDenied {
 		return out.Fail("the provider denies the ResourceSlice %s: %s: %s", client.ObjectKeyFromObject(r.slice), said.Reason, said.Message).
 			See("docs/troubleshooting.md#a-slice-is-not-accepted")
 	}
 	step.Stop()
 	r.tell.Success("ResourceSlice authentication: Accepted")
-	return r.resources(ctx)
+	return r.checkResources(ctx)
 }
 
-// resources tells what becomes of the amounts. Whoever grants those of other classes may take any time, or not do it.
-func (r *request) resources(ctx context.Context) error {
+// checkResources tells what becomes of the amounts. Whoever grants those of other classes may take any time, or not do it.
+func (r *sliceRequest) checkResources(ctx context.Context) error {
 	step := r.tell.Step("Waiting for ResourceSlice resources to be accepted")
 	defer step.Stop()
 	within, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
-	err := r.await(within, ofResources, r.earlier)
+	err := r.waitForAnswer(within, ofResources, r.earlier)
 	if err != nil && (ctx.Err() != nil || within.Err() == nil) {
 		return err
 	}
@@ -86,7 +86,7 @@ func (r *request) resources(ctx context.Context) error {
 		}
 	}
 	step.Stop()
-	said, less := verdict(r.slice.Status.Conditions, ofResources), ungranted(r.slice)
+	said, less := conditionOf(r.slice.Status.Conditions, ofResources), notGranted(r.slice)
 	if said.Status == authv1beta1.ResourceSliceConditionAccepted && less == "" {
 		r.tell.Success("ResourceSlice resources: Accepted")
 		return nil
@@ -101,15 +101,15 @@ func (r *request) resources(ctx context.Context) error {
 	return nil
 }
 
-func (r *request) apply(ctx context.Context) error {
-	if err := r.look(ctx); err != nil {
+func (r *sliceRequest) applySlice(ctx context.Context) error {
+	if err := r.readSlice(ctx); err != nil {
 		return err
 	}
-	return apply(ctx, r.kube, r.slice)
+	return applyObject(ctx, r.kube, r.slice)
 }
 
-// look reads what there is of that name, and fails where no node could be made of the slice.
-func (r *request) look(ctx context.Context) error {
+// readSlice reads what there is of that name, and fails where no node could be made of the slice.
+func (r *sliceRequest) readSlice(ctx context.Context) error {
 	var all authv1beta1.ResourceSliceList
 	if err := r.kube.List(ctx, &all); err != nil && !apierrors.IsForbidden(err) {
 		return err
@@ -135,47 +135,47 @@ func (r *request) look(ctx context.Context) error {
 	return err
 }
 
-// answer waits until the provider says something about one side of the slice. A refusal of before may be of circumstances that
+// checkAnswer waits until the provider says something about one side of the slice. A refusal of before may be of circumstances that
 // changed: it counts once it lasted.
-func (r *request) answer(ctx context.Context, side authv1beta1.ResourceSliceConditionType) error {
+func (r *sliceRequest) checkAnswer(ctx context.Context, side authv1beta1.ResourceSliceConditionType) error {
 	fresh, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
-	if err := r.await(fresh, side, r.earlier); err == nil || fresh.Err() == nil || ctx.Err() != nil {
+	if err := r.waitForAnswer(fresh, side, r.earlier); err == nil || fresh.Err() == nil || ctx.Err() != nil {
 		return err
 	}
-	return r.await(ctx, side, nil)
+	return r.waitForAnswer(ctx, side, nil)
 }
 
-// await waits until one side of the slice is accepted, or denied otherwise than earlier. Amounts are accepted once they are granted:
+// waitForAnswer waits until one side of the slice is accepted, or denied otherwise than earlier. Amounts are accepted once they are granted:
 // the condition alone may be of other ones that were asked for before.
-func (r *request) await(ctx context.Context, side authv1beta1.ResourceSliceConditionType, earlier []authv1beta1.ResourceSliceCondition) error {
+func (r *sliceRequest) waitForAnswer(ctx context.Context, side authv1beta1.ResourceSliceConditionType, earlier []authv1beta1.ResourceSliceCondition) error {
 	now := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: r.slice.Namespace, Name: r.slice.Name}}
 	return await.Object(ctx, r.kube, now, &authv1beta1.ResourceSliceList{}, func(ctx context.Context, there bool) error {
 		if !there {
 			return fmt.Errorf("somebody deleted the ResourceSlice %s meanwhile", client.ObjectKeyFromObject(now))
 		}
 		r.slice = now
-		said := verdict(now.Status.Conditions, side)
-		if said.Status == "" || said.Status == authv1beta1.ResourceSliceConditionDenied && same(said, verdict(earlier, side)) {
-			return r.pending(ctx, side)
+		said := conditionOf(now.Status.Conditions, side)
+		if said.Status == "" || said.Status == authv1beta1.ResourceSliceConditionDenied && isSame(said, conditionOf(earlier, side)) {
+			return r.checkPending(ctx, side)
 		}
-		if side == ofResources && said.Status == authv1beta1.ResourceSliceConditionAccepted && ungranted(now) != "" {
-			return r.pending(ctx, side)
+		if side == ofResources && said.Status == authv1beta1.ResourceSliceConditionAccepted && notGranted(now) != "" {
+			return r.checkPending(ctx, side)
 		}
 		return nil
 	})
 }
 
-// verdict is what is said of one side, the zero value while it is nothing.
-func verdict(of []authv1beta1.ResourceSliceCondition, side authv1beta1.ResourceSliceConditionType) authv1beta1.ResourceSliceCondition {
+// conditionOf is what is said of one side, the zero value while it is nothing.
+func conditionOf(of []authv1beta1.ResourceSliceCondition, side authv1beta1.ResourceSliceConditionType) authv1beta1.ResourceSliceCondition {
 	if i := slices.IndexFunc(of, func(c authv1beta1.ResourceSliceCondition) bool { return c.Type == side }); i >= 0 {
 		return of[i]
 	}
 	return authv1beta1.ResourceSliceCondition{}
 }
 
-// ungranted names the amounts that are asked for and not granted, "" for none.
-func ungranted(slice *authv1beta1.ResourceSlice) string {
+// notGranted names the amounts that are asked for and not granted, "" for none.
+func notGranted(slice *authv1beta1.ResourceSlice) string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(slice.Spec.Resources)) {
 		asked, granted := slice.Spec.Resources[name], slice.Status.Resources[name]
@@ -186,12 +186,12 @@ func ungranted(slice *authv1beta1.ResourceSlice) string {
 	return strings.Join(all, ", ")
 }
 
-func same(a, b authv1beta1.ResourceSliceCondition) bool {
+func isSame(a, b authv1beta1.ResourceSliceCondition) bool {
 	return a.Status == b.Status && a.Reason == b.Reason && a.Message == b.Message && a.LastTransitionTime.Equal(&b.LastTransitionTime)
 }
 
-// pending says why the provider may have said nothing yet.
-func (r *request) pending(ctx context.Context, side authv1beta1.ResourceSliceConditionType) error {
+// checkPending says why the provider may have said nothing yet.
+func (r *sliceRequest) checkPending(ctx context.Context, side authv1beta1.ResourceSliceConditionType) error {
 	id := r.slice.Labels[names.RemoteClusterID]
 	text := fmt.Sprintf("%s did not decide on the %s of the ResourceSlice %s yet", id, strings.ToLower(string(side)), client.ObjectKeyFromObject(r.slice))
 	var fc liqov1beta1.ForeignCluster

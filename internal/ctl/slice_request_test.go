@@ -49,7 +49,7 @@ func TestWhatIsAskedForAndNotGrantedIsNamed(t *testing.T) {
 		{amountsOf("2", "1Gi"), nil, "cpu 0 of 2, memory 0 of 1Gi"},
 	} {
 		slice := &authv1beta1.ResourceSlice{Spec: authv1beta1.ResourceSliceSpec{Resources: tc.asked}, Status: authv1beta1.ResourceSliceStatus{Resources: tc.granted}}
-		if got := ungranted(slice); got != tc.want {
+		if got := notGranted(slice); got != tc.want {
 			t.Errorf("of %v with %v: %q, not %q", tc.asked, tc.granted, got, tc.want)
 		}
 	}
@@ -77,7 +77,7 @@ func TestAmountsThatWereAcceptedBeforeAreNoAnswer(t *testing.T) {
 		}
 		return nil, nil
 	})
-	if err := (&request{kube: cluster, slice: slice, tell: s}).resources(t.Context()); err != nil {
+	if err := (&sliceRequest{kube: cluster, slice: slice, tell: s}).checkResources(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := said.String(), " INFO   (local) ResourceSlice resources: Accepted\n"; got != want || !waited.Load() {
@@ -102,7 +102,7 @@ func TestASliceThatIsDeniedIsNotWaitedFor(t *testing.T) {
 		}
 		return nil, nil
 	})
-	err := (&request{kube: cluster, slice: slice, tell: s}).run(t.Context())
+	err := (&sliceRequest{kube: cluster, slice: slice, tell: s}).runSteps(t.Context())
 	want := "the provider denies the ResourceSlice " + s.namespace + "/is-denied: Refused: it has no room"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s\n%s", err, want, said)
@@ -145,9 +145,9 @@ func TestARefusalOfBeforeCountsOnceItLasted(t *testing.T) {
 				if len(tc.earlier) > 0 {
 					tc.earlier[0].LastTransitionTime = slice.Status.Conditions[0].LastTransitionTime
 				}
-				r := &request{kube: calm{slice: slice}, slice: slice.DeepCopy(), tell: out.New(strings.NewReader(""), io.Discard, io.Discard), earlier: tc.earlier}
+				r := &sliceRequest{kube: calm{slice: slice}, slice: slice.DeepCopy(), tell: out.New(strings.NewReader(""), io.Discard, io.Discard), earlier: tc.earlier}
 				began := time.Now()
-				if err := r.answer(t.Context(), ofAuthentication); err != nil {
+				if err := r.checkAnswer(t.Context(), ofAuthentication); err != nil {
 					t.Fatal(err)
 				}
 				if got := time.Since(began); got != tc.want {

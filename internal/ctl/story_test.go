@@ -364,7 +364,7 @@ func nothingIsInstalled(t *testing.T, c *testkit.ControlPlane) {
 			if err := c.Client.List(t.Context(), list, client.InNamespace("liqo")); err != nil {
 				return err
 			}
-			for _, obj := range objects(list) {
+			for _, obj := range itemsOf(list) {
 				return fmt.Errorf("%T %s is left", obj, obj.GetName())
 			}
 		}

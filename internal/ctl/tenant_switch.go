@@ -25,20 +25,20 @@ import (
 	"liqo.io/liqo/internal/resourceslice/want"
 )
 
-// switching is what the commands of a provider have in common that hold back or let go what consumers get.
-type switching struct {
-	preview
+// switchOptions is what the commands of a provider have in common that hold back or let go what consumers get.
+type switchOptions struct {
+	dryRunOptions
 	namespace string
 	wait      bool
 	timeout   time.Duration
 }
 
-func (o *switching) flags(cmd *cobra.Command, what string) {
+func (o *switchOptions) addFlags(cmd *cobra.Command, what string) {
 	fs := cmd.Flags()
 	fs.StringVarP(&o.namespace, "namespace", "n", "", "The namespace of the "+what)
 	fs.BoolVar(&o.wait, "wait", true, "Wait until it is so")
 	fs.DurationVar(&o.timeout, "timeout", 120*time.Second, "How long all of it may take")
-	o.preview.flags(cmd, fs)
+	o.dryRunOptions.addFlags(cmd, fs)
 }
 
 // tenantSwitch is one position of the switch for a consumer.
@@ -77,24 +77,24 @@ var (
 	}
 )
 
-func (c *cli) activate() *cobra.Command {
-	return group("activate", "Let consumers have resources", c.tenantCommand(&activateTenant))
+func (c *cli) newActivateCommand() *cobra.Command {
+	return newGroup("activate", "Let consumers have resources", c.tenantCommand(&activateTenant))
 }
 
-func (c *cli) cordon() *cobra.Command {
-	return group("cordon", "Grant consumers nothing new", c.tenantCommand(&cordonTenant), c.sliceCommand(true))
+func (c *cli) newCordonCommand() *cobra.Command {
+	return newGroup("cordon", "Grant consumers nothing new", c.tenantCommand(&cordonTenant), c.sliceCommand(true))
 }
 
-func (c *cli) uncordon() *cobra.Command {
-	return group("uncordon", "Take a cordon back", c.tenantCommand(&uncordonTenant), c.sliceCommand(false))
+func (c *cli) newUncordonCommand() *cobra.Command {
+	return newGroup("uncordon", "Take a cordon back", c.tenantCommand(&uncordonTenant), c.sliceCommand(false))
 }
 
-func (c *cli) drain() *cobra.Command {
-	return group("drain", "Take back what consumers were granted", c.tenantCommand(&drainTenant))
+func (c *cli) newDrainCommand() *cobra.Command {
+	return newGroup("drain", "Take back what consumers were granted", c.tenantCommand(&drainTenant))
 }
 
 func (c *cli) tenantCommand(s *tenantSwitch) *cobra.Command {
-	o := &switching{}
+	o := &switchOptions{}
 	cmd := &cobra.Command{
 		Use: "tenant NAME", Aliases: []string{"tenants"}, Short: s.short, Long: s.long,
 		Example:           fmt.Sprintf("  liqoctl %s tenant rome", s.verb),
@@ -102,7 +102,7 @@ func (c *cli) tenantCommand(s *tenantSwitch) *cobra.Command {
 		ValidArgsFunction: c.completeOne(func() client.ObjectList { return &authv1beta1.TenantList{} }, nil),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if s.confirmed {
-				if err := c.confirmUnless(cmd.Context(), o.asked(), s.verb); err != nil {
+				if err := c.confirmUnless(cmd.Context(), o.isRequested(), s.verb); err != nil {
 					return err
 				}
 			}
@@ -111,12 +111,12 @@ func (c *cli) tenantCommand(s *tenantSwitch) *cobra.Command {
 			return c.switchTenant(ctx, o, s, args[0])
 		},
 	}
-	o.flags(cmd, "Tenant; all are searched if empty")
+	o.addFlags(cmd, "Tenant; all are searched if empty")
 	return cmd
 }
 
-func (c *cli) switchTenant(ctx context.Context, o *switching, s *tenantSwitch, name string) error {
-	cluster, err := c.client(ctx)
+func (c *cli) switchTenant(ctx context.Context, o *switchOptions, s *tenantSwitch, name string) error {
+	cluster, err := c.newClient(ctx)
 	if err != nil {
 		return err
 	}
@@ -131,13 +131,13 @@ func (c *cli) switchTenant(ctx context.Context, o *switching, s *tenantSwitch, n
 		}
 		before := tenant.DeepCopy()
 		tenant.Spec.TenantCondition = s.to
-		c.stamp(tenant)
+		c.setCommonMetadata(tenant)
 		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-		if o.asked() {
+		if o.isRequested() {
 			if err := client.NewDryRunClient(cluster).Patch(ctx, tenant, patch); err != nil {
 				return fmt.Errorf("unable to update tenant: %w", err)
 			}
-			return c.printObject(c.partOf(tenant), o.format())
+			return c.printObject(c.partOf(tenant), o.outputFormat())
 		}
 		err = cluster.Patch(ctx, tenant, patch, client.FieldOwner(names.CLIFieldManager))
 		if err == nil {
@@ -161,7 +161,7 @@ func (c *cli) partOf(tenant *authv1beta1.Tenant) client.Object {
 		Spec:       authv1beta1.TenantSpec{ClusterID: tenant.Spec.ClusterID, TenantCondition: tenant.Spec.TenantCondition},
 	}
 	part.SetGroupVersionKind(authv1beta1.GroupVersion.WithKind("Tenant"))
-	c.stamp(part)
+	c.setCommonMetadata(part)
 	return part
 }
 
@@ -215,7 +215,7 @@ func (c *cli) awaitSwitch(ctx context.Context, cluster client.WithWatch, tenant 
 		}
 		for i := range all.Items {
 			if one := &all.Items[i]; slice == "" || one.Name == slice {
-				if err := switched(tenant.Spec.TenantCondition, one, quotas.Items); err != nil {
+				if err := checkSwitched(tenant.Spec.TenantCondition, one, quotas.Items); err != nil {
 					return err
 				}
 			}
@@ -225,7 +225,7 @@ func (c *cli) awaitSwitch(ctx context.Context, cluster client.WithWatch, tenant 
 		await.Watched{List: &offv1beta1.QuotaList{}, Opts: []client.ListOption{in}})
 	step.Stop()
 	if apierrors.IsForbidden(err) {
-		c.Warn("What comes of it is not waited for: %s", describe(err))
+		c.Warn("What comes of it is not waited for: %s", describeError(err))
 		return nil
 	}
 	if err != nil {
@@ -238,8 +238,8 @@ func (c *cli) awaitSwitch(ctx context.Context, cluster client.WithWatch, tenant 
 	return nil
 }
 
-// switched tells what is missing until the Quota of a ResourceSlice, which lets pods in, is what the switches are at.
-func switched(tenant authv1beta1.TenantCondition, slice *authv1beta1.ResourceSlice, quotas []offv1beta1.Quota) error {
+// checkSwitched tells what is missing until the Quota of a ResourceSlice, which lets pods in, is what the switches are at.
+func checkSwitched(tenant authv1beta1.TenantCondition, slice *authv1beta1.ResourceSlice, quotas []offv1beta1.Quota) error {
 	n := slices.IndexFunc(quotas, func(q offv1beta1.Quota) bool { return metav1.IsControlledBy(&q, slice) })
 	granted := want.Accepted(slice, authv1beta1.ResourceSliceConditionTypeResources)
 	switch {

@@ -230,7 +230,7 @@ func TestASwitchIsWaitedForByTheQuota(t *testing.T) {
 		"a drained one has resources still":  {drained, granted, nil, true},
 		"a drained one has nothing any more": {drained, s, nil, false},
 	} {
-		err := switched(tc.tenant, tc.slice, tc.quotas)
+		err := checkSwitched(tc.tenant, tc.slice, tc.quotas)
 		if _, waiting := errors.AsType[await.Pending](err); waiting != tc.waiting || (err != nil) != tc.waiting {
 			t.Errorf("%s: %v", rule, err)
 		}

@@ -15,9 +15,9 @@ type testOptions struct {
 	failFast bool
 }
 
-func (c *cli) test() *cobra.Command {
+func (c *cli) newTestCommand() *cobra.Command {
 	o := &testOptions{}
-	cmd := group("test", "Try whether Liqo does what it should", c.testNetwork(o))
+	cmd := newGroup("test", "Try whether Liqo does what it should", c.testNetwork(o))
 	fs := cmd.PersistentFlags()
 	fs.DurationVar(&o.timeout, "timeout", 5*time.Minute, "How long all of it may take; what was made is removed after that, too")
 	fs.BoolVar(&o.failFast, "fail-fast", false, "Stop as soon as something failed")

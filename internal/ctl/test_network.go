@@ -77,35 +77,35 @@ func (c *cli) runTestNetwork(ctx context.Context, o *testNetworkOptions) error {
 	if o.basic { // which is without Services and IPs
 		o.nodePortOutside, o.nodePortPods, o.loadBalancer, o.ip = false, false, false, false
 	}
-	t, err := c.parties(ctx, o)
+	t, err := c.newNetworkTest(ctx, o)
 	if err != nil {
 		return err
 	}
 	if o.dryRun {
-		return t.preview(ctx)
+		return t.printDryRun(ctx)
 	}
 	if o.info && o.output == "" {
 		t.showNetworks()
 	}
-	if err := t.clear(ctx); err != nil {
+	if err := t.removeFixtures(ctx); err != nil {
 		return err
 	}
-	checks, err := t.run(ctx)
+	checks, err := t.runChecks(ctx)
 	if err == nil {
-		err = t.verdict(checks)
-	} else if slices.ContainsFunc(checks, (*check).settled) {
-		_, shown := t.result(checks) // what is known until then
+		err = t.summaryError(checks)
+	} else if slices.ContainsFunc(checks, (*check).hasResult) {
+		_, shown := t.countResults(checks) // what is known until then
 		err = errors.Join(err, shown)
 	}
-	return errors.Join(err, t.end(ctx))
+	return errors.Join(err, t.finishTest(ctx))
 }
 
-// run makes what is needed, and tries everything. What ended it may leave some checks untried.
-func (t *networkTest) run(ctx context.Context) ([]*check, error) {
-	if err := t.furnish(ctx); err != nil {
+// runChecks makes what is needed, and tries everything. What ended it may leave some checks untried.
+func (t *networkTest) runChecks(ctx context.Context) ([]*check, error) {
+	if err := t.deployFixtures(ctx); err != nil {
 		return nil, err
 	}
-	askers, err := t.plan(ctx)
+	askers, err := t.planClients(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -130,9 +130,9 @@ func (t *networkTest) run(ctx context.Context) ([]*check, error) {
 // mostFailures is how many are told one by one, unless all are asked for.
 const mostFailures = 20
 
-// verdict prints what came of it, and fails unless all is well.
-func (t *networkTest) verdict(checks []*check) error {
-	counts, err := t.result(checks)
+// summaryError prints what came of it, and fails unless all is well.
+func (t *networkTest) summaryError(checks []*check) error {
+	counts, err := t.countResults(checks)
 	switch {
 	case err != nil:
 		return err
@@ -145,8 +145,8 @@ func (t *networkTest) verdict(checks []*check) error {
 	return nil
 }
 
-// result prints what came of it.
-func (t *networkTest) result(checks []*check) (counts [states]int, err error) {
+// countResults prints what came of it.
+func (t *networkTest) countResults(checks []*check) (counts [states]int, err error) {
 	for _, one := range checks {
 		counts[one.state]++
 		if one.state == failedCheck && (counts[failedCheck] <= mostFailures || t.verbose) {
@@ -158,7 +158,7 @@ func (t *networkTest) result(checks []*check) (counts [states]int, err error) {
 		t.Error("%d more: --verbose shows them", hidden)
 	}
 	if t.output != "" {
-		err = printDocument(t.Result(), t.report(checks), t.output)
+		err = printDocument(t.Result(), t.newReport(checks), t.output)
 	} else {
 		err = showWays(t.Result(), checks)
 	}
@@ -175,7 +175,7 @@ func (t *networkTest) result(checks []*check) (counts [states]int, err error) {
 func showWays(w io.Writer, checks []*check) error {
 	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "WAY\tFROM\tTO\tPASSED\tFAILED\tNOT TRIED")
-	for _, row := range summary(checks) {
+	for _, row := range summaryRows(checks) {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%d\t%d\n", row.way, row.from, row.to, row.counts[passedCheck], row.counts[failedCheck], row.counts[untried])
 	}
 	return table.Flush()
@@ -185,7 +185,7 @@ func showWays(w io.Writer, checks []*check) error {
 func (t *networkTest) showNetworks() {
 	table := tabwriter.NewWriter(t.Result(), 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "CLUSTER\tSEES\tNETWORK\tAS")
-	for _, n := range t.networks() {
+	for _, n := range t.peerNetworks() {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", n.Cluster, n.Sees, n.Network, n.As)
 	}
 	_ = table.Flush()

@@ -25,25 +25,25 @@ import (
 	"liqo.io/liqo/internal/probe"
 )
 
-// plan finds out where everybody is, and says who asks whom.
-func (t *networkTest) plan(ctx context.Context) ([]*asker, error) {
+// planClients finds out where everybody is, and says who asks whom.
+func (t *networkTest) planClients(ctx context.Context) ([]*clientPod, error) {
 	var list corev1.PodList
 	if err := t.consumer.kube.List(ctx, &list, client.InNamespace(t.consumer.servers), client.HasLabels{serverLabel}); err != nil {
-		return nil, t.consumer.wrong(fmt.Errorf("reading the pods to ask: %w", err))
+		return nil, t.consumer.wrapWithCluster(fmt.Errorf("reading the pods to ask: %w", err))
 	}
-	servers := make([][]responder, len(t.providers))
+	servers := make([][]serverPod, len(t.providers))
 	for n := range t.providers {
 		var err error
-		if servers[n], err = t.servers(ctx, n, list.Items); err != nil {
+		if servers[n], err = t.serverPods(ctx, n, list.Items); err != nil {
 			return nil, err
 		}
 	}
 	if err := t.exposeAll(ctx, servers); err != nil {
 		return nil, err
 	}
-	var askers []*asker
+	var askers []*clientPod
 	for n, provider := range t.providers {
-		askers = append(askers, plan(t.testNetworkOptions, [2]*party{t.consumer, provider}, servers[n], t.exposures[n])...)
+		askers = append(askers, planChecks(t.testNetworkOptions, [2]*testCluster{t.consumer, provider}, servers[n], t.exposures[n])...)
 	}
 	if t.ip {
 		its, err := t.planShown()
@@ -52,22 +52,22 @@ func (t *networkTest) plan(ctx context.Context) ([]*asker, error) {
 		}
 		askers = append(askers, its...)
 	}
-	return merged(askers), nil
+	return mergeClients(askers), nil
 }
 
 // exposeAll finds out where all Services are reached. Their endpoints are waited for at once.
-func (t *networkTest) exposeAll(ctx context.Context, servers [][]responder) error {
-	t.exposures = make([]map[*party]exposure, len(t.providers))
+func (t *networkTest) exposeAll(ctx context.Context, servers [][]serverPod) error {
+	t.exposures = make([]map[*testCluster]exposure, len(t.providers))
 	finding, within := errgroup.WithContext(ctx)
 	var mu sync.Mutex
 	for n, provider := range t.providers {
-		t.exposures[n] = map[*party]exposure{}
-		for _, p := range []*party{t.consumer, provider} {
+		t.exposures[n] = map[*testCluster]exposure{}
+		for _, p := range []*testCluster{t.consumer, provider} {
 			if t.basic {
 				continue
 			}
 			finding.Go(func() error {
-				e, err := t.expose(within, p, n, servers[n])
+				e, err := t.exposeServers(within, p, n, servers[n])
 				mu.Lock()
 				defer mu.Unlock()
 				t.exposures[n][p] = e
@@ -87,7 +87,7 @@ func (t *networkTest) planOutside(ctx context.Context) (checks []*check, err err
 		return nil, fmt.Errorf("waiting for load balancers: %w", ctx.Err())
 	}
 	for n, provider := range t.providers {
-		pair := [2]*party{t.consumer, provider}
+		pair := [2]*testCluster{t.consumer, provider}
 		for i, p := range pair {
 			if !t.nodePortOutside {
 				break
@@ -122,7 +122,7 @@ func (e exposure) leaveOut(networks []prefix.Pair, source func(address string) n
 
 // sourceTo is the address that this machine has for somebody. Nothing is sent.
 func sourceTo(address string) netip.Addr {
-	conn, err := net.Dial("udp", at(address, servicePort))
+	conn, err := net.Dial("udp", hostPort(address, servicePort))
 	if err != nil {
 		return netip.Addr{} // asking tells why
 	}
@@ -152,25 +152,25 @@ func (t *networkTest) findLoadBalancers(ctx context.Context) {
 	waiting.Wait()
 }
 
-// servers are the pods of the consumer and of its n-th provider.
-func (t *networkTest) servers(ctx context.Context, n int, pods []corev1.Pod) (all []responder, err error) {
+// serverPods are the pods of the consumer and of its n-th provider.
+func (t *networkTest) serverPods(ctx context.Context, n int, pods []corev1.Pod) (all []serverPod, err error) {
 	provider := t.providers[n]
-	places, err := provider.places(ctx)
+	places, err := provider.podNodes(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for i := range pods {
 		pod := &pods[i]
-		s := responder{name: pod.Name, of: t.consumer, node: pod.Spec.NodeName, at: map[string]string{}}
+		s := serverPod{name: pod.Name, of: t.consumer, node: pod.Spec.NodeName, at: map[string]string{}}
 		switch pod.Labels[serverLabel] {
 		case "0":
 			addr, err := netip.ParseAddr(pod.Status.PodIP)
 			if err != nil {
-				return nil, t.consumer.wrong(fmt.Errorf("reading the address of pod %s: %w", pod.Name, err))
+				return nil, t.consumer.wrapWithCluster(fmt.Errorf("reading the address of pod %s: %w", pod.Name, err))
 			}
 			seen, ok := provider.seen[t.consumer.id].Here(addr)
 			if !ok {
-				return nil, t.consumer.wrong(out.Fail("pod %s has the address %s, which is in no network that %s knows of", pod.Name, addr, provider.id).
+				return nil, t.consumer.wrapWithCluster(out.Fail("pod %s has the address %s, which is in no network that %s knows of", pod.Name, addr, provider.id).
 					Hint("The Configuration of %s in %s lacks a network of pods", t.consumer.id, provider.id))
 			}
 			s.at[provider.id] = seen.String()
@@ -181,15 +181,15 @@ func (t *networkTest) servers(ctx context.Context, n int, pods []corev1.Pod) (al
 		}
 		all = append(all, s)
 	}
-	slices.SortFunc(all, func(a, b responder) int { return cmp.Compare(a.name, b.name) })
+	slices.SortFunc(all, func(a, b serverPod) int { return cmp.Compare(a.name, b.name) })
 	return all, nil
 }
 
-// places are the nodes of the pods in the namespace that is lent to a provider, by their names, which are the same there.
-func (p *party) places(ctx context.Context) (map[string]string, error) {
+// podNodes are the nodes of the pods in the namespace that is lent to a provider, by their names, which are the same there.
+func (p *testCluster) podNodes(ctx context.Context) (map[string]string, error) {
 	var list corev1.PodList
 	if err := p.kube.List(ctx, &list, client.InNamespace(p.servers)); err != nil {
-		return nil, p.wrong(fmt.Errorf("reading where the pods to ask are: %w", err))
+		return nil, p.wrapWithCluster(fmt.Errorf("reading where the pods to ask are: %w", err))
 	}
 	on := map[string]string{}
 	for i := range list.Items {
@@ -198,8 +198,8 @@ func (p *party) places(ctx context.Context) (map[string]string, error) {
 	return on, nil
 }
 
-// expose finds out where the Services of the n-th provider are reached in a cluster. The endpoints of all are waited for at once.
-func (t *networkTest) expose(ctx context.Context, p *party, n int, servers []responder) (exposure, error) {
+// exposeServers finds out where the Services of the n-th provider are reached in a cluster. The endpoints of all are waited for at once.
+func (t *networkTest) exposeServers(ctx context.Context, p *testCluster, n int, servers []serverPod) (exposure, error) {
 	e := exposure{of: p, name: hostOf(serviceName(n), p), headless: hostOf(headlessName(n), p), own: map[string][]string{}}
 	for _, s := range servers {
 		e.answers = append(e.answers, s.name)
@@ -229,20 +229,22 @@ func (t *networkTest) expose(ctx context.Context, p *party, n int, servers []res
 	return e, err
 }
 
-func hostOf(service string, in *party) string { return fmt.Sprintf("%s.%s.svc", service, in.servers) }
+func hostOf(service string, in *testCluster) string {
+	return fmt.Sprintf("%s.%s.svc", service, in.servers)
+}
 
 // errEnough ends a wait because something failed already.
 var errEnough = errors.New("something failed")
 
 // askInside makes the pods that ask, all at once, and reads what they found out.
-func (t *networkTest) askInside(ctx context.Context, askers []*asker) error {
-	of := map[*party][]*asker{}
+func (t *networkTest) askInside(ctx context.Context, askers []*clientPod) error {
+	of := map[*testCluster][]*clientPod{}
 	for _, a := range askers {
 		of[a.of] = append(of[a.of], a)
 	}
 	asking, within := errgroup.WithContext(ctx)
 	for p, its := range of {
-		asking.Go(func() error { return p.wrong(t.askFrom(within, p, its)) })
+		asking.Go(func() error { return p.wrapWithCluster(t.askFrom(within, p, its)) })
 	}
 	err := asking.Wait()
 	if errors.Is(err, errEnough) {
@@ -252,17 +254,17 @@ func (t *networkTest) askInside(ctx context.Context, askers []*asker) error {
 }
 
 // askFrom has the pods of one cluster ask.
-func (t *networkTest) askFrom(ctx context.Context, p *party, askers []*asker) error {
+func (t *networkTest) askFrom(ctx context.Context, p *testCluster, askers []*clientPod) error {
 	if err := t.awaitAccount(ctx, p); err != nil {
 		return err
 	}
-	open := map[string]*asker{}
+	open := map[string]*clientPod{}
 	for _, a := range askers {
-		pod, err := a.pod()
+		pod, err := a.newPod()
 		if err != nil {
 			return err
 		}
-		t.stamp(pod)
+		t.setCommonMetadata(pod)
 		if err := t.ensureMade(ctx, p, pod); err != nil {
 			return err
 		}
@@ -284,7 +286,7 @@ func (t *networkTest) askFrom(ctx context.Context, p *party, askers []*asker) er
 			if a == nil {
 				continue
 			}
-			if there++; !a.answered(pod) {
+			if there++; !a.hasAnswered(pod) {
 				why = asksStill(pod)
 				if _, waits := errors.AsType[await.Pending](why); !waits {
 					stuck = why
@@ -312,7 +314,7 @@ func asksStill(pod *corev1.Pod) error {
 	if pod.Status.Phase == corev1.PodRunning {
 		return await.Pending("pod " + pod.Name + " still asks")
 	}
-	return starting(pod)
+	return checkStarting(pod)
 }
 
 // askOutside asks from here.
@@ -323,6 +325,6 @@ func askOutside(ctx context.Context, checks []*check) {
 		targets[i] = c.target
 	}
 	for i, err := range probe.Ask(ctx, targets, probe.Options{}) {
-		checks[i].settle(err)
+		checks[i].setResult(err)
 	}
 }

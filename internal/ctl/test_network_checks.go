@@ -56,8 +56,8 @@ type check struct {
 	err                    error
 }
 
-// settle says what came of it. What there was no time for stays untried.
-func (c *check) settle(err error) {
+// setResult says what came of it. What there was no time for stays untried.
+func (c *check) setResult(err error) {
 	if errors.Is(err, probe.ErrUntried) {
 		return
 	}
@@ -72,25 +72,25 @@ func (c *check) String() string {
 	return fmt.Sprintf("%s: from %s to %s (%s): %v", c.way, c.origin, c.goal, c.target.At, c.err)
 }
 
-// asker is a pod that asks, on a node of a cluster, by the network of pods or by that of the node.
-type asker struct {
-	of         *party
+// clientPod is a pod that asks, on a node of a cluster, by the network of pods or by that of the node.
+type clientPod struct {
+	of         *testCluster
 	name, node string
 	host       bool
 	checks     []*check
 }
 
-// responder is a pod that is asked.
-type responder struct {
+// serverPod is a pod that is asked.
+type serverPod struct {
 	name string
-	of   *party
+	of   *testCluster
 	// node is where it runs, if that is known.
 	node string
 	// at is its address for each cluster that asks it, by ID.
 	at map[string]string
 }
 
-func (s *responder) String() string {
+func (s *serverPod) String() string {
 	if s.node == "" {
 		return fmt.Sprintf("pod %s of %s", s.name, s.of.id)
 	}
@@ -99,7 +99,7 @@ func (s *responder) String() string {
 
 // exposure is how the Services of the consumer and of one provider are reached in a cluster.
 type exposure struct {
-	of *party
+	of *testCluster
 	// name and headless are those of hosts, in DNS.
 	name, headless string
 	// localPort is the NodePort with externalTrafficPolicy Local.
@@ -112,12 +112,12 @@ type exposure struct {
 	own     map[string][]string
 }
 
-// plan is what is asked from all nodes of two clusters that see each other.
-func plan(o *testNetworkOptions, pair [2]*party, servers []responder, services map[*party]exposure) (askers []*asker) {
+// planChecks is what is asked from all nodes of two clusters that see each other.
+func planChecks(o *testNetworkOptions, pair [2]*testCluster, servers []serverPod, services map[*testCluster]exposure) (askers []*clientPod) {
 	for i, from := range pair {
 		to := pair[1-i]
 		for _, node := range from.nodes {
-			inside := &asker{of: from, node: node.Name}
+			inside := &clientPod{of: from, node: node.Name}
 			origin := fmt.Sprintf("a pod on node %s of %s", node.Name, from.id)
 			inside.checks = toPods(podToPod, origin, from, to, servers)
 			askers = append(askers, inside)
@@ -127,15 +127,15 @@ func plan(o *testNetworkOptions, pair [2]*party, servers []responder, services m
 			service := services[from]
 			inside.checks = append(inside.checks, &check{
 				way: podToService, from: from.id, to: to.id, origin: origin, goal: "a Service",
-				target: probe.Target{At: at(service.name, servicePort), Answers: service.answers},
+				target: probe.Target{At: hostPort(service.name, servicePort), Answers: service.answers},
 			}, &check{
 				way: podToHeadless, from: from.id, to: to.id, origin: origin, goal: "a headless Service",
-				target: probe.Target{At: at(service.headless, serverPort), Answers: service.answers},
+				target: probe.Target{At: hostPort(service.headless, serverPort), Answers: service.answers},
 			})
 			if o.nodePortPods {
 				inside.checks = append(inside.checks, toNodePorts(podToNodePort, origin, from.id, to.id, o.nodePortNodes, service, internalAddress)...)
 			}
-			askers = append(askers, &asker{
+			askers = append(askers, &clientPod{
 				of: from, node: node.Name, host: true,
 				checks: toPods(nodeToPod, fmt.Sprintf("a process of node %s of %s", node.Name, from.id), from, to, servers),
 			})
@@ -144,12 +144,12 @@ func plan(o *testNetworkOptions, pair [2]*party, servers []responder, services m
 	return askers
 }
 
-func toPods(way, origin string, from, to *party, servers []responder) (checks []*check) {
+func toPods(way, origin string, from, to *testCluster, servers []serverPod) (checks []*check) {
 	for i := range servers {
 		if s := &servers[i]; s.of == to {
 			checks = append(checks, &check{
 				way: way, from: from.id, to: to.id, origin: origin, goal: s.String(),
-				target: probe.Target{At: at(s.at[from.id], serverPort), Answers: []string{s.name}},
+				target: probe.Target{At: hostPort(s.at[from.id], serverPort), Answers: []string{s.name}},
 			})
 		}
 	}
@@ -161,7 +161,7 @@ func toNodePorts(way, origin, from, to, kind string, service exposure, address f
 	for _, node := range ofKind(service.of.reached, kind) {
 		checks = append(checks, &check{
 			way: way, from: from, to: to, origin: origin, goal: fmt.Sprintf("the NodePort of node %s of %s", node.Name, service.of.id),
-			target: probe.Target{At: at(address(node), service.nodePort), Answers: service.answers},
+			target: probe.Target{At: hostPort(address(node), service.nodePort), Answers: service.answers},
 		})
 	}
 	return checks
@@ -177,7 +177,7 @@ func toLocalNodePorts(origin, from, kind string, service exposure) (checks []*ch
 		if its := service.own[node.Name]; len(its) > 0 {
 			checks = append(checks, &check{
 				way: outsideToLocal, from: from, to: service.of.id, origin: origin, goal: fmt.Sprintf("the NodePort (Local) of node %s of %s", node.Name, service.of.id),
-				target: probe.Target{At: at(externalAddress(node), service.localPort), Answers: its, Times: untilNoStranger},
+				target: probe.Target{At: hostPort(externalAddress(node), service.localPort), Answers: its, Times: untilNoStranger},
 			})
 		}
 	}
@@ -197,7 +197,7 @@ func ofKind(nodes []corev1.Node, kind string) (found []*corev1.Node) {
 }
 
 // planOutside is what is asked from here.
-func planOutside(o *testNetworkOptions, pair [2]*party, services map[*party]exposure) (checks []*check) {
+func planOutside(o *testNetworkOptions, pair [2]*testCluster, services map[*testCluster]exposure) (checks []*check) {
 	const here, origin = "here", "this machine"
 	for _, p := range pair {
 		service := services[p]
@@ -210,17 +210,17 @@ func planOutside(o *testNetworkOptions, pair [2]*party, services map[*party]expo
 		}
 		one := &check{
 			way: outsideToLoadBalancer, from: here, to: p.id, origin: origin, goal: "the load balancer of " + p.id,
-			target: probe.Target{At: at(service.loadBalancer, servicePort), Answers: service.answers},
+			target: probe.Target{At: hostPort(service.loadBalancer, servicePort), Answers: service.answers},
 		}
 		if service.err != nil {
-			one.settle(service.err)
+			one.setResult(service.err)
 		}
 		checks = append(checks, one)
 	}
 	return checks
 }
 
-func at(host string, port int32) string { return net.JoinHostPort(host, strconv.Itoa(int(port))) }
+func hostPort(host string, port int32) string { return net.JoinHostPort(host, strconv.Itoa(int(port))) }
 
 func internalAddress(n *corev1.Node) string { return nodeAddress(n, corev1.NodeInternalIP) }
 
@@ -238,14 +238,14 @@ func nodeAddress(n *corev1.Node, kind corev1.NodeAddressType) string {
 	return ""
 }
 
-// merged has one asker for each place, or several where one would have too much to do, with names of their own.
-func merged(askers []*asker) (out []*asker) {
+// mergeClients has one asker for each place, or several where one would have too much to do, with names of their own.
+func mergeClients(askers []*clientPod) (out []*clientPod) {
 	type place struct {
-		of   *party
+		of   *testCluster
 		node string
 		host bool
 	}
-	first := map[place]*asker{}
+	first := map[place]*clientPod{}
 	for _, a := range askers {
 		key := place{a.of, a.node, a.host}
 		if have := first[key]; have != nil {
@@ -255,10 +255,10 @@ func merged(askers []*asker) (out []*asker) {
 		first[key] = a
 		out = append(out, a)
 	}
-	var few []*asker
+	var few []*clientPod
 	for _, a := range out {
-		for _, checks := range portions(a.checks) {
-			few = append(few, &asker{of: a.of, name: "asker-" + strconv.Itoa(len(few)), node: a.node, host: a.host, checks: checks})
+		for _, checks := range splitChecks(a.checks) {
+			few = append(few, &clientPod{of: a.of, name: "asker-" + strconv.Itoa(len(few)), node: a.node, host: a.host, checks: checks})
 		}
 	}
 	return few
@@ -267,8 +267,8 @@ func merged(askers []*asker) (out []*asker) {
 // mostBytes is how long the list of targets of a pod may be: one argument of a process has room for twice that.
 const mostBytes = 64 << 10
 
-// portions are what one pod each may be asked.
-func portions(checks []*check) (all [][]*check) {
+// splitChecks are what one pod each may be asked.
+func splitChecks(checks []*check) (all [][]*check) {
 	from, length := 0, 0
 	for i, c := range checks {
 		text, _ := json.Marshal(c.target) // strings
@@ -283,14 +283,14 @@ func portions(checks []*check) (all [][]*check) {
 	return all
 }
 
-func checksOf(askers []*asker) (checks []*check) {
+func checksOf(askers []*clientPod) (checks []*check) {
 	for _, a := range askers {
 		checks = append(checks, a.checks...)
 	}
 	return checks
 }
 
-func (c *check) settled() bool { return c.state != untried }
+func (c *check) hasResult() bool { return c.state != untried }
 
 func anyFailed(checks []*check) bool {
 	return slices.ContainsFunc(checks, func(c *check) bool { return c.state == failedCheck })
@@ -302,8 +302,8 @@ type row struct {
 	counts        [states]int
 }
 
-// summary has the rows in the order in which their first checks come.
-func summary(checks []*check) (rows []*row) {
+// summaryRows has the rows in the order in which their first checks come.
+func summaryRows(checks []*check) (rows []*row) {
 	for _, c := range checks {
 		i := slices.IndexFunc(rows, func(r *row) bool { return r.way == c.way && r.from == c.from && r.to == c.to })
 		if i < 0 {
@@ -316,8 +316,8 @@ func summary(checks []*check) (rows []*row) {
 	return rows
 }
 
-// answered reads what a pod that ended found out, and whether it has ended.
-func (a *asker) answered(pod *corev1.Pod) bool {
+// hasAnswered reads what a pod that ended found out, and whether it has ended.
+func (a *clientPod) hasAnswered(pod *corev1.Pod) bool {
 	if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
 		return false
 	}
@@ -332,11 +332,11 @@ func (a *asker) answered(pod *corev1.Pod) bool {
 	for i, c := range a.checks {
 		switch {
 		case err == nil && pod.Status.Phase == corev1.PodSucceeded:
-			c.settle(errs[i])
+			c.setResult(errs[i])
 		case message == "":
-			c.settle(errors.New("the pod that asks ended without a word"))
+			c.setResult(errors.New("the pod that asks ended without a word"))
 		default:
-			c.settle(fmt.Errorf("the pod that asks failed: %s", message))
+			c.setResult(fmt.Errorf("the pod that asks failed: %s", message))
 		}
 	}
 	return true

@@ -33,12 +33,12 @@ func testNode(name, address string, labels ...string) corev1.Node {
 	return n
 }
 
-func partyOf(id string, nodes ...corev1.Node) *party {
-	return &party{side: &side{id: id, Scope: out.New(strings.NewReader(""), io.Discard, io.Discard).Scope(id)}, nodes: takers(nodes), reached: servingPorts(nodes)}
+func partyOf(id string, nodes ...corev1.Node) *testCluster {
+	return &testCluster{clusterSide: &clusterSide{id: id, Scope: out.New(strings.NewReader(""), io.Discard, io.Discard).Scope(id)}, nodes: schedulableNodes(nodes), reached: servingPorts(nodes)}
 }
 
 // romeAndMilan have two nodes and one, and see each other under other addresses.
-func romeAndMilan() ([2]*party, []responder, map[*party]exposure) {
+func romeAndMilan() ([2]*testCluster, []serverPod, map[*testCluster]exposure) {
 	const control = "node-role.kubernetes.io/control-plane"
 	tainted := testNode("r0", "192.0.2.9", control)
 	tainted.Spec.Taints = []corev1.Taint{{Key: control, Effect: corev1.TaintEffectNoSchedule}}
@@ -46,13 +46,13 @@ func romeAndMilan() ([2]*party, []responder, map[*party]exposure) {
 	outside.Status.Addresses = append(outside.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: "198.51.100.1"})
 	rome := partyOf("rome", testNode("r2", "192.0.2.2"), tainted, testNode("r1", "192.0.2.1", control))
 	milan := partyOf("milan", outside)
-	servers := []responder{
+	servers := []serverPod{
 		{name: "server-0-0", of: rome, node: "r1", at: map[string]string{"milan": "10.71.0.1"}},
 		{name: "server-0-1", of: rome, node: "r2", at: map[string]string{"milan": "10.71.0.2"}},
 		{name: "server-1-0", of: milan, at: map[string]string{"rome": "fd00::1"}},
 	}
 	all := []string{"server-0-0", "server-0-1", "server-1-0"}
-	return [2]*party{rome, milan}, servers, map[*party]exposure{
+	return [2]*testCluster{rome, milan}, servers, map[*testCluster]exposure{
 		rome: {
 			of: rome, name: "echo-1.rome.svc", headless: "echo-1-headless.rome.svc", nodePort: 30001, localPort: 30003, loadBalancer: "203.0.113.1", answers: all,
 			own: map[string][]string{"r1": {"server-0-0"}, "r2": {"server-0-1"}},
@@ -121,7 +121,7 @@ outside to load balancer, here > milan: this machine > the load balancer of mila
 	} {
 		t.Run(name, func(t *testing.T) {
 			pair, servers, services := romeAndMilan()
-			checks := checksOf(plan(&tc.o, pair, servers, services))
+			checks := checksOf(planChecks(&tc.o, pair, servers, services))
 			switch {
 			case tc.o.nodePortPods: // the others are as usual
 				var only []*check
@@ -174,13 +174,13 @@ func TestNodePortsWithPolicyLocalAreAskedFromOutside(t *testing.T) {
 
 func TestANodeHasOneAskerForAllProviders(t *testing.T) {
 	pair, servers, services := romeAndMilan()
-	first := plan(&testNetworkOptions{}, pair, servers, services)
+	first := planChecks(&testNetworkOptions{}, pair, servers, services)
 	turin := partyOf("turin", pair[1].nodes...)
 	services[turin] = services[pair[1]]
-	all := append(first, plan(&testNetworkOptions{}, [2]*party{pair[0], turin}, []responder{{name: "s", of: turin, at: map[string]string{"rome": "10.9.0.1"}}}, services)...)
+	all := append(first, planChecks(&testNetworkOptions{}, [2]*testCluster{pair[0], turin}, []serverPod{{name: "s", of: turin, at: map[string]string{"rome": "10.9.0.1"}}}, services)...)
 	want := len(checksOf(all))
 	var got []string
-	askers := merged(all)
+	askers := mergeClients(all)
 	for _, a := range askers {
 		got = append(got, fmt.Sprintf("%s %s/%s %v: %d", a.name, a.of.id, a.node, a.host, len(a.checks)))
 	}
@@ -201,7 +201,7 @@ func TestAnAskerWithTooMuchToDoIsSeveral(t *testing.T) {
 	for i := range checks {
 		checks[i] = &check{}
 	}
-	askers := merged([]*asker{{of: pair[0], node: "r1", checks: checks}})
+	askers := mergeClients([]*clientPod{{of: pair[0], node: "r1", checks: checks}})
 	if len(askers) != 2 || len(askers[1].checks) != 1 || askers[0].name == askers[1].name {
 		t.Errorf("got %d askers", len(askers))
 	}
@@ -217,9 +217,9 @@ func TestAnAskerWithLongTargetsIsSeveral(t *testing.T) {
 		checks[i] = &check{target: probe.Target{At: "192.0.2.1:30001", Answers: everybody}}
 	}
 	pair, _, _ := romeAndMilan()
-	askers := merged([]*asker{{of: pair[0], node: "r1", checks: checks}})
+	askers := mergeClients([]*clientPod{{of: pair[0], node: "r1", checks: checks}})
 	for _, a := range askers {
-		pod, err := a.pod()
+		pod, err := a.newPod()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -234,16 +234,16 @@ func TestAnAskerWithLongTargetsIsSeveral(t *testing.T) {
 }
 
 func TestNodePortsOfNoNode(t *testing.T) {
-	worker := func(id string) *party { return partyOf(id, testNode(id, "192.0.2.1")) }
+	worker := func(id string) *testCluster { return partyOf(id, testNode(id, "192.0.2.1")) }
 	pair, _, _ := romeAndMilan()
 	for name, tc := range map[string]struct {
-		pair [2]*party
+		pair [2]*testCluster
 		o    testNetworkOptions
 		want bool
 	}{
-		"none is tried":                {[2]*party{worker("a"), worker("b")}, testNetworkOptions{nodePortNodes: controlPlanes}, true},
-		"nowhere":                      {[2]*party{worker("a"), worker("b")}, testNetworkOptions{nodePortNodes: controlPlanes, nodePortOutside: true}, false},
-		"nowhere, for pods":            {[2]*party{worker("a"), worker("b")}, testNetworkOptions{nodePortNodes: controlPlanes, nodePortPods: true}, false},
+		"none is tried":                {[2]*testCluster{worker("a"), worker("b")}, testNetworkOptions{nodePortNodes: controlPlanes}, true},
+		"nowhere":                      {[2]*testCluster{worker("a"), worker("b")}, testNetworkOptions{nodePortNodes: controlPlanes, nodePortOutside: true}, false},
+		"nowhere, for pods":            {[2]*testCluster{worker("a"), worker("b")}, testNetworkOptions{nodePortNodes: controlPlanes, nodePortPods: true}, false},
 		"in one, though it has taints": {pair, testNetworkOptions{nodePortNodes: controlPlanes, nodePortPods: true}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -276,8 +276,8 @@ func TestWhatAnAskerFoundOut(t *testing.T) {
 		"nothing was said": {corev1.PodStatus{Phase: corev1.PodFailed}, true, "2 the pod that asks ended without a word 2 the pod that asks ended without a word"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := &asker{checks: []*check{{}, {}}}
-			if got := a.answered(&corev1.Pod{Status: tc.status}); got != tc.ended {
+			a := &clientPod{checks: []*check{{}, {}}}
+			if got := a.hasAnswered(&corev1.Pod{Status: tc.status}); got != tc.ended {
 				t.Errorf("ended: %v", got)
 			}
 			var got []string
@@ -302,7 +302,7 @@ func TestNodesThatTakePods(t *testing.T) {
 	all[5].Labels["liqo.io/type"] = "virtual-node"
 	all[6].Status.Conditions = nil
 	var got []string
-	for _, n := range takers(all) {
+	for _, n := range schedulableNodes(all) {
 		got = append(got, n.Name)
 	}
 	if diff := cmp.Diff([]string{"a", "b", "preferred"}, got); diff != "" {
@@ -333,7 +333,7 @@ func TestAProviderWithoutAReadyNode(t *testing.T) {
 		"one of two":   {[]corev1.Node{ofMilan("m", corev1.ConditionTrue), ofMilan("n", corev1.ConditionFalse)}, ""},
 	} {
 		got := ""
-		if err := lendable(tc.nodes, "milan"); err != nil {
+		if err := checkOffloadable(tc.nodes, "milan"); err != nil {
 			got = err.Error()
 		}
 		if got != tc.want {
@@ -357,7 +357,7 @@ func TestVirtualNodesOfAProviderThatAreReady(t *testing.T) {
 		virtual = append(virtual, v)
 	}
 	virtual = append(virtual, offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Name: "without a node"}, Spec: offv1beta1.VirtualNodeSpec{ClusterID: "milan"}})
-	if got := lending(virtual, "milan", lenders(nodes)); len(got) != 1 || got[0].Name != "ready" {
+	if got := readyVirtualNodes(virtual, "milan", offloadableProviders(nodes)); len(got) != 1 || got[0].Name != "ready" {
 		t.Errorf("got %v", got)
 	}
 }
@@ -387,7 +387,7 @@ func TestNodesThatAreLent(t *testing.T) {
 		"a selector, an affinity": {[]offv1beta1.VirtualNode{fast, patched(affinity("big", corev1.NodeSelectorOpExists))}, "fast big"},
 		"nobody":                  {[]offv1beta1.VirtualNode{patched(affinity("none", corev1.NodeSelectorOpExists))}, ""},
 	} {
-		found, err := lent(nodes, tc.virtual)
+		found, err := nodesOf(nodes, tc.virtual)
 		var got []string
 		for _, n := range found {
 			got = append(got, n.Name)
@@ -396,15 +396,15 @@ func TestNodesThatAreLent(t *testing.T) {
 			t.Errorf("%s: got %q, %v; want %q", name, got, err, tc.want)
 		}
 	}
-	if _, err := lent(nodes, []offv1beta1.VirtualNode{patched(affinity("a b", corev1.NodeSelectorOpExists))}); err == nil {
+	if _, err := nodesOf(nodes, []offv1beta1.VirtualNode{patched(affinity("a b", corev1.NodeSelectorOpExists))}); err == nil {
 		t.Error("an affinity that cannot be read is read")
 	}
 }
 
 func TestScriptsReadWhatFailedAndWhatWasNotTried(t *testing.T) {
 	failed := &check{way: podToIP, from: "rome", to: "milan", target: probe.Target{At: "10.68.0.9:16080"}}
-	failed.settle(errors.New("no answer in time"))
-	got := testOf(partyOf("rome")).report([]*check{failed, {way: podToIP, from: "rome", to: "milan"}})
+	failed.setResult(errors.New("no answer in time"))
+	got := testOf(partyOf("rome")).newReport([]*check{failed, {way: podToIP, from: "rome", to: "milan"}})
 	want := networkReport{
 		Networks: []networkSeen{}, Ways: []wayReport{{podToIP, "rome", "milan", 0, 1, 1}},
 		Checks: []checkReport{
@@ -421,10 +421,10 @@ func TestScriptsReadWhatFailedAndWhatWasNotTried(t *testing.T) {
 func TestANodeWithAnIPIsNotShownASecondTime(t *testing.T) {
 	nodes := []corev1.Node{testNode("a", ""), testNode("b", "192.0.2.2"), testNode("c", "192.0.2.3")}
 	by := []ipamv1alpha1.IP{{Spec: ipamv1alpha1.IPSpec{IP: "192.0.2.2"}}}
-	if got := unshown(nodes, by); got == nil || got.Name != "c" {
+	if got := nodeWithoutIP(nodes, by); got == nil || got.Name != "c" {
 		t.Errorf("got %v", got)
 	}
-	if got := unshown(nodes, append(by, ipamv1alpha1.IP{Spec: ipamv1alpha1.IPSpec{IP: "192.0.2.3"}})); got != nil {
+	if got := nodeWithoutIP(nodes, append(by, ipamv1alpha1.IP{Spec: ipamv1alpha1.IPSpec{IP: "192.0.2.3"}})); got != nil {
 		t.Errorf("got %s", got.Name)
 	}
 }

@@ -34,26 +34,26 @@ const (
 	balancerTimeout = 3 * time.Minute
 )
 
-// clear removes what a run that was killed has left.
-func (t *networkTest) clear(ctx context.Context) error {
-	if left, err := t.left(ctx); err != nil || !left {
+// removeFixtures removes what a run that was killed has left.
+func (t *networkTest) removeFixtures(ctx context.Context) error {
+	if left, err := t.hasFixtures(ctx); err != nil || !left {
 		return err
 	}
 	t.Info("Removing what another run has left")
 	return t.removeAll(ctx)
 }
 
-// left tells whether a run that was killed has left anything. It fails where a namespace that is needed is somebody else's.
-func (t *networkTest) left(ctx context.Context) (left bool, err error) {
+// hasFixtures tells whether a run that was killed has left anything. It fails where a namespace that is needed is somebody else's.
+func (t *networkTest) hasFixtures(ctx context.Context) (left bool, err error) {
 	var errs []error
-	for _, p := range t.all() {
+	for _, p := range t.allClusters() {
 		ns, err := p.madeBefore(ctx)
 		switch {
 		case err != nil:
-			errs = append(errs, p.wrong(err))
+			errs = append(errs, p.wrapWithCluster(err))
 		case ns == nil:
 		case !ofTest(ns):
-			errs = append(errs, p.wrong(out.Fail("namespace %q exists and is not of a test: delete it", ns.Name)))
+			errs = append(errs, p.wrapWithCluster(out.Fail("namespace %q exists and is not of a test: delete it", ns.Name)))
 		default:
 			left = true
 		}
@@ -62,7 +62,7 @@ func (t *networkTest) left(ctx context.Context) (left bool, err error) {
 }
 
 // madeBefore is the namespace that the test makes in a cluster, nil if there is none.
-func (p *party) madeBefore(ctx context.Context) (*corev1.Namespace, error) {
+func (p *testCluster) madeBefore(ctx context.Context) (*corev1.Namespace, error) {
 	ns := &corev1.Namespace{}
 	err := await.Through(ctx, func() error { return p.kube.Get(ctx, client.ObjectKey{Name: p.askers}, ns) })
 	if apierrors.IsNotFound(err) {
@@ -71,8 +71,8 @@ func (p *party) madeBefore(ctx context.Context) (*corev1.Namespace, error) {
 	return ns, err
 }
 
-// unmake deletes it, unless it is somebody else's.
-func (p *party) unmake(ctx context.Context) error {
+// deleteFixtures deletes it, unless it is somebody else's.
+func (p *testCluster) deleteFixtures(ctx context.Context) error {
 	ns, err := p.madeBefore(ctx)
 	if err != nil || ns == nil || !ofTest(ns) {
 		return err
@@ -84,8 +84,8 @@ func (p *party) unmake(ctx context.Context) error {
 
 func ofTest(ns *corev1.Namespace) bool { return ns.Labels[testLabel] != "" }
 
-// end removes what was made, unless it is to stay.
-func (t *networkTest) end(ctx context.Context) error {
+// finishTest removes what was made, unless it is to stay.
+func (t *networkTest) finishTest(ctx context.Context) error {
 	if !t.remove {
 		t.Info("The namespace %s and those like it in the other clusters are left: the next run removes them", testNamespace)
 		return nil
@@ -98,27 +98,27 @@ func (t *networkTest) end(ctx context.Context) error {
 // removeAll deletes the namespaces of all clusters at once, and waits until they are gone, and those that were lent, too. One whose API
 // server does not answer takes no time from the others.
 func (t *networkTest) removeAll(ctx context.Context) error {
-	all := t.all()
+	all := t.allClusters()
 	step := t.Step("Removing the test")
 	defer step.Stop()
 	errs := make([]error, len(all))
 	var removing sync.WaitGroup
 	for i, p := range all {
-		removing.Go(func() { errs[i] = p.remove(ctx) })
+		removing.Go(func() { errs[i] = p.removeNamespace(ctx) })
 	}
 	removing.Wait()
 	step.Stop()
 	for i, p := range all {
-		if errs[i] = p.wrong(errs[i]); errs[i] == nil {
+		if errs[i] = p.wrapWithCluster(errs[i]); errs[i] == nil {
 			p.Success("What was made for the test is removed")
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// remove deletes the namespace of one cluster.
-func (p *party) remove(ctx context.Context) error {
-	if err := p.unmake(ctx); err != nil {
+// removeNamespace deletes the namespace of one cluster.
+func (p *testCluster) removeNamespace(ctx context.Context) error {
+	if err := p.deleteFixtures(ctx); err != nil {
 		return err
 	}
 	gone := uninstall.WaitGone(ctx, p.kube, &corev1.NamespaceList{}, client.MatchingFields{"metadata.name": p.askers})
@@ -128,15 +128,15 @@ func (p *party) remove(ctx context.Context) error {
 	return errors.Join(gone, uninstall.WaitGone(ctx, p.kube, &corev1.NamespaceList{}, client.MatchingFields{"metadata.name": p.servers}))
 }
 
-// furnish makes namespaces, Services, and the pods that are asked.
-func (t *networkTest) furnish(ctx context.Context) error {
-	for _, p := range t.all() {
+// deployFixtures makes namespaces, Services, and the pods that are asked.
+func (t *networkTest) deployFixtures(ctx context.Context) error {
+	for _, p := range t.allClusters() {
 		ns := t.namespaceOf(p)
-		if err := p.during("Making namespace "+ns.Name, "", func() error { return t.ensureMade(ctx, p, ns) }); err != nil {
+		if err := p.runStep("Making namespace "+ns.Name, "", func() error { return t.ensureMade(ctx, p, ns) }); err != nil {
 			return err
 		}
 	}
-	if err := t.lend(ctx); err != nil {
+	if err := t.offloadNamespace(ctx); err != nil {
 		return err
 	}
 	if t.ip {
@@ -144,20 +144,20 @@ func (t *networkTest) furnish(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, service := range t.services() {
-		t.stamp(service)
+	for _, service := range t.newServices() {
+		t.setCommonMetadata(service)
 		if err := t.ensureMade(ctx, t.consumer, service); err != nil {
-			return t.consumer.wrong(err)
+			return t.consumer.wrapWithCluster(err)
 		}
 	}
 	servers := t.allServers()
 	done := fmt.Sprintf("%d pods to ask are ready", len(servers))
-	return t.consumer.during("Waiting for the pods to ask", done, func() error {
+	return t.consumer.runStep("Waiting for the pods to ask", done, func() error {
 		if err := t.awaitAccount(ctx, t.consumer); err != nil {
 			return err
 		}
 		for _, pod := range servers {
-			t.stamp(pod)
+			t.setCommonMetadata(pod)
 			if err := t.ensureMade(ctx, t.consumer, pod); err != nil {
 				return err
 			}
@@ -167,7 +167,7 @@ func (t *networkTest) furnish(ctx context.Context) error {
 }
 
 // ensureMade makes an object. One that is there was made by an attempt whose answer got lost, and is read.
-func (t *networkTest) ensureMade(ctx context.Context, p *party, obj client.Object) error {
+func (t *networkTest) ensureMade(ctx context.Context, p *testCluster, obj client.Object) error {
 	first := true
 	err := await.Through(ctx, func() error {
 		err := p.kube.Create(ctx, obj)
@@ -183,11 +183,11 @@ func (t *networkTest) ensureMade(ctx context.Context, p *party, obj client.Objec
 	return nil
 }
 
-// lend offloads the namespace of the consumer.
-func (t *networkTest) lend(ctx context.Context) error {
-	want := t.offloading()
-	t.stamp(want)
-	return t.consumer.during("Offloading namespace "+want.Namespace, "Namespace "+want.Namespace+" is offloaded", func() error {
+// offloadNamespace offloads the namespace of the consumer.
+func (t *networkTest) offloadNamespace(ctx context.Context) error {
+	want := t.newOffloading()
+	t.setCommonMetadata(want)
+	return t.consumer.runStep("Offloading namespace "+want.Namespace, "Namespace "+want.Namespace+" is offloaded", func() error {
 		if err := t.ensureMade(ctx, t.consumer, want); err != nil {
 			return err
 		}
@@ -203,7 +203,7 @@ func (t *networkTest) lend(ctx context.Context) error {
 }
 
 // awaitAccount waits for what no pod can be made without.
-func (t *networkTest) awaitAccount(ctx context.Context, p *party) error {
+func (t *networkTest) awaitAccount(ctx context.Context, p *testCluster) error {
 	what := await.One(&corev1.ServiceAccountList{}, client.ObjectKey{Namespace: p.askers, Name: "default"})
 	return await.Until(ctx, p.kube, func(ctx context.Context) error {
 		var list corev1.ServiceAccountList
@@ -237,7 +237,7 @@ func (t *networkTest) awaitServers(ctx context.Context, n int) error {
 		}
 		now := ""
 		for i := range list.Items {
-			now = cmp.Or(now, refusal(&list.Items[i]))
+			now = cmp.Or(now, refusalOf(&list.Items[i]))
 		}
 		if now == "" {
 			tired.Stop()
@@ -247,7 +247,7 @@ func (t *networkTest) awaitServers(ctx context.Context, n int) error {
 		refused = now
 		for i := range list.Items {
 			if pod := &list.Items[i]; !podReady(pod) || pod.Status.PodIP == "" {
-				return starting(pod)
+				return checkStarting(pod)
 			}
 		}
 		return nil
@@ -258,8 +258,8 @@ func (t *networkTest) awaitServers(ctx context.Context, n int) error {
 	return err
 }
 
-// refusal is why the provider refuses a pod, empty where it does not.
-func refusal(pod *corev1.Pod) string {
+// refusalOf is why the provider refuses a pod, empty where it does not.
+func refusalOf(pod *corev1.Pod) string {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == names.PodAccepted && c.Status == corev1.ConditionFalse {
 			return fmt.Sprintf("pod %s does not start: %s", pod.Name, cmp.Or(c.Message, c.Reason))
@@ -277,12 +277,12 @@ func podReady(pod *corev1.Pod) bool {
 	return false
 }
 
-// starting tells what a pod waits for. An image that is not there is not waited for, nor is one that has ended.
-func starting(pod *corev1.Pod) error {
+// checkStarting tells what a pod waits for. An image that is not there is not waited for, nor is one that has ended.
+func checkStarting(pod *corev1.Pod) error {
 	if pod.Status.Phase == corev1.PodFailed {
 		return out.Fail("pod %s failed: %s %s", pod.Name, pod.Status.Reason, pod.Status.Message)
 	}
-	if why := refusal(pod); why != "" {
+	if why := refusalOf(pod); why != "" {
 		return await.Pending(why)
 	}
 	for _, s := range pod.Status.ContainerStatuses {
@@ -300,7 +300,7 @@ func starting(pod *corev1.Pod) error {
 
 // awaitEndpoints waits until a cluster knows all who answer behind a Service, and returns it. Those that are missing in the end
 // are told of: asking finds them out, too.
-func (t *networkTest) awaitEndpoints(ctx context.Context, p *party, name string, n int) (*corev1.Service, error) {
+func (t *networkTest) awaitEndpoints(ctx context.Context, p *testCluster, name string, n int) (*corev1.Service, error) {
 	within, cancel := context.WithTimeout(ctx, spreadTimeout)
 	defer cancel()
 	service, key := &corev1.Service{}, client.ObjectKey{Namespace: p.servers, Name: name}
@@ -322,10 +322,10 @@ func (t *networkTest) awaitEndpoints(ctx context.Context, p *party, name string,
 		return nil
 	}, await.One(&corev1.ServiceList{}, key), await.Watched{List: &discoveryv1.EndpointSliceList{}, Opts: its})
 	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-		p.Warn("%s", describe(err))
+		p.Warn("%s", describeError(err))
 		return service, nil
 	}
-	return service, p.wrong(err)
+	return service, p.wrapWithCluster(err)
 }
 
 func readyEndpoints(slices []discoveryv1.EndpointSlice) int {
@@ -341,7 +341,7 @@ func readyEndpoints(slices []discoveryv1.EndpointSlice) int {
 }
 
 // awaitLoadBalancer waits for where a Service is reached from outside.
-func (p *party) awaitLoadBalancer(ctx context.Context, key client.ObjectKey) (string, error) {
+func (p *testCluster) awaitLoadBalancer(ctx context.Context, key client.ObjectKey) (string, error) {
 	at := ""
 	err := await.Until(ctx, p.kube, func(ctx context.Context) error {
 		service := &corev1.Service{}

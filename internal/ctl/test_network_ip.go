@@ -37,28 +37,28 @@ type shown struct {
 	alias netip.Addr // in the cluster itself
 }
 
-func (p *party) shownAnswer() string { return "external-of-" + p.id }
+func (p *testCluster) shownAnswer() string { return "external-of-" + p.id }
 
 // showAll has each cluster show an address of one of its nodes, where a pod answers.
 func (t *networkTest) showAll(ctx context.Context) error {
 	showing, within := errgroup.WithContext(ctx)
-	for _, p := range t.all() {
+	for _, p := range t.allClusters() {
 		showing.Go(func() error {
 			step := p.Step("Waiting for the IP " + shownName)
 			defer step.Stop()
-			return p.wrong(t.show(within, p))
+			return p.wrapWithCluster(t.createIPs(within, p))
 		})
 	}
 	if err := showing.Wait(); err != nil {
 		return err
 	}
-	for _, p := range t.all() {
+	for _, p := range t.allClusters() {
 		p.Success("IP %s shows node %s as %s", shownName, p.shown.node.Name, p.shown.alias)
 	}
 	return nil
 }
 
-func (t *networkTest) show(ctx context.Context, p *party) error {
+func (t *networkTest) createIPs(ctx context.Context, p *testCluster) error {
 	if err := p.chooseShown(ctx); err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (t *networkTest) show(ctx context.Context, p *party) error {
 	}
 	pod, ip := p.shownPod(), p.shownIP()
 	for _, obj := range []client.Object{pod, ip} {
-		t.stamp(obj)
+		t.setCommonMetadata(obj)
 		if err := t.ensureMade(ctx, p, obj); err != nil {
 			return err
 		}
@@ -78,10 +78,10 @@ func (t *networkTest) show(ctx context.Context, p *party) error {
 			return err
 		}
 		if ip.Status.IP == "" {
-			return await.Pending(unallocated(ip))
+			return await.Pending(notAllocated(ip))
 		}
 		if !podReady(pod) {
-			return starting(pod)
+			return checkStarting(pod)
 		}
 		var err error
 		p.shown.alias, err = netip.ParseAddr(string(ip.Status.IP))
@@ -90,20 +90,20 @@ func (t *networkTest) show(ctx context.Context, p *party) error {
 }
 
 // chooseShown finds a node to show.
-func (p *party) chooseShown(ctx context.Context) error {
+func (p *testCluster) chooseShown(ctx context.Context) error {
 	var all ipamv1alpha1.IPList
 	if err := p.kube.List(ctx, &all); err != nil {
 		return fmt.Errorf("reading the IPs: %w", err)
 	}
 	others := slices.DeleteFunc(all.Items, func(ip ipamv1alpha1.IP) bool { return ip.Namespace == p.askers }) // what a run before has left goes
-	if p.shown.node = unshown(p.nodes, others); p.shown.node == nil {
+	if p.shown.node = nodeWithoutIP(p.nodes, others); p.shown.node == nil {
 		return out.Fail("--ip has no node to try: IPs show the addresses of all that take pods, and of two for one address the older counts")
 	}
 	return nil
 }
 
-// unshown is a node whose address no IP shows yet, nil if there is none.
-func unshown(nodes []corev1.Node, by []ipamv1alpha1.IP) *corev1.Node {
+// nodeWithoutIP is a node whose address no IP shows yet, nil if there is none.
+func nodeWithoutIP(nodes []corev1.Node, by []ipamv1alpha1.IP) *corev1.Node {
 	taken := map[string]bool{"": true}
 	for i := range by {
 		taken[string(by[i].Spec.IP)] = true
@@ -116,8 +116,8 @@ func unshown(nodes []corev1.Node, by []ipamv1alpha1.IP) *corev1.Node {
 	return nil
 }
 
-// unallocated tells what an IP waits for.
-func unallocated(ip *ipamv1alpha1.IP) string {
+// notAllocated tells what an IP waits for.
+func notAllocated(ip *ipamv1alpha1.IP) string {
 	for _, c := range ip.Status.Conditions {
 		if c.Status == metav1.ConditionFalse {
 			return fmt.Sprintf("the IP %s has no address: %s", ip.Name, cmp.Or(c.Message, c.Reason))
@@ -126,14 +126,14 @@ func unallocated(ip *ipamv1alpha1.IP) string {
 	return fmt.Sprintf("the IP %s has no address yet", ip.Name)
 }
 
-func (p *party) shownIP() *ipamv1alpha1.IP {
+func (p *testCluster) shownIP() *ipamv1alpha1.IP {
 	ip := &ipamv1alpha1.IP{Spec: ipamv1alpha1.IPSpec{IP: networkingv1beta1.IP(internalAddress(p.shown.node)), Masquerade: new(true)}}
 	ip.Namespace, ip.Name = p.askers, shownName
 	ip.SetGroupVersionKind(ipamv1alpha1.GroupVersion.WithKind("IP"))
 	return ip
 }
 
-func (p *party) shownPod() *corev1.Pod {
+func (p *testCluster) shownPod() *corev1.Pod {
 	pod := testPod(p.askers, shownName, p.image, "reach", "serve", "--name", p.shownAnswer(), "--listen", ":"+strconv.Itoa(shownPort))
 	pod.Labels[shownLabel] = "true"
 	pod.Spec.HostNetwork, pod.Spec.DNSPolicy = true, corev1.DNSClusterFirstWithHostNet
@@ -144,9 +144,9 @@ func (p *party) shownPod() *corev1.Pod {
 }
 
 // planShown has pods of each cluster ask at what the others show, and at what their own shows, which is there for them, too.
-func (t *networkTest) planShown() (askers []*asker, err error) {
-	for _, from := range t.all() {
-		for _, to := range t.all() {
+func (t *networkTest) planShown() (askers []*clientPod, err error) {
+	for _, from := range t.allClusters() {
+		for _, to := range t.allClusters() {
 			if from != to && from != t.consumer && to != t.consumer {
 				continue // providers of one consumer know nothing of each other
 			}
@@ -154,14 +154,14 @@ func (t *networkTest) planShown() (askers []*asker, err error) {
 			if from != to {
 				var ok bool
 				if alias, ok = from.seen[to.id].Here(alias); !ok {
-					return nil, from.wrong(out.Fail("the IP %s of %s is %s there, which is in no network of its Configuration", shownName, to.id, to.shown.alias))
+					return nil, from.wrapWithCluster(out.Fail("the IP %s of %s is %s there, which is in no network of its Configuration", shownName, to.id, to.shown.alias))
 				}
 			}
 			for i := range from.nodes {
 				node := from.nodes[i].Name
-				askers = append(askers, &asker{of: from, node: node, checks: []*check{{
+				askers = append(askers, &clientPod{of: from, node: node, checks: []*check{{
 					way: podToIP, from: from.id, to: to.id, origin: fmt.Sprintf("a pod on node %s of %s", node, from.id), goal: "an address that an IP of " + to.id + " shows",
-					target: probe.Target{At: at(alias.String(), shownPort), Answers: []string{to.shownAnswer()}},
+					target: probe.Target{At: hostPort(alias.String(), shownPort), Answers: []string{to.shownAnswer()}},
 				}}})
 			}
 		}

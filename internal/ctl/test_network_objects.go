@@ -46,20 +46,20 @@ func localName(n int) string { return serviceName(n) + "-local" }
 func backendLabel(n int) string { return "test-network.liqo.io/" + serviceName(n) }
 
 // namespaceOf is the one that is made in a cluster.
-func (t *networkTest) namespaceOf(p *party) *corev1.Namespace {
+func (t *networkTest) namespaceOf(p *testCluster) *corev1.Namespace {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.askers, Labels: map[string]string{
 		names.AppManagedBy: managedByTest,
 		// Some pods use the network of their node, to ask as its processes do.
 		"pod-security.kubernetes.io/enforce": "privileged", "pod-security.kubernetes.io/audit": "privileged", "pod-security.kubernetes.io/warn": "privileged",
 	}}}
 	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	t.stamp(ns)
+	t.setCommonMetadata(ns)
 	ns.Labels[testLabel] = "true" // whatever labels the user asks for, it is found again
 	return ns
 }
 
-// offloading lends the namespace of the consumer to the providers that are tried.
-func (t *networkTest) offloading() *offv1beta1.NamespaceOffloading {
+// newOffloading lends the namespace of the consumer to the providers that are tried.
+func (t *networkTest) newOffloading() *offv1beta1.NamespaceOffloading {
 	var ids []string
 	for _, p := range t.providers {
 		ids = append(ids, p.id)
@@ -78,8 +78,8 @@ func ofClusters(ids ...string) []corev1.NodeSelectorRequirement {
 	return []corev1.NodeSelectorRequirement{{Key: names.RemoteClusterID, Operator: corev1.NodeSelectorOpIn, Values: ids}}
 }
 
-// services are those of all providers.
-func (t *networkTest) services() (all []*corev1.Service) {
+// newServices are those of all providers.
+func (t *networkTest) newServices() (all []*corev1.Service) {
 	if t.basic {
 		return nil
 	}
@@ -91,15 +91,15 @@ func (t *networkTest) services() (all []*corev1.Service) {
 
 // servicesOf have the pods of the consumer and of its n-th provider.
 func (t *networkTest) servicesOf(n int) []*corev1.Service {
-	all := []*corev1.Service{t.service(n), t.headlessService(n)}
+	all := []*corev1.Service{t.newService(n), t.headlessService(n)}
 	if t.nodePortOutside {
 		all = append(all, t.localService(n))
 	}
 	return all
 }
 
-// service has an address of its own.
-func (t *networkTest) service(n int) *corev1.Service {
+// newService has an address of its own.
+func (t *networkTest) newService(n int) *corev1.Service {
 	kind := corev1.ServiceTypeClusterIP
 	switch {
 	case t.loadBalancer:
@@ -118,13 +118,13 @@ func (t *networkTest) service(n int) *corev1.Service {
 
 // headlessService is a name for the addresses of the pods, which are asked at their own port.
 func (t *networkTest) headlessService(n int) *corev1.Service {
-	s := t.service(n)
+	s := t.newService(n)
 	s.Name, s.Spec.Type, s.Spec.ClusterIP, s.Spec.Ports[0].Port = headlessName(n), corev1.ServiceTypeClusterIP, corev1.ClusterIPNone, serverPort
 	return s
 }
 
 func (t *networkTest) localService(n int) *corev1.Service {
-	s := t.service(n)
+	s := t.newService(n)
 	s.Name, s.Spec.Type, s.Spec.ExternalTrafficPolicy = localName(n), corev1.ServiceTypeNodePort, corev1.ServiceExternalTrafficPolicyLocal
 	return s
 }
@@ -140,7 +140,7 @@ func (t *networkTest) allServers() (all []*corev1.Pod) {
 // localServers are one on each node of the consumer, behind all Services.
 func (t *networkTest) localServers() (all []*corev1.Pod) {
 	for i := range t.consumer.nodes {
-		pod := t.server("server-0-"+strconv.Itoa(i), t.consumer, 0)
+		pod := t.newServerPod("server-0-"+strconv.Itoa(i), t.consumer, 0)
 		for n := range t.providers {
 			pod.Labels[backendLabel(n)] = "true"
 		}
@@ -151,20 +151,20 @@ func (t *networkTest) localServers() (all []*corev1.Pod) {
 }
 
 // remoteServers are as many as the n-th provider lends nodes, which do not share one.
-func (t *networkTest) remoteServers(n int, p *party) (all []*corev1.Pod) {
+func (t *networkTest) remoteServers(n int, p *testCluster) (all []*corev1.Pod) {
 	for i := range p.lent {
-		pod := t.server(fmt.Sprintf("server-%d-%d", n+1, i), p, n+1)
+		pod := t.newServerPod(fmt.Sprintf("server-%d-%d", n+1, i), p, n+1)
 		pod.Labels[backendLabel(n)] = "true"
 		pod.Annotations = map[string]string{names.AntiAffinityPreset: "hard", names.AntiAffinityLabels: serverLabel}
-		pod.Spec.Affinity = nodes(corev1.NodeSelectorTerm{MatchExpressions: ofClusters(p.id)})
+		pod.Spec.Affinity = nodeAffinity(corev1.NodeSelectorTerm{MatchExpressions: ofClusters(p.id)})
 		pod.Spec.Tolerations = []corev1.Toleration{{Key: names.VirtualNodeTaint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}}
 		all = append(all, pod)
 	}
 	return all
 }
 
-// server answers with its name.
-func (t *networkTest) server(name string, in *party, cluster int) *corev1.Pod {
+// newServerPod answers with its name.
+func (t *networkTest) newServerPod(name string, in *testCluster, cluster int) *corev1.Pod {
 	pod := testPod(t.consumer.servers, name, in.image, "reach", "serve", "--name", name)
 	pod.Labels[serverLabel] = strconv.Itoa(cluster)
 	pod.Spec.Containers[0].Ports = []corev1.ContainerPort{{Name: "http", ContainerPort: serverPort}}
@@ -179,8 +179,8 @@ func answersAt(port int32) *corev1.Probe {
 	}
 }
 
-// pod is the one that asks. What it found out is its last word.
-func (a *asker) pod() (*corev1.Pod, error) {
+// newPod is the one that asks. What it found out is its last word.
+func (a *clientPod) newPod() (*corev1.Pod, error) {
 	targets := make([]probe.Target, len(a.checks))
 	for i, c := range a.checks {
 		targets[i] = c.target
@@ -225,12 +225,12 @@ func testPod(namespace, name, image string, args ...string) *corev1.Pod {
 
 // onNode is told to the scheduler, which still sees to it that there is room.
 func onNode(name string) *corev1.Affinity {
-	return nodes(corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{
+	return nodeAffinity(corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{
 		{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{name}},
 	}})
 }
 
-func nodes(term corev1.NodeSelectorTerm) *corev1.Affinity {
+func nodeAffinity(term corev1.NodeSelectorTerm) *corev1.Affinity {
 	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{term}},
 	}}

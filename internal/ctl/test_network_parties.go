@@ -34,17 +34,17 @@ const testNamespace = "liqo-test-network"
 type networkTest struct {
 	*cli
 	*testNetworkOptions
-	consumer  *party
-	providers []*party
+	consumer  *testCluster
+	providers []*testCluster
 	// lenders are the virtual nodes that are ready.
 	lenders map[string]bool
 	// exposures are how the Services are reached, of each provider one.
-	exposures []map[*party]exposure
+	exposures []map[*testCluster]exposure
 }
 
-// party is one of the clusters.
-type party struct {
-	*side
+// testCluster is one of the clusters.
+type testCluster struct {
+	*clusterSide
 	// nodes are those that take pods.
 	nodes []corev1.Node
 	// reached are those that serve NodePorts, also where they take no pods.
@@ -53,7 +53,7 @@ type party struct {
 	lent  []corev1.Node
 	image string
 	// seen is how it sees the networks of the others, by their IDs.
-	seen map[string]sight
+	seen map[string]peerView
 	// servers and askers are the namespaces of pods that are asked, and of those that ask. The consumer has one, and lends it to
 	// providers; pods that ask are made in each cluster, for only so there is one on each node and on the networks of nodes.
 	servers, askers string
@@ -61,7 +61,7 @@ type party struct {
 	shown shown
 }
 
-type sight struct {
+type peerView struct {
 	networks []prefix.Pair
 	addresses
 }
@@ -69,17 +69,19 @@ type sight struct {
 // addresses translates.
 type addresses = prefix.Map
 
-func (t *networkTest) all() []*party { return append([]*party{t.consumer}, t.providers...) }
+func (t *networkTest) allClusters() []*testCluster {
+	return append([]*testCluster{t.consumer}, t.providers...)
+}
 
-// parties finds out about all clusters, and changes nothing.
-func (c *cli) parties(ctx context.Context, o *testNetworkOptions) (*networkTest, error) {
+// newNetworkTest finds out about all clusters, and changes nothing.
+func (c *cli) newNetworkTest(ctx context.Context, o *testNetworkOptions) (*networkTest, error) {
 	t := &networkTest{cli: c, testNetworkOptions: o}
-	sides, err := c.sides(ctx, o)
+	sides, err := c.testClusters(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	for i, s := range sides {
-		p, err := c.party(ctx, s)
+		p, err := c.newTestCluster(ctx, s)
 		if err != nil {
 			return nil, err
 		}
@@ -87,7 +89,7 @@ func (c *cli) parties(ctx context.Context, o *testNetworkOptions) (*networkTest,
 			t.consumer = p
 			continue
 		}
-		if slices.ContainsFunc(t.all(), func(other *party) bool { return other.id == p.id }) {
+		if slices.ContainsFunc(t.allClusters(), func(other *testCluster) bool { return other.id == p.id }) {
 			return nil, namedTwice("cluster %q", p.id)
 		}
 		t.providers = append(t.providers, p)
@@ -97,11 +99,11 @@ func (c *cli) parties(ctx context.Context, o *testNetworkOptions) (*networkTest,
 		// A twin must not begin with liqo-, and one of another consumer may be there.
 		p.servers, p.askers = names.Join("test-network-of", t.consumer.id), names.Join(testNamespace, t.consumer.id)
 	}
-	for _, p := range t.all() {
-		if err := p.demand(ctx, t.rights(p)...); err != nil {
+	for _, p := range t.allClusters() {
+		if err := p.requirePermissions(ctx, t.requiredPermissions(p)...); err != nil {
 			return nil, err
 		}
-		if err := p.during("Looking at the cluster", "", func() error { return t.look(ctx, p) }); err != nil {
+		if err := p.runStep("Looking at the cluster", "", func() error { return t.readCluster(ctx, p) }); err != nil {
 			return nil, err
 		}
 	}
@@ -109,20 +111,20 @@ func (c *cli) parties(ctx context.Context, o *testNetworkOptions) (*networkTest,
 		return nil, err
 	}
 	for _, p := range t.providers {
-		if err := t.consumer.during("Looking at the virtual nodes of "+p.id, "", func() error { return t.borrow(ctx, p) }); err != nil {
+		if err := t.consumer.runStep("Looking at the virtual nodes of "+p.id, "", func() error { return t.findVirtualNodes(ctx, p) }); err != nil {
 			return nil, err
 		}
 	}
 	return t, nil
 }
 
-// sides are the clusters, none of which was called yet: first the consumer.
-func (c *cli) sides(ctx context.Context, o *testNetworkOptions) ([]*side, error) {
-	s, err := c.side(ctx, "local", &sideFlags{kube: c.kubeFlags, liqoNamespace: o.liqoNamespace})
+// testClusters are the clusters, none of which was called yet: first the consumer.
+func (c *cli) testClusters(ctx context.Context, o *testNetworkOptions) ([]*clusterSide, error) {
+	s, err := c.newCluster(ctx, "local", &sideFlags{kube: c.kubeFlags, liqoNamespace: o.liqoNamespace})
 	if err != nil {
 		return nil, fmt.Errorf("local cluster: %w", err)
 	}
-	all := []*side{s}
+	all := []*clusterSide{s}
 	for _, file := range o.kubeconfigs {
 		flags := &sideFlags{kube: genericclioptions.NewConfigFlags(true), liqoNamespace: o.remoteLiqoNamespace, chosenBy: "--remote-kubeconfigs"}
 		flags.kube.Namespace, flags.kube.KubeConfig = nil, &file
@@ -130,10 +132,10 @@ func (c *cli) sides(ctx context.Context, o *testNetworkOptions) ([]*side, error)
 		if len(o.kubeconfigs) > 1 {
 			name = filepath.Base(file)
 		}
-		if s, err = c.side(ctx, name, flags); err != nil {
+		if s, err = c.newCluster(ctx, name, flags); err != nil {
 			return nil, fmt.Errorf("remote cluster: %w", err)
 		}
-		if slices.ContainsFunc(all, func(other *side) bool { return other.host == s.host }) {
+		if slices.ContainsFunc(all, func(other *clusterSide) bool { return other.host == s.host }) {
 			return nil, namedTwice("%s", s.host)
 		}
 		all = append(all, s)
@@ -151,13 +153,13 @@ func (t *networkTest) checkNodePorts() error {
 	if !t.nodePortOutside && !t.nodePortPods {
 		return nil
 	}
-	var without []*party
-	for _, p := range t.all() {
+	var without []*testCluster
+	for _, p := range t.allClusters() {
 		if len(ofKind(p.reached, t.nodePortNodes)) == 0 {
 			without = append(without, p)
 		}
 	}
-	if len(without) == len(t.all()) {
+	if len(without) == len(t.allClusters()) {
 		return out.Fail("--np-nodes %s selects no node that is ready, in no cluster", t.nodePortNodes)
 	}
 	for _, p := range without {
@@ -166,28 +168,28 @@ func (t *networkTest) checkNodePorts() error {
 	return nil
 }
 
-// borrow finds out which nodes of a provider take pods of the consumer.
-func (t *networkTest) borrow(ctx context.Context, p *party) error {
+// findVirtualNodes finds out which nodes of a provider take pods of the consumer.
+func (t *networkTest) findVirtualNodes(ctx context.Context, p *testCluster) error {
 	var list offv1beta1.VirtualNodeList
 	if err := t.consumer.kube.List(ctx, &list); err != nil {
 		return fmt.Errorf("reading the VirtualNodes of %s: %w", p.id, err)
 	}
 	var err error
-	if p.lent, err = lent(p.nodes, lending(list.Items, p.id, t.lenders)); err == nil && len(p.lent) == 0 {
+	if p.lent, err = nodesOf(p.nodes, readyVirtualNodes(list.Items, p.id, t.lenders)); err == nil && len(p.lent) == 0 {
 		err = out.Fail("no node of %s takes pods of this cluster: the offloadingPatch of its VirtualNode asks for others", p.id)
 	}
 	return err
 }
 
-// lending are the VirtualNodes of a provider whose nodes are ready.
-func lending(all []offv1beta1.VirtualNode, provider string, ready map[string]bool) []offv1beta1.VirtualNode {
+// readyVirtualNodes are the VirtualNodes of a provider whose nodes are ready.
+func readyVirtualNodes(all []offv1beta1.VirtualNode, provider string, ready map[string]bool) []offv1beta1.VirtualNode {
 	return slices.DeleteFunc(slices.Clone(all), func(v offv1beta1.VirtualNode) bool {
 		return string(v.Spec.ClusterID) != provider || !ready[v.Name]
 	})
 }
 
-// lent are the nodes that one of the virtual nodes has pods go to.
-func lent(nodes []corev1.Node, virtual []offv1beta1.VirtualNode) ([]corev1.Node, error) {
+// nodesOf are the nodes that one of the virtual nodes has pods go to.
+func nodesOf(nodes []corev1.Node, virtual []offv1beta1.VirtualNode) ([]corev1.Node, error) {
 	if len(virtual) == 0 {
 		return nodes, nil
 	}
@@ -214,9 +216,9 @@ func lent(nodes []corev1.Node, virtual []offv1beta1.VirtualNode) ([]corev1.Node,
 	return found, nil
 }
 
-func (c *cli) party(ctx context.Context, s *side) (*party, error) {
-	err := s.during("Retrieving cluster identity", "", func() (err error) {
-		s.id, err = identity(ctx, s.kube, s.liqoNamespace)
+func (c *cli) newTestCluster(ctx context.Context, s *clusterSide) (*testCluster, error) {
+	err := s.runStep("Retrieving cluster identity", "", func() (err error) {
+		s.id, err = clusterIdentity(ctx, s.kube, s.liqoNamespace)
 		return err
 	})
 	if err != nil {
@@ -224,17 +226,17 @@ func (c *cli) party(ctx context.Context, s *side) (*party, error) {
 	}
 	s.name, s.Scope = s.id, c.Scope(s.id)
 	s.Success("Cluster identity correctly retrieved")
-	return &party{side: s, seen: map[string]sight{}}, nil
+	return &testCluster{clusterSide: s, seen: map[string]peerView{}}, nil
 }
 
-// look reads what the test needs to know of a cluster.
-func (t *networkTest) look(ctx context.Context, p *party) error {
+// readCluster reads what the test needs to know of a cluster.
+func (t *networkTest) readCluster(ctx context.Context, p *testCluster) error {
 	others := t.providers
 	if p != t.consumer {
-		others = []*party{t.consumer}
+		others = []*testCluster{t.consumer}
 	}
 	for _, other := range others {
-		seen, err := p.sees(ctx, other.id)
+		seen, err := p.viewOf(ctx, other.id)
 		if err != nil {
 			return err
 		}
@@ -246,13 +248,13 @@ func (t *networkTest) look(ctx context.Context, p *party) error {
 	}
 	if p == t.consumer {
 		for _, other := range others {
-			if err := lendable(list.Items, other.id); err != nil {
+			if err := checkOffloadable(list.Items, other.id); err != nil {
 				return err
 			}
 		}
-		t.lenders = lenders(list.Items)
+		t.lenders = offloadableProviders(list.Items)
 	}
-	p.nodes, p.reached = takers(list.Items), servingPorts(list.Items)
+	p.nodes, p.reached = schedulableNodes(list.Items), servingPorts(list.Items)
 	if len(p.nodes) == 0 {
 		return out.Fail("no node takes pods: all have taints, are cordoned or not ready")
 	}
@@ -272,16 +274,16 @@ func (t *networkTest) look(ctx context.Context, p *party) error {
 	return nil
 }
 
-// rights are what the test does in a cluster.
-func (t *networkTest) rights(p *party) []rights {
-	core := func(namespace, resource string, verbs ...string) rights {
-		return rights{namespace, schema.GroupResource{Resource: resource}, verbs}
+// requiredPermissions are what the test does in a cluster.
+func (t *networkTest) requiredPermissions(p *testCluster) []permissions {
+	core := func(namespace, resource string, verbs ...string) permissions {
+		return permissions{namespace, schema.GroupResource{Resource: resource}, verbs}
 	}
 	slices := schema.GroupResource{Group: "discovery.k8s.io", Resource: "endpointslices"}
-	wanted := []rights{
+	wanted := []permissions{
 		core("", "namespaces", "get", "list", "watch", "create", "delete"),
 		core("", "nodes", "list"),
-		networking("", "configurations", "list"),
+		networkingPermissions("", "configurations", "list"),
 		core(p.askers, "pods", "get", "list", "watch", "create"),
 		core(p.askers, "serviceaccounts", "list", "watch"),
 		core(p.servers, "services", "get", "list", "watch"),
@@ -291,28 +293,28 @@ func (t *networkTest) rights(p *party) []rights {
 		wanted = append(wanted, core(p.servers, "pods", "list"))
 	} else {
 		offloadings := schema.GroupResource{Group: offv1beta1.GroupVersion.Group, Resource: "namespaceoffloadings"}
-		wanted = append(wanted, core(p.servers, "services", "create"), rights{p.servers, offloadings, []string{"get", "list", "watch", "create"}},
-			rights{"", schema.GroupResource{Group: offv1beta1.GroupVersion.Group, Resource: "virtualnodes"}, []string{"list"}})
+		wanted = append(wanted, core(p.servers, "services", "create"), permissions{p.servers, offloadings, []string{"get", "list", "watch", "create"}},
+			permissions{"", schema.GroupResource{Group: offv1beta1.GroupVersion.Group, Resource: "virtualnodes"}, []string{"list"}})
 	}
 	if t.ip {
 		ips := schema.GroupResource{Group: ipamv1alpha1.GroupVersion.Group, Resource: "ips"}
-		wanted = append(wanted, rights{"", ips, []string{"list"}}, rights{p.askers, ips, []string{"get", "watch", "create"}})
+		wanted = append(wanted, permissions{"", ips, []string{"list"}}, permissions{p.askers, ips, []string{"get", "watch", "create"}})
 	}
 	if t.image == "" {
-		wanted = append(wanted, rights{p.liqoNamespace, schema.GroupResource{Group: "apps", Resource: "deployments"}, []string{"list"}})
+		wanted = append(wanted, permissions{p.liqoNamespace, schema.GroupResource{Group: "apps", Resource: "deployments"}, []string{"list"}})
 	}
 	return wanted
 }
 
-// sees is how a cluster sees the networks of another one.
-func (p *party) sees(ctx context.Context, other string) (sight, error) {
+// viewOf is how a cluster sees the networks of another one.
+func (p *testCluster) viewOf(ctx context.Context, other string) (peerView, error) {
 	var list networkingv1beta1.ConfigurationList
 	if err := p.kube.List(ctx, &list, client.MatchingLabels{names.RemoteClusterID: other}); err != nil {
-		return sight{}, fmt.Errorf("reading the networks of %s: %w", other, err)
+		return peerView{}, fmt.Errorf("reading the networks of %s: %w", other, err)
 	}
 	cfg := peer.Configuration(list.Items, liqov1beta1.ClusterID(other))
 	if cfg == nil {
-		return sight{}, out.Fail("there is no Configuration of %s: the clusters are not connected", other).
+		return peerView{}, out.Fail("there is no Configuration of %s: the clusters are not connected", other).
 			Hint("Connect them by: liqoctl network connect")
 	}
 	name := client.ObjectKeyFromObject(cfg)
@@ -320,15 +322,15 @@ func (p *party) sees(ctx context.Context, other string) (sight, error) {
 	seen, ok, err := prefix.Of(cfg)
 	switch {
 	case err != nil:
-		return sight{}, fmt.Errorf("reading the Configuration %s: %w", name, err)
+		return peerView{}, fmt.Errorf("reading the Configuration %s: %w", name, err)
 	case !placed, !ok:
-		return sight{}, out.Fail("the networks of %s are seen under no prefixes: its Configuration %s is not ready", other, name)
+		return peerView{}, out.Fail("the networks of %s are seen under no prefixes: its Configuration %s is not ready", other, name)
 	}
-	return sight{append(networks.Pods, networks.External...), seen}, nil
+	return peerView{append(networks.Pods, networks.External...), seen}, nil
 }
 
-// takers are the nodes that take a pod without tolerations, by name.
-func takers(all []corev1.Node) []corev1.Node {
+// schedulableNodes are the nodes that take a pod without tolerations, by name.
+func schedulableNodes(all []corev1.Node) []corev1.Node {
 	return slices.DeleteFunc(servingPorts(all), func(n corev1.Node) bool {
 		return n.Spec.Unschedulable ||
 			slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule })
@@ -344,8 +346,8 @@ func servingPorts(all []corev1.Node) []corev1.Node {
 	return found
 }
 
-// lenders are the virtual nodes that pods may go to, by name.
-func lenders(all []corev1.Node) map[string]bool {
+// offloadableProviders are the virtual nodes that pods may go to, by name.
+func offloadableProviders(all []corev1.Node) map[string]bool {
 	ready := map[string]bool{}
 	for i := range all {
 		if n := &all[i]; n.Labels[names.NodeType] == names.NodeTypeVirtualNode && kube.NodeReady(n) {
@@ -355,8 +357,8 @@ func lenders(all []corev1.Node) map[string]bool {
 	return ready
 }
 
-// lendable tells why no pod can be offloaded to a provider. That the network is down is among the reasons.
-func lendable(all []corev1.Node, provider string) error {
+// checkOffloadable tells why no pod can be offloaded to a provider. That the network is down is among the reasons.
+func checkOffloadable(all []corev1.Node, provider string) error {
 	failure := out.Fail("there is no virtual node of %s: no pod can be offloaded there", provider)
 	for i := range all {
 		n := &all[i]

@@ -13,20 +13,20 @@ import (
 // toTry is the heading of what a dry run prints of each cluster, which goes by its ID in all that the test says.
 const toTry = "%[2]s cluster"
 
-// preview prints what the test would make in each cluster, as far as that can be known.
-func (t *networkTest) preview(ctx context.Context) error {
-	left, err := t.left(ctx)
+// printDryRun prints what the test would make in each cluster, as far as that can be known.
+func (t *networkTest) printDryRun(ctx context.Context) error {
+	left, err := t.hasFixtures(ctx)
 	if err != nil {
 		return err
 	}
 	if left {
 		t.Warn("What another run has left would be removed first")
 	}
-	var pages []*page
-	for _, p := range t.all() {
-		its, err := t.page(ctx, p, left)
+	var pages []*manifestPage
+	for _, p := range t.allClusters() {
+		its, err := t.newManifestPage(ctx, p, left)
 		if err != nil {
-			return p.wrong(err)
+			return p.wrapWithCluster(err)
 		}
 		pages = append(pages, its)
 	}
@@ -34,9 +34,9 @@ func (t *networkTest) preview(ctx context.Context) error {
 	return t.printPages(cmp.Or(t.output, "yaml"), toTry, pages...)
 }
 
-// page has what is made in one cluster. The API server is asked about the namespace alone: it cannot tell of what would be in it.
-func (t *networkTest) page(ctx context.Context, p *party, left bool) (*page, error) {
-	its, ns := &page{side: p.side}, t.namespaceOf(p)
+// newManifestPage has what is made in one cluster. The API server is asked about the namespace alone: it cannot tell of what would be in it.
+func (t *networkTest) newManifestPage(ctx context.Context, p *testCluster, left bool) (*manifestPage, error) {
+	its, ns := &manifestPage{clusterSide: p.clusterSide}, t.namespaceOf(p)
 	if !left {
 		if err := client.NewDryRunClient(p.kube).Create(ctx, ns.DeepCopy()); err != nil {
 			return nil, err
@@ -44,20 +44,20 @@ func (t *networkTest) page(ctx context.Context, p *party, left bool) (*page, err
 	}
 	its.entries = append(its.entries, pageEntry{obj: ns}) // which has its labels
 	if p == t.consumer {
-		its.add(t.cli, t.offloading(), "")
-		for _, service := range t.services() {
-			its.add(t.cli, service, "")
+		its.addManifest(t.cli, t.newOffloading(), "")
+		for _, service := range t.newServices() {
+			its.addManifest(t.cli, service, "")
 		}
 		for _, pod := range t.allServers() {
-			its.add(t.cli, pod, "")
+			its.addManifest(t.cli, pod, "")
 		}
 	}
 	if t.ip {
 		if err := p.chooseShown(ctx); err != nil {
 			return nil, err
 		}
-		its.add(t.cli, p.shownPod(), "")
-		its.add(t.cli, p.shownIP(), "")
+		its.addManifest(t.cli, p.shownPod(), "")
+		its.addManifest(t.cli, p.shownIP(), "")
 	}
 	return its, nil
 }

@@ -42,9 +42,9 @@ type checkReport struct {
 
 var results = [states]string{untried: "NotTried", passedCheck: "Passed", failedCheck: "Failed"}
 
-func (t *networkTest) report(checks []*check) networkReport {
-	r := networkReport{Networks: t.networks(), Ways: []wayReport{}, Checks: []checkReport{}}
-	for _, row := range summary(checks) {
+func (t *networkTest) newReport(checks []*check) networkReport {
+	r := networkReport{Networks: t.peerNetworks(), Ways: []wayReport{}, Checks: []checkReport{}}
+	for _, row := range summaryRows(checks) {
 		r.Ways = append(r.Ways, wayReport{row.way, row.from, row.to, row.counts[passedCheck], row.counts[failedCheck], row.counts[untried]})
 	}
 	for _, c := range checks {
@@ -57,10 +57,10 @@ func (t *networkTest) report(checks []*check) networkReport {
 	return r
 }
 
-// networks are how the clusters see each other.
-func (t *networkTest) networks() []networkSeen {
+// peerNetworks are how the clusters see each other.
+func (t *networkTest) peerNetworks() []networkSeen {
 	all := []networkSeen{}
-	for _, p := range t.all() {
+	for _, p := range t.allClusters() {
 		for _, peer := range sortedKeys(p.seen) {
 			for _, pair := range p.seen[peer].networks {
 				all = append(all, networkSeen{p.id, peer, pair.There.String(), pair.Here.String()})

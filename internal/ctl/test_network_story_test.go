@@ -258,7 +258,7 @@ func allocate(ctx context.Context, c *testkit.ControlPlane, key client.ObjectKey
 func (p *theatre) expose(node string, s *corev1.Service, cluster int64) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	address := at(node, s.Spec.Ports[0].NodePort)
+	address := hostPort(node, s.Spec.Ports[0].NodePort)
 	if s.Spec.Ports[0].NodePort == 0 || p.ports[address] != nil {
 		return nil
 	}

@@ -22,7 +22,7 @@ import (
 )
 
 // partyIn has a namespace of the test in a cluster, which answer comes before.
-func partyIn(t *testing.T, c *testkit.ControlPlane, id string, answer func(*http.Request) (*http.Response, error)) *party {
+func partyIn(t *testing.T, c *testkit.ControlPlane, id string, answer func(*http.Request) (*http.Response, error)) *testCluster {
 	t.Helper()
 	p := partyOf(id)
 	p.name, p.kube = id, testkit.Troubled(t, c, answer)
@@ -31,7 +31,7 @@ func partyIn(t *testing.T, c *testkit.ControlPlane, id string, answer func(*http
 	return p
 }
 
-func testOf(consumer *party, providers ...*party) *networkTest {
+func testOf(consumer *testCluster, providers ...*testCluster) *networkTest {
 	return &networkTest{
 		cli: &cli{Printer: out.New(strings.NewReader(""), io.Discard, io.Discard)}, testNetworkOptions: &testNetworkOptions{testOptions: &testOptions{}},
 		consumer: consumer, providers: providers,
@@ -84,7 +84,7 @@ func TestWhatANetworkTestFoundOutIsToldWhenAPodIsStuck(t *testing.T) {
 	c := testkit.Cluster(t)
 	p := partyIn(t, c, "stuck", nothing)
 	p.image = "liqo"
-	askers := []*asker{
+	askers := []*clientPod{
 		{of: p, name: "asker-0", node: "a", checks: []*check{{way: podToPod}}},
 		{of: p, name: "asker-1", node: "b", checks: []*check{{way: podToPod}}},
 	}
@@ -92,7 +92,7 @@ func TestWhatANetworkTestFoundOutIsToldWhenAPodIsStuck(t *testing.T) {
 		{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "InvalidImageName"}}}}},
 		{Phase: corev1.PodSucceeded, ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: `{"marks":"."}`}}}}},
 	} {
-		pod, err := askers[i].pod()
+		pod, err := askers[i].newPod()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +108,7 @@ func TestWhatANetworkTestFoundOutIsToldWhenAPodIsStuck(t *testing.T) {
 		return nil, nil
 	})
 	err := testOf(p).askInside(t.Context(), askers)
-	if _, said := errors.AsType[*out.Failure](err); !said || !strings.Contains(err.Error(), "InvalidImageName") || askers[0].checks[0].settled() || !askers[1].checks[0].settled() {
+	if _, said := errors.AsType[*out.Failure](err); !said || !strings.Contains(err.Error(), "InvalidImageName") || askers[0].checks[0].hasResult() || !askers[1].checks[0].hasResult() {
 		t.Errorf("%v; %+v %+v", err, askers[0].checks[0], askers[1].checks[0])
 	}
 }
@@ -134,17 +134,17 @@ func TestEndpointsOfANetworkTestAreWaitedForAtOnce(t *testing.T) {
 		return nil, nil
 	}
 	consumer, provider := partyIn(t, c, "endpoints", meet), partyIn(t, c, "others", meet)
-	for _, p := range []*party{consumer, provider} {
-		for _, s := range testOf(consumer, provider).services() {
+	for _, p := range []*testCluster{consumer, provider} {
+		for _, s := range testOf(consumer, provider).newServices() {
 			s.Namespace = p.servers
 			testkit.Create(t, c.Client, s)
 		}
 	}
 	test := testOf(consumer, provider)
-	if err := test.exposeAll(ctx, [][]responder{{}}); err != nil || len(test.exposures[0]) != 2 {
+	if err := test.exposeAll(ctx, [][]serverPod{{}}); err != nil || len(test.exposures[0]) != 2 {
 		t.Errorf("%v, %d", err, len(test.exposures[0]))
 	}
-	for _, p := range []*party{consumer, provider} {
+	for _, p := range []*testCluster{consumer, provider} {
 		if err := c.Client.DeleteAllOf(t.Context(), &corev1.Service{}, client.InNamespace(p.servers)); err != nil {
 			t.Error(err)
 		}

@@ -26,10 +26,10 @@ type unauthenticateOptions struct {
 	local, remote sideFlags
 	timeout       time.Duration
 	wait          bool
-	preview
+	dryRunOptions
 }
 
-func (c *cli) unauthenticate() *cobra.Command {
+func (c *cli) newUnauthenticateCommand() *cobra.Command {
 	o := &unauthenticateOptions{}
 	cmd := &cobra.Command{
 		Use:     "unauthenticate",
@@ -40,22 +40,22 @@ func (c *cli) unauthenticate() *cobra.Command {
 		Example: "  liqoctl unauthenticate --remote-kubeconfig milan.kubeconfig",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.withBoth(cmd.Context(), o.timeout, &o.local, &o.remote, func(ctx context.Context, local, remote *side) error {
+			return c.withBoth(cmd.Context(), o.timeout, &o.local, &o.remote, func(ctx context.Context, local, remote *clusterSide) error {
 				d := &deauthentication{cli: c, consumer: local, provider: remote, wait: o.wait}
-				if err := d.look(ctx); err != nil {
+				if err := d.readState(ctx); err != nil {
 					return err
 				}
-				if o.asked() {
-					return d.preview(o.format())
+				if o.isRequested() {
+					return d.printDryRun(o.outputFormat())
 				}
-				return d.run(ctx)
+				return d.runSteps(ctx)
 			})
 		},
 	}
 	fs := cmd.Flags()
 	fs.DurationVar(&o.timeout, "timeout", 2*time.Minute, "How long all of it may take")
 	fs.BoolVar(&o.wait, "wait", true, "Wait until all of it is gone")
-	o.preview.flags(cmd, fs)
+	o.dryRunOptions.addFlags(cmd, fs)
 	twoInstallations(cmd, &o.local, &o.remote)
 	return cmd
 }
@@ -63,7 +63,7 @@ func (c *cli) unauthenticate() *cobra.Command {
 // deauthentication has a provider forget a consumer. It takes no more than what is there, so it may be done again.
 type deauthentication struct {
 	*cli
-	consumer, provider *side
+	consumer, provider *clusterSide
 	wait               bool
 
 	identities, tenants []client.Object
@@ -71,9 +71,9 @@ type deauthentication struct {
 	signed, nonces, kubeconfigs []corev1.Secret
 }
 
-// look finds what is to be removed. It changes nothing, and fails where that is still used or may not be removed.
-func (d *deauthentication) look(ctx context.Context) error {
-	return inTurn(ctx, d.unused, d.find, d.mayRemove, d.findSecrets) // who may not read Secrets is told so by mayRemove
+// readState finds what is to be removed. It changes nothing, and fails where that is still used or may not be removed.
+func (d *deauthentication) readState(ctx context.Context) error {
+	return inTurn(ctx, d.checkUnused, d.findObjects, d.mayRemove, d.findSecrets) // who may not read Secrets is told so by mayRemove
 }
 
 // inTurn does one after the other until one fails.
@@ -86,49 +86,49 @@ func inTurn(ctx context.Context, all ...func(context.Context) error) error {
 	return nil
 }
 
-// unused fails while the consumer has anything of the provider.
-func (d *deauthentication) unused(ctx context.Context) error {
-	return d.consumer.wrong(d.consumer.unused(ctx, d.provider.id))
+// checkUnused fails while the consumer has anything of the provider.
+func (d *deauthentication) checkUnused(ctx context.Context) error {
+	return d.consumer.wrapWithCluster(d.consumer.checkUnused(ctx, d.provider.id))
 }
 
-// find finds what is to be removed, used or not, but for Secrets.
-func (d *deauthentication) find(ctx context.Context) (err error) {
+// findObjects finds what is to be removed, used or not, but for Secrets.
+func (d *deauthentication) findObjects(ctx context.Context) (err error) {
 	c, p := d.consumer, d.provider
-	if d.identities, err = c.find(ctx, &authv1beta1.IdentityList{}, p.id); err != nil {
-		return c.wrong(err)
+	if d.identities, err = c.findOfPeer(ctx, &authv1beta1.IdentityList{}, p.id); err != nil {
+		return c.wrapWithCluster(err)
 	}
 	d.identities = slices.DeleteFunc(d.identities, func(obj client.Object) bool { return !isControlPlane(obj) })
-	d.tenants, err = p.find(ctx, &authv1beta1.TenantList{}, c.id)
-	return p.wrong(err)
+	d.tenants, err = p.findOfPeer(ctx, &authv1beta1.TenantList{}, c.id)
+	return p.wrapWithCluster(err)
 }
 
 func (d *deauthentication) findSecrets(ctx context.Context) (err error) {
 	c, p := d.consumer, d.provider
 	if d.signed, err = c.handshakeSecrets(ctx, names.SignedNonce, p.id); err != nil {
-		return c.wrong(err)
+		return c.wrapWithCluster(err)
 	}
 	if d.kubeconfigs, err = c.controlPlaneSecrets(ctx, p.id); err != nil {
-		return c.wrong(err)
+		return c.wrapWithCluster(err)
 	}
 	d.nonces, err = p.handshakeSecrets(ctx, names.Nonce, c.id)
-	return p.wrong(err)
+	return p.wrapWithCluster(err)
 }
 
 // mayRemove fails where the user may not remove what was found.
 func (d *deauthentication) mayRemove(ctx context.Context) error {
 	c, p := d.consumer, d.provider
-	if err := c.demand(ctx, append(removing(authv1beta1.IdentityResource, d.identities), secretRights(c.namespace, "get", "list", "watch", "delete"))...); err != nil {
+	if err := c.requirePermissions(ctx, append(deletePermissions(authv1beta1.IdentityResource, d.identities), secretRights(c.namespace, "get", "list", "watch", "delete"))...); err != nil {
 		return err
 	}
-	if err := p.demand(ctx, removing(authv1beta1.TenantResource, d.tenants)...); err != nil {
+	if err := p.requirePermissions(ctx, deletePermissions(authv1beta1.TenantResource, d.tenants)...); err != nil {
 		return err
 	}
 	if err := p.demandNonce(ctx, "list", "delete"); err != nil {
 		return err
 	}
 	for _, obj := range d.tenants { // a policy may keep one that the user has the right to delete
-		if err := p.drop(ctx, obj, client.DryRunAll); err != nil {
-			return p.wrong(err)
+		if err := p.deleteObject(ctx, obj, client.DryRunAll); err != nil {
+			return p.wrapWithCluster(err)
 		}
 	}
 	return nil
@@ -139,21 +139,21 @@ func isControlPlane(identity client.Object) bool {
 	return identity.(*authv1beta1.Identity).Spec.Type == authv1beta1.ControlPlaneIdentityType
 }
 
-func removing(resource string, found []client.Object) (wanted []rights) {
+func deletePermissions(resource string, found []client.Object) (wanted []permissions) {
 	for _, obj := range found {
-		wanted = append(wanted, authenticating(obj.GetNamespace(), resource, "get", "watch", "delete"))
+		wanted = append(wanted, authenticationPermissions(obj.GetNamespace(), resource, "get", "watch", "delete"))
 	}
 	return wanted
 }
 
-// unused fails while this cluster has anything of a provider.
-func (s *side) unused(ctx context.Context, provider string) error {
+// checkUnused fails while this cluster has anything of a provider.
+func (s *clusterSide) checkUnused(ctx context.Context, provider string) error {
 	for _, of := range []struct {
 		what string
 		find func() ([]client.Object, error)
 	}{
-		{"resourceslices", func() ([]client.Object, error) { return s.requests(ctx, &authv1beta1.ResourceSliceList{}, provider) }},
-		{"virtualnodes", func() ([]client.Object, error) { return s.find(ctx, &offv1beta1.VirtualNodeList{}, provider) }},
+		{"resourceslices", func() ([]client.Object, error) { return s.listSlices(ctx, &authv1beta1.ResourceSliceList{}, provider) }},
+		{"virtualnodes", func() ([]client.Object, error) { return s.findOfPeer(ctx, &offv1beta1.VirtualNodeList{}, provider) }},
 	} {
 		found, err := of.find()
 		if err != nil {
@@ -170,14 +170,14 @@ func (s *side) unused(ctx context.Context, provider string) error {
 	return nil
 }
 
-func (d *deauthentication) run(ctx context.Context) error {
+func (d *deauthentication) runSteps(ctx context.Context) error {
 	c, p := d.consumer, d.provider
 	c.Success("No leftover resourceslices on consumer cluster")
 	// The credentials go first: until they are gone, the replicator uses what the Tenant grants to remove what it copied.
 	if err := c.dropAll(ctx, d.identities, &authv1beta1.IdentityList{}, "Identity control plane", d.wait, func() error { return d.dropKubeconfigs(ctx) }); err != nil {
 		return err
 	}
-	if err := c.wrong(c.dropSecrets(ctx, d.signed)); err != nil {
+	if err := c.wrapWithCluster(c.dropSecrets(ctx, d.signed)); err != nil {
 		return err
 	}
 	return p.dropAll(ctx, d.tenants, &authv1beta1.TenantList{}, "Tenant", d.wait, func() error {
@@ -189,14 +189,14 @@ func (d *deauthentication) run(ctx context.Context) error {
 }
 
 // dropAll deletes objects of a kind, and what goes with them.
-func (s *side) dropAll(ctx context.Context, found []client.Object, list client.ObjectList, what string, wait bool, then func() error) error {
+func (s *clusterSide) dropAll(ctx context.Context, found []client.Object, list client.ObjectList, what string, wait bool, then func() error) error {
 	done := what + " correctly deleted"
 	if len(found) == 0 {
 		done = what + " already deleted"
 	}
-	return s.awaiting(ctx, "Deleting "+what, done, func(ctx context.Context) error {
+	return s.runWaiting(ctx, "Deleting "+what, done, func(ctx context.Context) error {
 		for _, obj := range found {
-			if err := s.drop(ctx, obj); err != nil {
+			if err := s.deleteObject(ctx, obj); err != nil {
 				return err
 			}
 		}
@@ -212,7 +212,7 @@ func (s *side) dropAll(ctx context.Context, found []client.Object, list client.O
 	})
 }
 
-func (s *side) drop(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
+func (s *clusterSide) deleteObject(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
 	uid := obj.GetUID()
 	if err := s.kube.Delete(ctx, obj, append(opts, client.Preconditions{UID: &uid})...); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting %s: %w", client.ObjectKeyFromObject(obj), err)
@@ -220,9 +220,9 @@ func (s *side) drop(ctx context.Context, obj client.Object, opts ...client.Delet
 	return nil
 }
 
-func (s *side) dropSecrets(ctx context.Context, secrets []corev1.Secret) error {
+func (s *clusterSide) dropSecrets(ctx context.Context, secrets []corev1.Secret) error {
 	for i := range secrets {
-		if err := s.drop(ctx, &secrets[i]); err != nil {
+		if err := s.deleteObject(ctx, &secrets[i]); err != nil {
 			return err
 		}
 	}
@@ -240,7 +240,7 @@ func (d *deauthentication) dropKubeconfigs(ctx context.Context) error {
 		if !d.wait {
 			continue
 		}
-		if err := d.consumer.drop(ctx, secret); err != nil {
+		if err := d.consumer.deleteObject(ctx, secret); err != nil {
 			return err
 		}
 		if err := d.consumer.awaitGone(ctx, secret, &corev1.SecretList{}); err != nil {
@@ -265,18 +265,18 @@ func (d *deauthentication) dropCertificates(ctx context.Context) error {
 	}))
 }
 
-// preview prints the names of what would be deleted.
-func (d *deauthentication) preview(format string) error {
-	local, remote := &page{side: d.consumer}, &page{side: d.provider}
+// printDryRun prints the names of what would be deleted.
+func (d *deauthentication) printDryRun(format string) error {
+	local, remote := &manifestPage{clusterSide: d.consumer}, &manifestPage{clusterSide: d.provider}
 	if err := d.nameOn(local, remote); err != nil {
 		return err
 	}
 	return d.printPages(format, toDelete, local, remote)
 }
 
-func (d *deauthentication) nameOn(local, remote *page) error {
+func (d *deauthentication) nameOn(local, remote *manifestPage) error {
 	for _, of := range []struct {
-		in      *page
+		in      *manifestPage
 		objs    []client.Object
 		secrets []corev1.Secret
 	}{{local, d.identities, d.signed}, {remote, d.tenants, d.nonces}} {

@@ -18,11 +18,11 @@ import (
 type uninstallOptions struct {
 	namespace string
 	purge     bool
-	preview
+	dryRunOptions
 	timeout time.Duration
 }
 
-func (c *cli) uninstall() *cobra.Command {
+func (c *cli) newUninstallCommand() *cobra.Command {
 	o := &uninstallOptions{}
 	cmd := &cobra.Command{
 		Use:   "uninstall",
@@ -30,7 +30,7 @@ func (c *cli) uninstall() *cobra.Command {
 		Long:  "Uninstall Liqo from the selected cluster. Peerings must be undone and namespaces unoffloaded before.",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := c.confirmUnless(cmd.Context(), o.asked(), "uninstall"); err != nil {
+			if err := c.confirmUnless(cmd.Context(), o.isRequested(), "uninstall"); err != nil {
 				return err
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
@@ -47,14 +47,14 @@ func (c *cli) uninstall() *cobra.Command {
 }
 
 func (c *cli) runUninstall(ctx context.Context, o *uninstallOptions) error {
-	kube, err := c.client(ctx)
+	kube, err := c.newClient(ctx)
 	if err != nil {
 		return err
 	}
 	if err := c.checkUnused(ctx, kube); err != nil {
 		return err
 	}
-	if o.asked() {
+	if o.isRequested() {
 		if err := install.FindInstalled(ctx, kube, c.kubeFlags, o.namespace, c.helmLog()); err != nil {
 			return err
 		}
@@ -65,17 +65,17 @@ func (c *cli) runUninstall(ctx context.Context, o *uninstallOptions) error {
 		return nil
 	}
 	deadline, _ := ctx.Deadline()
-	if err := c.during("Uninstalling Liqo", "Liqo uninstalled", func() error {
+	if err := c.runStep("Uninstalling Liqo", "Liqo uninstalled", func() error {
 		return install.Uninstall(ctx, kube, c.kubeFlags, o.namespace, time.Until(deadline), c.helmLog())
 	}); err != nil || !o.purge {
 		return err
 	}
-	if err := c.during("Purging Liqo CRDs", "Liqo CRDs purged", func() error {
+	if err := c.runStep("Purging Liqo CRDs", "Liqo CRDs purged", func() error {
 		return uninstall.PurgeCRDs(ctx, kube)
 	}); err != nil {
 		return err
 	}
-	return c.during("Deleting Liqo namespaces", "Liqo namespaces deleted", func() error {
+	return c.runStep("Deleting Liqo namespaces", "Liqo namespaces deleted", func() error {
 		return uninstall.PurgeNamespaces(ctx, kube, o.namespace)
 	})
 }
@@ -102,7 +102,7 @@ func (c *cli) previewUninstall(ctx context.Context, o *uninstallOptions, kube cl
 		if err != nil {
 			return err
 		}
-		if err := c.printObject(bare, o.format()); err != nil {
+		if err := c.printObject(bare, o.outputFormat()); err != nil {
 			return err
 		}
 	}
@@ -130,8 +130,8 @@ func (c *cli) checkUnused(ctx context.Context, kube client.Reader) error {
 	return failure
 }
 
-// during shows a step while do runs, and its success.
-func (c *cli) during(doing, done string, do func() error) error {
+// runStep shows a step while do runs, and its success.
+func (c *cli) runStep(doing, done string, do func() error) error {
 	step := c.Step(doing)
 	defer step.Stop()
 	if err := do(); err != nil {

@@ -20,22 +20,22 @@ import (
 type unoffloadOptions struct {
 	namespaceSelector string
 	timeout           time.Duration
-	preview
+	dryRunOptions
 }
 
-func (c *cli) unoffload() *cobra.Command {
+func (c *cli) newUnoffloadCommand() *cobra.Command {
 	o := &unoffloadOptions{}
 	cmd := &cobra.Command{
 		Use:               "namespace NAME...",
 		Aliases:           []string{"ns", "namespaces"},
 		Short:             "Take namespaces back from other clusters",
-		Args:              arguments(cobra.ArbitraryArgs, checkNamespace),
+		Args:              checkArguments(cobra.ArbitraryArgs, checkNamespace),
 		ValidArgsFunction: c.completeOffloaded,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkSelection(args, o.namespaceSelector); err != nil {
 				return err
 			}
-			if err := c.confirmUnless(cmd.Context(), o.asked(), "unoffload"); err != nil {
+			if err := c.confirmUnless(cmd.Context(), o.isRequested(), "unoffload"); err != nil {
 				return err
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
@@ -44,13 +44,13 @@ func (c *cli) unoffload() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&o.namespaceSelector, "ns-selector", "", "Which namespaces, by their labels, instead of by names")
-	o.preview.flags(cmd, cmd.Flags())
+	o.dryRunOptions.addFlags(cmd, cmd.Flags())
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 120*time.Second, "How long all of it may take")
-	return group("unoffload", "Take a resource back from other clusters", cmd)
+	return newGroup("unoffload", "Take a resource back from other clusters", cmd)
 }
 
 func (c *cli) runUnoffload(ctx context.Context, o *unoffloadOptions, args []string) error {
-	kube, err := c.client(ctx)
+	kube, err := c.newClient(ctx)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (c *cli) runUnoffload(ctx context.Context, o *unoffloadOptions, args []stri
 		c.Info("No namespaces can be unoffloaded")
 		return nil
 	}
-	if !o.asked() {
+	if !o.isRequested() {
 		return c.eachNamespace(ctx, "unoffloading", namespaces, func(ctx context.Context, c *cli, ns string) error { return c.unoffloadOne(ctx, kube, ns) })
 	}
 	for _, ns := range namespaces {
@@ -88,7 +88,7 @@ func (c *cli) previewUnoffload(ctx context.Context, kube client.Client, o *unoff
 	if err != nil {
 		return err
 	}
-	return c.printObject(bare, o.format())
+	return c.printObject(bare, o.outputFormat())
 }
 
 func (c *cli) unoffloadOne(ctx context.Context, kube client.WithWatch, namespace string) error {
@@ -98,7 +98,7 @@ func (c *cli) unoffloadOne(ctx context.Context, kube client.WithWatch, namespace
 		return err
 	}
 	c.Success("Offloading of namespace %q correctly disabled", namespace)
-	return c.during(fmt.Sprintf("Unoffloading namespace %q", namespace), "Unoffloading completed successfully", func() error {
+	return c.runStep(fmt.Sprintf("Unoffloading namespace %q", namespace), "Unoffloading completed successfully", func() error {
 		return uninstall.WaitGone(ctx, kube, &offv1beta1.NamespaceOffloadingList{},
 			client.InNamespace(namespace), client.MatchingFields{"metadata.name": names.NamespaceOffloading})
 	})

@@ -33,10 +33,10 @@ type unpeerOptions struct {
 	local, remote          sideFlags
 	timeout                time.Duration
 	wait, deleteNamespaces bool
-	preview
+	dryRunOptions
 }
 
-func (c *cli) unpeer() *cobra.Command {
+func (c *cli) newUnpeerCommand() *cobra.Command {
 	o := &unpeerOptions{}
 	cmd := &cobra.Command{
 		Use:   "unpeer",
@@ -47,8 +47,8 @@ func (c *cli) unpeer() *cobra.Command {
 		Example: "  liqoctl unpeer --remote-kubeconfig milan.kubeconfig",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.toldBy(cmd.Context(), "", o.timeout, &o.local, &o.remote, func(ctx context.Context, local, remote *side) error {
-				return (&unpeering{cli: c, options: o, consumer: local, provider: remote}).run(ctx)
+			return c.toldBy(cmd.Context(), "", o.timeout, &o.local, &o.remote, func(ctx context.Context, local, remote *clusterSide) error {
+				return (&unpeering{cli: c, options: o, consumer: local, provider: remote}).runSteps(ctx)
 			})
 		},
 	}
@@ -56,7 +56,7 @@ func (c *cli) unpeer() *cobra.Command {
 	fs.DurationVar(&o.timeout, "timeout", 120*time.Second, "How long all of it may take")
 	fs.BoolVar(&o.wait, "wait", true, "Wait until nothing is left. ResourceSlices and virtual nodes are always waited for: they end with what goes after them")
 	fs.BoolVar(&o.deleteNamespaces, "delete-namespaces", false, "Delete the tenant namespaces, too")
-	o.preview.flags(cmd, fs)
+	o.dryRunOptions.addFlags(cmd, fs)
 	twoInstallations(cmd, &o.local, &o.remote)
 	return cmd
 }
@@ -66,7 +66,7 @@ func (c *cli) unpeer() *cobra.Command {
 type unpeering struct {
 	*cli
 	options            *unpeerOptions
-	consumer, provider *side
+	consumer, provider *clusterSide
 	// reverse says that the provider uses the consumer, too. Both directions may be ended at once: the last step looks again.
 	reverse bool
 	// known is what the provider and the consumer knew of each other at first.
@@ -79,12 +79,12 @@ type unpeering struct {
 	runs bool
 }
 
-func (u *unpeering) run(ctx context.Context) error {
-	if err := u.look(ctx); err != nil {
+func (u *unpeering) runSteps(ctx context.Context) error {
+	if err := u.readState(ctx); err != nil {
 		return err
 	}
-	if u.options.asked() {
-		return u.preview(ctx)
+	if u.options.isRequested() {
+		return u.printDryRun(ctx)
 	}
 	if u.shut {
 		if err := u.giveUp(ctx); err != nil {
@@ -102,7 +102,7 @@ func (u *unpeering) run(ctx context.Context) error {
 		needs = append(needs, last)
 	}
 	p.Add(u.endNetworking, needs...)
-	p.Add(u.tidy, p.All()...)
+	p.Add(u.removeOrphans, p.All()...)
 	err := p.Run(ctx)
 	if f, ok := err.(*out.Failure); ok && ctx.Err() != nil {
 		return f.Hint("Run it again to go on from here. A cluster that is gone for good is forgotten by: liqoctl force unpeer %s", u.provider.id)
@@ -110,8 +110,8 @@ func (u *unpeering) run(ctx context.Context) error {
 	return err
 }
 
-// look changes nothing, and fails where the rest could not be done.
-func (u *unpeering) look(ctx context.Context) (err error) {
+// readState changes nothing, and fails where the rest could not be done.
+func (u *unpeering) readState(ctx context.Context) (err error) {
 	if u.reverse, err = u.usedInReverse(ctx); err != nil {
 		return out.Fail("an error occurred while checking bidirectional peering: %w", err)
 	}
@@ -129,7 +129,7 @@ func (u *unpeering) look(ctx context.Context) (err error) {
 		})
 	}
 	checks.Go(func() error {
-		if err := u.known.find(within); err != nil {
+		if err := u.known.findObjects(within); err != nil {
 			return err
 		}
 		if err := u.known.mayRemove(within); err != nil || len(u.known.identities) > 0 {
@@ -139,11 +139,11 @@ func (u *unpeering) look(ctx context.Context) (err error) {
 	})
 	checks.Go(func() (err error) {
 		u.byProxy, err = u.mayLeadThroughProxy(within)
-		return u.consumer.wrong(err)
+		return u.consumer.wrapWithCluster(err)
 	})
 	checks.Go(func() (err error) {
 		u.runs, err = u.anyPod(within)
-		return u.consumer.wrong(err)
+		return u.consumer.wrapWithCluster(err)
 	})
 	if !u.reverse {
 		checks.Go(func() error {
@@ -154,7 +154,7 @@ func (u *unpeering) look(ctx context.Context) (err error) {
 		return err
 	}
 	u.byProxy = u.byProxy || u.known.nameProxy()
-	if u.shut = u.known.shut(time.Now()); u.shut {
+	if u.shut = u.known.isLockedOut(time.Now()); u.shut {
 		if err := u.consumer.demandToDeclare(ctx, u.provider.id); err != nil {
 			return err
 		}
@@ -183,7 +183,7 @@ func (u *unpeering) mayLeadThroughProxy(ctx context.Context) (bool, error) {
 
 // anyPod tells whether a pod is on one of the virtual nodes that are to end, or cannot be known to be on none.
 func (u *unpeering) anyPod(ctx context.Context) (bool, error) {
-	nodes, err := u.ours(ctx, &offv1beta1.VirtualNodeList{})
+	nodes, err := u.ownObjects(ctx, &offv1beta1.VirtualNodeList{})
 	if err != nil {
 		return true, err
 	}
@@ -203,31 +203,31 @@ func (u *unpeering) anyPod(ctx context.Context) (bool, error) {
 
 // mayEnd fails where the user may not delete what there is of a kind.
 func (u *unpeering) mayEnd(ctx context.Context, list client.ObjectList) error {
-	found, err := u.ours(ctx, list)
+	found, err := u.ownObjects(ctx, list)
 	if err != nil {
-		return u.consumer.wrong(err)
+		return u.consumer.wrapWithCluster(err)
 	}
 	wanted, err := u.consumer.toRemove(found, list)
 	if err != nil {
 		return err
 	}
-	return u.consumer.demand(ctx, wanted...)
+	return u.consumer.requirePermissions(ctx, wanted...)
 }
 
 // usedInReverse tells whether the provider uses the consumer, or began to: there is no need for a ForeignCluster to say so.
 func (u *unpeering) usedInReverse(ctx context.Context) (bool, error) {
 	stays := func(obj client.Object) bool { return !peer.IsReplica(obj) && obj.GetDeletionTimestamp() == nil }
-	tenants, err := u.consumer.find(ctx, &authv1beta1.TenantList{}, u.provider.id)
+	tenants, err := u.consumer.findOfPeer(ctx, &authv1beta1.TenantList{}, u.provider.id)
 	if err != nil || slices.ContainsFunc(tenants, stays) {
-		return err == nil, u.consumer.wrong(err)
+		return err == nil, u.consumer.wrapWithCluster(err)
 	}
 	for _, list := range []client.ObjectList{&authv1beta1.IdentityList{}, &authv1beta1.ResourceSliceList{}, &offv1beta1.VirtualNodeList{}} {
-		found, err := u.provider.find(ctx, list, u.consumer.id)
+		found, err := u.provider.findOfPeer(ctx, list, u.consumer.id)
 		if apierrors.IsForbidden(err) {
 			continue // a user of the consumer, who may look at what is about the consumer only
 		}
 		if err != nil {
-			return false, u.provider.wrong(err)
+			return false, u.provider.wrapWithCluster(err)
 		}
 		if slices.ContainsFunc(found, stays) {
 			return true, nil
@@ -236,7 +236,7 @@ func (u *unpeering) usedInReverse(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-func disabling(what string, err error) error {
+func wrapDisabling(what string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -249,63 +249,63 @@ func (u *unpeering) endOffloading(ctx context.Context, told *out.Printer) error 
 	ended := u.endAll(p, &authv1beta1.ResourceSliceList{}, "resourceslices", p.Add(u.deleteMadeByHand))
 	u.endAll(p, &offv1beta1.VirtualNodeList{}, "virtualnodes", ended)
 	// It goes with the last virtual node, unless somebody made it or it was left behind.
-	s.step(p, "Waiting for the namespaces in the provider to go", "", func(ctx context.Context) error {
+	s.addStep(p, "Waiting for the namespaces in the provider to go", "", func(ctx context.Context) error {
 		list := &offv1beta1.NamespaceMapList{}
-		maps, err := u.ours(ctx, list)
+		maps, err := u.ownObjects(ctx, list)
 		if err == nil {
 			err = s.removeAll(ctx, maps, list, true)
 		}
 		return err
 	}, p.All()...)
-	return disabling("offloading", p.Run(ctx))
+	return wrapDisabling("offloading", p.Run(ctx))
 }
 
 // deleteMadeByHand deletes the virtual nodes that no slice made: a slice whose credentials they use waits for those that are being deleted
 // when it is.
 func (u *unpeering) deleteMadeByHand(ctx context.Context, told *out.Printer) error {
 	list := &offv1beta1.VirtualNodeList{}
-	found, err := u.ours(ctx, list)
+	found, err := u.ownObjects(ctx, list)
 	if err == nil {
 		err = u.consumer.removeAll(ctx, slices.DeleteFunc(found, func(obj client.Object) bool { return metav1.GetControllerOf(obj) != nil }), list, false)
 	}
-	return u.consumer.via(told).wrong(err)
+	return u.consumer.withPrinter(told).wrapWithCluster(err)
 }
 
 // awaitDrained waits until no pod is left on the virtual nodes that endOffloading ends, which are there for a moment more.
 func (u *unpeering) awaitDrained(ctx context.Context, told *out.Printer) error {
-	s := u.consumer.via(told)
+	s := u.consumer.withPrinter(told)
 	for _, of := range []struct {
 		list client.ObjectList
 		done func(client.Object) bool
-	}{{&authv1beta1.ResourceSliceList{}, ending}, {&offv1beta1.VirtualNodeList{}, drained}} { // no node is made for a slice that ends
-		found, err := u.ours(ctx, of.list)
+	}{{&authv1beta1.ResourceSliceList{}, isDeleting}, {&offv1beta1.VirtualNodeList{}, isDrained}} { // no node is made for a slice that ends
+		found, err := u.ownObjects(ctx, of.list)
 		if err != nil {
-			return disabling("offloading", s.wrong(err))
+			return wrapDisabling("offloading", s.wrapWithCluster(err))
 		}
 		for _, obj := range found {
 			if err := s.awaitThat(ctx, obj, of.list, of.done); err != nil {
-				return disabling("offloading", s.wrong(err))
+				return wrapDisabling("offloading", s.wrapWithCluster(err))
 			}
 		}
 	}
 	return nil
 }
 
-func ending(obj client.Object) bool { return obj.GetDeletionTimestamp() != nil }
+func isDeleting(obj client.Object) bool { return obj.GetDeletionTimestamp() != nil }
 
-// drained tells of a virtual node whose kubelet is to end: after its pods have.
-func drained(obj client.Object) bool {
-	return ending(obj) && slices.ContainsFunc(obj.(*offv1beta1.VirtualNode).Status.Conditions, func(c offv1beta1.VirtualNodeCondition) bool {
+// isDrained tells of a virtual node whose kubelet is to end: after its pods have.
+func isDrained(obj client.Object) bool {
+	return isDeleting(obj) && slices.ContainsFunc(obj.(*offv1beta1.VirtualNode).Status.Conditions, func(c offv1beta1.VirtualNodeCondition) bool {
 		return c.Type == offv1beta1.VirtualKubeletConditionType && c.Status == offv1beta1.DeletingConditionStatusType
 	})
 }
 
-// ours are the objects of a kind about the provider that were made here.
-func (u *unpeering) ours(ctx context.Context, list client.ObjectList) ([]client.Object, error) {
+// ownObjects are the objects of a kind about the provider that were made here.
+func (u *unpeering) ownObjects(ctx context.Context, list client.ObjectList) ([]client.Object, error) {
 	if requests, is := list.(*authv1beta1.ResourceSliceList); is {
-		return u.consumer.requests(ctx, requests, u.provider.id)
+		return u.consumer.listSlices(ctx, requests, u.provider.id)
 	}
-	found, err := u.consumer.find(ctx, list, u.provider.id)
+	found, err := u.consumer.findOfPeer(ctx, list, u.provider.id)
 	return slices.DeleteFunc(found, peer.IsReplica), err
 }
 
@@ -313,21 +313,21 @@ func (u *unpeering) ours(ctx context.Context, list client.ObjectList) ([]client.
 func (u *unpeering) endAll(p *step.Plan, list client.ObjectList, what string, needs ...*step.Step) *step.Step {
 	var found []client.Object
 	deleted := p.Add(func(ctx context.Context, told *out.Printer) (err error) {
-		s := u.consumer.via(told)
-		if found, err = u.ours(ctx, list); err != nil {
-			return s.wrong(err)
+		s := u.consumer.withPrinter(told)
+		if found, err = u.ownObjects(ctx, list); err != nil {
+			return s.wrapWithCluster(err)
 		}
 		done := "All " + what + " deleted"
 		if len(found) == 0 {
 			done = "No " + what + " found"
 		}
-		return s.during("Deleting "+what, done, func() error { return s.removeAll(ctx, found, list, false) })
+		return s.runStep("Deleting "+what, done, func() error { return s.removeAll(ctx, found, list, false) })
 	}, needs...)
 	ensured := ""
 	if u.options.wait {
 		ensured = "Ensured " + what + " absence"
 	}
-	u.consumer.step(p, "Waiting for "+what+" to go", ensured, func(ctx context.Context) error { return u.awaitEnd(ctx, found, list) }, deleted)
+	u.consumer.addStep(p, "Waiting for "+what+" to go", ensured, func(ctx context.Context) error { return u.awaitEnd(ctx, found, list) }, deleted)
 	return deleted
 }
 
@@ -339,19 +339,19 @@ func (u *unpeering) awaitEnd(ctx context.Context, found []client.Object, list cl
 	}
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), takingBack)
 	defer cancel()
-	if why := u.consumer.troubles(late, u.provider.id); why != "" {
+	if why := u.consumer.holdReason(late, u.provider.id); why != "" {
 		return fmt.Errorf("%w: %s", err, why)
 	}
 	return err
 }
 
-// troubles is what the replicator says of the other cluster that is not well, and what virtual nodes of it still wait for.
-func (s *side) troubles(ctx context.Context, other string) string {
+// holdReason is what the replicator says of the other cluster that is not well, and what virtual nodes of it still wait for.
+func (s *clusterSide) holdReason(ctx context.Context, other string) string {
 	var all []string
 	var nodes offv1beta1.VirtualNodeList
 	if s.kube.List(ctx, &nodes, client.MatchingLabels{names.RemoteClusterID: other}) == nil {
 		for i := range nodes.Items {
-			if why := troubled(&nodes.Items[i]); why != "" {
+			if why := problemOf(&nodes.Items[i]); why != "" {
 				all = append(all, "virtual node "+nodes.Items[i].Name+why)
 			}
 		}
@@ -366,7 +366,7 @@ func (s *side) troubles(ctx context.Context, other string) string {
 }
 
 // toRemove are the rights that removeAll needs.
-func (s *side) toRemove(found []client.Object, list client.ObjectList) (wanted []rights, err error) {
+func (s *clusterSide) toRemove(found []client.Object, list client.ObjectList) (wanted []permissions, err error) {
 	if len(found) == 0 {
 		return nil, nil
 	}
@@ -376,20 +376,20 @@ func (s *side) toRemove(found []client.Object, list client.ObjectList) (wanted [
 	}
 	mapping, err := s.kube.RESTMapper().RESTMapping(schema.GroupKind{Group: gvk.Group, Kind: strings.TrimSuffix(gvk.Kind, "List")}, gvk.Version)
 	if err != nil {
-		return nil, s.wrong(err)
+		return nil, s.wrapWithCluster(err)
 	}
 	for _, obj := range found {
 		verbs := []string{"get", "watch"}
 		if obj.GetDeletionTimestamp() == nil {
 			verbs = append(verbs, "delete")
 		}
-		wanted = append(wanted, rights{obj.GetNamespace(), mapping.Resource.GroupResource(), verbs})
+		wanted = append(wanted, permissions{obj.GetNamespace(), mapping.Resource.GroupResource(), verbs})
 	}
 	return wanted, nil
 }
 
 // removeAll deletes objects of a kind, unless that was done, and waits for them to go.
-func (s *side) removeAll(ctx context.Context, found []client.Object, list client.ObjectList, wait bool) error {
+func (s *clusterSide) removeAll(ctx context.Context, found []client.Object, list client.ObjectList, wait bool) error {
 	for _, obj := range found {
 		if obj.GetDeletionTimestamp() != nil {
 			continue
@@ -412,27 +412,27 @@ func (s *side) removeAll(ctx context.Context, found []client.Object, list client
 
 // endAuthentication has the provider forget the consumer. The credentials go first, while they may still be used.
 func (u *unpeering) endAuthentication(ctx context.Context, told *out.Printer) error {
-	d := &deauthentication{cli: u.via(told), consumer: u.consumer.via(told), provider: u.provider.via(told), wait: true}
-	return disabling("authentication", inTurn(ctx, d.unused, d.find, d.findSecrets, d.run, u.endReplicas)) // rights were asked for at first
+	d := &deauthentication{cli: u.withPrinter(told), consumer: u.consumer.withPrinter(told), provider: u.provider.withPrinter(told), wait: true}
+	return wrapDisabling("authentication", inTurn(ctx, d.checkUnused, d.findObjects, d.findSecrets, d.runSteps, u.endReplicas)) // rights were asked for at first
 }
 
-// replicas are what the provider has of the consumer's objects and nobody takes back any more, because the consumer has no credentials:
+// replicasOf are what the provider has of the consumer's objects and nobody takes back any more, because the consumer has no credentials:
 // it forgot the provider, or lost all it knew. Who may not see them is shown none.
-func (u *unpeering) replicas(ctx context.Context) (all []foundOf, err error) {
-	identities, err := u.consumer.find(ctx, &authv1beta1.IdentityList{}, u.provider.id)
+func (u *unpeering) replicasOf(ctx context.Context) (all []foundOf, err error) {
+	identities, err := u.consumer.findOfPeer(ctx, &authv1beta1.IdentityList{}, u.provider.id)
 	if err != nil {
-		return nil, u.consumer.wrong(err)
+		return nil, u.consumer.wrapWithCluster(err)
 	}
 	if slices.ContainsFunc(identities, isControlPlane) {
 		return nil, nil
 	}
 	for _, kind := range peer.Replicated() {
-		found, err := u.provider.having(ctx, kind.List, client.MatchingLabels{names.Replicated: "true", names.ReplicationOrigin: u.consumer.id})
+		found, err := u.provider.listLabelled(ctx, kind.List, client.MatchingLabels{names.Replicated: "true", names.ReplicationOrigin: u.consumer.id})
 		if apierrors.IsForbidden(err) {
 			continue
 		}
 		if err != nil {
-			return nil, u.provider.wrong(fmt.Errorf("looking for what %s left: %w", u.consumer.id, err))
+			return nil, u.provider.wrapWithCluster(fmt.Errorf("looking for what %s left: %w", u.consumer.id, err))
 		}
 		all = append(all, foundOf{found, kind.List})
 	}
@@ -447,14 +447,14 @@ type foundOf struct {
 
 // endReplicas deletes them. Who may not leaves them to whoever may.
 func (u *unpeering) endReplicas(ctx context.Context) error {
-	all, err := u.replicas(ctx)
+	all, err := u.replicasOf(ctx)
 	if err != nil {
 		return err
 	}
 	for _, wait := range []bool{false, true} {
 		for _, of := range all {
 			if err := u.provider.removeAll(ctx, of.found, of.list, wait); err != nil && !apierrors.IsForbidden(err) {
-				return u.provider.wrong(err)
+				return u.provider.wrapWithCluster(err)
 			}
 		}
 	}
@@ -466,14 +466,14 @@ func (u *unpeering) endNetworking(ctx context.Context, told *out.Printer) (err e
 	find := findAll
 	if u.reverse {
 		if u.reverse, err = u.usedInReverse(ctx); err != nil || u.reverse {
-			return disabling("networking", err)
+			return wrapDisabling("networking", err)
 		}
 		find = lookAll
 	}
-	local, remote := u.consumer.via(told), u.provider.via(told)
+	local, remote := u.consumer.withPrinter(told), u.provider.withPrinter(told)
 	all := append(gatewaysBetween(local, remote), configurationsBetween(local, remote)...)
 	if err = find(ctx, all); err == nil {
-		err = u.via(told).removeFound(ctx, all, u.options.wait)
+		err = u.withPrinter(told).removeFound(ctx, all, u.options.wait)
 	}
-	return disabling("networking", err)
+	return wrapDisabling("networking", err)
 }

@@ -19,9 +19,9 @@ import (
 	"liqo.io/liqo/internal/pki"
 )
 
-// shut tells whether the provider lets the consumer in no more: the certificate of its Identity has ended, or no Tenant is served that it
+// isLockedOut tells whether the provider lets the consumer in no more: the certificate of its Identity has ended, or no Tenant is served that it
 // was given for. Nothing that the consumer has there could end by itself. The kubeconfig of an Identity outlives it while it is used.
-func (d *deauthentication) shut(now time.Time) bool {
+func (d *deauthentication) isLockedOut(now time.Time) bool {
 	var certificates [][]byte
 	for _, obj := range d.identities {
 		certificates = append(certificates, obj.(*authv1beta1.Identity).Spec.AuthParams.SignedCRT)
@@ -42,13 +42,13 @@ func (d *deauthentication) shut(now time.Time) bool {
 		certificate, err := pki.ParseCertificate(pem)
 		return err == nil && now.After(certificate.NotAfter)
 	}
-	return slices.ContainsFunc(certificates, ended) || len(certificates) > 0 && !slices.ContainsFunc(d.tenants, served)
+	return slices.ContainsFunc(certificates, ended) || len(certificates) > 0 && !slices.ContainsFunc(d.tenants, isServed)
 }
 
-// served tells of a Tenant that it is not refused, and may be soon if nobody looked at it yet.
-func served(obj client.Object) bool {
+// isServed tells of a Tenant that it is not refused, and may be soon if nobody looked at it yet.
+func isServed(obj client.Object) bool {
 	tenant := obj.(*authv1beta1.Tenant)
-	if ending(tenant) || tenant.Spec.TenantCondition == authv1beta1.TenantConditionDrained {
+	if isDeleting(tenant) || tenant.Spec.TenantCondition == authv1beta1.TenantConditionDrained {
 		return false
 	}
 	ready := apimeta.FindStatusCondition(tenant.Status.Conditions, authv1beta1.TenantReady)
@@ -60,13 +60,13 @@ func served(obj client.Object) bool {
 func (u *unpeering) giveUp(ctx context.Context) error {
 	s := u.consumer
 	if err := declareGone(ctx, s.kube, &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: u.provider.id}}); err != nil {
-		return s.wrong(err)
+		return s.wrapWithCluster(err)
 	}
 	s.Warn("%s lets this cluster in no more: what is here ends without it, and what is there is removed in the end", u.provider.id)
 	return nil
 }
 
 // demandToDeclare fails where the user may not say that a cluster is gone.
-func (s *side) demandToDeclare(ctx context.Context, id string) error {
-	return s.demandOf(ctx, id, rights{"", schema.GroupResource{Group: liqov1beta1.GroupName, Resource: liqov1beta1.ForeignClusterResource}, []string{"patch"}})
+func (s *clusterSide) demandToDeclare(ctx context.Context, id string) error {
+	return s.demandOf(ctx, id, permissions{"", schema.GroupResource{Group: liqov1beta1.GroupName, Resource: liqov1beta1.ForeignClusterResource}, []string{"patch"}})
 }

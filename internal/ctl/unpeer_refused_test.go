@@ -64,7 +64,7 @@ func TestWhomAProviderLetsInNoMore(t *testing.T) {
 		"its Identity went first, and its certificate has ended": {nil, kubeconfig(true, ended), []client.Object{served}, true},
 		"its kubeconfig was made by hand":                        {nil, kubeconfig(false, ended), nil, false},
 	} {
-		if got := (&deauthentication{identities: tc.identities, kubeconfigs: tc.kubeconfigs, tenants: tc.tenants}).shut(time.Now()); got != tc.want {
+		if got := (&deauthentication{identities: tc.identities, kubeconfigs: tc.kubeconfigs, tenants: tc.tenants}).isLockedOut(time.Now()); got != tc.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}

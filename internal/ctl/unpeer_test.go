@@ -100,7 +100,7 @@ func TestWhatDoesNotGoWithAPeeringIsToldWithWhatToDo(t *testing.T) {
 		}
 		return nil, nil
 	})
-	err := (&unpeering{cli: &cli{Printer: out.New(strings.NewReader(""), said, said)}, options: &unpeerOptions{wait: true}, consumer: consumer, provider: provider}).run(ctx)
+	err := (&unpeering{cli: &cli{Printer: out.New(strings.NewReader(""), said, said)}, options: &unpeerOptions{wait: true}, consumer: consumer, provider: provider}).runSteps(ctx)
 	f, ok := err.(*out.Failure)
 	if !ok || !slices.ContainsFunc(f.All(), func(hint string) bool { return strings.HasPrefix(hint, "Run it again to go on from here.") }) {
 		t.Errorf("it does not say what to do: %v", err)
@@ -140,7 +140,7 @@ func TestTheNetworkGoesWhenVirtualNodesAreDrained(t *testing.T) {
 	consumer.kube = testkit.Troubled(t, c, func(r *http.Request) (*http.Response, error) {
 		if r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "/configurations/") {
 			now := &offv1beta1.VirtualNode{}
-			if err := c.Client.Get(r.Context(), client.ObjectKeyFromObject(vn), now); err != nil || !drained(now) {
+			if err := c.Client.Get(r.Context(), client.ObjectKeyFromObject(vn), now); err != nil || !isDrained(now) {
 				early.Store(true)
 			}
 		}
@@ -148,7 +148,7 @@ func TestTheNetworkGoesWhenVirtualNodesAreDrained(t *testing.T) {
 	})
 	ended := make(chan error, 1)
 	go func() {
-		ended <- (&unpeering{cli: &cli{Printer: out.New(strings.NewReader(""), said, said)}, options: &unpeerOptions{wait: true}, consumer: consumer, provider: provider}).run(t.Context())
+		ended <- (&unpeering{cli: &cli{Printer: out.New(strings.NewReader(""), said, said)}, options: &unpeerOptions{wait: true}, consumer: consumer, provider: provider}).runSteps(t.Context())
 	}()
 	testkit.Eventually(t, time.Minute, func() error {
 		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(vn), vn); err != nil || vn.DeletionTimestamp == nil {
@@ -295,7 +295,7 @@ func TestTheTimeThatAPodHasToEnd(t *testing.T) {
 }
 
 func TestWhichRequestsGoWithVirtualNodes(t *testing.T) {
-	s := &side{namespace: "liqo-tenant-milan"}
+	s := &clusterSide{namespace: "liqo-tenant-milan"}
 	type condition = certv1.CertificateSigningRequestCondition
 	request := func(user string, conditions ...condition) *certv1.CertificateSigningRequest {
 		out := &certv1.CertificateSigningRequest{Spec: certv1.CertificateSigningRequestSpec{Username: user}}

@@ -18,7 +18,7 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-func (c *cli) version() *cobra.Command {
+func (c *cli) newVersionCommand() *cobra.Command {
 	var namespace string
 	var clientOnly bool
 	cmd := &cobra.Command{
@@ -42,7 +42,7 @@ func (c *cli) serverVersion(ctx context.Context, namespace string) error {
 	version, err := c.findVersion(ctx, namespace)
 	if err != nil {
 		fmt.Fprintln(c.Result(), "Server version: Unknown")
-		c.Warn("Failed to retrieve Liqo server version: %s", describe(err))
+		c.Warn("Failed to retrieve Liqo server version: %s", describeError(err))
 		c.Warn("Is Liqo installed in your cluster? Is the cluster reachable? Do you have the permissions to access the target cluster?")
 		return errPrinted
 	}
@@ -54,7 +54,7 @@ func (c *cli) serverVersion(ctx context.Context, namespace string) error {
 }
 
 func (c *cli) findVersion(ctx context.Context, namespace string) (string, error) {
-	kube, err := c.client(ctx)
+	kube, err := c.newClient(ctx)
 	if err != nil {
 		return "", err
 	}

@@ -15,8 +15,8 @@ import (
 )
 
 // fitTogether fails where the versions of two installations do not work together. One that cannot be read is not compared.
-func fitTogether(ctx context.Context, local, remote *side) error {
-	own, other, behind := local.installed(ctx), remote.installed(ctx), remote
+func fitTogether(ctx context.Context, local, remote *clusterSide) error {
+	own, other, behind := local.installedVersion(ctx), remote.installedVersion(ctx), remote
 	switch version.Between(own, other) {
 	case version.NoGap:
 		return nil
@@ -28,8 +28,8 @@ func fitTogether(ctx context.Context, local, remote *side) error {
 		See("docs/troubleshooting.md#versions-do-not-work-together")
 }
 
-// installed is the version of Liqo in a cluster as its chart says it, where whoever may peer reads it; "" where it says none.
-func (s *side) installed(ctx context.Context) string {
+// installedVersion is the version of Liqo in a cluster as its chart says it, where whoever may peer reads it; "" where it says none.
+func (s *clusterSide) installedVersion(ctx context.Context) string {
 	var list corev1.ConfigMapList
 	err := s.kube.List(ctx, &list, client.InNamespace(s.liqoNamespace), client.MatchingLabels{names.AppName: names.ClusterIDApp})
 	if err != nil || len(list.Items) != 1 {

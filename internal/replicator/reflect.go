@@ -114,7 +114,7 @@ func (k *reflection) pushCopy(ctx context.Context, it *multicluster.Item, local,
 		return err
 	}
 	if copied == nil {
-		if err := k.removeFinalizer(ctx, it); err != nil {
+		if err := k.checkNameFree(ctx, it); err != nil {
 			return err
 		}
 	} else if !copied.GetDeletionTimestamp().IsZero() {
@@ -149,8 +149,8 @@ func (k *reflection) addFinalizer(ctx context.Context, it *multicluster.Item, lo
 	return nil
 }
 
-// removeFinalizer makes sure that the name is free at the peer: an object there that is not ours is never taken over.
-func (k *reflection) removeFinalizer(ctx context.Context, it *multicluster.Item) error {
+// checkNameFree makes sure that the name is free at the peer: an object there that is not ours is never taken over.
+func (k *reflection) checkNameFree(ctx context.Context, it *multicluster.Item) error {
 	there, err := k.readLive(ctx, it.Remote, it.Name)
 	switch {
 	case err != nil:

@@ -51,8 +51,8 @@ func remoteFlags(cmd *cobra.Command, remote *sideFlags) {
 	})
 }
 
-// side is one of the two clusters that a command works on, or the only one, which has no name.
-type side struct {
+// clusterSide is one of the two clusters that a command works on, or the only one, which has no name.
+type clusterSide struct {
 	*out.Scope
 	name          string
 	kube          client.WithWatch
@@ -65,18 +65,18 @@ type side struct {
 	namespace string
 	missing   bool
 	// whole is the side of which this is a part, nil for none.
-	whole *side
+	whole *clusterSide
 }
 
-// via is the same cluster, of which another printer tells.
-func (s *side) via(p *out.Printer) *side {
+// withPrinter is the same cluster, of which another printer tells.
+func (s *clusterSide) withPrinter(p *out.Printer) *clusterSide {
 	part := *s
-	part.Scope, part.whole = p.Scope(s.name), s.self()
+	part.Scope, part.whole = p.Scope(s.name), s.clusterIDOf()
 	return &part
 }
 
-// self is the one of all parts that knows whether the namespace is missing.
-func (s *side) self() *side {
+// clusterIDOf is the one of all parts that knows whether the namespace is missing.
+func (s *clusterSide) clusterIDOf() *clusterSide {
 	if s.whole != nil {
 		return s.whole
 	}
@@ -84,26 +84,26 @@ func (s *side) self() *side {
 }
 
 // withBoth runs a command on two clusters, once they are known.
-func (c *cli) withBoth(ctx context.Context, timeout time.Duration, local, remote *sideFlags, run func(ctx context.Context, local, remote *side) error) error {
+func (c *cli) withBoth(ctx context.Context, timeout time.Duration, local, remote *sideFlags, run func(ctx context.Context, local, remote *clusterSide) error) error {
 	return c.toldBy(ctx, identityRead, timeout, local, remote, run)
 }
 
 // toldBy is withBoth, which says something of each cluster once it is known, unless said is "".
-func (c *cli) toldBy(ctx context.Context, said string, timeout time.Duration, local, remote *sideFlags, run func(ctx context.Context, local, remote *side) error) error {
+func (c *cli) toldBy(ctx context.Context, said string, timeout time.Duration, local, remote *sideFlags, run func(ctx context.Context, local, remote *clusterSide) error) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	l, r, err := c.pair(ctx, local, remote)
+	l, r, err := c.newClusterPair(ctx, local, remote)
 	if err != nil {
 		return err
 	}
-	if err := introduce(ctx, l, r, said); err != nil {
+	if err := resolveClusterIDs(ctx, l, r, said); err != nil {
 		return err
 	}
-	return overdue(ctx, run(ctx, l, r))
+	return explainTimeout(ctx, run(ctx, l, r))
 }
 
-// overdue says what to do where a command was not done in time, or was interrupted, unless something better was said.
-func overdue(ctx context.Context, err error) error {
+// explainTimeout says what to do where a command was not done in time, or was interrupted, unless something better was said.
+func explainTimeout(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() == nil {
 		return err
 	}
@@ -118,26 +118,26 @@ func overdue(ctx context.Context, err error) error {
 	return out.Fail("error: %w", err).Hint(onward)
 }
 
-// pair is the two clusters of a command, which has not called them yet.
-func (c *cli) pair(ctx context.Context, local, remote *sideFlags) (l, r *side, err error) {
+// newClusterPair is the two clusters of a command, which has not called them yet.
+func (c *cli) newClusterPair(ctx context.Context, local, remote *sideFlags) (l, r *clusterSide, err error) {
 	local.kube = c.kubeFlags
-	if l, err = c.side(ctx, "local", local); err != nil {
+	if l, err = c.newCluster(ctx, "local", local); err != nil {
 		return nil, nil, fmt.Errorf("local cluster: %w", err)
 	}
-	if r, err = c.side(ctx, "remote", remote); err != nil {
+	if r, err = c.newCluster(ctx, "remote", remote); err != nil {
 		return nil, nil, fmt.Errorf("remote cluster: %w", err)
 	}
 	if l.host == r.host {
 		return nil, nil, sameCluster("%s", l.host)
 	}
-	l.kube, r.kube = patiently(l.kube, l.Scope), patiently(r.kube, r.Scope)
+	l.kube, r.kube = newRetryingClient(l.kube, l.Scope), newRetryingClient(r.kube, r.Scope)
 	return l, r, nil
 }
 
-// towards is the only cluster of a command that is about another one, whose tenant namespace may be missing. A new one gets the name
+// newClusterOf is the only cluster of a command that is about another one, whose tenant namespace may be missing. A new one gets the name
 // that the user asked for.
-func (c *cli) towards(ctx context.Context, other string, p placement) (*side, error) {
-	s, err := c.side(ctx, "", &sideFlags{kube: c.kubeFlags, liqoNamespace: p.liqoNamespace})
+func (c *cli) newClusterOf(ctx context.Context, other string, p placement) (*clusterSide, error) {
+	s, err := c.newCluster(ctx, "", &sideFlags{kube: c.kubeFlags, liqoNamespace: p.liqoNamespace})
 	if err != nil {
 		return nil, err
 	}
@@ -154,9 +154,9 @@ func (c *cli) towards(ctx context.Context, other string, p placement) (*side, er
 	return s, nil
 }
 
-// call finds out which cluster this is, which is another than that one.
-func (s *side) call(ctx context.Context, other string) (err error) {
-	if s.id, err = identity(ctx, s.kube, s.liqoNamespace); err == nil && s.id == other {
+// identify finds out which cluster this is, which is another than that one.
+func (s *clusterSide) identify(ctx context.Context, other string) (err error) {
+	if s.id, err = clusterIdentity(ctx, s.kube, s.liqoNamespace); err == nil && s.id == other {
 		return out.Fail("%s is this cluster itself: --remote-cluster-id is for the ID of the other one", other)
 	}
 	return err
@@ -167,27 +167,27 @@ func sameCluster(format string, args ...any) error {
 		Hint("The second cluster is that of --remote-kubeconfig or --remote-context")
 }
 
-func (c *cli) side(ctx context.Context, name string, flags *sideFlags) (*side, error) {
+func (c *cli) newCluster(ctx context.Context, name string, flags *sideFlags) (*clusterSide, error) {
 	cfg, err := configOf(flags.kube)
 	if err != nil {
-		return nil, unusable(err, flags.chosenBy)
+		return nil, explainUnusable(err, flags.chosenBy)
 	}
 	cluster, err := clientOf(ctx, cfg)
 	if err != nil {
-		return nil, unusable(err, flags.chosenBy)
+		return nil, explainUnusable(err, flags.chosenBy)
 	}
-	return &side{
-		Scope: c.Scope(name), name: name, kube: cluster, host: where(cfg), liqoNamespace: flags.liqoNamespace, asked: flags.namespace,
+	return &clusterSide{
+		Scope: c.Scope(name), name: name, kube: cluster, host: serverOf(cfg), liqoNamespace: flags.liqoNamespace, asked: flags.namespace,
 	}, nil
 }
 
-// unusable says of a kubeconfig that cannot be read, or means nothing, by which flags another one is taken.
-func unusable(err error, chosenBy string) error {
+// explainUnusable says of a kubeconfig that cannot be read, or means nothing, by which flags another one is taken.
+func explainUnusable(err error, chosenBy string) error {
 	return out.Fail("%w", err).Hint("The cluster is chosen by %s", cmp.Or(chosenBy, "--kubeconfig and --context"))
 }
 
-// where tells clusters apart that are reached by one address under different names, or through different proxies.
-func where(cfg *rest.Config) string {
+// serverOf tells clusters apart that are reached by one address under different names, or through different proxies.
+func serverOf(cfg *rest.Config) string {
 	at := cfg.Host
 	if cfg.TLSClientConfig.ServerName != "" {
 		at += " as " + cfg.TLSClientConfig.ServerName
@@ -202,36 +202,36 @@ func where(cfg *rest.Config) string {
 	return at
 }
 
-// wrong says in which cluster something went wrong, where there are two.
-func (s *side) wrong(err error) error {
+// wrapWithCluster says in which cluster something went wrong, where there are two.
+func (s *clusterSide) wrapWithCluster(err error) error {
 	if err == nil || s.name == "" {
 		return err
 	}
 	return fmt.Errorf("in the %s cluster: %w", s.name, err)
 }
 
-// step adds a step of this cluster to a plan, as during takes it.
-func (s *side) step(p *step.Plan, doing, done string, do func(context.Context) error, needs ...*step.Step) *step.Step {
+// addStep adds a step of this cluster to a plan, as during takes it.
+func (s *clusterSide) addStep(p *step.Plan, doing, done string, do func(context.Context) error, needs ...*step.Step) *step.Step {
 	return p.Add(func(ctx context.Context, told *out.Printer) error {
-		return s.via(told).awaiting(ctx, doing, done, do)
+		return s.withPrinter(told).runWaiting(ctx, doing, done, do)
 	}, needs...)
 }
 
-// during shows a step while do runs, and its success unless it is "".
-func (s *side) during(doing, done string, do func() error) error {
-	return s.taking(doing, done, func(*out.Step) error { return do() })
+// runStep shows a step while do runs, and its success unless it is "".
+func (s *clusterSide) runStep(doing, done string, do func() error) error {
+	return s.runProgress(doing, done, func(*out.Step) error { return do() })
 }
 
-// awaiting is during of what may take long: the step tells what do waits for.
-func (s *side) awaiting(ctx context.Context, doing, done string, do func(context.Context) error) error {
-	return s.taking(doing, done, func(step *out.Step) error { return do(await.Telling(ctx, step.Waits)) })
+// runWaiting is during of what may take long: the step tells what do waits for.
+func (s *clusterSide) runWaiting(ctx context.Context, doing, done string, do func(context.Context) error) error {
+	return s.runProgress(doing, done, func(step *out.Step) error { return do(await.Telling(ctx, step.Waits)) })
 }
 
-func (s *side) taking(doing, done string, do func(*out.Step) error) error {
+func (s *clusterSide) runProgress(doing, done string, do func(*out.Step) error) error {
 	step := s.Step(doing)
 	defer step.Stop()
 	if err := do(step); err != nil {
-		return s.wrong(err)
+		return s.wrapWithCluster(err)
 	}
 	step.Stop()
 	if done != "" {
@@ -243,11 +243,11 @@ func (s *side) taking(doing, done string, do func(*out.Step) error) error {
 // identityRead is what commands on two clusters say first.
 const identityRead = "Cluster identity correctly retrieved"
 
-// introduce finds out which clusters these are, and where things about the other one go. Each says so, unless done is "".
-func introduce(ctx context.Context, local, remote *side, done string) error {
-	for _, s := range []*side{local, remote} {
-		err := s.during("Retrieving cluster identity", done, func() (err error) {
-			s.id, err = identity(ctx, s.kube, s.liqoNamespace)
+// resolveClusterIDs finds out which clusters these are, and where things about the other one go. Each says so, unless done is "".
+func resolveClusterIDs(ctx context.Context, local, remote *clusterSide, done string) error {
+	for _, s := range []*clusterSide{local, remote} {
+		err := s.runStep("Retrieving cluster identity", done, func() (err error) {
+			s.id, err = clusterIdentity(ctx, s.kube, s.liqoNamespace)
 			return err
 		})
 		if err != nil {
@@ -257,11 +257,11 @@ func introduce(ctx context.Context, local, remote *side, done string) error {
 	if local.id == remote.id {
 		return sameCluster("called %q", local.id)
 	}
-	return errors.Join(local.wrong(local.findNamespace(ctx, remote.id)), remote.wrong(remote.findNamespace(ctx, local.id)))
+	return errors.Join(local.wrapWithCluster(local.findNamespace(ctx, remote.id)), remote.wrapWithCluster(remote.findNamespace(ctx, local.id)))
 }
 
 // findNamespace finds where things about the other cluster go. Who may not list namespaces may have been given one of the usual name.
-func (s *side) findNamespace(ctx context.Context, other string) error {
+func (s *clusterSide) findNamespace(ctx context.Context, other string) error {
 	if s.asked != "" {
 		s.namespace = s.asked
 		return nil
@@ -291,7 +291,7 @@ func (s *side) findNamespace(ctx context.Context, other string) error {
 }
 
 // ensureNamespace makes the namespace of an object where that is the tenant namespace of the other cluster, and there is none.
-func (s *side) ensureNamespace(ctx context.Context, c *cli, of client.Object) error {
+func (s *clusterSide) ensureNamespace(ctx context.Context, c *cli, of client.Object) error {
 	ns := s.missingNamespace(c, of)
 	if ns == nil {
 		return nil
@@ -299,27 +299,27 @@ func (s *side) ensureNamespace(ctx context.Context, c *cli, of client.Object) er
 	if err := makeNamespace(ctx, s.kube, ns); err != nil {
 		return err
 	}
-	s.self().missing = false
+	s.clusterIDOf().missing = false
 	return nil
 }
 
 // missingNamespace is the one that an object lacks, nil where it lacks none.
-func (s *side) missingNamespace(c *cli, of client.Object) *corev1.Namespace {
-	if !s.self().missing || of.GetNamespace() != s.namespace {
+func (s *clusterSide) missingNamespace(c *cli, of client.Object) *corev1.Namespace {
+	if !s.clusterIDOf().missing || of.GetNamespace() != s.namespace {
 		return nil
 	}
 	return s.tenantNamespace(c, of.GetLabels()[names.RemoteClusterID])
 }
 
 // tenantNamespace is the one for the other cluster, as it is made.
-func (s *side) tenantNamespace(c *cli, other string) *corev1.Namespace {
+func (s *clusterSide) tenantNamespace(c *cli, other string) *corev1.Namespace {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace, Labels: map[string]string{
 		names.RemoteClusterID: other, names.TenantNamespace: "true",
 		// The gateway opens a device of its node.
 		"pod-security.kubernetes.io/enforce": "privileged", "pod-security.kubernetes.io/audit": "privileged", "pod-security.kubernetes.io/warn": "privileged",
 	}}}
 	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	c.stamp(ns)
+	c.setCommonMetadata(ns)
 	return ns
 }
 

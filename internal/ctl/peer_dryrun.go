@@ -15,47 +15,47 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 )
 
-// preview prints what both clusters would be given. What each makes of it is not known before.
-func (r *peeringRun) preview(ctx context.Context) error {
-	local, remote := &page{side: r.consumer}, &page{side: r.provider}
+// printDryRun prints what both clusters would be given. What each makes of it is not known before.
+func (r *peeringRun) printDryRun(ctx context.Context) error {
+	local, remote := &manifestPage{clusterSide: r.consumer}, &manifestPage{clusterSide: r.provider}
 	if r.network != nil {
 		pages, err := r.networkPages(ctx)
 		if err != nil {
-			return ensuring("networking", err)
+			return wrapEnsuring("networking", err)
 		}
 		for _, p := range pages {
 			if p.id == local.id {
-				local.take(p)
+				local.appendManifests(p)
 			} else {
-				remote.take(p)
+				remote.appendManifests(p)
 			}
 		}
 	}
 	a := &authentication{cli: r.cli, consumer: r.consumer, provider: r.provider, inBand: r.options.inBand, proxyURL: r.proxyURL, connects: r.network != nil}
-	there, here, err := a.pages(ctx)
+	there, here, err := a.buildManifests(ctx)
 	if err != nil {
-		return ensuring("authentication", err)
+		return wrapEnsuring("authentication", err)
 	}
-	local.take(here)
-	remote.take(there)
+	local.appendManifests(here)
+	remote.appendManifests(there)
 	if r.options.createSlice {
-		if err := local.rehearse(ctx, r.cli, r.slice); err != nil {
-			return ensuring("offloading", err)
+		if err := local.dryRunCreate(ctx, r.cli, r.slice); err != nil {
+			return wrapEnsuring("offloading", err)
 		}
-		local.add(r.cli, r.slice, "")
+		local.addManifest(r.cli, r.slice, "")
 	}
-	return r.printPages(r.options.format(), toApply, local, remote)
+	return r.printPages(r.options.outputFormat(), toApply, local, remote)
 }
 
-func (r *peeringRun) networkPages(ctx context.Context) ([]*page, error) {
+func (r *peeringRun) networkPages(ctx context.Context) ([]*manifestPage, error) {
 	if r.network.tunnel.opposite {
 		return r.previewTold(ctx, r.network.both)
 	}
 	return r.connectPages(ctx, &r.options.connect, r.network.both, r.network.tunnel)
 }
 
-// take adds what is on another page, but for a namespace that is there.
-func (p *page) take(from *page) {
+// appendManifests adds what is on another page, but for a namespace that is there.
+func (p *manifestPage) appendManifests(from *manifestPage) {
 	for _, e := range from.entries {
 		_, isNamespace := e.obj.(*corev1.Namespace)
 		if isNamespace && slices.ContainsFunc(p.entries, func(have pageEntry) bool {
@@ -67,13 +67,13 @@ func (p *page) take(from *page) {
 	}
 }
 
-// preview prints the names of what would be deleted. What was made of it goes by itself.
-func (u *unpeering) preview(ctx context.Context) error {
-	local, remote := &page{side: u.consumer}, &page{side: u.provider}
+// printDryRun prints the names of what would be deleted. What was made of it goes by itself.
+func (u *unpeering) printDryRun(ctx context.Context) error {
+	local, remote := &manifestPage{clusterSide: u.consumer}, &manifestPage{clusterSide: u.provider}
 	for _, list := range []client.ObjectList{&authv1beta1.ResourceSliceList{}, &offv1beta1.VirtualNodeList{}} {
-		found, err := u.ours(ctx, list)
+		found, err := u.ownObjects(ctx, list)
 		if err != nil {
-			return u.consumer.wrong(err)
+			return u.consumer.wrapWithCluster(err)
 		}
 		if err := local.addNames(found...); err != nil {
 			return err
@@ -85,7 +85,7 @@ func (u *unpeering) preview(ctx context.Context) error {
 	if err := u.known.nameOn(local, remote); err != nil {
 		return err
 	}
-	left, err := u.replicas(ctx)
+	left, err := u.replicasOf(ctx)
 	if err != nil {
 		return err
 	}
@@ -96,8 +96,8 @@ func (u *unpeering) preview(ctx context.Context) error {
 	}
 	if !u.reverse {
 		for _, l := range append(gatewaysBetween(u.consumer, u.provider), configurationsBetween(u.consumer, u.provider)...) {
-			if err := l.look(ctx); err != nil {
-				return l.wrong(err)
+			if err := l.readState(ctx); err != nil {
+				return l.wrapWithCluster(err)
 			}
 			on := local
 			if l.id == remote.id {
@@ -108,7 +108,7 @@ func (u *unpeering) preview(ctx context.Context) error {
 			}
 		}
 	}
-	for _, p := range []*page{local, remote} {
+	for _, p := range []*manifestPage{local, remote} {
 		if !u.options.deleteNamespaces {
 			break
 		}
@@ -121,14 +121,14 @@ func (u *unpeering) preview(ctx context.Context) error {
 			err = p.addNames(ns)
 		}
 		if err != nil {
-			return p.wrong(err)
+			return p.wrapWithCluster(err)
 		}
 	}
-	return u.printPages(u.options.format(), toDelete, local, remote)
+	return u.printPages(u.options.outputFormat(), toDelete, local, remote)
 }
 
 // addNames adds as much of objects as deleting them takes.
-func (p *page) addNames(objs ...client.Object) error {
+func (p *manifestPage) addNames(objs ...client.Object) error {
 	for _, obj := range objs {
 		bare, err := nameOnly(obj, p.kube.Scheme())
 		if err != nil {

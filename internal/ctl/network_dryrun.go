@@ -30,7 +30,7 @@ const (
 	toDelete = "%s cluster: %s, to be deleted"
 )
 
-func (c *cli) previewInit(ctx context.Context, o *networkOptions, both []*told) error {
+func (c *cli) previewInit(ctx context.Context, o *networkOptions, both []*peerConfig) error {
 	if err := demandToTell(ctx, both); err != nil {
 		return err
 	}
@@ -38,64 +38,64 @@ func (c *cli) previewInit(ctx context.Context, o *networkOptions, both []*told) 
 	if err != nil {
 		return err
 	}
-	return c.printPages(o.format(), toApply, pages...)
+	return c.printPages(o.outputFormat(), toApply, pages...)
 }
 
 // previewTold is what exchange would write, and fails where that would be of no use.
-func (c *cli) previewTold(ctx context.Context, both []*told) (pages []*page, err error) {
+func (c *cli) previewTold(ctx context.Context, both []*peerConfig) (pages []*manifestPage, err error) {
 	for _, t := range both {
-		p := &page{side: t.side}
+		p := &manifestPage{clusterSide: t.clusterSide}
 		if err := p.addNamespace(ctx, c, t.want); err != nil {
 			return nil, err
 		}
-		if !t.knows(ctx) { // else nothing is written, and no right to write is needed
-			if err := p.rehearse(ctx, c, t.want); err != nil {
+		if !t.hasConfiguration(ctx) { // else nothing is written, and no right to write is needed
+			if err := p.dryRunCreate(ctx, c, t.want); err != nil {
 				return nil, err
 			}
 		}
-		if t.have != nil && !says(t.have, t.want) {
+		if t.have != nil && !saysSame(t.have, t.want) {
 			t.Warn("The Configuration %s names %s: it would name %s", client.ObjectKeyFromObject(t.have), networksOf(t.have), networksOf(t.want))
 		}
-		p.add(c, t.want, "")
+		p.addManifest(c, t.want, "")
 		pages = append(pages, p)
 	}
 	for _, t := range both {
-		if err := t.foresee(ctx); err != nil {
-			return nil, t.wrong(err)
+		if err := t.predictConfiguration(ctx); err != nil {
+			return nil, t.wrapWithCluster(err)
 		}
 	}
 	return pages, nil
 }
 
-// foresee fails where the networks of the other cluster cannot have prefixes here, as far as that can be told.
-func (t *told) foresee(ctx context.Context) error {
-	if t.have != nil && says(t.have, t.want) {
-		err := configured(ctx, t.kube, t.have)
+// predictConfiguration fails where the networks of the other cluster cannot have prefixes here, as far as that can be told.
+func (t *peerConfig) predictConfiguration(ctx context.Context) error {
+	if t.have != nil && saysSame(t.have, t.want) {
+		err := checkConfigured(ctx, t.kube, t.have)
 		if _, pending := errors.AsType[await.Pending](err); pending {
 			return nil
 		}
 		return err
 	}
-	land, err := t.survey(ctx)
+	land, err := t.readRanges(ctx)
 	if err != nil {
-		t.Warn("Whether there is room for the networks of the other cluster was not looked at: %s", describe(err))
+		t.Warn("Whether there is room for the networks of the other cluster was not looked at: %s", describeError(err))
 		return nil
 	}
-	return land.room(t.want.Spec.Remote.CIDR)
+	return land.freeRange(t.want.Spec.Remote.CIDR)
 }
 
 // previewConnect is what both clusters need for the tunnel to come up by itself. Nobody can say keys that gateways will make, so
 // keys come along.
-func (c *cli) previewConnect(ctx context.Context, o *connectOptions, both []*told, t *tunnel) error {
+func (c *cli) previewConnect(ctx context.Context, o *connectOptions, both []*peerConfig, t *tunnel) error {
 	pages, err := c.connectPages(ctx, o, both, t)
 	if err != nil {
 		return err
 	}
-	return c.printPages(o.format(), toApply, pages...)
+	return c.printPages(o.outputFormat(), toApply, pages...)
 }
 
-func (c *cli) connectPages(ctx context.Context, o *connectOptions, both []*told, t *tunnel) ([]*page, error) {
-	if !both[0].knows(ctx) || !both[1].knows(ctx) {
+func (c *cli) connectPages(ctx context.Context, o *connectOptions, both []*peerConfig, t *tunnel) ([]*manifestPage, error) {
+	if !both[0].hasConfiguration(ctx) || !both[1].hasConfiguration(ctx) {
 		if err := demandToTell(ctx, both); err != nil {
 			return nil, err
 		}
@@ -105,15 +105,15 @@ func (c *cli) connectPages(ctx context.Context, o *connectOptions, both []*told,
 		return nil, err
 	}
 	local, remote := pages[0], pages[1]
-	listens, err := remote.prepare(ctx, c, t.server, !o.keysNotToShare)
+	listens, err := remote.prepareGateway(ctx, c, t.server, !o.keysNotToShare)
 	if err != nil {
 		return nil, err
 	}
-	dials, err := local.prepare(ctx, c, t.client, !o.keysNotToShare)
+	dials, err := local.prepareGateway(ctx, c, t.client, !o.keysNotToShare)
 	if err != nil {
 		return nil, err
 	}
-	endpoint, err := o.foreseen(listens.now)
+	endpoint, err := o.predictEndpoint(listens.now)
 	if err != nil {
 		return nil, err
 	}
@@ -138,10 +138,10 @@ func (c *cli) connectPages(ctx context.Context, o *connectOptions, both []*told,
 	return pages, nil
 }
 
-// foreseen is where the client will dial the server, the zero value while nobody can know.
-func (o *connectOptions) foreseen(now *gateway) (networkingv1beta1.EndpointStatus, error) {
+// predictEndpoint is where the client will dial the server, the zero value while nobody can know.
+func (o *connectOptions) predictEndpoint(now *gateway) (networkingv1beta1.EndpointStatus, error) {
 	at := networkingv1beta1.EndpointStatus{Protocol: new(corev1.ProtocolUDP)}
-	wanted := o.server.object(client.ObjectKey{}, "", corev1.ObjectReference{}, 0).Spec.Endpoint
+	wanted := o.server.newObject(client.ObjectKey{}, "", corev1.ObjectReference{}, 0).Spec.Endpoint
 	switch {
 	case now != nil && now.server.Status.Endpoint != nil && equality.Semantic.DeepEqual(now.server.Spec.Endpoint, wanted):
 		at = *now.server.Status.Endpoint.DeepCopy()
@@ -181,7 +181,7 @@ type prepared struct {
 	known  string // what holds the keys that are there
 }
 
-func (p *page) prepare(ctx context.Context, c *cli, gw *gateway, withKeys bool) (*prepared, error) {
+func (p *manifestPage) prepareGateway(ctx context.Context, c *cli, gw *gateway, withKeys bool) (*prepared, error) {
 	out := &prepared{gateway: gw}
 	kind := server
 	if gw.dialer != nil {
@@ -190,7 +190,7 @@ func (p *page) prepare(ctx context.Context, c *cli, gw *gateway, withKeys bool) 
 	now := newGateway(kind, client.ObjectKeyFromObject(gw.Object))
 	err := p.kube.Get(ctx, client.ObjectKeyFromObject(gw.Object), now.Object)
 	if client.IgnoreNotFound(err) != nil {
-		return nil, p.wrong(fmt.Errorf("reading the %s: %w", gw.describe(), err))
+		return nil, p.wrapWithCluster(fmt.Errorf("reading the %s: %w", gw.kindAndName(), err))
 	}
 	if err == nil {
 		out.now = now
@@ -199,23 +199,23 @@ func (p *page) prepare(ctx context.Context, c *cli, gw *gateway, withKeys bool) 
 	if err := p.addNamespace(ctx, c, gw.Object); err != nil || !withKeys {
 		return out, err
 	}
-	return out, p.wrong(p.findKeys(ctx, out))
+	return out, p.wrapWithCluster(p.findKeys(ctx, out))
 }
 
 // findKeys takes the keys that the gateway has or would take, and makes some where there are none.
-func (p *page) findKeys(ctx context.Context, gw *prepared) error {
+func (p *manifestPage) findKeys(ctx context.Context, gw *prepared) error {
 	key := client.ObjectKey{Namespace: gw.GetNamespace(), Name: cmp.Or(gw.secretRef().Name, names.Gateway(gw.GetName()))}
 	peer := gw.GetLabels()[names.RemoteClusterID]
 	given, err := p.givenKeys(ctx, gw, key)
-	switch known := gw.now != nil && gw.now.keys() != nil; {
+	switch known := gw.now != nil && gw.now.secretReference() != nil; {
 	case err == nil:
-	case !apierrors.IsForbidden(err) || gw.secretRef().Name != "" || known && len(gw.now.told()) != len(gw.public):
+	case !apierrors.IsForbidden(err) || gw.secretRef().Name != "" || known && len(gw.now.endpointJSON()) != len(gw.public):
 		return err
 	case known: // a peering user may not read them
-		gw.public, gw.known = [32]byte(gw.now.told()), gw.now.keys().Name
+		gw.public, gw.known = [32]byte(gw.now.endpointJSON()), gw.now.secretReference().Name
 		return nil
 	default:
-		p.Warn("Whether the %s has keys was not looked at, and new ones come along: to read Secrets is forbidden, and to apply this takes more rights", gw.describe())
+		p.Warn("Whether the %s has keys was not looked at, and new ones come along: to read Secrets is forbidden, and to apply this takes more rights", gw.kindAndName())
 	}
 	if given != nil {
 		if gw.public, err = pki.CheckTunnelSecret(peer, given); err != nil {
@@ -245,15 +245,15 @@ func (p *page) findKeys(ctx context.Context, gw *prepared) error {
 
 // givenKeys is the Secret that the gateway would take, nil for none: the one that is named, else the only one that is labelled, else
 // the one that is called as its own would be. Those that go by themselves are none.
-func (p *page) givenKeys(ctx context.Context, gw *prepared, key client.ObjectKey) (*corev1.Secret, error) {
+func (p *manifestPage) givenKeys(ctx context.Context, gw *prepared, key client.ObjectKey) (*corev1.Secret, error) {
 	if gw.secretRef().Name == "" {
 		labelled, err := p.labelledKeys(ctx, gw)
-		if apierrors.IsForbidden(err) && gw.now != nil && gw.now.keys() != nil {
-			key.Name = gw.now.keys().Name // the gateway looked there
+		if apierrors.IsForbidden(err) && gw.now != nil && gw.now.secretReference() != nil {
+			key.Name = gw.now.secretReference().Name // the gateway looked there
 		} else if err != nil && !apierrors.IsForbidden(err) {
 			return nil, fmt.Errorf("looking for keys: %w", err)
 		}
-		if only, err := pki.OnlyTunnelSecret(gw.GetLabels()[names.RemoteClusterID], gw.maker(), labelled); err != nil {
+		if only, err := pki.OnlyTunnelSecret(gw.GetLabels()[names.RemoteClusterID], gw.keyOwner(), labelled); err != nil {
 			return nil, out.Fail("%w", err)
 		} else if only != nil {
 			return only, nil
@@ -265,28 +265,28 @@ func (p *page) givenKeys(ctx context.Context, gw *prepared, key client.ObjectKey
 	} else if err != nil {
 		return nil, fmt.Errorf("looking for keys: %w", err)
 	}
-	goes, err := p.goes(ctx, secret)
+	goes, err := p.replacesSecret(ctx, secret)
 	if err != nil {
 		return nil, err
 	}
 	if goes { // new keys of that name would go with it
 		return nil, out.Fail("the Secret %s is being deleted: try again when it is gone", key)
 	}
-	if of := pki.MadeFor(secret); gw.secretRef().Name == "" && of != (pki.Gateway{}) && of != gw.maker() {
+	if of := pki.MadeFor(secret); gw.secretRef().Name == "" && of != (pki.Gateway{}) && of != gw.keyOwner() {
 		return nil, out.Fail("the Secret %s belongs to %s %s: give them different names", key, of.Kind, of.Name)
 	}
 	return secret, nil
 }
 
 // labelledKeys are the Secrets that are labelled for the peer of a gateway, and stay.
-func (p *page) labelledKeys(ctx context.Context, gw *prepared) (stay []corev1.Secret, err error) {
+func (p *manifestPage) labelledKeys(ctx context.Context, gw *prepared) (stay []corev1.Secret, err error) {
 	var all corev1.SecretList
 	if err := p.kube.List(ctx, &all, client.InNamespace(gw.GetNamespace()),
 		client.MatchingLabels{names.GatewayResource: "true", names.RemoteClusterID: gw.GetLabels()[names.RemoteClusterID]}); err != nil {
 		return nil, err
 	}
 	for i := range all.Items {
-		goes, err := p.goes(ctx, &all.Items[i])
+		goes, err := p.replacesSecret(ctx, &all.Items[i])
 		if err != nil {
 			return nil, err
 		}
@@ -297,8 +297,8 @@ func (p *page) labelledKeys(ctx context.Context, gw *prepared) (stay []corev1.Se
 	return stay, nil
 }
 
-// goes tells whether a Secret is being deleted, or will be since the gateway is gone that made it.
-func (p *page) goes(ctx context.Context, secret *corev1.Secret) (bool, error) {
+// replacesSecret tells whether a Secret is being deleted, or will be since the gateway is gone that made it.
+func (p *manifestPage) replacesSecret(ctx context.Context, secret *corev1.Secret) (bool, error) {
 	of := metav1.GetControllerOf(secret)
 	if secret.DeletionTimestamp != nil || of == nil {
 		return secret.DeletionTimestamp != nil, nil
@@ -310,60 +310,60 @@ func (p *page) goes(ctx context.Context, secret *corev1.Secret) (bool, error) {
 	owner := newGateway(kind, client.ObjectKey{Namespace: secret.Namespace, Name: of.Name})
 	err := p.kube.Get(ctx, client.ObjectKeyFromObject(owner.Object), owner.Object)
 	if client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("reading the %s: %w", owner.describe(), err)
+		return false, fmt.Errorf("reading the %s: %w", owner.kindAndName(), err)
 	}
 	return err != nil || owner.GetUID() != of.UID || owner.GetDeletionTimestamp() != nil, nil
 }
 
-func (p *page) addGateway(ctx context.Context, c *cli, gw *prepared, note string) error {
+func (p *manifestPage) addGateway(ctx context.Context, c *cli, gw *prepared, note string) error {
 	rehearsed := gw.gateway
 	if gw.secret != nil { // a peering user may not choose keys, and a real run does not
-		rehearsed = gw.clone()
+		rehearsed = gw.deepCopy()
 		*rehearsed.secretRef() = corev1.LocalObjectReference{}
 		if gw.now != nil {
 			*rehearsed.secretRef() = *gw.now.secretRef()
 		}
 	}
-	if err := p.rehearse(ctx, c, rehearsed.Object); err != nil {
+	if err := p.dryRunCreate(ctx, c, rehearsed.Object); err != nil {
 		return err
 	}
 	if gw.secret != nil {
-		p.add(c, gw.secret, "New keys, which nothing has yet. They are secret: encrypt this one where others can read it.")
+		p.addManifest(c, gw.secret, "New keys, which nothing has yet. They are secret: encrypt this one where others can read it.")
 		p.Warn("The Secret %s holds a new private key: encrypt it where others can read it", client.ObjectKeyFromObject(gw.secret))
 	}
 	if gw.known != "" {
 		note = strings.TrimPrefix(note+"\nIts keys are in the Secret "+gw.known+", which is there.", "\n")
 	}
-	p.add(c, gw.Object, note)
+	p.addManifest(c, gw.Object, note)
 	return nil
 }
 
 // addKey adds the PublicKey of the other gateway. One that is there keeps its name, unless it goes with an earlier gateway.
-func (p *page) addKey(ctx context.Context, c *cli, gw *prepared, public [32]byte, other string) error {
+func (p *manifestPage) addKey(ctx context.Context, c *cli, gw *prepared, public [32]byte, other string) error {
 	key := newPublicKey(client.ObjectKey{Namespace: gw.GetNamespace(), Name: other}, other, public)
 	have, err := p.keysFrom(ctx, other, key.Namespace)
 	if err != nil {
-		return p.wrong(err)
+		return p.wrapWithCluster(err)
 	}
 	for i := range have {
 		if of := metav1.GetControllerOf(&have[i]); of == nil || (gw.now != nil && of.UID == gw.now.GetUID()) {
 			key.Name = have[i].Name
 		}
 	}
-	if err := p.rehearse(ctx, c, key); err != nil {
+	if err := p.dryRunCreate(ctx, c, key); err != nil {
 		return err
 	}
-	p.add(c, key, "")
+	p.addManifest(c, key, "")
 	return nil
 }
 
 // previewRemoval prints the names of what would be deleted.
-func (c *cli) previewRemoval(o *networkOptions, all []*leftover) error {
-	var pages []*page
+func (c *cli) previewRemoval(o *networkOptions, all []*networkRemains) error {
+	var pages []*manifestPage
 	for _, l := range all {
-		n := slices.IndexFunc(pages, func(p *page) bool { return p.side == l.side })
+		n := slices.IndexFunc(pages, func(p *manifestPage) bool { return p.clusterSide == l.clusterSide })
 		if n < 0 {
-			n, pages = len(pages), append(pages, &page{side: l.side})
+			n, pages = len(pages), append(pages, &manifestPage{clusterSide: l.clusterSide})
 		}
 		for _, obj := range l.found {
 			bare, err := nameOnly(obj, l.kube.Scheme())
@@ -373,5 +373,5 @@ func (c *cli) previewRemoval(o *networkOptions, all []*leftover) error {
 			pages[n].entries = append(pages[n].entries, pageEntry{obj: bare})
 		}
 	}
-	return c.printPages(o.format(), toDelete, pages...)
+	return c.printPages(o.outputFormat(), toDelete, pages...)
 }

@@ -21,14 +21,14 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// land is what prefixes for the networks of peers are taken of, and what of it is in use.
-type land struct {
+// addressRanges is what prefixes for the networks of peers are taken of, and what of it is in use.
+type addressRanges struct {
 	pools []netip.Prefix
 	taken []tree.Claim
 }
 
-// survey reads it. It tells less than the controller knows: addresses without a Network are left out.
-func (t *told) survey(ctx context.Context) (*land, error) {
+// readRanges reads it. It tells less than the controller knows: addresses without a Network are left out.
+func (t *peerConfig) readRanges(ctx context.Context) (*addressRanges, error) {
 	manager, err := controllerManager(ctx, t.kube, t.liqoNamespace)
 	if err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func (t *told) survey(ctx context.Context) (*land, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &land{}
+	l := &addressRanges{}
 	for text := range strings.SplitSeq(flagValue(slices.Concat(container.Command, container.Args), "pools"), ",") {
 		pool, err := netip.ParsePrefix(text)
 		if err != nil {
@@ -51,7 +51,7 @@ func (t *told) survey(ctx context.Context) (*land, error) {
 	}
 	for i := range networks.Items {
 		if t.have == nil || !metav1.IsControlledBy(&networks.Items[i], t.have) { // what it has now it gives back
-			l.take(&networks.Items[i], t.liqoNamespace)
+			l.addUsed(&networks.Items[i], t.liqoNamespace)
 		}
 	}
 	var nodes corev1.NodeList
@@ -69,8 +69,8 @@ func (t *told) survey(ctx context.Context) (*land, error) {
 	return l, nil
 }
 
-// take claims what a Network has, or what is kept for it because the cluster itself has it.
-func (l *land) take(n *ipamv1alpha1.Network, liqoNamespace string) {
+// addUsed claims what a Network has, or what is kept for it because the cluster itself has it.
+func (l *addressRanges) addUsed(n *ipamv1alpha1.Network, liqoNamespace string) {
 	cidr := n.Status.CIDR
 	if cidr == "" && n.Namespace == liqoNamespace && n.Labels[names.NetworkType] != "" {
 		cidr = n.Spec.CIDR
@@ -80,8 +80,8 @@ func (l *land) take(n *ipamv1alpha1.Network, liqoNamespace string) {
 	}
 }
 
-// room fails where the networks of a peer cannot all have prefixes.
-func (l *land) room(of networkingv1beta1.ClusterConfigCIDR) error {
+// freeRange fails where the networks of a peer cannot all have prefixes.
+func (l *addressRanges) freeRange(of networkingv1beta1.ClusterConfigCIDR) error {
 	taken := slices.Clone(l.taken)
 	for _, cidr := range slices.Concat(of.Pod, of.External) {
 		wanted, err := netip.ParsePrefix(string(cidr))

@@ -17,13 +17,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// preview is asked for by whoever wants to see what a command would write, and has nothing written. Either flag is enough.
-type preview struct {
+// dryRunOptions is asked for by whoever wants to see what a command would write, and has nothing written. Either flag is enough.
+type dryRunOptions struct {
 	dryRun bool
 	output string
 }
 
-func (p *preview) flags(cmd *cobra.Command, fs *pflag.FlagSet) {
+func (p *dryRunOptions) addFlags(cmd *cobra.Command, fs *pflag.FlagSet) {
 	fs.BoolVar(&p.dryRun, "dry-run", false, "Print the objects, as yaml unless --output says otherwise, and change nothing")
 	outputFlag(cmd, fs, &p.output, "", "Print the objects as json or yaml, and change nothing")
 }
@@ -34,13 +34,13 @@ func outputFlag(cmd *cobra.Command, fs *pflag.FlagSet, value *string, def, usage
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 }
 
-func (p *preview) asked() bool { return p.dryRun || p.output != "" }
+func (p *dryRunOptions) isRequested() bool { return p.dryRun || p.output != "" }
 
-func (p *preview) format() string { return cmp.Or(p.output, "yaml") }
+func (p *dryRunOptions) outputFormat() string { return cmp.Or(p.output, "yaml") }
 
-// page is what would be written to one of two clusters, or deleted there.
-type page struct {
-	*side
+// manifestPage is what would be written to one of two clusters, or deleted there.
+type manifestPage struct {
+	*clusterSide
 	entries []pageEntry
 }
 
@@ -50,35 +50,35 @@ type pageEntry struct {
 	note string
 }
 
-func (p *page) add(c *cli, obj client.Object, note string) {
-	c.stamp(obj)
+func (p *manifestPage) addManifest(c *cli, obj client.Object, note string) {
+	c.setCommonMetadata(obj)
 	p.entries = append(p.entries, pageEntry{obj, note})
 }
 
 // addNamespace adds the namespace of an object where there is none.
-func (p *page) addNamespace(ctx context.Context, c *cli, of client.Object) error {
+func (p *manifestPage) addNamespace(ctx context.Context, c *cli, of client.Object) error {
 	ns := p.missingNamespace(c, of)
 	if ns == nil || (len(p.entries) > 0 && p.entries[0].obj.GetName() == ns.Name) {
 		return nil
 	}
 	if err := makeNamespace(ctx, client.NewDryRunClient(p.kube), ns.DeepCopy()); err != nil {
-		return p.wrong(err)
+		return p.wrapWithCluster(err)
 	}
-	p.add(c, ns, "")
+	p.addManifest(c, ns, "")
 	return nil
 }
 
-// rehearse asks the API server whether it would take an object. It cannot tell of one whose namespace is missing.
-func (p *page) rehearse(ctx context.Context, c *cli, obj client.Object) error {
-	if p.self().missing && obj.GetNamespace() == p.namespace {
+// dryRunCreate asks the API server whether it would take an object. It cannot tell of one whose namespace is missing.
+func (p *manifestPage) dryRunCreate(ctx context.Context, c *cli, obj client.Object) error {
+	if p.clusterIDOf().missing && obj.GetNamespace() == p.namespace {
 		return nil
 	}
-	c.stamp(obj)
-	return p.wrong(apply(ctx, client.NewDryRunClient(p.kube), obj))
+	c.setCommonMetadata(obj)
+	return p.wrapWithCluster(applyObject(ctx, client.NewDryRunClient(p.kube), obj))
 }
 
 // printPages prints what is of each cluster below a line that names it. JSON knows no such lines: there it is below a key, as one List.
-func (c *cli) printPages(format, heading string, pages ...*page) error {
+func (c *cli) printPages(format, heading string, pages ...*manifestPage) error {
 	if format == "json" {
 		return c.printLists(pages)
 	}
@@ -99,12 +99,12 @@ func (c *cli) printPages(format, heading string, pages ...*page) error {
 	return nil
 }
 
-func (c *cli) printLists(pages []*page) error {
+func (c *cli) printLists(pages []*manifestPage) error {
 	document := map[string]any{}
 	for _, p := range pages {
 		items := []any{}
 		for _, e := range p.entries {
-			item, err := manifest(e.obj)
+			item, err := toManifest(e.obj)
 			if err != nil {
 				return err
 			}

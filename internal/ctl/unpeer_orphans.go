@@ -30,30 +30,30 @@ import (
 	"liqo.io/liqo/internal/peer"
 )
 
-// tidy waits until nothing of the peering is left, and removes the namespaces if that was asked for.
-func (u *unpeering) tidy(ctx context.Context, told *out.Printer) error {
+// removeOrphans waits until nothing of the peering is left, and removes the namespaces if that was asked for.
+func (u *unpeering) removeOrphans(ctx context.Context, told *out.Printer) error {
 	p := step.New(told)
 	p.Add(func(ctx context.Context, _ *out.Printer) error { // where the ForeignCluster stays: see giveUp, of an earlier command, too
-		return u.consumer.wrong(u.consumer.mayComeBack(ctx, u.provider.id))
+		return u.consumer.wrapWithCluster(u.consumer.mayComeBack(ctx, u.provider.id))
 	})
 	for _, s := range []struct {
-		*side
+		*clusterSide
 		other string
 	}{{u.consumer, u.provider.id}, {u.provider, u.consumer.id}} {
 		var settled []*step.Step
-		if u.options.wait && (s.side == u.consumer || !u.reverse) {
-			settled = append(settled, s.step(p, "Waiting for what was left of virtual kubelets to go", "", func(ctx context.Context) error {
+		if u.options.wait && (s.clusterSide == u.consumer || !u.reverse) {
+			settled = append(settled, s.addStep(p, "Waiting for what was left of virtual kubelets to go", "", func(ctx context.Context) error {
 				return s.awaitKubelets(ctx, s.other)
 			}))
 		}
 		if u.options.wait && !u.reverse {
-			settled = append(settled, s.step(p, "Waiting for what was made of the peering to go", "", func(ctx context.Context) error {
+			settled = append(settled, s.addStep(p, "Waiting for what was made of the peering to go", "", func(ctx context.Context) error {
 				return s.awaitNothing(ctx, s.other)
 			}))
 		}
 		if u.options.deleteNamespaces {
 			p.Add(func(ctx context.Context, told *out.Printer) error {
-				return s.via(told).deleteNamespace(ctx, s.other, u.options.wait)
+				return s.withPrinter(told).deleteNamespace(ctx, s.other, u.options.wait)
 			}, settled...)
 		}
 	}
@@ -63,9 +63,9 @@ func (u *unpeering) tidy(ctx context.Context, told *out.Printer) error {
 	return nil
 }
 
-// made are the kinds of what is made of a peering, which goes by itself, in about the order in which it does: pods take the longest, and the
+// createdLists are the kinds of what is made of a peering, which goes by itself, in about the order in which it does: pods take the longest, and the
 // ForeignCluster goes last.
-func made() []client.ObjectList {
+func createdLists() []client.ObjectList {
 	return []client.ObjectList{
 		&ipamv1alpha1.NetworkList{}, &ipamv1alpha1.IPList{}, &authv1beta1.RenewList{},
 		&networkingv1beta1.WgGatewayServerList{}, &networkingv1beta1.WgGatewayClientList{}, &networkingv1beta1.ConnectionList{},
@@ -75,15 +75,15 @@ func made() []client.ObjectList {
 
 // awaitNothing waits until nothing is left of what was made of a peering. Who may not see it does not wait for it, and what was
 // there for something else is left to it.
-func (s *side) awaitNothing(ctx context.Context, other string) error {
+func (s *clusterSide) awaitNothing(ctx context.Context, other string) error {
 	if stays, err := s.staysFor(ctx, other); err != nil || stays != "" {
 		if stays != "" {
 			s.Warn("%s stays, and the ForeignCluster %s with it", stays, other)
 		}
 		return err
 	}
-	for _, list := range made() {
-		found, err := s.find(ctx, list, other)
+	for _, list := range createdLists() {
+		found, err := s.findOfPeer(ctx, list, other)
 		if err == nil {
 			err = s.awaitAll(ctx, found, list, isSomebodys)
 		}
@@ -95,7 +95,7 @@ func (s *side) awaitNothing(ctx context.Context, other string) error {
 }
 
 // awaitAll waits until objects of a kind are gone, which go by themselves, or stay for a reason.
-func (s *side) awaitAll(ctx context.Context, found []client.Object, list client.ObjectList, stays func(client.Object) bool) error {
+func (s *clusterSide) awaitAll(ctx context.Context, found []client.Object, list client.ObjectList, stays func(client.Object) bool) error {
 	for _, obj := range slices.DeleteFunc(found, stays) {
 		pod, is := obj.(*corev1.Pod)
 		if !is {
@@ -121,10 +121,10 @@ const confirmation = 5 * time.Second
 
 // awaitEnded waits until a pod is gone, or until the time is over that it had to end. Whether it ended may not be confirmed then: the node
 // may be lost, and would be waited for in vain.
-func (s *side) awaitEnded(ctx context.Context, pod *corev1.Pod) (confirmed bool, err error) {
+func (s *clusterSide) awaitEnded(ctx context.Context, pod *corev1.Pod) (confirmed bool, err error) {
 	list, uid, there := &corev1.PodList{}, pod.UID, false
 	err = s.awaitThat(ctx, pod, list, func(obj client.Object) bool {
-		there = over(obj) || ending(obj)
+		there = hasEnded(obj) || isDeleting(obj)
 		return there
 	})
 	if err != nil || !there {
@@ -139,7 +139,7 @@ func (s *side) awaitEnded(ctx context.Context, pod *corev1.Pod) (confirmed bool,
 	if err := s.kube.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
 		return true, client.IgnoreNotFound(err)
 	}
-	return pod.UID != uid || over(pod), nil
+	return pod.UID != uid || hasEnded(pod), nil
 }
 
 // timeToEnd is what is left of the time that a pod has to end, by two clocks that may differ: never more than all of that time.
@@ -154,8 +154,8 @@ func timeToEnd(pod *corev1.Pod, now time.Time) time.Duration {
 	return max(0, min(pod.DeletionTimestamp.Sub(now), grace))
 }
 
-// over tells of a pod of which nothing runs: the node that it ran on says so before it is gone.
-func over(obj client.Object) bool {
+// hasEnded tells of a pod of which nothing runs: the node that it ran on says so before it is gone.
+func hasEnded(obj client.Object) bool {
 	phase := obj.(*corev1.Pod).Status.Phase
 	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
 }
@@ -180,7 +180,7 @@ func ownedBy(obj client.Object, kind string) bool {
 
 // awaitKubelets waits until nothing is left of the virtual kubelets of a provider, of which none is to run any more: their pods, their
 // leases, and what they asked for to serve by. Who may not see it does not wait for it.
-func (s *side) awaitKubelets(ctx context.Context, provider string) error {
+func (s *clusterSide) awaitKubelets(ctx context.Context, provider string) error {
 	for _, of := range []struct {
 		list   client.ObjectList
 		among  []client.ListOption
@@ -192,7 +192,7 @@ func (s *side) awaitKubelets(ctx context.Context, provider string) error {
 		{&coordinationv1.LeaseList{}, []client.ListOption{client.InNamespace(s.namespace)}, func(obj client.Object) bool { return ownedBy(obj, "VirtualNode") }},
 		{&certv1.CertificateSigningRequestList{}, []client.ListOption{client.MatchingFields{"spec.signerName": certv1.KubeletServingSignerName}}, s.askedInside},
 	} {
-		found, err := s.having(ctx, of.list, of.among...)
+		found, err := s.listLabelled(ctx, of.list, of.among...)
 		if err == nil {
 			err = s.awaitAll(ctx, found, of.list, func(obj client.Object) bool { return !of.theirs(obj) })
 		}
@@ -205,7 +205,7 @@ func (s *side) awaitKubelets(ctx context.Context, provider string) error {
 
 // askedInside tells of a request for a certificate that it was made by an account of the tenant namespace, and goes with its
 // virtual node. One that was refused stays to be read, and one that somebody else approved is left to them.
-func (s *side) askedInside(obj client.Object) bool {
+func (s *clusterSide) askedInside(obj client.Object) bool {
 	request := obj.(*certv1.CertificateSigningRequest)
 	return strings.HasPrefix(request.Spec.Username, "system:serviceaccount:"+s.namespace+":") &&
 		!slices.ContainsFunc(request.Status.Conditions, func(c certv1.CertificateSigningRequestCondition) bool {
@@ -214,8 +214,8 @@ func (s *side) askedInside(obj client.Object) bool {
 }
 
 // staysFor names something that was made by hand for a peering, "" for nothing.
-func (s *side) staysFor(ctx context.Context, other string) (string, error) {
-	found, err := s.find(ctx, &corev1.SecretList{}, other)
+func (s *clusterSide) staysFor(ctx context.Context, other string) (string, error) {
+	found, err := s.findOfPeer(ctx, &corev1.SecretList{}, other)
 	if err != nil {
 		if apierrors.IsForbidden(err) {
 			return "", nil
@@ -232,20 +232,20 @@ func (s *side) staysFor(ctx context.Context, other string) (string, error) {
 
 // mayDeleteNamespace fails where the user may not delete the tenant namespace of the other cluster, if there is one, and may not see it go, if
 // that is waited for. A right in the namespace is one to the namespace; only who watches does so from outside.
-func (s *side) mayDeleteNamespace(ctx context.Context, wait bool) error {
-	if s.self().missing {
+func (s *clusterSide) mayDeleteNamespace(ctx context.Context, wait bool) error {
+	if s.clusterIDOf().missing {
 		return nil
 	}
 	namespaces := schema.GroupResource{Resource: "namespaces"}
-	wanted := []rights{{s.namespace, namespaces, []string{"get", "delete"}}}
+	wanted := []permissions{{s.namespace, namespaces, []string{"get", "delete"}}}
 	if wait {
-		wanted = append(wanted, rights{"", namespaces, []string{"watch"}})
+		wanted = append(wanted, permissions{"", namespaces, []string{"watch"}})
 	}
 	return s.demandOf(ctx, s.namespace, wanted...)
 }
 
 // deleteNamespace deletes the tenant namespace of the other cluster, with all that is in it.
-func (s *side) deleteNamespace(ctx context.Context, other string, wait bool) error {
+func (s *clusterSide) deleteNamespace(ctx context.Context, other string, wait bool) error {
 	done := "Tenant namespace deleted"
 	ns := &corev1.Namespace{}
 	err := s.kube.Get(ctx, client.ObjectKey{Name: s.namespace}, ns)
@@ -253,10 +253,10 @@ func (s *side) deleteNamespace(ctx context.Context, other string, wait bool) err
 		s.Success("Tenant namespace already deleted")
 		return nil
 	} else if err != nil {
-		return s.wrong(err)
+		return s.wrapWithCluster(err)
 	}
 	namespaces := []client.Object{ns}
-	if err := s.during("Deleting tenant namespace", done, func() error { return s.removeAll(ctx, namespaces, &corev1.NamespaceList{}, false) }); err != nil {
+	if err := s.runStep("Deleting tenant namespace", done, func() error { return s.removeAll(ctx, namespaces, &corev1.NamespaceList{}, false) }); err != nil {
 		return err
 	}
 	if !wait {
@@ -264,7 +264,7 @@ func (s *side) deleteNamespace(ctx context.Context, other string, wait bool) err
 	}
 	var held client.Object
 	was := ns.DeepCopy() // its UID: ns is read again
-	err = s.awaiting(ctx, "Waiting for tenant namespace to go", "", func(ctx context.Context) (err error) {
+	err = s.runWaiting(ctx, "Waiting for tenant namespace to go", "", func(ctx context.Context) (err error) {
 		if held, err = s.heldBy(ctx, ns); err != nil || held != nil {
 			return err
 		}
@@ -285,7 +285,7 @@ func (s *side) deleteNamespace(ctx context.Context, other string, wait bool) err
 }
 
 // heldBy waits until the pods in a namespace that is being deleted are gone, and returns one that may never be seen to, nil for none.
-func (s *side) heldBy(ctx context.Context, ns *corev1.Namespace) (client.Object, error) {
+func (s *clusterSide) heldBy(ctx context.Context, ns *corev1.Namespace) (client.Object, error) {
 	pods := &corev1.PodList{}
 	if err := s.kube.List(ctx, pods, client.InNamespace(ns.Name)); err != nil {
 		if apierrors.IsForbidden(err) {
@@ -302,8 +302,8 @@ func (s *side) heldBy(ctx context.Context, ns *corev1.Namespace) (client.Object,
 }
 
 // awaitKeys waits until the keys for a cluster that went with a tenant namespace are gone, or go with others only.
-func (s *side) awaitKeys(ctx context.Context, other string, ns *corev1.Namespace) error {
-	found, err := s.find(ctx, &corev1.SecretList{}, other)
+func (s *clusterSide) awaitKeys(ctx context.Context, other string, ns *corev1.Namespace) error {
+	found, err := s.findOfPeer(ctx, &corev1.SecretList{}, other)
 	if err != nil {
 		if apierrors.IsForbidden(err) {
 			return nil

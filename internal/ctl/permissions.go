@@ -19,24 +19,24 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// rights are what a command does to one resource, where its objects are or will be. Namespaces are in none.
-type rights struct {
+// permissions are what a command does to one resource, where its objects are or will be. Namespaces are in none.
+type permissions struct {
 	namespace string
 	resource  schema.GroupResource
 	verbs     []string
 }
 
-func networking(namespace, resource string, verbs ...string) rights {
-	return rights{namespace, schema.GroupResource{Group: networkingv1beta1.GroupName, Resource: resource}, verbs}
+func networkingPermissions(namespace, resource string, verbs ...string) permissions {
+	return permissions{namespace, schema.GroupResource{Group: networkingv1beta1.GroupName, Resource: resource}, verbs}
 }
 
 // missingRights are those to make the namespace of an object where there is none. The policy liqo-namespaces has only who may originate
 // Tenants label it.
-func (s *side) missingRights(namespace string) []rights {
-	if !s.self().missing || namespace != s.namespace {
+func (s *clusterSide) missingRights(namespace string) []permissions {
+	if !s.clusterIDOf().missing || namespace != s.namespace {
 		return nil
 	}
-	return []rights{
+	return []permissions{
 		{"", schema.GroupResource{Resource: "namespaces"}, []string{"create"}},
 		{"", schema.GroupResource{Group: authv1beta1.GroupVersion.Group, Resource: authv1beta1.TenantResource}, []string{names.VerbOriginate}},
 	}
@@ -45,13 +45,13 @@ func (s *side) missingRights(namespace string) []rights {
 // parallelReviews bounds the questions that are asked at once.
 const parallelReviews = 8
 
-// demand fails, before anything is changed, with all that the user may not do.
-func (s *side) demand(ctx context.Context, wanted ...rights) error {
+// requirePermissions fails, before anything is changed, with all that the user may not do.
+func (s *clusterSide) requirePermissions(ctx context.Context, wanted ...permissions) error {
 	return s.demandOf(ctx, "", wanted...)
 }
 
 // demandOf is demand about the objects of a name. Who has the rights on all objects has them, too.
-func (s *side) demandOf(ctx context.Context, name string, wanted ...rights) error {
+func (s *clusterSide) demandOf(ctx context.Context, name string, wanted ...permissions) error {
 	var asked []authorizationv1.ResourceAttributes
 	for _, w := range wanted {
 		for _, verb := range w.verbs {
@@ -59,9 +59,9 @@ func (s *side) demandOf(ctx context.Context, name string, wanted ...rights) erro
 		}
 	}
 	if len(asked) > 1 { // an administrator may do all, and need not wait for each answer
-		may, err := s.may(ctx, authorizationv1.ResourceAttributes{Verb: "*", Group: "*", Resource: "*"})
+		may, err := s.isAllowed(ctx, authorizationv1.ResourceAttributes{Verb: "*", Group: "*", Resource: "*"})
 		if err != nil || may {
-			return s.wrong(err)
+			return s.wrapWithCluster(err)
 		}
 	}
 	denied := make([]bool, len(asked))
@@ -69,23 +69,23 @@ func (s *side) demandOf(ctx context.Context, name string, wanted ...rights) erro
 	group.SetLimit(parallelReviews)
 	for i, a := range asked {
 		group.Go(func() error {
-			may, err := s.may(within, a)
+			may, err := s.isAllowed(within, a)
 			denied[i] = !may
 			return err
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return s.wrong(err)
+		return s.wrapWithCluster(err)
 	}
 	if !slices.Contains(denied, true) {
 		return nil
 	}
-	return s.wrong(out.Fail("you are not allowed to %s", listed(asked, denied)).Hint(askForRights).
+	return s.wrapWithCluster(out.Fail("you are not allowed to %s", listDenied(asked, denied)).Hint(askForRights).
 		See("docs/troubleshooting.md#is-forbidden-or-you-are-not-allowed-to"))
 }
 
-// may tells whether the user may do something. A * is right only of who may do it to all.
-func (s *side) may(ctx context.Context, a authorizationv1.ResourceAttributes) (bool, error) {
+// isAllowed tells whether the user may do something. A * is right only of who may do it to all.
+func (s *clusterSide) isAllowed(ctx context.Context, a authorizationv1.ResourceAttributes) (bool, error) {
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &a}}
 	if err := s.kube.Create(ctx, review); err != nil {
 		return false, fmt.Errorf("asking what you may do: %w", err)
@@ -93,8 +93,8 @@ func (s *side) may(ctx context.Context, a authorizationv1.ResourceAttributes) (b
 	return review.Status.Allowed, nil
 }
 
-// listed names what is denied. Neighbours in one namespace name it once.
-func listed(asked []authorizationv1.ResourceAttributes, denied []bool) string {
+// listDenied names what is denied. Neighbours in one namespace name it once.
+func listDenied(asked []authorizationv1.ResourceAttributes, denied []bool) string {
 	var text []string
 	in := ""
 	for i, a := range asked {

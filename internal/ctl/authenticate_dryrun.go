@@ -16,32 +16,32 @@ import (
 	"liqo.io/liqo/internal/pki"
 )
 
-// preview prints what both clusters need, as far as that can be known. What a controller makes comes along, so that all of it can be
+// printDryRun prints what both clusters need, as far as that can be known. What a controller makes comes along, so that all of it can be
 // applied at once.
-func (a *authentication) preview(ctx context.Context, format string) error {
-	remote, local, err := a.pages(ctx)
+func (a *authentication) printDryRun(ctx context.Context, format string) error {
+	remote, local, err := a.buildManifests(ctx)
 	if err != nil {
 		return err
 	}
 	return a.printPages(format, toApply, remote, local)
 }
 
-func (a *authentication) pages(ctx context.Context) (remote, local *page, err error) {
-	if err := a.look(ctx); err != nil {
+func (a *authentication) buildManifests(ctx context.Context) (remote, local *manifestPage, err error) {
+	if err := a.readState(ctx); err != nil {
 		return nil, nil, err
 	}
-	local, remote = &page{side: a.consumer}, &page{side: a.provider}
+	local, remote = &manifestPage{clusterSide: a.consumer}, &manifestPage{clusterSide: a.provider}
 	if a.key, err = a.foreseeKey(ctx); err != nil {
-		return nil, nil, a.consumer.wrong(err)
+		return nil, nil, a.consumer.wrapWithCluster(err)
 	}
 	offered, err := a.foreseeNonce(ctx)
 	if err != nil {
-		return nil, nil, a.provider.wrong(err)
+		return nil, nil, a.provider.wrapWithCluster(err)
 	}
 	signed := newHandshakeSecret(client.ObjectKey{Namespace: local.namespace, Name: names.SignedNonceSecret}, names.SignedNonce, a.provider.id)
 	signed.Data = offered.Data
 	for _, of := range []struct {
-		in     *page
+		in     *manifestPage
 		secret *corev1.Secret
 	}{{remote, offered}, {local, signed}} {
 		if err := of.in.addNamespace(ctx, a.cli, of.secret); err != nil {
@@ -51,10 +51,10 @@ func (a *authentication) pages(ctx context.Context) (remote, local *page, err er
 		if of.in == remote {
 			rehearsed.Data = nil // a real run leaves the nonce to the provider, and a peering user has to
 		}
-		if err := of.in.rehearse(ctx, a.cli, rehearsed); err != nil {
+		if err := of.in.dryRunCreate(ctx, a.cli, rehearsed); err != nil {
 			return nil, nil, err
 		}
-		of.in.add(a.cli, of.secret, "")
+		of.in.addManifest(a.cli, of.secret, "")
 	}
 	if err := a.previewTenant(ctx, remote, offered.Data[names.NonceKey]); err != nil {
 		return nil, nil, err
@@ -67,7 +67,7 @@ func (a *authentication) pages(ctx context.Context) (remote, local *page, err er
 
 // foreseeNonce is the Secret with the nonce that would be signed. Where there is none of use it has a new one.
 func (a *authentication) foreseeNonce(ctx context.Context) (*corev1.Secret, error) {
-	usable, _, err := a.provider.usableNonce(ctx, a.consumer.id, a.key != nil && accepted(a.have, a.key.Public()))
+	usable, _, err := a.provider.usableNonce(ctx, a.consumer.id, a.key != nil && isAccepted(a.have, a.key.Public()))
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func (a *authentication) foreseeKey(ctx context.Context) (crypto.Signer, error) 
 }
 
 // previewTenant adds the Tenant, where the key pair is there that it is signed with.
-func (a *authentication) previewTenant(ctx context.Context, p *page, nonce []byte) error {
+func (a *authentication) previewTenant(ctx context.Context, p *manifestPage, nonce []byte) error {
 	if a.key == nil {
 		p.Warn("The Tenant is signed with a key pair that comes with the tenant namespace %s of the local cluster: once that is there, ask again", a.consumer.namespace)
 		return nil
@@ -113,26 +113,26 @@ func (a *authentication) previewTenant(ctx context.Context, p *page, nonce []byt
 		return err
 	}
 	keepRequest(tenant, a.have, a.key.Public())
-	if err := p.rehearse(ctx, a.cli, tenant); err != nil {
+	if err := p.dryRunCreate(ctx, a.cli, tenant); err != nil {
 		return err
 	}
-	p.add(a.cli, tenant, "")
+	p.addManifest(a.cli, tenant, "")
 	return nil
 }
 
 // previewIdentity adds the Identity, where the provider gave a certificate already.
-func (a *authentication) previewIdentity(ctx context.Context, p *page) error {
-	if a.key == nil || !accepted(a.have, a.key.Public()) || granted(a.have) != nil {
+func (a *authentication) previewIdentity(ctx context.Context, p *manifestPage) error {
+	if a.key == nil || !isAccepted(a.have, a.key.Public()) || checkGranted(a.have) != nil {
 		p.Warn("The Identity is made of what the provider answers to the Tenant: once that is applied, ask again, or by: liqoctl generate identity")
 		return nil
 	}
 	identity := newIdentity(client.ObjectKey{Namespace: p.namespace, Name: a.identity}, a.provider.id, a.have)
 	if err := checkIdentity(identity, a.key); err != nil {
-		return a.provider.wrong(err)
+		return a.provider.wrapWithCluster(err)
 	}
-	if err := p.rehearse(ctx, a.cli, identity); err != nil {
+	if err := p.dryRunCreate(ctx, a.cli, identity); err != nil {
 		return err
 	}
-	p.add(a.cli, identity, "")
+	p.addManifest(a.cli, identity, "")
 	return nil
 }

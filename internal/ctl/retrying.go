@@ -1,0 +1,118 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/await"
+	"liqo.io/liqo/internal/ctl/out"
+)
+
+// retryingClient is a cluster whose API server is asked again while it has troubles, so that what a command began is brought to its end once it
+// is back. Whatever a command sends does the same when it is sent twice. One that never answered may be the wrong one, or none: its
+// troubles end the command.
+type retryingClient struct {
+	client.WithWatch
+	scope *out.Scope
+
+	mu       sync.Mutex
+	answered bool
+	told     map[string]bool // the troubles that were, each once
+}
+
+// patience is how long a call is waited for without a word.
+const patience = 10 * time.Second
+
+var errNoAnswer = errors.New("it does not answer")
+
+// newRetryingClient has the scope tell that the cluster is waited for, and for which troubles.
+func newRetryingClient(cluster client.WithWatch, s *out.Scope) *retryingClient {
+	return &retryingClient{WithWatch: cluster, scope: s, told: map[string]bool{}}
+}
+
+// callThrough makes a call until it is answered.
+func (p *retryingClient) callThrough(ctx context.Context, call func() error) error {
+	once := func() error {
+		late := time.AfterFunc(patience, func() { p.waitOut(errNoAnswer) })
+		defer late.Stop()
+		return p.recordAnswer(ctx, call())
+	}
+	if !p.isKnown() {
+		return once()
+	}
+	return await.Through(ctx, once)
+}
+
+func (p *retryingClient) isKnown() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.answered
+}
+
+// recordAnswer keeps what the end of a call says of the API server. That the time of the call was over says nothing.
+func (p *retryingClient) recordAnswer(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+	case await.Transient(err):
+		p.waitOut(err)
+	default:
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.answered = true
+	}
+	return err
+}
+
+func (p *retryingClient) waitOut(trouble error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	text, _, _ := strings.Cut(describeError(trouble), " - error from a previous attempt: ") // which names ports of our own
+	if p.answered && !p.told[text] {
+		p.told[text] = true
+		p.scope.Warn("Waiting for the API server: %s", text)
+	}
+}
+
+func (p *retryingClient) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	return p.callThrough(ctx, func() error { return p.WithWatch.Get(ctx, key, obj, opts...) })
+}
+
+func (p *retryingClient) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	return p.callThrough(ctx, func() error { return p.WithWatch.List(ctx, list, opts...) })
+}
+
+// Watch is left to whoever watches, who has to begin anew whenever a watch ends.
+func (p *retryingClient) Watch(ctx context.Context, list client.ObjectList, opts ...client.ListOption) (watch.Interface, error) {
+	events, err := p.WithWatch.Watch(ctx, list, opts...)
+	return events, p.recordAnswer(ctx, err)
+}
+
+func (p *retryingClient) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
+	return p.callThrough(ctx, func() error { return p.WithWatch.Create(ctx, obj, opts...) })
+}
+
+func (p *retryingClient) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
+	return p.callThrough(ctx, func() error { return p.WithWatch.Delete(ctx, obj, opts...) })
+}
+
+func (p *retryingClient) Update(ctx context.Context, obj client.Object, opts ...client.UpdateOption) error {
+	return p.callThrough(ctx, func() error { return p.WithWatch.Update(ctx, obj, opts...) })
+}
+
+func (p *retryingClient) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	return p.callThrough(ctx, func() error { return p.WithWatch.Patch(ctx, obj, patch, opts...) })
+}
+
+func (p *retryingClient) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+	return p.callThrough(ctx, func() error { return p.WithWatch.Apply(ctx, obj, opts...) })
+}
