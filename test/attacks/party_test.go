@@ -1,0 +1,205 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package attacks
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/test/clusters"
+)
+
+// tenant returns the consumer at the provider, with the kubeconfig that an Identity of that type has in the consumer.
+func tenant(ctx context.Context, identityType string) (party, error) {
+	var secrets corev1.SecretList
+	if err := consumer.Client.List(ctx, &secrets, client.InNamespace(consumerTenant), client.MatchingLabels{names.IdentityType: identityType}); err != nil {
+		return party{}, err
+	}
+	if len(secrets.Items) != 1 {
+		return party{}, fmt.Errorf("there are %d kubeconfigs of type %s, want 1", len(secrets.Items), identityType)
+	}
+	return ofKubeconfig(secrets.Items[0].Data["kubeconfig"])
+}
+
+// certified returns a user of the provider, with a certificate that its administrator had signed.
+func certified(ctx context.Context, user string) (party, error) {
+	kubeconfig, err := provider.Credentials(ctx, user)
+	if err != nil {
+		return party{}, err
+	}
+	return ofKubeconfig(kubeconfig)
+}
+
+// ofKubeconfig takes the address of the provider by which the tests reach it: peers may have another one.
+func ofKubeconfig(kubeconfig []byte) (party, error) {
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	if err != nil {
+		return party{}, err
+	}
+	at := rest.AnonymousClientConfig(provider.Config)
+	at.CertData, at.KeyData = config.CertData, config.KeyData
+	return newParty(provider, at)
+}
+
+// account returns a ServiceAccount, with a token of its own.
+func account(ctx context.Context, of *clusters.Cluster, namespace, name string) (party, error) {
+	request := &authenticationv1.TokenRequest{}
+	if err := of.Client.SubResource("token").Create(ctx, serviceAccount(namespace, name), request); err != nil {
+		return party{}, fmt.Errorf("requesting a token of %s/%s: %w", namespace, name, err)
+	}
+	return bearer(of, request.Status.Token)
+}
+
+func bearer(of *clusters.Cluster, token string) (party, error) {
+	config := rest.AnonymousClientConfig(of.Config)
+	config.BearerToken = token
+	return newParty(of, config)
+}
+
+// impersonating returns the party as it pretends to be an administrator.
+func (p party) impersonating(t *testing.T, of *clusters.Cluster) party {
+	t.Helper()
+	config := rest.CopyConfig(p.config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: "attacks-admin", Groups: []string{"system:masters"}}
+	out, err := newPartyWith(of, config, p.RESTMapper())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// user returns the name by which the cluster knows the party.
+func (p party) user(ctx context.Context) (string, error) {
+	review := &authenticationv1.SelfSubjectReview{}
+	err := p.Create(ctx, review)
+	return review.Status.UserInfo.Username, err
+}
+
+// A request is sent by a party. Those that write are dry: what gets through breaks nothing, and admission sees no difference.
+type request func(ctx context.Context) error
+
+func (p party) create(obj client.Object) request {
+	return func(ctx context.Context) error {
+		return p.Create(ctx, obj.DeepCopyObject().(client.Object), client.DryRunAll)
+	}
+}
+
+func (p party) remove(obj client.Object) request {
+	return func(ctx context.Context) error {
+		return p.Delete(ctx, obj.DeepCopyObject().(client.Object), client.DryRunAll)
+	}
+}
+
+// patch sends a merge patch.
+func (p party) patch(obj client.Object, text string) request {
+	return func(ctx context.Context) error {
+		return p.Patch(ctx, obj.DeepCopyObject().(client.Object), client.RawPatch(types.MergePatchType, []byte(text)), client.DryRunAll)
+	}
+}
+
+func (p party) patchStatus(obj client.Object, text string) request {
+	dry := &client.SubResourcePatchOptions{PatchOptions: client.PatchOptions{DryRun: []string{metav1.DryRunAll}}}
+	return func(ctx context.Context) error {
+		return p.Status().Patch(ctx, obj.DeepCopyObject().(client.Object), client.RawPatch(types.MergePatchType, []byte(text)), dry)
+	}
+}
+
+func (p party) get(obj client.Object) request {
+	return func(ctx context.Context) error { return p.Get(ctx, client.ObjectKeyFromObject(obj), obj) }
+}
+
+// list lists a namespace; "" is the whole cluster.
+func (p party) list(list client.ObjectList, namespace string) request {
+	return func(ctx context.Context) error { return p.List(ctx, list, client.InNamespace(namespace)) }
+}
+
+// token requests a token of a ServiceAccount, bound to a pod unless that is nil.
+func (p party) token(namespace, name string, boundTo *corev1.Pod) request {
+	return func(ctx context.Context) error {
+		asked := &authenticationv1.TokenRequest{}
+		if boundTo != nil {
+			asked.Spec.BoundObjectRef = &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: boundTo.Name, UID: boundTo.UID}
+		}
+		return p.SubResource("token").Create(ctx, serviceAccount(namespace, name), asked)
+	}
+}
+
+// An attack is a request that has to be refused, beside the one that it resembles and that has to pass.
+type attack struct {
+	attempt    request
+	want       string // in the refusal
+	legitimate request
+}
+
+// forbidden is what RBAC says.
+const forbidden = "cannot "
+
+// play makes a sub-test of each attack.
+func play(t *testing.T, attacks map[string]attack) {
+	t.Helper()
+	for name, a := range attacks {
+		t.Run(name, func(t *testing.T) {
+			expectRefusal(t, a.attempt(t.Context()), a.want)
+			if err := a.legitimate(t.Context()); err != nil {
+				t.Errorf("the legitimate form is refused: %v", err)
+			}
+		})
+	}
+}
+
+// expectRefusal fails the test unless the API server refused a request for the expected reason. An error of another kind, as that of a
+// webhook which does not answer, is no refusal.
+func expectRefusal(t *testing.T, err error, want string) {
+	t.Helper()
+	switch {
+	case err == nil:
+		t.Error("the attack got through")
+	case !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) && !apierrors.IsUnauthorized(err):
+		t.Errorf("the attack was not refused, but failed: %v", err)
+	case !strings.Contains(err.Error(), want):
+		t.Errorf("the attack was refused for another reason: %v; want %q", err, want)
+	}
+}
+
+func serviceAccount(namespace, name string) *corev1.ServiceAccount {
+	return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+}
+
+func secret(namespace, name string) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, StringData: map[string]string{"password": "canary"}}
+}
+
+func pod(namespace, name string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+}
+
+// read returns the object with its content.
+func read[T client.Object](t *testing.T, from *clusters.Cluster, obj T) T {
+	t.Helper()
+	if err := from.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
+		t.Fatal(err)
+	}
+	return obj
+}
+
+func kubectl(t *testing.T, on *clusters.Cluster, stdin string, args ...string) string {
+	t.Helper()
+	out, err := on.Kubectl(stdin, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}

@@ -1,0 +1,105 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package attacks
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/test/clusters"
+	"liqo.io/liqo/test/story"
+)
+
+func signIn(t *testing.T, of *clusters.Cluster, namespace, name string) party {
+	t.Helper()
+	out, err := account(t.Context(), of, namespace, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func virtualNode(namespace, name, image string) *offv1beta1.VirtualNode {
+	vn := &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	vn.Spec.ClusterID, vn.Spec.CreateNode = liqov1beta1.ClusterID(provider.ID), new(false)
+	if image != "" {
+		vn.Spec.Template = &offv1beta1.DeploymentTemplate{}
+		vn.Spec.Template.Spec.Template.Spec.Containers = []corev1.Container{{Name: "virtual-kubelet", Image: image}}
+	}
+	return vn
+}
+
+// A user of the consumer who may make VirtualNodes gets no process with the rights of a virtual kubelet by them, but where an administrator
+// says so.
+func TestUserVirtualNodes(t *testing.T) {
+	dev := signIn(t, consumer, "attacks-dev", "dev")
+	allowed := dev.create(virtualNode("attacks-nodes", "attack", ""))
+	play(t, map[string]attack{
+		"own_namespace":    {dev.create(virtualNode("attacks-dev", "attack", "")), "belongs into the tenant namespace", allowed},
+		"tenant_namespace": {dev.create(virtualNode(consumerTenant, "attack", "")), forbidden, allowed},
+		"name_of_node":     {dev.create(virtualNode("attacks-nodes", provider.ID, "")), "exists already", allowed},
+	})
+	t.Run("image", func(t *testing.T) { imageOfUser(t, dev) })
+}
+
+// imageOfUser looks at what becomes of a VirtualNode with an image of the user, while another one gets its virtual kubelet.
+func imageOfUser(t *testing.T, dev party) {
+	const image = "docker.io/library/busybox:latest"
+	foreign, plain := virtualNode("attacks-nodes", "attacks-foreign", image), virtualNode("attacks-nodes", "attacks-plain", "")
+	for _, vn := range []*offv1beta1.VirtualNode{foreign, plain} {
+		if err := dev.Create(t.Context(), vn); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { kubectl(t, consumer, "", "delete", "virtualnode", vn.Name, "-n", vn.Namespace, "--timeout=2m") })
+	}
+	story.Eventually(t, "the event about the image", patience, func(ctx context.Context) error {
+		out, err := consumer.Kubectl("", "get", "events", "-n", foreign.Namespace, "--field-selector", "involvedObject.name="+foreign.Name+",reason=ImageNotAllowed")
+		if err == nil && !strings.Contains(out, "ImageNotAllowed") {
+			err = fmt.Errorf("there is none: %s", out)
+		}
+		return err
+	})
+	story.Eventually(t, "the virtual kubelet with the image of the installation", patience, func(ctx context.Context) error {
+		return consumer.Client.Get(ctx, client.ObjectKey{Namespace: plain.Namespace, Name: names.VirtualKubelet(plain.Name)}, &appsv1.Deployment{})
+	})
+	var deployments appsv1.DeploymentList
+	if err := consumer.Client.List(t.Context(), &deployments, client.InNamespace(foreign.Namespace)); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range deployments.Items {
+		for _, c := range d.Spec.Template.Spec.Containers {
+			if c.Image == image || d.Name == names.VirtualKubelet(foreign.Name) {
+				t.Errorf("Deployment %s runs %s", d.Name, c.Image)
+			}
+		}
+	}
+}
+
+// A user of the provider who may make and change namespaces decides nothing about peers.
+func TestUserNamespaces(t *testing.T) {
+	portal := signIn(t, provider, staff, "portal")
+	namespace := func(labels map[string]string) request {
+		return portal.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "attacks-new", Labels: labels}})
+	}
+	patch := func(name, text string) request {
+		return portal.patch(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, text)
+	}
+	const originate, team = "may originate tenants", `{"metadata":{"labels":{"team":"x"}}}`
+	play(t, map[string]attack{
+		"second_tenant_namespace": {namespace(map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: consumer.ID}), originate, namespace(map[string]string{"team": "x"})},
+		"tenant_labels":           {patch(staff, `{"metadata":{"labels":{"liqo.io/tenant-namespace":"true","liqo.io/remote-cluster-id":"`+consumer.ID+`"}}}`), originate, patch(staff, team)},
+		"tenant_label_removal":    {patch(providerTenant, `{"metadata":{"labels":{"liqo.io/tenant-namespace":null}}}`), originate, patch(providerTenant, team)},
+		"other_cluster":           {patch(providerTenant, `{"metadata":{"labels":{"liqo.io/remote-cluster-id":"cl-other"}}}`), originate, patch(providerTenant, team)},
+	})
+}
