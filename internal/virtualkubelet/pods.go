@@ -327,8 +327,11 @@ func (k *podKind) offloadPod(ctx context.Context, it *podItem) error {
 }
 
 func (k *podKind) applyShadow(ctx context.Context, it *podItem) error {
-	if it.shadow != nil && k.isUpToDate(it, it.shadow) {
-		return nil
+	if it.shadow != nil {
+		k.memory.restartWait(it.local) // should the ShadowPod be made anew, such as with its namespace
+		if k.isUpToDate(it, it.shadow) {
+			return nil
+		}
 	}
 	if it.shadow == nil {
 		if err := k.awaitRootCA(ctx, it); err != nil {

@@ -27,7 +27,7 @@ type podStates struct {
 // podState is what is known of one local pod; another pod of the same name starts anew.
 type podState struct {
 	uid types.UID
-	// since is when the pod was first about to be sent.
+	// since is when the pod was first about to be sent, and both clusters answered; zero while it has a ShadowPod.
 	since    time.Time
 	restarts translate.Restarts
 	// end is the last status, until the cache shows that it was written.
@@ -59,6 +59,11 @@ func (m *podStates) withState(local *corev1.Pod, use func(*podState)) {
 		m.pods[key] = known
 	}
 	use(known)
+}
+
+// restartWait has the time that a pod may wait for what it refers to begin anew at the next attempt.
+func (m *podStates) restartWait(local *corev1.Pod) {
+	m.withState(local, func(known *podState) { known.since = time.Time{} })
 }
 
 // endOf is the end of a pod that the cache does not show yet, nil if there is none.

@@ -131,8 +131,14 @@ func (r *referenceWaits) Set(pairs []multicluster.Pair) {
 
 // awaitReferences has a pod that is to be made wait for what it refers to, for a limited time.
 func (k *podKind) awaitReferences(ctx context.Context, it *podItem) error {
+	return k.awaitCopies(it.local, k.referencesOf(it), func(ref reference) (bool, error) { return k.isCopied(ctx, it, ref) })
+}
+
+// awaitCopies is awaitReferences with the comparison. The time counts from the first attempt to send the pod at which both clusters answer:
+// it begins anew where one does not, and where there was a ShadowPod meanwhile.
+func (k *podKind) awaitCopies(local *corev1.Pod, refs []reference, isCopied func(reference) (bool, error)) error {
 	now, since, first := k.memory.now(), time.Time{}, false
-	k.memory.withState(it.local, func(m *podState) {
+	k.memory.withState(local, func(m *podState) {
 		if first = m.since.IsZero(); first {
 			m.since = now
 		}
@@ -141,19 +147,20 @@ func (k *podKind) awaitReferences(ctx context.Context, it *podItem) error {
 	late := now.Sub(since) >= referencePatience
 	var missing []string
 	wait := time.Duration(0)
-	for _, ref := range k.referencesOf(it) {
-		isCopied := func() (bool, error) { return k.isCopied(ctx, it, ref) }
+	for _, ref := range refs {
+		var left time.Duration
+		equal, err := false, error(nil)
 		if late { // for the last time, whenever it was compared before
-			if equal, err := isCopied(); err != nil || !equal {
-				missing = append(missing, ref.String())
-			}
-			continue
+			equal, err = isCopied(ref)
+		} else {
+			left, err = k.references.awaitReference(ref, since, now, func() (bool, error) { return isCopied(ref) })
+			equal = left == 0
 		}
-		left, err := k.references.awaitReference(ref, since, now, isCopied)
 		if err != nil {
+			k.memory.restartWait(local)
 			return err
 		}
-		if left > 0 {
+		if !equal {
 			missing, wait = append(missing, ref.String()), max(wait, left)
 		}
 		if left > 0 && first { // once: an object that the provider refuses is not tried more often
@@ -166,7 +173,7 @@ func (k *podKind) awaitReferences(ctx context.Context, it *podItem) error {
 	case !late:
 		return kube.Wait(min(wait, since.Add(referencePatience).Sub(now)), "what the pod refers to is not in the provider yet")
 	}
-	k.events.record(it.local, corev1.EventTypeWarning, reasonNotReflectedYet, fmt.Sprintf("The pod starts in cluster %q although these are not there, "+
+	k.events.record(local, corev1.EventTypeWarning, reasonNotReflectedYet, fmt.Sprintf("The pod starts in cluster %q although these are not there, "+
 		"or are older than here, %s after it was seen: %s", k.options.Provider, referencePatience, strings.Join(missing, ", ")))
 	return nil
 }

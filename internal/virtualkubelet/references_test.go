@@ -12,8 +12,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/multicluster"
 	"liqo.io/liqo/internal/testkit"
 	"liqo.io/liqo/internal/virtualkubelet/translate"
@@ -63,6 +66,53 @@ func TestAReferenceThatCannotBeComparedIsComparedAgain(t *testing.T) {
 	}
 	if left, err := r.awaitReference(reference{}, now, now.Add(referenceDelay), func() (bool, error) { return true, nil }); err != nil || left != 0 {
 		t.Errorf("waits %s: %v", left, err)
+	}
+}
+
+// The time that a pod waits is not used up by an outage, nor by the life of an earlier ShadowPod.
+func TestTheWaitForReferencesBeginsAnew(t *testing.T) {
+	noAnswer := errors.New("no answer")
+	for name, between := range map[string]func(k *podKind, it *podItem, look func(error) error) error{
+		"after_an_outage": func(_ *podKind, _ *podItem, look func(error) error) error {
+			if err := look(noAnswer); !errors.Is(err, noAnswer) {
+				return fmt.Errorf("the comparison failed, and the pod is sent: %w", err)
+			}
+			return nil
+		},
+		"after_a_shadow_pod": func(k *podKind, it *podItem, _ func(error) error) error {
+			it.shadow = &offv1beta1.ShadowPod{}
+			k.keepRight(it, it.shadow)
+			return k.applyShadow(t.Context(), it)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now, events := time.Unix(1000, 0), record.NewFakeRecorder(10)
+			k := &podKind{
+				memory: newMemory(func() time.Time { return now }), events: newEventLog(events),
+				hurry: func(string, multicluster.Pair, string) {},
+			}
+			it := &podItem{local: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "1", Generation: 1}}}
+			look := func(err error) error {
+				return k.awaitCopies(it.local, []reference{{kind: configMapsKind, name: "settings"}}, func(reference) (bool, error) { return false, err })
+			}
+			if err := look(nil); !kube.IsWait(err) {
+				t.Fatalf("the pod does not wait: %v", err)
+			}
+			now = now.Add(referencePatience)
+			if err := between(k, it, look); err != nil {
+				t.Fatal(err)
+			}
+			now = now.Add(referencePatience)
+			for range 2 {
+				if err := look(nil); !kube.IsWait(err) {
+					t.Fatalf("the pod does not wait again: %v", err)
+				}
+				now = now.Add(referencePatience / 2)
+			}
+			if err := look(nil); err != nil || len(events.Events) != 1 {
+				t.Errorf("the pod waits for more than %s, with %d events: %v", referencePatience, len(events.Events), err)
+			}
+		})
 	}
 }
 
