@@ -72,13 +72,20 @@ liqoctl generate publickey --gateway-type server --gateway-name server > publick
 	}
 }
 
-func TestThePageShowsWhatPeerPrints(t *testing.T) {
-	page, err := os.ReadFile("../../docs/peering.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := "```\n" + guided() + "```\n"; !strings.Contains(string(page), want) {
-		t.Errorf("docs/peering.md does not show\n%s", want)
+func TestPagesShowOutputOfPeer(t *testing.T) {
+	for page, outputs := range map[string][]string{
+		"peering.md":               {"```\n" + guided() + "```\n"},
+		"tutorial-own-clusters.md": {"```\n" + initialised + connected + established + authenticated + sliced + "```\n", disconnected + "```\n"},
+	} {
+		text, err := os.ReadFile("../../docs/" + page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range outputs {
+			if !strings.Contains(string(text), want) {
+				t.Errorf("docs/%s does not show\n%s", page, want)
+			}
+		}
 	}
 }
 
