@@ -71,9 +71,9 @@ type Gateway struct {
 // Read reads it all. Whatever cannot be understood is a problem of its object and keeps nothing else from being read.
 func (s Sources) Read(ctx context.Context, c client.Reader) (*Seen, error) {
 	out := &Seen{Objects: map[plan.Object]client.Object{}}
-	reads := []func(context.Context, client.Reader, *Seen) error{s.peers, s.gateways, s.members, s.addresses, s.users}
+	reads := []func(context.Context, client.Reader, *Seen) error{s.readPeers, s.readGateways, s.readInternalNodes, s.readIPs, s.readUserConfigurations}
 	if s.Node {
-		reads = append(reads, s.nodes, s.services)
+		reads = append(reads, s.readNodes, s.readServices)
 	}
 	for _, read := range reads {
 		if err := read(ctx, c, out); err != nil {
@@ -83,12 +83,12 @@ func (s Sources) Read(ctx context.Context, c client.Reader) (*Seen, error) {
 	return out, nil
 }
 
-func (s *Seen) note(of plan.Object, obj client.Object, problems []plan.Problem) {
+func (s *Seen) addProblems(of plan.Object, obj client.Object, problems []plan.Problem) {
 	s.Objects[of] = obj
 	s.Problems = append(s.Problems, problems...)
 }
 
-func (s Sources) peers(ctx context.Context, c client.Reader, out *Seen) error {
+func (s Sources) readPeers(ctx context.Context, c client.Reader, out *Seen) error {
 	var list networkingv1beta1.ConfigurationList
 	if err := c.List(ctx, &list); err != nil {
 		return fmt.Errorf("listing Configurations: %w", err)
@@ -96,7 +96,7 @@ func (s Sources) peers(ctx context.Context, c client.Reader, out *Seen) error {
 	for i := range list.Items {
 		c := &list.Items[i]
 		p, ready, problems := plan.PeerOf(c)
-		out.note(p.Of, c, problems)
+		out.addProblems(p.Of, c, problems)
 		// Another one of the same cluster is told that it does not count by who places networks.
 		if ready && peer.Configuration(list.Items, liqov1beta1.ClusterID(p.Key.ClusterID)) == c {
 			out.Peers = append(out.Peers, p)
@@ -105,14 +105,14 @@ func (s Sources) peers(ctx context.Context, c client.Reader, out *Seen) error {
 	return nil
 }
 
-func (s Sources) gateways(ctx context.Context, c client.Reader, out *Seen) error {
+func (s Sources) readGateways(ctx context.Context, c client.Reader, out *Seen) error {
 	var servers networkingv1beta1.GatewayServerList
 	if err := c.List(ctx, &servers); err != nil {
 		return fmt.Errorf("listing GatewayServers: %w", err)
 	}
 	for i := range servers.Items {
 		t, stays, problems := plan.TunnelOfServer(&servers.Items[i])
-		out.gateway(t, &servers.Items[i], servers.Items[i].Status.InternalEndpoint, stays, problems)
+		out.addGateway(t, &servers.Items[i], servers.Items[i].Status.InternalEndpoint, stays, problems)
 	}
 	var clients networkingv1beta1.GatewayClientList
 	if err := c.List(ctx, &clients); err != nil {
@@ -120,14 +120,14 @@ func (s Sources) gateways(ctx context.Context, c client.Reader, out *Seen) error
 	}
 	for i := range clients.Items {
 		t, stays, problems := plan.TunnelOfClient(&clients.Items[i])
-		out.gateway(t, &clients.Items[i], clients.Items[i].Status.InternalEndpoint, stays, problems)
+		out.addGateway(t, &clients.Items[i], clients.Items[i].Status.InternalEndpoint, stays, problems)
 	}
 	slices.SortFunc(out.Gateways, func(a, b Gateway) int { return cmp.Compare(a.Tunnel.Of.String(), b.Tunnel.Of.String()) })
 	return nil
 }
 
-func (s *Seen) gateway(t plan.Tunnel, obj client.Object, at *networkingv1beta1.InternalGatewayEndpoint, stays bool, problems []plan.Problem) {
-	s.note(t.Of, obj, problems)
+func (s *Seen) addGateway(t plan.Tunnel, obj client.Object, at *networkingv1beta1.InternalGatewayEndpoint, stays bool, problems []plan.Problem) {
+	s.addProblems(t.Of, obj, problems)
 	if !stays {
 		return
 	}
@@ -139,21 +139,21 @@ func (s *Seen) gateway(t plan.Tunnel, obj client.Object, at *networkingv1beta1.I
 	s.Gateways = append(s.Gateways, g)
 }
 
-func (s Sources) members(ctx context.Context, c client.Reader, out *Seen) error {
+func (s Sources) readInternalNodes(ctx context.Context, c client.Reader, out *Seen) error {
 	var list networkingv1beta1.InternalNodeList
 	if err := c.List(ctx, &list); err != nil {
 		return fmt.Errorf("listing InternalNodes: %w", err)
 	}
 	for i := range list.Items {
 		m, problems := plan.MemberOf(&list.Items[i])
-		out.note(m.Of, &list.Items[i], problems)
+		out.addProblems(m.Of, &list.Items[i], problems)
 		out.Members = append(out.Members, m)
 	}
 	return nil
 }
 
-// nodes reads which addresses no peer can be shown under.
-func (s Sources) nodes(ctx context.Context, c client.Reader, out *Seen) error {
+// readNodes reads which addresses no peer can be shown under.
+func (s Sources) readNodes(ctx context.Context, c client.Reader, out *Seen) error {
 	var nodes corev1.NodeList
 	if err := c.List(ctx, &nodes); err != nil {
 		return fmt.Errorf("listing Nodes: %w", err)
@@ -164,7 +164,7 @@ func (s Sources) nodes(ctx context.Context, c client.Reader, out *Seen) error {
 	return nil
 }
 
-func (s Sources) addresses(ctx context.Context, c client.Reader, out *Seen) error {
+func (s Sources) readIPs(ctx context.Context, c client.Reader, out *Seen) error {
 	var networks ipamv1alpha1.NetworkList
 	if err := c.List(ctx, &networks); err != nil {
 		return fmt.Errorf("listing Networks: %w", err)
@@ -181,7 +181,7 @@ func (s Sources) addresses(ctx context.Context, c client.Reader, out *Seen) erro
 	}
 	for i := range ips.Items {
 		alias, ready, problems := plan.AliasOf(&ips.Items[i])
-		out.note(alias.Of, &ips.Items[i], problems)
+		out.addProblems(alias.Of, &ips.Items[i], problems)
 		if ready {
 			out.Aliases = append(out.Aliases, alias)
 		}
@@ -189,8 +189,8 @@ func (s Sources) addresses(ctx context.Context, c client.Reader, out *Seen) erro
 	return nil
 }
 
-// shown tells whether an alias may stand for a Service: that of the API server, and that of its proxy.
-func (s Sources) shown(service *corev1.Service) bool {
+// isPublished tells whether an alias may stand for a Service: that of the API server, and that of its proxy.
+func (s Sources) isPublished(service *corev1.Service) bool {
 	switch client.ObjectKeyFromObject(service) {
 	case client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: names.APIServerService}, client.ObjectKey{Namespace: s.Home, Name: names.ProxyService}:
 		return true
@@ -198,15 +198,15 @@ func (s Sources) shown(service *corev1.Service) bool {
 	return false
 }
 
-// services reads the Services whose addresses peers may be shown. The cache has others only where both are in one namespace.
-func (s Sources) services(ctx context.Context, c client.Reader, out *Seen) error {
+// readServices reads the Services whose addresses peers may be shown. The cache has others only where both are in one namespace.
+func (s Sources) readServices(ctx context.Context, c client.Reader, out *Seen) error {
 	var list corev1.ServiceList
 	if err := c.List(ctx, &list); err != nil {
 		return fmt.Errorf("listing Services: %w", err)
 	}
 	for i := range list.Items {
 		service := &list.Items[i]
-		if !s.shown(service) {
+		if !s.isPublished(service) {
 			continue
 		}
 		var behind discoveryv1.EndpointSliceList
@@ -218,8 +218,8 @@ func (s Sources) services(ctx context.Context, c client.Reader, out *Seen) error
 	return nil
 }
 
-// users reads the RouteConfigurations and FirewallConfigurations that are for this agent.
-func (s Sources) users(ctx context.Context, c client.Reader, out *Seen) error {
+// readUserConfigurations reads the RouteConfigurations and FirewallConfigurations that are for this agent.
+func (s Sources) readUserConfigurations(ctx context.Context, c client.Reader, out *Seen) error {
 	var routes networkingv1beta1.RouteConfigurationList
 	if err := c.List(ctx, &routes); err != nil {
 		return fmt.Errorf("listing RouteConfigurations: %w", err)
@@ -227,7 +227,7 @@ func (s Sources) users(ctx context.Context, c client.Reader, out *Seen) error {
 	for i := range routes.Items {
 		if r := &routes.Items[i]; s.RoutesHere(r) {
 			routing, problems := plan.RoutingOf(r)
-			out.note(routing.Of, r, problems)
+			out.addProblems(routing.Of, r, problems)
 			out.Routings, out.Routes = append(out.Routings, routing), append(out.Routes, r)
 		}
 	}
@@ -238,7 +238,7 @@ func (s Sources) users(ctx context.Context, c client.Reader, out *Seen) error {
 	for i := range firewalls.Items {
 		if f := &firewalls.Items[i]; s.FirewallsHere(f) {
 			firewall, problems := plan.FirewallOf(f)
-			out.note(firewall.Of, f, problems)
+			out.addProblems(firewall.Of, f, problems)
 			out.Cluster.Firewalls, out.Firewalls = append(out.Cluster.Firewalls, firewall), append(out.Firewalls, f)
 		}
 	}

@@ -36,7 +36,7 @@ type Flows struct {
 // Unsettle marks that flows are to be forgotten, before anything changes because of which they are. Whether a process that begins has to change
 // anything it knows too late, so it always does.
 func (f *Flows) Unsettle(now Translations) error {
-	if f.unsettled || f.translated != nil && len(f.stale(now)) == 0 {
+	if f.unsettled || f.translated != nil && len(f.stalePrefixes(now)) == 0 {
 		return nil
 	}
 	already, err := f.Tracker.Unsettle()
@@ -49,7 +49,7 @@ func (f *Flows) Changed(by kernel.Changes) { f.changed = f.changed || len(by.Wri
 
 // Forget has flows begin anew that were translated before a prefix came, or after it went, or as something else.
 func (f *Flows) Forget(now Translations) error {
-	if stale := f.stale(now); len(stale) > 0 {
+	if stale := f.stalePrefixes(now); len(stale) > 0 {
 		if _, err := f.Tracker.Forget(stale...); err != nil {
 			return err
 		}
@@ -65,8 +65,8 @@ func (f *Flows) Forget(now Translations) error {
 	return nil
 }
 
-// stale are the prefixes whose flows may be translated otherwise than now. A process that finds all as it should be has not missed anything.
-func (f *Flows) stale(now Translations) []netip.Prefix {
+// stalePrefixes are the prefixes whose flows may be translated otherwise than now. A process that finds all as it should be has not missed anything.
+func (f *Flows) stalePrefixes(now Translations) []netip.Prefix {
 	var out []netip.Prefix
 	for p, as := range now {
 		was, known := f.translated[p]

@@ -102,13 +102,13 @@ func (l Loop) Setup(mgr ctrl.Manager) error {
 	if err != nil {
 		return fmt.Errorf("registering the loop %s: %w", l.Name, err)
 	}
-	return mgr.Add(everywhere(func(ctx context.Context) error { return l.pass(ctx, changes) }))
+	return mgr.Add(everywhere(func(ctx context.Context) error { return l.passRequest(ctx, changes) }))
 }
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// pass begins with a run of its own, for a cluster may have no object of any kind.
-func (l Loop) pass(ctx context.Context, to chan<- event.GenericEvent) error {
+// passRequest begins with a run of its own, for a cluster may have no object of any kind.
+func (l Loop) passRequest(ctx context.Context, to chan<- event.GenericEvent) error {
 	news, err := l.Watch(ctx)
 	if err != nil {
 		return fmt.Errorf("watching for %s: %w", l.Name, err)

@@ -12,12 +12,12 @@ import (
 
 // heart is a pulse with a clock of its own, which begins at 0 s. A probe of either size is sent each second.
 type heart struct {
-	Pulse
+	PathHealth
 	zero time.Time
 }
 
 func newHeart() *heart {
-	return &heart{Pulse: Pulse{Interval: time.Second, Threshold: 3}, zero: time.Now()}
+	return &heart{PathHealth: PathHealth{Interval: time.Second, Threshold: 3}, zero: time.Now()}
 }
 
 func (h *heart) at(seconds float64) time.Time {
@@ -51,8 +51,8 @@ func (h *heart) want(t *testing.T, at float64, up, failed bool) {
 
 func TestNothingIsSaidBeforeTheFirstQuestion(t *testing.T) {
 	newHeart().want(t, 100, false, false)
-	var none Pulse
-	if none.Up(time.Now()) || none.Failed(time.Now()) || none.lost(none.Small, time.Now()) != 0 {
+	var none PathHealth
+	if none.Up(time.Now()) || none.Failed(time.Now()) || none.lostCount(none.Small, time.Now()) != 0 {
 		t.Error("a pulse without questions says something")
 	}
 }
@@ -105,7 +105,7 @@ func TestOnlyQuestionsAreLost(t *testing.T) {
 	}
 	h.want(t, float64(h.Threshold), false, true)
 	h.Small.Resize(h.at(0))
-	if lost := h.lost(h.Small, h.at(100)); lost != 0 {
+	if lost := h.lostCount(h.Small, h.at(100)); lost != 0 {
 		t.Errorf("%d of another size are lost", lost)
 	}
 }
@@ -119,7 +119,7 @@ func TestFullPacketsPassToo(t *testing.T) {
 	}
 	h.want(t, 3.0, true, false)
 	h.want(t, 3.2, false, true)
-	if lost := h.lost(h.Small, h.at(3.2)); lost != 0 {
+	if lost := h.lostCount(h.Small, h.at(3.2)); lost != 0 {
 		t.Errorf("%d small ones are lost", lost)
 	}
 }
@@ -178,7 +178,7 @@ func TestSettingTheClockChangesNothing(t *testing.T) {
 	for _, step := range []time.Duration{-time.Hour, time.Hour} {
 		// Between question and answer the wall clock is set: the same moment has another time on the wire.
 		asked := h.at(1)
-		h.Small.ask(asked)
+		h.Small.recordQuestion(asked)
 		if h.Small.Hear(wire(asked).Add(step), h.at(1.5)) {
 			t.Errorf("an answer is taken for one of %s before", step)
 		}
@@ -211,7 +211,7 @@ func TestQuestionsAreNotRememberedForEver(t *testing.T) {
 	var a Answers
 	zero := time.Now()
 	for i := range 3 * remembered {
-		a.ask(zero.Add(time.Duration(i) * time.Second))
+		a.recordQuestion(zero.Add(time.Duration(i) * time.Second))
 	}
 	if len(a.asked) != remembered || a.Hear(wire(zero), zero.Add(time.Hour)) {
 		t.Errorf("%d questions are remembered, from %s on", len(a.asked), a.asked[0].Sub(zero))

@@ -64,7 +64,7 @@ func (r *Reporter) Applied(ctx context.Context, seen *Seen, problems []plan.Prob
 	say := func(kind string, obj client.Object) {
 		of := plan.Object{Kind: kind, Namespace: obj.GetNamespace(), Name: obj.GetName()}
 		here[obj.GetUID()] = true
-		errs = append(errs, r.applied(ctx, of, obj, verdict(of, problems, failed)))
+		errs = append(errs, r.recordApplied(ctx, of, obj, hostConditionOf(of, problems, failed)))
 	}
 	for _, o := range seen.Routes {
 		say("RouteConfiguration", o)
@@ -78,11 +78,11 @@ func (r *Reporter) Applied(ctx context.Context, seen *Seen, problems []plan.Prob
 
 // Lost tells whether somebody took away what this host said of an object.
 func (r *Reporter) Lost(old, now client.Object) bool {
-	return r.entry(old) != nil && r.entry(now) == nil
+	return r.hostEntry(old) != nil && r.hostEntry(now) == nil
 }
 
-// entry is what this host says of an object as that shows it; nil for nothing.
-func (r *Reporter) entry(obj client.Object) *networkingv1beta1.HostCondition {
+// hostEntry is what this host says of an object as that shows it; nil for nothing.
+func (r *Reporter) hostEntry(obj client.Object) *networkingv1beta1.HostCondition {
 	var all []networkingv1beta1.HostCondition
 	switch o := obj.(type) {
 	case *networkingv1beta1.RouteConfiguration:
@@ -103,8 +103,8 @@ func (r *Reporter) mayWrite(obj client.Object) bool {
 	return r.Namespace == "" || r.Namespace == obj.GetNamespace()
 }
 
-// verdict is what a host says of an object.
-func verdict(of plan.Object, problems []plan.Problem, failed error) networkingv1beta1.HostCondition {
+// hostConditionOf is what a host says of an object.
+func hostConditionOf(of plan.Object, problems []plan.Problem, failed error) networkingv1beta1.HostCondition {
 	c := networkingv1beta1.HostCondition{Type: networkingv1beta1.HostConditionApplied, Status: metav1.ConditionFalse}
 	var out []string
 	for _, p := range problems {
@@ -124,14 +124,14 @@ func verdict(of plan.Object, problems []plan.Problem, failed error) networkingv1
 	return c
 }
 
-// applied writes the condition of this host, if it changes. Each host owns its own entry of the list, so that all may write at once. What
+// recordApplied writes the condition of this host, if it changes. Each host owns its own entry of the list, so that all may write at once. What
 // this process said last counts where the cache does not show it yet.
-func (r *Reporter) applied(ctx context.Context, of plan.Object, obj client.Object, c networkingv1beta1.HostCondition) error {
+func (r *Reporter) recordApplied(ctx context.Context, of plan.Object, obj client.Object, c networkingv1beta1.HostCondition) error {
 	if !r.mayWrite(obj) {
 		return nil
 	}
 	c.Host, c.LastTransitionTime = r.Host, metav1.Now()
-	shown := r.entry(obj)
+	shown := r.hostEntry(obj)
 	last := shown
 	if said, ok := r.said[obj.GetUID()]; ok {
 		last = &said

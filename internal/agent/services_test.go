@@ -24,7 +24,7 @@ func TestAliasesStandForTwoServicesAlone(t *testing.T) {
 		{"default", "default", "shop", false},
 	} {
 		service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: test.namespace, Name: test.name}}
-		if got := (Sources{Home: test.home}).shown(service); got != test.want {
+		if got := (Sources{Home: test.home}).isPublished(service); got != test.want {
 			t.Errorf("%s/%s of %s: %v", test.namespace, test.name, test.home, got)
 		}
 	}

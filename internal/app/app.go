@@ -26,7 +26,7 @@ var aliases = map[string]string{
 // Command is the program for the given command line: argv[0] chooses the role when it is the name of one.
 func Command(argv []string) *cobra.Command {
 	root := program.Complete(&cobra.Command{Use: "liqo", Short: "The in-cluster processes of Liqo"})
-	root.AddCommand(controllerManager(), crdReplicator(), kubelet.Command(), gateway(), fabric(), proxying(), uninstaller(), reaching())
+	root.AddCommand(controllerManager(), crdReplicator(), kubelet.Command(), newGatewayCommand(), newFabricCommand(), newProxyCommand(), newUninstallerCommand(), newProbeCommand())
 	args := argv[1:]
 	if role, ok := aliases[filepath.Base(argv[0])]; ok {
 		args = append([]string{role}, args...)

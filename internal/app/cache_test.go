@@ -38,7 +38,7 @@ func TestDeploymentsOfOthersAreNotCached(t *testing.T) {
 		}
 	}
 	var reader client.Reader
-	testkit.Manager(t, c.Config, kube.ManagerOptions{Objects: cached("liqo")}, func(mgr ctrl.Manager) error {
+	testkit.Manager(t, c.Config, kube.ManagerOptions{Objects: cachedKinds("liqo")}, func(mgr ctrl.Manager) error {
 		reader = mgr.GetCache()
 		_, err := mgr.GetCache().GetInformer(t.Context(), &appsv1.Deployment{})
 		return err

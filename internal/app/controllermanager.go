@@ -91,15 +91,15 @@ func controllerManager() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "controller-manager",
 		Short: "Every controller of this cluster, and its admission webhooks",
-		RunE:  func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+		RunE:  func(cmd *cobra.Command, _ []string) error { return o.runManager(cmd.Context()) },
 	}
-	o.flags(cmd.Flags())
+	o.addFlags(cmd.Flags())
 	return cmd
 }
 
-func (o *controllerManagerOptions) run(ctx context.Context) error {
+func (o *controllerManagerOptions) runManager(ctx context.Context) error {
 	program.LeaveGarbage()
-	settings, err := o.settings()
+	settings, err := o.parseSettings()
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (o *controllerManagerOptions) run(ctx context.Context) error {
 		return err
 	}
 	managerOptions := o.managerOptions(names.ControllerManager)
-	managerOptions.Objects = cached(o.liqoNamespace)
+	managerOptions.Objects = cachedKinds(o.liqoNamespace)
 	mgr, err := kube.NewManager(cfg, managerOptions)
 	if err != nil {
 		return err
@@ -119,32 +119,32 @@ func (o *controllerManagerOptions) run(ctx context.Context) error {
 	}
 	settings.tenants.Certificates.Kept, settings.remote.Kept = kept, kept
 	err = setUp(mgr,
-		with(webhook.SetupWebhooks, settings.webhooks),
+		withOptions(webhook.SetupWebhooks, settings.webhooks),
 		// Who the peers are, and what they may do.
-		with(peering.Setup, peering.Options{LiqoNamespace: o.liqoNamespace, Version: program.Version, Disabled: settings.disabled}),
-		with(auth.SetupKeys, auth.KeysOptions{LiqoNamespace: o.liqoNamespace, TLSCompatibility: o.tlsCompatibility}),
-		with(auth.SetupSigner, auth.SignerOptions{ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace, LegacyNonces: o.legacyNonces}),
-		with(auth.SetupTenant, settings.tenants),
-		with(auth.SetupIdentity, auth.IdentityOptions{ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace, AllowLoopbackPeers: o.allowLoopbackPeers}),
+		withOptions(peering.Setup, peering.Options{LiqoNamespace: o.liqoNamespace, Version: program.Version, Disabled: settings.disabled}),
+		withOptions(auth.SetupKeys, auth.KeysOptions{LiqoNamespace: o.liqoNamespace, TLSCompatibility: o.tlsCompatibility}),
+		withOptions(auth.SetupSigner, auth.SignerOptions{ClusterID: o.clusterIdentity(), LiqoNamespace: o.liqoNamespace, LegacyNonces: o.legacyNonces}),
+		withOptions(auth.SetupTenant, settings.tenants),
+		withOptions(auth.SetupIdentity, auth.IdentityOptions{ClusterID: o.clusterIdentity(), LiqoNamespace: o.liqoNamespace, AllowLoopbackPeers: o.allowLoopbackPeers}),
 		auth.SetupRenew,
-		with(auth.SetupServing, auth.ServingOptions{}),
+		withOptions(auth.SetupServing, auth.ServingOptions{}),
 		// Who has which addresses, and under which a peer is seen.
-		when(o.networking, with(ipam.Setup, settings.addresses)),
-		when(o.networking, with(network.SetupConfigurations, network.ConfigurationOptions{LiqoNamespace: o.liqoNamespace})),
-		when(o.networking, with(network.SetupGateways, settings.gateways)),
-		when(o.networking, with(network.SetupRefusals, network.RefusalOptions{LiqoNamespace: o.liqoNamespace})),
-		when(o.networking, network.SetupSilentNodes),
-		when(o.networking, with(network.SetupHosts, network.HostOptions{LiqoNamespace: o.liqoNamespace})),
+		registerIf(o.networking, withOptions(ipam.Setup, settings.addresses)),
+		registerIf(o.networking, withOptions(network.SetupConfigurations, network.ConfigurationOptions{LiqoNamespace: o.liqoNamespace})),
+		registerIf(o.networking, withOptions(network.SetupGateways, settings.gateways)),
+		registerIf(o.networking, withOptions(network.SetupRefusals, network.RefusalOptions{LiqoNamespace: o.liqoNamespace})),
+		registerIf(o.networking, network.SetupSilentNodes),
+		registerIf(o.networking, withOptions(network.SetupHosts, network.HostOptions{LiqoNamespace: o.liqoNamespace})),
 		// What is asked of providers, and what is granted to consumers.
-		with(resourceslice.SetupLocal, settings.local),
-		with(resourceslice.SetupRemote, settings.remote),
+		withOptions(resourceslice.SetupLocal, settings.local),
+		withOptions(resourceslice.SetupRemote, settings.remote),
 		// As a consumer: virtual nodes and the namespaces that reach into them.
-		with(consumer.SetupVirtualNodes, settings.virtualNodes),
-		with(consumer.SetupNamespaceOffloadings, settings.offloadings),
+		withOptions(consumer.SetupVirtualNodes, settings.virtualNodes),
+		withOptions(consumer.SetupNamespaceOffloadings, settings.offloadings),
 		// As a provider: twin namespaces, the pods in them, and the endpoints that are elsewhere.
-		with(provider.SetupNamespaceMaps, settings.twins),
-		with(provider.SetupShadowPods, settings.shadowPods),
-		with(provider.SetupShadowEndpointSlices, provider.ShadowEndpointSliceOptions{LiqoNamespace: o.liqoNamespace, Workers: o.shadowSliceWorkers, DroppedMetadata: o.droppedMetadata}),
+		withOptions(provider.SetupNamespaceMaps, settings.twins),
+		withOptions(provider.SetupShadowPods, settings.shadowPods),
+		withOptions(provider.SetupShadowEndpointSlices, provider.ShadowEndpointSliceOptions{LiqoNamespace: o.liqoNamespace, Workers: o.shadowSliceWorkers, DroppedMetadata: o.droppedMetadata}),
 	)
 	if err != nil {
 		return err

@@ -42,7 +42,7 @@ import (
 
 // controllerManagerOptions are the flags of the controller-manager. Names and defaults are those of the original.
 type controllerManagerOptions struct {
-	process
+	processOptions
 	networking, authentication, offloading bool
 
 	pools                           []string
@@ -79,8 +79,8 @@ type controllerManagerOptions struct {
 	shadowSliceWorkers              int
 }
 
-func (o *controllerManagerOptions) flags(fs *pflag.FlagSet) {
-	o.process.flags(fs)
+func (o *controllerManagerOptions) addFlags(fs *pflag.FlagSet) {
+	o.processOptions.addFlags(fs)
 	fs.BoolVar(&o.networking, "networking-enabled", true, "grant addresses, and show the networking module")
 	fs.BoolVar(&o.authentication, "authentication-enabled", true, "show the authentication module")
 	fs.BoolVar(&o.offloading, "offloading-enabled", true, "make virtual nodes of granted slices")
@@ -160,27 +160,27 @@ type settings struct {
 	shadowPods   provider.ShadowPodOptions
 }
 
-func (o *controllerManagerOptions) settings() (*settings, error) {
-	if err := o.check(); err != nil {
+func (o *controllerManagerOptions) parseSettings() (*settings, error) {
+	if err := o.checkFlags(); err != nil {
 		return nil, err
 	}
 	template, err := namespacedName(o.vkOptionsTemplate, types.NamespacedName{Namespace: o.liqoNamespace, Name: names.VkOptionsTemplate})
 	if err != nil {
 		return nil, fmt.Errorf("reading --vk-options-default-template: %w", err)
 	}
-	remote, err := o.remote()
+	remote, err := o.remoteSliceOptions()
 	if err != nil {
 		return nil, err
 	}
-	pools, err := prefixes(o.pools)
+	pools, err := parsePrefixes(o.pools)
 	if err != nil {
 		return nil, fmt.Errorf("reading --pools: %w", err)
 	}
-	defaultRequests, err := resources(o.defaultRequests)
+	defaultRequests, err := parseResources(o.defaultRequests)
 	if err != nil {
 		return nil, fmt.Errorf("reading --remote-pod-default-requests: %w", err)
 	}
-	twins, err := o.twins()
+	twins, err := o.namespaceMapOptions()
 	if err != nil {
 		return nil, err
 	}
@@ -195,18 +195,18 @@ func (o *controllerManagerOptions) settings() (*settings, error) {
 			RuntimeClass: o.runtimeClass, VkOptionsTemplate: template, EnforceResources: o.enforce, Pods: o.remotePods, DroppedMetadata: o.droppedMetadata,
 		},
 		local: resourceslice.LocalOptions{
-			ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace, NodeLabels: o.acceptedNodeLabels, DisableOffloading: !o.offloading,
+			ClusterID: o.clusterIdentity(), LiqoNamespace: o.liqoNamespace, NodeLabels: o.acceptedNodeLabels, DisableOffloading: !o.offloading,
 		},
 		remote: remote,
 		tenants: auth.TenantOptions{
-			ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace, LegacyNonces: o.legacyNonces,
+			ClusterID: o.clusterIdentity(), LiqoNamespace: o.liqoNamespace, LegacyNonces: o.legacyNonces,
 			Server:       certissuer.Server{Address: remote.APIServer, CA: remote.CA, TrustedCA: remote.TrustedCA},
 			Certificates: certissuer.Options{Duration: o.controlPlaneCertificate},
 		},
 		virtualNodes: consumer.VirtualNodeOptions{
-			ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace, VkOptionsTemplate: template, CheckArguments: kubelet.Check, Images: o.kubeletImages,
+			ClusterID: o.clusterIdentity(), LiqoNamespace: o.liqoNamespace, VkOptionsTemplate: template, CheckArguments: kubelet.Check, Images: o.kubeletImages,
 		},
-		offloadings: consumer.NamespaceOffloadingOptions{ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace, RuntimeClass: o.runtimeClass},
+		offloadings: consumer.NamespaceOffloadingOptions{ClusterID: o.clusterIdentity(), LiqoNamespace: o.liqoNamespace, RuntimeClass: o.runtimeClass},
 		twins:       twins,
 		shadowPods: provider.ShadowPodOptions{
 			Workers: o.shadowPodWorkers, Enforce: o.enforce, NodeFailure: o.nodeFailure, Pods: o.remotePods, DefaultRequests: defaultRequests, DroppedMetadata: o.droppedMetadata,
@@ -214,7 +214,7 @@ func (o *controllerManagerOptions) settings() (*settings, error) {
 	}, nil
 }
 
-func (o *controllerManagerOptions) twins() (provider.NamespaceMapOptions, error) {
+func (o *controllerManagerOptions) namespaceMapOptions() (provider.NamespaceMapOptions, error) {
 	out := provider.NamespaceMapOptions{
 		LiqoNamespace: o.liqoNamespace, Version: program.Version, PodSecurity: o.podSecurity, MaxNamespaces: o.maxNamespaces, ReservedNamespaces: o.reserved,
 	}
@@ -227,7 +227,7 @@ func (o *controllerManagerOptions) twins() (provider.NamespaceMapOptions, error)
 		{"twin-namespace-default-requests", o.twinRequests, &out.Requests},
 		{"twin-namespace-default-limits", o.twinLimits, &out.Limits},
 	} {
-		parsed, err := resources(amounts.given)
+		parsed, err := parseResources(amounts.given)
 		if err != nil {
 			return out, fmt.Errorf("reading --%s: %w", amounts.flag, err)
 		}
@@ -236,7 +236,7 @@ func (o *controllerManagerOptions) twins() (provider.NamespaceMapOptions, error)
 	return out, nil
 }
 
-func (o *controllerManagerOptions) remote() (resourceslice.RemoteOptions, error) {
+func (o *controllerManagerOptions) remoteSliceOptions() (resourceslice.RemoteOptions, error) {
 	out := resourceslice.RemoteOptions{
 		APIServer: o.apiServer, TrustedCA: o.trustedCA, CertificateDuration: o.sliceCertificate,
 		DisableDefaultClass: !o.defaultClass, Storage: o.storage, RealStorageClass: o.realStorageClass,
@@ -248,26 +248,26 @@ func (o *controllerManagerOptions) remote() (resourceslice.RemoteOptions, error)
 	}
 	out.CA = ca
 	out.Defaults.NodeLabels = o.clusterLabels
-	if out.Defaults.Resources, err = resources(o.nodeResources); err != nil {
+	if out.Defaults.Resources, err = parseResources(o.nodeResources); err != nil {
 		return out, fmt.Errorf("reading --default-node-resources: %w", err)
 	}
-	if out.Caps.Tenant, err = resources(o.maxOfTenant); err != nil {
+	if out.Caps.Tenant, err = parseResources(o.maxOfTenant); err != nil {
 		return out, fmt.Errorf("reading --max-resources-per-tenant: %w", err)
 	}
-	if out.Caps.Provider, err = resources(o.maxOfAll); err != nil {
+	if out.Caps.Provider, err = parseResources(o.maxOfAll); err != nil {
 		return out, fmt.Errorf("reading --max-resources: %w", err)
 	}
-	for _, c := range classes(o.ingressClasses) {
+	for _, c := range parseClasses(o.ingressClasses) {
 		out.Defaults.IngressClasses = append(out.Defaults.IngressClasses, liqov1beta1.IngressType{IngressClassName: c.name, Default: c.isDefault})
 	}
-	for _, c := range classes(o.loadBalancers) {
+	for _, c := range parseClasses(o.loadBalancers) {
 		out.Defaults.LoadBalancerClasses = append(out.Defaults.LoadBalancerClasses, liqov1beta1.LoadBalancerType{LoadBalancerClassName: c.name, Default: c.isDefault})
 	}
 	return out, nil
 }
 
-// prefixes reads prefixes that do not overlap.
-func prefixes(texts []string) ([]netip.Prefix, error) {
+// parsePrefixes reads prefixes that do not overlap.
+func parsePrefixes(texts []string) ([]netip.Prefix, error) {
 	var out []netip.Prefix
 	for _, text := range texts {
 		p, err := netip.ParsePrefix(text)
@@ -296,7 +296,7 @@ func namespacedName(s string, fallback types.NamespacedName) (types.NamespacedNa
 	return types.NamespacedName{Namespace: namespace, Name: name}, nil
 }
 
-func resources(m map[string]string) (corev1.ResourceList, error) {
+func parseResources(m map[string]string) (corev1.ResourceList, error) {
 	out := corev1.ResourceList{}
 	for name, text := range m {
 		q, err := resource.ParseQuantity(text)
@@ -308,25 +308,25 @@ func resources(m map[string]string) (corev1.ResourceList, error) {
 	return out, nil
 }
 
-type class struct {
+type gatewayClass struct {
 	name      string
 	isDefault bool
 }
 
-// classes reads a;default,b.
-func classes(s string) []class {
-	var out []class
+// parseClasses reads a;default,b.
+func parseClasses(s string) []gatewayClass {
+	var out []gatewayClass
 	for part := range strings.SplitSeq(s, ",") {
 		if name, mark, _ := strings.Cut(strings.TrimSpace(part), ";"); name != "" {
-			out = append(out, class{name: name, isDefault: mark == "default"})
+			out = append(out, gatewayClass{name: name, isDefault: mark == "default"})
 		}
 	}
 	return out
 }
 
-// cached narrows what the controller-manager keeps in memory: of Secrets only its own certificates, of Deployments only
+// cachedKinds narrows what the controller-manager keeps in memory: of Secrets only its own certificates, of Deployments only
 // those that it makes.
-func cached(liqoNamespace string) map[client.Object]cache.ByObject {
+func cachedKinds(liqoNamespace string) map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{
 		&corev1.Secret{}: {Namespaces: map[string]cache.Config{
 			liqoNamespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", names.WebhookCertsSecret)},

@@ -16,7 +16,7 @@ func TestPodsOfFailedNodesAreLeftUnlessTheFlagSaysOtherwise(t *testing.T) {
 	for want, args := range map[bool][]string{false: nil, true: {"--enable-node-failure-controller"}} {
 		var o controllerManagerOptions
 		fs := pflag.NewFlagSet(t.Name(), pflag.ContinueOnError)
-		o.flags(fs)
+		o.addFlags(fs)
 		if err := fs.Parse(args); err != nil {
 			t.Fatal(err)
 		}
@@ -38,11 +38,11 @@ func TestQuotasAreEnforcedUnlessTheFlagSaysNo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var o controllerManagerOptions
 			fs := pflag.NewFlagSet(t.Name(), pflag.ContinueOnError)
-			o.flags(fs)
+			o.addFlags(fs)
 			if err := fs.Parse(append([]string{"--cluster-id=milan"}, test.args...)); err != nil {
 				t.Fatal(err)
 			}
-			s, err := o.settings()
+			s, err := o.parseSettings()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -58,7 +58,7 @@ func TestLooksAtPeersAreOfTheReplicator(t *testing.T) {
 	var said bytes.Buffer
 	fs := pflag.NewFlagSet(t.Name(), pflag.ContinueOnError)
 	fs.SetOutput(&said)
-	manager.flags(fs)
+	manager.addFlags(fs)
 	if err := fs.Parse([]string{"--foreign-cluster-ping-interval=0", "--foreign-cluster-ping-timeout=1s"}); err != nil {
 		t.Fatal(err)
 	}
@@ -70,11 +70,11 @@ func TestLooksAtPeersAreOfTheReplicator(t *testing.T) {
 	for text, want := range map[string]time.Duration{"": 15 * time.Second, "--foreign-cluster-ping-interval=1m": time.Minute, "--foreign-cluster-ping-interval=0": -1} {
 		var o crdReplicatorOptions
 		fs := pflag.NewFlagSet(t.Name(), pflag.ContinueOnError)
-		o.flags(fs)
+		o.addFlags(fs)
 		if err := fs.Parse(strings.Fields("--cluster-id=milan " + text)); err != nil {
 			t.Fatal(err)
 		}
-		if got := o.replication().HealthInterval; got != want {
+		if got := o.replicatorOptions().HealthInterval; got != want {
 			t.Errorf("%s: each %s, want %s", text, got, want)
 		}
 	}
@@ -90,12 +90,12 @@ func TestPoolsOfPrefixes(t *testing.T) {
 	} {
 		var o controllerManagerOptions
 		fs := pflag.NewFlagSet(t.Name(), pflag.ContinueOnError)
-		o.flags(fs)
+		o.addFlags(fs)
 		if err := fs.Parse([]string{"--cluster-id=milan", "--pools=" + text}); err != nil {
 			t.Fatal(err)
 		}
 		got := ""
-		if _, err := o.settings(); err != nil {
+		if _, err := o.parseSettings(); err != nil {
 			got = err.Error()
 		}
 		if got != want {

@@ -17,7 +17,7 @@ import (
 )
 
 type crdReplicatorOptions struct {
-	process
+	processOptions
 	workers                   int
 	pingInterval, pingTimeout time.Duration
 	allowLoopbackPeers        bool
@@ -47,24 +47,24 @@ func crdReplicator() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "crd-replicator",
 		Short: "Copy objects to the peers they concern, and their status back",
-		RunE:  func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+		RunE:  func(cmd *cobra.Command, _ []string) error { return o.runReplicator(cmd.Context()) },
 	}
-	o.flags(cmd.Flags())
+	o.addFlags(cmd.Flags())
 	return cmd
 }
 
-func (o *crdReplicatorOptions) flags(fs *pflag.FlagSet) {
-	o.process.flags(fs)
+func (o *crdReplicatorOptions) addFlags(fs *pflag.FlagSet) {
+	o.processOptions.addFlags(fs)
 	fs.IntVar(&o.workers, "workers", 4, "objects of a kind that are copied to one peer at once")
 	fs.DurationVar(&o.pingInterval, "foreign-cluster-ping-interval", 15*time.Second, "time between two looks at a peer's API server; 0 counts it as reachable")
 	fs.BoolVar(&o.allowLoopbackPeers, "allow-loopback-peers", false, "connect to peers on the loopback addresses of this machine, as in tests")
 	fs.DurationVar(&o.pingTimeout, "foreign-cluster-ping-timeout", 5*time.Second, "how long one look may take")
 }
 
-func (o *crdReplicatorOptions) run(ctx context.Context) error {
+func (o *crdReplicatorOptions) runReplicator(ctx context.Context) error {
 	program.LeaveGarbage()
 	program.LimitMemory()
-	if err := o.check(); err != nil {
+	if err := o.checkFlags(); err != nil {
 		return err
 	}
 	cfg, err := program.LocalConfig(ctx, o.healthAddress)
@@ -76,7 +76,7 @@ func (o *crdReplicatorOptions) run(ctx context.Context) error {
 		return err
 	}
 	err = setUp(mgr,
-		with(replicator.Setup, o.replication()),
+		withOptions(replicator.Setup, o.replicatorOptions()),
 	)
 	if err != nil {
 		return err
@@ -84,14 +84,14 @@ func (o *crdReplicatorOptions) run(ctx context.Context) error {
 	return mgr.Start(ctx)
 }
 
-// replication are the flags as the room wants them, where the zero value is a default.
-func (o *crdReplicatorOptions) replication() replicator.Options {
+// replicatorOptions are the flags as the room wants them, where the zero value is a default.
+func (o *crdReplicatorOptions) replicatorOptions() replicator.Options {
 	interval := o.pingInterval
 	if interval == 0 {
 		interval = -1
 	}
 	return replicator.Options{
-		ClusterID: o.cluster(), Version: program.Version, Workers: o.workers, HealthInterval: interval, HealthTimeout: o.pingTimeout,
+		ClusterID: o.clusterIdentity(), Version: program.Version, Workers: o.workers, HealthInterval: interval, HealthTimeout: o.pingTimeout,
 		AllowLoopbackPeers: o.allowLoopbackPeers,
 	}
 }

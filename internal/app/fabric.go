@@ -51,13 +51,13 @@ type fabricOptions struct {
 // +kubebuilder:rbac:groups="",namespace=liqo,resources=services,resourceNames=liqo-proxy,verbs=get;list;watch
 // +kubebuilder:rbac:groups=discovery.k8s.io,namespace=liqo,resources=endpointslices,verbs=get;list;watch
 
-// fabric leads a node to peers.
-func fabric() *cobra.Command {
+// newFabricCommand leads a node to peers.
+func newFabricCommand() *cobra.Command {
 	o := &fabricOptions{}
 	cmd := &cobra.Command{
 		Use:   "fabric",
 		Short: "Lead the pods of a node to the gateways of peers",
-		RunE:  func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+		RunE:  func(cmd *cobra.Command, _ []string) error { return o.runFabric(cmd.Context()) },
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&o.node, "nodename", "", "name of this node")
@@ -71,7 +71,7 @@ func fabric() *cobra.Command {
 	return cmd
 }
 
-func (o *fabricOptions) run(ctx context.Context) error {
+func (o *fabricOptions) runFabric(ctx context.Context) error {
 	program.LeaveGarbage()
 	if o.node == "" {
 		return errors.New("--nodename is missing: it is the name of this node")
@@ -90,7 +90,7 @@ func (o *fabricOptions) run(ctx context.Context) error {
 	defer k.Close()
 	mgr, err := kube.NewManager(cfg, kube.ManagerOptions{
 		Name: names.Fabric, HealthAddress: o.healthAddress, MetricsAddress: o.metricsAddress, ProfilingAddress: o.profiling.Address(),
-		Objects: o.cached(),
+		Objects: o.cachedKinds(),
 	})
 	if err != nil {
 		return err
@@ -104,9 +104,9 @@ func (o *fabricOptions) run(ctx context.Context) error {
 	return mgr.Start(ctx)
 }
 
-// cached narrows what the agent of a node keeps in memory: its own pods, the Services of the API server and of its proxy, and rules
+// cachedKinds narrows what the agent of a node keeps in memory: its own pods, the Services of the API server and of its proxy, and rules
 // of the installation.
-func (o *fabricOptions) cached() map[client.Object]cache.ByObject {
+func (o *fabricOptions) cachedKinds() map[client.Object]cache.ByObject {
 	home := cache.ByObject{Namespaces: map[string]cache.Config{o.liqoNamespace: {}}}
 	services, slices := map[string]cache.Config{}, map[string]cache.Config{}
 	for _, s := range []types.NamespacedName{

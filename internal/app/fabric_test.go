@@ -40,7 +40,7 @@ func TestFabricSaysWhichFlagIsWrong(t *testing.T) {
 		ping: {{"--nodename=n", "--ping-interval=-1s"}, {"--nodename=n", "--ping-loss-threshold=0"}},
 	} {
 		for _, given := range args {
-			cmd := fabric()
+			cmd := newFabricCommand()
 			cmd.SetArgs(given)
 			cmd.SilenceUsage, cmd.SilenceErrors = true, true
 			if err := cmd.ExecuteContext(t.Context()); err == nil || err.Error() != want {

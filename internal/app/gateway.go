@@ -71,11 +71,11 @@ func giveWay() error {
 	return nil
 }
 
-// steady has the runtime of a command look after its threads each 10 ms. Otherwise its monitor sleeps as soon as there is nothing to do, and
+// withParentDeath has the runtime of a command look after its threads each 10 ms. Otherwise its monitor sleeps as soon as there is nothing to do, and
 // the first system call after that wakes it: for each packet of a sparse flow, which waits meanwhile. What is asked of the runtime is a line
 // on the error output each 25 days, the longest time it takes: its monitor does not sleep then. On a machine that runs for longer already the
 // first line comes at once.
-func steady(cmd *exec.Cmd) *exec.Cmd {
+func withParentDeath(cmd *exec.Cmd) *exec.Cmd {
 	const name = "GODEBUG"
 	said := os.Getenv(name)
 	if strings.Contains(said, "schedtrace=") {
@@ -89,8 +89,8 @@ func steady(cmd *exec.Cmd) *exec.Cmd {
 	return cmd
 }
 
-// gateway is one end of the tunnel to a peer. Its rights are those of the ClusterRoles of the chart that are named after it.
-func gateway() *cobra.Command {
+// newGatewayCommand is one end of the tunnel to a peer. Its rights are those of the ClusterRoles of the chart that are named after it.
+func newGatewayCommand() *cobra.Command {
 	o := &gatewayOptions{}
 	cmd := &cobra.Command{
 		Use:   "gateway",
@@ -100,12 +100,12 @@ func gateway() *cobra.Command {
 				if err := giveWay(); err != nil {
 					ctrl.Log.Error(err, "many small datagrams will be slow")
 				}
-				return program.Keep(cmd.Context(), program.Settled, func() *exec.Cmd { return steady(program.Again()) })
+				return program.Keep(cmd.Context(), program.Settled, func() *exec.Cmd { return withParentDeath(program.Again()) })
 			}
-			return o.run(cmd.Context())
+			return o.runGateway(cmd.Context())
 		},
 	}
-	o.flags(cmd.Flags())
+	o.addFlags(cmd.Flags())
 	cmd.AddCommand(&cobra.Command{
 		Use:   "prepare",
 		Short: "Have the pod of a gateway forward packets, if it does not yet",
@@ -115,7 +115,7 @@ func gateway() *cobra.Command {
 	return cmd
 }
 
-func (o *gatewayOptions) flags(fs *pflag.FlagSet) {
+func (o *gatewayOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Name, "name", "", "name of the gateway")
 	fs.StringVar(&o.Namespace, "namespace", "", "namespace of the gateway")
 	fs.StringVar(&o.uid, "gateway-uid", "", "UID of the GatewayServer or GatewayClient")
@@ -145,8 +145,8 @@ func (o *gatewayOptions) flags(fs *pflag.FlagSet) {
 	o.profiling.Flag(fs)
 }
 
-// complete reads what flags say in words.
-func (o *gatewayOptions) complete() error {
+// setDefaults reads what flags say in words.
+func (o *gatewayOptions) setDefaults() error {
 	for flag, value := range map[string]string{"name": o.Name, "namespace": o.Namespace, "remote-cluster-id": o.RemoteClusterID, "gateway-uid": o.uid, "node-name": o.Node} {
 		if value == "" {
 			return fmt.Errorf("--%s is missing", flag)
@@ -184,8 +184,8 @@ func (o *gatewayOptions) complete() error {
 
 func isPort(n int) bool { return n > 0 && n <= math.MaxUint16 }
 
-func (o *gatewayOptions) run(ctx context.Context) error {
-	if err := o.complete(); err != nil {
+func (o *gatewayOptions) runGateway(ctx context.Context) error {
+	if err := o.setDefaults(); err != nil {
 		return err
 	}
 	debug.SetMemoryLimit(gatewayMemory)
@@ -211,7 +211,7 @@ func (o *gatewayOptions) run(ctx context.Context) error {
 	defer device.Close()
 	mgr, err := kube.NewManager(cfg, kube.ManagerOptions{
 		Name: names.Gateway(o.Name), HealthAddress: o.healthAddress, MetricsAddress: o.metricsAddress, ProfilingAddress: o.profiling.Address(),
-		Objects: o.cached(),
+		Objects: o.cachedKinds(),
 	})
 	if err != nil {
 		return err
@@ -220,7 +220,7 @@ func (o *gatewayOptions) run(ctx context.Context) error {
 		return err
 	}
 	calm := func(context.Context) error { // until the caches are filled all CPUs are welcome
-		runtime.GOMAXPROCS(threads(os.Getenv("GOMAXPROCS"), runtime.GOMAXPROCS(0)))
+		runtime.GOMAXPROCS(threadCount(os.Getenv("GOMAXPROCS"), runtime.GOMAXPROCS(0)))
 		return nil
 	}
 	if err := mgr.Add(manager.RunnableFunc(calm)); err != nil {
@@ -229,17 +229,17 @@ func (o *gatewayOptions) run(ctx context.Context) error {
 	return mgr.Start(ctx)
 }
 
-// threads is how many goroutines may run at once where there is room for so many: half of them, unless the user says how many. A packet is
+// threadCount is how many goroutines may run at once where there is room for so many: half of them, unless the user says how many. A packet is
 // handed from goroutine to goroutine, and waking a thread for the next one takes longer than what it has to do.
-func threads(said string, room int) int {
+func threadCount(said string, room int) int {
 	if n, err := strconv.Atoi(said); err == nil && n > 0 {
 		return room // Go has done what was said
 	}
 	return max(1, room/2)
 }
 
-// cached narrows what a gateway keeps in memory to what it may read.
-func (o *gatewayOptions) cached() map[client.Object]cache.ByObject {
+// cachedKinds narrows what a gateway keeps in memory to what it may read.
+func (o *gatewayOptions) cachedKinds() map[client.Object]cache.ByObject {
 	own := cache.ByObject{Namespaces: map[string]cache.Config{o.Namespace: {}}}
 	rules := cache.ByObject{Namespaces: map[string]cache.Config{o.Namespace: {}, o.LiqoNamespace: {}}}
 	return map[client.Object]cache.ByObject{

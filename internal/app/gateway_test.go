@@ -29,11 +29,11 @@ func parseGateway(t *testing.T, flags string) (gatewayOptions, error) {
 	t.Helper()
 	var o gatewayOptions
 	fs := pflag.NewFlagSet(t.Name(), pflag.ContinueOnError)
-	o.flags(fs)
+	o.addFlags(fs)
 	if err := fs.Parse(strings.Fields(flags)); err != nil {
 		t.Fatal(err)
 	}
-	return o, o.complete()
+	return o, o.setDefaults()
 }
 
 func TestFlagsOfAGateway(t *testing.T) {
@@ -180,7 +180,7 @@ func TestAGatewayRunsOnHalfOfTheCPUs(t *testing.T) {
 		{"0", 8, 4}, // Go takes no notice of these two either
 		{"many", 8, 4},
 	} {
-		if got := threads(c.said, c.room); got != c.want {
+		if got := threadCount(c.said, c.room); got != c.want {
 			t.Errorf("threads(%q, %d) = %d, want %d", c.said, c.room, got, c.want)
 		}
 	}
@@ -211,7 +211,7 @@ func TestTheRuntimeOfAGatewayStaysAwake(t *testing.T) {
 		"schedtrace=5,gctrace=1": "schedtrace=5,gctrace=1",
 	} {
 		t.Setenv("GODEBUG", said)
-		out, err := steady(exec.Command("sh", "-c", "echo $GODEBUG")).Output()
+		out, err := withParentDeath(exec.Command("sh", "-c", "echo $GODEBUG")).Output()
 		if got := strings.TrimSpace(string(out)); err != nil || got != want {
 			t.Errorf("with %q it begins with %q, want %q (%v)", said, got, want, err)
 		}

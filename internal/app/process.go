@@ -16,8 +16,8 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// process is what every process of a cluster is told.
-type process struct {
+// processOptions is what every process of a cluster is told.
+type processOptions struct {
 	clusterID, liqoNamespace      string
 	healthAddress, metricsAddress string
 	leaseDuration, renewal, retry time.Duration
@@ -25,7 +25,7 @@ type process struct {
 	profiling                     program.Profiling
 }
 
-func (p *process) flags(fs *pflag.FlagSet) {
+func (p *processOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&p.clusterID, "cluster-id", "", "ID of this cluster")
 	fs.StringVar(&p.liqoNamespace, "liqo-namespace", names.LiqoNamespace, "namespace that Liqo is installed in")
 	fs.StringVar(&p.healthAddress, "health-probe-address", ":8081", "where /healthz and /readyz are served; 0 for nowhere")
@@ -37,17 +37,19 @@ func (p *process) flags(fs *pflag.FlagSet) {
 	fs.DurationVar(&p.retry, "leader-retry-period", 2*time.Second, "time between two tries")
 }
 
-func (p *process) check() error {
+func (p *processOptions) checkFlags() error {
 	if p.clusterID == "" {
 		return errors.New("--cluster-id is missing: it is the CLUSTER_ID of the ConfigMap " + names.ClusterIDConfigMap)
 	}
 	return nil
 }
 
-func (p *process) cluster() liqov1beta1.ClusterID { return liqov1beta1.ClusterID(p.clusterID) }
+func (p *processOptions) clusterIdentity() liqov1beta1.ClusterID {
+	return liqov1beta1.ClusterID(p.clusterID)
+}
 
 // managerOptions are those of a process called name.
-func (p *process) managerOptions(name string) kube.ManagerOptions {
+func (p *processOptions) managerOptions(name string) kube.ManagerOptions {
 	return kube.ManagerOptions{
 		Name:                    name,
 		LeaderElection:          p.leaderElection,
@@ -71,13 +73,13 @@ func setUp(mgr ctrl.Manager, list ...func(ctrl.Manager) error) error {
 	return nil
 }
 
-// with binds a constructor to its options.
-func with[O any](register func(ctrl.Manager, O) error, options O) func(ctrl.Manager) error {
+// withOptions binds a constructor to its options.
+func withOptions[O any](register func(ctrl.Manager, O) error, options O) func(ctrl.Manager) error {
 	return func(mgr ctrl.Manager) error { return register(mgr, options) }
 }
 
-// when leaves out what is not wanted.
-func when(wanted bool, register func(ctrl.Manager) error) func(ctrl.Manager) error {
+// registerIf leaves out what is not wanted.
+func registerIf(wanted bool, register func(ctrl.Manager) error) func(ctrl.Manager) error {
 	if wanted {
 		return register
 	}

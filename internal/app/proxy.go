@@ -32,13 +32,13 @@ type proxyOptions struct {
 	profiling                     program.Profiling
 }
 
-// proxying leads peers to the API server. It has no rights and no token.
-func proxying() *cobra.Command {
+// newProxyCommand leads peers to the API server. It has no rights and no token.
+func newProxyCommand() *cobra.Command {
 	o := &proxyOptions{}
 	cmd := &cobra.Command{
 		Use: "proxy", Short: "Lead peers to the API server of this cluster", Args: cobra.NoArgs,
 		Annotations: map[string]string{program.RootsOnDemand: "true"},
-		RunE:        func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+		RunE:        func(cmd *cobra.Command, _ []string) error { return o.runProxy(cmd.Context()) },
 	}
 	fs := cmd.Flags()
 	fs.IntVar(&o.port, "port", names.ProxyPort, "where clients are served")
@@ -51,7 +51,7 @@ func proxying() *cobra.Command {
 	return cmd
 }
 
-func (o *proxyOptions) run(ctx context.Context) error {
+func (o *proxyOptions) runProxy(ctx context.Context) error {
 	if o.target == "" {
 		host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
 		if host == "" || port == "" {
@@ -83,7 +83,7 @@ func (o *proxyOptions) run(ctx context.Context) error {
 	for _, at := range []struct {
 		address string
 		handler http.Handler
-	}{{o.healthAddress, health(p.Ready)}, {o.metricsAddress, route("/metrics", p.Metrics())}, {o.profiling.Address(), profiles()}} {
+	}{{o.healthAddress, healthHandler(p.Ready)}, {o.metricsAddress, routePath("/metrics", p.Metrics())}, {o.profiling.Address(), profileHandler()}} {
 		if at.address != "" && at.address != "0" {
 			all.Go(func() error { return serveBeside(beside, at.address, at.handler) })
 		}
@@ -101,14 +101,14 @@ func serveBeside(ctx context.Context, address string, handler http.Handler) erro
 	return nil
 }
 
-func route(path string, handler http.Handler) http.Handler {
+func routePath(path string, handler http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(path, handler)
 	return mux
 }
 
-// health is ready as long as that is nil.
-func health(ready func() error) http.Handler {
+// healthHandler is ready as long as that is nil.
+func healthHandler(ready func() error) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
@@ -119,7 +119,7 @@ func health(ready func() error) http.Handler {
 	return mux
 }
 
-func profiles() http.Handler {
+func profileHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)

@@ -131,7 +131,7 @@ func TestTheProxySaysWhatIsWrong(t *testing.T) {
 		"invalid port":                       {"--force-host=api.example:443", "--port=70000"},
 		`unknown command "more" for "proxy"`: {"more"},
 	} {
-		cmd := proxying()
+		cmd := newProxyCommand()
 		cmd.SetArgs(args)
 		cmd.SilenceUsage, cmd.SilenceErrors = true, true
 		if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
@@ -163,7 +163,7 @@ func TestNodesKnowTheServicesThatAliasesMayStandFor(t *testing.T) {
 			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "fabric-of-services"}},
 		})
 	}
-	testkit.Manager(t, c.User(t, "fabric-of-services"), kube.ManagerOptions{Name: "fabric-of-services", Objects: o.cached()}, func(mgr ctrl.Manager) error {
+	testkit.Manager(t, c.User(t, "fabric-of-services"), kube.ManagerOptions{Name: "fabric-of-services", Objects: o.cachedKinds()}, func(mgr ctrl.Manager) error {
 		reader = mgr.GetCache()
 		for _, obj := range []client.Object{&corev1.Service{}, &discoveryv1.EndpointSlice{}} {
 			if _, err := mgr.GetCache().GetInformer(t.Context(), obj); err != nil {
@@ -197,7 +197,7 @@ func TestNodesKnowTheServicesThatAliasesMayStandFor(t *testing.T) {
 
 func TestNodesKnowBothServicesOfOneNamespace(t *testing.T) {
 	o := &fabricOptions{node: "worker", liqoNamespace: metav1.NamespaceDefault}
-	for obj, by := range o.cached() {
+	for obj, by := range o.cachedKinds() {
 		for namespace, c := range by.Namespaces {
 			if c.FieldSelector != nil && !c.FieldSelector.Matches(fields.Set{"metadata.name": names.ProxyService}) ||
 				c.LabelSelector != nil && !c.LabelSelector.Matches(labels.Set{discoveryv1.LabelServiceName: names.ProxyService}) {

@@ -16,8 +16,8 @@ import (
 	"liqo.io/liqo/internal/probe"
 )
 
-// reaching is what pods of `liqoctl test network` do. They have no rights and no token.
-func reaching() *cobra.Command {
+// newProbeCommand is what pods of `liqoctl test network` do. They have no rights and no token.
+func newProbeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "reach", Short: "Answer to other pods, or ask who answers", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },

@@ -26,8 +26,8 @@ import (
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=rolebindings,verbs=list
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=rolebindings,resourceNames=liqo-binding-liqo-tenant-replication;liqo-binding-liqo-tenant-secrets,verbs=patch
 
-// uninstaller refuses while something is in use, then removes what would otherwise come back.
-func uninstaller() *cobra.Command {
+// newUninstallerCommand refuses while something is in use, then removes what would otherwise come back.
+func newUninstallerCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "uninstaller",
 		Short: "Refuse the removal of Liqo while it is in use, and clean up after it",

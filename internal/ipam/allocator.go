@@ -42,28 +42,28 @@ const (
 
 // allocator grants, one grant after the other.
 type allocator struct {
-	*book
+	*allocations
 	direct client.Client // without cache
 	pools  []netip.Prefix
 	// nodes are the addresses of the cluster's nodes.
 	nodes func(ctx context.Context) ([]tree.Claim, error)
 
 	granting  sync.Mutex // guards what follows
-	turnstile turnstile
+	turnstile allocationLock
 	read      time.Time // when the book was last made equal to the API server
 }
 
 // toNetwork grants the prefix of a Network that has none. It returns the Network as it was written, nil where it was written
 // before. The error is Invalid when there is none to be had.
 func (l *allocator) toNetwork(ctx context.Context, n *ipamv1alpha1.Network) (*ipamv1alpha1.Network, error) {
-	if known, ok := l.network(n.UID); ok && known.granted.IsValid() {
+	if known, ok := l.networkOf(n.UID); ok && known.granted.IsValid() {
 		return nil, kube.Wait(0, "the cache does not show yet what was granted")
 	}
-	written, err := l.grant(ctx, n.UID, func() (*note, error) {
-		known, ok := l.network(n.UID)
+	written, err := l.grantAddress(ctx, n.UID, func() (*grantRecord, error) {
+		known, ok := l.networkOf(n.UID)
 		switch {
 		case !ok:
-			return nil, unheard()
+			return nil, notYetCached()
 		case known.granted.IsValid():
 			return nil, nil
 		case !known.want.Prefix.IsValid():
@@ -73,20 +73,20 @@ func (l *allocator) toNetwork(ctx context.Context, n *ipamv1alpha1.Network) (*ip
 		if err != nil {
 			return nil, err
 		}
-		granted, err := tree.Grant(l.pools, append(l.claims(n.UID), nodes...), known.want)
+		granted, err := tree.Grant(l.pools, append(l.claimsOf(n.UID), nodes...), known.want)
 		if err != nil {
-			return nil, invalid(err)
+			return nil, invalidError(err)
 		}
-		return &note{Kind: kindNetwork, Namespace: n.Namespace, Name: n.Name, UID: n.UID, CIDR: granted.String()}, nil
+		return &grantRecord{Kind: kindNetwork, Namespace: n.Namespace, Name: n.Name, UID: n.UID, CIDR: granted.String()}, nil
 	})
 	now, _ := written.(*ipamv1alpha1.Network)
 	return now, err
 }
 
-// unheard is the answer for an object of which nothing was heard yet. It will be, or it is gone.
-func unheard() error { return kube.Wait(time.Second, "nothing was heard of the object") }
+// notYetCached is the answer for an object of which nothing was heard yet. It will be, or it is gone.
+func notYetCached() error { return kube.Wait(time.Second, "nothing was heard of the object") }
 
-func invalid(err error) error {
+func invalidError(err error) error {
 	reason := reasonExhausted
 	if _, ok := errors.AsType[*tree.Conflict](err); ok {
 		reason = reasonConflict
@@ -99,13 +99,13 @@ func invalid(err error) error {
 
 // toIP is toNetwork for an IP that has no address.
 func (l *allocator) toIP(ctx context.Context, ip *ipamv1alpha1.IP) (*ipamv1alpha1.IP, error) {
-	if known, ok := l.alias(ip.UID); ok && known.addr.IsValid() {
+	if known, ok := l.aliasOf(ip.UID); ok && known.addr.IsValid() {
 		return nil, kube.Wait(0, "the cache does not show yet what was granted")
 	}
-	written, err := l.grant(ctx, ip.UID, func() (*note, error) {
-		known, ok := l.alias(ip.UID)
+	written, err := l.grantAddress(ctx, ip.UID, func() (*grantRecord, error) {
+		known, ok := l.aliasOf(ip.UID)
 		if !ok {
-			return nil, unheard()
+			return nil, notYetCached()
 		}
 		if known.addr.IsValid() {
 			return nil, nil
@@ -117,11 +117,11 @@ func (l *allocator) toIP(ctx context.Context, ip *ipamv1alpha1.IP) (*ipamv1alpha
 		if err != nil {
 			return nil, err
 		}
-		addr, ok := l.free(of)
+		addr, ok := l.freeAddress(of)
 		if !ok {
 			return nil, kube.Invalid(reasonExhausted, fmt.Errorf("no address is free in %s of Network %s", of.granted, of.key))
 		}
-		return &note{Kind: kindIP, Namespace: ip.Namespace, Name: ip.Name, UID: ip.UID, CIDR: of.granted.String(), IP: addr.String()}, nil
+		return &grantRecord{Kind: kindIP, Namespace: ip.Namespace, Name: ip.Name, UID: ip.UID, CIDR: of.granted.String(), IP: addr.String()}, nil
 	})
 	now, _ := written.(*ipamv1alpha1.IP)
 	return now, err
@@ -129,13 +129,13 @@ func (l *allocator) toIP(ctx context.Context, ip *ipamv1alpha1.IP) (*ipamv1alpha
 
 // toNode is toNetwork for a node that has no address in front of peers.
 func (l *allocator) toNode(ctx context.Context, n *networkingv1beta1.InternalNode) error {
-	if known, ok := l.alias(n.UID); ok && known.addr.IsValid() {
+	if known, ok := l.aliasOf(n.UID); ok && known.addr.IsValid() {
 		return kube.Wait(0, "the cache does not show yet what was granted")
 	}
-	_, err := l.grant(ctx, n.UID, func() (*note, error) {
-		known, ok := l.alias(n.UID)
+	_, err := l.grantAddress(ctx, n.UID, func() (*grantRecord, error) {
+		known, ok := l.aliasOf(n.UID)
 		if !ok {
-			return nil, unheard()
+			return nil, notYetCached()
 		}
 		if known.addr.IsValid() {
 			return nil, nil
@@ -148,29 +148,29 @@ func (l *allocator) toNode(ctx context.Context, n *networkingv1beta1.InternalNod
 		if !ok {
 			return nil, kube.Invalid(reasonExhausted, fmt.Errorf("no address is free in %s of Network %s", of.granted, of.key))
 		}
-		return &note{Kind: kindNode, Name: n.Name, UID: n.UID, CIDR: of.granted.String(), IP: addr.String()}, nil
+		return &grantRecord{Kind: kindNode, Name: n.Name, UID: n.UID, CIDR: of.granted.String(), IP: addr.String()}, nil
 	})
 	return err
 }
 
 // networkFor returns the Network that an IP gets an address of: the one that it names, or the external CIDR.
-func (l *allocator) networkFor(a alias) (network, error) {
+func (l *allocator) networkFor(a aliasClaim) (networkClaim, error) {
 	what := "the external CIDR"
 	if a.network != (client.ObjectKey{}) {
 		what = "Network " + a.network.String()
 	}
-	found := l.networksThat(func(n network) bool { return a.asks(n) && !n.going })
+	found := l.networksThat(func(n networkClaim) bool { return a.asksIn(n) && !n.going })
 	switch {
 	case len(found) == 0:
-		return network{}, kube.Invalid(reasonNoNetwork, errors.New(what+" is missing"))
+		return networkClaim{}, kube.Invalid(reasonNoNetwork, errors.New(what+" is missing"))
 	case len(found) > 1:
 		var all []string
 		for _, n := range found {
 			all = append(all, n.key.String())
 		}
-		return network{}, kube.Invalid(reasonAmbiguous, fmt.Errorf("more than one Network is %s: %s; keep one", what, strings.Join(all, ", ")))
+		return networkClaim{}, kube.Invalid(reasonAmbiguous, fmt.Errorf("more than one Network is %s: %s; keep one", what, strings.Join(all, ", ")))
 	case !found[0].granted.IsValid():
-		return network{}, kube.Invalid(reasonNoNetwork, errors.New(what+" has no prefix yet"))
+		return networkClaim{}, kube.Invalid(reasonNoNetwork, errors.New(what+" has no prefix yet"))
 	}
 	return found[0], nil
 }
@@ -178,17 +178,17 @@ func (l *allocator) networkFor(a alias) (network, error) {
 // believe is how long what was read of the API server, and heard since, is enough to refuse something.
 const believe = 5 * time.Second
 
-// grant has decide choose for an object while nobody else chooses, and writes what it chose. decide returns nil when there is
+// grantAddress has decide choose for an object while nobody else chooses, and writes what it chose. decide returns nil when there is
 // nothing to be granted. What it refuses it refuses on what was just read of the API server.
-func (l *allocator) grant(ctx context.Context, asker types.UID, decide func() (*note, error)) (client.Object, error) {
+func (l *allocator) grantAddress(ctx context.Context, asker types.UID, decide func() (*grantRecord, error)) (client.Object, error) {
 	l.granting.Lock()
 	defer l.granting.Unlock()
-	if err := l.enter(ctx); err != nil {
+	if err := l.acquireLock(ctx); err != nil {
 		return nil, err
 	}
 	chosen, err := decide()
-	if _, refused := kube.InvalidReason(err); (refused || !l.knows(asker)) && time.Since(l.read) > believe {
-		if err := l.reread(ctx); err != nil {
+	if _, refused := kube.InvalidReason(err); (refused || !l.isKnown(asker)) && time.Since(l.read) > believe {
+		if err := l.rereadAll(ctx); err != nil {
 			return nil, err
 		}
 		chosen, err = decide()
@@ -196,50 +196,50 @@ func (l *allocator) grant(ctx context.Context, asker types.UID, decide func() (*
 	if err != nil || chosen == nil {
 		return nil, err
 	}
-	return l.pass(ctx, *chosen)
+	return l.recordGrant(ctx, *chosen)
 }
 
-func (l *allocator) knows(uid types.UID) bool {
-	_, network := l.network(uid)
-	_, alias := l.alias(uid)
+func (l *allocator) isKnown(uid types.UID) bool {
+	_, network := l.networkOf(uid)
+	_, alias := l.aliasOf(uid)
 	return network || alias
 }
 
-// enter makes the book complete, unless this process was the last one to grant something.
-func (l *allocator) enter(ctx context.Context) error {
-	last, sole, err := l.turnstile.enter(ctx)
+// acquireLock makes the book complete, unless this process was the last one to grant something.
+func (l *allocator) acquireLock(ctx context.Context) error {
+	last, sole, err := l.turnstile.acquireLease(ctx)
 	if err != nil || sole {
 		return err
 	}
 	if last != nil {
-		_, err = l.write(ctx, *last)
+		_, err = l.writeGrant(ctx, *last)
 	}
 	if err == nil {
-		err = l.reread(ctx)
+		err = l.rereadAll(ctx)
 	}
 	if err != nil {
-		l.turnstile.leave()
+		l.turnstile.releaseLease()
 	}
 	return err
 }
 
-// pass notes a grant and writes it.
-func (l *allocator) pass(ctx context.Context, n note) (client.Object, error) {
-	err := l.turnstile.pass(ctx, n)
+// recordGrant notes a grant and writes it.
+func (l *allocator) recordGrant(ctx context.Context, n grantRecord) (client.Object, error) {
+	err := l.turnstile.recordGrant(ctx, n)
 	var written client.Object
 	if err == nil {
-		written, err = l.write(ctx, n)
+		written, err = l.writeGrant(ctx, n)
 	}
 	if err != nil {
-		l.turnstile.leave()
+		l.turnstile.releaseLease()
 	}
 	return written, err
 }
 
-// reread makes the book say what the API server says.
-func (l *allocator) reread(ctx context.Context) error {
+// rereadAll makes the book say what the API server says.
+func (l *allocator) rereadAll(ctx context.Context) error {
 	began := time.Now()
-	l.listen()
+	l.startRecording()
 	var networks ipamv1alpha1.NetworkList
 	if err := l.direct.List(ctx, &networks); err != nil {
 		return fmt.Errorf("listing Networks: %w", err)
@@ -252,45 +252,45 @@ func (l *allocator) reread(ctx context.Context) error {
 	if err := l.direct.List(ctx, &nodes); err != nil {
 		return fmt.Errorf("listing InternalNodes: %w", err)
 	}
-	l.replace(networks.Items, ips.Items, nodes.Items)
+	l.replaceAll(networks.Items, ips.Items, nodes.Items)
 	l.read = began
 	return nil
 }
 
-// vacate counts the IPs that have addresses of a Network which is going. When there are none, nobody can get one any more.
-func (l *allocator) vacate(ctx context.Context, n *ipamv1alpha1.Network) (used int, err error) {
-	p := stored(string(n.Status.CIDR))
+// releaseAll counts the IPs that have addresses of a Network which is going. When there are none, nobody can get one any more.
+func (l *allocator) releaseAll(ctx context.Context, n *ipamv1alpha1.Network) (used int, err error) {
+	p := parseStored(string(n.Status.CIDR))
 	key := client.ObjectKeyFromObject(n)
 	users := func() int {
-		others := l.networksThat(func(o network) bool { return o.granted == p && o.key != key })
+		others := l.networksThat(func(o networkClaim) bool { return o.granted == p && o.key != key })
 		if !p.IsValid() || len(others) > 0 { // shared: the others keep it
 			return 0
 		}
-		return len(l.aliasesThat(func(a alias) bool { return !a.node && a.within == p })) // nodes get another address
+		return len(l.aliasesThat(func(a aliasClaim) bool { return !a.node && a.within == p })) // nodes get another address
 	}
 	if used = users(); used > 0 {
 		return used, nil
 	}
 	l.granting.Lock()
 	defer l.granting.Unlock()
-	l.turnstile.leave()
-	if err := l.enter(ctx); err != nil {
+	l.turnstile.releaseLease()
+	if err := l.acquireLock(ctx); err != nil {
 		return 0, err
 	}
 	if used = users(); used > 0 {
 		return used, nil
 	}
 	// Whoever granted before has to read again that this Network is going.
-	_, err = l.pass(ctx, note{})
+	_, err = l.recordGrant(ctx, grantRecord{})
 	return 0, err
 }
 
 // attempts bounds how often a status is written that somebody else changes.
 const attempts = 10
 
-// write makes a status say what was granted, unless it says something already or its object is gone, and enters into the book
+// writeGrant makes a status say what was granted, unless it says something already or its object is gone, and enters into the book
 // what it says then. It returns the object if it was written.
-func (l *allocator) write(ctx context.Context, n note) (client.Object, error) {
+func (l *allocator) writeGrant(ctx context.Context, n grantRecord) (client.Object, error) {
 	var err error
 	for range attempts {
 		var written client.Object
@@ -308,7 +308,7 @@ func (l *allocator) write(ctx context.Context, n note) (client.Object, error) {
 	return nil, fmt.Errorf("writing what was granted to %s %s/%s: %w", n.Kind, n.Namespace, n.Name, err)
 }
 
-func (l *allocator) tryWrite(ctx context.Context, n note) (client.Object, error) {
+func (l *allocator) tryWrite(ctx context.Context, n grantRecord) (client.Object, error) {
 	var now client.Object
 	switch n.Kind {
 	case kindNetwork:
@@ -324,8 +324,8 @@ func (l *allocator) tryWrite(ctx context.Context, n note) (client.Object, error)
 		return nil, err
 	}
 	before := now.DeepCopyObject().(client.Object)
-	if !fill(now, n) {
-		l.hear(now)
+	if !setStatus(now, n) {
+		l.recordObject(now)
 		return nil, nil
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
@@ -338,12 +338,12 @@ func (l *allocator) tryWrite(ctx context.Context, n note) (client.Object, error)
 	if err != nil {
 		return nil, err
 	}
-	l.hear(now)
+	l.recordObject(now)
 	return now, nil
 }
 
-// fill puts what was granted into a status that has nothing. Of an InternalNode it is the spec.
-func fill(obj client.Object, n note) bool {
+// setStatus puts what was granted into a status that has nothing. Of an InternalNode it is the spec.
+func setStatus(obj client.Object, n grantRecord) bool {
 	switch obj := obj.(type) {
 	case *ipamv1alpha1.Network:
 		if obj.Status.CIDR != "" {
@@ -366,11 +366,11 @@ func fill(obj client.Object, n note) bool {
 
 func newAllocator(direct client.Client, o Options, nodes func(context.Context) ([]tree.Claim, error)) *allocator {
 	return &allocator{
-		book:   newBook(o.LiqoNamespace),
-		direct: direct,
-		pools:  o.Pools,
-		nodes:  nodes,
-		turnstile: turnstile{
+		allocations: newBook(o.LiqoNamespace),
+		direct:      direct,
+		pools:       o.Pools,
+		nodes:       nodes,
+		turnstile: allocationLock{
 			client: direct,
 			key:    client.ObjectKey{Namespace: o.LiqoNamespace, Name: names.IPAMLease},
 		},

@@ -71,7 +71,7 @@ func (c *cluster) start() *leader {
 		List: func(ctx context.Context, w client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			err := w.List(ctx, list, opts...)
 			for _, obj := range l.heard {
-				l.allocator.hear(obj)
+				l.allocator.recordObject(obj)
 			}
 			return err
 		},
@@ -137,11 +137,11 @@ func (c *cluster) hear(l *leader) {
 	now := c.all()
 	for uid := range l.heard {
 		if now[uid] == nil {
-			l.allocator.forget(uid)
+			l.allocator.removeObject(uid)
 		}
 	}
 	for _, obj := range now {
-		l.allocator.hear(obj)
+		l.allocator.recordObject(obj)
 	}
 	l.heard = now
 }
@@ -249,7 +249,7 @@ func (c *cluster) check() {
 					c.t.Fatalf("%s is that of IP %s and of IP %s", granted, other, obj.Name)
 				}
 				holders[granted] = obj.Name
-				if p := prefix(string(obj.Status.CIDR)); !p.Contains(netip.MustParseAddr(granted)) {
+				if p := parsePrefix(string(obj.Status.CIDR)); !p.Contains(netip.MustParseAddr(granted)) {
 					c.t.Fatalf("IP %s has %s of %s", obj.Name, granted, p)
 				}
 			}
@@ -269,12 +269,12 @@ func (c *cluster) check() {
 	}
 	shared := func(n *ipamv1alpha1.Network) bool { return n.Labels[names.NetworkShared] == "true" }
 	for i, a := range networks {
-		p := prefix(string(a.Status.CIDR))
+		p := parsePrefix(string(a.Status.CIDR))
 		if a.Labels[names.NetworkNotRemapped] == "true" && a.Status.CIDR != a.Spec.CIDR {
 			c.t.Fatalf("Network %s has %s for %s, which is fixed", a.Name, a.Status.CIDR, a.Spec.CIDR)
 		}
 		for _, b := range networks[:i] {
-			if p.Overlaps(prefix(string(b.Status.CIDR))) && !(shared(a) && shared(b)) {
+			if p.Overlaps(parsePrefix(string(b.Status.CIDR))) && !(shared(a) && shared(b)) {
 				c.t.Fatalf("Networks %s and %s have %s and %s", a.Name, b.Name, a.Status.CIDR, b.Status.CIDR)
 			}
 		}
@@ -284,7 +284,7 @@ func (c *cluster) check() {
 			}
 		}
 		for _, ip := range ips {
-			own := ip.Status.CIDR == a.Status.CIDR && aliasOf(ip).asks(networkOf(a, c.where))
+			own := ip.Status.CIDR == a.Status.CIDR && aliasOf(ip).asksIn(networkOf(a, c.where))
 			if p.Contains(netip.MustParseAddr(string(ip.Status.IP))) && !own && !shared(a) {
 				c.t.Fatalf("IP %s has %s of %s, which is in %s of Network %s", ip.Name, ip.Status.IP, ip.Status.CIDR, p, a.Name)
 			}

@@ -24,8 +24,8 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// shown is a Service of this cluster that peers see, under an address of its own.
-type shown struct {
+// publishedService is a Service of this cluster that peers see, under an address of its own.
+type publishedService struct {
 	client      client.Client
 	service, ip client.ObjectKey
 	// kind is the type of the IP, what the Service is, and without what is not without the IP.
@@ -36,7 +36,7 @@ type shown struct {
 
 // setupAPIServer shows the API server to peers as long as pods of this cluster may run there: as long as there is a virtual node.
 func setupAPIServer(mgr ctrl.Manager, installation string) error {
-	s := &shown{
+	s := &publishedService{
 		client: mgr.GetClient(), kind: names.IPTypeAPIServer,
 		service: client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: names.APIServerService},
 		ip:      client.ObjectKey{Namespace: installation, Name: names.IPTypeAPIServer},
@@ -50,38 +50,40 @@ func setupAPIServer(mgr ctrl.Manager, installation string) error {
 		return len(nodes.Items) > 0, nil
 	}
 	comesOrGoes := predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
-	return s.setup(mgr, func(b *builder.Builder) {
-		b.Watches(&offv1beta1.VirtualNode{}, waking(s.self), builder.WithPredicates(comesOrGoes))
+	return s.setupController(mgr, func(b *builder.Builder) {
+		b.Watches(&offv1beta1.VirtualNode{}, wakingHandler(s.ownKey), builder.WithPredicates(comesOrGoes))
 	})
 }
 
 // setupProxy shows peers the proxy that leads them to the API server, as long as that is installed.
 func setupProxy(mgr ctrl.Manager, installation string) error {
-	s := &shown{
+	s := &publishedService{
 		client: mgr.GetClient(), kind: names.IPTypeAPIServerProxy,
 		service: client.ObjectKey{Namespace: installation, Name: names.ProxyService},
 		ip:      client.ObjectKey{Namespace: installation, Name: names.APIServerProxyIP},
 		what:    "the proxy of the API server", without: "peers do not reach the API server through the tunnel",
 	}
-	return s.setup(mgr, func(*builder.Builder) {})
+	return s.setupController(mgr, func(*builder.Builder) {})
 }
 
-func (s *shown) setup(mgr ctrl.Manager, more func(*builder.Builder)) error {
+func (s *publishedService) setupController(mgr ctrl.Manager, more func(*builder.Builder)) error {
 	c := kube.NewController[*corev1.Service](mgr, kube.Options{Name: s.kind}, s)
-	b := c.Builder(predicate.NewPredicateFuncs(is(s.service))).
-		Watches(&ipamv1alpha1.IP{}, waking(s.self), builder.WithPredicates(predicate.NewPredicateFuncs(is(s.ip)), predicate.GenerationChangedPredicate{}))
+	b := c.Builder(predicate.NewPredicateFuncs(hasKey(s.service))).
+		Watches(&ipamv1alpha1.IP{}, wakingHandler(s.ownKey), builder.WithPredicates(predicate.NewPredicateFuncs(hasKey(s.ip)), predicate.GenerationChangedPredicate{}))
 	more(b)
 	return c.Complete(b)
 }
 
-func is(key client.ObjectKey) func(client.Object) bool {
+func hasKey(key client.ObjectKey) func(client.Object) bool {
 	return func(obj client.Object) bool { return client.ObjectKeyFromObject(obj) == key }
 }
 
-func (s *shown) self(client.Object) []client.ObjectKey { return []client.ObjectKey{s.service} }
+func (s *publishedService) ownKey(client.Object) []client.ObjectKey {
+	return []client.ObjectKey{s.service}
+}
 
 // Sync makes the IP, or deletes it. Its address never changes, so another one is another IP. Where it can go with its Service it does.
-func (s *shown) Sync(ctx context.Context, service *corev1.Service) error {
+func (s *publishedService) Sync(ctx context.Context, service *corev1.Service) error {
 	have := &ipamv1alpha1.IP{}
 	err := s.client.Get(ctx, s.ip, have)
 	if client.IgnoreNotFound(err) != nil {

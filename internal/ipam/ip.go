@@ -27,8 +27,8 @@ func setupIPs(mgr ctrl.Manager, l *allocator) error {
 	i := &ips{client: mgr.GetClient(), allocator: l}
 	c := kube.NewController[*ipamv1alpha1.IP](mgr, kube.Options{Name: "ip"}, i)
 	b := c.Builder().
-		Watches(&ipamv1alpha1.IP{}, l.listener(l.ipsBeside)).
-		Watches(&ipamv1alpha1.Network{}, l.listener(l.ipsOf))
+		Watches(&ipamv1alpha1.IP{}, l.eventHandler(l.ipsBeside)).
+		Watches(&ipamv1alpha1.Network{}, l.eventHandler(l.ipsOf))
 	return c.Complete(b)
 }
 
@@ -39,7 +39,7 @@ func (l *allocator) ipsOf(obj client.Object) []client.ObjectKey {
 		return nil
 	}
 	of := networkOf(n, l.installation)
-	return l.aliasesThat(func(a alias) bool { return !a.addr.IsValid() && a.asks(of) })
+	return l.aliasesThat(func(a aliasClaim) bool { return !a.addr.IsValid() && a.asksIn(of) })
 }
 
 // ipsBeside are the IPs without address that may get that of an IP.
@@ -49,8 +49,8 @@ func (l *allocator) ipsBeside(obj client.Object) []client.ObjectKey {
 		return nil
 	}
 	gone := aliasOf(ip)
-	of := l.networksThat(func(n network) bool { return n.granted.IsValid() && n.granted.Contains(gone.addr) })
-	return l.aliasesThat(func(a alias) bool { return !a.addr.IsValid() && slices.ContainsFunc(of, a.asks) })
+	of := l.networksThat(func(n networkClaim) bool { return n.granted.IsValid() && n.granted.Contains(gone.addr) })
+	return l.aliasesThat(func(a aliasClaim) bool { return !a.addr.IsValid() && slices.ContainsFunc(of, a.asksIn) })
 }
 
 // Sync grants.
@@ -62,13 +62,13 @@ func (i *ips) Sync(ctx context.Context, ip *ipamv1alpha1.IP) error {
 		}
 		ip.Status.IP, ip.Status.CIDR, ip.ResourceVersion = written.Status.IP, written.Status.CIDR, written.ResourceVersion
 	}
-	return i.label(ctx, ip)
+	return i.labelIP(ctx, ip)
 }
 
-// label says on an IP which Network its address is of, as long as that is there and a label can say it.
-func (i *ips) label(ctx context.Context, ip *ipamv1alpha1.IP) error {
+// labelIP says on an IP which Network its address is of, as long as that is there and a label can say it.
+func (i *ips) labelIP(ctx context.Context, ip *ipamv1alpha1.IP) error {
 	mine := aliasOf(ip)
-	of := i.allocator.networksThat(func(n network) bool { return n.granted.IsValid() && n.granted == mine.within && mine.asks(n) })
+	of := i.allocator.networksThat(func(n networkClaim) bool { return n.granted.IsValid() && n.granted == mine.within && mine.asksIn(n) })
 	if len(of) != 1 || len(of[0].key.Name) > validation.LabelValueMaxLength {
 		return nil
 	}
@@ -90,8 +90,8 @@ func (i *ips) label(ctx context.Context, ip *ipamv1alpha1.IP) error {
 
 // Report says whether the IP has its address, or why not.
 func (i *ips) Report(ip *ipamv1alpha1.IP, err error) []kube.Event {
-	return report(&ip.Status.Conditions, ip.Generation, string(ip.Status.IP), err)
+	return reportCondition(&ip.Status.Conditions, ip.Generation, string(ip.Status.IP), err)
 }
 
 // Recall tells what the condition says.
-func (i *ips) Recall(ip *ipamv1alpha1.IP) []kube.Event { return recall(ip.Status.Conditions) }
+func (i *ips) Recall(ip *ipamv1alpha1.IP) []kube.Event { return replayEvents(ip.Status.Conditions) }

@@ -213,7 +213,7 @@ func TestNetworksOfTheInstallationComeFirst(t *testing.T) {
 			if err := s.c.Client.Get(t.Context(), client.ObjectKey{Namespace: s.where, Name: name}, n); err != nil {
 				return err
 			}
-			if p := prefix(string(n.Status.CIDR)); p.Bits() != 16 || n.Status.CIDR == n.Spec.CIDR {
+			if p := parsePrefix(string(n.Status.CIDR)); p.Bits() != 16 || n.Status.CIDR == n.Spec.CIDR {
 				return fmt.Errorf("%s has %q", name, n.Status.CIDR)
 			}
 			return nil

@@ -89,15 +89,15 @@ func setupNetworks(mgr ctrl.Manager, l *allocator) error {
 		NeedsFinalizer: func(obj client.Object) bool { return obj.GetAnnotations()[names.Preinstalled] != "true" },
 	}, n)
 	b := c.Builder().
-		Watches(&ipamv1alpha1.Network{}, l.listener(l.networksWithout)).
-		Watches(&ipamv1alpha1.IP{}, l.listener(l.networksHeld)).
-		Watches(&corev1.Node{}, waking(l.networksWithout), builder.WithPredicates(addressesChanged()))
+		Watches(&ipamv1alpha1.Network{}, l.eventHandler(l.networksWithout)).
+		Watches(&ipamv1alpha1.IP{}, l.eventHandler(l.networksHeld)).
+		Watches(&corev1.Node{}, wakingHandler(l.networksWithout), builder.WithPredicates(addressesChanged()))
 	return c.Complete(b)
 }
 
 // networksWithout are the Networks that have nothing yet.
 func (l *allocator) networksWithout(client.Object) []client.ObjectKey {
-	return keysOf(l.networksThat(func(n network) bool { return !n.granted.IsValid() && !n.going }))
+	return keysOf(l.networksThat(func(n networkClaim) bool { return !n.granted.IsValid() && !n.going }))
 }
 
 // networksHeld are those that an IP which is gone may have held: from going, or from getting its address.
@@ -107,12 +107,12 @@ func (l *allocator) networksHeld(obj client.Object) []client.ObjectKey {
 		return nil
 	}
 	gone := aliasOf(ip)
-	return keysOf(l.networksThat(func(n network) bool {
+	return keysOf(l.networksThat(func(n networkClaim) bool {
 		return gone.addr.IsValid() && (n.going && n.granted == gone.within || !n.granted.IsValid())
 	}))
 }
 
-func keysOf(networks []network) []client.ObjectKey {
+func keysOf(networks []networkClaim) []client.ObjectKey {
 	out := make([]client.ObjectKey, len(networks))
 	for i, n := range networks {
 		out[i] = n.key
@@ -120,27 +120,27 @@ func keysOf(networks []network) []client.ObjectKey {
 	return out
 }
 
-// listener enters into the book what a cache shows, and wakes those whom that may help.
-func (l *allocator) listener(whom func(client.Object) []client.ObjectKey) handler.EventHandler {
-	wake := waking(whom)
+// eventHandler enters into the book what a cache shows, and wakes those whom that may help.
+func (l *allocator) eventHandler(whom func(client.Object) []client.ObjectKey) handler.EventHandler {
+	wake := wakingHandler(whom)
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
-			l.hear(e.Object)
-			if l.matters(nil, e.Object) {
+			l.recordObject(e.Object)
+			if l.isRelevant(nil, e.Object) {
 				wake.Create(ctx, e, q)
 			}
 		},
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
 			if old := e.ObjectOld.GetUID(); old != e.ObjectNew.GetUID() { // deleted, and made anew while nobody watched
-				l.forget(old)
+				l.removeObject(old)
 			}
-			l.hear(e.ObjectNew)
-			if l.matters(e.ObjectOld, e.ObjectNew) {
+			l.recordObject(e.ObjectNew)
+			if l.isRelevant(e.ObjectOld, e.ObjectNew) {
 				wake.Update(ctx, e, q)
 			}
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
-			l.forget(e.Object.GetUID())
+			l.removeObject(e.Object.GetUID())
 			wake.Delete(ctx, e, q)
 		},
 	}
@@ -148,7 +148,7 @@ func (l *allocator) listener(whom func(client.Object) []client.ObjectKey) handle
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-func waking(whom func(client.Object) []client.ObjectKey) handler.EventHandler {
+func wakingHandler(whom func(client.Object) []client.ObjectKey) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
 		keys := whom(obj)
 		out := make([]reconcile.Request, len(keys))
@@ -186,7 +186,7 @@ const drainDelay = 10 * time.Second
 
 // Cleanup waits for the IPs that have addresses of the Network.
 func (n *networks) Cleanup(ctx context.Context, network *ipamv1alpha1.Network) error {
-	used, err := n.allocator.vacate(ctx, network)
+	used, err := n.allocator.releaseAll(ctx, network)
 	if err != nil {
 		return err
 	}
@@ -198,30 +198,30 @@ func (n *networks) Cleanup(ctx context.Context, network *ipamv1alpha1.Network) e
 
 // Report says whether the Network has its prefix, or why not.
 func (n *networks) Report(network *ipamv1alpha1.Network, err error) []kube.Event {
-	return report(&network.Status.Conditions, network.Generation, string(network.Status.CIDR), err)
+	return reportCondition(&network.Status.Conditions, network.Generation, string(network.Status.CIDR), err)
 }
 
 // Recall tells what the condition says.
 func (n *networks) Recall(network *ipamv1alpha1.Network) []kube.Event {
-	return recall(network.Status.Conditions)
+	return replayEvents(network.Status.Conditions)
 }
 
-// report sets the condition of an object that was granted something, or was not, and returns its event. A failure of ours
+// reportCondition sets the condition of an object that was granted something, or was not, and returns its event. A failure of ours
 // changes nothing.
-func report(conditions *[]metav1.Condition, generation int64, granted string, err error) []kube.Event {
+func reportCondition(conditions *[]metav1.Condition, generation int64, granted string, err error) []kube.Event {
 	c := metav1.Condition{Type: ipamv1alpha1.ConditionAllocated, ObservedGeneration: generation}
 	if reason, ok := kube.InvalidReason(err); ok {
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, reason, err.Error()
 	} else if granted != "" {
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, "Allocated", granted+" is allocated"
 	} else {
-		return recall(*conditions)
+		return replayEvents(*conditions)
 	}
 	apimeta.SetStatusCondition(conditions, c)
-	return recall(*conditions)
+	return replayEvents(*conditions)
 }
 
-func recall(conditions []metav1.Condition) []kube.Event {
+func replayEvents(conditions []metav1.Condition) []kube.Event {
 	c := apimeta.FindStatusCondition(conditions, ipamv1alpha1.ConditionAllocated)
 	if c == nil {
 		return nil

@@ -26,29 +26,29 @@ func setupNodes(mgr ctrl.Manager, l *allocator) error {
 	n := &nodes{client: mgr.GetClient(), installation: l.installation}
 	nodes := kube.NewController(mgr, kube.Options{Name: "node"}, n)
 	err := nodes.Complete(nodes.Builder(predicate.LabelChangedPredicate{}).
-		Watches(&networkingv1beta1.InternalNode{}, waking(itself), builder.WithPredicates(kube.Deleted)).
-		Watches(&ipamv1alpha1.Network{}, waking(n.all), builder.WithPredicates(predicate.GenerationChangedPredicate{})))
+		Watches(&networkingv1beta1.InternalNode{}, wakingHandler(ownKeyOf), builder.WithPredicates(kube.Deleted)).
+		Watches(&ipamv1alpha1.Network{}, wakingHandler(n.allKeys), builder.WithPredicates(predicate.GenerationChangedPredicate{})))
 	if err != nil {
 		return err
 	}
 	internal := kube.NewController(mgr, kube.Options{Name: "internalnode"}, &internalNodes{client: mgr.GetClient(), allocator: l})
 	return internal.Complete(internal.Builder(predicate.GenerationChangedPredicate{}).
-		Watches(&networkingv1beta1.InternalNode{}, l.listener(l.nodesWithout)).
-		Watches(&ipamv1alpha1.IP{}, waking(l.nodesWithout), builder.WithPredicates(kube.Deleted)).
-		Watches(&ipamv1alpha1.Network{}, waking(l.nodesOf)))
+		Watches(&networkingv1beta1.InternalNode{}, l.eventHandler(l.nodesWithout)).
+		Watches(&ipamv1alpha1.IP{}, wakingHandler(l.nodesWithout), builder.WithPredicates(kube.Deleted)).
+		Watches(&ipamv1alpha1.Network{}, wakingHandler(l.nodesOf)))
 }
 
-func physical(node *corev1.Node) bool {
+func isPhysical(node *corev1.Node) bool {
 	return node.Labels[names.NodeType] != names.NodeTypeVirtualNode
 }
 
-func itself(obj client.Object) []client.ObjectKey {
+func ownKeyOf(obj client.Object) []client.ObjectKey {
 	return []client.ObjectKey{client.ObjectKeyFromObject(obj)}
 }
 
 // nodesWithout are the nodes that have no address yet.
 func (l *allocator) nodesWithout(client.Object) []client.ObjectKey {
-	return l.aliasesThat(func(a alias) bool { return a.node && !a.addr.IsValid() })
+	return l.aliasesThat(func(a aliasClaim) bool { return a.node && !a.addr.IsValid() })
 }
 
 // nodesOf are all nodes, when the external CIDR changes.
@@ -57,7 +57,7 @@ func (l *allocator) nodesOf(obj client.Object) []client.ObjectKey {
 	if !ok || networkOf(n, l.installation).kind != names.NetworkTypeExternal {
 		return nil
 	}
-	return l.aliasesThat(func(a alias) bool { return a.node })
+	return l.aliasesThat(func(a aliasClaim) bool { return a.node })
 }
 
 // nodes has an InternalNode for each physical node, as long as there is an external CIDR to give it an address of. It goes with its
@@ -67,9 +67,9 @@ type nodes struct {
 	installation string
 }
 
-// all are the nodes, when an external CIDR comes or goes.
-func (s *nodes) all(obj client.Object) []client.ObjectKey {
-	if !s.external(obj) {
+// allKeys are the nodes, when an external CIDR comes or goes.
+func (s *nodes) allKeys(obj client.Object) []client.ObjectKey {
+	if !s.isExternal(obj) {
 		return nil
 	}
 	var list corev1.NodeList
@@ -83,7 +83,7 @@ func (s *nodes) all(obj client.Object) []client.ObjectKey {
 	return out
 }
 
-func (s *nodes) external(n client.Object) bool {
+func (s *nodes) isExternal(n client.Object) bool {
 	return n.GetNamespace() == s.installation && n.GetLabels()[names.NetworkType] == names.NetworkTypeExternal
 }
 
@@ -97,14 +97,14 @@ func (s *nodes) Sync(ctx context.Context, node *corev1.Node) error {
 		Name:            node.Name,
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}},
 	}}
-	if physical(node) && slices.ContainsFunc(list.Items, func(n ipamv1alpha1.Network) bool { return s.external(&n) && n.DeletionTimestamp.IsZero() }) {
+	if isPhysical(node) && slices.ContainsFunc(list.Items, func(n ipamv1alpha1.Network) bool { return s.isExternal(&n) && n.DeletionTimestamp.IsZero() }) {
 		_, err := kube.Ensure(ctx, s.client, want)
 		return err
 	}
-	return s.remove(ctx, want.Name)
+	return s.removeInternalNode(ctx, want.Name)
 }
 
-func (s *nodes) remove(ctx context.Context, name string) error {
+func (s *nodes) removeInternalNode(ctx context.Context, name string) error {
 	n := &networkingv1beta1.InternalNode{}
 	if err := s.client.Get(ctx, client.ObjectKey{Name: name}, n); err != nil {
 		return client.IgnoreNotFound(err)
@@ -127,7 +127,7 @@ func (s *internalNodes) Sync(ctx context.Context, n *networkingv1beta1.InternalN
 	if !mine.addr.IsValid() {
 		return s.allocator.toNode(ctx, n)
 	}
-	external := s.allocator.networksThat(func(of network) bool { return mine.asks(of) && of.granted.IsValid() && !of.going })
+	external := s.allocator.networksThat(func(of networkClaim) bool { return mine.asksIn(of) && of.granted.IsValid() && !of.going })
 	if len(external) != 1 || external[0].granted.Contains(mine.addr) {
 		return nil
 	}
@@ -139,10 +139,10 @@ func (s *internalNodes) Sync(ctx context.Context, n *networkingv1beta1.InternalN
 
 // Report says whether the node has its address, or why not.
 func (s *internalNodes) Report(n *networkingv1beta1.InternalNode, err error) []kube.Event {
-	return report(&n.Status.Conditions, n.Generation, string(n.Spec.Interface.Node.IP), err)
+	return reportCondition(&n.Status.Conditions, n.Generation, string(n.Spec.Interface.Node.IP), err)
 }
 
 // Recall tells what the condition says.
 func (s *internalNodes) Recall(n *networkingv1beta1.InternalNode) []kube.Event {
-	return recall(n.Status.Conditions)
+	return replayEvents(n.Status.Conditions)
 }

@@ -32,15 +32,15 @@ type renderedStatus struct {
 // asked is what a gateway waits for whose new spec nobody has looked at yet.
 const asked = "the gateway is being changed"
 
-// adopt copies the state of what was rendered.
-func adopt(gw *gateway, kind schema.GroupVersionKind, child client.Object) error {
+// setOwnerOf copies the state of what was rendered.
+func setOwnerOf(gw *gateway, kind schema.GroupVersionKind, child client.Object) error {
 	*gw.child = &corev1.ObjectReference{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Namespace: child.GetNamespace(), Name: child.GetName(), UID: child.GetUID()}
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(child)
 	if err != nil {
 		return fmt.Errorf("reading the status of %s: %w", child.GetName(), err)
 	}
 	var said renderedStatus
-	if err := decode(fields["status"], &said); err != nil {
+	if err := decodeInto(fields["status"], &said); err != nil {
 		return kube.Invalid(reasonInvalidTemplate, fmt.Errorf("the status of %s %s cannot be read: %w", kind.Kind, child.GetName(), err))
 	}
 	*gw.keys, *gw.public, *gw.inner = said.SecretRef, usableKey(said.PublicKey), usableInner(said.InternalEndpoint)

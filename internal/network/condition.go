@@ -34,7 +34,7 @@ const (
 // retried.
 func reportReady(conditions *[]metav1.Condition, generation int64, err error) []kube.Event {
 	c := metav1.Condition{Type: networkingv1beta1.ConditionGatewayReady, ObservedGeneration: generation}
-	err = culprit(kube.Trouble(err))
+	err = offendingObject(kube.Trouble(err))
 	waitsFor, _, waits := kube.WaitReason(err)
 	if reason, ok := kube.InvalidReason(err); ok {
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, reason, kube.Note(err.Error())
@@ -61,8 +61,8 @@ func recallReady(conditions []metav1.Condition) []kube.Event {
 	return []kube.Event{{Type: corev1.EventTypeWarning, Reason: c.Reason, Message: c.Message}}
 }
 
-// culprit is, of several errors, the one that a person must mend.
-func culprit(err error) error {
+// offendingObject is, of several errors, the one that a person must mend.
+func offendingObject(err error) error {
 	for {
 		several, ok := err.(interface{ Unwrap() []error })
 		if !ok {

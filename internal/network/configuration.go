@@ -59,9 +59,9 @@ func SetupConfigurations(mgr ctrl.Manager, o ConfigurationOptions) error {
 		Owns(&ipamv1alpha1.Network{}).
 		Owns(&ipamv1alpha1.IP{}).
 		Watches(&ipamv1alpha1.Network{}, handler.EnqueueRequestsFromMapFunc(s.seeingOurs)).
-		Watches(&ipamv1alpha1.Network{}, handler.EnqueueRequestsFromMapFunc(s.besides)).
-		Watches(&networkingv1beta1.Configuration{}, handler.EnqueueRequestsFromMapFunc(s.besides)).
-		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(s.besides), builder.WithPredicates(kube.NamespaceChanged)))
+		Watches(&ipamv1alpha1.Network{}, handler.EnqueueRequestsFromMapFunc(s.requestsForOthers)).
+		Watches(&networkingv1beta1.Configuration{}, handler.EnqueueRequestsFromMapFunc(s.requestsForOthers)).
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(s.requestsForOthers), builder.WithPredicates(kube.NamespaceChanged)))
 }
 
 type configurations struct {
@@ -74,28 +74,28 @@ func (s *configurations) seeingOurs(ctx context.Context, n client.Object) []reco
 	if n.GetNamespace() != s.installation || n.GetLabels()[names.NetworkType] == "" {
 		return nil
 	}
-	return s.requests(ctx, func(*networkingv1beta1.Configuration) bool { return true })
+	return s.requestsFor(ctx, func(*networkingv1beta1.Configuration) bool { return true })
 }
 
-// besides are the other Configurations of the same peer: one of them counts when this one goes, and may wait for a Network. A
+// requestsForOthers are the other Configurations of the same peer: one of them counts when this one goes, and may wait for a Network. A
 // namespace may be that of a peer.
-func (s *configurations) besides(ctx context.Context, obj client.Object) []reconcile.Request {
+func (s *configurations) requestsForOthers(ctx context.Context, obj client.Object) []reconcile.Request {
 	id := obj.GetLabels()[names.RemoteClusterID]
 	if id == "" {
 		return nil
 	}
-	return s.requests(ctx, func(other *networkingv1beta1.Configuration) bool {
+	return s.requestsFor(ctx, func(other *networkingv1beta1.Configuration) bool {
 		return other.Labels[names.RemoteClusterID] == id && other.UID != obj.GetUID()
 	})
 }
 
-func (s *configurations) requests(ctx context.Context, which func(*networkingv1beta1.Configuration) bool) []reconcile.Request {
+func (s *configurations) requestsFor(ctx context.Context, which func(*networkingv1beta1.Configuration) bool) []reconcile.Request {
 	return kube.Requests(ctx, s.client, &networkingv1beta1.ConfigurationList{}, which)
 }
 
 // Sync has a Network made for each network of the peer, and says in the status what they were granted.
 func (s *configurations) Sync(ctx context.Context, cfg *networkingv1beta1.Configuration) error {
-	remote, err := s.remote(ctx, cfg)
+	remote, err := s.remoteConfig(ctx, cfg)
 	if _, invalid := kube.InvalidReason(err); err == nil || invalid || kube.IsWait(err) {
 		// A failure of ours takes no view away.
 		cfg.Status.Remote, cfg.Status.ObservedRemote = remote, cfg.Spec.Remote.DeepCopy()
@@ -106,8 +106,8 @@ func (s *configurations) Sync(ctx context.Context, cfg *networkingv1beta1.Config
 	return s.showUnknownSource(ctx, cfg)
 }
 
-// remote are the networks of the peer as they are seen here. A kind of which one has no view yet is left out.
-func (s *configurations) remote(ctx context.Context, cfg *networkingv1beta1.Configuration) (*networkingv1beta1.ClusterConfig, error) {
+// remoteConfig are the networks of the peer as they are seen here. A kind of which one has no view yet is left out.
+func (s *configurations) remoteConfig(ctx context.Context, cfg *networkingv1beta1.Configuration) (*networkingv1beta1.ClusterConfig, error) {
 	id := cfg.Labels[names.RemoteClusterID]
 	if id == "" {
 		if err := s.giveBack(ctx, cfg); err != nil {
@@ -115,11 +115,11 @@ func (s *configurations) remote(ctx context.Context, cfg *networkingv1beta1.Conf
 		}
 		return nil, kube.Invalid(ReasonNoCluster, fmt.Errorf("the label %s is missing: it names the cluster whose networks these are", names.RemoteClusterID))
 	}
-	alone := s.alone(ctx, cfg, id)
+	alone := s.checkOnlyOne(ctx, cfg, id)
 	if err := errors.Join(alone, s.showLocal(ctx, cfg)); err != nil { // also where it does not count: it may have
 		return nil, err
 	}
-	if err := usable(cfg.Spec.Remote.CIDR); err != nil {
+	if err := checkUsable(cfg.Spec.Remote.CIDR); err != nil {
 		return nil, kube.Invalid(ReasonUnusable, err)
 	}
 	have, err := s.networksOf(ctx, cfg)
@@ -131,8 +131,8 @@ func (s *configurations) remote(ctx context.Context, cfg *networkingv1beta1.Conf
 	}
 	var out *networkingv1beta1.ClusterConfig
 	var waiting error
-	for _, v := range views(cfg) {
-		cidrs, err := s.view(ctx, cfg, v, have)
+	for _, v := range remappedCIDRs(cfg) {
+		cidrs, err := s.remapCIDR(ctx, cfg, v, have)
 		if kube.IsWait(err) {
 			waiting = cmp.Or(waiting, err)
 			continue
@@ -148,10 +148,10 @@ func (s *configurations) remote(ctx context.Context, cfg *networkingv1beta1.Conf
 	return out, waiting
 }
 
-// alone makes sure that a peer has one view only. Of several Configurations the first one in a tenant namespace counts: that
+// checkOnlyOne makes sure that a peer has one view only. Of several Configurations the first one in a tenant namespace counts: that
 // is the administrator's alone. Elsewhere the first one counts where there is none in that. What others were granted they give
 // back, unless that one is of no use.
-func (s *configurations) alone(ctx context.Context, cfg *networkingv1beta1.Configuration, id string) error {
+func (s *configurations) checkOnlyOne(ctx context.Context, cfg *networkingv1beta1.Configuration, id string) error {
 	homes, err := peer.TenantNamespaces(ctx, s.client, liqov1beta1.ClusterID(id))
 	if err != nil {
 		return err
@@ -168,7 +168,7 @@ func (s *configurations) alone(ctx context.Context, cfg *networkingv1beta1.Confi
 	if first == nil || first.UID == cfg.UID {
 		return nil
 	}
-	if usable(first.Spec.Remote.CIDR) == nil {
+	if checkUsable(first.Spec.Remote.CIDR) == nil {
 		if err := s.giveBack(ctx, cfg); err != nil {
 			return err
 		}
@@ -184,7 +184,7 @@ func (s *configurations) giveBack(ctx context.Context, cfg *networkingv1beta1.Co
 		return err
 	}
 	for i := range have {
-		if err := s.delete(ctx, &have[i]); err != nil {
+		if err := s.deleteNetworks(ctx, &have[i]); err != nil {
 			return err
 		}
 	}
@@ -200,7 +200,7 @@ func (s *configurations) hideUnknownSource(ctx context.Context, cfg *networkingv
 	if !metav1.IsControlledBy(ip, cfg) {
 		return nil
 	}
-	return s.delete(ctx, ip)
+	return s.deleteNetworks(ctx, ip)
 }
 
 // handOver is how long a Configuration without prefixes waits for those of another one that counts no more.
@@ -229,10 +229,10 @@ func (s *configurations) takeOver(ctx context.Context, cfg *networkingv1beta1.Co
 		if !left {
 			continue
 		}
-		if err := s.delete(ctx, n); err != nil {
+		if err := s.deleteNetworks(ctx, n); err != nil {
 			return err
 		}
-		if more := awaited(n, time.Now()); wait && waiting == nil && more > 0 {
+		if more := awaitedSince(n, time.Now()); wait && waiting == nil && more > 0 {
 			waiting = kube.Wait(more, fmt.Sprintf("the Network %s of another Configuration of the peer is being deleted", client.ObjectKeyFromObject(n)))
 		}
 	}
@@ -254,7 +254,7 @@ func (s *configurations) takeOverIPs(ctx context.Context, cfg *networkingv1beta1
 		if !left {
 			continue
 		}
-		if err := s.delete(ctx, ip); err != nil {
+		if err := s.deleteNetworks(ctx, ip); err != nil {
 			return err
 		}
 	}
@@ -278,16 +278,16 @@ func (s *configurations) isLeft(ctx context.Context, obj client.Object, cfg *net
 	return !moved, nil
 }
 
-// awaited is how long a Network that is being deleted is still waited for.
-func awaited(n *ipamv1alpha1.Network, now time.Time) time.Duration {
+// awaitedSince is how long a Network that is being deleted is still waited for.
+func awaitedSince(n *ipamv1alpha1.Network, now time.Time) time.Duration {
 	if n.DeletionTimestamp.IsZero() {
 		return handOver
 	}
 	return handOver - now.Sub(n.DeletionTimestamp.Time)
 }
 
-// delete deletes an object as it was read, if nobody has.
-func (s *configurations) delete(ctx context.Context, obj client.Object) error {
+// deleteNetworks deletes an object as it was read, if nobody has.
+func (s *configurations) deleteNetworks(ctx context.Context, obj client.Object) error {
 	if !obj.GetDeletionTimestamp().IsZero() {
 		return nil
 	}
@@ -304,7 +304,7 @@ func (s *configurations) showLocal(ctx context.Context, cfg *networkingv1beta1.C
 	if cfg.Spec.Local != nil && !ours {
 		return nil
 	}
-	local, err := s.local(ctx)
+	local, err := s.localConfig(ctx)
 	if err != nil || len(local.CIDR.Pod) == 0 || len(local.CIDR.External) == 0 {
 		return err // a watch tells when they are granted
 	}
@@ -316,8 +316,8 @@ func (s *configurations) showLocal(ctx context.Context, cfg *networkingv1beta1.C
 	return err
 }
 
-// local are the networks of this cluster that peers see, as they were granted.
-func (s *configurations) local(ctx context.Context) (*networkingv1beta1.ClusterConfig, error) {
+// localConfig are the networks of this cluster that peers see, as they were granted.
+func (s *configurations) localConfig(ctx context.Context) (*networkingv1beta1.ClusterConfig, error) {
 	var list ipamv1alpha1.NetworkList
 	if err := s.client.List(ctx, &list, client.InNamespace(s.installation), client.HasLabels{names.NetworkType}); err != nil {
 		return nil, fmt.Errorf("listing the Networks of this cluster: %w", err)
@@ -337,8 +337,8 @@ func (s *configurations) local(ctx context.Context) (*networkingv1beta1.ClusterC
 	return out, nil
 }
 
-// usable checks the networks that a peer says it has.
-func usable(of networkingv1beta1.ClusterConfigCIDR) error {
+// checkUsable checks the networks that a peer says it has.
+func checkUsable(of networkingv1beta1.ClusterConfigCIDR) error {
 	var all []netip.Prefix
 	for _, list := range []struct {
 		name  string
@@ -364,15 +364,15 @@ func usable(of networkingv1beta1.ClusterConfigCIDR) error {
 	return nil
 }
 
-// viewed is the networks of one kind of a peer.
-type viewed struct {
+// remappedCIDR is the networks of one kind of a peer.
+type remappedCIDR struct {
 	kind  string
 	there []networkingv1beta1.CIDR
 	into  func(*networkingv1beta1.ClusterConfigCIDR) *[]networkingv1beta1.CIDR
 }
 
-func views(cfg *networkingv1beta1.Configuration) []viewed {
-	return []viewed{
+func remappedCIDRs(cfg *networkingv1beta1.Configuration) []remappedCIDR {
+	return []remappedCIDR{
 		{names.CIDRTypePod, cfg.Spec.Remote.CIDR.Pod, func(c *networkingv1beta1.ClusterConfigCIDR) *[]networkingv1beta1.CIDR { return &c.Pod }},
 		{names.CIDRTypeExternal, cfg.Spec.Remote.CIDR.External, func(c *networkingv1beta1.ClusterConfigCIDR) *[]networkingv1beta1.CIDR { return &c.External }},
 	}
@@ -387,8 +387,8 @@ func (s *configurations) networksOf(ctx context.Context, cfg *networkingv1beta1.
 	return slices.DeleteFunc(list.Items, func(n ipamv1alpha1.Network) bool { return !metav1.IsControlledBy(&n, cfg) }), nil
 }
 
-// view returns what the networks of one kind are here, in their order. What is wanted no more goes first: it may be in the way.
-func (s *configurations) view(ctx context.Context, cfg *networkingv1beta1.Configuration, v viewed, have []ipamv1alpha1.Network) ([]networkingv1beta1.CIDR, error) {
+// remapCIDR returns what the networks of one kind are here, in their order. What is wanted no more goes first: it may be in the way.
+func (s *configurations) remapCIDR(ctx context.Context, cfg *networkingv1beta1.Configuration, v remappedCIDR, have []ipamv1alpha1.Network) ([]networkingv1beta1.CIDR, error) {
 	wanted := map[string]networkingv1beta1.CIDR{}
 	for _, cidr := range v.there {
 		wanted[names.ConfigurationNetwork(cfg.Name, v.kind, string(cidr))] = cidr
@@ -398,14 +398,14 @@ func (s *configurations) view(ctx context.Context, cfg *networkingv1beta1.Config
 		if cidr, ok := wanted[n.Name]; n.Labels[names.CIDRType] != v.kind || ok && n.Spec.CIDR == cidr && n.DeletionTimestamp.IsZero() {
 			continue
 		}
-		if err := s.delete(ctx, n); err != nil {
+		if err := s.deleteNetworks(ctx, n); err != nil {
 			return nil, err
 		}
 		return nil, kube.Wait(0, fmt.Sprintf("the Network %s, which is wanted no more, is being deleted", n.Name))
 	}
 	var out []networkingv1beta1.CIDR
 	for _, cidr := range v.there {
-		here, err := s.here(ctx, cfg, v.kind, cidr)
+		here, err := s.ensureNetwork(ctx, cfg, v.kind, cidr)
 		if err != nil {
 			return nil, err
 		}
@@ -414,8 +414,8 @@ func (s *configurations) view(ctx context.Context, cfg *networkingv1beta1.Config
 	return out, nil
 }
 
-// here is the prefix under which a network of the peer is seen.
-func (s *configurations) here(ctx context.Context, cfg *networkingv1beta1.Configuration, kind string, there networkingv1beta1.CIDR) (networkingv1beta1.CIDR, error) {
+// ensureNetwork is the prefix under which a network of the peer is seen.
+func (s *configurations) ensureNetwork(ctx context.Context, cfg *networkingv1beta1.Configuration, kind string, there networkingv1beta1.CIDR) (networkingv1beta1.CIDR, error) {
 	want := &ipamv1alpha1.Network{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: cfg.Namespace,
@@ -469,7 +469,7 @@ func (s *configurations) showUnknownSource(ctx context.Context, cfg *networkingv
 	case !metav1.IsControlledBy(have, cfg):
 		return kube.Invalid(ReasonNameTaken, fmt.Errorf("there is an IP %s that was not made for this Configuration: delete it, or give the Configuration another name", want.Name))
 	case have.Spec.IP != want.Spec.IP: // which cannot be changed
-		return s.delete(ctx, have) // a watch tells when it is gone
+		return s.deleteNetworks(ctx, have) // a watch tells when it is gone
 	}
 	_, err = kube.Ensure(ctx, s.client, want, kube.OwnedBy(cfg, s.client.Scheme()))
 	return err

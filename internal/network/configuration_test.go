@@ -445,13 +445,13 @@ func TestANetworkThatSomebodyHoldsIsAwaitedForAWhile(t *testing.T) {
 	going := func(ago time.Duration) *ipamv1alpha1.Network {
 		return &ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: new(metav1.NewTime(now.Add(-ago)))}}
 	}
-	if left := awaited(&ipamv1alpha1.Network{}, now); left != handOver {
+	if left := awaitedSince(&ipamv1alpha1.Network{}, now); left != handOver {
 		t.Errorf("one that is deleted now is awaited for %v", left)
 	}
-	if left := awaited(going(handOver/2), now); left != handOver/2 {
+	if left := awaitedSince(going(handOver/2), now); left != handOver/2 {
 		t.Errorf("one that is going is awaited for %v", left)
 	}
-	if left := awaited(going(handOver), now); left > 0 {
+	if left := awaitedSince(going(handOver), now); left > 0 {
 		t.Errorf("one that does not go is awaited for %v more", left)
 	}
 }
@@ -545,7 +545,7 @@ func TestNetworksThatCannotBeUsed(t *testing.T) {
 		"the same twice":    {networkingv1beta1.ClusterConfigCIDR{Pod: cidrs("10.1.0.0/16", "10.1.0.0/16"), External: external}, "10.1.0.0/16 and 10.1.0.0/16 of spec.remote.cidr overlap"},
 	} {
 		got := ""
-		if err := usable(tc.of); err != nil {
+		if err := checkUsable(tc.of); err != nil {
 			got = err.Error()
 		}
 		if got != tc.want {

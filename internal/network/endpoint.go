@@ -82,8 +82,8 @@ func checkPorts(asked networkingv1beta1.Endpoint, service corev1.ServiceSpec) er
 	return missing("nodePorts", asked.NodePorts, func(p corev1.ServicePort) int32 { return p.NodePort })
 }
 
-// unserved is checkPorts of what was rendered for a server of ours.
-func unserved(gw *gateway, rendered client.Object) error {
+// checkServed is checkPorts of what was rendered for a server of ours.
+func checkServed(gw *gateway, rendered client.Object) error {
 	server, is := gw.spec.(*networkingv1beta1.GatewayServerSpec)
 	wireguard, ours := rendered.(*networkingv1beta1.WgGatewayServer)
 	if !is || !ours {
@@ -112,7 +112,7 @@ func nodeAddresses(nodes []corev1.Node) []string {
 	slices.SortFunc(nodes, func(a, b corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
 	var out []string
 	for i := range nodes {
-		if !serves(&nodes[i]) {
+		if !isServing(&nodes[i]) {
 			continue
 		}
 		if address := outerAddress(nodes[i].Status.Addresses); address != "" && !slices.Contains(out, address) {
@@ -122,8 +122,8 @@ func nodeAddresses(nodes []corev1.Node) []string {
 	return out
 }
 
-// serves tells whether a node answers at node ports: a virtual one does not.
-func serves(node *corev1.Node) bool {
+// isServing tells whether a node answers at node ports: a virtual one does not.
+func isServing(node *corev1.Node) bool {
 	return node.Labels[names.NodeType] != names.NodeTypeVirtualNode && node.DeletionTimestamp.IsZero() && kube.NodeReady(node)
 }
 
@@ -163,8 +163,8 @@ func innerEndpoint(pods []corev1.Pod, now *networkingv1beta1.InternalGatewayEndp
 	}
 }
 
-// dialled is what a template is told of the server: what its user wrote, else what the peer says, of which gateways of other kinds check nothing.
-func dialled(spec networkingv1beta1.EndpointStatus, told *networkingv1beta1.EndpointStatus) networkingv1beta1.EndpointStatus {
+// dialledEndpoint is what a template is told of the server: what its user wrote, else what the peer says, of which gateways of other kinds check nothing.
+func dialledEndpoint(spec networkingv1beta1.EndpointStatus, told *networkingv1beta1.EndpointStatus) networkingv1beta1.EndpointStatus {
 	if len(spec.Addresses) > 0 {
 		return spec
 	}
@@ -174,9 +174,9 @@ func dialled(spec networkingv1beta1.EndpointStatus, told *networkingv1beta1.Endp
 	return spec
 }
 
-// follows tells whether a template renders a gateway that reads by itself what the peer says of the server. In its arguments each change would
+// isFollowing tells whether a template renders a gateway that reads by itself what the peer says of the server. In its arguments each change would
 // cost a new pod, so that it keeps what was said when it was made. Kinds of others get each change.
-func (g *gateway) follows(kind schema.GroupVersionKind) bool {
+func (g *gateway) isFollowing(kind schema.GroupVersionKind) bool {
 	return g.told && kind == kindOf(&networkingv1beta1.WgGatewayClient{})
 }
 
@@ -197,6 +197,6 @@ func keepTold(rendered client.Object, e networkingv1beta1.EndpointStatus) error 
 	if err != nil {
 		return fmt.Errorf("noting what the peer says: %w", err)
 	}
-	rendered.SetAnnotations(merged(rendered.GetAnnotations(), map[string]string{names.GatewayTold: string(text)}))
+	rendered.SetAnnotations(mergeMaps(rendered.GetAnnotations(), map[string]string{names.GatewayTold: string(text)}))
 	return nil
 }

@@ -167,7 +167,7 @@ func TestWhatATemplateIsToldOfTheServer(t *testing.T) {
 		"nothing that it can":       {told: &endpoint{Addresses: []string{"127.0.0.1"}, Port: 2}},
 		"nobody":                    {},
 	} {
-		if diff := cmp.Diff(tc.want, dialled(tc.spec, tc.told)); diff != "" {
+		if diff := cmp.Diff(tc.want, dialledEndpoint(tc.spec, tc.told)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
@@ -179,7 +179,7 @@ func TestOnlyOurGatewaysFollowByThemselves(t *testing.T) {
 	told, spec := &networkingv1beta1.GatewayClient{}, &networkingv1beta1.GatewayClient{}
 	told.Status.Endpoint = &networkingv1beta1.EndpointStatus{Addresses: []string{"a"}, Port: 1}
 	spec.Spec.Endpoint, spec.Status.Endpoint = *told.Status.Endpoint, told.Status.Endpoint
-	if !gatewayOf(told).follows(ours) || gatewayOf(told).follows(others) || gatewayOf(spec).follows(ours) {
+	if !gatewayOf(told).isFollowing(ours) || gatewayOf(told).isFollowing(others) || gatewayOf(spec).isFollowing(ours) {
 		t.Error("the wrong ones follow")
 	}
 	made := &networkingv1beta1.WgGatewayClient{}

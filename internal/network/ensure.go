@@ -17,9 +17,9 @@ import (
 	"liqo.io/liqo/internal/kube"
 )
 
-// ensure makes what owner is to have what it is wanted to be, unless it is another's: two owners must not take it from each other,
+// ensureObject makes what owner is to have what it is wanted to be, unless it is another's: two owners must not take it from each other,
 // for ever. live reads the other owner, of whatever kind: caches have only ours.
-func ensure(ctx context.Context, c client.Client, live client.Reader, owner, want client.Object, opts ...kube.EnsureOption) error {
+func ensureObject(ctx context.Context, c client.Client, live client.Reader, owner, want client.Object, opts ...kube.EnsureOption) error {
 	_, err := ensureNow(ctx, c, live, owner, want, opts...)
 	return err
 }
@@ -36,7 +36,7 @@ func ensureNow(ctx context.Context, c client.Client, live client.Reader, owner, 
 		if err := leftBehind(have, *metav1.NewControllerRef(owner, kindOf(owner))); err != nil {
 			return false, err
 		}
-		if goes, err := going(ctx, live, have.GetNamespace(), *is); err != nil {
+		if goes, err := isGoing(ctx, live, have.GetNamespace(), *is); err != nil {
 			return false, err
 		} else if goes {
 			return false, kube.Wait(handover, fmt.Sprintf("what %s %s had is being deleted: %s %s", is.Kind, is.Name, kind, want.GetName()))
@@ -44,7 +44,7 @@ func ensureNow(ctx context.Context, c client.Client, live client.Reader, owner, 
 		return false, kube.Again(refusedDelay, kube.Invalid(reasonTaken, fmt.Errorf("%s %s belongs to %s %s: give them different names", kind, want.GetName(), is.Kind, is.Name)))
 	}
 	changed, err = kube.Ensure(ctx, c, want, append(opts, kube.OwnedBy(owner, kube.Scheme))...)
-	return changed, refused(err)
+	return changed, isRefused(err)
 }
 
 // handover is how often to look whether what an earlier owner of the same name had is gone.
@@ -58,8 +58,8 @@ func leftBehind(obj client.Object, owner metav1.OwnerReference) error {
 	return nil
 }
 
-// going tells whether an owner is gone or on its way, or the gateway that it was rendered for: what it has goes with it, one after the other.
-func going(ctx context.Context, live client.Reader, namespace string, ref metav1.OwnerReference) (bool, error) {
+// isGoing tells whether an owner is gone or on its way, or the gateway that it was rendered for: what it has goes with it, one after the other.
+func isGoing(ctx context.Context, live client.Reader, namespace string, ref metav1.OwnerReference) (bool, error) {
 	for range 2 {
 		owner := objectOf(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind))
 		err := live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, owner)
@@ -85,8 +85,8 @@ func going(ctx context.Context, live client.Reader, namespace string, ref metav1
 // refusedDelay is how often to try again what the API server refused: the reason may be another object.
 const refusedDelay = 30 * time.Second
 
-// refused tells the user what the API server has against what a template says.
-func refused(err error) error {
+// isRefused tells the user what the API server has against what a template says.
+func isRefused(err error) error {
 	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
 		return kube.Again(refusedDelay, kube.Invalid(reasonRefused, err))
 	}

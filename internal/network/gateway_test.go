@@ -661,12 +661,12 @@ func TestNoPodBeginsOfAGatewayThatIsGone(t *testing.T) {
 	s.create(made)
 	w := &wireguards[*networkingv1beta1.WgGatewayServer]{client: s.c.Client, all: s.c.Client, keys: &keyring{live: s.c.Client, bindings: s.c.Client, liqoNamespace: s.liqo}}
 	deployment := &appsv1.Deployment{ObjectMeta: s.meta("gw-rome")}
-	s.eventually(func() error { return errors.Join(w.workload(t.Context(), wireguardOf(made)), s.get(deployment)) })
+	s.eventually(func() error { return errors.Join(w.ensureWorkload(t.Context(), wireguardOf(made)), s.get(deployment)) })
 	// Garbage collection may have been here already.
 	if err := errors.Join(s.c.Client.Delete(t.Context(), made.DeepCopy()), client.IgnoreNotFound(s.c.Client.Delete(t.Context(), deployment.DeepCopy()))); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.workload(t.Context(), wireguardOf(made)); !kube.IsWait(err) {
+	if err := w.ensureWorkload(t.Context(), wireguardOf(made)); !kube.IsWait(err) {
 		t.Errorf("it says %v", err)
 	}
 	if err := s.get(deployment); !apierrors.IsNotFound(err) {
@@ -925,7 +925,7 @@ func TestAnEndpointIsNeverThatOfAnEarlierService(t *testing.T) {
 	w := &wireguards[*networkingv1beta1.WgGatewayServer]{client: cached, all: s.c.Client, keys: &keyring{live: s.c.Client}}
 	for _, port := range []int32{30081, 30082} {
 		made.Spec.Service.Spec.Ports[0].NodePort = port
-		if err := w.outside(t.Context(), wireguardOf(made)); err != nil {
+		if err := w.reportEndpoint(t.Context(), wireguardOf(made)); err != nil {
 			t.Fatal(err)
 		}
 		if e := made.Status.Endpoint; e.Port != port || !slices.Contains(e.Addresses, node.Status.Addresses[0].Address) {

@@ -31,22 +31,22 @@ type HostOptions struct {
 	LiqoNamespace string
 }
 
-// hosts takes back what a host says of a RouteConfiguration or a FirewallConfiguration that is not for it any more, or after it is gone:
+// hostConditions takes back what a host says of a RouteConfiguration or a FirewallConfiguration that is not for it any more, or after it is gone:
 // nobody is there to take it back. A host that finds what it says missing says it again. Of an object that no host applies it says so.
-type hosts struct {
+type hostConditions struct {
 	client client.Client
 	home   string
 }
 
 // SetupHosts registers the controller that takes back what hosts said that are gone.
 func SetupHosts(mgr ctrl.Manager, o HostOptions) error {
-	h := &hosts{client: mgr.GetClient(), home: o.LiqoNamespace}
+	h := &hostConditions{client: mgr.GetClient(), home: o.LiqoNamespace}
 	b := ctrl.NewControllerManagedBy(mgr).Named("hosts")
 	for _, kind := range []client.Object{
 		&networkingv1beta1.RouteConfiguration{}, &networkingv1beta1.FirewallConfiguration{},
 		&corev1.Node{}, &networkingv1beta1.GatewayServer{}, &networkingv1beta1.GatewayClient{},
 	} {
-		b.Watches(kind, altogether(), builder.WithPredicates(predicate.Funcs{UpdateFunc: said}))
+		b.Watches(kind, allToOne(), builder.WithPredicates(predicate.Funcs{UpdateFunc: specOrNamesChanged}))
 	}
 	if err := b.Complete(h); err != nil {
 		return fmt.Errorf("registering controller hosts: %w", err)
@@ -54,50 +54,50 @@ func SetupHosts(mgr ctrl.Manager, o HostOptions) error {
 	return nil
 }
 
-// said is true for news of hosts, and of whom an object is for, or which peer a gateway is for.
-func said(e event.UpdateEvent) bool {
+// specOrNamesChanged is true for news of hosts, and of whom an object is for, or which peer a gateway is for.
+func specOrNamesChanged(e event.UpdateEvent) bool {
 	return !maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) || !slices.Equal(*saidOf(e.ObjectOld), *saidOf(e.ObjectNew))
 }
 
 // Reconcile looks at all of them: they are few, and most of what happens is about all of them.
-func (h *hosts) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	return kube.Result(h.sync(ctx))
+func (h *hostConditions) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	return kube.Result(h.syncAll(ctx))
 }
 
-func (h *hosts) sync(ctx context.Context) error {
-	objects, err := h.objects(ctx)
+func (h *hostConditions) syncAll(ctx context.Context) error {
+	objects, err := h.listObjects(ctx)
 	if err != nil || len(objects) == 0 {
 		return err
 	}
-	there, err := h.there(ctx)
+	there, err := h.listHosts(ctx)
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, obj := range objects {
-		who, unapplied := there.saying(obj, h.home), ""
-		if !there.apply(obj, h.home) {
+		who, unapplied := there.reportingHosts(obj, h.home), ""
+		if !there.isApplied(obj, h.home) {
 			unapplied = plan.WhyUnapplied(obj, h.home)
 		}
-		errs = append(errs, h.keep(ctx, obj, who, unapplied))
+		errs = append(errs, h.pruneConditions(ctx, obj, who, unapplied))
 	}
 	return errors.Join(errs...)
 }
 
-// objects are those that hosts apply.
-func (h *hosts) objects(ctx context.Context) ([]client.Object, error) {
-	all, err := h.all(ctx, &networkingv1beta1.RouteConfiguration{}, &networkingv1beta1.FirewallConfiguration{})
+// listObjects are those that hosts apply.
+func (h *hostConditions) listObjects(ctx context.Context) ([]client.Object, error) {
+	all, err := h.listAll(ctx, &networkingv1beta1.RouteConfiguration{}, &networkingv1beta1.FirewallConfiguration{})
 	return slices.DeleteFunc(all, func(obj client.Object) bool { return obj.GetDeletionTimestamp() != nil }), err
 }
 
-// thereAre are the hosts of this cluster: all that have an agent, and maybe some that have none.
-type thereAre struct {
+// knownHosts are the hosts of this cluster: all that have an agent, and maybe some that have none.
+type knownHosts struct {
 	nodes    map[string]bool
 	gateways []client.Object
 }
 
-func (h *hosts) there(ctx context.Context) (out thereAre, err error) {
-	nodes, err := h.all(ctx, &corev1.Node{})
+func (h *hostConditions) listHosts(ctx context.Context) (out knownHosts, err error) {
+	nodes, err := h.listAll(ctx, &corev1.Node{})
 	if err != nil {
 		return out, err
 	}
@@ -105,11 +105,11 @@ func (h *hosts) there(ctx context.Context) (out thereAre, err error) {
 	for _, n := range nodes {
 		out.nodes[n.GetName()] = true
 	}
-	out.gateways, err = h.all(ctx, &networkingv1beta1.GatewayServer{}, &networkingv1beta1.GatewayClient{})
+	out.gateways, err = h.listAll(ctx, &networkingv1beta1.GatewayServer{}, &networkingv1beta1.GatewayClient{})
 	return out, err
 }
 
-func (h *hosts) all(ctx context.Context, kinds ...client.Object) (all []client.Object, err error) {
+func (h *hostConditions) listAll(ctx context.Context, kinds ...client.Object) (all []client.Object, err error) {
 	for _, kind := range kinds {
 		found, err := listOf(ctx, h.client, kindOf(kind), client.UnsafeDisableDeepCopy)
 		if err != nil {
@@ -120,9 +120,9 @@ func (h *hosts) all(ctx context.Context, kinds ...client.Object) (all []client.O
 	return all, nil
 }
 
-// saying tells which hosts an object is for.
-func (t thereAre) saying(obj client.Object, home string) func(host string) bool {
-	onNode, onGateway := targets(obj, home)
+// reportingHosts tells which hosts an object is for.
+func (t knownHosts) reportingHosts(obj client.Object, home string) func(host string) bool {
+	onNode, onGateway := targetsOf(obj, home)
 	return func(host string) bool {
 		return t.nodes[host] && onNode(host) || slices.ContainsFunc(t.gateways, func(g client.Object) bool {
 			key := plan.PeerKey{Namespace: g.GetNamespace(), ClusterID: g.GetLabels()[names.RemoteClusterID]}
@@ -132,9 +132,9 @@ func (t thereAre) saying(obj client.Object, home string) func(host string) bool 
 	}
 }
 
-// apply reports whether one of the hosts applies an object. A gateway says nothing of objects in other namespaces, which it may apply all the same.
-func (t thereAre) apply(obj client.Object, home string) bool {
-	onNode, onGateway := targets(obj, home)
+// isApplied reports whether one of the hosts applies an object. A gateway says nothing of objects in other namespaces, which it may apply all the same.
+func (t knownHosts) isApplied(obj client.Object, home string) bool {
+	onNode, onGateway := targetsOf(obj, home)
 	for node := range t.nodes {
 		if onNode(node) {
 			return true
@@ -146,8 +146,8 @@ func (t thereAre) apply(obj client.Object, home string) bool {
 	})
 }
 
-// targets are the nodes and gateways that an object is for.
-func targets(obj client.Object, home string) (node func(string) bool, gateway func(plan.PeerKey) bool) {
+// targetsOf are the nodes and gateways that an object is for.
+func targetsOf(obj client.Object, home string) (node func(string) bool, gateway func(plan.PeerKey) bool) {
 	if _, ok := obj.(*networkingv1beta1.FirewallConfiguration); ok {
 		return firewallOn(obj, home)
 	}
@@ -167,9 +167,9 @@ func firewallOn(obj client.Object, home string) (node func(string) bool, gateway
 		func(key plan.PeerKey) bool { return plan.FirewallOnGateway(obj, home, key) }
 }
 
-// keep takes back what others say than those who should, and says why no host applies the object, if none does. Who writes meanwhile makes it
+// pruneConditions takes back what others say than those who should, and says why no host applies the object, if none does. Who writes meanwhile makes it
 // a conflict, and it is decided anew.
-func (h *hosts) keep(ctx context.Context, obj client.Object, who func(host string) bool, unapplied string) error {
+func (h *hostConditions) pruneConditions(ctx context.Context, obj client.Object, who func(host string) bool, unapplied string) error {
 	changed := obj.DeepCopyObject().(client.Object)
 	all := saidOf(changed)
 	*all = slices.DeleteFunc(*all, func(c networkingv1beta1.HostCondition) bool {

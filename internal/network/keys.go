@@ -37,26 +37,26 @@ const (
 	rightsDelay = time.Second
 )
 
-// of returns the Secret with the keys of a gateway, and the public one. It is the one that the user names, else the only one that is labelled for
+// keysOf returns the Secret with the keys of a gateway, and the public one. It is the one that the user names, else the only one that is labelled for
 // the peer, else one that is made.
-func (k *keyring) of(ctx context.Context, w *wireguard) (secret *corev1.Secret, public [32]byte, err error) {
-	if err := k.allow(ctx, w); err != nil {
+func (k *keyring) keysOf(ctx context.Context, w *wireguard) (secret *corev1.Secret, public [32]byte, err error) {
+	if err := k.allowReading(ctx, w); err != nil {
 		return nil, public, err
 	}
-	if secret, err = k.find(ctx, w); err != nil {
-		return nil, public, delayed(err)
+	if secret, err = k.findSecret(ctx, w); err != nil {
+		return nil, public, delayedError(err)
 	}
-	if err := leftBehind(secret, w.owner()); err != nil {
+	if err := leftBehind(secret, w.ownerReference()); err != nil {
 		return nil, public, err
 	}
-	if public, err = k.complete(ctx, w, secret); err != nil {
-		return nil, public, delayed(err)
+	if public, err = k.completeSecret(ctx, w, secret); err != nil {
+		return nil, public, delayedError(err)
 	}
 	return secret, public, nil
 }
 
-// delayed looks again at what only a person can mend, and at rights that are new.
-func delayed(err error) error {
+// delayedError looks again at what only a person can mend, and at rights that are new.
+func delayedError(err error) error {
 	if _, invalid := kube.InvalidReason(err); invalid {
 		return kube.Again(keysMissing, err)
 	}
@@ -66,19 +66,19 @@ func delayed(err error) error {
 	return err
 }
 
-// allow binds the right to handle Secrets in the namespace, for as long as the gateway is there.
-func (k *keyring) allow(ctx context.Context, w *wireguard) error {
+// allowReading binds the right to handle Secrets in the namespace, for as long as the gateway is there.
+func (k *keyring) allowReading(ctx context.Context, w *wireguard) error {
 	binding := &rbacv1.RoleBinding{
-		ObjectMeta: w.meta(names.GatewayKeys(w.gateway)),
+		ObjectMeta: w.objectMeta(names.GatewayKeys(w.gateway)),
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: names.RoleTenantSecrets},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: k.liqoNamespace, Name: names.ControllerManager}},
 	}
-	return ensure(ctx, k.bindings, k.live, w.Object, binding)
+	return ensureObject(ctx, k.bindings, k.live, w.Object, binding)
 }
 
-func (k *keyring) find(ctx context.Context, w *wireguard) (*corev1.Secret, error) {
+func (k *keyring) findSecret(ctx context.Context, w *wireguard) (*corev1.Secret, error) {
 	if name := w.secretName; name != "" {
-		secret, err := k.get(ctx, w, name)
+		secret, err := k.getSecret(ctx, w, name)
 		if err == nil && secret == nil {
 			return nil, kube.Wait(keysMissing, fmt.Sprintf("the Secret %s, which spec.secretRef names, does not exist", name))
 		}
@@ -89,18 +89,18 @@ func (k *keyring) find(ctx context.Context, w *wireguard) (*corev1.Secret, error
 	if err != nil {
 		return nil, fmt.Errorf("listing Secrets with keys: %w", err)
 	}
-	only, err := pki.OnlyTunnelSecret(w.peer, w.maker(), list.Items)
+	only, err := pki.OnlyTunnelSecret(w.peer, w.keyOwner(), list.Items)
 	if err != nil {
 		return nil, kube.Invalid(reasonInvalidKeys, err)
 	}
 	if only == nil {
-		return k.make(ctx, w)
+		return k.createSecret(ctx, w)
 	}
 	return only, nil
 }
 
-// get returns a Secret that stays, nil if there is none.
-func (k *keyring) get(ctx context.Context, w *wireguard, name string) (*corev1.Secret, error) {
+// getSecret returns a Secret that stays, nil if there is none.
+func (k *keyring) getSecret(ctx context.Context, w *wireguard, name string) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
 	if err := k.live.Get(ctx, client.ObjectKey{Namespace: w.GetNamespace(), Name: name}, secret); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -114,41 +114,41 @@ func (k *keyring) get(ctx context.Context, w *wireguard, name string) (*corev1.S
 	return secret, nil
 }
 
-// maker is who keys are made for.
-func (w *wireguard) maker() pki.Gateway {
-	owner := w.owner()
+// keyOwner is who keys are made for.
+func (w *wireguard) keyOwner() pki.Gateway {
+	owner := w.ownerReference()
 	return pki.Gateway{Kind: owner.Kind, Name: owner.Name}
 }
 
-// make makes a key pair. A Secret of that name that lacks the labels is taken as given.
-func (k *keyring) make(ctx context.Context, w *wireguard) (*corev1.Secret, error) {
+// createSecret makes a key pair. A Secret of that name that lacks the labels is taken as given.
+func (k *keyring) createSecret(ctx context.Context, w *wireguard) (*corev1.Secret, error) {
 	name := names.Gateway(w.gateway)
-	if there, err := k.get(ctx, w, name); err != nil {
+	if there, err := k.getSecret(ctx, w, name); err != nil {
 		return nil, err
 	} else if there != nil {
-		return there, k.anothers(ctx, w, there)
+		return there, k.checkOwner(ctx, w, there)
 	}
 	private, public, err := pki.NewTunnelKey()
 	if err != nil {
 		return nil, err
 	}
-	secret := &corev1.Secret{ObjectMeta: w.meta(name), Data: map[string][]byte{names.PrivateKeyKey: private[:], names.PublicKeyKey: public[:]}}
+	secret := &corev1.Secret{ObjectMeta: w.objectMeta(name), Data: map[string][]byte{names.PrivateKeyKey: private[:], names.PublicKeyKey: public[:]}}
 	secret.Labels[names.GatewayResource] = "true"
 	// The keys outlive what the template renders: a peer knows them.
-	secret.OwnerReferences = []metav1.OwnerReference{w.owner()}
+	secret.OwnerReferences = []metav1.OwnerReference{w.ownerReference()}
 	if err := k.live.Create(ctx, secret); err != nil {
 		return nil, fmt.Errorf("making Secret %s: %w", name, err)
 	}
 	return secret, nil
 }
 
-// anothers is why keys cannot be taken that were made for another gateway: they go with it, and a peer would know them.
-func (k *keyring) anothers(ctx context.Context, w *wireguard, secret *corev1.Secret) error {
-	if of := pki.MadeFor(secret); of == (pki.Gateway{}) || of == w.maker() {
+// checkOwner is why keys cannot be taken that were made for another gateway: they go with it, and a peer would know them.
+func (k *keyring) checkOwner(ctx context.Context, w *wireguard, secret *corev1.Secret) error {
+	if of := pki.MadeFor(secret); of == (pki.Gateway{}) || of == w.keyOwner() {
 		return nil
 	}
 	ref := metav1.GetControllerOf(secret)
-	goes, err := going(ctx, k.live, secret.Namespace, *ref)
+	goes, err := isGoing(ctx, k.live, secret.Namespace, *ref)
 	if err != nil {
 		return err
 	}
@@ -158,8 +158,8 @@ func (k *keyring) anothers(ctx context.Context, w *wireguard, secret *corev1.Sec
 	return kube.Invalid(reasonTaken, fmt.Errorf("the Secret %s belongs to %s %s: give them different names", secret.Name, ref.Kind, ref.Name))
 }
 
-// complete checks the keys, and adds what a given Secret lacks: the labels, and the public key.
-func (k *keyring) complete(ctx context.Context, w *wireguard, secret *corev1.Secret) (public [32]byte, err error) {
+// completeSecret checks the keys, and adds what a given Secret lacks: the labels, and the public key.
+func (k *keyring) completeSecret(ctx context.Context, w *wireguard, secret *corev1.Secret) (public [32]byte, err error) {
 	public, err = pki.CheckTunnelSecret(w.peer, secret)
 	if err != nil {
 		return public, kube.Invalid(reasonInvalidKeys, err)

@@ -59,10 +59,10 @@ func readersBinding() *rbacv1.ClusterRoleBinding {
 
 // Reconcile binds the accounts of all gateways. The binding goes with the last one.
 func (r *readers) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	return kube.Result(r.sync(ctx))
+	return kube.Result(r.syncAll(ctx))
 }
 
-func (r *readers) sync(ctx context.Context) error {
+func (r *readers) syncAll(ctx context.Context) error {
 	servers, errServers := listOf(ctx, r.all, kindOf(&networkingv1beta1.WgGatewayServer{}))
 	clients, errClients := listOf(ctx, r.all, kindOf(&networkingv1beta1.WgGatewayClient{}))
 	if err := errors.Join(errServers, errClients); err != nil {
@@ -71,7 +71,7 @@ func (r *readers) sync(ctx context.Context) error {
 	want := readersBinding()
 	for _, obj := range append(servers, clients...) {
 		if w := wireguardOf(obj); w.GetDeletionTimestamp().IsZero() && checkPeer(w.peer) == nil {
-			want.Subjects = append(want.Subjects, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: w.GetNamespace(), Name: w.account()})
+			want.Subjects = append(want.Subjects, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: w.GetNamespace(), Name: w.serviceAccountName()})
 		}
 	}
 	if len(want.Subjects) > 0 {

@@ -43,9 +43,9 @@ type RefusalOptions struct {
 // reasonApplied is that of the event when what was refused is done.
 const reasonApplied = "Applied"
 
-// refusals says on Configurations, gateways and IPs what nodes and gateways leave out of them, and why. All are looked at together,
+// problemReporter says on Configurations, gateways and IPs what nodes and gateways leave out of them, and why. All are looked at together,
 // as nodes do: whether one counts depends on the others. There may be thousands of IPs, so only what is refused has a condition.
-type refusals struct {
+type problemReporter struct {
 	client client.Client
 	events events.EventRecorder
 	home   string
@@ -56,13 +56,13 @@ const gathering = time.Second
 
 // SetupRefusals registers the controller that tells users of what nobody does.
 func SetupRefusals(mgr ctrl.Manager, o RefusalOptions) error {
-	r := &refusals{client: mgr.GetClient(), events: mgr.GetEventRecorder("liqo-refusals"), home: o.LiqoNamespace}
+	r := &problemReporter{client: mgr.GetClient(), events: mgr.GetEventRecorder("liqo-refusals"), home: o.LiqoNamespace}
 	b := ctrl.NewControllerManagedBy(mgr).Named("refusals")
 	for _, kind := range []client.Object{
 		&networkingv1beta1.Configuration{}, &networkingv1beta1.GatewayServer{}, &networkingv1beta1.GatewayClient{},
 		&networkingv1beta1.InternalNode{}, &ipamv1alpha1.IP{}, &ipamv1alpha1.Network{}, &corev1.Node{},
 	} {
-		b.Watches(kind, altogether(), builder.WithPredicates(predicate.Funcs{UpdateFunc: decides}))
+		b.Watches(kind, allToOne(), builder.WithPredicates(predicate.Funcs{UpdateFunc: changesDecision}))
 	}
 	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("registering controller refusals: %w", err)
@@ -70,8 +70,8 @@ func SetupRefusals(mgr ctrl.Manager, o RefusalOptions) error {
 	return nil
 }
 
-// altogether has a controller look at everything at once, a while after the first news.
-func altogether() handler.Funcs {
+// allToOne has a controller look at everything at once, a while after the first news.
+func allToOne() handler.Funcs {
 	once := reconcile.Request{NamespacedName: client.ObjectKey{Name: "all"}}
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	return handler.Funcs{
@@ -81,8 +81,8 @@ func altogether() handler.Funcs {
 	}
 }
 
-// decides leaves out what changes all the time and is of no importance to others.
-func decides(e event.UpdateEvent) bool {
+// changesDecision leaves out what changes all the time and is of no importance to others.
+func changesDecision(e event.UpdateEvent) bool {
 	switch now := e.ObjectNew.(type) {
 	case *corev1.Node:
 		return !slices.Equal(e.ObjectOld.(*corev1.Node).Status.Addresses, now.Status.Addresses)
@@ -100,13 +100,13 @@ func decides(e event.UpdateEvent) bool {
 }
 
 // Reconcile looks at all of them.
-func (r *refusals) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	return kube.Result(r.sync(ctx))
+func (r *problemReporter) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	return kube.Result(r.syncAll(ctx))
 }
 
-func (r *refusals) sync(ctx context.Context) error {
-	seen := &sight{}
-	for _, look := range []func(context.Context, *sight) error{r.networks, r.peers, r.gateways, r.nodes, r.ips} {
+func (r *problemReporter) syncAll(ctx context.Context) error {
+	seen := &clusterSnapshot{}
+	for _, look := range []func(context.Context, *clusterSnapshot) error{r.readNetworks, r.readPeers, r.readGateways, r.readNodes, r.readIPs} {
 		if err := look(ctx, seen); err != nil {
 			return err
 		}
@@ -119,13 +119,13 @@ func (r *refusals) sync(ctx context.Context) error {
 	}
 	var errs []error
 	for _, s := range seen.subjects {
-		errs = append(errs, r.show(ctx, s.obj, refused[s.of]))
+		errs = append(errs, r.writeCondition(ctx, s.obj, refused[s.of]))
 	}
 	return errors.Join(errs...)
 }
 
-// sight is what nodes see of a cluster, as far as it decides what they refuse.
-type sight struct {
+// clusterSnapshot is what nodes see of a cluster, as far as it decides what they refuse.
+type clusterSnapshot struct {
 	cluster  plan.Cluster
 	problems []plan.Problem
 	subjects []subject
@@ -137,11 +137,11 @@ type subject struct {
 	obj client.Object
 }
 
-func (s *sight) note(of plan.Object, obj client.Object, problems []plan.Problem) {
+func (s *clusterSnapshot) addProblems(of plan.Object, obj client.Object, problems []plan.Problem) {
 	s.subjects, s.problems = append(s.subjects, subject{of, obj}), append(s.problems, problems...)
 }
 
-func (r *refusals) networks(ctx context.Context, out *sight) error {
+func (r *problemReporter) readNetworks(ctx context.Context, out *clusterSnapshot) error {
 	var list ipamv1alpha1.NetworkList
 	if err := r.client.List(ctx, &list, client.InNamespace(r.home), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing Networks: %w", err)
@@ -150,7 +150,7 @@ func (r *refusals) networks(ctx context.Context, out *sight) error {
 	return nil
 }
 
-func (r *refusals) peers(ctx context.Context, out *sight) error {
+func (r *problemReporter) readPeers(ctx context.Context, out *clusterSnapshot) error {
 	var list networkingv1beta1.ConfigurationList
 	if err := r.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing Configurations: %w", err)
@@ -158,7 +158,7 @@ func (r *refusals) peers(ctx context.Context, out *sight) error {
 	for i := range list.Items {
 		c := &list.Items[i]
 		p, placed, problems := plan.PeerOf(c)
-		out.note(p.Of, c, problems)
+		out.addProblems(p.Of, c, problems)
 		if placed && peer.Configuration(list.Items, liqov1beta1.ClusterID(p.Key.ClusterID)) == c {
 			out.cluster.Peers = append(out.cluster.Peers, p)
 		}
@@ -166,9 +166,9 @@ func (r *refusals) peers(ctx context.Context, out *sight) error {
 	return nil
 }
 
-func (r *refusals) gateways(ctx context.Context, out *sight) error {
+func (r *problemReporter) readGateways(ctx context.Context, out *clusterSnapshot) error {
 	add := func(obj client.Object, t plan.Tunnel, stays bool, problems []plan.Problem) {
-		out.note(t.Of, obj, problems)
+		out.addProblems(t.Of, obj, problems)
 		if stays {
 			out.cluster.Tunnels = append(out.cluster.Tunnels, t)
 		}
@@ -192,8 +192,8 @@ func (r *refusals) gateways(ctx context.Context, out *sight) error {
 	return nil
 }
 
-// nodes are in the way of networks of peers.
-func (r *refusals) nodes(ctx context.Context, out *sight) error {
+// readNodes are in the way of networks of peers.
+func (r *problemReporter) readNodes(ctx context.Context, out *clusterSnapshot) error {
 	var internal networkingv1beta1.InternalNodeList
 	if err := r.client.List(ctx, &internal, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing InternalNodes: %w", err)
@@ -212,14 +212,14 @@ func (r *refusals) nodes(ctx context.Context, out *sight) error {
 	return nil
 }
 
-func (r *refusals) ips(ctx context.Context, out *sight) error {
+func (r *problemReporter) readIPs(ctx context.Context, out *clusterSnapshot) error {
 	var list ipamv1alpha1.IPList
 	if err := r.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing IPs: %w", err)
 	}
 	for i := range list.Items {
 		alias, ready, problems := plan.AliasOf(&list.Items[i])
-		out.note(alias.Of, &list.Items[i], problems)
+		out.addProblems(alias.Of, &list.Items[i], problems)
 		if ready {
 			out.cluster.Aliases = append(out.cluster.Aliases, alias)
 		}
@@ -227,14 +227,14 @@ func (r *refusals) ips(ctx context.Context, out *sight) error {
 	return nil
 }
 
-// show writes the condition of an object, if it changes, and tells of the change once it is written.
-func (r *refusals) show(ctx context.Context, obj client.Object, problems []plan.Problem) error {
+// writeCondition writes the condition of an object, if it changes, and tells of the change once it is written.
+func (r *problemReporter) writeCondition(ctx context.Context, obj client.Object, problems []plan.Problem) error {
 	was := apimeta.FindStatusCondition(*conditionsOf(obj), networkingv1beta1.ConditionApplied)
 	if was == nil && len(problems) == 0 || obj.GetDeletionTimestamp() != nil {
 		return nil
 	}
 	changed := obj.DeepCopyObject().(client.Object)
-	is := refusal(problems)
+	is := problemCondition(problems)
 	if is == nil {
 		apimeta.RemoveStatusCondition(conditionsOf(changed), networkingv1beta1.ConditionApplied)
 	} else if is.ObservedGeneration = obj.GetGeneration(); !apimeta.SetStatusCondition(conditionsOf(changed), *is) {
@@ -255,8 +255,8 @@ func (r *refusals) show(ctx context.Context, obj client.Object, problems []plan.
 	return nil
 }
 
-// refusal is the condition of what is refused; nil where nothing is.
-func refusal(problems []plan.Problem) *metav1.Condition {
+// problemCondition is the condition of what is refused; nil where nothing is.
+func problemCondition(problems []plan.Problem) *metav1.Condition {
 	if len(problems) == 0 {
 		return nil
 	}

@@ -193,7 +193,7 @@ func TestWhatHappensOftenHasNobodyLook(t *testing.T) {
 		}}, true},
 		"a Configuration": {&networkingv1beta1.Configuration{}, &networkingv1beta1.Configuration{}, true},
 	} {
-		if got := decides(event.UpdateEvent{ObjectOld: rule.old, ObjectNew: rule.now}); got != rule.want {
+		if got := changesDecision(event.UpdateEvent{ObjectOld: rule.old, ObjectNew: rule.now}); got != rule.want {
 			t.Errorf("%s decides: %t, want %t", says, got, rule.want)
 		}
 	}

@@ -69,32 +69,32 @@ func setupGateways[T client.Object](mgr ctrl.Manager, r rendering, templates cac
 	}
 	g := &gateways[T]{rendering: r, template: kindOf(of), kinds: kinds}
 	c := kube.NewController[T](mgr, kube.Options{Name: name}, g)
-	b := c.Builder().WatchesRawSource(source.Kind(templates, of, handler.EnqueueRequestsFromMapFunc(g.of)))
+	b := c.Builder().WatchesRawSource(source.Kind(templates, of, handler.EnqueueRequestsFromMapFunc(g.requestsForOwner)))
 	ofGateway := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), newObject[T](), handler.OnlyControllerOwner())
-	b.Watches(&networkingv1beta1.Connection{}, ofGateway, builder.WithPredicates(predicate.Funcs{UpdateFunc: resized}))
+	b.Watches(&networkingv1beta1.Connection{}, ofGateway, builder.WithPredicates(predicate.Funcs{UpdateFunc: replicasChanged}))
 	for _, kind := range kinds {
 		b.Watches(objectOf(kind), ofGateway)
 	}
 	return c.Complete(b)
 }
 
-// of wakes the gateways of a template.
-func (g *gateways[T]) of(ctx context.Context, t client.Object) []reconcile.Request {
+// requestsForOwner wakes the gateways of a template.
+func (g *gateways[T]) requestsForOwner(ctx context.Context, t client.Object) []reconcile.Request {
 	return requestsOf[T](ctx, g.client, func(obj client.Object) bool {
-		ref := g.reference(gatewayOf(obj))
+		ref := g.objectReference(gatewayOf(obj))
 		return ref.Name == t.GetName() && ref.Namespace == t.GetNamespace()
 	})
 }
 
-// resized tells whether a tunnel has another MTU: its latency changes all the time.
-func resized(e event.UpdateEvent) bool {
+// replicasChanged tells whether a tunnel has another MTU: its latency changes all the time.
+func replicasChanged(e event.UpdateEvent) bool {
 	old, okOld := e.ObjectOld.(*networkingv1beta1.Connection)
 	now, okNow := e.ObjectNew.(*networkingv1beta1.Connection)
 	return !okOld || !okNow || old.Status.MTU != now.Status.MTU || !apiequality.Semantic.DeepEqual(old.OwnerReferences, now.OwnerReferences)
 }
 
-// measure copies the MTU of the tunnel to where nodes read it. They have no use for the rest of a Connection, which changes all the time.
-func (g *gateways[T]) measure(ctx context.Context, gw *gateway) error {
+// setMTU copies the MTU of the tunnel to where nodes read it. They have no use for the rest of a Connection, which changes all the time.
+func (g *gateways[T]) setMTU(ctx context.Context, gw *gateway) error {
 	conn := &networkingv1beta1.Connection{}
 	err := g.client.Get(ctx, client.ObjectKey{Namespace: gw.GetNamespace(), Name: names.Gateway(gw.GetName())}, conn)
 	if client.IgnoreNotFound(err) != nil {
@@ -106,8 +106,8 @@ func (g *gateways[T]) measure(ctx context.Context, gw *gateway) error {
 	return nil
 }
 
-// reference is what a gateway says about its template, less what it may leave out.
-func (r rendering) reference(g *gateway) corev1.ObjectReference {
+// objectReference is what a gateway says about its template, less what it may leave out.
+func (r rendering) objectReference(g *gateway) corev1.ObjectReference {
 	ref := g.templateRef
 	ref.Namespace = cmp.Or(ref.Namespace, r.liqoNamespace)
 	return ref
@@ -116,7 +116,7 @@ func (r rendering) reference(g *gateway) corev1.ObjectReference {
 // Sync renders the template, and copies the state of what was rendered.
 func (g *gateways[T]) Sync(ctx context.Context, obj T) error {
 	gw := gatewayOf(obj)
-	if err := g.measure(ctx, gw); err != nil {
+	if err := g.setMTU(ctx, gw); err != nil {
 		return err
 	}
 	if err := checkPeer(obj.GetLabels()[names.RemoteClusterID]); err != nil {
@@ -129,15 +129,15 @@ func (g *gateways[T]) Sync(ctx context.Context, obj T) error {
 	if err != nil {
 		return err
 	}
-	made, err := g.made(ctx, gw)
+	made, err := g.listRendered(ctx, gw)
 	if err != nil {
 		return err
 	}
-	want, err := g.render(gw, t, made)
+	want, err := g.renderGateway(gw, t, made)
 	if err != nil {
 		return err
 	}
-	if err := g.prune(ctx, made, want); err != nil {
+	if err := g.pruneOthers(ctx, made, want); err != nil {
 		return err
 	}
 	changed, err := ensureNow(ctx, g.client, g.live, obj, want, kube.DecidedOf(uidAmong(made, want)))
@@ -150,11 +150,11 @@ func (g *gateways[T]) Sync(ctx context.Context, obj T) error {
 	} else if err != nil {
 		return fmt.Errorf("reading what was rendered: %w", err)
 	}
-	err = adopt(gw, want.GetObjectKind().GroupVersionKind(), have)
+	err = setOwnerOf(gw, want.GetObjectKind().GroupVersionKind(), have)
 	if _, refused := kube.InvalidReason(err); refused && changed {
 		err = kube.Wait(0, asked) // that was about what it said before
 	}
-	if missing := unserved(gw, want); missing != nil {
+	if missing := checkServed(gw, want); missing != nil {
 		return missing // what is served is served all the same
 	}
 	return err
@@ -165,7 +165,7 @@ const othersDelay = time.Minute
 
 // readTemplate reads the template that a gateway names, if it may be used.
 func (g *gateways[T]) readTemplate(ctx context.Context, gw *gateway) (*networkingv1beta1.GatewayTemplateSpec, error) {
-	ref := g.reference(gw)
+	ref := g.objectReference(gw)
 	if ref.Name == "" || ref.Kind == "" || ref.APIVersion == "" {
 		return nil, kube.Invalid(reasonTemplateNotFound, fmt.Errorf("%s names no template: it needs apiVersion, kind and name, such as %s", gw.field, g.template.Kind))
 	}
@@ -194,13 +194,13 @@ func (g *gateways[T]) readTemplate(ctx context.Context, gw *gateway) (*networkin
 		return nil, fmt.Errorf("reading template %s/%s: %w", ref.Namespace, ref.Name, err)
 	}
 	out := &networkingv1beta1.GatewayTemplateSpec{}
-	if err := decode(fields["spec"], out); err != nil {
+	if err := decodeInto(fields["spec"], out); err != nil {
 		return nil, kube.Invalid(reasonInvalidTemplate, fmt.Errorf("the template %s/%s has no spec of a template: %w", ref.Namespace, ref.Name, err))
 	}
 	return out, nil
 }
 
-func decode(fields, into any) error {
+func decodeInto(fields, into any) error {
 	data, err := json.Marshal(fields)
 	if err != nil {
 		return err
@@ -208,8 +208,8 @@ func decode(fields, into any) error {
 	return json.Unmarshal(data, into)
 }
 
-// made is what templates rendered for the gateway.
-func (g *gateways[T]) made(ctx context.Context, gw *gateway) ([]client.Object, error) {
+// listRendered is what templates rendered for the gateway.
+func (g *gateways[T]) listRendered(ctx context.Context, gw *gateway) ([]client.Object, error) {
 	var out []client.Object
 	for _, kind := range g.kinds {
 		all, err := listOf(ctx, g.client, kind, client.InNamespace(gw.GetNamespace()))
@@ -225,9 +225,9 @@ func (g *gateways[T]) made(ctx context.Context, gw *gateway) ([]client.Object, e
 	return out, nil
 }
 
-// render fills the template.
-func (g *gateways[T]) render(gw *gateway, t *networkingv1beta1.GatewayTemplateSpec, made []client.Object) (client.Object, error) {
-	ref := g.reference(gw)
+// renderGateway fills the template.
+func (g *gateways[T]) renderGateway(gw *gateway, t *networkingv1beta1.GatewayTemplateSpec, made []client.Object) (client.Object, error) {
+	ref := g.objectReference(gw)
 	broken := func(err error) error {
 		return kube.Invalid(reasonInvalidTemplate, fmt.Errorf("the template %s/%s: %w", ref.Namespace, ref.Name, err))
 	}
@@ -238,7 +238,7 @@ func (g *gateways[T]) render(gw *gateway, t *networkingv1beta1.GatewayTemplateSp
 	if template.IsOriginals(*t) {
 		return nil, broken(errors.New("it is made for other images, with a container for each of gateway, wireguard and geneve; here one container does it all: see docs/migration.md"))
 	}
-	if first := firstTold(made); gw.follows(kind) && first != nil {
+	if first := firstTold(made); gw.isFollowing(kind) && first != nil {
 		*gw.dials = *first
 	}
 	rendered, err := template.Render(*t, template.Gateway{
@@ -248,8 +248,8 @@ func (g *gateways[T]) render(gw *gateway, t *networkingv1beta1.GatewayTemplateSp
 	if err != nil {
 		return nil, broken(err)
 	}
-	rendered.SetLabels(merged(rendered.GetLabels(), map[string]string{names.RemoteClusterID: gw.GetLabels()[names.RemoteClusterID]}))
-	if gw.follows(kind) {
+	rendered.SetLabels(mergeMaps(rendered.GetLabels(), map[string]string{names.RemoteClusterID: gw.GetLabels()[names.RemoteClusterID]}))
+	if gw.isFollowing(kind) {
 		if err := keepTold(rendered, *gw.dials); err != nil {
 			return nil, err
 		}
@@ -294,8 +294,8 @@ func uidAmong(made []client.Object, want client.Object) types.UID {
 	return ""
 }
 
-// prune deletes what an earlier template rendered for the gateway under another name or kind.
-func (g *gateways[T]) prune(ctx context.Context, made []client.Object, want client.Object) error {
+// pruneOthers deletes what an earlier template rendered for the gateway under another name or kind.
+func (g *gateways[T]) pruneOthers(ctx context.Context, made []client.Object, want client.Object) error {
 	for _, obj := range made {
 		if isWanted(obj, want) {
 			continue

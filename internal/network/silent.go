@@ -27,11 +27,11 @@ func SetupSilentNodes(mgr ctrl.Manager) error {
 		return fmt.Errorf("caching InternalNodes: %w", err)
 	}
 	c := kube.NewController(mgr, kube.Options{Name: "silentnode"}, &silentNodes{client: mgr.GetClient()})
-	return c.Complete(c.Builder(predicate.Funcs{UpdateFunc: turned}))
+	return c.Complete(c.Builder(predicate.Funcs{UpdateFunc: readinessChanged}))
 }
 
-// turned is true for a node that became ready, or is not any more.
-func turned(e event.UpdateEvent) bool {
+// readinessChanged is true for a node that became ready, or is not any more.
+func readinessChanged(e event.UpdateEvent) bool {
 	return kube.NodeReady(e.ObjectOld.(*corev1.Node)) != kube.NodeReady(e.ObjectNew.(*corev1.Node))
 }
 

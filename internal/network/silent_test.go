@@ -95,7 +95,7 @@ func TestWhichNodesAreLookedAt(t *testing.T) {
 		"it was not, in another way":   {ready(corev1.ConditionUnknown), ready(corev1.ConditionFalse), false},
 		"it comes back":                {ready(corev1.ConditionUnknown), ready(corev1.ConditionTrue), true},
 	} {
-		if got := turned(event.UpdateEvent{ObjectOld: test.was, ObjectNew: test.is}); got != test.want {
+		if got := readinessChanged(event.UpdateEvent{ObjectOld: test.was, ObjectNew: test.is}); got != test.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}

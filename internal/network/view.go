@@ -52,7 +52,7 @@ func gatewayOf(obj client.Object) *gateway {
 		out.endpoint, out.mtu, out.public = &o.Status.Endpoint, &o.Status.MTU, &o.Status.PublicKey
 	case *networkingv1beta1.GatewayClient:
 		spec := o.Spec.DeepCopy()
-		spec.Endpoint = dialled(o.Spec.Endpoint, o.Status.Endpoint)
+		spec.Endpoint = dialledEndpoint(o.Spec.Endpoint, o.Status.Endpoint)
 		out.spec, out.templateRef, out.field, out.secretName = spec, o.Spec.ClientTemplateRef, "spec.clientTemplateRef", o.Spec.SecretRef.Name
 		out.child, out.keys, out.inner, out.conditions = &o.Status.ClientRef, &o.Status.SecretRef, &o.Status.InternalEndpoint, &o.Status.Conditions
 		out.dials, out.told, out.mtu, out.public = &spec.Endpoint, len(o.Spec.Endpoint.Addresses) == 0, &o.Status.MTU, &o.Status.PublicKey
@@ -95,30 +95,30 @@ func wireguardOf(obj client.Object) *wireguard {
 	return out
 }
 
-// labels are on all that is made for the gateway.
-func (w *wireguard) labels() map[string]string {
+// gatewayLabels are on all that is made for the gateway.
+func (w *wireguard) gatewayLabels() map[string]string {
 	return map[string]string{
 		names.AppManagedBy: names.ManagedByLiqo, names.NetworkingComponent: names.ComponentGateway, names.RemoteClusterID: w.peer,
 		names.GatewayName: names.GatewayLabel(w.gateway), names.GatewayNamespace: w.GetNamespace(),
 	}
 }
 
-func (w *wireguard) meta(name string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Namespace: w.GetNamespace(), Name: name, Labels: w.labels()}
+func (w *wireguard) objectMeta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: w.GetNamespace(), Name: name, Labels: w.gatewayLabels()}
 }
 
-// owner is a reference to the GatewayServer or GatewayClient; to the object itself if it was not made for one.
-func (w *wireguard) owner() metav1.OwnerReference {
+// ownerReference is a reference to the GatewayServer or GatewayClient; to the object itself if it was not made for one.
+func (w *wireguard) ownerReference() metav1.OwnerReference {
 	if owner := metav1.GetControllerOf(w.Object); owner != nil {
 		return *owner
 	}
 	return *metav1.NewControllerRef(w.Object, kindOf(w.Object))
 }
 
-// account is the ServiceAccount of the gateway's pods. The templates of the original give it the name of the gateway, which gets the prefix of
+// serviceAccountName is the ServiceAccount of the gateway's pods. The templates of the original give it the name of the gateway, which gets the prefix of
 // all else that is made for a gateway: gateways and virtual nodes are called like their peer, and the account of a virtual kubelet like its
 // virtual node.
-func (w *wireguard) account() string {
+func (w *wireguard) serviceAccountName() string {
 	if name := w.deployment.Spec.Template.Spec.ServiceAccountName; name != w.gateway && name != w.GetName() && name != "" {
 		return name
 	}

@@ -45,10 +45,10 @@ type wireguards[T client.Object] struct {
 
 func setupWireguards[T client.Object](mgr ctrl.Manager, name string, made cache.Cache, w *wireguards[T]) error {
 	c := kube.NewController[T](mgr, kube.Options{Name: name}, w)
-	of := handler.EnqueueRequestsFromMapFunc(w.of)
+	of := handler.EnqueueRequestsFromMapFunc(w.requestsForChild)
 	b := c.Builder()
 	for _, obj := range madeKinds() {
-		b.WatchesRawSource(source.Kind(made, obj, of, predicate.Funcs{UpdateFunc: matters}))
+		b.WatchesRawSource(source.Kind(made, obj, of, predicate.Funcs{UpdateFunc: isRelevant}))
 	}
 	if _, server := client.Object(newObject[T]()).(*networkingv1beta1.WgGatewayServer); server {
 		b.Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(w.onNodePorts), builder.WithPredicates(predicate.Funcs{UpdateFunc: reachedOtherwise}))
@@ -69,8 +69,8 @@ func madeKinds() []client.Object {
 	return []client.Object{&appsv1.Deployment{}, &corev1.Service{}, &corev1.ServiceAccount{}, &rbacv1.RoleBinding{}, &corev1.Pod{}}
 }
 
-// matters tells whether a change is one that we look at: how a Deployment fares is for others.
-func matters(e event.UpdateEvent) bool {
+// isRelevant tells whether a change is one that we look at: how a Deployment fares is for others.
+func isRelevant(e event.UpdateEvent) bool {
 	if _, ok := e.ObjectOld.(*appsv1.Deployment); !ok {
 		return true
 	}
@@ -82,11 +82,11 @@ func matters(e event.UpdateEvent) bool {
 func reachedOtherwise(e event.UpdateEvent) bool {
 	old, okOld := e.ObjectOld.(*corev1.Node)
 	now, okNow := e.ObjectNew.(*corev1.Node)
-	return !okOld || !okNow || serves(old) != serves(now) || outerAddress(old.Status.Addresses) != outerAddress(now.Status.Addresses)
+	return !okOld || !okNow || isServing(old) != isServing(now) || outerAddress(old.Status.Addresses) != outerAddress(now.Status.Addresses)
 }
 
-// of wakes the gateway that something was made for.
-func (s *wireguards[T]) of(ctx context.Context, made client.Object) []reconcile.Request {
+// requestsForChild wakes the gateway that something was made for.
+func (s *wireguards[T]) requestsForChild(ctx context.Context, made client.Object) []reconcile.Request {
 	return requestsOf[T](ctx, s.all, func(obj client.Object) bool {
 		return names.GatewayLabel(wireguardOf(obj).gateway) == made.GetLabels()[names.GatewayName]
 	}, client.InNamespace(made.GetNamespace()))
@@ -110,15 +110,15 @@ func (s *wireguards[T]) Sync(ctx context.Context, obj T) error {
 	if left, err := s.isLeft(ctx, w); err != nil {
 		return err
 	} else if left {
-		return cmp.Or(errors.Join(s.end(ctx, w), s.inside(ctx, w)), kube.Wait(0, "the gateway that this was made for is gone"))
+		return cmp.Or(errors.Join(s.endGateway(ctx, w), s.reportInternalEndpoint(ctx, w)), kube.Wait(0, "the gateway that this was made for is gone"))
 	}
 	if err := checkPeer(w.peer); err != nil {
 		return err
 	}
 	if err := checkReplicas(w); err != nil {
-		return errors.Join(err, s.outside(ctx, w), s.inside(ctx, w)) // what ran before goes on
+		return errors.Join(err, s.reportEndpoint(ctx, w), s.reportInternalEndpoint(ctx, w)) // what ran before goes on
 	}
-	err := errors.Join(s.rights(ctx, w), s.workload(ctx, w), s.outside(ctx, w), s.inside(ctx, w))
+	err := errors.Join(s.ensureRights(ctx, w), s.ensureWorkload(ctx, w), s.reportEndpoint(ctx, w), s.reportInternalEndpoint(ctx, w))
 	if err == nil && *w.inner == nil {
 		return kube.Wait(0, "no replica of the gateway is running")
 	}
@@ -179,8 +179,8 @@ func goesWith(obj client.Object) *metav1.OwnerReference {
 	return metav1.GetControllerOf(obj)
 }
 
-// end has the pods of a gateway that is gone end at once. Garbage collection reaches them last, one owner after the other.
-func (s *wireguards[T]) end(ctx context.Context, w *wireguard) error {
+// endGateway has the pods of a gateway that is gone end at once. Garbage collection reaches them last, one owner after the other.
+func (s *wireguards[T]) endGateway(ctx context.Context, w *wireguard) error {
 	have := &appsv1.Deployment{}
 	err := s.client.Get(ctx, client.ObjectKey{Namespace: w.GetNamespace(), Name: names.Gateway(w.gateway)}, have)
 	if err != nil || !metav1.IsControlledBy(have, w.Object) || have.Spec.Replicas != nil && *have.Spec.Replicas == 0 {
@@ -195,23 +195,23 @@ func (s *wireguards[T]) end(ctx context.Context, w *wireguard) error {
 	return nil
 }
 
-// rights gives the pods of the gateway what they may do in their namespace. To mark which replica is the active one is to patch
+// ensureRights gives the pods of the gateway what they may do in their namespace. To mark which replica is the active one is to patch
 // pods, which is too much to give before replicas are elected: who had it by an earlier version has it no more.
-func (s *wireguards[T]) rights(ctx context.Context, w *wireguard) error {
-	err := errors.Join(ensure(ctx, s.client, s.keys.live, w.Object, w.binding(names.Gateway(w.gateway), names.RoleGateway)), s.ensureAccount(ctx, w))
-	return errors.Join(err, s.withdraw(ctx, w.binding(names.GatewayReplica(w.gateway), names.RoleGatewayReplica)))
+func (s *wireguards[T]) ensureRights(ctx context.Context, w *wireguard) error {
+	err := errors.Join(ensureObject(ctx, s.client, s.keys.live, w.Object, w.newBinding(names.Gateway(w.gateway), names.RoleGateway)), s.ensureAccount(ctx, w))
+	return errors.Join(err, s.withdrawBinding(ctx, w.newBinding(names.GatewayReplica(w.gateway), names.RoleGatewayReplica)))
 }
 
-func (w *wireguard) binding(name, role string) *rbacv1.RoleBinding {
+func (w *wireguard) newBinding(name, role string) *rbacv1.RoleBinding {
 	return &rbacv1.RoleBinding{
-		ObjectMeta: w.meta(name),
+		ObjectMeta: w.objectMeta(name),
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: w.GetNamespace(), Name: w.account()}},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: w.GetNamespace(), Name: w.serviceAccountName()}},
 	}
 }
 
-// withdraw deletes a binding, if it is there.
-func (s *wireguards[T]) withdraw(ctx context.Context, binding *rbacv1.RoleBinding) error {
+// withdrawBinding deletes a binding, if it is there.
+func (s *wireguards[T]) withdrawBinding(ctx context.Context, binding *rbacv1.RoleBinding) error {
 	if err := s.client.Get(ctx, client.ObjectKeyFromObject(binding), binding); err != nil {
 		return client.IgnoreNotFound(err)
 	}
@@ -224,7 +224,7 @@ func (s *wireguards[T]) withdraw(ctx context.Context, binding *rbacv1.RoleBindin
 // ensureAccount makes the ServiceAccount, unless somebody else did, or another gateway: that one must not go with this gateway.
 func (s *wireguards[T]) ensureAccount(ctx context.Context, w *wireguard) error {
 	var there corev1.ServiceAccount
-	key := client.ObjectKey{Namespace: w.GetNamespace(), Name: w.account()}
+	key := client.ObjectKey{Namespace: w.GetNamespace(), Name: w.serviceAccountName()}
 	err := s.client.Get(ctx, key, &there)
 	if apierrors.IsNotFound(err) { // it may lack the label
 		err = s.keys.live.Get(ctx, key, &there)
@@ -235,13 +235,13 @@ func (s *wireguards[T]) ensureAccount(ctx context.Context, w *wireguard) error {
 	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("reading ServiceAccount %s: %w", key.Name, err)
 	}
-	return ensure(ctx, s.client, s.keys.live, w.Object, &corev1.ServiceAccount{ObjectMeta: w.meta(key.Name)})
+	return ensureObject(ctx, s.client, s.keys.live, w.Object, &corev1.ServiceAccount{ObjectMeta: w.objectMeta(key.Name)})
 }
 
-// find reads what this has, Deployment or Service, without UID where there is none, and tells whether the cache does not show it yet: its
+// findChild reads what this has, Deployment or Service, without UID where there is none, and tells whether the cache does not show it yet: its
 // news wakes us. Where there is none it is a Wait if this is gone and the cache does not show that yet: garbage collection takes all that it
 // has, which would be made again, and a pod begin. So nothing is made that was there when it was read.
-func (s *wireguards[T]) find(ctx context.Context, w *wireguard, have client.Object) (late bool, err error) {
+func (s *wireguards[T]) findChild(ctx context.Context, w *wireguard, have client.Object) (late bool, err error) {
 	key := client.ObjectKey{Namespace: w.GetNamespace(), Name: names.Gateway(w.gateway)}
 	for i, from := range []client.Reader{s.client, s.keys.live} {
 		err := from.Get(ctx, key, have)
@@ -262,14 +262,14 @@ func (s *wireguards[T]) find(ctx context.Context, w *wireguard, have client.Obje
 	return false, nil
 }
 
-// workload makes the Deployment, once there are keys for it.
-func (s *wireguards[T]) workload(ctx context.Context, w *wireguard) error {
+// ensureWorkload makes the Deployment, once there are keys for it.
+func (s *wireguards[T]) ensureWorkload(ctx context.Context, w *wireguard) error {
 	seen := &appsv1.Deployment{}
-	late, err := s.find(ctx, w, seen)
+	late, err := s.findChild(ctx, w, seen)
 	if err != nil {
 		return err
 	}
-	keys, public, err := s.keys.of(ctx, w)
+	keys, public, err := s.keys.keysOf(ctx, w)
 	if err != nil {
 		return err
 	}
@@ -279,7 +279,7 @@ func (s *wireguards[T]) workload(ctx context.Context, w *wireguard) error {
 		return nil
 	}
 	want := deploymentOf(w, keys.Name)
-	err = ensure(ctx, s.client, s.keys.live, w.Object, want, kube.DecidedOf(seen.UID))
+	err = ensureObject(ctx, s.client, s.keys.live, w.Object, want, kube.DecidedOf(seen.UID))
 	if !apierrors.IsInvalid(err) {
 		return err
 	}
@@ -300,15 +300,15 @@ func (s *wireguards[T]) workload(ctx context.Context, w *wireguard) error {
 
 // deploymentOf is what the template says, with what a gateway must have.
 func deploymentOf(w *wireguard, keys string) *appsv1.Deployment {
-	out := &appsv1.Deployment{ObjectMeta: w.meta(names.Gateway(w.gateway)), Spec: *w.deployment.Spec.DeepCopy()}
-	out.Labels, out.Annotations = merged(w.deployment.Metadata.Labels, out.Labels), w.deployment.Metadata.Annotations
+	out := &appsv1.Deployment{ObjectMeta: w.objectMeta(names.Gateway(w.gateway)), Spec: *w.deployment.Spec.DeepCopy()}
+	out.Labels, out.Annotations = mergeMaps(w.deployment.Metadata.Labels, out.Labels), w.deployment.Metadata.Annotations
 	// Two generations of one gateway would have the same key.
 	out.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
 	pod := &out.Spec.Template
-	labels := w.labels()
+	labels := w.gatewayLabels()
 	delete(labels, names.AppManagedBy) // a selector may be about it
-	pod.Labels = merged(pod.Labels, labels)
-	pod.Spec.ServiceAccountName = w.account()
+	pod.Labels = mergeMaps(pod.Labels, labels)
+	pod.Spec.ServiceAccountName = w.serviceAccountName()
 	for i := range pod.Spec.Volumes {
 		if v := &pod.Spec.Volumes[i]; v.Name == names.GatewayKeysVolume && v.Secret != nil {
 			v.Secret.SecretName = keys
@@ -317,8 +317,8 @@ func deploymentOf(w *wireguard, keys string) *appsv1.Deployment {
 	return out
 }
 
-// merged has the entries of both, those of over if both have a key.
-func merged(under, over map[string]string) map[string]string {
+// mergeMaps has the entries of both, those of over if both have a key.
+func mergeMaps(under, over map[string]string) map[string]string {
 	out := maps.Clone(under)
 	if out == nil {
 		out = map[string]string{}
@@ -327,15 +327,15 @@ func merged(under, over map[string]string) map[string]string {
 	return out
 }
 
-// outside makes the Service of a server, and says where it can be reached.
-func (s *wireguards[T]) outside(ctx context.Context, w *wireguard) error {
+// reportEndpoint makes the Service of a server, and says where it can be reached.
+func (s *wireguards[T]) reportEndpoint(ctx context.Context, w *wireguard) error {
 	if w.service == nil {
 		return nil
 	}
-	want := &corev1.Service{ObjectMeta: w.meta(names.Gateway(w.gateway)), Spec: *w.service.Spec.DeepCopy()}
-	want.Labels, want.Annotations = merged(w.service.Metadata.Labels, want.Labels), w.service.Metadata.Annotations
+	want := &corev1.Service{ObjectMeta: w.objectMeta(names.Gateway(w.gateway)), Spec: *w.service.Spec.DeepCopy()}
+	want.Labels, want.Annotations = mergeMaps(w.service.Metadata.Labels, want.Labels), w.service.Metadata.Annotations
 	seen := &corev1.Service{}
-	late, err := s.find(ctx, w, seen)
+	late, err := s.findChild(ctx, w, seen)
 	if err != nil {
 		return err
 	}
@@ -366,8 +366,8 @@ func (s *wireguards[T]) outside(ctx context.Context, w *wireguard) error {
 	return err
 }
 
-// inside says where nodes find the replica that has the tunnel.
-func (s *wireguards[T]) inside(ctx context.Context, w *wireguard) error {
+// reportInternalEndpoint says where nodes find the replica that has the tunnel.
+func (s *wireguards[T]) reportInternalEndpoint(ctx context.Context, w *wireguard) error {
 	var pods corev1.PodList
 	err := s.client.List(ctx, &pods, client.InNamespace(w.GetNamespace()), client.MatchingLabels{
 		names.GatewayName: names.GatewayLabel(w.gateway), names.GatewayNamespace: w.GetNamespace(),
@@ -379,11 +379,11 @@ func (s *wireguards[T]) inside(ctx context.Context, w *wireguard) error {
 	if *w.inner != nil {
 		return nil
 	}
-	return s.disconnected(ctx, w)
+	return s.markDisconnected(ctx, w)
 }
 
-// disconnected says so on the Connection of a gateway that does not run: the one who would say so is gone.
-func (s *wireguards[T]) disconnected(ctx context.Context, w *wireguard) error {
+// markDisconnected says so on the Connection of a gateway that does not run: the one who would say so is gone.
+func (s *wireguards[T]) markDisconnected(ctx context.Context, w *wireguard) error {
 	conn := &networkingv1beta1.Connection{}
 	err := s.keys.live.Get(ctx, client.ObjectKey{Namespace: w.GetNamespace(), Name: names.Gateway(w.gateway)}, conn)
 	if err != nil || conn.Status.Value != networkingv1beta1.Connected && conn.Status.Reach == "" {

@@ -25,42 +25,42 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// tend looks how the tunnel fares, helps where it does not, and says so, whatever became of the help. It returns when to look again.
+// reconcileConnection looks how the tunnel fares, helps where it does not, and says so, whatever became of the help. It returns when to look again.
 // Without a peer nobody is waited for, and no answer counts.
-func (g *gateway) tend(ctx context.Context, nodes []report) (time.Duration, error) {
-	now, beat, again := time.Now(), agent.Pulse{}, g.options.PingInterval
+func (g *gateway) reconcileConnection(ctx context.Context, nodes []nodeReport) (time.Duration, error) {
+	now, beat, again := time.Now(), agent.PathHealth{}, g.options.PingInterval
 	var failed error
 	if len(g.peers) > 0 && !g.options.Unwatched {
-		beat = g.prober.now()
+		beat = g.prober.pathHealth()
 		again = beat.Next(now)
 	}
 	if len(g.peers) > 0 {
-		failed = g.care(ctx, g.peers[0].PublicKey, beat, now)
+		failed = g.keepPath(ctx, g.peers[0].PublicKey, beat, now)
 	}
-	return again, errors.Join(failed, g.show(ctx, beat, nodes, now))
+	return again, errors.Join(failed, g.writeConnection(ctx, beat, nodes, now))
 }
 
-// show says how the tunnel fares, and the way of pods to it.
-func (g *gateway) show(ctx context.Context, beat agent.Pulse, nodes []report, now time.Time) error {
-	conn, err := g.connection(ctx)
+// writeConnection says how the tunnel fares, and the way of pods to it.
+func (g *gateway) writeConnection(ctx context.Context, beat agent.PathHealth, nodes []nodeReport, now time.Time) error {
+	conn, err := g.readConnection(ctx)
 	if err != nil || conn == nil {
 		return err
 	}
-	was := g.shown.last(conn.Status)
-	tunnel := wanted(tunnelOf(was), beat, now, g.options.StatusInterval)
+	was := g.shown.lastStatus(conn.Status)
+	tunnel := nextStatus(tunnelOf(was), beat, now, g.options.StatusInterval)
 	patience := time.Duration(g.options.PingLossThreshold) * g.options.PingInterval
-	status := withNodes(tunnel, g.comeback.after(tunnel.Value == networkingv1beta1.Connected, nodes, now, patience))
+	status := withNodes(tunnel, g.comeback.delayReports(tunnel.Value == networkingv1beta1.Connected, nodes, now, patience))
 	if g.options.Unwatched && len(g.peers) > 0 {
 		status = networkingv1beta1.ConnectionStatus{Value: networkingv1beta1.Connected}
 	}
 	if status.MTU = g.mtu; apiequality.Semantic.DeepEqual(status, was) {
 		return nil
 	}
-	changed, err := g.write(ctx, conn, status)
+	changed, err := g.writeStatus(ctx, conn, status)
 	if err != nil {
 		return err
 	}
-	g.shown = shown{all: status, kept: changed.Status}
+	g.shown = publishedStatus{all: status, kept: changed.Status}
 	if status.Value != was.Value || status.Reach != was.Reach || !slices.Equal(status.FailedNodes, was.FailedNodes) {
 		small, full := beat.Losses(now)
 		log.FromContext(ctx).Info("the tunnel changed", "was", was.Value, "is", status.Value, "lostSmall", small, "lostFull", full,
@@ -74,9 +74,9 @@ var anything = networkingv1beta1.ConnectionStatus{
 	Value: "-", Latency: networkingv1beta1.ConnectionLatency{Value: "-", Timestamp: metav1.Unix(1, 0)}, Lost: "-", Reach: "-", FailedNodes: []string{"-"}, MTU: -1,
 }
 
-// write writes a status whole. What is known of the Connection may be older than what was written last: a patch of what differs from that would
+// writeStatus writes a status whole. What is known of the Connection may be older than what was written last: a patch of what differs from that would
 // leave the rest of what is there.
-func (g *gateway) write(ctx context.Context, conn *networkingv1beta1.Connection, status networkingv1beta1.ConnectionStatus) (*networkingv1beta1.Connection, error) {
+func (g *gateway) writeStatus(ctx context.Context, conn *networkingv1beta1.Connection, status networkingv1beta1.ConnectionStatus) (*networkingv1beta1.Connection, error) {
 	before, changed := conn.DeepCopy(), conn.DeepCopy()
 	before.Status, changed.Status = anything, status
 	if err := g.client.Status().Patch(ctx, changed, client.MergeFrom(before)); err != nil && !apierrors.IsNotFound(err) {
@@ -85,8 +85,8 @@ func (g *gateway) write(ctx context.Context, conn *networkingv1beta1.Connection,
 	return changed, nil
 }
 
-// care has a gateway keep where its peer is, and a client do what WireGuard itself does late or not at all. It waits for nobody.
-func (g *gateway) care(ctx context.Context, key wg.PublicKey, beat agent.Pulse, now time.Time) error {
+// keepPath has a gateway keep where its peer is, and a client do what WireGuard itself does late or not at all. It waits for nobody.
+func (g *gateway) keepPath(ctx context.Context, key wg.PublicKey, beat agent.PathHealth, now time.Time) error {
 	status, err := g.device.Observe()
 	if err != nil {
 		return err
@@ -96,7 +96,7 @@ func (g *gateway) care(ctx context.Context, key wg.PublicKey, beat agent.Pulse, 
 		return nil
 	}
 	peer := status.Peers[i]
-	handshake := g.greeted.last(peer.LastHandshake, now, now.Round(0))
+	handshake := g.greeted.lastHandshake(peer.LastHandshake, now, now.Round(0))
 	up := beat.Up(now)
 	if g.options.Unwatched {
 		up = now.Sub(handshake) <= alive && (g.options.Server || handshake.After(g.moved))
@@ -104,11 +104,11 @@ func (g *gateway) care(ctx context.Context, key wg.PublicKey, beat agent.Pulse, 
 	switch {
 	case !g.options.Server:
 		if up {
-			g.endpoints.works()
+			g.endpoints.markWorking()
 		}
-		return g.help(ctx, peer, handshake, beat, now)
+		return g.rehandshake(ctx, peer, handshake, beat, now)
 	case up:
-		return g.learned.keep(peer.Endpoint)
+		return g.learned.storeEndpoint(peer.Endpoint)
 	}
 	return nil
 }
@@ -119,32 +119,32 @@ const restartAfter = 2
 // alive is how long WireGuard uses a session at most; one that packets pass both ways is renewed after 120 s.
 const alive = 180 * time.Second
 
-// help gets a tunnel going again from which nothing comes. One that loses probes and carries other packets has none of it, while it has
+// rehandshake gets a tunnel going again from which nothing comes. One that loses probes and carries other packets has none of it, while it has
 // a session and its server is not deaf: a server that hears nothing of its client sends, too. One that nobody watches goes by that alone:
 // a peer sends something in a while, if only that it is there.
-func (g *gateway) help(ctx context.Context, peer wg.PeerStatus, handshake time.Time, beat agent.Pulse, now time.Time) error {
+func (g *gateway) rehandshake(ctx context.Context, peer wg.PeerStatus, handshake time.Time, beat agent.PathHealth, now time.Time) error {
 	if peer.Received > g.received {
 		g.heard = g.looked
 	}
 	g.received, g.looked = peer.Received, now
 	watched := !g.options.Unwatched
-	last := latest(beat.Small.At, beat.Began)
+	last := latestOf(beat.Small.At, beat.Began)
 	switch session := now.Sub(handshake) <= alive; {
 	case session && !watched:
 		last = g.heard.Add(keepalive)
-	case session && !deaf(beat, now):
-		last = latest(last, g.heard)
+	case session && !isOneWay(beat, now):
+		last = latestOf(last, g.heard)
 	}
 	quiet := now.Sub(last)
 	if !peer.Endpoint.IsValid() || watched && (beat.Began.IsZero() || quiet < restartAfter*beat.Interval) {
 		return nil
 	}
 	switch {
-	case min(quiet, now.Sub(latest(handshake, g.moved))) >= cmp.Or(g.silence, silence):
+	case min(quiet, now.Sub(latestOf(handshake, g.moved))) >= cmp.Or(g.silence, silence):
 		g.moved = now
-		log.FromContext(ctx).Info("no handshake, taking another way", "endpoint", g.endpoints.next(ctx))
+		log.FromContext(ctx).Info("no handshake, taking another way", "endpoint", g.endpoints.nextEndpoint(ctx))
 		return g.device.Rebind()
-	case watched && now.Sub(latest(g.restarted, handshake)) >= tryFor(beat):
+	case watched && now.Sub(latestOf(g.restarted, handshake)) >= tryFor(beat):
 		g.restarted = now
 		return g.device.Restart(peer.PublicKey)
 	}
@@ -153,7 +153,7 @@ func (g *gateway) help(ctx context.Context, peer wg.PeerStatus, handshake time.T
 
 // tryFor is how long a handshake is given before the next one: where answers used to come soon, no longer than it takes to ask again. A
 // server that comes back hears of its client when the next one begins.
-func tryFor(beat agent.Pulse) time.Duration {
+func tryFor(beat agent.PathHealth) time.Duration {
 	turns := time.Duration(restartAfter)
 	if l := beat.Small.Latency; l > 0 && l <= beat.Interval/2 {
 		turns = 1
@@ -161,16 +161,16 @@ func tryFor(beat agent.Pulse) time.Duration {
 	return turns*beat.Interval - beat.Interval/4 // who looks each interval comes a little sooner at times
 }
 
-// greeting has the time of the last handshake by the monotonic clock. The device tells it by the clock of the machine, which may be set
+// handshakeClock has the time of the last handshake by the monotonic clock. The device tells it by the clock of the machine, which may be set
 // at any moment; what it told once does not grow older or younger by that.
-type greeting struct {
+type handshakeClock struct {
 	told   time.Time // by the device, last
 	at     time.Time // when that was; the zero value: never, or nobody knows
 	looked time.Time // by the monotonic clock, last
 }
 
-// last is when the handshake was that is told as of then. now has the monotonic clock, and wall is what the other one shows.
-func (g *greeting) last(told, now, wall time.Time) time.Time {
+// lastHandshake is when the handshake was that is told as of then. now has the monotonic clock, and wall is what the other one shows.
+func (g *handshakeClock) lastHandshake(told, now, wall time.Time) time.Time {
 	before := g.looked
 	g.looked = now
 	if told.Equal(g.told) && !before.IsZero() {
@@ -188,19 +188,19 @@ func (g *greeting) last(told, now, wall time.Time) time.Time {
 	return g.at
 }
 
-// deaf tells whether the peer still asks, but does not answer: what is sent there gets lost. Where probes are dropped both ways, its last
+// isOneWay tells whether the peer still asks, but does not answer: what is sent there gets lost. Where probes are dropped both ways, its last
 // question came before our next answer would have.
-func deaf(beat agent.Pulse, now time.Time) bool {
-	return beat.Asked.Sub(latest(beat.Small.At, beat.Began)) >= beat.Interval && now.Sub(beat.Asked) < restartAfter*beat.Interval
+func isOneWay(beat agent.PathHealth, now time.Time) bool {
+	return beat.Asked.Sub(latestOf(beat.Small.At, beat.Began)) >= beat.Interval && now.Sub(beat.Asked) < restartAfter*beat.Interval
 }
 
-func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
+func latestOf(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
 
-// wanted is the status of the tunnel. Connected means that packets of all sizes pass.
-func wanted(was networkingv1beta1.ConnectionStatus, beat agent.Pulse, now time.Time, interval time.Duration) networkingv1beta1.ConnectionStatus {
+// nextStatus is the status of the tunnel. Connected means that packets of all sizes pass.
+func nextStatus(was networkingv1beta1.ConnectionStatus, beat agent.PathHealth, now time.Time, interval time.Duration) networkingv1beta1.ConnectionStatus {
 	out := was
 	out.Value = beat.Value(was.Value, now)
-	out.Lost = loses(was.Lost, out.Value, beat, now)
+	out.Lost = isLost(was.Lost, out.Value, beat, now)
 	told := was.Latency.Timestamp.Time
 	// What was told with the first answer may be how long it waited for the handshake.
 	first := !told.After(beat.Small.Since) && beat.Small.At.After(beat.Small.Since)
@@ -210,9 +210,9 @@ func wanted(was networkingv1beta1.ConnectionStatus, beat agent.Pulse, now time.T
 	return out
 }
 
-// loses is what gets lost in a tunnel. Of one that is still down after a restart nothing else is known than before. A small probe may be
+// isLost is what gets lost in a tunnel. Of one that is still down after a restart nothing else is known than before. A small probe may be
 // lost by chance where large ones always are.
-func loses(was networkingv1beta1.ConnectionLoss, value networkingv1beta1.ConnectionStatusValue, beat agent.Pulse, now time.Time) networkingv1beta1.ConnectionLoss {
+func isLost(was networkingv1beta1.ConnectionLoss, value networkingv1beta1.ConnectionStatusValue, beat agent.PathHealth, now time.Time) networkingv1beta1.ConnectionLoss {
 	small, _ := beat.Losses(now)
 	switch {
 	case value != networkingv1beta1.ConnectionError:
@@ -225,8 +225,8 @@ func loses(was networkingv1beta1.ConnectionLoss, value networkingv1beta1.Connect
 	return networkingv1beta1.LostLarge
 }
 
-// connection is the object that shows the tunnel; nil until the cache shows it. It is made for the first peer.
-func (g *gateway) connection(ctx context.Context) (*networkingv1beta1.Connection, error) {
+// readConnection is the object that shows the tunnel; nil until the cache shows it. It is made for the first peer.
+func (g *gateway) readConnection(ctx context.Context) (*networkingv1beta1.Connection, error) {
 	o := g.options
 	kind, owner, end := "WgGatewayClient", "GatewayClient", networkingv1beta1.ConnectionTypeClient
 	if o.Server {

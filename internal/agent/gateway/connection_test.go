@@ -41,7 +41,7 @@ func TestStatusOfAConnection(t *testing.T) {
 		"never for all sizes":                {connected, half, 3, failed},
 	} {
 		was := networkingv1beta1.ConnectionStatus{Value: test.was}
-		if got := wanted(was, test.beat.Pulse, test.beat.at(test.at), time.Minute).Value; got != test.want {
+		if got := nextStatus(was, test.beat.PathHealth, test.beat.at(test.at), time.Minute).Value; got != test.want {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
 	}
@@ -65,11 +65,11 @@ func TestStatusOfAConnection(t *testing.T) {
 		"of an earlier version":          {networkingv1beta1.ConnectionStatus{Value: failed}, waiting, 2, ""},
 		"up again":                       {networkingv1beta1.ConnectionStatus{Value: failed, Lost: all}, answered, 1.1, ""},
 	} {
-		if got := wanted(test.was, test.beat.Pulse, test.beat.at(test.at), time.Minute).Lost; got != test.want {
+		if got := nextStatus(test.was, test.beat.PathHealth, test.beat.at(test.at), time.Minute).Lost; got != test.want {
 			t.Errorf("%s: %q gets lost, want %q", name, got, test.want)
 		}
 	}
-	if got := wanted(networkingv1beta1.ConnectionStatus{Value: connected}, agent.Pulse{}, time.Now(), time.Minute).Value; got != connecting {
+	if got := nextStatus(networkingv1beta1.ConnectionStatus{Value: connected}, agent.PathHealth{}, time.Now(), time.Minute).Value; got != connecting {
 		t.Errorf("without a peer: %s", got)
 	}
 }
@@ -90,24 +90,24 @@ func TestLatencyIsWrittenNowAndThen(t *testing.T) {
 		"when it is old":              {as(networkingv1beta1.Connected, "7ms", 10*time.Second), as(networkingv1beta1.Connected, "12ms", 0)},
 		"when the clock was set back": {as(networkingv1beta1.Connected, "7ms", -time.Hour), as(networkingv1beta1.Connected, "12ms", 0)},
 	} {
-		if diff := cmp.Diff(test.want, wanted(test.was, h.Pulse, now, 10*time.Second)); diff != "" {
+		if diff := cmp.Diff(test.want, nextStatus(test.was, h.PathHealth, now, 10*time.Second)); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}
 	h.ask(1)
 	h.padded(1, 1.0035)
 	waited := as(networkingv1beta1.Connected, "942ms", 500*time.Millisecond) // told with the first answer, which came after the handshake
-	again := wanted(waited, h.Pulse, h.at(1.5), 10*time.Second)
+	again := nextStatus(waited, h.PathHealth, h.at(1.5), 10*time.Second)
 	if again.Latency.Value != "3ms" {
 		t.Errorf("after the second answer the latency is %s", again.Latency.Value)
 	}
 	h.ask(2)
 	h.padded(2, 2.0045)
-	if got := wanted(again, h.Pulse, h.at(2.5), 10*time.Second); got.Latency.Value != "3ms" {
+	if got := nextStatus(again, h.PathHealth, h.at(2.5), 10*time.Second); got.Latency.Value != "3ms" {
 		t.Errorf("a second later the latency is %s", got.Latency.Value)
 	}
 	h.ask(3, 4, 5)
-	if got := wanted(as(networkingv1beta1.Connected, "7ms", time.Hour), h.Pulse, h.at(11), 10*time.Second); got.Latency.Value != "7ms" {
+	if got := nextStatus(as(networkingv1beta1.Connected, "7ms", time.Hour), h.PathHealth, h.at(11), 10*time.Second); got.Latency.Value != "7ms" {
 		t.Errorf("the latency of a tunnel that is down is %s", got.Latency.Value)
 	}
 }

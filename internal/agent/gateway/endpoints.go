@@ -28,21 +28,21 @@ const (
 	maxNames = 16
 )
 
-// said are the endpoints of the server, those that its user says first. Where the user says nothing, a gateway was started with what the peer
+// endpointSpec are the endpoints of the server, those that its user says first. Where the user says nothing, a gateway was started with what the peer
 // said when it was made, or with what is in its template: the peer knows better now.
-func said(started []string, gw *networkingv1beta1.GatewayClient) []string {
+func endpointSpec(started []string, gw *networkingv1beta1.GatewayClient) []string {
 	switch {
 	case gw == nil:
 		return started
 	case len(gw.Spec.Endpoint.Addresses) == 0 && gw.Status.Endpoint != nil && len(gw.Status.Endpoint.Addresses) > 0:
-		out := dialled(nil, gw.Status.Endpoint)
+		out := dialledAddresses(nil, gw.Status.Endpoint)
 		return append(out, slices.DeleteFunc(slices.Clone(started), func(one string) bool { return slices.Contains(out, one) })...)
 	}
-	return dialled(started, gw.Status.Endpoint)
+	return dialledAddresses(started, gw.Status.Endpoint)
 }
 
-// dialled are the endpoints that a gateway was started with, which its user says, and then those that the peer says.
-func dialled(spec []string, told *networkingv1beta1.EndpointStatus) []string {
+// dialledAddresses are the endpoints that a gateway was started with, which its user says, and then those that the peer says.
+func dialledAddresses(spec []string, told *networkingv1beta1.EndpointStatus) []string {
 	out := slices.Clone(spec)
 	if told == nil {
 		return out
@@ -77,8 +77,8 @@ func dialled(spec []string, told *networkingv1beta1.EndpointStatus) []string {
 	return out
 }
 
-// resolver finds the addresses of a name.
-type resolver func(ctx context.Context, network, host string) ([]netip.Addr, error)
+// dnsResolver finds the addresses of a name.
+type dnsResolver func(ctx context.Context, network, host string) ([]netip.Addr, error)
 
 // resolving is how long a name server may take.
 const resolving = 3 * time.Second
@@ -86,7 +86,7 @@ const resolving = 3 * time.Second
 // endpoints are the ways to a server: what is said of it, names resolved, each address once. Nobody waits for a name server: until it
 // answers, its last answer counts.
 type endpoints struct {
-	resolve resolver
+	resolve dnsResolver
 	moved   func() // is called when names have other addresses than before
 
 	mu       sync.Mutex // guards what follows
@@ -105,59 +105,59 @@ func newEndpoints(moved func()) *endpoints {
 	return &endpoints{resolve: net.DefaultResolver.LookupNetIP, moved: moved, answers: map[string][]netip.Addr{}, failed: map[netip.AddrPort]bool{}, problems: map[string]string{}}
 }
 
-// get is the endpoint to use; the zero value while none is known.
-func (e *endpoints) get(ctx context.Context, said []string) netip.AddrPort {
+// currentEndpoint is the endpoint to use; the zero value while none is known.
+func (e *endpoints) currentEndpoint(ctx context.Context, said []string) netip.AddrPort {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !slices.Equal(said, e.said) {
 		e.said = slices.Clone(said)
-		e.list(ctx)
+		e.resolveAll(ctx)
 	}
 	if !slices.Equal(e.said, e.asked) || len(e.found) == 0 {
-		e.ask(ctx)
+		e.requestResolve(ctx)
 	}
-	return e.used()
+	return e.usedEndpoint()
 }
 
-// next takes another way, and looks names up anew.
-func (e *endpoints) next(ctx context.Context) netip.AddrPort {
+// nextEndpoint takes another way, and looks names up anew.
+func (e *endpoints) nextEndpoint(ctx context.Context) netip.AddrPort {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if used := e.used(); used.IsValid() {
+	if used := e.usedEndpoint(); used.IsValid() {
 		e.failed[used] = true
 	}
 	e.current++
 	e.settled = true
-	e.ask(ctx)
-	return e.used()
+	e.requestResolve(ctx)
+	return e.usedEndpoint()
 }
 
-// works tells that the way that is used is a good one.
-func (e *endpoints) works() {
+// markWorking tells that the way that is used is a good one.
+func (e *endpoints) markWorking() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.settled = true
-	delete(e.failed, e.used())
+	delete(e.failed, e.usedEndpoint())
 }
 
-func (e *endpoints) used() netip.AddrPort {
+func (e *endpoints) usedEndpoint() netip.AddrPort {
 	if len(e.found) == 0 {
 		return netip.AddrPort{}
 	}
 	return e.found[e.current%len(e.found)]
 }
 
-// list takes what is said one by one. What is no use keeps nothing else from being tried. The way that is used stays in use while it is
+// resolveAll takes what is said one by one. What is no use keeps nothing else from being tried. The way that is used stays in use while it is
 // one, if it works: where the first is a name, others are known before it. Once it is gone the first follows that did not fail: where a
 // server moves again, that is not the place that it left first. A way that failed and is tried again, since there was no other, gives way to one
 // of which nobody knew.
-func (e *endpoints) list(ctx context.Context) {
-	used, before := e.used(), e.found
+func (e *endpoints) resolveAll(ctx context.Context) {
+	used, before := e.usedEndpoint(), e.found
 	e.found = nil
 	for _, one := range e.said {
-		host, port, err := split(one)
+		host, port, err := splitHostPort(one)
 		if err != nil {
-			e.complain(ctx, one, err)
+			e.logOnce(ctx, one, err)
 			continue
 		}
 		addrs := e.answers[host]
@@ -172,7 +172,7 @@ func (e *endpoints) list(ctx context.Context) {
 			}
 			return err != nil
 		})
-		e.complain(ctx, one, refused)
+		e.logOnce(ctx, one, refused)
 		for _, a := range addrs {
 			if at := netip.AddrPortFrom(a, port); !slices.Contains(e.found, at) {
 				e.found = append(e.found, at)
@@ -188,7 +188,7 @@ func (e *endpoints) list(ctx context.Context) {
 	e.current = at
 }
 
-func split(said string) (host string, port uint16, err error) {
+func splitHostPort(said string) (host string, port uint16, err error) {
 	host, service, err := net.SplitHostPort(said)
 	if err != nil {
 		return "", 0, fmt.Errorf("reading the endpoint %q: %w", said, err)
@@ -200,8 +200,8 @@ func split(said string) (host string, port uint16, err error) {
 	return host, uint16(n), nil
 }
 
-// complain logs what is wrong, once.
-func (e *endpoints) complain(ctx context.Context, of string, err error) {
+// logOnce logs what is wrong, once.
+func (e *endpoints) logOnce(ctx context.Context, of string, err error) {
 	if err == nil {
 		delete(e.problems, of)
 		return
@@ -212,11 +212,11 @@ func (e *endpoints) complain(ctx context.Context, of string, err error) {
 	e.problems[of] = err.Error()
 }
 
-// ask begins to look names up, if that is not being done.
-func (e *endpoints) ask(ctx context.Context) {
+// requestResolve begins to look names up, if that is not being done.
+func (e *endpoints) requestResolve(ctx context.Context) {
 	var hosts []string
 	for _, one := range e.said {
-		host, _, err := split(one)
+		host, _, err := splitHostPort(one)
 		if _, literal := netip.ParseAddr(host); err == nil && literal != nil && !slices.Contains(hosts, host) {
 			hosts = append(hosts, host)
 		}
@@ -226,27 +226,27 @@ func (e *endpoints) ask(ctx context.Context) {
 	}
 	e.asked, e.asking = e.said, len(hosts)
 	for _, host := range hosts {
-		go e.look(ctx, host) // by itself: a name that nobody answers for holds up no other
+		go e.resolveHost(ctx, host) // by itself: a name that nobody answers for holds up no other
 	}
 }
 
-// look has a name server answer. From one that does not, what it said last is better than nothing.
-func (e *endpoints) look(ctx context.Context, host string) {
-	addrs, err := e.addresses(ctx, host)
+// resolveHost has a name server answer. From one that does not, what it said last is better than nothing.
+func (e *endpoints) resolveHost(ctx context.Context, host string) {
+	addrs, err := e.lookupHost(ctx, host)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.asking--
-	if e.complain(ctx, host, err); err == nil {
+	if e.logOnce(ctx, host, err); err == nil {
 		e.answers[host] = addrs
 	}
 	before := e.found
-	e.list(ctx)
+	e.resolveAll(ctx)
 	if !slices.Equal(before, e.found) {
 		e.moved()
 	}
 }
 
-func (e *endpoints) addresses(ctx context.Context, host string) ([]netip.Addr, error) {
+func (e *endpoints) lookupHost(ctx context.Context, host string) ([]netip.Addr, error) {
 	ctx, cancel := context.WithTimeout(ctx, resolving)
 	defer cancel()
 	addrs, err := e.resolve(ctx, "ip", host)
@@ -254,7 +254,7 @@ func (e *endpoints) addresses(ctx context.Context, host string) ([]netip.Addr, e
 		err = errors.New("it has no address")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("resolving %s: %w", host, plain(err))
+		return nil, fmt.Errorf("resolving %s: %w", host, plainError(err))
 	}
 	for i := range addrs {
 		addrs[i] = addrs[i].Unmap()
@@ -263,8 +263,8 @@ func (e *endpoints) addresses(ctx context.Context, host string) ([]netip.Addr, e
 	return addrs, nil
 }
 
-// plain is the end of what a name server's error says: before it are addresses, with a port of ours that is another one each time.
-func plain(err error) error {
+// plainError is the end of what a name server's error says: before it are addresses, with a port of ours that is another one each time.
+func plainError(err error) error {
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
 		parts := strings.Split(dns.Err, ": ")
 		return errors.New(parts[len(parts)-1])

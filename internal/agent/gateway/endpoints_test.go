@@ -55,7 +55,7 @@ func TestTheUsersEndpointsComeFirst(t *testing.T) {
 		"with several ports":          {told: &endpoint{Addresses: []string{"a", "b"}, Ports: []int32{2, 3}}, want: []string{"a:2", "a:3", "b:2", "b:3"}},
 	} {
 		before := slices.Clone(tc.spec)
-		if got := dialled(tc.spec, tc.told); !slices.Equal(got, tc.want) {
+		if got := dialledAddresses(tc.spec, tc.told); !slices.Equal(got, tc.want) {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
 		if !slices.Equal(before, tc.spec) {
@@ -83,11 +83,11 @@ func TestWhereAPeerSaysItsServerIsCountsAtOnce(t *testing.T) {
 	} {
 		gw := &networkingv1beta1.GatewayClient{}
 		gw.Spec.Endpoint, gw.Status.Endpoint = tc.spec, tc.told
-		if got := said([]string{"a:1"}, gw); !slices.Equal(got, tc.want) {
+		if got := endpointSpec([]string{"a:1"}, gw); !slices.Equal(got, tc.want) {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
 	}
-	if got := said([]string{"a:1"}, nil); !slices.Equal(got, []string{"a:1"}) {
+	if got := endpointSpec([]string{"a:1"}, nil); !slices.Equal(got, []string{"a:1"}) {
 		t.Errorf("before the object is known: %q", got)
 	}
 }
@@ -100,7 +100,7 @@ func TestAPeerSaysOnlySoMuch(t *testing.T) {
 	for i := range 64 {
 		told.Ports = append(told.Ports, int32(i+1))
 	}
-	got := dialled([]string{"a:1"}, told)
+	got := dialledAddresses([]string{"a:1"}, told)
 	hosts := map[string]bool{}
 	for _, one := range got {
 		if host, _, _ := net.SplitHostPort(one); strings.HasPrefix(host, "node-") {
@@ -132,7 +132,7 @@ func TestEndpointsThatAreFound(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			e := book.endpoints()
-			e.get(t.Context(), strings.Fields(said))
+			e.currentEndpoint(t.Context(), strings.Fields(said))
 			synctest.Wait()
 			if got := text(e.found); got != test.want {
 				t.Errorf("%s: %s, want %s", said, got, test.want)
@@ -165,11 +165,11 @@ func TestEndpointsTakeTurns(t *testing.T) {
 		said := []string{"rome.example:7", "[2001:db8::3]:7"}
 		var got []string
 		use := func() {
-			e.get(t.Context(), said)
+			e.currentEndpoint(t.Context(), said)
 			synctest.Wait() // for names
-			got = append(got, e.get(t.Context(), said).Addr().String())
+			got = append(got, e.currentEndpoint(t.Context(), said).Addr().String())
 		}
-		next := func() { e.next(t.Context()) }
+		next := func() { e.nextEndpoint(t.Context()) }
 		use()
 		use() // the same until something is wrong with it
 		next()
@@ -201,23 +201,23 @@ func TestEndpointsTakeTurns(t *testing.T) {
 func TestAServerThatMovesAgainIsFoundWhereItIs(t *testing.T) {
 	e := phonebook{}.endpoints()
 	var got []string
-	said := func(all ...string) { got = append(got, e.get(t.Context(), all).String()) }
+	said := func(all ...string) { got = append(got, e.currentEndpoint(t.Context(), all).String()) }
 	said("192.0.2.1:7")
-	e.works()
+	e.markWorking()
 	said("192.0.2.1:7", "192.0.2.2:7")
-	e.next(t.Context()) // it left
-	e.works()
+	e.nextEndpoint(t.Context()) // it left
+	e.markWorking()
 	said("192.0.2.1:7", "192.0.2.3:7")
-	e.works()
+	e.markWorking()
 	said("192.0.2.1:7", "192.0.2.3:7", "192.0.2.4:7")
-	e.next(t.Context())
-	e.works()
+	e.nextEndpoint(t.Context())
+	e.markWorking()
 	said("192.0.2.1:7", "192.0.2.3:7") // both were left: it begins anew
-	e.works()                          // it is back
-	e.next(t.Context())
-	e.works()
+	e.markWorking()                    // it is back
+	e.nextEndpoint(t.Context())
+	e.markWorking()
 	said("192.0.2.3:7", "192.0.2.1:7")
-	e.works()
+	e.markWorking()
 	said("192.0.2.1:7")
 	want := []string{"192.0.2.1:7", "192.0.2.1:7", "192.0.2.3:7", "192.0.2.3:7", "192.0.2.1:7", "192.0.2.3:7", "192.0.2.1:7"}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -235,15 +235,15 @@ func TestNewsOfAServerEndASecondTryOfAPlaceThatFailed(t *testing.T) {
 		"less":                          {"192.0.2.1:7", "192.0.2.1:7"},
 	} {
 		e := phonebook{}.endpoints()
-		e.get(t.Context(), []string{"192.0.2.1:7", "192.0.2.2:7"})
-		e.next(t.Context())
-		e.works()
-		if got := e.next(t.Context()).String(); got != "192.0.2.1:7" {
+		e.currentEndpoint(t.Context(), []string{"192.0.2.1:7", "192.0.2.2:7"})
+		e.nextEndpoint(t.Context())
+		e.markWorking()
+		if got := e.nextEndpoint(t.Context()).String(); got != "192.0.2.1:7" {
 			t.Fatalf("%s: the next one is %s", name, got)
 		}
 		said := strings.Fields(test.said)
 		for range 2 { // and stays there
-			if got := e.get(t.Context(), said).String(); got != test.want {
+			if got := e.currentEndpoint(t.Context(), said).String(); got != test.want {
 				t.Errorf("%s: it is at %s, want %s", name, got, test.want)
 			}
 		}
@@ -253,9 +253,9 @@ func TestNewsOfAServerEndASecondTryOfAPlaceThatFailed(t *testing.T) {
 // A place that is tried for the first time keeps its time: it is as good as what is new.
 func TestNewsOfAServerLeaveAFirstTryItsTime(t *testing.T) {
 	e := phonebook{}.endpoints()
-	e.get(t.Context(), []string{"192.0.2.1:7", "192.0.2.2:7"})
-	e.next(t.Context())
-	if got := e.get(t.Context(), []string{"192.0.2.3:7", "192.0.2.1:7", "192.0.2.2:7"}).String(); got != "192.0.2.2:7" {
+	e.currentEndpoint(t.Context(), []string{"192.0.2.1:7", "192.0.2.2:7"})
+	e.nextEndpoint(t.Context())
+	if got := e.currentEndpoint(t.Context(), []string{"192.0.2.3:7", "192.0.2.1:7", "192.0.2.2:7"}).String(); got != "192.0.2.2:7" {
 		t.Errorf("it is at %s", got)
 	}
 }
@@ -266,15 +266,15 @@ func TestTheFirstEndpointIsUsedOnceItsNameIsKnown(t *testing.T) {
 		want      string
 	}{
 		"while none works":           {func(*endpoints) {}, "192.0.2.1:7"},
-		"also if another is retried": {func(e *endpoints) { e.next(t.Context()) }, "192.0.2.1:7"},
-		"but not if another works":   {func(e *endpoints) { e.works() }, "192.0.2.3:7"},
+		"also if another is retried": {func(e *endpoints) { e.nextEndpoint(t.Context()) }, "192.0.2.1:7"},
+		"but not if another works":   {func(e *endpoints) { e.markWorking() }, "192.0.2.3:7"},
 		"but not if another is tried": {func(e *endpoints) {
-			e.get(t.Context(), []string{"rome.example:7", "192.0.2.3:7", "192.0.2.4:7"})
-			e.next(t.Context())
+			e.currentEndpoint(t.Context(), []string{"rome.example:7", "192.0.2.3:7", "192.0.2.4:7"})
+			e.nextEndpoint(t.Context())
 		}, "192.0.2.4:7"},
 		"nor if what worked is gone": {func(e *endpoints) {
-			e.works()
-			e.get(t.Context(), []string{"rome.example:7", "192.0.2.4:7"})
+			e.markWorking()
+			e.currentEndpoint(t.Context(), []string{"rome.example:7", "192.0.2.4:7"})
 		}, "192.0.2.1:7"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -284,14 +284,14 @@ func TestTheFirstEndpointIsUsedOnceItsNameIsKnown(t *testing.T) {
 				<-may
 				return []netip.Addr{netip.MustParseAddr("192.0.2.1")}, nil
 			}
-			e.works() // of which nothing is known yet
-			if got := e.get(t.Context(), []string{"rome.example:7", "192.0.2.3:7"}); got.String() != "192.0.2.3:7" {
+			e.markWorking() // of which nothing is known yet
+			if got := e.currentEndpoint(t.Context(), []string{"rome.example:7", "192.0.2.3:7"}); got.String() != "192.0.2.3:7" {
 				t.Errorf("%s: at first %s", name, got)
 			}
 			test.meanwhile(e)
 			close(may)
 			synctest.Wait()
-			if got := e.get(t.Context(), e.said); got.String() != test.want {
+			if got := e.currentEndpoint(t.Context(), e.said); got.String() != test.want {
 				t.Errorf("%s: %s, want %s", name, got, test.want)
 			}
 		})
@@ -314,7 +314,7 @@ func TestWhyANameIsNoUseIsSaidOnce(t *testing.T) {
 			}
 			ctx := log.IntoContext(t.Context(), funcr.New(func(_, args string) { logged = append(logged, args) }, funcr.Options{}))
 			for range 2 {
-				e.get(ctx, []string{"rome.example:7"})
+				e.currentEndpoint(ctx, []string{"rome.example:7"})
 				synctest.Wait()
 			}
 			if len(logged) != 1 || !strings.Contains(logged[0], strconv.Quote(want)) || port != 40002 {
@@ -336,14 +336,14 @@ func TestANameThatIsDeadHoldsUpNoOther(t *testing.T) {
 			return []netip.Addr{netip.MustParseAddr("192.0.2.1")}, nil
 		}
 		begin, said := time.Now(), []string{"dead.example:7", "rome.example:7"}
-		e.get(t.Context(), said)
+		e.currentEndpoint(t.Context(), said)
 		synctest.Wait()
-		if got := e.get(t.Context(), said); got.String() != "192.0.2.1:7" || moved != 1 || time.Since(begin) > 0 {
+		if got := e.currentEndpoint(t.Context(), said); got.String() != "192.0.2.1:7" || moved != 1 || time.Since(begin) > 0 {
 			t.Errorf("found %s after %s, moved %d times", got, time.Since(begin), moved)
 		}
 		time.Sleep(resolving)
 		synctest.Wait()
-		if got := e.get(t.Context(), said); got.String() != "192.0.2.1:7" || moved != 1 {
+		if got := e.currentEndpoint(t.Context(), said); got.String() != "192.0.2.1:7" || moved != 1 {
 			t.Errorf("found %s, moved %d times", got, moved)
 		}
 	})
@@ -367,7 +367,7 @@ func TestNobodyWaitsForANameServer(t *testing.T) {
 		said := []string{"rome.example:7"}
 		is := func(want string, asks int32, moves int) {
 			t.Helper()
-			got := e.get(t.Context(), said)
+			got := e.currentEndpoint(t.Context(), said)
 			synctest.Wait()
 			if want == "" && got.IsValid() || want != "" && got.String() != want || asked.Load() != asks || moved != moves {
 				t.Errorf("found %s, want %q; asked %d times, want %d; moved %d times, want %d", got, want, asked.Load(), asks, moved, moves)
@@ -381,7 +381,7 @@ func TestNobodyWaitsForANameServer(t *testing.T) {
 		may <- struct{}{}
 		synctest.Wait()
 		is("192.0.2.1:7", 2, 1)
-		e.next(t.Context())
+		e.nextEndpoint(t.Context())
 		is("192.0.2.1:7", 3, 1)
 		time.Sleep(resolving)
 		synctest.Wait()

@@ -27,7 +27,7 @@ var latencyBuckets = []float64{
 type exporter struct {
 	device    Device
 	counted   func() (map[string]uint64, error)
-	now       func() agent.Pulse
+	now       func() agent.PathHealth
 	mtu       func() int
 	unwatched bool
 	latencies prometheus.Histogram
@@ -35,7 +35,7 @@ type exporter struct {
 	connected, latency, received, sent, asked, heard, size, dropped, implementation *prometheus.Desc
 }
 
-func newExporter(o Options, device Device, counted func() (map[string]uint64, error), now func() agent.Pulse, mtu func() int) *exporter {
+func newExporter(o Options, device Device, counted func() (map[string]uint64, error), now func() agent.PathHealth, mtu func() int) *exporter {
 	labels := prometheus.Labels{"driver": driver, "cluster_id": o.RemoteClusterID}
 	desc := func(name, help string, more ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, more, labels)
@@ -60,8 +60,10 @@ func newExporter(o Options, device Device, counted func() (map[string]uint64, er
 	}
 }
 
-// answered notes a round trip.
-func (e *exporter) answered(after time.Duration) { e.latencies.Observe(float64(after.Microseconds())) }
+// observeLatency notes a round trip.
+func (e *exporter) observeLatency(after time.Duration) {
+	e.latencies.Observe(float64(after.Microseconds()))
+}
 
 // Describe is of prometheus.Collector.
 func (e *exporter) Describe(out chan<- *prometheus.Desc) {

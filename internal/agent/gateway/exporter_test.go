@@ -38,9 +38,9 @@ func TestWhatPrometheusIsToldOfATunnel(t *testing.T) {
 	h.ask(1)
 	h.Small.Hear(wire(h.at(1)), h.at(1.0124))
 	device := &patient{status: wg.Status{Peers: []wg.PeerStatus{{Received: 1100, Sent: 2200}}, Refused: 3}}
-	e := newExporter(Options{RemoteClusterID: "milan"}, device, refusals, func() agent.Pulse { return h.Pulse }, func() int { return 1340 })
+	e := newExporter(Options{RemoteClusterID: "milan"}, device, refusals, func() agent.PathHealth { return h.PathHealth }, func() int { return 1340 })
 	for _, after := range []time.Duration{9 * time.Millisecond, 12400 * time.Microsecond, 400 * time.Millisecond} {
-		e.answered(after)
+		e.observeLatency(after)
 	}
 	want := `# HELP liqo_gateway_dropped_packets_total Packets that the gateway dropped because nobody may send them.
 # TYPE liqo_gateway_dropped_packets_total counter
@@ -122,7 +122,7 @@ func TestWhatPrometheusIsToldOfNoTunnel(t *testing.T) {
 		"unwatched":                         {newHeart(), false, &patient{status: peer}, "connected=1 bytes"},
 		"unwatched, with nobody":            {newHeart(), false, &patient{}, "connected=0 bytes"},
 	} {
-		e := newExporter(Options{RemoteClusterID: "milan", Unwatched: !test.watched}, test.device, untold, func() agent.Pulse { return test.beat.Pulse }, func() int { return 1340 })
+		e := newExporter(Options{RemoteClusterID: "milan", Unwatched: !test.watched}, test.device, untold, func() agent.PathHealth { return test.beat.PathHealth }, func() int { return 1340 })
 		text, labels := exposed(t, e), `{cluster_id="milan",driver="wireguard"} `
 		got := "connected=none"
 		for _, v := range []string{"0", "1"} {

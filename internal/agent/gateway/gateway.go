@@ -63,7 +63,7 @@ type Options struct {
 	Unwatched bool
 }
 
-func (o Options) key() plan.PeerKey {
+func (o Options) peerKey() plan.PeerKey {
 	return plan.PeerKey{Namespace: o.Namespace, ClusterID: o.RemoteClusterID}
 }
 
@@ -73,7 +73,7 @@ func Setup(mgr ctrl.Manager, k agent.Kernel, device Device, o Options) error {
 	if err := metrics.Registry.Register(g.exporter); err != nil {
 		return fmt.Errorf("registering the metrics of the tunnel: %w", err)
 	}
-	return g.setup(mgr)
+	return g.setupController(mgr)
 }
 
 func newGateway(mgr ctrl.Manager, k agent.Kernel, device Device, o Options) *gateway {
@@ -82,22 +82,22 @@ func newGateway(mgr ctrl.Manager, k agent.Kernel, device Device, o Options) *gat
 		learned: memoryIn(o.StateDir),
 		sources: agent.Sources{
 			Home:          o.LiqoNamespace,
-			RoutesHere:    func(obj metav1.Object) bool { return plan.RoutesOnGateway(obj, o.LiqoNamespace, o.key(), o.Node) },
-			FirewallsHere: func(obj metav1.Object) bool { return plan.FirewallOnGateway(obj, o.LiqoNamespace, o.key()) },
+			RoutesHere:    func(obj metav1.Object) bool { return plan.RoutesOnGateway(obj, o.LiqoNamespace, o.peerKey(), o.Node) },
+			FirewallsHere: func(obj metav1.Object) bool { return plan.FirewallOnGateway(obj, o.LiqoNamespace, o.peerKey()) },
 		},
 		reporter: agent.Reporter{Client: mgr.GetClient(), Events: mgr.GetEventRecorder("liqo-gateway"), Host: o.Name, Namespace: o.Namespace},
 	}
-	g.endpoints = newEndpoints(g.beat)
+	g.endpoints = newEndpoints(g.sendHeartbeat)
 	ours, theirs := plan.TunnelAddresses(o.Server)
-	g.prober = newProber(o, ours, theirs, mgr.GetLogger().WithName("prober"), g.beat)
-	g.exporter = newExporter(o, device, k.Counted, g.prober.now, g.prober.mtu)
-	g.prober.answered = g.exporter.answered
+	g.prober = newProber(o, ours, theirs, mgr.GetLogger().WithName("prober"), g.sendHeartbeat)
+	g.exporter = newExporter(o, device, k.Counted, g.prober.pathHealth, g.prober.foundMTU)
+	g.prober.answered = g.exporter.observeLatency
 	return g
 }
 
-func (g *gateway) setup(mgr ctrl.Manager) error {
+func (g *gateway) setupController(mgr ctrl.Manager) error {
 	kinds := append(g.sources.Kinds(), &networkingv1beta1.PublicKey{}, &networkingv1beta1.Connection{})
-	if err := (agent.Loop{Name: "gateway", Kinds: kinds, Matters: g.matters, Watch: g.watch, Run: g.run}).Setup(mgr); err != nil {
+	if err := (agent.Loop{Name: "gateway", Kinds: kinds, Matters: g.isRelevant, Watch: g.watchKernel, Run: g.runOnce}).Setup(mgr); err != nil {
 		return err
 	}
 	if err := mgr.Add(g.prober); err != nil {
@@ -121,38 +121,38 @@ type gateway struct {
 	state     agent.Health
 	flows     agent.Flows
 
-	learned   memory    // endpoint of the client, for the next process
-	opened    bool      // the device is up, with or without peers
-	peers     []wg.Peer // that the device was last given: one, or none
-	restarted time.Time // the peer of the device, last
-	moved     time.Time // to another endpoint, last
-	greeted   greeting  // by the peer of the device, last
-	looked    time.Time // at the peer of the device, last
-	received  uint64    // bytes from the peer, by then
-	heard     time.Time // of the peer at all, last; or a little later
-	mtu       int       // of the tunnel, as others were told; 0 before the first run
-	shown     shown     // in the Connection
-	comeback  comeback  // of the tunnel
+	learned   endpointMemory  // endpoint of the client, for the next process
+	opened    bool            // the device is up, with or without peers
+	peers     []wg.Peer       // that the device was last given: one, or none
+	restarted time.Time       // the peer of the device, last
+	moved     time.Time       // to another endpoint, last
+	greeted   handshakeClock  // by the peer of the device, last
+	looked    time.Time       // at the peer of the device, last
+	received  uint64          // bytes from the peer, by then
+	heard     time.Time       // of the peer at all, last; or a little later
+	mtu       int             // of the tunnel, as others were told; 0 before the first run
+	shown     publishedStatus // in the Connection
+	comeback  recoveryDelay   // of the tunnel
 }
 
-// matters adds to what does for all agents what nodes say of the way to this peer.
-func (g *gateway) matters(old, now client.Object) bool {
+// isRelevant adds to what does for all agents what nodes say of the way to this peer.
+func (g *gateway) isRelevant(old, now client.Object) bool {
 	if was, ok := old.(*networkingv1beta1.InternalNode); ok && saysOf(was, g.options.RemoteClusterID).Value != saysOf(now.(*networkingv1beta1.InternalNode), g.options.RemoteClusterID).Value {
 		return true
 	}
 	return agent.Matters(old, now) || g.reporter.Lost(old, now)
 }
 
-// beat has the loop look how the tunnel fares.
-func (g *gateway) beat() {
+// sendHeartbeat has the loop look how the tunnel fares.
+func (g *gateway) sendHeartbeat() {
 	select {
 	case g.wake <- struct{}{}:
 	default:
 	}
 }
 
-// watch tells of changes of the kernel, of keys, and of the tunnel.
-func (g *gateway) watch(ctx context.Context) (<-chan struct{}, error) {
+// watchKernel tells of changes of the kernel, of keys, and of the tunnel.
+func (g *gateway) watchKernel(ctx context.Context) (<-chan struct{}, error) {
 	changes, err := g.kernel.Watch(ctx)
 	if err != nil {
 		return nil, err
@@ -185,40 +185,40 @@ func (g *gateway) watch(ctx context.Context) (<-chan struct{}, error) {
 	return out, nil
 }
 
-// run makes the namespace and the tunnel what they should be, and says how the tunnel fares, whatever could not be done.
-func (g *gateway) run(ctx context.Context) (time.Duration, error) {
+// runOnce makes the namespace and the tunnel what they should be, and says how the tunnel fares, whatever could not be done.
+func (g *gateway) runOnce(ctx context.Context) (time.Duration, error) {
 	seen, err := g.sources.Read(ctx, g.client)
 	if err != nil {
 		return 0, err
 	}
-	g.size(ctx, seen)
+	g.setMTU(ctx, seen)
 	peers, problems, failed := g.wantedPeers(ctx, seen)
-	state, more := plan.Gateway(g.input(seen))
+	state, more := plan.Gateway(g.planInput(seen))
 	problems = slices.Concat(seen.Problems, problems, more)
 	if failed == nil {
-		failed = g.apply(ctx, state, peers)
+		failed = g.applyState(ctx, state, peers)
 	}
 	g.state.Set(failed)
 	g.reporter.Tell(ctx, seen, problems)
-	again, err := g.tend(ctx, reports(seen, g.options.RemoteClusterID))
+	again, err := g.reconcileConnection(ctx, nodeReports(seen, g.options.RemoteClusterID))
 	return again, errors.Join(failed, g.reporter.Applied(ctx, seen, problems, failed), err)
 }
 
-// apply has a peer that is to go leave first, whatever fails after that. Translation and filters come before the tunnel lets anything
+// applyState has a peer that is to go leave first, whatever fails after that. Translation and filters come before the tunnel lets anything
 // new through.
-func (g *gateway) apply(ctx context.Context, state datapath.State, peers []wg.Peer) error {
+func (g *gateway) applyState(ctx context.Context, state datapath.State, peers []wg.Peer) error {
 	var keys []wg.PublicKey
 	for _, p := range peers {
 		keys = append(keys, p.PublicKey)
 	}
 	revoked := g.device.Keep(keys...)
-	g.have(slices.DeleteFunc(slices.Clone(g.peers), func(p wg.Peer) bool { return !slices.Contains(keys, p.PublicKey) }))
-	config, tunnel := g.options.config()
+	g.recordPeers(slices.DeleteFunc(slices.Clone(g.peers), func(p wg.Peer) bool { return !slices.Contains(keys, p.PublicKey) }))
+	config, tunnel := g.options.wireguardConfig()
 	if tunnel == nil && !g.opened {
 		tunnel = g.device.Apply(config)
 		g.opened = tunnel == nil
 	}
-	changes, rules, flows := g.translate(ctx, state)
+	changes, rules, flows := g.applyTranslation(ctx, state)
 	if len(changes.Writes) > 0 {
 		log.FromContext(ctx).Info("changed the gateway", "writes", len(changes.Writes))
 	}
@@ -229,14 +229,14 @@ func (g *gateway) apply(ctx context.Context, state datapath.State, peers []wg.Pe
 		tunnel = g.device.Apply(config)
 	}
 	if tunnel == nil {
-		g.have(config.Peers)
+		g.recordPeers(config.Peers)
 	}
 	return errors.Join(revoked, rules, flows, tunnel)
 }
 
-// translate makes the namespace what it should be, and has flows begin anew that are translated otherwise now. What is wrong with flows that
+// applyTranslation makes the namespace what it should be, and has flows begin anew that are translated otherwise now. What is wrong with flows that
 // began before keeps no new ones from passing.
-func (g *gateway) translate(ctx context.Context, state datapath.State) (changes kernel.Changes, rules, flows error) {
+func (g *gateway) applyTranslation(ctx context.Context, state datapath.State) (changes kernel.Changes, rules, flows error) {
 	translated := agent.Translations(plan.Translations(state.Tables))
 	unmarked := g.flows.Unsettle(translated)
 	changes, rules = g.kernel.Apply(ctx, state)
@@ -247,24 +247,24 @@ func (g *gateway) translate(ctx context.Context, state datapath.State) (changes 
 	return changes, rules, errors.Join(unmarked, flows)
 }
 
-// have notes the peers of the device. Of another one nothing is known yet, and one that is elsewhere has its time from now on, whoever said so.
-func (g *gateway) have(peers []wg.Peer) {
+// recordPeers notes the peers of the device. Of another one nothing is known yet, and one that is elsewhere has its time from now on, whoever said so.
+func (g *gateway) recordPeers(peers []wg.Peer) {
 	if len(peers) > 0 && (len(g.peers) == 0 || peers[0].Endpoint != g.peers[0].Endpoint) {
 		g.moved = time.Now()
 	}
 	if !slices.EqualFunc(g.peers, peers, func(a, b wg.Peer) bool { return a.PublicKey == b.PublicKey }) {
-		g.prober.forget()
+		g.prober.resetAnswers()
 	}
 	g.peers = peers
 }
 
-func (g *gateway) input(seen *agent.Seen) plan.GatewayInput {
+func (g *gateway) planInput(seen *agent.Seen) plan.GatewayInput {
 	kind := "GatewayClient"
 	if g.options.Server {
 		kind = "GatewayServer"
 	}
 	return plan.GatewayInput{
-		Cluster: seen.Cluster, Of: plan.Object{Kind: kind, Namespace: g.options.Namespace, Name: g.options.Name}, Peer: g.options.key(),
+		Cluster: seen.Cluster, Of: plan.Object{Kind: kind, Namespace: g.options.Namespace, Name: g.options.Name}, Peer: g.options.peerKey(),
 		Address: g.options.Address, Node: g.options.Node, Server: g.options.Server, MTU: g.options.MTU,
 		Passing: g.mtu, ProbePort: g.options.PingPort, NoIPv6: g.options.NoIPv6,
 	}
@@ -281,19 +281,19 @@ func (g *gateway) wantedPeers(ctx context.Context, seen *agent.Seen) ([]wg.Peer,
 		seen.Objects[keyObject(&keys.Items[i])] = &keys.Items[i]
 	}
 	var peer *plan.Peer
-	if i := slices.IndexFunc(seen.Peers, func(p plan.Peer) bool { return p.Key == g.options.key() }); i >= 0 {
+	if i := slices.IndexFunc(seen.Peers, func(p plan.Peer) bool { return p.Key == g.options.peerKey() }); i >= 0 {
 		peer = &seen.Peers[i]
 	}
-	endpoint := g.learned.recall() // of a client, which a server that was started again finds at once
+	endpoint := g.learned.loadEndpoint() // of a client, which a server that was started again finds at once
 	if !g.options.Server {
-		endpoint = g.endpoints.get(ctx, said(g.options.Endpoints, g.dialer(seen)))
+		endpoint = g.endpoints.currentEndpoint(ctx, endpointSpec(g.options.Endpoints, g.gatewayClient(seen)))
 	}
 	peers, problems := wantedPeers(keys.Items, peer, endpoint)
 	return peers, problems, nil
 }
 
-// dialer is the object of a client, nil if it is not there.
-func (g *gateway) dialer(seen *agent.Seen) *networkingv1beta1.GatewayClient {
-	out, _ := seen.Objects[g.input(seen).Of].(*networkingv1beta1.GatewayClient)
+// gatewayClient is the object of a client, nil if it is not there.
+func (g *gateway) gatewayClient(seen *agent.Seen) *networkingv1beta1.GatewayClient {
+	out, _ := seen.Objects[g.planInput(seen).Of].(*networkingv1beta1.GatewayClient)
 	return out
 }

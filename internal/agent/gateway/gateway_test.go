@@ -298,7 +298,7 @@ func TestAServerThatIsStartedAgainFindsItsClientByItself(t *testing.T) {
 	a.is(t, connected)
 	b.is(t, connected)
 	testkit.Eventually(t, patience, func() error {
-		if at := memoryIn(a.options.StateDir).recall(); at.Addr().String() != clientAt {
+		if at := memoryIn(a.options.StateDir).loadEndpoint(); at.Addr().String() != clientAt {
 			return fmt.Errorf("the server remembers a client at %s", at)
 		}
 		return nil
@@ -352,7 +352,7 @@ func TestGatewaysThatNobodyWatchesFindEachOther(t *testing.T) {
 		if err == nil && (len(status.Peers) != 1 || status.Peers[0].LastHandshake.IsZero() || status.Peers[0].Endpoint.Addr().String() != serverAt) {
 			err = fmt.Errorf("the client has %+v", status)
 		}
-		if at := memoryIn(a.options.StateDir).recall(); err == nil && at.Addr().String() != clientAt {
+		if at := memoryIn(a.options.StateDir).loadEndpoint(); err == nil && at.Addr().String() != clientAt {
 			err = fmt.Errorf("the server remembers a client at %s", at)
 		}
 		return err
@@ -461,7 +461,7 @@ func TestAStatusIsWrittenWholeWhateverIsKnownOfTheLast(t *testing.T) {
 		{Value: connected, Latency: latency, MTU: 1340},
 		{},
 	} {
-		if _, err := g.write(t.Context(), stale, want); err != nil {
+		if _, err := g.writeStatus(t.Context(), stale, want); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(conn), conn); err != nil {

@@ -11,12 +11,12 @@ import (
 
 // heart is a pulse with a clock of its own, which begins at 0 s. A probe of either size is sent each second.
 type heart struct {
-	agent.Pulse
+	agent.PathHealth
 	zero time.Time
 }
 
 func newHeart() *heart {
-	return &heart{Pulse: agent.Pulse{Interval: time.Second, Threshold: 3}, zero: time.Now()}
+	return &heart{PathHealth: agent.PathHealth{Interval: time.Second, Threshold: 3}, zero: time.Now()}
 }
 
 func (h *heart) at(seconds float64) time.Time {

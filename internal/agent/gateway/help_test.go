@@ -93,7 +93,7 @@ func TestHelpForATunnelThatIsSilent(t *testing.T) {
 			if test.received != nil {
 				p.status.Peers[0].Received = test.received[i]
 			}
-			if err := g.care(t.Context(), peer, h.Pulse, h.at(at)); err != nil {
+			if err := g.keepPath(t.Context(), peer, h.PathHealth, h.at(at)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -134,7 +134,7 @@ func TestHelpForATunnelThatNobodyWatches(t *testing.T) {
 				}
 			}
 			p.done = ""
-			if err := g.care(t.Context(), key, agent.Pulse{}, h.at(float64(s))); err != nil {
+			if err := g.keepPath(t.Context(), key, agent.PathHealth{}, h.at(float64(s))); err != nil {
 				t.Fatal(err)
 			}
 			switch p.done {
@@ -159,20 +159,20 @@ func TestAnEndpointOfATunnelThatNobodyWatchesIsKept(t *testing.T) {
 	}
 	for handshake, want := range map[float64]string{-200: "", -100: "192.0.2.2:7"} {
 		s := &gateway{device: at(handshake, "192.0.2.2:7"), options: Options{Server: true, Unwatched: true}, learned: memoryIn(t.TempDir())}
-		if err := s.care(t.Context(), key, agent.Pulse{}, h.at(0)); err != nil {
+		if err := s.keepPath(t.Context(), key, agent.PathHealth{}, h.at(0)); err != nil {
 			t.Fatal(err)
 		}
-		if kept := s.learned.recall(); kept.IsValid() != (want != "") || want != "" && kept.String() != want {
+		if kept := s.learned.loadEndpoint(); kept.IsValid() != (want != "") || want != "" && kept.String() != want {
 			t.Errorf("a server keeps %s, want %q, with a handshake %g s ago", kept, want, -handshake)
 		}
 	}
 	for handshake, want := range map[float64]string{-10: "192.0.2.1:7", 1: "192.0.2.2:7"} { // before and after that way was taken
 		c := &gateway{device: at(handshake, "192.0.2.2:7"), options: Options{Unwatched: true}, endpoints: newEndpoints(nil), moved: h.at(0)}
-		c.endpoints.get(t.Context(), []string{"192.0.2.2:7"})
-		if err := c.care(t.Context(), key, agent.Pulse{}, h.at(2)); err != nil {
+		c.endpoints.currentEndpoint(t.Context(), []string{"192.0.2.2:7"})
+		if err := c.keepPath(t.Context(), key, agent.PathHealth{}, h.at(2)); err != nil {
 			t.Fatal(err)
 		}
-		if used := c.endpoints.get(t.Context(), []string{"192.0.2.1:7", "192.0.2.2:7"}); used.String() != want {
+		if used := c.endpoints.currentEndpoint(t.Context(), []string{"192.0.2.1:7", "192.0.2.2:7"}); used.String() != want {
 			t.Errorf("a client uses %s, want %s, with a handshake at %g s", used, want, handshake)
 		}
 	}
@@ -198,14 +198,14 @@ func TestAHandshakeIsAsOldAsItIsWhateverTheClockShows(t *testing.T) {
 		"never":                            {[]look{{10, 0, 0}, {20, 0, 0}}, -1},
 	} {
 		h := newHeart()
-		var g greeting
+		var g handshakeClock
 		got := -1.0
 		for _, l := range test.looks {
 			told := time.Time{}
 			if l.handshake != 0 {
 				told = wire(h.at(l.handshake))
 			}
-			if at := g.last(told, h.at(l.at), wire(h.at(l.at+l.set))); at.IsZero() {
+			if at := g.lastHandshake(told, h.at(l.at), wire(h.at(l.at+l.set))); at.IsZero() {
 				got = -1
 			} else {
 				got = h.at(l.at).Sub(at).Seconds()
@@ -224,10 +224,10 @@ func TestAClientWhoseServerIsSilentTriesItsOtherEndpoint(t *testing.T) {
 	g := &gateway{device: p, endpoints: newEndpoints(nil)}
 	said := []string{"192.0.2.1:7", "192.0.2.2:7"}
 	for i, want := range []string{"192.0.2.1:7", "192.0.2.2:7", "192.0.2.1:7"} {
-		if at := g.endpoints.get(t.Context(), said); at.String() != want {
+		if at := g.endpoints.currentEndpoint(t.Context(), said); at.String() != want {
 			t.Errorf("turn %d: %s, want %s", i, at, want)
 		}
-		if err := g.care(t.Context(), peer, h.Pulse, h.zero.Add(time.Duration(i+1)*silence)); err != nil {
+		if err := g.keepPath(t.Context(), peer, h.PathHealth, h.zero.Add(time.Duration(i+1)*silence)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -243,10 +243,10 @@ func TestAPlaceThatIsNewHasItsWholeTime(t *testing.T) {
 		h.ask(0)
 		at := func(endpoint string, seconds int, want string) {
 			t.Helper()
-			g.have([]wg.Peer{{PublicKey: key, Endpoint: netip.MustParseAddrPort(endpoint)}})
+			g.recordPeers([]wg.Peer{{PublicKey: key, Endpoint: netip.MustParseAddrPort(endpoint)}})
 			time.Sleep(time.Duration(seconds) * time.Second)
 			p.done = ""
-			if err := g.care(t.Context(), key, h.Pulse, time.Now()); err != nil || p.done != want {
+			if err := g.keepPath(t.Context(), key, h.PathHealth, time.Now()); err != nil || p.done != want {
 				t.Errorf("%d s at %s: %q, %v; want %q", seconds, endpoint, p.done, err, want)
 			}
 		}
@@ -266,11 +266,11 @@ func TestAClientKeepsTheEndpointThatWorks(t *testing.T) {
 		}
 		p := &patient{status: wg.Status{Peers: []wg.PeerStatus{{PublicKey: peer, Endpoint: netip.MustParseAddrPort("192.0.2.2:7")}}}}
 		g := &gateway{device: p, endpoints: newEndpoints(nil)}
-		g.endpoints.get(t.Context(), []string{"192.0.2.2:7"})
-		if err := g.care(t.Context(), peer, h.Pulse, h.at(0.5)); err != nil {
+		g.endpoints.currentEndpoint(t.Context(), []string{"192.0.2.2:7"})
+		if err := g.keepPath(t.Context(), peer, h.PathHealth, h.at(0.5)); err != nil {
 			t.Fatal(err)
 		}
-		if at := g.endpoints.get(t.Context(), []string{"192.0.2.1:7", "192.0.2.2:7"}); at.String() != want {
+		if at := g.endpoints.currentEndpoint(t.Context(), []string{"192.0.2.1:7", "192.0.2.2:7"}); at.String() != want {
 			t.Errorf("answered %t: %s, want %s", answered, at, want)
 		}
 	}

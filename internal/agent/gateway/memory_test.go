@@ -11,28 +11,28 @@ import (
 
 func TestAServerRemembersItsClient(t *testing.T) {
 	m := memoryIn(t.TempDir())
-	if got := m.recall(); got.IsValid() {
+	if got := m.loadEndpoint(); got.IsValid() {
 		t.Errorf("it knows %s from nowhere", got)
 	}
 	for _, text := range []string{"192.0.2.7:40000", "[2001:db8::7]:40000"} {
 		want := netip.MustParseAddrPort(text)
-		if err := m.keep(want); err != nil {
+		if err := m.storeEndpoint(want); err != nil {
 			t.Fatal(err)
 		}
-		if got := memoryIn(m.path[:len(m.path)-len(learnedFile)]).recall(); got != want {
+		if got := memoryIn(m.path[:len(m.path)-len(learnedFile)]).loadEndpoint(); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
-	if err := m.keep(netip.AddrPort{}); err != nil || !m.recall().IsValid() {
+	if err := m.storeEndpoint(netip.AddrPort{}); err != nil || !m.loadEndpoint().IsValid() {
 		t.Errorf("nothing was learned, and that was kept (%v)", err)
 	}
 	if err := os.WriteFile(m.path, []byte("nonsense"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := m.recall(); got.IsValid() {
+	if got := m.loadEndpoint(); got.IsValid() {
 		t.Errorf("nonsense is %s", got)
 	}
-	if err := (memory{}).keep(netip.MustParseAddrPort("192.0.2.7:1")); err != nil {
+	if err := (endpointMemory{}).storeEndpoint(netip.MustParseAddrPort("192.0.2.7:1")); err != nil {
 		t.Errorf("without a directory: %v", err)
 	}
 }

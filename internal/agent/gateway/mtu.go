@@ -23,21 +23,21 @@ const (
 	reasonMTURaised  = "MTURaised"
 )
 
-// size takes in which MTU the prober found, and tells users of another one. The device keeps that of the options, by which larger
+// setMTU takes in which MTU the prober found, and tells users of another one. The device keeps that of the options, by which larger
 // packets can be tried, and come in: what is sent is bound by routes.
-func (g *gateway) size(ctx context.Context, seen *agent.Seen) {
-	g.prober.bound(floorOf(seen, g.options))
+func (g *gateway) setMTU(ctx context.Context, seen *agent.Seen) {
+	g.prober.setFloor(floorOf(seen, g.options))
 	if g.mtu == 0 && !g.options.Unwatched { // nobody sees there that probes are not answered, and then no larger one is found again
-		g.prober.recall(g.found(ctx))
+		g.prober.setKnownMTU(g.foundMTU(ctx))
 	}
 	was := g.mtu
-	if g.mtu = g.prober.mtu(); was == 0 || was == g.mtu {
+	if g.mtu = g.prober.foundMTU(); was == 0 || was == g.mtu {
 		return
 	}
 	log.FromContext(ctx).Info("the tunnel has another MTU", "was", was, "is", g.mtu)
-	obj := seen.Objects[g.input(seen).Of]
+	obj := seen.Objects[g.planInput(seen).Of]
 	switch {
-	case obj == nil || !g.prober.now().Pads: // nothing was found: it is the bound
+	case obj == nil || !g.prober.pathHealth().Pads: // nothing was found: it is the bound
 	case g.mtu < was:
 		g.reporter.Events.Eventf(obj, nil, corev1.EventTypeWarning, reasonMTULowered, "Probe",
 			"larger packets than %d bytes do not pass to the peer and back: this is the MTU of the tunnel now, and was %d", g.mtu, was)
@@ -46,8 +46,8 @@ func (g *gateway) size(ctx context.Context, seen *agent.Seen) {
 	}
 }
 
-// found is the MTU that an earlier process of this gateway found; 0 if nothing is known of one.
-func (g *gateway) found(ctx context.Context) int {
+// foundMTU is the MTU that an earlier process of this gateway found; 0 if nothing is known of one.
+func (g *gateway) foundMTU(ctx context.Context) int {
 	var conn networkingv1beta1.Connection
 	if err := g.client.Get(ctx, client.ObjectKey{Namespace: g.options.Namespace, Name: names.Gateway(g.options.Name)}, &conn); err != nil {
 		return 0 // it is made later
@@ -58,7 +58,7 @@ func (g *gateway) found(ctx context.Context) int {
 // floorOf is how small the MTU may get for what the peer has.
 func floorOf(seen *agent.Seen, o Options) int {
 	for _, p := range seen.Peers {
-		if p.Key == o.key() && slices.ContainsFunc(slices.Concat(p.Pods, p.External), isIPv6) {
+		if p.Key == o.peerKey() && slices.ContainsFunc(slices.Concat(p.Pods, p.External), isIPv6) {
 			return floorIPv6
 		}
 	}

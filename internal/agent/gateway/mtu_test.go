@@ -198,9 +198,9 @@ func TestHowSmallAnMTUMayGet(t *testing.T) {
 		peer plan.Peer
 		want int
 	}{
-		"IPv4":               {plan.Peer{Key: o.key(), Pods: v4, External: v4}, floorIPv4},
-		"IPv6":               {plan.Peer{Key: o.key(), Pods: v6}, floorIPv6},
-		"IPv6 for addresses": {plan.Peer{Key: o.key(), Pods: v4, External: v6}, floorIPv6},
+		"IPv4":               {plan.Peer{Key: o.peerKey(), Pods: v4, External: v4}, floorIPv4},
+		"IPv6":               {plan.Peer{Key: o.peerKey(), Pods: v6}, floorIPv6},
+		"IPv6 for addresses": {plan.Peer{Key: o.peerKey(), Pods: v4, External: v6}, floorIPv6},
 		"IPv6 of another":    {plan.Peer{Pods: v6}, floorIPv4},
 	} {
 		seen := &agent.Seen{}
@@ -235,16 +235,16 @@ func TestABoundIsRaised(t *testing.T) {
 	} {
 		o := Options{RemoteClusterID: "rome", MTU: 1400, PingInterval: time.Second, PingLossThreshold: 4, Unwatched: test.unwatched}
 		g := &gateway{client: remembers{mtu: 1340}, options: o, prober: newProber(o, netip.Addr{}, netip.Addr{}, logr.Discard(), func() {})}
-		g.size(t.Context(), &agent.Seen{})
+		g.setMTU(t.Context(), &agent.Seen{})
 		first := g.mtu
-		if now, _ := g.prober.note(); test.answers {
-			answer := probe{ClusterID: "rome", Type: pong, Time: now}
+		if now, _ := g.prober.recordSent(); test.answers {
+			answer := probePacket{ClusterID: "rome", Type: pong, Time: now}
 			if test.pads {
 				answer.Padding = "."
 			}
-			g.prober.hear(answer, 100)
+			g.prober.recordAnswer(answer, 100)
 		}
-		if g.size(t.Context(), &agent.Seen{}); first != test.first || g.mtu != test.then {
+		if g.setMTU(t.Context(), &agent.Seen{}); first != test.first || g.mtu != test.then {
 			t.Errorf("%s: the MTU is %d and then %d, want %d and %d", name, first, g.mtu, test.first, test.then)
 		}
 	}

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// probe is a message of the connection check: JSON in one UDP packet between both ends of a tunnel. Padding is what we add, for
+// probePacket is a message of the connection check: JSON in one UDP packet between both ends of a tunnel. Padding is what we add, for
 // small packets may pass where large ones do not; others ignore it, and answer without.
-type probe struct {
+type probePacket struct {
 	ClusterID string    `json:"clusterID"` // of the receiver of the PING, who sends it back as it is
 	Type      probeType `json:"msgType"`
 	Time      time.Time `json:"timeStamp"` // of the sender of the PING
@@ -30,8 +30,8 @@ const (
 // maxProbe is the longest message that is read, in bytes.
 const maxProbe = 1 << 16
 
-func decodeProbe(data []byte) (probe, error) {
-	var p probe
+func decodeProbe(data []byte) (probePacket, error) {
+	var p probePacket
 	if err := json.Unmarshal(data, &p); err != nil {
 		return p, fmt.Errorf("decoding a probe: %w", err)
 	}
@@ -41,9 +41,9 @@ func decodeProbe(data []byte) (probe, error) {
 	return p, nil
 }
 
-// question asks with a message size bytes long, or as short as it can be. It always has padding: who sends some back sends any back.
-func question(cluster string, now time.Time, size int) ([]byte, error) {
-	p := probe{ClusterID: cluster, Type: ping, Time: now, Padding: "."}
+// encodeQuestion asks with a message size bytes long, or as short as it can be. It always has padding: who sends some back sends any back.
+func encodeQuestion(cluster string, now time.Time, size int) ([]byte, error) {
+	p := probePacket{ClusterID: cluster, Type: ping, Time: now, Padding: "."}
 	data, err := json.Marshal(p)
 	if missing := size - len(data); err == nil && missing > 0 {
 		p.Padding += strings.Repeat(".", missing)
@@ -55,9 +55,9 @@ func question(cluster string, now time.Time, size int) ([]byte, error) {
 	return data, nil
 }
 
-// answer sends a question of size bytes back. What would be longer than the question is not sent: nobody has us say more than they
+// encodeAnswer sends a question of size bytes back. What would be longer than the question is not sent: nobody has us say more than they
 // said themselves.
-func (p probe) answer(size int) ([]byte, error) {
+func (p probePacket) encodeAnswer(size int) ([]byte, error) {
 	p.Type = pong
 	data, err := json.Marshal(p)
 	if err != nil {

@@ -15,7 +15,7 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.FixedZone("", 2*60*60
 
 func TestAQuestionComesBackAsItIs(t *testing.T) {
 	for name, size := range map[string]int{"small": 0, "full": 1312} {
-		asked, err := question("rome", noon, size)
+		asked, err := encodeQuestion("rome", noon, size)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -26,7 +26,7 @@ func TestAQuestionComesBackAsItIs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		answered, err := message.answer(len(asked))
+		answered, err := message.encodeAnswer(len(asked))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +45,7 @@ func TestQuestionsOfOthersAreAnsweredWithoutPadding(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := message.answer(len(asked))
+	got, err := message.encodeAnswer(len(asked))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,14 +79,14 @@ func TestNoAnswerIsLongerThanItsQuestion(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := message.answer(len(asked)); err == nil {
+		if got, err := message.encodeAnswer(len(asked)); err == nil {
 			t.Errorf("%s is answered with %s", asked, got)
 		}
 	}
 }
 
 func FuzzProbe(f *testing.F) {
-	asked, err := question("rome", noon, 300)
+	asked, err := encodeQuestion("rome", noon, 300)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func FuzzProbe(f *testing.F) {
 		if err != nil {
 			return
 		}
-		answered, err := message.answer(len(data))
+		answered, err := message.encodeAnswer(len(data))
 		if err != nil {
 			return
 		}

@@ -32,8 +32,8 @@ type prober struct {
 	lastListening error
 
 	mu     sync.Mutex // guards what follows
-	pulse  agent.Pulse
-	search search      // of the size of full packets
+	pulse  agent.PathHealth
+	search pmtuSearch  // of the size of full packets
 	tried  []time.Time // when other sizes were, in the search that goes on
 	passed time.Time   // when one of them was answered, last
 }
@@ -41,8 +41,8 @@ type prober struct {
 // overhead of a message in a packet of IPv4: IP and UDP.
 const overhead = 20 + 8
 
-// bind opens a socket that sends no fragments: what does not fit our end of the tunnel is no answer that a packet of that size came.
-func bind(at netip.AddrPort) (*net.UDPConn, error) {
+// bindSocket opens a socket that sends no fragments: what does not fit our end of the tunnel is no answer that a packet of that size came.
+func bindSocket(at netip.AddrPort) (*net.UDPConn, error) {
 	conn, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(at))
 	if err != nil {
 		return nil, err
@@ -65,20 +65,20 @@ func bind(at netip.AddrPort) (*net.UDPConn, error) {
 func newProber(o Options, ours, theirs netip.Addr, log logr.Logger, beat func()) *prober {
 	mtu := plan.UsableMTU(o.MTU)
 	return &prober{
-		cluster: o.RemoteClusterID, interval: o.PingInterval, log: log, beat: beat, answered: func(time.Duration) {}, bind: bind,
+		cluster: o.RemoteClusterID, interval: o.PingInterval, log: log, beat: beat, answered: func(time.Duration) {}, bind: bindSocket,
 		ours: netip.AddrPortFrom(ours, o.PingPort), theirs: netip.AddrPortFrom(theirs, o.PingPort),
-		pulse:  agent.Pulse{Interval: o.PingInterval, Threshold: o.PingLossThreshold},
-		search: search{ceiling: mtu, mtu: mtu, again: raiseAfter},
+		pulse:  agent.PathHealth{Interval: o.PingInterval, Threshold: o.PingLossThreshold},
+		search: pmtuSearch{ceiling: mtu, mtu: mtu, again: raiseAfter},
 	}
 }
 
 // Start probes until the process ends. Without the tunnel's address, which comes and may go, it waits for that.
 func (p *prober) Start(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if err := p.probe(ctx); err != nil && ctx.Err() == nil {
-			p.complain(err)
-			pause(ctx, p.interval)
-			p.miss()
+		if err := p.runProbe(ctx); err != nil && ctx.Err() == nil {
+			p.logOnce(err)
+			pauseFor(ctx, p.interval)
+			p.recordMiss()
 			p.beat()
 		}
 	}
@@ -88,8 +88,8 @@ func (p *prober) Start(ctx context.Context) error {
 // NeedLeaderElection is false: who waits to lead answers, too.
 func (p *prober) NeedLeaderElection() bool { return false }
 
-// miss notes that the peer would have been asked now. Of one that never was nothing is known.
-func (p *prober) miss() {
+// recordMiss notes that the peer would have been asked now. Of one that never was nothing is known.
+func (p *prober) recordMiss() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.pulse.Began.IsZero() {
@@ -97,15 +97,15 @@ func (p *prober) miss() {
 	}
 }
 
-// complain logs an error once.
-func (p *prober) complain(err error) {
+// logOnce logs an error once.
+func (p *prober) logOnce(err error) {
 	if p.lastListening == nil || p.lastListening.Error() != err.Error() {
 		p.log.V(1).Info("cannot probe the tunnel yet", "reason", err.Error())
 	}
 	p.lastListening = err
 }
 
-func pause(ctx context.Context, d time.Duration) {
+func pauseFor(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -114,7 +114,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-func (p *prober) probe(ctx context.Context) error {
+func (p *prober) runProbe(ctx context.Context) error {
 	conn, err := p.bind(p.ours)
 	if err != nil {
 		return fmt.Errorf("listening for probes: %w", err)
@@ -126,23 +126,23 @@ func (p *prober) probe(ctx context.Context) error {
 	asking, stop := context.WithCancel(ctx)
 	go func() {
 		defer close(asked)
-		p.ask(asking, conn)
+		p.sendQuestions(asking, conn)
 	}()
-	err = p.listen(conn)
+	err = p.receiveAll(conn)
 	stop()
 	<-asked
 	return err
 }
 
-// ask sends questions, a small and a full one at a time, and others while the MTU is searched for.
-func (p *prober) ask(ctx context.Context, conn *net.UDPConn) {
+// sendQuestions sends questions, a small and a full one at a time, and others while the MTU is searched for.
+func (p *prober) sendQuestions(ctx context.Context, conn *net.UDPConn) {
 	tick := time.NewTicker(p.interval)
 	defer tick.Stop()
 	for {
-		now, sizes := p.note()
+		now, sizes := p.recordSent()
 		p.beat()
 		for _, size := range sizes {
-			if data, err := question(p.cluster, now, size); err == nil {
+			if data, err := encodeQuestion(p.cluster, now, size); err == nil {
 				_, _ = conn.WriteToUDPAddrPort(data, p.theirs) // what is not sent is not answered
 			}
 		}
@@ -154,15 +154,15 @@ func (p *prober) ask(ctx context.Context, conn *net.UDPConn) {
 	}
 }
 
-// note remembers that the peer is asked now. It tells of the sizes of the messages. Nothing is searched for with a peer that does not
+// recordSent remembers that the peer is asked now. It tells of the sizes of the messages. Nothing is searched for with a peer that does not
 // send padding back.
-func (p *prober) note() (now time.Time, sizes []int) {
+func (p *prober) recordSent() (now time.Time, sizes []int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now = time.Now()
 	was := p.search.mtu
 	small, full := p.pulse.Losses(now)
-	others := p.search.turn(now, full, p.pulse.Pads && small < searchAfter)
+	others := p.search.nextSizes(now, full, p.pulse.Pads && small < searchAfter)
 	if p.tried = append(p.tried, now); len(others) == 0 {
 		p.tried = nil
 	}
@@ -179,8 +179,8 @@ func (p *prober) note() (now time.Time, sizes []int) {
 	return now, sizes
 }
 
-// listen answers questions, and takes answers in, until the socket is closed.
-func (p *prober) listen(conn *net.UDPConn) error {
+// receiveAll answers questions, and takes answers in, until the socket is closed.
+func (p *prober) receiveAll(conn *net.UDPConn) error {
 	buffer := make([]byte, maxProbe)
 	for {
 		n, from, err := conn.ReadFromUDPAddrPort(buffer)
@@ -196,9 +196,9 @@ func (p *prober) listen(conn *net.UDPConn) error {
 			p.log.V(1).Info("a message on the tunnel is no probe", "reason", err.Error())
 		case message.Type == ping:
 			p.hearQuestion()
-			p.reply(conn, message, n, from)
+			p.sendAnswer(conn, message, n, from)
 		case message.ClusterID == p.cluster:
-			p.hear(message, n)
+			p.recordAnswer(message, n)
 		}
 	}
 }
@@ -210,8 +210,8 @@ func (p *prober) hearQuestion() {
 	p.pulse.Asked = time.Now()
 }
 
-func (p *prober) reply(conn *net.UDPConn, question probe, size int, to netip.AddrPort) {
-	data, err := question.answer(size)
+func (p *prober) sendAnswer(conn *net.UDPConn, question probePacket, size int, to netip.AddrPort) {
+	data, err := question.encodeAnswer(size)
 	if err != nil {
 		p.log.V(1).Info("a probe is not answered", "reason", err.Error())
 		return
@@ -219,23 +219,23 @@ func (p *prober) reply(conn *net.UDPConn, question probe, size int, to netip.Add
 	_, _ = conn.WriteToUDPAddrPort(data, to)
 }
 
-func (p *prober) hear(answer probe, size int) {
+func (p *prober) recordAnswer(answer probePacket, size int) {
 	now := time.Now()
 	p.mu.Lock()
 	was, small := p.pulse.Up(now), false
 	switch size += overhead; {
 	case size == p.search.mtu:
 		if p.pulse.Full.Hear(answer.Time, now) {
-			p.search.heard(size)
+			p.search.recordAnswer(size)
 		}
-	case slices.ContainsFunc(p.tried, answer.Time.Equal) && p.search.heard(size):
+	case slices.ContainsFunc(p.tried, answer.Time.Equal) && p.search.recordAnswer(size):
 		p.passed = now
 	default:
 		if small = p.pulse.Small.Hear(answer.Time, now); small {
 			p.pulse.Pads = answer.Padding != ""
 		}
 		if small && !p.pulse.Pads {
-			p.search.unknown()
+			p.search.reset()
 		}
 	}
 	is, after := p.pulse.Up(now), p.pulse.Small.Latency
@@ -248,37 +248,37 @@ func (p *prober) hear(answer probe, size int) {
 	}
 }
 
-// forget begins anew: the peer is another one.
-func (p *prober) forget() {
+// resetAnswers begins anew: the peer is another one.
+func (p *prober) resetAnswers() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.pulse = agent.Pulse{Interval: p.pulse.Interval, Threshold: p.pulse.Threshold}
-	p.search.stop()
+	p.pulse = agent.PathHealth{Interval: p.pulse.Interval, Threshold: p.pulse.Threshold}
+	p.search.stopSearch()
 }
 
-// bound sets how small the MTU may get.
-func (p *prober) bound(floor int) {
+// setFloor sets how small the MTU may get.
+func (p *prober) setFloor(floor int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.search.bound(floor)
+	p.search.setFloor(floor)
 }
 
-// recall takes up an MTU that an earlier process found.
-func (p *prober) recall(mtu int) {
+// setKnownMTU takes up an MTU that an earlier process found.
+func (p *prober) setKnownMTU(mtu int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.search.recall(mtu)
+	p.search.setKnownMTU(mtu)
 }
 
-// mtu is the size of the largest packets that pass, as far as known.
-func (p *prober) mtu() int {
+// foundMTU is the size of the largest packets that pass, as far as known.
+func (p *prober) foundMTU() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.search.mtu
 }
 
-// now is how the tunnel fares.
-func (p *prober) now() agent.Pulse {
+// pathHealth is how the tunnel fares.
+func (p *prober) pathHealth() agent.PathHealth {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.pulse.Copy()

@@ -15,11 +15,11 @@ import (
 
 func TestAPeerThatAsksIsAnsweredAndNoted(t *testing.T) {
 	anywhere := netip.MustParseAddrPort("127.0.0.1:0")
-	ours, err := bind(anywhere)
+	ours, err := bindSocket(anywhere)
 	if err != nil {
 		t.Fatal(err)
 	}
-	theirs, err := bind(anywhere)
+	theirs, err := bindSocket(anywhere)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,13 +28,13 @@ func TestAPeerThatAsksIsAnsweredAndNoted(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = p.listen(ours)
+		_ = p.receiveAll(ours)
 	}()
 	defer func() {
 		_ = ours.Close()
 		<-ended
 	}()
-	data, err := question("rome", noon, 0)
+	data, err := encodeQuestion("rome", noon, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestAPeerThatAsksIsAnsweredAndNoted(t *testing.T) {
 	if answer, err := decodeProbe(buffer[:n]); err != nil || answer.Type != pong {
 		t.Errorf("answered %+v, %v", answer, err)
 	}
-	if p.now().Asked.Before(began) {
+	if p.pathHealth().Asked.Before(began) {
 		t.Error("the question is not noted")
 	}
 }
@@ -70,13 +70,13 @@ type way struct {
 func newWay(trip time.Duration) *way {
 	o := Options{RemoteClusterID: "rome", MTU: 1340, PingInterval: time.Second, PingLossThreshold: 4}
 	w := &way{prober: newProber(o, netip.Addr{}, netip.Addr{}, logr.Discard(), func() {}), passes: o.MTU, trip: trip}
-	w.bound(floorIPv4)
+	w.setFloor(floorIPv4)
 	return w
 }
 
 // look notes whether the tunnel is up.
 func (w *way) look() {
-	if beat := w.now(); beat.Up(time.Now()) {
+	if beat := w.pathHealth(); beat.Up(time.Now()) {
 		w.up = time.Now()
 	} else {
 		w.down = time.Now()
@@ -88,11 +88,11 @@ func (w *way) second(t *testing.T) {
 	t.Helper()
 	time.Sleep(w.late)
 	w.look()
-	now, sizes := w.note()
+	now, sizes := w.recordSent()
 	time.Sleep(w.trip)
 	w.look()
 	for _, size := range sizes {
-		data, err := question(w.cluster, now, size)
+		data, err := encodeQuestion(w.cluster, now, size)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +104,7 @@ func (w *way) second(t *testing.T) {
 			t.Fatal(err)
 		}
 		answer.Type = pong
-		w.hear(answer, len(data))
+		w.recordAnswer(answer, len(data))
 	}
 	w.look()
 	time.Sleep(w.interval - w.trip - w.late)
@@ -128,7 +128,7 @@ func TestATunnelIsUpWhileItsMTUIsSearched(t *testing.T) {
 						}
 						w.second(t)
 					}
-					switch mtu := w.mtu(); {
+					switch mtu := w.foundMTU(); {
 					case passes >= floorIPv4 && w.down.After(last):
 						t.Errorf("trip of %s, %s late, %d bytes pass: it is down after %s", trip, late, passes, w.down.Sub(last))
 					case passes >= floorIPv4 && (mtu > passes || mtu < passes-step):

@@ -21,10 +21,10 @@ import (
 
 func TestAConnectionIsTheWholeWay(t *testing.T) {
 	latency := networkingv1beta1.ConnectionLatency{Value: "7ms"}
-	many := make([]report, 12)
+	many := make([]nodeReport, 12)
 	var first []string
 	for i := range many {
-		many[i] = report{fmt.Sprintf("n%02d", i), broken, 0}
+		many[i] = nodeReport{fmt.Sprintf("n%02d", i), broken, 0}
 		if i < 10 {
 			first = append(first, many[i].node)
 		}
@@ -32,17 +32,17 @@ func TestAConnectionIsTheWholeWay(t *testing.T) {
 	type status = networkingv1beta1.ConnectionStatus
 	for name, test := range map[string]struct {
 		tunnel networkingv1beta1.ConnectionStatusValue
-		nodes  []report
+		nodes  []nodeReport
 		want   status
 	}{
 		"nobody tells":                  {connected, nil, status{Value: connected}},
-		"all reach":                     {connected, []report{{"a", connected, 0}, {"b", connected, 0}}, status{Value: connected}},
-		"one does not":                  {connected, []report{{"a", connected, 0}, {"b", broken, 0}}, status{Value: broken, Reach: "Some", FailedNodes: []string{"b"}}},
-		"none does":                     {connected, []report{{"a", broken, 0}, {"b", broken, 0}}, status{Value: broken, Reach: "None", FailedNodes: []string{"a", "b"}}},
+		"all reach":                     {connected, []nodeReport{{"a", connected, 0}, {"b", connected, 0}}, status{Value: connected}},
+		"one does not":                  {connected, []nodeReport{{"a", connected, 0}, {"b", broken, 0}}, status{Value: broken, Reach: "Some", FailedNodes: []string{"b"}}},
+		"none does":                     {connected, []nodeReport{{"a", broken, 0}, {"b", broken, 0}}, status{Value: broken, Reach: "None", FailedNodes: []string{"a", "b"}}},
 		"many do not":                   {connected, many, status{Value: broken, Reach: "None", FailedNodes: first}},
-		"the tunnel is down":            {broken, []report{{"a", broken, 0}}, status{Value: broken}},
-		"the tunnel is not up yet":      {connecting, []report{{"a", broken, 0}}, status{Value: connecting}},
-		"the tunnel is down, they know": {broken, []report{{"a", connected, 0}}, status{Value: broken}},
+		"the tunnel is down":            {broken, []nodeReport{{"a", broken, 0}}, status{Value: broken}},
+		"the tunnel is not up yet":      {connecting, []nodeReport{{"a", broken, 0}}, status{Value: connecting}},
+		"the tunnel is down, they know": {broken, []nodeReport{{"a", connected, 0}}, status{Value: broken}},
 	} {
 		test.want.Latency = latency
 		got := withNodes(status{Value: test.tunnel, Latency: latency}, test.nodes)
@@ -60,27 +60,27 @@ func TestAConnectionIsTheWholeWay(t *testing.T) {
 
 // A tunnel comes up at 10 s. What a node said while it was down counts again at 14 s.
 func TestWhatWasSaidOfATunnelThatWasDown(t *testing.T) {
-	a, b, again := report{"a", broken, 5}, report{"b", broken, 5}, report{"b", broken, 11}
+	a, b, again := nodeReport{"a", broken, 5}, nodeReport{"b", broken, 5}, nodeReport{"b", broken, 11}
 	zero := time.Now()
-	var c comeback
+	var c recoveryDelay
 	for i, test := range []struct {
 		at          float64
 		up          bool
-		nodes, want []report
+		nodes, want []nodeReport
 	}{
-		{8, false, []report{a}, []report{a}},
-		{9, false, []report{a, b}, []report{a, b}},
-		{10, true, []report{a, b}, nil},
-		{11, true, []report{{"a", connected, 11}, again}, []report{{"a", connected, 11}, again}},
-		{13.9, true, []report{a, again}, []report{again}},
-		{14, true, []report{a, again}, []report{a, again}},
-		{20, true, []report{a}, []report{a}},
+		{8, false, []nodeReport{a}, []nodeReport{a}},
+		{9, false, []nodeReport{a, b}, []nodeReport{a, b}},
+		{10, true, []nodeReport{a, b}, nil},
+		{11, true, []nodeReport{{"a", connected, 11}, again}, []nodeReport{{"a", connected, 11}, again}},
+		{13.9, true, []nodeReport{a, again}, []nodeReport{again}},
+		{14, true, []nodeReport{a, again}, []nodeReport{a, again}},
+		{20, true, []nodeReport{a}, []nodeReport{a}},
 		{21, false, nil, nil},
-		{22, true, []report{a}, []report{a}},
+		{22, true, []nodeReport{a}, []nodeReport{a}},
 	} {
 		now := zero.Add(time.Duration(test.at * float64(time.Second)))
-		got := c.after(test.up, test.nodes, now, 4*time.Second)
-		if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(report{}), cmpopts.EquateEmpty()); diff != "" {
+		got := c.delayReports(test.up, test.nodes, now, 4*time.Second)
+		if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(nodeReport{}), cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("step %d: %s", i, diff)
 		}
 	}
@@ -91,25 +91,25 @@ func TestAConnectionOfWhichLessIsKeptIsWrittenOnce(t *testing.T) {
 	h := newHeart()
 	h.ask(0)
 	h.padded(0, 0.01)
-	nodes := []report{{"a", broken, 0}, {"b", connected, 0}}
-	var w shown
+	nodes := []nodeReport{{"a", broken, 0}, {"b", connected, 0}}
+	var w publishedStatus
 	stored, writes := networkingv1beta1.ConnectionStatus{Value: connected}, 0
 	for i := range 20 {
 		now := h.at(0.1 + float64(i)/10)
-		was := w.last(stored)
-		status := withNodes(wanted(tunnelOf(was), h.Pulse, now, time.Minute), nodes)
+		was := w.lastStatus(stored)
+		status := withNodes(nextStatus(tunnelOf(was), h.PathHealth, now, time.Minute), nodes)
 		if apiequality.Semantic.DeepEqual(status, was) {
 			continue
 		}
 		writes++
 		kept := status
 		kept.Reach, kept.FailedNodes, kept.Latency.Timestamp = "", nil, kept.Latency.Timestamp.Rfc3339Copy()
-		w, stored = shown{all: status, kept: kept}, kept
+		w, stored = publishedStatus{all: status, kept: kept}, kept
 	}
 	if writes != 1 {
 		t.Errorf("it is written %d times", writes)
 	}
-	if got := w.last(networkingv1beta1.ConnectionStatus{Value: connecting}).Value; got != connecting {
+	if got := w.lastStatus(networkingv1beta1.ConnectionStatus{Value: connecting}).Value; got != connecting {
 		t.Errorf("what others wrote is %s", got)
 	}
 }
@@ -126,8 +126,8 @@ func TestWhichNodesSaySomething(t *testing.T) {
 	for _, n := range []*networkingv1beta1.InternalNode{node("b", "rome", broken), node("a", "rome", connected), node("c", "milan", broken), going} {
 		seen.Objects[plan.Object{Kind: "InternalNode", Name: n.Name}] = n
 	}
-	want := []report{{"a", connected, 7}, {"b", broken, 7}}
-	if diff := cmp.Diff(want, reports(seen, "rome"), cmp.AllowUnexported(report{})); diff != "" {
+	want := []nodeReport{{"a", connected, 7}, {"b", broken, 7}}
+	if diff := cmp.Diff(want, nodeReports(seen, "rome"), cmp.AllowUnexported(nodeReport{})); diff != "" {
 		t.Error(diff)
 	}
 	g := &gateway{options: Options{RemoteClusterID: "rome"}}
@@ -140,7 +140,7 @@ func TestWhichNodesSaySomething(t *testing.T) {
 		{node("a", "milan", connected), node("a", "milan", broken), false},
 		{node("a", "milan", connected), node("a", "rome", broken), true},
 	} {
-		if got := g.matters(test.old, test.now); got != test.want {
+		if got := g.isRelevant(test.old, test.now); got != test.want {
 			t.Errorf("from %v to %v matters: %t", test.old.Status.Peers, test.now.Status.Peers, got)
 		}
 	}

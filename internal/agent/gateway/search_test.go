@@ -16,7 +16,7 @@ import (
 
 // line is a way on which packets up to a size pass, with probes of each second.
 type line struct {
-	search
+	pmtuSearch
 	now     time.Time
 	passes  int
 	dead    bool
@@ -26,8 +26,8 @@ type line struct {
 }
 
 func newLine(floor, ceiling, passes int) *line {
-	l := &line{search: search{ceiling: ceiling, mtu: ceiling, again: raiseAfter}, passes: passes, now: time.Unix(0, 0), drops: func(int) bool { return false }}
-	l.bound(floor)
+	l := &line{pmtuSearch: pmtuSearch{ceiling: ceiling, mtu: ceiling, again: raiseAfter}, passes: passes, now: time.Unix(0, 0), drops: func(int) bool { return false }}
+	l.setFloor(floor)
 	return l
 }
 
@@ -35,7 +35,7 @@ func newLine(floor, ceiling, passes int) *line {
 func (l *line) second() []int {
 	l.now = l.now.Add(time.Second)
 	was := l.mtu
-	tried := l.turn(l.now, l.lost, !l.dead)
+	tried := l.nextSizes(l.now, l.lost, !l.dead)
 	if l.mtu != was {
 		l.lost, l.changes = 0, append(l.changes, fmt.Sprint(l.mtu))
 	}
@@ -49,7 +49,7 @@ func (l *line) second() []int {
 		if !through(size) {
 			continue
 		}
-		if l.heard(size); size == l.mtu {
+		if l.recordAnswer(size); size == l.mtu {
 			l.lost = 0
 		}
 	}
@@ -140,14 +140,14 @@ func TestSearchesThatEnd(t *testing.T) {
 			l.passes = 1100
 			l.seconds(30)
 		}, 1088},
-		"IPv6 comes, which needs more": {func(l *line) { l.seconds(30); l.bound(floorIPv6) }, 1280},
-		"it was found before":          {func(l *line) { l.recall(1200); l.seconds(30) }, 1200},
-		"more was found before":        {func(l *line) { l.recall(1400); l.seconds(30) }, 1200},
+		"IPv6 comes, which needs more": {func(l *line) { l.seconds(30); l.setFloor(floorIPv6) }, 1280},
+		"it was found before":          {func(l *line) { l.setKnownMTU(1200); l.seconds(30) }, 1200},
+		"more was found before":        {func(l *line) { l.setKnownMTU(1400); l.seconds(30) }, 1200},
 		"what was found passes no more": {func(l *line) {
-			l.recall(1300)
+			l.setKnownMTU(1300)
 			l.seconds(30)
 		}, 1200},
-		"what was found is too little": {func(l *line) { l.recall(600); l.seconds(30) }, 1200},
+		"what was found is too little": {func(l *line) { l.setKnownMTU(600); l.seconds(30) }, 1200},
 	} {
 		l := newLine(1024, 1340, 1200)
 		test.do(l)
@@ -156,7 +156,7 @@ func TestSearchesThatEnd(t *testing.T) {
 		}
 	}
 	l := newLine(1024, 1340, 1340)
-	l.recall(1200)
+	l.setKnownMTU(1200)
 	if l.seconds(2); l.mtu != 1340 {
 		t.Errorf("what passes again is not used at once, but %d", l.mtu)
 	}

@@ -37,8 +37,8 @@ type Device interface {
 	Close() error
 }
 
-// config is what the device must be, without peers.
-func (o Options) config() (wg.Config, error) {
+// wireguardConfig is what the device must be, without peers.
+func (o Options) wireguardConfig() (wg.Config, error) {
 	key, err := o.privateKey()
 	return wg.Config{MTU: plan.UsableMTU(o.MTU), PrivateKey: key, ListenPort: o.ListenPort, Mark: names.TunnelMark}, err
 }

@@ -87,7 +87,7 @@ func TestTheDeviceThatIsWanted(t *testing.T) {
 	}
 	keys := []networkingv1beta1.PublicKey{written("a", remote[:], 0)}
 	at := netip.MustParseAddrPort("192.0.2.1:51840")
-	if _, err := o.config(); err == nil || !strings.Contains(err.Error(), "reading the private key") {
+	if _, err := o.wireguardConfig(); err == nil || !strings.Contains(err.Error(), "reading the private key") {
 		t.Errorf("without a private key: %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "privateKey"), key[:], 0o600); err != nil {
@@ -111,7 +111,7 @@ func TestTheDeviceThatIsWanted(t *testing.T) {
 		"too large for a frame": {keys, peer, 65500, whole},
 	} {
 		o.MTU = test.mtu
-		got, err := o.config()
+		got, err := o.wireguardConfig()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -79,7 +79,7 @@ type side struct {
 	options  Options
 	key      wg.PrivateKey
 	exporter *exporter
-	resolve  resolver      // nil: that of this machine
+	resolve  dnsResolver   // nil: that of this machine
 	silence  time.Duration // 0: the usual
 }
 
@@ -212,12 +212,12 @@ func (s *side) run(t *testing.T) (stop func()) {
 		g.prober.search.again = 10 * time.Second // a busy machine may answer too late for the first search
 		g.prober.bind = func(at netip.AddrPort) (conn *net.UDPConn, err error) {
 			err = s.space.Inside(func() error {
-				conn, err = bind(at)
+				conn, err = bindSocket(at)
 				return err
 			})
 			return conn, err
 		}
-		return g.setup(mgr)
+		return g.setupController(mgr)
 	})
 	ended := false
 	stop = func() {

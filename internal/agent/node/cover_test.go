@@ -46,7 +46,7 @@ func TestPrefixesThatCoverPods(t *testing.T) {
 		"what is no address": {pods: []corev1.Pod{pod(false, corev1.PodRunning, "here")}},
 	} {
 		var got []string
-		for _, p := range cover(strings.Fields(test.cidrs), test.pods) {
+		for _, p := range coveringPrefixes(strings.Fields(test.cidrs), test.pods) {
 			got = append(got, p.String())
 		}
 		if diff := cmp.Diff(test.want, strings.Join(got, " ")); diff != "" {
@@ -100,7 +100,7 @@ func TestFlowsBeginAnewWhenTheirTranslationChanges(t *testing.T) {
 		{plan.Cluster{}, ""},
 	} {
 		f.forgotten = ""
-		if err := n.Forget(translations(step.cluster)); err != nil || f.forgotten != step.want {
+		if err := n.Forget(translationsOf(step.cluster)); err != nil || f.forgotten != step.want {
 			t.Errorf("step %d: forgot %q, want %q: %v", name, f.forgotten, step.want, err)
 		}
 	}

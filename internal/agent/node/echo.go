@@ -18,8 +18,8 @@ import (
 	"liqo.io/liqo/internal/network/plan"
 )
 
-// echo is an ICMP echo of either family, as a question: headers, which way it is of, when it was asked, and padding.
-type echo struct {
+// echoSocket is an ICMP echo of either family, as a question: headers, which way it is of, when it was asked, and padding.
+type echoSocket struct {
 	way   uint64
 	asked time.Time
 	size  int // of the packet with its IP header, in bytes
@@ -38,8 +38,8 @@ const (
 	hops           = 64
 )
 
-// smallest is the size of a small probe.
-func smallest(to netip.Addr) int { return ipHeader(to) + icmpHeader + body }
+// smallestPacket is the size of a small probe.
+func smallestPacket(to netip.Addr) int { return ipHeader(to) + icmpHeader + body }
 
 func ipHeader(a netip.Addr) int {
 	if a.Is4() {
@@ -48,22 +48,22 @@ func ipHeader(a netip.Addr) int {
 	return 40
 }
 
-// frame is the question with its headers of IP and of Ethernet, for the device that takes probes in. It is not to be fragmented, as packets of
+// encodeFrame is the question with its headers of IP and of Ethernet, for the device that takes probes in. It is not to be fragmented, as packets of
 // pods are not.
-func (e echo) frame(from, to netip.Addr, id, sequence uint16) []byte {
-	out := make([]byte, ethernetHeader, ethernetHeader+max(e.size, smallest(to)))
+func (e echoSocket) encodeFrame(from, to netip.Addr, id, sequence uint16) []byte {
+	out := make([]byte, ethernetHeader, ethernetHeader+max(e.size, smallestPacket(to)))
 	mac := plan.ProbeMAC()
 	copy(out, mac[:])
 	binary.BigEndian.PutUint16(out[12:], unix.ETH_P_IPV6)
 	if to.Is4() {
 		binary.BigEndian.PutUint16(out[12:], unix.ETH_P_IP)
 	}
-	question := e.question(from, to, id, sequence)
-	return append(append(out, header(from, to, len(question))...), question...)
+	question := e.encodeQuestion(from, to, id, sequence)
+	return append(append(out, encodeHeader(from, to, len(question))...), question...)
 }
 
-// header is that of IP before so many bytes of ICMP.
-func header(from, to netip.Addr, payload int) []byte {
+// encodeHeader is that of IP before so many bytes of ICMP.
+func encodeHeader(from, to netip.Addr, payload int) []byte {
 	out := make([]byte, ipHeader(to))
 	if !to.Is4() {
 		out[0], out[6], out[7] = 6<<4, unix.IPPROTO_ICMPV6, hops
@@ -77,12 +77,12 @@ func header(from, to netip.Addr, payload int) []byte {
 	binary.BigEndian.PutUint16(out[2:], uint16(len(out)+payload))
 	copy(out[12:], from.AsSlice())
 	copy(out[16:], to.AsSlice())
-	binary.BigEndian.PutUint16(out[10:], checksum(out))
+	binary.BigEndian.PutUint16(out[10:], inetChecksum(out))
 	return out
 }
 
-// question is the message of ICMP.
-func (e echo) question(from, to netip.Addr, id, sequence uint16) []byte {
+// encodeQuestion is the message of ICMP.
+func (e echoSocket) encodeQuestion(from, to netip.Addr, id, sequence uint16) []byte {
 	out := make([]byte, max(e.size-ipHeader(to), icmpHeader+body))
 	out[0] = request6
 	if to.Is4() {
@@ -99,18 +99,18 @@ func (e echo) question(from, to netip.Addr, id, sequence uint16) []byte {
 // icmpChecksum is that of a message whose own is zero. That of IPv6 covers addresses, length and protocol, too (RFC 4443, section 2.3).
 func icmpChecksum(from, to netip.Addr, message []byte) uint16 {
 	if to.Is4() {
-		return checksum(message)
+		return inetChecksum(message)
 	}
 	pseudo := append(from.AsSlice(), to.AsSlice()...)
 	pseudo = binary.BigEndian.AppendUint32(pseudo, uint32(len(message)))
 	pseudo = binary.BigEndian.AppendUint32(pseudo, unix.IPPROTO_ICMPV6)
-	return checksum(append(pseudo, message...))
+	return inetChecksum(append(pseudo, message...))
 }
 
 // decodeEcho reads the answer in a frame, and from where it is; false if it is none.
-func decodeEcho(frame []byte) (netip.Addr, echo, bool) {
+func decodeEcho(frame []byte) (netip.Addr, echoSocket, bool) {
 	if len(frame) < ethernetHeader {
-		return netip.Addr{}, echo{}, false
+		return netip.Addr{}, echoSocket{}, false
 	}
 	packet := frame[ethernetHeader:]
 	var from netip.Addr
@@ -119,35 +119,35 @@ func decodeEcho(frame []byte) (netip.Addr, echo, bool) {
 	switch binary.BigEndian.Uint16(frame[12:]) {
 	case unix.ETH_P_IP:
 		if len(packet) < 20 || packet[0] != 4<<4|5 || packet[9] != unix.IPPROTO_ICMP || binary.BigEndian.Uint16(packet[6:])&0x3fff != 0 {
-			return from, echo{}, false // others, with options, or a fragment
+			return from, echoSocket{}, false // others, with options, or a fragment
 		}
 		size := int(binary.BigEndian.Uint16(packet[2:]))
 		if size < 20 || size > len(packet) {
-			return from, echo{}, false
+			return from, echoSocket{}, false
 		}
 		from, message, want = netip.AddrFrom4([4]byte(packet[12:])), packet[20:size], reply4
 	case unix.ETH_P_IPV6:
 		if len(packet) < 40 || packet[6] != unix.IPPROTO_ICMPV6 {
-			return from, echo{}, false
+			return from, echoSocket{}, false
 		}
 		size := 40 + int(binary.BigEndian.Uint16(packet[4:]))
 		if size > len(packet) {
-			return from, echo{}, false
+			return from, echoSocket{}, false
 		}
 		from, message, want = netip.AddrFrom16([16]byte(packet[8:])), packet[40:size], reply6
 	}
 	if len(message) < icmpHeader+body || message[0] != want || message[1] != 0 {
-		return from, echo{}, false
+		return from, echoSocket{}, false
 	}
-	return from, echo{
+	return from, echoSocket{
 		way:   binary.BigEndian.Uint64(message[icmpHeader:]),
 		asked: time.Unix(0, int64(binary.BigEndian.Uint64(message[icmpHeader+8:]))),
 		size:  ipHeader(from) + len(message),
 	}, true
 }
 
-// checksum is that of IP, of data whose own is zero.
-func checksum(data []byte) uint16 {
+// inetChecksum is that of IP, of data whose own is zero.
+func inetChecksum(data []byte) uint16 {
 	var sum uint32
 	for i := 0; i+1 < len(data); i += 2 {
 		sum += uint32(binary.BigEndian.Uint16(data[i:]))
@@ -161,8 +161,8 @@ func checksum(data []byte) uint16 {
 	return ^uint16(sum)
 }
 
-// listen opens a socket whose frames this node gets as those of a pod, and that hears what the node sends back.
-func listen() (io.ReadWriteCloser, error) {
+// listenRaw opens a socket whose frames this node gets as those of a pod, and that hears what the node sends back.
+func listenRaw() (io.ReadWriteCloser, error) {
 	device, err := net.InterfaceByName(names.EchoDevice)
 	if err != nil {
 		return nil, fmt.Errorf("looking for the device %s: %w", names.EchoDevice, err)

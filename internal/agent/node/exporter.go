@@ -14,13 +14,13 @@ import (
 // exporter shows the ways to peers to Prometheus, once they were asked, and what the node drops. It looks when it is asked: what it tells is true also while
 // the API server is away.
 type exporter struct {
-	now     func() []way
+	now     func() []pathState
 	counted func() (map[string]uint64, error)
 
 	connected, latency, asked, heard, dropped *prometheus.Desc
 }
 
-func newExporter(node string, now func() []way, counted func() (map[string]uint64, error)) *exporter {
+func newExporter(node string, now func() []pathState, counted func() (map[string]uint64, error)) *exporter {
 	desc := func(name, help string, more ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, append([]string{"cluster_id"}, more...), prometheus.Labels{"node": node})
 	}

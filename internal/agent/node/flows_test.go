@@ -52,7 +52,7 @@ func (m mortal) Settle() error {
 // process is one that runs once, and whether it came to its end.
 func (w *world) process(t *testing.T, k Host) (finished bool) {
 	t.Helper()
-	var n *node
+	var n *nodeAgent
 	defer testkit.Manager(t, w.cluster.Config, kube.ManagerOptions{}, func(mgr ctrl.Manager) error {
 		n = newNode(mgr, k, Options{Node: w.node, LiqoNamespace: w.home})
 		n.client = w // nothing is watched
@@ -63,7 +63,7 @@ func (w *world) process(t *testing.T, k Host) (finished bool) {
 			panic(r)
 		}
 	}()
-	if _, err := n.run(t.Context()); err != nil {
+	if _, err := n.runOnce(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return true

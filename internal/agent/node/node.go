@@ -50,14 +50,14 @@ type Host interface {
 // Setup registers the agent of a node whose network namespace k is.
 func Setup(mgr ctrl.Manager, k Host, o Options) error {
 	n := newNode(mgr, k, o)
-	if err := metrics.Registry.Register(newExporter(o.Node, n.prober.now, k.Counted)); err != nil {
+	if err := metrics.Registry.Register(newExporter(o.Node, n.prober.pathStates, k.Counted)); err != nil {
 		return fmt.Errorf("registering the metrics of the node: %w", err)
 	}
-	return n.setup(mgr)
+	return n.setupController(mgr)
 }
 
-func newNode(mgr ctrl.Manager, k Host, o Options) *node {
-	n := &node{
+func newNode(mgr ctrl.Manager, k Host, o Options) *nodeAgent {
+	n := &nodeAgent{
 		client: mgr.GetClient(), kernel: k, options: o, wake: make(chan struct{}, 1), flows: agent.Flows{Tracker: k},
 		sources: agent.Sources{
 			Home: o.LiqoNamespace, Node: true,
@@ -66,12 +66,12 @@ func newNode(mgr ctrl.Manager, k Host, o Options) *node {
 		},
 		reporter: agent.Reporter{Client: mgr.GetClient(), Events: mgr.GetEventRecorder("liqo-fabric"), Host: o.Node},
 	}
-	n.prober = newProber(o, mgr.GetLogger().WithName("prober"), n.beat)
+	n.prober = newProber(o, mgr.GetLogger().WithName("prober"), n.sendHeartbeat)
 	return n
 }
 
-func (n *node) setup(mgr ctrl.Manager) error {
-	if err := (agent.Loop{Name: "fabric", Kinds: n.sources.Kinds(), Matters: n.matters, Watch: n.watch, Run: n.run}).Setup(mgr); err != nil {
+func (n *nodeAgent) setupController(mgr ctrl.Manager) error {
+	if err := (agent.Loop{Name: "fabric", Kinds: n.sources.Kinds(), Matters: n.isRelevant, Watch: n.watchKernel, Run: n.runOnce}).Setup(mgr); err != nil {
 		return err
 	}
 	if n.options.PingInterval > 0 {
@@ -82,7 +82,7 @@ func (n *node) setup(mgr ctrl.Manager) error {
 	return mgr.AddReadyzCheck("applied", n.state.Check)
 }
 
-type node struct {
+type nodeAgent struct {
 	client   client.Client
 	kernel   Host
 	options  Options
@@ -94,16 +94,16 @@ type node struct {
 	flows    agent.Flows
 }
 
-// beat has the loop look which peers are reached.
-func (n *node) beat() {
+// sendHeartbeat has the loop look which peers are reached.
+func (n *nodeAgent) sendHeartbeat() {
 	select {
 	case n.wake <- struct{}{}:
 	default:
 	}
 }
 
-// watch tells of changes of the kernel, and of the ways to peers.
-func (n *node) watch(ctx context.Context) (<-chan struct{}, error) {
+// watchKernel tells of changes of the kernel, and of the ways to peers.
+func (n *nodeAgent) watchKernel(ctx context.Context) (<-chan struct{}, error) {
 	changes, err := n.kernel.Watch(ctx)
 	if err != nil {
 		return nil, err
@@ -131,8 +131,8 @@ func (n *node) watch(ctx context.Context) (<-chan struct{}, error) {
 	return out, nil
 }
 
-// matters adds to what does for all agents what is told of this node by others.
-func (n *node) matters(old, now client.Object) bool {
+// isRelevant adds to what does for all agents what is told of this node by others.
+func (n *nodeAgent) isRelevant(old, now client.Object) bool {
 	if was, ok := old.(*networkingv1beta1.InternalNode); ok && now.GetName() == n.options.Node &&
 		!apiequality.Semantic.DeepEqual(was.Status.Peers, now.(*networkingv1beta1.InternalNode).Status.Peers) {
 		return true
@@ -140,15 +140,15 @@ func (n *node) matters(old, now client.Object) bool {
 	return agent.Matters(old, now) || n.reporter.Lost(old, now)
 }
 
-// run makes the node what it should be, and says how it is reached.
-func (n *node) run(ctx context.Context) (time.Duration, error) {
+// runOnce makes the node what it should be, and says how it is reached.
+func (n *nodeAgent) runOnce(ctx context.Context) (time.Duration, error) {
 	seen, err := n.sources.Read(ctx, n.client)
 	if err != nil {
 		return 0, err
 	}
 	state, problems := plan.Node(plan.NodeInput{Cluster: seen.Cluster, Name: n.options.Node, RulePriority: n.options.RulePriority})
 	problems = append(seen.Problems, problems...)
-	translated := translations(seen.Cluster)
+	translated := translationsOf(seen.Cluster)
 	unmarked := n.flows.Unsettle(translated)
 	changes, failed := n.kernel.Apply(ctx, state)
 	n.state.Set(failed)
@@ -163,14 +163,14 @@ func (n *node) run(ctx context.Context) (time.Duration, error) {
 			log.FromContext(ctx).V(1).Info("changed", "write", w)
 		}
 	}
-	n.prober.to(plan.Probes(seen.Peers, state))
+	n.prober.setTargets(plan.Probes(seen.Peers, state))
 	n.reporter.Tell(ctx, seen, problems)
-	return 0, errors.Join(failed, n.reporter.Applied(ctx, seen, problems, failed), n.tell(ctx, seen))
+	return 0, errors.Join(failed, n.reporter.Applied(ctx, seen, problems, failed), n.writeReport(ctx, seen))
 }
 
-// translations are what becomes of what is sent to peers and to aliases: of an alias the address, if nodes know it, too. The networks that
+// translationsOf are what becomes of what is sent to peers and to aliases: of an alias the address, if nodes know it, too. The networks that
 // aliases are of stand for those that went unseen.
-func translations(c plan.Cluster) agent.Translations {
+func translationsOf(c plan.Cluster) agent.Translations {
 	out := agent.Translations{}
 	for _, p := range c.External {
 		out[p] = ""
@@ -186,32 +186,32 @@ func translations(c plan.Cluster) agent.Translations {
 	return out
 }
 
-// tell writes into the InternalNode how gateways reach this node.
-func (n *node) tell(ctx context.Context, seen *agent.Seen) error {
+// writeReport writes into the InternalNode how gateways reach this node.
+func (n *nodeAgent) writeReport(ctx context.Context, seen *agent.Seen) error {
 	obj := seen.Objects[plan.Object{Kind: "InternalNode", Name: n.options.Node}]
 	if obj == nil {
 		return nil
 	}
 	internal := obj.(*networkingv1beta1.InternalNode)
-	status, err := n.status(ctx, internal.Status, seen.Gateways)
+	status, err := n.newStatus(ctx, internal.Status, seen.Gateways)
 	if err != nil {
 		return err
 	}
-	status.Peers = peersOf(internal.Status.Peers, n.prober.now())
+	status.Peers = peersOf(internal.Status.Peers, n.prober.pathStates())
 	changed := internal.DeepCopy()
 	changed.Status = status
 	if apiequality.Semantic.DeepEqual(status, internal.Status) {
 		return nil
 	}
-	n.changes(ctx, internal.Status.Peers, status.Peers)
+	n.logChanges(ctx, internal.Status.Peers, status.Peers)
 	if err := n.client.Status().Patch(ctx, changed, client.MergeFrom(internal)); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("writing the status of the InternalNode: %w", err)
 	}
 	return nil
 }
 
-// changes logs what is told of peers.
-func (n *node) changes(ctx context.Context, was, is []networkingv1beta1.InternalNodePeer) {
+// logChanges logs what is told of peers.
+func (n *nodeAgent) logChanges(ctx context.Context, was, is []networkingv1beta1.InternalNodePeer) {
 	for _, p := range is {
 		if !slices.Contains(was, p) {
 			log.FromContext(ctx).Info("the way to a peer changed", "peer", p.ClusterID, "is", p.Value)
@@ -219,8 +219,8 @@ func (n *node) changes(ctx context.Context, was, is []networkingv1beta1.Internal
 	}
 }
 
-// status is what there is to tell. A source of which nothing is known now, for no gateway runs there, stays as it was.
-func (n *node) status(ctx context.Context, was networkingv1beta1.InternalNodeStatus, gateways []agent.Gateway) (networkingv1beta1.InternalNodeStatus, error) {
+// newStatus is what there is to tell. A source of which nothing is known now, for no gateway runs there, stays as it was.
+func (n *nodeAgent) newStatus(ctx context.Context, was networkingv1beta1.InternalNodeStatus, gateways []agent.Gateway) (networkingv1beta1.InternalNodeStatus, error) {
 	out := *was.DeepCopy()
 	for _, g := range gateways {
 		if !g.Tunnel.Active.IsValid() || g.Node == "" {
@@ -244,7 +244,7 @@ func (n *node) status(ctx context.Context, was networkingv1beta1.InternalNodeSta
 }
 
 // podCIDRs cover the pods of this node: its share of the cluster's range, and those that a CNI gave addresses out of it.
-func (n *node) podCIDRs(ctx context.Context) ([]networkingv1beta1.CIDR, error) {
+func (n *nodeAgent) podCIDRs(ctx context.Context) ([]networkingv1beta1.CIDR, error) {
 	var self corev1.Node
 	if err := n.client.Get(ctx, client.ObjectKey{Name: n.options.Node}, &self); err != nil {
 		return nil, fmt.Errorf("reading the Node: %w", err)
@@ -254,14 +254,14 @@ func (n *node) podCIDRs(ctx context.Context) ([]networkingv1beta1.CIDR, error) {
 		return nil, fmt.Errorf("listing the pods of the node: %w", err)
 	}
 	var out []networkingv1beta1.CIDR
-	for _, p := range cover(self.Spec.PodCIDRs, pods.Items) {
+	for _, p := range coveringPrefixes(self.Spec.PodCIDRs, pods.Items) {
 		out = append(out, networkingv1beta1.CIDR(p.String()))
 	}
 	return out, nil
 }
 
-// cover are the prefixes that cover the pods.
-func cover(cidrs []string, pods []corev1.Pod) []netip.Prefix {
+// coveringPrefixes are the prefixes that cover the pods.
+func coveringPrefixes(cidrs []string, pods []corev1.Pod) []netip.Prefix {
 	var out []netip.Prefix
 	for _, text := range cidrs {
 		if p, err := netip.ParsePrefix(text); err == nil {

@@ -73,12 +73,12 @@ func newWorld(t *testing.T, ping time.Duration) *world {
 		n := newNode(mgr, w.kernel, Options{Node: w.node, LiqoNamespace: w.home, PingInterval: ping, PingLossThreshold: 5})
 		n.prober.listen = func() (conn io.ReadWriteCloser, err error) {
 			err = w.space.Inside(func() error {
-				conn, err = listen()
+				conn, err = listenRaw()
 				return err
 			})
 			return conn, err
 		}
-		return n.setup(mgr)
+		return n.setupController(mgr)
 	})
 	return w
 }

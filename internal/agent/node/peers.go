@@ -15,7 +15,7 @@ import (
 
 // peersOf is what to tell of peers after that. All nodes and gateways watch it, so nothing is told but what changed: of a way of which
 // nothing is known yet, that is what the process before this one told, which takes nothing back when it ends, and a latency is that of the moment.
-func peersOf(was []networkingv1beta1.InternalNodePeer, ways []way) []networkingv1beta1.InternalNodePeer {
+func peersOf(was []networkingv1beta1.InternalNodePeer, ways []pathState) []networkingv1beta1.InternalNodePeer {
 	var out []networkingv1beta1.InternalNodePeer
 	for _, w := range ways {
 		i := slices.IndexFunc(was, func(p networkingv1beta1.InternalNodePeer) bool { return p.ClusterID == w.Peer })

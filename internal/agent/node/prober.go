@@ -18,13 +18,13 @@ import (
 	"liqo.io/liqo/internal/network/plan"
 )
 
-// way is what is known of the way to a peer.
-type way struct {
+// pathState is what is known of the way to a peer.
+type pathState struct {
 	plan.Probe
 	tag   uint64    // tells its answers from those of another one
 	id    uint16    // of its echoes: they are one flow
 	next  time.Time // when it is asked
-	pulse agent.Pulse
+	pulse agent.PathHealth
 	value networkingv1beta1.ConnectionStatusValue
 	since time.Time
 }
@@ -44,13 +44,13 @@ type prober struct {
 	complained string
 
 	mu   sync.Mutex // guards what follows
-	ways []*way
+	ways []*pathState
 	conn io.ReadWriteCloser // nil: none is open
 }
 
 func newProber(o Options, log logr.Logger, beat func()) *prober {
 	return &prober{
-		interval: o.PingInterval, threshold: o.PingLossThreshold, log: log, beat: beat, listen: listen,
+		interval: o.PingInterval, threshold: o.PingLossThreshold, log: log, beat: beat, listen: listenRaw,
 		news: make(chan struct{}, 1), phase: rand.N[time.Duration],
 	}
 }
@@ -58,24 +58,24 @@ func newProber(o Options, log logr.Logger, beat func()) *prober {
 // NeedLeaderElection is false: each node has its own ways.
 func (p *prober) NeedLeaderElection() bool { return false }
 
-// to has these probed, and no others. Of one that is as it was, all that is known stays. A new one is asked at some time of the interval:
+// setTargets has these probed, and no others. Of one that is as it was, all that is known stays. A new one is asked at some time of the interval:
 // all nodes hear of a gateway at once, and their questions share a tunnel.
-func (p *prober) to(want []plan.Probe) {
+func (p *prober) setTargets(want []plan.Probe) {
 	if p.interval <= 0 {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var ways []*way
+	var ways []*pathState
 	for _, t := range want {
-		i := slices.IndexFunc(p.ways, func(w *way) bool { return w.Probe == t })
+		i := slices.IndexFunc(p.ways, func(w *pathState) bool { return w.Probe == t })
 		if i >= 0 {
 			ways = append(ways, p.ways[i])
 			continue
 		}
-		ways = append(ways, &way{
+		ways = append(ways, &pathState{
 			Probe: t, tag: rand.Uint64(), id: uint16(rand.Uint32()), next: time.Now().Add(p.phase(p.interval)),
-			pulse: agent.Pulse{Interval: p.interval, Threshold: p.threshold, Pads: true},
+			pulse: agent.PathHealth{Interval: p.interval, Threshold: p.threshold, Pads: true},
 		})
 		select {
 		case p.news <- struct{}{}:
@@ -84,15 +84,15 @@ func (p *prober) to(want []plan.Probe) {
 	}
 	p.ways = ways
 	if len(ways) == 0 {
-		p.shut()
+		p.closeSocket()
 	}
 }
 
-// now is what is known of all ways, by peer.
-func (p *prober) now() []way {
+// pathStates is what is known of all ways, by peer.
+func (p *prober) pathStates() []pathState {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var out []way
+	var out []pathState
 	for _, w := range p.ways {
 		seen := *w
 		seen.pulse = w.pulse.Copy()
@@ -103,10 +103,10 @@ func (p *prober) now() []way {
 
 // Start probes until the process ends.
 func (p *prober) Start(ctx context.Context) error {
-	defer p.close()
+	defer p.closeAll()
 	for {
-		p.ask(time.Now())
-		again := time.NewTimer(p.look(time.Now()))
+		p.sendProbes(time.Now())
+		again := time.NewTimer(p.checkPaths(time.Now()))
 		select {
 		case <-again.C:
 		case <-p.news:
@@ -118,24 +118,24 @@ func (p *prober) Start(ctx context.Context) error {
 	}
 }
 
-func (p *prober) close() {
+func (p *prober) closeAll() {
 	p.mu.Lock()
-	p.shut()
+	p.closeSocket()
 	p.mu.Unlock()
 	p.listening.Wait()
 }
 
-// ask sends the questions that are due, a small and a full one for each way. Of a way by which none could ever be asked nothing is known;
+// sendProbes sends the questions that are due, a small and a full one for each way. Of a way by which none could ever be asked nothing is known;
 // where none can be asked any more none is answered.
-func (p *prober) ask(now time.Time) {
-	var all []way
+func (p *prober) sendProbes(now time.Time) {
+	var all []pathState
 	p.mu.Lock()
-	due := slices.DeleteFunc(slices.Clone(p.ways), func(w *way) bool { return now.Before(w.next) })
+	due := slices.DeleteFunc(slices.Clone(p.ways), func(w *pathState) bool { return now.Before(w.next) })
 	if len(due) == 0 {
 		p.mu.Unlock()
 		return
 	}
-	conn, err := p.open()
+	conn, err := p.openSocket()
 	for _, w := range due {
 		w.next = now.Add(p.interval)
 		if err == nil || !w.pulse.Began.IsZero() {
@@ -144,20 +144,20 @@ func (p *prober) ask(now time.Time) {
 		all = append(all, *w)
 	}
 	p.mu.Unlock()
-	p.complain(err)
+	p.logOnce(err)
 	if err != nil {
 		return
 	}
 	p.sequence++
 	for _, w := range all {
-		for _, size := range []int{smallest(w.To), w.MTU} {
-			_, _ = conn.Write(echo{way: w.tag, asked: now, size: size}.frame(w.From, w.To, w.id, p.sequence)) // what is not sent is not answered
+		for _, size := range []int{smallestPacket(w.To), w.MTU} {
+			_, _ = conn.Write(echoSocket{way: w.tag, asked: now, size: size}.encodeFrame(w.From, w.To, w.id, p.sequence)) // what is not sent is not answered
 		}
 	}
 }
 
-// complain logs an error once.
-func (p *prober) complain(err error) {
+// logOnce logs an error once.
+func (p *prober) logOnce(err error) {
 	text := ""
 	if err != nil {
 		text = err.Error()
@@ -168,8 +168,8 @@ func (p *prober) complain(err error) {
 	p.complained = text
 }
 
-// open is the socket that asks. There is one as soon as the node has the device.
-func (p *prober) open() (io.ReadWriteCloser, error) {
+// openSocket is the socket that asks. There is one as soon as the node has the device.
+func (p *prober) openSocket() (io.ReadWriteCloser, error) {
 	if p.conn != nil {
 		return p.conn, nil
 	}
@@ -190,24 +190,24 @@ func (p *prober) hearAll(conn io.ReadWriteCloser) {
 		if err != nil {
 			break
 		}
-		p.hear(buffer[:n], time.Now())
+		p.recordAnswer(buffer[:n], time.Now())
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.conn == conn {
-		p.shut()
+		p.closeSocket()
 	}
 }
 
-// shut closes the socket, so that the next question opens another one.
-func (p *prober) shut() {
+// closeSocket closes the socket, so that the next question opens another one.
+func (p *prober) closeSocket() {
 	if p.conn != nil {
 		_ = p.conn.Close()
 		p.conn = nil
 	}
 }
 
-func (p *prober) hear(frame []byte, now time.Time) {
+func (p *prober) recordAnswer(frame []byte, now time.Time) {
 	from, answer, ok := decodeEcho(frame)
 	if !ok {
 		return
@@ -223,7 +223,7 @@ func (p *prober) hear(frame []byte, now time.Time) {
 		} else {
 			w.pulse.Small.Hear(answer.asked, now)
 		}
-		changed = w.judge(now)
+		changed = w.updateHealth(now)
 	}
 	p.mu.Unlock()
 	if changed {
@@ -231,12 +231,12 @@ func (p *prober) hear(frame []byte, now time.Time) {
 	}
 }
 
-// look judges all ways. It returns when to look again, or to ask.
-func (p *prober) look(now time.Time) time.Duration {
+// checkPaths judges all ways. It returns when to look again, or to ask.
+func (p *prober) checkPaths(now time.Time) time.Duration {
 	p.mu.Lock()
 	changed, again := false, p.interval
 	for _, w := range p.ways {
-		changed = w.judge(now) || changed
+		changed = w.updateHealth(now) || changed
 		again = min(again, w.pulse.Next(now), max(w.next.Sub(now), 0))
 	}
 	p.mu.Unlock()
@@ -246,8 +246,8 @@ func (p *prober) look(now time.Time) time.Duration {
 	return again
 }
 
-// judge tells whether something else is known now.
-func (w *way) judge(now time.Time) bool {
+// updateHealth tells whether something else is known now.
+func (w *pathState) updateHealth(now time.Time) bool {
 	value := w.pulse.Value(w.value, now)
 	if value == w.value {
 		return false

@@ -131,27 +131,27 @@ func TestWhatIsSaidOfPeers(t *testing.T) {
 	peer := func(id string, value networkingv1beta1.ConnectionStatusValue, latency string, since metav1.Time) networkingv1beta1.InternalNodePeer {
 		return networkingv1beta1.InternalNodePeer{ClusterID: id, Value: value, Latency: latency, Since: since}
 	}
-	of := func(id string, value networkingv1beta1.ConnectionStatusValue) way {
-		w := way{Probe: plan.Probe{Peer: id}, value: value, since: now}
+	of := func(id string, value networkingv1beta1.ConnectionStatusValue) pathState {
+		w := pathState{Probe: plan.Probe{Peer: id}, value: value, since: now}
 		w.pulse.Small.Latency = 3 * time.Millisecond
 		return w
 	}
 	type peers = []networkingv1beta1.InternalNodePeer
 	for name, test := range map[string]struct {
 		was  peers
-		ways []way
+		ways []pathState
 		want peers
 	}{
 		"nothing":                       {},
-		"nothing is known yet":          {nil, []way{of("rome", ""), of("milan", connecting)}, nil},
-		"reached":                       {nil, []way{of("rome", connected)}, peers{peer("rome", connected, "3ms", metav1.NewTime(time.Unix(2000, 0)))}},
-		"not reached":                   {nil, []way{of("rome", broken)}, peers{peer("rome", broken, "", metav1.NewTime(time.Unix(2000, 0)))}},
-		"still reached, only faster":    {peers{peer("rome", connected, "9ms", then)}, []way{of("rome", connected)}, peers{peer("rome", connected, "9ms", then)}},
-		"still not reached":             {peers{peer("rome", broken, "", then)}, []way{of("rome", broken)}, peers{peer("rome", broken, "", then)}},
-		"by another process":            {peers{peer("rome", connected, "9ms", then)}, []way{of("rome", connecting)}, peers{peer("rome", connected, "9ms", then)}},
-		"reached again":                 {peers{peer("rome", broken, "", then)}, []way{of("rome", connected)}, peers{peer("rome", connected, "3ms", metav1.NewTime(time.Unix(2000, 0)))}},
+		"nothing is known yet":          {nil, []pathState{of("rome", ""), of("milan", connecting)}, nil},
+		"reached":                       {nil, []pathState{of("rome", connected)}, peers{peer("rome", connected, "3ms", metav1.NewTime(time.Unix(2000, 0)))}},
+		"not reached":                   {nil, []pathState{of("rome", broken)}, peers{peer("rome", broken, "", metav1.NewTime(time.Unix(2000, 0)))}},
+		"still reached, only faster":    {peers{peer("rome", connected, "9ms", then)}, []pathState{of("rome", connected)}, peers{peer("rome", connected, "9ms", then)}},
+		"still not reached":             {peers{peer("rome", broken, "", then)}, []pathState{of("rome", broken)}, peers{peer("rome", broken, "", then)}},
+		"by another process":            {peers{peer("rome", connected, "9ms", then)}, []pathState{of("rome", connecting)}, peers{peer("rome", connected, "9ms", then)}},
+		"reached again":                 {peers{peer("rome", broken, "", then)}, []pathState{of("rome", connected)}, peers{peer("rome", connected, "3ms", metav1.NewTime(time.Unix(2000, 0)))}},
 		"without a gateway":             {peers{peer("rome", broken, "", then)}, nil, nil},
-		"another one without a gateway": {peers{peer("milan", broken, "", then), peer("rome", broken, "", then)}, []way{of("rome", broken)}, peers{peer("rome", broken, "", then)}},
+		"another one without a gateway": {peers{peer("milan", broken, "", then), peer("rome", broken, "", then)}, []pathState{of("rome", broken)}, peers{peer("rome", broken, "", then)}},
 	} {
 		if diff := cmp.Diff(test.want, peersOf(test.was, test.ways)); diff != "" {
 			t.Errorf("%s: %s", name, diff)
@@ -179,14 +179,14 @@ func answerTo(question []byte) []byte {
 func TestEchoes(t *testing.T) {
 	for from, to := range map[string]string{"10.200.255.254": "10.68.0.0", "fd00:200::fffe": "fd00:68::"} {
 		from, to := netip.MustParseAddr(from), netip.MustParseAddr(to)
-		for _, size := range []int{smallest(to), 1340, 1341} {
-			e := echo{way: 7<<40 + 1, asked: time.Unix(5, 6), size: size}
-			frame := e.frame(from, to, 3, 4)
+		for _, size := range []int{smallestPacket(to), 1340, 1341} {
+			e := echoSocket{way: 7<<40 + 1, asked: time.Unix(5, 6), size: size}
+			frame := e.encodeFrame(from, to, 3, 4)
 			if len(frame) != ethernetHeader+size {
 				t.Errorf("%s: a frame for %d bytes has %d", to, size, len(frame))
 			}
 			packet := frame[ethernetHeader:]
-			if icmpChecksum(from, to, packet[ipHeader(to):]) != 0 || to.Is4() && checksum(packet[:20]) != 0 {
+			if icmpChecksum(from, to, packet[ipHeader(to):]) != 0 || to.Is4() && inetChecksum(packet[:20]) != 0 {
 				t.Errorf("%s: a checksum of a question of %d bytes is wrong", to, size)
 			}
 			if _, _, ok := decodeEcho(frame); ok {
@@ -204,7 +204,7 @@ func TestEchoes(t *testing.T) {
 			}
 		}
 	}
-	fragment := answerTo(echo{size: 100}.frame(netip.MustParseAddr("10.200.255.254"), netip.MustParseAddr("10.68.0.0"), 3, 4))
+	fragment := answerTo(echoSocket{size: 100}.encodeFrame(netip.MustParseAddr("10.200.255.254"), netip.MustParseAddr("10.68.0.0"), 3, 4))
 	fragment[ethernetHeader+6] = 0x20 // more fragments
 	if _, _, ok := decodeEcho(fragment); ok {
 		t.Error("a fragment is taken for an answer")
@@ -212,14 +212,14 @@ func TestEchoes(t *testing.T) {
 }
 
 func FuzzEcho(f *testing.F) {
-	e := echo{way: 1, asked: time.Unix(5, 6)}
-	f.Add(answerTo(e.frame(netip.MustParseAddr("10.200.255.254"), netip.MustParseAddr("10.68.0.0"), 3, 4)))
-	f.Add(answerTo(e.frame(netip.MustParseAddr("fd00:200::fffe"), netip.MustParseAddr("fd00:68::"), 3, 4)))
+	e := echoSocket{way: 1, asked: time.Unix(5, 6)}
+	f.Add(answerTo(e.encodeFrame(netip.MustParseAddr("10.200.255.254"), netip.MustParseAddr("10.68.0.0"), 3, 4)))
+	f.Add(answerTo(e.encodeFrame(netip.MustParseAddr("fd00:200::fffe"), netip.MustParseAddr("fd00:68::"), 3, 4)))
 	f.Fuzz(func(t *testing.T, frame []byte) {
-		if from, e, ok := decodeEcho(frame); ok && (!from.IsValid() || e.size < smallest(from) || ethernetHeader+e.size > len(frame)) {
+		if from, e, ok := decodeEcho(frame); ok && (!from.IsValid() || e.size < smallestPacket(from) || ethernetHeader+e.size > len(frame)) {
 			t.Errorf("%d bytes are read as a packet of %d from %s", len(frame), e.size, from)
 		}
-		if w := checksum(frame); len(frame) == 0 && w != 0xffff {
+		if w := inetChecksum(frame); len(frame) == 0 && w != 0xffff {
 			t.Errorf("the checksum of nothing is %d", w)
 		}
 	})
@@ -229,37 +229,37 @@ func TestAnswersOfOthersDoNotCount(t *testing.T) {
 	beats, now := 0, time.Now()
 	p := newProber(Options{PingInterval: time.Second, PingLossThreshold: 3}, logr.Discard(), func() { beats++ })
 	at := plan.Probe{Peer: "rome", From: netip.MustParseAddr("10.200.255.254"), To: netip.MustParseAddr("10.68.0.0"), MTU: 1340}
-	p.to([]plan.Probe{at})
-	p.to([]plan.Probe{at}) // which keeps it
+	p.setTargets([]plan.Probe{at})
+	p.setTargets([]plan.Probe{at}) // which keeps it
 	w := p.ways[0]
 	w.next = now.Add(time.Minute)
 	w.pulse.Ask(now)
 	answer := func(by string, way uint64, asked time.Time, size int) []byte {
-		return answerTo(echo{way: way, asked: asked, size: size}.frame(at.From, netip.MustParseAddr(by), 1, 1))
+		return answerTo(echoSocket{way: way, asked: asked, size: size}.encodeFrame(at.From, netip.MustParseAddr(by), 1, 1))
 	}
-	p.hear(answer("10.68.0.1", w.tag, now, 0), now)
-	p.hear(answer("10.68.0.0", w.tag+1, now, 0), now)
-	p.hear(answer("10.68.0.0", w.tag, now.Add(1), 0), now)
-	p.hear([]byte("nonsense"), now)
-	if got := p.now()[0]; got.pulse.Small.Heard+got.pulse.Full.Heard != 0 {
+	p.recordAnswer(answer("10.68.0.1", w.tag, now, 0), now)
+	p.recordAnswer(answer("10.68.0.0", w.tag+1, now, 0), now)
+	p.recordAnswer(answer("10.68.0.0", w.tag, now.Add(1), 0), now)
+	p.recordAnswer([]byte("nonsense"), now)
+	if got := p.pathStates()[0]; got.pulse.Small.Heard+got.pulse.Full.Heard != 0 {
 		t.Fatalf("answers count: %+v", got.pulse)
 	}
-	p.hear(answer("10.68.0.0", w.tag, now, 0), now)
-	if got := p.now()[0]; got.value != connecting {
+	p.recordAnswer(answer("10.68.0.0", w.tag, now, 0), now)
+	if got := p.pathStates()[0]; got.value != connecting {
 		t.Errorf("after the small answer alone: %s", got.value)
 	}
-	p.hear(answer("10.68.0.0", w.tag, now, 1340), now)
-	if got := p.now()[0]; got.value != connected {
+	p.recordAnswer(answer("10.68.0.0", w.tag, now, 1340), now)
+	if got := p.pathStates()[0]; got.value != connected {
 		t.Errorf("after both answers: %s", got.value)
 	}
-	if again := p.look(now.Add(2500 * time.Millisecond)); again != 500*time.Millisecond {
+	if again := p.checkPaths(now.Add(2500 * time.Millisecond)); again != 500*time.Millisecond {
 		t.Errorf("the next look is after %s", again)
 	}
 	w.pulse.Ask(now.Add(1 * time.Second))
 	w.pulse.Ask(now.Add(2 * time.Second))
 	w.pulse.Ask(now.Add(3 * time.Second))
-	p.look(now.Add(3 * time.Second))
-	if got := p.now()[0]; got.value != broken || beats < 2 {
+	p.checkPaths(now.Add(3 * time.Second))
+	if got := p.pathStates()[0]; got.value != broken || beats < 2 {
 		t.Errorf("without answers: %s, and it was told %d times", got.value, beats)
 	}
 }
@@ -275,7 +275,7 @@ func TestEachWayIsAskedInItsOwnTime(t *testing.T) {
 	for i, phase := range phases {
 		p.phase = func(time.Duration) time.Duration { return phase }
 		all = append(all, plan.Probe{Peer: fmt.Sprint(i), From: netip.MustParseAddr("10.200.255.254"), To: netip.MustParseAddr("10.68.0.0"), MTU: 1340})
-		p.to(all)
+		p.setTargets(all)
 		if after := p.ways[i].next.Sub(began); after < phase || p.ways[i].pulse.Small.Sent != 0 {
 			t.Errorf("way %d is asked first after %s", i, after)
 		}
@@ -297,11 +297,11 @@ func TestEachWayIsAskedInItsOwnTime(t *testing.T) {
 		{5000, 3, 3, time.Second}, // after it stood still
 		{6000, 4, 4, time.Second},
 	} {
-		p.ask(at(test.ms))
+		p.sendProbes(at(test.ms))
 		if a, b := p.ways[0].pulse.Small.Sent, p.ways[1].pulse.Small.Sent; a != test.first || b != test.second {
 			t.Errorf("at %d ms %d and %d are asked, want %d and %d", test.ms, a, b, test.first, test.second)
 		}
-		if again := p.look(at(test.ms)); again != test.again {
+		if again := p.checkPaths(at(test.ms)); again != test.again {
 			t.Errorf("at %d ms the next look is after %s, want %s", test.ms, again, test.again)
 		}
 	}
@@ -311,19 +311,19 @@ func TestEachWayIsAskedInItsOwnTime(t *testing.T) {
 }
 
 func TestWhatPrometheusIsToldOfPeers(t *testing.T) {
-	up := way{Probe: plan.Probe{Peer: "milan"}, pulse: agent.Pulse{Interval: time.Minute, Threshold: 3, Pads: true}}
+	up := pathState{Probe: plan.Probe{Peer: "milan"}, pulse: agent.PathHealth{Interval: time.Minute, Threshold: 3, Pads: true}}
 	asked := time.Now()
 	up.pulse.Ask(asked)
 	up.pulse.Small.Hear(asked, asked.Add(2500*time.Microsecond))
 	up.pulse.Full.Hear(asked, asked.Add(3*time.Millisecond))
-	down := way{Probe: plan.Probe{Peer: "rome"}, pulse: agent.Pulse{Interval: time.Minute, Threshold: 3, Pads: true}}
+	down := pathState{Probe: plan.Probe{Peer: "rome"}, pulse: agent.PathHealth{Interval: time.Minute, Threshold: 3, Pads: true}}
 	down.pulse.Ask(asked)
 	r := prometheus.NewPedanticRegistry()
-	silent := way{Probe: plan.Probe{Peer: "turin"}, pulse: agent.Pulse{Interval: time.Minute, Threshold: 3, Pads: true}} // nothing was asked yet
+	silent := pathState{Probe: plan.Probe{Peer: "turin"}, pulse: agent.PathHealth{Interval: time.Minute, Threshold: 3, Pads: true}} // nothing was asked yet
 	dropped := func() (map[string]uint64, error) {
 		return map[string]uint64{plan.CounterOuter: 7, plan.CounterFreshLocal: 0}, nil
 	}
-	if err := r.Register(newExporter("worker", func() []way { return []way{up, down, silent} }, dropped)); err != nil {
+	if err := r.Register(newExporter("worker", func() []pathState { return []pathState{up, down, silent} }, dropped)); err != nil {
 		t.Fatal(err)
 	}
 	w := httptest.NewRecorder()
@@ -359,11 +359,11 @@ liqo_node_peer_probes_total{cluster_id="rome",node="worker",size="small"} 1
 
 // The kernel may not answer, while there is more to tell.
 func TestWhatPrometheusIsToldOfASilentKernel(t *testing.T) {
-	up := way{Probe: plan.Probe{Peer: "milan"}, pulse: agent.Pulse{Interval: time.Minute, Threshold: 3}}
+	up := pathState{Probe: plan.Probe{Peer: "milan"}, pulse: agent.PathHealth{Interval: time.Minute, Threshold: 3}}
 	up.pulse.Ask(time.Now())
 	silent := func() (map[string]uint64, error) { return nil, errors.New("mute") }
 	r := prometheus.NewPedanticRegistry()
-	if err := r.Register(newExporter("worker", func() []way { return []way{up} }, silent)); err != nil {
+	if err := r.Register(newExporter("worker", func() []pathState { return []pathState{up} }, silent)); err != nil {
 		t.Fatal(err)
 	}
 	families, err := r.Gather()

@@ -21,8 +21,8 @@ import (
 	"liqo.io/liqo/internal/uninstall"
 )
 
-// apply changes the cluster, and changes it back if it fails.
-func (i *Installer) apply(ctx context.Context, p *plan) error {
+// applyPlan changes the cluster, and changes it back if it fails.
+func (i *Installer) applyPlan(ctx context.Context, p *installPlan) error {
 	step := i.Printer.Step("Installing or upgrading Liqo... (this may take a few minutes)")
 	defer step.Stop()
 	crds, err := crdsOf(p.chart)
@@ -30,7 +30,7 @@ func (i *Installer) apply(ctx context.Context, p *plan) error {
 		return err
 	}
 	i.warnLeftovers(ctx)
-	if err := i.applyCRDs(ctx, stamper(i.Stamp).all(crds)); err != nil {
+	if err := i.applyCRDs(ctx, metadataSetter(i.Stamp).setAll(crds)); err != nil {
 		return out.Fail("Error installing or upgrading Liqo: %w", err)
 	}
 	// The kinds of the CRDs are new to whoever asked before.
@@ -48,21 +48,21 @@ func (i *Installer) apply(ctx context.Context, p *plan) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, i.Timeout)
 	defer cancel()
-	change := p.helm.install
+	change := p.helm.installChart
 	if p.previous.revision > 0 {
-		change = p.helm.upgrade
+		change = p.helm.upgradeChart
 	}
-	writing, stop := afterwards(ctx)
+	writing, stop := cleanupContext(ctx)
 	defer stop()
 	err = untilStuck(ctx, i.Client, i.Namespace, func(wait context.Context) error { return change(writing, wait, p.chart, p.values) })
 	if err == nil {
 		return nil
 	}
-	return i.undo(ctx, p, step, err)
+	return i.undoPlan(ctx, p, step, err)
 }
 
-// undo goes back to what was there before, says what went wrong and what did not start.
-func (i *Installer) undo(ctx context.Context, p *plan, step *out.Step, cause error) error {
+// undoPlan goes back to what was there before, says what went wrong and what did not start.
+func (i *Installer) undoPlan(ctx context.Context, p *installPlan, step *out.Step, cause error) error {
 	interrupted := errors.Is(ctx.Err(), context.Canceled)
 	reason := "Failed: rolling back..."
 	if interrupted {
@@ -75,10 +75,10 @@ func (i *Installer) undo(ctx context.Context, p *plan, step *out.Step, cause err
 	if stuck, ok := errors.AsType[*stuckPod](cause); ok {
 		told = stuck.name
 	}
-	problems := i.diagnose(ctx, told)
+	problems := i.diagnosePods(ctx, told)
 	failure := out.Fail("Error installing or upgrading Liqo: %w", cause)
 	if p.previous.deployed > 0 || p.previous.revision == 0 {
-		if err := p.helm.rollback(p.previous.deployed, i.Timeout); err != nil {
+		if err := p.helm.rollbackTo(p.previous.deployed, i.Timeout); err != nil {
 			failure = out.Fail("Error installing or upgrading Liqo: %w; rolling back failed too: %w", cause, err)
 		}
 	}
@@ -121,8 +121,8 @@ func (i *Installer) removeNamespace(ctx context.Context) error {
 	return uninstall.WaitGone(ctx, i.Client, &corev1.NamespaceList{}, client.MatchingFields{"metadata.name": i.Namespace})
 }
 
-// diagnose names the pods that are not ready, and why, but for the one that was told already.
-func (i *Installer) diagnose(ctx context.Context, told string) []string {
+// diagnosePods names the pods that are not ready, and why, but for the one that was told already.
+func (i *Installer) diagnosePods(ctx context.Context, told string) []string {
 	var pods corev1.PodList
 	if err := i.Client.List(ctx, &pods, client.InNamespace(i.Namespace)); err != nil {
 		return nil
@@ -158,20 +158,20 @@ func notReady(pod *corev1.Pod) string {
 			why := cmp.Or(w.Reason, "waiting")
 			if last := status.LastTerminationState.Terminated; last != nil {
 				why += fmt.Sprintf(", exit code %d", last.ExitCode)
-				return why + detail(lastLine(last.Message))
+				return why + lastDetail(lastLine(last.Message))
 			}
-			return why + detail(w.Message)
+			return why + lastDetail(w.Message)
 		}
 		if t := status.State.Terminated; t != nil && t.ExitCode != 0 {
-			return fmt.Sprintf("exit code %d", t.ExitCode) + detail(lastLine(t.Message))
+			return fmt.Sprintf("exit code %d", t.ExitCode) + lastDetail(lastLine(t.Message))
 		}
 	}
 	for _, c := range pod.Status.Conditions {
 		switch {
 		case c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse:
-			return cmp.Or(c.Reason, "not scheduled") + detail(c.Message)
+			return cmp.Or(c.Reason, "not scheduled") + lastDetail(c.Message)
 		case c.Type == corev1.PodReady && c.Status == corev1.ConditionFalse:
-			return cmp.Or(c.Reason, "not ready") + detail(c.Message)
+			return cmp.Or(c.Reason, "not ready") + lastDetail(c.Message)
 		}
 	}
 	return ""
@@ -183,7 +183,7 @@ func lastLine(text string) string {
 	return text[strings.LastIndex(text, "\n")+1:]
 }
 
-func detail(message string) string {
+func lastDetail(message string) string {
 	if message == "" {
 		return ""
 	}

@@ -21,8 +21,8 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// facts is what the flags and the cluster say about it.
-type facts struct {
+// clusterFacts is what the flags and the cluster say about it.
+type clusterFacts struct {
 	clusterID       string
 	podCIDRs        []netip.Prefix
 	serviceCIDR     netip.Prefix
@@ -41,11 +41,11 @@ const (
 	k3sServiceCIDR     = "10.43.0.0/16"
 )
 
-// detect fills the facts for the chosen kind of cluster. CIDRs of a previous installation stand in for those that the
+// detectCluster fills the facts for the chosen kind of cluster. CIDRs of a previous installation stand in for those that the
 // flags of an upgrade leave out.
-func (i *Installer) detect(ctx context.Context, prev *previous) (*facts, error) {
+func (i *Installer) detectCluster(ctx context.Context, prev *previousRelease) (*clusterFacts, error) {
 	pods, services := i.PodCIDRs, i.ServiceCIDR
-	f := &facts{}
+	f := &clusterFacts{}
 	switch i.Provider {
 	case "kubeadm", "kind":
 		var err error
@@ -55,12 +55,12 @@ func (i *Installer) detect(ctx context.Context, prev *previous) (*facts, error) 
 		if i.Provider == "kind" {
 			// A kubeconfig of kind says 127.0.0.1, which is no address for a peer.
 			i.SkipAPIServerCheck, i.apiServerFromTheNode = true, true
-			f.values = nested(true, "networking", "fabric", "config", "gatewayMasqueradeBypass")
+			f.values = nestedValue(true, "networking", "fabric", "config", "gatewayMasqueradeBypass")
 		}
 	case "k3s":
 		i.SkipAPIServerCheck = true
 		pods, services = orElse(pods, k3sPodCIDR), cmp.Or(services, k3sServiceCIDR)
-		f.values = nested(false, "networking", "fabric", "config", "nftablesMonitor")
+		f.values = nestedValue(false, "networking", "fabric", "config", "nftablesMonitor")
 	default:
 		pods, services = orElse(pods, stringsAt(prev.values, "ipam", "podCIDRs")...), cmp.Or(services, stringAt(prev.values, "ipam", "serviceCIDR"))
 	}
@@ -100,12 +100,12 @@ func (i *Installer) chooseServiceCIDR(text string) (netip.Prefix, error) {
 			Hint("Liqo takes one; of a dual-stack cluster give that of IPv4")
 	}
 	n := max(slices.IndexFunc(all, func(p netip.Prefix) bool { return p.Addr().Is4() }), 0)
-	i.Printer.Warn("The services of this cluster have the address ranges %s: Liqo takes %s", join(all), all[n])
+	i.Printer.Warn("The services of this cluster have the address ranges %s: Liqo takes %s", joinPrefixes(all), all[n])
 	return all[n], nil
 }
 
-// as returns the facts as the values say them in the end, which the chart has found to be of the right types.
-func (f *facts) as(values map[string]any) (*facts, error) {
+// withValues returns the facts as the values say them in the end, which the chart has found to be of the right types.
+func (f *clusterFacts) withValues(values map[string]any) (*clusterFacts, error) {
 	said := *f
 	said.apiServer = stringAt(values, "apiServer", "address")
 	var err error
@@ -179,8 +179,8 @@ func kubeadmCIDRs(ctx context.Context, c client.Reader) (pods []string, services
 	for _, pod := range managers.Items {
 		for _, container := range pod.Spec.Containers {
 			command := slices.Concat(container.Command, container.Args)
-			return strings.Split(argument(command, "cluster-cidr", kubeadmPodCIDR), ","),
-				argument(command, "service-cluster-ip-range", kubeadmServiceCIDR), nil
+			return strings.Split(argumentValue(command, "cluster-cidr", kubeadmPodCIDR), ","),
+				argumentValue(command, "service-cluster-ip-range", kubeadmServiceCIDR), nil
 		}
 	}
 	return kubeadmConfig(ctx, c)
@@ -206,8 +206,8 @@ func kubeadmConfig(ctx context.Context, c client.Reader) (pods []string, service
 		cmp.Or(config.Networking.ServiceSubnet, kubeadmServiceCIDR), nil
 }
 
-// argument returns the value of a flag of a command line, written with = or as the next word.
-func argument(command []string, flag, def string) string {
+// argumentValue returns the value of a flag of a command line, written with = or as the next word.
+func argumentValue(command []string, flag, def string) string {
 	for n, word := range command {
 		name, value, given := strings.Cut(strings.TrimLeft(word, "-"), "=")
 		switch {

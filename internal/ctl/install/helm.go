@@ -29,25 +29,25 @@ import (
 	"liqo.io/liqo/internal/ctl/out"
 )
 
-// helm is Helm, seen from one namespace.
-type helm struct {
+// helmClient is Helm, seen from one namespace.
+type helmClient struct {
 	config    *action.Configuration
 	namespace string
-	stamp     stamper
+	stamp     metadataSetter
 }
 
-func newHelm(kube genericclioptions.RESTClientGetter, namespace string, stamp stamper, log slog.Handler) (*helm, error) {
+func newHelm(kube genericclioptions.RESTClientGetter, namespace string, stamp metadataSetter, log slog.Handler) (*helmClient, error) {
 	// Helm would name the manager of the fields it writes after this program, and its own CLI could not take over.
 	helmkube.ManagedFieldsManager = "helm"
 	cfg := action.NewConfiguration(action.ConfigurationSetLogger(log))
 	if err := cfg.Init(namespaced{kube, namespace}, namespace, "secret"); err != nil {
 		return nil, fmt.Errorf("preparing Helm: %w", err)
 	}
-	return &helm{config: cfg, namespace: namespace, stamp: stamp}, nil
+	return &helmClient{config: cfg, namespace: namespace, stamp: stamp}, nil
 }
 
-// history returns the revisions of a release, oldest first; none if there is no such release.
-func (h *helm) history(name string) ([]*release.Release, error) {
+// releaseHistory returns the revisions of a release, oldest first; none if there is no such release.
+func (h *helmClient) releaseHistory(name string) ([]*release.Release, error) {
 	found, err := h.config.Releases.History(name)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
 		return nil, nil
@@ -66,7 +66,7 @@ func (h *helm) history(name string) ([]*release.Release, error) {
 }
 
 // markFailed ends a revision whose installer or uninstaller was killed.
-func (h *helm) markFailed(r *release.Release) error {
+func (h *helmClient) markFailed(r *release.Release) error {
 	r.SetStatus(releasecommon.StatusFailed, fmt.Sprintf("interrupted while it was %s", r.Info.Status))
 	if err := h.config.Releases.Update(r); err != nil {
 		return fmt.Errorf("taking over the interrupted revision %d of Helm release %q: %w", r.Version, r.Name, err)
@@ -74,10 +74,10 @@ func (h *helm) markFailed(r *release.Release) error {
 	return nil
 }
 
-// render returns the objects of the chart as they would be installed. Unlike Helm's dry run it does not ask for the
+// renderChart returns the objects of the chart as they would be installed. Unlike Helm's dry run it does not ask for the
 // kinds of CRDs that are not there yet.
-func (h *helm) render(c *chart.Chart, values map[string]any, revision int) ([]*unstructured.Unstructured, error) {
-	caps, err := h.capabilities()
+func (h *helmClient) renderChart(c *chart.Chart, values map[string]any, revision int) ([]*unstructured.Unstructured, error) {
+	caps, err := h.clusterCapabilities()
 	if err != nil {
 		return nil, err
 	}
@@ -113,11 +113,11 @@ func (h *helm) render(c *chart.Chart, values map[string]any, revision int) ([]*u
 	for _, hook := range hooks {
 		texts = append(texts, hook.Manifest)
 	}
-	objects, err := decode(texts)
-	return h.stamp.all(objects), err
+	objects, err := decodeManifests(texts)
+	return h.stamp.setAll(objects), err
 }
 
-func decode(texts []string) ([]*unstructured.Unstructured, error) {
+func decodeManifests(texts []string) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	for _, text := range texts {
 		obj := &unstructured.Unstructured{}
@@ -131,7 +131,7 @@ func decode(texts []string) ([]*unstructured.Unstructured, error) {
 	return objects, nil
 }
 
-func (h *helm) capabilities() (*common.Capabilities, error) {
+func (h *helmClient) clusterCapabilities() (*common.Capabilities, error) {
 	dc, err := h.config.RESTClientGetter.ToDiscoveryClient()
 	if err != nil {
 		return nil, err
@@ -151,35 +151,35 @@ func (h *helm) capabilities() (*common.Capabilities, error) {
 	}, nil
 }
 
-// install installs the release for the first time. The end of wait ends the wait for pods alone: the end of ctx, while Helm
+// installChart installs the release for the first time. The end of wait ends the wait for pods alone: the end of ctx, while Helm
 // still writes, leaves it to write beside whoever undoes that.
-func (h *helm) install(ctx, wait context.Context, c *chart.Chart, values map[string]any) error {
+func (h *helmClient) installChart(ctx, wait context.Context, c *chart.Chart, values map[string]any) error {
 	a := action.NewInstall(h.config)
 	a.ReleaseName, a.Namespace = Release, h.namespace
 	a.SkipCRDs = true // applied already
 	a.PostRenderer = h.stamp
-	a.Timeout, a.WaitForJobs = left(wait), true
-	a.WaitStrategy, a.WaitOptions = waiting(wait)
+	a.Timeout, a.WaitForJobs = timeLeft(wait), true
+	a.WaitStrategy, a.WaitOptions = waitOptions(wait)
 	_, err := a.RunWithContext(ctx, c, values)
 	return err
 }
 
-// upgrade makes a new revision of the release. The values are whole: what is to be kept of the last ones is in them.
-func (h *helm) upgrade(ctx, wait context.Context, c *chart.Chart, values map[string]any) error {
+// upgradeChart makes a new revision of the release. The values are whole: what is to be kept of the last ones is in them.
+func (h *helmClient) upgradeChart(ctx, wait context.Context, c *chart.Chart, values map[string]any) error {
 	a := action.NewUpgrade(h.config)
 	a.Namespace, a.MaxHistory = h.namespace, 10
 	a.ResetValues, a.SkipCRDs = true, true
 	a.PostRenderer = h.stamp
 	// Somebody may have edited a Deployment by hand: the chart wins, as it does in every upgrade.
 	a.ForceConflicts, a.ServerSideApply = true, "true"
-	a.Timeout, a.WaitForJobs = left(wait), true
-	a.WaitStrategy, a.WaitOptions = waiting(wait)
+	a.Timeout, a.WaitForJobs = timeLeft(wait), true
+	a.WaitStrategy, a.WaitOptions = waitOptions(wait)
 	_, err := a.RunWithContext(ctx, Release, c, values)
 	return err
 }
 
-// rollback returns to a revision, or removes what a first installation left.
-func (h *helm) rollback(revision int, timeout time.Duration) error {
+// rollbackTo returns to a revision, or removes what a first installation left.
+func (h *helmClient) rollbackTo(revision int, timeout time.Duration) error {
 	if revision > 0 {
 		a := action.NewRollback(h.config)
 		a.Version, a.Timeout, a.CleanupOnFail, a.ForceConflicts = revision, timeout, true, true
@@ -187,34 +187,34 @@ func (h *helm) rollback(revision int, timeout time.Duration) error {
 		return a.Run(Release)
 	}
 	// Nothing was peered with it, and the image that the hook needs may be the very reason of the failure.
-	return h.uninstall(context.Background(), timeout, false)
+	return h.uninstallRelease(context.Background(), timeout, false)
 }
 
-// uninstall removes the release; none is fine.
-func (h *helm) uninstall(ctx context.Context, timeout time.Duration, hooks bool) error {
+// uninstallRelease removes the release; none is fine.
+func (h *helmClient) uninstallRelease(ctx context.Context, timeout time.Duration, hooks bool) error {
 	a := action.NewUninstall(h.config)
 	a.IgnoreNotFound, a.DisableHooks, a.Timeout = true, !hooks, timeout
-	a.WaitStrategy, a.WaitOptions = waiting(ctx)
+	a.WaitStrategy, a.WaitOptions = waitOptions(ctx)
 	_, err := a.Run(Release)
 	return err
 }
 
-func waiting(ctx context.Context) (helmkube.WaitStrategy, []helmkube.WaitOption) {
+func waitOptions(ctx context.Context) (helmkube.WaitStrategy, []helmkube.WaitOption) {
 	return helmkube.StatusWatcherStrategy, []helmkube.WaitOption{helmkube.WithWaitContext(ctx)}
 }
 
 // writePatience is how long Helm may go on writing when nobody waits for the outcome any more.
 const writePatience = 30 * time.Second
 
-// afterwards ends a while after ctx.
-func afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
+// cleanupContext ends a while after ctx.
+func cleanupContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(writePatience, cancel) })
 	return later, func() { stop(); cancel() }
 }
 
-// left is the time until the deadline.
-func left(ctx context.Context) time.Duration {
+// timeLeft is the time until the deadline.
+func timeLeft(ctx context.Context) time.Duration {
 	deadline, _ := ctx.Deadline()
 	return time.Until(deadline)
 }

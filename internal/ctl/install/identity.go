@@ -22,8 +22,8 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// previous is the installation that is there already, if there is one.
-type previous struct {
+// previousRelease is the installation that is there already, if there is one.
+type previousRelease struct {
 	clusterID string
 	revision  int            // 0 = none
 	deployed  int            // the last revision that worked, 0 = none
@@ -33,16 +33,16 @@ type previous struct {
 }
 
 // findPrevious looks for an installation of ours to upgrade, and refuses one that is in the way.
-func (i *Installer) findPrevious(ctx context.Context, h *helm) (*previous, error) {
+func (i *Installer) findPrevious(ctx context.Context, h *helmClient) (*previousRelease, error) {
 	if err := i.checkOriginal(ctx); err != nil {
 		return nil, err
 	}
-	p := &previous{}
+	p := &previousRelease{}
 	var err error
 	if p.clusterID, err = i.installedID(ctx); err != nil {
 		return nil, err
 	}
-	history, err := h.history(Release)
+	history, err := h.releaseHistory(Release)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (i *Installer) findPrevious(ctx context.Context, h *helm) (*previous, error
 	if err := i.checkIdle(last); err != nil {
 		return nil, err
 	}
-	if !upgradable(last.Info.Status) {
+	if !isUpgradable(last.Info.Status) {
 		p.interrupted = last
 	}
 	if !i.ResetValues {
@@ -68,8 +68,8 @@ func (i *Installer) findPrevious(ctx context.Context, h *helm) (*previous, error
 	return p, nil
 }
 
-// upgradable tells whether Helm upgrades a release whose last revision is so.
-func upgradable(s releasecommon.Status) bool {
+// isUpgradable tells whether Helm upgrades a release whose last revision is so.
+func isUpgradable(s releasecommon.Status) bool {
 	return slices.Contains([]releasecommon.Status{releasecommon.StatusDeployed, releasecommon.StatusFailed, releasecommon.StatusSuperseded}, s)
 }
 
@@ -109,7 +109,7 @@ func (i *Installer) installedID(ctx context.Context) (string, error) {
 }
 
 // checkClusterID refuses to change the ID: peers know the cluster by it.
-func (p *previous) checkClusterID(wanted string) error {
+func (p *previousRelease) checkClusterID(wanted string) error {
 	if p.clusterID == "" || wanted == "" || p.clusterID == wanted {
 		return nil
 	}
@@ -117,7 +117,7 @@ func (p *previous) checkClusterID(wanted string) error {
 		Hint("Leave --cluster-id out to keep it, or uninstall first: liqoctl uninstall")
 }
 
-func (i *Installer) resolveClusterID(f *facts, prev *previous) error {
+func (i *Installer) resolveClusterID(f *clusterFacts, prev *previousRelease) error {
 	if err := prev.checkClusterID(i.ClusterID); err != nil {
 		return err
 	}

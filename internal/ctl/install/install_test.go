@@ -21,7 +21,7 @@ func TestFlagsOfTheControllerManager(t *testing.T) {
 	for flag, want := range map[string]string{
 		"cluster-cidr": "10.1.0.0/16", "service-cluster-ip-range": "10.2.0.0/16", "cluster-name": "default", "absent": "default",
 	} {
-		if got := argument(command, flag, "default"); got != want {
+		if got := argumentValue(command, flag, "default"); got != want {
 			t.Errorf("%s is %q, want %q", flag, got, want)
 		}
 	}
@@ -30,7 +30,7 @@ func TestFlagsOfTheControllerManager(t *testing.T) {
 func TestAnAddressIsJudgedByTheRangesOfItsFamily(t *testing.T) {
 	ranges := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/16"), netip.MustParsePrefix("10.1.0.0/16")}
 	for address, want := range map[string]bool{"10.0.3.4": true, "10.1.3.4": true, "10.2.3.4": false, "fd00::1": true, "": false} {
-		if got := within(address, ranges); got != want {
+		if got := isWithin(address, ranges); got != want {
 			t.Errorf("%q: %v, want %v", address, got, want)
 		}
 	}
@@ -84,7 +84,7 @@ func TestLaterValuesWin(t *testing.T) {
 		t.Fatal(err)
 	}
 	ours := map[string]any{"a": map[string]any{"x": "ours", "w": "ours"}}
-	got := merge(map[string]any{"old": "kept", "a": map[string]any{"w": "old"}}, ours, user)
+	got := mergeValues(map[string]any{"old": "kept", "a": map[string]any{"w": "old"}}, ours, user)
 	want := map[string]any{
 		"old": "kept", "input": "here", "flag": true, "text": "4",
 		"a":     map[string]any{"w": "ours", "x": 1.0, "k": 2.0, "z": int64(3)},

@@ -106,20 +106,20 @@ func (i *Installer) Run(ctx context.Context) error {
 	if err := i.checkFlags(); err != nil {
 		return err
 	}
-	p, err := i.prepare(ctx)
+	p, err := i.preparePlan(ctx)
 	if err != nil {
 		return err
 	}
 	switch {
 	case i.OnlyOutputValues:
-		return i.dump(p.values)
+		return i.writeValues(p.values)
 	case i.Output != "":
-		return i.show(p)
+		return i.printPlan(p)
 	case i.DryRun:
 		i.Printer.Success("Installation completed (dry-run)")
 		return nil
 	}
-	if err := i.apply(ctx, p); err != nil {
+	if err := i.applyPlan(ctx, p); err != nil {
 		return err
 	}
 	i.Printer.Success("All Set! You can now proceed establishing a peering (liqoctl peer --help for more information)")
@@ -127,13 +127,13 @@ func (i *Installer) Run(ctx context.Context) error {
 	return nil
 }
 
-// show prints all that would be applied, in that order.
-func (i *Installer) show(p *plan) error {
+// printPlan prints all that would be applied, in that order.
+func (i *Installer) printPlan(p *installPlan) error {
 	crds, err := crdsOf(p.chart)
 	if err != nil {
 		return err
 	}
-	for _, obj := range append(stamper(i.Stamp).all(crds), p.objects...) {
+	for _, obj := range append(metadataSetter(i.Stamp).setAll(crds), p.objects...) {
 		if _, hook := obj.GetAnnotations()[release.HookAnnotation]; hook {
 			continue // what Helm runs at another time
 		}

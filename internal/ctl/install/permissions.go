@@ -24,10 +24,10 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// access is one thing that the user must be allowed to do.
-type access struct{ verb, group, resource, namespace string }
+// permission is one thing that the user must be allowed to do.
+type permission struct{ verb, group, resource, namespace string }
 
-func (a access) String() string {
+func (a permission) String() string {
 	s := a.verb + " " + schema.GroupResource{Group: a.group, Resource: a.resource}.String()
 	if a.namespace != "" {
 		s += " in namespace " + a.namespace
@@ -44,11 +44,11 @@ func (i *Installer) checkObjects(ctx context.Context, c *chart.Chart, objects []
 	if err != nil {
 		return err
 	}
-	wanted, err := i.accesses(crds, objects)
+	wanted, err := i.permissionsFor(crds, objects)
 	if err != nil {
 		return err
 	}
-	if err := i.demand(ctx, wanted); err != nil {
+	if err := i.requirePermissions(ctx, wanted); err != nil {
 		return err
 	}
 	return i.checkEach(ctx, objects)
@@ -56,22 +56,22 @@ func (i *Installer) checkObjects(ctx context.Context, c *chart.Chart, objects []
 
 // checkReading comes first: without it the cluster could not even be looked at.
 func (i *Installer) checkReading(ctx context.Context) error {
-	reads := []access{
+	reads := []permission{
 		{"list", "", "nodes", ""}, {"list", "", "configmaps", ""}, {"list", "apps", "deployments", ""}, {"list", "apps", "daemonsets", ""},
 		{"list", "", "secrets", i.Namespace}, // where Helm keeps its releases
 	}
 	if !i.SkipValidation {
-		reads = append(reads, access{"list", "", "pods", ""}, access{"list", "", "services", ""})
+		reads = append(reads, permission{"list", "", "pods", ""}, permission{"list", "", "services", ""})
 	}
 	if !i.OnlyOutputValues {
-		reads = append(reads, access{"get", crdKind.Group, "customresourcedefinitions", ""})
+		reads = append(reads, permission{"get", crdKind.Group, "customresourcedefinitions", ""})
 	}
-	return i.demand(ctx, reads)
+	return i.requirePermissions(ctx, reads)
 }
 
-// demand fails with all that the user is not allowed to do of what is wanted.
-func (i *Installer) demand(ctx context.Context, wanted []access) error {
-	denied, err := i.denied(ctx, wanted)
+// requirePermissions fails with all that the user is not allowed to do of what is wanted.
+func (i *Installer) requirePermissions(ctx context.Context, wanted []permission) error {
+	denied, err := i.deniedPermissions(ctx, wanted)
 	if err == nil && len(denied) > 0 {
 		err = notPermitted("you are not allowed to %s", strings.Join(denied, ", "))
 	}
@@ -82,10 +82,10 @@ func notPermitted(format string, args ...any) error {
 	return out.Fail(format, args...).Hint("Run this command as an administrator of the cluster, such as one bound to the ClusterRole cluster-admin")
 }
 
-// accesses lists what Helm and we will do. A namespace that does not exist yet is asked about like any other: rights can
+// permissionsFor lists what Helm and we will do. A namespace that does not exist yet is asked about like any other: rights can
 // be given in advance.
-func (i *Installer) accesses(crds, objects []*unstructured.Unstructured) ([]access, error) {
-	all := []access{
+func (i *Installer) permissionsFor(crds, objects []*unstructured.Unstructured) ([]permission, error) {
+	all := []permission{
 		{"create", "", "namespaces", ""},
 		{"get", crdKind.Group, "customresourcedefinitions", ""},
 		{"create", crdKind.Group, "customresourcedefinitions", ""},
@@ -93,7 +93,7 @@ func (i *Installer) accesses(crds, objects []*unstructured.Unstructured) ([]acce
 		{"watch", crdKind.Group, "customresourcedefinitions", ""},
 	}
 	for _, verb := range []string{"get", "list", "create", "update", "delete"} {
-		all = append(all, access{verb, "", "secrets", i.Namespace}) // where Helm keeps its releases
+		all = append(all, permission{verb, "", "secrets", i.Namespace}) // where Helm keeps its releases
 	}
 	for _, obj := range objects {
 		resource, namespaced, err := i.resourceOf(obj, crds)
@@ -105,10 +105,10 @@ func (i *Installer) accesses(crds, objects []*unstructured.Unstructured) ([]acce
 			namespace = i.namespaceOf(obj)
 		}
 		for _, verb := range []string{"get", "create", "patch", "delete"} {
-			all = append(all, access{verb, resource.Group, resource.Resource, namespace})
+			all = append(all, permission{verb, resource.Group, resource.Resource, namespace})
 		}
 	}
-	slices.SortFunc(all, func(a, b access) int { return strings.Compare(a.String(), b.String()) })
+	slices.SortFunc(all, func(a, b permission) int { return strings.Compare(a.String(), b.String()) })
 	return slices.Compact(all), nil
 }
 
@@ -141,7 +141,7 @@ func (i *Installer) namespaceOf(obj client.Object) string {
 	return i.Namespace
 }
 
-func (i *Installer) denied(ctx context.Context, wanted []access) ([]string, error) {
+func (i *Installer) deniedPermissions(ctx context.Context, wanted []permission) ([]string, error) {
 	var mu sync.Mutex
 	var denied []string
 	group, ctx := errgroup.WithContext(ctx)

@@ -15,11 +15,11 @@ import (
 	"liqo.io/liqo/internal/ctl/out"
 )
 
-// plan is everything that is known before anything is changed.
-type plan struct {
+// installPlan is everything that is known before anything is changed.
+type installPlan struct {
 	chart    *chart.Chart
-	helm     *helm
-	previous *previous
+	helm     *helmClient
+	previous *previousRelease
 	values   map[string]any
 	// objects are those of the release.
 	objects []*unstructured.Unstructured
@@ -27,20 +27,20 @@ type plan struct {
 	newNamespace bool
 }
 
-// prepare reads and checks; it changes nothing.
-func (i *Installer) prepare(ctx context.Context) (*plan, error) {
-	p := &plan{}
-	if err := i.initialize(ctx, p); err != nil {
+// preparePlan reads and checks; it changes nothing.
+func (i *Installer) preparePlan(ctx context.Context) (*installPlan, error) {
+	p := &installPlan{}
+	if err := i.initPlan(ctx, p); err != nil {
 		return nil, err
 	}
-	facts, err := i.inspect(ctx, p)
+	facts, err := i.inspectCluster(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	return p, i.parametrize(ctx, p, facts)
+	return p, i.setValues(ctx, p, facts)
 }
 
-func (i *Installer) initialize(ctx context.Context, p *plan) error {
+func (i *Installer) initPlan(ctx context.Context, p *installPlan) error {
 	step := i.Printer.Step("Initializing installer")
 	defer step.Stop()
 	err := i.checkReachable(ctx)
@@ -69,10 +69,10 @@ func (i *Installer) initialize(ctx context.Context, p *plan) error {
 	return nil
 }
 
-func (i *Installer) inspect(ctx context.Context, p *plan) (*facts, error) {
+func (i *Installer) inspectCluster(ctx context.Context, p *installPlan) (*clusterFacts, error) {
 	step := i.Printer.Step("Retrieving cluster configuration")
 	defer step.Stop()
-	f, err := i.detect(ctx, p.previous)
+	f, err := i.detectCluster(ctx, p.previous)
 	if err != nil {
 		return nil, err
 	}
@@ -83,24 +83,24 @@ func (i *Installer) inspect(ctx context.Context, p *plan) (*facts, error) {
 	return f, nil
 }
 
-func (i *Installer) parametrize(ctx context.Context, p *plan, f *facts) error {
+func (i *Installer) setValues(ctx context.Context, p *installPlan, f *clusterFacts) error {
 	step := i.Printer.Step("Generating installation parameters")
 	defer step.Stop()
-	p.values = merge(p.previous.values, i.ourValues(f, p.previous), f.values, i.profile, i.given)
+	p.values = mergeValues(p.previous.values, i.ourValues(f, p.previous), f.values, i.profile, i.given)
 	if err := p.previous.checkClusterID(stringAt(p.values, "discovery", "config", "clusterID")); err != nil {
 		return err
 	}
-	rendered, err := p.helm.render(p.chart, p.values, p.previous.revision)
+	rendered, err := p.helm.renderChart(p.chart, p.values, p.previous.revision)
 	if err != nil {
 		return err
 	}
 	p.objects = rendered
 	// Whatever flag or file a value is from, it is the one that counts.
-	if f, err = f.as(p.values); err != nil {
+	if f, err = f.withValues(p.values); err != nil {
 		return err
 	}
 	if !i.SkipValidation {
-		if err := i.validate(ctx, f); err != nil {
+		if err := i.validateFacts(ctx, f); err != nil {
 			return err
 		}
 	}
@@ -113,8 +113,8 @@ func (i *Installer) parametrize(ctx context.Context, p *plan, f *facts) error {
 	return nil
 }
 
-// dump writes the values to a file that only its owner may read: values may hold credentials.
-func (i *Installer) dump(values map[string]any) error {
+// writeValues writes the values to a file that only its owner may read: values may hold credentials.
+func (i *Installer) writeValues(values map[string]any) error {
 	path := i.DumpValuesPath
 	if path == "" {
 		path = "./values.yaml"

@@ -16,13 +16,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// stamper puts the marks that the user wants on every object into what Helm rendered.
-type stamper func(client.Object)
+// metadataSetter puts the marks that the user wants on every object into what Helm rendered.
+type metadataSetter func(client.Object)
 
-var _ postrenderer.PostRenderer = stamper(nil)
+var _ postrenderer.PostRenderer = metadataSetter(nil)
 
 // Run reads a stream of objects and writes them marked.
-func (s stamper) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
+func (s metadataSetter) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 	marked := &bytes.Buffer{}
 	for documents := utilyaml.NewYAMLReader(bufio.NewReader(rendered)); ; {
 		document, err := documents.Read()
@@ -32,7 +32,7 @@ func (s stamper) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading what the chart rendered: %w", err)
 		}
-		objects, err := decode([]string{string(document)})
+		objects, err := decodeManifests([]string{string(document)})
 		if err != nil {
 			return nil, err
 		}
@@ -47,8 +47,8 @@ func (s stamper) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 	}
 }
 
-// all marks a copy of each object.
-func (s stamper) all(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
+// setAll marks a copy of each object.
+func (s metadataSetter) setAll(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
 	marked := make([]*unstructured.Unstructured, len(objects))
 	for n, obj := range objects {
 		marked[n] = obj.DeepCopy()

@@ -33,7 +33,7 @@ func (s *stuckPod) Error() string { return fmt.Sprintf("pod %s does not start: %
 // untilStuck runs do, and ends its wait for pods of the release in a namespace when one of those that it made will not
 // start: Helm would go on until its timeout. What ran before does not count: an upgrade may be what repairs it.
 func untilStuck(ctx context.Context, c client.Reader, namespace string, do func(wait context.Context) error) error {
-	v := &vigil{seen: map[types.UID]symptom{}, old: map[types.UID]bool{}}
+	v := &stallDetector{seen: map[types.UID]podProblem{}, old: map[types.UID]bool{}}
 	for _, pod := range podsOfRelease(ctx, c, namespace) {
 		v.old[pod.UID] = true
 	}
@@ -48,7 +48,7 @@ func untilStuck(ctx context.Context, c client.Reader, namespace string, do func(
 			case <-ctx.Done():
 				return
 			case now := <-tick.C:
-				if stuck := v.look(podsOfRelease(ctx, c, namespace), now); stuck != nil {
+				if stuck := v.observePods(podsOfRelease(ctx, c, namespace), now); stuck != nil {
 					cancel(stuck)
 				}
 			}
@@ -78,29 +78,29 @@ func podsOfRelease(ctx context.Context, c client.Reader, namespace string) []cor
 	return ours
 }
 
-// vigil remembers since when pods have been stuck: their status does not say.
-type vigil struct {
+// stallDetector remembers since when pods have been stuck: their status does not say.
+type stallDetector struct {
 	old  map[types.UID]bool
-	seen map[types.UID]symptom
+	seen map[types.UID]podProblem
 }
 
-type symptom struct {
+type podProblem struct {
 	patience time.Duration
 	since    time.Time
 }
 
-// look returns a pod whose time is over.
-func (v *vigil) look(pods []corev1.Pod, now time.Time) *stuckPod {
-	seen := map[types.UID]symptom{}
+// observePods returns a pod whose time is over.
+func (v *stallDetector) observePods(pods []corev1.Pod, now time.Time) *stuckPod {
+	seen := map[types.UID]podProblem{}
 	for n := range pods {
 		pod := &pods[n]
-		patience, ill := hopeless(pod)
+		patience, ill := unsatisfiable(pod)
 		if !ill || v.old[pod.UID] {
 			continue
 		}
 		s, known := v.seen[pod.UID]
 		if !known || s.patience != patience {
-			s = symptom{patience, now}
+			s = podProblem{patience, now}
 		}
 		if now.Sub(s.since) >= patience {
 			return &stuckPod{pod.Name, notReady(pod)}
@@ -111,8 +111,8 @@ func (v *vigil) look(pods []corev1.Pod, now time.Time) *stuckPod {
 	return nil
 }
 
-// hopeless says that a pod will hardly start by itself, and for how long that must have been so.
-func hopeless(pod *corev1.Pod) (time.Duration, bool) {
+// unsatisfiable says that a pod will hardly start by itself, and for how long that must have been so.
+func unsatisfiable(pod *corev1.Pod) (time.Duration, bool) {
 	if !pod.DeletionTimestamp.IsZero() {
 		return 0, false
 	}

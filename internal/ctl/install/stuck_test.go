@@ -44,10 +44,10 @@ func TestWhenAPodIsGivenUp(t *testing.T) {
 		"nothing is known yet":           {[]sight{{0, corev1.PodStatus{}}, {time.Hour, corev1.PodStatus{}}}, ""},
 	} {
 		t.Run(rule, func(t *testing.T) {
-			v, begin, got := &vigil{}, time.Now(), ""
+			v, begin, got := &stallDetector{}, time.Now(), ""
 			for _, s := range tc.sights {
 				pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "new", Name: "web"}, Status: s.status}
-				if stuck := v.look([]corev1.Pod{pod}, begin.Add(s.after)); stuck != nil {
+				if stuck := v.observePods([]corev1.Pod{pod}, begin.Add(s.after)); stuck != nil {
 					got = stuck.why
 				}
 			}
@@ -60,12 +60,12 @@ func TestWhenAPodIsGivenUp(t *testing.T) {
 
 func TestPodsThatGoAreNotGivenUp(t *testing.T) {
 	now := metav1.Now()
-	v := &vigil{old: map[types.UID]bool{"old": true}}
+	v := &stallDetector{old: map[types.UID]bool{"old": true}}
 	pods := []corev1.Pod{
 		{ObjectMeta: metav1.ObjectMeta{UID: "old"}, Status: waits("CrashLoopBackOff", 30)},
 		{ObjectMeta: metav1.ObjectMeta{UID: "ending", DeletionTimestamp: &now}, Status: waits("CrashLoopBackOff", 30)},
 	}
-	if stuck := v.look(pods, now.Time); stuck != nil {
+	if stuck := v.observePods(pods, now.Time); stuck != nil {
 		t.Error(stuck)
 	}
 }

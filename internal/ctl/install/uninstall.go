@@ -29,7 +29,7 @@ func Uninstall(ctx context.Context, c client.Client, kube genericclioptions.REST
 	if err != nil {
 		return err
 	}
-	err = untilStuck(ctx, c, namespace, func(wait context.Context) error { return h.uninstall(wait, timeout, true) })
+	err = untilStuck(ctx, c, namespace, func(wait context.Context) error { return h.uninstallRelease(wait, timeout, true) })
 	if _, stuck := errors.AsType[*stuckPod](err); stuck {
 		return out.Fail("Error uninstalling Liqo: %w", err).
 			Hint("It has to check and clean up before anything is removed: mend what keeps it from starting, then run this again")
@@ -47,7 +47,7 @@ func FindInstalled(ctx context.Context, c client.Client, kube genericclioptions.
 	if err != nil {
 		return err
 	}
-	revisions, err := h.history(Release)
+	revisions, err := h.releaseHistory(Release)
 	if err != nil || len(revisions) > 0 {
 		return err
 	}
@@ -60,7 +60,7 @@ func Released(kube genericclioptions.RESTClientGetter, namespace string, log slo
 	if err != nil {
 		return nil, err
 	}
-	revisions, err := h.history(Release)
+	revisions, err := h.releaseHistory(Release)
 	if err != nil || len(revisions) == 0 {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func Released(kube genericclioptions.RESTClientGetter, namespace string, log slo
 	for _, key := range keys {
 		documents = append(documents, texts[key])
 	}
-	return decode(documents)
+	return decodeManifests(documents)
 }
 
 func nothingLeft(ctx context.Context, c client.Client) error {

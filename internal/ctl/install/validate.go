@@ -24,14 +24,14 @@ const (
 	page          = 500
 )
 
-// validate compares what was said about the cluster with the cluster.
-func (i *Installer) validate(ctx context.Context, f *facts) error {
+// validateFacts compares what was said about the cluster with the cluster.
+func (i *Installer) validateFacts(ctx context.Context, f *clusterFacts) error {
 	if err := i.validateAPIServer(f.apiServer); err != nil {
 		return err
 	}
 	if err := i.validatePodCIDRs(ctx, f); err != nil {
 		return out.Fail("validating Pod CIDRs %q: %w. Try setting the correct Pod CIDR using the vanilla *liqoctl install* command, or installing Liqo with Helm",
-			join(f.podCIDRs), err)
+			joinPrefixes(f.podCIDRs), err)
 	}
 	if err := i.validateServiceCIDR(ctx, f.serviceCIDR); err != nil {
 		return out.Fail("validating Service CIDR %q: %w", f.serviceCIDR, err)
@@ -39,7 +39,7 @@ func (i *Installer) validate(ctx context.Context, f *facts) error {
 	return nil
 }
 
-func (i *Installer) validatePodCIDRs(ctx context.Context, f *facts) error {
+func (i *Installer) validatePodCIDRs(ctx context.Context, f *clusterFacts) error {
 	for n, a := range f.podCIDRs {
 		for _, b := range f.podCIDRs[n+1:] {
 			if a.Overlaps(b) {
@@ -59,7 +59,7 @@ func (i *Installer) validatePodCIDRs(ctx context.Context, f *facts) error {
 			}
 			for _, ip := range pod.Status.PodIPs {
 				seen = true
-				if !within(ip.IP, f.podCIDRs) {
+				if !isWithin(ip.IP, f.podCIDRs) {
 					return fmt.Errorf("pod %s/%s has IP %s, which is outside", pod.Namespace, pod.Name, ip.IP)
 				}
 			}
@@ -79,7 +79,7 @@ func (i *Installer) validateNodeCIDRs(ctx context.Context, cidrs []netip.Prefix)
 		for _, node := range list.Items {
 			for _, text := range node.Spec.PodCIDRs {
 				have, err := netip.ParsePrefix(text)
-				if err == nil && node.Labels[names.NodeType] != names.NodeTypeVirtualNode && !within(have.Addr().String(), cidrs) {
+				if err == nil && node.Labels[names.NodeType] != names.NodeTypeVirtualNode && !isWithin(have.Addr().String(), cidrs) {
 					return fmt.Errorf("node %s has pod CIDR %s, which is outside", node.Name, text)
 				}
 			}
@@ -92,7 +92,7 @@ func (i *Installer) validateServiceCIDR(ctx context.Context, cidr netip.Prefix) 
 	return eachPage(ctx, i.Client, &corev1.ServiceList{}, func(list *corev1.ServiceList) error {
 		for _, svc := range list.Items {
 			for _, ip := range svc.Spec.ClusterIPs {
-				if ip != corev1.ClusterIPNone && ip != "" && !within(ip, []netip.Prefix{cidr}) {
+				if ip != corev1.ClusterIPNone && ip != "" && !isWithin(ip, []netip.Prefix{cidr}) {
 					return fmt.Errorf("service %s/%s has cluster IP %s, which is outside", svc.Namespace, svc.Name, ip)
 				}
 			}
@@ -101,9 +101,9 @@ func (i *Installer) validateServiceCIDR(ctx context.Context, cidr netip.Prefix) 
 	})
 }
 
-// within says whether the address is in one of the ranges. An address of a family that none of the ranges has is not
+// isWithin says whether the address is in one of the ranges. An address of a family that none of the ranges has is not
 // judged: a single-stack installation on a dual-stack cluster is fine.
-func within(address string, ranges []netip.Prefix) bool {
+func isWithin(address string, ranges []netip.Prefix) bool {
 	ip, err := netip.ParseAddr(address)
 	if err != nil {
 		return false
@@ -156,7 +156,7 @@ func eachPage[L client.ObjectList](ctx context.Context, c client.Reader, list L,
 	}
 }
 
-func join(prefixes []netip.Prefix) string {
+func joinPrefixes(prefixes []netip.Prefix) string {
 	var all []string
 	for _, p := range prefixes {
 		all = append(all, p.String())

@@ -20,39 +20,39 @@ import (
 
 // ourValues are the values that the flags and the cluster decide. What neither says is left to the previous installation
 // and to the chart.
-func (i *Installer) ourValues(f *facts, prev *previous) map[string]any {
+func (i *Installer) ourValues(f *clusterFacts, prev *previousRelease) map[string]any {
 	v := map[string]any{
 		"tag": i.Version,
 		"ipam": map[string]any{
-			"podCIDRs":    texts(f.podCIDRs),
+			"podCIDRs":    prefixTexts(f.podCIDRs),
 			"serviceCIDR": f.serviceCIDR.String(),
 		},
 		"discovery": map[string]any{"config": map[string]any{"clusterID": f.clusterID}},
 		"apiServer": map[string]any{"address": f.apiServer},
 	}
 	if len(f.reservedSubnets) > 0 {
-		v = merge(v, nested(texts(f.reservedSubnets), "ipam", "reservedSubnets"))
+		v = mergeValues(v, nestedValue(prefixTexts(f.reservedSubnets), "ipam", "reservedSubnets"))
 	}
 	if labels := clusterLabels(i.ClusterLabels, f.labels, prev); len(labels) > 0 {
-		v = merge(v, nested(labels, "discovery", "config", "clusterLabels"))
+		v = mergeValues(v, nestedValue(labels, "discovery", "config", "clusterLabels"))
 	}
 	if i.EnableMetrics {
-		v = merge(v, map[string]any{"metrics": map[string]any{"enabled": true, "prometheusOperator": map[string]any{"enabled": true}}})
+		v = mergeValues(v, map[string]any{"metrics": map[string]any{"enabled": true, "prometheusOperator": map[string]any{"enabled": true}}})
 	}
 	// Admission must not go with a node where there is another one.
-	if replicas := []string{"controllerManager", "replicas"}; f.workers > 1 && at(prev.values, replicas...) == nil {
-		v = merge(v, nested(2, replicas...))
+	if replicas := []string{"controllerManager", "replicas"}; f.workers > 1 && valueAt(prev.values, replicas...) == nil {
+		v = mergeValues(v, nestedValue(2, replicas...))
 	}
 	if i.SkipKernelCheck {
-		v = merge(v, nested(false, "requirements", "kernel", "enabled"))
+		v = mergeValues(v, nestedValue(false, "requirements", "kernel", "enabled"))
 	}
 	return v
 }
 
-func clusterLabels(flags, provider map[string]string, prev *previous) map[string]any {
+func clusterLabels(flags, provider map[string]string, prev *previousRelease) map[string]any {
 	labels := map[string]any{}
-	if old, ok := at(prev.values, "discovery", "config", "clusterLabels").(map[string]any); ok {
-		labels = merge(labels, old)
+	if old, ok := valueAt(prev.values, "discovery", "config", "clusterLabels").(map[string]any); ok {
+		labels = mergeValues(labels, old)
 	}
 	for _, given := range []map[string]string{provider, flags} {
 		for k, v := range given {
@@ -74,7 +74,7 @@ func userValues(files, set, setString []string, stdin io.Reader) (map[string]any
 		if err != nil {
 			return nil, out.Fail("--values: reading the values in %s: %w", file, err)
 		}
-		values = merge(values, given)
+		values = mergeValues(values, given)
 	}
 	for _, s := range set {
 		if err := strvals.ParseInto(s, values); err != nil {
@@ -108,9 +108,9 @@ func readValues(file string, stdin io.Reader) ([]byte, error) {
 	return os.ReadFile(file)
 }
 
-// merge returns a new map in which later maps win. Maps are merged, everything else is replaced; a nil removes a default,
+// mergeValues returns a new map in which later maps win. Maps are merged, everything else is replaced; a nil removes a default,
 // as it does for Helm.
-func merge(maps ...map[string]any) map[string]any {
+func mergeValues(maps ...map[string]any) map[string]any {
 	merged := map[string]any{}
 	for _, m := range maps {
 		for k, v := range m {
@@ -118,9 +118,9 @@ func merge(maps ...map[string]any) map[string]any {
 			have, wasMap := merged[k].(map[string]any)
 			switch {
 			case isMap && wasMap:
-				merged[k] = merge(have, sub)
+				merged[k] = mergeValues(have, sub)
 			case isMap:
-				merged[k] = merge(sub)
+				merged[k] = mergeValues(sub)
 			default:
 				merged[k] = v
 			}
@@ -129,15 +129,15 @@ func merge(maps ...map[string]any) map[string]any {
 	return merged
 }
 
-// nested wraps a value into maps.
-func nested(value any, path ...string) map[string]any {
+// nestedValue wraps a value into maps.
+func nestedValue(value any, path ...string) map[string]any {
 	for n := len(path) - 1; n > 0; n-- {
 		value = map[string]any{path[n]: value}
 	}
 	return map[string]any{path[0]: value}
 }
 
-func at(values map[string]any, path ...string) any {
+func valueAt(values map[string]any, path ...string) any {
 	var v any = values
 	for _, key := range path {
 		m, ok := v.(map[string]any)
@@ -150,11 +150,11 @@ func at(values map[string]any, path ...string) any {
 }
 
 func stringAt(values map[string]any, path ...string) string {
-	s, _ := at(values, path...).(string)
+	s, _ := valueAt(values, path...).(string)
 	return s
 }
 
-func texts(prefixes []netip.Prefix) []any {
+func prefixTexts(prefixes []netip.Prefix) []any {
 	all := []any{} // as YAML would be read: the values schema knows no other slices
 	for _, p := range prefixes {
 		all = append(all, p.String())
@@ -164,7 +164,7 @@ func texts(prefixes []netip.Prefix) []any {
 
 func stringsAt(values map[string]any, path ...string) []string {
 	var all []string
-	list, _ := at(values, path...).([]any)
+	list, _ := valueAt(values, path...).([]any)
 	for _, item := range list {
 		if s, ok := item.(string); ok {
 			all = append(all, s)

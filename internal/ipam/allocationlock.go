@@ -19,13 +19,13 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// turnstile lets one grant through at a time, in the whole cluster: a process that has lost its lease without knowing may be
+// allocationLock lets one grant through at a time, in the whole cluster: a process that has lost its lease without knowing may be
 // at work for seconds beside its successor, and two objects cannot be written as one.
 //
 // Whoever grants first notes what and to whom on a Lease, on condition that nobody noted anything since it last looked. What
 // the Lease says is the last grant, and maybe not in a status yet, for its process may have died or be late: so the next one
 // that comes through writes it there, before it reads what everybody has.
-type turnstile struct {
+type allocationLock struct {
 	client client.Client // without cache
 	key    client.ObjectKey
 	// lease is as this process left it, nil when it does not know who came through since.
@@ -35,8 +35,8 @@ type turnstile struct {
 // retryDelay is how long to leave the turnstile to another process.
 const retryDelay = 200 * time.Millisecond
 
-// note is one grant.
-type note struct {
+// grantRecord is one grant.
+type grantRecord struct {
 	Kind      string    `json:"kind"` // of the object that gets it, which is named by the next three
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`
@@ -45,9 +45,9 @@ type note struct {
 	IP        string    `json:"ip,omitempty"`
 }
 
-// enter tells whether this process knows of nobody who came through after it. Where it may not have been,
+// acquireLease tells whether this process knows of nobody who came through after it. Where it may not have been,
 // last is what was granted last, if anything: it must be in a status before anything is decided.
-func (t *turnstile) enter(ctx context.Context) (last *note, sole bool, err error) {
+func (t *allocationLock) acquireLease(ctx context.Context) (last *grantRecord, sole bool, err error) {
 	if t.lease != nil {
 		return nil, true, nil
 	}
@@ -68,15 +68,15 @@ func (t *turnstile) enter(ctx context.Context) (last *note, sole bool, err error
 	if !noted {
 		return nil, false, nil
 	}
-	last = &note{}
+	last = &grantRecord{}
 	if err := json.Unmarshal([]byte(text), last); err != nil {
 		return nil, false, nil // nobody of us wrote that, so it is no grant
 	}
 	return last, false, nil
 }
 
-// pass notes a grant. Without error nobody else has granted anything since enter.
-func (t *turnstile) pass(ctx context.Context, n note) error {
+// recordGrant notes a grant. Without error nobody else has granted anything since enter.
+func (t *allocationLock) recordGrant(ctx context.Context, n grantRecord) error {
 	text, err := json.Marshal(n)
 	if err != nil {
 		return fmt.Errorf("encoding a grant: %w", err)
@@ -94,5 +94,5 @@ func (t *turnstile) pass(ctx context.Context, n note) error {
 	return nil
 }
 
-// leave has the next enter look who came through.
-func (t *turnstile) leave() { t.lease = nil }
+// releaseLease has the next enter look who came through.
+func (t *allocationLock) releaseLease() { t.lease = nil }

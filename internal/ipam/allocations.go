@@ -23,8 +23,8 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// network is what is known of a Network.
-type network struct {
+// networkClaim is what is known of a Network.
+type networkClaim struct {
 	version  uint64 // resourceVersion
 	key      client.ObjectKey
 	kind     string // what it is for this cluster, one of names.NetworkType*; empty for all others
@@ -35,16 +35,16 @@ type network struct {
 }
 
 // networkOf reads a Network. What is for the whole cluster is in the namespace of the installation.
-func networkOf(n *ipamv1alpha1.Network, installation string) network {
-	out := network{
+func networkOf(n *ipamv1alpha1.Network, installation string) networkClaim {
+	out := networkClaim{
 		version: versionOf(n),
 		key:     client.ObjectKeyFromObject(n),
 		want: tree.Want{
-			Prefix: prefix(string(n.Spec.CIDR)),
+			Prefix: parsePrefix(string(n.Spec.CIDR)),
 			Fixed:  n.Labels[names.NetworkNotRemapped] == "true",
 			Shared: n.Labels[names.NetworkShared] == "true",
 		},
-		granted:  stored(string(n.Status.CIDR)),
+		granted:  parseStored(string(n.Status.CIDR)),
 		reserved: int(n.Spec.PreAllocated),
 		going:    !n.DeletionTimestamp.IsZero(),
 	}
@@ -63,9 +63,9 @@ func versionOf(obj client.Object) uint64 {
 	return n
 }
 
-// prefix reads a prefix that is asked for, the zero value if it is none. The API server takes more: leading zeros, and IPv4 written
+// parsePrefix reads a prefix that is asked for, the zero value if it is none. The API server takes more: leading zeros, and IPv4 written
 // as IPv6, which would overlap nothing.
-func prefix(s string) netip.Prefix {
+func parsePrefix(s string) netip.Prefix {
 	p, err := netip.ParsePrefix(s)
 	if err != nil || p.Addr().Is4In6() {
 		return netip.Prefix{}
@@ -73,8 +73,8 @@ func prefix(s string) netip.Prefix {
 	return p.Masked()
 }
 
-// stored reads a prefix that somebody has, in whatever form the API server took it.
-func stored(s string) netip.Prefix {
+// parseStored reads a prefix that somebody has, in whatever form the API server took it.
+func parseStored(s string) netip.Prefix {
 	_, n, err := netutils.ParseCIDRSloppy(s)
 	if err != nil {
 		return netip.Prefix{}
@@ -93,9 +93,9 @@ func storedAddr(s string) netip.Addr {
 	return addr.Unmap()
 }
 
-// rank orders Networks: what one of a lower rank asks for is kept for it. So an installation gets what it wants although its
+// claimRank orders Networks: what one of a lower rank asks for is kept for it. So an installation gets what it wants although its
 // Networks are granted in any order, beside those of peers.
-func (n network) rank() int {
+func (n networkClaim) claimRank() int {
 	switch n.kind {
 	case names.NetworkTypePod, names.NetworkTypeService, names.NetworkTypeReserved:
 		return 0
@@ -105,8 +105,8 @@ func (n network) rank() int {
 	return 2
 }
 
-// alias is what is known of an IP, or of a node, which has an address of the external CIDR as an IP may.
-type alias struct {
+// aliasClaim is what is known of an IP, or of a node, which has an address of the external CIDR as an IP may.
+type aliasClaim struct {
 	version uint64 // resourceVersion
 	key     client.ObjectKey
 	network client.ObjectKey // what it asks an address of; the zero value is the external CIDR
@@ -115,36 +115,36 @@ type alias struct {
 	node    bool
 }
 
-func aliasOf(ip *ipamv1alpha1.IP) alias {
-	out := alias{version: versionOf(ip), key: client.ObjectKeyFromObject(ip)}
+func aliasOf(ip *ipamv1alpha1.IP) aliasClaim {
+	out := aliasClaim{version: versionOf(ip), key: client.ObjectKeyFromObject(ip)}
 	if ref := ip.Spec.NetworkRef; ref != nil {
 		out.network = client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
 	}
 	if out.addr = storedAddr(string(ip.Status.IP)); out.addr.IsValid() {
-		out.within = stored(string(ip.Status.CIDR))
+		out.within = parseStored(string(ip.Status.CIDR))
 	}
 	return out
 }
 
-func nodeAliasOf(n *networkingv1beta1.InternalNode) alias {
-	return alias{version: versionOf(n), key: client.ObjectKeyFromObject(n), addr: storedAddr(string(n.Spec.Interface.Node.IP)), node: true}
+func nodeAliasOf(n *networkingv1beta1.InternalNode) aliasClaim {
+	return aliasClaim{version: versionOf(n), key: client.ObjectKeyFromObject(n), addr: storedAddr(string(n.Spec.Interface.Node.IP)), node: true}
 }
 
-// asks tells whether an IP asks for an address of a Network.
-func (a alias) asks(n network) bool {
+// asksIn tells whether an IP asks for an address of a Network.
+func (a aliasClaim) asksIn(n networkClaim) bool {
 	if a.network == (client.ObjectKey{}) {
 		return n.kind == names.NetworkTypeExternal
 	}
 	return n.key == a.network
 }
 
-// book is who has what, by what was last heard or read of each object, or written to it. Old news change nothing.
-type book struct {
+// allocations is who has what, by what was last heard or read of each object, or written to it. Old news change nothing.
+type allocations struct {
 	installation string // a namespace
 
 	mu       sync.Mutex
-	networks map[types.UID]network
-	aliases  map[types.UID]alias
+	networks map[types.UID]networkClaim
+	aliases  map[types.UID]aliasClaim
 	holders  map[netip.Addr]int          // how many IPs have an address
 	last     map[netip.Prefix]netip.Addr // the last address granted of a prefix
 	lastNode map[netip.Prefix]netip.Addr // the last one granted to a node
@@ -154,36 +154,36 @@ type book struct {
 	heard map[types.UID]bool
 }
 
-func newBook(installation string) *book {
-	return &book{
+func newBook(installation string) *allocations {
+	return &allocations{
 		installation: installation,
-		networks:     map[types.UID]network{}, aliases: map[types.UID]alias{},
+		networks:     map[types.UID]networkClaim{}, aliases: map[types.UID]aliasClaim{},
 		holders: map[netip.Addr]int{}, last: map[netip.Prefix]netip.Addr{}, lastNode: map[netip.Prefix]netip.Addr{},
 		gone: map[types.UID]bool{}, heard: map[types.UID]bool{},
 	}
 }
 
-// listen begins a reading of the API server, which replace ends.
-func (b *book) listen() {
+// startRecording begins a reading of the API server, which replace ends.
+func (b *allocations) startRecording() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	clear(b.heard)
 }
 
-// replace enters all that was read since listen. What was not read is gone, unless something was heard of it since.
-func (b *book) replace(networks []ipamv1alpha1.Network, ips []ipamv1alpha1.IP, nodes []networkingv1beta1.InternalNode) {
+// replaceAll enters all that was read since listen. What was not read is gone, unless something was heard of it since.
+func (b *allocations) replaceAll(networks []ipamv1alpha1.Network, ips []ipamv1alpha1.IP, nodes []networkingv1beta1.InternalNode) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range networks {
-		b.put(&networks[i])
+		b.putObject(&networks[i])
 	}
 	for i := range ips {
-		b.put(&ips[i])
+		b.putObject(&ips[i])
 	}
 	for i := range nodes {
-		b.put(&nodes[i])
+		b.putObject(&nodes[i])
 	}
-	maps.DeleteFunc(b.networks, func(uid types.UID, _ network) bool { return !b.heard[uid] })
+	maps.DeleteFunc(b.networks, func(uid types.UID, _ networkClaim) bool { return !b.heard[uid] })
 	for uid := range b.aliases {
 		if !b.heard[uid] {
 			b.dropAlias(uid)
@@ -191,18 +191,18 @@ func (b *book) replace(networks []ipamv1alpha1.Network, ips []ipamv1alpha1.IP, n
 	}
 }
 
-// hear enters what a cache shows of an object, or what was written to it.
-func (b *book) hear(obj client.Object) {
+// recordObject enters what a cache shows of an object, or what was written to it.
+func (b *allocations) recordObject(obj client.Object) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.put(obj)
+	b.putObject(obj)
 }
 
 // manyGone bounds how many objects are remembered that are gone: by far more than the events that a cache may be late with.
 const manyGone = 1 << 16
 
-// forget takes out what is gone.
-func (b *book) forget(uid types.UID) {
+// removeObject takes out what is gone.
+func (b *allocations) removeObject(uid types.UID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.gone) >= manyGone {
@@ -216,7 +216,7 @@ func (b *book) forget(uid types.UID) {
 	b.dropAlias(uid)
 }
 
-func (b *book) put(obj client.Object) {
+func (b *allocations) putObject(obj client.Object) {
 	uid := obj.GetUID()
 	if b.gone[uid] {
 		return
@@ -234,7 +234,7 @@ func (b *book) put(obj client.Object) {
 	}
 }
 
-func (b *book) putAlias(uid types.UID, a alias) {
+func (b *allocations) putAlias(uid types.UID, a aliasClaim) {
 	if a.version < b.aliases[uid].version {
 		return
 	}
@@ -245,7 +245,7 @@ func (b *book) putAlias(uid types.UID, a alias) {
 	}
 }
 
-func (b *book) dropAlias(uid types.UID) {
+func (b *allocations) dropAlias(uid types.UID) {
 	if a := b.aliases[uid]; a.addr.IsValid() {
 		if b.holders[a.addr]--; b.holders[a.addr] == 0 {
 			delete(b.holders, a.addr)
@@ -254,9 +254,9 @@ func (b *book) dropAlias(uid types.UID) {
 	delete(b.aliases, uid)
 }
 
-// matters tells whether others may get what they could not get before, or may not get it any more, because of a change. old is nil
+// isRelevant tells whether others may get what they could not get before, or may not get it any more, because of a change. old is nil
 // for a new object.
-func (b *book) matters(old, now client.Object) bool {
+func (b *allocations) isRelevant(old, now client.Object) bool {
 	n, ok := now.(*ipamv1alpha1.Network)
 	if !ok {
 		return false // an IP or a node takes one address of many
@@ -270,16 +270,16 @@ func (b *book) matters(old, now client.Object) bool {
 	return was != is
 }
 
-// network returns what is known of a Network.
-func (b *book) network(uid types.UID) (network, bool) {
+// networkOf returns what is known of a Network.
+func (b *allocations) networkOf(uid types.UID) (networkClaim, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n, ok := b.networks[uid]
 	return n, ok
 }
 
-// alias returns what is known of an IP or a node.
-func (b *book) alias(uid types.UID) (alias, bool) {
+// aliasOf returns what is known of an IP or a node.
+func (b *allocations) aliasOf(uid types.UID) (aliasClaim, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	a, ok := b.aliases[uid]
@@ -287,21 +287,21 @@ func (b *book) alias(uid types.UID) (alias, bool) {
 }
 
 // networksThat returns the Networks that match, in order of their names.
-func (b *book) networksThat(match func(network) bool) []network {
+func (b *allocations) networksThat(match func(networkClaim) bool) []networkClaim {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var out []network
+	var out []networkClaim
 	for _, n := range b.networks {
 		if match(n) {
 			out = append(out, n)
 		}
 	}
-	slices.SortFunc(out, func(a, b network) int { return strings.Compare(a.key.String(), b.key.String()) })
+	slices.SortFunc(out, func(a, b networkClaim) int { return strings.Compare(a.key.String(), b.key.String()) })
 	return out
 }
 
 // aliasesThat returns the keys of the IPs and nodes that match.
-func (b *book) aliasesThat(match func(alias) bool) []client.ObjectKey {
+func (b *allocations) aliasesThat(match func(aliasClaim) bool) []client.ObjectKey {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var out []client.ObjectKey
@@ -313,13 +313,13 @@ func (b *book) aliasesThat(match func(alias) bool) []client.ObjectKey {
 	return out
 }
 
-// claims are what a Network that asks must not get: what others have, what is kept for those of a lower rank, and addresses
+// claimsOf are what a Network that asks must not get: what others have, what is kept for those of a lower rank, and addresses
 // whose Network is gone, unless it takes that one's place.
-func (b *book) claims(asker types.UID) []tree.Claim {
+func (b *allocations) claimsOf(asker types.UID) []tree.Claim {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	me := b.networks[asker]
-	var granted []network
+	var granted []networkClaim
 	var out []tree.Claim
 	for uid, n := range b.networks {
 		if uid == asker {
@@ -328,7 +328,7 @@ func (b *book) claims(asker types.UID) []tree.Claim {
 		claimed := n.granted
 		if claimed.IsValid() {
 			granted = append(granted, n)
-		} else if n.rank() < me.rank() {
+		} else if n.claimRank() < me.claimRank() {
 			claimed = n.want.Prefix
 		}
 		if claimed.IsValid() {
@@ -336,8 +336,8 @@ func (b *book) claims(asker types.UID) []tree.Claim {
 		}
 	}
 	for _, a := range b.aliases {
-		housed := slices.ContainsFunc(granted, func(n network) bool { return a.livesIn(n, n.granted) })
-		if a.addr.IsValid() && !housed && !(a.asks(me) && a.livesIn(me, me.want.Prefix)) {
+		housed := slices.ContainsFunc(granted, func(n networkClaim) bool { return a.livesIn(n, n.granted) })
+		if a.addr.IsValid() && !housed && !(a.asksIn(me) && a.livesIn(me, me.want.Prefix)) {
 			out = append(out, tree.Claim{Prefix: netip.PrefixFrom(a.addr, a.addr.BitLen()), Apart: true, Of: a.String()})
 		}
 	}
@@ -348,22 +348,22 @@ func (b *book) claims(asker types.UID) []tree.Claim {
 }
 
 // livesIn tells whether the address is one of a Network with that prefix.
-func (a alias) livesIn(n network, p netip.Prefix) bool {
+func (a aliasClaim) livesIn(n networkClaim, p netip.Prefix) bool {
 	if a.node {
 		return n.kind == names.NetworkTypeExternal && p.Contains(a.addr)
 	}
 	return a.within == p
 }
 
-func (a alias) String() string {
+func (a aliasClaim) String() string {
 	if a.node {
 		return "InternalNode " + a.key.Name
 	}
 	return "IP " + a.key.String()
 }
 
-// free returns an address of a granted Network that nobody has; false if there is none. What nodes take first is left to them.
-func (b *book) free(n network) (addr netip.Addr, ok bool) {
+// freeAddress returns an address of a granted Network that nobody has; false if there is none. What nodes take first is left to them.
+func (b *allocations) freeAddress(n networkClaim) (addr netip.Addr, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	kept := nodesPart(n)
@@ -375,7 +375,7 @@ func (b *book) free(n network) (addr netip.Addr, ok bool) {
 }
 
 // freeForNode is free for a node, which gets one from the end of the external CIDR.
-func (b *book) freeForNode(n network) (addr netip.Addr, ok bool) {
+func (b *allocations) freeForNode(n networkClaim) (addr netip.Addr, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if addr, ok = tree.AddressFromTheEnd(n.granted, n.reserved, b.lastNode[n.granted], func(a netip.Addr) bool { return b.holders[a] > 0 }); ok {
@@ -388,7 +388,7 @@ func (b *book) freeForNode(n network) (addr netip.Addr, ok bool) {
 const nodesShare = 4
 
 // nodesPart is the end of the external CIDR, which is kept for nodes; the zero value for other Networks.
-func nodesPart(n network) netip.Prefix {
+func nodesPart(n networkClaim) netip.Prefix {
 	if bits := n.granted.Bits() + nodesShare; n.kind == names.NetworkTypeExternal && bits <= n.granted.Addr().BitLen() {
 		return netip.PrefixFrom(netipx.PrefixLastIP(n.granted), bits).Masked()
 	}

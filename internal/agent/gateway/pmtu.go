@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// search finds the largest packets that pass a tunnel, as RFC 8899 does: where full packets get lost and small ones do not, several
+// pmtuSearch finds the largest packets that pass a tunnel, as RFC 8899 does: where full packets get lost and small ones do not, several
 // smaller sizes are tried at once, in turns. The largest that is answered is the MTU from the next turn on, and what lies between it and
 // what is given up is searched again, until that is less than a step. All sizes are those of packets, in bytes.
-type search struct {
+type pmtuSearch struct {
 	floor, ceiling int           // of the MTU
 	mtu            int           // in use
 	again          time.Duration // how long an MTU that was found is kept before larger ones are tried
@@ -44,71 +44,71 @@ const (
 	floorIPv6 = 1280
 )
 
-// bound sets how far the MTU may go down. One that is below is no longer used.
-func (s *search) bound(floor int) {
+// setFloor sets how far the MTU may go down. One that is below is no longer used.
+func (s *pmtuSearch) setFloor(floor int) {
 	if s.floor == floor {
 		return
 	}
-	s.stop()
+	s.stopSearch()
 	s.floor, s.mtu = floor, max(s.mtu, min(floor, s.ceiling))
 }
 
-// recall takes up an MTU that was found before. Whether there is more is tried at once.
-func (s *search) recall(mtu int) {
+// setKnownMTU takes up an MTU that was found before. Whether there is more is tried at once.
+func (s *pmtuSearch) setKnownMTU(mtu int) {
 	if mtu >= s.floor && mtu < s.mtu {
 		s.mtu = mtu
 	}
 }
 
-func (s *search) stop() { s.top, s.low, s.high, s.better, s.misses = 0, 0, 0, false, 0 }
+func (s *pmtuSearch) stopSearch() { s.top, s.low, s.high, s.better, s.misses = 0, 0, 0, false, 0 }
 
-// turn begins one: it takes in the last one, and tells which sizes to try. That many full probes were lost in a row; without alive small
+// nextSizes begins one: it takes in the last one, and tells which sizes to try. That many full probes were lost in a row; without alive small
 // ones are, too, and nothing can be told apart.
-func (s *search) turn(now time.Time, lost int, alive bool) []int {
+func (s *pmtuSearch) nextSizes(now time.Time, lost int, alive bool) []int {
 	if !alive {
-		s.stop()
+		s.stopSearch()
 		return nil
 	}
-	if s.top > 0 && s.narrow(now) {
+	if s.top > 0 && s.narrowRange(now) {
 		lost = 0 // of what is not asked any more
 	}
 	switch {
 	case lost >= searchAfter && s.floor < s.mtu && (s.top == 0 || s.low > 0):
-		s.stop()
+		s.stopSearch()
 		s.top = s.mtu
 	case s.top == 0 && s.mtu < s.ceiling && !now.Before(s.rest):
 		s.top, s.low = s.ceiling, s.mtu
 	}
-	return s.sizes()
+	return s.probeSizes()
 }
 
-// unknown is what passes, and nobody can find it out: the MTU is what it may be.
-func (s *search) unknown() {
-	s.stop()
+// reset is what passes, and nobody can find it out: the MTU is what it may be.
+func (s *pmtuSearch) reset() {
+	s.stopSearch()
 	s.mtu = s.ceiling
 }
 
-// narrow ends a turn, and the search where nothing is left of it. It tells whether there is another MTU.
-func (s *search) narrow(now time.Time) (changed bool) {
+// narrowRange ends a turn, and the search where nothing is left of it. It tells whether there is another MTU.
+func (s *pmtuSearch) narrowRange(now time.Time) (changed bool) {
 	was := s.mtu
 	s.mtu = cmp.Or(s.low, s.mtu)
 	if s.misses++; s.better {
 		s.misses = 0
 	}
 	s.better = false
-	if left := s.sizes(); s.misses == tries && len(left) > 0 {
+	if left := s.probeSizes(); s.misses == tries && len(left) > 0 {
 		s.high, s.misses = left[0], 0
 	}
-	if len(s.sizes()) == 0 {
-		s.stop()
+	if len(s.probeSizes()) == 0 {
+		s.stopSearch()
 		s.rest = now.Add(s.again)
 	}
 	return s.mtu != was
 }
 
-// sizes are those to try, in order. The MTU itself is among them as often as has it lowered only where it does not pass, while nothing is
+// probeSizes are those to try, in order. The MTU itself is among them as often as has it lowered only where it does not pass, while nothing is
 // known to: one packet gets lost for other reasons.
-func (s *search) sizes() []int {
+func (s *pmtuSearch) probeSizes() []int {
 	var out []int
 	from, until := s.low, cmp.Or(s.high, s.top)
 	if from == 0 && until > s.floor {
@@ -132,8 +132,8 @@ func (s *search) sizes() []int {
 	return out
 }
 
-// heard takes in that a packet passed, and tells whether that is news.
-func (s *search) heard(size int) bool {
+// recordAnswer takes in that a packet passed, and tells whether that is news.
+func (s *pmtuSearch) recordAnswer(size int) bool {
 	if size < s.floor || size <= s.low || size > s.top || s.high > 0 && size >= s.high {
 		return false
 	}

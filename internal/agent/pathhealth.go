@@ -11,9 +11,9 @@ import (
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 )
 
-// Pulse is what is known of a way from its probes: of a tunnel, or of all that is between a node and a peer. Times are those of this
+// PathHealth is what is known of a way from its probes: of a tunnel, or of all that is between a node and a peer. Times are those of this
 // machine, and have its monotonic clock.
-type Pulse struct {
+type PathHealth struct {
 	Interval  time.Duration // between two probes of a size
 	Threshold int           // of lost probes in a row, after which there is no way
 
@@ -39,22 +39,22 @@ type Answers struct {
 const remembered = 64
 
 // Ask notes that a probe of each size is sent now.
-func (p *Pulse) Ask(now time.Time) {
+func (p *PathHealth) Ask(now time.Time) {
 	if p.Began.IsZero() {
 		p.Began = now
 	}
-	p.Small.ask(now)
-	p.Full.ask(now)
+	p.Small.recordQuestion(now)
+	p.Full.recordQuestion(now)
 }
 
 // Copy is for who looks at it while it goes on.
-func (p *Pulse) Copy() Pulse {
+func (p *PathHealth) Copy() PathHealth {
 	out := *p
 	out.Small.asked, out.Full.asked = slices.Clone(p.Small.asked), slices.Clone(p.Full.asked)
 	return out
 }
 
-func (a *Answers) ask(now time.Time) {
+func (a *Answers) recordQuestion(now time.Time) {
 	a.Sent++
 	a.owed++
 	a.asked = append(a.asked, now)
@@ -83,9 +83,9 @@ func (a *Answers) Hear(sent, now time.Time) bool {
 // Resize has questions be of another size, of which one was answered last.
 func (a *Answers) Resize(at time.Time) { a.asked, a.owed, a.At = nil, 0, at }
 
-// lost is how many questions in a row have no answer by now. Those of the time in which nobody asked, for the process stood still, are
+// lostCount is how many questions in a row have no answer by now. Those of the time in which nobody asked, for the process stood still, are
 // none.
-func (p *Pulse) lost(a Answers, now time.Time) int {
+func (p *PathHealth) lostCount(a Answers, now time.Time) int {
 	if p.Began.IsZero() {
 		return 0
 	}
@@ -96,32 +96,32 @@ func (p *Pulse) lost(a Answers, now time.Time) int {
 	return min(int(now.Sub(since)/p.Interval), a.owed)
 }
 
-func (p *Pulse) passes(a Answers, now time.Time) bool {
-	return !a.At.IsZero() && p.lost(a, now) < p.Threshold
+func (p *PathHealth) isPassing(a Answers, now time.Time) bool {
+	return !a.At.IsZero() && p.lostCount(a, now) < p.Threshold
 }
 
 // Up tells whether packets of all sizes pass. Before the first answer it does not.
-func (p *Pulse) Up(now time.Time) bool {
-	return p.passes(p.Small, now) && (!p.Pads || p.passes(p.Full, now))
+func (p *PathHealth) Up(now time.Time) bool {
+	return p.isPassing(p.Small, now) && (!p.Pads || p.isPassing(p.Full, now))
 }
 
 // Failed tells whether answers are missing for so long that there is no way. Until then a first answer is waited for.
-func (p *Pulse) Failed(now time.Time) bool {
+func (p *PathHealth) Failed(now time.Time) bool {
 	small, full := p.Losses(now)
 	return !p.Began.IsZero() && max(small, full) >= p.Threshold
 }
 
 // Losses are how many questions of each size in a row have no answer, of those that are answered at all.
-func (p *Pulse) Losses(now time.Time) (small, full int) {
+func (p *PathHealth) Losses(now time.Time) (small, full int) {
 	if p.Pads {
-		full = p.lost(p.Full, now)
+		full = p.lostCount(p.Full, now)
 	}
-	return p.lost(p.Small, now), full
+	return p.lostCount(p.Small, now), full
 }
 
 // Next is when to look again: after an interval, or as soon as there is no way if no answer comes before. Who asks later than that looks
 // after the question.
-func (p *Pulse) Next(now time.Time) time.Duration {
+func (p *PathHealth) Next(now time.Time) time.Duration {
 	again := p.Interval
 	if !p.Up(now) {
 		return again
@@ -135,7 +135,7 @@ func (p *Pulse) Next(now time.Time) time.Duration {
 }
 
 // Value is what is said of a way of which that was said before. An error is one until an answer comes.
-func (p *Pulse) Value(was networkingv1beta1.ConnectionStatusValue, now time.Time) networkingv1beta1.ConnectionStatusValue {
+func (p *PathHealth) Value(was networkingv1beta1.ConnectionStatusValue, now time.Time) networkingv1beta1.ConnectionStatusValue {
 	switch {
 	case p.Up(now):
 		return networkingv1beta1.Connected

@@ -13,18 +13,18 @@ import (
 // learnedFile has the endpoint of a server's client.
 const learnedFile = "endpoint"
 
-// memory is a file that outlives the process. It says where to look first, and being wrong does no harm: a client that moved tells.
-type memory struct{ path string } // "" for none
+// endpointMemory is a file that outlives the process. It says where to look first, and being wrong does no harm: a client that moved tells.
+type endpointMemory struct{ path string } // "" for none
 
-func memoryIn(dir string) memory {
+func memoryIn(dir string) endpointMemory {
 	if dir == "" {
-		return memory{}
+		return endpointMemory{}
 	}
-	return memory{filepath.Join(dir, learnedFile)}
+	return endpointMemory{filepath.Join(dir, learnedFile)}
 }
 
-// recall is what was kept, the zero value if nothing was.
-func (m memory) recall() netip.AddrPort {
+// loadEndpoint is what was kept, the zero value if nothing was.
+func (m endpointMemory) loadEndpoint() netip.AddrPort {
 	data, err := os.ReadFile(m.path)
 	if err != nil {
 		return netip.AddrPort{}
@@ -36,9 +36,9 @@ func (m memory) recall() netip.AddrPort {
 	return endpoint
 }
 
-// keep writes only what is new.
-func (m memory) keep(endpoint netip.AddrPort) error {
-	if m.path == "" || !endpoint.IsValid() || m.recall() == endpoint {
+// storeEndpoint writes only what is new.
+func (m endpointMemory) storeEndpoint(endpoint netip.AddrPort) error {
+	if m.path == "" || !endpoint.IsValid() || m.loadEndpoint() == endpoint {
 		return nil
 	}
 	if err := os.WriteFile(m.path, []byte(endpoint.String()), 0o600); err != nil {

@@ -14,24 +14,24 @@ import (
 	"liqo.io/liqo/internal/agent"
 )
 
-// report is what a node says of the way of its pods to the peer.
-type report struct {
+// nodeReport is what a node says of the way of its pods to the peer.
+type nodeReport struct {
 	node  string
 	value networkingv1beta1.ConnectionStatusValue
 	since int64 // in seconds, by the clock of the node
 }
 
-// reports are those of nodes that say something.
-func reports(seen *agent.Seen, peer string) []report {
-	var out []report
+// nodeReports are those of nodes that say something.
+func nodeReports(seen *agent.Seen, peer string) []nodeReport {
+	var out []nodeReport
 	for _, obj := range seen.Objects {
 		if n, ok := obj.(*networkingv1beta1.InternalNode); ok && n.DeletionTimestamp.IsZero() {
 			if said := saysOf(n, peer); said.Value != "" {
-				out = append(out, report{n.Name, said.Value, said.Since.Unix()})
+				out = append(out, nodeReport{n.Name, said.Value, said.Since.Unix()})
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b report) int { return strings.Compare(a.node, b.node) })
+	slices.SortFunc(out, func(a, b nodeReport) int { return strings.Compare(a.node, b.node) })
 	return out
 }
 
@@ -49,7 +49,7 @@ const named = 10
 
 // withNodes is the status of a Connection whose tunnel has that one: connected are those whose pods all reach each other. What nodes
 // say of a tunnel that is not up is known without them.
-func withNodes(tunnel networkingv1beta1.ConnectionStatus, nodes []report) networkingv1beta1.ConnectionStatus {
+func withNodes(tunnel networkingv1beta1.ConnectionStatus, nodes []nodeReport) networkingv1beta1.ConnectionStatus {
 	out := tunnel
 	out.Reach, out.FailedNodes = "", nil
 	if tunnel.Value != networkingv1beta1.Connected {
@@ -76,15 +76,15 @@ func withNodes(tunnel networkingv1beta1.ConnectionStatus, nodes []report) networ
 	return out
 }
 
-// comeback tells what nodes say of a tunnel that came up just now from what they said of one that was down: all do, and take it back with
+// recoveryDelay tells what nodes say of a tunnel that came up just now from what they said of one that was down: all do, and take it back with
 // their next answers.
-type comeback struct {
-	at   time.Time // when it came up; the zero value: it is down
-	then []report  // by then
+type recoveryDelay struct {
+	at   time.Time    // when it came up; the zero value: it is down
+	then []nodeReport // by then
 }
 
-// after are the reports that count, within so long after the tunnel came up.
-func (c *comeback) after(up bool, nodes []report, now time.Time, within time.Duration) []report {
+// delayReports are the reports that count, within so long after the tunnel came up.
+func (c *recoveryDelay) delayReports(up bool, nodes []nodeReport, now time.Time, within time.Duration) []nodeReport {
 	switch {
 	case !up:
 		c.at, c.then = time.Time{}, nodes
@@ -94,18 +94,18 @@ func (c *comeback) after(up bool, nodes []report, now time.Time, within time.Dur
 	if !up || now.Sub(c.at) >= within {
 		return nodes
 	}
-	return slices.DeleteFunc(slices.Clone(nodes), func(n report) bool {
+	return slices.DeleteFunc(slices.Clone(nodes), func(n nodeReport) bool {
 		return n.value == networkingv1beta1.ConnectionError && slices.Contains(c.then, n)
 	})
 }
 
-// shown is the status that was written last, and what the API server kept of it: less, where its CRD is an older one.
-type shown struct {
+// publishedStatus is the status that was written last, and what the API server kept of it: less, where its CRD is an older one.
+type publishedStatus struct {
 	all, kept networkingv1beta1.ConnectionStatus
 }
 
-// last is the status that was written where this is what is left of it.
-func (w shown) last(now networkingv1beta1.ConnectionStatus) networkingv1beta1.ConnectionStatus {
+// lastStatus is the status that was written where this is what is left of it.
+func (w publishedStatus) lastStatus(now networkingv1beta1.ConnectionStatus) networkingv1beta1.ConnectionStatus {
 	if apiequality.Semantic.DeepEqual(now, w.kept) {
 		return w.all
 	}
