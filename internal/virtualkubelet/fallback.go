@@ -80,12 +80,14 @@ func (f *fallback) reconcilePod(ctx context.Context, pod *corev1.Pod, state offl
 		f.events.ofOwner(pod, corev1.EventTypeWarning, reasonDrained, fmt.Sprintf("The provider behind node %q has drained the Tenant of this cluster: "+
 			"it ended the pods of namespace %q and takes no others until the Tenant is active again", pod.Spec.NodeName, pod.Namespace))
 	}
+	// One that ran in a namespace of a drained Tenant has failed, also where it was being deleted already.
+	aborts := state == drained && !kept && !waits && !hasEnded(pod)
 	switch {
-	case !pod.DeletionTimestamp.IsZero():
-		return f.releasePod(ctx, pod, twin)
+	case !pod.DeletionTimestamp.IsZero() && !aborts:
+		return f.releasePod(ctx, pod, state, twin)
 	case hasEnded(pod):
 		return nil
-	case state == pending && !translate.NeverStarted(pod):
+	case state == pending && !waits:
 		return nil // it may still run in the provider
 	}
 	want := pod.DeepCopy()
@@ -111,9 +113,9 @@ func daemonSetOf(pod *corev1.Pod) *appsv1.DaemonSet {
 const retryRemote = 5 * time.Second
 
 // releasePod lets a deleted pod go once nothing of it is left in the provider. twin is empty where it has no namespace.
-func (f *fallback) releasePod(ctx context.Context, pod *corev1.Pod, twin string) error {
+func (f *fallback) releasePod(ctx context.Context, pod *corev1.Pod, state offloadingState, twin string) error {
 	if twin != "" && !policy.KeptOff(pod) {
-		if err := f.removeFinished(ctx, pod, twin); err != nil {
+		if err := f.removeFinished(ctx, pod, state, twin); err != nil {
 			return err
 		}
 	}
@@ -127,14 +129,17 @@ func (f *fallback) releasePod(ctx context.Context, pod *corev1.Pod, twin string)
 	return nil
 }
 
-func (f *fallback) removeFinished(ctx context.Context, pod *corev1.Pod, twin string) error {
-	if reader := f.remote(); reader != nil {
-		return nothingThere(ctx, reader, f.options.targetIn(twin), pod)
-	}
-	if wasThere(pod) {
+func (f *fallback) removeFinished(ctx context.Context, pod *corev1.Pod, state offloadingState, twin string) error {
+	reader := f.remote()
+	if reader == nil && wasThere(pod) {
 		return kube.Wait(retryRemote, "the provider is not known yet")
 	}
-	return nil
+	if reader == nil {
+		return nil
+	}
+	// The provider withdraws the rights of a drained Tenant, and then ends its pods: it answers when the Tenant is active again.
+	withdrawn := state == drained && hasEnded(pod)
+	return nothingThere(ctx, reader, f.options.targetIn(twin), pod, withdrawn)
 }
 
 func wasThere(local *corev1.Pod) bool {
@@ -143,15 +148,15 @@ func wasThere(local *corev1.Pod) bool {
 
 // nothingThere waits until the provider has nothing of a pod, as its API server says now. Of one that was there, the name alone
 // counts: what the provider says of its owner proves nothing. One that was never seen there does not wait for somebody else's
-// of its name, nor for an answer that may never come.
-func nothingThere(ctx context.Context, there client.Reader, target translate.Target, local *corev1.Pod) error {
+// of its name, nor for an answer that may never come, and with withdrawn rights no pod does.
+func nothingThere(ctx context.Context, there client.Reader, target translate.Target, local *corev1.Pod, withdrawn bool) error {
 	wasThere := wasThere(local)
 	for _, obj := range []client.Object{&offv1beta1.ShadowPod{}, &corev1.Pod{}} {
 		err := there.Get(ctx, client.ObjectKey{Namespace: target.Namespace, Name: local.Name}, obj)
 		switch {
 		case err == nil && (wasThere || target.OwnsPod(obj) && !translate.IsOfAnother(obj, local)):
 			return kube.Wait(retryRemote, "the remote pod is still there")
-		case apierrors.IsForbidden(err) && wasThere:
+		case apierrors.IsForbidden(err) && wasThere && !withdrawn:
 			// Our rights go with the twin namespace. As long as it is not certain that it is gone, the pod stays.
 			return kube.Wait(retryRemote, "the provider does not say whether the remote pod is gone")
 		case err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err):

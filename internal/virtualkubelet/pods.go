@@ -222,7 +222,7 @@ func (k *podKind) abandonPod(ctx context.Context, it *podItem) error {
 func (k *podKind) terminatePod(ctx context.Context, it *podItem) error {
 	if it.shadow == nil && it.remote == nil {
 		// The caches may lack what was made in the provider a moment ago.
-		if err := nothingThere(ctx, it.Remote.Client(), it.target, it.local); err != nil {
+		if err := nothingThere(ctx, it.Remote.Client(), it.target, it.local, false); err != nil {
 			return err
 		}
 		if end := k.memory.endOf(it.local); end != nil && !hasEnded(it.local) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -341,6 +342,33 @@ func TestPodsOfADrainedTenant(t *testing.T) {
 	s.runRemotely(eventually(s, s.there, s.shadow("replacement"), exists), "10.7.0.10")
 	eventually(s, s.here, s.localPod("replacement"), phaseIs(corev1.PodRunning))
 	eventually(s, s.here, s.localPod("runs"), reasonIs(translate.ReasonAborted))
+}
+
+// The provider withdraws the rights before it ends the pods of a drained Tenant. A StatefulSet makes no other pod until the one of that
+// name is gone.
+func TestPodsOfADrainedTenantGoWithoutRights(t *testing.T) {
+	s := newStage(t, nil)
+	s.chartRights()
+	s.run()
+	for _, name := range []string{"ended", "ending"} {
+		s.pod(s.local, name)
+		s.runRemotely(eventually(s, s.there, s.shadow(name), exists), "10.7.0.9")
+		eventually(s, s.here, s.localPod(name), phaseIs(corev1.PodRunning))
+	}
+	if err := s.here.Client.Delete(t.Context(), s.localPod("ending")); err != nil {
+		t.Fatal(err)
+	}
+	s.gone(s.there, s.shadow("ending"))
+	s.deleteNow(s.there, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: s.twin, Name: s.tenant + "-" + names.RoleVirtualKubeletRemote}})
+	s.mapNamespaces(map[string]offv1beta1.RemoteNamespaceStatus{s.local: {
+		RemoteNamespace: s.twin, Phase: offv1beta1.MappingCreationLoopBackOff, Reason: offv1beta1.MappingTenantDrained,
+	}})
+	eventually(s, s.here, s.localPod("ended"), reasonIs(translate.ReasonAborted))
+	if err := s.here.Client.Delete(t.Context(), s.localPod("ended")); err != nil {
+		t.Fatal(err)
+	}
+	s.gone(s.here, s.localPod("ended"))
+	s.gone(s.here, s.localPod("ending"))
 }
 
 // The taint of the node evicts them at once, and their owner makes others: one event says why.
