@@ -6,6 +6,7 @@ package docs
 
 import (
 	"bytes"
+	"encoding/xml"
 	"flag"
 	"fmt"
 	"io/fs"
@@ -367,6 +368,36 @@ func TestEveryPageIsInTheIndex(t *testing.T) {
 	for _, page := range pages {
 		if page != "README.md" && !strings.Contains(index, "]("+page) {
 			t.Errorf("docs/README.md does not lead to %s", page)
+		}
+	}
+}
+
+// A picture is text that a browser draws: well-formed, with a title and a description for screen readers, colours for light and dark
+// themes, and nothing that is fetched or run. A page shows it.
+func TestPicturesAreDrawnFromText(t *testing.T) {
+	pictures, err := filepath.Glob("pictures/*")
+	if err != nil || len(pictures) < 5 {
+		t.Fatalf("%d pictures were found: %v", len(pictures), err)
+	}
+	index := read(t, "README.md")
+	for _, picture := range pictures {
+		text := read(t, picture)
+		var svg struct {
+			XMLName xml.Name `xml:"http://www.w3.org/2000/svg svg"`
+			Title   string   `xml:"title"`
+			Desc    string   `xml:"desc"`
+		}
+		if err := xml.Unmarshal([]byte(text), &svg); err != nil || svg.Title == "" || svg.Desc == "" {
+			t.Errorf("%s is no picture with a title and a description: %v", picture, err)
+		}
+		if !strings.Contains(text, "prefers-color-scheme: dark") {
+			t.Errorf("%s has no colours for dark themes", picture)
+		}
+		if found := regexp.MustCompile(`<script|<image|href=|@import|url\([^#]|\son\w+=`).FindString(text); found != "" {
+			t.Errorf("%s runs or fetches something: %s", picture, found)
+		}
+		if !strings.Contains(index, "]("+picture+")") {
+			t.Errorf("docs/README.md does not lead to %s", picture)
 		}
 	}
 }
