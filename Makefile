@@ -9,7 +9,7 @@ TOOL := go tool -modfile=tools/go.mod
 PLAYGROUND := bin/playground
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test build image assets playground generate lint soak bench clean
+.PHONY: help demo demo-down test build image assets playground generate lint soak bench docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ soak: ## faults under load, three clusters at once and a minute of each fuzz tar
 
 bench: ## what offloading costs and what the network does, against promises
 	@test/run.sh bench
+
+docs: ## dist/site, the documentation as a site with search; open dist/site/index.html
+	rm -rf dist/site && go -C tools run ./site .. ../dist/site
 
 clean: ## remove what was built and every cluster of the playground, those of the demo, of tests and of benchmarks
 	-test ! -x $(PLAYGROUND) || { $(PLAYGROUND) down; test/run.sh down; }

@@ -60,7 +60,7 @@ suite_lint() {
 
 suite_unit() { # the longest first, so that none runs alone in the end; three at once, for they also wait
 	local packages
-	suite_assets && packages=$(go list ./internal/app ./internal/virtualkubelet ./internal/ctl && go list ./... | grep -v '/test/e2e\|/test/attacks\|/test/network\|/test/gitops\|/test/several\|/test/soak\|/test/losses') && gotest -p 3 $packages
+	suite_assets && packages=$(go list ./internal/app ./internal/virtualkubelet ./internal/ctl && go list ./... | grep -v '/test/e2e\|/test/attacks\|/test/network\|/test/gitops\|/test/several\|/test/soak\|/test/losses') && gotest -p 3 $packages && (cd tools && gotest ./...)
 }
 
 suite_race() { suite_assets && CGO_ENABLED=1 gotest -race ./internal/multicluster ./internal/remote ./internal/kube ./internal/datapath/wg ./internal/ctl/out ./internal/ctl/step; }
