@@ -19,6 +19,7 @@ var howTos = []string{
 var (
 	blankLine = regexp.MustCompile(`\n\s*\n`)
 	sentence  = regexp.MustCompile(`^\pL`)
+	unnamed   = regexp.MustCompile(`(?i)\b(?:some|any|no|every)body\b|\b(?:who|what|which)ever\b`)
 )
 
 // Readers of a how-to page want commands and their output; long paragraphs are for pages that explain.
@@ -33,6 +34,9 @@ func TestHowToPagesHaveCommandsAndShortParagraphs(t *testing.T) {
 		}
 		if !strings.Contains(text, "You should see") || !strings.Contains(text, "](troubleshooting.md") {
 			t.Errorf("%s does not say what readers should see, or where to look if they do not", page)
+		}
+		if word := unnamed.FindString(prose); word != "" {
+			t.Errorf("%s: %q names nothing: say which user, cluster or process", page, word)
 		}
 		var lengths []int
 		for _, paragraph := range blankLine.Split(prose, -1) {
