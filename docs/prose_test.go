@@ -13,7 +13,7 @@ import (
 // howTos are the pages about networks and peerings that readers follow with a terminal beside them.
 var howTos = []string{
 	"authentication.md", "declarative-peering.md", "gateway-templates.md", "info.md", "install.md", "migration.md",
-	"network-connect.md", "network-reach.md", "peering.md",
+	"network-connect.md", "network-reach.md", "peering.md", "tutorial-own-clusters.md",
 }
 
 var (
