@@ -23,9 +23,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/multicluster"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/pki"
-	"liqo.io/liqo/internal/remote"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -58,14 +58,14 @@ func TestPeersReachTheAPIServerThroughTheProxyAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	kubeconfig.Server = "https://127.0.0.1:1" // where nobody listens
-	connected := func(proxyURL string) *remote.Conn {
+	connected := func(proxyURL string) *multicluster.Conn {
 		t.Helper()
 		kubeconfig.ProxyURL = proxyURL
 		data, err := kubeconfig.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
-		conn, err := remote.New(data, remote.AllowLoopback(true))
+		conn, err := multicluster.NewConn(data, multicluster.AllowLoopback(true))
 		if err != nil {
 			t.Fatal(err)
 		}

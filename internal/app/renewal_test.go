@@ -40,9 +40,9 @@ import (
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/multicluster"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/pki"
-	"liqo.io/liqo/internal/remote"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -500,7 +500,7 @@ func (w *world) tenantGoes(t *testing.T) {
 	t.Helper()
 	as := map[string]client.Client{}
 	for kind, config := range w.kubeconfigs(t) {
-		conn, err := remote.New(config, remote.AllowLoopback(true))
+		conn, err := multicluster.NewConn(config, multicluster.AllowLoopback(true))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,11 +26,11 @@ var (
 	// Leaves that work with addresses and with what the kernel is to be told.
 	translating = []string{"internal/network/plan", "internal/virtualkubelet/translate"}
 	leaves      = append([]string{
-		"internal/elder", "internal/prefix", "internal/quota", "internal/pki", "internal/version", "internal/policy", "internal/ipam/tree",
+		"internal/prefix", "internal/quota", "internal/pki", "internal/version", "internal/policy",
 		"internal/resourceslice/want", "internal/network/template",
 	}, translating...)
 	kernel = []string{"internal/datapath/*"}
-	kit    = []string{"internal/await", "internal/certissuer", "internal/kube", "internal/remote", "internal/multicluster", "internal/peer", "internal/probe", "internal/uninstall"}
+	kit    = []string{"internal/await", "internal/certissuer", "internal/kube", "internal/multicluster", "internal/peer", "internal/probe", "internal/uninstall"}
 	rooms  = []string{
 		"internal/ipam", "internal/peering", "internal/auth", "internal/resourceslice", "internal/replicator", "internal/network",
 		"internal/agent/*", "internal/consumer", "internal/provider", "internal/virtualkubelet", "internal/webhook", "internal/proxy",
@@ -56,8 +56,8 @@ var table = []level{
 		others: append([]string{"k8s.io/client-go/tools/clientcmd/api"}, leafDeps...), not: impure,
 	},
 	{
-		sentence: "level 1, leaves: plan and translate import level 0, std, netipx, elder, prefix, policy and the types of datapath; no client, kernel or log",
-		packages: translating, own: append([]string{"internal/elder", "internal/prefix", "internal/policy", "internal/datapath"}, words...), others: leafDeps, not: impure,
+		sentence: "level 1, leaves: plan and translate import level 0, std, netipx, prefix, policy and the types of datapath; no client, kernel or log",
+		packages: translating, own: append([]string{"internal/prefix", "internal/policy", "internal/datapath"}, words...), others: leafDeps, not: impure,
 	},
 	{
 		sentence: "level 1, leaves: pure packages import level 0, std and netipx; no client, kernel or log",

@@ -24,7 +24,7 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
-	"liqo.io/liqo/internal/elder"
+
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/peer"
 	"liqo.io/liqo/internal/policy"
@@ -159,11 +159,11 @@ func refusalOf(renew *authv1beta1.Renew, consumer liqov1beta1.ClusterID, tenant 
 
 // supersededBy tells why a Renew that would be answered is not: an older one is.
 func supersededBy(renew *authv1beta1.Renew, consumer liqov1beta1.ClusterID, tenant *authv1beta1.Tenant, all []authv1beta1.Renew) (reason, why string) {
-	first := elder.First(all, func(r *authv1beta1.Renew) bool {
+	first := policy.Oldest(all, func(r *authv1beta1.Renew) bool {
 		refused, _ := refusalOf(r, consumer, tenant)
 		return peer.IsReplica(r) && refused == ""
 	})
-	if first == nil || first.UID == renew.UID || elder.Of(renew).Compare(elder.Of(first)) < 0 {
+	if first == nil || first.UID == renew.UID || policy.RankOf(renew).Compare(policy.RankOf(first)) < 0 {
 		return "", ""
 	}
 	return reasonOlderRenew, fmt.Sprintf("the older Renew %s brings what the Tenant was given", first.Name)
@@ -182,7 +182,7 @@ func (r *renews) requestsBeside(ctx context.Context, obj client.Object) []reconc
 	var first *authv1beta1.Renew
 	out := kube.Requests(ctx, r.client, &authv1beta1.RenewList{}, func(renew *authv1beta1.Renew) bool {
 		waits := apimeta.FindStatusCondition(renew.Status.Conditions, authv1beta1.RenewCertificateIssued)
-		if waits != nil && waits.Reason == reasonOlderRenew && (first == nil || elder.Of(renew).Compare(elder.Of(first)) < 0) {
+		if waits != nil && waits.Reason == reasonOlderRenew && (first == nil || policy.RankOf(renew).Compare(policy.RankOf(first)) < 0) {
 			first = renew
 		}
 		return renew.Status.AuthParams != nil

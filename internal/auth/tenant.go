@@ -27,7 +27,7 @@ import (
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	"liqo.io/liqo/internal/certissuer"
-	"liqo.io/liqo/internal/elder"
+
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
@@ -271,7 +271,7 @@ func (s *tenantInputs) olderTenants(tenant *authv1beta1.Tenant) []authv1beta1.Te
 
 // tenantBefore counts Tenants that are being deleted, too: they have rights until they are gone.
 func tenantBefore(a, b *authv1beta1.Tenant) bool {
-	was, is := elder.Of(a), elder.Of(b)
+	was, is := policy.RankOf(a), policy.RankOf(b)
 	was.Leaving, is.Leaving = false, false
 	return was.Compare(is) < 0
 }

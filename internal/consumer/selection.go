@@ -15,7 +15,7 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
-	"liqo.io/liqo/internal/elder"
+
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/policy"
@@ -51,7 +51,7 @@ func providerOf(nm *offv1beta1.NamespaceMap) string {
 // isRelevant tells whether a NamespaceMap is the one that says what its provider has: while one goes with its tenant namespace, another
 // may be there already, in a new one.
 func (v *offloadingView) isRelevant(nm *offv1beta1.NamespaceMap) bool {
-	first := elder.First(v.maps, func(other *offv1beta1.NamespaceMap) bool { return providerOf(other) == providerOf(nm) })
+	first := policy.Oldest(v.maps, func(other *offv1beta1.NamespaceMap) bool { return providerOf(other) == providerOf(nm) })
 	return first == nil || first == nm
 }
 

@@ -33,9 +33,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
-	"liqo.io/liqo/internal/ipam/tree"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/pki"
+	"liqo.io/liqo/internal/prefix"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -627,7 +627,7 @@ func TestRoomForTheNetworksOfAnother(t *testing.T) {
 	} {
 		l := &addressRanges{pools: tc.pools}
 		for _, p := range tc.taken {
-			l.taken = append(l.taken, tree.Claim{Prefix: p, Of: "another"})
+			l.taken = append(l.taken, prefix.Claim{Prefix: p, Of: "another"})
 		}
 		err := l.freeRange(tc.of)
 		if got := fmt.Sprint(err); (tc.want == "") != (err == nil) || (err != nil && !strings.Contains(got, tc.want)) {

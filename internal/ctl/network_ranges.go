@@ -17,14 +17,14 @@ import (
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/ctl/out"
-	"liqo.io/liqo/internal/ipam/tree"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/prefix"
 )
 
 // addressRanges is what prefixes for the networks of peers are taken of, and what of it is in use.
 type addressRanges struct {
 	pools []netip.Prefix
-	taken []tree.Claim
+	taken []prefix.Claim
 }
 
 // readRanges reads it. It tells less than the controller knows: addresses without a Network are left out.
@@ -62,7 +62,7 @@ func (t *peerConfig) readRanges(ctx context.Context) (*addressRanges, error) {
 		for _, a := range nodes.Items[i].Status.Addresses {
 			if addr, err := netip.ParseAddr(a.Address); err == nil {
 				addr = addr.Unmap()
-				l.taken = append(l.taken, tree.Claim{Prefix: netip.PrefixFrom(addr, addr.BitLen()), Apart: true, Of: "Node " + nodes.Items[i].Name})
+				l.taken = append(l.taken, prefix.Claim{Prefix: netip.PrefixFrom(addr, addr.BitLen()), Apart: true, Of: "Node " + nodes.Items[i].Name})
 			}
 		}
 	}
@@ -76,7 +76,7 @@ func (l *addressRanges) addUsed(n *ipamv1alpha1.Network, liqoNamespace string) {
 		cidr = n.Spec.CIDR
 	}
 	if p, err := netip.ParsePrefix(string(cidr)); err == nil {
-		l.taken = append(l.taken, tree.Claim{Prefix: p.Masked(), Of: "Network " + n.Namespace + "/" + n.Name})
+		l.taken = append(l.taken, prefix.Claim{Prefix: p.Masked(), Of: "Network " + n.Namespace + "/" + n.Name})
 	}
 }
 
@@ -88,11 +88,11 @@ func (l *addressRanges) freeRange(of networkingv1beta1.ClusterConfigCIDR) error 
 		if err != nil {
 			continue // the controller says what is wrong with it
 		}
-		granted, err := tree.Grant(l.pools, taken, tree.Want{Prefix: wanted.Masked()})
+		granted, err := prefix.Grant(l.pools, taken, prefix.Want{Prefix: wanted.Masked()})
 		if err != nil {
 			return out.Fail("the network %s of the other cluster cannot be remapped: %w", cidr, err)
 		}
-		taken = append(taken, tree.Claim{Prefix: granted, Of: "the other cluster"})
+		taken = append(taken, prefix.Claim{Prefix: granted, Of: "the other cluster"})
 	}
 	return nil
 }

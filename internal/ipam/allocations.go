@@ -19,8 +19,8 @@ import (
 
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
-	"liqo.io/liqo/internal/ipam/tree"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/prefix"
 )
 
 // networkClaim is what is known of a Network.
@@ -28,7 +28,7 @@ type networkClaim struct {
 	version  uint64 // resourceVersion
 	key      client.ObjectKey
 	kind     string // what it is for this cluster, one of names.NetworkType*; empty for all others
-	want     tree.Want
+	want     prefix.Want
 	granted  netip.Prefix // the zero value until there is one
 	reserved int          // how many of its first addresses are never granted
 	going    bool
@@ -39,7 +39,7 @@ func networkOf(n *ipamv1alpha1.Network, installation string) networkClaim {
 	out := networkClaim{
 		version: versionOf(n),
 		key:     client.ObjectKeyFromObject(n),
-		want: tree.Want{
+		want: prefix.Want{
 			Prefix: parsePrefix(string(n.Spec.CIDR)),
 			Fixed:  n.Labels[names.NetworkNotRemapped] == "true",
 			Shared: n.Labels[names.NetworkShared] == "true",
@@ -315,12 +315,12 @@ func (b *allocations) aliasesThat(match func(aliasClaim) bool) []client.ObjectKe
 
 // claimsOf are what a Network that asks must not get: what others have, what is kept for those of a lower rank, and addresses
 // whose Network is gone, unless it takes that one's place.
-func (b *allocations) claimsOf(asker types.UID) []tree.Claim {
+func (b *allocations) claimsOf(asker types.UID) []prefix.Claim {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	me := b.networks[asker]
 	var granted []networkClaim
-	var out []tree.Claim
+	var out []prefix.Claim
 	for uid, n := range b.networks {
 		if uid == asker {
 			continue
@@ -332,16 +332,16 @@ func (b *allocations) claimsOf(asker types.UID) []tree.Claim {
 			claimed = n.want.Prefix
 		}
 		if claimed.IsValid() {
-			out = append(out, tree.Claim{Prefix: claimed, Shared: n.want.Fixed && n.want.Shared, Of: "Network " + n.key.String()})
+			out = append(out, prefix.Claim{Prefix: claimed, Shared: n.want.Fixed && n.want.Shared, Of: "Network " + n.key.String()})
 		}
 	}
 	for _, a := range b.aliases {
 		housed := slices.ContainsFunc(granted, func(n networkClaim) bool { return a.livesIn(n, n.granted) })
 		if a.addr.IsValid() && !housed && !(a.asksIn(me) && a.livesIn(me, me.want.Prefix)) {
-			out = append(out, tree.Claim{Prefix: netip.PrefixFrom(a.addr, a.addr.BitLen()), Apart: true, Of: a.String()})
+			out = append(out, prefix.Claim{Prefix: netip.PrefixFrom(a.addr, a.addr.BitLen()), Apart: true, Of: a.String()})
 		}
 	}
-	slices.SortFunc(out, func(a, b tree.Claim) int {
+	slices.SortFunc(out, func(a, b prefix.Claim) int {
 		return cmp.Or(a.Prefix.Addr().Compare(b.Prefix.Addr()), cmp.Compare(a.Prefix.Bits(), b.Prefix.Bits()), strings.Compare(a.Of, b.Of))
 	})
 	return out
@@ -368,7 +368,7 @@ func (b *allocations) freeAddress(n networkClaim) (addr netip.Addr, ok bool) {
 	defer b.mu.Unlock()
 	kept := nodesPart(n)
 	taken := func(a netip.Addr) bool { return b.holders[a] > 0 || kept.Contains(a) }
-	if addr, ok = tree.Address(n.granted, n.reserved, b.last[n.granted], taken); ok {
+	if addr, ok = prefix.Address(n.granted, n.reserved, b.last[n.granted], taken); ok {
 		b.last[n.granted] = addr
 	}
 	return addr, ok
@@ -378,7 +378,7 @@ func (b *allocations) freeAddress(n networkClaim) (addr netip.Addr, ok bool) {
 func (b *allocations) freeForNode(n networkClaim) (addr netip.Addr, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if addr, ok = tree.AddressFromTheEnd(n.granted, n.reserved, b.lastNode[n.granted], func(a netip.Addr) bool { return b.holders[a] > 0 }); ok {
+	if addr, ok = prefix.AddressFromTheEnd(n.granted, n.reserved, b.lastNode[n.granted], func(a netip.Addr) bool { return b.holders[a] > 0 }); ok {
 		b.lastNode[n.granted] = addr
 	}
 	return addr, ok

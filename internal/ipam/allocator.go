@@ -20,9 +20,9 @@ import (
 
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
-	"liqo.io/liqo/internal/ipam/tree"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/prefix"
 )
 
 // Kinds of objects that are granted something, and reasons why one is not.
@@ -46,7 +46,7 @@ type allocator struct {
 	direct client.Client // without cache
 	pools  []netip.Prefix
 	// nodes are the addresses of the cluster's nodes.
-	nodes func(ctx context.Context) ([]tree.Claim, error)
+	nodes func(ctx context.Context) ([]prefix.Claim, error)
 
 	granting  sync.Mutex // guards what follows
 	turnstile allocationLock
@@ -73,7 +73,7 @@ func (l *allocator) toNetwork(ctx context.Context, n *ipamv1alpha1.Network) (*ip
 		if err != nil {
 			return nil, err
 		}
-		granted, err := tree.Grant(l.pools, append(l.claimsOf(n.UID), nodes...), known.want)
+		granted, err := prefix.Grant(l.pools, append(l.claimsOf(n.UID), nodes...), known.want)
 		if err != nil {
 			return nil, invalidError(err)
 		}
@@ -88,10 +88,10 @@ func notYetCached() error { return kube.Wait(time.Second, "nothing was heard of 
 
 func invalidError(err error) error {
 	reason := reasonExhausted
-	if _, ok := errors.AsType[*tree.Conflict](err); ok {
+	if _, ok := errors.AsType[*prefix.Conflict](err); ok {
 		reason = reasonConflict
 	}
-	if _, ok := errors.AsType[*tree.OutOfPools](err); ok {
+	if _, ok := errors.AsType[*prefix.OutOfPools](err); ok {
 		reason = reasonOutOfPools
 	}
 	return kube.Invalid(reason, err)
@@ -364,7 +364,7 @@ func setStatus(obj client.Object, n grantRecord) bool {
 	return true
 }
 
-func newAllocator(direct client.Client, o Options, nodes func(context.Context) ([]tree.Claim, error)) *allocator {
+func newAllocator(direct client.Client, o Options, nodes func(context.Context) ([]prefix.Claim, error)) *allocator {
 	return &allocator{
 		allocations: newBook(o.LiqoNamespace),
 		direct:      direct,

@@ -23,9 +23,9 @@ import (
 
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
-	"liqo.io/liqo/internal/ipam/tree"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/prefix"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -85,7 +85,7 @@ func (c *cluster) start() *leader {
 			return l.faulty(func() error { return w.SubResource(sub).Patch(ctx, obj, p, opts...) })
 		},
 	})
-	none := func(context.Context) ([]tree.Claim, error) { return nil, nil }
+	none := func(context.Context) ([]prefix.Claim, error) { return nil, nil }
 	l.allocator = newAllocator(direct, Options{LiqoNamespace: c.where, Pools: []netip.Prefix{pool}}, none)
 	return l
 }

@@ -23,9 +23,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
-	"liqo.io/liqo/internal/ipam/tree"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/prefix"
 )
 
 // Options say what is granted.
@@ -59,17 +59,17 @@ func Setup(mgr ctrl.Manager, o Options) error {
 }
 
 // nodesOf has the addresses of nodes claimed: no peer may be shown under them. Pods may share their prefix with nodes.
-func nodesOf(c client.Reader) func(context.Context) ([]tree.Claim, error) {
-	return func(ctx context.Context) ([]tree.Claim, error) {
+func nodesOf(c client.Reader) func(context.Context) ([]prefix.Claim, error) {
+	return func(ctx context.Context) ([]prefix.Claim, error) {
 		var nodes corev1.NodeList
 		if err := c.List(ctx, &nodes); err != nil {
 			return nil, fmt.Errorf("listing nodes: %w", err)
 		}
-		var out []tree.Claim
+		var out []prefix.Claim
 		for i := range nodes.Items {
 			for _, a := range nodes.Items[i].Status.Addresses {
 				if addr := storedAddr(a.Address); addr.IsValid() {
-					out = append(out, tree.Claim{Prefix: netip.PrefixFrom(addr, addr.BitLen()), Shared: true, Apart: true, Of: "Node " + nodes.Items[i].Name})
+					out = append(out, prefix.Claim{Prefix: netip.PrefixFrom(addr, addr.BitLen()), Shared: true, Apart: true, Of: "Node " + nodes.Items[i].Name})
 				}
 			}
 		}

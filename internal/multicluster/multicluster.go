@@ -26,7 +26,6 @@ import (
 
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
-	"liqo.io/liqo/internal/remote"
 )
 
 // Pair is a local namespace and the remote one that belongs to it.
@@ -93,7 +92,7 @@ type Options struct {
 	// Local is this cluster.
 	Local *rest.Config
 	// Remote is the other one.
-	Remote *remote.Conn
+	Remote *Conn
 	// LocalCluster and RemoteCluster are the same two for several engines, which so share what they know of both APIs. Nil is
 	// for one engine alone.
 	LocalCluster, RemoteCluster *kube.Cluster

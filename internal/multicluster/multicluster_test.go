@@ -20,7 +20,7 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/multicluster"
-	"liqo.io/liqo/internal/remote"
+
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -133,7 +133,7 @@ func TestCredentialSwapCutsWatchesAndGoesOn(t *testing.T) {
 		log: &journal{syncs: map[string]int{}, wrote: map[string]int{}},
 	}
 	relay, cfg := testkit.NewRelay(t, s.far.User(t, "before"))
-	conn, err := remote.New(testkit.Kubeconfig(t, cfg), remote.AllowLoopback(true))
+	conn, err := multicluster.NewConn(testkit.Kubeconfig(t, cfg), multicluster.AllowLoopback(true))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -439,7 +439,7 @@ func TestNothingRunsAfterTheEnd(t *testing.T) {
 
 func TestNewRefusesKindsThatCannotWork(t *testing.T) {
 	c := testkit.Cluster(t)
-	conn, err := remote.New(testkit.Kubeconfig(t, c.User(t, "x")), remote.AllowLoopback(true))
+	conn, err := multicluster.NewConn(testkit.Kubeconfig(t, c.User(t, "x")), multicluster.AllowLoopback(true))
 	if err != nil {
 		t.Fatal(err)
 	}

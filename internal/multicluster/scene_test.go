@@ -25,7 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"liqo.io/liqo/internal/multicluster"
-	"liqo.io/liqo/internal/remote"
+
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -42,7 +42,7 @@ type scene struct {
 	local, far *testkit.ControlPlane
 	localUser  string
 	remoteUser string
-	conn       *remote.Conn
+	conn       *multicluster.Conn
 	engine     *multicluster.Engine
 	stop       func()
 	log        *journal
@@ -137,7 +137,7 @@ func play(t *testing.T, kinds ...multicluster.Kind) *scene {
 	if kinds == nil {
 		kinds = []multicluster.Kind{s.copyKind()}
 	}
-	conn, err := remote.New(testkit.Kubeconfig(t, s.far.User(t, s.remoteUser)), remote.AllowLoopback(true))
+	conn, err := multicluster.NewConn(testkit.Kubeconfig(t, s.far.User(t, s.remoteUser)), multicluster.AllowLoopback(true))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func play(t *testing.T, kinds ...multicluster.Kind) *scene {
 	return s
 }
 
-func (s *scene) connect(t *testing.T, conn *remote.Conn, kinds []multicluster.Kind) {
+func (s *scene) connect(t *testing.T, conn *multicluster.Conn, kinds []multicluster.Kind) {
 	t.Helper()
 	s.conn = conn
 	localConfig := s.local.User(t, s.localUser)

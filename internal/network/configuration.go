@@ -26,11 +26,11 @@ import (
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
-	"liqo.io/liqo/internal/elder"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/network/plan"
 	"liqo.io/liqo/internal/peer"
+	"liqo.io/liqo/internal/policy"
 	"liqo.io/liqo/internal/prefix"
 )
 
@@ -161,9 +161,9 @@ func (s *configurations) checkOnlyOne(ctx context.Context, cfg *networkingv1beta
 		return fmt.Errorf("listing Configurations: %w", err)
 	}
 	of := func(c *networkingv1beta1.Configuration) bool { return c.Labels[names.RemoteClusterID] == id }
-	first := elder.First(list.Items, func(c *networkingv1beta1.Configuration) bool { return of(c) && slices.Contains(homes, c.Namespace) })
+	first := policy.Oldest(list.Items, func(c *networkingv1beta1.Configuration) bool { return of(c) && slices.Contains(homes, c.Namespace) })
 	if first == nil {
-		first = elder.First(list.Items, of)
+		first = policy.Oldest(list.Items, of)
 	}
 	if first == nil || first.UID == cfg.UID {
 		return nil

@@ -22,10 +22,10 @@ import (
 
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
-	"liqo.io/liqo/internal/elder"
 	"liqo.io/liqo/internal/ipam"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/policy"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -291,7 +291,7 @@ func TestAPeerHasOneConfiguration(t *testing.T) {
 	own := &networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{Pod: cidrs("10.9.0.0/16")}}
 	second.Spec.Local = own.DeepCopy()
 	testkit.Create(t, s.c.Client, second)
-	if elder.Of(second).Compare(elder.Of(first)) < 0 {
+	if policy.RankOf(second).Compare(policy.RankOf(first)) < 0 {
 		first, second = second, first // both were made within a second
 	}
 	s.says(second, metav1.ConditionFalse, ReasonSecond, fmt.Sprintf("the Configuration %s/milan is of the cluster milan, too", first.Namespace))
@@ -319,7 +319,7 @@ func TestTheConfigurationInTheTenantNamespaceCounts(t *testing.T) {
 	s.shown(first, first.Spec.Remote.CIDR)
 	second := configuration(s.ns, "milan", id, cidrs("10.202.0.0/16"), cidrs("10.76.0.0/16"))
 	testkit.Create(t, s.c.Client, second)
-	if elder.Of(first).Compare(elder.Of(second)) < 0 { // both may have been made within a second
+	if policy.RankOf(first).Compare(policy.RankOf(second)) < 0 { // both may have been made within a second
 		s.says(second, metav1.ConditionFalse, ReasonSecond, "")
 	}
 	s.tenant(s.ns, id)
@@ -469,7 +469,7 @@ func TestOfSeveralTenantNamespacesThoseThatStayCount(t *testing.T) {
 	s.shown(first, first.Spec.Remote.CIDR)
 	second := configuration(twin, "milan", id, cidrs("10.201.0.0/16"), cidrs("10.75.0.0/16"))
 	testkit.Create(t, s.c.Client, second)
-	if elder.Of(second).Compare(elder.Of(first)) < 0 {
+	if policy.RankOf(second).Compare(policy.RankOf(first)) < 0 {
 		first, second = second, first // both were made within a second
 	}
 	s.says(second, metav1.ConditionFalse, ReasonSecond, "")

@@ -22,8 +22,8 @@ import (
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
-	"liqo.io/liqo/internal/elder"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/policy"
 )
 
 // Errors of look-ups; what is missing may still come.
@@ -107,17 +107,17 @@ func OfNamespace(ns *corev1.Namespace) (liqov1beta1.ClusterID, bool) {
 
 // Tenant returns the one that counts for a cluster, nil if there is none.
 func Tenant(all []authv1beta1.Tenant, id liqov1beta1.ClusterID) *authv1beta1.Tenant {
-	return elder.First(all, func(t *authv1beta1.Tenant) bool { return t.Spec.ClusterID == id })
+	return policy.Oldest(all, func(t *authv1beta1.Tenant) bool { return t.Spec.ClusterID == id })
 }
 
 // Configuration returns the one that counts for a cluster, nil if there is none. Of several it is the first, as of Tenants,
 // unless the controller-manager, which knows tenant namespaces, says of it that another one counts.
 func Configuration(all []networkingv1beta1.Configuration, id liqov1beta1.ClusterID) *networkingv1beta1.Configuration {
 	of := func(c *networkingv1beta1.Configuration) bool { return c.Labels[names.RemoteClusterID] == string(id) }
-	if first := elder.First(all, func(c *networkingv1beta1.Configuration) bool { return of(c) && !isSecond(c) }); first != nil {
+	if first := policy.Oldest(all, func(c *networkingv1beta1.Configuration) bool { return of(c) && !isSecond(c) }); first != nil {
 		return first
 	}
-	return elder.First(all, of)
+	return policy.Oldest(all, of)
 }
 
 // IsReplica tells whether obj is the copy of an object of another cluster. Admission makes the label trustworthy.

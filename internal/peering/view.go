@@ -18,9 +18,9 @@ import (
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
-	"liqo.io/liqo/internal/elder"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
+	"liqo.io/liqo/internal/policy"
 )
 
 // watchedKinds are the kinds that say something about a peer, besides Secrets.
@@ -148,17 +148,17 @@ func (f *foreignClusters) gatherView(ctx context.Context, id liqov1beta1.Cluster
 // of the Configuration that counts.
 func (v *peerView) sortObjects(id liqov1beta1.ClusterID) {
 	placed := peer.Configuration(v.configurations, id)
-	gatewayRank := func(gateway client.Object, at *networkingv1beta1.InternalGatewayEndpoint) elder.Rank {
-		r := elder.Of(gateway)
+	gatewayRank := func(gateway client.Object, at *networkingv1beta1.InternalGatewayEndpoint) policy.Rank {
+		r := policy.RankOf(gateway)
 		r.Outside = placed != nil && gateway.GetNamespace() != placed.Namespace
 		r.Idle = at == nil
 		return r
 	}
-	serverRank := func(g *networkingv1beta1.GatewayServer) elder.Rank { return gatewayRank(g, g.Status.InternalEndpoint) }
-	clientRank := func(g *networkingv1beta1.GatewayClient) elder.Rank { return gatewayRank(g, g.Status.InternalEndpoint) }
-	inOrder(v.tenants, func(t *authv1beta1.Tenant) elder.Rank { return elder.Of(t) })
-	inOrder(v.identities, func(i *authv1beta1.Identity) elder.Rank { return elder.Of(i) })
-	inOrder(v.namespaceMaps, func(m *offv1beta1.NamespaceMap) elder.Rank { return elder.Of(m) })
+	serverRank := func(g *networkingv1beta1.GatewayServer) policy.Rank { return gatewayRank(g, g.Status.InternalEndpoint) }
+	clientRank := func(g *networkingv1beta1.GatewayClient) policy.Rank { return gatewayRank(g, g.Status.InternalEndpoint) }
+	inOrder(v.tenants, func(t *authv1beta1.Tenant) policy.Rank { return policy.RankOf(t) })
+	inOrder(v.identities, func(i *authv1beta1.Identity) policy.Rank { return policy.RankOf(i) })
+	inOrder(v.namespaceMaps, func(m *offv1beta1.NamespaceMap) policy.Rank { return policy.RankOf(m) })
 	inOrder(v.servers, serverRank)
 	inOrder(v.clients, clientRank)
 	var lead client.Object
@@ -168,14 +168,14 @@ func (v *peerView) sortObjects(id liqov1beta1.ClusterID) {
 	case len(v.servers) > 0:
 		lead = &v.servers[0]
 	}
-	inOrder(v.connections, func(c *networkingv1beta1.Connection) elder.Rank {
-		r := elder.Of(c)
+	inOrder(v.connections, func(c *networkingv1beta1.Connection) policy.Rank {
+		r := policy.RankOf(c)
 		r.Idle = lead == nil || client.ObjectKeyFromObject(c) != gatewayOf(lead)
 		return r
 	})
 }
 
-func inOrder[T any, P object[T]](of []T, rank func(P) elder.Rank) {
+func inOrder[T any, P object[T]](of []T, rank func(P) policy.Rank) {
 	slices.SortFunc(of, func(a, b T) int { return rank(&a).Compare(rank(&b)) })
 }
 

@@ -23,7 +23,7 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
-	"liqo.io/liqo/internal/elder"
+
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
@@ -206,7 +206,7 @@ func (s *namespaceMaps) gather(ctx context.Context, from client.Reader, nm *offv
 	if err := from.List(ctx, siblings, client.InNamespace(nm.Namespace)); err != nil {
 		return in, fmt.Errorf("listing NamespaceMaps: %w", err)
 	}
-	oldest := elder.First(siblings.Items, func(other *offv1beta1.NamespaceMap) bool { return peer.IsReplica(other) })
+	oldest := policy.Oldest(siblings.Items, func(other *offv1beta1.NamespaceMap) bool { return peer.IsReplica(other) })
 	in.younger = oldest != nil && oldest.Name != nm.Name
 	tenants := &authv1beta1.TenantList{}
 	if err := from.List(ctx, tenants, client.InNamespace(nm.Namespace)); err != nil {

@@ -18,7 +18,7 @@ import (
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
-	"liqo.io/liqo/internal/elder"
+
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/multicluster"
 	"liqo.io/liqo/internal/names"
@@ -120,7 +120,7 @@ func writeEndpoint(ctx context.Context, c client.Client, gateway *networkingv1be
 func saidBy(servers []networkingv1beta1.GatewayServer) *networkingv1beta1.EndpointStatus {
 	says := func(g *networkingv1beta1.GatewayServer) bool { return policy.PeerEndpoint(g.Status.Endpoint) != nil }
 	runs := func(g *networkingv1beta1.GatewayServer) bool { return says(g) && g.Status.InternalEndpoint != nil }
-	first := cmp.Or(elder.First(servers, runs), elder.First(servers, says))
+	first := cmp.Or(policy.Oldest(servers, runs), policy.Oldest(servers, says))
 	if first == nil {
 		return nil
 	}

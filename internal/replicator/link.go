@@ -19,7 +19,6 @@ import (
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/multicluster"
 	"liqo.io/liqo/internal/names"
-	"liqo.io/liqo/internal/remote"
 )
 
 // link is the connection to one peer while its credentials exist: an engine that copies, and a look at its health.
@@ -35,13 +34,13 @@ type link struct {
 	fingerprint [sha256.Size]byte
 
 	pair   multicluster.Pair
-	conn   *remote.Conn
+	conn   *multicluster.Conn
 	engine *multicluster.Engine
 	// draining: the credentials are about to go, so nothing new is copied.
 	draining atomic.Bool
 	health   peerHealth
 	// conduct is which of our bounds the peer reached.
-	conduct *remote.Conduct
+	conduct *multicluster.Conduct
 	pace    copyPace
 
 	cancel context.CancelFunc
@@ -58,8 +57,8 @@ const (
 
 // dialPeer makes the link for credentials and starts it.
 func (r *reconciler) dialPeer(e endpoints, c *peerCredentials) (*link, error) {
-	conduct := &remote.Conduct{Peer: string(e.peer), Changed: func() { r.enqueue(e.peer) }}
-	conn, err := remote.New(c.kubeconfig, remote.AllowLoopback(r.options.AllowLoopbackPeers), remote.WithLimits(peerLimits), remote.WithConduct(conduct))
+	conduct := &multicluster.Conduct{Peer: string(e.peer), Changed: func() { r.enqueue(e.peer) }}
+	conn, err := multicluster.NewConn(c.kubeconfig, multicluster.AllowLoopback(r.options.AllowLoopbackPeers), multicluster.WithLimits(peerLimits), multicluster.WithConduct(conduct))
 	if err != nil {
 		return nil, kube.Invalid(reasonInvalidKubeconfig, err)
 	}
@@ -131,7 +130,7 @@ func (l *link) stopLink() {
 func (l *link) followCredentials(c *peerCredentials) (changed bool, err error) {
 	if fingerprint := sha256.Sum256(c.kubeconfig); fingerprint != l.fingerprint {
 		switch err := l.conn.Swap(c.kubeconfig); {
-		case errors.Is(err, remote.ErrOtherServer):
+		case errors.Is(err, multicluster.ErrOtherServer):
 			return false, err
 		case err != nil:
 			return false, kube.Invalid(reasonInvalidKubeconfig, err)

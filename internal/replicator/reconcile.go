@@ -21,8 +21,8 @@ import (
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/multicluster"
 	"liqo.io/liqo/internal/names"
-	"liqo.io/liqo/internal/remote"
 )
 
 // drainInterval is how soon a drain is looked at again, should nobody wake us.
@@ -213,7 +213,7 @@ func (r *reconciler) changeCredentials(ctx context.Context, s *inputs, l *link) 
 		return r.moveNamespace(ctx, s, l)
 	}
 	changed, err := l.followCredentials(s.use)
-	if errors.Is(err, remote.ErrOtherServer) {
+	if errors.Is(err, multicluster.ErrOtherServer) {
 		r.links.removeLink(string(s.peer))
 		return r.beginLink(ctx, s)
 	}

@@ -30,9 +30,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"liqo.io/liqo/internal/multicluster"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/pki"
-	"liqo.io/liqo/internal/remote"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -65,7 +65,7 @@ func upstream(t *testing.T, edit func(*pki.Kubeconfig)) *providerProxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := remote.New(kubeconfig, remote.AllowLoopback(true))
+	conn, err := multicluster.NewConn(kubeconfig, multicluster.AllowLoopback(true))
 	if err != nil {
 		t.Fatal(err)
 	}

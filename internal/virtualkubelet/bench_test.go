@@ -18,7 +18,7 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/multicluster"
 	"liqo.io/liqo/internal/names"
-	"liqo.io/liqo/internal/remote"
+
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -27,7 +27,7 @@ import (
 func BenchmarkConfigMapReflection(b *testing.B) {
 	here, there := testkit.Cluster(b), testkit.SecondCluster(b)
 	pair := multicluster.Pair{Local: testkit.Namespace(b, here, "bench", nil), Remote: testkit.Namespace(b, there, "bench", nil)}
-	conn, err := remote.New(testkit.Kubeconfig(b, there.Config), remote.AllowLoopback(true))
+	conn, err := multicluster.NewConn(testkit.Kubeconfig(b, there.Config), multicluster.AllowLoopback(true))
 	if err != nil {
 		b.Fatal(err)
 	}

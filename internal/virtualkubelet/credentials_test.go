@@ -20,9 +20,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"liqo.io/liqo/internal/multicluster"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/pki"
-	"liqo.io/liqo/internal/remote"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -73,7 +73,7 @@ func TestAnotherServerNeedsAnotherProcess(t *testing.T) {
 	go func() { done <- Run(ctx, s.options) }()
 	eventually(s, s.here, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}, nodeReady(corev1.ConditionTrue))
 	s.useKubeconfig(testkit.Kubeconfig(t, s.here.User(t, "slice", "system:masters")))
-	if err := <-done; !errors.Is(err, remote.ErrOtherServer) {
+	if err := <-done; !errors.Is(err, multicluster.ErrOtherServer) {
 		t.Errorf("ended with %v", err)
 	}
 }

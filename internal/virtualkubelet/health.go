@@ -12,7 +12,7 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"liqo.io/liqo/internal/remote"
+	"liqo.io/liqo/internal/multicluster"
 )
 
 // providerHealth knows whether the provider's API server answers. It asks by itself, so that a dead provider is noticed even
@@ -106,7 +106,7 @@ func (h *providerHealth) recordResult(err error) {
 	switch {
 	case err == nil:
 		h.lastOK, h.lastErr, h.refusals = h.now(), nil, 0
-	case errors.Is(err, remote.ErrRefused):
+	case errors.Is(err, multicluster.ErrRefused):
 		h.lastErr = nil
 		if h.refusals++; h.refusals >= enoughRefusals {
 			h.lastOK = h.now()

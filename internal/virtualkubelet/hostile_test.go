@@ -20,9 +20,9 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/multicluster"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/policy"
-	"liqo.io/liqo/internal/remote"
 	"liqo.io/liqo/internal/testkit"
 	"liqo.io/liqo/internal/testkit/hostile"
 	"liqo.io/liqo/internal/virtualkubelet/translate"
@@ -128,7 +128,7 @@ func TestHostileNode(t *testing.T) {
 	vn.Annotations = map[string]string{names.Withdrawn: policy.CleanText(hostile.Text, policy.MaxForeignMessage)}
 	node := wantedNode(nodeFacts{
 		virtualNode: vn, provider: answers, ip: netip.MustParseAddr("10.0.0.1"), port: 10250, kubernetesVersion: "v1.35.4", now: time.Now(),
-		misbehaves: &remote.Misbehaviour{Reason: "Budget", Message: hostile.Text},
+		misbehaves: &multicluster.Misbehaviour{Reason: "Budget", Message: hostile.Text},
 	})
 	checks := hostile.Nothing(node.Status)
 	text := hostile.Short(policy.MaxForeignMessage + 100)

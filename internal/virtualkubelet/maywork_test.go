@@ -16,7 +16,7 @@ import (
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/kube"
-	"liqo.io/liqo/internal/remote"
+	"liqo.io/liqo/internal/multicluster"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -62,10 +62,10 @@ func newClient(t *testing.T, config *rest.Config) client.Client {
 func TestARefusalIsKnownAfterThreeTwins(t *testing.T) {
 	answers, asked := 0, map[string]bool{}
 	p := refusedTwins(t, func(path string) { answers++; asked[path] = true })
-	if err := p.mayWork(t.Context()); !errors.Is(err, remote.ErrRefused) || answers != 3 {
+	if err := p.mayWork(t.Context()); !errors.Is(err, multicluster.ErrRefused) || answers != 3 {
 		t.Errorf("%v after %d answers", err, answers)
 	}
-	if err := p.mayWork(t.Context()); !errors.Is(err, remote.ErrRefused) || len(asked) != 5 {
+	if err := p.mayWork(t.Context()); !errors.Is(err, multicluster.ErrRefused) || len(asked) != 5 {
 		t.Errorf("%v of %d twins, want 5: some may be going, with all that was granted there", err, len(asked))
 	}
 }
@@ -79,7 +79,7 @@ func TestARefusalStaysOneWhenTheTimeIsOver(t *testing.T) {
 			cancel() // the second answer is late
 		}
 	})
-	if err := p.mayWork(ctx); !errors.Is(err, remote.ErrRefused) {
+	if err := p.mayWork(ctx); !errors.Is(err, multicluster.ErrRefused) {
 		t.Errorf("%v after %d answers", err, answers)
 	}
 }

@@ -26,8 +26,8 @@ import (
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/multicluster"
 	"liqo.io/liqo/internal/names"
-	"liqo.io/liqo/internal/remote"
 )
 
 // nodeSync keeps the Node of a VirtualNode.
@@ -36,7 +36,7 @@ type nodeSync struct {
 	options Options
 	health  *providerHealth
 	// conduct is which of our bounds the provider reached; nil for none.
-	conduct           *remote.Conduct
+	conduct           *multicluster.Conduct
 	kubernetesVersion string
 	now               func() time.Time
 	// seen is told of each state of the VirtualNode, and ready of whether its pods can be reached, once that is decided.

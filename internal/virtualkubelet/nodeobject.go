@@ -15,9 +15,9 @@ import (
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/multicluster"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/policy"
-	"liqo.io/liqo/internal/remote"
 )
 
 // nodeFacts is all that the Node is made from.
@@ -28,7 +28,7 @@ type nodeFacts struct {
 	// provider tells whether its API server answers.
 	provider healthState
 	// misbehaves is what the provider did lately that it must not; nil for nothing.
-	misbehaves        *remote.Misbehaviour
+	misbehaves        *multicluster.Misbehaviour
 	checkNetwork      bool
 	labels            map[string]string
 	annotations       map[string]string

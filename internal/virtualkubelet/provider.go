@@ -22,17 +22,17 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
 
-	"liqo.io/liqo/internal/remote"
+	"liqo.io/liqo/internal/multicluster"
 )
 
 // providerProxy is the way to the provider's API server for requests of users.
 type providerProxy struct {
-	conn *remote.Conn
+	conn *multicluster.Conn
 	base *url.URL
 	log  logr.Logger
 }
 
-func newProvider(conn *remote.Conn, logger logr.Logger) (*providerProxy, error) {
+func newProvider(conn *multicluster.Conn, logger logr.Logger) (*providerProxy, error) {
 	base, _, err := rest.DefaultServerUrlFor(conn.Config())
 	if err != nil {
 		return nil, fmt.Errorf("reading the address of the provider: %w", err)

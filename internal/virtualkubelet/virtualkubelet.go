@@ -39,7 +39,7 @@ import (
 	"liqo.io/liqo/internal/multicluster"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/policy"
-	"liqo.io/liqo/internal/remote"
+
 	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
 
@@ -53,9 +53,9 @@ type process struct {
 	virtual atomic.Pointer[offv1beta1.VirtualNode]
 	// asked counts the twins that were asked for our rights.
 	asked atomic.Uint32
-	conn  atomic.Pointer[remote.Conn]
+	conn  atomic.Pointer[multicluster.Conn]
 	// conduct is which of our bounds the provider reached.
-	conduct *remote.Conduct
+	conduct *multicluster.Conduct
 	way     atomic.Pointer[providerProxy]
 	reader  atomic.Pointer[client.Reader]
 	network *networkState
@@ -82,7 +82,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := o.validateOptions(); err != nil {
 		return fmt.Errorf("checking the options: %w", err)
 	}
-	p := &process{options: o, twins: &remoteNamespaces{}, conduct: &remote.Conduct{Peer: string(o.Provider)}, connected: make(chan struct{}), failed: make(chan error, 1), leaseDue: make(chan struct{}, 1)}
+	p := &process{options: o, twins: &remoteNamespaces{}, conduct: &multicluster.Conduct{Peer: string(o.Provider)}, connected: make(chan struct{}), failed: make(chan error, 1), leaseDue: make(chan struct{}, 1)}
 	if err := p.prepareProcess(ctx); err != nil {
 		return err
 	}
@@ -345,7 +345,7 @@ func (p *process) mayWork(ctx context.Context) error {
 		refused = err
 	}
 	if refused != nil {
-		return fmt.Errorf("%w: %w", remote.ErrRefused, refused)
+		return fmt.Errorf("%w: %w", multicluster.ErrRefused, refused)
 	}
 	return nil
 }
@@ -377,7 +377,7 @@ func (p *process) remoteReader() client.Reader {
 
 // connectProvider makes the first connection, from a kubeconfig that can be read.
 func (p *process) connectProvider(kubeconfig []byte) error {
-	conn, err := remote.New(kubeconfig, remote.AllowLoopback(p.options.AllowLoopbackPeers), remote.WithConduct(p.conduct))
+	conn, err := multicluster.NewConn(kubeconfig, multicluster.AllowLoopback(p.options.AllowLoopbackPeers), multicluster.WithConduct(p.conduct))
 	if err != nil {
 		return err
 	}

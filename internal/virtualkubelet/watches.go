@@ -16,9 +16,9 @@ import (
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/multicluster"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
-	"liqo.io/liqo/internal/remote"
 )
 
 // namespaceMapping follows the NamespaceMap of the provider.
@@ -85,7 +85,7 @@ func (c *providerCredentials) Reconcile(ctx context.Context, req reconcile.Reque
 	}
 	err := c.setKubeconfig(secret.Data[names.KubeconfigKey])
 	switch {
-	case errors.Is(err, remote.ErrOtherServer):
+	case errors.Is(err, multicluster.ErrOtherServer):
 		// Every cache is about the old server. A new process begins from nothing.
 		c.process.stopWith(fmt.Errorf("using Secret %s: %w", req.NamespacedName, err))
 	case err != nil:

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"liqo.io/liqo/internal/datapath"
-	"liqo.io/liqo/internal/elder"
+	"liqo.io/liqo/internal/policy"
 	"liqo.io/liqo/internal/prefix"
 )
 
@@ -205,22 +205,22 @@ func byObject[T any](in []T, of func(T) Object) []T {
 
 // byRank sorts a copy by whose word counts.
 func byRank[T any](in []T, of func(T) Object, since func(T) time.Time) []T {
-	return sortByRank(in, of, func(v T) elder.Rank { return rankOf(of(v), since(v)) })
+	return sortByRank(in, of, func(v T) policy.Rank { return rankOf(of(v), since(v)) })
 }
 
-func sortByRank[T any](in []T, of func(T) Object, rank func(T) elder.Rank) []T {
+func sortByRank[T any](in []T, of func(T) Object, rank func(T) policy.Rank) []T {
 	out := byObject(in, of) // of one rank: of different kinds
 	slices.SortStableFunc(out, func(a, b T) int { return rank(a).Compare(rank(b)) })
 	return out
 }
 
-func rankOf(of Object, since time.Time) elder.Rank {
-	return elder.Rank{Since: since, Namespace: of.Namespace, Name: of.Name}
+func rankOf(of Object, since time.Time) policy.Rank {
+	return policy.Rank{Since: since, Namespace: of.Namespace, Name: of.Name}
 }
 
 // Gateways sorts a copy of gateways by which is the one that leads to a peer. One that does not run is for others to replace.
 func Gateways(in []Tunnel) []Tunnel {
-	return sortByRank(in, func(g Tunnel) Object { return g.Of }, func(g Tunnel) elder.Rank {
+	return sortByRank(in, func(g Tunnel) Object { return g.Of }, func(g Tunnel) policy.Rank {
 		r := rankOf(g.Of, g.Since)
 		r.Idle = !g.Active.IsValid()
 		return r

@@ -1,9 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tree chooses prefixes and addresses that nobody has. It remembers nothing: what is taken is told with each
-// question, so that whoever asks after a restart gets the same answer.
-package tree
+package prefix
 
 import (
 	"fmt"

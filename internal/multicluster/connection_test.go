@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-package remote_test
+package multicluster_test
 
 import (
 	"context"
@@ -24,18 +24,14 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"liqo.io/liqo/internal/multicluster"
 	"liqo.io/liqo/internal/pki"
-	"liqo.io/liqo/internal/remote"
 	"liqo.io/liqo/internal/testkit"
 )
 
-func TestMain(m *testing.M) { testkit.Main(m) }
-
-const limit = time.Minute
-
-func connect(t *testing.T, cfg *rest.Config) *remote.Conn {
+func connect(t *testing.T, cfg *rest.Config) *multicluster.Conn {
 	t.Helper()
-	conn, err := remote.New(testkit.Kubeconfig(t, cfg), remote.AllowLoopback(true))
+	conn, err := multicluster.NewConn(testkit.Kubeconfig(t, cfg), multicluster.AllowLoopback(true))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,8 +176,8 @@ func TestSwapRefusesAnotherServer(t *testing.T) {
 	conn := connect(t, cfg)
 	other := rest.CopyConfig(cfg)
 	other.Host = "https://127.0.0.1:1"
-	if err := conn.Swap(testkit.Kubeconfig(t, other)); !errors.Is(err, remote.ErrOtherServer) {
-		t.Errorf("another address: got %v, want %v", err, remote.ErrOtherServer)
+	if err := conn.Swap(testkit.Kubeconfig(t, other)); !errors.Is(err, multicluster.ErrOtherServer) {
+		t.Errorf("another address: got %v, want %v", err, multicluster.ErrOtherServer)
 	}
 	if err := conn.Swap([]byte("nonsense")); err == nil {
 		t.Error("nonsense was accepted")
@@ -266,7 +262,7 @@ func TestNoConnectionLeadsInside(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := remote.New(kubeconfig); err == nil || !strings.Contains(err.Error(), "which no peer can have") {
+		if _, err := multicluster.NewConn(kubeconfig); err == nil || !strings.Contains(err.Error(), "which no peer can have") {
 			t.Errorf("%s by %q: %v", to.Server, to.ProxyURL, err)
 		}
 	}
@@ -275,7 +271,7 @@ func TestNoConnectionLeadsInside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := remote.New(kubeconfig)
+	conn, err := multicluster.NewConn(kubeconfig)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-package elder_test
+package policy_test
 
 import (
 	"slices"
@@ -12,12 +12,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
-	"liqo.io/liqo/internal/elder"
+	"liqo.io/liqo/internal/policy"
 )
 
 func TestTheOrder(t *testing.T) {
 	at := func(second int64) time.Time { return time.Unix(second, 0) }
-	want := []elder.Rank{
+	want := []policy.Rank{
 		{Since: at(1), Namespace: "b", Name: "b"},
 		{Since: at(2), Namespace: "a", Name: "b"},
 		{Since: at(2), Namespace: "b", Name: "a"},
@@ -30,7 +30,7 @@ func TestTheOrder(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		got := rapid.Permutation(want).Draw(t, "order")
-		slices.SortFunc(got, elder.Rank.Compare)
+		slices.SortFunc(got, policy.Rank.Compare)
 		if !slices.Equal(got, want) {
 			t.Errorf("%+v", got)
 		}
@@ -46,10 +46,10 @@ func TestTheFirstThatIsMeantAndStays(t *testing.T) {
 		return p
 	}
 	all := []corev1.Pod{pod("c", 2, false), pod("d", 1, true), pod("b", 2, false), pod("other", 1, false)}
-	if got := elder.First(all, func(p *corev1.Pod) bool { return p.Name != "other" }); got != &all[2] {
+	if got := policy.Oldest(all, func(p *corev1.Pod) bool { return p.Name != "other" }); got != &all[2] {
 		t.Errorf("%v", got)
 	}
-	if got := elder.First(all, func(p *corev1.Pod) bool { return p.Name == "d" }); got != nil {
+	if got := policy.Oldest(all, func(p *corev1.Pod) bool { return p.Name == "d" }); got != nil {
 		t.Errorf("%v", got)
 	}
 }

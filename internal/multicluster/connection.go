@@ -1,9 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package remote is a connection to another cluster, made from a kubeconfig that the other cluster's owner wrote: nothing
-// in it is trusted, and its credentials can be exchanged while the connection is in use.
-package remote
+package multicluster
 
 import (
 	"bytes"
@@ -86,9 +84,9 @@ func WithLimits(l kube.Limits) Option { return func(c *Conn) { c.limits = l } }
 // WithConduct has what reaches the limits told.
 func WithConduct(conduct *Conduct) Option { return func(c *Conn) { c.conduct = conduct } }
 
-// New makes a connection from a kubeconfig. Nothing is sent before it is used. It leads to no address that no peer can have, whatever the
+// NewConn makes a connection from a kubeconfig. Nothing is sent before it is used. It leads to no address that no peer can have, whatever the
 // name of the server, or of the proxy, resolves to at that moment.
-func New(kubeconfig []byte, opts ...Option) (*Conn, error) {
+func NewConn(kubeconfig []byte, opts ...Option) (*Conn, error) {
 	creds, err := parseKubeconfig(kubeconfig)
 	if err != nil {
 		return nil, err

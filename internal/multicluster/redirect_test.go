@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-package remote_test
+package multicluster_test
 
 import (
 	"encoding/pem"
@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"liqo.io/liqo/internal/multicluster"
 	"liqo.io/liqo/internal/pki"
-	"liqo.io/liqo/internal/remote"
 )
 
 // listener counts the requests that reach it.
@@ -42,7 +42,7 @@ func TestCredentialsNeverFollowARedirectToAnotherServer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			conn, err := remote.New(kubeconfig, remote.AllowLoopback(true))
+			conn, err := multicluster.NewConn(kubeconfig, multicluster.AllowLoopback(true))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -51,11 +51,11 @@ func TestCredentialsNeverFollowARedirectToAnotherServer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := c.CoreV1().Secrets("ns").List(t.Context(), metav1.ListOptions{}); !errors.Is(err, remote.ErrRedirected) {
-				t.Errorf("a call ended with %v, want %v", err, remote.ErrRedirected)
+			if _, err := c.CoreV1().Secrets("ns").List(t.Context(), metav1.ListOptions{}); !errors.Is(err, multicluster.ErrRedirected) {
+				t.Errorf("a call ended with %v, want %v", err, multicluster.ErrRedirected)
 			}
-			if err := conn.Healthy(t.Context()); !errors.Is(err, remote.ErrRedirected) {
-				t.Errorf("the look at the health ended with %v, want %v", err, remote.ErrRedirected)
+			if err := conn.Healthy(t.Context()); !errors.Is(err, multicluster.ErrRedirected) {
+				t.Errorf("the look at the health ended with %v, want %v", err, multicluster.ErrRedirected)
 			}
 			if n := reached.Load(); n != 0 {
 				t.Errorf("%d requests reached the other server", n)
