@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package prefix translates addresses of a peer between what they are there and what they are here: prefix by prefix, with
+// Package prefix allocates prefixes and addresses from pools, and translates addresses of a peer between what they are there and what they are here: prefix by prefix, with
 // the host bits kept.
 package prefix
 
