@@ -4,23 +4,18 @@
 package deploy
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"strings"
 	"testing"
 	"time"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
@@ -29,58 +24,6 @@ import (
 	"liqo.io/liqo/internal/testkit"
 	"liqo.io/liqo/internal/webhook"
 )
-
-// serveMetadata runs the webhook of the metadata of consumers as the chart has it, but reached by URL.
-func serveMetadata(t *testing.T, c *testkit.ControlPlane, of values) {
-	t.Helper()
-	namespace, port := testkit.Namespace(t, c, "webhooks", nil), testkit.Port(t)
-	var dropped []string
-	configuration := &admissionv1.MutatingWebhookConfiguration{}
-	for _, obj := range mustRender(t, of).objects {
-		switch {
-		case obj.GetKind() == "MutatingWebhookConfiguration":
-			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, configuration); err != nil {
-				t.Fatal(err)
-			}
-		case obj.GetKind() == "Deployment" && obj.GetName() == "liqo-controller-manager":
-			manager := &appsv1.Deployment{}
-			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, manager); err != nil {
-				t.Fatal(err)
-			}
-			for _, arg := range manager.Spec.Template.Spec.Containers[0].Args {
-				if list, ok := strings.CutPrefix(arg, "--dropped-metadata="); ok {
-					dropped = strings.Split(list, ",")
-				}
-			}
-		}
-	}
-	configuration.ObjectMeta = metav1.ObjectMeta{Name: namespace, Labels: configuration.Labels}
-	var only []admissionv1.MutatingWebhook
-	for _, w := range configuration.Webhooks {
-		if w.Name == "metadata.mutate.liqo.io" {
-			w.ClientConfig = admissionv1.WebhookClientConfig{URL: new(fmt.Sprintf("https://127.0.0.1:%d%s", port, *w.ClientConfig.Service.Path))}
-			only = append(only, w)
-		}
-	}
-	configuration.Webhooks = only
-	if len(only) != 1 || len(dropped) == 0 {
-		t.Fatalf("%d webhooks, which drop %v", len(only), dropped)
-	}
-	if err := c.Client.Create(t.Context(), configuration); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Client.Delete(context.Background(), configuration) })
-	validating := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: configuration.Labels}}
-	if err := c.Client.Create(t.Context(), validating); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Client.Delete(context.Background(), validating) })
-	testkit.Manager(t, c.Config, kube.ManagerOptions{Name: "webhook"}, func(mgr ctrl.Manager) error {
-		return webhook.SetupWebhooks(mgr, webhook.Options{
-			LiqoNamespace: namespace, Configuration: namespace, Hosts: []string{"127.0.0.1"}, Host: "127.0.0.1", Port: port, DroppedMetadata: dropped,
-		})
-	})
-}
 
 // A virtual kubelet writes Services, Ingresses, ConfigMaps and Secrets itself: what they command is dropped as they arrive, and not put back.
 func TestMetadataOfConsumers(t *testing.T) {
@@ -99,7 +42,7 @@ func TestMetadataOfConsumers(t *testing.T) {
 			return user.Get(t.Context(), client.ObjectKey{Namespace: twin, Name: "x"}, &corev1.ConfigMap{})
 		})
 	}
-	serveMetadata(t, c, values{})
+	serveWebhooks(t, c, webhook.MaxObjects{}, "metadata.mutate.liqo.io")
 
 	marks := map[string]string{names.OffloadingOrigin: "milan", names.OffloadingDestination: "rome"}
 	meta := func(name string, labels, annotations map[string]string) metav1.ObjectMeta {

@@ -68,6 +68,7 @@ type controllerManagerOptions struct {
 	enforce, nodeFailure            bool
 	podSecurity                     string
 	maxNamespaces                   int
+	maxObjects                      webhook.MaxObjects
 	reserved                        []string
 	remotePods                      policy.RemotePods
 	defaultRequests                 map[string]string
@@ -118,6 +119,9 @@ func (o *controllerManagerOptions) addFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.enforce, "enable-resource-enforcement", true, "hold consumers to their quota")
 	fs.BoolVar(&o.nodeFailure, "enable-node-failure-controller", false, "remove the pods of consumers that cannot end because their node has failed")
 	fs.StringVar(&o.podSecurity, "twin-namespace-pod-security", "baseline", "level of Pod Security that namespaces made for consumers enforce")
+	fs.IntVar(&o.maxObjects.ShadowPods, "max-shadowpods-per-tenant", 20_000, "ShadowPods that one consumer may have; 0 is any number")
+	fs.IntVar(&o.maxObjects.ShadowEndpointSlices, "max-shadowendpointslices-per-tenant", 20_000, "ShadowEndpointSlices that one consumer may have; 0 is any number")
+	fs.IntVar(&o.maxObjects.NamespaceMaps, "max-namespacemaps-per-tenant", 4, "NamespaceMaps that one consumer may have; 0 is any number")
 	fs.IntVar(&o.maxNamespaces, "max-namespaces-per-tenant", 100, "namespaces that are made for one consumer")
 	pods := &o.remotePods
 	fs.StringSliceVar(&pods.Volumes, "remote-pod-volumes", policy.DefaultVolumes(), "kinds of volumes that pods of consumers may have")
@@ -192,7 +196,7 @@ func (o *controllerManagerOptions) parseSettings() (*settings, error) {
 		disabled: peering.Disabled{Networking: !o.networking, Authentication: !o.authentication, Offloading: !o.offloading},
 		webhooks: webhook.Options{
 			LiqoNamespace: o.liqoNamespace, Port: o.webhookPort, Lifetime: o.webhookCertificate,
-			RuntimeClass: o.runtimeClass, VkOptionsTemplate: template, EnforceResources: o.enforce, Pods: o.remotePods, DroppedMetadata: o.droppedMetadata,
+			RuntimeClass: o.runtimeClass, VkOptionsTemplate: template, EnforceResources: o.enforce, Pods: o.remotePods, DroppedMetadata: o.droppedMetadata, MaxObjects: o.maxObjects,
 		},
 		local: resourceslice.LocalOptions{
 			ClusterID: o.clusterIdentity(), LiqoNamespace: o.liqoNamespace, NodeLabels: o.acceptedNodeLabels, DisableOffloading: !o.offloading,

@@ -47,6 +47,7 @@ type shadowPodValidator struct {
 	cachedReader
 	enforce bool
 	allowed policy.RemotePods
+	limits  *limits
 }
 
 func (s *shadowPodValidator) validateObject(ctx context.Context, req *admission.Request, old, sp *offv1beta1.ShadowPod) ([]string, error) {
@@ -61,6 +62,9 @@ func (s *shadowPodValidator) validateObject(ctx context.Context, req *admission.
 	}
 	if err := policy.CheckShadowPodItself(sp); err != nil { // before anything is read for it
 		return nil, newRefusal(err)
+	}
+	if err := s.limits.check(ctx, req); err != nil {
+		return nil, err
 	}
 	namespace := &corev1.Namespace{}
 	if err := s.getObject(ctx, client.ObjectKey{Name: req.Namespace}, namespace); err != nil {

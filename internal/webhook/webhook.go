@@ -53,6 +53,8 @@ type Options struct {
 	Pods policy.RemotePods
 	// DroppedMetadata are labels and annotations that objects do not get that consumers write.
 	DroppedMetadata []string
+	// MaxObjects of one consumer.
+	MaxObjects MaxObjects
 	// Clock tells the time; nil is the real one.
 	Clock func() time.Time
 }
@@ -140,13 +142,18 @@ func registerHandlers(mgr ctrl.Manager, server webhook.Server, o Options) error 
 		}
 	}
 	in := cachedReader{cached: mgr.GetClient(), live: mgr.GetAPIReader()}
+	limits, err := setupLimits(mgr, in, o.MaxObjects)
+	if err != nil {
+		return err
+	}
 	decoder := admission.NewDecoder(mgr.GetScheme())
 	for path, h := range map[string]admission.Handler{
 		"/mutate/pod":                    mutatingHandler(decoder, &podSteerer{cachedReader: in, runtimeClass: o.RuntimeClass}),
 		"/mutate/daemonsets":             mutatingHandler(decoder, daemonSetSteerer{}),
 		"/mutate/virtualnodes":           withoutAmounts(mutatingHandler(decoder, &virtualNodeDefaulter{cachedReader: in, template: o.VkOptionsTemplate})),
 		"/mutate/shadowpods":             mutatingHandler(decoder, shadowPodCreator{}),
-		"/validate/shadowpods":           validatingHandler(decoder, &shadowPodValidator{cachedReader: in, enforce: o.EnforceResources, allowed: o.Pods}),
+		"/validate/shadowpods":           validatingHandler(decoder, &shadowPodValidator{cachedReader: in, enforce: o.EnforceResources, allowed: o.Pods, limits: limits}),
+		"/validate/counts":               limits,
 		"/mutate/tenants":                mutatingHandler(decoder, tenantDefaults{}),
 		"/mutate/metadata":               consumerMetadata{dropped: o.DroppedMetadata},
 		"/validate/tenants":              validatingHandler(decoder, &tenantValidator{cachedReader: in}),
