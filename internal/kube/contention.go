@@ -89,18 +89,8 @@ type pendingWrite struct {
 	origin types.UID
 	// uid is that of the object that is changed, if it is known. To make an object is limited, not what follows from it.
 	uid types.UID
-}
-
-type originKey struct{}
-
-// WithOrigin returns a context for the writes that follow from an object. What is written for an object that was made anew puts nothing back.
-func WithOrigin(ctx context.Context, uid types.UID) context.Context {
-	return context.WithValue(ctx, originKey{}, uid)
-}
-
-func originOf(ctx context.Context) types.UID {
-	uid, _ := ctx.Value(originKey{}).(types.UID)
-	return uid
+	// steady is the delay of each put-back, 0 for one that grows.
+	steady time.Duration
 }
 
 // objectKey returns what is written to, whatever the way.
@@ -166,7 +156,11 @@ func (l *writeLimiter) remaining(next pendingWrite) (time.Duration, lastWrite) {
 	if !last.isPutBack(next, now) {
 		return 0, last
 	}
-	return max(last.putBacks.last.Add(l.delayOf(next, last)).Sub(now), 0), last
+	delay := next.steady
+	if delay == 0 {
+		delay = l.delayOf(next, last)
+	}
+	return max(last.putBacks.last.Add(delay).Sub(now), 0), last
 }
 
 // remadeQuiet is how slowly an object may come and go for ever. That takes a few writers, such as a user who peers and ends that again, who
@@ -285,7 +279,7 @@ func (c *limitedClient) sendLimited(ctx context.Context, w *pendingWrite, send f
 	if w == nil {
 		return send()
 	}
-	w.origin = originOf(ctx)
+	w.origin, w.steady = originOf(ctx), steadyDelay(ctx)
 	if left, last := c.limit.remaining(*w); left > 0 {
 		return c.conflictError(ctx, w, left, last)
 	}
@@ -312,7 +306,11 @@ func (c *limitedClient) conflictError(ctx context.Context, w *pendingWrite, left
 			"writer", writer, "putBacks", last.putBacks.count, "again", left.Round(time.Second).String())
 	}
 	object := w.key.kind.Kind + " " + strings.TrimPrefix(w.key.name.String(), "/")
-	message := fmt.Sprintf("%s is %s each time after Liqo wrote it; it is put back ever more seldom, every %s in the end", object, writer, backoffCap)
+	often := fmt.Sprintf("ever more seldom, every %s in the end", backoffCap)
+	if w.steady > 0 {
+		often = fmt.Sprintf("every %s", w.steady)
+	}
+	message := fmt.Sprintf("%s is %s each time after Liqo wrote it; it is put back %s", object, writer, often)
 	return &conflictingWriter{error: Wait(left, ReasonConflictingWriter+": "+message), message: message}
 }
 
@@ -354,7 +352,7 @@ func isOurManager(name string) bool {
 	ours := []string{
 		names.FieldManager, names.ReflectionFieldManager, names.ShadowPodFieldManager, names.ShadowEndpointSliceFieldManager, "virtual-kubelet",
 	}
-	return slices.Contains(ours, name) || strings.HasPrefix(name, names.FieldManager+"-")
+	return slices.Contains(ours, name) || strings.HasPrefix(name, names.FieldManager+"-") || strings.HasPrefix(name, names.ReflectionFieldManager+"-")
 }
 
 // The ways to write.

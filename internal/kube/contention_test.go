@@ -73,7 +73,12 @@ func TestWriteLimiter(t *testing.T) {
 		least int
 		most  int
 	}{
-		"put back each time":        {func(l *limiterTest, i int) { l.try(content("ours"), strconv.Itoa(i)) }, 7, 10},
+		"put back each time": {func(l *limiterTest, i int) { l.try(content("ours"), strconv.Itoa(i)) }, 7, 10},
+		"put back steadily": {func(l *limiterTest, i int) {
+			w := content("ours")
+			w.steady = 5 * time.Second
+			l.try(w, strconv.Itoa(i))
+		}, rounds / 5, rounds / 5},
 		"another content each time": {func(l *limiterTest, i int) { l.try(content(strconv.Itoa(i)), strconv.Itoa(i)) }, rounds, rounds},
 		"turned on and off":         {func(l *limiterTest, i int) { l.try(content(strconv.Itoa(i%2)), strconv.Itoa(i)) }, rounds, rounds},
 		"nothing changed by it":     {func(l *limiterTest, _ int) { l.try(content("ours"), "1") }, rounds, rounds},

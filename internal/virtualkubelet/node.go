@@ -6,7 +6,9 @@ package virtualkubelet
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -188,10 +190,15 @@ func (s *nodeSync) applyNode(ctx context.Context, facts nodeFacts, want *corev1.
 	if err := s.updateLabels(ctx, current, want); err != nil {
 		return fmt.Errorf("labelling the node: %w", err)
 	}
-	if err := s.applyStatus(ctx, facts, want); err != nil {
-		return fmt.Errorf("writing the status of the node: %w", err)
+	network := s.applyNetwork(ctx, facts, want)
+	if network != nil {
+		network = fmt.Errorf("writing the condition of the network of the node: %w", network)
 	}
-	return nil
+	status := s.applyStatus(ctx, facts, want)
+	if status != nil {
+		status = fmt.Errorf("writing the status of the node: %w", status)
+	}
+	return errors.Join(status, network)
 }
 
 // updateLabels applies labels and annotations, the one that remembers the taints among them: to the very version whose taints were looked
@@ -239,15 +246,49 @@ func sameTaints(a, b []corev1.Taint) bool {
 	})
 }
 
+const (
+	// networkFieldManager is that of the condition of the network, which is written apart: a cloud controller that has no routes to the
+	// node sets it again every few seconds, and the rest of the status must not wait for that.
+	networkFieldManager = names.ReflectionFieldManager + "-network"
+	// networkDelay is how soon after the last write the condition is put back.
+	networkDelay = 5 * time.Second
+)
+
+// applyNetwork writes the condition of the network where it is another one, and removes ours where none is wanted.
+func (s *nodeSync) applyNetwork(ctx context.Context, facts nodeFacts, want *corev1.Node) error {
+	have, there := conditionOf(facts.current, corev1.NodeNetworkUnavailable)
+	condition, wanted := conditionOf(want, corev1.NodeNetworkUnavailable)
+	status := corev1.NodeStatus{}
+	switch {
+	case wanted && there && have.Status == condition.Status && have.Reason == condition.Reason:
+		return nil
+	case wanted:
+		status.Conditions = []corev1.NodeCondition{condition}
+	case !there || have.Reason != reasonNetworkUp && have.Reason != reasonNetworkDown:
+		return nil
+	}
+	return s.sendStatus(kube.WithSteadyPutBacks(ctx, networkDelay), want.Name, status, networkFieldManager)
+}
+
 func (s *nodeSync) applyStatus(ctx context.Context, facts nodeFacts, want *corev1.Node) error {
-	still := withoutHeartbeats(want.Status)
+	status := withoutNetwork(want.Status)
+	still := withoutHeartbeats(status)
 	if s.applied == nil && alreadyThere(facts.current.Status, still) {
 		s.applied = &still // by the process before this one
 	}
 	if s.applied != nil && apiequality.Semantic.DeepEqual(*s.applied, still) && !hasDrifted(facts.current.Status, still) && !isStale(facts) {
 		return nil
 	}
-	data, err := json.Marshal(want.Status)
+	if err := s.sendStatus(ctx, want.Name, status, names.ReflectionFieldManager); err != nil {
+		return err
+	}
+	s.applied = &still
+	return nil
+}
+
+// sendStatus applies what a field manager wants of the status, and all of it.
+func (s *nodeSync) sendStatus(ctx context.Context, node string, status corev1.NodeStatus, manager string) error {
+	data, err := json.Marshal(status)
 	if err != nil {
 		return err
 	}
@@ -255,16 +296,19 @@ func (s *nodeSync) applyStatus(ctx context.Context, facts nodeFacts, want *corev
 	if err := json.Unmarshal(data, &fields); err != nil {
 		return err
 	}
-	u := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": want.Name}, "status": fields,
-	}}
-	err = s.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u),
-		client.FieldOwner(names.ReflectionFieldManager), client.ForceOwnership)
-	if err != nil {
-		return err
+	if manager == networkFieldManager {
+		maps.DeleteFunc(fields, func(field string, _ any) bool { return field != "conditions" }) // what a status always has
 	}
-	s.applied = &still
-	return nil
+	u := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": node}, "status": fields,
+	}}
+	return s.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(manager), client.ForceOwnership)
+}
+
+func withoutNetwork(in corev1.NodeStatus) corev1.NodeStatus {
+	out := *in.DeepCopy()
+	out.Conditions = slices.DeleteFunc(out.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeNetworkUnavailable })
+	return out
 }
 
 func withoutHeartbeats(in corev1.NodeStatus) corev1.NodeStatus {
@@ -281,8 +325,7 @@ func alreadyThere(have, want corev1.NodeStatus) bool {
 	ours := withoutHeartbeats(have)
 	ours.Conditions = slices.DeleteFunc(ours.Conditions, func(c corev1.NodeCondition) bool {
 		return !slices.Contains([]corev1.NodeConditionType{
-			corev1.NodeReady, corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure, corev1.NodeNetworkUnavailable,
-			conditionWithdrawn,
+			corev1.NodeReady, corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure, conditionWithdrawn,
 		}, c.Type)
 	})
 	return apiequality.Semantic.DeepEqual(ours.Capacity, want.Capacity) && apiequality.Semantic.DeepEqual(ours.Allocatable, want.Allocatable) &&

@@ -195,17 +195,6 @@ func TestNodeFollowsTheVirtualNode(t *testing.T) {
 			return nil
 		})
 	})
-	s.step("a network that a cloud calls unavailable is not, where nobody checks it", func() {
-		for range 2 { // the cloud may say it again
-			s.patchStatus(s.here, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}, `{"status":{"conditions":[{"type":"NetworkUnavailable","status":"True","reason":"NoRouteCreated"}]}}`)
-			eventually(s, s.here, node, func(n *corev1.Node) error {
-				if c, ok := conditionOf(n, corev1.NodeNetworkUnavailable); !ok || c.Status != corev1.ConditionFalse {
-					return fmt.Errorf("the condition is %s, %s", c.Status, c.Reason)
-				}
-				return nil
-			})
-		}
-	})
 	s.step("the status is repaired, and else left alone", func() {
 		testkit.Eventually(s.t, limit, func() error {
 			current := eventually(s, s.here, node, nodeReady(corev1.ConditionTrue))
@@ -261,6 +250,28 @@ func (s *stage) patchStatus(c *testkit.ControlPlane, obj client.Object, patch st
 	if err := c.Client.Status().Patch(s.t.Context(), obj, client.RawPatch(types.StrategicMergePatchType, []byte(patch))); err != nil {
 		s.t.Fatal(err)
 	}
+}
+
+// A cloud controller without routes to the node says again and again that its network is unavailable. Each time the node is usable again
+// soon, and what the control plane says of it does not wait for that.
+func TestNodeOfACloudWithoutRoutesStaysUsable(t *testing.T) {
+	s := newStage(t, nil)
+	s.run()
+	node := eventually(s, s.here, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}, nodeReady(corev1.ConditionTrue))
+	for range 11 {
+		s.patchStatus(s.here, node, `{"status":{"conditions":[{"type":"NetworkUnavailable","status":"True","reason":"NoRouteCreated"}]}}`)
+		testkit.Eventually(t, 6*networkDelay, func() error {
+			if err := s.here.Client.Get(t.Context(), client.ObjectKeyFromObject(node), node); err != nil {
+				return err
+			}
+			if c, ok := conditionOf(node, corev1.NodeNetworkUnavailable); !ok || c.Status != corev1.ConditionFalse {
+				return fmt.Errorf("the condition is %s, %s", c.Status, c.Reason)
+			}
+			return nil
+		})
+	}
+	s.patchStatus(s.here, node, `{"status":{"conditions":[{"type":"NetworkUnavailable","status":"True","reason":"NoRouteCreated"},{"type":"Ready","status":"Unknown"}]}}`)
+	eventually(s, s.here, node, nodeReady(corev1.ConditionTrue))
 }
 
 func TestNodeIsWholeFromItsFirstMoment(t *testing.T) {
