@@ -194,7 +194,7 @@ func TestConsumerReach(t *testing.T) {
 	own := slice.list(&corev1.SecretList{}, remoteShop)
 	slices := controlPlane.list(&authv1beta1.ResourceSliceList{}, providerTenant)
 	me := func(p party) request { return p.create(&authenticationv1.SelfSubjectReview{}) }
-	admin, controlAdmin := slice.impersonating(t, provider), controlPlane.impersonating(t, provider)
+	admin, controlAdmin := slice.impersonateAdmin(t, provider), controlPlane.impersonateAdmin(t, provider)
 	play(t, map[string]attack{
 		"secrets_of_other_tenant":        {slice.list(&corev1.SecretList{}, otherShop), forbidden, own},
 		"secret_of_other_tenant":         {slice.get(secret(otherShop, "canary")), forbidden, own},

@@ -42,7 +42,7 @@ func TestVirtualKubelet(t *testing.T) {
 	labels := kubelet.patch(own, label)
 	status := kubelet.patchStatus(remote, `{"status":{"message":"x"}}`)
 	canary := kubelet.get(secret(shop, "canary"))
-	admin := kubelet.impersonating(t, consumer)
+	admin := kubelet.impersonateAdmin(t, consumer)
 	play(t, map[string]attack{
 		"node":                 {kubelet.patch(physical, label), ownNode, labels},
 		"node_status":          {kubelet.patchStatus(physical, `{"status":{"phase":"Terminated"}}`), ownNode, kubelet.patchStatus(own, `{"status":{"phase":"Running"}}`)},

@@ -78,17 +78,17 @@ func setUp(ctx context.Context) error {
 	consumer, provider = both[0], both[1]
 	consumerTenant, providerTenant = names.DefaultTenantNamespace(provider.ID), names.DefaultTenantNamespace(consumer.ID)
 	remoteShop = names.DefaultTwin(shop, consumer.ID)
-	if err := together(func() error { return consumer.Install() }, func() error { return provider.Install() }); err != nil {
+	if err := runAtOnce(func() error { return consumer.Install() }, func() error { return provider.Install() }); err != nil {
 		return err
 	}
-	return together(
+	return runAtOnce(
 		func() error { return deployConsumer(ctx) },
 		func() error { return deployOtherTenant(ctx) },
 	)
 }
 
-// together runs functions at the same time.
-func together(do ...func() error) error {
+// runAtOnce runs functions at the same time.
+func runAtOnce(do ...func() error) error {
 	errs := make([]error, len(do))
 	var all sync.WaitGroup
 	for i := range do {
@@ -113,13 +113,13 @@ func deployConsumer(ctx context.Context) error {
 		return err
 	}
 	var err error
-	if slice, err = tenant(ctx, "ResourceSlice"); err != nil {
+	if slice, err = tenantParty(ctx, "ResourceSlice"); err != nil {
 		return err
 	}
-	if controlPlane, err = tenant(ctx, "ControlPlane"); err != nil {
+	if controlPlane, err = tenantParty(ctx, "ControlPlane"); err != nil {
 		return err
 	}
-	if kubelet, err = account(ctx, consumer, consumerTenant, provider.ID); err != nil {
+	if kubelet, err = accountParty(ctx, consumer, consumerTenant, provider.ID); err != nil {
 		return err
 	}
 	for _, pod := range []string{"pod/remote", "pod/cloudy"} {
@@ -136,7 +136,7 @@ func deployOtherTenant(ctx context.Context) error {
 	if _, err := provider.Kubectl(providerYAML, "apply", "-f", "-"); err != nil {
 		return err
 	}
-	other, err := certified(ctx, "attacks-other-user")
+	other, err := userParty(ctx, "attacks-other-user")
 	if err != nil {
 		return err
 	}

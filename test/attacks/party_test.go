@@ -22,8 +22,8 @@ import (
 	"liqo.io/liqo/test/clusters"
 )
 
-// tenant returns the consumer at the provider, with the kubeconfig that an Identity of that type has in the consumer.
-func tenant(ctx context.Context, identityType string) (party, error) {
+// tenantParty returns the consumer at the provider, with the kubeconfig that an Identity of that type has in the consumer.
+func tenantParty(ctx context.Context, identityType string) (party, error) {
 	var secrets corev1.SecretList
 	if err := consumer.Client.List(ctx, &secrets, client.InNamespace(consumerTenant), client.MatchingLabels{names.IdentityType: identityType}); err != nil {
 		return party{}, err
@@ -31,20 +31,20 @@ func tenant(ctx context.Context, identityType string) (party, error) {
 	if len(secrets.Items) != 1 {
 		return party{}, fmt.Errorf("there are %d kubeconfigs of type %s, want 1", len(secrets.Items), identityType)
 	}
-	return ofKubeconfig(secrets.Items[0].Data["kubeconfig"])
+	return kubeconfigParty(secrets.Items[0].Data["kubeconfig"])
 }
 
-// certified returns a user of the provider, with a certificate that its administrator had signed.
-func certified(ctx context.Context, user string) (party, error) {
+// userParty returns a user of the provider, with a certificate that its administrator had signed.
+func userParty(ctx context.Context, user string) (party, error) {
 	kubeconfig, err := provider.Credentials(ctx, user)
 	if err != nil {
 		return party{}, err
 	}
-	return ofKubeconfig(kubeconfig)
+	return kubeconfigParty(kubeconfig)
 }
 
-// ofKubeconfig takes the address of the provider by which the tests reach it: peers may have another one.
-func ofKubeconfig(kubeconfig []byte) (party, error) {
+// kubeconfigParty returns the user of a kubeconfig, at the address by which the tests reach the provider: peers may have another one.
+func kubeconfigParty(kubeconfig []byte) (party, error) {
 	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
 	if err != nil {
 		return party{}, err
@@ -54,23 +54,23 @@ func ofKubeconfig(kubeconfig []byte) (party, error) {
 	return newParty(provider, at)
 }
 
-// account returns a ServiceAccount, with a token of its own.
-func account(ctx context.Context, of *clusters.Cluster, namespace, name string) (party, error) {
+// accountParty returns a ServiceAccount, with a token of its own.
+func accountParty(ctx context.Context, of *clusters.Cluster, namespace, name string) (party, error) {
 	request := &authenticationv1.TokenRequest{}
 	if err := of.Client.SubResource("token").Create(ctx, serviceAccount(namespace, name), request); err != nil {
 		return party{}, fmt.Errorf("requesting a token of %s/%s: %w", namespace, name, err)
 	}
-	return bearer(of, request.Status.Token)
+	return tokenParty(of, request.Status.Token)
 }
 
-func bearer(of *clusters.Cluster, token string) (party, error) {
+func tokenParty(of *clusters.Cluster, token string) (party, error) {
 	config := rest.AnonymousClientConfig(of.Config)
 	config.BearerToken = token
 	return newParty(of, config)
 }
 
-// impersonating returns the party as it pretends to be an administrator.
-func (p party) impersonating(t *testing.T, of *clusters.Cluster) party {
+// impersonateAdmin returns the party as it pretends to be an administrator.
+func (p party) impersonateAdmin(t *testing.T, of *clusters.Cluster) party {
 	t.Helper()
 	config := rest.CopyConfig(p.config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: "attacks-admin", Groups: []string{"system:masters"}}
@@ -81,8 +81,8 @@ func (p party) impersonating(t *testing.T, of *clusters.Cluster) party {
 	return out
 }
 
-// user returns the name by which the cluster knows the party.
-func (p party) user(ctx context.Context) (string, error) {
+// userName returns the name by which the cluster knows the party.
+func (p party) userName(ctx context.Context) (string, error) {
 	review := &authenticationv1.SelfSubjectReview{}
 	err := p.Create(ctx, review)
 	return review.Status.UserInfo.Username, err

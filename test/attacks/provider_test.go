@@ -77,14 +77,14 @@ func TestProviderReach(t *testing.T) {
 			t.Error("the provider has a token for an audience that the pod does not name in its annotation")
 		}
 	})
-	stolen, err := bearer(consumer, tokens[""])
+	stolen, err := tokenParty(consumer, tokens[""])
 	if err != nil {
 		t.Fatal(err)
 	}
-	if user, err := stolen.user(t.Context()); err != nil || user != "system:serviceaccount:"+shop+":default" {
+	if user, err := stolen.userName(t.Context()); err != nil || user != "system:serviceaccount:"+shop+":default" {
 		t.Fatalf("the token is that of %q: %v", user, err)
 	}
-	signed, err := certified(t.Context(), "kubernetes-admin")
+	signed, err := userParty(t.Context(), "kubernetes-admin")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,18 +243,17 @@ func (s *seenSecrets) watch(t *testing.T, namespace string) {
 	}()
 }
 
-func (s *seenSecrets) of(namespace string) []string {
+func (s *seenSecrets) inNamespace(namespace string) []string {
 	s.Lock()
 	defer s.Unlock()
 	return slices.DeleteFunc(slices.Clone(s.keys), func(key string) bool { return !strings.HasPrefix(key, namespace+"/") })
 }
 
-// The provider answers what it was not asked: without its own Liqo, which would put right what it writes, and without the rules of its
-// CRDs.
+// The provider answers what it was not asked: without its own Liqo, which would revert that, and without the rules of its CRDs.
 func TestProviderStatus(t *testing.T) {
 	const late = "attacks-late" // the one entry that was asked for
 	hostile := map[string]string{payroll: "attacks-loot-payroll", elsewhere: "attacks-loot-elsewhere", metav1.NamespaceSystem: "attacks-loot-system", shop: "attacks-loot-shop"}
-	user, err := slice.user(t.Context())
+	user, err := slice.userName(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,14 +275,19 @@ func TestProviderStatus(t *testing.T) {
 	seen := &seenSecrets{}
 	answer := map[string]offv1beta1.RemoteNamespaceStatus{late: {RemoteNamespace: remoteLate, Phase: offv1beta1.MappingAccepted}}
 	for local, remote := range hostile {
-		welcome(t, remote, user)
+		allowCopies(t, remote, user)
 		seen.watch(t, remote)
 		answer[local] = offv1beta1.RemoteNamespaceStatus{RemoteNamespace: remote, Phase: offv1beta1.MappingAccepted}
 	}
-	welcome(t, remoteLate, user)
+	allowCopies(t, remoteLate, user)
 	story.Eventually(t, "the hostile status to be taken without the rules of the CRD", patience, func(ctx context.Context) error {
-		return provider.Client.Status().Patch(ctx, mapping, merge(t, "status", "currentMapping", answer))
+		return provider.Client.Status().Patch(ctx, mapping, mergePatch(t, "status", "currentMapping", answer))
 	})
+	for local, remote := range hostile {
+		if entry := mapping.Status.CurrentMapping[local]; entry.RemoteNamespace != remote {
+			t.Fatalf("the hostile entry of %s is not in the provider's status: %+v", local, entry)
+		}
+	}
 	story.Eventually(t, "the Secret of the namespace that was asked for", patience, func(ctx context.Context) error {
 		return provider.Client.Get(ctx, client.ObjectKey{Namespace: remoteLate, Name: "canary"}, &corev1.Secret{})
 	})
@@ -296,7 +300,7 @@ func TestProviderStatus(t *testing.T) {
 			if entry, is := known.Status.CurrentMapping[local]; is && entry.RemoteNamespace == remote {
 				t.Errorf("the consumer believes %+v", entry)
 			}
-			if found := seen.of(remote); len(found) > 0 {
+			if found := seen.inNamespace(remote); len(found) > 0 {
 				t.Errorf("the provider has got %v", found)
 			}
 			if local != shop { // which it serves
@@ -323,8 +327,8 @@ metadata: {name: offloading, namespace: NAME}
 spec: {namespaceMappingStrategy: DefaultName, podOffloadingStrategy: LocalAndRemote, clusterSelector: {nodeSelectorTerms: []}}
 `
 
-// welcome makes a namespace in the provider into which the virtual kubelet of the consumer may copy.
-func welcome(t *testing.T, namespace, user string) {
+// allowCopies makes a namespace in the provider into which the virtual kubelet of the consumer may copy.
+func allowCopies(t *testing.T, namespace, user string) {
 	t.Helper()
 	binding := &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "attack"},
@@ -351,13 +355,20 @@ func stripRules(t *testing.T) {
 	})
 }
 
-// addressOfAPIServer has the provider say that its API server is at the metadata address of the consumer's cloud.
+// addressOfAPIServer reports in the name of the provider that its API server is at the metadata address of the consumer's cloud.
 func addressOfAPIServer(t *testing.T) {
 	key := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: consumerTenant, Name: names.KubeconfigSecret(names.SliceIdentity(provider.ID))}}
 	before := read(t, consumer, key.DeepCopy())
-	began := metav1.NewTime(time.Now().Truncate(time.Second)) // as events have it
-	granted := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: providerTenant, Name: provider.ID}}
-	if err := provider.Client.Status().Patch(t.Context(), granted, merge(t, "status", "authParams", map[string]string{
+	granted := read(t, provider, &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: providerTenant, Name: provider.ID}})
+	identity := &authv1beta1.Identity{ObjectMeta: metav1.ObjectMeta{Namespace: consumerTenant, Name: names.SliceIdentity(provider.ID)}}
+	story.Eventually(t, "the address of the provider", patience, func(context.Context) error { // an earlier run on these clusters left another one
+		if now := read(t, consumer, identity).Spec.AuthParams.APIServer; now != granted.Status.AuthParams.APIServer {
+			return fmt.Errorf("it is %s", now)
+		}
+		return nil
+	})
+	began := time.Now().Truncate(time.Second) // events have no more
+	if err := provider.Client.Status().Patch(t.Context(), granted, mergePatch(t, "status", "authParams", map[string]string{
 		"apiServer": "https://169.254.169.254:443", "proxyURL": "http://127.0.0.1:8082",
 	})); err != nil {
 		t.Fatal(err)
@@ -368,7 +379,11 @@ func addressOfAPIServer(t *testing.T) {
 			return err
 		}
 		for _, e := range events.Items {
-			if e.Reason == "InvalidAuthParams" && !e.CreationTimestamp.Before(&began) {
+			last := e.CreationTimestamp.Time
+			if e.Series != nil { // repeated: an earlier run on these clusters said the same
+				last = e.Series.LastObservedTime.Time
+			}
+			if e.Reason == "InvalidAuthParams" && !last.Before(began) {
 				return nil
 			}
 		}

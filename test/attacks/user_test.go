@@ -21,9 +21,10 @@ import (
 	"liqo.io/liqo/test/story"
 )
 
-func signIn(t *testing.T, of *clusters.Cluster, namespace, name string) party {
+// authenticate returns a user, as a ServiceAccount with a token of its own.
+func authenticate(t *testing.T, of *clusters.Cluster, namespace, name string) party {
 	t.Helper()
-	out, err := account(t.Context(), of, namespace, name)
+	out, err := accountParty(t.Context(), of, namespace, name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +44,7 @@ func virtualNode(namespace, name, image string) *offv1beta1.VirtualNode {
 // A user of the consumer who may make VirtualNodes gets no process with the rights of a virtual kubelet by them, but where an administrator
 // says so.
 func TestUserVirtualNodes(t *testing.T) {
-	dev := signIn(t, consumer, "attacks-dev", "dev")
+	dev := authenticate(t, consumer, "attacks-dev", "dev")
 	allowed := dev.create(virtualNode("attacks-nodes", "attack", ""))
 	play(t, map[string]attack{
 		"own_namespace":    {dev.create(virtualNode("attacks-dev", "attack", "")), "belongs into the tenant namespace", allowed},
@@ -53,7 +54,7 @@ func TestUserVirtualNodes(t *testing.T) {
 	t.Run("image", func(t *testing.T) { imageOfUser(t, dev) })
 }
 
-// imageOfUser looks at what becomes of a VirtualNode with an image of the user, while another one gets its virtual kubelet.
+// imageOfUser checks that a VirtualNode with an image of the user gets no virtual kubelet, while another one gets it.
 func imageOfUser(t *testing.T, dev party) {
 	const image = "docker.io/library/busybox:latest"
 	foreign, plain := virtualNode("attacks-nodes", "attacks-foreign", image), virtualNode("attacks-nodes", "attacks-plain", "")
@@ -64,7 +65,7 @@ func imageOfUser(t *testing.T, dev party) {
 		t.Cleanup(func() { kubectl(t, consumer, "", "delete", "virtualnode", vn.Name, "-n", vn.Namespace, "--timeout=2m") })
 	}
 	story.Eventually(t, "the event about the image", patience, func(ctx context.Context) error {
-		out, err := consumer.Kubectl("", "get", "events", "-n", foreign.Namespace, "--field-selector", "involvedObject.name="+foreign.Name+",reason=ImageNotAllowed")
+		out, err := consumer.Kubectl("", "get", "events", "-n", foreign.Namespace, "--field-selector", "involvedObject.uid="+string(foreign.UID)+",reason=ImageNotAllowed")
 		if err == nil && !strings.Contains(out, "ImageNotAllowed") {
 			err = fmt.Errorf("there is none: %s", out)
 		}
@@ -88,7 +89,7 @@ func imageOfUser(t *testing.T, dev party) {
 
 // A user of the provider who may make and change namespaces decides nothing about peers.
 func TestUserNamespaces(t *testing.T) {
-	portal := signIn(t, provider, staff, "portal")
+	portal := authenticate(t, provider, staff, "portal")
 	namespace := func(labels map[string]string) request {
 		return portal.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "attacks-new", Labels: labels}})
 	}
