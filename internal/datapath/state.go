@@ -1,8 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package datapath has the words for what one network namespace must hold of ours: devices, addresses, hops, routes, rules
-// and tables of nftables. Plans are made of these words without a kernel, and are read by people in the syntax of ip and nft.
+// Package datapath declares the desired network state of one network namespace: links, addresses, neighbours and FDB entries, routes, policy
+// routing rules and nftables tables. Plans build a State without a kernel; its text form is the syntax of ip and nft.
 package datapath
 
 import (
@@ -14,13 +14,13 @@ import (
 	"strings"
 )
 
-// Protocol marks routes and rules of ours, so that they are told from those of others after a restart.
+// Protocol marks our routes and rules, so that they are distinguishable from foreign ones after a restart.
 const Protocol = 91
 
-// AddressLabel marks IPv4 addresses of ours on lo.
+// AddressLabel marks our IPv4 addresses on lo.
 const AddressLabel = "lo:liqo"
 
-// State is all that a network namespace must have of ours. What is ours and not in it goes.
+// State is the complete desired state of a network namespace. Objects of ours that are missing from the State are removed.
 type State struct {
 	Links      []Link
 	Addresses  []Address
@@ -30,36 +30,35 @@ type State struct {
 	Tables     []Table
 }
 
-// Link is a device. A VXLAN and the ends of a veth are made and removed; any other is made by whoever uses it, and only its MTU and being up
-// are ours.
+// Link is a device. VXLANs and both ends of a veth pair are created and removed; for every other device, created by its user, only the MTU and
+// the state "up" are set.
 type Link struct {
 	Name  string
 	VXLAN *VXLAN
-	Veth  *Veth // both nil: the device is somebody else's to make, and may be absent
-	MTU   int   // bytes; 0: as it is
+	Veth  *Veth // both nil: the device is created elsewhere and may be absent
+	MTU   int   // bytes; 0: unchanged
 }
 
-// VXLAN is a device that learns nothing and has no address of its own: all it sends goes where hops say.
+// VXLAN is a device without learning and without an address: frames go where the FDB entries of the Neighbours send them.
 type VXLAN struct {
 	ID   uint32
 	Port uint16 // UDP
 	MAC  [6]byte
 }
 
-// Veth is one end of a pair of devices, which has no address of its own: what one end sends the other one receives. The other end is a link,
-// too.
+// Veth is one end of a veth pair without an address. The other end is a Link, too.
 type Veth struct {
 	Peer string
 	MAC  [6]byte
 }
 
-// Address is one of ours on a device.
+// Address is an address of ours on a device.
 type Address struct {
 	Device string
 	Prefix netip.Prefix // with host bits
 }
 
-// Neighbour is a permanent neighbour on a device that is made, and where a VXLAN sends frames for it.
+// Neighbour is a permanent neighbour entry on a device that we create; on a VXLAN with the FDB entry for its frames.
 type Neighbour struct {
 	Device string
 	Next   netip.Addr // next hop of routes
@@ -67,13 +66,13 @@ type Neighbour struct {
 	Outer  netip.Addr // destination of the outer packet; the zero value on a veth
 }
 
-// Route is one route of a table of routes.
+// Route is one route of a routing table.
 type Route struct {
 	Table       int
 	To          netip.Prefix
-	Unreachable bool // instead of all below but Metric
+	Unreachable bool // if set, Device to Scope are ignored, Metric is not
 	Device      string
-	Via         netip.Addr // the zero value: To is on the link. IPv4 may go via IPv6, which is the newer attribute "via"
+	Via         netip.Addr // the zero value: To is on-link. IPv4 via IPv6 uses the newer attribute "via"
 	OnLink      bool       // Via needs no route of its own
 	Source      netip.Addr // preferred source; the zero value: the kernel's choice
 	MTU         int        // bytes; 0: the device's
@@ -81,10 +80,10 @@ type Route struct {
 	Scope       Scope
 }
 
-// Scope is how far away the destination of an IPv4 route is.
+// Scope is the scope of an IPv4 route: the distance to its destination.
 type Scope uint8
 
-// Scopes of routes, in the kernel's numbers.
+// Scopes of routes, numbered as in the kernel.
 const (
 	ScopeGlobal Scope = 0
 	ScopeSite   Scope = 200
@@ -92,36 +91,36 @@ const (
 	ScopeHost   Scope = 254
 )
 
-// Rule sends packets to a table of routes, or past other rules.
+// Rule is a policy routing rule: it selects a routing table or jumps over other rules.
 type Rule struct {
 	Priority    int
-	Family      Family       // of all that the rule says of addresses
+	Family      Family       // of From and To
 	From, To    netip.Prefix // the zero value: any
 	Input       string       // device; "": any
 	Output      string
 	Mark        uint32 // 0: any
 	Table       int
 	Unreachable bool // instead of a table
-	GoTo        int  // the later priority of the rule that comes next, instead of a table; 0: none
-	Nop         bool // instead of a table: it is there for others to go to
+	GoTo        int  // priority of the next rule, a later one, instead of a table; 0: none
+	Nop         bool // instead of a table: a target for GoTo
 }
 
-// MainTable is where the kernel, DHCP and CNIs have the routes of a host.
+// MainTable is the main routing table, used by the kernel, DHCP and CNIs.
 const MainTable = 254
 
-// UnreachableMetric is the metric of routes that say "unreachable" where nothing better is known: worse than any other.
+// UnreachableMetric is the metric of fallback routes of type unreachable: worse than any other metric.
 const UnreachableMetric = 4278198272
 
-// Family is the family of addresses.
+// Family is an address family.
 type Family uint8
 
-// Families, by their versions.
+// Address families, numbered by IP version.
 const (
 	IPv4 Family = 4
 	IPv6 Family = 6
 )
 
-// FamilyOf is the family of an address.
+// FamilyOf returns the family of an address.
 func FamilyOf(a netip.Addr) Family {
 	if a.Is4() {
 		return IPv4
@@ -129,7 +128,7 @@ func FamilyOf(a netip.Addr) Family {
 	return IPv6
 }
 
-// String is the family as nftables calls it.
+// String returns the family in the syntax of nftables.
 func (f Family) String() string {
 	if f == IPv4 {
 		return "ip"
@@ -144,18 +143,18 @@ func (f Family) otherFamily() Family {
 	return IPv4
 }
 
-// MAC is the address on the fabric of whoever is the next hop addr: locally administered, the same everywhere.
+// MAC returns the MAC address on the fabric of the next hop addr: locally administered, the same on every node.
 func MAC(addr netip.Addr) [6]byte {
-	b := addr.As16() // the last four bytes are all of an IPv4 address
+	b := addr.As16() // the last four bytes hold a whole IPv4 address
 	if addr.Is6() {
-		for i := range 12 { // and IPv6 addresses differ in others, too
+		for i := range 12 { // IPv6 addresses differ in the first twelve bytes, too
 			b[12+i%4] ^= b[i] << (i / 4)
 		}
 	}
 	return [6]byte{0x02, 0x6c, b[12], b[13], b[14], b[15]}
 }
 
-// Sort puts the state into the order in which it is compared and printed. Tables, chains and rules of nftables keep theirs.
+// Sort brings the state into the order for comparing and printing. nftables tables, chains and rules keep their order.
 func (s *State) Sort() {
 	slices.SortFunc(s.Links, func(a, b Link) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(s.Addresses, func(a, b Address) int {
@@ -174,7 +173,7 @@ func (s *State) Sort() {
 	}
 }
 
-// String has a line for each thing, as one would type it.
+// String returns one line per object, in the syntax of ip and nft.
 func (s State) String() string {
 	var b strings.Builder
 	writeLines(&b, s.Links)
@@ -299,7 +298,7 @@ func (r Rule) String() string {
 
 func macString(mac [6]byte) string { return net.HardwareAddr(mac[:]).String() }
 
-// lineBuilder are put together with a blank between each two.
+// lineBuilder collects words, to be joined with blanks.
 type lineBuilder []any
 
 func (w *lineBuilder) addWords(more ...any) { *w = append(*w, more...) }

@@ -9,49 +9,49 @@ import (
 	"strings"
 )
 
-// Statement is one part of a rule: a match lets the rest of the rule happen, the others do something.
+// Statement is one part of an nftables rule: a match, which lets the rest of the rule run, or an action.
 type Statement interface{ nftText(Family) string }
 
-// Field is what a packet or its flow says of itself.
+// Field is a header field of a packet, or a property of the packet or its conntrack entry.
 type Field uint8
 
-// Fields of packets and flows. Those that hold addresses or types of ICMP are of the table's family.
+// Fields of packets and conntrack entries. Addresses and ICMP types are of the table's family.
 const (
 	Source Field = iota + 1
 	Destination
-	// QuotedSource and QuotedDestination are in the header that an ICMP error quotes. Writing them mends the quoted checksum.
+	// QuotedSource and QuotedDestination are in the header quoted by an ICMP error. Writing them also corrects the quoted checksum.
 	QuotedSource
 	QuotedDestination
-	// InnerSource is the source of the packet inside a VXLAN packet: 42 bytes into UDP for IPv4 in Ethernet. Same family as outside;
-	// packets with an inner one of another family have none.
+	// InnerSource is the source of the packet inside a VXLAN packet of the same family: 42 bytes into UDP for IPv4 in Ethernet. It does not
+	// match if the inner packet is of the other family.
 	InnerSource
 	SourcePort
 	DestinationPort
-	L4Protocol // above IP
+	L4Protocol // next header above IP
 	ICMPType
-	OriginalSource      // of the flow's first packet
-	OriginalDestination // of the flow's first packet
-	SourceScope         // the type of the route back to the source, as the FIB has it
-	DestinationScope    // the type of the route to the destination
+	OriginalSource      // of the first packet of the connection
+	OriginalDestination // of the first packet of the connection
+	SourceScope         // type of the route back to the source, from the FIB
+	DestinationScope    // type of the route to the destination, from the FIB
 	InputDevice
 	OutputDevice
 	Mark
 	FlowMark
 	FlowState
 	FlowStatus
-	// OtherInnerSource is InnerSource where the inner packet is of the family that the table is not of: 38 bytes into UDP for IPv6.
-	// Packets with an inner one of another family have none.
+	// OtherInnerSource is InnerSource for inner packets of the other family than the table's: 38 bytes into UDP for IPv6. It does not match if
+	// the inner packet is of the table's family.
 	OtherInnerSource
 )
 
-// Words that are values of some fields.
+// Symbolic values of some fields.
 const (
 	Local       = "local"       // of SourceScope and DestinationScope
 	New         = "new"         // of FlowState
 	Invalid     = "invalid"     // of FlowState
 	Established = "established" // of FlowState
 	Related     = "related"     // of FlowState
-	Translated  = "dnat"        // of FlowStatus: the destination was translated
+	Translated  = "dnat"        // of FlowStatus: the destination was translated (DNAT)
 )
 
 func (f Field) nftName(family Family) string {
@@ -100,35 +100,35 @@ func (f Field) nftName(family Family) string {
 	return fmt.Sprintf("field %d", f)
 }
 
-// Lookup matches if what the fields hold is in a set; several fields are concatenated.
+// Lookup matches if the values of the fields are in a set; several fields are concatenated.
 type Lookup struct {
 	Fields []Field
 	Not    bool
 	Set    string
 }
 
-// Cmp matches if what the field holds is one of the values.
+// Cmp matches if the value of the field is one of the values.
 type Cmp struct {
 	Field  Field
 	Not    bool
 	Values []Value
 }
 
-// Word matches if the field holds the word: the name of a device, or one of the words of its field.
+// Word matches if the field has a symbolic value: a device name, or one of the constants above.
 type Word struct {
 	Field Field
 	Not   bool
 	Word  string
 }
 
-// Number matches if the field holds one of the numbers: marks, types of ICMP.
+// Number matches if the field has one of the numbers: marks, ICMP types.
 type Number struct {
 	Field   Field
 	Not     bool
 	Numbers []uint32
 }
 
-// SYN matches packets that begin a connection of TCP.
+// SYN matches packets that open a TCP connection.
 type SYN struct{}
 
 // SetNumber writes a number into a mark.
@@ -137,28 +137,28 @@ type SetNumber struct {
 	Number uint32
 }
 
-// Copy writes what one field holds into another, both marks.
+// Copy copies one mark into the other.
 type Copy struct{ To, From Field }
 
-// SetMapped writes into a field what a map has for it. If the map has nothing, the rest of the rule does not happen.
+// SetMapped writes the value of a map for the field into the field. Without an element in the map, the rest of the rule is skipped.
 type SetMapped struct {
 	Field Field
 	Map   string
 }
 
-// SetPrefix writes a prefix into the address of a field, whose host bits stay. A prefix of all bits writes the address.
+// SetPrefix replaces the prefix of an address field and keeps the host bits. A prefix of full length replaces the address.
 type SetPrefix struct {
 	Field  Field
 	Prefix netip.Prefix
 }
 
-// Counter adds the packet to a counter of the table.
+// Counter adds the packet to a named counter of the table.
 type Counter struct{ Name string }
 
-// AnonymousCounter adds the packet to a counter that lives and goes with its rule.
+// AnonymousCounter adds the packet to a counter with the lifetime of its rule.
 type AnonymousCounter struct{}
 
-// VerdictKind is what becomes of a packet.
+// VerdictKind is a verdict on a packet.
 type VerdictKind string
 
 // Verdicts.
@@ -170,40 +170,40 @@ const (
 	GoTo   VerdictKind = "goto"
 )
 
-// Verdict decides.
+// Verdict ends the rule with a verdict.
 type Verdict struct {
 	Kind  VerdictKind
-	Chain string // of jump and goto
+	Chain string // target of jump and goto
 }
 
-// Reject drops and tells the sender: network unreachable.
+// Reject drops the packet and answers with ICMP network unreachable.
 type Reject struct{}
 
-// Notrack keeps the packet out of connection tracking.
+// Notrack excludes the packet from conntrack.
 type Notrack struct{}
 
-// TranslateSource gives the flow another source, whose port is kept where possible.
+// TranslateSource is SNAT. The source port is kept where possible.
 type TranslateSource struct {
-	To netip.Prefix // one address, or a prefix that takes the host bits over
-	// Identity keeps the source, so that no later chain translates it.
+	To netip.Prefix // one address, or a prefix: the host bits are kept
+	// Identity translates the source to itself, so that no later chain translates it.
 	Identity bool
 }
 
-// TranslateDestination gives the flow another destination.
+// TranslateDestination is DNAT.
 type TranslateDestination struct {
-	To netip.Prefix // one address, or a prefix that takes the host bits over
-	// Map, if there is one, has the destination for what the fields Key hold; without an element nothing is translated.
+	To netip.Prefix // one address, or a prefix: the host bits are kept
+	// Map, if set, maps the fields Key to the destination; without an element there is no translation.
 	Map string
 	Key []Field
 }
 
-// Masquerade gives the flow the address of the device by which it leaves.
+// Masquerade is SNAT to the address of the outgoing device.
 type Masquerade struct{}
 
-// ClampMSS lowers the segments that a connection of TCP asks for.
-type ClampMSS struct{ Size uint16 } // bytes; 0: what the route allows
+// ClampMSS lowers the maximum segment size in the options of a TCP SYN.
+type ClampMSS struct{ Size uint16 } // bytes; 0: from the route's MTU
 
-// Observed is a rule that was read back from the kernel: the text that it was made from, as far as the kernel has room for it.
+// Observed is a rule read back from the kernel: its source text, truncated to the size of the user data.
 type Observed struct{ Text string }
 
 func (m Lookup) nftText(f Family) string {

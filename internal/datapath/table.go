@@ -12,59 +12,59 @@ import (
 	"strings"
 )
 
-// TableName is the name of our own tables of nftables, one per family. Users may ask for more.
+// TableName is the name of our nftables tables, one per family. Users may ask for additional tables.
 const TableName = "liqo"
 
-// UnsettledName is the name of a table of IPv4 that is a mark, with nothing in it.
+// UnsettledName is the name of an empty IPv4 table: the marker of a pending conntrack flush.
 const UnsettledName = "liqo_unsettled"
 
-// Table is a table of nftables, whole.
+// Table is a complete nftables table.
 type Table struct {
 	Family Family
 	Name   string
-	// Counters are counted by name. They keep their values when rules change.
+	// Counters are the names of counters. Their values survive changes of rules.
 	Counters []string
 	Sets     []Set
 	Chains   []Chain
 }
 
-// Set is a set of values, or a map of values to values. No two elements overlap.
+// Set is an nftables set, or a map if it has a Value. Its elements do not overlap.
 type Set struct {
 	Name     string
-	Key      []Type // more than one: a concatenation
-	Value    []Type // none: a set, not a map
+	Key      []Type // more than one type: a concatenation
+	Value    []Type // empty: a set, not a map
 	Elements []Element
 }
 
-// Element is a member of a set; its values have the types of the set, one by one.
+// Element is an element of a set or map, with values of the types of Key and Value in the same order.
 type Element struct {
 	Key   []Value
 	Value []Value
 }
 
-// Type is what values mean, and how long they are.
+// Type is the data type of a value and implies its length.
 type Type uint8
 
-// Types of values.
+// Data types.
 const (
 	TypeAddress Type = iota + 1 // of the table's family
 	TypePort
 	TypeProtocol
-	TypeOtherAddress // of the family that the table is not of
+	TypeOtherAddress // of the other family
 )
 
-// Value is one value, or all from Low to High. Both are in network byte order.
+// Value is a single value or the range from Low to High, in network byte order.
 type Value struct {
 	Type      Type
 	Low, High string
 }
 
-// Addr is the value of one address.
+// Addr returns the value for one address.
 func Addr(a netip.Addr) Value {
 	return Value{TypeAddress, string(a.AsSlice()), string(a.AsSlice())}
 }
 
-// Prefix is the value of all addresses of a prefix.
+// Prefix returns the range of all addresses of a prefix.
 func Prefix(p netip.Prefix) Value {
 	low := p.Masked().Addr().AsSlice()
 	high := slices.Clone(low)
@@ -74,22 +74,22 @@ func Prefix(p netip.Prefix) Value {
 	return Value{TypeAddress, string(low), string(high)}
 }
 
-// OtherPrefix is the value of all addresses of a prefix that is not of the table's family.
+// OtherPrefix returns the range of all addresses of a prefix of the other family than the table's.
 func OtherPrefix(p netip.Prefix) Value {
 	v := Prefix(p)
 	v.Type = TypeOtherAddress
 	return v
 }
 
-// Port is the value of one port.
+// Port returns the value for one port.
 func Port(n uint16) Value { return Ports(n, n) }
 
-// Ports is the value of all ports from low to high.
+// Ports returns the range of ports from low to high.
 func Ports(low, high uint16) Value {
 	return Value{TypePort, string(binary.BigEndian.AppendUint16(nil, low)), string(binary.BigEndian.AppendUint16(nil, high))}
 }
 
-// Protocols above IP, by their numbers.
+// Protocols above IP, as IANA numbers them.
 const (
 	ICMP   = 1
 	TCP    = 6
@@ -97,13 +97,13 @@ const (
 	ICMPv6 = 58
 )
 
-// ProtocolValue is the value of a protocol above IP.
+// ProtocolValue returns the value for a protocol above IP.
 func ProtocolValue(n uint8) Value { return Value{TypeProtocol, string([]byte{n}), string([]byte{n})} }
 
-// Single is true for a value that is not a range.
+// Single reports whether the value is not a range.
 func (v Value) Single() bool { return v.Low == v.High }
 
-// String is the value as nft prints it.
+// String returns the value as nft prints it.
 func (v Value) String() string {
 	if v.Single() {
 		return v.Type.formatValue(v.Low)
@@ -116,7 +116,7 @@ func (v Value) String() string {
 	return v.Type.formatValue(v.Low) + "-" + v.Type.formatValue(v.High)
 }
 
-// asPrefix is the value as a prefix, if it is one.
+// asPrefix returns the range as a prefix, and false if the range is not a prefix.
 func (v Value) asPrefix() (netip.Prefix, bool) {
 	low, ok := netip.AddrFromSlice([]byte(v.Low))
 	if !ok {
@@ -157,7 +157,7 @@ func protocolName(n uint8) string {
 	return fmt.Sprint(n)
 }
 
-// String is the type as nft calls it.
+// nftName returns the type in the syntax of nft.
 func (t Type) nftName(f Family) string {
 	switch t {
 	case TypeAddress:
@@ -171,17 +171,17 @@ func (t Type) nftName(f Family) string {
 	}
 }
 
-// Chain is a list of rules. A base chain has a hook; any other is only jumped to.
+// Chain is a list of rules. A base chain has a hook; a regular chain runs by jump or goto only.
 type Chain struct {
 	Name     string
 	Type     ChainType
 	Hook     Hook
 	Priority int
-	Policy   VerdictKind // of base chains; Drop, or else packets are accepted
+	Policy   VerdictKind // of base chains: Drop, else Accept
 	Rules    [][]Statement
 }
 
-// ChainType is what a base chain may do.
+// ChainType is the type of a base chain.
 type ChainType string
 
 // Types of base chains.
@@ -190,7 +190,7 @@ const (
 	NAT    ChainType = "nat"
 )
 
-// Hook is where a base chain meets packets; "" for chains that are only jumped to.
+// Hook is the netfilter hook of a base chain; "" for regular chains.
 type Hook string
 
 // Hooks of base chains.
@@ -202,7 +202,7 @@ const (
 	Postrouting Hook = "postrouting"
 )
 
-// Interval is true if an element of the set is a range.
+// Interval reports whether an element of the set is a range.
 func (s Set) Interval() bool {
 	return slices.ContainsFunc(s.Elements, func(e Element) bool {
 		return slices.ContainsFunc(e.Key, func(v Value) bool { return !v.Single() })
@@ -221,7 +221,7 @@ func compareValues(a, b Value) int {
 	return cmp.Or(cmp.Compare(a.Low, b.Low), cmp.Compare(a.High, b.High))
 }
 
-// String is the table as nft reads it.
+// String returns the table in the syntax of nft.
 func (t Table) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "table %s %s {\n", t.Family, t.Name)
@@ -245,7 +245,7 @@ func (t Table) String() string {
 	return b.String()
 }
 
-// RuleText is a rule as nft reads it.
+// RuleText returns a rule in the syntax of nft.
 func RuleText(f Family, rule []Statement) string {
 	parts := make([]string, len(rule))
 	for i, s := range rule {

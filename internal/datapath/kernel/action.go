@@ -27,7 +27,7 @@ func (c *compiler) setMark(f datapath.Field) error {
 	return nil
 }
 
-// storeRegister writes registers into a packet, and mends checksums.
+// storeRegister writes registers into a packet and updates the checksum.
 func (c *compiler) storeRegister(p fieldPlace) {
 	if p.checksum != 0 {
 		e := &expr.Payload{
@@ -40,7 +40,7 @@ func (c *compiler) storeRegister(p fieldPlace) {
 		c.addExprs(e)
 		return
 	}
-	// A header of IPv6 has no checksum of its own, only the layer above counts its addresses. The library cannot say that.
+	// An IPv6 header has no checksum, only the pseudo-header of the layer above covers its addresses. The nftables library cannot encode this.
 	c.out.parts = append(c.out.parts, encodedExpr{raw: joinBytes(encodeAttr(unix.NFTA_EXPR_NAME, zeroEnded("payload")), encodeNested(unix.NFTA_EXPR_DATA,
 		encodeAttr(unix.NFTA_PAYLOAD_SREG, bigUint32(uint32(firstRegister))), encodeAttr(unix.NFTA_PAYLOAD_BASE, bigUint32(uint32(p.base))),
 		encodeAttr(unix.NFTA_PAYLOAD_OFFSET, bigUint32(p.offset)), encodeAttr(unix.NFTA_PAYLOAD_LEN, bigUint32(p.size)),
@@ -48,7 +48,7 @@ func (c *compiler) storeRegister(p fieldPlace) {
 		encodeAttr(unix.NFTA_PAYLOAD_CSUM_FLAGS, bigUint32(uint32(unix.NFT_PAYLOAD_L4CSUM_PSEUDOHDR)))))})
 }
 
-// writableField is the place of an address that may be written.
+// writableField returns the place of an address field that may be written.
 func (c *compiler) writableField(f datapath.Field) (fieldPlace, error) {
 	switch f {
 	case datapath.Source, datapath.Destination, datapath.QuotedSource, datapath.QuotedDestination:
@@ -97,7 +97,7 @@ func (c *compiler) setPrefix(s datapath.SetPrefix) error {
 	return nil
 }
 
-// hostMask has the bits that a prefix leaves open.
+// hostMask returns the mask of the host bits of a prefix.
 func hostMask(p netip.Prefix) []byte {
 	v := datapath.Prefix(p)
 	mask := []byte(v.High)
@@ -122,7 +122,7 @@ func (c *compiler) compileVerdict(s datapath.Verdict) error {
 }
 
 func (c *compiler) compileReject() {
-	// Network unreachable is 0 in both families.
+	// Code 0 is network unreachable in both families.
 	c.addExprs(&expr.Reject{Type: unix.NFT_REJECT_ICMP_UNREACH, Code: 0})
 }
 
@@ -141,7 +141,7 @@ func (c *compiler) newNAT(kind expr.NATType) *expr.NAT {
 	return &expr.NAT{Type: kind, Family: uint32(protocolFamily(c.family)), RegAddrMin: firstRegister}
 }
 
-// compileNAT gives one address, or a prefix that keeps the host bits.
+// compileNAT translates to one address, or to a prefix that keeps the host bits.
 func (c *compiler) compileNAT(kind expr.NATType, to netip.Prefix) error {
 	if !to.IsValid() || datapath.FamilyOf(to.Addr()) != c.family {
 		return fmt.Errorf("%s is not of the table's family", to)
@@ -176,7 +176,7 @@ func (c *compiler) translateDestination(s datapath.TranslateDestination) error {
 	return nil
 }
 
-// compileClampMSS changes the option only where it asks for more: the kernel sees to that.
+// compileClampMSS lowers the option only: the kernel never raises the MSS.
 func (c *compiler) compileClampMSS(s datapath.ClampMSS) {
 	const maximumSegmentSize, valueOffset, valueSize = 2, 2, 2
 	if s.Size == 0 {

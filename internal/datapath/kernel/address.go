@@ -13,14 +13,14 @@ import (
 	"liqo.io/liqo/internal/datapath"
 )
 
-// addressMetric marks addresses of ours that have no label: those of IPv6, and those that are not on lo. It is the metric of
-// the route that an address brings along. The kernel keeps it since Linux 4.18, the protocol of an address since 5.18 only.
+// addressMetric marks our addresses without a label: IPv6 addresses and addresses on devices other than lo. It is the metric of the prefix
+// route of the address, which the kernel keeps since Linux 4.18; the protocol of an address exists since 5.18 only.
 const addressMetric = 0x6c697100 + datapath.Protocol // "liq"
 
-// Numbers that x/sys does not have.
+// Constants missing in x/sys.
 const ifaRtPriority = 9
 
-// kernelAddress is one on a device.
+// kernelAddress is an address on a device.
 type kernelAddress struct {
 	index  int32
 	prefix netip.Prefix
@@ -34,7 +34,7 @@ func (k *Kernel) readAddresses(l kernelLinks) (map[kernelAddress]bool, error) {
 	ours := map[kernelAddress]bool{}
 	fabric, _ := l.fabricLink()
 	err := k.sockets.dumpAll(unix.NETLINK_ROUTE, unix.RTM_GETADDR, make([]byte, unix.SizeofIfAddrmsg), func(msg []byte) error {
-		// A fabric has no address: whatever it has goes.
+		// The fabric has no addresses: any address on it is removed.
 		if a, marked := parseAddress(msg); marked || a.index == fabric.index {
 			ours[a] = true
 		}
@@ -59,10 +59,10 @@ func parseAddress(msg []byte) (a kernelAddress, marked bool) {
 	return a, attrs.stringOf(unix.IFA_LABEL) == datapath.AddressLabel || attrs.nativeUint32(ifaRtPriority) == addressMetric
 }
 
-// requestBody is the body of a message about the address.
+// requestBody returns the body of a netlink message about the address.
 func (a kernelAddress) requestBody(device string) []byte {
 	addr := a.prefix.Addr()
-	// No address waits for others to object to it.
+	// IFA_F_NODAD: addresses skip duplicate address detection.
 	out := joinBytes([]byte{familyOf(addr), byte(a.prefix.Bits()), unix.IFA_F_NODAD, unix.RT_SCOPE_UNIVERSE}, nativeUint32(a.index),
 		encodeAttr(unix.IFA_LOCAL, addr.AsSlice()), encodeAttr(unix.IFA_ADDRESS, addr.AsSlice()))
 	if addr.Is4() && device == "lo" {
@@ -93,8 +93,9 @@ func (r *applyRun) addAddresses() {
 	}
 }
 
-// removeAddresses removes those that others of the same family follow on their device, or those that none does.
-func (r *applyRun) removeAddresses(followed bool) {
+// removeAddresses removes surplus addresses: with replaced, only addresses with a wanted one of the same family on the same device; without,
+// only the rest.
+func (r *applyRun) removeAddresses(replaced bool) {
 	type place struct {
 		index int32
 		four  bool
@@ -107,10 +108,10 @@ func (r *applyRun) removeAddresses(followed bool) {
 	places, same := map[place]bool{}, map[bare]bool{}
 	for a := range want {
 		places[place{a.index, a.prefix.Addr().Is4()}] = true
-		same[bare{a.index, a.prefix.Addr()}] = true // IPv6 has an address once, of whatever prefix
+		same[bare{a.index, a.prefix.Addr()}] = true // IPv6 holds an address once, regardless of the prefix length
 	}
 	for _, a := range surplusKeys(want, r.have.addresses, compareAddresses) {
-		if (places[place{a.index, a.prefix.Addr().Is4()}] && !same[bare{a.index, a.prefix.Addr()}]) != followed {
+		if (places[place{a.index, a.prefix.Addr().Is4()}] && !same[bare{a.index, a.prefix.Addr()}]) != replaced {
 			continue
 		}
 		device := r.have.names[a.index]

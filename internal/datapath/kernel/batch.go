@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// batch is a transaction of nftables: all of it happens at once, or nothing.
+// batch is an nftables transaction: atomic.
 type batch struct {
 	messages []message
 	sets     uint32
@@ -23,14 +23,14 @@ type batch struct {
 type message struct {
 	kind, flags int
 	body        []byte
-	what        string // "" for what goes along with the next message
+	what        string // "" for a part of the next message
 }
 
 func (b *batch) isEmpty() bool { return len(b.messages) == 0 }
 
 func (b *batch) addError(err error) { b.err = errors.Join(b.err, err) }
 
-// nextSet numbers sets, so that rules of the same transaction can name those without a name.
+// nextSet numbers the anonymous sets, so that rules of the same transaction can refer to them.
 func (b *batch) nextSet() uint32 {
 	b.sets++
 	return b.sets
@@ -47,7 +47,7 @@ func (b *batch) addMessage(id tableID, kind, flags int, what string, attrs ...[]
 	b.messages = append(b.messages, message{nftType(kind), flags, joinBytes(encodeGenmsg(id.family), joinBytes(attrs...)), what})
 }
 
-// text is the transaction, a line for each part.
+// text returns the transaction, one line per part.
 func (b *batch) text() string {
 	var lines []string
 	for _, m := range b.messages {
@@ -58,9 +58,9 @@ func (b *batch) text() string {
 	return "nft: " + strings.Join(lines, "\n")
 }
 
-// encode are the messages between those that begin and end a batch. The last one asks for an answer: errors come before it.
+// encode returns the messages between the begin and end of a batch. Only the last one requests an acknowledgement: errors arrive before it.
 func (b *batch) encode(firstSequence uint32) []byte {
-	begin := []byte{unix.AF_UNSPEC, unix.NFNETLINK_V0, 0, unix.NFNL_SUBSYS_NFTABLES} // the subsystem is in network order
+	begin := []byte{unix.AF_UNSPEC, unix.NFNETLINK_V0, 0, unix.NFNL_SUBSYS_NFTABLES} // subsystem in network byte order
 	out := messageOf(unix.NFNL_MSG_BATCH_BEGIN, 0, firstSequence, begin)
 	for i, m := range b.messages {
 		flags := m.flags
@@ -81,7 +81,7 @@ func messageOf(kind, flags int, sequence uint32, body []byte) []byte {
 	return append(out, body...)
 }
 
-// commitBatch sends the batch and waits for what became of it.
+// commitBatch sends the batch and waits for the result.
 func (s sockets) commitBatch(b *batch) error {
 	if b.err != nil {
 		return b.err
@@ -116,7 +116,7 @@ func (s sockets) commitBatch(b *batch) error {
 	}
 }
 
-// wrapRefusal tells which part the kernel did not like. The batch as a whole is part -1.
+// wrapRefusal names the refused part in the error. Index -1 is the batch as a whole.
 func (b *batch) wrapRefusal(index int, err error) error {
 	for ; index >= 0 && index < len(b.messages); index++ {
 		if what := b.messages[index].what; what != "" {
@@ -126,14 +126,14 @@ func (b *batch) wrapRefusal(index int, err error) error {
 	return fmt.Errorf("the whole transaction: %w", err)
 }
 
-// sendAll gives the kernel all at once, for which the socket's buffer must be large enough.
+// sendAll sends the whole batch as one message; the socket's send buffer must be large enough.
 func sendAll(fd int, data []byte) error {
 	to := &unix.SockaddrNetlink{Family: unix.AF_NETLINK}
 	err := unix.Sendto(fd, data, 0, to)
 	if !errors.Is(err, unix.EMSGSIZE) {
 		return err
 	}
-	for _, option := range []int{unix.SO_SNDBUF, unix.SO_SNDBUFFORCE} { // the second needs a right that some lack
+	for _, option := range []int{unix.SO_SNDBUF, unix.SO_SNDBUFFORCE} { // SO_SNDBUFFORCE needs CAP_NET_ADMIN
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, option, 2*len(data))
 	}
 	return unix.Sendto(fd, data, 0, to)

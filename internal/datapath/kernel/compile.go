@@ -13,17 +13,17 @@ import (
 	"liqo.io/liqo/internal/datapath"
 )
 
-// Registers of four bytes. Concatenations take one after the other.
+// firstRegister is the first 4-byte register. Concatenations use consecutive registers.
 const firstRegister = unix.NFT_REG32_00
 
-// compiledRule is a rule in the kernel's terms.
+// compiledRule is a rule as kernel expressions.
 type compiledRule struct {
 	text  string
 	parts []encodedExpr
 	sets  []anonymousSet
 }
 
-// encodedExpr is an expression: one of the library's, or bytes where the library cannot say what is meant.
+// encodedExpr is an expression: of the nftables library, or raw bytes where the library lacks an encoding.
 type encodedExpr struct {
 	of  expr.Any
 	raw []byte
@@ -36,15 +36,15 @@ func (p encodedExpr) encode(family byte) ([]byte, error) {
 	return expr.Marshal(family, p.of)
 }
 
-// anonymousSet belongs to one look-up of one rule.
+// anonymousSet is the set of one lookup in one rule.
 type anonymousSet struct {
 	form     setForm
 	elements map[interval]string
 	lookup   *expr.Lookup
-	host     bool // keys are numbers in the machine's byte order
+	host     bool // keys are in host byte order
 }
 
-// contentHash is the same for rules that do the same: what a newer version compiles otherwise is another rule.
+// contentHash returns a hash over the compiled rule, not only its text: a rule that a newer version compiles differently is a different rule.
 func (c compiledRule) contentHash(family byte) (string, error) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%d %s\n", family, c.text)
@@ -58,7 +58,7 @@ func (c compiledRule) contentHash(family byte) (string, error) {
 	return string(h.Sum(nil)[:hashSize]), nil
 }
 
-// What rules remember, in the form of attributes that nft knows and skips.
+// Attributes in the user data of a rule; nft skips unknown ones.
 const (
 	hashSize     = 16
 	memoryHash   = 0xa1
@@ -67,7 +67,7 @@ const (
 	memoryLength = unix.NFT_USERDATA_MAXLEN
 )
 
-// encodeUserData is what a rule carries along: its hash, and as much of its text as there is room for.
+// encodeUserData returns the user data of a rule: its hash and its text, truncated to the available space.
 func encodeUserData(hash, text string) []byte {
 	text = text[:min(len(text), memoryLength-2*memoryHead-hashSize)]
 	out := append([]byte{memoryHash, hashSize}, hash...)
@@ -90,14 +90,14 @@ func decodeUserData(userdata []byte) kernelRule {
 	return r
 }
 
-// compiler makes expressions of the rules of one table.
+// compiler compiles the rules of one table.
 type compiler struct {
 	family datapath.Family
 	sets   map[string]datapath.Set
 	out    compiledRule
 }
 
-// compileRule makes a rule of a table.
+// compileRule compiles a rule of a table.
 func compileRule(t datapath.Table, rule []datapath.Statement) (compiledRule, error) {
 	c := &compiler{family: t.Family, sets: map[string]datapath.Set{}, out: compiledRule{text: datapath.RuleText(t.Family, rule)}}
 	for _, s := range t.Sets {

@@ -14,16 +14,16 @@ import (
 	"liqo.io/liqo/internal/datapath"
 )
 
-// setConcat marks sets whose keys are several values. x/sys does not have it, nor the end of an element's key.
+// setConcat is the flag of sets with concatenated keys, elemKeyEnd the attribute of the end of an element's key. Both are missing in x/sys.
 const (
 	setConcat  = 0x80
 	elemKeyEnd = 10
 )
 
-// typeInfo is what the kernel and nft know of a type of values.
+// typeInfo is a data type of the kernel and nft.
 type typeInfo struct{ magic, size uint32 }
 
-// What nft calls the types that we know.
+// Numbers of data types in nft.
 const (
 	magicIPv4     = 7
 	magicIPv6     = 8
@@ -49,10 +49,10 @@ func typeOf(f datapath.Family, t datapath.Type) (typeInfo, error) {
 	return typeInfo{}, fmt.Errorf("type %d is none of values", t)
 }
 
-// magicBits are the bits of one type among concatenated ones.
+// magicBits is the size in bits of one type in the number of a concatenated type.
 const magicBits = 6
 
-// typesOf are the types of a set of a family by the number that nft has for them.
+// typesOf returns the data types of a set from the type number of nft.
 func typesOf(f datapath.Family, magic uint32) []datapath.Type {
 	var out []datapath.Type
 	for ; magic != 0; magic >>= magicBits {
@@ -66,7 +66,7 @@ func typesOf(f datapath.Family, magic uint32) []datapath.Type {
 	return out
 }
 
-// concatenatedType is the type of several values: each begins at a register of four bytes.
+// concatenatedType returns the type of concatenated values, each padded to 4-byte registers.
 func concatenatedType(f datapath.Family, types []datapath.Type) (typeInfo, error) {
 	var out typeInfo
 	for _, t := range types {
@@ -83,7 +83,7 @@ func concatenatedType(f datapath.Family, types []datapath.Type) (typeInfo, error
 	return out, nil
 }
 
-// formOf is the form of the set that is wanted.
+// formOf returns the form of a wanted set.
 func formOf(f datapath.Family, s datapath.Set) (setForm, error) {
 	key, err := concatenatedType(f, s.Key)
 	if err != nil {
@@ -106,12 +106,12 @@ func formOf(f datapath.Family, s datapath.Set) (setForm, error) {
 	return form, nil
 }
 
-// simpleInterval is true for sets whose ranges are a beginning and an end in elements of their own.
+// simpleInterval reports whether the ranges of the set are stored as separate start and end elements.
 func (f setForm) simpleInterval() bool {
 	return f.flags&unix.NFT_SET_INTERVAL != 0 && f.flags&setConcat == 0
 }
 
-// canHold is true if a set in the kernel can hold what is wanted: one for ranges holds single values, too.
+// canHold reports whether an existing set can hold the elements of the wanted form: an interval set can hold single values, too.
 func (f setForm) canHold(want setForm) bool {
 	const counts = unix.NFT_SET_MAP | unix.NFT_SET_INTERVAL
 	a, b := f.flags&counts, want.flags&counts
@@ -126,7 +126,7 @@ func compareIntervals(a, b interval) int {
 	return cmp.Or(cmp.Compare(a.low, b.low), cmp.Compare(a.high, b.high))
 }
 
-// flattenElements are the elements of a set as the kernel knows them.
+// flattenElements returns the elements of a set in the encoding of the kernel.
 func flattenElements(s datapath.Set) (map[interval]string, error) {
 	out := make(map[interval]string, len(s.Elements))
 	for _, e := range s.Elements {
@@ -141,7 +141,7 @@ func flattenElements(s datapath.Set) (map[interval]string, error) {
 func lowBound(v datapath.Value) string  { return v.Low }
 func highBound(v datapath.Value) string { return v.High }
 
-// padFields puts values together. One alone is not padded.
+// padFields concatenates values with padding. A single value is not padded.
 func padFields(values []datapath.Value, part func(datapath.Value) string) string {
 	if len(values) == 1 {
 		return part(values[0])
@@ -155,10 +155,10 @@ func padFields(values []datapath.Value, part func(datapath.Value) string) string
 	return b.String()
 }
 
-// rawElement is an element as the kernel tells it.
+// rawElement is an element as reported by the kernel.
 type rawElement struct {
 	key, keyEnd, value string
-	end                bool // the first key behind a range
+	end                bool // the end of an interval: the first key after the range
 }
 
 func parseElement(data []byte) rawElement {
@@ -170,7 +170,7 @@ func parseElement(data []byte) rawElement {
 	}
 }
 
-// toIntervals are the ranges that elements mean. In simple sets of ranges they are beginnings and ends.
+// toIntervals converts reported elements into ranges. Sets with simple intervals report start and end elements.
 func toIntervals(raw []rawElement, simple bool) map[interval]string {
 	out := make(map[interval]string, len(raw))
 	if !simple {
@@ -180,7 +180,7 @@ func toIntervals(raw []rawElement, simple bool) map[interval]string {
 		return out
 	}
 	slices.SortFunc(raw, func(a, b rawElement) int {
-		if a.key == b.key && a.end != b.end { // what ends here is before what begins here
+		if a.key == b.key && a.end != b.end { // an interval ends before the next one starts at the same key
 			if a.end {
 				return -1
 			}
@@ -200,7 +200,7 @@ func toIntervals(raw []rawElement, simple bool) map[interval]string {
 	return out
 }
 
-// predecessorKey is the key before one that is not the first.
+// predecessorKey returns the key before the given one, which must not be the first.
 func predecessorKey(key string) string {
 	b := []byte(key)
 	for i := len(b) - 1; i >= 0; i-- {
@@ -212,7 +212,7 @@ func predecessorKey(key string) string {
 	return string(b)
 }
 
-// successorKey is the key after one; false after the last.
+// successorKey returns the key after the given one, and false after the last key.
 func successorKey(key string) (string, bool) {
 	b := []byte(key)
 	for i := len(b) - 1; i >= 0; i-- {
@@ -224,7 +224,7 @@ func successorKey(key string) (string, bool) {
 	return "", false
 }
 
-// encodeElement is an element for the kernel, of a set of the form.
+// encodeElement encodes an element for a set of the given form.
 func (e interval) encodeElement(value string, form setForm) []byte {
 	var data []byte
 	if form.flags&unix.NFT_SET_MAP != 0 {
@@ -247,7 +247,7 @@ func (e interval) encodeElement(value string, form setForm) []byte {
 	return out
 }
 
-// toDatapath is the set in the words of plans.
+// toDatapath converts the set into a datapath.Set.
 func (s *kernelSet) toDatapath(f datapath.Family, name string) datapath.Set {
 	out := datapath.Set{Name: name, Key: typesOf(f, s.keyType)}
 	if s.flags&unix.NFT_SET_MAP != 0 {
@@ -259,7 +259,7 @@ func (s *kernelSet) toDatapath(f datapath.Family, name string) datapath.Set {
 	return out
 }
 
-// splitFields takes values apart again.
+// splitFields splits concatenated values.
 func splitFields(f datapath.Family, types []datapath.Type, low, high string) []datapath.Value {
 	var out []datapath.Value
 	for _, t := range types {

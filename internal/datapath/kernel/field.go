@@ -12,23 +12,24 @@ import (
 	"liqo.io/liqo/internal/datapath"
 )
 
-// Keys of the connection-tracking expression that are of one family, as the kernel wants them since 4.17.
+// Keys of the ct expression with a fixed address family, since Linux 4.17.
 const (
 	ctSourceIP      = 19
 	ctDestinationIP = 20
 	ctSourceIP6     = 21
 )
 
-// fieldPlace is where in a packet a field is.
+// fieldPlace is the position of a field in a packet.
 type fieldPlace struct {
 	base         expr.PayloadBase
 	offset, size uint32
-	// Where a checksum of 16 bits is to be mended when the field is written; pseudo is true if it is that of the layer above.
+	// checksum is the offset of the 16-bit checksum to update when the field is written; pseudo is true for a checksum of the layer above,
+	// over the pseudo-header.
 	checksum uint32
 	pseudo   bool
 }
 
-// Lengths of headers, in bytes.
+// Header lengths in bytes.
 const (
 	udpHeader      = 8
 	vxlanHeader    = 8
@@ -36,7 +37,7 @@ const (
 	icmpHeader     = 8
 )
 
-// ipHeader is where things are in the header of a family.
+// ipHeader holds the field offsets and the address size of an IP header.
 type ipHeader struct{ source, destination, size, checksum uint32 }
 
 func headerOf(f datapath.Family) ipHeader {
@@ -51,7 +52,7 @@ func (c *compiler) placeOf(f datapath.Field) (fieldPlace, bool) {
 	quoted := func(offset uint32) fieldPlace {
 		p := fieldPlace{expr.PayloadBaseTransportHeader, icmpHeader + offset, h.size, icmpHeader + h.checksum, false}
 		if c.family == datapath.IPv6 {
-			p.checksum = 2 // the quoted header has none, but that of the ICMP message counts it
+			p.checksum = 2 // the quoted IPv6 header has no checksum, but the ICMPv6 checksum covers it
 		}
 		return p
 	}
@@ -88,7 +89,7 @@ func otherFamily(f datapath.Family) datapath.Family {
 	return datapath.IPv4
 }
 
-// fieldSize is the length of what a field holds.
+// fieldSize returns the length of a field in bytes.
 func (c *compiler) fieldSize(f datapath.Field) uint32 {
 	if p, ok := c.placeOf(f); ok {
 		return p.size
@@ -102,7 +103,7 @@ func (c *compiler) fieldSize(f datapath.Field) uint32 {
 	return 4
 }
 
-// loadField puts what a field holds into registers. A field that only some packets have is asked for first.
+// loadField loads a field into registers, after a check that the packet has the field.
 func (c *compiler) loadField(f datapath.Field, register uint32) error {
 	if p, ok := c.placeOf(f); ok {
 		c.addExprs(&expr.Payload{DestRegister: register, Base: p.base, Offset: p.offset, Len: p.size})
@@ -141,14 +142,14 @@ func (c *compiler) loadField(f datapath.Field, register uint32) error {
 	return nil
 }
 
-// loadOriginal reads an address of a flow's first packet. The library sends no direction with these keys.
+// loadOriginal loads an address of the original direction of the conntrack entry. The nftables library sends no direction with these keys.
 func (c *compiler) loadOriginal(key, register uint32) {
 	const firstPacket = 0
 	c.out.parts = append(c.out.parts, encodedExpr{raw: joinBytes(encodeAttr(unix.NFTA_EXPR_NAME, zeroEnded("ct")), encodeNested(unix.NFTA_EXPR_DATA,
 		encodeAttr(unix.NFTA_CT_KEY, bigUint32(key)), encodeAttr(unix.NFTA_CT_DREG, bigUint32(register)), encodeAttr(unix.NFTA_CT_DIRECTION, []byte{firstPacket})))})
 }
 
-// addPrecondition makes sure that a packet has the field at all, where other packets have other things in its place.
+// addPrecondition checks that the packet has the field, because other packets hold unrelated bytes at the same offset.
 func (c *compiler) addPrecondition(f datapath.Field) {
 	switch f {
 	case datapath.QuotedSource, datapath.QuotedDestination, datapath.ICMPType:

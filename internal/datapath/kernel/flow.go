@@ -17,11 +17,12 @@ import (
 	"liqo.io/liqo/internal/datapath"
 )
 
-// unsettled is there from before a change until the flows that began before it are forgotten. Apply leaves it alone.
+// unsettled marks a pending conntrack flush. It exists from before a change until the conntrack entries from before the change are deleted.
+// Apply leaves it alone.
 var unsettled = tableID{unix.NFPROTO_IPV4, datapath.UnsettledName}
 
-// Unsettle leaves a mark for whoever comes after this process, if that is ended before it has forgotten what it must: all else is in place
-// then. It returns true if the mark of another is there.
+// Unsettle marks a conntrack flush as pending before a change. If this process ends before the flush, the mark is the only trace, because all
+// else is in place by then. It returns true if the mark exists already.
 func (k *Kernel) Unsettle() (already bool, err error) {
 	b := &batch{}
 	b.addMessage(unsettled, unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, "add all", encodeAttr(unix.NFTA_TABLE_NAME, zeroEnded(unsettled.name)))
@@ -31,7 +32,7 @@ func (k *Kernel) Unsettle() (already bool, err error) {
 	return false, err
 }
 
-// Settle takes the mark away.
+// Settle removes the mark of a pending conntrack flush.
 func (k *Kernel) Settle() error {
 	b := &batch{}
 	b.addMessage(unsettled, unix.NFT_MSG_DELTABLE, 0, "delete all", encodeAttr(unix.NFTA_TABLE_NAME, zeroEnded(unsettled.name)))
@@ -41,9 +42,9 @@ func (k *Kernel) Settle() error {
 	return nil
 }
 
-// Forget deletes the tracked flows that have to do with the prefixes: those with any of the four addresses, of the first packet
-// or of replies to it, in one of them. A flow is translated as its first packet was, for ever; deleted, the next packet of either
-// side begins it anew under the rules of now. It returns how many there were.
+// Forget flushes the conntrack entries with any of the four addresses, of the original or the reply direction, in the prefixes. An entry keeps
+// its NAT for its lifetime; after the flush the next packet of either direction creates a new entry under the current rules. Forget returns
+// the number of deleted entries.
 func (k *Kernel) Forget(prefixes ...netip.Prefix) (int, error) {
 	h, err := netlink.NewHandleAt(k.ns, unix.NETLINK_NETFILTER)
 	if err != nil {
@@ -65,7 +66,7 @@ func (k *Kernel) Forget(prefixes ...netip.Prefix) (int, error) {
 	return total, nil
 }
 
-// deleteConntrack repeats what was interrupted by flows that come and go.
+// deleteConntrack retries deletions interrupted by concurrent changes of the conntrack table.
 func deleteConntrack(h *netlink.Handle, family netlink.InetFamily, about prefixes) (total int, err error) {
 	for range dumps {
 		var n uint
@@ -78,14 +79,14 @@ func deleteConntrack(h *netlink.Handle, family netlink.InetFamily, about prefixe
 	return total, err
 }
 
-// prefixes match flows.
+// prefixes is a filter for conntrack entries.
 type prefixes []netip.Prefix
 
 func prefixesOfFamily(family netlink.InetFamily, all []netip.Prefix) prefixes {
 	return slices.DeleteFunc(slices.Clone(all), func(p netip.Prefix) bool { return p.Addr().Is4() != (family == unix.AF_INET) })
 }
 
-// MatchConntrackFlow is true for flows that have an address in one of the prefixes.
+// MatchConntrackFlow reports whether an address of the conntrack entry is in one of the prefixes.
 func (p prefixes) MatchConntrackFlow(f *netlink.ConntrackFlow) bool {
 	for _, ip := range []net.IP{f.Forward.SrcIP, f.Forward.DstIP, f.Reverse.SrcIP, f.Reverse.DstIP} {
 		addr, _ := netip.AddrFromSlice(ip)

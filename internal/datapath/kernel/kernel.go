@@ -1,8 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kernel makes a network namespace hold what a datapath.State says, and nothing else of ours. What is ours is found
-// again after a restart by marks in the kernel; what is not is never changed.
+// Package kernel reconciles a network namespace with a datapath.State. Marks in the kernel (protocol, label, metric, table names) identify our
+// objects after a restart; foreign objects are never changed.
 package kernel
 
 import (
@@ -22,37 +22,37 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// Options say where the kernel is.
+// Options configure Open.
 type Options struct {
-	// Namespace is a path of a network namespace; "" is the one that we are in. To enter another takes more rights than to
-	// change this one, for which those of an administrator of networks are enough.
+	// Namespace is the path of a network namespace; "" is the current one. Entering another namespace needs more than CAP_NET_ADMIN, changing
+	// the current one does not.
 	Namespace string
 
-	// before is called before every write, with what is written.
+	// before is called before every write, with its text.
 	before func(what string)
 }
 
-// Kernel is one network namespace. Its methods may be called from several goroutines; Apply calls wait for each other.
+// Kernel is one network namespace. Its methods are safe for concurrent use; Apply calls are serialised.
 type Kernel struct {
 	options  Options
 	ns       netns.NsHandle
 	sockets  sockets
 	applying sync.Mutex
 
-	mu       sync.Mutex // guards interest, which is replaced and never changed
+	mu       sync.Mutex // guards interest, which is replaced and never modified
 	interest watchInterest
 }
 
-// Changes are what one Apply did.
+// Changes is the result of one Apply.
 type Changes struct {
-	// Writes are all that was written, one by one, as one would type it.
+	// Writes are the writes in order, in the syntax of ip and nft.
 	Writes []string
-	// Waiting are devices of others that are absent, down or without the address that a route needs. What hangs on them is
-	// left out; Watch tells when to try again.
+	// Waiting are devices created elsewhere that are absent, down or without the address needed by a route. Objects that depend on them are
+	// left out; Watch triggers the retry.
 	Waiting []string
 }
 
-// Open begins to talk with the kernel. It changes nothing.
+// Open opens the netlink sockets. It changes nothing.
 func Open(options Options) (*Kernel, error) {
 	ns, err := openNamespace(options.Namespace)
 	if err != nil {
@@ -76,7 +76,7 @@ func openNamespace(path string) (netns.NsHandle, error) {
 	return ns, nil
 }
 
-// Close ends the conversation. What the kernel holds stays.
+// Close closes the netlink sockets. The state in the kernel remains.
 func (k *Kernel) Close() error {
 	k.sockets.closeAll()
 	if !k.ns.IsOpen() {
@@ -85,7 +85,7 @@ func (k *Kernel) Close() error {
 	return k.ns.Close()
 }
 
-// kernelState is what the namespace holds of ours, and all of its links.
+// kernelState is our state in the namespace, and all of its links.
 type kernelState struct {
 	kernelLinks
 	addresses  map[kernelAddress]bool
@@ -108,7 +108,7 @@ func (k *Kernel) readState() (*kernelState, error) {
 	return h, k.readRouting(h)
 }
 
-// readRouting reads all that comes and goes with links.
+// readRouting reads the objects that depend on links.
 func (k *Kernel) readRouting(h *kernelState) error {
 	var err error
 	if h.addresses, err = k.readAddresses(h.kernelLinks); err != nil {
@@ -124,7 +124,7 @@ func (k *Kernel) readRouting(h *kernelState) error {
 	return err
 }
 
-// applyRun is one Apply.
+// applyRun is one run of Apply.
 type applyRun struct {
 	*Kernel
 	ctx     context.Context
@@ -135,9 +135,9 @@ type applyRun struct {
 	errs    []error
 }
 
-// Apply makes the namespace hold what want says, by the smallest change. What cannot be done is told, and does not keep the
-// rest from being done; but nothing comes before all of our own tables are as wanted. It may be ended at any moment: the next
-// Apply, of this process or of another, goes on from there.
+// Apply reconciles the namespace with want by the smallest change. A failed part is reported and does not stop the rest, except that nothing
+// is added before all of our own nftables tables are as wanted. Apply is idempotent and may be interrupted at any moment: the next Apply, of
+// this process or another, continues.
 func (k *Kernel) Apply(ctx context.Context, want datapath.State) (Changes, error) {
 	k.applying.Lock()
 	defer k.applying.Unlock()
@@ -156,8 +156,8 @@ func (k *Kernel) Apply(ctx context.Context, want datapath.State) (Changes, error
 	return r.changes, errors.Join(r.errs...)
 }
 
-// applyAll keeps an order in which no packet passes that is not filtered and translated: what brings packets goes first and
-// comes last. Where one thing follows another in the same place, the new one comes before the old one goes.
+// applyAll keeps an order in which no packet passes unfiltered or untranslated: objects that attract packets are removed first and added last.
+// A replacement is added before its predecessor in the same place is removed.
 func (r *applyRun) applyAll() {
 	r.removeRules(false)
 	r.removeRoutes(false)
@@ -166,7 +166,7 @@ func (r *applyRun) applyAll() {
 	if !r.applyTables() {
 		return
 	}
-	clear(r.waiting) // for devices that are made only now
+	clear(r.waiting) // devices created in this run are no longer missing
 	if r.applyLinks() {
 		if err := r.rereadState(); err != nil {
 			r.errs = append(r.errs, err)
@@ -183,7 +183,7 @@ func (r *applyRun) applyAll() {
 	r.removeAddresses(true)
 }
 
-// rereadState reads what links took with them, and where new ones are.
+// rereadState reads the objects removed together with links, and the indices of new links.
 func (r *applyRun) rereadState() error {
 	if err := r.readLinks(r.have); err != nil {
 		return err
@@ -192,7 +192,7 @@ func (r *applyRun) rereadState() error {
 	return r.readRouting(r.have)
 }
 
-// writeKernel does one write. It returns false if it failed for any other reason than those that are fine.
+// writeKernel does one write. It returns false if the write failed with an error other than those in fine.
 func (r *applyRun) writeKernel(what string, do func() error, fine ...syscall.Errno) bool {
 	if r.ctx.Err() != nil {
 		return false
@@ -212,10 +212,10 @@ func (r *applyRun) writeKernel(what string, do func() error, fine ...syscall.Err
 	return true
 }
 
-// gone are the errors of deleting what is not there any more.
+// gone lists the errors of deleting an absent object.
 var gone = []syscall.Errno{syscall.ESRCH, syscall.ENOENT, syscall.ENODEV, syscall.EADDRNOTAVAIL}
 
-// dropImpossible is a state without what no kernel can hold, and why that is left out.
+// dropImpossible returns the state without the parts that no kernel can hold, and the reasons.
 func dropImpossible(want datapath.State) (datapath.State, []error) {
 	var errs []error
 	refuse := func(format string, about ...any) bool {
@@ -227,7 +227,7 @@ func dropImpossible(want datapath.State) (datapath.State, []error) {
 		return kind != "" && !isMade(l.Name, kind) && refuse("a %s called %s would not be found again: it is not made", kind, l.Name)
 	})
 	hops := slices.Clone(want.Neighbours)
-	slices.SortFunc(hops, func(a, b datapath.Neighbour) int { return a.Next.Compare(b.Next) }) // it is always the same one that is left out
+	slices.SortFunc(hops, func(a, b datapath.Neighbour) int { return a.Next.Compare(b.Next) }) // deterministic: the same neighbour is left out each time
 	macs := map[[6]byte]datapath.Neighbour{}
 	var first datapath.Neighbour // on the fabric
 	want.Neighbours = nil
@@ -256,7 +256,7 @@ func dropImpossible(want datapath.State) (datapath.State, []error) {
 	return want, errs
 }
 
-// Observe tells what the namespace holds of ours. Rules of tables are known by the text that they were made from.
+// Observe returns our state in the namespace. Rules of nftables tables are returned as the text in their user data.
 func (k *Kernel) Observe() (datapath.State, error) {
 	h, err := k.readState()
 	if err != nil {
@@ -286,7 +286,7 @@ func (k *Kernel) Observe() (datapath.State, error) {
 	return s, nil
 }
 
-// missingKeys are the keys of want that have lacks or has otherwise, in order.
+// missingKeys returns the keys of want that are missing in have or have another value there, sorted.
 func missingKeys[K, V comparable](want, have map[K]V, order func(a, b K) int) []K {
 	var out []K
 	for key, v := range want {
@@ -298,7 +298,7 @@ func missingKeys[K, V comparable](want, have map[K]V, order func(a, b K) int) []
 	return out
 }
 
-// surplusKeys are the keys of have that want lacks, in order.
+// surplusKeys returns the keys of have that are missing in want, sorted.
 func surplusKeys[K comparable, V, W any](want map[K]V, have map[K]W, order func(a, b K) int) []K {
 	var out []K
 	for key := range have {

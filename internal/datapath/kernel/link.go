@@ -17,22 +17,22 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// outer6 is the alias of a VXLAN whose outer addresses are IPv6: the kernel does not tell otherwise.
+// outer6 is the alias of a VXLAN with IPv6 outer addresses: the kernel does not report the family of a VXLAN.
 const outer6 = "outer ip6"
 
-// kernelLink is a device, ours or not.
+// kernelLink is a device, ours or foreign.
 type kernelLink struct {
 	index    int32
 	up       bool
 	mtu      int
 	mac      [6]byte
 	kind     string
-	other    int32 // index of the other end of a veth
+	other    int32 // index of the veth peer
 	alias    string
-	id       uint32 // of a VXLAN, as the next three
+	id       uint32 // VXLAN only, like port and learning
 	port     uint16
 	learning bool
-	bare     bool // IPv6 gives it no address by itself
+	bare     bool // without an IPv6 link-local address
 }
 
 type kernelLinks struct {
@@ -75,7 +75,7 @@ func parseLink(msg []byte) (kernelLink, string) {
 	return l, a.stringOf(unix.IFLA_IFNAME)
 }
 
-// Kinds of devices.
+// Kinds of devices, as the kernel names them.
 const (
 	kindVXLAN = "vxlan"
 	kindVeth  = "veth"
@@ -83,13 +83,13 @@ const (
 
 type kernelDevice struct{ name, kind string }
 
-// made are the devices that are ours to make.
+// made lists the devices that we create.
 var made = []kernelDevice{{names.FabricDevice, kindVXLAN}, {names.ProbeDevice, kindVeth}, {names.EchoDevice, kindVeth}}
 
-// isMade is true for a device that is ours to make, as a device of that kind.
+// isMade reports whether we create the device, as this kind.
 func isMade(name, kind string) bool { return slices.Contains(made, kernelDevice{name, kind}) }
 
-// kindOf is what a device is made as; "": it is somebody else's to make.
+// kindOf returns the kind of a device that we create, else "".
 func kindOf(l datapath.Link) string {
 	switch {
 	case l.VXLAN != nil:
@@ -100,7 +100,7 @@ func kindOf(l datapath.Link) string {
 	return ""
 }
 
-// ownLinks are the devices that are there and were made by us, in order. A device of another kind in the place of one is not ours.
+// ownLinks returns the existing devices created by us, in order. A device with our name and another kind is foreign.
 func (l kernelLinks) ownLinks() []string {
 	var out []string
 	for _, m := range made {
@@ -111,10 +111,10 @@ func (l kernelLinks) ownLinks() []string {
 	return out
 }
 
-// fabricLink is our VXLAN, if there is one.
+// fabricLink returns our VXLAN, and false if it does not exist.
 func (l kernelLinks) fabricLink() (kernelLink, bool) { return l.usableLink(names.FabricDevice) }
 
-// usableLink is the device if it may carry what is ours: not one of another kind in the place of one that we make.
+// usableLink returns the device unless it is foreign: one with the name of a device that we create, but of another kind.
 func (l kernelLinks) usableLink(name string) (kernelLink, bool) {
 	one, ok := l.byName[name]
 	if !ok || slices.ContainsFunc(made, func(m kernelDevice) bool { return m.name == name && m.kind != one.kind }) {
@@ -158,7 +158,7 @@ func (r *applyRun) deleteLink(name string, have kernelLink) bool {
 	}, gone...)
 }
 
-// forgetLink drops what went with a device.
+// forgetLink deletes a device and the objects on it from the state.
 func (h *kernelState) forgetLink(index int32) {
 	delete(h.byName, h.names[index])
 	delete(h.names, index)
@@ -184,7 +184,7 @@ func (h *kernelState) forgetLink(index int32) {
 	}
 }
 
-// applyLinks is true if devices changed in a way that others see in addresses and routes. What we make comes before what others made.
+// applyLinks reports whether links changed such that addresses and routes must be read again. Devices that we create come first.
 func (r *applyRun) applyLinks() bool {
 	changed := false
 	for _, ours := range []bool{true, false} {
@@ -221,7 +221,7 @@ func (r *applyRun) applyLink(want datapath.Link) bool {
 	return r.tuneLink(want, have, macOf(want))
 }
 
-// mustRecreate is true if a device differs from what is wanted in what cannot be set in place.
+// mustRecreate reports whether the device differs in an attribute that cannot be changed in place.
 func (r *applyRun) mustRecreate(want datapath.Link, have kernelLink) bool {
 	if v := want.VXLAN; v != nil {
 		return have.id != v.ID || have.port != v.Port || have.learning || r.otherOuter(have)
@@ -229,7 +229,7 @@ func (r *applyRun) mustRecreate(want datapath.Link, have kernelLink) bool {
 	return r.have.names[have.other] != want.Veth.Peer
 }
 
-// macOf is the address of a device that we make.
+// macOf returns the MAC of a device that we create.
 func macOf(l datapath.Link) *[6]byte {
 	switch {
 	case l.VXLAN != nil:
@@ -240,19 +240,19 @@ func macOf(l datapath.Link) *[6]byte {
 	return nil
 }
 
-// hasOuterIPv6 is true if the hops of the fabric have outer addresses of IPv6. They are all of one family.
+// hasOuterIPv6 reports whether the FDB entries of the fabric have IPv6 outer addresses. All are of one family.
 func (r *applyRun) hasOuterIPv6() bool {
 	return slices.ContainsFunc(r.want.Neighbours, func(h datapath.Neighbour) bool { return h.Outer.Is6() })
 }
 
-// otherOuter is true if a VXLAN cannot send to where the hops are. Without hops any will do.
+// otherOuter reports whether the VXLAN has the wrong family for the wanted FDB entries. Without entries either family is right.
 func (r *applyRun) otherOuter(have kernelLink) bool {
 	some := slices.ContainsFunc(r.want.Neighbours, func(h datapath.Neighbour) bool { return h.Outer.IsValid() })
 	return some && (have.alias == outer6) != r.hasOuterIPv6()
 }
 
-// createLink makes a device, down and bare, and the other end of a veth with it. Up is always the last that happens to it, so that a device found
-// up is whole.
+// createLink creates a device, down and without addresses, together with the peer of a veth. Setting a device up is always the last step, so
+// that a device found up is complete.
 func (r *applyRun) createLink(want datapath.Link) bool {
 	mac := macOf(want)
 	request := joinBytes(encodeLink(0, 0, 0), encodeAttr(unix.IFLA_IFNAME, zeroEnded(want.Name)), encodeAttr(unix.IFLA_ADDRESS, mac[:]),
@@ -277,7 +277,7 @@ func (r *applyRun) createLink(want datapath.Link) bool {
 	return true
 }
 
-// linkAttributes is what only devices of its kind have.
+// linkAttributes returns the attributes specific to the kind of device.
 func (r *applyRun) linkAttributes(want datapath.Link) [][]byte {
 	v := want.VXLAN
 	if v == nil {
@@ -290,7 +290,7 @@ func (r *applyRun) linkAttributes(want datapath.Link) [][]byte {
 	return [][]byte{encodeAttr(nl.IFLA_VXLAN_ID, nativeUint32(v.ID)), encodeAttr(nl.IFLA_VXLAN_PORT, bigUint16(v.Port)), encodeAttr(nl.IFLA_VXLAN_LEARNING, []byte{0}), local}
 }
 
-// tuneLink sets what can be set in place, the address only of what we make, and is true if it set anything.
+// tuneLink changes attributes in place, the MAC only of devices that we create, and reports whether an attribute changed.
 func (r *applyRun) tuneLink(want datapath.Link, have kernelLink, mac *[6]byte) bool {
 	changed := false
 	set := func(what string, flags uint32, attrs ...[]byte) {
@@ -318,7 +318,7 @@ func (k *Kernel) setLink(index int32, flags uint32, attrs ...[]byte) error {
 	return err
 }
 
-// encodeLink begins a message about a link: the flags that change, and what they become.
+// encodeLink returns the header of a link message: the mask of flags to change, and their values.
 func encodeLink(index int32, change, flags uint32) []byte {
 	msg := nl.NewIfInfomsg(unix.AF_UNSPEC)
 	msg.Index, msg.Change, msg.Flags = index, change, flags

@@ -24,7 +24,7 @@ func compareOp(not bool) expr.CmpOp {
 	return expr.CmpOpEq
 }
 
-// loadAll concatenates fields.
+// loadAll loads several fields into consecutive registers: a concatenation.
 func (c *compiler) loadAll(fields []datapath.Field) error {
 	for _, f := range fields {
 		c.addPrecondition(f)
@@ -77,7 +77,7 @@ func (c *compiler) compileCmp(s datapath.Cmp) error {
 	return nil
 }
 
-// networkMask has the bits that are the same in all of a value; false if the value is not all that share them.
+// networkMask returns the mask of the bits common to the whole range, and false if the range is not a prefix.
 func networkMask(v datapath.Value) ([]byte, bool) {
 	mask, open := []byte(v.Low), false
 	for i := range mask {
@@ -94,7 +94,7 @@ func networkMask(v datapath.Value) ([]byte, bool) {
 	return mask, true
 }
 
-// oneOf looks a field up in a set without a name.
+// oneOf looks a field up in an anonymous set.
 func (c *compiler) oneOf(s datapath.Cmp) error {
 	set := datapath.Set{Key: []datapath.Type{s.Values[0].Type}}
 	for _, v := range s.Values {
@@ -119,13 +119,13 @@ func (c *compiler) addLookup(set anonymousSet, not bool) {
 	c.addExprs(set.lookup)
 }
 
-// bits of words.
+// flowStates maps symbolic values to bits of ct state.
 var flowStates = map[string]uint32{
 	datapath.Invalid: expr.CtStateBitINVALID, datapath.Established: expr.CtStateBitESTABLISHED,
 	datapath.Related: expr.CtStateBitRELATED, datapath.New: expr.CtStateBitNEW,
 }
 
-// destinationTranslated is the bit of a flow's status.
+// destinationTranslated is the DNAT bit of ct status.
 const destinationTranslated = 1 << 5
 
 func (c *compiler) compileWord(s datapath.Word) error {
@@ -151,7 +151,7 @@ func (c *compiler) compileWord(s datapath.Word) error {
 	return nil
 }
 
-// anyBit matches if one of the bits is set, or if none is.
+// anyBit matches if any of the bits is set; with not, if none is set.
 func (c *compiler) anyBit(bits []byte, not bool) {
 	zero := make([]byte, len(bits))
 	c.addExprs(&expr.Bitwise{SourceRegister: firstRegister, DestRegister: firstRegister, Len: uint32(len(bits)), Mask: bits, Xor: zero},

@@ -18,15 +18,16 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// A hop is two things to the kernel: a neighbour has a MAC, and a VXLAN forwards frames for a MAC to an outer address.
+// A datapath.Neighbour is two objects in the kernel: a neighbour entry with a MAC, and on a VXLAN an FDB entry, which forwards frames for the
+// MAC to an outer address.
 
-// kernelNeighbour is a next hop on a device.
+// kernelNeighbour is a neighbour entry: a next hop on a device.
 type kernelNeighbour struct {
 	index int32
 	addr  netip.Addr
 }
 
-// fdbEntry is a MAC that a device sends to one outer address: the kernel takes more than one for groups only.
+// fdbEntry is a MAC on a device. It has one outer address: the kernel allows several for multicast MACs only.
 type fdbEntry struct {
 	index int32
 	mac   [6]byte
@@ -68,7 +69,7 @@ func (k *Kernel) readHops(l kernelLinks) (map[kernelNeighbour][6]byte, map[fdbEn
 	return neighbours, forwards, nil
 }
 
-// neighbourMessage is a neighbour or a forward as the kernel tells it.
+// neighbourMessage is a neighbour or FDB entry as reported by the kernel.
 type neighbourMessage struct {
 	family byte
 	index  int32
@@ -112,7 +113,7 @@ func (r *applyRun) wantedHops() (map[kernelNeighbour][6]byte, map[fdbEntry]netip
 	return neighbours, forwards
 }
 
-// addHops sets forwards before the neighbours that need them. What changes is replaced in place.
+// addHops adds FDB entries before the neighbours that need them. Changed entries are replaced in place.
 func (r *applyRun) addHops() {
 	neighbours, forwards := r.wantedHops()
 	for _, f := range missingKeys(forwards, r.have.forwards, compareForwards) {

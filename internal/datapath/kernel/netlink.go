@@ -15,13 +15,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Messages are made and read here byte by byte: the libraries hide some of what we need to say (a rule's action, an
-// address's metric, the family of a VXLAN, checksums of IPv6), and would read whole what is compared by a few bytes only.
+// Netlink messages are encoded and parsed by hand: the libraries lack a rule's action, an address's metric, the family of a VXLAN and IPv6
+// checksums, and would parse whole messages where a few bytes are compared.
 
-// sockets are the two conversations with the kernel, held in one network namespace.
+// sockets are the netlink sockets of one network namespace, by protocol.
 type sockets map[int]*nl.SocketHandle
 
-// replyTimeout is generous: a reply that does not come at all is a broken kernel.
+// replyTimeout is generous: a missing reply means a broken kernel.
 var replyTimeout = unix.Timeval{Sec: 30}
 
 func dialNetlink(ns netns.NsHandle) (sockets, error) {
@@ -38,9 +38,9 @@ func dialNetlink(ns netns.NsHandle) (sockets, error) {
 			return nil, fmt.Errorf("setting timeouts: %w", err)
 		}
 	}
-	// Dumps that the kernel filters need this; without it (before Linux 4.20) only more is read than is looked at.
+	// Strict checking makes the kernel filter dumps; without it (before Linux 4.20) dumps are only longer.
 	_ = unix.SetsockoptInt(s[unix.NETLINK_ROUTE].Socket.GetFd(), unix.SOL_NETLINK, unix.NETLINK_GET_STRICT_CHK, 1)
-	// Errors of a batch need not bring back what was sent.
+	// Errors of a batch need not echo the request.
 	_ = unix.SetsockoptInt(s[unix.NETLINK_NETFILTER].Socket.GetFd(), unix.SOL_NETLINK, unix.NETLINK_CAP_ACK, 1)
 	return s, nil
 }
@@ -60,11 +60,11 @@ func (s sockets) sendRequest(protocol, kind, flags int, body []byte) ([][]byte, 
 	return req.Execute(protocol, 0)
 }
 
-// dumps is how often a dump is begun anew when something changed meanwhile.
+// dumps is the number of attempts of a dump interrupted by concurrent changes.
 const dumps = 10
 
-// dumpAll gives each message of a dump to read. What changed meanwhile may be missing in the last of many attempts: whoever
-// watches is told of it.
+// dumpAll passes each message of a dump to read. The last of many interrupted attempts may be inconsistent: the watch reports the changes
+// behind the interruption.
 func (s sockets) dumpAll(protocol, kind int, body []byte, read func(msg []byte) error) error {
 	var msgs [][]byte
 	var err error
@@ -84,10 +84,10 @@ func (s sockets) dumpAll(protocol, kind int, body []byte, read func(msg []byte) 
 	return nil
 }
 
-// nativeOrder is the machine's byte order, which rtnetlink speaks.
+// nativeOrder returns the host byte order, used by rtnetlink.
 func nativeOrder() binary.ByteOrder { return nl.NativeEndian() }
 
-// encodeAttr is an attribute with its data put together.
+// encodeAttr encodes an attribute with the concatenated data.
 func encodeAttr(kind uint16, data ...[]byte) []byte {
 	out := make([]byte, unix.SizeofRtAttr)
 	for _, d := range data {
@@ -130,10 +130,10 @@ func bigUint16(n uint16) []byte { return binary.BigEndian.AppendUint16(nil, n) }
 
 func zeroEnded(s string) []byte { return append([]byte(s), 0) }
 
-// attrTypeMask takes the flags of an attribute's type away.
+// attrTypeMask removes the flags from an attribute type.
 const attrTypeMask = 0x3fff
 
-// eachAttr calls f with every attribute of b. Padding and flags are gone.
+// eachAttr calls f with every attribute of b, without padding and flags.
 func eachAttr(b []byte, f func(kind uint16, data []byte)) {
 	for len(b) >= unix.SizeofRtAttr {
 		size := int(nativeOrder().Uint16(b))
@@ -145,7 +145,7 @@ func eachAttr(b []byte, f func(kind uint16, data []byte)) {
 	}
 }
 
-// attributes are those of a message or of an attribute, by kind; of two of a kind the later one.
+// attributes are the attributes of a message or nested attribute, by type; the last one of a type wins.
 type attributes map[uint16][]byte
 
 func parseAttrs(b []byte) attributes {
@@ -154,7 +154,7 @@ func parseAttrs(b []byte) attributes {
 	return a
 }
 
-// parseBody is what follows the fixed part of a message.
+// parseBody parses the attributes after the fixed header of a message.
 func parseBody(msg []byte, fixed int) attributes { return parseAttrs(msg[min(fixed, len(msg)):]) }
 
 func (a attributes) nativeUint32(kind uint16) uint32 {
@@ -197,7 +197,7 @@ func (a attributes) macOf(kind uint16) (mac [6]byte) {
 	return mac
 }
 
-// prefixOf is of so many bits of the address; without an address it is all of the family's.
+// prefixOf returns the attribute's address with a prefix length; without the attribute, the unspecified address of the family.
 func (a attributes) prefixOf(kind uint16, bits int, family byte) netip.Prefix {
 	addr := a.addrOf(kind)
 	if !addr.IsValid() {

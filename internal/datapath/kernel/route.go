@@ -15,20 +15,20 @@ import (
 	"liqo.io/liqo/internal/datapath"
 )
 
-// defaultMetric6 is the metric of routes of IPv6 that ask for none.
+// defaultMetric6 is the kernel's default metric of IPv6 routes.
 const defaultMetric6 = 1024
 
-// sizeofFamily is the length of what begins an attribute "via": a family, in the machine's byte order.
+// sizeofFamily is the length of the address family in host byte order at the start of the attribute "via".
 const sizeofFamily = 2
 
-// routeKey is the place of a route: the kernel holds one in each, as far as we are concerned.
+// routeKey identifies a route: we keep at most one route per key.
 type routeKey struct {
 	table  uint32
 	to     netip.Prefix
 	metric uint32
 }
 
-// kernelRoute is what is in a place.
+// kernelRoute is the value of a routeKey.
 type kernelRoute struct {
 	unreachable bool
 	index       int32
@@ -39,7 +39,7 @@ type kernelRoute struct {
 	scope       byte
 }
 
-// compareRoutes puts the worst of several routes to a prefix first, as it must come first.
+// compareRoutes sorts the routes of a prefix by descending metric: the worst is added first.
 func compareRoutes(a, b routeKey) int {
 	return cmp.Or(cmp.Compare(a.table, b.table), a.to.Compare(b.to), cmp.Compare(b.metric, a.metric))
 }
@@ -73,9 +73,9 @@ func parseRoute(msg []byte) (routeKey, kernelRoute, bool) {
 		key.table = a.nativeUint32(unix.RTA_TABLE)
 	}
 	r := kernelRoute{unreachable: head[7] == unix.RTN_UNREACHABLE}
-	if !r.unreachable { // IPv6 says that unreachable routes are on lo
+	if !r.unreachable { // the kernel reports IPv6 unreachable routes on lo
 		r.index, r.via, r.onlink = int32(a.nativeUint32(unix.RTA_OIF)), a.addrOf(unix.RTA_GATEWAY), flags&unix.RTNH_F_ONLINK != 0
-		if via := a[unix.RTA_VIA]; len(via) > sizeofFamily { // IPv4 by a next hop of IPv6
+		if via := a[unix.RTA_VIA]; len(via) > sizeofFamily { // IPv4 via an IPv6 next hop
 			r.via, _ = netip.AddrFromSlice(via[sizeofFamily:])
 		}
 		r.source, r.mtu, r.scope = a.addrOf(unix.RTA_PREFSRC), parseAttrs(a[unix.RTA_METRICS]).nativeUint32(unix.RTAX_MTU), head[6]
@@ -94,7 +94,7 @@ func (r kernelRoute) toDatapath(key routeKey, names map[int32]string) datapath.R
 	return out
 }
 
-// requestBody is the body of a message about the route.
+// requestBody returns the body of a netlink message about the route.
 func (r kernelRoute) requestBody(key routeKey) []byte {
 	head := make([]byte, unix.SizeofRtMsg)
 	head[0], head[1], head[5], head[6], head[7] = familyOf(key.to.Addr()), byte(key.to.Bits()), datapath.Protocol, r.scope, unix.RTN_UNICAST
@@ -144,7 +144,7 @@ func (r *applyRun) wantedRoutes() map[routeKey]kernelRoute {
 		}
 		one := kernelRoute{index: l.index, via: w.Via, onlink: w.OnLink, source: w.Source, mtu: uint32(w.MTU)}
 		if w.To.Addr().Is4() {
-			one.scope = byte(w.Scope) // IPv6 has no scopes
+			one.scope = byte(w.Scope) // IPv6 routes have no scope
 		}
 		out[keyOf(w)] = one
 	}
@@ -176,7 +176,7 @@ func (r *applyRun) addRoutes() {
 	}
 }
 
-// unreachableYet is true for what the kernel says of routes by a device that is down or has no address yet.
+// unreachableYet reports whether the error means a device that is down or has no address yet.
 func unreachableYet(err error) bool {
 	for _, e := range []syscall.Errno{syscall.ENETDOWN, syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.ENODEV} {
 		if errors.Is(err, e) {
@@ -186,7 +186,7 @@ func unreachableYet(err error) bool {
 	return false
 }
 
-// explainConflict explains why the kernel refuses to create something twice.
+// explainConflict explains EEXIST on creation.
 func explainConflict(err error) error {
 	if errors.Is(err, syscall.EEXIST) {
 		return fmt.Errorf("one of others is there already, and stays: %w", err)
@@ -194,7 +194,7 @@ func explainConflict(err error) error {
 	return err
 }
 
-// foreignRoutes are the places of routes that must be replaced in which there is a route of others, too: replacing could hit it.
+// foreignRoutes returns the keys of changed routes at which a foreign route exists, too: a replace could hit the foreign one.
 func (r *applyRun) foreignRoutes(want map[routeKey]kernelRoute) map[routeKey]bool {
 	type part struct {
 		family byte
@@ -215,16 +215,16 @@ func (r *applyRun) foreignRoutes(want map[routeKey]kernelRoute) map[routeKey]boo
 			}
 			return nil
 		})
-		if err != nil && !errors.Is(err, syscall.ENOENT) { // a table without routes
+		if err != nil && !errors.Is(err, syscall.ENOENT) { // ENOENT: the table has no routes
 			r.errs = append(r.errs, fmt.Errorf("reading routes of table %d: %w", p.table, err))
 		}
 	}
 	return foreign
 }
 
-// removeRoutes removes those to prefixes that a wanted route of the same table still leads to, or the others. The best of
-// several goes first, so that "unreachable" is last.
-func (r *applyRun) removeRoutes(followed bool) {
+// removeRoutes removes surplus routes: with replaced, only routes to a prefix with a wanted route in the same table; without, only the rest.
+// Of several routes to a prefix the best goes first, so that "unreachable" is last.
+func (r *applyRun) removeRoutes(replaced bool) {
 	type place struct {
 		table uint32
 		to    netip.Prefix
@@ -232,14 +232,14 @@ func (r *applyRun) removeRoutes(followed bool) {
 	want := r.wantedRoutes()
 	places := map[place]bool{}
 	for key, one := range want {
-		// The last resort follows nobody: what it is left with must not pass without filters.
+		// An unreachable fallback is no replacement: its prefix must not remain routed while the filters change.
 		if !one.unreachable {
 			places[place{key.table, key.to}] = true
 		}
 	}
 	keys := surplusKeys(want, r.have.routes, func(a, b routeKey) int { return compareRoutes(b, a) })
 	for _, key := range keys {
-		if places[place{key.table, key.to}] != followed {
+		if places[place{key.table, key.to}] != replaced {
 			continue
 		}
 		one := r.have.routes[key]

@@ -17,7 +17,7 @@ import (
 	"liqo.io/liqo/internal/datapath"
 )
 
-// Actions of rules that x/sys does not have.
+// Actions of rules, missing in x/sys.
 const (
 	toTable       = 1
 	toRule        = 2
@@ -25,7 +25,7 @@ const (
 	toUnreachable = 7
 )
 
-// ipRule is one of ours, whole: rules have no names, and the kernel tells them apart by all that they say.
+// ipRule is a policy routing rule of ours with all fields: rules have no names, the kernel identifies a rule by its fields.
 type ipRule struct {
 	family     byte
 	priority   uint32
@@ -34,7 +34,7 @@ type ipRule struct {
 	output     string
 	mark, mask uint32
 	table      uint32
-	target     uint32 // the priority to go on with
+	target     uint32 // priority of the goto target
 	action     byte
 }
 
@@ -121,7 +121,7 @@ func (r ipRule) toDatapath() datapath.Rule {
 	return out
 }
 
-// requestBody is the body of a message about the rule.
+// requestBody returns the body of a netlink message about the rule.
 func (r ipRule) requestBody() []byte {
 	head := make([]byte, unix.SizeofRtMsg)
 	head[0], head[7] = r.family, r.action
@@ -169,8 +169,8 @@ func (r *applyRun) addRules() {
 	}
 }
 
-// removeRules removes those that others follow at their priority, or those that none does.
-func (r *applyRun) removeRules(followed bool) {
+// removeRules removes surplus rules: with replaced, only rules with a wanted one at the same priority; without, only the rest.
+func (r *applyRun) removeRules(replaced bool) {
 	type place struct {
 		family   byte
 		priority uint32
@@ -181,7 +181,7 @@ func (r *applyRun) removeRules(followed bool) {
 		places[place{one.family, one.priority}] = true
 	}
 	for _, one := range surplusKeys(want, r.have.rules, compareRules) {
-		if places[place{one.family, one.priority}] != followed {
+		if places[place{one.family, one.priority}] != replaced {
 			continue
 		}
 		if r.writeKernel("delete "+one.toDatapath().String(), func() error {

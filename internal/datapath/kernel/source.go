@@ -11,7 +11,7 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// Source is the address with which this namespace sends to another one.
+// Source returns the source address for packets to an address.
 func (k *Kernel) Source(to netip.Addr) (netip.Addr, error) {
 	h, err := netlink.NewHandleAt(k.ns)
 	if err != nil {

@@ -15,11 +15,10 @@ import (
 	"liqo.io/liqo/internal/datapath"
 )
 
-// markChain is an empty chain by which tables of ours are known that have a name of the user's choice. Marks of other kinds
-// are lost on kernels before 5.10.
+// markChain is an empty chain that marks tables of ours with a name chosen by the user. Other kinds of marks are lost on kernels before 5.10.
 const markChain = "liqo_made_this"
 
-// tableID names a table of nftables.
+// tableID identifies an nftables table.
 type tableID struct {
 	family byte
 	name   string
@@ -27,7 +26,7 @@ type tableID struct {
 
 func idOf(t datapath.Table) tableID { return tableID{protocolFamily(t.Family), t.Name} }
 
-// isOurs is true for a table that is ours by its name. In families of which we have none the name is anybody's.
+// isOurs reports whether the table is ours by name. In other families than IPv4 and IPv6 the name is not reserved.
 func (id tableID) isOurs() bool { return id.name == datapath.TableName && id.ofIP() }
 
 func (id tableID) ofIP() bool {
@@ -41,7 +40,7 @@ func protocolFamily(f datapath.Family) byte {
 	return unix.NFPROTO_IPV6
 }
 
-// kernelTable is a table in the kernel. Only of ours more is known than that it is there.
+// kernelTable is a table in the kernel. The contents of foreign tables are not read.
 type kernelTable struct {
 	ours     bool
 	marked   bool
@@ -50,13 +49,13 @@ type kernelTable struct {
 	counters map[string]uint64 // packets
 }
 
-// kernelChain is a chain in the kernel, with what is known of its rules.
+// kernelChain is a chain in the kernel with its rules.
 type kernelChain struct {
 	baseChain
 	rules []kernelRule
 }
 
-// baseChain is where a chain is hooked; the zero value for chains that are only jumped to.
+// baseChain holds the properties of a base chain; the zero value for regular chains.
 type baseChain struct {
 	kind     string
 	hook     uint32
@@ -64,16 +63,16 @@ type baseChain struct {
 	policy   uint32
 }
 
-// kernelRule is what a rule remembers of how it was made.
+// kernelRule is the user data of a rule: the hash and text of its source.
 type kernelRule struct{ hash, text string }
 
 // kernelSet is a set or map in the kernel.
 type kernelSet struct {
 	setForm
-	elements map[interval]string // to values of maps
+	elements map[interval]string // values are map values
 }
 
-// setForm is what cannot change of a set.
+// setForm holds the immutable properties of a set.
 type setForm struct {
 	keyType, keyLen   uint32
 	dataType, dataLen uint32
@@ -84,7 +83,7 @@ func nftType(message int) int { return unix.NFNL_SUBSYS_NFTABLES<<8 | message }
 
 func encodeGenmsg(family byte) []byte { return []byte{family, unix.NFNETLINK_V0, 0, 0} }
 
-// sizeofGenmsg is the length of what begins each message of netfilter.
+// sizeofGenmsg is the length of the header of netfilter messages.
 const sizeofGenmsg = 4
 
 // readNames dumps the names of all tables and chains.
@@ -102,7 +101,7 @@ func (k *Kernel) readNames() (map[tableID]*kernelTable, error) {
 	return tables, nil
 }
 
-// readTables tells what is in our tables, and of others that they are there.
+// readTables reads our tables with their contents, and the names of foreign ones.
 func (k *Kernel) readTables() (map[tableID]*kernelTable, error) {
 	tables, err := k.readNames()
 	if err != nil {
@@ -111,7 +110,8 @@ func (k *Kernel) readTables() (map[tableID]*kernelTable, error) {
 	return tables, k.readOurs(tables)
 }
 
-// readOurs reads what is in our tables, always in the same order: what failed first is told, and told again if it differs.
+// readOurs reads the contents of our tables in a fixed order, so that a persistent failure has a stable text: callers report an error again if
+// the text differs.
 func (k *Kernel) readOurs(tables map[tableID]*kernelTable) error {
 	for _, id := range slices.SortedFunc(maps.Keys(tables), compareTables) {
 		t := tables[id]
@@ -125,7 +125,7 @@ func (k *Kernel) readOurs(tables map[tableID]*kernelTable) error {
 	return nil
 }
 
-// readNFT dumps. What has gone meanwhile has nothing to read.
+// readNFT dumps objects. A table deleted meanwhile counts as empty.
 func (k *Kernel) readNFT(message int, request []byte, read func(family byte, a attributes)) error {
 	err := k.sockets.dumpAll(unix.NETLINK_NETFILTER, nftType(message), request, func(msg []byte) error {
 		if len(msg) >= sizeofGenmsg {
@@ -170,7 +170,7 @@ func (k *Kernel) readTableRules(id tableID, t *kernelTable) error {
 		if c := t.chains[a.stringOf(unix.NFTA_RULE_CHAIN)]; c != nil && family == id.family {
 			c.rules = append(c.rules, decodeUserData(a[unix.NFTA_RULE_USERDATA]))
 		} else if c == nil && a.stringOf(unix.NFTA_RULE_CHAIN) == markChain {
-			t.marked = false // it must be empty: the transaction makes it so
+			t.marked = false // the mark chain must be empty; the transaction empties it
 		}
 	})
 }
@@ -205,7 +205,7 @@ func (k *Kernel) readElements(id tableID, t *kernelTable) error {
 	return nil
 }
 
-// Counted are the packets that named counters of our own tables have seen. What both families have is told as one.
+// Counted returns the packets of the named counters in our own tables, summed over both families.
 func (k *Kernel) Counted() (map[string]uint64, error) {
 	out := map[string]uint64{}
 	for _, family := range []byte{unix.NFPROTO_IPV4, unix.NFPROTO_IPV6} {
@@ -228,7 +228,7 @@ func (k *Kernel) readCounters(id tableID, t *kernelTable) error {
 	})
 }
 
-// toDatapath is the table in the words of plans.
+// toDatapath converts the table into a datapath.Table.
 func (t *kernelTable) toDatapath(id tableID) datapath.Table {
 	out := datapath.Table{Family: datapath.IPv4, Name: id.name, Counters: slices.Sorted(maps.Keys(t.counters))}
 	if id.family == unix.NFPROTO_IPV6 {

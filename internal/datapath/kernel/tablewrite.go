@@ -14,7 +14,7 @@ import (
 	"liqo.io/liqo/internal/datapath"
 )
 
-// Policies of base chains, by the kernel's numbers.
+// Policies of base chains, as the kernel numbers them.
 const (
 	policyDrop   = 0
 	policyAccept = 1
@@ -49,7 +49,7 @@ func baseOf(c datapath.Chain) (baseChain, error) {
 	return b, nil
 }
 
-// builtTable is a wanted table in the kernel's terms.
+// builtTable is a wanted table with compiled rules.
 type builtTable struct {
 	id       tableID
 	counters []string
@@ -105,8 +105,8 @@ func buildTable(t datapath.Table) (builtTable, error) {
 	return out, nil
 }
 
-// applyTables changes all tables in one transaction, and is false if ours are not as wanted after it. A table of a user's that
-// cannot be made does not stop ours.
+// applyTables changes all tables in one transaction and returns false if our own tables are not as wanted afterwards. An invalid table of a
+// user does not stop ours.
 func (r *applyRun) applyTables() bool {
 	want := map[tableID]bool{}
 	var ours, users []builtTable
@@ -134,8 +134,8 @@ func (r *applyRun) applyTables() bool {
 	return r.commitTables(want, ours, users)
 }
 
-// commitTables writes all in one transaction. If the kernel refuses that, a table of a user's may be the reason: then each goes
-// alone, and ours do not depend on it.
+// commitTables commits all tables in one transaction. If the kernel refuses it, a user's table may be the reason: then ours are committed
+// without the users', and each user's table alone.
 func (r *applyRun) commitTables(want map[tableID]bool, ours, users []builtTable) bool {
 	whole := r.removeTables(want)
 	for _, t := range append(slices.Clone(ours), users...) {
@@ -145,7 +145,7 @@ func (r *applyRun) commitTables(want map[tableID]bool, ours, users []builtTable)
 	if r.commitBatch(whole) || len(users) == 0 {
 		return len(r.errs) == told
 	}
-	r.errs = r.errs[:told] // it is told of the table that it is about
+	r.errs = r.errs[:told] // the retry reports the error with its table
 	essential := r.removeTables(want)
 	for _, t := range ours {
 		r.addTransaction(essential, t)
@@ -165,7 +165,7 @@ func (r *applyRun) commitBatch(b *batch) bool {
 	return b.isEmpty() || r.writeKernel(b.text(), func() error { return r.sockets.commitBatch(b) })
 }
 
-// removeTables is the deletion of all tables of ours that are not wanted.
+// removeTables returns the deletion of all our tables that are not wanted.
 func (r *applyRun) removeTables(want map[tableID]bool) *batch {
 	b := &batch{}
 	for _, id := range slices.SortedFunc(maps.Keys(r.have.tables), compareTables) {
@@ -176,7 +176,7 @@ func (r *applyRun) removeTables(want map[tableID]bool) *batch {
 	return b
 }
 
-// addTransaction makes a table the wanted one.
+// addTransaction adds the changes from the present to the wanted table.
 func (r *applyRun) addTransaction(b *batch, t builtTable) {
 	have := r.have.tables[t.id]
 	if have == nil {
@@ -194,18 +194,18 @@ func compareTables(a, b tableID) int {
 	return cmp.Or(cmp.Compare(a.family, b.family), cmp.Compare(a.name, b.name))
 }
 
-// addTable adds what is different. What goes is taken from those that use it before; what comes is there before it is used.
+// addTable adds the differences. Users of an object are removed before the object, and an object is added before its users.
 func (b *batch) addTable(t builtTable, have *kernelTable) {
 	rebuilt := slices.ContainsFunc(t.sets, func(s builtSet) bool {
 		old := have.sets[s.name]
 		return old != nil && !old.canHold(s.form)
 	})
-	fresh := map[string]bool{} // chains whose rules are all to be added
+	fresh := map[string]bool{} // chains whose rules are all added
 	wanted := map[string]builtChain{}
 	for _, c := range t.chains {
 		wanted[c.name] = c
 		old := have.chains[c.name]
-		fresh[c.name] = old == nil || rebuilt || !old.mustRecreate(c) || !slices.EqualFunc(old.rules, c.hashes, func(r kernelRule, hash string) bool { return r.hash == hash })
+		fresh[c.name] = old == nil || rebuilt || !old.canUpdate(c) || !slices.EqualFunc(old.rules, c.hashes, func(r kernelRule, hash string) bool { return r.hash == hash })
 	}
 	for _, name := range slices.Sorted(maps.Keys(have.chains)) {
 		if _, ok := wanted[name]; (!ok || fresh[name]) && len(have.chains[name].rules) > 0 {
@@ -213,7 +213,7 @@ func (b *batch) addTable(t builtTable, have *kernelTable) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(have.chains)) {
-		if c, ok := wanted[name]; !ok || !have.chains[name].mustRecreate(c) {
+		if c, ok := wanted[name]; !ok || !have.chains[name].canUpdate(c) {
 			b.addMessage(t.id, unix.NFT_MSG_DELCHAIN, 0, "delete chain "+name, encodeAttr(unix.NFTA_CHAIN_TABLE, zeroEnded(t.id.name)), encodeAttr(unix.NFTA_CHAIN_NAME, zeroEnded(name)))
 		}
 	}
@@ -231,8 +231,8 @@ func (b *batch) addTable(t builtTable, have *kernelTable) {
 	}
 }
 
-// mustRecreate is true if a chain can become the wanted one in place: only a policy changes.
-func (c *kernelChain) mustRecreate(want builtChain) bool {
+// canUpdate reports whether the chain can become the wanted one in place: only a policy can change.
+func (c *kernelChain) canUpdate(want builtChain) bool {
 	have := c.baseChain
 	have.policy = want.policy
 	return have == want.baseChain
@@ -285,18 +285,18 @@ func (b *batch) setsOf(t builtTable, have *kernelTable) {
 			b.addElements(t.id, unix.NFT_MSG_NEWSETELEM, s, slices.SortedFunc(maps.Keys(s.elements), compareIntervals))
 			continue
 		}
-		s.form = old.setForm // it may be one for ranges, whose elements are written otherwise
+		s.form = old.setForm // it may be an interval set, with another encoding of elements
 		b.addElements(t.id, unix.NFT_MSG_DELSETELEM, builtSet{s.name, s.form, old.elements}, differingElements(old.elements, s.elements))
 		b.addElements(t.id, unix.NFT_MSG_NEWSETELEM, s, missingKeys(s.elements, old.elements, compareIntervals))
 	}
 }
 
-// differingElements are the elements of a set that it must lose: those that are not wanted, and those wanted with another value.
+// differingElements returns the elements to delete from a set: surplus ones and those with another value.
 func differingElements(have, want map[interval]string) []interval {
 	return missingKeys(have, want, compareIntervals)
 }
 
-// Byte orders of keys as nft remembers them, in attributes of its own.
+// Byte orders of keys in the user data of a set, as nft encodes them.
 const (
 	nftKeyOrder  = 0
 	nftDataOrder = 1
@@ -332,7 +332,7 @@ func (b *batch) newSet(id tableID, name string, form setForm, number uint32, hos
 	b.addMessage(id, unix.NFT_MSG_NEWSET, unix.NLM_F_CREATE, what, attrs, encodeAttr(unix.NFTA_SET_USERDATA, memory))
 }
 
-// fieldSizes are the lengths of concatenated types.
+// fieldSizes returns the lengths of the types of a concatenation.
 func fieldSizes(magic uint32) []uint32 {
 	sizes := map[uint32]uint32{magicIPv4: 4, magicIPv6: 16, magicProtocol: 1, magicPort: 2}
 	var out []uint32
@@ -343,7 +343,7 @@ func fieldSizes(magic uint32) []uint32 {
 	return out
 }
 
-// elementsPerMessage keeps a list of elements below the 64 KiB that an attribute can hold.
+// elementsPerMessage keeps a list of elements below 64 KiB, the limit of an attribute.
 const elementsPerMessage = 250
 
 func (b *batch) addElements(id tableID, message int, s builtSet, keys []interval) {

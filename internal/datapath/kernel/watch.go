@@ -18,18 +18,18 @@ import (
 	"liqo.io/liqo/internal/datapath"
 )
 
-// coalescing is how long changes are gathered before one word is said of them all.
+// coalescing is the time for which changes are coalesced into one notification.
 const coalescing = 300 * time.Millisecond
 
-// watchBuffer holds the news of some thousand changes, in bytes.
+// watchBuffer is the receive buffer in bytes: some thousand changes.
 const watchBuffer = 4 << 20
 
-// watchInterest is what of all that happens in the namespace may concern us. The zero value, before the first Apply, is all.
+// watchInterest selects the relevant events of the namespace. The zero value, before the first Apply, selects all.
 type watchInterest struct {
 	devices map[string]bool
-	indices map[int32]bool  // of those devices that are there, but for lo
-	made    map[int32]bool  // those that we made
-	tables  map[uint32]bool // of routes
+	indices map[int32]bool  // of existing devices, except lo
+	made    map[int32]bool  // of devices created by us
+	tables  map[uint32]bool // routing tables
 	nft     map[tableID]bool
 }
 
@@ -83,16 +83,15 @@ func (k *Kernel) currentInterest() watchInterest {
 	return k.interest
 }
 
-// Watch says when something changed that may concern what was applied last: the caller then applies again. Changes of our own
-// are told, too; an Apply that writes nothing brings no more of them, so this ends. News that were lost count as a change.
-// The channel is closed when ctx ends.
+// Watch notifies of changes that may concern the last applied state: the caller then applies again. Our own changes notify, too; an Apply
+// without writes causes no further notification, so the loop ends. Lost events count as a change. The channel is closed when ctx ends.
 func (k *Kernel) Watch(ctx context.Context) (<-chan struct{}, error) {
 	route, err := k.subscribeGroups(unix.NETLINK_ROUTE, unix.RTNLGRP_LINK, unix.RTNLGRP_NEIGH, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR,
 		unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE, unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV6_RULE)
 	if err != nil {
 		return nil, err
 	}
-	const nftables = 7 // the group of all changes to them
+	const nftables = 7 // netlink group of all nftables changes
 	filter, err := k.subscribeGroups(unix.NETLINK_NETFILTER, nftables)
 	if err != nil {
 		route.Close()
@@ -120,18 +119,18 @@ func (k *Kernel) subscribeGroups(protocol int, groups ...uint) (*nl.NetlinkSocke
 	if err != nil {
 		return nil, fmt.Errorf("subscribing to changes of protocol %d: %w", protocol, err)
 	}
-	// With less room more news are lost, which are news, too.
+	// A smaller buffer only loses more events, and lost events count as changes.
 	if s.SetReceiveBufferSize(watchBuffer, true) != nil {
 		_ = s.SetReceiveBufferSize(watchBuffer, false)
 	}
 	return s, nil
 }
 
-// listenFor says heard for whatever concerns us, until the socket is closed.
+// listenFor notifies of relevant events until the socket is closed.
 func (k *Kernel) listenFor(ctx context.Context, s *nl.NetlinkSocket, heard chan<- struct{}, concerns func(watchInterest, syscall.NetlinkMessage) bool) {
 	for ctx.Err() == nil {
 		msgs, _, err := s.Receive()
-		if err != nil { // ENOBUFS, or something unreadable: who knows what it was
+		if err != nil { // ENOBUFS or an unreadable message: the lost events may be relevant
 			notify(heard)
 			pauseBriefly(ctx)
 		}
@@ -149,7 +148,7 @@ func pauseBriefly(ctx context.Context) {
 	}
 }
 
-// notify never waits: who has not yet listened hears it once.
+// notify never blocks: a pending notification is enough for a slow reader.
 func notify(to chan<- struct{}) {
 	select {
 	case to <- struct{}{}:
@@ -157,7 +156,7 @@ func notify(to chan<- struct{}) {
 	}
 }
 
-// coalesceEvents says out once for all that is heard within a while.
+// coalesceEvents sends one notification for all events within the coalescing time.
 func coalesceEvents(ctx context.Context, heard <-chan struct{}, out chan<- struct{}) {
 	for {
 		select {
@@ -166,7 +165,7 @@ func coalesceEvents(ctx context.Context, heard <-chan struct{}, out chan<- struc
 		case <-heard:
 		}
 		pauseBriefly(ctx)
-		select { // what came meanwhile is said with the rest
+		select { // events of the meantime belong to this notification
 		case <-heard:
 		default:
 		}
@@ -198,7 +197,7 @@ func (i watchInterest) concernsRoute(m syscall.NetlinkMessage) bool {
 	return false
 }
 
-// nameOfTable is the first attribute of every message about something in a table, and of one about a table itself.
+// nameOfTable is the type of the table name attribute, the first one in every message about a table or its contents.
 const nameOfTable = 1
 
 func (i watchInterest) concernsFilter(m syscall.NetlinkMessage) bool {
