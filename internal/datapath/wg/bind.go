@@ -16,10 +16,10 @@ import (
 	"golang.zx2c4.com/wireguard/device"
 )
 
-// countingBind is the library's UDP sockets with fragmentation forbidden. Segmentation offloads stay as the library has them.
+// countingBind is the library's UDP bind with fragmentation forbidden (DF). The library's segmentation offloads (GSO, GRO) stay on.
 type countingBind struct {
 	*conn.StdNetBind
-	// out is left by what is sent here, in counts what is received here.
+	// Sending removes packets from out, receiving adds packets to in.
 	out, in *receiveWindow
 }
 
@@ -38,7 +38,7 @@ func (b *countingBind) Open(port uint16) ([]conn.ReceiveFunc, uint16, error) {
 		if err == nil {
 			err = forbidFragments(s)
 		}
-		// Where there is no IPv6 the library reports port 0.
+		// Without IPv6 the library reports port 0.
 		actual = uint16(s.LocalAddr().(*net.UDPAddr).Port)
 	}
 	if err != nil {
@@ -51,7 +51,7 @@ func (b *countingBind) Open(port uint16) ([]conn.ReceiveFunc, uint16, error) {
 	return receive, actual, nil
 }
 
-// countReceived bounds what is received and not yet written to the TUN. Handshakes never get there.
+// countReceived limits the packets between reception and the write to the TUN. Handshakes never reach the TUN and do not count.
 func (b *countingBind) countReceived(receive conn.ReceiveFunc) conn.ReceiveFunc {
 	in := windowGate{receiveWindow: b.in}
 	return func(packets [][]byte, sizes []int, eps []conn.Endpoint) (int, error) {
@@ -62,8 +62,8 @@ func (b *countingBind) countReceived(receive conn.ReceiveFunc) conn.ReceiveFunc 
 	}
 }
 
-// Send hands on packets of one size at a time. The library makes a smaller one the last segment of those before it, and ends at the first
-// error: where big packets do not pass, here or further on, small ones would be lost with them.
+// Send passes packets of one size at a time. The library appends a smaller packet as the last segment of the preceding ones, and stops at the
+// first error: where the path drops big packets, small ones would be lost with them.
 func (b *countingBind) Send(packets [][]byte, to conn.Endpoint) (err error) {
 	defer b.out.removeInFlight(len(packets))
 	for len(packets) > 0 {
@@ -74,7 +74,7 @@ func (b *countingBind) Send(packets [][]byte, to conn.Endpoint) (err error) {
 	return err
 }
 
-// equalSizes is how many packets have the size of the first.
+// equalSizes returns the number of leading packets of equal size.
 func equalSizes(packets [][]byte) int {
 	n := slices.IndexFunc(packets, func(p []byte) bool { return len(p) != len(packets[0]) })
 	if n < 0 {
@@ -83,9 +83,9 @@ func equalSizes(packets [][]byte) int {
 	return n
 }
 
-// udpSockets digs out what the library hides. It offers no hook before or after it opens a socket; a bind of our own would
-// repeat all of its batching and segmentation, and looking for the sockets among the files of the process could hit others.
-// The test fails if a version of the library has them elsewhere, and Open says so.
+// udpSockets reads unexported fields of the library, because the library has no hook before or after opening a socket. A bind of our own would
+// repeat all batching and segmentation, and a search among the files of the process could hit foreign sockets. A test fails if a new version
+// of the library moves the fields, and Open returns an error.
 func (b *countingBind) udpSockets() ([]*net.UDPConn, error) {
 	var open []*net.UDPConn
 	for _, name := range []string{"ipv4", "ipv6"} {
@@ -100,8 +100,8 @@ func (b *countingBind) udpSockets() ([]*net.UDPConn, error) {
 	return open, nil
 }
 
-// forbidFragments sets DF. PROBE and not DO: what is too big for the device's link is an error in both; of what is too big
-// further on DO believes any ICMP, forged ones too, whereas we see the loss of our own probes.
+// forbidFragments sets DF with PMTUDISC_PROBE instead of PMTUDISC_DO. In both modes a packet larger than the MTU of the device's link is an
+// error; but DO trusts any ICMP about smaller MTUs on the path, forged ones too, whereas our PMTU probes measure loss.
 func forbidFragments(s *net.UDPConn) error {
 	level, option, value := unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_PROBE
 	if s.LocalAddr().(*net.UDPAddr).IP.To4() != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// deviceState is what an implementation reports.
+// deviceState is the state of a device as reported by an implementation.
 type deviceState struct {
 	privateKey PrivateKey
 	listenPort uint16
@@ -24,8 +24,8 @@ type peerState struct {
 	keepalive  time.Duration
 }
 
-// applied is what of the last Config cannot be read back from a device: a port may have been chosen by the kernel, an
-// endpoint may have been learned.
+// applied holds the parts of the last Config that cannot be read back from a device: the kernel may have chosen the port, and an endpoint may
+// have been learned.
 type applied struct {
 	listenPort uint16
 	endpoints  map[PublicKey]netip.AddrPort
@@ -39,7 +39,7 @@ func newApplied(c Config) *applied {
 	return a
 }
 
-// configChange is what an implementation is told, in this order. A nil pointer leaves things as they are.
+// configChange is a change for an implementation, applied in the order of its fields. A nil pointer leaves a setting unchanged.
 type configChange struct {
 	privateKey *PrivateKey
 	listenPort *uint16
@@ -47,13 +47,13 @@ type configChange struct {
 	peers      []peerChange
 }
 
-// peerChange removes a peer, or makes it if it is missing.
+// peerChange removes a peer, or changes it, creating it if missing.
 type peerChange struct {
 	key       PublicKey
 	remove    bool
-	endpoint  netip.AddrPort // zero = leave it
+	endpoint  netip.AddrPort // zero = unchanged
 	keepalive *time.Duration
-	// allowedIPs is the whole list; add and drop are what it differs by.
+	// allowedIPs is the complete list; add and drop are the differences to it.
 	allowedIPs, add, drop []netip.Prefix
 }
 
@@ -61,7 +61,7 @@ func (c configChange) isEmpty() bool {
 	return c.privateKey == nil && c.listenPort == nil && c.mark == nil && len(c.peers) == 0
 }
 
-// diffConfig is the smallest change from have to want. Peers are removed first: what they were allowed may be given to others.
+// diffConfig returns the smallest change from have to want. Peers are removed first, because their allowed IPs may move to other peers.
 func diffConfig(have deviceState, last *applied, want Config) configChange {
 	var todo configChange
 	if have.privateKey != want.PrivateKey {
@@ -84,7 +84,7 @@ func diffConfig(have deviceState, last *applied, want Config) configChange {
 	return todo
 }
 
-// peersToRemove are of all peers but those that are wanted.
+// peersToRemove returns the removal of all peers that are not wanted.
 func peersToRemove(have deviceState, wanted []PublicKey) []peerChange {
 	var out []peerChange
 	for key := range have.peers {
@@ -96,7 +96,7 @@ func peersToRemove(have deviceState, wanted []PublicKey) []peerChange {
 	return out
 }
 
-// portDiffers: any port will do if none is wanted, as long as there is a socket.
+// portDiffers reports whether the listen port must change. Without a wanted port any open socket is right.
 func portDiffers(have uint16, last *applied, want uint16) bool {
 	switch {
 	case last != nil:
@@ -112,11 +112,11 @@ func diffPeer(have deviceState, last *applied, want Peer) []peerChange {
 	old, exists := have.peers[want.PublicKey]
 	c := peerChange{key: want.PublicKey, allowedIPs: canonicalPrefixes(want.AllowedIPs)}
 	if exists && !old.Endpoint.IsValid() && want.Endpoint.IsValid() {
-		// A handshake that failed because it had nowhere to go counts as sent: the next would wait for 5 s.
+		// A handshake that failed for lack of an endpoint counts as sent: without a new peer the next one would wait for 5 s.
 		return reapplyPeer(peerState{PeerStatus{PublicKey: c.key, Endpoint: unmapAddr(want.Endpoint)}, c.allowedIPs, want.Keepalive}).peers
 	}
 	if endpoint := unmapAddr(want.Endpoint); endpoint.IsValid() && old.Endpoint != endpoint {
-		// Away from where it was told to be, the peer has roamed, unless it is told something new.
+		// a peer that is not at its configured endpoint has roamed: it keeps its endpoint until the configured one changes
 		if !exists || last == nil || last.endpoints[want.PublicKey] != endpoint {
 			c.endpoint = endpoint
 		}
@@ -132,7 +132,7 @@ func diffPeer(have deviceState, last *applied, want Peer) []peerChange {
 	return []peerChange{c}
 }
 
-// reapplyPeer removes a peer and makes it as it is said to be. A peer begins a handshake when a keepalive is set, so one is, for a moment.
+// reapplyPeer removes a peer and creates it again. Setting a keepalive makes a peer initiate a handshake, so one is set for a moment.
 func reapplyPeer(p peerState) configChange {
 	keepalive := max(p.keepalive, time.Second)
 	todo := configChange{peers: []peerChange{

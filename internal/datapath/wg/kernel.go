@@ -16,10 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// prefixesPerMessage keeps a message far below the 64 KiB that a nested attribute can have.
+// prefixesPerMessage keeps a message far below 64 KiB, the limit of a nested attribute.
 const prefixesPerMessage = 1000
 
-// kernelEngine is WireGuard in the kernel, told by generic netlink.
+// kernelEngine is WireGuard in the kernel, configured by generic netlink.
 type kernelEngine struct {
 	name string
 	call func(command uint8, flags int, attrs []*nl.RtAttr) ([][]byte, error) // nil = the kernel
@@ -38,7 +38,7 @@ func (e *kernelEngine) getState() (deviceState, error) {
 		return deviceState{}, err
 	}
 	link, err := netlink.LinkByName(e.name)
-	if errors.As(err, &netlink.LinkNotFoundError{}) { // it went meanwhile
+	if errors.As(err, &netlink.LinkNotFoundError{}) { // deleted meanwhile
 		return s, nil
 	}
 	if err != nil {
@@ -59,7 +59,7 @@ func (e *kernelEngine) applyChange(c configChange) error {
 	return nil
 }
 
-func (e *kernelEngine) start(int) error { return nil } // the kernel does when the link is up
+func (e *kernelEngine) start(int) error { return nil } // the kernel starts when the link is up
 func (e *kernelEngine) close() error    { return nil }
 
 func (e *kernelEngine) remove() error {
@@ -89,7 +89,7 @@ func (e *kernelEngine) sendCommand(command uint8, flags int, attrs []*nl.RtAttr)
 	return req.Execute(unix.NETLINK_GENERIC, 0)
 }
 
-// splitMessages are the requests that make a change: one for the device, then at least one for each peer.
+// splitMessages returns the requests for a change: one for the device, then at least one per peer.
 func splitMessages(name string, c configChange) [][]*nl.RtAttr {
 	var out [][]*nl.RtAttr
 	if c.privateKey != nil || c.listenPort != nil || c.mark != nil {
@@ -115,8 +115,8 @@ func splitMessages(name string, c configChange) [][]*nl.RtAttr {
 	return out
 }
 
-// toAttr are the attributes of a peer, in several parts if it has very many prefixes. If some are dropped all of them are
-// replaced: kernels before 6.16 cannot drop a single one.
+// toAttr returns the attributes of a peer, in several parts if it has very many prefixes. A dropped prefix replaces the whole list: kernels
+// before 6.16 cannot drop single prefixes.
 func (p peerChange) toAttr() []*nl.RtAttr {
 	list, flags := p.add, uint32(0)
 	if len(p.drop) > 0 {
@@ -168,10 +168,10 @@ func nameAttr(name string) *nl.RtAttr {
 	return nl.NewRtAttr(unix.WGDEVICE_A_IFNAME, nl.ZeroTerminated(name))
 }
 
-// nestedAttr begins an attribute that holds others. The kernel insists on the flag.
+// nestedAttr returns an empty nested attribute. The kernel requires the nested flag.
 func nestedAttr(kind int) *nl.RtAttr { return nl.NewRtAttr(unix.NLA_F_NESTED|kind, nil) }
 
-// encodeSockaddr is an address and port as struct sockaddr_in or sockaddr_in6.
+// encodeSockaddr encodes an address and port as struct sockaddr_in or sockaddr_in6.
 func encodeSockaddr(a netip.AddrPort) []byte {
 	b := binary.NativeEndian.AppendUint16(nil, unix.AF_INET)
 	if a.Addr().Is6() {
@@ -203,7 +203,7 @@ func addrPort(b []byte) (netip.AddrPort, error) {
 	}
 }
 
-// parseDump reads the messages of a dump. Of a peer that does not fit into one, the next has its key and more prefixes.
+// parseDump parses the messages of a dump. A peer too large for one message continues in the next, with its key and more prefixes.
 func parseDump(answer [][]byte) (deviceState, error) {
 	s := deviceState{peers: map[PublicKey]peerState{}}
 	for _, message := range answer {
@@ -293,7 +293,7 @@ func prefixOf(entry []byte) (netip.Prefix, error) {
 	return prefix, err
 }
 
-// eachAttr calls f for every attribute, without the flags of its type. The netlink library's parser trusts lengths.
+// eachAttr calls f for every attribute, without the flags of its type. It checks lengths, which the netlink library's parser does not.
 func eachAttr(b []byte, f func(kind uint16, value []byte) error) error {
 	for len(b) >= unix.SizeofNlAttr {
 		size, kind := int(binary.NativeEndian.Uint16(b)), binary.NativeEndian.Uint16(b[2:])
@@ -309,7 +309,7 @@ func eachAttr(b []byte, f func(kind uint16, value []byte) error) error {
 	return nil
 }
 
-// readFixed reads a value of a known size.
+// readFixed reads a value of a fixed size.
 func readFixed(value []byte, size int, read func()) error {
 	if len(value) != size {
 		return fmt.Errorf("an attribute has %d bytes instead of %d", len(value), size)

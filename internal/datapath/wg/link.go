@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// chooseImplementation decides where WireGuard runs and, for the kernel, makes the link. A link that exists decides alone: its routes
-// are worth more than the faster implementation.
+// chooseImplementation selects the implementation and, for the kernel, creates the link. An existing link decides alone: its routes are worth
+// more than the faster implementation.
 func chooseImplementation(name string, impl Implementation, before writeHook) (Implementation, error) {
 	if impl != Auto && impl != Kernel && impl != Userspace {
 		return "", fmt.Errorf("there is no implementation %q", impl)
@@ -61,7 +61,7 @@ func chooseExisting(link netlink.Link, impl Implementation) (Implementation, err
 	return is, nil
 }
 
-// Room is the MTU of a tunnel whose packets leave by the link that has an address: that of the link, less what WireGuard adds.
+// Room returns the MTU of a tunnel over the link that has the address: the MTU of the link less the overhead of WireGuard.
 func Room(outer netip.Addr) (int, error) {
 	links, err := netlink.LinkList()
 	if err != nil {
@@ -79,7 +79,8 @@ func Room(outer netip.Addr) (int, error) {
 	return 0, fmt.Errorf("no link has the address %s", outer)
 }
 
-// headerSize are what WireGuard adds to a packet, in bytes: those of IP and of UDP, 16 of its own and as much of a checksum.
+// headerSize returns the overhead of WireGuard per packet in bytes: the headers of IP and UDP, the WireGuard header (16) and the
+// authentication tag (16).
 func headerSize(outer netip.Addr) int {
 	if outer.Unmap().Is4() {
 		return 20 + 8 + 32

@@ -15,20 +15,20 @@ import (
 	"golang.zx2c4.com/wireguard/device"
 )
 
-// errorInterval is how often the same kind of error is logged: the library logs one per batch of packets.
+// errorInterval is the rate limit of errors of one kind: the library logs one per batch of packets.
 const errorInterval = 10 * time.Second
 
-// ofAStranger is in the format of the line that the library has for each packet that it drops because the peer may not send from its source.
-// It counts none, and tells of them nowhere else.
-const ofAStranger = "disallowed source address"
+// disallowedSource is in the format of the library's log line for a packet dropped because its source is not among the peer's allowed IPs. The
+// library has no counter for these packets.
+const disallowedSource = "disallowed source address"
 
-// libraryLog hands the library's lines on, and counts packets that it refused. They name peers by a few letters of their public keys and never
-// hold a key.
+// libraryLog forwards the library's log lines and counts the packets dropped for their source. The lines identify peers by a few letters of
+// their public keys and never contain a key.
 func libraryLog(log *slog.Logger, refused *atomic.Uint64) *device.Logger {
 	var mu sync.Mutex
 	last := map[string]time.Time{} // by format, of which the library has a few dozen
 	debugf := func(format string, args ...any) {
-		if strings.Contains(format, ofAStranger) {
+		if strings.Contains(format, disallowedSource) {
 			refused.Add(1)
 		}
 		if log.Enabled(context.Background(), slog.LevelDebug) {
@@ -37,7 +37,7 @@ func libraryLog(log *slog.Logger, refused *atomic.Uint64) *device.Logger {
 	}
 	errorf := func(format string, args ...any) {
 		line := fmt.Sprintf(format, args...)
-		if strings.Contains(line, "no known endpoint") { // a server waits for its clients
+		if strings.Contains(line, "no known endpoint") { // normal for a server: it waits for its clients
 			debugf("%s", line)
 			return
 		}

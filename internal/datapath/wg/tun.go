@@ -18,13 +18,13 @@ import (
 
 const cloneDevice = "/dev/net/tun"
 
-// atOnce bounds how many packets that wait are read together. The library wakes its goroutines once for them and sends those of one size
-// by one system call, as segments. It leaves room for the segments of a packet of 64 KiB, which are read as one: 112 of the library's 128, and
-// those of less than 585 bytes each need more. TCP sends such small ones only to peers that do not say what they take.
+// atOnce limits the number of pending packets read together. The library wakes its goroutines once for a batch, and sends packets of one size
+// by one system call, as segments. The rest of the library's 128 slots, 112, is for the segments of one packet of 64 KiB; segments of less
+// than 585 bytes need more. TCP uses such small segments only for peers that announce no MSS.
 const atOnce = 16
 
-// tunDevice is the library's TUN without its watch of the link: whoever applies a Config knows MTU and state of the link, and
-// the watch would start the device before it is configured.
+// tunDevice is the library's TUN without the monitoring of the link: the caller of Apply knows MTU and state of the link, and monitoring would
+// start the device before its configuration.
 type tunDevice struct {
 	tun.Device
 	log    *slog.Logger
@@ -32,22 +32,22 @@ type tunDevice struct {
 	mtu    atomic.Int64
 	events chan tun.Event
 
-	closing sync.Mutex // the library may close by itself, when the link is gone
+	closing sync.Mutex // the library closes the device, too, when the link is deleted
 	closed  bool
 
-	out     windowGate     // for what is read here
-	in      *receiveWindow // left by what is written here
-	waiting func() bool    // says whether a read returns at once
+	out     windowGate     // for packets read from the TUN
+	in      *receiveWindow // for packets written to the TUN
+	waiting func() bool    // reports whether a read returns immediately
 }
 
-// openTunnel attaches to the persistent TUN of that name, or makes it. Offloads are on: segments of up to 64 KiB cross it.
+// openTunnel attaches to the persistent TUN of that name, or creates it. Offloads are on: segments of up to 64 KiB cross it.
 func openTunnel(name string, log *slog.Logger, before writeHook) (*tunDevice, error) {
 	fd, err := attachTUN(name, before)
 	if err != nil {
 		return nil, err
 	}
 	before.beforeWrite("turning offloads on")
-	inner, _, err := tun.CreateUnmonitoredTUNFromFD(fd) // owns fd, and has non-blocking reads
+	inner, _, err := tun.CreateUnmonitoredTUNFromFD(fd) // owns fd and sets non-blocking reads
 	if err != nil {
 		_ = unix.Close(fd)
 		return nil, fmt.Errorf("preparing the TUN: %w", err)
@@ -95,7 +95,7 @@ func attachTUN(name string, before writeHook) (int, error) {
 	}
 }
 
-// pollReadable tells whether a file has something to read.
+// pollReadable returns a function that reports whether the file is readable.
 func pollReadable(f *os.File) (func() bool, error) {
 	conn, err := f.SyscallConn()
 	if err != nil {
@@ -104,7 +104,7 @@ func pollReadable(f *os.File) (func() bool, error) {
 	ask := make([]unix.PollFd, 1)
 	poll := func(fd uintptr) {
 		ask[0] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
-		_, _ = unix.Poll(ask, 0) // what fails says nothing of the file
+		_, _ = unix.Poll(ask, 0) // an error of poll says nothing about the file
 	}
 	return func() bool {
 		ask[0].Revents = 0
@@ -112,7 +112,7 @@ func pollReadable(f *os.File) (func() bool, error) {
 	}, nil
 }
 
-// setPersistent says whether the link outlives this process.
+// setPersistent sets whether the link outlives this process.
 func (t *tunDevice) setPersistent(on bool) error {
 	flag := 0
 	if on {
@@ -132,7 +132,7 @@ func (t *tunDevice) setPersistent(on bool) error {
 	return nil
 }
 
-// reportMTU the library that the link has another MTU.
+// reportMTU notifies the library of a changed MTU.
 func (t *tunDevice) reportMTU(mtu int) {
 	t.closing.Lock()
 	defer t.closing.Unlock()
@@ -144,8 +144,8 @@ func (t *tunDevice) reportMTU(mtu int) {
 func (t *tunDevice) MTU() (int, error)        { return int(t.mtu.Load()), nil }
 func (t *tunDevice) Events() <-chan tun.Event { return t.events }
 
-// Read takes all packets that wait, up to atOnce: the TUN gives one at a time. It keeps bad ones from ending the device: the library takes
-// every error but that of too many segments for the end of the TUN.
+// Read reads all pending packets, up to atOnce: the TUN returns one at a time. It hides errors of bad packets from the library, which ends the
+// device on every error except too many segments.
 func (t *tunDevice) Read(bufs [][]byte, sizes []int, offset int) (int, error) {
 	t.out.beforeRead(bufs)
 	n, err := t.Device.Read(bufs, sizes, offset)

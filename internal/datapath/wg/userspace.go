@@ -21,7 +21,7 @@ import (
 type userspaceEngine struct {
 	tun     *tunDevice
 	device  *device.Device
-	refused *atomic.Uint64 // packets from where their peer may not send
+	refused *atomic.Uint64 // packets with a source outside the peer's allowed IPs
 }
 
 func openUserspace(name string, log *slog.Logger, before writeHook) (*userspaceEngine, error) {
@@ -71,14 +71,14 @@ func (e *userspaceEngine) close() error {
 }
 
 func (e *userspaceEngine) remove() error {
-	err := e.tun.setPersistent(false) // the kernel deletes the TUN when its file is closed
+	err := e.tun.setPersistent(false) // the kernel deletes a non-persistent TUN when its file is closed
 	e.tun.before.beforeWrite("closing the TUN")
 	e.device.Close()
 	return err
 }
 
-// encodeUAPI is the text of a change in WireGuard's configuration protocol. Prefixes are added and dropped one by one: replacing
-// them would leave a moment without any.
+// encodeUAPI returns a change in WireGuard's configuration protocol. Prefixes are added and dropped one by one: replacing the list would leave
+// a moment without prefixes.
 func encodeUAPI(c configChange) string {
 	var b strings.Builder
 	line := func(key, value string) { b.WriteString(key + "=" + value + "\n") }
@@ -113,7 +113,7 @@ func encodeUAPI(c configChange) string {
 	return b.String()
 }
 
-// parseUAPI reads what the library reports. Lines of no interest to us are passed over.
+// parseUAPI parses the library's state. Irrelevant lines are skipped.
 func parseUAPI(text string) (deviceState, error) {
 	s := deviceState{peers: map[PublicKey]peerState{}}
 	var p peerState
@@ -187,7 +187,7 @@ func parseNumber[T uint16 | uint32 | int64 | uint64](text string) (T, error) {
 	return T(n), err
 }
 
-// fromHex says nothing of the text in its error: it may be a private key.
+// fromHex decodes a key. Its error never quotes the text, which may be a private key.
 func fromHex(key []byte, text string) error {
 	if n, err := hex.Decode(key, []byte(text)[:min(len(text), 2*len(key))]); err != nil || n != len(key) || len(text) != 2*n {
 		return errors.New("it is no key in hexadecimal")

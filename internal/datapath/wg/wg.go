@@ -1,14 +1,13 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package wg is the WireGuard device of a gateway: it takes the whole wanted state of one device and makes the smallest
-// change to what is there, in the kernel or in user space.
+// Package wg reconciles the WireGuard device of a gateway, in the kernel or in user space, with a complete Config by the smallest change.
 //
-// In user space the device is a persistent TUN. When the process ends, the TUN with its addresses and routes stays; the
-// next process attaches to it. Sessions and learned endpoints end with the process: give the endpoints that Observe told
-// before to the peers of the new device, and it initiates by itself.
+// In user space the device is a persistent TUN. When the process ends, the TUN with its addresses and routes stays, and the next process
+// attaches to it. Sessions and learned endpoints end with the process: pass the endpoints of the last Observe to the peers of the new device,
+// and it initiates handshakes by itself.
 //
-// Everything here works in the network namespace of the thread that calls it, which must always be the same one.
+// All functions work in the network namespace of the calling thread, which must always be the same one.
 package wg
 
 import (
@@ -24,79 +23,80 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// Config is the whole wanted state of a device.
+// Config is the complete desired state of a device.
 type Config struct {
-	// MTU of the tunnel.
+	// MTU of the tunnel in bytes.
 	MTU int
-	// PrivateKey may change; the device stays. Sessions begin anew with the next packet, keepalives included.
+	// PrivateKey may change; the device stays. Sessions are renegotiated with the next packet, keepalives included.
 	PrivateKey PrivateKey
-	// ListenPort for both families. 0 = any, which Rebind changes.
+	// ListenPort is the UDP port of both families. 0 = any, and Rebind changes it.
 	ListenPort uint16
-	// Mark is that of outer packets, by which rules tell them from what is inside; 0 = none.
+	// Mark is the fwmark of outer packets, by which rules distinguish them from inner ones; 0 = none.
 	Mark uint32
-	// Peers are all peers. One that is missing is removed: nothing of it passes any more. No peers at all silence the device.
+	// Peers is the complete list. A missing peer is removed and its traffic stops at once. Without peers the device is silent.
 	Peers []Peer
 }
 
-// Peer is the wanted state of one peer.
+// Peer is the desired state of one peer.
 type Peer struct {
 	PublicKey PublicKey
-	// Endpoint is where the peer is first looked for. Zero = learned: the peer keeps what it has. A peer may also roam away
-	// from its Endpoint; it is set again only when it changed here, or by Rebind.
+	// Endpoint is the initial endpoint of the peer. Zero = learned: the present one is kept. A peer may also roam away from its Endpoint;
+	// Apply sets it again only when it changed in the Config, and Rebind always does.
 	Endpoint netip.AddrPort
-	// AllowedIPs is what the peer may send from and is sent to. No two peers share one; the longest wins.
+	// AllowedIPs are the source addresses allowed from the peer and the destinations routed to the peer. Each prefix belongs to one peer; the
+	// longest match wins.
 	AllowedIPs []netip.Prefix
-	// Keepalive is a number of whole seconds, at most 65535. 0 = none.
+	// Keepalive is the interval of persistent keepalives in whole seconds, at most 65535 s. 0 = none.
 	Keepalive time.Duration
 }
 
-// Status is what a device does now.
+// Status is the observed state of a device.
 type Status struct {
-	// ListenPort in use, chosen by the kernel if none was wanted. 0 = no socket is open.
+	// ListenPort is the port in use, chosen by the kernel if none was wanted. 0 = no socket is open.
 	ListenPort uint16
-	// Peers are ordered by key.
+	// Peers are sorted by key.
 	Peers []PeerStatus
-	// Refused counts packets that a peer sent from where it may not, since the device was made or, in user space, opened.
+	// Refused counts packets with a source outside the peer's allowed IPs, since the creation of the device or, in user space, since Open.
 	Refused uint64
 }
 
-// PeerStatus is what is known of one peer.
+// PeerStatus is the observed state of one peer.
 type PeerStatus struct {
 	PublicKey PublicKey
-	// Endpoint in use, wanted or learned. Zero = unknown yet.
+	// Endpoint is the endpoint in use, configured or learned. Zero = unknown yet.
 	Endpoint netip.AddrPort
-	// LastHandshake is when a session was last agreed on. Zero = never, or not since Restart.
+	// LastHandshake is the time of the last completed handshake. Zero = never, or not since Restart.
 	LastHandshake time.Time
-	// Received and Sent count bytes on the outer network, headers of WireGuard included.
+	// Received and Sent count bytes on the outer network, including the headers of WireGuard.
 	Received, Sent uint64
 }
 
-// Implementation says where WireGuard runs.
+// Implementation selects where WireGuard runs.
 type Implementation string
 
-// Auto is the kernel if it can, else user space. The kernel's was written from its interface and compared with what
-// another client sends; the machines this was tested on have no WireGuard in their kernel. It sets no DF on outer packets:
-// whoever probes the MTU through it has to see to that with a firewall rule.
+// Auto is the kernel if supported, else user space. The kernel implementation was written from the interface of the kernel and compared with
+// the messages of another client; the machines used for testing have no WireGuard in their kernel. It sets no DF on outer packets: PMTU probes
+// through it need a firewall rule for that.
 const (
 	Auto      Implementation = "auto"
 	Kernel    Implementation = "kernel"
 	Userspace Implementation = "userspace"
 )
 
-// Device is one WireGuard device. Its methods may be called at the same time.
+// Device is one WireGuard device. Its methods are safe for concurrent use.
 type Device struct {
 	name   string
 	log    *slog.Logger
 	before writeHook
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	impl   Implementation
 	engine deviceEngine
 	last   *applied // nil = unknown, or the last Apply failed half-way
 	closed bool
 }
 
-// writeHook is called before each step that the kernel does, with what it is. nil: nothing is.
+// writeHook is called with a description before each write to the kernel. It may be nil.
 type writeHook func(what string)
 
 func (h writeHook) beforeWrite(what string) {
@@ -105,17 +105,17 @@ func (h writeHook) beforeWrite(what string) {
 	}
 }
 
-// deviceEngine is what differs between kernel and user space.
+// deviceEngine is an implementation: the kernel or user space.
 type deviceEngine interface {
 	getState() (deviceState, error)
 	applyChange(configChange) error
-	// start opens the sockets, if that has not been done. The link is up and has this MTU.
+	// start opens the sockets unless they are open. The link is up and has this MTU.
 	start(mtu int) error
 	close() error
 	remove() error
 }
 
-// Open attaches to the device of that name, or makes it. A link of that name that is something else is an error.
+// Open attaches to the device of that name, or creates it. A link of that name and another kind is an error.
 func Open(name string, impl Implementation, log *slog.Logger) (*Device, error) {
 	d := &Device{name: name, impl: impl, log: log}
 	if err := d.openEngine(); err != nil {
@@ -140,18 +140,18 @@ func (d *Device) openEngine() error {
 	return nil
 }
 
-// Implementation in use: Kernel or Userspace.
+// Implementation returns the implementation in use: Kernel or Userspace.
 func (d *Device) Implementation() Implementation {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.impl
 }
 
-// errGone is why nothing is known of a device: its link was deleted, or could not be read any more.
+// errGone means that the device's link was deleted or is no longer readable.
 var errGone = errors.New("the device is gone")
 
-// Apply makes the device what want says, with the smallest change: what did not change goes on undisturbed. A device whose link was
-// deleted is opened again, which takes less than a new process would. The addresses and routes of the link are gone.
+// Apply reconciles the device with want by the smallest change: unchanged peers keep their sessions. A device whose link was deleted is opened
+// again, which costs less than a new process would. The addresses and routes of the link are lost.
 func (d *Device) Apply(want Config) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -194,7 +194,7 @@ func (d *Device) applyConfig(want Config) error {
 	return d.engine.start(want.MTU)
 }
 
-// Keep removes all peers but these. It needs nothing of a Config, so that what is wrong with one keeps no peer.
+// Keep removes all peers except those with the keys. It takes no Config, so that an invalid Config keeps no peer alive.
 func (d *Device) Keep(keys ...PublicKey) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -207,7 +207,7 @@ func (d *Device) Keep(keys ...PublicKey) error {
 func (d *Device) keepPeers(keys []PublicKey) error {
 	have, err := d.engine.getState()
 	if errors.Is(err, errGone) {
-		return nil // and its peers with it
+		return nil // deleted together with its peers
 	}
 	if err != nil {
 		return err
@@ -224,7 +224,7 @@ func (d *Device) keepPeers(keys []PublicKey) error {
 	return nil
 }
 
-// Observe tells what the device does now.
+// Observe returns the observed state of the device.
 func (d *Device) Observe() (Status, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -240,9 +240,9 @@ func (d *Device) Observe() (Status, error) {
 	return status, nil
 }
 
-// Rebind takes a new source port, unless ListenPort fixes it, and puts back the Endpoints that were applied: a NAT on the
-// way may hold the old port for something that is gone, and WireGuard, whose retries all come from the same port, keeps
-// that entry alive for ever. Sessions go on; if the other side has lost them, Restart its peer as well.
+// Rebind opens a new source port, unless ListenPort fixes it, and restores the configured Endpoints. A NAT on the path may have mapped the old
+// port to a destination that is gone, and WireGuard, whose retries all come from the same port, keeps that mapping alive for ever. Sessions
+// survive; if the peer has lost its sessions, call Restart as well.
 func (d *Device) Rebind() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -266,7 +266,7 @@ func (d *Device) rebindSocket() error {
 			todo.peers = append(todo.peers, peerChange{key: key, endpoint: endpoint})
 		}
 	}
-	const tries = 5 // that the kernel picks the old port again is rare
+	const tries = 5 // the kernel rarely picks the old port again
 	for range tries {
 		if err := d.engine.applyChange(todo); err != nil {
 			d.last = nil
@@ -284,10 +284,10 @@ func (d *Device) rebindSocket() error {
 	return fmt.Errorf("port %d came back %d times", before.listenPort, tries)
 }
 
-// Restart makes a peer anew with the endpoint it has, so that a handshake begins at once; its counters begin at zero.
-// It replaces the timers of WireGuard for the case that the other side lost its sessions: 15 s (10 s keepalive timeout and
-// 5 s rekey timeout) from the first packet without answer until a handshake is tried; 5 s between two tries; 90 s of tries,
-// after which nothing is tried until there is something to send; 120 s until a session that only receives is renewed.
+// Restart recreates a peer with its present endpoint, so that a handshake begins at once; its counters restart at zero. It replaces the timers
+// of WireGuard for the case that the peer lost its sessions: 15 s (10 s keepalive timeout and 5 s rekey timeout) from the first unanswered
+// packet to the first handshake attempt; 5 s between attempts; 90 s of attempts, then none until there is a packet to send; 120 s until a
+// session that only receives is rekeyed.
 func (d *Device) Restart(key PublicKey) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -317,8 +317,8 @@ func (d *Device) restartHandshake(key PublicKey) error {
 	return nil
 }
 
-// Close leaves the interface with its addresses and routes in place. In user space nothing passes it any more until it is
-// opened again; in the kernel the tunnel goes on: apply a Config without peers to end it.
+// Close leaves the interface with its addresses and routes in place. In user space no packet passes until the device is opened again; in the
+// kernel the tunnel keeps working: apply a Config without peers to stop it.
 func (d *Device) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -340,7 +340,7 @@ func (d *Device) Remove() error {
 	return nil
 }
 
-// validateConfig refuses what an implementation would silently understand otherwise.
+// validateConfig rejects settings that an implementation would silently interpret differently.
 func validateConfig(c Config) error {
 	if c.PrivateKey == (PrivateKey{}).clampScalar() {
 		return errors.New("there is no private key")
@@ -377,7 +377,7 @@ func validateConfig(c Config) error {
 	return nil
 }
 
-// canonicalPrefix is a prefix as a device reports it: masked, invalid if it is IPv4 inside IPv6.
+// canonicalPrefix returns a prefix as a device reports it: masked, and invalid if IPv4-mapped.
 func canonicalPrefix(p netip.Prefix) netip.Prefix {
 	if p.Addr().Is4In6() {
 		return netip.Prefix{}
@@ -385,7 +385,7 @@ func canonicalPrefix(p netip.Prefix) netip.Prefix {
 	return p.Masked()
 }
 
-// canonicalPrefixes is a list as a device reports it, sorted and without doubles.
+// canonicalPrefixes returns a list as a device reports it: sorted and without duplicates.
 func canonicalPrefixes(list []netip.Prefix) []netip.Prefix {
 	out := make([]netip.Prefix, len(list))
 	for i, p := range list {

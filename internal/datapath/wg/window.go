@@ -8,24 +8,23 @@ import (
 	"time"
 )
 
-// packetsInside bounds, per direction, how many packets the library holds between reading and writing. It takes a buffer of
-// 64 KiB for each of them, whatever their size, and its own queues end at 1024 batches of 128 packets: 8 GiB. 256 packets
-// are 16 MiB; more of them were slower, because they do not fit caches.
+// packetsInside limits, per direction, the packets held by the library between reading and writing. Each takes a buffer of 64 KiB regardless
+// of its size, and the library's own queues end at 1024 batches of 128 packets: 8 GiB. 256 packets are 16 MiB; more were slower, because they
+// exceed CPU caches.
 const packetsInside = 256
 
-// patience is how long a full window waits for packets to leave. Of what the library drops after queueing it nothing is
-// seen: what waits for a handshake too long, what fails to decrypt, what has a source that is not allowed. Then the count
-// starts again.
-const patience = 2 * time.Millisecond
+// windowTimeout is the time-out of a full window. Packets dropped by the library after queueing leave no trace: those waiting too long for a
+// handshake, those failing decryption, those with a source that is not allowed. After the time-out the count restarts.
+const windowTimeout = 2 * time.Millisecond
 
-// receiveWindow makes the reader wait while too many packets are inside. What waits stays in the kernel's queue, where it counts
-// with its true size and where TCP sees it.
+// receiveWindow blocks the reader while too many packets are inside. Waiting packets stay in the kernel's queue, where they count with their
+// true size and are visible to TCP.
 type receiveWindow struct {
 	limit int
 
 	mu     sync.Mutex
 	inside int
-	room   chan struct{} // has one element if something left since the last wait
+	room   chan struct{} // has one element if a packet left since the last wait
 }
 
 func newWindow(limit int) *receiveWindow {
@@ -38,7 +37,7 @@ func (w *receiveWindow) addInFlight(n int) {
 	w.mu.Unlock()
 }
 
-// removeInFlight may be called for more than entered: handshakes and keepalives begin inside.
+// removeInFlight may remove more packets than were added: handshakes and keepalives originate inside.
 func (w *receiveWindow) removeInFlight(n int) {
 	if n == 0 {
 		return
@@ -62,12 +61,12 @@ func (w *receiveWindow) waitForSpace() {
 	if !w.isFull() {
 		return
 	}
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(windowTimeout)
 	defer timer.Stop()
 	for w.isFull() {
 		select {
 		case <-w.room:
-			timer.Reset(patience)
+			timer.Reset(windowTimeout)
 		case <-timer.C:
 			w.mu.Lock()
 			w.inside = 0
@@ -76,8 +75,8 @@ func (w *receiveWindow) waitForSpace() {
 	}
 }
 
-// windowGate is the reader's end of a window. Whoever reads keeps the buffers of packets that it drops at once, and queues the
-// others, with new buffers in their place: so garbage from the network takes no room. One goroutine uses it.
+// windowGate is the reader's end of a window. The reader reuses the buffers of packets dropped at once, and replaces those of queued packets
+// by new buffers: so garbage from the network takes no room in the window. A gate is used by one goroutine.
 type windowGate struct {
 	*receiveWindow
 	last []windowSlot // of the last read
@@ -88,7 +87,7 @@ type windowSlot struct {
 	buffer *byte
 }
 
-// beforeRead is called when the reader is done with what it read last, and waits for room.
+// beforeRead is called when the reader has processed the last read. It blocks while the window is full.
 func (g *windowGate) beforeRead(bufs [][]byte) {
 	dropped := 0
 	for _, s := range g.last {
@@ -101,7 +100,7 @@ func (g *windowGate) beforeRead(bufs [][]byte) {
 	g.waitForSpace()
 }
 
-// afterRead is called with what was read. Packets that counts says no of do not stay inside.
+// afterRead is called after a read. Packets for which counts returns false do not stay inside.
 func (g *windowGate) afterRead(bufs [][]byte, n int, counts func(i int) bool) {
 	for i := range n {
 		if counts(i) {

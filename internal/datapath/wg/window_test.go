@@ -16,14 +16,14 @@ func TestAFullWindowWaitsUntilSomethingLeaves(t *testing.T) {
 		w.waitForSpace() // empty
 		w.addInFlight(120)
 		go func() {
-			time.Sleep(patience / 2)
+			time.Sleep(windowTimeout / 2)
 			w.removeInFlight(10) // 110: still full, but alive
-			time.Sleep(patience / 2)
+			time.Sleep(windowTimeout / 2)
 			w.removeInFlight(20) // 90
 		}()
 		w.waitForSpace()
-		if took := time.Since(begin); took != patience {
-			t.Errorf("waited %s, want %s", took, patience)
+		if took := time.Since(begin); took != windowTimeout {
+			t.Errorf("waited %s, want %s", took, windowTimeout)
 		}
 		if w.inside != 90 {
 			t.Errorf("%d packets are inside, want 90", w.inside)
@@ -37,8 +37,8 @@ func TestDroppedPacketsDoNotBlockForEver(t *testing.T) {
 		w.addInFlight(100)
 		begin := time.Now()
 		w.waitForSpace()
-		if took := time.Since(begin); took != patience || w.inside != 0 {
-			t.Errorf("waited %s, want %s; %d packets are inside", took, patience, w.inside)
+		if took := time.Since(begin); took != windowTimeout || w.inside != 0 {
+			t.Errorf("waited %s, want %s; %d packets are inside", took, windowTimeout, w.inside)
 		}
 	})
 }
