@@ -12,8 +12,8 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// edgeTable is the table of nftables of one family. Inside of a gateway all addresses are those that this cluster knows: the
-// peer's are translated as they come in, before anything else, and as they go out, after all else.
+// edgeTable returns the nftables table of one family. Inside a gateway all addresses are those known in this cluster: the peer's addresses are
+// translated first of all on the way in, and last of all on the way out.
 func (g *gateway) edgeTable(f datapath.Family) datapath.Table {
 	t := datapath.Table{Family: f, Name: datapath.TableName}
 	if f == g.outer {
@@ -21,7 +21,8 @@ func (g *gateway) edgeTable(f datapath.Family) datapath.Table {
 		t.Sets = append(t.Sets, newPrefixSet("nodes", f, g.nodePrefixes()), same, other)
 		t.Chains = append(t.Chains, g.outerChains(rule{lookupIn("nodes", datapath.Source), datapath.Notrack{}, accept})...)
 	}
-	// Pods have an address that peers use directly, too. Which one a peer meant must be remembered for those that have an alias.
+	// A pod with a translated IP is also reachable at its own address. Conntrack remembers the address used by the peer: such pods need
+	// stateful NAT.
 	var stateless, pods []TranslatedIP
 	for _, a := range g.publishedIPs() {
 		switch {
@@ -50,8 +51,8 @@ func (g *gateway) edgeTable(f datapath.Family) datapath.Table {
 	return t
 }
 
-// closedTable is the table of a family that neither the peer nor the outer network has. The pod forwards that, too, if its neighbours ask, and is no
-// way for it.
+// closedTable returns the table of a family used neither by the peer nor by the outer network. The pod would forward this family, too, if its
+// neighbours sent such packets, so the table drops them.
 func closedTable(f datapath.Family) datapath.Table {
 	t := datapath.Table{Family: f, Name: datapath.TableName}
 	forward := newBaseChain("forward", datapath.Filter, datapath.Forward, filter, dropCounted(CounterForward))
@@ -61,7 +62,8 @@ func closedTable(f datapath.Family) datapath.Table {
 	return t
 }
 
-// allowedSources are the other gateways, each for its peer, and for itself where it tells of errors.
+// allowedSources returns the gateways of other peers, each allowed the networks of its peer, and the gateways' own address for ICMP errors
+// (anti-spoofing).
 func (g *gateway) allowedSources() []allowedSource {
 	var out []allowedSource
 	for _, o := range g.otherTunnels() {
@@ -75,7 +77,7 @@ func (g *gateway) allowedSources() []allowedSource {
 	return out
 }
 
-// nodePrefixes are the addresses with which nodes talk to this gateway.
+// nodePrefixes returns the source addresses of nodes towards this gateway.
 func (g *gateway) nodePrefixes() []netip.Prefix {
 	var out []netip.Prefix
 	for _, m := range g.reachedNodes() {
@@ -99,10 +101,10 @@ func (g *gateway) nftSets(f datapath.Family, aliases []TranslatedIP) []datapath.
 	}
 }
 
-// entryChains have what comes in. A source is translated once: where one network of a peer is shown under the address of
-// another, a second rule must not see the result of the first.
+// entryChains returns the chains for incoming packets. A source is translated once: if the local network of a peer is a remote network of
+// another, a second rule must not match the result of the first.
 func (g *gateway) entryChains(f datapath.Family, pods bool) []datapath.Chain {
-	fromFabric := []rule{appendStatements(icmpErrors(f), accept)} // from whomever on the way, and maybe about a flow that has state
+	fromFabric := []rule{appendStatements(icmpErrors(f), accept)} // from any router on the path, possibly about a tracked connection
 	if pods {
 		fromFabric = append(fromFabric, rule{lookupIn("aliased_pods", datapath.Source), accept})
 	}
@@ -110,11 +112,11 @@ func (g *gateway) entryChains(f datapath.Family, pods bool) []datapath.Chain {
 		rule{lookupIn("own", datapath.Source), datapath.Notrack{}, accept},
 		rule{lookupIn("alias_spec", datapath.Source), datapath.Notrack{}, accept},
 	)
-	if g.unknownSource(f).IsValid() { // else there is nothing to show them under
+	if g.unknownSource(f).IsValid() { // else there is no address for SNAT
 		fromFabric = append(fromFabric, rule{lookupIn("other_peers", datapath.Source), accept})
 	}
 	comes := []rule{{fromDevice(names.TunnelDevice), goTo("from_peer")}, {fromDevice(names.FabricDevice), goTo("from_fabric")}}
-	if f == datapath.IPv4 { // the ends of the tunnel talk by that alone
+	if f == datapath.IPv4 { // tunnel addresses are valid on the tunnel only
 		comes = append(comes, dropCounted(CounterInput, notFrom("lo"), isWithin(datapath.Destination, tunnelNetwork)))
 	}
 	chains := []datapath.Chain{
@@ -141,8 +143,8 @@ func (g *gateway) fromPeer(f datapath.Family) []rule {
 	return append(rules, dropCounted(CounterPeerSource))
 }
 
-// fromLink has what the peer's gateway sends as itself: checks of the connection, and errors, if it does not give them its
-// address in front of peers.
+// fromLink returns the chain for packets from the peer's gateway itself: connection checks, and those ICMP errors that it does not send from
+// its external address.
 func (g *gateway) fromLink() datapath.Chain {
 	rules := []rule{{isWithin(datapath.Destination, tunnelNetwork), accept}}
 	i := slices.IndexFunc(g.own, func(n peerNetwork) bool { return n.external && familyOf(n.Here) == datapath.IPv4 })
@@ -152,7 +154,8 @@ func (g *gateway) fromLink() datapath.Chain {
 	return newChain("from_link", append(rules, dropCounted(CounterPeerSource))...)
 }
 
-// admitChain lets the peer reach what it may: aliases, pods, nodes by their address in front of peers, and this gateway by its own.
+// admitChain returns the chain of the destinations allowed for the peer: translated IPs, pods, nodes by their external addresses, and this
+// gateway by its own.
 func (g *gateway) admitChain(f datapath.Family, pods bool) datapath.Chain {
 	rules := []rule{
 		appendStatements(icmpErrors(f), jumpTo("quoted_in")),
@@ -164,14 +167,14 @@ func (g *gateway) admitChain(f datapath.Family, pods bool) datapath.Chain {
 	if a := g.unknownSource(f); a.IsValid() {
 		rules = append(rules, rule{isWithin(datapath.Destination, hostPrefix(a)), accept})
 	}
-	if self := g.selfPrefix(f); self.IsValid() { // whose answers go by the main table: strict reverse path filters would drop it uncounted
+	if self := g.selfPrefix(f); self.IsValid() { // replies from this address are routed by the main table: a strict reverse path filter would drop the packets uncounted
 		rules = append(rules, dropCounted(CounterInput, isWithin(datapath.Destination, self)))
 	}
 	rules = append(rules, rule{lookupIn("allowed", datapath.Destination), datapath.Notrack{}, accept}, dropCounted(CounterPeerDestination))
 	return newChain("admit", rules...)
 }
 
-// quotedIn translates what an error quotes: a packet of ours, so the other way round.
+// quotedIn returns the chain that translates the packet quoted by an ICMP error: a packet sent from here, hence in the opposite direction.
 func (g *gateway) quotedIn(f datapath.Family) datapath.Chain {
 	rules := []rule{{setMapped(datapath.QuotedSource, "alias_in")}}
 	for _, n := range g.own {
@@ -182,8 +185,9 @@ func (g *gateway) quotedIn(f datapath.Family) datapath.Chain {
 	return newChain("quoted_in", rules...)
 }
 
-// innerChains have what passes: a gateway is a way between the fabric and the tunnel, for nothing else. To itself go checks,
-// echoes and errors, by the addresses that are asked for them: that of its pod is among those of pods, and nothing there answers peers.
+// innerChains returns the filter chains for inner packets: a gateway forwards between the fabric and the tunnel only. Input allows checks,
+// echoes and errors at the addresses meant for them; the address of the gateway's pod is among those of pods, and no process there answers
+// peers.
 func (g *gateway) innerChains(f datapath.Family) []datapath.Chain {
 	forward := newBaseChain("forward", datapath.Filter, datapath.Forward, filter,
 		rule{isProtocol(datapath.TCP), datapath.SYN{}, datapath.ClampMSS{}},
@@ -212,8 +216,8 @@ func (g *gateway) innerChains(f datapath.Family) []datapath.Chain {
 	}
 }
 
-// exitChains have what goes out. Who is from another peer and has an alias leaves under it; else under this gateway's address,
-// which takes state.
+// exitChains returns the chains for outgoing packets. A source of another peer leaves under its translated IP if it has one, else under this
+// gateway's address by stateful SNAT.
 func (g *gateway) exitChains(f datapath.Family) []datapath.Chain {
 	var chains []datapath.Chain
 	toPeer := []rule{appendStatements(icmpErrors(f), jumpTo("quoted_out"))}
@@ -245,7 +249,7 @@ func (g *gateway) exitChains(f datapath.Family) []datapath.Chain {
 	)
 }
 
-// translatePrefix matches a network and puts another one in its place, where they differ.
+// translatePrefix matches a network and replaces its prefix if the other one differs.
 func translatePrefix(field datapath.Field, is, becomes netip.Prefix) rule {
 	if is == becomes {
 		return rule{isWithin(field, is)}
@@ -253,7 +257,7 @@ func translatePrefix(field datapath.Field, is, becomes netip.Prefix) rule {
 	return rule{isWithin(field, is), setPrefix(field, becomes)}
 }
 
-// trackFlows has chains leave packets to connection tracking: users' rules that ask it need all of them there.
+// trackFlows removes notrack from the chains: users' rules that match conntrack need all packets tracked.
 func trackFlows(chains []datapath.Chain, in ...string) {
 	for _, c := range chains {
 		if !slices.Contains(in, c.Name) {

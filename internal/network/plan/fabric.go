@@ -10,11 +10,11 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// Priorities of chains of nftables, in the kernel's order.
+// Priorities of nftables chains, in the order of the kernel.
 const (
-	beforeAll           = -450 // before fragments are put together, and before connection tracking
+	beforeAll           = -450 // before defragmentation and conntrack
 	beforeTracking      = -300
-	beforeNAT           = -150 // after connection tracking
+	beforeNAT           = -150 // after conntrack
 	aliasNAT            = -101 // before kube-proxy
 	destinationNAT      = -100
 	afterDestinationNAT = -99 // after kube-proxy
@@ -24,13 +24,13 @@ const (
 	afterAll            = 400
 )
 
-// allowedSource may send packets of the fabric with some inner sources.
+// allowedSource allows inner source prefixes from one outer source on the fabric (anti-spoofing).
 type allowedSource struct {
 	outer netip.Addr
 	inner []netip.Prefix
 }
 
-// fabricLink is the device between nodes and gateways. It has no address, so that no CNI takes it for one of its own.
+// fabricLink returns the VXLAN between nodes and gateways. It has no address, so that no CNI takes it for its own.
 func (s *model) fabricLink(self netip.Addr, mtu int) datapath.Link {
 	return datapath.Link{
 		Name: names.FabricDevice, MTU: mtu,
@@ -38,8 +38,8 @@ func (s *model) fabricLink(self netip.Addr, mtu int) datapath.Link {
 	}
 }
 
-// nextHop is the address by which routes of a family go to whoever has the identity self. IPv4 goes via IPv6 as it is; IPv6 via
-// IPv4 needs an address of its own family, which nobody has to have.
+// nextHop returns the next hop of routes of a family to the node or gateway with the identity self. IPv4 can be routed via IPv6; IPv6 via IPv4
+// needs an IPv6 next hop, made from self, which is an address of no host.
 func nextHop(self netip.Addr, f datapath.Family) netip.Addr {
 	if f == datapath.IPv4 || datapath.FamilyOf(self) == f {
 		return self
@@ -48,7 +48,7 @@ func nextHop(self netip.Addr, f datapath.Family) netip.Addr {
 	return netip.AddrFrom16([16]byte{0: 0xfe, 1: 0x80, 12: b[0], 13: b[1], 14: b[2], 15: b[3]})
 }
 
-// neighboursOf lead to self, which is reached at outer, in all families.
+// neighboursOf returns the neighbours for self, reached at the outer address, in all families.
 func neighboursOf(self, outer netip.Addr, families []datapath.Family) []datapath.Neighbour {
 	var out []datapath.Neighbour
 	done := map[netip.Addr]bool{}
@@ -62,17 +62,18 @@ func neighboursOf(self, outer netip.Addr, families []datapath.Family) []datapath
 	return out
 }
 
-// unreachableRoute is below the route to a network: while that is missing, nothing follows the default route in clear.
+// unreachableRoute returns the fallback below the route to a network: while that route is missing, packets must not leave unencrypted by the
+// default route.
 func unreachableRoute(table int, to netip.Prefix) datapath.Route {
 	return datapath.Route{Table: table, To: to, Unreachable: true, Metric: datapath.UnreachableMetric}
 }
 
-// fabricRoute goes to whoever has the identity self.
+// fabricRoute returns the route via the node or gateway with the identity self.
 func fabricRoute(table int, to netip.Prefix, self netip.Addr) datapath.Route {
 	return datapath.Route{Table: table, To: to, Via: nextHop(self, familyOf(to)), Device: names.FabricDevice, OnLink: true}
 }
 
-// allowedSourceSets are the sets of who may send what, by the family of what is inside.
+// allowedSourceSets returns the anti-spoofing sets of outer and inner source, by the family of the inner packet.
 func (s *model) allowedSourceSets(of []allowedSource) (same, other datapath.Set) {
 	same = datapath.Set{Name: "speakers", Key: []datapath.Type{datapath.TypeAddress, datapath.TypeAddress}}
 	other = datapath.Set{Name: "other_speakers", Key: []datapath.Type{datapath.TypeAddress, datapath.TypeOtherAddress}}
@@ -91,8 +92,8 @@ func (s *model) allowedSourceSets(of []allowedSource) (same, other datapath.Set)
 	return same, other
 }
 
-// outerChains have the packets of the fabric, as they are outside: untracked, so that nothing translates them, and only from
-// whom they may come: from speakers, and whom more rules let in. Marks of what is inside would mean something else outside.
+// outerChains returns the chains for the outer packets of the fabric: untracked, hence without NAT, and dropped unless allowed by the
+// anti-spoofing sets or by the rules of more. Outgoing packets lose the mark of the inner packet, which would have another meaning outside.
 func (s *model) outerChains(more ...rule) []datapath.Chain {
 	rules := append(more,
 		rule{lookupIn("speakers", datapath.Source, datapath.InnerSource), datapath.Notrack{}, accept},
@@ -110,12 +111,12 @@ func (s *model) outerChains(more ...rule) []datapath.Chain {
 	}
 }
 
-// overFabric matches packets that carry others, and not what they carried, whatever that is.
+// overFabric matches encapsulated packets, not the packets decapsulated from them.
 func overFabric() rule {
 	return rule{notFrom(names.FabricDevice), isProtocol(datapath.UDP), toPort(names.FabricPort)}
 }
 
-// familiesOf has those of fs that are asked for, in order.
+// familiesOf returns the selected families in order.
 func familiesOf(asked func(datapath.Family) bool) []datapath.Family {
 	var out []datapath.Family
 	for _, f := range []datapath.Family{datapath.IPv4, datapath.IPv6} {

@@ -17,8 +17,8 @@ import (
 	"liqo.io/liqo/internal/prefix"
 )
 
-// FirewallOf translates a FirewallConfiguration: into a table for IPv4, one for IPv6, or both of them where the user says INET. What
-// of it cannot be done is left out. Whatever a kernel would refuse is found here, since it would refuse all the rest with it.
+// FirewallOf converts a FirewallConfiguration into a table for IPv4, for IPv6, or both for INET. Unsupported parts are left out with a
+// Problem. All that a kernel would refuse is detected here, because the kernel would refuse the whole transaction.
 func FirewallOf(c *networkingv1beta1.FirewallConfiguration) (Firewall, []Problem) {
 	w := firewallBuilder{Firewall: Firewall{Of: Object{"FirewallConfiguration", c.Namespace, c.Name}, Since: c.CreationTimestamp.Time}}
 	table := &c.Spec.Table
@@ -39,11 +39,11 @@ func FirewallOf(c *networkingv1beta1.FirewallConfiguration) (Firewall, []Problem
 		w.Tables = append(w.Tables, t)
 	}
 	slices.SortFunc(w.problems, func(a, b Problem) int { return strings.Compare(a.Message, b.Message) })
-	w.problems = slices.Compact(w.problems) // the same in both families
+	w.problems = slices.Compact(w.problems) // both families report the same problems
 	return w.Firewall, w.problems
 }
 
-// firewallBuilder is a Firewall in the making.
+// firewallBuilder builds a Firewall.
 type firewallBuilder struct {
 	Firewall
 	problems []Problem
@@ -68,7 +68,7 @@ func tableFamilies(f *firewall.TableFamily) ([]datapath.Family, error) {
 	return nil, fmt.Errorf("the family %q is not supported", *f)
 }
 
-// addChain adds a chain with those of its rules that can be done. Chains of type route do nothing, and are accepted.
+// addChain adds a chain with its supported rules. Chains of type route have no effect and are accepted.
 func (w *firewallBuilder) addChain(t *datapath.Table, in *firewall.Chain, families []datapath.Family) {
 	if in.Type == firewall.ChainTypeRoute {
 		return
@@ -84,7 +84,7 @@ func (w *firewallBuilder) addChain(t *datapath.Table, in *firewall.Chain, famili
 	add := func(i int, name *string, r rule, err error) {
 		var foreign *foreignFamily
 		switch {
-		case errors.As(err, &foreign) && slices.Contains(families, foreign.family): // belongs into the other table
+		case errors.As(err, &foreign) && slices.Contains(families, foreign.family): // belongs to the other table
 		case err != nil && name != nil:
 			w.reject("chain %s, rule %s: %v", c.Name, *name, err)
 		case err != nil:
@@ -115,7 +115,7 @@ func stringOrEmpty(s *string) string {
 	return *s
 }
 
-// connectionTracking is its priority: what translates comes after it.
+// connectionTracking is the priority of conntrack: NAT chains must come after it.
 const connectionTracking = -200
 
 func chainOf(in *firewall.Chain) (datapath.Chain, error) {
@@ -160,7 +160,7 @@ func chainOf(in *firewall.Chain) (datapath.Chain, error) {
 	return out, nil
 }
 
-// filterRule translates a rule of a chain of type filter.
+// filterRule converts a rule of a filter chain.
 func filterRule(in *firewall.FilterRule, c datapath.Chain, f datapath.Family) (rule, error) {
 	out, err := compileMatches(in.Match, f)
 	if err != nil {
@@ -207,7 +207,7 @@ func actionOf(in *firewall.FilterRule, c datapath.Chain) (rule, error) {
 	return nil, fmt.Errorf("%q is no action", in.Action)
 }
 
-// clampMSS lowers the segments of TCP: to a size, or to what the route allows, which is known on the way out only.
+// clampMSS clamps the MSS to a size or to the route's MTU, which is known on the way out only.
 func clampMSS(match []firewall.Match, value string, hook datapath.Hook) (rule, error) {
 	if !slices.ContainsFunc(match, func(m firewall.Match) bool {
 		return m.Op != firewall.MatchOperationNeq && m.Proto != nil && m.Proto.Value == firewall.L4ProtoTCP
@@ -227,7 +227,7 @@ func clampMSS(match []firewall.Match, value string, hook datapath.Hook) (rule, e
 	return rule{datapath.SYN{}, datapath.ClampMSS{Size: uint16(size)}}, nil
 }
 
-// natRule translates a rule of a chain of type nat.
+// natRule converts a rule of a NAT chain.
 func natRule(in *firewall.NatRule, c datapath.Chain, f datapath.Family) (rule, error) {
 	out, err := compileMatches(in.Match, f)
 	if err != nil {
@@ -268,7 +268,7 @@ func natTarget(to *string, f datapath.Family) (netip.Prefix, error) {
 	return p, inFamily(p.Addr(), f)
 }
 
-// foreignFamily is the error of a rule with an address of the family that a table is not of.
+// foreignFamily is the error of a rule with an address of another family than the table's.
 type foreignFamily struct {
 	addr   netip.Addr
 	family datapath.Family // of addr
@@ -285,7 +285,7 @@ func inFamily(a netip.Addr, f datapath.Family) error {
 	return nil
 }
 
-// compileMatches is true for what all of in matches.
+// compileMatches returns the conjunction of all matches.
 func compileMatches(in []firewall.Match, f datapath.Family) (rule, error) {
 	var out rule
 	for i := range in {
@@ -313,7 +313,7 @@ func compileMatch(in *firewall.Match, f datapath.Family) (rule, error) {
 		if !ok {
 			return nil, fmt.Errorf("the protocol %q is neither tcp nor udp", in.Proto.Value)
 		}
-		alone := in.Dev == nil && in.IP == nil && in.Port == nil // beside others it says what they are of, and is not turned round
+		alone := in.Dev == nil && in.IP == nil && in.Port == nil // combined with other matches, proto is their protocol and is not negated
 		out = append(out, datapath.Cmp{Field: datapath.L4Protocol, Not: not && alone, Values: []datapath.Value{datapath.ProtocolValue(n)}})
 	}
 	if in.Dev != nil {
@@ -363,7 +363,7 @@ func fieldOfPosition(p firewall.MatchPosition, source, destination datapath.Fiel
 	return 0, fmt.Errorf("%q is neither src nor dst", p)
 }
 
-// parseAddresses reads an address, a network, or a range a-b.
+// parseAddresses parses an address, a CIDR, or a range a-b.
 func parseAddresses(s string, f datapath.Family) (datapath.Value, error) {
 	var none datapath.Value
 	if first, last, ok := strings.Cut(s, "-"); ok {
@@ -390,7 +390,7 @@ func parseAddresses(s string, f datapath.Family) (datapath.Value, error) {
 	return datapath.Addr(a), inFamily(a, f)
 }
 
-// parsePorts reads a port or a range a-b.
+// parsePorts parses a port or a range a-b.
 func parsePorts(s string) (datapath.Value, error) {
 	first, last, ok := strings.Cut(s, "-")
 	if !ok {
@@ -407,7 +407,7 @@ func parsePorts(s string) (datapath.Value, error) {
 	return datapath.Ports(uint16(low), uint16(high)), nil
 }
 
-// checkName says why a table or a chain cannot have a name.
+// checkName validates the name of a table or chain.
 func checkName(name string) error {
 	if name == "" || len(name) > 128 || strings.ContainsFunc(name, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_./", r)

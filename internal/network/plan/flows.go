@@ -13,10 +13,10 @@ import (
 	"liqo.io/liqo/internal/datapath"
 )
 
-// Translations say for each prefix what the base chains of type nat make of flows with an address in it: the text of their rules, in order where
-// they name the same prefix.
-// A rule that names no addresses is about its whole family. Both families are always there, for what a process does not know of that came
-// before it.
+// Translations returns, for each prefix, the NAT rules for connections with an address in the prefix: the text of the matching rules in base
+// chains of type nat, in order. The differences between two results tell which conntrack entries must be flushed.
+// A rule without addresses concerns its whole family. Both families are always present, so that unknown rules of an earlier process cause a
+// flush.
 func Translations(tables []datapath.Table) map[netip.Prefix]string {
 	out := translatedPrefixes{wholeOf(datapath.IPv4): "", wholeOf(datapath.IPv6): ""}
 	for _, t := range tables {
@@ -41,7 +41,7 @@ func wholeOf(f datapath.Family) netip.Prefix {
 
 type translatedPrefixes map[netip.Prefix]string
 
-// addRule adds a rule. What it is about has to fit all that it names, so that one of that is enough.
+// addRule adds a rule. All of its matches must apply to a connection, so that the prefixes of any one match suffice.
 func (out translatedPrefixes) addRule(t datapath.Table, r rule, text string) {
 	about := map[netip.Prefix]string{wholeOf(t.Family): text}
 	for _, s := range r {
@@ -62,7 +62,7 @@ func (out translatedPrefixes) addRule(t datapath.Table, r rule, text string) {
 				about = elements
 				continue
 			}
-			for p, of := range elements { // of which the rule is not, so that it matters when they come and go
+			for p, of := range elements { // elements are not part of the rule's text, but adding or removing one changes the NAT
 				out[p] += of
 			}
 		case datapath.TranslateDestination:
@@ -76,12 +76,12 @@ func (out translatedPrefixes) addRule(t datapath.Table, r rule, text string) {
 	}
 }
 
-// ofFlow is true for fields that hold an address which connection tracking has of the flow.
+// ofFlow reports whether the field is an address in a conntrack entry.
 func ofFlow(f datapath.Field) bool {
 	return slices.Contains([]datapath.Field{datapath.Source, datapath.Destination, datapath.OriginalSource, datapath.OriginalDestination}, f)
 }
 
-// elementsOf are the first addresses of what is in a set or a map, with what a map has for them.
+// elementsOf returns the first addresses of the elements of a set or map, with the values of a map.
 func elementsOf(t datapath.Table, set, text string) map[netip.Prefix]string {
 	out := map[netip.Prefix]string{}
 	for _, s := range t.Sets {
@@ -95,7 +95,7 @@ func elementsOf(t datapath.Table, set, text string) map[netip.Prefix]string {
 	return out
 }
 
-// addElement gives the prefixes of a value a text.
+// addElement adds the text to the prefixes of a value.
 func addElement(out map[netip.Prefix]string, v datapath.Value, text string) {
 	low, _ := netip.AddrFromSlice([]byte(v.Low))
 	high, _ := netip.AddrFromSlice([]byte(v.High))

@@ -11,27 +11,27 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// Tables of routes of gateways: to this cluster, for what comes from the peer, and to peers.
+// Routing tables of gateways: to this cluster, for packets from the peer, and to peers.
 const (
 	clusterTable = 100
 	outTable     = 101
 )
 
-// Priorities of the rules of gateways. What comes from the peer and is for nobody here goes nowhere.
+// Priorities of the policy routing rules of gateways. Packets from the peer without a route are unreachable.
 const (
-	outerPriority    = 98 // before those of users
+	outerPriority    = 98 // before users' rules
 	fromPeerPriority = 100
 	outPriority      = 101
 	nowherePriority  = 110
 )
 
-// tunnelNetwork has both ends of a tunnel, the server's first.
+// tunnelNetwork contains both tunnel addresses, the server's first.
 var tunnelNetwork = netip.MustParsePrefix("169.254.18.0/30")
 
-// TunnelNetwork has both ends of a tunnel.
+// TunnelNetwork returns the network of the two tunnel addresses.
 func TunnelNetwork() netip.Prefix { return tunnelNetwork }
 
-// TunnelAddresses are those of the tunnel, ours and the peer's.
+// TunnelAddresses returns the two tunnel addresses, ours and the peer's.
 func TunnelAddresses(server bool) (ours, theirs netip.Addr) {
 	first := tunnelNetwork.Addr().Next()
 	if server {
@@ -40,16 +40,16 @@ func TunnelAddresses(server bool) (ours, theirs netip.Addr) {
 	return first.Next(), first
 }
 
-// gateway is a plan for a gateway.
+// gateway builds the plan for a gateway.
 type gateway struct {
 	*model
 	in          GatewayInput
-	own, others []peerNetwork // of the gateway's peer, of the rest
+	own, others []peerNetwork // networks of the gateway's peer, of other peers
 	families    []datapath.Family
 }
 
-// Gateway is all that the network namespace of a gateway must have, and what is left out of it. It is the same for replicas that
-// wait, except for the device of the tunnel, which they have not.
+// Gateway returns the desired state of a gateway's network namespace, and the problems of the objects left out. Standby replicas have the same
+// state except for the tunnel device, which they lack.
 func Gateway(in GatewayInput) (datapath.State, []Problem) {
 	g := gateway{model: newModel(in.Cluster, in.Address, in.Of), in: in}
 	g.in.MTU = g.linkMTU()
@@ -85,7 +85,7 @@ func Gateway(in GatewayInput) (datapath.State, []Problem) {
 	return out, sortedProblems(g.problems)
 }
 
-// UsableMTU is what a tunnel has, in bytes, of which that much was asked: names.DefaultMTU where that is no MTU.
+// UsableMTU returns the MTU of a tunnel in bytes for a requested one: names.DefaultMTU if that is out of range.
 func UsableMTU(asked int) int {
 	if asked < names.MinMTU || asked > names.MaxMTU {
 		return names.DefaultMTU
@@ -115,7 +115,7 @@ func (g *gateway) addLinks(out *datapath.State) {
 	}
 }
 
-// outerOf is the address with which a node talks to this gateway.
+// outerOf returns the source address of a node towards this gateway.
 func (g *gateway) outerOf(m ClusterNode) netip.Addr {
 	a := m.Remote
 	if m.Of.Name == g.in.Node {
@@ -127,14 +127,14 @@ func (g *gateway) outerOf(m ClusterNode) netip.Addr {
 	return a
 }
 
-// reachedNodes are the nodes that this gateway reaches.
+// reachedNodes returns the nodes reachable from this gateway.
 func (g *gateway) reachedNodes() []ClusterNode {
 	return slices.DeleteFunc(slices.Clone(g.members), func(m ClusterNode) bool {
 		return !m.identityAddr().IsValid() || !g.outerOf(m).IsValid() || !isRoutable(g.in.Address)
 	})
 }
 
-// otherTunnels are the gateways of other peers that run.
+// otherTunnels returns the active gateways of other peers.
 func (g *gateway) otherTunnels() []Tunnel {
 	return slices.DeleteFunc(slices.Clone(g.tunnels), func(o Tunnel) bool { return o.Peer == g.in.Peer || !o.Active.IsValid() || !isRoutable(g.in.Address) })
 }
@@ -178,8 +178,8 @@ func (g *gateway) addRoutes(out *datapath.State) {
 	g.toCluster(out)
 }
 
-// outsideRules keeps the tunnel's own packets out of it, and of others, wherever the other end is: a peer may be seen here under a network that covers
-// that. They have a mark, and what comes to the pod's address is looked at by the way back to where it came from.
+// outsideRules keeps the tunnel's own outer packets out of the tunnel and of other tunnels: the local network of a peer may cover the address
+// of the remote gateway. Outgoing packets have a mark, and incoming ones pass the reverse path filter by the rule for the pod's address.
 func (g *gateway) outsideRules(f datapath.Family) []datapath.Rule {
 	rules := []datapath.Rule{{Priority: outerPriority, Family: f, Mark: names.TunnelMark, Table: datapath.MainTable}}
 	if self := g.selfPrefix(f); self.IsValid() {
@@ -188,7 +188,7 @@ func (g *gateway) outsideRules(f datapath.Family) []datapath.Rule {
 	return rules
 }
 
-// selfPrefix is the address of this pod, in its family.
+// selfPrefix returns the address of this pod, in its family only.
 func (g *gateway) selfPrefix(f datapath.Family) netip.Prefix {
 	if f != g.outer || !isRoutable(g.in.Address) {
 		return netip.Prefix{}
@@ -196,7 +196,7 @@ func (g *gateway) selfPrefix(f datapath.Family) netip.Prefix {
 	return hostPrefix(g.in.Address)
 }
 
-// addTransit adds the routes to other peers, by their gateways.
+// addTransit adds the routes to other peers via their gateways.
 func (g *gateway) addTransit(out *datapath.State) {
 	for _, n := range g.others {
 		f := familyOf(n.Here)
@@ -214,7 +214,7 @@ func (g *gateway) addTransit(out *datapath.State) {
 	}
 }
 
-// toCluster adds the routes to pods, to nodes, and to what else peers see.
+// toCluster adds the routes to pods, nodes, and other addresses exposed to the peer.
 func (g *gateway) toCluster(out *datapath.State) {
 	done := map[netip.Prefix]bool{}
 	add := func(to netip.Prefix, by ClusterNode) {
@@ -242,11 +242,11 @@ func (g *gateway) toCluster(out *datapath.State) {
 	}
 }
 
-// routesTo tells the node by which an address is reached: itself, if it is a node's, so that replies come back the same way; else that of
-// this gateway. Pods and what is of peers have their own routes.
+// routesTo returns a function for the node that leads to an address: a node's address leads to the node itself, so that replies return by the
+// same path; any other leads to the node of this gateway. Pods and networks of peers have their own routes.
 func (g *gateway) routesTo(reached []ClusterNode) func(netip.Addr) (ClusterNode, bool) {
 	nodes := map[netip.Addr]ClusterNode{}
-	for _, m := range slices.Backward(reached) { // the first is right
+	for _, m := range slices.Backward(reached) { // backwards, so that the first node wins
 		for _, a := range m.nodeAddresses() {
 			nodes[a] = m
 		}
@@ -266,7 +266,7 @@ func (g *gateway) routesTo(reached []ClusterNode) func(netip.Addr) (ClusterNode,
 	}
 }
 
-// publishedIPs are the aliases that the peer can use: all that are not its own addresses.
+// publishedIPs returns the translated IPs usable by the peer: those of addresses outside the peer's networks.
 func (g *gateway) publishedIPs() []TranslatedIP {
 	return slices.DeleteFunc(slices.Clone(g.aliases), func(a TranslatedIP) bool {
 		return slices.ContainsFunc(g.own, func(n peerNetwork) bool { return n.Here.Contains(a.Address) })

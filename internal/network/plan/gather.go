@@ -19,9 +19,9 @@ import (
 	"liqo.io/liqo/internal/prefix"
 )
 
-// What the API says, as inputs. What cannot be read is a problem of its object; what is not said yet is none.
+// Conversion of API objects into inputs. An unreadable field is a Problem of its object; a missing one is not.
 
-// PeerOf reads a Configuration; false while its networks have no place here.
+// PeerOf converts a Configuration; it returns false while the networks have no local CIDRs.
 func PeerOf(c *networkingv1beta1.Configuration) (Peer, bool, []Problem) {
 	r := objectReader{of: Object{"Configuration", c.Namespace, c.Name}}
 	networks, placed, errs := prefix.Placed(c)
@@ -31,17 +31,17 @@ func PeerOf(c *networkingv1beta1.Configuration) (Peer, bool, []Problem) {
 	return Peer{Of: r.of, Since: c.CreationTimestamp.Time, Key: keyOf(c), Pods: networks.Pods, External: networks.External}, placed, r.problems
 }
 
-// TunnelOfServer reads a GatewayServer; false if its gateway goes away.
+// TunnelOfServer converts a GatewayServer; it returns false while the gateway is being deleted.
 func TunnelOfServer(g *networkingv1beta1.GatewayServer) (Tunnel, bool, []Problem) {
 	return tunnelOf("GatewayServer", g, g.Spec.MTU, g.Status.MTU, g.Status.InternalEndpoint)
 }
 
-// TunnelOfClient reads a GatewayClient; false if its gateway goes away.
+// TunnelOfClient converts a GatewayClient; it returns false while the gateway is being deleted.
 func TunnelOfClient(g *networkingv1beta1.GatewayClient) (Tunnel, bool, []Problem) {
 	return tunnelOf("GatewayClient", g, g.Spec.MTU, g.Status.MTU, g.Status.InternalEndpoint)
 }
 
-// tunnelMTU is what the gateway says that it sends, and never more than it was told to; 0 for what is not known.
+// tunnelMTU returns the MTU reported by the gateway, limited to the requested one; 0 if unknown.
 func tunnelMTU(asked, is int) int {
 	most := asked
 	if asked != 0 {
@@ -53,7 +53,7 @@ func tunnelMTU(asked, is int) int {
 	return is
 }
 
-// The address of a gateway that goes away may soon be a stranger's.
+// tunnelOf ignores gateways being deleted: their address may soon belong to a foreign pod.
 func tunnelOf(kind string, o metav1.Object, asked, is int, at *networkingv1beta1.InternalGatewayEndpoint) (Tunnel, bool, []Problem) {
 	r := objectReader{of: Object{kind, o.GetNamespace(), o.GetName()}}
 	out := Tunnel{Of: r.of, Since: o.GetCreationTimestamp().Time, Peer: keyOf(o), MTU: tunnelMTU(asked, is), Asked: asked}
@@ -63,7 +63,7 @@ func tunnelOf(kind string, o metav1.Object, asked, is int, at *networkingv1beta1
 	return out, o.GetDeletionTimestamp() == nil, r.problems
 }
 
-// MemberOf reads an InternalNode.
+// MemberOf converts an InternalNode.
 func MemberOf(n *networkingv1beta1.InternalNode) (ClusterNode, []Problem) {
 	r := objectReader{of: Object{"InternalNode", "", n.Name}}
 	out := ClusterNode{Of: r.of, Since: n.CreationTimestamp.Time}
@@ -80,7 +80,7 @@ func MemberOf(n *networkingv1beta1.InternalNode) (ClusterNode, []Problem) {
 	return out, r.problems
 }
 
-// AliasOf reads an IP; false while it has no address, or if it is not to be translated.
+// AliasOf converts an IP; it returns false while the IP has no address, or if it must not be translated.
 func AliasOf(ip *ipamv1alpha1.IP) (TranslatedIP, bool, []Problem) {
 	r := objectReader{of: Object{"IP", ip.Namespace, ip.Name}, reason: ReasonUnusableAddress}
 	out := TranslatedIP{Of: r.of, Since: ip.CreationTimestamp.Time, Masquerade: ip.Spec.Masquerade != nil && *ip.Spec.Masquerade}
@@ -92,7 +92,7 @@ func AliasOf(ip *ipamv1alpha1.IP) (TranslatedIP, bool, []Problem) {
 	return out, out.Alias.IsValid() && out.Address.IsValid(), r.problems
 }
 
-// Own reads the networks of this cluster, which are those of the namespace of the installation.
+// Own returns the networks of this cluster: the Networks in the namespace of the installation.
 func Own(networks []ipamv1alpha1.Network, home string) (pods, services, external []netip.Prefix, problems []Problem) {
 	for i := range networks {
 		n := &networks[i]
@@ -114,7 +114,7 @@ func Own(networks []ipamv1alpha1.Network, home string) (pods, services, external
 	return pods, services, external, problems
 }
 
-// Held reads which prefixes are those of networks of peers: what was granted to a Configuration is, until its Network is gone.
+// Held returns the prefixes reserved for networks of peers: a prefix granted to a Configuration is reserved until its Network is deleted.
 func Held(networks []ipamv1alpha1.Network) (out []netip.Prefix, problems []Problem) {
 	for i := range networks {
 		n := &networks[i]
@@ -130,11 +130,11 @@ func Held(networks []ipamv1alpha1.Network) (out []netip.Prefix, problems []Probl
 	return out, problems
 }
 
-// ServiceOf reads a Service and what is ready behind it.
+// ServiceOf converts a Service with its ready endpoints.
 func ServiceOf(s *corev1.Service, behind []discoveryv1.EndpointSlice) Service {
 	out := Service{Of: Object{"Service", s.Namespace, s.Name}}
 	for _, text := range s.Spec.ClusterIPs {
-		if a, err := parseAddress(text); err == nil { // "None" is no address
+		if a, err := parseAddress(text); err == nil { // "None" is not an address
 			out.ClusterIPs = append(out.ClusterIPs, a)
 		}
 	}
@@ -155,7 +155,7 @@ func ServiceOf(s *corev1.Service, behind []discoveryv1.EndpointSlice) Service {
 
 const maximumPort = 65535
 
-// readyEndpoints are the endpoints of a slice that answer at a port.
+// readyEndpoints returns the ready endpoints of a slice for a port.
 func readyEndpoints(s *discoveryv1.EndpointSlice, name string) []netip.AddrPort {
 	i := slices.IndexFunc(s.Ports, func(p discoveryv1.EndpointPort) bool {
 		return p.Name != nil && *p.Name == name || p.Name == nil && name == ""
@@ -177,7 +177,8 @@ func readyEndpoints(s *discoveryv1.EndpointSlice, name string) []netip.AddrPort 
 	return out
 }
 
-// TakenByNode are the addresses of a Node. No peer may be shown under them: its own cluster would not reach it.
+// TakenByNode returns the addresses of a Node as reserved prefixes. A peer's local network must not cover one, because the cluster's own
+// packets to the node would go to the peer.
 func TakenByNode(n *corev1.Node) []ReservedPrefix {
 	var out []ReservedPrefix
 	for _, at := range n.Status.Addresses {
@@ -192,10 +193,10 @@ func keyOf(o metav1.Object) PeerKey {
 	return PeerKey{o.GetNamespace(), o.GetLabels()[names.RemoteClusterID]}
 }
 
-// objectReader reads the fields of an object.
+// objectReader reads the fields of one object and collects problems.
 type objectReader struct {
 	of Object
-	// reason is that of problems that are refusals.
+	// reason is the Reason of the problems, if they are rejections.
 	reason   string
 	problems []Problem
 }
@@ -215,7 +216,7 @@ func (r *objectReader) parseAddress(field string, ip *networkingv1beta1.IP) neti
 	return a
 }
 
-// nonEmptyIP is nil for an address that nobody wrote.
+// nonEmptyIP returns nil for an empty address.
 func nonEmptyIP(ip networkingv1beta1.IP) *networkingv1beta1.IP {
 	if ip == "" {
 		return nil

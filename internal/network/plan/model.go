@@ -15,21 +15,21 @@ import (
 	"liqo.io/liqo/internal/prefix"
 )
 
-// model is a cluster without its contradictions. Everything in it can be told to a kernel.
+// model is the validated input: conflicting objects have been removed, and all that remains is valid for a kernel.
 type model struct {
 	pods, services, external []netip.Prefix
 	networks                 []peerNetwork
-	held                     []netip.Prefix // of networks that are not among them
+	held                     []netip.Prefix // reserved prefixes without a peerNetwork
 	tunnels                  []Tunnel
 	members                  []ClusterNode
 	aliases                  []TranslatedIP
 	clusterIPs               []Service
-	// outer is the family of the packets between nodes and gateways.
+	// outer is the address family of the packets between nodes and gateways.
 	outer    datapath.Family
 	problems []Problem
 }
 
-// peerNetwork is a network of a peer.
+// peerNetwork is a network of a peer, with its local and remote CIDR.
 type peerNetwork struct {
 	prefix.Pair
 	of       Object
@@ -37,7 +37,7 @@ type peerNetwork struct {
 	external bool
 }
 
-// reserved is what is the same on each host, and can be nobody's network.
+// reserved lists the prefixes with a special meaning on each host; they cannot be a peer's network.
 var reserved = []ReservedPrefix{
 	{netip.MustParsePrefix("0.0.0.0/8"), "this host"},
 	{netip.MustParsePrefix("127.0.0.0/8"), "this host"},
@@ -48,7 +48,7 @@ var reserved = []ReservedPrefix{
 	{netip.MustParsePrefix("ff00::/8"), "multicast"},
 }
 
-// newModel surveys a cluster from an address, which is that of a replica of the gateway of, or the zero value.
+// newModel validates the input. from is the address of a replica of the gateway of; for a node both are the zero value.
 func newModel(c Cluster, from netip.Addr, of Object) *model {
 	s := &model{clusterIPs: byObject(c.ClusterIPs, func(o Service) Object { return o.Of })}
 	s.pods, s.services, s.external = s.ownPrefixes(c.Pods), s.ownPrefixes(c.Services), s.ownPrefixes(c.External)
@@ -67,7 +67,7 @@ func newModel(c Cluster, from netip.Addr, of Object) *model {
 	return s
 }
 
-// Refused is what no node and no gateway does of what users wrote, and why.
+// Refused returns the rejections: the parts of users' objects that no node and no gateway applies, and the reasons.
 func Refused(c Cluster) []Problem {
 	s := newModel(c, netip.Addr{}, Object{})
 	for _, n := range s.networks {
@@ -86,7 +86,7 @@ func (s *model) reject(reason string, of Object, format string, args ...any) {
 	s.problems = append(s.problems, Problem{Of: of, Reason: reason, Message: fmt.Sprintf(format, args...)})
 }
 
-// ownPrefixes are networks of this cluster that hosts can have.
+// ownPrefixes returns the networks of this cluster without reserved ones, and adds problems for those.
 func (s *model) ownPrefixes(in []netip.Prefix) []netip.Prefix {
 	out, others := splitOwn(in)
 	for _, p := range others {
@@ -96,7 +96,7 @@ func (s *model) ownPrefixes(in []netip.Prefix) []netip.Prefix {
 	return out
 }
 
-// splitOwn are the networks of a cluster that its hosts can have, in order, and the others.
+// splitOwn splits the networks of a cluster, in order, into usable and reserved ones.
 func splitOwn(in []netip.Prefix) (out, others []netip.Prefix) {
 	for _, p := range prefixSet(in) {
 		if slices.ContainsFunc(reserved, func(t ReservedPrefix) bool { return t.Prefix.Overlaps(p) }) {
@@ -108,7 +108,7 @@ func splitOwn(in []netip.Prefix) (out, others []netip.Prefix) {
 	return out, others
 }
 
-// gatewayNetwork is that of a cluster's external networks, as own has them, whose first address its gateways have.
+// gatewayNetwork returns the external network of a cluster whose first address belongs to its gateways.
 func gatewayNetwork(external []netip.Prefix, f datapath.Family) netip.Prefix {
 	i := slices.IndexFunc(external, func(p netip.Prefix) bool { return familyOf(p) == f })
 	if i < 0 {
@@ -117,10 +117,10 @@ func gatewayNetwork(external []netip.Prefix, f datapath.Family) netip.Prefix {
 	return external[i]
 }
 
-// Gateways is the network of a peer, as it is seen here, whose first address the peer's gateways have. The zero value: there is none.
+// Gateways returns the local CIDR of the peer's network whose first address belongs to the peer's gateways, or the zero value.
 func (p Peer) Gateways() netip.Prefix {
 	external := slices.Clone(p.External)
-	slices.SortFunc(external, func(a, b prefix.Pair) int { return a.Here.Compare(b.Here) }) // whatever their order: it is always the same one
+	slices.SortFunc(external, func(a, b prefix.Pair) int { return a.Here.Compare(b.Here) }) // deterministic for any input order
 	var theirs []netip.Prefix
 	for _, pair := range external {
 		theirs = append(theirs, pair.There)
@@ -136,7 +136,7 @@ func (p Peer) Gateways() netip.Prefix {
 	return netip.Prefix{}
 }
 
-// outerFamily is that of the first address of the fabric: all pods' first addresses are of one family.
+// outerFamily returns the family of the first address of the fabric: the first addresses of all pods are of one family.
 func outerFamily(c Cluster, from netip.Addr) datapath.Family {
 	if isRoutable(from) {
 		return datapath.FamilyOf(from)
@@ -154,7 +154,7 @@ func outerFamily(c Cluster, from netip.Addr) datapath.Family {
 	return datapath.IPv4
 }
 
-// takeTunnels takes one gateway for each peer, and each address for one gateway only: by the address nodes know whom it speaks for.
+// takeTunnels accepts one gateway per peer and one gateway per address, because nodes identify the peer of a packet by the gateway's address.
 func (s *model) takeTunnels(in []Tunnel, owner map[netip.Addr]Object) {
 	byPeer := map[PeerKey]Object{}
 	for _, g := range Gateways(in) {
@@ -174,7 +174,7 @@ func (s *model) takeTunnels(in []Tunnel, owner map[netip.Addr]Object) {
 	}
 }
 
-// findStrays finds gateways to peers whose networks are told of in another namespace: nothing is sent to them.
+// findStrays rejects gateways whose peer has its Configuration in another namespace: no packet is routed to them.
 func (s *model) findStrays(peers []Peer) {
 	peers = peersByRank(peers)
 	for _, g := range s.tunnels {
@@ -188,7 +188,7 @@ func (s *model) findStrays(peers []Peer) {
 	}
 }
 
-// claimAddress is true if the address of a gateway can be used, and is no other gateway's.
+// claimAddress reports whether the address of a gateway is usable and not in use by another gateway.
 func (s *model) claimAddress(a *netip.Addr, of Object, owner map[netip.Addr]Object) bool {
 	first, seen := owner[*a]
 	switch {
@@ -209,7 +209,7 @@ func membersByRank(in []ClusterNode) []ClusterNode {
 	return byRank(in, func(m ClusterNode) Object { return m.Of }, func(m ClusterNode) time.Time { return m.Since })
 }
 
-// takeMembers takes the nodes of the fabric.
+// takeMembers accepts the nodes of the fabric.
 func (s *model) takeMembers(in []ClusterNode, owner map[netip.Addr]Object) {
 	pods := map[netip.Prefix]Object{}
 	for _, m := range membersByRank(in) {
@@ -222,7 +222,7 @@ func (s *model) takeMembers(in []ClusterNode, owner map[netip.Addr]Object) {
 			}
 			return seen
 		})
-		m.External = slices.CompactFunc(m.External, func(b, a netip.Addr) bool { // a comes before b
+		m.External = slices.CompactFunc(m.External, func(b, a netip.Addr) bool { // a precedes b
 			if datapath.FamilyOf(a) != datapath.FamilyOf(b) {
 				return false
 			}
@@ -242,7 +242,7 @@ func (s *model) takeMembers(in []ClusterNode, owner map[netip.Addr]Object) {
 	}
 }
 
-// reservedPrefixes is what this cluster has itself.
+// reservedPrefixes returns the prefixes in use by this cluster itself.
 func (s *model) reservedPrefixes(from netip.Addr) []ReservedPrefix {
 	out := slices.Clone(reserved)
 	all := func(prefixes []netip.Prefix, by string) {
@@ -265,7 +265,7 @@ func (s *model) reservedPrefixes(from netip.Addr) []ReservedPrefix {
 	return out
 }
 
-// takeNetworks takes the networks of peers that cover nothing that is taken, and do not overlap here.
+// takeNetworks accepts the networks of peers that overlap neither reserved prefixes nor each other locally.
 func (s *model) takeNetworks(peers []Peer, taken []ReservedPrefix) {
 	taken = slices.DeleteFunc(taken, func(t ReservedPrefix) bool { return !t.Prefix.IsValid() })
 	slices.SortFunc(taken, func(a, b ReservedPrefix) int { return cmp.Or(a.Prefix.Compare(b.Prefix), cmp.Compare(a.By, b.By)) })
@@ -278,7 +278,7 @@ func (s *model) takeNetworks(peers []Peer, taken []ReservedPrefix) {
 	}
 }
 
-// reserve keeps prefixes that are held for peers and are in nobody's way.
+// reserve keeps the prefixes held for peers that overlap neither an accepted network nor a reserved prefix.
 func (s *model) reserve(held []netip.Prefix, taken []ReservedPrefix) {
 	s.held = slices.DeleteFunc(prefixSet(held), func(p netip.Prefix) bool {
 		return slices.ContainsFunc(s.networks, func(n peerNetwork) bool { return n.Here.Overlaps(p) }) ||
@@ -290,7 +290,7 @@ func peersByRank(in []Peer) []Peer {
 	return byRank(in, func(p Peer) Object { return p.Of }, func(p Peer) time.Time { return p.Since })
 }
 
-// networksOf has the networks of peers as they come first.
+// networksOf returns the networks of peers in the order of precedence.
 func networksOf(peers []Peer) []peerNetwork {
 	var out []peerNetwork
 	for _, p := range peersByRank(peers) {
@@ -301,7 +301,7 @@ func networksOf(peers []Peer) []peerNetwork {
 		for _, pair := range p.External {
 			of = append(of, peerNetwork{pair, p.Of, p.Key, true})
 		}
-		slices.SortFunc(of, func(a, b peerNetwork) int { // as they come on both sides of a restart
+		slices.SortFunc(of, func(a, b peerNetwork) int { // the same order before and after a restart
 			return cmp.Or(a.Here.Compare(b.Here), a.There.Compare(b.There), compareBool(a.external, b.external))
 		})
 		out = append(out, of...)
@@ -309,7 +309,7 @@ func networksOf(peers []Peer) []peerNetwork {
 	return out
 }
 
-// conflictOf says why a network cannot be taken.
+// conflictOf returns the reason against a network, or "".
 func (s *model) conflictOf(n peerNetwork, taken []ReservedPrefix) string {
 	if !usablePrefix(n.Here) || !usablePrefix(n.There) {
 		return "it is no network"
@@ -338,7 +338,7 @@ func (s *model) conflictOf(n peerNetwork, taken []ReservedPrefix) string {
 	return ""
 }
 
-// takeAliases takes the aliases that lead somewhere.
+// takeAliases accepts the translated IPs with a reachable address.
 func (s *model) takeAliases(in []TranslatedIP) {
 	fit := slices.DeleteFunc(slices.Clone(in), func(a TranslatedIP) bool {
 		err := s.rejectionReason(a)
@@ -352,8 +352,8 @@ func (s *model) takeAliases(in []TranslatedIP) {
 	s.problems = append(s.problems, others...)
 }
 
-// Aliases takes one alias for each address, and one address for each alias: those of the elder. Objects that agree are one. What makes
-// no sense in any cluster is left out.
+// Aliases resolves conflicts: the oldest object wins (precedence), one translated IP per address and one address per translated IP. Objects
+// with the same pair are one. Pairs that are invalid in any cluster are left out.
 func Aliases(in []TranslatedIP) (out []TranslatedIP, others []Problem) {
 	byAlias, byAddress := map[netip.Addr]int{}, map[netip.Addr]int{}
 	refuse := func(reason string, of Object, format string, args ...any) {
@@ -381,7 +381,7 @@ func Aliases(in []TranslatedIP) (out []TranslatedIP, others []Problem) {
 	return out, others
 }
 
-// invalidReason says why an alias leads nowhere in any cluster.
+// invalidReason returns why the pair is invalid in any cluster, or "".
 func (a TranslatedIP) invalidReason() string {
 	switch {
 	case !isUsable(a.Alias) || !isUsable(a.Address):
@@ -399,7 +399,7 @@ func (a TranslatedIP) invalidReason() string {
 	return ""
 }
 
-// rejectionReason says why an alias leads nowhere in this cluster.
+// rejectionReason returns why the pair is unusable in this cluster, or "".
 func (s *model) rejectionReason(a TranslatedIP) string {
 	switch {
 	case containsAddr(s.pods, a.Alias), containsAddr(s.services, a.Alias):
@@ -422,7 +422,8 @@ func (s *model) rejectionReason(a TranslatedIP) string {
 	return ""
 }
 
-// unknownSource is the address that gateways have, and give to whom peers know by no other: the first of the external ones.
+// unknownSource returns the address of the gateways, used for SNAT of sources without an address towards peers: the first of the external
+// CIDR.
 func (s *model) unknownSource(f datapath.Family) netip.Addr {
 	return gatewayNetwork(s.external, f).Addr()
 }
@@ -431,7 +432,7 @@ func (s *model) unknownSources() []netip.Addr {
 	return addressSet([]netip.Addr{s.unknownSource(datapath.IPv4), s.unknownSource(datapath.IPv6)})
 }
 
-// nodeNamed finds a node by its name.
+// nodeNamed returns the node with a name, or the zero value.
 func (s *model) nodeNamed(name string) ClusterNode {
 	i := slices.IndexFunc(s.members, func(m ClusterNode) bool { return m.Of.Name == name })
 	if i < 0 {
@@ -440,7 +441,7 @@ func (s *model) nodeNamed(name string) ClusterNode {
 	return s.members[i]
 }
 
-// tunnelOf finds that to a peer.
+// tunnelOf returns the tunnel to a peer, or the zero value.
 func (s *model) tunnelOf(of PeerKey) Tunnel {
 	i := slices.IndexFunc(s.tunnels, func(g Tunnel) bool { return g.Peer == of })
 	if i < 0 {
@@ -449,7 +450,7 @@ func (s *model) tunnelOf(of PeerKey) Tunnel {
 	return s.tunnels[i]
 }
 
-// localPrefixes are the prefixes under which peers are seen, of one family.
+// localPrefixes returns the local CIDRs of networks, of one family.
 func localPrefixes(of []peerNetwork, f datapath.Family) []netip.Prefix {
 	var out []netip.Prefix
 	for _, n := range of {
@@ -460,10 +461,10 @@ func localPrefixes(of []peerNetwork, f datapath.Family) []netip.Prefix {
 	return out
 }
 
-// minimumMTU6 is what IPv6 needs at least: below it the kernel takes IPv6 from the device.
+// minimumMTU6 is the smallest MTU of IPv6 in bytes: below it the kernel disables IPv6 on the device.
 const minimumMTU6 = 1280
 
-// fitsMTU is true if the packets of a network's family fit a tunnel.
+// fitsMTU reports whether the MTU of a tunnel allows the family of a network.
 func (s *model) fitsMTU(n peerNetwork, tunnel Object, mtu int) bool {
 	if familyOf(n.Here) == datapath.IPv4 || mtu >= minimumMTU6 {
 		return true
@@ -472,7 +473,7 @@ func (s *model) fitsMTU(n peerNetwork, tunnel Object, mtu int) bool {
 	return false
 }
 
-// fabricMTU has room for the largest packet of a tunnel.
+// fabricMTU returns the MTU of the fabric in bytes, large enough for every tunnel.
 func (s *model) fabricMTU(own int) int {
 	mtu := max(names.DefaultMTU, own)
 	for _, g := range s.tunnels {
@@ -481,12 +482,12 @@ func (s *model) fabricMTU(own int) int {
 	return mtu
 }
 
-// nodeAddresses are the addresses that a node has of itself.
+// nodeAddresses returns the node's own addresses.
 func (m ClusterNode) nodeAddresses() []netip.Addr {
 	return addressSet(append(slices.Clone(m.Addresses), m.Local, m.Remote))
 }
 
-// identityAddr is the address that the node's device has its own from: the IPv4 one, if there is one.
+// identityAddr returns the address from which the MAC on the fabric is derived: the IPv4 one if it exists.
 func (m ClusterNode) identityAddr() netip.Addr {
 	if len(m.External) == 0 {
 		return netip.Addr{}
@@ -494,7 +495,7 @@ func (m ClusterNode) identityAddr() netip.Addr {
 	return m.External[0]
 }
 
-// externalOf is the node's address in front of peers.
+// externalOf returns the node's external address: its source towards peers.
 func (m ClusterNode) externalOf(f datapath.Family) netip.Addr {
 	for _, a := range m.External {
 		if datapath.FamilyOf(a) == f {

@@ -13,24 +13,24 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// peersTable is the table of routes by which nodes reach peers.
+// peersTable is the routing table of nodes for peers.
 const peersTable = 6091
 
-// defaultRulePriority is that of the rule that leads to peers: before those of CNIs for single pods.
+// defaultRulePriority is the priority of the rule for peersTable: before the rules of CNIs for single pods.
 const defaultRulePriority = 105
 
-// nodePlan is a plan for a node.
+// nodePlan builds the plan for a node.
 type nodePlan struct {
 	*model
 	self     ClusterNode
 	name     string
 	families []datapath.Family
-	far      []netip.Addr // of gateways of peers
+	far      []netip.Addr // addresses of peers' gateways
 }
 
-// Node is all that the network namespace of a node must have, and what is left out of it.
+// Node returns the desired state of a node's network namespace, and the problems of the objects left out.
 //
-// Without an address in front of peers the node sends nothing to them: all that is theirs is unreachable.
+// A node without an external address sends nothing to peers: their networks are unreachable.
 func Node(in NodeInput) (datapath.State, []Problem) {
 	priority := in.RulePriority
 	if priority <= 0 || priority >= mainPriority {
@@ -52,14 +52,14 @@ func Node(in NodeInput) (datapath.State, []Problem) {
 	return out, sortedProblems(n.problems)
 }
 
-// wantsFamily is true for a family in which there is something to say.
+// wantsFamily reports whether there is state of a family.
 func (n *nodePlan) wantsFamily(f datapath.Family) bool {
 	return f == n.outer && n.self.identityAddr().IsValid() || len(localPrefixes(n.networks, f)) > 0 ||
 		slices.ContainsFunc(n.held, func(p netip.Prefix) bool { return familyOf(p) == f }) ||
 		slices.ContainsFunc(n.aliases, func(a TranslatedIP) bool { return datapath.FamilyOf(a.Alias) == f })
 }
 
-// addFabric adds the device, and the hops to all gateways.
+// addFabric adds the VXLAN and the neighbours for all gateways.
 func (n *nodePlan) addFabric(out *datapath.State) {
 	self := n.self.identityAddr()
 	if !self.IsValid() {
@@ -74,7 +74,7 @@ func (n *nodePlan) addFabric(out *datapath.State) {
 	}
 }
 
-// addRoutes adds those to peers, each by its gateway.
+// addRoutes adds the routes to peers via their gateways.
 func (n *nodePlan) addRoutes(out *datapath.State, priority int) {
 	for _, f := range n.families {
 		out.Rules = append(out.Rules, datapath.Rule{Priority: priority, Family: f, Table: peersTable})
@@ -95,8 +95,8 @@ func (n *nodePlan) addRoutes(out *datapath.State, priority int) {
 	}
 }
 
-// addOutside leads what pods of gateways send as themselves past our routes, and those of users, to those of the CNI: the other end of a tunnel
-// may have an address under which a peer is seen here.
+// addOutside routes packets from gateway pods themselves by the CNI's routes instead of ours and users': the remote gateway may have an
+// address covered by the local CIDR of a peer.
 func (n *nodePlan) addOutside(out *datapath.State, priority int) {
 	gateways := n.localGateways()
 	if len(gateways) == 0 || !slices.Contains(n.families, n.outer) {
@@ -108,14 +108,14 @@ func (n *nodePlan) addOutside(out *datapath.State, priority int) {
 	out.Rules = append(out.Rules, datapath.Rule{Priority: priority + 1, Family: n.outer, Nop: true})
 }
 
-// nodeTable is the table of nftables of one family.
+// nodeTable returns the nftables table of one family.
 func (n *nodePlan) nodeTable(f datapath.Family) datapath.Table {
 	t := datapath.Table{Family: f, Name: datapath.TableName}
 	if f == n.outer {
 		same, other := n.allowedSourceSets(n.allowedSources())
 		t.Sets = append(t.Sets, same, other)
 		outer := n.outerChains()
-		// What is only passed on to a gateway on this node is not looked at, and not translated either.
+		// Packets only forwarded to a gateway on this node skip the anti-spoofing and NAT.
 		outer[0].Rules = append(outer[0].Rules, appendStatements(overFabric(), datapath.Notrack{}))
 		t.Chains = append(t.Chains, outer...)
 	}
@@ -130,12 +130,12 @@ func (n *nodePlan) nodeTable(f datapath.Family) datapath.Table {
 	return t
 }
 
-// localGateways are those that run.
+// localGateways returns the active gateways.
 func (n *nodePlan) localGateways() []Tunnel {
 	return slices.DeleteFunc(slices.Clone(n.tunnels), func(g Tunnel) bool { return !g.Active.IsValid() })
 }
 
-// allowedSources are the gateways, each for its peer alone.
+// allowedSources returns the gateways, each allowed the networks of its own peer only (anti-spoofing).
 func (n *nodePlan) allowedSources() []allowedSource {
 	var out []allowedSource
 	for _, g := range n.localGateways() {
@@ -145,7 +145,7 @@ func (n *nodePlan) allowedSources() []allowedSource {
 	return out
 }
 
-// ownGateways are the addresses of the gateways of this cluster.
+// ownGateways returns the addresses of this cluster's gateways.
 func (n *nodePlan) ownGateways() []netip.Prefix {
 	var out []netip.Prefix
 	for _, g := range n.localGateways() {
@@ -156,7 +156,7 @@ func (n *nodePlan) ownGateways() []netip.Prefix {
 
 func (n *nodePlan) nftSets(f datapath.Family) []datapath.Set {
 	peers, nodes := localPrefixes(n.networks, f), n.nodeAddresses()
-	var shown, hidden, beyond, local, translated []TranslatedIP // to peers, to them behind a node's address, behind other nodes maybe, to this cluster
+	var shown, hidden, beyond, local, translated []TranslatedIP // exposed to peers; exposed behind a node's address; possibly behind other nodes; for this cluster
 	for _, a := range n.aliases {
 		if datapath.FamilyOf(a.Alias) != f {
 			continue
@@ -192,13 +192,13 @@ func (n *nodePlan) nftSets(f datapath.Family) []datapath.Set {
 	}
 }
 
-// ofPeer is true for what is reached by a gateway: other gateways send there without a node between.
+// ofPeer reports whether the address is reached via a gateway: other gateways forward to it without a node between.
 func (n *nodePlan) ofPeer(a netip.Addr) bool {
 	return slices.ContainsFunc(n.networks, func(net peerNetwork) bool { return net.Here.Contains(a) })
 }
 
-// nodeAddresses are those of all nodes: what a peer sends to any others that are no pods' leaves the gateway's node as the peer's, and may
-// come by other nodes.
+// nodeAddresses returns the addresses of all nodes. Packets from a peer to an address that belongs to neither a node nor a pod leave the
+// gateway's node with the peer's source, and may pass other nodes.
 func (n *nodePlan) nodeAddresses() map[netip.Addr]bool {
 	out := map[netip.Addr]bool{}
 	for _, m := range n.members {
@@ -209,8 +209,8 @@ func (n *nodePlan) nodeAddresses() map[netip.Addr]bool {
 	return out
 }
 
-// serviceSets translate cluster IPs, and aliases of cluster IPs, to what is ready behind them, and say which ports these are; some
-// is false where there is no such cluster IP.
+// serviceSets returns the sets for DNAT of cluster IPs, and of translated IPs of cluster IPs, to ready endpoints, and the set of served ports;
+// some is false without any such cluster IP.
 func (n *nodePlan) serviceSets(f datapath.Family) (sets []datapath.Set, some bool) {
 	key := []datapath.Type{datapath.TypeAddress, datapath.TypeProtocol, datapath.TypePort}
 	value := []datapath.Type{datapath.TypeAddress, datapath.TypePort}
@@ -247,8 +247,8 @@ func (n *nodePlan) serviceSets(f datapath.Family) (sets []datapath.Set, some boo
 	return []datapath.Set{direct, alias, ports, newPrefixSet("cluster_services", f, known)}, len(known) > 0
 }
 
-// chooseEndpoint chooses one that is ready, on each node for itself: so they share the work, and keep their choice while others
-// come and go.
+// chooseEndpoint chooses a ready endpoint by rendezvous hashing with the node's name: nodes share the load, and a choice is stable while other
+// endpoints change.
 func (n *nodePlan) chooseEndpoint(of netip.Addr, p ServicePort) netip.AddrPort {
 	var best netip.AddrPort
 	var least [sha256.Size]byte
@@ -264,10 +264,10 @@ func (n *nodePlan) chooseEndpoint(of netip.Addr, p ServicePort) netip.AddrPort {
 	return best
 }
 
-// strayChains let nobody pass for a peer: what is a peer's comes by the fabric, and to each node by that alone. This is before connection tracking,
-// whose flows are not for others to end. What processes of the node tell each other is theirs. The other end of a tunnel may have an address of
-// a peer, too, and whether a datagram is from there only its destination says, once that is translated: no datagram ends a flow, though it may
-// keep one.
+// strayChains drops packets with a peer's source that arrive from outside the fabric (anti-spoofing): packets of peers reach a node by the
+// fabric only. This runs before conntrack, so that spoofed packets cannot end connections. Packets between processes of the node are exempt.
+// The remote gateway may have an address in a peer's local CIDR, too, and only the destination after DNAT tells whether a datagram comes from
+// it; so UDP is checked after DNAT: a datagram never ends a connection, although it may prolong a conntrack entry.
 func strayChains() []datapath.Chain {
 	stray := rule{notFrom(names.FabricDevice), notFrom("lo"), lookupIn("peers", datapath.Source), notIn("beyond", datapath.Destination)}
 	return []datapath.Chain{
@@ -280,7 +280,7 @@ func strayChains() []datapath.Chain {
 	}
 }
 
-// aliasChains translate aliases for this cluster's own nodes and pods, and cluster IPs for peers.
+// aliasChains returns the DNAT of translated IPs for this cluster's nodes and pods, and of cluster IPs for peers.
 func aliasChains() []datapath.Chain {
 	port := []datapath.Field{datapath.Destination, datapath.L4Protocol, datapath.DestinationPort}
 	local := []rule{
@@ -294,12 +294,12 @@ func aliasChains() []datapath.Chain {
 	}
 }
 
-// guardChains let peers begin nothing but what is meant for them: before any translation, since those are for others. Of a
-// Service that is known that is its ports.
+// guardChains limits new connections of peers to pods and exposed destinations, before any NAT, because NAT rules are for other traffic. Of a
+// known Service only its ports are allowed.
 func guardChains(services bool) []datapath.Chain {
 	fresh := []rule{
 		dropCounted(CounterFreshSource, notIn("peers", datapath.Source)),
-		dropCounted(CounterFreshElsewhere, lookupIn("own_gateways", datapath.Destination)), // these are pods, too, and answer as such
+		dropCounted(CounterFreshElsewhere, lookupIn("own_gateways", datapath.Destination)), // gateways are pods, too, and would reply as such
 	}
 	if services {
 		fresh = append(fresh,
@@ -308,7 +308,7 @@ func guardChains(services bool) []datapath.Chain {
 		)
 	}
 	fresh = append(fresh,
-		rule{lookupIn("exposed", datapath.Destination), accept}, // first: where kube-proxy uses IPVS, cluster IPs are local
+		rule{lookupIn("exposed", datapath.Destination), accept}, // first: with kube-proxy in IPVS mode, cluster IPs are local
 		dropCounted(CounterFreshLocal, datapath.Word{Field: datapath.DestinationScope, Word: datapath.Local}),
 		rule{lookupIn("pods", datapath.Destination), accept},
 		dropCounted(CounterFreshElsewhere),
@@ -324,8 +324,8 @@ func guardChains(services bool) []datapath.Chain {
 	}
 }
 
-// postChains give the sources by which peers know who speaks: pods keep theirs if they meant the peer or a Service, all else has the
-// node's address. So has who asks a gateway of a peer: the node's probes have a source that is nobody's. Nothing translates after that.
+// postChains returns the SNAT to the source addresses known to peers: pods keep their address towards the peer or a Service, all other traffic
+// gets the node's external address. So do the node's probes to peers' gateways, whose source belongs to no pod. No NAT follows.
 func (n *nodePlan) postChains(f datapath.Family) []datapath.Chain {
 	leave := []rule{{
 		datapath.Word{Field: datapath.SourceScope, Not: true, Word: datapath.Local}, notIn("gateways", datapath.Destination),

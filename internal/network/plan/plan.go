@@ -1,8 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plan computes all that the network namespace of a node or of a gateway must hold of ours, from what the API says
-// of peers, gateways, nodes and addresses. docs/design/datapath.md explains what comes out, testdata has examples.
+// Package plan computes the desired state of the network namespace of a node or gateway from peers, gateways, nodes and addresses in the API.
+// docs/design/datapath.md explains the result, testdata has examples.
 package plan
 
 import (
@@ -17,10 +17,10 @@ import (
 	"liqo.io/liqo/internal/prefix"
 )
 
-// Object names an object of the API.
+// Object identifies an API object.
 type Object struct{ Kind, Namespace, Name string }
 
-// String is the object for people.
+// String returns the object for messages.
 func (o Object) String() string {
 	if o.Namespace == "" {
 		return o.Kind + " " + o.Name
@@ -28,37 +28,38 @@ func (o Object) String() string {
 	return o.Kind + " " + o.Namespace + "/" + o.Name
 }
 
-// Problem is something of an object that a state is without, and why.
+// Problem is a part of an object left out of a state, and the reason.
 type Problem struct {
 	Of      Object
 	Message string
-	// Reason is that of a refusal: of what a user wrote, by every node and gateway. The controller-manager shows it, once for all of them.
+	// Reason is set for rejections: parts of users' objects left out by every node and gateway. The controller-manager publishes these once
+	// for the cluster.
 	Reason string
 }
 
-// Reasons of refusals.
+// Reasons of rejections.
 const (
-	// ReasonAnotherGateway: another gateway leads to the peer.
+	// ReasonAnotherGateway: the peer has another gateway.
 	ReasonAnotherGateway = "AnotherGateway"
 	// ReasonConfigurationElsewhere: the Configuration of the peer is in another namespace than the gateway.
 	ReasonConfigurationElsewhere = "ConfigurationElsewhere"
-	// ReasonUnusableMTU: packets cannot be as short, or as long, as a gateway says.
+	// ReasonUnusableMTU: the MTU of a gateway is too small or too large.
 	ReasonUnusableMTU = "UnusableMTU"
-	// ReasonNetworkInTheWay: a network of a peer is here what something else is.
+	// ReasonNetworkInTheWay: the local CIDR of a peer's network overlaps another prefix.
 	ReasonNetworkInTheWay = "NetworkInTheWay"
-	// ReasonAnotherIP: an older IP has the address, or the alias.
+	// ReasonAnotherIP: an older IP has the address or the translated IP.
 	ReasonAnotherIP = "AnotherIP"
-	// ReasonUnusableAddress: there is no way to the address of an IP, or none from its alias.
+	// ReasonUnusableAddress: the address of an IP, or its translated IP, is not routable.
 	ReasonUnusableAddress = "UnusableAddress"
 )
 
-// String is the problem for people.
+// String returns the problem for messages.
 func (p Problem) String() string { return fmt.Sprintf("%s: %s", p.Of, p.Message) }
 
-// PeerKey is what the objects of one peering have in common.
+// PeerKey identifies a peering by namespace and cluster ID, common to its objects.
 type PeerKey struct{ Namespace, ClusterID string }
 
-// Peer is a peer whose networks have their place here.
+// Peer is a peer whose networks have local CIDRs.
 type Peer struct {
 	Of             Object // a Configuration
 	Since          time.Time
@@ -66,15 +67,15 @@ type Peer struct {
 	Pods, External []prefix.Pair
 }
 
-// Tunnel leads to a peer. This is what the rest of the cluster knows of its gateway.
+// Tunnel is a peer's gateway as seen by the rest of the cluster.
 type Tunnel struct {
 	Of    Object // a GatewayServer or GatewayClient
 	Since time.Time
 	Peer  PeerKey
-	// Active is the address of the pod that has the tunnel; the zero value: none has.
+	// Active is the address of the active gateway pod; the zero value: none is active.
 	Active netip.Addr
 	MTU    int // of the tunnel, in bytes; 0: names.DefaultMTU
-	// Asked is the MTU that its user asked for, which may be none.
+	// Asked is the MTU requested by the user; 0: none.
 	Asked int
 }
 
@@ -82,19 +83,19 @@ type Tunnel struct {
 type ClusterNode struct {
 	Of    Object // an InternalNode
 	Since time.Time
-	// External are the node's addresses in front of peers, one of a family at most. Without any it has no part in the fabric.
+	// External are the node's source addresses towards peers, at most one per family. Without one the node is not part of the fabric.
 	External []netip.Addr
-	// Local and Remote are the sources with which the node reaches pods on itself and on others.
+	// Local and Remote are the source addresses towards pods on the node itself and on other nodes.
 	Local, Remote netip.Addr
-	// Addresses are more addresses of the node.
+	// Addresses are further addresses of the node.
 	Addresses []netip.Addr
 	PodCIDRs  []netip.Prefix
 }
 
-// TranslatedIP is an address that peers, and with Masquerade nodes and pods, have for another one.
+// TranslatedIP is an address that peers, and with Masquerade also nodes and pods, use for another address.
 type TranslatedIP struct {
 	Of         Object    // an IP
-	Since      time.Time // when that was made: of several for one address the oldest counts
+	Since      time.Time // creation time: the oldest of several for one address wins
 	Alias      netip.Addr
 	Address    netip.Addr
 	Masquerade bool
@@ -107,90 +108,92 @@ type Service struct {
 	Ports      []ServicePort
 }
 
-// ServicePort is a port of a Service and what is ready behind it.
+// ServicePort is a port of a Service with its ready endpoints.
 type ServicePort struct {
 	Protocol  uint8
 	Port      uint16
 	Endpoints []netip.AddrPort
 }
 
-// ReservedPrefix is a prefix that no peer may be shown under.
+// ReservedPrefix is a prefix that must not overlap a local CIDR of a peer.
 type ReservedPrefix struct {
 	Prefix netip.Prefix
 	By     string // "address of Node worker-1"
 }
 
-// Cluster is what all nodes and gateways of a cluster know. The order of what is in it means nothing: where two contradict
-// each other the elder is right, which is the one with the earlier Since; of those without, the first by name.
+// Cluster is the input common to all nodes and gateways of a cluster. The order of its lists has no meaning: of conflicting objects the oldest
+// by Since wins, then the first by name (precedence).
 type Cluster struct {
-	Pods, Services, External []netip.Prefix // this cluster's own
+	Pods, Services, External []netip.Prefix // of this cluster
 	Peers                    []Peer
-	// Held are prefixes of networks of peers, also of those whose Configuration has no place for them now: nothing else is there.
+	// Held are the prefixes reserved for networks of peers, including those without a Configuration at present: no other use is allowed.
 	Held    []netip.Prefix
 	Tunnels []Tunnel
 	Members []ClusterNode
 	Aliases []TranslatedIP
-	// ClusterIPs are the Services that aliases may be of.
+	// ClusterIPs are Services whose cluster IPs may have a translated IP.
 	ClusterIPs []Service
-	// Taken is more than what follows from all the above.
+	// Taken are further reserved prefixes.
 	Taken []ReservedPrefix
-	// Routings and Firewalls are those of users that apply here.
+	// Routings and Firewalls are users' objects that apply to this node or gateway.
 	Routings  []Routing
 	Firewalls []Firewall
 }
 
-// NodeInput is what a node knows.
+// NodeInput is the input of the plan for a node.
 type NodeInput struct {
 	Cluster
 	Name string
-	// RulePriority is that of the rule that leads to peers; 0: defaultRulePriority.
+	// RulePriority is the priority of the policy routing rule for peers; 0: defaultRulePriority.
 	RulePriority int
 }
 
-// GatewayInput is what a replica of a gateway knows.
+// GatewayInput is the input of the plan for a replica of a gateway.
 type GatewayInput struct {
 	Cluster
 	Of      Object // its GatewayServer or GatewayClient
 	Peer    PeerKey
 	Address netip.Addr // of this replica's pod
-	Node    string     // where this replica runs
-	Server  bool       // end of the tunnel
+	Node    string     // of this replica
+	Server  bool       // this gateway is the server of the tunnel
 	MTU     int        // of the tunnel, in bytes; 0: names.DefaultMTU
-	// Passing is the size of the largest packets that pass the tunnel, if that is less.
+	// Passing is the path MTU of the tunnel in bytes, if smaller than MTU.
 	Passing int
-	// ProbePort is where both gateways answer each other on the tunnel, by UDP; 0: names.ConnectionCheckPort.
+	// ProbePort is the UDP port of the connection check on the tunnel; 0: names.ConnectionCheckPort.
 	ProbePort uint16
-	// NoIPv6 is a kernel without IPv6, in which there is nothing to close.
+	// NoIPv6 is set for a kernel without IPv6, which needs no table to drop IPv6.
 	NoIPv6 bool
 }
 
-// Counters of nftables, by which dropped packets are known. Metrics have their names.
+// nftables counters of dropped packets. Metrics have the same names.
 const (
-	// CounterOuter has packets of the fabric from whoever may not send them, or with an inner source not his to use.
+	// CounterOuter counts fabric packets from a foreign outer source, or with an inner source not allowed for the outer one (anti-spoofing).
 	CounterOuter = "outer_refused"
-	// CounterStray has packets that reach a node with the source of a peer, and not by the fabric.
+	// CounterStray counts packets with the source of a peer that reach a node from outside the fabric (anti-spoofing).
 	CounterStray = "stray_refused"
-	// CounterFreshSource, -Local and -Elsewhere have new flows that reach a node by the fabric, and are not from a peer, or to the
-	// node itself, or to what is neither a pod nor exposed.
+	// CounterFreshSource, -Local and -Elsewhere count new connections that reach a node by the fabric: with a source that is no peer's, to the
+	// node itself, or to a destination that is neither a pod nor exposed.
 	CounterFreshSource    = "fresh_source_refused"
 	CounterFreshLocal     = "fresh_local_refused"
 	CounterFreshElsewhere = "fresh_elsewhere_refused"
-	// CounterNoSource has packets of nodes to peers in a family in which the node has no address for them.
+	// CounterNoSource counts packets to peers in a family for which the node has no external address.
 	CounterNoSource = "no_source_refused"
-	// CounterFabricSource has packets that reach a gateway by the fabric with a source that is nobody's here.
+	// CounterFabricSource counts packets that reach a gateway by the fabric with an unknown source.
 	CounterFabricSource = "fabric_source_refused"
-	// CounterPeerSource and -Destination have packets that leave the tunnel and are not the peer's, or are to what peers do not see.
+	// CounterPeerSource and -Destination count packets from the tunnel with a source that is not the peer's, or with a destination not exposed
+	// to peers.
 	CounterPeerSource      = "peer_source_refused"
 	CounterPeerDestination = "peer_destination_refused"
-	// CounterExitSource and -Destination have packets that were on their way into the tunnel and are not ours, or not to the peer.
+	// CounterExitSource and -Destination count packets towards the tunnel with a source that is not exposed, or with a destination that is not
+	// the peer's.
 	CounterExitSource      = "exit_source_refused"
 	CounterExitDestination = "exit_destination_refused"
-	// CounterForward has packets that a gateway is no way for, CounterInput those to the gateway itself.
+	// CounterForward counts packets that a gateway must not forward, CounterInput those to the gateway itself.
 	CounterForward = "forward_refused"
 	CounterInput   = "input_refused"
 )
 
-// byObject sorts a copy by the objects of its elements.
+// byObject returns a copy sorted by the objects of the elements.
 func byObject[T any](in []T, of func(T) Object) []T {
 	out := slices.Clone(in)
 	slices.SortFunc(out, func(a, b T) int {
@@ -198,18 +201,18 @@ func byObject[T any](in []T, of func(T) Object) []T {
 		if c := cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name), cmp.Compare(x.Kind, y.Kind)); c != 0 {
 			return c
 		}
-		return cmp.Compare(fmt.Sprint(a), fmt.Sprint(b)) // of one name: whatever, but always the same
+		return cmp.Compare(fmt.Sprint(a), fmt.Sprint(b)) // of one name: any stable order
 	})
 	return out
 }
 
-// byRank sorts a copy by whose word counts.
+// byRank returns a copy sorted by precedence: the oldest first.
 func byRank[T any](in []T, of func(T) Object, since func(T) time.Time) []T {
 	return sortByRank(in, of, func(v T) policy.Rank { return rankOf(of(v), since(v)) })
 }
 
 func sortByRank[T any](in []T, of func(T) Object, rank func(T) policy.Rank) []T {
-	out := byObject(in, of) // of one rank: of different kinds
+	out := byObject(in, of) // of one rank: objects of different kinds
 	slices.SortStableFunc(out, func(a, b T) int { return rank(a).Compare(rank(b)) })
 	return out
 }
@@ -218,7 +221,7 @@ func rankOf(of Object, since time.Time) policy.Rank {
 	return policy.Rank{Since: since, Namespace: of.Namespace, Name: of.Name}
 }
 
-// Gateways sorts a copy of gateways by which is the one that leads to a peer. One that does not run is for others to replace.
+// Gateways returns a copy of the gateways sorted by precedence for their peer. An inactive gateway ranks last: an active one replaces it.
 func Gateways(in []Tunnel) []Tunnel {
 	return sortByRank(in, func(g Tunnel) Object { return g.Of }, func(g Tunnel) policy.Rank {
 		r := rankOf(g.Of, g.Since)
@@ -227,7 +230,7 @@ func Gateways(in []Tunnel) []Tunnel {
 	})
 }
 
-// sortedProblems has each problem once.
+// sortedProblems returns the problems sorted and without duplicates.
 func sortedProblems(in []Problem) []Problem {
 	return slices.Compact(byObject(in, func(p Problem) Object { return p.Of }))
 }

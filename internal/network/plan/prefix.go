@@ -10,20 +10,20 @@ import (
 	"liqo.io/liqo/internal/datapath"
 )
 
-// isUsable is true for an address that is of one family and of no zone.
+// isUsable reports whether the address is of one family, has no zone and is not unspecified.
 func isUsable(a netip.Addr) bool {
 	return a.IsValid() && !a.Is4In6() && a.Zone() == "" && !a.IsUnspecified()
 }
 
-// isRoutable is true for an address that hosts can have in front of others.
+// isRoutable reports whether a host can use the address towards other hosts.
 func isRoutable(a netip.Addr) bool {
 	return isUsable(a) && !slices.ContainsFunc(reserved, func(t ReservedPrefix) bool { return t.Prefix.Contains(a) })
 }
 
-// usablePrefix is true for a prefix of one family, of no zone, and without host bits.
+// usablePrefix reports whether the prefix is of one family and has neither a zone nor host bits.
 func usablePrefix(p netip.Prefix) bool { return p.IsValid() && !p.Addr().Is4In6() && p == p.Masked() }
 
-// prefixSet has the prefixes without those that others cover, in order.
+// prefixSet returns the prefixes sorted, without those covered by another one.
 func prefixSet(in []netip.Prefix) []netip.Prefix {
 	var masked, out []netip.Prefix
 	for _, p := range in {
@@ -31,7 +31,7 @@ func prefixSet(in []netip.Prefix) []netip.Prefix {
 			masked = append(masked, p)
 		}
 	}
-	slices.SortFunc(masked, netip.Prefix.Compare) // a prefix comes before those that it covers
+	slices.SortFunc(masked, netip.Prefix.Compare) // a prefix sorts before the prefixes covered by it
 	for _, p := range masked {
 		if len(out) == 0 || !out[len(out)-1].Overlaps(p) {
 			out = append(out, p)
@@ -40,14 +40,14 @@ func prefixSet(in []netip.Prefix) []netip.Prefix {
 	return out
 }
 
-// addressSet has each address that hosts can have once, in order.
+// addressSet returns the routable addresses sorted and without duplicates.
 func addressSet(in []netip.Addr) []netip.Addr {
 	out := slices.DeleteFunc(slices.Clone(in), func(a netip.Addr) bool { return !isRoutable(a) })
 	slices.SortFunc(out, netip.Addr.Compare)
 	return slices.Compact(out)
 }
 
-// hostPrefixes are addresses as prefixes.
+// hostPrefixes returns the routable addresses as prefixes.
 func hostPrefixes(addrs ...netip.Addr) []netip.Prefix {
 	var out []netip.Prefix
 	for _, a := range addrs {
@@ -64,12 +64,12 @@ func containsAddr(prefixes []netip.Prefix, a netip.Addr) bool {
 	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// ofFamily keeps the prefixes of a family.
+// ofFamily returns the prefixes of a family.
 func ofFamily(in []netip.Prefix, f datapath.Family) []netip.Prefix {
 	return slices.DeleteFunc(slices.Clone(in), func(p netip.Prefix) bool { return familyOf(p) != f })
 }
 
-// lastOf is the last address of a prefix.
+// lastOf returns the last address of a prefix.
 func lastOf(p netip.Prefix) netip.Addr {
 	bytes := p.Masked().Addr().AsSlice()
 	for bit := p.Bits(); bit < len(bytes)*8; bit++ {
@@ -79,7 +79,7 @@ func lastOf(p netip.Prefix) netip.Addr {
 	return out
 }
 
-// prefixText is a prefix for people.
+// prefixText returns a prefix for messages.
 func prefixText(p netip.Prefix) string {
 	if p.IsSingleIP() {
 		return p.Addr().String()

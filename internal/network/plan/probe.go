@@ -12,35 +12,35 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// probesTable is the table of routes by which answers of peers' gateways get back to who probes the way to them.
+// probesTable is the routing table for the replies of peers' gateways to a node's probes.
 const probesTable = 6092
 
-// Addresses of the devices by which a node probes. Nobody has the third: what a node sends to whoever probes is for no device, and only who
-// listens to all that arrives sees it.
+// MACs of the probe devices. No device has the third: frames from the node to the source of the probes are dropped by every device, and are
+// visible to a packet socket only.
 var (
 	probeMAC   = [6]byte{0x02, 0x6c, 'p', 'r', 'o', 'b'}
 	echoMAC    = [6]byte{0x02, 0x6c, 'e', 'c', 'h', 'o'}
 	nobodysMAC = [6]byte{0x02, 0x6c, 'n', 'o', 'n', 'e'}
 )
 
-// probeMTU is the largest MTU of a veth: what is probed is the way behind it.
+// probeMTU is the largest MTU of a veth: the probes measure the path behind the veth.
 const probeMTU = 65535
 
-// Probe is how a node asks the gateways of a peer as its pods would.
+// Probe is a probe from a node to the gateways of a peer along the path of the node's pods.
 type Probe struct {
-	Peer     string // ID of its cluster
+	Peer     string // cluster ID
 	From, To netip.Addr
-	// Node is the address that peers know the asking node by.
+	// Node is the source address of the probing node towards peers.
 	Node netip.Addr
-	// MTU is that of the route to the peer, in bytes.
+	// MTU of the route to the peer in bytes.
 	MTU int
 }
 
-// ProbeMAC is the address of the device that takes a node's probes in: what names.EchoDevice sends there is forwarded as what pods send.
+// ProbeMAC returns the MAC of the probe device of a node: the node forwards frames sent to it from names.EchoDevice like those of pods.
 func ProbeMAC() [6]byte { return probeMAC }
 
-// Probes are those for which a node in that state is made. What goes to the address that a peer's gateways have, and back, took the whole way to
-// them. There is no other such address: of a peer without a route there nothing is known.
+// Probes returns the probes of a node with that state. A probe to the address of a peer's gateways and the reply cover the whole path. No
+// other address is fit for that: a peer without a route to it is not probed.
 func Probes(peers []Peer, state datapath.State) []Probe {
 	var out []Probe
 	for _, p := range peers {
@@ -61,9 +61,10 @@ func Probes(peers []Peer, state datapath.State) []Probe {
 	return out
 }
 
-// addProbes adds what a node needs to ask gateways of peers by the way of its pods: what it sends itself is not forwarded, and is not what
-// the hook for that drops. A pair of devices has the node forward what who probes sends, with a source that looks like that of a pod, since
-// CNIs let pass what does. Only what those gateways answer to that address comes back to the devices: should a pod have it, all else is its own.
+// addProbes adds the state for probing the gateways of peers along the path of pods: packets sent by the node itself are not forwarded, and do
+// not pass the forward hook, where drops happen. A veth pair makes the node forward the probes, with a source that looks like a pod's, because
+// CNIs let such packets pass. Only the replies of the gateways to that source are routed to the veth: should a pod have the address, all its
+// other traffic is unaffected.
 func (n *nodePlan) addProbes(out *datapath.State, priority int) {
 	asked := map[datapath.Family]bool{}
 	for _, gateway := range n.far {
@@ -92,7 +93,7 @@ func (n *nodePlan) addProbes(out *datapath.State, priority int) {
 	}
 }
 
-// farGateways are the addresses of peers' gateways, of those peers whose networks are taken.
+// farGateways returns the addresses of peers' gateways, for peers whose networks are accepted.
 func (n *nodePlan) farGateways(peers []Peer) []netip.Addr {
 	var out []netip.Addr
 	for _, p := range peers {
@@ -104,8 +105,8 @@ func (n *nodePlan) farGateways(peers []Peer) []netip.Addr {
 	return addressSet(out)
 }
 
-// probeSource is the source of a node's probes: an address of pods, but not one that hosts have for other reasons, as the first and the last of a
-// network.
+// probeSource returns the source of a node's probes: an address of the pod CIDR, but not the first or last of a network, which hosts have for
+// other reasons.
 func (n *nodePlan) probeSource(f datapath.Family) netip.Addr {
 	pods := ofFamily(n.pods, f)
 	if len(pods) == 0 {

@@ -18,7 +18,7 @@ import (
 	"liqo.io/liqo/internal/prefix"
 )
 
-// tableID is the number of the table of routes with a name.
+// tableID returns the number of the routing table with a name.
 func tableID(name string) int {
 	h := sha256.Sum256([]byte(name))
 	h[1] |= 1
@@ -26,7 +26,7 @@ func tableID(name string) int {
 	return int(binary.LittleEndian.Uint32(h[:4]))
 }
 
-// RoutingOf translates a RouteConfiguration. What of it cannot be done is left out.
+// RoutingOf converts a RouteConfiguration. Unsupported parts are left out with a Problem.
 func RoutingOf(c *networkingv1beta1.RouteConfiguration) (Routing, []Problem) {
 	table := c.Spec.Table
 	r := routingBuilder{Routing: Routing{Of: Object{"RouteConfiguration", c.Namespace, c.Name}, Since: c.CreationTimestamp.Time, Table: tableID(table.Name)}}
@@ -43,7 +43,7 @@ func RoutingOf(c *networkingv1beta1.RouteConfiguration) (Routing, []Problem) {
 	return r.Routing, r.problems
 }
 
-// routingBuilder is a Routing in the making.
+// routingBuilder builds a Routing.
 type routingBuilder struct {
 	Routing
 	problems []Problem
@@ -135,7 +135,7 @@ func (r *routingBuilder) addRules(i int, in *networkingv1beta1.Rule) {
 	}
 }
 
-// ruleFamilies are those that a rule is about: of its addresses, or else of the routes it leads to.
+// ruleFamilies returns the families of a rule: of its addresses, else of the routes in its table.
 func (r *routingBuilder) ruleFamilies(of datapath.Rule) []datapath.Family {
 	for _, p := range []netip.Prefix{of.From, of.To} {
 		if p.IsValid() {
@@ -184,7 +184,7 @@ func ruleOf(in *networkingv1beta1.Rule) (datapath.Rule, error) {
 	return out, nil
 }
 
-// mainPriority is that of the rule that leads to the routes of the host: none comes after it.
+// mainPriority is the priority of the rule for the main table: no rule after it takes effect.
 const mainPriority = 32766
 
 func optionalAddress(in *networkingv1beta1.IP) (netip.Addr, error) {
@@ -201,7 +201,7 @@ func optionalDevice(in *string) (string, error) {
 	return *in, checkDevice(*in)
 }
 
-// checkDevice says why no device can have a name.
+// checkDevice validates the name of a device.
 func checkDevice(name string) error {
 	if name == "" || len(name) > 15 || name == "." || name == ".." || strings.ContainsFunc(name, func(r rune) bool {
 		return r <= ' ' || r > '~' || r == '/' || r == ':'
@@ -211,7 +211,7 @@ func checkDevice(name string) error {
 	return nil
 }
 
-// parseAddress reads an address.
+// parseAddress parses an address.
 func parseAddress(s string) (netip.Addr, error) {
 	a, err := netip.ParseAddr(s)
 	if a = a.Unmap(); err != nil || !isUsable(a) {

@@ -10,10 +10,10 @@ import (
 	"liqo.io/liqo/internal/datapath"
 )
 
-// rule is a rule of nftables.
+// rule is an nftables rule.
 type rule = []datapath.Statement
 
-// Words that rules are made of.
+// Statements of rules.
 
 func lookupIn(set string, fields ...datapath.Field) datapath.Lookup {
 	return datapath.Lookup{Fields: fields, Set: set}
@@ -66,17 +66,17 @@ var (
 	returning = datapath.Verdict{Kind: datapath.Return}
 )
 
-// appendStatements puts statements before others.
+// appendStatements returns a new rule of both lists.
 func appendStatements(first rule, then ...datapath.Statement) rule {
 	return append(slices.Clone(first), then...)
 }
 
-// dropCounted drops what nothing before let pass, or what matches.
+// dropCounted counts and drops the packets that match, or without a match all remaining ones.
 func dropCounted(counter string, match ...datapath.Statement) rule {
 	return appendStatements(match, datapath.Counter{Name: counter}, datapath.Verdict{Kind: datapath.Drop})
 }
 
-// icmpErrors match errors that quote what they are about; icmpEcho matches echoes too.
+// icmpErrors matches ICMP errors that quote a packet; icmpEcho matches echoes too.
 func icmpErrors(f datapath.Family) rule {
 	return matchICMP(f, []uint32{3, 11, 12}, []uint32{1, 2, 3, 4})
 }
@@ -92,7 +92,7 @@ func matchICMP(f datapath.Family, v4, v6 []uint32) rule {
 	return rule{isProtocol(datapath.ICMPv6), datapath.Number{Field: datapath.ICMPType, Numbers: v6}}
 }
 
-// newBaseChain is a chain with a hook.
+// newBaseChain returns a chain with a hook.
 func newBaseChain(name string, t datapath.ChainType, hook datapath.Hook, priority int, rules ...rule) datapath.Chain {
 	return datapath.Chain{Name: name, Type: t, Hook: hook, Priority: priority, Rules: rules}
 }
@@ -101,7 +101,7 @@ func newChain(name string, rules ...rule) datapath.Chain {
 	return datapath.Chain{Name: name, Rules: rules}
 }
 
-// Sets of addresses, of the family f.
+// Sets of addresses of the family f.
 
 func newPrefixSet(name string, f datapath.Family, of []netip.Prefix) datapath.Set {
 	s := datapath.Set{Name: name, Key: []datapath.Type{datapath.TypeAddress}}
@@ -111,7 +111,7 @@ func newPrefixSet(name string, f datapath.Family, of []netip.Prefix) datapath.Se
 	return s
 }
 
-// translationMap is a map of addresses.
+// translationMap returns a map of addresses to addresses.
 func translationMap(name string, of []TranslatedIP, from, to func(TranslatedIP) netip.Addr) datapath.Set {
 	address := []datapath.Type{datapath.TypeAddress}
 	s := datapath.Set{Name: name, Key: address, Value: address}
@@ -125,7 +125,7 @@ func aliasOf(a TranslatedIP) netip.Addr { return a.Alias }
 
 func addressOf(a TranslatedIP) netip.Addr { return a.Address }
 
-// addressesOf is one side of aliases, as prefixes.
+// addressesOf returns the addresses selected by side as prefixes.
 func addressesOf(of []TranslatedIP, side func(TranslatedIP) netip.Addr) []netip.Prefix {
 	var out []netip.Prefix
 	for _, a := range of {
@@ -134,7 +134,7 @@ func addressesOf(of []TranslatedIP, side func(TranslatedIP) netip.Addr) []netip.
 	return out
 }
 
-// sortTable has a table count what its rules count, and leaves out chains that nothing leads to and sets that nothing asks.
+// sortTable sorts a table, declares the counters used by its rules, and removes unreachable chains and unused sets.
 func sortTable(t *datapath.Table) {
 	led, asked := map[string]bool{}, map[string]bool{}
 	var follow func(datapath.Chain)

@@ -14,15 +14,15 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// Which objects of users apply where is said by their labels. Nodes take them from the namespace of the installation
-// only, and gateways from their own, too: whoever may write elsewhere has no say in the network of the host.
+// Labels select the nodes and gateways to which a user's object applies. Nodes take objects from the namespace of the installation only,
+// gateways from their own, too: write access to other namespaces gives no control over the host network.
 
-// RoutesOnNode tells whether a RouteConfiguration applies to nodes.
+// RoutesOnNode reports whether a RouteConfiguration applies to nodes.
 func RoutesOnNode(o metav1.Object, home string) bool {
 	return appliesTo(o, home) && o.GetLabels()[names.RouteCategory] == names.TargetFabric
 }
 
-// FirewallOnNode tells whether a FirewallConfiguration applies to a node.
+// FirewallOnNode reports whether a FirewallConfiguration applies to a node.
 func FirewallOnNode(o metav1.Object, home, node string) bool {
 	l := o.GetLabels()
 	if !appliesTo(o, home) || l[names.FirewallCategory] != names.TargetFabric {
@@ -37,7 +37,7 @@ func FirewallOnNode(o metav1.Object, home, node string) bool {
 	return false
 }
 
-// RoutesOnGateway tells whether a RouteConfiguration applies to a gateway of a peer that runs on a node.
+// RoutesOnGateway reports whether a RouteConfiguration applies to the gateway of a peer on a node.
 func RoutesOnGateway(o metav1.Object, home string, peer PeerKey, node string) bool {
 	l := o.GetLabels()
 	if !appliesTo(o, home, peer.Namespace) || l[names.RouteCategory] != names.TargetGateway {
@@ -46,14 +46,14 @@ func RoutesOnGateway(o metav1.Object, home string, peer PeerKey, node string) bo
 	switch unique := l[names.RouteUnique]; l[names.RouteSubcategory] {
 	case names.TargetFabric:
 		return true
-	case names.TargetFabricNode: // a node may be named like a peer
+	case names.TargetFabricNode: // a node may have the name of a peer
 		return unique == node && node != ""
 	default:
 		return unique == peer.ClusterID && unique != ""
 	}
 }
 
-// FirewallOnGateway tells whether a FirewallConfiguration applies to a gateway of a peer.
+// FirewallOnGateway reports whether a FirewallConfiguration applies to the gateway of a peer.
 func FirewallOnGateway(o metav1.Object, home string, peer PeerKey) bool {
 	l := o.GetLabels()
 	if !appliesTo(o, home, peer.Namespace) || l[names.FirewallCategory] != names.TargetGateway {
@@ -66,12 +66,12 @@ func FirewallOnGateway(o metav1.Object, home string, peer PeerKey) bool {
 	return peer.ClusterID != "" && l[names.FirewallUnique] == peer.ClusterID
 }
 
-// WhyUnapplied returns why no node and no gateway of the cluster applies a FirewallConfiguration or a RouteConfiguration, to be asked of one
-// that none does.
+// WhyUnapplied returns why neither nodes nor gateways apply a FirewallConfiguration or RouteConfiguration. It is called for unapplied ones
+// only.
 func WhyUnapplied(o metav1.Object, home string) string {
 	l := o.GetLabels()
 	kind, category, subcategory, unique := "RouteConfiguration", names.RouteCategory, names.RouteSubcategory, names.RouteUnique
-	onNodes := []string(nil) // a route for nodes needs no subcategory
+	onNodes := []string(nil) // a route on nodes needs no subcategory
 	if _, ok := o.(*networkingv1beta1.FirewallConfiguration); ok {
 		kind, category, subcategory, unique = "FirewallConfiguration", names.FirewallCategory, names.FirewallSubcategory, names.FirewallUnique
 		onNodes = []string{names.TargetAllNodes, names.TargetIPMapping, names.TargetSingleNode}

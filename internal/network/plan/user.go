@@ -10,37 +10,37 @@ import (
 	"liqo.io/liqo/internal/datapath"
 )
 
-// Routing is a table of routes of a user, and the rules that lead there. RoutingOf makes it.
+// Routing is a user's routing table with its policy routing rules, made by RoutingOf.
 type Routing struct {
 	Of     Object
 	Since  time.Time
 	Table  int
-	Rules  []datapath.Rule // Priority 0: just before ours for what is inside of tunnels
+	Rules  []datapath.Rule // Priority 0: just before our rule for packets to peers
 	Routes []datapath.Route
 }
 
-// Firewall has the tables of nftables of a user, one for each family. FirewallOf makes it.
+// Firewall holds a user's nftables tables, at most one per family, made by FirewallOf.
 type Firewall struct {
 	Of     Object
 	Since  time.Time
 	Tables []datapath.Table
-	// Stateful is true if a rule asks connection tracking.
+	// Stateful is true if a rule depends on conntrack.
 	Stateful bool
 }
 
-// userPlace is what users' objects have to leave alone.
+// userPlace describes the state reserved against users' objects.
 type userPlace struct {
-	tables []int // of routes
-	before int   // priority of our first rule for that
+	tables []int // reserved routing tables
+	before int   // priority of our first rule for packets to peers
 }
 
-// addedRules is what came of users' firewalls.
+// addedRules is the result of adding users' firewalls.
 type addedRules struct{ stateful bool }
 
-// kernelTables are the tables of routes that each host has: unspecified, default, main, local.
+// kernelTables are the routing tables of each host: unspecified, default, main, local.
 var kernelTables = []int{0, 253, 254, 255}
 
-// addUsers adds what users wrote. A table is one object's: the elder's.
+// addUsers adds users' routes and firewalls. A table belongs to one object: the oldest wins (precedence).
 func (s *model) addUsers(out *datapath.State, c Cluster, place userPlace) addedRules {
 	s.addRoutings(out, c.Routings, place)
 	return s.addFirewalls(out, c.Firewalls)

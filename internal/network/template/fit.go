@@ -13,10 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// A template is text, and what it renders to is text. What a field holds is known from its Go type, so that a peer named "123" is
-// a label and a port is a number.
+// Templates are text, and render to text. The Go type of a field determines the type of its value, so that a peer named "123" stays a label
+// and a port becomes a number.
 
-// loose are fields of objects whose type is not known that hold nothing but text.
+// loose lists the fields of objects of unknown type that hold text only.
 var loose = map[string]reflect.Type{
 	"name": reflect.TypeFor[string](), "namespace": reflect.TypeFor[string](),
 	"labels": reflect.TypeFor[map[string]string](), "annotations": reflect.TypeFor[map[string]string](),
@@ -24,15 +24,15 @@ var loose = map[string]reflect.Type{
 	"selector": reflect.TypeFor[selector](),
 }
 
-// selector is either labels, as of a Service, or has them under matchLabels.
+// selector is either a map of labels, as in a Service, or has one under matchLabels.
 type selector map[string]string
 
 var intOrString = reflect.TypeFor[intstr.IntOrString]()
 
-// typeOf is what v points to, nil if it is nil.
+// typeOf returns the type of v without pointers, nil if v is nil.
 func typeOf(v any) reflect.Type { return plain(reflect.TypeOf(v)) }
 
-// plain is what a pointer points to.
+// plain returns the type without pointers.
 func plain(as reflect.Type) reflect.Type {
 	for as != nil && as.Kind() == reflect.Pointer {
 		as = as.Elem()
@@ -40,7 +40,7 @@ func plain(as reflect.Type) reflect.Type {
 	return as
 }
 
-// element is the type of what is in a list, nil if that is not known.
+// element returns the type of the elements of a list, nil if unknown.
 func element(as reflect.Type) reflect.Type {
 	if as != nil && as.Kind() == reflect.Slice {
 		return as.Elem()
@@ -48,7 +48,7 @@ func element(as reflect.Type) reflect.Type {
 	return nil
 }
 
-// field is the type of what is under a key of an object or a map, nil if that is not known.
+// field returns the type of the value under a key of an object or map, nil if unknown.
 func field(as reflect.Type, key string) reflect.Type {
 	switch {
 	case as == nil:
@@ -75,7 +75,7 @@ func field(as reflect.Type, key string) reflect.Type {
 	return nil
 }
 
-// scalar makes of a value what a field of that type holds, if it can be that.
+// scalar converts a value into the type of a field, if possible.
 func scalar(v any, as reflect.Type) any {
 	text, isText := v.(string)
 	switch {
@@ -102,13 +102,13 @@ func scalar(v any, as reflect.Type) any {
 	return text
 }
 
-// number is what text is in base 10, if it is a whole number written as numbers are.
+// number parses a whole number in canonical base 10.
 func number(text string) (int64, bool) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	return n, err == nil && strconv.FormatInt(n, 10) == text
 }
 
-// checkFields tells what at a path the Go type of into does not take.
+// checkFields returns an error with the path if the Go type of into does not accept the rendered value.
 func checkFields(rendered any, into any, path string) error {
 	fields, ok := rendered.(map[string]any)
 	if !ok {

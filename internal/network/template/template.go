@@ -1,8 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package template renders gateway templates: objects in which every string may hold actions of text/template, which are filled
-// from the GatewayServer or GatewayClient that names the template.
+// Package template renders gateway templates: objects whose strings may contain actions of text/template, filled from the GatewayServer or
+// GatewayClient that references the template.
 package template
 
 import (
@@ -22,27 +22,28 @@ import (
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 )
 
-// Gateway is what a template is filled with: its fields are the variables of templates.
+// Gateway holds the variables of a template.
 type Gateway struct {
-	// Spec points to that of the GatewayServer or GatewayClient, with the field names of Go: .Spec.MTU, .Spec.Endpoint.Port.
+	// Spec is a pointer to the spec of the GatewayServer or GatewayClient, with the field names of Go: .Spec.MTU, .Spec.Endpoint.Port.
 	Spec any
-	// Name and Namespace are those of the GatewayServer or GatewayClient, GatewayUID its UID.
+	// Name and Namespace identify the GatewayServer or GatewayClient, GatewayUID is its UID.
 	Name, Namespace, GatewayUID string
-	// ClusterID is the peer's.
+	// ClusterID is the cluster ID of the peer.
 	ClusterID string
-	// SecretName is the Secret with the keys, if the user names one.
+	// SecretName is the Secret with the keys, if named by the user.
 	SecretName string
 }
 
-// Render returns the object that a template describes. spec is a pointer to the Go type of the object's spec, nil where that is not
-// known: values become what its fields hold, and a field that it does not have is an error. Without it a value that is a
-// whole number in base 10 becomes one, except names, and what is among labels, annotations or in a selector.
+// Render returns the object described by a template. spec is a pointer to the Go type of the object's spec, nil if unknown: values are
+// converted to the types of its fields, and an unknown field is an error. Without a type, whole numbers in base 10 become numbers, except
+// names, labels, annotations and selectors.
 //
-// A key that begins with `?` is left out when the first action of its value is nothing, or the value renders to nothing or 0, or
-// when it is a variable of .Spec that gateways do not have; it loses the `?` otherwise. What is not optional must be there: a variable that is not set is an error.
+// A key that begins with `?` is optional: it is left out if the first action of its value is empty, if the value renders to nothing or 0, or
+// if the action is a variable missing from the gateway's .Spec; otherwise it loses the `?`. In a mandatory field an unset variable is an
+// error.
 //
-// Texts may compare, test, index and loop: over a variable that is a list or a map, and not in another loop. They define no templates
-// and call nothing that makes a text longer. So what a template can cost is bounded, whoever wrote it.
+// Templates may compare, test, index and loop over a variable that is a list or a map, without nested loops. They cannot define templates or
+// call functions that lengthen a text. This bounds the cost of a template by any author.
 //
 // An error names the field and is for the author of the template.
 func Render(t networkingv1beta1.GatewayTemplateSpec, g Gateway, spec any) (*unstructured.Unstructured, error) {
@@ -79,16 +80,16 @@ func Render(t networkingv1beta1.GatewayTemplateSpec, g Gateway, spec any) (*unst
 	return out, nil
 }
 
-// maxText bounds what all strings of a template may become together, in bytes: an object cannot be larger.
+// maxText is the limit in bytes of all rendered strings of a template together: an object cannot be larger.
 const maxText = 1 << 20
 
-// renderer fills the strings of one template.
+// renderer renders the strings of one template.
 type renderer struct {
 	gateway Gateway
 	written int // bytes so far
 }
 
-// metadata renders what a template may say about the object itself.
+// metadata renders the parts of the metadata allowed in a template.
 func (r *renderer) metadata(in map[string]any) (map[string]any, error) {
 	const path = "spec.template.metadata"
 	rendered, err := r.value(in, path, typeOf(&metav1.ObjectMeta{}))
@@ -111,7 +112,7 @@ func (r *renderer) metadata(in map[string]any) (map[string]any, error) {
 	return out, nil
 }
 
-// service gives the Service of a server the labels and annotations that its user asks for.
+// service adds the labels and annotations requested by the user to the Service of a server.
 func (r *renderer) service(out *unstructured.Unstructured) error {
 	server, ok := r.gateway.Spec.(*networkingv1beta1.GatewayServerSpec)
 	if !ok {
@@ -135,8 +136,8 @@ func (r *renderer) service(out *unstructured.Unstructured) error {
 	return nil
 }
 
-// IsOriginals tells whether a template is for the programs of the original, one in each of several containers. It is asked before the template
-// is filled, for it may use what there is only there.
+// IsOriginals reports whether a template is for the programs of the original, each in its own container. It is called before rendering,
+// because such a template may use variables that exist in the original only.
 func IsOriginals(t networkingv1beta1.GatewayTemplateSpec) bool {
 	var gateway struct {
 		Spec struct {
@@ -154,7 +155,7 @@ func IsOriginals(t networkingv1beta1.GatewayTemplateSpec) bool {
 		} `json:"spec"`
 	}
 	if json.Unmarshal(t.Template.Raw, &gateway) != nil {
-		return false // what is no gateway at all is said when it is filled
+		return false // rendering reports invalid templates
 	}
 	var found []string
 	for _, c := range gateway.Spec.Deployment.Spec.Template.Spec.Containers {
@@ -163,7 +164,7 @@ func IsOriginals(t networkingv1beta1.GatewayTemplateSpec) bool {
 	return slices.Contains(found, "wireguard") && slices.Contains(found, "geneve")
 }
 
-// value renders everything below a field; as is the Go type of the field, nil where that is not known.
+// value renders all values below a field; as is the Go type of the field, nil if unknown.
 func (r *renderer) value(in any, path string, as reflect.Type) (any, error) {
 	as = plain(as)
 	switch in := in.(type) {
@@ -216,7 +217,7 @@ func (r *renderer) fields(in map[string]any, path string, as reflect.Type) (any,
 	return out, nil
 }
 
-// optional tells whether an optional field is there.
+// optional reports whether an optional field is set.
 func (r *renderer) optional(value any, path string) (bool, error) {
 	text, _ := value.(string)
 	t, err := r.parsed(text, path)
@@ -236,7 +237,7 @@ func (r *renderer) optional(value any, path string) (bool, error) {
 			return false, err
 		}
 		var set strings.Builder
-		// A key that a map lacks is nothing here, and an error only where it must be there.
+		// A key missing from a map is empty for an optional field, and an error for a mandatory one.
 		if err := probe.Option("missingkey=default").Execute(&limited{r, &set}, r.gateway); err != nil {
 			return false, fmt.Errorf("%s: %q cannot be filled: %w", path, text, err)
 		}
@@ -248,7 +249,7 @@ func (r *renderer) optional(value any, path string) (bool, error) {
 	return rendered != "" && rendered != "0", err
 }
 
-// lacks reports whether a pipeline is a variable of the spec that gateways do not have: templates for a kind of one's own may name it.
+// lacks reports whether a pipeline is a variable missing from the gateway's spec: templates for a custom kind may use it.
 func (r *renderer) lacks(p *parse.PipeNode) bool {
 	variable, ok := variableOf(p)
 	if !ok || len(variable.Ident) < 2 || variable.Ident[0] != "Spec" {
@@ -257,7 +258,7 @@ func (r *renderer) lacks(p *parse.PipeNode) bool {
 	as := typeOf(r.gateway.Spec)
 	for _, name := range variable.Ident[1:] {
 		if as = plain(as); as == nil || as.Kind() != reflect.Struct {
-			return false // which tells itself when it is filled
+			return false // rendering reports the error
 		}
 		f, found := as.FieldByName(name)
 		if !found {
@@ -269,7 +270,7 @@ func (r *renderer) lacks(p *parse.PipeNode) bool {
 	return false
 }
 
-// variableOf returns the variable that a pipeline is, if it is nothing else.
+// variableOf returns the variable of a pipeline that is a single variable.
 func variableOf(p *parse.PipeNode) (*parse.FieldNode, bool) {
 	if len(p.Cmds) != 1 || len(p.Cmds[0].Args) != 1 {
 		return nil, false
@@ -278,7 +279,7 @@ func variableOf(p *parse.PipeNode) (*parse.FieldNode, bool) {
 	return variable, ok
 }
 
-// parsed reads a text, and tells why it could cost more than what it is made of.
+// parsed parses a text and rejects constructs with unbounded cost.
 func (r *renderer) parsed(text, path string) (*template.Template, error) {
 	t, err := template.New(path).Option("missingkey=error").Parse(text)
 	if err != nil {
@@ -293,7 +294,7 @@ func (r *renderer) parsed(text, path string) (*template.Template, error) {
 	return t, nil
 }
 
-// functions are those of text/template that make nothing longer.
+// functions lists the allowed functions of text/template: none lengthens a text.
 var functions = []string{"and", "or", "not", "eq", "ne", "lt", "le", "gt", "ge", "len", "index", "slice", "break", "continue"}
 
 func (r *renderer) bounded(n parse.Node, looping bool) error {
@@ -339,7 +340,7 @@ func (r *renderer) bounded(n parse.Node, looping bool) error {
 	return nil
 }
 
-// loops tells whether a pipeline is a variable that is a list or a map.
+// loops reports whether a pipeline is a variable that is a list or a map.
 func (r *renderer) loops(p *parse.PipeNode) bool {
 	variable, ok := variableOf(p)
 	if !ok {
@@ -358,10 +359,10 @@ func (r *renderer) loops(p *parse.PipeNode) bool {
 	return v.Kind() == reflect.Slice || v.Kind() == reflect.Map
 }
 
-// unset is what a variable that is nil renders to.
+// unset is the rendered text of a nil variable.
 const unset = "<nil>"
 
-// text fills one string.
+// text renders one string.
 func (r *renderer) text(in, path string) (string, error) {
 	if !strings.Contains(in, "{{") {
 		return in, nil
@@ -380,7 +381,7 @@ func (r *renderer) text(in, path string) (string, error) {
 	return out.String(), nil
 }
 
-// limited writes what a renderer may still write.
+// limited is a writer with the renderer's remaining limit.
 type limited struct {
 	*renderer
 	to *strings.Builder
