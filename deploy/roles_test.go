@@ -24,7 +24,7 @@ import (
 var given = []string{
 	names.RoleRemoteControlPlane, names.RoleVirtualKubeletRemote, names.RoleVirtualKubeletRemoteWide,
 	names.RoleVirtualKubeletLocal, names.RoleVirtualKubeletNamespace, names.RoleTenantSecrets, names.RoleTenantReplication,
-	names.RoleGateway, names.RoleGatewayReplica, names.RoleGatewayReader, names.RolePeeringUser,
+	names.RoleGateway, names.RoleGatewayReader, names.RolePeeringUser,
 }
 
 // processes are those whose rights are generated.

@@ -27,8 +27,6 @@ const GatewayKeysVolume = "wireguard-config"
 const (
 	// RoleGateway is bound to a gateway in its own namespace.
 	RoleGateway = "liqo-gateway"
-	// RoleGatewayReplica is bound to those that have several replicas, too.
-	RoleGatewayReplica = "liqo-gateway-replica"
 	// RoleGatewayReader is what all gateways read in the whole cluster; it is also the name of its binding.
 	RoleGatewayReader = "liqo-gateway-reader"
 )
@@ -36,7 +34,7 @@ const (
 // Gateway names the Deployment, the Service, the binding and the key Secret of a gateway.
 func Gateway(gateway string) string { return Join("gw", gateway) }
 
-// GatewayReplica names the binding of what only a gateway with several replicas may.
+// GatewayReplica names the binding that an earlier version gave to a gateway, to patch pods.
 func GatewayReplica(gateway string) string { return Join("gateway-replica", gateway) }
 
 // GatewayKeys names the binding by which the controller-manager handles the key Secret of a gateway.

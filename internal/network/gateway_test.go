@@ -393,7 +393,7 @@ func TestSeveralReplicasAreRefused(t *testing.T) {
 func TestTheRightToPatchPodsIsTakenBack(t *testing.T) {
 	s := begin(t)
 	more := &rbacv1.RoleBinding{
-		ObjectMeta: s.meta(names.GatewayReplica("rome")), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: names.RoleGatewayReplica},
+		ObjectMeta: s.meta(names.GatewayReplica("rome")), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: formerReplicaRole},
 	}
 	more.Labels = map[string]string{names.AppManagedBy: names.ManagedByLiqo, names.NetworkingComponent: names.ComponentGateway}
 	s.create(more)

@@ -72,7 +72,7 @@ func rights() []rbacv1.PolicyRule {
 	const group = networkingv1beta1.GroupName
 	read, write := []string{"get", "list", "watch"}, []string{"get", "list", "watch", "create", "patch"}
 	bind := testkit.Rule(rbacv1.GroupName, "clusterroles", "bind")
-	bind.ResourceNames = []string{names.RoleGateway, names.RoleGatewayReplica, names.RoleGatewayReader, names.RoleTenantSecrets}
+	bind.ResourceNames = []string{names.RoleGateway, names.RoleGatewayReader, names.RoleTenantSecrets}
 	var out []rbacv1.PolicyRule
 	for _, kind := range []string{"gatewayservers", "gatewayclients"} {
 		out = append(out, testkit.Rule(group, kind, read...), testkit.Rule(group, kind+"/status", "patch"),

@@ -195,11 +195,14 @@ func (s *wireguards[T]) endGateway(ctx context.Context, w *wireguard) error {
 	return nil
 }
 
+// formerReplicaRole is the ClusterRole that an earlier version bound to each gateway. There is none of that name now.
+const formerReplicaRole = "liqo-gateway-replica"
+
 // ensureRights gives the pods of the gateway what they may do in their namespace. To mark which replica is the active one is to patch
 // pods, which is too much to give before replicas are elected: who had it by an earlier version has it no more.
 func (s *wireguards[T]) ensureRights(ctx context.Context, w *wireguard) error {
 	err := errors.Join(ensureObject(ctx, s.client, s.keys.live, w.Object, w.newBinding(names.Gateway(w.gateway), names.RoleGateway)), s.ensureAccount(ctx, w))
-	return errors.Join(err, s.withdrawBinding(ctx, w.newBinding(names.GatewayReplica(w.gateway), names.RoleGatewayReplica)))
+	return errors.Join(err, s.withdrawBinding(ctx, w.newBinding(names.GatewayReplica(w.gateway), formerReplicaRole)))
 }
 
 func (w *wireguard) newBinding(name, role string) *rbacv1.RoleBinding {
