@@ -73,7 +73,7 @@ func (e *Engine) startPair(pair Pair) {
 			kind:   e.kinds[name],
 			pair:   pair,
 			ctx:    logr.NewContext(ctx, e.options.Log.WithValues("kind", name, "namespace", pair.Local, "remoteNamespace", pair.Remote)),
-			parked: map[string]struct{}{},
+			parked: map[string]bool{},
 		}
 		run.kinds[name] = pk
 		e.attachFeeds(pk, e.local, pair.Local, pk.kind.local, &pk.local)
@@ -139,7 +139,7 @@ func (e *Engine) Enqueue(kind string, pair Pair, name string) {
 // EnqueueFirst is Enqueue for an item that is handled before those that are not urgent.
 func (e *Engine) EnqueueFirst(kind string, pair Pair, name string) {
 	if pk := e.findPair(kind, pair); pk != nil {
-		pk.enqueue(name, true)
+		pk.enqueueFirst(name)
 	}
 }
 

@@ -28,6 +28,31 @@ func TestWhatChangedInThePeerGoesFirst(t *testing.T) {
 	}
 }
 
+// What was asked for first stays first, although both clusters are not known yet. What a peer has then is all new.
+func TestAParkedItemKeepsItsUrgency(t *testing.T) {
+	k := newKind(Kind{Name: t.Name()}, "peer")
+	defer k.queue.ShutDown()
+	pk := &pairKind{kind: k, ctx: t.Context(), parked: map[string]bool{}}
+	e := &Engine{pairs: map[Pair]*pairRun{{}: {kinds: map[string]*pairKind{"told": pk}}}}
+	for i := range 50 {
+		pk.enqueue(fmt.Sprint(i), true)
+	}
+	for _, name := range []string{"first", "7"} {
+		e.EnqueueFirst("told", Pair{}, name)
+		e.Enqueue("told", Pair{}, name)
+	}
+	pk.unparkItems()
+	got := []string{}
+	for range 2 {
+		item, _ := k.queue.Get()
+		got = append(got, item.name)
+	}
+	slices.Sort(got)
+	if want := []string{"7", "first"}; !slices.Equal(got, want) {
+		t.Errorf("%v go first, want %v", got, want)
+	}
+}
+
 func TestAPeerThatAlwaysChangesStopsNothingNew(t *testing.T) {
 	l := newLanes(func(k itemKey) bool { return k.name != "new" })
 	l.Push(itemKey{name: "new"})

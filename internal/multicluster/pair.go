@@ -18,7 +18,8 @@ type pairKind struct {
 	mu      sync.Mutex
 	ready   bool
 	refused bool
-	parked  map[string]struct{}
+	// parked says of each item that waits whether it is to be handled before others.
+	parked map[string]bool
 }
 
 // attached is a source of one side with the feed that serves it.
@@ -29,8 +30,13 @@ type attached struct {
 }
 
 // enqueue queues an item, or parks it until both sides are known. What is urgent, because it changed in the peer, gets its
-// turn first.
-func (pk *pairKind) enqueue(name string, urgent bool) {
+// turn first. Before both sides are known all items of the peer are new, and none is urgent for that.
+func (pk *pairKind) enqueue(name string, urgent bool) { pk.addOrPark(name, urgent, false) }
+
+// enqueueFirst is enqueue for an item that stays urgent while it is parked.
+func (pk *pairKind) enqueueFirst(name string) { pk.addOrPark(name, true, true) }
+
+func (pk *pairKind) addOrPark(name string, urgent, parkedFirst bool) {
 	pk.mu.Lock()
 	defer pk.mu.Unlock()
 	if pk.ctx.Err() != nil {
@@ -40,10 +46,11 @@ func (pk *pairKind) enqueue(name string, urgent bool) {
 		pk.kind.addItem(itemKey{pair: pk.pair, name: name}, urgent)
 		return
 	}
-	if _, ok := pk.parked[name]; !ok {
-		pk.parked[name] = struct{}{}
+	first, ok := pk.parked[name]
+	if !ok {
 		pk.kind.metrics.parked.Inc()
 	}
+	pk.parked[name] = first || parkedFirst
 }
 
 // unparkItems queues what was parked. It is false when there is nothing to begin: the pair was stopped meanwhile.
@@ -54,8 +61,8 @@ func (pk *pairKind) unparkItems() bool {
 		return false
 	}
 	pk.ready = true
-	for name := range pk.parked {
-		pk.kind.addItem(itemKey{pair: pk.pair, name: name}, false)
+	for name, first := range pk.parked {
+		pk.kind.addItem(itemKey{pair: pk.pair, name: name}, first)
 	}
 	pk.clearItems()
 	return true

@@ -28,7 +28,10 @@ type podStates struct {
 type podState struct {
 	uid types.UID
 	// since is when the pod was first about to be sent, and both clusters answered; zero while it has a ShadowPod.
-	since    time.Time
+	since time.Time
+	// prioritized is when the pod last had copied first what it waits for.
+	prioritized time.Time
+
 	restarts translate.Restarts
 	// end is the last status, until the cache shows that it was written.
 	end *corev1.PodStatus

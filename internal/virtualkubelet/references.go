@@ -137,23 +137,29 @@ func (k *podKind) awaitReferences(ctx context.Context, it *podItem) error {
 // awaitCopies is awaitReferences with the comparison. The time counts from the first attempt to send the pod at which both clusters answer:
 // it begins anew where one does not, and where there was a ShadowPod meanwhile.
 func (k *podKind) awaitCopies(local *corev1.Pod, refs []reference, isCopied func(reference) (bool, error)) error {
-	now, since, first := k.memory.now(), time.Time{}, false
+	now, since, first, again := k.memory.now(), time.Time{}, false, false
 	k.memory.withState(local, func(m *podState) {
 		if first = m.since.IsZero(); first {
-			m.since = now
+			m.since, m.prioritized = now, now
 		}
 		since = m.since
+		if again = !first && now.Sub(since) >= max(referenceDelay, 2*m.prioritized.Sub(since)); again {
+			m.prioritized = now
+		}
 	})
 	late := now.Sub(since) >= referencePatience
 	var missing []string
 	wait := time.Duration(0)
 	for _, ref := range refs {
 		var left time.Duration
-		equal, err := false, error(nil)
+		equal, compared, err := false, false, error(nil)
 		if late { // for the last time, whenever it was compared before
 			equal, err = isCopied(ref)
 		} else {
-			left, err = k.references.awaitReference(ref, since, now, func() (bool, error) { return isCopied(ref) })
+			left, err = k.references.awaitReference(ref, since, now, func() (bool, error) {
+				compared = true
+				return isCopied(ref)
+			})
 			equal = left == 0
 		}
 		if err != nil {
@@ -163,7 +169,9 @@ func (k *podKind) awaitCopies(local *corev1.Pod, refs []reference, isCopied func
 		if !equal {
 			missing, wait = append(missing, ref.String()), max(wait, left)
 		}
-		if left > 0 && first { // once: an object that the provider refuses is not tried more often
+		// Each pod does so once, and of all that wait the one that compared as its wait doubles: an object that the provider refuses is not
+		// tried more often.
+		if left > 0 && (first || again && compared) {
 			k.hurry(ref.kind, ref.pair, ref.name)
 		}
 	}

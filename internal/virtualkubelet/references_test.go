@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -113,6 +114,27 @@ func TestTheWaitForReferencesBeginsAnew(t *testing.T) {
 				t.Errorf("the pod waits for more than %s, with %d events: %v", referencePatience, len(events.Events), err)
 			}
 		})
+	}
+}
+
+// What a pod waits for is copied before others, again and again, but less and less often, and not for each of many pods.
+func TestWhatAPodWaitsForIsPrioritizedAgain(t *testing.T) {
+	now, prioritized := time.Unix(1000, 0), 0
+	k := &podKind{
+		memory: newMemory(func() time.Time { return now }), hurry: func(string, multicluster.Pair, string) { prioritized++ },
+	}
+	const pods = 20
+	for range referencePatience / (100 * time.Millisecond) {
+		for i := range pods {
+			local := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("web-", i), UID: types.UID(fmt.Sprint(i))}}
+			if err := k.awaitCopies(local, []reference{{kind: configMapsKind, name: "settings"}}, func(reference) (bool, error) { return false, nil }); !kube.IsWait(err) {
+				t.Fatal(err)
+			}
+		}
+		now = now.Add(100 * time.Millisecond)
+	}
+	if again := prioritized - pods; again < 5 || again > 12 {
+		t.Errorf("prioritized %d times again in %s", again, referencePatience)
 	}
 }
 
