@@ -368,7 +368,23 @@ func (v *peerView) offloadingModule() liqov1beta1.Module {
 	m.Conditions = append(m.Conditions,
 		countCondition(liqov1beta1.OffloadingVirtualNodeStatus, "VirtualNodes", "virtual kubelets", kubelets, len(v.virtualNodes)),
 		countCondition(liqov1beta1.OffloadingNodeStatus, "Nodes", "virtual nodes", nodes, wanted))
+	if c := v.misbehaviour(); c != nil {
+		m.Conditions = append(m.Conditions, *c)
+	}
 	return m
+}
+
+// misbehaviour returns what a virtual kubelet says on its Node that the provider did, nil for nothing. A virtual kubelet writes no
+// ForeignClusters itself.
+func (v *peerView) misbehaviour() *liqov1beta1.Condition {
+	for i := range v.nodes {
+		for _, c := range v.nodes[i].Status.Conditions {
+			if string(c.Type) == string(liqov1beta1.PeerMisbehaves) && c.Status == corev1.ConditionTrue {
+				return new(newCondition(liqov1beta1.PeerMisbehaves, liqov1beta1.ConditionError, c.Reason, kube.Note("virtual node "+v.nodes[i].Name+": "+c.Message)))
+			}
+		}
+	}
+	return nil
 }
 
 // countCondition is a condition about how many of something are ready.

@@ -158,6 +158,26 @@ func node(ready corev1.ConditionStatus) corev1.Node {
 	return corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}}}
 }
 
+// misbehaving is a ready node whose provider reached a bound, or did so before.
+func misbehaving(now corev1.ConditionStatus) corev1.Node {
+	out := node("True")
+	out.Name = "a"
+	out.Status.Conditions = append(out.Status.Conditions, corev1.NodeCondition{Type: "PeerMisbehaves", Status: now, Reason: "WriteBudget", Message: "too many bytes"})
+	return out
+}
+
+func TestMisbehaviourOfNodes(t *testing.T) {
+	v := peerView{nodes: []corev1.Node{node("True"), misbehaving("False"), misbehaving("True")}}
+	want := newCondition(liqov1beta1.PeerMisbehaves, liqov1beta1.ConditionError, "WriteBudget", "virtual node a: too many bytes")
+	if got := v.misbehaviour(); got == nil || *got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	v.nodes = v.nodes[:2]
+	if got := v.misbehaviour(); got != nil {
+		t.Errorf("what is over is there: %+v", got)
+	}
+}
+
 func TestStatus(t *testing.T) {
 	hand := credentials(t)
 	answers := answer(liqov1beta1.ConditionEstablished, "APIServerReady", "the API server answers")
@@ -313,6 +333,17 @@ func TestStatus(t *testing.T) {
 			want: []string{
 				"role Provider", "offloading", "offloading OffloadingVirtualNodeStatus Ready (VirtualNodesReady)",
 				"offloading OffloadingNodeStatus Ready (NodesReady)",
+			},
+		},
+		{
+			rule: "a virtual node whose provider reached a bound",
+			view: peerView{
+				virtualNodes: []offv1beta1.VirtualNode{{ObjectMeta: meta("a")}},
+				deployments:  deployment("vk-a", 1, 1), nodes: []corev1.Node{misbehaving("True")},
+			},
+			want: []string{
+				"role Provider", "offloading", "offloading OffloadingVirtualNodeStatus Ready (VirtualNodesReady)",
+				"offloading OffloadingNodeStatus Ready (NodesReady)", "offloading PeerMisbehaves Error (WriteBudget)",
 			},
 		},
 		{
