@@ -11,16 +11,16 @@ import (
 	"runtime/debug"
 	"syscall"
 
-	_ "k8s.io/client-go/plugin/pkg/client/auth" // kubeconfigs may need any of them
+	_ "k8s.io/client-go/plugin/pkg/client/auth" // kubeconfigs may need any of these credential plugins
 
 	"liqo.io/liqo/deploy"
 	"liqo.io/liqo/internal/ctl"
 )
 
 func main() {
-	debug.SetGCPercent(400) // a command is over before its garbage matters
+	debug.SetGCPercent(400) // a command ends before its garbage matters
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	// A second signal ends the program at once. A first one that comes when all is done changes nothing: nobody calls stop before the end.
+	// A second signal ends the program at once. AfterFunc has no effect before the first signal: stop is called at the end only.
 	context.AfterFunc(ctx, stop)
 	err := ctl.Run(ctx, ctl.Options{
 		Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Chart: deploy.Chart(),

@@ -1,8 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command virtual-kubelet is one role of liqo by itself: there is one process for each virtual node, and what it maps of its file
-// is most of what it takes.
+// Command virtual-kubelet runs the virtual kubelet alone. Each virtual node has an own process, and the pages that a process maps of
+// its executable are most of its memory.
 package main
 
 import (

@@ -1,7 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package await waits for what others do in a cluster, through troubles of its API server.
+// Package await waits for conditions of objects in a cluster: each wait watches, and retries while the API server has transient
+// errors.
 package await
 
 import (
@@ -26,18 +27,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Watched is what may change what a wait is for.
+// Watched selects the objects whose changes may end a wait.
 type Watched struct {
 	List client.ObjectList
 	Opts []client.ListOption
 }
 
-// One is a single object.
+// One returns the Watched of a single object.
 func One(list client.ObjectList, key client.ObjectKey) Watched {
 	return Watched{list, []client.ListOption{client.InNamespace(key.Namespace), client.MatchingFields{"metadata.name": key.Name}}}
 }
 
-// String says what it is in words: "Connection tenant/gw-milan", "Pods in tenant".
+// String returns a description for messages: "Connection tenant/gw-milan", "Pods in tenant".
 func (w Watched) String() string {
 	kind, o := KindOf(w.List), (&client.ListOptions{}).ApplyOptions(w.Opts)
 	if o.FieldSelector != nil {
@@ -51,7 +52,7 @@ func (w Watched) String() string {
 	return kind + "s"
 }
 
-// KindOf is the kind of the objects of a list.
+// KindOf returns the kind of the objects of a list.
 func KindOf(list client.ObjectList) string {
 	if kind := list.GetObjectKind().GroupVersionKind().Kind; kind != "" {
 		return strings.TrimSuffix(kind, "List")
@@ -60,31 +61,32 @@ func KindOf(list client.ObjectList) string {
 	return strings.TrimSuffix(name[strings.LastIndex(name, ".")+1:], "List")
 }
 
-// Pending is what a wait is still for, in words.
+// Pending is the error of an unmet condition: its text says what is missing.
 type Pending string
 
 func (p Pending) Error() string { return string(p) }
 
-// tellKey is that of who is told, in a context.
+// tellKey is the context key of the progress callback.
 type tellKey struct{}
 
-// Telling returns a context with whose waits tell is called: with what they are still for, whenever somebody looked.
+// Telling returns a context whose waits call tell with the missing condition after each check.
 func Telling(ctx context.Context, tell func(missing string)) context.Context {
 	return context.WithValue(ctx, tellKey{}, tell)
 }
 
-// retryDelay is between two attempts while the API server does not answer, and before a watch that ended is made anew.
+// retryDelay is the time between two attempts while the API server does not answer, and before an ended watch is restarted.
 const retryDelay = time.Second
 
-// Until calls check until it returns nil: now, and whenever something of what is watched changes. It goes on while check returns a
-// Pending, or the API server does not answer; any other error ends it. At the end of ctx what was missing last is why, after how long.
+// Until calls check now and after each change of the watched objects, until check returns nil. It goes on while check returns a
+// Pending or the API server does not answer; any other error ends the wait. At the end of ctx the error has the last Pending and the
+// time waited.
 func Until(ctx context.Context, c client.WithWatch, check func(context.Context) error, what ...Watched) error {
 	w := &waiting{what: what, since: time.Now()}
 	return w.until(ctx, func(within context.Context) error { return w.watch(within, c, check) })
 }
 
-// Object is Until of what one object is. It is read once into obj, and again only where its watch was lost: the watch tells what
-// became of it since. check is told whether it is there; obj keeps what it was last.
+// Object is Until for a single object. The object is read once into obj, and again only after its watch was lost: the events of the
+// watch update obj. check gets whether the object exists; after a deletion obj keeps the last state.
 func Object(ctx context.Context, c client.WithWatch, obj client.Object, list client.ObjectList, check func(ctx context.Context, there bool) error) error {
 	w := &waiting{what: []Watched{One(list, client.ObjectKeyFromObject(obj))}, since: time.Now()}
 	return w.until(ctx, func(within context.Context) error { return w.follow(within, c, obj, check) })
@@ -114,8 +116,8 @@ func (w *waiting) until(ctx context.Context, once func(context.Context) error) e
 	}
 }
 
-// Through calls do until the API server answers it, whatever the answer is. At the end of ctx the last trouble is why, after how long.
-// In the check of Until it calls once: there the whole check is tried again.
+// Through retries do until the API server answers, with success or with an error of the request. At the end of ctx the error has the
+// last transient error and the time waited. Inside the check of Until it calls do once, because Until retries the whole check.
 func Through(ctx context.Context, do func() error) error {
 	if ctx.Value(again{}) != nil {
 		return do()
@@ -127,11 +129,11 @@ func Through(ctx context.Context, do func() error) error {
 		switch {
 		case err == nil:
 			return nil
-		case ctx.Err() != nil && errors.Is(err, ctx.Err()): // which is no answer
+		case ctx.Err() != nil && errors.Is(err, ctx.Err()): // the timeout is no answer
 			if trouble != nil || err == ctx.Err() {
 				return fmt.Errorf("%w: %w", cmp.Or(trouble, errSilent), after(since, err))
 			}
-			return after(since, err) // which says what was asked
+			return after(since, err) // the error names the request
 		case !Transient(err):
 			return err
 		}
@@ -144,25 +146,25 @@ func Through(ctx context.Context, do func() error) error {
 	}
 }
 
-// again marks the contexts of checks that are tried again.
+// again is the context key of checks that are retried as a whole.
 type again struct{}
 
-// after says how long something took that did not end well.
+// after adds the time waited to an error.
 func after(since time.Time, err error) error {
 	return fmt.Errorf("%w after %s", err, time.Since(since).Round(100*time.Millisecond))
 }
 
-// waiting is what a wait knows so far.
+// waiting is the state of one wait.
 type waiting struct {
 	what  []Watched
 	since time.Time
-	// forgotten says that the API server does not remember changes since what is waited for was read.
+	// forgotten reports that the API server no longer has the changes since the object was read (resource version expired).
 	forgotten bool
-	// missing is what was waited for last, silent why nothing was heard since.
+	// missing is the last Pending, silent the last transient error.
 	missing, silent error
 }
 
-// overdue says why nothing came of it in time.
+// overdue returns the timeout error of a wait: the missing condition or the transient error, and the time waited.
 func (w *waiting) overdue(ctx context.Context) error {
 	why := after(w.since, ctx.Err())
 	if w.silent != nil {
@@ -174,7 +176,7 @@ func (w *waiting) overdue(ctx context.Context) error {
 	return fmt.Errorf("waiting for %s: %w", w.named(), why)
 }
 
-// named is what is watched, in words.
+// named returns the watched objects for messages.
 func (w *waiting) named() string {
 	var all []string
 	for _, one := range w.what {
@@ -183,9 +185,9 @@ func (w *waiting) named() string {
 	return strings.Join(all, ", ")
 }
 
-// watch returns nil once nothing is missing.
+// watch runs the wait on lists. It returns nil once check does.
 func (w *waiting) watch(ctx context.Context, c client.WithWatch, check func(context.Context) error) error {
-	// The watches come first: what changes after the check is seen by them.
+	// The watches start before the check, so that no change after the check is missed.
 	changed, ended := make(chan struct{}, 1), make(chan struct{}, len(w.what))
 	for _, one := range w.what {
 		events, err := c.Watch(ctx, one.List, one.Opts...)
@@ -210,8 +212,8 @@ func (w *waiting) watch(ctx context.Context, c client.WithWatch, check func(cont
 	}
 }
 
-// follow reads an object, and watches what becomes of it from there on. Where the API server does not remember so far back, it watches first:
-// that tells what there is, maybe as it was before it was read.
+// follow reads an object and watches from its resource version. If the API server no longer has that version, the watch starts first:
+// its initial events give the current state, possibly older than the read.
 func (w *waiting) follow(ctx context.Context, c client.WithWatch, obj client.Object, check func(context.Context, bool) error) error {
 	var events watch.Interface
 	begin := func(from string) (err error) {
@@ -252,7 +254,8 @@ func (w *waiting) follow(ctx context.Context, c client.WithWatch, obj client.Obj
 	}
 }
 
-// read reads an object anew, and tells whether it is there: what is read into another one stays there where this has nothing.
+// read reads an object anew into a fresh copy, because fields that the answer lacks would keep their old values in obj. It reports
+// whether the object exists.
 func read(ctx context.Context, c client.Client, obj client.Object) (there bool, err error) {
 	now := reflect.New(reflect.TypeOf(obj).Elem()).Interface().(client.Object)
 	now.GetObjectKind().SetGroupVersionKind(obj.GetObjectKind().GroupVersionKind())
@@ -263,7 +266,7 @@ func read(ctx context.Context, c client.Client, obj client.Object) (there bool, 
 	return true, nil
 }
 
-// next waits for an event of an object that is younger than a version, puts what it became into obj, and tells whether it is there.
+// next waits for an event newer than a version, copies the object of the event into obj, and reports whether the object exists.
 func next(ctx context.Context, events watch.Interface, obj client.Object, than string) (there bool, err error) {
 	for {
 		select {
@@ -273,7 +276,7 @@ func next(ctx context.Context, events watch.Interface, obj client.Object, than s
 			switch {
 			case goes && e.Type == watch.Error && isForgotten(e.Object):
 				return false, errForgotten
-			case !goes, e.Type == watch.Error: // whatever the error is, a new watch finds out whether it lasts
+			case !goes, e.Type == watch.Error: // a new watch shows whether the error is permanent
 				return false, errWatchEnded
 			case e.Type == watch.Bookmark, !isNews(e, than):
 				continue
@@ -284,13 +287,13 @@ func next(ctx context.Context, events watch.Interface, obj client.Object, than s
 	}
 }
 
-// isForgotten tells that a watch cannot begin where it was asked to.
+// isForgotten reports whether a watch cannot start at the requested resource version.
 func isForgotten(status runtime.Object) bool {
 	err := apierrors.FromObject(status)
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
 }
 
-// isNews tells whether an event is of what an object became after a version, "" for none.
+// isNews reports whether an event is newer than a version, "" for none.
 func isNews(e watch.Event, version string) bool {
 	if version == "" {
 		return true
@@ -299,14 +302,15 @@ func isNews(e watch.Event, version string) bool {
 	return err != nil || order > 0 || order == 0 && e.Type == watch.Deleted
 }
 
-// become has an object be another one of its type. What a watch tells has no kind, where the type of Go does not say it.
+// become copies an object into another one of the same type. Objects of a watch have no kind unless they are unstructured, so obj
+// keeps its own.
 func become(obj client.Object, now runtime.Object) {
 	kind := obj.GetObjectKind().GroupVersionKind()
 	reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(now).Elem())
 	obj.GetObjectKind().SetGroupVersionKind(kind)
 }
 
-// heard keeps what an answer says, for the end. That ctx ended meanwhile says nothing.
+// heard records whether the API server answered, for the timeout error. An error caused by the end of ctx is ignored.
 func (w *waiting) heard(ctx context.Context, err error) error {
 	if pending, waits := errors.AsType[Pending](err); waits {
 		w.missing, w.silent = err, nil
@@ -319,8 +323,8 @@ func (w *waiting) heard(ctx context.Context, err error) error {
 	return err
 }
 
-// Transient tells of an error that the next attempt may not meet: the API server has troubles of its own, or was not reached.
-// One that was reached and cannot be trusted is met again, though its error is one of the network, too.
+// Transient reports whether a retry may succeed: the API server has an internal problem or was not reached. A server with an untrusted
+// certificate is a permanent error, although Go reports it as a network error, too.
 func Transient(err error) bool {
 	if _, untrusted := errors.AsType[*tls.CertificateVerificationError](err); untrusted {
 		return false
@@ -332,8 +336,8 @@ func Transient(err error) bool {
 	return unreached || errors.Is(err, io.ErrUnexpectedEOF) || err != nil && strings.Contains(err.Error(), brokenOff)
 }
 
-// brokenOff is how client-go says that an answer broke off, whose error has no type of its own: by the end of its connection, or of
-// its stream.
+// brokenOff is the text by which client-go reports an answer that was cut off, by the end of the connection or of the stream. The
+// error has no type.
 const brokenOff = "when reading response body"
 
 var (
@@ -342,10 +346,10 @@ var (
 	errSilent     = errors.New("the API server does not answer")
 )
 
-// forward tells that there were events, and of the end of the watch. Events that nobody looked at yet are one.
+// forward signals events of a watch, and its end. Events that arrive before the next check are coalesced.
 func forward(events watch.Interface, changed, ended chan<- struct{}) {
 	for e := range events.ResultChan() {
-		// Whatever the error is, a new watch and its check find out whether it lasts.
+		// A new watch and its check show whether the error is permanent.
 		if e.Type == watch.Error {
 			break
 		}

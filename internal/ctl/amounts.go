@@ -12,13 +12,13 @@ import (
 	"liqo.io/liqo/internal/ctl/out"
 )
 
-// amounts are what is asked of a provider, or what a node shows.
+// amounts are the resources to request from a provider, or the capacity that a node shows.
 type amounts struct {
 	cpu, memory, pods string
 	others            map[string]string
 }
 
-// addFlags adds those of amounts. An empty one is left to the provider.
+// addFlags adds the flags of the amounts. The provider chooses an amount that is empty.
 func (a *amounts) addFlags(fs *pflag.FlagSet, cpu, memory, pods string) {
 	fs.StringVar(&a.cpu, "cpu", cpu, "The amount of CPU, such as 2 or 500m")
 	fs.StringVar(&a.memory, "memory", memory, "The amount of memory, such as 4Gi")
@@ -26,13 +26,13 @@ func (a *amounts) addFlags(fs *pflag.FlagSet, cpu, memory, pods string) {
 	fs.StringToStringVar(&a.others, "resource", nil, "Other resources, such as nvidia.com/gpu=2")
 }
 
-// checkFlags refuses those that do not go together, before a cluster is asked for anything.
+// checkFlags rejects flags that exclude each other, before any request to a cluster.
 func (a *amounts) checkFlags(*cobra.Command, []string) error {
 	_, err := a.parseAll()
 	return err
 }
 
-// parseAll reads them. Amounts that nobody asked for are left out, and --resource counts where two flags ask for one.
+// parseAll parses the amounts. Empty amounts are left out, and --resource wins over another flag for the same resource.
 func (a *amounts) parseAll() (corev1.ResourceList, error) {
 	all := corev1.ResourceList{}
 	for _, one := range []struct {

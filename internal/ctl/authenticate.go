@@ -58,30 +58,30 @@ func (c *cli) newAuthenticateCommand() *cobra.Command {
 	return cmd
 }
 
-// asksForWay tells whether a flag about the way to the API server of the provider was given.
+// asksForWay reports whether a flag about the path to the API server of the provider was given.
 func asksForWay(fs *pflag.FlagSet) bool { return fs.Changed("in-band") || fs.Changed("proxy-url") }
 
-// twoInstallations adds the flags of two clusters whose -n is where Liqo is. All else goes to tenant namespaces.
+// twoInstallations adds the flags of two clusters whose -n is the Liqo namespace. All other objects go to tenant namespaces.
 func twoInstallations(cmd *cobra.Command, local, remote *sideFlags) {
 	liqoNamespace(cmd, &local.liqoNamespace)
 	cmd.PersistentFlags().StringVar(&remote.liqoNamespace, "remote-namespace", names.LiqoNamespace, "The namespace where Liqo is installed in (in the remote cluster)")
 	remoteFlags(cmd, remote)
 }
 
-// authentication makes a cluster known to another one, as its consumer. Both are known by now, and their tenant namespaces may be
-// missing. It may be done again: what is there is kept if it is of use, and replaced if not.
+// authentication authenticates a consumer with a provider. The cluster IDs are known; the tenant namespaces may be missing. The steps
+// are idempotent: existing objects are kept if usable, and replaced if not.
 type authentication struct {
 	*cli
 	consumer, provider *clusterSide
-	// inBand has the consumer reach the API server through the tunnel, proxyURL through that proxy.
+	// inBand makes the consumer reach the API server through the tunnel, proxyURL through that proxy.
 	inBand   bool
 	proxyURL string
-	// asBefore has a way through the tunnel stay: nobody asked for another one.
+	// asBefore keeps an existing path through the tunnel, because no flag asks for another path.
 	asBefore bool
-	// connects says, in a preview, that the networks would be connected by then.
+	// connects reports, in a dry run, that the networks would be connected before the authentication.
 	connects bool
 
-	// What is known so far. The Tenant that is there is nil for none.
+	// State read so far. have is nil without a Tenant.
 	have      *authv1beta1.Tenant
 	identity  string
 	key       crypto.Signer
@@ -101,7 +101,7 @@ func (a *authentication) runSteps(ctx context.Context) error {
 	return nil
 }
 
-// mayBegin fails where the versions do not work together, and nothing is there that may have to be mended meanwhile.
+// mayBegin fails if the versions are incompatible and no earlier peering exists that may have to be repaired.
 func (a *authentication) mayBegin(ctx context.Context) error {
 	have, err := a.provider.tenantOf(ctx, a.consumer.id)
 	if err != nil {
@@ -113,7 +113,7 @@ func (a *authentication) mayBegin(ctx context.Context) error {
 	return fitTogether(ctx, a.consumer, a.provider)
 }
 
-// comeBack takes back that either cluster is gone for good.
+// comeBack revokes the declaration that either cluster is permanently gone.
 func (a *authentication) comeBack(ctx context.Context) error {
 	if err := a.provider.mayComeBack(ctx, a.consumer.id); err != nil {
 		return a.provider.wrapWithCluster(err)
@@ -121,7 +121,7 @@ func (a *authentication) comeBack(ctx context.Context) error {
 	return a.consumer.wrapWithCluster(a.consumer.mayComeBack(ctx, a.provider.id))
 }
 
-// readState changes nothing. It fails where the rest could not be done.
+// readState reads the state of both clusters and checks all preconditions. It changes nothing.
 func (a *authentication) readState(ctx context.Context) (err error) {
 	if a.have, err = a.provider.tenantOf(ctx, a.consumer.id); err != nil {
 		return a.provider.wrapWithCluster(err)
@@ -155,7 +155,7 @@ func (a *authentication) ensureNamespaces(ctx context.Context) error {
 	return nil
 }
 
-// getNonce gets a nonce that can serve: one that did is of use only for the key that it served.
+// getNonce gets a usable nonce. A used nonce is valid only for the key that it was used with.
 func (a *authentication) getNonce(ctx context.Context) error {
 	if err := a.consumer.runWaiting(ctx, "Waiting for the key pair", "", func(ctx context.Context) (err error) {
 		a.key, err = a.consumer.awaitKey(ctx, a.provider.id)
@@ -200,7 +200,7 @@ func (a *authentication) signNonce(ctx context.Context) error {
 	return nil
 }
 
-// registerTenant makes the Tenant, and waits until the provider accepts it and has given what the consumer needs.
+// registerTenant creates the Tenant, and waits until the provider accepted it and granted the credentials of the consumer.
 func (a *authentication) registerTenant(ctx context.Context) error {
 	at := client.ObjectKey{Namespace: a.provider.namespace, Name: a.consumer.id}
 	if a.have != nil {
@@ -230,7 +230,7 @@ func (a *authentication) registerTenant(ctx context.Context) error {
 	})
 }
 
-// takeIdentity has the consumer make a kubeconfig of what it was given.
+// takeIdentity creates the Identity at the consumer, from which its controllers make a kubeconfig.
 func (a *authentication) takeIdentity(ctx context.Context) error {
 	at := client.ObjectKey{Namespace: a.consumer.namespace, Name: a.identity}
 	want := newIdentity(at, a.provider.id, a.tenant)

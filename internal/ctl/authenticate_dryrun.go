@@ -16,8 +16,8 @@ import (
 	"liqo.io/liqo/internal/pki"
 )
 
-// printDryRun prints what both clusters need, as far as that can be known. What a controller makes comes along, so that all of it can be
-// applied at once.
+// printDryRun prints the manifests for both clusters, as far as they are predictable. Objects that a controller would create are
+// included, so that all manifests can be applied at once.
 func (a *authentication) printDryRun(ctx context.Context, format string) error {
 	remote, local, err := a.buildManifests(ctx)
 	if err != nil {
@@ -49,7 +49,7 @@ func (a *authentication) buildManifests(ctx context.Context) (remote, local *man
 		}
 		rehearsed := of.secret.DeepCopy()
 		if of.in == remote {
-			rehearsed.Data = nil // a real run leaves the nonce to the provider, and a peering user has to
+			rehearsed.Data = nil // the provider makes the nonce in a real run, and a peering user may not choose one
 		}
 		if err := of.in.dryRunCreate(ctx, a.cli, rehearsed); err != nil {
 			return nil, nil, err
@@ -65,7 +65,7 @@ func (a *authentication) buildManifests(ctx context.Context) (remote, local *man
 	return remote, local, nil
 }
 
-// foreseeNonce is the Secret with the nonce that would be signed. Where there is none of use it has a new one.
+// foreseeNonce returns the Secret with the nonce to sign: an existing usable one, or a new one.
 func (a *authentication) foreseeNonce(ctx context.Context) (*corev1.Secret, error) {
 	usable, _, err := a.provider.usableNonce(ctx, a.consumer.id, a.key != nil && isAccepted(a.have, a.key.Public()))
 	if err != nil {
@@ -82,7 +82,7 @@ func (a *authentication) foreseeNonce(ctx context.Context) (*corev1.Secret, erro
 	return secret, nil
 }
 
-// foreseeKey is the key pair of the consumer, nil while there is none.
+// foreseeKey returns the key pair of the consumer, nil before it exists.
 func (a *authentication) foreseeKey(ctx context.Context) (crypto.Signer, error) {
 	if a.consumer.missing {
 		return nil, nil
@@ -94,7 +94,7 @@ func (a *authentication) foreseeKey(ctx context.Context) (crypto.Signer, error) 
 	return key, err
 }
 
-// previewTenant adds the Tenant, where the key pair is there that it is signed with.
+// previewTenant adds the Tenant, if the key pair that signs it exists.
 func (a *authentication) previewTenant(ctx context.Context, p *manifestPage, nonce []byte) error {
 	if a.key == nil {
 		p.Warn("The Tenant is signed with a key pair that comes with the tenant namespace %s of the local cluster: once that is there, ask again", a.consumer.namespace)
@@ -120,7 +120,7 @@ func (a *authentication) previewTenant(ctx context.Context, p *manifestPage, non
 	return nil
 }
 
-// previewIdentity adds the Identity, where the provider gave a certificate already.
+// previewIdentity adds the Identity, if the provider issued a certificate already.
 func (a *authentication) previewIdentity(ctx context.Context, p *manifestPage) error {
 	if a.key == nil || !isAccepted(a.have, a.key.Public()) || checkGranted(a.have) != nil {
 		p.Warn("The Identity is made of what the provider answers to the Tenant: once that is applied, ask again, or by: liqoctl generate identity")

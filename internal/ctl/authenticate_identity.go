@@ -23,18 +23,18 @@ import (
 	"liqo.io/liqo/internal/pki"
 )
 
-// consumerRights are what it takes to become the consumer of a provider.
+// consumerRights returns the permissions for becoming the consumer of a provider.
 func (s *clusterSide) consumerRights() []permissions {
 	return append(s.signerRights(), authenticationPermissions(s.namespace, authv1beta1.IdentityResource, "get", "list", "watch", "create", "patch"))
 }
 
-// signerRights are what it takes to prove who this cluster is.
+// signerRights returns the permissions for signing a nonce with the key of this cluster.
 func (s *clusterSide) signerRights() []permissions {
 	return append(s.nonceRights(), secretRights(s.liqoNamespace, "get", "watch"))
 }
 
-// identityFor names the Identity for a provider: the one that is there, or a new one. Credentials that somebody made by hand would be
-// a second one, of which none is used.
+// identityFor returns the name of the Identity for a provider: an existing one, or a new one. It fails beside kubeconfig Secrets made
+// by hand: with two credentials for one provider, neither would be used.
 func (s *clusterSide) identityFor(ctx context.Context, provider string) (string, error) {
 	if s.missing {
 		return names.ControlPlaneIdentity(provider), nil
@@ -68,7 +68,7 @@ func (s *clusterSide) identityFor(ctx context.Context, provider string) (string,
 	return "", out.Fail("there are several Identities for %s in namespace %s: %s", provider, s.namespace, strings.Join(found, ", ")).Hint("Delete all but one of them")
 }
 
-// controlPlaneSecrets are those with a kubeconfig of the control plane for a provider.
+// controlPlaneSecrets returns the Secrets with a kubeconfig of the control plane of a provider.
 func (s *clusterSide) controlPlaneSecrets(ctx context.Context, provider string) ([]corev1.Secret, error) {
 	var all corev1.SecretList
 	if err := s.kube.List(ctx, &all, client.InNamespace(s.namespace),
@@ -78,7 +78,7 @@ func (s *clusterSide) controlPlaneSecrets(ctx context.Context, provider string) 
 	return all.Items, nil
 }
 
-// newIdentity is what a consumer has to know of a provider that accepted its Tenant.
+// newIdentity returns the Identity for a provider that accepted the Tenant.
 func newIdentity(at client.ObjectKey, provider string, tenant *authv1beta1.Tenant) *authv1beta1.Identity {
 	identity := &authv1beta1.Identity{
 		ObjectMeta: peerMeta(at, provider),
@@ -91,7 +91,7 @@ func newIdentity(at client.ObjectKey, provider string, tenant *authv1beta1.Tenan
 	return identity
 }
 
-// checkIdentity tells why no kubeconfig could be made of an Identity and that key. What a provider says of itself is not trusted.
+// checkIdentity fails if no kubeconfig can be made of an Identity and the key. The content is untrusted input from the provider.
 func checkIdentity(identity *authv1beta1.Identity, key crypto.Signer) error {
 	params := identity.Spec.AuthParams
 	if len(params.SignedCRT) == 0 {
@@ -121,7 +121,7 @@ func checkIdentity(identity *authv1beta1.Identity, key crypto.Signer) error {
 	return nil
 }
 
-// awaitKubeconfig waits until the kubeconfig of an Identity is there, and up to date.
+// awaitKubeconfig waits until the kubeconfig of an Identity exists and is up to date.
 func (s *clusterSide) awaitKubeconfig(ctx context.Context, identity client.ObjectKey) error {
 	secrets := client.ObjectKey{Namespace: identity.Namespace, Name: names.KubeconfigSecret(identity.Name)}
 	return await.Until(ctx, s.kube, func(ctx context.Context) error {

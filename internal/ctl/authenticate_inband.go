@@ -22,7 +22,7 @@ import (
 
 var errNotConnected = errors.New("the networks are not connected")
 
-// apiServerURL is the proxy through which the consumer reaches the API server, "" for none.
+// apiServerURL returns the URL of the proxy through which the consumer reaches the API server, "" for none.
 func (a *authentication) apiServerURL(ctx context.Context) (string, error) {
 	switch {
 	case a.proxyURL != "":
@@ -40,14 +40,14 @@ func (a *authentication) apiServerURL(ctx context.Context) (string, error) {
 	proxy, err := a.throughTunnel(ctx)
 	switch _, none := errors.AsType[*out.Failure](err); {
 	case none, apierrors.IsForbidden(err):
-		return "", nil // what is there leads elsewhere
+		return "", nil // the existing proxy leads elsewhere
 	case err != nil || proxy != *a.have.Spec.ProxyURL:
 		return "", err
 	}
 	return proxy, nil
 }
 
-// throughTunnel is the proxy of the provider, as the consumer sees it.
+// throughTunnel returns the URL of the provider's proxy, with its address as the consumer sees it.
 func (a *authentication) throughTunnel(ctx context.Context) (string, error) {
 	there, err := a.provider.apiServerProxy(ctx)
 	if err != nil {
@@ -60,7 +60,7 @@ func (a *authentication) throughTunnel(ctx context.Context) (string, error) {
 	return "http://" + netip.AddrPortFrom(here, names.ProxyPort).String(), nil
 }
 
-// apiServerProxy is where peers find the proxy for the API server.
+// apiServerProxy returns the address at which peers reach the API server proxy.
 func (s *clusterSide) apiServerProxy(ctx context.Context) (netip.Addr, error) {
 	ip, key := &ipamv1alpha1.IP{}, client.ObjectKey{Namespace: s.liqoNamespace, Name: names.APIServerProxyIP}
 	err := s.kube.Get(ctx, key, ip)
@@ -80,7 +80,7 @@ func (s *clusterSide) apiServerProxy(ctx context.Context) (netip.Addr, error) {
 	return addr, nil
 }
 
-// remappedAddress is an address of the other cluster as this one has it.
+// remappedAddress returns the local (remapped) address of an address of the other cluster.
 func (s *clusterSide) remappedAddress(ctx context.Context, other string, there netip.Addr) (netip.Addr, error) {
 	found, err := s.findOne(ctx, &networkingv1beta1.ConfigurationList{}, other)
 	if err != nil {

@@ -22,12 +22,12 @@ import (
 	"liqo.io/liqo/internal/pki"
 )
 
-// ensureTenantNamespace makes the tenant namespace of the other cluster, if there is none.
+// ensureTenantNamespace creates the tenant namespace of the other cluster if it is missing.
 func (s *clusterSide) ensureTenantNamespace(ctx context.Context, c *cli, other string) error {
 	return s.ensureNamespace(ctx, c, newHandshakeSecret(client.ObjectKey{Namespace: s.namespace}, names.Nonce, other))
 }
 
-// awaitKey returns the key pair that this cluster has for a provider, once it is there.
+// awaitKey waits for the key pair of this cluster for a provider, and returns it.
 func (s *clusterSide) awaitKey(ctx context.Context, provider string) (key crypto.Signer, err error) {
 	at := client.ObjectKey{Namespace: s.liqoNamespace, Name: names.PeerKeysSecret(provider)}
 	return key, await.Until(ctx, s.kube, func(ctx context.Context) (err error) {
@@ -36,7 +36,8 @@ func (s *clusterSide) awaitKey(ctx context.Context, provider string) (key crypto
 	}, await.One(&corev1.SecretList{}, at))
 }
 
-// keyFor is the key pair that this cluster has for a provider. One of an earlier tenant namespace goes any moment.
+// keyFor returns the key pair of this cluster for a provider. A key of an earlier tenant namespace is ignored: its deletion is
+// pending.
 func (s *clusterSide) keyFor(ctx context.Context, provider string) (crypto.Signer, error) {
 	at := client.ObjectKey{Namespace: s.liqoNamespace, Name: names.PeerKeysSecret(provider)}
 	missing := await.Pending(fmt.Sprintf("the key pair for %s, the Secret %s, is not there yet: does the controller-manager of Liqo run?", provider, at))
@@ -59,7 +60,7 @@ func (s *clusterSide) keyFor(ctx context.Context, provider string) (crypto.Signe
 	return key, nil
 }
 
-// newHandshakeSecret is one for a nonce, or for a signed one, as the label says.
+// newHandshakeSecret returns a Secret for a nonce or for a signed nonce, depending on the label.
 func newHandshakeSecret(at client.ObjectKey, label, other string) *corev1.Secret {
 	secret := &corev1.Secret{ObjectMeta: peerMeta(at, other)}
 	secret.Labels[label] = "true"
@@ -67,8 +68,8 @@ func newHandshakeSecret(at client.ObjectKey, label, other string) *corev1.Secret
 	return secret
 }
 
-// handshakeSecrets are those of one label for the other cluster that stay. The one that commands make comes first; a peering user is
-// shown no other.
+// handshakeSecrets returns the Secrets with a label for the other cluster that are not being deleted. The Secret that liqoctl creates
+// comes first; a peering user may read no other.
 func (s *clusterSide) handshakeSecrets(ctx context.Context, label, other string) ([]corev1.Secret, error) {
 	var all corev1.SecretList
 	which := []client.ListOption{client.InNamespace(s.namespace), client.MatchingLabels{label: "true", names.RemoteClusterID: other}}
@@ -91,8 +92,8 @@ func (s *clusterSide) handshakeSecrets(ctx context.Context, label, other string)
 	return stay, nil
 }
 
-// ensureNonce has the provider have a nonce for a consumer, and returns where. One that served already is replaced, unless the
-// consumer is known by it.
+// ensureNonce ensures that the provider has a nonce for a consumer, and returns the key of its Secret. A used nonce is replaced unless
+// the consumer was accepted with it.
 func (s *clusterSide) ensureNonce(ctx context.Context, c *cli, consumer string, known bool) (client.ObjectKey, error) {
 	usable, useless, err := s.usableNonce(ctx, consumer, known)
 	if err != nil {
@@ -105,7 +106,7 @@ func (s *clusterSide) ensureNonce(ctx context.Context, c *cli, consumer string, 
 	return at, s.makeHandshakeSecret(ctx, c, newHandshakeSecret(at, names.Nonce, consumer), useless)
 }
 
-// usableNonce is the Secret whose nonce can serve, nil for none; those before it cannot.
+// usableNonce returns the Secret with a usable nonce, nil for none, and the Secrets before it, which are unusable.
 func (s *clusterSide) usableNonce(ctx context.Context, consumer string, known bool) (usable *corev1.Secret, useless []corev1.Secret, err error) {
 	have, err := s.handshakeSecrets(ctx, names.Nonce, consumer)
 	if err != nil {
@@ -125,7 +126,7 @@ func (s *clusterSide) usableNonce(ctx context.Context, consumer string, known bo
 	return nil, have, nil
 }
 
-// makeHandshakeSecret makes one in the place of what is of no use.
+// makeHandshakeSecret creates a Secret in place of an unusable one.
 func (s *clusterSide) makeHandshakeSecret(ctx context.Context, c *cli, want *corev1.Secret, useless []corev1.Secret) error {
 	for i := range useless {
 		if old := &useless[i]; old.Name == want.Name {
@@ -138,8 +139,8 @@ func (s *clusterSide) makeHandshakeSecret(ctx context.Context, c *cli, want *cor
 	return applyObject(ctx, s.kube, want)
 }
 
-// canServe tells whether a nonce, which may not be made yet, is of use for a new key. Who may not see which ones served has to have a
-// new one.
+// canServe reports whether a nonce, which may be empty still, is usable with a new key. A user who may not read the list of used
+// nonces needs a new nonce.
 func (s *clusterSide) canServe(ctx context.Context, consumer string, nonce []byte) (bool, error) {
 	if len(nonce) == 0 {
 		return true, nil
@@ -161,7 +162,7 @@ func (s *clusterSide) canServe(ctx context.Context, consumer string, nonce []byt
 	return !used, nil
 }
 
-// awaitNonce returns the nonce, once the provider made it.
+// awaitNonce waits until the provider generated the nonce, and returns it.
 func (s *clusterSide) awaitNonce(ctx context.Context, at client.ObjectKey) (nonce []byte, err error) {
 	return nonce, s.awaitSecret(ctx, at, func(data map[string][]byte) error {
 		if nonce = data[names.NonceKey]; len(nonce) == 0 {
@@ -174,8 +175,8 @@ func (s *clusterSide) awaitNonce(ctx context.Context, at client.ObjectKey) (nonc
 	})
 }
 
-// ensureSignedNonce has the consumer sign a nonce of a provider, and returns where. One of an earlier peering is replaced, and so is
-// one that an earlier key signed: whoever signs does not look at it again because there is another key.
+// ensureSignedNonce ensures that the consumer signs a nonce of a provider, and returns the key of the Secret. A signature of an
+// earlier peering or by an earlier key is replaced: the controller does not sign again after a key rotation.
 func (s *clusterSide) ensureSignedNonce(ctx context.Context, c *cli, key crypto.PublicKey, of pki.Handshake) (client.ObjectKey, error) {
 	at := client.ObjectKey{Namespace: s.namespace, Name: names.SignedNonceSecret}
 	have, err := s.handshakeSecrets(ctx, names.SignedNonce, of.Provider)
@@ -193,14 +194,14 @@ func (s *clusterSide) ensureSignedNonce(ctx context.Context, c *cli, key crypto.
 	return at, s.makeHandshakeSecret(ctx, c, want, have)
 }
 
-// signedBy tells whether a signature of the nonce is by that key, in either form.
+// signedBy reports whether the key made a signature of the nonce, in either form.
 func signedBy(key crypto.PublicKey, of pki.Handshake, signature []byte) bool {
 	legacy := of
 	legacy.Legacy = true
 	return of.Verify(key, signature) == nil || legacy.Verify(key, signature) == nil
 }
 
-// awaitSignature returns the signature of the nonce, by that key, once there is one.
+// awaitSignature waits until the nonce is signed by the key, and returns the signature.
 func (s *clusterSide) awaitSignature(ctx context.Context, at client.ObjectKey, key crypto.PublicKey, of pki.Handshake) (signature []byte, err error) {
 	return signature, s.awaitSecret(ctx, at, func(data map[string][]byte) error {
 		signature = data[names.SignedNonceKey]

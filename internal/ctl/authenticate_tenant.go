@@ -27,7 +27,7 @@ func authenticationPermissions(namespace, resource string, verbs ...string) perm
 	return permissions{namespace, schema.GroupResource{Group: authv1beta1.GroupName, Resource: resource}, verbs}
 }
 
-// nonceRights are what it takes to have a nonce made or signed.
+// nonceRights returns the permissions for creating or signing a nonce.
 func (s *clusterSide) nonceRights() []permissions {
 	return append(s.missingRights(s.namespace), secretRights(s.namespace, "get", "list", "watch", "create", "patch", "delete"))
 }
@@ -36,18 +36,18 @@ func secretRights(namespace string, verbs ...string) permissions {
 	return permissions{namespace, schema.GroupResource{Resource: "secrets"}, verbs}
 }
 
-// providerRights are what it takes to have a provider know a consumer, less those on the nonce.
+// providerRights returns the permissions for registering a consumer at its provider, without those on the nonce.
 func (s *clusterSide) providerRights() []permissions {
 	return append(s.missingRights(s.namespace), secretRights(s.namespace, "create"),
 		authenticationPermissions(s.namespace, authv1beta1.TenantResource, "get", "list", "watch", "create", "patch"))
 }
 
-// demandNonce fails for who may not handle the nonce for the consumer. A peering user may read and delete no other Secret.
+// demandNonce fails if the user may not access the nonce of the consumer. A peering user may read and delete no other Secret.
 func (s *clusterSide) demandNonce(ctx context.Context, verbs ...string) error {
 	return s.demandOf(ctx, names.NonceSecret, secretRights(s.namespace, verbs...))
 }
 
-// tenantOf is the Tenant of a consumer, nil for none.
+// tenantOf returns the Tenant of a consumer, nil for none.
 func (s *clusterSide) tenantOf(ctx context.Context, consumer string) (*authv1beta1.Tenant, error) {
 	found, err := s.findOne(ctx, &authv1beta1.TenantList{}, consumer)
 	if err != nil || found == nil {
@@ -68,7 +68,7 @@ func controlPlaneSubject(consumer string) pki.Subject {
 	return pki.Subject{CommonName: consumer, Organization: names.ControlPlaneGroup}
 }
 
-// newTenant is what a provider has to know of a consumer that signed its nonce.
+// newTenant returns the Tenant of a consumer that signed the nonce of the provider.
 func newTenant(at client.ObjectKey, consumer string, key crypto.Signer, signature []byte, proxyURL string) (*authv1beta1.Tenant, error) {
 	request, err := pki.NewCSR(key, controlPlaneSubject(consumer))
 	if err != nil {
@@ -89,14 +89,15 @@ func newTenant(at client.ObjectKey, consumer string, key crypto.Signer, signatur
 	return tenant, nil
 }
 
-// keepRequest leaves the request for a certificate as it is, where it is one for that key: not every key signs alike twice.
+// keepRequest keeps the existing certificate signing request if it is for the same key: not every signature algorithm is
+// deterministic, and a changed request would be signed again.
 func keepRequest(want, have *authv1beta1.Tenant, key crypto.PublicKey) {
 	if have != nil && pki.CheckCSR(have.Spec.CSR, controlPlaneSubject(string(want.Spec.ClusterID)), key) == nil {
 		want.Spec.CSR = have.Spec.CSR
 	}
 }
 
-// isAccepted tells whether a provider knows a consumer by that key: then no nonce is needed any more.
+// isAccepted reports whether the provider accepted the consumer with this key: no further nonce is needed.
 func isAccepted(tenant *authv1beta1.Tenant, key crypto.PublicKey) bool {
 	if tenant == nil {
 		return false
@@ -113,13 +114,13 @@ func isAccepted(tenant *authv1beta1.Tenant, key crypto.PublicKey) bool {
 	return err == nil && ours == theirs && conditionIs(tenant, authv1beta1.TenantReady, metav1.ConditionTrue)
 }
 
-// conditionIs tells whether a condition says that about the Tenant as it is now.
+// conditionIs reports whether a condition of the Tenant has a status for the current generation.
 func conditionIs(tenant *authv1beta1.Tenant, kind string, status metav1.ConditionStatus) bool {
 	c := apimeta.FindStatusCondition(tenant.Status.Conditions, kind)
 	return c != nil && c.ObservedGeneration == tenant.Generation && c.Status == status
 }
 
-// checkGranted tells what is missing to a consumer, as far as the provider is concerned.
+// checkGranted returns a Pending with the first thing that the provider has not granted yet.
 func checkGranted(tenant *authv1beta1.Tenant) error {
 	key := client.ObjectKeyFromObject(tenant)
 	ready := apimeta.FindStatusCondition(tenant.Status.Conditions, authv1beta1.TenantReady)
@@ -142,7 +143,7 @@ func checkGranted(tenant *authv1beta1.Tenant) error {
 	return nil
 }
 
-// awaitTenant waits until the consumer can take what it needs from the Tenant.
+// awaitTenant waits until the Tenant has the credentials for the consumer.
 func (s *clusterSide) awaitTenant(ctx context.Context, at client.ObjectKey) (*authv1beta1.Tenant, error) {
 	tenant := &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: at.Name}}
 	return tenant, await.Object(ctx, s.kube, tenant, &authv1beta1.TenantList{}, func(_ context.Context, there bool) error {
@@ -153,7 +154,7 @@ func (s *clusterSide) awaitTenant(ctx context.Context, at client.ObjectKey) (*au
 	})
 }
 
-// awaitRoom waits until what is being deleted under that name is gone.
+// awaitRoom waits until an object of the same name that is being deleted is gone.
 func (s *clusterSide) awaitRoom(ctx context.Context, obj client.Object, list client.ObjectList) error {
 	return await.Object(ctx, s.kube, obj, list, func(_ context.Context, there bool) error {
 		if !there || obj.GetDeletionTimestamp() == nil {

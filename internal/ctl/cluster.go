@@ -29,15 +29,15 @@ import (
 	"liqo.io/liqo/internal/peer"
 )
 
-// sideFlags say how one of two clusters is reached, and where things are in it.
+// sideFlags hold how to reach one of two clusters, and the namespaces in it.
 type sideFlags struct {
 	kube                     *genericclioptions.ConfigFlags
 	namespace, liqoNamespace string
-	// chosenBy are the flags that say which cluster it is, "" for those of kubectl.
+	// chosenBy names the flags that select the cluster, "" for those of kubectl.
 	chosenBy string
 }
 
-// remoteFlags adds the flags of the second cluster: those of the first one, with a prefix.
+// remoteFlags adds the flags of the second cluster: those of the first cluster with a prefix.
 func remoteFlags(cmd *cobra.Command, remote *sideFlags) {
 	remote.kube = genericclioptions.NewConfigFlags(true)
 	remote.kube.Namespace, remote.chosenBy = nil, "--remote-kubeconfig and --remote-context"
@@ -58,24 +58,25 @@ type clusterSide struct {
 	kube          client.WithWatch
 	host          string
 	liqoNamespace string
-	// asked is the namespace that the user named, "" for none.
+	// asked is the namespace given by the user, "" for none.
 	asked string
 	id    string
-	// namespace is where new things about the other cluster go: what was asked for, else its tenant namespace. It may not exist yet.
+	// namespace receives new objects about the other cluster: the one given by the user, else the tenant namespace. It may not exist
+	// yet.
 	namespace string
 	missing   bool
-	// whole is the side of which this is a part, nil for none.
+	// whole is the cluster of which this value is a view with another printer, nil for none.
 	whole *clusterSide
 }
 
-// withPrinter is the same cluster, of which another printer tells.
+// withPrinter returns a view of the cluster that prints by another printer.
 func (s *clusterSide) withPrinter(p *out.Printer) *clusterSide {
 	part := *s
 	part.Scope, part.whole = p.Scope(s.name), s.clusterIDOf()
 	return &part
 }
 
-// clusterIDOf is the one of all parts that knows whether the namespace is missing.
+// clusterIDOf returns the original of all views, which records whether the namespace is missing.
 func (s *clusterSide) clusterIDOf() *clusterSide {
 	if s.whole != nil {
 		return s.whole
@@ -83,12 +84,12 @@ func (s *clusterSide) clusterIDOf() *clusterSide {
 	return s
 }
 
-// withBoth runs a command on two clusters, once they are known.
+// withBoth runs a command on two clusters after their cluster IDs are resolved.
 func (c *cli) withBoth(ctx context.Context, timeout time.Duration, local, remote *sideFlags, run func(ctx context.Context, local, remote *clusterSide) error) error {
 	return c.toldBy(ctx, identityRead, timeout, local, remote, run)
 }
 
-// toldBy is withBoth, which says something of each cluster once it is known, unless said is "".
+// toldBy is withBoth with an own success line for each resolved cluster, none if said is "".
 func (c *cli) toldBy(ctx context.Context, said string, timeout time.Duration, local, remote *sideFlags, run func(ctx context.Context, local, remote *clusterSide) error) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -102,7 +103,7 @@ func (c *cli) toldBy(ctx context.Context, said string, timeout time.Duration, lo
 	return explainTimeout(ctx, run(ctx, l, r))
 }
 
-// explainTimeout says what to do where a command was not done in time, or was interrupted, unless something better was said.
+// explainTimeout adds a hint to the error of a timeout or an interruption, unless the error has a hint already.
 func explainTimeout(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() == nil {
 		return err
@@ -118,7 +119,7 @@ func explainTimeout(ctx context.Context, err error) error {
 	return out.Fail("error: %w", err).Hint(onward)
 }
 
-// newClusterPair is the two clusters of a command, which has not called them yet.
+// newClusterPair returns the two clusters of a command, without any request to them.
 func (c *cli) newClusterPair(ctx context.Context, local, remote *sideFlags) (l, r *clusterSide, err error) {
 	local.kube = c.kubeFlags
 	if l, err = c.newCluster(ctx, "local", local); err != nil {
@@ -134,8 +135,8 @@ func (c *cli) newClusterPair(ctx context.Context, local, remote *sideFlags) (l, 
 	return l, r, nil
 }
 
-// newClusterOf is the only cluster of a command that is about another one, whose tenant namespace may be missing. A new one gets the name
-// that the user asked for.
+// newClusterOf returns the only cluster of a command about a peer, whose tenant namespace may be missing. A new namespace gets the
+// name given by the user.
 func (c *cli) newClusterOf(ctx context.Context, other string, p placement) (*clusterSide, error) {
 	s, err := c.newCluster(ctx, "", &sideFlags{kube: c.kubeFlags, liqoNamespace: p.liqoNamespace})
 	if err != nil {
@@ -154,7 +155,7 @@ func (c *cli) newClusterOf(ctx context.Context, other string, p placement) (*clu
 	return s, nil
 }
 
-// identify finds out which cluster this is, which is another than that one.
+// identify reads the cluster ID, and fails if both clusters are the same.
 func (s *clusterSide) identify(ctx context.Context, other string) (err error) {
 	if s.id, err = clusterIdentity(ctx, s.kube, s.liqoNamespace); err == nil && s.id == other {
 		return out.Fail("%s is this cluster itself: --remote-cluster-id is for the ID of the other one", other)
@@ -181,12 +182,12 @@ func (c *cli) newCluster(ctx context.Context, name string, flags *sideFlags) (*c
 	}, nil
 }
 
-// explainUnusable says of a kubeconfig that cannot be read, or means nothing, by which flags another one is taken.
+// explainUnusable adds the flags that select another kubeconfig to the error about an unusable one.
 func explainUnusable(err error, chosenBy string) error {
 	return out.Fail("%w", err).Hint("The cluster is chosen by %s", cmp.Or(chosenBy, "--kubeconfig and --context"))
 }
 
-// serverOf tells clusters apart that are reached by one address under different names, or through different proxies.
+// serverOf returns a key that distinguishes API servers: address, TLS server name and proxy.
 func serverOf(cfg *rest.Config) string {
 	at := cfg.Host
 	if cfg.TLSClientConfig.ServerName != "" {
@@ -195,14 +196,14 @@ func serverOf(cfg *rest.Config) string {
 	if cfg.Proxy == nil {
 		return at
 	}
-	// That of a kubeconfig is the same for all requests.
+	// The proxy of a kubeconfig is the same for all requests.
 	if proxy, err := cfg.Proxy(&http.Request{URL: &url.URL{}}); err == nil && proxy != nil {
 		at += " through " + proxy.Redacted()
 	}
 	return at
 }
 
-// wrapWithCluster says in which cluster something went wrong, where there are two.
+// wrapWithCluster adds the name of the cluster to an error, if the command has two clusters.
 func (s *clusterSide) wrapWithCluster(err error) error {
 	if err == nil || s.name == "" {
 		return err
@@ -210,19 +211,19 @@ func (s *clusterSide) wrapWithCluster(err error) error {
 	return fmt.Errorf("in the %s cluster: %w", s.name, err)
 }
 
-// addStep adds a step of this cluster to a plan, as during takes it.
+// addStep adds a step of this cluster to a plan; the parameters are those of runStep.
 func (s *clusterSide) addStep(p *step.Plan, doing, done string, do func(context.Context) error, needs ...*step.Step) *step.Step {
 	return p.Add(func(ctx context.Context, told *out.Printer) error {
 		return s.withPrinter(told).runWaiting(ctx, doing, done, do)
 	}, needs...)
 }
 
-// runStep shows a step while do runs, and its success unless it is "".
+// runStep shows a spinner while do runs, and prints done afterwards unless done is "".
 func (s *clusterSide) runStep(doing, done string, do func() error) error {
 	return s.runProgress(doing, done, func(*out.Step) error { return do() })
 }
 
-// runWaiting is during of what may take long: the step tells what do waits for.
+// runWaiting is runStep for long waits: the spinner shows the missing condition.
 func (s *clusterSide) runWaiting(ctx context.Context, doing, done string, do func(context.Context) error) error {
 	return s.runProgress(doing, done, func(step *out.Step) error { return do(await.Telling(ctx, step.Waits)) })
 }
@@ -240,10 +241,10 @@ func (s *clusterSide) runProgress(doing, done string, do func(*out.Step) error) 
 	return nil
 }
 
-// identityRead is what commands on two clusters say first.
+// identityRead is the first success line of commands on two clusters.
 const identityRead = "Cluster identity correctly retrieved"
 
-// resolveClusterIDs finds out which clusters these are, and where things about the other one go. Each says so, unless done is "".
+// resolveClusterIDs reads the cluster IDs and finds the tenant namespaces. It prints done for each cluster unless done is "".
 func resolveClusterIDs(ctx context.Context, local, remote *clusterSide, done string) error {
 	for _, s := range []*clusterSide{local, remote} {
 		err := s.runStep("Retrieving cluster identity", done, func() (err error) {
@@ -260,7 +261,8 @@ func resolveClusterIDs(ctx context.Context, local, remote *clusterSide, done str
 	return errors.Join(local.wrapWithCluster(local.findNamespace(ctx, remote.id)), remote.wrapWithCluster(remote.findNamespace(ctx, local.id)))
 }
 
-// findNamespace finds where things about the other cluster go. Who may not list namespaces may have been given one of the usual name.
+// findNamespace finds the tenant namespace of the other cluster. A user who may not list namespaces may have been given the one with
+// the default name.
 func (s *clusterSide) findNamespace(ctx context.Context, other string) error {
 	if s.asked != "" {
 		s.namespace = s.asked
@@ -290,7 +292,7 @@ func (s *clusterSide) findNamespace(ctx context.Context, other string) error {
 	return client.IgnoreNotFound(err)
 }
 
-// ensureNamespace makes the namespace of an object where that is the tenant namespace of the other cluster, and there is none.
+// ensureNamespace creates the namespace of an object if it is the tenant namespace of the other cluster and is missing.
 func (s *clusterSide) ensureNamespace(ctx context.Context, c *cli, of client.Object) error {
 	ns := s.missingNamespace(c, of)
 	if ns == nil {
@@ -303,7 +305,7 @@ func (s *clusterSide) ensureNamespace(ctx context.Context, c *cli, of client.Obj
 	return nil
 }
 
-// missingNamespace is the one that an object lacks, nil where it lacks none.
+// missingNamespace returns the missing tenant namespace of an object, nil if the namespace exists.
 func (s *clusterSide) missingNamespace(c *cli, of client.Object) *corev1.Namespace {
 	if !s.clusterIDOf().missing || of.GetNamespace() != s.namespace {
 		return nil
@@ -311,7 +313,7 @@ func (s *clusterSide) missingNamespace(c *cli, of client.Object) *corev1.Namespa
 	return s.tenantNamespace(c, of.GetLabels()[names.RemoteClusterID])
 }
 
-// tenantNamespace is the one for the other cluster, as it is made.
+// tenantNamespace returns the manifest of the tenant namespace of the other cluster.
 func (s *clusterSide) tenantNamespace(c *cli, other string) *corev1.Namespace {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace, Labels: map[string]string{
 		names.RemoteClusterID: other, names.TenantNamespace: "true",
@@ -326,7 +328,7 @@ func (s *clusterSide) tenantNamespace(c *cli, other string) *corev1.Namespace {
 func makeNamespace(ctx context.Context, cluster client.Client, ns *corev1.Namespace) error {
 	err := cluster.Create(ctx, ns)
 	if watched, ok := cluster.(client.WithWatch); ok && apierrors.IsAlreadyExists(err) {
-		// One of an earlier peering that is being deleted goes.
+		// A namespace of an earlier peering that is being deleted must be gone first.
 		if err := awaitDeleted(ctx, watched, ns); client.IgnoreNotFound(err) != nil && !apierrors.IsForbidden(err) {
 			return err
 		}
@@ -338,7 +340,7 @@ func makeNamespace(ctx context.Context, cluster client.Client, ns *corev1.Namesp
 			return fmt.Errorf("reading the tenant namespace %s: %w", ns.Name, err)
 		}
 		if id, ok := peer.OfNamespace(now); ok && string(id) == other && now.DeletionTimestamp == nil {
-			return nil // another command made it meanwhile, or this one, whose answer was lost
+			return nil // another command created the namespace meanwhile, or this one, and the answer was lost
 		}
 		return out.Fail("namespace %q exists and is not the tenant namespace of %s, or is being deleted: delete it, or label it %s=%s and %s=true",
 			ns.Name, other, names.RemoteClusterID, other, names.TenantNamespace)

@@ -23,10 +23,11 @@ import (
 	"liqo.io/liqo/internal/peer"
 )
 
-// Completions ask the cluster, briefly; whatever goes wrong they offer nothing. Files are offered where they are meant.
+// completionTimeout bounds the requests of a completion. A failed request offers no completions; file names are offered only for
+// arguments that are files.
 const completionTimeout = 2 * time.Second
 
-// addCompletions gives all commands what follows from the names and the types of their flags, and from how the program was called.
+// addCompletions adds completions to all commands, by the names and the types of their flags and by the name of the program.
 func (c *cli) addCompletions(root *cobra.Command) {
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	var visit func(*cobra.Command)
@@ -37,7 +38,7 @@ func (c *cli) addCompletions(root *cobra.Command) {
 		for _, flags := range []*pflag.FlagSet{cmd.PersistentFlags(), cmd.LocalNonPersistentFlags()} {
 			flags.VisitAll(func(f *pflag.Flag) {
 				if complete := c.flagCompletion(f); complete != nil {
-					_ = cmd.RegisterFlagCompletionFunc(f.Name, complete) // unless the command has one of its own
+					_ = cmd.RegisterFlagCompletionFunc(f.Name, complete) // fails if the command has an own completion
 				}
 			})
 		}
@@ -48,7 +49,7 @@ func (c *cli) addCompletions(root *cobra.Command) {
 	visit(root)
 }
 
-// flagCompletion is what a flag is completed with by its type or its name, nil for nothing.
+// flagCompletion returns the completion of a flag by its type or its name, nil for none.
 func (c *cli) flagCompletion(f *pflag.Flag) cobra.CompletionFunc {
 	if of, ok := f.Value.(*choice); ok {
 		return cobra.FixedCompletions(of.allowed, cobra.ShellCompDirectiveNoFileComp)
@@ -94,7 +95,7 @@ func (c *cli) flagCompletion(f *pflag.Flag) cobra.CompletionFunc {
 	return nil
 }
 
-// offer is what names or labels are offered of.
+// offer is a list of objects whose names or labels are offered.
 type offer struct {
 	list client.ObjectList
 	opts []client.ListOption
@@ -108,13 +109,13 @@ func (c *cli) completeOffloaded(cmd *cobra.Command, args []string, _ string) ([]
 	return c.completeFrom(cmd, false, args, func(obj client.Object) string { return obj.GetNamespace() }, offer{list: &offv1beta1.NamespaceOffloadingList{}})
 }
 
-// completeClusters offers the clusters that have a tenant namespace.
+// completeClusters offers the IDs of clusters that have a tenant namespace.
 func (c *cli) completeClusters(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return c.completeFrom(cmd, false, nil, func(obj client.Object) string { return obj.GetLabels()[names.RemoteClusterID] },
 		offer{&corev1.NamespaceList{}, []client.ListOption{client.MatchingLabelsSelector{Selector: peer.Namespaces()}}})
 }
 
-// completeOne offers the names of objects to a command that takes one.
+// completeOne offers the names of objects for a command with a single argument.
 func (c *cli) completeOne(list func() client.ObjectList, labels client.MatchingLabels) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -128,7 +129,8 @@ func (c *cli) completeOne(list func() client.ObjectList, labels client.MatchingL
 	}
 }
 
-// completeNames offers the names of objects in the namespace that was typed, or in all, and of the peer that was typed.
+// completeNames offers the names of objects in the namespace on the command line, or in all namespaces, and of the peer on the command
+// line.
 func (c *cli) completeNames(offers func() []offer) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		var within []client.ListOption
@@ -146,7 +148,7 @@ func (c *cli) completeNames(offers func() []offer) cobra.CompletionFunc {
 	}
 }
 
-// completeLabels offers the labels that tell objects apart: not those that all of them have.
+// completeLabels offers the labels that distinguish objects: labels common to all of them are left out.
 func (c *cli) completeLabels(of func() offer) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return c.completeArguments(cmd, nil, func(ctx context.Context) (found []string) {
@@ -171,7 +173,7 @@ func (c *cli) completeLabels(of func() offer) cobra.CompletionFunc {
 	}
 }
 
-// completeFrom offers something of each object, once, and nothing that was typed.
+// completeFrom offers a value of each object, without duplicates and without values already on the command line.
 func (c *cli) completeFrom(cmd *cobra.Command, remote bool, typed []string, of func(client.Object) string, offers ...offer) ([]string, cobra.ShellCompDirective) {
 	return c.completeArguments(cmd, typed, func(ctx context.Context) (found []string) {
 		kube, err := c.typedClient(ctx, cmd, remote)
@@ -193,7 +195,7 @@ func (c *cli) completeFrom(cmd *cobra.Command, remote bool, typed []string, of f
 	})
 }
 
-// completeArguments offers what is found in time, and nothing that was typed.
+// completeArguments offers the values that find returns before the timeout, without values already on the command line.
 func (c *cli) completeArguments(cmd *cobra.Command, typed []string, find func(context.Context) []string) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
 	defer cancel()
@@ -201,7 +203,7 @@ func (c *cli) completeArguments(cmd *cobra.Command, typed []string, find func(co
 	return found, cobra.ShellCompDirectiveNoFileComp
 }
 
-// typedClient calls one of the clusters, as far as it was typed which one.
+// typedClient returns a client of the cluster that the flags on the command line select.
 func (c *cli) typedClient(ctx context.Context, cmd *cobra.Command, remote bool) (client.Reader, error) {
 	cfg, err := configOf(c.kubeFlagsOf(cmd, remote))
 	if err != nil {
@@ -210,7 +212,7 @@ func (c *cli) typedClient(ctx context.Context, cmd *cobra.Command, remote bool) 
 	return clientOf(ctx, cfg)
 }
 
-// completeEntries offers what a kubeconfig has.
+// completeEntries offers names of entries of a kubeconfig.
 func (c *cli) completeEntries(remote bool, of func(api.Config) []string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		kubeconfig, err := c.kubeFlagsOf(cmd, remote).ToRawKubeConfigLoader().RawConfig()
@@ -221,7 +223,7 @@ func (c *cli) completeEntries(remote bool, of func(api.Config) []string) cobra.C
 	}
 }
 
-// kubeFlagsOf are the flags of one of the clusters as far as they were typed.
+// kubeFlagsOf returns the kubeconfig flags of one of the clusters, as far as they are on the command line.
 func (c *cli) kubeFlagsOf(cmd *cobra.Command, remote bool) *genericclioptions.ConfigFlags {
 	if !remote {
 		return c.kubeFlags

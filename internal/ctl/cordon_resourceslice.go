@@ -19,7 +19,7 @@ import (
 	"liqo.io/liqo/internal/resourceslice/want"
 )
 
-// sliceCommand is cordon resourceslice, or uncordon resourceslice.
+// sliceCommand returns the command cordon resourceslice or uncordon resourceslice.
 func (c *cli) sliceCommand(cordoned bool) *cobra.Command {
 	verb, short := "uncordon", "Let a consumer start pods again with a ResourceSlice that was cordoned"
 	if cordoned {
@@ -89,7 +89,7 @@ func (c *cli) cordonSlice(ctx context.Context, o *switchOptions, name, consumer 
 	return c.sliceSwitched(ctx, o, cluster, slice, consumer)
 }
 
-// sliceSwitched waits for the Quota of the slice, which also follows the Tenant.
+// sliceSwitched waits for the Quota of the slice, which also depends on the Tenant.
 func (c *cli) sliceSwitched(ctx context.Context, o *switchOptions, cluster client.WithWatch, slice *authv1beta1.ResourceSlice, consumer string) error {
 	var tenants authv1beta1.TenantList
 	if err := cluster.List(ctx, &tenants, client.InNamespace(slice.Namespace)); err != nil {
@@ -98,7 +98,7 @@ func (c *cli) sliceSwitched(ctx context.Context, o *switchOptions, cluster clien
 	}
 	tenant := peer.Tenant(tenants.Items, liqov1beta1.ClusterID(consumer))
 	if tenant == nil {
-		return nil // nobody is granted anything
+		return nil // a slice without a grant has no Quota
 	}
 	if held := tenant.Spec.TenantCondition; !want.Cordoned(slice) && (held == authv1beta1.TenantConditionCordoned || held == authv1beta1.TenantConditionDrained) {
 		c.Warn("The Tenant %q is %s, and its ResourceSlices with it", tenant.Name, held)
@@ -109,7 +109,7 @@ func (c *cli) sliceSwitched(ctx context.Context, o *switchOptions, cluster clien
 	return c.awaitSwitch(ctx, cluster, tenant, slice.Name)
 }
 
-// cordonOf is as much of a ResourceSlice as the command decides about.
+// cordonOf returns the apply configuration of a ResourceSlice: only the fields that the command owns.
 func (c *cli) cordonOf(slice *authv1beta1.ResourceSlice, cordoned bool) client.Object {
 	part := &metav1.PartialObjectMetadata{}
 	part.SetGroupVersionKind(authv1beta1.GroupVersion.WithKind("ResourceSlice"))

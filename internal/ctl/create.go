@@ -21,7 +21,7 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// placement says where objects go and where Liqo is: flags of create and generate.
+// placement holds the namespace of new objects and the Liqo namespace: flags of create and generate.
 type placement struct {
 	namespace, liqoNamespace string
 }
@@ -31,7 +31,7 @@ func (p *placement) addFlags(cmd *cobra.Command) {
 	cmd.PersistentFlags().StringVar(&p.liqoNamespace, "liqo-namespace", names.LiqoNamespace, "The namespace where Liqo is installed in")
 }
 
-// creation is what the commands of create have in common.
+// creation holds the common options of the create commands.
 type creation struct {
 	placement
 	dryRunOptions
@@ -49,7 +49,7 @@ func (c *cli) newCreateCommand() *cobra.Command {
 	return parent
 }
 
-// addFlags adds those of one command. An object without a state that can be waited for has no --wait.
+// addFlags adds the flags of one command. An object without a state to wait for has no --wait.
 func (o *creation) addFlags(c *cli, cmd *cobra.Command, canWait bool) {
 	fs := cmd.Flags()
 	fs.StringVar(&o.peer, "remote-cluster-id", "", "The ID of the other cluster")
@@ -62,7 +62,7 @@ func (o *creation) addFlags(c *cli, cmd *cobra.Command, canWait bool) {
 	fs.DurationVar(&o.timeout, "timeout", 2*time.Minute, "How long all of it may take")
 }
 
-// withOneArgument is a command that creates a single object.
+// withOneArgument returns a command that creates a single object.
 func (c *cli) withOneArgument(o *creation, cmd *cobra.Command, run func(ctx context.Context, key client.ObjectKey) error) *cobra.Command {
 	cmd.Args = oneName
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -77,8 +77,8 @@ func (c *cli) withOneArgument(o *creation, cmd *cobra.Command, run func(ctx cont
 	return cmd
 }
 
-// forPeer is a command that creates a single object in the tenant namespace of the peer, which has to be there, unless another one
-// is asked for. What is only printed, of a namespace that was named, is asked of no cluster: there may be none.
+// forPeer returns a command that creates a single object in the tenant namespace of the peer, which must exist, or in another
+// namespace given by the user. Printing an object with an explicit namespace needs no cluster.
 func (c *cli) forPeer(o *creation, cmd *cobra.Command, run func(ctx context.Context, cluster client.WithWatch, key client.ObjectKey) error) *cobra.Command {
 	cmd.Args = checkArguments(cobra.ExactArgs(1), checkNodeName)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -86,7 +86,7 @@ func (c *cli) forPeer(o *creation, cmd *cobra.Command, run func(ctx context.Cont
 		defer cancel()
 		namespace := o.namespace
 		cluster, err := c.newClient(ctx)
-		if err != nil && (namespace == "" || !o.isRequested()) { // else nobody need be asked
+		if err != nil && (namespace == "" || !o.isRequested()) { // otherwise no request is needed
 			return err
 		}
 		if namespace == "" {
@@ -99,7 +99,8 @@ func (c *cli) forPeer(o *creation, cmd *cobra.Command, run func(ctx context.Cont
 	return cmd
 }
 
-// tenantNamespace is that of a peer. Who may not list namespaces may have been given one of the usual name.
+// tenantNamespace returns the tenant namespace of a peer. A user who may not list namespaces may have been given the one with the
+// default name.
 func tenantNamespace(ctx context.Context, cluster client.WithWatch, id string) (string, error) {
 	s := &clusterSide{kube: cluster}
 	if err := s.findNamespace(ctx, id); err != nil {
@@ -112,7 +113,7 @@ func tenantNamespace(ctx context.Context, cluster client.WithWatch, id string) (
 	return s.namespace, nil
 }
 
-// resourceNamespace is where an object goes: what was asked for, else the namespace of the kubeconfig's context.
+// resourceNamespace returns the namespace of an object: the one given by the user, else the namespace of the kubeconfig's context.
 func (c *cli) resourceNamespace(asked string) (string, error) {
 	if asked != "" {
 		return asked, nil
@@ -121,13 +122,13 @@ func (c *cli) resourceNamespace(asked string) (string, error) {
 	if err == nil {
 		return namespace, nil
 	}
-	if _, unread := c.restConfig(); unread != nil { // which says it in other words
+	if _, unread := c.restConfig(); unread != nil { // restConfig has the better error
 		return "", unread
 	}
 	return "", explainUnusable(fmt.Errorf("reading the kubeconfig: %w", err), "")
 }
 
-// restMapper knows the kinds of the cluster.
+// restMapper returns the REST mapper of the cluster.
 func (c *cli) restMapper(ctx context.Context) (apimeta.RESTMapper, error) {
 	kube, err := c.newClient(ctx)
 	if err != nil {
@@ -136,10 +137,10 @@ func (c *cli) restMapper(ctx context.Context) (apimeta.RESTMapper, error) {
 	return kube.RESTMapper(), nil
 }
 
-// readiness tells what is missing to an object as it is now.
+// readiness returns a Pending with the missing condition of an object.
 type readiness func(ctx context.Context, kube client.Reader, obj client.Object) error
 
-// createAndWait prints the object, or applies it and waits for it.
+// createAndWait prints the object, or applies it and waits until it is ready.
 func (c *cli) createAndWait(ctx context.Context, o *creation, obj client.Object, created, isReady string, list client.ObjectList, ready readiness) error {
 	c.setCommonMetadata(obj)
 	if o.isRequested() {
@@ -149,7 +150,7 @@ func (c *cli) createAndWait(ctx context.Context, o *creation, obj client.Object,
 	if err != nil {
 		return err
 	}
-	if id, err := clusterIdentity(ctx, cluster, o.liqoNamespace); err == nil && id == o.peer { // who may not read it is believed
+	if id, err := clusterIdentity(ctx, cluster, o.liqoNamespace); err == nil && id == o.peer { // a user who may not read the ID skips the check
 		return out.Fail("%q is this cluster: --remote-cluster-id is the ID of the other one", id)
 	}
 	if err := applyObject(ctx, cluster, obj); err != nil {
@@ -170,7 +171,8 @@ func (c *cli) createAndWait(ctx context.Context, o *creation, obj client.Object,
 	})
 }
 
-// applyObject makes an object what is wanted, whoever made it. One of that name that is being deleted is waited for, unless in a dry run.
+// applyObject creates or updates an object, also one that another client created. An object of the same name that is being deleted is
+// awaited first, except in a dry run.
 func applyObject(ctx context.Context, c client.Client, obj client.Object, opts ...kube.EnsureOption) error {
 	opts = append(opts, kube.FieldManager(names.CLIFieldManager))
 	for {
@@ -192,13 +194,13 @@ func applyObject(ctx context.Context, c client.Client, obj client.Object, opts .
 	}
 }
 
-// noKind says of a cluster that does not know a kind of Liqo what it lacks.
+// noKind returns the error about a cluster that lacks a kind of Liqo.
 func noKind(kind string) error {
 	return out.Fail("the cluster has no kind %s: Liqo is not installed there", kind).
 		Hint("Install it with liqoctl install, or take another cluster: --kubeconfig and --context choose it")
 }
 
-// awaitDeleted waits while what has the kind and the name of an object is being deleted.
+// awaitDeleted waits while an object of the same kind and name is being deleted.
 func awaitDeleted(ctx context.Context, cluster client.WithWatch, obj client.Object) error {
 	gvk, err := apiutil.GVKForObject(obj, cluster.Scheme())
 	if err != nil {

@@ -76,7 +76,7 @@ func (c *cli) runCreateNonce(ctx context.Context, o *createNonceOptions) error {
 	return nil
 }
 
-// previewHandshake prints the tenant namespace, whether it is there or not, and a Secret in it.
+// previewHandshake prints the tenant namespace, whether it exists or not, and a Secret in it.
 func (c *cli) previewHandshake(s *clusterSide, other, format, name, label string, nonce []byte) error {
 	ns := s.tenantNamespace(c, other)
 	secret := newHandshakeSecret(client.ObjectKey{Namespace: ns.Name, Name: name}, label, other)

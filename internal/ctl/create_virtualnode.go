@@ -91,7 +91,7 @@ func (c *cli) runCreateVirtualNode(ctx context.Context, o *createVirtualNodeOpti
 	return c.runStep("Waiting for node "+vn.Name+" to be ready", "Node "+vn.Name+" is Ready", func() error { return awaitNode(ctx, cluster, client.ObjectKeyFromObject(vn)) })
 }
 
-// newVirtualNode is the VirtualNode that is asked for.
+// newVirtualNode returns the VirtualNode to create.
 func (o *createVirtualNodeOptions) newVirtualNode(ctx context.Context, c *cli, cluster client.WithWatch, key client.ObjectKey) (*offv1beta1.VirtualNode, error) {
 	vn, err := o.ofSecret(key)
 	if err == nil && o.slice != "" {
@@ -109,7 +109,7 @@ func (o *createVirtualNodeOptions) newVirtualNode(ctx context.Context, c *cli, c
 	return vn, nil
 }
 
-// ofSecret is the VirtualNode of credentials of which nothing else is known.
+// ofSecret returns the VirtualNode for a kubeconfig Secret, the only thing known of the provider.
 func (o *createVirtualNodeOptions) ofSecret(key client.ObjectKey) (*offv1beta1.VirtualNode, error) {
 	hard, err := o.amounts.parseAll()
 	if err != nil {
@@ -139,7 +139,7 @@ func (o *createVirtualNodeOptions) ofSecret(key client.ObjectKey) (*offv1beta1.V
 	return vn, nil
 }
 
-// setFields says what is changed of pods for the provider.
+// setFields sets the options that change pods on their way to the provider.
 func (o *createVirtualNodeOptions) setFields(vn *offv1beta1.VirtualNode) {
 	if vn.Spec.OffloadingPatch == nil && len(o.nodeSelector) == 0 && o.runtimeClass == "" {
 		return
@@ -154,7 +154,7 @@ func (o *createVirtualNodeOptions) setFields(vn *offv1beta1.VirtualNode) {
 	vn.Spec.OffloadingPatch = p
 }
 
-// ofSlice is the VirtualNode of what a provider granted.
+// ofSlice returns the VirtualNode for the resources that a provider granted.
 func (o *createVirtualNodeOptions) ofSlice(ctx context.Context, c *cli, cluster client.WithWatch, key client.ObjectKey) (*offv1beta1.VirtualNode, error) {
 	if cluster == nil {
 		return nil, out.Fail("what was granted to a ResourceSlice is in the cluster, and none is configured: set KUBECONFIG or --kubeconfig")
@@ -189,7 +189,7 @@ func (o *createVirtualNodeOptions) ofSlice(ctx context.Context, c *cli, cluster 
 	return vn, nil
 }
 
-// acceptedNodeLabels are those that the controller-manager lets the nodes of slices have, nil for its own list.
+// acceptedNodeLabels returns the node labels that the controller-manager accepts from slices, nil for its default list.
 func acceptedNodeLabels(ctx context.Context, cluster client.Reader, liqoNamespace string) ([]string, error) {
 	manager, err := controllerManager(ctx, cluster, liqoNamespace)
 	if err != nil {
@@ -206,7 +206,7 @@ func acceptedNodeLabels(ctx context.Context, cluster client.Reader, liqoNamespac
 	return strings.Split(value, ","), nil
 }
 
-// mayBe fails where the virtual node could never come up.
+// mayBe fails if the virtual node could never become ready.
 func (o *createVirtualNodeOptions) mayBe(ctx context.Context, cluster client.Reader, vn *offv1beta1.VirtualNode) error {
 	secret := client.ObjectKey{Namespace: vn.Namespace, Name: vn.Spec.KubeconfigSecretRef.Name}
 	if err := cluster.Get(ctx, secret, &corev1.Secret{}); apierrors.IsNotFound(err) {

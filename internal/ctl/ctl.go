@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ctl is the command line interface: one file per command, and here what all of them share.
+// Package ctl is the command line interface: one file per command. This file has the root command and the shared state of a run.
 package ctl
 
 import (
@@ -29,9 +29,9 @@ import (
 // Version is set by the linker.
 var Version = "dev"
 
-// Options is what the program is given by its environment.
+// Options hold the environment of the program.
 type Options struct {
-	// Args is the whole command line, the program's name included.
+	// Args is the whole command line, including the name of the program.
 	Args           []string
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
@@ -39,7 +39,7 @@ type Options struct {
 	Chart fs.FS
 }
 
-// cli is one run of the program.
+// cli is the state of one run of the program.
 type cli struct {
 	*out.Printer
 	chart       fs.FS
@@ -104,11 +104,11 @@ func (c *cli) newRootCommand() *cobra.Command {
 	return root
 }
 
-// shownKubeFlags are the flags of kubectl that help lists; the others are accepted.
+// shownKubeFlags are the flags of kubectl that the help lists. The other ones are accepted, too.
 var shownKubeFlags = map[string]bool{"kubeconfig": true, "context": true, "cluster": true, "user": true}
 
 func (c *cli) globalFlags(root *cobra.Command) {
-	c.kubeFlags.Namespace = nil // -n is the Liqo namespace or a resource's, as each command says
+	c.kubeFlags.Namespace = nil // -n is the Liqo namespace or the namespace of an object, depending on the command
 	fs := root.PersistentFlags()
 	c.kubeFlags.AddFlags(fs)
 	for _, name := range []string{
@@ -125,7 +125,7 @@ func (c *cli) globalFlags(root *cobra.Command) {
 	fs.StringToStringVar(&c.annotations, "global-annotations", nil, "Annotations added to every object that is created or updated, as k=v,k=v; none of liqo.io")
 }
 
-// setUp keeps the libraries quiet: what they have to say is in the errors they return.
+// setUp silences the logs of libraries: their errors carry the same information.
 func (c *cli) setUp() {
 	if c.verbose {
 		handler := slog.NewTextHandler(c.stderr, &slog.HandlerOptions{Level: slog.LevelDebug})
@@ -138,7 +138,7 @@ func (c *cli) setUp() {
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
 }
 
-// helmLog is where Helm writes, which says the same things again.
+// helmLog returns the log handler of Helm, which repeats its errors.
 func (c *cli) helmLog() slog.Handler {
 	if c.verbose {
 		return slog.NewTextHandler(c.stderr, &slog.HandlerOptions{Level: slog.LevelDebug})
@@ -146,7 +146,7 @@ func (c *cli) helmLog() slog.Handler {
 	return slog.DiscardHandler
 }
 
-// restConfig is the connection that the flags and the kubeconfig describe. Making it does not call anybody.
+// restConfig returns the connection from the flags and the kubeconfig. It sends no request.
 func (c *cli) restConfig() (*rest.Config, error) {
 	cfg, err := configOf(c.kubeFlags)
 	if err != nil {
@@ -169,7 +169,7 @@ func configOf(flags *genericclioptions.ConfigFlags) (*rest.Config, error) {
 	return cfg, nil
 }
 
-// newClient calls a cluster. It finds out what kinds there are no longer than ctx lasts.
+// newClient returns a client. Its discovery of kinds ends with ctx.
 func (c *cli) newClient(ctx context.Context) (client.WithWatch, error) {
 	cfg, err := c.restConfig()
 	if err != nil {
@@ -182,14 +182,14 @@ func (c *cli) newClient(ctx context.Context) (client.WithWatch, error) {
 	return cluster, nil
 }
 
-// withPrinter is the same run, told by another printer.
+// withPrinter returns the same run with another printer.
 func (c *cli) withPrinter(p *out.Printer) *cli {
 	part := *c
 	part.Printer = p
 	return &part
 }
 
-// confirmCommand asks, unless told not to.
+// confirmCommand asks for a confirmation, unless --skip-confirm is set.
 func (c *cli) confirmCommand(ctx context.Context, command string) error {
 	if c.skipConfirm {
 		return nil
@@ -197,7 +197,7 @@ func (c *cli) confirmCommand(ctx context.Context, command string) error {
 	return c.Confirm(ctx, command)
 }
 
-// confirmUnless asks before something that is not only a dry run.
+// confirmUnless asks for a confirmation unless the command is a dry run.
 func (c *cli) confirmUnless(ctx context.Context, dryRun bool, command string) error {
 	if dryRun {
 		return nil
@@ -205,7 +205,7 @@ func (c *cli) confirmUnless(ctx context.Context, dryRun bool, command string) er
 	return c.confirmCommand(ctx, command)
 }
 
-// setCommonMetadata adds the global labels and annotations, which may speak of the object they are on.
+// setCommonMetadata adds the global labels and annotations. Their values may be templates of fields of the object.
 func (c *cli) setCommonMetadata(obj client.Object) {
 	gvk := obj.GetObjectKind().GroupVersionKind()
 	replacer := strings.NewReplacer("${namespace}", obj.GetNamespace(), "${name}", obj.GetName(), "${kind}", gvk.Kind, "${group}", gvk.Group)
@@ -222,7 +222,7 @@ func (c *cli) setCommonMetadata(obj client.Object) {
 	obj.SetAnnotations(stamped(obj.GetAnnotations(), c.annotations))
 }
 
-// newGroup is a command that only has sub-commands. Its RunE makes cobra complain about one that does not exist.
+// newGroup returns a command that only has subcommands. Its RunE makes cobra fail on an unknown subcommand.
 func newGroup(use, short string, commands ...*cobra.Command) *cobra.Command {
 	parent := &cobra.Command{
 		Use: use, Short: short, Args: cobra.NoArgs,
@@ -236,10 +236,10 @@ func liqoNamespace(cmd *cobra.Command, namespace *string) {
 	cmd.PersistentFlags().StringVarP(namespace, "namespace", "n", names.LiqoNamespace, "The namespace where Liqo is installed in")
 }
 
-// completerPrefix begins the name of the program that kubectl asks what may follow a plugin on a command line.
+// completerPrefix is the prefix of the program that kubectl runs for completions of a plugin.
 const completerPrefix = "kubectl_complete-"
 
-// commandLine is what comes after the name of the program, some of which mean a command.
+// commandLine returns the arguments of cobra. The names of the program as a plugin or a completer imply a command.
 func commandLine(args []string) []string {
 	if strings.HasPrefix(programName(args[0]), completerPrefix) {
 		return append([]string{cobra.ShellCompRequestCmd}, args[1:]...)
@@ -249,7 +249,7 @@ func commandLine(args []string) []string {
 
 func programName(argv0 string) string { return strings.TrimSuffix(filepath.Base(argv0), ".exe") }
 
-// displayName is how the user called the program: liqoctl, or `kubectl liqo` as a plugin.
+// displayName returns the name by which the user called the program: liqoctl, or `kubectl liqo` as a plugin.
 func displayName(argv0 string) string {
 	base := strings.Replace(programName(argv0), completerPrefix, "kubectl-", 1)
 	if plugin, ok := strings.CutPrefix(base, "kubectl-"); ok {

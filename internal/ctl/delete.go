@@ -24,14 +24,14 @@ import (
 	"liqo.io/liqo/internal/peer"
 )
 
-// deletable is a kind of which delete removes one object.
+// deletable is a kind of which the command delete removes one object.
 type deletable struct {
 	use     string
 	aliases []string
-	// title is the kind in sentences.
+	// title is the name of the kind in sentences.
 	title string
 	list  func() client.ObjectList
-	// follows is what else goes.
+	// follows names the objects that are deleted with the object.
 	follows string
 }
 
@@ -90,7 +90,7 @@ func (c *cli) deleteOne(o *deletion, d *deletable) *cobra.Command {
 	return cmd
 }
 
-// kindName is as manifests write it.
+// kindName returns the kind as in manifests.
 func (d *deletable) kindName() string { return await.KindOf(d.list()) }
 
 func (d *deletable) shortHelp() string {
@@ -134,8 +134,8 @@ func (c *cli) runDelete(ctx context.Context, o *deletion, d *deletable, name str
 	return nil
 }
 
-// findDeletable finds the object where the user said, else in the namespace of the kubeconfig's context, else in the only one that has it:
-// most of them are in tenant namespaces.
+// findDeletable finds the object in the namespace given by the user, else in the namespace of the kubeconfig's context, else in the
+// only namespace that has one: most objects are in tenant namespaces.
 func (c *cli) findDeletable(ctx context.Context, kube client.Reader, o *deletion, d *deletable, name string) (client.Object, error) {
 	namespace, err := c.resourceNamespace(o.namespace)
 	if err != nil {
@@ -154,7 +154,7 @@ func (c *cli) findDeletable(ctx context.Context, kube client.Reader, o *deletion
 	}
 	found, err = findNamed(ctx, kube, d, name, "")
 	switch {
-	case apierrors.IsForbidden(err) && forbidden != nil: // nobody looked anywhere
+	case apierrors.IsForbidden(err) && forbidden != nil: // no namespace was searched
 		return nil, out.Fail("%w", forbidden).Hint("You may not look into all namespaces: say with -n where it is")
 	case apierrors.IsForbidden(err):
 		return nil, missing.Hint("You may not look into all namespaces: say with -n where it is")
@@ -172,7 +172,7 @@ func (c *cli) findDeletable(ctx context.Context, kube client.Reader, o *deletion
 	return found[0], nil
 }
 
-// findNamed are the objects of that name, in one namespace or in all.
+// findNamed returns the objects with a name, in one namespace or in all.
 func findNamed(ctx context.Context, kube client.Reader, d *deletable, name, namespace string) ([]client.Object, error) {
 	list := d.list()
 	err := kube.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{"metadata.name": name})
@@ -185,7 +185,7 @@ func findNamed(ctx context.Context, kube client.Reader, d *deletable, name, name
 	return itemsOf(list), nil
 }
 
-// itemsOf are those of a list.
+// itemsOf returns the items of a list.
 func itemsOf(list client.ObjectList) (all []client.Object) {
 	_ = apimeta.EachListItem(list, func(obj runtime.Object) error {
 		all = append(all, obj.(client.Object))

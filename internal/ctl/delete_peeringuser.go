@@ -85,13 +85,13 @@ func (c *cli) runDeletePeeringUser(ctx context.Context, o *deletePeeringUserOpti
 	return nil
 }
 
-// oldPeeringUser is what there is of the peering user of a cluster.
+// oldPeeringUser is the existing peering user of a cluster.
 type oldPeeringUser struct {
-	// objects are its bindings, then the request for its certificate.
+	// objects are the bindings, then the request for the certificate.
 	objects []client.Object
-	// rights are the namespaces of the bindings, with the users.
+	// rights maps the namespaces of the bindings to the users.
 	rights map[string][]string
-	// others are bindings of somebody else to it.
+	// others are bindings to the user that another client created.
 	others []string
 }
 
@@ -132,7 +132,7 @@ func findPeeringUser(ctx context.Context, kube client.Reader, consumer string) (
 	return u, nil
 }
 
-// peeringUsers are the subjects that are peering users of a cluster: what follows its ID is 32 hexadecimal digits.
+// peeringUsers returns the subjects that are peering users of a cluster: the cluster ID is followed by 32 hexadecimal digits.
 func peeringUsers(subjects []rbacv1.Subject, consumer string) (users []string) {
 	name := regexp.MustCompile("^" + regexp.QuoteMeta(names.PeeringUserName(consumer)) + "-[0-9a-f]{32}$")
 	for _, s := range subjects {
@@ -143,7 +143,7 @@ func peeringUsers(subjects []rbacv1.Subject, consumer string) (users []string) {
 	return users
 }
 
-// awaitRefused waits until the API server refuses the user.
+// awaitRefused waits until the API server rejects requests of the user.
 func (u *oldPeeringUser) awaitRefused(ctx context.Context, kube client.Client) error {
 	for namespace, users := range u.rights {
 		for _, user := range slices.Compact(users) {
@@ -155,10 +155,10 @@ func (u *oldPeeringUser) awaitRefused(ctx context.Context, kube client.Client) e
 	return nil
 }
 
-// asking is how often the API server is asked whether it knows by now: nobody can watch what it thinks of rights.
+// asking is the interval of permission checks: changes of permissions cannot be watched.
 const asking = 50 * time.Millisecond
 
-// awaitPeering waits until the API server, which learns of bindings a moment later, lets a user peer, or no more.
+// awaitPeering waits until the API server allows or denies peering to a user. Its authorizer sees new bindings with a delay.
 func awaitPeering(ctx context.Context, kube client.Client, namespace, user string, may bool) error {
 	ctx, cancel := context.WithTimeout(ctx, takingBack)
 	defer cancel()
@@ -187,7 +187,7 @@ func awaitPeering(ctx context.Context, kube client.Client, namespace, user strin
 	}
 }
 
-// previewDeletion prints the names of what would be deleted.
+// previewDeletion prints the names of the objects to delete.
 func (c *cli) previewDeletion(kube client.Client, u *oldPeeringUser, o *deletePeeringUserOptions) error {
 	if len(u.objects) == 0 {
 		c.Info("Peering user for cluster with ID %q already deleted", o.consumer)

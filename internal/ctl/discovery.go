@@ -16,17 +16,17 @@ import (
 	"liqo.io/liqo/internal/kube"
 )
 
-// A client asks the API server for its kinds when it needs the first one of a group. These requests know nothing of the context of
-// the call that needs them, and an API server that takes them and says nothing would hold up the command for ever.
+// A client discovers kinds when it needs the first one of a group. Discovery requests do not have the context of the call that needs
+// them: an API server that accepts connections and does not answer would block the command forever.
 
-// A request for kinds is bounded, and so is one after the end of the command's time, by what still takes back what was made. Before the first
-// answer nobody is waited for who may be the wrong one, or none.
+// patientDiscovery bounds a discovery request, lateDiscovery one after the end of the command's own time (of a rollback). A server
+// that never answered is not retried: the address may be wrong.
 const (
 	patientDiscovery = 30 * time.Second
 	lateDiscovery    = 10 * time.Second
 )
 
-// clientOf is a client that finds out what kinds there are no longer than ctx lasts. All else follows the contexts of its calls.
+// clientOf returns a client whose discovery ends with ctx. All other requests follow the contexts of their calls.
 func clientOf(ctx context.Context, cfg *rest.Config) (client.WithWatch, error) {
 	asking := rest.CopyConfig(cfg)
 	asking.Wrap(func(next http.RoundTripper) http.RoundTripper { return within{ctx, next, patientDiscovery} })
@@ -41,7 +41,7 @@ func clientOf(ctx context.Context, cfg *rest.Config) (client.WithWatch, error) {
 	return client.NewWithWatch(cfg, client.Options{Scheme: kube.Scheme, Mapper: mapper})
 }
 
-// within ends requests with a context, besides their own, and after some time.
+// within is a transport that cancels requests at the end of a context, besides their own, and after a timeout.
 type within struct {
 	ctx  context.Context
 	next http.RoundTripper
@@ -70,7 +70,7 @@ func (w within) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// limited is the body of an answer, which is read within the same time.
+// limited is the body of an answer, which must be read before the same timeout.
 type limited struct {
 	io.ReadCloser
 	over func()

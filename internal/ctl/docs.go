@@ -13,14 +13,14 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// docsOptions say what to write, and where.
+// docsOptions hold the formats to write, and the folder.
 type docsOptions struct {
 	dir, format string
 	headers     bool
 }
 
-// newDocsCommand writes the reference of the commands for those who publish it elsewhere: a page for each command of the first level, with
-// those below it, and one about all.
+// newDocsCommand returns the command that writes the reference of the commands for external publishing: a page for each first-level
+// command with its subcommands, and an index.
 func (c *cli) newDocsCommand() *cobra.Command {
 	o := &docsOptions{}
 	cmd := &cobra.Command{
@@ -41,7 +41,7 @@ func (c *cli) writeDocs(o *docsOptions) error {
 	if err := os.MkdirAll(o.dir, 0o755); err != nil {
 		return fmt.Errorf("making the folder: %w", err)
 	}
-	root := c.newRootCommand() // one that no command line was read with
+	root := c.newRootCommand() // a fresh one, on which no command line was parsed
 	pages := markdownPages(root, o.headers)
 	if o.format == "man" {
 		pages = manPages(root)
@@ -55,7 +55,7 @@ func (c *cli) writeDocs(o *docsOptions) error {
 	return nil
 }
 
-// markdownPages are the parts of the reference, by the names of their files.
+// markdownPages returns the pages of the reference by file name.
 func markdownPages(root *cobra.Command, headers bool) map[string]string {
 	pages := map[string]string{}
 	add := func(name, title, text string) {
@@ -92,7 +92,7 @@ func firstLevel(root *cobra.Command) []*cobra.Command {
 	return all
 }
 
-// manPages are the same as pages of section 1.
+// manPages returns the same pages as man pages of section 1.
 func manPages(root *cobra.Command) map[string]string {
 	pages := map[string]string{}
 	for _, first := range append([]*cobra.Command{root}, firstLevel(root)...) {
@@ -158,7 +158,7 @@ func manFlags(page *strings.Builder, title string, flags *pflag.FlagSet) {
 	})
 }
 
-// escapeRoff has troff take a text as it is.
+// escapeRoff escapes a text for troff.
 func escapeRoff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)
 	lines := strings.Split(text, "\n")

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// infoReport is what info shows; its sections are in the order of the screen.
+// infoReport is the report of the command info; its sections are in the order of the screen.
 type infoReport struct {
 	Local    localInfo    `json:"local"`
 	Health   healthInfo   `json:"health"`
@@ -24,11 +24,11 @@ type infoReport struct {
 	Peerings peeringsInfo `json:"peerings"`
 }
 
-// documentOf is a report, or a part of one, as scripts see it: maps, lists and scalars by their JSON names.
+// documentOf converts a report or a part of one to the form that scripts see: maps, lists and scalars by their JSON names.
 func documentOf(report any) any {
 	data, err := json.Marshal(report)
 	if err != nil {
-		panic(err) // these types have nothing that JSON lacks
+		panic(err) // these types always marshal
 	}
 	var document any
 	decoder := json.NewDecoder(strings.NewReader(string(data)))
@@ -55,7 +55,7 @@ func printDocument(w io.Writer, document any, format string) error {
 	return err
 }
 
-// printValue prints a scalar raw, so that scripts can use it as it is, and the rest as a document.
+// printValue prints a scalar raw, so that scripts can use it directly, and other values as a document.
 func printValue(w io.Writer, value any, format string) error {
 	switch value.(type) {
 	case map[string]any, []any:
@@ -67,20 +67,20 @@ func printValue(w io.Writer, value any, format string) error {
 	return err
 }
 
-// toManifest is an object without what only a server writes.
+// toManifest returns an object without the fields that only a server writes.
 func toManifest(obj client.Object) (map[string]any, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {
 		return nil, fmt.Errorf("encoding %s: %w", obj.GetName(), err)
 	}
 	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
-	if reflect.ValueOf(obj).Elem().FieldByName("Status").IsValid() { // kinds without one refuse it
+	if reflect.ValueOf(obj).Elem().FieldByName("Status").IsValid() { // kinds without a status reject one
 		content["status"] = map[string]any{}
 	}
 	return content, nil
 }
 
-// printObject prints an object as a manifest. Documents may follow one another.
+// printObject prints an object as a manifest. Several documents may follow one another.
 func (c *cli) printObject(obj client.Object, format string) error {
 	content, err := toManifest(obj)
 	if err != nil {

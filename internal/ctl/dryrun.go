@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// dryRunOptions is asked for by whoever wants to see what a command would write, and has nothing written. Either flag is enough.
+// dryRunOptions are the flags of a dry run: the command prints manifests and writes nothing. Either flag is enough.
 type dryRunOptions struct {
 	dryRun bool
 	output string
@@ -38,7 +38,7 @@ func (p *dryRunOptions) isRequested() bool { return p.dryRun || p.output != "" }
 
 func (p *dryRunOptions) outputFormat() string { return cmp.Or(p.output, "yaml") }
 
-// manifestPage is what would be written to one of two clusters, or deleted there.
+// manifestPage holds the objects to write to one of two clusters, or to delete from it.
 type manifestPage struct {
 	*clusterSide
 	entries []pageEntry
@@ -46,7 +46,7 @@ type manifestPage struct {
 
 type pageEntry struct {
 	obj client.Object
-	// note is for whoever keeps the object, "" for none.
+	// note is a comment about how to store the object, "" for none.
 	note string
 }
 
@@ -55,7 +55,7 @@ func (p *manifestPage) addManifest(c *cli, obj client.Object, note string) {
 	p.entries = append(p.entries, pageEntry{obj, note})
 }
 
-// addNamespace adds the namespace of an object where there is none.
+// addNamespace adds the namespace of an object if it is missing.
 func (p *manifestPage) addNamespace(ctx context.Context, c *cli, of client.Object) error {
 	ns := p.missingNamespace(c, of)
 	if ns == nil || (len(p.entries) > 0 && p.entries[0].obj.GetName() == ns.Name) {
@@ -68,7 +68,7 @@ func (p *manifestPage) addNamespace(ctx context.Context, c *cli, of client.Objec
 	return nil
 }
 
-// dryRunCreate asks the API server whether it would take an object. It cannot tell of one whose namespace is missing.
+// dryRunCreate validates an object by a server-side dry run, unless its namespace is missing.
 func (p *manifestPage) dryRunCreate(ctx context.Context, c *cli, obj client.Object) error {
 	if p.clusterIDOf().missing && obj.GetNamespace() == p.namespace {
 		return nil
@@ -77,7 +77,7 @@ func (p *manifestPage) dryRunCreate(ctx context.Context, c *cli, obj client.Obje
 	return p.wrapWithCluster(applyObject(ctx, client.NewDryRunClient(p.kube), obj))
 }
 
-// printPages prints what is of each cluster below a line that names it. JSON knows no such lines: there it is below a key, as one List.
+// printPages prints the objects of each cluster below a line with its name. In JSON, each cluster is a key with a List as its value.
 func (c *cli) printPages(format, heading string, pages ...*manifestPage) error {
 	if format == "json" {
 		return c.printLists(pages)
@@ -115,7 +115,7 @@ func (c *cli) printLists(pages []*manifestPage) error {
 	return printDocument(c.Result(), document, "json")
 }
 
-// nameOnly is as much of an object as deleting it takes: nobody can make it again by what is printed.
+// nameOnly returns only the kind and the name of an object, which is enough to delete it and not enough to create it again.
 func nameOnly(obj client.Object, scheme *runtime.Scheme) (client.Object, error) {
 	gvk, err := apiutil.GVKForObject(obj, scheme)
 	if err != nil {

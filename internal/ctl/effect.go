@@ -14,13 +14,14 @@ import (
 	"liqo.io/liqo/internal/ctl/install"
 )
 
-// effectRule says which flags of a command have no effect beside others. They are accepted, since scripts have them, and a warning tells.
+// effectRule names flags that have no effect in combination with other flags. They are accepted, since scripts use them, with a
+// warning.
 type effectRule struct {
 	// flags are patterns of names.
 	flags []string
 	// when reports whether the flags have no effect.
 	when func(fs *pflag.FlagSet) bool
-	// because is why, in the words of the flag that counts.
+	// because is the reason, in terms of the flag that takes precedence.
 	because string
 }
 
@@ -29,7 +30,7 @@ var (
 	proxyCounts = effectRule{[]string{"in-band"}, isGiven("proxy-url"), "--proxy-url is the way to the API server"}
 )
 
-// effectRules are by the names of commands.
+// effectRules are the rules by the names of commands.
 var effectRules = map[string][]effectRule{
 	"test network": {
 		{[]string{"np-ext", "np-nodes", "pod-np", "lb", "ip"}, isValue("basic", "true"), "--basic only tries the way from pods to pods"},
@@ -62,7 +63,7 @@ var effectRules = map[string][]effectRule{
 	},
 }
 
-// ofService are the rules about the flags of the Service of a gateway server.
+// ofService returns the rules for the flags of the Service of a gateway server.
 func ofService(kind, nodePort, loadBalancerIP string) []effectRule {
 	return []effectRule{
 		{[]string{nodePort}, isValue(kind, "ClusterIP"), "a Service of type ClusterIP has no node port"},
@@ -70,7 +71,7 @@ func ofService(kind, nodePort, loadBalancerIP string) []effectRule {
 	}
 }
 
-// amountCounts is the rule about an amount for which --resource asks, too.
+// amountCounts returns the rule for an amount that --resource sets, too.
 func amountCounts(name string) effectRule {
 	return effectRule{[]string{name}, func(fs *pflag.FlagSet) bool {
 		others, err := fs.GetStringToString("resource")
@@ -136,7 +137,7 @@ func withoutEffect(command string, fs *pflag.FlagSet) (lines []string) {
 	return lines
 }
 
-// commandName is the name of a command without that of the program.
+// commandName returns the name of a command without the name of the program.
 func commandName(cmd *cobra.Command) string {
 	name := cmd.Name()
 	for up := cmd.Parent(); up != nil && up.HasParent(); up = up.Parent() {

@@ -22,7 +22,7 @@ import (
 // errPrinted ends a command whose error was printed where it happened.
 var errPrinted = errors.New("the error was printed")
 
-// printError prints the one line about why the command ends.
+// printError prints the final error line of a command.
 func (c *cli) printError(err error) {
 	if errors.Is(err, errPrinted) {
 		return
@@ -54,11 +54,11 @@ func (c *cli) printError(err error) {
 
 const (
 	choose = "--kubeconfig, --context and --user choose it, and those with --remote- before them the other one of two"
-	// askForRights says what to do where a user may not do something.
+	// askForRights is the hint for missing permissions.
 	askForRights = "Ask the administrator of that cluster for the right, or take another user of it: " + choose
 )
 
-// adviceFor returns what to do about a cluster that cannot be used, and the part of the documentation that says more; "" about all else.
+// adviceFor returns a hint about an unusable cluster, and a part of the documentation; "" for all other errors.
 func adviceFor(err error) (hint, page string) {
 	switch {
 	case apierrors.IsUnauthorized(err):
@@ -76,7 +76,7 @@ func adviceFor(err error) (hint, page string) {
 	return "", ""
 }
 
-// describeError says an error in the words that kubectl's users know.
+// describeError returns the text of an error in the terms of kubectl.
 func describeError(err error) string {
 	text := err.Error()
 	if status, ok := errors.AsType[*apierrors.StatusError](err); ok && apierrors.IsUnauthorized(status) {
@@ -89,7 +89,7 @@ func describeError(err error) string {
 		text = strings.ReplaceAll(text, kind.Error(), "the cluster has no kind "+kind.GroupKind.Kind+": Liqo is not installed there")
 	}
 	text = strings.ReplaceAll(text, context.DeadlineExceeded.Error(), "timed out waiting for the condition")
-	text = strings.ReplaceAll(text, context.Canceled.Error(), "interrupted") // by nobody but who runs the command
+	text = strings.ReplaceAll(text, context.Canceled.Error(), "interrupted") // only the user cancels the context of a command
 	text = strings.ReplaceAll(text, "client rate limiter Wait returned an error: ", "")
 	return text
 }

@@ -26,11 +26,10 @@ import (
 	"liqo.io/liqo/internal/pki"
 )
 
-// flagRule says what is wrong with a value that could mean nothing, or with one of several. It asks no cluster: these are refused
-// before one is called.
+// flagRule rejects an invalid value of a flag, or an invalid element of a list. It is checked before any request to a cluster.
 type flagRule func(text string) error
 
-// flagRules are by the names of flags, which mean the same in all commands.
+// flagRules are the rules by the names of flags, which have the same meaning in all commands.
 var flagRules = map[string]flagRule{
 	"timeout": checkPositive,
 
@@ -60,11 +59,11 @@ var flagRules = map[string]flagRule{
 	"version": checkTag, "image": checkImage, "dump-values-path": checkFolder,
 }
 
-// checkFlags refuses the flags that were given a value that could mean nothing. The default may be none, as long as a value need not be given.
+// checkFlags rejects flags with an invalid value. An optional flag may have an invalid default, such as an empty text.
 func checkFlags(cmd *cobra.Command) (wrong error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if _, says := f.Value.(*choice); says {
-			return // what it allows
+			return // the default is allowed
 		}
 		rule, needed := flagRules[f.Name], slices.Contains(f.Annotations[cobra.BashCompOneRequiredFlag], "true")
 		if rule == nil || wrong != nil || (!needed && f.Value.String() == f.DefValue) {
@@ -80,7 +79,7 @@ func checkFlags(cmd *cobra.Command) (wrong error) {
 	return wrong
 }
 
-// valuesOf are the elements of a list, the entries of a map, or the only value.
+// valuesOf returns the elements of a list flag, the entries of a map flag, or the single value.
 func valuesOf(fs *pflag.FlagSet, f *pflag.Flag) []string {
 	if list, ok := f.Value.(pflag.SliceValue); ok {
 		if all := list.GetSlice(); len(all) > 0 {
@@ -99,7 +98,7 @@ func valuesOf(fs *pflag.FlagSet, f *pflag.Flag) []string {
 	return all
 }
 
-// flagError says of a value that is none of its type what would be one, and of a flag that is none which it may have been meant for.
+// flagError adds an example to the error about a value of the wrong type, and suggestions to the error about an unknown flag.
 func flagError(cmd *cobra.Command, err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		f := out.Fail("error: %w", err)
@@ -122,9 +121,9 @@ func flagError(cmd *cobra.Command, err error) error {
 	return errors.New(strings.TrimSuffix(err.Error(), invalid.Unwrap().Error()) + allowed)
 }
 
-// similarFlags are those of which a name is the beginning, or a slip of the finger away.
+// similarFlags returns the flags that begin with a name or differ from it by a typo.
 func similarFlags(cmd *cobra.Command, name string) []string {
-	all := &cobra.Command{SuggestionsMinimumDistance: 2} // how commands are guessed
+	all := &cobra.Command{SuggestionsMinimumDistance: 2} // the distance that cobra uses for commands
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden {
 			all.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
@@ -161,7 +160,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// checkNodeName refuses the name of what becomes a node and the value of labels.
+// checkNodeName rejects a name that is invalid for a node or as a value of labels.
 func checkNodeName(name string) error {
 	if len(validation.IsDNS1123Subdomain(name)) > 0 || len(validation.IsValidLabelValue(name)) > 0 {
 		return out.Fail("%q cannot be the name of a node: lower-case letters, digits, dashes and dots, at most 63 of them", name)
@@ -192,7 +191,7 @@ func checkPort(text string) error {
 	return nil
 }
 
-// checkMTU takes 0 for what the template chooses.
+// checkMTU accepts 0 for the MTU of the template.
 func checkMTU(text string) error {
 	if mtu, err := strconv.Atoi(text); err != nil || mtu != 0 && (mtu < names.MinMTU || mtu > names.MaxMTU) {
 		return out.Fail("%s is no MTU of a tunnel: those are from %d to %d, and 0 for what there is room for", text, names.MinMTU, names.MaxMTU)
@@ -235,7 +234,7 @@ func checkOneCIDR(text string) error {
 func amountOf(name corev1.ResourceName) flagRule {
 	return func(text string) error {
 		if text == "" {
-			return nil // and leaves it out
+			return nil // the element is left out
 		}
 		_, err := readAmount(name, text)
 		return err
@@ -261,7 +260,7 @@ func checkLabel(entry string) error {
 	return nil
 }
 
-// ofOthers refuses keys by which Liqo itself decides: what goes on every object would be written over what this one says by them.
+// ofOthers rejects keys that Liqo itself uses: a global label with such a key would be overwritten or would break its meaning.
 func ofOthers(check flagRule) flagRule {
 	return func(entry string) error {
 		key, _, _ := strings.Cut(entry, "=")
@@ -272,7 +271,7 @@ func ofOthers(check flagRule) flagRule {
 	}
 }
 
-// checkGlobalLabel takes what stamp replaces in values.
+// checkGlobalLabel accepts values with the placeholders that setCommonMetadata replaces.
 func checkGlobalLabel(entry string) error {
 	if checkLabel(strings.NewReplacer("${namespace}", "x", "${name}", "x", "${kind}", "x", "${group}", "x").Replace(entry)) != nil {
 		return checkLabel(entry)
@@ -325,12 +324,12 @@ func checkFolder(file string) error {
 	return nil
 }
 
-// oneName is the argument of commands about one object.
+// oneName checks the argument of commands about one object.
 func oneName(cmd *cobra.Command, args []string) error {
 	return checkArguments(cobra.ExactArgs(1), checkName)(cmd, args)
 }
 
-// checkArguments are as many as one rule says, each of them as another one says.
+// checkArguments combines a rule for the number of arguments with a rule for each argument.
 func checkArguments(many cobra.PositionalArgs, rule flagRule) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := many(cmd, args); err != nil {

@@ -23,7 +23,7 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// forceWarning is what a forced unpeering asks about.
+// forceWarning is the question before a forced unpeering.
 const forceWarning = "force unpeer might leave the remote cluster in an inconsistent state and it"
 
 func (c *cli) newForceCommand() *cobra.Command {
@@ -68,9 +68,9 @@ func (c *cli) runForce(ctx context.Context, id string) error {
 	return c.forgetPeer(ctx, cluster, id)
 }
 
-// forgetPeer goes on when the API server is back from troubles: half of a peering is of no use to anybody.
+// forgetPeer removes a lost peer. It retries after transient errors of the API server, because half a peering is useless.
 func (c *cli) forgetPeer(ctx context.Context, cluster client.WithWatch, id string) error {
-	s := &clusterSide{Scope: c.Scope("")} // the only one, which is not named
+	s := &clusterSide{Scope: c.Scope("")} // the only cluster, which has no name in messages
 	s.kube = newRetryingClient(cluster, s.Scope)
 	if err := s.findNamespace(ctx, id); err != nil {
 		return err
@@ -110,7 +110,7 @@ func (c *cli) forgetPeer(ctx context.Context, cluster client.WithWatch, id strin
 	return nil
 }
 
-// previewForce prints the ForeignCluster as it would be declared, and the names of what would be deleted.
+// previewForce prints the ForeignCluster as it would be declared lost, and the names of the objects to delete.
 func (c *cli) previewForce(ctx context.Context, p *dryRunOptions, id string) error {
 	cluster, err := c.newClient(ctx)
 	if err != nil {
@@ -164,7 +164,8 @@ func declareGone(ctx context.Context, cluster client.Client, fc *liqov1beta1.For
 	return client.IgnoreNotFound(cluster.Patch(ctx, fc, client.MergeFrom(before)))
 }
 
-// mayComeBack takes back that a cluster is gone for good: whoever peers with it, or hears it, knows better. Peering users may not say.
+// mayComeBack revokes the declaration that a cluster is permanently gone: a new peering or an answer of the cluster disproves it.
+// Peering users lack the permission, which is ignored.
 func (s *clusterSide) mayComeBack(ctx context.Context, id string) error {
 	fc := &liqov1beta1.ForeignCluster{}
 	err := s.kube.Get(ctx, client.ObjectKey{Name: id}, fc)
@@ -179,7 +180,7 @@ func (s *clusterSide) mayComeBack(ctx context.Context, id string) error {
 	return err
 }
 
-// aboutPeer is all that is about one cluster, wherever it is, in the order in which it is removed.
+// aboutPeer returns all objects about one cluster in all namespaces, in the order of removal.
 func (s *clusterSide) aboutPeer(ctx context.Context, id string) (all []foundOf, err error) {
 	for _, list := range []client.ObjectList{
 		&authv1beta1.ResourceSliceList{}, &offv1beta1.VirtualNodeList{}, &authv1beta1.TenantList{}, &authv1beta1.IdentityList{},
@@ -194,7 +195,8 @@ func (s *clusterSide) aboutPeer(ctx context.Context, id string) (all []foundOf, 
 	return all, nil
 }
 
-// demandToForget fails where the user may not say that a cluster is gone, unless it has no name, or not remove all that is about it.
+// demandToForget fails if the user may not declare a cluster gone (unless it has no ForeignCluster) or may not remove all objects
+// about it.
 func (s *clusterSide) demandToForget(ctx context.Context, fc *liqov1beta1.ForeignCluster, all []foundOf) error {
 	var declaring error
 	if fc.Name != "" {
@@ -211,7 +213,7 @@ func (s *clusterSide) demandToForget(ctx context.Context, fc *liqov1beta1.Foreig
 	return errors.Join(declaring, s.requirePermissions(ctx, wanted...), s.mayDeleteNamespace(ctx, true))
 }
 
-// forgetPeer removes all about a cluster, also what is not in its tenant namespace.
+// forgetPeer removes all objects about a cluster, including those outside of its tenant namespace.
 func (s *clusterSide) forgetPeer(ctx context.Context, id string, all []foundOf) error {
 	for _, a := range all {
 		if err := s.removeAll(ctx, a.found, a.list, false); err != nil {
@@ -233,7 +235,7 @@ func (s *clusterSide) forgetPeer(ctx context.Context, id string, all []foundOf) 
 	})
 }
 
-// unlessAlive says of a cluster that answers that it is not gone.
+// unlessAlive adds a hint to an error if the cluster answers, and is not gone.
 func (s *clusterSide) unlessAlive(ctx context.Context, id string, why error) error {
 	if ctx.Err() == nil {
 		return why

@@ -25,25 +25,25 @@ import (
 
 var serviceTypes = []string{"LoadBalancer", "NodePort", "ClusterIP"}
 
-// templateFlags names what a gateway is made from.
+// templateFlags name the template of a gateway.
 type templateFlags struct {
 	resource, name, namespace string
 }
 
-// Templates that come with Liqo, as group/version/plural.
+// Templates that are part of Liqo, as group/version/plural.
 var (
 	serverTemplates = networkingv1beta1.GroupVersion.String() + "/" + networkingv1beta1.WgGatewayServerTemplateResource
 	clientTemplates = networkingv1beta1.GroupVersion.String() + "/" + networkingv1beta1.WgGatewayClientTemplateResource
 )
 
-// addFlags adds those of a template. The names of the flags begin with prefix.
+// addFlags adds the flags of a template. The names of the flags begin with prefix.
 func (t *templateFlags) addFlags(fs *pflag.FlagSet, prefix, resource, name string) {
 	fs.StringVar(&t.resource, prefix+"type", resource, "The kind of the template, as group/version/plural")
 	fs.StringVar(&t.name, prefix+"template-name", name, "The name of the template")
 	fs.StringVar(&t.namespace, prefix+"template-namespace", "", "The namespace of the template; that of Liqo if empty")
 }
 
-// templateReference resolves the kind of the template. Only one that does not come with Liqo needs the cluster for that.
+// templateReference resolves the kind of the template. Only a custom template needs a request to the cluster.
 func (t *templateFlags) templateReference(ctx context.Context, liqoNamespace string, mapper func(context.Context) (apimeta.RESTMapper, error)) (corev1.ObjectReference, error) {
 	ref := corev1.ObjectReference{Namespace: cmp.Or(t.namespace, liqoNamespace), Name: t.name}
 	if err := checkTemplates(t.resource); err != nil {
@@ -72,7 +72,7 @@ func (t *templateFlags) templateReference(ctx context.Context, liqoNamespace str
 	return ref, nil
 }
 
-// gatewayServer is what a server is to be.
+// gatewayServer holds the options of a GatewayServer.
 type gatewayServer struct {
 	template       templateFlags
 	serviceType    string
@@ -80,7 +80,7 @@ type gatewayServer struct {
 	loadBalancerIP string
 }
 
-// dropUnused leaves out what a Service of that type cannot have.
+// dropUnused clears the fields that a Service of the type cannot have.
 func (s *gatewayServer) dropUnused() {
 	if s.serviceType == "ClusterIP" {
 		s.nodePort = 0
@@ -137,7 +137,7 @@ func peerMeta(key client.ObjectKey, peer string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{names.RemoteClusterID: peer}}
 }
 
-// ownNetworks are the networks of a cluster that its peers see.
+// ownNetworks returns the networks of a cluster that its peers see.
 func ownNetworks(ctx context.Context, kube client.Reader, liqoNamespace string) (networkingv1beta1.ClusterConfigCIDR, error) {
 	var of networkingv1beta1.ClusterConfigCIDR
 	var list ipamv1alpha1.NetworkList
@@ -175,7 +175,7 @@ func noNetworking(liqoNamespace string) error {
 		Hint("Was it installed with networking.enabled=false? Is Liqo in another namespace?")
 }
 
-// conditionSuffix is what a condition that is not true says, to be put behind a sentence.
+// conditionSuffix returns ": <message>" of a condition that is not True, else "".
 func conditionSuffix(conditions []metav1.Condition, kind string) string {
 	if c := apimeta.FindStatusCondition(conditions, kind); c != nil && c.Status != metav1.ConditionTrue && c.Message != "" {
 		return ": " + c.Message

@@ -28,11 +28,11 @@ import (
 	"liqo.io/liqo/internal/pki"
 )
 
-// reasonPending is that of a condition Ready which becomes true by itself.
+// reasonPending is the reason of a condition Ready that becomes True without an action of the user.
 const reasonPending = "Pending"
 
-// checkRefused tells what somebody has to mend before a gateway can become ready. What the condition says of an earlier generation
-// may be mended already.
+// checkRefused returns an error if the user has to fix something before a gateway can become ready. A condition of an earlier
+// generation is ignored: the cause may be fixed already.
 func checkRefused(conditions []metav1.Condition, generation int64) error {
 	c := apimeta.FindStatusCondition(conditions, networkingv1beta1.ConditionGatewayReady)
 	if c == nil || c.Status == metav1.ConditionTrue || c.Reason == reasonPending || c.ObservedGeneration < generation {
@@ -41,7 +41,7 @@ func checkRefused(conditions []metav1.Condition, generation int64) error {
 	return out.Fail("the gateway is refused: %s: %s", c.Reason, c.Message).See("docs/troubleshooting.md#a-gateway-is-not-ready")
 }
 
-// checkObserved tells whether somebody looked at the gateway as it is now.
+// checkObserved returns a Pending until a controller has observed the current generation of the gateway.
 func (g *gateway) checkObserved() error {
 	c := apimeta.FindStatusCondition(g.statusConditions(), networkingv1beta1.ConditionGatewayReady)
 	if c == nil || c.ObservedGeneration < g.GetGeneration() {
@@ -50,7 +50,7 @@ func (g *gateway) checkObserved() error {
 	return nil
 }
 
-// checkExposed tells what is missing until a server can be dialled.
+// checkExposed returns a Pending until the server has an address to dial.
 func (g *gateway) checkExposed() error {
 	if err := cmp.Or(checkRefused(g.statusConditions(), g.GetGeneration()), g.checkObserved()); err != nil {
 		return err
@@ -65,8 +65,8 @@ func (g *gateway) checkExposed() error {
 	return nil
 }
 
-// checkConnected tells what is missing until the Deployment of a gateway and the address of a server are those of what was made of it now, and not before
-// a change. What other kinds of templates make is believed.
+// checkConnected returns a Pending until the Deployment of a gateway and the address of a server follow the current spec, so that the
+// state before a change does not count. Objects of custom templates are not checked.
 func (g *gateway) checkConnected(ctx context.Context, kube client.Reader) error {
 	var serves networkingv1beta1.WgGatewayServer
 	var dials networkingv1beta1.WgGatewayClient
@@ -91,10 +91,10 @@ func (g *gateway) checkConnected(ctx context.Context, kube client.Reader) error 
 	return nil
 }
 
-// reasonWaiting is that of a Configuration whose networks have no prefixes yet, or cannot have any.
+// reasonWaiting is the reason of a Configuration whose networks have no prefixes yet, or cannot have any.
 const reasonWaiting = "WaitingForNetworks"
 
-// checkConfigured tells what is missing until the networks of a peer have prefixes here. That there is none left is not waited for.
+// checkConfigured returns a Pending until the networks of a peer have local prefixes, and an error if no prefix is free.
 func checkConfigured(ctx context.Context, kube client.Reader, cfg *networkingv1beta1.Configuration) error {
 	name := client.ObjectKeyFromObject(cfg)
 	c := apimeta.FindStatusCondition(cfg.Status.Conditions, networkingv1beta1.ConditionNetworkCIDRsConfigured)
@@ -121,7 +121,7 @@ func checkConfigured(ctx context.Context, kube client.Reader, cfg *networkingv1b
 	return await.Pending(fmt.Sprintf("the Configuration %s is not ready: %s", name, c.Message))
 }
 
-// gateway is a GatewayServer or a GatewayClient: one of the two.
+// gateway is a GatewayServer or a GatewayClient: exactly one field is set.
 type gateway struct {
 	client.Object
 	server *networkingv1beta1.GatewayServer
@@ -143,14 +143,14 @@ func gatewayOf(obj client.Object) *gateway {
 	return g
 }
 
-// deepCopy is for whoever reads it anew while others look at it.
+// deepCopy returns a copy, for a goroutine that reads the gateway anew while others use it.
 func (g *gateway) deepCopy() *gateway { return gatewayOf(g.DeepCopyObject().(client.Object)) }
 
 func (g *gateway) kindAndName() string {
 	return g.keyOwner().Kind + " " + client.ObjectKeyFromObject(g.Object).String()
 }
 
-// keyOwner is who keys are made for.
+// keyOwner returns the owner of new keys.
 func (g *gateway) keyOwner() pki.Gateway {
 	if g.dialer != nil {
 		return pki.Gateway{Kind: "GatewayClient", Name: g.GetName()}
@@ -179,7 +179,7 @@ func (g *gateway) secretReference() *corev1.ObjectReference {
 	return g.dialer.Status.SecretRef
 }
 
-// endpointJSON is the public key that the gateway says is its own. An earlier version says none.
+// endpointJSON returns the public key in the status of the gateway, nil if an earlier version wrote none.
 func (g *gateway) endpointJSON() []byte {
 	if g.server != nil {
 		return g.server.Status.PublicKey
@@ -187,7 +187,7 @@ func (g *gateway) endpointJSON() []byte {
 	return g.dialer.Status.PublicKey
 }
 
-// secretRef is where its user says what keys it has.
+// secretRef returns the reference to the Secret with keys, in the spec.
 func (g *gateway) secretRef() *corev1.LocalObjectReference {
 	if g.server != nil {
 		return &g.server.Spec.SecretRef
@@ -195,7 +195,7 @@ func (g *gateway) secretRef() *corev1.LocalObjectReference {
 	return &g.dialer.Spec.SecretRef
 }
 
-// readGateway reads the gateway anew, and tells whether it can become what is waited for.
+// readGateway reads the gateway anew, and fails if it can never become ready.
 func (g *gateway) readGateway(ctx context.Context, kube client.Reader) error {
 	err := kube.Get(ctx, client.ObjectKeyFromObject(g.Object), g.Object)
 	switch {
@@ -213,7 +213,7 @@ func (g *gateway) watchGateway() await.Watched {
 	return await.One(g.newList(), client.ObjectKeyFromObject(g.Object))
 }
 
-// watchSecrets are the objects that templates of Liqo are rendered to.
+// watchSecrets returns the kinds of objects that the templates of Liqo are rendered to.
 func (g *gateway) watchSecrets() await.Watched {
 	in := []client.ListOption{client.InNamespace(g.GetNamespace())}
 	if g.server != nil {
@@ -222,7 +222,7 @@ func (g *gateway) watchSecrets() await.Watched {
 	return await.Watched{List: &networkingv1beta1.WgGatewayClientList{}, Opts: in}
 }
 
-// awaitChange waits until what is made for a gateway follows what was changed of it. A new one made nothing before.
+// awaitChange waits until the objects of a gateway follow a changed spec. A new gateway has no earlier objects.
 func (g *gateway) awaitChange(ctx context.Context, kube client.WithWatch) error {
 	if g.GetGeneration() == 1 {
 		return nil
@@ -251,7 +251,7 @@ func (g *gateway) awaitKeys(ctx context.Context, kube client.WithWatch) error {
 	}, g.watchGateway())
 }
 
-// awaitPod waits until a pod of the gateway is ready, and none of before a change is there.
+// awaitPod waits until a pod of the gateway is ready, and all pods of an earlier spec are gone.
 func (g *gateway) awaitPod(ctx context.Context, kube client.WithWatch) error {
 	key := client.ObjectKey{Namespace: g.GetNamespace(), Name: names.Gateway(g.GetName())}
 	mine := []client.ListOption{client.InNamespace(key.Namespace), client.MatchingLabels{
@@ -281,16 +281,16 @@ func (g *gateway) awaitPod(ctx context.Context, kube client.WithWatch) error {
 	}, g.watchGateway(), await.One(&appsv1.DeploymentList{}, key), await.Watched{List: &corev1.PodList{}, Opts: mine})
 }
 
-// crashes is how often a container ends before another start will not help either.
+// crashes is the number of restarts after which another restart will not help.
 const crashes = 3
 
-// hopeless is why a container waits that no time will start.
+// hopeless are the waiting reasons of a container that never start by themselves.
 var hopeless = []string{"InvalidImageName", "ErrImageNeverPull"}
 
-// crashing is why one waits that ended again and again.
+// crashing is the waiting reason of a container in a crash loop.
 const crashing = "CrashLoopBackOff"
 
-// notReady tells what the pods of a gateway wait for. One that ends again and again is not waited for.
+// notReady returns a Pending about the pods of a gateway, or an error for a pod in a crash loop.
 func notReady(gateway string, pods []corev1.Pod) error {
 	for i := range pods {
 		pod := &pods[i]
@@ -319,8 +319,8 @@ func notReady(gateway string, pods []corev1.Pod) error {
 	return await.Pending(fmt.Sprintf("no pod of %s is ready", gateway))
 }
 
-// awaitConnection waits for the Connection of the gateway and, unless it is enough that there is one, until it is up. One that is
-// refused meanwhile, or deleted, is not waited for.
+// awaitConnection waits until the gateway has a Connection and, if up is set, until the tunnel is up. It fails if the gateway is
+// rejected or deleted meanwhile.
 func (g *gateway) awaitConnection(ctx context.Context, kube client.WithWatch, up bool) error {
 	key := client.ObjectKey{Namespace: g.GetNamespace(), Name: names.Gateway(g.GetName())}
 	return await.Until(ctx, kube, func(ctx context.Context) error {
@@ -329,7 +329,7 @@ func (g *gateway) awaitConnection(ctx context.Context, kube client.WithWatch, up
 		if client.IgnoreNotFound(err) != nil || err == nil && (!up || connection.Status.Value == networkingv1beta1.Connected) {
 			return err
 		}
-		if err := g.readGateway(ctx, kube); err != nil { // a client may dial a server that is elsewhere by now, too
+		if err := g.readGateway(ctx, kube); err != nil { // the server that a client dials may have moved meanwhile
 			return err
 		}
 		if err != nil {
@@ -339,7 +339,7 @@ func (g *gateway) awaitConnection(ctx context.Context, kube client.WithWatch, up
 	}, await.One(&networkingv1beta1.ConnectionList{}, key), g.watchGateway())
 }
 
-// connectionProblem is what does not get through to whom.
+// connectionProblem returns the reason why the tunnel is down: the direction and the addresses without traffic.
 func (g *gateway) connectionProblem(s networkingv1beta1.ConnectionStatus) string {
 	other := "its client"
 	if g.dialer != nil {
@@ -356,10 +356,10 @@ func (g *gateway) connectionProblem(s networkingv1beta1.ConnectionStatus) string
 	return "nothing came back yet from " + other
 }
 
-// maxDialled is how many addresses are named of those that a client dials.
+// maxDialled bounds the dialled addresses in a message.
 const maxDialled = 5
 
-// endpointTexts are all addresses with all ports, in order.
+// endpointTexts returns all addresses with all ports, in order.
 func endpointTexts(e *networkingv1beta1.EndpointStatus) (all []string) {
 	if e == nil {
 		return nil
@@ -376,7 +376,7 @@ func endpointTexts(e *networkingv1beta1.EndpointStatus) (all []string) {
 	return all
 }
 
-// dialledEndpoint says where a client looks for its server: first where its user says, then where the server says.
+// dialledEndpoint returns the addresses that a client dials: first those of its spec, then those that the server reports.
 func dialledEndpoint(gw *networkingv1beta1.GatewayClient) string {
 	var all []string
 	protocol := corev1.ProtocolUDP

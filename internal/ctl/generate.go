@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// generation is what the commands of generate have in common: they print what another cluster has to know of this one.
+// generation holds the common options of the generate commands, which print manifests for another cluster.
 type generation struct {
 	placement
 	output  string
@@ -32,8 +32,8 @@ func (o *generation) addFlags(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 2*time.Minute, "How long all of it may take")
 }
 
-// printGenerated prints an object for another cluster. It goes where it is applied, unless a namespace was asked for: that of this
-// cluster's context means nothing there.
+// printGenerated prints an object for another cluster. The object has no namespace unless the user gives one: the namespace of the
+// local context means nothing at the other cluster.
 func (c *cli) printGenerated(o *generation, obj client.Object) error {
 	if o.namespace != corev1.NamespaceDefault {
 		obj.SetNamespace(o.namespace)
@@ -42,7 +42,7 @@ func (c *cli) printGenerated(o *generation, obj client.Object) error {
 	return c.printObject(obj, o.output)
 }
 
-// withTimeout runs a command that takes no arguments within its time.
+// withTimeout runs a command without arguments within the timeout.
 func (o *generation) withTimeout(run func(ctx context.Context) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
 		ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)

@@ -38,10 +38,9 @@ import (
 )
 
 const (
-	// peeringUserLife is how long the certificate of a peering user lasts: peering takes a minute, and there is no way to take a
-	// certificate back.
+	// peeringUserLife is the validity of the certificate of a peering user: peering takes a minute, and certificates cannot be revoked.
 	peeringUserLife = 24 * time.Hour
-	// shortestLife is what Kubernetes signs.
+	// shortestLife is the shortest validity that Kubernetes signs.
 	shortestLife = 10 * time.Minute
 	longestLife  = 365 * 24 * time.Hour
 )
@@ -120,7 +119,7 @@ func (c *cli) runGeneratePeeringUser(ctx context.Context, o *peeringUserOptions)
 	return err
 }
 
-// newPeeringUser is a peering user that is being made.
+// newPeeringUser is the state of the creation of a peering user.
 type newPeeringUser struct {
 	*cli
 	*clusterSide
@@ -130,12 +129,13 @@ type newPeeringUser struct {
 	key      crypto.Signer
 	request  *certv1.CertificateSigningRequest
 	bindings []*rbacv1.RoleBinding
-	// made is what there may be of it so far.
+	// made lists the objects to delete in a rollback.
 	made       []client.Object
 	kubeconfig []byte
 }
 
-// readCluster changes nothing. It fails where the user could not be made, or would have rights that nobody bounds.
+// readCluster checks the preconditions and changes nothing. It fails if the user cannot be created or would have unbounded
+// permissions.
 func (u *newPeeringUser) readCluster(ctx context.Context, cfg *rest.Config) error {
 	id, err := clusterIdentity(ctx, u.kube, u.clusterSide.liqoNamespace)
 	if err != nil {
@@ -166,8 +166,8 @@ func (u *newPeeringUser) readCluster(ctx context.Context, cfg *rest.Config) erro
 	return u.prepareObjects(inLiqo, inTenant)
 }
 
-// peeringRoles are those that the chart made for peering users. A role of an earlier version lets them read Secrets, and where the
-// policy is missing they may do all that RBAC cannot tell apart: such a user is not made.
+// peeringRoles returns the roles of the chart for peering users. It fails for a role of an earlier version, which grants reading
+// Secrets, and without the admission policy, since RBAC alone does not restrict the user enough.
 func peeringRoles(ctx context.Context, kube client.Reader, liqoNamespace string) (inLiqo *rbacv1.Role, inTenant *rbacv1.ClusterRole, err error) {
 	of := client.MatchingLabels{names.AppComponent: names.ComponentPeeringUser}
 	var inside rbacv1.RoleList
@@ -200,7 +200,7 @@ func peeringRoles(ctx context.Context, kube client.Reader, liqoNamespace string)
 	return &inside.Items[0], &wide.Items[0], nil
 }
 
-// checkVacant fails where the cluster has a peering user already: nobody could tell which of two kubeconfigs is the one.
+// checkVacant fails if the cluster has a peering user already: with two kubeconfigs, the valid one is unknown.
 func (u *newPeeringUser) checkVacant(ctx context.Context) error {
 	var have rbacv1.RoleBindingList
 	if err := u.kube.List(ctx, &have, ofPeeringUser(u.consumer)); err != nil {
@@ -227,7 +227,7 @@ func ofPeeringUser(consumer string) client.MatchingLabels {
 	return client.MatchingLabels{names.PeeringUser: names.Label(names.PeeringUserName(consumer))}
 }
 
-// objectKeys are where the bindings are: in the namespace of Liqo, and in the tenant namespace.
+// objectKeys returns the keys of the bindings: in the Liqo namespace, and in the tenant namespace.
 func (u *newPeeringUser) objectKeys() []client.ObjectKey {
 	name := names.PeeringUserName(u.consumer)
 	return []client.ObjectKey{
@@ -249,7 +249,7 @@ func (u *newPeeringUser) mayMake(ctx context.Context) error {
 	return u.requirePermissions(ctx, wanted...)
 }
 
-// findServer finds out where peers find the API server, and by which authority they know it.
+// findServer finds the API server address for peers, and its certificate authority.
 func (u *newPeeringUser) findServer(ctx context.Context, cfg *rest.Config) error {
 	manager, err := controllerManager(ctx, u.kube, u.clusterSide.liqoNamespace)
 	if err != nil {
@@ -277,7 +277,8 @@ func (u *newPeeringUser) findServer(ctx context.Context, cfg *rest.Config) error
 	return err
 }
 
-// certificateAuthority is the one by which peers know the API server: what Liqo was told, else that of our own connection.
+// certificateAuthority returns the authority of the API server for peers: the one configured in Liqo, else the one of the local
+// connection.
 func certificateAuthority(command []string, cfg *rest.Config) ([]byte, error) {
 	if flagValue(command, "trusted-ca") == "true" {
 		return nil, nil
@@ -296,7 +297,7 @@ func certificateAuthority(command []string, cfg *rest.Config) ([]byte, error) {
 	return known.CAData, nil
 }
 
-// prepareObjects makes the key and all objects, in memory.
+// prepareObjects generates the key and builds all objects in memory.
 func (u *newPeeringUser) prepareObjects(inLiqo *rbacv1.Role, inTenant *rbacv1.ClusterRole) (err error) {
 	generate := pki.NewKey
 	if u.compatible == "true" {
@@ -305,7 +306,7 @@ func (u *newPeeringUser) prepareObjects(inLiqo *rbacv1.Role, inTenant *rbacv1.Cl
 	if u.key, err = generate(); err != nil {
 		return err
 	}
-	// What is bound to a user that was deleted, and made again, is not for who has the certificate of the first one.
+	// The random suffix of the user name keeps the certificate of a deleted user from gaining the permissions of a new one.
 	var random [16]byte
 	_, _ = rand.Read(random[:]) // it never fails
 	user := names.PeeringUserName(u.consumer) + "-" + hex.EncodeToString(random[:])
@@ -345,7 +346,7 @@ func (u *newPeeringUser) allObjects() []client.Object {
 	return []client.Object{u.request, u.bindings[0], u.bindings[1]}
 }
 
-// printObjects shows what would be made. The key is of no use to anybody: another one is made when it is meant.
+// printObjects prints the objects of a dry run. The printed key is unusable: a real run generates another one.
 func (u *newPeeringUser) printObjects() error {
 	all := u.allObjects()
 	if ns := u.missingNamespace(u.cli, u.bindings[1]); ns != nil {
@@ -359,7 +360,7 @@ func (u *newPeeringUser) printObjects() error {
 	return nil
 }
 
-// createAll makes the user. What there is of it is taken back where the rest fails.
+// createAll creates the user, and rolls back on a failure.
 func (u *newPeeringUser) createAll(ctx context.Context) (err error) {
 	step := u.cli.Step("Generating the user")
 	defer step.Stop()
@@ -371,7 +372,7 @@ func (u *newPeeringUser) createAll(ctx context.Context) (err error) {
 	if err := u.ensureNamespace(ctx, u.cli, u.bindings[1]); err != nil {
 		return err
 	}
-	// Whether the roles can be given is known before there is a certificate.
+	// The bindings come before the certificate, so that a denied role fails early.
 	for _, b := range u.bindings {
 		if err := u.kube.Create(ctx, b.DeepCopy(), client.DryRunAll); err != nil {
 			return explainTaken("RoleBinding", b, err)
@@ -409,7 +410,7 @@ func (u *newPeeringUser) createObject(ctx context.Context, kind string, obj clie
 	return nil
 }
 
-// explainTaken says of what has the name of something new that it is there.
+// explainTaken returns the error about an existing object with the name of a new one.
 func explainTaken(kind string, obj client.Object, err error) error {
 	name := strings.TrimPrefix(client.ObjectKeyFromObject(obj).String(), "/")
 	if apierrors.IsAlreadyExists(err) {
@@ -418,7 +419,7 @@ func explainTaken(kind string, obj client.Object, err error) error {
 	return fmt.Errorf("making the %s %s: %w", kind, name, err)
 }
 
-// removeEarlierRequest removes what an attempt left behind that was interrupted: nobody has its key any more.
+// removeEarlierRequest deletes the certificate request of an interrupted attempt: its key is lost.
 func (u *newPeeringUser) removeEarlierRequest(ctx context.Context) error {
 	var have certv1.CertificateSigningRequest
 	if err := u.kube.Get(ctx, client.ObjectKeyFromObject(u.request), &have); err != nil {
@@ -433,7 +434,7 @@ func (u *newPeeringUser) removeEarlierRequest(ctx context.Context) error {
 	return nil
 }
 
-// signRequest has the cluster sign the certificate.
+// signRequest gets the certificate signed by the cluster.
 func (u *newPeeringUser) signRequest(ctx context.Context) ([]byte, error) {
 	if err := u.createObject(ctx, "CertificateSigningRequest", u.request); err != nil {
 		return nil, err
@@ -458,7 +459,7 @@ func (u *newPeeringUser) signRequest(ctx context.Context) ([]byte, error) {
 	return now.Status.Certificate, u.checkCertificate(now.Status.Certificate)
 }
 
-// checkSigned tells what is missing to a certificate. One that is denied is not waited for.
+// checkSigned returns a Pending until the certificate is issued, and an error if the request is denied.
 func checkSigned(request *certv1.CertificateSigningRequest) error {
 	for _, c := range request.Status.Conditions {
 		if c.Type == certv1.CertificateDenied || c.Type == certv1.CertificateFailed {
@@ -471,7 +472,7 @@ func checkSigned(request *certv1.CertificateSigningRequest) error {
 	return nil
 }
 
-// checkCertificate looks at what the cluster signed. Some signers do not do as they are asked.
+// checkCertificate verifies the issued certificate. Some signers ignore parts of a request.
 func (u *newPeeringUser) checkCertificate(certificate []byte) error {
 	if err := pki.CheckCertificate(certificate, u.key.Public()); err != nil {
 		return out.Fail("the certificate that the cluster signed is of no use: %w", err)
@@ -502,7 +503,7 @@ func (u *newPeeringUser) encodeKubeconfig(certificate []byte) ([]byte, error) {
 	return config.Encode()
 }
 
-// takenBack undoes what was made, also after an interruption: nobody knows the key of half a user.
+// takenBack rolls back after a failure or an interruption: the key of half a user is lost.
 func (u *newPeeringUser) takenBack(ctx context.Context, why error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takingBack)
 	defer cancel()
@@ -514,7 +515,7 @@ func (u *newPeeringUser) takenBack(ctx context.Context, why error) error {
 	return why
 }
 
-// takeBack deletes what was made, unless somebody else made what has the name.
+// takeBack deletes a created object. An object with the same name by another client, with another request or user, is kept.
 func (u *newPeeringUser) takeBack(ctx context.Context, obj client.Object) error {
 	have := obj.DeepCopyObject().(client.Object)
 	if err := u.kube.Get(ctx, client.ObjectKeyFromObject(obj), have); err != nil {

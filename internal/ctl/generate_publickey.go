@@ -23,7 +23,7 @@ type generatePublicKeyOptions struct {
 	kind, gateway string
 }
 
-// Ends of a tunnel, as flags call them.
+// Endpoints of a tunnel, as in flags.
 const (
 	server = "server"
 	dialer = "client"
@@ -49,7 +49,7 @@ func (c *cli) generatePublicKey(common *generation) *cobra.Command {
 	return cmd
 }
 
-// runGeneratePublicKey waits for the key: the command usually comes right after the one that made the gateway.
+// runGeneratePublicKey waits for the key, because the command usually follows the creation of the gateway directly.
 func (c *cli) runGeneratePublicKey(ctx context.Context, o *generatePublicKeyOptions) error {
 	kube, err := c.newClient(ctx)
 	if err != nil {
@@ -77,8 +77,8 @@ func (c *cli) runGeneratePublicKey(ctx context.Context, o *generatePublicKeyOpti
 	return c.printGenerated(o.generation, newPublicKey(client.ObjectKey{Name: id}, id, public))
 }
 
-// publicKey reads the public half of the gateway's keys: in the Secret, which changes first, or as the gateway says it to those who may
-// not read that.
+// publicKey reads the public key of the gateway: from the Secret, which changes first, or from the status if the user may not read the
+// Secret.
 func (g *gateway) publicKey(ctx context.Context, kube client.Reader) (public [32]byte, err error) {
 	var secret corev1.Secret
 	ref := g.secretReference()
@@ -95,7 +95,7 @@ func (g *gateway) publicKey(ctx context.Context, kube client.Reader) (public [32
 	return publicKeyOf(&secret)
 }
 
-// publicKeyOf also takes a Secret that has the private half alone, to which a gateway adds the other one.
+// publicKeyOf returns the public key in a Secret. It derives the key from a private key alone, as the gateway does.
 func publicKeyOf(secret *corev1.Secret) ([32]byte, error) {
 	if len(secret.Data[names.PublicKeyKey]) == 0 {
 		private, err := pki.ParseTunnelKey(secret.Data[names.PrivateKeyKey])

@@ -43,7 +43,7 @@ func (c *cli) generateTenant(common *generation) *cobra.Command {
 	return cmd
 }
 
-// generatedFor adds the flags of what is printed for another cluster's tenant namespace.
+// generatedFor adds the flags for objects of the tenant namespace of another cluster.
 func (c *cli) generatedFor(cmd *cobra.Command, other, into *string, role string) {
 	cmd.Flags().StringVar(other, "remote-cluster-id", "", "The ID of the other cluster, the "+role)
 	_ = cmd.MarkFlagRequired("remote-cluster-id")
@@ -111,7 +111,7 @@ func (o *generateTenantOptions) checkFlags() error {
 	return nil
 }
 
-// signedNonce is the one that this cluster was given by a provider before.
+// signedNonce returns the nonce that a provider gave this cluster earlier, signed.
 func (s *clusterSide) signedNonce(ctx context.Context, provider string) ([]byte, error) {
 	have, err := s.handshakeSecrets(ctx, names.SignedNonce, provider)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"liqo.io/liqo/internal/ctl/out"
 )
 
-// retrieval is what the commands of get have in common: they print one value, raw.
+// retrieval holds the common options of the get commands, which print one raw value.
 type retrieval struct {
 	placement
 	peer    string

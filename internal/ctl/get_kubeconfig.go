@@ -57,7 +57,8 @@ func (c *cli) runGetKubeconfig(ctx context.Context, s *clusterSide, key client.O
 	return err
 }
 
-// explainState is the last thing that is said to be wrong with an object, "" for nothing. Who may not read events is told nothing.
+// explainState returns the last problem of an object by its conditions and events, "" for none or without the permission to read
+// events.
 func (s *clusterSide) explainState(ctx context.Context, obj client.Object) string {
 	var all corev1.EventList
 	if s.kube.List(ctx, &all, client.InNamespace(obj.GetNamespace()), client.MatchingFields{"involvedObject.uid": string(obj.GetUID())}) != nil {
@@ -75,7 +76,7 @@ func (s *clusterSide) explainState(ctx context.Context, obj client.Object) strin
 	return last.Reason + ": " + last.Message
 }
 
-// completeIdentities offers the Identities in the tenant namespace of the other cluster, or all.
+// completeIdentities offers the Identities in the tenant namespace of the other cluster, or in all namespaces.
 func (c *cli) completeIdentities(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp

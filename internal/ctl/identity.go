@@ -13,7 +13,7 @@ import (
 	"liqo.io/liqo/internal/peer"
 )
 
-// clusterIdentity reads the ID of a cluster.
+// clusterIdentity returns the ID of a cluster.
 func clusterIdentity(ctx context.Context, kube client.Reader, liqoNamespace string) (string, error) {
 	id, err := peer.LocalClusterID(ctx, kube, liqoNamespace)
 	if errors.Is(err, peer.ErrNotFound) {

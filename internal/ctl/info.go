@@ -24,7 +24,7 @@ type infoOptions struct {
 	output    string
 	get       string
 	verbose   bool
-	// exitCode has the command fail where it tells of something that is not well.
+	// exitCode makes the command fail if anything is unhealthy.
 	exitCode bool
 }
 
@@ -60,7 +60,7 @@ func (c *cli) newInfoCommand() *cobra.Command {
 	return cmd
 }
 
-// newCollector reads of a cluster that has Liqo.
+// newCollector returns a collector for a cluster, which must have Liqo installed.
 func (c *cli) newCollector(ctx context.Context, o *infoOptions) (*collector, error) {
 	if o.output != "" && o.output != "json" && o.output != "yaml" {
 		return nil, out.Fail("--output is json or yaml, not %q", o.output)
@@ -110,7 +110,7 @@ func (c *cli) runInfo(ctx context.Context, o *infoOptions) error {
 // infoSections are the keys of a report.
 var infoSections = []string{"local", "health", "network", "peerings"}
 
-// querySection is the one that --get asks for, "" for none.
+// querySection returns the section that --get asks for, "" for none.
 func (o *infoOptions) querySection() string {
 	if o.isClusterID() {
 		return "local"
@@ -123,7 +123,7 @@ func (o *infoOptions) isClusterID() bool {
 	return strings.EqualFold(strings.TrimPrefix(o.get, "."), "clusterid")
 }
 
-// wantedSections tells which ones are needed.
+// wantedSections returns a function that reports whether a section is needed.
 func (o *infoOptions) wantedSections() func(string) bool {
 	if o.get != "" {
 		asked := o.querySection()
@@ -132,7 +132,7 @@ func (o *infoOptions) wantedSections() func(string) bool {
 	return func(section string) bool { return section != "network" || o.verbose }
 }
 
-// unhealthyError fails where something is not well.
+// unhealthyError returns an error if a part is unhealthy or unreadable.
 func unhealthyError(ailing []string, problems []problem) error {
 	if len(problems) > 0 {
 		ailing = append(ailing, "not all could be read")
@@ -143,7 +143,7 @@ func unhealthyError(ailing []string, problems []problem) error {
 	return out.Fail("%s", strings.Join(ailing, "; "))
 }
 
-// failedParts is what is not well, in words.
+// failedParts returns the unhealthy parts in words.
 func (r *infoReport) failedParts() (all []string) {
 	if !r.Health.Healthy {
 		all = append(all, "Liqo is unhealthy")
@@ -173,21 +173,21 @@ func (c *cli) checkInstalled(ctx context.Context, kube client.Reader, namespace 
 	return nil
 }
 
-// problem is why a part of a report is not there.
+// problem is the reason why a part of a report is missing.
 type problem struct {
 	// peer is "" in the report about the cluster itself.
 	peer, section string
 	err           error
 }
 
-// printProblems says what could not be read; the rest is still of use.
+// printProblems prints warnings about unreadable parts; the other parts are still printed.
 func (c *cli) printProblems(problems []problem) {
 	for _, p := range problems {
 		c.Warn("%s", describeError(p.err))
 	}
 }
 
-// collectReport gathers the wanted sections. What cannot be read is left out.
+// collectReport collects the wanted sections, without unreadable parts.
 func (f *collector) collectReport(ctx context.Context, wanted func(section string) bool) (*infoReport, []problem) {
 	r := &infoReport{}
 	var problems []problem
@@ -222,8 +222,8 @@ func (f *collector) collectReport(ctx context.Context, wanted func(section strin
 	return r, problems
 }
 
-// printField prints what --get asks for. Where nothing is there because it could not be read, that is an error and no value; what else
-// could not be read matters to who asks for more than one value, or for the health, which is of all there is.
+// printField prints the value of --get. It fails if the value is missing because it could not be read. Other unreadable parts are
+// reported only with several values or with the health, which depends on all parts.
 func (c *cli) printField(o *infoOptions, value any, problems []problem) error {
 	if len(problems) > 0 && isBlank(value) {
 		c.printProblems(problems[:len(problems)-1])
@@ -329,7 +329,7 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-// clusterID reads the ID of the cluster.
+// clusterID returns the ID of the cluster.
 func (f *collector) clusterID(ctx context.Context) (string, error) {
 	var list corev1.ConfigMapList
 	err := f.List(ctx, &list, client.InNamespace(f.namespace), client.MatchingLabels{names.AppName: names.ClusterIDApp})

@@ -28,9 +28,9 @@ import (
 	"liqo.io/liqo/internal/pki"
 )
 
-// What is wrong with an installation beside its pods: its kinds, its webhook, its networks and the certificates that it was given.
+// Alerts about an installation beyond its pods: CRDs, the webhook, networks and the certificates from peers.
 
-// collectAlerts looks at all that. What it cannot see it does not judge.
+// collectAlerts collects all alerts. Unreadable objects cause no alert.
 func (f *collector) collectAlerts(ctx context.Context, now time.Time) (all []string, problems []error) {
 	for _, look := range []func(context.Context) ([]string, error){
 		func(ctx context.Context) ([]string, error) {
@@ -54,7 +54,7 @@ func (f *collector) collectAlerts(ctx context.Context, now time.Time) (all []str
 	return all, problems
 }
 
-// kindAlerts compares the CRDs with those of this program. Those of an installation of another version may be others.
+// kindAlerts compares the CRDs with those of this program. CRDs of an installation of another version may differ.
 func (f *collector) kindAlerts(ctx context.Context, crds []*unstructured.Unstructured) (all []string, err error) {
 	var list unstructured.UnstructuredList
 	list.SetAPIVersion("apiextensions.k8s.io/v1")
@@ -82,7 +82,7 @@ func (f *collector) kindAlerts(ctx context.Context, crds []*unstructured.Unstruc
 	return all, nil
 }
 
-// isOlder tells whether a CRD lacks something that another one has, be it a version or a field.
+// isOlder reports whether a CRD lacks a version or a field that another one has.
 func isOlder(have, want *unstructured.Unstructured) bool {
 	schemas := func(crd *unstructured.Unstructured) map[string]any {
 		versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
@@ -97,7 +97,7 @@ func isOlder(have, want *unstructured.Unstructured) bool {
 	return !isSubset(schemas(want), schemas(have))
 }
 
-// isSubset tells whether one part of a schema is in another one, whatever descriptions say.
+// isSubset reports whether a part of a schema is contained in another one, without regard to descriptions.
 func isSubset(part, whole any) bool {
 	switch want := part.(type) {
 	case map[string]any:
@@ -118,7 +118,7 @@ func isSubset(part, whole any) bool {
 	return fmt.Sprint(part) == fmt.Sprint(whole)
 }
 
-// webhookAlerts looks whether the API server can call the webhook.
+// webhookAlerts checks whether the API server can call the webhook.
 func (f *collector) webhookAlerts(ctx context.Context) (all []string, err error) {
 	key := client.ObjectKey{Name: names.WebhookConfiguration}
 	var mutating admissionv1.MutatingWebhookConfiguration
@@ -158,7 +158,7 @@ func (f *collector) webhookAlerts(ctx context.Context) (all []string, err error)
 	return all, nil
 }
 
-// isTrusting tells whether there is an authority that has not ended.
+// isTrusting reports whether a bundle has an authority that has not expired.
 func isTrusting(bundle []byte, now time.Time) bool {
 	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {
 		if ca, err := x509.ParseCertificate(block.Bytes); err == nil && now.Before(ca.NotAfter) {
@@ -172,11 +172,11 @@ func hasEndpoints(s discoveryv1.EndpointSlice) bool {
 	return slices.ContainsFunc(s.Endpoints, func(e discoveryv1.Endpoint) bool { return e.Conditions.Ready == nil || *e.Conditions.Ready })
 }
 
-// networkAlerts looks at the networks of the cluster, without whose prefixes no peer is connected.
+// networkAlerts checks the networks of the cluster: no peer is connected without their prefixes.
 func (f *collector) networkAlerts(ctx context.Context) (all []string, err error) {
 	var networks ipamv1alpha1.NetworkList
 	if err := f.List(ctx, &networks, client.InNamespace(f.namespace), client.HasLabels{names.NetworkType}); apimeta.IsNoMatchError(err) {
-		return nil, nil // which is told of its CRD
+		return nil, nil // kindAlerts reports the missing CRD
 	} else if err != nil {
 		return nil, fmt.Errorf("looking at the networks: %w", err)
 	}
@@ -194,14 +194,14 @@ func (f *collector) networkAlerts(ctx context.Context) (all []string, err error)
 	return all, nil
 }
 
-// leftAlerts looks for what consumers asked for that have no Tenant any more. Nobody takes that back: one that is lost does not, and one that comes back
-// wants to find its pods.
+// leftAlerts reports orphans: ResourceSlices of consumers without a Tenant. They are not deleted automatically, because a consumer
+// that returns needs its pods.
 func (f *collector) leftAlerts(ctx context.Context) (all []string, err error) {
 	var copies authv1beta1.ResourceSliceList
 	var tenants authv1beta1.TenantList
 	for _, err := range []error{f.List(ctx, &copies, client.MatchingLabels{names.Replicated: "true"}), f.List(ctx, &tenants)} {
 		if apimeta.IsNoMatchError(err) {
-			return nil, nil // which is told of its CRD
+			return nil, nil // kindAlerts reports the missing CRD
 		} else if err != nil {
 			return nil, fmt.Errorf("looking at the slices of consumers: %w", err)
 		}
@@ -219,11 +219,11 @@ func (f *collector) leftAlerts(ctx context.Context) (all []string, err error) {
 	return all, nil
 }
 
-// certificateAlerts looks at the certificates that peers gave, which are renewed when a third of their time is left at the latest.
+// certificateAlerts checks the certificates issued by peers, which are renewed when a third of their lifetime is left at the latest.
 func (f *collector) certificateAlerts(ctx context.Context, now time.Time) (all []string, err error) {
 	var identities authv1beta1.IdentityList
 	if err := f.List(ctx, &identities); apimeta.IsNoMatchError(err) {
-		return nil, nil // which is told of its CRD
+		return nil, nil // kindAlerts reports the missing CRD
 	} else if err != nil {
 		return nil, fmt.Errorf("looking at the certificates of peerings: %w", err)
 	}
@@ -241,10 +241,10 @@ func (f *collector) certificateAlerts(ctx context.Context, now time.Time) (all [
 	return all, nil
 }
 
-// backdated is what the signer of Kubernetes lets a certificate begin before it was signed.
+// backdated is the time by which the signer of Kubernetes backdates the start of a certificate.
 const backdated = 5 * time.Minute
 
-// checkExpiry says of a certificate that it has ended, or that it ends soon although it should have been renewed.
+// checkExpiry returns an error if a certificate has expired, or expires soon because its renewal is overdue.
 func checkExpiry(certificate *x509.Certificate, now time.Time) error {
 	end, life := certificate.NotAfter, certificate.NotAfter.Sub(certificate.NotBefore)-backdated
 	switch left := end.Sub(now); {

@@ -21,7 +21,7 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// collector reads what info shows.
+// collector reads the data of the command info.
 type collector struct {
 	client.Reader
 	namespace string
@@ -33,15 +33,15 @@ type localInfo struct {
 	ClusterID     string            `json:"clusterID"`
 	Version       string            `json:"version"`
 	Labels        map[string]string `json:"labels" also:"clusterLabels"`
-	APIServerAddr string            `also:"APIServerAddress"` // scripts know it by this key
+	APIServerAddr string            `also:"APIServerAddress"` // the key in existing scripts
 }
 
 type healthInfo struct {
 	Healthy       bool                    `json:"healthy"`
 	UnhealthyPods map[string]unhealthyPod `json:"unhealthyPods,omitempty"`
-	// MissingPods are workloads that have less pods than they should.
+	// MissingPods are workloads with fewer pods than desired.
 	MissingPods map[string]missingPods `json:"missingPods,omitempty"`
-	// Alerts are what else is wrong, in words.
+	// Alerts are all other problems, in words.
 	Alerts []string `json:"alerts,omitempty"`
 }
 
@@ -77,11 +77,11 @@ type peerInfo struct {
 	NetworkingStatus     string `json:"networkingStatus"`
 	AuthenticationStatus string `json:"authenticationStatus"`
 	OffloadingStatus     string `json:"offloadingStatus"`
-	// Alerts say why something of it is not well.
+	// Alerts give the reasons why a module is unhealthy.
 	Alerts []string `json:"alerts,omitempty"`
 }
 
-// collectLocal reads what does not change after an installation. Each part may be missing on its own.
+// collectLocal reads the static data of an installation. Each part may be missing independently.
 func (f *collector) collectLocal(ctx context.Context) (localInfo, []error) {
 	info := localInfo{Labels: map[string]string{}}
 	var problems []error
@@ -115,7 +115,7 @@ func flagValue(command []string, flag string) string {
 	return ""
 }
 
-// parseLabels reads k=v,k=v; a value may contain further equal signs.
+// parseLabels parses k=v,k=v; a value may contain further equal signs.
 func parseLabels(text string) map[string]string {
 	labels := map[string]string{}
 	for pair := range strings.SplitSeq(text, ",") {
@@ -126,7 +126,7 @@ func parseLabels(text string) map[string]string {
 	return labels
 }
 
-// apiServer is the address that the cluster tells its peers.
+// apiServer returns the API server address that the cluster reports to its peers.
 func (f *collector) apiServer(ctx context.Context, override string) (string, error) {
 	var nodes corev1.NodeList
 	if override == "" {
@@ -146,7 +146,7 @@ func (f *collector) collectNetwork(ctx context.Context) (*networkInfo, error) {
 	for _, n := range list.Items {
 		cidr := string(n.Status.CIDR)
 		if cidr == "" {
-			continue // nobody granted it yet
+			continue // not granted yet
 		}
 		switch n.Labels[names.NetworkType] {
 		case names.NetworkTypePod:
@@ -186,7 +186,7 @@ func (f *collector) collectPeerings(ctx context.Context) (peeringsInfo, error) {
 	return info, nil
 }
 
-// Whether a module or a virtual node is well.
+// Health of a module or a virtual node.
 const (
 	healthy   = "Healthy"
 	unhealthy = "Unhealthy"

@@ -21,7 +21,8 @@ import (
 
 const installation = "installation"
 
-// healthParts are where the pods are on which Liqo depends: those of the installation, the gateways and the virtual kubelets.
+// healthParts returns the selectors of the pods that Liqo depends on: those of the installation, the gateways and the virtual
+// kubelets.
 func (f *collector) healthParts() []struct {
 	what string
 	opts []client.ListOption
@@ -36,7 +37,7 @@ func (f *collector) healthParts() []struct {
 	}
 }
 
-// collectHealth looks at the pods of Liqo wherever they are, and at what should have more of them. What it cannot see it does not judge.
+// collectHealth checks the pods of Liqo in all namespaces, and workloads with missing pods. Unreadable objects are not judged.
 func (f *collector) collectHealth(ctx context.Context) (healthInfo, []error) {
 	info := healthInfo{UnhealthyPods: map[string]unhealthyPod{}, MissingPods: map[string]missingPods{}}
 	var problems []error
@@ -85,14 +86,14 @@ func (f *collector) collectHealth(ctx context.Context) (healthInfo, []error) {
 // chartWorkload is a workload that the chart installs.
 type chartWorkload struct {
 	kind string
-	// component is its label app.kubernetes.io/name, and the end of its name.
+	// component is the label app.kubernetes.io/name, and the end of the name.
 	component string
-	// beside is what the chart installs with it, and what stays where somebody deletes the workload alone: where that is missing, a value
-	// switched both off. Nil for a workload that no value switches off.
+	// beside is an object that the chart installs together with the workload. If both are missing, a value switched the workload off;
+	// if only the workload is missing, the user deleted it. Nil for a workload that is always installed.
 	beside client.Object
 }
 
-// chartWorkloads are all that an installation may have.
+// chartWorkloads returns all workloads that an installation may have.
 func (f *collector) chartWorkloads() []chartWorkload {
 	in := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: f.namespace, Name: name} }
 	return []chartWorkload{
@@ -103,17 +104,17 @@ func (f *collector) chartWorkloads() []chartWorkload {
 	}
 }
 
-// missingWorkloads are the workloads that the installation should have, by the names that they would have.
+// missingWorkloads returns the workloads that the installation lacks, by their expected names.
 func (f *collector) missingWorkloads(ctx context.Context, deployments []appsv1.Deployment, daemons []appsv1.DaemonSet) (map[string]missingPods, error) {
 	prefix, there := "liqo", map[string]bool{}
 	note := func(kind string, obj client.Object) {
 		component := obj.GetLabels()[names.AppName]
 		if obj.GetLabels()[names.AppPartOf] != "liqo" {
-			return // somebody's own
+			return // not from the chart
 		}
 		there[kind+component] = true
 		if begin, ok := strings.CutSuffix(obj.GetName(), "-"+component); ok {
-			prefix = begin // which a value chose
+			prefix = begin // the prefix from a chart value
 		}
 	}
 	for i := range deployments {
@@ -139,7 +140,7 @@ func (f *collector) missingWorkloads(ctx context.Context, deployments []appsv1.D
 	return all, nil
 }
 
-// displayName says where something is that is not in the namespace of the installation.
+// displayName returns the name of an object, with its namespace if that is not the Liqo namespace.
 func (f *collector) displayName(obj client.Object) string {
 	if obj.GetNamespace() == f.namespace {
 		return obj.GetName()
@@ -147,8 +148,8 @@ func (f *collector) displayName(obj client.Object) string {
 	return client.ObjectKeyFromObject(obj).String()
 }
 
-// isCounted tells whether a pod should be ready. One that is being deleted, or that ended, has one in its place, or that is missing;
-// a Job tries again; and what consumers run here, or we in their place, is not ours, whatever its labels say.
+// isCounted reports whether a pod should be ready. A deleted or finished pod has a replacement, or counts as missing; a Job retries;
+// pods of consumers are not part of Liqo, even if their labels say so.
 func isCounted(pod *corev1.Pod) bool {
 	owner := ""
 	for _, o := range pod.OwnerReferences {
@@ -186,7 +187,8 @@ func describePod(pod *corev1.Pod) unhealthyPod {
 	return info
 }
 
-// missingReplicas tells what pods a Deployment should have that are not there at all. Those of a changed one count once they were made.
+// missingReplicas returns the number of desired pods of a Deployment that do not exist. After a change of the Deployment, only
+// observed replicas count.
 func missingReplicas(d *appsv1.Deployment) (missingPods, bool) {
 	m := missingPods{Kind: "Deployment", Pods: d.Status.Replicas, Wanted: 1}
 	if d.Spec.Replicas != nil {
@@ -194,7 +196,7 @@ func missingReplicas(d *appsv1.Deployment) (missingPods, bool) {
 	}
 	if m.Wanted == 0 {
 		m.Reason = "scaled to 0"
-		return m, d.Labels[names.AppPartOf] == "liqo" // else it is somebody's own
+		return m, d.Labels[names.AppPartOf] == "liqo" // otherwise not part of Liqo
 	}
 	for _, c := range d.Status.Conditions {
 		if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {

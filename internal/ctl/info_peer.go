@@ -91,7 +91,7 @@ func (c *cli) runInfoPeer(ctx context.Context, o *infoOptions, ids []string) err
 // peerSections are the keys of a report about a peer.
 var peerSections = []string{"info", "network", "authentication", "offloading"}
 
-// splitPath takes the first step of a path, without its dot or bracket.
+// splitPath splits off the first step of a path, without its dot or bracket.
 func splitPath(path string) (first, rest string) {
 	path = strings.TrimPrefix(path, ".")
 	if n := strings.IndexAny(path, ".["); n >= 0 {
@@ -100,8 +100,8 @@ func splitPath(path string) (first, rest string) {
 	return path, ""
 }
 
-// lookUpPeer follows a path that begins with the ID of a peer, which may be left out where there is one. That of a peer is a label of
-// DNS, and has no dots.
+// lookUpPeer resolves a path that begins with the ID of a peer. The ID may be left out with a single peer. Cluster IDs are DNS labels,
+// without dots.
 func lookUpPeer(peers map[string]*peerReport, query string) (any, error) {
 	first, _ := splitPath(query)
 	if _, ok := peers[first]; ok {
@@ -122,7 +122,7 @@ func notRequested(id, query string) error {
 		Hint("--get takes a path below one of %s, with the ID of the cluster before it where there are several", strings.Join(peerSections, ", "))
 }
 
-// problemsOf are the problems with what a query asks for.
+// problemsOf returns the problems with the parts that a query asks for.
 func problemsOf(query string, problems []problem) []problem {
 	first, rest := splitPath(query)
 	second, _ := splitPath(rest)
@@ -197,7 +197,7 @@ func (n *peerNetwork) newSection() *out.Section {
 	return s
 }
 
-// seenAs says under which prefixes ranges of a peer are seen here.
+// seenAs returns the local prefixes of the ranges of a peer.
 func seenAs(ranges, here []networkingv1beta1.CIDR) string {
 	if len(here) == 0 || slices.Equal(ranges, here) {
 		return joinValues(ranges)

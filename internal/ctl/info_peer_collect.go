@@ -22,7 +22,7 @@ import (
 	"liqo.io/liqo/internal/peer"
 )
 
-// peerReport is what info peer shows of one peer; its sections are in the order of the screen.
+// peerReport is the report about one peer; its sections are in the order of the screen.
 type peerReport struct {
 	Info           peerIdentity       `json:"info"`
 	Network        peerNetwork        `json:"network"`
@@ -34,7 +34,7 @@ type peerIdentity struct {
 	ClusterID string `json:"clusterID"`
 	Role      string `json:"role"`
 	Version   string `json:"version,omitempty"`
-	// Capabilities of Liqo at the peer.
+	// Capabilities are the capabilities of Liqo at the peer.
 	Capabilities []string `json:"capabilities,omitempty"`
 }
 
@@ -45,7 +45,7 @@ type moduleInfo struct {
 
 type peerNetwork struct {
 	moduleInfo
-	CIDRs      peerCIDRs       `json:"CIDRs" also:"CIDR"` // scripts know it by this key
+	CIDRs      peerCIDRs       `json:"CIDRs" also:"CIDR"` // the key in existing scripts
 	Gateway    peerGateway     `json:"gateway"`
 	Connection *peerConnection `json:"connection,omitempty"`
 }
@@ -55,21 +55,21 @@ type peerCIDRs struct {
 	Remapped *networkingv1beta1.ClusterConfigCIDR `json:"remapped,omitempty"`
 }
 
-// peerGateway is the gateway of the peer where that has the server, else ours.
+// peerGateway is the gateway of the peer if the peer has the server, else the local gateway.
 type peerGateway struct {
 	Address []string `json:"address"`
 	Port    int32    `json:"port"`
 	Ports   []int32  `json:"ports,omitempty"`
 	Role    string   `json:"role"`
 	MTU     int      `json:"mtu,omitempty"`
-	// ToldEndpoints are where the peer says that its server is, where the gateway is told something else: they are dialled, too.
+	// ToldEndpoints are the server addresses that the peer reports, if the gateway has others configured: both are dialled.
 	ToldEndpoints []string `json:"toldEndpoints,omitempty"`
 }
 
 type peerConnection struct {
 	Status  string `json:"status"`
 	Latency string `json:"latency,omitempty"`
-	// FailedNodes are those whose pods do not reach the peer by a tunnel that is up, ten at most.
+	// FailedNodes are the nodes whose pods do not reach the peer although the tunnel is up, ten at most.
 	FailedNodes []string `json:"failedNodes,omitempty"`
 }
 
@@ -100,7 +100,7 @@ type peerNode struct {
 	Resources     corev1.ResourceList `json:"resources"`
 }
 
-// selectedPeers reads the peers with these IDs, or all of them.
+// selectedPeers returns the peers with the IDs, or all peers.
 func (f *collector) selectedPeers(ctx context.Context, ids []string) ([]liqov1beta1.ForeignCluster, error) {
 	var list liqov1beta1.ForeignClusterList
 	if err := f.List(ctx, &list); err != nil {
@@ -119,7 +119,7 @@ func (f *collector) selectedPeers(ctx context.Context, ids []string) ([]liqov1be
 	return found, nil
 }
 
-// collectPeer gathers what there is about a peer. What cannot be read is left out.
+// collectPeer collects the report about a peer, without unreadable parts.
 func (f *collector) collectPeer(ctx context.Context, fc *liqov1beta1.ForeignCluster) (*peerReport, []problem) {
 	id, modules := string(fc.Spec.ClusterID), fc.Status.Modules
 	r := &peerReport{
@@ -165,7 +165,8 @@ func newModuleInfo(m liqov1beta1.Module) moduleInfo {
 	return info
 }
 
-// authenticationOf has as an alert, too, what is not copied to the peer though it lets this cluster in, or because there are no credentials any more.
+// authenticationOf returns the state of the authentication. Alerts include objects that are not replicated to the peer although the
+// peer is authenticated, or because the credentials are gone.
 func authenticationOf(fc *liqov1beta1.ForeignCluster) moduleInfo {
 	info := newModuleInfo(fc.Status.Modules.Authentication)
 	if why := peer.Trouble(fc); why != "" && info.Status != unhealthy {
@@ -174,7 +175,7 @@ func authenticationOf(fc *liqov1beta1.ForeignCluster) moduleInfo {
 	return info
 }
 
-// alertOf says what is not well, with the reason by which the documentation knows it.
+// alertOf returns the message of an unhealthy condition, with its reason, which the documentation lists.
 func alertOf(c liqov1beta1.Condition) string {
 	text := cmp.Or(c.Message, fmt.Sprintf("%s is %s", c.Type, c.Status))
 	if c.Reason == "" {
@@ -229,7 +230,7 @@ func (f *collector) peerGateway(ctx context.Context, r *peerReport, of client.Ma
 	return f.peerConnection(ctx, r, gw)
 }
 
-// gatewayAt is a gateway by where the server is reached, which may not be known yet, and by what the peer has.
+// gatewayAt returns the gateway of a report, by the endpoint of the server, which may be unknown yet, and by the role of the peer.
 func gatewayAt(at *networkingv1beta1.EndpointStatus, role string, mtu int) peerGateway {
 	info := peerGateway{Address: []string{}, Role: role, MTU: mtu}
 	if at != nil {
@@ -249,7 +250,7 @@ func (f *collector) peerConnection(ctx context.Context, r *peerReport, gw client
 	return nil
 }
 
-// peerSlices finds those, too, that have no label and lie in the namespace of the peering: they work.
+// peerSlices returns the ResourceSlices of a peer, including those without labels in the namespace of the peering: they work, too.
 func (f *collector) peerSlices(ctx context.Context, r *peerReport, of client.MatchingLabels) error {
 	id := of[names.RemoteClusterID]
 	namespaces, err := peer.TenantNamespaces(ctx, f, liqov1beta1.ClusterID(id))
@@ -278,7 +279,7 @@ func (f *collector) peerSlices(ctx context.Context, r *peerReport, of client.Mat
 	return nil
 }
 
-// isJudged tells whether it was decided what a ResourceSlice gets.
+// isJudged reports whether the provider has accepted or denied a ResourceSlice.
 func isJudged(s *authv1beta1.ResourceSlice) bool {
 	return slices.ContainsFunc(s.Status.Conditions, func(c authv1beta1.ResourceSliceCondition) bool {
 		return c.Type == authv1beta1.ResourceSliceConditionTypeResources

@@ -13,7 +13,7 @@ import (
 	"liqo.io/liqo/internal/ctl/out"
 )
 
-// queryPosition is somewhere in a report: what scripts see there, and the type that it has, which knows of fields that are left out.
+// queryPosition is a position in a report: the value that scripts see, and its Go type, which knows the omitted empty fields.
 type queryPosition struct {
 	value any
 	kind  reflect.Type
@@ -23,8 +23,8 @@ func placeOf(report any) queryPosition {
 	return queryPosition{documentOf(report), reflect.TypeOf(report)}
 }
 
-// lookUp follows a path such as network.podcidrs or peerings.peers[0].role. Names are compared without case; a key that
-// contains dots is found too, and so is a field that the document leaves out because it is empty.
+// lookUp resolves a path such as network.podcidrs or peerings.peers[0].role. Names are compared without case. Keys that contain dots
+// are found, too, as are fields that the document omits because they are empty.
 func lookUp(report any, query string) (any, error) {
 	at := placeOf(report)
 	path := strings.TrimPrefix(query, ".")
@@ -39,7 +39,7 @@ func lookUp(report any, query string) (any, error) {
 	return at.value, nil
 }
 
-// descendPath takes the next step, and returns what is left of the path.
+// descendPath takes the next step, and returns the rest of the path.
 func (p queryPosition) descendPath(path string) (queryPosition, string, error) {
 	for p.kind.Kind() == reflect.Pointer {
 		p.kind = p.kind.Elem()
@@ -61,8 +61,8 @@ func (p queryPosition) descendPath(path string) (queryPosition, string, error) {
 	return queryPosition{}, "", fmt.Errorf("%q is not an object", key)
 }
 
-// descendOne takes a field of a struct, by its name or by one that it has in other versions and in documents, as the tag also lists them.
-// Such a name in the singular was that of a scalar: of one value there it is that value.
+// descendOne returns a field of a struct, by its name or by an alias of other versions, listed in the tag. An alias in the singular
+// was a scalar: it returns the value of a list with one element.
 func (p queryPosition) descendOne(object map[string]any, key, rest string) (queryPosition, string, error) {
 	for _, f := range reflect.VisibleFields(p.kind) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -85,7 +85,7 @@ func (p queryPosition) descendOne(object map[string]any, key, rest string) (quer
 	return queryPosition{}, "", fmt.Errorf("%q not found", key)
 }
 
-// emptyValue is a field without a value, as scripts see it.
+// emptyValue returns the empty value of a field as scripts see it.
 func emptyValue(kind reflect.Type) any {
 	for kind.Kind() == reflect.Pointer {
 		kind = kind.Elem()
@@ -99,7 +99,7 @@ func emptyValue(kind reflect.Type) any {
 	return documentOf(reflect.Zero(kind).Interface())
 }
 
-// listElement takes what a list has at an index, or by the name of.
+// listElement returns the element of a list at an index, or with a name.
 func listElement(list []any, path string) (value any, rest string, err error) {
 	key, rest, _ := strings.Cut(path, ".")
 	if n, err := strconv.Atoi(key); err == nil && n >= 0 && n < len(list) {
@@ -120,7 +120,7 @@ func listElement(list []any, path string) (value any, rest string, err error) {
 	return nil, "", fmt.Errorf("%q is neither an index below %d nor a name in the list", key, len(list))
 }
 
-// objectField finds the longest key that the path begins with.
+// objectField returns the field with the longest key that is a prefix of the path.
 func objectField(object map[string]any, path string) (value any, rest string, found bool) {
 	longest := -1
 	for k, v := range object {
@@ -135,7 +135,7 @@ func objectField(object map[string]any, path string) (value any, rest string, fo
 	return value, strings.TrimPrefix(path[longest:], "."), true
 }
 
-// isBlank tells whether a value is one that a report has, too, where something could not be read.
+// isBlank reports whether a value equals the one of an unreadable field.
 func isBlank(value any) bool {
 	switch v := value.(type) {
 	case nil:

@@ -9,13 +9,13 @@ import (
 	"liqo.io/liqo/internal/ctl/out"
 )
 
-// newMissingCommand is a command of the original that is not there. It is accepted with whatever follows, says what to do instead, and fails: a script
-// neither goes on without it, nor gets the help of another command. Help and completion do not offer it.
+// newMissingCommand returns a hidden command of the original that does not exist here. It accepts any arguments, prints the
+// alternative, and fails, so that a script neither goes on without it nor gets the help of another command.
 func newMissingCommand(use, instead string, aliases ...string) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Aliases: aliases, Hidden: true, DisableFlagParsing: true, Args: cobra.ArbitraryArgs,
 		Short: "Not available: " + instead,
-		// Neither flags nor a cluster are looked at.
+		// Neither flags nor a cluster are checked.
 		PersistentPreRunE: func(*cobra.Command, []string) error { return nil },
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return out.Fail("%s is not available: %s", cmd.CommandPath(), instead)
@@ -23,7 +23,7 @@ func newMissingCommand(use, instead string, aliases ...string) *cobra.Command {
 	}
 }
 
-// missingProviders are the kinds of clusters that the original finds out about by itself, and this does not.
+// missingProviders returns commands for the cluster providers that the original detects and this program does not.
 func missingProviders() []*cobra.Command {
 	return []*cobra.Command{
 		newMissingCommand("aks", `use liqoctl install with --pod-cidr and --service-cidr as "az aks show" has them (podCidr, or the subnet of the nodes with Azure CNI), `+
@@ -37,7 +37,7 @@ func missingProviders() []*cobra.Command {
 	}
 }
 
-// newMoveCommand is the only group of which nothing is there.
+// newMoveCommand returns the only group without any existing command.
 func (c *cli) newMoveCommand() *cobra.Command {
 	const instead = "volumes stay in the cluster where they were made; back up the data of the claim and restore it into a claim of the other cluster, for example with Velero or restic"
 	cmd := newMissingCommand("move", instead)

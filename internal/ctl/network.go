@@ -12,7 +12,7 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// networkOptions are what the commands of network have in common.
+// networkOptions hold the common options of the network commands.
 type networkOptions struct {
 	local, remote        sideFlags
 	timeout              time.Duration
@@ -38,7 +38,7 @@ func (c *cli) newNetworkCommand() *cobra.Command {
 	return cmd
 }
 
-// runWithBoth is between for what begins to connect the clusters: their versions have to work together.
+// runWithBoth is runBetween for commands that connect the clusters: their versions must be compatible.
 func (c *cli) runWithBoth(ctx context.Context, o *networkOptions, run func(ctx context.Context, local, remote *clusterSide) error) error {
 	return c.runBetween(ctx, o, func(ctx context.Context, local, remote *clusterSide) error {
 		if err := fitTogether(ctx, local, remote); err != nil {
@@ -48,7 +48,7 @@ func (c *cli) runWithBoth(ctx context.Context, o *networkOptions, run func(ctx c
 	})
 }
 
-// runBetween runs a command on the two clusters, once they are known.
+// runBetween runs a command on the two clusters, once their cluster IDs are resolved.
 func (c *cli) runBetween(ctx context.Context, o *networkOptions, run func(ctx context.Context, local, remote *clusterSide) error) error {
 	return c.withBoth(ctx, o.timeout, &o.local, &o.remote, run)
 }

@@ -33,7 +33,7 @@ type connectOptions struct {
 	keysNotToShare bool
 }
 
-// olderSpellings of flags are accepted for those of today.
+// olderSpellings maps deprecated flags to the current ones.
 var olderSpellings = map[string]string{
 	"server-type": "gw-server-type", "server-template-name": "gw-server-template-name", "server-template-namespace": "gw-server-template-namespace",
 	"server-service-type": "gw-server-service-type",
@@ -67,7 +67,7 @@ func (c *cli) networkConnect(common *networkOptions) *cobra.Command {
 	return cmd
 }
 
-// addFlags adds those that say what the tunnel is to be.
+// addFlags adds the flags of the tunnel.
 func (o *connectOptions) addFlags(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	o.server.template.addFlags(fs, "gw-server-", serverTemplates, "wireguard-server")
@@ -110,7 +110,7 @@ func (c *cli) runConnect(ctx context.Context, o *connectOptions, local, remote *
 	return n.tunnel.createTunnel(ctx, c, o)
 }
 
-// connection is two networks that are to be connected, and what there is of that.
+// connection is the state of the networks of two clusters before they are connected.
 type connection struct {
 	both   []*peerConfig
 	tunnel *tunnel
@@ -120,7 +120,7 @@ func (n *connection) localConfig() *peerConfig { return n.both[0] }
 
 func (n *connection) remoteConfig() *peerConfig { return n.both[1] }
 
-// inOrder is what is told first to that cluster, and then to the other one.
+// inOrder returns both peer configurations, the one of the given cluster first.
 func (n *connection) inOrder(first *clusterSide) []*peerConfig {
 	if n.localConfig().id == first.id {
 		return n.both
@@ -128,16 +128,16 @@ func (n *connection) inOrder(first *clusterSide) []*peerConfig {
 	return []*peerConfig{n.remoteConfig(), n.localConfig()}
 }
 
-// readConnection reads what both clusters know of each other.
+// readConnection reads the Configurations and gateways of both clusters.
 func (o *connectOptions) readConnection(ctx context.Context, local, remote *clusterSide) (*connection, error) {
 	both, err := exchangeConfigs(ctx, local, remote)
 	return &connection{both: both}, err
 }
 
-// initNetwork makes room for the gateways of clusters that know each other's networks.
+// initNetwork exchanges the Configurations, and creates the namespaces of the gateways.
 func (n *connection) initNetwork(ctx context.Context, c *cli, first *clusterSide) error {
 	local, remote := n.localConfig(), n.remoteConfig()
-	// Who was told by hand may have been told in another namespace.
+	// A Configuration made by hand may be in another namespace.
 	if err := errors.Join(remote.wrapWithCluster(remote.ensureNamespace(ctx, c, n.tunnel.server)), local.wrapWithCluster(local.ensureNamespace(ctx, c, n.tunnel.client))); err != nil {
 		return err
 	}
@@ -147,8 +147,8 @@ func (n *connection) initNetwork(ctx context.Context, c *cli, first *clusterSide
 	return nil
 }
 
-// oppositeGateways are the gateways of a tunnel whose server is in the local cluster: first those of the local cluster. One that is being
-// deleted counts: what it made may have the names of what is to be made.
+// oppositeGateways returns the gateways of a tunnel whose server is in the local cluster, the local ones first. A gateway that is
+// being deleted counts: its objects may have the names of new ones.
 func oppositeGateways(ctx context.Context, local, remote *peerConfig) (servers, clients []client.Object, err error) {
 	if servers, err = local.findOfPeer(ctx, newGateway(server, client.ObjectKey{}).newList(), remote.id); err != nil {
 		return nil, nil, local.wrapWithCluster(err)
@@ -159,7 +159,7 @@ func oppositeGateways(ctx context.Context, local, remote *peerConfig) (servers, 
 	return servers, clients, nil
 }
 
-// noOpposite fails where there is a tunnel whose server is in the local cluster, or a part of one.
+// noOpposite fails if a tunnel with its server in the local cluster exists, or a part of one.
 func noOpposite(ctx context.Context, local, remote *peerConfig, hint string) error {
 	servers, clients, err := oppositeGateways(ctx, local, remote)
 	if err != nil {
@@ -178,7 +178,7 @@ func noOpposite(ctx context.Context, local, remote *peerConfig, hint string) err
 	return nil
 }
 
-// planTunnel says what will be made. It changes nothing, and fails where that would not work.
+// planTunnel plans the tunnel and checks all preconditions. It changes nothing.
 func (o *connectOptions) planTunnel(ctx context.Context, local, remote *peerConfig) (*tunnel, error) {
 	if err := noOpposite(ctx, local, remote, "Exchange the two clusters, or remove it by: liqoctl network disconnect"); err != nil {
 		return nil, err
@@ -207,7 +207,7 @@ func (o *connectOptions) planTunnel(ctx context.Context, local, remote *peerConf
 	return t, local.requirePermissions(ctx, local.gatewayRights(t.client.GetNamespace(), "gatewayclients")...)
 }
 
-// gatewayRights are what making a gateway takes.
+// gatewayRights returns the permissions for creating a gateway.
 func (s *clusterSide) gatewayRights(in, resource string) []permissions {
 	return append(s.missingRights(in),
 		networkingPermissions(in, resource, "get", "list", "watch", "create", "patch"),
@@ -218,7 +218,7 @@ func (s *clusterSide) gatewayRights(in, resource string) []permissions {
 		permissions{in, schema.GroupResource{Group: "apps", Resource: "deployments"}, []string{"get", "list", "watch"}})
 }
 
-// watchRights are what waiting for a gateway takes that is there.
+// watchRights returns the permissions for waiting for an existing gateway.
 func (g *gateway) watchRights() []permissions {
 	in, resource := g.GetNamespace(), "gatewayservers"
 	if g.dialer != nil {
@@ -231,7 +231,7 @@ func (g *gateway) watchRights() []permissions {
 	}
 }
 
-// checkTemplate resolves a template and, unless told not to, looks whether it is there and fits.
+// checkTemplate resolves a template and checks, unless disabled by a flag, that it exists and supports the options.
 func (o *connectOptions) checkTemplate(ctx context.Context, s *clusterSide, t templateFlags, fits func(spec map[string]any) error) (corev1.ObjectReference, error) {
 	ref, err := t.templateReference(ctx, s.liqoNamespace, func(context.Context) (apimeta.RESTMapper, error) { return s.kube.RESTMapper(), nil })
 	if err != nil || o.skipValidation {
@@ -253,7 +253,7 @@ func (o *connectOptions) checkTemplate(ctx context.Context, s *clusterSide, t te
 	return ref, nil
 }
 
-// checkService tells whether a template passes on what was asked of the Service that it makes.
+// checkService fails if a template ignores an option of the Service.
 func (s *gatewayServer) checkService(service map[string]any) error {
 	if s.loadBalancerIP != "" && !hasField(service, "loadBalancerIP") {
 		return errors.New("it has no loadBalancerIP")
@@ -270,7 +270,7 @@ func (s *gatewayServer) checkService(service map[string]any) error {
 	return errors.New("its first port has no nodePort")
 }
 
-// hasField finds a field that is always there, or only if it has a value.
+// hasField reports whether fields contain a name, either required or optional.
 func hasField(fields map[string]any, name string) bool {
 	_, always := fields[name]
 	_, optional := fields["?"+name]

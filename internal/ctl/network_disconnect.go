@@ -42,17 +42,17 @@ func (c *cli) networkDisconnect(o *networkOptions) *cobra.Command {
 
 const configurations = "configurations"
 
-// networkRemains is what a cluster has of one kind about the other.
+// networkRemains are the objects of one kind in a cluster about the other cluster.
 type networkRemains struct {
 	*clusterSide
 	other, what, resource string
 	list                  client.ObjectList
-	// quiet says nothing where there is none.
+	// quiet suppresses the line about no objects.
 	quiet bool
 	found []client.Object
 }
 
-// gatewaysBetween are those of both clusters: clients first, which dial.
+// gatewaysBetween returns the gateways of both clusters: clients first, because they dial.
 func gatewaysBetween(local, remote *clusterSide) []*networkRemains {
 	of := func(in, other *clusterSide, kind string, quiet bool) *networkRemains {
 		return &networkRemains{clusterSide: in, other: other.id, what: "Gateway " + kind, resource: "gateway" + kind + "s", list: newGateway(kind, client.ObjectKey{}).newList(), quiet: quiet}
@@ -61,7 +61,7 @@ func gatewaysBetween(local, remote *clusterSide) []*networkRemains {
 	return []*networkRemains{of(local, remote, dialer, false), of(remote, local, dialer, true), of(local, remote, server, true), of(remote, local, server, false)}
 }
 
-// configurationsBetween are what both clusters know of the networks of the other.
+// configurationsBetween returns the Configurations of both clusters about each other.
 func configurationsBetween(local, remote *clusterSide) []*networkRemains {
 	of := func(in, other *clusterSide) *networkRemains {
 		return &networkRemains{clusterSide: in, other: other.id, what: "Network configuration", resource: configurations, list: &networkingv1beta1.ConfigurationList{}}
@@ -69,7 +69,7 @@ func configurationsBetween(local, remote *clusterSide) []*networkRemains {
 	return []*networkRemains{of(local, remote), of(remote, local)}
 }
 
-// findAll finds what both clusters have.
+// findAll finds the objects of both clusters.
 func findAll(ctx context.Context, all []*networkRemains) error {
 	finding, within := errgroup.WithContext(ctx)
 	for _, l := range all {
@@ -78,7 +78,7 @@ func findAll(ctx context.Context, all []*networkRemains) error {
 	return finding.Wait()
 }
 
-// lookAll is findAll that fails where not all of it may be deleted.
+// lookAll finds the objects and fails if the user may not delete all of them.
 func lookAll(ctx context.Context, all []*networkRemains) error {
 	looking, within := errgroup.WithContext(ctx)
 	for _, l := range all {
@@ -100,7 +100,7 @@ func lookAll(ctx context.Context, all []*networkRemains) error {
 	return looking.Wait()
 }
 
-// removeAll deletes it, wherever it is, or where the user said. Nothing is deleted where not all may be.
+// removeAll deletes the objects in all namespaces, or in the one given by the user. It deletes nothing unless the user may delete all.
 func (c *cli) removeAll(ctx context.Context, o *networkOptions, all []*networkRemains) error {
 	if err := lookAll(ctx, all); err != nil {
 		return err
@@ -111,7 +111,7 @@ func (c *cli) removeAll(ctx context.Context, o *networkOptions, all []*networkRe
 	return c.removeFound(ctx, all, o.wait)
 }
 
-// removeFound deletes what was found, once the user is known to have the rights.
+// removeFound deletes the objects after the permission check.
 func (c *cli) removeFound(ctx context.Context, all []*networkRemains, wait bool) error {
 	p := step.New(c.Printer)
 	var gateways []*step.Step
@@ -120,7 +120,7 @@ func (c *cli) removeFound(ctx context.Context, all []*networkRemains, wait bool)
 			return l.removeGateway(ctx, l.withPrinter(told), wait)
 		}
 		if l.resource == configurations {
-			p.Add(remove, gateways...) // which use them
+			p.Add(remove, gateways...) // gateways use the Configurations
 			continue
 		}
 		gateways = append(gateways, p.Add(remove))
@@ -161,12 +161,12 @@ func (l *networkRemains) removeGateway(ctx context.Context, in *clusterSide, wai
 	})
 }
 
-// awaitGone waits until that very object is gone.
+// awaitGone waits until the object with this UID is gone.
 func (s *clusterSide) awaitGone(ctx context.Context, obj client.Object, list client.ObjectList) error {
 	return s.awaitThat(ctx, obj, list, func(client.Object) bool { return false })
 }
 
-// awaitThat waits until that very object is done, or gone.
+// awaitThat waits until the object with this UID fulfils a condition, or is gone.
 func (s *clusterSide) awaitThat(ctx context.Context, obj client.Object, list client.ObjectList, done func(client.Object) bool) error {
 	uid := obj.GetUID()
 	return await.Object(ctx, s.kube, obj, list, func(_ context.Context, there bool) error {

@@ -24,7 +24,7 @@ import (
 	"liqo.io/liqo/internal/pki"
 )
 
-// Headings of what a dry run prints of each cluster.
+// Headings of the manifests of each cluster in a dry run.
 const (
 	toApply  = "%s cluster: %s"
 	toDelete = "%s cluster: %s, to be deleted"
@@ -41,14 +41,14 @@ func (c *cli) previewInit(ctx context.Context, o *networkOptions, both []*peerCo
 	return c.printPages(o.outputFormat(), toApply, pages...)
 }
 
-// previewTold is what exchange would write, and fails where that would be of no use.
+// previewTold returns the Configurations that exchangeConfigurations would write, and fails if they would be unusable.
 func (c *cli) previewTold(ctx context.Context, both []*peerConfig) (pages []*manifestPage, err error) {
 	for _, t := range both {
 		p := &manifestPage{clusterSide: t.clusterSide}
 		if err := p.addNamespace(ctx, c, t.want); err != nil {
 			return nil, err
 		}
-		if !t.hasConfiguration(ctx) { // else nothing is written, and no right to write is needed
+		if !t.hasConfiguration(ctx) { // otherwise nothing is written, and no permission to write is needed
 			if err := p.dryRunCreate(ctx, c, t.want); err != nil {
 				return nil, err
 			}
@@ -67,7 +67,7 @@ func (c *cli) previewTold(ctx context.Context, both []*peerConfig) (pages []*man
 	return pages, nil
 }
 
-// predictConfiguration fails where the networks of the other cluster cannot have prefixes here, as far as that can be told.
+// predictConfiguration fails if no local prefixes are free for the networks of the other cluster, as far as predictable.
 func (t *peerConfig) predictConfiguration(ctx context.Context) error {
 	if t.have != nil && saysSame(t.have, t.want) {
 		err := checkConfigured(ctx, t.kube, t.have)
@@ -84,8 +84,8 @@ func (t *peerConfig) predictConfiguration(ctx context.Context) error {
 	return land.freeRange(t.want.Spec.Remote.CIDR)
 }
 
-// previewConnect is what both clusters need for the tunnel to come up by itself. Nobody can say keys that gateways will make, so
-// keys come along.
+// previewConnect returns the manifests for both clusters by which the tunnel comes up without further commands. Keys are included,
+// because keys that gateways will generate are unknown.
 func (c *cli) previewConnect(ctx context.Context, o *connectOptions, both []*peerConfig, t *tunnel) error {
 	pages, err := c.connectPages(ctx, o, both, t)
 	if err != nil {
@@ -138,7 +138,7 @@ func (c *cli) connectPages(ctx context.Context, o *connectOptions, both []*peerC
 	return pages, nil
 }
 
-// predictEndpoint is where the client will dial the server, the zero value while nobody can know.
+// predictEndpoint returns the endpoint that the client will dial, the zero value while it is unknown.
 func (o *connectOptions) predictEndpoint(now *gateway) (networkingv1beta1.EndpointStatus, error) {
 	at := networkingv1beta1.EndpointStatus{Protocol: new(corev1.ProtocolUDP)}
 	wanted := o.server.newObject(client.ObjectKey{}, "", corev1.ObjectReference{}, 0).Spec.Endpoint
@@ -170,15 +170,15 @@ func (o *connectOptions) predictEndpoint(now *gateway) (networkingv1beta1.Endpoi
 	return at, nil
 }
 
-// prepared is a gateway that would be applied, and its keys.
+// prepared is a gateway to apply, with its keys.
 type prepared struct {
 	*gateway
-	// now is the gateway that is there, nil for none.
+	// now is the existing gateway, nil for none.
 	now    *gateway
 	public [32]byte
-	// secret holds new keys, nil where there are some, or the gateway is to make them.
+	// secret holds new keys, nil if keys exist or the gateway generates them.
 	secret *corev1.Secret
-	known  string // what holds the keys that are there
+	known  string // the object with the existing keys
 }
 
 func (p *manifestPage) prepareGateway(ctx context.Context, c *cli, gw *gateway, withKeys bool) (*prepared, error) {
@@ -194,7 +194,7 @@ func (p *manifestPage) prepareGateway(ctx context.Context, c *cli, gw *gateway, 
 	}
 	if err == nil {
 		out.now = now
-		*gw.secretRef() = *now.secretRef() // what is kept in Git is all of it
+		*gw.secretRef() = *now.secretRef() // the manifest must be complete for Git
 	}
 	if err := p.addNamespace(ctx, c, gw.Object); err != nil || !withKeys {
 		return out, err
@@ -202,7 +202,7 @@ func (p *manifestPage) prepareGateway(ctx context.Context, c *cli, gw *gateway, 
 	return out, p.wrapWithCluster(p.findKeys(ctx, out))
 }
 
-// findKeys takes the keys that the gateway has or would take, and makes some where there are none.
+// findKeys finds the keys that the gateway has or would use, and generates keys if there are none.
 func (p *manifestPage) findKeys(ctx context.Context, gw *prepared) error {
 	key := client.ObjectKey{Namespace: gw.GetNamespace(), Name: cmp.Or(gw.secretRef().Name, names.Gateway(gw.GetName()))}
 	peer := gw.GetLabels()[names.RemoteClusterID]
@@ -211,7 +211,7 @@ func (p *manifestPage) findKeys(ctx context.Context, gw *prepared) error {
 	case err == nil:
 	case !apierrors.IsForbidden(err) || gw.secretRef().Name != "" || known && len(gw.now.endpointJSON()) != len(gw.public):
 		return err
-	case known: // a peering user may not read them
+	case known: // a peering user may not read the keys
 		gw.public, gw.known = [32]byte(gw.now.endpointJSON()), gw.now.secretReference().Name
 		return nil
 	default:
@@ -222,7 +222,7 @@ func (p *manifestPage) findKeys(ctx context.Context, gw *prepared) error {
 			return out.Fail("%w", err)
 		}
 		gw.known = given.Name
-		if gw.now == nil || !metav1.IsControlledBy(given, gw.now) { // what it made by itself goes with it
+		if gw.now == nil || !metav1.IsControlledBy(given, gw.now) { // an owned Secret is deleted with the gateway
 			gw.secretRef().Name = given.Name
 		}
 		return nil
@@ -243,13 +243,13 @@ func (p *manifestPage) findKeys(ctx context.Context, gw *prepared) error {
 	return nil
 }
 
-// givenKeys is the Secret that the gateway would take, nil for none: the one that is named, else the only one that is labelled, else
-// the one that is called as its own would be. Those that go by themselves are none.
+// givenKeys returns the Secret that the gateway would use, nil for none: the one in its spec, else the only one with the label, else
+// the one with the default name. Secrets that will be garbage-collected are ignored.
 func (p *manifestPage) givenKeys(ctx context.Context, gw *prepared, key client.ObjectKey) (*corev1.Secret, error) {
 	if gw.secretRef().Name == "" {
 		labelled, err := p.labelledKeys(ctx, gw)
 		if apierrors.IsForbidden(err) && gw.now != nil && gw.now.secretReference() != nil {
-			key.Name = gw.now.secretReference().Name // the gateway looked there
+			key.Name = gw.now.secretReference().Name // the gateway looked for this name
 		} else if err != nil && !apierrors.IsForbidden(err) {
 			return nil, fmt.Errorf("looking for keys: %w", err)
 		}
@@ -269,7 +269,7 @@ func (p *manifestPage) givenKeys(ctx context.Context, gw *prepared, key client.O
 	if err != nil {
 		return nil, err
 	}
-	if goes { // new keys of that name would go with it
+	if goes { // new keys with the same name would be deleted with it
 		return nil, out.Fail("the Secret %s is being deleted: try again when it is gone", key)
 	}
 	if of := pki.MadeFor(secret); gw.secretRef().Name == "" && of != (pki.Gateway{}) && of != gw.keyOwner() {
@@ -278,7 +278,7 @@ func (p *manifestPage) givenKeys(ctx context.Context, gw *prepared, key client.O
 	return secret, nil
 }
 
-// labelledKeys are the Secrets that are labelled for the peer of a gateway, and stay.
+// labelledKeys returns the Secrets with the label of the peer that will not be deleted.
 func (p *manifestPage) labelledKeys(ctx context.Context, gw *prepared) (stay []corev1.Secret, err error) {
 	var all corev1.SecretList
 	if err := p.kube.List(ctx, &all, client.InNamespace(gw.GetNamespace()),
@@ -297,7 +297,7 @@ func (p *manifestPage) labelledKeys(ctx context.Context, gw *prepared) (stay []c
 	return stay, nil
 }
 
-// replacesSecret tells whether a Secret is being deleted, or will be since the gateway is gone that made it.
+// replacesSecret reports whether a Secret is being deleted, or will be garbage-collected because its gateway is gone.
 func (p *manifestPage) replacesSecret(ctx context.Context, secret *corev1.Secret) (bool, error) {
 	of := metav1.GetControllerOf(secret)
 	if secret.DeletionTimestamp != nil || of == nil {
@@ -317,7 +317,7 @@ func (p *manifestPage) replacesSecret(ctx context.Context, secret *corev1.Secret
 
 func (p *manifestPage) addGateway(ctx context.Context, c *cli, gw *prepared, note string) error {
 	rehearsed := gw.gateway
-	if gw.secret != nil { // a peering user may not choose keys, and a real run does not
+	if gw.secret != nil { // a peering user may not choose keys, and a real run generates none
 		rehearsed = gw.deepCopy()
 		*rehearsed.secretRef() = corev1.LocalObjectReference{}
 		if gw.now != nil {
@@ -338,7 +338,7 @@ func (p *manifestPage) addGateway(ctx context.Context, c *cli, gw *prepared, not
 	return nil
 }
 
-// addKey adds the PublicKey of the other gateway. One that is there keeps its name, unless it goes with an earlier gateway.
+// addKey adds the PublicKey of the other gateway. An existing PublicKey keeps its name, unless it is deleted with an earlier gateway.
 func (p *manifestPage) addKey(ctx context.Context, c *cli, gw *prepared, public [32]byte, other string) error {
 	key := newPublicKey(client.ObjectKey{Namespace: gw.GetNamespace(), Name: other}, other, public)
 	have, err := p.keysFrom(ctx, other, key.Namespace)
@@ -357,7 +357,7 @@ func (p *manifestPage) addKey(ctx context.Context, c *cli, gw *prepared, public 
 	return nil
 }
 
-// previewRemoval prints the names of what would be deleted.
+// previewRemoval prints the names of the objects to delete.
 func (c *cli) previewRemoval(o *networkOptions, all []*networkRemains) error {
 	var pages []*manifestPage
 	for _, l := range all {

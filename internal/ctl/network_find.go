@@ -20,8 +20,8 @@ import (
 	"liqo.io/liqo/internal/peer"
 )
 
-// findOfPeer reads all of a kind that is about the other cluster, whatever its namespace: it may have been made by hand. Who may not look
-// into all of them is shown that of new things. A kind that the cluster does not know has no objects.
+// findOfPeer lists all objects of a kind about the other cluster, in all namespaces: objects made by hand may be anywhere. A user who
+// may not list all namespaces gets those of the tenant namespace. A kind unknown to the cluster has no objects.
 func (s *clusterSide) findOfPeer(ctx context.Context, list client.ObjectList, other string) ([]client.Object, error) {
 	found, err := s.listLabelled(ctx, list, client.MatchingLabels{names.RemoteClusterID: other})
 	if err != nil {
@@ -30,7 +30,7 @@ func (s *clusterSide) findOfPeer(ctx context.Context, list client.ObjectList, ot
 	return found, nil
 }
 
-// listLabelled is find by something else.
+// listLabelled is findOfPeer with other list options.
 func (s *clusterSide) listLabelled(ctx context.Context, list client.ObjectList, of ...client.ListOption) ([]client.Object, error) {
 	err := s.kube.List(ctx, list, of...)
 	if apierrors.IsForbidden(err) {
@@ -50,13 +50,14 @@ func (s *clusterSide) listLabelled(ctx context.Context, list client.ObjectList, 
 	return found, err
 }
 
-// listSlices are the ResourceSlices that were made here for a provider. They need no labels: the tenant namespace says whose they are.
+// listSlices returns the local ResourceSlices for a provider. They need no labels: the tenant namespace identifies the provider.
 func (s *clusterSide) listSlices(ctx context.Context, list *authv1beta1.ResourceSliceList, provider string) ([]client.Object, error) {
 	all, err := s.listLabelled(ctx, list)
 	return slices.DeleteFunc(all, func(obj client.Object) bool { return !isRequest(obj, provider, s.namespace) }), err
 }
 
-// isRequest tells whether a ResourceSlice was made here for the provider, by its labels or else by the namespaces of the peering.
+// isRequest reports whether a ResourceSlice is a local request to the provider, by its labels or else by the namespaces of the
+// peering.
 func isRequest(slice client.Object, provider string, namespaces ...string) bool {
 	to, about := slice.GetLabels()[names.ReplicationDestination], slice.GetLabels()[names.RemoteClusterID]
 	switch {
@@ -68,7 +69,8 @@ func isRequest(slice client.Object, provider string, namespaces ...string) bool 
 	return to == provider || about == provider
 }
 
-// findOne is find where there may be one at most, nil for none. What is being deleted leaves its place to another.
+// findOne returns the only object of findOfPeer, nil for none, and fails for several. An object that is being deleted counts only
+// without another one.
 func (s *clusterSide) findOne(ctx context.Context, list client.ObjectList, other string) (client.Object, error) {
 	found, err := s.findOfPeer(ctx, list, other)
 	found = slices.DeleteFunc(found, func(obj client.Object) bool { return obj.GetDeletionTimestamp() != nil })
@@ -90,7 +92,8 @@ func (s *clusterSide) findOne(ctx context.Context, list client.ObjectList, other
 		Hint("Delete all but one of them")
 }
 
-// gatewayKey is where the gateway of a kind is or will be: beside the Configuration, since it uses no other.
+// gatewayKey returns the key of the existing or future gateway of a kind: in the namespace of the Configuration, because a gateway
+// uses no other.
 func (t *peerConfig) gatewayKey(ctx context.Context, kind, other string) (client.ObjectKey, error) {
 	key := client.ObjectKey{Namespace: t.want.Namespace, Name: other}
 	found, err := t.findOne(ctx, newGateway(kind, client.ObjectKey{}).newList(), other)

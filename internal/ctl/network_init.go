@@ -46,17 +46,17 @@ func (c *cli) networkInit(o *networkOptions) *cobra.Command {
 	}
 }
 
-// peerConfig is what one cluster is told about the other.
+// peerConfig is the Configuration with which one cluster knows the networks of the other.
 type peerConfig struct {
 	*clusterSide
 	want *networkingv1beta1.Configuration
-	// have is the one that is there, nil for none.
+	// have is the existing Configuration, nil for none.
 	have *networkingv1beta1.Configuration
-	// written says that want may have been applied.
+	// written reports that want may have been applied.
 	written bool
 }
 
-// exchangeConfigs reads what both clusters are to be told, and what they know. It changes nothing.
+// exchangeConfigs reads the networks and the existing Configurations of both clusters. It changes nothing.
 func exchangeConfigs(ctx context.Context, local, remote *clusterSide) ([]*peerConfig, error) {
 	var both []*peerConfig
 	for _, s := range []struct{ side, other *clusterSide }{{local, remote}, {remote, local}} {
@@ -78,18 +78,19 @@ func exchangeConfigs(ctx context.Context, local, remote *clusterSide) ([]*peerCo
 	return both, nil
 }
 
-// hasConfiguration tells whether the cluster was told already, and has prefixes for all of it.
+// hasConfiguration reports whether the cluster has the wanted Configuration, and local prefixes for all of its networks.
 func (t *peerConfig) hasConfiguration(ctx context.Context) bool {
 	return t.have != nil && saysSame(t.have, t.want) && checkConfigured(ctx, t.kube, t.have) == nil
 }
 
-// saysSame tells whether two Configurations are about the same networks.
+// saysSame reports whether two Configurations have the same networks.
 func saysSame(a, b *networkingv1beta1.Configuration) bool {
 	one, other := a.Spec.Remote.CIDR, b.Spec.Remote.CIDR
 	return slices.Equal(one.Pod, other.Pod) && slices.Equal(one.External, other.External)
 }
 
-// exchangeConfigurations tells both clusters, at once. What is new or changed and cannot be used is taken back.
+// exchangeConfigurations writes the Configurations of both clusters concurrently. New or changed ones that are unusable are rolled
+// back.
 func (c *cli) exchangeConfigurations(ctx context.Context, both []*peerConfig, wait bool) error {
 	if err := demandToTell(ctx, both); err != nil {
 		return err
@@ -113,7 +114,7 @@ func (c *cli) exchangeConfigurations(ctx context.Context, both []*peerConfig, wa
 	return nil
 }
 
-// demandToTell fails where the user may not tell one of the clusters.
+// demandToTell fails if the user may not write the Configuration in one of the clusters.
 func demandToTell(ctx context.Context, both []*peerConfig) error {
 	for _, t := range both {
 		in := t.want.Namespace
@@ -150,10 +151,11 @@ func (t *peerConfig) awaitConfigured(ctx context.Context) error {
 	})
 }
 
-// takingBack bounds what is done after a failure.
+// takingBack is the timeout of a rollback.
 const takingBack = 10 * time.Second
 
-// takenBack undoes what was told, unless it only took too long or was interrupted: then the next attempt goes on from here.
+// takenBack rolls back the written Configurations, unless the cause is a timeout or an interruption: the next attempt continues from
+// this state.
 func takenBack(ctx context.Context, both []*peerConfig, why error) error {
 	if ctx.Err() != nil {
 		return why
@@ -168,8 +170,8 @@ func takenBack(ctx context.Context, both []*peerConfig, why error) error {
 	return why
 }
 
-// takeBack deletes a new Configuration, and has one that was there say what it said, unless somebody changed it meanwhile. Labels
-// and annotations of others stay: the controller keeps account there of what it wrote.
+// takeBack deletes a new Configuration, and restores the previous spec of an existing one unless another client changed it meanwhile.
+// Labels and annotations of others are kept: the controller records its own writes in them.
 func (t *peerConfig) takeBack(ctx context.Context) error {
 	if !t.written {
 		return nil
@@ -200,7 +202,7 @@ func (t *peerConfig) takeBack(ctx context.Context) error {
 	})
 }
 
-// withoutKeys is what was before, and what others wrote since: all of now that is not ours.
+// withoutKeys returns the previous entries and those that other clients added: all entries of now except ours.
 func withoutKeys(now, ours, before map[string]string) map[string]string {
 	back := map[string]string{}
 	maps.Copy(back, before)

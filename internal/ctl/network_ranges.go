@@ -21,13 +21,13 @@ import (
 	"liqo.io/liqo/internal/prefix"
 )
 
-// addressRanges is what prefixes for the networks of peers are taken of, and what of it is in use.
+// addressRanges holds the pools for the prefixes of peers, and the used prefixes.
 type addressRanges struct {
 	pools []netip.Prefix
 	taken []prefix.Claim
 }
 
-// readRanges reads it. It tells less than the controller knows: addresses without a Network are left out.
+// readRanges reads the pools and the used prefixes. The controller knows more: addresses without a Network are missing.
 func (t *peerConfig) readRanges(ctx context.Context) (*addressRanges, error) {
 	manager, err := controllerManager(ctx, t.kube, t.liqoNamespace)
 	if err != nil {
@@ -50,7 +50,7 @@ func (t *peerConfig) readRanges(ctx context.Context) (*addressRanges, error) {
 		return nil, fmt.Errorf("reading networks: %w", err)
 	}
 	for i := range networks.Items {
-		if t.have == nil || !metav1.IsControlledBy(&networks.Items[i], t.have) { // what it has now it gives back
+		if t.have == nil || !metav1.IsControlledBy(&networks.Items[i], t.have) { // the Configuration releases this prefix
 			l.addUsed(&networks.Items[i], t.liqoNamespace)
 		}
 	}
@@ -69,7 +69,7 @@ func (t *peerConfig) readRanges(ctx context.Context) (*addressRanges, error) {
 	return l, nil
 }
 
-// addUsed claims what a Network has, or what is kept for it because the cluster itself has it.
+// addUsed marks the prefix of a Network as used, or the one reserved for it because the cluster itself uses it.
 func (l *addressRanges) addUsed(n *ipamv1alpha1.Network, liqoNamespace string) {
 	cidr := n.Status.CIDR
 	if cidr == "" && n.Namespace == liqoNamespace && n.Labels[names.NetworkType] != "" {
@@ -80,13 +80,13 @@ func (l *addressRanges) addUsed(n *ipamv1alpha1.Network, liqoNamespace string) {
 	}
 }
 
-// freeRange fails where the networks of a peer cannot all have prefixes.
+// freeRange fails if some network of a peer cannot get a free prefix.
 func (l *addressRanges) freeRange(of networkingv1beta1.ClusterConfigCIDR) error {
 	taken := slices.Clone(l.taken)
 	for _, cidr := range slices.Concat(of.Pod, of.External) {
 		wanted, err := netip.ParsePrefix(string(cidr))
 		if err != nil {
-			continue // the controller says what is wrong with it
+			continue // the controller reports the error
 		}
 		granted, err := prefix.Grant(l.pools, taken, prefix.Want{Prefix: wanted.Masked()})
 		if err != nil {

@@ -19,17 +19,17 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// tunnel is the two gateways to make. The server is in the remote cluster.
+// tunnel holds the two gateways to create. The server is in the remote cluster.
 type tunnel struct {
 	local, remote *clusterSide
 	server        *gateway
 	client        *gateway
-	// opposite says that both are there, and that the server is in the local cluster.
+	// opposite reports that both gateways exist, with the server in the local cluster.
 	opposite bool
 }
 
-// createTunnel makes both gateways, tells each the key of the other and, if that is asked for, waits until both say that the tunnel is up.
-// Each step begins as soon as it can, whatever the order of the lines: the client starts while the server still does.
+// createTunnel creates both gateways, gives each the public key of the other and, if wanted, waits until both report the tunnel as up.
+// Each step starts as early as possible, independent of the order of the lines: the client starts while the server still does.
 func (t *tunnel) createTunnel(ctx context.Context, c *cli, o *connectOptions) error {
 	p := step.New(c.Printer)
 	var endpoint networkingv1beta1.EndpointStatus
@@ -55,7 +55,7 @@ func (t *tunnel) createTunnel(ctx context.Context, c *cli, o *connectOptions) er
 	return p.Run(ctx)
 }
 
-// awaitEndpoint waits until it is known where the server is.
+// awaitEndpoint waits until the endpoint of the server is known.
 func (t *tunnel) awaitEndpoint(ctx context.Context, o *connectOptions) (networkingv1beta1.EndpointStatus, error) {
 	gw := t.server.deepCopy()
 	err := await.Until(ctx, t.remote.kube, func(ctx context.Context) error {
@@ -92,11 +92,11 @@ func (s *clusterSide) awaitPod(p *step.Plan, gw *gateway, made *step.Step) {
 	s.awaitPodAnd(p, gw, "Gateway pod "+names.Gateway(gw.GetName())+" is ready", made)
 }
 
-// awaitPodAnd says done once a pod is ready, unless that is "".
+// awaitPodAnd prints done once a pod is ready, unless done is "".
 func (s *clusterSide) awaitPodAnd(p *step.Plan, gw *gateway, done string, made ...*step.Step) {
 	s.addStep(p, "Waiting for gateway pod "+names.Gateway(gw.GetName())+" to be ready", done, func(ctx context.Context) error {
 		gw := gw.deepCopy()
-		if len(made) > 0 { // by this command
+		if len(made) > 0 { // created by this command
 			if err := gw.awaitChange(ctx, s.kube); err != nil {
 				return err
 			}
@@ -105,7 +105,7 @@ func (s *clusterSide) awaitPodAnd(p *step.Plan, gw *gateway, done string, made .
 	}, made...)
 }
 
-// shareKeys tells each gateway the public key of the other.
+// shareKeys gives each gateway the public key of the other.
 func (t *tunnel) shareKeys(p *step.Plan, c *cli, serves, dials *step.Step) {
 	for _, from := range []struct {
 		side  *clusterSide
@@ -129,9 +129,9 @@ func (t *tunnel) shareKeys(p *step.Plan, c *cli, serves, dials *step.Step) {
 	}
 }
 
-// learnKey has the gateway of this cluster know the key of the other. It goes with the gateway.
+// learnKey creates the PublicKey of the other gateway in this cluster, owned by the local gateway.
 func (s *clusterSide) learnKey(ctx context.Context, c *cli, other string, public [32]byte, owner *gateway) error {
-	in := owner.GetNamespace() // where it looks for keys
+	in := owner.GetNamespace() // the namespace in which the gateway looks for keys
 	want := newPublicKey(client.ObjectKey{Namespace: in, Name: other}, other, public)
 	have, err := s.keysFrom(ctx, other, in)
 	if err != nil {
@@ -143,7 +143,7 @@ func (s *clusterSide) learnKey(ctx context.Context, c *cli, other string, public
 			want.Name = key.Name
 			continue
 		}
-		// It was that of a gateway which is gone, and would go any moment.
+		// The PublicKey of a deleted gateway would be garbage-collected at any moment.
 		if err := client.IgnoreNotFound(s.kube.Delete(ctx, key, client.Preconditions{UID: &key.UID})); err != nil {
 			return fmt.Errorf("deleting the PublicKey of an earlier gateway: %w", err)
 		}
@@ -152,7 +152,7 @@ func (s *clusterSide) learnKey(ctx context.Context, c *cli, other string, public
 	return applyObject(ctx, s.kube, want, kube.OwnedBy(owner.Object, s.kube.Scheme()))
 }
 
-// keysFrom are the PublicKeys of the other cluster, oldest first: of several the gateway takes the newest.
+// keysFrom returns the PublicKeys of the other cluster, oldest first: the gateway uses the newest.
 func (s *clusterSide) keysFrom(ctx context.Context, other, in string) ([]networkingv1beta1.PublicKey, error) {
 	var have networkingv1beta1.PublicKeyList
 	if err := s.kube.List(ctx, &have, client.InNamespace(in), client.MatchingLabels{names.RemoteClusterID: other}); err != nil {
@@ -164,13 +164,13 @@ func (s *clusterSide) keysFrom(ctx context.Context, other, in string) ([]network
 	return have.Items, nil
 }
 
-// tunnelEndpoint is one of the two of a tunnel.
+// tunnelEndpoint is one of the two gateways of a tunnel, with its cluster.
 type tunnelEndpoint struct {
 	*clusterSide
 	gw *gateway
 }
 
-// bothEndpoints are both, by clusters.
+// bothEndpoints returns both endpoints by cluster.
 func (t *tunnel) bothEndpoints() (local, remote tunnelEndpoint) {
 	if t.opposite {
 		return tunnelEndpoint{t.local, t.server}, tunnelEndpoint{t.remote, t.client}
@@ -178,7 +178,7 @@ func (t *tunnel) bothEndpoints() (local, remote tunnelEndpoint) {
 	return tunnelEndpoint{t.local, t.client}, tunnelEndpoint{t.remote, t.server}
 }
 
-// waitForTunnel waits until both gateways say that the tunnel is up. Of those that were there already only what goes wrong with them is told.
+// waitForTunnel waits until both gateways report the tunnel as up. For existing gateways only problems are printed.
 func (t *tunnel) waitForTunnel(p *step.Plan, made ...*step.Step) {
 	local, remote := t.bothEndpoints()
 	if t.opposite {

@@ -18,17 +18,18 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// nodeState is what decides whether the node of a VirtualNode is ready.
+// nodeState holds the objects that decide whether the node of a VirtualNode is ready.
 type nodeState struct {
 	// virtualNode is nil before it is made.
 	virtualNode *offv1beta1.VirtualNode
-	// node is nil where there is none of the name.
+	// node is nil if no node has the name.
 	node *corev1.Node
 	// kubelets are the pods of its virtual kubelet.
 	kubelets []corev1.Pod
 }
 
-// checkReady returns nil once the node is ready or is not to be shown, and a Pending with the reason before. Another error is one that no time mends.
+// checkReady returns nil once the node is ready or if it stays hidden, a Pending with the reason before, and another error for a
+// permanent problem.
 func (s *nodeState) checkReady(key client.ObjectKey) error {
 	switch {
 	case s.virtualNode == nil:
@@ -59,8 +60,8 @@ func (s *nodeState) checkReady(key client.ObjectKey) error {
 	return await.Pending("the node " + key.Name + " is not ready" + message)
 }
 
-// isHidden reports whether the VirtualNode is not to be shown as a Node. One that does not say so itself follows its options, which
-// the controller has read once it says anything of the virtual kubelet.
+// isHidden reports whether the VirtualNode creates no Node. Without an explicit spec the options decide, which the controller has
+// applied once the status has a condition of the virtual kubelet.
 func (s *nodeState) isHidden() bool {
 	if create := s.virtualNode.Spec.CreateNode; create != nil {
 		return !*create
@@ -77,7 +78,7 @@ func (s *nodeState) isHidden() bool {
 	return isRun && isNone
 }
 
-// problemOf is what a VirtualNode says of itself that is not well.
+// problemOf returns the problem in the conditions of a VirtualNode.
 func problemOf(vn *offv1beta1.VirtualNode) string {
 	for _, c := range vn.Status.Conditions {
 		if c.Status != offv1beta1.RunningConditionStatusType && c.Message != "" {
@@ -87,7 +88,7 @@ func problemOf(vn *offv1beta1.VirtualNode) string {
 	return ""
 }
 
-// awaitNode waits until the node of a VirtualNode is ready. The VirtualNode may be made meanwhile; one that is deleted is not waited for.
+// awaitNode waits until the node of a VirtualNode is ready. The VirtualNode may be created meanwhile; its deletion ends the wait.
 func awaitNode(ctx context.Context, cluster client.WithWatch, key client.ObjectKey) error {
 	nodes := &metav1.PartialObjectMetadataList{}
 	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))

@@ -110,7 +110,7 @@ func (c *cli) runOffload(ctx context.Context, o *offloadOptions, args []string) 
 	return nil
 }
 
-// eachNamespace does something to all of them at once, and tells it in their order. One that fails keeps no other from it.
+// eachNamespace processes all namespaces concurrently, and prints the results in order. A failed namespace does not stop the others.
 func (c *cli) eachNamespace(ctx context.Context, what string, namespaces []string, do func(ctx context.Context, c *cli, ns string) error) error {
 	p := step.New(c.Printer)
 	var failed atomic.Bool
@@ -174,7 +174,7 @@ func (o *offloadOptions) newNamespaceOffloading(namespace string, clusters *core
 	return nso
 }
 
-// clusterSelector makes one term of each selector, its requirements in the order of their keys.
+// clusterSelector returns a node selector with one term for each selector, with its requirements sorted by key.
 func clusterSelector(selectors []string) (*corev1.NodeSelector, error) {
 	terms := []corev1.NodeSelectorTerm{}
 	for _, s := range selectors {
@@ -245,7 +245,7 @@ func (c *cli) offloadOne(ctx context.Context, o *offloadOptions, kube client.Wit
 	return nil
 }
 
-// warnUnprotected tells of pods that remote clusters refuse or protect less.
+// warnUnprotected warns about pods that remote clusters deny or protect less.
 func (c *cli) warnUnprotected(nso *offv1beta1.NamespaceOffloading) {
 	for _, cluster := range sortedKeys(nso.Status.RemoteNamespacesConditions) {
 		for _, condition := range nso.Status.RemoteNamespacesConditions[cluster] {
@@ -259,7 +259,7 @@ func (c *cli) warnUnprotected(nso *offv1beta1.NamespaceOffloading) {
 	}
 }
 
-// offloadingFailure says which clusters refused, and why.
+// offloadingFailure returns the error with the clusters that denied the namespace, and the reasons.
 func offloadingFailure(nso *offv1beta1.NamespaceOffloading) error {
 	failure := out.Fail("the offloading is in %q state", nso.Status.OffloadingPhase).
 		See("docs/troubleshooting.md#a-namespace-is-somefailed-allfailed-or-stays-inprogress")
@@ -269,7 +269,7 @@ func offloadingFailure(nso *offv1beta1.NamespaceOffloading) error {
 	return failure
 }
 
-// unreadyClusters returns the clusters that have no namespace for the offloading, each with the reason.
+// unreadyClusters returns the clusters without a remote namespace for the offloading, each with the reason.
 func unreadyClusters(nso *offv1beta1.NamespaceOffloading) []string {
 	var lines []string
 	for _, cluster := range sortedKeys(nso.Status.RemoteNamespacesConditions) {
@@ -282,7 +282,7 @@ func unreadyClusters(nso *offv1beta1.NamespaceOffloading) []string {
 	return lines
 }
 
-// applyOffloading creates or updates the object, and returns the strategy that was set before.
+// applyOffloading creates or updates the object, and returns the previous strategy.
 func (c *cli) applyOffloading(ctx context.Context, kube client.Client, want *offv1beta1.NamespaceOffloading) (offv1beta1.PodOffloadingStrategyType, error) {
 	have := &offv1beta1.NamespaceOffloading{}
 	err := kube.Get(ctx, client.ObjectKeyFromObject(want), have)
@@ -303,7 +303,7 @@ func (c *cli) applyOffloading(ctx context.Context, kube client.Client, want *off
 	return old, nil
 }
 
-// isStricter says that pods which were allowed to run somewhere no longer are.
+// isStricter reports whether pods that were allowed on some clusters no longer are.
 func isStricter(before, after offv1beta1.PodOffloadingStrategyType) bool {
 	return before != "" && before != after && after != offv1beta1.LocalAndRemotePodOffloadingStrategyType
 }

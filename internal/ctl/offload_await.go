@@ -18,7 +18,7 @@ import (
 
 var errOffloadingGone = errors.New("somebody deleted the NamespaceOffloading meanwhile")
 
-// awaitOffloading waits until the controllers have looked at this generation and come to an end.
+// awaitOffloading waits until the controllers have processed this generation, with success or failure.
 func awaitOffloading(ctx context.Context, kube client.WithWatch, want *offv1beta1.NamespaceOffloading) (*offv1beta1.NamespaceOffloading, error) {
 	have := &offv1beta1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
 	err := await.Object(ctx, kube, have, &offv1beta1.NamespaceOffloadingList{}, func(_ context.Context, there bool) error {

@@ -16,7 +16,7 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// checkReachable fails early and clearly where everything else would fail late.
+// checkReachable fails early with a clear error if the API server is unreachable.
 func (i *Installer) checkReachable(ctx context.Context) error {
 	cfg := rest.CopyConfig(i.Config)
 	cfg.Timeout = 10 * time.Second
@@ -41,8 +41,8 @@ func (i *Installer) checkReachable(ctx context.Context) error {
 	}
 }
 
-// chooseAPIServer is the address that peers are told: the flag, then that of the previous installation, then the
-// kubeconfig's unless it only means this machine. Empty leaves it to the controllers, which know their nodes.
+// chooseAPIServer returns the address that peers are told: of the flag, else of the previous installation, else of the kubeconfig
+// unless it is a loopback address. If empty, the controllers choose an address of their nodes.
 func (i *Installer) chooseAPIServer(previous string) string {
 	switch {
 	case i.APIServerURL != "":
@@ -73,7 +73,7 @@ func (i *Installer) validateAPIServer(address string) error {
 	return nil
 }
 
-// validateHost refuses an address that can be that of no peer.
+// validateHost rejects an address that no peer can reach.
 func validateHost(address string) error {
 	host, _ := hostPort(address)
 	if host == "" {
@@ -85,7 +85,7 @@ func validateHost(address string) error {
 	return nil
 }
 
-// hostPort splits an address with or without a scheme; without a port it is that of HTTPS.
+// hostPort splits an address with or without a scheme. The default port is the one of HTTPS.
 func hostPort(address string) (host, port string) {
 	address, err := policy.APIServerURL(address, nil)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"liqo.io/liqo/internal/uninstall"
 )
 
-// applyPlan changes the cluster, and changes it back if it fails.
+// applyPlan changes the cluster, and rolls back on a failure.
 func (i *Installer) applyPlan(ctx context.Context, p *installPlan) error {
 	step := i.Printer.Step("Installing or upgrading Liqo... (this may take a few minutes)")
 	defer step.Stop()
@@ -33,7 +33,7 @@ func (i *Installer) applyPlan(ctx context.Context, p *installPlan) error {
 	if err := i.applyCRDs(ctx, metadataSetter(i.Stamp).setAll(crds)); err != nil {
 		return out.Fail("Error installing or upgrading Liqo: %w", err)
 	}
-	// The kinds of the CRDs are new to whoever asked before.
+	// A new client discovers the kinds of the CRDs.
 	if p.helm, err = newHelm(i.Kube, i.Namespace, i.Stamp, i.HelmLog); err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (i *Installer) applyPlan(ctx context.Context, p *installPlan) error {
 	return i.undoPlan(ctx, p, step, err)
 }
 
-// undoPlan goes back to what was there before, says what went wrong and what did not start.
+// undoPlan rolls back to the previous state, and reports the cause and the pods that did not start.
 func (i *Installer) undoPlan(ctx context.Context, p *installPlan, step *out.Step, cause error) error {
 	interrupted := errors.Is(ctx.Err(), context.Canceled)
 	reason := "Failed: rolling back..."
@@ -96,7 +96,7 @@ func (i *Installer) undoPlan(ctx context.Context, p *installPlan, step *out.Step
 	return failure
 }
 
-// makeNamespace makes the namespace as Helm would, and tells whether it was missing.
+// makeNamespace creates the namespace as Helm would, and reports whether it was missing.
 func (i *Installer) makeNamespace(ctx context.Context) (bool, error) {
 	ns := &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}}
 	err := i.Client.Get(ctx, client.ObjectKey{Name: i.Namespace}, ns)
@@ -111,7 +111,8 @@ func (i *Installer) makeNamespace(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// removeNamespace removes the namespace that we made, and waits: the next try would find it ending.
+// removeNamespace deletes a namespace created by this run and waits until it is gone, so that the next attempt does not find it
+// terminating.
 func (i *Installer) removeNamespace(ctx context.Context) error {
 	ns := &corev1.Namespace{}
 	ns.Name = i.Namespace
@@ -121,7 +122,7 @@ func (i *Installer) removeNamespace(ctx context.Context) error {
 	return uninstall.WaitGone(ctx, i.Client, &corev1.NamespaceList{}, client.MatchingFields{"metadata.name": i.Namespace})
 }
 
-// diagnosePods names the pods that are not ready, and why, but for the one that was told already.
+// diagnosePods returns the pods that are not ready with the reasons, except the one named in told.
 func (i *Installer) diagnosePods(ctx context.Context, told string) []string {
 	var pods corev1.PodList
 	if err := i.Client.List(ctx, &pods, client.InNamespace(i.Namespace)); err != nil {
@@ -148,7 +149,7 @@ func (i *Installer) diagnosePods(ctx context.Context, told string) []string {
 	return problems
 }
 
-// notReady says in one line why a pod does not work, or nothing if it does.
+// notReady returns one line about why a pod is not ready, "" if it is.
 func notReady(pod *corev1.Pod) string {
 	if pod.Status.Phase == corev1.PodSucceeded {
 		return ""
@@ -177,7 +178,7 @@ func notReady(pod *corev1.Pod) string {
 	return ""
 }
 
-// lastLine of what a container had to say when it ended: the chart lets that be the end of its log.
+// lastLine returns the last line of a termination message: the chart lets it be the end of the log.
 func lastLine(text string) string {
 	text = strings.TrimSpace(text)
 	return text[strings.LastIndex(text, "\n")+1:]

@@ -50,7 +50,7 @@ func loadChart(folder fs.FS) (*chart.Chart, error) {
 	return loader.LoadFiles(files)
 }
 
-// profileValues returns the values of a profile, which are a file of the chart. The default one has none.
+// profileValues returns the values of a profile, a file of the chart. The default profile has none.
 func profileValues(c *chart.Chart, profile string) (map[string]any, error) {
 	if profile == "" || profile == defaultProfile {
 		return nil, nil
@@ -69,7 +69,7 @@ func profileValues(c *chart.Chart, profile string) (map[string]any, error) {
 	return nil, out.Fail("--profile: the chart has no %s", name)
 }
 
-// CRDs are those of the chart in a folder.
+// CRDs returns the CRDs of the chart in a folder.
 func CRDs(folder fs.FS) ([]*unstructured.Unstructured, error) {
 	c, err := loadChart(folder)
 	if err != nil {
@@ -78,7 +78,7 @@ func CRDs(folder fs.FS) ([]*unstructured.Unstructured, error) {
 	return crdsOf(c)
 }
 
-// crdsOf are the chart's CRDs. We apply them ourselves, because Helm installs CRDs but never upgrades them.
+// crdsOf returns the CRDs of a chart. The installer applies them itself, because Helm installs CRDs but never upgrades them.
 func crdsOf(c *chart.Chart) ([]*unstructured.Unstructured, error) {
 	var crds []*unstructured.Unstructured
 	for _, file := range c.CRDObjects() {

@@ -45,7 +45,7 @@ func (i *Installer) applyCRDs(ctx context.Context, crds []*unstructured.Unstruct
 	return i.awaitEstablished(ctx, crds)
 }
 
-// awaitEstablished watches the names of all of them at once: a watch for each of two dozen would cost more.
+// awaitEstablished waits for all CRDs with one watch: a watch for each of two dozen would cost more.
 func (i *Installer) awaitEstablished(ctx context.Context, crds []*unstructured.Unstructured) error {
 	all := &metav1.PartialObjectMetadataList{}
 	all.SetGroupVersionKind(crdKind.GroupVersion().WithKind(crdKind.Kind + "List"))

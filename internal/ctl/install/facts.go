@@ -21,19 +21,19 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// clusterFacts is what the flags and the cluster say about it.
+// clusterFacts are the facts about the cluster, from flags and from the cluster itself.
 type clusterFacts struct {
 	clusterID       string
 	podCIDRs        []netip.Prefix
 	serviceCIDR     netip.Prefix
 	reservedSubnets []netip.Prefix
 	apiServer       string
-	values          map[string]any // what this kind of cluster needs
+	values          map[string]any // values for this provider of clusters
 	labels          map[string]string
-	workers         int // nodes that take our pods
+	workers         int // nodes that take the pods of Liqo
 }
 
-// CIDRs that kubeadm and k3s use when nobody says otherwise.
+// Default CIDRs of kubeadm and k3s.
 const (
 	kubeadmPodCIDR     = "172.16.0.0/16"
 	kubeadmServiceCIDR = "10.96.0.0/12"
@@ -41,8 +41,7 @@ const (
 	k3sServiceCIDR     = "10.43.0.0/16"
 )
 
-// detectCluster fills the facts for the chosen kind of cluster. CIDRs of a previous installation stand in for those that the
-// flags of an upgrade leave out.
+// detectCluster fills the facts for the chosen provider of clusters. CIDRs of a previous installation are the default in an upgrade.
 func (i *Installer) detectCluster(ctx context.Context, prev *previousRelease) (*clusterFacts, error) {
 	pods, services := i.PodCIDRs, i.ServiceCIDR
 	f := &clusterFacts{}
@@ -53,7 +52,7 @@ func (i *Installer) detectCluster(ctx context.Context, prev *previousRelease) (*
 			return nil, err
 		}
 		if i.Provider == "kind" {
-			// A kubeconfig of kind says 127.0.0.1, which is no address for a peer.
+			// A kubeconfig of kind has the address 127.0.0.1, which is useless for a peer.
 			i.SkipAPIServerCheck, i.apiServerFromTheNode = true, true
 			f.values = nestedValue(true, "networking", "fabric", "config", "gatewayMasqueradeBypass")
 		}
@@ -86,8 +85,8 @@ func (i *Installer) detectCluster(ctx context.Context, prev *previousRelease) (*
 	return f, err
 }
 
-// chooseServiceCIDR takes the IPv4 range of a dual-stack cluster, because the values have room for one. Whoever gives more by a
-// flag may mean something else.
+// chooseServiceCIDR returns the IPv4 range of a dual-stack cluster, because the values hold a single range. Several ranges in a flag
+// are an error.
 func (i *Installer) chooseServiceCIDR(text string) (netip.Prefix, error) {
 	all, err := parseCIDRs("service", strings.Split(text, ","))
 	switch {
@@ -104,7 +103,7 @@ func (i *Installer) chooseServiceCIDR(text string) (netip.Prefix, error) {
 	return all[n], nil
 }
 
-// withValues returns the facts as the values say them in the end, which the chart has found to be of the right types.
+// withValues returns the facts with the overrides of the final values, whose types the chart has validated.
 func (f *clusterFacts) withValues(values map[string]any) (*clusterFacts, error) {
 	said := *f
 	said.apiServer = stringAt(values, "apiServer", "address")
@@ -148,7 +147,7 @@ func orElse(have []string, def ...string) []string {
 	return def
 }
 
-// parseCIDRs refuses what is no network, with the network it probably meant.
+// parseCIDRs rejects an address with host bits, and names the network that was probably meant.
 func parseCIDRs(what string, texts []string) ([]netip.Prefix, error) {
 	var all []netip.Prefix
 	for _, text := range texts {
@@ -168,7 +167,7 @@ func parseCIDRs(what string, texts []string) ([]netip.Prefix, error) {
 	return all, nil
 }
 
-// kubeadmCIDRs reads the flags of the kube-controller-manager and, where it runs out of sight, what kubeadm was told.
+// kubeadmCIDRs reads the flags of the kube-controller-manager or, if its pod is not visible, the ConfigMap of kubeadm.
 func kubeadmCIDRs(ctx context.Context, c client.Reader) (pods []string, services string, err error) {
 	var managers corev1.PodList
 	err = c.List(ctx, &managers, client.InNamespace(metav1.NamespaceSystem),

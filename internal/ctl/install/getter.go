@@ -8,7 +8,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// namespaced makes the Liqo namespace the default one, which is where Helm installs to.
+// namespaced makes the Liqo namespace, to which Helm installs, the default one.
 type namespaced struct {
 	genericclioptions.RESTClientGetter
 	namespace string
@@ -18,7 +18,7 @@ func (n namespaced) ToRawKubeConfigLoader() clientcmd.ClientConfig {
 	return namespacedConfig{n.RESTClientGetter.ToRawKubeConfigLoader(), n.namespace}
 }
 
-type kubeconfig = clientcmd.ClientConfig // embedded by this name, because it has a method of its own
+type kubeconfig = clientcmd.ClientConfig // embedded by this name, because it has a method ClientConfig
 
 type namespacedConfig struct {
 	kubeconfig

@@ -29,7 +29,7 @@ import (
 	"liqo.io/liqo/internal/ctl/out"
 )
 
-// helmClient is Helm, seen from one namespace.
+// helmClient runs Helm in one namespace.
 type helmClient struct {
 	config    *action.Configuration
 	namespace string
@@ -37,7 +37,7 @@ type helmClient struct {
 }
 
 func newHelm(kube genericclioptions.RESTClientGetter, namespace string, stamp metadataSetter, log slog.Handler) (*helmClient, error) {
-	// Helm would name the manager of the fields it writes after this program, and its own CLI could not take over.
+	// The field manager must be the one of Helm's CLI, which could not upgrade the release otherwise.
 	helmkube.ManagedFieldsManager = "helm"
 	cfg := action.NewConfiguration(action.ConfigurationSetLogger(log))
 	if err := cfg.Init(namespaced{kube, namespace}, namespace, "secret"); err != nil {
@@ -46,7 +46,7 @@ func newHelm(kube genericclioptions.RESTClientGetter, namespace string, stamp me
 	return &helmClient{config: cfg, namespace: namespace, stamp: stamp}, nil
 }
 
-// releaseHistory returns the revisions of a release, oldest first; none if there is no such release.
+// releaseHistory returns the revisions of a release, oldest first; none if the release does not exist.
 func (h *helmClient) releaseHistory(name string) ([]*release.Release, error) {
 	found, err := h.config.Releases.History(name)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
@@ -65,7 +65,7 @@ func (h *helmClient) releaseHistory(name string) ([]*release.Release, error) {
 	return all, nil
 }
 
-// markFailed ends a revision whose installer or uninstaller was killed.
+// markFailed marks a revision as failed whose installer or uninstaller was killed.
 func (h *helmClient) markFailed(r *release.Release) error {
 	r.SetStatus(releasecommon.StatusFailed, fmt.Sprintf("interrupted while it was %s", r.Info.Status))
 	if err := h.config.Releases.Update(r); err != nil {
@@ -74,8 +74,8 @@ func (h *helmClient) markFailed(r *release.Release) error {
 	return nil
 }
 
-// renderChart returns the objects of the chart as they would be installed. Unlike Helm's dry run it does not ask for the
-// kinds of CRDs that are not there yet.
+// renderChart returns the objects of the chart as they would be installed. Unlike Helm's dry run it does not need the kinds of CRDs
+// that are not installed yet.
 func (h *helmClient) renderChart(c *chart.Chart, values map[string]any, revision int) ([]*unstructured.Unstructured, error) {
 	caps, err := h.clusterCapabilities()
 	if err != nil {
@@ -151,12 +151,12 @@ func (h *helmClient) clusterCapabilities() (*common.Capabilities, error) {
 	}, nil
 }
 
-// installChart installs the release for the first time. The end of wait ends the wait for pods alone: the end of ctx, while Helm
-// still writes, leaves it to write beside whoever undoes that.
+// installChart installs the release for the first time. The end of wait only ends the wait for pods. The end of ctx would leave Helm
+// writing in the background, concurrently with the rollback.
 func (h *helmClient) installChart(ctx, wait context.Context, c *chart.Chart, values map[string]any) error {
 	a := action.NewInstall(h.config)
 	a.ReleaseName, a.Namespace = Release, h.namespace
-	a.SkipCRDs = true // applied already
+	a.SkipCRDs = true // already applied
 	a.PostRenderer = h.stamp
 	a.Timeout, a.WaitForJobs = timeLeft(wait), true
 	a.WaitStrategy, a.WaitOptions = waitOptions(wait)
@@ -164,13 +164,13 @@ func (h *helmClient) installChart(ctx, wait context.Context, c *chart.Chart, val
 	return err
 }
 
-// upgradeChart makes a new revision of the release. The values are whole: what is to be kept of the last ones is in them.
+// upgradeChart creates a new revision of the release. The values are complete: they include the kept ones of the last revision.
 func (h *helmClient) upgradeChart(ctx, wait context.Context, c *chart.Chart, values map[string]any) error {
 	a := action.NewUpgrade(h.config)
 	a.Namespace, a.MaxHistory = h.namespace, 10
 	a.ResetValues, a.SkipCRDs = true, true
 	a.PostRenderer = h.stamp
-	// Somebody may have edited a Deployment by hand: the chart wins, as it does in every upgrade.
+	// The chart overrides manual edits of a Deployment, as in every upgrade.
 	a.ForceConflicts, a.ServerSideApply = true, "true"
 	a.Timeout, a.WaitForJobs = timeLeft(wait), true
 	a.WaitStrategy, a.WaitOptions = waitOptions(wait)
@@ -178,7 +178,7 @@ func (h *helmClient) upgradeChart(ctx, wait context.Context, c *chart.Chart, val
 	return err
 }
 
-// rollbackTo returns to a revision, or removes what a first installation left.
+// rollbackTo rolls back to a revision, or removes the remains of a first installation.
 func (h *helmClient) rollbackTo(revision int, timeout time.Duration) error {
 	if revision > 0 {
 		a := action.NewRollback(h.config)
@@ -186,11 +186,11 @@ func (h *helmClient) rollbackTo(revision int, timeout time.Duration) error {
 		a.WaitStrategy = helmkube.StatusWatcherStrategy
 		return a.Run(Release)
 	}
-	// Nothing was peered with it, and the image that the hook needs may be the very reason of the failure.
+	// No hooks: nothing was peered, and the missing image of the hook may be the cause of the failure.
 	return h.uninstallRelease(context.Background(), timeout, false)
 }
 
-// uninstallRelease removes the release; none is fine.
+// uninstallRelease removes the release; a missing release is fine.
 func (h *helmClient) uninstallRelease(ctx context.Context, timeout time.Duration, hooks bool) error {
 	a := action.NewUninstall(h.config)
 	a.IgnoreNotFound, a.DisableHooks, a.Timeout = true, !hooks, timeout
@@ -203,17 +203,17 @@ func waitOptions(ctx context.Context) (helmkube.WaitStrategy, []helmkube.WaitOpt
 	return helmkube.StatusWatcherStrategy, []helmkube.WaitOption{helmkube.WithWaitContext(ctx)}
 }
 
-// writePatience is how long Helm may go on writing when nobody waits for the outcome any more.
+// writePatience is the time that Helm may go on writing after the command's context ended.
 const writePatience = 30 * time.Second
 
-// cleanupContext ends a while after ctx.
+// cleanupContext returns a context that ends writePatience after ctx.
 func cleanupContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(writePatience, cancel) })
 	return later, func() { stop(); cancel() }
 }
 
-// timeLeft is the time until the deadline.
+// timeLeft returns the time until the deadline.
 func timeLeft(ctx context.Context) time.Duration {
 	deadline, _ := ctx.Deadline()
 	return time.Until(deadline)

@@ -22,17 +22,17 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// previousRelease is the installation that is there already, if there is one.
+// previousRelease is the existing installation, if any.
 type previousRelease struct {
 	clusterID string
 	revision  int            // 0 = none
-	deployed  int            // the last revision that worked, 0 = none
-	values    map[string]any // as the user and we gave them then
+	deployed  int            // the last successful revision, 0 = none
+	values    map[string]any // the values of the user and of the installer at that time
 
-	interrupted *release.Release // the last revision, if who made or removed it did not come to an end
+	interrupted *release.Release // the last revision, if its installer or uninstaller was killed
 }
 
-// findPrevious looks for an installation of ours to upgrade, and refuses one that is in the way.
+// findPrevious looks for an installation of ours to upgrade, and rejects a conflicting one.
 func (i *Installer) findPrevious(ctx context.Context, h *helmClient) (*previousRelease, error) {
 	if err := i.checkOriginal(ctx); err != nil {
 		return nil, err
@@ -68,12 +68,12 @@ func (i *Installer) findPrevious(ctx context.Context, h *helmClient) (*previousR
 	return p, nil
 }
 
-// isUpgradable tells whether Helm upgrades a release whose last revision is so.
+// isUpgradable reports whether Helm upgrades a release whose last revision has this status.
 func isUpgradable(s releasecommon.Status) bool {
 	return slices.Contains([]releasecommon.Status{releasecommon.StatusDeployed, releasecommon.StatusFailed, releasecommon.StatusSuperseded}, s)
 }
 
-// checkIdle refuses to run beside somebody else who changes the release. Who was killed long ago does not count.
+// checkIdle fails while another process changes the release. An old pending revision is one of a killed process and is ignored.
 func (i *Installer) checkIdle(last *release.Release) error {
 	what, began := "installation or upgrade", last.Info.LastDeployed
 	switch {
@@ -91,7 +91,7 @@ func (i *Installer) checkIdle(last *release.Release) error {
 			(i.Timeout - age).Round(time.Second), i.Namespace)
 }
 
-// installedID reads the cluster ID of the installation in our namespace and refuses one in another namespace.
+// installedID returns the cluster ID of the installation in the Liqo namespace, and fails if another namespace has one.
 func (i *Installer) installedID(ctx context.Context) (string, error) {
 	var list corev1.ConfigMapList
 	if err := i.Client.List(ctx, &list, client.MatchingLabels{names.AppName: names.ClusterIDApp}); err != nil {
@@ -108,7 +108,7 @@ func (i *Installer) installedID(ctx context.Context) (string, error) {
 	return id, nil
 }
 
-// checkClusterID refuses to change the ID: peers know the cluster by it.
+// checkClusterID rejects a changed ID: peers know the cluster by its ID.
 func (p *previousRelease) checkClusterID(wanted string) error {
 	if p.clusterID == "" || wanted == "" || p.clusterID == wanted {
 		return nil
@@ -121,7 +121,7 @@ func (i *Installer) resolveClusterID(f *clusterFacts, prev *previousRelease) err
 	if err := prev.checkClusterID(i.ClusterID); err != nil {
 		return err
 	}
-	// Half an uninstallation takes the ID away, but not what it was given by.
+	// An interrupted uninstallation deletes the ID, and keeps the values that set it.
 	f.clusterID = cmp.Or(i.ClusterID, prev.clusterID, stringAt(prev.values, "discovery", "config", "clusterID"))
 	if f.clusterID == "" {
 		f.clusterID = generateID()
@@ -130,7 +130,7 @@ func (i *Installer) resolveClusterID(f *clusterFacts, prev *previousRelease) err
 	return CheckClusterID(f.clusterID)
 }
 
-// CheckClusterID refuses what is no cluster ID.
+// CheckClusterID rejects an invalid cluster ID.
 func CheckClusterID(id string) error {
 	if problems := validation.IsDNS1123Label(id); len(problems) > 0 {
 		return out.Fail("validating cluster id: %q: %s", id, strings.Join(problems, "; "))
@@ -147,7 +147,7 @@ var (
 		"river robin rowan shore sound sparrow spring stork swan thrush vale wren yew")
 )
 
-// generateID makes an ID that people can tell apart. The number keeps two of a company's clusters from the same name.
+// generateID returns a readable random ID. The number keeps the IDs of a company's clusters distinct.
 func generateID() string {
 	return fmt.Sprintf("%s-%s-%04d", adjectives[rand.IntN(len(adjectives))], nouns[rand.IntN(len(nouns))], rand.IntN(10000))
 }

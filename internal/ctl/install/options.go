@@ -1,8 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package install puts Liqo into a cluster: it finds out what the cluster is like, checks whatever can be checked before
-// anything is changed, and lets Helm install or upgrade the chart.
+// Package install installs Liqo in a cluster: it detects the properties of the cluster, runs all preflight checks before the first
+// change, and lets Helm install or upgrade the chart.
 package install
 
 import (
@@ -24,10 +24,10 @@ import (
 // Release is the name of the Helm release.
 const Release = "liqo"
 
-// OriginalRepository is where the original takes its chart from unless --repo-url says otherwise.
+// OriginalRepository is the default repository of the original's chart (--repo-url).
 const OriginalRepository = "https://github.com/liqotech/liqo"
 
-// Profiles are the sets of values to begin with: those of the chart, or the strict side of each choice.
+// Profiles are the sets of default values: those of the chart, or the strict choices.
 var Profiles = []string{defaultProfile, "hardened"}
 
 const defaultProfile = "default"
@@ -52,27 +52,27 @@ type Options struct {
 	OnlyOutputValues     bool
 	DumpValuesPath       string
 	DryRun               bool
-	Output               string // the objects are printed so, and nothing is installed; "" for no such thing
+	Output               string // format in which the objects are printed instead of installed, "" for an installation
 	SkipValidation       bool
 	SkipAPIServerCheck   bool
 	SkipKernelCheck      bool
 	Timeout              time.Duration
-	DisableTelemetry     bool // accepted: there is none
+	DisableTelemetry     bool // accepted without effect: Liqo sends no telemetry
 	RepoURL              string
 	versionGiven         bool
 	apiServerFromTheNode bool // leave the API server's address to the controllers
 }
 
-// Environment is what an installation works with.
+// Environment holds the dependencies of an installation.
 type Environment struct {
 	Printer *out.Printer
 	Client  client.WithWatch
 	Config  *rest.Config
-	// Kube are the flags that tell Helm the cluster.
+	// Kube are the kubeconfig flags for Helm.
 	Kube genericclioptions.RESTClientGetter
 	// Chart is the embedded chart.
 	Chart fs.FS
-	// Stamp puts the labels and annotations on an object that the user wants on every object.
+	// Stamp sets the labels and annotations that the user wants on every object.
 	Stamp      func(client.Object)
 	CLIVersion string
 	Stdin      io.Reader
@@ -81,12 +81,12 @@ type Environment struct {
 	Print func(client.Object) error
 }
 
-// Installer is one installation.
+// Installer runs one installation.
 type Installer struct {
 	Options
 	Environment
 
-	// given are the values of the flags for those, profile those of the profile, chart is what is installed.
+	// given are the values from flags for values, profile those of the profile, chart is the chart to install.
 	given   map[string]any
 	profile map[string]any
 	chart   *chart.Chart
@@ -127,7 +127,7 @@ func (i *Installer) Run(ctx context.Context) error {
 	return nil
 }
 
-// printPlan prints all that would be applied, in that order.
+// printPlan prints all objects to apply, in order.
 func (i *Installer) printPlan(p *installPlan) error {
 	crds, err := crdsOf(p.chart)
 	if err != nil {
@@ -135,7 +135,7 @@ func (i *Installer) printPlan(p *installPlan) error {
 	}
 	for _, obj := range append(metadataSetter(i.Stamp).setAll(crds), p.objects...) {
 		if _, hook := obj.GetAnnotations()[release.HookAnnotation]; hook {
-			continue // what Helm runs at another time
+			continue // hooks that Helm runs at another time
 		}
 		if err := i.Print(obj); err != nil {
 			return err
@@ -144,7 +144,7 @@ func (i *Installer) printPlan(p *installPlan) error {
 	return nil
 }
 
-// checkFlags refuses what is wrong whatever the cluster is like, and reads what flags name.
+// checkFlags rejects flags that are invalid for any cluster, and reads the files that flags name.
 func (i *Installer) checkFlags() (err error) {
 	switch {
 	case i.RepoURL != "" && i.RepoURL != OriginalRepository:

@@ -17,13 +17,13 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// originalImages begin the images of the original's processes, and originalDeployments are names of those that we do not
-// have: enough to know it even behind a mirror of its registry.
+// originalImages is the prefix of the original's images, and originalDeployments are Deployments that only the original has: enough to
+// detect it behind a registry mirror.
 const originalImages = "ghcr.io/liqotech/"
 
 var originalDeployments = map[string]bool{"liqo-ipam": true, "liqo-webhook": true, "liqo-telemetry": true}
 
-// checkOriginal refuses a cluster where liqotech's Liqo runs: both would write the same objects.
+// checkOriginal rejects a cluster where liqotech's Liqo runs: both would write the same objects.
 func (i *Installer) checkOriginal(ctx context.Context) error {
 	var deployments appsv1.DeploymentList
 	part := client.MatchingLabels{names.AppPartOf: "liqo"}
@@ -64,7 +64,7 @@ func otherProduct(kind, namespace, name string) error {
 		Hint("Unpeer and uninstall it with its own liqoctl (liqoctl uninstall --purge), then run this command again")
 }
 
-// Left-over CRDs of the original harm nobody, but whoever lists them wonders.
+// warnLeftovers warns about orphaned CRDs of the original: they are harmless, and confusing in a list of CRDs.
 func (i *Installer) warnLeftovers(ctx context.Context) {
 	for _, name := range []string{"internalfabrics.networking.liqo.io", "genevetunnels.networking.liqo.io"} {
 		crd := crdObject(name)

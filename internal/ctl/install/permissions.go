@@ -24,7 +24,7 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// permission is one thing that the user must be allowed to do.
+// permission is one verb on a resource that the user needs.
 type permission struct{ verb, group, resource, namespace string }
 
 func (a permission) String() string {
@@ -35,10 +35,10 @@ func (a permission) String() string {
 	return s
 }
 
-// parallel bounds the questions that are asked at once.
+// parallel bounds the concurrent access reviews.
 const parallel = 16
 
-// checkObjects asks whether the objects can be made: by this user, and without taking them from somebody else.
+// checkObjects is the preflight of the objects: the user has the permissions to create them, and no other owner has them.
 func (i *Installer) checkObjects(ctx context.Context, c *chart.Chart, objects []*unstructured.Unstructured) error {
 	crds, err := crdsOf(c)
 	if err != nil {
@@ -54,11 +54,11 @@ func (i *Installer) checkObjects(ctx context.Context, c *chart.Chart, objects []
 	return i.checkEach(ctx, objects)
 }
 
-// checkReading comes first: without it the cluster could not even be looked at.
+// checkReading comes first: without these permissions the cluster cannot be inspected.
 func (i *Installer) checkReading(ctx context.Context) error {
 	reads := []permission{
 		{"list", "", "nodes", ""}, {"list", "", "configmaps", ""}, {"list", "apps", "deployments", ""}, {"list", "apps", "daemonsets", ""},
-		{"list", "", "secrets", i.Namespace}, // where Helm keeps its releases
+		{"list", "", "secrets", i.Namespace}, // Helm stores its releases in Secrets
 	}
 	if !i.SkipValidation {
 		reads = append(reads, permission{"list", "", "pods", ""}, permission{"list", "", "services", ""})
@@ -69,7 +69,7 @@ func (i *Installer) checkReading(ctx context.Context) error {
 	return i.requirePermissions(ctx, reads)
 }
 
-// requirePermissions fails with all that the user is not allowed to do of what is wanted.
+// requirePermissions fails with all of the wanted permissions that the user lacks.
 func (i *Installer) requirePermissions(ctx context.Context, wanted []permission) error {
 	denied, err := i.deniedPermissions(ctx, wanted)
 	if err == nil && len(denied) > 0 {
@@ -82,8 +82,8 @@ func notPermitted(format string, args ...any) error {
 	return out.Fail(format, args...).Hint("Run this command as an administrator of the cluster, such as one bound to the ClusterRole cluster-admin")
 }
 
-// permissionsFor lists what Helm and we will do. A namespace that does not exist yet is asked about like any other: rights can
-// be given in advance.
+// permissionsFor returns the permissions that Helm and the installer need. A missing namespace is checked, too: permissions can be
+// granted in advance.
 func (i *Installer) permissionsFor(crds, objects []*unstructured.Unstructured) ([]permission, error) {
 	all := []permission{
 		{"create", "", "namespaces", ""},
@@ -93,7 +93,7 @@ func (i *Installer) permissionsFor(crds, objects []*unstructured.Unstructured) (
 		{"watch", crdKind.Group, "customresourcedefinitions", ""},
 	}
 	for _, verb := range []string{"get", "list", "create", "update", "delete"} {
-		all = append(all, permission{verb, "", "secrets", i.Namespace}) // where Helm keeps its releases
+		all = append(all, permission{verb, "", "secrets", i.Namespace}) // Helm stores its releases in Secrets
 	}
 	for _, obj := range objects {
 		resource, namespaced, err := i.resourceOf(obj, crds)
@@ -112,7 +112,7 @@ func (i *Installer) permissionsFor(crds, objects []*unstructured.Unstructured) (
 	return slices.Compact(all), nil
 }
 
-// resourceOf finds the resource of a kind in the cluster or, before they are installed, in our CRDs.
+// resourceOf returns the resource of a kind, from the cluster or, before the installation, from the CRDs of the chart.
 func (i *Installer) resourceOf(obj *unstructured.Unstructured, crds []*unstructured.Unstructured) (schema.GroupResource, bool, error) {
 	gk := obj.GroupVersionKind().GroupKind()
 	for _, crd := range crds {
@@ -181,12 +181,12 @@ func (i *Installer) checkEach(ctx context.Context, objects []*unstructured.Unstr
 	return group.Wait()
 }
 
-// checkOwner refuses to take over an object of somebody else, as Helm would, but before anything is changed.
+// checkOwner rejects an object with another owner, as Helm would, and before the first change.
 func (i *Installer) checkOwner(ctx context.Context, want *unstructured.Unstructured) error {
 	have := &metav1.PartialObjectMetadata{}
 	have.SetGroupVersionKind(want.GroupVersionKind())
 	key := client.ObjectKey{Name: want.GetName()}
-	// A namespace in the key of a cluster-wide object is ignored.
+	// The key of a cluster-scoped object may have a namespace: it is ignored.
 	key.Namespace = i.namespaceOf(want)
 	if err := i.Client.Get(ctx, key, have); apierrors.IsNotFound(err) || apimeta.IsNoMatchError(err) {
 		return nil
@@ -208,7 +208,7 @@ func (i *Installer) checkOwner(ctx context.Context, want *unstructured.Unstructu
 		Hint("If nothing needs it any more, delete it: kubectl delete %s %s", strings.ToLower(want.GetKind()), want.GetName())
 }
 
-// checkGrant asks the API server whether the user may give away what a ClusterRole holds.
+// checkGrant asks the API server whether the user may grant the permissions of a ClusterRole.
 func (i *Installer) checkGrant(ctx context.Context, want *unstructured.Unstructured) error {
 	if want.GetKind() != "ClusterRole" {
 		return nil

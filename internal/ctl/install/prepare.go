@@ -15,15 +15,15 @@ import (
 	"liqo.io/liqo/internal/ctl/out"
 )
 
-// installPlan is everything that is known before anything is changed.
+// installPlan holds all inputs of an installation, read before the first change.
 type installPlan struct {
 	chart    *chart.Chart
 	helm     *helmClient
 	previous *previousRelease
 	values   map[string]any
-	// objects are those of the release.
+	// objects are the objects of the release.
 	objects []*unstructured.Unstructured
-	// newNamespace says that there was no namespace of Liqo before.
+	// newNamespace reports that the Liqo namespace was missing.
 	newNamespace bool
 }
 
@@ -95,7 +95,7 @@ func (i *Installer) setValues(ctx context.Context, p *installPlan, f *clusterFac
 		return err
 	}
 	p.objects = rendered
-	// Whatever flag or file a value is from, it is the one that counts.
+	// The final values count, independent of the flag or file that set them.
 	if f, err = f.withValues(p.values); err != nil {
 		return err
 	}

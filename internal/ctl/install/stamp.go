@@ -16,12 +16,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// metadataSetter puts the marks that the user wants on every object into what Helm rendered.
+// metadataSetter is a post-renderer of Helm that sets the user's labels and annotations on every object.
 type metadataSetter func(client.Object)
 
 var _ postrenderer.PostRenderer = metadataSetter(nil)
 
-// Run reads a stream of objects and writes them marked.
+// Run reads a stream of objects and writes them with the metadata.
 func (s metadataSetter) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 	marked := &bytes.Buffer{}
 	for documents := utilyaml.NewYAMLReader(bufio.NewReader(rendered)); ; {
@@ -47,7 +47,7 @@ func (s metadataSetter) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 	}
 }
 
-// setAll marks a copy of each object.
+// setAll sets the metadata on a copy of each object.
 func (s metadataSetter) setAll(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
 	marked := make([]*unstructured.Unstructured, len(objects))
 	for n, obj := range objects {

@@ -19,19 +19,19 @@ import (
 )
 
 const (
-	crashes         = 3 // restarts after which another one will not help
+	crashes         = 3 // restarts after which another restart will not help
 	imagePatience   = time.Minute
-	nodePatience    = 3 * time.Minute // a cluster may have to order a machine first
+	nodePatience    = 3 * time.Minute // an autoscaler may have to order a machine first
 	pauseOfTheVigil = 2 * time.Second
 )
 
-// stuckPod is a pod that will not start by itself.
+// stuckPod is a pod that will not start without a change.
 type stuckPod struct{ name, why string }
 
 func (s *stuckPod) Error() string { return fmt.Sprintf("pod %s does not start: %s", s.name, s.why) }
 
-// untilStuck runs do, and ends its wait for pods of the release in a namespace when one of those that it made will not
-// start: Helm would go on until its timeout. What ran before does not count: an upgrade may be what repairs it.
+// untilStuck runs do, and ends its wait early if a new pod of the release cannot start: Helm would wait until its timeout. Pods of
+// before the run are ignored, because the upgrade may repair them.
 func untilStuck(ctx context.Context, c client.Reader, namespace string, do func(wait context.Context) error) error {
 	v := &stallDetector{seen: map[types.UID]podProblem{}, old: map[types.UID]bool{}}
 	for _, pod := range podsOfRelease(ctx, c, namespace) {
@@ -63,7 +63,7 @@ func untilStuck(ctx context.Context, c client.Reader, namespace string, do func(
 	return err
 }
 
-// podsOfRelease lists them. That they cannot be listed is not why an installation fails.
+// podsOfRelease returns the pods of the release. A failed list is ignored, because it is no reason to fail an installation.
 func podsOfRelease(ctx context.Context, c client.Reader, namespace string) []corev1.Pod {
 	var list corev1.PodList
 	if err := c.List(ctx, &list, client.InNamespace(namespace), client.HasLabels{names.AppInstance}); err != nil {
@@ -78,7 +78,7 @@ func podsOfRelease(ctx context.Context, c client.Reader, namespace string) []cor
 	return ours
 }
 
-// stallDetector remembers since when pods have been stuck: their status does not say.
+// stallDetector remembers since when pods have been stuck: their status lacks that time.
 type stallDetector struct {
 	old  map[types.UID]bool
 	seen map[types.UID]podProblem
@@ -89,7 +89,7 @@ type podProblem struct {
 	since    time.Time
 }
 
-// observePods returns a pod whose time is over.
+// observePods returns a pod that has been stuck for too long.
 func (v *stallDetector) observePods(pods []corev1.Pod, now time.Time) *stuckPod {
 	seen := map[types.UID]podProblem{}
 	for n := range pods {
@@ -111,7 +111,7 @@ func (v *stallDetector) observePods(pods []corev1.Pod, now time.Time) *stuckPod 
 	return nil
 }
 
-// unsatisfiable says that a pod will hardly start by itself, and for how long that must have been so.
+// unsatisfiable reports whether a pod will hardly start without a change, and how long that state must last.
 func unsatisfiable(pod *corev1.Pod) (time.Duration, bool) {
 	if !pod.DeletionTimestamp.IsZero() {
 		return 0, false

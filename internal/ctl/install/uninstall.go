@@ -23,7 +23,7 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// Uninstall removes the release with its hooks. None is fine, unless what belongs to it is still there.
+// Uninstall removes the release with its hooks. A missing release is fine, unless some of its objects still exist.
 func Uninstall(ctx context.Context, c client.Client, kube genericclioptions.RESTClientGetter, namespace string, timeout time.Duration, log slog.Handler) error {
 	h, err := newHelm(kube, namespace, nil, log)
 	if err != nil {
@@ -41,7 +41,7 @@ func Uninstall(ctx context.Context, c client.Client, kube genericclioptions.REST
 	return nothingLeft(ctx, c)
 }
 
-// FindInstalled fails where Uninstall would find no release, and what belongs to one.
+// FindInstalled fails if objects of an installation exist without a release that Uninstall could remove.
 func FindInstalled(ctx context.Context, c client.Client, kube genericclioptions.RESTClientGetter, namespace string, log slog.Handler) error {
 	h, err := newHelm(kube, namespace, nil, log)
 	if err != nil {
@@ -54,7 +54,7 @@ func FindInstalled(ctx context.Context, c client.Client, kube genericclioptions.
 	return nothingLeft(ctx, c)
 }
 
-// Released are the objects of the release, which Uninstall deletes.
+// Released returns the objects of the release, which Uninstall deletes.
 func Released(kube genericclioptions.RESTClientGetter, namespace string, log slog.Handler) ([]*unstructured.Unstructured, error) {
 	h, err := newHelm(kube, namespace, nil, log)
 	if err != nil {

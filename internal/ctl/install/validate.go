@@ -24,7 +24,7 @@ const (
 	page          = 500
 )
 
-// validateFacts compares what was said about the cluster with the cluster.
+// validateFacts compares the facts from flags with the cluster.
 func (i *Installer) validateFacts(ctx context.Context, f *clusterFacts) error {
 	if err := i.validateAPIServer(f.apiServer); err != nil {
 		return err
@@ -72,8 +72,8 @@ func (i *Installer) validatePodCIDRs(ctx context.Context, f *clusterFacts) error
 	return i.validateNodeCIDRs(ctx, f.podCIDRs)
 }
 
-// validateNodeCIDRs is the second best: a cluster without pods of its own still gave its nodes ranges. Where pods exist
-// they are the better witness, because some CNIs ignore these.
+// validateNodeCIDRs compares the pod CIDRs of nodes, in a cluster without pods on the pod network. Pods are better evidence, because
+// some CNIs ignore the CIDRs of nodes.
 func (i *Installer) validateNodeCIDRs(ctx context.Context, cidrs []netip.Prefix) error {
 	return eachPage(ctx, i.Client, &corev1.NodeList{}, func(list *corev1.NodeList) error {
 		for _, node := range list.Items {
@@ -101,8 +101,8 @@ func (i *Installer) validateServiceCIDR(ctx context.Context, cidr netip.Prefix) 
 	})
 }
 
-// isWithin says whether the address is in one of the ranges. An address of a family that none of the ranges has is not
-// judged: a single-stack installation on a dual-stack cluster is fine.
+// isWithin reports whether an address is in one of the ranges. An address of a family without a range passes: a single-stack
+// installation in a dual-stack cluster is fine.
 func isWithin(address string, ranges []netip.Prefix) bool {
 	ip, err := netip.ParseAddr(address)
 	if err != nil {
@@ -118,7 +118,7 @@ func isWithin(address string, ranges []netip.Prefix) bool {
 	return !judged
 }
 
-// checkKernels compares the kernels of all real nodes with the oldest that works.
+// checkKernels compares the kernels of all real nodes with the oldest supported one.
 func (i *Installer) checkKernels(ctx context.Context) error {
 	oldest := version.MustParseGeneric(minimumKernel)
 	err := eachPage(ctx, i.Client, &corev1.NodeList{}, func(list *corev1.NodeList) error {
@@ -140,7 +140,7 @@ func (i *Installer) checkKernels(ctx context.Context) error {
 	return nil
 }
 
-// eachPage reads a list page by page: a cluster may be large.
+// eachPage lists page by page, since a cluster may be large.
 func eachPage[L client.ObjectList](ctx context.Context, c client.Reader, list L, see func(L) error) error {
 	next := ""
 	for {

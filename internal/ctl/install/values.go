@@ -18,8 +18,8 @@ import (
 	"liqo.io/liqo/internal/ctl/out"
 )
 
-// ourValues are the values that the flags and the cluster decide. What neither says is left to the previous installation
-// and to the chart.
+// ourValues returns the values that follow from the flags and the cluster. The previous installation and the chart decide all other
+// values.
 func (i *Installer) ourValues(f *clusterFacts, prev *previousRelease) map[string]any {
 	v := map[string]any{
 		"tag": i.Version,
@@ -39,7 +39,7 @@ func (i *Installer) ourValues(f *clusterFacts, prev *previousRelease) map[string
 	if i.EnableMetrics {
 		v = mergeValues(v, map[string]any{"metrics": map[string]any{"enabled": true, "prometheusOperator": map[string]any{"enabled": true}}})
 	}
-	// Admission must not go with a node where there is another one.
+	// With several nodes, the admission webhook must survive the loss of one.
 	if replicas := []string{"controllerManager", "replicas"}; f.workers > 1 && valueAt(prev.values, replicas...) == nil {
 		v = mergeValues(v, nestedValue(2, replicas...))
 	}
@@ -62,7 +62,7 @@ func clusterLabels(flags, provider map[string]string, prev *previousRelease) map
 	return labels
 }
 
-// userValues reads the files and the --set flags as Helm does: what comes later wins.
+// userValues reads the files and the --set flags as Helm does: later ones win.
 func userValues(files, set, setString []string, stdin io.Reader) (map[string]any, error) {
 	values := map[string]any{}
 	for _, file := range files {
@@ -108,8 +108,7 @@ func readValues(file string, stdin io.Reader) ([]byte, error) {
 	return os.ReadFile(file)
 }
 
-// mergeValues returns a new map in which later maps win. Maps are merged, everything else is replaced; a nil removes a default,
-// as it does for Helm.
+// mergeValues returns a new map in which later maps win. Maps are merged, other values replaced; nil removes a default, as in Helm.
 func mergeValues(maps ...map[string]any) map[string]any {
 	merged := map[string]any{}
 	for _, m := range maps {
@@ -155,7 +154,7 @@ func stringAt(values map[string]any, path ...string) string {
 }
 
 func prefixTexts(prefixes []netip.Prefix) []any {
-	all := []any{} // as YAML would be read: the values schema knows no other slices
+	all := []any{} // as decoded YAML has them: the schema of the values knows no other slices
 	for _, p := range prefixes {
 		all = append(all, p.String())
 	}
