@@ -1,8 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package agent is what the agents of nodes and of gateways have in common: what they read of the API, the loop that has a
-// network namespace follow it, and how they tell what they could not do.
+// Package agent is the code that node agents and gateway agents share: the objects they read, the loop that reconciles a
+// network namespace, and the reporting of problems.
 package agent
 
 import (
@@ -26,17 +26,17 @@ import (
 	"liqo.io/liqo/internal/peer"
 )
 
-// Sources say what an agent reads.
+// Sources selects the objects that an agent reads.
 type Sources struct {
 	// Home is the namespace of the installation.
 	Home string
-	// RoutesHere and FirewallsHere tell which objects of users are for this agent.
+	// RoutesHere and FirewallsHere report whether a user's object is for this agent.
 	RoutesHere, FirewallsHere func(metav1.Object) bool
-	// Node is true for the agent of a node, which needs to know of Nodes and Services, too.
+	// Node is true for the agent of a node, which reads Nodes and Services too.
 	Node bool
 }
 
-// Kinds are what an agent watches.
+// Kinds returns the kinds that an agent watches.
 func (s Sources) Kinds() []client.Object {
 	out := []client.Object{
 		&networkingv1beta1.Configuration{}, &networkingv1beta1.GatewayServer{}, &networkingv1beta1.GatewayClient{},
@@ -49,15 +49,15 @@ func (s Sources) Kinds() []client.Object {
 	return out
 }
 
-// Seen is what was read.
+// Seen is the snapshot that Read returns.
 type Seen struct {
 	plan.Cluster
 	Problems []plan.Problem
-	// Objects are those that problems may be of, and those of users.
+	// Objects are the objects of users, and all objects that can have a problem.
 	Objects map[plan.Object]client.Object
-	// Gateways of this cluster, in front of all peers, by name: a cache has its own order each time.
+	// Gateways of this cluster for all peers, sorted by name, because the order of a cache varies.
 	Gateways []Gateway
-	// Routes and Firewalls are the objects of users that are for this agent.
+	// Routes and Firewalls are the users' objects that are for this agent.
 	Routes    []*networkingv1beta1.RouteConfiguration
 	Firewalls []*networkingv1beta1.FirewallConfiguration
 }
@@ -65,10 +65,11 @@ type Seen struct {
 // Gateway is where a gateway runs.
 type Gateway struct {
 	Tunnel plan.Tunnel
-	Node   string // "" while it runs nowhere
+	Node   string // empty while no replica runs
 }
 
-// Read reads it all. Whatever cannot be understood is a problem of its object and keeps nothing else from being read.
+// Read returns the snapshot. An invalid object becomes a problem of that object and does not stop the reading of the
+// rest.
 func (s Sources) Read(ctx context.Context, c client.Reader) (*Seen, error) {
 	out := &Seen{Objects: map[plan.Object]client.Object{}}
 	reads := []func(context.Context, client.Reader, *Seen) error{s.readPeers, s.readGateways, s.readInternalNodes, s.readIPs, s.readUserConfigurations}
@@ -97,7 +98,8 @@ func (s Sources) readPeers(ctx context.Context, c client.Reader, out *Seen) erro
 		c := &list.Items[i]
 		p, ready, problems := plan.PeerOf(c)
 		out.addProblems(p.Of, c, problems)
-		// Another one of the same cluster is told that it does not count by who places networks.
+		// A second Configuration of the same cluster is ignored: the controller that allocates networks
+		// reports the precedence.
 		if ready && peer.Configuration(list.Items, liqov1beta1.ClusterID(p.Key.ClusterID)) == c {
 			out.Peers = append(out.Peers, p)
 		}
@@ -152,7 +154,7 @@ func (s Sources) readInternalNodes(ctx context.Context, c client.Reader, out *Se
 	return nil
 }
 
-// readNodes reads which addresses no peer can be shown under.
+// readNodes reads the node addresses, which no peer may be translated to.
 func (s Sources) readNodes(ctx context.Context, c client.Reader, out *Seen) error {
 	var nodes corev1.NodeList
 	if err := c.List(ctx, &nodes); err != nil {
@@ -189,7 +191,8 @@ func (s Sources) readIPs(ctx context.Context, c client.Reader, out *Seen) error 
 	return nil
 }
 
-// isPublished tells whether an alias may stand for a Service: that of the API server, and that of its proxy.
+// isPublished reports whether a translated IP may stand for a Service: only the Services of the API server
+// and of its proxy.
 func (s Sources) isPublished(service *corev1.Service) bool {
 	switch client.ObjectKeyFromObject(service) {
 	case client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: names.APIServerService}, client.ObjectKey{Namespace: s.Home, Name: names.ProxyService}:
@@ -198,7 +201,8 @@ func (s Sources) isPublished(service *corev1.Service) bool {
 	return false
 }
 
-// readServices reads the Services whose addresses peers may be shown. The cache has others only where both are in one namespace.
+// readServices reads the Services whose addresses may be published to peers. The cache holds more Services only where both are
+// in one namespace.
 func (s Sources) readServices(ctx context.Context, c client.Reader, out *Seen) error {
 	var list corev1.ServiceList
 	if err := c.List(ctx, &list); err != nil {
@@ -218,7 +222,7 @@ func (s Sources) readServices(ctx context.Context, c client.Reader, out *Seen) e
 	return nil
 }
 
-// readUserConfigurations reads the RouteConfigurations and FirewallConfigurations that are for this agent.
+// readUserConfigurations reads the RouteConfigurations and FirewallConfigurations for this agent.
 func (s Sources) readUserConfigurations(ctx context.Context, c client.Reader, out *Seen) error {
 	var routes networkingv1beta1.RouteConfigurationList
 	if err := c.List(ctx, &routes); err != nil {
@@ -245,8 +249,8 @@ func (s Sources) readUserConfigurations(ctx context.Context, c client.Reader, ou
 	return nil
 }
 
-// Matters is false for changes of objects that an agent does not read: heartbeats of nodes, statuses of other agents, which peers
-// nodes reach and why one has no address.
+// Matters reports whether a change concerns an agent. Not relevant are heartbeats of nodes, statuses of other agents, the peers
+// that nodes reach, and the reason of a missing address.
 func Matters(old, now client.Object) bool {
 	switch now := now.(type) {
 	case *corev1.Node:

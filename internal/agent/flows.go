@@ -10,31 +10,32 @@ import (
 	"liqo.io/liqo/internal/datapath/kernel"
 )
 
-// Translations say what becomes of flows that have to do with a prefix, in words that are only compared.
+// Translations maps each prefix to a description of the translation of its flows. Descriptions are only
+// compared.
 type Translations map[netip.Prefix]string
 
-// Tracker is what an agent does with the flows that its network namespace tracks.
+// Tracker is the interface to the conntrack table of a network namespace.
 type Tracker interface {
 	Forget(...netip.Prefix) (int, error)
 	Unsettle() (already bool, err error)
 	Settle() error
 }
 
-// Flows has those begin anew whose translation changed: connection tracking keeps what it decided with the first packet for ever. Each change
-// of the namespace comes between Unsettle and Forget.
+// Flows flushes the conntrack entries of flows whose translation changed, because conntrack keeps the decision of the first packet for ever.
+// Each change of the namespace comes between Unsettle and Forget.
 type Flows struct {
 	Tracker Tracker
 
 	// translated are the prefixes whose flows are translated as they should be; nil before the first run.
 	translated Translations
-	// changed is true if before that this process wrote anything, or found that one before it did and forgot nothing.
+	// changed is true if this process wrote to the kernel, or if an earlier process did and left its flush pending.
 	changed bool
-	// unsettled is true while there is a mark that flows may have to be forgotten.
+	// unsettled is true while the mark of a pending flush is set.
 	unsettled bool
 }
 
-// Unsettle marks that flows are to be forgotten, before anything changes because of which they are. Whether a process that begins has to change
-// anything it knows too late, so it always does.
+// Unsettle marks a flush as pending before the change that makes it necessary. A new process marks it always, because it learns too late
+// whether it has to change anything.
 func (f *Flows) Unsettle(now Translations) error {
 	if f.unsettled || f.translated != nil && len(f.stalePrefixes(now)) == 0 {
 		return nil
@@ -44,10 +45,11 @@ func (f *Flows) Unsettle(now Translations) error {
 	return err
 }
 
-// Changed takes down what was written.
+// Changed records the writes to the kernel.
 func (f *Flows) Changed(by kernel.Changes) { f.changed = f.changed || len(by.Writes) > 0 }
 
-// Forget has flows begin anew that were translated before a prefix came, or after it went, or as something else.
+// Forget flushes the flows that were translated before a prefix was added, after it was removed, or by another
+// translation.
 func (f *Flows) Forget(now Translations) error {
 	if stale := f.stalePrefixes(now); len(stale) > 0 {
 		if _, err := f.Tracker.Forget(stale...); err != nil {
@@ -65,7 +67,7 @@ func (f *Flows) Forget(now Translations) error {
 	return nil
 }
 
-// stalePrefixes are the prefixes whose flows may be translated otherwise than now. A process that finds all as it should be has not missed anything.
+// stalePrefixes returns the prefixes whose flows may have an outdated translation. A process that finds the kernel up to date has missed no change.
 func (f *Flows) stalePrefixes(now Translations) []netip.Prefix {
 	var out []netip.Prefix
 	for p, as := range now {

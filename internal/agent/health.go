@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// Health is whether a run has done all that it was to do. A later failure does not make an agent unready: what it did before goes
-// on to work, and whoever is not ready gets no packets. The zero value says that nothing ran yet.
+// Health reports whether the first run succeeded. A later failure does not make an agent unready: the applied state still works,
+// and an unready pod gets no packets. The zero value means that no run has finished.
 type Health struct {
 	mu   sync.Mutex
 	ran  bool

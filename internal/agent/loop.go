@@ -27,42 +27,42 @@ import (
 	"liqo.io/liqo/internal/kube"
 )
 
-// Loop runs again whenever something changes of what it depends on: the whole of it, for nothing of it stands alone.
+// Loop reconciles the whole state on each relevant change, because its parts depend on each other.
 type Loop struct {
 	Name string
-	// Kinds are watched; Matters tells which changes of an object are about anything. nil: all.
+	// Kinds are watched; Matters reports whether a change of an object is relevant. nil: every change.
 	Kinds   []client.Object
 	Matters func(old, now client.Object) bool
-	// Watch tells of changes that are in no object, such as those of the kernel.
+	// Watch returns a channel of changes outside of the API, such as those of the kernel.
 	Watch func(context.Context) (<-chan struct{}, error)
-	// Run does it all. It is never run twice at a time. What is not zero says when to run again at the latest. An error is tried
-	// again, quietly if others were faster.
+	// Run reconciles once. Runs never overlap. A non-zero duration is the delay until the next run at the latest. An error is
+	// retried; conflicts are not logged as errors.
 	Run func(context.Context) (time.Duration, error)
 }
 
-// Kernel is what an agent does with its network namespace.
+// Kernel is the network namespace of an agent.
 type Kernel interface {
 	Tracker
 	Apply(context.Context, datapath.State) (kernel.Changes, error)
 	Watch(context.Context) (<-chan struct{}, error)
-	// Counted are packets that were dropped, by why.
+	// Counted returns the number of dropped packets by reason.
 	Counted() (map[string]uint64, error)
 }
 
-// A run begins gathering after the first of the news that ask for it, and not before spacing after the one before it: what happens to a peering
-// happens in many steps, and each run looks at all of the kernel.
+// A run starts this long after the first change of a batch, and at least spacing after the previous run: a change of a peering comes in many
+// steps, and each run reads the whole kernel state.
 const (
 	gathering = 20 * time.Millisecond
 	spacing   = 150 * time.Millisecond
 )
 
-// retryBase and retryCap bound how often a loop that fails is tried. What asks for a run sooner than spacing would undo the back-off.
+// retryBase and retryCap bound the backoff of a failing loop. A request for a run sooner than spacing would defeat the backoff.
 const (
 	retryBase = spacing
 	retryCap  = 10 * time.Second
 )
 
-// Setup registers the loop with its manager.
+// Setup registers the loop with the manager.
 func (l Loop) Setup(mgr ctrl.Manager) error {
 	once := reconcile.Request{}
 	once.Name = l.Name
@@ -89,7 +89,7 @@ func (l Loop) Setup(mgr ctrl.Manager) error {
 	})
 	err := b.Complete(reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 		if wait := early(); wait > 0 {
-			return reconcile.Result{RequeueAfter: wait}, nil // for a run that asked for it, and for news that were heard just before it began
+			return reconcile.Result{RequeueAfter: wait}, nil // for a requested run, and for changes that arrived just before the run
 		}
 		now := time.Now()
 		began.Store(&now)
@@ -107,7 +107,7 @@ func (l Loop) Setup(mgr ctrl.Manager) error {
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// passRequest begins with a run of its own, for a cluster may have no object of any kind.
+// passRequest starts with a request, because a cluster may have no object of any watched kind.
 func (l Loop) passRequest(ctx context.Context, to chan<- event.GenericEvent) error {
 	news, err := l.Watch(ctx)
 	if err != nil {
@@ -130,10 +130,10 @@ func (l Loop) passRequest(ctx context.Context, to chan<- event.GenericEvent) err
 	}
 }
 
-// nothing is the object of what is in none.
+// nothing is the placeholder object of changes outside of the API.
 var nothing client.Object = &metav1.PartialObjectMetadata{}
 
-// everywhere runs on each replica, whoever leads.
+// everywhere is a runnable on each replica, without leader election.
 type everywhere func(context.Context) error
 
 func (f everywhere) Start(ctx context.Context) error { return f(ctx) }

@@ -11,34 +11,34 @@ import (
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 )
 
-// PathHealth is what is known of a way from its probes: of a tunnel, or of all that is between a node and a peer. Times are those of this
-// machine, and have its monotonic clock.
+// PathHealth is the health of a path by its probes: of a tunnel, or of the whole path between a node and a peer. Times are local and
+// monotonic.
 type PathHealth struct {
 	Interval  time.Duration // between two probes of a size
-	Threshold int           // of lost probes in a row, after which there is no way
+	Threshold int           // lost probes in a row after which the path is down
 
 	Began       time.Time // of the first probe; the zero value: none was sent
 	Asked       time.Time // by the peer, last
 	Small, Full Answers
-	Pads        bool // the peer sends padding back; from others no full answer ever comes
+	Pads        bool // the peer returns padding; without padding no full answer ever comes
 }
 
-// Answers are those to the probes of one size.
+// Answers are the answers to the probes of one size.
 type Answers struct {
 	At      time.Time     // of the latest answer
-	Latency time.Duration // of it
-	Since   time.Time     // of the first answer of those between which none is missing
+	Latency time.Duration // of the last answer
+	Since   time.Time     // time of the first answer in the current unbroken sequence
 	Sent    uint64        // questions in all
-	Heard   uint64        // answers that count
+	Heard   uint64        // number of valid answers
 
-	asked []time.Time // of questions that may still be answered, oldest first
-	owed  int         // questions since the one that was answered last
+	asked []time.Time // send times of probes that may still be answered, oldest first
+	owed  int         // probes sent since the last answered probe
 }
 
 // remembered is how many questions may be on the way.
 const remembered = 64
 
-// Ask notes that a probe of each size is sent now.
+// Ask records that a probe of each size is sent now.
 func (p *PathHealth) Ask(now time.Time) {
 	if p.Began.IsZero() {
 		p.Began = now
@@ -47,7 +47,7 @@ func (p *PathHealth) Ask(now time.Time) {
 	p.Full.recordQuestion(now)
 }
 
-// Copy is for who looks at it while it goes on.
+// Copy returns a copy for readers without the lock.
 func (p *PathHealth) Copy() PathHealth {
 	out := *p
 	out.Small.asked, out.Full.asked = slices.Clone(p.Small.asked), slices.Clone(p.Full.asked)
@@ -63,8 +63,8 @@ func (a *Answers) recordQuestion(now time.Time) {
 	}
 }
 
-// Hear takes in the answer to what was asked at sent, if that was asked and nothing later was answered. Only our own memory of the
-// question has the monotonic clock: what the peer sends back says which one it was, even if the clock was set meanwhile.
+// Hear records the answer to the probe sent at sent, if there was one and no later probe was answered. Only the local record has
+// the monotonic clock: the returned time identifies the probe, even if the wall clock was set meanwhile.
 func (a *Answers) Hear(sent, now time.Time) bool {
 	i := slices.IndexFunc(a.asked, sent.Equal)
 	if i < 0 {
@@ -80,11 +80,10 @@ func (a *Answers) Hear(sent, now time.Time) bool {
 	return true
 }
 
-// Resize has questions be of another size, of which one was answered last.
+// Resize changes the size of the probes, after one of the new size was answered.
 func (a *Answers) Resize(at time.Time) { a.asked, a.owed, a.At = nil, 0, at }
 
-// lostCount is how many questions in a row have no answer by now. Those of the time in which nobody asked, for the process stood still, are
-// none.
+// lostCount returns the number of probes in a row without an answer in time. Probes missed while the process stood still do not count.
 func (p *PathHealth) lostCount(a Answers, now time.Time) int {
 	if p.Began.IsZero() {
 		return 0
@@ -100,18 +99,18 @@ func (p *PathHealth) isPassing(a Answers, now time.Time) bool {
 	return !a.At.IsZero() && p.lostCount(a, now) < p.Threshold
 }
 
-// Up tells whether packets of all sizes pass. Before the first answer it does not.
+// Up reports whether packets of all sizes pass. Before the first answer it is false.
 func (p *PathHealth) Up(now time.Time) bool {
 	return p.isPassing(p.Small, now) && (!p.Pads || p.isPassing(p.Full, now))
 }
 
-// Failed tells whether answers are missing for so long that there is no way. Until then a first answer is waited for.
+// Failed reports whether answers are missing for so long that the path is down. Until then a first answer is awaited.
 func (p *PathHealth) Failed(now time.Time) bool {
 	small, full := p.Losses(now)
 	return !p.Began.IsZero() && max(small, full) >= p.Threshold
 }
 
-// Losses are how many questions of each size in a row have no answer, of those that are answered at all.
+// Losses returns how many probes of each size in a row have no answer, for sizes that are answered at all.
 func (p *PathHealth) Losses(now time.Time) (small, full int) {
 	if p.Pads {
 		full = p.lostCount(p.Full, now)
@@ -119,8 +118,8 @@ func (p *PathHealth) Losses(now time.Time) (small, full int) {
 	return p.lostCount(p.Small, now), full
 }
 
-// Next is when to look again: after an interval, or as soon as there is no way if no answer comes before. Who asks later than that looks
-// after the question.
+// Next returns the delay until the next check: an interval, or earlier if missing answers would take the path down before. A caller that
+// probes later than the delay checks after the probe.
 func (p *PathHealth) Next(now time.Time) time.Duration {
 	again := p.Interval
 	if !p.Up(now) {
@@ -134,7 +133,7 @@ func (p *PathHealth) Next(now time.Time) time.Duration {
 	return again
 }
 
-// Value is what is said of a way of which that was said before. An error is one until an answer comes.
+// Value returns the status value that follows was: an error stays until an answer comes.
 func (p *PathHealth) Value(was networkingv1beta1.ConnectionStatusValue, now time.Time) networkingv1beta1.ConnectionStatusValue {
 	switch {
 	case p.Up(now):
@@ -145,7 +144,7 @@ func (p *PathHealth) Value(was networkingv1beta1.ConnectionStatusValue, now time
 	return networkingv1beta1.Connecting
 }
 
-// LatencyText is a round trip as other versions write it.
+// LatencyText formats a round-trip time as other versions do.
 func LatencyText(d time.Duration) string {
 	if d < time.Millisecond {
 		return fmt.Sprintf("%dμs", d.Microseconds())

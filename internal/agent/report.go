@@ -25,21 +25,21 @@ import (
 	"liqo.io/liqo/internal/network/plan"
 )
 
-// Reporter tells what an agent did for others to see.
+// Reporter publishes the results and problems of an agent.
 type Reporter struct {
 	Client client.Client
 	Events events.EventRecorder
 	// Host is the name of the agent in the statuses of users' objects: of a node, or of a gateway.
 	Host string
-	// Namespace is the only one whose objects the agent may write to, those of the whole cluster not among them; "": all.
+	// Namespace is the only namespace that the agent may write to, cluster-scoped objects excluded; "" for all.
 	Namespace string
 
 	told []plan.Problem
-	said map[types.UID]networkingv1beta1.HostCondition // of users' objects that are for this host
+	said map[types.UID]networkingv1beta1.HostCondition // last written condition of this host, by UID of the user's object
 }
 
-// Tell makes a line of the log, and an event if it may, of each problem that was not there before. Refusals are the same
-// everywhere: the controller-manager tells of them.
+// Tell logs each new problem, and emits an event if permitted. A rejected object is the same on every host: the
+// controller-manager reports it.
 func (r *Reporter) Tell(ctx context.Context, seen *Seen, problems []plan.Problem) {
 	for _, p := range problems {
 		if slices.Contains(r.told, p) {
@@ -53,8 +53,8 @@ func (r *Reporter) Tell(ctx context.Context, seen *Seen, problems []plan.Problem
 	r.told = slices.Clone(problems)
 }
 
-// Applied says on the objects of users whether all of them is done here. There are many gateways, and what is for all of them has no
-// place for what each did: that stays in their logs.
+// Applied sets the condition of this host on users' objects: whether all of the object is applied. Objects for all gateways have no
+// entry per gateway: their results stay in the logs.
 func (r *Reporter) Applied(ctx context.Context, seen *Seen, problems []plan.Problem, failed error) error {
 	if r.said == nil {
 		r.said = map[types.UID]networkingv1beta1.HostCondition{}
@@ -76,12 +76,12 @@ func (r *Reporter) Applied(ctx context.Context, seen *Seen, problems []plan.Prob
 	return errors.Join(errs...)
 }
 
-// Lost tells whether somebody took away what this host said of an object.
+// Lost reports whether the condition of this host was removed from an object.
 func (r *Reporter) Lost(old, now client.Object) bool {
 	return r.hostEntry(old) != nil && r.hostEntry(now) == nil
 }
 
-// hostEntry is what this host says of an object as that shows it; nil for nothing.
+// hostEntry returns the condition of this host on an object, or nil.
 func (r *Reporter) hostEntry(obj client.Object) *networkingv1beta1.HostCondition {
 	var all []networkingv1beta1.HostCondition
 	switch o := obj.(type) {
@@ -103,7 +103,7 @@ func (r *Reporter) mayWrite(obj client.Object) bool {
 	return r.Namespace == "" || r.Namespace == obj.GetNamespace()
 }
 
-// hostConditionOf is what a host says of an object.
+// hostConditionOf returns the condition of a host for an object.
 func hostConditionOf(of plan.Object, problems []plan.Problem, failed error) networkingv1beta1.HostCondition {
 	c := networkingv1beta1.HostCondition{Type: networkingv1beta1.HostConditionApplied, Status: metav1.ConditionFalse}
 	var out []string
@@ -124,8 +124,8 @@ func hostConditionOf(of plan.Object, problems []plan.Problem, failed error) netw
 	return c
 }
 
-// recordApplied writes the condition of this host, if it changes. Each host owns its own entry of the list, so that all may write at once. What
-// this process said last counts where the cache does not show it yet.
+// recordApplied writes the condition of this host if it changed. Each host owns its own entry of the list, so that all may write at once. Where
+// the cache is behind, the last condition written by this process counts.
 func (r *Reporter) recordApplied(ctx context.Context, of plan.Object, obj client.Object, c networkingv1beta1.HostCondition) error {
 	if !r.mayWrite(obj) {
 		return nil
@@ -159,7 +159,7 @@ func (r *Reporter) recordApplied(ctx context.Context, of plan.Object, obj client
 	return nil
 }
 
-// saysSame compares what conditions say, not since when.
+// saysSame reports whether two conditions are equal, apart from their times.
 func saysSame(a, b networkingv1beta1.HostCondition) bool {
 	a.LastTransitionTime = b.LastTransitionTime
 	return a == b

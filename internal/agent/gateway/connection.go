@@ -25,8 +25,8 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// reconcileConnection looks how the tunnel fares, helps where it does not, and says so, whatever became of the help. It returns when to look again.
-// Without a peer nobody is waited for, and no answer counts.
+// reconcileConnection checks the tunnel, restarts the handshake if it is dead, and writes the Connection status even if that failed. It returns the
+// delay until the next check. Without a peer there is no wait, and answers are ignored.
 func (g *gateway) reconcileConnection(ctx context.Context, nodes []nodeReport) (time.Duration, error) {
 	now, beat, again := time.Now(), agent.PathHealth{}, g.options.PingInterval
 	var failed error
@@ -40,7 +40,7 @@ func (g *gateway) reconcileConnection(ctx context.Context, nodes []nodeReport) (
 	return again, errors.Join(failed, g.writeConnection(ctx, beat, nodes, now))
 }
 
-// writeConnection says how the tunnel fares, and the way of pods to it.
+// writeConnection writes the state of the tunnel, and of the path of pods to it, to the status.
 func (g *gateway) writeConnection(ctx context.Context, beat agent.PathHealth, nodes []nodeReport, now time.Time) error {
 	conn, err := g.readConnection(ctx)
 	if err != nil || conn == nil {
@@ -69,13 +69,13 @@ func (g *gateway) writeConnection(ctx context.Context, beat agent.PathHealth, no
 	return nil
 }
 
-// anything differs in each field from every status that is wanted.
+// anything differs from every desired status in each field.
 var anything = networkingv1beta1.ConnectionStatus{
 	Value: "-", Latency: networkingv1beta1.ConnectionLatency{Value: "-", Timestamp: metav1.Unix(1, 0)}, Lost: "-", Reach: "-", FailedNodes: []string{"-"}, MTU: -1,
 }
 
-// writeStatus writes a status whole. What is known of the Connection may be older than what was written last: a patch of what differs from that would
-// leave the rest of what is there.
+// writeStatus replaces the whole status. The cached Connection may be older than the last write: a patch of the difference to it would leave stale
+// fields in place.
 func (g *gateway) writeStatus(ctx context.Context, conn *networkingv1beta1.Connection, status networkingv1beta1.ConnectionStatus) (*networkingv1beta1.Connection, error) {
 	before, changed := conn.DeepCopy(), conn.DeepCopy()
 	before.Status, changed.Status = anything, status
@@ -85,7 +85,8 @@ func (g *gateway) writeStatus(ctx context.Context, conn *networkingv1beta1.Conne
 	return changed, nil
 }
 
-// keepPath has a gateway keep where its peer is, and a client do what WireGuard itself does late or not at all. It waits for nobody.
+// keepPath stores the endpoint of the peer on a server. On a client it resolves, changes endpoints and restarts handshakes, as
+// WireGuard does late or not at all. It does not block.
 func (g *gateway) keepPath(ctx context.Context, key wg.PublicKey, beat agent.PathHealth, now time.Time) error {
 	status, err := g.device.Observe()
 	if err != nil {
@@ -116,12 +117,13 @@ func (g *gateway) keepPath(ctx context.Context, key wg.PublicKey, beat agent.Pat
 // restartAfter is how many lost probes make a client begin a session anew: WireGuard itself would take 15 seconds to try.
 const restartAfter = 2
 
-// alive is how long WireGuard uses a session at most; one that packets pass both ways is renewed after 120 s.
+// alive is the maximum age of a WireGuard session; a session with traffic in both directions is rekeyed after
+// 120 s.
 const alive = 180 * time.Second
 
-// rehandshake gets a tunnel going again from which nothing comes. One that loses probes and carries other packets has none of it, while it has
-// a session and its server is not deaf: a server that hears nothing of its client sends, too. One that nobody watches goes by that alone:
-// a peer sends something in a while, if only that it is there.
+// rehandshake restarts the handshake of a tunnel that receives nothing. A tunnel that loses probes but carries other packets is left alone
+// while it has a session and is not one-way: a server that receives nothing from its client still sends. An unwatched tunnel is judged by
+// received bytes alone: a peer sends at least a keepalive now and then.
 func (g *gateway) rehandshake(ctx context.Context, peer wg.PeerStatus, handshake time.Time, beat agent.PathHealth, now time.Time) error {
 	if peer.Received > g.received {
 		g.heard = g.looked
@@ -151,25 +153,26 @@ func (g *gateway) rehandshake(ctx context.Context, peer wg.PeerStatus, handshake
 	return nil
 }
 
-// tryFor is how long a handshake is given before the next one: where answers used to come soon, no longer than it takes to ask again. A
-// server that comes back hears of its client when the next one begins.
+// tryFor returns the timeout of a handshake attempt: where answers used to come fast, at most the time until the next probe. A server
+// that comes back hears from its client with the next attempt.
 func tryFor(beat agent.PathHealth) time.Duration {
 	turns := time.Duration(restartAfter)
 	if l := beat.Small.Latency; l > 0 && l <= beat.Interval/2 {
 		turns = 1
 	}
-	return turns*beat.Interval - beat.Interval/4 // who looks each interval comes a little sooner at times
+	return turns*beat.Interval - beat.Interval/4 // a ticker of one interval fires slightly early at times
 }
 
-// handshakeClock has the time of the last handshake by the monotonic clock. The device tells it by the clock of the machine, which may be set
-// at any moment; what it told once does not grow older or younger by that.
+// handshakeClock converts the time of the last handshake to the monotonic clock. The device reports wall time, which can be set at any
+// moment; a reported handshake must not age by such a step.
 type handshakeClock struct {
 	told   time.Time // by the device, last
-	at     time.Time // when that was; the zero value: never, or nobody knows
+	at     time.Time // time of the handshake; zero if there was none, or if it is unknown
 	looked time.Time // by the monotonic clock, last
 }
 
-// lastHandshake is when the handshake was that is told as of then. now has the monotonic clock, and wall is what the other one shows.
+// lastHandshake returns the monotonic time of the handshake that the device reports at the wall time told. now is monotonic, and wall
+// is the wall clock at the same moment.
 func (g *handshakeClock) lastHandshake(told, now, wall time.Time) time.Time {
 	before := g.looked
 	g.looked = now
@@ -180,7 +183,7 @@ func (g *handshakeClock) lastHandshake(told, now, wall time.Time) time.Time {
 	age := wall.Sub(told)
 	switch {
 	case told.IsZero():
-	case !before.IsZero(): // it was since then
+	case !before.IsZero(): // the handshake is newer than the last check
 		g.at = now.Add(-min(max(age, 0), now.Sub(before)))
 	case age >= 0:
 		g.at = now.Add(-age)
@@ -188,21 +191,21 @@ func (g *handshakeClock) lastHandshake(told, now, wall time.Time) time.Time {
 	return g.at
 }
 
-// isOneWay tells whether the peer still asks, but does not answer: what is sent there gets lost. Where probes are dropped both ways, its last
-// question came before our next answer would have.
+// isOneWay reports whether the peer still sends probes but does not answer: packets to it are lost. Where probes are dropped in both
+// directions, the last probe of the peer is older than our next answer would be.
 func isOneWay(beat agent.PathHealth, now time.Time) bool {
 	return beat.Asked.Sub(latestOf(beat.Small.At, beat.Began)) >= beat.Interval && now.Sub(beat.Asked) < restartAfter*beat.Interval
 }
 
 func latestOf(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
 
-// nextStatus is the status of the tunnel. Connected means that packets of all sizes pass.
+// nextStatus returns the status of the tunnel. Connected means that packets of all sizes pass.
 func nextStatus(was networkingv1beta1.ConnectionStatus, beat agent.PathHealth, now time.Time, interval time.Duration) networkingv1beta1.ConnectionStatus {
 	out := was
 	out.Value = beat.Value(was.Value, now)
 	out.Lost = isLost(was.Lost, out.Value, beat, now)
 	told := was.Latency.Timestamp.Time
-	// What was told with the first answer may be how long it waited for the handshake.
+	// The latency of the first answer may include the wait for the handshake.
 	first := !told.After(beat.Small.Since) && beat.Small.At.After(beat.Small.Since)
 	if out.Value == networkingv1beta1.Connected && (out.Value != was.Value || first || now.Sub(told).Abs() >= interval) {
 		out.Latency = networkingv1beta1.ConnectionLatency{Value: agent.LatencyText(beat.Small.Latency), Timestamp: metav1.NewTime(now)}
@@ -210,8 +213,8 @@ func nextStatus(was networkingv1beta1.ConnectionStatus, beat agent.PathHealth, n
 	return out
 }
 
-// isLost is what gets lost in a tunnel. Of one that is still down after a restart nothing else is known than before. A small probe may be
-// lost by chance where large ones always are.
+// isLost returns the packet sizes that a tunnel loses. For a tunnel that is still down after a restart, the previous value stays. A small
+// probe may be lost by chance where large probes are always lost.
 func isLost(was networkingv1beta1.ConnectionLoss, value networkingv1beta1.ConnectionStatusValue, beat agent.PathHealth, now time.Time) networkingv1beta1.ConnectionLoss {
 	small, _ := beat.Losses(now)
 	switch {
@@ -225,7 +228,8 @@ func isLost(was networkingv1beta1.ConnectionLoss, value networkingv1beta1.Connec
 	return networkingv1beta1.LostLarge
 }
 
-// readConnection is the object that shows the tunnel; nil until the cache shows it. It is made for the first peer.
+// readConnection returns the Connection of the tunnel, or nil until the cache contains it. The Connection is
+// created for the first peer.
 func (g *gateway) readConnection(ctx context.Context) (*networkingv1beta1.Connection, error) {
 	o := g.options
 	kind, owner, end := "WgGatewayClient", "GatewayClient", networkingv1beta1.ConnectionTypeClient

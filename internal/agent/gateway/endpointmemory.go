@@ -13,7 +13,8 @@ import (
 // learnedFile has the endpoint of a server's client.
 const learnedFile = "endpoint"
 
-// endpointMemory is a file that outlives the process. It says where to look first, and being wrong does no harm: a client that moved tells.
+// endpointMemory is a file that outlives the process and holds the last endpoint of the client. An outdated endpoint is harmless: a client
+// that moved announces itself.
 type endpointMemory struct{ path string } // "" for none
 
 func memoryIn(dir string) endpointMemory {
@@ -23,7 +24,7 @@ func memoryIn(dir string) endpointMemory {
 	return endpointMemory{filepath.Join(dir, learnedFile)}
 }
 
-// loadEndpoint is what was kept, the zero value if nothing was.
+// loadEndpoint returns the stored endpoint, or the zero value.
 func (m endpointMemory) loadEndpoint() netip.AddrPort {
 	data, err := os.ReadFile(m.path)
 	if err != nil {
@@ -36,7 +37,7 @@ func (m endpointMemory) loadEndpoint() netip.AddrPort {
 	return endpoint
 }
 
-// storeEndpoint writes only what is new.
+// storeEndpoint writes the endpoint if it changed.
 func (m endpointMemory) storeEndpoint(endpoint netip.AddrPort) error {
 	if m.path == "" || !endpoint.IsValid() || m.loadEndpoint() == endpoint {
 		return nil

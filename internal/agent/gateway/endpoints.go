@@ -22,14 +22,14 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// What the peer says is tried up to here: it takes time to choose among many, and each name is looked up by itself.
+// Limits of the endpoints that a peer reports: trying many takes time, and each name is resolved separately.
 const (
 	maxTold  = 1000
 	maxNames = 16
 )
 
-// endpointSpec are the endpoints of the server, those that its user says first. Where the user says nothing, a gateway was started with what the peer
-// said when it was made, or with what is in its template: the peer knows better now.
+// endpointSpec returns the endpoints of the server, with those set by its user first. Without any from the user, the arguments are the peer's
+// endpoints at the creation of the gateway, or from its template: the current report of the peer takes precedence.
 func endpointSpec(started []string, gw *networkingv1beta1.GatewayClient) []string {
 	switch {
 	case gw == nil:
@@ -41,7 +41,8 @@ func endpointSpec(started []string, gw *networkingv1beta1.GatewayClient) []strin
 	return dialledAddresses(started, gw.Status.Endpoint)
 }
 
-// dialledAddresses are the endpoints that a gateway was started with, which its user says, and then those that the peer says.
+// dialledAddresses returns the endpoints from the arguments, set by the user, followed by the endpoints that the peer
+// reports.
 func dialledAddresses(spec []string, told *networkingv1beta1.EndpointStatus) []string {
 	out := slices.Clone(spec)
 	if told == nil {
@@ -83,22 +84,22 @@ type dnsResolver func(ctx context.Context, network, host string) ([]netip.Addr, 
 // resolving is how long a name server may take.
 const resolving = 3 * time.Second
 
-// endpoints are the ways to a server: what is said of it, names resolved, each address once. Nobody waits for a name server: until it
-// answers, its last answer counts.
+// endpoints are the addresses of a server: names are resolved, duplicates removed. A lookup does not block: until the name server
+// answers, its last answer is used.
 type endpoints struct {
 	resolve dnsResolver
-	moved   func() // is called when names have other addresses than before
+	moved   func() // called when the addresses of a name change
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	said     []string
-	asked    []string                // what was said when names were last looked up
+	asked    []string                // hosts and addresses at the last lookup
 	asking   int                     // names, now
-	answers  map[string][]netip.Addr // of name servers, the last ones
+	answers  map[string][]netip.Addr // last answers of the name servers, by host
 	found    []netip.AddrPort
 	current  int
-	settled  bool                    // it stays in use though another is said before it: it works, or it is its turn
-	failed   map[netip.AddrPort]bool // of those found, what was given up and has not worked since
-	problems map[string]string       // why something that is said is no use, as it was logged
+	settled  bool                    // the endpoint stays in use even if another precedes it: it works, or its timeout has not passed
+	failed   map[netip.AddrPort]bool // endpoints that were given up and have not worked since
+	problems map[string]string       // why an endpoint is unusable, as logged
 }
 
 func newEndpoints(moved func()) *endpoints {
@@ -132,7 +133,7 @@ func (e *endpoints) nextEndpoint(ctx context.Context) netip.AddrPort {
 	return e.usedEndpoint()
 }
 
-// markWorking tells that the way that is used is a good one.
+// markWorking records that the current endpoint works.
 func (e *endpoints) markWorking() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -147,10 +148,10 @@ func (e *endpoints) usedEndpoint() netip.AddrPort {
 	return e.found[e.current%len(e.found)]
 }
 
-// resolveAll takes what is said one by one. What is no use keeps nothing else from being tried. The way that is used stays in use while it is
-// one, if it works: where the first is a name, others are known before it. Once it is gone the first follows that did not fail: where a
-// server moves again, that is not the place that it left first. A way that failed and is tried again, since there was no other, gives way to one
-// of which nobody knew.
+// resolveAll resolves the endpoints one by one; an unusable endpoint does not stop the others. The current endpoint stays in use while it is
+// listed and works: where the first endpoint is a name, later ones are resolved earlier. After its removal the first endpoint that did not fail
+// follows: if a server moves again, its first address is outdated. A failed endpoint that is retried for lack of an alternative gives way to a
+// new one.
 func (e *endpoints) resolveAll(ctx context.Context) {
 	used, before := e.usedEndpoint(), e.found
 	e.found = nil
@@ -200,7 +201,7 @@ func splitHostPort(said string) (host string, port uint16, err error) {
 	return host, uint16(n), nil
 }
 
-// logOnce logs what is wrong, once.
+// logOnce logs a problem once.
 func (e *endpoints) logOnce(ctx context.Context, of string, err error) {
 	if err == nil {
 		delete(e.problems, of)
@@ -212,7 +213,7 @@ func (e *endpoints) logOnce(ctx context.Context, of string, err error) {
 	e.problems[of] = err.Error()
 }
 
-// requestResolve begins to look names up, if that is not being done.
+// requestResolve starts the lookup of names unless one is running.
 func (e *endpoints) requestResolve(ctx context.Context) {
 	var hosts []string
 	for _, one := range e.said {
@@ -226,11 +227,11 @@ func (e *endpoints) requestResolve(ctx context.Context) {
 	}
 	e.asked, e.asking = e.said, len(hosts)
 	for _, host := range hosts {
-		go e.resolveHost(ctx, host) // by itself: a name that nobody answers for holds up no other
+		go e.resolveHost(ctx, host) // separate goroutines: a name without an answer delays no other name
 	}
 }
 
-// resolveHost has a name server answer. From one that does not, what it said last is better than nothing.
+// resolveHost resolves a name. If the name server does not answer, its last answer stays in use.
 func (e *endpoints) resolveHost(ctx context.Context, host string) {
 	addrs, err := e.lookupHost(ctx, host)
 	e.mu.Lock()
@@ -263,7 +264,7 @@ func (e *endpoints) lookupHost(ctx context.Context, host string) ([]netip.Addr, 
 	return addrs, nil
 }
 
-// plainError is the end of what a name server's error says: before it are addresses, with a port of ours that is another one each time.
+// plainError returns the innermost error of a lookup: the text before it contains addresses, with a local port that differs each time.
 func plainError(err error) error {
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
 		parts := strings.Split(dns.Err, ": ")

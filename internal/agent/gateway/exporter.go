@@ -11,19 +11,19 @@ import (
 	"liqo.io/liqo/internal/agent"
 )
 
-// driver is what the tunnel is made with; the original has a label for it.
+// driver is the value of the label that the original has for the tunnel technology.
 const driver = "wireguard"
 
-// refusedByWireGuard is the reason of packets that the filter never sees.
+// refusedByWireGuard is the drop reason of packets that never reach the filter.
 const refusedByWireGuard = "wireguard_refused"
 
-// latencyBuckets are those of the original, in microseconds.
+// latencyBuckets are the buckets of the original, in microseconds.
 var latencyBuckets = []float64{
 	10000, 15000, 20000, 36250, 52500, 68750, 85000, 101250, 117500, 133750, 150000, 178380, 212129, 252264, 299992,
 }
 
-// exporter shows the tunnel to Prometheus, under the names of the original. It looks when it is asked, and waits for no loop: what it
-// tells is true also while the API server is away.
+// exporter exports the metrics of the tunnel under the names of the original. It collects at scrape time, independent of the loop, so
+// its values are current even while the API server is down.
 type exporter struct {
 	device    Device
 	counted   func() (map[string]uint64, error)
@@ -73,8 +73,8 @@ func (e *exporter) Describe(out chan<- *prometheus.Desc) {
 	e.latencies.Describe(out)
 }
 
-// Collect is of prometheus.Collector. A device that does not tell what it does has no bytes, a kernel that does not tell has dropped
-// nothing that is known; all else is told.
+// Collect implements prometheus.Collector. If the device cannot be read, the byte counters are left out; if the kernel cannot be
+// read, the drop counters are. All other metrics are always present.
 func (e *exporter) Collect(out chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)

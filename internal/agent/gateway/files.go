@@ -10,7 +10,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// watchFiles tells of changes in a directory, such as that of a mounted Secret.
+// watchFiles returns a channel that reports changes in a directory, for example of a mounted Secret.
 func watchFiles(ctx context.Context, dir string) (<-chan struct{}, error) {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {

@@ -1,8 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gateway is the agent of a gateway: it has the tunnel to one peer, leads its own network namespace there, and says in a
-// Connection whether pods can talk.
+// Package gateway is the agent of a gateway: it maintains the tunnel to one peer, programs its own network namespace, and
+// reports in a Connection whether pods can communicate.
 package gateway
 
 import (
@@ -29,22 +29,22 @@ import (
 	"liqo.io/liqo/internal/network/plan"
 )
 
-// Options say which gateway this is.
+// Options identify the gateway and configure its agent.
 type Options struct {
-	// Name, Namespace and UID are those of its GatewayServer, or of its GatewayClient.
+	// Name, Namespace and UID identify the GatewayServer or GatewayClient.
 	Name, Namespace string
 	UID             types.UID
 	RemoteClusterID string
 	// Server is this end of the tunnel.
 	Server bool
-	// LiqoNamespace is that of the installation.
+	// LiqoNamespace is the namespace of the installation.
 	LiqoNamespace string
 	// Node is where this pod runs, Address the pod's own.
 	Node    string
 	Address netip.Addr
 	// MTU of the tunnel at most, in bytes.
 	MTU int
-	// ListenPort is that of a server; 0 for any.
+	// ListenPort is the UDP port of a server; 0 for any.
 	ListenPort uint16
 	// Endpoints of the server, as host:port, for a client.
 	Endpoints []string
@@ -52,14 +52,14 @@ type Options struct {
 	KeysDir string
 	// StateDir outlives the process, but not the pod; "" for none.
 	StateDir string
-	// PingPort, PingInterval and PingLossThreshold are those of the connection check; StatusInterval is how often a status
-	// is written that says only that all is as it was.
+	// PingPort, PingInterval and PingLossThreshold configure the connection check; StatusInterval is the minimum time
+	// between status writes that change nothing but times and latencies.
 	PingPort                     uint16
 	PingInterval, StatusInterval time.Duration
 	PingLossThreshold            int
 	// NoIPv6 is a kernel without IPv6.
 	NoIPv6 bool
-	// Unwatched is a tunnel that nobody probes: it counts as connected.
+	// Unwatched disables probes: the tunnel counts as connected.
 	Unwatched bool
 }
 
@@ -117,25 +117,25 @@ type gateway struct {
 	prober    *prober
 	exporter  *exporter
 	wake      chan struct{}
-	silence   time.Duration // without a handshake, after which another way is taken; 0: the usual
+	silence   time.Duration // time without a handshake after which the next endpoint is tried; 0: default
 	state     agent.Health
 	flows     agent.Flows
 
 	learned   endpointMemory  // endpoint of the client, for the next process
 	opened    bool            // the device is up, with or without peers
-	peers     []wg.Peer       // that the device was last given: one, or none
+	peers     []wg.Peer       // last peers given to the device: one, or none
 	restarted time.Time       // the peer of the device, last
 	moved     time.Time       // to another endpoint, last
 	greeted   handshakeClock  // by the peer of the device, last
 	looked    time.Time       // at the peer of the device, last
 	received  uint64          // bytes from the peer, by then
 	heard     time.Time       // of the peer at all, last; or a little later
-	mtu       int             // of the tunnel, as others were told; 0 before the first run
+	mtu       int             // of the tunnel, as published; 0 before the first run
 	shown     publishedStatus // in the Connection
 	comeback  recoveryDelay   // of the tunnel
 }
 
-// isRelevant adds to what does for all agents what nodes say of the way to this peer.
+// isRelevant extends the common filter by the reports of nodes about this peer.
 func (g *gateway) isRelevant(old, now client.Object) bool {
 	if was, ok := old.(*networkingv1beta1.InternalNode); ok && saysOf(was, g.options.RemoteClusterID).Value != saysOf(now.(*networkingv1beta1.InternalNode), g.options.RemoteClusterID).Value {
 		return true
@@ -185,7 +185,7 @@ func (g *gateway) watchKernel(ctx context.Context) (<-chan struct{}, error) {
 	return out, nil
 }
 
-// runOnce makes the namespace and the tunnel what they should be, and says how the tunnel fares, whatever could not be done.
+// runOnce reconciles the namespace and the tunnel, and reports the state of the tunnel even if a step failed.
 func (g *gateway) runOnce(ctx context.Context) (time.Duration, error) {
 	seen, err := g.sources.Read(ctx, g.client)
 	if err != nil {
@@ -204,8 +204,8 @@ func (g *gateway) runOnce(ctx context.Context) (time.Duration, error) {
 	return again, errors.Join(failed, g.reporter.Applied(ctx, seen, problems, failed), err)
 }
 
-// applyState has a peer that is to go leave first, whatever fails after that. Translation and filters come before the tunnel lets anything
-// new through.
+// applyState removes an outdated peer first, even if a later step fails. Translation and filters are applied before the tunnel admits new
+// traffic.
 func (g *gateway) applyState(ctx context.Context, state datapath.State, peers []wg.Peer) error {
 	var keys []wg.PublicKey
 	for _, p := range peers {
@@ -234,8 +234,7 @@ func (g *gateway) applyState(ctx context.Context, state datapath.State, peers []
 	return errors.Join(revoked, rules, flows, tunnel)
 }
 
-// applyTranslation makes the namespace what it should be, and has flows begin anew that are translated otherwise now. What is wrong with flows that
-// began before keeps no new ones from passing.
+// applyTranslation reconciles the namespace, and flushes the flows whose translation changed. A failed flush does not block new flows.
 func (g *gateway) applyTranslation(ctx context.Context, state datapath.State) (changes kernel.Changes, rules, flows error) {
 	translated := agent.Translations(plan.Translations(state.Tables))
 	unmarked := g.flows.Unsettle(translated)
@@ -247,7 +246,8 @@ func (g *gateway) applyTranslation(ctx context.Context, state datapath.State) (c
 	return changes, rules, errors.Join(unmarked, flows)
 }
 
-// recordPeers notes the peers of the device. Of another one nothing is known yet, and one that is elsewhere has its time from now on, whoever said so.
+// recordPeers records the peers of the device. A new peer starts with no health, and a peer with a new endpoint gets the full timeout, wherever the
+// endpoint came from.
 func (g *gateway) recordPeers(peers []wg.Peer) {
 	if len(peers) > 0 && (len(g.peers) == 0 || peers[0].Endpoint != g.peers[0].Endpoint) {
 		g.moved = time.Now()
@@ -270,7 +270,7 @@ func (g *gateway) planInput(seen *agent.Seen) plan.GatewayInput {
 	}
 }
 
-// wantedPeers are those that the device must have by what was read: one, or none.
+// wantedPeers returns the desired peers of the device by the snapshot: one, or none.
 func (g *gateway) wantedPeers(ctx context.Context, seen *agent.Seen) ([]wg.Peer, []plan.Problem, error) {
 	var keys networkingv1beta1.PublicKeyList
 	mine := client.MatchingLabels{names.RemoteClusterID: g.options.RemoteClusterID}
@@ -284,7 +284,7 @@ func (g *gateway) wantedPeers(ctx context.Context, seen *agent.Seen) ([]wg.Peer,
 	if i := slices.IndexFunc(seen.Peers, func(p plan.Peer) bool { return p.Key == g.options.peerKey() }); i >= 0 {
 		peer = &seen.Peers[i]
 	}
-	endpoint := g.learned.loadEndpoint() // of a client, which a server that was started again finds at once
+	endpoint := g.learned.loadEndpoint() // of a client, so that a restarted server finds it at once
 	if !g.options.Server {
 		endpoint = g.endpoints.currentEndpoint(ctx, endpointSpec(g.options.Endpoints, g.gatewayClient(seen)))
 	}
@@ -292,7 +292,7 @@ func (g *gateway) wantedPeers(ctx context.Context, seen *agent.Seen) ([]wg.Peer,
 	return peers, problems, nil
 }
 
-// gatewayClient is the object of a client, nil if it is not there.
+// gatewayClient returns the object of a client, or nil if it does not exist.
 func (g *gateway) gatewayClient(seen *agent.Seen) *networkingv1beta1.GatewayClient {
 	out, _ := seen.Objects[g.planInput(seen).Of].(*networkingv1beta1.GatewayClient)
 	return out

@@ -23,11 +23,11 @@ const (
 	reasonMTURaised  = "MTURaised"
 )
 
-// setMTU takes in which MTU the prober found, and tells users of another one. The device keeps that of the options, by which larger
-// packets can be tried, and come in: what is sent is bound by routes.
+// setMTU applies the MTU that the prober found, and reports a change to users. The device keeps the MTU of the options, so that
+// larger packets can be probed and received: sent packets are limited by routes.
 func (g *gateway) setMTU(ctx context.Context, seen *agent.Seen) {
 	g.prober.setFloor(floorOf(seen, g.options))
-	if g.mtu == 0 && !g.options.Unwatched { // nobody sees there that probes are not answered, and then no larger one is found again
+	if g.mtu == 0 && !g.options.Unwatched { // without probes a black hole goes unnoticed, and no larger MTU would be found later
 		g.prober.setKnownMTU(g.foundMTU(ctx))
 	}
 	was := g.mtu
@@ -37,7 +37,7 @@ func (g *gateway) setMTU(ctx context.Context, seen *agent.Seen) {
 	log.FromContext(ctx).Info("the tunnel has another MTU", "was", was, "is", g.mtu)
 	obj := seen.Objects[g.planInput(seen).Of]
 	switch {
-	case obj == nil || !g.prober.pathHealth().Pads: // nothing was found: it is the bound
+	case obj == nil || !g.prober.pathHealth().Pads: // no search took place: use the upper bound
 	case g.mtu < was:
 		g.reporter.Events.Eventf(obj, nil, corev1.EventTypeWarning, reasonMTULowered, "Probe",
 			"larger packets than %d bytes do not pass to the peer and back: this is the MTU of the tunnel now, and was %d", g.mtu, was)
@@ -46,16 +46,16 @@ func (g *gateway) setMTU(ctx context.Context, seen *agent.Seen) {
 	}
 }
 
-// foundMTU is the MTU that an earlier process of this gateway found; 0 if nothing is known of one.
+// foundMTU returns the MTU that an earlier process of this gateway found, or 0 if unknown.
 func (g *gateway) foundMTU(ctx context.Context) int {
 	var conn networkingv1beta1.Connection
 	if err := g.client.Get(ctx, client.ObjectKey{Namespace: g.options.Namespace, Name: names.Gateway(g.options.Name)}, &conn); err != nil {
-		return 0 // it is made later
+		return 0 // created later
 	}
 	return conn.Status.MTU
 }
 
-// floorOf is how small the MTU may get for what the peer has.
+// floorOf returns the minimum MTU for the address families of the peer.
 func floorOf(seen *agent.Seen, o Options) int {
 	for _, p := range seen.Peers {
 		if p.Key == o.peerKey() && slices.ContainsFunc(slices.Concat(p.Pods, p.External), isIPv6) {

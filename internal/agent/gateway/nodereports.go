@@ -14,14 +14,14 @@ import (
 	"liqo.io/liqo/internal/agent"
 )
 
-// nodeReport is what a node says of the way of its pods to the peer.
+// nodeReport is the report of a node about the path of its pods to the peer.
 type nodeReport struct {
 	node  string
 	value networkingv1beta1.ConnectionStatusValue
 	since int64 // in seconds, by the clock of the node
 }
 
-// nodeReports are those of nodes that say something.
+// nodeReports returns the reports of all nodes that have one.
 func nodeReports(seen *agent.Seen, peer string) []nodeReport {
 	var out []nodeReport
 	for _, obj := range seen.Objects {
@@ -35,7 +35,7 @@ func nodeReports(seen *agent.Seen, peer string) []nodeReport {
 	return out
 }
 
-// saysOf is the zero value for a node that says nothing.
+// saysOf returns the report of a node about a peer, or the zero value.
 func saysOf(n *networkingv1beta1.InternalNode, peer string) networkingv1beta1.InternalNodePeer {
 	i := slices.IndexFunc(n.Status.Peers, func(p networkingv1beta1.InternalNodePeer) bool { return p.ClusterID == peer })
 	if i < 0 {
@@ -44,11 +44,11 @@ func saysOf(n *networkingv1beta1.InternalNode, peer string) networkingv1beta1.In
 	return n.Status.Peers[i]
 }
 
-// named is how many nodes that fail a Connection names.
+// named is the maximum number of failing nodes that a Connection lists.
 const named = 10
 
-// withNodes is the status of a Connection whose tunnel has that one: connected are those whose pods all reach each other. What nodes
-// say of a tunnel that is not up is known without them.
+// withNodes adds the reports of nodes to the status of a tunnel: connected if the pods of all nodes reach the peer. While the tunnel
+// is down, reports of nodes are redundant and ignored.
 func withNodes(tunnel networkingv1beta1.ConnectionStatus, nodes []nodeReport) networkingv1beta1.ConnectionStatus {
 	out := tunnel
 	out.Reach, out.FailedNodes = "", nil
@@ -76,14 +76,14 @@ func withNodes(tunnel networkingv1beta1.ConnectionStatus, nodes []nodeReport) ne
 	return out
 }
 
-// recoveryDelay tells what nodes say of a tunnel that came up just now from what they said of one that was down: all do, and take it back with
-// their next answers.
+// recoveryDelay separates reports about the tunnel that came up just now from reports about the tunnel that was down: every node reports the
+// latter, and revises it with its next answers.
 type recoveryDelay struct {
-	at   time.Time    // when it came up; the zero value: it is down
+	at   time.Time    // time the tunnel came up; zero while it is down
 	then []nodeReport // by then
 }
 
-// delayReports are the reports that count, within so long after the tunnel came up.
+// delayReports returns the reports that count during the given time after the tunnel came up.
 func (c *recoveryDelay) delayReports(up bool, nodes []nodeReport, now time.Time, within time.Duration) []nodeReport {
 	switch {
 	case !up:
@@ -99,12 +99,12 @@ func (c *recoveryDelay) delayReports(up bool, nodes []nodeReport, now time.Time,
 	})
 }
 
-// publishedStatus is the status that was written last, and what the API server kept of it: less, where its CRD is an older one.
+// publishedStatus is the last written status, and the part of it that the API server stored: an older CRD prunes fields.
 type publishedStatus struct {
 	all, kept networkingv1beta1.ConnectionStatus
 }
 
-// lastStatus is the status that was written where this is what is left of it.
+// lastStatus returns the written status if the current one is its stored part.
 func (w publishedStatus) lastStatus(now networkingv1beta1.ConnectionStatus) networkingv1beta1.ConnectionStatus {
 	if apiequality.Semantic.DeepEqual(now, w.kept) {
 		return w.all

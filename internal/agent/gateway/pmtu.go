@@ -9,42 +9,44 @@ import (
 	"time"
 )
 
-// pmtuSearch finds the largest packets that pass a tunnel, as RFC 8899 does: where full packets get lost and small ones do not, several
-// smaller sizes are tried at once, in turns. The largest that is answered is the MTU from the next turn on, and what lies between it and
-// what is given up is searched again, until that is less than a step. All sizes are those of packets, in bytes.
+// pmtuSearch finds the path MTU of a tunnel as RFC 8899 does: where full packets are lost and small packets pass, several smaller sizes
+// are probed at once, in turns. The largest answered size is the MTU from the next turn on, and the range between it and the smallest
+// lost size is searched again, until the range is less than a step. All sizes are packet sizes, in bytes.
 type pmtuSearch struct {
 	floor, ceiling int           // of the MTU
 	mtu            int           // in use
-	again          time.Duration // how long an MTU that was found is kept before larger ones are tried
+	again          time.Duration // time a found MTU is kept before larger sizes are probed
 	rest           time.Time     // until then nothing larger is tried, as long as the MTU itself passes
 
-	top    int  // the largest size of the search that goes on; 0: none does
+	top    int  // upper bound of the running search; 0: none runs
 	low    int  // passes; 0: nothing is known to
-	high   int  // was given up, with all above it; 0: nothing was
+	high   int  // smallest size given up, with all above; 0: none
 	better bool // low is news of this turn
 	misses int  // turns in a row without news
 }
 
 const (
-	// searchAfter is how many full probes are lost in a row before others are tried: less than what ends a Connection.
+	// searchAfter is the number of full probes lost in a row before smaller sizes are probed: less than the threshold
+	// of the Connection.
 	searchAfter = 2
-	// tries of a size are lost before it is given up. Some are lost for other reasons.
+	// tries is the number of lost probes after which a size is given up. Probes can be lost for other
+	// reasons.
 	tries = 3
-	// atOnce is into how many parts a range is split, with one try for each.
+	// atOnce is the number of parts that a range is split into, with one probe for each.
 	atOnce = 4
-	// step is that of WireGuard, which fills up packets to multiples of it.
+	// step is the padding of WireGuard: multiples of 16 bytes.
 	step = 16
-	// raiseAfter is how long an MTU that was found is kept.
+	// raiseAfter is the time a found MTU is kept before larger sizes are probed (raise timer).
 	raiseAfter = 10 * time.Minute
 )
 
-// Floors of a search. Less than 1024 bytes is no way of today, but one that is broken: RFC 4821 begins there, too. IPv6 needs more.
+// Floors of a search. A path with less than 1024 bytes is broken: RFC 4821 begins at that size, too. IPv6 needs more.
 const (
 	floorIPv4 = 1024
 	floorIPv6 = 1280
 )
 
-// setFloor sets how far the MTU may go down. One that is below is no longer used.
+// setFloor sets the lower bound of the MTU. A smaller MTU is no longer used.
 func (s *pmtuSearch) setFloor(floor int) {
 	if s.floor == floor {
 		return
@@ -53,7 +55,7 @@ func (s *pmtuSearch) setFloor(floor int) {
 	s.floor, s.mtu = floor, max(s.mtu, min(floor, s.ceiling))
 }
 
-// setKnownMTU takes up an MTU that was found before. Whether there is more is tried at once.
+// setKnownMTU adopts the MTU of an earlier process. Larger sizes are probed at once.
 func (s *pmtuSearch) setKnownMTU(mtu int) {
 	if mtu >= s.floor && mtu < s.mtu {
 		s.mtu = mtu
@@ -62,15 +64,15 @@ func (s *pmtuSearch) setKnownMTU(mtu int) {
 
 func (s *pmtuSearch) stopSearch() { s.top, s.low, s.high, s.better, s.misses = 0, 0, 0, false, 0 }
 
-// nextSizes begins one: it takes in the last one, and tells which sizes to try. That many full probes were lost in a row; without alive small
-// ones are, too, and nothing can be told apart.
+// nextSizes ends the last turn and returns the sizes to probe in the next. lost is the number of full probes lost in a row; without alive,
+// small probes are lost too, and a black hole cannot be told from a dead tunnel.
 func (s *pmtuSearch) nextSizes(now time.Time, lost int, alive bool) []int {
 	if !alive {
 		s.stopSearch()
 		return nil
 	}
 	if s.top > 0 && s.narrowRange(now) {
-		lost = 0 // of what is not asked any more
+		lost = 0 // sizes that are no longer probed do not count
 	}
 	switch {
 	case lost >= searchAfter && s.floor < s.mtu && (s.top == 0 || s.low > 0):
@@ -82,13 +84,14 @@ func (s *pmtuSearch) nextSizes(now time.Time, lost int, alive bool) []int {
 	return s.probeSizes()
 }
 
-// reset is what passes, and nobody can find it out: the MTU is what it may be.
+// reset ends the search without a result: the MTU is the upper bound.
 func (s *pmtuSearch) reset() {
 	s.stopSearch()
 	s.mtu = s.ceiling
 }
 
-// narrowRange ends a turn, and the search where nothing is left of it. It tells whether there is another MTU.
+// narrowRange ends a turn, and the search if the range is less than a step. It reports whether the MTU
+// changed.
 func (s *pmtuSearch) narrowRange(now time.Time) (changed bool) {
 	was := s.mtu
 	s.mtu = cmp.Or(s.low, s.mtu)
@@ -106,8 +109,8 @@ func (s *pmtuSearch) narrowRange(now time.Time) (changed bool) {
 	return s.mtu != was
 }
 
-// probeSizes are those to try, in order. The MTU itself is among them as often as has it lowered only where it does not pass, while nothing is
-// known to: one packet gets lost for other reasons.
+// probeSizes returns the sizes to probe, ascending. While no size is known to pass, the MTU itself is repeated, so that it is lowered only if
+// it does not pass: a single packet can be lost for other reasons.
 func (s *pmtuSearch) probeSizes() []int {
 	var out []int
 	from, until := s.low, cmp.Or(s.high, s.top)
@@ -132,7 +135,7 @@ func (s *pmtuSearch) probeSizes() []int {
 	return out
 }
 
-// recordAnswer takes in that a packet passed, and tells whether that is news.
+// recordAnswer records that a packet passed, and reports whether the size is new.
 func (s *pmtuSearch) recordAnswer(size int) bool {
 	if size < s.floor || size <= s.low || size > s.top || s.high > 0 && size >= s.high {
 		return false

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// probePacket is a message of the connection check: JSON in one UDP packet between both ends of a tunnel. Padding is what we add, for
-// small packets may pass where large ones do not; others ignore it, and answer without.
+// probePacket is a message of the connection check: JSON in one UDP packet between both gateways. Padding is our extension, because
+// small packets may pass where large packets do not; other implementations ignore it and answer without padding.
 type probePacket struct {
-	ClusterID string    `json:"clusterID"` // of the receiver of the PING, who sends it back as it is
+	ClusterID string    `json:"clusterID"` // of the receiver of the PING, which returns it unchanged
 	Type      probeType `json:"msgType"`
 	Time      time.Time `json:"timeStamp"` // of the sender of the PING
 	Padding   string    `json:"padding,omitempty"`
@@ -27,7 +27,7 @@ const (
 	pong probeType = "PONG"
 )
 
-// maxProbe is the longest message that is read, in bytes.
+// maxProbe is the maximum length of a received message, in bytes.
 const maxProbe = 1 << 16
 
 func decodeProbe(data []byte) (probePacket, error) {
@@ -41,7 +41,8 @@ func decodeProbe(data []byte) (probePacket, error) {
 	return p, nil
 }
 
-// encodeQuestion asks with a message size bytes long, or as short as it can be. It always has padding: who sends some back sends any back.
+// encodeQuestion returns a PING of size bytes, or of the minimum size. It always has padding: a peer that returns some padding returns any
+// amount.
 func encodeQuestion(cluster string, now time.Time, size int) ([]byte, error) {
 	p := probePacket{ClusterID: cluster, Type: ping, Time: now, Padding: "."}
 	data, err := json.Marshal(p)
@@ -55,8 +56,8 @@ func encodeQuestion(cluster string, now time.Time, size int) ([]byte, error) {
 	return data, nil
 }
 
-// encodeAnswer sends a question of size bytes back. What would be longer than the question is not sent: nobody has us say more than they
-// said themselves.
+// encodeAnswer returns the answer to a question of size bytes. An answer longer than its question is not sent, so that the gateway
+// cannot be used for amplification.
 func (p probePacket) encodeAnswer(size int) ([]byte, error) {
 	p.Type = pong
 	data, err := json.Marshal(p)

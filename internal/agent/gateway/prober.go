@@ -20,7 +20,7 @@ import (
 	"liqo.io/liqo/internal/network/plan"
 )
 
-// prober asks the peer's gateway through the tunnel whether it is there, and answers when it asks.
+// prober probes the peer's gateway through the tunnel, and answers the probes of the peer.
 type prober struct {
 	cluster       string // ID of the peer
 	ours, theirs  netip.AddrPort
@@ -31,17 +31,17 @@ type prober struct {
 	bind          func(netip.AddrPort) (*net.UDPConn, error)
 	lastListening error
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	pulse  agent.PathHealth
 	search pmtuSearch  // of the size of full packets
-	tried  []time.Time // when other sizes were, in the search that goes on
-	passed time.Time   // when one of them was answered, last
+	tried  []time.Time // send times of other sizes in the running search
+	passed time.Time   // time of the last answer to one of them
 }
 
 // overhead of a message in a packet of IPv4: IP and UDP.
 const overhead = 20 + 8
 
-// bindSocket opens a socket that sends no fragments: what does not fit our end of the tunnel is no answer that a packet of that size came.
+// bindSocket opens a socket that does not fragment: a fragmented probe would not show that a packet of its size passes.
 func bindSocket(at netip.AddrPort) (*net.UDPConn, error) {
 	conn, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(at))
 	if err != nil {
@@ -72,7 +72,7 @@ func newProber(o Options, ours, theirs netip.Addr, log logr.Logger, beat func())
 	}
 }
 
-// Start probes until the process ends. Without the tunnel's address, which comes and may go, it waits for that.
+// Start probes until the context ends. While the tunnel has no address, it waits for one.
 func (p *prober) Start(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if err := p.runProbe(ctx); err != nil && ctx.Err() == nil {
@@ -85,10 +85,10 @@ func (p *prober) Start(ctx context.Context) error {
 	return nil
 }
 
-// NeedLeaderElection is false: who waits to lead answers, too.
+// NeedLeaderElection returns false: standby replicas answer probes, too.
 func (p *prober) NeedLeaderElection() bool { return false }
 
-// recordMiss notes that the peer would have been asked now. Of one that never was nothing is known.
+// recordMiss records a probe that could not be sent. A peer that was never probed has no health.
 func (p *prober) recordMiss() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,7 +134,7 @@ func (p *prober) runProbe(ctx context.Context) error {
 	return err
 }
 
-// sendQuestions sends questions, a small and a full one at a time, and others while the MTU is searched for.
+// sendQuestions sends a small and a full probe at a time, and other sizes during an MTU search.
 func (p *prober) sendQuestions(ctx context.Context, conn *net.UDPConn) {
 	tick := time.NewTicker(p.interval)
 	defer tick.Stop()
@@ -143,7 +143,7 @@ func (p *prober) sendQuestions(ctx context.Context, conn *net.UDPConn) {
 		p.beat()
 		for _, size := range sizes {
 			if data, err := encodeQuestion(p.cluster, now, size); err == nil {
-				_, _ = conn.WriteToUDPAddrPort(data, p.theirs) // what is not sent is not answered
+				_, _ = conn.WriteToUDPAddrPort(data, p.theirs) // an unsent probe counts as lost
 			}
 		}
 		select {
@@ -154,8 +154,8 @@ func (p *prober) sendQuestions(ctx context.Context, conn *net.UDPConn) {
 	}
 }
 
-// recordSent remembers that the peer is asked now. It tells of the sizes of the messages. Nothing is searched for with a peer that does not
-// send padding back.
+// recordSent records that probes are sent now, and returns the sizes of the messages. There is no search with a peer that does not return
+// padding.
 func (p *prober) recordSent() (now time.Time, sizes []int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -173,7 +173,7 @@ func (p *prober) recordSent() (now time.Time, sizes []int) {
 	if sizes = []int{0}; !slices.Contains(others, p.search.mtu) {
 		sizes = append(sizes, p.search.mtu-overhead)
 	}
-	for _, size := range slices.Backward(others) { // of a burst the end gets lost: that is not to look like large ones
+	for _, size := range slices.Backward(others) { // the end of a burst may be dropped, so large sizes go first
 		sizes = append(sizes, size-overhead)
 	}
 	return now, sizes
@@ -203,7 +203,7 @@ func (p *prober) receiveAll(conn *net.UDPConn) error {
 	}
 }
 
-// hearQuestion remembers that the peer asks now.
+// hearQuestion records a probe of the peer.
 func (p *prober) hearQuestion() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -248,7 +248,7 @@ func (p *prober) recordAnswer(answer probePacket, size int) {
 	}
 }
 
-// resetAnswers begins anew: the peer is another one.
+// resetAnswers discards all answers, because the peer changed.
 func (p *prober) resetAnswers() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -263,14 +263,14 @@ func (p *prober) setFloor(floor int) {
 	p.search.setFloor(floor)
 }
 
-// setKnownMTU takes up an MTU that an earlier process found.
+// setKnownMTU adopts the MTU of an earlier process.
 func (p *prober) setKnownMTU(mtu int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.search.setKnownMTU(mtu)
 }
 
-// foundMTU is the size of the largest packets that pass, as far as known.
+// foundMTU returns the largest packet size known to pass.
 func (p *prober) foundMTU() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -19,14 +19,14 @@ import (
 	"liqo.io/liqo/internal/pki"
 )
 
-// keepalive keeps what is on the way between both ends, such as NAT, in mind of them.
+// keepalive is the interval that keeps NAT mappings between both gateways open.
 const keepalive = 10 * time.Second
 
-// silence is how long a client without a handshake usually waits until it takes another way: the address may have moved, or something on the
-// way may hold the old source port for what is gone.
+// silence is the default time without a handshake after which a client tries the next endpoint or source port: the address may have moved,
+// or a NAT may map the old source port to a dead target.
 const silence = 15 * time.Second
 
-// Device is what a gateway does with WireGuard.
+// Device is the WireGuard device of a gateway.
 type Device interface {
 	Keep(...wg.PublicKey) error
 	Apply(wg.Config) error
@@ -37,13 +37,14 @@ type Device interface {
 	Close() error
 }
 
-// wireguardConfig is what the device must be, without peers.
+// wireguardConfig returns the desired device, without peers.
 func (o Options) wireguardConfig() (wg.Config, error) {
 	key, err := o.privateKey()
 	return wg.Config{MTU: plan.UsableMTU(o.MTU), PrivateKey: key, ListenPort: o.ListenPort, Mark: names.TunnelMark}, err
 }
 
-// wantedPeers is the peer, if its key is known, and the place of its networks. Without it the device lets nothing through.
+// wantedPeers returns the peer with its networks as allowed IPs, if its key is known. Without a peer the device passes
+// nothing.
 func wantedPeers(keys []networkingv1beta1.PublicKey, of *plan.Peer, endpoint netip.AddrPort) ([]wg.Peer, []plan.Problem) {
 	remote, problems := publicKey(keys)
 	if remote == nil || of == nil {
@@ -68,8 +69,8 @@ func (o Options) privateKey() (wg.PrivateKey, error) {
 	return key, nil
 }
 
-// publicKey is that of the peer: of several the newest, since whoever changes a key adds the new one before taking the old one away.
-// What is no key takes the place of none.
+// publicKey returns the newest key of the peer, since a rotation adds the new key before it removes the old one. An invalid key is
+// skipped.
 func publicKey(all []networkingv1beta1.PublicKey) (newest *wg.PublicKey, problems []plan.Problem) {
 	all = slices.DeleteFunc(slices.Clone(all), func(k networkingv1beta1.PublicKey) bool { return !k.DeletionTimestamp.IsZero() })
 	slices.SortFunc(all, func(a, b networkingv1beta1.PublicKey) int {

@@ -18,11 +18,11 @@ import (
 	"liqo.io/liqo/internal/network/plan"
 )
 
-// echoSocket is an ICMP echo of either family, as a question: headers, which way it is of, when it was asked, and padding.
+// echoSocket is an ICMP echo request of either family: headers, tag of the path, send time, and padding.
 type echoSocket struct {
 	way   uint64
 	asked time.Time
-	size  int // of the packet with its IP header, in bytes
+	size  int // of the packet including its IP header, in bytes
 }
 
 // Types of ICMP messages.
@@ -48,8 +48,8 @@ func ipHeader(a netip.Addr) int {
 	return 40
 }
 
-// encodeFrame is the question with its headers of IP and of Ethernet, for the device that takes probes in. It is not to be fragmented, as packets of
-// pods are not.
+// encodeFrame returns the request with IP and Ethernet headers, for the device that injects probes. It has the don't-fragment bit, as packets of
+// pods do.
 func (e echoSocket) encodeFrame(from, to netip.Addr, id, sequence uint16) []byte {
 	out := make([]byte, ethernetHeader, ethernetHeader+max(e.size, smallestPacket(to)))
 	mac := plan.ProbeMAC()
@@ -62,7 +62,7 @@ func (e echoSocket) encodeFrame(from, to netip.Addr, id, sequence uint16) []byte
 	return append(append(out, encodeHeader(from, to, len(question))...), question...)
 }
 
-// encodeHeader is that of IP before so many bytes of ICMP.
+// encodeHeader returns the IP header for the given number of bytes of ICMP.
 func encodeHeader(from, to netip.Addr, payload int) []byte {
 	out := make([]byte, ipHeader(to))
 	if !to.Is4() {
@@ -96,7 +96,8 @@ func (e echoSocket) encodeQuestion(from, to netip.Addr, id, sequence uint16) []b
 	return out
 }
 
-// icmpChecksum is that of a message whose own is zero. That of IPv6 covers addresses, length and protocol, too (RFC 4443, section 2.3).
+// icmpChecksum returns the checksum of a message whose checksum field is zero. For IPv6 it covers addresses, length and protocol, too
+// (RFC 4443, section 2.3).
 func icmpChecksum(from, to netip.Addr, message []byte) uint16 {
 	if to.Is4() {
 		return inetChecksum(message)
@@ -107,7 +108,7 @@ func icmpChecksum(from, to netip.Addr, message []byte) uint16 {
 	return inetChecksum(append(pseudo, message...))
 }
 
-// decodeEcho reads the answer in a frame, and from where it is; false if it is none.
+// decodeEcho returns the echo reply in a frame and its source; false if the frame is no echo reply.
 func decodeEcho(frame []byte) (netip.Addr, echoSocket, bool) {
 	if len(frame) < ethernetHeader {
 		return netip.Addr{}, echoSocket{}, false
@@ -119,7 +120,7 @@ func decodeEcho(frame []byte) (netip.Addr, echoSocket, bool) {
 	switch binary.BigEndian.Uint16(frame[12:]) {
 	case unix.ETH_P_IP:
 		if len(packet) < 20 || packet[0] != 4<<4|5 || packet[9] != unix.IPPROTO_ICMP || binary.BigEndian.Uint16(packet[6:])&0x3fff != 0 {
-			return from, echoSocket{}, false // others, with options, or a fragment
+			return from, echoSocket{}, false // IP options, or a fragment
 		}
 		size := int(binary.BigEndian.Uint16(packet[2:]))
 		if size < 20 || size > len(packet) {
@@ -146,7 +147,7 @@ func decodeEcho(frame []byte) (netip.Addr, echoSocket, bool) {
 	}, true
 }
 
-// inetChecksum is that of IP, of data whose own is zero.
+// inetChecksum returns the IP checksum of data whose checksum field is zero.
 func inetChecksum(data []byte) uint16 {
 	var sum uint32
 	for i := 0; i+1 < len(data); i += 2 {
@@ -161,14 +162,14 @@ func inetChecksum(data []byte) uint16 {
 	return ^uint16(sum)
 }
 
-// listenRaw opens a socket whose frames this node gets as those of a pod, and that hears what the node sends back.
+// listenRaw opens a socket that injects frames like those of a pod, and that receives the replies.
 func listenRaw() (io.ReadWriteCloser, error) {
 	device, err := net.InterfaceByName(names.EchoDevice)
 	if err != nil {
 		return nil, fmt.Errorf("looking for the device %s: %w", names.EchoDevice, err)
 	}
 	all := binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, unix.ETH_P_ALL))
-	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0) // hears nothing until it is bound
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0) // receives nothing until bind
 	if err != nil {
 		return nil, fmt.Errorf("opening a socket for frames: %w", err)
 	}

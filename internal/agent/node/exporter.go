@@ -11,8 +11,8 @@ import (
 	"liqo.io/liqo/internal/agent"
 )
 
-// exporter shows the ways to peers to Prometheus, once they were asked, and what the node drops. It looks when it is asked: what it tells is true also while
-// the API server is away.
+// exporter exports the health of the paths to peers, once probed, and the drop counters of the node. It collects at scrape time, so its values are
+// current even while the API server is down.
 type exporter struct {
 	now     func() []pathState
 	counted func() (map[string]uint64, error)
@@ -42,7 +42,7 @@ func (e *exporter) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect is of prometheus.Collector. A kernel that does not tell has dropped nothing that is known.
+// Collect implements prometheus.Collector. If the kernel cannot be read, the drop counters are left out.
 func (e *exporter) Collect(out chan<- prometheus.Metric) {
 	if dropped, err := e.counted(); err == nil {
 		for reason, packets := range dropped {

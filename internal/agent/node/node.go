@@ -1,8 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package node is the agent of a node: it has the node's own network namespace lead to peers by way of their gateways, and
-// tells gateways how the node is reached, and which peers its pods reach.
+// Package node is the agent of a node: it routes the node's network namespace to peers through their gateways, and reports
+// to gateways how the node is reached, and which peers its pods reach.
 package node
 
 import (
@@ -28,20 +28,20 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// Options say which node this is.
+// Options identify the node and configure its agent.
 type Options struct {
 	Node string
-	// LiqoNamespace is that of the installation.
+	// LiqoNamespace is the namespace of the installation.
 	LiqoNamespace string
-	// RulePriority is that of the rule that leads to peers; 0 is that of plan.Node.
+	// RulePriority is the priority of the policy routing rule for peers; 0 for the default of plan.Node.
 	RulePriority int
-	// PingInterval is the time between two probes of the way to a peer, 0 for none; PingLossThreshold is how many are lost in a row
-	// when there is no way.
+	// PingInterval is the time between two probes of the path to a peer, 0 for none; PingLossThreshold is the number of probes lost
+	// in a row after which the path is down.
 	PingInterval      time.Duration
 	PingLossThreshold int
 }
 
-// Host is what the agent does with the network namespace of its node.
+// Host is the network namespace of the node.
 type Host interface {
 	agent.Kernel
 	Source(to netip.Addr) (netip.Addr, error)
@@ -94,7 +94,7 @@ type nodeAgent struct {
 	flows    agent.Flows
 }
 
-// sendHeartbeat has the loop look which peers are reached.
+// sendHeartbeat requests a run, which updates the reachable peers.
 func (n *nodeAgent) sendHeartbeat() {
 	select {
 	case n.wake <- struct{}{}:
@@ -131,7 +131,7 @@ func (n *nodeAgent) watchKernel(ctx context.Context) (<-chan struct{}, error) {
 	return out, nil
 }
 
-// isRelevant adds to what does for all agents what is told of this node by others.
+// isRelevant extends the common filter by reports of other agents about this node.
 func (n *nodeAgent) isRelevant(old, now client.Object) bool {
 	if was, ok := old.(*networkingv1beta1.InternalNode); ok && now.GetName() == n.options.Node &&
 		!apiequality.Semantic.DeepEqual(was.Status.Peers, now.(*networkingv1beta1.InternalNode).Status.Peers) {
@@ -140,7 +140,7 @@ func (n *nodeAgent) isRelevant(old, now client.Object) bool {
 	return agent.Matters(old, now) || n.reporter.Lost(old, now)
 }
 
-// runOnce makes the node what it should be, and says how it is reached.
+// runOnce reconciles the node, and reports how it is reached.
 func (n *nodeAgent) runOnce(ctx context.Context) (time.Duration, error) {
 	seen, err := n.sources.Read(ctx, n.client)
 	if err != nil {
@@ -168,8 +168,8 @@ func (n *nodeAgent) runOnce(ctx context.Context) (time.Duration, error) {
 	return 0, errors.Join(failed, n.reporter.Applied(ctx, seen, problems, failed), n.writeReport(ctx, seen))
 }
 
-// translationsOf are what becomes of what is sent to peers and to aliases: of an alias the address, if nodes know it, too. The networks that
-// aliases are of stand for those that went unseen.
+// translationsOf returns the translation of each destination of peers and of translated IPs: for a translated IP its address, if nodes know
+// it, too. The networks of translated IPs cover those that were deleted unnoticed.
 func translationsOf(c plan.Cluster) agent.Translations {
 	out := agent.Translations{}
 	for _, p := range c.External {
@@ -210,7 +210,7 @@ func (n *nodeAgent) writeReport(ctx context.Context, seen *agent.Seen) error {
 	return nil
 }
 
-// logChanges logs what is told of peers.
+// logChanges logs the changes of the reports about peers.
 func (n *nodeAgent) logChanges(ctx context.Context, was, is []networkingv1beta1.InternalNodePeer) {
 	for _, p := range is {
 		if !slices.Contains(was, p) {
@@ -219,7 +219,8 @@ func (n *nodeAgent) logChanges(ctx context.Context, was, is []networkingv1beta1.
 	}
 }
 
-// newStatus is what there is to tell. A source of which nothing is known now, for no gateway runs there, stays as it was.
+// newStatus returns the status of the InternalNode. The source address of a gateway that is not running now stays
+// unchanged.
 func (n *nodeAgent) newStatus(ctx context.Context, was networkingv1beta1.InternalNodeStatus, gateways []agent.Gateway) (networkingv1beta1.InternalNodeStatus, error) {
 	out := *was.DeepCopy()
 	for _, g := range gateways {
@@ -243,7 +244,8 @@ func (n *nodeAgent) newStatus(ctx context.Context, was networkingv1beta1.Interna
 	return out, err
 }
 
-// podCIDRs cover the pods of this node: its share of the cluster's range, and those that a CNI gave addresses out of it.
+// podCIDRs returns prefixes that cover the pods of this node: its share of the cluster's range, and the pod addresses
+// that a CNI assigned outside of it.
 func (n *nodeAgent) podCIDRs(ctx context.Context) ([]networkingv1beta1.CIDR, error) {
 	var self corev1.Node
 	if err := n.client.Get(ctx, client.ObjectKey{Name: n.options.Node}, &self); err != nil {
@@ -260,7 +262,7 @@ func (n *nodeAgent) podCIDRs(ctx context.Context) ([]networkingv1beta1.CIDR, err
 	return out, nil
 }
 
-// coveringPrefixes are the prefixes that cover the pods.
+// coveringPrefixes returns the prefixes that cover the pods.
 func coveringPrefixes(cidrs []string, pods []corev1.Pod) []netip.Prefix {
 	var out []netip.Prefix
 	for _, text := range cidrs {

@@ -13,8 +13,8 @@ import (
 	"liqo.io/liqo/internal/agent"
 )
 
-// peersOf is what to tell of peers after that. All nodes and gateways watch it, so nothing is told but what changed: of a way of which
-// nothing is known yet, that is what the process before this one told, which takes nothing back when it ends, and a latency is that of the moment.
+// peersOf returns the reports about peers that follow was. All nodes and gateways watch them, so an unchanged report is not rewritten: a path
+// without health keeps the report of the previous process, which stays valid after its end, and a latency is only updated with another change.
 func peersOf(was []networkingv1beta1.InternalNodePeer, ways []pathState) []networkingv1beta1.InternalNodePeer {
 	var out []networkingv1beta1.InternalNodePeer
 	for _, w := range ways {

@@ -18,18 +18,18 @@ import (
 	"liqo.io/liqo/internal/network/plan"
 )
 
-// pathState is what is known of the way to a peer.
+// pathState is the health of the path to a peer.
 type pathState struct {
 	plan.Probe
-	tag   uint64    // tells its answers from those of another one
-	id    uint16    // of its echoes: they are one flow
-	next  time.Time // when it is asked
+	tag   uint64    // distinguishes its answers from those of other paths
+	id    uint16    // ICMP identifier of its echoes, which are one flow
+	next  time.Time // time of the next probe
 	pulse agent.PathHealth
 	value networkingv1beta1.ConnectionStatusValue
 	since time.Time
 }
 
-// prober asks peers by the way that pods of this node take, small and full packets, while there is a gateway.
+// prober probes peers on the path of this node's pods, with small and full packets, while there is a gateway.
 type prober struct {
 	interval  time.Duration
 	threshold int
@@ -37,13 +37,13 @@ type prober struct {
 	beat      func() // is called when something else is to be said of a way
 	listen    func() (io.ReadWriteCloser, error)
 	news      chan struct{}                     // a way is new
-	phase     func(time.Duration) time.Duration // is any time that is shorter
+	phase     func(time.Duration) time.Duration // returns a random shorter duration
 
 	listening  sync.WaitGroup
 	sequence   uint16
 	complained string
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	ways []*pathState
 	conn io.ReadWriteCloser // nil: none is open
 }
@@ -55,11 +55,11 @@ func newProber(o Options, log logr.Logger, beat func()) *prober {
 	}
 }
 
-// NeedLeaderElection is false: each node has its own ways.
+// NeedLeaderElection returns false: each node has its own paths.
 func (p *prober) NeedLeaderElection() bool { return false }
 
-// setTargets has these probed, and no others. Of one that is as it was, all that is known stays. A new one is asked at some time of the interval:
-// all nodes hear of a gateway at once, and their questions share a tunnel.
+// setTargets replaces the probed paths. An unchanged path keeps its health. The first probe of a new path is sent at a random time of the
+// interval: all nodes notice a gateway at once, and their probes share a tunnel.
 func (p *prober) setTargets(want []plan.Probe) {
 	if p.interval <= 0 {
 		return
@@ -88,7 +88,7 @@ func (p *prober) setTargets(want []plan.Probe) {
 	}
 }
 
-// pathStates is what is known of all ways, by peer.
+// pathStates returns the health of all paths, sorted by peer.
 func (p *prober) pathStates() []pathState {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -125,8 +125,8 @@ func (p *prober) closeAll() {
 	p.listening.Wait()
 }
 
-// sendProbes sends the questions that are due, a small and a full one for each way. Of a way by which none could ever be asked nothing is known;
-// where none can be asked any more none is answered.
+// sendProbes sends the due probes, a small and a full packet for each path. A path that could never be probed has no health; on a path that can
+// no longer be probed, probes count as lost.
 func (p *prober) sendProbes(now time.Time) {
 	var all []pathState
 	p.mu.Lock()
@@ -151,7 +151,7 @@ func (p *prober) sendProbes(now time.Time) {
 	p.sequence++
 	for _, w := range all {
 		for _, size := range []int{smallestPacket(w.To), w.MTU} {
-			_, _ = conn.Write(echoSocket{way: w.tag, asked: now, size: size}.encodeFrame(w.From, w.To, w.id, p.sequence)) // what is not sent is not answered
+			_, _ = conn.Write(echoSocket{way: w.tag, asked: now, size: size}.encodeFrame(w.From, w.To, w.id, p.sequence)) // an unsent probe counts as lost
 		}
 	}
 }
@@ -168,7 +168,7 @@ func (p *prober) logOnce(err error) {
 	p.complained = text
 }
 
-// openSocket is the socket that asks. There is one as soon as the node has the device.
+// openSocket returns the socket for probes, once the node has the device.
 func (p *prober) openSocket() (io.ReadWriteCloser, error) {
 	if p.conn != nil {
 		return p.conn, nil
@@ -182,7 +182,7 @@ func (p *prober) openSocket() (io.ReadWriteCloser, error) {
 	return conn, nil
 }
 
-// hearAll takes answers in until the socket is closed, or its device is gone.
+// hearAll receives answers until the socket is closed or its device is removed.
 func (p *prober) hearAll(conn io.ReadWriteCloser) {
 	buffer := make([]byte, 1<<17)
 	for {
@@ -199,7 +199,7 @@ func (p *prober) hearAll(conn io.ReadWriteCloser) {
 	}
 }
 
-// closeSocket closes the socket, so that the next question opens another one.
+// closeSocket closes the socket; the next probe opens a new socket.
 func (p *prober) closeSocket() {
 	if p.conn != nil {
 		_ = p.conn.Close()
@@ -231,7 +231,7 @@ func (p *prober) recordAnswer(frame []byte, now time.Time) {
 	}
 }
 
-// checkPaths judges all ways. It returns when to look again, or to ask.
+// checkPaths updates the health of all paths, and returns the delay until the next check or probe.
 func (p *prober) checkPaths(now time.Time) time.Duration {
 	p.mu.Lock()
 	changed, again := false, p.interval
