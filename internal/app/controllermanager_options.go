@@ -196,7 +196,7 @@ func (o *controllerManagerOptions) parseSettings() (*settings, error) {
 		disabled: peering.Disabled{Networking: !o.networking, Authentication: !o.authentication, Offloading: !o.offloading},
 		webhooks: webhook.Options{
 			LiqoNamespace: o.liqoNamespace, Port: o.webhookPort, Lifetime: o.webhookCertificate,
-			RuntimeClass: o.runtimeClass, VkOptionsTemplate: template, EnforceResources: o.enforce, Pods: o.remotePods, DroppedMetadata: o.droppedMetadata, MaxObjects: o.maxObjects,
+			RuntimeClass: o.runtimeClass, VkOptionsTemplate: template, EnforceResources: o.enforce, Pods: o.remotePods, DroppedMetadata: o.droppedMetadata, MaxObjects: o.maxObjects, KubeletImages: o.kubeletImages,
 		},
 		local: resourceslice.LocalOptions{
 			ClusterID: o.clusterIdentity(), LiqoNamespace: o.liqoNamespace, NodeLabels: o.acceptedNodeLabels, DisableOffloading: !o.offloading,

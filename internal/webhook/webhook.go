@@ -53,6 +53,8 @@ type Options struct {
 	Pods policy.RemotePods
 	// DroppedMetadata are labels and annotations that objects do not get that consumers write.
 	DroppedMetadata []string
+	// KubeletImages are those that virtual kubelets may run besides those of the options of the installation; a final * stands for anything.
+	KubeletImages []string
 	// MaxObjects of one consumer.
 	MaxObjects MaxObjects
 	// Clock tells the time; nil is the real one.
@@ -147,10 +149,14 @@ func registerHandlers(mgr ctrl.Manager, server webhook.Server, o Options) error 
 		return err
 	}
 	decoder := admission.NewDecoder(mgr.GetScheme())
+	virtualNodes := &kubeletImages{
+		cachedReader: in, options: o.VkOptionsTemplate, allowed: o.KubeletImages,
+		next: withoutAmounts(mutatingHandler(decoder, &virtualNodeDefaulter{cachedReader: in, template: o.VkOptionsTemplate})),
+	}
 	for path, h := range map[string]admission.Handler{
 		"/mutate/pod":                    mutatingHandler(decoder, &podSteerer{cachedReader: in, runtimeClass: o.RuntimeClass}),
 		"/mutate/daemonsets":             mutatingHandler(decoder, daemonSetSteerer{}),
-		"/mutate/virtualnodes":           withoutAmounts(mutatingHandler(decoder, &virtualNodeDefaulter{cachedReader: in, template: o.VkOptionsTemplate})),
+		"/mutate/virtualnodes":           virtualNodes,
 		"/mutate/shadowpods":             mutatingHandler(decoder, shadowPodCreator{}),
 		"/validate/shadowpods":           validatingHandler(decoder, &shadowPodValidator{cachedReader: in, enforce: o.EnforceResources, allowed: o.Pods, limits: limits}),
 		"/validate/counts":               limits,

@@ -1,0 +1,115 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/policy"
+)
+
+// kubeletImages refuses VirtualNodes whose virtual kubelet would run an image that is not allowed, before the next handler. The controller
+// applies the same rule again.
+type kubeletImages struct {
+	cachedReader
+	next admission.Handler
+	// options of the installation, in its namespace.
+	options types.NamespacedName
+	// allowed are the images that an administrator lists.
+	allowed []string
+}
+
+// imageSpec is what of a VirtualNode says which image runs. Nothing else is read: the CRD, which bounds what takes long to read, is asked later.
+type imageSpec struct {
+	Metadata metav1.ObjectMeta `json:"metadata"`
+	Spec     struct {
+		VkOptionsTemplateRef *struct{ Namespace, Name string } `json:"vkOptionsTemplateRef"`
+		Template             struct {
+			Spec struct {
+				Template struct {
+					Spec struct {
+						Containers []struct {
+							Image string   `json:"image"`
+							Args  []string `json:"args"`
+						} `json:"containers"`
+					} `json:"spec"`
+				} `json:"template"`
+			} `json:"spec"`
+		} `json:"template"`
+	} `json:"spec"`
+}
+
+// image returns the image that a user wrote, "" for none. Of a Deployment that the original rendered the image does not count.
+func (s *imageSpec) image() string {
+	containers := s.Spec.Template.Spec.Template.Spec.Containers
+	if len(containers) == 0 || slices.ContainsFunc(containers[0].Args, func(arg string) bool {
+		return arg == "--foreign-cluster-id" || strings.HasPrefix(arg, "--foreign-cluster-id=")
+	}) {
+		return ""
+	}
+	return containers[0].Image
+}
+
+// Handle looks at what is new: what was there before must be able to change otherwise, and to go.
+func (k *kubeletImages) Handle(ctx context.Context, req admission.Request) admission.Response {
+	var now, old imageSpec
+	if err := json.Unmarshal(req.Object.Raw, &now); err != nil {
+		return admission.Errored(http.StatusBadRequest, fmt.Errorf("decoding the VirtualNode: %w", err))
+	}
+	if req.Operation == admissionv1.Update {
+		if err := json.Unmarshal(req.OldObject.Raw, &old); err != nil {
+			return admission.Errored(http.StatusBadRequest, fmt.Errorf("decoding the old VirtualNode: %w", err))
+		}
+	}
+	if isNew := req.Operation == admissionv1.Create || now.image() != old.image(); isNew && now.Metadata.DeletionTimestamp.IsZero() {
+		if err := k.check(ctx, &now, req.Namespace); err != nil {
+			return denyResponse(err)
+		}
+	}
+	return k.next.Handle(ctx, req)
+}
+
+// check compares the image with that of the options, if they are of the installation. Options of another namespace are of a user.
+func (k *kubeletImages) check(ctx context.Context, of *imageSpec, namespace string) error {
+	key, image := k.options, of.image()
+	if ref := of.Spec.VkOptionsTemplateRef; ref != nil {
+		key = types.NamespacedName{Namespace: valueOr(ref.Namespace, namespace), Name: ref.Name}
+	}
+	if key.Namespace != k.options.Namespace {
+		own, err := k.imageOf(ctx, key)
+		if err != nil {
+			return err
+		}
+		key, image = k.options, valueOr(image, own)
+	}
+	if image == "" {
+		return nil
+	}
+	ours, err := k.imageOf(ctx, key)
+	if err != nil {
+		return err
+	}
+	return newRefusal(policy.CheckVirtualKubeletImage(image, []string{ours}, k.allowed))
+}
+
+// imageOf returns the image of options, "" if there are none of that name: another handler says so.
+func (k *kubeletImages) imageOf(ctx context.Context, key types.NamespacedName) (string, error) {
+	options := &offv1beta1.VkOptionsTemplate{}
+	if err := k.getObject(ctx, key, options); client.IgnoreNotFound(err) != nil {
+		return "", fmt.Errorf("reading VkOptionsTemplate %q: %w", key, err)
+	}
+	return options.Spec.ContainerImage, nil
+}
