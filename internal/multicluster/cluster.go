@@ -23,9 +23,9 @@ import (
 	"liqo.io/liqo/internal/kube"
 )
 
-// Cluster is one cluster as an item sees it: reads come from the caches of its pair, writes go to the API server.
+// Cluster is one of the two clusters as seen by an item: reads come from the pair's informer caches, writes go to the API server.
 type Cluster struct {
-	// Namespace of the pair on this side.
+	// Namespace of the pair in this cluster.
 	Namespace string
 
 	end     *endpoint
@@ -38,11 +38,11 @@ func (e *Engine) newSide(pk *pairKind, at *endpoint, namespace string, sources [
 	return Cluster{Namespace: namespace, end: at, sources: sources, manager: e.options.FieldManager, kind: pk.kind.Name}
 }
 
-// Client returns a client without cache, for subresources such as tokens and evictions.
+// Client returns an uncached client, for subresources such as tokens and evictions.
 func (s Cluster) Client() client.Client { return s.end.client }
 
-// Get reads the object of that name and of the kind of into; false says that there is none. The kind must be one of the
-// sources of this side.
+// Get reads the object with the name and the kind of into; it returns false if the object does not exist. The kind must be among the sources
+// of this cluster.
 func (s Cluster) Get(name string, into client.Object) (bool, error) {
 	gvk, err := s.gvkOf(into)
 	if err != nil {
@@ -65,7 +65,7 @@ func (s Cluster) Get(name string, into client.Object) (bool, error) {
 	return false, nil
 }
 
-// feedsOf are those of one kind that this side sees.
+// feedsOf returns the informers of one kind in this cluster.
 func (s Cluster) feedsOf(gvk schema.GroupVersionKind) iter.Seq[*kube.Feed] {
 	return func(yield func(*kube.Feed) bool) {
 		for _, a := range s.sources {
@@ -76,7 +76,7 @@ func (s Cluster) feedsOf(gvk schema.GroupVersionKind) iter.Seq[*kube.Feed] {
 	}
 }
 
-// List reads all objects of one kind that the sources of this side see in this namespace.
+// List lists the objects of one kind in this cluster's namespace, as far as the sources select them.
 func (s Cluster) List(into client.ObjectList) error {
 	gvk, err := apiutil.GVKForObject(into, kube.Scheme)
 	if err != nil {
@@ -111,8 +111,8 @@ func (s Cluster) List(into client.ObjectList) error {
 	return meta.SetList(into, out)
 }
 
-// Of returns the objects of type T that belong to an item by the Keys of their source, in order of their names. They are
-// the cached ones and must not be changed.
+// Of returns the objects of type T that belong to an item by the Keys of their source, sorted by name. The objects are the cached ones and
+// must not be changed.
 func Of[T client.Object](s Cluster, item string) []T {
 	var out []T
 	for _, a := range s.sources {
@@ -142,9 +142,8 @@ func emptyEntry(gvk schema.GroupVersionKind, loose bool) (client.Object, error) 
 	return typed.(client.Object), nil
 }
 
-// Apply makes an object of this side look as want says, by server-side apply in this side's namespace. Nothing is sent
-// when the cached object has all the fields of want and they are what was applied last. want is not changed. Apply returns
-// the metadata that the object has then, nil when nothing was sent.
+// Apply applies want in this cluster's namespace by server-side apply. It sends no request if the cached object has all fields of want and
+// they equal the last applied ones. want is not changed. Apply returns the resulting metadata, nil if no request was sent.
 func (s Cluster) Apply(ctx context.Context, want client.Object) (*metav1.PartialObjectMetadata, error) {
 	application, gvk, want, err := s.newApplication(want)
 	if err != nil {
@@ -157,7 +156,7 @@ func (s Cluster) Apply(ctx context.Context, want client.Object) (*metav1.Partial
 	return application.Apply(ctx, s.end.client, current)
 }
 
-// ApplyOver is Apply where the cache lacks a part of the object: current is all of it, nil if there is none.
+// ApplyOver is Apply for objects cached in part only: current is the complete object, nil if it does not exist.
 func (s Cluster) ApplyOver(ctx context.Context, want, current client.Object) (*metav1.PartialObjectMetadata, error) {
 	application, _, _, err := s.newApplication(want)
 	if err != nil {
@@ -166,8 +165,8 @@ func (s Cluster) ApplyOver(ctx context.Context, want, current client.Object) (*m
 	return application.Apply(ctx, s.end.client, current)
 }
 
-// AsMade tells whether an object of which the cache may lack the spec is as want says: Apply made it so, and nobody changed
-// its spec since. If it is false, only the whole object can tell.
+// AsMade reports whether an object whose spec may be missing from the cache is as wanted: Apply wrote it, and its spec was not changed since.
+// If false, only the complete object can show the difference.
 func (s Cluster) AsMade(want client.Object, cached metav1.Object) (bool, error) {
 	application, _, _, err := s.newApplication(want)
 	if err != nil {
@@ -176,7 +175,7 @@ func (s Cluster) AsMade(want client.Object, cached metav1.Object) (bool, error) 
 	return application.AsMade(cached), nil
 }
 
-// Make is the first Apply of an object; false says that the name is taken, and nothing was changed.
+// Make creates an object by Apply; it returns false and changes nothing if the name exists.
 func (s Cluster) Make(ctx context.Context, want client.Object) (made bool, err error) {
 	application, _, _, err := s.newApplication(want)
 	if err != nil {
@@ -185,7 +184,7 @@ func (s Cluster) Make(ctx context.Context, want client.Object) (made bool, err e
 	return application.Make(ctx, s.end.client)
 }
 
-// newApplication prepares what is to be applied, of which it returns the kind and a copy in this side's namespace.
+// newApplication prepares an apply and returns it with the kind and a copy of the object in this cluster's namespace.
 func (s Cluster) newApplication(want client.Object) (*kube.Application, schema.GroupVersionKind, client.Object, error) {
 	gvk, err := s.gvkOf(want)
 	if err != nil {
@@ -201,7 +200,7 @@ func (s Cluster) newApplication(want client.Object) (*kube.Application, schema.G
 	return application, gvk, want, nil
 }
 
-// UpdateStatus writes the status of obj, unless the cached object has it already.
+// UpdateStatus updates the status of obj, unless the cached object has the same status.
 func (s Cluster) UpdateStatus(ctx context.Context, obj client.Object) error {
 	gvk, err := s.gvkOf(obj)
 	if err != nil {
@@ -234,7 +233,7 @@ func (s Cluster) UpdateStatus(ctx context.Context, obj client.Object) error {
 	return nil
 }
 
-// Create makes obj in this side's namespace and fills it with what the API server answers.
+// Create creates obj in this cluster's namespace and updates obj from the response.
 func (s Cluster) Create(ctx context.Context, obj client.Object) error {
 	gvk, err := s.gvkOf(obj)
 	if err != nil {
@@ -251,8 +250,7 @@ func (s Cluster) Create(ctx context.Context, obj client.Object) error {
 	return nil
 }
 
-// Delete deletes obj, and nothing that took its name: the UID of obj is a precondition. An object that is gone already
-// is fine.
+// Delete deletes obj with its UID as a precondition, so that a new object of the same name survives. A missing object is no error.
 func (s Cluster) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
 	gvk, err := s.gvkOf(obj)
 	if err != nil {
@@ -279,7 +277,7 @@ func (s Cluster) gvkOf(obj client.Object) (schema.GroupVersionKind, error) {
 	return gvk, nil
 }
 
-// findCached returns the cached object itself, nil if there is none.
+// findCached returns the cached object without a copy, nil if it does not exist.
 func (s Cluster) findCached(gvk schema.GroupVersionKind, name string) (client.Object, error) {
 	watching := false
 	for feed := range s.feedsOf(gvk) {
@@ -308,7 +306,7 @@ func (s Cluster) isWatched(gvk schema.GroupVersionKind) bool {
 	return false
 }
 
-// readCurrent returns the object as it is, from the cache, or from the API server if its kind is not watched here.
+// readCurrent returns the current object from the cache, or from the API server if its kind is not watched.
 func (s Cluster) readCurrent(ctx context.Context, gvk schema.GroupVersionKind, like client.Object) (client.Object, error) {
 	if s.isWatched(gvk) {
 		return s.findCached(gvk, like.GetName())
@@ -327,7 +325,7 @@ func (s Cluster) readCurrent(ctx context.Context, gvk schema.GroupVersionKind, l
 	return now, nil
 }
 
-// inNamespace returns a copy of obj in this side's namespace.
+// inNamespace returns a copy of obj in this cluster's namespace.
 func (s Cluster) inNamespace(obj client.Object) (client.Object, error) {
 	obj = obj.DeepCopyObject().(client.Object)
 	return obj, s.setNamespace(obj)

@@ -18,14 +18,14 @@ var misbehaves = prometheus.NewCounterVec(prometheus.CounterOpts{
 
 func init() { metrics.Registry.MustRegister(misbehaves) }
 
-// conductMemory is how long it is told what a peer did.
+// conductMemory is how long a misbehaviour of a peer stays reported.
 const conductMemory = 10 * time.Minute
 
-// Conduct is which bounds a peer reached lately. Its methods may be called from any goroutine, also on nil.
+// Conduct records the limits recently reached by a peer. Its methods are safe for concurrent use, also on nil.
 type Conduct struct {
-	// Peer is the cluster, for metrics.
+	// Peer is the cluster ID, for metrics.
 	Peer string
-	// Changed is called when a peer begins to misbehave, or does so in another way. May be nil.
+	// Changed is called when a peer starts to misbehave, or for another reason than before. May be nil.
 	Changed func()
 
 	mu              sync.Mutex
@@ -33,7 +33,7 @@ type Conduct struct {
 	at              time.Time
 }
 
-// Report is called when the peer reaches a bound.
+// Report is called when the peer reaches a limit.
 func (c *Conduct) Report(reason, message string) {
 	if c == nil {
 		return
@@ -48,14 +48,14 @@ func (c *Conduct) Report(reason, message string) {
 	}
 }
 
-// Misbehaviour is what a peer did that is told of.
+// Misbehaviour is a limit reached by a peer.
 type Misbehaviour struct {
 	Reason, Message string
-	// Until is when it is forgotten, unless it happens again.
+	// Until is the time at which the report ends, unless the limit is reached again.
 	Until time.Time
 }
 
-// Now returns what the peer did lately, nil for nothing.
+// Now returns the recent misbehaviour of the peer, nil if none.
 func (c *Conduct) Now() *Misbehaviour {
 	if c == nil {
 		return nil
@@ -69,5 +69,5 @@ func (c *Conduct) Now() *Misbehaviour {
 	return &Misbehaviour{Reason: c.reason, Message: c.message, Until: until}
 }
 
-// Close removes the series of a peer that is gone.
+// Close deletes the series of a removed peer.
 func (c *Conduct) Close() { misbehaves.DeletePartialMatch(prometheus.Labels{"peer": c.Peer}) }

@@ -28,19 +28,19 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// ErrOtherServer says that a new kubeconfig leads elsewhere: that needs another Conn.
+// ErrOtherServer means that a new kubeconfig is for another server and needs a new Conn.
 var ErrOtherServer = errors.New("the kubeconfig is of another server")
 
-// Limits of one connection; the API server's priority and fairness is what really decides.
+// Client-side limits of one connection; the API server's priority and fairness sets the effective ones.
 const (
 	qps   = 1000
 	burst = 2000
 )
 
-// maxHeader is how many bytes the header of an answer has at most.
+// maxHeader is the limit in bytes of a response's header.
 const maxHeader = 256 << 10
 
-// Conn is a connection to another cluster. Its methods may be called from any goroutine.
+// Conn is a connection to another cluster. Its methods are safe for concurrent use.
 type Conn struct {
 	config    *rest.Config
 	server    *url.URL
@@ -50,12 +50,12 @@ type Conn struct {
 	current   atomic.Pointer[credentials]
 	// allowLoopback is for clusters on one machine.
 	allowLoopback bool
-	// limits of what is read, and conduct, which is told of what reaches them; nil for nobody.
+	// limits apply to responses; conduct records the limits reached, and may be nil.
 	limits  kube.Limits
 	conduct *Conduct
 }
 
-// Dialer returns a dialer that connects to no address that no peer can have. It looks at the address itself, after names were resolved.
+// Dialer returns a dialer that refuses addresses invalid for a peer. It checks the IP address after name resolution.
 func (c *Conn) Dialer(timeout time.Duration) *net.Dialer {
 	return &net.Dialer{Timeout: timeout, Control: func(_, address string, _ syscall.RawConn) error {
 		to, err := netip.ParseAddrPort(address)
@@ -72,20 +72,20 @@ type credentials struct {
 	certificate *tls.Certificate // nil for none
 }
 
-// Option changes a connection.
+// Option configures a connection.
 type Option func(*Conn)
 
-// AllowLoopback lets the connection lead to this very machine, where clusters run beside each other.
+// AllowLoopback allows connections to this machine, for clusters on one machine.
 func AllowLoopback(yes bool) Option { return func(c *Conn) { c.allowLoopback = yes } }
 
-// WithLimits bounds what is read; kube.DefaultLimits otherwise.
+// WithLimits sets the limits of responses; the default is kube.DefaultLimits.
 func WithLimits(l kube.Limits) Option { return func(c *Conn) { c.limits = l } }
 
-// WithConduct has what reaches the limits told.
+// WithConduct records the limits reached.
 func WithConduct(conduct *Conduct) Option { return func(c *Conn) { c.conduct = conduct } }
 
-// NewConn makes a connection from a kubeconfig. Nothing is sent before it is used. It leads to no address that no peer can have, whatever the
-// name of the server, or of the proxy, resolves to at that moment.
+// NewConn returns a connection for a kubeconfig, without sending a request. It refuses addresses invalid for a peer at each connection, when
+// the name of the server or of the proxy is resolved.
 func NewConn(kubeconfig []byte, opts ...Option) (*Conn, error) {
 	creds, err := parseKubeconfig(kubeconfig)
 	if err != nil {
@@ -137,7 +137,7 @@ func parseKubeconfig(kubeconfig []byte) (*credentials, error) {
 	return out, nil
 }
 
-// User is the name in the client certificate of the moment; empty where there is none.
+// User returns the common name of the present client certificate; empty without one.
 func (c *Conn) User() string {
 	if pair := c.current.Load().certificate; pair != nil && pair.Leaf != nil {
 		return pair.Leaf.Subject.CommonName
@@ -145,11 +145,11 @@ func (c *Conn) User() string {
 	return ""
 }
 
-// NamesAuthority tells whether the kubeconfig says which certificate authority to trust; otherwise it is those of the system.
+// NamesAuthority reports whether the kubeconfig contains a certificate authority; otherwise those of the system are trusted.
 func (c *Conn) NamesAuthority() bool { return len(c.current.Load().kubeconfig.CA) > 0 }
 
-// newTransport makes a transport that knows where to go and whom to trust, and asks for the client certificate at each
-// handshake.
+// newTransport returns a transport with the server and the trusted certificate authority of the kubeconfig. It asks for the present client
+// certificate at each handshake.
 func (c *Conn) newTransport(k pki.Kubeconfig) (*http.Transport, error) {
 	roots, err := rootsOf(k)
 	if err != nil {
@@ -164,7 +164,7 @@ func (c *Conn) newTransport(k pki.Kubeconfig) (*http.Transport, error) {
 		DialContext:         c.dialer.DialContext,
 		TLSHandshakeTimeout: 10 * time.Second,
 		MaxIdleConnsPerHost: 25,
-		// A few bytes can become gigabytes, and headers have no end otherwise.
+		// A few compressed bytes can become gigabytes, and headers are unlimited by default.
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: maxHeader,
 		TLSClientConfig: &tls.Config{
@@ -176,7 +176,7 @@ func (c *Conn) newTransport(k pki.Kubeconfig) (*http.Transport, error) {
 	}), nil
 }
 
-// rootsOf returns nil, the roots of the system, when the kubeconfig has no certificate authority.
+// rootsOf returns nil, the roots of the system, for a kubeconfig without a certificate authority.
 func rootsOf(k pki.Kubeconfig) (*x509.CertPool, error) {
 	if len(k.CA) == 0 {
 		return nil, nil
@@ -206,11 +206,11 @@ func (c *Conn) clientCertificate(*tls.CertificateRequestInfo) (*tls.Certificate,
 	return &tls.Certificate{}, nil
 }
 
-// ErrRedirected says that a request would have left the server of the kubeconfig.
+// ErrRedirected means that a redirect would have sent a request to another server.
 var ErrRedirected = errors.New("the API server sends us elsewhere: redirects to other servers are not followed")
 
-// authenticated adds the current token to each request. It lets none go elsewhere than to the server: a redirect is
-// followed by http.Client above us, with the headers of the first request.
+// authenticated adds the present token to each request. It refuses requests to other servers: http.Client above follows redirects with the
+// headers of the first request.
 type authenticated struct {
 	conn *Conn
 	next http.RoundTripper
@@ -231,15 +231,14 @@ func (a authenticated) RoundTrip(req *http.Request) (*http.Response, error) {
 	return a.next.RoundTrip(req)
 }
 
-// WrappedRoundTripper lets client-go find the transport, for instance to close idle connections.
+// WrappedRoundTripper returns the transport for client-go, for instance to close idle connections.
 func (a authenticated) WrappedRoundTripper() http.RoundTripper { return a.next }
 
-// Config returns the configuration of clients of this cluster. It is valid, and always uses the newest credentials, for
-// the life of the Conn. It is the same at each call and must be copied to be changed.
+// Config returns the configuration of clients of this cluster. It uses the newest credentials for the life of the Conn. Each call returns the
+// same pointer; copy it before a change.
 func (c *Conn) Config() *rest.Config { return c.config }
 
-// StreamConfig returns a configuration with the credentials of this moment, for what client-go runs over connections of
-// its own making: exec, attach and port-forward.
+// StreamConfig returns a configuration with the present credentials, for client-go's own connections: exec, attach and port-forward.
 func (c *Conn) StreamConfig() *rest.Config {
 	k := c.current.Load().kubeconfig
 	cfg := &rest.Config{
@@ -255,9 +254,8 @@ func (c *Conn) StreamConfig() *rest.Config {
 	return cfg
 }
 
-// Swap replaces the credentials and cuts every live connection, watches included: they come back with the new ones. A
-// kubeconfig of another server or certificate authority is ErrOtherServer and changes nothing; the same kubeconfig again
-// cuts nothing.
+// Swap replaces the credentials and closes every connection, watches included: clients reconnect with the new credentials. A kubeconfig of
+// another server or certificate authority returns ErrOtherServer and changes nothing; an equal kubeconfig closes nothing.
 func (c *Conn) Swap(kubeconfig []byte) error {
 	next, err := parseKubeconfig(kubeconfig)
 	if err != nil {
@@ -270,7 +268,7 @@ func (c *Conn) Swap(kubeconfig []byte) error {
 	if sameUser(before, next.kubeconfig) {
 		return nil
 	}
-	// First the credentials, then the cut: who dials in between uses the new ones already.
+	// Store before closing: connections opened in between use the new credentials
 	c.current.Store(next)
 	c.closeConnections()
 	return nil
@@ -290,10 +288,10 @@ func (c *Conn) closeConnections() {
 	c.transport.CloseIdleConnections()
 }
 
-// ErrRefused says that the API server is alive and does not accept our credentials, or not for what we are here for.
+// ErrRefused means that the API server is alive and rejects our credentials, or denies the permissions of a peer.
 var ErrRefused = errors.New("the API server refuses our credentials")
 
-// Healthy asks the API server whether it is alive.
+// Healthy returns nil if the API server is alive and accepts our credentials.
 func (c *Conn) Healthy(ctx context.Context) error {
 	target, err := url.JoinPath(c.config.Host, "livez")
 	if err != nil {
@@ -317,5 +315,5 @@ func (c *Conn) Healthy(ctx context.Context) error {
 	return nil
 }
 
-// Close ends every live connection. Clients of this Conn must have been stopped.
+// Close closes every connection. Clients of this Conn must have been stopped.
 func (c *Conn) Close() { c.closeConnections() }

@@ -11,22 +11,22 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// Engine copies between two clusters. Its methods may be called from any goroutine, also from within a Sync.
+// Engine copies objects between two clusters. Its methods are safe for concurrent use, also from within a Sync.
 type Engine struct {
 	options       Options
 	local, remote *endpoint
 	kinds         map[string]*kindState
-	order         []string // of the kinds, as they were given
+	order         []string // names of the kinds in the order of Options
 	background    sync.WaitGroup
 
 	mu     sync.Mutex
 	ctx    context.Context // of Run; nil before
-	wanted []Pair          // set before Run
+	wanted []Pair          // pairs passed to Set before Run
 	pairs  map[Pair]*pairRun
 	feeds  map[feedID]*sharedFeed
 }
 
-// pairRun is a pair that is being followed.
+// pairRun is a running pair.
 type pairRun struct {
 	pair  Pair
 	ctx   context.Context
@@ -34,8 +34,7 @@ type pairRun struct {
 	kinds map[string]*pairKind
 }
 
-// Set says which pairs to follow, all of them: it starts the new ones and stops those that are gone. Stopping deletes
-// nothing, on neither side.
+// Set sets the complete list of pairs: it starts new pairs and stops missing ones. Stopping a pair deletes no objects in either cluster.
 func (e *Engine) Set(pairs []Pair) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -46,12 +45,12 @@ func (e *Engine) Set(pairs []Pair) {
 	e.setPairs(pairs)
 }
 
-// setPairs makes the followed pairs the wanted ones. The lock is held.
+// setPairs reconciles the running pairs with the wanted ones. The caller holds the lock.
 func (e *Engine) setPairs(pairs []Pair) {
 	if e.ctx.Err() != nil {
 		return
 	}
-	// The new ones first: feeds that both need go on.
+	// New pairs start first, so that informers shared with stopped pairs keep running.
 	for _, pair := range pairs {
 		if e.pairs[pair] == nil {
 			e.startPair(pair)
@@ -82,12 +81,12 @@ func (e *Engine) startPair(pair Pair) {
 	}
 }
 
-// attachFeeds makes a kind of a pair listen to the feeds of one side.
+// attachFeeds attaches a kind of a pair to the informers of one cluster.
 func (e *Engine) attachFeeds(pk *pairKind, at *endpoint, namespace string, sources []watched, into *[]attached) {
 	for _, w := range sources {
 		feed, err := e.acquireFeed(at, namespace, w)
 		if err != nil {
-			// New has checked every prototype; should that miss something, this kind stays parked and says why.
+			// New validates every prototype; if it misses an error, this kind stays parked and logs the reason.
 			e.options.Log.Error(err, "watching failed", "kind", pk.kind.Name, "namespace", namespace)
 			pk.refuseItems()
 			return
@@ -98,7 +97,7 @@ func (e *Engine) attachFeeds(pk *pairKind, at *endpoint, namespace string, sourc
 	}
 }
 
-// beginPair lets a kind of a pair work once both its sides are known.
+// beginPair starts the work on a kind of a pair once the caches of both clusters are synced.
 func (e *Engine) beginPair(pk *pairKind) {
 	for _, a := range slices.Concat(pk.local, pk.remote) {
 		select {
@@ -128,22 +127,21 @@ func (e *Engine) stopPair(run *pairRun) {
 	}
 }
 
-// Enqueue asks for the Sync of one item, for reasons that the engine cannot see. An item of a pair or a kind that is not
-// followed is ignored.
+// Enqueue requests a Sync of one item for reasons invisible to the engine. Items of unknown pairs and kinds are ignored.
 func (e *Engine) Enqueue(kind string, pair Pair, name string) {
 	if pk := e.findPair(kind, pair); pk != nil {
 		pk.enqueue(name, false)
 	}
 }
 
-// EnqueueFirst is Enqueue for an item that is handled before those that are not urgent.
+// EnqueueFirst is Enqueue with high priority.
 func (e *Engine) EnqueueFirst(kind string, pair Pair, name string) {
 	if pk := e.findPair(kind, pair); pk != nil {
 		pk.enqueueFirst(name)
 	}
 }
 
-// Synced tells whether these kinds of a pair, all of them if none is named, know both their sides.
+// Synced reports whether the caches of both clusters are synced for the kinds of a pair, or for all kinds if none is named.
 func (e *Engine) Synced(pair Pair, kinds ...string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -159,7 +157,7 @@ func (e *Engine) Synced(pair Pair, kinds ...string) bool {
 	return true
 }
 
-// findPair returns a kind of a pair, nil if it is not followed.
+// findPair returns a kind of a pair, nil if the pair is not running.
 func (e *Engine) findPair(kind string, pair Pair) *pairKind {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -169,7 +167,7 @@ func (e *Engine) findPair(kind string, pair Pair) *pairKind {
 	return nil
 }
 
-// Run follows the pairs until ctx ends, and returns when all work has stopped. It can be called once.
+// Run runs the pairs until ctx ends, and returns when all work has stopped. It must be called once only.
 func (e *Engine) Run(ctx context.Context) error {
 	e.mu.Lock()
 	e.ctx = ctx

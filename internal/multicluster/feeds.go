@@ -19,17 +19,17 @@ import (
 	"liqo.io/liqo/internal/kube"
 )
 
-// feedID tells which sources see the same objects in the same way, and so share a feed.
+// feedID identifies an informer: sources with the same feedID share one.
 type feedID struct {
 	end, namespace string
 	gvk            schema.GroupVersionKind
-	form           reflect.Type // of the prototype: typed and unstructured copies differ
+	form           reflect.Type // of the prototype: typed and unstructured objects differ
 	labels, fields string
 	transform      *Transform
 	pack           bool
 }
 
-// sharedFeed is a feed with the kinds of pairs that listen to it.
+// sharedFeed is an informer shared by kinds of pairs.
 type sharedFeed struct {
 	id   feedID
 	feed *kube.Feed
@@ -43,7 +43,7 @@ type sharedFeed struct {
 	failing   bool
 }
 
-// acquireFeed returns the feed of a source, started if nobody used it yet. The engine's lock is held.
+// acquireFeed returns the informer of a source and starts it if new. The caller holds the engine's lock.
 func (e *Engine) acquireFeed(at *endpoint, namespace string, w watched) (*sharedFeed, error) {
 	id := feedID{
 		end: at.name, namespace: namespace, gvk: w.gvk, form: reflect.TypeOf(w.Object),
@@ -78,7 +78,7 @@ func (e *Engine) acquireFeed(at *endpoint, namespace string, w watched) (*shared
 	return f, nil
 }
 
-// releaseFeed gives a feed back; the last one stops it. The engine's lock is held.
+// releaseFeed releases an informer; the last release stops it. The caller holds the engine's lock.
 func (e *Engine) releaseFeed(f *sharedFeed) {
 	f.users--
 	if f.users > 0 {
@@ -88,7 +88,7 @@ func (e *Engine) releaseFeed(f *sharedFeed) {
 	delete(e.feeds, f.id)
 }
 
-// addListener adds a listener and tells it of what is there already.
+// addListener adds a listener and passes the existing objects to it.
 func (f *sharedFeed) addListener(l *listener) {
 	f.mu.Lock()
 	f.listeners[l] = struct{}{}
@@ -116,7 +116,7 @@ func (f *sharedFeed) handleChange(old, now client.Object) {
 	}
 }
 
-// handleBroken tells once that a side cannot be followed, and not each time that it still cannot.
+// handleBroken logs the start of a watch failure, not its repetitions.
 func (f *sharedFeed) handleBroken(err error) {
 	f.mu.Lock()
 	first := !f.failing && !errors.Is(err, io.EOF)
@@ -129,7 +129,7 @@ func (f *sharedFeed) handleBroken(err error) {
 	f.log.V(1).Info("watch ended", "reason", err.Error())
 }
 
-// handleRecovered lets items that failed meanwhile try again at once.
+// handleRecovered retries the failing items at once.
 func (f *sharedFeed) handleRecovered() {
 	f.mu.Lock()
 	was := f.failing

@@ -17,8 +17,8 @@ type listener struct {
 	retry   func()
 
 	mu sync.Mutex
-	// members are the objects of each item, for sources with Keys; others need none. It may name objects that belong
-	// there no more, because the first look and the feed are not in step: who reads it looks again.
+	// members are the objects of each item, for sources with Keys. The map may contain objects that no longer belong to the item, because the
+	// initial list and the informer events are not ordered: readers check each object again.
 	members map[string]map[client.ObjectKey]struct{}
 }
 
@@ -26,7 +26,7 @@ func newListener(s Source, changed func(name string), retry func()) *listener {
 	return &listener{source: s, changed: changed, retry: retry, members: map[string]map[client.ObjectKey]struct{}{}}
 }
 
-// handleChange names the items that an object belongs to, and those it belonged to before.
+// handleChange enqueues the items to which an object belongs now or belonged before.
 func (l *listener) handleChange(old, now client.Object) {
 	var before, after []string
 	if old != nil {

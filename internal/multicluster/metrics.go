@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// The metrics of all engines of the process, by kind and peer.
+// Metrics of all engines of the process, by kind and peer.
 var (
 	labelNames = []string{"kind", "peer"}
 
@@ -49,7 +49,7 @@ func newKindMetrics(kind, peer string) *kindMetrics {
 	}
 }
 
-// closeMetrics removes the series of a peer that is gone.
+// closeMetrics deletes the series of a removed peer.
 func (m *kindMetrics) closeMetrics() {
 	itemsTotal.DeleteLabelValues(m.labels...)
 	errorsTotal.DeleteLabelValues(m.labels...)

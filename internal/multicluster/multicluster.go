@@ -1,13 +1,12 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package multicluster is the one engine for everything that is copied between two clusters.
+// Package multicluster is the engine for all objects copied between two clusters.
 //
-// An Engine follows pairs of namespaces, a local and a remote one, which start and stop at run time. For each Kind it
-// watches objects on both sides and runs the kind's Sync for every item, a name, that changed on either side:
-// gather from the caches of both sides, decide, apply. Sync runs only when both sides are fully known, so that an absent
-// object is one that does not exist; until then items are parked. Whatever happens to one item, its pair or its peer
-// delays no other item.
+// An Engine runs pairs of a local and a remote namespace, which start and stop at run time. For each Kind it watches objects in both clusters
+// and calls the kind's Sync for every item, a name, with a change in either cluster: gather from both caches, decide, apply. Sync is called
+// only when both caches are synced, so that an object missing from the cache does not exist; until then items are parked. A failure of one
+// item, its pair or its peer delays no other item.
 package multicluster
 
 import (
@@ -28,30 +27,30 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// Pair is a local namespace and the remote one that belongs to it.
+// Pair is a local namespace with its remote namespace.
 type Pair struct{ Local, Remote string }
 
-// Source is what to watch on one side.
+// Source selects the objects to watch in one cluster.
 type Source struct {
 	// Object is a prototype, typed or unstructured with its kind.
 	Object client.Object
-	// Labels and Fields are selectors; empty for all.
+	// Labels and Fields are selectors; empty selects all.
 	Labels, Fields string
-	// Key returns the item that an object belongs to, empty for none; nil takes the object's name.
+	// Key returns the item of an object, empty for none; nil uses the object's name.
 	Key func(client.Object) string
-	// Keys is Key for objects that belong to several items, or of which an item has several: see Of.
+	// Keys is Key for a many-to-many relation of objects and items: see Of.
 	Keys func(client.Object) []string
-	// Members has an item synced when an object begins or ceases to belong to it, and not when such an object changes.
+	// Members limits enqueueing to objects that start or stop belonging to an item; other changes of the objects are ignored.
 	Members bool
-	// Optional: the right to read them may be missing for good, and is asked for ever less often.
+	// Optional tolerates missing permissions: the watch is retried with growing backoff.
 	Optional bool
 	// Transform changes each object before it is cached; nil strips the managed fields.
 	Transform *Transform
-	// Pack keeps what is cached encoded, for kinds of Kubernetes itself: see kube.FeedOptions.
+	// Pack keeps the cached objects encoded, for kinds of Kubernetes itself: see kube.FeedOptions.
 	Pack bool
 }
 
-// Transform is known by its address: sources with the same one share what they cache.
+// Transform is compared by address: sources with the same Transform share a cache.
 type Transform struct{ Apply func(client.Object) }
 
 func (s Source) keysOf(obj client.Object) []string {
@@ -68,52 +67,52 @@ func (s Source) keysOf(obj client.Object) []string {
 	return []string{key}
 }
 
-// Kind is one sort of item.
+// Kind is one kind of item.
 type Kind struct {
-	// Name is for logs and metrics.
+	// Name is the name in logs and metrics.
 	Name string
-	// Local and Remote are watched in the namespaces of each pair.
+	// Local and Remote are the sources in the two namespaces of each pair.
 	Local, Remote []Source
-	// Workers is the number of items handled at once; 0 is 4.
+	// Workers is the number of concurrent items; 0 is 4.
 	Workers int
-	// Sync makes the world follow one item. kube.Wait, kube.Invalid and kube.Again are understood.
+	// Sync reconciles one item. It may return kube.Wait, kube.Invalid and kube.Again.
 	Sync func(ctx context.Context, it *Item) error
 }
 
-// Item is what a Sync works on. It is valid during that Sync only.
+// Item is the argument of a Sync. It is valid during that Sync only.
 type Item struct {
 	Pair          Pair
 	Name          string
 	Local, Remote Cluster
 }
 
-// Options of an Engine.
+// Options configure an Engine.
 type Options struct {
-	// Local is this cluster.
+	// Local is the local cluster.
 	Local *rest.Config
-	// Remote is the other one.
+	// Remote is the remote cluster.
 	Remote *Conn
-	// LocalCluster and RemoteCluster are the same two for several engines, which so share what they know of both APIs. Nil is
-	// for one engine alone.
+	// LocalCluster and RemoteCluster are the same clusters, passed to several engines to share clients and API discovery. With nil the engine
+	// creates its own.
 	LocalCluster, RemoteCluster *kube.Cluster
 	Kinds                       []Kind
-	// Room bounds what is kept of the remote cluster, where RemoteCluster is nil; nil bounds nothing.
+	// Room limits the cache of the remote cluster if RemoteCluster is nil; nil means no limit.
 	Room *kube.CacheBudget
-	// FieldManager of what is applied; empty is names.FieldManager.
+	// FieldManager of server-side apply; empty is names.FieldManager.
 	FieldManager string
 	Log          logr.Logger
-	// Peer is the other cluster's ID, for metrics.
+	// Peer is the cluster ID of the remote cluster, for metrics.
 	Peer string
-	// Started is called each time a kind of a pair knows both its sides and begins to work. May be nil.
+	// Started is called when the caches of a kind of a pair are synced and work begins. May be nil.
 	Started func(pair Pair, kind string)
 	// Handled is called after each Sync of an item, with its error. It must not block. May be nil.
 	Handled func(pair Pair, kind string, err error)
 }
 
-// defaultWorkers per kind.
+// defaultWorkers is the number of workers per kind.
 const defaultWorkers = 4
 
-// New makes an engine. Nothing is sent before Run.
+// New returns an engine. It sends no request before Run.
 func New(o Options) (*Engine, error) {
 	o.FieldManager = cmp.Or(o.FieldManager, names.FieldManager)
 	localConfig := rest.CopyConfig(o.Local)
@@ -169,7 +168,7 @@ func (e *Engine) addKind(k Kind) error {
 	return nil
 }
 
-// watched is a Source that was checked.
+// watched is a validated Source.
 type watched struct {
 	Source
 	gvk schema.GroupVersionKind

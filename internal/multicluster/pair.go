@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// pairKind is one kind of one pair: its feeds, and the items that wait for them.
+// pairKind is one kind of one pair: its informers and parked items.
 type pairKind struct {
 	kind          *kindState
 	pair          Pair
@@ -18,22 +18,22 @@ type pairKind struct {
 	mu      sync.Mutex
 	ready   bool
 	refused bool
-	// parked says of each item that waits whether it is to be handled before others.
+	// parked maps each parked item to its priority: true is high.
 	parked map[string]bool
 }
 
-// attached is a source of one side with the feed that serves it.
+// attached is a source in one cluster with its informer.
 type attached struct {
 	watched
 	shared   *sharedFeed
 	listener *listener
 }
 
-// enqueue queues an item, or parks it until both sides are known. What is urgent, because it changed in the peer, gets its
-// turn first. Before both sides are known all items of the peer are new, and none is urgent for that.
+// enqueue queues an item, or parks it until both caches are synced. An urgent item, one changed in the remote cluster, has high priority.
+// Before the sync all remote items are new, and none is urgent for that.
 func (pk *pairKind) enqueue(name string, urgent bool) { pk.addOrPark(name, urgent, false) }
 
-// enqueueFirst is enqueue for an item that stays urgent while it is parked.
+// enqueueFirst is enqueue for an item that keeps its high priority while parked.
 func (pk *pairKind) enqueueFirst(name string) { pk.addOrPark(name, true, true) }
 
 func (pk *pairKind) addOrPark(name string, urgent, parkedFirst bool) {
@@ -53,7 +53,7 @@ func (pk *pairKind) addOrPark(name string, urgent, parkedFirst bool) {
 	pk.parked[name] = first || parkedFirst
 }
 
-// unparkItems queues what was parked. It is false when there is nothing to begin: the pair was stopped meanwhile.
+// unparkItems queues the parked items. It returns false if the pair was stopped or the kind is refused.
 func (pk *pairKind) unparkItems() bool {
 	pk.mu.Lock()
 	defer pk.mu.Unlock()
@@ -68,7 +68,7 @@ func (pk *pairKind) unparkItems() bool {
 	return true
 }
 
-// dropItems forgets what was parked, when the pair is stopped.
+// dropItems discards the parked items when the pair is stopped.
 func (pk *pairKind) dropItems() {
 	pk.mu.Lock()
 	defer pk.mu.Unlock()
@@ -80,7 +80,7 @@ func (pk *pairKind) clearItems() {
 	clear(pk.parked)
 }
 
-// refuseItems keeps a kind parked that can never know both its sides.
+// refuseItems keeps a kind parked whose caches can never sync.
 func (pk *pairKind) refuseItems() {
 	pk.mu.Lock()
 	defer pk.mu.Unlock()
@@ -93,5 +93,5 @@ func (pk *pairKind) isReady() bool {
 	return pk.ready
 }
 
-// retryItems lets the failing items of this pair try again at once.
+// retryItems retries the failing items of this pair at once.
 func (pk *pairKind) retryItems() { pk.kind.retryPair(pk.pair) }

@@ -3,25 +3,23 @@
 
 package multicluster
 
-// priorityQueues is the order in which the items of a kind get their turn: what changed in the peer goes before what is new here.
-// A burst of new items would else keep for itself everything that the peer says of the first of them. It has no lock: the
-// work queue calls it with its own.
+// priorityQueues orders the items of a kind: changes in the remote cluster precede new local items. Otherwise a burst of new items would delay
+// all status changes of the first of them. It has no lock: the work queue calls it under its own.
 type priorityQueues struct {
 	urgent, other priorityQueue
-	// isUrgent tells where an item belongs now.
+	// isUrgent reports whether an item has high priority at present.
 	isUrgent func(itemKey) bool
-	// passed counts the urgent items that went before others since the last of those.
+	// passed counts the urgent items handled since the last other item.
 	passed int
 }
 
-// priorityQueue is first in, first out.
+// priorityQueue is a FIFO queue.
 type priorityQueue struct {
 	items  []itemKey
 	queued map[itemKey]struct{}
 }
 
-// fairness is how many urgent items may go before one of the others: a peer that changes something all the time must not
-// stop what is new.
+// fairness is the number of urgent items per other item: a peer with constant changes must not starve new local items.
 const fairness = 32
 
 func newLanes(isUrgent func(itemKey) bool) *priorityQueues {
@@ -37,7 +35,7 @@ func (l *priorityQueues) Push(item itemKey) {
 	l.other.pushItem(item)
 }
 
-// Touch is Push for an item that is queued: it may have become urgent.
+// Touch updates the priority of a queued item.
 func (l *priorityQueues) Touch(item itemKey) {
 	if _, waits := l.other.queued[item]; waits && l.isUrgent(item) {
 		l.other.removeItem(item)
@@ -45,10 +43,10 @@ func (l *priorityQueues) Touch(item itemKey) {
 	}
 }
 
-// Len is the number of items that are queued.
+// Len returns the number of queued items.
 func (l *priorityQueues) Len() int { return len(l.urgent.queued) + len(l.other.queued) }
 
-// Pop takes the item whose turn it is. There must be one.
+// Pop removes and returns the next item. The queue must not be empty.
 func (l *priorityQueues) Pop() itemKey {
 	if len(l.other.queued) > 0 && (len(l.urgent.queued) == 0 || l.passed >= fairness) {
 		l.passed = 0
@@ -63,7 +61,7 @@ func (l *priorityQueue) pushItem(item itemKey) {
 	l.queued[item] = struct{}{}
 }
 
-// removeItem takes an item out. Its place stays, to be passed over.
+// removeItem removes an item. Its place in the slice remains and is skipped.
 func (l *priorityQueue) removeItem(item itemKey) {
 	if delete(l.queued, item); len(l.queued) == 0 {
 		l.items = nil

@@ -19,7 +19,7 @@ import (
 	"liqo.io/liqo/internal/kube"
 )
 
-// kindState is a Kind with its queue, which all pairs share.
+// kindState is a Kind with its queue, shared by all pairs.
 type kindState struct {
 	Kind
 	local, remote []watched
@@ -27,10 +27,10 @@ type kindState struct {
 	metrics       *kindMetrics
 
 	mu      sync.Mutex
-	since   map[itemKey]time.Time // of the oldest change that is not applied, also while it waits for something
-	urgent  map[itemKey]struct{}  // those that changed in the peer, until they are done, and those that wait a moment
+	since   map[itemKey]time.Time // time of the oldest unapplied change, also during waits
+	urgent  map[itemKey]struct{}  // items changed in the remote cluster until handled, and items in a short wait
 	failing map[itemKey]struct{}
-	refused map[itemKey]string // what was told of those that only the user can mend, until they are in step
+	refused map[itemKey]string // the reported reason of items that only the user can fix, until they succeed
 }
 
 type itemKey struct {
@@ -38,7 +38,7 @@ type itemKey struct {
 	name string
 }
 
-// retryBase and retryCap bound the back-off of one item. Items share no other limit.
+// retryBase and retryCap limit the backoff of one item. Items share no other limit.
 const (
 	retryBase = 100 * time.Millisecond
 	retryCap  = time.Minute
@@ -63,7 +63,7 @@ func newKind(k Kind, peer string) *kindState {
 	return out
 }
 
-// addItem queues an item and remembers when it changed, and whether in the peer.
+// addItem queues an item with the time of its change and its priority.
 func (k *kindState) addItem(key itemKey, urgent bool) {
 	k.mu.Lock()
 	if _, ok := k.since[key]; !ok {
@@ -83,7 +83,7 @@ func (k *kindState) isUrgent(key itemKey) bool {
 	return is
 }
 
-// retryPair lets the failing items of a pair try again at once, from the shortest back-off.
+// retryPair retries the failing items of a pair at once and resets their backoff.
 func (k *kindState) retryPair(pair Pair) {
 	k.mu.Lock()
 	var keys []itemKey
@@ -118,7 +118,7 @@ func (e *Engine) handleItem(k *kindState, key itemKey) {
 		return
 	}
 	if !pk.isReady() {
-		// The pair was stopped and started again since the item was queued.
+		// The pair was restarted after the item was queued
 		k.dropItem(key)
 		pk.enqueue(key.name, false)
 		return
@@ -142,7 +142,7 @@ func (e *Engine) handleItem(k *kindState, key itemKey) {
 	k.settleItem(log, pk, key, started, urgent, err)
 }
 
-// originOf returns the UID of the local object of an item, none if there is none.
+// originOf returns the UID of the local object of an item, "" if it does not exist.
 func (pk *pairKind) originOf(key itemKey) types.UID {
 	for _, a := range pk.local {
 		if obj := a.shared.feed.Get(key.pair.Local, key.name); obj != nil {
@@ -152,7 +152,7 @@ func (pk *pairKind) originOf(key itemKey) types.UID {
 	return ""
 }
 
-// recoverPanic turns a panic into an error: one odd object of a peer must not end the work for all.
+// recoverPanic converts a panic into an error: one malformed object of a peer must not stop all work.
 func recoverPanic(sync func(context.Context, *Item) error, ctx context.Context, it *Item) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -162,7 +162,7 @@ func recoverPanic(sync func(context.Context, *Item) error, ctx context.Context, 
 	return sync(ctx, it)
 }
 
-// settleItem decides from the error of an attempt when the next one is due.
+// settleItem schedules the next attempt according to the error of the last.
 func (k *kindState) settleItem(log logr.Logger, pk *pairKind, key itemKey, started time.Time, urgent bool, err error) {
 	k.metrics.items.Inc()
 	verdict := kube.Judge(err)
@@ -202,7 +202,7 @@ func (k *kindState) settleItem(log logr.Logger, pk *pairKind, key itemKey, start
 	}
 }
 
-// isOutage tells whether one side cannot be followed at this moment, so that failures are no news.
+// isOutage reports whether the watch of a cluster fails at present, so that failures of items are expected.
 func (pk *pairKind) isOutage() bool {
 	for _, sources := range [][]attached{pk.local, pk.remote} {
 		for _, a := range sources {
@@ -214,7 +214,7 @@ func (pk *pairKind) isOutage() bool {
 	return false
 }
 
-// startOf returns when the item changed first, and whether its turn came before others; it takes later changes as new ones.
+// startOf returns the time of the item's first change and its priority, and resets both: later changes count as new.
 func (k *kindState) startOf(key itemKey) (started time.Time, urgent bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -228,14 +228,14 @@ func (k *kindState) startOf(key itemKey) (started time.Time, urgent bool) {
 	return started, urgent
 }
 
-// prioritizeItem gives an item its next turn before what is new: it only waits a moment, or failed when it was urgent.
+// prioritizeItem gives an item high priority for its next attempt: after a short wait, or after a failure with high priority.
 func (k *kindState) prioritizeItem(key itemKey) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.urgent[key] = struct{}{}
 }
 
-// requeueItem remembers since when an item waits: its lag is that of the change. One of a pair that was stopped nobody would forget.
+// requeueItem keeps the time of the change of a waiting item, for its lag. For a stopped pair the entry would leak.
 func (k *kindState) requeueItem(pk *pairKind, key itemKey, started time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -244,8 +244,7 @@ func (k *kindState) requeueItem(pk *pairKind, key itemKey, started time.Time) {
 	}
 }
 
-// leavePair forgets since when the items of a pair wait, and what is wrong with them, once it was stopped. Those that are queued are
-// dropped at their turn.
+// leavePair deletes the change times and reported reasons of a stopped pair. Its queued items are dropped when dequeued.
 func (k *kindState) leavePair(pair Pair) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -253,7 +252,7 @@ func (k *kindState) leavePair(pair Pair) {
 	maps.DeleteFunc(k.refused, func(key itemKey, _ string) bool { return key.pair == pair })
 }
 
-// refuseItem remembers what is wrong with an item, and tells whether that is news. One of a pair that was stopped nobody would forget.
+// refuseItem stores the problem of an item and reports whether it is new. For a stopped pair the entry would leak.
 func (k *kindState) refuseItem(pk *pairKind, key itemKey, detail string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -264,14 +263,14 @@ func (k *kindState) refuseItem(pk *pairKind, key itemKey, detail string) bool {
 	return !known || told != detail
 }
 
-// acceptItem forgets what was wrong with an item.
+// acceptItem deletes the stored problem of an item.
 func (k *kindState) acceptItem(key itemKey) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.refused, key)
 }
 
-// markFailing keeps the time of the change that could not be applied.
+// markFailing keeps the time of a change that could not be applied.
 func (k *kindState) markFailing(key itemKey, started time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -286,7 +285,7 @@ func (k *kindState) forgetItem(key itemKey) {
 	delete(k.failing, key)
 }
 
-// dropItem forgets all about an item of a pair that was stopped.
+// dropItem deletes all state of an item of a stopped pair.
 func (k *kindState) dropItem(key itemKey) {
 	k.forgetItem(key)
 	k.mu.Lock()
