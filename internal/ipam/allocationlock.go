@@ -19,25 +19,25 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// allocationLock lets one grant through at a time, in the whole cluster: a process that has lost its lease without knowing may be
-// at work for seconds beside its successor, and two objects cannot be written as one.
+// allocationLock is an allocation lock for the whole cluster: a process that lost its leader-election lease unknowingly may work for seconds
+// beside its successor, and two objects cannot be written atomically.
 //
-// Whoever grants first notes what and to whom on a Lease, on condition that nobody noted anything since it last looked. What
-// the Lease says is the last grant, and maybe not in a status yet, for its process may have died or be late: so the next one
-// that comes through writes it there, before it reads what everybody has.
+// Before a write, a process records the allocation on a Lease, on condition that the Lease is unchanged since its last read. The recorded
+// allocation may be missing from the status, because its process died or is late: the next process writes it to the status before it reads all
+// allocations.
 type allocationLock struct {
-	client client.Client // without cache
+	client client.Client // uncached
 	key    client.ObjectKey
-	// lease is as this process left it, nil when it does not know who came through since.
+	// lease is the Lease as written by this process, nil if other processes may have changed it.
 	lease *coordinationv1.Lease
 }
 
-// retryDelay is how long to leave the turnstile to another process.
+// retryDelay is the delay after another process has taken the lock.
 const retryDelay = 200 * time.Millisecond
 
-// grantRecord is one grant.
+// grantRecord is one recorded allocation.
 type grantRecord struct {
-	Kind      string    `json:"kind"` // of the object that gets it, which is named by the next three
+	Kind      string    `json:"kind"` // kind of the object identified by the next three
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`
 	UID       types.UID `json:"uid"`
@@ -45,8 +45,8 @@ type grantRecord struct {
 	IP        string    `json:"ip,omitempty"`
 }
 
-// acquireLease tells whether this process knows of nobody who came through after it. Where it may not have been,
-// last is what was granted last, if anything: it must be in a status before anything is decided.
+// acquireLease reports whether this process made the last allocation (sole). If possibly not, last is the recorded allocation, nil if none: it
+// must be written to a status before any decision.
 func (t *allocationLock) acquireLease(ctx context.Context) (last *grantRecord, sole bool, err error) {
 	if t.lease != nil {
 		return nil, true, nil
@@ -70,12 +70,12 @@ func (t *allocationLock) acquireLease(ctx context.Context) (last *grantRecord, s
 	}
 	last = &grantRecord{}
 	if err := json.Unmarshal([]byte(text), last); err != nil {
-		return nil, false, nil // nobody of us wrote that, so it is no grant
+		return nil, false, nil // not written by this software, hence no allocation
 	}
 	return last, false, nil
 }
 
-// recordGrant notes a grant. Without error nobody else has granted anything since enter.
+// recordGrant records an allocation. If it succeeds, no other process has allocated since acquireLease.
 func (t *allocationLock) recordGrant(ctx context.Context, n grantRecord) error {
 	text, err := json.Marshal(n)
 	if err != nil {
@@ -94,5 +94,5 @@ func (t *allocationLock) recordGrant(ctx context.Context, n grantRecord) error {
 	return nil
 }
 
-// releaseLease has the next enter look who came through.
+// releaseLease makes the next acquireLease read the Lease.
 func (t *allocationLock) releaseLease() { t.lease = nil }

@@ -23,18 +23,18 @@ import (
 	"liqo.io/liqo/internal/prefix"
 )
 
-// networkClaim is what is known of a Network.
+// networkClaim is the known state of a Network.
 type networkClaim struct {
 	version  uint64 // resourceVersion
 	key      client.ObjectKey
-	kind     string // what it is for this cluster, one of names.NetworkType*; empty for all others
+	kind     string // one of names.NetworkType*; empty for Networks of other kinds
 	want     prefix.Want
-	granted  netip.Prefix // the zero value until there is one
-	reserved int          // how many of its first addresses are never granted
+	granted  netip.Prefix // allocated prefix; the zero value if none
+	reserved int          // number of first addresses that are never allocated
 	going    bool
 }
 
-// networkOf reads a Network. What is for the whole cluster is in the namespace of the installation.
+// networkOf converts a Network. Networks of the whole cluster are in the namespace of the installation.
 func networkOf(n *ipamv1alpha1.Network, installation string) networkClaim {
 	out := networkClaim{
 		version: versionOf(n),
@@ -54,7 +54,7 @@ func networkOf(n *ipamv1alpha1.Network, installation string) networkClaim {
 	return out
 }
 
-// versionOf is the resourceVersion, by which news are told from old: Kubernetes has its API servers count up.
+// versionOf returns the resourceVersion as a number, to detect stale events: API servers count upwards.
 func versionOf(obj client.Object) uint64 {
 	n, err := strconv.ParseUint(obj.GetResourceVersion(), 10, 64)
 	if err != nil {
@@ -63,8 +63,8 @@ func versionOf(obj client.Object) uint64 {
 	return n
 }
 
-// parsePrefix reads a prefix that is asked for, the zero value if it is none. The API server takes more: leading zeros, and IPv4 written
-// as IPv6, which would overlap nothing.
+// parsePrefix parses a requested prefix; it returns the zero value if invalid. The API server accepts more: leading zeros, and IPv4-mapped
+// IPv6, which would overlap no IPv4 prefix.
 func parsePrefix(s string) netip.Prefix {
 	p, err := netip.ParsePrefix(s)
 	if err != nil || p.Addr().Is4In6() {
@@ -73,7 +73,7 @@ func parsePrefix(s string) netip.Prefix {
 	return p.Masked()
 }
 
-// parseStored reads a prefix that somebody has, in whatever form the API server took it.
+// parseStored parses an allocated prefix in any form accepted by the API server.
 func parseStored(s string) netip.Prefix {
 	_, n, err := netutils.ParseCIDRSloppy(s)
 	if err != nil {
@@ -87,14 +87,14 @@ func parseStored(s string) netip.Prefix {
 	return netip.PrefixFrom(addr, bits).Masked()
 }
 
-// storedAddr is stored for an address.
+// storedAddr is parseStored for an address.
 func storedAddr(s string) netip.Addr {
 	addr, _ := netip.AddrFromSlice(netutils.ParseIPSloppy(s))
 	return addr.Unmap()
 }
 
-// claimRank orders Networks: what one of a lower rank asks for is kept for it. So an installation gets what it wants although its
-// Networks are granted in any order, beside those of peers.
+// claimRank returns the rank of a Network: requested prefixes of lower ranks are reserved. So an installation gets its requested prefixes in
+// any order of allocation, before Networks of peers.
 func (n networkClaim) claimRank() int {
 	switch n.kind {
 	case names.NetworkTypePod, names.NetworkTypeService, names.NetworkTypeReserved:
@@ -105,13 +105,13 @@ func (n networkClaim) claimRank() int {
 	return 2
 }
 
-// aliasClaim is what is known of an IP, or of a node, which has an address of the external CIDR as an IP may.
+// aliasClaim is the known state of an IP, or of a node, whose address is of the external CIDR, as that of an IP may be.
 type aliasClaim struct {
 	version uint64 // resourceVersion
 	key     client.ObjectKey
-	network client.ObjectKey // what it asks an address of; the zero value is the external CIDR
-	addr    netip.Addr       // the zero value until there is one
-	within  netip.Prefix     // unknown of a node
+	network client.ObjectKey // the Network named by the IP; the zero value is the external CIDR
+	addr    netip.Addr       // allocated address; the zero value if none
+	within  netip.Prefix     // prefix of the address; unknown for a node
 	node    bool
 }
 
@@ -130,7 +130,7 @@ func nodeAliasOf(n *networkingv1beta1.InternalNode) aliasClaim {
 	return aliasClaim{version: versionOf(n), key: client.ObjectKeyFromObject(n), addr: storedAddr(string(n.Spec.Interface.Node.IP)), node: true}
 }
 
-// asksIn tells whether an IP asks for an address of a Network.
+// asksIn reports whether an IP requests an address of a Network.
 func (a aliasClaim) asksIn(n networkClaim) bool {
 	if a.network == (client.ObjectKey{}) {
 		return n.kind == names.NetworkTypeExternal
@@ -138,19 +138,19 @@ func (a aliasClaim) asksIn(n networkClaim) bool {
 	return n.key == a.network
 }
 
-// allocations is who has what, by what was last heard or read of each object, or written to it. Old news change nothing.
+// allocations holds all allocations, from the newest event, read or write of each object. Stale versions are ignored.
 type allocations struct {
 	installation string // a namespace
 
 	mu       sync.Mutex
 	networks map[types.UID]networkClaim
 	aliases  map[types.UID]aliasClaim
-	holders  map[netip.Addr]int          // how many IPs have an address
-	last     map[netip.Prefix]netip.Addr // the last address granted of a prefix
-	lastNode map[netip.Prefix]netip.Addr // the last one granted to a node
-	// gone are objects that will not come back, whatever a cache that lags shows.
+	holders  map[netip.Addr]int          // number of IPs per address
+	last     map[netip.Prefix]netip.Addr // last allocated address per prefix
+	lastNode map[netip.Prefix]netip.Addr // last address allocated to a node, per prefix
+	// gone holds tombstones: objects that are deleted for good, even if a stale cache still contains them.
 	gone map[types.UID]bool
-	// heard are the objects that something was heard of since a reading of the API server began, which may not know of them.
+	// heard holds the objects with an event since a full read began: the read may be older than the event.
 	heard map[types.UID]bool
 }
 
@@ -163,14 +163,14 @@ func newBook(installation string) *allocations {
 	}
 }
 
-// startRecording begins a reading of the API server, which replace ends.
+// startRecording is called before a full read of the API server, replaceAll after it.
 func (b *allocations) startRecording() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	clear(b.heard)
 }
 
-// replaceAll enters all that was read since listen. What was not read is gone, unless something was heard of it since.
+// replaceAll stores the result of a full read. Objects missing from the read are deleted, unless an event arrived since startRecording.
 func (b *allocations) replaceAll(networks []ipamv1alpha1.Network, ips []ipamv1alpha1.IP, nodes []networkingv1beta1.InternalNode) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -191,17 +191,17 @@ func (b *allocations) replaceAll(networks []ipamv1alpha1.Network, ips []ipamv1al
 	}
 }
 
-// recordObject enters what a cache shows of an object, or what was written to it.
+// recordObject stores an object from an informer event or from a write.
 func (b *allocations) recordObject(obj client.Object) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.putObject(obj)
 }
 
-// manyGone bounds how many objects are remembered that are gone: by far more than the events that a cache may be late with.
+// manyGone limits the number of tombstones: far more than the events by which a cache may lag.
 const manyGone = 1 << 16
 
-// removeObject takes out what is gone.
+// removeObject deletes an object and leaves a tombstone.
 func (b *allocations) removeObject(uid types.UID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -254,12 +254,11 @@ func (b *allocations) dropAlias(uid types.UID) {
 	delete(b.aliases, uid)
 }
 
-// isRelevant tells whether others may get what they could not get before, or may not get it any more, because of a change. old is nil
-// for a new object.
+// isRelevant reports whether a change affects the allocations of other objects. old is nil for a new object.
 func (b *allocations) isRelevant(old, now client.Object) bool {
 	n, ok := now.(*ipamv1alpha1.Network)
 	if !ok {
-		return false // an IP or a node takes one address of many
+		return false // an IP or node takes only one address of many
 	}
 	before, ok := old.(*ipamv1alpha1.Network)
 	if !ok {
@@ -270,7 +269,7 @@ func (b *allocations) isRelevant(old, now client.Object) bool {
 	return was != is
 }
 
-// networkOf returns what is known of a Network.
+// networkOf returns the known state of a Network.
 func (b *allocations) networkOf(uid types.UID) (networkClaim, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -278,7 +277,7 @@ func (b *allocations) networkOf(uid types.UID) (networkClaim, bool) {
 	return n, ok
 }
 
-// aliasOf returns what is known of an IP or a node.
+// aliasOf returns the known state of an IP or node.
 func (b *allocations) aliasOf(uid types.UID) (aliasClaim, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -286,7 +285,7 @@ func (b *allocations) aliasOf(uid types.UID) (aliasClaim, bool) {
 	return a, ok
 }
 
-// networksThat returns the Networks that match, in order of their names.
+// networksThat returns the matching Networks, sorted by name.
 func (b *allocations) networksThat(match func(networkClaim) bool) []networkClaim {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -300,7 +299,7 @@ func (b *allocations) networksThat(match func(networkClaim) bool) []networkClaim
 	return out
 }
 
-// aliasesThat returns the keys of the IPs and nodes that match.
+// aliasesThat returns the keys of the matching IPs and nodes.
 func (b *allocations) aliasesThat(match func(aliasClaim) bool) []client.ObjectKey {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -313,8 +312,8 @@ func (b *allocations) aliasesThat(match func(aliasClaim) bool) []client.ObjectKe
 	return out
 }
 
-// claimsOf are what a Network that asks must not get: what others have, what is kept for those of a lower rank, and addresses
-// whose Network is gone, unless it takes that one's place.
+// claimsOf returns the prefixes unavailable to a Network: allocations of others, reservations of lower ranks, and addresses of deleted
+// Networks, unless the Network takes their place.
 func (b *allocations) claimsOf(asker types.UID) []prefix.Claim {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -347,7 +346,7 @@ func (b *allocations) claimsOf(asker types.UID) []prefix.Claim {
 	return out
 }
 
-// livesIn tells whether the address is one of a Network with that prefix.
+// livesIn reports whether the address belongs to a Network with that prefix.
 func (a aliasClaim) livesIn(n networkClaim, p netip.Prefix) bool {
 	if a.node {
 		return n.kind == names.NetworkTypeExternal && p.Contains(a.addr)
@@ -362,7 +361,7 @@ func (a aliasClaim) String() string {
 	return "IP " + a.key.String()
 }
 
-// freeAddress returns an address of a granted Network that nobody has; false if there is none. What nodes take first is left to them.
+// freeAddress returns a free address of a Network, and false if exhausted. The part reserved for nodes is excluded.
 func (b *allocations) freeAddress(n networkClaim) (addr netip.Addr, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -374,7 +373,7 @@ func (b *allocations) freeAddress(n networkClaim) (addr netip.Addr, ok bool) {
 	return addr, ok
 }
 
-// freeForNode is free for a node, which gets one from the end of the external CIDR.
+// freeForNode is freeAddress for a node, whose address is from the end of the external CIDR.
 func (b *allocations) freeForNode(n networkClaim) (addr netip.Addr, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -384,10 +383,10 @@ func (b *allocations) freeForNode(n networkClaim) (addr netip.Addr, ok bool) {
 	return addr, ok
 }
 
-// nodesShare is how many bits a prefix has more than the part of it that is kept for nodes: a sixteenth.
+// nodesShare is the number of prefix bits by which the part reserved for nodes is smaller: 4 bits, a sixteenth.
 const nodesShare = 4
 
-// nodesPart is the end of the external CIDR, which is kept for nodes; the zero value for other Networks.
+// nodesPart returns the end of the external CIDR reserved for nodes; the zero value for other Networks.
 func nodesPart(n networkClaim) netip.Prefix {
 	if bits := n.granted.Bits() + nodesShare; n.kind == names.NetworkTypeExternal && bits <= n.granted.Addr().BitLen() {
 		return netip.PrefixFrom(netipx.PrefixLastIP(n.granted), bits).Masked()

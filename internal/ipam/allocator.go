@@ -1,8 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ipam grants prefixes to Networks and addresses to IPs. What was granted is in their statuses and nowhere else, so
-// that a process which starts knows as much as the one before; no two ever get the same, whoever believes to lead.
+// Package ipam allocates prefixes to Networks and addresses to IPs. Allocations are stored in the objects' statuses only, so that a new leader
+// has the same knowledge as its predecessor; no prefix or address is allocated twice, even with two processes acting as leader.
 package ipam
 
 import (
@@ -25,7 +25,7 @@ import (
 	"liqo.io/liqo/internal/prefix"
 )
 
-// Kinds of objects that are granted something, and reasons why one is not.
+// Kinds of objects with allocations, and reasons of rejections.
 const (
 	kindNetwork = "Network"
 	kindIP      = "IP"
@@ -40,21 +40,21 @@ const (
 	reasonNoNetwork     = "NoNetwork"
 )
 
-// allocator grants, one grant after the other.
+// allocator serialises allocations.
 type allocator struct {
 	*allocations
-	direct client.Client // without cache
+	direct client.Client // uncached
 	pools  []netip.Prefix
-	// nodes are the addresses of the cluster's nodes.
+	// nodes returns the addresses of the cluster's nodes.
 	nodes func(ctx context.Context) ([]prefix.Claim, error)
 
-	granting  sync.Mutex // guards what follows
-	turnstile allocationLock
-	read      time.Time // when the book was last made equal to the API server
+	granting sync.Mutex // guards the fields below
+	lock     allocationLock
+	read     time.Time // time of the last full read of the API server
 }
 
-// toNetwork grants the prefix of a Network that has none. It returns the Network as it was written, nil where it was written
-// before. The error is Invalid when there is none to be had.
+// toNetwork allocates a prefix to a Network without one. It returns the updated Network, nil if there was no write. The error is Invalid if no
+// prefix is available.
 func (l *allocator) toNetwork(ctx context.Context, n *ipamv1alpha1.Network) (*ipamv1alpha1.Network, error) {
 	if known, ok := l.networkOf(n.UID); ok && known.granted.IsValid() {
 		return nil, kube.Wait(0, "the cache does not show yet what was granted")
@@ -83,7 +83,7 @@ func (l *allocator) toNetwork(ctx context.Context, n *ipamv1alpha1.Network) (*ip
 	return now, err
 }
 
-// notYetCached is the answer for an object of which nothing was heard yet. It will be, or it is gone.
+// notYetCached is the result for an object without any event so far: the informer will deliver one, or the object is deleted.
 func notYetCached() error { return kube.Wait(time.Second, "nothing was heard of the object") }
 
 func invalidError(err error) error {
@@ -97,7 +97,7 @@ func invalidError(err error) error {
 	return kube.Invalid(reason, err)
 }
 
-// toIP is toNetwork for an IP that has no address.
+// toIP is toNetwork for an IP without an address.
 func (l *allocator) toIP(ctx context.Context, ip *ipamv1alpha1.IP) (*ipamv1alpha1.IP, error) {
 	if known, ok := l.aliasOf(ip.UID); ok && known.addr.IsValid() {
 		return nil, kube.Wait(0, "the cache does not show yet what was granted")
@@ -110,7 +110,7 @@ func (l *allocator) toIP(ctx context.Context, ip *ipamv1alpha1.IP) (*ipamv1alpha
 		if known.addr.IsValid() {
 			return nil, nil
 		}
-		if ip.Status.CIDR != "" { // which nobody could write an address beside, if it is of another prefix
+		if ip.Status.CIDR != "" { // no address of another prefix may be written beside it
 			return nil, kube.Invalid(reasonInvalidStatus, errors.New("status.cidr is set and status.ip is not: make the IP anew"))
 		}
 		of, err := l.networkFor(known)
@@ -127,7 +127,7 @@ func (l *allocator) toIP(ctx context.Context, ip *ipamv1alpha1.IP) (*ipamv1alpha
 	return now, err
 }
 
-// toNode is toNetwork for a node that has no address in front of peers.
+// toNode is toNetwork for a node without an external address.
 func (l *allocator) toNode(ctx context.Context, n *networkingv1beta1.InternalNode) error {
 	if known, ok := l.aliasOf(n.UID); ok && known.addr.IsValid() {
 		return kube.Wait(0, "the cache does not show yet what was granted")
@@ -153,7 +153,7 @@ func (l *allocator) toNode(ctx context.Context, n *networkingv1beta1.InternalNod
 	return err
 }
 
-// networkFor returns the Network that an IP gets an address of: the one that it names, or the external CIDR.
+// networkFor returns the Network from which an IP gets an address: the one named by the IP, or the external CIDR.
 func (l *allocator) networkFor(a aliasClaim) (networkClaim, error) {
 	what := "the external CIDR"
 	if a.network != (client.ObjectKey{}) {
@@ -175,11 +175,11 @@ func (l *allocator) networkFor(a aliasClaim) (networkClaim, error) {
 	return found[0], nil
 }
 
-// believe is how long what was read of the API server, and heard since, is enough to refuse something.
-const believe = 5 * time.Second
+// maxReadAge is the maximum age of a full read of the API server for a rejection.
+const maxReadAge = 5 * time.Second
 
-// grantAddress has decide choose for an object while nobody else chooses, and writes what it chose. decide returns nil when there is
-// nothing to be granted. What it refuses it refuses on what was just read of the API server.
+// grantAddress calls decide under the lock and writes the chosen allocation. decide returns nil if no allocation is needed. A rejection is
+// final only if the API server was read just before.
 func (l *allocator) grantAddress(ctx context.Context, asker types.UID, decide func() (*grantRecord, error)) (client.Object, error) {
 	l.granting.Lock()
 	defer l.granting.Unlock()
@@ -187,7 +187,7 @@ func (l *allocator) grantAddress(ctx context.Context, asker types.UID, decide fu
 		return nil, err
 	}
 	chosen, err := decide()
-	if _, refused := kube.InvalidReason(err); (refused || !l.isKnown(asker)) && time.Since(l.read) > believe {
+	if _, refused := kube.InvalidReason(err); (refused || !l.isKnown(asker)) && time.Since(l.read) > maxReadAge {
 		if err := l.rereadAll(ctx); err != nil {
 			return nil, err
 		}
@@ -205,9 +205,9 @@ func (l *allocator) isKnown(uid types.UID) bool {
 	return network || alias
 }
 
-// acquireLock makes the book complete, unless this process was the last one to grant something.
+// acquireLock completes the allocations, unless this process made the last allocation.
 func (l *allocator) acquireLock(ctx context.Context) error {
-	last, sole, err := l.turnstile.acquireLease(ctx)
+	last, sole, err := l.lock.acquireLease(ctx)
 	if err != nil || sole {
 		return err
 	}
@@ -218,25 +218,25 @@ func (l *allocator) acquireLock(ctx context.Context) error {
 		err = l.rereadAll(ctx)
 	}
 	if err != nil {
-		l.turnstile.releaseLease()
+		l.lock.releaseLease()
 	}
 	return err
 }
 
-// recordGrant notes a grant and writes it.
+// recordGrant records an allocation on the lease and writes it to the status.
 func (l *allocator) recordGrant(ctx context.Context, n grantRecord) (client.Object, error) {
-	err := l.turnstile.recordGrant(ctx, n)
+	err := l.lock.recordGrant(ctx, n)
 	var written client.Object
 	if err == nil {
 		written, err = l.writeGrant(ctx, n)
 	}
 	if err != nil {
-		l.turnstile.releaseLease()
+		l.lock.releaseLease()
 	}
 	return written, err
 }
 
-// rereadAll makes the book say what the API server says.
+// rereadAll replaces all by the state of the API server.
 func (l *allocator) rereadAll(ctx context.Context) error {
 	began := time.Now()
 	l.startRecording()
@@ -257,13 +257,13 @@ func (l *allocator) rereadAll(ctx context.Context) error {
 	return nil
 }
 
-// releaseAll counts the IPs that have addresses of a Network which is going. When there are none, nobody can get one any more.
+// releaseAll returns the number of IPs with addresses of a Network being deleted. After a result of 0 no IP can get an address of the Network.
 func (l *allocator) releaseAll(ctx context.Context, n *ipamv1alpha1.Network) (used int, err error) {
 	p := parseStored(string(n.Status.CIDR))
 	key := client.ObjectKeyFromObject(n)
 	users := func() int {
 		others := l.networksThat(func(o networkClaim) bool { return o.granted == p && o.key != key })
-		if !p.IsValid() || len(others) > 0 { // shared: the others keep it
+		if !p.IsValid() || len(others) > 0 { // shared: other Networks keep the prefix
 			return 0
 		}
 		return len(l.aliasesThat(func(a aliasClaim) bool { return !a.node && a.within == p })) // nodes get another address
@@ -273,23 +273,23 @@ func (l *allocator) releaseAll(ctx context.Context, n *ipamv1alpha1.Network) (us
 	}
 	l.granting.Lock()
 	defer l.granting.Unlock()
-	l.turnstile.releaseLease()
+	l.lock.releaseLease()
 	if err := l.acquireLock(ctx); err != nil {
 		return 0, err
 	}
 	if used = users(); used > 0 {
 		return used, nil
 	}
-	// Whoever granted before has to read again that this Network is going.
+	// Other processes must read the deletion of this Network before their next allocation.
 	_, err = l.recordGrant(ctx, grantRecord{})
 	return 0, err
 }
 
-// attempts bounds how often a status is written that somebody else changes.
+// attempts limits the retries of a status update after conflicts.
 const attempts = 10
 
-// writeGrant makes a status say what was granted, unless it says something already or its object is gone, and enters into the book
-// what it says then. It returns the object if it was written.
+// writeGrant writes an allocation to the status, unless the status has one already or the object is deleted, and updates the allocations with
+// the result. It returns the object if written.
 func (l *allocator) writeGrant(ctx context.Context, n grantRecord) (client.Object, error) {
 	var err error
 	for range attempts {
@@ -318,7 +318,7 @@ func (l *allocator) tryWrite(ctx context.Context, n grantRecord) (client.Object,
 	case kindNode:
 		now = &networkingv1beta1.InternalNode{}
 	default:
-		return nil, nil // nothing but a turn of the turnstile
+		return nil, nil // only a turn of the lock, without an allocation
 	}
 	if err := l.direct.Get(ctx, client.ObjectKey{Namespace: n.Namespace, Name: n.Name}, now); err != nil || now.GetUID() != n.UID {
 		return nil, err
@@ -342,7 +342,7 @@ func (l *allocator) tryWrite(ctx context.Context, n grantRecord) (client.Object,
 	return now, nil
 }
 
-// setStatus puts what was granted into a status that has nothing. Of an InternalNode it is the spec.
+// setStatus sets the allocation in an empty status, for an InternalNode in the spec.
 func setStatus(obj client.Object, n grantRecord) bool {
 	switch obj := obj.(type) {
 	case *ipamv1alpha1.Network:
@@ -370,7 +370,7 @@ func newAllocator(direct client.Client, o Options, nodes func(context.Context) (
 		direct:      direct,
 		pools:       o.Pools,
 		nodes:       nodes,
-		turnstile: allocationLock{
+		lock: allocationLock{
 			client: direct,
 			key:    client.ObjectKey{Namespace: o.LiqoNamespace, Name: names.IPAMLease},
 		},

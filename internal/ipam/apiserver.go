@@ -24,17 +24,17 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// publishedService is a Service of this cluster that peers see, under an address of its own.
+// publishedService publishes a Service of this cluster to peers under a translated IP.
 type publishedService struct {
 	client      client.Client
 	service, ip client.ObjectKey
-	// kind is the type of the IP, what the Service is, and without what is not without the IP.
+	// kind is the type of the IP, what names the Service in messages, and without is the consequence of a missing IP.
 	kind, what, without string
-	// wanted tells whether peers are to see it; nil for as long as it is there.
+	// wanted reports whether the Service must be published; nil publishes it for its lifetime.
 	wanted func(ctx context.Context) (bool, error)
 }
 
-// setupAPIServer shows the API server to peers as long as pods of this cluster may run there: as long as there is a virtual node.
+// setupAPIServer publishes the API server to peers while pods of this cluster may run remotely: while a virtual node exists.
 func setupAPIServer(mgr ctrl.Manager, installation string) error {
 	s := &publishedService{
 		client: mgr.GetClient(), kind: names.IPTypeAPIServer,
@@ -55,7 +55,7 @@ func setupAPIServer(mgr ctrl.Manager, installation string) error {
 	})
 }
 
-// setupProxy shows peers the proxy that leads them to the API server, as long as that is installed.
+// setupProxy publishes the proxy of the API server to peers while the proxy is installed.
 func setupProxy(mgr ctrl.Manager, installation string) error {
 	s := &publishedService{
 		client: mgr.GetClient(), kind: names.IPTypeAPIServerProxy,
@@ -82,7 +82,8 @@ func (s *publishedService) ownKey(client.Object) []client.ObjectKey {
 	return []client.ObjectKey{s.service}
 }
 
-// Sync makes the IP, or deletes it. Its address never changes, so another one is another IP. Where it can go with its Service it does.
+// Sync creates or deletes the IP. The address of an IP is immutable, so a changed one needs a new IP. The Service owns the IP if ownership is
+// possible.
 func (s *publishedService) Sync(ctx context.Context, service *corev1.Service) error {
 	have := &ipamv1alpha1.IP{}
 	err := s.client.Get(ctx, s.ip, have)
@@ -105,7 +106,7 @@ func (s *publishedService) Sync(ctx context.Context, service *corev1.Service) er
 		if err := s.client.Delete(ctx, have, client.Preconditions{UID: &have.UID}); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("deleting the IP of %s: %w", s.what, err)
 		}
-		return nil // that it is gone wakes us
+		return nil // the deletion event triggers the next Sync
 	case !wanted:
 		return nil
 	}
@@ -124,11 +125,11 @@ func (s *publishedService) Sync(ctx context.Context, service *corev1.Service) er
 	return err
 }
 
-// clusterIP is the IPv4 address of a Service, or else its first; empty for none.
+// clusterIP returns the IPv4 address of a Service, else its first address, else "".
 func clusterIP(service *corev1.Service) networkingv1beta1.IP {
 	var first networkingv1beta1.IP
 	for _, text := range service.Spec.ClusterIPs {
-		a, err := netip.ParseAddr(text) // "None" is none
+		a, err := netip.ParseAddr(text) // fails for "None"
 		if err == nil && a.Is4() {
 			return networkingv1beta1.IP(text)
 		}

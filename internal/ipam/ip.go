@@ -17,7 +17,7 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// ips gives each IP its address.
+// ips reconciles IPs: each gets an address.
 type ips struct {
 	client    client.Client
 	allocator *allocator
@@ -32,7 +32,7 @@ func setupIPs(mgr ctrl.Manager, l *allocator) error {
 	return c.Complete(b)
 }
 
-// ipsOf are the IPs without address that ask for one of a Network.
+// ipsOf returns the IPs waiting for an address of a Network.
 func (l *allocator) ipsOf(obj client.Object) []client.ObjectKey {
 	n, ok := obj.(*ipamv1alpha1.Network)
 	if !ok {
@@ -42,7 +42,7 @@ func (l *allocator) ipsOf(obj client.Object) []client.ObjectKey {
 	return l.aliasesThat(func(a aliasClaim) bool { return !a.addr.IsValid() && a.asksIn(of) })
 }
 
-// ipsBeside are the IPs without address that may get that of an IP.
+// ipsBeside returns the IPs without an address that could get the address of a deleted IP.
 func (l *allocator) ipsBeside(obj client.Object) []client.ObjectKey {
 	ip, ok := obj.(*ipamv1alpha1.IP)
 	if !ok {
@@ -53,7 +53,7 @@ func (l *allocator) ipsBeside(obj client.Object) []client.ObjectKey {
 	return l.aliasesThat(func(a aliasClaim) bool { return !a.addr.IsValid() && slices.ContainsFunc(of, a.asksIn) })
 }
 
-// Sync grants.
+// Sync allocates the address of an IP and sets its labels.
 func (i *ips) Sync(ctx context.Context, ip *ipamv1alpha1.IP) error {
 	if ip.Status.IP == "" {
 		written, err := i.allocator.toIP(ctx, ip)
@@ -65,7 +65,7 @@ func (i *ips) Sync(ctx context.Context, ip *ipamv1alpha1.IP) error {
 	return i.labelIP(ctx, ip)
 }
 
-// labelIP says on an IP which Network its address is of, as long as that is there and a label can say it.
+// labelIP sets the labels with the IP's Network, if the Network exists and its name is a valid label value.
 func (i *ips) labelIP(ctx context.Context, ip *ipamv1alpha1.IP) error {
 	mine := aliasOf(ip)
 	of := i.allocator.networksThat(func(n networkClaim) bool { return n.granted.IsValid() && n.granted == mine.within && mine.asksIn(n) })
@@ -88,10 +88,10 @@ func (i *ips) labelIP(ctx context.Context, ip *ipamv1alpha1.IP) error {
 	return nil
 }
 
-// Report says whether the IP has its address, or why not.
+// Report sets the condition of the IP and returns its event.
 func (i *ips) Report(ip *ipamv1alpha1.IP, err error) []kube.Event {
 	return reportCondition(&ip.Status.Conditions, ip.Generation, string(ip.Status.IP), err)
 }
 
-// Recall tells what the condition says.
+// Recall returns the event of the present condition.
 func (i *ips) Recall(ip *ipamv1alpha1.IP) []kube.Event { return replayEvents(ip.Status.Conditions) }

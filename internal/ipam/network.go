@@ -28,15 +28,15 @@ import (
 	"liqo.io/liqo/internal/prefix"
 )
 
-// Options say what is granted.
+// Options configure the allocations.
 type Options struct {
-	// LiqoNamespace holds the Networks of the installation, and the Lease that serialises grants.
+	// LiqoNamespace holds the Networks of the installation and the Lease that serialises allocations.
 	LiqoNamespace string
-	// Pools are what prefixes are granted of.
+	// Pools are the prefixes from which allocations are made.
 	Pools []netip.Prefix
 }
 
-// Setup registers the controllers of Networks, of IPs, and of the addresses of nodes, of the API server and of its proxy.
+// Setup registers the controllers of Networks, IPs, addresses of nodes, and the addresses of the API server and its proxy.
 func Setup(mgr ctrl.Manager, o Options) error {
 	direct, err := kube.DirectClient(mgr)
 	if err != nil {
@@ -58,7 +58,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	return setupNodes(mgr, l)
 }
 
-// nodesOf has the addresses of nodes claimed: no peer may be shown under them. Pods may share their prefix with nodes.
+// nodesOf returns the addresses of nodes as claims: no local CIDR of a peer may cover one. Pods may share their prefix with nodes.
 func nodesOf(c client.Reader) func(context.Context) ([]prefix.Claim, error) {
 	return func(ctx context.Context) ([]prefix.Claim, error) {
 		var nodes corev1.NodeList
@@ -77,7 +77,7 @@ func nodesOf(c client.Reader) func(context.Context) ([]prefix.Claim, error) {
 	}
 }
 
-// networks gives each Network its prefix.
+// networks reconciles Networks: each gets a prefix.
 type networks struct{ allocator *allocator }
 
 func setupNetworks(mgr ctrl.Manager, l *allocator) error {
@@ -85,7 +85,7 @@ func setupNetworks(mgr ctrl.Manager, l *allocator) error {
 	c := kube.NewController[*ipamv1alpha1.Network](mgr, kube.Options{
 		Name:      "network",
 		Finalizer: names.NetworkFinalizer,
-		// Those of the installation go with it, when nobody is there to take a finalizer off.
+		// Preinstalled Networks are deleted with the installation, when no controller is left to remove a finalizer.
 		NeedsFinalizer: func(obj client.Object) bool { return obj.GetAnnotations()[names.Preinstalled] != "true" },
 	}, n)
 	b := c.Builder().
@@ -95,12 +95,12 @@ func setupNetworks(mgr ctrl.Manager, l *allocator) error {
 	return c.Complete(b)
 }
 
-// networksWithout are the Networks that have nothing yet.
+// networksWithout returns the Networks without an allocation.
 func (l *allocator) networksWithout(client.Object) []client.ObjectKey {
 	return keysOf(l.networksThat(func(n networkClaim) bool { return !n.granted.IsValid() && !n.going }))
 }
 
-// networksHeld are those that an IP which is gone may have held: from going, or from getting its address.
+// networksHeld returns the Networks whose deletion or allocation may have waited for a deleted IP.
 func (l *allocator) networksHeld(obj client.Object) []client.ObjectKey {
 	ip, ok := obj.(*ipamv1alpha1.IP)
 	if !ok {
@@ -120,7 +120,7 @@ func keysOf(networks []networkClaim) []client.ObjectKey {
 	return out
 }
 
-// eventHandler enters into the book what a cache shows, and wakes those whom that may help.
+// eventHandler stores informer events in the allocations and enqueues the objects selected by whom if the change matters to them.
 func (l *allocator) eventHandler(whom func(client.Object) []client.ObjectKey) handler.EventHandler {
 	wake := wakingHandler(whom)
 	return handler.Funcs{
@@ -131,7 +131,7 @@ func (l *allocator) eventHandler(whom func(client.Object) []client.ObjectKey) ha
 			}
 		},
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
-			if old := e.ObjectOld.GetUID(); old != e.ObjectNew.GetUID() { // deleted, and made anew while nobody watched
+			if old := e.ObjectOld.GetUID(); old != e.ObjectNew.GetUID() { // deleted and recreated during an interruption of the watch
 				l.removeObject(old)
 			}
 			l.recordObject(e.ObjectNew)
@@ -159,7 +159,7 @@ func wakingHandler(whom func(client.Object) []client.ObjectKey) handler.EventHan
 	})
 }
 
-// addressesChanged is about nodes that come, go or move.
+// addressesChanged selects events of nodes that are created, deleted or change addresses.
 func addressesChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		old, okOld := e.ObjectOld.(*corev1.Node)
@@ -168,7 +168,7 @@ func addressesChanged() predicate.Predicate {
 	}}
 }
 
-// Sync grants.
+// Sync allocates the prefix of a Network.
 func (n *networks) Sync(ctx context.Context, network *ipamv1alpha1.Network) error {
 	if network.Status.CIDR != "" {
 		return nil
@@ -180,11 +180,10 @@ func (n *networks) Sync(ctx context.Context, network *ipamv1alpha1.Network) erro
 	return err
 }
 
-// drainDelay is how often to look again whether the addresses of a Network that is going are all given back, should the news
-// be missed.
+// drainDelay is the interval of checks for the last addresses of a Network being deleted, in case the event is lost.
 const drainDelay = 10 * time.Second
 
-// Cleanup waits for the IPs that have addresses of the Network.
+// Cleanup waits until no IP has an address of the Network.
 func (n *networks) Cleanup(ctx context.Context, network *ipamv1alpha1.Network) error {
 	used, err := n.allocator.releaseAll(ctx, network)
 	if err != nil {
@@ -196,18 +195,17 @@ func (n *networks) Cleanup(ctx context.Context, network *ipamv1alpha1.Network) e
 	return nil
 }
 
-// Report says whether the Network has its prefix, or why not.
+// Report sets the condition of the Network and returns its event.
 func (n *networks) Report(network *ipamv1alpha1.Network, err error) []kube.Event {
 	return reportCondition(&network.Status.Conditions, network.Generation, string(network.Status.CIDR), err)
 }
 
-// Recall tells what the condition says.
+// Recall returns the event of the present condition.
 func (n *networks) Recall(network *ipamv1alpha1.Network) []kube.Event {
 	return replayEvents(network.Status.Conditions)
 }
 
-// reportCondition sets the condition of an object that was granted something, or was not, and returns its event. A failure of ours
-// changes nothing.
+// reportCondition sets the condition Allocated and returns its event. Transient errors leave the condition unchanged.
 func reportCondition(conditions *[]metav1.Condition, generation int64, granted string, err error) []kube.Event {
 	c := metav1.Condition{Type: ipamv1alpha1.ConditionAllocated, ObservedGeneration: generation}
 	if reason, ok := kube.InvalidReason(err); ok {

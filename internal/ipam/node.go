@@ -21,7 +21,7 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// setupNodes registers what gives each node an address of its own in front of peers, for as long as it lives.
+// setupNodes registers the controllers that give each node a stable external address.
 func setupNodes(mgr ctrl.Manager, l *allocator) error {
 	n := &nodes{client: mgr.GetClient(), installation: l.installation}
 	nodes := kube.NewController(mgr, kube.Options{Name: "node"}, n)
@@ -46,12 +46,12 @@ func ownKeyOf(obj client.Object) []client.ObjectKey {
 	return []client.ObjectKey{client.ObjectKeyFromObject(obj)}
 }
 
-// nodesWithout are the nodes that have no address yet.
+// nodesWithout returns the nodes without an address.
 func (l *allocator) nodesWithout(client.Object) []client.ObjectKey {
 	return l.aliasesThat(func(a aliasClaim) bool { return a.node && !a.addr.IsValid() })
 }
 
-// nodesOf are all nodes, when the external CIDR changes.
+// nodesOf returns all nodes if the object is the external CIDR.
 func (l *allocator) nodesOf(obj client.Object) []client.ObjectKey {
 	n, ok := obj.(*ipamv1alpha1.Network)
 	if !ok || networkOf(n, l.installation).kind != names.NetworkTypeExternal {
@@ -60,21 +60,21 @@ func (l *allocator) nodesOf(obj client.Object) []client.ObjectKey {
 	return l.aliasesThat(func(a aliasClaim) bool { return a.node })
 }
 
-// nodes has an InternalNode for each physical node, as long as there is an external CIDR to give it an address of. It goes with its
-// node, or with the installation, whose uninstaller waits for that.
+// nodes keeps an InternalNode per physical node while the external CIDR exists. The InternalNode is deleted with its node, or with the
+// installation, whose uninstaller waits for the deletion.
 type nodes struct {
 	client       client.Client
 	installation string
 }
 
-// allKeys are the nodes, when an external CIDR comes or goes.
+// allKeys returns all nodes if the object is the external CIDR.
 func (s *nodes) allKeys(obj client.Object) []client.ObjectKey {
 	if !s.isExternal(obj) {
 		return nil
 	}
 	var list corev1.NodeList
 	if err := s.client.List(context.Background(), &list); err != nil {
-		return nil // of a cache that is stopping
+		return nil // only a cache that is stopping fails
 	}
 	var out []client.ObjectKey
 	for i := range list.Items {
@@ -87,7 +87,7 @@ func (s *nodes) isExternal(n client.Object) bool {
 	return n.GetNamespace() == s.installation && n.GetLabels()[names.NetworkType] == names.NetworkTypeExternal
 }
 
-// Sync makes the InternalNode, or deletes it.
+// Sync creates or deletes the InternalNode.
 func (s *nodes) Sync(ctx context.Context, node *corev1.Node) error {
 	var list ipamv1alpha1.NetworkList
 	if err := s.client.List(ctx, &list, client.InNamespace(s.installation)); err != nil {
@@ -115,13 +115,13 @@ func (s *nodes) removeInternalNode(ctx context.Context, name string) error {
 	return nil
 }
 
-// internalNodes gives each InternalNode its address.
+// internalNodes allocates the address of each InternalNode.
 type internalNodes struct {
 	client    client.Client
 	allocator *allocator
 }
 
-// Sync grants an address, and has an InternalNode made anew whose address is none of the external CIDR any more: it never changes.
+// Sync allocates an address. The address is immutable: an InternalNode with an address outside the external CIDR is deleted, to be recreated.
 func (s *internalNodes) Sync(ctx context.Context, n *networkingv1beta1.InternalNode) error {
 	mine := nodeAliasOf(n)
 	if !mine.addr.IsValid() {
@@ -137,12 +137,12 @@ func (s *internalNodes) Sync(ctx context.Context, n *networkingv1beta1.InternalN
 	return nil
 }
 
-// Report says whether the node has its address, or why not.
+// Report sets the condition of the InternalNode and returns its event.
 func (s *internalNodes) Report(n *networkingv1beta1.InternalNode, err error) []kube.Event {
 	return reportCondition(&n.Status.Conditions, n.Generation, string(n.Spec.Interface.Node.IP), err)
 }
 
-// Recall tells what the condition says.
+// Recall returns the event of the present condition.
 func (s *internalNodes) Recall(n *networkingv1beta1.InternalNode) []kube.Event {
 	return replayEvents(n.Status.Conditions)
 }

@@ -12,33 +12,33 @@ import (
 	"go4.org/netipx"
 )
 
-// Claim is a prefix that somebody has.
+// Claim is a prefix in use.
 type Claim struct {
 	Prefix netip.Prefix
-	// Shared claims may overlap each other, and no others.
+	// Shared claims may overlap other shared claims only.
 	Shared bool
-	// Apart claims do not draw others near: what is next to them is not more in use than the rest.
+	// Apart claims do not attract neighbours: a block with only such claims counts as unused.
 	Apart bool
-	// Of is who has it, for people.
+	// Of is the owner, for messages.
 	Of string
 }
 
-// Want is a prefix that somebody asks for.
+// Want is a requested prefix.
 type Want struct {
 	Prefix netip.Prefix
-	// Fixed asks for this prefix or none; without it one of the same length does as well.
+	// Fixed requests exactly this prefix; otherwise any prefix of the same length is acceptable.
 	Fixed bool
-	// Shared asks for one that may overlap other shared ones. Only what is fixed can be shared.
+	// Shared requests a prefix that may overlap other shared ones. It requires Fixed.
 	Shared bool
 }
 
-// Conflict is the error of a fixed prefix that cannot be had.
+// Conflict is the error of a fixed prefix that is in use.
 type Conflict struct {
 	Want netip.Prefix
 	With []Claim
 }
 
-// named is how many claims a Conflict names: there may be one for each node.
+// named limits the claims named in a Conflict: there may be one per node.
 const named = 5
 
 func (e *Conflict) Error() string {
@@ -52,7 +52,7 @@ func (e *Conflict) Error() string {
 	return fmt.Sprintf("%s overlaps %s", e.Want, strings.Join(with, ", "))
 }
 
-// Exhausted is the error when no prefix of that length is free.
+// Exhausted is the error if no prefix of the length is free.
 type Exhausted struct {
 	Bits  int
 	Pools []netip.Prefix
@@ -65,7 +65,7 @@ func (e *Exhausted) Error() string {
 	return fmt.Sprintf("no prefix of length %d is free in %s", e.Bits, list(e.Pools))
 }
 
-// OutOfPools is the error of a fixed prefix that must be one's own and is in no pool: nothing keeps others off it there.
+// OutOfPools is the error of a fixed, unshared prefix outside the pools: nothing prevents other uses of the prefix.
 type OutOfPools struct {
 	Want  netip.Prefix
 	Pools []netip.Prefix
@@ -81,11 +81,11 @@ func list(prefixes []netip.Prefix) string {
 	return strings.Join(out, ", ")
 }
 
-// Grant returns the prefix that the asker gets, without host bits: the wanted one if it is free, else, unless that is fixed,
-// another of its length. It must be claimed before the next question. The error is a Conflict, Exhausted or OutOfPools.
+// Grant returns the allocated prefix without host bits: the requested one if free, else, unless Fixed, another of the same length. Grant is
+// stateless: taken holds all present claims, so that the result is the same after a restart, and the result must be among the claims of the
+// next call. The error is a Conflict, Exhausted or OutOfPools.
 //
-// Among several that are free it takes one where the pool is already in use, the lowest first, so that what is left stays in
-// large blocks: the choice that users of the original know.
+// Among several free prefixes it prefers one beside prefixes in use, the lowest first, so that large blocks stay free: as in the original.
 func Grant(pools []netip.Prefix, taken []Claim, want Want) (netip.Prefix, error) {
 	prefix := want.Prefix.Masked()
 	shared := want.Fixed && want.Shared
@@ -112,7 +112,7 @@ func Grant(pools []netip.Prefix, taken []Claim, want Want) (netip.Prefix, error)
 	return netip.Prefix{}, &Exhausted{Bits: prefix.Bits(), Pools: ofFamily}
 }
 
-// overlapping returns the claims that p, shared or not, cannot have beside it.
+// overlapping returns the claims that exclude p, which may be shared.
 func overlapping(taken []Claim, p netip.Prefix, shared bool) []Claim {
 	var out []Claim
 	for _, c := range taken {
@@ -123,7 +123,7 @@ func overlapping(taken []Claim, p netip.Prefix, shared bool) []Claim {
 	return out
 }
 
-// find returns a free prefix of that length in block; taken are those that overlap block.
+// find returns a free prefix of a length in a block; taken are the claims overlapping the block.
 func find(block netip.Prefix, bits int, taken []Claim) (netip.Prefix, bool) {
 	switch {
 	case len(taken) == 0:
@@ -144,7 +144,7 @@ func find(block netip.Prefix, bits int, taken []Claim) (netip.Prefix, bool) {
 	return netip.Prefix{}, false
 }
 
-// inUse tells whether a part of block is taken, and not all of it as one.
+// inUse reports whether a part of the block is in use, but not the whole block by one claim.
 func inUse(block netip.Prefix, taken []Claim) bool {
 	return slices.ContainsFunc(taken, func(c Claim) bool { return !c.Apart && c.Prefix.Bits() > block.Bits() && block.Overlaps(c.Prefix) })
 }
@@ -153,18 +153,17 @@ func covers(outer, inner netip.Prefix) bool {
 	return outer.Bits() <= inner.Bits() && outer.Overlaps(inner)
 }
 
-// split returns the two halves of a block that is more than one address.
+// split returns the two halves of a block larger than one address.
 func split(block netip.Prefix) [2]netip.Prefix {
 	bits := block.Bits() + 1
 	raw := block.Addr().AsSlice()
 	raw[(bits-1)/8] |= 0x80 >> ((bits - 1) % 8)
-	upper, _ := netip.AddrFromSlice(raw) // of the length of an address
+	upper, _ := netip.AddrFromSlice(raw) // raw has the length of an address
 	return [2]netip.Prefix{netip.PrefixFrom(block.Addr(), bits), netip.PrefixFrom(upper, bits)}
 }
 
-// Address returns a free address of a prefix, false if there is none: the first after last in circular order, so that an
-// address which was just given back is not used again soon. The first reserved addresses are never returned; those that
-// other networks keep for themselves, the first and the last, are.
+// Address returns a free address of a prefix, and false if exhausted: the first after last in circular order, so that a released address is
+// not reused soon. The first reserved addresses are never returned; the network and broadcast addresses are.
 func Address(within netip.Prefix, reserved int, last netip.Addr, taken func(netip.Addr) bool) (netip.Addr, bool) {
 	first := plus(within.Masked().Addr(), reserved)
 	return search(within, first, first, last, netip.Addr.Next, taken)
@@ -175,8 +174,8 @@ func AddressFromTheEnd(within netip.Prefix, reserved int, last netip.Addr, taken
 	return search(within, plus(within.Masked().Addr(), reserved), netipx.PrefixLastIP(within), last, netip.Addr.Prev, taken)
 }
 
-// search goes through the addresses of a prefix, from lowest on, in a circle from the one after last; it begins with begin if there is no
-// last one.
+// search returns the first free address in circular order after last, among the addresses of the prefix from lowest on; without a last it
+// starts at begin.
 func search(within netip.Prefix, lowest, begin, last netip.Addr, next func(netip.Addr) netip.Addr, taken func(netip.Addr) bool) (netip.Addr, bool) {
 	inside := func(a netip.Addr) bool { return within.Contains(a) && !a.Less(lowest) }
 	if !inside(lowest) {
@@ -199,7 +198,7 @@ func search(within netip.Prefix, lowest, begin, last netip.Addr, next func(netip
 	}
 }
 
-// plus returns the nth address after addr, the zero Addr if there is none.
+// plus returns the nth address after addr, the zero Addr if it does not exist.
 func plus(addr netip.Addr, n int) netip.Addr {
 	raw := addr.AsSlice()
 	for i := len(raw) - 1; i >= 0 && n > 0; i-- {
@@ -210,6 +209,6 @@ func plus(addr netip.Addr, n int) netip.Addr {
 	if n > 0 {
 		return netip.Addr{}
 	}
-	out, _ := netip.AddrFromSlice(raw) // of the length of an address
+	out, _ := netip.AddrFromSlice(raw) // raw has the length of an address
 	return out
 }

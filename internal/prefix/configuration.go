@@ -15,11 +15,11 @@ import (
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 )
 
-// Networks are those of the peer that a Configuration describes.
+// Networks are the peer's networks in a Configuration.
 type Networks struct{ Pods, External []Pair }
 
-// Placed returns the networks of a peer with their place here; false while they have none, or what is said of that is about
-// others. What else of the Configuration changed since is no matter. Networks that cannot be read are left out, each with an error.
+// Placed returns the networks of a peer with their local CIDRs; false while these are not allocated, or were allocated for other networks.
+// Other changes of the Configuration have no effect. Unreadable networks are left out, each with an error.
 func Placed(c *networkingv1beta1.Configuration) (Networks, bool, []error) {
 	said := apimeta.FindStatusCondition(c.Status.Conditions, networkingv1beta1.ConditionNetworkCIDRsConfigured)
 	if said == nil || said.Status != metav1.ConditionTrue || c.Status.Remote == nil || !asked(c, said) {
@@ -31,16 +31,16 @@ func Placed(c *networkingv1beta1.Configuration) (Networks, bool, []error) {
 	return Networks{Pods: pods, External: external}, true, append(errs, more...)
 }
 
-// asked tells whether the status is of the networks that the Configuration has now.
+// asked reports whether the status is for the present networks of the Configuration.
 func asked(c *networkingv1beta1.Configuration, said *metav1.Condition) bool {
 	of, now := c.Status.ObservedRemote, c.Spec.Remote.CIDR
-	if of == nil { // an earlier version wrote it
+	if of == nil { // written by an earlier version
 		return said.ObservedGeneration == c.Generation
 	}
 	return slices.Equal(of.CIDR.Pod, now.Pod) && slices.Equal(of.CIDR.External, now.External)
 }
 
-// Pairs reads two lists of networks of one kind that belong together, one by one. What cannot be read is left out, each with an error.
+// Pairs pairs two lists of networks of one kind by index. Unreadable ones are left out, each with an error.
 func Pairs(kind string, there, here []networkingv1beta1.CIDR) (out []Pair, errs []error) {
 	if len(there) != len(here) {
 		return nil, []error{fmt.Errorf("%d %s networks there and %d here", len(there), kind, len(here))}
@@ -61,7 +61,7 @@ func Pairs(kind string, there, here []networkingv1beta1.CIDR) (out []Pair, errs 
 	return out, errs
 }
 
-// Of returns the map of the peer that a Configuration describes; false while its networks are not Placed.
+// Of returns the Map of the peer in a Configuration; false while its networks are not Placed.
 func Of(c *networkingv1beta1.Configuration) (Map, bool, error) {
 	networks, placed, errs := Placed(c)
 	if !placed || len(errs) > 0 {
@@ -71,7 +71,7 @@ func Of(c *networkingv1beta1.Configuration) (Map, bool, error) {
 	return m, err == nil, err
 }
 
-// ParsePrefix reads a network. Host bits are dropped.
+// ParsePrefix parses a network and drops host bits.
 func ParsePrefix(text string) (netip.Prefix, error) {
 	p, err := netip.ParsePrefix(text)
 	if err != nil || p.Addr().Is4In6() {
@@ -80,7 +80,7 @@ func ParsePrefix(text string) (netip.Prefix, error) {
 	return p.Masked(), nil
 }
 
-// Prefixes reads networks.
+// Prefixes parses networks.
 func Prefixes(cidrs []networkingv1beta1.CIDR) ([]netip.Prefix, error) {
 	out := make([]netip.Prefix, 0, len(cidrs))
 	for _, text := range cidrs {
@@ -93,5 +93,5 @@ func Prefixes(cidrs []networkingv1beta1.CIDR) ([]netip.Prefix, error) {
 	return out, nil
 }
 
-// Equal tells whether both maps translate alike.
+// Equal reports whether both maps translate alike.
 func (m Map) Equal(other Map) bool { return slices.Equal(m.pairs, other.pairs) }

@@ -1,8 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package prefix allocates prefixes and addresses from pools, and translates addresses of a peer between what they are there and what they are here: prefix by prefix, with
-// the host bits kept.
+// Package prefix allocates prefixes and addresses from pools, and translates addresses of a peer between the remote CIDRs, used in the peer,
+// and the local CIDRs, used in this cluster: prefix by prefix, keeping the host bits.
 package prefix
 
 import (
@@ -10,13 +10,13 @@ import (
 	"net/netip"
 )
 
-// Pair is a prefix of the peer, as it is there and as it is here. Both have the same length.
+// Pair is a remote CIDR of the peer with its local CIDR of the same length.
 type Pair struct{ There, Here netip.Prefix }
 
-// Map holds the prefixes of one peer. No two of them overlap, neither there nor here.
+// Map holds the pairs of one peer. Neither remote nor local CIDRs overlap each other.
 type Map struct{ pairs []Pair }
 
-// New makes the map of prefixes there to those here, one by one.
+// New returns the map of remote to local prefixes, paired by index.
 func New(there, here []netip.Prefix) (Map, error) {
 	if len(there) != len(here) {
 		return Map{}, fmt.Errorf("%d prefixes there and %d here", len(there), len(here))
@@ -47,7 +47,7 @@ func mapOf(pairs []Pair) (Map, error) {
 	return m, nil
 }
 
-// Here returns what an address of the peer is here; false if it is in none of its prefixes.
+// Here translates a remote address into a local one; false if no prefix contains it.
 func (m Map) Here(there netip.Addr) (netip.Addr, bool) {
 	for _, p := range m.pairs {
 		if p.There.Contains(there) {
@@ -57,7 +57,7 @@ func (m Map) Here(there netip.Addr) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// There returns what an address here is for the peer; false if it is none of the peer's.
+// There translates a local address into a remote one; false if no prefix contains it.
 func (m Map) There(here netip.Addr) (netip.Addr, bool) {
 	for _, p := range m.pairs {
 		if p.Here.Contains(here) {
@@ -67,14 +67,14 @@ func (m Map) There(here netip.Addr) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// move keeps the host bits of addr and takes the others from prefix.
+// move replaces the network bits of addr by those of prefix.
 func move(addr netip.Addr, prefix netip.Prefix) netip.Addr {
 	host, network := addr.AsSlice(), prefix.Addr().AsSlice()
 	for i := range host {
-		bits := min(max(prefix.Bits()-8*i, 0), 8) // of this byte are the network's
+		bits := min(max(prefix.Bits()-8*i, 0), 8) // network bits of this byte
 		mask := byte(0xff) << (8 - bits)
 		host[i] = network[i]&mask | host[i]&^mask
 	}
-	out, _ := netip.AddrFromSlice(host) // of the length of an address
+	out, _ := netip.AddrFromSlice(host) // host has the length of an address
 	return out
 }
