@@ -6,24 +6,25 @@ package names
 // Ports and sizes of the network between clusters.
 const (
 	FabricPort = 6091
-	// TunnelPort is where the server of a tunnel listens.
+	// TunnelPort is the UDP port of a tunnel's server.
 	TunnelPort = 51840
-	// TunnelMark is that of WireGuard's own packets in a gateway. It has no bit of 0xcf80, which kube-proxy, Cilium and the CNI of AWS use.
+	// TunnelMark is the fwmark of WireGuard's outer packets in a gateway. It avoids the bits 0xcf80, used by kube-proxy, Cilium and the AWS
+	// CNI.
 	TunnelMark = 0x2071
-	// ConnectionCheckPort is where gateways answer each other on the tunnel.
+	// ConnectionCheckPort is the UDP port of the connection check between gateways on the tunnel.
 	ConnectionCheckPort = 12345
-	// DefaultMTU is that of tunnels where a gateway asks for none, in bytes.
+	// DefaultMTU is the MTU in bytes of tunnels of gateways that request none.
 	DefaultMTU = 1340
-	// MinMTU and MaxMTU are those that a tunnel can have, in bytes: what IPv4 needs (RFC 791), and what leaves room in a packet for
-	// the 80 bytes that WireGuard and IPv6 add (https://www.wireguard.com/papers/wireguard.pdf, 5.4.6).
+	// MinMTU and MaxMTU limit the MTU of a tunnel in bytes: the minimum of IPv4 (RFC 791), and the largest packet less the 80 bytes added by
+	// WireGuard and IPv6 (https://www.wireguard.com/papers/wireguard.pdf, 5.4.6).
 	MinMTU = 576
 	MaxMTU = 65535 - 80
 )
 
-// HostUnreachable on an IP says that its address is nobody's to translate: true.
+// HostUnreachable on an IP excludes its address from translation: true.
 const HostUnreachable = "networking.liqo.io/host-unreachable"
 
-// Labels that say whom a RouteConfiguration or a FirewallConfiguration is for.
+// Labels that select the targets of a RouteConfiguration or FirewallConfiguration.
 const (
 	RouteCategory       = "networking.liqo.io/route-category"
 	RouteSubcategory    = "networking.liqo.io/route-subcategory"
@@ -35,7 +36,7 @@ const (
 	// Values of the categories.
 	TargetGateway = "gateway"
 	TargetFabric  = "fabric"
-	// Values of the subcategories. TargetFabric is one of both gateways' routes and gateways' firewalls.
+	// Values of the subcategories. TargetFabric is a subcategory of gateways' routes and of gateways' firewalls.
 	TargetFabricNode  = "fabric-node"
 	TargetAllGateways = "all-gateways"
 	TargetAllNodes    = "all-nodes"

@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// known are the keys of the domain liqo.io that mean something to us, as labels, annotations or fields. The policy liqo-replicas has the
-// same.
+// known lists the keys of the domain liqo.io with a meaning, as labels, annotations or fields. The policy liqo-replicas has the same list.
 var known = []string{
 	"liqo.io/allow-reflection", "liqo.io/allow-virtual-nodes", "liqo.io/anti-affinity-labels", "liqo.io/anti-affinity-preset", "liqo.io/api-server-support", "liqo.io/applied-hash",
 	"liqo.io/applied-taints", "liqo.io/capabilities", "liqo.io/certificate-for", "liqo.io/cordon", "liqo.io/create-virtual-node",
@@ -25,10 +24,11 @@ var known = []string{
 	"liqo.io/withdrawn",
 }
 
-// Known returns the keys of the domain liqo.io that mean something to us.
+// Known returns the keys of the domain liqo.io with a meaning.
 func Known() []string { return slices.Clone(known) }
 
-// MeansSomething reports whether a key is one of ours, or of a domain below liqo.io, which are all ours. Users may make others of liqo.io.
+// MeansSomething reports whether a key is reserved: one of Known, or any key of a subdomain of liqo.io. Other keys of liqo.io are free for
+// users.
 func MeansSomething(key string) bool {
 	domain, _, _ := strings.Cut(key, "/")
 	return strings.HasSuffix(domain, ".liqo.io") || slices.Contains(known, key)

@@ -1,17 +1,17 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package names holds every string that others can see: labels, annotations, finalizers, ports and object names.
-// They are a contract with manifests, scripts and the other clusters; nothing here may change without a migration.
+// Package names holds every externally visible string: labels, annotations, finalizers, ports and object names. They are a contract with
+// manifests, scripts and other clusters; a change needs a migration.
 package names
 
 // Labels and annotations of peering, identity and replication.
 const (
-	// RemoteClusterID is the universal look-up key: the ID of the peer an object concerns.
+	// RemoteClusterID is the universal look-up key: the ID of the peer concerned by an object.
 	RemoteClusterID = "liqo.io/remote-cluster-id"
 	// TenantNamespace marks the namespace of one peering; its value is "true".
 	TenantNamespace = "liqo.io/tenant-namespace"
-	// Replication is "true" on objects to copy to the peer and "false" on the copy. It is written for old readers only.
+	// Replication is "true" on objects to be copied to the peer and "false" on the copy. It is written only for old versions that read it.
 	Replication = "liqo.io/replication"
 	// ReplicationDestination is the ID of the cluster an object is copied to.
 	ReplicationDestination = "liqo.io/remoteID"
@@ -21,80 +21,81 @@ const (
 	Replicated = "liqo.io/replicated"
 	// IdentityType is ControlPlane or ResourceSlice, on kubeconfig Secrets.
 	IdentityType = "liqo.io/identity-type"
-	// ResourceSliceName is on the Identity and the VirtualNode of a slice.
+	// ResourceSliceName is on the Identity and the VirtualNode of a ResourceSlice.
 	ResourceSliceName = "liqo.io/resourceslice-name"
-	// Nonce is on the Secret in which a provider keeps the nonce for a consumer, SignedNonce on the one in which a consumer has
-	// the nonce of a provider signed.
+	// Nonce is on the provider's Secret with the nonce for a consumer, SignedNonce on the consumer's Secret with the signed nonce of a
+	// provider.
 	Nonce       = "liqo.io/nonce"
 	SignedNonce = "liqo.io/signed-nonce"
-	// ServedNonces is on the Secret with the nonces for a consumer that served.
+	// ServedNonces is on the Secret with the used nonces of a consumer.
 	ServedNonces = "liqo.io/served-nonces"
-	// IssuedCertificate is on the Secrets with the certificates that were issued to peers; its value is "true".
+	// IssuedCertificate is on the Secrets with the certificates issued to peers; its value is "true".
 	IssuedCertificate = "liqo.io/issued-certificate"
 	// RemoteTenantCSR marks the CertificateSigningRequests made for peers.
 	RemoteTenantCSR = "liqo.io/remote-tenant-csr"
-	// TenantCertificateFor annotates them with the <namespace>/<name> of the Tenant.
+	// TenantCertificateFor annotates these requests with the <namespace>/<name> of the Tenant.
 	TenantCertificateFor = "liqo.io/tenant-certificate-for"
-	// Version annotates the copy of a NamespaceMap with the version of Liqo at the consumer.
+	// Version annotates the copy of a NamespaceMap with the consumer's version of Liqo.
 	Version = "liqo.io/version"
-	// Capabilities annotates it with what that Liqo does that a peer has to know of, comma-separated.
+	// Capabilities annotates the copy of a NamespaceMap with the features of that version relevant for a peer, comma-separated.
 	Capabilities = "liqo.io/capabilities"
-	// FollowedOffer annotates an Identity with the hash of what its provider offered when that was taken over last, and when one last changed something.
+	// FollowedOffer annotates an Identity with the hash of the provider's offer when it was last adopted, and with the time at which an offer
+	// last changed the Identity.
 	FollowedOffer = "liqo.io/followed-offer"
-	// PeeringUser is on what makes a peering user: its bindings, and the request for its certificate.
+	// PeeringUser is on the objects of a peering user: its bindings, and the request for its certificate.
 	PeeringUser = "liqo.io/peering-user-name"
 	// CreatorUser is the escaped name of the user that created a ShadowPod.
 	CreatorUser = "liqo.io/creator-user"
-	// CertificateFor annotates those with the <namespace>/<name> of the ResourceSlice.
+	// CertificateFor annotates CertificateSigningRequests for peers with the <namespace>/<name> of the ResourceSlice.
 	CertificateFor = "liqo.io/certificate-for"
 	// Managed is on every object made by a controller, unless the chart says otherwise.
 	Managed = "liqo.io/managed"
-	// ManagedBy is shadowpod or shadowendpointslice, on what is made from those.
+	// ManagedBy is shadowpod or shadowendpointslice, on objects created for these.
 	ManagedBy = "liqo.io/managed-by"
 
 	// RemoteTenantNamespace annotates a control-plane kubeconfig Secret with the tenant namespace at the peer.
 	RemoteTenantNamespace = "liqo.io/remote-tenant-namespace"
 	// CreateVirtualNode annotates a ResourceSlice: anything but empty and "false" asks for a VirtualNode.
 	CreateVirtualNode = "liqo.io/create-virtual-node"
-	// Cordon annotates a replicated ResourceSlice that may not start new pods.
+	// Cordon annotates a replicated ResourceSlice that must not start new pods.
 	Cordon = "liqo.io/cordon"
 	// PermanentlyUnreachable annotates a ForeignCluster that will never come back.
 	PermanentlyUnreachable = "liqo.io/foreign-cluster-permanently-unreachable"
-	// Preinstalled annotates objects that belong to the installation.
+	// Preinstalled annotates objects of the installation.
 	Preinstalled = "liqo.io/preinstalled"
-	// DroppedMetadata annotates an object that a consumer wrote in a provider with the keys of labels and annotations that the provider
-	// dropped, so that they are not put back.
+	// DroppedMetadata annotates a consumer's object in a provider with the keys of labels and annotations dropped by the provider, so that
+	// they are not added again.
 	DroppedMetadata = "offloading.liqo.io/dropped-metadata"
-	// AppliedHash annotates an object with the hash of what was last applied to it, so that equal writes are skipped.
+	// AppliedHash annotates an object with the hash of its last apply, to skip equal writes.
 	AppliedHash = "liqo.io/applied-hash"
 )
 
 // Labels and annotations of offloading.
 const (
-	// KeepOffVirtualNodes is "false" on DaemonSets whose pods are made for virtual nodes, too, although they only tolerate everything.
+	// KeepOffVirtualNodes is "false" on DaemonSets whose pods are created on virtual nodes although they only tolerate all taints.
 	KeepOffVirtualNodes = "liqo.io/keep-off-virtual-nodes"
-	// AllowVirtualNodes is "true" on namespaces besides tenant namespaces in which VirtualNodes may be made.
+	// AllowVirtualNodes is "true" on namespaces besides tenant namespaces in which VirtualNodes are allowed.
 	AllowVirtualNodes = "liqo.io/allow-virtual-nodes"
 	// NodeType is virtual-node on virtual nodes.
 	NodeType            = "liqo.io/type"
 	NodeTypeVirtualNode = "virtual-node"
-	// Withdrawn annotates a VirtualNode with the reason for which its provider denies the ResourceSlice that it was made for, or for
-	// which their versions do not work together.
+	// Withdrawn annotates a VirtualNode with the reason for which its provider denies its ResourceSlice, or for which the versions are
+	// incompatible.
 	Withdrawn = "liqo.io/withdrawn"
-	// AppliedTaints annotates a virtual node with the taints that are ours, to take away those that are not wanted any more.
+	// AppliedTaints annotates a virtual node with our taints, to remove those no longer wanted.
 	AppliedTaints = "liqo.io/applied-taints"
 	// VirtualNode is the VirtualNode's name, on the virtual kubelet's Deployment and pods.
 	VirtualNode = "liqo.io/virtual-node"
 	// OffloadingComponent is virtual-kubelet on the virtual kubelet's Deployment and pods.
 	OffloadingComponent     = "offloading.liqo.io/component"
 	ComponentVirtualKubelet = "virtual-kubelet"
-	// ServingApproved is the reason of our approvals of the serving certificates of virtual kubelets.
+	// ServingApproved is the reason of our approvals of serving certificates of virtual kubelets.
 	ServingApproved = "VirtualKubeletServing"
 	// SchedulingEnabled is "true" on offloaded namespaces.
 	SchedulingEnabled = "liqo.io/scheduling-enabled"
 	// ShadowPod is "true" on local pods that run remotely.
 	ShadowPod = "liqo.io/shadowPod"
-	// PodAccepted is a condition of offloaded pods: False while the provider refuses them, absent otherwise.
+	// PodAccepted is a condition of offloaded pods: False while denied by the provider, absent otherwise.
 	PodAccepted = "offloading.liqo.io/Accepted"
 	// RemoteUnavailable is "true" on local offloaded pods while their virtual node is not ready.
 	RemoteUnavailable = "liqo.io/remote-unavailable"
@@ -105,18 +106,18 @@ const (
 	OffloadingNodeName = "offloading.liqo.io/nodename"
 	// OffloadingNamespace annotates a remote pod with its local namespace, for files of the downward API.
 	OffloadingNamespace = "offloading.liqo.io/namespace"
-	// OffloadingUID annotates ShadowPods and remote pods with the UID of the local pod they are for.
+	// OffloadingUID annotates ShadowPods and remote pods with the UID of their local pod.
 	OffloadingUID = "offloading.liqo.io/uid"
-	// OffloadingLabels and OffloadingAnnotations annotate a remote pod with those of the local pod, as files of the
-	// downward API show them.
+	// OffloadingLabels and OffloadingAnnotations annotate a remote pod with the labels and annotations of the local pod, in the format of
+	// downward API files.
 	OffloadingLabels      = "offloading.liqo.io/labels"
 	OffloadingAnnotations = "offloading.liqo.io/annotations"
-	// HomeAPIServer annotates a ShadowPod whose pod reaches the API server of the consumer, with the way: see translate.Home.
+	// HomeAPIServer annotates a ShadowPod whose pod reaches the consumer's API server with the route to it: see translate.Home.
 	HomeAPIServer = "offloading.liqo.io/api-server"
-	// ServiceAccountName labels a Secret with tokens with the account that they are of.
+	// ServiceAccountName labels a Secret with tokens with their service account.
 	ServiceAccountName = "offloading.liqo.io/service-account-name"
-	// TokenPodName, TokenPodUID and TokenExpiration annotate it with the pod that they are bound to, and with when the first of
-	// them expires; TokenRenewal with when there are to be new ones.
+	// TokenPodName, TokenPodUID and TokenExpiration annotate a Secret with tokens with the pod to which they are bound, and the first expiry;
+	// TokenRenewal with the time of renewal.
 	TokenPodName    = "offloading.liqo.io/service-account-for-pod-name"
 	TokenPodUID     = "offloading.liqo.io/service-account-for-pod-uid"
 	TokenExpiration = "offloading.liqo.io/service-account-expiration"
@@ -124,42 +125,42 @@ const (
 	// StorageAvailable is true or false on virtual nodes.
 	StorageAvailable = "storage.liqo.io/available"
 
-	// ManagedByNamespaceMap annotates a twin namespace with <namespace>/<name> of the NamespaceMap that asked for it.
+	// ManagedByNamespaceMap annotates a remote namespace with the <namespace>/<name> of its NamespaceMap.
 	ManagedByNamespaceMap = "liqo.io/managed-by-namespace-map"
-	// DefaultLimits annotates a twin namespace with whether it has been given its default ResourceQuota and LimitRange.
+	// DefaultLimits annotates a remote namespace with the state of its default ResourceQuota and LimitRange.
 	DefaultLimits = "liqo.io/default-limits"
-	// DefaultLimitsPending and DefaultLimitsCreated are its values. Once created, the limits are the administrator's.
+	// DefaultLimitsPending and DefaultLimitsCreated are its values. Once created, the limits belong to the administrator.
 	DefaultLimitsPending = "pending"
 	DefaultLimitsCreated = "created"
-	// OriginalName annotates a twin namespace with the consumer's name for it.
+	// OriginalName annotates a remote namespace with its name in the consumer.
 	OriginalName = "liqo.io/original-name"
 	// OffloadingPatchHash annotates the virtual kubelet's pod template, so that a changed patch rolls it.
 	OffloadingPatchHash = "liqo.io/offloading-patch-hash"
-	// EvictMisplacedPods annotates a NamespaceOffloading whose strategy is to reach pods that run already: true.
+	// EvictMisplacedPods annotates a NamespaceOffloading whose strategy also applies to running pods: true.
 	EvictMisplacedPods = "liqo.io/evict-misplaced-pods"
-	// ImposedAffinity annotates a pod that requires more of its node than its owner wrote, with a hash of what was added.
+	// ImposedAffinity annotates a pod whose node affinity was extended with a hash of the extension.
 	ImposedAffinity = "liqo.io/imposed-affinity"
 	SkipReflection  = "liqo.io/skip-reflection"
 	AllowReflection = "liqo.io/allow-reflection"
 	// ForceRemoteNodePort annotates a Service that has the same node ports in the provider.
 	ForceRemoteNodePort = "liqo.io/force-remote-node-port"
-	// DirectConnections annotates a ShadowEndpointSlice with what is never copied to its EndpointSlice.
+	// DirectConnections annotates a ShadowEndpointSlice with data never copied to its EndpointSlice.
 	DirectConnections = "liqo.io/direct-connections-data"
-	// EndpointSliceManager is the value of the label endpointslice.kubernetes.io/managed-by on slices that are reflected.
+	// EndpointSliceManager is the value of the label endpointslice.kubernetes.io/managed-by on reflected slices.
 	EndpointSliceManager = "endpointslice.reflection.liqo.io"
 	// APIServerSupport annotates a pod: remote or disabled.
 	APIServerSupport         = "liqo.io/api-server-support"
 	APIServerSupportRemote   = "remote"
 	APIServerSupportDisabled = "disabled"
-	// TokenAudiences annotates a pod with the audiences, beside the API server, whose tokens go to the provider with it: a list with
-	// commas, or *.
+	// TokenAudiences annotates a pod with the audiences, besides the API server, whose tokens are copied to the provider: a comma-separated
+	// list, or *.
 	TokenAudiences = "liqo.io/token-audiences"
-	// DownwardAPINamespace annotates a pod with whose metadata.namespace the downward API shows it: remote, that of the namespace
-	// it runs in, or local, that of its own cluster.
+	// DownwardAPINamespace annotates a pod with the metadata.namespace seen through the downward API: remote, the namespace in the provider,
+	// or local, the one in its own cluster.
 	DownwardAPINamespace       = "liqo.io/downward-api-namespace"
 	DownwardAPINamespaceLocal  = "local"
 	DownwardAPINamespaceRemote = "remote"
-	// RemoteServiceAccountName annotates a pod with the provider's account to run as.
+	// RemoteServiceAccountName annotates a pod with its service account in the provider.
 	RemoteServiceAccountName = "liqo.io/remote-service-account-name"
 	RemoteRuntimeClassName   = "liqo.io/remote-runtime-class-name"
 	AntiAffinityPreset       = "liqo.io/anti-affinity-preset"
@@ -178,27 +179,27 @@ const (
 	AppComponent = "app.kubernetes.io/component"
 	AppPartOf    = "app.kubernetes.io/part-of"
 	AppManagedBy = "app.kubernetes.io/managed-by"
-	// ManagedByLiqo is the value of AppManagedBy on what our controllers make.
+	// ManagedByLiqo is the value of AppManagedBy on objects created by our controllers.
 	ManagedByLiqo = "liqo"
 )
 
 // Labels and annotations of IPAM.
 const (
 	NetworkType = "ipam.liqo.io/network-type"
-	// NetworkNotRemapped on a Network asks for its prefix or none, NetworkShared for one that other shared ones may overlap.
+	// NetworkNotRemapped on a Network requests exactly its prefix, NetworkShared a prefix that may overlap other shared ones.
 	NetworkNotRemapped = "ipam.liqo.io/network-not-remapped"
 	NetworkShared      = "ipam.liqo.io/network-shared"
-	// NetworkNamespace and NetworkName say on an IP which Network its address is of.
+	// NetworkNamespace and NetworkName on an IP identify the Network of its address.
 	NetworkNamespace = "ipam.liqo.io/network-namespace"
 	NetworkName      = "ipam.liqo.io/network-name"
-	// CIDRType says on a Network made for a Configuration which of the peer's networks it is: pod or external.
+	// CIDRType on a Network created for a Configuration is the kind of the peer's network: pod or external.
 	CIDRType         = "configuration.liqo.io/cidr-type"
 	CIDRTypePod      = "pod"
 	CIDRTypeExternal = "external"
-	// LastGrant annotates the Lease IPAMLease with what was granted last.
+	// LastGrant annotates the Lease IPAMLease with the last allocation.
 	LastGrant = "ipam.liqo.io/last-grant"
 	IPType    = "ipam.liqo.io/ip-type"
-	// IPTypeAPIServer and IPTypeAPIServerProxy are the addresses that belong to the installation.
+	// IPTypeAPIServer and IPTypeAPIServerProxy are the addresses of the installation.
 	IPTypeAPIServer      = "api-server"
 	IPTypeAPIServerProxy = "api-server-proxy"
 )
@@ -216,33 +217,34 @@ const (
 const (
 	FabricDevice = "liqo.fabric"
 	TunnelDevice = "liqo-tunnel"
-	// What one of these sends the other one gets: by them nodes probe peers as pods reach them.
+	// A veth pair by which nodes probe peers along the path of pods.
 	ProbeDevice = "liqo.probe"
 	EchoDevice  = "liqo.echo"
 )
 
 // Finalizers.
 const (
-	// NetworkFinalizer keeps a Network until no IP has an address of it.
+	// NetworkFinalizer delays the deletion of a Network until no IP has an address of it.
 	NetworkFinalizer          = "network.ipam.liqo.io/finalizer"
 	ReplicatorSecretFinalizer = "crdreplicator.liqo.io/operator"
 	ReplicatorFinalizer       = "crdreplicator.liqo.io/resource"
-	// ReplicatorCopiesIn, an annotation beside ReplicatorSecretFinalizer, is to which namespaces of the peer something was copied, a list with commas.
+	// ReplicatorCopiesIn, an annotation beside ReplicatorSecretFinalizer, lists the peer's namespaces with copies, comma-separated.
 	ReplicatorCopiesIn = "crdreplicator.liqo.io/copies-in"
-	// ResourceSliceFinalizer keeps a slice until the node made for it is drained, because its credentials go with it.
+	// ResourceSliceFinalizer delays the deletion of a ResourceSlice until its virtual node is drained, because its credentials are deleted
+	// with it.
 	ResourceSliceFinalizer = "resourceslice.liqo.io/finalizer"
 	TenantFinalizer        = "tenant.liqo.io/finalizer"
-	// TenantRightsFinalizer keeps the RoleBindings of a tenant namespace until nobody needs the rights to clean up there.
+	// TenantRightsFinalizer keeps the RoleBindings of a tenant namespace until its clean-up, which needs their permissions, is complete.
 	TenantRightsFinalizer        = "tenantnamespace-controller.liqo.io/finalizer"
 	VirtualNodeFinalizer         = "virtualnode-controller.liqo.io/finalizer"
 	NamespaceMapFinalizer        = "namespacemap-controller.liqo.io/finalizer"
 	NamespaceOffloadingFinalizer = "namespaceoffloading-controller.liqo.io/finalizer"
 )
 
-// VirtualNodeTaint keeps pods off virtual nodes; its value is "true" and its effect NoExecute.
+// VirtualNodeTaint repels pods from virtual nodes; its value is "true" and its effect NoExecute.
 const VirtualNodeTaint = "virtual-node.liqo.io/not-allowed"
 
-// WithdrawnTaint keeps new pods off a virtual node with that annotation; its effect is NoSchedule.
+// WithdrawnTaint repels new pods from a virtual node annotated Withdrawn; its effect is NoSchedule.
 const WithdrawnTaint = "virtual-node.liqo.io/withdrawn"
 
 // Names of objects of an installation.
@@ -255,8 +257,8 @@ const (
 	PrivateKeyKey        = "privateKey"
 	PublicKeyKey         = "publicKey"
 	NonceKey             = "nonce"       // of Secrets labelled Nonce or SignedNonce
-	SignedNonceKey       = "signedNonce" // of those labelled SignedNonce
-	NonceSecret          = "liqo-nonce"  // what commands call them
+	SignedNonceKey       = "signedNonce" // of Secrets labelled SignedNonce
+	NonceSecret          = "liqo-nonce"  // name in the commands
 	SignedNonceSecret    = "liqo-signed-nonce"
 	WebhookConfiguration = "liqo-webhook"
 	WebhookCertsSecret   = "liqo-webhook-certs"
@@ -266,11 +268,11 @@ const (
 	APIServerService     = "kubernetes"         // in the namespace default
 	APIServerProxyIP     = "api-server-proxy"   // the IP of the proxy through which peers reach the API server
 	ProxyService         = "liqo-proxy"         // the Service of that proxy
-	APIServerHost        = "kubernetes.default" // the name of that Service for offloaded pods
+	APIServerHost        = "kubernetes.default" // that Service's DNS name for offloaded pods
 	VkOptionsTemplate    = "virtual-kubelet-default"
 	RuntimeClass         = "liqo"
 	NamespaceOffloading  = "offloading"
-	IPAMLease            = "liqo-ipam" // lets one grant through at a time
+	IPAMLease            = "liqo-ipam" // Lease that serialises allocations
 	StorageClass         = "liqo"
 	KubeconfigKey        = "kubeconfig"
 	// ControlPlaneCertificate is the Secret with the control-plane certificate of a consumer, in its tenant namespace.
@@ -279,7 +281,7 @@ const (
 	ControlPlaneGroup = "liqo.io"
 )
 
-// ClusterRoles: what peers are given, and what our own processes are given namespace by namespace.
+// ClusterRoles of peers, and those of our own processes bound per namespace.
 const (
 	RoleRemoteControlPlane       = "liqo-remote-controlplane"
 	RoleVirtualKubeletRemote     = "liqo-virtual-kubelet-remote"
@@ -287,28 +289,29 @@ const (
 	RoleVirtualKubeletLocal      = "liqo-virtual-kubelet-local"
 	// RoleVirtualKubeletNamespace is bound to a virtual kubelet in each namespace it serves.
 	RoleVirtualKubeletNamespace = "liqo-virtual-kubelet-local-namespace"
-	// RoleTenantSecrets lets the controller-manager handle Secrets of one tenant namespace.
+	// RoleTenantSecrets lets the controller-manager manage Secrets of one tenant namespace.
 	RoleTenantSecrets = "liqo-tenant-secrets"
-	// RoleTenantReplication lets the replicator handle the replicated kinds of one tenant namespace.
+	// RoleTenantReplication lets the replicator manage the replicated kinds in one tenant namespace.
 	RoleTenantReplication = "liqo-tenant-replication"
-	// RolePeeringUser is what a peering user gets in the tenant namespace of its cluster.
+	// RolePeeringUser has the permissions of a peering user in the tenant namespace of its cluster.
 	RolePeeringUser = "liqo-peering-user-tenant-ns"
 )
 
-// ComponentPeeringUser is the value of AppComponent on the roles of peering users, and PeeringUsersPolicy holds those to them.
+// ComponentPeeringUser is the value of AppComponent on the roles of peering users, and PeeringUsersPolicy is the admission policy that
+// restricts peering users to these.
 const (
 	ComponentPeeringUser = "peering-user"
 	PeeringUsersPolicy   = "liqo-peering-users"
 )
 
-// VerbReplicate is the virtual verb that only credentials given to peers hold, and VerbOriginate the one that they lack
-// while administrators, who hold every verb, have both: replicate without originate tells a peer from everybody else.
+// VerbReplicate is the virtual verb held only by credentials of peers, and VerbOriginate the one that they lack, while administrators, who
+// hold every verb, have both: replicate without originate identifies a peer.
 const (
 	VerbReplicate = "replicate"
 	VerbOriginate = "originate"
 )
 
-// VerbPeer is to peering users, of Tenants, what VerbReplicate is to peers.
+// VerbPeer identifies peering users on Tenants, as VerbReplicate identifies peers.
 const VerbPeer = "peer"
 
 // Field managers of server-side apply.
@@ -316,14 +319,14 @@ const (
 	FieldManager           = "liqo"
 	ReflectionFieldManager = "reflection.liqo.io"
 	ReplicatorFieldManager = "liqo-replicator"
-	// CLIFieldManager is that of what commands apply.
+	// CLIFieldManager is the field manager of commands.
 	CLIFieldManager       = "liqoctl"
 	ShadowPodFieldManager = "shadow-pod"
-	// ShadowEndpointSliceFieldManager is that of the EndpointSlices made from ShadowEndpointSlices.
+	// ShadowEndpointSliceFieldManager is the field manager of EndpointSlices created from ShadowEndpointSlices.
 	ShadowEndpointSliceFieldManager = "shadow-endpointslice-controller"
 )
 
-// Ports that a process of ours opens.
+// Ports opened by our processes.
 const (
 	WebhookPort = 9443
 	HealthPort  = 8081

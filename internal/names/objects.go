@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// maxLabel is the longest DNS-1123 label, and so the longest name that every kind accepts.
+// maxLabel is the maximum length of a DNS-1123 label, hence of a name valid for every kind.
 const maxLabel = 63
 
-// Join joins the parts to a name of at most 63 characters. A longer one is cut and ends in a hash of the whole, so that
-// two names never meet.
+// Join joins the parts into a name of at most 63 characters. A longer name is truncated and ends in a hash of the whole, so that two names
+// never collide.
 func Join(parts ...string) string { return shorten(strings.Join(parts, "-"), maxLabel) }
 
 func shorten(s string, limit int) string {
@@ -28,19 +28,19 @@ func shorten(s string, limit int) string {
 // TokenSecret names the Secret with the tokens of a pod, in the provider.
 func TokenSecret(pod string) string { return shorten(pod+"-token", 253) }
 
-// Label is a name as the value of a label.
+// Label returns a name as a label value.
 func Label(name string) string { return shorten(name, maxLabel) }
 
-// HostFieldManager is the field manager of what a node or a gateway says in a status that it shares with others.
+// HostFieldManager returns the field manager of a node or gateway for a status shared with other writers.
 func HostFieldManager(host string) string { return shorten("liqo-host-"+host, 128) }
 
 // SliceIdentity names the Identity of a ResourceSlice.
 func SliceIdentity(slice string) string { return Join("resourceslice", slice) }
 
-// ControlPlaneIdentity names the Identity that commands make for the control plane.
+// ControlPlaneIdentity names the control-plane Identity created by commands.
 func ControlPlaneIdentity(provider string) string { return Join("controlplane", provider) }
 
-// KubeconfigSecret names the Secret made for an Identity.
+// KubeconfigSecret names the Secret of an Identity.
 func KubeconfigSecret(identity string) string { return Join("kubeconfig", identity) }
 
 // VirtualKubelet names the Deployment of a virtual node.
@@ -54,10 +54,10 @@ func ClusterRoleBinding(clusterRole, consumer string) string {
 	return shorten("liqo-binding-"+clusterRole+"-"+consumer, 253)
 }
 
-// DefaultTwin is the remote name of an offloaded namespace under the DefaultName strategy.
+// DefaultTwin returns the remote name of an offloaded namespace under the DefaultName strategy.
 func DefaultTwin(namespace, consumer string) string { return Join(namespace, consumer) }
 
-// RootCA names the ConfigMap that carries the consumer's root CA in a twin namespace, beside the provider's own.
+// RootCA names the ConfigMap with the consumer's root CA in a remote namespace, beside the provider's own.
 func RootCA(consumer string) string {
 	head := consumer[:min(5, len(consumer))]
 	if last := head[len(head)-1]; last == '-' || last == '.' {
@@ -66,30 +66,30 @@ func RootCA(consumer string) string {
 	return "kube-root-ca.crt." + head
 }
 
-// PeeringUserName names a peering user of a consumer, and the request for its certificate. The user itself has more to its name.
+// PeeringUserName names a peering user of a consumer, and the request for its certificate. The user name in the certificate is longer.
 func PeeringUserName(consumer string) string { return "liqo-peer-user-" + consumer }
 
-// PeerKeysSecret names the Secret with the key pair that this cluster uses with one peer only.
+// PeerKeysSecret names the Secret with this cluster's key pair for one peer only.
 func PeerKeysSecret(peer string) string { return shorten(KeysSecret+"-"+peer, 253) }
 
-// ServedNoncesSecret names the Secret with the nonces for a consumer that served.
+// ServedNoncesSecret names the Secret with the used nonces of a consumer.
 func ServedNoncesSecret(consumer string) string {
 	return shorten("authentication-nonces-"+consumer, 253)
 }
 
-// RemoteCertificate names the Secret with the certificate issued for a slice of a consumer.
+// RemoteCertificate names the Secret with the certificate issued for a ResourceSlice of a consumer.
 func RemoteCertificate(slice string) string { return shorten("liqo-remote-certificate-"+slice, 253) }
 
-// VirtualNodeBinding names what binds a virtual kubelet to its roles, in the cluster and in each namespace.
+// VirtualNodeBinding names the bindings of a virtual kubelet's roles, in the cluster and in each namespace.
 func VirtualNodeBinding(virtualNode string) string { return shorten("liqo-node-"+virtualNode, 253) }
 
-// ConfigurationNetwork names the Network that shows one network of a peer: which is pod or external.
+// ConfigurationNetwork names the Network for one network of a peer: which is pod or external.
 func ConfigurationNetwork(configuration, which, cidr string) string {
 	return Join(configuration, which, strings.NewReplacer(".", "-", "/", "-", ":", "-").Replace(cidr))
 }
 
-// UnknownSource names the IP of the address from which a peer sends what has no address that we know.
+// UnknownSource names the IP of the address used by a peer as the source of traffic without an address known here.
 func UnknownSource(configuration string) string { return Join(configuration, "unknown-source") }
 
-// DefaultTenantNamespace names the tenant namespace of a peer, unless somebody made another one.
+// DefaultTenantNamespace names the tenant namespace of a peer, unless another one was created.
 func DefaultTenantNamespace(peer string) string { return Join("liqo-tenant", peer) }
