@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package probe tells who answers at an address, and answers itself: `liqoctl test network` has pods do both.
+// Package probe is an HTTP client and server that identify the backends behind an address: `liqoctl test network` runs both in pods.
 package probe
 
 import (
@@ -21,39 +21,39 @@ import (
 	"time"
 )
 
-// A Target is an address, and who has to answer there.
+// Target is an address with the names of the servers expected behind it.
 type Target struct {
-	// At is a host, or an address, with a port.
+	// At is a host name or address with a port.
 	At string `json:"at"`
-	// Answers are names, each of which has to answer at least once, and nobody else.
+	// Answers are names: each must answer at least once, and no other server may answer.
 	Answers []string `json:"answers"`
-	// Times is how many answers there have to be at least, for somebody else to be found who answers by chance.
+	// Times is the minimum number of answers, so that an unexpected server behind a load balancer is found.
 	Times int `json:"times,omitempty"`
 }
 
-// Options bound how a question is asked. Where several have to answer, there is more time.
+// Options limit the time of probes. Targets with several expected servers get more time.
 type Options struct {
-	// For is how long one target is asked until all have answered; 0 stands for 20 seconds.
+	// For is the time limit per target; 0 is 20 seconds.
 	For time.Duration
-	// Within is how long all of them may take; 0 for as long as ctx lasts. What nobody found out by then is ErrUntried.
+	// Within is the time limit for all targets; 0 is no limit other than ctx. Targets without a result by then get ErrUntried.
 	Within time.Duration
-	// Each is how long one answer may take; 0 stands for 3 seconds.
+	// Each is the time-out of one request; 0 is 3 seconds.
 	Each time.Duration
 }
 
 const (
 	askedAtOnce = 16
-	// oneAtOnce is how often one target is asked at once, that many who answer by chance be found, or many that do not answer.
+	// oneAtOnce is the number of concurrent requests to one target, so that many random backends are found in time, silent ones included.
 	oneAtOnce = 8
-	// byChance is for each of the n·ln(n) answers after which the last of n who answer by chance may be expected.
+	// byChance is the time for each of the n·ln(n) answers expected until the last of n randomly chosen servers has answered.
 	byChance = 50 * time.Millisecond
-	// betweenAnswers keeps a Service that has many backends, or one that never answers, from being asked all the time.
+	// betweenAnswers and betweenErrors limit the rate of requests to a target.
 	betweenAnswers = 5 * time.Millisecond
 	betweenErrors  = 250 * time.Millisecond
 	longestName    = 1 << 10
 )
 
-// Serve answers with a name, until ctx ends.
+// Serve answers requests with a name until ctx ends.
 func Serve(ctx context.Context, on net.Listener, name string) error {
 	server := &http.Server{
 		Handler:           http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, name) }),
@@ -66,10 +66,10 @@ func Serve(ctx context.Context, on net.Listener, name string) error {
 	return nil
 }
 
-// ErrUntried is what came of a target that there was no time for.
+// ErrUntried is the result of a target for lack of time.
 var ErrUntried = errors.New("not tried: the time was over")
 
-// Ask asks all targets, some at once, and returns why each is not reached: nil where it is.
+// Ask probes all targets, some concurrently, and returns an error per target: nil if reached.
 func Ask(ctx context.Context, targets []Target, o Options) []error {
 	if o.For == 0 {
 		o.For = 20 * time.Second
@@ -82,7 +82,7 @@ func Ask(ctx context.Context, targets []Target, o Options) []error {
 		ctx, cancel = context.WithTimeout(ctx, o.Within+longest(targets))
 		defer cancel()
 	}
-	// A connection that is kept would always lead to the same backend.
+	// A kept-alive connection would always reach the same backend.
 	asking := &http.Client{
 		Transport: &http.Transport{DisableKeepAlives: true, DialContext: byName(net.DefaultResolver.LookupNetIP)}, Timeout: o.Each,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -101,7 +101,7 @@ func Ask(ctx context.Context, targets []Target, o Options) []error {
 	return errs
 }
 
-// extra is the time that a target gets because several have to answer there.
+// extra returns the additional time of a target for several expected servers.
 func (t Target) extra() time.Duration {
 	n := float64(max(len(t.Answers), 1))
 	return time.Duration(n * math.Log(n) * float64(byChance))
@@ -114,7 +114,7 @@ func longest(targets []Target) (extra time.Duration) {
 	return extra
 }
 
-// ask asks until everybody has answered. A stranger is no reason to go on.
+// ask sends requests until all expected servers have answered. An answer of an unexpected server ends the probe.
 func (t Target) ask(ctx context.Context, asking *http.Client, limit time.Duration) error {
 	within, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -125,7 +125,7 @@ func (t Target) ask(ctx context.Context, asking *http.Client, limit time.Duratio
 	var several sync.WaitGroup
 	for range min(len(t.Answers), oneAtOnce) {
 		several.Go(func() {
-			defer cancel() // whoever ends leaves nothing to ask
+			defer cancel() // the first result ends all concurrent requests
 			q.repeat(within, asking)
 		})
 	}
@@ -133,21 +133,21 @@ func (t Target) ask(ctx context.Context, asking *http.Client, limit time.Duratio
 	return q.result(ctx.Err() != nil)
 }
 
-// question is what is known of a target so far.
+// question is the progress of a target.
 type question struct {
 	Target
 	mu      sync.Mutex
 	missing map[string]bool
 	answers int
-	// stranger is an answer of somebody else, last what went wrong last.
+	// stranger is the error of an unexpected server's answer, last the most recent error.
 	stranger, last error
 }
 
-// repeat asks until there is nothing more to ask.
+// repeat sends requests until the probe is complete.
 func (q *question) repeat(ctx context.Context, asking *http.Client) {
 	for ctx.Err() == nil {
 		name, err := answer(ctx, asking, q.At)
-		if err != nil && ctx.Err() != nil { // one that was cut off says nothing
+		if err != nil && ctx.Err() != nil { // a cancelled request has no meaning
 			return
 		}
 		if q.heard(name, err) {
@@ -164,7 +164,7 @@ func (q *question) repeat(ctx context.Context, asking *http.Client) {
 	}
 }
 
-// heard notes an answer, and says whether it leaves nothing to ask.
+// heard records an answer and reports whether the probe is complete.
 func (q *question) heard(name string, err error) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -183,7 +183,7 @@ func (q *question) heard(name string, err error) bool {
 
 func (q *question) done() bool { return len(q.missing) == 0 && q.answers >= q.Times }
 
-// result is what came of it, which may have been cut off.
+// result returns the error of the target; cut is true if the time ended first.
 func (q *question) result(cut bool) error {
 	switch {
 	case q.stranger != nil:
@@ -205,8 +205,8 @@ func (q *question) result(cut bool) error {
 	return fmt.Errorf("%w; the last error is: %w", silent, q.last)
 }
 
-// byName connects to any of the addresses of a host. A headless Service has those of all its backends, and what is always the first one is no
-// chance: caches of name servers keep the order, and RFC 6724 makes one.
+// byName returns a dialer for a random address of a host. A headless Service resolves to the addresses of all its backends, and dialling the
+// first is not random: caches of name servers keep the order, and RFC 6724 imposes one.
 func byName(lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		host, port, err := net.SplitHostPort(address)
@@ -225,7 +225,7 @@ func byName(lookup func(ctx context.Context, network, host string) ([]netip.Addr
 	}
 }
 
-// answer is the name of whoever answers.
+// answer returns the name of the answering server.
 func answer(ctx context.Context, asking *http.Client, at string) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+at+"/", http.NoBody)
 	if err != nil {
@@ -246,7 +246,7 @@ func answer(ctx context.Context, asking *http.Client, at string) (string, error)
 	return string(name), nil
 }
 
-// plain says an error of the network without the URL, which whoever reads it knows.
+// plain returns a network error without the URL, which the reader knows.
 func plain(err error) error {
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
 		return errSilent

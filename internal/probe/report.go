@@ -10,27 +10,26 @@ import (
 	"strings"
 )
 
-// Results are what came of a list of targets, short enough for the termination message of a container, which whoever may
-// read the Pod may read.
+// Results are the results of a list of targets, short enough for the termination message of a container, which is readable by every reader of
+// the Pod.
 type Results struct {
-	// Marks has one letter for each target: a dot for one that is reached, an x for one that is not, a dash for one that there was
-	// no time for.
+	// Marks has one character per target: a dot if reached, an x if not, a dash if not tried for lack of time.
 	Marks string `json:"marks"`
-	// Why says why, for as many of them as there is room for, by their place in the list.
+	// Why maps the index of a target to its error, for as many as fit.
 	Why map[int]string `json:"why,omitempty"`
 }
 
 const (
 	reached, missed, untried = '.', 'x', '-'
 
-	longestMessage = 4096 // what a kubelet keeps
+	longestMessage = 4096 // limit of a kubelet
 	longestWhy     = 160
 )
 
-// MostTargets is how many a pod may be asked about: a message has marks for all of them, and an argument room for their addresses.
+// MostTargets is the limit of targets per pod: the message must hold a mark for each, and the arguments their addresses.
 const MostTargets = 1000
 
-// NewResults puts results together.
+// NewResults returns the results for the errors of Ask.
 func NewResults(errs []error) Results {
 	var marks strings.Builder
 	r := Results{Why: map[int]string{}}
@@ -50,7 +49,7 @@ func NewResults(errs []error) Results {
 	return r
 }
 
-// Message is the termination message. Reasons that there is no room for are left out, those of the last targets first.
+// Message returns the termination message. Errors that do not fit are left out, those of the last targets first.
 func (r Results) Message() ([]byte, error) {
 	short := Results{Marks: r.Marks, Why: map[int]string{}}
 	message, err := json.Marshal(short)
@@ -72,7 +71,7 @@ func (r Results) Message() ([]byte, error) {
 	return message, err
 }
 
-// ParseResults reads the message of a container that was asked about so many targets.
+// ParseResults parses the termination message of a container for a known number of targets.
 func ParseResults(message string, targets int) (Results, error) {
 	var r Results
 	if err := json.Unmarshal([]byte(message), &r); err != nil {
@@ -84,7 +83,7 @@ func ParseResults(message string, targets int) (Results, error) {
 	return r, nil
 }
 
-// Errors are why each target is not reached, nil where it is.
+// Errors returns an error per target, nil if reached.
 func (r Results) Errors() []error {
 	errs := make([]error, len(r.Marks))
 	for i, mark := range r.Marks {

@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// metrics are how many come, and what becomes of them. They tell nothing of who it is.
+// metrics count clients and results of requests. They do not identify clients.
 type metrics struct {
 	registry *prometheus.Registry
 	requests *prometheus.CounterVec
@@ -34,7 +34,7 @@ func newMetrics(open func() float64) *metrics {
 
 func (m *metrics) count(result string) { m.requests.WithLabelValues(result).Inc() }
 
-// Metrics serves them.
+// Metrics returns the handler of the metrics endpoint.
 func (p *Proxy) Metrics() http.Handler {
 	return promhttp.HandlerFor(p.metrics.registry, promhttp.HandlerOpts{})
 }

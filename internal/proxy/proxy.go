@@ -1,8 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package proxy leads peers to the API server of this cluster, and to nothing else: whatever host they ask for, that is where they are
-// connected. What they say there is between them and the API server, by TLS, which tells who they are.
+// Package proxy is an HTTP CONNECT proxy to the API server of this cluster only: the requested host is validated, but the connection always
+// goes to the API server. The content is TLS between client and API server, which authenticates the client.
 package proxy
 
 import (
@@ -20,45 +20,45 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// Options say where clients are led, and how many. Of the rest the zero value is what a process has.
+// Options configure a Proxy. The zero value of a field is a default.
 type Options struct {
-	// Target is the host and the port of the API server.
+	// Target is the host and port of the API server.
 	Target string
-	// Hosts are those that clients may ask for, any if empty. They get the target in any case.
+	// Hosts are the hosts allowed in requests, any if empty. All are connected to the target.
 	Hosts []string
-	// Connections is how many clients there may be at once, half of them from one address; 0 for 1000.
+	// Connections limits the concurrent clients, and each address to half of them; 0 is 1000.
 	Connections int
-	// Head is how long the head of a request may take, Dial the way to the target, Linger an end of a connection after the other one has
-	// ended, and Grace what is still connected when the process has to end; 0 for 10, 10, 30 and 20 seconds.
+	// Head is the time-out of a request's head, Dial of the connection to the target, Linger of a half-closed connection, and Grace of open
+	// connections at shutdown; 0 is 10, 10, 30 and 20 seconds.
 	Head, Dial, Linger, Grace time.Duration
 	Log                       logr.Logger
 }
 
-// Proxy serves clients.
+// Proxy is an http.Handler for CONNECT requests.
 type Proxy struct {
 	options Options
 	rule    rule
 	dialer  net.Dialer
 	metrics *metrics
 
-	room     room // for those whose request is being read, and those that are connected
+	room     room // for requests being read and for tunnels
 	ready    atomic.Bool
-	reported atomic.Bool // that the target is not reached
+	reported atomic.Bool // the failure of the target was logged
 
 	mu      sync.Mutex
-	ending  bool // no tunnel begins any more
+	ending  bool // no new tunnels
 	tunnels sync.WaitGroup
-	cut     context.Context // ends when tunnels have to
+	cut     context.Context // cancelled to cut the tunnels
 	cutAll  context.CancelFunc
 }
 
-// A client or an API server that is gone is noticed after a minute and a half, by either.
+// keepAlive detects a dead client or API server after 90 seconds.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 10 * time.Second, Count: 6}
 
-// largestHead is more than any client that means the API server sends.
+// largestHead is the limit of a request's head in bytes: larger than that of any Kubernetes client.
 const largestHead = 8 << 10
 
-// New makes a proxy.
+// New returns a proxy.
 func New(o Options) (*Proxy, error) {
 	if _, ok := authority(o.Target); !ok {
 		return nil, fmt.Errorf("%q is no host with a port", o.Target)
@@ -87,7 +87,7 @@ func Listen(ctx context.Context, address string) (net.Listener, error) {
 	return (&net.ListenConfig{KeepAliveConfig: keepAlive}).Listen(ctx, "tcp", address)
 }
 
-// Serve serves clients until ctx ends, and then waits for those that are connected, as long as Grace.
+// Serve serves clients until ctx ends, then waits for the open tunnels, at most Grace.
 func (p *Proxy) Serve(ctx context.Context, on net.Listener) error {
 	server := &http.Server{
 		Handler:                      p,
@@ -95,12 +95,12 @@ func (p *Proxy) Serve(ctx context.Context, on net.Listener) error {
 		MaxHeaderBytes:               largestHead,
 		DisableGeneralOptionsHandler: true,
 		ConnState:                    p.admit,
-		// What is wrong with requests of others is counted.
+		// Malformed requests are counted in the metrics.
 		ErrorLog: log.New(io.Discard, "", 0),
 	}
 	server.SetKeepAlivesEnabled(false)
 	defer p.cutAll()
-	defer context.AfterFunc(ctx, func() { _ = server.Close() })() // connections that were taken over stay
+	defer context.AfterFunc(ctx, func() { _ = server.Close() })() // hijacked connections stay open
 	p.ready.Store(true)
 	defer p.ready.Store(false)
 	if err := server.Serve(on); !errors.Is(err, http.ErrServerClosed) {
@@ -111,7 +111,7 @@ func (p *Proxy) Serve(ctx context.Context, on net.Listener) error {
 	return nil
 }
 
-// end waits for what is connected, and cuts what does not end.
+// end waits for the tunnels and cuts those open after Grace.
 func (p *Proxy) end() {
 	p.mu.Lock()
 	p.ending = true
@@ -133,7 +133,7 @@ func (p *Proxy) end() {
 	<-ended
 }
 
-// begin is false when it is too late for another tunnel.
+// begin registers a tunnel; it returns false during shutdown.
 func (p *Proxy) begin() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -143,7 +143,7 @@ func (p *Proxy) begin() bool {
 	return !p.ending
 }
 
-// Ready tells why clients are not served.
+// Ready returns an error while the proxy does not listen.
 func (p *Proxy) Ready() error {
 	if !p.ready.Load() {
 		return errors.New("not listening")
@@ -153,13 +153,13 @@ func (p *Proxy) Ready() error {
 
 const full = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
-// admit counts clients until their connection ends or becomes a tunnel, and sends those away for whom there is no room.
+// admit counts clients until their connection ends or becomes a tunnel, and rejects clients beyond the limit.
 func (p *Proxy) admit(c net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
 		if !p.room.enter(c.RemoteAddr()) {
 			p.metrics.count(resultFull)
-			_ = c.SetWriteDeadline(time.Now().Add(time.Second)) // an empty buffer takes it at once
+			_ = c.SetWriteDeadline(time.Now().Add(time.Second)) // fits the empty send buffer, so the write does not block
 			_, _ = io.WriteString(c, full)
 			_ = c.Close()
 		}
@@ -186,7 +186,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		_ = target.Close()
 		return
 	}
-	defer p.room.leave(client.RemoteAddr()) // of a connection that was taken over the server tells no end
+	defer p.room.leave(client.RemoteAddr()) // the server does not report the end of a hijacked connection
 	t := tunnel{client: client, target: target, linger: p.options.Linger}
 	if !p.begin() {
 		t.close()
@@ -204,7 +204,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 
 func (p *Proxy) refuse(w http.ResponseWriter, why refusal) {
 	p.metrics.count(why.result)
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // a body that may never come is not waited for
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // do not wait for a body
 	if why.status == http.StatusMethodNotAllowed {
 		w.Header().Set("Allow", http.MethodConnect)
 	}
@@ -212,7 +212,7 @@ func (p *Proxy) refuse(w http.ResponseWriter, why refusal) {
 	http.Error(w, why.why, why.status)
 }
 
-// unreachable tells once that the API server is not reached, and reached that it is again.
+// unreachable logs the first failure to reach the API server, reached logs the recovery.
 func (p *Proxy) unreachable(ctx context.Context, err error) {
 	if ctx.Err() == nil && !p.reported.Swap(true) {
 		p.options.Log.Error(err, "the API server is not reached", "target", p.options.Target)

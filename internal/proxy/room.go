@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// room counts clients. One address has half of it, so that who takes all that it can leaves the other half to others.
+// room limits the number of clients. Each address may use half of the limit, so that one greedy client leaves the other half free.
 type room struct {
 	most int
 
@@ -17,7 +17,7 @@ type room struct {
 	of  map[string]int // by address
 }
 
-// enter is false where there is no room. Who got none leaves, too.
+// enter counts a client and returns false if the limit is reached. A rejected client must call leave, too.
 func (r *room) enter(from net.Addr) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Results of requests, label values of the metric.
+// Results of requests: label values of the metric.
 const (
 	resultAccepted    = "accepted"
 	resultMethod      = "method_refused"
@@ -23,7 +23,7 @@ const (
 	resultFull        = "too_many"
 )
 
-// request is what a client asks for: its first line, and whether more than a head comes with it.
+// request is the first line of a request, and whether the request has a body.
 type request struct {
 	method, target string
 	body           bool
@@ -38,19 +38,19 @@ func asked(req *http.Request) request {
 	return request{method: req.Method, target: req.RequestURI, body: req.ContentLength != 0 || len(req.TransferEncoding) > 0}
 }
 
-// refusal is why a request is not served.
+// refusal is the response to a rejected request.
 type refusal struct {
 	status      int
 	result, why string
 }
 
-// rule says which requests are served. The zero value serves all that ask for a connection.
+// rule validates requests. The zero value allows all CONNECT requests.
 type rule struct {
-	// hosts are the hosts that may be asked for, each with a port; any if empty.
+	// hosts are the allowed hosts with ports; any if empty.
 	hosts []string
 }
 
-// newRule reads hosts, with a port or without.
+// newRule parses hosts with optional ports.
 func newRule(hosts []string) (rule, error) {
 	var out rule
 	for _, h := range hosts {
@@ -66,7 +66,7 @@ func newRule(hosts []string) (rule, error) {
 	return out, nil
 }
 
-// refuses returns why a request is refused, nil if it is not.
+// refuses returns the reason to reject a request, nil if allowed.
 func (r rule) refuses(q request) *refusal {
 	if q.method != http.MethodConnect {
 		return &refusal{http.StatusMethodNotAllowed, resultMethod, "only CONNECT is served"}
@@ -83,10 +83,10 @@ func (r rule) refuses(q request) *refusal {
 	return nil
 }
 
-// longestHost is that of a name of DNS.
+// longestHost is the maximum length of a DNS name.
 const longestHost = 253
 
-// authority reads a host with a port, and writes it in one form.
+// authority parses and normalises a host with a port.
 func authority(text string) (string, bool) {
 	host, port, err := net.SplitHostPort(text)
 	if err != nil || host == "" || len(host) > longestHost || strings.ContainsFunc(host, outOfPlace) {
@@ -99,7 +99,7 @@ func authority(text string) (string, bool) {
 	return net.JoinHostPort(strings.TrimSuffix(strings.ToLower(host), "."), strconv.FormatUint(n, 10)), true
 }
 
-// outOfPlace is true for what is in no name and in no address.
+// outOfPlace reports whether the character is invalid in host names and addresses.
 func outOfPlace(r rune) bool {
 	switch {
 	case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9':

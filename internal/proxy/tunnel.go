@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// tunnel is a client and the API server, connected.
+// tunnel is a client connected to the API server.
 type tunnel struct {
 	client, target net.Conn
 	linger         time.Duration
 }
 
-// run passes on what both say until both have ended, and closes both. What the client said early, before it was answered, is first.
+// run copies in both directions until both have ended, and closes both connections. Data sent by the client before the response goes first.
 func (t tunnel) run(early *bufio.Reader) {
 	defer t.close()
 	var up sync.WaitGroup
@@ -34,7 +34,7 @@ func (t tunnel) run(early *bufio.Reader) {
 	up.Wait()
 }
 
-// pass passes on what one says, in the kernel if that can. When that has ended the other hears of it, and has some time to end, too.
+// pass copies one direction, in the kernel if possible (splice). At the end it half-closes the destination, which has Linger to end, too.
 func (t tunnel) pass(to, from net.Conn) {
 	_, err := io.Copy(to, from)
 	if closer, ok := to.(interface{ CloseWrite() error }); err == nil && ok {
