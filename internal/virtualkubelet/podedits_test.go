@@ -162,6 +162,39 @@ func TestEachChangeOfAPodIsTriedByItself(t *testing.T) {
 	})
 }
 
+// Labels that the provider refuses keep no other change back.
+func TestRefusedLabelsOfAPodKeepNothingElseBack(t *testing.T) {
+	s := newStage(t, nil)
+	s.run()
+	pod := s.pod(s.local, "web")
+	s.runRemotely(eventually(s, s.there, s.shadow("web"), exists), "10.7.0.9")
+	local := eventually(s, s.here, s.localPod("web"), phaseIs(corev1.PodRunning))
+	s.refuseOf(offv1beta1.GroupVersion.WithResource("shadowpods"), admissionv1.Validation{
+		Expression: "!('team' in object.metadata.labels)", Message: "no teams here",
+	})
+	testkit.Eventually(t, limit, func() error {
+		probe := s.shadow("probe")
+		probe.Labels = map[string]string{"team": "blue"}
+		probe.Spec.Pod = corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "web:1"}}}
+		if err := s.there.Client.Create(t.Context(), probe, client.DryRunAll); !isRefused(err) {
+			return fmt.Errorf("the policy is not in force: %w", err)
+		}
+		return nil
+	})
+	before := local.DeepCopy()
+	local.Labels["team"], local.Spec.Containers[0].Image = "blue", "web:2"
+	if err := s.here.Client.Patch(t.Context(), local, client.StrategicMergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(s, s.there, s.shadow("web"), func(sp *offv1beta1.ShadowPod) error {
+		if sp.Spec.Pod.Containers[0].Image != "web:2" {
+			return fmt.Errorf("the ShadowPod has %+v", sp.Spec.Pod.Containers)
+		}
+		return nil
+	})
+	s.event(pod, "FailedReflection", "changing its labels and annotations")
+}
+
 // A ShadowPod is made without them, so it may not count as right because it is as it was made.
 func TestEphemeralContainersAreTheFirstEdit(t *testing.T) {
 	s := newStage(t, nil)

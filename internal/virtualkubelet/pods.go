@@ -462,7 +462,7 @@ func (it *podItem) bringEach(ctx context.Context, in translate.Input, why error)
 		case err != nil:
 			return last, err
 		default:
-			in.Existing.Spec, last = want.Spec, now
+			in.Existing.Labels, in.Existing.Annotations, in.Existing.Spec, last = want.Labels, want.Annotations, want.Spec, now
 		}
 	}
 	return last, errors.Join(failed...)

@@ -24,7 +24,7 @@ const (
 	ChangeDeadline    Change = "activeDeadlineSeconds"
 	ChangeTolerations Change = "tolerations"
 	ChangeEphemeral   Change = "ephemeral containers"
-	// ChangeMetadata is nothing but labels and annotations, which come along with each of the others.
+	// ChangeMetadata is nothing but labels and annotations, and none of the others has them.
 	ChangeMetadata Change = "labels and annotations"
 )
 

@@ -256,6 +256,7 @@ func TestChangesAreBroughtOneByOne(t *testing.T) {
 	in.Pod.Spec.ActiveDeadlineSeconds = new(int64(9))
 	in.Pod.Spec.Tolerations = append(in.Pod.Spec.Tolerations, corev1.Toleration{Key: "late", Operator: corev1.TolerationOpExists})
 	in.Pod.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug"}}}
+	in.Pod.Labels = map[string]string{"new": "yes"}
 	whole := ShadowPod(in)
 	if diff := cmp.Diff(allChanges, Changes(in)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -268,7 +269,12 @@ func TestChangesAreBroughtOneByOne(t *testing.T) {
 		if left := Changes(in); len(left) != len(before)-1 || slices.Contains(left, c) {
 			t.Errorf("after %s there are %v", c, left)
 		}
+		if in.Existing.Labels["new"] != "" {
+			t.Errorf("labels come along with %s", c)
+		}
 	}
+	in.Only = ChangeMetadata
+	in.Existing = ShadowPod(in)
 	if diff := cmp.Diff(whole, in.Existing); diff != "" {
 		t.Errorf("all one by one are not all at once:\n%s", diff)
 	}

@@ -40,7 +40,7 @@ type Input struct {
 	Pod *corev1.Pod
 	// Existing is the ShadowPod as the provider has it; nil before it is made.
 	Existing *offv1beta1.ShadowPod
-	// Only is the one kind of changes that is brought to the existing ShadowPod; empty is all.
+	// Only is the one kind of changes that is brought to the existing ShadowPod, which keeps all else as it is; empty is all.
 	Only Change
 	// Home is how the pod reaches the API server of this cluster, nil for not at all; of a ShadowPod that exists HomeOf it.
 	Home *Home
@@ -62,6 +62,9 @@ func ShadowPod(in Input) *offv1beta1.ShadowPod {
 		annotations[names.HomeAPIServer] = in.Home.String()
 	}
 	annotations[names.OffloadingUID] = string(in.Pod.UID)
+	if in.Only != "" && in.Only != ChangeMetadata {
+		labels, annotations = maps.Clone(in.Existing.Labels), maps.Clone(in.Existing.Annotations)
+	}
 	out := &offv1beta1.ShadowPod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: offv1beta1.GroupVersion.String(), Kind: "ShadowPod"},
 		ObjectMeta: metav1.ObjectMeta{Name: in.Pod.Name, Namespace: in.Namespace, Labels: labels, Annotations: annotations},
