@@ -1,7 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package app turns rooms into processes: one file per role, each a table of contents of what runs in it.
+// Package app composes the components into processes: one file per role, each a table of contents of the
+// controllers that run in it.
 package app
 
 import (
@@ -13,7 +14,7 @@ import (
 	"liqo.io/liqo/internal/app/program"
 )
 
-// aliases are the names of the original's binaries, which manifests written for it still call.
+// aliases are the names of the original's binaries, which manifests written for it still run.
 var aliases = map[string]string{
 	"liqo-controller-manager": "controller-manager",
 	"virtual-kubelet":         "virtual-kubelet",
@@ -23,7 +24,7 @@ var aliases = map[string]string{
 	"proxy":                   "proxy",
 }
 
-// Command is the program for the given command line: argv[0] chooses the role when it is the name of one.
+// Command returns the program for the command line: argv[0] selects the role if it is the name of a role.
 func Command(argv []string) *cobra.Command {
 	root := program.Complete(&cobra.Command{Use: "liqo", Short: "The in-cluster processes of Liqo"})
 	root.AddCommand(controllerManager(), crdReplicator(), kubelet.Command(), newGatewayCommand(), newFabricCommand(), newProxyCommand(), newUninstallerCommand(), newProbeCommand())

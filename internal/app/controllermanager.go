@@ -58,7 +58,7 @@ import (
 // +kubebuilder:rbac:groups=authentication.liqo.io,resources=identities/status;identities/finalizers;renews/status;resourceslices/status;resourceslices/finalizers;tenants/status;tenants/finalizers,verbs=update;patch
 // +kubebuilder:rbac:groups=offloading.liqo.io,resources=namespacemaps/status;namespaceoffloadings/status;shadowendpointslices/finalizers;shadowpods/status;shadowpods/finalizers;virtualnodes/status;virtualnodes/finalizers,verbs=update;patch
 //
-// Virtual kubelets: their Deployments and accounts, and the roles that they and peers are given, each by name.
+// Virtual kubelets: their Deployments and accounts, and the roles granted to them and to peers, each by name.
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=apps,resources=replicasets,verbs=get
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;list;watch;create;update;patch;delete
@@ -71,7 +71,7 @@ import (
 // +kubebuilder:rbac:groups=certificates.k8s.io,resources=certificatesigningrequests/approval,verbs=update
 // +kubebuilder:rbac:groups=certificates.k8s.io,resources=signers,resourceNames=kubernetes.io/kube-apiserver-client;kubernetes.io/kubelet-serving,verbs=approve
 //
-// Admission: whom to tell the authority of our certificate; who asks for metrics.
+// Admission: the webhook configurations, which get the CA bundle; authentication of metrics requests.
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations;validatingwebhookconfigurations,verbs=get;list;watch
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations;validatingwebhookconfigurations,resourceNames=liqo-webhook,verbs=update;patch
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
@@ -120,7 +120,7 @@ func (o *controllerManagerOptions) runManager(ctx context.Context) error {
 	settings.tenants.Certificates.Kept, settings.remote.Kept = kept, kept
 	err = setUp(mgr,
 		withOptions(webhook.SetupWebhooks, settings.webhooks),
-		// Who the peers are, and what they may do.
+		// Peers and their permissions.
 		withOptions(peering.Setup, peering.Options{LiqoNamespace: o.liqoNamespace, Version: program.Version, Disabled: settings.disabled}),
 		withOptions(auth.SetupKeys, auth.KeysOptions{LiqoNamespace: o.liqoNamespace, TLSCompatibility: o.tlsCompatibility}),
 		withOptions(auth.SetupSigner, auth.SignerOptions{ClusterID: o.clusterIdentity(), LiqoNamespace: o.liqoNamespace, LegacyNonces: o.legacyNonces}),
@@ -128,20 +128,20 @@ func (o *controllerManagerOptions) runManager(ctx context.Context) error {
 		withOptions(auth.SetupIdentity, auth.IdentityOptions{ClusterID: o.clusterIdentity(), LiqoNamespace: o.liqoNamespace, AllowLoopbackPeers: o.allowLoopbackPeers}),
 		auth.SetupRenew,
 		withOptions(auth.SetupServing, auth.ServingOptions{}),
-		// Who has which addresses, and under which a peer is seen.
+		// Addresses, and their translation by peer.
 		registerIf(o.networking, withOptions(ipam.Setup, settings.addresses)),
 		registerIf(o.networking, withOptions(network.SetupConfigurations, network.ConfigurationOptions{LiqoNamespace: o.liqoNamespace})),
 		registerIf(o.networking, withOptions(network.SetupGateways, settings.gateways)),
 		registerIf(o.networking, withOptions(network.SetupRefusals, network.RefusalOptions{LiqoNamespace: o.liqoNamespace})),
 		registerIf(o.networking, network.SetupSilentNodes),
 		registerIf(o.networking, withOptions(network.SetupHosts, network.HostOptions{LiqoNamespace: o.liqoNamespace})),
-		// What is asked of providers, and what is granted to consumers.
+		// Requests to providers, and grants to consumers.
 		withOptions(resourceslice.SetupLocal, settings.local),
 		withOptions(resourceslice.SetupRemote, settings.remote),
-		// As a consumer: virtual nodes and the namespaces that reach into them.
+		// As a consumer: virtual nodes and offloaded namespaces.
 		withOptions(consumer.SetupVirtualNodes, settings.virtualNodes),
 		withOptions(consumer.SetupNamespaceOffloadings, settings.offloadings),
-		// As a provider: twin namespaces, the pods in them, and the endpoints that are elsewhere.
+		// As a provider: remote namespaces, their pods, and the endpoints of other clusters.
 		withOptions(provider.SetupNamespaceMaps, settings.twins),
 		withOptions(provider.SetupShadowPods, settings.shadowPods),
 		withOptions(provider.SetupShadowEndpointSlices, provider.ShadowEndpointSliceOptions{LiqoNamespace: o.liqoNamespace, Workers: o.shadowSliceWorkers, DroppedMetadata: o.droppedMetadata}),

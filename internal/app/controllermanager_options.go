@@ -139,12 +139,13 @@ func (o *controllerManagerOptions) addFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.shadowSliceWorkers, "shadow-endpointslice-ctrl-workers", 10, "ShadowEndpointSlices handled at once")
 }
 
-// ofReplicator are flags of the original's controller-manager that are the crd-replicator's here. Who gives them is told, and nothing ends.
+// ofReplicator accepts flags that belong to the original's controller-manager and to the crd-replicator of Liqo now. Their use logs a
+// warning and is not an error.
 func ofReplicator(fs *pflag.FlagSet) {
 	for name, value := range map[string]time.Duration{"foreign-cluster-ping-interval": 15 * time.Second, "foreign-cluster-ping-timeout": 5 * time.Second} {
 		fs.Duration(name, value, "")
 		if err := fs.MarkDeprecated(name, "it has no effect here: give it to the crd-replicator, in crdReplicator.pod.extraArgs"); err != nil {
-			panic(err) // the flag is there
+			panic(err) // unreachable: the flag exists
 		}
 	}
 }
@@ -270,7 +271,7 @@ func (o *controllerManagerOptions) remoteSliceOptions() (resourceslice.RemoteOpt
 	return out, nil
 }
 
-// parsePrefixes reads prefixes that do not overlap.
+// parsePrefixes parses prefixes and rejects overlaps.
 func parsePrefixes(texts []string) ([]netip.Prefix, error) {
 	var out []netip.Prefix
 	for _, text := range texts {
@@ -328,8 +329,8 @@ func parseClasses(s string) []gatewayClass {
 	return out
 }
 
-// cachedKinds narrows what the controller-manager keeps in memory: of Secrets only its own certificates, of Deployments only
-// those that it makes.
+// cachedKinds restricts the cache of the controller-manager: of Secrets only its own certificates, of Deployments only those
+// it creates.
 func cachedKinds(liqoNamespace string) map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{
 		&corev1.Secret{}: {Namespaces: map[string]cache.Config{

@@ -23,8 +23,8 @@ type crdReplicatorOptions struct {
 	allowLoopbackPeers        bool
 }
 
-// Cluster-wide it reads who the peers are and says how they are; everything else it is given in tenant namespaces, by a
-// RoleBinding in each, "tenant" here: it copies specs out, brings statuses in, and keeps its finalizers.
+// Cluster-wide the replicator reads ForeignClusters and writes their status. All other permissions are granted in tenant namespaces,
+// by a RoleBinding in each, marked "tenant" below: to replicate specs and statuses, and to keep its finalizers.
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 // +kubebuilder:rbac:groups=core.liqo.io,resources=foreignclusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=core.liqo.io,resources=foreignclusters/status,verbs=update;patch
@@ -41,7 +41,8 @@ type crdReplicatorOptions struct {
 // +kubebuilder:rbac:groups=networking.liqo.io,namespace=tenant,resources=gatewayclients/status,verbs=patch
 // +kubebuilder:rbac:groups="";events.k8s.io,namespace=tenant,resources=events,verbs=create;patch
 
-// crdReplicator copies what concerns a peer to that peer, and is the only holder of control-plane credentials.
+// crdReplicator returns the program that replicates objects to peers, the only holder of control-plane
+// credentials.
 func crdReplicator() *cobra.Command {
 	o := &crdReplicatorOptions{}
 	cmd := &cobra.Command{
@@ -84,7 +85,7 @@ func (o *crdReplicatorOptions) runReplicator(ctx context.Context) error {
 	return mgr.Start(ctx)
 }
 
-// replicatorOptions are the flags as the room wants them, where the zero value is a default.
+// replicatorOptions converts the flags to the package's options, where the zero value is a default.
 func (o *crdReplicatorOptions) replicatorOptions() replicator.Options {
 	interval := o.pingInterval
 	if interval == 0 {

@@ -36,7 +36,7 @@ type fabricOptions struct {
 	profiling                     program.Profiling
 }
 
-// What a node has to know of peers, of their gateways and of the other nodes, and the pods on itself.
+// Peers, their gateways, the other nodes, and the pods of this node.
 // +kubebuilder:rbac:groups=networking.liqo.io,resources=configurations;firewallconfigurations;gatewayclients;gatewayservers;internalnodes;routeconfigurations,verbs=get;list;watch
 // +kubebuilder:rbac:groups=networking.liqo.io,resources=firewallconfigurations/status;internalnodes/status;routeconfigurations/status,verbs=update;patch
 // +kubebuilder:rbac:groups=ipam.liqo.io,resources=ips;networks,verbs=get;list;watch
@@ -45,13 +45,13 @@ type fabricOptions struct {
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 //
-// The Services that an alias may stand for: the API server's, and that of the proxy which leads peers there.
+// The Services that may have a translated IP: of the API server, and of the proxy through which peers reach it.
 // +kubebuilder:rbac:groups="",namespace=default,resources=services,verbs=get;list;watch
 // +kubebuilder:rbac:groups=discovery.k8s.io,namespace=default,resources=endpointslices,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",namespace=liqo,resources=services,resourceNames=liqo-proxy,verbs=get;list;watch
 // +kubebuilder:rbac:groups=discovery.k8s.io,namespace=liqo,resources=endpointslices,verbs=get;list;watch
 
-// newFabricCommand leads a node to peers.
+// newFabricCommand returns the agent of a node, which routes to peers.
 func newFabricCommand() *cobra.Command {
 	o := &fabricOptions{}
 	cmd := &cobra.Command{
@@ -104,8 +104,8 @@ func (o *fabricOptions) runFabric(ctx context.Context) error {
 	return mgr.Start(ctx)
 }
 
-// cachedKinds narrows what the agent of a node keeps in memory: its own pods, the Services of the API server and of its proxy, and rules
-// of the installation.
+// cachedKinds restricts the cache of a node's agent: its own pods, the Services of the API server and of its proxy, and rules of the
+// installation.
 func (o *fabricOptions) cachedKinds() map[client.Object]cache.ByObject {
 	home := cache.ByObject{Namespaces: map[string]cache.Config{o.liqoNamespace: {}}}
 	services, slices := map[string]cache.Config{}, map[string]cache.Config{}
@@ -115,7 +115,7 @@ func (o *fabricOptions) cachedKinds() map[client.Object]cache.ByObject {
 		services[s.Namespace] = cache.Config{FieldSelector: fields.OneTermEqualSelector("metadata.name", s.Name)}
 		slices[s.Namespace] = cache.Config{LabelSelector: labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: s.Name})}
 	}
-	if o.liqoNamespace == metav1.NamespaceDefault { // both are in one namespace, and no field selector finds two names
+	if o.liqoNamespace == metav1.NamespaceDefault { // both are in one namespace, and no field selector matches two names
 		services, slices = map[string]cache.Config{o.liqoNamespace: {}}, map[string]cache.Config{o.liqoNamespace: {}}
 	}
 	return map[client.Object]cache.ByObject{
@@ -127,7 +127,7 @@ func (o *fabricOptions) cachedKinds() map[client.Object]cache.ByObject {
 	}
 }
 
-// slimPod keeps what says where a pod is.
+// slimPod trims a pod to the fields that locate it.
 func slimPod(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {

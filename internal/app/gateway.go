@@ -39,7 +39,7 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// gatewayOptions are the flags of a gateway. Names and defaults are those of the original, where they mean something.
+// gatewayOptions are the flags of a gateway. Names and defaults are those of the original, where they have a meaning.
 type gatewayOptions struct {
 	agent.Options
 	uid, mode, address            string
@@ -51,15 +51,14 @@ type gatewayOptions struct {
 	profiling                     program.Profiling
 }
 
-// gatewayMemory bounds what WireGuard's buffers may grow to, in bytes: a gateway with much to carry would rather collect garbage than
-// grow.
+// gatewayMemory bounds the growth of WireGuard's buffers, in bytes: a busy gateway should collect garbage rather than grow.
 const gatewayMemory = 192 << 20
 
-// giveWay lets whoever runs on a CPU go on for the rest of its time when a packet arrives for a process that this goroutine starts: see SCHED_BATCH
-// in sched(7). A CPU that has nothing to do takes the packet at once. Otherwise each datagram would interrupt whoever sends them, and be read,
-// encrypted and sent alone, for several times the work that it is among others.
+// giveWay sets SCHED_BATCH (see sched(7)) for processes that this goroutine starts: an arriving packet does not preempt the running thread before
+// the end of its time slice. An idle CPU handles the packet at once. Otherwise each datagram would interrupt its sender, and be read, encrypted and
+// sent alone, for several times the cost of a batch.
 func giveWay() error {
-	runtime.LockOSThread() // processes inherit it from threads
+	runtime.LockOSThread() // processes inherit the policy from threads
 	attr, err := unix.SchedGetAttr(0, 0)
 	if err == nil {
 		attr.Policy = unix.SCHED_BATCH
@@ -71,10 +70,9 @@ func giveWay() error {
 	return nil
 }
 
-// withParentDeath has the runtime of a command look after its threads each 10 ms. Otherwise its monitor sleeps as soon as there is nothing to do, and
-// the first system call after that wakes it: for each packet of a sparse flow, which waits meanwhile. What is asked of the runtime is a line
-// on the error output each 25 days, the longest time it takes: its monitor does not sleep then. On a machine that runs for longer already the
-// first line comes at once.
+// withParentDeath makes the runtime of a command check its threads each 10 ms. Otherwise its monitor thread (sysmon) sleeps when idle, and the next
+// system call wakes it: once per packet of a sparse flow, which adds latency. The setting also prints a line on stderr each 25 days, the longest
+// possible interval; on a machine with a longer uptime the first line is printed at once.
 func withParentDeath(cmd *exec.Cmd) *exec.Cmd {
 	const name = "GODEBUG"
 	said := os.Getenv(name)
@@ -89,7 +87,8 @@ func withParentDeath(cmd *exec.Cmd) *exec.Cmd {
 	return cmd
 }
 
-// newGatewayCommand is one end of the tunnel to a peer. Its rights are those of the ClusterRoles of the chart that are named after it.
+// newGatewayCommand returns the program of a gateway, which terminates the tunnel to a peer. Its permissions are the ClusterRoles of
+// the chart that are named after it.
 func newGatewayCommand() *cobra.Command {
 	o := &gatewayOptions{}
 	cmd := &cobra.Command{
@@ -145,7 +144,7 @@ func (o *gatewayOptions) addFlags(fs *pflag.FlagSet) {
 	o.profiling.Flag(fs)
 }
 
-// setDefaults reads what flags say in words.
+// setDefaults parses the flags given as text.
 func (o *gatewayOptions) setDefaults() error {
 	for flag, value := range map[string]string{"name": o.Name, "namespace": o.Namespace, "remote-cluster-id": o.RemoteClusterID, "gateway-uid": o.uid, "node-name": o.Node} {
 		if value == "" {
@@ -229,16 +228,16 @@ func (o *gatewayOptions) runGateway(ctx context.Context) error {
 	return mgr.Start(ctx)
 }
 
-// threadCount is how many goroutines may run at once where there is room for so many: half of them, unless the user says how many. A packet is
-// handed from goroutine to goroutine, and waking a thread for the next one takes longer than what it has to do.
+// threadCount returns GOMAXPROCS, where room is its default: half of them, unless the user sets it. A packet passes from goroutine to goroutine, and
+// waking a thread for the next step takes longer than the step.
 func threadCount(said string, room int) int {
 	if n, err := strconv.Atoi(said); err == nil && n > 0 {
-		return room // Go has done what was said
+		return room // the Go runtime has applied the setting
 	}
 	return max(1, room/2)
 }
 
-// cachedKinds narrows what a gateway keeps in memory to what it may read.
+// cachedKinds restricts the cache of a gateway to the objects that it may read.
 func (o *gatewayOptions) cachedKinds() map[client.Object]cache.ByObject {
 	own := cache.ByObject{Namespaces: map[string]cache.Config{o.Namespace: {}}}
 	rules := cache.ByObject{Namespaces: map[string]cache.Config{o.Namespace: {}, o.LiqoNamespace: {}}}
@@ -250,7 +249,7 @@ func (o *gatewayOptions) cachedKinds() map[client.Object]cache.ByObject {
 	}
 }
 
-// sysctls are settings of the network that this process is in.
+// sysctls is the directory of the network settings of this process.
 const sysctls = "/proc/sys/net"
 
 func hasIPv6(sysctls string) bool {
@@ -258,13 +257,13 @@ func hasIPv6(sysctls string) bool {
 	return !errors.Is(err, os.ErrNotExist)
 }
 
-// forwardPackets writes only what is not so already: it may be all that it may not write.
+// forwardPackets writes only values that differ: the process may lack the permission to write.
 func forwardPackets(sysctls string) error {
 	for _, name := range []string{"ipv4/ip_forward", "ipv6/conf/all/forwarding"} {
 		path := sysctls + "/" + name
 		have, err := os.ReadFile(path)
 		if errors.Is(err, os.ErrNotExist) {
-			continue // there is no IPv6
+			continue // IPv6 is disabled
 		}
 		if err != nil {
 			return fmt.Errorf("reading %s: %w", path, err)

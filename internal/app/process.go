@@ -16,7 +16,7 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// processOptions is what every process of a cluster is told.
+// processOptions are the flags that every process of a cluster has.
 type processOptions struct {
 	clusterID, liqoNamespace      string
 	healthAddress, metricsAddress string
@@ -48,7 +48,7 @@ func (p *processOptions) clusterIdentity() liqov1beta1.ClusterID {
 	return liqov1beta1.ClusterID(p.clusterID)
 }
 
-// managerOptions are those of a process called name.
+// managerOptions returns the manager's options for the process called name.
 func (p *processOptions) managerOptions(name string) kube.ManagerOptions {
 	return kube.ManagerOptions{
 		Name:                    name,
@@ -78,7 +78,7 @@ func withOptions[O any](register func(ctrl.Manager, O) error, options O) func(ct
 	return func(mgr ctrl.Manager) error { return register(mgr, options) }
 }
 
-// registerIf leaves out what is not wanted.
+// registerIf returns a no-op unless wanted.
 func registerIf(wanted bool, register func(ctrl.Manager) error) func(ctrl.Manager) error {
 	if wanted {
 		return register

@@ -32,7 +32,8 @@ type proxyOptions struct {
 	profiling                     program.Profiling
 }
 
-// newProxyCommand leads peers to the API server. It has no rights and no token.
+// newProxyCommand returns the proxy through which peers reach the API server. It has no permissions and no
+// token.
 func newProxyCommand() *cobra.Command {
 	o := &proxyOptions{}
 	cmd := &cobra.Command{
@@ -74,7 +75,7 @@ func (o *proxyOptions) runProxy(ctx context.Context) error {
 	defer on.Close()
 	logger.Info("leading peers to the API server", "address", on.Addr().String(), "target", o.target)
 	all, serving := errgroup.WithContext(ctx)
-	// What tells of the proxy does so until that has ended.
+	// Health and metrics are served until the proxy has ended.
 	beside, end := context.WithCancel(context.WithoutCancel(ctx))
 	all.Go(func() error {
 		defer end()
@@ -91,7 +92,7 @@ func (o *proxyOptions) runProxy(ctx context.Context) error {
 	return all.Wait()
 }
 
-// serveBeside serves what tells of a process, until ctx ends.
+// serveBeside serves health and metrics of a process until ctx ends.
 func serveBeside(ctx context.Context, address string, handler http.Handler) error {
 	server := &http.Server{Addr: address, Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
@@ -107,7 +108,7 @@ func routePath(path string, handler http.Handler) http.Handler {
 	return mux
 }
 
-// healthHandler is ready as long as that is nil.
+// healthHandler reports ready while the function returns nil.
 func healthHandler(ready func() error) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", func(http.ResponseWriter, *http.Request) {})

@@ -16,7 +16,8 @@ import (
 	"liqo.io/liqo/internal/probe"
 )
 
-// newProbeCommand is what pods of `liqoctl test network` do. They have no rights and no token.
+// newProbeCommand returns the program of the pods of `liqoctl test network`. They have no permissions and no
+// token.
 func newProbeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "reach", Short: "Answer to other pods, or ask who answers", Args: cobra.NoArgs,

@@ -14,7 +14,8 @@ import (
 	"liqo.io/liqo/internal/uninstall"
 )
 
-// What the uninstaller looks at, what it removes because a controller keeps it, and what it takes a controller's finalizer off:
+// Objects that the uninstaller checks, objects that it deletes because a controller retains them, and objects that it removes a
+// controller's finalizer from:
 // +kubebuilder:rbac:groups=offloading.liqo.io,resources=namespaceoffloadings,verbs=get;list;watch
 // +kubebuilder:rbac:groups=authentication.liqo.io,resources=resourceslices,verbs=get;list;watch
 // +kubebuilder:rbac:groups=networking.liqo.io,resources=configurations,verbs=get;list;watch
@@ -26,7 +27,8 @@ import (
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=rolebindings,verbs=list
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=rolebindings,resourceNames=liqo-binding-liqo-tenant-replication;liqo-binding-liqo-tenant-secrets,verbs=patch
 
-// newUninstallerCommand refuses while something is in use, then removes what would otherwise come back.
+// newUninstallerCommand returns the program that refuses while Liqo is in use, and then removes the objects
+// that controllers would otherwise recreate.
 func newUninstallerCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "uninstaller",

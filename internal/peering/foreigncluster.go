@@ -1,10 +1,13 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package peering sums up each peer in its ForeignCluster, and gives our processes their rights in tenant namespaces.
+// Package peering summarises each peer in its ForeignCluster, and grants permissions to our processes in tenant
+// namespaces.
 //
-// A ForeignCluster exists while anything of the peering does, and says nothing that cannot be derived from the other
-// objects. Its status.conditions belong to the replicator, which talks to the peer; all the rest is written here.
+// A ForeignCluster exists while the peering has any object, and contains nothing that cannot be derived from the
+// other
+// objects. Its status.conditions belong to the replicator, which connects to the peer; the rest is written by this
+// package.
 package peering
 
 import (
@@ -33,13 +36,13 @@ import (
 	"liqo.io/liqo/internal/peer"
 )
 
-// Options say what this cluster takes part in.
+// Options are the version and modules of this cluster.
 type Options struct {
 	// LiqoNamespace holds the ServiceAccounts of our processes; empty is liqo.
 	LiqoNamespace string
-	// Version of Liqo here; empty works together with any.
+	// Version of the local Liqo; empty is compatible with every version.
 	Version string
-	// Disabled modules show as not enabled, whatever exists.
+	// Disabled modules are published as not enabled, even if their objects exist.
 	Disabled Disabled
 }
 
@@ -65,7 +68,7 @@ func watchCredentials(mgr ctrl.Manager) (*kube.NamespacedWatch, error) {
 	return watch, nil
 }
 
-// foreignClusters keeps one ForeignCluster for each peer.
+// foreignClusters reconciles one ForeignCluster for each peer.
 type foreignClusters struct {
 	client   client.Client
 	secrets  *kube.NamespacedWatch
@@ -93,7 +96,7 @@ func setupForeignClusters(mgr ctrl.Manager, o Options, secrets *kube.NamespacedW
 	return nil
 }
 
-// peerOf wakes the peer that an object is about.
+// peerOf returns the requests for the peers of an object.
 func (f *foreignClusters) peerOf(ctx context.Context, obj client.Object) []reconcile.Request {
 	var out []reconcile.Request
 	for _, id := range peersOf(obj, f.ofNamespace(ctx)) {
@@ -114,7 +117,7 @@ func (f *foreignClusters) ofNamespace(ctx context.Context) func(string) liqov1be
 	}
 }
 
-// Reconcile makes the ForeignCluster of one peer say what the other objects say.
+// Reconcile derives the ForeignCluster of one peer from the other objects.
 func (f *foreignClusters) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	return kube.Result(f.reconcilePeer(ctx, liqov1beta1.ClusterID(req.Name)))
 }
@@ -157,7 +160,7 @@ func (f *foreignClusters) readForeignCluster(ctx context.Context, id liqov1beta1
 	return &fc, nil
 }
 
-// createForeignCluster makes the object; its own watch event brings us back to fill in the status.
+// createForeignCluster creates the object; its watch event triggers the run that fills in the status.
 func (f *foreignClusters) createForeignCluster(ctx context.Context, id liqov1beta1.ClusterID) error {
 	if len(validation.IsDNS1123Label(string(id))) > 0 {
 		log.FromContext(ctx).V(1).Info("no cluster ID", "value", id)
@@ -186,7 +189,8 @@ func (f *foreignClusters) removeForeignCluster(ctx context.Context, fc *liqov1be
 	return nil
 }
 
-// writeStatus patches what changed. The conditions never do: they are somebody else's, so they are never part of the patch.
+// writeStatus patches the difference. The conditions have another owner and never differ, so they are never part of the
+// patch.
 func (f *foreignClusters) writeStatus(ctx context.Context, fc *liqov1beta1.ForeignCluster, view *peerView) error {
 	want := fc.DeepCopy()
 	if i := slices.IndexFunc(fc.Status.Conditions, func(c liqov1beta1.Condition) bool { return c.Type == liqov1beta1.APIServerStatus }); i >= 0 {
@@ -205,7 +209,7 @@ func (f *foreignClusters) writeStatus(ctx context.Context, fc *liqov1beta1.Forei
 	return nil
 }
 
-// recordEvents emits why nothing new is begun with the peer, unless it was told before.
+// recordEvents emits why new objects are not offered to the peer, unless already recorded.
 func (f *foreignClusters) recordEvents(fc *liqov1beta1.ForeignCluster) {
 	var now []kube.Event
 	if c := peer.VersionRefused(fc); c != nil {

@@ -25,9 +25,9 @@ import (
 	"liqo.io/liqo/internal/peer"
 )
 
-// newBinding is the RoleBinding of a grant. In a namespace that is used it gets a finalizer. That keeps it, when the namespace
-// is deleted as a whole, until those who hold the rights have cleaned up: without the rights they could not take their own
-// finalizers off. In one that is not used nothing may be left that needs us, for we may be uninstalled.
+// newBinding returns the RoleBinding of a grant. In a namespace in use it gets a finalizer, which keeps it during the deletion
+// of the whole namespace until the holders of the permissions have cleaned up: without permissions they could not remove their
+// own finalizers. In an unused namespace no finalizer may remain, because Liqo may be uninstalled.
 func (t *tenantNamespaces) newBinding(grant grant, namespace string, id liqov1beta1.ClusterID) *rbacv1.RoleBinding {
 	out := &rbacv1.RoleBinding{RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: grant.clusterRole}}
 	out.Namespace, out.Name = namespace, names.RoleBinding(grant.clusterRole)
@@ -36,8 +36,8 @@ func (t *tenantNamespaces) newBinding(grant grant, namespace string, id liqov1be
 	return out
 }
 
-// revokeDelay is how soon a namespace that is still being cleaned up is looked at again, should no watch tell: its peer
-// may be away for days.
+// revokeDelay is the interval for checking a namespace that is still being cleaned up, in case a watch misses the end:
+// its peer may be away for days.
 const revokeDelay = 15 * time.Second
 
 func (t *tenantNamespaces) revokeBindings(ctx context.Context, namespace string) error {
@@ -66,12 +66,12 @@ func (t *tenantNamespaces) revokeBindings(ctx context.Context, namespace string)
 	return nil
 }
 
-// usedBy returns an object of the namespace that a holder of the rights must still release, "" for none.
+// usedBy returns an object of the namespace that a holder of the permissions must still release, or "".
 func (t *tenantNamespaces) usedBy(ctx context.Context, namespace string) (string, error) {
 	var secrets corev1.SecretList
 	if err := t.live.List(ctx, &secrets, client.InNamespace(namespace), client.HasLabels{names.IdentityType}); err != nil {
 		if apierrors.IsForbidden(err) {
-			return "", nil // the rights are gone already: nobody can use them for anything
+			return "", nil // the permissions are already gone, so no cleanup is possible
 		}
 		return "", fmt.Errorf("listing Secrets of %s: %w", namespace, err)
 	}
@@ -81,7 +81,7 @@ func (t *tenantNamespaces) usedBy(ctx context.Context, namespace string) (string
 			return "Secret " + secrets.Items[i].Name, nil
 		}
 	}
-	// One that has not begun to go will hold its kubeconfig when it does.
+	// A VirtualNode that is not yet deleted will need its kubeconfig during deletion.
 	var nodes offv1beta1.VirtualNodeList
 	if err := t.live.List(ctx, &nodes, client.InNamespace(namespace)); err != nil {
 		return "", fmt.Errorf("listing VirtualNodes of %s: %w", namespace, err)
@@ -94,7 +94,7 @@ func (t *tenantNamespaces) usedBy(ctx context.Context, namespace string) (string
 	return heldBy(ctx, t.live, namespace)
 }
 
-// heldBy returns an object of the namespace that the replicator holds, "" for none.
+// heldBy returns an object of the namespace with a finalizer of the replicator, or "".
 func heldBy(ctx context.Context, reader client.Reader, namespace string) (string, error) {
 	for _, kind := range peer.Replicated() {
 		if err := reader.List(ctx, kind.List, client.InNamespace(namespace)); err != nil {
@@ -127,7 +127,8 @@ func (t *tenantNamespaces) dropBinding(ctx context.Context, have *rbacv1.RoleBin
 	return nil
 }
 
-// isUsed tells whether a namespace has credentials or objects that a holder of the rights must release one day.
+// isUsed reports whether a namespace has credentials, or objects that a holder of the permissions must release
+// later.
 func (t *tenantNamespaces) isUsed(ctx context.Context, namespace string) (bool, error) {
 	if object, err := heldBy(ctx, t.client, namespace); err != nil || object != "" {
 		return object != "", err

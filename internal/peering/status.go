@@ -28,7 +28,8 @@ import (
 	"liqo.io/liqo/internal/version"
 )
 
-// newStatus is what the ForeignCluster should say, without the conditions of the replicator and without times.
+// newStatus returns the desired status of the ForeignCluster, without the conditions of the replicator and
+// without times.
 func (v *peerView) newStatus(generation int64, disabled Disabled) liqov1beta1.ForeignClusterStatus {
 	version, capabilities := v.reportedVersion()
 	return liqov1beta1.ForeignClusterStatus{
@@ -47,7 +48,7 @@ func (v *peerView) newStatus(generation int64, disabled Disabled) liqov1beta1.Fo
 	}
 }
 
-// moduleOf hides a module that is switched off, and the conditions of one that is not in use.
+// moduleOf hides a disabled module, and the conditions of an unused module.
 func moduleOf(disabled bool, m liqov1beta1.Module) liqov1beta1.Module {
 	if disabled || !m.Enabled {
 		return liqov1beta1.Module{}
@@ -69,7 +70,8 @@ func (v *peerView) roleOf() liqov1beta1.RoleType {
 	return liqov1beta1.UnknownRole
 }
 
-// reportedVersion is what the peer says of its Liqo: as a consumer with the copy of its NamespaceMap, as a provider in the status of ours.
+// reportedVersion returns the peer's version of Liqo: a consumer reports it in the replicated NamespaceMap, a provider in the status of
+// the local NamespaceMap.
 func (v *peerView) reportedVersion() (running string, capabilities []string) {
 	for i := range v.namespaceMaps {
 		if running, capabilities = saidBy(&v.namespaceMaps[i]); running != "" {
@@ -79,7 +81,7 @@ func (v *peerView) reportedVersion() (running string, capabilities []string) {
 	return "", nil
 }
 
-// saidBy is what one of them says, "" for a version that is none.
+// saidBy returns the version in one NamespaceMap, or "" if it is invalid.
 func saidBy(m *offv1beta1.NamespaceMap) (running string, capabilities []string) {
 	running, capabilities = m.Status.ProviderVersion, m.Status.ProviderCapabilities
 	if peer.IsReplica(m) {
@@ -88,7 +90,7 @@ func saidBy(m *offv1beta1.NamespaceMap) (running string, capabilities []string) 
 	return version.SaidVersion(running), capabilities
 }
 
-// apiServerURL comes from the Identity, or from a hand-made kubeconfig where there is none.
+// apiServerURL returns the URL from the Identity, or else from a manual kubeconfig.
 func (v *peerView) apiServerURL() string {
 	if len(v.identities) > 0 {
 		return v.identities[0].Spec.AuthParams.APIServer
@@ -99,7 +101,7 @@ func (v *peerView) apiServerURL() string {
 	return ""
 }
 
-// parseKubeconfig is the first hand-made one that can be read.
+// parseKubeconfig returns the first manual kubeconfig that is valid.
 func (v *peerView) parseKubeconfig() *pki.Kubeconfig {
 	for i := range v.secrets {
 		if kubeconfig, err := pki.ParseKubeconfig(v.secrets[i].Data[names.KubeconfigKey]); err == nil {
@@ -237,8 +239,8 @@ func (v *peerView) authenticationModule() liqov1beta1.Module {
 	return m
 }
 
-// versionStatus says why nothing new is begun with the peer; it is there only while there is a reason. Of two NamespaceMaps one may be of
-// a direction that ended badly, and say what was once: one that fits is enough.
+// versionStatus returns why new objects are not offered to the peer, or nil. One of two NamespaceMaps may be an orphan of a failed
+// teardown with an outdated version: one compatible version is enough.
 func (v *peerView) versionStatus() *liqov1beta1.Condition {
 	var other string
 	for i := range v.namespaceMaps {
@@ -258,7 +260,8 @@ func (v *peerView) versionStatus() *liqov1beta1.Condition {
 	return new(newCondition(liqov1beta1.AuthVersionStatus, liqov1beta1.ConditionError, string(gap), gap.Explain(v.own, other)))
 }
 
-// tenantStatus says what the Tenant says of itself: who refused it knows why.
+// tenantStatus returns the condition that the Tenant reports: the controller that rejected it knows the
+// reason.
 func tenantStatus(t *authv1beta1.Tenant) liqov1beta1.Condition {
 	notReady := func(reason, message string) liqov1beta1.Condition {
 		return newCondition(liqov1beta1.AuthTenantStatus, liqov1beta1.ConditionNotReady, reason, message)
@@ -278,7 +281,8 @@ func tenantStatus(t *authv1beta1.Tenant) liqov1beta1.Condition {
 	return newCondition(liqov1beta1.AuthTenantStatus, liqov1beta1.ConditionReady, "TenantReady", "the tenant is ready")
 }
 
-// identityStatus says whether what the Identity brought is of any use. A certificate that ended need not be asked about.
+// identityStatus returns whether the credentials of the Identity are usable. An expired certificate needs no check by
+// the peer.
 func (v *peerView) identityStatus() liqov1beta1.Condition {
 	ref := v.identities[0].Status.KubeconfigSecretRef
 	end, ends := v.certificateEnd()
@@ -312,7 +316,7 @@ func (v *peerView) nextCheck() time.Duration {
 	return 0
 }
 
-// credentialsStatus says of a hand-made kubeconfig, which no Identity speaks for, whether it is of any use.
+// credentialsStatus returns whether a manual kubeconfig, which has no Identity, is usable.
 func (v *peerView) credentialsStatus() liqov1beta1.Condition {
 	if v.parseKubeconfig() == nil { // why is told where the Secret can be read
 		return credentialsAre(liqov1beta1.ConditionNotReady, "InvalidKubeconfig", "the kubeconfig in the Secret cannot be used: the events of the Secret say why")
@@ -320,7 +324,8 @@ func (v *peerView) credentialsStatus() liqov1beta1.Condition {
 	return v.apiServerCondition("the peer takes the credentials in the Secret")
 }
 
-// apiServerCondition says what the peer makes of credentials, which are ready if it takes them.
+// apiServerCondition returns the answer of the peer to the credentials; they are ready if the peer accepts
+// them.
 func (v *peerView) apiServerCondition(taken string) liqov1beta1.Condition {
 	switch {
 	case v.answer == nil:
@@ -333,8 +338,8 @@ func (v *peerView) apiServerCondition(taken string) liqov1beta1.Condition {
 	return credentialsAre(liqov1beta1.ConditionReady, "IdentityReady", taken)
 }
 
-// wayOut says what to do where the peer may have forgotten this cluster first: the kubeconfig of an Identity that is gone waits for what was
-// copied there, which it cannot take back.
+// wayOut returns the advice for the case that the peer removed this cluster first: the kubeconfig of a deleted Identity waits for the
+// removal of replicated objects, which it can no longer perform.
 func (v *peerView) wayOut() string {
 	goes := func(secret corev1.Secret) bool {
 		return !secret.DeletionTimestamp.IsZero() && metav1.GetControllerOf(&secret) != nil
@@ -399,7 +404,7 @@ func countCondition(t liqov1beta1.ConditionType, prefix, what string, ready, all
 	return newCondition(t, liqov1beta1.ConditionSomeNotReady, prefix+"SomeNotReady", message)
 }
 
-// isRunning tells whether a Deployment has rolled out and all its pods are ready.
+// isRunning reports whether a Deployment has rolled out and all its pods are ready.
 func isRunning(d *appsv1.Deployment) bool {
 	if d == nil || d.Status.ObservedGeneration < d.Generation {
 		return false

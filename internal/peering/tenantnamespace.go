@@ -27,7 +27,8 @@ import (
 	"liqo.io/liqo/internal/peer"
 )
 
-// Reasons of the events on tenant namespaces: several claim one peer; the ID of the peer is none.
+// Reasons of the events on tenant namespaces: several namespaces claim one peer; the ID of the peer is
+// invalid.
 const (
 	reasonDuplicateNamespace = "DuplicateTenantNamespace"
 	reasonInvalidID          = "InvalidClusterID"
@@ -43,7 +44,7 @@ func allGrants() []grant {
 	}
 }
 
-// tenantNamespaces gives our processes their rights in a namespace for as long as it is a tenant namespace.
+// tenantNamespaces grants permissions to our processes in a namespace while it is a tenant namespace.
 type tenantNamespaces struct {
 	client        client.Client
 	live          client.Reader
@@ -78,7 +79,8 @@ func setupTenantNamespaces(mgr ctrl.Manager, o Options, secrets *kube.Namespaced
 	return nil
 }
 
-// requestsForConflicting wakes the other namespaces of the same peer: whether they are alone has changed.
+// requestsForConflicting returns requests for the other namespaces of the same peer, whose conflict may have
+// changed.
 func (t *tenantNamespaces) requestsForConflicting(ctx context.Context, obj client.Object) []reconcile.Request {
 	id, ok := obj.GetLabels()[names.RemoteClusterID]
 	if !ok {
@@ -102,7 +104,7 @@ func ofNamespace(_ context.Context, obj client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: obj.GetNamespace()}}}
 }
 
-// namespacesOf lists the tenant namespaces of a peer that are there to stay.
+// namespacesOf lists the tenant namespaces of a peer that are not being deleted.
 func (t *tenantNamespaces) namespacesOf(ctx context.Context, id liqov1beta1.ClusterID) []string {
 	var list corev1.NamespaceList
 	if err := t.client.List(ctx, &list, client.MatchingLabels{names.RemoteClusterID: string(id), names.TenantNamespace: "true"}); err != nil {
@@ -118,7 +120,7 @@ func (t *tenantNamespaces) namespacesOf(ctx context.Context, id liqov1beta1.Clus
 	return out
 }
 
-// Reconcile gives or takes the rights in one namespace.
+// Reconcile grants or revokes the permissions in one namespace.
 func (t *tenantNamespaces) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var namespace corev1.Namespace
 	if err := t.client.Get(ctx, types.NamespacedName{Name: req.Name}, &namespace); err != nil {
@@ -141,7 +143,7 @@ func (t *tenantNamespaces) reconcileNamespace(ctx context.Context, namespace *co
 	errs := []error{unknown}
 	for _, grant := range allGrants() {
 		want := t.newBinding(grant, namespace.Name, id)
-		// Secrets can only be read once the rights are given; until then a finalizer that is there stays.
+		// Secrets can only be read once the permissions are granted; until then an existing finalizer stays.
 		if used || unknown != nil && t.isGuarded(ctx, want) {
 			want.Finalizers = []string{names.TenantRightsFinalizer}
 		}
@@ -150,7 +152,8 @@ func (t *tenantNamespaces) reconcileNamespace(ctx context.Context, namespace *co
 	return errors.Join(errs...)
 }
 
-// warningOf is what an administrator must mend about the namespace, with the reason of the event.
+// warningOf returns the problem of the namespace that an administrator must fix, with the reason of the
+// event.
 func (t *tenantNamespaces) warningOf(ctx context.Context, namespace *corev1.Namespace) (reason, message string) {
 	label, marked := namespace.Labels[names.RemoteClusterID]
 	if !marked || namespace.Labels[names.TenantNamespace] != "true" || !namespace.DeletionTimestamp.IsZero() {
@@ -167,7 +170,7 @@ func (t *tenantNamespaces) warningOf(ctx context.Context, namespace *corev1.Name
 	return reasonDuplicateNamespace, fmt.Sprintf("the peering with %s has more than one tenant namespace: %s; keep one", id, strings.Join(all, ", "))
 }
 
-// recordWarning emits a complaint unless it was told before.
+// recordWarning emits a warning unless already recorded.
 func (t *tenantNamespaces) recordWarning(namespace *corev1.Namespace, reason, complaint string) {
 	var now []string
 	if complaint != "" {

@@ -23,7 +23,7 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// watchedKinds are the kinds that say something about a peer, besides Secrets.
+// watchedKinds returns the kinds of which a peer's status is derived, besides Secrets.
 func watchedKinds() []client.Object {
 	all := []client.Object{
 		&corev1.Namespace{},
@@ -43,9 +43,9 @@ func watchedKinds() []client.Object {
 	return all
 }
 
-// peerView is all that is known here about one peer.
+// peerView is the local knowledge about one peer.
 type peerView struct {
-	// own is the version of Liqo here.
+	// own is the local version of Liqo.
 	own string
 	// namespaces are the tenant namespaces. They outlive a peering and do not count as part of it.
 	namespaces []string
@@ -53,9 +53,9 @@ type peerView struct {
 	tenants    []authv1beta1.Tenant
 	identities []authv1beta1.Identity // for the control plane
 	secrets    []corev1.Secret        // with control-plane credentials
-	// replicated is the number of ResourceSlices and Renews, here or from there.
+	// replicated is the number of ResourceSlices and Renews, local or replicated.
 	replicated    int
-	namespaceMaps []offv1beta1.NamespaceMap // here or from there
+	namespaceMaps []offv1beta1.NamespaceMap // local or replicated
 
 	virtualNodes []offv1beta1.VirtualNode
 	nodes        []corev1.Node
@@ -65,12 +65,13 @@ type peerView struct {
 	clients        []networkingv1beta1.GatewayClient
 	connections    []networkingv1beta1.Connection
 
-	// answer is what the replicator says of the peer's API server, nil for nothing.
+	// answer is the replicator's condition about the peer's API server, or nil.
 	answer *liqov1beta1.Condition
-	// now is what certificates are held against.
+	// now is the time for the expiry of certificates.
 	now time.Time
 
-	// deployments are those of virtual kubelets and gateways. The cache holds those labelled as made by our controllers.
+	// deployments are the Deployments of virtual kubelets and gateways. The cache contains only those labelled as
+	// created by our controllers.
 	deployments map[types.NamespacedName]*appsv1.Deployment
 }
 
@@ -80,8 +81,8 @@ func (v *peerView) isEmpty() bool {
 		len(v.configurations)+len(v.servers)+len(v.clients)+len(v.connections) == 0
 }
 
-// peersOf returns the peers that an object is about: the one it names in its spec, the one in its label, and the one whose
-// tenant namespace it is in. Usually they are the same. A Secret counts only where its namespace agrees.
+// peersOf returns the peers of an object: named in its spec, in its label, and by its tenant namespace. Usually they are
+// the same. A Secret counts only if its namespace agrees.
 func peersOf(obj client.Object, ofNamespace func(string) liqov1beta1.ClusterID) []liqov1beta1.ClusterID {
 	var out []liqov1beta1.ClusterID
 	switch o := obj.(type) {
@@ -113,7 +114,7 @@ func knownPeers(ids []liqov1beta1.ClusterID) []liqov1beta1.ClusterID {
 	return slices.DeleteFunc(slices.Compact(ids), func(id liqov1beta1.ClusterID) bool { return id == "" })
 }
 
-// gatherView reads all about one peer from the caches.
+// gatherView reads all objects of one peer from the caches.
 func (f *foreignClusters) gatherView(ctx context.Context, id liqov1beta1.ClusterID) (*peerView, error) {
 	v := &peerView{now: time.Now(), own: f.version, deployments: map[types.NamespacedName]*appsv1.Deployment{}}
 	g := &gatherer{ctx: ctx, id: id, reader: f.client, ofNamespace: f.ofNamespace(ctx)}
@@ -144,8 +145,8 @@ func (f *foreignClusters) gatherView(ctx context.Context, id liqov1beta1.Cluster
 	return v, g.err
 }
 
-// sortObjects puts first what counts of several. Of Connections it is that of the gateway that leads to the peer: one in the namespace
-// of the Configuration that counts.
+// sortObjects puts the effective object first. The effective Connection is the Connection of the gateway in the namespace of the
+// effective Configuration.
 func (v *peerView) sortObjects(id liqov1beta1.ClusterID) {
 	placed := peer.Configuration(v.configurations, id)
 	gatewayRank := func(gateway client.Object, at *networkingv1beta1.InternalGatewayEndpoint) policy.Rank {
@@ -193,7 +194,7 @@ type object[T any] interface {
 	client.Object
 }
 
-// collectList lists a kind and keeps what is about the peer.
+// collectList lists a kind and keeps the objects of the peer.
 func collectList[T any, L client.ObjectList, P object[T]](g *gatherer, list L, items func(L) []T, opts ...client.ListOption) []T {
 	if g.err != nil {
 		return nil

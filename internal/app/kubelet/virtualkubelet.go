@@ -24,8 +24,8 @@ import (
 	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
 
-// In the whole cluster a virtual kubelet may do what RBAC cannot narrow to its own node; the policies liqo-virtual-kubelets-*
-// do, and know it by the virtual verb represent. The rest it is given in each namespace that it serves, "offloaded" here.
+// Cluster-wide permissions are those that RBAC cannot narrow to one node. The policies liqo-virtual-kubelets-* narrow them, and
+// recognise a virtual kubelet by the virtual verb represent. The rest is granted in each offloaded namespace, marked "offloaded" below.
 // +kubebuilder:rbac:groups=offloading.liqo.io,resources=virtualnodes,verbs=represent
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=create;get;list;patch;update;watch
 // +kubebuilder:rbac:groups="",resources=nodes/status,verbs=patch;update
@@ -36,26 +36,26 @@ import (
 // +kubebuilder:rbac:groups=core.liqo.io,resources=foreignclusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=networking.liqo.io,resources=configurations,verbs=get;list;watch
 // +kubebuilder:rbac:groups=ipam.liqo.io,resources=ips,verbs=get;list;watch
-// The serving certificate of its port, and who may use that port.
+// The serving certificate of its port, and the authorization of its clients.
 // +kubebuilder:rbac:groups=certificates.k8s.io,resources=certificatesigningrequests,verbs=create;get;list;watch
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 // +kubebuilder:rbac:groups="",resources=configmaps,resourceNames=extension-apiserver-authentication,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",namespace=offloaded,resources=configmaps;events;secrets;services,verbs=get;list;watch
-// Tokens for the pods that run in the provider, of their own accounts.
+// Tokens of their own accounts for the pods that run in the provider.
 // +kubebuilder:rbac:groups="",namespace=offloaded,resources=serviceaccounts/token,verbs=create
 // +kubebuilder:rbac:groups=discovery.k8s.io,namespace=offloaded,resources=endpointslices,verbs=get;list;watch
 // +kubebuilder:rbac:groups=networking.k8s.io,namespace=offloaded,resources=ingresses,verbs=get;list;watch
 
 // options are the flags of the virtual kubelet. Names and defaults are those of the original; manifests
-// carry them, so those that mean nothing here yet are accepted.
+// contain them, so flags without a meaning yet are accepted.
 type options struct {
 	virtualkubelet.Options
 	nodeIP, home, foreign, certificate string
 	apiServerHost, apiServerPort       string
 	podWorkers, sliceWorkers           int
 	localPods                          []string
-	// configMaps and so on are the flags of one kind each.
+	// configMaps and its neighbours are the flags of one kind each.
 	configMaps, secrets, ingresses, services, events                reflectionFlags
 	resources                                                       []string
 	ingressClass, loadBalancerClass                                 string
@@ -63,7 +63,7 @@ type options struct {
 	profiling                                                       program.Profiling
 }
 
-// reflectionFlags are how many objects of a kind are handled at once, and which.
+// reflectionFlags are the number of workers of a kind, and its reflection policy.
 type reflectionFlags struct {
 	workers int
 	kind    string
@@ -73,7 +73,7 @@ func (r reflectionFlags) option() virtualkubelet.Reflection {
 	return virtualkubelet.Reflection{Workers: orOff(r.workers), Type: translate.ReflectionType(r.kind)}
 }
 
-// Command is the role, as a part of a program.
+// Command returns the virtual kubelet as a command.
 func Command() *cobra.Command {
 	o := &options{}
 	cmd := &cobra.Command{
@@ -152,7 +152,7 @@ func (o *options) timing(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.LeaseRetry, "vk-lease-retry-period", 5*time.Second, "time between two tries")
 }
 
-// accepted are flags of the original that its templates carry and that mean nothing here yet, or nothing any more.
+// accepted adds flags of the original that its templates contain and that have no meaning yet, or no longer.
 func accepted(fs *pflag.FlagSet) {
 	for _, name := range []string{
 		"home-kubeconfig", "resync-period", "virtual-storage-class-name", "remote-real-storage-class-name",
@@ -185,8 +185,8 @@ func (o *options) run(ctx context.Context) error {
 	return virtualkubelet.Run(ctx, o.Options)
 }
 
-// Check tells why a virtual kubelet would not start with these arguments, nil if it would. What $(VAR) becomes
-// in an argument is known only where it runs.
+// Check returns why a virtual kubelet would not start with these arguments, or nil. The value of $(VAR) in an
+// argument is known only at run time.
 func Check(args []string) error {
 	o := &options{}
 	fs := pflag.NewFlagSet("virtual-kubelet", pflag.ContinueOnError)
@@ -195,7 +195,7 @@ func Check(args []string) error {
 	o.timing(fs)
 	accepted(fs)
 	fs.String("log-format", "", "")
-	fs.StringP("v", "v", "", "") // those of logs would change how this process logs
+	fs.StringP("v", "v", "", "") // the logging flags would change how this process logs
 	fs.String("vmodule", "", "")
 	if err := fs.Parse(literal(args)); err != nil {
 		return err
@@ -210,7 +210,7 @@ func Check(args []string) error {
 	return o.Check()
 }
 
-// literal leaves out the arguments that Kubernetes expands, and the flags that they are the values of.
+// literal drops the arguments that Kubernetes expands, and the flags whose values they are.
 func literal(args []string) []string {
 	var out []string
 	for _, arg := range args {
@@ -225,7 +225,7 @@ func literal(args []string) []string {
 	return out
 }
 
-// read turns the flags into options.
+// read converts the flags to options.
 func (o *options) read() error {
 	var err error
 	if o.NodeIP, err = netip.ParseAddr(o.nodeIP); err != nil {
@@ -271,7 +271,8 @@ func (o *options) read() error {
 	return nil
 }
 
-// readAPIServer finds the port at which pods of this cluster know its API server, unless the flags say where it is.
+// readAPIServer returns the port of the API server as pods of this cluster see it, unless the flags set its
+// address.
 func (o *options) readAPIServer() error {
 	port := os.Getenv("KUBERNETES_SERVICE_PORT")
 	if o.apiServerHost != "" && o.apiServerPort != "" {
@@ -291,12 +292,13 @@ func (o *options) readAPIServer() error {
 	return nil
 }
 
-// isAPIServerService tells whether every cluster knows its own API server by that name.
+// isAPIServerService reports whether the name is the in-cluster name of the API server, which is the same in
+// every cluster.
 func isAPIServerService(host string) bool {
 	return host == names.APIServerService || host == names.APIServerHost || strings.HasPrefix(host+".", names.APIServerHost+".svc.")
 }
 
-// orOff turns the flags' 0, which reflects nothing, into the options' negative.
+// orOff converts the flags' 0, which disables reflection, to the options' negative value.
 func orOff(workers int) int {
 	if workers == 0 {
 		return -1

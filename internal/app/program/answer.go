@@ -19,13 +19,14 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// An attempt to reach an API server may take so long, and the next one follows so soon.
+// Timeout of an attempt to reach an API server, and delay until the next attempt.
 const (
 	attempt = 5 * time.Second
 	pause   = time.Second
 )
 
-// awaitAnswer returns once an API server answers, whatever it says, or the context ends. Nothing tells when: it asks.
+// awaitAnswer returns once an API server responds, with any result, or the context ends. It polls, because no watch
+// is possible yet.
 func awaitAnswer(ctx context.Context, cfg *rest.Config, health string) error {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Timeout = attempt
@@ -37,7 +38,7 @@ func awaitAnswer(ctx context.Context, cfg *rest.Config, health string) error {
 	for {
 		err := server.RESTClient().Get().AbsPath("/version").Do(ctx).Error()
 		if !await.Transient(err) {
-			return nil // of another error speaks who meets it
+			return nil // other errors are reported by the first caller that meets them
 		}
 		if !waits {
 			waits = true
@@ -56,7 +57,7 @@ func awaitAnswer(ctx context.Context, cfg *rest.Config, health string) error {
 	}
 }
 
-// serveHealth tells kubelets that the process lives, and is not ready.
+// serveHealth serves probes of the kubelet while the process is alive and not ready.
 func serveHealth(address string) (end func(), err error) {
 	if address == "0" {
 		return func() {}, nil
@@ -71,6 +72,6 @@ func serveHealth(address string) (end func(), err error) {
 		http.Error(w, "the API server does not answer", http.StatusServiceUnavailable)
 	})
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Second}
-	go func() { _ = server.Serve(listener) }() // until it is closed
+	go func() { _ = server.Serve(listener) }() // until close
 	return func() { _ = server.Close() }, nil
 }

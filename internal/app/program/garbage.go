@@ -11,32 +11,33 @@ import (
 )
 
 const (
-	// cachesPercent is how much garbage is left before it is collected, in percent of what is alive: where caches dominate, half the garbage
-	// costs little more CPU.
+	// cachesPercent is the GOGC value, in percent of the live heap: where caches dominate, half the garbage costs little more CPU.
 	cachesPercent = 50
-	// leastGarbage is what LeaveGarbage leaves at least, in bytes.
+	// leastGarbage is the minimum garbage that LeaveGarbage allows, in bytes.
 	leastGarbage = 16 << 20
 )
 
-// LeaveGarbage has this process leave 16 MiB of garbage before it collects it, and more where more is alive. Half of the few MiB that are alive
-// where caches are small is garbage after some answers of an API server, and most of the CPU of a burst would go into collecting.
+// LeaveGarbage allows 16 MiB of garbage before a collection, and more for a larger live heap. With small caches the live heap is a few MiB,
+// half of that is garbage after a few API responses, and most of the CPU of a burst would go into collections.
 func LeaveGarbage() {
-	runtime.SetFinalizer(&collection{}, func(*collection) { LeaveGarbage() }) // what is alive is known after each collection
+	runtime.SetFinalizer(&collection{}, func(*collection) { LeaveGarbage() }) // the live heap is known after each collection
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)
 	debug.SetGCPercent(percentOf(live[0].Value.Uint64()))
 }
 
-// collection is garbage in the next one. It is too large to share its memory with others, which may be alive.
+// collection becomes garbage in the next cycle. It is too large for the tiny allocator, where it would share
+// its memory with live objects.
 type collection [32]byte
 
-// percentOf takes 4 MiB for less: nothing is collected of a heap of less than that times the percentage.
+// percentOf rounds the live heap up to 4 MiB: the runtime does not collect a heap smaller than 4 MiB times
+// the percentage.
 func percentOf(live uint64) int {
 	return int(max(cachesPercent, leastGarbage*100/max(live, 4<<20)))
 }
 
-// LimitMemory has garbage collected before the memory that a container may have is full: GOMEMLIMIT is all of it, and not everything that
-// takes memory is the collector's.
+// LimitMemory sets the soft memory limit below the limit of the container: GOMEMLIMIT is the whole limit, and some memory is not managed
+// by the collector.
 func LimitMemory() {
 	if most := debug.SetMemoryLimit(-1); most != math.MaxInt64 {
 		debug.SetMemoryLimit(most / 10 * 9)

@@ -14,16 +14,16 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// Alone tells whether this process is the first of its container, which Keep is for.
+// Alone reports whether this process is PID 1 of its container, the case that Keep is for.
 func Alone() bool { return os.Getpid() == 1 }
 
-// Settled is how long a process must have worked to be begun anew at once. One that ends sooner is left to kubelet, which waits longer
-// each time.
+// Settled is the minimum uptime of a process for an immediate restart. After a shorter one the kubelet restarts the container with its
+// backoff.
 const Settled = 10 * time.Second
 
-// Keep runs the command once more, in a process of its own, until that ends by itself or ctx does. If it is killed, or panics, another one
-// begins at once if it had settled: kubelet sees only each second whether a container ended, and waits for 10 s the second time. It returns
-// nil, or an *exec.ExitError of the last process, which has told why.
+// Keep runs the command in a child process until the child exits or ctx ends. If the child is killed or panics, it is restarted at once,
+// provided that it had settled: the kubelet notices the end of a container only once per second, and backs off for 10 s the second time.
+// Keep returns nil, or the *exec.ExitError of the last child, which has logged the reason.
 func Keep(ctx context.Context, settled time.Duration, command func() *exec.Cmd) error {
 	for {
 		began := time.Now()
@@ -35,7 +35,7 @@ func Keep(ctx context.Context, settled time.Duration, command func() *exec.Cmd) 
 	}
 }
 
-// self is the program that this process runs.
+// self is the path of the running program.
 const self = "/proc/self/exe"
 
 // Again is the command line of this process.
@@ -50,12 +50,12 @@ func keep(ctx context.Context, cmd *exec.Cmd) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(syscall.SIGTERM) }) // that it ended already is no error
+	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(syscall.SIGTERM) }) // a child that has exited already is no error
 	defer stop()
 	return cmd.Wait()
 }
 
-// panicked is the status that the Go runtime exits with; ours is 1.
+// panicked is the exit status of the Go runtime after a panic; errors of our programs exit with 1.
 const panicked = 2
 
 // died tells whether a process ended without having decided to.

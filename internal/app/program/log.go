@@ -15,7 +15,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// logOptions chooses between klog's text, which scripts written for the original read, and JSON.
+// logOptions selects between klog's text format, which scripts written for the original parse, and JSON.
 type logOptions struct {
 	format string
 	klog   *flag.FlagSet

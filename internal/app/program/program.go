@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package program is what the programs that run inside a cluster have in common: how they are called, log and end.
+// Package program is the common part of the programs that run inside a cluster: start, logging and exit.
 package program
 
 import (
@@ -39,7 +39,7 @@ func Complete(cmd *cobra.Command) *cobra.Command {
 			PublicRoots()
 		}
 		if shown := role.Flags().Lookup(profilingFlag); shown == nil || shown.Value.String() != "true" {
-			runtime.MemProfileRate = 0 // what nobody can ask for need not be recorded
+			runtime.MemProfileRate = 0 // no profile is served, so recording is useless
 		}
 		debug.SetGCPercent(cachesPercent)
 		return logs.setUp()
@@ -47,8 +47,8 @@ func Complete(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// RootsOnDemand is the annotation of a role that calls PublicRoots itself, when it needs them: few do, and half a MiB is taken
-// by them.
+// RootsOnDemand is the annotation of a role that calls PublicRoots itself, on demand: few roles need the roots, which take
+// half a MiB.
 const RootsOnDemand = "roots-on-demand"
 
 // PublicRoots has public certificate authorities trusted where the system names none: the image is scratch.
@@ -68,36 +68,36 @@ var PublicRoots = sync.OnceFunc(func() {
 	x509.SetFallbackRoots(roots)
 })
 
-// Main runs a program until it ends or is told to, and then exits.
+// Main runs a program until it returns or is signalled, and exits.
 func Main(cmd *cobra.Command) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	err := cmd.ExecuteContext(ctx)
 	ended := ctx.Err() != nil
 	stop()
 	if errors.Is(err, kube.ErrLeadershipLost) && !ended {
-		// All of it is begun anew, but not the container.
+		// The whole process restarts, but not the container.
 		ctrl.Log.Error(err, "beginning again")
 		err = syscall.Exec(self, os.Args, os.Environ())
 	}
 	if err != nil {
-		if ended := new(exec.ExitError); !errors.As(err, &ended) { // that process has told why
+		if ended := new(exec.ExitError); !errors.As(err, &ended) { // the child has logged the reason
 			fmt.Fprintln(os.Stderr, "liqo:", err)
 		}
 		os.Exit(1)
 	}
 }
 
-// Profiling tells whether a process shows its profiles.
+// Profiling is whether a process serves its profiles.
 type Profiling bool
 
 const profilingFlag = "enable-profiling"
 
-// Flag adds the flag that says so.
+// Flag adds the flag of Profiling.
 func (p *Profiling) Flag(fs *pflag.FlagSet) {
 	fs.BoolVar((*bool)(p), profilingFlag, false, "serve /debug/pprof/ on "+ProfilingAddress+", for kubectl port-forward")
 }
 
-// ProfilingAddress cannot be reached from other pods: profiles show what is in the memory of a process.
+// ProfilingAddress is loopback, because profiles reveal the memory of a process to other pods.
 const ProfilingAddress = "127.0.0.1:6060"
 
 // Address is where profiles are served, empty for nowhere.
@@ -108,9 +108,9 @@ func (p Profiling) Address() string {
 	return ""
 }
 
-// LocalConfig is the way to this cluster: that of the pod, or of KUBECONFIG. It returns once the API server answers, and serves /healthz at
-// that address meanwhile, "0" for nowhere: a process that ended instead would be begun again by its kubelet later and later, up to five
-// minutes after the API server is back.
+// LocalConfig returns the configuration for the local cluster: of the pod, or from KUBECONFIG. It blocks until the API server responds, and
+// serves /healthz at the given address meanwhile ("0" for none): if the process exited instead, the backoff of the kubelet would delay its
+// restart by up to five minutes after the API server is back.
 func LocalConfig(ctx context.Context, health string) (*rest.Config, error) {
 	cfg, err := ctrl.GetConfig()
 	if err != nil {
