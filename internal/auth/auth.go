@@ -1,9 +1,9 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package auth decides who is who: it keeps the key pairs of this cluster, says of each consumer's Tenant whether
-// anything may be granted to it, turns Identities into kubeconfigs, and approves the serving certificates of virtual
-// kubelets.
+// Package auth authenticates clusters: it creates the key pairs of this cluster, decides whether the Tenant of each
+// consumer may receive permissions, converts Identities to kubeconfigs, and approves the serving certificates of
+// virtual kubelets.
 package auth
 
 import (

@@ -31,8 +31,8 @@ const (
 	reasonBindingTaken = "BindingTaken"
 )
 
-// exchangeCredentials lets a consumer that proved to have its key be granted resources, and gives it a certificate for that key and what the
-// certificate may do. Only the proof decides about what is granted: slices have certificates of their own.
+// exchangeCredentials marks a consumer that proved possession of its key as accepted, and issues a certificate for that key with its
+// permissions. Only the proof decides about grants: ResourceSlices have certificates of their own.
 func (t *tenants) exchangeCredentials(ctx context.Context, tenant *authv1beta1.Tenant, in *tenantInputs) error {
 	err := t.handshake.acceptTenant(ctx, tenant, &in.namespace)
 	if _, refused := kube.InvalidReason(err); refused {
@@ -46,8 +46,8 @@ func (t *tenants) exchangeCredentials(ctx context.Context, tenant *authv1beta1.T
 	return errors.Join(t.grantTenant(ctx, tenant), err, t.issueCertificate(ctx, tenant, taken))
 }
 
-// issueCertificate keeps what the consumer needs to act here in the status. What was given is taken back only when it is known to serve no
-// more; taken is what is wrong with the binding.
+// issueCertificate stores the consumer's credentials in the status. An issued certificate is withdrawn only when it is known to be
+// useless; taken is the problem with the binding.
 func (t *tenants) issueCertificate(ctx context.Context, tenant *authv1beta1.Tenant, taken string) error {
 	var nodes corev1.NodeList
 	if err := t.client.List(ctx, &nodes); err != nil {
@@ -59,7 +59,7 @@ func (t *tenants) issueCertificate(ctx context.Context, tenant *authv1beta1.Tena
 		trouble = err.Error()
 		if params = tenant.Status.AuthParams.DeepCopy(); params == nil {
 			setCertificate(tenant, trouble, "", taken)
-			return kube.Wait(0, trouble) // a node that changes tells
+			return kube.Wait(0, trouble) // a watch on nodes triggers the retry
 		}
 	}
 	cert, _, err := t.issuer.Certificate(ctx, certissuer.Request{
@@ -95,7 +95,7 @@ func (t *tenants) Next(tenant *authv1beta1.Tenant) time.Duration {
 	return max(at.Sub(t.options.Certificates.Now()), time.Second)
 }
 
-// setCertificate tells what the consumer has, and what is wrong: late is what it waits for, for long.
+// setCertificate sets the certificate's condition: trouble is the problem, late is the reason of a long wait.
 func setCertificate(tenant *authv1beta1.Tenant, trouble, late, taken string) {
 	c := metav1.Condition{
 		Type: authv1beta1.TenantCertificateIssued, Status: metav1.ConditionTrue, Reason: reasonIssued,
@@ -116,13 +116,13 @@ func setCertificate(tenant *authv1beta1.Tenant, trouble, late, taken string) {
 	apimeta.SetStatusCondition(&tenant.Status.Conditions, c)
 }
 
-// forgetCertificate takes back what the consumer was told.
+// forgetCertificate removes the credentials from the status.
 func forgetCertificate(tenant *authv1beta1.Tenant) {
 	tenant.Status.AuthParams = nil
 	apimeta.RemoveStatusCondition(&tenant.Status.Conditions, authv1beta1.TenantCertificateIssued)
 }
 
-// isWarning tells whether somebody should look at what the condition CertificateIssued says.
+// isWarning reports whether the condition CertificateIssued needs attention.
 func isWarning(c metav1.Condition) bool {
 	return c.Type == authv1beta1.TenantCertificateIssued && c.Reason != reasonIssued && c.Reason != reasonPending
 }

@@ -24,7 +24,7 @@ import (
 // reasonExpired is the reason of the event of an Identity whose certificate has ended.
 const reasonExpired = "CertificateExpired"
 
-// Next is when the certificate of the Identity ends, should no other come before.
+// Next returns the time until the certificate of the Identity expires, unless it is renewed before.
 func (i *identities) Next(identity *authv1beta1.Identity) time.Duration {
 	end, ok := endOf(identity)
 	if left := time.Until(end); ok && left > 0 {
@@ -33,7 +33,7 @@ func (i *identities) Next(identity *authv1beta1.Identity) time.Duration {
 	return 0
 }
 
-// expiryEvents tells of a certificate that has ended.
+// expiryEvents returns the event of an expired certificate.
 func expiryEvents(identity *authv1beta1.Identity, now time.Time) []kube.Event {
 	end, ok := endOf(identity)
 	if !ok || now.Before(end) {
@@ -54,7 +54,8 @@ func endOf(identity *authv1beta1.Identity) (time.Time, bool) {
 	return certificate.NotAfter, true
 }
 
-// expiry shows to Prometheus when the certificates of Identities end. It looks when it is asked, so that none is shown that is gone.
+// expiry exports the expiry of the Identities' certificates as metrics. It collects at scrape time, so that deleted Identities have
+// no metric.
 type expiry struct {
 	client client.Reader
 	desc   *prometheus.Desc

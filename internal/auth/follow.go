@@ -24,17 +24,17 @@ import (
 	"liqo.io/liqo/internal/pki"
 )
 
-// Reasons of the events of an Identity that cannot follow what its provider gives.
+// Reasons of the events of an Identity that cannot adopt the offer of its provider.
 const (
 	reasonRenewTaken   = "RenewTaken"
 	reasonRenewRefused = "RenewalUnusable"
 )
 
-// followInterval is the least time between two offers that are taken over: each makes a new kubeconfig, by which whatever leads to
-// the provider connects again, and a provider may change what it offers as often as it likes. No signer renews sooner.
+// followInterval is the minimum time between two adopted offers: each changes the kubeconfig, upon which every client of the
+// provider reconnects, and the provider controls how often its offer changes. No signer renews faster.
 const followInterval = 30 * time.Second
 
-// followedIdentity is which offer was taken over last, and when one last changed something: without a time long ago, or never.
+// followedIdentity is the last adopted offer, and the time of the last change; no time means long ago, or never.
 type followedIdentity struct {
 	hash string
 	at   time.Time
@@ -56,7 +56,8 @@ func parseFollowed(annotation string) followedIdentity {
 	return followedIdentity{hash, at}
 }
 
-// earlyBy is how long another offer has to wait yet. A time to come is of a clock that was set back since.
+// earlyBy returns how long the next offer has to wait. A time in the future means that the clock was set
+// back.
 func (f followedIdentity) earlyBy(now time.Time, interval time.Duration) time.Duration {
 	if f.at.After(now) {
 		return 0
@@ -64,8 +65,9 @@ func (f followedIdentity) earlyBy(now time.Time, interval time.Duration) time.Du
 	return max(f.at.Add(interval).Sub(now), 0)
 }
 
-// followRenewal keeps the Renew of the control plane, and has the Identity say what came back by it. What is of no use is not
-// taken over: what the Identity says may well go on. Slices need no Renew: theirs comes with their status.
+// followRenewal maintains the Renew of the control plane, and copies the provider's answer to the Identity. An unusable
+// answer is ignored: the current credentials may still be valid. ResourceSlices need no Renew: their status carries the
+// certificate.
 func (i *identities) followRenewal(ctx context.Context, identity *authv1beta1.Identity) error {
 	if identity.Spec.Type != authv1beta1.ControlPlaneIdentityType {
 		return nil
@@ -100,8 +102,8 @@ func (i *identities) followRenewal(ctx context.Context, identity *authv1beta1.Id
 	if err := i.checkUsable(ctx, next); err != nil {
 		return err
 	}
-	// What differs from an offer that was followed, or is newer, is what the administrator brought, who may know better: an offer comes
-	// no more when the provider has moved. Only what is of no use is not kept.
+	// A spec that differs from the adopted offer, or is newer, was edited by the administrator and takes precedence: after a move of
+	// the provider no offer arrives. Only an unusable spec is replaced.
 	if again || !same && !pki.Supersedes(offered.SignedCRT, identity.Spec.AuthParams.SignedCRT) {
 		if _, err := i.readKey(ctx, identity); !errors.Is(err, errNoKey) {
 			return err
@@ -116,7 +118,7 @@ func (i *identities) followRenewal(ctx context.Context, identity *authv1beta1.Id
 	return nil
 }
 
-// requestRenewal keeps the Renew by which the provider is asked, and returns it as it was.
+// requestRenewal maintains the Renew that asks the provider, and returns its previous state.
 func (i *identities) requestRenewal(ctx context.Context, identity *authv1beta1.Identity) (*authv1beta1.Renew, error) {
 	have := &authv1beta1.Renew{}
 	err := i.client.Get(ctx, client.ObjectKeyFromObject(identity), have)
@@ -146,7 +148,7 @@ func (i *identities) requestRenewal(ctx context.Context, identity *authv1beta1.I
 	return have, nil
 }
 
-// checkUsable tells why no kubeconfig could be made of what was offered.
+// checkUsable returns why no kubeconfig can be made of the offer.
 func (i *identities) checkUsable(ctx context.Context, next *authv1beta1.Identity) error {
 	refuse := func(err error) error {
 		return kube.Invalid(reasonRenewRefused, fmt.Errorf("what the provider gives is not taken over: %w", err))

@@ -39,14 +39,14 @@ const (
 // mostServed is how many nonces of a consumer may serve: none is ever forgotten, and a Secret has an end.
 const mostServed = 8192
 
-// handshake finds out whether the consumer has proved that the key of its Tenant is its own. Nonces that served are kept in a
-// Secret in the namespace of the installation, with the Tenant and the key that they served: docs/design/handshake.md says why.
+// handshake verifies that the consumer possesses the private key of its Tenant. Used nonces are stored in a Secret in the
+// namespace of the installation, with the Tenant and the key that they proved: docs/design/handshake.md gives the reason.
 type handshake struct {
-	direct  client.Client         // writes the Secrets of nonces that served
+	direct  client.Client         // writes the Secrets of used nonces
 	cache   *kube.NamespacedWatch // reads them
 	nonces  client.Reader
 	options TenantOptions
-	// ahead are the consumers whose Secret was written here, until the cache has what was written.
+	// ahead are the consumers whose Secret this process wrote, until the cache contains the write.
 	ahead kube.Table[liqov1beta1.ClusterID, bool]
 }
 
@@ -63,7 +63,7 @@ func newHandshake(mgr ctrl.Manager, nonces client.Reader, o TenantOptions) (*han
 	return &handshake{direct: direct, cache: cache, nonces: nonces, options: o}, nil
 }
 
-// acceptTenant tells why the consumer has not proved that the key of the Tenant is its own, nil if it has.
+// acceptTenant returns why the consumer has not proved possession of the Tenant's key, or nil if it has.
 func (h *handshake) acceptTenant(ctx context.Context, tenant *authv1beta1.Tenant, ns *corev1.Namespace) error {
 	key, err := pki.ParsePublicKey(tenant.Spec.PublicKey)
 	if err != nil {
@@ -89,7 +89,7 @@ func (h *handshake) acceptTenant(ctx context.Context, tenant *authv1beta1.Tenant
 	}
 	nonce, err := h.verifyProof(ctx, h.nonces, tenant, key)
 	if _, refused := kube.InvalidReason(err); refused {
-		// The nonce may be of a moment ago: nobody is refused for what the watch has not seen yet.
+		// The nonce may be newer than the cache: a stale cache must not cause a rejection.
 		nonce, err = h.verifyProof(ctx, h.direct, tenant, key)
 	}
 	if err != nil {
@@ -101,7 +101,7 @@ func (h *handshake) acceptTenant(ctx context.Context, tenant *authv1beta1.Tenant
 	return h.consumeNonce(ctx, served, tenant, ns, nonce, mine)
 }
 
-// verifyProof returns the nonce that the signature of the Tenant is one of.
+// verifyProof returns the nonce that the Tenant signed.
 func (h *handshake) verifyProof(ctx context.Context, nonces client.Reader, tenant *authv1beta1.Tenant, key crypto.PublicKey) ([]byte, error) {
 	var all corev1.SecretList
 	if err := nonces.List(ctx, &all, client.InNamespace(tenant.Namespace), client.HasLabels{names.Nonce}); err != nil {
@@ -130,13 +130,13 @@ func (h *handshake) verifyProof(ctx context.Context, nonces client.Reader, tenan
 	return nil, missing
 }
 
-// readNonce reads the nonces of the consumer that served.
+// readNonce reads the used nonces of the consumer.
 func (h *handshake) readNonce(ctx context.Context, consumer liqov1beta1.ClusterID) (*corev1.Secret, error) {
 	key := client.ObjectKey{Namespace: h.options.LiqoNamespace, Name: names.ServedNoncesSecret(string(consumer))}
 	have := &corev1.Secret{}
 	err := h.cache.Get(ctx, key, have)
 	if _, ahead := h.ahead.Get(consumer); ahead && client.IgnoreNotFound(err) == nil {
-		// A key that was replaced a moment ago is not accepted because the cache still shows it.
+		// A key that was just replaced must not be accepted because of a stale cache.
 		cached := have.ResourceVersion
 		have = &corev1.Secret{}
 		if err = h.direct.Get(ctx, key, have); client.IgnoreNotFound(err) == nil && have.ResourceVersion == cached {
@@ -152,8 +152,8 @@ func (h *handshake) readNonce(ctx context.Context, consumer liqov1beta1.ClusterI
 	return have, nil
 }
 
-// consumeNonce writes down that the nonce served, before anything is granted. What this Tenant, or one that was there before, was accepted
-// with serves no more: a key that was replaced does not come back.
+// consumeNonce stores the nonce as used before anything is granted. The previous nonces of this Tenant, and of earlier Tenants of the
+// consumer, stay used: a replaced key cannot be replayed.
 func (h *handshake) consumeNonce(ctx context.Context, served *corev1.Secret, tenant *authv1beta1.Tenant, ns *corev1.Namespace, nonce []byte, mine string) error {
 	if len(served.Data) >= mostServed {
 		return kube.Invalid(reasonManyHandshakes, fmt.Errorf("%d nonces of %s have served, and each is remembered as long as the tenant namespace is there: delete the namespace, and peer again",

@@ -30,19 +30,19 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// IdentityOptions say who acts on providers.
+// IdentityOptions configure the conversion of Identities to kubeconfigs.
 type IdentityOptions struct {
 	// ClusterID of this cluster, the consumer.
 	ClusterID liqov1beta1.ClusterID
 	// LiqoNamespace holds the key pairs.
 	LiqoNamespace string
-	// AllowLoopbackPeers takes kubeconfigs that lead to this very machine.
+	// AllowLoopbackPeers accepts kubeconfigs with a loopback address.
 	AllowLoopbackPeers bool
-	// FollowInterval is the least time between two offers of a provider that are taken over; 0 is 30 s.
+	// FollowInterval is the minimum time between two adopted offers of a provider; 0 is 30 s.
 	FollowInterval time.Duration
 }
 
-// identities turns each Identity into a kubeconfig Secret, and keeps that of the control plane renewed.
+// identities converts each Identity to a kubeconfig Secret, and renews the certificate of the control plane.
 type identities struct {
 	client  client.Client
 	direct  client.Client
@@ -74,15 +74,15 @@ func SetupIdentity(mgr ctrl.Manager, o IdentityOptions) error {
 	return c.Complete(b)
 }
 
-// How long to wait before looking again for a key pair that fits, and from when on to say that there is none. A newer
-// certificate comes with a change of the Identity: only a key pair that was put back by hand has to be looked for.
+// Retry interval for a missing key pair, and the time after which its absence is reported. A newer certificate
+// arrives as a change of the Identity: only a manually restored key pair has to be polled for.
 const (
 	firstKeyDelay   = 10 * time.Second
 	longestKeyDelay = 5 * time.Minute
 	keyPatience     = 30 * time.Second
 )
 
-// reasonNoKey is the reason of the event that says that no key pair fits.
+// reasonNoKey is the reason of the event for a certificate without a key pair.
 const reasonNoKey = "NoKeyForCertificate"
 
 // keyDelay doubles with each look.
@@ -94,8 +94,8 @@ func waitedSince(identity *authv1beta1.Identity) time.Duration {
 	return time.Since(identity.CreationTimestamp.Time)
 }
 
-// Sync renews one Identity and writes its kubeconfig. Neither waits for the other: the kubeconfig is what renewals come by, and a
-// renewal may be what makes it usable.
+// Sync renews one Identity and writes its kubeconfig. The steps are independent: the renewal uses the kubeconfig, and a renewal
+// may repair the kubeconfig.
 func (i *identities) Sync(ctx context.Context, identity *authv1beta1.Identity) error {
 	if err := i.checkIdentity(ctx, identity); err != nil {
 		return err
@@ -104,7 +104,7 @@ func (i *identities) Sync(ctx context.Context, identity *authv1beta1.Identity) e
 	return errors.Join(i.writeKubeconfig(ctx, identity), followed)
 }
 
-// readKey is the one, of those that are used with the provider, that the certificate is for.
+// readKey returns the key pair of the certificate, among those used with the provider.
 func (i *identities) readKey(ctx context.Context, identity *authv1beta1.Identity) (crypto.Signer, error) {
 	secrets := []string{names.PeerKeysSecret(string(identity.Spec.ClusterID))}
 	if identity.Spec.Type == authv1beta1.ControlPlaneIdentityType {
@@ -138,7 +138,7 @@ func (i *identities) writeKubeconfig(ctx context.Context, identity *authv1beta1.
 	return nil
 }
 
-// Report tells that the kubeconfig is there, or why not.
+// Report emits that the kubeconfig exists, or why not.
 func (i *identities) Report(identity *authv1beta1.Identity, err error) []kube.Event {
 	told := append(kube.Complaints(err), expiryEvents(identity, time.Now())...)
 	if reason, _, ok := kube.WaitReason(err); ok && reason == errNoKey.Error() && waitedSince(identity) >= keyPatience {
@@ -150,7 +150,7 @@ func (i *identities) Report(identity *authv1beta1.Identity, err error) []kube.Ev
 	return append(told, i.Recall(identity)...)
 }
 
-// Recall tells that the kubeconfig is there.
+// Recall emits that the kubeconfig exists.
 func (i *identities) Recall(identity *authv1beta1.Identity) []kube.Event {
 	if identity.Status.KubeconfigSecretRef == nil {
 		return nil
@@ -187,10 +187,11 @@ func checkIdentity(identity *authv1beta1.Identity, id liqov1beta1.ClusterID) err
 	return nil
 }
 
-// maxKubeconfig bounds what a provider says of itself: chains of certificates are the longest part.
+// maxKubeconfig bounds the data that a provider reports about itself; chains of certificates are the longest
+// part.
 const maxKubeconfig = 128 << 10
 
-// kubeconfigSecret renders the Secret. What the provider says of itself is held to the rules for any kubeconfig.
+// kubeconfigSecret renders the Secret. The provider's data is validated like any kubeconfig.
 func kubeconfigSecret(identity *authv1beta1.Identity, key []byte, allowLoopback bool) (*corev1.Secret, error) {
 	params := &identity.Spec.AuthParams
 	config := pki.Kubeconfig{

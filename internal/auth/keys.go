@@ -29,23 +29,23 @@ import (
 	"liqo.io/liqo/internal/pki"
 )
 
-// KeysOptions say where and which key pairs are made.
+// KeysOptions configure the creation of key pairs.
 type KeysOptions struct {
 	// LiqoNamespace holds the key pairs.
 	LiqoNamespace string
-	// TLSCompatibility makes RSA keys, for peers that do not know Ed25519.
+	// TLSCompatibility creates RSA keys, for peers without Ed25519.
 	TLSCompatibility bool
 }
 
-// clusterKeys makes the key pair of this cluster, and one for each peer: what one peer's credentials sign is of no use with
-// another one. A key pair goes when the last tenant namespace of its peer goes.
+// clusterKeys creates the key pair of this cluster, and a key pair for each peer: credentials signed for one peer are
+// useless with another. The key pair of a peer is deleted with the last tenant namespace of the peer.
 type clusterKeys struct {
 	client  client.Client // reads namespaces from the cache
 	direct  client.Client // reads Secrets
 	options KeysOptions
 }
 
-// SetupKeys registers what makes the key pairs.
+// SetupKeys registers the controller of key pairs.
 func SetupKeys(mgr ctrl.Manager, o KeysOptions) error {
 	direct, err := kube.DirectClient(mgr)
 	if err != nil {
@@ -107,7 +107,7 @@ func (k *clusterKeys) Sync(ctx context.Context, ns *corev1.Namespace) error {
 	return k.makeKey(ctx, name, map[string]string{names.RemoteClusterID: string(id)}, ns)
 }
 
-// makeKey makes the key pair, unless it exists. owner is nil for one that is kept.
+// makeKey creates the key pair unless it exists. owner is nil for a permanent key pair.
 func (k *clusterKeys) makeKey(ctx context.Context, name string, labels map[string]string, owner *corev1.Namespace) error {
 	have := &corev1.Secret{}
 	err := k.direct.Get(ctx, types.NamespacedName{Namespace: k.options.LiqoNamespace, Name: name}, have)
@@ -125,7 +125,7 @@ func (k *clusterKeys) makeKey(ctx context.Context, name string, labels map[strin
 		return err
 	}
 	if owner != nil {
-		// The first one controls it: older versions of liqoctl look for that.
+		// The first owner is the controller: older versions of liqoctl look for it.
 		if err := controllerutil.SetControllerReference(owner, secret, k.client.Scheme()); err != nil {
 			return fmt.Errorf("setting the owner of the key pair: %w", err)
 		}
@@ -136,8 +136,8 @@ func (k *clusterKeys) makeKey(ctx context.Context, name string, labels map[strin
 	return nil
 }
 
-// adoptKey keeps the key pair while the namespace exists: one of an earlier namespace of the same peer would be collected. A peer may have several
-// namespaces: the garbage collector takes what all owners are gone of, and forgets owners that are.
+// adoptKey adds the namespace to the owners of the key pair, which otherwise would be garbage-collected with an earlier namespace of the same
+// peer. A peer may have several namespaces: the garbage collector deletes an object once all owners are gone, and prunes owners that are.
 func (k *clusterKeys) adoptKey(ctx context.Context, secret *corev1.Secret, owner *corev1.Namespace) error {
 	if owner == nil || kube.Owns(owner, secret) {
 		return nil
@@ -180,7 +180,7 @@ func (k *clusterKeys) newSecret(name string, labels map[string]string) (*corev1.
 
 var errNoKey = errors.New("no key pair of this cluster fits the certificate")
 
-// fittingKey returns, of the key pairs in those Secrets, the one that the certificate is for.
+// fittingKey returns the key pair of the certificate among those Secrets.
 func fittingKey(ctx context.Context, c client.Reader, namespace string, certificate []byte, secrets ...string) (crypto.Signer, error) {
 	for _, name := range secrets {
 		var secret corev1.Secret

@@ -36,12 +36,12 @@ const (
 	reasonInvalidNonce         = "InvalidNonce"
 )
 
-// setupNonces registers what makes, as a provider, the nonces for consumers.
+// setupNonces registers the provider's generator of nonces for consumers.
 func setupNonces(mgr ctrl.Manager) (*kube.NamespacedWatch, error) {
 	return setupHandshakeSecrets(mgr, "nonce", names.Nonce, generateNonce)
 }
 
-// generateNonce makes a nonce where there is none. One that is there stays: a consumer may be signing it.
+// generateNonce creates a nonce if there is none. An existing nonce is kept: a consumer may be signing it.
 func generateNonce(_ context.Context, _ liqov1beta1.ClusterID, secret *corev1.Secret) (kube.Event, error) {
 	event := kube.Event{Type: corev1.EventTypeNormal, Reason: reasonNonceGenerated, Message: "the nonce can be given to the consumer"}
 	if nonce := secret.Data[names.NonceKey]; len(nonce) > 0 {
@@ -57,18 +57,19 @@ func generateNonce(_ context.Context, _ liqov1beta1.ClusterID, secret *corev1.Se
 	return event, nil
 }
 
-// handshakeSecrets fills in the Secrets of one label in tenant namespaces.
+// handshakeSecrets fills in the Secrets with one label in tenant namespaces.
 type handshakeSecrets struct {
 	client   client.Client // reads namespaces
 	direct   client.Client // writes Secrets
 	secrets  *kube.NamespacedWatch
 	recorder events.EventRecorder
 	told     kube.Told[types.NamespacedName, kube.Event]
-	// fill completes the data of a Secret for that peer in memory, and returns what is true then.
+	// fill completes the data of a peer's Secret in memory, and returns the event for the new state.
 	fill func(context.Context, liqov1beta1.ClusterID, *corev1.Secret) (kube.Event, error)
 }
 
-// setupHandshakeSecrets registers the controller of the Secrets of one label, and returns what it reads them from.
+// setupHandshakeSecrets registers the controller of the Secrets with one label, and returns the watch that it
+// reads them from.
 func setupHandshakeSecrets(mgr ctrl.Manager, name, label string,
 	fill func(context.Context, liqov1beta1.ClusterID, *corev1.Secret) (kube.Event, error),
 ) (*kube.NamespacedWatch, error) {
@@ -94,7 +95,7 @@ func setupHandshakeSecrets(mgr ctrl.Manager, name, label string,
 	return secrets, nil
 }
 
-// Reconcile fills in one Secret, and tells why it cannot.
+// Reconcile fills in one Secret, and emits an event if it cannot.
 func (h *handshakeSecrets) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	secret := &corev1.Secret{}
 	if err := h.secrets.Get(ctx, req.NamespacedName, secret); err != nil {
@@ -131,7 +132,8 @@ func (h *handshakeSecrets) syncSecret(ctx context.Context, secret *corev1.Secret
 	if maps.EqualFunc(before.Data, secret.Data, func(a, b []byte) bool { return string(a) == string(b) }) {
 		return event, nil
 	}
-	// Whoever was faster has filled it in. Another nonce is answered at once, however soon it comes.
+	// On a conflict another writer has filled it in. A different nonce is answered at once, even shortly
+	// after the previous one.
 	request, err := json.Marshal(before.Data)
 	if err != nil {
 		return kube.Event{}, fmt.Errorf("encoding the request: %w", err)
@@ -143,7 +145,7 @@ func (h *handshakeSecrets) syncSecret(ctx context.Context, secret *corev1.Secret
 	return event, nil
 }
 
-// peerOf is whom the Secret is for: the namespace decides, and the label must not say anything else.
+// peerOf returns the peer of the Secret: the namespace decides, and the label must not contradict it.
 func (h *handshakeSecrets) peerOf(ctx context.Context, secret *corev1.Secret) (liqov1beta1.ClusterID, error) {
 	var ns corev1.Namespace
 	if err := h.client.Get(ctx, types.NamespacedName{Name: secret.Namespace}, &ns); err != nil {

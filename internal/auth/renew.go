@@ -30,7 +30,8 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// Reasons of the condition CertificateIssued of a Renew that gets nothing. All others are those of its Tenant.
+// Reasons of the condition CertificateIssued of a Renew without an answer. All other reasons are copied from
+// the Tenant.
 const (
 	reasonWrongConsumer   = "WrongConsumer"
 	reasonUnsupportedType = "UnsupportedIdentityType"
@@ -40,8 +41,9 @@ const (
 	reasonOlderRenew      = "OlderRenew"
 )
 
-// renews answers, as a provider, the Renews that consumers copied here. Certificates are signed for the Tenant: a Renew only
-// carries what the Tenant has to the consumer, which cannot read Tenants. One does, so others are told so and cost nothing.
+// renews answers, as a provider, the replicated Renews of consumers. Certificates are signed for the Tenant: a Renew only
+// transports the Tenant's certificate to the consumer, which cannot read Tenants. One Renew suffices, so duplicates are
+// rejected and cost nothing.
 type renews struct{ client client.Client }
 
 // SetupRenew registers the controller of the Renews of consumers.
@@ -87,7 +89,8 @@ func (r *renews) Sync(ctx context.Context, renew *authv1beta1.Renew) error {
 	return nil
 }
 
-// setOwner has the copy go with the Tenant: with that one goes the right of the consumer to take it away.
+// setOwner makes the Tenant the owner of the replicated Renew: without the Tenant the consumer loses the
+// permission to delete it.
 func (r *renews) setOwner(ctx context.Context, renew *authv1beta1.Renew, tenant *authv1beta1.Tenant) error {
 	if tenant == nil {
 		return nil
@@ -105,7 +108,7 @@ func (r *renews) setOwner(ctx context.Context, renew *authv1beta1.Renew, tenant 
 	return nil
 }
 
-// isPending tells whether what is said of the Tenant is about another generation of it.
+// isPending reports whether the Tenant's status is of an older generation.
 func isPending(tenant *authv1beta1.Tenant) bool {
 	if tenant == nil {
 		return false
@@ -114,7 +117,8 @@ func isPending(tenant *authv1beta1.Tenant) bool {
 	return ready == nil || ready.ObservedGeneration != tenant.Generation
 }
 
-// answerRenew has the status say what the Tenant was given, or why there is nothing. all are the Renews of the namespace.
+// answerRenew copies the Tenant's certificate to the status, or the reason of its absence. all are the Renews of the
+// namespace.
 func answerRenew(renew *authv1beta1.Renew, consumer liqov1beta1.ClusterID, tenant *authv1beta1.Tenant, all []authv1beta1.Renew) {
 	said := metav1.Condition{Status: metav1.ConditionFalse}
 	if said.Reason, said.Message = refusalOf(renew, consumer, tenant); said.Reason == "" {
@@ -132,7 +136,7 @@ func answerRenew(renew *authv1beta1.Renew, consumer liqov1beta1.ClusterID, tenan
 	apimeta.SetStatusCondition(&renew.Status.Conditions, said)
 }
 
-// refusalOf tells why a Renew gets nothing, "" if it gets what its Tenant has.
+// refusalOf returns why a Renew gets no certificate, or "" if it gets the Tenant's.
 func refusalOf(renew *authv1beta1.Renew, consumer liqov1beta1.ClusterID, tenant *authv1beta1.Tenant) (reason, why string) {
 	ready := metav1.Condition{Message: "nobody said so yet"}
 	if tenant != nil {
@@ -157,7 +161,7 @@ func refusalOf(renew *authv1beta1.Renew, consumer liqov1beta1.ClusterID, tenant 
 	return "", ""
 }
 
-// supersededBy tells why a Renew that would be answered is not: an older one is.
+// supersededBy returns why an otherwise valid Renew is not answered: an older Renew takes precedence.
 func supersededBy(renew *authv1beta1.Renew, consumer liqov1beta1.ClusterID, tenant *authv1beta1.Tenant, all []authv1beta1.Renew) (reason, why string) {
 	first := policy.Oldest(all, func(r *authv1beta1.Renew) bool {
 		refused, _ := refusalOf(r, consumer, tenant)
@@ -169,7 +173,7 @@ func supersededBy(renew *authv1beta1.Renew, consumer liqov1beta1.ClusterID, tena
 	return reasonOlderRenew, fmt.Sprintf("the older Renew %s brings what the Tenant was given", first.Name)
 }
 
-// givesWay lets through what may have another Renew answered.
+// givesWay passes changes upon which another Renew may be answered.
 var givesWay = predicate.Funcs{
 	CreateFunc: func(event.CreateEvent) bool { return false },
 	UpdateFunc: func(e event.UpdateEvent) bool {
@@ -177,7 +181,7 @@ var givesWay = predicate.Funcs{
 	},
 }
 
-// requestsBeside wakes the Renews whose answer may be another one: that which was answered, and the oldest of those that were not.
+// requestsBeside returns requests for the Renews whose answer may change: the answered Renew, and the oldest of the others.
 func (r *renews) requestsBeside(ctx context.Context, obj client.Object) []reconcile.Request {
 	var first *authv1beta1.Renew
 	out := kube.Requests(ctx, r.client, &authv1beta1.RenewList{}, func(renew *authv1beta1.Renew) bool {

@@ -21,16 +21,16 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// The rights of a consumer are two bindings: one in the whole cluster for its virtual kubelets, and one in the tenant namespace for
-// its control plane, if its Tenant exchanges keys.
+// The permissions of a consumer are two bindings: cluster-wide for its virtual kubelets, and in the tenant namespace for its
+// control plane, if its Tenant exchanges keys.
 
 // bindingName is the name of the binding of the cluster-wide rights of a consumer.
 func bindingName(tenant *authv1beta1.Tenant) string {
 	return names.ClusterRoleBinding(names.RoleVirtualKubeletRemoteWide, string(tenant.Spec.ClusterID))
 }
 
-// bindRoles gives the consumer what it needs cluster-wide. A binding of that name that refers to another role cannot be
-// changed, so it is replaced.
+// bindRoles grants the cluster-wide permissions of the consumer. A binding of that name with another role is immutable,
+// so it is replaced.
 func (t *tenants) bindRoles(ctx context.Context, tenant *authv1beta1.Tenant) error {
 	want := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{
@@ -60,7 +60,7 @@ func (t *tenants) bindRoles(ctx context.Context, tenant *authv1beta1.Tenant) err
 	return nil
 }
 
-// controlPlaneBinding is what lets the control plane of the consumer act in its tenant namespace.
+// controlPlaneBinding returns the RoleBinding of the consumer's control plane in its tenant namespace.
 func controlPlaneBinding(tenant *authv1beta1.Tenant) *rbacv1.RoleBinding {
 	return &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{
@@ -76,8 +76,8 @@ func controlPlaneBinding(tenant *authv1beta1.Tenant) *rbacv1.RoleBinding {
 	}
 }
 
-// bindControlPlane makes that binding, and puts it right. One that is of no Tenant is the administrator's, who may have made it while
-// there was no handshake: it is left alone, and taken says so.
+// bindControlPlane creates the binding and corrects drift. A binding without a Tenant as owner belongs to the administrator, who may
+// have created it without a handshake: it is left alone, and reported as taken.
 func (t *tenants) bindControlPlane(ctx context.Context, tenant *authv1beta1.Tenant) (taken string, err error) {
 	want, have := controlPlaneBinding(tenant), &rbacv1.RoleBinding{}
 	err = t.client.Get(ctx, client.ObjectKeyFromObject(want), have)
@@ -99,14 +99,14 @@ func (t *tenants) bindControlPlane(ctx context.Context, tenant *authv1beta1.Tena
 	return "", nil
 }
 
-// ofSomeTenant tells whether a Tenant controls the binding: this one, or one that was here before.
+// ofSomeTenant reports whether a Tenant controls the binding: this Tenant, or an earlier one.
 func ofSomeTenant(b *rbacv1.RoleBinding) bool {
 	owner := metav1.GetControllerOf(b)
 	return owner != nil && owner.Kind == "Tenant" && strings.HasPrefix(owner.APIVersion, authv1beta1.GroupVersion.Group+"/")
 }
 
-// unbindControlPlane removes that binding if it is the Tenant's. Without a handshake it is the administrator's unless it was applied
-// here: Liqo before this one made such bindings, too, and peerings live on them.
+// unbindControlPlane deletes the binding if it is the Tenant's. Without a handshake the binding is the administrator's unless Liqo
+// applied it: earlier versions of Liqo created such bindings, too, and peerings depend on them.
 func (t *tenants) unbindControlPlane(ctx context.Context, from client.Reader, tenant *authv1beta1.Tenant) error {
 	have := &rbacv1.RoleBinding{}
 	if err := from.Get(ctx, client.ObjectKeyFromObject(controlPlaneBinding(tenant)), have); err != nil {
@@ -121,7 +121,7 @@ func (t *tenants) unbindControlPlane(ctx context.Context, from client.Reader, te
 	return nil
 }
 
-// unbindRoles takes the rights of the consumer back, those in the whole cluster unless another Tenant gives them.
+// unbindRoles revokes the permissions of the consumer; the cluster-wide ones only if no other Tenant grants them.
 func (t *tenants) unbindRoles(ctx context.Context, from client.Reader, tenant *authv1beta1.Tenant) error {
 	if err := t.unbindControlPlane(ctx, from, tenant); err != nil {
 		return err

@@ -39,12 +39,12 @@ type ServingOptions struct {
 	Now func() time.Time
 }
 
-// servingRequests approves the serving certificates of virtual kubelets, and denies what looks like one and is none. What it
-// approved goes once it was served, or with its virtual node, so that nothing of a peering outlives it. Requests of real kubelets,
-// and of others, are left to others.
+// servingRequests approves the serving certificates of virtual kubelets, and denies invalid requests in their name. An approved
+// request is deleted after it was served, or with its virtual node, so that no orphan of a peering remains. Requests of real
+// kubelets, and of other clients, are ignored.
 type servingRequests struct {
 	client client.Client
-	// direct reads all as it is now: a virtual kubelet asks in its first second, and seldom again.
+	// direct bypasses the cache: a virtual kubelet requests in its first second, and seldom again.
 	direct  client.Reader
 	options ServingOptions
 }
@@ -66,7 +66,7 @@ func SetupServing(mgr ctrl.Manager, o ServingOptions) error {
 	return c.Complete(b)
 }
 
-// approvedFor are the requests of a virtual kubelet that were approved.
+// approvedFor returns the approved requests of a virtual kubelet.
 func (s *servingRequests) approvedFor(ctx context.Context, vn client.Object) []reconcile.Request {
 	return kube.Requests(ctx, s.client, &certv1.CertificateSigningRequestList{}, func(request *certv1.CertificateSigningRequest) bool {
 		return approvalOf(request) != nil && accountOf(request) == client.ObjectKeyFromObject(vn)
@@ -87,7 +87,7 @@ func approvalOf(request *certv1.CertificateSigningRequest) *certv1.CertificateSi
 	return &request.Status.Conditions[i]
 }
 
-// isUndecided lets through requests for serving certificates that nobody approved or denied.
+// isUndecided passes requests for serving certificates that are neither approved nor denied.
 func isUndecided(obj client.Object) bool {
 	request, ok := obj.(*certv1.CertificateSigningRequest)
 	if !ok || request.Spec.SignerName != certv1.KubeletServingSignerName {
@@ -99,14 +99,14 @@ func isUndecided(obj client.Object) bool {
 }
 
 const (
-	// addressLimit is how long the API server may need to learn the address of a pod that runs already.
+	// addressLimit is the time the API server may need to learn the address of a running pod.
 	addressLimit = 2 * time.Minute
 	addressDelay = time.Second
-	// servedFor is how long an issued certificate stays to be read. Who asked watches for it, and asks anew if it was gone.
+	// servedFor is how long an issued certificate can be read. The requester watches for it, and repeats a lost request.
 	servedFor = 10 * time.Second
 )
 
-// Sync decides about one request.
+// Sync decides one request.
 func (s *servingRequests) Sync(ctx context.Context, request *certv1.CertificateSigningRequest) error {
 	if approval := approvalOf(request); approval != nil {
 		return s.removeRequest(ctx, request, approval.LastUpdateTime.Time)
@@ -134,7 +134,7 @@ func (s *servingRequests) Sync(ctx context.Context, request *certv1.CertificateS
 	return s.decideRequest(ctx, request, denial)
 }
 
-// removeRequest deletes a request that was approved: a while after that, if the certificate was issued, and at once without its virtual node.
+// removeRequest deletes an approved request: a while after the certificate was issued, and at once without its virtual node.
 func (s *servingRequests) removeRequest(ctx context.Context, request *certv1.CertificateSigningRequest, approved time.Time) error {
 	var err error
 	if account := accountOf(request); account.Name != "" {
@@ -162,11 +162,11 @@ func (s *servingRequests) discardRequest(ctx context.Context, request *certv1.Ce
 	return nil
 }
 
-// endingDelay is how soon a pod that ends is looked at again.
+// endingDelay is the retry interval for a terminating pod.
 const endingDelay = time.Second
 
-// isKubeletGone tells whether the pod that asked is not there any more, and waits for one that ends: nobody reads what it is told, and its Deployment,
-// which tells that it is a virtual kubelet, may be gone before it. It is false for who asked from no pod.
+// isKubeletGone reports whether the requesting pod no longer exists, and waits for a terminating pod: its answer has no reader, and its Deployment,
+// which identifies it as a virtual kubelet, may be gone before. It is false for a requester outside of a pod.
 func (s *servingRequests) isKubeletGone(ctx context.Context, request *certv1.CertificateSigningRequest, account types.NamespacedName) (bool, error) {
 	name, uid := request.Spec.Extra[podNameExtra], request.Spec.Extra[podUIDExtra]
 	if account.Namespace == "" || len(name) != 1 || len(uid) != 1 {
@@ -183,18 +183,19 @@ func (s *servingRequests) isKubeletGone(ctx context.Context, request *certv1.Cer
 	return i < 0, nil
 }
 
-// certificateRequester is the ServiceAccount that made the request, and what it runs.
+// certificateRequester is the ServiceAccount of the request, and its pods.
 type certificateRequester struct {
 	account types.NamespacedName
-	// node is the VirtualNode of that name, nil if there is none.
+	// node is the VirtualNode of that name, or nil.
 	node *offv1beta1.VirtualNode
-	// pods of the virtual kubelet; only the one whose token was used, where that is known.
+	// pods of the virtual kubelet; only the pod of the used token, if known.
 	pods []corev1.Pod
 }
 
 const accountPrefix = "system:serviceaccount:"
 
-// accountOf is the ServiceAccount that made a request, which is called like its VirtualNode; the zero value for another user.
+// accountOf returns the ServiceAccount of a request, which has the name of its VirtualNode; the zero value for another kind
+// of user.
 func accountOf(request *certv1.CertificateSigningRequest) (account types.NamespacedName) {
 	if rest, ok := strings.CutPrefix(request.Spec.Username, accountPrefix); ok {
 		account.Namespace, account.Name, _ = strings.Cut(rest, ":")
@@ -202,8 +203,8 @@ func accountOf(request *certv1.CertificateSigningRequest) (account types.Namespa
 	return account
 }
 
-// gatherRequester returns nil if the request is none of our business: it does not come from a ServiceAccount of a tenant
-// namespace and does not name a virtual node.
+// gatherRequester returns nil if the request is out of scope: not from a ServiceAccount of a tenant namespace, and
+// without the name of a virtual node.
 func (s *servingRequests) gatherRequester(ctx context.Context, request *certv1.CertificateSigningRequest) (*certificateRequester, error) {
 	in := &certificateRequester{account: accountOf(request)}
 	ours, err := s.isOurs(ctx, request, in.account)
@@ -247,7 +248,7 @@ func (s *servingRequests) isOurs(ctx context.Context, request *certv1.Certificat
 	return slices.ContainsFunc(all.Items, func(vn offv1beta1.VirtualNode) bool { return vn.Name == node }), nil
 }
 
-// Attributes that the API server knows of the token of a pod.
+// Attributes of a pod's token that the API server adds to requests.
 const (
 	podNameExtra = "authentication.kubernetes.io/pod-name"
 	podUIDExtra  = "authentication.kubernetes.io/pod-uid"
@@ -296,12 +297,12 @@ func (s *servingRequests) ofDeployment(ctx context.Context, pod *corev1.Pod, dep
 	return set.UID == owner.UID && above != nil && above.Kind == "Deployment" && above.Name == deployment, nil
 }
 
-// addressMissing tells whether a pod that may have asked has no address yet.
+// addressMissing reports whether a pod that may have sent the request has no address yet.
 func (a *certificateRequester) addressMissing() bool {
 	return slices.ContainsFunc(a.pods, func(pod corev1.Pod) bool { return len(pod.Status.PodIPs) == 0 })
 }
 
-// checkRequest tells why the request is not exactly that of a virtual kubelet for itself.
+// checkRequest returns why the request is not exactly the expected request of a virtual kubelet for itself.
 func (a *certificateRequester) checkRequest(request *certv1.CertificateSigningRequest) error {
 	if a.node == nil {
 		if a.account.Name == "" {
@@ -315,7 +316,7 @@ func (a *certificateRequester) checkRequest(request *certv1.CertificateSigningRe
 	if len(a.pods) == 0 {
 		return errors.New("the request was not made from a pod of the virtual kubelet's Deployment")
 	}
-	// Requests for some addresses of a pod that has several are as good as for all of them.
+	// A request for some addresses of a pod is as valid as a request for all of them.
 	var denial error
 	for i := range a.pods {
 		for _, ips := range addressSets(&a.pods[i]) {
@@ -338,7 +339,7 @@ func servingUsages(usages []certv1.KeyUsage) bool {
 		slices.Equal(sorted, []certv1.KeyUsage{certv1.UsageDigitalSignature, certv1.UsageKeyEncipherment, certv1.UsageServerAuth})
 }
 
-// addressSets are the sets of addresses under which a pod may serve: all of them, or one.
+// addressSets returns the sets of addresses under which a pod may serve: all of them, or one.
 func addressSets(pod *corev1.Pod) [][]netip.Addr {
 	var all []netip.Addr
 	for _, ip := range pod.Status.PodIPs {
@@ -358,7 +359,7 @@ func addressSets(pod *corev1.Pod) [][]netip.Addr {
 	return out
 }
 
-// firstAddresses are those that the sentence of a denial names.
+// firstAddresses returns the addresses for the message of a denial.
 func firstAddresses(pods []corev1.Pod) []netip.Addr {
 	for i := range pods {
 		if sets := addressSets(&pods[i]); len(sets) > 0 {

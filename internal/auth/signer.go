@@ -18,13 +18,13 @@ import (
 	"liqo.io/liqo/internal/pki"
 )
 
-// SignerOptions say who signs.
+// SignerOptions configure the signature of nonces.
 type SignerOptions struct {
 	// ClusterID of this cluster, the consumer.
 	ClusterID liqov1beta1.ClusterID
 	// LiqoNamespace holds the key pairs.
 	LiqoNamespace string
-	// LegacyNonces signs the nonce alone, for providers that know no other form.
+	// LegacyNonces signs the nonce alone, for providers without the newer form.
 	LegacyNonces bool
 }
 
@@ -34,14 +34,14 @@ const (
 	reasonMissingNonce = "MissingNonce"
 )
 
-// nonceSigner signs, as a consumer, the nonces of providers, with the key pair that is used with that provider only. Whoever may
-// write Secrets in a tenant namespace has it sign, so it signs nothing that means anything elsewhere.
+// nonceSigner signs, as a consumer, the nonces of providers, with a key pair per provider. Any client with write access to
+// Secrets in a tenant namespace can have a text signed, so a signature must be meaningless elsewhere.
 type nonceSigner struct {
 	direct  client.Reader
 	options SignerOptions
 }
 
-// SetupSigner registers what signs the nonces of providers.
+// SetupSigner registers the controller that signs the nonces of providers.
 func SetupSigner(mgr ctrl.Manager, o SignerOptions) error {
 	direct, err := kube.DirectClient(mgr)
 	if err != nil {
@@ -52,7 +52,7 @@ func SetupSigner(mgr ctrl.Manager, o SignerOptions) error {
 	return err
 }
 
-// signNonce signs the nonce, unless the signature that is there is one of it: not every key signs alike twice.
+// signNonce signs the nonce unless the existing signature is valid: not every algorithm is deterministic.
 func (s *nonceSigner) signNonce(ctx context.Context, provider liqov1beta1.ClusterID, secret *corev1.Secret) (kube.Event, error) {
 	nonce := secret.Data[names.NonceKey]
 	if len(nonce) == 0 {

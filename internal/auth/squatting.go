@@ -10,11 +10,11 @@ import (
 	"liqo.io/liqo/internal/pki"
 )
 
-// A cluster ID becomes a user and a group here, and the end of the names of the users of slices. A consumer that chose the name of one that
-// exists would inherit its rights, so such a Tenant is refused.
+// A cluster ID becomes a user and a group, and the suffix of the users of ResourceSlices. A consumer that chose the name of an existing
+// user would inherit its permissions, so such a Tenant is rejected.
 
-// checkUsers tells why the users of the consumer, of its control plane and of its slices, could be those of another consumer that was there
-// first: users of slices end in a hash of the ID, which is cut.
+// checkUsers returns why the users of the consumer, its control plane and its ResourceSlices could be those of an older consumer: users of
+// ResourceSlices end in a truncated hash of the ID.
 func checkUsers(tenant, other *authv1beta1.Tenant) error {
 	a, b := string(tenant.Spec.ClusterID), string(other.Spec.ClusterID)
 	switch {

@@ -34,8 +34,8 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// tenants says of each Tenant whether anything may be granted to it, and gives it its cluster-wide rights. What hangs on
-// a Tenant elsewhere follows its condition.
+// tenants decides whether each Tenant may receive permissions, and grants the cluster-wide ones. Dependents of a Tenant
+// follow its condition.
 type tenants struct {
 	client    client.Client
 	direct    client.Reader
@@ -45,22 +45,22 @@ type tenants struct {
 	renewals  kube.Table[types.UID, time.Time]
 }
 
-// TenantOptions say who gives certificates to consumers, and which.
+// TenantOptions configure the certificates of consumers.
 type TenantOptions struct {
 	// ClusterID of this cluster, the provider.
 	ClusterID liqov1beta1.ClusterID
-	// LiqoNamespace holds which nonces served.
+	// LiqoNamespace holds the used nonces.
 	LiqoNamespace string
 	// LegacyNonces accepts signatures of the nonce alone, too.
 	LegacyNonces bool
-	// Server is what consumers are told of the API server.
+	// Server is the address of the API server as published to consumers.
 	Server certissuer.Server
 	// Certificates of the control planes of consumers; their Duration 0 is a week.
 	Certificates certissuer.Options
 }
 
-// controlPlaneDuration is longer than what slices get: a certificate that ended brings no other one, and when the clusters lose each
-// other it may have a third of its life left. It need not be short to take its rights back: the binding does that.
+// controlPlaneDuration is longer than the lifetime for ResourceSlices: an expired certificate cannot fetch its successor, and a
+// third of the lifetime must outlast a loss of connection. A short lifetime is not needed for revocation: the binding does that.
 const controlPlaneDuration = 7 * 24 * time.Hour
 
 // SetupTenant registers the controllers of Tenants and of the nonces for them.
@@ -89,7 +89,7 @@ func SetupTenant(mgr ctrl.Manager, o TenantOptions) error {
 	}
 	t := &tenants{client: mgr.GetClient(), direct: mgr.GetAPIReader(), handshake: handshake, issuer: issuer, options: o}
 	c := kube.NewController[*authv1beta1.Tenant](mgr, kube.Options{Name: "tenant", Finalizer: names.TenantFinalizer}, t)
-	// A binding or another Tenant that stands in the way may go; a binding of ours may be changed by somebody.
+	// A conflicting binding or Tenant may be deleted; a binding of ours may be modified by another client.
 	b := c.Builder().
 		Watches(&rbacv1.ClusterRoleBinding{}, handler.EnqueueRequestsFromMapFunc(t.namedBy)).
 		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(t.namedBy)).
@@ -114,7 +114,7 @@ const (
 	reasonIDTaken        = "ClusterIDTaken"
 )
 
-// Sync decides about one Tenant.
+// Sync decides one Tenant.
 func (t *tenants) Sync(ctx context.Context, tenant *authv1beta1.Tenant) error {
 	in, err := t.gatherInputs(ctx, tenant)
 	if err != nil {
@@ -154,14 +154,14 @@ func (t *tenants) grantTenant(ctx context.Context, tenant *authv1beta1.Tenant) e
 	return nil
 }
 
-// Cleanup takes all rights back. It asks the API server itself whether there are any: those that were given a moment
-// ago are in no cache, and nobody would take them back later.
+// Cleanup revokes all permissions. It reads from the API server: permissions granted a moment ago are not in the
+// cache, and would be orphaned.
 func (t *tenants) Cleanup(ctx context.Context, tenant *authv1beta1.Tenant) error {
 	t.renewals.Drop(tenant.UID)
 	return t.unbindRoles(ctx, t.direct, tenant)
 }
 
-// Report shows what the administrator has to change.
+// Report emits the problems that the administrator has to fix.
 func (t *tenants) Report(tenant *authv1beta1.Tenant, err error) []kube.Event {
 	if reason, ok := kube.InvalidReason(err); ok {
 		setReady(tenant, metav1.ConditionFalse, reason, strings.TrimPrefix(err.Error(), reason+": "))
@@ -169,7 +169,7 @@ func (t *tenants) Report(tenant *authv1beta1.Tenant, err error) []kube.Event {
 	return t.Recall(tenant)
 }
 
-// Recall tells what the conditions say.
+// Recall replays the events of the conditions.
 func (t *tenants) Recall(tenant *authv1beta1.Tenant) []kube.Event {
 	if !tenant.DeletionTimestamp.IsZero() {
 		return nil
@@ -191,7 +191,7 @@ func setReady(tenant *authv1beta1.Tenant, status metav1.ConditionStatus, reason,
 	})
 }
 
-// tenantInputs are what can speak against a Tenant.
+// tenantInputs are the objects that can cause the rejection of a Tenant.
 type tenantInputs struct {
 	// own is the ID of this cluster.
 	own       liqov1beta1.ClusterID
@@ -219,13 +219,13 @@ func (t *tenants) gatherInputs(ctx context.Context, tenant *authv1beta1.Tenant) 
 
 // refusalReason tells why the Tenant may be granted nothing.
 func (s *tenantInputs) refusalReason(tenant *authv1beta1.Tenant) error {
-	// The label is ours to set where nobody has: only a label that says something else is wrong.
+	// A missing label is set by Liqo: only a label with another value is invalid.
 	labelled := tenant.DeepCopy()
 	policy.DefaultTenant(labelled)
 	if err := policy.CheckTenant(labelled, s.namespace.Labels); err != nil {
 		return kube.Invalid(reasonWrongNamespace, err)
 	}
-	if tenant.Spec.ClusterID == s.own { // copies of its objects could not be told from what was made here
+	if tenant.Spec.ClusterID == s.own { // replicas of its objects would be indistinguishable from local objects
 		return kube.Invalid(reasonIDTaken, fmt.Errorf("%q is this cluster itself: give the consumer another cluster ID", s.own))
 	}
 	if err := policy.CheckTenantUnique(tenant, s.olderTenants(tenant)); err != nil {
@@ -251,14 +251,14 @@ func (s *tenantInputs) refusalReason(tenant *authv1beta1.Tenant) error {
 	return nil
 }
 
-// recallAcceptance is for Tenants that an earlier version accepted.
+// recallAcceptance migrates Tenants that an earlier version accepted.
 func recallAcceptance(tenant *authv1beta1.Tenant) {
 	if tenant.Status.AcceptanceTime == nil && (tenant.Status.AuthParams != nil || apimeta.IsStatusConditionTrue(tenant.Status.Conditions, authv1beta1.TenantReady)) {
 		tenant.Status.AcceptanceTime = &tenant.CreationTimestamp
 	}
 }
 
-// olderTenants are the Tenants that were there first. A Tenant is not unseated by one that comes later.
+// olderTenants returns the Tenants that take precedence. A later Tenant never evicts an older one.
 func (s *tenantInputs) olderTenants(tenant *authv1beta1.Tenant) []authv1beta1.Tenant {
 	var out []authv1beta1.Tenant
 	for i := range s.tenants {
@@ -269,7 +269,7 @@ func (s *tenantInputs) olderTenants(tenant *authv1beta1.Tenant) []authv1beta1.Te
 	return out
 }
 
-// tenantBefore counts Tenants that are being deleted, too: they have rights until they are gone.
+// tenantBefore includes Tenants that are being deleted: they have permissions until they are gone.
 func tenantBefore(a, b *authv1beta1.Tenant) bool {
 	was, is := policy.RankOf(a), policy.RankOf(b)
 	was.Leaving, is.Leaving = false, false
@@ -285,7 +285,7 @@ func (t *tenants) namedBy(ctx context.Context, obj client.Object) []reconcile.Re
 	})
 }
 
-// requestsForOthers wakes the Tenants that obj may have stood in the way of.
+// requestsForOthers returns requests for the Tenants that obj may have blocked.
 func (t *tenants) requestsForOthers(ctx context.Context, obj client.Object) []reconcile.Request {
 	return t.requestsFor(ctx, func(tenant *authv1beta1.Tenant) bool { return tenant.UID != obj.GetUID() })
 }
@@ -298,7 +298,7 @@ func (t *tenants) requestsBeside(ctx context.Context, obj client.Object) []recon
 	return t.requestsFor(ctx, func(tenant *authv1beta1.Tenant) bool { return tenant.Namespace == obj.GetNamespace() })
 }
 
-// ofConsumer wakes the Tenants of the cluster that the label of obj names.
+// ofConsumer returns requests for the Tenants of the cluster in the label of obj.
 func (t *tenants) ofConsumer(ctx context.Context, obj client.Object) []reconcile.Request {
 	return t.requestsFor(ctx, func(tenant *authv1beta1.Tenant) bool {
 		return string(tenant.Spec.ClusterID) == obj.GetLabels()[names.RemoteClusterID]
