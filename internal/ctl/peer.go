@@ -37,11 +37,11 @@ type peerOptions struct {
 	createVirtualNode  bool
 	amounts
 	dryRunOptions
-	// resources are the amounts that were read.
+	// resources are the parsed amounts.
 	resources corev1.ResourceList
-	// tunnelAsked says that somebody asked for something of the tunnel.
+	// tunnelAsked reports that a flag about the tunnel was given.
 	tunnelAsked bool
-	// wayAsked says that somebody asked for a way to the API server of the provider.
+	// wayAsked reports that a flag about the path to the provider's API server was given.
 	wayAsked bool
 }
 
@@ -97,7 +97,7 @@ func (o *peerOptions) addFlags(cmd *cobra.Command) {
 	twoInstallations(cmd, &o.local, &o.remote)
 }
 
-// asksForTunnel tells whether a flag about gateways was given.
+// asksForTunnel reports whether a flag about gateways was given.
 func asksForTunnel(fs *pflag.FlagSet) bool {
 	asked := false
 	fs.Visit(func(f *pflag.Flag) { asked = asked || strings.HasPrefix(f.Name, "gw-") || f.Name == "mtu" })
@@ -110,19 +110,20 @@ func (o *peerOptions) checkFlags() (err error) {
 	return err
 }
 
-// peeringRun makes one cluster the provider of the other.
+// peeringRun is one run of the command peer, which makes one cluster the provider of the other.
 type peeringRun struct {
 	*cli
 	options            *peerOptions
 	consumer, provider *clusterSide
 
-	network  *connection // nil where the networks are left alone
+	network  *connection // nil with --networking-disabled
 	slice    *authv1beta1.ResourceSlice
-	proxyURL string // through which the consumer reaches the API server, unless that is known once the networks are connected
+	proxyURL string // the path of the consumer to the API server, "" if unknown before the networks are connected
 }
 
-// runSteps looks at both clusters first, and changes nothing where it could not be done. Then all goes on at once that does not need
-// something else: only in-band authentication needs the networks, and the slice needs the authentication.
+// runSteps reads the state of both clusters first, and changes nothing if a precondition fails. Then it connects the networks,
+// authenticates and requests resources, concurrently as far as possible: only in-band authentication needs the networks, and the
+// ResourceSlice needs the authentication.
 func (r *peeringRun) runSteps(ctx context.Context) error {
 	if err := r.readState(ctx); err != nil {
 		return withRetryHint(ctx, err)
@@ -154,10 +155,10 @@ func (r *peeringRun) runSteps(ctx context.Context) error {
 	return withRetryHint(ctx, p.Run(ctx))
 }
 
-// throughTunnel tells whether the networks are the way to the API server of the provider.
+// throughTunnel reports whether the consumer reaches the provider's API server through the tunnel.
 func (r *peeringRun) throughTunnel() bool { return r.options.inBand && r.options.proxyURL == "" }
 
-// readState reads what there is, at once, and fails where the rest could not be done.
+// readState reads the state of both clusters concurrently, and checks all preconditions.
 func (r *peeringRun) readState(ctx context.Context) error {
 	p := step.New(r.Printer)
 	p.Add(func(ctx context.Context, _ *out.Printer) error { return fitTogether(ctx, r.consumer, r.provider) })
@@ -167,13 +168,13 @@ func (r *peeringRun) readState(ctx context.Context) error {
 		})
 	}
 	p.Add(func(ctx context.Context, _ *out.Printer) error {
-		if r.throughTunnel() { // as the consumer sees the proxy is known once the networks are connected
+		if r.throughTunnel() { // the address of the proxy is unknown before the networks are connected
 			if _, err := r.provider.apiServerProxy(ctx); err != nil {
 				return wrapEnsuring("authentication", r.provider.wrapWithCluster(err))
 			}
 		}
 		a := &authentication{cli: r.cli, consumer: r.consumer, provider: r.provider, proxyURL: r.options.proxyURL, asBefore: !r.options.wayAsked}
-		a.inBand = r.options.inBand && r.options.networkingDisabled // through a tunnel that is there already
+		a.inBand = r.options.inBand && r.options.networkingDisabled // through an existing tunnel
 		err := a.readState(ctx)
 		r.proxyURL = a.proxyURL
 		return wrapEnsuring("authentication", err)
@@ -191,7 +192,7 @@ func (r *peeringRun) readState(ctx context.Context) error {
 	return p.Run(ctx)
 }
 
-// surveyNetworks plans the tunnel. One of the other direction serves both.
+// surveyNetworks plans the tunnel. An existing tunnel of the other direction is reused.
 func (r *peeringRun) surveyNetworks(ctx context.Context) error {
 	client, server := r.consumer, r.provider
 	if r.options.location == atConsumer {
@@ -214,7 +215,7 @@ func (r *peeringRun) surveyNetworks(ctx context.Context) error {
 	return err
 }
 
-// existingTunnel is the tunnel whose server is in the local cluster, nil for none.
+// existingTunnel returns the tunnel whose server is in the local cluster, nil for none.
 func (r *peeringRun) existingTunnel(ctx context.Context, n *connection) (*tunnel, error) {
 	local, remote := n.localConfig(), n.remoteConfig()
 	servers, clients, err := oppositeGateways(ctx, local, remote)
@@ -243,7 +244,7 @@ func (r *peeringRun) exchangeNetworks(ctx context.Context, told *out.Printer) er
 
 func (r *peeringRun) buildTunnel(ctx context.Context, told *out.Printer) error {
 	c, t := r.withPrinter(told), r.network.tunnel
-	if !t.opposite { // somebody may peer the other direction meanwhile
+	if !t.opposite { // a peering of the other direction may run concurrently
 		now, err := r.existingTunnel(ctx, r.network)
 		if err == nil && now == nil {
 			err = noOpposite(ctx, r.network.localConfig(), r.network.remoteConfig(), "Somebody makes the other direction just now: run it again when that is done, and the tunnel serves both")
@@ -276,8 +277,8 @@ func (r *peeringRun) requestResources(ctx context.Context, told *out.Printer) er
 	return wrapEnsuring("offloading", s.wrapWithCluster(r.awaitNode(ctx, s, asked.slice)))
 }
 
-// awaitNode waits for the node that is made of what was granted, so that it can be used at once. A terminal shows the wait, and no line
-// does: the command prints what it always printed.
+// awaitNode waits for the virtual node, so that the user can schedule pods at once. Only a spinner shows the wait: the printed lines
+// stay those of the original.
 func (r *peeringRun) awaitNode(ctx context.Context, s *clusterSide, slice *authv1beta1.ResourceSlice) error {
 	if !r.options.createVirtualNode || conditionOf(slice.Status.Conditions, ofResources).Status != authv1beta1.ResourceSliceConditionAccepted || noVirtualNodes(ctx, s) {
 		return nil
@@ -288,7 +289,7 @@ func (r *peeringRun) awaitNode(ctx context.Context, s *clusterSide, slice *authv
 	within := await.Telling(ctx, func(missing string) { step.Text(doing + ": " + missing) })
 	err := awaitNode(within, s.kube, client.ObjectKeyFromObject(slice))
 	if apierrors.IsForbidden(err) {
-		return nil // the user may not see nodes, so none is missed
+		return nil // the user may not read nodes: success
 	}
 	if err == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return err
@@ -301,7 +302,7 @@ func (r *peeringRun) awaitNode(ctx context.Context, s *clusterSide, slice *authv
 	return err
 }
 
-// noVirtualNodes reports whether the controllers of a cluster are told to make no VirtualNodes.
+// noVirtualNodes reports whether the controllers of a cluster are configured to create no VirtualNodes.
 func noVirtualNodes(ctx context.Context, s *clusterSide) bool {
 	manager, err := controllerManager(ctx, s.kube, s.liqoNamespace)
 	if err != nil {
@@ -311,7 +312,7 @@ func noVirtualNodes(ctx context.Context, s *clusterSide) bool {
 	return err == nil && flagValue(slices.Concat(container.Command, container.Args), "offloading-enabled") == "false"
 }
 
-// wrapEnsuring says what of a peering went wrong, and where to read on about what did not come in time.
+// wrapEnsuring adds the failed part of the peering to an error, and to a timeout the page of the documentation.
 func wrapEnsuring(what string, err error) error {
 	if err == nil {
 		return nil
@@ -331,7 +332,7 @@ func wrapEnsuring(what string, err error) error {
 	return failure
 }
 
-// withRetryHint says what to do after a failure that is one of time.
+// withRetryHint adds a hint to repeat the command to the error of a timeout.
 func withRetryHint(ctx context.Context, err error) error {
 	f, ok := err.(*out.Failure)
 	if err == nil || !ok || ctx.Err() == nil {

@@ -15,7 +15,7 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 )
 
-// printDryRun prints what both clusters would be given. What each makes of it is not known before.
+// printDryRun prints the manifests for both clusters. Objects that controllers derive from them are unknown in advance.
 func (r *peeringRun) printDryRun(ctx context.Context) error {
 	local, remote := &manifestPage{clusterSide: r.consumer}, &manifestPage{clusterSide: r.provider}
 	if r.network != nil {
@@ -54,7 +54,7 @@ func (r *peeringRun) networkPages(ctx context.Context) ([]*manifestPage, error) 
 	return r.connectPages(ctx, &r.options.connect, r.network.both, r.network.tunnel)
 }
 
-// appendManifests adds what is on another page, but for a namespace that is there.
+// appendManifests adds the manifests of another page, without a namespace that is on this page already.
 func (p *manifestPage) appendManifests(from *manifestPage) {
 	for _, e := range from.entries {
 		_, isNamespace := e.obj.(*corev1.Namespace)
@@ -67,7 +67,7 @@ func (p *manifestPage) appendManifests(from *manifestPage) {
 	}
 }
 
-// printDryRun prints the names of what would be deleted. What was made of it goes by itself.
+// printDryRun prints the names of the objects to delete. Dependent objects are deleted by controllers.
 func (u *unpeering) printDryRun(ctx context.Context) error {
 	local, remote := &manifestPage{clusterSide: u.consumer}, &manifestPage{clusterSide: u.provider}
 	for _, list := range []client.ObjectList{&authv1beta1.ResourceSliceList{}, &offv1beta1.VirtualNodeList{}} {
@@ -127,7 +127,7 @@ func (u *unpeering) printDryRun(ctx context.Context) error {
 	return u.printPages(u.options.outputFormat(), toDelete, local, remote)
 }
 
-// addNames adds as much of objects as deleting them takes.
+// addNames adds the kinds and names of objects to delete.
 func (p *manifestPage) addNames(objs ...client.Object) error {
 	for _, obj := range objs {
 		bare, err := nameOnly(obj, p.kube.Scheme())

@@ -19,7 +19,7 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// permissions are what a command does to one resource, where its objects are or will be. Namespaces are in none.
+// permissions are the verbs of a command on one resource in the namespace of its objects, "" for cluster-scoped ones.
 type permissions struct {
 	namespace string
 	resource  schema.GroupResource
@@ -30,8 +30,8 @@ func networkingPermissions(namespace, resource string, verbs ...string) permissi
 	return permissions{namespace, schema.GroupResource{Group: networkingv1beta1.GroupName, Resource: resource}, verbs}
 }
 
-// missingRights are those to make the namespace of an object where there is none. The policy liqo-namespaces has only who may originate
-// Tenants label it.
+// missingRights returns the permissions to create the missing namespace of an object. The policy liqo-namespaces requires the
+// permission to create Tenants from users who set its label.
 func (s *clusterSide) missingRights(namespace string) []permissions {
 	if !s.clusterIDOf().missing || namespace != s.namespace {
 		return nil
@@ -42,15 +42,16 @@ func (s *clusterSide) missingRights(namespace string) []permissions {
 	}
 }
 
-// parallelReviews bounds the questions that are asked at once.
+// parallelReviews bounds the concurrent access reviews.
 const parallelReviews = 8
 
-// requirePermissions fails, before anything is changed, with all that the user may not do.
+// requirePermissions is the permission check of the preflight: it fails, before the first change, with all permissions that the user
+// lacks.
 func (s *clusterSide) requirePermissions(ctx context.Context, wanted ...permissions) error {
 	return s.demandOf(ctx, "", wanted...)
 }
 
-// demandOf is demand about the objects of a name. Who has the rights on all objects has them, too.
+// demandOf is requirePermissions for an object with a name. Permissions for all objects include it.
 func (s *clusterSide) demandOf(ctx context.Context, name string, wanted ...permissions) error {
 	var asked []authorizationv1.ResourceAttributes
 	for _, w := range wanted {
@@ -58,7 +59,7 @@ func (s *clusterSide) demandOf(ctx context.Context, name string, wanted ...permi
 			asked = append(asked, authorizationv1.ResourceAttributes{Verb: verb, Group: w.resource.Group, Resource: w.resource.Resource, Namespace: w.namespace, Name: name})
 		}
 	}
-	if len(asked) > 1 { // an administrator may do all, and need not wait for each answer
+	if len(asked) > 1 { // an administrator has all permissions: one review is enough
 		may, err := s.isAllowed(ctx, authorizationv1.ResourceAttributes{Verb: "*", Group: "*", Resource: "*"})
 		if err != nil || may {
 			return s.wrapWithCluster(err)
@@ -84,7 +85,7 @@ func (s *clusterSide) demandOf(ctx context.Context, name string, wanted ...permi
 		See("docs/troubleshooting.md#is-forbidden-or-you-are-not-allowed-to"))
 }
 
-// isAllowed tells whether the user may do something. A * is right only of who may do it to all.
+// isAllowed reports whether the user has a permission. A * is allowed only to users with all permissions.
 func (s *clusterSide) isAllowed(ctx context.Context, a authorizationv1.ResourceAttributes) (bool, error) {
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &a}}
 	if err := s.kube.Create(ctx, review); err != nil {
@@ -93,7 +94,7 @@ func (s *clusterSide) isAllowed(ctx context.Context, a authorizationv1.ResourceA
 	return review.Status.Allowed, nil
 }
 
-// listDenied names what is denied. Neighbours in one namespace name it once.
+// listDenied returns the denied permissions in words. Adjacent ones in the same namespace name it once.
 func listDenied(asked []authorizationv1.ResourceAttributes, denied []bool) string {
 	var text []string
 	in := ""

@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// commandReference is the page about all commands below root.
+// commandReference returns the reference page of all commands below root.
 func commandReference(root *cobra.Command) string {
-	root.CompletionOptions.DisableDefaultCmd = true // said in one sentence
+	root.CompletionOptions.DisableDefaultCmd = true // the introduction mentions it
 	var page strings.Builder
 	page.WriteString("# liqoctl\n\n" +
 		"This page is made from the commands; a test compares it. What the original has and this version has not is in [compatibility.md](compatibility.md).\n\n")
@@ -29,7 +29,7 @@ func commandReference(root *cobra.Command) string {
 	return page.String()
 }
 
-// writeIntroduction is what holds for all commands, and the head of the table of them.
+// writeIntroduction writes the introduction for all commands, and the head of their table.
 func writeIntroduction(page *strings.Builder) {
 	page.WriteString("The program is also a plugin of kubectl: call the binary `kubectl-liqo`. `liqoctl completion bash|zsh|fish|powershell` prints a completion script.\n" +
 		"Progress goes to standard error, what was asked for to standard output. The exit code is 0 or 1.\n\n" +
@@ -42,7 +42,7 @@ func flagsOfAll(page *strings.Builder, root *cobra.Command) {
 	page.WriteString("\nThe other connection flags of kubectl, such as `--server` and `--token`, are accepted and not listed.\n")
 }
 
-// subcommandsOf lists the commands that can be run, and are shown.
+// subcommandsOf returns the visible, runnable commands.
 func subcommandsOf(parent *cobra.Command) []*cobra.Command {
 	var all []*cobra.Command
 	for _, cmd := range parent.Commands() {

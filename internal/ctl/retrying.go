@@ -18,29 +18,28 @@ import (
 	"liqo.io/liqo/internal/ctl/out"
 )
 
-// retryingClient is a cluster whose API server is asked again while it has troubles, so that what a command began is brought to its end once it
-// is back. Whatever a command sends does the same when it is sent twice. One that never answered may be the wrong one, or none: its
-// troubles end the command.
+// retryingClient retries requests while the API server has transient errors, so that a command is completed once the server is back.
+// All requests of commands are idempotent. A server that never answered is not retried: its address may be wrong.
 type retryingClient struct {
 	client.WithWatch
 	scope *out.Scope
 
 	mu       sync.Mutex
 	answered bool
-	told     map[string]bool // the troubles that were, each once
+	told     map[string]bool // the transient errors printed so far
 }
 
-// patience is how long a call is waited for without a word.
+// patience is how long a call is retried without a message.
 const patience = 10 * time.Second
 
 var errNoAnswer = errors.New("it does not answer")
 
-// newRetryingClient has the scope tell that the cluster is waited for, and for which troubles.
+// newRetryingClient returns a client that reports retries, and the errors behind them, by the scope.
 func newRetryingClient(cluster client.WithWatch, s *out.Scope) *retryingClient {
 	return &retryingClient{WithWatch: cluster, scope: s, told: map[string]bool{}}
 }
 
-// callThrough makes a call until it is answered.
+// callThrough retries a call until the server answers.
 func (p *retryingClient) callThrough(ctx context.Context, call func() error) error {
 	once := func() error {
 		late := time.AfterFunc(patience, func() { p.waitOut(errNoAnswer) })
@@ -59,7 +58,7 @@ func (p *retryingClient) isKnown() bool {
 	return p.answered
 }
 
-// recordAnswer keeps what the end of a call says of the API server. That the time of the call was over says nothing.
+// recordAnswer records whether the API server answered. A timeout of the call itself is ignored.
 func (p *retryingClient) recordAnswer(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -76,7 +75,7 @@ func (p *retryingClient) recordAnswer(ctx context.Context, err error) error {
 func (p *retryingClient) waitOut(trouble error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	text, _, _ := strings.Cut(describeError(trouble), " - error from a previous attempt: ") // which names ports of our own
+	text, _, _ := strings.Cut(describeError(trouble), " - error from a previous attempt: ") // the rest has local port numbers
 	if p.answered && !p.told[text] {
 		p.told[text] = true
 		p.scope.Warn("Waiting for the API server: %s", text)
@@ -91,7 +90,7 @@ func (p *retryingClient) List(ctx context.Context, list client.ObjectList, opts 
 	return p.callThrough(ctx, func() error { return p.WithWatch.List(ctx, list, opts...) })
 }
 
-// Watch is left to whoever watches, who has to begin anew whenever a watch ends.
+// Watch is not retried here: callers restart a watch whenever it ends.
 func (p *retryingClient) Watch(ctx context.Context, list client.ObjectList, opts ...client.ListOption) (watch.Interface, error) {
 	events, err := p.WithWatch.Watch(ctx, list, opts...)
 	return events, p.recordAnswer(ctx, err)

@@ -24,33 +24,34 @@ import (
 	"liqo.io/liqo/internal/peer"
 )
 
-// teller is a printer, or its part for one of several clusters.
+// teller is a printer, or a printer for one of several clusters.
 type teller interface {
 	Success(format string, args ...any)
 	Warn(format string, args ...any)
 	Step(text string) *out.Step
 }
 
-// grace is how long a refusal that was there before anything was asked may be of earlier circumstances, and how long amounts may
-// wait for whoever grants them.
+// grace is how long an earlier denial may be outdated after a new request, and how long the amounts may stay ungranted before a
+// warning.
 const grace = 10 * time.Second
 
-// sliceRequest asks a provider for a slice.
+// sliceRequest is a request for resources from a provider by a ResourceSlice.
 type sliceRequest struct {
 	kube  client.WithWatch
 	slice *authv1beta1.ResourceSlice
 	tell  teller
-	// earlier is what the provider said before anything was asked.
+	// earlier are the conditions of before the request.
 	earlier []authv1beta1.ResourceSliceCondition
 }
 
-// Sides of a slice, each of which the provider accepts or denies.
+// Conditions of a slice, each of which the provider accepts or denies.
 const (
 	ofAuthentication = authv1beta1.ResourceSliceConditionTypeAuthentication
 	ofResources      = authv1beta1.ResourceSliceConditionTypeResources
 )
 
-// runSteps applies the slice and waits for the answer. Resources that are not granted are no failure: they may be later.
+// runSteps applies the slice and waits for the answer. Resources that are not granted are no failure: the provider may grant them
+// later.
 func (r *sliceRequest) runSteps(ctx context.Context) error {
 	if err := r.applySlice(ctx); err != nil {
 		return err
@@ -70,7 +71,7 @@ func (r *sliceRequest) runSteps(ctx context.Context) error {
 	return r.checkResources(ctx)
 }
 
-// checkResources tells what becomes of the amounts. Whoever grants those of other classes may take any time, or not do it.
+// checkResources reports which amounts are granted. Custom classes may be granted at any time, or never.
 func (r *sliceRequest) checkResources(ctx context.Context) error {
 	step := r.tell.Step("Waiting for ResourceSlice resources to be accepted")
 	defer step.Stop()
@@ -80,7 +81,7 @@ func (r *sliceRequest) checkResources(ctx context.Context) error {
 	if err != nil && (ctx.Err() != nil || within.Err() == nil) {
 		return err
 	}
-	if err != nil { // what was seen last is old if the API server was away meanwhile
+	if err != nil { // the last state is outdated if the API server was unavailable meanwhile
 		if err := r.kube.Get(ctx, client.ObjectKeyFromObject(r.slice), r.slice); err != nil {
 			return fmt.Errorf("reading the ResourceSlice: %w", err)
 		}
@@ -108,7 +109,7 @@ func (r *sliceRequest) applySlice(ctx context.Context) error {
 	return applyObject(ctx, r.kube, r.slice)
 }
 
-// readSlice reads what there is of that name, and fails where no node could be made of the slice.
+// readSlice reads the existing slice of this name, and fails if no node could be made of it.
 func (r *sliceRequest) readSlice(ctx context.Context) error {
 	var all authv1beta1.ResourceSliceList
 	if err := r.kube.List(ctx, &all); err != nil && !apierrors.IsForbidden(err) {
@@ -135,8 +136,8 @@ func (r *sliceRequest) readSlice(ctx context.Context) error {
 	return err
 }
 
-// checkAnswer waits until the provider says something about one side of the slice. A refusal of before may be of circumstances that
-// changed: it counts once it lasted.
+// checkAnswer waits until the provider accepts or denies one condition of the slice. An earlier denial may have an outdated cause: it
+// counts after the grace period.
 func (r *sliceRequest) checkAnswer(ctx context.Context, side authv1beta1.ResourceSliceConditionType) error {
 	fresh, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
@@ -146,8 +147,8 @@ func (r *sliceRequest) checkAnswer(ctx context.Context, side authv1beta1.Resourc
 	return r.waitForAnswer(ctx, side, nil)
 }
 
-// waitForAnswer waits until one side of the slice is accepted, or denied otherwise than earlier. Amounts are accepted once they are granted:
-// the condition alone may be of other ones that were asked for before.
+// waitForAnswer waits until one condition of the slice is accepted, or denied differently than before. Resources must also be granted,
+// because the condition alone may be about earlier amounts.
 func (r *sliceRequest) waitForAnswer(ctx context.Context, side authv1beta1.ResourceSliceConditionType, earlier []authv1beta1.ResourceSliceCondition) error {
 	now := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: r.slice.Namespace, Name: r.slice.Name}}
 	return await.Object(ctx, r.kube, now, &authv1beta1.ResourceSliceList{}, func(ctx context.Context, there bool) error {
@@ -166,7 +167,7 @@ func (r *sliceRequest) waitForAnswer(ctx context.Context, side authv1beta1.Resou
 	})
 }
 
-// conditionOf is what is said of one side, the zero value while it is nothing.
+// conditionOf returns the condition of a type, the zero value for none.
 func conditionOf(of []authv1beta1.ResourceSliceCondition, side authv1beta1.ResourceSliceConditionType) authv1beta1.ResourceSliceCondition {
 	if i := slices.IndexFunc(of, func(c authv1beta1.ResourceSliceCondition) bool { return c.Type == side }); i >= 0 {
 		return of[i]
@@ -174,7 +175,7 @@ func conditionOf(of []authv1beta1.ResourceSliceCondition, side authv1beta1.Resou
 	return authv1beta1.ResourceSliceCondition{}
 }
 
-// notGranted names the amounts that are asked for and not granted, "" for none.
+// notGranted returns the requested amounts that are not granted, "" for none.
 func notGranted(slice *authv1beta1.ResourceSlice) string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(slice.Spec.Resources)) {
@@ -190,7 +191,7 @@ func isSame(a, b authv1beta1.ResourceSliceCondition) bool {
 	return a.Status == b.Status && a.Reason == b.Reason && a.Message == b.Message && a.LastTransitionTime.Equal(&b.LastTransitionTime)
 }
 
-// checkPending says why the provider may have said nothing yet.
+// checkPending returns the likely reason why the provider has not answered yet.
 func (r *sliceRequest) checkPending(ctx context.Context, side authv1beta1.ResourceSliceConditionType) error {
 	id := r.slice.Labels[names.RemoteClusterID]
 	text := fmt.Sprintf("%s did not decide on the %s of the ResourceSlice %s yet", id, strings.ToLower(string(side)), client.ObjectKeyFromObject(r.slice))
@@ -204,7 +205,7 @@ func (r *sliceRequest) checkPending(ctx context.Context, side authv1beta1.Resour
 	if !slices.ContainsFunc(fc.Status.Conditions, func(c liqov1beta1.Condition) bool { return c.Type == liqov1beta1.APIServerStatus }) {
 		text += ": the clusters are not authenticated, or the replicator does not run"
 	} else if why := peer.Trouble(&fc); !strings.HasPrefix(why, peer.TakesNotAll) || strings.HasPrefix(why, peer.TakesNotAll+"resourceslices/"+r.slice.Name+":") {
-		text = strings.TrimSuffix(text+": "+why, ": ") // and not what is about another object
+		text = strings.TrimSuffix(text+": "+why, ": ") // without the name of another object
 	}
 	return await.Pending(text)
 }

@@ -25,7 +25,8 @@ import (
 	"liqo.io/liqo/internal/resourceslice/want"
 )
 
-// switchOptions is what the commands of a provider have in common that hold back or let go what consumers get.
+// switchOptions hold the common options of the provider's commands that restrict or restore a consumer (activate, cordon, uncordon,
+// drain).
 type switchOptions struct {
 	dryRunOptions
 	namespace string
@@ -45,9 +46,9 @@ func (o *switchOptions) addFlags(cmd *cobra.Command, what string) {
 type tenantSwitch struct {
 	verb, done string
 	to         authv1beta1.TenantCondition
-	// confirmed is asked for first.
+	// confirmed asks for a confirmation first.
 	confirmed bool
-	// from is the only position from which it is switched, "" for any; else is said in all others.
+	// from is the only position from which the switch is allowed, "" for any; else is the message in all other positions.
 	from        authv1beta1.TenantCondition
 	otherwise   string
 	short, long string
@@ -154,7 +155,7 @@ func (c *cli) switchTenant(ctx context.Context, o *switchOptions, s *tenantSwitc
 	return c.awaitSwitch(ctx, cluster, tenant, "")
 }
 
-// partOf is as much of a Tenant as the command decides about: applied, it leaves the rest to whoever wrote it.
+// partOf returns the apply configuration of a Tenant: only the fields that the command owns.
 func (c *cli) partOf(tenant *authv1beta1.Tenant) client.Object {
 	part := &authv1beta1.Tenant{
 		ObjectMeta: metav1.ObjectMeta{Namespace: tenant.Namespace, Name: tenant.Name},
@@ -165,7 +166,7 @@ func (c *cli) partOf(tenant *authv1beta1.Tenant) client.Object {
 	return part
 }
 
-// findTenant finds it by its name, wherever it is.
+// findTenant returns the Tenant with a name, in any namespace.
 func findTenant(ctx context.Context, kube client.Reader, namespace, name string) (*authv1beta1.Tenant, error) {
 	var list authv1beta1.TenantList
 	if err := kube.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{"metadata.name": name}); err != nil {
@@ -189,7 +190,7 @@ func findTenant(ctx context.Context, kube client.Reader, namespace, name string)
 	return nil, out.Fail("several namespaces have a Tenant %q: %s", name, strings.Join(in, ", ")).Hint("Say which one is meant with -n")
 }
 
-// awaitSwitch waits until the controllers did to the ResourceSlices of a Tenant, or to one of them, what the switches are at.
+// awaitSwitch waits until the controllers have applied the switches to the ResourceSlices of a Tenant, or to one of them.
 func (c *cli) awaitSwitch(ctx context.Context, cluster client.WithWatch, tenant *authv1beta1.Tenant, slice string) error {
 	in, key := client.InNamespace(tenant.Namespace), client.ObjectKeyFromObject(tenant)
 	step := c.Step("Waiting until it is so")
@@ -238,7 +239,7 @@ func (c *cli) awaitSwitch(ctx context.Context, cluster client.WithWatch, tenant 
 	return nil
 }
 
-// checkSwitched tells what is missing until the Quota of a ResourceSlice, which lets pods in, is what the switches are at.
+// checkSwitched returns a Pending until the Quota of a ResourceSlice, which admits pods, follows the switches.
 func checkSwitched(tenant authv1beta1.TenantCondition, slice *authv1beta1.ResourceSlice, quotas []offv1beta1.Quota) error {
 	n := slices.IndexFunc(quotas, func(q offv1beta1.Quota) bool { return metav1.IsControlledBy(&q, slice) })
 	granted := want.Accepted(slice, authv1beta1.ResourceSliceConditionTypeResources)
@@ -248,7 +249,7 @@ func checkSwitched(tenant authv1beta1.TenantCondition, slice *authv1beta1.Resour
 			return await.Pending(fmt.Sprintf("the ResourceSlice %s has its resources still", slice.Name))
 		}
 		return nil
-	case n < 0: // nothing starts without one
+	case n < 0: // no pod starts without a Quota
 		return nil
 	}
 	held := tenant == authv1beta1.TenantConditionCordoned || want.Cordoned(slice)

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// testOptions are what the commands of test have in common.
+// testOptions hold the common options of the test commands.
 type testOptions struct {
 	timeout  time.Duration
 	failFast bool

@@ -74,7 +74,7 @@ func (c *cli) testNetwork(common *testOptions) *cobra.Command {
 }
 
 func (c *cli) runTestNetwork(ctx context.Context, o *testNetworkOptions) error {
-	if o.basic { // which is without Services and IPs
+	if o.basic { // there are no Services and IPs
 		o.nodePortOutside, o.nodePortPods, o.loadBalancer, o.ip = false, false, false, false
 	}
 	t, err := c.newNetworkTest(ctx, o)
@@ -94,13 +94,13 @@ func (c *cli) runTestNetwork(ctx context.Context, o *testNetworkOptions) error {
 	if err == nil {
 		err = t.summaryError(checks)
 	} else if slices.ContainsFunc(checks, (*check).hasResult) {
-		_, shown := t.countResults(checks) // what is known until then
+		_, shown := t.countResults(checks) // the results so far
 		err = errors.Join(err, shown)
 	}
 	return errors.Join(err, t.finishTest(ctx))
 }
 
-// runChecks makes what is needed, and tries everything. What ended it may leave some checks untried.
+// runChecks deploys the fixtures and runs all checks. After an error some checks may have no result.
 func (t *networkTest) runChecks(ctx context.Context) ([]*check, error) {
 	if err := t.deployFixtures(ctx); err != nil {
 		return nil, err
@@ -121,16 +121,16 @@ func (t *networkTest) runChecks(ctx context.Context) ([]*check, error) {
 	if !t.failFast || !anyFailed(checks) {
 		askOutside(ctx, outside)
 	}
-	if ctx.Err() != nil { // what was cut off is no result
+	if ctx.Err() != nil { // an interrupted check has no result
 		return checks, fmt.Errorf("asking from this machine: %w", ctx.Err())
 	}
 	return append(checks, outside...), nil
 }
 
-// mostFailures is how many are told one by one, unless all are asked for.
+// mostFailures bounds the failures printed one by one, unless the user asks for all.
 const mostFailures = 20
 
-// summaryError prints what came of it, and fails unless all is well.
+// summaryError prints the results, and returns an error unless all checks passed.
 func (t *networkTest) summaryError(checks []*check) error {
 	counts, err := t.countResults(checks)
 	switch {
@@ -145,7 +145,7 @@ func (t *networkTest) summaryError(checks []*check) error {
 	return nil
 }
 
-// countResults prints what came of it.
+// countResults prints the results and counts them.
 func (t *networkTest) countResults(checks []*check) (counts [states]int, err error) {
 	for _, one := range checks {
 		counts[one.state]++
@@ -181,7 +181,7 @@ func showWays(w io.Writer, checks []*check) error {
 	return table.Flush()
 }
 
-// showNetworks prints under which networks the clusters see each other.
+// showNetworks prints the prefixes under which the clusters see each other.
 func (t *networkTest) showNetworks() {
 	table := tabwriter.NewWriter(t.Result(), 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "CLUSTER\tSEES\tNETWORK\tAS")

@@ -25,7 +25,7 @@ import (
 	"liqo.io/liqo/internal/probe"
 )
 
-// planClients finds out where everybody is, and says who asks whom.
+// planClients finds the pods, Services and addresses to check, and returns the client pods with their checks.
 func (t *networkTest) planClients(ctx context.Context) ([]*clientPod, error) {
 	var list corev1.PodList
 	if err := t.consumer.kube.List(ctx, &list, client.InNamespace(t.consumer.servers), client.HasLabels{serverLabel}); err != nil {
@@ -55,7 +55,7 @@ func (t *networkTest) planClients(ctx context.Context) ([]*clientPod, error) {
 	return mergeClients(askers), nil
 }
 
-// exposeAll finds out where all Services are reached. Their endpoints are waited for at once.
+// exposeAll finds the addresses of all Services, and waits for their endpoints concurrently.
 func (t *networkTest) exposeAll(ctx context.Context, servers [][]serverPod) error {
 	t.exposures = make([]map[*testCluster]exposure, len(t.providers))
 	finding, within := errgroup.WithContext(ctx)
@@ -78,7 +78,7 @@ func (t *networkTest) exposeAll(ctx context.Context, servers [][]serverPod) erro
 	return finding.Wait()
 }
 
-// planOutside says what is asked from here.
+// planOutside returns the checks that run on this machine.
 func (t *networkTest) planOutside(ctx context.Context) (checks []*check, err error) {
 	if t.loadBalancer {
 		t.findLoadBalancers(ctx)
@@ -102,8 +102,8 @@ func (t *networkTest) planOutside(ctx context.Context) (checks []*check, err err
 	return checks, nil
 }
 
-// leaveOut forgets the pods of nodes that this machine asks from within: a node serves itself and pods of its cluster as by policy Cluster,
-// or not, as its proxy likes. It returns how many these are.
+// leaveOut removes the nodes for which this machine is a local client: its source address is the node's own or a pod's. Such a node
+// may answer as with policy Cluster, depending on its proxy. leaveOut returns the number of removed nodes.
 func (e exposure) leaveOut(networks []prefix.Pair, source func(address string) netip.Addr) (nodes int) {
 	for i := range e.of.reached {
 		node := &e.of.reached[i]
@@ -120,18 +120,18 @@ func (e exposure) leaveOut(networks []prefix.Pair, source func(address string) n
 	return nodes
 }
 
-// sourceTo is the address that this machine has for somebody. Nothing is sent.
+// sourceTo returns the source address of this machine for a destination, without sending a packet.
 func sourceTo(address string) netip.Addr {
 	conn, err := net.Dial("udp", hostPort(address, servicePort))
 	if err != nil {
-		return netip.Addr{} // asking tells why
+		return netip.Addr{} // the check itself reports the error
 	}
 	defer conn.Close()
 	addr, _ := netip.ParseAddrPort(conn.LocalAddr().String())
 	return addr.Addr().Unmap()
 }
 
-// findLoadBalancers waits for those of all clusters at once. Where there is none the check of it fails.
+// findLoadBalancers waits for the load balancers of all clusters concurrently. A missing one makes its check fail.
 func (t *networkTest) findLoadBalancers(ctx context.Context) {
 	step := t.Step("Waiting for load balancers")
 	defer step.Stop()
@@ -152,7 +152,7 @@ func (t *networkTest) findLoadBalancers(ctx context.Context) {
 	waiting.Wait()
 }
 
-// serverPods are the pods of the consumer and of its n-th provider.
+// serverPods returns the server pods of the consumer and of its n-th provider.
 func (t *networkTest) serverPods(ctx context.Context, n int, pods []corev1.Pod) (all []serverPod, err error) {
 	provider := t.providers[n]
 	places, err := provider.podNodes(ctx)
@@ -185,7 +185,7 @@ func (t *networkTest) serverPods(ctx context.Context, n int, pods []corev1.Pod) 
 	return all, nil
 }
 
-// podNodes are the nodes of the pods in the namespace that is lent to a provider, by their names, which are the same there.
+// podNodes maps the names of the pods in the namespace offloaded to a provider, where they have the same names, to their nodes.
 func (p *testCluster) podNodes(ctx context.Context) (map[string]string, error) {
 	var list corev1.PodList
 	if err := p.kube.List(ctx, &list, client.InNamespace(p.servers)); err != nil {
@@ -198,7 +198,7 @@ func (p *testCluster) podNodes(ctx context.Context) (map[string]string, error) {
 	return on, nil
 }
 
-// exposeServers finds out where the Services of the n-th provider are reached in a cluster. The endpoints of all are waited for at once.
+// exposeServers finds the addresses of the Services of the n-th provider in a cluster, and waits for all endpoints concurrently.
 func (t *networkTest) exposeServers(ctx context.Context, p *testCluster, n int, servers []serverPod) (exposure, error) {
 	e := exposure{of: p, name: hostOf(serviceName(n), p), headless: hostOf(headlessName(n), p), own: map[string][]string{}}
 	for _, s := range servers {
@@ -216,7 +216,7 @@ func (t *networkTest) exposeServers(ctx context.Context, p *testCluster, n int, 
 			if err != nil || len(service.Spec.Ports) == 0 {
 				return err
 			}
-			switch port := service.Spec.Ports[0].NodePort; one.Name { // each is another field
+			switch port := service.Spec.Ports[0].NodePort; one.Name { // each Service sets another field
 			case serviceName(n):
 				e.nodePort = port
 			case localName(n):
@@ -233,10 +233,10 @@ func hostOf(service string, in *testCluster) string {
 	return fmt.Sprintf("%s.%s.svc", service, in.servers)
 }
 
-// errEnough ends a wait because something failed already.
+// errEnough ends a wait after a failed check.
 var errEnough = errors.New("something failed")
 
-// askInside makes the pods that ask, all at once, and reads what they found out.
+// askInside creates all client pods concurrently, and reads their results.
 func (t *networkTest) askInside(ctx context.Context, askers []*clientPod) error {
 	of := map[*testCluster][]*clientPod{}
 	for _, a := range askers {
@@ -253,7 +253,7 @@ func (t *networkTest) askInside(ctx context.Context, askers []*clientPod) error 
 	return err
 }
 
-// askFrom has the pods of one cluster ask.
+// askFrom runs the client pods of one cluster.
 func (t *networkTest) askFrom(ctx context.Context, p *testCluster, askers []*clientPod) error {
 	if err := t.awaitAccount(ctx, p); err != nil {
 		return err
@@ -299,7 +299,7 @@ func (t *networkTest) askFrom(ctx context.Context, p *testCluster, askers []*cli
 				return errEnough
 			}
 		}
-		if stuck != nil { // what others found out is read by now
+		if stuck != nil { // the results of the other pods are complete
 			return stuck
 		}
 		if there < len(open) {
@@ -309,7 +309,7 @@ func (t *networkTest) askFrom(ctx context.Context, p *testCluster, askers []*cli
 	}, what)
 }
 
-// asksStill tells what a pod that asks waits for.
+// asksStill returns a Pending until a client pod has ended.
 func asksStill(pod *corev1.Pod) error {
 	if pod.Status.Phase == corev1.PodRunning {
 		return await.Pending("pod " + pod.Name + " still asks")
@@ -317,7 +317,7 @@ func asksStill(pod *corev1.Pod) error {
 	return checkStarting(pod)
 }
 
-// askOutside asks from here.
+// askOutside runs checks on this machine.
 func askOutside(ctx context.Context, checks []*check) {
 	checks = slices.DeleteFunc(slices.Clone(checks), func(c *check) bool { return c.state != untried })
 	targets := make([]probe.Target, len(checks))

@@ -17,7 +17,7 @@ import (
 	"liqo.io/liqo/internal/probe"
 )
 
-// The ways that are tried.
+// The paths to check.
 const (
 	podToPod              = "pod to pod"
 	nodeToPod             = "node to pod"
@@ -30,7 +30,7 @@ const (
 	outsideToLoadBalancer = "outside to load balancer"
 )
 
-// What --np-nodes takes.
+// The values of --np-nodes.
 const (
 	allNodes      = "all"
 	workers       = "workers"
@@ -46,17 +46,17 @@ const (
 	states
 )
 
-// check is one way, from one place to another.
+// check is one connection test, from a source to a destination.
 type check struct {
 	way string
-	// from and to are the clusters, of a Service that of its backends; origin and goal are what of them.
+	// from and to are the clusters (for a Service, the cluster of its backends); origin and goal are the places in them.
 	from, to, origin, goal string
 	target                 probe.Target
 	state                  state
 	err                    error
 }
 
-// setResult says what came of it. What there was no time for stays untried.
+// setResult records the result. A check that ran out of time has none.
 func (c *check) setResult(err error) {
 	if errors.Is(err, probe.ErrUntried) {
 		return
@@ -67,12 +67,12 @@ func (c *check) setResult(err error) {
 	}
 }
 
-// String is the line about one that failed.
+// String returns the line about a failed check.
 func (c *check) String() string {
 	return fmt.Sprintf("%s: from %s to %s (%s): %v", c.way, c.origin, c.goal, c.target.At, c.err)
 }
 
-// clientPod is a pod that asks, on a node of a cluster, by the network of pods or by that of the node.
+// clientPod is a pod that runs checks on a node of a cluster, on the pod network or on the host network.
 type clientPod struct {
 	of         *testCluster
 	name, node string
@@ -80,13 +80,13 @@ type clientPod struct {
 	checks     []*check
 }
 
-// serverPod is a pod that is asked.
+// serverPod is a pod that answers checks.
 type serverPod struct {
 	name string
 	of   *testCluster
-	// node is where it runs, if that is known.
+	// node is the node of the pod, if known.
 	node string
-	// at is its address for each cluster that asks it, by ID.
+	// at maps the IDs of client clusters to the address of the pod there.
 	at map[string]string
 }
 
@@ -97,22 +97,22 @@ func (s *serverPod) String() string {
 	return fmt.Sprintf("the pod on node %s of %s", s.node, s.of.id)
 }
 
-// exposure is how the Services of the consumer and of one provider are reached in a cluster.
+// exposure holds the addresses of the Services of the consumer and of one provider in a cluster.
 type exposure struct {
 	of *testCluster
-	// name and headless are those of hosts, in DNS.
+	// name and headless are host names in DNS.
 	name, headless string
 	// localPort is the NodePort with externalTrafficPolicy Local.
 	nodePort, localPort int32
 	loadBalancer        string
-	// err is why it has no load balancer.
+	// err is the reason for a missing load balancer.
 	err error
-	// answers are all that are behind them, own those of this cluster by their nodes.
+	// answers are the names of all backends; own maps the nodes of this cluster to their backends.
 	answers []string
 	own     map[string][]string
 }
 
-// planChecks is what is asked from all nodes of two clusters that see each other.
+// planChecks returns the checks from all nodes of two connected clusters.
 func planChecks(o *testNetworkOptions, pair [2]*testCluster, servers []serverPod, services map[*testCluster]exposure) (askers []*clientPod) {
 	for i, from := range pair {
 		to := pair[1-i]
@@ -156,7 +156,7 @@ func toPods(way, origin string, from, to *testCluster, servers []serverPod) (che
 	return checks
 }
 
-// toNodePorts asks at each node of the cluster that the Service is exposed in.
+// toNodePorts returns a check for each node of the cluster with the Service.
 func toNodePorts(way, origin, from, to, kind string, service exposure, address func(*corev1.Node) string) (checks []*check) {
 	for _, node := range ofKind(service.of.reached, kind) {
 		checks = append(checks, &check{
@@ -167,11 +167,12 @@ func toNodePorts(way, origin, from, to, kind string, service exposure, address f
 	return checks
 }
 
-// untilNoStranger is how often a node must answer with its own pods only: that one of two who answer by chance is never heard is one chance in 65536.
+// untilNoStranger is the number of successive answers from local pods only: if two backends answer at random, the remote one is missed
+// with a probability of 1 in 65536.
 const untilNoStranger = 16
 
-// toLocalNodePorts asks at each node that has a pod of its own, which alone may answer: a pod of the other cluster is on no node here. What
-// a node without one does is up to the proxy there, IPVS hands on even so.
+// toLocalNodePorts returns a check for each node with a local backend, which alone may answer: backends of the other cluster are on no
+// local node. A node without a local backend is not checked, because its proxy decides: IPVS forwards even then.
 func toLocalNodePorts(origin, from, kind string, service exposure) (checks []*check) {
 	for _, node := range ofKind(service.of.reached, kind) {
 		if its := service.own[node.Name]; len(its) > 0 {
@@ -184,7 +185,7 @@ func toLocalNodePorts(origin, from, kind string, service exposure) (checks []*ch
 	return checks
 }
 
-// ofKind are the nodes that --np-nodes asks for.
+// ofKind returns the nodes selected by --np-nodes.
 func ofKind(nodes []corev1.Node, kind string) (found []*corev1.Node) {
 	for i := range nodes {
 		_, controls := nodes[i].Labels["node-role.kubernetes.io/control-plane"]
@@ -196,7 +197,7 @@ func ofKind(nodes []corev1.Node, kind string) (found []*corev1.Node) {
 	return found
 }
 
-// planOutside is what is asked from here.
+// planOutside returns the checks that run on this machine.
 func planOutside(o *testNetworkOptions, pair [2]*testCluster, services map[*testCluster]exposure) (checks []*check) {
 	const here, origin = "here", "this machine"
 	for _, p := range pair {
@@ -224,7 +225,7 @@ func hostPort(host string, port int32) string { return net.JoinHostPort(host, st
 
 func internalAddress(n *corev1.Node) string { return nodeAddress(n, corev1.NodeInternalIP) }
 
-// externalAddress is the one for the world, if the node has one.
+// externalAddress returns the ExternalIP of a node, "" for none.
 func externalAddress(n *corev1.Node) string {
 	return cmp.Or(nodeAddress(n, corev1.NodeExternalIP), nodeAddress(n, corev1.NodeInternalIP))
 }
@@ -238,7 +239,7 @@ func nodeAddress(n *corev1.Node, kind corev1.NodeAddressType) string {
 	return ""
 }
 
-// mergeClients has one asker for each place, or several where one would have too much to do, with names of their own.
+// mergeClients merges the client pods of the same place, and splits one with too many checks into several with distinct names.
 func mergeClients(askers []*clientPod) (out []*clientPod) {
 	type place struct {
 		of   *testCluster
@@ -264,14 +265,14 @@ func mergeClients(askers []*clientPod) (out []*clientPod) {
 	return few
 }
 
-// mostBytes is how long the list of targets of a pod may be: one argument of a process has room for twice that.
+// mostBytes bounds the list of targets of a pod: an argument of a process may have twice that.
 const mostBytes = 64 << 10
 
-// splitChecks are what one pod each may be asked.
+// splitChecks splits checks into portions for one pod each.
 func splitChecks(checks []*check) (all [][]*check) {
 	from, length := 0, 0
 	for i, c := range checks {
-		text, _ := json.Marshal(c.target) // strings
+		text, _ := json.Marshal(c.target) // strings always marshal
 		length += len(text) + len(",")
 		if i > from && (i-from == probe.MostTargets || length > mostBytes) {
 			all, from, length = append(all, checks[from:i]), i, len(text)+len(",")
@@ -296,13 +297,13 @@ func anyFailed(checks []*check) bool {
 	return slices.ContainsFunc(checks, func(c *check) bool { return c.state == failedCheck })
 }
 
-// row is how many checks of one way, from one cluster to another, came to what.
+// row counts the results of one path from one cluster to another.
 type row struct {
 	way, from, to string
 	counts        [states]int
 }
 
-// summaryRows has the rows in the order in which their first checks come.
+// summaryRows returns the rows in the order of their first checks.
 func summaryRows(checks []*check) (rows []*row) {
 	for _, c := range checks {
 		i := slices.IndexFunc(rows, func(r *row) bool { return r.way == c.way && r.from == c.from && r.to == c.to })
@@ -316,7 +317,7 @@ func summaryRows(checks []*check) (rows []*row) {
 	return rows
 }
 
-// hasAnswered reads what a pod that ended found out, and whether it has ended.
+// hasAnswered reads the results of a client pod, and reports whether the pod has ended.
 func (a *clientPod) hasAnswered(pod *corev1.Pod) bool {
 	if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
 		return false

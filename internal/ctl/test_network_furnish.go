@@ -24,17 +24,17 @@ import (
 )
 
 const (
-	// removalTimeout is for after the test, when its own time may be over.
+	// removalTimeout bounds the cleanup, when the timeout of the test may be over.
 	removalTimeout = 2 * time.Minute
-	// spreadTimeout is how long endpoints may take to be told to all clusters. What is missing then is found by asking.
+	// spreadTimeout bounds the propagation of endpoints to all clusters. The checks report missing ones afterwards.
 	spreadTimeout = 30 * time.Second
-	// refusalTimeout is how long the provider may refuse a pod.
+	// refusalTimeout is how long the provider may deny a pod.
 	refusalTimeout = 5 * time.Second
-	// balancerTimeout is how long a load balancer may take to have an address.
+	// balancerTimeout is how long a load balancer may take to get an address.
 	balancerTimeout = 3 * time.Minute
 )
 
-// removeFixtures removes what a run that was killed has left.
+// removeFixtures deletes the orphans of a killed run.
 func (t *networkTest) removeFixtures(ctx context.Context) error {
 	if left, err := t.hasFixtures(ctx); err != nil || !left {
 		return err
@@ -43,7 +43,7 @@ func (t *networkTest) removeFixtures(ctx context.Context) error {
 	return t.removeAll(ctx)
 }
 
-// hasFixtures tells whether a run that was killed has left anything. It fails where a namespace that is needed is somebody else's.
+// hasFixtures reports whether orphans of a killed run exist. It fails if a required namespace has another owner.
 func (t *networkTest) hasFixtures(ctx context.Context) (left bool, err error) {
 	var errs []error
 	for _, p := range t.allClusters() {
@@ -61,7 +61,7 @@ func (t *networkTest) hasFixtures(ctx context.Context) (left bool, err error) {
 	return left, errors.Join(errs...)
 }
 
-// madeBefore is the namespace that the test makes in a cluster, nil if there is none.
+// madeBefore returns the namespace of the test in a cluster, nil for none.
 func (p *testCluster) madeBefore(ctx context.Context) (*corev1.Namespace, error) {
 	ns := &corev1.Namespace{}
 	err := await.Through(ctx, func() error { return p.kube.Get(ctx, client.ObjectKey{Name: p.askers}, ns) })
@@ -71,7 +71,7 @@ func (p *testCluster) madeBefore(ctx context.Context) (*corev1.Namespace, error)
 	return ns, err
 }
 
-// deleteFixtures deletes it, unless it is somebody else's.
+// deleteFixtures deletes the namespace of the test, unless it has another owner.
 func (p *testCluster) deleteFixtures(ctx context.Context) error {
 	ns, err := p.madeBefore(ctx)
 	if err != nil || ns == nil || !ofTest(ns) {
@@ -84,7 +84,7 @@ func (p *testCluster) deleteFixtures(ctx context.Context) error {
 
 func ofTest(ns *corev1.Namespace) bool { return ns.Labels[testLabel] != "" }
 
-// finishTest removes what was made, unless it is to stay.
+// finishTest deletes the fixtures, unless the user wants to keep them.
 func (t *networkTest) finishTest(ctx context.Context) error {
 	if !t.remove {
 		t.Info("The namespace %s and those like it in the other clusters are left: the next run removes them", testNamespace)
@@ -95,8 +95,8 @@ func (t *networkTest) finishTest(ctx context.Context) error {
 	return t.removeAll(ctx)
 }
 
-// removeAll deletes the namespaces of all clusters at once, and waits until they are gone, and those that were lent, too. One whose API
-// server does not answer takes no time from the others.
+// removeAll deletes the namespaces of all clusters concurrently, and waits until they and the remote namespaces are gone. A cluster
+// with an unresponsive API server does not delay the others.
 func (t *networkTest) removeAll(ctx context.Context) error {
 	all := t.allClusters()
 	step := t.Step("Removing the test")
@@ -116,7 +116,7 @@ func (t *networkTest) removeAll(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// removeNamespace deletes the namespace of one cluster.
+// removeNamespace deletes the namespace in one cluster.
 func (p *testCluster) removeNamespace(ctx context.Context) error {
 	if err := p.deleteFixtures(ctx); err != nil {
 		return err
@@ -128,7 +128,7 @@ func (p *testCluster) removeNamespace(ctx context.Context) error {
 	return errors.Join(gone, uninstall.WaitGone(ctx, p.kube, &corev1.NamespaceList{}, client.MatchingFields{"metadata.name": p.servers}))
 }
 
-// deployFixtures makes namespaces, Services, and the pods that are asked.
+// deployFixtures creates the namespaces, the Services and the server pods.
 func (t *networkTest) deployFixtures(ctx context.Context) error {
 	for _, p := range t.allClusters() {
 		ns := t.namespaceOf(p)
@@ -166,7 +166,7 @@ func (t *networkTest) deployFixtures(ctx context.Context) error {
 	})
 }
 
-// ensureMade makes an object. One that is there was made by an attempt whose answer got lost, and is read.
+// ensureMade creates an object. An existing one is from an attempt whose answer was lost: it is read.
 func (t *networkTest) ensureMade(ctx context.Context, p *testCluster, obj client.Object) error {
 	first := true
 	err := await.Through(ctx, func() error {
@@ -202,7 +202,7 @@ func (t *networkTest) offloadNamespace(ctx context.Context) error {
 	})
 }
 
-// awaitAccount waits for what no pod can be made without.
+// awaitAccount waits for the default service account, which pods need.
 func (t *networkTest) awaitAccount(ctx context.Context, p *testCluster) error {
 	what := await.One(&corev1.ServiceAccountList{}, client.ObjectKey{Namespace: p.askers, Name: "default"})
 	return await.Until(ctx, p.kube, func(ctx context.Context) error {
@@ -217,8 +217,8 @@ func (t *networkTest) awaitAccount(ctx context.Context, p *testCluster) error {
 	}, what)
 }
 
-// awaitServers waits until all pods that are asked are ready, and know their addresses. A refusal may be over when the provider is
-// asked again: what it has just taken back counts in its quota for a moment. One that lasts is none to wait for.
+// awaitServers waits until all server pods are ready and have addresses. A denial may be transient, because the provider counts
+// just-deleted pods in its quota for a moment. A permanent denial ends the wait.
 func (t *networkTest) awaitServers(ctx context.Context, n int) error {
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -258,7 +258,7 @@ func (t *networkTest) awaitServers(ctx context.Context, n int) error {
 	return err
 }
 
-// refusalOf is why the provider refuses a pod, empty where it does not.
+// refusalOf returns the reason why the provider denies a pod, "" if it does not.
 func refusalOf(pod *corev1.Pod) string {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == names.PodAccepted && c.Status == corev1.ConditionFalse {
@@ -277,7 +277,7 @@ func podReady(pod *corev1.Pod) bool {
 	return false
 }
 
-// checkStarting tells what a pod waits for. An image that is not there is not waited for, nor is one that has ended.
+// checkStarting returns a Pending with the state of a pod, and an error for a missing image or an ended pod.
 func checkStarting(pod *corev1.Pod) error {
 	if pod.Status.Phase == corev1.PodFailed {
 		return out.Fail("pod %s failed: %s %s", pod.Name, pod.Status.Reason, pod.Status.Message)
@@ -298,8 +298,8 @@ func checkStarting(pod *corev1.Pod) error {
 	return notReady(pod.Name, []corev1.Pod{*pod})
 }
 
-// awaitEndpoints waits until a cluster knows all who answer behind a Service, and returns it. Those that are missing in the end
-// are told of: asking finds them out, too.
+// awaitEndpoints waits until a cluster knows all backends of a Service, and returns the Service. Missing ones cause a warning: the
+// checks find them, too.
 func (t *networkTest) awaitEndpoints(ctx context.Context, p *testCluster, name string, n int) (*corev1.Service, error) {
 	within, cancel := context.WithTimeout(ctx, spreadTimeout)
 	defer cancel()
@@ -340,7 +340,7 @@ func readyEndpoints(slices []discoveryv1.EndpointSlice) int {
 	return len(ready)
 }
 
-// awaitLoadBalancer waits for where a Service is reached from outside.
+// awaitLoadBalancer waits for the external address of a Service.
 func (p *testCluster) awaitLoadBalancer(ctx context.Context, key client.ObjectKey) (string, error) {
 	at := ""
 	err := await.Until(ctx, p.kube, func(ctx context.Context) error {

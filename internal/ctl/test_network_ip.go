@@ -25,21 +25,21 @@ import (
 )
 
 const (
-	// shownName is that of the IP that each cluster shows to the others, and of the pod that answers there.
+	// shownName is the name of the IP that each cluster publishes, and of the pod behind it.
 	shownName = "external-ip"
-	// shownPort is where it answers, on the network of its node.
+	// shownPort is the port of that pod, on the host network.
 	shownPort = 16080
 )
 
-// shown is an address beyond the network of pods, which an IP shows to the other clusters.
+// shown is an address outside the pod network that an IP publishes to the other clusters.
 type shown struct {
 	node  *corev1.Node
-	alias netip.Addr // in the cluster itself
+	alias netip.Addr // the address in its own cluster
 }
 
 func (p *testCluster) shownAnswer() string { return "external-of-" + p.id }
 
-// showAll has each cluster show an address of one of its nodes, where a pod answers.
+// showAll creates in each cluster an IP for the address of a node with a server pod.
 func (t *networkTest) showAll(ctx context.Context) error {
 	showing, within := errgroup.WithContext(ctx)
 	for _, p := range t.allClusters() {
@@ -89,20 +89,20 @@ func (t *networkTest) createIPs(ctx context.Context, p *testCluster) error {
 	}, its, await.One(&ipamv1alpha1.IPList{}, client.ObjectKeyFromObject(ip)))
 }
 
-// chooseShown finds a node to show.
+// chooseShown selects the node for the IP.
 func (p *testCluster) chooseShown(ctx context.Context) error {
 	var all ipamv1alpha1.IPList
 	if err := p.kube.List(ctx, &all); err != nil {
 		return fmt.Errorf("reading the IPs: %w", err)
 	}
-	others := slices.DeleteFunc(all.Items, func(ip ipamv1alpha1.IP) bool { return ip.Namespace == p.askers }) // what a run before has left goes
+	others := slices.DeleteFunc(all.Items, func(ip ipamv1alpha1.IP) bool { return ip.Namespace == p.askers }) // the orphaned IP of a killed run will be deleted
 	if p.shown.node = nodeWithoutIP(p.nodes, others); p.shown.node == nil {
 		return out.Fail("--ip has no node to try: IPs show the addresses of all that take pods, and of two for one address the older counts")
 	}
 	return nil
 }
 
-// nodeWithoutIP is a node whose address no IP shows yet, nil if there is none.
+// nodeWithoutIP returns a node without an IP for its address, nil for none.
 func nodeWithoutIP(nodes []corev1.Node, by []ipamv1alpha1.IP) *corev1.Node {
 	taken := map[string]bool{"": true}
 	for i := range by {
@@ -116,7 +116,7 @@ func nodeWithoutIP(nodes []corev1.Node, by []ipamv1alpha1.IP) *corev1.Node {
 	return nil
 }
 
-// notAllocated tells what an IP waits for.
+// notAllocated returns the missing part of an IP, "" for none.
 func notAllocated(ip *ipamv1alpha1.IP) string {
 	for _, c := range ip.Status.Conditions {
 		if c.Status == metav1.ConditionFalse {
@@ -143,12 +143,12 @@ func (p *testCluster) shownPod() *corev1.Pod {
 	return pod
 }
 
-// planShown has pods of each cluster ask at what the others show, and at what their own shows, which is there for them, too.
+// planShown returns client pods in each cluster for the IPs of the other clusters and for the own IP, which is reachable locally, too.
 func (t *networkTest) planShown() (askers []*clientPod, err error) {
 	for _, from := range t.allClusters() {
 		for _, to := range t.allClusters() {
 			if from != to && from != t.consumer && to != t.consumer {
-				continue // providers of one consumer know nothing of each other
+				continue // providers of one consumer are not connected
 			}
 			alias := to.shown.alias
 			if from != to {

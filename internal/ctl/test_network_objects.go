@@ -20,45 +20,45 @@ import (
 
 const (
 	managedByTest = "liqoctl-test-network"
-	// testLabel is on the namespaces.
+	// testLabel marks the namespaces of the test.
 	testLabel = "test-network.liqo.io/test"
-	// serverLabel is on pods that are asked: the number of their cluster, from which follows who must not share a node.
+	// serverLabel marks server pods, with the number of their cluster: pods with the same number must not share a node.
 	serverLabel = "test-network.liqo.io/server"
-	// askerLabel is on pods that ask.
+	// askerLabel marks client pods.
 	askerLabel = "test-network.liqo.io/asker"
-	// shownLabel is on pods that answer behind an IP.
+	// shownLabel marks the pods behind an IP.
 	shownLabel  = "test-network.liqo.io/shown"
 	serverPort  = 8080
 	servicePort = 80
 	testUser    = 1000
 )
 
-// serviceName is that of the pods of the consumer and of its n-th provider.
+// serviceName returns the name of the Service for the pods of the consumer and of its n-th provider.
 func serviceName(n int) string { return "echo-" + strconv.Itoa(n+1) }
 
-// headlessName is that of the same without an address of its own.
+// headlessName returns the name of the headless Service for the same pods.
 func headlessName(n int) string { return serviceName(n) + "-headless" }
 
-// localName is that of the same whose nodes answer with pods of their own only.
+// localName returns the name of the Service with externalTrafficPolicy Local for the same pods.
 func localName(n int) string { return serviceName(n) + "-local" }
 
-// backendLabel is on those pods.
+// backendLabel returns the label of the same pods.
 func backendLabel(n int) string { return "test-network.liqo.io/" + serviceName(n) }
 
-// namespaceOf is the one that is made in a cluster.
+// namespaceOf returns the namespace to create in a cluster.
 func (t *networkTest) namespaceOf(p *testCluster) *corev1.Namespace {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.askers, Labels: map[string]string{
 		names.AppManagedBy: managedByTest,
-		// Some pods use the network of their node, to ask as its processes do.
+		// Some pods use the host network, to run checks as processes of the node do.
 		"pod-security.kubernetes.io/enforce": "privileged", "pod-security.kubernetes.io/audit": "privileged", "pod-security.kubernetes.io/warn": "privileged",
 	}}}
 	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	t.setCommonMetadata(ns)
-	ns.Labels[testLabel] = "true" // whatever labels the user asks for, it is found again
+	ns.Labels[testLabel] = "true" // the user's labels must not override it: cleanup needs the label
 	return ns
 }
 
-// newOffloading lends the namespace of the consumer to the providers that are tried.
+// newOffloading returns the NamespaceOffloading of the consumer's namespace for the tested providers.
 func (t *networkTest) newOffloading() *offv1beta1.NamespaceOffloading {
 	var ids []string
 	for _, p := range t.providers {
@@ -78,7 +78,7 @@ func ofClusters(ids ...string) []corev1.NodeSelectorRequirement {
 	return []corev1.NodeSelectorRequirement{{Key: names.RemoteClusterID, Operator: corev1.NodeSelectorOpIn, Values: ids}}
 }
 
-// newServices are those of all providers.
+// newServices returns the Services of all providers.
 func (t *networkTest) newServices() (all []*corev1.Service) {
 	if t.basic {
 		return nil
@@ -89,7 +89,7 @@ func (t *networkTest) newServices() (all []*corev1.Service) {
 	return all
 }
 
-// servicesOf have the pods of the consumer and of its n-th provider.
+// servicesOf returns the Services for the pods of the consumer and of its n-th provider.
 func (t *networkTest) servicesOf(n int) []*corev1.Service {
 	all := []*corev1.Service{t.newService(n), t.headlessService(n)}
 	if t.nodePortOutside {
@@ -98,7 +98,7 @@ func (t *networkTest) servicesOf(n int) []*corev1.Service {
 	return all
 }
 
-// newService has an address of its own.
+// newService returns a Service with a cluster IP.
 func (t *networkTest) newService(n int) *corev1.Service {
 	kind := corev1.ServiceTypeClusterIP
 	switch {
@@ -116,7 +116,7 @@ func (t *networkTest) newService(n int) *corev1.Service {
 	return s
 }
 
-// headlessService is a name for the addresses of the pods, which are asked at their own port.
+// headlessService returns a Service that resolves to the addresses of the pods, which use their own port.
 func (t *networkTest) headlessService(n int) *corev1.Service {
 	s := t.newService(n)
 	s.Name, s.Spec.Type, s.Spec.ClusterIP, s.Spec.Ports[0].Port = headlessName(n), corev1.ServiceTypeClusterIP, corev1.ClusterIPNone, serverPort
@@ -129,7 +129,7 @@ func (t *networkTest) localService(n int) *corev1.Service {
 	return s
 }
 
-// allServers are the pods that are asked.
+// allServers returns the server pods.
 func (t *networkTest) allServers() (all []*corev1.Pod) {
 	for n, p := range t.providers {
 		all = append(all, t.remoteServers(n, p)...)
@@ -137,7 +137,7 @@ func (t *networkTest) allServers() (all []*corev1.Pod) {
 	return append(all, t.localServers()...)
 }
 
-// localServers are one on each node of the consumer, behind all Services.
+// localServers returns one server pod for each node of the consumer, behind all Services.
 func (t *networkTest) localServers() (all []*corev1.Pod) {
 	for i := range t.consumer.nodes {
 		pod := t.newServerPod("server-0-"+strconv.Itoa(i), t.consumer, 0)
@@ -150,7 +150,7 @@ func (t *networkTest) localServers() (all []*corev1.Pod) {
 	return all
 }
 
-// remoteServers are as many as the n-th provider lends nodes, which do not share one.
+// remoteServers returns one server pod for each offloadable node of the n-th provider, with anti-affinity.
 func (t *networkTest) remoteServers(n int, p *testCluster) (all []*corev1.Pod) {
 	for i := range p.lent {
 		pod := t.newServerPod(fmt.Sprintf("server-%d-%d", n+1, i), p, n+1)
@@ -163,7 +163,7 @@ func (t *networkTest) remoteServers(n int, p *testCluster) (all []*corev1.Pod) {
 	return all
 }
 
-// newServerPod answers with its name.
+// newServerPod returns a pod that answers with its name.
 func (t *networkTest) newServerPod(name string, in *testCluster, cluster int) *corev1.Pod {
 	pod := testPod(t.consumer.servers, name, in.image, "reach", "serve", "--name", name)
 	pod.Labels[serverLabel] = strconv.Itoa(cluster)
@@ -179,7 +179,7 @@ func answersAt(port int32) *corev1.Probe {
 	}
 }
 
-// newPod is the one that asks. What it found out is its last word.
+// newPod returns the manifest of the client pod. Its termination message has the results.
 func (a *clientPod) newPod() (*corev1.Pod, error) {
 	targets := make([]probe.Target, len(a.checks))
 	for i, c := range a.checks {
@@ -199,7 +199,7 @@ func (a *clientPod) newPod() (*corev1.Pod, error) {
 	return pod, nil
 }
 
-// testPod is allowed in a restricted namespace, unless it uses the network of its node.
+// testPod returns a pod that is allowed in a restricted namespace, unless it uses the host network.
 func testPod(namespace, name, image string, args ...string) *corev1.Pod {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{
 		AutomountServiceAccountToken:  new(false),
@@ -223,7 +223,7 @@ func testPod(namespace, name, image string, args ...string) *corev1.Pod {
 	return pod
 }
 
-// onNode is told to the scheduler, which still sees to it that there is room.
+// onNode returns a node affinity, by which the scheduler still checks the node's resources.
 func onNode(name string) *corev1.Affinity {
 	return nodeAffinity(corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{
 		{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{name}},

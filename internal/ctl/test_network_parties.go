@@ -27,7 +27,7 @@ import (
 	"liqo.io/liqo/internal/prefix"
 )
 
-// testNamespace is that of the consumer.
+// testNamespace is the namespace in the consumer.
 const testNamespace = "liqo-test-network"
 
 // networkTest is one run of the test.
@@ -36,28 +36,28 @@ type networkTest struct {
 	*testNetworkOptions
 	consumer  *testCluster
 	providers []*testCluster
-	// lenders are the virtual nodes that are ready.
+	// lenders are the ready virtual nodes.
 	lenders map[string]bool
-	// exposures are how the Services are reached, of each provider one.
+	// exposures are the addresses of the Services of each provider, by cluster.
 	exposures []map[*testCluster]exposure
 }
 
-// testCluster is one of the clusters.
+// testCluster is one of the tested clusters.
 type testCluster struct {
 	*clusterSide
-	// nodes are those that take pods.
+	// nodes are the schedulable nodes.
 	nodes []corev1.Node
-	// reached are those that serve NodePorts, also where they take no pods.
+	// reached are the nodes with NodePorts, including unschedulable ones.
 	reached []corev1.Node
-	// lent are those of a provider that take pods of the consumer.
+	// lent are the nodes of a provider that take pods of the consumer.
 	lent  []corev1.Node
 	image string
-	// seen is how it sees the networks of the others, by their IDs.
+	// seen maps the IDs of the other clusters to the view of their networks.
 	seen map[string]peerView
-	// servers and askers are the namespaces of pods that are asked, and of those that ask. The consumer has one, and lends it to
-	// providers; pods that ask are made in each cluster, for only so there is one on each node and on the networks of nodes.
+	// servers and askers are the namespaces of server pods and of client pods. The consumer has one namespace, which is offloaded to
+	// the providers. Client pods are created in each cluster directly, to have one on each node and on host networks.
 	servers, askers string
-	// shown is what it shows to the others, with --ip.
+	// shown is the address published with --ip.
 	shown shown
 }
 
@@ -66,14 +66,14 @@ type peerView struct {
 	addresses
 }
 
-// addresses translates.
+// addresses translates addresses by prefix.
 type addresses = prefix.Map
 
 func (t *networkTest) allClusters() []*testCluster {
 	return append([]*testCluster{t.consumer}, t.providers...)
 }
 
-// newNetworkTest finds out about all clusters, and changes nothing.
+// newNetworkTest reads the state of all clusters, and changes nothing.
 func (c *cli) newNetworkTest(ctx context.Context, o *testNetworkOptions) (*networkTest, error) {
 	t := &networkTest{cli: c, testNetworkOptions: o}
 	sides, err := c.testClusters(ctx, o)
@@ -96,7 +96,7 @@ func (c *cli) newNetworkTest(ctx context.Context, o *testNetworkOptions) (*netwo
 	}
 	t.consumer.servers, t.consumer.askers = testNamespace, testNamespace
 	for _, p := range t.providers {
-		// A twin must not begin with liqo-, and one of another consumer may be there.
+		// The name of a remote namespace must not begin with liqo-, and must differ for each consumer.
 		p.servers, p.askers = names.Join("test-network-of", t.consumer.id), names.Join(testNamespace, t.consumer.id)
 	}
 	for _, p := range t.allClusters() {
@@ -118,7 +118,7 @@ func (c *cli) newNetworkTest(ctx context.Context, o *testNetworkOptions) (*netwo
 	return t, nil
 }
 
-// testClusters are the clusters, none of which was called yet: first the consumer.
+// testClusters returns the clusters, the consumer first, without any request to them.
 func (c *cli) testClusters(ctx context.Context, o *testNetworkOptions) ([]*clusterSide, error) {
 	s, err := c.newCluster(ctx, "local", &sideFlags{kube: c.kubeFlags, liqoNamespace: o.liqoNamespace})
 	if err != nil {
@@ -148,7 +148,7 @@ func namedTwice(format string, what any) error {
 		Hint("The consumer is that of --kubeconfig or --context, the providers those of --remote-kubeconfigs")
 }
 
-// checkNodePorts finds out whether --np-nodes selects any nodes.
+// checkNodePorts fails if --np-nodes selects no nodes.
 func (t *networkTest) checkNodePorts() error {
 	if !t.nodePortOutside && !t.nodePortPods {
 		return nil
@@ -168,7 +168,7 @@ func (t *networkTest) checkNodePorts() error {
 	return nil
 }
 
-// findVirtualNodes finds out which nodes of a provider take pods of the consumer.
+// findVirtualNodes finds the nodes of a provider that take pods of the consumer.
 func (t *networkTest) findVirtualNodes(ctx context.Context, p *testCluster) error {
 	var list offv1beta1.VirtualNodeList
 	if err := t.consumer.kube.List(ctx, &list); err != nil {
@@ -181,14 +181,14 @@ func (t *networkTest) findVirtualNodes(ctx context.Context, p *testCluster) erro
 	return err
 }
 
-// readyVirtualNodes are the VirtualNodes of a provider whose nodes are ready.
+// readyVirtualNodes returns the VirtualNodes of a provider whose nodes are ready.
 func readyVirtualNodes(all []offv1beta1.VirtualNode, provider string, ready map[string]bool) []offv1beta1.VirtualNode {
 	return slices.DeleteFunc(slices.Clone(all), func(v offv1beta1.VirtualNode) bool {
 		return string(v.Spec.ClusterID) != provider || !ready[v.Name]
 	})
 }
 
-// nodesOf are the nodes that one of the virtual nodes has pods go to.
+// nodesOf returns the nodes to which one of the virtual nodes offloads pods.
 func nodesOf(nodes []corev1.Node, virtual []offv1beta1.VirtualNode) ([]corev1.Node, error) {
 	if len(virtual) == 0 {
 		return nodes, nil
@@ -229,7 +229,7 @@ func (c *cli) newTestCluster(ctx context.Context, s *clusterSide) (*testCluster,
 	return &testCluster{clusterSide: s, seen: map[string]peerView{}}, nil
 }
 
-// readCluster reads what the test needs to know of a cluster.
+// readCluster reads the state of a cluster.
 func (t *networkTest) readCluster(ctx context.Context, p *testCluster) error {
 	others := t.providers
 	if p != t.consumer {
@@ -274,7 +274,7 @@ func (t *networkTest) readCluster(ctx context.Context, p *testCluster) error {
 	return nil
 }
 
-// requiredPermissions are what the test does in a cluster.
+// requiredPermissions returns the permissions of the test in a cluster.
 func (t *networkTest) requiredPermissions(p *testCluster) []permissions {
 	core := func(namespace, resource string, verbs ...string) permissions {
 		return permissions{namespace, schema.GroupResource{Resource: resource}, verbs}
@@ -306,7 +306,7 @@ func (t *networkTest) requiredPermissions(p *testCluster) []permissions {
 	return wanted
 }
 
-// viewOf is how a cluster sees the networks of another one.
+// viewOf returns the cluster's view of the networks of another one.
 func (p *testCluster) viewOf(ctx context.Context, other string) (peerView, error) {
 	var list networkingv1beta1.ConfigurationList
 	if err := p.kube.List(ctx, &list, client.MatchingLabels{names.RemoteClusterID: other}); err != nil {
@@ -329,7 +329,7 @@ func (p *testCluster) viewOf(ctx context.Context, other string) (peerView, error
 	return peerView{append(networks.Pods, networks.External...), seen}, nil
 }
 
-// schedulableNodes are the nodes that take a pod without tolerations, by name.
+// schedulableNodes returns the nodes that take a pod without tolerations, by name.
 func schedulableNodes(all []corev1.Node) []corev1.Node {
 	return slices.DeleteFunc(servingPorts(all), func(n corev1.Node) bool {
 		return n.Spec.Unschedulable ||
@@ -337,7 +337,7 @@ func schedulableNodes(all []corev1.Node) []corev1.Node {
 	})
 }
 
-// servingPorts are the nodes that have a kube-proxy, whatever their taints, by name.
+// servingPorts returns the nodes with a kube-proxy, independent of their taints, by name.
 func servingPorts(all []corev1.Node) []corev1.Node {
 	found := slices.DeleteFunc(slices.Clone(all), func(n corev1.Node) bool {
 		return n.Labels[names.NodeType] == names.NodeTypeVirtualNode || n.DeletionTimestamp != nil || !kube.NodeReady(&n)
@@ -346,7 +346,7 @@ func servingPorts(all []corev1.Node) []corev1.Node {
 	return found
 }
 
-// offloadableProviders are the virtual nodes that pods may go to, by name.
+// offloadableProviders returns the virtual nodes to which pods may be offloaded, by name.
 func offloadableProviders(all []corev1.Node) map[string]bool {
 	ready := map[string]bool{}
 	for i := range all {
@@ -357,7 +357,7 @@ func offloadableProviders(all []corev1.Node) map[string]bool {
 	return ready
 }
 
-// checkOffloadable tells why no pod can be offloaded to a provider. That the network is down is among the reasons.
+// checkOffloadable returns the reason why no pod can be offloaded to a provider, such as a broken network.
 func checkOffloadable(all []corev1.Node, provider string) error {
 	failure := out.Fail("there is no virtual node of %s: no pod can be offloaded there", provider)
 	for i := range all {

@@ -10,10 +10,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// toTry is the heading of what a dry run prints of each cluster, which goes by its ID in all that the test says.
+// toTry is the heading of each cluster in a dry run: its ID, as in all messages of the test.
 const toTry = "%[2]s cluster"
 
-// printDryRun prints what the test would make in each cluster, as far as that can be known.
+// printDryRun prints the manifests of the test for each cluster, as far as predictable.
 func (t *networkTest) printDryRun(ctx context.Context) error {
 	left, err := t.hasFixtures(ctx)
 	if err != nil {
@@ -34,7 +34,8 @@ func (t *networkTest) printDryRun(ctx context.Context) error {
 	return t.printPages(cmp.Or(t.output, "yaml"), toTry, pages...)
 }
 
-// newManifestPage has what is made in one cluster. The API server is asked about the namespace alone: it cannot tell of what would be in it.
+// newManifestPage returns the manifests for one cluster. Only the namespace is validated by the API server, since the other objects
+// need it to exist.
 func (t *networkTest) newManifestPage(ctx context.Context, p *testCluster, left bool) (*manifestPage, error) {
 	its, ns := &manifestPage{clusterSide: p.clusterSide}, t.namespaceOf(p)
 	if !left {
@@ -42,7 +43,7 @@ func (t *networkTest) newManifestPage(ctx context.Context, p *testCluster, left 
 			return nil, err
 		}
 	}
-	its.entries = append(its.entries, pageEntry{obj: ns}) // which has its labels
+	its.entries = append(its.entries, pageEntry{obj: ns}) // the namespace already has its labels
 	if p == t.consumer {
 		its.addManifest(t.cli, t.newOffloading(), "")
 		for _, service := range t.newServices() {

@@ -3,9 +3,9 @@
 
 package ctl
 
-// networkReport is what came of a test of the network, for scripts.
+// networkReport is the result of the network test for scripts.
 type networkReport struct {
-	// Networks are under which the clusters see each other.
+	// Networks are the prefixes under which the clusters see each other.
 	Networks []networkSeen `json:"networks"`
 	Ways     []wayReport   `json:"ways"`
 	Checks   []checkReport `json:"checks"`
@@ -28,7 +28,7 @@ type wayReport struct {
 	NotTried int    `json:"notTried"`
 }
 
-// checkReport is one check: who asked, by the words of the lines about failures, whom and where.
+// checkReport is one check: the source, in the words of the lines about failures, the destination and the address.
 type checkReport struct {
 	Way     string `json:"way"`
 	From    string `json:"from"`
@@ -57,7 +57,7 @@ func (t *networkTest) newReport(checks []*check) networkReport {
 	return r
 }
 
-// peerNetworks are how the clusters see each other.
+// peerNetworks returns the view of each cluster of the others' networks.
 func (t *networkTest) peerNetworks() []networkSeen {
 	all := []networkSeen{}
 	for _, p := range t.allClusters() {

@@ -60,23 +60,23 @@ func (c *cli) newUnauthenticateCommand() *cobra.Command {
 	return cmd
 }
 
-// deauthentication has a provider forget a consumer. It takes no more than what is there, so it may be done again.
+// deauthentication makes a provider forget a consumer. It deletes only what exists, so it is idempotent.
 type deauthentication struct {
 	*cli
 	consumer, provider *clusterSide
 	wait               bool
 
 	identities, tenants []client.Object
-	// Secrets that mean nothing without them.
+	// Secrets that are useless without the objects.
 	signed, nonces, kubeconfigs []corev1.Secret
 }
 
-// readState finds what is to be removed. It changes nothing, and fails where that is still used or may not be removed.
+// readState finds the objects to delete. It changes nothing, and fails if they are in use or may not be deleted.
 func (d *deauthentication) readState(ctx context.Context) error {
-	return inTurn(ctx, d.checkUnused, d.findObjects, d.mayRemove, d.findSecrets) // who may not read Secrets is told so by mayRemove
+	return inTurn(ctx, d.checkUnused, d.findObjects, d.mayRemove, d.findSecrets) // mayRemove reports missing permissions on Secrets, too
 }
 
-// inTurn does one after the other until one fails.
+// inTurn runs functions one after the other until one fails.
 func inTurn(ctx context.Context, all ...func(context.Context) error) error {
 	for _, next := range all {
 		if err := next(ctx); err != nil {
@@ -86,12 +86,12 @@ func inTurn(ctx context.Context, all ...func(context.Context) error) error {
 	return nil
 }
 
-// checkUnused fails while the consumer has anything of the provider.
+// checkUnused fails while the consumer uses anything of the provider.
 func (d *deauthentication) checkUnused(ctx context.Context) error {
 	return d.consumer.wrapWithCluster(d.consumer.checkUnused(ctx, d.provider.id))
 }
 
-// findObjects finds what is to be removed, used or not, but for Secrets.
+// findObjects finds the objects to delete, in use or not, except Secrets.
 func (d *deauthentication) findObjects(ctx context.Context) (err error) {
 	c, p := d.consumer, d.provider
 	if d.identities, err = c.findOfPeer(ctx, &authv1beta1.IdentityList{}, p.id); err != nil {
@@ -114,7 +114,7 @@ func (d *deauthentication) findSecrets(ctx context.Context) (err error) {
 	return p.wrapWithCluster(err)
 }
 
-// mayRemove fails where the user may not remove what was found.
+// mayRemove fails if the user may not delete the objects.
 func (d *deauthentication) mayRemove(ctx context.Context) error {
 	c, p := d.consumer, d.provider
 	if err := c.requirePermissions(ctx, append(deletePermissions(authv1beta1.IdentityResource, d.identities), secretRights(c.namespace, "get", "list", "watch", "delete"))...); err != nil {
@@ -126,7 +126,7 @@ func (d *deauthentication) mayRemove(ctx context.Context) error {
 	if err := p.demandNonce(ctx, "list", "delete"); err != nil {
 		return err
 	}
-	for _, obj := range d.tenants { // a policy may keep one that the user has the right to delete
+	for _, obj := range d.tenants { // a policy may deny a deletion that RBAC allows
 		if err := p.deleteObject(ctx, obj, client.DryRunAll); err != nil {
 			return p.wrapWithCluster(err)
 		}
@@ -134,7 +134,7 @@ func (d *deauthentication) mayRemove(ctx context.Context) error {
 	return nil
 }
 
-// isControlPlane tells of an Identity that it is that of the consumer itself, and not of one of its slices.
+// isControlPlane reports whether an Identity is the one of the consumer itself, not of a slice.
 func isControlPlane(identity client.Object) bool {
 	return identity.(*authv1beta1.Identity).Spec.Type == authv1beta1.ControlPlaneIdentityType
 }
@@ -146,7 +146,7 @@ func deletePermissions(resource string, found []client.Object) (wanted []permiss
 	return wanted
 }
 
-// checkUnused fails while this cluster has anything of a provider.
+// checkUnused fails while this cluster uses anything of a provider.
 func (s *clusterSide) checkUnused(ctx context.Context, provider string) error {
 	for _, of := range []struct {
 		what string
@@ -173,7 +173,7 @@ func (s *clusterSide) checkUnused(ctx context.Context, provider string) error {
 func (d *deauthentication) runSteps(ctx context.Context) error {
 	c, p := d.consumer, d.provider
 	c.Success("No leftover resourceslices on consumer cluster")
-	// The credentials go first: until they are gone, the replicator uses what the Tenant grants to remove what it copied.
+	// The credentials go first: until then, the replicator uses the grants of the Tenant to delete its copies.
 	if err := c.dropAll(ctx, d.identities, &authv1beta1.IdentityList{}, "Identity control plane", d.wait, func() error { return d.dropKubeconfigs(ctx) }); err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func (d *deauthentication) runSteps(ctx context.Context) error {
 	})
 }
 
-// dropAll deletes objects of a kind, and what goes with them.
+// dropAll deletes objects of a kind, and their dependents.
 func (s *clusterSide) dropAll(ctx context.Context, found []client.Object, list client.ObjectList, what string, wait bool, then func() error) error {
 	done := what + " correctly deleted"
 	if len(found) == 0 {
@@ -229,7 +229,7 @@ func (s *clusterSide) dropSecrets(ctx context.Context, secrets []corev1.Secret) 
 	return nil
 }
 
-// dropKubeconfigs waits until nobody uses the credentials any more. Those that were made by hand are left to whoever made them.
+// dropKubeconfigs waits until the credentials are no longer in use. Secrets made by hand are kept.
 func (d *deauthentication) dropKubeconfigs(ctx context.Context) error {
 	for i := range d.kubeconfigs {
 		secret := &d.kubeconfigs[i]
@@ -250,12 +250,12 @@ func (d *deauthentication) dropKubeconfigs(ctx context.Context) error {
 	return nil
 }
 
-// dropCertificates deletes what was given to the Tenants that are gone now, and would go some time later.
+// dropCertificates deletes the certificate requests of the deleted Tenants, which would expire some time later.
 func (d *deauthentication) dropCertificates(ctx context.Context) error {
 	var all corev1.SecretList
 	err := d.provider.kube.List(ctx, &all, client.InNamespace(d.provider.namespace), client.MatchingLabels{names.RemoteClusterID: d.consumer.id})
 	if apierrors.IsForbidden(err) {
-		return nil // a peering user, who may not look: they go by themselves
+		return nil // a peering user lacks the permission: the requests expire
 	}
 	if err != nil {
 		return fmt.Errorf("looking for certificates: %w", err)
@@ -265,7 +265,7 @@ func (d *deauthentication) dropCertificates(ctx context.Context) error {
 	}))
 }
 
-// printDryRun prints the names of what would be deleted.
+// printDryRun prints the names of the objects to delete.
 func (d *deauthentication) printDryRun(format string) error {
 	local, remote := &manifestPage{clusterSide: d.consumer}, &manifestPage{clusterSide: d.provider}
 	if err := d.nameOn(local, remote); err != nil {

@@ -80,7 +80,7 @@ func (c *cli) runUninstall(ctx context.Context, o *uninstallOptions) error {
 	})
 }
 
-// previewUninstall prints the names of what would be deleted.
+// previewUninstall prints the names of the objects to delete.
 func (c *cli) previewUninstall(ctx context.Context, o *uninstallOptions, kube client.Client) error {
 	released, err := install.Released(c.kubeFlags, o.namespace, c.helmLog())
 	if err != nil {
@@ -130,7 +130,7 @@ func (c *cli) checkUnused(ctx context.Context, kube client.Reader) error {
 	return failure
 }
 
-// runStep shows a step while do runs, and its success.
+// runStep shows a spinner while do runs, and prints done on success.
 func (c *cli) runStep(doing, done string, do func() error) error {
 	step := c.Step(doing)
 	defer step.Stop()

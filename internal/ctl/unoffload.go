@@ -73,7 +73,7 @@ func (c *cli) runUnoffload(ctx context.Context, o *unoffloadOptions, args []stri
 	return nil
 }
 
-// previewUnoffload prints the name of what would be deleted, if there is something.
+// previewUnoffload prints the name of the object to delete, if it exists.
 func (c *cli) previewUnoffload(ctx context.Context, kube client.Client, o *unoffloadOptions, namespace string) error {
 	nso := &offv1beta1.NamespaceOffloading{}
 	err := kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: names.NamespaceOffloading}, nso)

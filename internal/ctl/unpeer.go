@@ -61,21 +61,21 @@ func (c *cli) newUnpeerCommand() *cobra.Command {
 	return cmd
 }
 
-// unpeering ends that one cluster is the provider of the other. It removes what it finds, so it may be done again, and of what was
-// only begun.
+// unpeering is one run of the command unpeer, which ends the use of a provider by a consumer. It deletes what exists, so it is
+// idempotent and cleans up incomplete peerings, too.
 type unpeering struct {
 	*cli
 	options            *unpeerOptions
 	consumer, provider *clusterSide
-	// reverse says that the provider uses the consumer, too. Both directions may be ended at once: the last step looks again.
+	// reverse reports that the provider uses the consumer, too. Both directions may be ended concurrently: the last step checks again.
 	reverse bool
-	// known is what the provider and the consumer knew of each other at first.
+	// known is the initial authentication state of both clusters.
 	known *deauthentication
-	// shut says that the provider lets the consumer in no more.
+	// shut reports that the provider denies all access to the consumer.
 	shut bool
-	// byProxy says that the consumer reaches the provider by a proxy, which may be in the tunnel.
+	// byProxy reports that the consumer reaches the provider by a proxy, which may be behind the tunnel.
 	byProxy bool
-	// runs says that there is, or may be, a pod on a virtual node, which may need the tunnel until it ends.
+	// runs reports that a pod may be on a virtual node: until its end, the pod may need the tunnel.
 	runs bool
 }
 
@@ -94,11 +94,11 @@ func (u *unpeering) runSteps(ctx context.Context) error {
 	p := step.New(u.Printer)
 	nodes := p.Add(u.endOffloading)
 	var needs []*step.Step
-	if u.runs { // virtual kubelets end beside gateways, and pods before them
+	if u.runs { // virtual kubelets end concurrently with the gateways, pods before them
 		needs = append(needs, p.Add(u.awaitDrained))
 	}
 	last := p.Add(u.endAuthentication, nodes)
-	if u.byProxy || u.reverse { // what was copied to the provider is removed by the tunnel
+	if u.byProxy || u.reverse { // the copies in the provider are deleted through the tunnel
 		needs = append(needs, last)
 	}
 	p.Add(u.endNetworking, needs...)
@@ -110,7 +110,7 @@ func (u *unpeering) runSteps(ctx context.Context) error {
 	return err
 }
 
-// readState changes nothing, and fails where the rest could not be done.
+// readState reads the state of both clusters and checks all preconditions. It changes nothing.
 func (u *unpeering) readState(ctx context.Context) (err error) {
 	if u.reverse, err = u.usedInReverse(ctx); err != nil {
 		return out.Fail("an error occurred while checking bidirectional peering: %w", err)
@@ -135,7 +135,7 @@ func (u *unpeering) readState(ctx context.Context) (err error) {
 		if err := u.known.mayRemove(within); err != nil || len(u.known.identities) > 0 {
 			return err
 		}
-		return u.known.findSecrets(within) // which say what is known of an Identity that is gone, and are not read in vain
+		return u.known.findSecrets(within) // Secrets may describe a deleted Identity; the permission to read them is optional
 	})
 	checks.Go(func() (err error) {
 		u.byProxy, err = u.mayLeadThroughProxy(within)
@@ -162,13 +162,13 @@ func (u *unpeering) readState(ctx context.Context) (err error) {
 	return nil
 }
 
-// nameProxy tells whether credentials that a handshake made lead through a proxy, such as the one in the tunnel.
+// nameProxy reports whether credentials of the handshake use a proxy, such as the one behind the tunnel.
 func (d *deauthentication) nameProxy() bool {
 	return slices.ContainsFunc(d.identities, func(obj client.Object) bool { return obj.(*authv1beta1.Identity).Spec.AuthParams.ProxyURL != nil }) ||
 		slices.ContainsFunc(d.tenants, func(obj client.Object) bool { return obj.(*authv1beta1.Tenant).Spec.ProxyURL != nil })
 }
 
-// mayLeadThroughProxy tells whether any credentials do, such as those that were made by hand, or cannot be known not to.
+// mayLeadThroughProxy reports whether any credentials use a proxy, including those made by hand. Unreadable credentials count.
 func (u *unpeering) mayLeadThroughProxy(ctx context.Context) (bool, error) {
 	fc := &liqov1beta1.ForeignCluster{}
 	err := u.consumer.kube.Get(ctx, client.ObjectKey{Name: u.provider.id}, fc)
@@ -181,7 +181,7 @@ func (u *unpeering) mayLeadThroughProxy(ctx context.Context) (bool, error) {
 	return fc.Status.ForeignProxyURL != "", err
 }
 
-// anyPod tells whether a pod is on one of the virtual nodes that are to end, or cannot be known to be on none.
+// anyPod reports whether a pod is on one of the virtual nodes to delete. Unreadable pods count.
 func (u *unpeering) anyPod(ctx context.Context) (bool, error) {
 	nodes, err := u.ownObjects(ctx, &offv1beta1.VirtualNodeList{})
 	if err != nil {
@@ -201,7 +201,7 @@ func (u *unpeering) anyPod(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// mayEnd fails where the user may not delete what there is of a kind.
+// mayEnd fails if the user may not delete the existing objects of a kind.
 func (u *unpeering) mayEnd(ctx context.Context, list client.ObjectList) error {
 	found, err := u.ownObjects(ctx, list)
 	if err != nil {
@@ -214,7 +214,7 @@ func (u *unpeering) mayEnd(ctx context.Context, list client.ObjectList) error {
 	return u.consumer.requirePermissions(ctx, wanted...)
 }
 
-// usedInReverse tells whether the provider uses the consumer, or began to: there is no need for a ForeignCluster to say so.
+// usedInReverse reports whether the provider uses the consumer, or began to, even without a ForeignCluster.
 func (u *unpeering) usedInReverse(ctx context.Context) (bool, error) {
 	stays := func(obj client.Object) bool { return !peer.IsReplica(obj) && obj.GetDeletionTimestamp() == nil }
 	tenants, err := u.consumer.findOfPeer(ctx, &authv1beta1.TenantList{}, u.provider.id)
@@ -224,7 +224,7 @@ func (u *unpeering) usedInReverse(ctx context.Context) (bool, error) {
 	for _, list := range []client.ObjectList{&authv1beta1.IdentityList{}, &authv1beta1.ResourceSliceList{}, &offv1beta1.VirtualNodeList{}} {
 		found, err := u.provider.findOfPeer(ctx, list, u.consumer.id)
 		if apierrors.IsForbidden(err) {
-			continue // a user of the consumer, who may look at what is about the consumer only
+			continue // a user of the consumer, who may read only objects about the consumer
 		}
 		if err != nil {
 			return false, u.provider.wrapWithCluster(err)
@@ -243,12 +243,12 @@ func wrapDisabling(what string, err error) error {
 	return out.Fail("unable to disable %s: %w", what, err)
 }
 
-// endOffloading takes back what runs in the provider. Virtual nodes are drained at once, while they have their credentials.
+// endOffloading ends the offloading. Virtual nodes are drained first, while their credentials exist.
 func (u *unpeering) endOffloading(ctx context.Context, told *out.Printer) error {
 	p, s := step.New(told), u.consumer
 	ended := u.endAll(p, &authv1beta1.ResourceSliceList{}, "resourceslices", p.Add(u.deleteMadeByHand))
 	u.endAll(p, &offv1beta1.VirtualNodeList{}, "virtualnodes", ended)
-	// It goes with the last virtual node, unless somebody made it or it was left behind.
+	// The last virtual node takes the namespace along, except one made by hand or an orphan.
 	s.addStep(p, "Waiting for the namespaces in the provider to go", "", func(ctx context.Context) error {
 		list := &offv1beta1.NamespaceMapList{}
 		maps, err := u.ownObjects(ctx, list)
@@ -260,8 +260,8 @@ func (u *unpeering) endOffloading(ctx context.Context, told *out.Printer) error 
 	return wrapDisabling("offloading", p.Run(ctx))
 }
 
-// deleteMadeByHand deletes the virtual nodes that no slice made: a slice whose credentials they use waits for those that are being deleted
-// when it is.
+// deleteMadeByHand deletes the virtual nodes without a slice: a slice whose credentials they use waits for those that are being
+// deleted before it.
 func (u *unpeering) deleteMadeByHand(ctx context.Context, told *out.Printer) error {
 	list := &offv1beta1.VirtualNodeList{}
 	found, err := u.ownObjects(ctx, list)
@@ -271,13 +271,13 @@ func (u *unpeering) deleteMadeByHand(ctx context.Context, told *out.Printer) err
 	return u.consumer.withPrinter(told).wrapWithCluster(err)
 }
 
-// awaitDrained waits until no pod is left on the virtual nodes that endOffloading ends, which are there for a moment more.
+// awaitDrained waits until no pod is left on the virtual nodes that endOffloading deletes; the nodes exist a moment longer.
 func (u *unpeering) awaitDrained(ctx context.Context, told *out.Printer) error {
 	s := u.consumer.withPrinter(told)
 	for _, of := range []struct {
 		list client.ObjectList
 		done func(client.Object) bool
-	}{{&authv1beta1.ResourceSliceList{}, isDeleting}, {&offv1beta1.VirtualNodeList{}, isDrained}} { // no node is made for a slice that ends
+	}{{&authv1beta1.ResourceSliceList{}, isDeleting}, {&offv1beta1.VirtualNodeList{}, isDrained}} { // no node is made for a slice that is being deleted
 		found, err := u.ownObjects(ctx, of.list)
 		if err != nil {
 			return wrapDisabling("offloading", s.wrapWithCluster(err))
@@ -293,14 +293,14 @@ func (u *unpeering) awaitDrained(ctx context.Context, told *out.Printer) error {
 
 func isDeleting(obj client.Object) bool { return obj.GetDeletionTimestamp() != nil }
 
-// isDrained tells of a virtual node whose kubelet is to end: after its pods have.
+// isDrained reports whether all pods of a virtual node have ended, so that its kubelet can end.
 func isDrained(obj client.Object) bool {
 	return isDeleting(obj) && slices.ContainsFunc(obj.(*offv1beta1.VirtualNode).Status.Conditions, func(c offv1beta1.VirtualNodeCondition) bool {
 		return c.Type == offv1beta1.VirtualKubeletConditionType && c.Status == offv1beta1.DeletingConditionStatusType
 	})
 }
 
-// ownObjects are the objects of a kind about the provider that were made here.
+// ownObjects returns the local objects of a kind about the provider, without replicas.
 func (u *unpeering) ownObjects(ctx context.Context, list client.ObjectList) ([]client.Object, error) {
 	if requests, is := list.(*authv1beta1.ResourceSliceList); is {
 		return u.consumer.listSlices(ctx, requests, u.provider.id)
@@ -309,7 +309,7 @@ func (u *unpeering) ownObjects(ctx context.Context, list client.ObjectList) ([]c
 	return slices.DeleteFunc(found, peer.IsReplica), err
 }
 
-// endAll deletes all of a kind that was made here about the provider, and waits for it. The step is that of the deletion.
+// endAll adds the steps to delete all local objects of a kind about the provider and to wait for them. It returns the deletion step.
 func (u *unpeering) endAll(p *step.Plan, list client.ObjectList, what string, needs ...*step.Step) *step.Step {
 	var found []client.Object
 	deleted := p.Add(func(ctx context.Context, told *out.Printer) (err error) {
@@ -331,7 +331,7 @@ func (u *unpeering) endAll(p *step.Plan, list client.ObjectList, what string, ne
 	return deleted
 }
 
-// awaitEnd waits for objects to go, and says what may hold them.
+// awaitEnd waits until objects are gone, and shows the reason for a delay.
 func (u *unpeering) awaitEnd(ctx context.Context, found []client.Object, list client.ObjectList) error {
 	err := u.consumer.removeAll(ctx, found, list, true)
 	if err == nil || ctx.Err() == nil {
@@ -345,7 +345,7 @@ func (u *unpeering) awaitEnd(ctx context.Context, found []client.Object, list cl
 	return err
 }
 
-// holdReason is what the replicator says of the other cluster that is not well, and what virtual nodes of it still wait for.
+// holdReason returns the problems that delay a deletion: of the replicator with the other cluster, and of the virtual nodes.
 func (s *clusterSide) holdReason(ctx context.Context, other string) string {
 	var all []string
 	var nodes offv1beta1.VirtualNodeList
@@ -365,7 +365,7 @@ func (s *clusterSide) holdReason(ctx context.Context, other string) string {
 	return strings.Join(all, "; ")
 }
 
-// toRemove are the rights that removeAll needs.
+// toRemove returns the permissions that removeAll needs.
 func (s *clusterSide) toRemove(found []client.Object, list client.ObjectList) (wanted []permissions, err error) {
 	if len(found) == 0 {
 		return nil, nil
@@ -388,7 +388,7 @@ func (s *clusterSide) toRemove(found []client.Object, list client.ObjectList) (w
 	return wanted, nil
 }
 
-// removeAll deletes objects of a kind, unless that was done, and waits for them to go.
+// removeAll deletes objects of a kind, except those that are being deleted already, and waits until they are gone.
 func (s *clusterSide) removeAll(ctx context.Context, found []client.Object, list client.ObjectList, wait bool) error {
 	for _, obj := range found {
 		if obj.GetDeletionTimestamp() != nil {
@@ -410,14 +410,15 @@ func (s *clusterSide) removeAll(ctx context.Context, found []client.Object, list
 	return nil
 }
 
-// endAuthentication has the provider forget the consumer. The credentials go first, while they may still be used.
+// endAuthentication makes the provider forget the consumer. The credentials go first, while they are usable for cleanup.
 func (u *unpeering) endAuthentication(ctx context.Context, told *out.Printer) error {
 	d := &deauthentication{cli: u.withPrinter(told), consumer: u.consumer.withPrinter(told), provider: u.provider.withPrinter(told), wait: true}
-	return wrapDisabling("authentication", inTurn(ctx, d.checkUnused, d.findObjects, d.findSecrets, d.runSteps, u.endReplicas)) // rights were asked for at first
+	return wrapDisabling("authentication", inTurn(ctx, d.checkUnused, d.findObjects, d.findSecrets, d.runSteps, u.endReplicas)) // the permissions were checked at first
 }
 
-// replicasOf are what the provider has of the consumer's objects and nobody takes back any more, because the consumer has no credentials:
-// it forgot the provider, or lost all it knew. Who may not see them is shown none.
+// replicasOf returns the orphans in the provider: replicas of the consumer's objects that no controller deletes any more, because the
+// consumer has no credentials. The consumer forgot the provider, or lost its state. Without the permission to list them, the result is
+// empty.
 func (u *unpeering) replicasOf(ctx context.Context) (all []foundOf, err error) {
 	identities, err := u.consumer.findOfPeer(ctx, &authv1beta1.IdentityList{}, u.provider.id)
 	if err != nil {
@@ -439,13 +440,13 @@ func (u *unpeering) replicasOf(ctx context.Context) (all []foundOf, err error) {
 	return all, nil
 }
 
-// foundOf is what was found of one kind.
+// foundOf holds the found objects of one kind.
 type foundOf struct {
 	found []client.Object
 	list  client.ObjectList
 }
 
-// endReplicas deletes them. Who may not leaves them to whoever may.
+// endReplicas deletes the orphaned replicas, unless the user lacks the permission.
 func (u *unpeering) endReplicas(ctx context.Context) error {
 	all, err := u.replicasOf(ctx)
 	if err != nil {
@@ -461,7 +462,8 @@ func (u *unpeering) endReplicas(ctx context.Context) error {
 	return nil
 }
 
-// endNetworking disconnects the networks, unless the provider still uses the consumer. Whether the user may was asked at first, if it did not then.
+// endNetworking disconnects the networks, unless the provider still uses the consumer. The permissions were checked at first, unless
+// the reverse direction was in use then.
 func (u *unpeering) endNetworking(ctx context.Context, told *out.Printer) (err error) {
 	find := findAll
 	if u.reverse {

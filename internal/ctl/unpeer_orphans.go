@@ -30,10 +30,10 @@ import (
 	"liqo.io/liqo/internal/peer"
 )
 
-// removeOrphans waits until nothing of the peering is left, and removes the namespaces if that was asked for.
+// removeOrphans waits until all objects of the peering are gone, and deletes the tenant namespaces if wanted.
 func (u *unpeering) removeOrphans(ctx context.Context, told *out.Printer) error {
 	p := step.New(told)
-	p.Add(func(ctx context.Context, _ *out.Printer) error { // where the ForeignCluster stays: see giveUp, of an earlier command, too
+	p.Add(func(ctx context.Context, _ *out.Printer) error { // the ForeignCluster stays after giveUp, also after that of an earlier command
 		return u.consumer.wrapWithCluster(u.consumer.mayComeBack(ctx, u.provider.id))
 	})
 	for _, s := range []struct {
@@ -63,8 +63,8 @@ func (u *unpeering) removeOrphans(ctx context.Context, told *out.Printer) error 
 	return nil
 }
 
-// createdLists are the kinds of what is made of a peering, which goes by itself, in about the order in which it does: pods take the longest, and the
-// ForeignCluster goes last.
+// createdLists returns the kinds of objects that controllers create for a peering and delete by themselves, in about the order of
+// their deletion: pods take the longest, and the ForeignCluster goes last.
 func createdLists() []client.ObjectList {
 	return []client.ObjectList{
 		&ipamv1alpha1.NetworkList{}, &ipamv1alpha1.IPList{}, &authv1beta1.RenewList{},
@@ -73,8 +73,8 @@ func createdLists() []client.ObjectList {
 	}
 }
 
-// awaitNothing waits until nothing is left of what was made of a peering. Who may not see it does not wait for it, and what was
-// there for something else is left to it.
+// awaitNothing waits until all objects created for a peering are gone. Kinds that the user may not list are skipped, and objects with
+// another purpose are ignored.
 func (s *clusterSide) awaitNothing(ctx context.Context, other string) error {
 	if stays, err := s.staysFor(ctx, other); err != nil || stays != "" {
 		if stays != "" {
@@ -94,7 +94,7 @@ func (s *clusterSide) awaitNothing(ctx context.Context, other string) error {
 	return nil
 }
 
-// awaitAll waits until objects of a kind are gone, which go by themselves, or stay for a reason.
+// awaitAll waits until objects of a kind are gone that controllers delete, or fails with the reason why they stay.
 func (s *clusterSide) awaitAll(ctx context.Context, found []client.Object, list client.ObjectList, stays func(client.Object) bool) error {
 	for _, obj := range slices.DeleteFunc(found, stays) {
 		pod, is := obj.(*corev1.Pod)
@@ -116,11 +116,11 @@ func (s *clusterSide) awaitAll(ctx context.Context, found []client.Object, list 
 	return nil
 }
 
-// confirmation is how long a node may take to say that a pod ended, after the pod was to.
+// confirmation is how long a node may take to confirm the end of a pod after its grace period.
 const confirmation = 5 * time.Second
 
-// awaitEnded waits until a pod is gone, or until the time is over that it had to end. Whether it ended may not be confirmed then: the node
-// may be lost, and would be waited for in vain.
+// awaitEnded waits until a pod is gone, or until its grace period is over. In the second case the end is unconfirmed: the node may be
+// lost and never report.
 func (s *clusterSide) awaitEnded(ctx context.Context, pod *corev1.Pod) (confirmed bool, err error) {
 	list, uid, there := &corev1.PodList{}, pod.UID, false
 	err = s.awaitThat(ctx, pod, list, func(obj client.Object) bool {
@@ -135,14 +135,15 @@ func (s *clusterSide) awaitEnded(ctx context.Context, pod *corev1.Pod) (confirme
 	if err := s.awaitGone(within, pod, list); err == nil || within.Err() == nil || ctx.Err() != nil {
 		return true, err
 	}
-	// The API server may have been silent meanwhile.
+	// The API server may have been unavailable meanwhile.
 	if err := s.kube.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
 		return true, client.IgnoreNotFound(err)
 	}
 	return pod.UID != uid || hasEnded(pod), nil
 }
 
-// timeToEnd is what is left of the time that a pod has to end, by two clocks that may differ: never more than all of that time.
+// timeToEnd returns the rest of the grace period of a pod. The clocks of both machines may differ: the result is at most the whole
+// period.
 func timeToEnd(pod *corev1.Pod, now time.Time) time.Duration {
 	if pod.DeletionTimestamp == nil {
 		return 0
@@ -154,17 +155,17 @@ func timeToEnd(pod *corev1.Pod, now time.Time) time.Duration {
 	return max(0, min(pod.DeletionTimestamp.Sub(now), grace))
 }
 
-// hasEnded tells of a pod of which nothing runs: the node that it ran on says so before it is gone.
+// hasEnded reports whether nothing of a pod runs any more, by the status that its node wrote.
 func hasEnded(obj client.Object) bool {
 	phase := obj.(*corev1.Pod).Status.Phase
 	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
 }
 
-// isSomebodys tells of what looks as if it was made of a peering, but was not: a workload that is neither a gateway nor a virtual
-// kubelet, and a network or an address that is not of a Configuration.
+// isSomebodys reports whether an object of a peering's kinds was created by hand: a workload other than a gateway or virtual kubelet,
+// or a network or an address without a Configuration.
 func isSomebodys(obj client.Object) bool {
 	switch obj.(type) {
-	case *corev1.Pod: // those of virtual kubelets are waited for with what else is left of them
+	case *corev1.Pod: // awaitKubelets waits for the pods of virtual kubelets
 		return obj.GetLabels()[names.NetworkingComponent] != names.ComponentGateway
 	case *appsv1.Deployment:
 		return obj.GetLabels()[names.NetworkingComponent] != names.ComponentGateway && obj.GetLabels()[names.VirtualNode] == ""
@@ -178,8 +179,8 @@ func ownedBy(obj client.Object, kind string) bool {
 	return slices.ContainsFunc(obj.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.Kind == kind })
 }
 
-// awaitKubelets waits until nothing is left of the virtual kubelets of a provider, of which none is to run any more: their pods, their
-// leases, and what they asked for to serve by. Who may not see it does not wait for it.
+// awaitKubelets waits until all remains of the virtual kubelets of a provider are gone: pods, leases, and requests for serving
+// certificates. Kinds that the user may not list are skipped.
 func (s *clusterSide) awaitKubelets(ctx context.Context, provider string) error {
 	for _, of := range []struct {
 		list   client.ObjectList
@@ -203,8 +204,8 @@ func (s *clusterSide) awaitKubelets(ctx context.Context, provider string) error 
 	return nil
 }
 
-// askedInside tells of a request for a certificate that it was made by an account of the tenant namespace, and goes with its
-// virtual node. One that was refused stays to be read, and one that somebody else approved is left to them.
+// askedInside reports whether a service account of the tenant namespace made a certificate request, which is then deleted with the
+// virtual node. A denied request is kept for the user to read, and so is one that another client approved.
 func (s *clusterSide) askedInside(obj client.Object) bool {
 	request := obj.(*certv1.CertificateSigningRequest)
 	return strings.HasPrefix(request.Spec.Username, "system:serviceaccount:"+s.namespace+":") &&
@@ -213,7 +214,7 @@ func (s *clusterSide) askedInside(obj client.Object) bool {
 		})
 }
 
-// staysFor names something that was made by hand for a peering, "" for nothing.
+// staysFor returns the name of an object made by hand for a peering, "" for none.
 func (s *clusterSide) staysFor(ctx context.Context, other string) (string, error) {
 	found, err := s.findOfPeer(ctx, &corev1.SecretList{}, other)
 	if err != nil {
@@ -230,8 +231,8 @@ func (s *clusterSide) staysFor(ctx context.Context, other string) (string, error
 	return "", nil
 }
 
-// mayDeleteNamespace fails where the user may not delete the tenant namespace of the other cluster, if there is one, and may not see it go, if
-// that is waited for. A right in the namespace is one to the namespace; only who watches does so from outside.
+// mayDeleteNamespace fails if the user may not delete the tenant namespace of the other cluster or, with a wait, not watch it. A
+// permission inside the namespace includes the namespace itself, except for watch, which is cluster-wide.
 func (s *clusterSide) mayDeleteNamespace(ctx context.Context, wait bool) error {
 	if s.clusterIDOf().missing {
 		return nil
@@ -244,7 +245,7 @@ func (s *clusterSide) mayDeleteNamespace(ctx context.Context, wait bool) error {
 	return s.demandOf(ctx, s.namespace, wanted...)
 }
 
-// deleteNamespace deletes the tenant namespace of the other cluster, with all that is in it.
+// deleteNamespace deletes the tenant namespace of the other cluster with all of its objects.
 func (s *clusterSide) deleteNamespace(ctx context.Context, other string, wait bool) error {
 	done := "Tenant namespace deleted"
 	ns := &corev1.Namespace{}
@@ -263,7 +264,7 @@ func (s *clusterSide) deleteNamespace(ctx context.Context, other string, wait bo
 		return nil
 	}
 	var held client.Object
-	was := ns.DeepCopy() // its UID: ns is read again
+	was := ns.DeepCopy() // keeps the UID: ns is read again
 	err = s.runWaiting(ctx, "Waiting for tenant namespace to go", "", func(ctx context.Context) (err error) {
 		if held, err = s.heldBy(ctx, ns); err != nil || held != nil {
 			return err
@@ -284,7 +285,7 @@ func (s *clusterSide) deleteNamespace(ctx context.Context, other string, wait bo
 	return nil
 }
 
-// heldBy waits until the pods in a namespace that is being deleted are gone, and returns one that may never be seen to, nil for none.
+// heldBy waits until the pods in a terminating namespace are gone, and returns one that may never be confirmed, nil for none.
 func (s *clusterSide) heldBy(ctx context.Context, ns *corev1.Namespace) (client.Object, error) {
 	pods := &corev1.PodList{}
 	if err := s.kube.List(ctx, pods, client.InNamespace(ns.Name)); err != nil {
@@ -301,7 +302,7 @@ func (s *clusterSide) heldBy(ctx context.Context, ns *corev1.Namespace) (client.
 	return nil, nil
 }
 
-// awaitKeys waits until the keys for a cluster that went with a tenant namespace are gone, or go with others only.
+// awaitKeys waits until the keys of a cluster that were in the deleted tenant namespace are gone, or belong to other owners only.
 func (s *clusterSide) awaitKeys(ctx context.Context, other string, ns *corev1.Namespace) error {
 	found, err := s.findOfPeer(ctx, &corev1.SecretList{}, other)
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 	"liqo.io/liqo/internal/pki"
 )
 
-// isLockedOut tells whether the provider lets the consumer in no more: the certificate of its Identity has ended, or no Tenant is served that it
-// was given for. Nothing that the consumer has there could end by itself. The kubeconfig of an Identity outlives it while it is used.
+// isLockedOut reports whether the provider denies all access to the consumer: the certificate of its Identity has expired, or the
+// Tenant is not served. The consumer could not delete its copies there. A kubeconfig outlives its Identity while it is used.
 func (d *deauthentication) isLockedOut(now time.Time) bool {
 	var certificates [][]byte
 	for _, obj := range d.identities {
@@ -29,10 +29,10 @@ func (d *deauthentication) isLockedOut(now time.Time) bool {
 	if len(d.identities) == 0 {
 		for i := range d.kubeconfigs {
 			if metav1.GetControllerOf(&d.kubeconfigs[i]) == nil {
-				continue // made by hand: there need be no Tenant
+				continue // made by hand: a Tenant is optional
 			}
 			kubeconfig, err := pki.ParseKubeconfig(d.kubeconfigs[i].Data[names.KubeconfigKey])
-			if err != nil { // it was given for a Tenant all the same
+			if err != nil { // the certificate was issued for a Tenant even so
 				kubeconfig = &pki.Kubeconfig{}
 			}
 			certificates = append(certificates, kubeconfig.Certificate)
@@ -45,7 +45,7 @@ func (d *deauthentication) isLockedOut(now time.Time) bool {
 	return slices.ContainsFunc(certificates, ended) || len(certificates) > 0 && !slices.ContainsFunc(d.tenants, isServed)
 }
 
-// isServed tells of a Tenant that it is not refused, and may be soon if nobody looked at it yet.
+// isServed reports whether a Tenant is accepted, or not processed yet.
 func isServed(obj client.Object) bool {
 	tenant := obj.(*authv1beta1.Tenant)
 	if isDeleting(tenant) || tenant.Spec.TenantCondition == authv1beta1.TenantConditionDrained {
@@ -55,8 +55,8 @@ func isServed(obj client.Object) bool {
 	return ready == nil || ready.ObservedGeneration != tenant.Generation || ready.Status == metav1.ConditionTrue
 }
 
-// giveUp has the consumer end what it has without the provider: both clusters are at hand, and what is left in the provider is removed there,
-// with its credentials.
+// giveUp makes the consumer delete its objects without the provider's confirmation. Both clusters are reachable by the command, which
+// deletes the orphans in the provider with its own credentials.
 func (u *unpeering) giveUp(ctx context.Context) error {
 	s := u.consumer
 	if err := declareGone(ctx, s.kube, &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: u.provider.id}}); err != nil {
@@ -66,7 +66,7 @@ func (u *unpeering) giveUp(ctx context.Context) error {
 	return nil
 }
 
-// demandToDeclare fails where the user may not say that a cluster is gone.
+// demandToDeclare fails if the user may not declare a cluster gone.
 func (s *clusterSide) demandToDeclare(ctx context.Context, id string) error {
 	return s.demandOf(ctx, id, permissions{"", schema.GroupResource{Group: liqov1beta1.GroupName, Resource: liqov1beta1.ForeignClusterResource}, []string{"patch"}})
 }

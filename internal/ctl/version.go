@@ -69,7 +69,7 @@ func (c *cli) findVersion(ctx context.Context, namespace string) (string, error)
 	return imageVersion(container.Image), nil
 }
 
-// controllerManager finds the Deployment that says how Liqo was installed.
+// controllerManager returns the Deployment from which the installed version is read.
 func controllerManager(ctx context.Context, c client.Reader, namespace string) (*appsv1.Deployment, error) {
 	var list appsv1.DeploymentList
 	err := c.List(ctx, &list, client.InNamespace(namespace),
@@ -95,7 +95,7 @@ func managerContainer(d *appsv1.Deployment) (*corev1.Container, error) {
 	return &containers[n], nil
 }
 
-// imageVersion is the tag of an image reference or, where there is only one, its digest. The port of a registry is neither.
+// imageVersion returns the tag of an image reference or, without a tag, the digest. The port of a registry is neither.
 func imageVersion(reference string) string {
 	name, digest, _ := strings.Cut(reference, "@")
 	last := name[strings.LastIndex(name, "/")+1:]

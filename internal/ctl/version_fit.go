@@ -14,7 +14,7 @@ import (
 	"liqo.io/liqo/internal/version"
 )
 
-// fitTogether fails where the versions of two installations do not work together. One that cannot be read is not compared.
+// fitTogether fails if the versions of two installations are incompatible. An unreadable version is not compared.
 func fitTogether(ctx context.Context, local, remote *clusterSide) error {
 	own, other, behind := local.installedVersion(ctx), remote.installedVersion(ctx), remote
 	switch version.Between(own, other) {
@@ -28,7 +28,7 @@ func fitTogether(ctx context.Context, local, remote *clusterSide) error {
 		See("docs/troubleshooting.md#versions-do-not-work-together")
 }
 
-// installedVersion is the version of Liqo in a cluster as its chart says it, where whoever may peer reads it; "" where it says none.
+// installedVersion returns the version of Liqo in a cluster, from the chart's ConfigMap, which peering users may read; "" without one.
 func (s *clusterSide) installedVersion(ctx context.Context) string {
 	var list corev1.ConfigMapList
 	err := s.kube.List(ctx, &list, client.InNamespace(s.liqoNamespace), client.MatchingLabels{names.AppName: names.ClusterIDApp})

@@ -1,8 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package uninstall knows what must be gone before Liqo may be removed, and removes what its controllers keep for
-// themselves. The CLI and the in-cluster uninstaller share it.
+// Package uninstall checks the preconditions of a removal of Liqo, and deletes the objects that its controllers keep for themselves.
+// The CLI and the in-cluster uninstaller share it.
 package uninstall
 
 import (
@@ -24,14 +24,14 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// Blockers is what is still in use. Each list is sorted.
+// Blockers are the objects still in use, which block a removal. Each list is sorted.
 type Blockers struct {
 	Networking, Authentication, Offloading []string // cluster IDs of active peerings, by module
-	Namespaces                             []string // that are offloaded
+	Namespaces                             []string // offloaded namespaces
 	Resources                              []string // <Kind>.<group>: <namespace>/<name>, of no active peering
 }
 
-// Check looks for everything in use. Kinds that the cluster does not know are not in use.
+// Check returns all objects in use. Kinds unknown to the cluster are not in use.
 func Check(ctx context.Context, c client.Reader) (Blockers, error) {
 	in := &inventory{reader: c}
 	for _, collect := range []func(context.Context) error{
@@ -44,17 +44,17 @@ func Check(ctx context.Context, c client.Reader) (Blockers, error) {
 	return in.blockers(), nil
 }
 
-// Empty says that nothing is in the way.
+// Empty reports whether nothing blocks the removal.
 func (b Blockers) Empty() bool {
 	return len(b.Networking)+len(b.Authentication)+len(b.Offloading)+len(b.Namespaces)+len(b.Resources) == 0
 }
 
-// Peered says that a peering is active.
+// Peered reports whether a peering is active.
 func (b Blockers) Peered() bool {
 	return len(b.Networking)+len(b.Authentication)+len(b.Offloading) > 0
 }
 
-// String says what to do about them.
+// String returns instructions for the user.
 func (b Blockers) String() string {
 	var text strings.Builder
 	text.WriteString("you should:\n")
@@ -79,10 +79,10 @@ func (b Blockers) String() string {
 	return text.String()
 }
 
-// inventory gathers what is in use, object by object.
+// inventory collects the objects in use.
 type inventory struct {
 	reader                                             client.Reader
-	known                                              map[string]bool // cluster IDs that have a ForeignCluster
+	known                                              map[string]bool // cluster IDs with a ForeignCluster
 	networking, authentication, offloading, namespaces set
 	resources                                          set
 }
@@ -172,7 +172,7 @@ func (in *inventory) ips(ctx context.Context) error {
 		ip := &list.Items[i]
 		switch ip.Labels[names.IPType] {
 		case names.IPTypeAPIServer, names.IPTypeAPIServerProxy:
-			continue // made by the installation
+			continue // part of the installation
 		}
 		in.finalized("IP.ipam.liqo.io", ip)
 	}
@@ -190,7 +190,7 @@ func (in *inventory) networks(ctx context.Context) error {
 	return nil
 }
 
-// finalized reports an address that somebody still holds and that is not part of the installation.
+// finalized records an address that is still in use (has a finalizer) and is not part of the installation.
 func (in *inventory) finalized(kind string, obj client.Object) {
 	preinstalled, marked := obj.GetAnnotations()[names.Preinstalled]
 	if len(obj.GetFinalizers()) == 0 || (marked && preinstalled != "false") {
@@ -199,7 +199,7 @@ func (in *inventory) finalized(kind string, obj client.Object) {
 	in.resource(kind, obj, &in.networking)
 }
 
-// resource reports an object as the peering it belongs to, or by its own name if there is no such peering.
+// resource records an object as the peering of its cluster or, without a peering, by its own name.
 func (in *inventory) resource(kind string, obj client.Object, module *set) {
 	if peer := obj.GetLabels()[names.RemoteClusterID]; in.known[peer] {
 		module.add(peer)

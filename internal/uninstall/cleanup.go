@@ -20,11 +20,11 @@ import (
 	"liqo.io/liqo/internal/peer"
 )
 
-// patience is how long controllers may take to let go of their objects: longer, and they never will.
+// patience is how long controllers may take to remove their finalizers. Longer means never.
 const patience = 5 * time.Minute
 
-// CleanUp removes what the controllers keep for themselves, and lets go of what would need them later. It runs while they
-// still do, because they hold finalizers. It refuses while something is in use.
+// CleanUp deletes the controllers' own objects, and removes finalizers that would need a controller later. It runs before the
+// controllers stop, because they handle finalizers. It fails while anything is in use.
 func CleanUp(ctx context.Context, c client.WithWatch) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -52,21 +52,21 @@ func CleanUp(ctx context.Context, c client.WithWatch) error {
 	return releaseRights(ctx, p)
 }
 
-// notOfServices leaves out the IP of the proxy: it is made again as long as its Service is there, and goes with it.
+// notOfServices excludes the IP of the proxy, which is recreated while its Service exists, and deleted with it.
 func notOfServices(list client.ObjectList) []client.ListOption {
 	if _, ok := list.(*ipamv1alpha1.IPList); !ok {
 		return nil
 	}
 	others, err := labels.Parse(names.IPType + "!=" + names.IPTypeAPIServerProxy)
 	if err != nil {
-		panic(err) // it is a constant
+		panic(err) // the selector is a constant
 	}
 	return []client.ListOption{client.MatchingLabelsSelector{Selector: others}}
 }
 
-// releaseRights takes the finalizer off the bindings of tenant namespaces, which nobody would do later. They keep it where
-// the replicator holds an object, for it needs the rights to let go. That no peer's credentials are there, which it holds
-// too, is known from the ForeignClusters.
+// releaseRights removes the finalizer from the bindings of tenant namespaces, since no controller would later. A binding keeps it
+// while the replicator has a finalizer on an object there, because the replicator needs the permissions for cleanup. The
+// ForeignClusters show that no credentials of peers are left.
 func releaseRights(ctx context.Context, c client.Client) error {
 	used := set{}
 	for _, kind := range peer.Replicated() {
@@ -87,7 +87,7 @@ func releaseRights(ctx context.Context, c client.Client) error {
 	}, client.HasLabels{names.RemoteClusterID})
 }
 
-// deleteAll deletes every object of the list's kind; it does not wait.
+// deleteAll deletes all objects of the list's kind, without a wait.
 func deleteAll(ctx context.Context, c client.Client, list client.ObjectList, opts ...client.ListOption) error {
 	return each(ctx, c, list, func(obj client.Object) error {
 		return c.Delete(ctx, obj, client.PropagationPolicy(background))

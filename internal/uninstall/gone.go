@@ -16,7 +16,7 @@ import (
 	"liqo.io/liqo/internal/await"
 )
 
-// WaitGone waits until the list is empty. The error of a wait that ended too soon names what is left and what holds it.
+// WaitGone waits until the list is empty. The error of a timeout names the remaining objects and their finalizers.
 func WaitGone(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 	err := await.Until(ctx, c, func(ctx context.Context) error {
 		if err := c.List(ctx, list, opts...); err != nil {
@@ -33,10 +33,10 @@ func WaitGone(ctx context.Context, c client.WithWatch, list client.ObjectList, o
 	return err
 }
 
-// isAbsent says that there is no such object, or no such kind.
+// isAbsent reports whether an error means a missing object or an unknown kind.
 func isAbsent(err error) bool { return apierrors.IsNotFound(err) || apimeta.IsNoMatchError(err) }
 
-// describe names the first objects of a list with their finalizers, which say who is slow.
+// describe returns the first objects of a list with their finalizers, which identify the slow controller.
 func describe(list client.ObjectList) string {
 	var names []string
 	_ = apimeta.EachListItem(list, func(o runtime.Object) error {

@@ -11,8 +11,7 @@ import (
 	"liqo.io/liqo/internal/await"
 )
 
-// patient asks an API server that has troubles again: a removal that began is brought to its end. Whatever it sends does
-// the same when it is sent twice.
+// patient retries requests after transient errors of the API server, so that a removal completes. All of its requests are idempotent.
 type patient struct{ client.Client }
 
 func (p patient) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {

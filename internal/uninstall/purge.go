@@ -30,14 +30,13 @@ const (
 	background = metav1.DeletePropagationBackground
 )
 
-// groups are ours, whatever their version.
+// groups are the API groups of Liqo, in all versions.
 var groups = []string{"core.liqo.io", "authentication.liqo.io", "offloading.liqo.io", "networking.liqo.io", "ipam.liqo.io"}
 
 // storageProvisioner labels the namespaces of virtual volumes.
 const storageProvisioner = "liqo.io/storage-provisioner"
 
-// PurgeCRDs removes our CRDs with all their objects, and waits. The controllers are gone, so nobody else would ever take
-// our finalizers off.
+// PurgeCRDs deletes the CRDs of Liqo with all objects, and waits. It removes the finalizers itself, because the controllers are gone.
 func PurgeCRDs(ctx context.Context, c client.WithWatch) error {
 	p := patient{c}
 	crds, err := ourCRDs(ctx, p)
@@ -53,7 +52,7 @@ func PurgeCRDs(ctx context.Context, c client.WithWatch) error {
 		}
 	}
 	for i := range crds {
-		// An object made after its siblings were released would hold the CRD.
+		// An object created after the finalizers of its siblings were removed would block the CRD.
 		if err := releaseObjects(ctx, p, &crds[i]); err != nil {
 			return err
 		}
@@ -84,7 +83,7 @@ func ourCRDs(ctx context.Context, c client.Reader) ([]unstructured.Unstructured,
 	}), nil
 }
 
-// releaseObjects takes the finalizers off every object of a CRD.
+// releaseObjects removes the finalizers from all objects of a CRD.
 func releaseObjects(ctx context.Context, c client.Client, crd *unstructured.Unstructured) error {
 	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
 	kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
@@ -108,8 +107,8 @@ func release(ctx context.Context, c client.Client, obj client.Object) error {
 	return c.Patch(ctx, obj, client.RawPatch(mergePatch, []byte(`{"metadata":{"finalizers":null}}`)))
 }
 
-// PurgeNamespaces removes the namespaces of peerings, of virtual volumes and of Liqo itself, and what controllers made
-// outside of them, and waits.
+// PurgeNamespaces deletes the namespaces of peerings, of virtual volumes and of Liqo itself, and the controllers' objects outside of
+// them, and waits.
 func PurgeNamespaces(ctx context.Context, c client.WithWatch, liqo string) error {
 	p := patient{c}
 	if err := purgeClusterWide(ctx, p); err != nil {
@@ -135,13 +134,13 @@ func PurgeNamespaces(ctx context.Context, c client.WithWatch, liqo string) error
 
 var roleBindingKind = rbacv1.SchemeGroupVersion.WithKind("RoleBinding")
 
-// holders are our finalizers on objects that are not ours.
+// holders are the finalizers of Liqo on objects of other owners.
 var holders = map[schema.GroupVersionKind][]string{
 	corev1.SchemeGroupVersion.WithKind("Secret"): {names.ReplicatorSecretFinalizer, names.VirtualNodeFinalizer},
 	roleBindingKind: {names.TenantRightsFinalizer},
 }
 
-// releaseNamespace takes our finalizers off whatever has one in a namespace and is not ours.
+// releaseNamespace removes the finalizers of Liqo from objects of other owners in a namespace.
 func releaseNamespace(ctx context.Context, c client.Client, namespace string) error {
 	for kind, finalizers := range holders {
 		if err := each(ctx, c, listOf(kind), func(obj client.Object) error {
@@ -153,7 +152,7 @@ func releaseNamespace(ctx context.Context, c client.Client, namespace string) er
 	return nil
 }
 
-// letGo takes some finalizers off an object and leaves the others.
+// letGo removes some finalizers from an object and keeps the others.
 func letGo(ctx context.Context, c client.Client, obj client.Object, finalizers ...string) error {
 	before, held := obj.DeepCopyObject().(client.Object), false
 	for _, f := range finalizers {
@@ -165,7 +164,7 @@ func letGo(ctx context.Context, c client.Client, obj client.Object, finalizers .
 	return c.Patch(ctx, obj, client.MergeFrom(before))
 }
 
-// selection is some of the objects of a kind.
+// selection is a list of objects of a kind with list options.
 type selection struct {
 	list client.ObjectList
 	opts client.ListOption
@@ -188,7 +187,7 @@ func clusterWide() []selection {
 	}
 }
 
-// Purged are what PurgeCRDs and PurgeNamespaces delete.
+// Purged returns the objects that PurgeCRDs and PurgeNamespaces delete.
 func Purged(ctx context.Context, c client.Client, liqo string) (all []client.Object, err error) {
 	crds, err := ourCRDs(ctx, c)
 	if err != nil {
@@ -222,7 +221,7 @@ func purgeClusterWide(ctx context.Context, c client.Client) error {
 	}, client.HasLabels{names.SchedulingEnabled})
 }
 
-// each calls do for every object of the list's kind. What vanishes meanwhile, kinds included, needs nothing done.
+// each calls do for all objects of the list's kind. Objects and kinds that vanish meanwhile are skipped.
 func each(ctx context.Context, c client.Client, list client.ObjectList, do func(client.Object) error, opts ...client.ListOption) error {
 	if err := c.List(ctx, list, opts...); isAbsent(err) {
 		return nil

@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package version says what this build does that a peer has to know of, and which versions of Liqo work together.
+// Package version has the capabilities of this build that matter to peers, and the rules for compatible versions of Liqo.
 package version
 
 import (
@@ -13,26 +13,26 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// A capability is a behaviour that both clusters of a peering take part in, and that not every Liqo has. Nothing is refused for
-// want of one: whoever reads the list knows what to expect.
+// A capability is a behaviour in which both clusters of a peering take part, and which some versions of Liqo lack. A missing
+// capability is no error: the list only informs.
 const (
 	// BoundNonces: the signature of a nonce is bound to both clusters. The original signs the nonce alone.
 	BoundNonces = "bound-nonces"
-	// OfferedRenewals: a Renew of a control plane asks for nothing, and is answered with what the Tenant was given last. The original
-	// signs what a Renew asks for.
+	// OfferedRenewals: a Renew of a control plane has no request, and the answer is the last certificate of the Tenant. The original
+	// signs the request in a Renew.
 	OfferedRenewals = "offered-renewals"
-	// MovingGateways: the peer may read the gateways that lead to it, and tell clients where their servers are.
+	// MovingGateways: the peer may read the gateways that lead to the peer, and update the server addresses of clients.
 	MovingGateways = "moving-gateways"
-	// GivenGracePeriods: the peer may delete the pods it has here, and so end them in another time than their own.
+	// GivenGracePeriods: the peer may delete its pods here, and thereby end them with another grace period than their own.
 	GivenGracePeriods = "given-grace-periods"
 )
 
-// Capabilities are those of this build, in alphabetical order.
+// Capabilities returns the capabilities of this build, in alphabetical order.
 func Capabilities() []string {
 	return []string{BoundNonces, GivenGracePeriods, MovingGateways, OfferedRenewals}
 }
 
-// mostCapabilities bounds what is stored of what a peer says.
+// mostCapabilities bounds the stored capabilities of a peer.
 const mostCapabilities = 32
 
 var (
@@ -40,7 +40,7 @@ var (
 	aCapability = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
 )
 
-// SaidVersion is what a peer said its version is, "" if it is nothing to show.
+// SaidVersion returns the version that a peer reports, "" if invalid.
 func SaidVersion(said string) string {
 	if !aVersion.MatchString(said) {
 		return ""
@@ -48,13 +48,13 @@ func SaidVersion(said string) string {
 	return said
 }
 
-// Joined is a list of capabilities as an annotation carries it.
+// Joined returns a list of capabilities in the form of the annotation.
 func Joined(capabilities []string) string { return strings.Join(capabilities, ",") }
 
 // Split is the reverse of Joined.
 func Split(said string) []string { return strings.Split(said, ",") }
 
-// SaidCapabilities are those that a peer said it has and that have the form of one, each once. Some may be unknown here.
+// SaidCapabilities returns the valid capabilities that a peer reports, without duplicates. Some may be unknown to this build.
 func SaidCapabilities(said []string) []string {
 	var out []string
 	for _, name := range said {
@@ -66,18 +66,18 @@ func SaidCapabilities(said []string) []string {
 	return out
 }
 
-// Gap is what is between two versions that do not work together.
+// Gap is the kind of incompatibility of two versions.
 type Gap string
 
-// Gaps. They are reasons of conditions, too.
+// Gaps, also used as reasons of conditions.
 const (
 	NoGap      Gap = ""
 	PeerTooOld Gap = "PeerTooOld"
 	PeerTooNew Gap = "PeerTooNew"
 )
 
-// Between tells how far the version of a peer is from our own. Those of one minor version and of its neighbours work together. A version
-// that is not told, or that is none of a release, such as that of a build in between, is not compared.
+// Between returns the gap between the own version and a peer's. Versions of the same or an adjacent minor version are compatible. A
+// missing version or one of a build between releases is not compared.
 func Between(own, peer string) Gap {
 	ours, err := version.ParseSemantic(own)
 	if err != nil {
@@ -96,12 +96,12 @@ func Between(own, peer string) Gap {
 	return NoGap
 }
 
-// far tells whether a version is more than one minor version, or a major one, before another.
+// far reports whether a version is older than another one by a major version or by more than one minor version.
 func far(older, newer *version.Version) bool {
 	return older.Major() < newer.Major() || older.Major() == newer.Major() && newer.Minor() > older.Minor()+1
 }
 
-// Explain says what to do about a gap.
+// Explain returns instructions for a gap.
 func (g Gap) Explain(own, peer string) string {
 	older, newer := "the peer", "this cluster"
 	if g == PeerTooNew {

@@ -10,16 +10,16 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// maxText is far more than any line has.
+// maxText is far above the length of any line.
 const maxText = 64 << 10
 
-// clean returns a text that commands no terminal: much of what is printed was written by a peer. Colours are added afterwards.
+// clean removes control sequences, since a peer wrote much of the printed text. Colours are added afterwards.
 func clean(text string) string { return policy.CleanText(text, maxText) }
 
-// cleanWriter passes documents on without what commands a terminal. In UTF-8 that is single bytes, and the second one after 0xc2.
+// cleanWriter removes control characters from documents. In UTF-8 they are single bytes, or the second byte after 0xc2.
 type cleanWriter struct {
 	to   io.Writer
-	lead bool // 0xc2 was the last byte, and is not passed on yet
+	lead bool // the last byte was 0xc2, which is held back
 }
 
 func (w *cleanWriter) Write(p []byte) (int, error) {
@@ -46,7 +46,7 @@ func (w *cleanWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// cleanArgs returns what is put into a format of ours.
+// cleanArgs cleans the arguments of a format.
 func cleanArgs(args []any) []any {
 	out := make([]any, len(args))
 	for i, arg := range args {

@@ -12,13 +12,13 @@ import (
 	"strings"
 )
 
-// Errors of a confirmation that was not given.
+// Errors of a missing confirmation.
 var (
 	errAborted    = errors.New("aborted: nothing was changed")
 	errNoTerminal = errors.New("there is no terminal to ask for a confirmation: add --skip-confirm")
 )
 
-// Confirm asks before something destructive. Only a yes goes on. The end of ctx is a no.
+// Confirm asks before a destructive action. Only a yes continues. The end of ctx counts as a no.
 func (p *Printer) Confirm(ctx context.Context, command string) error {
 	if !isTerminal(p.in) {
 		return errNoTerminal
@@ -33,7 +33,7 @@ func (p *Printer) ask(ctx context.Context, command string) error {
 		err  error
 	}
 	replied := make(chan reply, 1)
-	go func() { // nothing ends a read from a terminal but an answer: it is left behind
+	go func() { // a read from a terminal cannot be cancelled: the goroutine stays blocked
 		text, err := bufio.NewReader(p.in).ReadString('\n')
 		replied <- reply{text, err}
 	}()

@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// A Failure is an error whose text is already a sentence for the user, and what to try next.
+// A Failure is an error whose text is a sentence for the user, with hints.
 type Failure struct {
 	Hints []string
 	// Scope is the scope of the line, "" for none.
@@ -21,19 +21,20 @@ type Failure struct {
 // Fail returns a Failure. The format may wrap an error, as that of fmt.Errorf.
 func Fail(format string, args ...any) *Failure { return &Failure{err: fmt.Errorf(format, args...)} }
 
-// Hint adds something to try.
+// Hint adds a hint.
 func (f *Failure) Hint(format string, args ...any) *Failure {
 	f.Hints = append(f.Hints, fmt.Sprintf(format, args...))
 	return f
 }
 
-// See names the part of the documentation that says more.
+// See adds a reference to the documentation.
 func (f *Failure) See(page string) *Failure {
 	f.page = page
 	return f
 }
 
-// Page returns the part of the documentation that says more, "" for none. That of an inner failure is about less, so it comes first.
+// Page returns the part of the documentation about the failure, "" for none. An outer failure takes precedence over the failures that
+// it wraps, which are less specific for the command.
 func (f *Failure) Page() string {
 	if inner, ok := errors.AsType[*Failure](f.err); ok && inner.Page() != "" {
 		return inner.Page()
@@ -41,13 +42,13 @@ func (f *Failure) Page() string {
 	return f.page
 }
 
-// In says in which scope the line is printed.
+// In sets the scope in which the line is printed.
 func (f *Failure) In(scope string) *Failure {
 	f.Scope = scope
 	return f
 }
 
-// All are the hints of the failure, and of those that it wraps.
+// All returns the hints of the failure, and of the failures that it wraps.
 func (f *Failure) All() []string {
 	all := slices.Clone(f.Hints)
 	if inner, ok := errors.AsType[*Failure](f.err); ok {

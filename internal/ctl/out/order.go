@@ -5,7 +5,8 @@ package out
 
 import "sync"
 
-// An Order has what goes on at once told in one order: what is printed in a turn waits until all turns before it have ended.
+// An Order prints the lines of concurrent steps in a fixed order: the lines of a turn are buffered until all turns before it have
+// ended.
 type Order struct {
 	printer *Printer
 	mu      sync.Mutex
@@ -20,10 +21,10 @@ type turn struct {
 	waiting []line
 }
 
-// Order returns one whose lines are printed by p.
+// Order returns an Order that prints by p.
 func (p *Printer) Order() *Order { return &Order{printer: p} }
 
-// Turn returns the printer of the turn after those that there are, and what ends it.
+// Turn returns the printer of the next turn, and the function that ends the turn.
 func (o *Order) Turn() (p *Printer, end func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -33,7 +34,7 @@ func (o *Order) Turn() (p *Printer, end func()) {
 	return &Printer{in: of.in, stdout: of.stdout, stderr: of.stderr, terminal: of.terminal, turn: t}, t.end
 }
 
-// Abandon prints the warnings that wait, and drops the other lines: what had to be true before them is not.
+// Abandon prints the buffered warnings and drops the other lines, whose preceding lines will never be true.
 func (o *Order) Abandon() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -57,7 +58,7 @@ func (t *turn) print(l line) {
 	t.order.printer.print(l)
 }
 
-// speaks tells whether what the printer prints is seen at once.
+// speaks reports whether the lines of the printer are printed at once.
 func (p *Printer) speaks() bool {
 	for p.turn != nil {
 		if !p.turn.has() {
@@ -68,7 +69,7 @@ func (p *Printer) speaks() bool {
 	return true
 }
 
-// has tells whether all turns before it have ended.
+// has reports whether all turns before this one have ended.
 func (t *turn) has() bool {
 	t.order.mu.Lock()
 	defer t.order.mu.Unlock()
@@ -86,7 +87,7 @@ func (t *turn) end() {
 	}
 }
 
-// flush prints what waits in the turn that is the next one now.
+// flush prints the buffered lines of the current turn.
 func (o *Order) flush() {
 	if o.next == len(o.turns) {
 		return

@@ -1,8 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package out prints what the CLI says. Progress goes to standard error in lines that scripts grep, results to standard
-// output; on a terminal the lines have colours and steps spin while they last.
+// Package out prints the output of the CLI. Progress goes to standard error in lines that scripts can grep, results to standard
+// output. On a terminal the lines have colours, and running steps have a spinner.
 package out
 
 import (
@@ -23,20 +23,19 @@ const (
 	failure = "ERRO"
 )
 
-// Printer prints the lines of one run of the program. It may be used from any goroutine.
+// Printer prints the lines of one run of the program. It is safe for concurrent use.
 type Printer struct {
 	in       io.Reader
 	stdout   io.Writer
 	stderr   io.Writer
 	terminal bool
-	turn     *turn // nil where nothing has to be waited for
+	turn     *turn // nil outside of an Order
 
 	mu    sync.Mutex
-	steps []*Step // those that go on, the first of which spins
+	steps []*Step // the running steps; the first one has the spinner
 }
 
-// New returns a printer. It moves and colours only if both streams are a terminal, because either may be
-// what somebody's script reads.
+// New returns a printer. It uses spinners and colours only if both streams are a terminal, because scripts may read either.
 func New(stdin io.Reader, stdout, stderr io.Writer) *Printer {
 	return &Printer{in: stdin, stdout: stdout, stderr: stderr, terminal: isTerminal(stdout) && isTerminal(stderr)}
 }
@@ -46,7 +45,7 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// Result is the stream for what was asked: documents, values, versions. A terminal is not commanded by them.
+// Result returns the stream for results: documents, values, versions. On a terminal, control sequences are removed.
 func (p *Printer) Result() io.Writer {
 	if p.terminal {
 		return &cleanWriter{to: p.stdout}
@@ -54,23 +53,23 @@ func (p *Printer) Result() io.Writer {
 	return p.stdout
 }
 
-// Info prints a line about something neutral.
+// Info prints a neutral line.
 func (p *Printer) Info(format string, args ...any) { p.line(info, pterm.FgDarkGray, format, args) }
 
-// Success prints a line about something that was done.
+// Success prints a line about a completed action.
 func (p *Printer) Success(format string, args ...any) { p.line(info, pterm.FgGreen, format, args) }
 
-// Warn prints a line about something that the user should look at.
+// Warn prints a line about a problem that the user should check.
 func (p *Printer) Warn(format string, args ...any) { p.line(warning, pterm.FgYellow, format, args) }
 
-// Error prints a line about what went wrong.
+// Error prints a line about a failure.
 func (p *Printer) Error(format string, args ...any) { p.line(failure, pterm.FgRed, format, args) }
 
 func (p *Printer) line(level string, colour pterm.Color, format string, args []any) {
 	p.print(line{level, p.format(level, colour, fmt.Sprintf(format, cleanArgs(args)...))})
 }
 
-// line is one that is printed now or later.
+// line is a line to print now or later.
 type line struct{ level, text string }
 
 func (p *Printer) print(l line) {
@@ -87,7 +86,7 @@ func (p *Printer) print(l line) {
 	fmt.Fprintln(p.stderr, l.text)
 }
 
-// root is the printer that writes.
+// root returns the printer that writes.
 func (p *Printer) root() *Printer {
 	for p.turn != nil {
 		p = p.turn.order.printer
@@ -95,7 +94,7 @@ func (p *Printer) root() *Printer {
 	return p
 }
 
-// format keeps the shape of the original's lines: ` INFO  message`. The lines of a message that has several are indented to the first.
+// format keeps the format of the original's lines: ` INFO  message`. Further lines of a message are indented to the first one.
 func (p *Printer) format(level string, colour pterm.Color, text string) string {
 	text = strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n"+strings.Repeat(" ", len(" INFO  ")))
 	if !p.terminal {

@@ -9,10 +9,10 @@ import "github.com/pterm/pterm"
 type Scope struct {
 	printer *Printer
 	label   string
-	colour  pterm.Color // of its spinners
+	colour  pterm.Color // the colour of its spinners
 }
 
-// Scope returns the scope of a name, such as local or remote. Lines of the one without a name are like any other.
+// Scope returns the scope of a name, such as local or remote. The scope without a name prints plain lines.
 func (p *Printer) Scope(name string) *Scope {
 	colour := pterm.FgBlue
 	if name == "remote" {
@@ -28,14 +28,14 @@ func (p *Printer) Scope(name string) *Scope {
 	return &Scope{printer: p, label: " " + label + " ", colour: colour}
 }
 
-// Success prints a line about something that was done.
+// Success prints a line about a completed action.
 func (s *Scope) Success(format string, args ...any) { s.printer.Success(s.label+format, args...) }
 
-// Warn prints a line about something that the user should look at.
+// Warn prints a line about a problem that the user should check.
 func (s *Scope) Warn(format string, args ...any) { s.printer.Warn(s.label+format, args...) }
 
-// Error prints a line about what went wrong.
+// Error prints a line about a failure.
 func (s *Scope) Error(format string, args ...any) { s.printer.Error(s.label+format, args...) }
 
-// Step starts a step in the scope. It ends with Stop, and its success is a line of the scope.
+// Step starts a step in the scope. Stop ends it; a success is a line of the scope.
 func (s *Scope) Step(text string) *Step { return s.printer.step(s.colour, s.label, text) }

@@ -11,28 +11,28 @@ import (
 	"github.com/pterm/pterm"
 )
 
-// patience is how long a wait is for the same thing before a line tells it, unless a spinner does.
+// patience is how long a missing condition must stay the same before a line about it is printed, without a spinner.
 const patience = 10 * time.Second
 
-// A Step is something that takes time. It spins on a terminal until Done or Stop; elsewhere its end is printed, and what it waits for
-// if that takes long.
+// A Step is an action that takes time. On a terminal it has a spinner until Done or Stop. Elsewhere the end is printed, and the
+// missing condition after a while.
 type Step struct {
-	printer *Printer // the one that writes
-	teller  *Printer // the one that was asked, whose turn may not have come
+	printer *Printer // the root printer
+	teller  *Printer // the printer of the step, whose turn may be later
 	colour  pterm.Color
 	label   string
 	spinner *pterm.SpinnerPrinter
 	text    string
 	started time.Time
 
-	// missing is what the step waits for, as far as is known.
+	// missing is the condition that the step waits for, if known.
 	missing string
 	told    []string
-	late    *time.Timer // nil before something is missing
-	over    bool        // nothing more is to be told
+	late    *time.Timer // nil before a condition is missing
+	over    bool        // the step ended: no further lines
 }
 
-// Step starts a step. Only one spins at a time: the one that has gone on for longest.
+// Step starts a step. Only the longest-running step has a spinner.
 func (p *Printer) Step(text string) *Step { return p.step(pterm.FgBlue, "", text) }
 
 func (p *Printer) step(colour pterm.Color, label, text string) *Step {
@@ -49,7 +49,7 @@ func (p *Printer) step(colour pterm.Color, label, text string) *Step {
 	return s
 }
 
-// Text changes what the step says while it lasts.
+// Text changes the text of a running step.
 func (s *Step) Text(text string) {
 	s.printer.mu.Lock()
 	defer s.printer.mu.Unlock()
@@ -57,7 +57,8 @@ func (s *Step) Text(text string) {
 	s.show()
 }
 
-// Waits says what the step waits for: beside the spinner at once, and where it has no room there in one line if it stays the same for a while.
+// Waits shows the condition that the step waits for: beside the spinner at once, and without space for it in one line if the condition
+// stays the same for a while.
 func (s *Step) Waits(missing string) {
 	s.printer.mu.Lock()
 	defer s.printer.mu.Unlock()
@@ -74,7 +75,7 @@ func (s *Step) Waits(missing string) {
 	s.watch()
 }
 
-// watch has it told in a while what is missing now.
+// watch starts the timer for the line about the missing condition.
 func (s *Step) watch() {
 	if s.late != nil {
 		s.late.Stop()
@@ -83,15 +84,15 @@ func (s *Step) watch() {
 	s.late = time.AfterFunc(patience, func() { s.tell(missing) })
 }
 
-// tell tells what is missing, unless it is something else by now, or lines that come first are waited for: it may be none by then.
+// tell prints the missing condition, unless it has changed, or earlier turns are still running: it may be met before theirs end.
 func (s *Step) tell(missing string) {
-	speaks := s.teller.speaks() // unlocked: an order locks before its printer
+	speaks := s.teller.speaks() // before the lock: an order locks before its printer
 	if s.due(missing, speaks) {
 		s.teller.Warn("%s%s: %s", s.label, s.text, missing)
 	}
 }
 
-// due tells whether that is still missing and can be told, which each thing is once.
+// due reports whether the condition is still missing and has not been printed before.
 func (s *Step) due(missing string, speaks bool) bool {
 	s.printer.mu.Lock()
 	defer s.printer.mu.Unlock()
@@ -106,10 +107,10 @@ func (s *Step) due(missing string, speaks bool) bool {
 	return true
 }
 
-// room is what a spinner and its seconds leave of the columns of a terminal.
+// room returns the columns of the terminal beside a spinner and its seconds.
 func room() int { return pterm.GetTerminalWidth() - 12 }
 
-// whole is what the spinner would say with room for all of it.
+// whole returns the full text of the spinner.
 func (s *Step) whole() string {
 	if s.missing == "" {
 		return s.label + clean(s.text)
@@ -117,10 +118,10 @@ func (s *Step) whole() string {
 	return s.label + clean(s.text) + ": " + clean(s.missing)
 }
 
-// says is what the spinner says.
+// says returns the text of the spinner, cut to the terminal's width.
 func (s *Step) says() string { return fit(s.whole(), room()) }
 
-// fit cuts what has no room: a line that wraps cannot be drawn over.
+// fit cuts a text to a width: a wrapped line cannot be redrawn.
 func fit(text string, width int) string {
 	text, _, _ = strings.Cut(text, "\n")
 	if all := []rune(text); len(all) > width && width > 0 {
@@ -135,13 +136,13 @@ func (s *Step) show() {
 	}
 }
 
-// Done ends the step well.
+// Done ends the step with a success line.
 func (s *Step) Done(format string, args ...any) {
 	s.Stop()
 	s.printer.Success(format, args...)
 }
 
-// Stop ends the step without a word; whoever called it says why. It may be called twice.
+// Stop ends the step without a line; the caller prints the reason. Stop is idempotent.
 func (s *Step) Stop() {
 	s.printer.mu.Lock()
 	defer s.printer.mu.Unlock()
@@ -174,7 +175,7 @@ func (s *Step) resume() {
 		WithRemoveWhenDone(true).
 		Start(s.says())
 	if err == nil {
-		spinner.SetStartedAt(s.started) // Start takes the time for that, whatever was said
+		spinner.SetStartedAt(s.started) // Start would reset the start time
 		s.spinner = spinner
 	}
 }

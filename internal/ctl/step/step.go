@@ -1,8 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package step takes the steps of a command at once, each as soon as those that it needs are done, and has them told in one
-// order: a line is printed when it and all lines before it are true.
+// Package step runs the steps of a command concurrently, each as soon as its dependencies are done, and prints their lines in a fixed
+// order: a line is printed when the line and all lines before it are true.
 //
 //	p := step.New(printer)
 //	served := p.Add(func(ctx context.Context, told *out.Printer) error { … })
@@ -18,29 +18,29 @@ import (
 	"liqo.io/liqo/internal/ctl/out"
 )
 
-// A Plan is steps in the order in which they are told.
+// A Plan is a list of steps in the order of their lines.
 type Plan struct {
 	order *out.Order
 	steps []*Step
 }
 
-// A Step is one of a plan.
+// A Step is one step of a plan.
 type Step struct {
 	do    Do
 	needs []*Step
 	told  *out.Printer
 	end   func()
-	done  chan struct{} // closed once it ended well
+	done  chan struct{} // closed after a success
 	err   error
 }
 
-// Do does a step, and says so by the printer.
+// Do runs a step, and prints by the printer.
 type Do func(ctx context.Context, told *out.Printer) error
 
 // New returns a plan without steps.
 func New(p *out.Printer) *Plan { return &Plan{order: p.Order()} }
 
-// Add adds a step, which begins when those that it needs have ended well.
+// Add adds a step that starts after all of its dependencies succeeded.
 func (p *Plan) Add(do Do, needs ...*Step) *Step {
 	s := &Step{do: do, needs: needs, done: make(chan struct{})}
 	s.told, s.end = p.order.Turn()
@@ -48,11 +48,11 @@ func (p *Plan) Add(do Do, needs ...*Step) *Step {
 	return s
 }
 
-// All are the steps so far.
+// All returns the steps so far.
 func (p *Plan) All() []*Step { return slices.Clone(p.steps) }
 
-// Run takes all steps, and returns when none goes on any more. The first failure ends the others, and is the one that is
-// returned. Where all end because the time is over, it is that of the first step in order.
+// Run runs all steps, and returns after all have ended. The first failure cancels the other steps and is returned. At a timeout, Run
+// returns the error of the first step in order.
 func (p *Plan) Run(ctx context.Context) error {
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -88,7 +88,7 @@ func (p *Plan) Run(ctx context.Context) error {
 	return first
 }
 
-// ready waits for what the step needs.
+// ready waits for the dependencies of the step.
 func (s *Step) ready(ctx context.Context) bool {
 	for _, needed := range s.needs {
 		select {
@@ -100,7 +100,7 @@ func (s *Step) ready(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// failure is that of the first step that did not end well, nil if all did.
+// failure returns the error of the first failed step in order, nil if all succeeded.
 func (p *Plan) failure(ctx context.Context) error {
 	for _, s := range p.steps {
 		if s.err != nil {
