@@ -8,6 +8,7 @@ package consumer
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -88,12 +89,16 @@ func (s *namespaceOffloadings) Sync(ctx context.Context, nso *offv1beta1.Namespa
 	if err := s.grantKubelets(ctx, nso.Namespace, in.servedNodes(selected), in.leavingNodes(selected)); err != nil {
 		return err
 	}
+	var refused []error // one provider whose map is full does not keep the namespace from others
 	for i := range in.maps {
 		remote := ""
 		if selected[in.maps[i].Name] {
 			remote = remoteName(nso, s.clusterID)
 		}
-		if err := s.mapNamespace(ctx, &in.maps[i], nso.Namespace, remote); err != nil {
+		err := s.mapNamespace(ctx, &in.maps[i], nso.Namespace, remote)
+		if _, invalid := kube.InvalidReason(err); invalid {
+			refused = append(refused, fmt.Errorf("cluster %s: %w", in.maps[i].Name, err))
+		} else if err != nil {
 			return err
 		}
 	}
@@ -106,7 +111,7 @@ func (s *namespaceOffloadings) Sync(ctx context.Context, nso *offv1beta1.Namespa
 	if err := s.setProtection(ctx, in, selected, before, time.Now()); err != nil {
 		return err
 	}
-	return s.steering.correctPods(ctx, nso, in.unreachedClusters(selected), time.Now())
+	return errors.Join(append(refused, lookAgain(&nso.Status), s.steering.correctPods(ctx, nso, in.unreachedClusters(selected), time.Now()))...)
 }
 
 // Cleanup closes the namespace and waits until the last twin of a living provider is gone. In the end it asks the API server itself:

@@ -134,6 +134,18 @@ func (s *namespaceOffloadings) setProtection(ctx context.Context, in *offloading
 	return nil
 }
 
+// lookAgain returns when the pods of the namespace are read again while some would be refused: no watch shows that they were corrected.
+func lookAgain(status *offv1beta1.NamespaceOffloadingStatus) error {
+	for _, conditions := range status.RemoteNamespacesConditions {
+		for _, c := range conditions {
+			if c.Type == offv1beta1.NamespacePodSecuritySatisfied && c.Status == corev1.ConditionFalse {
+				return kube.Wait(lookDelay, "pods of the namespace would be refused")
+			}
+		}
+	}
+	return nil
+}
+
 func (s *namespaceOffloadings) readProtection(ctx context.Context, name string, levels []string, now time.Time) (*podProtection, error) {
 	namespace := &corev1.Namespace{}
 	if err := s.client.Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {

@@ -93,6 +93,13 @@ func awaitNode(ctx context.Context, cluster client.WithWatch, key client.ObjectK
 	nodes := &metav1.PartialObjectMetadataList{}
 	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
 	kubelets := []client.ListOption{client.InNamespace(key.Namespace), client.MatchingLabels{names.VirtualNode: key.Name}}
+	watched := []await.Watched{await.One(&offv1beta1.VirtualNodeList{}, key), await.One(nodes, client.ObjectKey{Name: key.Name})}
+	// Pods only explain what a node waits for: a user who may not read them can wait, too.
+	if err := cluster.List(ctx, &corev1.PodList{}, append(kubelets, client.Limit(1))...); err == nil {
+		watched = append(watched, await.Watched{List: &corev1.PodList{}, Opts: kubelets})
+	} else if !apierrors.IsForbidden(err) {
+		return fmt.Errorf("listing the pods of the virtual kubelet: %w", err)
+	}
 	wasThere := false
 	return await.Until(ctx, cluster, func(ctx context.Context) error {
 		s := &nodeState{virtualNode: &offv1beta1.VirtualNode{}, node: &corev1.Node{}}
@@ -108,7 +115,7 @@ func awaitNode(ctx context.Context, cluster client.WithWatch, key client.ObjectK
 		if err := cluster.Get(ctx, client.ObjectKey{Name: key.Name}, s.node); apierrors.IsNotFound(err) {
 			s.node = nil
 			var pods corev1.PodList
-			if err := cluster.List(ctx, &pods, kubelets...); err != nil {
+			if err := cluster.List(ctx, &pods, kubelets...); err != nil && !apierrors.IsForbidden(err) {
 				return err
 			}
 			s.kubelets = pods.Items
@@ -116,5 +123,5 @@ func awaitNode(ctx context.Context, cluster client.WithWatch, key client.ObjectK
 			return err
 		}
 		return s.checkReady(key)
-	}, await.One(&offv1beta1.VirtualNodeList{}, key), await.One(nodes, client.ObjectKey{Name: key.Name}), await.Watched{List: &corev1.PodList{}, Opts: kubelets})
+	}, watched...)
 }

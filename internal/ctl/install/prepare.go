@@ -86,7 +86,7 @@ func (i *Installer) inspectCluster(ctx context.Context, p *installPlan) (*cluste
 func (i *Installer) setValues(ctx context.Context, p *installPlan, f *clusterFacts) error {
 	step := i.Printer.Step("Generating installation parameters")
 	defer step.Stop()
-	p.values = mergeValues(p.previous.values, i.ourValues(f, p.previous), f.values, i.profile, i.given)
+	p.values = mergeValues(i.profile, p.previous.values, i.ourValues(f, p.previous), f.values, i.given)
 	if err := p.previous.checkClusterID(stringAt(p.values, "discovery", "config", "clusterID")); err != nil {
 		return err
 	}
