@@ -9,7 +9,7 @@ TOOL := go tool -modfile=tools/go.mod
 PLAYGROUND := bin/playground
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test build image assets playground generate lint soak bench docs clean
+.PHONY: help demo demo-down test check build image assets playground generate lint soak bench docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,6 +22,9 @@ demo-down: ## remove everything the demo started
 
 test: ## every test that a change must pass: unit, golden, API server, end to end
 	@test/run.sh
+
+check: ## in minutes: format, vet, generated files, and tests of the packages that a change touches
+	@test/run.sh check
 
 build: ## bin/liqo, bin/virtual-kubelet and bin/liqoctl
 	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...

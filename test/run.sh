@@ -4,13 +4,15 @@
 #                                              parts of soak: several upgrade losses fuzz, and of bench: netbench;
 #                                              gitops has Argo CD and Flux peer clusters: they are compiled first, for half an hour;
 #                                              peerings prints how long peering takes, and insists on nothing
+#   test/run.sh check                          what a developer runs before each commit: format, vet, generated files, and tests of
+#                                              the packages that a change touches; BASE=revision says since when, by default since main
 #   test/run.sh down                           removes clusters that an interrupted run left
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . demo/machine.sh
 
 # A budget is what a suite may take on 2 cores with cold caches, 53 minutes for all up to network. It is printed, not enforced: a slow machine is no bug.
-declare -A budget=([assets]=460 [lint]=340 [unit]=820 [race]=180 [playground]=60 [image]=60 [demo]=50 [e2e]=440 [attacks]=120 [network]=640 [peerings]=180 [several]=300 [upgrade]=500 [losses]=1300 [gitops]=1500 [fuzz]=1500 [soak]=7100 [netbench]=1200 [bench]=1600)
+declare -A budget=([check]=300 [assets]=460 [lint]=340 [unit]=820 [race]=180 [playground]=60 [image]=60 [demo]=50 [e2e]=440 [attacks]=120 [network]=640 [peerings]=180 [several]=300 [upgrade]=500 [losses]=1300 [gitops]=1500 [fuzz]=1500 [soak]=7100 [netbench]=1200 [bench]=1600)
 export CGO_ENABLED=${CGO_ENABLED:-0}
 export GOGC=${GOGC:-200} # memory for time, in compilers, checkers and API servers of tests; the clusters of the playground have a setting of their own
 bench_network=172.27.0.0/16 demo_network=172.25.0.0/16 # where clusters beside those of the tests are
@@ -32,7 +34,9 @@ suite() { # NAME: runs suite_NAME and says how long it took
 		return 1
 	fi
 	printf '== %s passed in %d of %d s\n' "$1" $((SECONDS - at)) "${budget[$1]}"
+	times+=("$(printf '%-12s %6d s of %d s' "$1" $((SECONDS - at)) "${budget[$1]}")")
 }
+times=()
 
 # One line per package, and the whole story of what failed. No test may skip: see internal/archtest. Lint vets all that there is, and more of it: to
 # vet for a test takes minutes with cold caches, for that goes through all that it imports, Kubernetes among it. The hour is for what hangs: machines are
@@ -58,9 +62,35 @@ suite_lint() {
 	diff <(echo "$before") <(generated) || { echo "generated files are not up to date: commit what make generate wrote"; return 1; }
 }
 
+with_clusters='/test/e2e\|/test/attacks\|/test/network\|/test/gitops\|/test/several\|/test/soak\|/test/losses'
+
+changed_since() { # files of commits since main, or of the last commit on main itself, and files that are not committed
+	local base=${BASE:-$(git merge-base HEAD origin/main 2>/dev/null || git merge-base HEAD main 2>/dev/null || git rev-parse HEAD)}
+	[ -n "${BASE:-}" ] || [ "$base" != "$(git rev-parse HEAD)" ] || base=$(git rev-parse -q --verify 'HEAD~1' || echo "$base")
+	{ git diff --name-only --diff-filter=d "$base" && git ls-files --others --exclude-standard; } | sort -u
+}
+
+# The packages of changed files, of their test data, and all that import one of them, also in tests.
+touched() {
+	local folders
+	folders=$(changed_since | grep -v '^playground/\|^tools/' | sed -n 's#/testdata/.*#/#; s#/[^/]*$##p' | sort -u)
+	[ -n "$folders" ] || return 0
+	go list -test -f '{{.ImportPath}} {{join .Deps " "}}' ./... | sed 's/ \[[^]]*\]//g' | awk -v folders="$folders" '
+		BEGIN { n = split(folders, f, "\n"); for (i = 1; i <= n; i++) changed["liqo.io/liqo/" f[i]] = 1 }
+		{ own = $1; sub(/(_test|\.test)$/, "", own); for (i = 1; i <= NF; i++) if ($i in changed || own in changed) { print own; next } }' |
+		grep -v "$with_clusters" | sort -u
+}
+
+suite_check() {
+	local packages
+	suite_lint && suite_assets && packages=$(touched) || return 1
+	[ -n "$packages" ] || { echo "no package is touched"; return 0; }
+	gotest -p 3 $packages
+}
+
 suite_unit() { # the longest first, so that none runs alone in the end; three at once, for they also wait
 	local packages
-	suite_assets && packages=$(go list ./internal/app ./internal/virtualkubelet ./internal/ctl && go list ./... | grep -v '/test/e2e\|/test/attacks\|/test/network\|/test/gitops\|/test/several\|/test/soak\|/test/losses') && gotest -p 3 $packages && (cd tools && gotest ./...)
+	suite_assets && packages=$(go list ./internal/app ./internal/virtualkubelet ./internal/ctl && go list ./... | grep -v "$with_clusters") && gotest -p 3 $packages && (cd tools && gotest ./...)
 }
 
 suite_race() { suite_assets && CGO_ENABLED=1 gotest -race ./internal/multicluster ./internal/kube ./internal/datapath/wg ./internal/ctl/out ./internal/ctl/step; }
@@ -210,4 +240,6 @@ for s in $list; do
 	esac || exit 1
 done
 for s in $list; do suite "$s"; done
-printf '\nall of %s passed in %d s\n' "$list" $((SECONDS - started))
+printf '\n'
+printf '%s\n' "${times[@]}"
+printf 'all of %s passed in %d s\n' "$list" $((SECONDS - started))
