@@ -10,24 +10,24 @@ import (
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 )
 
-// What was issued to an owner is remembered with it, and goes with it. A consumer that deletes its slices and makes them anew would have
-// certificates signed without pause, so what each consumer may have signed is bounded, too.
+// Issuance is limited per owner, and the record is deleted with the owner. A consumer that deletes and recreates its ResourceSlices
+// would have certificates signed without pause, so each consumer has a budget (token bucket), too.
 const (
 	// certificatesAtOnce is more than a consumer has slices by default, all made at once.
 	certificatesAtOnce = 32
-	// certificateInterval is how often another one is signed then. Slices whose certificates a policy shortens to ten minutes, as far as it
-	// can, are renewed less often all together.
+	// certificateInterval is the refill interval of the budget. ResourceSlices whose certificates a policy shortens to the minimum of ten
+	// minutes need fewer renewals in total.
 	certificateInterval = 10 * time.Second
 )
 
-// signingBudget is what consumers may have signed. The zero value is ready for use.
+// signingBudget is a token bucket for each consumer. The zero value is ready for use.
 type signingBudget struct {
 	mu sync.Mutex
-	// full is when a consumer that asks for nothing more may have all at once again.
+	// full is the time at which the bucket of an idle consumer is full again.
 	full map[liqov1beta1.ClusterID]time.Time
 }
 
-// takeToken returns 0 if another certificate may be signed for a consumer, which counts then, or how long to wait.
+// takeToken takes a token for a certificate of a consumer and returns 0, or returns the time to wait.
 func (b *signingBudget) takeToken(consumer liqov1beta1.ClusterID, now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -25,7 +25,7 @@ type CertificateCache struct {
 	mgr    ctrl.Manager
 	watch  *kube.NamespacedWatch
 	direct client.Reader
-	// ahead are those that were written here, until the watch shows what was written.
+	// ahead are the Secrets that this process wrote, until the watch contains the write.
 	ahead kube.Table[client.ObjectKey, bool]
 }
 
@@ -43,15 +43,15 @@ func NewKept(mgr ctrl.Manager) (*CertificateCache, error) {
 	return &CertificateCache{mgr: mgr, watch: watch, direct: direct}, nil
 }
 
-// Source wakes the owner, of that kind, of a certificate that was changed or removed.
+// Source returns a source that enqueues the owner, of that kind, of a changed or deleted certificate.
 func (i *Issuer) Source(owner client.Object) source.TypedSource[reconcile.Request] {
 	return i.kept.watch.Source(handler.EnqueueRequestForOwner(i.kept.mgr.GetScheme(), i.kept.mgr.GetRESTMapper(), owner))
 }
 
 func (k *CertificateCache) recordWrite(key client.ObjectKey) { k.ahead.Put(key, true) }
 
-// readSecret asks the API server only for what the watches do not show: one that is written, of a namespace that is being read, or of an
-// earlier version, without the label. That there is none is never the word of a watch.
+// readSecret reads from the API server only if the watches cannot answer: the Secret was just written, the namespace is still being
+// listed, or the Secret is of an earlier version, without the label. Absence from a watch never proves that there is no Secret.
 func (k *CertificateCache) readSecret(ctx context.Context, key client.ObjectKey, into *corev1.Secret) error {
 	shown := k.watch.Get(ctx, key, into)
 	_, ahead := k.ahead.Get(key)

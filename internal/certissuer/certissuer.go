@@ -1,11 +1,11 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package certissuer gives peers what they need to act here: it has this cluster's signer sign their client certificates, and
-// tells where the API server is.
+// Package certissuer issues credentials to peers: it has their client certificates signed by this cluster's signer, and
+// publishes the address of the API server.
 //
-// A certificate is kept in a Secret, so that it is asked for once, and a request that is under way is a
-// CertificateSigningRequest: nothing is remembered elsewhere and nobody waits.
+// A certificate is stored in a Secret, so that it is requested once, and a pending request is a
+// CertificateSigningRequest: there is no other state, and no call blocks.
 package certissuer
 
 import (
@@ -37,7 +37,7 @@ import (
 
 const (
 	defaultDuration = 24 * time.Hour
-	// minDuration is the shortest that the API server accepts.
+	// minDuration is the minimum that the API server accepts.
 	minDuration = 10 * time.Minute
 )
 
@@ -47,7 +47,7 @@ type Options struct {
 	Duration time.Duration
 	// Now is the time; nil is the clock.
 	Now func() time.Time
-	// Kept is where issued certificates are read; nil is a watch of its own. Issuers of one process share it.
+	// Kept is the cache of issued certificates; nil is a separate watch. Issuers of one process share it.
 	Kept *CertificateCache
 }
 
@@ -58,9 +58,9 @@ type Issuer struct {
 	kept     *CertificateCache
 	duration time.Duration
 	now      func() time.Time
-	// spent is what consumers had signed lately.
+	// spent is the budget of each consumer.
 	spent signingBudget
-	// changed are the requests, by name, that were removed since they are not what was asked for.
+	// changed are the requests, by name, that were deleted because their content was modified.
 	changed kube.Backoff[string]
 }
 
@@ -84,11 +84,11 @@ func New(mgr ctrl.Manager, o Options) (*Issuer, error) {
 	return &Issuer{client: mgr.GetClient(), direct: direct, kept: o.Kept, duration: max(o.Duration, minDuration), now: o.Now}, nil
 }
 
-// Request asks for a certificate. That its CSR may be signed is for the caller to check.
+// Request describes a certificate. The caller authorizes the CSR.
 type Request struct {
-	// Owner is what the certificate is for, and goes with.
+	// Owner is the object that the certificate is for; the certificate is deleted with it.
 	Owner client.Object
-	// Mark is the annotation that leads from a CertificateSigningRequest to the Owner. Each kind has its own.
+	// Mark is the annotation on a CertificateSigningRequest that names the Owner. Each kind has its own.
 	Mark string
 	// Consumer is the peer.
 	Consumer liqov1beta1.ClusterID
@@ -96,7 +96,7 @@ type Request struct {
 	Secret string
 	// CSR is the request, PEM.
 	CSR []byte
-	// Slow is called with why there is no certificate yet: no signer has signed for long, or the request is not what was asked for.
+	// Slow is called with the reason of a delay: no signer has signed for long, or the request was modified.
 	Slow func(message string)
 }
 
@@ -107,7 +107,7 @@ const (
 	issuedKey      = "issued"
 )
 
-// patience is how long a signer may take before somebody should look at it.
+// patience is the time after which a missing signature is reported.
 const patience = time.Minute
 
 var clientUsages = []certv1.KeyUsage{certv1.UsageDigitalSignature, certv1.UsageKeyEncipherment, certv1.UsageClientAuth}
@@ -122,7 +122,8 @@ type Certificate struct {
 	notAfter time.Time
 }
 
-// refusedRequest says that the signer, or an administrator, denied a request, and after which time to try again; 0 is when a watch tells.
+// refusedRequest is the error of a request that the signer, or an administrator, denied, and the delay until the next attempt; 0 waits
+// for a watch.
 type refusedRequest struct {
 	why   string
 	again time.Duration
@@ -130,8 +131,8 @@ type refusedRequest struct {
 
 func (r *refusedRequest) Error() string { return r.why }
 
-// Certificate returns the certificate for the request, nil while there is none. fresh tells that it was issued
-// just now. The error is Wait while a request is under way, also one that renews a certificate that can still be used.
+// Certificate returns the certificate for the request, or nil. fresh reports whether it was issued just now. The error
+// is Wait while a request is pending, even if it renews a certificate that is still valid.
 func (i *Issuer) Certificate(ctx context.Context, r Request) (cert *Certificate, fresh bool, err error) {
 	stored, issued, err := i.readStored(ctx, r)
 	if err != nil {
@@ -140,7 +141,7 @@ func (i *Issuer) Certificate(ctx context.Context, r Request) (cert *Certificate,
 	if stored != nil && i.now().Before(stored.RenewAt) {
 		return stored, false, nil
 	}
-	if age := i.now().Sub(issued); age >= 0 && age < pki.MinCertificateAge { // one of the future is of another clock
+	if age := i.now().Sub(issued); age >= 0 && age < pki.MinCertificateAge { // a time in the future is of another clock
 		return nil, false, kube.Wait(pki.MinCertificateAge-age, "the certificate for an earlier request was issued just now")
 	}
 	previous := ""
@@ -161,7 +162,7 @@ func (i *Issuer) Certificate(ctx context.Context, r Request) (cert *Certificate,
 	return renewed, true, nil
 }
 
-// readStored returns the certificate kept for this very request, nil if there is none, and when the last one was issued to the owner.
+// readStored returns the certificate stored for this very request, or nil, and the time of the last issuance to the owner.
 func (i *Issuer) readStored(ctx context.Context, r Request) (cert *Certificate, issued time.Time, err error) {
 	var secret corev1.Secret
 	key := types.NamespacedName{Namespace: r.Owner.GetNamespace(), Name: r.Secret}
@@ -179,7 +180,7 @@ func (i *Issuer) readStored(ctx context.Context, r Request) (cert *Certificate, 
 		return nil, at, nil
 	}
 	if cert, err = readIssued(secret.Data[certificateKey], r.CSR, at); err != nil {
-		// What is not a certificate for this request is as good as none.
+		// A certificate for another request is ignored.
 		return nil, issued, nil
 	}
 	return cert, at, nil
@@ -231,7 +232,7 @@ func (i *Issuer) requestCertificate(ctx context.Context, r Request, previous str
 		if err := i.client.Create(ctx, asked); err != nil {
 			return nil, fmt.Errorf("asking for the certificate: %w", err)
 		}
-		// An admission policy may have changed it: only what was stored tells.
+		// An admission policy may have modified it: only the stored object counts.
 		if differences := requestDifferences(&want.Spec, &asked.Spec); len(differences) > 0 {
 			return nil, i.changedRequest(ctx, r, asked, true, differences)
 		}
@@ -244,8 +245,8 @@ func (i *Issuer) requestCertificate(ctx context.Context, r Request, previous str
 	return i.awaitApproval(ctx, have)
 }
 
-// checkNamespace is a Wait in a namespace that is being deleted: the certificate goes before its owner there, and nobody would take the request
-// for another one away.
+// checkNamespace returns Wait in a namespace that is being deleted: the certificate is deleted before its owner, and the request for another
+// would be orphaned.
 func (i *Issuer) checkNamespace(ctx context.Context, namespace string) error {
 	var ns corev1.Namespace
 	if err := i.client.Get(ctx, types.NamespacedName{Name: namespace}, &ns); err != nil {
@@ -257,8 +258,7 @@ func (i *Issuer) checkNamespace(ctx context.Context, namespace string) error {
 	return nil
 }
 
-// dropOthers removes what was asked for before: another key, or a certificate that came and was followed by another one. So an
-// owner has one request at a time.
+// dropOthers deletes earlier requests: for another key, or for a superseded certificate. An owner has one request at a time.
 func (i *Issuer) dropOthers(ctx context.Context, r Request, but string) error {
 	var all certv1.CertificateSigningRequestList
 	ours := client.MatchingLabels{names.RemoteTenantCSR: "true", names.RemoteClusterID: string(r.Consumer)}
@@ -278,7 +278,8 @@ func (i *Issuer) dropOthers(ctx context.Context, r Request, but string) error {
 }
 
 func (i *Issuer) wantRequest(r Request, previous string) *certv1.CertificateSigningRequest {
-	// One name for each certificate ever issued: a second attempt finds the first one's request.
+	// The name is unique for each certificate ever issued, which makes a retry idempotent: it finds the first
+	// request.
 	hash := sha256.New()
 	for _, part := range []string{string(r.Owner.GetUID()), string(r.CSR), previous} {
 		fmt.Fprintf(hash, "%d:%s", len(part), part)
@@ -298,8 +299,8 @@ func (i *Issuer) wantRequest(r Request, previous string) *certv1.CertificateSign
 	}
 }
 
-// requestDifferences returns in which fields a stored request asks for more, or for something else, than the wanted one. A shorter life and
-// fewer usages are none: an administrator may limit both, and a certificate is renewed by its real end.
+// requestDifferences returns the fields in which a stored request asks for more than the wanted request, or for something else. A shorter
+// duration and fewer usages are permitted: an administrator may limit both, and renewal follows the actual expiry.
 func requestDifferences(want, have *certv1.CertificateSigningRequestSpec) []string {
 	var out []string
 	if !bytes.Equal(want.Request, have.Request) {
@@ -322,9 +323,9 @@ func requestDifferences(want, have *certv1.CertificateSigningRequestSpec) []stri
 	return out
 }
 
-// changedRequest removes a request under our name that is not what was asked for: approving it would sign for another user, or for more
-// than was checked. Where an admission policy changes each request the same happens again, so the removals are further and further apart,
-// and the owner is refused meanwhile. asked tells that it was made just now.
+// changedRequest deletes a request under our name with modified content: its approval would sign for another user, or for more than was
+// authorized. If an admission policy modifies each request, this repeats, so the deletions back off, and the owner is rejected meanwhile.
+// asked reports whether the request was created just now.
 func (i *Issuer) changedRequest(ctx context.Context, r Request, have *certv1.CertificateSigningRequest, asked bool, differences []string) error {
 	why := fmt.Sprintf("the request %s was changed by an admission policy, or made by another user, and is not approved: %s", have.Name, strings.Join(differences, "; "))
 	left := i.changed.Left(have.Name, i.now())
@@ -360,7 +361,7 @@ func (i *Issuer) awaitApproval(ctx context.Context, request *certv1.CertificateS
 	return request, nil
 }
 
-// takeCertificate stores the certificate once it is there, and removes the request.
+// takeCertificate stores the certificate once it is issued, and deletes the request.
 func (i *Issuer) takeCertificate(ctx context.Context, r Request, request *certv1.CertificateSigningRequest) (*Certificate, error) {
 	now := i.now()
 	if len(request.Status.Certificate) == 0 {
@@ -395,7 +396,7 @@ func (i *Issuer) takeCertificate(ctx context.Context, r Request, request *certv1
 	return out, nil
 }
 
-// IsRefused tells whether err says that the signer, or an administrator, denied the request, and why.
+// IsRefused reports whether the signer, or an administrator, denied the request, and why.
 func IsRefused(err error) (string, bool) {
 	r, ok := errors.AsType[*refusedRequest](err)
 	if !ok {
@@ -404,7 +405,8 @@ func IsRefused(err error) (string, bool) {
 	return r.why, true
 }
 
-// Refusal makes the error of a refused request, whose reason is shown to the user, that of a controller's attempt.
+// Refusal converts the error of a denied request, whose reason is shown to the user, to that of a controller's
+// attempt.
 func Refusal(reason string, err error) error {
 	invalid := kube.Invalid(reason, err)
 	if r, ok := errors.AsType[*refusedRequest](err); ok && r.again > 0 {
@@ -413,7 +415,7 @@ func Refusal(reason string, err error) error {
 	return invalid
 }
 
-// Watch is the handler that wakes the owner of a CertificateSigningRequest of that mark.
+// Watch returns the handler that enqueues the owner of a CertificateSigningRequest with that mark.
 func Watch(mark string) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
 		namespace, name, ok := ownerOf(obj, mark)

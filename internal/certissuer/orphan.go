@@ -22,8 +22,8 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// orphanRequest removes requests for certificates whose owner went while they were under way. They are of the whole cluster, so they do not go
-// with an owner in a namespace, and Kubernetes keeps them for an hour or a day.
+// orphanRequest deletes requests whose owner was deleted while they were pending. They are cluster-scoped, so the garbage collector does not
+// delete them with an owner in a namespace, and Kubernetes keeps them for an hour or a day.
 type orphanRequest struct {
 	client client.Client
 	direct client.Reader
@@ -31,7 +31,7 @@ type orphanRequest struct {
 	owner  client.Object
 }
 
-// SetupLeft registers the controller that does so for the requests of that mark; owner is of the kind that it leads to.
+// SetupLeft registers the controller of orphans with that mark; owner is of the kind that the mark names.
 func SetupLeft(mgr ctrl.Manager, name, mark string, owner client.Object) error {
 	l := &orphanRequest{client: mgr.GetClient(), direct: mgr.GetAPIReader(), mark: mark, owner: owner}
 	marked := predicate.NewPredicateFuncs(func(obj client.Object) bool {
@@ -48,7 +48,7 @@ func SetupLeft(mgr ctrl.Manager, name, mark string, owner client.Object) error {
 	return nil
 }
 
-// ownerOf is whom a request is for.
+// ownerOf returns the owner of a request.
 func ownerOf(request client.Object, mark string) (namespace, name string, ok bool) {
 	if request.GetLabels()[names.RemoteTenantCSR] != "true" {
 		return "", "", false
@@ -63,7 +63,7 @@ func (l *orphanRequest) requestsOf(ctx context.Context, owner client.Object) []r
 	})
 }
 
-// Reconcile removes one request if its owner is gone, as the API server says: a cache may not know yet of one that was just made.
+// Reconcile deletes one request if its owner is gone. It reads from the API server: a cache may not contain a new owner yet.
 func (l *orphanRequest) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	request := &certv1.CertificateSigningRequest{}
 	if err := l.client.Get(ctx, req.NamespacedName, request); err != nil {
@@ -76,7 +76,7 @@ func (l *orphanRequest) Reconcile(ctx context.Context, req reconcile.Request) (r
 	for _, reader := range []client.Reader{l.client, l.direct} {
 		err := reader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, l.owner.DeepCopyObject().(client.Object))
 		if err == nil {
-			return reconcile.Result{}, nil // its deletion will tell
+			return reconcile.Result{}, nil // its deletion triggers the next run
 		}
 		if !apierrors.IsNotFound(err) {
 			return reconcile.Result{}, fmt.Errorf("reading whom a certificate is for: %w", err)

@@ -18,17 +18,17 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// Server says what peers are told of the API server.
+// Server is the API server as published to peers.
 type Server struct {
-	// Address is where it is, host:port or URL; empty is a control-plane node.
+	// Address is host:port or a URL; empty selects a control-plane node.
 	Address string
-	// CA of it, PEM; nil is the one of our own connection.
+	// CA of the server, PEM; nil for the CA of our own connection.
 	CA []byte
-	// TrustedCA says that peers need no CA, because a public one signed its certificate.
+	// TrustedCA is true if peers need no CA, because a public CA signed the server's certificate.
 	TrustedCA bool
 }
 
-// Complete fills in what was left out.
+// Complete sets the defaults.
 func (s *Server) Complete(mgr ctrl.Manager) error {
 	switch {
 	case s.TrustedCA:
@@ -43,7 +43,7 @@ func (s *Server) Complete(mgr ctrl.Manager) error {
 	return nil
 }
 
-// Params are what a peer needs to act here, less its certificate. proxy is nil or empty for none.
+// Params returns the credentials of a peer without the certificate. proxy is nil or empty for none.
 func (s *Server) Params(nodes []corev1.Node, proxy *string) (*authv1beta1.AuthParams, error) {
 	url, err := policy.APIServerURL(s.Address, nodes)
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *Server) Params(nodes []corev1.Node, proxy *string) (*authv1beta1.AuthPa
 	return out, nil
 }
 
-// Moved lets through what changes the address of the API server, and not each heartbeat of a node.
+// Moved passes changes of the API server's address, and no heartbeats of nodes.
 func (s *Server) Moved() predicate.Predicate {
 	concerns := func(obj client.Object) bool {
 		node, ok := obj.(*corev1.Node)

@@ -13,18 +13,18 @@ import (
 	"time"
 )
 
-// MinCertificateAge is how long nobody is issued another certificate after one: neither a signer that hands out very short ones nor a
-// consumer that asks anew keeps us busy.
+// MinCertificateAge is the minimum time between two certificates: it limits the load by a signer with very short lifetimes, and by a
+// consumer that repeats its request.
 const MinCertificateAge = 30 * time.Second
 
-// RenewAt tells when to renew a certificate: after two thirds of the time that remained when it was issued. Signers
-// backdate the start of a certificate, so the time of issue has to be remembered apart.
+// RenewAt returns the time of renewal: after two thirds of the lifetime that remained at issuance. Signers backdate
+// the start of a certificate, so the time of issuance is stored separately.
 func RenewAt(issued, notAfter time.Time) time.Time {
 	return issued.Add(max(notAfter.Sub(issued)*2/3, MinCertificateAge))
 }
 
-// Supersedes tells whether a certificate, PEM, is to be used in place of another one. Only one that is no certificate, or began and
-// ends earlier, is not: whoever brings it is late.
+// Supersedes reports whether an offered certificate, PEM, replaces the current one. It does unless it is invalid, or began and ends
+// earlier: such an offer is outdated.
 func Supersedes(offered, have []byte) bool {
 	next, err := ParseCertificate(offered)
 	if err != nil {
@@ -47,7 +47,7 @@ func ParseCertificate(data []byte) (*x509.Certificate, error) {
 	return certificate, nil
 }
 
-// CheckCertificate tells why a certificate chain, PEM, is not one for that key.
+// CheckCertificate returns why a certificate chain, PEM, is not valid for the key.
 func CheckCertificate(data []byte, key crypto.PublicKey) error {
 	certificate, err := ParseCertificate(data)
 	if err != nil {

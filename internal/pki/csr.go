@@ -21,7 +21,7 @@ import (
 
 const blockRequest = "CERTIFICATE REQUEST"
 
-// Subject is all that the subject of a certificate of ours says. Kubernetes reads it as a user and its only group.
+// Subject is the complete subject of our certificates. Kubernetes reads it as a user and its only group.
 type Subject struct{ CommonName, Organization string }
 
 // SliceSubject is the subject of a slice of a consumer. The hash keeps the slices of two consumers apart.
@@ -30,12 +30,12 @@ func SliceSubject(slice, consumer string) Subject {
 	return Subject{CommonName: slice + "-" + hex.EncodeToString(sum[:6]), Organization: consumer}
 }
 
-// CouldBeOfSlice tells whether a user of that name could be one of a slice of the consumer.
+// CouldBeOfSlice reports whether the user name could belong to a ResourceSlice of the consumer.
 func CouldBeOfSlice(user, consumer string) bool {
 	return strings.HasSuffix(user, SliceSubject("", consumer).CommonName)
 }
 
-// NewCSR asks for a client certificate with that subject, PEM.
+// NewCSR returns a request, PEM, for a client certificate with the subject.
 func NewCSR(key crypto.Signer, s Subject) ([]byte, error) {
 	return newRequest(key, &x509.CertificateRequest{Subject: s.pkixName()})
 }
@@ -52,9 +52,9 @@ func newRequest(key crypto.Signer, template *x509.CertificateRequest) ([]byte, e
 	return pem.EncodeToMemory(&pem.Block{Type: blockRequest, Bytes: der}), nil
 }
 
-// CheckCSR tells why a certificate request, PEM, is not exactly one for a client certificate with the wanted subject:
-// that subject and no more, no extension, a key that is good enough, signed by that key. The key must be the given one,
-// unless that is nil.
+// CheckCSR returns why a certificate request, PEM, is not exactly the expected request: for a client certificate with
+// that subject and no more, no extension, a key of sufficient strength, signed by that key. The key must be the given
+// one, unless key is nil.
 func CheckCSR(data []byte, want Subject, key crypto.PublicKey) error {
 	csr, err := parseRequest(data)
 	if err != nil {
@@ -85,7 +85,7 @@ func CSRKey(data []byte) (crypto.PublicKey, error) {
 	return csr.PublicKey, nil
 }
 
-// checkRequest checks what all requests have in common: subject, key and own signature.
+// checkRequest checks the common part of all requests: subject, key and self-signature.
 func checkRequest(csr *x509.CertificateRequest, want Subject) error {
 	if err := checkSubject(csr.RawSubject, want); err != nil {
 		return err
@@ -121,8 +121,8 @@ func parseRequest(data []byte) (*x509.CertificateRequest, error) {
 	return csr, nil
 }
 
-// soleBlock returns the content of data, which must be one PEM block of that kind and nothing else: no text around it,
-// no headers, no second block.
+// soleBlock returns the content of data, which must be exactly one PEM block of that kind: no text around it, no
+// headers, no second block.
 func soleBlock(data []byte, kind string) ([]byte, error) {
 	block, _ := pem.Decode(data)
 	switch {
@@ -143,7 +143,7 @@ var (
 	oidOrganization = asn1.ObjectIdentifier{2, 5, 4, 10}
 )
 
-// checkSubject compares the encoded subject itself: pkix.Name drops what it has no field for.
+// checkSubject compares the encoded subject: pkix.Name drops attributes without a field.
 func checkSubject(raw []byte, want Subject) error {
 	var sequence pkix.RDNSequence
 	rest, err := asn1.Unmarshal(raw, &sequence)
@@ -183,7 +183,7 @@ func checkSole(what string, have []string, want string) error {
 	return nil
 }
 
-// rawAttributes returns the attributes of a request as they were sent: x509 leaves out those that it does not know.
+// rawAttributes returns the attributes of a request as sent: x509 leaves out unknown attributes.
 func rawAttributes(csr *x509.CertificateRequest) ([]asn1.RawValue, error) {
 	var tbs struct {
 		Version    int

@@ -1,11 +1,13 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pki holds the rules of credentials: which keys are good enough, what a certificate request may ask for, what
-// a kubeconfig may say, when a certificate is renewed. Everything is decided from its arguments alone.
+// Package pki validates credentials: the strength of keys, the content of certificate requests and of kubeconfigs, and
+// the
+// time of renewal. Each result depends on its arguments alone.
 //
-// What comes from a peer is checked whole: a request or a kubeconfig that says anything beyond what was expected is
-// refused, because whoever reads it next may understand that part.
+// Data from a peer is validated completely: a request or a kubeconfig with unexpected content is rejected, because a
+// later
+// reader may interpret the unexpected part.
 package pki
 
 import (
@@ -40,7 +42,7 @@ func NewKey() (crypto.Signer, error) {
 	return key, nil
 }
 
-// NewCompatibleKey makes an RSA key, for API servers behind TLS terminators that do not know Ed25519.
+// NewCompatibleKey returns an RSA key, for API servers behind TLS terminators without Ed25519.
 func NewCompatibleKey() (crypto.Signer, error) {
 	key, err := rsa.GenerateKey(rand.Reader, compatibleRSA)
 	if err != nil {
@@ -100,7 +102,8 @@ func EncodePublicKey(key crypto.PublicKey) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), nil
 }
 
-// ParsePublicKey reads a public key: PKIX in PEM, or the 32 bytes of an Ed25519 key, as early versions wrote it.
+// ParsePublicKey parses a public key: PKIX in PEM, or the 32 bytes of an Ed25519 key, the format of early
+// versions.
 func ParsePublicKey(data []byte) (crypto.PublicKey, error) {
 	if len(data) == ed25519.PublicKeySize {
 		return ed25519.PublicKey(data), CheckPublicKey(ed25519.PublicKey(data))
@@ -140,8 +143,8 @@ func CheckPublicKey(key crypto.PublicKey) error {
 	}
 }
 
-// smallOrder are the keys of which everybody can sign: the points of Ed25519 whose order divides 8, in all encodings, less the
-// highest bit, which is a sign.
+// smallOrder are the keys for which anyone can forge signatures: the points of Ed25519 whose order divides 8, in all
+// encodings, without the highest bit, which is a sign.
 var smallOrder = []string{
 	"0000000000000000000000000000000000000000000000000000000000000000",
 	"0100000000000000000000000000000000000000000000000000000000000000",

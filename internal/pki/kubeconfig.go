@@ -15,18 +15,18 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Kubeconfig is the part of a kubeconfig that is taken over from others: where the API server is and how to show who
-// one is. Nothing in it makes its reader open a file, run a program or trust an unknown server.
+// Kubeconfig is the accepted part of a foreign kubeconfig: the address of the API server and the credentials. No
+// field makes its reader open a file, run a program or trust an unknown server.
 type Kubeconfig struct {
 	// Server is an https URL.
 	Server string
-	// CA is what the server's certificate is checked against, PEM; empty for the roots of the system.
+	// CA verifies the server's certificate, PEM; empty for the roots of the system.
 	CA []byte
 	// ProxyURL and TLSServerName are empty for none.
 	ProxyURL, TLSServerName string
 	// Token authenticates, unless there is a certificate.
 	Token string
-	// Namespace is the default one; it may be empty.
+	// Namespace is the default namespace; it may be empty.
 	Namespace string
 	// Certificate and Key authenticate, PEM. Both or none are set.
 	Certificate, Key []byte
@@ -34,11 +34,11 @@ type Kubeconfig struct {
 	Cluster, User string
 }
 
-// contextName is the name of the only context of what Encode writes.
+// contextName is the name of the only context that Encode writes.
 const contextName = "default-context"
 
-// ParseKubeconfig reads the current context of a kubeconfig. It refuses, with the sentence to show to its author, all
-// that would give this process's files, identity or processor to somebody else. The rest of the file is dropped.
+// ParseKubeconfig parses the current context of a kubeconfig. It rejects, with a message for its author, all fields
+// that would expose this process's files, identity or CPU to the author. The rest of the file is dropped.
 func ParseKubeconfig(data []byte) (*Kubeconfig, error) {
 	var config clientcmdv1.Config
 	if err := yaml.Unmarshal(data, &config); err != nil {
@@ -88,7 +88,7 @@ func currentContext(config *clientcmdv1.Config) (*clientcmdv1.Context, error) {
 	return &context.Context, nil
 }
 
-// entryNamed finds the only entry of that name: of two, readers differ on which one counts.
+// entryNamed returns the only entry of that name: with two, readers differ on precedence.
 func entryNamed[T any](entries []T, kind, name string, nameOf func(T) string) (*T, error) {
 	var found *T
 	for i := range entries {
@@ -202,7 +202,7 @@ func CheckProxy(proxy string) error {
 	return errors.New("proxy-url must be an http or https URL")
 }
 
-// Encode writes a kubeconfig with one cluster, one user and one context.
+// Encode returns a kubeconfig with one cluster, one user and one context.
 func (k Kubeconfig) Encode() ([]byte, error) {
 	config := clientcmdv1.Config{
 		APIVersion: "v1",

@@ -19,15 +19,15 @@ import (
 const (
 	// nonceBytes are the random bytes of a nonce; as text they are 88 characters.
 	nonceBytes = 64
-	// nonceDomain begins what is signed. Nothing else that is signed with these keys begins so: a certificate request
-	// begins with the tag of a sequence, what TLS 1.3 has signed with 64 spaces.
+	// nonceDomain is the prefix of the signed message (domain separation). No other message signed with these keys
+	// has it: a certificate request begins with the tag of a sequence, a signed message of TLS 1.3 with 64 spaces.
 	nonceDomain = "liqo-nonce-v1"
 )
 
 // NewNonce makes a nonce: 64 random bytes, base64.
 func NewNonce() []byte {
 	var random [nonceBytes]byte
-	_, _ = rand.Read(random[:]) // it never fails
+	_, _ = rand.Read(random[:]) // never fails
 	return base64.StdEncoding.AppendEncode(nil, random[:])
 }
 
@@ -40,20 +40,22 @@ func CheckNonce(text []byte) error {
 	return nil
 }
 
-// NonceEntry names a nonce where it is written down that it served.
+// NonceEntry returns the name under which a used nonce is stored.
 func NonceEntry(nonce []byte) string { return fmt.Sprintf("%x", sha256.Sum256(nonce)) }
 
-// Handshake is what a consumer signs to prove to a provider that a key is its own.
+// Handshake is the message that a consumer signs to prove possession of its key to a provider.
 type Handshake struct {
-	// Provider and Consumer are the IDs of the clusters: a signature is of no use between two others.
+	// Provider and Consumer are the IDs of the clusters: a signature cannot be replayed between other
+	// clusters.
 	Provider, Consumer string
-	// Nonce is the text that the provider made.
+	// Nonce is the text that the provider generated.
 	Nonce []byte
 	// Legacy is the form of Liqo before the signature was bound to the clusters: the nonce alone.
 	Legacy bool
 }
 
-// signedMessage is what is signed. Each part has its length before it, so that no two handshakes have the same one.
+// signedMessage returns the signed bytes. Each part is prefixed by its length, so that no two handshakes have the
+// same message.
 func (h Handshake) signedMessage() []byte {
 	if h.Legacy {
 		return h.Nonce
@@ -66,7 +68,7 @@ func (h Handshake) signedMessage() []byte {
 	return out
 }
 
-// checkFields keeps everything from being signed that is no nonce between two clusters.
+// checkFields rejects fields that are no nonce between two clusters, so that nothing else is signed.
 func (h Handshake) checkFields() error {
 	if h.Provider == "" || h.Consumer == "" {
 		return errors.New("a nonce is signed between two clusters, and one is missing")
@@ -74,7 +76,7 @@ func (h Handshake) checkFields() error {
 	return CheckNonce(h.Nonce)
 }
 
-// Sign proves that the consumer has key. Two signatures may differ: compare them by Verify.
+// Sign proves possession of key. Two signatures may differ: compare them by Verify.
 func (h Handshake) Sign(key crypto.Signer) ([]byte, error) {
 	if err := h.checkFields(); err != nil {
 		return nil, err
@@ -94,7 +96,7 @@ func (h Handshake) Sign(key crypto.Signer) ([]byte, error) {
 	return signature, nil
 }
 
-// Verify tells why signature does not prove that the consumer has the private part of key.
+// Verify returns why signature does not prove possession of the private part of key.
 func (h Handshake) Verify(key crypto.PublicKey, signature []byte) error {
 	if err := h.checkFields(); err != nil {
 		return err

@@ -17,10 +17,12 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// Gateway names a GatewayServer or GatewayClient, or what is such a one by itself, in the namespace of its keys.
+// Gateway names a GatewayServer or GatewayClient, or a gateway without such an object, in the namespace of its
+// keys.
 type Gateway struct{ Kind, Name string }
 
-// MadeFor is the gateway whose keys were made into a Secret, which goes with it; the zero value where somebody else made them.
+// MadeFor returns the gateway that the keys of a Secret were generated for and that owns the Secret; the zero value for keys
+// of another origin.
 func MadeFor(secret *corev1.Secret) Gateway {
 	of := metav1.GetControllerOf(secret)
 	if of == nil || schema.FromAPIVersionAndKind(of.APIVersion, of.Kind).Group != networkingv1beta1.GroupName {
@@ -29,8 +31,9 @@ func MadeFor(secret *corev1.Secret) Gateway {
 	return Gateway{of.Kind, of.Name}
 }
 
-// OnlyTunnelSecret is whose keys a gateway takes that names none, of the Secrets that are labelled for its peer: nil for none. Those
-// that are being deleted count no more, nor do those of other gateways, with which they go, and of several none is guessed.
+// OnlyTunnelSecret returns the Secret for a gateway that names none, of the Secrets labelled for its peer, or nil. Secrets being
+// deleted are excluded, and so are Secrets of other gateways, with which they are deleted. With several candidates the result is
+// nil, because a guess could be wrong.
 func OnlyTunnelSecret(peer string, by Gateway, labelled []corev1.Secret) (*corev1.Secret, error) {
 	var found []string
 	var only *corev1.Secret
@@ -47,8 +50,8 @@ func OnlyTunnelSecret(peer string, by Gateway, labelled []corev1.Secret) (*corev
 	return nil, fmt.Errorf("several Secrets have keys for %s: %s; keep one, or name it in spec.secretRef", peer, strings.Join(found, ", "))
 }
 
-// CheckTunnelSecret returns the public key of a Secret that the gateway to a peer can use, or why it cannot. It tells nothing of the
-// private one.
+// CheckTunnelSecret returns the public key of a Secret that the gateway to a peer can use, or why it cannot. It reveals nothing of
+// the private key.
 func CheckTunnelSecret(peer string, secret *corev1.Secret) ([tunnelKeySize]byte, error) {
 	if of := secret.Labels[names.RemoteClusterID]; of != "" && of != peer {
 		return [tunnelKeySize]byte{}, fmt.Errorf("the Secret %s has keys for %q, and this gateway is for %q", secret.Name, of, peer)

@@ -13,7 +13,7 @@ import (
 	"slices"
 )
 
-// ServingSubject is the subject with which a node serves the API of a kubelet.
+// ServingSubject returns the subject with which a node serves the kubelet API.
 func ServingSubject(node string) Subject {
 	return Subject{CommonName: "system:node:" + node, Organization: "system:nodes"}
 }
