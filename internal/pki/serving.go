@@ -18,8 +18,8 @@ func ServingSubject(node string) Subject {
 	return Subject{CommonName: "system:node:" + node, Organization: "system:nodes"}
 }
 
-// CheckServingCSR tells why a certificate request, PEM, is not exactly one for the serving certificate of that node
-// under these addresses and names, all of them and no more.
+// CheckServingCSR returns why a certificate request, PEM, is not exactly the expected request: for the serving
+// certificate of the node with all these addresses and names, and no more.
 func CheckServingCSR(data []byte, node string, ips []netip.Addr, dns []string) error {
 	csr, err := parseRequest(data)
 	if err != nil {
@@ -49,7 +49,7 @@ func CheckServingCSR(data []byte, node string, ips []netip.Addr, dns []string) e
 	return nil
 }
 
-// ServingNode returns the node that a serving certificate request is for, without checking anything else.
+// ServingNode returns the node of a serving certificate request, without further checks.
 func ServingNode(data []byte) (string, error) {
 	csr, err := parseRequest(data)
 	if err != nil {
@@ -78,8 +78,8 @@ func parseIPs(ips []net.IP) ([]netip.Addr, error) {
 
 var oidSubjectAltName = asn1.ObjectIdentifier{2, 5, 29, 17}
 
-// onlyAlternativeNames checks that the request asks for one extension, the alternative names, and that all of these are
-// addresses or DNS names. x509 leaves out the kinds of names that it does not know, so they are counted.
+// onlyAlternativeNames checks that the request has one extension, the alternative names, and that all of them are
+// addresses or DNS names. x509 leaves out unknown kinds of names, so they are counted.
 func onlyAlternativeNames(csr *x509.CertificateRequest) error {
 	attributes, err := rawAttributes(csr)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"fmt"
 )
 
-// tunnelKeySize is that of both halves of an X25519 key pair, in bytes.
+// tunnelKeySize is the size of both halves of an X25519 key pair, in bytes.
 const tunnelKeySize = 32
 
 // NewTunnelKey makes the X25519 key pair of a WireGuard tunnel.
@@ -29,8 +29,9 @@ func NewTunnelKey() (private, public [tunnelKeySize]byte, err error) {
 	return private, public, nil
 }
 
-// ParseTunnelKey reads a private X25519 key as people have it: 32 bytes, the base64 text of `wg genkey`, or what
-// `openssl genpkey -algorithm x25519` writes, PEM, DER or base64 of that. No error tells anything of the key.
+// ParseTunnelKey parses a private X25519 key in any usual format: 32 bytes, the base64 text of `wg genkey`, or
+// the output of `openssl genpkey -algorithm x25519`, as PEM, DER or base64 of DER. No error reveals any part of
+// the key.
 func ParseTunnelKey(data []byte) ([tunnelKeySize]byte, error) {
 	key, err := tunnelKey(data, "PRIVATE KEY", func(der []byte) ([]byte, bool) {
 		parsed, err := x509.ParsePKCS8PrivateKey(der)
@@ -43,7 +44,7 @@ func ParseTunnelKey(data []byte) ([tunnelKeySize]byte, error) {
 	if err != nil {
 		return key, err
 	}
-	own := key // the bits that X25519 does not set to the same for all
+	own := key // the bits that X25519 does not clamp
 	own[0] &= 0xf8
 	own[31] &= 0x3f
 	if own == [tunnelKeySize]byte{} {
@@ -52,7 +53,7 @@ func ParseTunnelKey(data []byte) ([tunnelKeySize]byte, error) {
 	return key, nil
 }
 
-// ParseTunnelPublicKey reads a public X25519 key in the same forms, those of `wg pubkey` and `openssl pkey -pubout`.
+// ParseTunnelPublicKey parses a public X25519 key in the same formats: of `wg pubkey` and `openssl pkey -pubout`.
 func ParseTunnelPublicKey(data []byte) ([tunnelKeySize]byte, error) {
 	key, err := tunnelKey(data, "PUBLIC KEY", func(der []byte) ([]byte, bool) {
 		parsed, err := x509.ParsePKIXPublicKey(der)
@@ -71,7 +72,7 @@ func ParseTunnelPublicKey(data []byte) ([tunnelKeySize]byte, error) {
 	return key, nil
 }
 
-// hasSecrets is false for the few points with which every private key shares the same secret.
+// hasSecrets is false for low-order points, with which every private key has the same shared secret.
 func hasSecrets(public [tunnelKeySize]byte) bool {
 	anyone, err := ecdh.X25519().NewPrivateKey(bytes.Repeat([]byte{8}, tunnelKeySize))
 	if err != nil {
@@ -96,8 +97,8 @@ func TunnelPublicKey(private [tunnelKeySize]byte) ([tunnelKeySize]byte, error) {
 	return public, nil
 }
 
-// tunnelKey tells the forms apart: 32 bytes are a key whatever they look like. Errors of parsers are not passed on: they may
-// quote what they read.
+// tunnelKey distinguishes the formats: 32 bytes are always a raw key. Errors of parsers are not wrapped: they may quote
+// their input.
 func tunnelKey(data []byte, kind string, fromDER func([]byte) ([]byte, bool)) (out [tunnelKeySize]byte, err error) {
 	raw := data
 	if len(data) != tunnelKeySize {
@@ -116,7 +117,7 @@ func tunnelKey(data []byte, kind string, fromDER func([]byte) ([]byte, bool)) (o
 	return out, nil
 }
 
-// unwrapKey is what is in text, or the data itself.
+// unwrapKey decodes PEM or base64, or returns the data unchanged.
 func unwrapKey(data []byte, kind string) ([]byte, error) {
 	text := bytes.TrimSpace(data)
 	if decoded, err := base64.StdEncoding.Strict().AppendDecode(nil, text); err == nil {
@@ -135,7 +136,7 @@ func unwrapKey(data []byte, kind string) ([]byte, error) {
 	return block.Bytes, nil
 }
 
-// isComplete is false for DER that something follows, which the parsers of x509 pass over.
+// isComplete is false for DER with trailing data, which the parsers of x509 ignore.
 func isComplete(der []byte) bool {
 	var all asn1.RawValue
 	rest, err := asn1.Unmarshal(der, &all)

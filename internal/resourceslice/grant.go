@@ -35,7 +35,8 @@ func (r *remoteSlices) refuseSlice(slice *authv1beta1.ResourceSlice, why string)
 	}
 }
 
-// grantResources decides about the resources. Slices of other classes are left to whoever defined those.
+// grantResources decides about the resources. ResourceSlices of other classes are left to the controllers of
+// those classes.
 func (r *remoteSlices) grantResources(slice *authv1beta1.ResourceSlice, in *sliceView) {
 	status, now := &slice.Status, r.options.Now()
 	own, why := want.DefaultClass(slice.Spec.Class), in.pauseReason()
@@ -80,7 +81,7 @@ func (r *remoteSlices) grantDefault(slice *authv1beta1.ResourceSlice, in *sliceV
 	want.ResourcesAccepted().Set(status, now)
 }
 
-// deniedForTenant tells whether it was us who denied that side of the slice, because of the Tenant alone.
+// deniedForTenant reports whether this controller set the denial, because of the Tenant alone.
 func deniedForTenant(slice *authv1beta1.ResourceSlice, denied func(why string) want.Verdict) bool {
 	for _, why := range []string{whyNoTenant, whyDrained, whyCordoned, whyNotReady, whyVersion} {
 		v := denied(why)
@@ -93,8 +94,8 @@ func deniedForTenant(slice *authv1beta1.ResourceSlice, denied func(why string) w
 	return false
 }
 
-// checkBounds keeps the Quota of what was granted. A slice whose credentials are denied has none: the certificate of before
-// lasts, and it is the Quota that lets it into the consumer's namespaces.
+// checkBounds maintains the Quota of the grant. A ResourceSlice with denied credentials has none: the earlier certificate
+// stays valid, and the Quota is the condition for access to the consumer's namespaces.
 func (r *remoteSlices) checkBounds(ctx context.Context, slice *authv1beta1.ResourceSlice, in *sliceView) error {
 	if !want.Accepted(slice, authv1beta1.ResourceSliceConditionTypeResources) || want.Denied(slice, authv1beta1.ResourceSliceConditionTypeAuthentication) {
 		return r.dropQuota(ctx, slice, in)
@@ -108,7 +109,7 @@ func (r *remoteSlices) checkBounds(ctx context.Context, slice *authv1beta1.Resou
 	return nil
 }
 
-// dropQuota takes away the Quota, without which nothing new starts.
+// dropQuota deletes the Quota, without which no new pod starts.
 func (r *remoteSlices) dropQuota(ctx context.Context, slice *authv1beta1.ResourceSlice, in *sliceView) error {
 	var quota offv1beta1.Quota
 	key := types.NamespacedName{Namespace: slice.Namespace, Name: in.subject.CommonName}
@@ -127,17 +128,17 @@ func (r *remoteSlices) dropQuota(ctx context.Context, slice *authv1beta1.Resourc
 	return nil
 }
 
-// defaultStorageClass annotates the class that Kubernetes uses when none is named.
+// defaultStorageClass is the annotation of the default StorageClass.
 const defaultStorageClass = "storageclass.kubernetes.io/is-default-class"
 
-// storageOffer lists the storage classes of this cluster. One is the default: the one that was configured, else the
-// cluster's own.
+// storageOffer returns the storage classes of this cluster. The default is the configured class, else the cluster's
+// own.
 func storageOffer(classes []storagev1.StorageClass, configured string) []liqov1beta1.StorageType {
 	var out []liqov1beta1.StorageType
 	for i := range classes {
 		class := &classes[i]
 		if class.Name == names.StorageClass {
-			// Our own class stands for those of other clusters.
+			// The class of Liqo represents classes of other clusters.
 			continue
 		}
 		isDefault := class.Annotations[defaultStorageClass] == "true"

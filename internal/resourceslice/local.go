@@ -37,25 +37,25 @@ import (
 	"liqo.io/liqo/internal/resourceslice/want"
 )
 
-// LocalOptions say how this cluster uses what providers grant.
+// LocalOptions configure the use of grants of providers.
 type LocalOptions struct {
 	// ClusterID of this cluster.
 	ClusterID liqov1beta1.ClusterID
 	// LiqoNamespace holds the key pairs.
 	LiqoNamespace string
-	// NodeLabels lists the labels of providers that virtual nodes take over; nil is a list that suits most. See
+	// NodeLabels lists the labels of providers that virtual nodes adopt; nil selects the default list. See
 	// policy.OfferedNodeLabels.
 	NodeLabels []string
 	// DisableOffloading makes no VirtualNodes.
 	DisableOffloading bool
-	// FollowInterval is the least time between two offers of credentials that are taken over; 0 is 30 s.
+	// FollowInterval is the minimum time between two adopted offers of credentials; 0 is 30 s.
 	FollowInterval time.Duration
 }
 
-// followInterval is as long as a certificate lasts at least: whoever offers something else more often keeps virtual nodes from working.
+// followInterval is the minimum lifetime of a certificate: more frequent changes would keep virtual nodes from working.
 const followInterval = 30 * time.Second
 
-// localSlices follows the slices that were made here.
+// localSlices reconciles the ResourceSlices created in this cluster.
 type localSlices struct {
 	client  client.Client
 	direct  client.Client
@@ -82,7 +82,7 @@ func SetupLocal(mgr ctrl.Manager, o LocalOptions) error {
 		Owns(&authv1beta1.Identity{}).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(l.inNamespace), builder.WithPredicates(kube.NamespaceChanged)).
 		Watches(&liqov1beta1.ForeignCluster{}, handler.EnqueueRequestsFromMapFunc(l.allRequests), builder.WithPredicates(versionJudged())).
-		// The slice that comes after one of the same name takes its place when that one goes.
+		// The next ResourceSlice of the same name takes over once this one is deleted.
 		Watches(&authv1beta1.ResourceSlice{}, handler.EnqueueRequestsFromMapFunc(l.requestsForDuplicates), builder.WithPredicates(isLocal))
 	if !o.DisableOffloading {
 		b.Owns(&offv1beta1.VirtualNode{})
@@ -90,7 +90,7 @@ func SetupLocal(mgr ctrl.Manager, o LocalOptions) error {
 	return c.Complete(b)
 }
 
-// Sync fills in the request of one slice and uses what was granted.
+// Sync fills in the request of one ResourceSlice and uses its grant.
 func (l *localSlices) Sync(ctx context.Context, slice *authv1beta1.ResourceSlice) error {
 	if peer.IsReplica(slice) {
 		return nil
@@ -130,8 +130,9 @@ func (l *localSlices) Sync(ctx context.Context, slice *authv1beta1.ResourceSlice
 	return l.virtualNode(ctx, slice, provider, identity, vn)
 }
 
-// Cleanup removes the VirtualNode of the slice and waits until it is drained, and each that somebody made with its credentials and deleted, too:
-// the pods on them are ended with what the provider takes back when the copy of the slice goes.
+// Cleanup deletes the VirtualNode of the ResourceSlice and waits until it is drained, and waits for manual VirtualNodes with the same
+// credentials that are being deleted, too: once the replica of the ResourceSlice is gone, the provider revokes the permissions needed to end
+// their pods.
 func (l *localSlices) Cleanup(ctx context.Context, slice *authv1beta1.ResourceSlice) error {
 	if l.options.DisableOffloading {
 		return nil
@@ -171,7 +172,7 @@ func (l *localSlices) Cleanup(ctx context.Context, slice *authv1beta1.ResourceSl
 	return awaitUsers(all.Items, identity)
 }
 
-// awaitUsers waits for the VirtualNodes that are drained with the credentials of a slice.
+// awaitUsers waits for the VirtualNodes that are drained with the credentials of a ResourceSlice.
 func awaitUsers(all []offv1beta1.VirtualNode, identity *authv1beta1.Identity) error {
 	secret := identity.Status.KubeconfigSecretRef
 	for i := range all {
@@ -183,16 +184,16 @@ func awaitUsers(all []offv1beta1.VirtualNode, identity *authv1beta1.Identity) er
 	return nil
 }
 
-// usersDelay is how soon the VirtualNodes that use a slice are looked at again: no watch of it knows them.
+// usersDelay is the retry interval for VirtualNodes that use a ResourceSlice: no watch maps them to it.
 const usersDelay = time.Second
 
-// Report tells what was made of the slice, and what its author must change.
+// Report emits the results of the ResourceSlice, and the problems that its author must fix.
 func (l *localSlices) Report(slice *authv1beta1.ResourceSlice, err error) []kube.Event {
 	return l.notes.takeEvents(slice, err)
 }
 
-// checkSlice tells what makes the slice unusable. Its name becomes that of a node, so it is unique in the cluster: the older
-// slice has it.
+// checkSlice returns why the ResourceSlice is unusable. Its name becomes the name of a node, so it must be unique in the
+// cluster: the oldest takes precedence.
 func (l *localSlices) checkSlice(ctx context.Context, slice *authv1beta1.ResourceSlice, provider liqov1beta1.ClusterID) error {
 	if id := slice.Spec.ProviderClusterID; id != nil && *id != provider {
 		return kube.Invalid("WrongProvider", fmt.Errorf("spec.providerClusterID is %q, but namespace %s is for %q", *id, slice.Namespace, provider))
@@ -216,7 +217,7 @@ func (l *localSlices) checkSlice(ctx context.Context, slice *authv1beta1.Resourc
 	return nil
 }
 
-// fillIn completes the spec. A request for another key, or for another subject, can never be of use: it is replaced.
+// fillIn completes the spec. A request for another key, or for another subject, is useless and gets replaced.
 func (l *localSlices) fillIn(ctx context.Context, slice *authv1beta1.ResourceSlice, provider liqov1beta1.ClusterID, key crypto.Signer) error {
 	before := slice.DeepCopy()
 	slice.Spec.ConsumerClusterID = new(l.options.ClusterID)
@@ -239,8 +240,8 @@ func (l *localSlices) fillIn(ctx context.Context, slice *authv1beta1.ResourceSli
 	return nil
 }
 
-// ensureIdentity keeps the Identity of an accepted slice, and removes that of a denied one. It outlives the slice until the
-// VirtualNode is gone, because the node's pods are drained with it.
+// ensureIdentity maintains the Identity of an accepted ResourceSlice, and deletes the Identity of a denied one. The
+// Identity outlives the ResourceSlice until the VirtualNode is gone, because the node's pods are drained with it.
 func (l *localSlices) ensureIdentity(ctx context.Context, slice *authv1beta1.ResourceSlice, provider liqov1beta1.ClusterID, vn *offv1beta1.VirtualNode) (*authv1beta1.Identity, error) {
 	have := &authv1beta1.Identity{}
 	err := l.client.Get(ctx, types.NamespacedName{Namespace: slice.Namespace, Name: names.SliceIdentity(slice.Name)}, have)
@@ -292,7 +293,7 @@ func (l *localSlices) ensureIdentity(ctx context.Context, slice *authv1beta1.Res
 	return have, nil
 }
 
-// existingNode returns the VirtualNode of the slice, nil if there is none.
+// existingNode returns the VirtualNode of the ResourceSlice, or nil.
 func (l *localSlices) existingNode(ctx context.Context, slice *authv1beta1.ResourceSlice) (*offv1beta1.VirtualNode, error) {
 	if l.options.DisableOffloading {
 		return nil, nil
@@ -310,8 +311,8 @@ func (l *localSlices) existingNode(ctx context.Context, slice *authv1beta1.Resou
 	return &vn, nil
 }
 
-// virtualNode keeps the VirtualNode of a granted slice. One that exists follows the grant, also when the annotation that
-// asked for it is gone.
+// virtualNode maintains the VirtualNode of a granted ResourceSlice. An existing VirtualNode follows the grant, even
+// after the annotation that requested it was removed.
 func (l *localSlices) virtualNode(ctx context.Context, slice *authv1beta1.ResourceSlice, provider liqov1beta1.ClusterID, identity *authv1beta1.Identity, have *offv1beta1.VirtualNode) error {
 	switch {
 	case l.options.DisableOffloading:
@@ -337,8 +338,8 @@ func (l *localSlices) virtualNode(ctx context.Context, slice *authv1beta1.Resour
 	return nil
 }
 
-// tellNode lets the VirtualNode say that the provider denies the slice, or that its version does not work together with ours: what was
-// granted before is not taken from the pods that run, but no other pod is to come.
+// tellNode sets the condition of the VirtualNode if the provider denies the ResourceSlice, or if its version is incompatible: running
+// pods keep their grant, but no new pod is scheduled.
 func (l *localSlices) tellNode(ctx context.Context, slice *authv1beta1.ResourceSlice, vn *offv1beta1.VirtualNode, version *liqov1beta1.Condition) error {
 	why := kube.Note(want.Denial(slice)) // of the provider's making, and shown in a condition of the Node
 	if why == "" && version != nil {
@@ -358,7 +359,7 @@ func (l *localSlices) tellNode(ctx context.Context, slice *authv1beta1.ResourceS
 	return nil
 }
 
-// nodeNameFree refuses to take over a VirtualNode that somebody else made.
+// nodeNameFree rejects the name of a VirtualNode with another creator.
 func (l *localSlices) nodeNameFree(ctx context.Context, slice *authv1beta1.ResourceSlice, have *offv1beta1.VirtualNode) error {
 	if have != nil {
 		return nil
@@ -385,7 +386,7 @@ func (l *localSlices) allRequests(ctx context.Context, _ client.Object) []reconc
 	return requestsFor(ctx, l.client)
 }
 
-// requestsForDuplicates wakes the other slices of that name.
+// requestsForDuplicates returns requests for the other ResourceSlices of the same name.
 func (l *localSlices) requestsForDuplicates(ctx context.Context, obj client.Object) []reconcile.Request {
 	return kube.Requests(ctx, l.client, &authv1beta1.ResourceSliceList{}, func(other *authv1beta1.ResourceSlice) bool {
 		return other.Name == obj.GetName() && other.Namespace != obj.GetNamespace()

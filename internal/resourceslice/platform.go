@@ -12,11 +12,11 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// platformLabels say for what the images of pods have to be made.
+// platformLabels are the labels that an image's platform has to match.
 var platformLabels = []string{corev1.LabelArchStable, corev1.LabelOSStable}
 
-// commonPlatformLabels is what the nodes of this cluster have in common of platformLabels. Where they are of several kinds it says
-// nothing: one virtual node cannot be of both.
+// commonPlatformLabels returns the platformLabels that all nodes of this cluster share. In a mixed cluster a label is left out:
+// one virtual node cannot have two platforms.
 func commonPlatformLabels(nodes []corev1.Node) map[string]string {
 	out := map[string]string{}
 	for _, label := range platformLabels {
@@ -27,7 +27,7 @@ func commonPlatformLabels(nodes []corev1.Node) map[string]string {
 	return out
 }
 
-// commonLabel is the value of a label on which all real nodes agree, "" if they do not.
+// commonLabel returns the value of a label that all real nodes share, or "".
 func commonLabel(nodes []corev1.Node, label string) string {
 	value := ""
 	for i := range nodes {
@@ -43,7 +43,7 @@ func commonLabel(nodes []corev1.Node, label string) string {
 	return value
 }
 
-// platformChanged lets through nodes that come, go, or turn out to be of another kind.
+// platformChanged passes nodes that are added, deleted, or change their platform.
 func platformChanged() predicate.Predicate {
 	differ := func(a, b client.Object) bool {
 		for _, label := range append(platformLabels, names.NodeType) {

@@ -31,23 +31,25 @@ import (
 	"liqo.io/liqo/internal/resourceslice/want"
 )
 
-// RemoteOptions say what this cluster grants to consumers.
+// RemoteOptions configure the grants to consumers.
 type RemoteOptions struct {
 	// APIServer is where peers find this cluster's API server, host:port or URL; empty is a control-plane node.
 	APIServer string
-	// CA of the API server, PEM; nil is the one of our own connection.
+	// CA of the API server, PEM; nil for the CA of our own connection.
 	CA []byte
-	// TrustedCA says that peers need no CA, because a public one signed the API server's certificate.
+	// TrustedCA is true if peers need no CA, because a public CA signed the API server's certificate.
 	TrustedCA bool
 	// CertificateDuration is how long a slice's certificate lasts; 0 is a day. Kubernetes allows ten minutes and more.
 	CertificateDuration time.Duration
-	// Kept is where issued certificates are read; nil is a watch of its own.
+	// Kept is the cache of issued certificates; nil is a separate watch.
 	Kept *certissuer.CertificateCache
 	// DisableDefaultClass leaves slices of the default class denied.
 	DisableDefaultClass bool
-	// Defaults of the default class, less storage classes. Its labels win over those that all nodes share.
+	// Defaults of the default class, without storage classes. Its labels take precedence over the labels
+	// shared by all nodes.
 	Defaults want.Defaults
-	// Storage offers the storage classes of this cluster. RealStorageClass is the default one; if empty, the cluster's.
+	// Storage publishes the storage classes of this cluster. RealStorageClass is the default class; if empty, the
+	// cluster's own.
 	Storage          bool
 	RealStorageClass string
 	// Caps bound each tenant.
@@ -70,7 +72,7 @@ func (o *RemoteOptions) setDefaults() {
 // remoteWorkers is how many slices are decided about at once.
 const remoteWorkers = 4
 
-// remoteSlices decides about the slices that consumers copied here.
+// remoteSlices reconciles the replicated ResourceSlices of consumers.
 type remoteSlices struct {
 	client  client.Client
 	issuer  *certissuer.Issuer
@@ -116,7 +118,7 @@ func SetupRemote(mgr ctrl.Manager, o RemoteOptions) error {
 	return c.Complete(b)
 }
 
-// Sync decides about one slice.
+// Sync decides one ResourceSlice.
 func (r *remoteSlices) Sync(ctx context.Context, slice *authv1beta1.ResourceSlice) error {
 	if !peer.IsReplica(slice) {
 		return nil
@@ -137,12 +139,12 @@ func (r *remoteSlices) Sync(ctx context.Context, slice *authv1beta1.ResourceSlic
 	return errors.Join(r.checkBounds(ctx, slice, in), authErr)
 }
 
-// Report tells what changed about the slice.
+// Report emits the changes of the ResourceSlice.
 func (r *remoteSlices) Report(slice *authv1beta1.ResourceSlice, err error) []kube.Event {
 	return append(r.notes.takeEvents(slice, err), r.Recall(slice)...)
 }
 
-// Recall tells what the conditions say.
+// Recall replays the events of the conditions.
 func (r *remoteSlices) Recall(slice *authv1beta1.ResourceSlice) []kube.Event {
 	var events []kube.Event
 	for _, c := range slice.Status.Conditions {
@@ -164,10 +166,10 @@ func (r *remoteSlices) Next(slice *authv1beta1.ResourceSlice) time.Duration {
 	return max(at.Sub(r.options.Now()), time.Second)
 }
 
-// authenticateSlice gives the slice its credentials.
+// authenticateSlice issues the credentials of the ResourceSlice.
 func (r *remoteSlices) authenticateSlice(ctx context.Context, slice *authv1beta1.ResourceSlice, in *sliceView) error {
 	if len(slice.Spec.CSR) == 0 {
-		// A denial of another request stays: the key that it is about may be in use.
+		// The denial of another request stays: its key may be in use.
 		if deniedForTenant(slice, want.AuthenticationDenied) {
 			want.Undecide(&slice.Status, authv1beta1.ResourceSliceConditionTypeAuthentication)
 		}
@@ -193,7 +195,7 @@ func (r *remoteSlices) authenticateSlice(ctx context.Context, slice *authv1beta1
 	}
 	params, err := r.server.Params(in.nodes, in.tenant.Spec.ProxyURL)
 	if err != nil {
-		if slice.Status.AuthParams == nil { // what was given serves on: the request is not at fault
+		if slice.Status.AuthParams == nil { // issued credentials stay valid: the request is not at fault
 			deny(err.Error())
 		}
 		return kube.Invalid("AuthParamsFailed", err)
@@ -216,7 +218,8 @@ func (r *remoteSlices) authenticateSlice(ctx context.Context, slice *authv1beta1
 	slice.Status.AuthParams = params
 	want.AuthenticationAccepted().Set(&slice.Status, r.options.Now())
 	if _, ok := certissuer.IsRefused(err); ok {
-		// The old certificate serves until its end. The watch tells when the refused request is gone.
+		// The old certificate is valid until it expires. The deletion of the denied request triggers the next
+		// attempt.
 		return certissuer.Refusal("AuthParamsFailed", err)
 	}
 	if err == nil {
@@ -225,8 +228,8 @@ func (r *remoteSlices) authenticateSlice(ctx context.Context, slice *authv1beta1
 	return err
 }
 
-// userTaken tells why the user of the slice, whose name the consumer chose but for a hash that is cut, is one that somebody else gave rights to.
-// Once it has a certificate, who gives it rights means it.
+// userTaken returns why the user of the ResourceSlice, whose name the consumer chose except for a truncated hash, has permissions of another
+// origin. After the first certificate, bindings to the user are intended.
 func (r *remoteSlices) userTaken(ctx context.Context, slice *authv1beta1.ResourceSlice, in *sliceView) (taken, err error) {
 	bindings, err := peer.Bindings(ctx, r.client)
 	if err != nil {
@@ -240,7 +243,7 @@ func (r *remoteSlices) userTaken(ctx context.Context, slice *authv1beta1.Resourc
 	return nil, nil
 }
 
-// checkRequest compares the key with the Tenant's where the handshake made that one known.
+// checkRequest compares the key with the Tenant's if the handshake established that key.
 func (r *remoteSlices) checkRequest(slice *authv1beta1.ResourceSlice, in *sliceView) error {
 	if !policy.ExchangesKeys(in.tenant) {
 		return pki.CheckCSR(slice.Spec.CSR, in.subject, nil)

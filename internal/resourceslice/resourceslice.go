@@ -3,9 +3,10 @@
 
 // Package resourceslice grants ResourceSlices in the provider and uses them in the consumer.
 //
-// A slice is a copy of a consumer's, or it is local, and belongs to the peer of the namespace it is in: nothing that a
-// peer can write decides that. The provider's controller checks the certificate request, has it signed, grants resources
-// and bounds them by a Quota. The consumer's controller fills in the request and makes the Identity and the VirtualNode.
+// A ResourceSlice is local, or a replica of a consumer's, and belongs to the peer of its namespace, which no peer can
+// influence. The provider's controller checks the certificate request, has it signed, grants resources and bounds them
+// by a
+// Quota. The consumer's controller fills in the request and creates the Identity and the VirtualNode.
 package resourceslice
 
 import (
@@ -24,7 +25,7 @@ import (
 	"liqo.io/liqo/internal/peer"
 )
 
-// peerOf returns the peer whose tenant namespace that is.
+// peerOf returns the peer of a tenant namespace.
 func peerOf(ctx context.Context, c client.Reader, namespace string) (liqov1beta1.ClusterID, error) {
 	var ns corev1.Namespace
 	if err := c.Get(ctx, types.NamespacedName{Name: namespace}, &ns); err != nil {
@@ -38,8 +39,7 @@ func peerOf(ctx context.Context, c client.Reader, namespace string) (liqov1beta1
 	return id, nil
 }
 
-// eventRecorder carries what one pass over an object found out to the end of that pass: the events to send, and when to come
-// back.
+// eventRecorder collects the results of one run: the events to emit, and the delay until the next run.
 type eventRecorder struct {
 	mu     sync.Mutex
 	events map[types.UID][]kube.Event
@@ -70,7 +70,7 @@ func (n *eventRecorder) comeBack(obj client.Object, at time.Time) {
 	n.next[obj.GetUID()] = at
 }
 
-// takeEvents returns the events of this pass, and the one that an error deserves.
+// takeEvents returns the events of this run, and the event for an error.
 func (n *eventRecorder) takeEvents(obj client.Object, err error) []kube.Event {
 	n.mu.Lock()
 	defer n.mu.Unlock()

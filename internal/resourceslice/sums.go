@@ -25,20 +25,20 @@ import (
 	"liqo.io/liqo/internal/resourceslice/want"
 )
 
-// grantTotals are what slices were granted, also before the cache shows it.
+// grantTotals are the grants of ResourceSlices, including grants that are not yet in the cache (assume).
 type grantTotals struct {
 	mu sync.Mutex
 	of map[types.UID]corev1.ResourceList
 }
 
-// Take grants asked to a slice if the caps leave it. others are all slices that the caps are about.
+// Take reserves asked for a ResourceSlice if the caps permit. others are all ResourceSlices under the caps.
 func (g *grantTotals) Take(caps want.Caps, slice *authv1beta1.ResourceSlice, asked corev1.ResourceList, others []authv1beta1.ResourceSlice) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.of == nil {
 		g.of = map[types.UID]corev1.ResourceList{}
 	}
-	// What a slice has already, it keeps before younger ones; more it gets only of what is left.
+	// An existing grant takes precedence over younger ones; an increase must fit into the rest.
 	keeps := quota.Fit(asked, nil, g.grantedTo(slice)) == nil
 	tenant, provider, known := corev1.ResourceList{}, corev1.ResourceList{}, map[types.UID]bool{slice.UID: true}
 	for i := range others {
@@ -62,7 +62,8 @@ func (g *grantTotals) Take(caps want.Caps, slice *authv1beta1.ResourceSlice, ask
 	return nil
 }
 
-// Drop forgets what was granted to a slice that is refused: what the cache shows of it counts until it shows that.
+// Drop releases the reservation of a rejected ResourceSlice: its status in the cache counts until the cache
+// contains the rejection.
 func (g *grantTotals) Drop(slice *authv1beta1.ResourceSlice) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -79,8 +80,8 @@ func (g *grantTotals) grantedTo(slice *authv1beta1.ResourceSlice) corev1.Resourc
 	return nil
 }
 
-// slicesOfTenant returns the slices that the caps are about: those of the tenant, or of all tenants where the provider bounds their sum.
-// They are shared with the cache.
+// slicesOfTenant returns the ResourceSlices under the caps: of the tenant, or of all tenants if the provider bounds their sum. They are
+// shared with the cache.
 func (r *remoteSlices) slicesOfTenant(ctx context.Context, namespace string) ([]authv1beta1.ResourceSlice, error) {
 	caps := r.options.Caps
 	if caps.Slices <= 0 && !caps.Bounded() {
@@ -97,7 +98,8 @@ func (r *remoteSlices) slicesOfTenant(ctx context.Context, namespace string) ([]
 	return all.Items, nil
 }
 
-// requestsForDenied returns the slices that may be granted when another one goes, or has less. All others stay as they are, however many there are.
+// requestsForDenied returns the ResourceSlices that may be granted once another is deleted or shrinks. The rest is not reconciled, however many
+// there are.
 func (r *remoteSlices) requestsForDenied(ctx context.Context, obj client.Object) []reconcile.Request {
 	options := []client.ListOption{client.MatchingLabels{names.Replicated: "true"}}
 	if len(r.options.Caps.Provider) == 0 {
@@ -108,7 +110,7 @@ func (r *remoteSlices) requestsForDenied(ctx context.Context, obj client.Object)
 	}, options...)
 }
 
-// leavesRoom passes the events after which others may be granted more.
+// leavesRoom passes the events after which another ResourceSlice may be granted more.
 func leavesRoom() predicate.Predicate {
 	return predicate.And(predicate.NewPredicateFuncs(peer.IsReplica), predicate.Funcs{
 		CreateFunc:  func(event.CreateEvent) bool { return false },

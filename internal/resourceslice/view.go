@@ -21,12 +21,12 @@ import (
 	"liqo.io/liqo/internal/resourceslice/want"
 )
 
-// sliceView is all that the decisions about one slice depend on.
+// sliceView is the input of the decisions about one ResourceSlice.
 type sliceView struct {
 	consumer liqov1beta1.ClusterID
 	subject  pki.Subject
-	tenant   *authv1beta1.Tenant         // nil if there is none
-	version  *liqov1beta1.Condition      // that of the consumer, nil where it works together with ours
+	tenant   *authv1beta1.Tenant         // nil if missing
+	version  *liqov1beta1.Condition      // compatibility problem of the consumer's version, or nil
 	siblings []authv1beta1.ResourceSlice // shared with the cache
 	nodes    []corev1.Node
 	storage  []storagev1.StorageClass
@@ -64,8 +64,8 @@ func (r *remoteSlices) gatherView(ctx context.Context, slice *authv1beta1.Resour
 	return in, nil
 }
 
-// tenantPending tells whether the Tenant, or what its own controller says of it, has still to come. What was decided
-// stands meanwhile, unless the Tenant went away.
+// tenantPending reports whether the Tenant, or its condition, is not available yet. Decisions stand meanwhile,
+// unless the Tenant was deleted.
 func (v *sliceView) tenantPending(slice *authv1beta1.ResourceSlice) bool {
 	if v.tenant == nil {
 		return len(slice.Status.Conditions) == 0
@@ -77,7 +77,7 @@ func (v *sliceView) tenantPending(slice *authv1beta1.ResourceSlice) bool {
 	return ready == nil || ready.ObservedGeneration != v.tenant.Generation
 }
 
-// Sentences that say that the Tenant, not the slice, is the reason.
+// Messages for the case that the Tenant, not the ResourceSlice, is the reason.
 const (
 	whyNoTenant = "there is no Tenant for this cluster"
 	whyDrained  = "the tenant is drained"
@@ -86,7 +86,7 @@ const (
 	whyVersion  = "the versions of Liqo are too far apart: "
 )
 
-// pauseReason tells why nothing new is granted while what was granted stays, "" if nothing keeps it back.
+// pauseReason returns why there are no new grants while existing grants stay, or "".
 func (v *sliceView) pauseReason() string {
 	switch {
 	case v.tenant.Spec.TenantCondition == authv1beta1.TenantConditionCordoned:
@@ -97,7 +97,7 @@ func (v *sliceView) pauseReason() string {
 	return ""
 }
 
-// refusalReason tells why the slice may have nothing at all, "" if it may.
+// refusalReason returns why the ResourceSlice may have no grant at all, or "".
 func (v *sliceView) refusalReason(slice *authv1beta1.ResourceSlice, caps want.Caps) string {
 	if v.tenant == nil {
 		return whyNoTenant

@@ -35,7 +35,8 @@ func (r *remoteSlices) allRequests(ctx context.Context, _ client.Object) []recon
 	return requestsFor(ctx, r.client, client.MatchingLabels{names.Replicated: "true"})
 }
 
-// requestsForBinding wakes the slices without credentials whose user is a subject of a binding, by the label that each copy has whose maker a peer is.
+// requestsForBinding returns requests for the ResourceSlices without credentials whose user is a subject of a binding, by the label of replicas that
+// names their origin.
 func (r *remoteSlices) requestsForBinding(ctx context.Context, binding client.Object) []reconcile.Request {
 	subjects := peer.Subjects(binding)
 	return kube.Requests(ctx, r.client, &authv1beta1.ResourceSliceList{}, func(slice *authv1beta1.ResourceSlice) bool {
@@ -47,7 +48,7 @@ func requestsFor(ctx context.Context, c client.Reader, opts ...client.ListOption
 	return kube.Requests(ctx, c, &authv1beta1.ResourceSliceList{}, kube.Every, opts...)
 }
 
-// versionJudged lets through the ForeignClusters that turn out to have a version that does not work together with ours, or not any more.
+// versionJudged passes the ForeignClusters whose version becomes incompatible, or compatible again.
 func versionJudged() predicate.Predicate {
 	why := func(obj client.Object) string {
 		if c := peer.VersionRefused(obj.(*liqov1beta1.ForeignCluster)); c != nil {

@@ -15,20 +15,20 @@ import (
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 )
 
-// Caps bound what one tenant gets in all. The zero value bounds nothing.
+// Caps bound the sum of the grants of one tenant. The zero value is unbounded.
 type Caps struct {
 	// Slices is the number of slices; 0 is any.
 	Slices int
-	// Tenant is the sum of resources that the slices of one tenant may be granted, Provider that of the slices of all. What is not
-	// named is not bounded.
+	// Tenant bounds the sum of resources granted to the ResourceSlices of one tenant, Provider the sum for all tenants. A resource
+	// without an entry is unbounded.
 	Tenant, Provider corev1.ResourceList
 }
 
 // Bounded reports whether sums of resources are bounded.
 func (c Caps) Bounded() bool { return len(c.Tenant)+len(c.Provider) > 0 }
 
-// CheckSums returns an error that names a resource of which a slice would get more than the caps leave. asked is what it would be
-// granted, tenant and provider what the other slices of its tenant and all other slices were.
+// CheckSums returns an error that names a resource beyond the caps. asked is the new grant, tenant and provider are the sums of
+// the other ResourceSlices of its tenant, and of all others.
 func (c Caps) CheckSums(asked, tenant, provider corev1.ResourceList) error {
 	for _, sum := range []struct {
 		of        string
@@ -47,8 +47,8 @@ func (c Caps) CheckSums(asked, tenant, provider corev1.ResourceList) error {
 	return nil
 }
 
-// Count tells why the slice is one too many of its tenant's, nil if it is not. Those that were granted come first, then the older
-// ones, so that a new one never takes the place of one that was granted.
+// Count returns why the ResourceSlice exceeds the number permitted for its tenant, or nil. Granted ResourceSlices take
+// precedence, then older ones, so that a new one never displaces a granted one.
 func (c Caps) Count(slice *authv1beta1.ResourceSlice, all []authv1beta1.ResourceSlice) error {
 	if c.Slices <= 0 {
 		return nil
@@ -65,7 +65,7 @@ func (c Caps) Count(slice *authv1beta1.ResourceSlice, all []authv1beta1.Resource
 	return nil
 }
 
-// CheckAmounts tells why the amounts asked for cannot be granted to anybody.
+// CheckAmounts returns why the requested amounts are invalid for any consumer.
 func CheckAmounts(asked corev1.ResourceList) error {
 	for name, quantity := range asked {
 		if quantity.Sign() < 0 {
@@ -75,8 +75,7 @@ func CheckAmounts(asked corev1.ResourceList) error {
 	return nil
 }
 
-// ComesBefore reports whether another slice is served first: one that was granted, or the older one; of equal age, that whose name
-// comes first.
+// ComesBefore reports the precedence of another ResourceSlice: granted before new, then older, then by name.
 func ComesBefore(other, slice *authv1beta1.ResourceSlice) bool {
 	if has := isGranted(other); has != isGranted(slice) {
 		return has
@@ -88,7 +87,7 @@ func isGranted(slice *authv1beta1.ResourceSlice) bool {
 	return Accepted(slice, authv1beta1.ResourceSliceConditionTypeAuthentication)
 }
 
-// Older tells whether a comes before b: it was created earlier, or at the same second and sorts first.
+// Older reports whether a takes precedence over b: created earlier, or in the same second and first by name.
 func Older(a, b *authv1beta1.ResourceSlice) bool { return byAge(a, b) < 0 }
 
 func byAge(a, b *authv1beta1.ResourceSlice) int {

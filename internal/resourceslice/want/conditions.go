@@ -22,14 +22,14 @@ const (
 	ReasonDefaultClassDisabled   = "DefaultResourceSliceClassDisabled"
 )
 
-// Verdict is one condition of a slice, less its time.
+// Verdict is one condition of a ResourceSlice, without its time.
 type Verdict struct {
 	Type            authv1beta1.ResourceSliceConditionType
 	Status          authv1beta1.ResourceSliceConditionStatus
 	Reason, Message string
 }
 
-// AuthenticationAccepted says that the slice has its credentials.
+// AuthenticationAccepted returns the condition of a ResourceSlice with credentials.
 func AuthenticationAccepted() Verdict {
 	return Verdict{authv1beta1.ResourceSliceConditionTypeAuthentication, authv1beta1.ResourceSliceConditionAccepted,
 		ReasonAuthenticationAccepted, "ResourceSlice authentication accepted"}
@@ -41,7 +41,7 @@ func AuthenticationDenied(why string) Verdict {
 		ReasonAuthenticationDenied, "ResourceSlice authentication denied: " + why}
 }
 
-// ResourcesAccepted says that the slice was granted what its status lists.
+// ResourcesAccepted returns the condition of a ResourceSlice with the grant in its status.
 func ResourcesAccepted() Verdict {
 	return Verdict{authv1beta1.ResourceSliceConditionTypeResources, authv1beta1.ResourceSliceConditionAccepted,
 		ReasonResourcesAccepted, "ResourceSlice resources accepted"}
@@ -53,13 +53,13 @@ func ResourcesDenied(why string) Verdict {
 		ReasonResourcesDenied, "ResourceSlice resources denied: " + why}
 }
 
-// DefaultClassDisabled says that this provider does not grant slices by itself.
+// DefaultClassDisabled returns the condition for a provider that grants no ResourceSlices automatically.
 func DefaultClassDisabled() Verdict {
 	return Verdict{authv1beta1.ResourceSliceConditionTypeResources, authv1beta1.ResourceSliceConditionDenied,
 		ReasonDefaultClassDisabled, "the default class of ResourceSlices is disabled in this cluster"}
 }
 
-// Set writes the verdict into the status. The time moves when anything of it changes.
+// Set writes the condition to the status. The time changes with any other field.
 func (v Verdict) Set(status *authv1beta1.ResourceSliceStatus, now time.Time) {
 	condition := authv1beta1.ResourceSliceCondition{Type: v.Type, Status: v.Status, Reason: v.Reason, Message: v.Message, LastTransitionTime: metav1.NewTime(now)}
 	i := slices.IndexFunc(status.Conditions, func(c authv1beta1.ResourceSliceCondition) bool { return c.Type == v.Type })
@@ -72,12 +72,12 @@ func (v Verdict) Set(status *authv1beta1.ResourceSliceStatus, now time.Time) {
 	}
 }
 
-// Undecide removes a condition, so that somebody else may decide.
+// Undecide removes a condition, so that another controller may decide.
 func Undecide(status *authv1beta1.ResourceSliceStatus, t authv1beta1.ResourceSliceConditionType) {
 	status.Conditions = slices.DeleteFunc(status.Conditions, func(c authv1beta1.ResourceSliceCondition) bool { return c.Type == t })
 }
 
-// Condition returns the status of a condition of the slice, "" while it is not decided.
+// Condition returns the status of a condition of the ResourceSlice, or "" before a decision.
 func Condition(slice *authv1beta1.ResourceSlice, t authv1beta1.ResourceSliceConditionType) authv1beta1.ResourceSliceConditionStatus {
 	for _, c := range slice.Status.Conditions {
 		if c.Type == t {
@@ -87,17 +87,17 @@ func Condition(slice *authv1beta1.ResourceSlice, t authv1beta1.ResourceSliceCond
 	return ""
 }
 
-// Accepted tells whether the provider accepted that side of the slice.
+// Accepted reports whether the provider accepted the ResourceSlice in respect of that condition.
 func Accepted(slice *authv1beta1.ResourceSlice, t authv1beta1.ResourceSliceConditionType) bool {
 	return Condition(slice, t) == authv1beta1.ResourceSliceConditionAccepted
 }
 
-// Denied tells whether the provider denied that side of the slice.
+// Denied reports whether the provider denied the ResourceSlice in respect of that condition.
 func Denied(slice *authv1beta1.ResourceSlice, t authv1beta1.ResourceSliceConditionType) bool {
 	return Condition(slice, t) == authv1beta1.ResourceSliceConditionDenied
 }
 
-// Denial is what the provider said when it denied one side of the slice, "" if it denied none.
+// Denial returns the provider's message of the first denied condition, or "".
 func Denial(slice *authv1beta1.ResourceSlice) string {
 	for _, c := range slice.Status.Conditions {
 		if c.Status == authv1beta1.ResourceSliceConditionDenied {

@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package want says what follows from a ResourceSlice: in the provider a grant and a Quota, in the consumer an Identity
+// Package want derives objects from a ResourceSlice: in the provider a grant and a Quota, in the consumer an Identity
 // and a VirtualNode.
 package want
 
@@ -19,9 +19,9 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// Defaults are what the provider offers with the default class.
+// Defaults are the resources that the provider grants with the default class.
 type Defaults struct {
-	// Resources are granted when the slice does not ask for that resource.
+	// Resources are granted when the ResourceSlice does not request them.
 	Resources           corev1.ResourceList
 	StorageClasses      []liqov1beta1.StorageType
 	IngressClasses      []liqov1beta1.IngressType
@@ -29,8 +29,8 @@ type Defaults struct {
 	NodeLabels          map[string]string
 }
 
-// Grant writes into status what the default class gives to a slice: all that it asks for, and the defaults for what it
-// does not mention. What it no longer asks for is taken back.
+// Grant writes the grant of the default class to status: all requested resources, and the defaults for the rest. A
+// resource no longer requested is revoked.
 func Grant(spec *authv1beta1.ResourceSliceSpec, d Defaults, status *authv1beta1.ResourceSliceStatus) {
 	status.Resources = d.Resources.DeepCopy()
 	if status.Resources == nil {
@@ -43,18 +43,19 @@ func Grant(spec *authv1beta1.ResourceSliceSpec, d Defaults, status *authv1beta1.
 	status.NodeLabels = maps.Clone(d.NodeLabels)
 }
 
-// Revoke takes back from status all that Grant gives.
+// Revoke removes from status all fields that Grant sets.
 func Revoke(status *authv1beta1.ResourceSliceStatus) {
 	status.Resources, status.NodeLabels = nil, nil
 	status.StorageClasses, status.IngressClasses, status.LoadBalancerClasses = nil, nil, nil
 }
 
-// DefaultClass tells whether the provider's own controller decides about slices of that class.
+// DefaultClass reports whether the provider's own controller decides about ResourceSlices of the class.
 func DefaultClass(class authv1beta1.ResourceSliceClass) bool {
 	return class == authv1beta1.ResourceSliceClassUnknown || class == authv1beta1.ResourceSliceClassDefault
 }
 
-// Quota bounds what the holder of the slice's certificate may run in the provider. The user is its common name.
+// Quota returns the limit on pods of the holder of the certificate in the provider. The user is its common
+// name.
 func Quota(slice *authv1beta1.ResourceSlice, user string, enforcement offv1beta1.LimitsEnforcement, cordoned bool) *offv1beta1.Quota {
 	quota := &offv1beta1.Quota{
 		ObjectMeta: metav1.ObjectMeta{Namespace: slice.Namespace, Name: user},
@@ -68,7 +69,7 @@ func Quota(slice *authv1beta1.ResourceSlice, user string, enforcement offv1beta1
 		quota.Spec.Resources = corev1.ResourceList{}
 	}
 	for name, amount := range quota.Spec.Resources {
-		if amount.Sign() < 0 { // by who grants another class, before the CRD refused it: left out, pods would be unlimited
+		if amount.Sign() < 0 { // by a controller of another class, before the CRD rejected it: without the limit, pods would be unlimited
 			quota.Spec.Resources[name] = resource.Quantity{Format: amount.Format}
 		}
 	}
@@ -106,8 +107,8 @@ func AsksForVirtualNode(slice *authv1beta1.ResourceSlice) bool {
 	return value != "" && !strings.EqualFold(value, "false")
 }
 
-// VirtualNode shows the slice as a node of the consumer. The labels are those of the provider that were found
-// acceptable; they never hide whose node it is.
+// VirtualNode returns the node that represents the ResourceSlice in the consumer. The labels are the accepted
+// labels of the provider; they never override the labels that identify the provider.
 func VirtualNode(slice *authv1beta1.ResourceSlice, provider liqov1beta1.ClusterID, secret string, nodeLabels map[string]string) *offv1beta1.VirtualNode {
 	status := &slice.Status
 	vn := &offv1beta1.VirtualNode{
@@ -136,7 +137,8 @@ func sliceLabels(slice *authv1beta1.ResourceSlice, provider liqov1beta1.ClusterI
 	return map[string]string{names.RemoteClusterID: string(provider), names.ResourceSliceName: slice.Name}
 }
 
-// nonZeroAmounts leaves out what no node can have, so that a provider's nonsense does not keep the node away.
+// nonZeroAmounts leaves out amounts that a node cannot have, so that an invalid grant does not block the
+// node.
 func nonZeroAmounts(granted corev1.ResourceList) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for name, quantity := range granted {
