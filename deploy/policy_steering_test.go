@@ -105,7 +105,7 @@ func TestSteeringPolicy(t *testing.T) {
 // notWritten are the labels, annotations and conditions that no user writes: ours, those of peers, and what is written for old readers.
 var notWritten = []string{
 	names.Replication, names.ReplicationDestination, names.ReplicationOrigin, names.Replicated, names.ResourceSliceName, names.ServedNonces, names.IssuedCertificate, names.RemoteTenantCSR,
-	names.CreatorUser, names.CertificateFor, names.TenantCertificateFor, names.Managed, names.ManagedBy, names.Preinstalled, names.AppliedHash, names.NodeType,
+	names.CreatorUser, names.CertificateFor, names.TenantCertificateFor, names.Managed, names.ManagedBy, names.Preinstalled, names.AppliedHash, names.DroppedMetadata, names.NodeType,
 	names.Withdrawn, names.AppliedTaints, names.VirtualNode, names.OffloadingComponent, names.SchedulingEnabled, names.ShadowPod,
 	names.PodAccepted, names.RemoteUnavailable, names.OffloadingDestination, names.OffloadingNodeName, names.OffloadingNamespace, names.OffloadingUID,
 	names.OffloadingLabels, names.OffloadingAnnotations, names.StorageAvailable, names.ManagedByNamespaceMap, names.OriginalName,
