@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
@@ -44,6 +45,7 @@ type podKind struct {
 	available *availability
 	memory    *podStates
 	roots     rootCAs
+	audiences apiAudiences
 	// references says what of the objects that pods refer to is in the provider; hurry has one of them copied before others.
 	references referenceWaits
 	hurry      func(kind string, pair multicluster.Pair, name string)
@@ -81,6 +83,8 @@ type podItem struct {
 	// home is how the pod reaches the API server of this cluster; noWay is that it does not at the moment.
 	home  *translate.Home
 	noWay bool
+	// projected are the keys of the tokens that the pod was made with a place for; nil is all.
+	projected sets.Set[string]
 	// made is the ShadowPod that was made just now.
 	made metav1.Object
 }
@@ -101,6 +105,7 @@ func (k *podKind) gatherPod(item *multicluster.Item) (*podItem, error) {
 	it := &podItem{Item: item, target: k.options.targetIn(item.Pair.Remote)}
 	it.generation, it.target.Patch = k.desiredPatch()
 	it.target.Creator = k.user()
+	it.target.Audiences = slices.Concat(it.target.Audiences, k.audiences.knownNames())
 	local, shadow, remote := &corev1.Pod{}, &offv1beta1.ShadowPod{}, &corev1.Pod{}
 	if ok, err := item.Local.Get(item.Name, local); err != nil {
 		return nil, fmt.Errorf("reading the local pod: %w", err)

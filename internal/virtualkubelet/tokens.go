@@ -7,6 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -15,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/multicluster"
 	"liqo.io/liqo/internal/names"
@@ -97,7 +101,63 @@ func (k *podKind) goHome(ctx context.Context, it *podItem) error {
 		return nil
 	}
 	it.home, it.noWay = home, !works
+	if err := k.learnAudiences(ctx, it); err != nil {
+		return err
+	}
 	return k.issueTokens(ctx, it)
+}
+
+// apiAudiences are the names of the API server of this cluster: its audiences by default. They are learned from a token that it issued.
+type apiAudiences struct {
+	mu    sync.Mutex
+	names []string
+}
+
+func (a *apiAudiences) knownNames() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.names
+}
+
+func (a *apiAudiences) setNames(names []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.names = names
+}
+
+// learnAudiences has a pod whose token would stay here, for it is for a named audience, be compared with the names of the API server.
+func (k *podKind) learnAudiences(ctx context.Context, it *podItem) error {
+	if len(it.target.AudiencesKept(it.local)) == 0 {
+		return nil
+	}
+	if len(k.audiences.knownNames()) == 0 {
+		request, err := k.requestToken(ctx, it, translate.TokenAsked{Lifetime: shortestLifetime})
+		if err != nil {
+			return err
+		}
+		k.audiences.setNames(request.Spec.Audiences)
+	}
+	it.target.Audiences = slices.Concat(it.target.Audiences, k.audiences.knownNames())
+	return nil
+}
+
+// shortestLifetime is that of a token which is thrown away, in seconds: no API server issues a shorter one.
+const shortestLifetime = 600
+
+// requestToken has the API server issue a token of the account of a pod.
+func (k *podKind) requestToken(ctx context.Context, it *podItem, asked translate.TokenAsked) (*authenticationv1.TokenRequest, error) {
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+		ExpirationSeconds: &asked.Lifetime,
+		BoundObjectRef:    &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: it.local.Name, UID: it.local.UID},
+	}}
+	if asked.Audience != "" {
+		request.Spec.Audiences = []string{asked.Audience}
+	}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: it.local.Namespace, Name: translate.AccountOf(it.local)}}
+	if err := it.Local.Client().SubResource("token").Create(ctx, account, request); err != nil {
+		return nil, &tokenError{fmt.Errorf("requesting a token of the account %q: %w", account.Name, err)}
+	}
+	return request, nil
 }
 
 // renewLate looks after a pod that was made while nothing led to the API server of this cluster, when something does. One that the
@@ -135,6 +195,9 @@ func (k *podKind) issueTokens(ctx context.Context, it *podItem) error {
 	var have tokenMemory
 	k.memory.withState(it.local, func(m *podState) { have = m.tokens })
 	asked := it.target.TokensAsked(it.local)
+	if it.projected != nil {
+		asked = slices.DeleteFunc(asked, func(a translate.TokenAsked) bool { return !it.projected.Has(a.Key) })
+	}
 	if len(asked) == 0 || have.issued != nil && now.Before(have.issued.Renew) || now.Before(have.sent.Add(tokensDelay)) {
 		return nil
 	}
@@ -143,16 +206,9 @@ func (k *podKind) issueTokens(ctx context.Context, it *podItem) error {
 	}
 	tokens := &translate.Tokens{}
 	for _, a := range asked {
-		request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
-			ExpirationSeconds: &a.Lifetime,
-			BoundObjectRef:    &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: it.local.Name, UID: it.local.UID},
-		}}
-		if a.Audience != "" {
-			request.Spec.Audiences = []string{a.Audience}
-		}
-		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: it.local.Namespace, Name: translate.AccountOf(it.local)}}
-		if err := it.Local.Client().SubResource("token").Create(ctx, account, request); err != nil {
-			return &tokenError{fmt.Errorf("requesting a token of the account %q: %w", account.Name, err)}
+		request, err := k.requestToken(ctx, it, a)
+		if err != nil {
+			return err
 		}
 		tokens.Add(it.local, a.Key, request.Status.Token, now, request.Status.ExpirationTimestamp.Time)
 	}
@@ -215,8 +271,15 @@ func (k *podKind) sendTokens(ctx context.Context, it *podItem) error {
 	if it.shadow != nil {
 		shadow = it.shadow
 	}
-	if !k.options.APIServerSupport || shadow == nil || translate.AccessOf(it.local, translate.HomeOf(shadow)) != translate.AccessHome ||
-		!it.asksForTokens() {
+	if !k.options.APIServerSupport || shadow == nil || translate.AccessOf(it.local, translate.HomeOf(shadow)) != translate.AccessHome {
+		return nil
+	}
+	if it.tokens != nil { // after a restart nothing is known of what was allowed when the pod was made
+		if err := k.learnAudiences(ctx, it); err != nil {
+			return err
+		}
+	}
+	if !it.asksForTokens() {
 		return nil
 	}
 	now := k.memory.now()
@@ -243,6 +306,9 @@ func (k *podKind) sendTokens(ctx context.Context, it *podItem) error {
 	if err == nil && home == nil {
 		return nil
 	}
+	if err == nil && it.made == nil {
+		err = it.readProjected(ctx, shadow)
+	}
 	if err == nil {
 		err = k.issueTokens(ctx, it)
 	}
@@ -259,6 +325,20 @@ func (k *podKind) sendTokens(ctx context.Context, it *podItem) error {
 	return kube.Wait(again, "the tokens of the pod could not be renewed")
 }
 
+// readProjected reads which tokens the pod was made with a place for. What its annotation or the values allow since has none.
+func (it *podItem) readProjected(ctx context.Context, shadow metav1.Object) error {
+	live := &offv1beta1.ShadowPod{}
+	err := it.Remote.Client().Get(ctx, client.ObjectKey{Namespace: it.Pair.Remote, Name: it.Name}, live)
+	if apierrors.IsNotFound(err) || err == nil && live.UID != shadow.GetUID() {
+		return kube.Wait(unseenDelay, "the cache has a shadow pod that is gone")
+	}
+	if err != nil {
+		return fmt.Errorf("reading the whole shadow pod: %w", err)
+	}
+	it.projected = translate.ProjectedTokens(&live.Spec.Pod, names.TokenSecret(it.Name))
+	return nil
+}
+
 // writeTokens makes the Secret, or fills it anew.
 func (k *podKind) writeTokens(ctx context.Context, it *podItem, shadow metav1.Object) error {
 	var tokens *translate.Tokens
@@ -266,9 +346,9 @@ func (k *podKind) writeTokens(ctx context.Context, it *podItem, shadow metav1.Ob
 	if tokens == nil {
 		return nil
 	}
-	err := k.putTokens(ctx, it, it.target.TokenSecret(it.local, shadow, *tokens))
+	err := k.putTokens(ctx, it, it.keepFiles(it.target.TokenSecret(it.local, shadow, *tokens)))
 	if apierrors.IsForbidden(err) { // an older provider lets nothing have an owner
-		err = k.putTokens(ctx, it, it.target.TokenSecret(it.local, nil, *tokens))
+		err = k.putTokens(ctx, it, it.keepFiles(it.target.TokenSecret(it.local, nil, *tokens)))
 	}
 	if err != nil {
 		return fmt.Errorf("sending the tokens: %w", err)
@@ -276,6 +356,27 @@ func (k *podKind) writeTokens(ctx context.Context, it *podItem, shadow metav1.Ob
 	k.memory.withState(it.local, func(m *podState) { m.tokens = tokenMemory{sent: k.memory.now(), renew: tokens.Renew} })
 	k.tellSent(it)
 	return nil
+}
+
+// keepFiles adds to the Secret of a running pod, empty, what is not sent any more, or has no place in the pod: a volume that lacks one file
+// would not get the others anew.
+func (it *podItem) keepFiles(secret *corev1.Secret) *corev1.Secret {
+	if it.made != nil {
+		return secret
+	}
+	var keys []string
+	if it.tokens != nil && it.tokens.Annotations[names.TokenPodUID] == string(it.local.UID) {
+		keys = slices.Collect(maps.Keys(it.tokens.Data))
+	}
+	for _, asked := range it.target.TokensAsked(it.local) {
+		keys = append(keys, asked.Key)
+	}
+	for _, key := range keys {
+		if _, ok := secret.Data[key]; !ok {
+			secret.Data[key] = []byte{}
+		}
+	}
+	return secret
 }
 
 // tellSent tells once for all pods of an owner, and each one that had none of its new tokens: others get new ones all the time.

@@ -289,6 +289,83 @@ func TestTokensOfOtherAudiencesStay(t *testing.T) {
 	}
 }
 
+// A token for the API server by its name is one for the API server, also for the process that comes next.
+func TestTokensForTheAPIServerByNameAreSent(t *testing.T) {
+	s := homeStage(t, liqov1beta1.ConditionEstablished)
+	s.showAPIServer("10.96.0.1", "10.70.0.25")
+	stop := s.run()
+	pod := s.withToken("web", "builder")
+	request := &authenticationv1.TokenRequest{}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.local, Name: "builder"}}
+	if err := s.here.Client.SubResource("token").Create(t.Context(), account, request); err != nil || len(request.Spec.Audiences) == 0 {
+		t.Fatalf("the API server has the names %v: %v", request.Spec.Audiences, err)
+	}
+	for i := range pod.Spec.Volumes {
+		if p := pod.Spec.Volumes[i].Projected; p != nil {
+			p.Sources = []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", Audience: request.Spec.Audiences[0]}}}
+		}
+	}
+	s.create(s.here, pod)
+	hasToken := func(secret *corev1.Secret) error {
+		for _, token := range secret.Data {
+			if len(token) > 0 && len(secret.Data) == 1 {
+				return nil
+			}
+		}
+		return fmt.Errorf("%d tokens were sent", len(secret.Data))
+	}
+	secret := eventually(s, s.there, s.tokens("web"), hasToken)
+	stop()
+	s.patch(s.there, secret, `{"metadata":{"annotations":{"`+names.TokenRenewal+`":"2020-01-01T00:00:00Z"}}}`)
+	s.run()
+	eventually(s, s.there, s.tokens("web"), func(again *corev1.Secret) error {
+		if again.Annotations[names.TokenRenewal] == "2020-01-01T00:00:00Z" {
+			return errors.New("the token is not renewed")
+		}
+		return hasToken(again)
+	})
+}
+
+// What an annotation allows later has no place in a pod that runs, and what it allows no more keeps its file, which is empty.
+func TestTokensOfARunningPodAreThoseItWasMadeWith(t *testing.T) {
+	s := homeStage(t, liqov1beta1.ConditionEstablished)
+	s.showAPIServer("10.96.0.1", "10.70.0.25")
+	s.run()
+	pod := s.withToken("web", "builder")
+	pod.Annotations = map[string]string{names.TokenAudiences: "vault"}
+	for _, audience := range []string{"cloud", "vault"} {
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: audience, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+			Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", Audience: audience}}},
+		}}})
+	}
+	s.create(s.here, pod)
+	sent := func(secret *corev1.Secret) string {
+		var out []string
+		for key, token := range secret.Data {
+			name, _, _ := strings.Cut(key, "-")
+			out = append(out, fmt.Sprint(name, " ", len(token) > 0))
+		}
+		slices.Sort(out)
+		return strings.Join(out, ", ")
+	}
+	are := func(parts ...string) func(*corev1.Secret) error {
+		return func(secret *corev1.Secret) error {
+			for _, part := range parts {
+				if !strings.Contains(sent(secret), part) {
+					return fmt.Errorf("the tokens are %s", sent(secret))
+				}
+			}
+			return nil
+		}
+	}
+	first := eventually(s, s.there, s.tokens("web"), are("vault true"))
+	if got := sent(first); strings.Contains(got, "cloud") {
+		t.Errorf("the tokens are %s", got)
+	}
+	s.patch(s.here, pod, `{"metadata":{"annotations":{"`+names.TokenAudiences+`":"cloud"}}}`)
+	eventually(s, s.there, s.tokens("web"), are("vault false", "cloud false"))
+}
+
 // What fails is tried again after a while, by each pod at another time, and never for one that has ended.
 func TestFailedRenewalsAreSpread(t *testing.T) {
 	now := time.Unix(1000, 0)

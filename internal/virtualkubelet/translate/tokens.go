@@ -15,6 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
@@ -86,6 +87,25 @@ func (t Target) TokensAsked(pod *corev1.Pod) []TokenAsked {
 				asked.Lifetime = *file.ExpirationSeconds
 			}
 			out = append(out, asked)
+		}
+	}
+	return out
+}
+
+// ProjectedTokens returns the keys of a Secret with tokens that the volumes of a pod show.
+func ProjectedTokens(spec *corev1.PodSpec, secret string) sets.Set[string] {
+	out := sets.Set[string]{}
+	for _, v := range spec.Volumes {
+		if v.Projected == nil {
+			continue
+		}
+		for _, source := range v.Projected.Sources {
+			if source.Secret == nil || source.Secret.Name != secret {
+				continue
+			}
+			for _, item := range source.Secret.Items {
+				out.Insert(item.Key)
+			}
 		}
 	}
 	return out
