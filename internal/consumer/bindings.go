@@ -13,8 +13,8 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// Nothing here has an owner reference: a VirtualNode that is deleted in the foreground would take its kubelet and the
-// kubelet's rights along before its pods are drained.
+// Objects have no owner references: a VirtualNode that is deleted in the foreground would delete its kubelet and the
+// kubelet's permissions before its pods are drained.
 
 func labelsOf(vn *offv1beta1.VirtualNode) map[string]string {
 	return map[string]string{
@@ -28,7 +28,8 @@ func serviceAccount(vn *offv1beta1.VirtualNode) *corev1.ServiceAccount {
 	return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: vn.Namespace, Name: vn.Name, Labels: labelsOf(vn)}}
 }
 
-// isAccountOf tells whether we made the account. Pods of others run with any other, which must not get a kubelet's rights.
+// isAccountOf reports whether the account was created for the VirtualNode. Any other account may have other pods, which
+// must not get a kubelet's permissions.
 func isAccountOf(vn *offv1beta1.VirtualNode, account *corev1.ServiceAccount) bool {
 	return account.Labels[names.AppManagedBy] == managedBy && account.Labels[names.VirtualNode] == vn.Name
 }
@@ -45,7 +46,7 @@ func clusterRoleBinding(vn *offv1beta1.VirtualNode) *rbacv1.ClusterRoleBinding {
 	}
 }
 
-// tenantRole is what the virtual kubelet reads in its own namespace.
+// tenantRole returns the permissions of the virtual kubelet in its own namespace.
 func tenantRole(vn *offv1beta1.VirtualNode) *rbacv1.Role {
 	return &rbacv1.Role{
 		ObjectMeta: metav1.ObjectMeta{Namespace: vn.Namespace, Name: names.VirtualNodeBinding(vn.Name), Labels: labelsOf(vn)},

@@ -25,7 +25,7 @@ type (
 	conditionStatus = offv1beta1.VirtualNodeConditionStatusType
 )
 
-// statusOf is None for a condition that is not there.
+// statusOf returns the status of a condition, or None if it is missing.
 func statusOf(vn *offv1beta1.VirtualNode, t conditionType) conditionStatus {
 	for i := range vn.Status.Conditions {
 		if vn.Status.Conditions[i].Type == t {
@@ -35,8 +35,8 @@ func statusOf(vn *offv1beta1.VirtualNode, t conditionType) conditionStatus {
 	return none
 }
 
-// setCondition moves one condition and leaves exactly one entry of its type. What runs is never created again, what is
-// not there is not taken down, and what is being deleted is not drained again.
+// setCondition changes one condition and leaves exactly one entry of its type. Some transitions are ignored: running
+// to creating, none to deleting, and deleting to draining.
 func setCondition(vn *offv1beta1.VirtualNode, t conditionType, to conditionStatus, message string, now metav1.Time) {
 	next := offv1beta1.VirtualNodeCondition{Type: t, Status: to, Message: message, LastTransitionTime: now}
 	var out []offv1beta1.VirtualNodeCondition
@@ -45,7 +45,7 @@ func setCondition(vn *offv1beta1.VirtualNode, t conditionType, to conditionStatu
 		switch {
 		case c.Type != t:
 			out = append(out, c)
-		case found: // an older installation added one at each transition
+		case found: // an older version appended one per transition
 		case staysAs(c.Status, to):
 			if c.Status == to {
 				c.Message = message

@@ -27,11 +27,11 @@ import (
 	"liqo.io/liqo/internal/peer"
 )
 
-// Cleanup takes a virtual node down: drain, kubelet, rights, Node, and with the last one the provider's NamespaceMap.
-// Each pass does what it can and returns; no worker waits for a pod. It asks the API server itself: what was made a moment
-// ago is in no cache, and would be left behind for ever.
+// Cleanup is the teardown of a virtual node: drain, kubelet, permissions, Node, and with the last one the provider's
+// NamespaceMap. Each run does all possible steps and returns; no worker waits for a pod. It reads from the API server: an
+// object created a moment ago is not in the cache, and would be orphaned.
 func (v *virtualNodes) Cleanup(ctx context.Context, vn *offv1beta1.VirtualNode) error {
-	// Others look at what is written, to see whether this node still needs what they share.
+	// Other VirtualNodes read this condition to decide whether the node still needs shared objects.
 	announced := statusOf(vn, kubeletCondition) == deleting
 	setCondition(vn, nodeCondition, draining, "", metav1.Now())
 	if !announced {
@@ -50,7 +50,7 @@ func (v *virtualNodes) Cleanup(ctx context.Context, vn *offv1beta1.VirtualNode) 
 	if !announced && statusOf(vn, kubeletCondition) == deleting { // not None, which stays
 		return kube.Wait(announceDelay, "the status is being written")
 	}
-	shared := v.removeNamespaceMap(ctx, vn) // what is in the provider takes its time, and the kubelet needs it no more
+	shared := v.removeNamespaceMap(ctx, vn) // cleanup in the provider takes time, and no longer needs the kubelet
 	if running != nil {
 		return errors.Join(running, shared)
 	}
@@ -62,9 +62,9 @@ func (v *virtualNodes) Cleanup(ctx context.Context, vn *offv1beta1.VirtualNode) 
 	))
 }
 
-// keepKubelet makes sure that the kubelet runs that the pods on a node need to end, with the NamespaceMap that tells it what the provider
-// has: without one it decides nothing. The kubelet was told to end where a pod came last, and all that it needs may be gone by then; or
-// a cache that was late had the Deployment made again, and not the map.
+// keepKubelet ensures the kubelet that the pods on a node need for termination, and its NamespaceMap: without a map it cannot decide. The
+// kubelet may already be stopped when a late pod arrives, with its dependencies deleted; or a stale cache recreated the Deployment
+// without the map.
 func (v *virtualNodes) keepKubelet(ctx context.Context, vn *offv1beta1.VirtualNode) error {
 	deployed, mapped := true, true
 	err := atOnce(
@@ -94,7 +94,7 @@ func (v *virtualNodes) keepKubelet(ctx context.Context, vn *offv1beta1.VirtualNo
 	if err != nil {
 		return err
 	}
-	setCondition(vn, kubeletCondition, creating, "", metav1.Now()) // what it said of its end is true no more
+	setCondition(vn, kubeletCondition, creating, "", metav1.Now()) // an earlier message about its end is outdated
 	return nil
 }
 
@@ -115,7 +115,7 @@ func (v *virtualNodes) runKubelet(ctx context.Context, vn *offv1beta1.VirtualNod
 	return err
 }
 
-// atOnce does what does not depend on each other, all of it whatever fails, and says what failed.
+// atOnce runs independent steps concurrently, all of them despite failures, and joins the errors.
 func atOnce(all ...func() error) error {
 	errs := make([]error, len(all))
 	var g errgroup.Group
@@ -131,11 +131,11 @@ func atOnce(all ...func() error) error {
 
 const announceDelay = requeue / 20
 
-// drainNode makes the node unschedulable and evicts its pods, also those whose Node is gone already. What they need to end is kept first.
+// drainNode cordons the node and evicts its pods, including pods whose Node is already gone. It ensures their dependencies first.
 func (v *virtualNodes) drainNode(ctx context.Context, vn *offv1beta1.VirtualNode) error {
 	node, err := v.readNode(ctx, v.direct, vn)
 	if errors.Is(err, errNodeNameTaken) {
-		return nil // the pods on a Node of others are theirs as well, though they are found under our name
+		return nil // the pods on a foreign Node are foreign as well, although they match our node name
 	}
 	if err != nil {
 		return err
@@ -178,7 +178,7 @@ func (v *virtualNodes) drainNode(ctx context.Context, vn *offv1beta1.VirtualNode
 	setCondition(vn, nodeCondition, draining, drainProgress(len(pods), held, err), metav1.Now())
 	v.departures.watchPodsOf(ctx, vn, list)
 	if answer := apierrors.APIStatus(nil); errors.As(err, &answer) {
-		return errors.Join(kept, kube.Again(requeue, kube.Invalid("EvictionFailed", err))) // it may be so for long, and other pods leave meanwhile
+		return errors.Join(kept, kube.Again(requeue, kube.Invalid("EvictionFailed", err))) // the eviction may stay blocked, and other pods leave meanwhile
 	}
 	return errors.Join(kept, cmp.Or(err, kube.Wait(requeue, "pods are being drained")))
 }
@@ -195,7 +195,8 @@ func drainProgress(left, held int, err error) string {
 	return out
 }
 
-// staysOnNode: pods of a DaemonSet come back as long as the node is there, and go with it; static ones are not ours.
+// staysOnNode reports whether a pod is left alone: pods of a DaemonSet are recreated while the node exists, and are
+// deleted with it; static pods are not managed by Liqo.
 func staysOnNode(pod metav1.PartialObjectMetadata) bool {
 	if _, static := pod.Annotations[corev1.MirrorPodAnnotationKey]; static {
 		return true
@@ -204,22 +205,25 @@ func staysOnNode(pod metav1.PartialObjectMetadata) bool {
 	return owner != nil && owner.Kind == "DaemonSet"
 }
 
-// isKept: what is deleted without a grace period is there only for the finalizers of others, who may never come to it.
+// isKept reports whether only finalizers keep the pod: it was deleted without a grace period, and their owners may
+// never remove them.
 func isKept(pod metav1.PartialObjectMetadata) bool {
 	return pod.DeletionTimestamp != nil && pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds == 0 && len(pod.Finalizers) > 0
 }
 
-// podEnding is what is known of the provider while a node is drained.
+// podEnding is the state of the provider during a drain.
 type podEnding struct {
-	// dead: the user said that it never comes back.
+	// dead: the user declared the peer as permanently lost.
 	dead bool
-	// nothingThere: the provider has none of our namespaces any more, and no virtual kubelet lives that could end the pods.
+	// nothingThere: the provider has no remote namespace any more, and no virtual kubelet is alive that could terminate the
+	// pods.
 	nothingThere bool
 }
 
-// nothingThere tells whether the tenant namespace is being deleted, with which the virtual kubelet goes before its pods, and
-// our NamespaceMap is gone, which goes only when the provider has none of our namespaces any more. Anywhere else one that
-// is missing proves nothing: it may never have been there, or lost its finalizer to somebody, and a kubelet may be there.
+// nothingThere reports whether the tenant namespace is being deleted, in which the virtual kubelet is deleted before its
+// pods, and whether our NamespaceMap is gone, which its finalizer keeps until the provider has no remote namespace any more.
+// In another state a missing map proves nothing: it may never have existed, or have lost its finalizer, and a kubelet may be
+// alive.
 func (v *virtualNodes) nothingThere(ctx context.Context, vn *offv1beta1.VirtualNode) (bool, error) {
 	namespace := &corev1.Namespace{}
 	err := v.direct.Get(ctx, client.ObjectKey{Name: vn.Namespace}, namespace)
@@ -233,8 +237,8 @@ func (v *virtualNodes) nothingThere(ctx context.Context, vn *offv1beta1.VirtualN
 	return len(own) == 0, err
 }
 
-// removeAll removes the pods, and tells how many a disruption budget holds. One that cannot be removed holds up no other; err is
-// about the first of them.
+// removeAll removes the pods, and returns how many of them a disruption budget blocks. A failure does not stop the others; err
+// is the first failure.
 func (v *virtualNodes) removeAll(ctx context.Context, pods []metav1.PartialObjectMetadata, e podEnding) (held int, err error) {
 	errs := make([]error, len(pods))
 	var g errgroup.Group
@@ -258,8 +262,8 @@ func (v *virtualNodes) removeAll(ctx context.Context, pods []metav1.PartialObjec
 	return held, err
 }
 
-// removePod evicts a pod, or, where no kubelet can ever end it or none need do so, deletes it. An eviction that a disruption
-// budget refuses is tried again with the next pass.
+// removePod evicts a pod, or deletes it if no kubelet can terminate it or none is needed. An eviction blocked by a
+// disruption budget is retried in the next run.
 func (v *virtualNodes) removePod(ctx context.Context, pod *metav1.PartialObjectMetadata, e podEnding) error {
 	terminating := !pod.DeletionTimestamp.IsZero()
 	switch {
@@ -275,8 +279,8 @@ func (v *virtualNodes) removePod(ctx context.Context, pod *metav1.PartialObjectM
 // kubeletPatience is how long the end of a virtual kubelet is left to the watch of its pods.
 const kubeletPatience = time.Minute
 
-// stopKubelet deletes the Deployment and waits until its pods have ended: a kubelet that still runs would make the Node again.
-// It does not wait until they are gone, which takes the node that they ran on up to a second more. left says which are waited for.
+// stopKubelet deletes the Deployment and waits until its pods have ended: a running kubelet would recreate the Node. It does not
+// wait for their deletion, which takes their node up to a second more. left names the pods awaited.
 func (v *virtualNodes) stopKubelet(ctx context.Context, vn *offv1beta1.VirtualNode) (left string, err error) {
 	d := &appsv1.Deployment{}
 	err = v.direct.Get(ctx, client.ObjectKey{Namespace: vn.Namespace, Name: names.VirtualKubelet(vn.Name)}, d)
@@ -303,17 +307,17 @@ func (v *virtualNodes) stopKubelet(ctx context.Context, vn *offv1beta1.VirtualNo
 	return left, kube.Wait(again, left)
 }
 
-// confirmation is how long a node may take to say that a pod ended, after the pod was to.
+// confirmation is the time a node may take to report the end of a pod after its grace period.
 const confirmation = 5 * time.Second
 
-// stoppingText says of which pods of a virtual kubelet the end is waited for, and when to look again: a node that is lost never says
-// that one ended, and what does not change wakes nobody.
+// stoppingText returns the message about the awaited pods of a virtual kubelet, and the delay until the next check: a lost node
+// never reports the end of a pod, so no watch event arrives.
 func stoppingText(pods []corev1.Pod, now time.Time) (text string, again time.Duration) {
 	var all []string
 	again = kubeletPatience
 	for i := range pods {
 		pod := &pods[i]
-		end := now // of one that nobody deleted yet
+		end := now // of a pod without a deletion timestamp
 		if pod.DeletionTimestamp != nil {
 			end = pod.DeletionTimestamp.Time
 		}
@@ -339,8 +343,8 @@ func (v *virtualNodes) deleteDeployment(ctx context.Context, d *appsv1.Deploymen
 	return err == nil, nil
 }
 
-// removeRights withdraws what ensureRights granted. The bindings in offloaded namespaces go with their
-// NamespaceOffloadings, which see the VirtualNode disappear.
+// removeRights revokes the permissions of ensureRights. The bindings in offloaded namespaces are deleted by
+// their NamespaceOffloadings, which watch the VirtualNode.
 func (v *virtualNodes) removeRights(ctx context.Context, vn *offv1beta1.VirtualNode) error {
 	withdraw := func(obj client.Object) func() error {
 		return func() error {
@@ -381,7 +385,7 @@ func (v *virtualNodes) removeAccount(ctx context.Context, vn *offv1beta1.Virtual
 	return nil
 }
 
-// deleteNode reads it again: the kubelet may have made it until it ended.
+// deleteNode reads the Node again: the kubelet may have created it until its end.
 func (v *virtualNodes) deleteNode(ctx context.Context, vn *offv1beta1.VirtualNode) error {
 	node, err := v.readNode(ctx, v.direct, vn)
 	if errors.Is(err, errNodeNameTaken) || err == nil && node == nil {
@@ -396,8 +400,8 @@ func (v *virtualNodes) deleteNode(ctx context.Context, vn *offv1beta1.VirtualNod
 	return nil
 }
 
-// removeNamespaceMap deletes the provider's NamespaceMap unless another VirtualNode needs it. One that has announced its
-// end needs nothing, so that of two that end together at least one deletes the map.
+// removeNamespaceMap deletes the provider's NamespaceMap unless another VirtualNode needs it. A VirtualNode that has
+// announced its end needs none, so that of two concurrent teardowns at least one deletes the map.
 func (v *virtualNodes) removeNamespaceMap(ctx context.Context, vn *offv1beta1.VirtualNode) error {
 	all, own := &offv1beta1.VirtualNodeList{}, []offv1beta1.NamespaceMap(nil)
 	err := atOnce(
@@ -430,8 +434,8 @@ func (v *virtualNodes) removeNamespaceMap(ctx context.Context, vn *offv1beta1.Vi
 	return errors.Join(errs...)
 }
 
-// ownMaps are the NamespaceMaps that we made for the provider: one, as long as there is anything of us in it. One whose
-// labels somebody edited is still ours, by its name.
+// ownMaps returns our NamespaceMaps for the provider: one, while it has any remote namespace. A map with edited labels
+// is recognised by its name.
 func (v *virtualNodes) ownMaps(ctx context.Context, vn *offv1beta1.VirtualNode) ([]offv1beta1.NamespaceMap, error) {
 	list := &offv1beta1.NamespaceMapList{}
 	if err := v.direct.List(ctx, list); err != nil {
@@ -443,9 +447,9 @@ func (v *virtualNodes) ownMaps(ctx context.Context, vn *offv1beta1.VirtualNode) 
 	}), nil
 }
 
-// holdCredentials keeps the kubeconfig that the virtual kubelet works with until its pods are drained: whoever deletes
-// the Secret together with the VirtualNode would otherwise leave a kubelet, above all a restarted one, without a way to
-// end what it runs. Where we have no right to do so, the kubelet goes on with what it has in memory.
+// holdCredentials adds a finalizer to the kubeconfig of the virtual kubelet until its pods are drained: if the Secret
+// is deleted together with the VirtualNode, a restarted kubelet could not terminate its pods. Without permission to do
+// so, the kubelet continues with the kubeconfig in memory.
 func (v *virtualNodes) holdCredentials(ctx context.Context, vn *offv1beta1.VirtualNode) error {
 	secret, err := v.readCredentials(ctx, vn)
 	if err != nil || secret == nil || !secret.DeletionTimestamp.IsZero() {
@@ -454,7 +458,8 @@ func (v *virtualNodes) holdCredentials(ctx context.Context, vn *offv1beta1.Virtu
 	return v.patchSecret(ctx, secret, controllerutil.AddFinalizer)
 }
 
-// releaseCredentials lets the kubeconfig go, unless another VirtualNode on its way out needs it.
+// releaseCredentials removes the finalizer from the kubeconfig, unless another VirtualNode in teardown needs
+// it.
 func (v *virtualNodes) releaseCredentials(ctx context.Context, vn *offv1beta1.VirtualNode) error {
 	secret, err := v.readCredentials(ctx, vn)
 	if err != nil || secret == nil || !controllerutil.ContainsFinalizer(secret, names.VirtualNodeFinalizer) {
@@ -475,7 +480,7 @@ func (v *virtualNodes) releaseCredentials(ctx context.Context, vn *offv1beta1.Vi
 	return v.patchSecret(ctx, secret, controllerutil.RemoveFinalizer)
 }
 
-// readCredentials returns the kubeconfig Secret, nil where there is none that we may read.
+// readCredentials returns the kubeconfig Secret, or nil if there is none that Liqo may read.
 func (v *virtualNodes) readCredentials(ctx context.Context, vn *offv1beta1.VirtualNode) (*corev1.Secret, error) {
 	ref := vn.Spec.KubeconfigSecretRef
 	if ref == nil || ref.Name == "" {

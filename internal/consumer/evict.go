@@ -15,7 +15,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// evictionsAtOnce bounds the requests that are in flight for one node or namespace.
+// evictionsAtOnce bounds the concurrent requests for one node or namespace.
 const evictionsAtOnce = 10
 
 // evictor asks pods to go, as far as their disruption budgets allow.
@@ -29,7 +29,8 @@ func newEvictor(mgr ctrl.Manager) (evictor, error) {
 	return evictor{pods: pods.RESTClient()}, nil
 }
 
-// evictPod asks once. Other clients follow the answer "retry after ten seconds" of a budget, which would hold up a worker.
+// evictPod sends one request. A default client would obey the answer "retry after ten seconds" of a disruption budget,
+// which would block a worker.
 func (e evictor) evictPod(ctx context.Context, namespace, name string, uid types.UID) error {
 	return e.pods.Post().Namespace(namespace).Resource("pods").Name(name).SubResource("eviction").
 		Body(&policyv1.Eviction{

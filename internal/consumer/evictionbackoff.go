@@ -15,12 +15,13 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// evictionBackoff keep us from deleting for ever what its owner makes again just as it was, because the webhook is not asked or
-// the owner names a node. The pods that an owner has when they are first looked at make a round; those that it makes later
-// wait for the next one, which comes after an ever longer time.
+// evictionBackoff limits repeated deletions of pods that their owner recreates unchanged, because the webhook is down or the
+// owner sets a node name. The pods of an owner at the first check form a round; pods created later wait for the next round,
+// with exponential backoff.
 type evictionBackoff map[evictionCause]evictionRound
 
-// evictionCause of a round: an owner, and the generation of the NamespaceOffloading that its pods do not fit.
+// evictionCause identifies a round: an owner, and the generation of the NamespaceOffloading that its pods
+// violate.
 type evictionCause struct {
 	owner      types.UID
 	generation int64
@@ -28,11 +29,12 @@ type evictionCause struct {
 
 type evictionRound struct {
 	number int
-	// begun by our clock; newest by that of the API server.
+	// begun by the local clock; newest by the API server's clock.
 	begun, newest time.Time
 }
 
-// The next round comes after the first of these, then twice as long, up to the last; after forgotten nothing is known of it.
+// The delay of the next round begins with the first of these and doubles up to the last; after forgotten the backoff is
+// reset.
 const (
 	firstPause = 5 * time.Second
 	lastPause  = 10 * time.Minute
@@ -47,7 +49,7 @@ func (r evictionRound) nextTime() time.Time {
 	return r.begun.Add(pause)
 }
 
-// roundOf returns the round of an owner whose newest misplaced pod was made at that time.
+// roundOf returns the round of an owner whose newest misplaced pod was created at that time.
 func (r evictionBackoff) roundOf(c evictionCause, newest, now time.Time) evictionRound {
 	current, known := r[c]
 	switch {
@@ -61,7 +63,7 @@ func (r evictionBackoff) roundOf(c evictionCause, newest, now time.Time) evictio
 	return current
 }
 
-// backoffState is how long a namespace is left alone in which every eviction was refused, ever longer.
+// backoffState is the exponential backoff of a namespace in which every eviction was rejected.
 type backoffState struct {
 	length time.Duration
 	until  time.Time
@@ -73,7 +75,7 @@ const (
 	lastHeld  = 5 * time.Minute
 )
 
-// afterRound is the pause that follows refusals at that time. Whoever wakes us during a pause makes it no longer.
+// afterRound returns the backoff after rejections at that time. A run during the backoff does not extend it.
 func (p backoffState) afterRound(now time.Time) backoffState {
 	if now.Before(p.until) {
 		return p
@@ -82,18 +84,18 @@ func (p backoffState) afterRound(now time.Time) backoffState {
 	return backoffState{length: length, until: now.Add(length)}
 }
 
-// evictionPlan is what is done about the pods of a namespace.
+// evictionPlan is the set of remedies for the pods of a namespace.
 type evictionPlan struct {
 	tolerate []*corev1.Pod
 	remove   []victim
 	tell     []warning
 	// again is when to look again; 0 is never.
 	again time.Duration
-	// last: the offloading ends, which a pod that somebody's policy keeps does not hold up.
+	// last: the offloading is being deleted, which a pod that cannot be evicted must not block.
 	last bool
 }
 
-// warning is what the user is told about a pod.
+// warning is an event for the user about a pod.
 type warning struct {
 	pod  *corev1.Pod
 	text string

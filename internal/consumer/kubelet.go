@@ -28,16 +28,16 @@ import (
 
 const (
 	containerName = "virtual-kubelet"
-	// program of the image: other than the image's own, it holds this one process and nothing else.
+	// program of the image: unlike the image's default, it contains only this process.
 	program = "/usr/bin/virtual-kubelet"
-	// user that the image can run as without any right.
+	// user without permissions that the image can run as.
 	unprivileged int64 = 1000
 	// defaultMetricsPort is opened where the options name none.
 	defaultMetricsPort = 5872
 )
 
-// newDeployment is the virtual kubelet of a VirtualNode: made from the options each time, so that a change of options or
-// image reaches it, and then overridden by what the user put into spec.template.
+// newDeployment returns the Deployment of the virtual kubelet: rendered from the options each time, so that a change of
+// options or image takes effect, and then overridden by the user's spec.template.
 func newDeployment(vn *offv1beta1.VirtualNode, template *offv1beta1.VkOptionsTemplate, o VirtualNodeOptions) *appsv1.Deployment {
 	opts := &template.Spec
 	selector := kubeletLabels(vn)
@@ -128,7 +128,7 @@ func kubeletContainer(vn *offv1beta1.VirtualNode, opts *offv1beta1.VkOptionsTemp
 		},
 		VolumeMounts: []corev1.VolumeMount{{Name: "tmp", MountPath: "/tmp"}},
 	}
-	if _, limited := opts.Resources.Limits[corev1.ResourceMemory]; limited { // the program takes nine tenths of it
+	if _, limited := opts.Resources.Limits[corev1.ResourceMemory]; limited { // the program uses nine tenths of it as its soft limit
 		c.Env = append(c.Env, corev1.EnvVar{Name: "GOMEMLIMIT", ValueFrom: &corev1.EnvVarSource{ResourceFieldRef: &corev1.ResourceFieldSelector{Resource: "limits.memory"}}})
 	}
 	if opts.MetricsEnabled {
@@ -156,7 +156,8 @@ func metricsPort(address string) int32 {
 	return int32(port)
 }
 
-// kubeletArguments are those of the virtual kubelet's command line, which manifests of users know.
+// kubeletArguments returns the command line of the virtual kubelet, which is compatible with users'
+// manifests.
 func kubeletArguments(vn *offv1beta1.VirtualNode, opts *offv1beta1.VkOptionsTemplateSpec, o VirtualNodeOptions) []string {
 	args := []string{
 		"--foreign-cluster-id=" + string(vn.Spec.ClusterID),
@@ -212,7 +213,7 @@ func valueOr(p *bool, fallback bool) bool {
 	return *p
 }
 
-// classArguments name, of each kind of class, the default one or else the first.
+// classArguments returns, for each kind of class, the default class or else the first.
 func classArguments(vn *offv1beta1.VirtualNode) []string {
 	var args []string
 	add := func(enable, name, class string) { args = append(args, enable, name+class) }
@@ -231,8 +232,8 @@ func classArguments(vn *offv1beta1.VirtualNode) []string {
 	return args
 }
 
-// mapFlags writes a map as one record of CSV, which is how the flag is read, but for a single pair: that only loses the quotes around it. One
-// that has quotes itself is said twice.
+// mapFlags encodes a map as one CSV record, the format of the flag, except for a single pair: parsing only strips the quotes around it. A
+// pair that contains quotes is repeated.
 func mapFlags(flag string, m map[string]string) []string {
 	if len(m) == 0 {
 		return nil
@@ -258,7 +259,7 @@ func listFlags(flag string, list []string) []string {
 	return []string{flag + strings.Join(list, ",")}
 }
 
-// identityFlags say which node the process is: they follow from the VirtualNode and nobody overrides them.
+// identityFlags identify the node of the process: they follow from the VirtualNode and cannot be overridden.
 var identityFlags = []string{
 	"--foreign-cluster-id", "--nodename", "--node-ip", "--tenant-namespace", "--liqo-namespace", "--home-cluster-id",
 	"--foreign-kubeconfig-secret-name", "--create-node", "--node-check-network",
@@ -267,9 +268,9 @@ var identityFlags = []string{
 // overrideContainer takes image, resources and arguments from the first container of the user's template. An argument replaces
 // ours of the same name.
 //
-// The original writes the Deployment that it renders into the VirtualNode, from where it gets into manifests. Such a
-// template is no wish of the user where it repeats what follows from the VirtualNode and the options: taken for one, no
-// later change of them would have an effect. Its image is the original's, which cannot run here.
+// The original writes the rendered Deployment to the VirtualNode, from which it gets into manifests. Such a template is no
+// override where it repeats values derived from the VirtualNode and the options: as an override, it would hide all later
+// changes of them. Its image is the original's, which is incompatible.
 func overrideContainer(c *corev1.Container, user *appsv1.DeploymentSpec) (rendered bool) {
 	if len(user.Template.Spec.Containers) == 0 {
 		return false
@@ -297,7 +298,7 @@ func overrideContainer(c *corev1.Container, user *appsv1.DeploymentSpec) (render
 	return rendered
 }
 
-// isDerived tells whether we render that argument from the VirtualNode, the options or the network.
+// isDerived reports whether the argument is rendered from the VirtualNode, the options or the network.
 func isDerived(flag string) bool {
 	return strings.HasPrefix(flag, "--remote-") || strings.HasSuffix(flag, "-reflection-workers") || strings.HasSuffix(flag, "-reflection-type") ||
 		slices.Contains([]string{"--local-podcidr", "--enable-storage", "--enable-ingress", "--enable-load-balancer"}, flag)

@@ -1,8 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package consumer is the consumer's side of offloading: which namespaces extend to which providers, and the virtual nodes
-// that stand for the providers.
+// Package consumer implements offloading in the consumer: the selection of providers for namespaces, and the virtual nodes
+// that represent the providers.
 package consumer
 
 import (

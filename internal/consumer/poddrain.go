@@ -20,8 +20,8 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 )
 
-// podDrainWatcher tells when the pods have left a node that is being drained. No cache has them: there may be thousands, of which nobody
-// needs to know before. Who drains looks again from time to time all the same, since a watch may end.
+// podDrainWatcher notifies when all pods have left a draining node. Pods are not cached: there may be thousands, needed only during a
+// drain. The drain polls as well, since a watch may end.
 type podDrainWatcher struct {
 	cluster client.WithWatch
 	told    chan event.GenericEvent
@@ -38,7 +38,7 @@ func newDepartures(mgr ctrl.Manager) (*podDrainWatcher, error) {
 	return &podDrainWatcher{cluster: cluster, told: make(chan event.GenericEvent), awaited: map[types.UID]bool{}}, nil
 }
 
-// watchPodsOf has it told when all pods are gone that the node had when list was read, and those that came since. It returns at once.
+// watchPodsOf starts a watch that notifies when all pods of the list, and later pods of the node, are gone. It returns at once.
 func (d *podDrainWatcher) watchPodsOf(ctx context.Context, vn *offv1beta1.VirtualNode, list *metav1.PartialObjectMetadataList) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -67,7 +67,7 @@ func (d *podDrainWatcher) watchPodsOf(ctx context.Context, vn *offv1beta1.Virtua
 	}()
 }
 
-// watchNode returns true when no pod is left, and false when nobody tells any more.
+// watchNode returns true when no pod is left, and false when the watch ends.
 func (d *podDrainWatcher) watchNode(ctx context.Context, node, version string, left map[types.UID]bool) bool {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))

@@ -24,17 +24,17 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// podProtection is what a namespace has here that is not the same for its pods in a provider.
+// podProtection is the local protection of a namespace that does not extend to its pods in a provider.
 type podProtection struct {
 	// policies are the names of the NetworkPolicies, sorted.
 	policies []string
-	// mesh is the service mesh that adds containers to the pods, "" for none.
+	// mesh is the service mesh that injects sidecars into the pods, or "".
 	mesh string
-	// forbidden are by levels of Pod Security: why one of the pods would be refused.
+	// forbidden maps levels of Pod Security to the reason why a pod would be rejected.
 	forbidden map[string]string
 }
 
-// protectionConditions returns what is to be told about a provider whose remote namespace enforces a level of Pod Security, "" if it is not known.
+// protectionConditions returns the conditions of a provider whose remote namespace enforces a level of Pod Security, "" if unknown.
 func (p *podProtection) protectionConditions(remote, level string) []offv1beta1.RemoteNamespaceCondition {
 	var out []offv1beta1.RemoteNamespaceCondition
 	if len(p.policies) > 0 {
@@ -64,7 +64,7 @@ func (p *podProtection) protectionConditions(remote, level string) []offv1beta1.
 	return out
 }
 
-// abridge lists names, and how many there are more.
+// abridge returns the first names, and the number of further names.
 func abridge(all []string, most int) string {
 	if len(all) <= most {
 		return strings.Join(all, ", ")
@@ -72,12 +72,12 @@ func abridge(all []string, most int) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(all[:most], ", "), len(all)-most)
 }
 
-// isUnprotected reports whether a condition tells of pods that are refused or less protected in a provider.
+// isUnprotected reports whether a condition is about pods that are rejected or less protected in a provider.
 func isUnprotected(c *offv1beta1.RemoteNamespaceCondition) bool {
 	return c.Status == corev1.ConditionFalse && (c.Type == offv1beta1.NamespaceNetworkPoliciesEnforced || c.Type == offv1beta1.NamespacePodSecuritySatisfied)
 }
 
-// unprotectedEvents are the conditions about that, each as an event.
+// unprotectedEvents returns an event for each such condition.
 func unprotectedEvents(status *offv1beta1.NamespaceOffloadingStatus) []kube.Event {
 	var out []kube.Event
 	for _, cluster := range slices.Sorted(maps.Keys(status.RemoteNamespacesConditions)) {
@@ -90,10 +90,10 @@ func unprotectedEvents(status *offv1beta1.NamespaceOffloadingStatus) []kube.Even
 	return out
 }
 
-// lookDelay is for how long it is believed what was found out about the pods of a namespace.
+// lookDelay is the time to live of the cached result about the pods of a namespace.
 const lookDelay = time.Minute
 
-// podLooks remembers what was found out about the pods of namespaces, which nobody watches.
+// podLooks caches the result about the pods of namespaces, which are not watched.
 type podLooks struct {
 	mu    sync.Mutex
 	looks map[string]podLook
@@ -105,7 +105,8 @@ type podLook struct {
 	forbidden map[string]string
 }
 
-// setProtection adds to the status, whose conditions were others before, what is not the same for pods of the namespace in each provider that has it.
+// setProtection adds conditions to the status, after the previous ones in was, about protection that does not extend to the pods in each provider
+// with the namespace.
 func (s *namespaceOffloadings) setProtection(ctx context.Context, in *offloadingView, selected map[string]bool, before map[string]offv1beta1.RemoteNamespaceConditions, now time.Time) error {
 	if in.nso.Spec.PodOffloadingStrategy == offv1beta1.LocalPodOffloadingStrategyType {
 		return nil

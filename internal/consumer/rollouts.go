@@ -14,15 +14,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// How often a virtual kubelet is begun anew: a few times at once, as an administrator does who edits options, and then rarely. Classes
-// that a provider offers are arguments of the kubelet, and it may change them all the time.
+// Limits of rollouts of a virtual kubelet: a burst, for an administrator who edits options, and then a low rate. The classes that a
+// provider offers are arguments of the kubelet, and the provider may change them at any rate.
 const (
 	rolloutBurst    = 5
 	rolloutInterval = time.Minute
 	maxRollouts     = 10_000
 )
 
-// rolloutLimiter counts the pod templates of each virtual kubelet that were new. The zero value is ready for use.
+// rolloutLimiter counts the new pod templates of each virtual kubelet. The zero value is ready for use.
 type rolloutLimiter struct {
 	now func() time.Time
 
@@ -38,7 +38,7 @@ type rollout struct {
 
 var rolloutSeed = maphash.MakeSeed()
 
-// allowRollout returns how long a template has to wait, 0 if it may be rolled out now. The one that was allowed last always may.
+// allowRollout returns the wait of a template, 0 if it may be rolled out now. The template allowed last is always allowed.
 func (r *rolloutLimiter) allowRollout(node types.UID, template *corev1.PodTemplateSpec) (time.Duration, error) {
 	raw, err := json.Marshal(template)
 	if err != nil {

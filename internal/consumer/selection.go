@@ -21,26 +21,26 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// offloadingView is everything that the offloading of one namespace depends on.
+// offloadingView is the input of the decisions about one namespace.
 type offloadingView struct {
 	clusterID string
 	nso       *offv1beta1.NamespaceOffloading
-	// maps are our own NamespaceMaps: one per provider counts.
+	// maps are the local NamespaceMaps; one per provider is effective.
 	maps  []offv1beta1.NamespaceMap
 	nodes []offv1beta1.VirtualNode
 	// kubeNodes are the Nodes of the VirtualNodes, by name.
 	kubeNodes map[string]*corev1.Node
-	// dead are the providers that nobody waits for, by cluster ID: those given up, and those of whose peering nothing but
-	// the NamespaceMap is left.
+	// dead are the providers without a wait, by cluster ID: declared lost, or with no object of the peering but the
+	// NamespaceMap.
 	dead map[string]bool
 }
 
-// hasVirtualNode tells whether there is a virtual node of the cluster.
+// hasVirtualNode reports whether the cluster has a virtual node.
 func (v *offloadingView) hasVirtualNode(clusterID string) bool {
 	return slices.ContainsFunc(v.nodes, func(vn offv1beta1.VirtualNode) bool { return string(vn.Spec.ClusterID) == clusterID })
 }
 
-// providerOf is the cluster that a NamespaceMap is for.
+// providerOf returns the cluster of a NamespaceMap.
 func providerOf(nm *offv1beta1.NamespaceMap) string {
 	if id := nm.Labels[names.ReplicationDestination]; id != "" {
 		return id
@@ -48,8 +48,8 @@ func providerOf(nm *offv1beta1.NamespaceMap) string {
 	return nm.Name
 }
 
-// isRelevant tells whether a NamespaceMap is the one that says what its provider has: while one goes with its tenant namespace, another
-// may be there already, in a new one.
+// isRelevant reports whether a NamespaceMap is the effective one of its provider: while one is deleted with its tenant namespace, its
+// successor may exist in a new namespace.
 func (v *offloadingView) isRelevant(nm *offv1beta1.NamespaceMap) bool {
 	first := policy.Oldest(v.maps, func(other *offv1beta1.NamespaceMap) bool { return providerOf(other) == providerOf(nm) })
 	return first == nil || first == nm
@@ -67,8 +67,8 @@ func remoteName(nso *offv1beta1.NamespaceOffloading, clusterID string) string {
 	}
 }
 
-// selectedClusters returns the providers that the cluster selector chooses: those with at least one virtual node that it matches.
-// A node that is on its way out keeps what it has and gets nothing new, so that its pods can be drained.
+// selectedClusters returns the providers that the cluster selector matches: with at least one matching virtual node. A
+// VirtualNode in teardown keeps its namespaces and gets no new ones, so that its pods can be drained.
 func (v *offloadingView) selectedClusters() (map[string]bool, error) {
 	matches, err := nodeMatcher(v.nso.Spec.ClusterSelector)
 	if err != nil {
@@ -92,7 +92,8 @@ func (v *offloadingView) selectedClusters() (map[string]bool, error) {
 	return out, nil
 }
 
-// nodeMatcher reads the selector as Kubernetes reads that of a pod; only one without terms matches every node.
+// nodeMatcher interprets the selector as Kubernetes does for a pod; only a selector without terms matches
+// every node.
 func nodeMatcher(selector *corev1.NodeSelector) (func(*corev1.Node) bool, error) {
 	if selector == nil || len(selector.NodeSelectorTerms) == 0 {
 		return func(*corev1.Node) bool { return true }, nil
@@ -104,8 +105,8 @@ func nodeMatcher(selector *corev1.NodeSelector) (func(*corev1.Node) bool, error)
 	return parsed.Match, nil
 }
 
-// nodeOf is the Node that the selector looks at: what its virtual kubelet makes of it, whether it is there already, or has
-// all its labels already, or not. Labels that others gave the real one count.
+// nodeOf returns the Node for the selector: the labels that its virtual kubelet sets, even before the Node exists or is
+// complete, and labels added to the existing Node.
 func (v *offloadingView) nodeOf(vn *offv1beta1.VirtualNode) *corev1.Node {
 	labels := map[string]string{}
 	if node, ok := v.kubeNodes[vn.Name]; ok {
@@ -119,13 +120,13 @@ func (v *offloadingView) nodeOf(vn *offv1beta1.VirtualNode) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: vn.Name, Labels: labels}}
 }
 
-// servedNodes returns the virtual nodes whose kubelets get rights in the namespace: those of the providers that it was offloaded to. What a
-// provider says that it has is no reason to give rights.
+// servedNodes returns the virtual nodes whose kubelets get permissions in the namespace: of the providers that it was offloaded to. The
+// report of a provider never causes a grant.
 func (v *offloadingView) servedNodes(selected map[string]bool) []offv1beta1.VirtualNode {
 	return v.nodesOf(func(nm *offv1beta1.NamespaceMap) bool { return selected[nm.Name] })
 }
 
-// leavingNodes returns the virtual nodes whose kubelets keep the rights that they have: those of the providers that still have a twin.
+// leavingNodes returns the virtual nodes whose kubelets keep their permissions: of the providers that still have a remote namespace.
 func (v *offloadingView) leavingNodes(selected map[string]bool) []offv1beta1.VirtualNode {
 	return v.nodesOf(func(nm *offv1beta1.NamespaceMap) bool {
 		_, current := nm.Status.CurrentMapping[v.nso.Namespace]
@@ -144,7 +145,7 @@ func (v *offloadingView) nodesOf(chosen func(*offv1beta1.NamespaceMap) bool) []o
 	return slices.DeleteFunc(slices.Clone(v.nodes), func(vn offv1beta1.VirtualNode) bool { return !providers[string(vn.Spec.ClusterID)] })
 }
 
-// unreachedClusters are the virtual nodes of the providers that the namespace does not extend to, not even on its way out.
+// unreachedClusters returns the virtual nodes of the providers that the namespace neither extends to nor is leaving.
 func (v *offloadingView) unreachedClusters(selected map[string]bool) []string {
 	var out []string
 	for i := range v.maps {
@@ -163,7 +164,7 @@ func (v *offloadingView) unreachedClusters(selected map[string]bool) []string {
 	return out
 }
 
-// newStatus is what is known about all providers.
+// newStatus returns the status for all providers.
 func (v *offloadingView) newStatus(selected map[string]bool, now metav1.Time) offv1beta1.NamespaceOffloadingStatus {
 	out := offv1beta1.NamespaceOffloadingStatus{
 		RemoteNamespaceName: remoteName(v.nso, v.clusterID),
@@ -245,7 +246,7 @@ func readyCondition(current offv1beta1.RemoteNamespaceStatus, mapped bool, remot
 	return c
 }
 
-// withReason returns the text with what the provider says about the namespace, if it says anything.
+// withReason appends the provider's message about the namespace, if there is one.
 func withReason(text string, current offv1beta1.RemoteNamespaceStatus) string {
 	if said := foreignText(cmp.Or(current.Message, current.Reason)); said != "" {
 		return text + ": " + said
@@ -253,10 +254,11 @@ func withReason(text string, current offv1beta1.RemoteNamespaceStatus) string {
 	return text
 }
 
-// foreignText returns a text of a peer without control characters, which terminals obey, and cut to a length that fits a message.
+// foreignText returns a text of a peer without control characters, which terminals interpret, and truncated to the length of a
+// message.
 func foreignText(text string) string { return strings.TrimSpace(policy.CleanLine(text, 512)) }
 
-// refusalEvents are the providers that refused the namespace, each as an event.
+// refusalEvents returns an event for each provider that rejected the namespace.
 func refusalEvents(status *offv1beta1.NamespaceOffloadingStatus) []kube.Event {
 	var out []kube.Event
 	for _, cluster := range slices.Sorted(maps.Keys(status.RemoteNamespacesConditions)) {
@@ -269,7 +271,7 @@ func refusalEvents(status *offv1beta1.NamespaceOffloadingStatus) []kube.Event {
 	return out
 }
 
-// keepTransitionTime dates the condition: now, unless its status is the same as before.
+// keepTransitionTime sets the time of the condition: now, unless its status is unchanged.
 func keepTransitionTime(before offv1beta1.RemoteNamespaceConditions, c offv1beta1.RemoteNamespaceCondition, now metav1.Time) offv1beta1.RemoteNamespaceCondition {
 	c.LastTransitionTime = now
 	for i := range before {
@@ -280,7 +282,8 @@ func keepTransitionTime(before offv1beta1.RemoteNamespaceConditions, c offv1beta
 	return c
 }
 
-// remainingClusters are the NamespaceMaps in which the namespace still is, those of dead providers aside.
+// remainingClusters returns the NamespaceMaps that still contain the namespace, without those of dead
+// providers.
 func (v *offloadingView) remainingClusters() []string {
 	var out []string
 	for i := range v.maps {

@@ -33,17 +33,18 @@ import (
 const (
 	// webhookDelay is after how long every API server sends new pods of a labelled namespace to the webhook.
 	webhookDelay = time.Second
-	// Pods are deleted at most at this rate, in all namespaces together: each deletion makes its owner work.
+	// Limits of deletions in all namespaces together: each deletion causes work for the pod's owner.
 	deletionsPerSecond, deletionsAtOnce = 20, 20
 	// limitDelay is after how long the limit lets more through.
 	limitDelay = time.Second
-	// pageSize is the number of pods that are read at once.
+	// pageSize is the number of pods per list request.
 	pageSize = 500
 )
 
-// podSteering moves pods that are older than the offloading of their namespace, or than its strategy, to where it wants them.
+// podSteering moves pods that are older than the offloading of their namespace, or than its strategy, to the nodes that it
+// requires.
 type podSteering struct {
-	// waiting holds the pods without a node, and of them only what is read here.
+	// waiting caches the pods without a node, trimmed to the fields in use.
 	waiting  cache.Cache
 	nodes    client.Reader
 	direct   client.Client
@@ -54,11 +55,11 @@ type podSteering struct {
 
 	mu     sync.Mutex
 	rounds evictionBackoff
-	// since is when a namespace was opened to the webhook or closed, if that was a moment ago.
+	// since is the time of a recent switch of the webhook for a namespace.
 	since map[string]time.Time
-	// told are the pods of each namespace that have their event.
+	// told are the pods of each namespace with a recorded event.
 	told map[string]map[types.UID]string
-	// held are the namespaces in which the last evictions were refused.
+	// held are the namespaces in which the last evictions were rejected.
 	held map[string]backoffState
 }
 
@@ -90,7 +91,7 @@ func newSteering(mgr ctrl.Manager, runtimeClass string) (*podSteering, error) {
 	}, nil
 }
 
-// trimPod keeps what the rules look at.
+// trimPod trims a pod to the fields in use.
 func trimPod(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -109,14 +110,14 @@ func trimPod(obj any) (any, error) {
 	return pod, nil
 }
 
-// recordSwitch notes that the namespace was opened to the webhook, or closed.
+// recordSwitch records that the webhook was enabled or disabled for the namespace.
 func (s *podSteering) recordSwitch(namespace string, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.since[namespace] = now
 }
 
-// settleDelay tells how long to wait until new pods of the namespace pass through the webhook, or past it, for certain.
+// settleDelay returns the wait until the webhook's new selection is certain to apply to new pods of the namespace.
 func (s *podSteering) settleDelay(namespace string, now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,8 +129,8 @@ func (s *podSteering) settleDelay(namespace string, now time.Time) time.Duration
 	return 0
 }
 
-// correctPods applies the remedies to the pods of the namespace, and counts in the status those that need one. unreached are
-// the virtual nodes on which none of them can run.
+// correctPods applies the remedies to the pods of the namespace, and counts in the status the pods that need one. unreached
+// are the virtual nodes on which pods of the namespace cannot run.
 func (s *podSteering) correctPods(ctx context.Context, nso *offv1beta1.NamespaceOffloading, unreached []string, now time.Time) error {
 	if d := s.settleDelay(nso.Namespace, now); d > 0 {
 		return kube.Wait(d, "the API servers see the label of the namespace")
@@ -158,7 +159,7 @@ func (s *podSteering) carryOut(ctx context.Context, nso *offv1beta1.NamespaceOff
 	return nil
 }
 
-// earlierOf is the shorter of two waits, of which 0 is none.
+// earlierOf returns the shorter of two delays, where 0 means no delay is set.
 func earlierOf(a, b time.Duration) time.Duration {
 	if a == 0 || b == 0 {
 		return max(a, b)
@@ -197,7 +198,7 @@ func (s *podSteering) gatherVictims(ctx context.Context, nso *offv1beta1.Namespa
 	return out, err
 }
 
-// unscheduledPods are the pods of the namespace without a node that need a remedy.
+// unscheduledPods returns the pods of the namespace without a node that need a remedy.
 func (s *podSteering) unscheduledPods(ctx context.Context, namespace string, remedyFor func(*corev1.Pod) policy.Remedy) ([]victim, error) {
 	waiting := &corev1.PodList{}
 	if err := s.waiting.List(ctx, waiting, client.InNamespace(namespace)); err != nil {
@@ -213,8 +214,8 @@ func (s *podSteering) unscheduledPods(ctx context.Context, namespace string, rem
 	return out, nil
 }
 
-// eachRunning shows the pods of the namespace that have a node, which nobody watches, with their nodes, page by page. A pod
-// that is to be kept is to be copied: otherwise it holds its page in memory.
+// eachRunning passes each scheduled pod of the namespace to look, with its node, page by page; these pods are not watched.
+// To retain a pod, copy it: otherwise its page stays in memory.
 func (s *podSteering) eachRunning(ctx context.Context, namespace string, look func(*corev1.Pod, *corev1.Node)) error {
 	list := &corev1.NodeList{}
 	if err := s.nodes.List(ctx, list); err != nil {
@@ -245,7 +246,7 @@ func (s *podSteering) eachPage(ctx context.Context, namespace string, which fiel
 	}
 }
 
-// recordWarnings makes one event of each complaint. Pods without one are forgotten.
+// recordWarnings emits one event for each problem. Pods without a problem are forgotten.
 func (s *podSteering) recordWarnings(namespace string, complaints []warning) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -262,18 +263,18 @@ func (s *podSteering) recordWarnings(namespace string, complaints []warning) {
 	}
 }
 
-// planResult is what came of the removals.
+// planResult is the result of the removals.
 type planResult struct {
 	// moved were removed; held were not, because of a disruption budget.
 	moved, held int
 	// evicted tells whether an eviction was asked for, limited whether our own limit left some for later, and changed whether
 	// some were not as the cache had them.
 	evicted, limited, changed bool
-	// refused are those that somebody's policy keeps.
+	// pods that a disruption budget or another policy protects
 	refused []warning
 }
 
-// nextDelay tells when to look again at what is still to be removed; 0 is never.
+// nextDelay returns the delay until the next check of pods to remove; 0 for none.
 func (s *podSteering) nextDelay(namespace string, done planResult, now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -292,7 +293,7 @@ func (s *podSteering) nextDelay(namespace string, done planResult, now time.Time
 	}
 }
 
-// applyPlan does what it may at this moment.
+// applyPlan applies the permitted part of the plan.
 func (s *podSteering) applyPlan(ctx context.Context, p evictionPlan) (planResult, error) {
 	var g errgroup.Group
 	g.SetLimit(evictionsAtOnce)
@@ -323,7 +324,7 @@ func (s *podSteering) applyPlan(ctx context.Context, p evictionPlan) (planResult
 	for _, pod := range p.tolerate {
 		do(pod, s.addToleration, new(int))
 	}
-	// Those that are held must not use up the limit before others, each time anew.
+	// Blocked pods must not use up the limit before others in each run.
 	rand.Shuffle(len(p.remove), func(i, j int) { p.remove[i], p.remove[j] = p.remove[j], p.remove[i] })
 	for _, one := range p.remove {
 		if out.limited = !s.limit.TryAccept(); out.limited {
@@ -359,7 +360,7 @@ func (s *podSteering) evictPod(ctx context.Context, pod *corev1.Pod) error {
 	return s.evictor.evictPod(ctx, pod.Namespace, pod.Name, pod.UID)
 }
 
-// orphanPods are the pods of the namespace that wait on nodes which it does not reach.
+// orphanPods returns the pods of the namespace that wait on nodes which it does not extend to.
 func (s *podSteering) orphanPods(ctx context.Context, namespace string, nodes []string) ([]victim, error) {
 	var out []victim
 	for _, node := range nodes {
@@ -375,8 +376,8 @@ func (s *podSteering) orphanPods(ctx context.Context, namespace string, nodes []
 	return out, nil
 }
 
-// releaseWaiting lets the owners of pods that wait for a node make others, which nobody steers, once the namespace is
-// closed to the webhook. Those that come back the same are so by their owners' will.
+// releaseWaiting deletes unscheduled pods, so that their owners recreate them without the webhook's changes, once the
+// namespace is disabled. Pods that are recreated unchanged are intended.
 func (s *podSteering) releaseWaiting(ctx context.Context, nso *offv1beta1.NamespaceOffloading, now time.Time) error {
 	if d := s.settleDelay(nso.Namespace, now); d > 0 {
 		return kube.Wait(d, "the API servers see that the namespace has lost its label")
@@ -393,8 +394,8 @@ func (s *podSteering) releaseWaiting(ctx context.Context, nso *offv1beta1.Namesp
 	return s.carryOut(ctx, nso, plan, now)
 }
 
-// releasePods lets the owners of pods that wait on one of these virtual nodes make others, once the namespace is not offloaded
-// any more.
+// releasePods deletes pods that wait on one of these virtual nodes, so that their owners recreate them, once the namespace is
+// no longer offloaded.
 func (s *podSteering) releasePods(ctx context.Context, namespace string, nodes []string) error {
 	stranded, err := s.orphanPods(ctx, namespace, nodes)
 	if err != nil {

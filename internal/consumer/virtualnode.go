@@ -39,11 +39,12 @@ type VirtualNodeOptions struct {
 	LiqoNamespace string
 	// Image of virtual kubelets whose options name none.
 	Image string
-	// Images are those that virtual kubelets may run besides those of the options of the installation; a final * stands for anything.
+	// Images are permitted for virtual kubelets besides the image in the options of the installation; a final * matches any suffix.
 	Images []string
 	// PodCIDRs of this cluster.
 	PodCIDRs []string
-	// VkOptionsTemplate is used by VirtualNodes that name none; the default is virtual-kubelet-default in LiqoNamespace.
+	// VkOptionsTemplate is the default for VirtualNodes that name none; if empty, virtual-kubelet-default in
+	// LiqoNamespace.
 	VkOptionsTemplate types.NamespacedName
 	// CheckArguments tells why a virtual kubelet would not start with these arguments; nil never does.
 	CheckArguments func(args []string) error
@@ -87,17 +88,18 @@ func SetupVirtualNodes(mgr ctrl.Manager, o VirtualNodeOptions) error {
 
 type virtualNodes struct {
 	client client.Client
-	// direct reads what is not worth a cache, pods, ServiceAccounts, Secrets, and what must not be overlooked.
+	// direct bypasses the cache, for pods, ServiceAccounts and Secrets, and for decisions that need current
+	// data.
 	direct  client.Client
 	evictor evictor
-	// departures of the pods that are evicted.
+	// departures notifies about evicted pods.
 	departures *podDrainWatcher
 	recorder   events.EventRecorder
 	options    VirtualNodeOptions
 	rollouts   *rolloutLimiter
 }
 
-// Sync runs the virtual kubelet with the rights that it needs, and keeps the NamespaceMap of its provider.
+// Sync runs the virtual kubelet with its permissions, and maintains the NamespaceMap of its provider.
 func (v *virtualNodes) Sync(ctx context.Context, vn *offv1beta1.VirtualNode) error {
 	now := metav1.Now()
 	if vn.Spec.ClusterID == "" {
@@ -141,7 +143,7 @@ func (v *virtualNodes) Sync(ctx context.Context, vn *offv1beta1.VirtualNode) err
 	return nil
 }
 
-// removeNode takes the Node of a VirtualNode away that is not to have one any more; its kubelet goes on.
+// removeNode deletes the Node of a VirtualNode that disables it; the kubelet keeps running.
 func (v *virtualNodes) removeNode(ctx context.Context, vn *offv1beta1.VirtualNode, now metav1.Time) error {
 	node, err := v.readNode(ctx, v.client, vn)
 	if err != nil {
@@ -159,7 +161,7 @@ func (v *virtualNodes) removeNode(ctx context.Context, vn *offv1beta1.VirtualNod
 	return v.deleteNode(ctx, vn)
 }
 
-// checkPlace applies the rule of admission again, which may have been off.
+// checkPlace repeats the check of the webhook, which may have been disabled.
 func (v *virtualNodes) checkPlace(ctx context.Context, vn *offv1beta1.VirtualNode) error {
 	namespace := &corev1.Namespace{}
 	if err := v.client.Get(ctx, client.ObjectKey{Name: vn.Namespace}, namespace); err != nil {
@@ -171,7 +173,7 @@ func (v *virtualNodes) checkPlace(ctx context.Context, vn *offv1beta1.VirtualNod
 	return nil
 }
 
-// checkImage lets a virtual kubelet run an image of the options of the installation, or a listed one.
+// checkImage permits the image in the options of the installation, and listed images.
 func (v *virtualNodes) checkImage(ctx context.Context, want *appsv1.Deployment, template *offv1beta1.VkOptionsTemplate) error {
 	ours := []string{v.options.Image}
 	if template.Namespace == v.options.LiqoNamespace {
@@ -220,8 +222,8 @@ func (v *virtualNodes) templateKey(vn *offv1beta1.VirtualNode) types.NamespacedN
 
 var errNodeNameTaken = errors.New("the name of the Node is taken")
 
-// readNode returns the Node of the VirtualNode, nil if there is none. A Node of that name which is not ours is an
-// errNodeNameTaken, and is never touched.
+// readNode returns the Node of the VirtualNode, or nil. A foreign Node of that name causes errNodeNameTaken, and
+// is never modified.
 func (v *virtualNodes) readNode(ctx context.Context, from client.Reader, vn *offv1beta1.VirtualNode) (*corev1.Node, error) {
 	node := &corev1.Node{}
 	if err := from.Get(ctx, client.ObjectKey{Name: vn.Name}, node); err != nil {
@@ -244,8 +246,8 @@ func (v *virtualNodes) readNode(ctx context.Context, from client.Reader, vn *off
 	return node, nil
 }
 
-// updateLabels tells whether the Node is ours though somebody edited its labels: a virtual kubelet made it, and there is no
-// other VirtualNode of that name whose it could be.
+// updateLabels reports whether the Node is ours despite edited labels: a virtual kubelet created it, and no other
+// VirtualNode has that name.
 func (v *virtualNodes) updateLabels(ctx context.Context, from client.Reader, vn *offv1beta1.VirtualNode, node *corev1.Node) (bool, error) {
 	if _, made := node.Annotations[names.AppliedTaints]; !made {
 		return false, nil
@@ -290,7 +292,7 @@ func (v *virtualNodes) dropBinding(ctx context.Context, have *rbacv1.RoleBinding
 	return nil
 }
 
-// ensureServiceAccount returns the ServiceAccount of that name, whoever made it, nil if there is none.
+// ensureServiceAccount returns the ServiceAccount of that name, of any origin, or nil.
 func (v *virtualNodes) ensureServiceAccount(ctx context.Context, vn *offv1beta1.VirtualNode) (*corev1.ServiceAccount, error) {
 	account := serviceAccount(vn)
 	if err := v.direct.Get(ctx, client.ObjectKeyFromObject(account), account); err != nil {
@@ -302,8 +304,8 @@ func (v *virtualNodes) ensureServiceAccount(ctx context.Context, vn *offv1beta1.
 	return account, nil
 }
 
-// ensureNamespaceMap keeps the one NamespaceMap of the provider, which all its VirtualNodes share. Its entries belong to
-// the NamespaceOffloadings.
+// ensureNamespaceMap ensures the one NamespaceMap of the provider, which all its VirtualNodes share. Its entries belong
+// to the NamespaceOffloadings.
 func (v *virtualNodes) ensureNamespaceMap(ctx context.Context, vn *offv1beta1.VirtualNode) error {
 	id := string(vn.Spec.ClusterID)
 	namespace, err := v.tenantNamespace(ctx, vn)
@@ -336,7 +338,7 @@ func (v *virtualNodes) tenantNamespace(ctx context.Context, vn *offv1beta1.Virtu
 
 const tenantDelay = 5 * time.Second
 
-// ensureDeployment renders the virtual kubelet and tells whether one runs.
+// ensureDeployment renders the virtual kubelet and reports whether a replica runs.
 func (v *virtualNodes) ensureDeployment(ctx context.Context, vn *offv1beta1.VirtualNode, template *offv1beta1.VkOptionsTemplate) (available bool, err error) {
 	want := newDeployment(vn, template, v.options)
 	if err := v.checkImage(ctx, want, template); err != nil {

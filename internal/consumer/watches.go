@@ -35,7 +35,8 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// addWatches lists what an offloaded namespace depends on. Nodes report their health all the time: only their labels count.
+// addWatches adds the watches of an offloaded namespace's dependencies. Nodes send heartbeats all the time: only their
+// labels are relevant.
 func (s *namespaceOffloadings) addWatches(b *builder.Builder) *builder.Builder {
 	all := handler.EnqueueRequestsFromMapFunc(s.allRequests)
 	here := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
@@ -55,12 +56,12 @@ func (s *namespaceOffloadings) addWatches(b *builder.Builder) *builder.Builder {
 		WatchesRawSource(source.Kind(s.steering.waiting, &corev1.Pod{}, handler.TypedEnqueueRequestsFromMapFunc(s.ofWaiting)))
 }
 
-// ofWaiting wakes the namespace of a pod without a node if something is to be done about that pod.
+// ofWaiting returns a request for the namespace of an unscheduled pod if the pod needs a remedy.
 func (s *namespaceOffloadings) ofWaiting(ctx context.Context, pod *corev1.Pod) []reconcile.Request {
 	nso := &offv1beta1.NamespaceOffloading{}
 	key := types.NamespacedName{Namespace: pod.Namespace, Name: names.NamespaceOffloading}
 	if err := s.client.Get(ctx, key, nso); err != nil || !nso.DeletionTimestamp.IsZero() || policy.RemedyForWaiting(pod, nso, s.steering.class) == policy.Leave {
-		return nil // an offloading that comes later looks at all pods, as does one that goes
+		return nil // the creation or deletion of an offloading checks all pods
 	}
 	return offloadingOf(pod.Namespace)
 }
@@ -73,7 +74,7 @@ func (s *namespaceOffloadings) allRequests(ctx context.Context, _ client.Object)
 	return kube.Requests(ctx, s.client, &offv1beta1.NamespaceOffloadingList{}, kube.Every)
 }
 
-// mapHandler wakes only the namespaces whose entry changed; a map that comes or goes concerns all.
+// mapHandler enqueues only the namespaces whose entry changed; creation and deletion of a map enqueue all.
 func (s *namespaceOffloadings) mapHandler() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	every := func(ctx context.Context, q queue) {
@@ -120,7 +121,7 @@ func compareMaps[V comparable](before, after map[string]V, found map[string]bool
 	}
 }
 
-// own are the objects that were made here.
+// own passes the objects created in this cluster.
 var own = predicate.NewPredicateFuncs(func(obj client.Object) bool { return !peer.IsReplica(obj) })
 
 var virtualNode = predicate.NewPredicateFuncs(func(obj client.Object) bool {
@@ -129,10 +130,10 @@ var virtualNode = predicate.NewPredicateFuncs(func(obj client.Object) bool {
 
 var ofVirtualKubelet = predicate.NewPredicateFuncs(func(obj client.Object) bool { return obj.GetLabels()[names.VirtualNode] != "" })
 
-// deletedOrChanged leaves out what we have just made ourselves.
+// deletedOrChanged drops creations, which are our own.
 var deletedOrChanged = predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }}
 
-// comesOrGoes leaves out changes of what is only named.
+// comesOrGoes drops updates of objects of which only the name is used.
 var comesOrGoes = predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
 
 var nodeSpecChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
@@ -145,14 +146,14 @@ var givenUpChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool 
 	return isGivenUp(before) != isGivenUp(after)
 }}
 
-// deploymentChanged lets only through what decides whether a virtual kubelet runs as wanted.
+// deploymentChanged passes only changes that affect whether a virtual kubelet runs as desired.
 var deploymentChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	before, after := e.ObjectOld.(*appsv1.Deployment), e.ObjectNew.(*appsv1.Deployment)
 	return before.Generation != after.Generation || before.Status.AvailableReplicas != after.Status.AvailableReplicas ||
 		!maps.Equal(before.Labels, after.Labels) || !maps.Equal(before.Annotations, after.Annotations)
 }}
 
-// addWatches lists what a virtual node is made from, and what it is made of.
+// addWatches adds the watches of a virtual node's inputs and outputs.
 func (v *virtualNodes) addWatches(b *builder.Builder) *builder.Builder {
 	labelled := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetLabels()[names.VirtualNode]}}}
@@ -170,14 +171,14 @@ func (v *virtualNodes) addWatches(b *builder.Builder) *builder.Builder {
 		}))
 }
 
-// mayRun selects pods of which something may run: a kubelet says that one succeeded or failed once nothing of it does, up to a
-// second before the pod is gone.
+// mayRun selects pods with possibly running processes: a kubelet reports Succeeded or Failed once all have ended, up to a
+// second before the pod is deleted.
 var mayRun = fields.AndSelectors(
 	fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
 	fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
 )
 
-// runningKubelets holds the pods of virtual kubelets that may run, and nothing of them but their names.
+// runningKubelets returns a cache of the names of virtual kubelets' pods that may run.
 func runningKubelets(mgr ctrl.Manager) (cache.Cache, error) {
 	kubelets, err := kube.AddCache(mgr, map[client.Object]cache.ByObject{&corev1.Pod{}: {
 		Label: labels.SelectorFromSet(labels.Set{names.OffloadingComponent: names.ComponentVirtualKubelet}), Field: mayRun, Transform: nameOnly,
@@ -203,13 +204,13 @@ func servedBy(_ context.Context, pod *corev1.Pod) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: pod.Namespace, Name: pod.Labels[names.VirtualNode]}}}
 }
 
-// ended lets through what a cache does not show any more.
+// ended passes deletions from the cache.
 var ended = predicate.TypedFuncs[*corev1.Pod]{
 	CreateFunc: func(event.TypedCreateEvent[*corev1.Pod]) bool { return false },
 	UpdateFunc: func(event.TypedUpdateEvent[*corev1.Pod]) bool { return false },
 }
 
-// enqueueForNode wakes the VirtualNodes that an object concerns.
+// enqueueForNode enqueues the VirtualNodes that an object concerns.
 func (v *virtualNodes) enqueueForNode(concerned func(*offv1beta1.VirtualNode, client.Object) bool) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
 		return kube.Requests(ctx, v.client, &offv1beta1.VirtualNodeList{}, func(vn *offv1beta1.VirtualNode) bool { return concerned(vn, obj) })
@@ -220,8 +221,8 @@ func isNodeName(vn *offv1beta1.VirtualNode, obj client.Object) bool {
 	return obj.GetName() == vn.Name || obj.GetLabels()[names.VirtualNode] == vn.Name
 }
 
-// isOfCluster tells whether a namespace is that of a VirtualNode, or a tenant namespace of its provider: one that is elsewhere keeps its
-// NamespaceMap there.
+// isOfCluster reports whether a namespace is that of a VirtualNode, or a tenant namespace of its provider: a VirtualNode in another
+// namespace has its NamespaceMap there.
 func isOfCluster(vn *offv1beta1.VirtualNode, obj client.Object) bool {
 	id, tenant := peer.OfNamespace(obj.(*corev1.Namespace))
 	return obj.GetName() == vn.Namespace || tenant && id == vn.Spec.ClusterID
