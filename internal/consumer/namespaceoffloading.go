@@ -31,19 +31,19 @@ import (
 
 const managedBy = names.ManagedByLiqo
 
-// NamespaceOffloadingOptions say who offloads.
+// NamespaceOffloadingOptions configure the offloading of namespaces.
 type NamespaceOffloadingOptions struct {
 	// ClusterID of this cluster.
 	ClusterID liqov1beta1.ClusterID
 	// LiqoNamespace is where the installation lives.
 	LiqoNamespace string
-	// RuntimeClass of pods that ask for a virtual node by themselves.
+	// RuntimeClass of pods that request a virtual node explicitly.
 	RuntimeClass string
 	// Workers is the number of namespaces handled at once; 0 is 1.
 	Workers int
 }
 
-// SetupNamespaceOffloadings registers the controller that extends namespaces to providers.
+// SetupNamespaceOffloadings registers the controller of NamespaceOffloadings.
 func SetupNamespaceOffloadings(mgr ctrl.Manager, o NamespaceOffloadingOptions) error {
 	steering, err := newSteering(mgr, o.RuntimeClass)
 	if err != nil {
@@ -68,8 +68,8 @@ type namespaceOffloadings struct {
 	podLooks      *podLooks
 }
 
-// Sync maps the namespace in every selected provider, lets the virtual kubelets work in it and opens it to the pod
-// webhook.
+// Sync maps the namespace in every selected provider, grants the virtual kubelets access to it and enables the pod
+// webhook for it.
 func (s *namespaceOffloadings) Sync(ctx context.Context, nso *offv1beta1.NamespaceOffloading) error {
 	if nso.Name != names.NamespaceOffloading {
 		return kube.Invalid("Invalid", fmt.Errorf("the name of a NamespaceOffloading must be %s", names.NamespaceOffloading))
@@ -85,7 +85,7 @@ func (s *namespaceOffloadings) Sync(ctx context.Context, nso *offv1beta1.Namespa
 	if err != nil {
 		return kube.Invalid("Invalid", err)
 	}
-	// Rights come before work: a virtual kubelet starts when its mapping is accepted.
+	// Permissions come first: a virtual kubelet starts when its mapping is accepted.
 	if err := s.grantKubelets(ctx, nso.Namespace, in.servedNodes(selected), in.leavingNodes(selected)); err != nil {
 		return err
 	}
@@ -114,8 +114,8 @@ func (s *namespaceOffloadings) Sync(ctx context.Context, nso *offv1beta1.Namespa
 	return errors.Join(append(refused, lookAgain(&nso.Status), s.steering.correctPods(ctx, nso, in.unreachedClusters(selected), time.Now()))...)
 }
 
-// Cleanup closes the namespace and waits until the last twin of a living provider is gone. In the end it asks the API server itself:
-// what was written a moment ago is in no cache, and would be left behind for ever.
+// Cleanup disables the namespace and waits until the last remote namespace of a live provider is gone. At the end it reads from the
+// API server: an object written a moment ago is not in the cache, and would be orphaned.
 func (s *namespaceOffloadings) Cleanup(ctx context.Context, nso *offv1beta1.NamespaceOffloading) error {
 	if err := s.endOffloading(ctx, nso); err != nil {
 		return err
@@ -151,8 +151,8 @@ func (s *namespaceOffloadings) endOffloading(ctx context.Context, nso *offv1beta
 	return s.grantKubelets(ctx, nso.Namespace, nil, nil)
 }
 
-// Report tells what the user must fix, and does not see otherwise: what a provider refused, and why, or would refuse; what does not
-// protect pods there; an annotation that means nothing is as none.
+// Report emits problems for the user: rejections by providers, present or expected, with reasons; policies that do not protect pods
+// there; an invalid annotation, which is ignored.
 func (s *namespaceOffloadings) Report(nso *offv1beta1.NamespaceOffloading, err error) []kube.Event {
 	out := slices.Concat(kube.Complaints(err), refusalEvents(&nso.Status), unprotectedEvents(&nso.Status))
 	if value, ok := nso.Annotations[names.EvictMisplacedPods]; ok && value != "true" && value != "false" {
@@ -208,7 +208,8 @@ func (s *namespaceOffloadings) gatherView(ctx context.Context, nso *offv1beta1.N
 	return in, nil
 }
 
-// mapNamespace sets, or with no remote name removes, the one entry of the namespace: other namespaces have other writers.
+// mapNamespace sets the entry of the namespace, or removes it if the remote name is empty: other entries have other
+// writers.
 func (s *namespaceOffloadings) mapNamespace(ctx context.Context, nm *offv1beta1.NamespaceMap, namespace, remote string) error {
 	current, mapped := nm.Spec.DesiredMapping[namespace]
 	if current == remote && mapped == (remote != "") || !nm.DeletionTimestamp.IsZero() {
@@ -232,7 +233,7 @@ func (s *namespaceOffloadings) mapNamespace(ctx context.Context, nm *offv1beta1.
 	return nil
 }
 
-// labelNamespace opens the namespace to the pod webhook, or closes it.
+// labelNamespace enables or disables the pod webhook for the namespace.
 func (s *namespaceOffloadings) labelNamespace(ctx context.Context, name string, open bool) error {
 	namespace := &corev1.Namespace{}
 	if err := s.client.Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {
@@ -258,8 +259,8 @@ func (s *namespaceOffloadings) labelNamespace(ctx context.Context, name string, 
 	return nil
 }
 
-// grantKubelets lets exactly the virtual kubelets of these nodes work in the namespace. Those of the nodes that are leaving keep the rights that
-// they have.
+// grantKubelets grants exactly the virtual kubelets of these nodes access to the namespace. Virtual kubelets of leaving nodes keep their
+// permissions.
 func (s *namespaceOffloadings) grantKubelets(ctx context.Context, namespace string, nodes, leaving []offv1beta1.VirtualNode) error {
 	wanted := map[string]bool{}
 	for i := range leaving {
@@ -288,8 +289,8 @@ func (s *namespaceOffloadings) grantKubelets(ctx context.Context, namespace stri
 	return nil
 }
 
-// givenUp tells whether the administrator said that the peer never comes back, and it has not contradicted. A
-// ForeignCluster that is not there says nothing: it is made again while anything of the peering exists.
+// givenUp reports whether the administrator declared the peer as permanently lost, and the peer has not
+// answered since. A missing ForeignCluster is unknown: it is recreated while the peering has objects.
 func givenUp(ctx context.Context, c client.Reader, id string) (dead, known bool, err error) {
 	fc := &liqov1beta1.ForeignCluster{}
 	if err := c.Get(ctx, client.ObjectKey{Name: id}, fc); err != nil {
@@ -313,5 +314,5 @@ func isGivenUp(fc *liqov1beta1.ForeignCluster) bool {
 	return true
 }
 
-// requeue bounds how long a step that no watch reports is waited for.
+// requeue bounds the wait for a step without a watch.
 const requeue = 2 * time.Second

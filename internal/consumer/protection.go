@@ -167,8 +167,8 @@ func (s *namespaceOffloadings) readProtection(ctx context.Context, name string, 
 	return out, err
 }
 
-// forbiddenPods returns why pods that are there would be refused, by levels. It reads one page of them, at most once a minute: where many pods
-// come of one template the first tells of all.
+// forbiddenPods returns why existing pods would be rejected, by level. It reads one page of pods, at most once a minute: where many pods have
+// one template, the first represents all.
 func (s *namespaceOffloadings) forbiddenPods(ctx context.Context, namespace string, levels []string, now time.Time) (map[string]string, error) {
 	if len(levels) == 0 {
 		return nil, nil
@@ -200,14 +200,14 @@ func (s *namespaceOffloadings) forbiddenPods(ctx context.Context, namespace stri
 	return look.forbidden, nil
 }
 
-// forbiddenReason returns which pod a level forbids, and why, "" where it does not. A pod of a DaemonSet stays on its node, and one that ended is
-// not made again as it is.
+// forbiddenReason returns the pod that a level forbids and the reason, or "". A pod of a DaemonSet stays on its node, and a finished pod is not
+// recreated.
 func forbiddenReason(level string, pod *corev1.Pod) string {
 	if owner := metav1.GetControllerOf(pod); owner != nil && owner.Kind == "DaemonSet" || pod.Status.Phase == corev1.PodSucceeded || pod.Annotations[corev1.MirrorPodAnnotationKey] != "" {
 		return ""
 	}
 	if pod.Labels[names.ManagedBy] != "" {
-		return "" // it was made for another cluster
+		return "" // created for another cluster
 	}
 	if err := policy.CheckPodSecurity(&pod.Spec, level); err != nil {
 		return cmp.Or(strings.TrimRight(pod.GenerateName, "-"), pod.Name) + ": " + err.Error()

@@ -14,7 +14,7 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// believedStatus returns what is believed of the status of a copy: see the rules of each kind. A kind without rules has no status.
+// believedStatus returns the accepted part of a replica's status by the rules of each kind. A kind without rules has no status.
 func believedStatus(local, copied *unstructured.Unstructured) (map[string]any, error) {
 	var believed any
 	switch kind := local.GroupVersionKind(); kind {
@@ -49,7 +49,7 @@ func believedStatus(local, copied *unstructured.Unstructured) (map[string]any, e
 	return out, nil
 }
 
-// decodeStatus decodes nothing but the status: what else a peer writes is not ours.
+// decodeStatus decodes only the status: other fields written by a peer are ignored.
 func decodeStatus(from *unstructured.Unstructured, into any) error {
 	return decodeInto(&unstructured.Unstructured{Object: map[string]any{"status": from.Object["status"]}}, into)
 }

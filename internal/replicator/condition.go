@@ -28,8 +28,8 @@ const (
 	reasonNoCredentials = "NoCredentials"
 )
 
-// peerCondition says what is known about the peer's API server: nil for nothing yet, a condition without type for "there is
-// nothing to know", because there are no credentials.
+// peerCondition returns the condition about the peer's API server: nil if unknown, a condition without type if there are no
+// credentials.
 func (s *inputs) peerCondition(l *link) *liqov1beta1.Condition {
 	if l == nil {
 		for i := range s.secrets {
@@ -57,8 +57,8 @@ func (s *inputs) peerCondition(l *link) *liqov1beta1.Condition {
 	return readyCondition(peer.Answers)
 }
 
-// lostCondition is the condition of a peer that was given up. Others wait for one that is Established, so one that refuses us must
-// not be.
+// lostCondition returns the condition of a peer declared as lost. Other controllers wait for a peer that is Established, so a peer
+// that rejects our credentials must not be.
 func (s *inputs) lostCondition(l *link) *liqov1beta1.Condition {
 	if l != nil {
 		if state := l.currentState(); state.failure == "" && state.refusal != "" {
@@ -68,7 +68,7 @@ func (s *inputs) lostCondition(l *link) *liqov1beta1.Condition {
 	return s.peerCondition(l)
 }
 
-// refusesUs begins the message about a peer that was given up because of what it refuses.
+// refusesUs is the prefix of the message about a lost peer that rejects our credentials.
 const refusesUs = "the peer was given up, and its API server refuses our credentials: "
 
 func readyCondition(message string) *liqov1beta1.Condition {
@@ -86,8 +86,8 @@ func orphanCondition(obj client.Object) *liqov1beta1.Condition {
 	}
 }
 
-// misbehaviourCondition returns the condition of a peer that reached one of our bounds lately, nil for none, and when to look
-// again.
+// misbehaviourCondition returns the condition of a peer that recently exceeded a limit, or nil, and the delay until the next
+// check.
 func (l *link) misbehaviourCondition() (condition *liqov1beta1.Condition, again time.Duration) {
 	if l == nil {
 		return nil, 0
@@ -101,8 +101,8 @@ func (l *link) misbehaviourCondition() (condition *liqov1beta1.Condition, again 
 	}, time.Until(m.Until) + time.Second
 }
 
-// writeCondition writes the condition if it says something else than before, and the one of a peer that misbehaves, nil for none. It is
-// the only writer of status.conditions, and its patch holds nothing else, so it needs no look at what others write.
+// writeCondition writes the condition if it changed, and the condition of a misbehaving peer, nil for none. It is the only writer of
+// status.conditions, and its patch contains nothing else, so no conflict is possible.
 func (r *reconciler) writeCondition(ctx context.Context, fc *liqov1beta1.ForeignCluster, want, misbehaves *liqov1beta1.Condition) error {
 	if fc == nil || want == nil {
 		return nil
@@ -122,8 +122,8 @@ func (r *reconciler) writeCondition(ctx context.Context, fc *liqov1beta1.Foreign
 	return nil
 }
 
-// withConditions returns the conditions that should be there, nil for none. The text of a lasting failure is not
-// followed: it often holds a port number that is another one on each attempt.
+// withConditions returns the desired conditions, nil for none. Changes in the text of a lasting failure are
+// ignored: it often contains a port number that differs on each attempt.
 func withConditions(have []liqov1beta1.Condition, want liqov1beta1.Condition, misbehaves *liqov1beta1.Condition, now metav1.Time) ([]liqov1beta1.Condition, bool) {
 	if want.Type == "" {
 		return nil, len(have) > 0
@@ -136,10 +136,10 @@ func withConditions(have []liqov1beta1.Condition, want liqov1beta1.Condition, mi
 	return out, !slices.Equal(out, have)
 }
 
-// maxConditionText is how much is told of what a peer answers.
+// maxConditionText is the maximum length of a peer's answer in the message.
 const maxConditionText = 4096
 
-// settleCondition returns the condition as it stays where it says nothing new, and else as it is now.
+// settleCondition returns the existing condition if nothing changed, and else the new one.
 func settleCondition(have []liqov1beta1.Condition, want liqov1beta1.Condition, now metav1.Time) liqov1beta1.Condition {
 	want.LastTransitionTime = now
 	i := slices.IndexFunc(have, func(c liqov1beta1.Condition) bool { return c.Type == want.Type })

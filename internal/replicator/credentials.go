@@ -31,7 +31,7 @@ const (
 	reasonCredentials       = "CredentialsChanged"
 )
 
-// peerCredentials are a Secret that is good to use.
+// peerCredentials are the content of a valid Secret.
 type peerCredentials struct {
 	secret          *corev1.Secret
 	kubeconfig      []byte
@@ -65,9 +65,9 @@ func checkSecret(peer liqov1beta1.ClusterID, secret *corev1.Secret) (*peerCreden
 	return &peerCredentials{secret: secret, kubeconfig: kubeconfig, remoteNamespace: namespace}, nil
 }
 
-// chooseCredentials picks the Secret to use for a peer and tells what is wrong with the others. Of several good ones the oldest is
-// used, so that a restart changes nothing. One that is being deleted is used only while there is no other: its copies
-// must still be removed from the peer.
+// chooseCredentials selects the Secret for a peer and returns the problems of the rest. Of several valid Secrets the oldest takes
+// precedence, so that a restart changes nothing. A Secret being deleted is used only without an alternative: its replicas must
+// still be removed from the peer.
 func chooseCredentials(peer liqov1beta1.ClusterID, secrets []corev1.Secret) (*peerCredentials, map[types.UID]problem) {
 	problems := make(map[types.UID]problem)
 	var live, going []*peerCredentials

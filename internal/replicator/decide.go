@@ -21,22 +21,22 @@ import (
 	"liqo.io/liqo/internal/version"
 )
 
-// endpoints are the two clusters of a peering, seen from here.
+// endpoints are the two clusters of a peering, from the local perspective.
 type endpoints struct {
 	local, peer liqov1beta1.ClusterID
-	// version of Liqo here.
+	// version of the local Liqo.
 	version string
 }
 
-// step is what one object needs next.
+// step is the next action for one object.
 type step string
 
 const (
 	// idle: nothing to do.
 	idle step = "idle"
-	// push: the object lives; its copy must say the same, and the copy's status comes back.
+	// push: the object exists; its replica gets the spec, and the replica's status is copied back.
 	push step = "push"
-	// withdraw: the object is going; its copy must go first.
+	// withdraw: the object is being deleted; its replica must be deleted first.
 	withdraw step = "withdraw"
 	// loosen: the object is going and no copy is seen any more.
 	loosen step = "loosen"
@@ -44,8 +44,8 @@ const (
 	reap step = "reap"
 )
 
-// decideStep compares an object with its copy; each is nil when absent. With draining, because the credentials are about to
-// go, nothing new is started.
+// decideStep compares an object with its replica; each is nil when absent. With draining, because the credentials are being
+// deleted, no replication starts.
 func (e endpoints) decideStep(local, copied *unstructured.Unstructured, draining bool) step {
 	held := local != nil && controllerutil.ContainsFinalizer(local, names.ReplicatorFinalizer)
 	switch {
@@ -73,14 +73,14 @@ func (e endpoints) decideStep(local, copied *unstructured.Unstructured, draining
 	return push
 }
 
-// neededHere tells whether somebody else still holds an object that is going. The copy goes last: with that of a slice go the
-// credentials with which its node is drained.
+// neededHere reports whether another finalizer still holds an object being deleted. The replica is deleted last: with the
+// replica of a ResourceSlice, the credentials that drain its node are revoked.
 func neededHere(local *unstructured.Unstructured) bool {
 	return slices.ContainsFunc(local.GetFinalizers(), func(f string) bool { return f != names.ReplicatorFinalizer })
 }
 
-// isConcerned tells whether local is an object of this cluster that is meant for the peer. An object in the peer's tenant
-// namespace that names no destination is.
+// isConcerned reports whether local is an object of this cluster for the peer. An object in the peer's tenant namespace
+// without a destination is.
 func (e endpoints) isConcerned(local *unstructured.Unstructured) bool {
 	if local == nil || local.GetLabels()[names.Replicated] == "true" {
 		return false
@@ -89,14 +89,14 @@ func (e endpoints) isConcerned(local *unstructured.Unstructured) bool {
 	return destination == "" || destination == string(e.peer)
 }
 
-// isCopy tells whether an object at the peer is the copy of one of ours.
+// isCopy reports whether an object at the peer is the replica of a local object.
 func (e endpoints) isCopy(remote client.Object) bool {
 	labels := remote.GetLabels()
 	return labels[names.Replicated] == "true" && labels[names.ReplicationOrigin] == string(e.local)
 }
 
-// copyOf is what the peer should hold of local: its spec, the labels and annotations of its users, and our labels, which
-// never change, because the peer refuses that.
+// copyOf returns the desired replica of local: its spec, the labels and annotations of its users, and the labels of
+// Liqo, which are constant, because the peer rejects changes.
 func (e endpoints) copyOf(local *unstructured.Unstructured) *unstructured.Unstructured {
 	out := &unstructured.Unstructured{Object: map[string]any{}}
 	out.SetGroupVersionKind(local.GroupVersionKind())
@@ -123,14 +123,14 @@ func (e endpoints) copyOf(local *unstructured.Unstructured) *unstructured.Unstru
 	return out
 }
 
-// tellsVersion tells whether the copy of an object says which Liqo made it: NamespaceMaps, of which there is one, and whose status
-// brings the answer.
+// tellsVersion reports whether the replica of an object carries the local Liqo version: only the NamespaceMap, which is unique per
+// peer, and whose status returns the peer's version.
 func tellsVersion(obj *unstructured.Unstructured) bool {
 	return obj.GroupVersionKind() == offv1beta1.GroupVersion.WithKind("NamespaceMap")
 }
 
-// withoutEmpty returns in without its empty maps, however deep. Server-side apply turns a map whose last key is taken out
-// into null, which no schema accepts, unless the map itself is left out; an empty map says no more than none in our kinds.
+// withoutEmpty returns in without empty maps, at any depth. Server-side apply turns a map whose last key is removed into
+// null, which every schema rejects, unless the map itself is left out; for our kinds an empty map equals none.
 func withoutEmpty(in map[string]any) map[string]any {
 	out := make(map[string]any, len(in))
 	for k, v := range in {
@@ -155,35 +155,35 @@ func travellingKeys(in map[string]string, stays func(string) bool) map[string]st
 	return out
 }
 
-// isOurs reports whether a label means something to Liqo: those have a meaning in one cluster only, and a peer may not change them. Other
-// labels of the domain are of users.
+// isOurs reports whether a label has a meaning for Liqo: such labels are local to one cluster, and a peer may not change them. Other
+// labels of the domain belong to users.
 func isOurs(key string) bool { return names.MeansSomething(key) }
 
-// staysHere tells whether an annotation has no business at the peer: the provider's own switches, what we say ourselves, and the
-// records of whoever applied the object here.
+// staysHere reports whether an annotation is not replicated: switches of the provider, annotations of Liqo, and records of the
+// tool that applied the object.
 func staysHere(key string) bool {
 	return isDeployers(key) || key == names.Version || key == names.Capabilities || strings.HasPrefix(key, names.AppliedHash) || strings.HasPrefix(key, names.Cordon)
 }
 
-// deployers are the domains, or single keys, by which those that apply manifests know what is theirs, and remove what they did not
-// apply. At the peer there may be another one of the kind.
+// deployers are the domains, or single keys, by which deployment tools recognise their objects and prune orphans. The peer may run
+// the same tool.
 var deployers = []string{
 	corev1.LastAppliedConfigAnnotation, "app.kubernetes.io/instance", "argocd.argoproj.io/", "meta.helm.sh/", "kustomize.toolkit.fluxcd.io/",
 	"helm.toolkit.fluxcd.io/",
 }
 
-// isDeployers tells whether a label or an annotation is the mark of whoever deploys here.
+// isDeployers reports whether a label or an annotation belongs to a deployment tool.
 func isDeployers(key string) bool {
 	return slices.ContainsFunc(deployers, func(mark string) bool {
 		return key == mark || strings.HasSuffix(mark, "/") && strings.HasPrefix(key, mark)
 	})
 }
 
-// maxStatus bounds what a peer can make this cluster store for one object.
+// maxStatus bounds the status of one object that a peer can store in this cluster.
 const maxStatus = 512 << 10
 
-// statusBack returns local with the status of its copy, or nil when nothing is to be written. A copy without any status
-// says nothing: the provider has not looked at it yet, and what it said before stays.
+// statusBack returns local with the status of its replica, or nil if no write is needed. A replica without a status is
+// ignored: the provider has not processed it yet, and the previous status stays.
 func statusBack(local, copied *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	status, ok := copied.Object["status"]
 	if !ok || equality.Semantic.DeepEqual(status, local.Object["status"]) {

@@ -25,9 +25,9 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// endpointKinds tell the clients of one cluster where the servers of the other one are. Only this end reaches both API servers,
-// so it carries what there is to say both ways: to our clients, which we write, and to those of the peer, of which it lets us
-// write nothing else.
+// endpointKinds report the servers' endpoints of one cluster to the clients of the other. Only this process reaches both API
+// servers, so it reports in both directions: to local clients, and to the peer's clients, whose endpoint is the only field that
+// the peer permits to write.
 func (l *link) endpointKinds() []multicluster.Kind {
 	ours, theirs := endpointReporter{}, endpointReporter{}
 	return []multicluster.Kind{{
@@ -47,7 +47,7 @@ func (l *link) endpointKinds() []multicluster.Kind {
 	}}
 }
 
-// gatewaysTo are those that lead to a cluster, as one item. A peer that is older gives no right to read them.
+// gatewaysTo selects the gateways to a cluster, as one item. An older peer grants no permission to read them.
 func gatewaysTo(cluster liqov1beta1.ClusterID, kind client.Object, optional bool) multicluster.Source {
 	return multicluster.Source{
 		Object: kind, Labels: names.RemoteClusterID + "=" + string(cluster), Optional: optional,
@@ -55,12 +55,11 @@ func gatewaysTo(cluster liqov1beta1.ClusterID, kind client.Object, optional bool
 	}
 }
 
-// endpointReporter is what each client was told. Where both clusters reach each other both have one, and one may see less of the other cluster
-// than the other does: each tells what is new to it once, and none takes back what the other one says. All gateways are one
-// item, so it needs no lock.
+// endpointReporter is the last report to each client. If both clusters reach each other, both run a reporter, and one may see less of the
+// other cluster: each reports a change once, and neither reverts the other's. All gateways are one item, so no lock is needed.
 type endpointReporter map[types.UID]*networkingv1beta1.EndpointStatus
 
-// hasTold tells whether there is nothing to say to a client: it was told the same, and says something.
+// hasTold reports whether a client needs no report: the last one was equal, and the client has an endpoint.
 func (t endpointReporter) hasTold(c *networkingv1beta1.GatewayClient, want *networkingv1beta1.EndpointStatus) bool {
 	return c.Status.Endpoint != nil && equality.Semantic.DeepEqual(t[c.UID], want)
 }
@@ -72,7 +71,7 @@ func (t endpointReporter) keepReported(clients []networkingv1beta1.GatewayClient
 	})
 }
 
-// reportEndpoints tells the clients of one side where the server of the other one is.
+// reportEndpoints reports the server's endpoint in one cluster to the clients in the other.
 func (t endpointReporter) reportEndpoints(ctx context.Context, from, to multicluster.Cluster) error {
 	var servers networkingv1beta1.GatewayServerList
 	var clients networkingv1beta1.GatewayClientList
@@ -81,7 +80,7 @@ func (t endpointReporter) reportEndpoints(ctx context.Context, from, to multiclu
 	}
 	server := saidBy(servers.Items)
 	if server == nil {
-		return nil // what was said before stays: it may still be true, and nothing better is known
+		return nil // the previous report stays: it may still be valid, and there is no newer one
 	}
 	t.keepReported(clients.Items)
 	var errs []error
@@ -99,7 +98,7 @@ func (t endpointReporter) reportEndpoints(ctx context.Context, from, to multiclu
 	return errors.Join(errs...)
 }
 
-// writeEndpoint writes that one field: the peer would refuse a patch of anything else.
+// writeEndpoint patches only that field: the peer would reject a patch of another field.
 func writeEndpoint(ctx context.Context, c client.Client, gateway *networkingv1beta1.GatewayClient, want *networkingv1beta1.EndpointStatus) error {
 	if equality.Semantic.DeepEqual(gateway.Status.Endpoint, want) {
 		return nil
@@ -116,7 +115,8 @@ func writeEndpoint(ctx context.Context, c client.Client, gateway *networkingv1be
 	return nil
 }
 
-// saidBy is where the first of these servers is that says so, one that runs before others, as nodes take them; nil while none does.
+// saidBy returns the endpoint of the first server that has one, running servers first, the precedence that nodes use; nil if there
+// is none.
 func saidBy(servers []networkingv1beta1.GatewayServer) *networkingv1beta1.EndpointStatus {
 	says := func(g *networkingv1beta1.GatewayServer) bool { return policy.PeerEndpoint(g.Status.Endpoint) != nil }
 	runs := func(g *networkingv1beta1.GatewayServer) bool { return says(g) && g.Status.InternalEndpoint != nil }

@@ -18,8 +18,8 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// givenUp tells whether the user declared the peer gone for good and nothing speaks against it. A peer that refuses our
-// credentials is as gone as one that does not answer: whatever it does, what is here can be taken down.
+// givenUp reports whether the user declared the peer as lost and the peer is not alive. A peer that rejects our
+// credentials counts as lost, like a peer without an answer: the local teardown does not depend on it.
 func (s *inputs) givenUp(l *link) bool {
 	if s.cluster == nil || s.cluster.Annotations[names.PermanentlyUnreachable] != "true" {
 		return false
@@ -32,13 +32,13 @@ func (s *inputs) givenUp(l *link) bool {
 	return state.looked && !state.isAlive()
 }
 
-// forgottenAfter is how long a peer refuses everything before that is not taken any more for an API server that has only begun, or for
-// rights that are being given.
+// forgottenAfter is how long a peer must reject every call before the rejection counts as permanent: a starting API server, or
+// permissions not granted yet, look the same.
 const forgottenAfter = 15 * time.Second
 
-// isForgotten reports whether the user takes down all that there is of a peer, credentials included, and the peer lets them in no more: it
-// removed its side first, and what was copied there cannot be taken away by anything that is still to come. after is when to look again, 0
-// for when something changes.
+// isForgotten reports whether the user deletes all objects of a peer, credentials included, while the peer rejects the credentials: it was
+// torn down there first, and later credentials to remove the replicas will not come. after is the delay until the next check, 0 if a watch
+// triggers it.
 func (s *inputs) isForgotten(l *link, now time.Time) (is bool, after time.Duration) {
 	staying := func(x corev1.Secret) bool { return x.DeletionTimestamp.IsZero() }
 	if !s.removed || l == nil || len(s.secrets) == 0 || slices.ContainsFunc(s.secrets, staying) {
@@ -52,7 +52,8 @@ func (s *inputs) isForgotten(l *link, now time.Time) (is bool, after time.Durati
 	return left <= 0, max(left, 0)
 }
 
-// leaveForgotten is giveUp of a peer that removed its side first, with an event on the ForeignCluster: those in the namespaces are refused.
+// leaveForgotten calls giveUp for a peer that was torn down there first, with an event on the ForeignCluster: events in the namespaces are
+// rejected during their deletion.
 func (r *reconciler) leaveForgotten(ctx context.Context, s *inputs) (time.Duration, error) {
 	if l := r.links.linkTo(string(s.peer)); l != nil && s.cluster != nil {
 		r.recorder.Eventf(s.cluster, nil, corev1.EventTypeWarning, reasonCopiesLeft, "Replicate", "%s", kube.Note(fmt.Sprintf(
@@ -62,8 +63,8 @@ func (r *reconciler) leaveForgotten(ctx context.Context, s *inputs) (time.Durati
 	return r.giveUp(ctx, s)
 }
 
-// giveUp takes down what is here without asking the peer: objects that are being deleted may go, and when the
-// credentials are going too, or gone, all others lose their finalizer as well. It returns when to look again, 0 for when something changes.
+// giveUp performs the local teardown without the peer: it removes the finalizers of objects being deleted, and of all others if the
+// credentials are being deleted, or gone. It returns the delay until the next check, 0 if a watch triggers it.
 func (r *reconciler) giveUp(ctx context.Context, s *inputs) (time.Duration, error) {
 	staying := slices.ContainsFunc(s.secrets, func(x corev1.Secret) bool { return x.DeletionTimestamp.IsZero() })
 	condition := s.lostCondition(r.links.linkTo(string(s.peer)))
@@ -100,7 +101,7 @@ func (r *reconciler) giveUp(ctx context.Context, s *inputs) (time.Duration, erro
 	return after, r.writeCondition(ctx, s.cluster, condition, nil)
 }
 
-// listHeld lists the objects of a namespace that carry our finalizer, as the API server has them now.
+// listHeld lists the objects of a namespace with our finalizer, from the API server.
 func (r *reconciler) listHeld(ctx context.Context, namespace string) ([]client.Object, error) {
 	var out []client.Object
 	for _, res := range resources {

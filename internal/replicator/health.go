@@ -17,7 +17,7 @@ import (
 	"liqo.io/liqo/internal/kube"
 )
 
-// peerHealth is what is known about the peer's API server.
+// peerHealth is the health of the peer's API server.
 type peerHealth struct {
 	look chan struct{} // asks for a look before the next interval
 
@@ -26,22 +26,22 @@ type peerHealth struct {
 	looked bool
 	// failure is why the API server does not answer, empty while it does.
 	failure string
-	// refusals are what the API server said when it refused our calls, by what they were about, until it accepts them.
+	// refusals are the rejections of our calls by the API server, by subject, until it accepts them.
 	refusals map[string]string
-	// refusedSince is when the API server refused everything for the first time, zero while it lets us in.
+	// refusedSince is the time of the first rejection of every call, zero while access works.
 	refusedSince time.Time
 	// rejections are why objects are not copied although we may, by object.
 	rejections map[string]string
 }
 
-// access is the key of refusals that concern everything.
+// access is the key of rejections that concern every call.
 const access = ""
 
-// healthState is one reading of health.
+// healthState is a snapshot of the health.
 type healthState struct {
 	looked           bool
 	failure, refusal string
-	some             bool // only of what the refusal says, not of everything
+	some             bool // the refusal concerns some calls only
 	rejection        string
 	refusedSince     time.Time
 }
@@ -53,7 +53,7 @@ func (l *link) currentState() healthState {
 	return healthState{l.health.looked, l.health.failure, firstText(l.health.refusals), !all, firstText(l.health.rejections), l.health.refusedSince}
 }
 
-// firstText returns one of the texts, always the same of the same set, "" for none.
+// firstText returns one of the texts, deterministic for a set, or "".
 func firstText(texts map[string]string) string {
 	if len(texts) == 0 {
 		return ""
@@ -61,7 +61,8 @@ func firstText(texts map[string]string) string {
 	return texts[slices.Min(slices.Collect(maps.Keys(texts)))]
 }
 
-// isAlive tells whether the peer answers and lets us in: only then does a peer that its user gave up still count.
+// isAlive reports whether the peer answers and accepts our credentials: only then is the user's declaration of
+// its loss overridden.
 func (s healthState) isAlive() bool { return s.looked && s.failure == "" && s.refusal == "" }
 
 // watchHealth looks at the peer at once and then at every interval, until ctx ends.
@@ -91,8 +92,8 @@ func (l *link) lookNow() {
 	}
 }
 
-// rightsEvery is how many looks there are to one that asks for our rights, too, though nothing failed: a watch that was let in goes on
-// for minutes after its right was taken, and where nothing is to be copied nothing else would tell.
+// rightsEvery is the number of health checks per check of permissions: an established watch continues for minutes after its permission
+// was revoked, and with nothing to replicate no call would fail.
 const rightsEvery = 4
 
 func (l *link) lookOnce(ctx context.Context, timeout time.Duration, rights bool) {
@@ -112,8 +113,8 @@ func (l *link) lookOnce(ctx context.Context, timeout time.Duration, rights bool)
 	}
 }
 
-// tryRights asks the peer for one object of each kind: watches that are refused are retried in silence, and no object
-// may be waiting whose failure would tell.
+// tryRights lists one object of each kind: rejected watches are retried silently, and there may be no pending object
+// whose failure would show it.
 func (l *link) tryRights(ctx context.Context) {
 	c, err := client.New(l.conn.Config(), client.Options{Mapper: newMapper()})
 	if err != nil {
@@ -141,7 +142,8 @@ func (l *link) recordFailure(failure string) {
 	}
 }
 
-// recordRefusal remembers whether err, the outcome of what key is about, is a refusal. No answer at all is no news of access.
+// recordRefusal records whether err, the result of a call about key, is a rejection. A missing answer says nothing about
+// access.
 func (l *link) recordRefusal(key string, err error) {
 	refusal, is := errors.AsType[*refusal](err)
 	if is {
@@ -151,7 +153,8 @@ func (l *link) recordRefusal(key string, err error) {
 	}
 }
 
-// recordRejection remembers whether err, the outcome of copying an object, is that it cannot be copied as it is.
+// recordRejection records whether err, the result of replicating an object, means that the object is invalid for
+// the peer.
 func (l *link) recordRejection(key string, err error) {
 	if _, invalid := kube.InvalidReason(err); invalid {
 		l.setText(&l.health.rejections, key, key+": "+err.Error())
@@ -160,7 +163,7 @@ func (l *link) recordRejection(key string, err error) {
 	}
 }
 
-// setText keeps a text, or forgets it if there is none any more, and has it told if the first one is another now.
+// setText sets or deletes a text, and notifies if the first text changed.
 func (l *link) setText(texts *map[string]string, key, text string) {
 	l.health.mu.Lock()
 	before := firstText(*texts)

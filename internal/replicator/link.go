@@ -21,7 +21,7 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// link is the connection to one peer while its credentials exist: an engine that copies, and a look at its health.
+// link is the connection to one peer while its credentials exist: a replication engine and a health check.
 type link struct {
 	ends     endpoints
 	recorder events.EventRecorder
@@ -29,17 +29,17 @@ type link struct {
 	// changed wakes the peer's reconciliation: health, refusals, or the last copy gone.
 	changed func()
 
-	// The rest is written by the reconciliation of the peer only, one at a time.
+	// The remaining fields are written by the peer's reconciliation only, one at a time.
 	secret      types.NamespacedName
 	fingerprint [sha256.Size]byte
 
 	pair   multicluster.Pair
 	conn   *multicluster.Conn
 	engine *multicluster.Engine
-	// draining: the credentials are about to go, so nothing new is copied.
+	// draining: the credentials are being deleted, so no replication starts.
 	draining atomic.Bool
 	health   peerHealth
-	// conduct is which of our bounds the peer reached.
+	// conduct records the limits that the peer exceeded.
 	conduct *multicluster.Conduct
 	pace    copyPace
 
@@ -47,7 +47,7 @@ type link struct {
 	work   sync.WaitGroup
 }
 
-// What one peer can make this process read, keep and write: it serves all of them. The objects that cross are few, and small.
+// peerLimits bound the load by one peer, because this process serves all peers. Replicated objects are few and small.
 var peerLimits = kube.Limits{Body: 8 << 20, Event: 2 << 20, Rate: 4 << 20, Burst: 64 << 20}
 
 const (
@@ -55,7 +55,7 @@ const (
 	writeRate, writeBurst  = 64 << 10, 16 << 20
 )
 
-// dialPeer makes the link for credentials and starts it.
+// dialPeer creates the link for credentials and starts it.
 func (r *reconciler) dialPeer(e endpoints, c *peerCredentials) (*link, error) {
 	conduct := &multicluster.Conduct{Peer: string(e.peer), Changed: func() { r.enqueue(e.peer) }}
 	conn, err := multicluster.NewConn(c.kubeconfig, multicluster.AllowLoopback(r.options.AllowLoopbackPeers), multicluster.WithLimits(peerLimits), multicluster.WithConduct(conduct))
@@ -117,7 +117,7 @@ func (l *link) handleStarted(_ multicluster.Pair, kind string) {
 	l.lookNow()
 }
 
-// stopLink ends the link and waits for it. Nothing is removed anywhere.
+// stopLink stops the link and waits for its end. No object is removed.
 func (l *link) stopLink() {
 	l.cancel()
 	l.work.Wait()
@@ -125,7 +125,7 @@ func (l *link) stopLink() {
 	l.conduct.Close()
 }
 
-// followCredentials makes a running link use credentials for the same namespaces. ErrOtherServer says that they lead elsewhere: the
+// followCredentials switches a running link to new credentials for the same namespaces. ErrOtherServer means another server: the
 // link must be replaced.
 func (l *link) followCredentials(c *peerCredentials) (changed bool, err error) {
 	if fingerprint := sha256.Sum256(c.kubeconfig); fingerprint != l.fingerprint {
@@ -140,14 +140,14 @@ func (l *link) followCredentials(c *peerCredentials) (changed bool, err error) {
 	}
 	l.secret = types.NamespacedName{Namespace: c.secret.Namespace, Name: c.secret.Name}
 	if was := l.draining.Swap(c.isDeleting()); was && !c.isDeleting() {
-		// What was left alone while draining is looked at by starting again.
+		// A restart processes the objects skipped while draining.
 		l.engine.Set(nil)
 		l.engine.Set([]multicluster.Pair{l.pair})
 	}
 	return changed, nil
 }
 
-// links are the running links by peer. After close no new one is taken in.
+// links are the running links by peer. After close no link is added.
 type links struct {
 	mu     sync.Mutex
 	byPeer map[string]*link
@@ -186,7 +186,7 @@ func (s *links) removeLink(peer string) {
 	}
 }
 
-// Start closes all links when the process stops, or is no longer the one that leads.
+// Start closes all links when the process stops, or loses leader election.
 func (s *links) Start(ctx context.Context) error {
 	<-ctx.Done()
 	s.mu.Lock()

@@ -12,10 +12,10 @@ import (
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 )
 
-// The user guide shows these lines and tells to look for them, so their text is fixed: constant messages with key/values
-// would read differently. Everything else that this package logs is structured.
+// The user guide shows these lines to readers, so their text is fixed: constant messages with key/values would read
+// differently. All other logs of this package are structured.
 //
-// The guide asks for the last five lines, and they are these five: what else a start has to say needs -v=1.
+// The guide asks for the last five lines, and exactly these are printed: all other logs of the start need -v=1.
 
 func logProcessing(secret types.NamespacedName) {
 	klog.Infof("Processing Secret %q", secret)
@@ -33,7 +33,7 @@ func logStarted(peer liqov1beta1.ClusterID, gvr schema.GroupVersionResource) {
 	klog.V(logLevel(gvr.Resource == authv1beta1.ResourceSliceResource)).Infof("[%v] Reflection of %v correctly started", peer, gvr)
 }
 
-// logLevel is that of a line, which is always printed if the guide shows it.
+// logLevel returns the level of a line, which is always printed if the guide shows it.
 func logLevel(shown bool) klog.Level {
 	if shown {
 		return 0

@@ -20,17 +20,17 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// Who has credentials lead to another namespace may do so while the peer is away, or nobody looks. So each Secret says to which
-// namespaces something was copied, and nothing stays in a former one for lack of knowing it.
+// Credentials may be changed to another namespace while the peer is away, or this process is down. Each Secret therefore
+// records the namespaces with replicas, so that no replica in a previous namespace is orphaned.
 
-// How soon a peer that answers is asked again to take away what is in a former namespace: after a failure, and after a refusal, which an API server that
-// has only begun may mean for a moment, and others for ever.
+// Retry intervals for removing replicas in a previous namespace of a peer that answers: after a failure, and after a rejection, which is temporary
+// for a starting API server and may be permanent for others.
 const (
 	formerInterval  = 15 * time.Second
 	refusedInterval = 5 * time.Minute
 )
 
-// copiesIn are the namespaces of the peer to which something was copied with the Secret, sorted.
+// copiesIn returns the namespaces of the peer with replicas created by the Secret, sorted.
 func copiesIn(secret *corev1.Secret) []string {
 	text := secret.Annotations[names.ReplicatorCopiesIn]
 	if text == "" {
@@ -39,8 +39,8 @@ func copiesIn(secret *corev1.Secret) []string {
 	return strings.Split(text, ",")
 }
 
-// addFinalizer writes to a Secret to which namespaces its credentials lead and led, and puts our finalizer on it before they are used. One that is
-// being deleted takes none any more.
+// addFinalizer records the present and previous namespaces of the credentials in the Secret, and adds our finalizer before their use. A Secret
+// being deleted accepts no finalizer any more.
 func (r *reconciler) addFinalizer(ctx context.Context, secret *corev1.Secret, namespaces ...string) error {
 	slices.Sort(namespaces)
 	held := secret.DeepCopy()
@@ -56,20 +56,20 @@ func (r *reconciler) addFinalizer(ctx context.Context, secret *corev1.Secret, na
 	return nil
 }
 
-// holdUsed is hold of the Secret in use, which keeps what it says of former namespaces.
+// holdUsed adds the finalizer to the Secret in use, and keeps its record of previous namespaces.
 func (r *reconciler) holdUsed(ctx context.Context, c *peerCredentials) error {
 	return r.addFinalizer(ctx, c.secret, append(copiesIn(c.secret), c.remoteNamespace)...)
 }
 
-// leaveFormer takes away what was copied to namespaces to which the credentials lead no more. It returns when to try again, 0 for never. Of a peer that
-// refuses that it is told that copies may still be there.
+// leaveFormer removes replicas in previous namespaces of the credentials. It returns the delay until the next attempt, 0 for none. If the peer
+// rejects the removal, an event reports that replicas may remain.
 func (r *reconciler) leaveFormer(ctx context.Context, s *inputs) (time.Duration, error) {
 	l := r.links.linkTo(string(s.peer))
 	if l == nil || s.use == nil || l.pair != s.use.enginePair() {
 		return 0, nil
 	}
 	if state := l.currentState(); !state.looked || state.failure != "" {
-		return 0, nil // that it answers wakes us
+		return 0, nil // the next answer of the peer triggers a run
 	}
 	var after time.Duration
 	stay := []string{s.use.remoteNamespace}
@@ -95,8 +95,8 @@ func (r *reconciler) leaveFormer(ctx context.Context, s *inputs) (time.Duration,
 	return after, r.addFinalizer(ctx, s.use.secret, stay...)
 }
 
-// leaveAll takes away what a link that has ended copied for a Secret that goes: those copies, and whatever is in former namespaces. Nobody tries that
-// again, so it is told that what could not be taken away may still be there.
+// leaveAll removes the replicas of a stopped link for a Secret being deleted: its own, and those in previous namespaces. It is not retried, so an
+// event reports which replicas may remain.
 func (r *reconciler) leaveAll(ctx context.Context, secret *corev1.Secret, l *link, all []copySet) {
 	for _, namespace := range slices.Compact(slices.Sorted(slices.Values(append(copiesIn(secret), l.pair.Remote)))) {
 		which := allCopies()

@@ -14,16 +14,16 @@ import (
 	"liqo.io/liqo/internal/kube"
 )
 
-// problem is what is wrong with a Secret, as its events tell it; the zero value is nothing.
+// problem is the problem of a Secret, as its event reports it; the zero value is none.
 type problem struct{ reason, message string }
 
-// recordedProblem is a problem and the Secret that has it.
+// recordedProblem is a problem and its Secret.
 type recordedProblem struct {
 	secret types.UID
 	problem
 }
 
-// recordProblems emits an event on each Secret whose problem is another one than on the last pass.
+// recordProblems emits an event on each Secret whose problem changed since the last run.
 func (r *reconciler) recordProblems(s *inputs, l *link) {
 	for i := range s.secrets {
 		secret := &s.secrets[i]

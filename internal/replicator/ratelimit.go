@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 )
 
-// How often the status of one object comes back: as it changes at first, and then every statusInterval.
+// Rate of status updates of one object: immediate at first, and then every statusInterval.
 const (
 	statusBurst    = 30
 	statusInterval = 2 * time.Second

@@ -25,14 +25,14 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// drainInterval is how soon a drain is looked at again, should nobody wake us.
+// drainInterval is the retry interval of a drain, in case no event triggers it.
 const drainInterval = 2 * time.Second
 
-// deadInterval is how often the objects of a peer that was given up, or has no credentials any more, are looked at, while there are some:
-// nothing else tells what becomes of them.
+// deadInterval is the interval for checking the objects of a peer that is lost or has no credentials any more, while there are some: no
+// watch covers them.
 const deadInterval = 15 * time.Second
 
-// inputs is everything that decides about one peer.
+// inputs are the input of the decisions about one peer.
 type inputs struct {
 	peer       liqov1beta1.ClusterID
 	namespaces []string
@@ -43,7 +43,7 @@ type inputs struct {
 
 	use      *peerCredentials
 	problems map[types.UID]problem
-	// stranded are objects that wait for credentials to have their copies taken away.
+	// stranded are orphans that wait for credentials to have their replicas removed.
 	stranded []client.Object
 }
 
@@ -89,7 +89,7 @@ func (r *reconciler) reconcilePeer(ctx context.Context, id liqov1beta1.ClusterID
 	r.recordProblems(s, l)
 	var later time.Duration
 	var stranded error
-	if lost := l == nil && len(s.secrets) == 0; lost && s.cluster != nil && (hadLink || len(s.cluster.Status.Conditions) > 0) { // there were credentials
+	if lost := l == nil && len(s.secrets) == 0; lost && s.cluster != nil && (hadLink || len(s.cluster.Status.Conditions) > 0) { // the peer had credentials before
 		later, stranded = r.findStranded(ctx, s)
 	}
 	misbehaves, forgotten := l.misbehaviourCondition()
@@ -97,12 +97,13 @@ func (r *reconciler) reconcilePeer(ctx context.Context, id liqov1beta1.ClusterID
 		errors.Join(connected, drained, left, stranded, r.writeCondition(ctx, s.cluster, s.peerCondition(l), misbehaves))
 }
 
-// findStranded looks for objects that wait for credentials of a peer that has none any more. It returns when to look again, 0 for never.
+// findStranded finds the objects that wait for credentials of a peer that has none any more. It returns the delay until the next check,
+// 0 for none.
 func (r *reconciler) findStranded(ctx context.Context, s *inputs) (time.Duration, error) {
 	for _, namespace := range s.namespaces {
 		held, err := r.listHeld(ctx, namespace)
 		if apierrors.IsForbidden(err) {
-			continue // the namespace is going, and our rights went before it
+			continue // the namespace is being deleted, and our permissions are already gone
 		}
 		if err != nil {
 			return 0, err
@@ -155,11 +156,11 @@ func (r *reconciler) connectPeer(ctx context.Context, s *inputs) error {
 	case l == nil:
 		return nil
 	case s.hasBrokenSecret(l):
-		// The Secret in use was made unusable: what it said before still holds.
+		// The Secret in use became invalid: its previous content still applies.
 		l.draining.Store(s.isDeletingSecret(l))
 		return nil
 	}
-	// Without rights in the namespace there is nothing more to be done there.
+	// Without permissions in the namespace no cleanup is possible.
 	if err := r.forgetLink(ctx, l); err != nil && !apierrors.IsForbidden(err) {
 		return err
 	}
@@ -167,7 +168,7 @@ func (r *reconciler) connectPeer(ctx context.Context, s *inputs) error {
 	return nil
 }
 
-// hasBrokenSecret tells whether the Secret that a link uses is still there, though it is not good any more.
+// hasBrokenSecret reports whether the Secret of a link still exists, although it is invalid now.
 func (s *inputs) hasBrokenSecret(l *link) bool { return s.secretOf(l) != nil }
 
 func (s *inputs) isDeletingSecret(l *link) bool { return !s.secretOf(l).DeletionTimestamp.IsZero() }
@@ -227,8 +228,8 @@ func (r *reconciler) changeCredentials(ctx context.Context, s *inputs, l *link) 
 	return nil
 }
 
-// moveNamespace replaces a link by one between other namespaces. What was copied into a namespace that is not used any more is taken away before, because the
-// former credentials may be the only ones that can. What that leaves is leaveFormer's.
+// moveNamespace replaces a link by a link between other namespaces. It first removes the replicas in an abandoned namespace, because only the
+// previous credentials may have the permission. leaveFormer retries the rest.
 func (r *reconciler) moveNamespace(ctx context.Context, s *inputs, l *link) error {
 	r.links.removeLink(string(s.peer))
 	if former := l.pair.Remote; former != s.use.remoteNamespace {
@@ -243,7 +244,7 @@ func (r *reconciler) moveNamespace(ctx context.Context, s *inputs, l *link) erro
 	return r.beginLink(ctx, s)
 }
 
-// copySet are those that we made of a kind: that of one object, or without a name all.
+// copySet are the replicas of one object of a kind, or of the whole kind without a name.
 type copySet struct {
 	resource
 	name string
@@ -257,7 +258,7 @@ func allCopies() []copySet {
 	return out
 }
 
-// copiesOf are those of objects, as held returns them.
+// copiesOf returns the replicas of objects, as returned by held.
 func copiesOf(objects []client.Object) []copySet {
 	out := make([]copySet, 0, len(objects))
 	for _, obj := range objects {
@@ -289,8 +290,8 @@ func (r *reconciler) withdrawCopies(ctx context.Context, l *link, namespace stri
 	return nil
 }
 
-// drainPeer lets the Secrets go that are being deleted: at once when another one took over, else when no object waits for
-// the removal of its copy any more. It returns when to look again.
+// drainPeer releases the Secrets being deleted: at once if another took over, else when no object waits for the removal
+// of its replica. It returns the delay until the next check.
 func (r *reconciler) drainPeer(ctx context.Context, s *inputs) (time.Duration, error) {
 	var after time.Duration
 	for i := range s.secrets {
@@ -321,8 +322,8 @@ func (r *reconciler) drainPeer(ctx context.Context, s *inputs) (time.Duration, e
 	return after, nil
 }
 
-// endLink stops the link of a Secret for good. What is held for it still is disposable: its copies are taken away if the peer has them
-// taken, and should there be credentials again, they are made again. The link of another Secret is not ours to stop or to use.
+// endLink stops the link of a Secret permanently. The objects still held are disposable: their replicas are removed if the peer
+// permits, and are recreated with the next credentials. The link of another Secret is neither stopped nor used.
 func (r *reconciler) endLink(ctx context.Context, s *inputs, secret *corev1.Secret, held []client.Object) error {
 	if l := r.links.linkTo(string(s.peer)); l != nil && l.secret == client.ObjectKeyFromObject(secret) {
 		r.links.removeLink(string(s.peer))
@@ -343,8 +344,8 @@ func waitingFor(held []client.Object) problem {
 
 func kindOf(obj client.Object) string { return obj.GetObjectKind().GroupVersionKind().Kind }
 
-// stillHeld tells whether a Secret that is being deleted waits for us, by more than the word of a cache: it may be late to tell
-// that we just let it go.
+// stillHeld reports whether a Secret being deleted has our finalizer, read from the API server: the cache may be behind a
+// removal of the finalizer by this process.
 func (r *reconciler) stillHeld(ctx context.Context, secret *corev1.Secret) (bool, error) {
 	var now corev1.Secret
 	if err := r.live.Get(ctx, client.ObjectKeyFromObject(secret), &now); err != nil {
@@ -368,8 +369,8 @@ func (r *reconciler) letSecretGo(ctx context.Context, secret *corev1.Secret) err
 	return nil
 }
 
-// forgetLink handles the Secret of a link that is not among the credentials any more. If it still exists, it or its namespace
-// lost the labels, and nobody else would ever take our finalizer off.
+// forgetLink handles the Secret of a link that is no longer among the credentials. If it exists, it or its namespace lost the
+// labels, and our finalizer would be orphaned.
 func (r *reconciler) forgetLink(ctx context.Context, l *link) error {
 	var secret corev1.Secret
 	if err := r.live.Get(ctx, l.secret, &secret); err != nil {

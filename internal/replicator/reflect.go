@@ -28,7 +28,7 @@ const (
 	reasonInvalidAtPeer  = "InvalidAtPeer"
 )
 
-// engineKinds is what the engine copies.
+// engineKinds returns the kinds that the engine replicates.
 func (l *link) engineKinds(workers int) []multicluster.Kind {
 	out := make([]multicluster.Kind, 0, len(resources))
 	for _, res := range resources {
@@ -44,7 +44,7 @@ func (l *link) engineKinds(workers int) []multicluster.Kind {
 	return out
 }
 
-// reflection copies one kind.
+// reflection replicates one kind.
 type reflection struct {
 	*link
 	resource resource
@@ -95,7 +95,7 @@ func (k *reflection) readCached(side multicluster.Cluster, name string) (*unstru
 	return u, nil
 }
 
-// readLive reads from the API server itself: what is destroyed on the word of a cache must be confirmed.
+// readLive reads from the API server: a cached absence must be confirmed before a deletion.
 func (k *reflection) readLive(ctx context.Context, side multicluster.Cluster, name string) (*unstructured.Unstructured, error) {
 	u := k.resource.newObject()
 	err := side.Client().Get(ctx, types.NamespacedName{Namespace: side.Namespace, Name: name}, u)
@@ -108,7 +108,7 @@ func (k *reflection) readLive(ctx context.Context, side multicluster.Cluster, na
 	return u, nil
 }
 
-// pushCopy makes the copy say what local says, and local's status what the copy's says.
+// pushCopy updates the replica from local, and local's status from the replica.
 func (k *reflection) pushCopy(ctx context.Context, it *multicluster.Item, local, copied *unstructured.Unstructured) error {
 	if err := k.addFinalizer(ctx, it, &local); err != nil {
 		return err
@@ -143,13 +143,13 @@ func (k *reflection) addFinalizer(ctx context.Context, it *multicluster.Item, lo
 	if err := it.Local.Client().Patch(ctx, held, patch); err != nil {
 		return fmt.Errorf("adding the finalizer: %w", err)
 	}
-	// Should the peer be given up, there is something to let go again.
+	// If the peer is declared as lost, this object must be released again.
 	k.changed()
 	*local = held
 	return nil
 }
 
-// checkNameFree makes sure that the name is free at the peer: an object there that is not ours is never taken over.
+// checkNameFree verifies that the name is free at the peer: a foreign object is never taken over.
 func (k *reflection) checkNameFree(ctx context.Context, it *multicluster.Item) error {
 	there, err := k.readLive(ctx, it.Remote, it.Name)
 	switch {
@@ -185,7 +185,7 @@ func (k *reflection) statusBack(ctx context.Context, it *multicluster.Item, loca
 	return nil
 }
 
-// removeCopy deletes the copy and waits until it is seen gone.
+// removeCopy deletes the replica and waits for its end.
 func (k *reflection) removeCopy(ctx context.Context, it *multicluster.Item, copied *unstructured.Unstructured) error {
 	if copied.GetDeletionTimestamp().IsZero() {
 		if err := it.Remote.Delete(ctx, copied); err != nil {
@@ -195,7 +195,7 @@ func (k *reflection) removeCopy(ctx context.Context, it *multicluster.Item, copi
 	return kube.Wait(0, "the copy is being deleted")
 }
 
-// releaseLocal lets local go once the peer itself says that there is no copy.
+// releaseLocal removes the finalizer of local once the peer's API server confirms that no replica exists.
 func (k *reflection) releaseLocal(ctx context.Context, it *multicluster.Item, local *unstructured.Unstructured) error {
 	there, err := k.readLive(ctx, it.Remote, it.Name)
 	if err != nil {
@@ -211,8 +211,8 @@ func (k *reflection) releaseLocal(ctx context.Context, it *multicluster.Item, lo
 	return nil
 }
 
-// ignoreRefusal lets a disposable object go although the peer refuses to have its copy looked for or deleted: a Tenant that goes takes our
-// rights with it, and the copy.
+// ignoreRefusal releases a disposable object although the peer rejects the get or delete of its replica: the deletion of a Tenant revokes
+// our permissions, and deletes the replica.
 func (k *reflection) ignoreRefusal(ctx context.Context, it *multicluster.Item, local *unstructured.Unstructured, err error) error {
 	if _, refused := errors.AsType[*refusal](err); !refused || !k.resource.disposable {
 		return err
@@ -224,8 +224,8 @@ func (k *reflection) ignoreRefusal(ctx context.Context, it *multicluster.Item, l
 	return nil
 }
 
-// deleteOrphan removes a copy whose object is gone, as after a finalizer was taken off by hand. The API server is asked: while a
-// process takes over from another, the cache of the copies may be younger than that of the objects.
+// deleteOrphan deletes a replica whose object is gone, for example after a manual removal of the finalizer. It reads from the
+// API server: during a change of leader the cache of replicas may be newer than the cache of objects.
 func (k *reflection) deleteOrphan(ctx context.Context, it *multicluster.Item, copied *unstructured.Unstructured) error {
 	local, err := k.readLive(ctx, it.Local, it.Name)
 	if err != nil {
@@ -250,7 +250,7 @@ func letGo(ctx context.Context, c client.Client, obj client.Object) error {
 	return nil
 }
 
-// refusal is the error of a call that the peer refused: the credentials lack a right, or are not accepted at all.
+// refusal is the error of a call that the peer rejected: a permission is missing, or the credentials are invalid.
 type refusal struct {
 	error
 	message string
@@ -258,7 +258,7 @@ type refusal struct {
 
 func (r *refusal) Unwrap() error { return r.error }
 
-// classifyAnswer returns the error of a call to the peer, as a refusal if it is one.
+// classifyAnswer returns the error of a call to the peer, as a refusal if the call was rejected.
 func classifyAnswer(err error) error {
 	if !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) {
 		return err
@@ -267,7 +267,7 @@ func classifyAnswer(err error) error {
 		return err
 	}
 	message := err.Error()
-	var status apierrors.APIStatus // no error by itself, so no AsType
+	var status apierrors.APIStatus // APIStatus is no error type, so AsType does not apply
 	if errors.As(err, &status) {
 		message = status.Status().Message
 	}

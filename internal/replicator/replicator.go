@@ -1,14 +1,17 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package replicator copies what concerns a peer into that peer: NamespaceMaps, ResourceSlices and Renews of a tenant
-// namespace go to the tenant namespace at the peer, and their status comes back. Where the server of a tunnel is, the
-// clients at the other end are told.
+// Package replicator replicates objects to a peer: NamespaceMaps, ResourceSlices and Renews of a tenant namespace are
+// replicated to the tenant namespace at the peer, and their status is copied back. The endpoint of a tunnel's server
+// is
+// reported to the clients in the other cluster.
 //
-// A Secret with control-plane credentials in a tenant namespace starts it. Everything that follows from one peer's
-// Secrets is decided in one place, keyed by the peer: which Secret counts, the connection, what is wrong, and when the
-// Secret may go. What is wrong is told by events on the Secret and by the condition APIServerStatus of the
-// ForeignCluster, which this package alone writes.
+// A Secret with control-plane credentials in a tenant namespace starts the replication. One reconciler, keyed by the
+// peer,
+// decides all that follows from the peer's Secrets: the effective Secret, the connection, problems, and the release of
+// the
+// Secret. Problems are reported by events on the Secret and by the condition APIServerStatus of the ForeignCluster, of
+// which this package is the only writer.
 package replicator
 
 import (
@@ -44,20 +47,21 @@ type Options struct {
 	ClusterID liqov1beta1.ClusterID
 	// AllowLoopbackPeers lets peers be on this machine.
 	AllowLoopbackPeers bool
-	// Version of Liqo here, which peers are told; empty for not.
+	// Version of the local Liqo, as published to peers; empty for none.
 	Version string
-	// Workers is the number of objects of a kind that are copied to one peer at once; 0 is 4.
+	// Workers is the number of objects of a kind that are replicated to one peer concurrently; 0 is 4.
 	Workers int
-	// HealthInterval is the time between two looks at a peer's API server; 0 is 15 s, below zero it counts as reachable.
+	// HealthInterval is the time between two checks of a peer's API server; 0 is 15 s, a negative value disables the
+	// check and counts as reachable.
 	HealthInterval time.Duration
-	// HealthTimeout bounds one look; 0 is 5 s.
+	// HealthTimeout is the timeout of one check; 0 is 5 s.
 	HealthTimeout time.Duration
 }
 
 const (
 	healthInterval = 15 * time.Second
 	healthTimeout  = 5 * time.Second
-	// retryBase and retryCap bound the back-off of one peer.
+	// retryBase and retryCap bound the backoff of one peer.
 	retryBase = 50 * time.Millisecond
 	retryCap  = time.Minute
 )
@@ -107,7 +111,7 @@ func (r *reconciler) registerWatches(mgr ctrl.Manager) error {
 		WatchesRawSource(r.secrets.Source(handler.EnqueueRequestsFromMapFunc(r.ofSecret))).
 		WatchesRawSource(source.Func(r.keepQueue)).
 		WithOptions(controller.Options{
-			// Peers do not wait for each other: dialling one that is away may take a while.
+			// Peers are independent: dialling an unreachable peer may take a while.
 			MaxConcurrentReconciles: 4,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryBase, retryCap),
 		}).
@@ -118,7 +122,7 @@ func (r *reconciler) registerWatches(mgr ctrl.Manager) error {
 	return nil
 }
 
-// keepQueue is a source of events: those that links raise.
+// keepQueue is the source of events that links raise.
 func (r *reconciler) keepQueue(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	r.queue = queue
 	return nil
@@ -137,7 +141,7 @@ func ofNamespace(_ context.Context, obj client.Object) []reconcile.Request {
 	return nil
 }
 
-// ofSecret wakes the peer whose tenant namespace the Secret is in, and the one it is labelled for.
+// ofSecret returns requests for the peer of the Secret's tenant namespace, and for the peer in its label.
 func (r *reconciler) ofSecret(ctx context.Context, obj client.Object) []reconcile.Request {
 	var out []reconcile.Request
 	var namespace corev1.Namespace

@@ -14,16 +14,15 @@ import (
 	"liqo.io/liqo/internal/peer"
 )
 
-// resource is a kind that crosses to the peer. Objects travel unstructured, so that a field this version does not know
-// is not lost on the way.
+// resource is a replicated kind. Objects are unstructured, so that fields unknown to this version are kept.
 type resource struct {
 	gvk    schema.GroupVersionKind
 	plural string
-	// disposable: its copy is taken away where that is allowed, and otherwise left.
+	// disposable: its replica is removed if permitted, and otherwise left.
 	disposable bool
 }
 
-// resources are all of them, in the order in which they start.
+// resources are the replicated kinds, in start order.
 var resources = func() (all []resource) {
 	for _, kind := range peer.Replicated() {
 		all = append(all, resource{kind.GroupVersionKind, kind.Plural, kind.Disposable})
@@ -54,7 +53,7 @@ func isDisposable(obj client.Object) bool {
 	return ok && r.disposable
 }
 
-// pluralNames are what the engine calls them.
+// pluralNames returns the names of the kinds in the engine.
 func pluralNames() []string {
 	out := make([]string, 0, len(resources))
 	for _, r := range resources {
@@ -67,7 +66,7 @@ func (r resource) groupVersionResource() schema.GroupVersionResource {
 	return r.gvk.GroupVersion().WithResource(r.plural)
 }
 
-// newMapper knows them, so that the peer need not be asked what kinds it has.
+// newMapper returns a static mapper, so that no discovery at the peer is needed.
 func newMapper() apimeta.RESTMapper {
 	m := apimeta.NewDefaultRESTMapper(nil)
 	for _, r := range resources {
