@@ -24,16 +24,17 @@ import (
 // bin is where the programs are.
 const bin = "usr/bin/"
 
-// programs are the binaries; links are the names of the original's binaries that the first one answers to.
+// programs are the binaries; links are the names of the original's binaries that the first binary accepts as
+// argv[0].
 var (
 	programs = []string{"liqo", "virtual-kubelet"}
 	links    = []string{"crd-replicator", "fabric", "liqo-controller-manager", "proxy", "uninstaller"}
 )
 
-// user is nobody special. Processes that need the kernel say so in their pods.
+// user is unprivileged. Processes that need kernel privileges request them in their pods.
 const user = "1000:1000"
 
-// epoch is the time of everything in the image, so that the same content has the same digest.
+// epoch is the modification time of all files in the image, so that equal content has an equal digest.
 var epoch = time.Unix(0, 0).UTC()
 
 func newImage(binaries string, p v1.Platform, version string) (v1.Image, error) {
@@ -75,12 +76,12 @@ func newImage(binaries string, p v1.Platform, version string) (v1.Image, error) 
 func diffIDs(layer v1.Layer) []v1.Hash {
 	id, err := layer.DiffID()
 	if err != nil {
-		return nil // of a layer that is in memory
+		return nil // the layer is in memory
 	}
 	return []v1.Hash{id}
 }
 
-// layerContent is the whole file system: the programs of a folder, the other names of the first one, and a /tmp.
+// layerContent returns the whole file system: the programs of a folder, the links to the first one, and /tmp.
 func layerContent(binaries string) ([]byte, error) {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
@@ -116,7 +117,7 @@ func layerContent(binaries string) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// writeArchive writes an OCI layout as a tar. The annotation gives the image its name where it is imported.
+// writeArchive writes an OCI layout as a tar. The annotation sets the name of the image on import.
 func writeArchive(output, folder, reference string, images []v1.Image) error {
 	path, err := layout.Write(folder, empty.Index)
 	if err != nil {
@@ -149,7 +150,7 @@ func writeArchive(output, folder, reference string, images []v1.Image) error {
 	if err := file.Chmod(0o644); err != nil {
 		return err
 	}
-	// A reader of the old archive keeps it whole.
+	// Rename is atomic: a reader of the old archive keeps it whole.
 	return os.Rename(file.Name(), output)
 }
 

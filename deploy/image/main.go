@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command image builds the one container image without a container engine: static binaries over scratch, in an OCI archive
-// that `ctr images import` and `skopeo copy oci-archive:` read. The same sources make the same bytes.
+// for `ctr images import` and `skopeo copy oci-archive:`. The build is reproducible.
 package main
 
 import (
@@ -92,7 +92,7 @@ func parse(args []string) (*options, error) {
 	return o, nil
 }
 
-// chartImage is the name by which the chart asks for the image.
+// chartImage returns the name of the image in the chart.
 func chartImage() (string, error) {
 	data, err := fs.ReadFile(deploy.Chart(), "values.yaml")
 	if err != nil {

@@ -20,19 +20,19 @@ import (
 	"liqo.io/liqo/internal/kube"
 )
 
-// renderedStatus is what the status of any kind that templates render may say.
+// renderedStatus is the part of the status that is read from any kind rendered by a template.
 type renderedStatus struct {
 	SecretRef        *corev1.ObjectReference                    `json:"secretRef"`
-	PublicKey        any                                        `json:"publicKey"` // somebody else's may be in another form
+	PublicKey        any                                        `json:"publicKey"` // a third-party kind may have another format
 	Endpoint         *networkingv1beta1.EndpointStatus          `json:"endpoint"`
 	InternalEndpoint *networkingv1beta1.InternalGatewayEndpoint `json:"internalEndpoint"`
 	Conditions       []metav1.Condition                         `json:"conditions"`
 }
 
-// asked is what a gateway waits for whose new spec nobody has looked at yet.
+// asked is the reason of a wait for a gateway whose new spec is not yet processed.
 const asked = "the gateway is being changed"
 
-// setOwnerOf copies the state of what was rendered.
+// setOwnerOf copies the state of the rendered object.
 func setOwnerOf(gw *gateway, kind schema.GroupVersionKind, child client.Object) error {
 	*gw.child = &corev1.ObjectReference{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Namespace: child.GetNamespace(), Name: child.GetName(), UID: child.GetUID()}
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(child)
@@ -65,7 +65,7 @@ func setOwnerOf(gw *gateway, kind schema.GroupVersionKind, child client.Object) 
 	return nil
 }
 
-// usableEndpoint is an endpoint with a port, in one of the two ways to say it.
+// usableEndpoint returns an endpoint with a port, given in either of the two fields.
 func usableEndpoint(e *networkingv1beta1.EndpointStatus) *networkingv1beta1.EndpointStatus {
 	switch {
 	case e == nil || e.Port == 0 && len(e.Ports) == 0:

@@ -30,7 +30,7 @@ const (
 	reasonReplicas           = "ReplicasNotSupported"
 )
 
-// reportReady sets the condition of a gateway and returns its event. A failure of ours changes nothing, whatever else is waited for: it is
+// reportReady sets the condition of a gateway and returns its event. An internal error leaves the condition unchanged, because it is
 // retried.
 func reportReady(conditions *[]metav1.Condition, generation int64, err error) []kube.Event {
 	c := metav1.Condition{Type: networkingv1beta1.ConditionGatewayReady, ObservedGeneration: generation}
@@ -49,7 +49,7 @@ func reportReady(conditions *[]metav1.Condition, generation int64, err error) []
 	return recallReady(*conditions)
 }
 
-// recallReady is the event that a condition goes with. That something takes its time is none.
+// recallReady returns the event of a condition. A wait has no event.
 func recallReady(conditions []metav1.Condition) []kube.Event {
 	c := apimeta.FindStatusCondition(conditions, networkingv1beta1.ConditionGatewayReady)
 	switch {
@@ -61,7 +61,7 @@ func recallReady(conditions []metav1.Condition) []kube.Event {
 	return []kube.Event{{Type: corev1.EventTypeWarning, Reason: c.Reason, Message: c.Message}}
 }
 
-// offendingObject is, of several errors, the one that a person must mend.
+// offendingObject returns, of several errors, the error that only the user can fix.
 func offendingObject(err error) error {
 	for {
 		several, ok := err.(interface{ Unwrap() []error })

@@ -51,7 +51,7 @@ type ConfigurationOptions struct {
 	LiqoNamespace string
 }
 
-// SetupConfigurations registers the controller that finds, for each network of a peer, a prefix that is free here.
+// SetupConfigurations registers the controller that allocates a free local prefix for each network of a peer.
 func SetupConfigurations(mgr ctrl.Manager, o ConfigurationOptions) error {
 	s := &configurations{client: mgr.GetClient(), installation: o.LiqoNamespace}
 	c := kube.NewController(mgr, kube.Options{Name: "configuration"}, s)
@@ -77,8 +77,8 @@ func (s *configurations) seeingOurs(ctx context.Context, n client.Object) []reco
 	return s.requestsFor(ctx, func(*networkingv1beta1.Configuration) bool { return true })
 }
 
-// requestsForOthers are the other Configurations of the same peer: one of them counts when this one goes, and may wait for a Network. A
-// namespace may be that of a peer.
+// requestsForOthers returns requests for the other Configurations of the same peer: one of them becomes effective when this one is
+// deleted, and may wait for a Network. The namespace may be the peer's tenant namespace.
 func (s *configurations) requestsForOthers(ctx context.Context, obj client.Object) []reconcile.Request {
 	id := obj.GetLabels()[names.RemoteClusterID]
 	if id == "" {
@@ -93,7 +93,7 @@ func (s *configurations) requestsFor(ctx context.Context, which func(*networking
 	return kube.Requests(ctx, s.client, &networkingv1beta1.ConfigurationList{}, which)
 }
 
-// Sync has a Network made for each network of the peer, and says in the status what they were granted.
+// Sync creates a Network for each network of the peer, and reports the allocations in the status.
 func (s *configurations) Sync(ctx context.Context, cfg *networkingv1beta1.Configuration) error {
 	remote, err := s.remoteConfig(ctx, cfg)
 	if _, invalid := kube.InvalidReason(err); err == nil || invalid || kube.IsWait(err) {
@@ -106,7 +106,7 @@ func (s *configurations) Sync(ctx context.Context, cfg *networkingv1beta1.Config
 	return s.showUnknownSource(ctx, cfg)
 }
 
-// remoteConfig are the networks of the peer as they are seen here. A kind of which one has no view yet is left out.
+// remoteConfig returns the peer's networks after local translation. A kind without an allocation yet is left out.
 func (s *configurations) remoteConfig(ctx context.Context, cfg *networkingv1beta1.Configuration) (*networkingv1beta1.ClusterConfig, error) {
 	id := cfg.Labels[names.RemoteClusterID]
 	if id == "" {
@@ -116,7 +116,7 @@ func (s *configurations) remoteConfig(ctx context.Context, cfg *networkingv1beta
 		return nil, kube.Invalid(ReasonNoCluster, fmt.Errorf("the label %s is missing: it names the cluster whose networks these are", names.RemoteClusterID))
 	}
 	alone := s.checkOnlyOne(ctx, cfg, id)
-	if err := errors.Join(alone, s.showLocal(ctx, cfg)); err != nil { // also where it does not count: it may have
+	if err := errors.Join(alone, s.showLocal(ctx, cfg)); err != nil { // also if it is not effective: it may have been before
 		return nil, err
 	}
 	if err := checkUsable(cfg.Spec.Remote.CIDR); err != nil {
@@ -148,9 +148,9 @@ func (s *configurations) remoteConfig(ctx context.Context, cfg *networkingv1beta
 	return out, waiting
 }
 
-// checkOnlyOne makes sure that a peer has one view only. Of several Configurations the first one in a tenant namespace counts: that
-// is the administrator's alone. Elsewhere the first one counts where there is none in that. What others were granted they give
-// back, unless that one is of no use.
+// checkOnlyOne ensures that a peer has one effective Configuration. The first one in a tenant namespace takes precedence, because
+// only the administrator writes there; without one, the first elsewhere. The rest release their allocations, unless the effective
+// one is invalid.
 func (s *configurations) checkOnlyOne(ctx context.Context, cfg *networkingv1beta1.Configuration, id string) error {
 	homes, err := peer.TenantNamespaces(ctx, s.client, liqov1beta1.ClusterID(id))
 	if err != nil {
@@ -177,7 +177,7 @@ func (s *configurations) checkOnlyOne(ctx context.Context, cfg *networkingv1beta
 		client.ObjectKeyFromObject(first), id))
 }
 
-// giveBack deletes what was made for a Configuration that counts no more.
+// giveBack deletes the objects of a Configuration that is no longer effective.
 func (s *configurations) giveBack(ctx context.Context, cfg *networkingv1beta1.Configuration) error {
 	have, err := s.networksOf(ctx, cfg)
 	if err != nil {
@@ -191,7 +191,7 @@ func (s *configurations) giveBack(ctx context.Context, cfg *networkingv1beta1.Co
 	return s.hideUnknownSource(ctx, cfg)
 }
 
-// hideUnknownSource takes that alias away again.
+// hideUnknownSource deletes that translated IP.
 func (s *configurations) hideUnknownSource(ctx context.Context, cfg *networkingv1beta1.Configuration) error {
 	ip := &ipamv1alpha1.IP{}
 	if err := s.client.Get(ctx, client.ObjectKey{Namespace: cfg.Namespace, Name: names.UnknownSource(cfg.Name)}, ip); err != nil {
@@ -203,11 +203,12 @@ func (s *configurations) hideUnknownSource(ctx context.Context, cfg *networkingv
 	return s.deleteNetworks(ctx, ip)
 }
 
-// handOver is how long a Configuration without prefixes waits for those of another one that counts no more.
+// handOver is the maximum wait of a Configuration without prefixes for the prefixes of its predecessor.
 const handOver = 30 * time.Second
 
-// takeOver deletes what was made for Configurations of the peer that count no more: they may be going, and never look again. Who
-// has no Networks yet waits for theirs to go, and gets their prefixes; one that somebody holds is waited for a while.
+// takeOver deletes the objects of the peer's Configurations that are no longer effective: they may be in deletion, and never be
+// reconciled again. A Configuration without Networks waits for their end, and gets their prefixes; for a Network with foreign
+// finalizers the wait is limited.
 func (s *configurations) takeOver(ctx context.Context, cfg *networkingv1beta1.Configuration, id string, wait bool) error {
 	if err := s.takeOverIPs(ctx, cfg, id); err != nil {
 		return err
@@ -239,7 +240,7 @@ func (s *configurations) takeOver(ctx context.Context, cfg *networkingv1beta1.Co
 	return waiting
 }
 
-// takeOverIPs does so with the aliases of unknown sources.
+// takeOverIPs does the same for the translated IPs of unknown sources.
 func (s *configurations) takeOverIPs(ctx context.Context, cfg *networkingv1beta1.Configuration, id string) error {
 	var list ipamv1alpha1.IPList
 	if err := s.client.List(ctx, &list, client.MatchingLabels{names.RemoteClusterID: id}); err != nil {
@@ -261,8 +262,8 @@ func (s *configurations) takeOverIPs(ctx context.Context, cfg *networkingv1beta1
 	return nil
 }
 
-// isLeft tells whether an object of the peer was made for another Configuration than cfg, which is not of another peer by now: that
-// one takes what is its own along.
+// isLeft reports whether an object of the peer is an orphan of another Configuration than cfg. A Configuration that changed its
+// peer is excluded: it moves its own objects.
 func (s *configurations) isLeft(ctx context.Context, obj client.Object, cfg *networkingv1beta1.Configuration, id string) (bool, error) {
 	owner := metav1.GetControllerOf(obj)
 	if owner == nil || owner.Kind != "Configuration" || owner.UID == cfg.UID {
@@ -278,7 +279,7 @@ func (s *configurations) isLeft(ctx context.Context, obj client.Object, cfg *net
 	return !moved, nil
 }
 
-// awaitedSince is how long a Network that is being deleted is still waited for.
+// awaitedSince returns how much longer a Network in deletion is awaited.
 func awaitedSince(n *ipamv1alpha1.Network, now time.Time) time.Duration {
 	if n.DeletionTimestamp.IsZero() {
 		return handOver
@@ -286,7 +287,7 @@ func awaitedSince(n *ipamv1alpha1.Network, now time.Time) time.Duration {
 	return handOver - now.Sub(n.DeletionTimestamp.Time)
 }
 
-// deleteNetworks deletes an object as it was read, if nobody has.
+// deleteNetworks deletes an object in the version read, and tolerates its absence.
 func (s *configurations) deleteNetworks(ctx context.Context, obj client.Object) error {
 	if !obj.GetDeletionTimestamp().IsZero() {
 		return nil
@@ -298,7 +299,7 @@ func (s *configurations) deleteNetworks(ctx context.Context, obj client.Object) 
 	return nil
 }
 
-// showLocal fills in the networks of this cluster where nobody wrote any, and keeps up what it filled in.
+// showLocal sets the networks of this cluster if the user set none, and keeps its own values up to date.
 func (s *configurations) showLocal(ctx context.Context, cfg *networkingv1beta1.Configuration) error {
 	_, ours := cfg.Annotations[names.AppliedHash+"."+localViewFieldManager]
 	if cfg.Spec.Local != nil && !ours {
@@ -316,7 +317,7 @@ func (s *configurations) showLocal(ctx context.Context, cfg *networkingv1beta1.C
 	return err
 }
 
-// localConfig are the networks of this cluster that peers see, as they were granted.
+// localConfig returns the allocated networks of this cluster as published to peers.
 func (s *configurations) localConfig(ctx context.Context) (*networkingv1beta1.ClusterConfig, error) {
 	var list ipamv1alpha1.NetworkList
 	if err := s.client.List(ctx, &list, client.InNamespace(s.installation), client.HasLabels{names.NetworkType}); err != nil {
@@ -337,7 +338,7 @@ func (s *configurations) localConfig(ctx context.Context) (*networkingv1beta1.Cl
 	return out, nil
 }
 
-// checkUsable checks the networks that a peer says it has.
+// checkUsable validates the networks that a peer reports.
 func checkUsable(of networkingv1beta1.ClusterConfigCIDR) error {
 	var all []netip.Prefix
 	for _, list := range []struct {
@@ -364,7 +365,7 @@ func checkUsable(of networkingv1beta1.ClusterConfigCIDR) error {
 	return nil
 }
 
-// remappedCIDR is the networks of one kind of a peer.
+// remappedCIDR is the translation of a peer's networks of one kind.
 type remappedCIDR struct {
 	kind  string
 	there []networkingv1beta1.CIDR
@@ -387,7 +388,8 @@ func (s *configurations) networksOf(ctx context.Context, cfg *networkingv1beta1.
 	return slices.DeleteFunc(list.Items, func(n ipamv1alpha1.Network) bool { return !metav1.IsControlledBy(&n, cfg) }), nil
 }
 
-// remapCIDR returns what the networks of one kind are here, in their order. What is wanted no more goes first: it may be in the way.
+// remapCIDR returns the local prefixes of one kind of networks, in order. Obsolete allocations are deleted first: they may block new
+// ones.
 func (s *configurations) remapCIDR(ctx context.Context, cfg *networkingv1beta1.Configuration, v remappedCIDR, have []ipamv1alpha1.Network) ([]networkingv1beta1.CIDR, error) {
 	wanted := map[string]networkingv1beta1.CIDR{}
 	for _, cidr := range v.there {
@@ -414,7 +416,7 @@ func (s *configurations) remapCIDR(ctx context.Context, cfg *networkingv1beta1.C
 	return out, nil
 }
 
-// ensureNetwork is the prefix under which a network of the peer is seen.
+// ensureNetwork returns the local prefix of a network of the peer.
 func (s *configurations) ensureNetwork(ctx context.Context, cfg *networkingv1beta1.Configuration, kind string, there networkingv1beta1.CIDR) (networkingv1beta1.CIDR, error) {
 	want := &ipamv1alpha1.Network{
 		ObjectMeta: metav1.ObjectMeta{
@@ -444,7 +446,8 @@ func (s *configurations) ensureNetwork(ctx context.Context, cfg *networkingv1bet
 	return "", kube.Wait(0, fmt.Sprintf("the %s network %s has no prefix here yet", kind, there))
 }
 
-// showUnknownSource gives an alias to the address from which the peer sends what has none of its own, so that others know it, too.
+// showUnknownSource allocates a translated IP for the source address that the peer uses for traffic without an address of its own,
+// so that other peers know it, too.
 func (s *configurations) showUnknownSource(ctx context.Context, cfg *networkingv1beta1.Configuration) error {
 	from, err := unknownSource(cfg.Spec.Remote.CIDR.External, cfg.Status.Remote.CIDR.External)
 	if err != nil {
@@ -468,14 +471,15 @@ func (s *configurations) showUnknownSource(ctx context.Context, cfg *networkingv
 		return fmt.Errorf("reading the IP %s: %w", want.Name, err)
 	case !metav1.IsControlledBy(have, cfg):
 		return kube.Invalid(ReasonNameTaken, fmt.Errorf("there is an IP %s that was not made for this Configuration: delete it, or give the Configuration another name", want.Name))
-	case have.Spec.IP != want.Spec.IP: // which cannot be changed
-		return s.deleteNetworks(ctx, have) // a watch tells when it is gone
+	case have.Spec.IP != want.Spec.IP: // immutable
+		return s.deleteNetworks(ctx, have) // a watch reports its deletion
 	}
 	_, err = kube.Ensure(ctx, s.client, want, kube.OwnedBy(cfg, s.client.Scheme()))
 	return err
 }
 
-// unknownSource is that address as it is seen here; the zero value: there is none. One is enough: IPs have aliases of one family only.
+// unknownSource returns that address after local translation; the zero value if there is none. One suffices: IPs have translated IPs
+// of one family only.
 func unknownSource(there, here []networkingv1beta1.CIDR) (netip.Addr, error) {
 	external, errs := prefix.Pairs(names.CIDRTypeExternal, there, here)
 	if err := errors.Join(errs...); err != nil {
@@ -484,7 +488,8 @@ func unknownSource(there, here []networkingv1beta1.CIDR) (netip.Addr, error) {
 	return plan.Peer{External: external}.Gateways().Addr(), nil
 }
 
-// Report says whether all networks of the peer have a prefix here, or what is missing.
+// Report sets the condition and emits whether all networks of the peer have a local prefix, or what is
+// missing.
 func (s *configurations) Report(cfg *networkingv1beta1.Configuration, err error) []kube.Event {
 	c := metav1.Condition{Type: networkingv1beta1.ConditionNetworkCIDRsConfigured, Status: metav1.ConditionFalse, ObservedGeneration: cfg.Generation}
 	if reason, ok := kube.InvalidReason(err); ok {
@@ -500,7 +505,7 @@ func (s *configurations) Report(cfg *networkingv1beta1.Configuration, err error)
 	return s.Recall(cfg)
 }
 
-// Recall tells what the condition says, but for a wait, which is short or told by the Network.
+// Recall replays the event of the condition, except for a wait, which is short or reported by the Network.
 func (s *configurations) Recall(cfg *networkingv1beta1.Configuration) []kube.Event {
 	c := apimeta.FindStatusCondition(cfg.Status.Conditions, networkingv1beta1.ConditionNetworkCIDRsConfigured)
 	if c == nil || c.Reason == ReasonWaiting {

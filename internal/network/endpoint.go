@@ -20,7 +20,7 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// endpointOf is where the Service of a gateway can be reached; it is a Wait while that is not known.
+// endpointOf returns the endpoint of a gateway's Service, or Wait while it is unknown.
 func endpointOf(service *corev1.Service, nodes []corev1.Node) (*networkingv1beta1.EndpointStatus, error) {
 	ports := service.Spec.Ports
 	if len(ports) == 0 {
@@ -56,7 +56,7 @@ func endpointOf(service *corev1.Service, nodes []corev1.Node) (*networkingv1beta
 	return out, nil
 }
 
-// firstNodePort is what templates get as the only node port: most know of one.
+// firstNodePort returns the only node port that most templates can use.
 func firstNodePort(e networkingv1beta1.Endpoint) *int32 {
 	if e.NodePort == nil && len(e.NodePorts) > 0 {
 		return &e.NodePorts[0]
@@ -64,8 +64,8 @@ func firstNodePort(e networkingv1beta1.Endpoint) *int32 {
 	return e.NodePort
 }
 
-// checkPorts tells of several ports that are asked for which one the Service of a template would not serve. The templates of the chart have one
-// port; others may have more.
+// checkPorts returns an error if several ports are requested and the template's Service would not serve one of them. The templates of the chart
+// have one port; others may have more.
 func checkPorts(asked networkingv1beta1.Endpoint, service corev1.ServiceSpec) error {
 	missing := func(what string, numbers []int32, of func(corev1.ServicePort) int32) error {
 		for _, n := range numbers {
@@ -82,7 +82,7 @@ func checkPorts(asked networkingv1beta1.Endpoint, service corev1.ServiceSpec) er
 	return missing("nodePorts", asked.NodePorts, func(p corev1.ServicePort) int32 { return p.NodePort })
 }
 
-// checkServed is checkPorts of what was rendered for a server of ours.
+// checkServed applies checkPorts to an object rendered for a GatewayServer.
 func checkServed(gw *gateway, rendered client.Object) error {
 	server, is := gw.spec.(*networkingv1beta1.GatewayServerSpec)
 	wireguard, ours := rendered.(*networkingv1beta1.WgGatewayServer)
@@ -92,7 +92,7 @@ func checkServed(gw *gateway, rendered client.Object) error {
 	return checkPorts(server.Endpoint, wireguard.Spec.Service.Spec)
 }
 
-// balancerAddresses are those of a load balancer, in its order.
+// balancerAddresses returns the addresses of a load balancer, in its order.
 func balancerAddresses(ingress []corev1.LoadBalancerIngress) []string {
 	var out []string
 	for _, i := range ingress {
@@ -105,8 +105,8 @@ func balancerAddresses(ingress []corev1.LoadBalancerIngress) []string {
 	return out
 }
 
-// nodeAddresses has one address of every node that is ready, by the names of the nodes: the order says nothing about where the
-// gateway runs, so that nothing changes for peers when it moves.
+// nodeAddresses returns one address of every ready node, sorted by the names of nodes: the order is independent of the
+// gateway's node, so that its move changes nothing for peers.
 func nodeAddresses(nodes []corev1.Node) []string {
 	nodes = slices.Clone(nodes)
 	slices.SortFunc(nodes, func(a, b corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
@@ -122,12 +122,12 @@ func nodeAddresses(nodes []corev1.Node) []string {
 	return out
 }
 
-// isServing tells whether a node answers at node ports: a virtual one does not.
+// isServing reports whether a node serves node ports: a virtual node does not.
 func isServing(node *corev1.Node) bool {
 	return node.Labels[names.NodeType] != names.NodeTypeVirtualNode && node.DeletionTimestamp.IsZero() && kube.NodeReady(node)
 }
 
-// outerAddress is the address by which a peer most likely reaches a node.
+// outerAddress returns the address by which a peer most likely reaches a node.
 func outerAddress(addresses []corev1.NodeAddress) string {
 	for _, preferred := range []corev1.NodeAddressType{
 		corev1.NodeExternalDNS, corev1.NodeExternalIP, corev1.NodeInternalDNS, corev1.NodeInternalIP, corev1.NodeHostName,
@@ -141,8 +141,8 @@ func outerAddress(addresses []corev1.NodeAddress) string {
 	return ""
 }
 
-// innerEndpoint is where nodes find the replica that has the tunnel, nil while there is none. While a replica takes over from
-// another, both may carry the label: the one that nodes use already is kept.
+// innerEndpoint returns where nodes reach the active replica, or nil. During a failover two replicas may carry the label: the
+// current one is kept.
 func innerEndpoint(pods []corev1.Pod, now *networkingv1beta1.InternalGatewayEndpoint) *networkingv1beta1.InternalGatewayEndpoint {
 	pods = slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool {
 		_, err := netip.ParseAddr(p.Status.PodIP)
@@ -163,7 +163,8 @@ func innerEndpoint(pods []corev1.Pod, now *networkingv1beta1.InternalGatewayEndp
 	}
 }
 
-// dialledEndpoint is what a template is told of the server: what its user wrote, else what the peer says, of which gateways of other kinds check nothing.
+// dialledEndpoint returns the server's endpoint for a template: set by the user, else reported by the peer, which third-party gateways do not
+// validate.
 func dialledEndpoint(spec networkingv1beta1.EndpointStatus, told *networkingv1beta1.EndpointStatus) networkingv1beta1.EndpointStatus {
 	if len(spec.Addresses) > 0 {
 		return spec
@@ -174,13 +175,14 @@ func dialledEndpoint(spec networkingv1beta1.EndpointStatus, told *networkingv1be
 	return spec
 }
 
-// isFollowing tells whether a template renders a gateway that reads by itself what the peer says of the server. In its arguments each change would
-// cost a new pod, so that it keeps what was said when it was made. Kinds of others get each change.
+// isFollowing reports whether a template renders a gateway that watches the peer's reported endpoint itself. As an argument each change would cost
+// a new pod, so the endpoint from its creation is kept. Third-party kinds get each change.
 func (g *gateway) isFollowing(kind schema.GroupVersionKind) bool {
 	return g.told && kind == kindOf(&networkingv1beta1.WgGatewayClient{})
 }
 
-// firstTold is what the peer said when the gateway was made, nil if nothing is made yet.
+// firstTold returns the endpoint that the peer reported at the creation of the gateway, or nil before the
+// creation.
 func firstTold(made []client.Object) *networkingv1beta1.EndpointStatus {
 	for _, obj := range made {
 		var out networkingv1beta1.EndpointStatus
@@ -191,7 +193,7 @@ func firstTold(made []client.Object) *networkingv1beta1.EndpointStatus {
 	return nil
 }
 
-// keepTold notes on what is rendered what the peer says now.
+// keepTold records the peer's reported endpoint on the rendered object.
 func keepTold(rendered client.Object, e networkingv1beta1.EndpointStatus) error {
 	text, err := json.Marshal(e)
 	if err != nil {

@@ -17,14 +17,14 @@ import (
 	"liqo.io/liqo/internal/kube"
 )
 
-// ensureObject makes what owner is to have what it is wanted to be, unless it is another's: two owners must not take it from each other,
-// for ever. live reads the other owner, of whatever kind: caches have only ours.
+// ensureObject creates or updates an object of owner, unless another owner has it: two owners must not overwrite each other for ever.
+// live reads the other owner, of any kind: caches contain only kinds of Liqo.
 func ensureObject(ctx context.Context, c client.Client, live client.Reader, owner, want client.Object, opts ...kube.EnsureOption) error {
 	_, err := ensureNow(ctx, c, live, owner, want, opts...)
 	return err
 }
 
-// ensureNow is ensure, and tells whether it wrote: what c reads may then be older than that.
+// ensureNow does the same as ensureObject, and reports whether it wrote: a later read by c may be older.
 func ensureNow(ctx context.Context, c client.Client, live client.Reader, owner, want client.Object, opts ...kube.EnsureOption) (changed bool, err error) {
 	kind := kindOf(want).Kind
 	have := objectOf(kindOf(want))
@@ -47,10 +47,11 @@ func ensureNow(ctx context.Context, c client.Client, live client.Reader, owner, 
 	return changed, isRefused(err)
 }
 
-// handover is how often to look whether what an earlier owner of the same name had is gone.
+// handover is the retry interval for objects of an earlier owner with the same name.
 const handover = time.Second
 
-// leftBehind is a Wait if an object belongs to an earlier owner that had the name of this one: it goes by itself.
+// leftBehind returns Wait if an object belongs to an earlier owner with the same name: the garbage collector
+// deletes it.
 func leftBehind(obj client.Object, owner metav1.OwnerReference) error {
 	if is := metav1.GetControllerOf(obj); is != nil && is.UID != owner.UID && is.Kind == owner.Kind && is.Name == owner.Name {
 		return kube.Wait(handover, fmt.Sprintf("what an earlier %s %s had is being deleted: %s", owner.Kind, owner.Name, obj.GetName()))
@@ -58,7 +59,8 @@ func leftBehind(obj client.Object, owner metav1.OwnerReference) error {
 	return nil
 }
 
-// isGoing tells whether an owner is gone or on its way, or the gateway that it was rendered for: what it has goes with it, one after the other.
+// isGoing reports whether an owner, or the gateway that it was rendered for, is gone or in deletion: the garbage collector deletes their
+// dependents in order.
 func isGoing(ctx context.Context, live client.Reader, namespace string, ref metav1.OwnerReference) (bool, error) {
 	for range 2 {
 		owner := objectOf(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind))
@@ -66,7 +68,7 @@ func isGoing(ctx context.Context, live client.Reader, namespace string, ref meta
 		switch {
 		case apierrors.IsNotFound(err):
 			return true, nil
-		case apierrors.IsForbidden(err), apimeta.IsNoMatchError(err): // of a kind that is not ours
+		case apierrors.IsForbidden(err), apimeta.IsNoMatchError(err): // a third-party kind
 			return false, nil
 		case err != nil:
 			return false, fmt.Errorf("reading %s %s: %w", ref.Kind, ref.Name, err)
@@ -82,10 +84,10 @@ func isGoing(ctx context.Context, live client.Reader, namespace string, ref meta
 	return false, nil
 }
 
-// refusedDelay is how often to try again what the API server refused: the reason may be another object.
+// refusedDelay is the retry interval after a rejection by the API server: another object may be the reason.
 const refusedDelay = 30 * time.Second
 
-// isRefused tells the user what the API server has against what a template says.
+// isRefused reports to the user why the API server rejected the template's content.
 func isRefused(err error) error {
 	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
 		return kube.Again(refusedDelay, kube.Invalid(reasonRefused, err))

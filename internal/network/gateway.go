@@ -1,12 +1,12 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package network makes two clusters reach each other: it shows the networks of a peer under prefixes that are free here, makes
-// the gateways to peers, and says where they are.
+// Package network connects two clusters: it translates the networks of a peer to free local prefixes, creates the gateways to
+// peers, and publishes their endpoints.
 //
-// A GatewayServer or a GatewayClient names a template. What the template renders, usually a WgGatewayServer or WgGatewayClient,
-// becomes a Deployment, a Service, a key pair and rights; where the gateway can be reached goes back up. Whatever comes first,
-// the rest follows; what was made goes with the object that it was made for, and nothing has to happen before it can go.
+// A GatewayServer or a GatewayClient names a template. The rendered object, usually a WgGatewayServer or WgGatewayClient,
+// becomes a Deployment, a Service, a key pair and permissions; its endpoint is copied back to the gateway's status. Objects
+// may be created in any order; dependents are garbage-collected with their owner, and no finalizer delays that.
 package network
 
 import (
@@ -32,18 +32,20 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// GatewayOptions say what templates may make.
+// GatewayOptions restrict templates.
 type GatewayOptions struct {
 	// LiqoNamespace holds the templates, and the controller-manager; liqo if empty.
 	LiqoNamespace string
-	// TemplateNamespaces are other namespaces whose templates may be used. Whoever writes a template there can make pods in the
-	// namespace of any gateway.
+	// TemplateNamespaces are additional namespaces with permitted templates. Write access to a template there includes the
+	// permission to create pods in the namespace of any gateway.
 	TemplateNamespaces []string
-	// ServerResources and ClientResources are what templates may render, as group/version/plural; our own if empty.
+	// ServerResources and ClientResources are the kinds that templates may render, as group/version/plural; the
+	// kinds of Liqo if empty.
 	ServerResources, ClientResources []string
 }
 
-// SetupGateways registers the controllers of GatewayServers and GatewayClients, and of what our templates render.
+// SetupGateways registers the controllers of GatewayServers and GatewayClients, and of the kinds that our
+// templates render.
 func SetupGateways(mgr ctrl.Manager, o GatewayOptions) error {
 	o.LiqoNamespace = cmp.Or(o.LiqoNamespace, names.LiqoNamespace)
 	templates, err := templateCache(mgr, append([]string{o.LiqoNamespace}, o.TemplateNamespaces...))
@@ -76,7 +78,7 @@ func SetupGateways(mgr ctrl.Manager, o GatewayOptions) error {
 	)
 }
 
-// templateCache holds the templates that may be used, and no others.
+// templateCache returns a cache of the permitted templates.
 func templateCache(mgr ctrl.Manager, namespaces []string) (cache.Cache, error) {
 	in := map[string]cache.Config{}
 	for _, namespace := range namespaces {
@@ -88,7 +90,7 @@ func templateCache(mgr ctrl.Manager, namespaces []string) (cache.Cache, error) {
 	})
 }
 
-// madeCache holds what is made for gateways, and nothing of anybody else.
+// madeCache returns a cache of objects created for gateways.
 func madeCache(mgr ctrl.Manager) (cache.Cache, error) {
 	narrow := map[client.Object]cache.ByObject{}
 	for _, obj := range append(madeKinds(), readersBinding()) {
@@ -97,7 +99,7 @@ func madeCache(mgr ctrl.Manager) (cache.Cache, error) {
 	return kube.AddCache(mgr, narrow)
 }
 
-// kindsOf finds the kinds of resources that are written group/version/plural.
+// kindsOf returns the kinds of resources given as group/version/plural.
 func kindsOf(mapper apimeta.RESTMapper, resources []string) ([]schema.GroupVersionKind, error) {
 	var out []schema.GroupVersionKind
 	for _, text := range resources {
@@ -114,7 +116,7 @@ func kindsOf(mapper apimeta.RESTMapper, resources []string) ([]schema.GroupVersi
 	return out, nil
 }
 
-// objectOf is an empty object of a kind, and emptyList an empty list: of Go's type where there is one.
+// objectOf returns an empty object of a kind, and emptyList an empty list: of the Go type if there is one.
 func objectOf(kind schema.GroupVersionKind) client.Object {
 	if typed, err := kube.Scheme.New(kind); err == nil {
 		if obj, ok := typed.(client.Object); ok {
@@ -150,7 +152,7 @@ func listOf(ctx context.Context, c client.Reader, kind schema.GroupVersionKind, 
 	return out, err
 }
 
-// requestsOf are the objects of a type that something is about.
+// requestsOf returns requests for the objects of a type that an event is about.
 func requestsOf[T client.Object](ctx context.Context, c client.Reader, about func(client.Object) bool, opts ...client.ListOption) []reconcile.Request {
 	return kube.Requests(ctx, c, emptyList(kindOf(newObject[T]())), about, opts...)
 }

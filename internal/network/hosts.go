@@ -27,18 +27,19 @@ import (
 
 // HostOptions say where the installation is.
 type HostOptions struct {
-	// LiqoNamespace holds the objects that are for nodes.
+	// LiqoNamespace holds the objects for nodes.
 	LiqoNamespace string
 }
 
-// hostConditions takes back what a host says of a RouteConfiguration or a FirewallConfiguration that is not for it any more, or after it is gone:
-// nobody is there to take it back. A host that finds what it says missing says it again. Of an object that no host applies it says so.
+// hostConditions prunes the conditions of hosts on a RouteConfiguration or a FirewallConfiguration that no longer targets them, or that are gone,
+// because no agent is left to do it. An agent that finds its condition missing writes it again. An object that no host applies gets a condition
+// about that.
 type hostConditions struct {
 	client client.Client
 	home   string
 }
 
-// SetupHosts registers the controller that takes back what hosts said that are gone.
+// SetupHosts registers the controller that prunes the conditions of deleted hosts.
 func SetupHosts(mgr ctrl.Manager, o HostOptions) error {
 	h := &hostConditions{client: mgr.GetClient(), home: o.LiqoNamespace}
 	b := ctrl.NewControllerManagedBy(mgr).Named("hosts")
@@ -54,12 +55,13 @@ func SetupHosts(mgr ctrl.Manager, o HostOptions) error {
 	return nil
 }
 
-// specOrNamesChanged is true for news of hosts, and of whom an object is for, or which peer a gateway is for.
+// specOrNamesChanged reports changes of the set of hosts, of the targets of an object, and of the peer of a
+// gateway.
 func specOrNamesChanged(e event.UpdateEvent) bool {
 	return !maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) || !slices.Equal(*saidOf(e.ObjectOld), *saidOf(e.ObjectNew))
 }
 
-// Reconcile looks at all of them: they are few, and most of what happens is about all of them.
+// Reconcile processes all objects: they are few, and most events concern all of them.
 func (h *hostConditions) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	return kube.Result(h.syncAll(ctx))
 }
@@ -84,13 +86,13 @@ func (h *hostConditions) syncAll(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// listObjects are those that hosts apply.
+// listObjects returns the kinds that hosts apply.
 func (h *hostConditions) listObjects(ctx context.Context) ([]client.Object, error) {
 	all, err := h.listAll(ctx, &networkingv1beta1.RouteConfiguration{}, &networkingv1beta1.FirewallConfiguration{})
 	return slices.DeleteFunc(all, func(obj client.Object) bool { return obj.GetDeletionTimestamp() != nil }), err
 }
 
-// knownHosts are the hosts of this cluster: all that have an agent, and maybe some that have none.
+// knownHosts are the hosts of this cluster: all hosts with an agent, and possibly some without.
 type knownHosts struct {
 	nodes    map[string]bool
 	gateways []client.Object
@@ -120,19 +122,20 @@ func (h *hostConditions) listAll(ctx context.Context, kinds ...client.Object) (a
 	return all, nil
 }
 
-// reportingHosts tells which hosts an object is for.
+// reportingHosts returns a predicate for the hosts that an object targets.
 func (t knownHosts) reportingHosts(obj client.Object, home string) func(host string) bool {
 	onNode, onGateway := targetsOf(obj, home)
 	return func(host string) bool {
 		return t.nodes[host] && onNode(host) || slices.ContainsFunc(t.gateways, func(g client.Object) bool {
 			key := plan.PeerKey{Namespace: g.GetNamespace(), ClusterID: g.GetLabels()[names.RemoteClusterID]}
-			// One that lost the label runs on for the peer that it was made for.
+			// A gateway without the label still serves the peer that it was created for.
 			return g.GetName() == host && g.GetNamespace() == obj.GetNamespace() && (key.ClusterID == "" || onGateway(key))
 		})
 	}
 }
 
-// isApplied reports whether one of the hosts applies an object. A gateway says nothing of objects in other namespaces, which it may apply all the same.
+// isApplied reports whether at least one host applies an object. A gateway sets no condition on objects in other namespaces, which it may apply all
+// the same.
 func (t knownHosts) isApplied(obj client.Object, home string) bool {
 	onNode, onGateway := targetsOf(obj, home)
 	for node := range t.nodes {
@@ -146,7 +149,7 @@ func (t knownHosts) isApplied(obj client.Object, home string) bool {
 	})
 }
 
-// targetsOf are the nodes and gateways that an object is for.
+// targetsOf returns predicates for the nodes and gateways that an object targets.
 func targetsOf(obj client.Object, home string) (node func(string) bool, gateway func(plan.PeerKey) bool) {
 	if _, ok := obj.(*networkingv1beta1.FirewallConfiguration); ok {
 		return firewallOn(obj, home)
@@ -154,7 +157,8 @@ func targetsOf(obj client.Object, home string) (node func(string) bool, gateway 
 	return routesOn(obj, home)
 }
 
-// routesOn has a gateway keep its word on routes for gateways of one node: where it runs is known here later than there.
+// routesOn retains a gateway's condition on routes for gateways of one node: the controller learns the gateway's node
+// later than its agent.
 func routesOn(obj client.Object, home string) (node func(string) bool, gateway func(plan.PeerKey) bool) {
 	return func(string) bool { return plan.RoutesOnNode(obj, home) },
 		func(key plan.PeerKey) bool {
@@ -167,8 +171,8 @@ func firewallOn(obj client.Object, home string) (node func(string) bool, gateway
 		func(key plan.PeerKey) bool { return plan.FirewallOnGateway(obj, home, key) }
 }
 
-// pruneConditions takes back what others say than those who should, and says why no host applies the object, if none does. Who writes meanwhile makes it
-// a conflict, and it is decided anew.
+// pruneConditions removes the conditions of hosts that are no targets, and sets the reason if no host applies the object. A concurrent write causes a
+// conflict, and a new decision.
 func (h *hostConditions) pruneConditions(ctx context.Context, obj client.Object, who func(host string) bool, unapplied string) error {
 	changed := obj.DeepCopyObject().(client.Object)
 	all := saidOf(changed)
@@ -191,7 +195,7 @@ func (h *hostConditions) pruneConditions(ctx context.Context, obj client.Object,
 	return nil
 }
 
-// saidOf are the conditions that hosts write.
+// saidOf returns the conditions that hosts write.
 func saidOf(obj client.Object) *[]networkingv1beta1.HostCondition {
 	switch o := obj.(type) {
 	case *networkingv1beta1.RouteConfiguration:

@@ -20,8 +20,8 @@ import (
 	"liqo.io/liqo/internal/pki"
 )
 
-// keyring gives each gateway its key Secret. Secrets are read one by one and not watched: the right to read them is given with
-// the gateway and for its namespace alone, and they hardly ever change.
+// keyring provides each gateway with its key Secret. Secrets are read one by one and not watched: the permission is granted
+// with the gateway and for its namespace alone, and they hardly ever change.
 type keyring struct {
 	live client.Client
 	// bindings reads and writes RoleBindings of gateways.
@@ -30,15 +30,15 @@ type keyring struct {
 }
 
 const (
-	// keysMissing is how often to look for a Secret that is missing or wrong, keysThere at one that is well.
+	// keysMissing is the interval for checking a missing or invalid Secret, keysThere for a valid one.
 	keysMissing = 5 * time.Second
 	keysThere   = time.Minute
-	// rightsDelay is what an API server takes to learn of a new binding.
+	// rightsDelay is the time an API server may need to apply a new binding.
 	rightsDelay = time.Second
 )
 
-// keysOf returns the Secret with the keys of a gateway, and the public one. It is the one that the user names, else the only one that is labelled for
-// the peer, else one that is made.
+// keysOf returns the Secret with the keys of a gateway, and the public key. The Secret named by the user takes precedence, then the only one labelled
+// for the peer, then a generated one.
 func (k *keyring) keysOf(ctx context.Context, w *wireguard) (secret *corev1.Secret, public [32]byte, err error) {
 	if err := k.allowReading(ctx, w); err != nil {
 		return nil, public, err
@@ -55,7 +55,8 @@ func (k *keyring) keysOf(ctx context.Context, w *wireguard) (secret *corev1.Secr
 	return secret, public, nil
 }
 
-// delayedError looks again at what only a person can mend, and at rights that are new.
+// delayedError sets the retry delay for errors that only the user can fix, and for permissions not yet
+// effective.
 func delayedError(err error) error {
 	if _, invalid := kube.InvalidReason(err); invalid {
 		return kube.Again(keysMissing, err)
@@ -66,7 +67,7 @@ func delayedError(err error) error {
 	return err
 }
 
-// allowReading binds the right to handle Secrets in the namespace, for as long as the gateway is there.
+// allowReading grants access to Secrets in the namespace, for the lifetime of the gateway.
 func (k *keyring) allowReading(ctx context.Context, w *wireguard) error {
 	binding := &rbacv1.RoleBinding{
 		ObjectMeta: w.objectMeta(names.GatewayKeys(w.gateway)),
@@ -99,7 +100,7 @@ func (k *keyring) findSecret(ctx context.Context, w *wireguard) (*corev1.Secret,
 	return only, nil
 }
 
-// getSecret returns a Secret that stays, nil if there is none.
+// getSecret returns a Secret that is not in deletion, or nil.
 func (k *keyring) getSecret(ctx context.Context, w *wireguard, name string) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
 	if err := k.live.Get(ctx, client.ObjectKey{Namespace: w.GetNamespace(), Name: name}, secret); err != nil {
@@ -114,13 +115,13 @@ func (k *keyring) getSecret(ctx context.Context, w *wireguard, name string) (*co
 	return secret, nil
 }
 
-// keyOwner is who keys are made for.
+// keyOwner returns the gateway that keys are generated for.
 func (w *wireguard) keyOwner() pki.Gateway {
 	owner := w.ownerReference()
 	return pki.Gateway{Kind: owner.Kind, Name: owner.Name}
 }
 
-// createSecret makes a key pair. A Secret of that name that lacks the labels is taken as given.
+// createSecret generates a key pair. An existing Secret of that name without the labels counts as the user's.
 func (k *keyring) createSecret(ctx context.Context, w *wireguard) (*corev1.Secret, error) {
 	name := names.Gateway(w.gateway)
 	if there, err := k.getSecret(ctx, w, name); err != nil {
@@ -134,7 +135,7 @@ func (k *keyring) createSecret(ctx context.Context, w *wireguard) (*corev1.Secre
 	}
 	secret := &corev1.Secret{ObjectMeta: w.objectMeta(name), Data: map[string][]byte{names.PrivateKeyKey: private[:], names.PublicKeyKey: public[:]}}
 	secret.Labels[names.GatewayResource] = "true"
-	// The keys outlive what the template renders: a peer knows them.
+	// The keys outlive the rendered object: a peer knows them.
 	secret.OwnerReferences = []metav1.OwnerReference{w.ownerReference()}
 	if err := k.live.Create(ctx, secret); err != nil {
 		return nil, fmt.Errorf("making Secret %s: %w", name, err)
@@ -142,7 +143,8 @@ func (k *keyring) createSecret(ctx context.Context, w *wireguard) (*corev1.Secre
 	return secret, nil
 }
 
-// checkOwner is why keys cannot be taken that were made for another gateway: they go with it, and a peer would know them.
+// checkOwner returns why the keys of another gateway cannot be used: they are deleted with that gateway, and a peer may
+// know them.
 func (k *keyring) checkOwner(ctx context.Context, w *wireguard, secret *corev1.Secret) error {
 	if of := pki.MadeFor(secret); of == (pki.Gateway{}) || of == w.keyOwner() {
 		return nil
@@ -158,7 +160,8 @@ func (k *keyring) checkOwner(ctx context.Context, w *wireguard, secret *corev1.S
 	return kube.Invalid(reasonTaken, fmt.Errorf("the Secret %s belongs to %s %s: give them different names", secret.Name, ref.Kind, ref.Name))
 }
 
-// completeSecret checks the keys, and adds what a given Secret lacks: the labels, and the public key.
+// completeSecret validates the keys, and adds missing parts of a user's Secret: the labels, and the public
+// key.
 func (k *keyring) completeSecret(ctx context.Context, w *wireguard, secret *corev1.Secret) (public [32]byte, err error) {
 	public, err = pki.CheckTunnelSecret(w.peer, secret)
 	if err != nil {

@@ -24,11 +24,11 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// readers lets the gateways, all in one binding, read what concerns the whole cluster. What is bound follows from the gateways
-// that there are: no gateway must be held, when it is deleted, until a binding of its own is gone.
+// readers grants cluster-wide read access to all gateways, by one binding. Its subjects are derived from the existing
+// gateways: a binding per gateway would need a finalizer on the gateway.
 type readers struct {
 	all client.Reader
-	// client reads and writes what is made for gateways.
+	// client reads and writes the objects of gateways.
 	client client.Client
 }
 
@@ -57,7 +57,7 @@ func readersBinding() *rbacv1.ClusterRoleBinding {
 	}
 }
 
-// Reconcile binds the accounts of all gateways. The binding goes with the last one.
+// Reconcile binds the accounts of all gateways. The binding is deleted with the last one.
 func (r *readers) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	return kube.Result(r.syncAll(ctx))
 }

@@ -40,11 +40,11 @@ type RefusalOptions struct {
 	LiqoNamespace string
 }
 
-// reasonApplied is that of the event when what was refused is done.
+// reasonApplied is the reason of the event when a rejected object is applied at last.
 const reasonApplied = "Applied"
 
-// problemReporter says on Configurations, gateways and IPs what nodes and gateways leave out of them, and why. All are looked at together,
-// as nodes do: whether one counts depends on the others. There may be thousands of IPs, so only what is refused has a condition.
+// problemReporter sets a condition on Configurations, gateways and IPs that nodes and gateways ignore, with the reason. All objects are
+// evaluated together, as nodes do, because they can conflict. There may be thousands of IPs, so only rejected objects have a condition.
 type problemReporter struct {
 	client client.Client
 	events events.EventRecorder
@@ -54,7 +54,7 @@ type problemReporter struct {
 // gathering is how long news wait for more of them: pods come with their IPs, many at once.
 const gathering = time.Second
 
-// SetupRefusals registers the controller that tells users of what nobody does.
+// SetupRefusals registers the controller that reports objects which no agent applies.
 func SetupRefusals(mgr ctrl.Manager, o RefusalOptions) error {
 	r := &problemReporter{client: mgr.GetClient(), events: mgr.GetEventRecorder("liqo-refusals"), home: o.LiqoNamespace}
 	b := ctrl.NewControllerManagedBy(mgr).Named("refusals")
@@ -81,7 +81,7 @@ func allToOne() handler.Funcs {
 	}
 }
 
-// changesDecision leaves out what changes all the time and is of no importance to others.
+// changesDecision drops frequent changes without influence on the decision.
 func changesDecision(e event.UpdateEvent) bool {
 	switch now := e.ObjectNew.(type) {
 	case *corev1.Node:
@@ -124,14 +124,14 @@ func (r *problemReporter) syncAll(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// clusterSnapshot is what nodes see of a cluster, as far as it decides what they refuse.
+// clusterSnapshot is the view that nodes have of a cluster, as far as it decides which objects they reject.
 type clusterSnapshot struct {
 	cluster  plan.Cluster
 	problems []plan.Problem
 	subjects []subject
 }
 
-// subject is an object that may be refused. It is the cache's.
+// subject is an object that may be rejected. It is shared with the cache.
 type subject struct {
 	of  plan.Object
 	obj client.Object
@@ -227,7 +227,7 @@ func (r *problemReporter) readIPs(ctx context.Context, out *clusterSnapshot) err
 	return nil
 }
 
-// writeCondition writes the condition of an object, if it changes, and tells of the change once it is written.
+// writeCondition writes the condition of an object if it changed, and emits an event after the write.
 func (r *problemReporter) writeCondition(ctx context.Context, obj client.Object, problems []plan.Problem) error {
 	was := apimeta.FindStatusCondition(*conditionsOf(obj), networkingv1beta1.ConditionApplied)
 	if was == nil && len(problems) == 0 || obj.GetDeletionTimestamp() != nil {
@@ -255,7 +255,7 @@ func (r *problemReporter) writeCondition(ctx context.Context, obj client.Object,
 	return nil
 }
 
-// problemCondition is the condition of what is refused; nil where nothing is.
+// problemCondition returns the condition of a rejected object, or nil.
 func problemCondition(problems []plan.Problem) *metav1.Condition {
 	if len(problems) == 0 {
 		return nil

@@ -38,7 +38,7 @@ import (
 	"liqo.io/liqo/internal/network/template"
 )
 
-// rendering is what it takes to render any gateway.
+// rendering is the common part of rendering any gateway.
 type rendering struct {
 	client, live  client.Client
 	templates     client.Reader
@@ -46,10 +46,10 @@ type rendering struct {
 	allowed       []string
 }
 
-// gateways has the templates of GatewayServers or GatewayClients rendered, and tells what became of it.
+// gateways renders the templates of GatewayServers or GatewayClients, and reports the results.
 type gateways[T client.Object] struct {
 	rendering
-	// template is the kind of template that is watched; others are read from time to time.
+	// template is the watched kind of template; other kinds are polled.
 	template schema.GroupVersionKind
 	// kinds may be rendered.
 	kinds []schema.GroupVersionKind
@@ -86,14 +86,15 @@ func (g *gateways[T]) requestsForOwner(ctx context.Context, t client.Object) []r
 	})
 }
 
-// replicasChanged tells whether a tunnel has another MTU: its latency changes all the time.
+// replicasChanged reports whether the MTU of a tunnel changed: its latency changes all the time.
 func replicasChanged(e event.UpdateEvent) bool {
 	old, okOld := e.ObjectOld.(*networkingv1beta1.Connection)
 	now, okNow := e.ObjectNew.(*networkingv1beta1.Connection)
 	return !okOld || !okNow || old.Status.MTU != now.Status.MTU || !apiequality.Semantic.DeepEqual(old.OwnerReferences, now.OwnerReferences)
 }
 
-// setMTU copies the MTU of the tunnel to where nodes read it. They have no use for the rest of a Connection, which changes all the time.
+// setMTU copies the MTU of the tunnel to the gateway's status for nodes, which do not need the rest of a Connection, with its frequent
+// changes.
 func (g *gateways[T]) setMTU(ctx context.Context, gw *gateway) error {
 	conn := &networkingv1beta1.Connection{}
 	err := g.client.Get(ctx, client.ObjectKey{Namespace: gw.GetNamespace(), Name: names.Gateway(gw.GetName())}, conn)
@@ -106,14 +107,14 @@ func (g *gateways[T]) setMTU(ctx context.Context, gw *gateway) error {
 	return nil
 }
 
-// objectReference is what a gateway says about its template, less what it may leave out.
+// objectReference returns the gateway's reference to its template, with defaults set.
 func (r rendering) objectReference(g *gateway) corev1.ObjectReference {
 	ref := g.templateRef
 	ref.Namespace = cmp.Or(ref.Namespace, r.liqoNamespace)
 	return ref
 }
 
-// Sync renders the template, and copies the state of what was rendered.
+// Sync renders the template, and copies the state of the rendered object.
 func (g *gateways[T]) Sync(ctx context.Context, obj T) error {
 	gw := gatewayOf(obj)
 	if err := g.setMTU(ctx, gw); err != nil {
@@ -152,10 +153,10 @@ func (g *gateways[T]) Sync(ctx context.Context, obj T) error {
 	}
 	err = setOwnerOf(gw, want.GetObjectKind().GroupVersionKind(), have)
 	if _, refused := kube.InvalidReason(err); refused && changed {
-		err = kube.Wait(0, asked) // that was about what it said before
+		err = kube.Wait(0, asked) // the error is about the previous spec
 	}
 	if missing := checkServed(gw, want); missing != nil {
-		return missing // what is served is served all the same
+		return missing // the existing ports are served despite the error
 	}
 	return err
 }
@@ -163,7 +164,7 @@ func (g *gateways[T]) Sync(ctx context.Context, obj T) error {
 // othersDelay is how often a template is read of whose changes nothing tells.
 const othersDelay = time.Minute
 
-// readTemplate reads the template that a gateway names, if it may be used.
+// readTemplate reads the template that a gateway names, if permitted.
 func (g *gateways[T]) readTemplate(ctx context.Context, gw *gateway) (*networkingv1beta1.GatewayTemplateSpec, error) {
 	ref := g.objectReference(gw)
 	if ref.Name == "" || ref.Kind == "" || ref.APIVersion == "" {
@@ -208,7 +209,7 @@ func decodeInto(fields, into any) error {
 	return json.Unmarshal(data, into)
 }
 
-// listRendered is what templates rendered for the gateway.
+// listRendered returns the objects that templates rendered for the gateway.
 func (g *gateways[T]) listRendered(ctx context.Context, gw *gateway) ([]client.Object, error) {
 	var out []client.Object
 	for _, kind := range g.kinds {
@@ -268,7 +269,7 @@ func (g *gateways[T]) renderGateway(gw *gateway, t *networkingv1beta1.GatewayTem
 	return out, nil
 }
 
-// specOf points to the spec of a kind, nil if we do not know its fields.
+// specOf returns a pointer to the spec of a kind, or nil for an unknown kind.
 func specOf(kind schema.GroupVersionKind) any {
 	switch kind {
 	case kindOf(&networkingv1beta1.WgGatewayServer{}):
@@ -279,12 +280,12 @@ func specOf(kind schema.GroupVersionKind) any {
 	return nil
 }
 
-// isWanted tells whether one object that was made is the one that is wanted.
+// isWanted reports whether an existing object is the wanted one.
 func isWanted(made, want client.Object) bool {
 	return kindOf(made) == want.GetObjectKind().GroupVersionKind() && made.GetName() == want.GetName()
 }
 
-// uidAmong is the UID of what is wanted, "" where it was not made yet.
+// uidAmong returns the UID of the wanted object, or "" before its creation.
 func uidAmong(made []client.Object, want client.Object) types.UID {
 	for _, obj := range made {
 		if isWanted(obj, want) {
@@ -294,7 +295,7 @@ func uidAmong(made []client.Object, want client.Object) types.UID {
 	return ""
 }
 
-// pruneOthers deletes what an earlier template rendered for the gateway under another name or kind.
+// pruneOthers deletes objects that an earlier template rendered for the gateway under another name or kind.
 func (g *gateways[T]) pruneOthers(ctx context.Context, made []client.Object, want client.Object) error {
 	for _, obj := range made {
 		if isWanted(obj, want) {
@@ -317,10 +318,10 @@ func (g *gateways[T]) Next(obj T) time.Duration {
 	return 0
 }
 
-// Report says whether the gateway is there, or why not.
+// Report sets the condition of the gateway and returns its event.
 func (g *gateways[T]) Report(obj T, err error) []kube.Event {
 	return reportReady(gatewayOf(obj).conditions, obj.GetGeneration(), err)
 }
 
-// Recall tells what the condition says.
+// Recall replays the event of the condition.
 func (g *gateways[T]) Recall(obj T) []kube.Event { return recallReady(*gatewayOf(obj).conditions) }

@@ -17,11 +17,11 @@ import (
 	"liqo.io/liqo/internal/kube"
 )
 
-// silentNodes takes back, once, what a node said of peers when it stops being ready: nobody is there to say something else. A fabric that
-// still runs there says it again.
+// silentNodes removes, once, a node's reports about peers when the node becomes unready, because its agent may be dead. An agent that
+// still runs there reports again.
 type silentNodes struct{ client client.Client }
 
-// SetupSilentNodes registers the controller that takes back what nodes said that are not ready any more.
+// SetupSilentNodes registers the controller that removes the reports of unready nodes.
 func SetupSilentNodes(mgr ctrl.Manager) error {
 	if _, err := mgr.GetCache().GetInformer(context.Background(), &networkingv1beta1.InternalNode{}); err != nil {
 		return fmt.Errorf("caching InternalNodes: %w", err)
@@ -30,12 +30,12 @@ func SetupSilentNodes(mgr ctrl.Manager) error {
 	return c.Complete(c.Builder(predicate.Funcs{UpdateFunc: readinessChanged}))
 }
 
-// readinessChanged is true for a node that became ready, or is not any more.
+// readinessChanged reports whether the readiness of a node changed.
 func readinessChanged(e event.UpdateEvent) bool {
 	return kube.NodeReady(e.ObjectOld.(*corev1.Node)) != kube.NodeReady(e.ObjectNew.(*corev1.Node))
 }
 
-// Sync looks at one node.
+// Sync checks one node.
 func (s *silentNodes) Sync(ctx context.Context, node *corev1.Node) error {
 	if kube.NodeReady(node) {
 		return nil

@@ -17,12 +17,12 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// Servers and clients differ in few fields. Controllers see them by what they have in common.
+// Servers and clients differ in few fields. Controllers use their common view.
 
-// gateway is what a GatewayServer and a GatewayClient have in common.
+// gateway is the common view of a GatewayServer and a GatewayClient.
 type gateway struct {
 	client.Object
-	// spec points to what templates are filled with.
+	// spec points to the values for templates.
 	spec        any
 	templateRef corev1.ObjectReference
 	// field is where the template is named.
@@ -32,11 +32,11 @@ type gateway struct {
 	child      **corev1.ObjectReference
 	keys       **corev1.ObjectReference
 	public     *[]byte
-	endpoint   **networkingv1beta1.EndpointStatus // nil for a client, whose status has that of its server
+	endpoint   **networkingv1beta1.EndpointStatus // nil for a client, whose status has the server's endpoint
 	inner      **networkingv1beta1.InternalGatewayEndpoint
 	mtu        *int
 	conditions *[]metav1.Condition
-	// dials are the addresses of the server; nil for a server. They are told if they are what the peer says, and not the user.
+	// dials are the addresses of the server; nil for a server. They are told if reported by the peer, and not set by the user.
 	dials *networkingv1beta1.EndpointStatus
 	told  bool
 }
@@ -60,16 +60,16 @@ func gatewayOf(obj client.Object) *gateway {
 	return out
 }
 
-// wireguard is what a WgGatewayServer and a WgGatewayClient have in common.
+// wireguard is the common view of a WgGatewayServer and a WgGatewayClient.
 type wireguard struct {
 	client.Object
-	// gateway is the name of the GatewayServer or GatewayClient, after which all is named.
+	// gateway is the name of the GatewayServer or GatewayClient, from which all names derive.
 	gateway string
-	// peer is the cluster at the other end.
+	// peer is the remote cluster.
 	peer       string
 	secretName string
 	deployment *networkingv1beta1.DeploymentTemplate
-	// service is nil for a client, which nobody dials.
+	// service is nil for a client, which accepts no connections.
 	service *networkingv1beta1.ServiceTemplate
 
 	keys       **corev1.ObjectReference
@@ -95,7 +95,7 @@ func wireguardOf(obj client.Object) *wireguard {
 	return out
 }
 
-// gatewayLabels are on all that is made for the gateway.
+// gatewayLabels returns the labels of all objects of the gateway.
 func (w *wireguard) gatewayLabels() map[string]string {
 	return map[string]string{
 		names.AppManagedBy: names.ManagedByLiqo, names.NetworkingComponent: names.ComponentGateway, names.RemoteClusterID: w.peer,
@@ -107,7 +107,7 @@ func (w *wireguard) objectMeta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: w.GetNamespace(), Name: name, Labels: w.gatewayLabels()}
 }
 
-// ownerReference is a reference to the GatewayServer or GatewayClient; to the object itself if it was not made for one.
+// ownerReference returns a reference to the GatewayServer or GatewayClient, or to the object itself if it has none.
 func (w *wireguard) ownerReference() metav1.OwnerReference {
 	if owner := metav1.GetControllerOf(w.Object); owner != nil {
 		return *owner
@@ -115,9 +115,9 @@ func (w *wireguard) ownerReference() metav1.OwnerReference {
 	return *metav1.NewControllerRef(w.Object, kindOf(w.Object))
 }
 
-// serviceAccountName is the ServiceAccount of the gateway's pods. The templates of the original give it the name of the gateway, which gets the prefix of
-// all else that is made for a gateway: gateways and virtual nodes are called like their peer, and the account of a virtual kubelet like its
-// virtual node.
+// serviceAccountName returns the ServiceAccount of the gateway's pods. The original's templates use the name of the gateway, to which the prefix of
+// all other objects of a gateway is added: gateways and virtual nodes have the name of their peer, and the account of a virtual kubelet has the name
+// of its virtual node, so the names would clash.
 func (w *wireguard) serviceAccountName() string {
 	if name := w.deployment.Spec.Template.Spec.ServiceAccountName; name != w.gateway && name != w.GetName() && name != "" {
 		return name

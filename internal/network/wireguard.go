@@ -34,11 +34,11 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// wireguards makes of what a template rendered the Deployment, the Service, the keys and the rights of a gateway.
+// wireguards creates the Deployment, the Service, the keys and the permissions of a rendered gateway.
 type wireguards[T client.Object] struct {
-	// client reads and writes what is made for gateways.
+	// client reads and writes the objects of gateways.
 	client client.Client
-	// all reads the objects of this kind, the gateways that they were made for, and nodes.
+	// all reads the objects of this kind, the gateways that own them, and nodes.
 	all  client.Reader
 	keys *keyring
 }
@@ -59,17 +59,17 @@ func setupWireguards[T client.Object](mgr ctrl.Manager, name string, made cache.
 	return c.Complete(b)
 }
 
-// gatewayKinds are what our kinds are made for.
+// gatewayKinds returns the owners of our kinds.
 func gatewayKinds() []client.Object {
 	return []client.Object{&networkingv1beta1.GatewayServer{}, &networkingv1beta1.GatewayClient{}}
 }
 
-// madeKinds are the kinds that are made for gateways, and their pods.
+// madeKinds returns the kinds that are created for gateways, and their pods.
 func madeKinds() []client.Object {
 	return []client.Object{&appsv1.Deployment{}, &corev1.Service{}, &corev1.ServiceAccount{}, &rbacv1.RoleBinding{}, &corev1.Pod{}}
 }
 
-// isRelevant tells whether a change is one that we look at: how a Deployment fares is for others.
+// isRelevant drops changes of a Deployment's progress, which other controllers use.
 func isRelevant(e event.UpdateEvent) bool {
 	if _, ok := e.ObjectOld.(*appsv1.Deployment); !ok {
 		return true
@@ -78,33 +78,33 @@ func isRelevant(e event.UpdateEvent) bool {
 	return old.GetGeneration() != now.GetGeneration() || !maps.Equal(old.GetLabels(), now.GetLabels()) || !maps.Equal(old.GetAnnotations(), now.GetAnnotations())
 }
 
-// reachedOtherwise tells whether a node has other addresses, or serves no longer or again.
+// reachedOtherwise reports whether a node's addresses changed, or whether it serves.
 func reachedOtherwise(e event.UpdateEvent) bool {
 	old, okOld := e.ObjectOld.(*corev1.Node)
 	now, okNow := e.ObjectNew.(*corev1.Node)
 	return !okOld || !okNow || isServing(old) != isServing(now) || outerAddress(old.Status.Addresses) != outerAddress(now.Status.Addresses)
 }
 
-// requestsForChild wakes the gateway that something was made for.
+// requestsForChild returns the request for the gateway of a child object.
 func (s *wireguards[T]) requestsForChild(ctx context.Context, made client.Object) []reconcile.Request {
 	return requestsOf[T](ctx, s.all, func(obj client.Object) bool {
 		return names.GatewayLabel(wireguardOf(obj).gateway) == made.GetLabels()[names.GatewayName]
 	}, client.InNamespace(made.GetNamespace()))
 }
 
-// ownedBy wakes what was made for a gateway.
+// ownedBy returns requests for the objects rendered for a gateway.
 func (s *wireguards[T]) ownedBy(ctx context.Context, gateway client.Object) []reconcile.Request {
 	return requestsOf[T](ctx, s.all, func(obj client.Object) bool { return metav1.IsControlledBy(obj, gateway) }, client.InNamespace(gateway.GetNamespace()))
 }
 
-// onNodePorts wakes the servers that nodes are the way to.
+// onNodePorts returns requests for the servers with a Service on node ports.
 func (s *wireguards[T]) onNodePorts(ctx context.Context, _ client.Object) []reconcile.Request {
 	return requestsOf[T](ctx, s.all, func(obj client.Object) bool {
 		return wireguardOf(obj).service.Spec.Type == corev1.ServiceTypeNodePort
 	})
 }
 
-// Sync makes the gateway, and says where it is; it ends the pods of one that is gone.
+// Sync creates the gateway, and publishes its endpoint; it terminates the pods of an orphan.
 func (s *wireguards[T]) Sync(ctx context.Context, obj T) error {
 	w := wireguardOf(obj)
 	if left, err := s.isLeft(ctx, w); err != nil {
@@ -116,7 +116,7 @@ func (s *wireguards[T]) Sync(ctx context.Context, obj T) error {
 		return err
 	}
 	if err := checkReplicas(w); err != nil {
-		return errors.Join(err, s.reportEndpoint(ctx, w), s.reportInternalEndpoint(ctx, w)) // what ran before goes on
+		return errors.Join(err, s.reportEndpoint(ctx, w), s.reportInternalEndpoint(ctx, w)) // the running gateway is kept
 	}
 	err := errors.Join(s.ensureRights(ctx, w), s.ensureWorkload(ctx, w), s.reportEndpoint(ctx, w), s.reportInternalEndpoint(ctx, w))
 	if err == nil && *w.inner == nil {
@@ -125,8 +125,8 @@ func (s *wireguards[T]) Sync(ctx context.Context, obj T) error {
 	return err
 }
 
-// checkReplicas returns why a gateway of several replicas is not made: each would have the same key, and none would be elected, so neither the
-// Service nor the nodes would find one.
+// checkReplicas returns why a gateway with several replicas is rejected: all would have the same key, without leader election, so neither the
+// Service nor the nodes would find an active replica.
 func checkReplicas(w *wireguard) error {
 	if w == nil || w.deployment == nil || w.deployment.Spec.Replicas == nil || *w.deployment.Spec.Replicas <= 1 {
 		return nil
@@ -135,8 +135,8 @@ func checkReplicas(w *wireguard) error {
 		*w.deployment.Spec.Replicas))
 }
 
-// isLeft tells whether the gateway that this was made for is gone. Garbage collection comes for it then, unless whoever deleted the gateway
-// wants it to stay.
+// isLeft reports whether the owning gateway is gone. The object is then garbage-collected, unless the gateway was deleted with the orphan
+// policy.
 func (s *wireguards[T]) isLeft(ctx context.Context, w *wireguard) (bool, error) {
 	ref := goesWith(w.Object)
 	if ref == nil {
@@ -171,7 +171,7 @@ func (s *wireguards[T]) isLeft(ctx context.Context, w *wireguard) (bool, error) 
 	return gone(s.keys.live)
 }
 
-// goesWith is what an object goes with, nil where others keep it.
+// goesWith returns the owner of an object, or nil if other owners keep it.
 func goesWith(obj client.Object) *metav1.OwnerReference {
 	if len(obj.GetOwnerReferences()) > 1 {
 		return nil
@@ -179,7 +179,8 @@ func goesWith(obj client.Object) *metav1.OwnerReference {
 	return metav1.GetControllerOf(obj)
 }
 
-// endGateway has the pods of a gateway that is gone end at once. Garbage collection reaches them last, one owner after the other.
+// endGateway terminates the pods of a deleted gateway at once. The garbage collector reaches them last, one owner after the
+// other.
 func (s *wireguards[T]) endGateway(ctx context.Context, w *wireguard) error {
 	have := &appsv1.Deployment{}
 	err := s.client.Get(ctx, client.ObjectKey{Namespace: w.GetNamespace(), Name: names.Gateway(w.gateway)}, have)
@@ -195,11 +196,11 @@ func (s *wireguards[T]) endGateway(ctx context.Context, w *wireguard) error {
 	return nil
 }
 
-// formerReplicaRole is the ClusterRole that an earlier version bound to each gateway. There is none of that name now.
+// formerReplicaRole is the ClusterRole that an earlier version bound to each gateway. It no longer exists.
 const formerReplicaRole = "liqo-gateway-replica"
 
-// ensureRights gives the pods of the gateway what they may do in their namespace. To mark which replica is the active one is to patch
-// pods, which is too much to give before replicas are elected: who had it by an earlier version has it no more.
+// ensureRights grants the gateway's pods their permissions in the namespace. Marking the active replica means patching pods, a
+// permission that is too wide before replicas are elected: it is revoked if an earlier version granted it.
 func (s *wireguards[T]) ensureRights(ctx context.Context, w *wireguard) error {
 	err := errors.Join(ensureObject(ctx, s.client, s.keys.live, w.Object, w.newBinding(names.Gateway(w.gateway), names.RoleGateway)), s.ensureAccount(ctx, w))
 	return errors.Join(err, s.withdrawBinding(ctx, w.newBinding(names.GatewayReplica(w.gateway), formerReplicaRole)))
@@ -213,7 +214,7 @@ func (w *wireguard) newBinding(name, role string) *rbacv1.RoleBinding {
 	}
 }
 
-// withdrawBinding deletes a binding, if it is there.
+// withdrawBinding deletes a binding if it exists.
 func (s *wireguards[T]) withdrawBinding(ctx context.Context, binding *rbacv1.RoleBinding) error {
 	if err := s.client.Get(ctx, client.ObjectKeyFromObject(binding), binding); err != nil {
 		return client.IgnoreNotFound(err)
@@ -224,7 +225,8 @@ func (s *wireguards[T]) withdrawBinding(ctx context.Context, binding *rbacv1.Rol
 	return nil
 }
 
-// ensureAccount makes the ServiceAccount, unless somebody else did, or another gateway: that one must not go with this gateway.
+// ensureAccount creates the ServiceAccount, unless the user or another gateway did: such an account must not be deleted with
+// this gateway.
 func (s *wireguards[T]) ensureAccount(ctx context.Context, w *wireguard) error {
 	var there corev1.ServiceAccount
 	key := client.ObjectKey{Namespace: w.GetNamespace(), Name: w.serviceAccountName()}
@@ -241,9 +243,9 @@ func (s *wireguards[T]) ensureAccount(ctx context.Context, w *wireguard) error {
 	return ensureObject(ctx, s.client, s.keys.live, w.Object, &corev1.ServiceAccount{ObjectMeta: w.objectMeta(key.Name)})
 }
 
-// findChild reads what this has, Deployment or Service, without UID where there is none, and tells whether the cache does not show it yet: its
-// news wakes us. Where there is none it is a Wait if this is gone and the cache does not show that yet: garbage collection takes all that it
-// has, which would be made again, and a pod begin. So nothing is made that was there when it was read.
+// findChild reads the gateway's Deployment or Service, with an empty UID if missing, and reports whether the cache is behind: its update
+// triggers the next run. If the child is missing it returns Wait when the gateway itself is gone but still cached: the garbage collector
+// deletes all children, and a recreated child would start a pod. A child that exists at the time of the read is not created.
 func (s *wireguards[T]) findChild(ctx context.Context, w *wireguard, have client.Object) (late bool, err error) {
 	key := client.ObjectKey{Namespace: w.GetNamespace(), Name: names.Gateway(w.gateway)}
 	for i, from := range []client.Reader{s.client, s.keys.live} {
@@ -265,7 +267,7 @@ func (s *wireguards[T]) findChild(ctx context.Context, w *wireguard, have client
 	return false, nil
 }
 
-// ensureWorkload makes the Deployment, once there are keys for it.
+// ensureWorkload creates the Deployment, once its keys exist.
 func (s *wireguards[T]) ensureWorkload(ctx context.Context, w *wireguard) error {
 	seen := &appsv1.Deployment{}
 	late, err := s.findChild(ctx, w, seen)
@@ -293,7 +295,7 @@ func (s *wireguards[T]) ensureWorkload(ctx context.Context, w *wireguard) error 
 	if reflect.DeepEqual(have.Spec.Selector, want.Spec.Selector) {
 		return err
 	}
-	// The selector of a Deployment cannot change. Its pods end before the new ones start: they have the same key.
+	// The selector of a Deployment is immutable. Its pods end before the new ones start: they have the same key.
 	err = s.client.Delete(ctx, &have, client.Preconditions{UID: &have.UID}, client.PropagationPolicy(metav1.DeletePropagationForeground))
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("replacing Deployment %s: %w", have.Name, err)
@@ -301,7 +303,7 @@ func (s *wireguards[T]) ensureWorkload(ctx context.Context, w *wireguard) error 
 	return kube.BeingDeleted("Deployment", have.Name)
 }
 
-// deploymentOf is what the template says, with what a gateway must have.
+// deploymentOf returns the Deployment of the template, with the mandatory settings of a gateway.
 func deploymentOf(w *wireguard, keys string) *appsv1.Deployment {
 	out := &appsv1.Deployment{ObjectMeta: w.objectMeta(names.Gateway(w.gateway)), Spec: *w.deployment.Spec.DeepCopy()}
 	out.Labels, out.Annotations = mergeMaps(w.deployment.Metadata.Labels, out.Labels), w.deployment.Metadata.Annotations
@@ -309,7 +311,7 @@ func deploymentOf(w *wireguard, keys string) *appsv1.Deployment {
 	out.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
 	pod := &out.Spec.Template
 	labels := w.gatewayLabels()
-	delete(labels, names.AppManagedBy) // a selector may be about it
+	delete(labels, names.AppManagedBy) // a selector may contain it
 	pod.Labels = mergeMaps(pod.Labels, labels)
 	pod.Spec.ServiceAccountName = w.serviceAccountName()
 	for i := range pod.Spec.Volumes {
@@ -320,7 +322,7 @@ func deploymentOf(w *wireguard, keys string) *appsv1.Deployment {
 	return out
 }
 
-// mergeMaps has the entries of both, those of over if both have a key.
+// mergeMaps returns the entries of both; over takes precedence.
 func mergeMaps(under, over map[string]string) map[string]string {
 	out := maps.Clone(under)
 	if out == nil {
@@ -330,7 +332,7 @@ func mergeMaps(under, over map[string]string) map[string]string {
 	return out
 }
 
-// reportEndpoint makes the Service of a server, and says where it can be reached.
+// reportEndpoint creates the Service of a server, and publishes its endpoint.
 func (s *wireguards[T]) reportEndpoint(ctx context.Context, w *wireguard) error {
 	if w.service == nil {
 		return nil
@@ -349,7 +351,7 @@ func (s *wireguards[T]) reportEndpoint(ctx context.Context, w *wireguard) error 
 		}
 	}
 	var service client.Reader = s.client
-	if late { // the cache may still show its old port, which peers would dial
+	if late { // the cache may still have the old port, which peers would dial
 		service = s.keys.live
 	}
 	var have corev1.Service
@@ -369,7 +371,7 @@ func (s *wireguards[T]) reportEndpoint(ctx context.Context, w *wireguard) error 
 	return err
 }
 
-// reportInternalEndpoint says where nodes find the replica that has the tunnel.
+// reportInternalEndpoint publishes where nodes reach the active replica.
 func (s *wireguards[T]) reportInternalEndpoint(ctx context.Context, w *wireguard) error {
 	var pods corev1.PodList
 	err := s.client.List(ctx, &pods, client.InNamespace(w.GetNamespace()), client.MatchingLabels{
@@ -385,7 +387,7 @@ func (s *wireguards[T]) reportInternalEndpoint(ctx context.Context, w *wireguard
 	return s.markDisconnected(ctx, w)
 }
 
-// markDisconnected says so on the Connection of a gateway that does not run: the one who would say so is gone.
+// markDisconnected updates the Connection of a gateway without a running pod, because its agent cannot do it.
 func (s *wireguards[T]) markDisconnected(ctx context.Context, w *wireguard) error {
 	conn := &networkingv1beta1.Connection{}
 	err := s.keys.live.Get(ctx, client.ObjectKey{Namespace: w.GetNamespace(), Name: names.Gateway(w.gateway)}, conn)
@@ -403,10 +405,10 @@ func (s *wireguards[T]) markDisconnected(ctx context.Context, w *wireguard) erro
 // Next looks at the keys from time to time.
 func (s *wireguards[T]) Next(T) time.Duration { return keysThere }
 
-// Report says whether the gateway is there, or why not.
+// Report sets the condition of the gateway and returns its event.
 func (s *wireguards[T]) Report(obj T, err error) []kube.Event {
 	return reportReady(wireguardOf(obj).conditions, obj.GetGeneration(), err)
 }
 
-// Recall tells what the condition says.
+// Recall replays the event of the condition.
 func (s *wireguards[T]) Recall(obj T) []kube.Event { return recallReady(*wireguardOf(obj).conditions) }
