@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/policy"
 )
 
 // Change is one kind of what of a running pod may change later.
@@ -115,7 +116,13 @@ func Lost(pod *corev1.Pod) []string {
 			out = append(out, lost.field)
 		}
 	}
-	return out
+	var taints []string
+	for _, t := range pod.Spec.Tolerations {
+		if policy.ToleratesRole(t) {
+			taints = append(taints, "the toleration of "+t.Key)
+		}
+	}
+	return append(out, uniqueNames(taints)...)
 }
 
 // IsOfAnother tells whether a remote object was made for an earlier local pod of the same name.
