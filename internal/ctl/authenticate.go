@@ -18,7 +18,7 @@ import (
 )
 
 type authenticateOptions struct {
-	local, remote sideFlags
+	local, remote clusterFlags
 	timeout       time.Duration
 	inBand        bool
 	proxyURL      string
@@ -37,7 +37,7 @@ func (c *cli) newAuthenticateCommand() *cobra.Command {
 		Example: "  liqoctl authenticate --remote-kubeconfig milan.kubeconfig",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.withBoth(cmd.Context(), o.timeout, &o.local, &o.remote, func(ctx context.Context, local, remote *clusterSide) error {
+			return c.withBoth(cmd.Context(), o.timeout, &o.local, &o.remote, func(ctx context.Context, local, remote *Cluster) error {
 				a := &authentication{cli: c, consumer: local, provider: remote, inBand: o.inBand, proxyURL: o.proxyURL, asBefore: !asksForWay(cmd.Flags())}
 				if err := a.mayBegin(ctx); err != nil {
 					return err
@@ -62,7 +62,7 @@ func (c *cli) newAuthenticateCommand() *cobra.Command {
 func asksForWay(fs *pflag.FlagSet) bool { return fs.Changed("in-band") || fs.Changed("proxy-url") }
 
 // twoInstallations adds the flags of two clusters whose -n is the Liqo namespace. All other objects go to tenant namespaces.
-func twoInstallations(cmd *cobra.Command, local, remote *sideFlags) {
+func twoInstallations(cmd *cobra.Command, local, remote *clusterFlags) {
 	liqoNamespace(cmd, &local.liqoNamespace)
 	cmd.PersistentFlags().StringVar(&remote.liqoNamespace, "remote-namespace", names.LiqoNamespace, "The namespace where Liqo is installed in (in the remote cluster)")
 	remoteFlags(cmd, remote)
@@ -72,7 +72,7 @@ func twoInstallations(cmd *cobra.Command, local, remote *sideFlags) {
 // are idempotent: existing objects are kept if usable, and replaced if not.
 type authentication struct {
 	*cli
-	consumer, provider *clusterSide
+	consumer, provider *Cluster
 	// inBand makes the consumer reach the API server through the tunnel, proxyURL through that proxy.
 	inBand   bool
 	proxyURL string
@@ -143,7 +143,7 @@ func (a *authentication) readState(ctx context.Context) (err error) {
 
 func (a *authentication) ensureNamespaces(ctx context.Context) error {
 	for _, s := range []struct {
-		*clusterSide
+		*Cluster
 		other string
 	}{{a.consumer, a.provider.id}, {a.provider, a.consumer.id}} {
 		if err := s.runStep("Ensuring tenant namespace", "Tenant namespace correctly ensured", func() error {

@@ -30,7 +30,7 @@ func (a *authentication) buildManifests(ctx context.Context) (remote, local *man
 	if err := a.readState(ctx); err != nil {
 		return nil, nil, err
 	}
-	local, remote = &manifestPage{clusterSide: a.consumer}, &manifestPage{clusterSide: a.provider}
+	local, remote = &manifestPage{Cluster: a.consumer}, &manifestPage{Cluster: a.provider}
 	if a.key, err = a.foreseeKey(ctx); err != nil {
 		return nil, nil, a.consumer.wrapWithCluster(err)
 	}

@@ -24,18 +24,18 @@ import (
 )
 
 // consumerRights returns the permissions for becoming the consumer of a provider.
-func (s *clusterSide) consumerRights() []permissions {
+func (s *Cluster) consumerRights() []permissions {
 	return append(s.signerRights(), authenticationPermissions(s.namespace, authv1beta1.IdentityResource, "get", "list", "watch", "create", "patch"))
 }
 
 // signerRights returns the permissions for signing a nonce with the key of this cluster.
-func (s *clusterSide) signerRights() []permissions {
+func (s *Cluster) signerRights() []permissions {
 	return append(s.nonceRights(), secretRights(s.liqoNamespace, "get", "watch"))
 }
 
 // identityFor returns the name of the Identity for a provider: an existing one, or a new one. It fails beside kubeconfig Secrets made
 // by hand: with two credentials for one provider, neither would be used.
-func (s *clusterSide) identityFor(ctx context.Context, provider string) (string, error) {
+func (s *Cluster) identityFor(ctx context.Context, provider string) (string, error) {
 	if s.missing {
 		return names.ControlPlaneIdentity(provider), nil
 	}
@@ -69,7 +69,7 @@ func (s *clusterSide) identityFor(ctx context.Context, provider string) (string,
 }
 
 // controlPlaneSecrets returns the Secrets with a kubeconfig of the control plane of a provider.
-func (s *clusterSide) controlPlaneSecrets(ctx context.Context, provider string) ([]corev1.Secret, error) {
+func (s *Cluster) controlPlaneSecrets(ctx context.Context, provider string) ([]corev1.Secret, error) {
 	var all corev1.SecretList
 	if err := s.kube.List(ctx, &all, client.InNamespace(s.namespace),
 		client.MatchingLabels{names.RemoteClusterID: provider, names.IdentityType: string(authv1beta1.ControlPlaneIdentityType)}); err != nil {
@@ -122,7 +122,7 @@ func checkIdentity(identity *authv1beta1.Identity, key crypto.Signer) error {
 }
 
 // awaitKubeconfig waits until the kubeconfig of an Identity exists and is up to date.
-func (s *clusterSide) awaitKubeconfig(ctx context.Context, identity client.ObjectKey) error {
+func (s *Cluster) awaitKubeconfig(ctx context.Context, identity client.ObjectKey) error {
 	secrets := client.ObjectKey{Namespace: identity.Namespace, Name: names.KubeconfigSecret(identity.Name)}
 	return await.Until(ctx, s.kube, func(ctx context.Context) error {
 		now := &authv1beta1.Identity{}

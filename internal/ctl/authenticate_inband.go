@@ -61,7 +61,7 @@ func (a *authentication) throughTunnel(ctx context.Context) (string, error) {
 }
 
 // apiServerProxy returns the address at which peers reach the API server proxy.
-func (s *clusterSide) apiServerProxy(ctx context.Context) (netip.Addr, error) {
+func (s *Cluster) apiServerProxy(ctx context.Context) (netip.Addr, error) {
 	ip, key := &ipamv1alpha1.IP{}, client.ObjectKey{Namespace: s.liqoNamespace, Name: names.APIServerProxyIP}
 	err := s.kube.Get(ctx, key, ip)
 	switch {
@@ -81,7 +81,7 @@ func (s *clusterSide) apiServerProxy(ctx context.Context) (netip.Addr, error) {
 }
 
 // remappedAddress returns the local (remapped) address of an address of the other cluster.
-func (s *clusterSide) remappedAddress(ctx context.Context, other string, there netip.Addr) (netip.Addr, error) {
+func (s *Cluster) remappedAddress(ctx context.Context, other string, there netip.Addr) (netip.Addr, error) {
 	found, err := s.findOne(ctx, &networkingv1beta1.ConfigurationList{}, other)
 	if err != nil {
 		return there, err

@@ -23,12 +23,12 @@ import (
 )
 
 // ensureTenantNamespace creates the tenant namespace of the other cluster if it is missing.
-func (s *clusterSide) ensureTenantNamespace(ctx context.Context, c *cli, other string) error {
+func (s *Cluster) ensureTenantNamespace(ctx context.Context, c *cli, other string) error {
 	return s.ensureNamespace(ctx, c, newHandshakeSecret(client.ObjectKey{Namespace: s.namespace}, names.Nonce, other))
 }
 
 // awaitKey waits for the key pair of this cluster for a provider, and returns it.
-func (s *clusterSide) awaitKey(ctx context.Context, provider string) (key crypto.Signer, err error) {
+func (s *Cluster) awaitKey(ctx context.Context, provider string) (key crypto.Signer, err error) {
 	at := client.ObjectKey{Namespace: s.liqoNamespace, Name: names.PeerKeysSecret(provider)}
 	return key, await.Until(ctx, s.kube, func(ctx context.Context) (err error) {
 		key, err = s.keyFor(ctx, provider)
@@ -38,7 +38,7 @@ func (s *clusterSide) awaitKey(ctx context.Context, provider string) (key crypto
 
 // keyFor returns the key pair of this cluster for a provider. A key of an earlier tenant namespace is ignored: its deletion is
 // pending.
-func (s *clusterSide) keyFor(ctx context.Context, provider string) (crypto.Signer, error) {
+func (s *Cluster) keyFor(ctx context.Context, provider string) (crypto.Signer, error) {
 	at := client.ObjectKey{Namespace: s.liqoNamespace, Name: names.PeerKeysSecret(provider)}
 	missing := await.Pending(fmt.Sprintf("the key pair for %s, the Secret %s, is not there yet: does the controller-manager of Liqo run?", provider, at))
 	ns, secret := &corev1.Namespace{}, &corev1.Secret{}
@@ -70,7 +70,7 @@ func newHandshakeSecret(at client.ObjectKey, label, other string) *corev1.Secret
 
 // handshakeSecrets returns the Secrets with a label for the other cluster that are not being deleted. The Secret that liqoctl creates
 // comes first; a peering user may read no other.
-func (s *clusterSide) handshakeSecrets(ctx context.Context, label, other string) ([]corev1.Secret, error) {
+func (s *Cluster) handshakeSecrets(ctx context.Context, label, other string) ([]corev1.Secret, error) {
 	var all corev1.SecretList
 	which := []client.ListOption{client.InNamespace(s.namespace), client.MatchingLabels{label: "true", names.RemoteClusterID: other}}
 	err := s.kube.List(ctx, &all, which...)
@@ -94,7 +94,7 @@ func (s *clusterSide) handshakeSecrets(ctx context.Context, label, other string)
 
 // ensureNonce ensures that the provider has a nonce for a consumer, and returns the key of its Secret. A used nonce is replaced unless
 // the consumer was accepted with it.
-func (s *clusterSide) ensureNonce(ctx context.Context, c *cli, consumer string, known bool) (client.ObjectKey, error) {
+func (s *Cluster) ensureNonce(ctx context.Context, c *cli, consumer string, known bool) (client.ObjectKey, error) {
 	usable, useless, err := s.usableNonce(ctx, consumer, known)
 	if err != nil {
 		return client.ObjectKey{}, err
@@ -107,7 +107,7 @@ func (s *clusterSide) ensureNonce(ctx context.Context, c *cli, consumer string, 
 }
 
 // usableNonce returns the Secret with a usable nonce, nil for none, and the Secrets before it, which are unusable.
-func (s *clusterSide) usableNonce(ctx context.Context, consumer string, known bool) (usable *corev1.Secret, useless []corev1.Secret, err error) {
+func (s *Cluster) usableNonce(ctx context.Context, consumer string, known bool) (usable *corev1.Secret, useless []corev1.Secret, err error) {
 	have, err := s.handshakeSecrets(ctx, names.Nonce, consumer)
 	if err != nil {
 		return nil, nil, err
@@ -127,7 +127,7 @@ func (s *clusterSide) usableNonce(ctx context.Context, consumer string, known bo
 }
 
 // makeHandshakeSecret creates a Secret in place of an unusable one.
-func (s *clusterSide) makeHandshakeSecret(ctx context.Context, c *cli, want *corev1.Secret, useless []corev1.Secret) error {
+func (s *Cluster) makeHandshakeSecret(ctx context.Context, c *cli, want *corev1.Secret, useless []corev1.Secret) error {
 	for i := range useless {
 		if old := &useless[i]; old.Name == want.Name {
 			if err := client.IgnoreNotFound(s.kube.Delete(ctx, old, client.Preconditions{UID: &old.UID})); err != nil {
@@ -141,7 +141,7 @@ func (s *clusterSide) makeHandshakeSecret(ctx context.Context, c *cli, want *cor
 
 // canServe reports whether a nonce, which may be empty still, is usable with a new key. A user who may not read the list of used
 // nonces needs a new nonce.
-func (s *clusterSide) canServe(ctx context.Context, consumer string, nonce []byte) (bool, error) {
+func (s *Cluster) canServe(ctx context.Context, consumer string, nonce []byte) (bool, error) {
 	if len(nonce) == 0 {
 		return true, nil
 	}
@@ -163,7 +163,7 @@ func (s *clusterSide) canServe(ctx context.Context, consumer string, nonce []byt
 }
 
 // awaitNonce waits until the provider generated the nonce, and returns it.
-func (s *clusterSide) awaitNonce(ctx context.Context, at client.ObjectKey) (nonce []byte, err error) {
+func (s *Cluster) awaitNonce(ctx context.Context, at client.ObjectKey) (nonce []byte, err error) {
 	return nonce, s.awaitSecret(ctx, at, func(data map[string][]byte) error {
 		if nonce = data[names.NonceKey]; len(nonce) == 0 {
 			return await.Pending(fmt.Sprintf("the Secret %s has no nonce yet: does the controller-manager of Liqo run?", at))
@@ -177,7 +177,7 @@ func (s *clusterSide) awaitNonce(ctx context.Context, at client.ObjectKey) (nonc
 
 // ensureSignedNonce ensures that the consumer signs a nonce of a provider, and returns the key of the Secret. A signature of an
 // earlier peering or by an earlier key is replaced: the controller does not sign again after a key rotation.
-func (s *clusterSide) ensureSignedNonce(ctx context.Context, c *cli, key crypto.PublicKey, of pki.Handshake) (client.ObjectKey, error) {
+func (s *Cluster) ensureSignedNonce(ctx context.Context, c *cli, key crypto.PublicKey, of pki.Handshake) (client.ObjectKey, error) {
 	at := client.ObjectKey{Namespace: s.namespace, Name: names.SignedNonceSecret}
 	have, err := s.handshakeSecrets(ctx, names.SignedNonce, of.Provider)
 	if err != nil {
@@ -202,7 +202,7 @@ func signedBy(key crypto.PublicKey, of pki.Handshake, signature []byte) bool {
 }
 
 // awaitSignature waits until the nonce is signed by the key, and returns the signature.
-func (s *clusterSide) awaitSignature(ctx context.Context, at client.ObjectKey, key crypto.PublicKey, of pki.Handshake) (signature []byte, err error) {
+func (s *Cluster) awaitSignature(ctx context.Context, at client.ObjectKey, key crypto.PublicKey, of pki.Handshake) (signature []byte, err error) {
 	return signature, s.awaitSecret(ctx, at, func(data map[string][]byte) error {
 		signature = data[names.SignedNonceKey]
 		if !signedBy(key, of, signature) {
@@ -212,7 +212,7 @@ func (s *clusterSide) awaitSignature(ctx context.Context, at client.ObjectKey, k
 	})
 }
 
-func (s *clusterSide) awaitSecret(ctx context.Context, at client.ObjectKey, check func(data map[string][]byte) error) error {
+func (s *Cluster) awaitSecret(ctx context.Context, at client.ObjectKey, check func(data map[string][]byte) error) error {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: at.Name}}
 	return await.Object(ctx, s.kube, secret, &corev1.SecretList{}, func(_ context.Context, there bool) error {
 		if !there {

@@ -28,7 +28,7 @@ func authenticationPermissions(namespace, resource string, verbs ...string) perm
 }
 
 // nonceRights returns the permissions for creating or signing a nonce.
-func (s *clusterSide) nonceRights() []permissions {
+func (s *Cluster) nonceRights() []permissions {
 	return append(s.missingRights(s.namespace), secretRights(s.namespace, "get", "list", "watch", "create", "patch", "delete"))
 }
 
@@ -37,18 +37,18 @@ func secretRights(namespace string, verbs ...string) permissions {
 }
 
 // providerRights returns the permissions for registering a consumer at its provider, without those on the nonce.
-func (s *clusterSide) providerRights() []permissions {
+func (s *Cluster) providerRights() []permissions {
 	return append(s.missingRights(s.namespace), secretRights(s.namespace, "create"),
 		authenticationPermissions(s.namespace, authv1beta1.TenantResource, "get", "list", "watch", "create", "patch"))
 }
 
 // demandNonce fails if the user may not access the nonce of the consumer. A peering user may read and delete no other Secret.
-func (s *clusterSide) demandNonce(ctx context.Context, verbs ...string) error {
+func (s *Cluster) demandNonce(ctx context.Context, verbs ...string) error {
 	return s.demandOf(ctx, names.NonceSecret, secretRights(s.namespace, verbs...))
 }
 
 // tenantOf returns the Tenant of a consumer, nil for none.
-func (s *clusterSide) tenantOf(ctx context.Context, consumer string) (*authv1beta1.Tenant, error) {
+func (s *Cluster) tenantOf(ctx context.Context, consumer string) (*authv1beta1.Tenant, error) {
 	found, err := s.findOne(ctx, &authv1beta1.TenantList{}, consumer)
 	if err != nil || found == nil {
 		return nil, err
@@ -144,7 +144,7 @@ func checkGranted(tenant *authv1beta1.Tenant) error {
 }
 
 // awaitTenant waits until the Tenant has the credentials for the consumer.
-func (s *clusterSide) awaitTenant(ctx context.Context, at client.ObjectKey) (*authv1beta1.Tenant, error) {
+func (s *Cluster) awaitTenant(ctx context.Context, at client.ObjectKey) (*authv1beta1.Tenant, error) {
 	tenant := &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: at.Name}}
 	return tenant, await.Object(ctx, s.kube, tenant, &authv1beta1.TenantList{}, func(_ context.Context, there bool) error {
 		if !there {
@@ -155,7 +155,7 @@ func (s *clusterSide) awaitTenant(ctx context.Context, at client.ObjectKey) (*au
 }
 
 // awaitRoom waits until an object of the same name that is being deleted is gone.
-func (s *clusterSide) awaitRoom(ctx context.Context, obj client.Object, list client.ObjectList) error {
+func (s *Cluster) awaitRoom(ctx context.Context, obj client.Object, list client.ObjectList) error {
 	return await.Object(ctx, s.kube, obj, list, func(_ context.Context, there bool) error {
 		if !there || obj.GetDeletionTimestamp() == nil {
 			return nil

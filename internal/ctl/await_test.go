@@ -137,7 +137,7 @@ func TestTheTunnelOfTheOtherDirectionIsNotWaitedForInVain(t *testing.T) {
 			t.Parallel()
 			local, _ := bareSide(t, c, "local", "rome")
 			remote, _ := bareSide(t, c, "remote", "milan")
-			made := &tunnel{local: local, remote: remote, server: aGateway(t, c, local.namespace, server), client: aGateway(t, c, remote.namespace, dialer), opposite: true}
+			made := &gatewayPair{local: local, remote: remote, server: aGateway(t, c, local.namespace, server), client: aGateway(t, c, remote.namespace, dialer), opposite: true}
 			in := map[string]string{server: local.namespace, dialer: remote.namespace}[broken]
 			labels := map[string]string{names.GatewayName: names.GatewayLabel("milan"), names.GatewayNamespace: in}
 			template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "gateway", Image: "liqo:test"}}}}
@@ -212,8 +212,8 @@ func TestADeletionIsWaitedForThroughTroubles(t *testing.T) {
 		testkit.Update(t, c.Client, cfg.DeepCopy(), func(cfg *networkingv1beta1.Configuration) { cfg.Finalizers = nil })
 		return testkit.Answer(503, ""), nil
 	})
-	in := &clusterSide{Scope: out.New(strings.NewReader(""), io.Discard, io.Discard).Scope("local"), name: "local", kube: cluster}
-	gone := &networkRemains{clusterSide: in, what: "Network configuration", list: &networkingv1beta1.ConfigurationList{}, found: []client.Object{cfg}}
+	in := &Cluster{Scope: out.New(strings.NewReader(""), io.Discard, io.Discard).Scope("local"), name: "local", kube: cluster}
+	gone := &networkRemains{Cluster: in, what: "Network configuration", list: &networkingv1beta1.ConfigurationList{}, found: []client.Object{cfg}}
 	if err := gone.removeGateway(t.Context(), in, true); err != nil || !met.Load() {
 		t.Errorf("the wait ended: %v; met %v", err, met.Load())
 	}

@@ -29,8 +29,8 @@ import (
 	"liqo.io/liqo/internal/peer"
 )
 
-// sideFlags hold how to reach one of two clusters, and the namespaces in it.
-type sideFlags struct {
+// clusterFlags hold how to reach one of two clusters, and the namespaces in it.
+type clusterFlags struct {
 	kube                     *genericclioptions.ConfigFlags
 	namespace, liqoNamespace string
 	// chosenBy names the flags that select the cluster, "" for those of kubectl.
@@ -38,7 +38,7 @@ type sideFlags struct {
 }
 
 // remoteFlags adds the flags of the second cluster: those of the first cluster with a prefix.
-func remoteFlags(cmd *cobra.Command, remote *sideFlags) {
+func remoteFlags(cmd *cobra.Command, remote *clusterFlags) {
 	remote.kube = genericclioptions.NewConfigFlags(true)
 	remote.kube.Namespace, remote.chosenBy = nil, "--remote-kubeconfig and --remote-context"
 	mirrored := pflag.NewFlagSet("remote", pflag.ContinueOnError)
@@ -51,8 +51,8 @@ func remoteFlags(cmd *cobra.Command, remote *sideFlags) {
 	})
 }
 
-// clusterSide is one of the two clusters that a command works on, or the only one, which has no name.
-type clusterSide struct {
+// Cluster is one of the two clusters of a command, or the only one, which has no name.
+type Cluster struct {
 	*out.Scope
 	name          string
 	kube          client.WithWatch
@@ -66,18 +66,18 @@ type clusterSide struct {
 	namespace string
 	missing   bool
 	// whole is the cluster of which this value is a view with another printer, nil for none.
-	whole *clusterSide
+	whole *Cluster
 }
 
 // withPrinter returns a view of the cluster that prints by another printer.
-func (s *clusterSide) withPrinter(p *out.Printer) *clusterSide {
+func (s *Cluster) withPrinter(p *out.Printer) *Cluster {
 	part := *s
-	part.Scope, part.whole = p.Scope(s.name), s.clusterIDOf()
+	part.Scope, part.whole = p.Scope(s.name), s.original()
 	return &part
 }
 
-// clusterIDOf returns the original of all views, which records whether the namespace is missing.
-func (s *clusterSide) clusterIDOf() *clusterSide {
+// original returns the original of all views, which records whether the namespace is missing.
+func (s *Cluster) original() *Cluster {
 	if s.whole != nil {
 		return s.whole
 	}
@@ -85,12 +85,12 @@ func (s *clusterSide) clusterIDOf() *clusterSide {
 }
 
 // withBoth runs a command on two clusters after their cluster IDs are resolved.
-func (c *cli) withBoth(ctx context.Context, timeout time.Duration, local, remote *sideFlags, run func(ctx context.Context, local, remote *clusterSide) error) error {
+func (c *cli) withBoth(ctx context.Context, timeout time.Duration, local, remote *clusterFlags, run func(ctx context.Context, local, remote *Cluster) error) error {
 	return c.toldBy(ctx, identityRead, timeout, local, remote, run)
 }
 
 // toldBy is withBoth with an own success line for each resolved cluster, none if said is "".
-func (c *cli) toldBy(ctx context.Context, said string, timeout time.Duration, local, remote *sideFlags, run func(ctx context.Context, local, remote *clusterSide) error) error {
+func (c *cli) toldBy(ctx context.Context, said string, timeout time.Duration, local, remote *clusterFlags, run func(ctx context.Context, local, remote *Cluster) error) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	l, r, err := c.newClusterPair(ctx, local, remote)
@@ -120,7 +120,7 @@ func explainTimeout(ctx context.Context, err error) error {
 }
 
 // newClusterPair returns the two clusters of a command, without any request to them.
-func (c *cli) newClusterPair(ctx context.Context, local, remote *sideFlags) (l, r *clusterSide, err error) {
+func (c *cli) newClusterPair(ctx context.Context, local, remote *clusterFlags) (l, r *Cluster, err error) {
 	local.kube = c.kubeFlags
 	if l, err = c.newCluster(ctx, "local", local); err != nil {
 		return nil, nil, fmt.Errorf("local cluster: %w", err)
@@ -137,8 +137,8 @@ func (c *cli) newClusterPair(ctx context.Context, local, remote *sideFlags) (l, 
 
 // newClusterOf returns the only cluster of a command about a peer, whose tenant namespace may be missing. A new namespace gets the
 // name given by the user.
-func (c *cli) newClusterOf(ctx context.Context, other string, p placement) (*clusterSide, error) {
-	s, err := c.newCluster(ctx, "", &sideFlags{kube: c.kubeFlags, liqoNamespace: p.liqoNamespace})
+func (c *cli) newClusterOf(ctx context.Context, other string, p placement) (*Cluster, error) {
+	s, err := c.newCluster(ctx, "", &clusterFlags{kube: c.kubeFlags, liqoNamespace: p.liqoNamespace})
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +156,7 @@ func (c *cli) newClusterOf(ctx context.Context, other string, p placement) (*clu
 }
 
 // identify reads the cluster ID, and fails if both clusters are the same.
-func (s *clusterSide) identify(ctx context.Context, other string) (err error) {
+func (s *Cluster) identify(ctx context.Context, other string) (err error) {
 	if s.id, err = clusterIdentity(ctx, s.kube, s.liqoNamespace); err == nil && s.id == other {
 		return out.Fail("%s is this cluster itself: --remote-cluster-id is for the ID of the other one", other)
 	}
@@ -168,7 +168,7 @@ func sameCluster(format string, args ...any) error {
 		Hint("The second cluster is that of --remote-kubeconfig or --remote-context")
 }
 
-func (c *cli) newCluster(ctx context.Context, name string, flags *sideFlags) (*clusterSide, error) {
+func (c *cli) newCluster(ctx context.Context, name string, flags *clusterFlags) (*Cluster, error) {
 	cfg, err := configOf(flags.kube)
 	if err != nil {
 		return nil, explainUnusable(err, flags.chosenBy)
@@ -177,7 +177,7 @@ func (c *cli) newCluster(ctx context.Context, name string, flags *sideFlags) (*c
 	if err != nil {
 		return nil, explainUnusable(err, flags.chosenBy)
 	}
-	return &clusterSide{
+	return &Cluster{
 		Scope: c.Scope(name), name: name, kube: cluster, host: serverOf(cfg), liqoNamespace: flags.liqoNamespace, asked: flags.namespace,
 	}, nil
 }
@@ -204,7 +204,7 @@ func serverOf(cfg *rest.Config) string {
 }
 
 // wrapWithCluster adds the name of the cluster to an error, if the command has two clusters.
-func (s *clusterSide) wrapWithCluster(err error) error {
+func (s *Cluster) wrapWithCluster(err error) error {
 	if err == nil || s.name == "" {
 		return err
 	}
@@ -212,23 +212,23 @@ func (s *clusterSide) wrapWithCluster(err error) error {
 }
 
 // addStep adds a step of this cluster to a plan; the parameters are those of runStep.
-func (s *clusterSide) addStep(p *step.Plan, doing, done string, do func(context.Context) error, needs ...*step.Step) *step.Step {
+func (s *Cluster) addStep(p *step.Plan, doing, done string, do func(context.Context) error, needs ...*step.Step) *step.Step {
 	return p.Add(func(ctx context.Context, told *out.Printer) error {
 		return s.withPrinter(told).runWaiting(ctx, doing, done, do)
 	}, needs...)
 }
 
 // runStep shows a spinner while do runs, and prints done afterwards unless done is "".
-func (s *clusterSide) runStep(doing, done string, do func() error) error {
+func (s *Cluster) runStep(doing, done string, do func() error) error {
 	return s.runProgress(doing, done, func(*out.Step) error { return do() })
 }
 
 // runWaiting is runStep for long waits: the spinner shows the missing condition.
-func (s *clusterSide) runWaiting(ctx context.Context, doing, done string, do func(context.Context) error) error {
+func (s *Cluster) runWaiting(ctx context.Context, doing, done string, do func(context.Context) error) error {
 	return s.runProgress(doing, done, func(step *out.Step) error { return do(await.Telling(ctx, step.Waits)) })
 }
 
-func (s *clusterSide) runProgress(doing, done string, do func(*out.Step) error) error {
+func (s *Cluster) runProgress(doing, done string, do func(*out.Step) error) error {
 	step := s.Step(doing)
 	defer step.Stop()
 	if err := do(step); err != nil {
@@ -245,8 +245,8 @@ func (s *clusterSide) runProgress(doing, done string, do func(*out.Step) error) 
 const identityRead = "Cluster identity correctly retrieved"
 
 // resolveClusterIDs reads the cluster IDs and finds the tenant namespaces. It prints done for each cluster unless done is "".
-func resolveClusterIDs(ctx context.Context, local, remote *clusterSide, done string) error {
-	for _, s := range []*clusterSide{local, remote} {
+func resolveClusterIDs(ctx context.Context, local, remote *Cluster, done string) error {
+	for _, s := range []*Cluster{local, remote} {
 		err := s.runStep("Retrieving cluster identity", done, func() (err error) {
 			s.id, err = clusterIdentity(ctx, s.kube, s.liqoNamespace)
 			return err
@@ -263,7 +263,7 @@ func resolveClusterIDs(ctx context.Context, local, remote *clusterSide, done str
 
 // findNamespace finds the tenant namespace of the other cluster. A user who may not list namespaces may have been given the one with
 // the default name.
-func (s *clusterSide) findNamespace(ctx context.Context, other string) error {
+func (s *Cluster) findNamespace(ctx context.Context, other string) error {
 	if s.asked != "" {
 		s.namespace = s.asked
 		return nil
@@ -293,7 +293,7 @@ func (s *clusterSide) findNamespace(ctx context.Context, other string) error {
 }
 
 // ensureNamespace creates the namespace of an object if it is the tenant namespace of the other cluster and is missing.
-func (s *clusterSide) ensureNamespace(ctx context.Context, c *cli, of client.Object) error {
+func (s *Cluster) ensureNamespace(ctx context.Context, c *cli, of client.Object) error {
 	ns := s.missingNamespace(c, of)
 	if ns == nil {
 		return nil
@@ -301,20 +301,20 @@ func (s *clusterSide) ensureNamespace(ctx context.Context, c *cli, of client.Obj
 	if err := makeNamespace(ctx, s.kube, ns); err != nil {
 		return err
 	}
-	s.clusterIDOf().missing = false
+	s.original().missing = false
 	return nil
 }
 
 // missingNamespace returns the missing tenant namespace of an object, nil if the namespace exists.
-func (s *clusterSide) missingNamespace(c *cli, of client.Object) *corev1.Namespace {
-	if !s.clusterIDOf().missing || of.GetNamespace() != s.namespace {
+func (s *Cluster) missingNamespace(c *cli, of client.Object) *corev1.Namespace {
+	if !s.original().missing || of.GetNamespace() != s.namespace {
 		return nil
 	}
 	return s.tenantNamespace(c, of.GetLabels()[names.RemoteClusterID])
 }
 
 // tenantNamespace returns the manifest of the tenant namespace of the other cluster.
-func (s *clusterSide) tenantNamespace(c *cli, other string) *corev1.Namespace {
+func (s *Cluster) tenantNamespace(c *cli, other string) *corev1.Namespace {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace, Labels: map[string]string{
 		names.RemoteClusterID: other, names.TenantNamespace: "true",
 		// The gateway opens a device of its node.

@@ -53,7 +53,7 @@ func (c *cli) cordonSlice(ctx context.Context, o *switchOptions, name, consumer 
 	if err != nil {
 		return err
 	}
-	here := &clusterSide{Scope: c.Scope("local"), name: "local", kube: cluster, asked: o.namespace}
+	here := &Cluster{Scope: c.Scope("local"), name: "local", kube: cluster, asked: o.namespace}
 	if err := here.findNamespace(ctx, consumer); err != nil {
 		return fmt.Errorf("unable to get tenant namespace: %w", err)
 	}

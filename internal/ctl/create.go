@@ -102,7 +102,7 @@ func (c *cli) forPeer(o *creation, cmd *cobra.Command, run func(ctx context.Cont
 // tenantNamespace returns the tenant namespace of a peer. A user who may not list namespaces may have been given the one with the
 // default name.
 func tenantNamespace(ctx context.Context, cluster client.WithWatch, id string) (string, error) {
-	s := &clusterSide{kube: cluster}
+	s := &Cluster{kube: cluster}
 	if err := s.findNamespace(ctx, id); err != nil {
 		return "", err
 	}

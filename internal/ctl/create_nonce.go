@@ -77,7 +77,7 @@ func (c *cli) runCreateNonce(ctx context.Context, o *createNonceOptions) error {
 }
 
 // previewHandshake prints the tenant namespace, whether it exists or not, and a Secret in it.
-func (c *cli) previewHandshake(s *clusterSide, other, format, name, label string, nonce []byte) error {
+func (c *cli) previewHandshake(s *Cluster, other, format, name, label string, nonce []byte) error {
 	ns := s.tenantNamespace(c, other)
 	secret := newHandshakeSecret(client.ObjectKey{Namespace: ns.Name, Name: name}, label, other)
 	if len(nonce) > 0 {

@@ -66,17 +66,17 @@ func (w within) RoundTrip(r *http.Request) (*http.Response, error) {
 		over()
 		return nil, err
 	}
-	response.Body = limited{response.Body, over}
+	response.Body = limitedBody{response.Body, over}
 	return response, nil
 }
 
-// limited is the body of an answer, which must be read before the same timeout.
-type limited struct {
+// limitedBody is the body of an answer, which must be read before the same timeout.
+type limitedBody struct {
 	io.ReadCloser
 	over func()
 }
 
-func (l limited) Close() error {
+func (l limitedBody) Close() error {
 	defer l.over()
 	return l.ReadCloser.Close()
 }

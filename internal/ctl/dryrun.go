@@ -40,7 +40,7 @@ func (p *dryRunOptions) outputFormat() string { return cmp.Or(p.output, "yaml") 
 
 // manifestPage holds the objects to write to one of two clusters, or to delete from it.
 type manifestPage struct {
-	*clusterSide
+	*Cluster
 	entries []pageEntry
 }
 
@@ -70,7 +70,7 @@ func (p *manifestPage) addNamespace(ctx context.Context, c *cli, of client.Objec
 
 // dryRunCreate validates an object by a server-side dry run, unless its namespace is missing.
 func (p *manifestPage) dryRunCreate(ctx context.Context, c *cli, obj client.Object) error {
-	if p.clusterIDOf().missing && obj.GetNamespace() == p.namespace {
+	if p.original().missing && obj.GetNamespace() == p.namespace {
 		return nil
 	}
 	c.setCommonMetadata(obj)

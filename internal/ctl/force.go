@@ -70,7 +70,7 @@ func (c *cli) runForce(ctx context.Context, id string) error {
 
 // forgetPeer removes a lost peer. It retries after transient errors of the API server, because half a peering is useless.
 func (c *cli) forgetPeer(ctx context.Context, cluster client.WithWatch, id string) error {
-	s := &clusterSide{Scope: c.Scope("")} // the only cluster, which has no name in messages
+	s := &Cluster{Scope: c.Scope("")} // the only cluster, which has no name in messages
 	s.kube = newRetryingClient(cluster, s.Scope)
 	if err := s.findNamespace(ctx, id); err != nil {
 		return err
@@ -116,7 +116,7 @@ func (c *cli) previewForce(ctx context.Context, p *dryRunOptions, id string) err
 	if err != nil {
 		return err
 	}
-	s := &clusterSide{Scope: c.Scope(""), kube: cluster}
+	s := &Cluster{Scope: c.Scope(""), kube: cluster}
 	if err := s.findNamespace(ctx, id); err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func declareGone(ctx context.Context, cluster client.Client, fc *liqov1beta1.For
 
 // mayComeBack revokes the declaration that a cluster is permanently gone: a new peering or an answer of the cluster disproves it.
 // Peering users lack the permission, which is ignored.
-func (s *clusterSide) mayComeBack(ctx context.Context, id string) error {
+func (s *Cluster) mayComeBack(ctx context.Context, id string) error {
 	fc := &liqov1beta1.ForeignCluster{}
 	err := s.kube.Get(ctx, client.ObjectKey{Name: id}, fc)
 	if _, gone := fc.Annotations[names.PermanentlyUnreachable]; err == nil && gone {
@@ -181,7 +181,7 @@ func (s *clusterSide) mayComeBack(ctx context.Context, id string) error {
 }
 
 // aboutPeer returns all objects about one cluster in all namespaces, in the order of removal.
-func (s *clusterSide) aboutPeer(ctx context.Context, id string) (all []foundOf, err error) {
+func (s *Cluster) aboutPeer(ctx context.Context, id string) (all []foundOf, err error) {
 	for _, list := range []client.ObjectList{
 		&authv1beta1.ResourceSliceList{}, &offv1beta1.VirtualNodeList{}, &authv1beta1.TenantList{}, &authv1beta1.IdentityList{},
 		&networkingv1beta1.GatewayClientList{}, &networkingv1beta1.GatewayServerList{}, &networkingv1beta1.PublicKeyList{}, &networkingv1beta1.ConfigurationList{},
@@ -197,7 +197,7 @@ func (s *clusterSide) aboutPeer(ctx context.Context, id string) (all []foundOf, 
 
 // demandToForget fails if the user may not declare a cluster gone (unless it has no ForeignCluster) or may not remove all objects
 // about it.
-func (s *clusterSide) demandToForget(ctx context.Context, fc *liqov1beta1.ForeignCluster, all []foundOf) error {
+func (s *Cluster) demandToForget(ctx context.Context, fc *liqov1beta1.ForeignCluster, all []foundOf) error {
 	var declaring error
 	if fc.Name != "" {
 		declaring = s.demandToDeclare(ctx, fc.Name)
@@ -214,7 +214,7 @@ func (s *clusterSide) demandToForget(ctx context.Context, fc *liqov1beta1.Foreig
 }
 
 // forgetPeer removes all objects about a cluster, including those outside of its tenant namespace.
-func (s *clusterSide) forgetPeer(ctx context.Context, id string, all []foundOf) error {
+func (s *Cluster) forgetPeer(ctx context.Context, id string, all []foundOf) error {
 	for _, a := range all {
 		if err := s.removeAll(ctx, a.found, a.list, false); err != nil {
 			return err
@@ -236,7 +236,7 @@ func (s *clusterSide) forgetPeer(ctx context.Context, id string, all []foundOf) 
 }
 
 // unlessAlive adds a hint to an error if the cluster answers, and is not gone.
-func (s *clusterSide) unlessAlive(ctx context.Context, id string, why error) error {
+func (s *Cluster) unlessAlive(ctx context.Context, id string, why error) error {
 	if ctx.Err() == nil {
 		return why
 	}

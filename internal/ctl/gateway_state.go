@@ -179,8 +179,8 @@ func (g *gateway) secretReference() *corev1.ObjectReference {
 	return g.dialer.Status.SecretRef
 }
 
-// endpointJSON returns the public key in the status of the gateway, nil if an earlier version wrote none.
-func (g *gateway) endpointJSON() []byte {
+// reportedPublicKey returns the public key in the status of the gateway, nil if an earlier version wrote none.
+func (g *gateway) reportedPublicKey() []byte {
 	if g.server != nil {
 		return g.server.Status.PublicKey
 	}

@@ -93,7 +93,7 @@ func (c *cli) runGeneratePeeringUser(ctx context.Context, o *peeringUserOptions)
 	if o.life > longestLife {
 		return out.Fail("--duration: %s is too long, %s is the most", o.life, longestLife)
 	}
-	s, err := c.newCluster(ctx, "", &sideFlags{kube: c.kubeFlags, liqoNamespace: o.liqoNamespace})
+	s, err := c.newCluster(ctx, "", &clusterFlags{kube: c.kubeFlags, liqoNamespace: o.liqoNamespace})
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (c *cli) runGeneratePeeringUser(ctx context.Context, o *peeringUserOptions)
 	if err != nil {
 		return err
 	}
-	u := &newPeeringUser{cli: c, clusterSide: s, peeringUserOptions: o}
+	u := &newPeeringUser{cli: c, Cluster: s, peeringUserOptions: o}
 	if err := u.readCluster(ctx, cfg); err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func (c *cli) runGeneratePeeringUser(ctx context.Context, o *peeringUserOptions)
 // newPeeringUser is the state of the creation of a peering user.
 type newPeeringUser struct {
 	*cli
-	*clusterSide
+	*Cluster
 	*peeringUserOptions
 
 	access   pki.Kubeconfig
@@ -137,22 +137,22 @@ type newPeeringUser struct {
 // readCluster checks the preconditions and changes nothing. It fails if the user cannot be created or would have unbounded
 // permissions.
 func (u *newPeeringUser) readCluster(ctx context.Context, cfg *rest.Config) error {
-	id, err := clusterIdentity(ctx, u.kube, u.clusterSide.liqoNamespace)
+	id, err := clusterIdentity(ctx, u.kube, u.Cluster.liqoNamespace)
 	if err != nil {
 		return err
 	}
 	if id == u.consumer {
 		return out.Fail("%s is this cluster itself: --consumer-cluster-id is for the ID of the other one", id)
 	}
-	inLiqo, inTenant, err := peeringRoles(ctx, u.kube, u.clusterSide.liqoNamespace)
+	inLiqo, inTenant, err := peeringRoles(ctx, u.kube, u.Cluster.liqoNamespace)
 	if err != nil {
 		return err
 	}
 	if err := u.findNamespace(ctx, u.consumer); err != nil {
 		return err
 	}
-	if usual := names.DefaultTenantNamespace(u.consumer); u.clusterSide.namespace != usual {
-		u.cli.Warn("The tenant namespace of %s is called %s: commands find that of a peering user only if it is called %s", u.consumer, u.clusterSide.namespace, usual)
+	if usual := names.DefaultTenantNamespace(u.consumer); u.Cluster.namespace != usual {
+		u.cli.Warn("The tenant namespace of %s is called %s: commands find that of a peering user only if it is called %s", u.consumer, u.Cluster.namespace, usual)
 	}
 	if err := u.checkVacant(ctx); err != nil {
 		return err
@@ -231,8 +231,8 @@ func ofPeeringUser(consumer string) client.MatchingLabels {
 func (u *newPeeringUser) objectKeys() []client.ObjectKey {
 	name := names.PeeringUserName(u.consumer)
 	return []client.ObjectKey{
-		{Namespace: u.clusterSide.liqoNamespace, Name: name + "-liqo-ns-reader"},
-		{Namespace: u.clusterSide.namespace, Name: name + "-tenant-ns-writer"},
+		{Namespace: u.Cluster.liqoNamespace, Name: name + "-liqo-ns-reader"},
+		{Namespace: u.Cluster.namespace, Name: name + "-tenant-ns-writer"},
 	}
 }
 
@@ -240,7 +240,7 @@ func (u *newPeeringUser) mayMake(ctx context.Context) error {
 	csrs := func(resource string, verbs ...string) permissions {
 		return permissions{"", schema.GroupResource{Group: certv1.GroupName, Resource: resource}, verbs}
 	}
-	wanted := append(u.missingRights(u.clusterSide.namespace), csrs("certificatesigningrequests", "get", "list", "watch", "create", "delete"),
+	wanted := append(u.missingRights(u.Cluster.namespace), csrs("certificatesigningrequests", "get", "list", "watch", "create", "delete"),
 		csrs("certificatesigningrequests/approval", "update"))
 	wanted = append(wanted, permissions{"", schema.GroupResource{Group: authorizationv1.GroupName, Resource: "subjectaccessreviews"}, []string{"create"}})
 	for _, key := range u.objectKeys() {
@@ -251,7 +251,7 @@ func (u *newPeeringUser) mayMake(ctx context.Context) error {
 
 // findServer finds the API server address for peers, and its certificate authority.
 func (u *newPeeringUser) findServer(ctx context.Context, cfg *rest.Config) error {
-	manager, err := controllerManager(ctx, u.kube, u.clusterSide.liqoNamespace)
+	manager, err := controllerManager(ctx, u.kube, u.Cluster.liqoNamespace)
 	if err != nil {
 		return err
 	}
@@ -390,7 +390,7 @@ func (u *newPeeringUser) createAll(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if err := awaitPeering(ctx, u.kube, u.clusterSide.namespace, u.bindings[1].Subjects[0].Name, true); err != nil {
+	if err := awaitPeering(ctx, u.kube, u.Cluster.namespace, u.bindings[1].Subjects[0].Name, true); err != nil {
 		return err
 	}
 	if u.kubeconfig, err = u.encodeKubeconfig(certificate); err != nil {
@@ -498,7 +498,7 @@ func (u *newPeeringUser) encodeKubeconfig(certificate []byte) ([]byte, error) {
 		return nil, err
 	}
 	config := u.access
-	config.Cluster, config.User, config.Namespace = u.consumer, u.consumer+"-user", u.clusterSide.namespace
+	config.Cluster, config.User, config.Namespace = u.consumer, u.consumer+"-user", u.Cluster.namespace
 	config.Certificate, config.Key = certificate, private
 	return config.Encode()
 }

@@ -84,7 +84,7 @@ func (g *gateway) publicKey(ctx context.Context, kube client.Reader) (public [32
 	ref := g.secretReference()
 	key := client.ObjectKey{Namespace: g.GetNamespace(), Name: ref.Name}
 	err = kube.Get(ctx, key, &secret)
-	if told := g.endpointJSON(); apierrors.IsForbidden(err) && len(told) == len(public) {
+	if told := g.reportedPublicKey(); apierrors.IsForbidden(err) && len(told) == len(public) {
 		return [32]byte(told), nil
 	}
 	if apierrors.IsNotFound(err) {

@@ -112,7 +112,7 @@ func (o *generateTenantOptions) checkFlags() error {
 }
 
 // signedNonce returns the nonce that a provider gave this cluster earlier, signed.
-func (s *clusterSide) signedNonce(ctx context.Context, provider string) ([]byte, error) {
+func (s *Cluster) signedNonce(ctx context.Context, provider string) ([]byte, error) {
 	have, err := s.handshakeSecrets(ctx, names.SignedNonce, provider)
 	if err != nil {
 		return nil, err

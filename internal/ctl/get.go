@@ -27,7 +27,7 @@ func (c *cli) newGetCommand() *cobra.Command {
 }
 
 // runRetrieval adds the flags of one command, and runs it on the tenant namespace of the other cluster.
-func (c *cli) runRetrieval(o *retrieval, cmd *cobra.Command, run func(ctx context.Context, s *clusterSide, args []string) error) *cobra.Command {
+func (c *cli) runRetrieval(o *retrieval, cmd *cobra.Command, run func(ctx context.Context, s *Cluster, args []string) error) *cobra.Command {
 	cmd.Flags().StringVar(&o.peer, "remote-cluster-id", "", "The ID of the other cluster")
 	_ = cmd.MarkFlagRequired("remote-cluster-id")
 	_ = cmd.RegisterFlagCompletionFunc("remote-cluster-id", c.completeClusters)

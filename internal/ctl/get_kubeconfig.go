@@ -24,14 +24,14 @@ func (c *cli) getKubeconfig(o *retrieval) *cobra.Command {
 		Short:   "Print, in a consumer, the kubeconfig of an Identity in a provider",
 		Example: "  liqoctl get kubeconfig controlplane-milan --remote-cluster-id milan",
 		Args:    oneName,
-	}, func(ctx context.Context, s *clusterSide, args []string) error {
+	}, func(ctx context.Context, s *Cluster, args []string) error {
 		return c.runGetKubeconfig(ctx, s, client.ObjectKey{Namespace: s.namespace, Name: args[0]})
 	})
 	cmd.ValidArgsFunction = c.completeIdentities
 	return cmd
 }
 
-func (c *cli) runGetKubeconfig(ctx context.Context, s *clusterSide, key client.ObjectKey) error {
+func (c *cli) runGetKubeconfig(ctx context.Context, s *Cluster, key client.ObjectKey) error {
 	identity := &authv1beta1.Identity{}
 	if err := s.kube.Get(ctx, key, identity); apierrors.IsNotFound(err) {
 		return out.Fail("there is no Identity %s", key)
@@ -59,7 +59,7 @@ func (c *cli) runGetKubeconfig(ctx context.Context, s *clusterSide, key client.O
 
 // explainState returns the last problem of an object by its conditions and events, "" for none or without the permission to read
 // events.
-func (s *clusterSide) explainState(ctx context.Context, obj client.Object) string {
+func (s *Cluster) explainState(ctx context.Context, obj client.Object) string {
 	var all corev1.EventList
 	if s.kube.List(ctx, &all, client.InNamespace(obj.GetNamespace()), client.MatchingFields{"involvedObject.uid": string(obj.GetUID())}) != nil {
 		return ""

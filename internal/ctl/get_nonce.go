@@ -19,11 +19,11 @@ func (c *cli) getNonce(o *retrieval) *cobra.Command {
 		Short:   "Print, in a provider, the nonce that a consumer is to sign",
 		Example: "  liqoctl get nonce --remote-cluster-id rome",
 		Args:    cobra.NoArgs,
-	}, func(ctx context.Context, s *clusterSide, _ []string) error { return c.runGetNonce(ctx, o, s) })
+	}, func(ctx context.Context, s *Cluster, _ []string) error { return c.runGetNonce(ctx, o, s) })
 }
 
 // runGetNonce prints no newline: the whole output is the nonce.
-func (c *cli) runGetNonce(ctx context.Context, o *retrieval, s *clusterSide) error {
+func (c *cli) runGetNonce(ctx context.Context, o *retrieval, s *Cluster) error {
 	have, err := s.handshakeSecrets(ctx, names.Nonce, o.peer)
 	if err != nil {
 		return err

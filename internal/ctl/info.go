@@ -133,7 +133,7 @@ func (o *infoOptions) wantedSections() func(string) bool {
 }
 
 // unhealthyError returns an error if a part is unhealthy or unreadable.
-func unhealthyError(ailing []string, problems []problem) error {
+func unhealthyError(ailing []string, problems []infoProblem) error {
 	if len(problems) > 0 {
 		ailing = append(ailing, "not all could be read")
 	}
@@ -173,28 +173,28 @@ func (c *cli) checkInstalled(ctx context.Context, kube client.Reader, namespace 
 	return nil
 }
 
-// problem is the reason why a part of a report is missing.
-type problem struct {
+// infoProblem is the reason why a part of a report is missing.
+type infoProblem struct {
 	// peer is "" in the report about the cluster itself.
 	peer, section string
 	err           error
 }
 
 // printProblems prints warnings about unreadable parts; the other parts are still printed.
-func (c *cli) printProblems(problems []problem) {
+func (c *cli) printProblems(problems []infoProblem) {
 	for _, p := range problems {
 		c.Warn("%s", describeError(p.err))
 	}
 }
 
 // collectReport collects the wanted sections, without unreadable parts.
-func (f *collector) collectReport(ctx context.Context, wanted func(section string) bool) (*infoReport, []problem) {
+func (f *collector) collectReport(ctx context.Context, wanted func(section string) bool) (*infoReport, []infoProblem) {
 	r := &infoReport{}
-	var problems []problem
+	var problems []infoProblem
 	failed := func(section string, all ...error) {
 		for _, err := range all {
 			if err != nil {
-				problems = append(problems, problem{section: section, err: err})
+				problems = append(problems, infoProblem{section: section, err: err})
 			}
 		}
 	}
@@ -224,7 +224,7 @@ func (f *collector) collectReport(ctx context.Context, wanted func(section strin
 
 // printField prints the value of --get. It fails if the value is missing because it could not be read. Other unreadable parts are
 // reported only with several values or with the health, which depends on all parts.
-func (c *cli) printField(o *infoOptions, value any, problems []problem) error {
+func (c *cli) printField(o *infoOptions, value any, problems []infoProblem) error {
 	if len(problems) > 0 && isBlank(value) {
 		c.printProblems(problems[:len(problems)-1])
 		return problems[len(problems)-1].err

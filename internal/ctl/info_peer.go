@@ -46,7 +46,7 @@ func (c *cli) runInfoPeer(ctx context.Context, o *infoOptions, ids []string) err
 		return err
 	}
 	reports, order := map[string]*peerReport{}, []string{}
-	var problems []problem
+	var problems []infoProblem
 	for i := range peers {
 		report, failed := from.collectPeer(ctx, &peers[i])
 		problems = append(problems, failed...)
@@ -123,10 +123,10 @@ func notRequested(id, query string) error {
 }
 
 // problemsOf returns the problems with the parts that a query asks for.
-func problemsOf(query string, problems []problem) []problem {
+func problemsOf(query string, problems []infoProblem) []infoProblem {
 	first, rest := splitPath(query)
 	second, _ := splitPath(rest)
-	return slices.DeleteFunc(slices.Clone(problems), func(p problem) bool {
+	return slices.DeleteFunc(slices.Clone(problems), func(p infoProblem) bool {
 		section := first
 		if p.peer == first {
 			section = second
@@ -160,7 +160,7 @@ func (m moduleInfo) newSection(title string) *out.Section {
 	return s
 }
 
-func (n *peerNetwork) newSection() *out.Section {
+func (n *peerNetworkInfo) newSection() *out.Section {
 	s := n.moduleInfo.newSection("Network")
 	if n.Status == "Disabled" {
 		return s

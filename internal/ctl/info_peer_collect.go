@@ -25,7 +25,7 @@ import (
 // peerReport is the report about one peer; its sections are in the order of the screen.
 type peerReport struct {
 	Info           peerIdentity       `json:"info"`
-	Network        peerNetwork        `json:"network"`
+	Network        peerNetworkInfo    `json:"network"`
 	Authentication peerAuthentication `json:"authentication"`
 	Offloading     peerOffloading     `json:"offloading"`
 }
@@ -43,7 +43,7 @@ type moduleInfo struct {
 	Alerts []string `json:"alerts,omitempty"`
 }
 
-type peerNetwork struct {
+type peerNetworkInfo struct {
 	moduleInfo
 	CIDRs      peerCIDRs       `json:"CIDRs" also:"CIDR"` // the key in existing scripts
 	Gateway    peerGateway     `json:"gateway"`
@@ -120,15 +120,15 @@ func (f *collector) selectedPeers(ctx context.Context, ids []string) ([]liqov1be
 }
 
 // collectPeer collects the report about a peer, without unreadable parts.
-func (f *collector) collectPeer(ctx context.Context, fc *liqov1beta1.ForeignCluster) (*peerReport, []problem) {
+func (f *collector) collectPeer(ctx context.Context, fc *liqov1beta1.ForeignCluster) (*peerReport, []infoProblem) {
 	id, modules := string(fc.Spec.ClusterID), fc.Status.Modules
 	r := &peerReport{
 		Info:           peerIdentity{id, string(fc.Status.Role), fc.Status.Version, fc.Status.Capabilities},
-		Network:        peerNetwork{moduleInfo: newModuleInfo(modules.Networking), Gateway: peerGateway{Address: []string{}}},
+		Network:        peerNetworkInfo{moduleInfo: newModuleInfo(modules.Networking), Gateway: peerGateway{Address: []string{}}},
 		Authentication: peerAuthentication{moduleInfo: authenticationOf(fc), ResourceSlices: []peerSlice{}},
 		Offloading:     peerOffloading{moduleInfo: newModuleInfo(modules.Offloading), VirtualNodes: []peerNode{}},
 	}
-	var problems []problem
+	var problems []infoProblem
 	for _, part := range []struct {
 		of            liqov1beta1.Module
 		section, what string
@@ -143,7 +143,7 @@ func (f *collector) collectPeer(ctx context.Context, fc *liqov1beta1.ForeignClus
 			continue
 		}
 		if err := part.read(ctx, r, client.MatchingLabels{names.RemoteClusterID: id}); err != nil {
-			problems = append(problems, problem{id, part.section, fmt.Errorf("reading the %s of %s: %w", part.what, id, err)})
+			problems = append(problems, infoProblem{id, part.section, fmt.Errorf("reading the %s of %s: %w", part.what, id, err)})
 		}
 	}
 	if modules.Authentication.Enabled {

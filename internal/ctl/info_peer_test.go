@@ -313,7 +313,7 @@ func TestInfoAboutAServerThatNobodyReachesYet(t *testing.T) {
 │     Port:                                                                    │
 └──────────────────────────────────────────────────────────────────────────────┘
 `
-	network := &peerNetwork{moduleInfo: moduleInfo{Status: "Healthy"}, Gateway: gatewayAt(nil, "Client", 0)}
+	network := &peerNetworkInfo{moduleInfo: moduleInfo{Status: "Healthy"}, Gateway: gatewayAt(nil, "Client", 0)}
 	network.CIDRs.Remote.Pod = []networkingv1beta1.CIDR{"10.200.0.0/16", "10.201.0.0/16"}
 	var stdout bytes.Buffer
 	out.New(strings.NewReader(""), &stdout, &bytes.Buffer{}).Box(network.newSection())

@@ -223,11 +223,11 @@ func TestQueriesFindWhatIsEmptyInAPeering(t *testing.T) {
 }
 
 func TestWhatCouldNotBeReadIsNoEmptyValue(t *testing.T) {
-	trouble := []problem{{section: "local", err: errors.New("no rights")}}
+	trouble := []infoProblem{{section: "local", err: errors.New("no rights")}}
 	for rule, tc := range map[string]struct {
 		get      string
 		value    any
-		problems []problem
+		problems []infoProblem
 		want     string // on standard output
 		fails    bool
 		warns    bool

@@ -14,7 +14,7 @@ import (
 
 // networkOptions hold the common options of the network commands.
 type networkOptions struct {
-	local, remote        sideFlags
+	local, remote        clusterFlags
 	timeout              time.Duration
 	wait, skipValidation bool
 	dryRunOptions
@@ -39,8 +39,8 @@ func (c *cli) newNetworkCommand() *cobra.Command {
 }
 
 // runWithBoth is runBetween for commands that connect the clusters: their versions must be compatible.
-func (c *cli) runWithBoth(ctx context.Context, o *networkOptions, run func(ctx context.Context, local, remote *clusterSide) error) error {
-	return c.runBetween(ctx, o, func(ctx context.Context, local, remote *clusterSide) error {
+func (c *cli) runWithBoth(ctx context.Context, o *networkOptions, run func(ctx context.Context, local, remote *Cluster) error) error {
+	return c.runBetween(ctx, o, func(ctx context.Context, local, remote *Cluster) error {
 		if err := fitTogether(ctx, local, remote); err != nil {
 			return err
 		}
@@ -49,6 +49,6 @@ func (c *cli) runWithBoth(ctx context.Context, o *networkOptions, run func(ctx c
 }
 
 // runBetween runs a command on the two clusters, once their cluster IDs are resolved.
-func (c *cli) runBetween(ctx context.Context, o *networkOptions, run func(ctx context.Context, local, remote *clusterSide) error) error {
+func (c *cli) runBetween(ctx context.Context, o *networkOptions, run func(ctx context.Context, local, remote *Cluster) error) error {
 	return c.withBoth(ctx, o.timeout, &o.local, &o.remote, run)
 }

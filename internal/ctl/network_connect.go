@@ -57,7 +57,7 @@ func (c *cli) networkConnect(common *networkOptions) *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.server.dropUnused()
-			return c.runWithBoth(cmd.Context(), common, func(ctx context.Context, local, remote *clusterSide) error {
+			return c.runWithBoth(cmd.Context(), common, func(ctx context.Context, local, remote *Cluster) error {
 				return c.runConnect(ctx, o, local, remote)
 			})
 		},
@@ -88,7 +88,7 @@ func (o *connectOptions) addFlags(cmd *cobra.Command) {
 	})
 }
 
-func (c *cli) runConnect(ctx context.Context, o *connectOptions, local, remote *clusterSide) error {
+func (c *cli) runConnect(ctx context.Context, o *connectOptions, local, remote *Cluster) error {
 	n, err := o.readConnection(ctx, local, remote)
 	if err != nil {
 		return err
@@ -113,7 +113,7 @@ func (c *cli) runConnect(ctx context.Context, o *connectOptions, local, remote *
 // connection is the state of the networks of two clusters before they are connected.
 type connection struct {
 	both   []*peerConfig
-	tunnel *tunnel
+	tunnel *gatewayPair
 }
 
 func (n *connection) localConfig() *peerConfig { return n.both[0] }
@@ -121,7 +121,7 @@ func (n *connection) localConfig() *peerConfig { return n.both[0] }
 func (n *connection) remoteConfig() *peerConfig { return n.both[1] }
 
 // inOrder returns both peer configurations, the one of the given cluster first.
-func (n *connection) inOrder(first *clusterSide) []*peerConfig {
+func (n *connection) inOrder(first *Cluster) []*peerConfig {
 	if n.localConfig().id == first.id {
 		return n.both
 	}
@@ -129,13 +129,13 @@ func (n *connection) inOrder(first *clusterSide) []*peerConfig {
 }
 
 // readConnection reads the Configurations and gateways of both clusters.
-func (o *connectOptions) readConnection(ctx context.Context, local, remote *clusterSide) (*connection, error) {
+func (o *connectOptions) readConnection(ctx context.Context, local, remote *Cluster) (*connection, error) {
 	both, err := exchangeConfigs(ctx, local, remote)
 	return &connection{both: both}, err
 }
 
 // initNetwork exchanges the Configurations, and creates the namespaces of the gateways.
-func (n *connection) initNetwork(ctx context.Context, c *cli, first *clusterSide) error {
+func (n *connection) initNetwork(ctx context.Context, c *cli, first *Cluster) error {
 	local, remote := n.localConfig(), n.remoteConfig()
 	// A Configuration made by hand may be in another namespace.
 	if err := errors.Join(remote.wrapWithCluster(remote.ensureNamespace(ctx, c, n.tunnel.server)), local.wrapWithCluster(local.ensureNamespace(ctx, c, n.tunnel.client))); err != nil {
@@ -179,16 +179,16 @@ func noOpposite(ctx context.Context, local, remote *peerConfig, hint string) err
 }
 
 // planTunnel plans the tunnel and checks all preconditions. It changes nothing.
-func (o *connectOptions) planTunnel(ctx context.Context, local, remote *peerConfig) (*tunnel, error) {
+func (o *connectOptions) planTunnel(ctx context.Context, local, remote *peerConfig) (*gatewayPair, error) {
 	if err := noOpposite(ctx, local, remote, "Exchange the two clusters, or remove it by: liqoctl network disconnect"); err != nil {
 		return nil, err
 	}
-	t := &tunnel{local: local.clusterSide, remote: remote.clusterSide}
-	serverRef, err := o.checkTemplate(ctx, remote.clusterSide, o.server.template, func(spec map[string]any) error { return o.server.checkService(spec) })
+	t := &gatewayPair{local: local.Cluster, remote: remote.Cluster}
+	serverRef, err := o.checkTemplate(ctx, remote.Cluster, o.server.template, func(spec map[string]any) error { return o.server.checkService(spec) })
 	if err != nil {
 		return nil, remote.wrapWithCluster(err)
 	}
-	clientRef, err := o.checkTemplate(ctx, local.clusterSide, o.client, func(map[string]any) error { return nil })
+	clientRef, err := o.checkTemplate(ctx, local.Cluster, o.client, func(map[string]any) error { return nil })
 	if err != nil {
 		return nil, local.wrapWithCluster(err)
 	}
@@ -208,7 +208,7 @@ func (o *connectOptions) planTunnel(ctx context.Context, local, remote *peerConf
 }
 
 // gatewayRights returns the permissions for creating a gateway.
-func (s *clusterSide) gatewayRights(in, resource string) []permissions {
+func (s *Cluster) gatewayRights(in, resource string) []permissions {
 	return append(s.missingRights(in),
 		networkingPermissions(in, resource, "get", "list", "watch", "create", "patch"),
 		networkingPermissions(in, "publickeies", "get", "list", "create", "patch", "delete"),
@@ -232,7 +232,7 @@ func (g *gateway) watchRights() []permissions {
 }
 
 // checkTemplate resolves a template and checks, unless disabled by a flag, that it exists and supports the options.
-func (o *connectOptions) checkTemplate(ctx context.Context, s *clusterSide, t templateFlags, fits func(spec map[string]any) error) (corev1.ObjectReference, error) {
+func (o *connectOptions) checkTemplate(ctx context.Context, s *Cluster, t templateFlags, fits func(spec map[string]any) error) (corev1.ObjectReference, error) {
 	ref, err := t.templateReference(ctx, s.liqoNamespace, func(context.Context) (apimeta.RESTMapper, error) { return s.kube.RESTMapper(), nil })
 	if err != nil || o.skipValidation {
 		return ref, err

@@ -33,7 +33,7 @@ func (c *cli) networkDisconnect(o *networkOptions) *cobra.Command {
 			if err := c.confirmUnless(cmd.Context(), o.isRequested(), "disconnect"); err != nil {
 				return err
 			}
-			return c.runBetween(cmd.Context(), o, func(ctx context.Context, local, remote *clusterSide) error {
+			return c.runBetween(cmd.Context(), o, func(ctx context.Context, local, remote *Cluster) error {
 				return c.removeAll(ctx, o, gatewaysBetween(local, remote))
 			})
 		},
@@ -44,7 +44,7 @@ const configurations = "configurations"
 
 // networkRemains are the objects of one kind in a cluster about the other cluster.
 type networkRemains struct {
-	*clusterSide
+	*Cluster
 	other, what, resource string
 	list                  client.ObjectList
 	// quiet suppresses the line about no objects.
@@ -53,18 +53,18 @@ type networkRemains struct {
 }
 
 // gatewaysBetween returns the gateways of both clusters: clients first, because they dial.
-func gatewaysBetween(local, remote *clusterSide) []*networkRemains {
-	of := func(in, other *clusterSide, kind string, quiet bool) *networkRemains {
-		return &networkRemains{clusterSide: in, other: other.id, what: "Gateway " + kind, resource: "gateway" + kind + "s", list: newGateway(kind, client.ObjectKey{}).newList(), quiet: quiet}
+func gatewaysBetween(local, remote *Cluster) []*networkRemains {
+	of := func(in, other *Cluster, kind string, quiet bool) *networkRemains {
+		return &networkRemains{Cluster: in, other: other.id, what: "Gateway " + kind, resource: "gateway" + kind + "s", list: newGateway(kind, client.ObjectKey{}).newList(), quiet: quiet}
 	}
 	// The remote cluster usually has the server.
 	return []*networkRemains{of(local, remote, dialer, false), of(remote, local, dialer, true), of(local, remote, server, true), of(remote, local, server, false)}
 }
 
 // configurationsBetween returns the Configurations of both clusters about each other.
-func configurationsBetween(local, remote *clusterSide) []*networkRemains {
-	of := func(in, other *clusterSide) *networkRemains {
-		return &networkRemains{clusterSide: in, other: other.id, what: "Network configuration", resource: configurations, list: &networkingv1beta1.ConfigurationList{}}
+func configurationsBetween(local, remote *Cluster) []*networkRemains {
+	of := func(in, other *Cluster) *networkRemains {
+		return &networkRemains{Cluster: in, other: other.id, what: "Network configuration", resource: configurations, list: &networkingv1beta1.ConfigurationList{}}
 	}
 	return []*networkRemains{of(local, remote), of(remote, local)}
 }
@@ -134,7 +134,7 @@ func (l *networkRemains) readState(ctx context.Context) (err error) {
 	return err
 }
 
-func (l *networkRemains) removeGateway(ctx context.Context, in *clusterSide, wait bool) error {
+func (l *networkRemains) removeGateway(ctx context.Context, in *Cluster, wait bool) error {
 	if len(l.found) == 0 {
 		if !l.quiet {
 			in.Success("%s already deleted", l.what)
@@ -162,12 +162,12 @@ func (l *networkRemains) removeGateway(ctx context.Context, in *clusterSide, wai
 }
 
 // awaitGone waits until the object with this UID is gone.
-func (s *clusterSide) awaitGone(ctx context.Context, obj client.Object, list client.ObjectList) error {
+func (s *Cluster) awaitGone(ctx context.Context, obj client.Object, list client.ObjectList) error {
 	return s.awaitThat(ctx, obj, list, func(client.Object) bool { return false })
 }
 
 // awaitThat waits until the object with this UID fulfils a condition, or is gone.
-func (s *clusterSide) awaitThat(ctx context.Context, obj client.Object, list client.ObjectList, done func(client.Object) bool) error {
+func (s *Cluster) awaitThat(ctx context.Context, obj client.Object, list client.ObjectList, done func(client.Object) bool) error {
 	uid := obj.GetUID()
 	return await.Object(ctx, s.kube, obj, list, func(_ context.Context, there bool) error {
 		if !there || obj.GetUID() != uid || done(obj) {

@@ -44,7 +44,7 @@ func (c *cli) previewInit(ctx context.Context, o *networkOptions, both []*peerCo
 // previewTold returns the Configurations that exchangeConfigurations would write, and fails if they would be unusable.
 func (c *cli) previewTold(ctx context.Context, both []*peerConfig) (pages []*manifestPage, err error) {
 	for _, t := range both {
-		p := &manifestPage{clusterSide: t.clusterSide}
+		p := &manifestPage{Cluster: t.Cluster}
 		if err := p.addNamespace(ctx, c, t.want); err != nil {
 			return nil, err
 		}
@@ -86,7 +86,7 @@ func (t *peerConfig) predictConfiguration(ctx context.Context) error {
 
 // previewConnect returns the manifests for both clusters by which the tunnel comes up without further commands. Keys are included,
 // because keys that gateways will generate are unknown.
-func (c *cli) previewConnect(ctx context.Context, o *connectOptions, both []*peerConfig, t *tunnel) error {
+func (c *cli) previewConnect(ctx context.Context, o *connectOptions, both []*peerConfig, t *gatewayPair) error {
 	pages, err := c.connectPages(ctx, o, both, t)
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ func (c *cli) previewConnect(ctx context.Context, o *connectOptions, both []*pee
 	return c.printPages(o.outputFormat(), toApply, pages...)
 }
 
-func (c *cli) connectPages(ctx context.Context, o *connectOptions, both []*peerConfig, t *tunnel) ([]*manifestPage, error) {
+func (c *cli) connectPages(ctx context.Context, o *connectOptions, both []*peerConfig, t *gatewayPair) ([]*manifestPage, error) {
 	if !both[0].hasConfiguration(ctx) || !both[1].hasConfiguration(ctx) {
 		if err := demandToTell(ctx, both); err != nil {
 			return nil, err
@@ -209,10 +209,10 @@ func (p *manifestPage) findKeys(ctx context.Context, gw *prepared) error {
 	given, err := p.givenKeys(ctx, gw, key)
 	switch known := gw.now != nil && gw.now.secretReference() != nil; {
 	case err == nil:
-	case !apierrors.IsForbidden(err) || gw.secretRef().Name != "" || known && len(gw.now.endpointJSON()) != len(gw.public):
+	case !apierrors.IsForbidden(err) || gw.secretRef().Name != "" || known && len(gw.now.reportedPublicKey()) != len(gw.public):
 		return err
 	case known: // a peering user may not read the keys
-		gw.public, gw.known = [32]byte(gw.now.endpointJSON()), gw.now.secretReference().Name
+		gw.public, gw.known = [32]byte(gw.now.reportedPublicKey()), gw.now.secretReference().Name
 		return nil
 	default:
 		p.Warn("Whether the %s has keys was not looked at, and new ones come along: to read Secrets is forbidden, and to apply this takes more rights", gw.kindAndName())
@@ -361,9 +361,9 @@ func (p *manifestPage) addKey(ctx context.Context, c *cli, gw *prepared, public 
 func (c *cli) previewRemoval(o *networkOptions, all []*networkRemains) error {
 	var pages []*manifestPage
 	for _, l := range all {
-		n := slices.IndexFunc(pages, func(p *manifestPage) bool { return p.clusterSide == l.clusterSide })
+		n := slices.IndexFunc(pages, func(p *manifestPage) bool { return p.Cluster == l.Cluster })
 		if n < 0 {
-			n, pages = len(pages), append(pages, &manifestPage{clusterSide: l.clusterSide})
+			n, pages = len(pages), append(pages, &manifestPage{Cluster: l.Cluster})
 		}
 		for _, obj := range l.found {
 			bare, err := nameOnly(obj, l.kube.Scheme())

@@ -22,7 +22,7 @@ import (
 
 // findOfPeer lists all objects of a kind about the other cluster, in all namespaces: objects made by hand may be anywhere. A user who
 // may not list all namespaces gets those of the tenant namespace. A kind unknown to the cluster has no objects.
-func (s *clusterSide) findOfPeer(ctx context.Context, list client.ObjectList, other string) ([]client.Object, error) {
+func (s *Cluster) findOfPeer(ctx context.Context, list client.ObjectList, other string) ([]client.Object, error) {
 	found, err := s.listLabelled(ctx, list, client.MatchingLabels{names.RemoteClusterID: other})
 	if err != nil {
 		return nil, fmt.Errorf("looking for what is about %s: %w", other, err)
@@ -31,7 +31,7 @@ func (s *clusterSide) findOfPeer(ctx context.Context, list client.ObjectList, ot
 }
 
 // listLabelled is findOfPeer with other list options.
-func (s *clusterSide) listLabelled(ctx context.Context, list client.ObjectList, of ...client.ListOption) ([]client.Object, error) {
+func (s *Cluster) listLabelled(ctx context.Context, list client.ObjectList, of ...client.ListOption) ([]client.Object, error) {
 	err := s.kube.List(ctx, list, of...)
 	if apierrors.IsForbidden(err) {
 		err = s.kube.List(ctx, list, append(slices.Clone(of), client.InNamespace(s.namespace))...)
@@ -51,7 +51,7 @@ func (s *clusterSide) listLabelled(ctx context.Context, list client.ObjectList, 
 }
 
 // listSlices returns the local ResourceSlices for a provider. They need no labels: the tenant namespace identifies the provider.
-func (s *clusterSide) listSlices(ctx context.Context, list *authv1beta1.ResourceSliceList, provider string) ([]client.Object, error) {
+func (s *Cluster) listSlices(ctx context.Context, list *authv1beta1.ResourceSliceList, provider string) ([]client.Object, error) {
 	all, err := s.listLabelled(ctx, list)
 	return slices.DeleteFunc(all, func(obj client.Object) bool { return !isRequest(obj, provider, s.namespace) }), err
 }
@@ -71,7 +71,7 @@ func isRequest(slice client.Object, provider string, namespaces ...string) bool 
 
 // findOne returns the only object of findOfPeer, nil for none, and fails for several. An object that is being deleted counts only
 // without another one.
-func (s *clusterSide) findOne(ctx context.Context, list client.ObjectList, other string) (client.Object, error) {
+func (s *Cluster) findOne(ctx context.Context, list client.ObjectList, other string) (client.Object, error) {
 	found, err := s.findOfPeer(ctx, list, other)
 	found = slices.DeleteFunc(found, func(obj client.Object) bool { return obj.GetDeletionTimestamp() != nil })
 	if err != nil || len(found) == 0 {

@@ -19,13 +19,13 @@ import (
 )
 
 // lone is a side of which only the API server is known.
-func lone(t *testing.T, c *testkit.ControlPlane, namespace string) *clusterSide {
+func lone(t *testing.T, c *testkit.ControlPlane, namespace string) *Cluster {
 	t.Helper()
 	cluster, err := client.NewWithWatch(c.Config, client.Options{Scheme: kube.Scheme})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &clusterSide{Scope: out.New(strings.NewReader(""), io.Discard, io.Discard).Scope("local"), name: "local", kube: cluster, namespace: namespace}
+	return &Cluster{Scope: out.New(strings.NewReader(""), io.Discard, io.Discard).Scope("local"), name: "local", kube: cluster, namespace: namespace}
 }
 
 func TestWhatIsBeingDeletedGivesWay(t *testing.T) {
@@ -105,7 +105,7 @@ func TestWhatOthersWroteIsNotTakenBack(t *testing.T) {
 		cfg.Annotations[account] = "0123"
 		cfg.Spec.Local = &networkingv1beta1.ClusterConfig{CIDR: before.Spec.Remote.CIDR}
 	})
-	if err := (&peerConfig{clusterSide: s, have: before, want: want, written: true}).takeBack(t.Context()); err != nil {
+	if err := (&peerConfig{Cluster: s, have: before, want: want, written: true}).takeBack(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 
@@ -128,7 +128,7 @@ func TestAGatewayGoesBesideTheConfiguration(t *testing.T) {
 	s := lone(t, c, testkit.Namespace(t, c, "beside", nil))
 	id, elsewhere := s.namespace, testkit.Namespace(t, c, "elsewhere", nil)
 	in := func(namespace string) *peerConfig {
-		return &peerConfig{clusterSide: s, want: newConfiguration(client.ObjectKey{Namespace: namespace, Name: "peer"}, id, networkingv1beta1.ClusterConfigCIDR{})}
+		return &peerConfig{Cluster: s, want: newConfiguration(client.ObjectKey{Namespace: namespace, Name: "peer"}, id, networkingv1beta1.ClusterConfigCIDR{})}
 	}
 	if got, err := in(elsewhere).gatewayKey(t.Context(), server, id); err != nil || got != (client.ObjectKey{Namespace: elsewhere, Name: id}) {
 		t.Errorf("a new one goes to %s: %v", got, err)
@@ -158,7 +158,7 @@ func TestAGatewayOfTheOtherDirectionCountsUntilItIsGone(t *testing.T) {
 	if err := c.Client.Delete(t.Context(), gw); err != nil {
 		t.Fatal(err)
 	}
-	_, err := (&connectOptions{}).planTunnel(t.Context(), &peerConfig{clusterSide: s}, &peerConfig{clusterSide: &clusterSide{id: s.namespace, kube: s.kube}})
+	_, err := (&connectOptions{}).planTunnel(t.Context(), &peerConfig{Cluster: s}, &peerConfig{Cluster: &Cluster{id: s.namespace, kube: s.kube}})
 	if err == nil || !strings.Contains(err.Error(), "there is a gateway server for the other direction already, "+s.namespace+"/milan") {
 		t.Errorf("it is planned: %v", err)
 	}

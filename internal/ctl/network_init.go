@@ -32,7 +32,7 @@ func (c *cli) networkInit(o *networkOptions) *cobra.Command {
 		Example: "  liqoctl network init --remote-kubeconfig milan.kubeconfig",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.runWithBoth(cmd.Context(), o, func(ctx context.Context, local, remote *clusterSide) error {
+			return c.runWithBoth(cmd.Context(), o, func(ctx context.Context, local, remote *Cluster) error {
 				i, err := exchangeConfigs(ctx, local, remote)
 				if err != nil {
 					return err
@@ -48,7 +48,7 @@ func (c *cli) networkInit(o *networkOptions) *cobra.Command {
 
 // peerConfig is the Configuration with which one cluster knows the networks of the other.
 type peerConfig struct {
-	*clusterSide
+	*Cluster
 	want *networkingv1beta1.Configuration
 	// have is the existing Configuration, nil for none.
 	have *networkingv1beta1.Configuration
@@ -57,9 +57,9 @@ type peerConfig struct {
 }
 
 // exchangeConfigs reads the networks and the existing Configurations of both clusters. It changes nothing.
-func exchangeConfigs(ctx context.Context, local, remote *clusterSide) ([]*peerConfig, error) {
+func exchangeConfigs(ctx context.Context, local, remote *Cluster) ([]*peerConfig, error) {
 	var both []*peerConfig
-	for _, s := range []struct{ side, other *clusterSide }{{local, remote}, {remote, local}} {
+	for _, s := range []struct{ side, other *Cluster }{{local, remote}, {remote, local}} {
 		networks, err := ownNetworks(ctx, s.other.kube, s.other.liqoNamespace)
 		if err != nil {
 			return nil, s.other.wrapWithCluster(err)
@@ -73,7 +73,7 @@ func exchangeConfigs(ctx context.Context, local, remote *clusterSide) ([]*peerCo
 		if have != nil {
 			key = client.ObjectKeyFromObject(have)
 		}
-		both = append(both, &peerConfig{clusterSide: s.side, want: newConfiguration(key, s.other.id, networks), have: have})
+		both = append(both, &peerConfig{Cluster: s.side, want: newConfiguration(key, s.other.id, networks), have: have})
 	}
 	return both, nil
 }

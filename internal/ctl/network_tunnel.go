@@ -19,9 +19,9 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// tunnel holds the two gateways to create. The server is in the remote cluster.
-type tunnel struct {
-	local, remote *clusterSide
+// gatewayPair holds the two gateways to create. The server is in the remote cluster.
+type gatewayPair struct {
+	local, remote *Cluster
 	server        *gateway
 	client        *gateway
 	// opposite reports that both gateways exist, with the server in the local cluster.
@@ -30,7 +30,7 @@ type tunnel struct {
 
 // createTunnel creates both gateways, gives each the public key of the other and, if wanted, waits until both report the tunnel as up.
 // Each step starts as early as possible, independent of the order of the lines: the client starts while the server still does.
-func (t *tunnel) createTunnel(ctx context.Context, c *cli, o *connectOptions) error {
+func (t *gatewayPair) createTunnel(ctx context.Context, c *cli, o *connectOptions) error {
 	p := step.New(c.Printer)
 	var endpoint networkingv1beta1.EndpointStatus
 	serves := t.remote.addStep(p, "Setting up gateway server", "Gateway server correctly set up", func(ctx context.Context) error {
@@ -56,7 +56,7 @@ func (t *tunnel) createTunnel(ctx context.Context, c *cli, o *connectOptions) er
 }
 
 // awaitEndpoint waits until the endpoint of the server is known.
-func (t *tunnel) awaitEndpoint(ctx context.Context, o *connectOptions) (networkingv1beta1.EndpointStatus, error) {
+func (t *gatewayPair) awaitEndpoint(ctx context.Context, o *connectOptions) (networkingv1beta1.EndpointStatus, error) {
 	gw := t.server.deepCopy()
 	err := await.Until(ctx, t.remote.kube, func(ctx context.Context) error {
 		if err := gw.readGateway(ctx, t.remote.kube); err != nil {
@@ -80,7 +80,7 @@ func (t *tunnel) awaitEndpoint(ctx context.Context, o *connectOptions) (networki
 	return endpoint, nil
 }
 
-func (s *clusterSide) applyGateway(ctx context.Context, c *cli, gw *gateway) error {
+func (s *Cluster) applyGateway(ctx context.Context, c *cli, gw *gateway) error {
 	c.setCommonMetadata(gw.Object)
 	if err := applyObject(ctx, s.kube, gw.Object); err != nil {
 		return err
@@ -88,12 +88,12 @@ func (s *clusterSide) applyGateway(ctx context.Context, c *cli, gw *gateway) err
 	return gw.readGateway(ctx, s.kube)
 }
 
-func (s *clusterSide) awaitPod(p *step.Plan, gw *gateway, made *step.Step) {
+func (s *Cluster) awaitPod(p *step.Plan, gw *gateway, made *step.Step) {
 	s.awaitPodAnd(p, gw, "Gateway pod "+names.Gateway(gw.GetName())+" is ready", made)
 }
 
 // awaitPodAnd prints done once a pod is ready, unless done is "".
-func (s *clusterSide) awaitPodAnd(p *step.Plan, gw *gateway, done string, made ...*step.Step) {
+func (s *Cluster) awaitPodAnd(p *step.Plan, gw *gateway, done string, made ...*step.Step) {
 	s.addStep(p, "Waiting for gateway pod "+names.Gateway(gw.GetName())+" to be ready", done, func(ctx context.Context) error {
 		gw := gw.deepCopy()
 		if len(made) > 0 { // created by this command
@@ -106,13 +106,13 @@ func (s *clusterSide) awaitPodAnd(p *step.Plan, gw *gateway, done string, made .
 }
 
 // shareKeys gives each gateway the public key of the other.
-func (t *tunnel) shareKeys(p *step.Plan, c *cli, serves, dials *step.Step) {
+func (t *gatewayPair) shareKeys(p *step.Plan, c *cli, serves, dials *step.Step) {
 	for _, from := range []struct {
-		side  *clusterSide
+		side  *Cluster
 		gw    *gateway
 		kind  string
 		made  *step.Step
-		to    *clusterSide
+		to    *Cluster
 		owner *gateway
 	}{{t.remote, t.server, server, serves, t.local, t.client}, {t.local, t.client, dialer, dials, t.remote, t.server}} {
 		var public [32]byte
@@ -130,7 +130,7 @@ func (t *tunnel) shareKeys(p *step.Plan, c *cli, serves, dials *step.Step) {
 }
 
 // learnKey creates the PublicKey of the other gateway in this cluster, owned by the local gateway.
-func (s *clusterSide) learnKey(ctx context.Context, c *cli, other string, public [32]byte, owner *gateway) error {
+func (s *Cluster) learnKey(ctx context.Context, c *cli, other string, public [32]byte, owner *gateway) error {
 	in := owner.GetNamespace() // the namespace in which the gateway looks for keys
 	want := newPublicKey(client.ObjectKey{Namespace: in, Name: other}, other, public)
 	have, err := s.keysFrom(ctx, other, in)
@@ -153,7 +153,7 @@ func (s *clusterSide) learnKey(ctx context.Context, c *cli, other string, public
 }
 
 // keysFrom returns the PublicKeys of the other cluster, oldest first: the gateway uses the newest.
-func (s *clusterSide) keysFrom(ctx context.Context, other, in string) ([]networkingv1beta1.PublicKey, error) {
+func (s *Cluster) keysFrom(ctx context.Context, other, in string) ([]networkingv1beta1.PublicKey, error) {
 	var have networkingv1beta1.PublicKeyList
 	if err := s.kube.List(ctx, &have, client.InNamespace(in), client.MatchingLabels{names.RemoteClusterID: other}); err != nil {
 		return nil, fmt.Errorf("reading PublicKeys: %w", err)
@@ -166,12 +166,12 @@ func (s *clusterSide) keysFrom(ctx context.Context, other, in string) ([]network
 
 // tunnelEndpoint is one of the two gateways of a tunnel, with its cluster.
 type tunnelEndpoint struct {
-	*clusterSide
+	*Cluster
 	gw *gateway
 }
 
 // bothEndpoints returns both endpoints by cluster.
-func (t *tunnel) bothEndpoints() (local, remote tunnelEndpoint) {
+func (t *gatewayPair) bothEndpoints() (local, remote tunnelEndpoint) {
 	if t.opposite {
 		return tunnelEndpoint{t.local, t.server}, tunnelEndpoint{t.remote, t.client}
 	}
@@ -179,7 +179,7 @@ func (t *tunnel) bothEndpoints() (local, remote tunnelEndpoint) {
 }
 
 // waitForTunnel waits until both gateways report the tunnel as up. For existing gateways only problems are printed.
-func (t *tunnel) waitForTunnel(p *step.Plan, made ...*step.Step) {
+func (t *gatewayPair) waitForTunnel(p *step.Plan, made ...*step.Step) {
 	local, remote := t.bothEndpoints()
 	if t.opposite {
 		local.awaitPodAnd(p, local.gw, "")

@@ -25,7 +25,7 @@ import (
 )
 
 type peerOptions struct {
-	local, remote      sideFlags
+	local, remote      clusterFlags
 	timeout            time.Duration
 	networkingDisabled bool
 	location           string
@@ -69,7 +69,7 @@ func (c *cli) newPeerCommand() *cobra.Command {
 			if err := o.checkFlags(); err != nil {
 				return err
 			}
-			return c.toldBy(cmd.Context(), "", o.timeout, &o.local, &o.remote, func(ctx context.Context, local, remote *clusterSide) error {
+			return c.toldBy(cmd.Context(), "", o.timeout, &o.local, &o.remote, func(ctx context.Context, local, remote *Cluster) error {
 				return (&peeringRun{cli: c, options: o, consumer: local, provider: remote}).runSteps(ctx)
 			})
 		},
@@ -114,7 +114,7 @@ func (o *peerOptions) checkFlags() (err error) {
 type peeringRun struct {
 	*cli
 	options            *peerOptions
-	consumer, provider *clusterSide
+	consumer, provider *Cluster
 
 	network  *connection // nil with --networking-disabled
 	slice    *authv1beta1.ResourceSlice
@@ -132,7 +132,7 @@ func (r *peeringRun) runSteps(ctx context.Context) error {
 		return r.printDryRun(ctx)
 	}
 	for _, s := range []struct {
-		*clusterSide
+		*Cluster
 		other string
 	}{{r.consumer, r.provider.id}, {r.provider, r.consumer.id}} {
 		if err := s.ensureTenantNamespace(ctx, r.cli, s.other); err != nil {
@@ -216,7 +216,7 @@ func (r *peeringRun) surveyNetworks(ctx context.Context) error {
 }
 
 // existingTunnel returns the tunnel whose server is in the local cluster, nil for none.
-func (r *peeringRun) existingTunnel(ctx context.Context, n *connection) (*tunnel, error) {
+func (r *peeringRun) existingTunnel(ctx context.Context, n *connection) (*gatewayPair, error) {
 	local, remote := n.localConfig(), n.remoteConfig()
 	servers, clients, err := oppositeGateways(ctx, local, remote)
 	if err != nil || len(servers) != 1 || len(clients) != 1 || servers[0].GetDeletionTimestamp() != nil || clients[0].GetDeletionTimestamp() != nil {
@@ -225,7 +225,7 @@ func (r *peeringRun) existingTunnel(ctx context.Context, n *connection) (*tunnel
 	if r.options.tunnelAsked {
 		r.consumer.Warn("The tunnel that is there is used, whose server is in the other cluster: what was asked of gateways is left out")
 	}
-	t := &tunnel{local: local.clusterSide, remote: remote.clusterSide, server: gatewayOf(servers[0]), client: gatewayOf(clients[0]), opposite: true}
+	t := &gatewayPair{local: local.Cluster, remote: remote.Cluster, server: gatewayOf(servers[0]), client: gatewayOf(clients[0]), opposite: true}
 	here, there := t.bothEndpoints()
 	if err := here.requirePermissions(ctx, here.gw.watchRights()...); err != nil {
 		return nil, err
@@ -279,7 +279,7 @@ func (r *peeringRun) requestResources(ctx context.Context, told *out.Printer) er
 
 // awaitNode waits for the virtual node, so that the user can schedule pods at once. Only a spinner shows the wait: the printed lines
 // stay those of the original.
-func (r *peeringRun) awaitNode(ctx context.Context, s *clusterSide, slice *authv1beta1.ResourceSlice) error {
+func (r *peeringRun) awaitNode(ctx context.Context, s *Cluster, slice *authv1beta1.ResourceSlice) error {
 	if !r.options.createVirtualNode || conditionOf(slice.Status.Conditions, ofResources).Status != authv1beta1.ResourceSliceConditionAccepted || noVirtualNodes(ctx, s) {
 		return nil
 	}
@@ -303,7 +303,7 @@ func (r *peeringRun) awaitNode(ctx context.Context, s *clusterSide, slice *authv
 }
 
 // noVirtualNodes reports whether the controllers of a cluster are configured to create no VirtualNodes.
-func noVirtualNodes(ctx context.Context, s *clusterSide) bool {
+func noVirtualNodes(ctx context.Context, s *Cluster) bool {
 	manager, err := controllerManager(ctx, s.kube, s.liqoNamespace)
 	if err != nil {
 		return false

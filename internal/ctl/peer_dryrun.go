@@ -17,7 +17,7 @@ import (
 
 // printDryRun prints the manifests for both clusters. Objects that controllers derive from them are unknown in advance.
 func (r *peeringRun) printDryRun(ctx context.Context) error {
-	local, remote := &manifestPage{clusterSide: r.consumer}, &manifestPage{clusterSide: r.provider}
+	local, remote := &manifestPage{Cluster: r.consumer}, &manifestPage{Cluster: r.provider}
 	if r.network != nil {
 		pages, err := r.networkPages(ctx)
 		if err != nil {
@@ -69,7 +69,7 @@ func (p *manifestPage) appendManifests(from *manifestPage) {
 
 // printDryRun prints the names of the objects to delete. Dependent objects are deleted by controllers.
 func (u *unpeering) printDryRun(ctx context.Context) error {
-	local, remote := &manifestPage{clusterSide: u.consumer}, &manifestPage{clusterSide: u.provider}
+	local, remote := &manifestPage{Cluster: u.consumer}, &manifestPage{Cluster: u.provider}
 	for _, list := range []client.ObjectList{&authv1beta1.ResourceSliceList{}, &offv1beta1.VirtualNodeList{}} {
 		found, err := u.ownObjects(ctx, list)
 		if err != nil {

@@ -177,7 +177,7 @@ func TestAPeeringUserIsMadeAndDeleted(t *testing.T) {
 		t.Errorf("there is %v, want %v", made, want)
 	}
 
-	guest := &clusterSide{name: "local", liqoNamespace: c.liqo}
+	guest := &Cluster{name: "local", liqoNamespace: c.liqo}
 	if guest.kube, err = clientOf(t.Context(), userOf(t, r.stdout)); err != nil {
 		t.Fatal(err)
 	}

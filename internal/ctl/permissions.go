@@ -32,8 +32,8 @@ func networkingPermissions(namespace, resource string, verbs ...string) permissi
 
 // missingRights returns the permissions to create the missing namespace of an object. The policy liqo-namespaces requires the
 // permission to create Tenants from users who set its label.
-func (s *clusterSide) missingRights(namespace string) []permissions {
-	if !s.clusterIDOf().missing || namespace != s.namespace {
+func (s *Cluster) missingRights(namespace string) []permissions {
+	if !s.original().missing || namespace != s.namespace {
 		return nil
 	}
 	return []permissions{
@@ -47,12 +47,12 @@ const parallelReviews = 8
 
 // requirePermissions is the permission check of the preflight: it fails, before the first change, with all permissions that the user
 // lacks.
-func (s *clusterSide) requirePermissions(ctx context.Context, wanted ...permissions) error {
+func (s *Cluster) requirePermissions(ctx context.Context, wanted ...permissions) error {
 	return s.demandOf(ctx, "", wanted...)
 }
 
 // demandOf is requirePermissions for an object with a name. Permissions for all objects include it.
-func (s *clusterSide) demandOf(ctx context.Context, name string, wanted ...permissions) error {
+func (s *Cluster) demandOf(ctx context.Context, name string, wanted ...permissions) error {
 	var asked []authorizationv1.ResourceAttributes
 	for _, w := range wanted {
 		for _, verb := range w.verbs {
@@ -86,7 +86,7 @@ func (s *clusterSide) demandOf(ctx context.Context, name string, wanted ...permi
 }
 
 // isAllowed reports whether the user has a permission. A * is allowed only to users with all permissions.
-func (s *clusterSide) isAllowed(ctx context.Context, a authorizationv1.ResourceAttributes) (bool, error) {
+func (s *Cluster) isAllowed(ctx context.Context, a authorizationv1.ResourceAttributes) (bool, error) {
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &a}}
 	if err := s.kube.Create(ctx, review); err != nil {
 		return false, fmt.Errorf("asking what you may do: %w", err)

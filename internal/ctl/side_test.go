@@ -21,10 +21,10 @@ import (
 )
 
 // bareSide is a cluster of a command in which no controller runs, and what is said of it.
-func bareSide(t *testing.T, c *testkit.ControlPlane, name, id string) (*clusterSide, *bytes.Buffer) {
+func bareSide(t *testing.T, c *testkit.ControlPlane, name, id string) (*Cluster, *bytes.Buffer) {
 	t.Helper()
 	said := &bytes.Buffer{}
-	return &clusterSide{
+	return &Cluster{
 		Scope: out.New(strings.NewReader(""), said, said).Scope(name), name: name, kube: c.Client, id: id,
 		liqoNamespace: testkit.Namespace(t, c, "liqo", nil), namespace: testkit.Namespace(t, c, "tenant", nil),
 	}, said
@@ -36,7 +36,7 @@ func TestAWaitThatLastsSaysWhatIsLacking(t *testing.T) {
 		defer cancel()
 		said := &bytes.Buffer{}
 		printer := out.New(strings.NewReader(""), said, said)
-		remote := &clusterSide{Scope: printer.Scope("remote"), name: "remote"}
+		remote := &Cluster{Scope: printer.Scope("remote"), name: "remote"}
 		p := step.New(printer)
 		remote.addStep(p, "Waiting for the gateway pod to be ready", "", func(ctx context.Context) error {
 			return await.Until(ctx, nil, func(context.Context) error { return await.Pending("pod gw-a does not start: ImagePullBackOff") })

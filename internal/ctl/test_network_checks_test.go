@@ -34,7 +34,7 @@ func testNode(name, address string, labels ...string) corev1.Node {
 }
 
 func partyOf(id string, nodes ...corev1.Node) *testCluster {
-	return &testCluster{clusterSide: &clusterSide{id: id, Scope: out.New(strings.NewReader(""), io.Discard, io.Discard).Scope(id)}, nodes: schedulableNodes(nodes), reached: servingPorts(nodes)}
+	return &testCluster{Cluster: &Cluster{id: id, Scope: out.New(strings.NewReader(""), io.Discard, io.Discard).Scope(id)}, nodes: schedulableNodes(nodes), reached: servingPorts(nodes)}
 }
 
 // romeAndMilan have two nodes and one, and see each other under other addresses.

@@ -44,7 +44,7 @@ type networkTest struct {
 
 // testCluster is one of the tested clusters.
 type testCluster struct {
-	*clusterSide
+	*Cluster
 	// nodes are the schedulable nodes.
 	nodes []corev1.Node
 	// reached are the nodes with NodePorts, including unschedulable ones.
@@ -53,7 +53,7 @@ type testCluster struct {
 	lent  []corev1.Node
 	image string
 	// seen maps the IDs of the other clusters to the view of their networks.
-	seen map[string]peerView
+	seen map[string]networkView
 	// servers and askers are the namespaces of server pods and of client pods. The consumer has one namespace, which is offloaded to
 	// the providers. Client pods are created in each cluster directly, to have one on each node and on host networks.
 	servers, askers string
@@ -61,7 +61,7 @@ type testCluster struct {
 	shown shown
 }
 
-type peerView struct {
+type networkView struct {
 	networks []prefix.Pair
 	addresses
 }
@@ -119,14 +119,14 @@ func (c *cli) newNetworkTest(ctx context.Context, o *testNetworkOptions) (*netwo
 }
 
 // testClusters returns the clusters, the consumer first, without any request to them.
-func (c *cli) testClusters(ctx context.Context, o *testNetworkOptions) ([]*clusterSide, error) {
-	s, err := c.newCluster(ctx, "local", &sideFlags{kube: c.kubeFlags, liqoNamespace: o.liqoNamespace})
+func (c *cli) testClusters(ctx context.Context, o *testNetworkOptions) ([]*Cluster, error) {
+	s, err := c.newCluster(ctx, "local", &clusterFlags{kube: c.kubeFlags, liqoNamespace: o.liqoNamespace})
 	if err != nil {
 		return nil, fmt.Errorf("local cluster: %w", err)
 	}
-	all := []*clusterSide{s}
+	all := []*Cluster{s}
 	for _, file := range o.kubeconfigs {
-		flags := &sideFlags{kube: genericclioptions.NewConfigFlags(true), liqoNamespace: o.remoteLiqoNamespace, chosenBy: "--remote-kubeconfigs"}
+		flags := &clusterFlags{kube: genericclioptions.NewConfigFlags(true), liqoNamespace: o.remoteLiqoNamespace, chosenBy: "--remote-kubeconfigs"}
 		flags.kube.Namespace, flags.kube.KubeConfig = nil, &file
 		name := "remote"
 		if len(o.kubeconfigs) > 1 {
@@ -135,7 +135,7 @@ func (c *cli) testClusters(ctx context.Context, o *testNetworkOptions) ([]*clust
 		if s, err = c.newCluster(ctx, name, flags); err != nil {
 			return nil, fmt.Errorf("remote cluster: %w", err)
 		}
-		if slices.ContainsFunc(all, func(other *clusterSide) bool { return other.host == s.host }) {
+		if slices.ContainsFunc(all, func(other *Cluster) bool { return other.host == s.host }) {
 			return nil, namedTwice("%s", s.host)
 		}
 		all = append(all, s)
@@ -216,7 +216,7 @@ func nodesOf(nodes []corev1.Node, virtual []offv1beta1.VirtualNode) ([]corev1.No
 	return found, nil
 }
 
-func (c *cli) newTestCluster(ctx context.Context, s *clusterSide) (*testCluster, error) {
+func (c *cli) newTestCluster(ctx context.Context, s *Cluster) (*testCluster, error) {
 	err := s.runStep("Retrieving cluster identity", "", func() (err error) {
 		s.id, err = clusterIdentity(ctx, s.kube, s.liqoNamespace)
 		return err
@@ -226,7 +226,7 @@ func (c *cli) newTestCluster(ctx context.Context, s *clusterSide) (*testCluster,
 	}
 	s.name, s.Scope = s.id, c.Scope(s.id)
 	s.Success("Cluster identity correctly retrieved")
-	return &testCluster{clusterSide: s, seen: map[string]peerView{}}, nil
+	return &testCluster{Cluster: s, seen: map[string]networkView{}}, nil
 }
 
 // readCluster reads the state of a cluster.
@@ -307,14 +307,14 @@ func (t *networkTest) requiredPermissions(p *testCluster) []permissions {
 }
 
 // viewOf returns the cluster's view of the networks of another one.
-func (p *testCluster) viewOf(ctx context.Context, other string) (peerView, error) {
+func (p *testCluster) viewOf(ctx context.Context, other string) (networkView, error) {
 	var list networkingv1beta1.ConfigurationList
 	if err := p.kube.List(ctx, &list, client.MatchingLabels{names.RemoteClusterID: other}); err != nil {
-		return peerView{}, fmt.Errorf("reading the networks of %s: %w", other, err)
+		return networkView{}, fmt.Errorf("reading the networks of %s: %w", other, err)
 	}
 	cfg := peer.Configuration(list.Items, liqov1beta1.ClusterID(other))
 	if cfg == nil {
-		return peerView{}, out.Fail("there is no Configuration of %s: the clusters are not connected", other).
+		return networkView{}, out.Fail("there is no Configuration of %s: the clusters are not connected", other).
 			Hint("Connect them by: liqoctl network connect")
 	}
 	name := client.ObjectKeyFromObject(cfg)
@@ -322,11 +322,11 @@ func (p *testCluster) viewOf(ctx context.Context, other string) (peerView, error
 	seen, ok, err := prefix.Of(cfg)
 	switch {
 	case err != nil:
-		return peerView{}, fmt.Errorf("reading the Configuration %s: %w", name, err)
+		return networkView{}, fmt.Errorf("reading the Configuration %s: %w", name, err)
 	case !placed, !ok:
-		return peerView{}, out.Fail("the networks of %s are seen under no prefixes: its Configuration %s is not ready", other, name)
+		return networkView{}, out.Fail("the networks of %s are seen under no prefixes: its Configuration %s is not ready", other, name)
 	}
-	return peerView{append(networks.Pods, networks.External...), seen}, nil
+	return networkView{append(networks.Pods, networks.External...), seen}, nil
 }
 
 // schedulableNodes returns the nodes that take a pod without tolerations, by name.

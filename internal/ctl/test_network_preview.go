@@ -37,7 +37,7 @@ func (t *networkTest) printDryRun(ctx context.Context) error {
 // newManifestPage returns the manifests for one cluster. Only the namespace is validated by the API server, since the other objects
 // need it to exist.
 func (t *networkTest) newManifestPage(ctx context.Context, p *testCluster, left bool) (*manifestPage, error) {
-	its, ns := &manifestPage{clusterSide: p.clusterSide}, t.namespaceOf(p)
+	its, ns := &manifestPage{Cluster: p.Cluster}, t.namespaceOf(p)
 	if !left {
 		if err := client.NewDryRunClient(p.kube).Create(ctx, ns.DeepCopy()); err != nil {
 			return nil, err

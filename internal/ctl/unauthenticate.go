@@ -23,7 +23,7 @@ import (
 )
 
 type unauthenticateOptions struct {
-	local, remote sideFlags
+	local, remote clusterFlags
 	timeout       time.Duration
 	wait          bool
 	dryRunOptions
@@ -40,7 +40,7 @@ func (c *cli) newUnauthenticateCommand() *cobra.Command {
 		Example: "  liqoctl unauthenticate --remote-kubeconfig milan.kubeconfig",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.withBoth(cmd.Context(), o.timeout, &o.local, &o.remote, func(ctx context.Context, local, remote *clusterSide) error {
+			return c.withBoth(cmd.Context(), o.timeout, &o.local, &o.remote, func(ctx context.Context, local, remote *Cluster) error {
 				d := &deauthentication{cli: c, consumer: local, provider: remote, wait: o.wait}
 				if err := d.readState(ctx); err != nil {
 					return err
@@ -63,7 +63,7 @@ func (c *cli) newUnauthenticateCommand() *cobra.Command {
 // deauthentication makes a provider forget a consumer. It deletes only what exists, so it is idempotent.
 type deauthentication struct {
 	*cli
-	consumer, provider *clusterSide
+	consumer, provider *Cluster
 	wait               bool
 
 	identities, tenants []client.Object
@@ -147,7 +147,7 @@ func deletePermissions(resource string, found []client.Object) (wanted []permiss
 }
 
 // checkUnused fails while this cluster uses anything of a provider.
-func (s *clusterSide) checkUnused(ctx context.Context, provider string) error {
+func (s *Cluster) checkUnused(ctx context.Context, provider string) error {
 	for _, of := range []struct {
 		what string
 		find func() ([]client.Object, error)
@@ -189,7 +189,7 @@ func (d *deauthentication) runSteps(ctx context.Context) error {
 }
 
 // dropAll deletes objects of a kind, and their dependents.
-func (s *clusterSide) dropAll(ctx context.Context, found []client.Object, list client.ObjectList, what string, wait bool, then func() error) error {
+func (s *Cluster) dropAll(ctx context.Context, found []client.Object, list client.ObjectList, what string, wait bool, then func() error) error {
 	done := what + " correctly deleted"
 	if len(found) == 0 {
 		done = what + " already deleted"
@@ -212,7 +212,7 @@ func (s *clusterSide) dropAll(ctx context.Context, found []client.Object, list c
 	})
 }
 
-func (s *clusterSide) deleteObject(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
+func (s *Cluster) deleteObject(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
 	uid := obj.GetUID()
 	if err := s.kube.Delete(ctx, obj, append(opts, client.Preconditions{UID: &uid})...); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting %s: %w", client.ObjectKeyFromObject(obj), err)
@@ -220,7 +220,7 @@ func (s *clusterSide) deleteObject(ctx context.Context, obj client.Object, opts 
 	return nil
 }
 
-func (s *clusterSide) dropSecrets(ctx context.Context, secrets []corev1.Secret) error {
+func (s *Cluster) dropSecrets(ctx context.Context, secrets []corev1.Secret) error {
 	for i := range secrets {
 		if err := s.deleteObject(ctx, &secrets[i]); err != nil {
 			return err
@@ -267,7 +267,7 @@ func (d *deauthentication) dropCertificates(ctx context.Context) error {
 
 // printDryRun prints the names of the objects to delete.
 func (d *deauthentication) printDryRun(format string) error {
-	local, remote := &manifestPage{clusterSide: d.consumer}, &manifestPage{clusterSide: d.provider}
+	local, remote := &manifestPage{Cluster: d.consumer}, &manifestPage{Cluster: d.provider}
 	if err := d.nameOn(local, remote); err != nil {
 		return err
 	}

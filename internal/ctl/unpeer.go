@@ -30,7 +30,7 @@ import (
 )
 
 type unpeerOptions struct {
-	local, remote          sideFlags
+	local, remote          clusterFlags
 	timeout                time.Duration
 	wait, deleteNamespaces bool
 	dryRunOptions
@@ -47,7 +47,7 @@ func (c *cli) newUnpeerCommand() *cobra.Command {
 		Example: "  liqoctl unpeer --remote-kubeconfig milan.kubeconfig",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.toldBy(cmd.Context(), "", o.timeout, &o.local, &o.remote, func(ctx context.Context, local, remote *clusterSide) error {
+			return c.toldBy(cmd.Context(), "", o.timeout, &o.local, &o.remote, func(ctx context.Context, local, remote *Cluster) error {
 				return (&unpeering{cli: c, options: o, consumer: local, provider: remote}).runSteps(ctx)
 			})
 		},
@@ -66,7 +66,7 @@ func (c *cli) newUnpeerCommand() *cobra.Command {
 type unpeering struct {
 	*cli
 	options            *unpeerOptions
-	consumer, provider *clusterSide
+	consumer, provider *Cluster
 	// reverse reports that the provider uses the consumer, too. Both directions may be ended concurrently: the last step checks again.
 	reverse bool
 	// known is the initial authentication state of both clusters.
@@ -346,7 +346,7 @@ func (u *unpeering) awaitEnd(ctx context.Context, found []client.Object, list cl
 }
 
 // holdReason returns the problems that delay a deletion: of the replicator with the other cluster, and of the virtual nodes.
-func (s *clusterSide) holdReason(ctx context.Context, other string) string {
+func (s *Cluster) holdReason(ctx context.Context, other string) string {
 	var all []string
 	var nodes offv1beta1.VirtualNodeList
 	if s.kube.List(ctx, &nodes, client.MatchingLabels{names.RemoteClusterID: other}) == nil {
@@ -366,7 +366,7 @@ func (s *clusterSide) holdReason(ctx context.Context, other string) string {
 }
 
 // toRemove returns the permissions that removeAll needs.
-func (s *clusterSide) toRemove(found []client.Object, list client.ObjectList) (wanted []permissions, err error) {
+func (s *Cluster) toRemove(found []client.Object, list client.ObjectList) (wanted []permissions, err error) {
 	if len(found) == 0 {
 		return nil, nil
 	}
@@ -389,7 +389,7 @@ func (s *clusterSide) toRemove(found []client.Object, list client.ObjectList) (w
 }
 
 // removeAll deletes objects of a kind, except those that are being deleted already, and waits until they are gone.
-func (s *clusterSide) removeAll(ctx context.Context, found []client.Object, list client.ObjectList, wait bool) error {
+func (s *Cluster) removeAll(ctx context.Context, found []client.Object, list client.ObjectList, wait bool) error {
 	for _, obj := range found {
 		if obj.GetDeletionTimestamp() != nil {
 			continue

@@ -37,11 +37,11 @@ func (u *unpeering) removeOrphans(ctx context.Context, told *out.Printer) error 
 		return u.consumer.wrapWithCluster(u.consumer.mayComeBack(ctx, u.provider.id))
 	})
 	for _, s := range []struct {
-		*clusterSide
+		*Cluster
 		other string
 	}{{u.consumer, u.provider.id}, {u.provider, u.consumer.id}} {
 		var settled []*step.Step
-		if u.options.wait && (s.clusterSide == u.consumer || !u.reverse) {
+		if u.options.wait && (s.Cluster == u.consumer || !u.reverse) {
 			settled = append(settled, s.addStep(p, "Waiting for what was left of virtual kubelets to go", "", func(ctx context.Context) error {
 				return s.awaitKubelets(ctx, s.other)
 			}))
@@ -75,7 +75,7 @@ func createdLists() []client.ObjectList {
 
 // awaitNothing waits until all objects created for a peering are gone. Kinds that the user may not list are skipped, and objects with
 // another purpose are ignored.
-func (s *clusterSide) awaitNothing(ctx context.Context, other string) error {
+func (s *Cluster) awaitNothing(ctx context.Context, other string) error {
 	if stays, err := s.staysFor(ctx, other); err != nil || stays != "" {
 		if stays != "" {
 			s.Warn("%s stays, and the ForeignCluster %s with it", stays, other)
@@ -95,7 +95,7 @@ func (s *clusterSide) awaitNothing(ctx context.Context, other string) error {
 }
 
 // awaitAll waits until objects of a kind are gone that controllers delete, or fails with the reason why they stay.
-func (s *clusterSide) awaitAll(ctx context.Context, found []client.Object, list client.ObjectList, stays func(client.Object) bool) error {
+func (s *Cluster) awaitAll(ctx context.Context, found []client.Object, list client.ObjectList, stays func(client.Object) bool) error {
 	for _, obj := range slices.DeleteFunc(found, stays) {
 		pod, is := obj.(*corev1.Pod)
 		if !is {
@@ -121,7 +121,7 @@ const confirmation = 5 * time.Second
 
 // awaitEnded waits until a pod is gone, or until its grace period is over. In the second case the end is unconfirmed: the node may be
 // lost and never report.
-func (s *clusterSide) awaitEnded(ctx context.Context, pod *corev1.Pod) (confirmed bool, err error) {
+func (s *Cluster) awaitEnded(ctx context.Context, pod *corev1.Pod) (confirmed bool, err error) {
 	list, uid, there := &corev1.PodList{}, pod.UID, false
 	err = s.awaitThat(ctx, pod, list, func(obj client.Object) bool {
 		there = hasEnded(obj) || isDeleting(obj)
@@ -181,7 +181,7 @@ func ownedBy(obj client.Object, kind string) bool {
 
 // awaitKubelets waits until all remains of the virtual kubelets of a provider are gone: pods, leases, and requests for serving
 // certificates. Kinds that the user may not list are skipped.
-func (s *clusterSide) awaitKubelets(ctx context.Context, provider string) error {
+func (s *Cluster) awaitKubelets(ctx context.Context, provider string) error {
 	for _, of := range []struct {
 		list   client.ObjectList
 		among  []client.ListOption
@@ -206,7 +206,7 @@ func (s *clusterSide) awaitKubelets(ctx context.Context, provider string) error 
 
 // askedInside reports whether a service account of the tenant namespace made a certificate request, which is then deleted with the
 // virtual node. A denied request is kept for the user to read, and so is one that another client approved.
-func (s *clusterSide) askedInside(obj client.Object) bool {
+func (s *Cluster) askedInside(obj client.Object) bool {
 	request := obj.(*certv1.CertificateSigningRequest)
 	return strings.HasPrefix(request.Spec.Username, "system:serviceaccount:"+s.namespace+":") &&
 		!slices.ContainsFunc(request.Status.Conditions, func(c certv1.CertificateSigningRequestCondition) bool {
@@ -215,7 +215,7 @@ func (s *clusterSide) askedInside(obj client.Object) bool {
 }
 
 // staysFor returns the name of an object made by hand for a peering, "" for none.
-func (s *clusterSide) staysFor(ctx context.Context, other string) (string, error) {
+func (s *Cluster) staysFor(ctx context.Context, other string) (string, error) {
 	found, err := s.findOfPeer(ctx, &corev1.SecretList{}, other)
 	if err != nil {
 		if apierrors.IsForbidden(err) {
@@ -233,8 +233,8 @@ func (s *clusterSide) staysFor(ctx context.Context, other string) (string, error
 
 // mayDeleteNamespace fails if the user may not delete the tenant namespace of the other cluster or, with a wait, not watch it. A
 // permission inside the namespace includes the namespace itself, except for watch, which is cluster-wide.
-func (s *clusterSide) mayDeleteNamespace(ctx context.Context, wait bool) error {
-	if s.clusterIDOf().missing {
+func (s *Cluster) mayDeleteNamespace(ctx context.Context, wait bool) error {
+	if s.original().missing {
 		return nil
 	}
 	namespaces := schema.GroupResource{Resource: "namespaces"}
@@ -246,7 +246,7 @@ func (s *clusterSide) mayDeleteNamespace(ctx context.Context, wait bool) error {
 }
 
 // deleteNamespace deletes the tenant namespace of the other cluster with all of its objects.
-func (s *clusterSide) deleteNamespace(ctx context.Context, other string, wait bool) error {
+func (s *Cluster) deleteNamespace(ctx context.Context, other string, wait bool) error {
 	done := "Tenant namespace deleted"
 	ns := &corev1.Namespace{}
 	err := s.kube.Get(ctx, client.ObjectKey{Name: s.namespace}, ns)
@@ -286,7 +286,7 @@ func (s *clusterSide) deleteNamespace(ctx context.Context, other string, wait bo
 }
 
 // heldBy waits until the pods in a terminating namespace are gone, and returns one that may never be confirmed, nil for none.
-func (s *clusterSide) heldBy(ctx context.Context, ns *corev1.Namespace) (client.Object, error) {
+func (s *Cluster) heldBy(ctx context.Context, ns *corev1.Namespace) (client.Object, error) {
 	pods := &corev1.PodList{}
 	if err := s.kube.List(ctx, pods, client.InNamespace(ns.Name)); err != nil {
 		if apierrors.IsForbidden(err) {
@@ -303,7 +303,7 @@ func (s *clusterSide) heldBy(ctx context.Context, ns *corev1.Namespace) (client.
 }
 
 // awaitKeys waits until the keys of a cluster that were in the deleted tenant namespace are gone, or belong to other owners only.
-func (s *clusterSide) awaitKeys(ctx context.Context, other string, ns *corev1.Namespace) error {
+func (s *Cluster) awaitKeys(ctx context.Context, other string, ns *corev1.Namespace) error {
 	found, err := s.findOfPeer(ctx, &corev1.SecretList{}, other)
 	if err != nil {
 		if apierrors.IsForbidden(err) {

@@ -67,6 +67,6 @@ func (u *unpeering) giveUp(ctx context.Context) error {
 }
 
 // demandToDeclare fails if the user may not declare a cluster gone.
-func (s *clusterSide) demandToDeclare(ctx context.Context, id string) error {
+func (s *Cluster) demandToDeclare(ctx context.Context, id string) error {
 	return s.demandOf(ctx, id, permissions{"", schema.GroupResource{Group: liqov1beta1.GroupName, Resource: liqov1beta1.ForeignClusterResource}, []string{"patch"}})
 }

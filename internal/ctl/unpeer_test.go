@@ -295,7 +295,7 @@ func TestTheTimeThatAPodHasToEnd(t *testing.T) {
 }
 
 func TestWhichRequestsGoWithVirtualNodes(t *testing.T) {
-	s := &clusterSide{namespace: "liqo-tenant-milan"}
+	s := &Cluster{namespace: "liqo-tenant-milan"}
 	type condition = certv1.CertificateSigningRequestCondition
 	request := func(user string, conditions ...condition) *certv1.CertificateSigningRequest {
 		out := &certv1.CertificateSigningRequest{Spec: certv1.CertificateSigningRequestSpec{Username: user}}

@@ -15,7 +15,7 @@ import (
 )
 
 // fitTogether fails if the versions of two installations are incompatible. An unreadable version is not compared.
-func fitTogether(ctx context.Context, local, remote *clusterSide) error {
+func fitTogether(ctx context.Context, local, remote *Cluster) error {
 	own, other, behind := local.installedVersion(ctx), remote.installedVersion(ctx), remote
 	switch version.Between(own, other) {
 	case version.NoGap:
@@ -29,7 +29,7 @@ func fitTogether(ctx context.Context, local, remote *clusterSide) error {
 }
 
 // installedVersion returns the version of Liqo in a cluster, from the chart's ConfigMap, which peering users may read; "" without one.
-func (s *clusterSide) installedVersion(ctx context.Context) string {
+func (s *Cluster) installedVersion(ctx context.Context) string {
 	var list corev1.ConfigMapList
 	err := s.kube.List(ctx, &list, client.InNamespace(s.liqoNamespace), client.MatchingLabels{names.AppName: names.ClusterIDApp})
 	if err != nil || len(list.Items) != 1 {

@@ -42,7 +42,7 @@ func TestInstallationsThatDoNotFit(t *testing.T) {
 	if err := fitTogether(t.Context(), local, remote); err != nil {
 		t.Errorf("what cannot be read is compared: %v", err)
 	}
-	for _, s := range []*clusterSide{local, remote} {
+	for _, s := range []*Cluster{local, remote} {
 		testkit.Create(t, c.Client, identityOf(s.id, s.liqoNamespace))
 	}
 	for _, v := range []struct{ local, remote, want string }{

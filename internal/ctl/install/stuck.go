@@ -33,7 +33,7 @@ func (s *stuckPod) Error() string { return fmt.Sprintf("pod %s does not start: %
 // untilStuck runs do, and ends its wait early if a new pod of the release cannot start: Helm would wait until its timeout. Pods of
 // before the run are ignored, because the upgrade may repair them.
 func untilStuck(ctx context.Context, c client.Reader, namespace string, do func(wait context.Context) error) error {
-	v := &stallDetector{seen: map[types.UID]podProblem{}, old: map[types.UID]bool{}}
+	v := &stallDetector{seen: map[types.UID]stall{}, old: map[types.UID]bool{}}
 	for _, pod := range podsOfRelease(ctx, c, namespace) {
 		v.old[pod.UID] = true
 	}
@@ -81,17 +81,17 @@ func podsOfRelease(ctx context.Context, c client.Reader, namespace string) []cor
 // stallDetector remembers since when pods have been stuck: their status lacks that time.
 type stallDetector struct {
 	old  map[types.UID]bool
-	seen map[types.UID]podProblem
+	seen map[types.UID]stall
 }
 
-type podProblem struct {
+type stall struct {
 	patience time.Duration
 	since    time.Time
 }
 
 // observePods returns a pod that has been stuck for too long.
 func (v *stallDetector) observePods(pods []corev1.Pod, now time.Time) *stuckPod {
-	seen := map[types.UID]podProblem{}
+	seen := map[types.UID]stall{}
 	for n := range pods {
 		pod := &pods[n]
 		patience, ill := unsatisfiable(pod)
@@ -100,7 +100,7 @@ func (v *stallDetector) observePods(pods []corev1.Pod, now time.Time) *stuckPod 
 		}
 		s, known := v.seen[pod.UID]
 		if !known || s.patience != patience {
-			s = podProblem{patience, now}
+			s = stall{patience, now}
 		}
 		if now.Sub(s.since) >= patience {
 			return &stuckPod{pod.Name, notReady(pod)}

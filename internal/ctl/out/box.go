@@ -17,11 +17,11 @@ const boxWidth = 80
 // A Section is a titled group of lines: entries with keys padded to one width, then sub-sections, one level deeper.
 type Section struct {
 	title    string
-	entries  []entry
+	entries  []sectionEntry
 	children []*Section
 }
 
-type entry struct {
+type sectionEntry struct {
 	key    string
 	values []string
 }
@@ -35,7 +35,7 @@ func (s *Section) Entry(key string, values ...string) {
 	for _, value := range values {
 		cleaned = append(cleaned, clean(value))
 	}
-	s.entries = append(s.entries, entry{clean(key), cleaned})
+	s.entries = append(s.entries, sectionEntry{clean(key), cleaned})
 }
 
 // Section adds a sub-section.

@@ -18,7 +18,7 @@ type turn struct {
 	order   *Order
 	at      int
 	ended   bool
-	waiting []line
+	waiting []outputLine
 }
 
 // Order returns an Order that prints by p.
@@ -48,7 +48,7 @@ func (o *Order) Abandon() {
 	}
 }
 
-func (t *turn) print(l line) {
+func (t *turn) print(l outputLine) {
 	t.order.mu.Lock()
 	defer t.order.mu.Unlock()
 	if t.at > t.order.next {

@@ -66,13 +66,13 @@ func (p *Printer) Warn(format string, args ...any) { p.line(warning, pterm.FgYel
 func (p *Printer) Error(format string, args ...any) { p.line(failure, pterm.FgRed, format, args) }
 
 func (p *Printer) line(level string, colour pterm.Color, format string, args []any) {
-	p.print(line{level, p.format(level, colour, fmt.Sprintf(format, cleanArgs(args)...))})
+	p.print(outputLine{level, p.format(level, colour, fmt.Sprintf(format, cleanArgs(args)...))})
 }
 
-// line is a line to print now or later.
-type line struct{ level, text string }
+// outputLine is a line to print now or later.
+type outputLine struct{ level, text string }
 
-func (p *Printer) print(l line) {
+func (p *Printer) print(l outputLine) {
 	if p.turn != nil {
 		p.turn.print(l)
 		return
