@@ -72,12 +72,12 @@ type Cluster struct {
 // withPrinter returns a view of the cluster that prints by another printer.
 func (s *Cluster) withPrinter(p *out.Printer) *Cluster {
 	part := *s
-	part.Scope, part.whole = p.Scope(s.name), s.original()
+	part.Scope, part.whole = p.Scope(s.name), s.wholeCluster()
 	return &part
 }
 
-// original returns the original of all views, which records whether the namespace is missing.
-func (s *Cluster) original() *Cluster {
+// wholeCluster returns the original of all views, which records whether the namespace is missing.
+func (s *Cluster) wholeCluster() *Cluster {
 	if s.whole != nil {
 		return s.whole
 	}
@@ -301,13 +301,13 @@ func (s *Cluster) ensureNamespace(ctx context.Context, c *cli, of client.Object)
 	if err := makeNamespace(ctx, s.kube, ns); err != nil {
 		return err
 	}
-	s.original().missing = false
+	s.wholeCluster().missing = false
 	return nil
 }
 
 // missingNamespace returns the missing tenant namespace of an object, nil if the namespace exists.
 func (s *Cluster) missingNamespace(c *cli, of client.Object) *corev1.Namespace {
-	if !s.original().missing || of.GetNamespace() != s.namespace {
+	if !s.wholeCluster().missing || of.GetNamespace() != s.namespace {
 		return nil
 	}
 	return s.tenantNamespace(c, of.GetLabels()[names.RemoteClusterID])

@@ -81,7 +81,7 @@ func (c *cli) newRootCommand() *cobra.Command {
 		Use:           "liqoctl",
 		Short:         "Install Liqo, peer clusters and offload namespaces",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: c.executable},
-		Args:          cobra.NoArgs,
+		Args:          checkSubcommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -98,10 +98,30 @@ func (c *cli) newRootCommand() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(flagError)
 	c.globalFlags(root)
-	root.AddCommand(c.newDeleteCommand(), c.newActivateCommand(), c.newCordonCommand(), c.newUncordonCommand(), c.newDrainCommand())
-	root.AddCommand(c.newInstallCommand(), c.newUninstallCommand(), c.newVersionCommand(), c.newInfoCommand(), c.newOffloadCommand(), c.newUnoffloadCommand(),
-		c.newCreateCommand(), c.newGenerateCommand(), c.newGetCommand(), c.newNetworkCommand(), c.newAuthenticateCommand(), c.newUnauthenticateCommand(), c.newPeerCommand(), c.newUnpeerCommand(), c.newForceCommand(), c.newTestCommand(), c.newMoveCommand(), c.newDocsCommand())
+	c.addCommands(root)
 	return root
+}
+
+// addCommands adds the commands in the groups of the help. The help shows a command without a group after all groups.
+func (c *cli) addCommands(root *cobra.Command) {
+	for _, group := range []struct {
+		title    string
+		commands []*cobra.Command
+	}{
+		{"Set up:", []*cobra.Command{c.newInstallCommand(), c.newUninstallCommand(), c.newPeerCommand(), c.newUnpeerCommand(), c.newNetworkCommand(),
+			c.newAuthenticateCommand(), c.newUnauthenticateCommand(), c.newGenerateCommand()}},
+		{"Use:", []*cobra.Command{c.newOffloadCommand(), c.newUnoffloadCommand(), c.newCreateCommand(), c.newDeleteCommand(), c.newActivateCommand(),
+			c.newCordonCommand(), c.newUncordonCommand(), c.newDrainCommand(), c.newMoveCommand()}},
+		{"Inspect:", []*cobra.Command{c.newInfoCommand(), c.newTestCommand(), c.newGetCommand(), c.newVersionCommand()}},
+		{"Repair:", []*cobra.Command{c.newForceCommand()}},
+	} {
+		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
+		for _, cmd := range group.commands {
+			cmd.GroupID = group.title
+		}
+		root.AddCommand(group.commands...)
+	}
+	root.AddCommand(c.newDocsCommand())
 }
 
 // shownKubeFlags are the flags of kubectl that the help lists. The other ones are accepted, too.
@@ -222,14 +242,27 @@ func (c *cli) setCommonMetadata(obj client.Object) {
 	obj.SetAnnotations(stamped(obj.GetAnnotations(), c.annotations))
 }
 
-// newGroup returns a command that only has subcommands. Its RunE makes cobra fail on an unknown subcommand.
+// newGroup returns a command that only has subcommands. Its RunE makes cobra check the arguments.
 func newGroup(use, short string, commands ...*cobra.Command) *cobra.Command {
 	parent := &cobra.Command{
-		Use: use, Short: short, Args: cobra.NoArgs,
+		Use: use, Short: short, Args: checkSubcommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	parent.AddCommand(commands...)
 	return parent
+}
+
+// checkSubcommand rejects an unknown subcommand, with suggestions for a typo.
+func checkSubcommand(cmd *cobra.Command, args []string) error {
+	err := cobra.NoArgs(cmd, args)
+	if err == nil {
+		return nil
+	}
+	cmd.SuggestionsMinimumDistance = 2 // the default of cobra's own suggestions
+	if meant := cmd.SuggestionsFor(args[0]); len(meant) > 0 {
+		return out.Fail("error: %w", err).Hint("Did you mean %s?", strings.Join(meant, " or "))
+	}
+	return out.Fail("error: %w", err).Hint("The commands are listed by: %s --help", cmd.CommandPath())
 }
 
 func liqoNamespace(cmd *cobra.Command, namespace *string) {

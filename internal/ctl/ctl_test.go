@@ -107,3 +107,37 @@ func TestKubectlFindsThePlugin(t *testing.T) {
 		t.Errorf("kubectl liqo dance: %v\n%s", err, said)
 	}
 }
+
+func TestHelpHasGroups(t *testing.T) {
+	r := liqoctl(t, nil, "--help")
+	r.succeeds(t)
+	at := 0
+	for _, want := range []string{"\nSet up:\n", "\n  peer ", "\nUse:\n", "\n  offload ", "\nInspect:\n", "\n  info ", "\nRepair:\n", "\n  force ", "\nAdditional Commands:\n", "\n  completion "} {
+		i := strings.Index(r.stdout[at:], want)
+		if i < 0 {
+			t.Fatalf("%q is missing or out of order:\n%s", want, r.stdout)
+		}
+		at += i
+	}
+	if rest := r.stdout[at:]; strings.Contains(rest, "\n  docs ") || strings.Contains(r.stdout, "\n  move ") {
+		t.Errorf("hidden commands are shown:\n%s", r.stdout)
+	}
+}
+
+func TestUnknownCommandSuggestions(t *testing.T) {
+	for line, want := range map[string]string{
+		"offlod":               "unknown command \"offlod\" for \"liqoctl\"\n INFO  Did you mean offload?\n",
+		"create resourceslic":  "unknown command \"resourceslic\" for \"liqoctl create\"\n INFO  Did you mean resourceslice?\n",
+		"network":              "",
+		"network conect":       "unknown command \"conect\" for \"liqoctl network\"\n INFO  Did you mean connect?\n",
+		"network sing-a-song":  "unknown command \"sing-a-song\" for \"liqoctl network\"\n INFO  The commands are listed by: liqoctl network --help\n",
+		"create resourceslice": "accepts 1 arg(s), received 0: NAME is missing\n INFO  For example: liqoctl create resourceslice milan",
+		"cordon tenant a b":    "accepts 1 arg(s), received 2\n INFO  For example: liqoctl cordon tenant rome\n",
+	} {
+		if r := liqoctl(t, nil, strings.Fields(line)...); want == "" {
+			r.succeeds(t)
+		} else {
+			r.refuses(t, want)
+		}
+	}
+}

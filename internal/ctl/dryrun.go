@@ -70,7 +70,7 @@ func (p *manifestPage) addNamespace(ctx context.Context, c *cli, of client.Objec
 
 // dryRunCreate validates an object by a server-side dry run, unless its namespace is missing.
 func (p *manifestPage) dryRunCreate(ctx context.Context, c *cli, obj client.Object) error {
-	if p.original().missing && obj.GetNamespace() == p.namespace {
+	if p.wholeCluster().missing && obj.GetNamespace() == p.namespace {
 		return nil
 	}
 	c.setCommonMetadata(obj)

@@ -4,7 +4,9 @@
 package ctl
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -329,11 +331,20 @@ func oneName(cmd *cobra.Command, args []string) error {
 	return checkArguments(cobra.ExactArgs(1), checkName)(cmd, args)
 }
 
+// explainArguments adds the missing argument and an example to the error about the number of arguments.
+func explainArguments(cmd *cobra.Command, args []string, err error) error {
+	example, _, _ := strings.Cut(strings.TrimSpace(cmd.Example), "\n")
+	if _, argument, named := strings.Cut(cmd.Use, " "); named && len(args) == 0 {
+		err = fmt.Errorf("%w: %s is missing", err, strings.TrimSuffix(argument, "..."))
+	}
+	return out.Fail("error: %w", err).Hint("For example: %s", cmp.Or(example, cmd.UseLine()))
+}
+
 // checkArguments combines a rule for the number of arguments with a rule for each argument.
 func checkArguments(many cobra.PositionalArgs, rule flagRule) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := many(cmd, args); err != nil {
-			return err
+			return explainArguments(cmd, args, err)
 		}
 		for _, arg := range args {
 			if err := rule(arg); err != nil {

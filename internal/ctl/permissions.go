@@ -33,7 +33,7 @@ func networkingPermissions(namespace, resource string, verbs ...string) permissi
 // missingRights returns the permissions to create the missing namespace of an object. The policy liqo-namespaces requires the
 // permission to create Tenants from users who set its label.
 func (s *Cluster) missingRights(namespace string) []permissions {
-	if !s.original().missing || namespace != s.namespace {
+	if !s.wholeCluster().missing || namespace != s.namespace {
 		return nil
 	}
 	return []permissions{

@@ -234,7 +234,7 @@ func (s *Cluster) staysFor(ctx context.Context, other string) (string, error) {
 // mayDeleteNamespace fails if the user may not delete the tenant namespace of the other cluster or, with a wait, not watch it. A
 // permission inside the namespace includes the namespace itself, except for watch, which is cluster-wide.
 func (s *Cluster) mayDeleteNamespace(ctx context.Context, wait bool) error {
-	if s.original().missing {
+	if s.wholeCluster().missing {
 		return nil
 	}
 	namespaces := schema.GroupResource{Resource: "namespaces"}
