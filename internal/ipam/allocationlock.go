@@ -57,7 +57,7 @@ func (t *allocationLock) acquireLease(ctx context.Context) (last *grantRecord, s
 		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: t.key.Namespace, Name: t.key.Name}}
 		err = t.client.Create(ctx, lease)
 		if apierrors.IsAlreadyExists(err) {
-			return nil, false, kube.Wait(retryDelay, "another process grants addresses")
+			return nil, false, kube.Wait(retryDelay, "another process is allocating")
 		}
 	}
 	if err != nil {
@@ -79,16 +79,16 @@ func (t *allocationLock) acquireLease(ctx context.Context) (last *grantRecord, s
 func (t *allocationLock) recordGrant(ctx context.Context, n grantRecord) error {
 	text, err := json.Marshal(n)
 	if err != nil {
-		return fmt.Errorf("encoding a grant: %w", err)
+		return fmt.Errorf("encoding an allocation: %w", err)
 	}
 	lease := t.lease.DeepCopy()
 	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, names.LastGrant, string(text))
 	err = t.client.Update(ctx, lease)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return kube.Wait(retryDelay, "another process grants addresses")
+		return kube.Wait(retryDelay, "another process is allocating")
 	}
 	if err != nil {
-		return fmt.Errorf("noting a grant on the Lease %s: %w", t.key, err)
+		return fmt.Errorf("recording an allocation on Lease %s: %w", t.key, err)
 	}
 	t.lease = lease
 	return nil

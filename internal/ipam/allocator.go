@@ -57,7 +57,7 @@ type allocator struct {
 // prefix is available.
 func (l *allocator) toNetwork(ctx context.Context, n *ipamv1alpha1.Network) (*ipamv1alpha1.Network, error) {
 	if known, ok := l.networkOf(n.UID); ok && known.granted.IsValid() {
-		return nil, kube.Wait(0, "the cache does not show yet what was granted")
+		return nil, kube.Wait(0, "the allocation is not in the cache yet")
 	}
 	written, err := l.grantAddress(ctx, n.UID, func() (*grantRecord, error) {
 		known, ok := l.networkOf(n.UID)
@@ -84,7 +84,7 @@ func (l *allocator) toNetwork(ctx context.Context, n *ipamv1alpha1.Network) (*ip
 }
 
 // notYetCached is the result for an object without any event so far: the informer will deliver one, or the object is deleted.
-func notYetCached() error { return kube.Wait(time.Second, "nothing was heard of the object") }
+func notYetCached() error { return kube.Wait(time.Second, "the object is not in the cache yet") }
 
 func invalidError(err error) error {
 	reason := reasonExhausted
@@ -100,7 +100,7 @@ func invalidError(err error) error {
 // toIP is toNetwork for an IP without an address.
 func (l *allocator) toIP(ctx context.Context, ip *ipamv1alpha1.IP) (*ipamv1alpha1.IP, error) {
 	if known, ok := l.aliasOf(ip.UID); ok && known.addr.IsValid() {
-		return nil, kube.Wait(0, "the cache does not show yet what was granted")
+		return nil, kube.Wait(0, "the allocation is not in the cache yet")
 	}
 	written, err := l.grantAddress(ctx, ip.UID, func() (*grantRecord, error) {
 		known, ok := l.aliasOf(ip.UID)
@@ -111,7 +111,7 @@ func (l *allocator) toIP(ctx context.Context, ip *ipamv1alpha1.IP) (*ipamv1alpha
 			return nil, nil
 		}
 		if ip.Status.CIDR != "" { // no address of another prefix may be written beside it
-			return nil, kube.Invalid(reasonInvalidStatus, errors.New("status.cidr is set and status.ip is not: make the IP anew"))
+			return nil, kube.Invalid(reasonInvalidStatus, errors.New("status.cidr is set and status.ip is not: recreate the IP"))
 		}
 		of, err := l.networkFor(known)
 		if err != nil {
@@ -130,7 +130,7 @@ func (l *allocator) toIP(ctx context.Context, ip *ipamv1alpha1.IP) (*ipamv1alpha
 // toNode is toNetwork for a node without an external address.
 func (l *allocator) toNode(ctx context.Context, n *networkingv1beta1.InternalNode) error {
 	if known, ok := l.aliasOf(n.UID); ok && known.addr.IsValid() {
-		return kube.Wait(0, "the cache does not show yet what was granted")
+		return kube.Wait(0, "the allocation is not in the cache yet")
 	}
 	_, err := l.grantAddress(ctx, n.UID, func() (*grantRecord, error) {
 		known, ok := l.aliasOf(n.UID)
@@ -305,7 +305,7 @@ func (l *allocator) writeGrant(ctx context.Context, n grantRecord) (client.Objec
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
-	return nil, fmt.Errorf("writing what was granted to %s %s/%s: %w", n.Kind, n.Namespace, n.Name, err)
+	return nil, fmt.Errorf("writing the allocation of %s %s/%s: %w", n.Kind, n.Namespace, n.Name, err)
 }
 
 func (l *allocator) tryWrite(ctx context.Context, n grantRecord) (client.Object, error) {

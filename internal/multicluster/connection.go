@@ -29,7 +29,7 @@ import (
 )
 
 // ErrOtherServer means that a new kubeconfig is for another server and needs a new Conn.
-var ErrOtherServer = errors.New("the kubeconfig is of another server")
+var ErrOtherServer = errors.New("the kubeconfig is for another server")
 
 // Client-side limits of one connection; the API server's priority and fairness sets the effective ones.
 const (
@@ -207,7 +207,7 @@ func (c *Conn) clientCertificate(*tls.CertificateRequestInfo) (*tls.Certificate,
 }
 
 // ErrRedirected means that a redirect would have sent a request to another server.
-var ErrRedirected = errors.New("the API server sends us elsewhere: redirects to other servers are not followed")
+var ErrRedirected = errors.New("the API server redirects to another server, which is not followed")
 
 // authenticated adds the present token to each request. It refuses requests to other servers: http.Client above follows redirects with the
 // headers of the first request.

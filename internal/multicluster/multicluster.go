@@ -121,11 +121,11 @@ func New(o Options) (*Engine, error) {
 	}
 	local, err := newEnd("local", localConfig, o.LocalCluster)
 	if err != nil {
-		return nil, fmt.Errorf("preparing the local side: %w", err)
+		return nil, fmt.Errorf("preparing the local cluster: %w", err)
 	}
 	far, err := newEnd("remote", o.Remote.Config(), o.RemoteCluster)
 	if err != nil {
-		return nil, fmt.Errorf("preparing the remote side: %w", err)
+		return nil, fmt.Errorf("preparing the remote cluster: %w", err)
 	}
 	if o.RemoteCluster == nil {
 		far.cluster.Room = o.Room
@@ -151,9 +151,9 @@ func (e *Engine) addKind(k Kind) error {
 	case k.Name == "":
 		return errors.New("a kind needs a name")
 	case e.kinds[k.Name] != nil:
-		return errors.New("there is one already")
+		return errors.New("the name is in use")
 	case k.Sync == nil:
-		return errors.New("there is no Sync")
+		return errors.New("Sync is missing")
 	}
 	added := newKind(k, e.options.Peer)
 	var err error

@@ -67,7 +67,7 @@ func Serve(ctx context.Context, on net.Listener, name string) error {
 }
 
 // ErrUntried is the result of a target for lack of time.
-var ErrUntried = errors.New("not tried: the time was over")
+var ErrUntried = errors.New("not tried: out of time")
 
 // Ask probes all targets, some concurrently, and returns an error per target: nil if reached.
 func Ask(ctx context.Context, targets []Target, o Options) []error {

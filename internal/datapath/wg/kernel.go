@@ -190,7 +190,7 @@ func encodeSockaddr(a netip.AddrPort) []byte {
 
 func addrPort(b []byte) (netip.AddrPort, error) {
 	if len(b) < 8 {
-		return netip.AddrPort{}, errors.New("it is too short")
+		return netip.AddrPort{}, errors.New("the address is too short")
 	}
 	port := binary.BigEndian.Uint16(b[2:])
 	switch family := binary.NativeEndian.Uint16(b); {
@@ -288,7 +288,7 @@ func prefixOf(entry []byte) (netip.Prefix, error) {
 	})
 	prefix := netip.PrefixFrom(addr, bits)
 	if err == nil && !prefix.IsValid() {
-		err = errors.New("an allowed prefix is none")
+		err = errors.New("an allowed IP is invalid")
 	}
 	return prefix, err
 }

@@ -305,7 +305,7 @@ func (d *Device) restartHandshake(key PublicKey) error {
 	p, ok := have.peers[key]
 	switch {
 	case !ok:
-		return fmt.Errorf("there is no peer %s", key)
+		return fmt.Errorf("peer %s does not exist", key)
 	case !p.Endpoint.IsValid():
 		return fmt.Errorf("the endpoint of peer %s is unknown", key)
 	}
@@ -343,7 +343,7 @@ func (d *Device) Remove() error {
 // validateConfig rejects settings that an implementation would silently interpret differently.
 func validateConfig(c Config) error {
 	if c.PrivateKey == (PrivateKey{}).clampScalar() {
-		return errors.New("there is no private key")
+		return errors.New("the private key is missing")
 	}
 	if c.MTU < names.MinMTU || c.MTU > names.MaxMTU {
 		return fmt.Errorf("MTU %d is out of range", c.MTU)
@@ -352,13 +352,13 @@ func validateConfig(c Config) error {
 	for _, p := range c.Peers {
 		switch {
 		case peers[p.PublicKey]:
-			return fmt.Errorf("peer %s is there twice", p.PublicKey)
+			return fmt.Errorf("duplicate peer %s", p.PublicKey)
 		case p.PublicKey == c.PrivateKey.Public():
 			return fmt.Errorf("peer %s is the device itself", p.PublicKey)
 		case !c.PrivateKey.canReach(p.PublicKey):
-			return fmt.Errorf("peer %s: its key is none", p.PublicKey)
+			return fmt.Errorf("peer %s: the public key is invalid", p.PublicKey)
 		case p.Keepalive < 0 || p.Keepalive > 65535*time.Second || p.Keepalive%time.Second != 0:
-			return fmt.Errorf("peer %s: keepalive of %s is no number of seconds that fits", p.PublicKey, p.Keepalive)
+			return fmt.Errorf("peer %s: invalid keepalive %s: must be whole seconds, at most 65535 s", p.PublicKey, p.Keepalive)
 		case p.Endpoint.IsValid() && p.Endpoint.Port() == 0:
 			return fmt.Errorf("peer %s: endpoint %s has no port", p.PublicKey, p.Endpoint)
 		}
@@ -366,7 +366,7 @@ func validateConfig(c Config) error {
 		for _, prefix := range p.AllowedIPs {
 			prefix = canonicalPrefix(prefix)
 			if !prefix.IsValid() {
-				return fmt.Errorf("peer %s: an allowed prefix is none", p.PublicKey)
+				return fmt.Errorf("peer %s: an allowed IP is invalid", p.PublicKey)
 			}
 			if other, taken := owner[prefix]; taken && other != p.PublicKey {
 				return fmt.Errorf("peers %s and %s are both allowed %s", other, p.PublicKey, prefix)

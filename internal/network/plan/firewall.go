@@ -133,7 +133,7 @@ func chainOf(in *firewall.Chain) (datapath.Chain, error) {
 			out.Policy = datapath.Drop
 		case firewall.ChainPolicyAccept:
 		default:
-			return out, fmt.Errorf("%q is no policy", *in.Policy)
+			return out, fmt.Errorf("%q is not a valid policy", *in.Policy)
 		}
 	}
 	if in.Priority != nil {
@@ -148,14 +148,14 @@ func chainOf(in *firewall.Chain) (datapath.Chain, error) {
 	case datapath.Filter:
 		hooks = append(hooks, datapath.Forward)
 	default:
-		return out, fmt.Errorf("%q is no type", in.Type)
+		return out, fmt.Errorf("%q is not a valid chain type", in.Type)
 	}
 	if !slices.Contains(hooks, out.Hook) {
 		return out, fmt.Errorf("chains of type %s have no hook %q", out.Type, *in.Hook)
 	}
 	if len(in.Rules.NatRules) > 0 && out.Type != datapath.NAT || len(in.Rules.FilterRules) > 0 && out.Type != datapath.Filter ||
 		len(in.Rules.RouteRules) > 0 {
-		return out, fmt.Errorf("rules of another type are in a chain of type %s", out.Type)
+		return out, fmt.Errorf("the chain of type %s has rules of another type", out.Type)
 	}
 	return out, nil
 }
@@ -218,7 +218,7 @@ func clampMSS(match []firewall.Match, value string, hook datapath.Hook) (rule, e
 	if value != "" {
 		var err error
 		if size, err = strconv.ParseUint(value, 10, 16); err != nil {
-			return nil, fmt.Errorf("%q is no size of segments", value)
+			return nil, fmt.Errorf("%q is not a valid segment size", value)
 		}
 	}
 	if size == 0 && (hook == datapath.Prerouting || hook == datapath.Input) {
@@ -305,7 +305,7 @@ func compileMatch(in *firewall.Match, f datapath.Family) (rule, error) {
 	case firewall.MatchOperationNeq:
 		not = true
 	default:
-		return nil, fmt.Errorf("%q compares nothing", in.Op)
+		return nil, fmt.Errorf("unknown operator %q", in.Op)
 	}
 	var out rule
 	if in.Proto != nil {
@@ -321,7 +321,7 @@ func compileMatch(in *firewall.Match, f datapath.Family) (rule, error) {
 			firewall.MatchDevPositionIn: datapath.InputDevice, firewall.MatchDevPositionOut: datapath.OutputDevice,
 		}[in.Dev.Position]
 		if !ok {
-			return nil, fmt.Errorf("devices have no position %q", in.Dev.Position)
+			return nil, fmt.Errorf("unknown device position %q", in.Dev.Position)
 		}
 		if err := checkDevice(in.Dev.Value); err != nil {
 			return nil, err
@@ -376,7 +376,7 @@ func parseAddresses(s string, f datapath.Family) (datapath.Value, error) {
 			return none, err
 		}
 		if datapath.FamilyOf(low) != datapath.FamilyOf(high) || high.Less(low) {
-			return none, fmt.Errorf("%q is no range of addresses", s)
+			return none, fmt.Errorf("%q is not a valid address range", s)
 		}
 		return datapath.Value{Type: datapath.TypeAddress, Low: string(low.AsSlice()), High: string(high.AsSlice())}, inFamily(low, f)
 	}
@@ -398,7 +398,7 @@ func parsePorts(s string) (datapath.Value, error) {
 	}
 	low, err := strconv.ParseUint(first, 10, 16)
 	if err != nil {
-		return datapath.Value{}, fmt.Errorf("%q is no port", s)
+		return datapath.Value{}, fmt.Errorf("%q is not a valid port", s)
 	}
 	high, err := strconv.ParseUint(last, 10, 16)
 	if err != nil || high < low {

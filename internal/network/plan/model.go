@@ -312,7 +312,7 @@ func networksOf(peers []Peer) []peerNetwork {
 // conflictOf returns the reason against a network, or "".
 func (s *model) conflictOf(n peerNetwork, taken []ReservedPrefix) string {
 	if !usablePrefix(n.Here) || !usablePrefix(n.There) {
-		return "it is no network"
+		return "it is not a valid network"
 	}
 	if _, err := prefix.New([]netip.Prefix{n.There}, []netip.Prefix{n.Here}); err != nil {
 		return err.Error()
@@ -385,7 +385,7 @@ func Aliases(in []TranslatedIP) (out []TranslatedIP, others []Problem) {
 func (a TranslatedIP) invalidReason() string {
 	switch {
 	case !isUsable(a.Alias) || !isUsable(a.Address):
-		return "it is no pair of addresses"
+		return "the pair of addresses is invalid"
 	case a.Alias == a.Address:
 		return fmt.Sprintf("%s is an alias of itself", a.Alias)
 	case datapath.FamilyOf(a.Alias) != datapath.FamilyOf(a.Address):

@@ -97,7 +97,7 @@ func routeOf(in *networkingv1beta1.Route) (datapath.Route, error) {
 	case !out.Via.IsValid() && out.Device == "":
 		return out, errors.New("it has neither gw nor dev")
 	case out.OnLink && (out.Device == "" || !out.Via.IsValid()):
-		return out, errors.New("onlink is about a gw and a dev")
+		return out, errors.New("onlink requires gw and dev")
 	}
 	if in.Scope == nil {
 		return out, nil

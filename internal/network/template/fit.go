@@ -112,7 +112,7 @@ func number(text string) (int64, bool) {
 func checkFields(rendered any, into any, path string) error {
 	fields, ok := rendered.(map[string]any)
 	if !ok {
-		return fmt.Errorf("%s is no object", path)
+		return fmt.Errorf("%s is not an object", path)
 	}
 	as := reflect.New(typeOf(into)).Interface()
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(fields, as, true); err != nil {
