@@ -98,7 +98,7 @@ func (s *Cluster) remappedAddress(ctx context.Context, other string, there netip
 	if !placed {
 		return there, out.Fail("%w: the Configuration %s has no prefixes yet", errNotConnected, client.ObjectKeyFromObject(cfg))
 	}
-	if here, ok := networks.Here(there); ok {
+	if here, ok := networks.ToLocal(there); ok {
 		return here, nil
 	}
 	return there, nil

@@ -112,7 +112,7 @@ func (e exposure) leaveOut(networks []prefix.Pair, source func(address string) n
 		}
 		from := source(externalAddress(node))
 		if slices.ContainsFunc(node.Status.Addresses, func(a corev1.NodeAddress) bool { return a.Address == from.String() }) ||
-			slices.ContainsFunc(networks, func(n prefix.Pair) bool { return n.There.Contains(from) }) {
+			slices.ContainsFunc(networks, func(n prefix.Pair) bool { return n.Remote.Contains(from) }) {
 			delete(e.own, node.Name)
 			nodes++
 		}
@@ -168,7 +168,7 @@ func (t *networkTest) serverPods(ctx context.Context, n int, pods []corev1.Pod) 
 			if err != nil {
 				return nil, t.consumer.wrapWithCluster(fmt.Errorf("reading the address of pod %s: %w", pod.Name, err))
 			}
-			seen, ok := provider.seen[t.consumer.id].Here(addr)
+			seen, ok := provider.seen[t.consumer.id].ToLocal(addr)
 			if !ok {
 				return nil, t.consumer.wrapWithCluster(out.Fail("pod %s has the address %s, which is in no network that %s knows of", pod.Name, addr, provider.id).
 					Hint("The Configuration of %s in %s lacks a network of pods", t.consumer.id, provider.id))

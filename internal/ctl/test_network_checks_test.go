@@ -143,7 +143,7 @@ outside to load balancer, here > milan: this machine > the load balancer of mila
 
 // Who asks from a node, or with an address of pods, is no stranger to it.
 func TestNodePortsWithPolicyLocalAreAskedFromOutside(t *testing.T) {
-	networks := []prefix.Pair{{There: netip.MustParsePrefix("10.200.0.0/16"), Here: netip.MustParsePrefix("10.71.0.0/16")}}
+	networks := []prefix.Pair{{Remote: netip.MustParsePrefix("10.200.0.0/16"), Local: netip.MustParsePrefix("10.71.0.0/16")}}
 	for name, tc := range map[string]struct {
 		source string
 		want   string

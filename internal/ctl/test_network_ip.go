@@ -153,7 +153,7 @@ func (t *networkTest) planShown() (askers []*clientPod, err error) {
 			alias := to.shown.alias
 			if from != to {
 				var ok bool
-				if alias, ok = from.seen[to.id].Here(alias); !ok {
+				if alias, ok = from.seen[to.id].ToLocal(alias); !ok {
 					return nil, from.wrapWithCluster(out.Fail("the IP %s of %s is %s there, which is in no network of its Configuration", shownName, to.id, to.shown.alias))
 				}
 			}

@@ -63,7 +63,7 @@ func (t *networkTest) peerNetworks() []networkSeen {
 	for _, p := range t.allClusters() {
 		for _, peer := range sortedKeys(p.seen) {
 			for _, pair := range p.seen[peer].networks {
-				all = append(all, networkSeen{p.id, peer, pair.There.String(), pair.Here.String()})
+				all = append(all, networkSeen{p.id, peer, pair.Remote.String(), pair.Local.String()})
 			}
 		}
 	}

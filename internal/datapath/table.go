@@ -15,8 +15,8 @@ import (
 // TableName is the name of our nftables tables, one per family. Users may ask for additional tables.
 const TableName = "liqo"
 
-// UnsettledName is the name of an empty IPv4 table: the marker of a pending conntrack flush.
-const UnsettledName = "liqo_unsettled"
+// PendingFlushTable is the name of an empty IPv4 table: the marker of a pending conntrack flush.
+const PendingFlushTable = "liqo_unsettled"
 
 // Table is a complete nftables table.
 type Table struct {

@@ -25,9 +25,9 @@ func Placed(c *networkingv1beta1.Configuration) (Networks, bool, []error) {
 	if said == nil || said.Status != metav1.ConditionTrue || c.Status.Remote == nil || !asked(c, said) {
 		return Networks{}, false, nil
 	}
-	there, here := c.Spec.Remote.CIDR, c.Status.Remote.CIDR
-	pods, errs := Pairs("pod", there.Pod, here.Pod)
-	external, more := Pairs("external", there.External, here.External)
+	remote, local := c.Spec.Remote.CIDR, c.Status.Remote.CIDR
+	pods, errs := Pairs("pod", remote.Pod, local.Pod)
+	external, more := Pairs("external", remote.External, local.External)
 	return Networks{Pods: pods, External: external}, true, append(errs, more...)
 }
 
@@ -41,21 +41,21 @@ func asked(c *networkingv1beta1.Configuration, said *metav1.Condition) bool {
 }
 
 // Pairs pairs two lists of networks of one kind by index. Unreadable ones are left out, each with an error.
-func Pairs(kind string, there, here []networkingv1beta1.CIDR) (out []Pair, errs []error) {
-	if len(there) != len(here) {
-		return nil, []error{fmt.Errorf("%d %s networks there and %d here", len(there), kind, len(here))}
+func Pairs(kind string, remote, local []networkingv1beta1.CIDR) (out []Pair, errs []error) {
+	if len(remote) != len(local) {
+		return nil, []error{fmt.Errorf("%d %s networks there and %d here", len(remote), kind, len(local))}
 	}
-	for i := range there {
-		t, err := ParsePrefix(string(there[i]))
+	for i := range remote {
+		t, err := ParsePrefix(string(remote[i]))
 		if err != nil {
 			errs = append(errs, fmt.Errorf("spec.remote.cidr.%s: %w", kind, err))
 		}
-		h, also := ParsePrefix(string(here[i]))
+		h, also := ParsePrefix(string(local[i]))
 		if also != nil {
 			errs = append(errs, fmt.Errorf("status.remote.cidr.%s: %w", kind, also))
 		}
 		if err == nil && also == nil {
-			out = append(out, Pair{There: t, Here: h})
+			out = append(out, Pair{Remote: t, Local: h})
 		}
 	}
 	return out, errs

@@ -71,7 +71,7 @@ func TestMapOfAConfiguration(t *testing.T) {
 			if !ready {
 				return
 			}
-			if got, _ := m.Here(netip.MustParseAddr("10.200.2.7")); got.String() != test.want {
+			if got, _ := m.ToLocal(netip.MustParseAddr("10.200.2.7")); got.String() != test.want {
 				t.Errorf("got %s, want %s", got, test.want)
 			}
 			again, _, _ := prefix.Of(c)

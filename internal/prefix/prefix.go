@@ -11,19 +11,19 @@ import (
 )
 
 // Pair is a remote CIDR of the peer with its local CIDR of the same length.
-type Pair struct{ There, Here netip.Prefix }
+type Pair struct{ Remote, Local netip.Prefix }
 
 // Map holds the pairs of one peer. Neither remote nor local CIDRs overlap each other.
 type Map struct{ pairs []Pair }
 
 // New returns the map of remote to local prefixes, paired by index.
-func New(there, here []netip.Prefix) (Map, error) {
-	if len(there) != len(here) {
-		return Map{}, fmt.Errorf("%d prefixes there and %d here", len(there), len(here))
+func New(remote, local []netip.Prefix) (Map, error) {
+	if len(remote) != len(local) {
+		return Map{}, fmt.Errorf("%d prefixes there and %d here", len(remote), len(local))
 	}
-	pairs := make([]Pair, len(there))
-	for i := range there {
-		pairs[i] = Pair{There: there[i].Masked(), Here: here[i].Masked()}
+	pairs := make([]Pair, len(remote))
+	for i := range remote {
+		pairs[i] = Pair{Remote: remote[i].Masked(), Local: local[i].Masked()}
 	}
 	return mapOf(pairs)
 }
@@ -31,15 +31,15 @@ func New(there, here []netip.Prefix) (Map, error) {
 func mapOf(pairs []Pair) (Map, error) {
 	var m Map
 	for _, p := range pairs {
-		if p.There.Bits() != p.Here.Bits() || p.There.Addr().BitLen() != p.Here.Addr().BitLen() {
-			return Map{}, fmt.Errorf("%s there and %s here are not of the same length", p.There, p.Here)
+		if p.Remote.Bits() != p.Local.Bits() || p.Remote.Addr().BitLen() != p.Local.Addr().BitLen() {
+			return Map{}, fmt.Errorf("%s there and %s here are not of the same length", p.Remote, p.Local)
 		}
 		for _, other := range m.pairs {
-			if p.There.Overlaps(other.There) {
-				return Map{}, fmt.Errorf("%s and %s there overlap", other.There, p.There)
+			if p.Remote.Overlaps(other.Remote) {
+				return Map{}, fmt.Errorf("%s and %s there overlap", other.Remote, p.Remote)
 			}
-			if p.Here.Overlaps(other.Here) {
-				return Map{}, fmt.Errorf("%s and %s here overlap", other.Here, p.Here)
+			if p.Local.Overlaps(other.Local) {
+				return Map{}, fmt.Errorf("%s and %s here overlap", other.Local, p.Local)
 			}
 		}
 		m.pairs = append(m.pairs, p)
@@ -47,21 +47,21 @@ func mapOf(pairs []Pair) (Map, error) {
 	return m, nil
 }
 
-// Here translates a remote address into a local one; false if no prefix contains it.
-func (m Map) Here(there netip.Addr) (netip.Addr, bool) {
+// ToLocal translates a remote address into a local one; false if no prefix contains it.
+func (m Map) ToLocal(remote netip.Addr) (netip.Addr, bool) {
 	for _, p := range m.pairs {
-		if p.There.Contains(there) {
-			return move(there, p.Here), true
+		if p.Remote.Contains(remote) {
+			return move(remote, p.Local), true
 		}
 	}
 	return netip.Addr{}, false
 }
 
-// There translates a local address into a remote one; false if no prefix contains it.
-func (m Map) There(here netip.Addr) (netip.Addr, bool) {
+// ToRemote translates a local address into a remote one; false if no prefix contains it.
+func (m Map) ToRemote(local netip.Addr) (netip.Addr, bool) {
 	for _, p := range m.pairs {
-		if p.Here.Contains(here) {
-			return move(here, p.There), true
+		if p.Local.Contains(local) {
+			return move(local, p.Remote), true
 		}
 	}
 	return netip.Addr{}, false

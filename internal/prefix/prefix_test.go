@@ -35,15 +35,15 @@ func TestAddressesOfAPeer(t *testing.T) {
 		"fd00:2::7":    "",
 		"192.168.1.50": "",
 	} {
-		here, ok := m.Here(netip.MustParseAddr(there))
+		here, ok := m.ToLocal(netip.MustParseAddr(there))
 		if ok != (want != "") || ok && here.String() != want {
 			t.Errorf("%s is %s, %v; want %s", there, here, ok, want)
 		}
 	}
-	if there, ok := m.There(netip.MustParseAddr("10.71.3.4")); !ok || there.String() != "10.200.3.4" {
+	if there, ok := m.ToRemote(netip.MustParseAddr("10.71.3.4")); !ok || there.String() != "10.200.3.4" {
 		t.Errorf("10.71.3.4 is %s, %v there", there, ok)
 	}
-	if there, ok := m.There(netip.MustParseAddr("10.200.3.4")); ok {
+	if there, ok := m.ToRemote(netip.MustParseAddr("10.200.3.4")); ok {
 		t.Errorf("10.200.3.4, which is a pod of ours, is %s there", there)
 	}
 }
@@ -82,11 +82,11 @@ func TestThereAndBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		addr := move(inside, from)
-		moved, ok := m.Here(addr)
+		moved, ok := m.ToLocal(addr)
 		if !ok || !to.Contains(moved) {
 			t.Fatalf("%s of %s is %s, %v in %s", addr, from, moved, ok, to)
 		}
-		if back, ok := m.There(moved); !ok || back != addr {
+		if back, ok := m.ToRemote(moved); !ok || back != addr {
 			t.Fatalf("%s is %s here and %s, %v there", addr, moved, back, ok)
 		}
 	})
@@ -130,15 +130,15 @@ func FuzzMap(f *testing.F) {
 		}
 		for _, text := range [][]byte{of, by} {
 			if addr, ok := netip.AddrFromSlice(text); ok {
-				check(addr, from, to, m.Here, m.There)
-				check(addr, to, from, m.There, m.Here)
+				check(addr, from, to, m.ToLocal, m.ToRemote)
+				check(addr, to, from, m.ToRemote, m.ToLocal)
 			}
 		}
 		for i := range from { // ends are where bits go wrong
 			for _, p := range []netip.Prefix{from[i], to[i]} {
 				for _, addr := range []netip.Addr{p.Masked().Addr(), last(p)} {
-					check(addr, from, to, m.Here, m.There)
-					check(addr, to, from, m.There, m.Here)
+					check(addr, from, to, m.ToLocal, m.ToRemote)
+					check(addr, to, from, m.ToRemote, m.ToLocal)
 				}
 			}
 		}

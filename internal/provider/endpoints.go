@@ -49,7 +49,7 @@ func (w way) here(text string) (netip.Addr, bool) {
 	}
 	ok := w.flat && !slices.ContainsFunc(w.own, func(p netip.Prefix) bool { return p.Contains(addr) })
 	if !w.flat {
-		addr, ok = w.peer.Here(addr)
+		addr, ok = w.peer.ToLocal(addr)
 	}
 	return addr, ok && !addr.IsUnspecified() && !addr.IsLoopback() && !addr.IsLinkLocalUnicast() && !addr.IsMulticast()
 }

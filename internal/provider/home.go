@@ -86,7 +86,7 @@ func aliasesHere(aliases []corev1.HostAlias, which func(corev1.HostAlias) bool, 
 		if err != nil || !which(aliases[i]) {
 			continue
 		}
-		if here, ok := consumer.Here(addr); ok {
+		if here, ok := consumer.ToLocal(addr); ok {
 			aliases[i].IP = here.String()
 		}
 	}

@@ -65,4 +65,4 @@ func floorOf(seen *agent.Seen, o Options) int {
 	return floorIPv4
 }
 
-func isIPv6(p prefix.Pair) bool { return p.Here.Addr().Is6() }
+func isIPv6(p prefix.Pair) bool { return p.Local.Addr().Is6() }

@@ -191,7 +191,7 @@ func TestTheMTUIsThatOfTheSmallerSide(t *testing.T) {
 func TestHowSmallAnMTUMayGet(t *testing.T) {
 	o := Options{Namespace: "tenant", RemoteClusterID: "rome"}
 	pairs := func(cidr string) []prefix.Pair {
-		return []prefix.Pair{{There: netip.MustParsePrefix(cidr), Here: netip.MustParsePrefix(cidr)}}
+		return []prefix.Pair{{Remote: netip.MustParsePrefix(cidr), Local: netip.MustParsePrefix(cidr)}}
 	}
 	v4, v6 := pairs("10.71.0.0/16"), pairs("fd00:71::/56")
 	for name, test := range map[string]struct {

@@ -52,7 +52,7 @@ func wantedPeers(keys []networkingv1beta1.PublicKey, of *plan.Peer, endpoint net
 	}
 	peer := wg.Peer{PublicKey: *remote, Endpoint: endpoint, Keepalive: keepalive, AllowedIPs: []netip.Prefix{plan.TunnelNetwork()}}
 	for _, pair := range slices.Concat(of.Pods, of.External) {
-		peer.AllowedIPs = append(peer.AllowedIPs, pair.There)
+		peer.AllowedIPs = append(peer.AllowedIPs, pair.Remote)
 	}
 	return []wg.Peer{peer}, problems
 }

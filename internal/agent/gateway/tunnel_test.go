@@ -82,8 +82,8 @@ func TestTheDeviceThatIsWanted(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{KeysDir: dir, MTU: 1340, ListenPort: 7}
 	peer := &plan.Peer{
-		Pods:     []prefix.Pair{{There: netip.MustParsePrefix("10.200.0.0/16"), Here: netip.MustParsePrefix("10.71.0.0/16")}},
-		External: []prefix.Pair{{There: netip.MustParsePrefix("10.70.0.0/16"), Here: netip.MustParsePrefix("10.68.0.0/16")}},
+		Pods:     []prefix.Pair{{Remote: netip.MustParsePrefix("10.200.0.0/16"), Local: netip.MustParsePrefix("10.71.0.0/16")}},
+		External: []prefix.Pair{{Remote: netip.MustParsePrefix("10.70.0.0/16"), Local: netip.MustParsePrefix("10.68.0.0/16")}},
 	}
 	keys := []networkingv1beta1.PublicKey{written("a", remote[:], 0)}
 	at := netip.MustParseAddrPort("192.0.2.1:51840")
@@ -96,7 +96,7 @@ func TestTheDeviceThatIsWanted(t *testing.T) {
 	none := wg.Config{MTU: 1340, PrivateKey: key, ListenPort: 7, Mark: names.TunnelMark}
 	whole := none
 	whole.Peers = []wg.Peer{{PublicKey: remote, Endpoint: at, Keepalive: 10 * time.Second, AllowedIPs: []netip.Prefix{
-		netip.MustParsePrefix("169.254.18.0/30"), peer.Pods[0].There, peer.External[0].There,
+		netip.MustParsePrefix("169.254.18.0/30"), peer.Pods[0].Remote, peer.External[0].Remote,
 	}}}
 	for name, test := range map[string]struct {
 		keys []networkingv1beta1.PublicKey

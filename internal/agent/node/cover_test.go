@@ -70,7 +70,7 @@ func (*forgetful) Settle() error           { return nil }
 
 func peers(prefixes ...string) (out []plan.Peer) {
 	for _, p := range prefixes {
-		out = append(out, plan.Peer{Pods: []prefix.Pair{{Here: netip.MustParsePrefix(p)}}})
+		out = append(out, plan.Peer{Pods: []prefix.Pair{{Local: netip.MustParsePrefix(p)}}})
 	}
 	return out
 }
@@ -84,7 +84,7 @@ func TestFlowsBeginAnewWhenTheirTranslationChanges(t *testing.T) {
 	n := agent.Flows{Tracker: f}
 	n.Changed(kernel.Changes{Writes: []string{"all"}})
 	external := peers("10.71.0.0/16")
-	external[0].External = []prefix.Pair{{Here: netip.MustParsePrefix("10.68.0.0/16")}}
+	external[0].External = []prefix.Pair{{Local: netip.MustParsePrefix("10.68.0.0/16")}}
 	for name, step := range []struct {
 		cluster plan.Cluster
 		want    string

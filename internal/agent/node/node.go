@@ -177,7 +177,7 @@ func translationsOf(c plan.Cluster) agent.Translations {
 	}
 	for _, p := range c.Peers {
 		for _, pair := range append(slices.Clone(p.Pods), p.External...) {
-			out[pair.Here] = ""
+			out[pair.Local] = ""
 		}
 	}
 	for _, a := range c.Aliases {

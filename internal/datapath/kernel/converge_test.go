@@ -121,7 +121,7 @@ func TestAKilledApplyOfAPlanIsFinishedByTheNext(t *testing.T) {
 	l := &lab{T: t}
 	first, second := l.cluster("a"), l.cluster("b")
 	second.Pods, second.Peers[0].Pods = append(second.Pods, parsePrefix("fd00:200::/56")), []prefix.Pair{
-		{There: parsePrefix("10.200.0.0/16"), Here: parsePrefix("10.72.0.0/16")}, {There: parsePrefix("fd00:200::/56"), Here: parsePrefix("fd00:71::/56")},
+		{Remote: parsePrefix("10.200.0.0/16"), Local: parsePrefix("10.72.0.0/16")}, {Remote: parsePrefix("fd00:200::/56"), Local: parsePrefix("fd00:71::/56")},
 	}
 	second.Members[0].PodCIDRs = append(second.Members[0].PodCIDRs, parsePrefix("fd00:200:0:1::/64"))
 	second.Firewalls = []plan.Firewall{{Of: plan.Object{Kind: "FirewallConfiguration", Name: "marks"}, Stateful: true}}

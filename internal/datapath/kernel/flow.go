@@ -17,15 +17,15 @@ import (
 	"liqo.io/liqo/internal/datapath"
 )
 
-// unsettled marks a pending conntrack flush. It exists from before a change until the conntrack entries from before the change are deleted.
+// pendingFlush marks a pending conntrack flush. It exists from before a change until the conntrack entries from before the change are deleted.
 // Apply leaves it alone.
-var unsettled = tableID{unix.NFPROTO_IPV4, datapath.UnsettledName}
+var pendingFlush = tableID{unix.NFPROTO_IPV4, datapath.PendingFlushTable}
 
 // Unsettle marks a conntrack flush as pending before a change. If this process ends before the flush, the mark is the only trace, because all
 // else is in place by then. It returns true if the mark exists already.
 func (k *Kernel) Unsettle() (already bool, err error) {
 	b := &batch{}
-	b.addMessage(unsettled, unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, "add all", encodeAttr(unix.NFTA_TABLE_NAME, zeroEnded(unsettled.name)))
+	b.addMessage(pendingFlush, unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, "add all", encodeAttr(unix.NFTA_TABLE_NAME, zeroEnded(pendingFlush.name)))
 	if err = k.sockets.commitBatch(b); errors.Is(err, syscall.EEXIST) {
 		return true, nil
 	}
@@ -35,7 +35,7 @@ func (k *Kernel) Unsettle() (already bool, err error) {
 // Settle removes the mark of a pending conntrack flush.
 func (k *Kernel) Settle() error {
 	b := &batch{}
-	b.addMessage(unsettled, unix.NFT_MSG_DELTABLE, 0, "delete all", encodeAttr(unix.NFTA_TABLE_NAME, zeroEnded(unsettled.name)))
+	b.addMessage(pendingFlush, unix.NFT_MSG_DELTABLE, 0, "delete all", encodeAttr(unix.NFTA_TABLE_NAME, zeroEnded(pendingFlush.name)))
 	if err := k.sockets.commitBatch(b); !errors.Is(err, syscall.ENOENT) {
 		return err
 	}

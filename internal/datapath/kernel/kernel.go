@@ -90,7 +90,7 @@ type kernelState struct {
 	kernelLinks
 	addresses  map[kernelAddress]bool
 	neighbours map[kernelNeighbour][6]byte
-	forwards   map[fdbEntry]netip.Addr
+	fdb        map[fdbEntry]netip.Addr
 	routes     map[routeKey]kernelRoute
 	rules      map[ipRule]bool
 	tables     map[tableID]*kernelTable
@@ -114,7 +114,7 @@ func (k *Kernel) readRouting(h *kernelState) error {
 	if h.addresses, err = k.readAddresses(h.kernelLinks); err != nil {
 		return err
 	}
-	if h.neighbours, h.forwards, err = k.readHops(h.kernelLinks); err != nil {
+	if h.neighbours, h.fdb, err = k.readNeighbours(h.kernelLinks); err != nil {
 		return err
 	}
 	if h.routes, err = k.readRoutes(); err != nil {
@@ -174,12 +174,12 @@ func (r *applyRun) applyAll() {
 		}
 	}
 	r.addAddresses()
-	r.addHops()
+	r.addNeighbours()
 	r.addRoutes()
 	r.addRules()
 	r.removeRules(true)
 	r.removeRoutes(true)
-	r.removeHops()
+	r.removeNeighbours()
 	r.removeAddresses(true)
 }
 
@@ -267,7 +267,7 @@ func (k *Kernel) Observe() (datapath.State, error) {
 	for a := range h.addresses {
 		s.Addresses = append(s.Addresses, datapath.Address{Device: h.names[a.index], Prefix: a.prefix})
 	}
-	s.Neighbours = h.toDatapathHops()
+	s.Neighbours = h.toDatapathNeighbours()
 	for key, r := range h.routes {
 		s.Routes = append(s.Routes, r.toDatapath(key, h.names))
 	}

@@ -302,7 +302,7 @@ func (l *lab) tunnel(at string, config wg.Config) tunnelEnd {
 func (l *lab) cluster(name string) plan.Cluster {
 	key := plan.PeerKey{Namespace: "liqo-tenant-rome", ClusterID: "rome"}
 	seen := func(there, here string) []prefix.Pair {
-		return []prefix.Pair{{There: parsePrefix(there), Here: parsePrefix(here)}}
+		return []prefix.Pair{{Remote: parsePrefix(there), Local: parsePrefix(here)}}
 	}
 	object := func(kind, name string) plan.Object { return plan.Object{Kind: kind, Namespace: "demo", Name: name} }
 	out := plan.Cluster{

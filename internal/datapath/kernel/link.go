@@ -172,9 +172,9 @@ func (h *kernelState) forgetLink(index int32) {
 			delete(h.neighbours, n)
 		}
 	}
-	for f := range h.forwards {
+	for f := range h.fdb {
 		if f.index == index {
-			delete(h.forwards, f)
+			delete(h.fdb, f)
 		}
 	}
 	for key, v := range h.routes {

@@ -37,11 +37,11 @@ func compareNeighbours(a, b kernelNeighbour) int {
 	return cmp.Or(cmp.Compare(a.index, b.index), a.addr.Compare(b.addr))
 }
 
-func compareForwards(a, b fdbEntry) int {
+func compareFDBEntries(a, b fdbEntry) int {
 	return cmp.Or(cmp.Compare(a.index, b.index), bytes.Compare(a.mac[:], b.mac[:]))
 }
 
-func (k *Kernel) readHops(l kernelLinks) (map[kernelNeighbour][6]byte, map[fdbEntry]netip.Addr, error) {
+func (k *Kernel) readNeighbours(l kernelLinks) (map[kernelNeighbour][6]byte, map[fdbEntry]netip.Addr, error) {
 	neighbours, forwards := map[kernelNeighbour][6]byte{}, map[fdbEntry]netip.Addr{}
 	ours := l.ownLinks()
 	if len(ours) == 0 {
@@ -89,15 +89,15 @@ func parseNeighbour(msg []byte) (neighbourMessage, bool) {
 	}, true
 }
 
-func (h *kernelState) toDatapathHops() []datapath.Neighbour {
+func (h *kernelState) toDatapathNeighbours() []datapath.Neighbour {
 	var out []datapath.Neighbour
 	for n, mac := range h.neighbours {
-		out = append(out, datapath.Neighbour{Device: h.names[n.index], Next: n.addr, MAC: mac, Outer: h.forwards[fdbEntry{n.index, mac}]})
+		out = append(out, datapath.Neighbour{Device: h.names[n.index], Next: n.addr, MAC: mac, Outer: h.fdb[fdbEntry{n.index, mac}]})
 	}
 	return out
 }
 
-func (r *applyRun) wantedHops() (map[kernelNeighbour][6]byte, map[fdbEntry]netip.Addr) {
+func (r *applyRun) wantedNeighbours() (map[kernelNeighbour][6]byte, map[fdbEntry]netip.Addr) {
 	neighbours, forwards := map[kernelNeighbour][6]byte{}, map[fdbEntry]netip.Addr{}
 	for _, h := range r.want.Neighbours {
 		l, ok := r.have.usableLink(h.Device)
@@ -113,34 +113,34 @@ func (r *applyRun) wantedHops() (map[kernelNeighbour][6]byte, map[fdbEntry]netip
 	return neighbours, forwards
 }
 
-// addHops adds FDB entries before the neighbours that need them. Changed entries are replaced in place.
-func (r *applyRun) addHops() {
-	neighbours, forwards := r.wantedHops()
-	for _, f := range missingKeys(forwards, r.have.forwards, compareForwards) {
+// addNeighbours adds FDB entries before the neighbours that need them. Changed entries are replaced in place.
+func (r *applyRun) addNeighbours() {
+	neighbours, forwards := r.wantedNeighbours()
+	for _, f := range missingKeys(forwards, r.have.fdb, compareFDBEntries) {
 		what := fmt.Sprintf("fdb replace %s dev %s dst %s", net.HardwareAddr(f.mac[:]), names.FabricDevice, forwards[f])
-		r.writeKernel(what, func() error { return r.setHop(unix.RTM_NEWNEIGH, f.requestBody(forwards[f])) })
+		r.writeKernel(what, func() error { return r.setNeighbour(unix.RTM_NEWNEIGH, f.requestBody(forwards[f])) })
 	}
 	for _, n := range missingKeys(neighbours, r.have.neighbours, compareNeighbours) {
 		mac := neighbours[n]
 		what := fmt.Sprintf("neigh replace %s lladdr %s dev %s", n.addr, net.HardwareAddr(mac[:]), r.have.names[n.index])
-		r.writeKernel(what, func() error { return r.setHop(unix.RTM_NEWNEIGH, n.requestBody(mac)) })
+		r.writeKernel(what, func() error { return r.setNeighbour(unix.RTM_NEWNEIGH, n.requestBody(mac)) })
 	}
 }
 
-func (r *applyRun) removeHops() {
-	neighbours, forwards := r.wantedHops()
+func (r *applyRun) removeNeighbours() {
+	neighbours, forwards := r.wantedNeighbours()
 	for _, n := range surplusKeys(neighbours, r.have.neighbours, compareNeighbours) {
 		r.writeKernel(fmt.Sprintf("neigh delete %s dev %s", n.addr, r.have.names[n.index]), func() error {
-			return r.setHop(unix.RTM_DELNEIGH, n.requestBody(r.have.neighbours[n]))
+			return r.setNeighbour(unix.RTM_DELNEIGH, n.requestBody(r.have.neighbours[n]))
 		}, gone...)
 	}
-	for _, f := range surplusKeys(forwards, r.have.forwards, compareForwards) {
+	for _, f := range surplusKeys(forwards, r.have.fdb, compareFDBEntries) {
 		what := fmt.Sprintf("fdb delete %s dev %s", net.HardwareAddr(f.mac[:]), names.FabricDevice)
-		r.writeKernel(what, func() error { return r.setHop(unix.RTM_DELNEIGH, f.requestBody(r.have.forwards[f])) }, gone...)
+		r.writeKernel(what, func() error { return r.setNeighbour(unix.RTM_DELNEIGH, f.requestBody(r.have.fdb[f])) }, gone...)
 	}
 }
 
-func (k *Kernel) setHop(kind int, request []byte) error {
+func (k *Kernel) setNeighbour(kind int, request []byte) error {
 	flags := unix.NLM_F_ACK
 	if kind == unix.RTM_NEWNEIGH {
 		flags |= unix.NLM_F_CREATE | unix.NLM_F_REPLACE

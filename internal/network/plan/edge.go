@@ -136,8 +136,8 @@ func (g *gateway) fromPeer(f datapath.Family) []rule {
 		rules = append(rules, rule{isWithin(datapath.Source, tunnelNetwork), goTo("from_link")})
 	}
 	for _, n := range g.own {
-		if familyOf(n.Here) == f {
-			rules = append(rules, append(translatePrefix(datapath.Source, n.There, n.Here), goTo("admit")))
+		if familyOf(n.Local) == f {
+			rules = append(rules, append(translatePrefix(datapath.Source, n.Remote, n.Local), goTo("admit")))
 		}
 	}
 	return append(rules, dropCounted(CounterPeerSource))
@@ -147,9 +147,9 @@ func (g *gateway) fromPeer(f datapath.Family) []rule {
 // its external address.
 func (g *gateway) fromLink() datapath.Chain {
 	rules := []rule{{isWithin(datapath.Destination, tunnelNetwork), accept}}
-	i := slices.IndexFunc(g.own, func(n peerNetwork) bool { return n.external && familyOf(n.Here) == datapath.IPv4 })
+	i := slices.IndexFunc(g.own, func(n peerNetwork) bool { return n.external && familyOf(n.Local) == datapath.IPv4 })
 	if i >= 0 {
-		rules = append(rules, appendStatements(icmpErrors(datapath.IPv4), setPrefix(datapath.Source, hostPrefix(g.own[i].Here.Addr())), goTo("admit")))
+		rules = append(rules, appendStatements(icmpErrors(datapath.IPv4), setPrefix(datapath.Source, hostPrefix(g.own[i].Local.Addr())), goTo("admit")))
 	}
 	return newChain("from_link", append(rules, dropCounted(CounterPeerSource))...)
 }
@@ -178,8 +178,8 @@ func (g *gateway) admitChain(f datapath.Family, pods bool) datapath.Chain {
 func (g *gateway) quotedIn(f datapath.Family) datapath.Chain {
 	rules := []rule{{setMapped(datapath.QuotedSource, "alias_in")}}
 	for _, n := range g.own {
-		if familyOf(n.Here) == f && n.Here != n.There {
-			rules = append(rules, append(translatePrefix(datapath.QuotedDestination, n.There, n.Here), returning))
+		if familyOf(n.Local) == f && n.Local != n.Remote {
+			rules = append(rules, append(translatePrefix(datapath.QuotedDestination, n.Remote, n.Local), returning))
 		}
 	}
 	return newChain("quoted_in", rules...)
@@ -234,12 +234,12 @@ func (g *gateway) exitChains(f datapath.Family) []datapath.Chain {
 	toPeer = append(toPeer, dropCounted(CounterExitSource, notIn("own", datapath.Source)))
 	quoted := []rule{{setMapped(datapath.QuotedDestination, "alias_out")}}
 	for _, n := range g.own {
-		if familyOf(n.Here) != f {
+		if familyOf(n.Local) != f {
 			continue
 		}
-		toPeer = append(toPeer, append(translatePrefix(datapath.Destination, n.Here, n.There), accept))
-		if n.Here != n.There {
-			quoted = append(quoted, append(translatePrefix(datapath.QuotedSource, n.Here, n.There), returning))
+		toPeer = append(toPeer, append(translatePrefix(datapath.Destination, n.Local, n.Remote), accept))
+		if n.Local != n.Remote {
+			quoted = append(quoted, append(translatePrefix(datapath.QuotedSource, n.Local, n.Remote), returning))
 		}
 	}
 	return append(chains,

@@ -156,16 +156,16 @@ func (g *gateway) addRoutes(out *datapath.State) {
 		}
 	}
 	for _, n := range g.own {
-		f := familyOf(n.Here)
+		f := familyOf(n.Local)
 		out.Rules = append(out.Rules,
-			datapath.Rule{Priority: fromPeerPriority, Family: f, From: n.Here, Table: clusterTable},
-			datapath.Rule{Priority: nowherePriority, Family: f, From: n.Here, Unreachable: true},
+			datapath.Rule{Priority: fromPeerPriority, Family: f, From: n.Local, Table: clusterTable},
+			datapath.Rule{Priority: nowherePriority, Family: f, From: n.Local, Unreachable: true},
 		)
-		out.Routes = append(out.Routes, unreachableRoute(outTable, n.Here))
+		out.Routes = append(out.Routes, unreachableRoute(outTable, n.Local))
 		if !g.fitsMTU(n, g.in.Of, g.in.Passing) {
 			continue
 		}
-		r := datapath.Route{Table: outTable, To: n.Here, Device: names.TunnelDevice, Source: g.unknownSource(f)}
+		r := datapath.Route{Table: outTable, To: n.Local, Device: names.TunnelDevice, Source: g.unknownSource(f)}
 		if _, theirs := TunnelAddresses(g.in.Server); f == datapath.IPv4 {
 			r.Via = theirs
 		}
@@ -199,16 +199,16 @@ func (g *gateway) selfPrefix(f datapath.Family) netip.Prefix {
 // addTransit adds the routes to other peers via their gateways.
 func (g *gateway) addTransit(out *datapath.State) {
 	for _, n := range g.others {
-		f := familyOf(n.Here)
+		f := familyOf(n.Local)
 		if !slices.Contains(g.families, f) {
 			continue
 		}
-		out.Routes = append(out.Routes, unreachableRoute(outTable, n.Here))
+		out.Routes = append(out.Routes, unreachableRoute(outTable, n.Local))
 		o := g.tunnelOf(n.peer)
 		if !o.Active.IsValid() || !isRoutable(g.in.Address) || !g.fitsMTU(n, o.Of, o.MTU) {
 			continue
 		}
-		r := fabricRoute(outTable, n.Here, o.Active)
+		r := fabricRoute(outTable, n.Local, o.Active)
 		r.Source, r.MTU = g.unknownSource(f), o.MTU
 		out.Routes = append(out.Routes, r)
 	}
@@ -253,7 +253,7 @@ func (g *gateway) routesTo(reached []ClusterNode) func(netip.Addr) (ClusterNode,
 	}
 	i := slices.IndexFunc(reached, func(m ClusterNode) bool { return m.Of.Name == g.in.Node })
 	return func(a netip.Addr) (ClusterNode, bool) {
-		if containsAddr(g.pods, a) || slices.ContainsFunc(g.networks, func(n peerNetwork) bool { return n.Here.Contains(a) }) {
+		if containsAddr(g.pods, a) || slices.ContainsFunc(g.networks, func(n peerNetwork) bool { return n.Local.Contains(a) }) {
 			return ClusterNode{}, false
 		}
 		if m, ok := nodes[a]; ok {
@@ -269,6 +269,6 @@ func (g *gateway) routesTo(reached []ClusterNode) func(netip.Addr) (ClusterNode,
 // publishedIPs returns the translated IPs usable by the peer: those of addresses outside the peer's networks.
 func (g *gateway) publishedIPs() []TranslatedIP {
 	return slices.DeleteFunc(slices.Clone(g.aliases), func(a TranslatedIP) bool {
-		return slices.ContainsFunc(g.own, func(n peerNetwork) bool { return n.Here.Contains(a.Address) })
+		return slices.ContainsFunc(g.own, func(n peerNetwork) bool { return n.Local.Contains(a.Address) })
 	})
 }

@@ -120,17 +120,17 @@ func gatewayNetwork(external []netip.Prefix, f datapath.Family) netip.Prefix {
 // Gateways returns the local CIDR of the peer's network whose first address belongs to the peer's gateways, or the zero value.
 func (p Peer) Gateways() netip.Prefix {
 	external := slices.Clone(p.External)
-	slices.SortFunc(external, func(a, b prefix.Pair) int { return a.Here.Compare(b.Here) }) // deterministic for any input order
+	slices.SortFunc(external, func(a, b prefix.Pair) int { return a.Local.Compare(b.Local) }) // deterministic for any input order
 	var theirs []netip.Prefix
 	for _, pair := range external {
-		theirs = append(theirs, pair.There)
+		theirs = append(theirs, pair.Remote)
 	}
 	theirs, _ = splitOwn(theirs)
 	for _, f := range []datapath.Family{datapath.IPv4, datapath.IPv6} {
 		first := gatewayNetwork(theirs, f)
-		i := slices.IndexFunc(external, func(pair prefix.Pair) bool { return first.IsValid() && pair.There.Masked() == first })
+		i := slices.IndexFunc(external, func(pair prefix.Pair) bool { return first.IsValid() && pair.Remote.Masked() == first })
 		if i >= 0 {
-			return external[i].Here
+			return external[i].Local
 		}
 	}
 	return netip.Prefix{}
@@ -271,7 +271,7 @@ func (s *model) takeNetworks(peers []Peer, taken []ReservedPrefix) {
 	slices.SortFunc(taken, func(a, b ReservedPrefix) int { return cmp.Or(a.Prefix.Compare(b.Prefix), cmp.Compare(a.By, b.By)) })
 	for _, n := range networksOf(peers) {
 		if err := s.conflictOf(n, taken); err != "" {
-			s.reject(ReasonNetworkInTheWay, n.of, "%s is left out: %s", n.Here, err)
+			s.reject(ReasonNetworkInTheWay, n.of, "%s is left out: %s", n.Local, err)
 			continue
 		}
 		s.networks = append(s.networks, n)
@@ -281,7 +281,7 @@ func (s *model) takeNetworks(peers []Peer, taken []ReservedPrefix) {
 // reserve keeps the prefixes held for peers that overlap neither an accepted network nor a reserved prefix.
 func (s *model) reserve(held []netip.Prefix, taken []ReservedPrefix) {
 	s.held = slices.DeleteFunc(prefixSet(held), func(p netip.Prefix) bool {
-		return slices.ContainsFunc(s.networks, func(n peerNetwork) bool { return n.Here.Overlaps(p) }) ||
+		return slices.ContainsFunc(s.networks, func(n peerNetwork) bool { return n.Local.Overlaps(p) }) ||
 			slices.ContainsFunc(taken, func(t ReservedPrefix) bool { return t.Prefix.Overlaps(p) })
 	})
 }
@@ -302,7 +302,7 @@ func networksOf(peers []Peer) []peerNetwork {
 			of = append(of, peerNetwork{pair, p.Of, p.Key, true})
 		}
 		slices.SortFunc(of, func(a, b peerNetwork) int { // the same order before and after a restart
-			return cmp.Or(a.Here.Compare(b.Here), a.There.Compare(b.There), compareBool(a.external, b.external))
+			return cmp.Or(a.Local.Compare(b.Local), a.Remote.Compare(b.Remote), compareBool(a.external, b.external))
 		})
 		out = append(out, of...)
 	}
@@ -311,28 +311,28 @@ func networksOf(peers []Peer) []peerNetwork {
 
 // conflictOf returns the reason against a network, or "".
 func (s *model) conflictOf(n peerNetwork, taken []ReservedPrefix) string {
-	if !usablePrefix(n.Here) || !usablePrefix(n.There) {
+	if !usablePrefix(n.Local) || !usablePrefix(n.Remote) {
 		return "it is not a valid network"
 	}
-	if _, err := prefix.New([]netip.Prefix{n.There}, []netip.Prefix{n.Here}); err != nil {
+	if _, err := prefix.New([]netip.Prefix{n.Remote}, []netip.Prefix{n.Local}); err != nil {
 		return err.Error()
 	}
 	for _, t := range taken {
-		if t.Prefix.Overlaps(n.Here) {
+		if t.Prefix.Overlaps(n.Local) {
 			return fmt.Sprintf("it covers %s, %s", prefixText(t.Prefix), t.By)
 		}
 	}
 	for _, t := range reserved {
-		if t.Prefix.Overlaps(n.There) {
-			return fmt.Sprintf("%s there covers %s, %s", n.There, t.Prefix, t.By)
+		if t.Prefix.Overlaps(n.Remote) {
+			return fmt.Sprintf("%s there covers %s, %s", n.Remote, t.Prefix, t.By)
 		}
 	}
 	for _, other := range s.networks {
-		if other.Here.Overlaps(n.Here) {
-			return fmt.Sprintf("it overlaps %s of %s", other.Here, other.of)
+		if other.Local.Overlaps(n.Local) {
+			return fmt.Sprintf("it overlaps %s of %s", other.Local, other.of)
 		}
-		if other.peer == n.peer && other.There.Overlaps(n.There) {
-			return fmt.Sprintf("%s there overlaps %s of %s", n.There, other.There, other.of)
+		if other.peer == n.peer && other.Remote.Overlaps(n.Remote) {
+			return fmt.Sprintf("%s there overlaps %s of %s", n.Remote, other.Remote, other.of)
 		}
 	}
 	return ""
@@ -410,8 +410,8 @@ func (s *model) rejectionReason(a TranslatedIP) string {
 		return fmt.Sprintf("%s is in front of peers already", a.Address)
 	}
 	for _, n := range s.networks {
-		if n.Here.Contains(a.Alias) {
-			return fmt.Sprintf("%s is in %s of %s and cannot be an alias", a.Alias, n.Here, n.of)
+		if n.Local.Contains(a.Alias) {
+			return fmt.Sprintf("%s is in %s of %s and cannot be an alias", a.Alias, n.Local, n.of)
 		}
 	}
 	for _, m := range s.members {
@@ -454,8 +454,8 @@ func (s *model) tunnelOf(of PeerKey) Tunnel {
 func localPrefixes(of []peerNetwork, f datapath.Family) []netip.Prefix {
 	var out []netip.Prefix
 	for _, n := range of {
-		if familyOf(n.Here) == f {
-			out = append(out, n.Here)
+		if familyOf(n.Local) == f {
+			out = append(out, n.Local)
 		}
 	}
 	return out
@@ -466,10 +466,10 @@ const minimumMTU6 = 1280
 
 // fitsMTU reports whether the MTU of a tunnel allows the family of a network.
 func (s *model) fitsMTU(n peerNetwork, tunnel Object, mtu int) bool {
-	if familyOf(n.Here) == datapath.IPv4 || mtu >= minimumMTU6 {
+	if familyOf(n.Local) == datapath.IPv4 || mtu >= minimumMTU6 {
 		return true
 	}
-	s.reject(ReasonUnusableMTU, tunnel, "%s is unreachable: IPv6 needs an MTU of %d bytes, and the tunnel has %d", n.Here, minimumMTU6, mtu)
+	s.reject(ReasonUnusableMTU, tunnel, "%s is unreachable: IPv6 needs an MTU of %d bytes, and the tunnel has %d", n.Local, minimumMTU6, mtu)
 	return false
 }
 

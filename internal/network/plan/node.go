@@ -81,13 +81,13 @@ func (n *nodePlan) addRoutes(out *datapath.State, priority int) {
 	}
 	n.addOutside(out, priority)
 	for _, net := range n.networks {
-		out.Routes = append(out.Routes, unreachableRoute(peersTable, net.Here))
+		out.Routes = append(out.Routes, unreachableRoute(peersTable, net.Local))
 		g := n.tunnelOf(net.peer)
 		if !g.Active.IsValid() || !n.self.identityAddr().IsValid() || !n.fitsMTU(net, g.Of, g.MTU) {
 			continue
 		}
-		r := fabricRoute(peersTable, net.Here, g.Active)
-		r.Source, r.MTU = n.self.externalOf(familyOf(net.Here)), g.MTU
+		r := fabricRoute(peersTable, net.Local, g.Active)
+		r.Source, r.MTU = n.self.externalOf(familyOf(net.Local)), g.MTU
 		out.Routes = append(out.Routes, r)
 	}
 	for _, p := range n.held {
@@ -194,7 +194,7 @@ func (n *nodePlan) nftSets(f datapath.Family) []datapath.Set {
 
 // ofPeer reports whether the address is reached via a gateway: other gateways forward to it without a node between.
 func (n *nodePlan) ofPeer(a netip.Addr) bool {
-	return slices.ContainsFunc(n.networks, func(net peerNetwork) bool { return net.Here.Contains(a) })
+	return slices.ContainsFunc(n.networks, func(net peerNetwork) bool { return net.Local.Contains(a) })
 }
 
 // nodeAddresses returns the addresses of all nodes. Packets from a peer to an address that belongs to neither a node nor a pod leave the

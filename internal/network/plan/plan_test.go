@@ -44,7 +44,7 @@ func nets(of ...string) (out []netip.Prefix) {
 func pairs(of ...string) (out []prefix.Pair) {
 	for _, s := range of {
 		there, here, _ := strings.Cut(s, " ")
-		out = append(out, prefix.Pair{There: netip.MustParsePrefix(there), Here: netip.MustParsePrefix(here)})
+		out = append(out, prefix.Pair{Remote: netip.MustParsePrefix(there), Local: netip.MustParsePrefix(here)})
 	}
 	return out
 }

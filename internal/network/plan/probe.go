@@ -44,17 +44,17 @@ func ProbeMAC() [6]byte { return probeMAC }
 func Probes(peers []Peer, state datapath.State) []Probe {
 	var out []Probe
 	for _, p := range peers {
-		here := p.Gateways()
-		if !here.IsValid() {
+		local := p.Gateways()
+		if !local.IsValid() {
 			continue
 		}
 		route := slices.IndexFunc(state.Routes, func(r datapath.Route) bool {
-			return r.To == here && r.Device == names.FabricDevice && r.Source.IsValid() && r.MTU > 0
+			return r.To == local && r.Device == names.FabricDevice && r.Source.IsValid() && r.MTU > 0
 		})
-		back := slices.IndexFunc(state.Rules, func(r datapath.Rule) bool { return r.Table == probesTable && r.From == hostPrefix(here.Addr()) })
+		back := slices.IndexFunc(state.Rules, func(r datapath.Rule) bool { return r.Table == probesTable && r.From == hostPrefix(local.Addr()) })
 		if route >= 0 && back >= 0 {
 			r := state.Routes[route]
-			out = append(out, Probe{Peer: p.Key.ClusterID, From: state.Rules[back].To.Addr(), To: here.Addr(), Node: r.Source, MTU: r.MTU})
+			out = append(out, Probe{Peer: p.Key.ClusterID, From: state.Rules[back].To.Addr(), To: local.Addr(), Node: r.Source, MTU: r.MTU})
 		}
 	}
 	slices.SortFunc(out, func(a, b Probe) int { return cmp.Compare(a.Peer, b.Peer) })
@@ -97,9 +97,9 @@ func (n *nodePlan) addProbes(out *datapath.State, priority int) {
 func (n *nodePlan) farGateways(peers []Peer) []netip.Addr {
 	var out []netip.Addr
 	for _, p := range peers {
-		here := p.Gateways()
-		if slices.ContainsFunc(n.networks, func(net peerNetwork) bool { return net.external && net.peer == p.Key && net.Here == here }) {
-			out = append(out, here.Addr())
+		local := p.Gateways()
+		if slices.ContainsFunc(n.networks, func(net peerNetwork) bool { return net.external && net.peer == p.Key && net.Local == local }) {
+			out = append(out, local.Addr())
 		}
 	}
 	return addressSet(out)

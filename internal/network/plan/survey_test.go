@@ -590,18 +590,18 @@ func TestWhereGatewaysOfAPeerAre(t *testing.T) {
 			if there.Addr().Is6() {
 				here = netip.MustParsePrefix(fmt.Sprintf("fd60::%d:0/112", i))
 			}
-			peer.External = append(peer.External, prefix.Pair{There: there, Here: here})
+			peer.External = append(peer.External, prefix.Pair{Remote: there, Local: here})
 			mirror.External = append(mirror.External, there)
 		}
 		got := peer.Gateways()
 		if got.String() != test.want {
 			t.Errorf("%s: %s, want %s", name, got, test.want)
 		}
-		i := slices.IndexFunc(peer.External, func(p prefix.Pair) bool { return p.Here == got })
+		i := slices.IndexFunc(peer.External, func(p prefix.Pair) bool { return p.Local == got })
 		if i < 0 {
 			continue
 		}
-		there := peer.External[i].There.Addr()
+		there := peer.External[i].Remote.Addr()
 		if own := newModel(mirror, netip.Addr{}, Object{}).unknownSource(datapath.FamilyOf(there)); own != there {
 			t.Errorf("%s: the gateways have %s, and are asked at %s", name, own, there)
 		}

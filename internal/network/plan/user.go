@@ -80,7 +80,9 @@ func (s *model) addFirewalls(out *datapath.State, in []Firewall) addedRules {
 	var all addedRules
 	owner := map[key]Object{}
 	for _, f := range byRank(in, func(f Firewall) Object { return f.Of }, func(f Firewall) time.Time { return f.Since }) {
-		if i := slices.IndexFunc(f.Tables, func(t datapath.Table) bool { return t.Name == datapath.TableName || t.Name == datapath.UnsettledName }); i >= 0 {
+		if i := slices.IndexFunc(f.Tables, func(t datapath.Table) bool {
+			return t.Name == datapath.TableName || t.Name == datapath.PendingFlushTable
+		}); i >= 0 {
 			s.addProblem(f.Of, "the table %s is not for users", f.Tables[i].Name)
 			continue
 		}

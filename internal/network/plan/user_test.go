@@ -221,7 +221,7 @@ func TestObjectsOfUsersThatContradict(t *testing.T) {
 		return Firewall{Of: Object{"FirewallConfiguration", "liqo", name}, Tables: []datapath.Table{{Family: datapath.IPv4, Name: table}}}
 	}
 	c.Routings = []Routing{routing("second", 7), routing("first", 7), routing("third", peersTable), routing("main", 254)}
-	c.Firewalls = []Firewall{wall("second", "t"), wall("first", "t"), wall("ours", datapath.TableName), wall("mark", datapath.UnsettledName)}
+	c.Firewalls = []Firewall{wall("second", "t"), wall("first", "t"), wall("ours", datapath.TableName), wall("mark", datapath.PendingFlushTable)}
 	_, problems := Node(NodeInput{Cluster: c, Name: "worker-1"})
 	var got []string
 	for _, p := range problems {

@@ -85,7 +85,7 @@ func (t Target) translateEndpoint(local *discoveryv1.Endpoint, a Addresses) (wan
 }
 
 func (a Addresses) isPeers(here netip.Addr) bool {
-	_, is := a.Peer.There(here)
+	_, is := a.Peer.ToRemote(here)
 	return is
 }
 

@@ -76,7 +76,7 @@ func (p PodIPs) translatePodIPs(in StatusInput) (first string, all []corev1.PodI
 		if err != nil {
 			continue
 		}
-		if here, ok := p.Peer.Here(addr); ok {
+		if here, ok := p.Peer.ToLocal(addr); ok {
 			all = append(all, corev1.PodIP{IP: here.String()})
 		}
 	}
