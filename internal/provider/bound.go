@@ -43,7 +43,7 @@ func boundBy(obj client.Object) []string {
 
 // bindingsOf returns a binding for each desired namespace to whose ServiceAccounts one gives rights. One that is labelled with the
 // consumer is meant for it.
-func (s *namespaceMaps) bindingsOf(ctx context.Context, in input) (map[string]string, error) {
+func (s *namespaceMaps) bindingsOf(ctx context.Context, in mapInput) (map[string]string, error) {
 	out := map[string]string{}
 	for _, name := range in.desired {
 		found := client.MatchingFields{boundIndex: name}
@@ -75,7 +75,7 @@ func (s *namespaceMaps) ofBinding(ctx context.Context, obj client.Object) []reco
 	if bound.Len() == 0 {
 		return nil
 	}
-	return s.requests(ctx, func(nm *offv1beta1.NamespaceMap) bool {
+	return s.requestsFor(ctx, func(nm *offv1beta1.NamespaceMap) bool {
 		for _, remote := range nm.Spec.DesiredMapping {
 			if bound.Has(remote) {
 				return true

@@ -82,9 +82,9 @@ func (s *shadowPods) ofQuota(ctx context.Context, obj client.Object) []reconcile
 	return nil
 }
 
-// reserve asks for the share of a pod that is to be made with spec. Nothing slow comes between reading the Quota and asking: the ledger
+// reserveQuota asks for the share of a pod that is to be made with spec. Nothing slow comes between reading the Quota and asking: the ledger
 // is told of changes too, and must not be told an old version after a new one.
-func (s *shadowPods) reserve(ctx context.Context, sp *offv1beta1.ShadowPod, spec *corev1.PodSpec) error {
+func (s *shadowPods) reserveQuota(ctx context.Context, sp *offv1beta1.ShadowPod, spec *corev1.PodSpec) error {
 	q, err := s.quotaOf(ctx, accountOf(sp))
 	if err != nil {
 		s.ledger.Withdraw(sp)
@@ -96,7 +96,7 @@ func (s *shadowPods) reserve(ctx context.Context, sp *offv1beta1.ShadowPod, spec
 		return nil
 	}
 	reason := offv1beta1.ReasonRefused
-	if over, ok := errors.AsType[*overQuota](err); ok && over.passes() {
+	if over, ok := errors.AsType[*overQuota](err); ok && over.isTemporary() {
 		reason = offv1beta1.ReasonOverQuota
 	}
 	// The ledger wakes it. Nobody does where the cache had the Quota before the namespace that it is in.

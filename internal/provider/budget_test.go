@@ -179,7 +179,7 @@ func (n *census) note(what watch.EventType, pod *corev1.Pod) {
 		n.marks[pod.Name] = true
 		return
 	}
-	if what == watch.Deleted || ended(pod.Status.Phase) {
+	if what == watch.Deleted || hasEnded(pod.Status.Phase) {
 		delete(n.alive, pod.Name)
 	} else {
 		n.alive[pod.Name] = true

@@ -20,9 +20,9 @@ import (
 // defaultLimits is the name of the ResourceQuota and of the LimitRange that a twin is given.
 const defaultLimits = "liqo-default"
 
-// limit gives a twin its default ResourceQuota and LimitRange, once. They are the administrator's from then on, who may change and
+// ensureLimits gives a twin its default ResourceQuota and LimitRange, once. They are the administrator's from then on, who may change and
 // delete them: the annotation of the namespace says so. Namespaces of older releases have none, and get no limits that they may exceed.
-func (s *namespaceMaps) limit(ctx context.Context, namespace *corev1.Namespace) error {
+func (s *namespaceMaps) ensureLimits(ctx context.Context, namespace *corev1.Namespace) error {
 	if namespace.Annotations[names.DefaultLimits] != names.DefaultLimitsPending {
 		return nil
 	}

@@ -27,8 +27,8 @@ const (
 	ofAnother = "Remote"
 )
 
-// way is how addresses of a consumer are reached.
-type way struct {
+// peerRoute is how addresses of a consumer are reached.
+type peerRoute struct {
 	// flat: there is no network of ours to the consumer, and its addresses mean the same here. What this cluster uses itself is
 	// none of them: a Service of the consumer would send to what is not its own.
 	flat bool
@@ -40,9 +40,9 @@ type way struct {
 	up bool
 }
 
-// here is what an address of the consumer is in this cluster; false for what is not the consumer's to name, and for what
+// toLocal is what an address of the consumer is in this cluster; false for what is not the consumer's to name, and for what
 // no EndpointSlice may hold.
-func (w way) here(text string) (netip.Addr, bool) {
+func (w peerRoute) toLocal(text string) (netip.Addr, bool) {
 	addr, err := netip.ParseAddr(text)
 	if err != nil || addr.Zone() != "" || addr.Is4In6() {
 		return addr, false
@@ -97,7 +97,7 @@ func inUse(nodes []corev1.Node, networks []ipamv1alpha1.Network, services []netw
 
 // endpointSlice is what a ShadowEndpointSlice asks for, without the endpoints whose addresses are not the consumer's, which
 // are returned, and without labels and annotations by the patterns of metadata. While the networks of the consumer have no place here it has no endpoints.
-func endpointSlice(ses *offv1beta1.ShadowEndpointSlice, consumer string, w way, metadata ...string) (want *discoveryv1.EndpointSlice, dropped []string) {
+func endpointSlice(ses *offv1beta1.ShadowEndpointSlice, consumer string, w peerRoute, metadata ...string) (want *discoveryv1.EndpointSlice, dropped []string) {
 	template := ses.Spec.Template.DeepCopy()
 	want = &discoveryv1.EndpointSlice{
 		TypeMeta: metav1.TypeMeta{APIVersion: discoveryv1.SchemeGroupVersion.String(), Kind: "EndpointSlice"},
@@ -124,13 +124,13 @@ func endpointSlice(ses *offv1beta1.ShadowEndpointSlice, consumer string, w way, 
 
 // endpointOf takes from an endpoint what a consumer may say of it, and returns the address for which it is dropped, if any.
 // It is on no node of this cluster and stands for no object here, whatever it claims.
-func endpointOf(e *discoveryv1.Endpoint, family discoveryv1.AddressType, consumer string, w way) (out discoveryv1.Endpoint, wrong string) {
+func endpointOf(e *discoveryv1.Endpoint, family discoveryv1.AddressType, consumer string, w peerRoute) (out discoveryv1.Endpoint, wrong string) {
 	out = discoveryv1.Endpoint{Conditions: e.Conditions, Hostname: e.Hostname, NodeName: &consumer}
 	if len(e.Addresses) == 0 {
 		return out, "none"
 	}
 	for _, text := range e.Addresses {
-		addr, ok := w.here(text)
+		addr, ok := w.toLocal(text)
 		if !ok || familyOf(addr) != family {
 			return out, text
 		}

@@ -23,7 +23,7 @@ import (
 )
 
 // tunnelled is a consumer whose pods, 10.200/16 there, are 10.71/16 here.
-func tunnelled(up bool) way {
+func tunnelled(up bool) peerRoute {
 	parse := netip.MustParsePrefix
 	m, err := prefix.New(
 		[]netip.Prefix{parse("10.200.0.0/16"), parse("10.70.0.0/16"), parse("fd00::/64")},
@@ -31,7 +31,7 @@ func tunnelled(up bool) way {
 	if err != nil {
 		panic(err)
 	}
-	return way{placed: true, peer: m, up: up}
+	return peerRoute{placed: true, peer: m, up: up}
 }
 
 func shadowSlice(family discoveryv1.AddressType, endpoints ...discoveryv1.Endpoint) *offv1beta1.ShadowEndpointSlice {
@@ -49,7 +49,7 @@ func TestWhichEndpointsAreShown(t *testing.T) {
 	for rule, test := range map[string]struct {
 		address string
 		family  discoveryv1.AddressType
-		in      way
+		in      peerRoute
 		want    string // "" if it is dropped
 	}{
 		"a pod, as it is here":                     {"10.200.1.5", "IPv4", tunnelled(true), "10.71.1.5"},
@@ -61,14 +61,14 @@ func TestWhichEndpointsAreShown(t *testing.T) {
 		"a local view is none of the consumer's":   {"10.71.1.5", "IPv4", tunnelled(true), ""},
 		"the metadata of a cloud":                  {"169.254.169.254", "IPv4", tunnelled(true), ""},
 		"a name":                                   {"db.example.com", "FQDN", tunnelled(true), ""},
-		"without a network, as it is":              {"192.0.2.7", "IPv4", way{flat: true}, "192.0.2.7"},
-		"without a network, but no pod of ours":    {"10.1.2.3", "IPv4", way{flat: true, own: []netip.Prefix{netip.MustParsePrefix("10.1.2.0/24")}}, ""},
-		"without a network, but no loopback":       {"127.0.0.1", "IPv4", way{flat: true}, ""},
-		"without a network, but no metadata":       {"169.254.169.254", "IPv4", way{flat: true}, ""},
-		"without a network, but no multicast":      {"224.0.0.1", "IPv4", way{flat: true}, ""},
-		"without a network, nothing unspecified":   {"0.0.0.0", "IPv4", way{flat: true}, ""},
-		"nor an IPv4 address written as IPv6":      {"::ffff:10.1.2.3", "IPv6", way{flat: true, own: []netip.Prefix{netip.MustParsePrefix("10.1.2.0/24")}}, ""},
-		"without a network, but nothing with zone": {"fe80::1%eth0", "IPv6", way{flat: true}, ""},
+		"without a network, as it is":              {"192.0.2.7", "IPv4", peerRoute{flat: true}, "192.0.2.7"},
+		"without a network, but no pod of ours":    {"10.1.2.3", "IPv4", peerRoute{flat: true, own: []netip.Prefix{netip.MustParsePrefix("10.1.2.0/24")}}, ""},
+		"without a network, but no loopback":       {"127.0.0.1", "IPv4", peerRoute{flat: true}, ""},
+		"without a network, but no metadata":       {"169.254.169.254", "IPv4", peerRoute{flat: true}, ""},
+		"without a network, but no multicast":      {"224.0.0.1", "IPv4", peerRoute{flat: true}, ""},
+		"without a network, nothing unspecified":   {"0.0.0.0", "IPv4", peerRoute{flat: true}, ""},
+		"nor an IPv4 address written as IPv6":      {"::ffff:10.1.2.3", "IPv6", peerRoute{flat: true, own: []netip.Prefix{netip.MustParsePrefix("10.1.2.0/24")}}, ""},
+		"without a network, but nothing with zone": {"fe80::1%eth0", "IPv6", peerRoute{flat: true}, ""},
 	} {
 		t.Run(rule, func(t *testing.T) {
 			got, dropped := endpointSlice(shadowSlice(test.family, discoveryv1.Endpoint{Addresses: []string{test.address}}), "rome", test.in)
@@ -121,14 +121,14 @@ func TestWhatThisClusterUsesItself(t *testing.T) {
 	} {
 		services := []networkingv1.ServiceCIDR{{Spec: networkingv1.ServiceCIDRSpec{CIDRs: test.services}}}
 		own := inUse([]corev1.Node{node}, test.networks, services, "liqo")
-		if _, shown := (way{flat: true, own: own}).here(test.address); shown == test.want {
+		if _, shown := (peerRoute{flat: true, own: own}).toLocal(test.address); shown == test.want {
 			t.Errorf("%s: a consumer may name %s: %t", what, test.address, shown)
 		}
 	}
 }
 
 func TestNothingIsShownWhileTheNetworksHaveNoPlace(t *testing.T) {
-	got, dropped := endpointSlice(shadowSlice("IPv4", discoveryv1.Endpoint{Addresses: []string{"10.200.1.5"}}), "rome", way{up: true})
+	got, dropped := endpointSlice(shadowSlice("IPv4", discoveryv1.Endpoint{Addresses: []string{"10.200.1.5"}}), "rome", peerRoute{up: true})
 	if len(got.Endpoints)+len(dropped) != 0 || got.Endpoints == nil {
 		t.Errorf("got %v without %v", got.Endpoints, dropped)
 	}
@@ -136,7 +136,7 @@ func TestNothingIsShownWhileTheNetworksHaveNoPlace(t *testing.T) {
 
 func TestAnEndpointWithoutATunnelIsNotReady(t *testing.T) {
 	for name, test := range map[string]struct {
-		in   way
+		in   peerRoute
 		was  discoveryv1.EndpointConditions
 		want discoveryv1.EndpointConditions
 	}{

@@ -45,7 +45,7 @@ func TestALeaderListsThePodsOnceAndWaitsForThoseThatAreStillThere(t *testing.T) 
 	waits := func() {
 		t.Helper()
 		for range 5 {
-			if err := s.pass(t.Context()); !kube.IsWait(err) {
+			if err := s.passBarrier(t.Context()); !kube.IsWait(err) {
 				t.Fatalf("it does not wait: %v", err)
 			}
 		}
@@ -59,7 +59,7 @@ func TestALeaderListsThePodsOnceAndWaitsForThoseThatAreStillThere(t *testing.T) 
 	waits()
 	s.ledger.See(pods[2])
 	for range 2 {
-		if err := s.pass(t.Context()); err != nil {
+		if err := s.passBarrier(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

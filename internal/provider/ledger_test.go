@@ -28,7 +28,7 @@ type request struct {
 
 // world is a cluster of the test's imagination: what exists is what counts, the ledger hears of it late.
 type world struct {
-	ledger *ledger
+	ledger *quotaCache
 	budget int
 	quota  *offv1beta1.Quota
 	exist  map[string]*corev1.Pod
@@ -153,7 +153,7 @@ func (w *world) ask(name string, size int) (*corev1.Pod, error) {
 func (w *world) land(pod *corev1.Pod) {
 	w.exist[pod.Name] = pod
 	s := &shadowPods{ledger: w.ledger}
-	w.unheard = append(w.unheard, func() { s.see(context.Background(), pod, true) })
+	w.unheard = append(w.unheard, func() { s.observePod(context.Background(), pod, true) })
 }
 
 // landLate makes the pod of the first request that nobody answered.
@@ -434,8 +434,8 @@ func TestAPodThatEndedBeforeEndsNoDoubtAboutTheNext(t *testing.T) {
 	w.hear()
 	w.lose("web", 1)
 	w.answer("web")
-	s.see(t.Context(), old, false) // its deletion begins
-	s.gone(t.Context(), old)
+	s.observePod(t.Context(), old, false) // its deletion begins
+	s.observeGone(t.Context(), old)
 	if err := w.try("next", 1); err == nil {
 		t.Error("there is room beside a pod that may come")
 	}
@@ -580,7 +580,7 @@ func TestAShareIsLeftToOthersByWhoeverNeedsNone(t *testing.T) {
 		},
 		"its pod ended, as is not written yet": func(s *shadowPods, sp *offv1beta1.ShadowPod) error {
 			s.ends.Put(sp.UID, corev1.PodFailed)
-			return s.create(t.Context(), sp)
+			return s.createPod(t.Context(), sp)
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -673,23 +673,23 @@ func TestWhatAPodIsChangedToTakeCountsAtOnceAndWhatItLosesWhenSeen(t *testing.T)
 
 // Whether a change that nobody answered was made is known when the watch shows a version of the pod after the one that it was for.
 func TestAChangeInDoubtCountsUntilTheWatchShowsWhatBecameOfIt(t *testing.T) {
-	type story func(l *ledger, see func(version, cpu string), lost func())
+	type story func(l *quotaCache, see func(version, cpu string), lost func())
 	for name, tc := range map[string]struct {
 		of   story
 		want string
 		held bool
 	}{
-		"nothing is seen":                {func(_ *ledger, _ func(string, string), lost func()) { lost() }, "3", true},
-		"an event of before":             {func(_ *ledger, see func(string, string), lost func()) { lost(); see("9", "1"); see("10", "1") }, "3", true},
-		"it was made":                    {func(_ *ledger, see func(string, string), lost func()) { lost(); see("11", "3") }, "3", false},
-		"it was made and seen before":    {func(_ *ledger, see func(string, string), lost func()) { see("11", "3"); lost() }, "3", false},
-		"something else was":             {func(_ *ledger, see func(string, string), lost func()) { lost(); see("11", "1") }, "1", false},
-		"something else was seen before": {func(_ *ledger, see func(string, string), lost func()) { see("11", "1"); lost() }, "1", false},
-		"another one was refused": {func(l *ledger, _ func(string, string), lost func()) {
+		"nothing is seen":                {func(_ *quotaCache, _ func(string, string), lost func()) { lost() }, "3", true},
+		"an event of before":             {func(_ *quotaCache, see func(string, string), lost func()) { lost(); see("9", "1"); see("10", "1") }, "3", true},
+		"it was made":                    {func(_ *quotaCache, see func(string, string), lost func()) { lost(); see("11", "3") }, "3", false},
+		"it was made and seen before":    {func(_ *quotaCache, see func(string, string), lost func()) { see("11", "3"); lost() }, "3", false},
+		"something else was":             {func(_ *quotaCache, see func(string, string), lost func()) { lost(); see("11", "1") }, "1", false},
+		"something else was seen before": {func(_ *quotaCache, see func(string, string), lost func()) { see("11", "1"); lost() }, "1", false},
+		"another one was refused": {func(l *quotaCache, _ func(string, string), lost func()) {
 			lost()
 			l.Release(types.NamespacedName{Namespace: "twin", Name: "web"})
 		}, "3", true},
-		"its wish was taken back": {func(l *ledger, _ func(string, string), lost func()) {
+		"its wish was taken back": {func(l *quotaCache, _ func(string, string), lost func()) {
 			lost()
 			l.Withdraw(asked("twin", "web", "grey", "user", "1"))
 		}, "3", true},

@@ -34,14 +34,14 @@ func (s *shadowPods) watchLimits(mgr ctrl.Manager, b *builder.Builder) error {
 	if err != nil {
 		return fmt.Errorf("reading the limits of namespaces: %w", err)
 	}
-	b.WatchesRawSource(source.Kind(limits, &corev1.ResourceQuota{}, retrying(&s.refused, quotaRetries))).
-		WatchesRawSource(source.Kind(limits, &corev1.LimitRange{}, retrying(&s.refused, s.rangeRetries)))
+	b.WatchesRawSource(source.Kind(limits, &corev1.ResourceQuota{}, retryHandler(&s.refused, quotaRetries))).
+		WatchesRawSource(source.Kind(limits, &corev1.LimitRange{}, retryHandler(&s.refused, s.rangeRetries)))
 	return nil
 }
 
-// retrying begins rounds. retries is how many refusals one takes, 0 for none; an object that is new or gone has nil on the
+// retryHandler begins rounds. retries is how many refusals one takes, 0 for none; an object that is new or gone has nil on the
 // other side.
-func retrying[T client.Object](refused *refusedPods, retries func(before, after T) int) handler.TypedEventHandler[T, reconcile.Request] {
+func retryHandler[T client.Object](refused *retryQueue, retries func(before, after T) int) handler.TypedEventHandler[T, reconcile.Request] {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	var none T
 	begin := func(namespace string, refusals int) {

@@ -46,10 +46,10 @@ func TestRefusedPodsAreTriedAgainWhereMoreIsAllowed(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			woken := 0
-			refused := &refusedPods{wake: func(types.NamespacedName) { woken++ }}
+			refused := &retryQueue{wake: func(types.NamespacedName) { woken++ }}
 			refused.Add(&offv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: "twin", Name: "web"}}, "room")
 			refused.Add(&offv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "web"}}, "room")
-			h := retrying(refused, quotaRetries)
+			h := retryHandler(refused, quotaRetries)
 			switch {
 			case tc.before == nil:
 				h.Create(t.Context(), event.TypedCreateEvent[*corev1.ResourceQuota]{Object: tc.after}, nil)
@@ -72,15 +72,15 @@ func TestALimitRangeIsLookedAtForItsSpec(t *testing.T) {
 	same, other := before.DeepCopy(), before.DeepCopy()
 	same.Labels["a"] = "c"
 	other.Spec.Limits[0].Max = cpus("2")
-	s.shapes.Learn(shape{"twin", "web"}, &corev1.PodSpec{}, time.Now())
-	if s.rangeRetries(before, same); s.shapes.Get(shape{"twin", "web"}, time.Now()) == nil {
+	s.shapes.Learn(podTemplateKey{"twin", "web"}, &corev1.PodSpec{}, time.Now())
+	if s.rangeRetries(before, same); s.shapes.Get(podTemplateKey{"twin", "web"}, time.Now()) == nil {
 		t.Error("what admission adds is forgotten for a label")
 	}
 	got := fmt.Sprint(s.rangeRetries(before, same) > 0, s.rangeRetries(before, other) > 0, s.rangeRetries(nil, before) > 0, s.rangeRetries(before, nil) > 0)
 	if got != "false true true true" {
 		t.Error(got)
 	}
-	if s.shapes.Get(shape{"twin", "web"}, time.Now()) != nil {
+	if s.shapes.Get(podTemplateKey{"twin", "web"}, time.Now()) != nil {
 		t.Error("what admission added before counts")
 	}
 }

@@ -17,9 +17,9 @@ import (
 // What is free goes to those who would get it if everybody were asked in turn.
 func TestALineIsServedAsIfEverybodyWereAsked(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l, all := newLine(), map[types.NamespacedName]*waiter{}
-		size := func(w *waiter) int { return int(w.need.Cpu().Value()) }
-		rank := func(w *waiter) string { return listText(w.need) }
+		l, all := newLine(), map[types.NamespacedName]*pendingPod{}
+		size := func(w *pendingPod) int { return int(w.need.Cpu().Value()) }
+		rank := func(w *pendingPod) string { return listText(w.need) }
 		key := rapid.Custom(func(t *rapid.T) types.NamespacedName {
 			return types.NamespacedName{Name: fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "name"))}
 		})
@@ -27,33 +27,33 @@ func TestALineIsServedAsIfEverybodyWereAsked(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"add": func(t *rapid.T) {
 				k := key.Draw(t, "key")
-				l.remove(k)
+				l.removePod(k)
 				turn++
-				w := &waiter{key: k, created: time.Unix(rapid.Int64Range(0, 3).Draw(t, "second"), 0), turn: turn, need: cpus(fmt.Sprint(rapid.IntRange(1, 4).Draw(t, "size")))}
+				w := &pendingPod{key: k, created: time.Unix(rapid.Int64Range(0, 3).Draw(t, "second"), 0), turn: turn, need: cpus(fmt.Sprint(rapid.IntRange(1, 4).Draw(t, "size")))}
 				all[k] = w
-				l.add(w, rank(w))
+				l.addPod(w, rank(w))
 			},
 			"move": func(t *rapid.T) {
 				if w := l.of[key.Draw(t, "key")]; w != nil {
 					w.need = cpus(fmt.Sprint(rapid.IntRange(1, 4).Draw(t, "size")))
-					l.move(w, rank(w))
+					l.movePod(w, rank(w))
 				}
 			},
 			"lose hope": func(t *rapid.T) {
 				if w := l.of[key.Draw(t, "key")]; w != nil {
-					l.move(w, hopeless)
+					l.movePod(w, hopeless)
 				}
 			},
 			"remove": func(t *rapid.T) {
 				k := key.Draw(t, "key")
-				if got := l.remove(k); got != all[k] {
+				if got := l.removePod(k); got != all[k] {
 					t.Fatalf("removed %v, want %v", got, all[k])
 				}
 				delete(all, k)
 			},
 			"serve": func(t *rapid.T) {
 				free := rapid.IntRange(0, 12).Draw(t, "free")
-				var waiting []*waiter
+				var waiting []*pendingPod
 				for _, w := range all {
 					if w.rank != hopeless {
 						waiting = append(waiting, w)
@@ -68,12 +68,12 @@ func TestALineIsServedAsIfEverybodyWereAsked(t *testing.T) {
 					}
 				}
 				left = free
-				l.serve(func(w *waiter) bool {
+				l.servePods(func(w *pendingPod) bool {
 					if size(w) > left {
 						return false
 					}
 					got, left = append(got, w.key.Name), left-size(w)
-					l.remove(w.key)
+					l.removePod(w.key)
 					delete(all, w.key)
 					return true
 				})

@@ -87,7 +87,7 @@ func SetupNamespaceMaps(mgr ctrl.Manager, o NamespaceMapOptions) error {
 		NeedsFinalizer: peer.IsReplica,
 		Workers:        o.Workers,
 	}, s)
-	return c.Complete(s.watches(c.Builder()))
+	return c.Complete(s.addWatches(c.Builder()))
 }
 
 // namespaceMaps handles the replicas of consumers' NamespaceMaps. Our own ones, made for our providers, are left alone.
@@ -102,7 +102,7 @@ func (s *namespaceMaps) Sync(ctx context.Context, nm *offv1beta1.NamespaceMap) e
 	if !peer.IsReplica(nm) {
 		return nil
 	}
-	in, err := s.gather(ctx, s.client, nm)
+	in, err := s.gatherInput(ctx, s.client, nm)
 	if err != nil {
 		return err
 	}
@@ -113,39 +113,39 @@ func (s *namespaceMaps) Sync(ctx context.Context, nm *offv1beta1.NamespaceMap) e
 	if in.bound, err = s.bindingsOf(ctx, in); err != nil {
 		return err
 	}
-	return s.apply(ctx, nm, in)
+	return s.applyMap(ctx, nm, in)
 }
 
 // Cleanup removes all twins. In the end it asks the API server itself: one that was made a moment ago is in no cache, and would be
 // left behind for ever.
 func (s *namespaceMaps) Cleanup(ctx context.Context, nm *offv1beta1.NamespaceMap) error {
 	for _, from := range []client.Reader{s.client, s.live} {
-		in, err := s.gather(ctx, from, nm)
+		in, err := s.gatherInput(ctx, from, nm)
 		if err != nil {
 			return err
 		}
-		if err := s.apply(ctx, nm, in); err != nil {
+		if err := s.applyMap(ctx, nm, in); err != nil {
 			return err
 		}
-		if left := len(decide(in)); left > 0 {
+		if left := len(decideSteps(in)); left > 0 {
 			return kube.Wait(0, fmt.Sprintf("%d namespaces are being removed", left))
 		}
 	}
 	return nil
 }
 
-func (s *namespaceMaps) apply(ctx context.Context, nm *offv1beta1.NamespaceMap, in input) error {
+func (s *namespaceMaps) applyMap(ctx context.Context, nm *offv1beta1.NamespaceMap, in mapInput) error {
 	status := map[string]offv1beta1.RemoteNamespaceStatus{}
 	var refused, failed []error
 	made, waiting := 0, 0
-	for _, st := range decide(in) {
+	for _, st := range decideSteps(in) {
 		if st.do == create {
 			if made++; made > turn {
 				waiting++
 				continue // without an answer, which is what the consumer waits for
 			}
 		}
-		err := s.do(ctx, in, &st)
+		err := s.doStep(ctx, in, &st)
 		if err != nil {
 			failed = append(failed, fmt.Errorf("offloading namespace %q: %w", st.local, err))
 		}
@@ -156,7 +156,7 @@ func (s *namespaceMaps) apply(ctx context.Context, nm *offv1beta1.NamespaceMap, 
 			failed = append(failed, kube.Invalid(st.warning.reason, fmt.Errorf("namespace %q: %w", st.local, st.warning)))
 		}
 		if in.mayReport(st.local) {
-			status[st.local] = answer(in, st, err)
+			status[st.local] = mappingStatus(in, st, err)
 		}
 	}
 	nm.Status.CurrentMapping, nm.Status.ProviderVersion, nm.Status.ProviderCapabilities = status, s.options.Version, nil
@@ -166,19 +166,19 @@ func (s *namespaceMaps) apply(ctx context.Context, nm *offv1beta1.NamespaceMap, 
 	if waiting > 0 {
 		failed = append(failed, kube.Wait(turnDelay, fmt.Sprintf("%d namespaces have to be made", waiting)))
 	}
-	return errors.Join(invalid(refused), errors.Join(failed...))
+	return errors.Join(invalidError(refused), errors.Join(failed...))
 }
 
-// invalid shows refusals as an event; a watch looks again when the namespace in the way goes.
-func invalid(refused []error) error {
+// invalidError shows refusals as an event; a watch looks again when the namespace in the way goes.
+func invalidError(refused []error) error {
 	if len(refused) == 0 {
 		return nil
 	}
 	return kube.Invalid(string(offv1beta1.MappingCreationLoopBackOff), errors.Join(refused...))
 }
 
-func (s *namespaceMaps) gather(ctx context.Context, from client.Reader, nm *offv1beta1.NamespaceMap) (input, error) {
-	in := input{
+func (s *namespaceMaps) gatherInput(ctx context.Context, from client.Reader, nm *offv1beta1.NamespaceMap) (mapInput, error) {
+	in := mapInput{
 		owner:      ownerKey(nm),
 		tenant:     nm.Namespace,
 		current:    nm.Status.CurrentMapping,
@@ -221,25 +221,25 @@ func (s *namespaceMaps) gather(ctx context.Context, from client.Reader, nm *offv
 	return in, nil
 }
 
-func (s *namespaceMaps) do(ctx context.Context, in input, st *step) error {
+func (s *namespaceMaps) doStep(ctx context.Context, in mapInput, st *mapStep) error {
 	switch st.do {
 	case create:
-		if err := s.create(ctx, in, st); err != nil || st.do == refuse {
+		if err := s.createNamespace(ctx, in, st); err != nil || st.do == refuse {
 			return err
 		}
 		// Limits come before rights: what the consumer makes is counted from the first object.
-		if err := s.limit(ctx, st.namespace); err != nil {
+		if err := s.ensureLimits(ctx, st.namespace); err != nil {
 			return err
 		}
-		return s.rights(ctx, in, st.remote)
+		return s.bindRoles(ctx, in, st.remote)
 	case keep:
-		if err := s.label(ctx, in, st.namespace); err != nil {
+		if err := s.labelNamespace(ctx, in, st.namespace); err != nil {
 			return err
 		}
-		if err := s.limit(ctx, st.namespace); err != nil {
+		if err := s.ensureLimits(ctx, st.namespace); err != nil {
 			return err
 		}
-		return s.rights(ctx, in, st.remote)
+		return s.bindRoles(ctx, in, st.remote)
 	case remove:
 		log.FromContext(ctx).Info("removing namespace", "namespace", st.remote, "consumer", in.consumer)
 		precondition := client.Preconditions{UID: new(st.namespace.UID)}
@@ -250,8 +250,8 @@ func (s *namespaceMaps) do(ctx context.Context, in input, st *step) error {
 	return nil
 }
 
-// create makes the namespace, and never takes one that is there: the cache may not know it yet.
-func (s *namespaceMaps) create(ctx context.Context, in input, st *step) error {
+// createNamespace makes the namespace, and never takes one that is there: the cache may not know it yet.
+func (s *namespaceMaps) createNamespace(ctx context.Context, in mapInput, st *mapStep) error {
 	twin := newTwin(in, *st)
 	err := s.client.Create(ctx, twin)
 	if err == nil {
@@ -272,7 +272,7 @@ func (s *namespaceMaps) create(ctx context.Context, in input, st *step) error {
 	return nil
 }
 
-func (s *namespaceMaps) label(ctx context.Context, in input, namespace *corev1.Namespace) error {
+func (s *namespaceMaps) labelNamespace(ctx context.Context, in mapInput, namespace *corev1.Namespace) error {
 	missing := missingLabels(in, namespace)
 	if len(missing) == 0 {
 		return nil
@@ -289,16 +289,16 @@ func (s *namespaceMaps) label(ctx context.Context, in input, namespace *corev1.N
 	return nil
 }
 
-// rights gives the consumer's users their role in the namespace, or takes it away, and with a drained consumer its pods.
-func (s *namespaceMaps) rights(ctx context.Context, in input, namespace string) error {
-	want := binding(in, namespace)
+// bindRoles gives the consumer's users their role in the namespace, or takes it away, and with a drained consumer its pods.
+func (s *namespaceMaps) bindRoles(ctx context.Context, in mapInput, namespace string) error {
+	want := newBinding(in, namespace)
 	have := &rbacv1.RoleBinding{}
 	err := s.client.Get(ctx, client.ObjectKeyFromObject(want), have)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading the rights in namespace %q: %w", namespace, err)
 	}
 	bound := err == nil
-	entitled := in.entitled(bound)
+	entitled := in.isEntitled(bound)
 	withdraw := func(ctx context.Context, binding *rbacv1.RoleBinding) error {
 		return client.IgnoreNotFound(s.client.Delete(ctx, binding, client.Preconditions{UID: new(binding.UID)}))
 	}
@@ -313,13 +313,13 @@ func (s *namespaceMaps) rights(ctx context.Context, in input, namespace string) 
 		}
 	}
 	if in.access == drained {
-		return s.evict(ctx, namespace)
+		return s.evictPods(ctx, namespace)
 	}
 	return nil
 }
 
-// evict removes the consumer's pods. Their volumes and configuration stay for the day the Tenant is active again.
-func (s *namespaceMaps) evict(ctx context.Context, namespace string) error {
+// evictPods removes the consumer's pods. Their volumes and configuration stay for the day the Tenant is active again.
+func (s *namespaceMaps) evictPods(ctx context.Context, namespace string) error {
 	left := &offv1beta1.ShadowPodList{}
 	if err := s.client.List(ctx, left, client.InNamespace(namespace)); err != nil {
 		return fmt.Errorf("listing ShadowPods: %w", err)
@@ -349,10 +349,10 @@ func (s *namespaceMaps) evict(ctx context.Context, namespace string) error {
 	return kube.Wait(evictionDelay, "pods of a drained tenant are being removed")
 }
 
-// binding is named after the namespace of the peering, so that each peering has its own in a namespace. Its subjects are
+// newBinding is named after the namespace of the peering, so that each peering has its own in a namespace. Its subjects are
 // users and never the group of the consumer: certificates cannot be revoked, and those of slices that are gone have that
 // group too.
-func binding(in input, namespace string) *rbacv1.RoleBinding {
+func newBinding(in mapInput, namespace string) *rbacv1.RoleBinding {
 	subjects := make([]rbacv1.Subject, 0, len(in.users))
 	for _, user := range in.users {
 		subjects = append(subjects, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user})
@@ -374,7 +374,7 @@ func cutOwner(annotation string) (namespace, name string, ok bool) {
 	return strings.Cut(annotation, "/")
 }
 
-// wants tells whether the NamespaceMap asks for a namespace of that name.
-func wants(nm *offv1beta1.NamespaceMap, namespace string) bool {
+// isDesired tells whether the NamespaceMap asks for a namespace of that name.
+func isDesired(nm *offv1beta1.NamespaceMap, namespace string) bool {
 	return slices.Contains(slices.Collect(maps.Values(nm.Spec.DesiredMapping)), namespace)
 }

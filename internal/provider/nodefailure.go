@@ -94,7 +94,7 @@ func (f *nodeFailure) Sync(ctx context.Context, node *corev1.Node) error {
 			}
 			continue
 		}
-		if err := f.remove(ctx, node, pod); err != nil {
+		if err := f.removePod(ctx, node, pod); err != nil {
 			return err
 		}
 	}
@@ -104,7 +104,7 @@ func (f *nodeFailure) Sync(ctx context.Context, node *corev1.Node) error {
 	return nil
 }
 
-func (f *nodeFailure) remove(ctx context.Context, node *corev1.Node, pod *corev1.Pod) error {
+func (f *nodeFailure) removePod(ctx context.Context, node *corev1.Node, pod *corev1.Pod) error {
 	err := f.client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
 	switch {
 	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):

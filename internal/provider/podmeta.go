@@ -54,11 +54,11 @@ func annotationsOf(sp *offv1beta1.ShadowPod, parts string, dropped ...string) ma
 		}
 	}
 	out[followedParts] = parts
-	out[names.AppliedHash] = hash(podLabels(sp, dropped...), out)
+	out[names.AppliedHash] = hashOf(podLabels(sp, dropped...), out)
 	return out
 }
 
-func hash(values ...any) string {
+func hashOf(values ...any) string {
 	// Encoding sorts the keys.
 	encoded, err := json.Marshal(values)
 	if err != nil {
@@ -68,10 +68,10 @@ func hash(values ...any) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// relabel gives the pod the labels and annotations of its ShadowPod, if it has others. parts is what of the spec reached it.
-func (s *shadowPods) relabel(ctx context.Context, sp *offv1beta1.ShadowPod, pod *corev1.Pod, parts string) error {
+// updateMetadata gives the pod the labels and annotations of its ShadowPod, if it has others. parts is what of the spec reached it.
+func (s *shadowPods) updateMetadata(ctx context.Context, sp *offv1beta1.ShadowPod, pod *corev1.Pod, parts string) error {
 	wantLabels, wantAnnotations := podLabels(sp, s.dropped...), annotationsOf(sp, parts, s.dropped...)
-	if includes(pod.Labels, wantLabels) && includes(pod.Annotations, wantAnnotations) || !pod.DeletionTimestamp.IsZero() {
+	if includesAll(pod.Labels, wantLabels) && includesAll(pod.Annotations, wantAnnotations) || !pod.DeletionTimestamp.IsZero() {
 		return nil
 	}
 	// The cache has no managed fields.
@@ -82,8 +82,8 @@ func (s *shadowPods) relabel(ctx context.Context, sp *offv1beta1.ShadowPod, pod 
 	ours := ownedKeys(live.ManagedFields)
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid":         pod.UID,
-		"labels":      change(wantLabels, ours.Labels),
-		"annotations": change(wantAnnotations, ours.Annotations),
+		"labels":      metadataPatch(wantLabels, ours.Labels),
+		"annotations": metadataPatch(wantAnnotations, ours.Annotations),
 	}})
 	if err != nil {
 		return fmt.Errorf("encoding the labels: %w", err)
@@ -95,7 +95,7 @@ func (s *shadowPods) relabel(ctx context.Context, sp *offv1beta1.ShadowPod, pod 
 	return nil
 }
 
-func includes(have, want map[string]string) bool {
+func includesAll(have, want map[string]string) bool {
 	for key, value := range want {
 		if v, ok := have[key]; !ok || v != value {
 			return false
@@ -104,8 +104,8 @@ func includes(have, want map[string]string) bool {
 	return true
 }
 
-// change is the merge patch that sets want and removes those of owned that want does not have.
-func change(want map[string]string, owned []string) map[string]any {
+// metadataPatch is the merge patch that sets want and removes those of owned that want does not have.
+func metadataPatch(want map[string]string, owned []string) map[string]any {
 	out := map[string]any{}
 	for _, key := range owned {
 		out[key] = nil

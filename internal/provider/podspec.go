@@ -24,7 +24,7 @@ func (s *shadowPods) specToMake(ctx context.Context, sp *offv1beta1.ShadowPod) (
 	if !s.allowed.AllowsAccount(policy.AccountOf(&spec)) {
 		spec.AutomountServiceAccountToken = new(false)
 	}
-	offloaded, err := s.offloads(ctx, sp.Namespace)
+	offloaded, err := s.isOffloading(ctx, sp.Namespace)
 	if err != nil {
 		return spec, err
 	}
@@ -39,8 +39,8 @@ func (s *shadowPods) specToMake(ctx context.Context, sp *offv1beta1.ShadowPod) (
 	return spec, nil
 }
 
-// offloads reports whether this cluster itself offloads a namespace.
-func (s *shadowPods) offloads(ctx context.Context, namespace string) (bool, error) {
+// isOffloading reports whether this cluster itself offloads a namespace.
+func (s *shadowPods) isOffloading(ctx context.Context, namespace string) (bool, error) {
 	ns := &corev1.Namespace{}
 	if err := s.client.Get(ctx, client.ObjectKey{Name: namespace}, ns); err != nil {
 		return false, fmt.Errorf("reading the namespace: %w", err)

@@ -37,38 +37,38 @@ const (
 	reasonFailedUpdate = "FailedUpdatePod"
 )
 
-// parts are the digests of what follows, by name.
-type parts map[string]string
+// podParts are the digests of what follows, by name.
+type podParts map[string]string
 
-func partsOf(spec *corev1.PodSpec) parts {
-	out := parts{}
-	out.put("deadline", spec.ActiveDeadlineSeconds, spec.ActiveDeadlineSeconds != nil)
-	out.put("tolerations", spec.Tolerations, len(spec.Tolerations) > 0)
+func partsOf(spec *corev1.PodSpec) podParts {
+	out := podParts{}
+	out.setPart("deadline", spec.ActiveDeadlineSeconds, spec.ActiveDeadlineSeconds != nil)
+	out.setPart("tolerations", spec.Tolerations, len(spec.Tolerations) > 0)
 	for _, c := range spec.EphemeralContainers {
-		out.put("ephemeral/"+c.Name, c, true)
+		out.setPart("ephemeral/"+c.Name, c, true)
 	}
 	if r := spec.Resources; r != nil {
 		out.putResources("resources", *r)
 	}
 	for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
-		out.put("image/"+c.Name, c.Image, true)
+		out.setPart("image/"+c.Name, c.Image, true)
 		out.putResources("resources/"+c.Name, c.Resources)
 	}
 	return out
 }
 
-func (p parts) putResources(name string, r corev1.ResourceRequirements) {
-	p.put(name, []corev1.ResourceList{r.Limits, r.Requests}, len(r.Limits)+len(r.Requests) > 0)
+func (p podParts) putResources(name string, r corev1.ResourceRequirements) {
+	p.setPart(name, []corev1.ResourceList{r.Limits, r.Requests}, len(r.Limits)+len(r.Requests) > 0)
 }
 
-// put leaves out what is not set, to keep the annotation short.
-func (p parts) put(name string, value any, set bool) {
+// setPart leaves out what is not set, to keep the annotation short.
+func (p podParts) setPart(name string, value any, set bool) {
 	if set {
-		p[name] = hash(value)[:8]
+		p[name] = hashOf(value)[:8]
 	}
 }
 
-func (p parts) String() string {
+func (p podParts) String() string {
 	encoded, err := json.Marshal(p)
 	if err != nil {
 		panic(err) // strings always encode
@@ -78,8 +78,8 @@ func (p parts) String() string {
 
 // changedSince names the parts that differ from what the annotation of a Pod remembers. A Pod that remembers nothing was
 // made by an earlier version: all of it is compared.
-func (p parts) changedSince(annotation string) parts {
-	before := parts{}
+func (p podParts) changedSince(annotation string) podParts {
+	before := podParts{}
 	if annotation == "" || json.Unmarshal([]byte(annotation), &before) != nil {
 		return p
 	}
@@ -88,7 +88,7 @@ func (p parts) changedSince(annotation string) parts {
 	return out
 }
 
-func (p parts) has(name string) bool { return p[name] != "" }
+func (p podParts) hasPart(name string) bool { return p[name] != "" }
 
 // isResources reports whether a part is one of those that a resize changes.
 func isResources(name string) bool {
@@ -101,38 +101,38 @@ func isEphemeral(name string) bool { return strings.HasPrefix(name, "ephemeral/"
 type podChange struct {
 	subresource string
 	changes     func(part string) bool
-	make        func(pod, want *corev1.PodSpec, changed parts)
+	make        func(pod, want *corev1.PodSpec, changed podParts)
 }
 
 var podChanges = []podChange{
-	{"resize", isResources, resize},
+	{"resize", isResources, applyResources},
 	{"ephemeralcontainers", isEphemeral, addEphemeral},
 	{"", func(part string) bool { return !isResources(part) && !isEphemeral(part) }, changeSpec},
 }
 
-// of returns the parts that a change is about.
-func (p parts) of(change podChange) parts {
+// partsOf returns the parts that a change is about.
+func (p podParts) partsOf(change podChange) podParts {
 	out := maps.Clone(p)
 	maps.DeleteFunc(out, func(part, _ string) bool { return !change.changes(part) })
 	return out
 }
 
-// each returns the parts that are tried by themselves when they are refused together: all but resources, whose limits and requests
+// eachPart returns the parts that are tried by themselves when they are refused together: all but resources, whose limits and requests
 // may be good together only.
-func (p parts) each(change podChange) []parts {
+func (p podParts) eachPart(change podChange) []podParts {
 	if change.subresource == "resize" || len(p) < 2 {
 		return nil
 	}
-	out := make([]parts, 0, len(p))
+	out := make([]podParts, 0, len(p))
 	for _, name := range slices.Sorted(maps.Keys(p)) {
-		out = append(out, parts{name: p[name]})
+		out = append(out, podParts{name: p[name]})
 	}
 	return out
 }
 
-// without returns the parts that a Pod is to remember where some are to be tried again: of those what it remembered before.
-func (p parts) without(undone parts, before string) parts {
-	out, remembered := maps.Clone(p), parts{}
+// withoutParts returns the parts that a Pod is to remember where some are to be tried again: of those what it remembered before.
+func (p podParts) withoutParts(undone podParts, before string) podParts {
+	out, remembered := maps.Clone(p), podParts{}
 	_ = json.Unmarshal([]byte(before), &remembered) // of an earlier version: it remembers nothing
 	for name := range undone {
 		delete(out, name)
@@ -143,16 +143,16 @@ func (p parts) without(undone parts, before string) parts {
 	return out
 }
 
-func changeSpec(pod, want *corev1.PodSpec, changed parts) {
+func changeSpec(pod, want *corev1.PodSpec, changed podParts) {
 	eachContainer(pod, want, func(have, want *corev1.Container) {
-		if changed.has("image/" + want.Name) {
+		if changed.hasPart("image/" + want.Name) {
 			have.Image = want.Image
 		}
 	})
-	if changed.has("deadline") {
+	if changed.hasPart("deadline") {
 		pod.ActiveDeadlineSeconds = want.ActiveDeadlineSeconds
 	}
-	if !changed.has("tolerations") {
+	if !changed.hasPart("tolerations") {
 		return
 	}
 	for _, t := range want.Tolerations {
@@ -162,26 +162,26 @@ func changeSpec(pod, want *corev1.PodSpec, changed parts) {
 	}
 }
 
-// resize sets what the ShadowPod asks for; what else the Pod has, by a LimitRange for example, it keeps.
-func resize(pod, want *corev1.PodSpec, changed parts) {
+// applyResources sets what the ShadowPod asks for; what else the Pod has, by a LimitRange for example, it keeps.
+func applyResources(pod, want *corev1.PodSpec, changed podParts) {
 	eachContainer(pod, want, func(have, want *corev1.Container) {
-		if changed.has("resources/" + want.Name) {
-			overlay(&have.Resources, want.Resources)
+		if changed.hasPart("resources/" + want.Name) {
+			overlayResources(&have.Resources, want.Resources)
 		}
 	})
-	if changed.has("resources") {
+	if changed.hasPart("resources") {
 		if pod.Resources == nil {
 			pod.Resources = &corev1.ResourceRequirements{}
 		}
-		overlay(pod.Resources, *want.Resources)
+		overlayResources(pod.Resources, *want.Resources)
 	}
 }
 
-func overlay(have *corev1.ResourceRequirements, want corev1.ResourceRequirements) {
-	have.Limits, have.Requests = with(have.Limits, want.Limits), with(have.Requests, want.Requests)
+func overlayResources(have *corev1.ResourceRequirements, want corev1.ResourceRequirements) {
+	have.Limits, have.Requests = mergeLists(have.Limits, want.Limits), mergeLists(have.Requests, want.Requests)
 }
 
-func with(have, want corev1.ResourceList) corev1.ResourceList {
+func mergeLists(have, want corev1.ResourceList) corev1.ResourceList {
 	if len(want) == 0 {
 		return have
 	}
@@ -193,9 +193,9 @@ func with(have, want corev1.ResourceList) corev1.ResourceList {
 	return out
 }
 
-func addEphemeral(pod, want *corev1.PodSpec, changed parts) {
+func addEphemeral(pod, want *corev1.PodSpec, changed podParts) {
 	for _, c := range want.EphemeralContainers {
-		if changed.has("ephemeral/"+c.Name) && !slices.ContainsFunc(pod.EphemeralContainers, func(have corev1.EphemeralContainer) bool { return have.Name == c.Name }) {
+		if changed.hasPart("ephemeral/"+c.Name) && !slices.ContainsFunc(pod.EphemeralContainers, func(have corev1.EphemeralContainer) bool { return have.Name == c.Name }) {
 			pod.EphemeralContainers = append(pod.EphemeralContainers, c)
 		}
 	}
@@ -213,8 +213,8 @@ func eachContainer(pod, want *corev1.PodSpec, do func(have, want *corev1.Contain
 	}
 }
 
-// followed returns what an existing Pod follows.
-func (s *shadowPods) followed(sp *offv1beta1.ShadowPod) *corev1.PodSpec {
+// desiredSpec returns what an existing Pod follows.
+func (s *shadowPods) desiredSpec(sp *offv1beta1.ShadowPod) *corev1.PodSpec {
 	out := sp.Spec.Pod.DeepCopy()
 	out.Tolerations = s.allowed.NarrowTolerations(out.Tolerations)
 	return out
@@ -234,21 +234,21 @@ func failureReason(err error) string {
 	return reasonFailed
 }
 
-// follow brings later changes of a ShadowPod to its Pod: to its spec, then to its metadata, which remember that.
-func (s *shadowPods) follow(ctx context.Context, sp *offv1beta1.ShadowPod, pod *corev1.Pod) error {
+// followChanges brings later changes of a ShadowPod to its Pod: to its spec, then to its metadata, which remember that.
+func (s *shadowPods) followChanges(ctx context.Context, sp *offv1beta1.ShadowPod, pod *corev1.Pod) error {
 	if !pod.DeletionTimestamp.IsZero() {
 		s.ledger.Withdraw(sp)
 		return nil
 	}
-	reached, err := s.update(ctx, sp, pod, partsOf(&sp.Spec.Pod))
-	return errors.Join(err, s.relabel(ctx, sp, pod, reached))
+	reached, err := s.updatePod(ctx, sp, pod, partsOf(&sp.Spec.Pod))
+	return errors.Join(err, s.updateMetadata(ctx, sp, pod, reached))
 }
 
-// update returns what of the spec the pod is to remember: all of it when nothing is to be tried again, even if the API server
+// updatePod returns what of the spec the pod is to remember: all of it when nothing is to be tried again, even if the API server
 // refused something.
-func (s *shadowPods) update(ctx context.Context, sp *offv1beta1.ShadowPod, pod *corev1.Pod, want parts) (reached string, err error) {
+func (s *shadowPods) updatePod(ctx context.Context, sp *offv1beta1.ShadowPod, pod *corev1.Pod, want podParts) (reached string, err error) {
 	reached = pod.Annotations[followedParts]
-	if len(want.changedSince(reached)) == 0 || ended(pod.Status.Phase) {
+	if len(want.changedSince(reached)) == 0 || hasEnded(pod.Status.Phase) {
 		s.ledger.Withdraw(sp)
 		return want.String(), nil
 	}
@@ -266,13 +266,13 @@ func (s *shadowPods) update(ctx context.Context, sp *offv1beta1.ShadowPod, pod *
 	if !asksForMore(&live.Spec, &sp.Spec.Pod, changed) {
 		s.ledger.Withdraw(sp)
 	}
-	tried := &attempts{live: live, undone: parts{}}
+	tried := &attempts{live: live, undone: podParts{}}
 	for _, change := range podChanges {
-		if err := s.try(ctx, sp, tried, change, changed.of(change)); err != nil {
+		if err := s.tryChange(ctx, sp, tried, change, changed.partsOf(change)); err != nil {
 			return reached, &podUpdateError{err}
 		}
 	}
-	return want.without(tried.undone, reached).String(), tried.err()
+	return want.withoutParts(tried.undone, reached).String(), tried.joinedError()
 }
 
 // attempts is what became of the changes of one Pod.
@@ -280,13 +280,13 @@ type attempts struct {
 	// live is the Pod with those that were made.
 	live *corev1.Pod
 	// undone are the parts to be tried again.
-	undone parts
+	undone podParts
 	// refused says why others are not made, and later why some are not yet.
 	refused, later []error
 }
 
-// err returns nothing, what is retried, or what is only told.
-func (a *attempts) err() error {
+// joinedError returns nothing, what is retried, or what is only told.
+func (a *attempts) joinedError() error {
 	switch all := errors.Join(append(a.refused, a.later...)...); {
 	case all == nil:
 		return nil
@@ -297,16 +297,16 @@ func (a *attempts) err() error {
 	}
 }
 
-// try makes one change of a Pod. What is refused together is tried part by part. The error is one that says nothing about the change.
-func (s *shadowPods) try(ctx context.Context, sp *offv1beta1.ShadowPod, tried *attempts, change podChange, some parts) error {
+// tryChange makes one change of a Pod. What is refused together is tried part by part. The error is one that says nothing about the change.
+func (s *shadowPods) tryChange(ctx context.Context, sp *offv1beta1.ShadowPod, tried *attempts, change podChange, some podParts) error {
 	next := tried.live.DeepCopy()
-	change.make(&next.Spec, s.followed(sp), some)
+	change.make(&next.Spec, s.desiredSpec(sp), some)
 	if equality.Semantic.DeepEqual(tried.live.Spec, next.Spec) {
 		return nil
 	}
 	err := s.makeRoom(ctx, sp, tried.live, next)
 	if err == nil {
-		err = s.patch(ctx, tried.live, next, change.subresource)
+		err = s.patchPod(ctx, tried.live, next, change.subresource)
 	}
 	_, short := errors.AsType[*shortage](err)
 	switch {
@@ -317,9 +317,9 @@ func (s *shadowPods) try(ctx context.Context, sp *offv1beta1.ShadowPod, tried *a
 		tried.refused = append(tried.refused, err) // the ledger wakes us
 	case !refusesChange(err):
 		return err
-	case len(some.each(change)) > 0:
-		for _, one := range some.each(change) {
-			if err := s.try(ctx, sp, tried, change, one); err != nil {
+	case len(some.eachPart(change)) > 0:
+		for _, one := range some.eachPart(change) {
+			if err := s.tryChange(ctx, sp, tried, change, one); err != nil {
 				return err
 			}
 		}
@@ -339,9 +339,9 @@ func refusesChange(err error) bool {
 }
 
 // asksForMore tells whether a pod is to have more than it has. A wish that the ledger refused may be taken back.
-func asksForMore(pod, want *corev1.PodSpec, changed parts) bool {
+func asksForMore(pod, want *corev1.PodSpec, changed podParts) bool {
 	next := pod.DeepCopy()
-	resize(next, want.DeepCopy(), changed)
+	applyResources(next, want.DeepCopy(), changed)
 	return quota.Fit(quota.Need(next), nil, quota.Need(pod)) != nil
 }
 
@@ -364,8 +364,8 @@ func (s *shadowPods) makeRoom(ctx context.Context, sp *offv1beta1.ShadowPod, liv
 	return nil
 }
 
-// patch writes the difference, and fills next with the answer.
-func (s *shadowPods) patch(ctx context.Context, live, next *corev1.Pod, subresource string) error {
+// patchPod writes the difference, and fills next with the answer.
+func (s *shadowPods) patchPod(ctx context.Context, live, next *corev1.Pod, subresource string) error {
 	patch, owner := client.StrategicMergeFrom(live, client.MergeFromWithOptimisticLock{}), client.FieldOwner(names.ShadowPodFieldManager)
 	if subresource == "" {
 		return s.client.Patch(ctx, next, patch, owner)
@@ -373,7 +373,7 @@ func (s *shadowPods) patch(ctx context.Context, live, next *corev1.Pod, subresou
 	err := s.client.SubResource(subresource).Patch(ctx, next, patch, owner)
 	if err == nil {
 		s.ledger.Made(next)
-	} else if _, certain := answered(err); certain {
+	} else if _, certain := classifyAnswer(err); certain {
 		s.ledger.Release(client.ObjectKeyFromObject(live))
 	} else {
 		s.ledger.Lost(client.ObjectKeyFromObject(live), live.ResourceVersion)

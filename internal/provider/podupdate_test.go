@@ -359,13 +359,13 @@ func TestTheShareOfAResizeThatNobodyAnsweredIsKept(t *testing.T) {
 			s.ledger.See(pod)
 			sp.Spec.Pod.Containers[0].Resources = cpu("2")
 			want := partsOf(&sp.Spec.Pod)
-			if reached, err := s.update(t.Context(), sp, pod, want); reached == want.String() || !errors.Is(err, tc.err) {
+			if reached, err := s.updatePod(t.Context(), sp, pod, want); reached == want.String() || !errors.Is(err, tc.err) {
 				t.Fatalf("it is not tried again: %v", err)
 			}
 			room := func(want bool, when string) {
 				t.Helper()
 				other := asked(twin, "other", "plum", "plum-a", "2")
-				if err := s.reserve(t.Context(), other, &other.Spec.Pod); (err == nil) != want {
+				if err := s.reserveQuota(t.Context(), other, &other.Spec.Pod); (err == nil) != want {
 					t.Errorf("%s: %v", when, err)
 				}
 				s.ledger.Withdraw(other)
@@ -416,7 +416,7 @@ func TestAWishForMoreIsTakenBack(t *testing.T) {
 					free()
 				}
 				change(pod)
-				if err := s.follow(t.Context(), sp, pod); err != nil {
+				if err := s.followChanges(t.Context(), sp, pod); err != nil {
 					t.Fatal(err)
 				}
 				if !offered {
@@ -508,7 +508,7 @@ func TestWhatWasChangedHereStaysWhenTheCacheIsLate(t *testing.T) {
 
 	s := &shadowPods{client: c.Client, live: c.Client, ledger: newLedger(false, func(types.NamespacedName) {})}
 	want := partsOf(&sp.Spec.Pod)
-	if reached, err := s.update(t.Context(), sp, late, want); err != nil || reached != want.String() {
+	if reached, err := s.updatePod(t.Context(), sp, late, want); err != nil || reached != want.String() {
 		t.Fatalf("reached %s: %v", reached, err)
 	}
 	if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil || pod.Spec.Containers[0].Image != "mirror/web:2" {

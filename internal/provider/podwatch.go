@@ -21,18 +21,18 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 )
 
-// queue is the controller's, once it runs.
-type queue struct {
+// requestQueue is the controller's, once it runs.
+type requestQueue struct {
 	atomic.Pointer[workqueue.TypedRateLimitingInterface[reconcile.Request]]
 }
 
 // Start is a source that never has anything: it is told the queue.
-func (q *queue) Start(_ context.Context, to workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+func (q *requestQueue) Start(_ context.Context, to workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	q.Store(&to)
 	return nil
 }
 
-func (q *queue) wake(key types.NamespacedName) {
+func (q *requestQueue) wakeUp(key types.NamespacedName) {
 	if to := q.Load(); to != nil {
 		(*to).Add(reconcile.Request{NamespacedName: key})
 	}
@@ -45,17 +45,17 @@ type podEvents struct {
 }
 
 func (p podEvents) Create(ctx context.Context, e event.TypedCreateEvent[*corev1.Pod], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-	p.s.see(ctx, e.Object, true)
+	p.s.observePod(ctx, e.Object, true)
 	p.TypedEventHandler.Create(ctx, e, q)
 }
 
 func (p podEvents) Update(ctx context.Context, e event.TypedUpdateEvent[*corev1.Pod], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	another := e.ObjectOld.UID != e.ObjectNew.UID // seen through an interrupted watch
 	if another {
-		p.s.gone(ctx, e.ObjectOld)
+		p.s.observeGone(ctx, e.ObjectOld)
 	}
-	p.s.see(ctx, e.ObjectNew, another)
-	if ended(e.ObjectNew.Status.Phase) && !ended(e.ObjectOld.Status.Phase) {
+	p.s.observePod(ctx, e.ObjectNew, another)
+	if hasEnded(e.ObjectNew.Status.Phase) && !hasEnded(e.ObjectOld.Status.Phase) {
 		p.s.refused.Retry(e.ObjectNew.Namespace, perRelease)
 	}
 	if concernsShadow(e.ObjectOld, e.ObjectNew) {
@@ -72,40 +72,40 @@ func concernsShadow(before, after *corev1.Pod) bool {
 }
 
 func (p podEvents) Delete(ctx context.Context, e event.TypedDeleteEvent[*corev1.Pod], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-	p.s.gone(ctx, e.Object)
+	p.s.observeGone(ctx, e.Object)
 	p.s.refused.Retry(e.Object.Namespace, perRelease)
 	p.TypedEventHandler.Delete(ctx, e, q)
 }
 
-// see has the ledger know what the watch shows of a pod. One that had ended when it is first shown was made all the same; of one
+// observePod has the ledger know what the watch shows of a pod. One that had ended when it is first shown was made all the same; of one
 // that ended before, the ledger may have forgotten that.
-func (s *shadowPods) see(ctx context.Context, pod *corev1.Pod, first bool) {
-	s.remember(ctx, pod)
-	if first || !ended(pod.Status.Phase) {
+func (s *shadowPods) observePod(ctx context.Context, pod *corev1.Pod, first bool) {
+	s.rememberPod(ctx, pod)
+	if first || !hasEnded(pod.Status.Phase) {
 		s.ledger.See(pod)
 	}
-	if ended(pod.Status.Phase) {
+	if hasEnded(pod.Status.Phase) {
 		s.ledger.Gone(pod)
 	}
 }
 
-func (s *shadowPods) gone(ctx context.Context, pod *corev1.Pod) {
-	s.remember(ctx, pod)
+func (s *shadowPods) observeGone(ctx context.Context, pod *corev1.Pod) {
+	s.rememberPod(ctx, pod)
 	s.ledger.Gone(pod)
 }
 
-// remember how a pod ended: it may go before that is written into its ShadowPod, and must not run again. And that it ran, which
+// rememberPod how a pod ended: it may go before that is written into its ShadowPod, and must not run again. And that it ran, which
 // is written later: if it is lost it runs again where new ones may not.
-func (s *shadowPods) remember(ctx context.Context, pod *corev1.Pod) {
+func (s *shadowPods) rememberPod(ctx context.Context, pod *corev1.Pod) {
 	owner := metav1.GetControllerOf(pod)
-	if owner == nil || !ended(phaseToReport(pod)) && (pod.Status.Phase != corev1.PodRunning || s.hasRun(owner.UID)) {
+	if owner == nil || !hasEnded(phaseToReport(pod)) && (pod.Status.Phase != corev1.PodRunning || s.hasRun(owner.UID)) {
 		return
 	}
 	sp := &offv1beta1.ShadowPod{}
 	err := s.client.Get(ctx, client.ObjectKeyFromObject(pod), sp)
 	switch {
-	case err != nil || sp.UID != owner.UID || ended(sp.Status.Phase):
-	case ended(phaseToReport(pod)):
+	case err != nil || sp.UID != owner.UID || hasEnded(sp.Status.Phase):
+	case hasEnded(phaseToReport(pod)):
 		s.ends.Put(sp.UID, pod.Status.Phase)
 	case sp.Status.Phase == "":
 		s.ran.Put(sp.UID, struct{}{})
@@ -126,8 +126,8 @@ func (s *shadowPods) ofNamespace(_ context.Context, obj client.Object) []reconci
 	return out
 }
 
-// forget drops what is known of a ShadowPod that is gone.
-func (s *shadowPods) forget(_ context.Context, e event.DeleteEvent, _ workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+// forgetShadowPod drops what is known of a ShadowPod that is gone.
+func (s *shadowPods) forgetShadowPod(_ context.Context, e event.DeleteEvent, _ workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	if sp, ok := e.Object.(*offv1beta1.ShadowPod); ok {
 		s.ledger.Withdraw(sp)
 		s.refused.Drop(client.ObjectKeyFromObject(sp))

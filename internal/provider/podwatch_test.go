@@ -35,7 +35,7 @@ func TestOnlyWhatIsReadOfAPodHasItsShadowPodLookedAt(t *testing.T) {
 			after := before.DeepCopy()
 			tc.change(after)
 			for _, pod := range []*corev1.Pod{before, after} {
-				if _, err := slim(pod); err != nil {
+				if _, err := trimPod(pod); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -733,8 +733,8 @@ func TestATwinThatNoCacheKnowsIsRemoved(t *testing.T) {
 	late := &namespaceMaps{
 		client: testkit.Unaware(c.Client, &corev1.NamespaceList{}), live: c.Client, options: NamespaceMapOptions{LiqoNamespace: "liqo", MaxNamespaces: 9, PodSecurity: "baseline"},
 	}
-	in := input{desired: nm.Spec.DesiredMapping, owner: ownerKey(nm), tenant: nm.Namespace, consumer: "late", limit: 9, level: "baseline", access: granted}
-	if err := late.apply(t.Context(), nm, in); err != nil {
+	in := mapInput{desired: nm.Spec.DesiredMapping, owner: ownerKey(nm), tenant: nm.Namespace, consumer: "late", limit: 9, level: "baseline", access: granted}
+	if err := late.applyMap(t.Context(), nm, in); err != nil {
 		t.Fatal(err)
 	}
 	if err := late.Cleanup(t.Context(), nm); err == nil {

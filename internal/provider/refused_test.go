@@ -274,7 +274,7 @@ func TestThatAPodRunsIsToldWhenItDidForAWhile(t *testing.T) {
 		if sp.Status.Phase != c.want {
 			t.Errorf("%s: %q is told, want %q", name, sp.Status.Phase, c.want)
 		}
-		if again := sp.Status.Phase == "" && s.young(sp) > 0; again != c.again {
+		if again := sp.Status.Phase == "" && s.remainingGrace(sp) > 0; again != c.again {
 			t.Errorf("%s: looks again: %v", name, again)
 		}
 	}
@@ -298,7 +298,7 @@ func TestAnswersOfTheAPIServer(t *testing.T) {
 		"after a time-out anything may be true": {status(504, metav1.StatusReasonTimeout), false, false},
 		"after a lost connection too":           {errors.New("connection reset"), false, false},
 	} {
-		if refused, certain := answered(tc.err); refused != tc.refused || certain != tc.certain {
+		if refused, certain := classifyAnswer(tc.err); refused != tc.refused || certain != tc.certain {
 			t.Errorf("%s: refused %t, certain %t", name, refused, certain)
 		}
 	}

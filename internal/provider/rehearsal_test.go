@@ -26,7 +26,7 @@ import (
 )
 
 func TestPodsOfATemplateLookAlikeToAdmission(t *testing.T) {
-	of := func(change func(*corev1.Pod)) shape {
+	of := func(change func(*corev1.Pod)) podTemplateKey {
 		sp := asked("twin", "web-0", "grey", "user", "1")
 		pod := &corev1.Pod{ObjectMeta: *sp.ObjectMeta.DeepCopy(), Spec: sp.Spec.Pod}
 		if pod.Annotations == nil {
@@ -63,10 +63,10 @@ func TestPodsOfATemplateLookAlikeToAdmission(t *testing.T) {
 
 func TestWhatBecameOfAPodCountsForAMinute(t *testing.T) {
 	now := time.Now()
-	var s shapes
-	a, b := shape{"twin", "a"}, shape{"other", "b"}
+	var s templateCache
+	a, b := podTemplateKey{"twin", "a"}, podTemplateKey{"other", "b"}
 	spec := &corev1.PodSpec{}
-	is := func(of shape, want bool, when string) {
+	is := func(of podTemplateKey, want bool, when string) {
 		t.Helper()
 		if got := s.Get(of, now) != nil; got != want {
 			t.Errorf("%s, known: %t", when, got)
@@ -115,7 +115,7 @@ func TestARehearsalSaysNothingOfAPodThatMayHaveBeenMade(t *testing.T) {
 	share := func(name string) error {
 		sp := bare(twin, name, "onyx", "onyx-a")
 		pod := &corev1.Pod{ObjectMeta: *sp.ObjectMeta.DeepCopy(), Spec: *sp.Spec.Pod.DeepCopy()}
-		if err := s.share(t.Context(), sp, pod); err != nil {
+		if err := s.dryRunShared(t.Context(), sp, pod); err != nil {
 			return err
 		}
 		return s.notMade(t.Context(), sp, cut.Create(t.Context(), pod), pod)
@@ -126,10 +126,10 @@ func TestARehearsalSaysNothingOfAPodThatMayHaveBeenMade(t *testing.T) {
 		}
 		s.shapes.Forget(twin)
 	}
-	if err := s.reserve(t.Context(), asked(twin, "next", "onyx", "onyx-a", "2"), &asked(twin, "next", "onyx", "onyx-a", "2").Spec.Pod); err == nil {
+	if err := s.reserveQuota(t.Context(), asked(twin, "next", "onyx", "onyx-a", "2"), &asked(twin, "next", "onyx", "onyx-a", "2").Spec.Pod); err == nil {
 		t.Error("what the pod may have is given to another")
 	}
-	if err := s.reserve(t.Context(), asked(twin, "small", "onyx", "onyx-a", "1"), &asked(twin, "small", "onyx", "onyx-a", "1").Spec.Pod); err != nil {
+	if err := s.reserveQuota(t.Context(), asked(twin, "small", "onyx", "onyx-a", "1"), &asked(twin, "small", "onyx", "onyx-a", "1").Spec.Pod); err != nil {
 		t.Error(err)
 	}
 }
@@ -148,7 +148,7 @@ func TestAPodThatNobodyCanReadIsNoOtherDoubt(t *testing.T) {
 	if err := w.ledger.Reserve(w.shadow("web", 1), w.quota, false); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.existing(t.Context(), w.shadow("web", 1)); err == nil {
+	if err := s.checkExisting(t.Context(), w.shadow("web", 1)); err == nil {
 		t.Error("it was read")
 	}
 	if err := w.try("next", 1); err == nil {

@@ -17,7 +17,7 @@ import (
 
 // hall is a namespace that has room for pods, and refuses those that are too large.
 type hall struct {
-	refused refusedPods
+	refused retryQueue
 	free    int
 	sizes   map[string]int
 	queue   []string

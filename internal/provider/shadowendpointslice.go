@@ -78,11 +78,11 @@ func SetupShadowEndpointSlices(mgr ctrl.Manager, o ShadowEndpointSliceOptions) e
 		Watches(&liqov1beta1.ForeignCluster{}, handler.EnqueueRequestsFromMapFunc(s.ofForeignCluster), builder.WithPredicates(networkingChanged)).
 		Watches(&networkingv1beta1.Configuration{}, handler.EnqueueRequestsFromMapFunc(s.ofLabel)).
 		Watches(&networkingv1beta1.Connection{}, handler.EnqueueRequestsFromMapFunc(s.ofLabel), builder.WithPredicates(connectionChanged)).
-		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(s.all), builder.WithPredicates(nodeNetworkChanged)).
-		Watches(&ipamv1alpha1.Network{}, handler.EnqueueRequestsFromMapFunc(s.all), builder.WithPredicates(networkChanged)).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(s.allRequests), builder.WithPredicates(nodeNetworkChanged)).
+		Watches(&ipamv1alpha1.Network{}, handler.EnqueueRequestsFromMapFunc(s.allRequests), builder.WithPredicates(networkChanged)).
 		WatchesRawSource(source.Kind(s.made, &discoveryv1.EndpointSlice{}, owner))
 	if !s.noServiceCIDRs {
-		b.Watches(&networkingv1.ServiceCIDR{}, handler.EnqueueRequestsFromMapFunc(s.all), builder.WithPredicates(servicesChanged))
+		b.Watches(&networkingv1.ServiceCIDR{}, handler.EnqueueRequestsFromMapFunc(s.allRequests), builder.WithPredicates(servicesChanged))
 	}
 	return c.Complete(b)
 }
@@ -131,37 +131,37 @@ type shadowSlices struct {
 
 // Sync makes the EndpointSlice what it should be. Addresses that are not the consumer's are told of, and the others shown.
 func (s *shadowSlices) Sync(ctx context.Context, ses *offv1beta1.ShadowEndpointSlice) error {
-	current, err := s.current(ctx, ses)
+	current, err := s.readCurrent(ctx, ses)
 	if err != nil {
 		return err
 	}
-	consumer, err := s.consumer(ctx, ses)
+	consumer, err := s.consumerOf(ctx, ses)
 	if kube.IsWait(err) {
 		return err
 	}
 	if err != nil {
-		return s.withdraw(ctx, current, err)
+		return s.withdrawSlice(ctx, current, err)
 	}
-	w, err := s.way(ctx, consumer)
+	w, err := s.routeTo(ctx, consumer)
 	if err != nil {
 		return err
 	}
 	want, dropped := endpointSlice(ses, consumer, w, s.dropped...)
-	refused := s.apply(ctx, ses, current, want)
-	if good := accepted(want.Endpoints, refused); len(good) < len(want.Endpoints) {
+	refused := s.applySlice(ctx, ses, current, want)
+	if good := acceptedEndpoints(want.Endpoints, refused); len(good) < len(want.Endpoints) {
 		want.Endpoints = good
-		err = s.apply(ctx, ses, current, want)
+		err = s.applySlice(ctx, ses, current, want)
 	} else {
 		err, refused = refused, nil
 	}
 	if err != nil {
 		return err
 	}
-	return errors.Join(refused, foreign(dropped, consumer))
+	return errors.Join(refused, droppedError(dropped, consumer))
 }
 
-// foreign tells of endpoints that are not the consumer's, nil for none.
-func foreign(dropped []string, consumer string) error {
+// droppedError tells of endpoints that are not the consumer's, nil for none.
+func droppedError(dropped []string, consumer string) error {
 	if len(dropped) == 0 {
 		return nil
 	}
@@ -169,8 +169,8 @@ func foreign(dropped []string, consumer string) error {
 		len(dropped), consumer, kube.Some(dropped)))
 }
 
-// current is the EndpointSlice that we made, nil for none.
-func (s *shadowSlices) current(ctx context.Context, ses *offv1beta1.ShadowEndpointSlice) (*discoveryv1.EndpointSlice, error) {
+// readCurrent is the EndpointSlice that we made, nil for none.
+func (s *shadowSlices) readCurrent(ctx context.Context, ses *offv1beta1.ShadowEndpointSlice) (*discoveryv1.EndpointSlice, error) {
 	out := &discoveryv1.EndpointSlice{}
 	if err := s.made.Get(ctx, client.ObjectKeyFromObject(ses), out); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -184,8 +184,8 @@ func (s *shadowSlices) current(ctx context.Context, ses *offv1beta1.ShadowEndpoi
 	return out, nil
 }
 
-// consumer is whose namespace it is, which only the provider says. What claims to be of another cluster is refused.
-func (s *shadowSlices) consumer(ctx context.Context, ses *offv1beta1.ShadowEndpointSlice) (string, error) {
+// consumerOf is whose namespace it is, which only the provider says. What claims to be of another cluster is refused.
+func (s *shadowSlices) consumerOf(ctx context.Context, ses *offv1beta1.ShadowEndpointSlice) (string, error) {
 	namespace := &corev1.Namespace{}
 	if err := s.client.Get(ctx, client.ObjectKey{Name: ses.Namespace}, namespace); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -203,45 +203,45 @@ func (s *shadowSlices) consumer(ctx context.Context, ses *offv1beta1.ShadowEndpo
 	return consumer, nil
 }
 
-// withdraw removes what was shown, when it may not be shown any more.
-func (s *shadowSlices) withdraw(ctx context.Context, current *discoveryv1.EndpointSlice, why error) error {
+// withdrawSlice removes what was shown, when it may not be shown any more.
+func (s *shadowSlices) withdrawSlice(ctx context.Context, current *discoveryv1.EndpointSlice, why error) error {
 	if _, invalid := kube.InvalidReason(why); current == nil || !invalid {
 		return why
 	}
-	return s.remove(ctx, current, why)
+	return s.removeSlice(ctx, current, why)
 }
 
-func (s *shadowSlices) remove(ctx context.Context, current *discoveryv1.EndpointSlice, then error) error {
+func (s *shadowSlices) removeSlice(ctx context.Context, current *discoveryv1.EndpointSlice, then error) error {
 	if err := s.client.Delete(ctx, current, client.Preconditions{UID: new(current.UID)}); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("removing the EndpointSlice: %w", err)
 	}
 	return then
 }
 
-// way gathers what is known of the network to a consumer. That its API server answers is of no matter.
-func (s *shadowSlices) way(ctx context.Context, consumer string) (way, error) {
+// routeTo gathers what is known of the network to a consumer. That its API server answers is of no matter.
+func (s *shadowSlices) routeTo(ctx context.Context, consumer string) (peerRoute, error) {
 	foreign := &liqov1beta1.ForeignCluster{}
 	if err := s.client.Get(ctx, types.NamespacedName{Name: consumer}, foreign); err != nil {
 		if apierrors.IsNotFound(err) {
-			return way{}, kube.Wait(0, "the consumer is not known yet")
+			return peerRoute{}, kube.Wait(0, "the consumer is not known yet")
 		}
-		return way{}, fmt.Errorf("reading the foreign cluster: %w", err)
+		return peerRoute{}, fmt.Errorf("reading the foreign cluster: %w", err)
 	}
 	of := client.MatchingLabels{names.RemoteClusterID: consumer}
 	var configurations networkingv1beta1.ConfigurationList
 	if err := s.client.List(ctx, &configurations, of); err != nil {
-		return way{}, fmt.Errorf("listing the network configurations: %w", err)
+		return peerRoute{}, fmt.Errorf("listing the network configurations: %w", err)
 	}
 	var connections networkingv1beta1.ConnectionList
 	if err := s.client.List(ctx, &connections, of); err != nil {
-		return way{}, fmt.Errorf("listing the connections: %w", err)
+		return peerRoute{}, fmt.Errorf("listing the connections: %w", err)
 	}
 	// The ForeignCluster may not say yet what is there.
 	if !foreign.Status.Modules.Networking.Enabled && len(configurations.Items)+len(connections.Items) == 0 {
-		own, err := s.own(ctx)
-		return way{flat: true, own: own}, err
+		own, err := s.ownPrefixes(ctx)
+		return peerRoute{flat: true, own: own}, err
 	}
-	w := way{up: slices.ContainsFunc(connections.Items, isUp)}
+	w := peerRoute{up: slices.ContainsFunc(connections.Items, isUp)}
 	if c := peer.Configuration(configurations.Items, liqov1beta1.ClusterID(consumer)); c != nil {
 		var err error
 		if w.peer, w.placed, err = prefix.Of(c); err != nil {
@@ -251,8 +251,8 @@ func (s *shadowSlices) way(ctx context.Context, consumer string) (way, error) {
 	return w, nil
 }
 
-// own are the addresses that this cluster uses itself.
-func (s *shadowSlices) own(ctx context.Context) ([]netip.Prefix, error) {
+// ownPrefixes are the addresses that this cluster uses itself.
+func (s *shadowSlices) ownPrefixes(ctx context.Context) ([]netip.Prefix, error) {
 	var nodes corev1.NodeList
 	if err := s.client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing the nodes: %w", err)
@@ -275,9 +275,9 @@ func isUp(c networkingv1beta1.Connection) bool {
 	return (c.Status.Value == networkingv1beta1.Connected || c.Status.Reach == networkingv1beta1.ReachSome) && c.DeletionTimestamp.IsZero()
 }
 
-func (s *shadowSlices) apply(ctx context.Context, ses *offv1beta1.ShadowEndpointSlice, current, want *discoveryv1.EndpointSlice) error {
+func (s *shadowSlices) applySlice(ctx context.Context, ses *offv1beta1.ShadowEndpointSlice, current, want *discoveryv1.EndpointSlice) error {
 	if current != nil && current.AddressType != want.AddressType {
-		return s.remove(ctx, current, kube.Wait(0, "a slice with addresses of another type is being made"))
+		return s.removeSlice(ctx, current, kube.Wait(0, "a slice with addresses of another type is being made"))
 	}
 	if err := controllerutil.SetControllerReference(ses, want, s.client.Scheme()); err != nil {
 		return fmt.Errorf("owning the EndpointSlice: %w", err)
@@ -323,8 +323,8 @@ func refusedSlice(err error) error {
 	return err
 }
 
-// accepted are the endpoints without those that a refusal is about.
-func accepted(all []discoveryv1.Endpoint, refusal error) []discoveryv1.Endpoint {
+// acceptedEndpoints are the endpoints without those that a refusal is about.
+func acceptedEndpoints(all []discoveryv1.Endpoint, refusal error) []discoveryv1.Endpoint {
 	status, ok := errors.AsType[*apierrors.StatusError](refusal)
 	if !ok || status.Status().Details == nil {
 		return all
@@ -347,7 +347,7 @@ func accepted(all []discoveryv1.Endpoint, refusal error) []discoveryv1.Endpoint 
 
 // inNamespace finds those in a namespace: its labels say whose it is.
 func (s *shadowSlices) inNamespace(ctx context.Context, obj client.Object) []reconcile.Request {
-	return s.requests(ctx, client.InNamespace(obj.GetName()))
+	return s.requestsFor(ctx, client.InNamespace(obj.GetName()))
 }
 
 func (s *shadowSlices) ofForeignCluster(ctx context.Context, obj client.Object) []reconcile.Request {
@@ -363,14 +363,14 @@ func (s *shadowSlices) ofConsumer(ctx context.Context, id string) []reconcile.Re
 	if id == "" {
 		return nil
 	}
-	return s.requests(ctx, client.MatchingLabels{names.OffloadingOrigin: id})
+	return s.requestsFor(ctx, client.MatchingLabels{names.OffloadingOrigin: id})
 }
 
-// all are all of them: where there is no network to a consumer, what this cluster uses itself is none of its addresses.
-func (s *shadowSlices) all(ctx context.Context, _ client.Object) []reconcile.Request {
-	return s.requests(ctx)
+// allRequests are all of them: where there is no network to a consumer, what this cluster uses itself is none of its addresses.
+func (s *shadowSlices) allRequests(ctx context.Context, _ client.Object) []reconcile.Request {
+	return s.requestsFor(ctx)
 }
 
-func (s *shadowSlices) requests(ctx context.Context, which ...client.ListOption) []reconcile.Request {
+func (s *shadowSlices) requestsFor(ctx context.Context, which ...client.ListOption) []reconcile.Request {
 	return kube.Requests(ctx, s.client, &offv1beta1.ShadowEndpointSliceList{}, kube.Every, append(which, client.UnsafeDisableDeepCopy)...)
 }

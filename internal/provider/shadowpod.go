@@ -90,14 +90,14 @@ func SetupShadowPods(mgr ctrl.Manager, o ShadowPodOptions) error {
 		return err
 	}
 	s := &shadowPods{client: mgr.GetClient(), live: mgr.GetAPIReader(), pods: pods, youth: o.Youth, allowed: o.Pods, requests: o.DefaultRequests, dropped: o.DroppedMetadata}
-	s.ledger, s.refused.wake = newLedger(o.Enforce, s.queue.wake), s.queue.wake
-	if err := mgr.Add(manager.RunnableFunc(s.sweep)); err != nil {
+	s.ledger, s.refused.wake = newLedger(o.Enforce, s.queue.wakeUp), s.queue.wakeUp
+	if err := mgr.Add(manager.RunnableFunc(s.sweepOrphans)); err != nil {
 		return fmt.Errorf("adding what ends doubts: %w", err)
 	}
 	c := kube.NewController(mgr, kube.Options{Name: "shadowpod", Workers: o.Workers, Group: kube.PeerOf(mgr.GetClient())}, s)
 	owner := handler.TypedEnqueueRequestForOwner[*corev1.Pod](mgr.GetScheme(), mgr.GetRESTMapper(), &offv1beta1.ShadowPod{}, handler.OnlyControllerOwner())
 	b := c.Builder().
-		Watches(&offv1beta1.ShadowPod{}, handler.Funcs{DeleteFunc: s.forget}).
+		Watches(&offv1beta1.ShadowPod{}, handler.Funcs{DeleteFunc: s.forgetShadowPod}).
 		Watches(&offv1beta1.Quota{}, handler.EnqueueRequestsFromMapFunc(s.ofQuota)).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(s.ofNamespace), builder.WithPredicates(namespaceChanged)).
 		WatchesRawSource(&s.queue).
@@ -117,7 +117,7 @@ func SetupShadowPods(mgr ctrl.Manager, o ShadowPodOptions) error {
 func podCache(mgr ctrl.Manager) (cache.Cache, error) {
 	pods, err := kube.AddCache(mgr, map[client.Object]cache.ByObject{&corev1.Pod{}: {
 		Label:     labels.SelectorFromSet(labels.Set{names.ManagedBy: madeFrom}),
-		Transform: slim,
+		Transform: trimPod,
 	}})
 	if err != nil {
 		return nil, fmt.Errorf("reading the pods of consumers: %w", err)
@@ -125,7 +125,7 @@ func podCache(mgr ctrl.Manager) (cache.Cache, error) {
 	return pods, nil
 }
 
-func slim(obj any) (any, error) {
+func trimPod(obj any) (any, error) {
 	if pod, ok := obj.(*corev1.Pod); ok {
 		taken := quota.Taken(pod)
 		delete(taken, corev1.ResourcePods)
@@ -145,11 +145,11 @@ type shadowPods struct {
 	client  client.Client
 	live    client.Reader
 	pods    client.Reader
-	queue   queue
-	ledger  *ledger
-	fence   fence
-	refused refusedPods
-	shapes  shapes
+	queue   requestQueue
+	ledger  *quotaCache
+	fence   cacheBarrier
+	refused retryQueue
+	shapes  templateCache
 	youth   time.Duration
 	allowed policy.RemotePods
 	// requests are those of containers that name none.
@@ -161,7 +161,7 @@ type shadowPods struct {
 	ran kube.Table[types.UID, struct{}]
 }
 
-func (s *shadowPods) sweep(ctx context.Context) error {
+func (s *shadowPods) sweepOrphans(ctx context.Context) error {
 	wait.UntilWithContext(ctx, func(context.Context) { s.ledger.Sweep() }, sweepTime)
 	return nil
 }
@@ -171,7 +171,7 @@ func (s *shadowPods) Sync(ctx context.Context, sp *offv1beta1.ShadowPod) error {
 	if sp.Status.Phase != "" {
 		s.ran.Drop(sp.UID)
 	}
-	if ended(sp.Status.Phase) {
+	if hasEnded(sp.Status.Phase) {
 		s.ends.Drop(sp.UID)
 		s.ledger.Withdraw(sp)
 		return nil
@@ -180,7 +180,7 @@ func (s *shadowPods) Sync(ctx context.Context, sp *offv1beta1.ShadowPod) error {
 	err := s.pods.Get(ctx, client.ObjectKeyFromObject(sp), pod)
 	switch {
 	case apierrors.IsNotFound(err):
-		return s.create(ctx, sp)
+		return s.createPod(ctx, sp)
 	case err != nil:
 		return fmt.Errorf("reading the pod: %w", err)
 	case !metav1.IsControlledBy(pod, sp):
@@ -188,20 +188,20 @@ func (s *shadowPods) Sync(ctx context.Context, sp *offv1beta1.ShadowPod) error {
 		return inTheWay(pod)
 	}
 	s.takePhase(sp, phaseToReport(pod))
-	return s.follow(ctx, sp, pod)
+	return s.followChanges(ctx, sp, pod)
 }
 
 // takePhase follows the phase of the pod. That a new pod is Pending is not worth a write, and that it runs not yet.
 func (s *shadowPods) takePhase(sp *offv1beta1.ShadowPod, phase corev1.PodPhase) {
-	if phase == "" || sp.Status.Phase == "" && (phase == corev1.PodPending || !ended(phase) && s.young(sp) > 0) {
+	if phase == "" || sp.Status.Phase == "" && (phase == corev1.PodPending || !hasEnded(phase) && s.remainingGrace(sp) > 0) {
 		return
 	}
 	sp.Status.Phase = phase
 }
 
-// young returns how long a ShadowPod still is; what is not positive is since when it is not. What was made in the future, by a
+// remainingGrace returns how long a ShadowPod still is; what is not positive is since when it is not. What was made in the future, by a
 // clock that is ahead, is not.
-func (s *shadowPods) young(sp *offv1beta1.ShadowPod) time.Duration {
+func (s *shadowPods) remainingGrace(sp *offv1beta1.ShadowPod) time.Duration {
 	age := time.Since(sp.CreationTimestamp.Time)
 	if age < 0 {
 		return -s.youth
@@ -215,7 +215,7 @@ func (s *shadowPods) Next(sp *offv1beta1.ShadowPod) time.Duration {
 	if s.ledger.Held(client.ObjectKeyFromObject(sp)) {
 		return unseenDelay
 	}
-	if left := s.young(sp); sp.Status.Phase == "" && left > -s.youth {
+	if left := s.remainingGrace(sp); sp.Status.Phase == "" && left > -s.youth {
 		return max(left, s.youth/4)
 	}
 	return 0
@@ -226,21 +226,21 @@ func (s *shadowPods) Bear(sp *offv1beta1.ShadowPod) *offv1beta1.ShadowPod {
 	return &offv1beta1.ShadowPod{ObjectMeta: *sp.ObjectMeta.DeepCopy(), Status: *sp.Status.DeepCopy()}
 }
 
-func ended(phase corev1.PodPhase) bool { return policy.Ended(phase) }
+func hasEnded(phase corev1.PodPhase) bool { return policy.Ended(phase) }
 
-func (s *shadowPods) create(ctx context.Context, sp *offv1beta1.ShadowPod) error {
-	pod, err := s.prepare(ctx, sp)
+func (s *shadowPods) createPod(ctx context.Context, sp *offv1beta1.ShadowPod) error {
+	pod, err := s.preparePod(ctx, sp)
 	if err != nil || pod == nil {
 		s.ledger.Withdraw(sp)
 		return err
 	}
-	if err := s.share(ctx, sp, pod); err != nil {
+	if err := s.dryRunShared(ctx, sp, pod); err != nil {
 		return err
 	}
 	asked := pod.DeepCopy()
 	if err := s.client.Create(ctx, pod, client.FieldOwner(names.ShadowPodFieldManager)); err != nil {
 		if apierrors.IsAlreadyExists(err) {
-			return s.existing(ctx, sp)
+			return s.checkExisting(ctx, sp)
 		}
 		return s.notMade(ctx, sp, err, asked)
 	}
@@ -252,8 +252,8 @@ func (s *shadowPods) create(ctx context.Context, sp *offv1beta1.ShadowPod) error
 	return nil
 }
 
-// prepare returns the pod to make, nil where there is to be none.
-func (s *shadowPods) prepare(ctx context.Context, sp *offv1beta1.ShadowPod) (*corev1.Pod, error) {
+// preparePod returns the pod to make, nil where there is to be none.
+func (s *shadowPods) preparePod(ctx context.Context, sp *offv1beta1.ShadowPod) (*corev1.Pod, error) {
 	// In this order: what the ledger shows no more has been remembered.
 	if s.ledger.Seen(client.ObjectKeyFromObject(sp)) {
 		return nil, kube.Wait(watchDelay, "what became of the earlier pod is not known yet")
@@ -262,10 +262,10 @@ func (s *shadowPods) prepare(ctx context.Context, sp *offv1beta1.ShadowPod) (*co
 		sp.Status.Phase = phase
 		return nil, nil
 	}
-	if err := s.check(ctx, sp); err != nil {
+	if err := s.checkPod(ctx, sp); err != nil {
 		return nil, err
 	}
-	if err := s.pass(ctx); err != nil {
+	if err := s.passBarrier(ctx); err != nil {
 		return nil, err
 	}
 	return s.podOf(ctx, sp)
@@ -274,11 +274,11 @@ func (s *shadowPods) prepare(ctx context.Context, sp *offv1beta1.ShadowPod) (*co
 // notMade has the ledger know of an error of a request to make a pod, and says what follows.
 func (s *shadowPods) notMade(ctx context.Context, sp *offv1beta1.ShadowPod, err error, pod *corev1.Pod) error {
 	key := client.ObjectKeyFromObject(pod)
-	switch _, certain := answered(err); {
+	switch _, certain := classifyAnswer(err); {
 	case !certain:
 		s.ledger.Lost(key, "")
 	case s.ledger.Doubtful(key): // this one was refused, an earlier one may have made it
-		if there, err := s.look(ctx, sp); err == nil && metav1.IsControlledBy(there, sp) {
+		if there, err := s.readPod(ctx, sp); err == nil && metav1.IsControlledBy(there, sp) {
 			return nil
 		}
 	default:
@@ -289,7 +289,7 @@ func (s *shadowPods) notMade(ctx context.Context, sp *offv1beta1.ShadowPod, err 
 
 // whyNotMade says what follows from the error of a request to make a pod.
 func whyNotMade(err error, pod *corev1.Pod) error {
-	refused, _ := answered(err)
+	refused, _ := classifyAnswer(err)
 	if apierrors.IsForbidden(err) && strings.Contains(err.Error(), "error looking up service account "+pod.Namespace+"/default:") {
 		return kube.Wait(accountDelay, "the namespace is new and has no default service account yet")
 	}
@@ -300,8 +300,8 @@ func whyNotMade(err error, pod *corev1.Pod) error {
 	return err
 }
 
-// check applies the provider's policy again: admission may have been off, and namespaces may have changed since.
-func (s *shadowPods) check(ctx context.Context, sp *offv1beta1.ShadowPod) error {
+// checkPod applies the provider's policy again: admission may have been off, and namespaces may have changed since.
+func (s *shadowPods) checkPod(ctx context.Context, sp *offv1beta1.ShadowPod) error {
 	namespace := &corev1.Namespace{}
 	if err := s.client.Get(ctx, client.ObjectKey{Name: sp.Namespace}, namespace); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -326,9 +326,9 @@ func (s *shadowPods) check(ctx context.Context, sp *offv1beta1.ShadowPod) error 
 	return nil
 }
 
-// existing handles a pod that the cache does not show: it is new, or it is not made from a ShadowPod.
-func (s *shadowPods) existing(ctx context.Context, sp *offv1beta1.ShadowPod) error {
-	pod, err := s.look(ctx, sp)
+// checkExisting handles a pod that the cache does not show: it is new, or it is not made from a ShadowPod.
+func (s *shadowPods) checkExisting(ctx context.Context, sp *offv1beta1.ShadowPod) error {
+	pod, err := s.readPod(ctx, sp)
 	switch {
 	case err != nil:
 		return fmt.Errorf("reading the pod in the way: %w", err)
@@ -339,8 +339,8 @@ func (s *shadowPods) existing(ctx context.Context, sp *offv1beta1.ShadowPod) err
 	}
 }
 
-// look reads what the API server has by the name of a pod, after a request to make it was refused, and has the ledger know.
-func (s *shadowPods) look(ctx context.Context, sp *offv1beta1.ShadowPod) (*corev1.Pod, error) {
+// readPod reads what the API server has by the name of a pod, after a request to make it was refused, and has the ledger know.
+func (s *shadowPods) readPod(ctx context.Context, sp *offv1beta1.ShadowPod) (*corev1.Pod, error) {
 	key, pod := client.ObjectKeyFromObject(sp), &corev1.Pod{}
 	err := s.live.Get(ctx, key, pod)
 	switch {

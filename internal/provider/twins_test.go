@@ -42,11 +42,11 @@ const (
 	theirs = "tenant-red/red-map"
 )
 
-func show(in input) string {
+func show(in mapInput) string {
 	words := map[action]string{create: "create", keep: "keep", remove: "remove", leave: "leave", refuse: "refuse"}
 	var lines []string
-	for _, s := range decide(in) {
-		line := fmt.Sprintf("%s %s>%s %s", words[s.do], s.local, s.remote, phase(in, s, nil))
+	for _, s := range decideSteps(in) {
+		line := fmt.Sprintf("%s %s>%s %s", words[s.do], s.local, s.remote, mappingPhase(in, s, nil))
 		if s.refusal != nil {
 			line += ": " + s.refusal.Error()
 		}
@@ -62,7 +62,7 @@ func TestDecide(t *testing.T) {
 	for name, tc := range map[string]struct {
 		desired    map[string]string
 		namespaces []*corev1.Namespace
-		access     access
+		access     accessState
 		limit      int
 		younger    bool
 		bound      string
@@ -140,7 +140,7 @@ func TestDecide(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := input{owner: ours, tenant: "tenant-blue", consumer: "blue", access: tc.access, desired: tc.desired, namespaces: map[string]*corev1.Namespace{}, limit: 10, younger: tc.younger}
+			in := mapInput{owner: ours, tenant: "tenant-blue", consumer: "blue", access: tc.access, desired: tc.desired, namespaces: map[string]*corev1.Namespace{}, limit: 10, younger: tc.younger}
 			if tc.bound != "" {
 				in.bound = map[string]string{tc.bound: "ClusterRoleBinding x"}
 			}
@@ -171,7 +171,7 @@ func TestAnAcceptedMappingStaysAcceptedWhileOnlyWeHaveTrouble(t *testing.T) {
 		"on its way out in any case": {current: accepted, do: remove, want: offv1beta1.MappingTerminating},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := phase(input{current: tc.current}, step{local: "demo", remote: "demo-blue", do: tc.do}, broken); got != tc.want {
+			if got := mappingPhase(mapInput{current: tc.current}, mapStep{local: "demo", remote: "demo-blue", do: tc.do}, broken); got != tc.want {
 				t.Errorf("phase = %s, want %s", got, tc.want)
 			}
 		})
@@ -186,7 +186,7 @@ func TestAnswer(t *testing.T) {
 		refusal *denial
 		do      action
 		err     error
-		access  access
+		access  accessState
 		reason  string
 		message string
 		refused bool
@@ -194,7 +194,7 @@ func TestAnswer(t *testing.T) {
 		"accepted":                {do: keep},
 		"refused":                 {do: refuse, refusal: errNotOurs("demo-blue"), reason: "NamespaceExists", message: `the namespace "demo-blue" exists already`, refused: true},
 		"detail_stays_here":       {do: refuse, refusal: &denial{reason: "NameBound", message: "bound", detail: "by ClusterRoleBinding secret"}, reason: "NameBound", message: "bound", refused: true},
-		"drained":                 {do: keep, access: drained, refusal: drained.refusal(), reason: "TenantDrained", message: "drained", refused: true},
+		"drained":                 {do: keep, access: drained, refusal: drained.accessDenial(), reason: "TenantDrained", message: "drained", refused: true},
 		"undecided":               {do: refuse, access: undecided, reason: "TenantPending", message: "not been processed"},
 		"failed":                  {do: create, err: errors.New("dial tcp 10.0.0.1:443: connection refused"), reason: "Retried", message: "is being retried"},
 		"forbidden":               {do: create, err: forbidden("denied by policy names"), reason: "Forbidden", message: "denied by policy names", refused: true},
@@ -203,7 +203,7 @@ func TestAnswer(t *testing.T) {
 		"removed_without_reasons": {do: remove, err: errors.New("broken")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := answer(input{access: tc.access}, step{local: "demo", remote: "demo-blue", do: tc.do, refusal: tc.refusal}, tc.err)
+			got := mappingStatus(mapInput{access: tc.access}, mapStep{local: "demo", remote: "demo-blue", do: tc.do, refusal: tc.refusal}, tc.err)
 			if got.Reason != tc.reason || !strings.Contains(got.Message, tc.message) || tc.message == "" && got.Message != "" || got.IsRefused() != tc.refused {
 				t.Errorf("answer = %+v, refused %v", got, got.IsRefused())
 			}
@@ -231,7 +231,7 @@ func TestAccessOf(t *testing.T) {
 	leaving.DeletionTimestamp = new(metav1.Unix(1, 0))
 	for name, tc := range map[string]struct {
 		tenants []authv1beta1.Tenant
-		want    access
+		want    accessState
 	}{
 		"ready":                      {tenants: []authv1beta1.Tenant{tenant(1, active, 2, metav1.ConditionTrue)}, want: granted},
 		"cordoned keeps what it has": {tenants: []authv1beta1.Tenant{tenant(1, cordoned, 2, metav1.ConditionTrue)}, want: granted},
@@ -271,7 +271,7 @@ func TestUsersAreThoseWithAQuota(t *testing.T) {
 }
 
 func TestMissingLabelsLeaveTheLevelToTheAdministrator(t *testing.T) {
-	in := input{consumer: "blue", level: policy.PodSecurityBaseline}
+	in := mapInput{consumer: "blue", level: policy.PodSecurityBaseline}
 	n := space("demo", ours, "demo")
 	want := map[string]string{names.RemoteClusterID: "blue", policy.PodSecurityLabel: policy.PodSecurityBaseline}
 	if diff := cmp.Diff(want, missingLabels(in, n)); diff != "" {

@@ -29,8 +29,8 @@ import (
 
 const evictionDelay = 2 * time.Second
 
-// watches lists everything that twins follow from, besides their NamespaceMap.
-func (s *namespaceMaps) watches(b *builder.Builder) *builder.Builder {
+// addWatches lists everything that twins follow from, besides their NamespaceMap.
+func (s *namespaceMaps) addWatches(b *builder.Builder) *builder.Builder {
 	return b.
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(s.ofNamespace), builder.WithPredicates(namespaceChanged)).
 		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(ofAnnotation), builder.WithPredicates(annotated)).
@@ -93,17 +93,17 @@ func ofAnnotation(_ context.Context, obj client.Object) []reconcile.Request {
 // it if it is that of a peering.
 func (s *namespaceMaps) ofNamespace(ctx context.Context, obj client.Object) []reconcile.Request {
 	out := ofAnnotation(ctx, obj)
-	return append(out, s.requests(ctx, func(nm *offv1beta1.NamespaceMap) bool {
-		return wants(nm, obj.GetName()) || nm.Namespace == obj.GetName()
+	return append(out, s.requestsFor(ctx, func(nm *offv1beta1.NamespaceMap) bool {
+		return isDesired(nm, obj.GetName()) || nm.Namespace == obj.GetName()
 	})...)
 }
 
 // inNamespaceOf finds the maps beside an object of the peering.
 func (s *namespaceMaps) inNamespaceOf(ctx context.Context, obj client.Object) []reconcile.Request {
-	return s.requests(ctx, func(nm *offv1beta1.NamespaceMap) bool { return nm.Namespace == obj.GetNamespace() })
+	return s.requestsFor(ctx, func(nm *offv1beta1.NamespaceMap) bool { return nm.Namespace == obj.GetNamespace() })
 }
 
-func (s *namespaceMaps) requests(ctx context.Context, concerned func(*offv1beta1.NamespaceMap) bool) []reconcile.Request {
+func (s *namespaceMaps) requestsFor(ctx context.Context, concerned func(*offv1beta1.NamespaceMap) bool) []reconcile.Request {
 	return kube.Requests(ctx, s.client, &offv1beta1.NamespaceMapList{}, func(nm *offv1beta1.NamespaceMap) bool {
 		return peer.IsReplica(nm) && concerned(nm)
 	})

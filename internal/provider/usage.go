@@ -25,8 +25,8 @@ func accountOf(obj client.Object) account {
 	return account{consumer: labels[names.OffloadingOrigin], user: labels[names.CreatorUser]}
 }
 
-// book is one account.
-type book struct {
+// usage is one account.
+type usage struct {
 	account account
 	// budget is nil where nothing was granted; version is that of the Quota.
 	budget  *offv1beta1.QuotaSpec
@@ -34,16 +34,16 @@ type book struct {
 	used    corev1.ResourceList
 	entries int
 	// held are the names whose share is held.
-	held    map[types.NamespacedName]*entry
-	waiting line
+	held    map[types.NamespacedName]*reservation
+	waiting pendingQueue
 }
 
-func newBook(a account) *book {
-	return &book{account: a, used: corev1.ResourceList{}, held: map[types.NamespacedName]*entry{}, waiting: newLine()}
+func newBook(a account) *usage {
+	return &usage{account: a, used: corev1.ResourceList{}, held: map[types.NamespacedName]*reservation{}, waiting: newLine()}
 }
 
-// update takes the Quota as it is now, and tells whether it says something else.
-func (b *book) update(q *offv1beta1.Quota) bool {
+// setQuota takes the Quota as it is now, and tells whether it says something else.
+func (b *usage) setQuota(q *offv1beta1.Quota) bool {
 	var budget *offv1beta1.QuotaSpec
 	version := ""
 	if q != nil {
@@ -54,8 +54,8 @@ func (b *book) update(q *offv1beta1.Quota) bool {
 	return changed
 }
 
-// check tells why w does not get what it needs on top of what is used.
-func (b *book) check(w *waiter, used corev1.ResourceList) error {
+// checkRoom tells why w does not get what it needs on top of what is used.
+func (b *usage) checkRoom(w *pendingPod, used corev1.ResourceList) error {
 	if b.budget == nil {
 		return fmt.Errorf("failed getting quota: user %q has none for cluster %q", b.account.user, b.account.consumer)
 	}
@@ -68,10 +68,10 @@ func (b *book) check(w *waiter, used corev1.ResourceList) error {
 	return quota.Check(b.budget, w.pod, used)
 }
 
-// rank tells what w lacks besides what its own entry has: whoever lacks the same fits when w does. It is hopeless for whoever
+// rankOf tells what w lacks besides what its own entry has: whoever lacks the same fits when w does. It is hopeless for whoever
 // would not even fit alone.
-func (b *book) rank(w *waiter, own *entry) string {
-	if b.check(w, nil) != nil {
+func (b *usage) rankOf(w *pendingPod, own *reservation) string {
+	if b.checkRoom(w, nil) != nil {
 		return hopeless
 	}
 	if own == nil {
@@ -98,7 +98,7 @@ func (o *overQuota) Error() string {
 	return strings.Join(parts, "; ")
 }
 
-// passes tells whether it is a matter of time: nothing is asked for that the Quota does not know.
-func (o *overQuota) passes() bool {
+// isTemporary tells whether it is a matter of time: nothing is asked for that the Quota does not know.
+func (o *overQuota) isTemporary() bool {
 	return !slices.ContainsFunc(o.short, func(s quota.Shortage) bool { return s.Unlisted })
 }

@@ -13,9 +13,9 @@ import (
 	"liqo.io/liqo/internal/quota"
 )
 
-// entry is what one name takes. There is never more than one pod of a name, so it counts once.
-type entry struct {
-	book *book
+// reservation is what one name takes. There is never more than one pod of a name, so it counts once.
+type reservation struct {
+	book *usage
 	need corev1.ResourceList
 	// seen is the pod that the watch shows, and gone the last one that it showed ending or going.
 	seen, gone types.UID
@@ -36,36 +36,38 @@ type entry struct {
 	growing, shown corev1.ResourceList
 }
 
-// doubtful tells whether a request may have done something, or may still, of which neither an answer nor the watch told.
-func (e *entry) doubtful() bool { return len(e.lost) > 0 || e.from != "" }
+// isDoubtful tells whether a request may have done something, or may still, of which neither an answer nor the watch told.
+func (e *reservation) isDoubtful() bool { return len(e.lost) > 0 || e.from != "" }
 
-// busy tells whether the pod may be there, or may have changed, as it was asked for. A share that is held, and is not busy and
+// isBusy tells whether the pod may be there, or may have changed, as it was asked for. A share that is held, and is not busy and
 // not of a pod that was made, is offered: a waiter got it, and has not asked again yet.
-func (e *entry) busy() bool { return e.asked || e.doubtful() }
+func (e *reservation) isBusy() bool { return e.asked || e.isDoubtful() }
 
-// forget ends every doubt.
-func (e *entry) forget() { e.asked, e.lost, e.from = false, nil, "" }
+// clearDoubt ends every doubt.
+func (e *reservation) clearDoubt() { e.asked, e.lost, e.from = false, nil, "" }
 
-// came takes a pod of which nothing told before: one of the requests made it. The one under way is taken first: whatever it is
+// confirm takes a pod of which nothing told before: one of the requests made it. The one under way is taken first: whatever it is
 // answered, too many are in doubt then, and not too few.
-func (e *entry) came() {
+func (e *reservation) confirm() {
 	if !e.asked && len(e.lost) > 0 {
 		e.lost = e.lost[1:]
 	}
 	e.asked = false
 }
 
-// knows tells whether the watch or an answer told of a pod.
-func (e *entry) knows(pod types.UID) bool { return e.made == pod || e.seen == pod || e.gone == pod }
+// isOfPod tells whether the watch or an answer told of a pod.
+func (e *reservation) isOfPod(pod types.UID) bool {
+	return e.made == pod || e.seen == pod || e.gone == pod
+}
 
-func (e *entry) grow(to corev1.ResourceList) {
+func (e *reservation) growTo(to corev1.ResourceList) {
 	if e.growing = to; quota.Fit(to, nil, e.shown) == nil {
 		e.growing = nil
 	}
 }
 
-// now is what a pod counts that the watch shows.
-func (e *entry) now() corev1.ResourceList {
+// currentNeed is what a pod counts that the watch shows.
+func (e *reservation) currentNeed() corev1.ResourceList {
 	out := e.shown.DeepCopy()
 	if out == nil {
 		out = corev1.ResourceList{}
@@ -74,8 +76,8 @@ func (e *entry) now() corev1.ResourceList {
 	return out
 }
 
-// newer tells whether a version of a pod came after another.
-func newer(version, than string) bool {
+// isNewer tells whether a version of a pod came after another.
+func isNewer(version, than string) bool {
 	order, err := resourceversion.CompareResourceVersion(version, than)
 	return err == nil && order > 0
 }

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// waiter is a ShadowPod that asks for a share.
-type waiter struct {
+// pendingPod is a ShadowPod that asks for a share.
+type pendingPod struct {
 	key     types.NamespacedName
 	created time.Time
 	pod     *corev1.PodSpec
@@ -28,26 +28,26 @@ type waiter struct {
 	rank string
 }
 
-func inOrder(a, b *waiter) int {
+func inOrder(a, b *pendingPod) int {
 	return cmp.Or(a.created.Compare(b.created), cmp.Compare(a.turn, b.turn))
 }
 
-// line is those who wait. Of those who lack the same, which are one rank, nobody fits when the first does not: however many
+// pendingQueue is those who wait. Of those who lack the same, which are one rank, nobody fits when the first does not: however many
 // wait, what becomes free is offered once to each rank, and once to each who takes it.
-type line struct {
-	of map[types.NamespacedName]*waiter
+type pendingQueue struct {
+	of map[types.NamespacedName]*pendingPod
 	// ranks have their waiters in order of creation.
-	ranks map[string][]*waiter
+	ranks map[string][]*pendingPod
 }
 
 // hopeless is the rank of those to whom nothing is offered.
 const hopeless = ""
 
-func newLine() line {
-	return line{of: map[types.NamespacedName]*waiter{}, ranks: map[string][]*waiter{}}
+func newLine() pendingQueue {
+	return pendingQueue{of: map[types.NamespacedName]*pendingPod{}, ranks: map[string][]*pendingPod{}}
 }
 
-func (l line) add(w *waiter, rank string) {
+func (l pendingQueue) addPod(w *pendingPod, rank string) {
 	l.of[w.key], w.rank = w, rank
 	if rank == hopeless {
 		return
@@ -56,8 +56,8 @@ func (l line) add(w *waiter, rank string) {
 	l.ranks[rank] = slices.Insert(l.ranks[rank], at, w)
 }
 
-// remove takes a waiter off the line, nil if it is not there.
-func (l line) remove(key types.NamespacedName) *waiter {
+// removePod takes a waiter off the line, nil if it is not there.
+func (l pendingQueue) removePod(key types.NamespacedName) *pendingPod {
 	w := l.of[key]
 	if w == nil {
 		return nil
@@ -75,15 +75,15 @@ func (l line) remove(key types.NamespacedName) *waiter {
 	return w
 }
 
-func (l line) move(w *waiter, rank string) {
+func (l pendingQueue) movePod(w *pendingPod, rank string) {
 	if w.rank != rank {
-		l.remove(w.key)
-		l.add(w, rank)
+		l.removePod(w.key)
+		l.addPod(w, rank)
 	}
 }
 
-// serve offers what is free, in order of creation. take removes from the line whoever takes it.
-func (l line) serve(take func(*waiter) bool) {
+// servePods offers what is free, in order of creation. take removes from the line whoever takes it.
+func (l pendingQueue) servePods(take func(*pendingPod) bool) {
 	first := func(a, b string) int { return inOrder(l.ranks[a][0], l.ranks[b][0]) }
 	open := slices.SortedFunc(maps.Keys(l.ranks), first)
 	for len(open) > 0 {

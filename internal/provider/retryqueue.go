@@ -14,25 +14,25 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 )
 
-// refusedPods are the ShadowPods whose pods are refused, by namespace.
+// retryQueue are the ShadowPods whose pods are refused, by namespace.
 //
 // Where something became free they are tried again, one after the other: whether a pod fits only the API server knows. A round
 // begins with the one that was created first. When one is refused again, so would be all others that lack the same, and the
 // next lacks something else; when one gets in, there may be room for another. So nobody waits behind one that never fits, and
 // what is asked is about as much as what changed.
-type refusedPods struct {
+type retryQueue struct {
 	wake func(types.NamespacedName)
 
 	mu sync.Mutex
-	in map[string]*refusedIn
+	in map[string]*refusedNamespace
 }
 
-type refusedIn struct {
+type refusedNamespace struct {
 	pods map[string]*refusedPod
 	// tried is the last round in which somebody who lacks this was refused.
 	tried  map[string]int
 	rounds int
-	round  *round
+	round  *retryRound
 }
 
 type refusedPod struct {
@@ -41,8 +41,8 @@ type refusedPod struct {
 	what string
 }
 
-// round is one that is under way.
-type round struct {
+// retryRound is one that is under way.
+type retryRound struct {
 	// pod is whose turn it is, and since when.
 	pod   string
 	since time.Time
@@ -64,15 +64,15 @@ const (
 const turnLimit = 10 * time.Second
 
 // Add remembers that a ShadowPod was refused, and what it lacks.
-func (r *refusedPods) Add(sp *offv1beta1.ShadowPod, what string) {
+func (r *retryQueue) Add(sp *offv1beta1.ShadowPod, what string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.in == nil {
-		r.in = map[string]*refusedIn{}
+		r.in = map[string]*refusedNamespace{}
 	}
 	here := r.in[sp.Namespace]
 	if here == nil {
-		here = &refusedIn{pods: map[string]*refusedPod{}, tried: map[string]int{}}
+		here = &refusedNamespace{pods: map[string]*refusedPod{}, tried: map[string]int{}}
 		r.in[sp.Namespace] = here
 	}
 	lacked := what
@@ -81,20 +81,20 @@ func (r *refusedPods) Add(sp *offv1beta1.ShadowPod, what string) {
 		here.tried[what] = max(here.tried[what], here.tried[lacked])
 	}
 	here.pods[sp.Name] = &refusedPod{created: sp.CreationTimestamp.Time, what: what}
-	r.over(sp.Namespace, sp.Name, lacked, what)
+	r.endRound(sp.Namespace, sp.Name, lacked, what)
 }
 
 // Skip tells that a ShadowPod was tried, and neither refused nor let in.
-func (r *refusedPods) Skip(key types.NamespacedName) {
+func (r *retryQueue) Skip(key types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if here := r.in[key.Namespace]; here != nil && here.pods[key.Name] != nil {
-		r.over(key.Namespace, key.Name, here.pods[key.Name].what)
+		r.endRound(key.Namespace, key.Name, here.pods[key.Name].what)
 	}
 }
 
 // Drop forgets one.
-func (r *refusedPods) Drop(key types.NamespacedName) {
+func (r *retryQueue) Drop(key types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	here := r.in[key.Namespace]
@@ -105,11 +105,11 @@ func (r *refusedPods) Drop(key types.NamespacedName) {
 		delete(r.in, key.Namespace)
 		return
 	}
-	r.over(key.Namespace, key.Name)
+	r.endRound(key.Namespace, key.Name)
 }
 
 // In lists those of a namespace.
-func (r *refusedPods) In(namespace string) []types.NamespacedName {
+func (r *retryQueue) In(namespace string) []types.NamespacedName {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	here := r.in[namespace]
@@ -124,7 +124,7 @@ func (r *refusedPods) In(namespace string) []types.NamespacedName {
 }
 
 // Retry begins a round in a namespace where something became free, which ends when so many were refused again.
-func (r *refusedPods) Retry(namespace string, refusals int) {
+func (r *retryQueue) Retry(namespace string, refusals int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	here := r.in[namespace]
@@ -133,13 +133,13 @@ func (r *refusedPods) Retry(namespace string, refusals int) {
 	case here.round != nil && time.Since(here.round.since) < turnLimit:
 		here.round.again = max(here.round.again, refusals)
 	default:
-		r.begin(namespace, here, refusals)
+		r.beginRound(namespace, here, refusals)
 	}
 }
 
-func (r *refusedPods) begin(namespace string, here *refusedIn, refusals int) {
+func (r *retryQueue) beginRound(namespace string, here *refusedNamespace, refusals int) {
 	here.rounds++
-	here.round = &round{left: refusals, full: map[string]bool{}}
+	here.round = &retryRound{left: refusals, full: map[string]bool{}}
 	tried := map[string]int{}
 	for _, pod := range here.pods {
 		if at := here.tried[pod.what]; at > 0 {
@@ -147,11 +147,11 @@ func (r *refusedPods) begin(namespace string, here *refusedIn, refusals int) {
 		}
 	}
 	here.tried = tried
-	r.turn(namespace, here, func(a, b *refusedPod) bool { return a.created.Before(b.created) })
+	r.nextTurn(namespace, here, func(a, b *refusedPod) bool { return a.created.Before(b.created) })
 }
 
-// over ends the turn of a pod, who still lacks what is given.
-func (r *refusedPods) over(namespace, name string, lacks ...string) {
+// endRound ends the turn of a pod, who still lacks what is given.
+func (r *retryQueue) endRound(namespace, name string, lacks ...string) {
 	here := r.in[namespace]
 	if here == nil || here.round == nil || here.round.pod != name {
 		return
@@ -162,13 +162,13 @@ func (r *refusedPods) over(namespace, name string, lacks ...string) {
 	if len(lacks) > 0 {
 		here.round.left--
 	}
-	r.turn(namespace, here, func(a, b *refusedPod) bool {
+	r.nextTurn(namespace, here, func(a, b *refusedPod) bool {
 		return cmp.Or(cmp.Compare(here.tried[a.what], here.tried[b.what]), a.created.Compare(b.created)) < 0
 	})
 }
 
-// turn wakes the first of those who may get in.
-func (r *refusedPods) turn(namespace string, here *refusedIn, before func(a, b *refusedPod) bool) {
+// nextTurn wakes the first of those who may get in.
+func (r *retryQueue) nextTurn(namespace string, here *refusedNamespace, before func(a, b *refusedPod) bool) {
 	name, next := "", (*refusedPod)(nil)
 	for n, pod := range here.pods {
 		if pod.what == "" || here.round.full[pod.what] {
@@ -183,7 +183,7 @@ func (r *refusedPods) turn(namespace string, here *refusedIn, before func(a, b *
 		here.round.pod, here.round.since = name, time.Now()
 		r.wake(types.NamespacedName{Namespace: namespace, Name: name})
 	case again > 0:
-		r.begin(namespace, here, again)
+		r.beginRound(namespace, here, again)
 	default:
 		here.round = nil
 	}

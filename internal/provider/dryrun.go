@@ -19,54 +19,54 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 )
 
-// share asks the ledger for what a pod will request. Admission of the provider adds to it, by a RuntimeClass, a LimitRange or a
+// dryRunShared asks the ledger for what a pod will request. Admission of the provider adds to it, by a RuntimeClass, a LimitRange or a
 // webhook: the API server is asked what becomes of the first of those that look alike, unless even what is known is too much.
-func (s *shadowPods) share(ctx context.Context, sp *offv1beta1.ShadowPod, pod *corev1.Pod) error {
+func (s *shadowPods) dryRunShared(ctx context.Context, sp *offv1beta1.ShadowPod, pod *corev1.Pod) error {
 	if !s.ledger.enforce {
-		return s.reserve(ctx, sp, &pod.Spec)
+		return s.reserveQuota(ctx, sp, &pod.Spec)
 	}
 	key := client.ObjectKeyFromObject(pod)
 	if s.ledger.Doubtful(key) { // an earlier request may have made it: it keeps its share, whatever becomes of others
-		if err := s.reserve(ctx, sp, &pod.Spec); err != nil || s.ledger.Doubtful(key) { // it may have ended just then
+		if err := s.reserveQuota(ctx, sp, &pod.Spec); err != nil || s.ledger.Doubtful(key) { // it may have ended just then
 			return err
 		}
 	}
 	shape := shapeOf(pod)
 	if spec := s.shapes.Get(shape, time.Now()); spec != nil {
-		return s.reserve(ctx, sp, spec)
+		return s.reserveQuota(ctx, sp, spec)
 	}
 	if !s.ledger.Held(key) {
-		if err := s.reserve(ctx, sp, &pod.Spec); err != nil {
+		if err := s.reserveQuota(ctx, sp, &pod.Spec); err != nil {
 			return err
 		}
 	}
 	dry := pod.DeepCopy()
 	switch err := s.client.Create(ctx, dry, client.DryRunAll); {
 	case apierrors.IsAlreadyExists(err):
-		return s.reserve(ctx, sp, &pod.Spec)
+		return s.reserveQuota(ctx, sp, &pod.Spec)
 	case err != nil:
 		s.ledger.Release(key) // whatever happened, nothing was made
 		return whyNotMade(err, pod)
 	}
 	s.shapes.Learn(shape, &dry.Spec, time.Now())
-	if err := s.reserve(ctx, sp, &dry.Spec); err != nil {
+	if err := s.reserveQuota(ctx, sp, &dry.Spec); err != nil {
 		s.ledger.Release(key) // only a rehearsal was asked for
 		return err
 	}
 	return nil
 }
 
-// shapes remember what admission made of pods that look alike.
-type shapes struct {
+// templateCache remember what admission made of pods that look alike.
+type templateCache struct {
 	mu    sync.Mutex
-	known map[shape]outcome
+	known map[podTemplateKey]dryRunResult
 	swept time.Time
 }
 
-// shape is how a pod looks to admission: a namespace, and a digest of what LimitRanges and webhooks go by.
-type shape struct{ namespace, digest string }
+// podTemplateKey is how a pod looks to admission: a namespace, and a digest of what LimitRanges and webhooks go by.
+type podTemplateKey struct{ namespace, digest string }
 
-type outcome struct {
+type dryRunResult struct {
 	spec *corev1.PodSpec
 	at   time.Time
 }
@@ -77,7 +77,7 @@ const outcomeAge = time.Minute
 // perPod are labels and annotations that pods of one template do not share.
 var perPod = []string{appsv1.StatefulSetPodNameLabel, appsv1.PodIndexLabel, batchv1.JobCompletionIndexAnnotation}
 
-func shapeOf(pod *corev1.Pod) shape {
+func shapeOf(pod *corev1.Pod) podTemplateKey {
 	labels, annotations := maps.Clone(pod.Labels), maps.Clone(pod.Annotations)
 	for _, key := range perPod {
 		delete(labels, key)
@@ -94,25 +94,25 @@ func shapeOf(pod *corev1.Pod) shape {
 		}
 		parts = append(parts, len(containers))
 	}
-	return shape{pod.Namespace, hash(parts...)}
+	return podTemplateKey{pod.Namespace, hashOf(parts...)}
 }
 
 // Learn takes note of what became of a pod.
-func (s *shapes) Learn(of shape, spec *corev1.PodSpec, now time.Time) {
+func (s *templateCache) Learn(of podTemplateKey, spec *corev1.PodSpec, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.known == nil {
-		s.known = map[shape]outcome{}
+		s.known = map[podTemplateKey]dryRunResult{}
 	}
 	if now.Sub(s.swept) > outcomeAge {
 		s.swept = now
-		maps.DeleteFunc(s.known, func(_ shape, o outcome) bool { return now.Sub(o.at) > outcomeAge })
+		maps.DeleteFunc(s.known, func(_ podTemplateKey, o dryRunResult) bool { return now.Sub(o.at) > outcomeAge })
 	}
-	s.known[of] = outcome{spec, now}
+	s.known[of] = dryRunResult{spec, now}
 }
 
 // Get returns what became of a pod that looked so, nil if that is not known.
-func (s *shapes) Get(of shape, now time.Time) *corev1.PodSpec {
+func (s *templateCache) Get(of podTemplateKey, now time.Time) *corev1.PodSpec {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if o, ok := s.known[of]; ok && now.Sub(o.at) <= outcomeAge {
@@ -122,8 +122,8 @@ func (s *shapes) Get(of shape, now time.Time) *corev1.PodSpec {
 }
 
 // Forget is for a namespace whose LimitRanges changed.
-func (s *shapes) Forget(namespace string) {
+func (s *templateCache) Forget(namespace string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	maps.DeleteFunc(s.known, func(of shape, _ outcome) bool { return of.namespace == namespace })
+	maps.DeleteFunc(s.known, func(of podTemplateKey, _ dryRunResult) bool { return of.namespace == namespace })
 }

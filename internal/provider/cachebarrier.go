@@ -18,16 +18,16 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// fence stands between two leaders: the pods that the earlier one made last may not have come by the watch yet, and count.
-type fence struct {
+// cacheBarrier stands between two leaders: the pods that the earlier one made last may not have come by the watch yet, and count.
+type cacheBarrier struct {
 	mu     sync.Mutex
 	listed bool
 	// unknown are the pods that were there and that were not counted yet.
 	unknown map[types.NamespacedName]types.UID
 }
 
-// pass returns an error until every pod that there is was counted. It lists them once for each leader.
-func (s *shadowPods) pass(ctx context.Context) error {
+// passBarrier returns an error until every pod that there is was counted. It lists them once for each leader.
+func (s *shadowPods) passBarrier(ctx context.Context) error {
 	s.fence.mu.Lock()
 	defer s.fence.mu.Unlock()
 	if !s.fence.listed {
@@ -38,7 +38,7 @@ func (s *shadowPods) pass(ctx context.Context) error {
 	for key, uid := range s.fence.unknown {
 		cached := &corev1.Pod{}
 		err := s.pods.Get(ctx, key, cached)
-		if err == nil && cached.UID == uid && (ended(cached.Status.Phase) || s.ledger.Seen(key)) {
+		if err == nil && cached.UID == uid && (hasEnded(cached.Status.Phase) || s.ledger.Seen(key)) {
 			delete(s.fence.unknown, key)
 			continue
 		}

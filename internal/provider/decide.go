@@ -24,24 +24,24 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// access is what the provider's administrator grants the consumer right now.
-type access int
+// accessState is what the provider's administrator grants the consumer right now.
+type accessState int
 
 const (
-	granted   access = iota
-	undecided        // the Tenant was changed and not judged yet: nothing new, and what there is stays for that moment
-	refused          // the Tenant is not ready: no rights and nothing new, but nothing is destroyed
-	suspended        // no Tenant: the same
-	drained          // the Tenant is Drained: no rights and no pods, but namespaces keep their data
+	granted   accessState = iota
+	undecided             // the Tenant was changed and not judged yet: nothing new, and what there is stays for that moment
+	refused               // the Tenant is not ready: no rights and nothing new, but nothing is destroyed
+	suspended             // no Tenant: the same
+	drained               // the Tenant is Drained: no rights and no pods, but namespaces keep their data
 )
 
-// input is what the twins of one NamespaceMap depend on.
-type input struct {
+// mapInput is what the twins of one NamespaceMap depend on.
+type mapInput struct {
 	// owner is namespace/name of the NamespaceMap: what its twins are annotated with.
 	owner    string
 	tenant   string // the namespace of the peering
 	consumer string
-	access   access
+	access   accessState
 	// users of the consumer's granted slices, sorted: those who get rights in the twins.
 	users   []string
 	desired map[string]string
@@ -58,7 +58,7 @@ type input struct {
 }
 
 // A step is what to do about one twin.
-type step struct {
+type mapStep struct {
 	local, remote string
 	do            action
 	namespace     *corev1.Namespace // as it is, nil when there is none
@@ -72,7 +72,7 @@ type denial struct{ reason, message, detail string }
 
 func (d *denial) Error() string { return cmp.Or(d.detail, d.message) }
 
-func deny(reason, format string, args ...any) *denial {
+func newDenial(reason, format string, args ...any) *denial {
 	return &denial{reason: reason, message: fmt.Sprintf(format, args...)}
 }
 
@@ -86,16 +86,16 @@ const (
 	refuse // it is not made, or is not ours
 )
 
-// decide lists the steps, in order of local names. What has to go comes before what has to come under the same name.
-func decide(in input) []step {
-	var steps []step
+// decideSteps lists the steps, in order of local names. What has to go comes before what has to come under the same name.
+func decideSteps(in mapInput) []mapStep {
+	var steps []mapStep
 	busy := map[string]bool{}
 	for _, namespace := range ownedTwins(in) {
 		local := namespace.Annotations[names.OriginalName]
 		if in.desired[local] == namespace.Name {
 			continue
 		}
-		s := step{local: local, remote: namespace.Name, do: remove, namespace: namespace}
+		s := mapStep{local: local, remote: namespace.Name, do: remove, namespace: namespace}
 		if !namespace.DeletionTimestamp.IsZero() {
 			s.do = leave
 		}
@@ -107,7 +107,7 @@ func decide(in input) []step {
 		if busy[local] {
 			continue
 		}
-		s := wanted(in, local, room)
+		s := wantedStep(in, local, room)
 		if s.do == create {
 			room--
 		}
@@ -116,19 +116,19 @@ func decide(in input) []step {
 	return steps
 }
 
-func wanted(in input, local string, room int) step {
-	s := step{local: local, remote: in.desired[local], namespace: in.namespaces[in.desired[local]]}
+func wantedStep(in mapInput, local string, room int) mapStep {
+	s := mapStep{local: local, remote: in.desired[local], namespace: in.namespaces[in.desired[local]]}
 	if err := policy.CheckTwinNamespace(s.remote, in.reserved); err != nil {
-		s.do, s.refusal = refuse, deny(offv1beta1.MappingNameReserved, "%v", err)
+		s.do, s.refusal = refuse, newDenial(offv1beta1.MappingNameReserved, "%v", err)
 		return s
 	}
 	switch {
 	case s.namespace == nil && in.access != granted:
-		s.do, s.refusal = refuse, in.access.refusal()
+		s.do, s.refusal = refuse, in.access.accessDenial()
 	case s.namespace == nil && room <= 0:
-		s.do, s.refusal = refuse, deny(offv1beta1.MappingLimitReached, "no more than %d namespaces are made for one consumer", in.limit)
+		s.do, s.refusal = refuse, newDenial(offv1beta1.MappingLimitReached, "no more than %d namespaces are made for one consumer", in.limit)
 	case s.namespace == nil && in.younger:
-		s.do, s.refusal = refuse, deny(offv1beta1.MappingNotTheOldest, "another NamespaceMap of this consumer is older, and only the oldest one counts")
+		s.do, s.refusal = refuse, newDenial(offv1beta1.MappingNotTheOldest, "another NamespaceMap of this consumer is older, and only the oldest one counts")
 	case s.namespace == nil && in.bound[s.remote] != "":
 		s.do, s.refusal = refuse, errBound(s.remote, in.bound[s.remote])
 	case s.namespace == nil:
@@ -140,7 +140,7 @@ func wanted(in input, local string, room int) step {
 	default:
 		s.do = keep
 		if in.access == drained {
-			s.refusal = in.access.refusal()
+			s.refusal = in.access.accessDenial()
 		}
 		if binding := in.bound[s.remote]; binding != "" {
 			s.warning = errBound(s.remote, binding)
@@ -150,25 +150,25 @@ func wanted(in input, local string, room int) step {
 }
 
 func errNotOurs(name string) *denial {
-	return deny(offv1beta1.MappingNamespaceExists, "the namespace %q exists already and was not made for this offloading", name)
+	return newDenial(offv1beta1.MappingNamespaceExists, "the namespace %q exists already and was not made for this offloading", name)
 }
 
 // errBound names the binding to the administrator of the provider only: the consumer is not to learn who has which rights.
 func errBound(name, binding string) *denial {
-	d := deny(offv1beta1.MappingNameBound, "a binding in the provider gives rights to ServiceAccounts of a namespace %q", name)
+	d := newDenial(offv1beta1.MappingNameBound, "a binding in the provider gives rights to ServiceAccounts of a namespace %q", name)
 	d.detail = fmt.Sprintf("%s gives rights to ServiceAccounts of the namespace %q, under which the consumer can run pods", binding, name)
 	return d
 }
 
-// refusal is what the consumer's administrator asks the provider's about. An undecided Tenant is nobody's fault.
-func (a access) refusal() *denial {
+// accessDenial is what the consumer's administrator asks the provider's about. An undecided Tenant is nobody's fault.
+func (a accessState) accessDenial() *denial {
 	switch a {
 	case refused:
-		return deny(offv1beta1.MappingTenantNotReady, "the Tenant is not ready")
+		return newDenial(offv1beta1.MappingTenantNotReady, "the Tenant is not ready")
 	case suspended:
-		return deny(offv1beta1.MappingNoTenant, "the consumer has no Tenant")
+		return newDenial(offv1beta1.MappingNoTenant, "the consumer has no Tenant")
 	case drained:
-		return deny(offv1beta1.MappingTenantDrained, "the Tenant is drained")
+		return newDenial(offv1beta1.MappingTenantDrained, "the Tenant is drained")
 	default:
 		return nil
 	}
@@ -179,7 +179,7 @@ func isTwin(namespace *corev1.Namespace, owner, local string) bool {
 	return namespace.Annotations[names.ManagedByNamespaceMap] == owner && namespace.Annotations[names.OriginalName] == local
 }
 
-func ownedTwins(in input) []*corev1.Namespace {
+func ownedTwins(in mapInput) []*corev1.Namespace {
 	var out []*corev1.Namespace
 	for _, name := range slices.Sorted(maps.Keys(in.namespaces)) {
 		if n := in.namespaces[name]; n.Annotations[names.ManagedByNamespaceMap] == in.owner {
@@ -190,7 +190,7 @@ func ownedTwins(in input) []*corev1.Namespace {
 }
 
 // countOfTenant counts the twins of all NamespaceMaps of the peering.
-func countOfTenant(in input) int {
+func countOfTenant(in mapInput) int {
 	count := 0
 	for _, n := range in.namespaces {
 		if tenant, _, ok := cutOwner(n.Annotations[names.ManagedByNamespaceMap]); ok && tenant == in.tenant {
@@ -202,14 +202,14 @@ func countOfTenant(in input) int {
 
 // mayReport reports whether the status may name a namespace: it is asked for, or the status names it already. A twin that was asked for
 // no more before the status named it goes without a word.
-func (in *input) mayReport(local string) bool {
+func (in *mapInput) mayReport(local string) bool {
 	_, desired := in.desired[local]
 	_, current := in.current[local]
 	return desired || current
 }
 
 // newTwin is the namespace to make.
-func newTwin(in input, s step) *corev1.Namespace {
+func newTwin(in mapInput, s mapStep) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: s.remote,
 		Labels: map[string]string{
@@ -227,7 +227,7 @@ func newTwin(in input, s step) *corev1.Namespace {
 
 // missingLabels are those that a twin has to have. The level of Pod Security is the administrator's once the namespace
 // exists, and comes back only if nothing is left of it.
-func missingLabels(in input, namespace *corev1.Namespace) map[string]string {
+func missingLabels(in mapInput, namespace *corev1.Namespace) map[string]string {
 	missing := map[string]string{}
 	if namespace.Labels[names.RemoteClusterID] != in.consumer {
 		missing[names.RemoteClusterID] = in.consumer
@@ -238,9 +238,9 @@ func missingLabels(in input, namespace *corev1.Namespace) map[string]string {
 	return missing
 }
 
-// phase is the state of one mapping after its step, which failed with err or not. What was accepted stays so while only
+// mappingPhase is the state of one mapping after its step, which failed with err or not. What was accepted stays so while only
 // we have trouble: the consumer would abort its pods otherwise.
-func phase(in input, s step, err error) offv1beta1.MappingPhase {
+func mappingPhase(in mapInput, s mapStep, err error) offv1beta1.MappingPhase {
 	switch {
 	case s.do == remove || s.do == leave:
 		return offv1beta1.MappingTerminating
@@ -259,11 +259,11 @@ func phase(in input, s step, err error) offv1beta1.MappingPhase {
 // longestMessage bounds what is said about one namespace, in bytes: a NamespaceMap may have hundreds.
 const longestMessage = 256
 
-// answer is what the consumer is told about one mapping after its step, which failed with err or not.
-func answer(in input, s step, err error) offv1beta1.RemoteNamespaceStatus {
-	out := offv1beta1.RemoteNamespaceStatus{RemoteNamespace: s.remote, Phase: phase(in, s, err)}
+// mappingStatus is what the consumer is told about one mapping after its step, which failed with err or not.
+func mappingStatus(in mapInput, s mapStep, err error) offv1beta1.RemoteNamespaceStatus {
+	out := offv1beta1.RemoteNamespaceStatus{RemoteNamespace: s.remote, Phase: mappingPhase(in, s, err)}
 	if out.Phase == offv1beta1.MappingAccepted {
-		out.PodSecurity = in.enforced(s)
+		out.PodSecurity = in.enforcedLevel(s)
 	}
 	if out.Phase != offv1beta1.MappingCreationLoopBackOff {
 		return out
@@ -285,8 +285,8 @@ func answer(in input, s step, err error) offv1beta1.RemoteNamespaceStatus {
 	return out
 }
 
-// enforced returns the level of Pod Security of an accepted namespace: the administrator's, or that of new ones.
-func (in *input) enforced(s step) string {
+// enforcedLevel returns the level of Pod Security of an accepted namespace: the administrator's, or that of new ones.
+func (in *mapInput) enforcedLevel(s mapStep) string {
 	level := in.level
 	if s.namespace != nil {
 		level = cmp.Or(s.namespace.Labels[policy.PodSecurityLabel], in.level)
@@ -314,7 +314,7 @@ func statusMessage(err error) string {
 }
 
 // accessOf reads what the consumer's Tenant says, and what was found about it.
-func accessOf(tenants []authv1beta1.Tenant, consumer string) access {
+func accessOf(tenants []authv1beta1.Tenant, consumer string) accessState {
 	tenant := peer.Tenant(tenants, liqov1beta1.ClusterID(consumer))
 	if tenant == nil {
 		return suspended
@@ -343,7 +343,7 @@ func usersOf(quotas []offv1beta1.Quota) []string {
 	return slices.Sorted(maps.Keys(users))
 }
 
-// entitled tells whether the consumer's users have rights in a twin, where some are bound already or not.
-func (in *input) entitled(bound bool) bool {
+// isEntitled tells whether the consumer's users have rights in a twin, where some are bound already or not.
+func (in *mapInput) isEntitled(bound bool) bool {
 	return len(in.users) > 0 && (in.access == granted || in.access == undecided && bound)
 }

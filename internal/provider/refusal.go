@@ -34,17 +34,17 @@ type refusal struct {
 func (r *refusal) Error() string { return r.why.Error() }
 func (r *refusal) Unwrap() error { return r.next }
 
-// what tells what would have to become free, the same for all pods that lack the same; "" if that would not help.
-func (r *refusal) what(sp *offv1beta1.ShadowPod) string {
+// messageFor tells what would have to become free, the same for all pods that lack the same; "" if that would not help.
+func (r *refusal) messageFor(sp *offv1beta1.ShadowPod) string {
 	if !r.room {
 		return ""
 	}
-	return strings.ReplaceAll(steady(r.Error()), strconv.Quote(sp.Name), "")
+	return strings.ReplaceAll(stableMessage(r.Error()), strconv.Quote(sp.Name), "")
 }
 
-// answered sorts the error of a request to make or to change a pod: whether the API server or admission refused it, and whether it
+// classifyAnswer sorts the error of a request to make or to change a pod: whether the API server or admission refused it, and whether it
 // is certain that nothing was done.
-func answered(err error) (refused, certain bool) {
+func classifyAnswer(err error) (refused, certain bool) {
 	status := apierrors.APIStatus(nil)
 	if !errors.As(err, &status) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return false, false
@@ -69,7 +69,7 @@ func (s *shadowPods) Report(sp *offv1beta1.ShadowPod, err error) []kube.Event {
 		if kube.IsWait(no.next) { // the ledger wakes it
 			s.refused.Drop(client.ObjectKeyFromObject(sp))
 		} else {
-			s.refused.Add(sp, no.what(sp))
+			s.refused.Add(sp, no.messageFor(sp))
 		}
 		return writeRefusal(sp, no, failureReason(err))
 	case err == nil:
@@ -91,7 +91,7 @@ func (s *shadowPods) Report(sp *offv1beta1.ShadowPod, err error) []kube.Event {
 func writeRefusal(sp *offv1beta1.ShadowPod, no *refusal, event string) []kube.Event {
 	now := metav1.Condition{
 		Type: offv1beta1.ShadowPodAccepted, Status: metav1.ConditionFalse, Reason: no.reason,
-		ObservedGeneration: sp.Generation, Message: shorten(steady(no.Error())),
+		ObservedGeneration: sp.Generation, Message: shortenText(stableMessage(no.Error())),
 	}
 	before := apimeta.FindStatusCondition(sp.Status.Conditions, now.Type)
 	if before != nil && before.Reason == now.Reason && before.ObservedGeneration == now.ObservedGeneration && sameWords(before.Message, now.Message) {
@@ -105,8 +105,8 @@ func writeRefusal(sp *offv1beta1.ShadowPod, no *refusal, event string) []kube.Ev
 // used is what others take of a ResourceQuota, in the message of the API server.
 var used = regexp.MustCompile(`(exceeded quota: [^ ]*, requested: .*?), used: .*?, limited: `)
 
-// steady leaves out what changes while nothing changes for the pod.
-func steady(message string) string { return used.ReplaceAllString(message, "$1, limited: ") }
+// stableMessage leaves out what changes while nothing changes for the pod.
+func stableMessage(message string) string { return used.ReplaceAllString(message, "$1, limited: ") }
 
 // numbered are the words of a message that has an identifier, a time, or an address.
 var numbered = regexp.MustCompile(`[[:alnum:]]*[0-9][[:alnum:].:_-]*`)
@@ -116,7 +116,7 @@ func sameWords(a, b string) bool {
 	return strings.Contains(b, "webhook") && numbered.ReplaceAllString(a, "#") == numbered.ReplaceAllString(b, "#")
 }
 
-func shorten(text string) string {
+func shortenText(text string) string {
 	if len(text) <= maxMessage {
 		return text
 	}
