@@ -53,7 +53,7 @@ type cli struct {
 	executable  string
 }
 
-// Run runs one command. It prints the error that it returns.
+// Run runs one command, and prints the returned error.
 func Run(ctx context.Context, o Options) error {
 	c := &cli{
 		Printer:    out.New(o.Stdin, o.Stdout, o.Stderr),
@@ -124,7 +124,7 @@ func (c *cli) addCommands(root *cobra.Command) {
 	root.AddCommand(c.newDocsCommand())
 }
 
-// shownKubeFlags are the flags of kubectl that the help lists. The other ones are accepted, too.
+// shownKubeFlags are the flags of kubectl that the help lists. All of them are accepted.
 var shownKubeFlags = map[string]bool{"kubeconfig": true, "context": true, "cluster": true, "user": true}
 
 func (c *cli) globalFlags(root *cobra.Command) {

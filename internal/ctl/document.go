@@ -55,7 +55,7 @@ func printDocument(w io.Writer, document any, format string) error {
 	return err
 }
 
-// printValue prints a scalar raw, so that scripts can use it directly, and other values as a document.
+// printValue prints a scalar raw, for direct use in scripts, and lists and maps as a document.
 func printValue(w io.Writer, value any, format string) error {
 	switch value.(type) {
 	case map[string]any, []any:

@@ -115,7 +115,7 @@ func (c *cli) printLists(pages []*manifestPage) error {
 	return printDocument(c.Result(), document, "json")
 }
 
-// nameOnly returns only the kind and the name of an object, which is enough to delete it and not enough to create it again.
+// nameOnly returns only the kind and the name of an object: enough for a deletion, and not for a creation.
 func nameOnly(obj client.Object, scheme *runtime.Scheme) (client.Object, error) {
 	gvk, err := apiutil.GVKForObject(obj, scheme)
 	if err != nil {

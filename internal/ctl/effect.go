@@ -108,7 +108,7 @@ func anyOf(conditions ...func(*pflag.FlagSet) bool) func(*pflag.FlagSet) bool {
 	}
 }
 
-// withoutEffect returns a line for each reason for which flags that were given have no effect. Each flag is in one.
+// withoutEffect returns a warning for each reason why given flags have no effect. Each flag is in one warning.
 func withoutEffect(command string, fs *pflag.FlagSet) (lines []string) {
 	told := map[string]bool{}
 	var rules []effectRule

@@ -60,7 +60,7 @@ func (c *cli) newUnauthenticateCommand() *cobra.Command {
 	return cmd
 }
 
-// deauthentication makes a provider forget a consumer. It deletes only what exists, so it is idempotent.
+// deauthentication makes a provider forget a consumer. The run deletes existing objects only: it is idempotent.
 type deauthentication struct {
 	*cli
 	consumer, provider *Cluster
