@@ -26,7 +26,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:])
+	err := buildImage(ctx, os.Args[1:])
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "image:", err)
@@ -39,8 +39,8 @@ type options struct {
 	platforms             []string
 }
 
-func run(ctx context.Context, args []string) error {
-	o, err := parse(args)
+func buildImage(ctx context.Context, args []string) error {
+	o, err := parseFlags(args)
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func run(ctx context.Context, args []string) error {
 		if err != nil || p.OS == "" || p.Architecture == "" {
 			return fmt.Errorf("platform %q is not written as os/architecture", platform)
 		}
-		binaries, err := compile(ctx, work, *p, o.version)
+		binaries, err := compileBinaries(ctx, work, *p, o.version)
 		if err != nil {
 			return err
 		}
@@ -72,7 +72,7 @@ func run(ctx context.Context, args []string) error {
 	return nil
 }
 
-func parse(args []string) (*options, error) {
+func parseFlags(args []string) (*options, error) {
 	o := &options{}
 	flags := flag.NewFlagSet("image", flag.ExitOnError)
 	platforms := flags.String("platform", "linux/"+runtime.GOARCH, "platforms, such as linux/amd64,linux/arm64")
@@ -108,8 +108,8 @@ func chartImage() (string, error) {
 	return values.Image.Name, nil
 }
 
-// compile builds the static binaries of one platform and returns their folder.
-func compile(ctx context.Context, dir string, p v1.Platform, version string) (string, error) {
+// compileBinaries builds the static binaries of one platform and returns their folder.
+func compileBinaries(ctx context.Context, dir string, p v1.Platform, version string) (string, error) {
 	binaries := filepath.Join(dir, p.Architecture+p.Variant)
 	if err := os.Mkdir(binaries, 0o755); err != nil {
 		return "", err

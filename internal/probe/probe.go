@@ -79,7 +79,7 @@ func Ask(ctx context.Context, targets []Target, o Options) []error {
 	}
 	if o.Within > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, o.Within+longest(targets))
+		ctx, cancel = context.WithTimeout(ctx, o.Within+longestExtra(targets))
 		defer cancel()
 	}
 	// A kept-alive connection would always reach the same backend.
@@ -94,28 +94,28 @@ func Ask(ctx context.Context, targets []Target, o Options) []error {
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots }()
-			errs[i] = t.ask(ctx, asking, o.For+t.extra())
+			errs[i] = t.probeTarget(ctx, asking, o.For+t.extraTime())
 		})
 	}
 	all.Wait()
 	return errs
 }
 
-// extra returns the additional time of a target for several expected servers.
-func (t Target) extra() time.Duration {
+// extraTime returns the additional time of a target for several expected servers.
+func (t Target) extraTime() time.Duration {
 	n := float64(max(len(t.Answers), 1))
 	return time.Duration(n * math.Log(n) * float64(byChance))
 }
 
-func longest(targets []Target) (extra time.Duration) {
+func longestExtra(targets []Target) (extra time.Duration) {
 	for _, t := range targets {
-		extra = max(extra, t.extra())
+		extra = max(extra, t.extraTime())
 	}
 	return extra
 }
 
-// ask sends requests until all expected servers have answered. An answer of an unexpected server ends the probe.
-func (t Target) ask(ctx context.Context, asking *http.Client, limit time.Duration) error {
+// probeTarget sends requests until all expected servers have answered. An answer of an unexpected server ends the probe.
+func (t Target) probeTarget(ctx context.Context, asking *http.Client, limit time.Duration) error {
 	within, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	q := &question{Target: t, missing: map[string]bool{}}
@@ -126,11 +126,11 @@ func (t Target) ask(ctx context.Context, asking *http.Client, limit time.Duratio
 	for range min(len(t.Answers), oneAtOnce) {
 		several.Go(func() {
 			defer cancel() // the first result ends all concurrent requests
-			q.repeat(within, asking)
+			q.repeatRequests(within, asking)
 		})
 	}
 	several.Wait()
-	return q.result(ctx.Err() != nil)
+	return q.resultError(ctx.Err() != nil)
 }
 
 // question is the progress of a target.
@@ -143,14 +143,14 @@ type question struct {
 	stranger, last error
 }
 
-// repeat sends requests until the probe is complete.
-func (q *question) repeat(ctx context.Context, asking *http.Client) {
+// repeatRequests sends requests until the probe is complete.
+func (q *question) repeatRequests(ctx context.Context, asking *http.Client) {
 	for ctx.Err() == nil {
-		name, err := answer(ctx, asking, q.At)
+		name, err := requestAnswer(ctx, asking, q.At)
 		if err != nil && ctx.Err() != nil { // a cancelled request has no meaning
 			return
 		}
-		if q.heard(name, err) {
+		if q.recordAnswer(name, err) {
 			return
 		}
 		pause := betweenAnswers
@@ -164,8 +164,8 @@ func (q *question) repeat(ctx context.Context, asking *http.Client) {
 	}
 }
 
-// heard records an answer and reports whether the probe is complete.
-func (q *question) heard(name string, err error) bool {
+// recordAnswer records an answer and reports whether the probe is complete.
+func (q *question) recordAnswer(name string, err error) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
@@ -178,17 +178,17 @@ func (q *question) heard(name string, err error) bool {
 		q.answers++
 		delete(q.missing, name)
 	}
-	return q.done()
+	return q.isComplete()
 }
 
-func (q *question) done() bool { return len(q.missing) == 0 && q.answers >= q.Times }
+func (q *question) isComplete() bool { return len(q.missing) == 0 && q.answers >= q.Times }
 
-// result returns the error of the target; cut is true if the time ended first.
-func (q *question) result(cut bool) error {
+// resultError returns the error of the target; cut is true if the time ended first.
+func (q *question) resultError(cut bool) error {
 	switch {
 	case q.stranger != nil:
 		return q.stranger
-	case q.done():
+	case q.isComplete():
 		return nil
 	case cut && q.last == nil:
 		return ErrUntried
@@ -225,20 +225,20 @@ func byName(lookup func(ctx context.Context, network, host string) ([]netip.Addr
 	}
 }
 
-// answer returns the name of the answering server.
-func answer(ctx context.Context, asking *http.Client, at string) (string, error) {
+// requestAnswer returns the name of the answering server.
+func requestAnswer(ctx context.Context, asking *http.Client, at string) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+at+"/", http.NoBody)
 	if err != nil {
 		return "", err
 	}
 	resp, err := asking.Do(req)
 	if err != nil {
-		return "", plain(err)
+		return "", plainError(err)
 	}
 	defer resp.Body.Close()
 	name, err := io.ReadAll(io.LimitReader(resp.Body, longestName))
 	if err != nil {
-		return "", plain(err)
+		return "", plainError(err)
 	}
 	if resp.StatusCode != http.StatusOK {
 		return "", fmt.Errorf("the answer is %s", resp.Status)
@@ -246,8 +246,8 @@ func answer(ctx context.Context, asking *http.Client, at string) (string, error)
 	return string(name), nil
 }
 
-// plain returns a network error without the URL, which the reader knows.
-func plain(err error) error {
+// plainError returns a network error without the URL, which the reader knows.
+func plainError(err error) error {
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
 		return errSilent
 	}

@@ -149,10 +149,10 @@ func TestAllAddressesOfANameAreAsked(t *testing.T) {
 		}
 		return []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("::ffff:127.0.0.2")}, nil
 	})}}
-	if err := (Target{At: "headless.default.svc:" + port, Answers: []string{"a", "b"}}).ask(t.Context(), asking, time.Minute); err != nil {
+	if err := (Target{At: "headless.default.svc:" + port, Answers: []string{"a", "b"}}).probeTarget(t.Context(), asking, time.Minute); err != nil {
 		t.Error(err)
 	}
-	unknown := Target{At: "another.default.svc:" + port, Answers: []string{"a"}}.ask(t.Context(), asking, time.Second)
+	unknown := Target{At: "another.default.svc:" + port, Answers: []string{"a"}}.probeTarget(t.Context(), asking, time.Second)
 	if dns, ok := errors.AsType[*net.DNSError](unknown); !ok || dns.Name != "another.default.svc" {
 		t.Errorf("of another name: %v", unknown)
 	}
@@ -217,7 +217,7 @@ func TestAllOfManyAreFound(t *testing.T) {
 
 func TestManyHaveMoreTime(t *testing.T) {
 	for n, want := range map[int]time.Duration{0: 0, 1: 0, 2: 69 * time.Millisecond, 60: 12283 * time.Millisecond} {
-		if got := (Target{Answers: make([]string, n)}).extra().Truncate(time.Millisecond); got != want {
+		if got := (Target{Answers: make([]string, n)}).extraTime().Truncate(time.Millisecond); got != want {
 			t.Errorf("%d: got %s, want %s", n, got, want)
 		}
 	}

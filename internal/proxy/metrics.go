@@ -32,7 +32,7 @@ func newMetrics(open func() float64) *metrics {
 	return m
 }
 
-func (m *metrics) count(result string) { m.requests.WithLabelValues(result).Inc() }
+func (m *metrics) countResult(result string) { m.requests.WithLabelValues(result).Inc() }
 
 // Metrics returns the handler of the metrics endpoint.
 func (p *Proxy) Metrics() http.Handler {

@@ -41,7 +41,7 @@ type Proxy struct {
 	dialer  net.Dialer
 	metrics *metrics
 
-	room     room // for requests being read and for tunnels
+	limit    connectionLimit // for requests being read and for tunnels
 	ready    atomic.Bool
 	reported atomic.Bool // the failure of the target was logged
 
@@ -60,7 +60,7 @@ const largestHead = 8 << 10
 
 // New returns a proxy.
 func New(o Options) (*Proxy, error) {
-	if _, ok := authority(o.Target); !ok {
+	if _, ok := parseAuthority(o.Target); !ok {
 		return nil, fmt.Errorf("%q is no host with a port", o.Target)
 	}
 	r, err := newRule(o.Hosts)
@@ -76,8 +76,8 @@ func New(o Options) (*Proxy, error) {
 		}
 	}
 	p := &Proxy{options: o, rule: r, dialer: net.Dialer{Timeout: o.Dial, KeepAliveConfig: keepAlive}}
-	p.room = room{most: o.Connections, of: map[string]int{}}
-	p.metrics = newMetrics(func() float64 { return float64(p.room.taken()) })
+	p.limit = connectionLimit{most: o.Connections, of: map[string]int{}}
+	p.metrics = newMetrics(func() float64 { return float64(p.limit.usedSlots()) })
 	p.cut, p.cutAll = context.WithCancel(context.Background())
 	return p, nil
 }
@@ -94,7 +94,7 @@ func (p *Proxy) Serve(ctx context.Context, on net.Listener) error {
 		ReadHeaderTimeout:            p.options.Head,
 		MaxHeaderBytes:               largestHead,
 		DisableGeneralOptionsHandler: true,
-		ConnState:                    p.admit,
+		ConnState:                    p.trackClient,
 		// Malformed requests are counted in the metrics.
 		ErrorLog: log.New(io.Discard, "", 0),
 	}
@@ -107,12 +107,12 @@ func (p *Proxy) Serve(ctx context.Context, on net.Listener) error {
 		return fmt.Errorf("serving clients: %w", err)
 	}
 	p.ready.Store(false)
-	p.end()
+	p.drainTunnels()
 	return nil
 }
 
-// end waits for the tunnels and cuts those open after Grace.
-func (p *Proxy) end() {
+// drainTunnels waits for the tunnels and cuts those open after Grace.
+func (p *Proxy) drainTunnels() {
 	p.mu.Lock()
 	p.ending = true
 	p.mu.Unlock()
@@ -128,13 +128,13 @@ func (p *Proxy) end() {
 		return
 	case <-patience.C:
 	}
-	p.options.Log.Info("cutting the connections that have not ended", "connections", p.room.taken())
+	p.options.Log.Info("cutting the connections that have not ended", "connections", p.limit.usedSlots())
 	p.cutAll()
 	<-ended
 }
 
-// begin registers a tunnel; it returns false during shutdown.
-func (p *Proxy) begin() bool {
+// beginTunnel registers a tunnel; it returns false during shutdown.
+func (p *Proxy) beginTunnel() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.ending {
@@ -153,57 +153,57 @@ func (p *Proxy) Ready() error {
 
 const full = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
-// admit counts clients until their connection ends or becomes a tunnel, and rejects clients beyond the limit.
-func (p *Proxy) admit(c net.Conn, state http.ConnState) {
+// trackClient counts clients until their connection ends or becomes a tunnel, and rejects clients beyond the limit.
+func (p *Proxy) trackClient(c net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
-		if !p.room.enter(c.RemoteAddr()) {
-			p.metrics.count(resultFull)
+		if !p.limit.acquireSlot(c.RemoteAddr()) {
+			p.metrics.countResult(resultFull)
 			_ = c.SetWriteDeadline(time.Now().Add(time.Second)) // fits the empty send buffer, so the write does not block
 			_, _ = io.WriteString(c, full)
 			_ = c.Close()
 		}
 	case http.StateClosed:
-		p.room.leave(c.RemoteAddr())
+		p.limit.releaseSlot(c.RemoteAddr())
 	}
 }
 
 // ServeHTTP answers one request.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	if why := p.rule.refuses(asked(req)); why != nil {
-		p.refuse(w, *why)
+	if why := p.rule.checkRequest(requestOf(req)); why != nil {
+		p.rejectRequest(w, *why)
 		return
 	}
 	target, err := p.dialer.DialContext(req.Context(), "tcp", p.options.Target)
 	if err != nil {
-		p.unreachable(req.Context(), err)
-		p.refuse(w, refusal{http.StatusBadGateway, resultUnreachable, "the API server is not reached"})
+		p.logUnreachable(req.Context(), err)
+		p.rejectRequest(w, refusal{http.StatusBadGateway, resultUnreachable, "the API server is not reached"})
 		return
 	}
-	p.reached()
+	p.logRecovery()
 	client, early, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		_ = target.Close()
 		return
 	}
-	defer p.room.leave(client.RemoteAddr()) // the server does not report the end of a hijacked connection
+	defer p.limit.releaseSlot(client.RemoteAddr()) // the server does not report the end of a hijacked connection
 	t := tunnel{client: client, target: target, linger: p.options.Linger}
-	if !p.begin() {
-		t.close()
+	if !p.beginTunnel() {
+		t.closeBoth()
 		return
 	}
 	defer p.tunnels.Done()
-	defer context.AfterFunc(p.cut, t.close)()
+	defer context.AfterFunc(p.cut, t.closeBoth)()
 	if _, err := io.WriteString(client, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
-		t.close()
+		t.closeBoth()
 		return
 	}
-	p.metrics.count(resultAccepted)
-	t.run(early.Reader)
+	p.metrics.countResult(resultAccepted)
+	t.copyBoth(early.Reader)
 }
 
-func (p *Proxy) refuse(w http.ResponseWriter, why refusal) {
-	p.metrics.count(why.result)
+func (p *Proxy) rejectRequest(w http.ResponseWriter, why refusal) {
+	p.metrics.countResult(why.result)
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // do not wait for a body
 	if why.status == http.StatusMethodNotAllowed {
 		w.Header().Set("Allow", http.MethodConnect)
@@ -212,14 +212,14 @@ func (p *Proxy) refuse(w http.ResponseWriter, why refusal) {
 	http.Error(w, why.why, why.status)
 }
 
-// unreachable logs the first failure to reach the API server, reached logs the recovery.
-func (p *Proxy) unreachable(ctx context.Context, err error) {
+// logUnreachable logs the first failure to reach the API server, logRecovery logs the recovery.
+func (p *Proxy) logUnreachable(ctx context.Context, err error) {
 	if ctx.Err() == nil && !p.reported.Swap(true) {
 		p.options.Log.Error(err, "the API server is not reached", "target", p.options.Target)
 	}
 }
 
-func (p *Proxy) reached() {
+func (p *Proxy) logRecovery() {
 	if p.reported.Swap(false) {
 		p.options.Log.Info("the API server is reached again", "target", p.options.Target)
 	}

@@ -34,7 +34,7 @@ func isAddress(text string) bool {
 	return err == nil
 }
 
-func asked(req *http.Request) request {
+func requestOf(req *http.Request) request {
 	return request{method: req.Method, target: req.RequestURI, body: req.ContentLength != 0 || len(req.TransferEncoding) > 0}
 }
 
@@ -54,9 +54,9 @@ type rule struct {
 func newRule(hosts []string) (rule, error) {
 	var out rule
 	for _, h := range hosts {
-		host, ok := authority(h)
+		host, ok := parseAuthority(h)
 		if bare := strings.Trim(h, "[]"); !ok && (!strings.Contains(bare, ":") || isAddress(bare)) {
-			host, ok = authority(net.JoinHostPort(bare, "443"))
+			host, ok = parseAuthority(net.JoinHostPort(bare, "443"))
 		}
 		if !ok {
 			return rule{}, fmt.Errorf("%q is no host", h)
@@ -66,12 +66,12 @@ func newRule(hosts []string) (rule, error) {
 	return out, nil
 }
 
-// refuses returns the reason to reject a request, nil if allowed.
-func (r rule) refuses(q request) *refusal {
+// checkRequest returns the reason to reject a request, nil if allowed.
+func (r rule) checkRequest(q request) *refusal {
 	if q.method != http.MethodConnect {
 		return &refusal{http.StatusMethodNotAllowed, resultMethod, "only CONNECT is served"}
 	}
-	host, ok := authority(q.target)
+	host, ok := parseAuthority(q.target)
 	switch {
 	case !ok:
 		return &refusal{http.StatusBadRequest, resultMalformed, "what to connect to is no host with a port"}
@@ -86,8 +86,8 @@ func (r rule) refuses(q request) *refusal {
 // longestHost is the maximum length of a DNS name.
 const longestHost = 253
 
-// authority parses and normalises a host with a port.
-func authority(text string) (string, bool) {
+// parseAuthority parses and normalises a host with a port.
+func parseAuthority(text string) (string, bool) {
 	host, port, err := net.SplitHostPort(text)
 	if err != nil || host == "" || len(host) > longestHost || strings.ContainsFunc(host, outOfPlace) {
 		return "", false

@@ -55,7 +55,7 @@ func TestOnlyConnectionsWithHostsAreServed(t *testing.T) {
 				t.Fatal(err)
 			}
 			status := 0
-			if why := r.refuses(tc.request); why != nil {
+			if why := r.checkRequest(tc.request); why != nil {
 				status = why.status
 			}
 			if status != tc.status {
@@ -88,16 +88,16 @@ func FuzzRequest(f *testing.F) {
 		if err != nil {
 			return
 		}
-		q := asked(req)
+		q := requestOf(req)
 		for _, r := range []rule{{}, pinned} {
-			if why := r.refuses(q); why != nil {
+			if why := r.checkRequest(q); why != nil {
 				if why.status < 400 || why.result == resultAccepted || why.why == "" {
 					t.Errorf("%+v is refused with %+v", q, why)
 				}
 				continue
 			}
-			host, ok := authority(q.target)
-			if again, same := authority(host); q.method != http.MethodConnect || q.body || !ok || !same || again != host {
+			host, ok := parseAuthority(q.target)
+			if again, same := parseAuthority(host); q.method != http.MethodConnect || q.body || !ok || !same || again != host {
 				t.Errorf("%+v is served as %q", q, host)
 			}
 			if strings.ContainsAny(host, " /@?#\\\r\n\x00") {

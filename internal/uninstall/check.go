@@ -35,13 +35,13 @@ type Blockers struct {
 func Check(ctx context.Context, c client.Reader) (Blockers, error) {
 	in := &inventory{reader: c}
 	for _, collect := range []func(context.Context) error{
-		in.peers, in.offloadings, in.slices, in.configurations, in.ips, in.networks,
+		in.collectPeers, in.collectOffloadings, in.collectSlices, in.collectConfigurations, in.collectIPs, in.collectNetworks,
 	} {
 		if err := collect(ctx); err != nil && !apimeta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
 			return Blockers{}, fmt.Errorf("looking for what is in use: %w", err)
 		}
 	}
-	return in.blockers(), nil
+	return in.listBlockers(), nil
 }
 
 // Empty reports whether nothing blocks the removal.
@@ -89,26 +89,26 @@ type inventory struct {
 
 type set map[string]bool
 
-func (s *set) add(item string) {
+func (s *set) addItem(item string) {
 	if *s == nil {
 		*s = set{}
 	}
 	(*s)[item] = true
 }
 
-func (s set) sorted() []string { return slices.Sorted(maps.Keys(s)) }
+func (s set) sortedItems() []string { return slices.Sorted(maps.Keys(s)) }
 
-func (in *inventory) blockers() Blockers {
+func (in *inventory) listBlockers() Blockers {
 	return Blockers{
-		Networking:     in.networking.sorted(),
-		Authentication: in.authentication.sorted(),
-		Offloading:     in.offloading.sorted(),
-		Namespaces:     in.namespaces.sorted(),
-		Resources:      in.resources.sorted(),
+		Networking:     in.networking.sortedItems(),
+		Authentication: in.authentication.sortedItems(),
+		Offloading:     in.offloading.sortedItems(),
+		Namespaces:     in.namespaces.sortedItems(),
+		Resources:      in.resources.sortedItems(),
 	}
 }
 
-func (in *inventory) peers(ctx context.Context) error {
+func (in *inventory) collectPeers(ctx context.Context) error {
 	in.known = map[string]bool{}
 	var list liqov1beta1.ForeignClusterList
 	if err := in.reader.List(ctx, &list); err != nil {
@@ -118,52 +118,52 @@ func (in *inventory) peers(ctx context.Context) error {
 		id := string(fc.Spec.ClusterID)
 		in.known[id] = true
 		if fc.Status.Modules.Networking.Enabled {
-			in.networking.add(id)
+			in.networking.addItem(id)
 		}
 		if fc.Status.Modules.Authentication.Enabled {
-			in.authentication.add(id)
+			in.authentication.addItem(id)
 		}
 		if fc.Status.Modules.Offloading.Enabled {
-			in.offloading.add(id)
+			in.offloading.addItem(id)
 		}
 	}
 	return nil
 }
 
-func (in *inventory) offloadings(ctx context.Context) error {
+func (in *inventory) collectOffloadings(ctx context.Context) error {
 	var list offv1beta1.NamespaceOffloadingList
 	if err := in.reader.List(ctx, &list); err != nil {
 		return err
 	}
 	for _, nso := range list.Items {
-		in.namespaces.add(nso.Namespace)
+		in.namespaces.addItem(nso.Namespace)
 	}
 	return nil
 }
 
-func (in *inventory) slices(ctx context.Context) error {
+func (in *inventory) collectSlices(ctx context.Context) error {
 	var list authv1beta1.ResourceSliceList
 	if err := in.reader.List(ctx, &list); err != nil {
 		return err
 	}
 	for i := range list.Items {
-		in.resource("ResourceSlice.authentication.liqo.io", &list.Items[i], &in.authentication)
+		in.addResource("ResourceSlice.authentication.liqo.io", &list.Items[i], &in.authentication)
 	}
 	return nil
 }
 
-func (in *inventory) configurations(ctx context.Context) error {
+func (in *inventory) collectConfigurations(ctx context.Context) error {
 	var list networkingv1beta1.ConfigurationList
 	if err := in.reader.List(ctx, &list); err != nil {
 		return err
 	}
 	for i := range list.Items {
-		in.resource("Configuration.networking.liqo.io", &list.Items[i], &in.networking)
+		in.addResource("Configuration.networking.liqo.io", &list.Items[i], &in.networking)
 	}
 	return nil
 }
 
-func (in *inventory) ips(ctx context.Context) error {
+func (in *inventory) collectIPs(ctx context.Context) error {
 	var list ipamv1alpha1.IPList
 	if err := in.reader.List(ctx, &list); err != nil {
 		return err
@@ -174,36 +174,36 @@ func (in *inventory) ips(ctx context.Context) error {
 		case names.IPTypeAPIServer, names.IPTypeAPIServerProxy:
 			continue // part of the installation
 		}
-		in.finalized("IP.ipam.liqo.io", ip)
+		in.addFinalized("IP.ipam.liqo.io", ip)
 	}
 	return nil
 }
 
-func (in *inventory) networks(ctx context.Context) error {
+func (in *inventory) collectNetworks(ctx context.Context) error {
 	var list ipamv1alpha1.NetworkList
 	if err := in.reader.List(ctx, &list); err != nil {
 		return err
 	}
 	for i := range list.Items {
-		in.finalized("Network.ipam.liqo.io", &list.Items[i])
+		in.addFinalized("Network.ipam.liqo.io", &list.Items[i])
 	}
 	return nil
 }
 
-// finalized records an address that is still in use (has a finalizer) and is not part of the installation.
-func (in *inventory) finalized(kind string, obj client.Object) {
+// addFinalized records an address that is still in use (has a finalizer) and is not part of the installation.
+func (in *inventory) addFinalized(kind string, obj client.Object) {
 	preinstalled, marked := obj.GetAnnotations()[names.Preinstalled]
 	if len(obj.GetFinalizers()) == 0 || (marked && preinstalled != "false") {
 		return
 	}
-	in.resource(kind, obj, &in.networking)
+	in.addResource(kind, obj, &in.networking)
 }
 
-// resource records an object as the peering of its cluster or, without a peering, by its own name.
-func (in *inventory) resource(kind string, obj client.Object, module *set) {
+// addResource records an object as the peering of its cluster or, without a peering, by its own name.
+func (in *inventory) addResource(kind string, obj client.Object, module *set) {
 	if peer := obj.GetLabels()[names.RemoteClusterID]; in.known[peer] {
-		module.add(peer)
+		module.addItem(peer)
 		return
 	}
-	in.resources.add(fmt.Sprintf("%s: %s/%s", kind, obj.GetNamespace(), obj.GetName()))
+	in.resources.addItem(fmt.Sprintf("%s: %s/%s", kind, obj.GetNamespace(), obj.GetName()))
 }

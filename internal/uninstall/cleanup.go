@@ -70,16 +70,16 @@ func notOfServices(list client.ObjectList) []client.ListOption {
 func releaseRights(ctx context.Context, c client.Client) error {
 	used := set{}
 	for _, kind := range peer.Replicated() {
-		if err := each(ctx, c, listOf(kind.GroupVersionKind), func(obj client.Object) error {
+		if err := forEach(ctx, c, listOf(kind.GroupVersionKind), func(obj client.Object) error {
 			if controllerutil.ContainsFinalizer(obj, names.ReplicatorFinalizer) {
-				used.add(obj.GetNamespace())
+				used.addItem(obj.GetNamespace())
 			}
 			return nil
 		}); err != nil {
 			return err
 		}
 	}
-	return each(ctx, c, listOf(roleBindingKind), func(binding client.Object) error {
+	return forEach(ctx, c, listOf(roleBindingKind), func(binding client.Object) error {
 		if used[binding.GetNamespace()] {
 			return nil
 		}
@@ -89,7 +89,7 @@ func releaseRights(ctx context.Context, c client.Client) error {
 
 // deleteAll deletes all objects of the list's kind, without a wait.
 func deleteAll(ctx context.Context, c client.Client, list client.ObjectList, opts ...client.ListOption) error {
-	return each(ctx, c, list, func(obj client.Object) error {
+	return forEach(ctx, c, list, func(obj client.Object) error {
 		return c.Delete(ctx, obj, client.PropagationPolicy(background))
 	}, opts...)
 }

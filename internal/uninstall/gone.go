@@ -23,7 +23,7 @@ func WaitGone(ctx context.Context, c client.WithWatch, list client.ObjectList, o
 			return fmt.Errorf("listing what is left: %w", err)
 		}
 		if apimeta.LenList(list) > 0 {
-			return await.Pending(describe(list) + " still there")
+			return await.Pending(describeObjects(list) + " still there")
 		}
 		return nil
 	}, await.Watched{List: list, Opts: opts})
@@ -36,8 +36,8 @@ func WaitGone(ctx context.Context, c client.WithWatch, list client.ObjectList, o
 // isAbsent reports whether an error means a missing object or an unknown kind.
 func isAbsent(err error) bool { return apierrors.IsNotFound(err) || apimeta.IsNoMatchError(err) }
 
-// describe returns the first objects of a list with their finalizers, which identify the slow controller.
-func describe(list client.ObjectList) string {
+// describeObjects returns the first objects of a list with their finalizers, which identify the slow controller.
+func describeObjects(list client.ObjectList) string {
 	var names []string
 	_ = apimeta.EachListItem(list, func(o runtime.Object) error {
 		obj := o.(client.Object)

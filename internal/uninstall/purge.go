@@ -95,12 +95,12 @@ func releaseObjects(ctx context.Context, c client.Client, crd *unstructured.Unst
 			continue
 		}
 		list := listOf(schema.GroupVersionKind{Group: group, Version: name, Kind: kind})
-		return each(ctx, c, list, func(obj client.Object) error { return release(ctx, c, obj) })
+		return forEach(ctx, c, list, func(obj client.Object) error { return removeFinalizers(ctx, c, obj) })
 	}
 	return nil
 }
 
-func release(ctx context.Context, c client.Client, obj client.Object) error {
+func removeFinalizers(ctx context.Context, c client.Client, obj client.Object) error {
 	if len(obj.GetFinalizers()) == 0 {
 		return nil
 	}
@@ -115,7 +115,7 @@ func PurgeNamespaces(ctx context.Context, c client.WithWatch, liqo string) error
 		return err
 	}
 	for _, s := range namespacesOf(liqo) {
-		if err := each(ctx, p, s.list, func(ns client.Object) error {
+		if err := forEach(ctx, p, s.list, func(ns client.Object) error {
 			if err := releaseNamespace(ctx, p, ns.GetName()); err != nil {
 				return err
 			}
@@ -143,7 +143,7 @@ var holders = map[schema.GroupVersionKind][]string{
 // releaseNamespace removes the finalizers of Liqo from objects of other owners in a namespace.
 func releaseNamespace(ctx context.Context, c client.Client, namespace string) error {
 	for kind, finalizers := range holders {
-		if err := each(ctx, c, listOf(kind), func(obj client.Object) error {
+		if err := forEach(ctx, c, listOf(kind), func(obj client.Object) error {
 			return letGo(ctx, c, obj, finalizers...)
 		}, client.InNamespace(namespace)); err != nil {
 			return err
@@ -197,7 +197,7 @@ func Purged(ctx context.Context, c client.Client, liqo string) (all []client.Obj
 		all = append(all, &crds[i])
 	}
 	for _, s := range slices.Concat(clusterWide(), namespacesOf(liqo)) {
-		if err := each(ctx, c, s.list, func(obj client.Object) error {
+		if err := forEach(ctx, c, s.list, func(obj client.Object) error {
 			if !slices.ContainsFunc(all, func(o client.Object) bool { return o.GetUID() == obj.GetUID() }) {
 				all = append(all, obj)
 			}
@@ -216,13 +216,13 @@ func purgeClusterWide(ctx context.Context, c client.Client) error {
 		}
 	}
 	forget := fmt.Appendf(nil, `{"metadata":{"labels":{%q:null}}}`, names.SchedulingEnabled)
-	return each(ctx, c, &corev1.NamespaceList{}, func(ns client.Object) error {
+	return forEach(ctx, c, &corev1.NamespaceList{}, func(ns client.Object) error {
 		return c.Patch(ctx, ns, client.RawPatch(mergePatch, forget))
 	}, client.HasLabels{names.SchedulingEnabled})
 }
 
-// each calls do for all objects of the list's kind. Objects and kinds that vanish meanwhile are skipped.
-func each(ctx context.Context, c client.Client, list client.ObjectList, do func(client.Object) error, opts ...client.ListOption) error {
+// forEach calls do for all objects of the list's kind. Objects and kinds that vanish meanwhile are skipped.
+func forEach(ctx context.Context, c client.Client, list client.ObjectList, do func(client.Object) error, opts ...client.ListOption) error {
 	if err := c.List(ctx, list, opts...); isAbsent(err) {
 		return nil
 	} else if err != nil {

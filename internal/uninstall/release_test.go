@@ -104,7 +104,7 @@ func TestTenantNamespacesCanBeDeletedAfterCleaningUp(t *testing.T) {
 	if got := bindingsHeld(t, c, idle); got != 1 {
 		t.Errorf("%d bindings are held, want that of somebody else alone", got)
 	}
-	if err := release(t.Context(), c.Client, foreign); err != nil {
+	if err := removeFinalizers(t.Context(), c.Client, foreign); err != nil {
 		t.Fatal(err)
 	}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: idle}}
@@ -153,7 +153,7 @@ func TestPurgingIsNotHeldByFinalizersOfTheGone(t *testing.T) {
 	if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(shared), shared); err != nil {
 		t.Fatal(err)
 	}
-	if err := release(t.Context(), c.Client, shared); err != nil {
+	if err := removeFinalizers(t.Context(), c.Client, shared); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-done; err != nil {

@@ -45,7 +45,7 @@ func create(t *testing.T, c *testkit.ControlPlane, obj client.Object) {
 	t.Cleanup(func() {
 		ctx := context.Background() // the test's own is over
 		if err := c.Client.Get(ctx, client.ObjectKeyFromObject(obj), obj); err == nil {
-			_ = release(ctx, c.Client, obj)
+			_ = removeFinalizers(ctx, c.Client, obj)
 		}
 		_ = c.Client.Delete(ctx, obj)
 	})
@@ -162,7 +162,7 @@ func TestCleanUpRemovesWhatTheControllersKeep(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	go func() { done <- CleanUp(t.Context(), uninstaller(t, c)) }()
-	if err := release(t.Context(), c.Client, slow); err != nil {
+	if err := removeFinalizers(t.Context(), c.Client, slow); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-done; err != nil {
@@ -179,13 +179,13 @@ func TestCleanUpRemovesWhatTheControllersKeep(t *testing.T) {
 	if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(other), other); !apierrors.IsNotFound(err) {
 		t.Errorf("the other IP is there: %v", err)
 	}
-	if err := release(t.Context(), c.Client, stays); err != nil {
+	if err := removeFinalizers(t.Context(), c.Client, stays); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func describeAll(list client.ObjectList) string {
-	if text := describe(list); !strings.HasSuffix(text, "  is") {
+	if text := describeObjects(list); !strings.HasSuffix(text, "  is") {
 		return text
 	}
 	return ""
@@ -263,7 +263,7 @@ func TestADeletionIsWaitedForThroughTroubles(t *testing.T) {
 				if !tc.meets(r) || met.Swap(true) {
 					return nil, nil
 				}
-				if err := release(t.Context(), c.Client, slow); err != nil {
+				if err := removeFinalizers(t.Context(), c.Client, slow); err != nil {
 					t.Error(err)
 				}
 				return tc.answer()

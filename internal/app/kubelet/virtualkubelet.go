@@ -69,7 +69,7 @@ type reflectionFlags struct {
 	kind    string
 }
 
-func (r reflectionFlags) option() virtualkubelet.Reflection {
+func (r reflectionFlags) reflectionOption() virtualkubelet.Reflection {
 	return virtualkubelet.Reflection{Workers: orOff(r.workers), Type: translate.ReflectionType(r.kind)}
 }
 
@@ -81,17 +81,17 @@ func Command() *cobra.Command {
 		Short: "One virtual node: its Node, its pods and what they need, logs and exec",
 
 		Annotations: map[string]string{program.RootsOnDemand: "yes"},
-		RunE:        func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+		RunE:        func(cmd *cobra.Command, _ []string) error { return o.runKubelet(cmd.Context()) },
 	}
 	fs := cmd.Flags()
-	o.flags(fs)
-	o.reflection(fs)
-	o.timing(fs)
-	accepted(fs)
+	o.addFlags(fs)
+	o.addReflectionFlags(fs)
+	o.addTimingFlags(fs)
+	addAcceptedFlags(fs)
 	return cmd
 }
 
-func (o *options) flags(fs *pflag.FlagSet) {
+func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Node, "nodename", "virtual-kubelet", "name of the VirtualNode and of its Node")
 	fs.StringVar(&o.nodeIP, "node-ip", os.Getenv("POD_IP"), "address of the kubelet API")
 	fs.StringVar(&o.TenantNamespace, "tenant-namespace", "default", "namespace of the VirtualNode")
@@ -119,7 +119,7 @@ func (o *options) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.HealthAddress, "health-probe-address", ":8081", "where /healthz and /readyz are served; 0 for nowhere")
 }
 
-func (o *options) reflection(fs *pflag.FlagSet) {
+func (o *options) addReflectionFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.podWorkers, "pod-reflection-workers", 10, "pods handled at once")
 	fs.IntVar(&o.sliceWorkers, "endpointslice-reflection-workers", 10, "EndpointSlices handled at once; 0 reflects none. Their Services say which")
 	for name, kind := range map[string]*reflectionFlags{
@@ -142,7 +142,7 @@ func (o *options) reflection(fs *pflag.FlagSet) {
 	fs.StringVar(&o.loadBalancerClass, "remote-real-load-balancer-class-name", "", "which class that is")
 }
 
-func (o *options) timing(fs *pflag.FlagSet) {
+func (o *options) addTimingFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.PingInterval, "node-ping-interval", 10*time.Second, "time between two looks at the provider's API server; 0 trusts it blindly")
 	fs.DurationVar(&o.PingTimeout, "node-ping-timeout", time.Second, "how long one look may take")
 	fs.DurationVar(&o.NodeLeaseDuration, "node-lease-duration", 40*time.Second, "how long the Node is believed after its last sign of life")
@@ -152,8 +152,8 @@ func (o *options) timing(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.LeaseRetry, "vk-lease-retry-period", 5*time.Second, "time between two tries")
 }
 
-// accepted adds flags of the original that its templates contain and that have no meaning yet, or no longer.
-func accepted(fs *pflag.FlagSet) {
+// addAcceptedFlags adds flags of the original that its templates contain and that have no meaning yet, or no longer.
+func addAcceptedFlags(fs *pflag.FlagSet) {
 	for _, name := range []string{
 		"home-kubeconfig", "resync-period", "virtual-storage-class-name", "remote-real-storage-class-name",
 		"client-qps", "client-max-burst", "client-timeout",
@@ -167,8 +167,8 @@ func accepted(fs *pflag.FlagSet) {
 	}
 }
 
-func (o *options) run(ctx context.Context) error {
-	if err := o.read(); err != nil {
+func (o *options) runKubelet(ctx context.Context) error {
+	if err := o.parseFlags(); err != nil {
 		return err
 	}
 	var err error
@@ -190,28 +190,28 @@ func (o *options) run(ctx context.Context) error {
 func Check(args []string) error {
 	o := &options{}
 	fs := pflag.NewFlagSet("virtual-kubelet", pflag.ContinueOnError)
-	o.flags(fs)
-	o.reflection(fs)
-	o.timing(fs)
-	accepted(fs)
+	o.addFlags(fs)
+	o.addReflectionFlags(fs)
+	o.addTimingFlags(fs)
+	addAcceptedFlags(fs)
 	fs.String("log-format", "", "")
 	fs.StringP("v", "v", "", "") // the logging flags would change how this process logs
 	fs.String("vmodule", "", "")
-	if err := fs.Parse(literal(args)); err != nil {
+	if err := fs.Parse(literalArguments(args)); err != nil {
 		return err
 	}
 	o.nodeIP = netip.IPv4Unspecified().String()
 	for _, needed := range []*string{&o.Node, &o.TenantNamespace, &o.home, &o.foreign} {
 		*needed = cmp.Or(*needed, "unknown")
 	}
-	if err := o.read(); err != nil {
+	if err := o.parseFlags(); err != nil {
 		return err
 	}
 	return o.Check()
 }
 
-// literal drops the arguments that Kubernetes expands, and the flags whose values they are.
-func literal(args []string) []string {
+// literalArguments drops the arguments that Kubernetes expands, and the flags whose values they are.
+func literalArguments(args []string) []string {
 	var out []string
 	for _, arg := range args {
 		if !strings.Contains(arg, "$(") {
@@ -225,8 +225,8 @@ func literal(args []string) []string {
 	return out
 }
 
-// read converts the flags to options.
-func (o *options) read() error {
+// parseFlags converts the flags to options.
+func (o *options) parseFlags() error {
 	var err error
 	if o.NodeIP, err = netip.ParseAddr(o.nodeIP); err != nil {
 		return fmt.Errorf("reading --node-ip: %w", err)
@@ -236,7 +236,7 @@ func (o *options) read() error {
 	o.Pods = virtualkubelet.Reflection{Workers: orOff(o.podWorkers)}
 	o.EndpointSlices = virtualkubelet.Reflection{Workers: orOff(o.sliceWorkers)}
 	o.ConfigMaps, o.Secrets, o.Ingresses, o.Services, o.Events =
-		o.configMaps.option(), o.secrets.option(), o.ingresses.option(), o.services.option(), o.events.option()
+		o.configMaps.reflectionOption(), o.secrets.reflectionOption(), o.ingresses.reflectionOption(), o.services.reflectionOption(), o.events.reflectionOption()
 	if o.withIngressClass {
 		o.IngressClass = o.ingressClass
 	}

@@ -27,8 +27,8 @@ const Settled = 10 * time.Second
 func Keep(ctx context.Context, settled time.Duration, command func() *exec.Cmd) error {
 	for {
 		began := time.Now()
-		err := keep(ctx, command())
-		if ctx.Err() != nil || !died(err) || time.Since(began) < settled {
+		err := runChild(ctx, command())
+		if ctx.Err() != nil || !hasCrashed(err) || time.Since(began) < settled {
 			return err
 		}
 		ctrl.Log.Error(err, "the process ended, beginning another one")
@@ -46,7 +46,7 @@ func Again() *exec.Cmd {
 	return cmd
 }
 
-func keep(ctx context.Context, cmd *exec.Cmd) error {
+func runChild(ctx context.Context, cmd *exec.Cmd) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
@@ -58,8 +58,8 @@ func keep(ctx context.Context, cmd *exec.Cmd) error {
 // panicked is the exit status of the Go runtime after a panic; errors of our programs exit with 1.
 const panicked = 2
 
-// died tells whether a process ended without having decided to.
-func died(err error) bool {
+// hasCrashed reports whether a process was killed or panicked.
+func hasCrashed(err error) bool {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
 		return false

@@ -19,11 +19,11 @@ func TestWhoDiedIsNotWhoEnded(t *testing.T) {
 		"exit 2":        true,  // a panic
 		"kill -KILL $$": true,  // or out of memory
 	} {
-		if err := keep(t.Context(), exec.Command("sh", "-c", script)); died(err) != want {
+		if err := runChild(t.Context(), exec.Command("sh", "-c", script)); hasCrashed(err) != want {
 			t.Errorf("%s: died is not %t: %v", script, want, err)
 		}
 	}
-	if err := keep(t.Context(), exec.Command("/does/not/exist")); err == nil || died(err) {
+	if err := runChild(t.Context(), exec.Command("/does/not/exist")); err == nil || hasCrashed(err) {
 		t.Errorf("what cannot be started: %v", err)
 	}
 }

@@ -21,7 +21,7 @@ type logOptions struct {
 	klog   *flag.FlagSet
 }
 
-func (o *logOptions) flags(fs *pflag.FlagSet) {
+func (o *logOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.format, "log-format", "text", "text (klog's format) or json")
 	o.klog = flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(o.klog)

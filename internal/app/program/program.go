@@ -33,7 +33,7 @@ var Version = "dev"
 func Complete(cmd *cobra.Command) *cobra.Command {
 	cmd.Version, cmd.SilenceUsage, cmd.SilenceErrors = Version, true, true
 	logs := &logOptions{}
-	logs.flags(cmd.PersistentFlags())
+	logs.addFlags(cmd.PersistentFlags())
 	cmd.PersistentPreRunE = func(role *cobra.Command, _ []string) error {
 		if role.Annotations[RootsOnDemand] == "" {
 			PublicRoots()

@@ -30,26 +30,26 @@ type selector map[string]string
 var intOrString = reflect.TypeFor[intstr.IntOrString]()
 
 // typeOf returns the type of v without pointers, nil if v is nil.
-func typeOf(v any) reflect.Type { return plain(reflect.TypeOf(v)) }
+func typeOf(v any) reflect.Type { return dereferenceType(reflect.TypeOf(v)) }
 
-// plain returns the type without pointers.
-func plain(as reflect.Type) reflect.Type {
+// dereferenceType returns the type without pointers.
+func dereferenceType(as reflect.Type) reflect.Type {
 	for as != nil && as.Kind() == reflect.Pointer {
 		as = as.Elem()
 	}
 	return as
 }
 
-// element returns the type of the elements of a list, nil if unknown.
-func element(as reflect.Type) reflect.Type {
+// elementType returns the type of the elements of a list, nil if unknown.
+func elementType(as reflect.Type) reflect.Type {
 	if as != nil && as.Kind() == reflect.Slice {
 		return as.Elem()
 	}
 	return nil
 }
 
-// field returns the type of the value under a key of an object or map, nil if unknown.
-func field(as reflect.Type, key string) reflect.Type {
+// fieldType returns the type of the value under a key of an object or map, nil if unknown.
+func fieldType(as reflect.Type, key string) reflect.Type {
 	switch {
 	case as == nil:
 		return loose[key]
@@ -67,7 +67,7 @@ func field(as reflect.Type, key string) reflect.Type {
 			return f.Type
 		}
 		if f.Anonymous && (name == "" || strings.Contains(options, "inline")) {
-			if found := field(plain(f.Type), key); found != nil {
+			if found := fieldType(dereferenceType(f.Type), key); found != nil {
 				return found
 			}
 		}
@@ -75,12 +75,12 @@ func field(as reflect.Type, key string) reflect.Type {
 	return nil
 }
 
-// scalar converts a value into the type of a field, if possible.
-func scalar(v any, as reflect.Type) any {
+// convertScalar converts a value into the type of a field, if possible.
+func convertScalar(v any, as reflect.Type) any {
 	text, isText := v.(string)
 	switch {
 	case as == nil, as == intOrString:
-		if n, ok := number(text); isText && ok {
+		if n, ok := parseNumber(text); isText && ok {
 			return n
 		}
 		return v
@@ -91,7 +91,7 @@ func scalar(v any, as reflect.Type) any {
 	}
 	switch as.Kind() {
 	case reflect.Int, reflect.Int32, reflect.Int64:
-		if n, ok := number(text); ok {
+		if n, ok := parseNumber(text); ok {
 			return n
 		}
 	case reflect.Bool:
@@ -102,8 +102,8 @@ func scalar(v any, as reflect.Type) any {
 	return text
 }
 
-// number parses a whole number in canonical base 10.
-func number(text string) (int64, bool) {
+// parseNumber parses a whole number in canonical base 10.
+func parseNumber(text string) (int64, bool) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	return n, err == nil && strconv.FormatInt(n, 10) == text
 }

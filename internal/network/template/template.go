@@ -58,16 +58,16 @@ func Render(t networkingv1beta1.GatewayTemplateSpec, g Gateway, spec any) (*unst
 		return nil, fmt.Errorf("reading spec.template: %w", err)
 	}
 	r := &renderer{gateway: g}
-	metadata, err := r.metadata(body.Metadata)
+	metadata, err := r.renderMetadata(body.Metadata)
 	if err != nil {
 		return nil, err
 	}
-	rendered, err := r.value(body.Spec, "spec.template.spec", typeOf(spec))
+	rendered, err := r.renderValue(body.Spec, "spec.template.spec", typeOf(spec))
 	if err != nil {
 		return nil, err
 	}
 	out := &unstructured.Unstructured{Object: map[string]any{"metadata": metadata, "spec": rendered}}
-	if err := r.service(out); err != nil {
+	if err := r.renderService(out); err != nil {
 		return nil, err
 	}
 	if spec != nil {
@@ -89,10 +89,10 @@ type renderer struct {
 	written int // bytes so far
 }
 
-// metadata renders the parts of the metadata allowed in a template.
-func (r *renderer) metadata(in map[string]any) (map[string]any, error) {
+// renderMetadata renders the parts of the metadata allowed in a template.
+func (r *renderer) renderMetadata(in map[string]any) (map[string]any, error) {
 	const path = "spec.template.metadata"
-	rendered, err := r.value(in, path, typeOf(&metav1.ObjectMeta{}))
+	rendered, err := r.renderValue(in, path, typeOf(&metav1.ObjectMeta{}))
 	if err != nil {
 		return nil, err
 	}
@@ -112,8 +112,8 @@ func (r *renderer) metadata(in map[string]any) (map[string]any, error) {
 	return out, nil
 }
 
-// service adds the labels and annotations requested by the user to the Service of a server.
-func (r *renderer) service(out *unstructured.Unstructured) error {
+// renderService adds the labels and annotations requested by the user to the Service of a server.
+func (r *renderer) renderService(out *unstructured.Unstructured) error {
 	server, ok := r.gateway.Spec.(*networkingv1beta1.GatewayServerSpec)
 	if !ok {
 		return nil
@@ -164,16 +164,16 @@ func IsOriginals(t networkingv1beta1.GatewayTemplateSpec) bool {
 	return slices.Contains(found, "wireguard") && slices.Contains(found, "geneve")
 }
 
-// value renders all values below a field; as is the Go type of the field, nil if unknown.
-func (r *renderer) value(in any, path string, as reflect.Type) (any, error) {
-	as = plain(as)
+// renderValue renders all values below a field; as is the Go type of the field, nil if unknown.
+func (r *renderer) renderValue(in any, path string, as reflect.Type) (any, error) {
+	as = dereferenceType(as)
 	switch in := in.(type) {
 	case map[string]any:
-		return r.fields(in, path, as)
+		return r.renderFields(in, path, as)
 	case []any:
 		out := make([]any, len(in))
 		for i, v := range in {
-			rendered, err := r.value(v, fmt.Sprintf("%s[%d]", path, i), element(as))
+			rendered, err := r.renderValue(v, fmt.Sprintf("%s[%d]", path, i), elementType(as))
 			if err != nil {
 				return nil, err
 			}
@@ -181,23 +181,23 @@ func (r *renderer) value(in any, path string, as reflect.Type) (any, error) {
 		}
 		return out, nil
 	case string:
-		text, err := r.text(in, path)
+		text, err := r.renderText(in, path)
 		if err != nil {
 			return nil, err
 		}
-		return scalar(text, as), nil
+		return convertScalar(text, as), nil
 	}
-	return scalar(in, as), nil
+	return convertScalar(in, as), nil
 }
 
-func (r *renderer) fields(in map[string]any, path string, as reflect.Type) (any, error) {
+func (r *renderer) renderFields(in map[string]any, path string, as reflect.Type) (any, error) {
 	out := make(map[string]any, len(in))
 	for _, key := range slices.Sorted(maps.Keys(in)) {
 		value := in[key]
 		name, optional := strings.CutPrefix(key, "?")
 		at := path + "." + name
 		if optional {
-			there, err := r.optional(value, at)
+			there, err := r.isOptionalSet(value, at)
 			if err != nil {
 				return nil, err
 			}
@@ -208,7 +208,7 @@ func (r *renderer) fields(in map[string]any, path string, as reflect.Type) (any,
 		if _, twice := out[name]; twice {
 			return nil, fmt.Errorf("%s is there twice, as %q and %q", at, name, "?"+name)
 		}
-		rendered, err := r.value(value, at, field(as, name))
+		rendered, err := r.renderValue(value, at, fieldType(as, name))
 		if err != nil {
 			return nil, err
 		}
@@ -217,10 +217,10 @@ func (r *renderer) fields(in map[string]any, path string, as reflect.Type) (any,
 	return out, nil
 }
 
-// optional reports whether an optional field is set.
-func (r *renderer) optional(value any, path string) (bool, error) {
+// isOptionalSet reports whether an optional field is set.
+func (r *renderer) isOptionalSet(value any, path string) (bool, error) {
 	text, _ := value.(string)
-	t, err := r.parsed(text, path)
+	t, err := r.parseText(text, path)
 	if err != nil {
 		return false, err
 	}
@@ -229,10 +229,10 @@ func (r *renderer) optional(value any, path string) (bool, error) {
 		return false, fmt.Errorf("%s is optional (?), so its value must be a text with a variable, such as {{ .Spec.Endpoint.NodePort }}", path)
 	}
 	if first, ok := t.Root.Nodes[i].(*parse.ActionNode); ok {
-		if r.lacks(first.Pipe) {
+		if r.isUnknownVariable(first.Pipe) {
 			return false, nil
 		}
-		probe, err := r.parsed("{{if "+first.Pipe.String()+"}}yes{{end}}", path)
+		probe, err := r.parseText("{{if "+first.Pipe.String()+"}}yes{{end}}", path)
 		if err != nil {
 			return false, err
 		}
@@ -245,19 +245,19 @@ func (r *renderer) optional(value any, path string) (bool, error) {
 			return false, nil
 		}
 	}
-	rendered, err := r.text(text, path)
+	rendered, err := r.renderText(text, path)
 	return rendered != "" && rendered != "0", err
 }
 
-// lacks reports whether a pipeline is a variable missing from the gateway's spec: templates for a custom kind may use it.
-func (r *renderer) lacks(p *parse.PipeNode) bool {
+// isUnknownVariable reports whether a pipeline is a variable missing from the gateway's spec: templates for a custom kind may use it.
+func (r *renderer) isUnknownVariable(p *parse.PipeNode) bool {
 	variable, ok := variableOf(p)
 	if !ok || len(variable.Ident) < 2 || variable.Ident[0] != "Spec" {
 		return false
 	}
 	as := typeOf(r.gateway.Spec)
 	for _, name := range variable.Ident[1:] {
-		if as = plain(as); as == nil || as.Kind() != reflect.Struct {
+		if as = dereferenceType(as); as == nil || as.Kind() != reflect.Struct {
 			return false // rendering reports the error
 		}
 		f, found := as.FieldByName(name)
@@ -279,8 +279,8 @@ func variableOf(p *parse.PipeNode) (*parse.FieldNode, bool) {
 	return variable, ok
 }
 
-// parsed parses a text and rejects constructs with unbounded cost.
-func (r *renderer) parsed(text, path string) (*template.Template, error) {
+// parseText parses a text and rejects constructs with unbounded cost.
+func (r *renderer) parseText(text, path string) (*template.Template, error) {
 	t, err := template.New(path).Option("missingkey=error").Parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %q is no template: %w", path, text, err)
@@ -288,7 +288,7 @@ func (r *renderer) parsed(text, path string) (*template.Template, error) {
 	if t.Tree == nil || len(t.Templates()) > 1 {
 		return nil, fmt.Errorf("%s: %q defines a template, which is not possible here", path, text)
 	}
-	if err := r.bounded(t.Root, false); err != nil {
+	if err := r.checkBounded(t.Root, false); err != nil {
 		return nil, fmt.Errorf("%s: %q %w", path, text, err)
 	}
 	return t, nil
@@ -297,7 +297,7 @@ func (r *renderer) parsed(text, path string) (*template.Template, error) {
 // functions lists the allowed functions of text/template: none lengthens a text.
 var functions = []string{"and", "or", "not", "eq", "ne", "lt", "le", "gt", "ge", "len", "index", "slice", "break", "continue"}
 
-func (r *renderer) bounded(n parse.Node, looping bool) error {
+func (r *renderer) checkBounded(n parse.Node, looping bool) error {
 	var parts []parse.Node
 	switch n := n.(type) {
 	case *parse.ListNode:
@@ -314,7 +314,7 @@ func (r *renderer) bounded(n parse.Node, looping bool) error {
 		if looping {
 			return errors.New("has a loop in a loop, which is not possible here")
 		}
-		if !r.loops(n.Pipe) {
+		if !r.isIterable(n.Pipe) {
 			return errors.New("has a loop over something else than a list, such as .Spec.Endpoint.Ports")
 		}
 		looping = true
@@ -333,15 +333,15 @@ func (r *renderer) bounded(n parse.Node, looping bool) error {
 		return errors.New("uses a template by its name, which is not possible here")
 	}
 	for _, part := range parts {
-		if err := r.bounded(part, looping); err != nil {
+		if err := r.checkBounded(part, looping); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// loops reports whether a pipeline is a variable that is a list or a map.
-func (r *renderer) loops(p *parse.PipeNode) bool {
+// isIterable reports whether a pipeline is a variable that is a list or a map.
+func (r *renderer) isIterable(p *parse.PipeNode) bool {
 	variable, ok := variableOf(p)
 	if !ok {
 		return false
@@ -362,12 +362,12 @@ func (r *renderer) loops(p *parse.PipeNode) bool {
 // unset is the rendered text of a nil variable.
 const unset = "<nil>"
 
-// text renders one string.
-func (r *renderer) text(in, path string) (string, error) {
+// renderText renders one string.
+func (r *renderer) renderText(in, path string) (string, error) {
 	if !strings.Contains(in, "{{") {
 		return in, nil
 	}
-	t, err := r.parsed(in, path)
+	t, err := r.parseText(in, path)
 	if err != nil {
 		return "", err
 	}

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// room limits the number of clients. Each address may use half of the limit, so that one greedy client leaves the other half free.
-type room struct {
+// connectionLimit limits the number of clients. Each address may use half of the limit, so that one greedy client leaves the other half free.
+type connectionLimit struct {
 	most int
 
 	mu  sync.Mutex
@@ -17,33 +17,33 @@ type room struct {
 	of  map[string]int // by address
 }
 
-// enter counts a client and returns false if the limit is reached. A rejected client must call leave, too.
-func (r *room) enter(from net.Addr) bool {
+// acquireSlot counts a client and returns false if the limit is reached. A rejected client must call releaseSlot, too.
+func (r *connectionLimit) acquireSlot(from net.Addr) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	who := host(from)
+	who := hostOf(from)
 	r.all++
 	r.of[who]++
 	return r.all <= r.most && r.of[who] <= (r.most+1)/2
 }
 
-func (r *room) leave(from net.Addr) {
+func (r *connectionLimit) releaseSlot(from net.Addr) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	who := host(from)
+	who := hostOf(from)
 	r.all--
 	if r.of[who]--; r.of[who] == 0 {
 		delete(r.of, who)
 	}
 }
 
-func (r *room) taken() int {
+func (r *connectionLimit) usedSlots() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.all
 }
 
-func host(from net.Addr) string {
+func hostOf(from net.Addr) string {
 	if tcp, ok := from.(*net.TCPAddr); ok {
 		return tcp.AddrPort().Addr().Unmap().String()
 	}
