@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,7 +32,8 @@ import (
 
 // Two writers that each put back what the other changed would go on for ever, as fast as the API server takes it. So each write passes
 // a limit that knows what was last written to the object: the same content again, although it was there, is a put-back. A few are sent at
-// once, and then one after 1 s, 4 s, 16 s, 64 s, and every 5 minutes, until a while passes without one.
+// once, and then one after 1 s, 4 s, 16 s, 64 s, and every 5 minutes, until a while passes without one. What all of the cluster depends on
+// waits for 10 s at most.
 
 // ReasonConflictingWriter is the reason of the event about an object that another writer changes each time after it was written.
 const ReasonConflictingWriter = "ConflictingWriter"
@@ -45,6 +47,18 @@ const (
 	freeRemakes = 20
 	remakeDelay = 2 * time.Second
 )
+
+// webhookCap is the longest delay for the configuration of a webhook: without its authority the API server admits nothing that the webhook
+// is asked about.
+const webhookCap = 10 * time.Second
+
+// delayCap returns the longest delay between two put-backs to an object of a kind.
+func delayCap(kind schema.GroupVersionKind) time.Duration {
+	if kind.Group == admissionv1.GroupName {
+		return webhookCap
+	}
+	return backoffCap
+}
 
 // conflictingWriter is the error of a write that has to wait, for another writer changes the object each time.
 type conflictingWriter struct {
@@ -72,7 +86,7 @@ func conflictEvents(err error) []Event {
 	return []Event{{Type: corev1.EventTypeWarning, Reason: ReasonConflictingWriter, Message: message}}
 }
 
-// writeKey is one object, and one way to write to it: fields that are written apart are counted apart.
+// writeKey is one object, and one way to write to it.
 type writeKey struct {
 	kind schema.GroupVersionKind
 	name types.NamespacedName
@@ -83,6 +97,12 @@ type writeKey struct {
 type pendingWrite struct {
 	key     writeKey
 	content string
+	// fields are what a patch changes, each with a digest of its value, and part a digest of which these are: fields that are written apart
+	// are counted apart.
+	fields map[string]string
+	part   string
+	// ownRival says that another process of Liqo writes to it, too: both are right, each in its time.
+	ownRival bool
 	// again reports whether other content is the put-back: an object that is deleted was made anew.
 	again bool
 	// origin is the object that the write follows from.
@@ -91,6 +111,19 @@ type pendingWrite struct {
 	uid types.UID
 	// steady is the delay of each put-back, 0 for one that grows.
 	steady time.Duration
+}
+
+type ownRivalKey struct{}
+
+// WithOwnRival returns a context for writes to what another process of Liqo writes, too, as a gateway and the controller that speaks for it
+// while it does not run: what each undoes of the other is no conflict, and only a loop is slowed down.
+func WithOwnRival(ctx context.Context) context.Context {
+	return context.WithValue(ctx, ownRivalKey{}, true)
+}
+
+func hasOwnRival(ctx context.Context) bool {
+	own, _ := ctx.Value(ownRivalKey{}).(bool)
+	return own
 }
 
 // objectKey returns what is written to, whatever the way.
@@ -103,6 +136,7 @@ type ownActs struct{ made, deleted time.Time }
 type lastWrite struct {
 	content, version string
 	uid, origin      types.UID
+	fields           map[string]string
 	// putBacks are those in a row, and when the last write was.
 	putBacks repeatCount
 	// writer is the other one, as it was told, and told for how many put-backs.
@@ -110,15 +144,33 @@ type lastWrite struct {
 	told   int
 }
 
+// isPast reports whether the last write is too long ago to matter.
+func (w *lastWrite) isPast(now time.Time) bool {
+	return now.Sub(w.putBacks.last) >= max(backoffQuiet, 2*w.putBacks.backoffDelay(freePutBacks)) || now.Before(w.putBacks.last)
+}
+
 // isPutBack reports whether to write that content undoes what another writer did since the last write.
 func (w *lastWrite) isPutBack(next pendingWrite, now time.Time) bool {
 	if w.content == "" || w.origin != next.origin || next.uid != "" && next.uid != w.uid {
 		return false
 	}
-	if now.Sub(w.putBacks.last) >= max(backoffQuiet, 2*w.putBacks.backoffDelay(freePutBacks)) || now.Before(w.putBacks.last) {
+	if w.isPast(now) {
 		return false
 	}
 	return (w.content == next.content) != next.again
+}
+
+// contradicts reports whether a patch of other fields leaves other content where the last write was: a field of its own has another value,
+// or one around it or within it was set or removed.
+func (w *lastWrite) contradicts(fields map[string]string) bool {
+	for path, value := range fields {
+		for last, was := range w.fields {
+			if path == last && value != was || strings.HasPrefix(path, last+"/") || strings.HasPrefix(last, path+"/") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // writeLimiter delays put-backs.
@@ -126,7 +178,7 @@ type writeLimiter struct {
 	now func() time.Time
 
 	mu    sync.Mutex
-	of    map[writeKey]lastWrite
+	of    map[writeKey]map[string]lastWrite // by the part that was written
 	acts  map[writeKey]ownActs
 	prune int
 }
@@ -138,8 +190,8 @@ func (l *writeLimiter) delayOf(next pendingWrite, last lastWrite) time.Duration 
 	if next.again {
 		undone = acts.made
 	}
-	if undone.Before(last.putBacks.last) || undone.IsZero() {
-		return last.putBacks.backoffDelay(freePutBacks)
+	if !next.ownRival && (undone.Before(last.putBacks.last) || undone.IsZero()) {
+		return min(last.putBacks.backoffDelay(freePutBacks), delayCap(next.key.kind))
 	}
 	if last.putBacks.count <= freeRemakes {
 		return 0
@@ -151,7 +203,7 @@ func (l *writeLimiter) delayOf(next pendingWrite, last lastWrite) time.Duration 
 func (l *writeLimiter) remaining(next pendingWrite) (time.Duration, lastWrite) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	last := l.of[next.key]
+	last := l.of[next.key][next.part]
 	now := l.now()
 	if !last.isPutBack(next, now) {
 		return 0, last
@@ -176,8 +228,8 @@ func (w *lastWrite) remadeSlowly(next pendingWrite, uid types.UID, now time.Time
 func (l *writeLimiter) recordWrite(w pendingWrite, version string, uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now, last := l.now(), l.of[w.key]
-	next := lastWrite{content: w.content, version: version, uid: uid, origin: w.origin, putBacks: repeatCount{last: now}}
+	now, last := l.now(), l.of[w.key][w.part]
+	next := lastWrite{content: w.content, fields: w.fields, version: version, uid: uid, origin: w.origin, putBacks: repeatCount{last: now}}
 	if last.isPutBack(w, now) && !last.remadeSlowly(w, uid, now) {
 		if version != "" && version == last.version {
 			return
@@ -185,23 +237,29 @@ func (l *writeLimiter) recordWrite(w pendingWrite, version string, uid types.UID
 		next.putBacks = last.putBacks.afterNext(now, freePutBacks)
 		next.writer, next.told = last.writer, last.told
 	}
-	if l.of == nil {
-		l.of, l.acts = map[writeKey]lastWrite{}, map[writeKey]ownActs{}
+	l.begin()
+	if l.of[w.key] == nil {
+		l.of[w.key] = map[string]lastWrite{}
 	}
-	l.of[w.key] = next
+	maps.DeleteFunc(l.of[w.key], func(_ string, other lastWrite) bool { return other.contradicts(w.fields) })
+	l.of[w.key][w.part] = next
 	if w.key.how == howCreate || strings.HasPrefix(w.key.how, howApply) {
 		l.acts[w.key.objectKey()] = ownActs{made: now, deleted: l.acts[w.key.objectKey()].deleted}
 	}
 	l.pruneOld(now)
 }
 
+func (l *writeLimiter) begin() {
+	if l.of == nil {
+		l.of, l.acts = map[writeKey]map[string]lastWrite{}, map[writeKey]ownActs{}
+	}
+}
+
 // recordDelete records that Liqo deleted an object.
 func (l *writeLimiter) recordDelete(object writeKey) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.acts == nil {
-		l.of, l.acts = map[writeKey]lastWrite{}, map[writeKey]ownActs{}
-	}
+	l.begin()
 	l.acts[object] = ownActs{made: l.acts[object].made, deleted: l.now()}
 	l.pruneOld(l.now())
 }
@@ -214,8 +272,9 @@ func (l *writeLimiter) pruneOld(now time.Time) {
 	maps.DeleteFunc(l.acts, func(_ writeKey, o ownActs) bool {
 		return now.Sub(o.made) >= 2*backoffCap && now.Sub(o.deleted) >= 2*backoffCap
 	})
-	for key, w := range l.of {
-		if now.Sub(w.putBacks.last) >= max(backoffQuiet, 2*w.putBacks.backoffDelay(freePutBacks)) {
+	for key, parts := range l.of {
+		maps.DeleteFunc(parts, func(_ string, w lastWrite) bool { return w.isPast(now) })
+		if len(parts) == 0 {
 			delete(l.of, key)
 		}
 	}
@@ -223,12 +282,12 @@ func (l *writeLimiter) pruneOld(now time.Time) {
 }
 
 // recordWriter remembers which writer was told of.
-func (l *writeLimiter) recordWriter(key writeKey, writer string) {
+func (l *writeLimiter) recordWriter(of pendingWrite, writer string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if w, ok := l.of[key]; ok {
+	if w, ok := l.of[of.key][of.part]; ok {
 		w.writer, w.told = writer, w.putBacks.count
-		l.of[key] = w
+		l.of[of.key][of.part] = w
 	}
 }
 
@@ -279,7 +338,7 @@ func (c *limitedClient) sendLimited(ctx context.Context, w *pendingWrite, send f
 	if w == nil {
 		return send()
 	}
-	w.origin, w.steady = originOf(ctx), steadyDelay(ctx)
+	w.origin, w.ownRival, w.steady = originOf(ctx), hasOwnRival(ctx), steadyDelay(ctx)
 	if left, last := c.limit.remaining(*w); left > 0 {
 		return c.conflictError(ctx, w, left, last)
 	}
@@ -298,15 +357,18 @@ func identityOf(obj client.Object) func() (string, types.UID) {
 
 // conflictError is the error of a write that has to wait. Who else writes is looked up once for each delay.
 func (c *limitedClient) conflictError(ctx context.Context, w *pendingWrite, left time.Duration, last lastWrite) error {
+	if w.ownRival {
+		return Wait(left, "another process of Liqo changed "+w.key.name.String()+" a moment ago")
+	}
 	writer := last.writer
 	if last.told != last.putBacks.count {
 		writer = c.otherWriter(ctx, w.key)
-		c.limit.recordWriter(w.key, writer)
+		c.limit.recordWriter(*w, writer)
 		log.FromContext(ctx).Info("object is changed by another writer", "kind", w.key.kind.Kind, "object", w.key.name.String(),
 			"writer", writer, "putBacks", last.putBacks.count, "again", left.Round(time.Second).String())
 	}
 	object := w.key.kind.Kind + " " + strings.TrimPrefix(w.key.name.String(), "/")
-	often := fmt.Sprintf("ever more seldom, every %s in the end", backoffCap)
+	often := fmt.Sprintf("ever more seldom, every %s in the end", delayCap(w.key.kind))
 	if w.steady > 0 {
 		often = fmt.Sprintf("every %s", w.steady)
 	}
@@ -391,12 +453,14 @@ func newWrite(kind schema.GroupVersionKind, name types.NamespacedName, how, part
 	if json.Unmarshal(encoded, &fields) != nil {
 		return nil
 	}
-	// Keys and certificates are new ones each time that they are made. A patch says what is to change, which is another thing each time.
-	fields = stripVolatile(fields, kind == corev1.SchemeGroupVersion.WithKind("Secret") && how != howPatch)
+	// Keys and certificates are new ones each time that they are made. Other values for a Secret that is there are other content.
+	fields = stripVolatile(fields, kind == corev1.SchemeGroupVersion.WithKind("Secret") && how == howCreate)
+	w := &pendingWrite{key: writeKey{kind: kind, name: name, how: strings.TrimSuffix(how+"/"+part, "/")}, content: contentDigest(fields)}
 	if how == howPatch {
-		part += "/" + contentDigest(fieldPaths("", fields, nil))
+		w.fields = patchedFields("", fields, map[string]string{})
+		w.part = contentDigest(slices.Sorted(maps.Keys(w.fields)))
 	}
-	return &pendingWrite{key: writeKey{kind: kind, name: name, how: strings.TrimSuffix(how+"/"+part, "/")}, content: contentDigest(fields)}
+	return w
 }
 
 func contentDigest(of any) string {
@@ -445,16 +509,20 @@ func withoutValues(entries map[string]any) map[string]any {
 	return out
 }
 
-// fieldPaths returns the fields that a patch writes.
-func fieldPaths(at string, content any, into []string) []string {
+// patchedFields adds the fields that a patch writes, each with a digest of its value.
+func patchedFields(at string, content any, into map[string]string) map[string]string {
 	fields, ok := content.(map[string]any)
-	if !ok {
-		return append(into, at)
+	switch {
+	case !ok && at == "": // a list of operations
+		at = "operations"
+		fallthrough
+	case !ok, len(fields) == 0:
+		into[at] = contentDigest(content)
+		return into
 	}
 	for key, value := range fields {
-		into = fieldPaths(at+"/"+key, value, into)
+		patchedFields(at+"/"+key, value, into)
 	}
-	slices.Sort(into)
 	return into
 }
 

@@ -4,10 +4,12 @@
 package kube
 
 import (
+	"fmt"
 	"strconv"
 	"testing"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -67,6 +69,11 @@ func (l *limiterTest) tryOf(w pendingWrite, version, uid string) bool {
 
 func TestWriteLimiter(t *testing.T) {
 	content := func(of string) pendingWrite { return pendingWrite{key: writeKey{how: "patch"}, content: of} }
+	node, webhooks := corev1.SchemeGroupVersion.WithKind("Node"), admissionv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration")
+	patch := func(l *limiterTest, body string, i int) {
+		l.try(*newWrite(node, types.NamespacedName{Name: "x"}, howPatch, statusPart, []byte(body)), strconv.Itoa(i))
+	}
+	const set, unset = `{"status":{"internalEndpoint":{"ip":"10.0.0.1","node":"x"}}}`, `{"status":{"internalEndpoint":null}}`
 	const rounds = 600 // a second each
 	for name, c := range map[string]struct {
 		round func(l *limiterTest, i int)
@@ -81,7 +88,42 @@ func TestWriteLimiter(t *testing.T) {
 		}, rounds / 5, rounds / 5},
 		"another content each time": {func(l *limiterTest, i int) { l.try(content(strconv.Itoa(i)), strconv.Itoa(i)) }, rounds, rounds},
 		"turned on and off":         {func(l *limiterTest, i int) { l.try(content(strconv.Itoa(i%2)), strconv.Itoa(i)) }, rounds, rounds},
-		"nothing changed by it":     {func(l *limiterTest, _ int) { l.try(content("ours"), "1") }, rounds, rounds},
+		"the configuration of a webhook": {func(l *limiterTest, i int) {
+			w := content("ours")
+			w.key.kind = webhooks
+			l.try(w, strconv.Itoa(i))
+		}, rounds / 10, rounds/10 + 7},
+		"set and removed": {func(l *limiterTest, i int) { patch(l, []string{set, unset}[i%2], i) }, rounds, rounds},
+		"put back each time, and another part in turn": {func(l *limiterTest, i int) {
+			patch(l, set, i)
+			patch(l, fmt.Sprintf(`{"status":{"role":"%d"}}`, i), i)
+		}, rounds + 7, rounds + 10},
+		"put back each time, in parts in turn": {func(l *limiterTest, i int) {
+			patch(l, []string{set, `{"status":{"internalEndpoint":{"node":"x"}}}`, `{"status":{"a":"b"}}`}[i%3], i)
+		}, 3 * 7, 3 * 10},
+		"put back each time by operations": {func(l *limiterTest, i int) {
+			patch(l, `[{"op":"remove","path":"/status/role"}]`, i)
+			patch(l, set, i)
+		}, 2 * 7, 2 * 10},
+		"what another process of Liqo writes": {func(l *limiterTest, i int) {
+			w := content("ours")
+			w.ownRival = true
+			if i%15 == 0 {
+				l.try(w, strconv.Itoa(i))
+			}
+		}, rounds / 15, rounds / 15},
+		"a loop of two processes of Liqo": {func(l *limiterTest, i int) {
+			w := content("ours")
+			w.ownRival = true
+			l.try(w, strconv.Itoa(i))
+		}, rounds / 2, rounds/2 + 15},
+		"a Secret with other values each 30 s": {func(l *limiterTest, i int) {
+			if i%30 == 0 {
+				body := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"%d"}},"data":{"token":"%d"}}`, names.AppliedHash, i, i)
+				l.try(*newWrite(corev1.SchemeGroupVersion.WithKind("Secret"), types.NamespacedName{Name: "x"}, howApply, "", body), strconv.Itoa(i))
+			}
+		}, rounds / 30, rounds / 30},
+		"nothing changed by it": {func(l *limiterTest, _ int) { l.try(content("ours"), "1") }, rounds, rounds},
 		"two objects": {func(l *limiterTest, i int) {
 			other := content("ours")
 			other.key.name.Name = "other"
@@ -171,10 +213,11 @@ func TestNewWrite(t *testing.T) {
 			patch(`{"metadata":{"resourceVersion":"1","labels":{"a":"b"}},"status":{"conditions":[{"type":"x","lastTransitionTime":"1"}]}}`),
 			patch(`{"metadata":{"resourceVersion":"2","labels":{"a":"b"}},"status":{"conditions":[{"type":"x","lastTransitionTime":"2"}]}}`), true, true,
 		},
-		"another value":             {patch(`{"metadata":{"labels":{"a":"b"}}}`), patch(`{"metadata":{"labels":{"a":"c"}}}`), false, true},
-		"another label":             {patch(`{"metadata":{"labels":{"a":"b"}}}`), patch(`{"metadata":{"labels":{"c":"b"}}}`), false, false},
-		"another secret":            {newWrite(secret, name, howCreate, "", []byte(`{"data":{"key":"1"}}`)), newWrite(secret, name, howCreate, "", []byte(`{"data":{"key":"2"}}`)), true, true},
-		"another value in a secret": {newWrite(secret, name, howPatch, "", []byte(`{"data":{"key":"1"}}`)), newWrite(secret, name, howPatch, "", []byte(`{"data":{"key":"2"}}`)), false, true},
+		"another value":                             {patch(`{"metadata":{"labels":{"a":"b"}}}`), patch(`{"metadata":{"labels":{"a":"c"}}}`), false, true},
+		"another label":                             {patch(`{"metadata":{"labels":{"a":"b"}}}`), patch(`{"metadata":{"labels":{"c":"b"}}}`), false, false},
+		"another secret":                            {newWrite(secret, name, howCreate, "", []byte(`{"data":{"key":"1"}}`)), newWrite(secret, name, howCreate, "", []byte(`{"data":{"key":"2"}}`)), true, true},
+		"another value in a secret":                 {newWrite(secret, name, howPatch, "", []byte(`{"data":{"key":"1"}}`)), newWrite(secret, name, howPatch, "", []byte(`{"data":{"key":"2"}}`)), false, true},
+		"another value in a secret that is applied": {newWrite(secret, name, howApply, "", []byte(`{"data":{"key":"1"}}`)), newWrite(secret, name, howApply, "", []byte(`{"data":{"key":"2"}}`)), false, true},
 		"another label of a secret": {
 			newWrite(secret, name, howCreate, "", []byte(`{"metadata":{"labels":{"a":"1"}}}`)),
 			newWrite(secret, name, howCreate, "", []byte(`{"metadata":{"labels":{"a":"2"}}}`)), false, true,
@@ -184,7 +227,7 @@ func TestNewWrite(t *testing.T) {
 		if same := c.a.content == c.b.content; same != c.same {
 			t.Errorf("%s: same content is %t", what, same)
 		}
-		if alike := c.a.key == c.b.key; alike != c.alikeWays {
+		if alike := c.a.key == c.b.key && c.a.part == c.b.part; alike != c.alikeWays {
 			t.Errorf("%s: same way is %t", what, alike)
 		}
 	}

@@ -674,6 +674,24 @@ func TestNoPodBeginsOfAGatewayThatIsGone(t *testing.T) {
 	}
 }
 
+// A gateway whose pod restarts again and again says each time that it is connected: the Connection is shown as down at once all the same.
+func TestConnectionOfARestartingGatewayIsDownAtOnce(t *testing.T) {
+	s := begin(t)
+	made := &networkingv1beta1.WgGatewayServer{ObjectMeta: s.meta("rome")}
+	conn := &networkingv1beta1.Connection{ObjectMeta: s.meta("gw-rome"), Spec: networkingv1beta1.ConnectionSpec{Type: networkingv1beta1.ConnectionTypeServer}}
+	s.create(conn)
+	w := &wireguards[*networkingv1beta1.WgGatewayServer]{client: s.c.Client, all: s.c.Client, keys: &keyring{live: kube.LimitWrites(s.c.Client, s.c.Client)}}
+	for round := range 10 {
+		testkit.UpdateStatus(t, s.c.Client, conn, func(c *networkingv1beta1.Connection) { c.Status.Value = networkingv1beta1.Connected })
+		if err := w.markDisconnected(t.Context(), wireguardOf(made)); err != nil {
+			t.Fatalf("round %d: %v", round, err)
+		}
+		if err := s.get(conn); err != nil || conn.Status.Value != networkingv1beta1.Connecting {
+			t.Fatalf("round %d: the tunnel is %q (%v)", round, conn.Status.Value, err)
+		}
+	}
+}
+
 // What a template rendered comes back when it is deleted, and the keys, which the peer knows, are the same.
 func TestWhatIsDeletedByHandComesBack(t *testing.T) {
 	s := begin(t)

@@ -387,7 +387,8 @@ func (s *wireguards[T]) reportInternalEndpoint(ctx context.Context, w *wireguard
 	return s.markDisconnected(ctx, w)
 }
 
-// markDisconnected updates the Connection of a gateway without a running pod, because its agent cannot do it.
+// markDisconnected says so on the Connection of a gateway that does not run: the gateway would say so, and is gone. Each time that it runs again
+// it says otherwise.
 func (s *wireguards[T]) markDisconnected(ctx context.Context, w *wireguard) error {
 	conn := &networkingv1beta1.Connection{}
 	err := s.keys.live.Get(ctx, client.ObjectKey{Namespace: w.GetNamespace(), Name: names.Gateway(w.gateway)}, conn)
@@ -396,7 +397,7 @@ func (s *wireguards[T]) markDisconnected(ctx context.Context, w *wireguard) erro
 	}
 	before := conn.DeepCopy()
 	conn.Status.Value, conn.Status.Lost, conn.Status.Reach, conn.Status.FailedNodes = networkingv1beta1.Connecting, "", "", nil
-	if err := s.keys.live.Status().Patch(ctx, conn, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+	if err := s.keys.live.Status().Patch(kube.WithOwnRival(ctx), conn, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("saying that Connection %s is down: %w", conn.Name, err)
 	}
 	return nil
