@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -61,6 +62,7 @@ func (s *servingCertificate) readyCheck(*http.Request) error {
 type certificateRotation struct {
 	client        client.Client
 	reader        client.Reader // of exactly the Secret and the configurations
+	recorder      events.EventRecorder
 	secret        client.ObjectKey
 	service       string
 	configuration string
@@ -149,12 +151,15 @@ func (r *certificateRotation) runOnce(ctx context.Context) (time.Duration, error
 		log.FromContext(ctx).Info("webhook certificate renewed", "until", next.leaf.NotAfter, "authorities", len(next.authorities))
 	}
 	r.serving.pair.Store(next.tlsCertificate())
+	var failed []error
 	for _, configuration := range configurations {
-		if err := configuration.setBundle(ctx, r.client, next.caBundle()); err != nil {
-			return 0, err
+		err := configuration.setBundle(ctx, r.client, next.caBundle())
+		if message, conflict := kube.ConflictingWriter(err); conflict {
+			r.recorder.Eventf(configuration.object, nil, corev1.EventTypeWarning, kube.ReasonConflictingWriter, "SetBundle", "%s", kube.Note(message))
 		}
+		failed = append(failed, err)
 	}
-	return r.waitTime(next), nil
+	return r.waitTime(next), errors.Join(failed...)
 }
 
 // loadKeyring returns the Secret, nil if there is none, and what is in it. A keyring that is not whole is only good for the

@@ -111,6 +111,7 @@ func SetupWebhooks(mgr ctrl.Manager, o Options) error {
 	}
 	err := addRotation(mgr, &certificateRotation{
 		client:        mgr.GetClient(),
+		recorder:      mgr.GetEventRecorder("liqo-webhook-certificate"),
 		secret:        client.ObjectKey{Namespace: o.LiqoNamespace, Name: names.WebhookCertsSecret},
 		service:       o.Service,
 		configuration: o.Configuration,
