@@ -13,7 +13,9 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -28,6 +30,39 @@ type empty struct{ client.Reader }
 
 func (empty) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
 	return apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, key.Name)
+}
+
+// namespaceOf answers that each namespace is one of a consumer.
+type namespaceOf struct {
+	client.Reader
+	consumer string
+}
+
+func (n namespaceOf) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+	obj.SetName(key.Name)
+	obj.SetLabels(map[string]string{names.RemoteClusterID: n.consumer})
+	return nil
+}
+
+// A pod that was admitted before the policy became stricter is resized as before; a new one like it is refused.
+func TestPodAdmittedBeforeAStricterPolicyGrows(t *testing.T) {
+	v := &shadowPodValidator{cachedReader: cachedReader{cached: namespaceOf{consumer: "blue"}, live: mute{}}}
+	pod := func(cpu string) *offv1beta1.ShadowPod {
+		sp := &offv1beta1.ShadowPod{}
+		sp.Labels = map[string]string{names.OffloadingOrigin: "blue"}
+		sp.Spec.Pod = corev1.PodSpec{RuntimeClassName: new("gvisor"), Containers: []corev1.Container{{
+			Name: "web", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse(cpu)}},
+		}}}
+		return sp
+	}
+	req := &admission.Request{}
+	req.Namespace = "twin"
+	if _, err := v.validateObject(t.Context(), req, nil, pod("2")); err == nil || !strings.Contains(err.Error(), "gvisor") {
+		t.Errorf("a new pod: %v", err)
+	}
+	if _, err := v.validateObject(t.Context(), req, pod("1"), pod("2")); err != nil {
+		t.Errorf("a pod that grows: %v", err)
+	}
 }
 
 // An ordinary pod of the provider asks the port about the Quota of a consumer.

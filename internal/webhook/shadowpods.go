@@ -60,8 +60,10 @@ func (s *shadowPodValidator) validateObject(ctx context.Context, req *admission.
 			return nil, newRefusal(err)
 		}
 	}
-	if err := policy.CheckShadowPodItself(sp); err != nil { // before anything is read for it
-		return nil, newRefusal(err)
+	if old == nil {
+		if err := policy.CheckShadowPodItself(sp); err != nil { // before anything is read for it
+			return nil, newRefusal(err)
+		}
 	}
 	if err := s.limits.check(ctx, req); err != nil {
 		return nil, err
@@ -71,9 +73,14 @@ func (s *shadowPodValidator) validateObject(ctx context.Context, req *admission.
 		return nil, fmt.Errorf("reading the namespace: %w", err)
 	}
 	consumer := namespace.Labels[names.RemoteClusterID]
-	allowed := policy.Policy{Consumer: consumer, PodSecurity: namespace.Labels[policy.PodSecurityLabel], Pods: s.allowed}
-	if err := policy.CheckShadowPod(sp, allowed); err != nil || !s.enforce {
-		return nil, newRefusal(err)
+	if old == nil { // a pod that is there was admitted, and may grow although the policy became stricter
+		allowed := policy.Policy{Consumer: consumer, PodSecurity: namespace.Labels[policy.PodSecurityLabel], Pods: s.allowed}
+		if err := policy.CheckShadowPod(sp, allowed); err != nil {
+			return nil, newRefusal(err)
+		}
+	}
+	if !s.enforce {
+		return nil, nil
 	}
 	creator := sp.Labels[names.CreatorUser] // who may be another than the one who changes it
 	budget, err := s.readQuota(ctx, liqov1beta1.ClusterID(consumer), creator)
