@@ -27,6 +27,15 @@ type signingBudget struct {
 	full map[liqov1beta1.ClusterID]time.Time
 }
 
+// returnToken gives back what was taken for a certificate that was not asked for after all.
+func (b *signingBudget) returnToken(consumer liqov1beta1.ClusterID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if full, ok := b.full[consumer]; ok {
+		b.full[consumer] = full.Add(-certificateInterval)
+	}
+}
+
 // takeToken takes a token for a certificate of a consumer and returns 0, or returns the time to wait.
 func (b *signingBudget) takeToken(consumer liqov1beta1.ClusterID, now time.Time) time.Duration {
 	b.mu.Lock()

@@ -230,6 +230,7 @@ func (i *Issuer) requestCertificate(ctx context.Context, r Request, previous str
 		}
 		asked := want.DeepCopy()
 		if err := i.client.Create(ctx, asked); err != nil {
+			i.spent.returnToken(r.Consumer)
 			return nil, fmt.Errorf("asking for the certificate: %w", err)
 		}
 		// An admission policy may have modified it: only the stored object counts.

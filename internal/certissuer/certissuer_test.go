@@ -414,6 +414,33 @@ func TestBudget(t *testing.T) {
 	}
 }
 
+// failing is a client that creates nothing.
+type failing struct{ client.Client }
+
+func (failing) Create(context.Context, client.Object, ...client.CreateOption) error {
+	return apierrors.NewServiceUnavailable("etcd is down")
+}
+
+// What could not be asked for is not counted: after an outage the certificates are asked for at once.
+func TestFailedRequestsSpendNoBudget(t *testing.T) {
+	l := newLab(t)
+	whole := l.issuer.client
+	l.issuer.client = failing{whole}
+	for range 2 * certificatesAtOnce {
+		if _, _, err := l.issuer.Certificate(t.Context(), l.request); !apierrors.IsServiceUnavailable(err) {
+			t.Fatalf("it says %v", err)
+		}
+	}
+	l.issuer.client = whole
+	l.request.Slow = func(message string) { t.Error(message) }
+	if _, _, err := l.issuer.Certificate(t.Context(), l.request); err != nil && !kube.IsWait(err) {
+		t.Error(err)
+	}
+	if asked := l.asked(t); asked != 1 {
+		t.Errorf("%d certificates are asked for", asked)
+	}
+}
+
 // A consumer that deletes and makes anew what certificates are for is another owner each time, of which nothing is remembered.
 func TestOwnersMadeAnewAreIssuedNothingForAWhile(t *testing.T) {
 	l := newLab(t)
