@@ -42,6 +42,7 @@ func TestNamespacesPolicy(t *testing.T) {
 	}
 	plain := testkit.Namespace(t, c, "plain", nil)
 	tenant := testkit.Namespace(t, c, "tenant", map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: "milan"})
+	allowed := testkit.Namespace(t, c, "allowed", map[string]string{names.AllowVirtualNodes: "true"})
 	// In the namespace of its team it may do everything.
 	bind(t, c, plain, "cluster-admin", "portal")
 	for _, user := range []client.Client{portal, liqo} {
@@ -53,10 +54,13 @@ func TestNamespacesPolicy(t *testing.T) {
 		labels map[string]string
 		want   string
 	}{
-		"portal_plain":     {portal, map[string]string{"team": "a"}, ""},
-		"portal_as_tenant": {portal, map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: "milan"}, refused},
-		"portal_not_true":  {portal, map[string]string{names.TenantNamespace: "false"}, ""},
-		"liqo_as_tenant":   {liqo, map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: "milan"}, ""},
+		"portal_plain":                {portal, map[string]string{"team": "a"}, ""},
+		"portal_as_tenant":            {portal, map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: "milan"}, refused},
+		"portal_allows_virtual_nodes": {portal, map[string]string{names.AllowVirtualNodes: "true"}, refused},
+		"portal_allows_none":          {portal, map[string]string{names.AllowVirtualNodes: "false"}, ""},
+		"liqo_allows_virtual_nodes":   {liqo, map[string]string{names.AllowVirtualNodes: "true"}, ""},
+		"portal_not_true":             {portal, map[string]string{names.TenantNamespace: "false"}, ""},
+		"liqo_as_tenant":              {liqo, map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: "milan"}, ""},
 	} {
 		t.Run("create/"+name, func(t *testing.T) {
 			namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "policy-of-namespaces", Labels: tc.labels}}
@@ -69,13 +73,18 @@ func TestNamespacesPolicy(t *testing.T) {
 		subresource  string
 		patch, wants string
 	}{
-		"portal_other_label":   {portal, tenant, "", `{"metadata":{"labels":{"team":"a"}}}`, ""},
-		"portal_makes_tenant":  {portal, plain, "", `{"metadata":{"labels":{"liqo.io/tenant-namespace":"true"}}}`, refused},
-		"portal_by_status":     {portal, plain, "status", `{"metadata":{"labels":{"liqo.io/tenant-namespace":"true"}}}`, refused},
-		"portal_other_cluster": {portal, tenant, "", `{"metadata":{"labels":{"liqo.io/remote-cluster-id":"turin"}}}`, refused},
-		"portal_takes_it_off":  {portal, tenant, "", `{"metadata":{"labels":{"liqo.io/tenant-namespace":null}}}`, refused},
-		"liqo_takes_it_off":    {liqo, tenant, "", `{"metadata":{"labels":{"liqo.io/tenant-namespace":null}}}`, ""},
-		"cluster_of_no_tenant": {portal, plain, "", `{"metadata":{"labels":{"liqo.io/remote-cluster-id":"turin"}}}`, ""},
+		"portal_other_label":           {portal, tenant, "", `{"metadata":{"labels":{"team":"a"}}}`, ""},
+		"portal_makes_tenant":          {portal, plain, "", `{"metadata":{"labels":{"liqo.io/tenant-namespace":"true"}}}`, refused},
+		"portal_allows_virtual_nodes":  {portal, plain, "", `{"metadata":{"labels":{"liqo.io/allow-virtual-nodes":"true"}}}`, refused},
+		"portal_allows_by_status":      {portal, plain, "status", `{"metadata":{"labels":{"liqo.io/allow-virtual-nodes":"true"}}}`, refused},
+		"portal_forbids_virtual_nodes": {portal, allowed, "", `{"metadata":{"labels":{"liqo.io/allow-virtual-nodes":null}}}`, refused},
+		"portal_other_label_there":     {portal, allowed, "", `{"metadata":{"labels":{"team":"a"}}}`, ""},
+		"liqo_allows_virtual_nodes":    {liqo, plain, "", `{"metadata":{"labels":{"liqo.io/allow-virtual-nodes":"true"}}}`, ""},
+		"portal_by_status":             {portal, plain, "status", `{"metadata":{"labels":{"liqo.io/tenant-namespace":"true"}}}`, refused},
+		"portal_other_cluster":         {portal, tenant, "", `{"metadata":{"labels":{"liqo.io/remote-cluster-id":"turin"}}}`, refused},
+		"portal_takes_it_off":          {portal, tenant, "", `{"metadata":{"labels":{"liqo.io/tenant-namespace":null}}}`, refused},
+		"liqo_takes_it_off":            {liqo, tenant, "", `{"metadata":{"labels":{"liqo.io/tenant-namespace":null}}}`, ""},
+		"cluster_of_no_tenant":         {portal, plain, "", `{"metadata":{"labels":{"liqo.io/remote-cluster-id":"turin"}}}`, ""},
 	} {
 		t.Run("update/"+name, func(t *testing.T) {
 			namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tc.of}}

@@ -451,6 +451,7 @@ func podsOfOtherNodes(t *testing.T, c *testkit.ControlPlane, vk client.Client, n
 		`{"metadata":{"labels":{"app":"other"}}}`:                                                    owned,
 		`{"metadata":{"labels":{"app":null}}}`:                                                       owned,
 		`{"metadata":{"labels":{"virtual":"true"}}}`:                                                 owned,
+		`{"metadata":{"labels":{"empty":""}}}`:                                                       owned,
 		`{"metadata":{"annotations":{"example.com/inject":"true"}}}`:                                 owned,
 		`{"metadata":{"annotations":{"example.com/mine":null}}}`:                                     owned,
 		`{"metadata":{"finalizers":["example.com/held"]}}`:                                           owned,
