@@ -19,7 +19,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -111,19 +110,6 @@ type pendingWrite struct {
 	uid types.UID
 	// steady is the delay of each put-back, 0 for one that grows.
 	steady time.Duration
-}
-
-type ownRivalKey struct{}
-
-// WithOwnRival returns a context for writes to what another process of Liqo writes, too, as a gateway and the controller that speaks for it
-// while it does not run: what each undoes of the other is no conflict, and only a loop is slowed down.
-func WithOwnRival(ctx context.Context) context.Context {
-	return context.WithValue(ctx, ownRivalKey{}, true)
-}
-
-func hasOwnRival(ctx context.Context) bool {
-	own, _ := ctx.Value(ownRivalKey{}).(bool)
-	return own
 }
 
 // objectKey returns what is written to, whatever the way.
@@ -598,52 +584,4 @@ func (c *limitedClient) SubResource(name string) client.SubResourceClient {
 		return inner
 	}
 	return &limitedStatus{inner, c}
-}
-
-// limitedStatus is a limitedClient for the status.
-type limitedStatus struct {
-	client.SubResourceClient
-	of *limitedClient
-}
-
-const statusPart = "status/"
-
-func (s *limitedStatus) Update(ctx context.Context, obj client.Object, opts ...client.SubResourceUpdateOption) error {
-	o := (&client.SubResourceUpdateOptions{}).ApplyOptions(opts)
-	var w *pendingWrite
-	if status, err := statusOf(obj); err == nil && len(o.DryRun) == 0 {
-		w = s.of.newChangeOf(obj, howUpdate, statusPart+o.FieldManager, status)
-	}
-	return s.of.sendLimited(ctx, w, func() error { return s.SubResourceClient.Update(ctx, obj, opts...) }, identityOf(obj))
-}
-
-func (s *limitedStatus) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
-	o := (&client.SubResourcePatchOptions{}).ApplyOptions(opts)
-	w, patch, err := s.of.newPatchOf(obj, patch, statusPart, &o.PatchOptions)
-	if err != nil {
-		return err
-	}
-	return s.of.sendLimited(ctx, w, func() error { return s.SubResourceClient.Patch(ctx, obj, patch, opts...) }, identityOf(obj))
-}
-
-func (s *limitedStatus) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
-	o := (&client.SubResourceApplyOptions{}).ApplyOpts(opts)
-	read := func() (*metav1.PartialObjectMetadata, []byte) {
-		meta := &metav1.PartialObjectMetadata{}
-		encoded, err := json.Marshal(obj)
-		if err != nil || json.Unmarshal(encoded, meta) != nil || meta.Name == "" {
-			return nil, nil
-		}
-		return meta, encoded
-	}
-	var w *pendingWrite
-	if meta, encoded := read(); meta != nil && len(o.DryRun) == 0 {
-		w = newWrite(meta.GroupVersionKind(), client.ObjectKeyFromObject(meta), howApply, statusPart+o.FieldManager, encoded)
-	}
-	return s.of.sendLimited(ctx, w, func() error { return s.SubResourceClient.Apply(ctx, obj, opts...) }, func() (string, types.UID) {
-		if meta, _ := read(); meta != nil {
-			return meta.ResourceVersion, meta.UID
-		}
-		return "", ""
-	})
 }

@@ -36,3 +36,16 @@ func steadyDelay(ctx context.Context) time.Duration {
 	delay, _ := ctx.Value(steadyKey{}).(time.Duration)
 	return delay
 }
+
+type ownRivalKey struct{}
+
+// WithOwnRival returns a context for writes to what another process of Liqo writes, too, as a gateway and the controller that speaks for it
+// while it does not run: what each undoes of the other is no conflict, and only a loop is slowed down.
+func WithOwnRival(ctx context.Context) context.Context {
+	return context.WithValue(ctx, ownRivalKey{}, true)
+}
+
+func hasOwnRival(ctx context.Context) bool {
+	own, _ := ctx.Value(ownRivalKey{}).(bool)
+	return own
+}
