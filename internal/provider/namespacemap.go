@@ -11,12 +11,14 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -61,6 +63,9 @@ const (
 	turn = 16
 	// turnDelay is after how long a NamespaceMap is looked at again after its turn.
 	turnDelay = 10 * time.Millisecond
+	// maxMissed is how many namespaces of a NamespaceMap may fail in a turn. The next turn begins with those after them, missedDelay later.
+	maxMissed   = 16
+	missedDelay = 5 * time.Second
 )
 
 // SetupNamespaceMaps registers the controller that makes the namespaces that consumers ask for.
@@ -95,6 +100,36 @@ type namespaceMaps struct {
 	client  client.Client
 	live    client.Reader
 	options NamespaceMapOptions
+
+	mu sync.Mutex
+	// last is the namespace that was tried last for a NamespaceMap, of those that could not all be tried.
+	last map[types.UID]string
+}
+
+// rotate puts the namespaces to be made that come after the one that was tried last before the others.
+func (s *namespaceMaps) rotate(of types.UID, steps []step) []step {
+	s.mu.Lock()
+	last := s.last[of]
+	s.mu.Unlock()
+	early := func(st step) bool { return st.do == create && st.local <= last }
+	if last == "" {
+		return steps
+	}
+	late := slices.DeleteFunc(slices.Clone(steps), early)
+	return append(late, slices.DeleteFunc(slices.Clone(steps), func(st step) bool { return !early(st) })...)
+}
+
+func (s *namespaceMaps) recordLast(of types.UID, local string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if local == "" {
+		delete(s.last, of)
+		return
+	}
+	if s.last == nil {
+		s.last = map[types.UID]string{}
+	}
+	s.last[of] = local
 }
 
 // Sync makes, keeps and removes twins, and says in the status what became of each.
@@ -137,15 +172,23 @@ func (s *namespaceMaps) Cleanup(ctx context.Context, nm *offv1beta1.NamespaceMap
 func (s *namespaceMaps) applyMap(ctx context.Context, nm *offv1beta1.NamespaceMap, in mapInput) error {
 	status := map[string]offv1beta1.RemoteNamespaceStatus{}
 	var refused, failed []error
-	made, waiting := 0, 0
-	for _, st := range decideSteps(in) {
-		if st.do == create {
-			if made++; made > turn {
-				waiting++
-				continue // without an answer, which is what the consumer waits for
+	made, missed, waiting, last := 0, 0, 0, ""
+	for _, st := range s.rotate(nm.UID, decideSteps(in)) {
+		creates := st.do == create
+		if creates && (made >= turn || missed >= maxMissed) {
+			waiting++
+			if said, ok := in.current[st.local]; ok && said.RemoteNamespace == st.remote && in.mayReport(st.local) {
+				status[st.local] = said
 			}
+			continue // a new one without an answer, which is what the consumer waits for
 		}
 		err := s.doStep(ctx, in, &st)
+		switch {
+		case creates && (err != nil || st.do == refuse):
+			missed, last = missed+1, st.local
+		case creates:
+			made, last = made+1, st.local
+		}
 		if err != nil {
 			failed = append(failed, fmt.Errorf("offloading namespace %q: %w", st.local, err))
 		}
@@ -164,8 +207,15 @@ func (s *namespaceMaps) applyMap(ctx context.Context, nm *offv1beta1.NamespaceMa
 		nm.Status.ProviderCapabilities = version.Capabilities()
 	}
 	if waiting > 0 {
-		failed = append(failed, kube.Wait(turnDelay, fmt.Sprintf("%d namespaces have to be made", waiting)))
+		delay := turnDelay
+		if missed > 0 {
+			delay = missedDelay
+		}
+		failed = append(failed, kube.Wait(delay, fmt.Sprintf("%d namespaces have to be made", waiting)))
+	} else {
+		last = ""
 	}
+	s.recordLast(nm.UID, last)
 	return errors.Join(invalidError(refused), errors.Join(failed...))
 }
 

@@ -447,6 +447,41 @@ func TestNamespacesAreMadeInTurns(t *testing.T) {
 	}
 }
 
+// denying is a client that makes no namespaces of these names.
+type denying struct {
+	client.Client
+	denied map[string]bool
+}
+
+func (d denying) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
+	if _, ok := obj.(*corev1.Namespace); ok && d.denied[obj.GetName()] {
+		return apierrors.NewForbidden(corev1.Resource("namespaces"), obj.GetName(), errors.New("denied by a policy"))
+	}
+	return d.Client.Create(ctx, obj, opts...)
+}
+
+// However many namespaces a policy of the provider denies, the others are made.
+func TestDeniedNamespacesKeepNoOthersBack(t *testing.T) {
+	desired, denied := map[string]string{}, map[string]bool{}
+	for i := range 2*maxMissed + 3 {
+		name := fmt.Sprintf("n-%02d-lead", i)
+		desired[fmt.Sprintf("n-%02d", i)], denied[name] = name, true
+	}
+	desired["wanted"] = "wanted-lead"
+	c := testkit.Cluster(t, testkit.WithControllers("namespace-controller"))
+	nm := consumer(t, c, "lead", desired)
+	s := &namespaceMaps{client: denying{c.Client, denied}, live: c.Client, options: NamespaceMapOptions{LiqoNamespace: "liqo", MaxNamespaces: 99, PodSecurity: "baseline"}}
+	in := input{desired: desired, owner: ownerKey(nm), tenant: nm.Namespace, consumer: "lead", limit: 99, level: "baseline", access: granted}
+	for range 3 {
+		if err := s.apply(t.Context(), nm, in); err == nil {
+			t.Fatal("it says nothing of the namespaces that are denied")
+		}
+	}
+	if err := c.Client.Get(t.Context(), client.ObjectKey{Name: "wanted-lead"}, &corev1.Namespace{}); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestMetadataThatCommandsOthersIsDropped(t *testing.T) {
 	c := testkit.Cluster(t, testkit.WithControllers("namespace-controller", "garbage-collector-controller", "serviceaccount-controller"))
 	replica(t, c, kube.ManagerOptions{Name: "host"}, NamespaceMapOptions{}, ShadowPodOptions{DroppedMetadata: []string{"k8s.v1.cni.cncf.io/*"}})
