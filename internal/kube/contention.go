@@ -146,9 +146,9 @@ func (w *lastWrite) isPutBack(next pendingWrite, now time.Time) bool {
 	return (w.content == next.content) != next.again
 }
 
-// contradicts reports whether a patch of other fields leaves other content where the last write was: a field of its own has another value,
+// contradictsPatch reports whether a patch of other fields leaves other content where the last write was: a field of its own has another value,
 // or one around it or within it was set or removed.
-func (w *lastWrite) contradicts(fields map[string]string) bool {
+func (w *lastWrite) contradictsPatch(fields map[string]string) bool {
 	for path, value := range fields {
 		for last, was := range w.fields {
 			if path == last && value != was || strings.HasPrefix(path, last+"/") || strings.HasPrefix(last, path+"/") {
@@ -223,11 +223,11 @@ func (l *writeLimiter) recordWrite(w pendingWrite, version string, uid types.UID
 		next.putBacks = last.putBacks.afterNext(now, freePutBacks)
 		next.writer, next.told = last.writer, last.told
 	}
-	l.begin()
+	l.initMaps()
 	if l.of[w.key] == nil {
 		l.of[w.key] = map[string]lastWrite{}
 	}
-	maps.DeleteFunc(l.of[w.key], func(_ string, other lastWrite) bool { return other.contradicts(w.fields) })
+	maps.DeleteFunc(l.of[w.key], func(_ string, other lastWrite) bool { return other.contradictsPatch(w.fields) })
 	l.of[w.key][w.part] = next
 	if w.key.how == howCreate || strings.HasPrefix(w.key.how, howApply) {
 		l.acts[w.key.objectKey()] = ownActs{made: now, deleted: l.acts[w.key.objectKey()].deleted}
@@ -235,7 +235,7 @@ func (l *writeLimiter) recordWrite(w pendingWrite, version string, uid types.UID
 	l.pruneOld(now)
 }
 
-func (l *writeLimiter) begin() {
+func (l *writeLimiter) initMaps() {
 	if l.of == nil {
 		l.of, l.acts = map[writeKey]map[string]lastWrite{}, map[writeKey]ownActs{}
 	}
@@ -245,7 +245,7 @@ func (l *writeLimiter) begin() {
 func (l *writeLimiter) recordDelete(object writeKey) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.begin()
+	l.initMaps()
 	l.acts[object] = ownActs{made: l.acts[object].made, deleted: l.now()}
 	l.pruneOld(l.now())
 }

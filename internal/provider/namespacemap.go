@@ -106,17 +106,17 @@ type namespaceMaps struct {
 	last map[types.UID]string
 }
 
-// rotate puts the namespaces to be made that come after the one that was tried last before the others.
-func (s *namespaceMaps) rotate(of types.UID, steps []step) []step {
+// rotateCreations puts the namespaces to be made that come after the one that was tried last before the others.
+func (s *namespaceMaps) rotateCreations(of types.UID, steps []mapStep) []mapStep {
 	s.mu.Lock()
 	last := s.last[of]
 	s.mu.Unlock()
-	early := func(st step) bool { return st.do == create && st.local <= last }
+	early := func(st mapStep) bool { return st.do == create && st.local <= last }
 	if last == "" {
 		return steps
 	}
 	late := slices.DeleteFunc(slices.Clone(steps), early)
-	return append(late, slices.DeleteFunc(slices.Clone(steps), func(st step) bool { return !early(st) })...)
+	return append(late, slices.DeleteFunc(slices.Clone(steps), func(st mapStep) bool { return !early(st) })...)
 }
 
 func (s *namespaceMaps) recordLast(of types.UID, local string) {
@@ -173,7 +173,7 @@ func (s *namespaceMaps) applyMap(ctx context.Context, nm *offv1beta1.NamespaceMa
 	status := map[string]offv1beta1.RemoteNamespaceStatus{}
 	var refused, failed []error
 	made, missed, waiting, last := 0, 0, 0, ""
-	for _, st := range s.rotate(nm.UID, decideSteps(in)) {
+	for _, st := range s.rotateCreations(nm.UID, decideSteps(in)) {
 		creates := st.do == create
 		if creates && (made >= turn || missed >= maxMissed) {
 			waiting++
