@@ -471,9 +471,9 @@ func TestDeniedNamespacesKeepNoOthersBack(t *testing.T) {
 	c := testkit.Cluster(t, testkit.WithControllers("namespace-controller"))
 	nm := consumer(t, c, "lead", desired)
 	s := &namespaceMaps{client: denying{c.Client, denied}, live: c.Client, options: NamespaceMapOptions{LiqoNamespace: "liqo", MaxNamespaces: 99, PodSecurity: "baseline"}}
-	in := input{desired: desired, owner: ownerKey(nm), tenant: nm.Namespace, consumer: "lead", limit: 99, level: "baseline", access: granted}
+	in := mapInput{desired: desired, owner: ownerKey(nm), tenant: nm.Namespace, consumer: "lead", limit: 99, level: "baseline", access: granted}
 	for range 3 {
-		if err := s.apply(t.Context(), nm, in); err == nil {
+		if err := s.applyMap(t.Context(), nm, in); err == nil {
 			t.Fatal("it says nothing of the namespaces that are denied")
 		}
 	}
