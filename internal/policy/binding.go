@@ -21,9 +21,9 @@ type Binding struct {
 	Subjects []rbacv1.Subject
 }
 
-// Check tells why the binding stands in the way of a user or group of that name, which a consumer chose, whose tenant namespace is given: the
-// consumer would inherit rights that were given to somebody else. A binding that is newer than since was made by somebody who knew of it: nil
-// where there was nobody to know of yet.
+// Check returns why the binding conflicts with a user or group name that a consumer chose, nil if it does not: the consumer,
+// whose tenant namespace is given, would inherit rights that were granted to another subject. A binding newer than since is
+// ignored, because its author knew of the consumer's name; since is nil if the name is not in use yet.
 func (b Binding) Check(name string, consumer liqov1beta1.ClusterID, namespace string, since *metav1.Time) error {
 	switch at := b.Object.GetCreationTimestamp(); {
 	case !NamesUserOrGroup(b.Subjects, name):
@@ -37,7 +37,7 @@ func (b Binding) Check(name string, consumer liqov1beta1.ClusterID, namespace st
 		b.Kind, strings.TrimPrefix(b.Object.GetNamespace()+"/"+b.Object.GetName(), "/"), name, names.RemoteClusterID, consumer)
 }
 
-// NamesUserOrGroup tells whether one of the subjects is a user or group of that name.
+// NamesUserOrGroup reports whether one of the subjects is a user or group of that name.
 func NamesUserOrGroup(subjects []rbacv1.Subject, name string) bool {
 	for _, s := range subjects {
 		if (s.Kind == rbacv1.UserKind || s.Kind == rbacv1.GroupKind) && s.Name == name {

@@ -22,7 +22,7 @@ const (
 type Reserved struct {
 	// Liqo is the namespace of the installation.
 	Liqo string
-	// Tenants are the namespaces of peerings, whatever they are called.
+	// Tenants are the tenant namespaces of peerings, whose names are arbitrary.
 	Tenants []string
 	// Names are further names. A pattern may begin or end with *, which stands for any characters.
 	Names []string

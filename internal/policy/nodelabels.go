@@ -13,9 +13,9 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// defaultNodeLabels is the list of labels that a consumer takes over from a provider when it has no list of its own:
-// those that describe where and what the provider is, and all without a prefix. Prefixes belong to whoever acts on them:
-// clouds, autoscalers, network plugins. A provider must not speak to those of the consumer.
+// defaultNodeLabels is the default list of labels that a consumer copies from a provider: those that describe location and kind
+// of the provider, and all labels without a prefix. Labels with a prefix belong to the programs that act on them (clouds,
+// autoscalers, network plugins), and a provider must not control those of the consumer.
 var defaultNodeLabels = []string{
 	"*",
 	"liqo.io/provider",

@@ -56,7 +56,7 @@ func CheckShadowPod(sp *offv1beta1.ShadowPod, p Policy) error {
 	return checkBaseline(&sp.Spec.Pod, p.PodSecurity)
 }
 
-// CheckShadowPodItself returns an error for what is refused whatever the policy is: it takes no look at anything else.
+// CheckShadowPodItself returns an error if the ShadowPod is invalid under every policy. It reads no other object.
 func CheckShadowPodItself(sp *offv1beta1.ShadowPod) error {
 	if sp.Labels[names.OffloadingOrigin] == "" {
 		return fmt.Errorf("the label %s is missing", names.OffloadingOrigin)

@@ -105,8 +105,8 @@ func imposed(strategy offv1beta1.PodOffloadingStrategyType, selector *corev1.Nod
 	return append(chosen, virtual(corev1.NodeSelectorOpNotIn))
 }
 
-// matchesNothing: to Kubernetes an empty term matches no node, while joined with another one it would match whatever
-// that one does.
+// matchesNothing reports whether a term is empty. Kubernetes matches no node with an empty term; joined with another term, it
+// would match all nodes of that term.
 func matchesNothing(t corev1.NodeSelectorTerm) bool {
 	return len(t.MatchExpressions) == 0 && len(t.MatchFields) == 0
 }

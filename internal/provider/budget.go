@@ -21,7 +21,7 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// creatorIndex finds Quotas by the label that ShadowPods of their user have.
+// creatorIndex indexes Quotas by the label CreatorUser that ShadowPods of their user have.
 const creatorIndex = "creator"
 
 func indexQuotas(mgr ctrl.Manager) error {
@@ -34,7 +34,8 @@ func indexQuotas(mgr ctrl.Manager) error {
 	return nil
 }
 
-// quotaOf finds the Quota of an account, nil if it has none. Only the consumer's own tenant namespace counts.
+// quotaOf returns the Quota of an account, nil if the account has none. Only Quotas in the consumer's own tenant namespace
+// count.
 func (s *shadowPods) quotaOf(ctx context.Context, a account) (*offv1beta1.Quota, error) {
 	quotas := &offv1beta1.QuotaList{}
 	if err := s.client.List(ctx, quotas, client.MatchingFields{creatorIndex: a.user}); err != nil {
@@ -53,7 +54,7 @@ func (s *shadowPods) quotaOf(ctx context.Context, a account) (*offv1beta1.Quota,
 	return nil, nil
 }
 
-// consumerOf is the consumer of a tenant namespace, "" for any other namespace.
+// consumerOf returns the consumer of a tenant namespace, "" for any other namespace.
 func (s *shadowPods) consumerOf(ctx context.Context, namespace string) (liqov1beta1.ClusterID, error) {
 	ns := &corev1.Namespace{}
 	if err := s.client.Get(ctx, client.ObjectKey{Name: namespace}, ns); err != nil {
@@ -69,7 +70,7 @@ func (s *shadowPods) consumerOf(ctx context.Context, namespace string) (liqov1be
 	return id, nil
 }
 
-// ofQuota has the ledger look at a Quota again. It wakes those whom that concerns.
+// ofQuota passes a changed Quota to the quota cache, which wakes the affected ShadowPods itself.
 func (s *shadowPods) ofQuota(ctx context.Context, obj client.Object) []reconcile.Request {
 	consumer, err := s.consumerOf(ctx, obj.GetNamespace())
 	if err != nil || consumer == "" {
@@ -82,8 +83,8 @@ func (s *shadowPods) ofQuota(ctx context.Context, obj client.Object) []reconcile
 	return nil
 }
 
-// reserveQuota asks for the share of a pod that is to be made with spec. Nothing slow comes between reading the Quota and asking: the ledger
-// is told of changes too, and must not be told an old version after a new one.
+// reserveQuota reserves quota for a pod that will be created with spec. No slow step may come between reading the Quota and
+// reserving: the quota cache learns of changes from the watch, too, and must not get an old version after a new one.
 func (s *shadowPods) reserveQuota(ctx context.Context, sp *offv1beta1.ShadowPod, spec *corev1.PodSpec) error {
 	q, err := s.quotaOf(ctx, accountOf(sp))
 	if err != nil {
@@ -99,6 +100,6 @@ func (s *shadowPods) reserveQuota(ctx context.Context, sp *offv1beta1.ShadowPod,
 	if over, ok := errors.AsType[*overQuota](err); ok && over.isTemporary() {
 		reason = offv1beta1.ReasonOverQuota
 	}
-	// The ledger wakes it. Nobody does where the cache had the Quota before the namespace that it is in.
+	// The quota cache wakes the ShadowPod, except where the client cache had the Quota before its namespace: hence the delay.
 	return &refusal{reason: reason, why: err, next: kube.Wait(holdLimit, err.Error())}
 }

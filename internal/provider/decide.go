@@ -160,7 +160,8 @@ func errBound(name, binding string) *denial {
 	return d
 }
 
-// accessDenial is what the consumer's administrator asks the provider's about. An undecided Tenant is nobody's fault.
+// accessDenial returns why the consumer has no access, in words that its administrator can pass on to the provider's. An
+// undecided Tenant is no reason: it only takes a moment.
 func (a accessState) accessDenial() *denial {
 	switch a {
 	case refused:

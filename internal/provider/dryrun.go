@@ -19,15 +19,16 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 )
 
-// dryRunShared asks the ledger for what a pod will request. Admission of the provider adds to it, by a RuntimeClass, a LimitRange or a
-// webhook: the API server is asked what becomes of the first of those that look alike, unless even what is known is too much.
+// dryRunShared reserves quota for the requests of a pod after admission. Admission of the provider may add requests by a
+// RuntimeClass, a LimitRange or a webhook, so the first of all pods with the same template is created in a dry run, unless the
+// known requests exceed the Quota already.
 func (s *shadowPods) dryRunShared(ctx context.Context, sp *offv1beta1.ShadowPod, pod *corev1.Pod) error {
 	if !s.ledger.enforce {
 		return s.reserveQuota(ctx, sp, &pod.Spec)
 	}
 	key := client.ObjectKeyFromObject(pod)
-	if s.ledger.Doubtful(key) { // an earlier request may have made it: it keeps its share, whatever becomes of others
-		if err := s.reserveQuota(ctx, sp, &pod.Spec); err != nil || s.ledger.Doubtful(key) { // it may have ended just then
+	if s.ledger.Doubtful(key) { // an earlier request may have created the pod: its reservation stays, independently of other pods
+		if err := s.reserveQuota(ctx, sp, &pod.Spec); err != nil || s.ledger.Doubtful(key) { // the doubt may have ended just then
 			return err
 		}
 	}
@@ -45,25 +46,26 @@ func (s *shadowPods) dryRunShared(ctx context.Context, sp *offv1beta1.ShadowPod,
 	case apierrors.IsAlreadyExists(err):
 		return s.reserveQuota(ctx, sp, &pod.Spec)
 	case err != nil:
-		s.ledger.Release(key) // whatever happened, nothing was made
+		s.ledger.Release(key) // a dry run creates no pod, with any error
 		return whyNotMade(err, pod)
 	}
 	s.shapes.Learn(shape, &dry.Spec, time.Now())
 	if err := s.reserveQuota(ctx, sp, &dry.Spec); err != nil {
-		s.ledger.Release(key) // only a rehearsal was asked for
+		s.ledger.Release(key) // the request was only a dry run
 		return err
 	}
 	return nil
 }
 
-// templateCache remember what admission made of pods that look alike.
+// templateCache caches the result of admission for pods with the same template.
 type templateCache struct {
 	mu    sync.Mutex
 	known map[podTemplateKey]dryRunResult
 	swept time.Time
 }
 
-// podTemplateKey is how a pod looks to admission: a namespace, and a digest of what LimitRanges and webhooks go by.
+// podTemplateKey identifies a pod as admission sees it: by its namespace and a digest of the fields that LimitRanges and
+// webhooks depend on.
 type podTemplateKey struct{ namespace, digest string }
 
 type dryRunResult struct {
@@ -71,10 +73,10 @@ type dryRunResult struct {
 	at   time.Time
 }
 
-// outcomeAge is how long an outcome counts: nobody tells when a webhook changes its mind.
+// outcomeAge is the time for which a cached result is valid: no watch reports when a webhook changes its mind.
 const outcomeAge = time.Minute
 
-// perPod are labels and annotations that pods of one template do not share.
+// perPod are the labels and annotations that differ between pods of one template.
 var perPod = []string{appsv1.StatefulSetPodNameLabel, appsv1.PodIndexLabel, batchv1.JobCompletionIndexAnnotation}
 
 func shapeOf(pod *corev1.Pod) podTemplateKey {
@@ -85,7 +87,7 @@ func shapeOf(pod *corev1.Pod) podTemplateKey {
 	}
 	maps.DeleteFunc(annotations, func(key, _ string) bool {
 		domain, _, _ := strings.Cut(key, "/")
-		return domain == "liqo.io" || strings.HasSuffix(domain, ".liqo.io") // ours say which pod it is
+		return domain == "liqo.io" || strings.HasSuffix(domain, ".liqo.io") // labels of Liqo identify the single pod
 	})
 	parts := []any{labels, annotations, pod.Spec.Resources, pod.Spec.RuntimeClassName, pod.Spec.ServiceAccountName, pod.Spec.PriorityClassName}
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
@@ -97,7 +99,7 @@ func shapeOf(pod *corev1.Pod) podTemplateKey {
 	return podTemplateKey{pod.Namespace, hashOf(parts...)}
 }
 
-// Learn takes note of what became of a pod.
+// Learn caches the spec that admission returned for a template.
 func (s *templateCache) Learn(of podTemplateKey, spec *corev1.PodSpec, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,7 +113,7 @@ func (s *templateCache) Learn(of podTemplateKey, spec *corev1.PodSpec, now time.
 	s.known[of] = dryRunResult{spec, now}
 }
 
-// Get returns what became of a pod that looked so, nil if that is not known.
+// Get returns the cached spec for a template, nil if there is none.
 func (s *templateCache) Get(of podTemplateKey, now time.Time) *corev1.PodSpec {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,7 +123,7 @@ func (s *templateCache) Get(of podTemplateKey, now time.Time) *corev1.PodSpec {
 	return nil
 }
 
-// Forget is for a namespace whose LimitRanges changed.
+// Forget removes the entries of a namespace whose LimitRanges changed.
 func (s *templateCache) Forget(namespace string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

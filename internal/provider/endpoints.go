@@ -83,7 +83,7 @@ func inUse(nodes []corev1.Node, networks []ipamv1alpha1.Network, services []netw
 			continue
 		}
 		if kind == names.NetworkTypePod || kind == names.NetworkTypeService {
-			add(string(n.Spec.CIDR)) // nobody grants them, they are
+			add(string(n.Spec.CIDR)) // these Networks need no grant
 		}
 		add(string(n.Status.CIDR))
 	}
@@ -122,8 +122,8 @@ func endpointSlice(ses *offv1beta1.ShadowEndpointSlice, consumer string, w peerR
 	return want, dropped
 }
 
-// endpointOf takes from an endpoint what a consumer may say of it, and returns the address for which it is dropped, if any.
-// It is on no node of this cluster and stands for no object here, whatever it claims.
+// endpointOf returns the endpoint with the fields that a consumer may set, or the address for which the endpoint is dropped.
+// The result names neither a node nor an object of this cluster, independently of what the consumer wrote.
 func endpointOf(e *discoveryv1.Endpoint, family discoveryv1.AddressType, consumer string, w peerRoute) (out discoveryv1.Endpoint, wrong string) {
 	out = discoveryv1.Endpoint{Conditions: e.Conditions, Hostname: e.Hostname, NodeName: &consumer}
 	if len(e.Addresses) == 0 {

@@ -25,11 +25,12 @@ import (
 	"liqo.io/liqo/internal/kube"
 )
 
-// reasonNodeFailed is that of the event on a pod that is not waited for any longer.
+// reasonNodeFailed is the reason of the event on a pod that is not waited for any longer.
 const reasonNodeFailed = "NodeFailed"
 
-// nodeFailure removes the pods of consumers that cannot end because their node has failed, so that their ShadowPods get
-// others elsewhere. Whoever turns it on accepts that a node which is only cut off may still run them.
+// nodeFailure removes pods of consumers that cannot terminate because their node has failed, so that their ShadowPods get
+// replacements elsewhere. An administrator who enables it accepts that a node which is only partitioned may still run the old
+// pods.
 type nodeFailure struct {
 	client client.Client
 	pods   client.Reader
@@ -61,7 +62,7 @@ func readinessChanged(e event.UpdateEvent) bool {
 	return nodeFailed(before) != nodeFailed(after)
 }
 
-// nodeOfEnding wakes the node of a pod that is to end.
+// nodeOfEnding enqueues the node of a terminating pod.
 func nodeOfEnding(_ context.Context, pod *corev1.Pod) []reconcile.Request {
 	if pod.DeletionTimestamp.IsZero() || pod.Spec.NodeName == "" {
 		return nil
@@ -69,14 +70,14 @@ func nodeOfEnding(_ context.Context, pod *corev1.Pod) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: pod.Spec.NodeName}}}
 }
 
-// nodeFailed tells whether a node says that it is not ready, or has said nothing for too long.
+// nodeFailed reports whether a node is NotReady, or has sent no heartbeat for too long.
 func nodeFailed(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue
 	})
 }
 
-// Sync removes the pods that should have ended by now.
+// Sync removes the pods of the node whose termination is overdue.
 func (f *nodeFailure) Sync(ctx context.Context, node *corev1.Node) error {
 	if !nodeFailed(node) {
 		return nil
@@ -88,7 +89,7 @@ func (f *nodeFailure) Sync(ctx context.Context, node *corev1.Node) error {
 	var next time.Duration
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		if left := pod.DeletionTimestamp.Sub(f.now()); left > 0 { // its time to end in good order
+		if left := pod.DeletionTimestamp.Sub(f.now()); left > 0 { // the rest of its grace period
 			if next == 0 || left < next {
 				next = left
 			}

@@ -14,17 +14,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// pendingPod is a ShadowPod that asks for a share.
+// pendingPod is a ShadowPod that requests quota.
 type pendingPod struct {
 	key     types.NamespacedName
 	created time.Time
 	pod     *corev1.PodSpec
 	need    corev1.ResourceList
-	// turn is when it first had to wait, among those created in the same second.
+	// turn orders pods that were created in the same second by when each was first queued.
 	turn int
-	// ran tells that it had a running pod before, which a cordon does not end.
+	// ran reports whether the ShadowPod has had a running pod, which a cordon does not end.
 	ran bool
-	// rank is where it waits.
+	// rank is the key of the pod in pendingQueue.ranks.
 	rank string
 }
 
@@ -32,15 +32,16 @@ func inOrder(a, b *pendingPod) int {
 	return cmp.Or(a.created.Compare(b.created), cmp.Compare(a.turn, b.turn))
 }
 
-// pendingQueue is those who wait. Of those who lack the same, which are one rank, nobody fits when the first does not: however many
-// wait, what becomes free is offered once to each rank, and once to each who takes it.
+// pendingQueue holds the pending pods of an account, grouped into ranks of equal need. If the first pod of a rank does not fit,
+// no other of the rank does. Independently of the length of the queue, freed capacity is offered once to each rank, and once
+// more for each pod that accepts.
 type pendingQueue struct {
 	of map[types.NamespacedName]*pendingPod
-	// ranks have their waiters in order of creation.
+	// ranks holds the pending pods of each rank in order of creation.
 	ranks map[string][]*pendingPod
 }
 
-// hopeless is the rank of those to whom nothing is offered.
+// hopeless is the rank of unsatisfiable pods, to which no capacity is offered.
 const hopeless = ""
 
 func newLine() pendingQueue {
@@ -56,7 +57,7 @@ func (l pendingQueue) addPod(w *pendingPod, rank string) {
 	l.ranks[rank] = slices.Insert(l.ranks[rank], at, w)
 }
 
-// removePod takes a waiter off the line, nil if it is not there.
+// removePod removes a pending pod from the queue and returns it, nil if the queue does not have it.
 func (l pendingQueue) removePod(key types.NamespacedName) *pendingPod {
 	w := l.of[key]
 	if w == nil {
@@ -82,7 +83,7 @@ func (l pendingQueue) movePod(w *pendingPod, rank string) {
 	}
 }
 
-// servePods offers what is free, in order of creation. take removes from the line whoever takes it.
+// servePods offers free capacity in order of creation. take removes each pod that accepts from the queue.
 func (l pendingQueue) servePods(take func(*pendingPod) bool) {
 	first := func(a, b string) int { return inOrder(l.ranks[a][0], l.ranks[b][0]) }
 	open := slices.SortedFunc(maps.Keys(l.ranks), first)
@@ -96,7 +97,7 @@ func (l pendingQueue) servePods(take func(*pendingPod) bool) {
 	}
 }
 
-// listText is the same for equal lists.
+// listText returns a text that is equal for equal lists.
 func listText(list corev1.ResourceList) string {
 	var out strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(list)) {

@@ -118,7 +118,7 @@ func metadataPatch(want map[string]string, owned []string) map[string]any {
 
 type keys struct{ Labels, Annotations []string }
 
-// ownedKeys reads which labels and annotations our field manager has set, whatever the others have.
+// ownedKeys returns the labels and annotations that our field manager has set, independently of other managers.
 func ownedKeys(fields []metav1.ManagedFieldsEntry) keys {
 	var out keys
 	for _, entry := range fields {

@@ -381,8 +381,8 @@ func (s *shadowPods) patchPod(ctx context.Context, live, next *corev1.Pod, subre
 	return err
 }
 
-// phaseToReport is the phase a ShadowPod takes over, "" for none: a pod that somebody deleted did not end by itself, and
-// is made again.
+// phaseToReport returns the phase for the status of the ShadowPod, "" for none: a pod that was deleted did not end by itself,
+// and is created again.
 func phaseToReport(pod *corev1.Pod) corev1.PodPhase {
 	if translate.Replaceable(pod) {
 		return ""

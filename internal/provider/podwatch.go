@@ -38,7 +38,7 @@ func (q *requestQueue) wakeUp(key types.NamespacedName) {
 	}
 }
 
-// podEvents keeps the ledger, before anybody is woken.
+// podEvents updates the quota cache before any ShadowPod is woken.
 type podEvents struct {
 	handler.TypedEventHandler[*corev1.Pod, reconcile.Request]
 	s *shadowPods

@@ -17,16 +17,16 @@ import (
 	"liqo.io/liqo/internal/quota"
 )
 
-// quotaCache counts what each account has in this cluster, and lets those wait who would have too much. It is exact because
-// the one leader asks it before each pod that is made: what counts are the pods that exist, until they ended or are gone,
-// and those that are being made.
+// quotaCache accounts for the usage of each account in this cluster and queues the pods that exceed a Quota. The accounting is
+// exact, as in an assume cache, because the single leader reserves quota before it creates each pod: existing pods count until
+// they have ended or are gone, and so do pods that are being created.
 //
-// No pod that waits would fit into what is free: whatever becomes free is given to those who wait, in the order in which
-// they were created, before anybody else asks. Who asks for too much is passed over, and keeps waiting.
+// No pending pod fits into the free capacity: freed capacity is offered to the pending queue in order of creation before any
+// new request is admitted. A pod that requests too much is skipped, and stays pending.
 type quotaCache struct {
-	// enforce is false where nobody is held to a Quota: everything is counted, and nobody waits.
+	// enforce is false if Quotas are not enforced: all usage is counted, and no pod has to wait.
 	enforce bool
-	// wake has a ShadowPod looked at again. It must not block.
+	// wake enqueues a ShadowPod for reconciliation. It must not block.
 	wake func(types.NamespacedName)
 	now  func() time.Time
 
@@ -36,19 +36,19 @@ type quotaCache struct {
 	turns   int
 }
 
-// holdLimit is how long a share is held for a pod that is never seen. A request to make or to change one is over by then, also in the
-// API server, which gives up after its --request-timeout: a minute, unless its administrator says otherwise.
+// holdLimit is the time for which quota stays reserved for a pod that the watch never shows. By then, each create or update
+// request is over, also in the API server, whose --request-timeout is one minute by default.
 const holdLimit = 2 * time.Minute
 
-// sweepTime is how often somebody looks for what is to end by the clock.
+// sweepTime is the interval at which expired reservations and doubts are looked for.
 const sweepTime = 10 * time.Second
 
 func newLedger(enforce bool, wake func(types.NamespacedName)) *quotaCache {
 	return &quotaCache{enforce: enforce, wake: wake, now: time.Now, entries: map[types.NamespacedName]*reservation{}, books: map[account]*usage{}}
 }
 
-// Reserve gives a ShadowPod its share, or lets it wait and says why. q is the Quota of the account, nil if it has none.
-// What was given before is given again, if it still may.
+// Reserve reserves quota for a ShadowPod, or adds the pod to the pending queue and returns the reason. q is the Quota of the
+// account, nil if the account has none. An earlier reservation is renewed if the Quota still permits it.
 func (l *quotaCache) Reserve(sp *offv1beta1.ShadowPod, q *offv1beta1.Quota, ran bool) error {
 	w := &pendingPod{
 		key: client.ObjectKeyFromObject(sp), created: sp.CreationTimestamp.Time,
@@ -58,7 +58,7 @@ func (l *quotaCache) Reserve(sp *offv1beta1.ShadowPod, q *offv1beta1.Quota, ran 
 	defer l.mu.Unlock()
 	b := l.usageOf(accountOf(sp))
 	if e := l.entries[w.key]; e != nil && e.book != b {
-		l.settleReservation(w.key, e) // somebody else's ShadowPod had this name
+		l.settleReservation(w.key, e) // a ShadowPod of another account had this name
 	}
 	if b.setQuota(q) {
 		l.updateUsage(b)
@@ -70,7 +70,7 @@ func (l *quotaCache) Reserve(sp *offv1beta1.ShadowPod, q *offv1beta1.Quota, ran 
 	if own != nil {
 		w.ran = w.ran || own.ran
 	}
-	if own != nil && own.isDoubtful() { // nobody rehearsed again what admission adds
+	if own != nil && own.isDoubtful() { // the dry run was not repeated, so the additions of admission are known from the reservation only
 		quota.AtLeast(w.need, own.need)
 	}
 	err := l.checkQuota(b, w, own)
@@ -83,13 +83,13 @@ func (l *quotaCache) Reserve(sp *offv1beta1.ShadowPod, q *offv1beta1.Quota, ran 
 		w.turn = l.turns
 	}
 	b.waiting.addPod(w, b.rankOf(w, own))
-	if own != nil && !own.isBusy() { // an earlier request may have made the pod: it counts until that is known, or out of question
+	if own != nil && !own.isBusy() { // an earlier request may have created the pod: the reservation counts until the outcome is known
 		l.giveBack(w.key)
 	}
 	return err
 }
 
-// Made tells that the API server made the pod, or changed it. It counts with what it has become there.
+// Made records that the API server created or updated the pod. The pod counts with the requests that the API server returned.
 func (l *quotaCache) Made(pod *corev1.Pod) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,7 +100,8 @@ func (l *quotaCache) Made(pod *corev1.Pod) {
 	}
 }
 
-// Found tells that a request to make a pod was refused where there is one: if nothing told of that, an earlier request made it.
+// Found records that a create request was refused because the pod exists. If no event or answer reported that pod before, an
+// earlier request created it.
 func (l *quotaCache) Found(pod *corev1.Pod) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -109,7 +110,7 @@ func (l *quotaCache) Found(pod *corev1.Pod) {
 	if e == nil {
 		return
 	}
-	// Where it is not asked any more, the watch was faster than the answer.
+	// If asked is false, the watch was faster than the answer.
 	news := e.asked && !e.isOfPod(pod.UID)
 	if e.asked = false; news {
 		e.confirm()
@@ -117,11 +118,11 @@ func (l *quotaCache) Found(pod *corev1.Pod) {
 	l.podSeen(key, e, pod)
 }
 
-// podSeen counts a pod that the API server has. Other requests may still make the next one.
+// podSeen counts a pod that the API server returned. Other requests may still create the next pod of this name.
 func (l *quotaCache) podSeen(key types.NamespacedName, e *reservation, pod *corev1.Pod) {
 	e.from = ""
 	need := quota.Need(&pod.Spec)
-	if e.seen == pod.UID { // what it is less counts when the watch shows that
+	if e.seen == pod.UID { // a decrease counts once the watch shows it
 		e.growTo(need)
 	} else {
 		if e.made = pod.UID; e.isDoubtful() {
@@ -134,14 +135,15 @@ func (l *quotaCache) podSeen(key types.NamespacedName, e *reservation, pod *core
 	}
 }
 
-// Lost tells that nobody answered the request to make a pod, or to change it from a version: what was asked for may be there, or
-// come. Its share is kept until the watch or the answer to another request shows what became of it, or it is out of question.
+// Lost marks the request to create a pod, or to update the pod of version from, as unanswered: the request may have succeeded,
+// or may still succeed. The reservation stays until the watch or a later answer shows the outcome, or until the request is
+// certainly over.
 func (l *quotaCache) Lost(key types.NamespacedName, from string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.entries[key]
 	switch {
-	case e == nil || !e.asked: // nothing was asked for, or it has been shown
+	case e == nil || !e.asked: // no request is under way, or the watch has shown its outcome
 	case from == "":
 		e.asked, e.lost = false, append(e.lost, l.now())
 	case isNewer(e.version, from):
@@ -151,16 +153,16 @@ func (l *quotaCache) Lost(key types.NamespacedName, from string) {
 	}
 }
 
-// Release gives a share back for which a request was refused. It stays while an earlier request is in doubt: although there is no
-// pod now, the API server may still be at it.
+// Release releases the reservation of a refused request. The reservation stays while an earlier request is in doubt: although
+// no pod exists now, the API server may still be processing that request.
 func (l *quotaCache) Release(key types.NamespacedName) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.giveBack(key)
 }
 
-// Unknown tells that a request to make a pod was refused and nobody could look whether there is one. An earlier request may have
-// made it, which is in doubt anyway; without one, the pod counts as if this request had made it.
+// Unknown records that a create request was refused and that reading the pod failed. If an earlier request may have created a
+// pod, its doubt stays; else the pod counts as if this request had created it.
 func (l *quotaCache) Unknown(key types.NamespacedName) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -179,8 +181,8 @@ func (l *quotaCache) giveBack(key types.NamespacedName) {
 	}
 }
 
-// Withdraw drops the wish of a ShadowPod that asks for nothing now, and gives to others what it was offered. Its pod counts
-// as long as it is there, and so does one that is being made.
+// Withdraw removes a ShadowPod that needs no quota now from the pending queue, and offers its unused reservation to other pods.
+// An existing pod of the ShadowPod counts while it exists, and so does a pod that is being created.
 func (l *quotaCache) Withdraw(sp *offv1beta1.ShadowPod) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -194,7 +196,7 @@ func (l *quotaCache) Withdraw(sp *offv1beta1.ShadowPod) {
 	}
 }
 
-// See tells that the watch shows the pod, as it is now.
+// See records the pod as the watch shows it.
 func (l *quotaCache) See(pod *corev1.Pod) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -217,7 +219,7 @@ func (l *quotaCache) See(pod *corev1.Pod) {
 	l.podReported(key, e, pod.UID, over)
 }
 
-// Gone tells that the watch shows the pod no more, or that it ended.
+// Gone records that the watch showed the pod as deleted or ended.
 func (l *quotaCache) Gone(pod *corev1.Pod) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -235,8 +237,8 @@ func (l *quotaCache) Gone(pod *corev1.Pod) {
 	l.podReported(key, e, pod.UID, over)
 }
 
-// podReported ends holding now that the watch shows what became of a pod; over tells that it also showed what became of each request.
-// While one for the next pod is under way, or may be, its share stays held.
+// podReported settles the reservation after the watch showed the outcome for a pod; over reports whether it showed the outcome
+// of every request, too. While a request for the next pod is under way or in doubt, its quota stays reserved.
 func (l *quotaCache) podReported(key types.NamespacedName, e *reservation, pod types.UID, over bool) {
 	if e.made != "" && e.made == pod {
 		e.made = ""
@@ -247,10 +249,10 @@ func (l *quotaCache) podReported(key types.NamespacedName, e *reservation, pod t
 	}
 }
 
-// isLate tells whether every request from before a time is over.
+// isLate reports whether every request that was sent before since is over.
 func (l *quotaCache) isLate(since time.Time) bool { return l.now().Sub(since) > holdLimit }
 
-// Seen tells whether the watch, as far as it was followed here, shows a pod of this name that has not ended.
+// Seen reports whether the watch has shown a pod of this name that has not ended.
 func (l *quotaCache) Seen(key types.NamespacedName) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -258,7 +260,7 @@ func (l *quotaCache) Seen(key types.NamespacedName) bool {
 	return e != nil && e.seen != ""
 }
 
-// Held tells whether a share is held for what the watch does not show yet, and may.
+// Held reports whether quota is reserved for a pod or a change that the watch has not shown yet.
 func (l *quotaCache) Held(key types.NamespacedName) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -266,7 +268,7 @@ func (l *quotaCache) Held(key types.NamespacedName) bool {
 	return e != nil && !e.held.IsZero() && !l.isLate(e.held)
 }
 
-// Doubtful tells whether nobody knows what became of an earlier request to make or to change a pod.
+// Doubtful reports whether the outcome of an earlier create or update request is unknown.
 func (l *quotaCache) Doubtful(key types.NamespacedName) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -274,7 +276,7 @@ func (l *quotaCache) Doubtful(key types.NamespacedName) bool {
 	return e != nil && e.isDoubtful()
 }
 
-// Budget takes what became of the Quota of an account. Everybody who waits for it is told.
+// Budget updates the Quota of an account and wakes all its pending pods.
 func (l *quotaCache) Budget(a account, q *offv1beta1.Quota) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -288,7 +290,7 @@ func (l *quotaCache) Budget(a account, q *offv1beta1.Quota) {
 	}
 }
 
-// updateUsage begins anew with another Quota: it may let in others than the one before.
+// updateUsage ranks the pending queue again after a change of the Quota: other pods may fit than before.
 func (l *quotaCache) updateUsage(b *usage) {
 	for key, w := range b.waiting.of {
 		b.waiting.movePod(w, b.rankOf(w, l.entries[key]))
@@ -296,7 +298,7 @@ func (l *quotaCache) updateUsage(b *usage) {
 	l.servePending(b)
 }
 
-// servePending gives what is free to those who wait.
+// servePending offers the free capacity to the pending queue.
 func (l *quotaCache) servePending(b *usage) {
 	b.waiting.servePods(func(w *pendingPod) bool {
 		if l.checkQuota(b, w, l.entries[w.key]) != nil {
@@ -320,14 +322,14 @@ func (l *quotaCache) reserve(b *usage, w *pendingPod) *reservation {
 	if e.seen != "" {
 		quota.AtLeast(need, e.shown)
 	}
-	if e.isBusy() || e.made != "" { // that pod may be there, as it was asked for
+	if e.isBusy() || e.made != "" { // the earlier pod may exist as it was requested
 		quota.AtLeast(need, e.need)
 	}
 	l.setNeed(w.key, e, need)
 	return e
 }
 
-// settleReservation ends holding: either the watch shows what there is, or there is nothing.
+// settleReservation ends a reservation: either the watch shows the pod, or no pod exists.
 func (l *quotaCache) settleReservation(key types.NamespacedName, e *reservation) {
 	e.held, e.made = time.Time{}, ""
 	e.clearDoubt()
@@ -343,7 +345,7 @@ func (l *quotaCache) settleReservation(key types.NamespacedName, e *reservation)
 	l.dropUnused(e.book)
 }
 
-// changeNeed takes what an entry needs now; what it needs no more is given to others.
+// changeNeed sets the current need of a reservation, and offers freed capacity to the pending queue.
 func (l *quotaCache) changeNeed(key types.NamespacedName, e *reservation, need corev1.ResourceList) {
 	if equality.Semantic.DeepEqual(e.need, need) {
 		return
@@ -352,7 +354,8 @@ func (l *quotaCache) changeNeed(key types.NamespacedName, e *reservation, need c
 	l.servePending(e.book)
 }
 
-// setNeed counts what an entry needs. Who waits to have more than that lacks another amount then.
+// setNeed counts the need of a reservation. A pending increase of the same pod gets another rank, because the difference
+// changes.
 func (l *quotaCache) setNeed(key types.NamespacedName, e *reservation, need corev1.ResourceList) {
 	quota.Sub(e.book.used, e.need)
 	quota.Add(e.book.used, need)
@@ -362,8 +365,8 @@ func (l *quotaCache) setNeed(key types.NamespacedName, e *reservation, need core
 	}
 }
 
-// Sweep ends what ends by the clock: doubts about requests that are over, offers that nobody came for, and shares of pods that nobody
-// has ever seen, since the watch was interrupted while they were made and deleted.
+// Sweep expires doubts about requests that are over, offers that no pod accepted, and reservations of pods that the watch never
+// showed because it was interrupted while they were created and deleted.
 func (l *quotaCache) Sweep() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -403,7 +406,7 @@ func (l *quotaCache) dropUnused(b *usage) {
 	}
 }
 
-// checkQuota tells why there is no share for w, besides the one in own.
+// checkQuota returns why w gets no quota beyond its reservation own, nil if w fits.
 func (l *quotaCache) checkQuota(b *usage, w *pendingPod, own *reservation) error {
 	if !l.enforce {
 		return nil

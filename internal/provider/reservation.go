@@ -13,41 +13,42 @@ import (
 	"liqo.io/liqo/internal/quota"
 )
 
-// reservation is what one name takes. There is never more than one pod of a name, so it counts once.
+// reservation is the quota reserved for one name. At most one pod of a name exists at a time, so each name counts once.
 type reservation struct {
 	book *usage
 	need corev1.ResourceList
-	// seen is the pod that the watch shows, and gone the last one that it showed ending or going.
+	// seen is the UID of the pod that the watch shows; gone is that of the last pod that the watch showed as ended or deleted.
 	seen, gone types.UID
-	// held is when the share was given for a pod that the watch does not show yet; zero once it does.
+	// held is the time of reservation for a pod that the watch does not show yet; zero once the watch shows it.
 	held time.Time
-	// made is the UID of that pod, once the API server has told it.
+	// made is the UID of that pod, as returned by the API server.
 	made types.UID
-	// asked is set while a request to make or to change the pod may be under way.
+	// asked is true while a create or update request may be under way.
 	asked bool
-	// lost are the times since when it is known that nobody answers a request to make the pod: each may have made one, or may still.
+	// lost are the times at which create requests were found unanswered: each of these requests may have created a pod, or
+	// still may.
 	lost []time.Time
-	// from is the version that the pod had when a change was asked for that nobody answered: it was made of that version, or never
-	// is. version is the one that the watch shows.
+	// from is the resourceVersion on which an unanswered update is based: the API server applies the update to that version or
+	// never. version is the resourceVersion that the watch shows.
 	from, version string
-	// ran is that of the waiter who got the share.
+	// ran is copied from the pending pod that got the reservation.
 	ran bool
-	// growing is what the pod was changed to take, until the watch shows that; shown is what it shows.
+	// growing are the requests after an accepted update, until the watch shows them; shown are those that the watch shows.
 	growing, shown corev1.ResourceList
 }
 
-// isDoubtful tells whether a request may have done something, or may still, of which neither an answer nor the watch told.
+// isDoubtful reports whether the outcome of a request is unknown: neither an answer nor the watch has shown it yet.
 func (e *reservation) isDoubtful() bool { return len(e.lost) > 0 || e.from != "" }
 
-// isBusy tells whether the pod may be there, or may have changed, as it was asked for. A share that is held, and is not busy and
-// not of a pod that was made, is offered: a waiter got it, and has not asked again yet.
+// isBusy reports whether the pod may exist, or may have changed, as requested. A held reservation that is neither busy nor of a
+// created pod is an offer: a pending pod got it and has not requested it again yet.
 func (e *reservation) isBusy() bool { return e.asked || e.isDoubtful() }
 
-// clearDoubt ends every doubt.
+// clearDoubt ends all doubts.
 func (e *reservation) clearDoubt() { e.asked, e.lost, e.from = false, nil, "" }
 
-// confirm takes a pod of which nothing told before: one of the requests made it. The one under way is taken first: whatever it is
-// answered, too many are in doubt then, and not too few.
+// confirm assigns a newly reported pod to one of the requests, first to the one under way: in the worst case one doubt too many
+// remains, and never one too few.
 func (e *reservation) confirm() {
 	if !e.asked && len(e.lost) > 0 {
 		e.lost = e.lost[1:]
@@ -55,7 +56,7 @@ func (e *reservation) confirm() {
 	e.asked = false
 }
 
-// isOfPod tells whether the watch or an answer told of a pod.
+// isOfPod reports whether the watch or an answer has reported the pod.
 func (e *reservation) isOfPod(pod types.UID) bool {
 	return e.made == pod || e.seen == pod || e.gone == pod
 }
@@ -66,7 +67,7 @@ func (e *reservation) growTo(to corev1.ResourceList) {
 	}
 }
 
-// currentNeed is what a pod counts that the watch shows.
+// currentNeed returns the requests that a pod shown by the watch counts with.
 func (e *reservation) currentNeed() corev1.ResourceList {
 	out := e.shown.DeepCopy()
 	if out == nil {
@@ -76,7 +77,7 @@ func (e *reservation) currentNeed() corev1.ResourceList {
 	return out
 }
 
-// isNewer tells whether a version of a pod came after another.
+// isNewer reports whether a resourceVersion is newer than another.
 func isNewer(version, than string) bool {
 	order, err := resourceversion.CompareResourceVersion(version, than)
 	return err == nil && order > 0

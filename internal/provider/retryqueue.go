@@ -14,12 +14,12 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 )
 
-// retryQueue are the ShadowPods whose pods are refused, by namespace.
+// retryQueue holds the ShadowPods with refused pods, by namespace.
 //
-// Where something became free they are tried again, one after the other: whether a pod fits only the API server knows. A round
-// begins with the one that was created first. When one is refused again, so would be all others that lack the same, and the
-// next lacks something else; when one gets in, there may be room for another. So nobody waits behind one that never fits, and
-// what is asked is about as much as what changed.
+// When capacity becomes free, the pods are retried one after the other, because only the API server knows whether a pod fits. A
+// round begins with the oldest pod. If it is refused again, all others with the same shortage would be too, and the next pod is
+// one with another shortage; if it is admitted, there may be capacity for another. So no pod waits behind one that never fits,
+// and the number of requests is about that of changes.
 type retryQueue struct {
 	wake func(types.NamespacedName)
 
@@ -29,7 +29,7 @@ type retryQueue struct {
 
 type refusedNamespace struct {
 	pods map[string]*refusedPod
-	// tried is the last round in which somebody who lacks this was refused.
+	// tried is the last round in which a pod with this shortage was refused.
 	tried  map[string]int
 	rounds int
 	round  *retryRound
@@ -37,33 +37,33 @@ type refusedNamespace struct {
 
 type refusedPod struct {
 	created time.Time
-	// what it lacks, "" if that never becomes free.
+	// what is the shortage of the pod, "" if it never becomes free.
 	what string
 }
 
-// retryRound is one that is under way.
+// retryRound is the current round of a namespace.
 type retryRound struct {
-	// pod is whose turn it is, and since when.
+	// pod is the name of the pod being retried, since when it was woken.
 	pod   string
 	since time.Time
-	// left is how many may still be refused.
+	// left is the number of pods that may still be refused in this round.
 	left int
-	// full is what nobody needs to ask for any more.
+	// full are the shortages that need no further attempt in this round.
 	full map[string]bool
-	// again is set where more became free meanwhile.
+	// again is the number of refusals for the next round, set if more capacity became free during this one.
 	again int
 }
 
-// How many may be refused in a round: where a pod went, and where a limit was changed.
+// Maximum numbers of refusals in a round: after a pod was deleted, and after a limit was changed.
 const (
 	perRelease = 8
 	everybody  = math.MaxInt
 )
 
-// turnLimit is when a turn is over that nobody has told the end of.
+// turnLimit is the timeout of an attempt whose result is never reported.
 const turnLimit = 10 * time.Second
 
-// Add remembers that a ShadowPod was refused, and what it lacks.
+// Add records a refused ShadowPod and its shortage.
 func (r *retryQueue) Add(sp *offv1beta1.ShadowPod, what string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -84,7 +84,7 @@ func (r *retryQueue) Add(sp *offv1beta1.ShadowPod, what string) {
 	r.endRound(sp.Namespace, sp.Name, lacked, what)
 }
 
-// Skip tells that a ShadowPod was tried, and neither refused nor let in.
+// Skip records that the attempt of a ShadowPod ended without refusal and without admission.
 func (r *retryQueue) Skip(key types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,7 +93,7 @@ func (r *retryQueue) Skip(key types.NamespacedName) {
 	}
 }
 
-// Drop forgets one.
+// Drop removes a ShadowPod.
 func (r *retryQueue) Drop(key types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -108,7 +108,7 @@ func (r *retryQueue) Drop(key types.NamespacedName) {
 	r.endRound(key.Namespace, key.Name)
 }
 
-// In lists those of a namespace.
+// In lists the refused ShadowPods of a namespace.
 func (r *retryQueue) In(namespace string) []types.NamespacedName {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -123,7 +123,7 @@ func (r *retryQueue) In(namespace string) []types.NamespacedName {
 	return out
 }
 
-// Retry begins a round in a namespace where something became free, which ends when so many were refused again.
+// Retry begins a round in a namespace where capacity became free. The round ends after the given number of refusals.
 func (r *retryQueue) Retry(namespace string, refusals int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -150,7 +150,7 @@ func (r *retryQueue) beginRound(namespace string, here *refusedNamespace, refusa
 	r.nextTurn(namespace, here, func(a, b *refusedPod) bool { return a.created.Before(b.created) })
 }
 
-// endRound ends the turn of a pod, who still lacks what is given.
+// endRound ends the attempt of a pod that still has the shortages lacks, and starts the next one.
 func (r *retryQueue) endRound(namespace, name string, lacks ...string) {
 	here := r.in[namespace]
 	if here == nil || here.round == nil || here.round.pod != name {
@@ -167,7 +167,7 @@ func (r *retryQueue) endRound(namespace, name string, lacks ...string) {
 	})
 }
 
-// nextTurn wakes the first of those who may get in.
+// nextTurn wakes the first pod whose shortage has not been refused in this round.
 func (r *retryQueue) nextTurn(namespace string, here *refusedNamespace, before func(a, b *refusedPod) bool) {
 	name, next := "", (*refusedPod)(nil)
 	for n, pod := range here.pods {

@@ -40,7 +40,7 @@ import (
 	"liqo.io/liqo/internal/prefix"
 )
 
-// takenDelay is how often to look whether a name is free that somebody else has: no watch tells.
+// takenDelay is the interval at which a name in use by another object is checked: no watch reports when it becomes free.
 const takenDelay = 30 * time.Second
 
 // ShadowEndpointSliceOptions say how ShadowEndpointSlices are handled.

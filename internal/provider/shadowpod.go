@@ -60,8 +60,8 @@ type ShadowPodOptions struct {
 	DroppedMetadata []string
 	// NodeFailure removes pods that cannot end because their node has failed.
 	NodeFailure bool
-	// Youth is how long nobody is told, in the status of a new ShadowPod, that its pod runs; 0 is 10 s. That write costs as
-	// much as making the ShadowPod, and only people read it: the consumer watches the pod.
+	// Youth is the time after the creation of a ShadowPod in which its status does not report a running pod; 0 is 10 s. That
+	// write costs as much as creating the ShadowPod, and only people read it: the consumer watches the pod.
 	Youth time.Duration
 	// Pods is what the administrator allows to pods of consumers.
 	Pods policy.RemotePods

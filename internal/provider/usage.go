@@ -17,7 +17,7 @@ import (
 	"liqo.io/liqo/internal/quota"
 )
 
-// account is a user of a consumer: it has one Quota, or none.
+// account identifies a user of a consumer, with at most one Quota.
 type account struct{ consumer, user string }
 
 func accountOf(obj client.Object) account {
@@ -25,15 +25,15 @@ func accountOf(obj client.Object) account {
 	return account{consumer: labels[names.OffloadingOrigin], user: labels[names.CreatorUser]}
 }
 
-// usage is one account.
+// usage is the quota usage of one account.
 type usage struct {
 	account account
-	// budget is nil where nothing was granted; version is that of the Quota.
+	// budget is nil if the account has no Quota; version identifies the Quota and its generation.
 	budget  *offv1beta1.QuotaSpec
 	version string
 	used    corev1.ResourceList
 	entries int
-	// held are the names whose share is held.
+	// held are the reservations that the watch does not show yet, by name of the pod.
 	held    map[types.NamespacedName]*reservation
 	waiting pendingQueue
 }
@@ -42,7 +42,7 @@ func newBook(a account) *usage {
 	return &usage{account: a, used: corev1.ResourceList{}, held: map[types.NamespacedName]*reservation{}, waiting: newLine()}
 }
 
-// setQuota takes the Quota as it is now, and tells whether it says something else.
+// setQuota sets the current Quota and reports whether it changed.
 func (b *usage) setQuota(q *offv1beta1.Quota) bool {
 	var budget *offv1beta1.QuotaSpec
 	version := ""
@@ -54,7 +54,7 @@ func (b *usage) setQuota(q *offv1beta1.Quota) bool {
 	return changed
 }
 
-// checkRoom tells why w does not get what it needs on top of what is used.
+// checkRoom returns why the need of w does not fit on top of used, nil if it fits.
 func (b *usage) checkRoom(w *pendingPod, used corev1.ResourceList) error {
 	if b.budget == nil {
 		return fmt.Errorf("failed getting quota: user %q has none for cluster %q", b.account.user, b.account.consumer)
@@ -68,8 +68,8 @@ func (b *usage) checkRoom(w *pendingPod, used corev1.ResourceList) error {
 	return quota.Check(b.budget, w.pod, used)
 }
 
-// rankOf tells what w lacks besides what its own entry has: whoever lacks the same fits when w does. It is hopeless for whoever
-// would not even fit alone.
+// rankOf returns the rank of w: the need of w and its own reservation. Pods of the same rank fit if w does. The rank of a pod
+// that exceeds the whole Quota is hopeless.
 func (b *usage) rankOf(w *pendingPod, own *reservation) string {
 	if b.checkRoom(w, nil) != nil {
 		return hopeless
@@ -80,8 +80,8 @@ func (b *usage) rankOf(w *pendingPod, own *reservation) string {
 	return listText(w.need) + " instead of " + listText(own.need)
 }
 
-// overQuota is why there is no share for a pod. It does not say what the others take at this moment: those who wait would
-// be written, and told of, each time that changes.
+// overQuota is the error of a pod that exceeds the Quota. The message leaves out the current usage: the status and the event of
+// each pending pod would be written at each change of it.
 type overQuota struct {
 	short quota.Shortages
 	total corev1.ResourceList
@@ -98,7 +98,7 @@ func (o *overQuota) Error() string {
 	return strings.Join(parts, "; ")
 }
 
-// isTemporary tells whether it is a matter of time: nothing is asked for that the Quota does not know.
+// isTemporary reports whether the pod may fit later: the Quota lists every requested resource.
 func (o *overQuota) isTemporary() bool {
 	return !slices.ContainsFunc(o.short, func(s quota.Shortage) bool { return s.Unlisted })
 }
