@@ -11,12 +11,12 @@ import (
 	"liqo.io/liqo/internal/kube"
 )
 
-// bunchTime is the time between two bunches of statuses. Of it a status may be late, and pods that trickle in cost that
-// much less: for each bunch, not for each pod, somebody writes the status of the ReplicaSet, and of its Deployment.
+// bunchTime is the time between two batches of statuses. A status may be late by it, and pods that trickle in cost much
+// less: the controllers write the status of their ReplicaSet and of its Deployment once for each batch, not for each pod.
 const bunchTime = 500 * time.Millisecond
 
-// batchUpdate returns nil for a status that goes now, and an error that says how long to wait for one that goes with others. The
-// first after a silence does not wait, and those that follow it wait once: one whose turn comes late goes then.
+// batchUpdate returns nil if a status is due now, else an error with the time to wait for its batch. The first status after a
+// silence does not wait, and each later one waits once: a status that missed its turn is written at once.
 func (m *podStates) batchUpdate(local *corev1.Pod) error {
 	now := m.now()
 	var left time.Duration
@@ -27,7 +27,7 @@ func (m *podStates) batchUpdate(local *corev1.Pod) error {
 		if left = known.leaves.Sub(now); left > 0 {
 			return
 		}
-		if m.left = laterOf(m.left, known.leaves); -left >= bunchTime { // it is another bunch
+		if m.left = laterOf(m.left, known.leaves); -left >= bunchTime { // a new batch
 			m.left = now
 		}
 		known.leaves = time.Time{}
@@ -38,7 +38,7 @@ func (m *podStates) batchUpdate(local *corev1.Pod) error {
 	return nil
 }
 
-// endBatch is for a pod that has no status to write, after all.
+// endBatch resets the batching of a pod that has no status to write after all.
 func (m *podStates) endBatch(local *corev1.Pod) {
 	m.withState(local, func(known *podState) { known.leaves = time.Time{} })
 }

@@ -26,50 +26,50 @@ import (
 	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
 
-// copyKind is one kind whose objects are copied: L is the kind here and R that of the copies, mostly the same one. The
-// functions are what is particular to it.
+// copyKind reflects the objects of one kind: L is the local kind and R the kind of the copies, mostly the same one. The
+// functions hold what is particular to the kind.
 type copyKind[L, R client.Object] struct {
-	// name of the kind, for logs and metrics; component is who tells of it in events.
+	// name of the kind, for logs and metrics; component is the source component of its events.
 	name, component string
 
 	options    Options
 	reflection Reflection
 	patch      func() *offv1beta1.OffloadingPatch
 	events     *eventLog
-	// begun is when this process began to copy: what is older was told of by an earlier one.
+	// begun is when this process began to copy: an earlier process has recorded events of older objects.
 	begun time.Time
-	// empty makes an object to read into, and emptyCopy a copy.
+	// empty returns an object to read into, and emptyCopy a copy.
 	empty     func() L
 	emptyCopy func() R
-	// fields select the local objects; empty for all.
+	// fields is the field selector of the local objects; empty selects all.
 	fields string
-	// notCopies selects out what of ours in the provider is no copy; empty for nothing.
+	// notCopies is a label that excludes our remote objects that are no copies; empty excludes none.
 	notCopies string
-	// remoteName is the name of the copy, nil for the same one; localName is the reverse.
+	// remoteName returns the name of the copy, nil keeps the name; localName is the reverse.
 	remoteName func(t translate.Target, local string) string
 	localName  func(t translate.Target, remote string) string
-	// allows decides instead of the policy, if it answers; nil never does.
+	// allows overrides the policy if decided; nil never does.
 	allows func(it *multicluster.Item, obj L) (allowed, decided bool, err error)
-	// silent: what stays at home is told of elsewhere.
+	// silent suppresses the event of objects that are not reflected: another component records it.
 	silent bool
-	// uses lists the objects of this kind that a pod refers to; nil where pods refer to none.
+	// uses lists the objects of this kind that a pod refers to; nil if pods refer to none.
 	uses func(spec *corev1.PodSpec) []string
-	// fixed tells whether a copy that the provider refuses to change can be made anew; nil never does.
+	// fixed reports whether a copy can be replaced after the provider refused to change it; nil never does.
 	fixed func(have, want R, refusal error) bool
-	// another tells whether a copy is made anew without asking: the provider would keep it as it is, and not say so.
+	// another reports whether a copy is replaced without trying an update: the provider would silently keep the old value.
 	another func(have, want R) bool
-	// copyOf is the wanted copy.
+	// copyOf returns the wanted copy.
 	copyOf func(ctx context.Context, it *multicluster.Item, t translate.Target, obj L) (R, error)
 }
 
-// ignoreItem makes a copyOf that needs nothing but the object.
+// ignoreItem returns a copyOf that needs only the object.
 func ignoreItem[L, R client.Object](translated func(t translate.Target, obj L) R) func(context.Context, *multicluster.Item, translate.Target, L) (R, error) {
 	return func(_ context.Context, _ *multicluster.Item, t translate.Target, obj L) (R, error) {
 		return translated(t, obj), nil
 	}
 }
 
-// engineKind watches all objects here, but there only the copies: names that are taken are found before they are used.
+// engineKind watches all local objects, but only the copies in the provider: taken names are found before they are used.
 func (c *copyKind[L, R]) engineKind() multicluster.Kind {
 	t := c.options.targetIn("")
 	there := multicluster.Source{Object: c.emptyCopy(), Labels: ownSelector(c.options)}
@@ -85,7 +85,7 @@ func (c *copyKind[L, R]) engineKind() multicluster.Kind {
 		Remote: []multicluster.Source{there},
 	}
 	if c.reflection.Type == translate.UsedByPods {
-		// The pods of this cluster say what is used: what the provider says of them would let it choose what it gets.
+		// The local pods decide which objects are used: the provider's pods would let the provider choose what it gets.
 		k.Local = append(k.Local, multicluster.Source{
 			Object: &corev1.Pod{}, Fields: "spec.nodeName!=", Members: true,
 			Keys: func(obj client.Object) []string { return c.uses(&obj.(*corev1.Pod).Spec) },
@@ -94,7 +94,7 @@ func (c *copyKind[L, R]) engineKind() multicluster.Kind {
 	return k
 }
 
-// isUsed tells whether a pod refers to the local object that runs on a virtual node of this provider.
+// isUsed reports whether a pod on a virtual node of this provider refers to the local object.
 func (c *copyKind[L, R]) isUsed(ctx context.Context, it *multicluster.Item) (bool, error) {
 	nodes := map[string]bool{}
 	for _, pod := range multicluster.Of[*corev1.Pod](it.Local, it.Name) {
@@ -105,7 +105,7 @@ func (c *copyKind[L, R]) isUsed(ctx context.Context, it *multicluster.Item) (boo
 	if nodes[c.options.Node] || len(nodes) == 0 {
 		return nodes[c.options.Node], nil
 	}
-	// Not from a cache, which may not know a virtual node whose pods are known already: no watch tells of it later.
+	// Not from a cache, which may lack a virtual node whose pods are cached already: no later watch event would correct that.
 	var all offv1beta1.VirtualNodeList
 	if err := it.Local.Client().List(ctx, &all, client.InNamespace(c.options.TenantNamespace)); err != nil {
 		return false, fmt.Errorf("listing the virtual nodes: %w", err)
@@ -115,7 +115,7 @@ func (c *copyKind[L, R]) isUsed(ctx context.Context, it *multicluster.Item) (boo
 	}), nil
 }
 
-// ownSelector selects what this cluster reflected into the provider.
+// ownSelector selects the objects that this cluster reflected into the provider.
 func ownSelector(o Options) string { return labels.SelectorFromSet(o.targetIn("").Marks()).String() }
 
 func (c *copyKind[L, R]) syncItem(ctx context.Context, it *multicluster.Item) error {
@@ -191,7 +191,7 @@ func (c *copyKind[L, R]) applyCopy(ctx context.Context, it *multicluster.Item, t
 	return nil
 }
 
-// replaceCopy removes a copy of which something was changed that never changes: another one is made, and told of, when it is gone.
+// replaceCopy deletes a copy whose immutable field changed: the new copy is made, and recorded, when the old one is gone.
 func (c *copyKind[L, R]) replaceCopy(ctx context.Context, it *multicluster.Item, local L, remote R) error {
 	c.events.forgetFailure(local, reasonReflected)
 	return c.removeCopy(ctx, it, remote)
@@ -213,8 +213,8 @@ func (c *copyKind[L, R]) isAllowed(ctx context.Context, it *multicluster.Item, l
 	return c.reflection.Type.Allows(local, used), nil
 }
 
-// recordDisabled tells that an object stays at home, when that is news: not of everything at each start, and not where most
-// objects are not meant to be copied.
+// recordDisabled records that an object is not reflected if that is new: not for every object at each start, and not if most
+// objects are not meant to be reflected.
 func (c *copyKind[L, R]) recordDisabled(local L, there bool) {
 	fresh := !local.GetCreationTimestamp().Time.Before(c.begun.Truncate(time.Second))
 	if !c.silent && c.reflection.Type != translate.UsedByPods && (there || fresh) {
@@ -222,8 +222,8 @@ func (c *copyKind[L, R]) recordDisabled(local L, there bool) {
 	}
 }
 
-// isOwned looks past the cache, which holds no objects of others, whose the object of that name is: applying would take it
-// over.
+// isOwned reads the remote object of that name past the cache, which lacks foreign objects, and reports whether it is ours:
+// applying would take a foreign object over.
 func (c *copyKind[L, R]) isOwned(ctx context.Context, it *multicluster.Item, t translate.Target, want R) (bool, error) {
 	live := c.emptyCopy()
 	err := it.Remote.Client().Get(ctx, types.NamespacedName{Namespace: it.Pair.Remote, Name: want.GetName()}, live)
@@ -236,8 +236,8 @@ func (c *copyKind[L, R]) isOwned(ctx context.Context, it *multicluster.Item, t t
 	return t.Owns(live) && (c.notCopies == "" || live.GetLabels()[c.notCopies] == ""), nil
 }
 
-// againDelay is how often to try again what the provider does not accept, or where somebody else has the name: no watch
-// tells when that ends.
+// againDelay is the retry interval after the provider refused an object, or if a foreign object has the name: no watch shows
+// the end of either.
 const againDelay = 30 * time.Second
 
 func (c *copyKind[L, R]) removeCopy(ctx context.Context, it *multicluster.Item, remote R) error {
@@ -285,9 +285,9 @@ func secretKind(o Options) *copyKind[*corev1.Secret, *corev1.Secret] {
 	return &copyKind[*corev1.Secret, *corev1.Secret]{
 		name: secretsKind, component: "liqo-secret-reflection", options: o, reflection: o.Secrets,
 		empty: newObject[corev1.Secret], emptyCopy: newObject[corev1.Secret],
-		// Tokens of service accounts never leave this cluster: they do not even get here.
+		// ServiceAccount tokens never leave this cluster: they are not even cached.
 		fields: "type!=" + string(corev1.SecretTypeServiceAccountToken),
-		// Those of pods go there by themselves.
+		// Tokens of pods are sent separately.
 		notCopies: names.ServiceAccountName,
 		copyOf:    ignoreItem(translate.Target.Secret),
 		fixed: func(have, want *corev1.Secret, _ error) bool {

@@ -12,12 +12,11 @@ import (
 	"liqo.io/liqo/internal/kube"
 )
 
-// calmTime is how long a pod may be about to start before that is told.
+// calmTime is how long a pod may be starting before its status is published.
 const calmTime = time.Second
 
-// debounceStart holds back the news that a remote pod is about to start: mostly the next news, that it runs, is there before anybody
-// could read the first, and one write is half of two. It returns an error that says how long to wait, nil where there is
-// something to tell now.
+// debounceStart delays a "starting" status of a remote pod: mostly the "running" status follows before a client could read the
+// first, and one write is half of two. It returns an error with the time to wait, nil if a status is due now.
 func (m *podStates) debounceStart(local, remote *corev1.Pod) error {
 	if !isStarting(local, remote) {
 		m.withState(local, func(known *podState) { known.starting = time.Time{} })
@@ -40,7 +39,7 @@ func (m *podStates) debounceStart(local, remote *corev1.Pod) error {
 	return nil
 }
 
-// isStarting tells whether a remote pod does as all pods do before they run, and the local one shows nothing else.
+// isStarting reports whether the remote pod is in the states of any pod before it runs, and the local status contains nothing else.
 func isStarting(local, remote *corev1.Pod) bool {
 	return local.DeletionTimestamp.IsZero() && remote.DeletionTimestamp.IsZero() &&
 		(local.Status.Phase == "" || local.Status.Phase == corev1.PodPending) && remote.Status.Phase == corev1.PodPending &&
@@ -52,7 +51,7 @@ func isStarting(local, remote *corev1.Pod) bool {
 		!slices.ContainsFunc(slices.Concat(remote.Status.InitContainerStatuses, remote.Status.ContainerStatuses), hasStarted)
 }
 
-// hasStarted tells whether a container does more than wait for its turn.
+// hasStarted reports whether a container is past waiting for its creation.
 func hasStarted(s corev1.ContainerStatus) bool {
 	return s.State.Running != nil || s.State.Terminated != nil || s.RestartCount > 0 ||
 		s.State.Waiting != nil && !slices.Contains([]string{"", "ContainerCreating", "PodInitializing"}, s.State.Waiting.Reason)

@@ -12,19 +12,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// What keeps a burst of pods cheap: nothing is compared twice, and nothing is sent twice.
+// Deduplication keeps a burst of pods cheap: nothing is compared twice, and nothing is sent twice.
 
 var seed = maphash.MakeSeed()
 
-// comparisonBasis is all that a ShadowPod follows from, short enough to be kept for each pod.
+// comparisonBasis identifies all inputs of a ShadowPod, short enough to be cached for each pod.
 type comparisonBasis struct {
 	pod, shadow, node int64 // generations
 	metadata          uint64
-	// spec is a digest of the pod's where the API server counts no generations of pods, as before 1.33.
+	// spec is a digest of the pod's spec if the API server counts no generations of pods, as before 1.33.
 	spec uint64
 }
 
-// isUpToDate tells whether the ShadowPod, as it is, was made or found to be what the pod asks for.
+// isUpToDate reports whether the present ShadowPod was made from, or found equal to, the present inputs.
 func (k *podKind) isUpToDate(it *podItem, shadow metav1.Object) (right bool) {
 	if basis, ok := it.comparisonBasis(shadow); ok {
 		k.memory.withState(it.local, func(m *podState) { right = m.applied == basis })
@@ -38,7 +38,7 @@ func (k *podKind) keepRight(it *podItem, shadow metav1.Object) {
 	}
 }
 
-// comparisonBasis returns false where nothing tells one version of the pod from another.
+// comparisonBasis returns false if no field distinguishes two versions of the pod.
 func (it *podItem) comparisonBasis(shadow metav1.Object) (comparisonBasis, bool) {
 	b := comparisonBasis{pod: it.local.Generation, shadow: shadow.GetGeneration(), node: it.generation}
 	for i, m := range []map[string]string{it.local.Labels, it.local.Annotations, shadow.GetLabels(), shadow.GetAnnotations()} {
@@ -52,7 +52,7 @@ func (it *podItem) comparisonBasis(shadow metav1.Object) (comparisonBasis, bool)
 	return b, err == nil
 }
 
-// digestOf does not depend on the order of the entries.
+// digestOf returns a digest that does not depend on the order of the entries.
 func digestOf(m map[string]string) (sum uint64) {
 	for key, value := range m {
 		sum += maphash.Comparable(seed, [2]string{key, value})
@@ -60,7 +60,7 @@ func digestOf(m map[string]string) (sum uint64) {
 	return sum
 }
 
-// sentObjects is the last status that was written: onto which version of the pod, what, and which version that made.
+// sentObjects is the last written status: the pod version it was applied to, its digest, and the resulting version.
 type sentObjects struct {
 	onto, made string
 	what       uint64

@@ -30,51 +30,51 @@ import (
 	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
 
-// eventKind brings the provider's events home: whatever it says about a remote object is said of the local one. An event
-// is never taken back: where the remote one expired, the local one will.
+// eventKind copies the provider's events about remote objects to the local objects. An event is never deleted: a local
+// event expires as its remote one does.
 type eventKind struct {
 	options Options
-	// node is whose pods the events are about; empty for the objects that all nodes share.
+	// node is the node of the pods that the events are about; empty for the objects that all nodes share.
 	node string
-	// objects are what events may be about, by kind.
+	// objects are the involved kinds, by name of the kind.
 	objects map[string]involvedResource
 	now     func() time.Time
-	// budget bounds how often the provider can have us write.
+	// budget limits the rate of local writes that the provider can cause.
 	budget flowcontrol.RateLimiter
 
 	mu sync.Mutex
-	// own is what we have to say about a pod ourselves, until it is written.
+	// own are this process's texts about a pod that are not written yet.
 	own map[types.NamespacedName][]string
-	// waiting are the events that more may be added to.
+	// waiting are the events that wait for more parts.
 	waiting map[types.NamespacedName]gathering
-	// repeated is when an event was last brought up to date.
+	// repeated is when an event was last updated.
 	repeated map[types.UID]time.Time
 }
 
-// involvedResource is one kind that events are about.
+// involvedResource is one kind of involved objects.
 type involvedResource struct {
 	apiVersion string
 	empty      func() client.Object
-	// sources of its objects on both sides, as the kind that copies it watches them: so they are watched once.
+	// local and remote are the sources of its objects, equal to those of the kind that copies it: so each is watched once.
 	local, remote []multicluster.Source
-	// localName and remoteName translate names; nil for the same one.
+	// localName and remoteName translate names; nil keeps the name.
 	localName, remoteName func(t translate.Target, name string) string
 }
 
-// gathering is an event that is not written yet because more of it is expected.
+// gathering is an event that is not written yet because more parts are expected.
 type gathering struct {
 	message        string
 	began, changed time.Time
 }
 
-// How long to wait for more before routine events are written, and how often an event that repeats itself is.
+// Routine events wait gatherPause for more parts, at most gatherLimit; a repeated event is updated every repeatPause.
 const (
 	gatherPause = 2 * time.Second
 	gatherLimit = 10 * time.Second
 	repeatPause = 5 * time.Second
 )
 
-// How many of the provider's events come home one by one: in a second, at once, and, of each object, the newest.
+// Limits of individually copied events: per second, burst, and the newest of each object.
 const (
 	eventRate  = 10
 	eventBurst = 200
@@ -84,7 +84,7 @@ const (
 // eventsKind names the kind to the engine.
 const eventsKind = "events"
 
-// podEvents are the events about the pods of this node.
+// podEvents returns the kind of events about the pods of this node.
 func podEvents(o Options) *eventKind {
 	pods := (&podKind{options: o}).engineKind()
 	return newEventKind(o, o.Node, map[string]involvedResource{podKindName: {
@@ -93,7 +93,7 @@ func podEvents(o Options) *eventKind {
 	}})
 }
 
-// onlyEvents are the sources of objects of type T.
+// onlyEvents returns the sources of objects of type T.
 func onlyEvents[T client.Object](sources []multicluster.Source) []multicluster.Source {
 	var out []multicluster.Source
 	for _, s := range sources {
@@ -104,7 +104,7 @@ func onlyEvents[T client.Object](sources []multicluster.Source) []multicluster.S
 	return out
 }
 
-// sharedEvents are the events about what is reflected for all nodes.
+// sharedEvents returns the kind of events about objects that are reflected for all nodes.
 func sharedEvents(o Options, kinds ...involvedKind) *eventKind {
 	objects := map[string]involvedResource{}
 	for _, k := range kinds {
@@ -148,7 +148,7 @@ func newEventKind(o Options, node string, objects map[string]involvedResource) *
 	}
 }
 
-// engineKind watches the provider's events about the kinds concerned, and the local ones that came from there.
+// engineKind watches the provider's events about the kinds concerned, and their local copies.
 func (k *eventKind) engineKind() multicluster.Kind {
 	marks := k.options.targetIn("").Marks()
 	selector := labels.SelectorFromSet(eventLabels(marks, k.node)).String()
@@ -165,14 +165,14 @@ func (k *eventKind) engineKind() multicluster.Kind {
 	}
 	for name, about := range k.objects {
 		for _, source := range about.local {
-			// What is said of an object that is not here yet is said when it comes; nothing follows from its changes.
+			// Events about an object that does not exist locally yet are copied when it does; its changes require nothing.
 			source.Key, source.Keys = func(obj client.Object) string { return involvedIn(name, obj.GetName()) }, nil
 			source.Members = true
 			out.Local = append(out.Local, source)
 		}
 		for _, source := range about.remote {
 			source.Key = func(obj client.Object) string {
-				return involvedIn(name, k.localNameOf(about, obj.GetName())) // events may come before what they are about
+				return involvedIn(name, k.localNameOf(about, obj.GetName())) // events may precede their involved object
 			}
 			out.Remote = append(out.Remote, source)
 		}
@@ -242,7 +242,7 @@ func (k *eventKind) syncItem(ctx context.Context, it *multicluster.Item) error {
 	return errors.Join(append(errs, k.bringTogether(ctx, it, key, r, own, have[r.commonName()]))...)
 }
 
-// gatherEvents reads the object here and what stands for it there; nil is for an object that is not here.
+// gatherEvents reads the local object and its remote counterparts; it returns nil if the local object does not exist.
 func (k *eventKind) gatherEvents(it *multicluster.Item, about involvedResource, kind, name string) (*returningEvents, error) {
 	t := k.options.targetIn(it.Pair.Remote)
 	r := &returningEvents{local: about.empty(), kind: kind, apiVersion: about.apiVersion, labels: eventLabels(t.Marks(), k.node), now: k.now()}
@@ -269,8 +269,7 @@ func (k *eventKind) gatherEvents(it *multicluster.Item, about involvedResource, 
 	return r, nil
 }
 
-// applyEvent makes a local event, or brings it up to date, not too often. One that somebody else made under that name is left
-// alone.
+// applyEvent creates a local event, or updates it at a limited rate. A foreign event of that name is left alone.
 func (k *eventKind) applyEvent(ctx context.Context, it *multicluster.Item, want, have *corev1.Event) error {
 	if have == nil {
 		if !k.budget.TryAccept() {
@@ -302,7 +301,7 @@ func (k *eventKind) updateEvent(ctx context.Context, it *multicluster.Item, want
 	return nil
 }
 
-// ignoreLate takes no offence when the event is there already, which the cache will tell, or when the namespace goes.
+// ignoreLate ignores that the event exists already, which the cache will show, and that the namespace terminates.
 func ignoreLate(err error) error {
 	if apierrors.IsAlreadyExists(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return nil
@@ -310,7 +309,7 @@ func ignoreLate(err error) error {
 	return err
 }
 
-// bringTogether writes what is routine in one event, after a pause in which more may come.
+// bringTogether merges routine events into one, after a pause in which more may arrive.
 func (k *eventKind) bringTogether(ctx context.Context, it *multicluster.Item, key types.NamespacedName, r *returningEvents, own []string, have *corev1.Event) error {
 	source := corev1.EventSource{Component: podComponent, Host: k.options.Node}
 	want := r.mergeEvents(own, have, source)
@@ -333,8 +332,8 @@ func (k *eventKind) bringTogether(ctx context.Context, it *multicluster.Item, ke
 	return err
 }
 
-// countMore is how long to wait for more to say together with message: until nothing new has come for a while, and longer for
-// what has not begun.
+// countMore returns how long to wait for more parts: until no new text has come for gatherPause, and longer for an object that has
+// not begun.
 func (k *eventKind) countMore(key types.NamespacedName, message string, begun bool) time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -357,7 +356,7 @@ func (k *eventKind) countMore(key types.NamespacedName, message string, begun bo
 	return limit.Sub(now)
 }
 
-// repeatDelay is how long an event must wait until it is brought up to date again.
+// repeatDelay returns how long an event must wait until its next update.
 func (k *eventKind) repeatDelay(uid types.UID) time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -366,13 +365,13 @@ func (k *eventKind) repeatDelay(uid types.UID) time.Duration {
 		return wait
 	}
 	if len(k.repeated) >= maxRememberedEvent {
-		clear(k.repeated) // better too often than remembered for ever
+		clear(k.repeated) // an extra update is better than unbounded memory
 	}
 	k.repeated[uid] = now
 	return 0
 }
 
-// rememberText adds something of our own to what is said about a pod.
+// rememberText adds a text of this process to the merged event of a pod.
 func (k *eventKind) rememberText(pod types.NamespacedName, text string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -390,7 +389,7 @@ func (k *eventKind) rememberedTexts(pod types.NamespacedName) []string {
 	return slices.Clone(k.own[pod])
 }
 
-// forgetPod ends the wait for more about a pod: the first of what was said is written. More may have been said since.
+// forgetPod ends the wait for more parts of a pod: the first texts are written. More may have been added since.
 func (k *eventKind) forgetPod(pod types.NamespacedName, written int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -401,10 +400,10 @@ func (k *eventKind) forgetPod(pod types.NamespacedName, written int) {
 	delete(k.waiting, pod)
 }
 
-// podComponent is who tells about pods.
+// podComponent is the source component of events about pods.
 const podComponent = "liqo-pod-reflection"
 
-// mergedEvents is a recorder that leaves what is normal to those who write it with what the provider says.
+// mergedEvents is a recorder that passes normal events to the merged event of the pod.
 type mergedEvents struct {
 	record.EventRecorder
 	say func(pod types.NamespacedName, text string)

@@ -13,7 +13,7 @@ import (
 	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
 
-// resourceKind copies the objects of one kind that was asked for.
+// resourceKind returns the kind that copies the objects of one requested resource.
 func resourceKind(o Options, r ResourceReflection, kind schema.GroupVersionKind) *copyKind[*unstructured.Unstructured, *unstructured.Unstructured] {
 	empty := func() *unstructured.Unstructured {
 		u := &unstructured.Unstructured{}
@@ -27,11 +27,11 @@ func resourceKind(o Options, r ResourceReflection, kind schema.GroupVersionKind)
 	}
 }
 
-// unknownDelay is how often a resource is looked for that this cluster does not have.
+// unknownDelay is the interval of lookups of a resource that this cluster does not have.
 const unknownDelay = 15 * time.Second
 
-// reflectResource copies one resource that was asked for, from when this cluster has it. It has an engine of its own: one
-// that is missing or forbidden is in nobody's way.
+// reflectResource copies one requested resource, from when this cluster has it. It has an engine of its own: a missing or
+// forbidden resource delays no other.
 func (p *process) reflectResource(ctx context.Context, r ResourceReflection) error {
 	for waiting := false; ; waiting = true {
 		kind, err := p.mgr.GetRESTMapper().KindFor(r.Resource)

@@ -26,11 +26,11 @@ import (
 	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
 
-// fallback looks after pods of this node whose namespace is not offloaded to its provider: they cannot run, and
-// somebody must say so and let them go. It decides nothing before the NamespaceMap is known.
+// fallback handles pods of this node whose namespace is not offloaded to its provider: they cannot run, so fallback
+// writes their status and removes them. It decides nothing before the NamespaceMap is known.
 type fallback struct {
 	client client.Client
-	// live reads what the cache lacks: all but the name of a pod and whose it is.
+	// live reads what the cache lacks: it holds only the name and the owner of a pod.
 	live    client.Reader
 	options Options
 	twins   *remoteNamespaces
@@ -39,7 +39,7 @@ type fallback struct {
 	remote func() client.Reader
 }
 
-// setupFallback registers the controller; wake tells it that the standing of namespaces changed.
+// setupFallback registers the controller; wake signals that the offloading state of namespaces changed.
 func setupFallback(mgr ctrl.Manager, f *fallback, wake <-chan event.GenericEvent) error {
 	every := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
 		return kube.Requests(ctx, f.client, &corev1.PodList{}, kube.Every)
@@ -71,7 +71,7 @@ func (f *fallback) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 
 func (f *fallback) reconcilePod(ctx context.Context, pod *corev1.Pod, state offloadingState, twin string) error {
 	kept := policy.KeptOff(pod)
-	waits := translate.NeverStarted(pod) // it may go at once, by the taint of the node
+	waits := translate.NeverStarted(pod) // the node's taint may evict it at once
 	if state == absent && !kept && (waits || pod.DeletionTimestamp.IsZero() && !hasEnded(pod)) {
 		f.events.ofOwner(pod, corev1.EventTypeWarning, reasonDisabled,
 			fmt.Sprintf("Namespace %q is not offloaded to the cluster behind node %q", pod.Namespace, pod.Spec.NodeName))
@@ -80,7 +80,7 @@ func (f *fallback) reconcilePod(ctx context.Context, pod *corev1.Pod, state offl
 		f.events.ofOwner(pod, corev1.EventTypeWarning, reasonDrained, fmt.Sprintf("The provider behind node %q has drained the Tenant of this cluster: "+
 			"it ended the pods of namespace %q and takes no others until the Tenant is active again", pod.Spec.NodeName, pod.Namespace))
 	}
-	// One that ran in a namespace of a drained Tenant has failed, also where it was being deleted already.
+	// A pod that ran in a namespace of a drained Tenant has failed, also if it was being deleted already.
 	aborts := state == drained && !kept && !waits && !hasEnded(pod)
 	switch {
 	case !pod.DeletionTimestamp.IsZero() && !aborts:
@@ -96,7 +96,7 @@ func (f *fallback) reconcilePod(ctx context.Context, pod *corev1.Pod, state offl
 		return err
 	}
 	if kept {
-		// Another pod would come as soon as this one is gone: it stays as it is, and its DaemonSet is told once.
+		// The DaemonSet would replace a removed pod at once: the pod stays as it is, and the DaemonSet gets one event.
 		f.events.record(daemonSetOf(pod), corev1.EventTypeWarning, reasonDisabled, fmt.Sprintf("Its pods do not run on the virtual node %q. "+
 			"To have none there, add a node affinity for %s NotIn [%s]; to run there, add a toleration of the key %s",
 			pod.Spec.NodeName, names.NodeType, names.NodeTypeVirtualNode, names.VirtualNodeTaint))
@@ -112,7 +112,7 @@ func daemonSetOf(pod *corev1.Pod) *appsv1.DaemonSet {
 // retryRemote is how long to wait for a remote pod that no watch shows.
 const retryRemote = 5 * time.Second
 
-// releasePod lets a deleted pod go once nothing of it is left in the provider. twin is empty where it has no namespace.
+// releasePod removes a deleted pod once nothing of it is left in the provider. twin is empty if it has no remote namespace.
 func (f *fallback) releasePod(ctx context.Context, pod *corev1.Pod, state offloadingState, twin string) error {
 	if twin != "" && !policy.KeptOff(pod) {
 		if err := f.removeFinished(ctx, pod, state, twin); err != nil {
@@ -137,7 +137,7 @@ func (f *fallback) removeFinished(ctx context.Context, pod *corev1.Pod, state of
 	if reader == nil {
 		return nil
 	}
-	// The provider withdraws the rights of a drained Tenant, and then ends its pods: it answers when the Tenant is active again.
+	// The provider revokes the permissions of a drained Tenant, and then terminates its pods: it answers when the Tenant is active again.
 	withdrawn := state == drained && hasEnded(pod)
 	return nothingThere(ctx, reader, f.options.targetIn(twin), pod, withdrawn)
 }
@@ -146,9 +146,9 @@ func wasThere(local *corev1.Pod) bool {
 	return local.Labels[names.ShadowPod] == "true" || !translate.NeverStarted(local)
 }
 
-// nothingThere waits until the provider has nothing of a pod, as its API server says now. Of one that was there, the name alone
-// counts: what the provider says of its owner proves nothing. One that was never seen there does not wait for somebody else's
-// of its name, nor for an answer that may never come, and with withdrawn rights no pod does.
+// nothingThere returns nil once the provider's API server, read live, has nothing of the pod. For a pod that has run there, only
+// the name counts: the provider's claim about the owner proves nothing. A pod that never ran there waits neither for a foreign
+// pod of its name, nor for an answer that may never come, and with revoked permissions no pod waits.
 func nothingThere(ctx context.Context, there client.Reader, target translate.Target, local *corev1.Pod, withdrawn bool) error {
 	wasThere := wasThere(local)
 	for _, obj := range []client.Object{&offv1beta1.ShadowPod{}, &corev1.Pod{}} {
@@ -157,7 +157,7 @@ func nothingThere(ctx context.Context, there client.Reader, target translate.Tar
 		case err == nil && (wasThere || target.OwnsPod(obj) && !translate.IsOfAnother(obj, local)):
 			return kube.Wait(retryRemote, "the remote pod is still there")
 		case apierrors.IsForbidden(err) && wasThere && !withdrawn:
-			// Our rights go with the twin namespace. As long as it is not certain that it is gone, the pod stays.
+			// Permissions end with the remote namespace. As long as its deletion is not certain, the pod stays.
 			return kube.Wait(retryRemote, "the provider does not say whether the remote pod is gone")
 		case err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err):
 			return fmt.Errorf("looking for the remote pod: %w", err)

@@ -15,17 +15,17 @@ import (
 	"liqo.io/liqo/internal/multicluster"
 )
 
-// providerHealth knows whether the provider's API server answers. It asks by itself, so that a dead provider is noticed even
-// while the rest of Liqo is down.
+// providerHealth checks whether the provider's API server answers. It sends its own requests, so that a dead provider is noticed
+// even while the rest of Liqo is down.
 type providerHealth struct {
-	// ping asks the provider once.
+	// ping sends one request to the provider.
 	ping func(ctx context.Context) error
-	// interval between two questions; negative is never, and then the provider is believed to be well.
+	// interval between two checks; negative disables them, and then the provider counts as healthy.
 	interval, timeout time.Duration
-	// patience is how long failures are blips.
+	// patience is how long failures are tolerated.
 	patience time.Duration
 	now      func() time.Time
-	// changed is called when the verdict changes.
+	// changed is called when the health state changes.
 	changed func()
 	log     logr.Logger
 
@@ -33,30 +33,30 @@ type providerHealth struct {
 	began   time.Time
 	lastOK  time.Time
 	lastErr error
-	// refusals are the questions in a row to which the provider said that it does not want us.
+	// refusals counts the consecutive checks that the provider answered with a refusal of our credentials.
 	refusals int
 	last     healthState
 }
 
-// healthState on the provider.
+// healthState is the health of the provider.
 type healthState int
 
 const (
-	// undecided: nobody has asked for long enough. A new process knows no better than the one before it.
+	// undecided: the checks have not run for long enough. A new process starts without the knowledge of the previous one.
 	undecided healthState = iota
 	answers
 	silent
-	// refuses: it lives, and does not let us work.
+	// refuses: the provider answers, but denies us access.
 	refuses
 )
 
-// One refusal may be of credentials that are just being exchanged, so the provider is asked once more, soon.
+// One refusal may hit credentials that are just being rotated, so the provider is checked once more, soon.
 const (
 	enoughRefusals = 2
 	refusalPause   = 3 * time.Second
 )
 
-// runChecks asks until ctx ends.
+// runChecks checks the provider until ctx ends.
 func (h *providerHealth) runChecks(ctx context.Context) error {
 	if h.interval < 0 {
 		h.recordResult(nil)
@@ -73,8 +73,8 @@ func (h *providerHealth) runChecks(ctx context.Context) error {
 	}
 }
 
-// nextInterval is the time to the next question: the interval, or less when the patience ends before, so that the verdict is
-// not late.
+// nextInterval returns the time to the next check: the interval, or less if the patience ends before, so that the state changes
+// in time.
 func (h *providerHealth) nextInterval() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -135,14 +135,14 @@ func (h *providerHealth) recordResult(err error) {
 	h.changed()
 }
 
-// isHealthy tells whether the last question was answered, be it with a refusal: the lease is renewed only then.
+// isHealthy reports whether the last check was answered, even with a refusal: the lease is renewed only then.
 func (h *providerHealth) isHealthy() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.lastErr == nil && !h.lastOK.IsZero()
 }
 
-// classify tells whether the provider answered lately: one lost answer does not make the node not ready.
+// classify returns the state by recent answers: one lost answer does not make the node not ready.
 func (h *providerHealth) classify() healthState {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -37,27 +37,27 @@ type nodeSync struct {
 	client  client.Client
 	options Options
 	health  *providerHealth
-	// conduct is which of our bounds the provider reached; nil for none.
+	// conduct holds which of our limits the provider exceeded; nil for none.
 	conduct           *multicluster.Conduct
 	kubernetesVersion string
 	now               func() time.Time
-	// seen is told of each state of the VirtualNode, and ready of whether its pods can be reached, once that is decided.
+	// seen receives each state of the VirtualNode, and ready whether its pods can be reached, once that is decided.
 	seen  func(*offv1beta1.VirtualNode)
 	ready func(context.Context, bool)
-	// registered is called when the Node was made.
+	// registered is called when the Node was created.
 	registered func()
-	// applied is the status we last wrote, without heartbeats. One worker uses it.
+	// applied is the last written status, without heartbeats. Only one worker uses it.
 	applied *corev1.NodeStatus
 }
 
 const (
 	// registering marks a Node whose labels are not applied yet.
 	registering = "liqo.io/registering"
-	// heartbeatInterval is how often an unchanged status is written; between, the lease is the heartbeat.
+	// heartbeatInterval is the interval of writes of an unchanged status; in between, the lease is the heartbeat.
 	heartbeatInterval = 5 * time.Minute
 )
 
-// setupNode registers the controller of the Node. wake tells it to look again.
+// setupNode registers the controller of the Node. wake triggers a reconciliation.
 func setupNode(mgr ctrl.Manager, s *nodeSync, wake <-chan event.GenericEvent) error {
 	c := kube.NewController(mgr, kube.Options{Name: "virtual-node"}, kube.Syncer[*offv1beta1.VirtualNode](s))
 	self := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
@@ -73,7 +73,7 @@ func (s *nodeSync) nodeKey() types.NamespacedName {
 	return types.NamespacedName{Namespace: s.options.TenantNamespace, Name: s.options.Node}
 }
 
-// Next is the time of the next heartbeat.
+// Next returns the time until the next heartbeat.
 func (s *nodeSync) Next(*offv1beta1.VirtualNode) time.Duration { return heartbeatInterval }
 
 func (s *nodeSync) Sync(ctx context.Context, vn *offv1beta1.VirtualNode) error {
@@ -85,7 +85,7 @@ func (s *nodeSync) Sync(ctx context.Context, vn *offv1beta1.VirtualNode) error {
 	if vn.Name != s.options.Node {
 		return nil
 	}
-	if !create { // there are no conditions of ours to go by
+	if !create { // there are no conditions of ours to use
 		if judged := s.health.classify(); judged != undecided {
 			s.ready(ctx, judged == answers)
 		}
@@ -137,8 +137,8 @@ func (s *nodeSync) gatherFacts(ctx context.Context, vn *offv1beta1.VirtualNode) 
 	return facts, nil
 }
 
-// createNode makes the Node whole: cluster selectors and the scheduler look at its labels and taints from the first moment
-// on. Creating, unlike applying, never touches a Node of somebody else.
+// createNode creates the complete Node: cluster selectors and the scheduler read its labels and taints from the first moment
+// on. Creating, unlike applying, never touches a foreign Node.
 func (s *nodeSync) createNode(ctx context.Context, want *corev1.Node) (*corev1.Node, error) {
 	node := &corev1.Node{ObjectMeta: *want.ObjectMeta.DeepCopy(), Spec: *want.Spec.DeepCopy()}
 	remember, err := json.Marshal(want.Spec.Taints)
@@ -155,8 +155,8 @@ func (s *nodeSync) createNode(ctx context.Context, want *corev1.Node) (*corev1.N
 	return node, nil
 }
 
-// removeOwner gives up what creating the Node made ours beside what is applied: labels and annotations could never be taken
-// away again. Taints are not applied, and stay.
+// removeOwner drops the field ownership that creating the Node gave us beside the applied fields: otherwise labels and annotations
+// could never be removed again. Taints are not applied, and stay.
 func (s *nodeSync) removeOwner(ctx context.Context, node *corev1.Node) error {
 	if node.Annotations[registering] == "" {
 		return nil
@@ -201,8 +201,8 @@ func (s *nodeSync) applyNode(ctx context.Context, facts nodeFacts, want *corev1.
 	return errors.Join(status, network)
 }
 
-// updateLabels applies labels and annotations, the one that remembers the taints among them: to the very version whose taints were looked
-// at, for the cache may be late to tell of some that we added, and nobody would remember them.
+// updateLabels applies labels and annotations, with the annotation that remembers the taints: at exactly the version whose taints
+// were read, for a late cache may lack taints that we added, and the annotation would lose them.
 func (s *nodeSync) updateLabels(ctx context.Context, current, want *corev1.Node) error {
 	meta := &metav1.PartialObjectMetadata{TypeMeta: want.TypeMeta, ObjectMeta: want.ObjectMeta}
 	application, err := kube.NewApplication(meta, corev1.SchemeGroupVersion.WithKind("Node"), names.ReflectionFieldManager)
@@ -213,13 +213,13 @@ func (s *nodeSync) updateLabels(ctx context.Context, current, want *corev1.Node)
 	return err
 }
 
-// applyTaints writes the taints before the annotation that remembers them, so that none is ever forgotten. It returns the node as it
-// is then.
+// applyTaints writes the taints before the annotation that remembers them, so that none is ever forgotten. It returns the resulting
+// Node.
 func (s *nodeSync) applyTaints(ctx context.Context, current, want *corev1.Node) (*corev1.Node, error) {
 	var previous []corev1.Taint
 	if remembered := current.Annotations[names.AppliedTaints]; remembered != "" {
 		if err := json.Unmarshal([]byte(remembered), &previous); err != nil {
-			previous = nil // somebody wrote nonsense: nothing is ours then, so nothing is taken away
+			previous = nil // the annotation was overwritten with an invalid value: no taint counts as ours, so none is removed
 		}
 	}
 	taints := mergeTaints(current.Spec.Taints, previous, want.Spec.Taints)
@@ -239,7 +239,7 @@ func (s *nodeSync) applyTaints(ctx context.Context, current, want *corev1.Node) 
 	return current, nil
 }
 
-// sameTaints compares without regard to the order and to when a taint was added.
+// sameTaints compares taints regardless of their order and of the time they were added.
 func sameTaints(a, b []corev1.Taint) bool {
 	return len(a) == len(b) && !slices.ContainsFunc(a, func(t corev1.Taint) bool {
 		return !slices.ContainsFunc(b, func(o corev1.Taint) bool { return t.MatchTaint(&o) && t.Value == o.Value })
@@ -247,14 +247,14 @@ func sameTaints(a, b []corev1.Taint) bool {
 }
 
 const (
-	// networkFieldManager is that of the condition of the network, which is written apart: a cloud controller that has no routes to the
+	// networkFieldManager owns the network condition, which is written apart: a cloud controller that has no routes to the
 	// node sets it again every few seconds, and the rest of the status must not wait for that.
 	networkFieldManager = names.ReflectionFieldManager + "-network"
-	// networkDelay is how soon after the last write the condition is put back.
+	// networkDelay is the delay between the last write and the next correction of the condition.
 	networkDelay = 5 * time.Second
 )
 
-// applyNetwork writes the condition of the network where it is another one, and removes ours where none is wanted.
+// applyNetwork writes the network condition if it differs, and removes ours if none is wanted.
 func (s *nodeSync) applyNetwork(ctx context.Context, facts nodeFacts, want *corev1.Node) error {
 	have, there := conditionOf(facts.current, corev1.NodeNetworkUnavailable)
 	condition, wanted := conditionOf(want, corev1.NodeNetworkUnavailable)
@@ -274,7 +274,7 @@ func (s *nodeSync) applyStatus(ctx context.Context, facts nodeFacts, want *corev
 	status := withoutNetwork(want.Status)
 	still := withoutHeartbeats(status)
 	if s.applied == nil && alreadyThere(facts.current.Status, still) {
-		s.applied = &still // by the process before this one
+		s.applied = &still // applied by the previous process
 	}
 	if s.applied != nil && apiequality.Semantic.DeepEqual(*s.applied, still) && !hasDrifted(facts.current.Status, still) && !isStale(facts) {
 		return nil
@@ -286,7 +286,7 @@ func (s *nodeSync) applyStatus(ctx context.Context, facts nodeFacts, want *corev
 	return nil
 }
 
-// sendStatus applies what a field manager wants of the status, and all of it.
+// sendStatus applies all status fields that a field manager owns.
 func (s *nodeSync) sendStatus(ctx context.Context, node string, status corev1.NodeStatus, manager string) error {
 	data, err := json.Marshal(status)
 	if err != nil {
@@ -297,7 +297,7 @@ func (s *nodeSync) sendStatus(ctx context.Context, node string, status corev1.No
 		return err
 	}
 	if manager == networkFieldManager {
-		maps.DeleteFunc(fields, func(field string, _ any) bool { return field != "conditions" }) // what a status always has
+		maps.DeleteFunc(fields, func(field string, _ any) bool { return field != "conditions" }) // fields that every marshalled status has
 	}
 	u := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": node}, "status": fields,
@@ -320,7 +320,7 @@ func withoutHeartbeats(in corev1.NodeStatus) corev1.NodeStatus {
 	return out
 }
 
-// alreadyThere tells whether a status says all of want, and nothing else of what we write.
+// alreadyThere reports whether a status contains all of want, and no other value in the fields we write.
 func alreadyThere(have, want corev1.NodeStatus) bool {
 	ours := withoutHeartbeats(have)
 	ours.Conditions = slices.DeleteFunc(ours.Conditions, func(c corev1.NodeCondition) bool {
@@ -332,7 +332,7 @@ func alreadyThere(have, want corev1.NodeStatus) bool {
 		apiequality.Semantic.DeepEqual(ours.Conditions, want.Conditions) && ours.NodeInfo == want.NodeInfo && len(ours.Images) == len(want.Images)
 }
 
-// hasDrifted tells whether somebody changed what we wrote: the control plane does when heartbeats are late.
+// hasDrifted reports whether our status fields were changed: the control plane changes them when heartbeats are late.
 func hasDrifted(have, want corev1.NodeStatus) bool {
 	for _, c := range want.Conditions {
 		if !slices.ContainsFunc(have.Conditions, func(o corev1.NodeCondition) bool {
@@ -349,7 +349,7 @@ func hasDrifted(have, want corev1.NodeStatus) bool {
 	return !apiequality.Semantic.DeepEqual(have.Addresses, want.Addresses) || have.DaemonEndpoints != want.DaemonEndpoints
 }
 
-// isStale tells whether the last heartbeat in the status is due for another one.
+// isStale reports whether the next heartbeat is due.
 func isStale(facts nodeFacts) bool {
 	for _, c := range facts.current.Status.Conditions {
 		if c.Type == corev1.NodeReady {

@@ -20,14 +20,14 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// nodeFacts is all that the Node is made from.
+// nodeFacts are all inputs of the Node.
 type nodeFacts struct {
 	virtualNode *offv1beta1.VirtualNode
 	// peer is nil when the provider's ForeignCluster is missing.
 	peer *liqov1beta1.ForeignCluster
-	// provider tells whether its API server answers.
+	// provider is the health of its API server.
 	provider healthState
-	// misbehaves is what the provider did lately that it must not; nil for nothing.
+	// misbehaves is a recent violation by the provider; nil for none.
 	misbehaves        *multicluster.Misbehaviour
 	checkNetwork      bool
 	labels            map[string]string
@@ -36,11 +36,11 @@ type nodeFacts struct {
 	port              int
 	kubernetesVersion string
 	now               time.Time
-	// current is the Node as it is; nil before it is made.
+	// current is the present Node; nil before it is created.
 	current *corev1.Node
 }
 
-// wantedNode is the Node with its status. Taints of others are kept.
+// wantedNode returns the Node with its status. Foreign taints are kept.
 func wantedNode(in nodeFacts) *corev1.Node {
 	spec := in.virtualNode.Spec
 	labels := map[string]string{
@@ -52,7 +52,7 @@ func wantedNode(in nodeFacts) *corev1.Node {
 	}
 	maps.Copy(labels, in.labels)
 	maps.Copy(labels, spec.Labels)
-	// What this node is, is not for the provider to say.
+	// The identity of this node is not for the provider to set.
 	maps.Copy(labels, map[string]string{
 		corev1.LabelHostname:   in.virtualNode.Name,
 		names.NodeType:         names.NodeTypeVirtualNode,
@@ -73,7 +73,7 @@ func wantedNode(in nodeFacts) *corev1.Node {
 	}
 }
 
-// ownTaints are the taints of a virtual node; the first keeps away who does not ask for one. Pods that run on a node whose
+// ownTaints returns the taints of a virtual node; the first keeps pods without a toleration away. Pods that run on a node whose
 // slice is withdrawn go on.
 func ownTaints(vn *offv1beta1.VirtualNode) []corev1.Taint {
 	taints := append([]corev1.Taint{
@@ -85,8 +85,8 @@ func ownTaints(vn *offv1beta1.VirtualNode) []corev1.Taint {
 	return taints
 }
 
-// mergeTaints puts ours among those of others. previous are the ones we put there before: what is not wanted any more
-// goes, and everything else stays.
+// mergeTaints adds our taints to the foreign ones. previous are the taints we added before: of these the unwanted are
+// removed, and all others stay.
 func mergeTaints(have, previous, want []corev1.Taint) []corev1.Taint {
 	var out []corev1.Taint
 	for _, t := range have {
@@ -113,7 +113,7 @@ func nodeStatus(in nodeFacts, labels map[string]string) corev1.NodeStatus {
 	}
 }
 
-// nodeConditions says what is true of the node now. Times are filled in by keepTimes.
+// nodeConditions returns the present conditions of the node. keepTimes fills in the times.
 func nodeConditions(in nodeFacts) []corev1.NodeCondition {
 	hard := in.virtualNode.Spec.ResourceQuota.Hard
 	enough := hard.Cpu().Sign() > 0 && hard.Memory().Sign() > 0
@@ -148,15 +148,15 @@ func nodeConditions(in nodeFacts) []corev1.NodeCondition {
 	return keepTimes(out, in)
 }
 
-// reasonNetworkUp and reasonNetworkDown are those of our condition of the network.
+// reasonNetworkUp and reasonNetworkDown are the reasons of our network condition.
 const (
 	reasonNetworkUp        = "LiqoNetworkingUp"
 	reasonNetworkDown      = "LiqoNetworkingDown"
 	reasonNetworkUnchecked = "LiqoNetworkingUnchecked"
 )
 
-// networkOfOthers returns what replaces a condition of the network that others wrote, nil if there is none: a cloud that has no routes
-// to a virtual node says that its network is unavailable, and keeps all pods away.
+// networkOfOthers returns the replacement of a foreign network condition, nil if there is none: a cloud that has no routes
+// to a virtual node marks its network unavailable, and so keeps all pods away.
 func networkOfOthers(current *corev1.Node) *corev1.NodeCondition {
 	c, ok := conditionOf(current, corev1.NodeNetworkUnavailable)
 	if !ok || c.Reason == reasonNetworkUp || c.Reason == reasonNetworkDown {
@@ -218,8 +218,8 @@ func pressureCondition(t corev1.NodeConditionType, under bool, what string) core
 	return corev1.NodeCondition{Type: t, Status: corev1.ConditionFalse, Reason: reason, Message: "The remote cluster is advertising sufficient resources"}
 }
 
-// networkUp tells whether pods of both clusters can talk, be it those of some nodes only: pods here would lose their place for what a
-// node there lacks. checked is false where nobody set a network up.
+// networkUp reports whether pods of both clusters can communicate, even if only those of some nodes: otherwise local pods would be
+// evicted for a fault of one remote node. checked is false if no network is set up.
 func networkUp(in nodeFacts) (up, checked bool) {
 	if !in.checkNetwork || in.peer == nil || !in.peer.Status.Modules.Networking.Enabled {
 		return false, false
@@ -232,7 +232,7 @@ func networkUp(in nodeFacts) (up, checked bool) {
 	return false, true
 }
 
-// keepTimes keeps the time of the last transition of what did not change.
+// keepTimes keeps the last transition time of unchanged conditions.
 func keepTimes(conditions []corev1.NodeCondition, in nodeFacts) []corev1.NodeCondition {
 	now := metav1.NewTime(in.now.Truncate(time.Second))
 	for i := range conditions {

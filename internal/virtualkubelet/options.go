@@ -24,7 +24,7 @@ import (
 	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
 
-// CertificateType is where the serving certificate comes from.
+// CertificateType is the source of the serving certificate.
 type CertificateType string
 
 const (
@@ -32,23 +32,23 @@ const (
 	CertificateKubelet CertificateType = "kubelet"
 	// CertificateAWS asks the signer of EKS, which has one of its own for kubelets.
 	CertificateAWS CertificateType = "aws"
-	// CertificateSelfSigned asks nobody, for API servers that do not verify kubelets.
+	// CertificateSelfSigned needs no signer, for API servers that do not verify kubelets.
 	CertificateSelfSigned CertificateType = "self-signed"
 )
 
-// Reflection is how one kind is reflected.
+// Reflection configures the reflection of one kind.
 type Reflection struct {
-	// Workers is the number of objects handled at once; 0 is the default, negative turns the kind off.
+	// Workers is the number of objects handled at once; 0 is the default, a negative number disables the kind.
 	Workers int
-	// Type says which objects; empty is DenyList. Pods have none.
+	// Type selects the objects; empty is DenyList. Pods have none.
 	Type translate.ReflectionType
 }
 
-// Options of one virtual kubelet. Each field is a flag, but for PublicRoots.
+// Options configure one virtual kubelet. Each field is a flag, except PublicRoots.
 type Options struct {
 	// Config reaches the local API server (--home-kubeconfig).
 	Config *rest.Config
-	// PublicRoots is called before a provider is talked to whose kubeconfig names no certificate authority; may be nil.
+	// PublicRoots is called before connecting to a provider whose kubeconfig has no certificate authority; may be nil.
 	PublicRoots func()
 	// Node is the name of the VirtualNode, of the Node and of the lease of this process (--nodename).
 	Node string
@@ -60,58 +60,58 @@ type Options struct {
 	TenantNamespace string
 	// ClusterID is this cluster and Provider the other (--home-cluster-id, --foreign-cluster-id).
 	ClusterID, Provider liqov1beta1.ClusterID
-	// KubeconfigSecret names the Secret with the provider's kubeconfig (--foreign-kubeconfig-secret-name); empty is that
+	// KubeconfigSecret names the Secret with the provider's kubeconfig (--foreign-kubeconfig-secret-name); empty selects that
 	// of the VirtualNode.
 	KubeconfigSecret string
-	// CreateNode shows the Node (--create-node).
+	// CreateNode creates the Node (--create-node).
 	CreateNode bool
 	// CheckNetwork makes the Node ready only with a network to the provider, where one is set up (--node-check-network).
 	CheckNetwork bool
 	// NodeLabels and NodeAnnotations are added to the Node (--node-extra-labels, --node-extra-annotations).
 	NodeLabels, NodeAnnotations map[string]string
-	// PingInterval and PingTimeout of the check of the provider's API server (--node-ping-interval, --node-ping-timeout);
-	// 0 is 10 s and 1 s, a negative interval trusts it blindly.
+	// PingInterval and PingTimeout configure the check of the provider's API server (--node-ping-interval, --node-ping-timeout);
+	// 0 is 10 s and 1 s, a negative interval disables the check.
 	PingInterval, PingTimeout time.Duration
-	// NodeLeaseDuration is how long the Node is believed after the last renewal (--node-lease-duration); 0 is 40 s.
+	// NodeLeaseDuration is the validity of the Node lease after a renewal (--node-lease-duration); 0 is 40 s.
 	NodeLeaseDuration time.Duration
-	// DisableIPReflection hides the addresses of remote pods even where a network leads to them, and reflects no
+	// DisableIPReflection hides the addresses of remote pods even if a network leads to them, and reflects no
 	// EndpointSlices (--disable-ip-reflection).
 	DisableIPReflection bool
-	// APIServerSupport gives pods tokens of their accounts, and leads them to this cluster's API server, where a network leads to it
+	// APIServerSupport gives pods tokens of their ServiceAccounts, and routes them to this cluster's API server if a network leads to it
 	// (--enable-apiserver-support).
 	APIServerSupport bool
-	// TokenAudiences are those, beside the API server, whose tokens go to the provider with each pod that asks for them
+	// TokenAudiences are the audiences, beside the API server, whose tokens are sent to the provider for each pod that projects them
 	// (--token-audiences); "*" is all. A pod may name others by an annotation.
 	TokenAudiences []string
-	// APIServerHost is where pods reach the API server of this cluster without a network to it (--home-api-server-host); empty is
-	// that they do not. APIServerPort is the port, also by a network (--home-api-server-port); 0 is 443.
+	// APIServerHost is the address of this cluster's API server for pods without a network to it (--home-api-server-host); empty
+	// gives them no access. APIServerPort is the port, also by a network (--home-api-server-port); 0 is 443.
 	APIServerHost string
 	APIServerPort uint16
-	// LiqoNamespace is that of the installation (--liqo-namespace); empty is names.LiqoNamespace.
+	// LiqoNamespace is the namespace of the installation (--liqo-namespace); empty is names.LiqoNamespace.
 	LiqoNamespace string
 	// Certificate is the source of the serving certificate (--certificate-type); empty is CertificateKubelet.
 	Certificate CertificateType
-	// ListenPort of the kubelet API (--listen-port); 0 is 10250.
+	// ListenPort is the port of the kubelet API (--listen-port); 0 is 10250.
 	ListenPort int
 	// Pods, ConfigMaps, Secrets, Ingresses, Services and Events: --<kind>-reflection-workers and --<kind>-reflection-type.
 	Pods, ConfigMaps, Secrets, Ingresses, Services, Events Reflection
-	// EndpointSlices has no type: which of them are reflected is what that of Services says.
+	// EndpointSlices has no type: the type of Services decides which of them are reflected.
 	EndpointSlices Reflection
 	// LocalPods are the networks of the pods of this cluster (--local-podcidr), beside those in the Configuration of the
 	// provider.
 	LocalPods []netip.Prefix
-	// LabelsNotReflected and AnnotationsNotReflected stay here, beside what the VirtualNode's patch says
+	// LabelsNotReflected and AnnotationsNotReflected are not reflected, beside those in the VirtualNode's patch
 	// (--labels-not-reflected, --annotations-not-reflected).
 	LabelsNotReflected, AnnotationsNotReflected []string
 	// Resources are copied on request (--resource-reflection).
 	Resources []ResourceReflection
 	// IngressClass is the class that Ingresses have in the provider (--remote-real-ingress-class-name, only with
-	// --enable-ingress); empty leaves it to the provider.
+	// --enable-ingress); empty leaves the class to the provider.
 	IngressClass string
 	// LoadBalancerClass is the same for Services of type LoadBalancer (--remote-real-load-balancer-class-name, only with
 	// --enable-load-balancer).
 	LoadBalancerClass string
-	// LeaseEnabled, LeaseDuration, LeaseRenew and LeaseRetry let one of several replicas act (--vk-lease-enabled,
+	// LeaseEnabled, LeaseDuration, LeaseRenew and LeaseRetry configure the leader election of several replicas (--vk-lease-enabled,
 	// --vk-lease-duration, --vk-lease-renew-interval, --vk-lease-retry-period).
 	LeaseEnabled                          bool
 	LeaseDuration, LeaseRenew, LeaseRetry time.Duration
@@ -119,19 +119,19 @@ type Options struct {
 	PodName string
 	// MetricsAddress serves /metrics to authorised clients (--metrics-address, "0" unless --metrics-enabled).
 	MetricsAddress string
-	// PlainMetrics serves them by HTTP to anybody (--metrics-secure=false).
+	// PlainMetrics serves metrics by plain HTTP, without authorisation (--metrics-secure=false).
 	PlainMetrics bool
-	// ProfilingAddress serves /debug/pprof/ (--enable-profiling); empty is none.
+	// ProfilingAddress serves /debug/pprof/ (--enable-profiling); empty disables it.
 	ProfilingAddress string
-	// HealthAddress serves /healthz and /readyz; empty is :8081, "0" is none.
+	// HealthAddress serves /healthz and /readyz; empty is :8081, "0" disables it.
 	HealthAddress string
-	// Log of the process; the zero value is silent.
+	// Log is the logger of the process; the zero value is silent.
 	Log logr.Logger
-	// RepeatNames lets several virtual kubelets live in one process, as tests do.
+	// RepeatNames allows several virtual kubelets in one process, as in tests.
 	RepeatNames bool
 }
 
-// Defaults of the original, which manifests rely on.
+// The defaults are those of the original, which manifests rely on.
 const (
 	defaultPodWorkers    = 10
 	defaultConfigWorkers = 3
@@ -171,7 +171,7 @@ func (o Options) validateOptions() error {
 	return o.Check()
 }
 
-// Check tells what is wrong with the options, wherever they are to be used.
+// Check validates the options.
 func (o Options) Check() error {
 	switch {
 	case o.Node == "" || o.TenantNamespace == "":
@@ -186,7 +186,7 @@ func (o Options) Check() error {
 	return errors.Join(o.checkNode(), o.checkMetrics(), o.validateReflection())
 }
 
-// checkNode refuses labels and annotations with which the API server would refuse the Node.
+// checkNode refuses labels and annotations that the API server would refuse on the Node.
 func (o Options) checkNode() error {
 	errs := metav1validation.ValidateLabels(o.NodeLabels, field.NewPath("the labels of the node"))
 	errs = append(errs, apivalidation.ValidateAnnotations(o.NodeAnnotations, field.NewPath("the annotations of the node"))...)
@@ -207,7 +207,7 @@ func (o Options) checkMetrics() error {
 	return nil
 }
 
-// targetIn is what objects of a namespace are translated for.
+// targetIn returns the translation target of a remote namespace.
 func (o Options) targetIn(namespace string) translate.Target {
 	return translate.Target{Origin: o.ClusterID, Destination: o.Provider, Node: o.Node, Namespace: namespace, Audiences: o.TokenAudiences}
 }

@@ -25,7 +25,7 @@ import (
 	"liqo.io/liqo/internal/multicluster"
 )
 
-// providerProxy is the way to the provider's API server for requests of users.
+// providerProxy forwards requests of users to the provider's API server.
 type providerProxy struct {
 	conn *multicluster.Conn
 	base *url.URL
@@ -42,14 +42,14 @@ func newProvider(conn *multicluster.Conn, logger logr.Logger) (*providerProxy, e
 }
 
 // forwarded are the headers that belong to the request itself. Above all the credentials with which the local API
-// server came in stay here.
+// server authenticated are not forwarded.
 var forwarded = []string{
 	"Accept", "Accept-Encoding", "Connection", "Upgrade", "User-Agent", "X-Stream-Protocol-Version",
 	"Sec-Websocket-Extensions", "Sec-Websocket-Key", "Sec-Websocket-Protocol", "Sec-Websocket-Version",
 }
 
-// forwardRequest sends req, without a body, to a path of the provider's API server with our own credentials. What is said then
-// passes untouched, both ways.
+// forwardRequest sends req, without a body, to a path of the provider's API server with our own credentials. The streams then
+// pass unchanged, both ways.
 func (p *providerProxy) forwardRequest(w http.ResponseWriter, req *http.Request, to *url.URL) {
 	way, err := p.newTransport()
 	if err != nil {
@@ -70,20 +70,20 @@ func (p *providerProxy) forwardRequest(w http.ResponseWriter, req *http.Request,
 			r.Out.URL, r.Out.Host, r.Out.Header = target, "", header
 			r.Out.Body, r.Out.ContentLength, r.Out.TransferEncoding = http.NoBody, 0, nil
 		},
-		FlushInterval:  -1, // a followed log shows each line as it comes
+		FlushInterval:  -1, // each line of a followed log is sent at once
 		ModifyResponse: stripHeaders,
 		ErrorHandler:   p.writeUnreachable,
-		// That one of both ends left is no news.
+		// A closed connection of either endpoint is not worth a log line.
 		ErrorLog: log.New(io.Discard, "", 0),
 	}
 	proxy.ServeHTTP(w, req)
 }
 
-// dialTimeout bounds how long a user waits for a provider that does not answer.
+// dialTimeout limits how long a user waits for a provider that does not answer.
 const dialTimeout = 15 * time.Second
 
-// newTransport makes one connection, for one request: who reads slowly keeps back nobody else, least of all our watches, and
-// new credentials cut no stream. It keeps to HTTP/1.1, which streams need.
+// newTransport makes one connection, for one request: a slow reader delays no other request, least of all our watches, and
+// new credentials interrupt no stream. It keeps to HTTP/1.1, which streams need.
 func (p *providerProxy) newTransport() (http.RoundTripper, error) {
 	cfg := p.conn.StreamConfig()
 	config, err := cfg.TransportConfig()
@@ -101,7 +101,7 @@ func (p *providerProxy) newTransport() (http.RoundTripper, error) {
 	})
 }
 
-// writeUnreachable answers when the provider does not.
+// writeUnreachable answers a request if the provider does not.
 func (p *providerProxy) writeUnreachable(w http.ResponseWriter, req *http.Request, err error) {
 	if req.Context().Err() == nil {
 		p.log.Info("request to the provider failed", "path", req.URL.Path, "reason", err.Error())
@@ -114,8 +114,8 @@ var errRedirects = errors.New("its API server sends us elsewhere, which is not f
 // maxError is how much of an error is read.
 const maxError = 64 << 10
 
-// stripHeaders gives an error of the provider's API server the form of a kubelet's, which is a line of text: the local API
-// server shows it to the user as it is. Clients of streams know the other form too.
+// stripHeaders converts an error of the provider's API server to the form of a kubelet, a line of text: the local API
+// server shows it to the user as it is. Clients of streams accept the other form too.
 func stripHeaders(resp *http.Response) error {
 	switch {
 	case resp.StatusCode >= 300 && resp.StatusCode < 400:

@@ -14,7 +14,7 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// remoteNamespaces knows which local namespaces have a twin in the provider, and tells the engines.
+// remoteNamespaces tracks which local namespaces have a remote namespace, and notifies the engines.
 type remoteNamespaces struct {
 	mu        sync.Mutex
 	known     bool
@@ -23,29 +23,29 @@ type remoteNamespaces struct {
 	followers []namespaceFollower
 }
 
-// namespaceFollower is told of all namespaces that have a twin, whenever they change.
+// namespaceFollower receives all namespaces that have a remote namespace, at each change.
 type namespaceFollower interface {
 	Set(pairs []multicluster.Pair)
 }
 
-// offloadingState is how far the offloading of a namespace is.
+// offloadingState is the state of the offloading of a namespace.
 type offloadingState int
 
 const (
-	// unknown: the NamespaceMap was not read yet. Nothing is decided on that.
+	// unknown: the NamespaceMap was not read yet. No decision is made in this state.
 	unknown offloadingState = iota
 	// absent: the namespace is not offloaded to this provider.
 	absent
-	// pending: it is asked for, or on its way out, or in trouble. Pods are left alone.
+	// pending: the remote namespace is requested, terminating or failed. Pods are left alone.
 	pending
-	// drained: the provider drained the Tenant of this cluster, and ended all pods of the namespace.
+	// drained: the provider drained the Tenant of this cluster, and terminated all pods of the namespace.
 	drained
-	// reflected: the engines look after its pods.
+	// reflected: the engines handle its pods.
 	reflected
 )
 
-// Set takes the present NamespaceMap, nil for none: then nothing is known, because one is made with the virtual node and
-// goes with it. It tells whether anything changed.
+// Set takes the present NamespaceMap, nil for none: then nothing is known, because a NamespaceMap is created with the virtual node
+// and deleted with it. Set reports whether anything changed.
 func (t *remoteNamespaces) Set(nm *offv1beta1.NamespaceMap) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -65,7 +65,7 @@ func (t *remoteNamespaces) Set(nm *offv1beta1.NamespaceMap) bool {
 	return true
 }
 
-// Attach lets somebody follow the twins.
+// Attach registers a follower of the remote namespaces.
 func (t *remoteNamespaces) Attach(f namespaceFollower) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -75,14 +75,14 @@ func (t *remoteNamespaces) Attach(f namespaceFollower) {
 	}
 }
 
-// Detach ends what Attach began.
+// Detach unregisters a follower.
 func (t *remoteNamespaces) Detach(f namespaceFollower) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.followers = slices.DeleteFunc(t.followers, func(o namespaceFollower) bool { return o == f })
 }
 
-// Synced tells whether an engine knows both sides of all twins, as far as a kind is concerned.
+// Synced reports whether an engine has synced both sides of all remote namespaces for a kind.
 func (t *remoteNamespaces) Synced(e *multicluster.Engine, kind string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -99,8 +99,8 @@ func (t *remoteNamespaces) syncedPairs() []multicluster.Pair {
 	return out
 }
 
-// twinOf returns the twin of a local namespace. The provider writes what it has, so only what was asked for counts: it would get the
-// objects of any namespace that it names otherwise.
+// twinOf returns the remote namespace of a local one. The provider writes the status, so only names that the spec requests count:
+// otherwise the provider would get the objects of any namespace that it names.
 func (t *remoteNamespaces) twinOf(local string) (string, bool) {
 	return policy.TwinOf(&offv1beta1.NamespaceMap{
 		Spec:   offv1beta1.NamespaceMapSpec{DesiredMapping: t.desired},
@@ -108,14 +108,14 @@ func (t *remoteNamespaces) twinOf(local string) (string, bool) {
 	}, local)
 }
 
-// Pairs are the namespaces whose objects are reflected, with their twins.
+// Pairs returns the namespaces whose objects are reflected, with their remote namespaces.
 func (t *remoteNamespaces) Pairs() []multicluster.Pair {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.syncedPairs()
 }
 
-// Remotes are the names of all twins.
+// Remotes returns the names of all remote namespaces.
 func (t *remoteNamespaces) Remotes() []string {
 	var out []string
 	for _, pair := range t.Pairs() {
@@ -124,7 +124,7 @@ func (t *remoteNamespaces) Remotes() []string {
 	return out
 }
 
-// Standing of a namespace, with the name of its twin as far as it is known.
+// Standing returns the state of a namespace, with the name of its remote namespace if known.
 func (t *remoteNamespaces) Standing(namespace string) (offloadingState, string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -146,7 +146,7 @@ func (t *remoteNamespaces) Standing(namespace string) (offloadingState, string) 
 	return absent, ""
 }
 
-// Twin is the remote namespace of a local one whose objects are reflected.
+// Twin returns the remote namespace of a local one whose objects are reflected.
 func (t *remoteNamespaces) Twin(namespace string) (string, bool) {
 	state, name := t.Standing(namespace)
 	return name, state == reflected

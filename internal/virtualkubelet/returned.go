@@ -19,28 +19,28 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// routine are the reasons of what happens to every pod that starts. Each would be one more write for each pod: they come
-// home together, in one event.
+// routine are the event reasons of every pod that starts. Each would be one more write for each pod: they are copied
+// together, in one event.
 var routine = []string{"Scheduled", "Pulling", "Pulled", "Created", "Started", "CreatedPod"}
 
-// returningEvents is what is known of one local object and of what the provider says about it.
+// returningEvents is one local object with the provider's events about it.
 type returningEvents struct {
 	local client.Object
-	// kind and apiVersion of the local object.
+	// kind and apiVersion are those of the local object.
 	kind, apiVersion string
-	// remote are the UIDs of what stands for it in the provider, as of now; events of what had the name before are old.
+	// remote are the UIDs of the present remote counterparts; events of previous objects of the name are old.
 	remote []types.UID
-	// begun is whether it does there what it is for, so that little more is to be expected.
+	// begun reports whether the remote object is in operation, so that few further events are expected.
 	begun  bool
 	events []*corev1.Event
 	labels map[string]string
 	now    time.Time
 }
 
-// maxEventAge is after which time the provider's events are history: they have expired here, or soon will.
+// maxEventAge is the age from which the provider's events are ignored: local copies have expired, or soon will.
 const maxEventAge = 50 * time.Minute
 
-// singleEvents are the provider's events that come home one by one, and common those that come together: the newest, in order.
+// singleEvents returns the provider's events that are copied individually, and commonEvents those that are merged: the newest, in order.
 func (r *returningEvents) singleEvents() []*corev1.Event { return r.relevantEvents(false) }
 func (r *returningEvents) commonEvents() []*corev1.Event { return r.relevantEvents(true) }
 
@@ -56,12 +56,12 @@ func (r *returningEvents) relevantEvents(together bool) []*corev1.Event {
 	return out[max(0, len(out)-maxEvents):]
 }
 
-// isAboutObject reports whether an event is about what stands for the object now. One that was made by hand often says no UID.
+// isAboutObject reports whether an event is about a present counterpart of the object. Events made by hand often have no UID.
 func (r *returningEvents) isAboutObject(e *corev1.Event) bool {
 	return slices.Contains(r.remote, e.InvolvedObject.UID) || e.InvolvedObject.UID == "" && len(r.remote) > 0
 }
 
-// copyEvent is the local event of one of the provider's.
+// copyEvent returns the local copy of a provider's event.
 func (r *returningEvents) copyEvent(e *corev1.Event) *corev1.Event {
 	out := believedEvent(e)
 	out.ObjectMeta = r.eventMeta(e.Name)
@@ -71,7 +71,7 @@ func (r *returningEvents) copyEvent(e *corev1.Event) *corev1.Event {
 	return out
 }
 
-// believedEvent returns what is believed of an event of the provider: what the API accepts of new events, less what it is about.
+// believedEvent returns a sanitized event of the provider: the fields that the API accepts of new events, without the involved object.
 func believedEvent(said *corev1.Event) *corev1.Event {
 	line := func(text string) string { return policy.CleanLine(text, policy.MaxForeignReason) }
 	out := &corev1.Event{
@@ -92,7 +92,7 @@ func believedEvent(said *corev1.Event) *corev1.Event {
 	return out
 }
 
-// believedTime returns no time for one that has no text: clients could not read the event, nor any list with it.
+// believedTime returns the zero time for a time that cannot be marshalled: clients could not read the event, nor any list with it.
 func believedTime(said metav1.Time) metav1.Time {
 	if year := said.UTC().Year(); year < 1 || year > 9999 {
 		return metav1.Time{}
@@ -110,15 +110,15 @@ func (r *returningEvents) involvedReference() corev1.ObjectReference {
 	}
 }
 
-// maxEventText is what the API accepts as the text of an event.
+// maxEventText is the limit of the API for the text of an event.
 const maxEventText = 1024
 
-// separator is between the parts of an event that says several things.
+// separator separates the parts of a merged event.
 const separator = "; "
 
-// mergeEvents is the one event of all that is routine and of what we have to say ourselves; nil for nothing. There is one
-// for each local object, under a name that follows from it. What have, nil for none, says already stays: the provider's
-// events may have expired.
+// mergeEvents returns the one event of all routine events and of our own texts; nil for none. Each local object has
+// one, under a name derived from the object. The text of have, nil for none, is kept: the provider's events may have
+// expired.
 func (r *returningEvents) mergeEvents(own []string, have *corev1.Event, source corev1.EventSource) *corev1.Event {
 	events := r.commonEvents()
 	if len(events) == 0 && len(own) == 0 {
@@ -143,7 +143,7 @@ func (r *returningEvents) mergeEvents(own []string, have *corev1.Event, source c
 
 func (r *returningEvents) commonName() string { return "reflected-" + string(r.local.GetUID()) }
 
-// joinParts says each part once.
+// joinParts joins the parts without duplicates.
 func joinParts(parts []string) string {
 	var out []string
 	for part := range strings.SplitSeq(strings.Join(parts, separator), separator) {
@@ -156,7 +156,7 @@ func joinParts(parts []string) string {
 
 func shortenText(text string) string { return policy.CleanText(text, maxEventText) }
 
-// eventTime is when an event was seen last, whichever of the fields says so.
+// eventTime returns when an event was last observed, by the first field that is set.
 func eventTime(e *corev1.Event) time.Time {
 	switch {
 	case e.Series != nil && !e.Series.LastObservedTime.IsZero():
@@ -169,7 +169,7 @@ func eventTime(e *corev1.Event) time.Time {
 	return e.CreationTimestamp.Time
 }
 
-// caughtUp tells whether a local event says what the provider's says now.
+// caughtUp reports whether a local event equals the provider's present event.
 func caughtUp(have, want *corev1.Event) bool {
 	return have.Count == want.Count && have.Message == want.Message && have.Type == want.Type &&
 		have.LastTimestamp.Equal(&want.LastTimestamp) && sameSeries(have.Series, want.Series)
@@ -182,17 +182,17 @@ func sameSeries(a, b *corev1.EventSeries) bool {
 	return a.Count == b.Count && a.LastObservedTime.Equal(&b.LastObservedTime)
 }
 
-// involvedIn is the item of what an event is about: kind and name.
+// involvedIn returns the item of an involved object: kind and name.
 func involvedIn(kind, name string) string { return kind + "/" + name }
 
-// shadowKind is how the provider calls what stands for a pod before there is one.
+// shadowKind is the provider's kind of a pod's counterpart before the pod exists.
 const shadowKind = "ShadowPod"
 
 // podKindName is the kind of pods.
 const podKindName = "Pod"
 
-// eventLabels mark the events that came home, and tell apart who looks after them: the virtual kubelet of the node, or,
-// for objects that all nodes share, the one of them that leads.
+// eventLabels returns the labels that mark copied events and their owner: the virtual kubelet of the node, or,
+// for objects that all nodes share, the leader among the virtual kubelets.
 func eventLabels(marks map[string]string, node string) map[string]string {
 	out := maps.Clone(marks)
 	if node != "" {

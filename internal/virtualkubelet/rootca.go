@@ -19,31 +19,31 @@ import (
 	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
 
-// rootCAs knows in which twin namespaces the certificate of this cluster's API server is. In a new one the first pods would be made
-// before it, and the kubelet there would warn that they lack it. The zero value is ready for use.
+// rootCAs tracks which remote namespaces have the certificate of this cluster's API server. In a new namespace the first pods would
+// precede it, and the remote kubelet would warn that they lack it. The zero value is ready for use.
 type rootCAs struct {
 	mu sync.Mutex
 	of map[multicluster.Pair]*rootCA
 }
 
-// rootCA is what is known of one twin namespace.
+// rootCA is the state of one remote namespace.
 type rootCA struct {
 	mu           sync.Mutex
 	begun, asked time.Time
-	// asking: one pod asks for all. The others wait without a worker, which pods of other namespaces need.
+	// asking: one pod queries for all. The others wait without a worker, which pods of other namespaces need.
 	asking bool
-	// settled: nobody waits there any more.
+	// settled: no pod waits in this namespace any more.
 	settled bool
 }
 
 const (
-	// rootCADelay is how soon to ask again whether it is there, for all pods of a namespace once.
+	// rootCADelay is the interval of queries for the root CA, once for all pods of a namespace.
 	rootCADelay = 100 * time.Millisecond
-	// rootCAPatience is how long the first pods wait for it: its user may keep it here.
+	// rootCAPatience is how long the first pods wait for it: the user may have excluded it from reflection.
 	rootCAPatience = 3 * time.Second
 )
 
-// awaitRootCA is a Wait for a pod whose namespace may still get it. there asks the provider.
+// awaitRootCA returns a Wait for a pod whose namespace may still get the root CA. there queries the provider.
 func (r *rootCAs) awaitRootCA(ctx context.Context, pair multicluster.Pair, now time.Time, there func(context.Context) error) error {
 	known := r.rootCAOf(pair, now)
 	left, ask := known.nextAttempt(now)
@@ -56,7 +56,7 @@ func (r *rootCAs) awaitRootCA(ctx context.Context, pair multicluster.Pair, now t
 	return nil
 }
 
-// nextAttempt says how long a pod waits, and whether it is the one that asks instead.
+// nextAttempt returns how long a pod waits, and whether the pod queries the provider instead.
 func (r *rootCA) nextAttempt(now time.Time) (left time.Duration, ask bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -72,14 +72,14 @@ func (r *rootCA) nextAttempt(now time.Time) (left time.Duration, ask bool) {
 	return 0, true
 }
 
-// askProvider asks for all, and returns how long they wait. An answer that takes longer than they would is none: they come back again and again meanwhile.
+// askProvider queries for all pods, and returns how long they wait. An answer after their timeout counts as none: they retry meanwhile.
 func (r *rootCA) askProvider(ctx context.Context, now time.Time, there func(context.Context) error) time.Duration {
 	defer r.setAnswered()
 	ctx, cancel := context.WithTimeout(ctx, rootCAPatience)
 	defer cancel()
 	err := there(ctx)
 	if client.IgnoreNotFound(err) != nil {
-		return 0 // the pod says what is wrong
+		return 0 // the pod will show the error
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -95,7 +95,7 @@ func (r *rootCA) setAnswered() {
 	r.asking = false
 }
 
-// Set forgets what is known of namespaces that have no twin any more: the next one of the same name is a new one.
+// Set deletes the state of namespaces without a remote namespace: a later one of the same name is new.
 func (r *rootCAs) Set(pairs []multicluster.Pair) {
 	there := sets.New(pairs...)
 	r.mu.Lock()
@@ -115,7 +115,7 @@ func (r *rootCAs) rootCAOf(pair multicluster.Pair, now time.Time) *rootCA {
 	return r.of[pair]
 }
 
-// awaitRootCA has a pod that is to be made wait for the root CA that it mounts.
+// awaitRootCA makes a new pod wait for the root CA that it mounts.
 func (k *podKind) awaitRootCA(ctx context.Context, it *podItem) error {
 	if k.options.ConfigMaps.Workers <= 0 || !translate.UsesRootCA(it.local) {
 		return nil
