@@ -11,9 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// AddCache makes a cache beside the manager's, for kinds of which one controller needs a narrower view than the others. It
-// starts with the manager's, on every replica: added as it is, a cache would wait for leadership, and those who read from
-// it on a standby would wait with it.
+// AddCache adds a second cache to the manager, for kinds of which one controller needs a narrower view than the others.
+// The cache starts with the manager's cache, on every replica: a cache added as a plain Runnable would wait for leader
+// election, and readers on a standby replica would block.
 func AddCache(mgr ctrl.Manager, objects map[client.Object]cache.ByObject) (cache.Cache, error) {
 	made, err := cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient:                  mgr.GetHTTPClient(),
@@ -35,7 +35,7 @@ func AddCache(mgr ctrl.Manager, objects map[client.Object]cache.ByObject) (cache
 	return made, nil
 }
 
-// uncachedCache is what the manager recognises a cache by: it then starts and syncs it before any controller.
+// uncachedCache marks a Runnable as a cache: the manager then starts and syncs the cache before any controller.
 type uncachedCache struct{ cache.Cache }
 
 func (e uncachedCache) GetCache() cache.Cache { return e.Cache }

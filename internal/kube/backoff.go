@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// The delays of a Backoff: 1 s, 4 s, 16 s, 64 s, then 5 minutes. After a minute, or twice the last delay, in which nothing was recorded,
-// they begin anew.
+// backoffBase, backoffFactor and backoffCap give the delays of a Backoff: 1 s, 4 s, 16 s, 64 s, then 5 minutes. The
+// backoff resets after backoffQuiet, or twice the last delay, without a recorded attempt.
 const (
 	backoffBase   = time.Second
 	backoffFactor = 4
@@ -17,7 +17,7 @@ const (
 	backoffQuiet  = time.Minute
 )
 
-// backoffDelay returns how long to wait after n times in a row.
+// backoffDelay returns the delay after n consecutive attempts.
 func backoffDelay(n int) time.Duration {
 	delay := backoffBase
 	for ; n > 1 && delay < backoffCap; n-- {
@@ -26,13 +26,13 @@ func backoffDelay(n int) time.Duration {
 	return min(delay, backoffCap)
 }
 
-// repeatCount is how often something was done in a row, and when it was done last.
+// repeatCount is the number of consecutive attempts and the time of the last one.
 type repeatCount struct {
 	count int
 	last  time.Time
 }
 
-// backoffDelay returns how long to wait after the last attempt; the first free ones are followed by none.
+// backoffDelay returns the delay after the last attempt. The first free attempts have no delay.
 func (a repeatCount) backoffDelay(free int) time.Duration {
 	if a.count <= free {
 		return 0
@@ -40,12 +40,12 @@ func (a repeatCount) backoffDelay(free int) time.Duration {
 	return backoffDelay(a.count - free)
 }
 
-// isQuiet reports whether the last attempt is so long ago that the next one is a first one.
+// isQuiet reports whether the last attempt is old enough to reset the backoff.
 func (a repeatCount) isQuiet(now time.Time, free int) bool {
 	return a.count == 0 || now.Sub(a.last) >= max(backoffQuiet, 2*a.backoffDelay(free)) || now.Before(a.last)
 }
 
-// remaining returns how much of the delay is left.
+// remaining returns the rest of the delay.
 func (a repeatCount) remaining(now time.Time, free int) time.Duration {
 	if a.isQuiet(now, free) {
 		return 0
@@ -53,7 +53,7 @@ func (a repeatCount) remaining(now time.Time, free int) time.Duration {
 	return max(a.last.Add(a.backoffDelay(free)).Sub(now), 0)
 }
 
-// afterNext returns the state after one more.
+// afterNext returns the state after another attempt.
 func (a repeatCount) afterNext(now time.Time, free int) repeatCount {
 	if a.isQuiet(now, free) {
 		a.count = 0
@@ -61,20 +61,20 @@ func (a repeatCount) afterNext(now time.Time, free int) repeatCount {
 	return repeatCount{count: a.count + 1, last: now}
 }
 
-// Backoff keeps apart, for each key, what must not be repeated quickly. The zero value is ready for use.
+// Backoff is an exponential backoff for each key. The zero value is ready for use.
 type Backoff[K comparable] struct {
 	mu sync.Mutex
 	of map[K]repeatCount
 }
 
-// Left returns how long to wait before the next attempt, 0 if it may be now.
+// Left returns the remaining delay before the next attempt, 0 if none.
 func (b *Backoff[K]) Left(key K, now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.of[key].remaining(now, 0)
 }
 
-// Next records an attempt, and returns how long to wait before the next one.
+// Next records an attempt and returns the delay before the next one.
 func (b *Backoff[K]) Next(key K, now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()

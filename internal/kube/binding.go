@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// EnsureRoleBinding is Ensure for a RoleBinding, whose role cannot be changed: one that refers to another role is given to
-// drop, which deletes it, and made anew with the next attempt.
+// EnsureRoleBinding applies a RoleBinding as Ensure does. The roleRef is immutable: a binding with another roleRef is
+// passed to drop, which deletes the binding, and is created again by the next attempt.
 func EnsureRoleBinding(ctx context.Context, c client.Client, want *rbacv1.RoleBinding, drop func(context.Context, *rbacv1.RoleBinding) error) error {
 	_, applied := Ensure(ctx, c, want)
 	if !apierrors.IsInvalid(applied) {

@@ -17,21 +17,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// CacheBudget bounds what is kept of another cluster: it has as many objects as it likes, and this process has other peers.
+// CacheBudget limits the memory of objects cached from another cluster: a remote cluster may have any number of
+// objects, and this process serves other peers too.
 type CacheBudget struct {
-	// Bytes of all objects, about; Objects is their number.
+	// Bytes is the approximate size of all cached objects; Objects is their number.
 	Bytes, Objects int64
-	// Full is called when there is no room for an object. May be nil.
+	// Full is called when an object exceeds the cache budget. May be nil.
 	Full func(reason, message string)
 
 	mu             sync.Mutex
 	bytes, objects int64
 }
 
-// smallObject is about what an object takes beside its encoding.
+// smallObject is the approximate memory overhead of an object beside its encoding.
 const smallObject = 256
 
-// exchangeBytes puts an object of a size in the place of another; 0 is none. A Room that is nil has no end.
+// exchangeBytes replaces the usage of an object by its new size; 0 means no object. A nil CacheBudget is unlimited.
 func (r *CacheBudget) exchangeBytes(old, now int64) error {
 	if r == nil {
 		return nil
@@ -56,7 +57,7 @@ func (r *CacheBudget) exchangeBytes(old, now int64) error {
 	return nil
 }
 
-// releaseBudget gives the room back that a feed has.
+// releaseBudget returns the usage of the Feed to the cache budget.
 func (f *Feed) releaseBudget() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -67,7 +68,7 @@ func (f *Feed) releaseBudget() {
 	}
 }
 
-// sizeOf is about what an object takes.
+// sizeOf returns the approximate memory usage of an object.
 func sizeOf(obj client.Object) int64 {
 	switch o := obj.(type) {
 	case *unstructured.Unstructured:
@@ -102,11 +103,12 @@ func sizeOfValue(v any) int64 {
 	return size
 }
 
-// pageSizes are how many objects are asked for at once: fewer, where those are too large.
+// pageSizes are the page limits of a list, tried in this order: a page that is too large is requested again with a
+// smaller limit.
 var pageSizes = []int64{100, 10, 1}
 
-// pagedList lists page by page, and gives up where there is more than room for. A list in pages from a version is one of exactly that version,
-// however old: what is the newest is asked for.
+// pagedList lists page by page, and fails when the list exceeds the cache budget. A paged list with a resourceVersion
+// is a list at exactly that version, however old: pagedList requests the most recent version.
 func pagedList(ctx context.Context, list toolscache.ListWithContextFunc, o metav1.ListOptions, room *CacheBudget) (runtime.Object, error) {
 	var first runtime.Object
 	var all []runtime.Object
@@ -156,7 +158,7 @@ func pagedList(ctx context.Context, list toolscache.ListWithContextFunc, o metav
 	}
 }
 
-// assembleList returns the list with the objects of all pages.
+// assembleList returns one list with the objects of all pages.
 func assembleList(list runtime.Object, all []runtime.Object, version string) (runtime.Object, error) {
 	if err := meta.SetList(list, all); err != nil {
 		return nil, fmt.Errorf("joining the pages of a list: %w", err)

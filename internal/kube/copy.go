@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// CopyObject copies from, which stays as it is, over into. One of them may be unstructured.
+// CopyObject copies from into into, and does not change from. Either object may be unstructured.
 func CopyObject(from, into client.Object) error {
 	target := reflect.ValueOf(into).Elem()
 	if reflect.TypeOf(from) == reflect.TypeOf(into) {

@@ -10,7 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// DirectClient reads from the API server what no cache of the manager holds, or must not be old.
+// DirectClient returns a client that bypasses the cache, for objects that the manager does not cache and for reads that
+// must not be stale.
 func DirectClient(mgr ctrl.Manager) (client.Client, error) {
 	c, err := client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
 	if err != nil {

@@ -13,13 +13,14 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// Event tells a human that something changed. Type is corev1.EventTypeNormal or corev1.EventTypeWarning.
+// Event describes a Kubernetes event. Type is corev1.EventTypeNormal or corev1.EventTypeWarning.
 type Event struct{ Type, Reason, Message string }
 
-// Note shortens a text to what the API accepts as that of an event, without what commands a terminal: it may be of a peer.
+// Note truncates a text to the maximum length of an event message and removes terminal control sequences: the text may
+// come from a peer.
 func Note(text string) string { return policy.CleanText(text, policy.MaxForeignMessage) }
 
-// Some names the first few of a list, for messages that would have no end.
+// Some joins the first few entries of a list, to bound the length of messages.
 func Some(of []string) string {
 	const few = 5
 	if len(of) <= few {
@@ -28,7 +29,8 @@ func Some(of []string) string {
 	return strings.Join(of[:few], ", ") + " and others"
 }
 
-// Complaints are what a controller without a Reporter tells: only what the user must fix, each of several that are joined.
+// Complaints returns the events of a controller without a Reporter: one warning for each Invalid error, also within
+// joined errors. Only the user can fix these.
 func Complaints(err error) []Event {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var out []Event
@@ -44,14 +46,14 @@ func Complaints(err error) []Event {
 	return []Event{{Type: corev1.EventTypeWarning, Reason: reason, Message: err.Error()}}
 }
 
-// Told remembers what was last told about each subject, so that what is still true is not told again on every pass. The
-// zero value is ready for use.
+// Told records the last events of each subject, so that a condition that persists is not recorded again on every pass.
+// The zero value is ready for use.
 type Told[K, E comparable] struct {
 	mu   sync.Mutex
 	last map[K][]E
 }
 
-// News takes all that is true of a subject, and returns what was not so before.
+// News takes all current events of a subject and returns the new ones.
 func (t *Told[K, E]) News(subject K, now []E) []E {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -67,14 +69,15 @@ func (t *Told[K, E]) News(subject K, now []E) []E {
 	return slices.DeleteFunc(slices.Clone(now), func(e E) bool { return slices.Contains(previous, e) })
 }
 
-// Forget lets go of a subject that is gone.
+// Forget deletes the record of a subject that is gone.
 func (t *Told[K, E]) Forget(subject K) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.last, subject)
 }
 
-// Recall says what was told about a subject by whoever ran before, unless something is known of it.
+// Recall initializes the record of a subject with the events that a previous process recorded, unless the subject has a
+// record.
 func (t *Told[K, E]) Recall(subject K, then []E) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

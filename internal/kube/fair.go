@@ -14,11 +14,11 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// fairQueue is the storage of a work queue that serves one group of requests after the other, so that a group with many of them delays
-// each other one by one request. The work queue calls it under its lock.
+// fairQueue is the storage of a work queue that serves groups of requests round-robin: a group with many requests
+// delays another group by one request only. The work queue calls fairQueue under its lock.
 type fairQueue struct {
 	group func(reconcile.Request) string
-	// waiting are the requests of each group, in the order of their arrival; turns are the groups that have any.
+	// waiting holds the requests of each group in FIFO order; turns lists the groups that have requests.
 	waiting map[string][]reconcile.Request
 	turns   []string
 	length  int
@@ -57,7 +57,7 @@ func (q *fairQueue) Pop() reconcile.Request {
 	return next
 }
 
-// fairWorkQueue returns a constructor of the work queue of a controller.
+// fairWorkQueue returns a constructor of a controller's work queue with fair queuing by group.
 func fairWorkQueue(group func(reconcile.Request) string) func(string, workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 	return func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 		queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[reconcile.Request]{Name: name, Queue: newFairQueue(group)})
@@ -66,8 +66,8 @@ func fairWorkQueue(group func(reconcile.Request) string) func(string, workqueue.
 	}
 }
 
-// PeerOf returns a function that tells of which peer the namespace of a request is, by the label that it has in the cache; where it has
-// none, the namespace is a group of its own.
+// PeerOf returns a function that maps a request to the peer of its namespace, by the cluster ID label of the cached
+// Namespace. A namespace without the label is its own group.
 func PeerOf(c client.Reader) func(reconcile.Request) string {
 	return func(r reconcile.Request) string {
 		ns := &corev1.Namespace{}

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// listWatch returns how to list and watch what the Feed copies.
+// listWatch returns the ListerWatcher of the objects that the Feed caches.
 func (f *Feed) listWatch() (toolscache.ListerWatcher, error) {
 	cluster := f.options.Cluster
 	mapping, err := cluster.Mapper.RESTMapping(f.gvk.GroupKind(), f.gvk.Version)
@@ -64,13 +64,14 @@ func (f *Feed) listWatch() (toolscache.ListerWatcher, error) {
 		}), nil
 }
 
-// newListWatch adds the selectors.
+// newListWatch adds the label and field selectors.
 func (f *Feed) newListWatch(list toolscache.ListWithContextFunc, follow toolscache.WatchFuncWithContext) toolscache.ListerWatcher {
 	out := &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.LabelSelector, o.FieldSelector = f.options.Labels, f.options.Fields
 			if o.ResourceVersion == "0" {
-				// That is whatever the API server has in its cache, which may be old: what is not in a list counts as gone.
+				// Version "0" is answered from the watch cache of the API server, which may be stale: objects missing
+				// from such a list would count as deleted.
 				o.ResourceVersion = ""
 			}
 			if f.options.Cluster.Room != nil {
@@ -91,14 +92,14 @@ func (f *Feed) newListWatch(list toolscache.ListWithContextFunc, follow toolscac
 	return out
 }
 
-// pagedListWatch has no list come by a watch, which has no pages, and so no bound.
+// pagedListWatch disables WatchList, because a list by a watch has no pages and therefore no size limit.
 type pagedListWatch struct{ *toolscache.ListWatch }
 
-// IsWatchListSemanticsUnSupported tells the reflector.
+// IsWatchListSemanticsUnSupported makes the reflector list by pages.
 func (pagedListWatch) IsWatchListSemanticsUnSupported() bool { return true }
 
-// plainError hides from the reflector that a connection was refused: it would wait by itself, up to a minute, where Run does
-// better.
+// plainError hides a refused connection from the reflector, which would back off up to a minute by itself. Run retries
+// within seconds.
 func plainError(err error) error {
 	if err != nil && utilnet.IsConnectionRefused(err) {
 		return fmt.Errorf("connecting: %s", err.Error())

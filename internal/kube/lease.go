@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// NewLease is the lock of a process that is called identity. Its Lease goes when all owners of those that held it are gone; without
-// one it stays.
+// NewLease returns the leader election lock of a process with that identity. The Lease is garbage-collected with the
+// owners of all its holders; without an owner the Lease stays.
 func NewLease(clients coordinationclient.LeasesGetter, namespace, name, identity string, owner *metav1.OwnerReference) resourcelock.Interface {
 	lock := &resourcelock.LeaseLock{
 		LeaseMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Client: clients,
@@ -28,14 +28,16 @@ func NewLease(clients coordinationclient.LeasesGetter, namespace, name, identity
 	return &ownedLease{LeaseLock: lock, owner: *owner}
 }
 
-// ownedLease names its owner once it holds the lease that others made. Who elects calls it from one goroutine.
+// ownedLease adds the owner reference of this process to a Lease that another process created, once this process holds
+// the Lease. Leader election calls ownedLease from one goroutine.
 type ownedLease struct {
 	*resourcelock.LeaseLock
 	owner metav1.OwnerReference
 	named bool
 }
 
-// Create makes the Lease with its owner: were it named afterwards, a process that ends between the two would leave a Lease that stays.
+// Create creates the Lease together with its owner reference: with a second request, a process that ends between the
+// two would leave an orphaned Lease.
 func (l *ownedLease) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	lease := &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: l.LeaseMeta.Namespace, Name: l.LeaseMeta.Name, OwnerReferences: []metav1.OwnerReference{l.owner}},
@@ -45,7 +47,7 @@ func (l *ownedLease) Create(ctx context.Context, record resourcelock.LeaderElect
 		return err
 	}
 	l.named = true
-	_, _, err := l.Get(ctx) // from which the next renewal goes on
+	_, _, err := l.Get(ctx) // the next renewal uses this resourceVersion
 	return err
 }
 
@@ -53,7 +55,8 @@ func (l *ownedLease) Update(ctx context.Context, record resourcelock.LeaderElect
 	return l.isHeld(ctx, l.LeaseLock.Update(ctx, record))
 }
 
-// isHeld names the owner, with the next renewal if it cannot be done now: who holds the lease leads all the same.
+// isHeld adds the owner reference after a successful write, or retries with the next renewal: the holder of the lease
+// leads in either case.
 func (l *ownedLease) isHeld(ctx context.Context, err error) error {
 	if err == nil && !l.named {
 		l.named = l.setHolder(ctx) == nil
@@ -67,10 +70,10 @@ func (l *ownedLease) setHolder(ctx context.Context) error {
 		return fmt.Errorf("encoding the owner of a lease: %w", err)
 	}
 	leases := l.Client.Leases(l.LeaseMeta.Namespace)
-	// Those of others stay.
+	// A strategic merge patch keeps the owner references of other processes.
 	if _, err := leases.Patch(ctx, l.LeaseMeta.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		return fmt.Errorf("naming the owner of a lease: %w", err)
 	}
-	_, _, err = l.Get(ctx) // from which the next renewal goes on
+	_, _, err = l.Get(ctx) // the next renewal uses this resourceVersion
 	return err
 }

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// limitedStatus is a limitedClient for the status.
+// limitedStatus is the limitedClient of the status subresource.
 type limitedStatus struct {
 	client.SubResourceClient
 	of *limitedClient

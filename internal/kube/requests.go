@@ -13,8 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Requests reads a list and has those of its objects looked at that something concerns. Lists come from a cache: one that cannot be
-// read is stopping, or every object is looked at when it is there.
+// Requests lists objects and returns a reconcile request for each object for which concerned returns true. Lists come
+// from a cache: a list fails only while the cache is stopping, or before the cache has synced, and then each object is
+// enqueued as the informer delivers the object.
 func Requests[T client.Object](ctx context.Context, c client.Reader, list client.ObjectList, concerned func(T) bool, opts ...client.ListOption) []reconcile.Request {
 	if err := c.List(ctx, list, opts...); err != nil {
 		if ctx.Err() == nil {
@@ -32,5 +33,5 @@ func Requests[T client.Object](ctx context.Context, c client.Reader, list client
 	return out
 }
 
-// Every concerns all objects of a list.
+// Every selects all objects of a list.
 func Every(client.Object) bool { return true }

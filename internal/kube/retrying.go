@@ -15,15 +15,15 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// The waits between two attempts to connect to an API server that is away.
+// patienceMin and patienceMax bound the delay between two attempts to connect to an unreachable API server.
 const (
 	patienceMin = 100 * time.Millisecond
 	patienceMax = time.Second
 )
 
-// wrapRetrying has watches wait for an API server that cannot be connected to, and log that it is away. Reflectors that are told of each attempt
-// wait longer and longer for the next one, up to a minute, and remember that for two minutes: long after the API server is back they would
-// know nothing. What they list first may come by a watch, too.
+// wrapRetrying makes watches wait for an unreachable API server, and logs the outage. A reflector that sees every
+// failed attempt backs off up to a minute, and resets the backoff only after two minutes: caches would stay stale long
+// after the API server is back. The initial list may be a watch too (WatchList).
 func wrapRetrying(cfg *rest.Config) {
 	away := &atomic.Bool{}
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return retryingTransport{next, away} })
@@ -34,7 +34,7 @@ type retryingTransport struct {
 	away *atomic.Bool
 }
 
-// RoundTrip sends a watch again until there is a connection to send it by, or nobody waits for it any more.
+// RoundTrip retries a watch until the connection succeeds or the context of the request ends.
 func (p retryingTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	wait := patienceMin
 	for {

@@ -26,10 +26,11 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
-// Reviews asks an API server who somebody is and what they may do, as kubelets do (TokenReview, SubjectAccessReview).
+// Reviews authenticates and authorizes clients through the API server, as kubelets do (TokenReview,
+// SubjectAccessReview).
 //
-// The package of k8s.io/apiserver that does the same brings CEL, gRPC and OpenTelemetry along, which nothing here uses: a
-// sixth of the program, in every process.
+// The equivalent package of k8s.io/apiserver imports CEL, gRPC and OpenTelemetry, which Liqo does not use: a sixth of
+// the size of the program, in every process.
 type Reviews struct {
 	tokens  authnclient.TokenReviewInterface
 	access  authzclient.SubjectAccessReviewInterface
@@ -37,24 +38,24 @@ type Reviews struct {
 }
 
 const (
-	// reviewTTL is how long an answer holds; a right that was taken away works as long.
+	// reviewTTL is how long a review is cached; a revoked permission stays effective for as long.
 	reviewTTL     = 10 * time.Second
 	reviewAnswers = 4096
 	reviewTimeout = 10 * time.Second
 )
 
-// reviewBackoff bounds how long a client waits while the API server does not answer.
+// reviewBackoff limits the retries while the API server does not answer.
 var reviewBackoff = wait.Backoff{Duration: 200 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 5}
 
-// NewReviews asks with these clients, which are of one API server.
+// NewReviews returns Reviews that use these clients, which must be of the same API server.
 func NewReviews(tokens authnclient.TokenReviewsGetter, access authzclient.SubjectAccessReviewsGetter) *Reviews {
 	return &Reviews{tokens: tokens.TokenReviews(), access: access.SubjectAccessReviews(), answers: cache.NewLRUExpireCache(reviewAnswers)}
 }
 
-// reviewKey stands for a question; a token is not kept.
+// reviewKey is the hash of a request: the cache stores no tokens.
 type reviewKey [sha256.Size]byte
 
-// Who returns the user that a bearer token belongs to, and false if it is nobody's.
+// Who returns the user that a bearer token authenticates, and false for an invalid token.
 func (r *Reviews) Who(ctx context.Context, token string) (authnv1.UserInfo, bool, error) {
 	key := reviewKey(sha256.Sum256([]byte("token " + token)))
 	if known, ok := r.answers.Get(key); ok {
@@ -69,14 +70,14 @@ func (r *Reviews) Who(ctx context.Context, token string) (authnv1.UserInfo, bool
 	switch {
 	case err != nil:
 		return authnv1.UserInfo{}, false, fmt.Errorf("reviewing a token: %w", err)
-	case !answer.Status.Authenticated && answer.Status.Error != "": // which may be another a moment later
+	case !answer.Status.Authenticated && answer.Status.Error != "": // not cached: the error may be transient
 		return authnv1.UserInfo{}, false, nil
 	}
 	r.answers.Add(key, answer.Status, reviewTTL)
 	return answer.Status.User, answer.Status.Authenticated, nil
 }
 
-// May tells whether the user in what may do what it describes, and why if the API server says so.
+// May reports whether what.User may perform the request that what describes, with the reason of the API server, if any.
 func (r *Reviews) May(ctx context.Context, what authzv1.SubjectAccessReviewSpec) (allowed bool, reason string, err error) {
 	question, err := json.Marshal(what)
 	if err != nil {
@@ -103,7 +104,7 @@ func (r *Reviews) May(ctx context.Context, what authzv1.SubjectAccessReviewSpec)
 	return status.Allowed, status.Reason, nil
 }
 
-// askAPIServer tries again what fails for reasons that pass.
+// askAPIServer retries transient failures.
 func askAPIServer(ctx context.Context, question func(context.Context) error) error {
 	var last error
 	err := wait.ExponentialBackoffWithContext(ctx, reviewBackoff, func(ctx context.Context) (bool, error) {
@@ -121,7 +122,7 @@ func askAPIServer(ctx context.Context, question func(context.Context) error) err
 	return err
 }
 
-// isTransient tells whether an error may be gone a moment later: the API server cannot be reached, or says that it is busy.
+// isTransient reports whether a retry may help: the API server is unreachable or overloaded.
 func isTransient(err error) bool {
 	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 		code := status.Status().Code
@@ -130,7 +131,7 @@ func isTransient(err error) bool {
 	return !errors.Is(err, context.Canceled)
 }
 
-// metricsFilter lets through who may get the path of the request, by a bearer token.
+// metricsFilter authenticates clients by bearer token, and authorizes those with permission to get the path.
 func metricsFilter(config *rest.Config, transport *http.Client) (metricsserver.Filter, error) {
 	authn, err := authnclient.NewForConfigAndClient(config, transport)
 	if err != nil {
@@ -157,7 +158,7 @@ func metricsFilter(config *rest.Config, transport *http.Client) (metricsserver.F
 	}, nil
 }
 
-// reviewRequest returns OK, Unauthorized or Forbidden for a request to a path that is no resource.
+// reviewRequest returns the status OK, Unauthorized or Forbidden for a request to a non-resource path.
 func (r *Reviews) reviewRequest(req *http.Request) (status int, err error) {
 	scheme, token, _ := strings.Cut(req.Header.Get("Authorization"), " ")
 	if token = strings.TrimSpace(token); !strings.EqualFold(scheme, "bearer") || token == "" {
@@ -177,7 +178,7 @@ func (r *Reviews) reviewRequest(req *http.Request) (status int, err error) {
 	return http.StatusOK, nil
 }
 
-// Extra turns what is known of a user besides into what a SubjectAccessReview takes.
+// Extra converts the extra attributes of a user to the type of a SubjectAccessReview.
 func Extra[V ~[]string](of map[string]V) map[string]authzv1.ExtraValue {
 	if len(of) == 0 {
 		return nil

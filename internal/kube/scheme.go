@@ -16,11 +16,12 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 )
 
-// Scheme knows every type that our processes read or write. It is complete when the program starts and never changes.
+// Scheme contains every API type that Liqo reads or writes. Scheme is complete when the program starts and never
+// changes.
 var Scheme = newScheme()
 
-// newScheme adds our groups to the scheme of client-go, which is in every program that has a client: a second one with all
-// types of Kubernetes would take more memory than our groups.
+// newScheme adds the API groups of Liqo to the scheme of client-go, which every program with a client links anyway: a
+// second scheme with all Kubernetes types would take more memory than the groups of Liqo.
 func newScheme() *runtime.Scheme {
 	scheme := clientgoscheme.Scheme
 	for _, add := range []func(*runtime.Scheme) error{

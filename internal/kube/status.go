@@ -18,10 +18,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// errGone says that the object disappeared while it was handled, which ends the work and is no failure.
+// errGone reports that the object was deleted while being reconciled. This ends the pass and is no failure.
 var errGone = errors.New("the object is gone")
 
-// patchFinalizers writes the finalizers of obj, provided nobody changed obj since it was read.
+// patchFinalizers writes the finalizers of obj, with the resourceVersion as a precondition.
 func (c *Controller[T]) patchFinalizers(ctx context.Context, obj T) error {
 	finalizers := obj.GetFinalizers()
 	if finalizers == nil {
@@ -37,7 +37,7 @@ func (c *Controller[T]) patchFinalizers(ctx context.Context, obj T) error {
 	return wrapUnlessOurs("writing the finalizers", c.client.Patch(ctx, obj, client.RawPatch(types.MergePatchType, body)))
 }
 
-// writeStatus writes the status, if anything changed in it, provided nobody changed obj since it was read.
+// writeStatus writes the status if the status changed, with the resourceVersion as a precondition.
 func (c *Controller[T]) writeStatus(ctx context.Context, before, obj T) error {
 	if same, err := SameStatus(before, obj); err != nil || same {
 		return err
@@ -53,19 +53,19 @@ func (c *Controller[T]) writeStatus(ctx context.Context, before, obj T) error {
 	return wrapUnlessOurs("writing the status", err)
 }
 
-// patchStatus writes what changed, and returns the version of what became of it.
+// patchStatus writes the changed fields and returns the new resourceVersion.
 func (c *Controller[T]) patchStatus(ctx context.Context, before, obj T) (string, error) {
 	body, err := statusPatch(before, obj)
 	if err != nil || body == nil {
 		return "", err
 	}
-	// A copy takes the answer, so that what the caller holds stays as it reported it.
+	// The response is decoded into a copy, because the caller's object must stay as reported.
 	target := obj.DeepCopyObject().(T)
 	err = c.client.Status().Patch(ctx, target, client.RawPatch(types.MergePatchType, body))
 	return target.GetResourceVersion(), err
 }
 
-// putStatus writes all of the status.
+// putStatus replaces the whole status.
 func (c *Controller[T]) putStatus(ctx context.Context, _, obj T) (string, error) {
 	target := c.syncer.(Bearer[T]).Bear(obj)
 	err := c.client.Status().Update(ctx, target)
@@ -99,10 +99,10 @@ func statusPatch(before, after client.Object) ([]byte, error) {
 	return jsonpatch.CreateMergePatch(from, to)
 }
 
-// SameStatus tells whether two objects say the same in their status.
+// SameStatus reports whether two objects have equal statuses.
 func SameStatus(a, b client.Object) (bool, error) {
 	if x, y := typedStatus(a), typedStatus(b); x != nil && equality.Semantic.DeepEqual(x, y) {
-		return true, nil // what takes longer tells only nothing from empty
+		return true, nil // the slower comparison below only adds that null equals empty
 	}
 	left, err := statusOf(a)
 	if err != nil {
@@ -131,7 +131,7 @@ func statusOf(obj client.Object) (any, error) {
 	return fields["status"], nil
 }
 
-// typedStatus points to the status of a Go object, nil if it has none.
+// typedStatus returns a pointer to the status of a Go object, nil if the type has no status.
 func typedStatus(obj client.Object) any {
 	if field := reflect.Indirect(reflect.ValueOf(obj)).FieldByName("Status"); field.IsValid() && field.CanAddr() && field.Kind() == reflect.Struct {
 		return field.Addr().Interface()
@@ -139,7 +139,7 @@ func typedStatus(obj client.Object) any {
 	return nil
 }
 
-// wrapUnlessOurs adds what was being done to the error of a write to the object itself.
+// wrapUnlessOurs wraps the error of a write to the reconciled object itself with the action; NotFound becomes errGone.
 func wrapUnlessOurs(doing string, err error) error {
 	switch {
 	case err == nil:

@@ -13,12 +13,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
-// A manager of controller-runtime 0.23 that is told to stop before its caches have synced waits for them for ever, and without
-// a pause (runnableGroup.Start). So the caches let it go on, to where it stops. Nothing is decided on them: every read of a
-// cache that has not synced waits, and fails when the manager stops. What uses no cache may start for a moment, and the lease
-// may be taken and given back.
+// A manager of controller-runtime 0.23 that is stopped before its caches have synced waits for the sync for ever, in a
+// busy loop (runnableGroup.Start). Therefore gracefulCache reports a sync when the manager stops, so that the manager
+// reaches its shutdown. No decision is based on an unsynced cache: every read of an unsynced cache blocks, and fails
+// when the manager stops. Runnables without a cache may start for a moment, and the lease may be acquired and released.
 
-// stopping is closed when the manager is told to stop.
+// stopping is closed when the manager is asked to stop.
 type stopping chan struct{}
 
 type gracefulManager struct {
@@ -35,7 +35,8 @@ func (m *gracefulManager) Start(ctx context.Context) error {
 	return err
 }
 
-// ErrLeadershipLost is what a manager ends with that could not renew its lease in time: another may lead by now.
+// ErrLeadershipLost is returned by Start of a manager that did not renew its lease in time: another replica may be the
+// leader by now.
 var ErrLeadershipLost = errors.New("the lease of the leader was not renewed in time")
 
 type gracefulCache struct {
@@ -48,7 +49,7 @@ func (s stopping) newCache(cfg *rest.Config, o cache.Options) (cache.Cache, erro
 	return gracefulCache{c, s}, err
 }
 
-// WaitForCacheSync returns true when the cache has synced, or need not any more.
+// WaitForCacheSync returns true when the cache has synced, or when the manager stops.
 func (c gracefulCache) WaitForCacheSync(ctx context.Context) bool {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

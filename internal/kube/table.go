@@ -11,7 +11,7 @@ type Table[K comparable, V any] struct {
 	of map[K]V
 }
 
-// Put sets what is known under a key.
+// Put stores the value of a key.
 func (t *Table[K, V]) Put(key K, value V) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -21,7 +21,7 @@ func (t *Table[K, V]) Put(key K, value V) {
 	t.of[key] = value
 }
 
-// Get returns what is known under a key.
+// Get returns the value of a key, and false if the key is absent.
 func (t *Table[K, V]) Get(key K) (V, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -29,7 +29,7 @@ func (t *Table[K, V]) Get(key K) (V, bool) {
 	return value, ok
 }
 
-// Drop forgets a key.
+// Drop deletes a key.
 func (t *Table[K, V]) Drop(key K) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

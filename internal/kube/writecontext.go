@@ -10,11 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// What callers say of their writes, for the limit of put-backs.
+// Context values with which callers describe their writes to the put-back limiter.
 
 type originKey struct{}
 
-// WithOrigin returns a context for the writes that follow from an object. What is written for an object that was made anew puts nothing back.
+// WithOrigin returns a context for writes derived from an object. A write derived from a recreated object (another UID)
+// is no put-back.
 func WithOrigin(ctx context.Context, uid types.UID) context.Context {
 	return context.WithValue(ctx, originKey{}, uid)
 }
@@ -26,8 +27,8 @@ func originOf(ctx context.Context) types.UID {
 
 type steadyKey struct{}
 
-// WithSteadyPutBacks returns a context for writes of fields that another writer, by what it is for, sets again and again: they are put back
-// with the same delay each time, and not ever more seldom.
+// WithSteadyPutBacks returns a context for writes of fields that another writer resets repeatedly by design: each
+// put-back waits the same delay, without exponential backoff.
 func WithSteadyPutBacks(ctx context.Context, delay time.Duration) context.Context {
 	return context.WithValue(ctx, steadyKey{}, delay)
 }
@@ -39,8 +40,9 @@ func steadyDelay(ctx context.Context) time.Duration {
 
 type ownRivalKey struct{}
 
-// WithOwnRival returns a context for writes to what another process of Liqo writes, too, as a gateway and the controller that speaks for it
-// while it does not run: what each undoes of the other is no conflict, and only a loop is slowed down.
+// WithOwnRival returns a context for writes to an object that another process of Liqo writes too, such as a gateway and
+// the controller that acts for the gateway while the gateway is down: mutual overwrites are no conflict, and only a
+// loop is slowed down.
 func WithOwnRival(ctx context.Context) context.Context {
 	return context.WithValue(ctx, ownRivalKey{}, true)
 }

@@ -10,18 +10,18 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// WriteBudget bounds how many bytes are written to an API server because of what a peer does: after a first Burst, Rate in a second.
-// Writes that find nothing left wait.
+// WriteBudget is a rate limit of the bytes written to an API server on behalf of a peer: Rate bytes per second, after a
+// first Burst. Writes wait when the token bucket is empty.
 type WriteBudget struct {
 	Rate, Burst int64
 	// Exceeded is called when a write has to wait. May be nil.
 	Exceeded func(reason, message string)
 }
 
-// smallWrite is what a request counts that says no length, or is shorter: none is free.
+// smallWrite is the minimum cost of a request, also of a request without a Content-Length: no write is free.
 const smallWrite = 256
 
-// LimitWrites returns a configuration whose clients write within the budget, all of them together. Reads are free.
+// LimitWrites returns a configuration whose clients share the write budget. Reads are not limited.
 func (w WriteBudget) LimitWrites(cfg *rest.Config) *rest.Config {
 	out := rest.CopyConfig(cfg)
 	budget := newBucket(w.Rate, w.Burst)
@@ -37,7 +37,7 @@ type limitedWrites struct {
 	of     WriteBudget
 }
 
-// WrappedRoundTripper lets client-go find the transport, for instance to close idle connections.
+// WrappedRoundTripper returns the wrapped transport, which client-go needs, for example, to close idle connections.
 func (l *limitedWrites) WrappedRoundTripper() http.RoundTripper { return l.next }
 
 func (l *limitedWrites) RoundTrip(req *http.Request) (*http.Response, error) {
