@@ -18,7 +18,7 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// boundIndex finds bindings by the namespaces to whose ServiceAccounts they give rights.
+// boundIndex indexes bindings by the namespaces whose ServiceAccounts they give rights to.
 const boundIndex = "host.boundNamespaces"
 
 func indexBindings(mgr ctrl.Manager) error {
@@ -30,7 +30,7 @@ func indexBindings(mgr ctrl.Manager) error {
 	return nil
 }
 
-// boundBy returns the namespaces that a binding is about.
+// boundBy returns the namespaces whose ServiceAccounts the binding gives rights to.
 func boundBy(obj client.Object) []string {
 	switch b := obj.(type) {
 	case *rbacv1.RoleBinding:
@@ -41,8 +41,8 @@ func boundBy(obj client.Object) []string {
 	return nil
 }
 
-// bindingsOf returns a binding for each desired namespace to whose ServiceAccounts one gives rights. One that is labelled with the
-// consumer is meant for it.
+// bindingsOf returns a binding for each desired namespace whose ServiceAccounts have rights by one. A binding with the label of
+// the consumer is intended for the consumer, and left out.
 func (s *namespaceMaps) bindingsOf(ctx context.Context, in mapInput) (map[string]string, error) {
 	out := map[string]string{}
 	for _, name := range in.desired {
@@ -69,7 +69,7 @@ func (s *namespaceMaps) bindingsOf(ctx context.Context, in mapInput) (map[string
 	return out, nil
 }
 
-// ofBinding finds the maps that ask for a namespace to whose ServiceAccounts the binding gives rights.
+// ofBinding returns the NamespaceMaps that request a namespace whose ServiceAccounts the binding gives rights to.
 func (s *namespaceMaps) ofBinding(ctx context.Context, obj client.Object) []reconcile.Request {
 	bound := sets.New(boundBy(obj)...)
 	if bound.Len() == 0 {

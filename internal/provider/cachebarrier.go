@@ -18,15 +18,16 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// cacheBarrier stands between two leaders: the pods that the earlier one made last may not have come by the watch yet, and count.
+// cacheBarrier guards a change of leader: pods that the previous leader created last count, but the watch may not have shown
+// them yet.
 type cacheBarrier struct {
 	mu     sync.Mutex
 	listed bool
-	// unknown are the pods that were there and that were not counted yet.
+	// unknown are the listed pods that the quota cache has not counted yet.
 	unknown map[types.NamespacedName]types.UID
 }
 
-// passBarrier returns an error until every pod that there is was counted. It lists them once for each leader.
+// passBarrier returns an error until every existing pod is counted. It lists the pods once for each leader.
 func (s *shadowPods) passBarrier(ctx context.Context) error {
 	s.fence.mu.Lock()
 	defer s.fence.mu.Unlock()
@@ -62,7 +63,7 @@ func (s *shadowPods) listPods(ctx context.Context) error {
 	return nil
 }
 
-// lookAgain waits for a pod to be counted, unless it went meanwhile: the watch may never show it.
+// lookAgain returns an error until the pod is counted, or nil if it was deleted meanwhile: the watch may never show it.
 func (s *shadowPods) lookAgain(ctx context.Context, key types.NamespacedName) error {
 	pod := &metav1.PartialObjectMetadata{}
 	pod.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))

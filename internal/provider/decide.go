@@ -24,50 +24,50 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// accessState is what the provider's administrator grants the consumer right now.
+// accessState is the access that the provider's administrator grants to the consumer now.
 type accessState int
 
 const (
 	granted   accessState = iota
-	undecided             // the Tenant was changed and not judged yet: nothing new, and what there is stays for that moment
-	refused               // the Tenant is not ready: no rights and nothing new, but nothing is destroyed
-	suspended             // no Tenant: the same
+	undecided             // the Tenant was changed and not reconciled yet: create nothing, and leave everything as it is for that moment
+	refused               // the Tenant is not ready: no rights, no new namespaces, but nothing is deleted
+	suspended             // the consumer has no Tenant: the same
 	drained               // the Tenant is Drained: no rights and no pods, but namespaces keep their data
 )
 
-// mapInput is what the twins of one NamespaceMap depend on.
+// mapInput is the input of all decisions about the remote namespaces of one NamespaceMap.
 type mapInput struct {
-	// owner is namespace/name of the NamespaceMap: what its twins are annotated with.
+	// owner is namespace/name of the NamespaceMap, the value of the annotation of its remote namespaces.
 	owner    string
-	tenant   string // the namespace of the peering
+	tenant   string // the tenant namespace
 	consumer string
 	access   accessState
-	// users of the consumer's granted slices, sorted: those who get rights in the twins.
+	// users are the users of the consumer's granted ResourceSlices, sorted. They get rights in the remote namespaces.
 	users   []string
 	desired map[string]string
 	current map[string]offv1beta1.RemoteNamespaceStatus
-	// namespaces of the cluster, by name.
+	// namespaces are the namespaces of the cluster, by name.
 	namespaces map[string]*corev1.Namespace
 	reserved   policy.Reserved
 	limit      int
 	level      string // of Pod Security, for new namespaces
-	// younger is true of a NamespaceMap that is not the oldest one of the peering, which alone counts.
+	// younger is true unless the NamespaceMap is the oldest of the peering. Only the oldest is effective.
 	younger bool
-	// bound are the bindings that give rights to ServiceAccounts of a namespace, one for each name that is desired and has any.
+	// bound maps each desired namespace whose ServiceAccounts have rights to one of the bindings that give them.
 	bound map[string]string
 }
 
-// A step is what to do about one twin.
+// mapStep is the action for one remote namespace.
 type mapStep struct {
 	local, remote string
 	do            action
-	namespace     *corev1.Namespace // as it is, nil when there is none
-	refusal       *denial           // why the consumer cannot use it
-	warning       *denial           // what the administrator has to know about one that is used
+	namespace     *corev1.Namespace // as it is now, nil if it does not exist
+	refusal       *denial           // why the consumer cannot use the namespace
+	warning       *denial           // a problem of a namespace in use, for the administrator
 }
 
-// denial is why a consumer cannot use a namespace: in one word, as the consumer reads it, and in more words where only the provider
-// may read them.
+// denial is the reason why a consumer cannot use a namespace: reason and message are for the consumer, detail is only for the
+// provider.
 type denial struct{ reason, message, detail string }
 
 func (d *denial) Error() string { return cmp.Or(d.detail, d.message) }
@@ -82,11 +82,11 @@ const (
 	create action = iota
 	keep
 	remove
-	leave  // it is on its way out already
-	refuse // it is not made, or is not ours
+	leave  // the namespace is terminating already
+	refuse // the namespace is not created, or not ours
 )
 
-// decideSteps lists the steps, in order of local names. What has to go comes before what has to come under the same name.
+// decideSteps returns the steps in order of local names. A removal comes before a creation for the same local name.
 func decideSteps(in mapInput) []mapStep {
 	var steps []mapStep
 	busy := map[string]bool{}
@@ -153,7 +153,8 @@ func errNotOurs(name string) *denial {
 	return newDenial(offv1beta1.MappingNamespaceExists, "the namespace %q exists already and was not made for this offloading", name)
 }
 
-// errBound names the binding to the administrator of the provider only: the consumer is not to learn who has which rights.
+// errBound names the binding in the detail for the provider's administrator only: the consumer must not learn the rights of
+// others.
 func errBound(name, binding string) *denial {
 	d := newDenial(offv1beta1.MappingNameBound, "a binding in the provider gives rights to ServiceAccounts of a namespace %q", name)
 	d.detail = fmt.Sprintf("%s gives rights to ServiceAccounts of the namespace %q, under which the consumer can run pods", binding, name)
@@ -175,7 +176,7 @@ func (a accessState) accessDenial() *denial {
 	}
 }
 
-// isTwin: a namespace is ours only if we wrote into it that we made it, and for what.
+// isTwin reports whether a namespace is ours: only its annotations prove that it was created, and for which mapping.
 func isTwin(namespace *corev1.Namespace, owner, local string) bool {
 	return namespace.Annotations[names.ManagedByNamespaceMap] == owner && namespace.Annotations[names.OriginalName] == local
 }
@@ -190,7 +191,7 @@ func ownedTwins(in mapInput) []*corev1.Namespace {
 	return out
 }
 
-// countOfTenant counts the twins of all NamespaceMaps of the peering.
+// countOfTenant returns the number of remote namespaces of all NamespaceMaps of the peering.
 func countOfTenant(in mapInput) int {
 	count := 0
 	for _, n := range in.namespaces {
@@ -201,15 +202,15 @@ func countOfTenant(in mapInput) int {
 	return count
 }
 
-// mayReport reports whether the status may name a namespace: it is asked for, or the status names it already. A twin that was asked for
-// no more before the status named it goes without a word.
+// mayReport reports whether the status may name a namespace: the spec requests it, or the status names it already. A remote
+// namespace that stopped being requested before the status named it is removed without a report.
 func (in *mapInput) mayReport(local string) bool {
 	_, desired := in.desired[local]
 	_, current := in.current[local]
 	return desired || current
 }
 
-// newTwin is the namespace to make.
+// newTwin returns the namespace to create.
 func newTwin(in mapInput, s mapStep) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: s.remote,
@@ -226,8 +227,8 @@ func newTwin(in mapInput, s mapStep) *corev1.Namespace {
 	}}
 }
 
-// missingLabels are those that a twin has to have. The level of Pod Security is the administrator's once the namespace
-// exists, and comes back only if nothing is left of it.
+// missingLabels returns the required labels that a remote namespace lacks. The administrator may change the level of Pod
+// Security once the namespace exists; it is restored only if the label is missing or empty.
 func missingLabels(in mapInput, namespace *corev1.Namespace) map[string]string {
 	missing := map[string]string{}
 	if namespace.Labels[names.RemoteClusterID] != in.consumer {
@@ -239,8 +240,8 @@ func missingLabels(in mapInput, namespace *corev1.Namespace) map[string]string {
 	return missing
 }
 
-// mappingPhase is the state of one mapping after its step, which failed with err or not. What was accepted stays so while only
-// we have trouble: the consumer would abort its pods otherwise.
+// mappingPhase returns the phase of one mapping after its step, which failed with err or succeeded. An accepted mapping stays
+// accepted on errors of the provider's own, because the consumer would abort its pods otherwise.
 func mappingPhase(in mapInput, s mapStep, err error) offv1beta1.MappingPhase {
 	switch {
 	case s.do == remove || s.do == leave:
@@ -257,10 +258,10 @@ func mappingPhase(in mapInput, s mapStep, err error) offv1beta1.MappingPhase {
 	}
 }
 
-// longestMessage bounds what is said about one namespace, in bytes: a NamespaceMap may have hundreds.
+// longestMessage is the maximum length, in bytes, of the message about one namespace: a NamespaceMap may have hundreds.
 const longestMessage = 256
 
-// mappingStatus is what the consumer is told about one mapping after its step, which failed with err or not.
+// mappingStatus returns the status of one mapping, for the consumer, after its step, which failed with err or succeeded.
 func mappingStatus(in mapInput, s mapStep, err error) offv1beta1.RemoteNamespaceStatus {
 	out := offv1beta1.RemoteNamespaceStatus{RemoteNamespace: s.remote, Phase: mappingPhase(in, s, err)}
 	if out.Phase == offv1beta1.MappingAccepted {
@@ -277,7 +278,7 @@ func mappingStatus(in mapInput, s mapStep, err error) offv1beta1.RemoteNamespace
 	case isForbidden(err):
 		out.Reason, out.Message = offv1beta1.MappingForbidden, "the API server of the provider does not allow the namespace: "+statusMessage(err)
 	default:
-		// What failed is the provider's own affair: its errors name addresses and objects of its cluster.
+		// The cause stays internal to the provider: its errors name addresses and objects of its cluster.
 		out.Reason, out.Message = offv1beta1.MappingRetried, "creating the namespace failed and is being retried"
 	}
 	if len(out.Message) > longestMessage {
@@ -286,7 +287,8 @@ func mappingStatus(in mapInput, s mapStep, err error) offv1beta1.RemoteNamespace
 	return out
 }
 
-// enforcedLevel returns the level of Pod Security of an accepted namespace: the administrator's, or that of new ones.
+// enforcedLevel returns the level of Pod Security of an accepted namespace: that of its label, else the level of new
+// namespaces.
 func (in *mapInput) enforcedLevel(s mapStep) string {
 	level := in.level
 	if s.namespace != nil {
@@ -295,26 +297,27 @@ func (in *mapInput) enforcedLevel(s mapStep) string {
 	return level[:min(len(level), maxLevel)]
 }
 
-// maxLevel bounds the level as the kind does: the label may be anything.
+// maxLevel limits the length of the level as the CRD does: the label may have any value.
 const maxLevel = 32
 
-// isForbidden reports whether a policy or a right is missing, in contrast to what a later attempt may change by itself.
+// isForbidden reports whether a policy or a missing permission denied the request, in contrast to errors that a retry may
+// solve.
 func isForbidden(err error) bool {
 	if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return false
 	}
-	return !strings.Contains(statusMessage(err), "not yet ready to handle request") // of an admission plugin that has just started
+	return !strings.Contains(statusMessage(err), "not yet ready to handle request") // from an admission plugin that has just started
 }
 
 func statusMessage(err error) string {
-	var status apierrors.APIStatus // not an error itself, so AsType does not apply
+	var status apierrors.APIStatus // not an error type, so errors.AsType does not apply
 	if !errors.As(err, &status) {
 		return ""
 	}
 	return status.Status().Message
 }
 
-// accessOf reads what the consumer's Tenant says, and what was found about it.
+// accessOf returns the access that the consumer's Tenant grants by its spec and its conditions.
 func accessOf(tenants []authv1beta1.Tenant, consumer string) accessState {
 	tenant := peer.Tenant(tenants, liqov1beta1.ClusterID(consumer))
 	if tenant == nil {
@@ -332,8 +335,8 @@ func accessOf(tenants []authv1beta1.Tenant, consumer string) accessState {
 	return granted
 }
 
-// usersOf are the users of the granted slices: each has a Quota, which goes with the grant. A cordoned one keeps its
-// rights, because pods that run need their virtual kubelet; it is refused new ones by admission.
+// usersOf returns the users of granted ResourceSlices: each has a Quota, which is deleted with the grant. A cordoned user keeps
+// its rights, because the virtual kubelet of running pods needs them; admission denies new pods.
 func usersOf(quotas []offv1beta1.Quota) []string {
 	users := map[string]bool{}
 	for i := range quotas {
@@ -344,7 +347,8 @@ func usersOf(quotas []offv1beta1.Quota) []string {
 	return slices.Sorted(maps.Keys(users))
 }
 
-// isEntitled tells whether the consumer's users have rights in a twin, where some are bound already or not.
+// isEntitled reports whether the consumer's users have rights in a remote namespace; bound reports whether some have a binding
+// already.
 func (in *mapInput) isEntitled(bound bool) bool {
 	return len(in.users) > 0 && (in.access == granted || in.access == undecided && bound)
 }

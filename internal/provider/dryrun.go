@@ -46,7 +46,7 @@ func (s *shadowPods) dryRunShared(ctx context.Context, sp *offv1beta1.ShadowPod,
 	case apierrors.IsAlreadyExists(err):
 		return s.reserveQuota(ctx, sp, &pod.Spec)
 	case err != nil:
-		s.ledger.Release(key) // a dry run creates no pod, with any error
+		s.ledger.Release(key) // a dry run creates no pod, even if it fails
 		return whyNotMade(err, pod)
 	}
 	s.shapes.Learn(shape, &dry.Spec, time.Now())

@@ -23,25 +23,25 @@ import (
 const (
 	// madeFromSlice is the value of the label ManagedBy on EndpointSlices made from ShadowEndpointSlices.
 	madeFromSlice = "shadowendpointslice"
-	// ofAnother begins the kind of what is behind an endpoint in another cluster.
+	// ofAnother is the prefix of the kind of a target in another cluster.
 	ofAnother = "Remote"
 )
 
-// peerRoute is how addresses of a consumer are reached.
+// peerRoute describes how addresses of a consumer are reached.
 type peerRoute struct {
-	// flat: there is no network of ours to the consumer, and its addresses mean the same here. What this cluster uses itself is
-	// none of them: a Service of the consumer would send to what is not its own.
+	// flat is true if the clusters share a flat network without Liqo, so that addresses of the consumer are the same in both.
+	// Addresses in use by this cluster are excluded: a Service of the consumer would send to targets that are not its own.
 	flat bool
 	own  []netip.Prefix
-	// placed: the networks of the consumer have their place here, which is peer.
+	// placed is true if peer maps the networks of the consumer to those of this cluster.
 	placed bool
 	peer   prefix.Map
-	// up: the tunnel is there.
+	// up is true if the tunnel is connected.
 	up bool
 }
 
-// toLocal is what an address of the consumer is in this cluster; false for what is not the consumer's to name, and for what
-// no EndpointSlice may hold.
+// toLocal translates an address of the consumer to this cluster. It returns false for addresses outside the consumer's
+// networks, and for those that are invalid in an EndpointSlice.
 func (w peerRoute) toLocal(text string) (netip.Addr, bool) {
 	addr, err := netip.ParseAddr(text)
 	if err != nil || addr.Zone() != "" || addr.Is4In6() {
@@ -54,8 +54,8 @@ func (w peerRoute) toLocal(text string) (netip.Addr, bool) {
 	return addr, ok && !addr.IsUnspecified() && !addr.IsLoopback() && !addr.IsLinkLocalUnicast() && !addr.IsMulticast()
 }
 
-// inUse are the addresses that this cluster uses itself, as far as it knows: of its nodes, its pods, its Services, and of peers
-// as they are seen here. Networks that are reserved are not in use: those of others may be in there.
+// inUse returns the known prefixes that this cluster uses itself: those of its nodes, pods and Services, and those of peers as
+// translated here. Reserved networks are left out: they may contain networks of others.
 func inUse(nodes []corev1.Node, networks []ipamv1alpha1.Network, services []networkingv1.ServiceCIDR, installation string) []netip.Prefix {
 	var out []netip.Prefix
 	add := func(text string) {
@@ -95,8 +95,9 @@ func inUse(nodes []corev1.Node, networks []ipamv1alpha1.Network, services []netw
 	return out
 }
 
-// endpointSlice is what a ShadowEndpointSlice asks for, without the endpoints whose addresses are not the consumer's, which
-// are returned, and without labels and annotations by the patterns of metadata. While the networks of the consumer have no place here it has no endpoints.
+// endpointSlice returns the EndpointSlice for a ShadowEndpointSlice and the dropped addresses, which do not belong to the
+// consumer. Labels and annotations that match the patterns of metadata are left out. While the networks of the consumer are not
+// mapped, the EndpointSlice has no endpoints.
 func endpointSlice(ses *offv1beta1.ShadowEndpointSlice, consumer string, w peerRoute, metadata ...string) (want *discoveryv1.EndpointSlice, dropped []string) {
 	template := ses.Spec.Template.DeepCopy()
 	want = &discoveryv1.EndpointSlice{

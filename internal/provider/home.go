@@ -23,22 +23,23 @@ import (
 	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
 
-// leadHome has a pod find the API server of its consumer where that is in this cluster. Host aliases never change, so a pod that has a
-// token for it waits until that is known, and any other goes without. Addresses outside the networks of the consumer stay as they are.
+// leadHome translates the host alias of the consumer's API server in a pod to its address in this cluster. Host aliases are
+// immutable, so a pod with a token waits until that address is known, and any other is created without the alias. Addresses
+// outside the networks of the consumer stay as they are.
 func (s *shadowPods) leadHome(ctx context.Context, sp *offv1beta1.ShadowPod, spec *corev1.PodSpec) error {
-	home := translate.HomeOf(sp) // which other consumers than ours do not say
+	home := translate.HomeOf(sp) // set by consumers with our virtual kubelet only
 	ours := func(a corev1.HostAlias) bool { return leadsHome(a) && (home == nil || a.IP == home.Addr.String()) }
 	if !slices.ContainsFunc(spec.HostAliases, ours) {
 		return nil
 	}
-	consumer := sp.Labels[names.OffloadingOrigin] // which check compared with the namespace
+	consumer := sp.Labels[names.OffloadingOrigin] // checkPod compared it with the namespace
 	var list networkingv1beta1.ConfigurationList
 	if err := s.client.List(ctx, &list, client.MatchingLabels{names.RemoteClusterID: consumer}); err != nil {
 		return fmt.Errorf("listing the network configurations: %w", err)
 	}
 	configuration := peer.Configuration(list.Items, liqov1beta1.ClusterID(consumer))
 	if configuration == nil && home == nil {
-		return nil // one network, or none, or a user wrote it
+		return nil // a flat network, no network, or an alias that a user wrote
 	}
 	networks, missing := placeOf(configuration)
 	switch {
@@ -52,8 +53,8 @@ func (s *shadowPods) leadHome(ctx context.Context, sp *offv1beta1.ShadowPod, spe
 	return nil
 }
 
-// placeOf is where the networks of a consumer are here, or why that is not known. A consumer that leads its pods home has a network to
-// this cluster, so a Configuration that is not here is only late.
+// placeOf returns the mapping of a consumer's networks to this cluster, or an error if it is not known. A consumer that sets
+// such aliases has a network to this cluster, so a missing Configuration is only late.
 func placeOf(c *networkingv1beta1.Configuration) (prefix.Map, error) {
 	if c == nil {
 		return prefix.Map{}, errors.New("the network configuration of the consumer is not here yet")
@@ -68,7 +69,7 @@ func placeOf(c *networkingv1beta1.Configuration) (prefix.Map, error) {
 	return networks, nil
 }
 
-// hasToken tells whether a pod gets a token from its consumer.
+// hasToken reports whether a pod gets a token from its consumer.
 func hasToken(sp *offv1beta1.ShadowPod) bool {
 	return slices.ContainsFunc(sp.Spec.Pod.Volumes, func(v corev1.Volume) bool {
 		return v.Projected != nil && slices.ContainsFunc(v.Projected.Sources, func(s corev1.VolumeProjection) bool {
@@ -77,7 +78,7 @@ func hasToken(sp *offv1beta1.ShadowPod) bool {
 	})
 }
 
-// leadsHome tells whether an alias is that of the consumer's API server.
+// leadsHome reports whether an alias is that of the consumer's API server.
 func leadsHome(a corev1.HostAlias) bool { return slices.Contains(a.Hostnames, names.APIServerHost) }
 
 func aliasesHere(aliases []corev1.HostAlias, which func(corev1.HostAlias) bool, consumer prefix.Map) {

@@ -24,8 +24,8 @@ import (
 	"liqo.io/liqo/internal/kube"
 )
 
-// watchLimits tries refused pods again where the provider's administrator allows more, or where a ResourceQuota has counted
-// that there is room. Of the objects no more is kept than that takes.
+// watchLimits retries refused pods after the provider's administrator raised a limit, or after a ResourceQuota counted lower
+// usage. The cache keeps only the fields of these objects that are read here.
 func (s *shadowPods) watchLimits(mgr ctrl.Manager, b *builder.Builder) error {
 	limits, err := kube.AddCache(mgr, map[client.Object]cache.ByObject{
 		&corev1.ResourceQuota{}: {Transform: bareQuota},
@@ -39,8 +39,8 @@ func (s *shadowPods) watchLimits(mgr ctrl.Manager, b *builder.Builder) error {
 	return nil
 }
 
-// retryHandler begins rounds. retries is how many refusals one takes, 0 for none; an object that is new or gone has nil on the
-// other side.
+// retryHandler begins rounds of retries. retries returns the maximum number of refusals in the round, 0 for no round; before is
+// nil for a new object, and after for a deleted one.
 func retryHandler[T client.Object](refused *retryQueue, retries func(before, after T) int) handler.TypedEventHandler[T, reconcile.Request] {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	var none T
@@ -62,7 +62,7 @@ func retryHandler[T client.Object](refused *retryQueue, retries func(before, aft
 	}
 }
 
-// quotaRetries goes by the status, as the API server does: it follows the spec and the pods.
+// quotaRetries compares the status, as admission of the API server does: the status follows the spec and the pods.
 func quotaRetries(before, after *corev1.ResourceQuota) int {
 	switch {
 	case before == nil:
@@ -83,7 +83,7 @@ func quotaRetries(before, after *corev1.ResourceQuota) int {
 	return refusals
 }
 
-// rangeRetries also answers to a new one: its defaults may be what a ResourceQuota asks for.
+// rangeRetries also begins a round for a new LimitRange: a ResourceQuota may require its defaults.
 func (s *shadowPods) rangeRetries(before, after *corev1.LimitRange) int {
 	if before != nil && after != nil && equality.Semantic.DeepEqual(before.Spec, after.Spec) {
 		return 0

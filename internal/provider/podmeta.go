@@ -23,11 +23,11 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// Pods are created and not applied: server-side apply refuses repeated ports and variables that a pod may well have, and
-// would take over a pod that is not ours. So later changes of labels and annotations are merge patches, and the field
-// manager's own record says which keys are ours to remove.
+// Pods are created and not applied: server-side apply rejects repeated ports and variables, which are valid in a pod, and would
+// take over a pod that is not ours. So later changes of labels and annotations are merge patches, and the managed fields of our
+// field manager list the keys to remove.
 
-// podLabels are those of the ShadowPod, less those that the provider does not take from consumers.
+// podLabels returns the labels of the ShadowPod without those that the provider does not accept from consumers.
 func podLabels(sp *offv1beta1.ShadowPod, dropped ...string) map[string]string {
 	out := map[string]string{}
 	for key, value := range sp.Labels {
@@ -39,13 +39,13 @@ func podLabels(sp *offv1beta1.ShadowPod, dropped ...string) map[string]string {
 	return out
 }
 
-// podAnnotations are those of a Pod that has all of its ShadowPod.
+// podAnnotations returns the annotations of a Pod with all parts of its ShadowPod.
 func podAnnotations(sp *offv1beta1.ShadowPod, dropped ...string) map[string]string {
 	return annotationsOf(sp, partsOf(&sp.Spec.Pod).String(), dropped...)
 }
 
-// annotationsOf are those of the ShadowPod, what of its spec reached the Pod, and a hash of all that comes from it, which
-// shows that something was removed.
+// annotationsOf returns the annotations of the ShadowPod, the parts of its spec that reached the Pod, and a hash of all
+// metadata from the ShadowPod, which changes on each removal of a key.
 func annotationsOf(sp *offv1beta1.ShadowPod, parts string, dropped ...string) map[string]string {
 	out := map[string]string{}
 	for key, value := range sp.Annotations {
@@ -68,7 +68,8 @@ func hashOf(values ...any) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// updateMetadata gives the pod the labels and annotations of its ShadowPod, if it has others. parts is what of the spec reached it.
+// updateMetadata patches the labels and annotations of the pod if its ShadowPod has others. parts are the parts of the spec
+// that reached the pod.
 func (s *shadowPods) updateMetadata(ctx context.Context, sp *offv1beta1.ShadowPod, pod *corev1.Pod, parts string) error {
 	wantLabels, wantAnnotations := podLabels(sp, s.dropped...), annotationsOf(sp, parts, s.dropped...)
 	if includesAll(pod.Labels, wantLabels) && includesAll(pod.Annotations, wantAnnotations) || !pod.DeletionTimestamp.IsZero() {
@@ -104,7 +105,7 @@ func includesAll(have, want map[string]string) bool {
 	return true
 }
 
-// metadataPatch is the merge patch that sets want and removes those of owned that want does not have.
+// metadataPatch returns the merge patch that sets want and removes the keys of owned that are not in want.
 func metadataPatch(want map[string]string, owned []string) map[string]any {
 	out := map[string]any{}
 	for _, key := range owned {

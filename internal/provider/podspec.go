@@ -16,7 +16,7 @@ import (
 	"liqo.io/liqo/internal/quota"
 )
 
-// specToMake returns what a new Pod is made with. Ephemeral containers come later.
+// specToMake returns the spec of a new Pod. Ephemeral containers are added later.
 func (s *shadowPods) specToMake(ctx context.Context, sp *offv1beta1.ShadowPod) (corev1.PodSpec, error) {
 	spec := *sp.Spec.Pod.DeepCopy()
 	spec.EphemeralContainers = nil
@@ -48,8 +48,8 @@ func (s *shadowPods) isOffloading(ctx context.Context, namespace string) (bool, 
 	return ns.Labels[names.SchedulingEnabled] == "true", nil
 }
 
-// defaultRequests returns what containers of a ShadowPod request that name no amount. What the Quota does not name is left out: it
-// would keep the pod from being made.
+// defaultRequests returns the default requests for containers of a ShadowPod without requests. Resources that the Quota does
+// not list are left out: they would prevent the pod.
 func (s *shadowPods) defaultRequests(ctx context.Context, sp *offv1beta1.ShadowPod) (corev1.ResourceList, error) {
 	if !s.ledger.enforce || len(s.requests) == 0 {
 		return s.requests, nil

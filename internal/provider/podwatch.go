@@ -21,12 +21,12 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 )
 
-// requestQueue is the controller's, once it runs.
+// requestQueue gives access to the queue of the controller once it runs.
 type requestQueue struct {
 	atomic.Pointer[workqueue.TypedRateLimitingInterface[reconcile.Request]]
 }
 
-// Start is a source that never has anything: it is told the queue.
+// Start implements source.Source without any events of its own, to get the queue.
 func (q *requestQueue) Start(_ context.Context, to workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	q.Store(&to)
 	return nil
@@ -50,7 +50,7 @@ func (p podEvents) Create(ctx context.Context, e event.TypedCreateEvent[*corev1.
 }
 
 func (p podEvents) Update(ctx context.Context, e event.TypedUpdateEvent[*corev1.Pod], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-	another := e.ObjectOld.UID != e.ObjectNew.UID // seen through an interrupted watch
+	another := e.ObjectOld.UID != e.ObjectNew.UID // the watch was interrupted between the two pods
 	if another {
 		p.s.observeGone(ctx, e.ObjectOld)
 	}
@@ -63,12 +63,12 @@ func (p podEvents) Update(ctx context.Context, e event.TypedUpdateEvent[*corev1.
 	}
 }
 
-// concernsShadow leaves out the changes of a pod of which Sync reads nothing: most are of conditions and of addresses.
+// concernsShadow filters out updates of pods that Sync does not read: most change conditions and addresses.
 func concernsShadow(before, after *corev1.Pod) bool {
 	return before.UID != after.UID || !before.DeletionTimestamp.Equal(after.DeletionTimestamp) ||
 		!maps.Equal(before.Labels, after.Labels) || !maps.Equal(before.Annotations, after.Annotations) ||
 		!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences) ||
-		!equality.Semantic.DeepEqual(before.Status, after.Status) // as slim leaves it
+		!equality.Semantic.DeepEqual(before.Status, after.Status) // as trimmed by the cache
 }
 
 func (p podEvents) Delete(ctx context.Context, e event.TypedDeleteEvent[*corev1.Pod], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
@@ -77,8 +77,9 @@ func (p podEvents) Delete(ctx context.Context, e event.TypedDeleteEvent[*corev1.
 	p.TypedEventHandler.Delete(ctx, e, q)
 }
 
-// observePod has the ledger know what the watch shows of a pod. One that had ended when it is first shown was made all the same; of one
-// that ended before, the ledger may have forgotten that.
+// observePod passes the state of a pod in the watch to the quota cache. A pod that has ended before its first event was created
+// all the same; later events of an ended pod are not passed as seen, because the quota cache may have forgotten that pod and
+// would assign it to a request for the next one.
 func (s *shadowPods) observePod(ctx context.Context, pod *corev1.Pod, first bool) {
 	s.rememberPod(ctx, pod)
 	if first || !hasEnded(pod.Status.Phase) {
@@ -94,8 +95,9 @@ func (s *shadowPods) observeGone(ctx context.Context, pod *corev1.Pod) {
 	s.ledger.Gone(pod)
 }
 
-// rememberPod how a pod ended: it may go before that is written into its ShadowPod, and must not run again. And that it ran, which
-// is written later: if it is lost it runs again where new ones may not.
+// rememberPod stores how a pod ended until its ShadowPod has that phase: the pod may be deleted earlier, and must not run
+// again. It also stores that the pod ran, which is written later: after a loss of the ShadowPod's pod, a cordon still permits
+// another one.
 func (s *shadowPods) rememberPod(ctx context.Context, pod *corev1.Pod) {
 	owner := metav1.GetControllerOf(pod)
 	if owner == nil || !hasEnded(phaseToReport(pod)) && (pod.Status.Phase != corev1.PodRunning || s.hasRun(owner.UID)) {
@@ -117,7 +119,7 @@ func (s *shadowPods) hasRun(sp types.UID) bool {
 	return ran
 }
 
-// ofNamespace tries all again that were refused in a namespace: its labels say what it allows.
+// ofNamespace retries all refused ShadowPods of a namespace: its labels decide on the permitted pods.
 func (s *shadowPods) ofNamespace(_ context.Context, obj client.Object) []reconcile.Request {
 	var out []reconcile.Request
 	for _, key := range s.refused.In(obj.GetName()) {
@@ -126,7 +128,7 @@ func (s *shadowPods) ofNamespace(_ context.Context, obj client.Object) []reconci
 	return out
 }
 
-// forgetShadowPod drops what is known of a ShadowPod that is gone.
+// forgetShadowPod removes the state of a deleted ShadowPod.
 func (s *shadowPods) forgetShadowPod(_ context.Context, e event.DeleteEvent, _ workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	if sp, ok := e.Object.(*offv1beta1.ShadowPod); ok {
 		s.ledger.Withdraw(sp)

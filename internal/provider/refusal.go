@@ -20,21 +20,21 @@ import (
 	"liqo.io/liqo/internal/kube"
 )
 
-// refusal is why a provider does not make a pod. It is written into the status of the ShadowPod, from where it gets to the
-// consumer: peers read ShadowPods, and have no right to the provider's events.
+// refusal is the reason why a provider does not create a pod. The status of the ShadowPod carries it to the consumer: peers can
+// read ShadowPods, but not the provider's events.
 type refusal struct {
 	reason string // of the condition ShadowPodAccepted
 	why    error
-	// next says to the queue what happens now.
+	// next is the error that decides when the queue retries.
 	next error
-	// room tells that it may be let in when others go.
+	// room reports whether the pod may be admitted when other pods are deleted.
 	room bool
 }
 
 func (r *refusal) Error() string { return r.why.Error() }
 func (r *refusal) Unwrap() error { return r.next }
 
-// messageFor tells what would have to become free, the same for all pods that lack the same; "" if that would not help.
+// messageFor returns the shortage of the pod, equal for all pods with the same shortage; "" if no freed capacity would help.
 func (r *refusal) messageFor(sp *offv1beta1.ShadowPod) string {
 	if !r.room {
 		return ""
@@ -42,8 +42,8 @@ func (r *refusal) messageFor(sp *offv1beta1.ShadowPod) string {
 	return strings.ReplaceAll(stableMessage(r.Error()), strconv.Quote(sp.Name), "")
 }
 
-// classifyAnswer sorts the error of a request to make or to change a pod: whether the API server or admission refused it, and whether it
-// is certain that nothing was done.
+// classifyAnswer classifies the error of a create or update request: refused reports whether the API server or admission denied
+// it, certain whether the request certainly had no effect.
 func classifyAnswer(err error) (refused, certain bool) {
 	status := apierrors.APIStatus(nil)
 	if !errors.As(err, &status) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
@@ -52,7 +52,7 @@ func classifyAnswer(err error) (refused, certain bool) {
 	switch code := int(status.Status().Code); code {
 	case http.StatusNotFound, http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests:
 		return false, code != http.StatusRequestTimeout
-	case http.StatusInternalServerError: // a webhook of the provider that cannot be called
+	case http.StatusInternalServerError: // a webhook of the provider could not be called
 		return true, false
 	default:
 		return code/100 == 4, code/100 == 4
@@ -61,12 +61,12 @@ func classifyAnswer(err error) (refused, certain bool) {
 
 const maxMessage = 4 << 10
 
-// Report shows the consumer why its pod is not made, and the provider's administrator too.
+// Report shows why the pod is not created, to the consumer in the status and to the provider's administrator in an event.
 func (s *shadowPods) Report(sp *offv1beta1.ShadowPod, err error) []kube.Event {
 	no, refused := errors.AsType[*refusal](err)
 	switch {
 	case refused:
-		if kube.IsWait(no.next) { // the ledger wakes it
+		if kube.IsWait(no.next) { // the quota cache wakes it
 			s.refused.Drop(client.ObjectKeyFromObject(sp))
 		} else {
 			s.refused.Add(sp, no.messageFor(sp))
@@ -86,8 +86,8 @@ func (s *shadowPods) Report(sp *offv1beta1.ShadowPod, err error) []kube.Event {
 	return []kube.Event{{Type: corev1.EventTypeWarning, Reason: failureReason(err), Message: kube.Trouble(err).Error()}}
 }
 
-// writeRefusal writes down why there is no pod, as it was written before unless it has become another reason: a pod that is tried
-// again and again is written, and told of, once.
+// writeRefusal sets the condition of a refused pod, and keeps the previous text unless the reason has changed: a pod that is
+// retried repeatedly causes one write and one event.
 func writeRefusal(sp *offv1beta1.ShadowPod, no *refusal, event string) []kube.Event {
 	now := metav1.Condition{
 		Type: offv1beta1.ShadowPodAccepted, Status: metav1.ConditionFalse, Reason: no.reason,
@@ -102,16 +102,16 @@ func writeRefusal(sp *offv1beta1.ShadowPod, no *refusal, event string) []kube.Ev
 	return []kube.Event{{Type: corev1.EventTypeWarning, Reason: event, Message: now.Message}}
 }
 
-// used is what others take of a ResourceQuota, in the message of the API server.
+// used matches the usage of a ResourceQuota by other pods, in the message of the API server.
 var used = regexp.MustCompile(`(exceeded quota: [^ ]*, requested: .*?), used: .*?, limited: `)
 
-// stableMessage leaves out what changes while nothing changes for the pod.
+// stableMessage removes the parts of a message that vary while the reason stays the same.
 func stableMessage(message string) string { return used.ReplaceAllString(message, "$1, limited: ") }
 
-// numbered are the words of a message that has an identifier, a time, or an address.
+// numbered matches words with a digit: identifiers, times and addresses.
 var numbered = regexp.MustCompile(`[[:alnum:]]*[0-9][[:alnum:].:_-]*`)
 
-// sameWords tells whether two messages are the same but for what webhooks, and connections to them, say differently each time.
+// sameWords reports whether two messages are equal except for parts that webhooks, and connections to them, vary each time.
 func sameWords(a, b string) bool {
 	return strings.Contains(b, "webhook") && numbered.ReplaceAllString(a, "#") == numbered.ReplaceAllString(b, "#")
 }

@@ -29,7 +29,7 @@ import (
 
 const evictionDelay = 2 * time.Second
 
-// addWatches lists everything that twins follow from, besides their NamespaceMap.
+// addWatches watches everything that remote namespaces depend on, besides their NamespaceMap.
 func (s *namespaceMaps) addWatches(b *builder.Builder) *builder.Builder {
 	return b.
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(s.ofNamespace), builder.WithPredicates(namespaceChanged)).
@@ -41,7 +41,7 @@ func (s *namespaceMaps) addWatches(b *builder.Builder) *builder.Builder {
 		Watches(&offv1beta1.Quota{}, handler.EnqueueRequestsFromMapFunc(s.inNamespaceOf), builder.WithPredicates(userChanged))
 }
 
-// namespaceChanged leaves out what no decision reads.
+// namespaceChanged filters out updates of namespaces that no decision depends on.
 var namespaceChanged = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld, e.ObjectNew
@@ -51,7 +51,7 @@ var namespaceChanged = predicate.Funcs{
 	},
 }
 
-// tenantChanged lets through what the Tenant says and what was found about it.
+// tenantChanged passes changes of the spec and of the conditions of a Tenant.
 var tenantChanged = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.(*authv1beta1.Tenant), e.ObjectNew.(*authv1beta1.Tenant)
@@ -61,7 +61,7 @@ var tenantChanged = predicate.Funcs{
 	},
 }
 
-// leaving lets through what makes room for another.
+// leaving passes events that free capacity for another namespace.
 var leaving = predicate.Funcs{
 	CreateFunc: func(event.CreateEvent) bool { return false },
 	UpdateFunc: func(e event.UpdateEvent) bool {
@@ -69,7 +69,7 @@ var leaving = predicate.Funcs{
 	},
 }
 
-// userChanged leaves out how much a user may run.
+// userChanged filters out changes of the amounts of a Quota.
 var userChanged = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.(*offv1beta1.Quota), e.ObjectNew.(*offv1beta1.Quota)
@@ -89,8 +89,8 @@ func ofAnnotation(_ context.Context, obj client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}}
 }
 
-// ofNamespace finds the maps that a namespace was made for, those that would like to have one of its name, and those in
-// it if it is that of a peering.
+// ofNamespace returns the NamespaceMaps that a namespace was created for, those that request one of its name, and, for a tenant
+// namespace, those in it.
 func (s *namespaceMaps) ofNamespace(ctx context.Context, obj client.Object) []reconcile.Request {
 	out := ofAnnotation(ctx, obj)
 	return append(out, s.requestsFor(ctx, func(nm *offv1beta1.NamespaceMap) bool {
@@ -98,7 +98,7 @@ func (s *namespaceMaps) ofNamespace(ctx context.Context, obj client.Object) []re
 	})...)
 }
 
-// inNamespaceOf finds the maps beside an object of the peering.
+// inNamespaceOf returns the NamespaceMaps in the tenant namespace of an object.
 func (s *namespaceMaps) inNamespaceOf(ctx context.Context, obj client.Object) []reconcile.Request {
 	return s.requestsFor(ctx, func(nm *offv1beta1.NamespaceMap) bool { return nm.Namespace == obj.GetNamespace() })
 }
