@@ -169,12 +169,12 @@ func networkOfOthers(current *corev1.Node) *corev1.NodeCondition {
 }
 
 const (
-	// conditionMisbehaves is on a Node whose provider made this cluster read, keep or write more than it should.
+	// conditionMisbehaves is set if the provider made this cluster read, keep or write more than allowed.
 	conditionMisbehaves corev1.NodeConditionType = "PeerMisbehaves"
-	// conditionWithdrawn is on a Node whose ResourceSlice the provider denies, or whose provider has too different a version: no other
-	// pod is to come.
+	// conditionWithdrawn is set if the provider denies the ResourceSlice, or has too different a version: no new pod may be
+	// scheduled.
 	conditionWithdrawn corev1.NodeConditionType = "ResourceSliceWithdrawn"
-	// reasonNotLetIn is that of a Node that is not ready because its provider does not let it work.
+	// reasonNotLetIn is the reason of a Node that is not ready because its provider refuses our credentials.
 	reasonNotLetIn = "CredentialsRefused"
 )
 

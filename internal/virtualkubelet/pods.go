@@ -27,31 +27,31 @@ import (
 	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
 
-// podKind lets the pods of this node run in the provider.
+// podKind runs the pods of this node in the provider.
 type podKind struct {
 	options Options
-	// patch is the offloading patch of the moment.
+	// patch returns the present offloading patch.
 	patch func() *offv1beta1.OffloadingPatch
-	// generation is that of the VirtualNode, which the patch is from.
+	// generation returns the generation of the VirtualNode that the patch is from.
 	generation func() int64
-	// user is the label value of the user that this process is in the provider; empty is unknown.
+	// user returns the label value of this process's user in the provider; empty is unknown.
 	user func() string
-	// ips says what addresses of the provider are here.
+	// ips returns the local addresses of the provider's addresses.
 	ips func(context.Context) (translate.PodIPs, error)
-	// home says how pods reach the API server of this cluster, nil for not at all, and whether that works at the moment.
+	// home returns how pods reach the API server of this cluster, nil for not at all, and whether the path works at the moment.
 	home   func(context.Context) (home *translate.Home, works bool, err error)
 	events *eventLog
-	// available tells whether the provider can be reached.
+	// available tracks whether the provider can be reached.
 	available *availability
 	memory    *podStates
 	roots     rootCAs
 	audiences apiAudiences
-	// references says what of the objects that pods refer to is in the provider; hurry has one of them copied before others.
+	// references tracks which objects that pods refer to are in the provider; hurry has one of them copied before others.
 	references referenceWaits
 	hurry      func(kind string, pair multicluster.Pair, name string)
 }
 
-// nameTaken is that somebody else has an object of a name in the provider.
+// nameTaken returns the error of a pod whose name a foreign object has in the provider.
 func nameTaken(it *multicluster.Item, name string) error {
 	return kube.Invalid(reasonFailed, fmt.Errorf("NameTaken: remote object %s/%s already exists", it.Pair.Remote, name))
 }
@@ -69,23 +69,23 @@ func (k *podKind) engineKind() multicluster.Kind {
 	}
 }
 
-// podItem is one pod on both sides. What is absent is nil.
+// podItem is one pod in both clusters. Absent objects are nil.
 type podItem struct {
 	*multicluster.Item
 	target translate.Target
-	// generation of the VirtualNode that the patch is at least from.
+	// generation is the lowest generation of the VirtualNode that the patch may be from.
 	generation int64
 	local      *corev1.Pod
 	shadow     *offv1beta1.ShadowPod // without its spec
 	remote     *corev1.Pod
-	// tokens is the Secret with the tokens of the pod, without these.
+	// tokens is the Secret with the tokens of the pod, without their values.
 	tokens *corev1.Secret
-	// home is how the pod reaches the API server of this cluster; noWay is that it does not at the moment.
+	// home is how the pod reaches the API server of this cluster; noWay is set if the path does not work at the moment.
 	home  *translate.Home
 	noWay bool
-	// projected are the keys of the tokens that the pod was made with a place for; nil is all.
+	// projected are the keys of the tokens that the ShadowPod has a projection for; nil is all.
 	projected sets.Set[string]
-	// made is the ShadowPod that was made just now.
+	// made is the ShadowPod that was just created.
 	made metav1.Object
 }
 
@@ -125,8 +125,8 @@ func (k *podKind) gatherPod(item *multicluster.Item) (*podItem, error) {
 	return it, k.gatherTokens(it)
 }
 
-// desiredPatch returns the patch of the VirtualNode, and a generation that it is at least from: one that is too old has a ShadowPod
-// compared once more, one that is too new would let a change pass for good.
+// desiredPatch returns the patch of the VirtualNode, and a generation that it is at least from: a generation too old costs one more
+// comparison of the ShadowPod, a generation too new would miss a change for good.
 func (k *podKind) desiredPatch() (generation int64, patch *offv1beta1.OffloadingPatch) {
 	generation = k.generation()
 	return generation, k.patch()
@@ -142,14 +142,14 @@ func (k *podKind) reconcilePod(ctx context.Context, it *podItem) error {
 	case taken:
 		return nameTaken(it.Item, it.Name)
 	case !ours:
-		// It belongs to another virtual node of the same provider, where a pod of this name ran before.
+		// The remote pod belongs to another virtual node of the same provider, where a pod of this name ran before.
 		return kube.Wait(0, "the remote pod of another virtual node is going")
 	}
 	switch {
 	case it.local == nil:
-		return k.abandonPod(ctx, it) // what the caches lack yet is removed when they have it
+		return k.abandonPod(ctx, it) // objects that the caches lack yet are removed when cached
 	case policy.KeptOff(it.local):
-		return nil // the fallback looks after it
+		return nil // the fallback handles it
 	case it.ofAnother():
 		if err := k.abandonPod(ctx, it); err != nil {
 			return err
@@ -163,7 +163,7 @@ func (k *podKind) reconcilePod(ctx context.Context, it *podItem) error {
 	return k.offloadPod(ctx, it)
 }
 
-// findCollision tells whether the remote objects of this name are of somebody else, and whether they are of this node.
+// findCollision reports whether the remote objects of this name are foreign, and whether they belong to this node.
 func (k *podKind) findCollision(it *podItem) (taken, ours bool) {
 	ours = true
 	for _, obj := range []client.Object{it.shadow, it.remote} {
@@ -176,7 +176,7 @@ func (k *podKind) findCollision(it *podItem) (taken, ours bool) {
 	return taken, ours
 }
 
-// ofAnother tells whether what is in the provider was made for an earlier local pod of this name.
+// ofAnother reports whether the remote objects were made for an earlier local pod of this name.
 func (it *podItem) ofAnother() bool {
 	return it.shadow != nil && translate.IsOfAnother(it.shadow, it.local) || it.remote != nil && translate.IsOfAnother(it.remote, it.local)
 }
@@ -203,7 +203,7 @@ func (k *podKind) removeShadow(ctx context.Context, it *podItem) error {
 	return nil
 }
 
-// abandonPod removes the ShadowPod of a local pod that is gone. The cache may lack the pod instead, where another process made
+// abandonPod removes the ShadowPod of a deleted local pod. Or only the cache lacks the pod, if another process created
 // the ShadowPod a moment ago.
 func (k *podKind) abandonPod(ctx context.Context, it *podItem) error {
 	if it.shadow == nil {
@@ -223,15 +223,15 @@ func (k *podKind) abandonPod(ctx context.Context, it *podItem) error {
 	return k.removeShadow(ctx, it)
 }
 
-// terminatePod lets the remote pod end in its own time; the local pod goes when nothing is left there.
+// terminatePod lets the remote pod terminate gracefully; the local pod is removed when nothing is left in the provider.
 func (k *podKind) terminatePod(ctx context.Context, it *podItem) error {
 	if it.shadow == nil && it.remote == nil {
-		// The caches may lack what was made in the provider a moment ago.
+		// The caches may lack objects that were created in the provider a moment ago.
 		if err := nothingThere(ctx, it.Remote.Client(), it.target, it.local, false); err != nil {
 			return err
 		}
 		if end := k.memory.endOf(it.local); end != nil && !hasEnded(it.local) {
-			return k.writeStatus(ctx, it, it.local.DeepCopy(), *end) // the pod goes when the cache shows its end
+			return k.writeStatus(ctx, it, it.local.DeepCopy(), *end) // the pod is removed when the cache shows its end
 		}
 		if err := writeEnd(ctx, it.Local.Client(), it.local); err != nil {
 			return err
@@ -241,8 +241,8 @@ func (k *podKind) terminatePod(ctx context.Context, it *podItem) error {
 		}
 		return nil
 	}
-	// The time of a pod that is ending cannot be made longer, so that comes first. Otherwise the ShadowPod goes first: the
-	// provider would make another pod for one that stays.
+	// The grace period of a terminating pod cannot be extended, so that comes first. Otherwise the ShadowPod is deleted first: the
+	// provider would recreate the pod of a ShadowPod that stays.
 	grace, change := translate.Grace(it.local, it.remote)
 	steps := []func(context.Context, *podItem) error{k.removeShadow}
 	forward := func(ctx context.Context, it *podItem) error { return forwardGrace(ctx, it, grace) }
@@ -260,27 +260,27 @@ func (k *podKind) terminatePod(ctx context.Context, it *podItem) error {
 	return nil
 }
 
-// writeEnd gives a pod that is about to go its final phase, without which its finalizers may never come off.
+// writeEnd gives a pod that is about to be removed its final phase: without that, its finalizers may never be removed.
 func writeEnd(ctx context.Context, c client.Client, local *corev1.Pod) error {
 	want := local.DeepCopy()
 	want.Status = translate.Deleted(local)
 	return writeStatus(ctx, c, local, want)
 }
 
-// unseenDelay is how soon to look again for what the caches lack.
+// unseenDelay is the retry interval for objects that the caches lack.
 const unseenDelay = time.Second
 
-// forwardGrace gives the remote pod the time to end that the local one was given.
+// forwardGrace gives the remote pod the grace period of the local one.
 func forwardGrace(ctx context.Context, it *podItem, grace int64) error {
 	err := it.Remote.Delete(ctx, it.remote, client.GracePeriodSeconds(grace))
-	if err != nil && !apierrors.IsForbidden(err) { // an older provider lets pods end in their own time only
+	if err != nil && !apierrors.IsForbidden(err) { // older providers forbid other grace periods
 		return fmt.Errorf("deleting the remote pod: %w", err)
 	}
 	return nil
 }
 
-// finishPod handles pods that have ended, which never run again: in the provider nothing goes on or begins anew either. It
-// does where the remote pod went before its end was written into the ShadowPod.
+// finishPod handles pods that have ended, which never run again: in the provider nothing may continue or start again either. The
+// provider would start again a pod that was removed before its end was written into the ShadowPod.
 func (k *podKind) finishPod(ctx context.Context, it *podItem) error {
 	k.memory.withState(it.local, func(m *podState) { m.tokens, m.end = tokenMemory{}, nil })
 	switch {
@@ -297,7 +297,7 @@ func (k *podKind) finishPod(ctx context.Context, it *podItem) error {
 	return k.removeShadow(ctx, it)
 }
 
-// goesOn waits for the cache if the remote pod has ended: with its ShadowPod it would go too, and its logs.
+// goesOn waits for the cache if the remote pod has ended: deleting its ShadowPod would delete the pod too, and its logs.
 func (it *podItem) goesOn(ctx context.Context) error {
 	live := &corev1.Pod{}
 	err := it.Remote.Client().Get(ctx, types.NamespacedName{Namespace: it.Pair.Remote, Name: it.Name}, live)
@@ -327,13 +327,13 @@ func (k *podKind) offloadPod(ctx context.Context, it *podItem) error {
 	if applied != nil && (it.shadow == nil || !isRefused(applied)) {
 		return applied
 	}
-	tokens := k.sendTokens(ctx, it) // also of a pod of which a change is refused
+	tokens := k.sendTokens(ctx, it) // also for a pod of which a change is refused
 	return errors.Join(k.reflectStatus(ctx, it), tokens, applied)
 }
 
 func (k *podKind) applyShadow(ctx context.Context, it *podItem) error {
 	if it.shadow != nil {
-		k.memory.restartWait(it.local) // should the ShadowPod be made anew, such as with its namespace
+		k.memory.restartWait(it.local) // the ShadowPod may be recreated, such as with its namespace
 		if k.isUpToDate(it, it.shadow) {
 			return nil
 		}
@@ -382,7 +382,7 @@ func (k *podKind) applyShadow(ctx context.Context, it *podItem) error {
 	return nil
 }
 
-// tellOmitted tells what files of the downward API leave out, when that changes.
+// tellOmitted records what files of the downward API leave out, when that changes.
 func (k *podKind) tellOmitted(it *podItem) {
 	in := translate.Input{Target: it.target, Pod: it.local, Home: it.home}
 	omitted := in.OmittedInFiles()
@@ -403,7 +403,7 @@ func abbreviateKeys(keys []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(keys[:few], ", "), len(keys)-few)
 }
 
-// tellAccess tells of a pod that was made and expects to reach an API server.
+// tellAccess records the API server access of a pod that was just created.
 func (k *podKind) tellAccess(it *podItem) {
 	if !translate.UsesToken(it.local) {
 		return
@@ -423,10 +423,10 @@ func (k *podKind) tellAccess(it *podItem) {
 	}
 }
 
-// hasLater tells whether a pod has what no ShadowPod is made with, and what follows then.
+// hasLater reports whether a pod has fields that no ShadowPod is created with, and that are applied afterwards.
 func hasLater(local *corev1.Pod) bool { return len(local.Spec.EphemeralContainers) > 0 }
 
-// applyShadowPod makes the ShadowPod what the local pod asks for, and returns its metadata then, nil if it was right.
+// applyShadowPod makes the ShadowPod match the local pod, and returns the resulting metadata, nil if it matched already.
 func (it *podItem) applyShadowPod(ctx context.Context) (*metav1.PartialObjectMetadata, error) {
 	in := translate.Input{Target: it.target, Pod: it.local, Home: it.home}
 	if it.shadow == nil {
@@ -451,7 +451,7 @@ func (it *podItem) applyShadowPod(ctx context.Context) (*metav1.PartialObjectMet
 	return now, err
 }
 
-// bringEach brings each kind of change by itself to a ShadowPod whose provider refuses all of them together.
+// bringEach applies each kind of change separately to a ShadowPod whose provider refuses all of them together.
 func (it *podItem) bringEach(ctx context.Context, in translate.Input, why error) (last *metav1.PartialObjectMetadata, err error) {
 	changes := translate.Changes(in)
 	if len(changes) == 0 {
@@ -474,7 +474,7 @@ func (it *podItem) bringEach(ctx context.Context, in translate.Input, why error)
 }
 
 func (k *podKind) reflectStatus(ctx context.Context, it *podItem) error {
-	if end := k.memory.endOf(it.local); end != nil { // whatever became of the remote pod since
+	if end := k.memory.endOf(it.local); end != nil { // the remote pod may have changed or vanished since
 		return k.writeStatus(ctx, it, it.local.DeepCopy(), *end)
 	}
 	switch {
@@ -512,7 +512,7 @@ func (k *podKind) reflectStatus(ctx context.Context, it *podItem) error {
 // writeStatus writes want, a copy of the local pod, with the given status.
 func (k *podKind) writeStatus(ctx context.Context, it *podItem, want *corev1.Pod, status corev1.PodStatus) error {
 	want.Status = withoutRefusal(status)
-	if it.remote != nil { // tells everybody that this pod runs remotely; a write of the status takes labels along
+	if it.remote != nil { // the label marks that this pod runs remotely; a status update writes labels too
 		metav1.SetMetaDataLabel(&want.ObjectMeta, names.ShadowPod, "true")
 	}
 	if !policy.Ended(status.Phase) {
@@ -525,8 +525,8 @@ func (k *podKind) writeStatus(ctx context.Context, it *podItem, want *corev1.Pod
 	return k.sendChange(ctx, it.Local.Client(), it.local, want)
 }
 
-// sendChange writes the status and the labels of local, which want is a copy of, if it does not have them, or is about to have
-// them, already.
+// sendChange writes the status and the labels of want, a copy of local, unless local has them already, or will from a write in
+// flight.
 func (k *podKind) sendChange(ctx context.Context, c client.Client, local, want *corev1.Pod) error {
 	same, err := sameStatus(local, want)
 	if err != nil {
@@ -542,7 +542,7 @@ func (k *podKind) sendChange(ctx context.Context, c client.Client, local, want *
 	}
 	var last sentObjects
 	k.memory.withState(local, func(m *podState) { last = m.sent })
-	if last.onto == now.onto { // the cache does not show the last one yet
+	if last.onto == now.onto { // the cache does not show the last write yet
 		if last.what == now.what {
 			k.memory.endBatch(local)
 			return nil
@@ -562,7 +562,7 @@ func (k *podKind) sendChange(ctx context.Context, c client.Client, local, want *
 	return nil
 }
 
-// writeStatus writes the status and the labels of a local pod if they are not those of current already.
+// writeStatus writes the status and the labels of a local pod if they differ from those of current.
 func writeStatus(ctx context.Context, c client.Client, current, want *corev1.Pod) error {
 	if same, err := sameStatus(current, want); err != nil || same {
 		return err

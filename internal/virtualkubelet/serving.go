@@ -36,7 +36,7 @@ const awsSigner = "beta.eks.amazonaws.com/app-serving"
 
 var errNoCertificate = errors.New("the serving certificate is not issued yet")
 
-// certificates hands out the serving certificate of the moment; nil is none yet.
+// certificates returns the present serving certificate; nil if there is none yet.
 type certificates func() *tls.Certificate
 
 // forServer is the callback of the TLS stack.
@@ -47,7 +47,7 @@ func (c certificates) forServer(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 	return nil, errNoCertificate
 }
 
-// newCertificates starts what gets and renews the serving certificate, until ctx ends. failed is told why there is none.
+// newCertificates starts the issuing and renewal of the serving certificate, until ctx ends. failed receives the errors.
 func newCertificates(
 	ctx context.Context, clients kubernetes.Interface, kind CertificateType, node string, ip netip.Addr, failed func(error),
 ) (certificates, error) {
@@ -62,14 +62,14 @@ func newCertificates(
 	return nil, fmt.Errorf("unknown certificate type %q", kind)
 }
 
-// servingIssuer has a signer of the cluster issue the certificate, and another in time; until then the old one is served. It
-// lives in memory only: a new process, which may have another address, asks anew, and no key is ever written anywhere.
+// servingIssuer requests the certificate from a signer of the cluster, and renews it in time; until then the old one is served. The
+// key is kept in memory only: a new process, which may have another address, requests a new one, and no key is ever written to disk.
 type servingIssuer struct {
 	clients kubernetes.Interface
 	signer  string
 	request x509.CertificateRequest
 	failed  func(error)
-	// renewIn is when to ask for the next certificate after one was issued.
+	// renewIn returns when to request the next certificate after one was issued.
 	renewIn func(leaf *x509.Certificate) time.Duration
 	current atomic.Pointer[tls.Certificate]
 }
@@ -90,18 +90,18 @@ func newIssuer(clients kubernetes.Interface, kind CertificateType, node string, 
 }
 
 const (
-	// approvalPatience is how long a request may wait before somebody is told, and approvalTimeout before another is made.
+	// approvalPatience is how long a request may be pending before an event is recorded, and approvalTimeout before another is made.
 	approvalPatience = time.Minute
 	approvalTimeout  = 15 * time.Minute
 	renewMin         = 10 * time.Second
 )
 
-// renewIn renews at 70 to 90 % of what is left: signers set the beginning of a certificate back, so it says nothing.
+// renewIn returns 70 to 90 % of the remaining lifetime: signers backdate the start of a certificate, so the start says nothing.
 func renewIn(left time.Duration) time.Duration {
 	return max(renewMin, left*7/10+rand.N(max(1, left/5)))
 }
 
-// certificateRetry is slow: each try leaves a CertificateSigningRequest behind, and a refusal is rarely a mishap.
+// certificateRetry is slow: each try leaves a CertificateSigningRequest behind, and a refusal is rarely transient.
 func certificateRetry() wait.Backoff {
 	return wait.Backoff{Duration: 2 * time.Second, Factor: 2, Jitter: 0.1, Steps: 10, Cap: 5 * time.Minute}
 }
@@ -114,7 +114,7 @@ func (i *servingIssuer) runIssuer(ctx context.Context) {
 			i.current.Store(cert)
 			if pause = i.renewIn(cert.Leaf); time.Until(cert.Leaf.NotAfter) > renewMin {
 				retry = certificateRetry()
-			} else { // it ended before it was here, or will at once: the next one will hardly be better
+			} else { // the certificate has expired already, or will at once: the next one will hardly be better
 				pause = max(pause, retry.Step())
 			}
 		} else if ctx.Err() == nil {
@@ -129,7 +129,7 @@ func (i *servingIssuer) runIssuer(ctx context.Context) {
 	}
 }
 
-// issueCertificate asks for a certificate and waits for it.
+// issueCertificate requests a certificate and waits for it.
 func (i *servingIssuer) issueCertificate(ctx context.Context) (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), cryptorand.Reader)
 	if err != nil {
@@ -165,7 +165,7 @@ func (i *servingIssuer) issueCertificate(ctx context.Context) (*tls.Certificate,
 	return &cert, nil
 }
 
-// selfSigned makes its own certificate, a new one before the old ends.
+// selfSigned signs its own certificate, a new one before the old expires.
 type selfSigned struct {
 	node string
 	ip   netip.Addr

@@ -27,7 +27,7 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// Start runs what needs the provider, once this replica is the one that acts and there is a kubeconfig.
+// Start runs all that needs the provider, once this replica is the leader and there is a kubeconfig.
 func (p *process) Start(ctx context.Context) error {
 	serveKubelet, err := p.openKubelet(ctx)
 	if err != nil {
@@ -91,12 +91,12 @@ func (p *process) runConnected(ctx context.Context) error {
 	return group.Wait()
 }
 
-// settleInterval is the time between two looks at whether all pods are known.
+// settleInterval is the polling interval of awaitSync.
 const settleInterval = 50 * time.Millisecond
 
-// awaitSync waits until the pods of all twin namespaces are known: before, the Node stays as ready as it was. It does not
-// wait for long, because one namespace that cannot be read must not take the node from all others, and it does not wait for
-// events, which a provider may give no right to.
+// awaitSync waits until the pods of all remote namespaces are synced: before, the Node stays as ready as it was. The wait is
+// limited, because one namespace that cannot be read must not take the node from all others, and does not include events,
+// which a provider may deny.
 func (p *process) awaitSync(ctx context.Context, engine *multicluster.Engine) {
 	ctx, cancel := context.WithTimeout(ctx, p.options.NodeLeaseDuration/2)
 	defer cancel()
@@ -109,7 +109,7 @@ func (p *process) awaitSync(ctx context.Context, engine *multicluster.Engine) {
 	}
 }
 
-// meetClusters prepares both clusters for all engines: what is known of an API, and the connections to it, are needed once.
+// meetClusters prepares both clusters for all engines: API discovery and connections are needed once.
 func (p *process) meetClusters() error {
 	there, err := kube.NewCluster(p.conn.Load().Config())
 	if err != nil {
@@ -126,7 +126,7 @@ func (p *process) meetClusters() error {
 	return nil
 }
 
-// What the provider can make this process keep, and this cluster write. Thousands of pods that start at once are within.
+// These limits bound what the provider can make this process cache, and this cluster write. Thousands of pods that start at once stay below.
 const (
 	providerBytes, providerObjects = 256 << 20, 200_000
 	writeRate, writeBurst          = 512 << 10, 256 << 20
@@ -149,10 +149,10 @@ func (p *process) runEngine(ctx context.Context, engine *multicluster.Engine) er
 	return engine.Run(ctx)
 }
 
-// sharedLease is held by one of the virtual kubelets of a provider: it alone reflects what they share.
+// sharedLease is held by one of the virtual kubelets of a provider: only the holder reflects their shared objects.
 const sharedLease = "virtual-kubelet-leader-election"
 
-// runShared reflects the objects that the pods of all virtual nodes of this provider need, whenever it is our turn.
+// runShared reflects the objects that the pods of all virtual nodes of this provider need, while this process is the leader.
 func (p *process) runShared(ctx context.Context) error {
 	if !p.options.LeaseEnabled {
 		return p.reflectShared(ctx)
@@ -182,8 +182,8 @@ func (p *process) runShared(ctx context.Context) error {
 	return group.Wait()
 }
 
-// whileFit waits until the provider lets this virtual node work, and then does something for as long as it does: the
-// credentials of the other virtual nodes may be good when ours are not.
+// whileFit waits until the provider accepts this virtual node's credentials, and then runs do for as long as it does: the
+// credentials of the other virtual nodes may be valid when ours are not.
 func (p *process) whileFit(ctx context.Context, do func(context.Context) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	var watch sync.WaitGroup
@@ -207,7 +207,7 @@ func (p *process) whileFit(ctx context.Context, do func(context.Context) error) 
 	return do(ctx)
 }
 
-// electLeader waits for the shared lease, and sends a context that lasts as long as it is held.
+// electLeader waits for the shared lease, and sends a context that lasts as long as the lease is held.
 func (p *process) electLeader(ctx context.Context, turns chan<- context.Context) error {
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock:            kube.NewLease(p.clients.CoordinationV1(), p.options.TenantNamespace, sharedLease, p.leaderIdentity(), p.ownerReference()),
@@ -233,14 +233,14 @@ func (p *process) electLeader(ctx context.Context, turns chan<- context.Context)
 	return nil
 }
 
-// leaderIdentity names this replica in leases.
+// leaderIdentity returns the identity of this replica in leases.
 func (p *process) leaderIdentity() string {
 	host, _ := os.Hostname()
 	return p.options.Node + "/" + cmp.Or(p.options.PodName, host)
 }
 
-// openKubelet opens the port of the kubelet API, before anybody is told of it, and returns what serves it: from the first
-// moment on, so that logs of what runs can be read even while the provider is being connected to again.
+// openKubelet opens the port of the kubelet API, before its address is published, and returns the function that serves it: from the
+// first moment on, so that logs of running pods can be read even while the provider is being reconnected.
 func (p *process) openKubelet(ctx context.Context) (serveIt func(context.Context) error, err error) {
 	listener, err := p.listenKubelet(ctx)
 	if err != nil {
@@ -267,7 +267,7 @@ func (p *process) openKubelet(ctx context.Context) (serveIt func(context.Context
 // reasonNoCertificate is the reason of the event on the VirtualNode.
 const reasonNoCertificate = "ServingCertificateFailed"
 
-// sendToLeader passes a request on to the provider.
+// sendToLeader forwards a request to the provider.
 func (p *process) sendToLeader(w http.ResponseWriter, req *http.Request, to *url.URL) {
 	way := p.way.Load()
 	if way == nil {

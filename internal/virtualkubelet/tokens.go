@@ -25,45 +25,45 @@ import (
 	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
 
-// A pod in the provider shows this cluster's API server the tokens of its own account, which are bound to the local pod: they are
-// worth nothing once it is gone. They are requested before the ShadowPod is made, so that one whose account gets none is not
-// started, and sent when it is there, because the Secret goes with it.
+// A pod in the provider authenticates to this cluster's API server with tokens of its own ServiceAccount, which are bound to the local
+// pod: they are invalid once the pod is deleted. They are requested before the ShadowPod is created, so that a pod whose account gets
+// none is not started, and sent when the ShadowPod exists, because it owns their Secret.
 
 const (
-	// reasonNoToken is that of the condition of a pod whose account gets no token.
+	// reasonNoToken is the condition reason of a pod whose account gets no token.
 	reasonNoToken = "TokenRefused"
-	// reasonNoPlace is that of the condition of a pod whose tokens have no place in the provider, and of the event about it.
+	// reasonNoPlace is the condition reason of a pod whose token Secret has a taken name in the provider, and the reason of the event about it.
 	reasonNoPlace = "TokenSecretNameTaken"
-	// reasonTokensFailed is that of the event on a pod that runs, whose tokens are not renewed, and reasonTokensSent that of the event
-	// that they are, and on the first pod of an owner that it has any.
+	// reasonTokensFailed is the reason of the event on a running pod whose tokens are not renewed, and reasonTokensSent of the event
+	// on their renewal, and on the first pod of an owner that has any.
 	reasonTokensFailed = "FailedSATokensReflection"
 	reasonTokensSent   = "SuccessfulSATokensReflection"
-	// reasonNoWay is that of the event on a pod that is made while it does not reach the API server.
+	// reasonNoWay is the reason of the event on a pod that is created while it cannot reach the API server.
 	reasonNoWay = "APIServerUnreachable"
 
-	// renewalInterval is how often to look for tokens that are to be replaced. There is a fifth of their lifetime left then.
+	// renewalInterval is the interval of checks for tokens to renew. A fifth of their lifetime is left then.
 	renewalInterval = 30 * time.Second
-	// tokensDelay is how long after tokens were sent they are not sent again, whatever the cache or the provider says.
+	// tokensDelay is how long sent tokens are not sent again, regardless of the state in the cache or the provider.
 	tokensDelay = 5 * time.Second
-	// failedTokensDelay is how soon to ask again for the tokens of a pod that runs, at the earliest, and failedTokensSpread how far apart
-	// those ask for which nobody answered.
+	// failedTokensDelay is the minimum delay of retries for the tokens of a running pod, and failedTokensSpread spreads the retries of
+	// requests that got no answer.
 	failedTokensDelay  = time.Minute
 	failedTokensSpread = 30 * time.Second
 )
 
-// tokenMemory is what this process knows of the tokens of a pod.
+// tokenMemory is the state of the tokens of a pod in this process.
 type tokenMemory struct {
 	// issued are not in the provider yet; nil is none.
 	issued *translate.Tokens
-	// sent is when the last ones were.
+	// sent is when the last tokens were sent.
 	sent time.Time
-	// renew is when those in the provider are to be replaced; zero is unknown.
+	// renew is when the tokens in the provider are to be replaced; zero is unknown.
 	renew time.Time
-	// retry is when to try again what failed.
+	// retry is when to retry after a failure.
 	retry time.Time
 }
 
-// sentTokens watches the Secrets with tokens of the pods of this node.
+// sentTokens returns the source of the Secrets with tokens of the pods of this node.
 func sentTokens(o Options) multicluster.Source {
 	return multicluster.Source{
 		Object:    &corev1.Secret{},
@@ -73,7 +73,7 @@ func sentTokens(o Options) multicluster.Source {
 	}
 }
 
-// gatherTokens reads what the pod has of tokens in the provider.
+// gatherTokens reads the pod's token Secret in the provider.
 func (k *podKind) gatherTokens(it *podItem) error {
 	secret := &corev1.Secret{}
 	found, err := it.Remote.Get(names.TokenSecret(it.Name), secret)
@@ -89,12 +89,12 @@ func (k *podKind) gatherTokens(it *podItem) error {
 // asksForTokens reports whether tokens are to be sent with the pod.
 func (it *podItem) asksForTokens() bool { return len(it.target.TokensAsked(it.local)) > 0 }
 
-// goHome decides how a pod that is to be made reaches the API server of this cluster, and has its tokens issued.
+// goHome decides how a pod that is to be created reaches the API server of this cluster, and has its tokens issued.
 func (k *podKind) goHome(ctx context.Context, it *podItem) error {
 	home, works, err := k.home(ctx)
 	switch {
 	case translate.AccessOf(it.local, &translate.Home{}) != translate.AccessHome:
-		return nil // it does not want to
+		return nil // it opted out
 	case err != nil && !(kube.IsWait(err) && !it.asksForTokens()):
 		return err
 	case home == nil:
@@ -107,7 +107,7 @@ func (k *podKind) goHome(ctx context.Context, it *podItem) error {
 	return k.issueTokens(ctx, it)
 }
 
-// apiAudiences are the names of the API server of this cluster: its audiences by default. They are learned from a token that it issued.
+// apiAudiences are the default audiences of this cluster's API server. They are learned from a token that it issued.
 type apiAudiences struct {
 	mu    sync.Mutex
 	names []string
@@ -125,7 +125,7 @@ func (a *apiAudiences) setNames(names []string) {
 	a.names = names
 }
 
-// learnAudiences has a pod whose token would stay here, for it is for a named audience, be compared with the names of the API server.
+// learnAudiences learns the names of the API server if the pod has a token that would stay local for its audience, and compares them.
 func (k *podKind) learnAudiences(ctx context.Context, it *podItem) error {
 	if len(it.target.AudiencesKept(it.local)) == 0 {
 		return nil
@@ -141,10 +141,10 @@ func (k *podKind) learnAudiences(ctx context.Context, it *podItem) error {
 	return nil
 }
 
-// shortestLifetime is that of a token which is thrown away, in seconds: no API server issues a shorter one.
+// shortestLifetime is the lifetime of a discarded token, in seconds: no API server issues a shorter one.
 const shortestLifetime = 600
 
-// requestToken has the API server issue a token of the account of a pod.
+// requestToken requests a token of a pod's ServiceAccount from the API server.
 func (k *podKind) requestToken(ctx context.Context, it *podItem, asked translate.TokenAsked) (*authenticationv1.TokenRequest, error) {
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 		ExpirationSeconds: &asked.Lifetime,
@@ -160,8 +160,8 @@ func (k *podKind) requestToken(ctx context.Context, it *podItem, asked translate
 	return request, nil
 }
 
-// renewLate looks after a pod that was made while nothing led to the API server of this cluster, when something does. One that the
-// provider refuses is asked for anew, with its tokens; others keep what they were made with, and an event says so.
+// renewLate handles a pod that was created while no path led to the API server, once a path does. A pod that the provider
+// refuses is requested again, with its tokens; others keep their projections, and an event records that.
 func (k *podKind) renewLate(ctx context.Context, it *podItem) error {
 	if it.shadow == nil || translate.HomeOf(it.shadow) != nil || !it.asksForTokens() ||
 		translate.AccessOf(it.local, &translate.Home{}) != translate.AccessHome {
@@ -169,12 +169,12 @@ func (k *podKind) renewLate(ctx context.Context, it *podItem) error {
 	}
 	home, _, err := k.home(ctx)
 	if home == nil || kube.IsWait(err) {
-		return nil // a watch tells when there is one
+		return nil // a watch shows when there is one
 	}
 	if err != nil {
 		return err
 	}
-	fresh := translate.NeverStarted(it.local) // the ShadowPod of another one says that it ran
+	fresh := translate.NeverStarted(it.local) // a ShadowPod with a status is of a pod that ran
 	if fresh && it.remote == nil && refusalOf(it.shadow) != nil {
 		err := it.Remote.Client().Get(ctx, client.ObjectKey{Namespace: it.Pair.Remote, Name: it.Name}, &corev1.Pod{})
 		if apierrors.IsNotFound(err) {
@@ -189,7 +189,7 @@ func (k *podKind) renewLate(ctx context.Context, it *podItem) error {
 	return nil
 }
 
-// issueTokens has the API server issue the tokens of a pod, unless there are some that were not sent, or were only a moment ago.
+// issueTokens requests the tokens of a pod from the API server, unless unsent tokens exist, or tokens were sent a moment ago.
 func (k *podKind) issueTokens(ctx context.Context, it *podItem) error {
 	now := k.memory.now()
 	var have tokenMemory
@@ -216,7 +216,7 @@ func (k *podKind) issueTokens(ctx context.Context, it *podItem) error {
 	return nil
 }
 
-// placeForTokens looks for the Secret of somebody else that has the name: a pod without its tokens would be made, and never start.
+// placeForTokens checks that no foreign Secret has the name: otherwise the pod would be created without its tokens, and never start.
 func (k *podKind) placeForTokens(ctx context.Context, it *podItem) error {
 	if it.tokens != nil {
 		return nil
@@ -232,7 +232,7 @@ func (k *podKind) placeForTokens(ctx context.Context, it *podItem) error {
 	return k.maySend(it, live)
 }
 
-// maySend makes sure that what has the name of the Secret is one of this node with tokens, and says what to do if it is not.
+// maySend checks that the existing Secret of that name is a token Secret of this node; its error says what to do if not.
 func (k *podKind) maySend(it *podItem, live metav1.Object) error {
 	if it.target.OwnsPod(live) && translate.IsSentToken(live) {
 		return nil
@@ -240,15 +240,15 @@ func (k *podKind) maySend(it *podItem, live metav1.Object) error {
 	err := fmt.Errorf("remote object %s/%s already exists, and the tokens of the pod need a Secret of that name: "+
 		"give the other Secret another name, or the pod, or annotate the pod with %s: %s",
 		it.Pair.Remote, live.GetName(), names.APIServerSupport, names.APIServerSupportDisabled)
-	return kube.Again(againDelay, kube.Invalid(reasonNoPlace, err)) // of which an event tells
+	return kube.Again(againDelay, kube.Invalid(reasonNoPlace, err)) // which an event records
 }
 
-// tokenError is that this cluster issued no token.
+// tokenError is the error of a token that this cluster did not issue.
 type tokenError struct{ error }
 
 func (e *tokenError) Unwrap() error { return e.error }
 
-// refuseToken shows on a pod that is not started that its account gets no token, or that there is no place for it, if that is why.
+// refuseToken writes to the status of a pod that is not started why: its account gets no token, or the name of its Secret is taken.
 func (k *podKind) refuseToken(ctx context.Context, it *podItem, why error) error {
 	reason := ""
 	if taken, _ := kube.InvalidReason(why); taken == reasonNoPlace {
@@ -262,10 +262,10 @@ func (k *podKind) refuseToken(ctx context.Context, it *podItem, why error) error
 	if err := k.markRefused(ctx, it, reason, "the pod is not started without its token: "+why.Error()); err != nil {
 		return err
 	}
-	return why // of which an event tells
+	return why // which an event records
 }
 
-// sendTokens brings the tokens of a pod to the provider, and new ones in time. Where the way home is gone they are left to expire.
+// sendTokens sends the tokens of a pod to the provider, and new ones in time. Without a path to the API server they are left to expire.
 func (k *podKind) sendTokens(ctx context.Context, it *podItem) error {
 	shadow := it.made
 	if it.shadow != nil {
@@ -274,7 +274,7 @@ func (k *podKind) sendTokens(ctx context.Context, it *podItem) error {
 	if !k.options.APIServerSupport || shadow == nil || translate.AccessOf(it.local, translate.HomeOf(shadow)) != translate.AccessHome {
 		return nil
 	}
-	if it.tokens != nil { // after a restart nothing is known of what was allowed when the pod was made
+	if it.tokens != nil { // after a restart the tokens allowed when the pod was created are unknown
 		if err := k.learnAudiences(ctx, it); err != nil {
 			return err
 		}
@@ -320,12 +320,12 @@ func (k *podKind) sendTokens(ctx context.Context, it *podItem) error {
 	}
 	again := failedTokensDelay + translate.Spread(it.local, failedTokensSpread)
 	k.memory.withState(it.local, func(m *podState) { m.tokens.renew, m.tokens.retry = now.Add(again), now.Add(again) })
-	// The pod runs, and what it has is good for some time.
+	// The pod runs, and its present tokens are valid for some time.
 	k.events.record(it.local, corev1.EventTypeWarning, reasonTokensFailed, fmt.Sprintf("Error reflecting service account tokens: %v", err))
 	return kube.Wait(again, "the tokens of the pod could not be renewed")
 }
 
-// readProjected reads which tokens the pod was made with a place for. What its annotation or the values allow since has none.
+// readProjected reads the tokens that the ShadowPod has projections for. Tokens allowed later by annotation or values have none.
 func (it *podItem) readProjected(ctx context.Context, shadow metav1.Object) error {
 	live := &offv1beta1.ShadowPod{}
 	err := it.Remote.Client().Get(ctx, client.ObjectKey{Namespace: it.Pair.Remote, Name: it.Name}, live)
@@ -339,7 +339,7 @@ func (it *podItem) readProjected(ctx context.Context, shadow metav1.Object) erro
 	return nil
 }
 
-// writeTokens makes the Secret, or fills it anew.
+// writeTokens creates the Secret, or updates it.
 func (k *podKind) writeTokens(ctx context.Context, it *podItem, shadow metav1.Object) error {
 	var tokens *translate.Tokens
 	k.memory.withState(it.local, func(m *podState) { tokens = m.tokens.issued })
@@ -347,7 +347,7 @@ func (k *podKind) writeTokens(ctx context.Context, it *podItem, shadow metav1.Ob
 		return nil
 	}
 	err := k.putTokens(ctx, it, it.keepFiles(it.target.TokenSecret(it.local, shadow, *tokens)))
-	if apierrors.IsForbidden(err) { // an older provider lets nothing have an owner
+	if apierrors.IsForbidden(err) { // older providers forbid owner references
 		err = k.putTokens(ctx, it, it.keepFiles(it.target.TokenSecret(it.local, nil, *tokens)))
 	}
 	if err != nil {
@@ -358,8 +358,8 @@ func (k *podKind) writeTokens(ctx context.Context, it *podItem, shadow metav1.Ob
 	return nil
 }
 
-// keepFiles adds to the Secret of a running pod, empty, what is not sent any more, or has no place in the pod: a volume that lacks one file
-// would not get the others anew.
+// keepFiles adds to the Secret of a running pod empty values of tokens that are not sent any more, or have no projection in the pod: the
+// kubelet does not update a volume that lacks one file.
 func (it *podItem) keepFiles(secret *corev1.Secret) *corev1.Secret {
 	if it.made != nil {
 		return secret
@@ -379,7 +379,7 @@ func (it *podItem) keepFiles(secret *corev1.Secret) *corev1.Secret {
 	return secret
 }
 
-// tellSent tells once for all pods of an owner, and each one that had none of its new tokens: others get new ones all the time.
+// tellSent records once for all pods of an owner, and for each pod after a failure, that tokens were sent: renewals are routine.
 func (k *podKind) tellSent(it *podItem) {
 	text := fmt.Sprintf("Successfully reflected service account tokens to cluster %q", k.options.Provider)
 	if !k.events.forgetFailure(it.local, reasonTokensFailed) {
@@ -390,7 +390,7 @@ func (k *podKind) tellSent(it *podItem) {
 	k.events.recordNormal(it.local, reasonTokensSent, text)
 }
 
-// putTokens takes over nothing but what has tokens.
+// putTokens creates or updates the Secret; an existing object is taken over only if it holds tokens.
 func (k *podKind) putTokens(ctx context.Context, it *podItem, secret *corev1.Secret) error {
 	if it.tokens == nil {
 		made, err := it.Remote.Make(ctx, secret)
@@ -409,7 +409,7 @@ func (k *podKind) putTokens(ctx context.Context, it *podItem, secret *corev1.Sec
 	return err
 }
 
-// dropTokens deletes the Secret of a pod that is gone, unless that goes with its ShadowPod.
+// dropTokens deletes the Secret of a deleted pod, unless the ShadowPod owns the Secret.
 func (k *podKind) dropTokens(ctx context.Context, it *podItem) error {
 	if it.tokens == nil || len(it.tokens.OwnerReferences) > 0 || !it.tokens.DeletionTimestamp.IsZero() {
 		return nil
@@ -420,7 +420,7 @@ func (k *podKind) dropTokens(ctx context.Context, it *podItem) error {
 	return nil
 }
 
-// runRenewals has pods looked at whose tokens are to be replaced.
+// runRenewals enqueues the pods whose tokens are to be replaced.
 func (m *podStates) runRenewals(ctx context.Context, look func(client.ObjectKey)) error {
 	ticker := time.NewTicker(renewalInterval)
 	defer ticker.Stop()

@@ -51,32 +51,32 @@ type process struct {
 	twins   *remoteNamespaces
 	health  *providerHealth
 	virtual atomic.Pointer[offv1beta1.VirtualNode]
-	// asked counts the twins that were asked for our rights.
+	// asked counts the remote namespaces in which our permissions were checked.
 	asked atomic.Uint32
 	conn  atomic.Pointer[multicluster.Conn]
-	// conduct is which of our bounds the provider reached.
+	// conduct holds which of our limits the provider exceeded.
 	conduct *multicluster.Conduct
 	way     atomic.Pointer[providerProxy]
 	reader  atomic.Pointer[client.Reader]
 	network *networkState
-	// available tells whether the pods can be reached.
+	// available tracks whether the pods can be reached.
 	available *availability
-	// here and there are the two clusters for all engines.
+	// here and there are the local and the remote cluster for all engines.
 	here, there *kube.Cluster
 	// broadcaster takes the events of all components.
 	broadcaster record.EventBroadcaster
 	// pods is the engine that reflects the pods, nil until there is a kubeconfig.
 	pods atomic.Pointer[multicluster.Engine]
-	// shared is the engine that reflects what the virtual nodes of the provider share, nil until it was our turn once.
+	// shared is the engine that reflects the shared objects of the provider's virtual nodes, nil until this process was the leader once.
 	shared atomic.Pointer[multicluster.Engine]
-	// connected is closed when conn is there; failed gets what only a new process can mend.
+	// connected is closed when conn is set; failed receives errors that only a new process can recover from.
 	connected chan struct{}
 	failed    chan error
-	// leaseDue says that the lease of the Node is to be renewed now.
+	// leaseDue signals that the Node lease is to be renewed now.
 	leaseDue chan struct{}
 }
 
-// Run is a virtual kubelet, until ctx ends or it cannot go on.
+// Run runs a virtual kubelet until ctx ends or an error is fatal.
 func Run(ctx context.Context, o Options) error {
 	o = o.withDefaults()
 	if err := o.validateOptions(); err != nil {
@@ -117,13 +117,13 @@ func (p *process) prepareProcess(ctx context.Context) error {
 	return p.mgr.Add(p)
 }
 
-// ownerReference is the VirtualNode, as the owner of what goes with it.
+// ownerReference returns the VirtualNode as an owner reference.
 func (p *process) ownerReference() *metav1.OwnerReference {
 	vn := p.virtual.Load()
 	return &metav1.OwnerReference{APIVersion: offv1beta1.GroupVersion.String(), Kind: "VirtualNode", Name: vn.Name, UID: vn.UID}
 }
 
-// renewLease has the lease renewed at once, unless it is about to be.
+// renewLease has the lease renewed at once, unless a renewal is due already.
 func (p *process) renewLease() {
 	select {
 	case p.leaseDue <- struct{}{}:
@@ -131,7 +131,7 @@ func (p *process) renewLease() {
 	}
 }
 
-// wakeUp sends a signal, unless one is still on its way.
+// wakeUp sends a signal, unless one is still pending.
 func wakeUp(to chan<- event.GenericEvent) {
 	select {
 	case to <- event.GenericEvent{Object: &corev1.Node{}}:
@@ -141,7 +141,7 @@ func wakeUp(to chan<- event.GenericEvent) {
 
 const pollInterval = time.Second
 
-// awaitVirtualNode waits for what this process serves and returns the name of its kubeconfig Secret.
+// awaitVirtualNode waits for the VirtualNode of this process and returns the name of its kubeconfig Secret.
 func (p *process) awaitVirtualNode(ctx context.Context) (secret string, err error) {
 	direct, err := client.New(p.options.Config, client.Options{Scheme: kube.Scheme})
 	if err != nil {
@@ -163,7 +163,7 @@ func (p *process) awaitVirtualNode(ctx context.Context) (secret string, err erro
 		} else if apierrors.IsUnauthorized(err) {
 			return "", err
 		}
-		// Also while the API server is away: a process that ends is started again later and later.
+		// Also while the API server is away: the restart of an exited process is delayed longer each time.
 		if !waiting {
 			p.options.Log.Info("waiting for the virtual node and its kubeconfig", "virtualNode", key.String(), "error", err)
 		}
@@ -175,7 +175,7 @@ func (p *process) awaitVirtualNode(ctx context.Context) (secret string, err erro
 	}
 }
 
-// answerProbes says that this process lives, for as long as there is no manager to say so. It stops when the returned
+// answerProbes answers liveness probes until the manager does. It stops when the returned
 // function is called.
 func (p *process) answerProbes() (stop func()) {
 	if p.options.HealthAddress == "0" {
@@ -197,7 +197,7 @@ func (p *process) answerProbes() (stop func()) {
 	}
 }
 
-// managerOptions narrow every cache to what concerns this node, and so the rights that this process needs.
+// managerOptions restricts every cache to the objects of this node, and so the permissions that this process needs.
 func managerOptions(o Options, secret string) kube.ManagerOptions {
 	named := func(name string) fields.Selector { return fields.OneTermEqualSelector("metadata.name", name) }
 	tenant := map[string]cache.Config{o.TenantNamespace: {}}
@@ -227,7 +227,7 @@ func managerOptions(o Options, secret string) kube.ManagerOptions {
 	}
 }
 
-// setupControllers registers the controllers: this is all that reacts to objects of the tenant namespace and of the cluster.
+// setupControllers registers the controllers: all reactions to objects of the tenant namespace and of the cluster.
 func (p *process) setupControllers(ctx context.Context, nodeWake, podWake chan event.GenericEvent) error {
 	version, err := p.clients.Discovery().ServerVersion()
 	if err != nil {
@@ -267,7 +267,7 @@ func (p *process) setupControllers(ctx context.Context, nodeWake, podWake chan e
 	}, podWake)
 }
 
-// lookAgain has a pod reflected anew. What is not reflected yet will be.
+// lookAgain enqueues a pod. Pods that are not reflected yet will be anyway.
 func (p *process) lookAgain(pod client.ObjectKey) {
 	engine := p.pods.Load()
 	if twin, ok := p.twins.Twin(pod.Namespace); ok && engine != nil {
@@ -275,21 +275,21 @@ func (p *process) lookAgain(pod client.ObjectKey) {
 	}
 }
 
-// prioritize has an object copied before others that wait, if this process copies at the moment.
+// prioritize has an object copied before others in the queue, if this process reflects the shared objects.
 func (p *process) prioritize(kind string, pair multicluster.Pair, name string) {
 	if engine := p.shared.Load(); engine != nil {
 		engine.EnqueueFirst(kind, pair, name)
 	}
 }
 
-// lookAtSlices has all EndpointSlices reflected anew.
+// lookAtSlices enqueues all EndpointSlices.
 func (p *process) lookAtSlices() {
 	for _, pair := range p.twins.Pairs() {
 		p.lookAtSlicesOf(pair.Local)
 	}
 }
 
-// lookAtSlicesOf has the EndpointSlices of a namespace reflected anew.
+// lookAtSlicesOf enqueues the EndpointSlices of a namespace.
 func (p *process) lookAtSlicesOf(namespace string) {
 	engine := p.shared.Load()
 	if twin, ok := p.twins.Twin(namespace); ok && engine != nil {
@@ -297,7 +297,7 @@ func (p *process) lookAtSlicesOf(namespace string) {
 	}
 }
 
-// newBroadcaster makes what sends the events. One has long queues, whoever uses it: all components share it.
+// newBroadcaster returns the broadcaster of events. Its queues are long even with few users: all components share one.
 func (p *process) newBroadcaster(ctx context.Context) record.EventBroadcaster {
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: p.clients.CoreV1().Events(corev1.NamespaceAll)})
@@ -305,7 +305,7 @@ func (p *process) newBroadcaster(ctx context.Context) record.EventBroadcaster {
 	return broadcaster
 }
 
-// newRecorder makes events of the given component.
+// newRecorder returns the event recorder of the given component.
 func (p *process) newRecorder(component string) record.EventRecorder {
 	return p.broadcaster.NewRecorder(kube.Scheme, corev1.EventSource{Component: component, Host: p.options.Node})
 }
@@ -323,24 +323,24 @@ func (p *process) pingProvider(ctx context.Context) error {
 	return p.mayWork(ctx)
 }
 
-// askedTwins is how many are asked at most: all have to answer within the time of one ping.
+// askedTwins is how many remote namespaces are checked at most: all have to answer within the time of one ping.
 const askedTwins = 3
 
-// mayWork asks for what the reflection reads, in one twin namespace after the other until one answers: a provider that
-// took our rights away lives all the same, and watches that were begun go on for minutes.
+// mayWork lists the objects that the reflection reads, in one remote namespace after the other until one answers: a provider that
+// revoked our permissions still answers pings, and established watches go on for minutes.
 func (p *process) mayWork(ctx context.Context) error {
 	var refused error
 	remotes := p.twins.Remotes()
 	for range min(askedTwins, len(remotes)) {
-		twin := remotes[int(p.asked.Add(1))%len(remotes)] // not the same ones each time: a few may be going
+		twin := remotes[int(p.asked.Add(1))%len(remotes)] // other namespaces each time: a few may be terminating
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(offv1beta1.GroupVersion.WithKind("ShadowPodList"))
 		err := p.remoteReader().List(ctx, list, client.InNamespace(twin), client.Limit(1))
 		if refused != nil && err != nil && ctx.Err() != nil {
-			break // no answer is none that takes the refusal back
+			break // no answer does not revoke the refusal
 		}
 		if !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) {
-			return nil // whatever else is wrong is for those who work there to tell
+			return nil // other errors are reported by the reflection itself
 		}
 		refused = err
 	}
@@ -350,7 +350,7 @@ func (p *process) mayWork(ctx context.Context) error {
 	return nil
 }
 
-// offloadingPatch is the offloading patch of the VirtualNode of this moment, with what the options keep here.
+// offloadingPatch returns the present offloading patch of the VirtualNode, with the options' labels and annotations not to reflect.
 func (p *process) offloadingPatch() *offv1beta1.OffloadingPatch {
 	patch := *translate.PatchOf(p.virtual.Load())
 	patch.LabelsNotReflected = slices.Concat(patch.LabelsNotReflected, p.options.LabelsNotReflected)
@@ -360,7 +360,7 @@ func (p *process) offloadingPatch() *offv1beta1.OffloadingPatch {
 
 func (p *process) specGeneration() int64 { return p.virtual.Load().Generation }
 
-// remoteUser is the value of the label CreatorUser for what this process makes in the provider; empty where it is not known.
+// remoteUser returns the value of the label CreatorUser for objects that this process creates in the provider; empty if unknown.
 func (p *process) remoteUser() string {
 	if conn := p.conn.Load(); conn != nil {
 		return policy.CreatorUser(conn.User())
@@ -375,7 +375,7 @@ func (p *process) remoteReader() client.Reader {
 	return nil
 }
 
-// connectProvider makes the first connection, from a kubeconfig that can be read.
+// connectProvider makes the first connection, from a readable kubeconfig.
 func (p *process) connectProvider(kubeconfig []byte) error {
 	conn, err := multicluster.NewConn(kubeconfig, multicluster.AllowLoopback(p.options.AllowLoopbackPeers), multicluster.WithConduct(p.conduct))
 	if err != nil {
@@ -409,5 +409,5 @@ func (p *process) listenKubelet(ctx context.Context) (net.Listener, error) {
 	return listener, nil
 }
 
-// localConfig is for clients other than the manager's.
+// localConfig returns the configuration for clients other than the manager's.
 func (p *process) localConfig() *rest.Config { return p.mgr.GetConfig() }

@@ -17,8 +17,8 @@ var ofKubelet = []corev1.PodConditionType{
 	corev1.PodReadyToStartContainers, corev1.PodResizePending, corev1.PodResizeInProgress,
 }
 
-// translateConditions are the remote ones and those that others set on the local pod. Gates are opened here, so readiness is
-// decided here, and whoever opens one of the same name in the provider opens another.
+// translateConditions returns the remote conditions and those that others set on the local pod. Readiness gates are set locally, so
+// readiness is decided locally: a gate of the same name in the provider is a different gate.
 func translateConditions(in StatusInput) []corev1.PodCondition {
 	local := in.Local
 	var out []corev1.PodCondition
@@ -42,7 +42,7 @@ func translateConditions(in StatusInput) []corev1.PodCondition {
 	return keepTransition(out, local)
 }
 
-// isOutdated tells whether a condition is about an earlier remote pod: the disruption that ended it does not go on.
+// isOutdated reports whether a condition is about an earlier remote pod: the disruption that ended it is over.
 func isOutdated(c corev1.PodCondition, in StatusInput) bool {
 	return c.Type == corev1.DisruptionTarget && in.Local.DeletionTimestamp.IsZero() && c.LastTransitionTime.Before(&in.Remote.CreationTimestamp)
 }
@@ -66,7 +66,7 @@ func hasCondition(list []corev1.PodCondition, t corev1.PodConditionType) bool {
 	return slices.ContainsFunc(list, func(c corev1.PodCondition) bool { return c.Type == t })
 }
 
-// notReady overrides readiness; the remote time of transition stays, as no clock is read here.
+// notReady overrides readiness; the remote transition time stays, as no clock is read here.
 func notReady(list []corev1.PodCondition, local *corev1.Pod, reason, message string) []corev1.PodCondition {
 	i := slices.IndexFunc(list, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady })
 	if i < 0 {
@@ -79,7 +79,7 @@ func notReady(list []corev1.PodCondition, local *corev1.Pod, reason, message str
 	return keepTransition(list, local)
 }
 
-// keepTransition keeps the local time of transition of a condition whose value did not change, where the remote one
+// keepTransition keeps the local transition time of a condition whose status did not change, if the remote one
 // has none.
 func keepTransition(list []corev1.PodCondition, local *corev1.Pod) []corev1.PodCondition {
 	for i := range list {

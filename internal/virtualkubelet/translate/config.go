@@ -17,7 +17,7 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// ReflectionType says which objects of a namespace are copied.
+// ReflectionType selects the objects of a namespace that are copied.
 type ReflectionType string
 
 const (
@@ -27,11 +27,11 @@ const (
 	AllowList ReflectionType = "AllowList"
 	// UsedByPods copies only those that a pod in the provider refers to, and those annotated with names.AllowReflection.
 	UsedByPods ReflectionType = "UsedByPods"
-	// CustomLiqo leaves the choice to us: it is DenyList.
+	// CustomLiqo leaves the choice to Liqo: it is DenyList.
 	CustomLiqo ReflectionType = "CustomLiqo"
 )
 
-// Allows tells whether an object is to be copied; used says that a pod in the provider refers to it.
+// Allows reports whether an object is to be copied; used is set if a pod in the provider refers to it.
 func (r ReflectionType) Allows(obj metav1.Object, used bool) bool {
 	switch r {
 	case AllowList:
@@ -42,20 +42,20 @@ func (r ReflectionType) Allows(obj metav1.Object, used bool) bool {
 	return !isSet(obj, names.SkipReflection)
 }
 
-// isSet tells whether an annotation is there and not "false".
+// isSet reports whether an annotation exists and is not "false".
 func isSet(obj metav1.Object, key string) bool {
 	value, ok := obj.GetAnnotations()[key]
 	return ok && !strings.EqualFold(value, "false")
 }
 
-// IsRootCA tells whether a ConfigMap is the one that Kubernetes puts into every namespace.
+// IsRootCA reports whether a ConfigMap is the one that Kubernetes puts into every namespace.
 func IsRootCA(cm *corev1.ConfigMap) bool { return cm.Name == rootCAConfigMap }
 
 // IsRootCAName reports whether a ConfigMap of that name is the one that Kubernetes puts into every namespace.
 func IsRootCAName(name string) bool { return name == rootCAConfigMap }
 
-// IsCopyOfConfigMap reports whether a copy has all that the original has, and nothing that manager applied and the original lacks by
-// now. Others may add keys.
+// IsCopyOfConfigMap reports whether a copy has all keys of the original, and none that manager applied and the original now
+// lacks. Others may add keys.
 func IsCopyOfConfigMap(copied, original *corev1.ConfigMap, manager string) bool {
 	return includesAll(copied.Data, original.Data, func(a, b string) bool { return a == b }) && includesAll(copied.BinaryData, original.BinaryData, bytes.Equal) &&
 		appliedOnly(copied, manager, "f:data", original.Data) && appliedOnly(copied, manager, "f:binaryData", original.BinaryData)
@@ -75,7 +75,7 @@ func appliedOnly[V any](copied metav1.Object, manager, field string, original ma
 		var fields map[string]json.RawMessage
 		var keys map[string]json.RawMessage
 		if json.Unmarshal(entry.FieldsV1.Raw, &fields) != nil || json.Unmarshal(fields[field], &keys) != nil {
-			continue // a field of which nothing was applied
+			continue // manager applied nothing of this field
 		}
 		for path := range keys {
 			if key, ok := strings.CutPrefix(path, "f:"); ok {
@@ -97,20 +97,20 @@ func includesAll[V any](all, part map[string]V, equal func(a, b V) bool) bool {
 	return true
 }
 
-// UsesRootCA tells whether a pod mounts this cluster's root CA, and in the provider, too.
+// UsesRootCA reports whether a pod mounts this cluster's root CA, and in the provider, too.
 func UsesRootCA(pod *corev1.Pod) bool {
 	configMaps, _ := References(&pod.Spec)
 	return AccessOf(pod, &Home{}) != AccessRemote && slices.Contains(configMaps, rootCAConfigMap)
 }
 
-// AllowsRootCA is Allows for the root CA, which pods need whatever the policy of other ConfigMaps is: only an explicit
+// AllowsRootCA is Allows for the root CA, which pods need regardless of the policy for other ConfigMaps: only an explicit
 // annotation counts.
 func AllowsRootCA(cm *corev1.ConfigMap) bool {
 	value, ok := cm.Annotations[names.AllowReflection]
 	return !isSet(cm, names.SkipReflection) && !(ok && strings.EqualFold(value, "false"))
 }
 
-// ConfigMap is the remote copy of a ConfigMap.
+// ConfigMap returns the remote copy of a ConfigMap.
 func (t Target) ConfigMap(local *corev1.ConfigMap) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
@@ -121,7 +121,7 @@ func (t Target) ConfigMap(local *corev1.ConfigMap) *corev1.ConfigMap {
 	}
 }
 
-// Secret is the remote copy of a Secret. Tokens have none: see IsToken.
+// Secret returns the remote copy of a Secret. Tokens have none: see IsToken.
 func (t Target) Secret(local *corev1.Secret) *corev1.Secret {
 	return &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
@@ -132,7 +132,7 @@ func (t Target) Secret(local *corev1.Secret) *corev1.Secret {
 	}
 }
 
-// IsToken tells whether a Secret holds a service account token, which never leaves this cluster.
+// IsToken reports whether a Secret holds a service account token, which never leaves this cluster.
 func IsToken(s *corev1.Secret) bool { return s.Type == corev1.SecretTypeServiceAccountToken }
 
 func (t Target) objectMeta(name string, local metav1.Object) metav1.ObjectMeta {
@@ -142,7 +142,7 @@ func (t Target) objectMeta(name string, local metav1.Object) metav1.ObjectMeta {
 	}
 }
 
-// PatchOf is the offloading patch of a virtual node, never nil.
+// PatchOf returns the offloading patch of a virtual node, never nil.
 func PatchOf(vn *offv1beta1.VirtualNode) *offv1beta1.OffloadingPatch {
 	if vn.Spec.OffloadingPatch == nil {
 		return &offv1beta1.OffloadingPatch{}

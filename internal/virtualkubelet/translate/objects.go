@@ -14,11 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// ingressClass is how the class of an Ingress was named before there was a field for it.
+// ingressClass is the annotation of an Ingress's class from before the field existed.
 const ingressClass = "kubernetes.io/ingress.class"
 
-// Ingress is the remote copy of an Ingress. Classes of this cluster mean nothing there: class is one of the provider's,
-// empty to leave the choice to it.
+// Ingress returns the remote copy of an Ingress. Local classes mean nothing in the provider: class is one of the provider's,
+// empty to leave the choice to the provider.
 func (t Target) Ingress(local *networkingv1.Ingress, class string) *networkingv1.Ingress {
 	from := local.Spec.DeepCopy()
 	out := &networkingv1.Ingress{
@@ -33,8 +33,8 @@ func (t Target) Ingress(local *networkingv1.Ingress, class string) *networkingv1
 	return out
 }
 
-// Object is the remote copy of an object whose kind we know nothing about: everything but its status and what the API
-// server and controllers of this cluster keep in its metadata.
+// Object returns the remote copy of an object of an unknown kind: everything but its status and the metadata that the API
+// server and controllers of this cluster maintain.
 func (t Target) Object(local *unstructured.Unstructured) *unstructured.Unstructured {
 	out := local.DeepCopy()
 	for _, field := range []string{"metadata", "status"} {
@@ -49,8 +49,8 @@ func (t Target) Object(local *unstructured.Unstructured) *unstructured.Unstructu
 	return out
 }
 
-// guarded are the groups whose objects are never copied just because somebody asks for it: what runs code past the
-// provider's rules for pods, gives rights, or is copied already, in its own way.
+// guarded are the groups whose objects are never copied on request: objects that run code past the
+// provider's rules for pods, grant permissions, or are copied already, in their own way.
 var guarded = []string{
 	"", "apps", "batch", "extensions", "networking.k8s.io", "policy",
 	"admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "authentication.k8s.io",
@@ -58,7 +58,7 @@ var guarded = []string{
 	"rbac.authorization.k8s.io",
 }
 
-// MayReflect says why objects of a resource are not copied on request.
+// MayReflect returns why objects of a resource are not copied on request.
 func MayReflect(r schema.GroupVersionResource) error {
 	switch {
 	case r.Resource == "" || r.Version == "":

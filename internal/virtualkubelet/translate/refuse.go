@@ -15,17 +15,17 @@ import (
 const (
 	// ReasonBackOff: the pod never started and waits for its namespace to be offloaded.
 	ReasonBackOff = "OffloadingBackOff"
-	// ReasonAborted: the pod ran, and its namespace is offloaded no more.
+	// ReasonAborted: the pod ran, and its namespace is not offloaded any more.
 	ReasonAborted = "OffloadingAborted"
-	// ReasonRemoteTerminated: the remote pod is gone after it had ended.
+	// ReasonRemoteTerminated: the remote pod was removed after it had ended.
 	ReasonRemoteTerminated = "RemotePodTerminated"
 	// ReasonNotStarted: the pod was deleted before it ran.
 	ReasonNotStarted = "RemotePodNotStarted"
-	// ReasonRemoteMissing: the remote pod is gone and not made again yet.
+	// ReasonRemoteMissing: the remote pod was removed and is not recreated yet.
 	ReasonRemoteMissing = "RemotePodMissing"
 )
 
-// NotReflected is the status of a pod whose namespace is not offloaded to this node's provider.
+// NotReflected returns the status of a pod whose namespace is not offloaded to this node's provider.
 func NotReflected(local *corev1.Pod) corev1.PodStatus {
 	switch {
 	case policy.Ended(local.Status.Phase):
@@ -37,12 +37,12 @@ func NotReflected(local *corev1.Pod) corev1.PodStatus {
 	}
 }
 
-// NeverStarted tells whether no container of the pod was ever seen.
+// NeverStarted reports whether no container of the pod was ever observed.
 func NeverStarted(local *corev1.Pod) bool {
 	return (local.Status.Phase == corev1.PodPending || local.Status.Phase == "") && len(local.Status.ContainerStatuses) == 0
 }
 
-// Refused is the status of a pod that the provider does not accept.
+// Refused returns the status of a pod that the provider does not accept.
 func Refused(local *corev1.Pod, message string) corev1.PodStatus {
 	if !NeverStarted(local) {
 		return *local.Status.DeepCopy()
@@ -50,7 +50,7 @@ func Refused(local *corev1.Pod, message string) corev1.PodStatus {
 	return markFailed(local, corev1.PodPending, ReasonBackOff, message)
 }
 
-// Ended is the status of a pod whose remote pod vanished after the provider had reported its end.
+// Ended returns the status of a pod whose remote pod vanished after the provider had reported its end.
 func Ended(local *corev1.Pod, phase corev1.PodPhase) corev1.PodStatus {
 	if policy.Ended(local.Status.Phase) {
 		return *local.Status.DeepCopy()
@@ -58,8 +58,8 @@ func Ended(local *corev1.Pod, phase corev1.PodPhase) corev1.PodStatus {
 	return markFailed(local, phase, ReasonRemoteTerminated, "")
 }
 
-// Deleted is the final status of a pod that is being deleted and of which the provider has nothing any more. Whoever counts how pods
-// end, as the controller of Jobs does, waits for it: a pod that nobody saw end has failed, unless all its containers succeeded.
+// Deleted returns the final status of a pod that is being deleted and has no remote objects any more. Controllers that count pod
+// results, such as the Job controller, wait for it: a pod whose end was not observed has failed, unless all its containers succeeded.
 func Deleted(local *corev1.Pod) corev1.PodStatus {
 	switch {
 	case policy.Ended(local.Status.Phase):
@@ -80,7 +80,7 @@ func allSucceeded(local *corev1.Pod) bool {
 	return len(statuses) > 0 && len(statuses) == len(local.Spec.Containers) && !slices.ContainsFunc(statuses, failed)
 }
 
-// Missing is the status of a pod while the provider has none for it. Nothing ended: it will be made again. So the phase
+// Missing returns the status of a pod while the provider has none for it. Nothing ended: the pod will be recreated. So the phase
 // stays as it is, like that of a pod whose containers are restarted.
 func Missing(local *corev1.Pod) corev1.PodStatus {
 	if policy.Ended(local.Status.Phase) || NeverStarted(local) {
@@ -89,8 +89,8 @@ func Missing(local *corev1.Pod) corev1.PodStatus {
 	return markFailed(local, local.Status.Phase, ReasonRemoteMissing, "")
 }
 
-// markFailed sets phase and reason; whatever was true of the containers is not any more. What others say about a pod that will
-// run again, such as its gates, is left to them.
+// markFailed sets phase and reason; the container states are no longer true. The conditions that others set on a pod that will
+// run again, such as its gates, are kept.
 func markFailed(local *corev1.Pod, phase corev1.PodPhase, reason, message string) corev1.PodStatus {
 	out := *local.Status.DeepCopy()
 	out.Phase, out.Reason, out.Message = phase, reason, message
@@ -119,7 +119,7 @@ func markFailed(local *corev1.Pod, phase corev1.PodPhase, reason, message string
 	return out
 }
 
-// stoppedStatus is a container that nobody saw end.
+// stoppedStatus returns the status of a container whose end was not observed.
 func stoppedStatus(s corev1.ContainerStatus, phase corev1.PodPhase, reason string) corev1.ContainerStatus {
 	if s.State.Terminated != nil {
 		return s

@@ -14,14 +14,14 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// Restarts remembers, for one local pod, the restarts that happened in remote pods that are gone: to the user, a pod
-// that the provider made again is one that restarted. The zero value is what is known after a restart of ours.
+// Restarts counts, for one local pod, the restarts in removed remote pods: to the user, a pod
+// that the provider recreated is one that restarted. The zero value is valid after a restart of this process.
 type Restarts struct {
 	remote types.UID
 	base   map[string]int32
 }
 
-// Count takes a look at the pods and returns what to remember. It never counts backwards.
+// Count returns the updated counts for the present pods. It never counts backwards.
 func (r Restarts) Count(local, remote *corev1.Pod) Restarts {
 	if r.remote == remote.UID {
 		return r
@@ -32,7 +32,7 @@ func (r Restarts) Count(local, remote *corev1.Pod) Restarts {
 	}
 	for _, old := range slices.Concat(local.Status.InitContainerStatuses, local.Status.ContainerStatuses) {
 		if r.remote == "" {
-			// What was shown and is not of this remote pod came from earlier ones.
+			// Published restarts that are not of this remote pod were of earlier ones.
 			out.base[old.Name] = max(0, old.RestartCount-restartCount(remote, old.Name))
 		} else {
 			out.base[old.Name] = old.RestartCount + 1
@@ -41,7 +41,7 @@ func (r Restarts) Count(local, remote *corev1.Pod) Restarts {
 	return out
 }
 
-// Total is the count to show for a container of the present remote pod.
+// Total returns the count to publish for a container of the present remote pod.
 func (r Restarts) Total(container string, remote int32) int32 {
 	return min(r.base[container], maxRestartCount/2) + min(believedRestarts(remote), maxRestartCount/2)
 }
@@ -55,8 +55,8 @@ func restartCount(pod *corev1.Pod, container string) int32 {
 	return 0
 }
 
-// Replaceable tells whether somebody in the provider deleted the remote pod before it had ended. Such a pod is made
-// again, so what its containers report while they are stopped is no end.
+// Replaceable reports whether the remote pod was deleted in the provider before it had ended. Such a pod is
+// recreated, so the reports of its stopping containers are no end.
 func Replaceable(remote *corev1.Pod) bool {
 	if remote.DeletionTimestamp.IsZero() {
 		return false
@@ -65,7 +65,7 @@ func Replaceable(remote *corev1.Pod) bool {
 	if grace := remote.DeletionGracePeriodSeconds; grace != nil {
 		asked = asked.Add(-time.Duration(*grace) * time.Second)
 	}
-	// Times have no fractions here: a container that ended in the second of the deletion most likely ended by it.
+	// These times have no fractions: a container that ended in the second of the deletion most likely ended by the deletion.
 	ended := func(s corev1.ContainerStatus) bool {
 		return s.State.Terminated != nil && s.State.Terminated.FinishedAt.Time.Before(asked)
 	}

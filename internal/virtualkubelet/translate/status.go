@@ -13,19 +13,19 @@ import (
 	"liqo.io/liqo/internal/prefix"
 )
 
-// StatusInput is what the local status of an offloaded pod is made from.
+// StatusInput is the input of the local status of an offloaded pod.
 type StatusInput struct {
 	Local, Remote *corev1.Pod
 	// HostIPs are the addresses of the virtual node.
 	HostIPs []string
-	// IPs say what the addresses of the pod are here.
+	// IPs translates the addresses of the pod.
 	IPs PodIPs
-	// Restarts is what Count returned for this pair of pods.
+	// Restarts is the result of Count for this pair of pods.
 	Restarts Restarts
 }
 
-// PodStatus is the remote status as this cluster sees it. A pod that ended stays ended, whatever the provider says later,
-// and one that runs goes on running while the provider makes its pod again.
+// PodStatus returns the remote status as this cluster sees it. A pod that ended stays ended, regardless of later remote statuses,
+// and a running one stays running while the provider recreates its pod.
 func PodStatus(in StatusInput) corev1.PodStatus {
 	switch {
 	case policy.Ended(in.Local.Status.Phase) && in.Remote.Status.Phase != in.Local.Status.Phase:
@@ -54,11 +54,11 @@ func PodStatus(in StatusInput) corev1.PodStatus {
 	return out
 }
 
-// PodIPs say what addresses of the provider are here. The zero value shows none.
+// PodIPs translates addresses of the provider to local ones. The zero value publishes none.
 type PodIPs struct {
-	// Keep leaves those that the local pod has: what they are now is being found out.
+	// Keep keeps the addresses of the local pod: their present translation is being looked up.
 	Keep bool
-	// Peer has the networks of the provider. Addresses in none of them mean nothing here.
+	// Peer has the networks of the provider. Addresses outside all of them mean nothing locally.
 	Peer prefix.Map
 }
 
@@ -86,7 +86,7 @@ func (p PodIPs) translatePodIPs(in StatusInput) (first string, all []corev1.PodI
 	return first, all
 }
 
-// advancePhase is the later of two phases of one pod.
+// advancePhase returns the later of two phases of one pod.
 func advancePhase(local, remote corev1.PodPhase) corev1.PodPhase {
 	switch remote {
 	case corev1.PodRunning, corev1.PodSucceeded, corev1.PodFailed:
@@ -95,7 +95,7 @@ func advancePhase(local, remote corev1.PodPhase) corev1.PodPhase {
 	return cmp.Or(local, corev1.PodPending)
 }
 
-// keepLocal restores what the remote cluster cannot know, or what the API server refuses to change.
+// keepLocal restores fields that the remote cluster cannot know, or that the API server refuses to change.
 func keepLocal(out *corev1.PodStatus, in StatusInput) {
 	local := in.Local.Status.DeepCopy()
 	out.Phase = advancePhase(local.Phase, out.Phase)
@@ -109,8 +109,8 @@ func keepLocal(out *corev1.PodStatus, in StatusInput) {
 	}
 }
 
-// isResized tells whether the resources of the local pod are those that the remote kubelet knows of: who waits for a resize
-// waits for the generation.
+// isResized reports whether the remote kubelet has observed the resources of the local pod: clients that wait for a resize
+// wait for the generation.
 func isResized(local, remote *corev1.Pod) bool {
 	if seen := remote.Status.ObservedGeneration; seen != 0 && seen < remote.Generation {
 		return false

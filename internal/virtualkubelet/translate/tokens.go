@@ -21,12 +21,12 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// defaultLifetime is that of a projected token which says none, in seconds.
+// defaultLifetime is the lifetime of a projected token without one, in seconds.
 const defaultLifetime = 3600
 
 // TokenAsked is a token that a pod expects in a file.
 type TokenAsked struct {
-	// Key is where the token is in the Secret.
+	// Key is the key of the token in the Secret.
 	Key string
 	// Audience is empty for the API server.
 	Audience string
@@ -34,8 +34,8 @@ type TokenAsked struct {
 	Lifetime int64
 }
 
-// mayLeave reports whether a token of an audience may be sent to the provider: one for the API server may, one with which a pod shows
-// somebody else who it is only where the pod or the installation says so. Whoever has it there is the pod to that audience.
+// mayLeave reports whether a token of an audience may be sent to the provider: one for the API server may, one that identifies the
+// pod to a third party only if the pod or the installation allows it. The provider could impersonate the pod to that audience.
 func (t Target) mayLeave(pod *corev1.Pod, audience string) bool {
 	allowed := slices.Concat(t.Audiences, splitList(pod.Annotations[names.TokenAudiences]))
 	return audience == "" || slices.Contains(allowed, audience) || slices.Contains(allowed, anyAudience)
@@ -54,7 +54,7 @@ func splitList(list string) []string {
 	return out
 }
 
-// AudiencesKept returns the audiences of the tokens that a pod asks for and that do not leave this cluster, sorted, each once.
+// AudiencesKept returns the audiences of the pod's tokens that do not leave this cluster, sorted, without duplicates.
 func (t Target) AudiencesKept(pod *corev1.Pod) []string {
 	var out []string
 	for _, v := range pod.Spec.Volumes {
@@ -92,7 +92,7 @@ func (t Target) TokensAsked(pod *corev1.Pod) []TokenAsked {
 	return out
 }
 
-// ProjectedTokens returns the keys of a Secret with tokens that the volumes of a pod show.
+// ProjectedTokens returns the keys of a token Secret that the volumes of a pod project.
 func ProjectedTokens(spec *corev1.PodSpec, secret string) sets.Set[string] {
 	out := sets.Set[string]{}
 	for _, v := range spec.Volumes {
@@ -111,13 +111,13 @@ func ProjectedTokens(spec *corev1.PodSpec, secret string) sets.Set[string] {
 	return out
 }
 
-// tokenKey is made of what tells one file of a pod from all others.
+// tokenKey returns a key derived from the identity of a file within the pod.
 func tokenKey(volume, path string) string {
 	sum := sha256.Sum256([]byte(path))
 	return volume + "-" + hex.EncodeToString(sum[:3])
 }
 
-// sentProjection is the token of a file, as it comes from the Secret.
+// sentProjection returns the projection of a token from the Secret.
 func sentProjection(pod *corev1.Pod, volume string, t *corev1.ServiceAccountTokenProjection) corev1.VolumeProjection {
 	return corev1.VolumeProjection{Secret: &corev1.SecretProjection{
 		LocalObjectReference: corev1.LocalObjectReference{Name: names.TokenSecret(pod.Name)},
@@ -125,20 +125,20 @@ func sentProjection(pod *corev1.Pod, volume string, t *corev1.ServiceAccountToke
 	}}
 }
 
-// Tokens are what a pod was given. They are never printed.
+// Tokens are the tokens issued for a pod. They are never printed.
 type Tokens struct {
 	// byKey is unexported, and so nothing encodes it.
 	byKey map[string]string
-	// Expires is when the first one does.
+	// Expires is the earliest expiration.
 	Expires time.Time
-	// Renew is when there are to be new ones.
+	// Renew is when new tokens are due.
 	Renew time.Time
 }
 
-// maxSpread keeps apart the renewals of pods that began together.
+// maxSpread spreads the renewals of pods that started together.
 const maxSpread = 30 * time.Second
 
-// Add puts a token to the others, which was issued at a time.
+// Add adds a token with the time it was issued at.
 func (t *Tokens) Add(pod *corev1.Pod, key, token string, issued, expires time.Time) {
 	if t.byKey == nil {
 		t.byKey = map[string]string{}
@@ -154,7 +154,7 @@ func (t *Tokens) Add(pod *corev1.Pod, key, token string, issued, expires time.Ti
 	}
 }
 
-// Spread is a time below a limit, another one for each pod.
+// Spread returns a duration below limit that differs between pods.
 func Spread(pod *corev1.Pod, limit time.Duration) time.Duration {
 	sum := sha256.Sum256([]byte(pod.UID))
 	return limit * time.Duration(binary.BigEndian.Uint16(sum[:])) / (1 << 16)
@@ -166,10 +166,10 @@ func (t Tokens) String() string { return fmt.Sprintf("%d tokens", len(t.byKey)) 
 // GoString hides them from %#v.
 func (t Tokens) GoString() string { return t.String() }
 
-// AccountOf is the account that a pod runs as.
+// AccountOf returns the ServiceAccount of a pod.
 func AccountOf(pod *corev1.Pod) string { return cmp.Or(pod.Spec.ServiceAccountName, defaultAccount) }
 
-// TokenSecret is the Secret in which the provider gets the tokens of a pod. It goes with the ShadowPod; with a nil one somebody has to
+// TokenSecret returns the Secret with the tokens of a pod for the provider. The ShadowPod owns it; with a nil one the caller has to
 // delete it.
 func (t Target) TokenSecret(pod *corev1.Pod, shadow metav1.Object, tokens Tokens) *corev1.Secret {
 	labels := t.Marks()
@@ -197,14 +197,14 @@ func (t Target) TokenSecret(pod *corev1.Pod, shadow metav1.Object, tokens Tokens
 	return out
 }
 
-// IsSentToken tells whether a Secret in the provider has tokens of pods. It is nobody's copy.
+// IsSentToken reports whether a Secret in the provider holds tokens of pods. Such a Secret is no copy of a local one.
 func IsSentToken(s metav1.Object) bool {
 	_, is := s.GetLabels()[names.ServiceAccountName]
 	return is
 }
 
-// RenewAt is when the tokens of a pod are to be replaced; the zero time is that they have to be now, because have is nil, or not
-// what the pod needs. The values of have are not looked at.
+// RenewAt returns when the tokens of a pod are to be replaced; the zero time means now, because have is nil, or does not match
+// the pod. The values of have are not read.
 func (t Target) RenewAt(have *corev1.Secret, pod *corev1.Pod, shadow metav1.Object) time.Time {
 	if have == nil || have.Annotations[names.TokenPodUID] != string(pod.UID) {
 		return time.Time{}

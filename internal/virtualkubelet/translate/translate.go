@@ -18,35 +18,35 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// Target says for whom an object is translated.
+// Target is the destination that an object is translated for.
 type Target struct {
 	// Origin is this cluster and Destination the provider.
 	Origin, Destination liqov1beta1.ClusterID
 	// Node is the virtual node.
 	Node string
-	// Namespace is the twin namespace.
+	// Namespace is the remote namespace.
 	Namespace string
 	// Patch holds the filters and the additions of the virtual node; nil is none.
 	Patch *offv1beta1.OffloadingPatch
-	// Audiences are those of tokens that may be sent to the provider, beside the API server; "*" is all.
+	// Audiences are the audiences of tokens that may be sent to the provider, beside the API server; "*" is all.
 	Audiences []string
-	// Creator is the label value of the user who makes ShadowPods; empty leaves it to the provider to say.
+	// Creator is the label value of the user who creates ShadowPods; empty leaves the label to the provider.
 	Creator string
 }
 
-// Input is what the ShadowPod of a pod is made from.
+// Input is the input of a ShadowPod.
 type Input struct {
 	Target
 	Pod *corev1.Pod
-	// Existing is the ShadowPod as the provider has it; nil before it is made.
+	// Existing is the present ShadowPod in the provider; nil before it is created.
 	Existing *offv1beta1.ShadowPod
-	// Only is the one kind of changes that is brought to the existing ShadowPod, which keeps all else as it is; empty is all.
+	// Only restricts changes of the existing ShadowPod to one kind, and keeps all else as it is; empty is all.
 	Only Change
-	// Home is how the pod reaches the API server of this cluster, nil for not at all; of a ShadowPod that exists HomeOf it.
+	// Home is how the pod reaches the API server of this cluster, nil for not at all; for an existing ShadowPod it is HomeOf it.
 	Home *Home
 }
 
-// ShadowPod is what the provider is asked for. Of an existing one only metadata and what follow brings change.
+// ShadowPod returns the ShadowPod to apply. Of an existing one only the metadata and the fields of follow change.
 func ShadowPod(in Input) *offv1beta1.ShadowPod {
 	labels := in.Labels(in.Pod.Labels)
 	labels[names.OffloadingNodeName] = in.Node
@@ -58,7 +58,7 @@ func ShadowPod(in Input) *offv1beta1.ShadowPod {
 	if AccessOf(in.Pod, in.Home) != AccessRemote {
 		in.checkListings(annotations)
 	}
-	if in.Home != nil { // also of a pod whose annotation was changed since: how it was made does not change
+	if in.Home != nil { // also if the pod's annotation was changed since: the access of an existing pod does not change
 		annotations[names.HomeAPIServer] = in.Home.String()
 	}
 	annotations[names.OffloadingUID] = string(in.Pod.UID)
@@ -78,8 +78,8 @@ func ShadowPod(in Input) *offv1beta1.ShadowPod {
 	return out
 }
 
-// Creator says who makes a ShadowPod, which saves the provider a webhook: me, or empty for nobody knows. Of one that exists,
-// nil is none, that never changes.
+// Creator returns the creator of a ShadowPod, which saves the provider a webhook: me, or empty if unknown. The creator of an existing
+// ShadowPod, nil for none, never changes.
 func Creator(me string, existing metav1.Object) string {
 	if me == "" || existing == nil {
 		return me
