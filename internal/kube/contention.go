@@ -29,29 +29,32 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// Two writers that each put back what the other changed would go on for ever, as fast as the API server takes it. So each write passes
-// a limit that knows what was last written to the object: the same content again, although it was there, is a put-back. A few are sent at
-// once, and then one after 1 s, 4 s, 16 s, 64 s, and every 5 minutes, until a while passes without one. What all of the cluster depends on
-// waits for 10 s at most.
+// Two writers that revert each other's changes would loop for ever, as fast as the API server allows. Therefore each
+// write passes a limiter that knows the last content written to the object: writing the same content again, although it
+// had been written, is a put-back. The first put-backs are sent at once, the next ones after 1 s, 4 s, 16 s, 64 s, and
+// every 5 minutes, until a quiet period passes. For objects that the whole cluster depends on the delay is at most 10
+// s.
 
-// ReasonConflictingWriter is the reason of the event about an object that another writer changes each time after it was written.
+// ReasonConflictingWriter is the reason of the event for an object that another writer changes after each write of
+// Liqo.
 const ReasonConflictingWriter = "ConflictingWriter"
 
-// freePutBacks are the put-backs that are followed by no delay: a user may change an object a few times, and caches are late.
+// freePutBacks is the number of put-backs without a delay: a user may change an object a few times, and caches are
+// stale for a moment.
 const freePutBacks = 2
 
-// Objects that Liqo itself deletes and makes anew follow what users delete and make anew, as often as they like. Only a loop does it more
-// often than freeRemakes times within a minute, and it is held to one write in each remakeDelay.
+// Objects that Liqo deletes and recreates follow objects that users delete and recreate, as often as users like. Only a
+// loop exceeds freeRemakes within a minute, and is limited to one write per remakeDelay.
 const (
 	freeRemakes = 20
 	remakeDelay = 2 * time.Second
 )
 
-// webhookCap is the longest delay for the configuration of a webhook: without its authority the API server admits nothing that the webhook
-// is asked about.
+// webhookCap is the maximum delay for a webhook configuration: with a wrong CA bundle the API server rejects all
+// requests that the webhook covers.
 const webhookCap = 10 * time.Second
 
-// delayCap returns the longest delay between two put-backs to an object of a kind.
+// delayCap returns the maximum delay between two put-backs to an object of a kind.
 func delayCap(kind schema.GroupVersionKind) time.Duration {
 	if kind.Group == admissionv1.GroupName {
 		return webhookCap
@@ -59,7 +62,7 @@ func delayCap(kind schema.GroupVersionKind) time.Duration {
 	return backoffCap
 }
 
-// conflictingWriter is the error of a write that has to wait, for another writer changes the object each time.
+// conflictingWriter is the error of a write that is delayed because another writer changes the object each time.
 type conflictingWriter struct {
 	error   // a Wait
 	message string
@@ -67,7 +70,8 @@ type conflictingWriter struct {
 
 func (c *conflictingWriter) Unwrap() error { return c.error }
 
-// ConflictingWriter returns the message of the event about a write that has to wait since another writer changes the object each time.
+// ConflictingWriter returns the event message of a write that is delayed because another writer changes the object each
+// time.
 func ConflictingWriter(err error) (message string, ok bool) {
 	c, ok := errors.AsType[*conflictingWriter](err)
 	if !ok {
@@ -76,7 +80,7 @@ func ConflictingWriter(err error) (message string, ok bool) {
 	return c.message, true
 }
 
-// conflictEvents returns the events about writes that have to wait, of an attempt.
+// conflictEvents returns the events for the delayed writes of an attempt.
 func conflictEvents(err error) []Event {
 	message, ok := ConflictingWriter(err)
 	if !ok {
@@ -85,57 +89,57 @@ func conflictEvents(err error) []Event {
 	return []Event{{Type: corev1.EventTypeWarning, Reason: ReasonConflictingWriter, Message: message}}
 }
 
-// writeKey is one object, and one way to write to it.
+// writeKey identifies an object and a write operation.
 type writeKey struct {
 	kind schema.GroupVersionKind
 	name types.NamespacedName
 	how  string
 }
 
-// pendingWrite is what is written in that way.
+// pendingWrite is a write to be checked by the limiter.
 type pendingWrite struct {
 	key     writeKey
 	content string
-	// fields are what a patch changes, each with a digest of its value, and part a digest of which these are: fields that are written apart
-	// are counted apart.
+	// fields maps each field of a patch to a digest of its value; part is a digest of the field names: patches of
+	// different fields are counted separately.
 	fields map[string]string
 	part   string
-	// ownRival says that another process of Liqo writes to it, too: both are right, each in its time.
+	// ownRival means that another process of Liqo writes the object too: both writers are right, each at its time.
 	ownRival bool
-	// again reports whether other content is the put-back: an object that is deleted was made anew.
+	// again means that other content is the put-back: a deleted object was recreated.
 	again bool
-	// origin is the object that the write follows from.
+	// origin is the UID of the object from which the write is derived.
 	origin types.UID
-	// uid is that of the object that is changed, if it is known. To make an object is limited, not what follows from it.
+	// uid is the UID of the changed object, if known. The creation of an object is limited, not the writes that follow.
 	uid types.UID
-	// steady is the delay of each put-back, 0 for one that grows.
+	// steady is the fixed delay of each put-back, 0 for exponential backoff.
 	steady time.Duration
 }
 
-// objectKey returns what is written to, whatever the way.
+// objectKey returns the key of the object, without the operation.
 func (k writeKey) objectKey() writeKey { return writeKey{kind: k.kind, name: k.name} }
 
-// ownActs are the times at which Liqo made and deleted an object last.
+// ownActs are the times of Liqo's last creation and deletion of an object.
 type ownActs struct{ made, deleted time.Time }
 
-// lastWrite is the last write.
+// lastWrite describes the last write.
 type lastWrite struct {
 	content, version string
 	uid, origin      types.UID
 	fields           map[string]string
-	// putBacks are those in a row, and when the last write was.
+	// putBacks counts the consecutive put-backs, with the time of the last write.
 	putBacks repeatCount
-	// writer is the other one, as it was told, and told for how many put-backs.
+	// writer is the other writer, as logged; told is the put-back count at that log entry.
 	writer string
 	told   int
 }
 
-// isPast reports whether the last write is too long ago to matter.
+// isPast reports whether the last write is old enough to be ignored.
 func (w *lastWrite) isPast(now time.Time) bool {
 	return now.Sub(w.putBacks.last) >= max(backoffQuiet, 2*w.putBacks.backoffDelay(freePutBacks)) || now.Before(w.putBacks.last)
 }
 
-// isPutBack reports whether to write that content undoes what another writer did since the last write.
+// isPutBack reports whether writing that content reverts a change that another writer made since the last write.
 func (w *lastWrite) isPutBack(next pendingWrite, now time.Time) bool {
 	if w.content == "" || w.origin != next.origin || next.uid != "" && next.uid != w.uid {
 		return false
@@ -146,8 +150,8 @@ func (w *lastWrite) isPutBack(next pendingWrite, now time.Time) bool {
 	return (w.content == next.content) != next.again
 }
 
-// contradictsPatch reports whether a patch of other fields leaves other content where the last write was: a field of its own has another value,
-// or one around it or within it was set or removed.
+// contradictsPatch reports whether a patch of other fields changes the content of the last write: one of its fields has
+// another value, or a parent or child of one was set or removed.
 func (w *lastWrite) contradictsPatch(fields map[string]string) bool {
 	for path, value := range fields {
 		for last, was := range w.fields {
@@ -164,12 +168,13 @@ type writeLimiter struct {
 	now func() time.Time
 
 	mu    sync.Mutex
-	of    map[writeKey]map[string]lastWrite // by the part that was written
+	of    map[writeKey]map[string]lastWrite // by part
 	acts  map[writeKey]ownActs
 	prune int
 }
 
-// delayOf returns how long to wait after the last write until it is put back. A put-back of what Liqo undid itself is no conflict.
+// delayOf returns the delay between the last write and a put-back. A put-back of a change that Liqo itself made is no
+// conflict.
 func (l *writeLimiter) delayOf(next pendingWrite, last lastWrite) time.Duration {
 	acts := l.acts[next.key.objectKey()]
 	undone := acts.deleted
@@ -185,7 +190,7 @@ func (l *writeLimiter) delayOf(next pendingWrite, last lastWrite) time.Duration 
 	return remakeDelay
 }
 
-// remaining returns how long a write has to wait, and what is known of the object.
+// remaining returns the remaining delay of a write, and the record of the last write.
 func (l *writeLimiter) remaining(next pendingWrite) (time.Duration, lastWrite) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -201,16 +206,17 @@ func (l *writeLimiter) remaining(next pendingWrite) (time.Duration, lastWrite) {
 	return max(last.putBacks.last.Add(delay).Sub(now), 0), last
 }
 
-// remadeQuiet is how slowly an object may come and go for ever. That takes a few writers, such as a user who peers and ends that again, who
-// are not fast, and the garbage collector; who is faster than that is a loop.
+// remadeQuiet is the interval at which an object may be deleted and recreated for ever. A legitimate cycle involves
+// several writers, such as a user who peers and unpeers, and the garbage collector, none of which is fast; a faster
+// cycle is a loop.
 const remadeQuiet = 10 * time.Second
 
-// remadeSlowly reports whether the object is another one than at the last write, and that was long ago.
+// remadeSlowly reports whether the object was recreated since the last write, and the last write was long ago.
 func (w *lastWrite) remadeSlowly(next pendingWrite, uid types.UID, now time.Time) bool {
 	return (next.again || uid != w.uid) && now.Sub(w.putBacks.last) >= max(remadeQuiet, 2*w.putBacks.backoffDelay(freePutBacks))
 }
 
-// recordWrite records a write after which the object has that version and UID. A write that changed nothing is none.
+// recordWrite records a write with the resulting resourceVersion and UID. A write that changed nothing is not counted.
 func (l *writeLimiter) recordWrite(w pendingWrite, version string, uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -250,7 +256,7 @@ func (l *writeLimiter) recordDelete(object writeKey) {
 	l.pruneOld(l.now())
 }
 
-// pruneOld drops what is too long ago to matter, now and then.
+// pruneOld deletes expired records, once the number of records has doubled.
 func (l *writeLimiter) pruneOld(now time.Time) {
 	if len(l.of)+len(l.acts) < l.prune {
 		return
@@ -267,7 +273,7 @@ func (l *writeLimiter) pruneOld(now time.Time) {
 	l.prune = 2*(len(l.of)+len(l.acts)) + 1000
 }
 
-// recordWriter remembers which writer was told of.
+// recordWriter records the other writer that was logged.
 func (l *writeLimiter) recordWriter(of pendingWrite, writer string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -277,26 +283,27 @@ func (l *writeLimiter) recordWriter(of pendingWrite, writer string) {
 	}
 }
 
-// limitedClient is a client whose put-backs are delayed.
+// limitedClient is a client that delays put-backs.
 type limitedClient struct {
 	client.Client
-	live    client.Reader // reads who else writes
+	live    client.Reader // reads the managed fields of the other writer
 	limit   *writeLimiter
 	deletes bool
 }
 
-// LimitWrites returns a client that delays writes which put back what another writer changes each time. live reads, past any cache, which
-// writer that is.
+// LimitWrites returns a client that delays writes which revert the repeated changes of another writer. live reads,
+// bypassing any cache, the name of that writer.
 func LimitWrites(c client.Client, live client.Reader) client.Client {
 	return &limitedClient{Client: c, live: live, limit: &writeLimiter{now: time.Now}, deletes: true}
 }
 
-// limitCopies is LimitWrites for copies, which are deleted as often as their originals are.
+// limitCopies returns a client as LimitWrites does, for replicas, whose deletions are not limited: they follow the
+// deletions of the originals.
 func limitCopies(c client.Client) client.Client {
 	return &limitedClient{Client: c, live: c, limit: &writeLimiter{now: time.Now}}
 }
 
-// newLimitedClient makes the client of a manager.
+// newLimitedClient returns the client of a manager.
 func newLimitedClient(cfg *rest.Config, o client.Options) (client.Client, error) {
 	c, err := client.New(cfg, o)
 	if err != nil {
@@ -310,7 +317,8 @@ func newLimitedClient(cfg *rest.Config, o client.Options) (client.Client, error)
 	return LimitWrites(c, live), nil
 }
 
-// isUnlimited are kinds that are written again and again, or are questions and no objects.
+// isUnlimited reports whether objects of a kind are not limited: they are rewritten regularly, or are requests such as
+// reviews.
 func isUnlimited(kind schema.GroupVersionKind) bool {
 	switch kind.Group {
 	case "authentication.k8s.io", "authorization.k8s.io", "events.k8s.io", "coordination.k8s.io":
@@ -319,7 +327,7 @@ func isUnlimited(kind schema.GroupVersionKind) bool {
 	return kind.Kind == "Event"
 }
 
-// sendLimited sends a write, unless it has to wait.
+// sendLimited sends a write, or returns an error if the write has to wait.
 func (c *limitedClient) sendLimited(ctx context.Context, w *pendingWrite, send func() error, after func() (version string, uid types.UID)) error {
 	if w == nil {
 		return send()
@@ -336,12 +344,12 @@ func (c *limitedClient) sendLimited(ctx context.Context, w *pendingWrite, send f
 	return nil
 }
 
-// identityOf returns what the API server answered about an object that was written.
+// identityOf returns the resourceVersion and UID from the response to a write.
 func identityOf(obj client.Object) func() (string, types.UID) {
 	return func() (string, types.UID) { return obj.GetResourceVersion(), obj.GetUID() }
 }
 
-// conflictError is the error of a write that has to wait. Who else writes is looked up once for each delay.
+// conflictError returns the error of a write that has to wait. The other writer is looked up once per delay.
 func (c *limitedClient) conflictError(ctx context.Context, w *pendingWrite, left time.Duration, last lastWrite) error {
 	if w.ownRival {
 		return Wait(left, "another process of Liqo changed "+w.key.name.String()+" a moment ago")
@@ -362,7 +370,7 @@ func (c *limitedClient) conflictError(ctx context.Context, w *pendingWrite, left
 	return &conflictingWriter{error: Wait(left, ReasonConflictingWriter+": "+message), message: message}
 }
 
-// otherWriter says what another writer does to an object: "changed by istiod".
+// otherWriter describes the change of the other writer: "changed by istiod".
 func (c *limitedClient) otherWriter(ctx context.Context, key writeKey) string {
 	if key.how == howDelete {
 		return "made anew by another writer"
@@ -382,7 +390,7 @@ func (c *limitedClient) otherWriter(ctx context.Context, key writeKey) string {
 	return "changed by another writer"
 }
 
-// lastManager returns the manager, other than ours, that wrote last.
+// lastManager returns the last field manager that is not Liqo's.
 func lastManager(fields []metav1.ManagedFieldsEntry) string {
 	var last metav1.ManagedFieldsEntry
 	for _, f := range fields {
@@ -403,7 +411,7 @@ func isOurManager(name string) bool {
 	return slices.Contains(ours, name) || strings.HasPrefix(name, names.FieldManager+"-") || strings.HasPrefix(name, names.ReflectionFieldManager+"-")
 }
 
-// The ways to write.
+// Write operations.
 const (
 	howCreate = "create"
 	howUpdate = "update"
@@ -412,11 +420,12 @@ const (
 	howDelete = "delete"
 )
 
-// newWriteOf prepares a write of that content to an object, nil for one that is not limited. part tells ways apart.
+// newWriteOf prepares a write of content to an object, nil for a write that is not limited. part distinguishes writes
+// of the same operation.
 func (c *limitedClient) newWriteOf(obj client.Object, how, part string, content any) *pendingWrite {
 	kind, err := apiutil.GVKForObject(obj, c.Scheme())
 	if err != nil || obj.GetName() == "" || isUnlimited(kind) {
-		return nil // which the API server judges
+		return nil // the API server validates the object
 	}
 	encoded, err := json.Marshal(content)
 	if err != nil {
@@ -425,7 +434,7 @@ func (c *limitedClient) newWriteOf(obj client.Object, how, part string, content 
 	return newWrite(kind, client.ObjectKeyFromObject(obj), how, part, encoded)
 }
 
-// newChangeOf is write to an object that is there.
+// newChangeOf prepares a write to an existing object.
 func (c *limitedClient) newChangeOf(obj client.Object, how, part string, content any) *pendingWrite {
 	w := c.newWriteOf(obj, how, part, content)
 	if w != nil {
@@ -439,7 +448,8 @@ func newWrite(kind schema.GroupVersionKind, name types.NamespacedName, how, part
 	if json.Unmarshal(encoded, &fields) != nil {
 		return nil
 	}
-	// Keys and certificates are new ones each time that they are made. Other values for a Secret that is there are other content.
+	// Keys and certificates differ each time they are generated: the values of a new Secret are ignored. Other values
+	// for an existing Secret are other content.
 	fields = stripVolatile(fields, kind == corev1.SchemeGroupVersion.WithKind("Secret") && how == howCreate)
 	w := &pendingWrite{key: writeKey{kind: kind, name: name, how: strings.TrimSuffix(how+"/"+part, "/")}, content: contentDigest(fields)}
 	if how == howPatch {
@@ -455,7 +465,7 @@ func contentDigest(of any) string {
 	return string(sum[:12])
 }
 
-// stripVolatile returns the content without versions and times, and of a secret without its values.
+// stripVolatile returns the content without versions and timestamps, and for a secret without the values.
 func stripVolatile(content any, secret bool) any {
 	switch v := content.(type) {
 	case map[string]any:
@@ -464,7 +474,7 @@ func stripVolatile(content any, secret bool) any {
 			switch key {
 			case "lastTransitionTime", "lastHeartbeatTime", "lastProbeTime", "lastUpdateTime", "resourceVersion", "managedFields", "creationTimestamp":
 				continue
-			case names.AppliedHash: // of the values, too
+			case names.AppliedHash: // the hash covers the values too
 				if secret {
 					continue
 				}
@@ -495,11 +505,11 @@ func withoutValues(entries map[string]any) map[string]any {
 	return out
 }
 
-// patchedFields adds the fields that a patch writes, each with a digest of its value.
+// patchedFields adds the fields that a patch sets, each with a digest of its value.
 func patchedFields(at string, content any, into map[string]string) map[string]string {
 	fields, ok := content.(map[string]any)
 	switch {
-	case !ok && at == "": // a list of operations
+	case !ok && at == "": // a JSON patch
 		at = "operations"
 		fallthrough
 	case !ok, len(fields) == 0:
@@ -539,7 +549,7 @@ func (c *limitedClient) Patch(ctx context.Context, obj client.Object, patch clie
 	return c.sendLimited(ctx, w, func() error { return c.Client.Patch(ctx, obj, patch, opts...) }, identityOf(obj))
 }
 
-// newPatchOf prepares a patch, which is encoded once.
+// newPatchOf prepares a patch, which is encoded only once.
 func (c *limitedClient) newPatchOf(obj client.Object, patch client.Patch, part string, o *client.PatchOptions) (*pendingWrite, client.Patch, error) {
 	if len(o.DryRun) > 0 {
 		return nil, patch, nil
@@ -566,7 +576,7 @@ func (c *limitedClient) Delete(ctx context.Context, obj client.Object, opts ...c
 		return c.Client.Delete(ctx, obj, opts...)
 	}
 	this := c.newWriteOf(obj, howDelete, "", uid)
-	if this != nil && c.deletes && this.key.kind != corev1.SchemeGroupVersion.WithKind("Pod") { // a pod is deleted as often as others make it
+	if this != nil && c.deletes && this.key.kind != corev1.SchemeGroupVersion.WithKind("Pod") { // pods are deleted as often as other writers create them
 		w, this.again = this, true
 	}
 	if err := c.sendLimited(ctx, w, func() error { return c.Client.Delete(ctx, obj, opts...) }, func() (string, types.UID) { return "", "" }); err != nil || this == nil {
@@ -580,7 +590,7 @@ func (c *limitedClient) Status() client.SubResourceWriter { return c.SubResource
 
 func (c *limitedClient) SubResource(name string) client.SubResourceClient {
 	inner := c.Client.SubResource(name)
-	if name != "status" { // others are orders
+	if name != "status" { // other subresources are actions
 		return inner
 	}
 	return &limitedStatus{inner, c}

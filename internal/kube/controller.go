@@ -1,12 +1,12 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kube owns the loop that every controller runs, and what controllers need to read and write objects: one
-// scheme, one way to apply what is wanted, three kinds of error, manager defaults.
+// Package kube contains the reconcile loop of all controllers, and the tools to read and write objects: one scheme,
+// server-side apply of a wanted state, three classes of errors, and manager defaults.
 //
-// A controller implements Syncer, and where it needs them Cleaner, Reporter, Recaller, Bearer and Rescheduler. The loop is always:
-// read; if being deleted, Cleanup and drop the finalizer; add the finalizer before the first effect; Sync; Report;
-// one write of the status, only if it changed; the events of what changed.
+// A controller implements Syncer and, if needed, Cleaner, Reporter, Recaller, Bearer and Rescheduler. The loop is
+// always: read; if the object is being deleted, Cleanup and remove the finalizer; add the finalizer before the first
+// effect; Sync; Report; one write of the status, only if it changed; record the new events.
 package kube
 
 import (
@@ -32,56 +32,60 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Syncer makes the world follow obj: gather, decide, apply. It may edit the status of obj in memory and never writes it.
+// Syncer reconciles the actual state with obj: read, decide, apply. Sync may edit the status of obj in memory and never
+// writes the status.
 type Syncer[T client.Object] interface {
 	Sync(ctx context.Context, obj T) error
 }
 
-// Cleaner undoes what Sync did, before obj goes away. It returns Wait while something remains. It needs
+// Cleaner reverts the effects of Sync before obj is deleted. Cleanup returns Wait while effects remain, and requires
 // Options.Finalizer.
 type Cleaner[T client.Object] interface {
 	Cleanup(ctx context.Context, obj T) error
 }
 
-// Reporter sets the conditions of obj in memory, from the error of Sync or Cleanup, and returns the events of what
-// changed by that. Without a Reporter an Invalid error becomes a warning event.
+// Reporter sets the conditions of obj in memory, from the error of Sync or Cleanup, and returns the resulting events.
+// Without a Reporter an Invalid error becomes a warning event.
 type Reporter[T client.Object] interface {
 	Report(obj T, err error) []Event
 }
 
-// Recaller returns the events that the status of obj, as it is stored, goes with. It must change nothing. A process that
-// starts does not tell again what is well; what is wrong it does, for Kubernetes forgets events after an hour.
+// Recaller returns the events that correspond to the stored status of obj, without changing obj. A new process does not
+// record normal events again, but does record warnings: Kubernetes drops events after an hour.
 type Recaller[T client.Object] interface {
 	Recall(obj T) []Event
 }
 
-// Bearer returns the copy of obj that carries its status to the API server, which takes the rest from what is stored: the
-// metadata and the status. It is for large objects of the API server's extensions, whose status is ours alone: with a Bearer
-// the status is written as a whole, and not as a patch, for which the API server encodes and decodes all of the object.
+// Bearer returns a reduced copy of obj for the update of its status: metadata and status, while the API server takes
+// the rest from the stored object. Bearer is for large objects of extension API servers, whose status has Liqo as its
+// only writer: the status is written by an update instead of a patch, for which the API server encodes and decodes the
+// whole object.
 type Bearer[T client.Object] interface {
 	Bear(obj T) T
 }
 
-// Rescheduler tells after which time to look again at an object that was synced without error; 0 is never.
+// Rescheduler returns the delay to the next pass over an object that was synced without error; 0 is never.
 type Rescheduler[T client.Object] interface {
 	Next(obj T) time.Duration
 }
 
-// Options say how a Controller runs.
+// Options configure a Controller.
 type Options struct {
 	// Name of the controller, unique in the process.
 	Name string
-	// Finalizer guards the Cleaner; empty for none.
+	// Finalizer ensures that Cleaner runs before a deletion; empty for none.
 	Finalizer string
-	// NeedsFinalizer tells which objects need the finalizer; nil for all. One that is already there stays until Cleanup.
+	// NeedsFinalizer reports whether an object needs the finalizer; nil for all. An existing finalizer stays until
+	// Cleanup.
 	NeedsFinalizer func(client.Object) bool
-	// Workers is the number of objects handled at once; 0 is 1.
+	// Workers is the number of concurrent reconciles; 0 is 1.
 	Workers int
-	// Group returns to whom a request belongs: who has many gets its turns between those of the others. nil serves requests as they come.
+	// Group returns the fair-queuing group of a request: groups are served round-robin. nil serves requests in FIFO
+	// order.
 	Group func(reconcile.Request) string
 }
 
-// Controller runs the loop for one kind.
+// Controller runs the reconcile loop of one kind.
 type Controller[T client.Object] struct {
 	mgr      ctrl.Manager
 	client   client.Client
@@ -89,14 +93,14 @@ type Controller[T client.Object] struct {
 	options  Options
 	syncer   Syncer[T]
 	told     Told[types.NamespacedName, Event]
-	// released are the UIDs of objects whose finalizer we took off, until the cache knows that they are gone. Cleanup must not
-	// run again for an object that a late cache still shows: what it would hold anew, nobody would ever release.
+	// released maps objects to the UID whose finalizer was removed, until the cache shows the deletion. Cleanup must
+	// not run again for an object in a stale cache: resources that Cleanup acquires anew would never be released.
 	released Table[types.NamespacedName, types.UID]
-	// held are the objects that were synced under our finalizer, as last seen.
+	// held caches the objects that were synced with the finalizer, as last read.
 	held Table[types.NamespacedName, T]
 }
 
-// NewController makes the controller of one kind. Builder and Complete register it.
+// NewController returns the controller of one kind. Builder and Complete register the controller.
 func NewController[T client.Object](mgr ctrl.Manager, o Options, s Syncer[T]) *Controller[T] {
 	return &Controller[T]{
 		mgr:      mgr,
@@ -107,21 +111,21 @@ func NewController[T client.Object](mgr ctrl.Manager, o Options, s Syncer[T]) *C
 	}
 }
 
-// Builder starts the registration: add Owns and Watches to what it returns, then call Complete.
+// Builder starts the registration: add Owns and Watches to the returned builder, then call Complete.
 func (c *Controller[T]) Builder(preds ...predicate.Predicate) *builder.Builder {
 	return ctrl.NewControllerManagedBy(c.mgr).
 		Named(c.options.Name).
 		For(newObject[T](), builder.WithPredicates(preds...))
 }
 
-// retryBase and retryCap bound the back-off of one failing object. There is no limit common to all objects: one peer
-// that is away must not slow down the others.
+// retryBase and retryCap bound the exponential backoff of a failing object. No rate limit is shared by all objects: an
+// unreachable peer must not slow down the others.
 const (
 	retryBase = 50 * time.Millisecond
 	retryCap  = time.Minute
 )
 
-// RateLimiter is that back-off, for controllers of their own loop.
+// RateLimiter returns the rate limiter with this backoff, also for controllers with their own loop.
 func RateLimiter() workqueue.TypedRateLimiter[reconcile.Request] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryBase, retryCap)
 }
@@ -145,7 +149,7 @@ func newObject[T client.Object]() T {
 	return reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T)
 }
 
-// Reconcile runs the loop once.
+// Reconcile runs one pass of the loop.
 func (c *Controller[T]) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	obj := newObject[T]()
 	if err := c.client.Get(ctx, req.NamespacedName, obj); err != nil {
@@ -204,15 +208,15 @@ func (c *Controller[T]) cleanupObject(ctx context.Context, obj T) (reconcile.Res
 	return c.resultOf(ctx, obj, err)
 }
 
-// cleanupGone cleans up after an object that went in spite of our finalizer. An API server that is asked to delete an
-// object while its first finalizer is being written takes the finalizer and deletes the object all the same; and people
-// take finalizers off by hand.
+// cleanupGone runs Cleanup for an object that was deleted despite the finalizer. An API server that receives a deletion
+// while the first finalizer is being written accepts the finalizer and still deletes the object; and users remove
+// finalizers by hand.
 func (c *Controller[T]) cleanupGone(ctx context.Context, key types.NamespacedName) (reconcile.Result, error) {
 	obj, ok := c.held.Get(key)
 	if !ok {
 		return reconcile.Result{}, nil
 	}
-	// A cache of some objects only also forgets what it is not to show any more.
+	// A cache with a selector also drops objects that no longer match.
 	if err := c.mgr.GetAPIReader().Get(ctx, key, newObject[T]()); client.IgnoreNotFound(err) != nil {
 		return reconcile.Result{}, fmt.Errorf("looking whether the object is gone: %w", err)
 	} else if err == nil {
@@ -232,7 +236,7 @@ func (c *Controller[T]) needsFinalizer(obj T) bool {
 	return c.options.Finalizer != "" && (c.options.NeedsFinalizer == nil || c.options.NeedsFinalizer(obj))
 }
 
-// patchChanges reports, writes the status if it changed, and tells of the changes only once they are written.
+// patchChanges reports the error, writes the status if it changed, and records the events only after the write.
 func (c *Controller[T]) patchChanges(ctx context.Context, before, obj T, err error) (reconcile.Result, error) {
 	report := append(c.reportError(obj, err), conflictEvents(err)...)
 	if patchErr := c.writeStatus(ctx, before, obj); patchErr != nil {
@@ -248,7 +252,7 @@ func (c *Controller[T]) patchChanges(ctx context.Context, before, obj T, err err
 	return c.resultOf(ctx, obj, err)
 }
 
-// recordEvents records the events of what was not so before; no events at all forget what was.
+// recordEvents records the new events; an empty list clears the record of the object.
 func (c *Controller[T]) recordEvents(obj T, events []Event) {
 	for _, e := range c.told.News(client.ObjectKeyFromObject(obj), events) {
 		c.recorder.Eventf(obj, nil, e.Type, e.Reason, "Sync", "%s", Note(e.Message))
@@ -262,7 +266,7 @@ func (c *Controller[T]) reportError(obj T, err error) []Event {
 	return Complaints(err)
 }
 
-// resultOf turns the error of an attempt into what the queue should do.
+// resultOf converts the error of an attempt to the result for the work queue.
 func (c *Controller[T]) resultOf(ctx context.Context, obj T, err error) (reconcile.Result, error) {
 	if err == nil {
 		if next, ok := c.syncer.(Rescheduler[T]); ok && obj.GetDeletionTimestamp().IsZero() {

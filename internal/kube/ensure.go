@@ -34,29 +34,29 @@ type ensureOptions struct {
 	asSeen  bool
 }
 
-// EnsureOption changes how Ensure applies.
+// EnsureOption configures Ensure.
 type EnsureOption func(*ensureOptions)
 
-// FieldManager names the writer. Two pieces of code that own different fields of one object need different names.
+// FieldManager sets the field manager. Two callers that own different fields of one object need different names.
 func FieldManager(name string) EnsureOption { return func(o *ensureOptions) { o.manager = name } }
 
-// OwnedBy makes owner the controller of the applied object.
+// OwnedBy makes owner the controller reference of the applied object.
 func OwnedBy(owner client.Object, scheme *runtime.Scheme) EnsureOption {
 	return func(o *ensureOptions) { o.owner, o.scheme = owner, scheme }
 }
 
-// DecidedOf says of which object, that of this UID, the fields were decided: one that is gone is not made again with them, nor
-// is another changed. An empty UID says nothing.
+// DecidedOf makes the UID of the object from which the fields were computed a precondition: an object that is gone is
+// not created again, and an object of another UID is not changed. An empty UID is no precondition.
 func DecidedOf(uid types.UID) EnsureOption { return func(o *ensureOptions) { o.of = uid } }
 
-// AsSeen has an object that is not there, as c reads it, be made, and not be written over where somebody made it meanwhile: the name may be
-// taken, which the reader has yet to find out.
+// AsSeen creates an object that is absent from the cache, instead of applying: an object that another writer created
+// meanwhile is not overwritten, because the name may be taken, and the cache may not show that yet.
 func AsSeen() EnsureOption { return func(o *ensureOptions) { o.asSeen = true } }
 
-// Ensure makes the object look as want says, by server-side apply. want, typed or unstructured, holds only the fields we
-// own, and all of them: what an earlier Ensure of the same field manager set and this one leaves out is removed. Nothing
-// is sent when the object, as c reads it, already has these fields and they are what was applied last. want is not
-// changed. An object that is being deleted is waited for.
+// Ensure applies want by server-side apply. want, typed or unstructured, contains exactly the fields that this field
+// manager owns: a field that an earlier Ensure set and want omits is removed. Nothing is sent if the object, as read by
+// c, has these fields and the hash of the last apply matches. want is not changed. For an object that is being deleted,
+// Ensure returns a Wait.
 func Ensure(ctx context.Context, c client.Client, want client.Object, opts ...EnsureOption) (changed bool, err error) {
 	o := ensureOptions{manager: names.FieldManager}
 	for _, opt := range opts {
@@ -94,7 +94,8 @@ func Ensure(ctx context.Context, c client.Client, want client.Object, opts ...En
 	return now != nil, err
 }
 
-// Owns tells whether an object goes with that one, with others or alone: names may have been used before.
+// Owns reports whether obj has an owner reference to owner, alone or among others. The UID is compared, because names
+// are reused.
 func Owns(owner, obj client.Object) bool {
 	return slices.ContainsFunc(obj.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == owner.GetUID() })
 }
@@ -107,8 +108,8 @@ func setOwned(want client.Object, o ensureOptions) (client.Object, error) {
 	return want, nil
 }
 
-// readCurrent returns the object as it is, nil when there is none. A kind of the scheme is read as its Go type, because
-// that is what caches hold.
+// readCurrent returns the current object, nil if there is none. A kind of the scheme is read as its Go type, because
+// caches contain Go types.
 func readCurrent(ctx context.Context, c client.Client, want client.Object, gvk schema.GroupVersionKind) (client.Object, error) {
 	current, err := emptyObject(c.Scheme(), gvk)
 	if err != nil {
@@ -137,7 +138,7 @@ func emptyObject(scheme *runtime.Scheme, gvk schema.GroupVersionKind) (client.Ob
 	return obj, nil
 }
 
-// Application is one wanted set of fields, ready to be compared and applied.
+// Application is a set of wanted fields, ready to be compared and applied.
 type Application struct {
 	gvk     schema.GroupVersionKind
 	key     client.ObjectKey
@@ -146,8 +147,8 @@ type Application struct {
 	version string
 }
 
-// NewApplication prepares want for field manager manager. The hash of all wanted fields goes along as an annotation: it
-// alone shows that a field we once set is no longer wanted.
+// NewApplication prepares want for a field manager. The hash of all wanted fields is added as an annotation: only the
+// hash shows that a field of an earlier apply is no longer wanted.
 func NewApplication(want client.Object, gvk schema.GroupVersionKind, manager string) (*Application, error) {
 	fields, err := ToMap(want)
 	if err != nil {
@@ -174,8 +175,8 @@ func NewApplication(want client.Object, gvk schema.GroupVersionKind, manager str
 	}, nil
 }
 
-// wantedAnnotations takes the annotations out of fields, less hashes that came along with a copied object, and returns
-// them; fields keeps the rest of them.
+// wantedAnnotations returns the annotations of fields without the hashes of a copied object, and removes these hashes
+// from fields.
 func wantedAnnotations(fields map[string]any) map[string]any {
 	kept, _, _ := unstructured.NestedMap(fields, "metadata", "annotations")
 	maps.DeleteFunc(kept, func(key string, _ any) bool { return strings.HasPrefix(key, names.AppliedHash) })
@@ -188,7 +189,8 @@ func wantedAnnotations(fields map[string]any) map[string]any {
 	return maps.Clone(kept)
 }
 
-// hashAnnotation is one per field manager: two managers of one object must not overwrite each other's.
+// hashAnnotation returns the annotation of a field manager's hash: two managers of one object must not overwrite each
+// other's hash.
 func hashAnnotation(manager string) string {
 	if manager == names.FieldManager {
 		return names.AppliedHash
@@ -196,7 +198,7 @@ func hashAnnotation(manager string) string {
 	return names.AppliedHash + "." + manager
 }
 
-// Applied tells whether current, nil for none, needs nothing.
+// Applied reports whether current, nil for none, needs no change.
 func (a *Application) Applied(current client.Object) (bool, error) {
 	if current == nil {
 		return false, nil
@@ -209,8 +211,8 @@ func (a *Application) Applied(current client.Object) (bool, error) {
 	return SubsetOf(a.without(current), have), nil
 }
 
-// without returns the fields less the labels and annotations that the other cluster dropped, as it noted on the object: sending them again
-// changes nothing.
+// without returns the fields less the labels and annotations that the remote cluster dropped and listed in an
+// annotation: sending them again has no effect.
 func (a *Application) without(current client.Object) map[string]any {
 	note := current.GetAnnotations()[names.DroppedMetadata]
 	if note == "" || a.manager != names.ReflectionFieldManager {
@@ -227,14 +229,14 @@ func (a *Application) without(current client.Object) map[string]any {
 	return fields
 }
 
-// At has the fields applied to this version of the object only: what was decided on an older one is a conflict.
+// At makes resourceVersion a precondition of the apply: a decision based on an older version fails with a conflict.
 func (a *Application) At(resourceVersion string) *Application {
 	a.version = resourceVersion
 	return a
 }
 
-// AsMade tells whether current was made with these fields and its spec never changed since, from its metadata alone: the hash
-// is of all fields, and whoever changed the spec would have raised the generation.
+// AsMade reports, from the metadata alone, whether current was created with these fields and its spec never changed:
+// the hash covers all fields, and a change of the spec would have raised the generation.
 func (a *Application) AsMade(current metav1.Object) bool {
 	metadata, _ := a.fields["metadata"].(map[string]any)
 	return current.GetGeneration() == 1 && hasAll(metadata["labels"], current.GetLabels()) && hasAll(metadata["annotations"], current.GetAnnotations())
@@ -250,9 +252,9 @@ func hasAll(want any, have map[string]string) bool {
 	return true
 }
 
-// Apply sends the fields unless current, nil for none, already has them. It returns the metadata that the object has then,
-// nil when nothing was sent. What was decided about current is not applied to another that took its name, nor makes it again: that is a
-// conflict.
+// Apply sends the fields unless current, nil for none, already has them. Apply returns the resulting metadata, nil if
+// nothing was sent. The UID of current is a precondition: an object recreated under the same name is not changed, and a
+// deleted one is not created again; both are conflicts.
 func (a *Application) Apply(ctx context.Context, c client.Client, current client.Object) (*metav1.PartialObjectMetadata, error) {
 	if current != nil && !current.GetDeletionTimestamp().IsZero() {
 		return nil, BeingDeleted(a.gvk.Kind, a.key.String())
@@ -278,17 +280,18 @@ func (a *Application) Apply(ctx context.Context, c client.Client, current client
 	return now, nil
 }
 
-// disappearedError is about an object whose name another took meanwhile, or whose namespace or kind went; the caches will say which.
+// disappearedError returns the Wait for an object that was replaced under its name, or whose namespace or kind was
+// deleted; the caches will show which.
 func disappearedError(what string) error { return Wait(conflictDelay, what+" disappeared") }
 
-// isAnothers tells whether the object of this name has not the UID that was sent.
+// isAnothers reports whether the object of this name has another UID than the precondition.
 func isAnothers(err error) bool {
 	cause, ok := apierrors.StatusCause(err, metav1.CauseTypeFieldValueInvalid)
 	return ok && cause.Field == "metadata.uid"
 }
 
-// Make sends the fields if there is no object of that name yet; false says that there is one, whoever made it. It is one
-// request: applying with a version that no object has creates, and never changes what is there.
+// Make creates the object, and returns false if an object of that name exists, regardless of its creator. Make is one
+// request: an apply with a resourceVersion that no object has creates, and never changes an existing object.
 func (a *Application) Make(ctx context.Context, c client.Client) (made bool, err error) {
 	first := *a
 	_, err = first.At("1").sendApply(ctx, c, "")
@@ -301,11 +304,12 @@ func (a *Application) Make(ctx context.Context, c client.Client) (made bool, err
 	return true, nil
 }
 
-// asWeSay spares the API server a second decoding that looks for fields named twice: ours come from an encoder. Fields
-// that the schema does not know are refused nevertheless.
+// asWeSay disables the strict field validation, which makes the API server decode twice to find duplicate fields: an
+// encoder produces none. An apply still rejects fields that the schema does not contain.
 const asWeSay = client.FieldValidation(metav1.FieldValidationIgnore)
 
-// sendApply applies to the object of that UID, or any where it is empty. It asks for the metadata only, because nobody reads more of the answer.
+// sendApply applies the fields to the object of that UID, or any object if uid is empty. The response is limited to
+// metadata, because no caller needs more.
 func (a *Application) sendApply(ctx context.Context, c client.Client, uid types.UID) (*metav1.PartialObjectMetadata, error) {
 	metadata := a.fields["metadata"].(map[string]any)
 	if a.version != "" {

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// waitError says that something expected has not happened yet.
+// waitError reports that an expected change has not happened yet.
 type waitError struct {
 	after  time.Duration
 	reason string
@@ -22,7 +22,7 @@ type waitError struct {
 
 func (e *waitError) Error() string { return "waiting: " + e.reason }
 
-// invalidError says that only the user can fix what is wrong.
+// invalidError reports a problem that only the user can fix.
 type invalidError struct {
 	reason string
 	err    error
@@ -31,12 +31,12 @@ type invalidError struct {
 func (e *invalidError) Error() string { return e.err.Error() }
 func (e *invalidError) Unwrap() error { return e.err }
 
-// Wait reports that something expected has not happened yet. The object is looked at again after d, or, when d is zero,
-// when a watch says so. It is no failure: neither logs nor metrics count it as one.
+// Wait returns an error that reports that an expected change has not happened yet. The object is requeued after d, or,
+// if d is zero, reconciled at the next watch event. A Wait is no failure, neither in logs nor in metrics.
 func Wait(d time.Duration, reason string) error { return &waitError{after: d, reason: reason} }
 
-// Invalid reports what only the user can fix. It is shown and not retried; reason is the CamelCase reason of the
-// condition and the event.
+// Invalid returns an error that only the user can fix. The error is shown and not retried; reason is the CamelCase
+// reason of the condition and the event.
 func Invalid(reason string, err error) error {
 	if err == nil {
 		err = errors.New("not acceptable")
@@ -44,28 +44,28 @@ func Invalid(reason string, err error) error {
 	return &invalidError{reason: reason, err: err}
 }
 
-// againError is the error of what no watch tells the end of.
+// againError is an error that is retried after a delay, because no watch event follows its fix.
 type againError struct {
 	error
 	after error
 }
 
-// Unwrap has the error itself first, which is the one that is reported.
+// Unwrap returns the error itself first: the first error is reported.
 func (e *againError) Unwrap() []error { return []error{e.error, e.after} }
 
-// Again is err, after which the object is looked at again after d: no watch tells when it is mended. It stays what err is: one
-// that is Invalid is the user's to mend, and told.
+// Again returns err with a requeue after d, for a problem whose fix causes no watch event. The class of err stays the
+// same: an Invalid error remains the user's to fix, and is recorded as an event.
 func Again(d time.Duration, err error) error {
 	return &againError{error: err, after: Wait(d, err.Error())}
 }
 
-// IsWait tells whether err, or an error it wraps, was made by Wait.
+// IsWait reports whether err, or an error that err wraps, was made by Wait.
 func IsWait(err error) bool {
 	_, ok := errors.AsType[*waitError](err)
 	return ok
 }
 
-// WaitReason returns what an error made by Wait waits for, and after which time to look again.
+// WaitReason returns the reason and the requeue delay of an error made by Wait.
 func WaitReason(err error) (reason string, after time.Duration, ok bool) {
 	w, ok := errors.AsType[*waitError](err)
 	if !ok {
@@ -83,11 +83,11 @@ func InvalidReason(err error) (string, bool) {
 	return invalid.reason, true
 }
 
-// Trouble is what is to be told of err: of joined errors those that are waits are left out beside others, since they come and go
-// while what is wrong stays.
+// Trouble returns the part of err to report: of joined errors, waits are dropped if other errors remain, because waits
+// come and go while the problem stays.
 func Trouble(err error) error {
 	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok || len(joined.Unwrap()) == 0 || err.Error() != errors.Join(joined.Unwrap()...).Error() { // it says more than its parts, or less
+	if !ok || len(joined.Unwrap()) == 0 || err.Error() != errors.Join(joined.Unwrap()...).Error() { // the message is not the plain join of its parts
 		return err
 	}
 	var wrong []error
@@ -102,17 +102,17 @@ func Trouble(err error) error {
 	return errors.Join(wrong...)
 }
 
-// outcome is what a queue should do with an object after an attempt.
+// outcome is the class of an attempt's error, for the work queue.
 type outcome int
 
 const (
-	// done: nothing to do until a watch wakes us.
+	// done: no requeue until the next watch event.
 	done outcome = iota
-	// later: look again after a fixed time, quietly.
+	// later: requeue after a fixed delay, without an error.
 	later
-	// invalid: nothing to do until the user changes something.
+	// invalid: no requeue until the user changes an object.
 	invalid
-	// failed: an error, retried with back-off.
+	// failed: an error, retried with backoff.
 	failed
 )
 
@@ -121,24 +121,24 @@ const (
 	terminatingDelay = 2 * time.Second
 )
 
-// Outcome sorts the errors of one attempt for a queue: after how long to look again without any noise, whether to give
-// up until the user acts, or, with neither, whether err is a failure to retry with back-off.
+// Outcome is the classified error of one attempt: requeue after a delay without an error, give up until the user acts,
+// or, if neither, retry a failure with backoff.
 type Outcome struct {
 	outcome outcome
-	// After is the time to the next attempt of a quiet retry.
+	// After is the requeue delay of a quiet retry.
 	After time.Duration
-	// Reason says why nothing changed, for the log.
+	// Reason is why nothing changed, for the log.
 	Reason string
 }
 
-// Failed tells whether the attempt failed and must be retried with back-off.
+// Failed reports whether the attempt failed and must be retried with backoff.
 func (v Outcome) Failed() bool { return v.outcome == failed }
 
-// Invalid tells whether only the user can help.
+// Invalid reports whether only the user can fix the error.
 func (v Outcome) Invalid() bool { return v.outcome == invalid }
 
-// Judge sorts the error of one attempt. Conflicts are quiet: somebody was faster and the cache will tell us. Of several
-// joined errors the one that needs most attention counts.
+// Judge classifies the error of one attempt. Conflicts are quiet: another writer was faster, and the cache will show
+// the new version. Of several joined errors the most severe one counts.
 func Judge(err error) Outcome {
 	for e := err; e != nil; {
 		switch x := e.(type) {
@@ -165,7 +165,7 @@ func Judge(err error) Outcome {
 	return judgeStatus(err)
 }
 
-// Result is what a queue is told after an attempt: only a failure is an error to it.
+// Result converts the error of an attempt to a reconcile result: only a failure is returned as an error.
 func Result(err error) (reconcile.Result, error) {
 	verdict := Judge(err)
 	if verdict.Failed() {
@@ -174,7 +174,7 @@ func Result(err error) (reconcile.Result, error) {
 	return reconcile.Result{RequeueAfter: verdict.After}, nil
 }
 
-// worstVerdict returns the verdict that needs most attention; of two quiet retries, the time and reason of the earlier one.
+// worstVerdict returns the most severe outcome; of two quiet retries, the delay and reason of the earlier one.
 func worstVerdict(errs []error) Outcome {
 	var out Outcome
 	for _, err := range errs {
@@ -187,7 +187,7 @@ func worstVerdict(errs []error) Outcome {
 	return out
 }
 
-// withDelay has the next quiet attempt after d at the latest. Zero is no time, and a failure is not quiet.
+// withDelay limits the delay of the next quiet retry to d. Zero is no delay, and failures use backoff instead.
 func (v Outcome) withDelay(d time.Duration) Outcome {
 	if d > 0 && v.outcome != failed && (v.After == 0 || d < v.After) {
 		v.After = d
@@ -206,8 +206,8 @@ func judgeStatus(err error) Outcome {
 	}
 }
 
-// isRace tells whether err only says that the object changed, appeared or was replaced since we read it. A field
-// conflict of server-side apply is something else: it does not go away.
+// isRace reports whether err only means that the object was changed, created or replaced since the read. A field
+// conflict of server-side apply is no race: a retry fails again.
 func isRace(err error) bool {
 	if apierrors.IsConflict(err) {
 		return !apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict)
@@ -215,7 +215,7 @@ func isRace(err error) bool {
 	return apierrors.IsAlreadyExists(err)
 }
 
-// BeingDeleted is the wait of those who need an object that is on its way out.
+// BeingDeleted returns the Wait for an object that is terminating.
 func BeingDeleted(kind, name string) error {
 	return Wait(terminatingDelay, fmt.Sprintf("%s %s is being deleted", kind, name))
 }

@@ -29,8 +29,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// Feed is a live copy of the objects of one kind in one namespace. Other than an informer it belongs to one reader,
-// calls it in its own goroutine, comes back from an outage within seconds, and can be stopped at run time.
+// Feed is a cache of the objects of one kind in one namespace. Unlike an informer, a Feed has one reader, calls the
+// reader in its own goroutine, recovers from an outage within seconds, and can be stopped at run time.
 type Feed struct {
 	options   FeedOptions
 	gvk       schema.GroupVersionKind
@@ -39,40 +39,41 @@ type Feed struct {
 	mu        sync.RWMutex
 	objects   map[string]cachedObject
 	lastError error
-	// stop ends the present attempt to follow the API server.
+	// stop cancels the current list and watch.
 	stop context.CancelCauseFunc
 }
 
-// FeedOptions say what a Feed copies.
+// FeedOptions configure a Feed.
 type FeedOptions struct {
-	// Cluster is where the objects are.
+	// Cluster is the API server of the objects.
 	Cluster Cluster
-	// Object is the prototype, typed or unstructured with its kind; the copies are of the same type.
+	// Object is the prototype, typed or unstructured with its kind; cached objects have the same type.
 	Object client.Object
-	// Namespace limits the copy; empty for all, and for kinds without namespace.
+	// Namespace restricts the Feed; empty for all namespaces, and for cluster-scoped kinds.
 	Namespace string
 	// Labels and Fields are selectors; empty for all.
 	Labels, Fields string
-	// Optional: the right to read them may be missing for good, and is asked for ever less often.
+	// Optional means that the permission to read the objects may be missing permanently: the backoff then grows to a
+	// longer maximum.
 	Optional bool
-	// Transform changes each object before it is kept; nil strips the managed fields.
+	// Transform modifies each object before it is cached; nil strips the managed fields.
 	Transform func(client.Object)
-	// Pack keeps the copies encoded, which takes a fraction of the memory and some microseconds each time that one is read.
-	// It is for types with a protobuf encoding.
+	// Pack caches the objects encoded, at a fraction of the memory and the cost of some microseconds per read. Pack
+	// requires types with a protobuf encoding.
 	Pack bool
-	// Changed is called after each change, in one goroutine: old is nil for a new object, now is nil for one that is gone.
-	// The objects belong to the Feed and must not be changed. It must not block.
+	// Changed is called after each change, in one goroutine: old is nil for a new object, now is nil for a deleted one.
+	// The objects belong to the Feed and must not be changed. Changed must not block.
 	Changed func(old, now client.Object)
-	// Broken is called each time the watch ends, with the reason; the Feed then tries again. io.EOF is the usual end of a
+	// Broken is called each time the watch ends, with the reason; the Feed then retries. io.EOF is the regular end of a
 	// watch. May be nil.
 	Broken func(err error)
-	// Recovered is called when the Feed follows its API server again after Broken. May be nil.
+	// Recovered is called when the Feed watches its API server again after Broken. May be nil.
 	Recovered func()
 }
 
-// Cluster is what it takes to talk to one API server; feeds share it.
+// Cluster contains the clients of one API server; feeds share a Cluster.
 type Cluster struct {
-	// Room bounds what all feeds keep together; nil bounds nothing. A cluster that has it is read in pages.
+	// Room is the cache budget of all feeds together; nil is unlimited. With a cache budget, lists are read in pages.
 	Room   *CacheBudget
 	Config *rest.Config
 	HTTP   *http.Client
@@ -80,7 +81,7 @@ type Cluster struct {
 	Scheme *runtime.Scheme
 }
 
-// NewCluster makes a Cluster. Nothing is sent before it is used.
+// NewCluster returns a Cluster. No request is sent before the first use.
 func NewCluster(cfg *rest.Config) (Cluster, error) {
 	httpClient, err := rest.HTTPClientFor(cfg)
 	if err != nil {
@@ -93,7 +94,7 @@ func NewCluster(cfg *rest.Config) (Cluster, error) {
 	return Cluster{Config: cfg, HTTP: httpClient, Mapper: mapper, Scheme: Scheme}, nil
 }
 
-// Client returns a client without cache, for copies.
+// Client returns a client without a cache, for replicas.
 func (c Cluster) Client() (client.Client, error) {
 	direct, err := client.New(c.Config, client.Options{HTTPClient: c.HTTP, Scheme: c.Scheme, Mapper: c.Mapper})
 	if err != nil {
@@ -102,7 +103,7 @@ func (c Cluster) Client() (client.Client, error) {
 	return limitCopies(direct), nil
 }
 
-// NewFeed makes a Feed; Run fills it.
+// NewFeed returns a Feed; Run fills it.
 func NewFeed(o FeedOptions) (*Feed, error) {
 	gvk, err := apiutil.GVKForObject(o.Object, o.Cluster.Scheme)
 	if err != nil {
@@ -117,19 +118,19 @@ func NewFeed(o FeedOptions) (*Feed, error) {
 	return &Feed{options: o, gvk: gvk, synced: make(chan struct{}), objects: map[string]cachedObject{}}, nil
 }
 
-// packable are the types of Kubernetes itself.
+// packable is implemented by the types of Kubernetes itself.
 type packable interface {
 	Marshal() ([]byte, error)
 	Unmarshal([]byte) error
 }
 
-// cachedObject is one object: itself, or its encoding with what tells it from others.
+// cachedObject is a cached object, or its encoding with the identity and version.
 type cachedObject struct {
 	obj     client.Object
 	packed  []byte
 	uid     types.UID
 	version string
-	size    int64 // where there is a Room
+	size    int64 // set if Room is set
 }
 
 func (f *Feed) packObject(obj client.Object) (cachedObject, error) {
@@ -160,10 +161,10 @@ func (f *Feed) unpackObject(k cachedObject) client.Object {
 	return obj
 }
 
-// Synced is closed once the Feed has held everything that the API server had, and told so by Changed.
+// Synced returns a channel that is closed after the first complete list has been cached and passed to Changed.
 func (f *Feed) Synced() <-chan struct{} { return f.synced }
 
-// HasSynced tells whether Synced is closed.
+// HasSynced reports whether Synced is closed.
 func (f *Feed) HasSynced() bool {
 	select {
 	case <-f.synced:
@@ -173,21 +174,21 @@ func (f *Feed) HasSynced() bool {
 	}
 }
 
-// Err returns why the Feed does not follow its API server at this moment, nil when it does.
+// Err returns why the Feed is not watching its API server at present, nil if it is.
 func (f *Feed) Err() error {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	return f.lastError
 }
 
-// Get returns the object itself, which must not be changed, or nil.
+// Get returns the cached object, which must not be changed, or nil.
 func (f *Feed) Get(namespace, name string) client.Object {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	return f.unpackObject(f.objects[feedKey(namespace, name)])
 }
 
-// Read fills into with a copy of an object; false says that there is none.
+// Read copies an object into into, and returns false if the object is not cached.
 func (f *Feed) Read(namespace, name string, into client.Object) (bool, error) {
 	f.mu.RLock()
 	k, found := f.objects[feedKey(namespace, name)]
@@ -196,14 +197,14 @@ func (f *Feed) Read(namespace, name string, into client.Object) (bool, error) {
 		return false, nil
 	}
 	obj := f.unpackObject(k)
-	if k.packed != nil && reflect.TypeOf(obj) == reflect.TypeOf(into) { // it is a copy already
+	if k.packed != nil && reflect.TypeOf(obj) == reflect.TypeOf(into) { // unpackObject returned a copy
 		reflect.ValueOf(into).Elem().Set(reflect.ValueOf(obj).Elem())
 		return true, nil
 	}
 	return true, CopyObject(obj, into)
 }
 
-// List returns the objects themselves, which must not be changed, in order of their names.
+// List returns the cached objects, which must not be changed, ordered by namespace and name.
 func (f *Feed) List() []client.Object {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -217,8 +218,8 @@ func (f *Feed) List() []client.Object {
 	return out
 }
 
-// The waits between two attempts to follow the API server, the longest where a right is missing that may be, and how long an
-// attempt must last to start from the shortest.
+// feedRetryMin and feedRetryMax bound the backoff between two watches, feedForbiddenMax the backoff of an Optional kind
+// without permission. A watch that lasted feedHealthy resets the backoff.
 const (
 	feedRetryMin     = 100 * time.Millisecond
 	feedRetryMax     = 5 * time.Second
@@ -226,9 +227,9 @@ const (
 	feedHealthy      = 20 * time.Second
 )
 
-// Run follows the API server until ctx ends.
+// Run lists and watches the API server until ctx ends.
 func (f *Feed) Run(ctx context.Context) {
-	// Broken tells why a watch ended; the reflector need not log it too.
+	// Broken receives the reason why a watch ended; the reflector must not log the same reason.
 	ctx = klog.NewContext(ctx, logr.Discard())
 	defer f.releaseBudget()
 	wait := feedRetryMin
@@ -259,7 +260,7 @@ func (f *Feed) Run(ctx context.Context) {
 	}
 }
 
-// attemptWatch follows the API server until the watch ends, or holds more than there is room for.
+// attemptWatch lists and watches until the watch ends, or the cache budget is exceeded.
 func (f *Feed) attemptWatch(ctx context.Context, reflector *toolscache.Reflector) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -273,7 +274,7 @@ func (f *Feed) attemptWatch(ctx context.Context, reflector *toolscache.Reflector
 	return err
 }
 
-// backOff waits for about d after an error, or until ctx ends, and returns the next time to wait.
+// backOff waits for about d after an error, with jitter, or until ctx ends, and returns the next delay.
 func (f *Feed) backOff(ctx context.Context, d time.Duration, err error) time.Duration {
 	longest := feedRetryMax
 	if f.options.Optional && apierrors.IsForbidden(err) {
@@ -300,7 +301,7 @@ func (f *Feed) recordBroken(err error) {
 
 func feedKey(namespace, name string) string { return namespace + "/" + name }
 
-// feedStore is the side of a Feed that the reflector writes to. All its calls come from one goroutine.
+// feedStore is the Feed as the store of its reflector, which calls all methods from one goroutine.
 type feedStore struct{ *Feed }
 
 func (s feedStore) Add(v any) error    { return s.setObject(v) }
@@ -316,7 +317,7 @@ func (s feedStore) Delete(v any) error {
 	return nil
 }
 
-// Replace makes the copy equal to the list and then marks it as synced.
+// Replace replaces the cached objects by the list, and marks the Feed as synced.
 func (s feedStore) Replace(list []any, _ string) error {
 	present := make(map[string]bool, len(list))
 	var errs []error

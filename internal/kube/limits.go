@@ -22,27 +22,27 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// Limits bound what the API server of another cluster can make this process read.
+// Limits bound how much this process reads from the API server of another cluster.
 type Limits struct {
-	// Body is how many bytes one answer has at most.
+	// Body is the maximum size of a response in bytes.
 	Body int64
-	// Event is how many bytes one event of a watch has at most.
+	// Event is the maximum size of a watch event in bytes.
 	Event int64
-	// Rate is how many bytes are read in a second, of all answers and watches together, after a first Burst.
+	// Rate is the rate limit of all responses and watches together, in bytes per second, after a first Burst.
 	Rate, Burst int64
 }
 
-// DefaultLimits suit a process that has one peer.
+// DefaultLimits are the limits of a process with one peer.
 var DefaultLimits = Limits{Body: 32 << 20, Event: 4 << 20, Rate: 16 << 20, Burst: 256 << 20}
 
-// maxErrorBody is how much is read of an answer that says what went wrong.
+// maxErrorBody is the maximum size that is read of an error response.
 const maxErrorBody = 64 << 10
 
-// ErrTooLarge says that an answer of an API server, or what it has, is larger than is read.
+// ErrTooLarge reports that a response of an API server, or its list of objects, exceeds the limits.
 var ErrTooLarge = errors.New("the answer of the API server is too large")
 
-// LimitResponses returns a transport that reads no more of the answers of next than the limits allow, shows no text of it that commands
-// a terminal as an error, and tells report of what is too large. The transport below must not decompress.
+// LimitResponses returns a transport that enforces the limits on the responses of next, removes terminal control
+// sequences from errors, and calls report for responses that are too large. The transport below must not decompress.
 func LimitResponses(next http.RoundTripper, l Limits, report func(reason, message string)) http.RoundTripper {
 	return &limitedTransport{next: next, limits: l, report: report, reads: newBucket(l.Rate, l.Burst)}
 }
@@ -54,7 +54,7 @@ type limitedTransport struct {
 	reads  *tokenBucket
 }
 
-// WrappedRoundTripper lets client-go find the transport, for instance to close idle connections.
+// WrappedRoundTripper returns the wrapped transport, which client-go needs, for example, to close idle connections.
 func (t *limitedTransport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
 func (t *limitedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -81,7 +81,7 @@ func (t *limitedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 	return resp, nil
 }
 
-// failResponse replaces what an API server says of an error by what may be shown of it.
+// failResponse replaces the body of an error response by a sanitized one.
 func (t *limitedTransport) failResponse(resp *http.Response) (*http.Response, error) {
 	said, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 	resp.Body.Close()
@@ -97,7 +97,7 @@ func (t *limitedTransport) failResponse(resp *http.Response) (*http.Response, er
 	return resp, nil
 }
 
-// cleanFailure returns a Status as JSON, or a text.
+// cleanFailure returns a sanitized Status as JSON, or a sanitized text.
 func cleanFailure(said []byte) (clean []byte, contentType string) {
 	obj, _, err := scheme.Codecs.UniversalDeserializer().Decode(said, nil, nil)
 	status, ok := obj.(*metav1.Status)
@@ -122,7 +122,7 @@ func cleanFailure(said []byte) (clean []byte, contentType string) {
 	return clean, runtime.ContentTypeJSON
 }
 
-// foreignError is an error whose text may hold what another cluster said, as the names in its certificate.
+// foreignError is an error whose text may contain data of another cluster, such as the names in its certificate.
 type foreignError struct{ error }
 
 func (e foreignError) Error() string {
@@ -130,14 +130,14 @@ func (e foreignError) Error() string {
 }
 func (e foreignError) Unwrap() error { return e.error }
 
-// limitedBody ends with ErrTooLarge.
+// limitedBody is a response body that fails with ErrTooLarge at the limit.
 type limitedBody struct {
 	io.ReadCloser
 	ctx       context.Context
 	transport *limitedTransport
 	what      string
 	left      int64
-	events    *eventScanner // nil where the body is one answer
+	events    *eventScanner // nil for a single response
 	failed    error
 }
 
@@ -145,7 +145,7 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	if b.failed != nil {
 		return 0, b.failed
 	}
-	if int64(len(p)) > b.left+1 { // one more, to see whether it ends there
+	if int64(len(p)) > b.left+1 { // one more byte distinguishes a body of exactly the limit from a longer one
 		p = p[:b.left+1]
 	}
 	n, err := b.ReadCloser.Read(p)
@@ -173,9 +173,9 @@ func (b *limitedBody) remainingLimit() int64 {
 	return b.transport.limits.Body
 }
 
-// eventScanner finds where the events of a watch end, in JSON that is not read yet: the decoder takes one whole into memory, however
-// large it is. Of what is no JSON it finds no end, so that all of it counts as one: protobuf says how long an event is, and client-go
-// has a bound for that, but a peer says itself what it sends.
+// eventScanner finds the ends of watch events in the raw JSON stream: the decoder reads a whole event into memory,
+// however large. A stream that is not JSON has no ends, so all of it counts as one event. Protobuf frames carry their
+// length, and client-go limits that length, but the peer chooses the encoding.
 type eventScanner struct {
 	depth           int
 	inText, escaped bool
@@ -183,17 +183,17 @@ type eventScanner struct {
 	begun, binary   bool
 }
 
-// protobufFrame is how much of a frame is missing: its length in four bytes, then as many.
+// protobufFrame tracks the rest of a frame: a length of four bytes, then as many bytes.
 type protobufFrame struct {
 	header  [4]byte
 	have    int
 	missing int64
 }
 
-// scanEvents takes the next bytes. It returns whether an event ended in them, and how many bytes came after the last one that did.
+// scanEvents scans the next bytes, and returns whether an event ended in p, and the number of bytes after the last end.
 func (s *eventScanner) scanEvents(p []byte) (rest int, ended bool) {
 	if !s.begun && len(p) > 0 {
-		s.begun, s.binary = true, p[0] == 0 // a frame of more than 16 MiB begins otherwise, and is refused as it is
+		s.begun, s.binary = true, p[0] == 0 // a frame over 16 MiB begins with another byte, and exceeds the limit anyway
 	}
 	for i, c := range p {
 		done := false
@@ -245,7 +245,7 @@ func (f *protobufFrame) nextByte(c byte) (done bool) {
 	return true
 }
 
-// tokenBucket is a budget of bytes that fills up again by the second.
+// tokenBucket is a rate limiter of bytes per second.
 type tokenBucket struct {
 	rate, burst float64
 	now         func() time.Time
@@ -259,7 +259,7 @@ func newBucket(rate, burst int64) *tokenBucket {
 	return &tokenBucket{rate: float64(rate), burst: float64(burst), left: float64(burst), now: time.Now}
 }
 
-// reserveTokens takes n out, and returns how long to wait until the bucket had them.
+// reserveTokens takes n tokens, and returns the delay until the bucket has refilled.
 func (b *tokenBucket) reserveTokens(n int64) time.Duration {
 	if b.rate <= 0 {
 		return 0
@@ -278,7 +278,7 @@ func (b *tokenBucket) reserveTokens(n int64) time.Duration {
 	return time.Duration(-b.left / b.rate * float64(time.Second))
 }
 
-// takeTokens takes n out when they are there. An error is that of ctx.
+// takeTokens takes n tokens, and waits until they are available. An error is that of ctx.
 func (b *tokenBucket) takeTokens(ctx context.Context, n int64) error {
 	return pauseFor(ctx, b.reserveTokens(n))
 }

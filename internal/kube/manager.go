@@ -27,49 +27,50 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// ManagerOptions say how a process runs its controllers. The zero value works for a process without leader election.
+// ManagerOptions configure the manager of a process. The zero value works for a process without leader election.
 type ManagerOptions struct {
-	// Name of the process: its user agent and, with leader election, its lease.
+	// Name of the process: the user agent and, with leader election, the name of the lease.
 	Name string
-	// LeaderElection lets only one replica of the process act.
+	// LeaderElection makes only one replica of the process active.
 	LeaderElection bool
-	// LeaderElectionNamespace holds the lease; empty is the namespace the process runs in.
+	// LeaderElectionNamespace is the namespace of the lease; empty is the namespace of the process.
 	LeaderElectionNamespace string
-	// Identity of the process, as its pod has; a container that is started again is the holder of the lease that the one
-	// before it had. Empty is a new one for each process.
+	// Identity of the process for leader election, usually the name of the pod: a restarted container still holds the
+	// lease of its predecessor. Empty is a new identity for each process.
 	Identity string
-	// LeaseOwner is the object of the same namespace that the lease of a process with an identity goes with; nil for none.
+	// LeaseOwner is the owner, in the same namespace, of the lease of a process with an Identity; nil for none.
 	LeaseOwner *metav1.OwnerReference
 	// LeaseDuration, RenewDeadline and RetryPeriod of the lease; 0 is 15, 10 and 2 seconds.
 	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
 	// HealthAddress serves /healthz and /readyz; empty is :8081, "0" is none.
 	HealthAddress string
-	// MetricsAddress serves /metrics by TLS to those who may get it; empty is :8082, "0" is none.
+	// MetricsAddress serves /metrics by TLS to authorized clients; empty is :8082, "0" is none.
 	MetricsAddress string
-	// PlainMetrics serves them by HTTP to anybody.
+	// PlainMetrics serves the metrics by HTTP, without authentication.
 	PlainMetrics bool
-	// ProfilingAddress serves /debug/pprof/ to all who reach it; empty is none.
+	// ProfilingAddress serves /debug/pprof/ without authentication; empty is none.
 	ProfilingAddress string
-	// Objects narrows what is cached, by kind. A kind that nobody watches is not cached at all and cannot be read.
+	// Objects restricts the cache by kind. A kind without an informer is not cached and cannot be read.
 	Objects map[client.Object]cache.ByObject
-	// Namespaces narrows all that is cached to these namespaces; empty is all.
+	// Namespaces restricts the cache to these namespaces; empty is all.
 	Namespaces []string
-	// Webhooks serves admission; nil is none.
+	// Webhooks is the admission webhook server; nil is none.
 	Webhooks webhook.Server
 	// Log of the manager and its controllers; the zero value is the global one.
 	Log logr.Logger
-	// RepeatNames lets several managers of one process have controllers of the same name, as tests do.
+	// RepeatNames allows controllers of the same name in several managers of one process, as in tests.
 	RepeatNames bool
 }
 
-// Requests of a process are limited by the API server's priority and fairness; these limits only stop a runaway loop.
+// The API server limits requests by priority and fairness; clientQPS and clientBurst only stop a runaway loop.
 const (
 	clientQPS   = 1000
 	clientBurst = 2000
 )
 
-// NewManager makes the manager of a process: caches without managed fields that fail on kinds nobody watches, protobuf
-// for the Kubernetes kinds, metrics for authorised clients only, a lease given up on exit, watches that go on as soon as an API server is back.
+// NewManager returns the manager of a process: caches without managed fields that fail for kinds without an informer,
+// protobuf for the Kubernetes kinds, metrics for authorized clients only, a lease released on exit, and watches that
+// resume as soon as the API server is back.
 func NewManager(cfg *rest.Config, o ManagerOptions) (ctrl.Manager, error) {
 	cfg = rest.CopyConfig(cfg)
 	if o.Name != "" {
@@ -101,7 +102,8 @@ func NewManager(cfg *rest.Config, o ManagerOptions) (ctrl.Manager, error) {
 	return &gracefulManager{mgr, end}, nil
 }
 
-// newLeaseLock is the lock of a process with an identity of its own. A call must end in time for another try to renew.
+// newLeaseLock returns the leader election lock of a process with an Identity. The request timeout leaves time for
+// another attempt before the renew deadline.
 func newLeaseLock(cfg *rest.Config, o ManagerOptions) (resourcelock.Interface, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Timeout = cmp.Or(o.RenewDeadline, defaultRenewDeadline) / 2
@@ -114,7 +116,7 @@ func newLeaseLock(cfg *rest.Config, o ManagerOptions) (resourcelock.Interface, e
 
 const defaultRenewDeadline = 10 * time.Second
 
-// cachesSynced is ready once every cache holds what the API server has.
+// cachesSynced returns a readiness check that passes once every cache has synced.
 func cachesSynced(c cache.Cache) healthz.Checker {
 	return func(r *http.Request) error {
 		ctx, cancel := context.WithTimeout(r.Context(), time.Second)

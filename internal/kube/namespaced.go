@@ -29,9 +29,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// NamespacedWatch watches one kind in every namespace that carries certain labels, and starts and stops as namespaces
-// come and go, so that the right to read the kind can be given namespace by namespace. Add it to a manager; it is then a
-// source of events and a reader.
+// NamespacedWatch watches one kind in every namespace that matches a selector, and starts and stops watches as
+// namespaces appear and disappear, so that the permission to read the kind can be granted per namespace. Added to a
+// manager, a NamespacedWatch is an event source and a reader.
 type NamespacedWatch struct {
 	config     *rest.Config
 	namespaces cache.Cache
@@ -56,8 +56,8 @@ type boundHandler struct {
 	queue   workqueue.TypedRateLimitingInterface[reconcile.Request]
 }
 
-// NewNamespacedWatch watches objects like obj that match objSelector, in the namespaces that match nsSelector. The
-// namespaces are read from nsCache, usually the manager's. A nil selector matches all.
+// NewNamespacedWatch returns a watch of objects of the kind of obj that match objSelector, in the namespaces that match
+// nsSelector. The namespaces are read from nsCache, usually the manager's cache. A nil selector matches all.
 func NewNamespacedWatch(cfg *rest.Config, nsCache cache.Cache, obj client.Object, nsSelector, objSelector labels.Selector) *NamespacedWatch {
 	return &NamespacedWatch{
 		config:     cfg,
@@ -77,10 +77,10 @@ func orEverything(s labels.Selector) labels.Selector {
 	return s
 }
 
-// NeedLeaderElection lets copies fill before this replica leads.
+// NeedLeaderElection returns false, so that the caches fill before this replica leads.
 func (w *NamespacedWatch) NeedLeaderElection() bool { return false }
 
-// Start follows the namespaces until ctx ends.
+// Start watches the namespaces until ctx ends.
 func (w *NamespacedWatch) Start(ctx context.Context) error {
 	cluster, err := NewCluster(w.config)
 	if err != nil {
@@ -123,7 +123,7 @@ func (w *NamespacedWatch) notifyChange() {
 	}
 }
 
-// followNamespaces starts and stops feeds so that there is one for every selected namespace.
+// followNamespaces starts and stops feeds so that every selected namespace has one.
 func (w *NamespacedWatch) followNamespaces(ctx context.Context, cluster Cluster, feeds *sync.WaitGroup) error {
 	var list corev1.NamespaceList
 	if err := w.namespaces.List(ctx, &list, client.MatchingLabelsSelector{Selector: w.nsSelector}); err != nil {
@@ -169,7 +169,7 @@ func (w *NamespacedWatch) startFeed(ctx context.Context, cluster Cluster, namesp
 	return nil
 }
 
-// stopFeed ends a feed; what it held is gone for those who listen.
+// stopFeed stops the feed of a namespace, and sends delete events for its objects to the handlers.
 func (w *NamespacedWatch) stopFeed(namespace string) {
 	w.mu.Lock()
 	entry := w.running[namespace]
@@ -203,7 +203,7 @@ func (w *NamespacedWatch) startedNamespaces() []string {
 	return out
 }
 
-// handleChange hands a change to every controller that listens.
+// handleChange dispatches a change to every registered handler.
 func (w *NamespacedWatch) handleChange(old, now client.Object) {
 	w.mu.RLock()
 	handlers := w.handlers
@@ -220,7 +220,7 @@ func (w *NamespacedWatch) handleChange(old, now client.Object) {
 	}
 }
 
-// Source returns the events of all watched objects, those that exist already included. Handlers must not change them.
+// Source returns an event source of all watched objects, including existing ones. Handlers must not change the objects.
 func (w *NamespacedWatch) Source(h handler.EventHandler) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		for _, obj := range w.bindHandler(boundHandler{ctx: ctx, handler: h, queue: queue}) {
@@ -230,11 +230,11 @@ func (w *NamespacedWatch) Source(h handler.EventHandler) source.Source {
 	})
 }
 
-// bindHandler adds a handler and returns the objects it has missed.
+// bindHandler adds a handler and returns the objects that exist already.
 func (w *NamespacedWatch) bindHandler(h boundHandler) []client.Object {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	// A new slice: changed may be walking the old one.
+	// The full slice expression forces a copy: handleChange may be iterating over the old slice.
 	w.handlers = append(w.handlers[:len(w.handlers):len(w.handlers)], h)
 	var missed []client.Object
 	for _, entry := range w.running {
@@ -243,8 +243,8 @@ func (w *NamespacedWatch) bindHandler(h boundHandler) []client.Object {
 	return missed
 }
 
-// Get reads a watched object. It is a Wait while the namespace is still being read, and NotFound where nothing is
-// watched.
+// Get reads an object from the cache. Get returns a Wait while the namespace has not synced, and NotFound for a
+// namespace that is not watched.
 func (w *NamespacedWatch) Get(ctx context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
 	feed, err := w.feedOf(ctx, key.Namespace)
 	if err != nil {
@@ -258,8 +258,8 @@ func (w *NamespacedWatch) Get(ctx context.Context, key client.ObjectKey, into cl
 	return apierrors.NewNotFound(w.groupResource(), key.Name)
 }
 
-// List reads the watched objects of one namespace or of all, with a label selector if given. It is a Wait while a
-// namespace that counts is still being read: half a list must not be taken for the whole.
+// List lists the cached objects of one namespace or of all, filtered by the label selector, if any. List returns a Wait
+// while a selected namespace has not synced: a partial list must not be taken for a complete one.
 func (w *NamespacedWatch) List(ctx context.Context, into client.ObjectList, opts ...client.ListOption) error {
 	o := client.ListOptions{}
 	o.ApplyOptions(opts)
@@ -292,7 +292,7 @@ func (w *NamespacedWatch) List(ctx context.Context, into client.ObjectList, opts
 	return meta.SetList(into, out)
 }
 
-// feedWait is how long to wait for a namespace that was just selected.
+// feedWait is the requeue delay for a namespace that has just been selected.
 const feedWait = time.Second
 
 // feedOf returns the synced feed of a namespace, nil if the namespace is not selected.

@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ToMap returns obj as JSON would have it, without what a writer never owns: nulls, the status and the fields of
-// metadata that the API server sets. An object decoded from a manifest and one made by code come out equal.
+// ToMap returns the JSON fields of obj, without nulls, the status and the metadata that only the API server sets. An
+// object decoded from a manifest and an object built in code give equal maps.
 func ToMap(obj client.Object) (map[string]any, error) {
 	data, err := json.Marshal(obj)
 	if err != nil {
@@ -33,7 +33,7 @@ func ToMap(obj client.Object) (map[string]any, error) {
 	return dropNulls(fields).(map[string]any), nil
 }
 
-// serverSet are the fields of metadata that only the API server writes.
+// serverSet lists the fields of metadata that only the API server writes.
 var serverSet = []string{
 	"creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "managedFields",
 	"resourceVersion", "selfLink", "uid",
@@ -57,8 +57,8 @@ func dropNulls(v any) any {
 	return v
 }
 
-// SubsetOf tells whether have already says all that want says. The API server may have added fields, and entries in
-// those lists that several writers share; numbers and quantities are compared by value.
+// SubsetOf reports whether have contains all fields of want. The API server may have added fields, and other writers
+// entries in shared lists; numbers and quantities are compared by value.
 func SubsetOf(want, have map[string]any) bool { return mapSubset(want, have) }
 
 func mapSubset(want, have map[string]any) bool {
@@ -83,7 +83,7 @@ func mapSubset(want, have map[string]any) bool {
 	return true
 }
 
-// isEmpty tells whether the API server drops v when it stores it.
+// isEmpty reports whether the API server drops v when storing the object.
 func isEmpty(v any) bool {
 	switch v := v.(type) {
 	case nil:
@@ -112,8 +112,8 @@ func valueSubset(want, have any) bool {
 	}
 }
 
-// mergeKeys are the lists to which other writers may add entries, by field name, and the fields that identify an entry
-// there. All other lists are atomic: one entry too many in a role or its subjects is a difference.
+// mergeKeys maps the field names of lists to which other writers may add entries, to the fields that identify an entry.
+// All other lists are atomic: an extra entry in a role or its subjects is a difference.
 var mergeKeys = map[string][]string{
 	"conditions":       {"type"},
 	"containers":       {"name"},
@@ -127,7 +127,7 @@ var mergeKeys = map[string][]string{
 	"volumes":          {"name"},
 }
 
-// listSubset compares by position, or, in a list with merge keys, looks for the entry of the same identity.
+// listSubset compares lists by position, or, with merge keys, by the entry of the same identity.
 func listSubset(want, have []any, keys []string) bool {
 	if keys == nil {
 		if len(want) != len(have) {
@@ -198,8 +198,9 @@ func toFloat(v any) (float64, bool) {
 	}
 }
 
-// quantityEqual compares "1000m" with "1". Two different strings that both happen to be quantities of the same value
-// outside a quantity field, such as "1" and "1.0" in a ConfigMap, are told apart by the hash of what was applied.
+// quantityEqual reports whether two quantities have the same value, as "1000m" and "1". Different strings outside a
+// quantity field that parse as equal quantities, such as "1" and "1.0" in a ConfigMap, are distinguished by the hash of
+// the applied fields.
 func quantityEqual(want, have any) bool {
 	a, err := parseQuantity(want)
 	if err != nil {
@@ -209,8 +210,8 @@ func quantityEqual(want, have any) bool {
 	return err == nil && a.Cmp(b) == 0
 }
 
-// modest are the quantities that are worth comparing by value. Any string of an object may look like one, and comparing
-// 1e999999999 with 1 takes minutes: whoever writes a ConfigMap would stop us.
+// modest matches the quantities that are compared by value. Any string of an object may look like a quantity, and
+// comparing 1e999999999 with 1 takes minutes: the author of a ConfigMap could block this process.
 var modest = regexp.MustCompile(`^[+-]?[0-9.]{1,24}([numkKMGTPE]i?|[eE][+-]?[0-9]{1,2})?$`)
 
 func parseQuantity(v any) (resource.Quantity, error) {
