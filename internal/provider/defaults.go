@@ -17,11 +17,12 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// defaultLimits is the name of the ResourceQuota and of the LimitRange that a twin is given.
+// defaultLimits is the name of the default ResourceQuota and LimitRange of a remote namespace.
 const defaultLimits = "liqo-default"
 
-// ensureLimits gives a twin its default ResourceQuota and LimitRange, once. They are the administrator's from then on, who may change and
-// delete them: the annotation of the namespace says so. Namespaces of older releases have none, and get no limits that they may exceed.
+// ensureLimits creates the default ResourceQuota and LimitRange of a remote namespace, once. From then on the administrator may
+// change and delete them, as the annotation of the namespace records. Namespaces of older releases have no annotation and get
+// no limits, which their pods might exceed.
 func (s *namespaceMaps) ensureLimits(ctx context.Context, namespace *corev1.Namespace) error {
 	if namespace.Annotations[names.DefaultLimits] != names.DefaultLimitsPending {
 		return nil
@@ -43,8 +44,8 @@ func (s *namespaceMaps) ensureLimits(ctx context.Context, namespace *corev1.Name
 	return nil
 }
 
-// createQuota creates the ResourceQuota with a status: the API server refuses all objects of a namespace with a ResourceQuota until
-// they have been counted, which takes the controller of Kubernetes up to some seconds.
+// createQuota creates the ResourceQuota and its status: until the usage is counted, which takes the controller of Kubernetes up
+// to some seconds, the API server denies all objects in the namespace.
 func (s *namespaceMaps) createQuota(ctx context.Context, quota *corev1.ResourceQuota) error {
 	err := s.client.Create(ctx, quota)
 	if apierrors.IsAlreadyExists(err) {
@@ -57,14 +58,14 @@ func (s *namespaceMaps) createQuota(ctx context.Context, quota *corev1.ResourceQ
 	for name := range quota.Spec.Hard {
 		quota.Status.Used[name] = resource.Quantity{}
 	}
-	// In a conflict the controller of Kubernetes was first.
+	// On a conflict, the controller of Kubernetes was first.
 	if err := s.client.Status().Update(ctx, quota); err != nil && !apierrors.IsConflict(err) {
 		return fmt.Errorf("initializing ResourceQuota %s/%s: %w", quota.Namespace, quota.Name, err)
 	}
 	return nil
 }
 
-// defaultQuota returns nil where there is nothing to limit.
+// defaultQuota returns the default ResourceQuota, nil if there are no limits.
 func defaultQuota(namespace string, hard corev1.ResourceList) *corev1.ResourceQuota {
 	if len(hard) == 0 {
 		return nil
@@ -72,7 +73,7 @@ func defaultQuota(namespace string, hard corev1.ResourceList) *corev1.ResourceQu
 	return &corev1.ResourceQuota{ObjectMeta: defaultMeta(namespace), Spec: corev1.ResourceQuotaSpec{Hard: hard.DeepCopy()}}
 }
 
-// defaultRange returns nil where containers get nothing by default.
+// defaultRange returns the default LimitRange, nil if there are no defaults for containers.
 func defaultRange(namespace string, requests, limits corev1.ResourceList) *corev1.LimitRange {
 	if len(requests)+len(limits) == 0 {
 		return nil

@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package provider runs, in a provider, what its consumers offload: the twins of their namespaces, and the pods in them.
+// Package provider runs the offloaded workloads of consumers in a provider: their remote namespaces, and the pods in them.
 package provider
 
 import (
@@ -33,42 +33,43 @@ import (
 	"liqo.io/liqo/internal/version"
 )
 
-// defaultLimit of namespaces for one consumer.
+// defaultLimit is the default maximum number of namespaces for one consumer.
 const defaultLimit = 100
 
-// NamespaceMapOptions say what consumers may have.
+// NamespaceMapOptions are the options of the NamespaceMap controller.
 type NamespaceMapOptions struct {
-	// LiqoNamespace is where the installation lives.
+	// LiqoNamespace is the namespace of the installation.
 	LiqoNamespace string
-	// Version of Liqo here, which consumers are told; empty for not.
+	// Version is the version of Liqo in this cluster, reported to consumers; empty for no report.
 	Version string
 	// PodSecurity is the level of Pod Security that new namespaces enforce; "" is baseline.
 	PodSecurity string
-	// MaxNamespaces that are made for one consumer; 0 is 100.
+	// MaxNamespaces is the maximum number of namespaces created for one consumer; 0 is 100.
 	MaxNamespaces int
-	// ReservedNamespaces are names that no consumer gets. A pattern may begin or end with *, which stands for any characters.
+	// ReservedNamespaces are names that no consumer gets. A pattern may begin or end with *, a wildcard for any characters.
 	ReservedNamespaces []string
 	// Quota is the default ResourceQuota of each namespace; empty for none.
 	Quota corev1.ResourceList
-	// Requests and Limits are what containers get that say none, by a LimitRange; empty for none.
+	// Requests and Limits are the defaults for containers without any, by a LimitRange; empty for none.
 	Requests, Limits corev1.ResourceList
-	// Workers is the number of NamespaceMaps handled at once; 0 is 4. A NamespaceMap is handled by one of them at a time and the oldest
-	// of a peering alone has any effect, so that a consumer cannot have all of them.
+	// Workers is the number of NamespaceMaps reconciled concurrently; 0 is 4. Each NamespaceMap occupies one worker at a time,
+	// and only the oldest of a peering is effective, so a consumer cannot occupy all workers.
 	Workers int
 }
 
 const (
 	defaultMapWorkers = 4
-	// turn is how many namespaces are made for a NamespaceMap before the others have their turn.
+	// turn is the number of namespaces created for a NamespaceMap before the next NamespaceMap is processed.
 	turn = 16
-	// turnDelay is after how long a NamespaceMap is looked at again after its turn.
+	// turnDelay is the delay before a NamespaceMap is reconciled again after its turn.
 	turnDelay = 10 * time.Millisecond
-	// maxMissed is how many namespaces of a NamespaceMap may fail in a turn. The next turn begins with those after them, missedDelay later.
+	// maxMissed is the number of namespaces of a NamespaceMap that may fail in a turn. The next turn begins with those after
+	// them, missedDelay later.
 	maxMissed   = 16
 	missedDelay = 5 * time.Second
 )
 
-// SetupNamespaceMaps registers the controller that makes the namespaces that consumers ask for.
+// SetupNamespaceMaps registers the controller that creates the namespaces that consumers request.
 func SetupNamespaceMaps(mgr ctrl.Manager, o NamespaceMapOptions) error {
 	if o.PodSecurity == "" {
 		o.PodSecurity = policy.PodSecurityBaseline
@@ -95,18 +96,19 @@ func SetupNamespaceMaps(mgr ctrl.Manager, o NamespaceMapOptions) error {
 	return c.Complete(s.addWatches(c.Builder()))
 }
 
-// namespaceMaps handles the replicas of consumers' NamespaceMaps. Our own ones, made for our providers, are left alone.
+// namespaceMaps reconciles the replicas of consumers' NamespaceMaps. NamespaceMaps of this cluster for its own providers are
+// ignored.
 type namespaceMaps struct {
 	client  client.Client
 	live    client.Reader
 	options NamespaceMapOptions
 
 	mu sync.Mutex
-	// last is the namespace that was tried last for a NamespaceMap, of those that could not all be tried.
+	// last is the last attempted namespace of each NamespaceMap whose namespaces could not all be attempted.
 	last map[types.UID]string
 }
 
-// rotateCreations puts the namespaces to be made that come after the one that was tried last before the others.
+// rotateCreations moves the creations after the last attempted namespace to the front of all creations.
 func (s *namespaceMaps) rotateCreations(of types.UID, steps []mapStep) []mapStep {
 	s.mu.Lock()
 	last := s.last[of]
@@ -132,7 +134,7 @@ func (s *namespaceMaps) recordLast(of types.UID, local string) {
 	s.last[of] = local
 }
 
-// Sync makes, keeps and removes twins, and says in the status what became of each.
+// Sync creates, updates and deletes remote namespaces, and writes the result of each to the status.
 func (s *namespaceMaps) Sync(ctx context.Context, nm *offv1beta1.NamespaceMap) error {
 	if !peer.IsReplica(nm) {
 		return nil
@@ -151,8 +153,8 @@ func (s *namespaceMaps) Sync(ctx context.Context, nm *offv1beta1.NamespaceMap) e
 	return s.applyMap(ctx, nm, in)
 }
 
-// Cleanup removes all twins. In the end it asks the API server itself: one that was made a moment ago is in no cache, and would be
-// left behind for ever.
+// Cleanup deletes all remote namespaces. In the end it reads from the API server: the cache may lack a namespace created a
+// moment ago, which would remain as an orphan.
 func (s *namespaceMaps) Cleanup(ctx context.Context, nm *offv1beta1.NamespaceMap) error {
 	for _, from := range []client.Reader{s.client, s.live} {
 		in, err := s.gatherInput(ctx, from, nm)
@@ -180,7 +182,7 @@ func (s *namespaceMaps) applyMap(ctx context.Context, nm *offv1beta1.NamespaceMa
 			if said, ok := in.current[st.local]; ok && said.RemoteNamespace == st.remote && in.mayReport(st.local) {
 				status[st.local] = said
 			}
-			continue // a new one without an answer, which is what the consumer waits for
+			continue // a new mapping without a result, for which the consumer waits
 		}
 		err := s.doStep(ctx, in, &st)
 		switch {
@@ -219,7 +221,7 @@ func (s *namespaceMaps) applyMap(ctx context.Context, nm *offv1beta1.NamespaceMa
 	return errors.Join(invalidError(refused), errors.Join(failed...))
 }
 
-// invalidError shows refusals as an event; a watch looks again when the namespace in the way goes.
+// invalidError returns refusals as an error for an event; a watch retries when the conflicting namespace is deleted.
 func invalidError(refused []error) error {
 	if len(refused) == 0 {
 		return nil
@@ -277,7 +279,7 @@ func (s *namespaceMaps) doStep(ctx context.Context, in mapInput, st *mapStep) er
 		if err := s.createNamespace(ctx, in, st); err != nil || st.do == refuse {
 			return err
 		}
-		// Limits come before rights: what the consumer makes is counted from the first object.
+		// Limits come before rights, so that usage is counted from the first object of the consumer.
 		if err := s.ensureLimits(ctx, st.namespace); err != nil {
 			return err
 		}
@@ -300,7 +302,7 @@ func (s *namespaceMaps) doStep(ctx context.Context, in mapInput, st *mapStep) er
 	return nil
 }
 
-// createNamespace makes the namespace, and never takes one that is there: the cache may not know it yet.
+// createNamespace creates the namespace and never adopts an existing one, which the cache may not show yet.
 func (s *namespaceMaps) createNamespace(ctx context.Context, in mapInput, st *mapStep) error {
 	twin := newTwin(in, *st)
 	err := s.client.Create(ctx, twin)
@@ -339,7 +341,8 @@ func (s *namespaceMaps) labelNamespace(ctx context.Context, in mapInput, namespa
 	return nil
 }
 
-// bindRoles gives the consumer's users their role in the namespace, or takes it away, and with a drained consumer its pods.
+// bindRoles grants the consumer's users their role in the namespace, or revokes it. It also evicts the pods of a drained
+// consumer.
 func (s *namespaceMaps) bindRoles(ctx context.Context, in mapInput, namespace string) error {
 	want := newBinding(in, namespace)
 	have := &rbacv1.RoleBinding{}
@@ -368,13 +371,13 @@ func (s *namespaceMaps) bindRoles(ctx context.Context, in mapInput, namespace st
 	return nil
 }
 
-// evictPods removes the consumer's pods. Their volumes and configuration stay for the day the Tenant is active again.
+// evictPods deletes the consumer's pods. Volumes and configuration stay until the Tenant is active again.
 func (s *namespaceMaps) evictPods(ctx context.Context, namespace string) error {
 	left := &offv1beta1.ShadowPodList{}
 	if err := s.client.List(ctx, left, client.InNamespace(namespace)); err != nil {
 		return fmt.Errorf("listing ShadowPods: %w", err)
 	}
-	// Not left to the garbage collector alone: a ShadowPod may be kept by a finalizer, and a pod be owned no more.
+	// The garbage collector alone is not enough: a ShadowPod may have a finalizer, and a pod may have lost its owner.
 	pods := &corev1.PodList{}
 	if err := s.live.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels{names.ManagedBy: madeFrom}); err != nil {
 		return fmt.Errorf("listing the pods in namespace %q: %w", namespace, err)
@@ -399,9 +402,9 @@ func (s *namespaceMaps) evictPods(ctx context.Context, namespace string) error {
 	return kube.Wait(evictionDelay, "pods of a drained tenant are being removed")
 }
 
-// newBinding is named after the namespace of the peering, so that each peering has its own in a namespace. Its subjects are
-// users and never the group of the consumer: certificates cannot be revoked, and those of slices that are gone have that
-// group too.
+// newBinding returns the RoleBinding of the consumer's users, named after the tenant namespace, so that each peering has its
+// own in a namespace. The subjects are users and never the group of the consumer: certificates cannot be revoked, and those of
+// deleted ResourceSlices have that group, too.
 func newBinding(in mapInput, namespace string) *rbacv1.RoleBinding {
 	subjects := make([]rbacv1.Subject, 0, len(in.users))
 	for _, user := range in.users {
@@ -424,7 +427,7 @@ func cutOwner(annotation string) (namespace, name string, ok bool) {
 	return strings.Cut(annotation, "/")
 }
 
-// isDesired tells whether the NamespaceMap asks for a namespace of that name.
+// isDesired reports whether the NamespaceMap requests a namespace of that name.
 func isDesired(nm *offv1beta1.NamespaceMap, namespace string) bool {
 	return slices.Contains(slices.Collect(maps.Values(nm.Spec.DesiredMapping)), namespace)
 }

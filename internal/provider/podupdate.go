@@ -24,20 +24,20 @@ import (
 	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
 
-// Of an existing Pod these parts follow a later change of its ShadowPod: images, the deadline, added tolerations,
-// resources and added ephemeral containers. Nothing else of a Pod can change.
+// The following parts of an existing Pod are updated after a change of its ShadowPod: images, the deadline, added tolerations,
+// resources and added ephemeral containers. All other fields of a Pod are immutable.
 //
-// The Pod remembers, as an annotation, a digest of each part that was brought to it. Only what has another digest now is
-// compared with the Pod and written. So what admission or an autoscaler of this cluster made of a part stays, until the
-// consumer changes that very part, and what the API server refused is not tried again before the consumer changes it. Each part
-// is tried by itself where several are refused together.
+// An annotation of the Pod stores a digest of each part that was applied. Only a part with a new digest is compared with the
+// Pod and written. So a part that admission or an autoscaler of this cluster changed stays until the consumer changes that very
+// part, and a part that the API server refused is not retried before the consumer changes it. If several parts are refused
+// together, each is tried separately.
 
 const (
 	followedParts      = names.AppliedHash + ".spec"
 	reasonFailedUpdate = "FailedUpdatePod"
 )
 
-// podParts are the digests of what follows, by name.
+// podParts are the digests of the mutable parts, by name.
 type podParts map[string]string
 
 func partsOf(spec *corev1.PodSpec) podParts {
@@ -61,7 +61,7 @@ func (p podParts) putResources(name string, r corev1.ResourceRequirements) {
 	p.setPart(name, []corev1.ResourceList{r.Limits, r.Requests}, len(r.Limits)+len(r.Requests) > 0)
 }
 
-// setPart leaves out what is not set, to keep the annotation short.
+// setPart adds a part if it is set, to keep the annotation short.
 func (p podParts) setPart(name string, value any, set bool) {
 	if set {
 		p[name] = hashOf(value)[:8]
@@ -76,8 +76,8 @@ func (p podParts) String() string {
 	return string(encoded)
 }
 
-// changedSince names the parts that differ from what the annotation of a Pod remembers. A Pod that remembers nothing was
-// made by an earlier version: all of it is compared.
+// changedSince returns the parts whose digest differs from that in the annotation of a Pod. A Pod without the annotation was
+// created by an earlier version: all parts are compared.
 func (p podParts) changedSince(annotation string) podParts {
 	before := podParts{}
 	if annotation == "" || json.Unmarshal([]byte(annotation), &before) != nil {
@@ -97,7 +97,8 @@ func isResources(name string) bool {
 
 func isEphemeral(name string) bool { return strings.HasPrefix(name, "ephemeral/") }
 
-// podChange is one way to change a Pod: a subresource, "" for the Pod itself, the parts that it changes, and how.
+// podChange is one kind of change of a Pod: its subresource, "" for the Pod itself, its parts, and the function that applies
+// them.
 type podChange struct {
 	subresource string
 	changes     func(part string) bool
@@ -110,15 +111,15 @@ var podChanges = []podChange{
 	{"", func(part string) bool { return !isResources(part) && !isEphemeral(part) }, changeSpec},
 }
 
-// partsOf returns the parts that a change is about.
+// partsOf returns the parts that a change includes.
 func (p podParts) partsOf(change podChange) podParts {
 	out := maps.Clone(p)
 	maps.DeleteFunc(out, func(part, _ string) bool { return !change.changes(part) })
 	return out
 }
 
-// eachPart returns the parts that are tried by themselves when they are refused together: all but resources, whose limits and requests
-// may be good together only.
+// eachPart returns the parts that are tried separately after they were refused together: all but resources, whose limits and
+// requests may be valid only together.
 func (p podParts) eachPart(change podChange) []podParts {
 	if change.subresource == "resize" || len(p) < 2 {
 		return nil
@@ -130,10 +131,10 @@ func (p podParts) eachPart(change podChange) []podParts {
 	return out
 }
 
-// withoutParts returns the parts that a Pod is to remember where some are to be tried again: of those what it remembered before.
+// withoutParts returns the parts to store on a Pod when some are to be retried: for those, the digests stored before.
 func (p podParts) withoutParts(undone podParts, before string) podParts {
 	out, remembered := maps.Clone(p), podParts{}
-	_ = json.Unmarshal([]byte(before), &remembered) // of an earlier version: it remembers nothing
+	_ = json.Unmarshal([]byte(before), &remembered) // an earlier version stored nothing
 	for name := range undone {
 		delete(out, name)
 		if digest, ok := remembered[name]; ok {
@@ -162,7 +163,7 @@ func changeSpec(pod, want *corev1.PodSpec, changed podParts) {
 	}
 }
 
-// applyResources sets what the ShadowPod asks for; what else the Pod has, by a LimitRange for example, it keeps.
+// applyResources sets the resources of the ShadowPod; others in the Pod, from a LimitRange for example, stay.
 func applyResources(pod, want *corev1.PodSpec, changed podParts) {
 	eachContainer(pod, want, func(have, want *corev1.Container) {
 		if changed.hasPart("resources/" + want.Name) {
@@ -213,20 +214,20 @@ func eachContainer(pod, want *corev1.PodSpec, do func(have, want *corev1.Contain
 	}
 }
 
-// desiredSpec returns what an existing Pod follows.
+// desiredSpec returns the spec that an existing Pod follows.
 func (s *shadowPods) desiredSpec(sp *offv1beta1.ShadowPod) *corev1.PodSpec {
 	out := sp.Spec.Pod.DeepCopy()
 	out.Tolerations = s.allowed.NarrowTolerations(out.Tolerations)
 	return out
 }
 
-// podUpdateError is a change of a ShadowPod that did not reach its Pod.
+// podUpdateError is the error of a change of a ShadowPod that did not reach its Pod.
 type podUpdateError struct{ err error }
 
 func (e *podUpdateError) Error() string { return fmt.Sprintf("updating the pod: %v", e.err) }
 func (e *podUpdateError) Unwrap() error { return e.err }
 
-// failureReason is the reason of the event about err.
+// failureReason returns the reason of the event about err.
 func failureReason(err error) string {
 	if _, ok := errors.AsType[*podUpdateError](err); ok {
 		return reasonFailedUpdate
@@ -234,7 +235,8 @@ func failureReason(err error) string {
 	return reasonFailed
 }
 
-// followChanges brings later changes of a ShadowPod to its Pod: to its spec, then to its metadata, which remember that.
+// followChanges applies changes of a ShadowPod to its Pod: first to the spec, then to the metadata, which store the applied
+// parts.
 func (s *shadowPods) followChanges(ctx context.Context, sp *offv1beta1.ShadowPod, pod *corev1.Pod) error {
 	if !pod.DeletionTimestamp.IsZero() {
 		s.ledger.Withdraw(sp)
@@ -244,8 +246,8 @@ func (s *shadowPods) followChanges(ctx context.Context, sp *offv1beta1.ShadowPod
 	return errors.Join(err, s.updateMetadata(ctx, sp, pod, reached))
 }
 
-// updatePod returns what of the spec the pod is to remember: all of it when nothing is to be tried again, even if the API server
-// refused something.
+// updatePod returns the parts of the spec to store on the pod: all of them if none is to be retried, even if the API server
+// refused some.
 func (s *shadowPods) updatePod(ctx context.Context, sp *offv1beta1.ShadowPod, pod *corev1.Pod, want podParts) (reached string, err error) {
 	reached = pod.Annotations[followedParts]
 	if len(want.changedSince(reached)) == 0 || hasEnded(pod.Status.Phase) {
@@ -260,7 +262,7 @@ func (s *shadowPods) updatePod(ctx context.Context, sp *offv1beta1.ShadowPod, po
 	if live.UID != pod.UID {
 		return reached, kube.Wait(0, "the pod was replaced")
 	}
-	// Nor may it know yet what the pod remembers: what reached it before may have been changed here since.
+	// The cached annotation may be old, too: parts applied since may have been changed by this cluster already.
 	reached = live.Annotations[followedParts]
 	changed := want.changedSince(reached)
 	if !asksForMore(&live.Spec, &sp.Spec.Pod, changed) {
@@ -275,17 +277,17 @@ func (s *shadowPods) updatePod(ctx context.Context, sp *offv1beta1.ShadowPod, po
 	return want.withoutParts(tried.undone, reached).String(), tried.joinedError()
 }
 
-// attempts is what became of the changes of one Pod.
+// attempts is the result of the changes of one Pod.
 type attempts struct {
-	// live is the Pod with those that were made.
+	// live is the Pod with the changes that succeeded.
 	live *corev1.Pod
-	// undone are the parts to be tried again.
+	// undone are the parts to retry.
 	undone podParts
-	// refused says why others are not made, and later why some are not yet.
+	// refused are the reasons of changes that were refused; later are those of changes to retry.
 	refused, later []error
 }
 
-// joinedError returns nothing, what is retried, or what is only told.
+// joinedError returns nil, an error to retry, or an error that is only reported.
 func (a *attempts) joinedError() error {
 	switch all := errors.Join(append(a.refused, a.later...)...); {
 	case all == nil:
@@ -297,7 +299,8 @@ func (a *attempts) joinedError() error {
 	}
 }
 
-// tryChange makes one change of a Pod. What is refused together is tried part by part. The error is one that says nothing about the change.
+// tryChange applies one change of a Pod. If it is refused, each part is tried separately. An error means that the change itself
+// was not judged.
 func (s *shadowPods) tryChange(ctx context.Context, sp *offv1beta1.ShadowPod, tried *attempts, change podChange, some podParts) error {
 	next := tried.live.DeepCopy()
 	change.make(&next.Spec, s.desiredSpec(sp), some)
@@ -314,7 +317,7 @@ func (s *shadowPods) tryChange(ctx context.Context, sp *offv1beta1.ShadowPod, tr
 		tried.live = next
 	case short:
 		maps.Copy(tried.undone, some)
-		tried.refused = append(tried.refused, err) // the ledger wakes us
+		tried.refused = append(tried.refused, err) // the quota cache wakes the ShadowPod
 	case !refusesChange(err):
 		return err
 	case len(some.eachPart(change)) > 0:
@@ -323,7 +326,7 @@ func (s *shadowPods) tryChange(ctx context.Context, sp *offv1beta1.ShadowPod, tr
 				return err
 			}
 		}
-	case apierrors.IsForbidden(err) && change.subresource == "resize": // a ResourceQuota may have room later
+	case apierrors.IsForbidden(err) && change.subresource == "resize": // a ResourceQuota may have capacity later
 		maps.Copy(tried.undone, some)
 		tried.later = append(tried.later, err)
 	default:
@@ -332,23 +335,23 @@ func (s *shadowPods) tryChange(ctx context.Context, sp *offv1beta1.ShadowPod, tr
 	return nil
 }
 
-// refusesChange reports whether the API server or admission refused a change for what it is.
+// refusesChange reports whether the API server or admission refused the change itself.
 func refusesChange(err error) bool {
 	return (apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err)) &&
 		!apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 
-// asksForMore tells whether a pod is to have more than it has. A wish that the ledger refused may be taken back.
+// asksForMore reports whether the change increases the requests of a pod. A pending increase may be withdrawn.
 func asksForMore(pod, want *corev1.PodSpec, changed podParts) bool {
 	next := pod.DeepCopy()
 	applyResources(next, want.DeepCopy(), changed)
 	return quota.Fit(quota.Need(next), nil, quota.Need(pod)) != nil
 }
 
-// shortage is why a pod may not have more.
+// shortage is the error of an increase that exceeds the Quota.
 type shortage struct{ error }
 
-// makeRoom asks the ledger for what a pod is to have more.
+// makeRoom reserves quota for increased requests of a pod.
 func (s *shadowPods) makeRoom(ctx context.Context, sp *offv1beta1.ShadowPod, live, next *corev1.Pod) error {
 	if quota.Fit(quota.Need(&next.Spec), nil, quota.Need(&live.Spec)) == nil {
 		return nil
@@ -364,7 +367,7 @@ func (s *shadowPods) makeRoom(ctx context.Context, sp *offv1beta1.ShadowPod, liv
 	return nil
 }
 
-// patchPod writes the difference, and fills next with the answer.
+// patchPod patches the difference, and sets next to the response.
 func (s *shadowPods) patchPod(ctx context.Context, live, next *corev1.Pod, subresource string) error {
 	patch, owner := client.StrategicMergeFrom(live, client.MergeFromWithOptimisticLock{}), client.FieldOwner(names.ShadowPodFieldManager)
 	if subresource == "" {

@@ -43,22 +43,22 @@ import (
 // takenDelay is the interval at which a name in use by another object is checked: no watch reports when it becomes free.
 const takenDelay = 30 * time.Second
 
-// ShadowEndpointSliceOptions say how ShadowEndpointSlices are handled.
+// ShadowEndpointSliceOptions are the options of the ShadowEndpointSlice controller.
 type ShadowEndpointSliceOptions struct {
-	// LiqoNamespace holds the Networks of this cluster.
+	// LiqoNamespace is the namespace with the Networks of this cluster.
 	LiqoNamespace string
-	// Workers is the number of ShadowEndpointSlices handled at once; 0 is 10.
+	// Workers is the number of ShadowEndpointSlices reconciled concurrently; 0 is 10.
 	Workers int
-	// DroppedMetadata are labels and annotations that an EndpointSlice does not get: see ShadowPodOptions.
+	// DroppedMetadata are the labels and annotations that an EndpointSlice does not get: see ShadowPodOptions.
 	DroppedMetadata []string
 }
 
-// SetupShadowEndpointSlices registers the controller that shows endpoints of consumers in their namespaces.
+// SetupShadowEndpointSlices registers the controller that creates the EndpointSlices of consumers in their remote namespaces.
 func SetupShadowEndpointSlices(mgr ctrl.Manager, o ShadowEndpointSliceOptions) error {
 	if o.Workers == 0 {
 		o.Workers = defaultWorkers
 	}
-	// Kubernetes before 1.33 has none.
+	// Kubernetes before 1.33 has no ServiceCIDRs.
 	_, err := mgr.GetCache().GetInformer(context.Background(), &networkingv1.ServiceCIDR{})
 	if err != nil && !apimeta.IsNoMatchError(err) {
 		return fmt.Errorf("caching the networks of Services: %w", err)
@@ -87,49 +87,49 @@ func SetupShadowEndpointSlices(mgr ctrl.Manager, o ShadowEndpointSliceOptions) e
 	return c.Complete(b)
 }
 
-// networkingChanged leaves out all that is about other modules.
+// networkingChanged filters out changes of other modules.
 var networkingChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	before, after := e.ObjectOld.(*liqov1beta1.ForeignCluster), e.ObjectNew.(*liqov1beta1.ForeignCluster)
 	return before.Spec.ClusterID != after.Spec.ClusterID || before.Status.Modules.Networking.Enabled != after.Status.Modules.Networking.Enabled
 }}
 
-// connectionChanged leaves out how long a round trip takes.
+// connectionChanged filters out changes of the latency.
 var connectionChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	before, after := e.ObjectOld.(*networkingv1beta1.Connection), e.ObjectNew.(*networkingv1beta1.Connection)
 	return before.Status.Value != after.Status.Value || before.Status.Reach != after.Status.Reach || before.Labels[names.RemoteClusterID] != after.Labels[names.RemoteClusterID] ||
 		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero()
 }}
 
-// nodeNetworkChanged leaves out all but the addresses of nodes and of their pods.
+// nodeNetworkChanged passes only changes of the addresses of nodes and of their pods.
 var nodeNetworkChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	before, after := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
 	return !slices.Equal(before.Spec.PodCIDRs, after.Spec.PodCIDRs) || !slices.Equal(before.Status.Addresses, after.Status.Addresses)
 }}
 
-// networkChanged leaves out conditions.
+// networkChanged filters out changes of conditions.
 var networkChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	before, after := e.ObjectOld.(*ipamv1alpha1.Network), e.ObjectNew.(*ipamv1alpha1.Network)
 	return before.Status.CIDR != after.Status.CIDR || before.Spec.CIDR != after.Spec.CIDR || before.Labels[names.NetworkType] != after.Labels[names.NetworkType]
 }}
 
-// servicesChanged leaves out conditions.
+// servicesChanged filters out changes of conditions.
 var servicesChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	before, after := e.ObjectOld.(*networkingv1.ServiceCIDR), e.ObjectNew.(*networkingv1.ServiceCIDR)
 	return !slices.Equal(before.Spec.CIDRs, after.Spec.CIDRs)
 }}
 
-// shadowSlices keeps one EndpointSlice for each ShadowEndpointSlice.
+// shadowSlices maintains one EndpointSlice for each ShadowEndpointSlice.
 type shadowSlices struct {
 	client       client.Client
 	live         client.Reader
 	made         cache.Cache
 	installation string
-	// noServiceCIDRs: the API server knows none.
+	// noServiceCIDRs is true if the API server does not have the kind.
 	noServiceCIDRs bool
 	dropped        []string // see ShadowEndpointSliceOptions.DroppedMetadata
 }
 
-// Sync makes the EndpointSlice what it should be. Addresses that are not the consumer's are told of, and the others shown.
+// Sync applies the EndpointSlice. Addresses that do not belong to the consumer are dropped and reported.
 func (s *shadowSlices) Sync(ctx context.Context, ses *offv1beta1.ShadowEndpointSlice) error {
 	current, err := s.readCurrent(ctx, ses)
 	if err != nil {
@@ -160,7 +160,7 @@ func (s *shadowSlices) Sync(ctx context.Context, ses *offv1beta1.ShadowEndpointS
 	return errors.Join(refused, droppedError(dropped, consumer))
 }
 
-// droppedError tells of endpoints that are not the consumer's, nil for none.
+// droppedError returns an error that lists endpoints which do not belong to the consumer, nil if there are none.
 func droppedError(dropped []string, consumer string) error {
 	if len(dropped) == 0 {
 		return nil
@@ -169,7 +169,7 @@ func droppedError(dropped []string, consumer string) error {
 		len(dropped), consumer, kube.Some(dropped)))
 }
 
-// readCurrent is the EndpointSlice that we made, nil for none.
+// readCurrent returns the EndpointSlice made from a ShadowEndpointSlice, nil if there is none.
 func (s *shadowSlices) readCurrent(ctx context.Context, ses *offv1beta1.ShadowEndpointSlice) (*discoveryv1.EndpointSlice, error) {
 	out := &discoveryv1.EndpointSlice{}
 	if err := s.made.Get(ctx, client.ObjectKeyFromObject(ses), out); err != nil {
@@ -184,7 +184,8 @@ func (s *shadowSlices) readCurrent(ctx context.Context, ses *offv1beta1.ShadowEn
 	return out, nil
 }
 
-// consumerOf is whose namespace it is, which only the provider says. What claims to be of another cluster is refused.
+// consumerOf returns the consumer of the namespace, on which only the provider decides. An object that claims to be of another
+// cluster is refused.
 func (s *shadowSlices) consumerOf(ctx context.Context, ses *offv1beta1.ShadowEndpointSlice) (string, error) {
 	namespace := &corev1.Namespace{}
 	if err := s.client.Get(ctx, client.ObjectKey{Name: ses.Namespace}, namespace); err != nil {
@@ -203,7 +204,7 @@ func (s *shadowSlices) consumerOf(ctx context.Context, ses *offv1beta1.ShadowEnd
 	return consumer, nil
 }
 
-// withdrawSlice removes what was shown, when it may not be shown any more.
+// withdrawSlice deletes an EndpointSlice that is not permitted any more.
 func (s *shadowSlices) withdrawSlice(ctx context.Context, current *discoveryv1.EndpointSlice, why error) error {
 	if _, invalid := kube.InvalidReason(why); current == nil || !invalid {
 		return why
@@ -218,7 +219,7 @@ func (s *shadowSlices) removeSlice(ctx context.Context, current *discoveryv1.End
 	return then
 }
 
-// routeTo gathers what is known of the network to a consumer. That its API server answers is of no matter.
+// routeTo collects the state of the network to a consumer. The state of its API server is irrelevant.
 func (s *shadowSlices) routeTo(ctx context.Context, consumer string) (peerRoute, error) {
 	foreign := &liqov1beta1.ForeignCluster{}
 	if err := s.client.Get(ctx, types.NamespacedName{Name: consumer}, foreign); err != nil {
@@ -236,7 +237,7 @@ func (s *shadowSlices) routeTo(ctx context.Context, consumer string) (peerRoute,
 	if err := s.client.List(ctx, &connections, of); err != nil {
 		return peerRoute{}, fmt.Errorf("listing the connections: %w", err)
 	}
-	// The ForeignCluster may not say yet what is there.
+	// The status of the ForeignCluster may be older than the objects.
 	if !foreign.Status.Modules.Networking.Enabled && len(configurations.Items)+len(connections.Items) == 0 {
 		own, err := s.ownPrefixes(ctx)
 		return peerRoute{flat: true, own: own}, err
@@ -245,13 +246,13 @@ func (s *shadowSlices) routeTo(ctx context.Context, consumer string) (peerRoute,
 	if c := peer.Configuration(configurations.Items, liqov1beta1.ClusterID(consumer)); c != nil {
 		var err error
 		if w.peer, w.placed, err = prefix.Of(c); err != nil {
-			w.placed = false // who wrote the Configuration is told there
+			w.placed = false // the author of the Configuration gets the error there
 		}
 	}
 	return w, nil
 }
 
-// ownPrefixes are the addresses that this cluster uses itself.
+// ownPrefixes returns the prefixes that this cluster uses itself.
 func (s *shadowSlices) ownPrefixes(ctx context.Context) ([]netip.Prefix, error) {
 	var nodes corev1.NodeList
 	if err := s.client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
@@ -270,7 +271,8 @@ func (s *shadowSlices) ownPrefixes(ctx context.Context) ([]netip.Prefix, error) 
 	return inUse(nodes.Items, networks.Items, services.Items, s.installation), nil
 }
 
-// isUp tells whether endpoints are reached: by all nodes, or by some, which would lose them for the others' sake.
+// isUp reports whether endpoints are reachable from at least some nodes: withdrawal for the sake of the others would cut those
+// off.
 func isUp(c networkingv1beta1.Connection) bool {
 	return (c.Status.Value == networkingv1beta1.Connected || c.Status.Reach == networkingv1beta1.ReachSome) && c.DeletionTimestamp.IsZero()
 }
@@ -297,7 +299,8 @@ func (s *shadowSlices) applySlice(ctx context.Context, ses *offv1beta1.ShadowEnd
 	return refusedSlice(err)
 }
 
-// inTheWay looks past the cache, which shows only what is made from ShadowEndpointSlices, and may not show that yet.
+// inTheWay reads the EndpointSlice of that name from the API server: the cache holds only those made from ShadowEndpointSlices,
+// and may lag.
 func (s *shadowSlices) inTheWay(ctx context.Context, ses *offv1beta1.ShadowEndpointSlice) error {
 	taken := &discoveryv1.EndpointSlice{}
 	if err := s.live.Get(ctx, client.ObjectKeyFromObject(ses), taken); err != nil {
@@ -315,7 +318,7 @@ func (s *shadowSlices) inTheWay(ctx context.Context, ses *offv1beta1.ShadowEndpo
 	return kube.Again(takenDelay, kube.Invalid("NameTaken", fmt.Errorf("an EndpointSlice %q exists already and was not made from this", ses.Name)))
 }
 
-// refusedSlice tells apart what only the consumer can mend.
+// refusedSlice marks errors that only the consumer can fix.
 func refusedSlice(err error) error {
 	if apierrors.IsInvalid(err) {
 		return kube.Invalid("InvalidEndpoints", err)
@@ -323,7 +326,7 @@ func refusedSlice(err error) error {
 	return err
 }
 
-// acceptedEndpoints are the endpoints without those that a refusal is about.
+// acceptedEndpoints returns the endpoints without those that a refusal names.
 func acceptedEndpoints(all []discoveryv1.Endpoint, refusal error) []discoveryv1.Endpoint {
 	status, ok := errors.AsType[*apierrors.StatusError](refusal)
 	if !ok || status.Status().Details == nil {
@@ -345,7 +348,7 @@ func acceptedEndpoints(all []discoveryv1.Endpoint, refusal error) []discoveryv1.
 	return out
 }
 
-// inNamespace finds those in a namespace: its labels say whose it is.
+// inNamespace returns the ShadowEndpointSlices of a namespace: its labels name the consumer.
 func (s *shadowSlices) inNamespace(ctx context.Context, obj client.Object) []reconcile.Request {
 	return s.requestsFor(ctx, client.InNamespace(obj.GetName()))
 }
@@ -354,7 +357,7 @@ func (s *shadowSlices) ofForeignCluster(ctx context.Context, obj client.Object) 
 	return s.ofConsumer(ctx, obj.GetName())
 }
 
-// ofLabel finds those of the consumer that an object is about.
+// ofLabel returns the ShadowEndpointSlices of the consumer in the label of an object.
 func (s *shadowSlices) ofLabel(ctx context.Context, obj client.Object) []reconcile.Request {
 	return s.ofConsumer(ctx, obj.GetLabels()[names.RemoteClusterID])
 }
@@ -366,7 +369,7 @@ func (s *shadowSlices) ofConsumer(ctx context.Context, id string) []reconcile.Re
 	return s.requestsFor(ctx, client.MatchingLabels{names.OffloadingOrigin: id})
 }
 
-// allRequests are all of them: where there is no network to a consumer, what this cluster uses itself is none of its addresses.
+// allRequests returns all ShadowEndpointSlices: in a flat network, addresses in use by this cluster are not the consumer's.
 func (s *shadowSlices) allRequests(ctx context.Context, _ client.Object) []reconcile.Request {
 	return s.requestsFor(ctx)
 }

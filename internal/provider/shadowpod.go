@@ -36,36 +36,36 @@ const (
 	// madeFrom is the value of the label ManagedBy on pods made from ShadowPods.
 	madeFrom       = "shadowpod"
 	defaultWorkers = 10
-	// successorDelay is how long to wait for a pod of an earlier ShadowPod to go.
+	// successorDelay is the interval at which the removal of an earlier ShadowPod's pod is checked.
 	successorDelay = 2 * time.Second
 	namespaceDelay = time.Second
 	accountDelay   = 500 * time.Millisecond
 	watchDelay     = 50 * time.Millisecond
 	unseenDelay    = 10 * time.Second
-	// defaultYouth is a time in which bursts are over, and many short pods with them.
+	// defaultYouth is a time after which bursts are over and many short-lived pods have ended.
 	defaultYouth = 10 * time.Second
 )
 
-// reasonFailed is that of the event on a ShadowPod whose pod is not made, for the provider's administrator.
+// reasonFailed is the reason of the event on a ShadowPod whose pod is not created, for the provider's administrator.
 const reasonFailed = "FailedCreatePod"
 
-// ShadowPodOptions say how ShadowPods are handled.
+// ShadowPodOptions are the options of the ShadowPod controller.
 type ShadowPodOptions struct {
-	// Enforce holds each user of a consumer to its Quota.
+	// Enforce limits each user of a consumer to its Quota.
 	Enforce bool
-	// Workers is the number of ShadowPods handled at once; 0 is 10.
+	// Workers is the number of ShadowPods reconciled concurrently; 0 is 10.
 	Workers int
-	// DroppedMetadata are labels and annotations that a pod does not get from its ShadowPod, by which consumers would command other
-	// programs of the provider. A pattern may begin or end with *, which stands for any characters.
+	// DroppedMetadata are the labels and annotations that a pod does not get from its ShadowPod, because consumers would
+	// control other programs of the provider with them. A pattern may begin or end with *, a wildcard for any characters.
 	DroppedMetadata []string
-	// NodeFailure removes pods that cannot end because their node has failed.
+	// NodeFailure removes pods that cannot terminate because their node has failed.
 	NodeFailure bool
 	// Youth is the time after the creation of a ShadowPod in which its status does not report a running pod; 0 is 10 s. That
 	// write costs as much as creating the ShadowPod, and only people read it: the consumer watches the pod.
 	Youth time.Duration
-	// Pods is what the administrator allows to pods of consumers.
+	// Pods is the policy of the administrator for pods of consumers.
 	Pods policy.RemotePods
-	// DefaultRequests are those of containers that name none.
+	// DefaultRequests are the requests of containers without any.
 	DefaultRequests corev1.ResourceList
 }
 
@@ -113,7 +113,7 @@ func SetupShadowPods(mgr ctrl.Manager, o ShadowPodOptions) error {
 	return c.Complete(b)
 }
 
-// podCache holds the pods made from ShadowPods and no others, and of them only what is read here.
+// podCache returns a cache of the pods made from ShadowPods, with only the fields that the controller reads.
 func podCache(mgr ctrl.Manager) (cache.Cache, error) {
 	pods, err := kube.AddCache(mgr, map[client.Object]cache.ByObject{&corev1.Pod{}: {
 		Label:     labels.SelectorFromSet(labels.Set{names.ManagedBy: madeFrom}),
@@ -130,7 +130,7 @@ func trimPod(obj any) (any, error) {
 		taken := quota.Taken(pod)
 		delete(taken, corev1.ResourcePods)
 		pod.ManagedFields = nil
-		pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, Overhead: taken} // which adds up to the same
+		pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, Overhead: taken} // with the same sum of requests
 		status := corev1.PodStatus{Phase: pod.Status.Phase}
 		if !pod.DeletionTimestamp.IsZero() {
 			status.ContainerStatuses = pod.Status.ContainerStatuses // for phaseToReport
@@ -152,12 +152,12 @@ type shadowPods struct {
 	shapes  templateCache
 	youth   time.Duration
 	allowed policy.RemotePods
-	// requests are those of containers that name none.
+	// requests are the default requests of containers without any.
 	requests corev1.ResourceList
 	dropped  []string // see ShadowPodOptions.DroppedMetadata
-	// ends are the phases in which pods ended, by the UID of their ShadowPod, until they are written there.
+	// ends are the final phases of pods by the UID of their ShadowPod, until its status has them.
 	ends kube.Table[types.UID, corev1.PodPhase]
-	// ran are the ShadowPods whose pods run, or ran, until that is written there.
+	// ran are the ShadowPods whose pods run or ran, until their status says so.
 	ran kube.Table[types.UID, struct{}]
 }
 
@@ -166,7 +166,7 @@ func (s *shadowPods) sweepOrphans(ctx context.Context) error {
 	return nil
 }
 
-// Sync makes the pod where it is missing, and follows it.
+// Sync creates the pod of a ShadowPod if it is missing, and updates the pod and the status.
 func (s *shadowPods) Sync(ctx context.Context, sp *offv1beta1.ShadowPod) error {
 	if sp.Status.Phase != "" {
 		s.ran.Drop(sp.UID)
@@ -191,7 +191,8 @@ func (s *shadowPods) Sync(ctx context.Context, sp *offv1beta1.ShadowPod) error {
 	return s.followChanges(ctx, sp, pod)
 }
 
-// takePhase follows the phase of the pod. That a new pod is Pending is not worth a write, and that it runs not yet.
+// takePhase copies the phase of the pod to the status. For a new ShadowPod, Pending is not worth a write, nor is Running during
+// the grace period.
 func (s *shadowPods) takePhase(sp *offv1beta1.ShadowPod, phase corev1.PodPhase) {
 	if phase == "" || sp.Status.Phase == "" && (phase == corev1.PodPending || !hasEnded(phase) && s.remainingGrace(sp) > 0) {
 		return
@@ -199,8 +200,8 @@ func (s *shadowPods) takePhase(sp *offv1beta1.ShadowPod, phase corev1.PodPhase) 
 	sp.Status.Phase = phase
 }
 
-// remainingGrace returns how long a ShadowPod still is; what is not positive is since when it is not. What was made in the future, by a
-// clock that is ahead, is not.
+// remainingGrace returns the rest of the grace period of a new ShadowPod; 0 or less is the time since its end. A ShadowPod
+// created in the future, by a clock that is ahead, has none.
 func (s *shadowPods) remainingGrace(sp *offv1beta1.ShadowPod) time.Duration {
 	age := time.Since(sp.CreationTimestamp.Time)
 	if age < 0 {
@@ -209,8 +210,9 @@ func (s *shadowPods) remainingGrace(sp *offv1beta1.ShadowPod) time.Duration {
 	return s.youth - age
 }
 
-// Next looks again at a pod that was made and is not seen: the watch may have been interrupted just then. And it looks at
-// one whose phase may be told by then, for a while: it may have ceased to be young since takePhase looked.
+// Next returns a delay for a pod that was created and not seen: the watch may have been interrupted just then. It also returns
+// a delay for a ShadowPod whose phase becomes reportable, and for some time after: the grace period may have ended since
+// takePhase.
 func (s *shadowPods) Next(sp *offv1beta1.ShadowPod) time.Duration {
 	if s.ledger.Held(client.ObjectKeyFromObject(sp)) {
 		return unseenDelay
@@ -221,7 +223,7 @@ func (s *shadowPods) Next(sp *offv1beta1.ShadowPod) time.Duration {
 	return 0
 }
 
-// Bear leaves the spec out, which is nearly all of a ShadowPod.
+// Bear copies a ShadowPod without its spec, which is nearly all of it.
 func (s *shadowPods) Bear(sp *offv1beta1.ShadowPod) *offv1beta1.ShadowPod {
 	return &offv1beta1.ShadowPod{ObjectMeta: *sp.ObjectMeta.DeepCopy(), Status: *sp.Status.DeepCopy()}
 }
@@ -252,9 +254,9 @@ func (s *shadowPods) createPod(ctx context.Context, sp *offv1beta1.ShadowPod) er
 	return nil
 }
 
-// preparePod returns the pod to make, nil where there is to be none.
+// preparePod returns the pod to create, nil if none is to be created.
 func (s *shadowPods) preparePod(ctx context.Context, sp *offv1beta1.ShadowPod) (*corev1.Pod, error) {
-	// In this order: what the ledger shows no more has been remembered.
+	// The order matters: rememberPod stores the end of a pod before the quota cache stops showing it.
 	if s.ledger.Seen(client.ObjectKeyFromObject(sp)) {
 		return nil, kube.Wait(watchDelay, "what became of the earlier pod is not known yet")
 	}
@@ -271,13 +273,13 @@ func (s *shadowPods) preparePod(ctx context.Context, sp *offv1beta1.ShadowPod) (
 	return s.podOf(ctx, sp)
 }
 
-// notMade has the ledger know of an error of a request to make a pod, and says what follows.
+// notMade passes the error of a create request to the quota cache and returns the error for the queue.
 func (s *shadowPods) notMade(ctx context.Context, sp *offv1beta1.ShadowPod, err error, pod *corev1.Pod) error {
 	key := client.ObjectKeyFromObject(pod)
 	switch _, certain := classifyAnswer(err); {
 	case !certain:
 		s.ledger.Lost(key, "")
-	case s.ledger.Doubtful(key): // this one was refused, an earlier one may have made it
+	case s.ledger.Doubtful(key): // this request was refused, but an earlier one may have created the pod
 		if there, err := s.readPod(ctx, sp); err == nil && metav1.IsControlledBy(there, sp) {
 			return nil
 		}
@@ -287,7 +289,7 @@ func (s *shadowPods) notMade(ctx context.Context, sp *offv1beta1.ShadowPod, err 
 	return whyNotMade(err, pod)
 }
 
-// whyNotMade says what follows from the error of a request to make a pod.
+// whyNotMade converts the error of a create request to a refusal, a delay, or an error to retry.
 func whyNotMade(err error, pod *corev1.Pod) error {
 	refused, _ := classifyAnswer(err)
 	if apierrors.IsForbidden(err) && strings.Contains(err.Error(), "error looking up service account "+pod.Namespace+"/default:") {
@@ -300,7 +302,7 @@ func whyNotMade(err error, pod *corev1.Pod) error {
 	return err
 }
 
-// checkPod applies the provider's policy again: admission may have been off, and namespaces may have changed since.
+// checkPod checks the provider's policy again: admission may have been off, and namespaces may have changed since.
 func (s *shadowPods) checkPod(ctx context.Context, sp *offv1beta1.ShadowPod) error {
 	namespace := &corev1.Namespace{}
 	if err := s.client.Get(ctx, client.ObjectKey{Name: sp.Namespace}, namespace); err != nil {
@@ -326,7 +328,7 @@ func (s *shadowPods) checkPod(ctx context.Context, sp *offv1beta1.ShadowPod) err
 	return nil
 }
 
-// checkExisting handles a pod that the cache does not show: it is new, or it is not made from a ShadowPod.
+// checkExisting handles an existing pod that the cache does not show: it is new, or not made from a ShadowPod.
 func (s *shadowPods) checkExisting(ctx context.Context, sp *offv1beta1.ShadowPod) error {
 	pod, err := s.readPod(ctx, sp)
 	switch {
@@ -339,7 +341,7 @@ func (s *shadowPods) checkExisting(ctx context.Context, sp *offv1beta1.ShadowPod
 	}
 }
 
-// readPod reads what the API server has by the name of a pod, after a request to make it was refused, and has the ledger know.
+// readPod reads the pod from the API server after a create request was refused, and passes the outcome to the quota cache.
 func (s *shadowPods) readPod(ctx context.Context, sp *offv1beta1.ShadowPod) (*corev1.Pod, error) {
 	key, pod := client.ObjectKeyFromObject(sp), &corev1.Pod{}
 	err := s.live.Get(ctx, key, pod)

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// CheckAmounts returns an error that names a negative amount of the pod, nil if there is none. Kubernetes refuses such a Pod, but
-// only when it is made: until then it would count less than nothing.
+// CheckAmounts returns an error that names a negative amount in the pod, nil if there is none. Kubernetes rejects such a Pod
+// only on creation: until then, the amount would reduce the usage.
 func CheckAmounts(pod *corev1.PodSpec) error {
 	for i := range pod.Containers {
 		if err := checkRequirements(fmt.Sprintf("container %q", pod.Containers[i].Name), &pod.Containers[i].Resources); err != nil {
@@ -79,7 +79,7 @@ func negative(of, what string, q resource.Quantity) error {
 	return fmt.Errorf("%s has %s of %s: an amount cannot be negative", of, what, q.String())
 }
 
-// clamp returns list with zero in the place of negative amounts: no pod makes room for another one.
+// clamp returns list with zero instead of negative amounts: no pod frees capacity for another.
 func clamp(list corev1.ResourceList) corev1.ResourceList {
 	if checkAmounts("", list) == nil {
 		return list

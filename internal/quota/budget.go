@@ -11,7 +11,7 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 )
 
-// Check tells why a new pod does not fit into the budget of its user, on top of what the user's pods take already.
+// Check returns why a new pod does not fit into the budget of its user on top of the usage of the user's pods, nil if it fits.
 func Check(budget *offv1beta1.QuotaSpec, pod *corev1.PodSpec, used corev1.ResourceList) error {
 	if budget.Cordoned != nil && *budget.Cordoned {
 		return fmt.Errorf("user is cordoned: the pods of %q run on, and new ones are refused", budget.User)

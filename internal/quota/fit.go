@@ -13,11 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// A Shortage is one resource of which too little is left.
+// Shortage is one resource with too little free capacity.
 type Shortage struct {
 	Resource   corev1.ResourceName
 	Free, Need resource.Quantity
-	// Unlisted: the budget does not name the resource at all.
+	// Unlisted is true if the budget does not list the resource.
 	Unlisted bool
 }
 
@@ -28,7 +28,7 @@ func (s Shortage) String() string {
 	return fmt.Sprintf("peering %s quota usage exceeded - free %s / requested %s", s.Resource, s.Free.String(), s.Need.String())
 }
 
-// Shortages is what does not fit, in order of resource names.
+// Shortages are the resources that do not fit, sorted by name.
 type Shortages []Shortage
 
 func (s Shortages) Error() string {
@@ -39,8 +39,8 @@ func (s Shortages) Error() string {
 	return strings.Join(parts, "; ")
 }
 
-// Fit returns what is missing in budget for need on top of used, nil when everything fits. A resource that is asked for
-// must be in the budget; only the number of pods may stay unlimited. What is used is never less than nothing.
+// Fit returns the shortages of need in budget on top of used, nil if need fits. The budget must list each requested resource;
+// only the number of pods may be unlimited. Negative usage counts as zero.
 func Fit(need, used, budget corev1.ResourceList) Shortages {
 	var short Shortages
 	for _, name := range slices.Sorted(maps.Keys(need)) {
@@ -66,8 +66,8 @@ func Fit(need, used, budget corev1.ResourceList) Shortages {
 	return short
 }
 
-// Requests names what a strict budget misses in the pod: with set, every container must request cpu and memory; with
-// equal, each of its limits must also be equal to the request.
+// Requests returns an error that names the first violation of a strict budget by the pod: with set, every container must
+// request cpu and memory; with equal, each of its limits must also equal the request.
 func Requests(pod *corev1.PodSpec, set, equal bool) error {
 	for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
 		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {

@@ -1,8 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package quota counts what a pod takes from a cluster, the way the Kubernetes scheduler counts it, and says what still
-// fits into a budget.
+// Package quota computes the resource requests of a pod as the Kubernetes scheduler does, and checks whether they fit into a
+// budget.
 package quota
 
 import (
@@ -14,15 +14,15 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Need is what the pod requests of each resource, plus one of "pods".
+// Need returns the requests of the pod for each resource, plus one of "pods".
 //
-// Containers and sidecars (init containers that are restarted always) run together and add up. An ordinary init container
-// runs beside the sidecars started before it, so the larger of the two phases counts. A request at pod level replaces the
-// sum, and the overhead of the runtime class comes on top.
+// Containers and sidecars (init containers that are always restarted) run together and add up. An ordinary init container runs
+// beside the sidecars started before it, so the larger of the two phases counts. A request at pod level replaces the sum, and
+// the overhead of the runtime class is added.
 //
 // The formula is that of KEP-753, "Resources calculation for scheduling and pod admission", of KEP-2837 for pod level and of
-// KEP-688 for the overhead; a negative amount, which no Pod can have, counts as none. The scheduler's own is PodRequests of k8s.io/component-helpers/resource, of which a test says
-// that it gives the same.
+// KEP-688 for the overhead; a negative amount, which no Pod can have, counts as zero. The scheduler uses PodRequests of
+// k8s.io/component-helpers/resource; a test compares the results.
 func Need(pod *corev1.PodSpec) corev1.ResourceList {
 	need := ofContainers(pod, requests)
 	if pod.Resources != nil {
@@ -33,8 +33,8 @@ func Need(pod *corev1.PodSpec) corev1.ResourceList {
 	return need
 }
 
-// atPodLevel is what the pod asks for as a whole. As in a container, a limit stands in for a request that is absent,
-// unless the containers have requests of their own.
+// atPodLevel returns the requests at pod level. As in a container, a limit replaces an absent request, unless the containers
+// have requests of their own.
 func atPodLevel(pod *corev1.PodSpec, containers corev1.ResourceList) corev1.ResourceList {
 	whole := corev1.ResourceList{}
 	for name, request := range pod.Resources.Requests {
@@ -56,15 +56,15 @@ func mayBeAtPodLevel(name corev1.ResourceName) bool {
 	return name == corev1.ResourceCPU || name == corev1.ResourceMemory || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
 }
 
-// Taken is what a pod takes that exists. While its containers are resized in place, that is the largest of what they are
-// to have, what the node has set aside, and what they have.
+// Taken returns the usage of an existing pod. During an in-place resize of its containers, the usage is the maximum of the
+// desired, the allocated and the actual requests.
 func Taken(pod *corev1.Pod) corev1.ResourceList {
 	if !slices.ContainsFunc(slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses), resized) {
 		return Need(&pod.Spec)
 	}
 	spec := pod.Spec.DeepCopy()
 	if spec.Resources != nil {
-		spec.Resources.Limits = nil // what they stand in for was decided when the pod was made
+		spec.Resources.Limits = nil // the requests that limits replace were set when the pod was created
 	}
 	never := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodResizePending && c.Reason == corev1.PodReasonInfeasible
@@ -82,7 +82,7 @@ func Taken(pod *corev1.Pod) corev1.ResourceList {
 
 func resized(s corev1.ContainerStatus) bool { return s.Resources != nil }
 
-// resize gives the container the requests that count now. One that its node can never fulfil does not.
+// resize sets the requests of the container that count during a resize. A resize that is infeasible on its node does not count.
 func resize(c *corev1.Container, statuses []corev1.ContainerStatus, never bool) {
 	for _, s := range statuses {
 		if s.Name != c.Name || !resized(s) {
@@ -98,7 +98,7 @@ func resize(c *corev1.Container, statuses []corev1.ContainerStatus, never bool) 
 	}
 }
 
-// ofContainers combines one list per container to that of the pod.
+// ofContainers combines one list per container into that of the pod.
 func ofContainers(pod *corev1.PodSpec, of func(*corev1.Container) corev1.ResourceList) corev1.ResourceList {
 	total, sidecars, peak := corev1.ResourceList{}, corev1.ResourceList{}, corev1.ResourceList{}
 	for i := range pod.Containers {
@@ -124,8 +124,8 @@ func isSidecar(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
-// requests are the container's requests as the API server defaults them: a limit without a request is also the request.
-// A ShadowPod's spec has not been through that defaulting.
+// requests returns the container's requests as the API server defaults them: a limit without a request is also the request. The
+// spec of a ShadowPod does not get that defaulting.
 func requests(c *corev1.Container) corev1.ResourceList {
 	out := maps.Clone(c.Resources.Limits)
 	if out == nil {
@@ -135,7 +135,8 @@ func requests(c *corev1.Container) corev1.ResourceList {
 	return clamp(out)
 }
 
-// SetDefaults has each container request the defaults of which it names neither a request nor a limit, nor the pod as a whole.
+// SetDefaults sets the default requests of each container for resources that have neither a request nor a limit in the
+// container or at pod level.
 func SetDefaults(pod *corev1.PodSpec, defaults corev1.ResourceList) {
 	whole := corev1.ResourceList{}
 	if pod.Resources != nil {
@@ -158,7 +159,7 @@ func SetDefaults(pod *corev1.PodSpec, defaults corev1.ResourceList) {
 	}
 }
 
-// Add adds more to sum, in place. Quantities are values, so nothing of more is shared.
+// Add adds more to sum, in place. Quantities are values, so sum and more share nothing.
 func Add(sum, more corev1.ResourceList) {
 	for name, q := range more {
 		have := sum[name].DeepCopy()
@@ -167,7 +168,7 @@ func Add(sum, more corev1.ResourceList) {
 	}
 }
 
-// Sub takes less off sum, in place. What is left is never negative.
+// Sub subtracts less from sum, in place. The result is never negative.
 func Sub(sum, less corev1.ResourceList) {
 	for name, q := range less {
 		have := sum[name].DeepCopy()
