@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package deploy carries the Helm chart, so that the CLI installs the version it was built with.
+// Package deploy embeds the Helm chart, so that the CLI installs the version with which it was built.
 package deploy
 
 import (
@@ -12,11 +12,11 @@ import (
 //go:embed all:chart
 var files embed.FS
 
-// Chart is the root of the chart.
+// Chart returns the root of the chart.
 func Chart() fs.FS {
 	chart, err := fs.Sub(files, "chart")
 	if err != nil {
-		panic(err) // the name above is the name below
+		panic(err) // the directory is embedded above
 	}
 	return chart
 }

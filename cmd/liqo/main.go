@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command liqo runs every process of Liqo inside a cluster. The subcommand, or the name of the executable, selects the process.
+// Command liqo runs every process of Liqo inside a cluster, selected by the subcommand or the name of the executable.
 package main
 
 import (

@@ -1,8 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command virtual-kubelet runs the virtual kubelet alone. Each virtual node has an own process, and the pages that a process maps of
-// its executable are most of its memory.
+// Command virtual-kubelet runs only the virtual kubelet. Each virtual node has its own process, and most of the memory
+// of a process is mapped pages of its executable.
 package main
 
 import (

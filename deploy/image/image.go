@@ -21,20 +21,20 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// bin is where the programs are.
+// bin is the directory of the programs.
 const bin = "usr/bin/"
 
-// programs are the binaries; links are the names of the original's binaries that the first binary accepts as
+// programs lists the binaries; links lists the names of the original's binaries that the first binary accepts as
 // argv[0].
 var (
 	programs = []string{"liqo", "virtual-kubelet"}
 	links    = []string{"crd-replicator", "fabric", "liqo-controller-manager", "proxy", "uninstaller"}
 )
 
-// user is unprivileged. Processes that need kernel privileges request them in their pods.
+// user is an unprivileged user. Processes that need kernel privileges request them in their pods.
 const user = "1000:1000"
 
-// epoch is the modification time of all files in the image, so that equal content has an equal digest.
+// epoch is the modification time of all files in the image, so that equal content gives an equal digest.
 var epoch = time.Unix(0, 0).UTC()
 
 func newImage(binaries string, p v1.Platform, version string) (v1.Image, error) {
@@ -76,12 +76,12 @@ func newImage(binaries string, p v1.Platform, version string) (v1.Image, error) 
 func diffIDs(layer v1.Layer) []v1.Hash {
 	id, err := layer.DiffID()
 	if err != nil {
-		return nil // the layer is in memory
+		return nil // no error: the layer is in memory
 	}
 	return []v1.Hash{id}
 }
 
-// layerContent returns the whole file system: the programs of a folder, the links to the first one, and /tmp.
+// layerContent returns the file system as a tar: the programs of a folder, the links to the first program, and /tmp.
 func layerContent(binaries string) ([]byte, error) {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
@@ -117,7 +117,7 @@ func layerContent(binaries string) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// writeArchive writes an OCI layout as a tar. The annotation sets the name of the image on import.
+// writeArchive writes an OCI layout as a tar. An annotation sets the name of the image on import.
 func writeArchive(output, folder, reference string, images []v1.Image) error {
 	path, err := layout.Write(folder, empty.Index)
 	if err != nil {
@@ -150,7 +150,7 @@ func writeArchive(output, folder, reference string, images []v1.Image) error {
 	if err := file.Chmod(0o644); err != nil {
 		return err
 	}
-	// Rename is atomic: a reader of the old archive keeps it whole.
+	// Rename is atomic: a process that reads the old archive keeps a complete file.
 	return os.Rename(file.Name(), output)
 }
 
@@ -166,7 +166,7 @@ func indexOf(images []v1.Image) v1.ImageIndex {
 	return mutate.AppendManifests(mutate.IndexMediaType(empty.Index, types.OCIImageIndex), manifests...)
 }
 
-// tarFolder writes the files of a folder in the order of their names.
+// tarFolder writes the files of a folder, sorted by name.
 func tarFolder(to io.Writer, folder string) error {
 	w := tar.NewWriter(to)
 	root := os.DirFS(folder)

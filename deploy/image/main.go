@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command image builds the one container image without a container engine: static binaries over scratch, in an OCI archive
+// Command image builds the container image without a container engine: static binaries on scratch, in an OCI archive
 // for `ctr images import` and `skopeo copy oci-archive:`. The build is reproducible.
 package main
 

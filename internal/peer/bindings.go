@@ -33,7 +33,7 @@ func Bindings(ctx context.Context, c client.Reader) ([]policy.Binding, error) {
 	return all, nil
 }
 
-// Subjects are those of a RoleBinding or a ClusterRoleBinding.
+// Subjects returns the subjects of a RoleBinding or a ClusterRoleBinding.
 func Subjects(binding client.Object) []rbacv1.Subject {
 	switch b := binding.(type) {
 	case *rbacv1.ClusterRoleBinding:

@@ -20,8 +20,8 @@ import (
 	"liqo.io/liqo/internal/pki"
 )
 
-// Key reads the key pair that this cluster uses with one provider, for everything that it proves to that one. It is a Wait
-// while there is none.
+// Key returns the private key that this cluster uses with one provider, for all its certificates and proofs. Key
+// returns a Wait while there is none.
 func Key(ctx context.Context, c client.Reader, liqoNamespace string, provider liqov1beta1.ClusterID) (crypto.Signer, error) {
 	name := types.NamespacedName{Namespace: liqoNamespace, Name: names.PeerKeysSecret(string(provider))}
 	var secret corev1.Secret

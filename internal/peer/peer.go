@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package peer answers which cluster an object or a namespace belongs to.
+// Package peer maps objects and namespaces to the cluster that they belong to.
 package peer
 
 import (
@@ -26,25 +26,26 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// Errors of look-ups; what is missing may still come.
+// Errors of look-ups; a missing object may still be created.
 var (
-	// ErrNotFound says that there is none.
+	// ErrNotFound reports that no object matches.
 	ErrNotFound = errors.New("not found")
-	// ErrAmbiguous says that there are several where one is allowed.
+	// ErrAmbiguous reports that several objects match where one is allowed.
 	ErrAmbiguous = errors.New("ambiguous")
 )
 
-// Messages of the condition APIServerStatus of a peer that is Established, because it answers. All but the first one are followed by what it answers.
+// Messages of the condition APIServerStatus of a peer that is Established, because its API server is reachable. All but
+// the first message are followed by the response.
 const (
 	Answers = "the API server answers"
-	// RefusesCalls is of no use to us.
+	// RefusesCalls means that the API server rejects the requests of this cluster.
 	RefusesCalls = Answers + " and refuses our calls: "
 	RefusesSome  = Answers + ", and refuses one of our calls: "
-	// TakesNotAll refuses the content of an object, or has another one of its name.
+	// TakesNotAll means that the peer rejects the content of an object, or has another object of the same name.
 	TakesNotAll = Answers + ", and does not take all that is copied to it: "
 )
 
-// Trouble is what keeps objects from being copied to a peer, "" for nothing that is known.
+// Trouble returns the reason why objects are not replicated to a peer, "" for none known.
 func Trouble(fc *liqov1beta1.ForeignCluster) string {
 	for _, c := range fc.Status.Conditions {
 		if c.Type == liqov1beta1.APIServerStatus && (c.Status != liqov1beta1.ConditionEstablished || strings.HasPrefix(c.Message, Answers) && c.Message != Answers) {
@@ -54,7 +55,7 @@ func Trouble(fc *liqov1beta1.ForeignCluster) string {
 	return ""
 }
 
-// Namespaces selects the tenant namespaces of all peerings.
+// Namespaces returns the selector of the tenant namespaces of all peerings.
 func Namespaces() labels.Selector {
 	known, err := labels.NewRequirement(names.RemoteClusterID, selection.Exists, nil)
 	if err != nil {
@@ -63,7 +64,7 @@ func Namespaces() labels.Selector {
 	return labels.SelectorFromSet(labels.Set{names.TenantNamespace: "true"}).Add(*known)
 }
 
-// TenantNamespace returns the namespace of the peering with a cluster. Namespaces that are going away do not count.
+// TenantNamespace returns the tenant namespace of a cluster. Terminating namespaces are ignored.
 func TenantNamespace(ctx context.Context, c client.Reader, id liqov1beta1.ClusterID) (string, error) {
 	found, err := TenantNamespaces(ctx, c, id)
 	switch {
@@ -77,7 +78,7 @@ func TenantNamespace(ctx context.Context, c client.Reader, id liqov1beta1.Cluste
 	return found[0], nil
 }
 
-// TenantNamespaces returns the namespaces of peerings with a cluster, of which there should be one, for whom several are no reason to stop.
+// TenantNamespaces returns all tenant namespaces of a cluster, for callers that tolerate more than the expected one.
 func TenantNamespaces(ctx context.Context, c client.Reader, id liqov1beta1.ClusterID) ([]string, error) {
 	var list corev1.NamespaceList
 	if err := c.List(ctx, &list, client.MatchingLabels{
@@ -96,7 +97,7 @@ func TenantNamespaces(ctx context.Context, c client.Reader, id liqov1beta1.Clust
 	return found, nil
 }
 
-// OfNamespace returns the cluster that a tenant namespace is for; false for any other namespace.
+// OfNamespace returns the cluster of a tenant namespace, and false for any other namespace.
 func OfNamespace(ns *corev1.Namespace) (liqov1beta1.ClusterID, bool) {
 	id := ns.Labels[names.RemoteClusterID]
 	if ns.Labels[names.TenantNamespace] != "true" || len(validation.IsDNS1123Label(id)) > 0 {
@@ -105,13 +106,14 @@ func OfNamespace(ns *corev1.Namespace) (liqov1beta1.ClusterID, bool) {
 	return liqov1beta1.ClusterID(id), true
 }
 
-// Tenant returns the one that counts for a cluster, nil if there is none.
+// Tenant returns the effective (oldest) Tenant of a cluster, nil if there is none.
 func Tenant(all []authv1beta1.Tenant, id liqov1beta1.ClusterID) *authv1beta1.Tenant {
 	return policy.Oldest(all, func(t *authv1beta1.Tenant) bool { return t.Spec.ClusterID == id })
 }
 
-// Configuration returns the one that counts for a cluster, nil if there is none. Of several it is the first, as of Tenants,
-// unless the controller-manager, which knows tenant namespaces, says of it that another one counts.
+// Configuration returns the effective Configuration of a cluster, nil if there is none. The oldest one takes
+// precedence, as for Tenants, unless its condition says that another one is effective, as decided by the
+// controller-manager, which knows the tenant namespaces.
 func Configuration(all []networkingv1beta1.Configuration, id liqov1beta1.ClusterID) *networkingv1beta1.Configuration {
 	of := func(c *networkingv1beta1.Configuration) bool { return c.Labels[names.RemoteClusterID] == string(id) }
 	if first := policy.Oldest(all, func(c *networkingv1beta1.Configuration) bool { return of(c) && !isSecond(c) }); first != nil {
@@ -120,10 +122,10 @@ func Configuration(all []networkingv1beta1.Configuration, id liqov1beta1.Cluster
 	return policy.Oldest(all, of)
 }
 
-// IsReplica tells whether obj is the copy of an object of another cluster. Admission makes the label trustworthy.
+// IsReplica reports whether obj is the replica of an object of another cluster. Admission protects the label.
 func IsReplica(obj client.Object) bool { return obj.GetLabels()[names.Replicated] == "true" }
 
-// LocalClusterID returns the ID of this cluster, from the ConfigMap with the label of cluster identities.
+// LocalClusterID returns the ID of this cluster, from the ConfigMap with the cluster ID label.
 func LocalClusterID(ctx context.Context, c client.Reader, liqoNamespace string) (liqov1beta1.ClusterID, error) {
 	var list corev1.ConfigMapList
 	if err := c.List(ctx, &list, client.InNamespace(liqoNamespace), client.MatchingLabels{names.AppName: names.ClusterIDApp}); err != nil {

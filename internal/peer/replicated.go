@@ -11,17 +11,18 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 )
 
-// Kind is one whose objects cross to the peer. The replicator holds them by its finalizer.
+// Kind is a kind whose objects are replicated to the peer. The replicator adds its finalizer to the objects.
 type Kind struct {
 	schema.GroupVersionKind
 	Plural string
 	Object client.Object
 	List   client.ObjectList
-	// Disposable: at the peer nothing hangs on the copy, so a peer that refuses to have it deleted keeps nothing here.
+	// Disposable means that no resource at the peer depends on the replica, so a peer that rejects the deletion of the
+	// replica does not block the deletion of the local object.
 	Disposable bool
 }
 
-// Replicated are all kinds that cross, in the order in which they start.
+// Replicated returns all replicated kinds, in the order of their start.
 func Replicated() []Kind {
 	return []Kind{
 		{offv1beta1.GroupVersion.WithKind("NamespaceMap"), offv1beta1.NamespaceMapResource, &offv1beta1.NamespaceMap{}, &offv1beta1.NamespaceMapList{}, false},

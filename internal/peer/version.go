@@ -13,8 +13,8 @@ import (
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 )
 
-// VersionRefused is the condition of a peer whose version does not work together with ours, nil where nothing is wrong. What was
-// begun with it goes on, and nothing new is begun.
+// VersionRefused returns the condition of a peer whose version is incompatible with this cluster's, nil if compatible.
+// Existing offloading and connections continue, and new ones are not started.
 func VersionRefused(fc *liqov1beta1.ForeignCluster) *liqov1beta1.Condition {
 	all := fc.Status.Modules.Authentication.Conditions
 	i := slices.IndexFunc(all, func(c liqov1beta1.Condition) bool {
@@ -26,7 +26,7 @@ func VersionRefused(fc *liqov1beta1.ForeignCluster) *liqov1beta1.Condition {
 	return &all[i]
 }
 
-// FindVersionRefused looks the condition of a cluster up.
+// FindVersionRefused reads the ForeignCluster of a cluster and returns its condition as VersionRefused does.
 func FindVersionRefused(ctx context.Context, c client.Reader, id liqov1beta1.ClusterID) (*liqov1beta1.Condition, error) {
 	var fc liqov1beta1.ForeignCluster
 	if err := c.Get(ctx, client.ObjectKey{Name: string(id)}, &fc); err != nil {

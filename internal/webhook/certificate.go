@@ -21,37 +21,39 @@ import (
 	"time"
 )
 
-// Keys of the Secret that all replicas share.
+// Keys of the certificate Secret, which all replicas share.
 const (
-	keyAuthorities  = "ca"     // certificates of the authorities, PEM, the newest first
-	keyAuthorityKey = "ca.key" // key of the newest authority, PEM
+	keyAuthorities  = "ca"     // CA certificates, PEM, the newest first
+	keyAuthorityKey = "ca.key" // private key of the newest CA certificate, PEM
 	keyLeaf         = "tls.crt"
 	keyLeafKey      = "tls.key"
 )
 
-// A leaf is renewed when a third of its life is left, and so is its authority, which lives four times as long.
+// authorityLives is the lifetime of a CA certificate in lifetimes of a serving certificate. Both are renewed when a
+// third of the lifetime is left.
 const authorityLives = 4
 
-// backdate is how much a clock may be behind ours without finding a new certificate to be of the future.
+// backdate is the clock skew tolerated in NotBefore: clients whose clock is behind by less accept a new certificate.
 const backdate = time.Hour
 
-// A keyring is what the replicas serve with and what the API server trusts.
+// A keyring contains the certificate that replicas serve and the CA certificates that the API server trusts.
 type keyring struct {
 	authorities  []*x509.Certificate // the newest first; all of them are trusted
-	authorityKey crypto.Signer       // of the newest
+	authorityKey crypto.Signer       // of the newest CA certificate
 	leaf         *x509.Certificate
 	leafKey      crypto.Signer
 }
 
-// A rotationPolicy says when keys are replaced.
+// A rotationPolicy defines when certificates are renewed.
 type rotationPolicy struct {
-	hosts    []string // names and addresses of the leaf; the first one is also its common name
+	hosts    []string // subject alternative names of the serving certificate; the first one is also its common name
 	lifetime time.Duration
 }
 
-// nextKeyring returns the keyring to go on with, which is have itself when nothing is due. A new authority is first shown to
-// the API server, while the old leaf is served; shown says that this was long enough ago. So every leaf that any replica
-// still serves is always trusted: authorities are trusted until they expire, and no leaf outlives its own.
+// nextKeyring returns the keyring after rotation, or have itself if no renewal is due. A new CA certificate is first
+// added to the CA bundle, while the old serving certificate stays in use; shown reports that this was long enough ago.
+// So every certificate that any replica still serves is trusted: CA certificates are trusted until they expire, and no
+// serving certificate outlives its CA.
 func (p rotationPolicy) nextKeyring(now time.Time, have *keyring, shown bool) (*keyring, error) {
 	if !have.isUsable(now) {
 		return p.newKeyring(now, have)
@@ -59,7 +61,7 @@ func (p rotationPolicy) nextKeyring(now time.Time, have *keyring, shown bool) (*
 	next := *have
 	next.authorities = slices.DeleteFunc(slices.Clone(have.authorities), isExpired(now))
 	if p.authorityDue(now, next.authorities[0]) {
-		// The old authority's last leaf lasts until the new one has been shown to everybody.
+		// The last certificate of the old CA stays valid until all API servers have the new CA bundle.
 		if err := p.addLeaf(now, &next); err != nil {
 			return nil, err
 		}
@@ -79,7 +81,8 @@ func (p rotationPolicy) nextKeyring(now time.Time, have *keyring, shown bool) (*
 	return &next, nil
 }
 
-// newKeyring makes everything new. What was trusted stays trusted: a replica may still serve with it.
+// newKeyring creates a new CA and a new serving certificate. Trusted CA certificates stay trusted: a replica may still
+// serve a certificate of theirs.
 func (p rotationPolicy) newKeyring(now time.Time, have *keyring) (*keyring, error) {
 	next := &keyring{}
 	if have != nil {
@@ -99,7 +102,7 @@ func (p rotationPolicy) leafDue(now time.Time, leaf *x509.Certificate) bool {
 	return leaf.NotAfter.Sub(now) <= p.lifetime/3
 }
 
-// leafBroken tells that nobody can use the leaf, so that nothing is lost by replacing it at once.
+// leafBroken reports whether no client can accept the serving certificate, so that an immediate renewal does no harm.
 func (p rotationPolicy) leafBroken(now time.Time, k *keyring) bool {
 	if isExpired(now)(k.leaf) || !slices.ContainsFunc(k.authorities, func(a *x509.Certificate) bool { return signedBy(k.leaf, a) }) {
 		return true
@@ -107,7 +110,7 @@ func (p rotationPolicy) leafBroken(now time.Time, k *keyring) bool {
 	return slices.ContainsFunc(p.hosts, func(host string) bool { return k.leaf.VerifyHostname(host) != nil })
 }
 
-// dueAt is when next has something to do, if nothing else happens.
+// dueAt returns the time of the next renewal.
 func (p rotationPolicy) dueAt(k *keyring) time.Time {
 	due := k.leaf.NotAfter.Add(-p.lifetime / 3)
 	if authority := k.authorities[0].NotAfter.Add(-authorityLives * p.lifetime / 3); authority.Before(due) {
@@ -168,7 +171,7 @@ func newTemplate(name string, now time.Time, lifetime time.Duration) (crypto.Sig
 	}
 	return key, &x509.Certificate{
 		SerialNumber: serial,
-		// The serial number in the name tells authorities apart whose names would be equal.
+		// The serial number makes the names of CA certificates distinct.
 		Subject:   pkix.Name{CommonName: name, SerialNumber: serial.Text(36)},
 		NotBefore: now.Add(-backdate),
 		NotAfter:  now.Add(lifetime),
@@ -191,7 +194,7 @@ func signedBy(leaf, authority *x509.Certificate) bool {
 	return bytes.Equal(leaf.RawIssuer, authority.RawSubject) && leaf.CheckSignatureFrom(authority) == nil
 }
 
-// isUsable tells whether there is an authority to go on with.
+// isUsable reports whether the keyring has an unexpired CA certificate with its key, and a serving certificate.
 func (k *keyring) isUsable(now time.Time) bool {
 	return k != nil && k.leaf != nil && len(k.authorities) > 0 && k.authorityKey != nil && !isExpired(now)(k.authorities[0])
 }
@@ -200,7 +203,7 @@ func (k *keyring) isEqual(other *keyring) bool {
 	return k.leaf.Equal(other.leaf) && slices.EqualFunc(k.authorities, other.authorities, (*x509.Certificate).Equal)
 }
 
-// caBundle is what the API server is told to trust.
+// caBundle returns the CA bundle of the webhook configurations.
 func (k *keyring) caBundle() []byte {
 	var out bytes.Buffer
 	for _, authority := range k.authorities {
@@ -234,8 +237,8 @@ func encodePEM(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-// decodeSecret reads what it can. The error tells what is missing or broken; the authorities that were read are returned even
-// then, because somebody may rely on them.
+// decodeSecret decodes the Secret as far as possible. The error names the missing or invalid key; the decoded CA
+// certificates are returned in spite of an error, because replicas may still serve certificates of theirs.
 func decodeSecret(data map[string][]byte) (*keyring, error) {
 	k := &keyring{}
 	var err error

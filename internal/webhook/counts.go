@@ -20,18 +20,18 @@ import (
 	"liqo.io/liqo/internal/peer"
 )
 
-// MaxObjects bounds how many objects one consumer has in this cluster, over all its namespaces; 0 is any number. Each object is kept in etcd
-// and in the memory of the controllers, whether or not a Quota has room for what it asks for.
+// MaxObjects limits the number of objects that a consumer has in this cluster, over all its namespaces; 0 is unlimited.
+// Each object takes space in etcd and in the caches of the controllers, even if its requests exceed the Quota.
 type MaxObjects struct{ ShadowPods, ShadowEndpointSlices, NamespaceMaps int }
 
-// limits refuses a new object of a consumer that has too many. What it counts is what caches show: several requests at the same moment may
-// exceed a limit by as many.
+// limits denies a new object of a consumer that has reached the limit. Objects are counted from caches: concurrent
+// requests may exceed a limit by their number.
 type limits struct {
 	cachedReader
 	kinds map[string]*counter // by resource
 }
 
-// setupLimits counts the objects of consumers on every replica.
+// setupLimits starts the counting of consumers' objects on every replica.
 func setupLimits(mgr ctrl.Manager, in cachedReader, most MaxObjects) (*limits, error) {
 	out := &limits{cachedReader: in, kinds: map[string]*counter{}}
 	for resource, kind := range map[string]struct {
@@ -58,7 +58,7 @@ func setupLimits(mgr ctrl.Manager, in cachedReader, most MaxObjects) (*limits, e
 	return out, nil
 }
 
-// Handle refuses a new object of a consumer that has as many as it may have.
+// Handle denies a new object of a consumer that has reached the limit.
 func (l *limits) Handle(ctx context.Context, req admission.Request) admission.Response {
 	if err := l.check(ctx, &req); err != nil {
 		return denyResponse(err)
@@ -92,22 +92,22 @@ func (l *limits) check(ctx context.Context, req *admission.Request) error {
 	return nil
 }
 
-// counter counts the objects of one kind that peers made, by namespace.
+// counter counts the objects of one kind that peers created, by namespace.
 type counter struct {
 	most int
 
-	mu           sync.Mutex // guards what follows
+	mu           sync.Mutex // guards the fields below
 	perNamespace map[string]int
 	all          int
 }
 
-// OnAdd is called for each object that appears.
+// OnAdd counts an added object.
 func (c *counter) OnAdd(obj any, _ bool) { c.add(obj, 1) }
 
-// OnUpdate changes no number: whose an object is never changes.
+// OnUpdate does nothing: the owner of an object never changes.
 func (c *counter) OnUpdate(_, _ any) {}
 
-// OnDelete is called for each object that goes.
+// OnDelete subtracts a deleted object.
 func (c *counter) OnDelete(obj any) {
 	if gone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 		obj = gone.Obj
@@ -117,7 +117,7 @@ func (c *counter) OnDelete(obj any) {
 
 func (c *counter) add(obj any, n int) {
 	o, ok := obj.(client.Object)
-	if _, isMap := obj.(*offv1beta1.NamespaceMap); !ok || isMap && !peer.IsReplica(o) { // one of ours is for the peer as a provider
+	if _, isMap := obj.(*offv1beta1.NamespaceMap); !ok || isMap && !peer.IsReplica(o) { // a local NamespaceMap is for the peer as a provider
 		return
 	}
 	c.mu.Lock()
@@ -128,14 +128,14 @@ func (c *counter) add(obj any, n int) {
 	}
 }
 
-// mayExceed reports whether some consumer may have as many as it may have. It is cheap, and nearly always false.
+// mayExceed reports whether any consumer may have reached the limit. mayExceed is cheap, and nearly always false.
 func (c *counter) mayExceed() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.all >= c.most
 }
 
-// exceeds reports whether there are as many in these namespaces as there may be.
+// exceeds reports whether these namespaces together have reached the limit.
 func (c *counter) exceeds(namespaces []corev1.Namespace) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,11 +16,12 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// maxReview is how much of a request is read; API servers send less.
+// maxReview is the maximum size of an AdmissionReview; API servers send less.
 const maxReview = 7 << 20
 
-// fromCreator answers nothing about a new object whose creator is another than the user of the request. The API server has had the
-// creator written down before it asks: such a request is from another client that reaches the port, and asks about others.
+// fromCreator rejects a request to create an object whose creator label is not the user of the request. The API server
+// has called the mutating webhook, which sets the label, before: such a request comes from another client with access
+// to the port, which probes for data of other users.
 func fromCreator(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxReview))

@@ -12,18 +12,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
 
-// drainFor is how long a server that goes still answers: whoever keeps a connection in use has used it by then.
+// drainFor is how long a terminating server still answers: each connection in use has carried a request, and was closed
+// by its response, by then.
 const drainFor = time.Second
 
-// drained is a webhook server that goes without refusing anybody. API servers speak HTTP/1.1 with webhooks and keep their
-// connections (https://github.com/kubernetes/apiserver/blob/master/pkg/util/webhook/client.go), and an admission that is
-// sent just when its connection is closed has failed: so the connections end with an answer first.
+// drained is a webhook server with a graceful shutdown. API servers call webhooks by HTTP/1.1 with keep-alive
+// (https://github.com/kubernetes/apiserver/blob/master/pkg/util/webhook/client.go), and an admission request that is
+// sent while its connection is being closed fails: therefore connections are closed by a response.
 type drained struct {
 	webhook.Server
 	going atomic.Bool
 }
 
-// Start serves until the context ends, and drainFor longer.
+// Start serves until the context ends, and for drainFor afterwards.
 func (d *drained) Start(ctx context.Context) error {
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -34,7 +35,7 @@ func (d *drained) Start(ctx context.Context) error {
 	return d.Server.Start(serving)
 }
 
-// Register adds a hook whose answers ask for another connection once the server is going.
+// Register adds a webhook whose responses close the connection while the server terminates.
 func (d *drained) Register(path string, hook http.Handler) {
 	d.Server.Register(path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if d.going.Load() {

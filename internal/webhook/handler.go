@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
-// refusal is an answer for the user, while every other error says that we could not decide.
+// refusal is a denial with a message for the user; any other error means that the webhook could not decide.
 type refusal struct{ error }
 
 func newRefusal(err error) error {
@@ -26,17 +26,18 @@ func newRefusal(err error) error {
 	return refusal{err}
 }
 
-// mutator changes obj in place. old is nil when obj is being created.
+// mutator changes obj in place. old is nil for a create request.
 type mutator[T client.Object] interface {
 	mutateObject(ctx context.Context, req *admission.Request, old, obj T) error
 }
 
-// validator judges obj; the strings are warnings. old is nil when obj is being created.
+// validator validates obj; the strings are warnings. old is nil for a create request.
 type validator[T client.Object] interface {
 	validateObject(ctx context.Context, req *admission.Request, old, obj T) ([]string, error)
 }
 
-// mutatingHandler adapts a mutator. Objects on their way out are left alone: finalizers must always come off.
+// mutatingHandler returns the admission handler of a mutator. Objects that are being deleted are not changed: removing
+// a finalizer must always succeed.
 func mutatingHandler[T client.Object](decoder admission.Decoder, m mutator[T]) admission.Handler {
 	return admission.HandlerFunc(func(ctx context.Context, req admission.Request) admission.Response {
 		old, obj, err := decodeBoth[T](decoder, &req)
@@ -57,12 +58,13 @@ func mutatingHandler[T client.Object](decoder admission.Decoder, m mutator[T]) a
 		if err != nil {
 			return admission.Errored(http.StatusInternalServerError, err)
 		}
-		// The patch is made between two encodings of our own types, so that it never touches a field they do not know.
+		// The patch is computed between two encodings of the Go type, so that fields unknown to the type are never
+		// changed.
 		return admission.PatchResponseFromRaw(before, after)
 	})
 }
 
-// validatingHandler adapts a validator.
+// validatingHandler returns the admission handler of a validator.
 func validatingHandler[T client.Object](decoder admission.Decoder, v validator[T]) admission.Handler {
 	return admission.HandlerFunc(func(ctx context.Context, req admission.Request) admission.Response {
 		old, obj, err := decodeBoth[T](decoder, &req)

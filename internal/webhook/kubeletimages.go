@@ -21,18 +21,19 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// kubeletImages refuses VirtualNodes whose virtual kubelet would run an image that is not allowed, before the next handler. The controller
-// applies the same rule again.
+// kubeletImages denies VirtualNodes whose virtual kubelet would run an image that is not allowed, before the next
+// handler runs. The controller checks the same rule again.
 type kubeletImages struct {
 	cachedReader
 	next admission.Handler
-	// options of the installation, in its namespace.
+	// options is the name of the installation's VkOptionsTemplate.
 	options types.NamespacedName
-	// allowed are the images that an administrator lists.
+	// allowed lists the images that an administrator permits.
 	allowed []string
 }
 
-// imageSpec is what of a VirtualNode says which image runs. Nothing else is read: the CRD, which bounds what takes long to read, is asked later.
+// imageSpec contains the fields of a VirtualNode that select the image. No other field is decoded: the CRD, whose
+// schema bounds fields that are slow to parse, is validated after this webhook.
 type imageSpec struct {
 	Metadata metav1.ObjectMeta `json:"metadata"`
 	Spec     struct {
@@ -52,7 +53,8 @@ type imageSpec struct {
 	} `json:"spec"`
 }
 
-// image returns the image that a user wrote, "" for none. Of a Deployment that the original rendered the image does not count.
+// image returns the image that a user set, "" for none. The image of a Deployment rendered by the original Liqo is
+// ignored.
 func (s *imageSpec) image() string {
 	containers := s.Spec.Template.Spec.Template.Spec.Containers
 	if len(containers) == 0 || slices.ContainsFunc(containers[0].Args, func(arg string) bool {
@@ -63,7 +65,7 @@ func (s *imageSpec) image() string {
 	return containers[0].Image
 }
 
-// Handle looks at what is new: what was there before must be able to change otherwise, and to go.
+// Handle checks only a new image: an object with an existing one must remain updatable and deletable.
 func (k *kubeletImages) Handle(ctx context.Context, req admission.Request) admission.Response {
 	var now, old imageSpec
 	if err := json.Unmarshal(req.Object.Raw, &now); err != nil {
@@ -82,7 +84,8 @@ func (k *kubeletImages) Handle(ctx context.Context, req admission.Request) admis
 	return k.next.Handle(ctx, req)
 }
 
-// check compares the image with that of the options, if they are of the installation. Options of another namespace are of a user.
+// check compares the image with the image of the options, if the options are in the namespace of the installation.
+// Options in another namespace belong to a user.
 func (k *kubeletImages) check(ctx context.Context, of *imageSpec, namespace string) error {
 	key, image := k.options, of.image()
 	if ref := of.Spec.VkOptionsTemplateRef; ref != nil {
@@ -105,7 +108,7 @@ func (k *kubeletImages) check(ctx context.Context, of *imageSpec, namespace stri
 	return newRefusal(policy.CheckVirtualKubeletImage(image, []string{ours}, k.allowed))
 }
 
-// imageOf returns the image of options, "" if there are none of that name: another handler says so.
+// imageOf returns the image of options, "" if the options do not exist: another handler reports that.
 func (k *kubeletImages) imageOf(ctx context.Context, key types.NamespacedName) (string, error) {
 	options := &offv1beta1.VkOptionsTemplate{}
 	if err := k.getObject(ctx, key, options); client.IgnoreNotFound(err) != nil {

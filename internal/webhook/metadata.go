@@ -20,14 +20,16 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// consumerMetadata takes labels and annotations off what a consumer writes that programs of this cluster obey. It notes their keys on the
-// object, so that the virtual kubelet does not put them back. It sees objects of any kind, and reads their metadata only.
+// consumerMetadata removes labels and annotations that programs of this cluster obey, from objects that a consumer
+// writes. The removed keys are listed in an annotation, so that the virtual kubelet does not set them again.
+// consumerMetadata handles objects of any kind, and reads only their metadata.
 type consumerMetadata struct {
-	// dropped are patterns of keys.
+	// dropped lists patterns of keys.
 	dropped []string
 }
 
-// Handle answers with the keys to remove. Objects on their way out are left alone: finalizers must always come off.
+// Handle returns a patch that removes the keys. Objects that are being deleted are not changed: removing a finalizer
+// must always succeed.
 func (m consumerMetadata) Handle(_ context.Context, req admission.Request) admission.Response {
 	old, err := metadataOf(req.OldObject.Raw)
 	if err != nil {
@@ -53,7 +55,7 @@ func (m consumerMetadata) Handle(_ context.Context, req admission.Request) admis
 	return out
 }
 
-// metadataOf returns the metadata of an encoded object, empty for none.
+// metadataOf decodes the metadata of an object, empty for none.
 func metadataOf(raw []byte) (*metav1.ObjectMeta, error) {
 	var obj struct {
 		Metadata metav1.ObjectMeta `json:"metadata"`
@@ -65,15 +67,15 @@ func metadataOf(raw []byte) (*metav1.ObjectMeta, error) {
 	return &obj.Metadata, err
 }
 
-// change is one operation of a JSON patch.
+// change is an operation of a JSON patch.
 type change struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
 	Value any    `json:"value,omitempty"`
 }
 
-// changes returns what makes an object one that a consumer may have. What was there before stays, since an administrator of this cluster may
-// have written it.
+// changes returns the patch that removes the forbidden metadata. Metadata of the old object stays, since an
+// administrator of this cluster may have set it.
 func (m consumerMetadata) changes(old, of *metav1.ObjectMeta) []change {
 	var out []change
 	var keys []string

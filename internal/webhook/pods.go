@@ -17,14 +17,14 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// podSteerer steers the pods of offloaded namespaces.
+// podSteerer sets the scheduling constraints of pods in offloaded namespaces.
 type podSteerer struct {
 	cachedReader
 	runtimeClass string
 }
 
-// mutateObject fails where the namespace has no NamespaceOffloading, so that a namespace labelled beforehand gets no pod in the
-// wrong place.
+// mutateObject fails without a NamespaceOffloading in the namespace, so that no pod is scheduled to a wrong node if the
+// namespace is labelled first.
 func (p *podSteerer) mutateObject(ctx context.Context, req *admission.Request, _, pod *corev1.Pod) error {
 	nso := &offv1beta1.NamespaceOffloading{}
 	key := client.ObjectKey{Namespace: req.Namespace, Name: names.NamespaceOffloading}
@@ -37,7 +37,7 @@ func (p *podSteerer) mutateObject(ctx context.Context, req *admission.Request, _
 	return nil
 }
 
-// namespaceOffloadingValidator tells users what a changed strategy does not do; what is forbidden, the schema says.
+// namespaceOffloadingValidator warns users about the limits of a changed strategy; the schema denies what is invalid.
 type namespaceOffloadingValidator struct{}
 
 func (namespaceOffloadingValidator) validateObject(_ context.Context, _ *admission.Request, old, nso *offv1beta1.NamespaceOffloading) ([]string, error) {
@@ -51,7 +51,7 @@ func (namespaceOffloadingValidator) validateObject(_ context.Context, _ *admissi
 	return []string{fmt.Sprintf("pods that run already stay where they are, even where the strategy %s forbids them; the annotation %s=true has them evicted", now, names.EvictMisplacedPods)}, nil
 }
 
-// daemonSetSteerer keeps DaemonSets off virtual nodes whose pods would wait there for ever.
+// daemonSetSteerer keeps DaemonSets off virtual nodes, where their pods would stay pending.
 type daemonSetSteerer struct{}
 
 func (daemonSetSteerer) mutateObject(_ context.Context, _ *admission.Request, _, ds *appsv1.DaemonSet) error {

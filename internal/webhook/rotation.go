@@ -33,7 +33,7 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// servingCertificate holds the certificate that new connections are answered with.
+// servingCertificate holds the certificate of new TLS connections.
 type servingCertificate struct {
 	pair atomic.Pointer[tls.Certificate]
 }
@@ -45,7 +45,7 @@ func (s *servingCertificate) currentCertificate(*tls.ClientHelloInfo) (*tls.Cert
 	return nil, errors.New("no certificate is loaded yet")
 }
 
-// readyCheck is a readiness check.
+// readyCheck fails readiness without a valid certificate.
 func (s *servingCertificate) readyCheck(*http.Request) error {
 	pair := s.pair.Load()
 	switch {
@@ -57,11 +57,12 @@ func (s *servingCertificate) readyCheck(*http.Request) error {
 	return nil
 }
 
-// certificateRotation keeps the shared Secret, what this replica serves, and what the API server trusts in step. Every replica runs
-// it: whoever is first writes, the others see a conflict and follow.
+// certificateRotation keeps the shared Secret, the certificate that this replica serves, and the CA bundles of the
+// webhook configurations consistent. Every replica runs the rotation: the first write wins, and the other replicas get
+// a conflict and reload the Secret.
 type certificateRotation struct {
 	client        client.Client
-	reader        client.Reader // of exactly the Secret and the configurations
+	reader        client.Reader // a cache of only the Secret and the webhook configurations
 	recorder      events.EventRecorder
 	secret        client.ObjectKey
 	service       string
@@ -70,14 +71,14 @@ type certificateRotation struct {
 	settle        time.Duration
 	clock         func() time.Time
 	serving       *servingCertificate
-	// shown is since when the API server was seen to trust the authority of that bundle.
+	// shown is the newest CA certificate that all webhook configurations contained, and the time since which they have.
 	shown struct {
 		bundle string
 		since  time.Time
 	}
 }
 
-// addRotation runs r on every replica, with a cache that can hold nothing but the objects it is about.
+// addRotation runs r on every replica, with a cache restricted to the Secret and the webhook configurations.
 func addRotation(mgr ctrl.Manager, r *certificateRotation) error {
 	named := func(name string) fields.Selector { return fields.OneTermEqualSelector("metadata.name", name) }
 	objects, err := kube.AddCache(mgr, map[client.Object]cache.ByObject{
@@ -99,7 +100,7 @@ func addRotation(mgr ctrl.Manager, r *certificateRotation) error {
 	if err != nil {
 		return fmt.Errorf("making controller webhook_certificate: %w", err)
 	}
-	// The Secret need not exist: one event at the start makes the first pass happen.
+	// The Secret may not exist yet: an initial event triggers the first pass.
 	return errors.Join(
 		c.Watch(source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 			q.Add(reconcile.Request{NamespacedName: r.secret})
@@ -111,14 +112,14 @@ func addRotation(mgr ctrl.Manager, r *certificateRotation) error {
 	)
 }
 
-// watchObject makes every event about a kind one about the Secret.
+// watchObject maps every event of a kind to the Secret.
 func watchObject[T client.Object](c controller.Controller, objects cache.Cache, key client.ObjectKey, kind T) error {
 	return c.Watch(source.Kind(objects, kind, handler.TypedEnqueueRequestsFromMapFunc(func(context.Context, T) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: key}}
 	})))
 }
 
-// Reconcile makes one pass: load, replace what is due, show it to the API server.
+// Reconcile runs one pass: load the Secret, renew due certificates, update the CA bundles.
 func (r *certificateRotation) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	after, err := r.runOnce(ctx)
 	if err != nil {
@@ -162,8 +163,8 @@ func (r *certificateRotation) runOnce(ctx context.Context) (time.Duration, error
 	return r.waitTime(next), errors.Join(failed...)
 }
 
-// loadKeyring returns the Secret, nil if there is none, and what is in it. A keyring that is not whole is only good for the
-// authorities that were trusted so far.
+// loadKeyring returns the Secret, nil if there is none, and its keyring. Of an incomplete keyring only the trusted CA
+// certificates are used.
 func (r *certificateRotation) loadKeyring(ctx context.Context) (*corev1.Secret, *keyring, error) {
 	secret := &corev1.Secret{}
 	if err := r.reader.Get(ctx, r.secret, secret); client.IgnoreNotFound(err) != nil {
@@ -178,7 +179,7 @@ func (r *certificateRotation) loadKeyring(ctx context.Context) (*corev1.Secret, 
 	return secret, have, nil
 }
 
-// storeKeyring writes the keyring, provided nobody changed the Secret since it was read.
+// storeKeyring writes the keyring, with the resourceVersion of the Secret as a precondition.
 func (r *certificateRotation) storeKeyring(ctx context.Context, secret *corev1.Secret, k *keyring) error {
 	data, err := k.encodeSecret()
 	if err != nil {
@@ -215,8 +216,8 @@ func withKey(m map[string]string, key, value string) map[string]string {
 	return m
 }
 
-// shownLongEnough tells whether every API server can be expected to trust the newest authority: all configurations have
-// had it for the settling time.
+// shownLongEnough reports whether every API server can be expected to trust the newest CA certificate: all webhook
+// configurations have contained it for the settling time.
 func (r *certificateRotation) shownLongEnough(now time.Time, have *keyring, configurations []trustingConfig) bool {
 	if have == nil || len(have.authorities) == 0 {
 		return false
@@ -234,12 +235,13 @@ func (r *certificateRotation) shownLongEnough(now time.Time, have *keyring, conf
 	return now.Sub(r.shown.since) >= r.settle
 }
 
-// waitTime is the time to the next pass: when something is due, or when a new authority has settled.
+// waitTime returns the delay to the next pass: the next renewal, or the end of the settling time of a new CA
+// certificate.
 func (r *certificateRotation) waitTime(k *keyring) time.Duration {
 	if !signedBy(k.leaf, k.authorities[0]) {
 		return r.settle/2 + minWait
 	}
-	// One that is due and was not replaced waits for its authority to settle.
+	// A serving certificate that is due but was not renewed waits for the settling time of its CA certificate.
 	if due := r.policy.dueAt(k).Sub(r.clock()); due > 0 {
 		return due + minWait
 	}
@@ -248,14 +250,14 @@ func (r *certificateRotation) waitTime(k *keyring) time.Duration {
 
 const minWait = 20 * time.Millisecond
 
-// trustingConfig is a webhook configuration, of either kind.
+// trustingConfig is a mutating or validating webhook configuration.
 type trustingConfig struct {
 	object client.Object
-	// bundles points at the bundle of every webhook of an object of that kind.
+	// bundles returns pointers to the CA bundles of all webhooks of an object of that kind.
 	bundles func(client.Object) []*[]byte
 }
 
-// gatherTrusting returns the configurations of this installation: by name, and only with our label.
+// gatherTrusting returns the webhook configurations of this installation, selected by name and label.
 func (r *certificateRotation) gatherTrusting(ctx context.Context) ([]trustingConfig, error) {
 	all := []trustingConfig{
 		{&admissionv1.MutatingWebhookConfiguration{}, mutatingBundles},
@@ -296,7 +298,7 @@ func (t trustingConfig) trustsAuthority(authority []byte) bool {
 	return !slices.ContainsFunc(t.bundles(t.object), func(b *[]byte) bool { return !bytes.Contains(*b, authority) })
 }
 
-// setBundle puts the bundle into every webhook that has another one.
+// setBundle writes the CA bundle to every webhook with a different one.
 func (t trustingConfig) setBundle(ctx context.Context, c client.Client, bundle []byte) error {
 	changed := t.object.DeepCopyObject().(client.Object)
 	different := false

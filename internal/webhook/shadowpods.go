@@ -22,8 +22,9 @@ import (
 	"liqo.io/liqo/internal/quota"
 )
 
-// shadowPodCreator writes down who made a ShadowPod. The label never changes, whoever updates the object: it says whose
-// budget the pod is on. It reads no more than the metadata: the CRD, which bounds what takes long to read, is asked later.
+// shadowPodCreator labels a ShadowPod with its creator. The label is immutable, also in updates by other users: the
+// label selects the Quota that the pod uses. Only the metadata is decoded: the CRD, whose schema bounds fields that are
+// slow to parse, is validated after this webhook.
 type shadowPodCreator struct{}
 
 func (shadowPodCreator) mutateObject(_ context.Context, req *admission.Request, old, sp *metav1.PartialObjectMetadata) error {
@@ -41,8 +42,8 @@ func (shadowPodCreator) mutateObject(_ context.Context, req *admission.Request, 
 	return nil
 }
 
-// shadowPodValidator applies the provider's policy, and refuses what the user's budget can never hold. What is left of a budget is
-// not counted here: replicas that admit at the same time would count differently.
+// shadowPodValidator enforces the provider's policy, and denies pods that exceed the whole Quota of the user. The
+// remaining quota is not checked here: replicas that admit pods concurrently would count differently.
 type shadowPodValidator struct {
 	cachedReader
 	enforce bool
@@ -61,7 +62,7 @@ func (s *shadowPodValidator) validateObject(ctx context.Context, req *admission.
 		}
 	}
 	if old == nil {
-		if err := policy.CheckShadowPodItself(sp); err != nil { // before anything is read for it
+		if err := policy.CheckShadowPodItself(sp); err != nil { // first, because this check needs no reads
 			return nil, newRefusal(err)
 		}
 	}
@@ -73,7 +74,7 @@ func (s *shadowPodValidator) validateObject(ctx context.Context, req *admission.
 		return nil, fmt.Errorf("reading the namespace: %w", err)
 	}
 	consumer := namespace.Labels[names.RemoteClusterID]
-	if old == nil { // a pod that is there was admitted, and may grow although the policy became stricter
+	if old == nil { // an existing pod was admitted, and may grow even if the policy became stricter
 		allowed := policy.Policy{Consumer: consumer, PodSecurity: namespace.Labels[policy.PodSecurityLabel], Pods: s.allowed}
 		if err := policy.CheckShadowPod(sp, allowed); err != nil {
 			return nil, newRefusal(err)
@@ -82,7 +83,7 @@ func (s *shadowPodValidator) validateObject(ctx context.Context, req *admission.
 	if !s.enforce {
 		return nil, nil
 	}
-	creator := sp.Labels[names.CreatorUser] // who may be another than the one who changes it
+	creator := sp.Labels[names.CreatorUser] // may differ from the user of the update
 	budget, err := s.readQuota(ctx, liqov1beta1.ClusterID(consumer), creator)
 	if err != nil {
 		return nil, err
@@ -91,13 +92,13 @@ func (s *shadowPodValidator) validateObject(ctx context.Context, req *admission.
 		return nil, newRefusal(fmt.Errorf("failed getting quota: user %q has none for cluster %q", creator, consumer))
 	}
 	if old != nil {
-		budget.Cordoned = nil // which is about new pods
+		budget.Cordoned = nil // cordoning affects new pods only
 	}
 	return nil, newRefusal(withoutBudget(quota.Check(budget, &sp.Spec.Pod, nil)))
 }
 
-// withoutBudget returns the error without the amounts of the Quota, which are told in the slice. Who reaches the port could ask for
-// those of others.
+// withoutBudget returns the error without the amounts of the Quota, which the ResourceSlice shows to its owner. Any
+// client with access to the port could otherwise read the quotas of other consumers.
 func withoutBudget(err error) error {
 	short, ok := errors.AsType[quota.Shortages](err)
 	if !ok {
@@ -112,8 +113,8 @@ func withoutBudget(err error) error {
 	return errors.New(strings.Join(parts, "; "))
 }
 
-// readQuota finds the Quota of a user in the consumer's own tenant namespace, so that no consumer can shadow that of another.
-// nil says that there is none.
+// readQuota returns the Quota of a user from the consumer's own tenant namespace, so that no consumer can shadow the
+// Quota of another one. readQuota returns nil if there is none.
 func (s *shadowPodValidator) readQuota(ctx context.Context, consumer liqov1beta1.ClusterID, creator string) (*offv1beta1.QuotaSpec, error) {
 	for _, reader := range []client.Reader{s.cached, s.live} {
 		tenant, err := peer.TenantNamespace(ctx, reader, consumer)

@@ -15,7 +15,7 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// tenantDefaults labels Tenants.
+// tenantDefaults sets the labels of Tenants.
 type tenantDefaults struct{}
 
 func (tenantDefaults) mutateObject(_ context.Context, _ *admission.Request, _, tenant *authv1beta1.Tenant) error {
@@ -23,7 +23,7 @@ func (tenantDefaults) mutateObject(_ context.Context, _ *admission.Request, _, t
 	return nil
 }
 
-// tenantValidator refuses Tenants in namespaces of somebody else.
+// tenantValidator denies Tenants in the tenant namespace of another cluster.
 type tenantValidator struct{ cachedReader }
 
 func (t *tenantValidator) validateObject(ctx context.Context, req *admission.Request, old, tenant *authv1beta1.Tenant) ([]string, error) {

@@ -20,8 +20,9 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// withoutAmounts hides from the webhook of VirtualNodes what it does not look at: it is asked before the CRD, which refuses
-// amounts that would take minutes to read. A patch between two encodings without them never touches them.
+// withoutAmounts removes fields that the VirtualNode webhook does not need: mutating webhooks run before the schema
+// validation of the CRD, which rejects amounts that take minutes to parse. A patch between two encodings without these
+// fields never changes them.
 func withoutAmounts(h admission.Handler) admission.Handler {
 	return admission.HandlerFunc(func(ctx context.Context, req admission.Request) admission.Response {
 		for _, obj := range []*runtime.RawExtension{&req.Object, &req.OldObject} {
@@ -34,7 +35,7 @@ func withoutAmounts(h admission.Handler) admission.Handler {
 	})
 }
 
-// withoutFields is an object without these fields of its spec.
+// withoutFields returns the object without these fields of its spec.
 func withoutFields(raw []byte, fields ...string) ([]byte, error) {
 	if len(raw) == 0 {
 		return raw, nil
@@ -59,8 +60,8 @@ func withoutFields(raw []byte, fields ...string) ([]byte, error) {
 	return json.Marshal(obj)
 }
 
-// virtualNodeDefaulter keeps VirtualNodes from taking the name of a Node. What they leave to their options is not written into
-// them: it would not follow a change of the options.
+// virtualNodeDefaulter denies VirtualNodes with the name of an existing Node. Defaults of the options are not copied
+// into the VirtualNode, because a copy would not follow later changes of the options.
 type virtualNodeDefaulter struct {
 	cachedReader
 	template types.NamespacedName
@@ -114,7 +115,7 @@ func (v *virtualNodeDefaulter) checkNew(ctx context.Context, req *admission.Requ
 	if err := policy.CheckVirtualNode(vn, others.Items); err != nil {
 		return newRefusal(err)
 	}
-	// The webhook of a new VirtualNode is rare enough for a question to the API server: a Node seen in a cache may be gone.
+	// New VirtualNodes are rare enough for a read from the API server: the cache may still show a deleted Node.
 	err := v.live.Get(ctx, client.ObjectKey{Name: vn.Name}, &corev1.Node{})
 	switch {
 	case apierrors.IsNotFound(err):

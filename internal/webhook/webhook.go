@@ -1,8 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package webhook serves the admission webhooks of an installation: a thin adapter between the API server and the
-// functions of rules, with a certificate that makes, renews and announces itself.
+// Package webhook serves the admission webhooks of an installation: a thin adapter between the API server and package
+// policy, with certificate rotation, including the CA bundles of the webhook configurations.
 package webhook
 
 import (
@@ -25,39 +25,42 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// Options say what is served and how. The zero value of each field but LiqoNamespace is the installation's default.
+// Options configure the webhooks. The zero value of each field but LiqoNamespace is the installation's default.
 type Options struct {
-	// LiqoNamespace is where the installation and its certificate live.
+	// LiqoNamespace is the namespace of the installation and of its certificate Secret.
 	LiqoNamespace string
 	// Service is the name of the Service in front of the webhooks; "" is liqo-webhook.
 	Service string
-	// Hosts are further names and addresses that the certificate is valid for.
+	// Hosts are additional DNS names and IP addresses of the certificate.
 	Hosts []string
 	// Host and Port to listen at; the defaults are every address and 9443.
 	Host string
 	Port int
-	// Lifetime of the serving certificate; 0 is 90 days. Its authority lives four times as long.
+	// Lifetime of the serving certificate; 0 is 90 days. The CA certificate lives four times as long.
 	Lifetime time.Duration
-	// Settle is how long a new authority is shown to the API server before it is served with; 0 is 30 seconds, or less
-	// where the lifetime asks for it.
+	// Settle is how long a new CA certificate is in the CA bundle before a certificate signed by the new CA is served;
+	// 0 is 30 seconds, or less for a short lifetime.
 	Settle time.Duration
 	// Configuration is the name of both webhook configurations; "" is liqo-webhook.
 	Configuration string
-	// RuntimeClass of pods that are already steered; "" is liqo.
+	// RuntimeClass of pods that already have scheduling constraints for offloading; "" is liqo.
 	RuntimeClass string
-	// VkOptionsTemplate is used by VirtualNodes that name none; the default is virtual-kubelet-default in LiqoNamespace.
+	// VkOptionsTemplate is used by VirtualNodes without a reference; the default is virtual-kubelet-default in
+	// LiqoNamespace.
 	VkOptionsTemplate types.NamespacedName
-	// EnforceResources refuses ShadowPods of users without a Quota, with a cordoned one, or too large for it.
+	// EnforceResources denies ShadowPods of users without a Quota or with a cordoned one, and ShadowPods that exceed
+	// the Quota.
 	EnforceResources bool
-	// Pods is what the administrator of this cluster allows to pods of its consumers.
+	// Pods are the privileges that the administrator of this cluster grants to pods of consumers.
 	Pods policy.RemotePods
-	// DroppedMetadata are labels and annotations that objects do not get that consumers write.
+	// DroppedMetadata lists the labels and annotations that are removed from objects of consumers.
 	DroppedMetadata []string
-	// KubeletImages are those that virtual kubelets may run besides those of the options of the installation; a final * stands for anything.
+	// KubeletImages lists the images that virtual kubelets may run in addition to the image of the installation's
+	// options; a trailing * is a wildcard.
 	KubeletImages []string
-	// MaxObjects of one consumer.
+	// MaxObjects of each consumer.
 	MaxObjects MaxObjects
-	// Clock tells the time; nil is the real one.
+	// Clock returns the current time; nil is the real clock.
 	Clock func() time.Time
 }
 
@@ -88,13 +91,13 @@ func valueOr[T comparable](value, fallback T) T {
 	return value
 }
 
-// hostNames are what the API server may call the webhooks by, the one it does first.
+// hostNames returns the names by which the API server may call the webhooks, the preferred one first.
 func (o Options) hostNames() []string {
 	service := o.Service + "." + o.LiqoNamespace
 	return append([]string{service + ".svc", o.Service, service, service + ".svc.cluster.local"}, o.Hosts...)
 }
 
-// SetupWebhooks serves the webhooks from every replica of the manager's process.
+// SetupWebhooks adds the webhooks to the manager, on every replica of the process.
 func SetupWebhooks(mgr ctrl.Manager, o Options) error {
 	o = o.withDefaults()
 	current := &servingCertificate{}
@@ -135,7 +138,7 @@ func SetupWebhooks(mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// registerHandlers gives every path its handler, and has what handlers read cached on every replica.
+// registerHandlers registers the handler of each path, and caches the objects that handlers read on every replica.
 func registerHandlers(mgr ctrl.Manager, server webhook.Server, o Options) error {
 	for _, kind := range []client.Object{
 		&corev1.Namespace{}, &offv1beta1.NamespaceOffloading{}, &offv1beta1.VirtualNode{}, &offv1beta1.VkOptionsTemplate{}, &offv1beta1.Quota{}, &authv1beta1.Tenant{},
@@ -175,8 +178,8 @@ func registerHandlers(mgr ctrl.Manager, server webhook.Server, o Options) error 
 	return nil
 }
 
-// cachedReader is how handlers read: from the cache, and from the API server what the cache does not have, because it may
-// have been made a moment ago.
+// cachedReader reads from the cache, and falls back to the API server for objects missing from the cache, which may
+// have been created a moment ago.
 type cachedReader struct {
 	cached, live client.Reader
 }
