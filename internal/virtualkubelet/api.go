@@ -27,8 +27,8 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// kubeletAPI is the HTTP API by which the local API server reaches the containers of this node. Nothing is interpreted
-// here: a request becomes the same request to the provider's API server, and streams pass through untouched, so that
+// kubeletAPI is the HTTP API by which the local API server reaches the containers of this node. It interprets nothing:
+// a request becomes the same request to the provider's API server, and streams pass through unchanged, so that
 // terminals resize, exit codes arrive and every protocol version works.
 type kubeletAPI struct {
 	// find returns a pod of this node.
@@ -37,12 +37,12 @@ type kubeletAPI struct {
 	list func(ctx context.Context) ([]corev1.Pod, error)
 	// twin returns the remote namespace of a local one.
 	twin func(namespace string) (string, bool)
-	// send passes a request on to a path of the provider's API server.
+	// send forwards a request to a path of the provider's API server.
 	send func(w http.ResponseWriter, req *http.Request, to *url.URL)
 	log  logr.Logger
 }
 
-// errNoPod is the answer about pods that are not of this node.
+// errNoPod is the answer about pods that are not on this node.
 var errNoPod = errors.New("pod not found on this node")
 
 func (k *kubeletAPI) newHandler() http.Handler {
@@ -68,7 +68,7 @@ func (k *kubeletAPI) newHandler() http.Handler {
 	return mux
 }
 
-// writeText writes a line of text without an end: the local API server makes it the message that the user sees.
+// writeText writes a line of text without a newline: the local API server makes it the message that the user sees.
 func writeText(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -76,12 +76,12 @@ func writeText(w http.ResponseWriter, status int, text string) {
 	_, _ = io.WriteString(w, text)
 }
 
-// notServed answers for what a kubelet has and a virtual node has not.
+// notServed answers requests to endpoints of a kubelet that a virtual node lacks.
 func notServed(w http.ResponseWriter, _ *http.Request) {
 	writeText(w, http.StatusNotImplemented, "not served by virtual nodes")
 }
 
-// ofPod finds the pod that a request is about.
+// ofPod looks up the pod of a request.
 func (k *kubeletAPI) ofPod(next func(http.ResponseWriter, *http.Request, *corev1.Pod)) http.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request) {
 		pod, err := k.find(req.Context(), req.PathValue("namespace"), req.PathValue("pod"))
@@ -96,7 +96,7 @@ func (k *kubeletAPI) ofPod(next func(http.ResponseWriter, *http.Request, *corev1
 	}
 }
 
-// forwardTo sends a request on to a subresource of the remote pod.
+// forwardTo forwards a request to a subresource of the remote pod.
 func (k *kubeletAPI) forwardTo(subresource string, query func(*http.Request) url.Values) func(http.ResponseWriter, *http.Request, *corev1.Pod) {
 	return func(w http.ResponseWriter, req *http.Request, pod *corev1.Pod) {
 		twin, ok := k.twin(pod.Namespace)
@@ -104,7 +104,7 @@ func (k *kubeletAPI) forwardTo(subresource string, query func(*http.Request) url
 		case !ok:
 			writeText(w, http.StatusNotFound, fmt.Sprintf("namespace %q is not offloaded to this node", pod.Namespace))
 		case pod.Labels[names.ShadowPod] != "true":
-			// What has this name in the provider, if anything has, is another pod.
+			// A remote pod of this name, if any, is another pod.
 			writeText(w, http.StatusBadRequest, fmt.Sprintf("pod %q is waiting to start: it is not in the provider yet", pod.Name))
 		default:
 			k.send(w, req, &url.URL{
@@ -115,7 +115,7 @@ func (k *kubeletAPI) forwardTo(subresource string, query func(*http.Request) url
 	}
 }
 
-// execQuery turns the parameters of a kubelet into those of an API server.
+// execQuery translates the parameters of a kubelet to those of an API server.
 func execQuery(req *http.Request) url.Values {
 	in, out := req.URL.Query(), url.Values{"container": {req.PathValue("container")}}
 	if command, ok := in["command"]; ok {
@@ -152,7 +152,7 @@ func logQuery(req *http.Request) url.Values {
 	return out
 }
 
-// servePods lists the pods of this node, or those of them that run.
+// servePods lists the pods of this node, or only the running ones.
 func (k *kubeletAPI) servePods(running bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request) {
 		pods, err := k.list(req.Context())
@@ -174,15 +174,15 @@ func (k *kubeletAPI) servePods(running bool) http.HandlerFunc {
 	}
 }
 
-// How long a client may take for what is not its turn to be slow.
+// These timeouts limit slow clients outside of streams.
 const (
 	readHeaderTimeout = 10 * time.Second
 	readBodyTimeout   = 10 * time.Second
 	idleTimeout       = 90 * time.Second
 )
 
-// serveTLS serves h by TLS until ctx ends. Client certificates are asked for and judged by the gate, so that a wrong one
-// gets an answer. It keeps to HTTP/1.1: a connection carries one request at a time, and can be upgraded.
+// serveTLS serves h by TLS until ctx ends. Client certificates are requested by TLS but verified by the gate, so that an invalid one
+// gets an HTTP answer. It keeps to HTTP/1.1: a connection carries one request at a time, and can be upgraded.
 func serveTLS(ctx context.Context, listener net.Listener, h http.Handler, certs certificates) error {
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)
@@ -198,7 +198,7 @@ func serveTLS(ctx context.Context, listener net.Listener, h http.Handler, certs 
 		},
 		// Streams end with the server.
 		BaseContext: func(net.Listener) context.Context { return ctx },
-		// Every port scanner would leave a line.
+		// Every port scanner would cause a log line.
 		ErrorLog: log.New(io.Discard, "", 0),
 	}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
@@ -209,8 +209,8 @@ func serveTLS(ctx context.Context, listener net.Listener, h http.Handler, certs 
 	return nil
 }
 
-// boundBodies gives a body little time. No request here needs one, and the server waits for it before it answers, even
-// if the answer is that the client may not be here.
+// boundBodies limits the time to read a body. No request of this API needs one, and the server reads it before it answers, even
+// if the answer is that the client is not authorized.
 func boundBodies(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if req.ContentLength != 0 {

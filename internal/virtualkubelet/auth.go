@@ -25,7 +25,7 @@ import (
 	"liqo.io/liqo/internal/kube"
 )
 
-// authFilter lets through who the local API server knows and allows to use this node, as a kubelet does.
+// authFilter passes requests of users that the local API server authenticates and authorizes for this node, as a kubelet does.
 type authFilter struct {
 	authn   authenticator.Request
 	reviews *kube.Reviews
@@ -34,8 +34,8 @@ type authFilter struct {
 	next    http.Handler
 }
 
-// newGate trusts the client certificates that the local API server trusts, and asks it about tokens and rights. The
-// certificate authority is followed until ctx ends.
+// newGate trusts the client certificates that the local API server trusts, and delegates tokens and permissions to it. The
+// certificate authority is watched until ctx ends.
 func newGate(ctx context.Context, clients kubernetes.Interface, node string, log logr.Logger) (*authFilter, error) {
 	ca, err := dynamiccertificates.NewDynamicCAFromConfigMapController(
 		"client-ca", metav1.NamespaceSystem, "extension-apiserver-authentication", "client-ca-file", clients)
@@ -66,7 +66,7 @@ func newGate(ctx context.Context, clients kubernetes.Interface, node string, log
 	return &authFilter{authn: authn, reviews: reviews, node: node, log: log}, nil
 }
 
-// wrapHandler puts the gate before h.
+// wrapHandler puts the filter before h.
 func (g *authFilter) wrapHandler(h http.Handler) http.Handler {
 	guarded := *g
 	guarded.next = h
@@ -96,7 +96,7 @@ func (g *authFilter) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// authorizeRequest asks for each right to a part of the node that suffices, and returns the last that it asked for.
+// authorizeRequest checks each node subresource that suffices, and returns the last one checked.
 func (g *authFilter) authorizeRequest(who user.Info, req *http.Request) (subresource string, allowed bool, reason string, err error) {
 	for _, subresource = range subresourcesOf(req.URL.Path) {
 		allowed, reason, err = g.reviews.May(req.Context(), authzv1.SubjectAccessReviewSpec{
@@ -112,7 +112,7 @@ func (g *authFilter) authorizeRequest(who user.Info, req *http.Request) (subreso
 	return subresource, allowed, reason, err
 }
 
-// verbOf follows the method, except that running something in a container is never just reading, though a WebSocket
+// verbOf returns the verb of the method, except that running a command in a container is never just reading, though a WebSocket
 // begins with GET.
 func verbOf(req *http.Request) string {
 	for _, prefix := range []string{"/exec/", "/attach/", "/portForward/"} {
@@ -129,7 +129,7 @@ func verbOf(req *http.Request) string {
 	return strings.ToLower(req.Method)
 }
 
-// subresourcesOf are the parts of the node of which one must be allowed, those of a kubelet.
+// subresourcesOf returns the node subresources of which one must be allowed, those of a kubelet.
 func subresourcesOf(path string) []string {
 	for _, part := range []struct {
 		prefix string

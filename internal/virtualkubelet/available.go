@@ -15,9 +15,9 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// availability knows whether the pods of this node can be reached, which is when the Node is Ready. The control plane makes
-// pods of a Node that is not Ready unready; what the provider said last must not make them ready again. Each pod is written
-// once when it becomes unavailable, with a label that says so, and once when that is over.
+// availability tracks whether the pods of this node can be reached, which is when the Node is Ready. The control plane marks
+// pods of a Node that is not Ready unready; the last status from the provider must not make them ready again. Each pod is written
+// once when it becomes unavailable, with a label, and once when it is available again.
 type availability struct {
 	pods    client.Reader
 	changed func(client.ObjectKey)
@@ -33,7 +33,7 @@ func (a *availability) setAvailable(ctx context.Context, is bool) {
 	var pods corev1.PodList
 	if err := a.pods.List(ctx, &pods); err != nil {
 		a.log.Error(err, "listing the pods of the node")
-		a.now.Store(nil) // the next look at the Node tries again
+		a.now.Store(nil) // the next reconciliation of the Node retries
 		return
 	}
 	for i := range pods.Items {
@@ -43,7 +43,7 @@ func (a *availability) setAvailable(ctx context.Context, is bool) {
 	}
 }
 
-// setLabel labels a pod that is to be written, and tells whether that changes it.
+// setLabel sets the label on a pod that is to be written, and reports whether it changed.
 func (a *availability) setLabel(pod *corev1.Pod) (changed bool) {
 	is := a.now.Load()
 	if is == nil || *is == (pod.Labels[names.RemoteUnavailable] == "") {

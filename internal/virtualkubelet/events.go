@@ -15,7 +15,7 @@ import (
 	"liqo.io/liqo/internal/kube"
 )
 
-// Reasons of events.
+// The reasons of events.
 const (
 	reasonReflected    = "SuccessfulReflection"
 	reasonFailed       = "FailedReflection"
@@ -28,11 +28,11 @@ const (
 	reasonOmitted      = "DownwardAPITruncated"
 	reasonNotExposed   = "EndpointsNotReflected"
 	maxRememberedEvent = 20000
-	// failureText begins the messages of failures.
+	// failureText is the prefix of failure messages.
 	failureText = "Error reflecting object: "
 )
 
-// eventLog tells of changes, not of states: what is still true is not told again.
+// eventLog records changes, not states: a state that lasts is not recorded again.
 type eventLog struct {
 	recorder record.EventRecorder
 
@@ -53,7 +53,7 @@ func (l *eventLog) recordNormal(obj client.Object, reason, message string) {
 	l.record(obj, corev1.EventTypeNormal, reason, message)
 }
 
-// ofOwner tells once what is true of all pods of one owner: a thousand of them need no event each.
+// ofOwner records once what is true of all pods of one owner: a thousand of them need no event each.
 func (l *eventLog) ofOwner(obj client.Object, kind, reason, message string) {
 	about := obj.GetUID()
 	if owner := metav1.GetControllerOf(obj); owner != nil {
@@ -62,8 +62,8 @@ func (l *eventLog) ofOwner(obj client.Object, kind, reason, message string) {
 	l.recordAbout(obj, about, kind, reason, message)
 }
 
-// recordFailure tells of an error the first time it occurs, and forgets it when it is over. What only the user can mend may have a
-// reason of its own.
+// recordFailure records an error the first time it occurs, and forgets it when it is over. Errors that only the user can fix may have a
+// reason of their own.
 func (l *eventLog) recordFailure(obj client.Object, err error) {
 	verdict := kube.Judge(err)
 	if message, conflicts := kube.ConflictingWriter(err); conflicts {
@@ -82,7 +82,7 @@ func (l *eventLog) recordFailure(obj client.Object, err error) {
 	}
 }
 
-// forgetFailure forgets what was told of an object, when it is over, and tells whether anything was.
+// forgetFailure forgets a recorded event of an object, when its cause is over, and reports whether there was any.
 func (l *eventLog) forgetFailure(obj client.Object, reason string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -102,7 +102,7 @@ func (l *eventLog) recordAbout(obj client.Object, about types.UID, kind, reason,
 	}
 }
 
-// isNew remembers what is told, and tells whether it was not told last.
+// isNew remembers the text, and reports whether it differs from the last recorded one.
 func (l *eventLog) isNew(key eventKey, what string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -110,7 +110,7 @@ func (l *eventLog) isNew(key eventKey, what string) bool {
 		return false
 	}
 	if len(l.told) >= maxRememberedEvent {
-		clear(l.told) // better told twice than remembered for ever
+		clear(l.told) // a repeated event is better than unbounded memory
 	}
 	l.told[key] = what
 	return true

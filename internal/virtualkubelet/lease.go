@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// nodeLease is the heartbeat of the Node. While the provider does not answer it stops, and the control plane then says
-// so on the Node, even if this process dies as well.
+// nodeLease is the heartbeat of the Node. While the provider does not answer it stops, and the control plane then marks the
+// Node, even if this process dies as well.
 type nodeLease struct {
 	clients  kubernetes.Interface
 	node     string
@@ -25,11 +25,11 @@ type nodeLease struct {
 	health   *providerHealth
 	now      func() time.Time
 	log      logr.Logger
-	// due says not to wait for the next turn: there is a Node now, or the provider answers.
+	// due triggers a renewal at once: the Node was created, or the provider answers.
 	due <-chan struct{}
 }
 
-// renewals is how many renewals fit into the life of a lease, as for a kubelet.
+// renewals is the number of renewals within the duration of a lease, as for a kubelet.
 const renewals = 4
 
 func (l *nodeLease) runRenewal(ctx context.Context) error {
@@ -48,7 +48,7 @@ func (l *nodeLease) runRenewal(ctx context.Context) error {
 	}
 }
 
-// renewOnce writes the lease, which belongs to the Node and goes with it.
+// renewOnce writes the lease, which the Node owns.
 func (l *nodeLease) renewOnce(ctx context.Context) error {
 	leases := l.clients.CoordinationV1().Leases(corev1.NamespaceNodeLease)
 	lease, err := leases.Get(ctx, l.node, metav1.GetOptions{})
@@ -56,7 +56,7 @@ func (l *nodeLease) renewOnce(ctx context.Context) error {
 	case apierrors.IsNotFound(err):
 		node, err := l.clients.CoreV1().Nodes().Get(ctx, l.node, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
-			return nil // we are told when there is one
+			return nil // due signals when there is one
 		}
 		if err != nil {
 			return fmt.Errorf("reading the node: %w", err)

@@ -30,7 +30,7 @@ var reflectorResources = map[string]string{
 	"secrets": "Secret", eventsKind: "Event",
 }
 
-// countItem counts an item that was handled.
+// countItem counts a reconciled item.
 func (p *process) countItem(pair multicluster.Pair, kind string, err error) {
 	resource, ok := reflectorResources[kind]
 	if !ok {

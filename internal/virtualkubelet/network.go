@@ -31,30 +31,30 @@ import (
 	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
 
-// networkState knows what addresses of the provider are here, and the other way round.
+// networkState translates addresses between the provider and this cluster, both ways.
 type networkState struct {
 	client  client.Client
 	options Options
-	// changed is called for each pod of the node, and slices once, when the answers change.
+	// changed is called for each pod of the node, and slices once, when the translation changes.
 	changed func(pod client.ObjectKey)
 	slices  func()
 	shown   *publishedIPs
-	// told are the last answers that the pods followed; nil is none. One worker uses it.
+	// told is the last state that the pods were enqueued for; nil is none. One worker uses it.
 	told *networkReach
 
 	mu sync.Mutex
-	// last is the last map of a Configuration, and whose it was.
+	// last is the last prefix map of a Configuration, and lastOf the UID of that Configuration.
 	last   prefix.Map
 	lastOf types.UID
 }
 
-// networkReach is what is known of the network to the provider.
+// networkReach is the state of the network to the provider.
 type networkReach struct {
-	// enabled: there is one. It need not work at this moment: addresses stay the same.
+	// enabled: a network is set up. It need not work at this moment: addresses stay the same.
 	enabled bool
-	// down: at this moment it does not work. Nothing is reflected anew for that.
+	// down: the network does not work at this moment. Nothing is reflected again for that.
 	down bool
-	// described: there is a Configuration; placed: the networks of the provider have, or had, their place here, which is peer.
+	// described: there is a Configuration; placed: the provider's networks are, or were, mapped to local prefixes by peer.
 	described, placed bool
 	peer              prefix.Map
 	// pods are the networks of the pods of this cluster.
@@ -66,7 +66,7 @@ func (r networkReach) isEqual(o networkReach) bool {
 }
 
 func setupNetwork(ctx context.Context, mgr ctrl.Manager, n *networkState) error {
-	// Pods are reflected only once this is known, so that a restart takes no address away.
+	// Pods are reflected only after this cache has synced, so that a restart removes no address.
 	for _, obj := range []client.Object{&liqov1beta1.ForeignCluster{}, &networkingv1beta1.Configuration{}} {
 		if _, err := mgr.GetCache().GetInformer(ctx, obj, cache.BlockUntilSynced(false)); err != nil {
 			return fmt.Errorf("watching what is known of the network: %w", err)
@@ -83,7 +83,7 @@ func setupNetwork(ctx context.Context, mgr ctrl.Manager, n *networkState) error 
 	return nil
 }
 
-// readReach gathers what is known now. Networks that are being placed anew keep the place that they had: nothing that runs
+// readReach reads the present state. Networks that are being remapped keep their previous prefixes: no running pod
 // loses its address for that.
 func (n *networkState) readReach(ctx context.Context) (networkReach, error) {
 	var r networkReach
@@ -128,7 +128,7 @@ func (n *networkState) prefixMapOf(ctx context.Context, c *networkingv1beta1.Con
 	return n.last, n.lastOf == c.UID && c.UID != ""
 }
 
-// podIPs says what addresses of the provider's pods are here.
+// podIPs returns the translation of the addresses of the provider's pods to local ones.
 func (n *networkState) podIPs(ctx context.Context) (translate.PodIPs, error) {
 	r, err := n.readReach(ctx)
 	if err != nil {
@@ -137,8 +137,8 @@ func (n *networkState) podIPs(ctx context.Context) (translate.PodIPs, error) {
 	return translate.PodIPs{Keep: r.described && !r.placed, Peer: r.peer}, nil
 }
 
-// addressesIn says what addresses here are for the provider, in slices of a namespace. Without a network all mean the same in both
-// clusters, or nothing.
+// addressesIn returns the translation of local addresses for the provider, in slices of a namespace. Without a network all mean
+// the same in both clusters, or nothing.
 func (n *networkState) addressesIn(ctx context.Context, namespace string) (translate.Addresses, error) {
 	r, err := n.readReach(ctx)
 	switch {
@@ -153,7 +153,7 @@ func (n *networkState) addressesIn(ctx context.Context, namespace string) (trans
 	return translate.Addresses{Pods: r.pods, Peer: r.peer, Exposed: exposed}, err
 }
 
-// readHome says how pods in the provider reach the API server of this cluster, nil for not at all, and whether that works now.
+// readHome returns how pods in the provider reach the API server of this cluster, nil for not at all, and whether the path works now.
 func (n *networkState) readHome(ctx context.Context) (home *translate.Home, works bool, err error) {
 	o := n.options
 	switch {
@@ -189,8 +189,8 @@ func (n *networkState) Reconcile(ctx context.Context, _ reconcile.Request) (reco
 	return reconcile.Result{}, nil
 }
 
-// lookAtPods has all pods of the node reflected anew, the oldest first: those that the provider refused may be asked for anew, and it
-// lets in who asks first.
+// lookAtPods enqueues all pods of the node, the oldest first: those that the provider refused may be requested again, and it
+// accepts the first requests.
 func (n *networkState) lookAtPods(ctx context.Context) error {
 	var pods corev1.PodList
 	if err := n.client.List(ctx, &pods); err != nil {

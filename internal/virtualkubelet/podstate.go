@@ -14,36 +14,36 @@ import (
 	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
 
-// podStates is what this process alone knows of the local pods.
+// podStates is this process's own state of the local pods.
 type podStates struct {
 	now func() time.Time
 
 	mu   sync.Mutex
 	pods map[types.NamespacedName]*podState
-	// left is when the last bunch of statuses did.
+	// left is when the last batch of statuses was written.
 	left time.Time
 }
 
-// podState is what is known of one local pod; another pod of the same name starts anew.
+// podState is the state of one local pod; another pod of the same name gets a new one.
 type podState struct {
 	uid types.UID
 	// since is when the pod was first about to be sent, and both clusters answered; zero while it has a ShadowPod.
 	since time.Time
-	// prioritized is when the pod last had copied first what it waits for.
+	// prioritized is when the pod last had the objects it waits for copied first.
 	prioritized time.Time
 
 	restarts translate.Restarts
-	// end is the last status, until the cache shows that it was written.
+	// end is the last status, until the cache shows its write.
 	end *corev1.PodStatus
 	// starting is since when the remote pod is about to start; zero when it is not.
 	starting time.Time
-	// applied is what the ShadowPod is right for.
+	// applied identifies the inputs that the ShadowPod matches.
 	applied comparisonBasis
-	// leaves is when a status goes that waits for others; zero is that none does.
+	// leaves is when a batched status is to be written; zero if none waits.
 	leaves time.Time
 	// sent is the last status that was written.
 	sent sentObjects
-	// tokens is what is known of the tokens that the pod has in the provider.
+	// tokens is the state of the pod's tokens in the provider.
 	tokens tokenMemory
 }
 
@@ -51,7 +51,7 @@ func newMemory(now func() time.Time) *podStates {
 	return &podStates{now: now, pods: map[types.NamespacedName]*podState{}}
 }
 
-// withState lets use read and change what is known of a pod.
+// withState lets use read and change the state of a pod.
 func (m *podStates) withState(local *corev1.Pod, use func(*podState)) {
 	key := client.ObjectKeyFromObject(local)
 	m.mu.Lock()
@@ -64,12 +64,12 @@ func (m *podStates) withState(local *corev1.Pod, use func(*podState)) {
 	use(known)
 }
 
-// restartWait has the time that a pod may wait for what it refers to begin anew at the next attempt.
+// restartWait restarts the time that a pod may wait for its references, at the next attempt.
 func (m *podStates) restartWait(local *corev1.Pod) {
 	m.withState(local, func(known *podState) { known.since = time.Time{} })
 }
 
-// endOf is the end of a pod that the cache does not show yet, nil if there is none.
+// endOf returns the end of a pod that the cache does not show yet, nil if there is none.
 func (m *podStates) endOf(local *corev1.Pod) (end *corev1.PodStatus) {
 	m.withState(local, func(known *podState) { end = known.end })
 	return end
@@ -83,7 +83,7 @@ func (m *podStates) countRestarts(local, remote *corev1.Pod) (restarts translate
 	return restarts
 }
 
-// expiringTokens are the pods whose tokens are to be replaced by now.
+// expiringTokens returns the pods whose tokens are to be replaced by now.
 func (m *podStates) expiringTokens() []types.NamespacedName {
 	now := m.now()
 	m.mu.Lock()
@@ -97,7 +97,7 @@ func (m *podStates) expiringTokens() []types.NamespacedName {
 	return out
 }
 
-// forgetPod is for pods that are gone.
+// forgetPod deletes the state of a deleted pod.
 func (m *podStates) forgetPod(local types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

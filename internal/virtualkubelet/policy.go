@@ -15,13 +15,13 @@ import (
 	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
 
-// ResourceReflection is how the objects of one resource are copied that we know nothing about.
+// ResourceReflection configures the reflection of one resource of a kind unknown to Liqo.
 type ResourceReflection struct {
 	Reflection
 	Resource schema.GroupVersionResource
 }
 
-// ParseResourceReflection reads resource.version.group, :workers and :type, of which the last two may be left out: 3 and
+// ParseResourceReflection parses resource.version.group:workers:type; the last two are optional, with defaults 3 and
 // DenyList.
 func ParseResourceReflection(text string) (ResourceReflection, error) {
 	parts := strings.Split(text, ":")
@@ -46,7 +46,7 @@ func ParseResourceReflection(text string) (ResourceReflection, error) {
 	return out, nil
 }
 
-// validateReflection refuses what would copy more than was meant: a misspelled policy, or a kind that must not be.
+// validateReflection refuses options that would copy more than was meant: a misspelled policy, or a guarded kind.
 func (o Options) validateReflection() error {
 	var errs []error
 	check := func(what string, is translate.ReflectionType, among ...translate.ReflectionType) {

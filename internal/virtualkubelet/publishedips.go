@@ -22,25 +22,25 @@ import (
 	"liqo.io/liqo/internal/network/plan"
 )
 
-// publishedIPs knows under which addresses gateways show others to peers.
+// publishedIPs tracks the addresses under which gateways publish other addresses to peers.
 type publishedIPs struct {
 	client client.Client
 	// installation is the namespace in which an IP may be that of the API server.
 	installation string
-	// changed is called for each namespace that gets another answer.
+	// changed is called for each namespace whose addresses changed.
 	changed func(namespace string)
-	// led is called when the API server is shown, and was not.
+	// led is called when the API server becomes published.
 	led func(context.Context) error
 
 	mu sync.Mutex
-	// last are the answers by namespace, nil before the first look.
+	// last are the published addresses by namespace, nil before the first read.
 	last map[string]map[netip.Addr]netip.Addr
-	// apiServer is where the API server is shown, as of the last look; the zero value is nowhere.
+	// apiServer is the published address of the API server as of the last read; the zero value is none.
 	apiServer netip.Addr
 }
 
 func setupShown(ctx context.Context, mgr ctrl.Manager, s *publishedIPs) error {
-	// Slices are reflected only once this is known, so that a restart takes no endpoint away.
+	// Slices are reflected only after this cache has synced, so that a restart removes no endpoint.
 	if _, err := mgr.GetCache().GetInformer(ctx, &ipamv1alpha1.IP{}, cache.BlockUntilSynced(false)); err != nil {
 		return fmt.Errorf("watching the IPs: %w", err)
 	}
@@ -54,7 +54,7 @@ func setupShown(ctx context.Context, mgr ctrl.Manager, s *publishedIPs) error {
 	return nil
 }
 
-// translationsIn says under which addresses those are shown that the IPs of a namespace name.
+// translationsIn returns the published addresses of the addresses in the IPs of a namespace.
 func (s *publishedIPs) translationsIn(ctx context.Context, namespace string) (map[netip.Addr]netip.Addr, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,7 +62,7 @@ func (s *publishedIPs) translationsIn(ctx context.Context, namespace string) (ma
 	return s.last[namespace], err
 }
 
-// atAPIServer is under which address the API server is shown; the zero value is under none.
+// atAPIServer returns the published address of the API server; the zero value is none.
 func (s *publishedIPs) atAPIServer(ctx context.Context) (netip.Addr, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,7 +70,7 @@ func (s *publishedIPs) atAPIServer(ctx context.Context) (netip.Addr, error) {
 	return s.apiServer, err
 }
 
-// startWatch takes the first look.
+// startWatch does the first read.
 func (s *publishedIPs) startWatch(ctx context.Context) (err error) {
 	if s.last == nil {
 		s.last, s.apiServer, err = s.readTranslations(ctx)
@@ -87,7 +87,7 @@ func (s *publishedIPs) readTranslations(ctx context.Context) (map[string]map[net
 	return out, apiServerIn(list.Items, s.installation, out[s.installation]), nil
 }
 
-// apiServerIn is under which address gateways show the API server.
+// apiServerIn returns the published address of the API server.
 func apiServerIn(ips []ipamv1alpha1.IP, installation string, exposed map[netip.Addr]netip.Addr) netip.Addr {
 	for i := range ips {
 		if ips[i].Namespace != installation || ips[i].Labels[names.IPType] != names.IPTypeAPIServer {
@@ -123,7 +123,7 @@ func (s *publishedIPs) Reconcile(ctx context.Context, _ reconcile.Request) (reco
 	if apiServer.IsValid() && !was.IsValid() {
 		if err := s.led(ctx); err != nil {
 			s.mu.Lock()
-			s.apiServer = was // and is tried again
+			s.apiServer = was // and the next call retries
 			s.mu.Unlock()
 			return reconcile.Result{}, err
 		}
@@ -131,8 +131,8 @@ func (s *publishedIPs) Reconcile(ctx context.Context, _ reconcile.Request) (reco
 	return reconcile.Result{}, nil
 }
 
-// publishedAddresses says, for each namespace, under which addresses gateways show those that its IPs name. Gateways rank the IPs of all
-// namespaces: where several name one address, all their namespaces are told the one alias that is translated.
+// publishedAddresses returns, for each namespace, the published addresses of the addresses in its IPs. Gateways rank the IPs of all
+// namespaces: if several name one address, all their namespaces get the one alias that is translated.
 func publishedAddresses(ips []ipamv1alpha1.IP) map[string]map[netip.Addr]netip.Addr {
 	var all []plan.TranslatedIP
 	for i := range ips {

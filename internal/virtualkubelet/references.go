@@ -28,15 +28,15 @@ import (
 // nothing would say so.
 
 const (
-	// reasonNotReflectedYet is that of the event on a pod that is sent before what it refers to.
+	// reasonNotReflectedYet is the reason of the event on a pod that is sent before its references.
 	reasonNotReflectedYet = "ReferencesNotReflected"
-	// referenceDelay is how soon an object is compared again, for all pods that wait for it, and maxReferenceDelay how soon at the
-	// longest, for those that have waited for long.
+	// referenceDelay is the minimum interval of comparisons of an object, for all pods that wait for it, and maxReferenceDelay the
+	// maximum, for pods that have waited for long.
 	referenceDelay    = 100 * time.Millisecond
 	maxReferenceDelay = 2 * time.Second
 	// referencePatience is how long a pod waits for all objects that it refers to.
 	referencePatience = 30 * time.Second
-	// maxRememberedReferences bounds what is remembered of objects that no pod waits for any more.
+	// maxRememberedReferences limits the state of objects that no pod waits for any more.
 	maxRememberedReferences = 10000
 )
 
@@ -55,21 +55,21 @@ func (r reference) String() string {
 	return fmt.Sprintf("%s %q", kind, r.name)
 }
 
-// referenceWaits remembers when objects were last compared with their copies. The zero value is ready for use.
+// referenceWaits tracks when objects were last compared with their copies. The zero value is ready for use.
 type referenceWaits struct {
 	mu sync.Mutex
 	of map[reference]*comparison
 }
 
-// comparison is what is known of one object.
+// comparison is the state of one object.
 type comparison struct {
-	// begun is when the last comparison did, and equal when the last one did that found the copy equal.
+	// begun is the start of the last comparison, and equal the start of the last one that found the copy equal.
 	begun, equal time.Time
 	// comparing: one pod compares for all. The others wait without a worker.
 	comparing bool
 }
 
-// awaitReference returns how long a pod that is there since a time waits before it asks again; 0 is that the copy was found equal since.
+// awaitReference returns how long a pod, waiting since a time, waits for its retry; 0 means that the copy was found equal since.
 func (r *referenceWaits) awaitReference(of reference, since, now time.Time, isEqual func() (bool, error)) (time.Duration, error) {
 	left, compare := r.nextAttempt(of, since, now)
 	if !compare {
@@ -88,12 +88,12 @@ func (r *referenceWaits) awaitReference(of reference, since, now time.Time, isEq
 	return left, err
 }
 
-// delayAfter returns how soon to compare again for a pod that has waited for some time.
+// delayAfter returns the delay of the next comparison for a pod that has waited for some time.
 func delayAfter(waited time.Duration) time.Duration {
 	return min(max(waited/4, referenceDelay), maxReferenceDelay)
 }
 
-// nextAttempt returns how long a pod waits, or that it is the one that compares.
+// nextAttempt returns how long a pod waits, or that the pod compares.
 func (r *referenceWaits) nextAttempt(of reference, since, now time.Time) (left time.Duration, compare bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -113,7 +113,7 @@ func (r *referenceWaits) nextAttempt(of reference, since, now time.Time) (left t
 
 func (r *referenceWaits) comparisonOf(of reference) *comparison {
 	if r.of == nil || len(r.of) >= maxRememberedReferences && r.of[of] == nil {
-		r.of = map[reference]*comparison{} // compared twice rather than remembered for ever
+		r.of = map[reference]*comparison{} // an extra comparison is better than unbounded memory
 	}
 	if r.of[of] == nil {
 		r.of[of] = &comparison{}
@@ -121,7 +121,7 @@ func (r *referenceWaits) comparisonOf(of reference) *comparison {
 	return r.of[of]
 }
 
-// Set forgets namespaces that have no twin any more.
+// Set deletes the state of namespaces without a remote namespace.
 func (r *referenceWaits) Set(pairs []multicluster.Pair) {
 	there := sets.New(pairs...)
 	r.mu.Lock()
@@ -129,13 +129,13 @@ func (r *referenceWaits) Set(pairs []multicluster.Pair) {
 	maps.DeleteFunc(r.of, func(of reference, _ *comparison) bool { return !there.Has(of.pair) })
 }
 
-// awaitReferences has a pod that is to be made wait for what it refers to, for a limited time.
+// awaitReferences makes a new pod wait for its references, for a limited time.
 func (k *podKind) awaitReferences(ctx context.Context, it *podItem) error {
 	return k.awaitCopies(it.local, k.referencesOf(it), func(ref reference) (bool, error) { return k.isCopied(ctx, it, ref) })
 }
 
-// awaitCopies is awaitReferences with the comparison. The time counts from the first attempt to send the pod at which both clusters answer:
-// it begins anew where one does not, and where there was a ShadowPod meanwhile.
+// awaitCopies is awaitReferences with the comparison as a parameter. The time counts from the first attempt to send the pod at which
+// both clusters answer: it restarts if one does not, or if there was a ShadowPod meanwhile.
 func (k *podKind) awaitCopies(local *corev1.Pod, refs []reference, isCopied func(reference) (bool, error)) error {
 	now, since, first, again := k.memory.now(), time.Time{}, false, false
 	k.memory.withState(local, func(m *podState) {
@@ -153,7 +153,7 @@ func (k *podKind) awaitCopies(local *corev1.Pod, refs []reference, isCopied func
 	for _, ref := range refs {
 		var left time.Duration
 		equal, compared, err := false, false, error(nil)
-		if late { // for the last time, whenever it was compared before
+		if late { // for the last time, regardless of earlier comparisons
 			equal, err = isCopied(ref)
 		} else {
 			left, err = k.references.awaitReference(ref, since, now, func() (bool, error) {
@@ -169,7 +169,7 @@ func (k *podKind) awaitCopies(local *corev1.Pod, refs []reference, isCopied func
 		if !equal {
 			missing, wait = append(missing, ref.String()), max(wait, left)
 		}
-		// Each pod does so once, and of all that wait the one that compared as its wait doubles: an object that the provider refuses is not
+		// Each pod does so once, and of all waiting pods the comparing one as its wait doubles: an object that the provider refuses is not
 		// tried more often.
 		if left > 0 && (first || again && compared) {
 			k.hurry(ref.kind, ref.pair, ref.name)
@@ -186,7 +186,7 @@ func (k *podKind) awaitCopies(local *corev1.Pod, refs []reference, isCopied func
 	return nil
 }
 
-// referencesOf returns what a pod refers to of the kinds that are copied. The root CA is waited for in another way.
+// referencesOf returns the references of a pod to copied kinds. The root CA is awaited separately.
 func (k *podKind) referencesOf(it *podItem) []reference {
 	configMaps, secrets := translate.References(&it.local.Spec)
 	var out []reference
@@ -203,8 +203,8 @@ func (k *podKind) referencesOf(it *podItem) []reference {
 	return out
 }
 
-// isCopied reports whether nothing is to be waited for: the copy has what the object has and no more of ours, or there is none of what
-// does not exist here or is not copied. An object of others in the provider that has the name stays there.
+// isCopied reports whether no wait is needed: the copy has all of the object and no more of ours, or an object that does not exist
+// locally or is not copied has no copy. A foreign object of that name in the provider is left alone.
 func (k *podKind) isCopied(ctx context.Context, it *podItem, ref reference) (bool, error) {
 	there := client.ObjectKey{Namespace: ref.pair.Remote, Name: ref.name}
 	here := client.ObjectKey{Namespace: ref.pair.Local, Name: ref.name}

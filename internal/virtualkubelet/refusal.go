@@ -21,9 +21,9 @@ import (
 	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
 
-// What keeps a pod from running in the provider is shown on the local pod. A refusal is a condition, which goes when the
-// pod is made; what the provider's scheduler and nodes say is in the conditions and the container statuses of the remote
-// pod, which come home as they are. Each is an event when it begins.
+// The reasons that keep a pod from running in the provider are published on the local pod. A refusal is a condition, removed when the
+// pod is created; the messages of the provider's scheduler and nodes are in the conditions and the container statuses of the remote
+// pod, which are copied as they are. Each is recorded as an event when it begins.
 
 const (
 	reasonRefused       = "OffloadingRefused"
@@ -31,21 +31,21 @@ const (
 	reasonNoImage       = "RemoteImageFailed"
 )
 
-// isRefused tells whether the provider does not want this pod, as it is or at this moment.
+// isRefused reports whether the provider does not accept this pod, as it is or at this moment.
 func isRefused(err error) bool {
 	return (apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)) &&
 		!apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 
-// refusePod shows on the pod why it does not start. Nothing failed for good: quotas are raised and policies change.
+// refusePod publishes on the pod why it does not start. The pod does not fail: quotas are raised and policies change.
 func (k *podKind) refusePod(ctx context.Context, it *podItem, why error) error {
 	if err := k.markRefused(ctx, it, offv1beta1.ReasonRefused, k.refusalText(why.Error())); err != nil {
 		return err
 	}
-	return fmt.Errorf("applying the shadow pod: %w", why) // of which an event tells
+	return fmt.Errorf("applying the shadow pod: %w", why) // which an event records
 }
 
-// refusalOf is what the provider says of a ShadowPod without a pod, nil if it says nothing.
+// refusalOf returns the provider's refusal of a ShadowPod without a pod, nil if there is none.
 func refusalOf(shadow *offv1beta1.ShadowPod) *metav1.Condition {
 	c := apimeta.FindStatusCondition(shadow.Status.Conditions, offv1beta1.ShadowPodAccepted)
 	if c == nil || c.Status != metav1.ConditionFalse {
@@ -54,7 +54,7 @@ func refusalOf(shadow *offv1beta1.ShadowPod) *metav1.Condition {
 	return c
 }
 
-// showRefusal shows what the provider says of the ShadowPod.
+// showRefusal publishes the provider's refusal of the ShadowPod.
 func (k *podKind) showRefusal(ctx context.Context, it *podItem, reason, message string) error {
 	text := k.refusalText(message)
 	if err := k.markRefused(ctx, it, reason, text); err != nil {
@@ -99,7 +99,7 @@ func withoutRefusal(status corev1.PodStatus) corev1.PodStatus {
 	return status
 }
 
-// tellTrouble tells what keeps the remote pod from running, when it begins.
+// tellTrouble records the problems that keep the remote pod from running, when they begin.
 func (k *podKind) tellTrouble(it *podItem) {
 	k.events.recordEnd(it.local, reasonRefused)
 	now := podProblems(it.remote)
@@ -113,10 +113,10 @@ func (k *podKind) tellTrouble(it *podItem) {
 	}
 }
 
-// podProblem is one thing that keeps a pod from running. Its message changes while it lasts, what it is about does not.
+// podProblem is one problem that keeps a pod from running. Its message changes while it lasts, its subject does not.
 type podProblem struct{ reason, what, message string }
 
-// noImage are the reasons of containers whose image does not come. The first two alternate.
+// noImage are the reasons of containers whose image cannot be pulled. The first two alternate.
 var noImage = []string{"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed"}
 
 func podProblems(pod *corev1.Pod) []podProblem {
@@ -139,14 +139,14 @@ func podProblems(pod *corev1.Pod) []podProblem {
 	return out
 }
 
-// recordOnce tells of something that lasts, once for each thing that it is about.
+// recordOnce records a lasting problem, once for each subject.
 func (l *eventLog) recordOnce(obj *corev1.Pod, reason, what, message string) {
 	if l.isNew(eventKey{obj.GetUID(), reason}, what) {
 		l.recorder.Event(obj, corev1.EventTypeWarning, reason, message)
 	}
 }
 
-// recordEnd forgets what was told, so that it is told when it begins again.
+// recordEnd forgets a recorded problem, so that it is recorded when it begins again.
 func (l *eventLog) recordEnd(obj *corev1.Pod, reason string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -35,7 +35,7 @@ func serviceKind(o Options, remote func(namespace string) (string, bool)) *copyK
 			return have.Spec.Type != corev1.ServiceTypeExternalName && want.Spec.Type != corev1.ServiceTypeExternalName &&
 				translate.IsHeadless(have) != translate.IsHeadless(want)
 		},
-		// A class that the provider itself chose is no reason: nothing here asks for another one then.
+		// A class that the provider itself chose is no reason: then no local class is requested.
 		fixed: func(_, _ *corev1.Service, refusal error) bool { return isFixed(refusal, "spec.loadBalancerClass") },
 		allows: func(_ *multicluster.Item, s *corev1.Service) (allowed, decided bool, err error) {
 			return false, translate.IsAPIServer(s.Namespace, s.Name), nil
@@ -43,11 +43,11 @@ func serviceKind(o Options, remote func(namespace string) (string, bool)) *copyK
 	}
 }
 
-// neverChanges is how API servers end the refusal of a new value because there is one already.
+// neverChanges are the suffixes of an API server's refusals to change a value that is set already.
 var neverChanges = []string{": may not change once set", ": field is immutable"}
 
-// isFixed tells whether something is refused only because one field never changes. If the new value is wrong, too, nothing could be made
-// with it.
+// isFixed reports whether a change is refused only because one field is immutable. If the new value is also invalid, no new copy could
+// be created with it.
 func isFixed(refusal error, field string) bool {
 	status, ok := errors.AsType[*apierrors.StatusError](refusal)
 	if !ok || status.Status().Details == nil {
@@ -65,18 +65,18 @@ const (
 	allSlices  = "/"
 )
 
-// Kinds that events are about.
+// The kinds of involved objects of events.
 const (
 	sliceKindName   = "EndpointSlice"
 	shadowSliceKind = "ShadowEndpointSlice"
 )
 
-// sliceKind asks the provider for the endpoints of Services that do not run there.
+// sliceKind requests from the provider the endpoints of Services that do not run there.
 type sliceKind struct {
 	*copyKind[*discoveryv1.EndpointSlice, *offv1beta1.ShadowEndpointSlice]
-	// addresses says what addresses here are for the provider, in slices of a namespace.
+	// addresses returns the translation of local addresses for the provider, in slices of a namespace.
 	addresses func(ctx context.Context, namespace string) (translate.Addresses, error)
-	// enqueue asks for the reflection of one slice.
+	// enqueue requests the reflection of one slice.
 	enqueue func(pair multicluster.Pair, name string)
 }
 
@@ -90,7 +90,7 @@ func endpointSlices(o Options, addresses func(ctx context.Context, namespace str
 	return k
 }
 
-// withWatches adds to the kind what slices follow from, besides themselves.
+// withWatches adds to the kind the other inputs of slices.
 func (k *sliceKind) withWatches(kind multicluster.Kind) multicluster.Kind {
 	all := func(client.Object) []string { return []string{allSlices} }
 	kind.Local = append(kind.Local,

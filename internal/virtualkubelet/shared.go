@@ -15,7 +15,7 @@ import (
 	"liqo.io/liqo/internal/multicluster"
 )
 
-// reflectShared copies what the pods of all virtual nodes of this provider need.
+// reflectShared copies the objects that the pods of all virtual nodes of this provider need.
 func (p *process) reflectShared(ctx context.Context) error {
 	var kinds []multicluster.Kind
 	var about []involvedKind
@@ -50,7 +50,7 @@ func (p *process) reflectShared(ctx context.Context) error {
 	return group.Wait()
 }
 
-// newCopyKind gives a kind what it needs of this process.
+// newCopyKind sets the fields of a kind that depend on this process.
 func newCopyKind[L, R client.Object](p *process, c *copyKind[L, R]) multicluster.Kind {
 	c.patch, c.events, c.begun = p.offloadingPatch, newEventLog(p.newRecorder(c.component)), time.Now()
 	return c.engineKind()
@@ -64,7 +64,7 @@ func (p *process) startReflection(ctx context.Context, kinds ...multicluster.Kin
 	return p.runEngine(ctx, engine)
 }
 
-// podEvents is how the pods of this node are told about: by what happens here, and by what the provider says.
+// podEvents returns the recorder of events about the pods of this node, and the kind of the provider's events about them.
 func (p *process) podEvents() (record.EventRecorder, []multicluster.Kind) {
 	recorder := p.newRecorder(podComponent)
 	if p.options.Events.Workers <= 0 {

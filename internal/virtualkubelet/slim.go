@@ -13,8 +13,8 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// slimLocal leaves of a pod of this node what tells whether it is reflected, and whether it ended: the engine has all of
-// those that are, and the few others are read when their turn comes.
+// slimLocal reduces a pod of this node to the fields that tell whether it is reflected, and whether it ended: the engine caches all
+// reflected pods, and the few others are read when reconciled.
 func slimLocal(obj any) (any, error) {
 	if pod, ok := obj.(*corev1.Pod); ok {
 		spec := corev1.PodSpec{NodeName: pod.Spec.NodeName}
@@ -27,7 +27,7 @@ func slimLocal(obj any) (any, error) {
 	return obj, nil
 }
 
-// slimShadow leaves out what a pod is asked to be: almost always a ShadowPod is as it was made, which its metadata tell.
+// slimShadow drops the spec of a ShadowPod: almost always it is as created, which its metadata show.
 var slimShadow = &multicluster.Transform{Apply: func(obj client.Object) {
 	obj.SetManagedFields(nil)
 	if shadow, ok := obj.(*offv1beta1.ShadowPod); ok {
@@ -35,8 +35,8 @@ var slimShadow = &multicluster.Transform{Apply: func(obj client.Object) {
 	}
 }}
 
-// slimRemote leaves of a remote pod what is read of it: its status, whose it is, what its containers were given, and how
-// long it may take to end. What it was asked to be is in its ShadowPod.
+// slimRemote reduces a remote pod to the fields that are read: its status, its owner, the resources of its containers, and its
+// grace period. The rest of the spec is in its ShadowPod.
 var slimRemote = &multicluster.Transform{Apply: func(obj client.Object) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -53,7 +53,7 @@ var slimRemote = &multicluster.Transform{Apply: func(obj client.Object) {
 	}
 }}
 
-// slimTokens leaves out the tokens themselves.
+// slimTokens drops the token values.
 var slimTokens = &multicluster.Transform{Apply: func(obj client.Object) {
 	obj.SetManagedFields(nil)
 	if secret, ok := obj.(*corev1.Secret); ok {

@@ -21,7 +21,7 @@ import (
 	"liqo.io/liqo/internal/peer"
 )
 
-// namespaceMapping follows the NamespaceMap of the provider.
+// namespaceMapping watches the NamespaceMap of the provider.
 type namespaceMapping struct {
 	client   client.Client
 	provider liqov1beta1.ClusterID
@@ -62,7 +62,7 @@ func (m *namespaceMapping) Reconcile(ctx context.Context, _ reconcile.Request) (
 	return reconcile.Result{}, nil
 }
 
-// providerCredentials follow the Secret with the provider's kubeconfig.
+// providerCredentials watches the Secret with the provider's kubeconfig.
 type providerCredentials struct {
 	client  client.Client
 	process *process
@@ -76,8 +76,8 @@ func setupCredentials(mgr ctrl.Manager, c *providerCredentials) error {
 	return nil
 }
 
-// Reconcile connects, or exchanges the credentials of the connection. A kubeconfig that cannot be used changes nothing:
-// the old one may well go on.
+// Reconcile connects, or replaces the credentials of the connection. An unusable kubeconfig changes nothing:
+// the old one may still work.
 func (c *providerCredentials) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	secret := &corev1.Secret{}
 	if err := c.client.Get(ctx, req.NamespacedName, secret); err != nil {
@@ -86,7 +86,7 @@ func (c *providerCredentials) Reconcile(ctx context.Context, req reconcile.Reque
 	err := c.setKubeconfig(secret.Data[names.KubeconfigKey])
 	switch {
 	case errors.Is(err, multicluster.ErrOtherServer):
-		// Every cache is about the old server. A new process begins from nothing.
+		// Every cache is about the old server. A new process starts with empty caches.
 		c.process.stopWith(fmt.Errorf("using Secret %s: %w", req.NamespacedName, err))
 	case err != nil:
 		err = kube.Invalid("InvalidKubeconfig", err)

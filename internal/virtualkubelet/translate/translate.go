@@ -87,10 +87,10 @@ func Creator(me string, existing metav1.Object) string {
 	return existing.GetLabels()[names.CreatorUser]
 }
 
-// podSpec copies what means the same in both clusters. What it leaves out belongs to the local scheduler and node, or
-// names local objects that the provider does not have: nodeName, schedulerName, priority and its class,
-// preemptionPolicy, overhead, schedulingGates, resourceClaims, workloadRef, host namespaces. The gates of readiness stay
-// here, because it is here that somebody opens them. Ephemeral containers cannot be there from the beginning.
+// podSpec copies the fields that mean the same in both clusters. The fields left out belong to the local scheduler and node, or
+// name local objects that the provider does not have: nodeName, schedulerName, priority and its class,
+// preemptionPolicy, overhead, schedulingGates, resourceClaims, workloadRef, host namespaces. Readiness gates stay
+// local, because their conditions are set locally. Ephemeral containers are not allowed at creation.
 func podSpec(in Input, labels map[string]string) corev1.PodSpec {
 	local := in.Pod.Spec.DeepCopy()
 	out := corev1.PodSpec{
