@@ -163,7 +163,7 @@ func (w *lastWrite) contradictsPatch(fields map[string]string) bool {
 	return false
 }
 
-// writeLimiter delays put-backs.
+// writeLimiter is the rate limiter of put-backs, with exponential backoff.
 type writeLimiter struct {
 	now func() time.Time
 
@@ -460,7 +460,7 @@ func newWrite(kind schema.GroupVersionKind, name types.NamespacedName, how, part
 }
 
 func contentDigest(of any) string {
-	encoded, _ := json.Marshal(of) // of JSON
+	encoded, _ := json.Marshal(of) // cannot fail: the value was decoded from JSON
 	sum := sha256.Sum256(encoded)
 	return string(sum[:12])
 }

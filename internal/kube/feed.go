@@ -149,7 +149,7 @@ func (f *Feed) packObject(obj client.Object) (cachedObject, error) {
 	return k, nil
 }
 
-// unpackObject returns the object, nil if there was none.
+// unpackObject returns the decoded object, nil for the zero cachedObject.
 func (f *Feed) unpackObject(k cachedObject) client.Object {
 	if k.packed == nil {
 		return k.obj

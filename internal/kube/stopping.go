@@ -29,7 +29,7 @@ type gracefulManager struct {
 func (m *gracefulManager) Start(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { close(m.end) })()
 	err := m.Manager.Start(ctx)
-	if err != nil && strings.Contains(err.Error(), "leader election lost") { // which has no type
+	if err != nil && strings.Contains(err.Error(), "leader election lost") { // controller-runtime returns an untyped error
 		return ErrLeadershipLost
 	}
 	return err

@@ -5,7 +5,7 @@ package kube
 
 import "sync"
 
-// Table is a map that several goroutines use. The zero value is ready for use.
+// Table is a map that is safe for concurrent use. The zero value is ready for use.
 type Table[K comparable, V any] struct {
 	mu sync.Mutex
 	of map[K]V
