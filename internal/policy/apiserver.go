@@ -13,22 +13,22 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// controlPlaneLabels mark the nodes that run the API server. The first one found anywhere counts.
+// controlPlaneLabels mark the nodes that run the API server. The first label found on any node counts.
 var controlPlaneLabels = []string{
 	"node-role.kubernetes.io/control-plane",
 	"node-role.kubernetes.io/master",
 	"node-role.kubernetes.io/controlplane",
 }
 
-// addressTypes are in the order in which a peer is likely to reach them.
+// addressTypes are the types of node addresses in the order in which a peer is likely to reach them.
 var addressTypes = []corev1.NodeAddressType{
 	corev1.NodeExternalDNS, corev1.NodeExternalIP, corev1.NodeInternalDNS, corev1.NodeInternalIP, corev1.NodeHostName,
 }
 
 const apiServerPort = "6443"
 
-// APIServerURL is where peers find the API server of this cluster: at the address that was configured, with or without a scheme,
-// else at that of a control-plane node.
+// APIServerURL returns the URL at which peers find the API server of this cluster: the configured address, with or without a
+// scheme, else the address of a control-plane node.
 func APIServerURL(configured string, nodes []corev1.Node) (string, error) {
 	if configured != "" {
 		return asURL(configured), nil
@@ -47,7 +47,7 @@ func APIServerURL(configured string, nodes []corev1.Node) (string, error) {
 	return "", errors.New("no control-plane node with an address was found: set the address of the API server in the configuration")
 }
 
-// asURL adds what an address lacks: the scheme, and the brackets of an IPv6 address.
+// asURL adds the missing parts of an address: the scheme, and the brackets of an IPv6 address.
 func asURL(address string) string {
 	scheme, rest, ok := strings.Cut(address, "://")
 	if !ok {
@@ -74,7 +74,7 @@ func bestAddress(addresses []corev1.NodeAddress) string {
 	return ""
 }
 
-// IsControlPlane tells whether the node may be the one peers are pointed to.
+// IsControlPlane reports whether peers may be directed to the node as one with the API server.
 func IsControlPlane(node *corev1.Node) bool {
 	return slices.ContainsFunc(controlPlaneLabels, func(label string) bool {
 		_, ok := node.Labels[label]

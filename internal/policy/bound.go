@@ -10,15 +10,15 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// The names of users and groups that Kubernetes gives to ServiceAccounts.
+// Prefixes of the users and groups that Kubernetes assigns to ServiceAccounts.
 const (
 	serviceAccountUser   = "system:serviceaccount:"
 	serviceAccountsGroup = "system:serviceaccounts:"
 )
 
-// BoundNamespaces returns the namespaces whose ServiceAccounts are given rights by a binding with these subjects: each of them by its
-// account, by its user name, or by the group of all accounts of the namespace. A binding that is in such a namespace itself is left out:
-// it gives no rights outside of the namespace, and goes with it.
+// BoundNamespaces returns the namespaces whose ServiceAccounts get rights by a binding with these subjects: by the account, by
+// its user name, or by the group of all accounts of the namespace. The namespace of the binding itself is left out: the binding
+// gives no rights outside of that namespace, and is deleted with it.
 func BoundNamespaces(subjects []rbacv1.Subject, inNamespace string) []string {
 	var out []string
 	for _, s := range subjects {

@@ -13,11 +13,12 @@ import (
 // partOf is the label by which installations find their own pods.
 const partOf = "app.kubernetes.io/part-of"
 
-// What consumers write on their objects is read by programs of the provider. This is the one rule about it, for the pods and EndpointSlices
-// that the provider makes of what they ask for, and for what they write themselves.
+// Programs of the provider read the metadata that consumers write on their objects. The rule about that metadata is here only,
+// for pods and EndpointSlices that the provider creates on request, and for objects that consumers write themselves.
 
-// KeepsLabel reports whether an object of a consumer may have a label. Labels of Liqo say what an object is to Liqo, by which monitors and
-// gateways are found: a consumer has only those of its own objects. dropped are further patterns of keys.
+// KeepsLabel reports whether an object of a consumer may have a label. Labels of Liqo define the role of an object, and
+// monitors and gateways are found by them: a consumer may have only those of its own objects. dropped are further patterns of
+// keys.
 func KeepsLabel(key, value string, dropped []string) bool {
 	switch {
 	case key == partOf && value == names.ManagedByLiqo, key == names.OffloadingComponent:
@@ -31,8 +32,8 @@ func KeepsLabel(key, value string, dropped []string) bool {
 	return !matchesAny(dropped, key)
 }
 
-// KeepsAnnotation reports whether an object of a consumer may have an annotation. It may have those of Liqo: nothing in the provider obeys
-// them.
+// KeepsAnnotation reports whether an object of a consumer may have an annotation. Annotations of Liqo are permitted: no program
+// in the provider acts on them.
 func KeepsAnnotation(key string, dropped []string) bool {
 	return isOfLiqo(key) || !matchesAny(dropped, key)
 }
@@ -40,7 +41,7 @@ func KeepsAnnotation(key string, dropped []string) bool {
 const (
 	liqoDomain       = "liqo.io"
 	offloadingDomain = "offloading.liqo.io"
-	// testNetworkDomain is that of the labels by which the Services of `liqoctl test network` find their pods.
+	// testNetworkDomain is the domain of the labels by which the Services of `liqoctl test network` find their pods.
 	testNetworkDomain = "test-network.liqo.io"
 )
 

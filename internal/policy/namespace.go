@@ -12,23 +12,23 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// The namespaces that belong to Liqo in every cluster, besides the one of the installation.
+// The namespaces of Liqo in every cluster, besides that of the installation.
 const (
 	storageNamespace = "liqo-storage"
 	tenantNamespaces = "liqo-tenant-"
 )
 
-// Reserved are the namespaces that a consumer never gets as a twin, besides those of Kubernetes.
+// Reserved are the namespaces that a consumer never gets as remote namespaces, besides those of Kubernetes.
 type Reserved struct {
 	// Liqo is the namespace of the installation.
 	Liqo string
 	// Tenants are the tenant namespaces of peerings, whose names are arbitrary.
 	Tenants []string
-	// Names are further names. A pattern may begin or end with *, which stands for any characters.
+	// Names are further names. A pattern may begin or end with *, a wildcard for any characters.
 	Names []string
 }
 
-// CheckTwinNamespace tells why a consumer may not have a namespace of that name, nil if it may.
+// CheckTwinNamespace returns why a consumer may not have a remote namespace of that name, nil if it may.
 func CheckTwinNamespace(name string, r Reserved) error {
 	if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
 		return fmt.Errorf("%q is no name for a namespace: %s", name, strings.Join(problems, ", "))
@@ -46,7 +46,7 @@ func CheckTwinNamespace(name string, r Reserved) error {
 	return nil
 }
 
-// matches compares s with a pattern that may begin or end with *, or both.
+// matches reports whether s matches a pattern that may begin or end with *, or both.
 func matches(pattern, s string) bool {
 	suffix, anyStart := strings.CutPrefix(pattern, "*")
 	middle, anyEnd := strings.CutSuffix(suffix, "*")

@@ -26,17 +26,17 @@ var defaultNodeLabels = []string{
 	corev1.LabelOSStable,
 }
 
-// fixedNodeLabels are set by us and decide what a node is: no list can give them away.
+// fixedNodeLabels are set by Liqo and define the kind of a node: no list can offer them.
 var fixedNodeLabels = []string{
 	names.NodeType, names.RemoteClusterID, names.StorageAvailable, corev1.LabelHostname, "type", "kubernetes.io/role",
 }
 
-// meaningfulDomains are those whose labels steer controllers, schedulers and load balancers.
+// meaningfulDomains are the domains of labels that control controllers, schedulers and load balancers.
 var meaningfulDomains = []string{"kubernetes.io", "k8s.io", "liqo.io"}
 
-// OfferedNodeLabels returns those of a provider's labels that its virtual node may carry. An entry of allow is a key; one
-// that ends in * stands for all keys that begin so. A bare * stands for every key without a prefix, and */* for every key
-// with one that is not a domain of Kubernetes or Liqo. No allow is a list that suits most.
+// OfferedNodeLabels returns the labels of a provider that its virtual node may have. An entry of allow is a key, or a prefix of
+// keys with a final *. A bare * means every key without a prefix, and */* every key with a prefix outside the domains of
+// Kubernetes and Liqo. A nil allow means defaultNodeLabels.
 func OfferedNodeLabels(labels map[string]string, allow []string) map[string]string {
 	if allow == nil {
 		allow = defaultNodeLabels
@@ -73,6 +73,6 @@ func validLabel(key, value string) bool {
 	return len(validation.IsQualifiedName(key)) == 0 && len(validation.IsValidLabelValue(value)) == 0
 }
 
-// StorageAvailable is the label names.StorageAvailable of each virtual node. A provider may offer classes, but claims are not reflected yet: pods
-// that select such nodes would wait there for ever.
+// StorageAvailable is the value of the label names.StorageAvailable of each virtual node. A provider may offer storage classes,
+// but claims are not reflected yet: pods that select such nodes would stay pending for ever.
 const StorageAvailable = "false"

@@ -10,21 +10,22 @@ import (
 	"strings"
 )
 
-// metadataAddresses serve credentials of the machine to all who ask, in some clouds, and are not link-local.
+// metadataAddresses are the addresses of metadata services in some clouds, which serve credentials of the machine to every
+// client and are not link-local.
 var metadataAddresses = []netip.Addr{
 	netip.MustParseAddr("fd00:ec2::254"),   // AWS
 	netip.MustParseAddr("100.100.100.200"), // Alibaba Cloud
 	netip.MustParseAddr("168.63.129.16"),   // Azure
 }
 
-// translatedPrefix has IPv4 addresses in its last 32 bits: a NAT64 leads there.
+// translatedPrefix is the NAT64 prefix, with IPv4 addresses in the last 32 bits.
 var translatedPrefix = netip.MustParsePrefix("64:ff9b::/96")
 
-// thisNetwork is taken for this host, as a whole.
+// thisNetwork is the prefix of which every address is taken for this host.
 var thisNetwork = netip.MustParsePrefix("0.0.0.0/8")
 
-// CheckPeerAddress returns why this cluster does not connect to an address that a peer named: it is one of this very machine or of what serves
-// it, and no other cluster is there. Loopback is for clusters on one machine, as in tests.
+// CheckPeerAddress returns why this cluster does not connect to an address that a peer named, nil if it may: no other cluster
+// is at an address of this machine or of the services of its cloud. Loopback is for clusters on one machine, as in tests.
 func CheckPeerAddress(addr netip.Addr, allowLoopback bool) error {
 	kind := ""
 	addr = addr.Unmap().WithZone("")
@@ -55,8 +56,8 @@ func CheckPeerAddress(addr netip.Addr, allowLoopback bool) error {
 	return nil
 }
 
-// CheckPeerURL returns why this cluster does not connect to a URL that a peer named, as far as the URL tells: what its name leads to is checked
-// with each connection.
+// CheckPeerURL returns why this cluster does not connect to a URL that a peer named, nil if it may. The check covers the URL
+// itself: the address that a name resolves to is checked on each connection.
 func CheckPeerURL(of string, allowLoopback bool) error {
 	u, err := url.Parse(of)
 	if err != nil {

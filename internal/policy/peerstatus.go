@@ -22,8 +22,8 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 )
 
-// A provider writes the status of what we asked it for, and nothing keeps it from writing anything. What these functions return is what
-// is believed of it: answers to what was asked, of bounded size. A field that has no rule here is not believed at all.
+// A provider writes the status of objects that this cluster requested, and may write arbitrary values. These functions return
+// the accepted part: results for the requested items, of bounded size. A field without a rule here is dropped.
 
 // Limits of lists in the status of a peer.
 const (
@@ -34,16 +34,16 @@ const (
 	maxPeerCapabilities = 64
 	maxPeerCertificate  = 64 << 10
 	maxPeerURL          = 2048
-	maxMappingReason    = 64   // as the kind has it
-	maxPeerAddresses    = 1000 // as the policy liqo-endpoints has it
-	maxPeerPorts        = 64   // as the kind has it
+	maxMappingReason    = 64   // as in the CRD
+	maxPeerAddresses    = 1000 // as in the policy liqo-endpoints
+	maxPeerPorts        = 64   // as in the CRD
 )
 
-// maxPeerAmount is more than any cluster has, and small enough to be counted in thousandths.
+// maxPeerAmount returns an amount that exceeds that of any cluster, and that is small enough for milli-units.
 func maxPeerAmount() resource.Quantity { return *resource.NewQuantity(1<<50, resource.BinarySI) }
 
-// NamespaceMapStatus returns what is believed of the status that a provider gave a NamespaceMap: nothing about a namespace that was not
-// asked for. A namespace that is asked for no more was, if we believed something about it before: the provider says when it is gone.
+// NamespaceMapStatus returns the accepted part of the status that a provider wrote: only mappings of requested namespaces. A
+// namespace that is not requested any more is kept if it was accepted before: the provider reports its deletion.
 func NamespaceMapStatus(spec *offv1beta1.NamespaceMapSpec, before, said *offv1beta1.NamespaceMapStatus) offv1beta1.NamespaceMapStatus {
 	out := offv1beta1.NamespaceMapStatus{ProviderVersion: CleanLine(said.ProviderVersion, MaxForeignReason)}
 	for _, capability := range said.ProviderCapabilities[:min(len(said.ProviderCapabilities), maxPeerCapabilities)] {
@@ -70,7 +70,7 @@ func NamespaceMapStatus(spec *offv1beta1.NamespaceMapSpec, before, said *offv1be
 	return out
 }
 
-// believedLevel returns a level of the Pod Security Standards that there is, or "".
+// believedLevel returns said if it is a level of the Pod Security Standards, else "".
 func believedLevel(said string) string {
 	if said == PodSecurityPrivileged || IsEnforced(said) {
 		return said
@@ -82,8 +82,8 @@ var mappingPhases = []offv1beta1.MappingPhase{
 	offv1beta1.MappingAccepted, offv1beta1.MappingCreationLoopBackOff, offv1beta1.MappingTerminating,
 }
 
-// TwinOf returns the namespace of the provider that the objects of a local one are reflected to: the one that was asked for, once the
-// provider accepted exactly that.
+// TwinOf returns the remote namespace that the objects of a local namespace are reflected to: the requested one, once the
+// provider has accepted exactly that name.
 func TwinOf(nm *offv1beta1.NamespaceMap, local string) (string, bool) {
 	desired, asked := nm.Spec.DesiredMapping[local]
 	current, answered := nm.Status.CurrentMapping[local]
@@ -91,7 +91,7 @@ func TwinOf(nm *offv1beta1.NamespaceMap, local string) (string, bool) {
 	return desired, ok
 }
 
-// ResourceSliceStatus returns what is believed of the status that a provider gave a ResourceSlice.
+// ResourceSliceStatus returns the accepted part of the status that a provider wrote to a ResourceSlice.
 func ResourceSliceStatus(said *authv1beta1.ResourceSliceStatus) authv1beta1.ResourceSliceStatus {
 	return authv1beta1.ResourceSliceStatus{
 		Conditions: sliceConditions(said.Conditions),
@@ -108,13 +108,13 @@ func ResourceSliceStatus(said *authv1beta1.ResourceSliceStatus) authv1beta1.Reso
 	}
 }
 
-// RenewStatus returns what is believed of the status that a provider gave a Renew.
+// RenewStatus returns the accepted part of the status that a provider wrote to a Renew.
 func RenewStatus(said *authv1beta1.RenewStatus) authv1beta1.RenewStatus {
 	return authv1beta1.RenewStatus{AuthParams: authParams(said.AuthParams), Conditions: foreignConditions(said.Conditions)}
 }
 
-// PeerEndpoint returns what is believed of where a peer says that its gateway is: what can be an address or a port, since it ends up in
-// the arguments of a process, and no address that this cluster would not connect to. It returns nil if nothing is left.
+// PeerEndpoint returns the valid part of the gateway endpoint that a peer reported: valid addresses and ports, because they
+// become arguments of a process, and only addresses that this cluster may connect to. It returns nil if nothing is left.
 func PeerEndpoint(said *networkingv1beta1.EndpointStatus) *networkingv1beta1.EndpointStatus {
 	if said == nil {
 		return nil
@@ -143,7 +143,8 @@ func PeerEndpoint(said *networkingv1beta1.EndpointStatus) *networkingv1beta1.End
 	return out
 }
 
-// isPeerHost reports whether a text is an address or a name where a peer may be. What a name leads to is checked when it is resolved.
+// isPeerHost reports whether a text is a permitted address or a name of a peer. The addresses of a name are checked when it is
+// resolved.
 func isPeerHost(text string) bool {
 	if addr, err := netip.ParseAddr(text); err == nil {
 		return addr.Zone() == "" && CheckPeerAddress(addr, false) == nil
@@ -153,7 +154,7 @@ func isPeerHost(text string) bool {
 
 func isPort(n int32) bool { return len(validation.IsValidPortNum(int(n))) == 0 }
 
-// sliceConditions returns one condition of each type that there is.
+// sliceConditions returns one condition of each known type.
 func sliceConditions(said []authv1beta1.ResourceSliceCondition) []authv1beta1.ResourceSliceCondition {
 	var out []authv1beta1.ResourceSliceCondition
 	for _, c := range said {
@@ -184,8 +185,9 @@ func foreignConditions(said []metav1.Condition) []metav1.Condition {
 	return out
 }
 
-// Amounts returns amounts that another cluster wrote less what no node can have: names that are none, negative amounts, and parts of
-// what is counted in whole numbers, for which the API server would refuse the whole Node. No amount is so large that sums of it are wrong.
+// Amounts returns the amounts of another cluster without those that no node can have: invalid names, negative amounts, and
+// fractions of integer resources, for which the API server would reject the whole Node. Amounts are limited so that sums do not
+// overflow.
 func Amounts(said corev1.ResourceList) corev1.ResourceList {
 	var out corev1.ResourceList
 	for _, name := range slices.Sorted(maps.Keys(said)) {
@@ -194,7 +196,7 @@ func Amounts(said corev1.ResourceList) corev1.ResourceList {
 			continue
 		}
 		if most := maxPeerAmount(); quantity.Cmp(most) > 0 {
-			quantity = maxPeerAmount() // most has become a decimal of another notation
+			quantity = maxPeerAmount() // Cmp changed the notation of most
 		}
 		if whole := *resource.NewQuantity(quantity.Value(), quantity.Format); name != corev1.ResourceCPU && whole.Cmp(quantity) != 0 {
 			quantity = *resource.NewQuantity(quantity.Value()-1, quantity.Format) // Value rounds up
@@ -207,8 +209,8 @@ func Amounts(said corev1.ResourceList) corev1.ResourceList {
 	return out
 }
 
-// classes returns those whose names can be names, each once, with at most one default. field returns the name of a class and where it
-// says that it is the default.
+// classes returns the classes with valid names, each once, with at most one default. field returns the name of a class and a
+// pointer to its default flag.
 func classes[T any](said []T, field func(*T) (name string, isDefault *bool)) []T {
 	var out []T
 	names, hasDefault := map[string]bool{}, false
@@ -226,7 +228,7 @@ func classes[T any](said []T, field func(*T) (name string, isDefault *bool)) []T
 	return out
 }
 
-// foreignLabels returns those that are valid.
+// foreignLabels returns the valid labels.
 func foreignLabels(said map[string]string) map[string]string {
 	var out map[string]string
 	for _, key := range slices.Sorted(maps.Keys(said)) {
@@ -241,7 +243,7 @@ func foreignLabels(said map[string]string) map[string]string {
 	return out
 }
 
-// authParams returns credentials whose parts can be what they are meant to be, nil where one cannot: half of them are of no use.
+// authParams returns the credentials if all parts are valid, else nil: partial credentials are useless.
 func authParams(said *authv1beta1.AuthParams) *authv1beta1.AuthParams {
 	if said == nil || len(said.CA) > maxPeerCertificate || len(said.SignedCRT) > maxPeerCertificate || !isURL(said.APIServer) {
 		return nil
@@ -264,7 +266,7 @@ func authParams(said *authv1beta1.AuthParams) *authv1beta1.AuthParams {
 	return out
 }
 
-// isURL reports whether a text may be the address of a server, or is empty.
+// isURL reports whether a text may be the URL of a server, or is empty.
 func isURL(text string) bool {
 	if CleanLine(text, maxPeerURL) != text {
 		return false

@@ -11,14 +11,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Service meshes whose sidecars are injected into the pods of a namespace.
+// Service meshes that inject sidecars into the pods of a namespace.
 const (
 	MeshIstio   = "Istio"
 	MeshLinkerd = "Linkerd"
 )
 
-// InjectedMesh returns the service mesh whose webhook adds containers to the pods of a namespace, "" for none. Those of Istio's ambient
-// mode run beside the pods.
+// InjectedMesh returns the service mesh whose webhook adds containers to the pods of a namespace, "" for none. The proxies of
+// Istio's ambient mode run outside of the pods.
 func InjectedMesh(namespace metav1.Object) string {
 	labels, annotations := namespace.GetLabels(), namespace.GetAnnotations()
 	switch {
@@ -32,13 +32,14 @@ func InjectedMesh(namespace metav1.Object) string {
 
 func isInjected(value string) bool { return value == "enabled" || value == "ingress" }
 
-// IsEnforced reports whether a level of the Pod Security Standards forbids anything. An unknown one, as a peer may write it, does not count.
+// IsEnforced reports whether a level of the Pod Security Standards forbids anything. An unknown level, as a peer may write it,
+// does not.
 func IsEnforced(level string) bool {
 	return level == PodSecurityBaseline || level == PodSecurityRestricted
 }
 
-// CheckPodSecurity tells why a namespace that enforces a level refuses the pod, nil where nothing of it is plainly forbidden. It covers what
-// pods of applications commonly have; the API server of the namespace judges the pod as a whole.
+// CheckPodSecurity returns why a namespace that enforces a level rejects the pod, nil if no violation is evident. The check
+// covers common fields of application pods; the API server of the namespace checks the whole pod.
 func CheckPodSecurity(pod *corev1.PodSpec, level string) error {
 	if !IsEnforced(level) {
 		return nil
@@ -69,7 +70,7 @@ func CheckPodSecurity(pod *corev1.PodSpec, level string) error {
 	return nil
 }
 
-// checkRestricted tells what a container lacks that the level restricted requires.
+// checkRestricted returns an error that names a requirement of the level restricted which a container does not meet.
 func checkRestricted(pod *corev1.PodSecurityContext, c *corev1.Container) error {
 	if pod == nil {
 		pod = &corev1.PodSecurityContext{}

@@ -10,11 +10,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Rank decides the precedence among several objects where only one is allowed: the oldest wins, so that a later one cannot displace it; of
-// objects created in the same second, the first by name. An object that is being deleted comes last.
+// Rank is the precedence among several objects of which only one is permitted: the oldest wins, so that a later object cannot
+// displace it; of objects created in the same second, the first by name. An object that is being deleted comes last.
 type Rank struct {
-	// Leaving is true for what is being deleted, Outside for what cannot be used where it is, Idle for what does nothing while
-	// another may: a gateway that does not run.
+	// Leaving is true for an object that is being deleted, Outside for one that is unusable where it is, Idle for one that is
+	// inactive while another may be active: a gateway that does not run.
 	Leaving, Outside, Idle bool
 
 	Since           time.Time
@@ -39,7 +39,8 @@ func number(is bool) int {
 	return 0
 }
 
-// Oldest returns the object with the highest precedence among the meant ones that are not being deleted, nil without one.
+// Oldest returns the object with the highest precedence for which meant is true and that is not being deleted, nil if there is
+// none.
 func Oldest[T any, P interface {
 	*T
 	metav1.Object

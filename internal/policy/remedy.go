@@ -16,23 +16,23 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// Remedy is what is done about a pod that was made before its namespace was offloaded, or for another strategy.
+// Remedy is the action on a pod that was created before its namespace was offloaded, or for another strategy.
 type Remedy string
 
-// Remedies, from nothing to what only the user can do.
+// Remedies, from no action to an action of the user.
 const (
 	Leave Remedy = "leave"
-	// Tolerate adds the toleration of virtual nodes, the one thing of these that a pod lets others change.
+	// Tolerate adds the toleration of virtual nodes: of the required changes, only tolerations are mutable in a pod.
 	Tolerate Remedy = "tolerate"
-	// Recreate deletes the pod: its owner makes another one, which the webhook steers.
+	// Recreate deletes the pod: its owner creates a replacement, which the webhook steers.
 	Recreate Remedy = "recreate"
-	// Evict asks a running pod to go, so that its owner makes another one.
+	// Evict requests the eviction of a running pod, so that its owner creates a replacement.
 	Evict Remedy = "evict"
-	// Tell leaves it to the user.
+	// Tell leaves the action to the user.
 	Tell Remedy = "tell"
 )
 
-// RemedyForWaiting decides about a pod that has no node yet.
+// RemedyForWaiting returns the remedy for a pod that is not scheduled yet.
 func RemedyForWaiting(pod *corev1.Pod, nso *offv1beta1.NamespaceOffloading, runtimeClass string) Remedy {
 	if over(pod) || hasPlace(pod, runtimeClass) {
 		return Leave
@@ -51,7 +51,7 @@ func RemedyForWaiting(pod *corev1.Pod, nso *offv1beta1.NamespaceOffloading, runt
 	}
 }
 
-// isOutdated tells whether the pod was steered to nodes that the strategy does not ask for any more.
+// isOutdated reports whether the pod was steered to nodes that the strategy does not select any more.
 func isOutdated(pod *corev1.Pod, nso *offv1beta1.NamespaceOffloading) bool {
 	was, steered := pod.Annotations[names.ImposedAffinity]
 	if !steered || nso.Spec.PodOffloadingStrategy == offv1beta1.LocalPodOffloadingStrategyType {
@@ -60,8 +60,8 @@ func isOutdated(pod *corev1.Pod, nso *offv1beta1.NamespaceOffloading) bool {
 	return was != hash(imposed(nso.Spec.PodOffloadingStrategy, nso.Spec.ClusterSelector))
 }
 
-// RemedyForReleased decides about a pod that has no node yet when its namespace is not offloaded any more. With the
-// toleration alone it might still get a virtual node, which would never run it.
+// RemedyForReleased returns the remedy for an unscheduled pod whose namespace is not offloaded any more. The remaining
+// toleration might still place it on a virtual node, which would never run it.
 func RemedyForReleased(pod *corev1.Pod, runtimeClass string) Remedy {
 	_, steered := pod.Annotations[names.ImposedAffinity]
 	switch {
@@ -76,7 +76,7 @@ func RemedyForReleased(pod *corev1.Pod, runtimeClass string) Remedy {
 	}
 }
 
-// anew is the remedy for what cannot be changed of a pod.
+// anew returns the remedy for a required change of immutable fields.
 func anew(pod *corev1.Pod) Remedy {
 	if isReplaced(pod) {
 		return Recreate
@@ -84,8 +84,8 @@ func anew(pod *corev1.Pod) Remedy {
 	return Tell
 }
 
-// RemedyForRunning decides about a pod that has a node, provided that the user wants the strategy enforced on such pods.
-// A node that is not known, nil, is none that the strategy forbids.
+// RemedyForRunning returns the remedy for a scheduled pod, provided that the user wants the strategy enforced on such pods. An
+// unknown node, nil, violates no strategy.
 func RemedyForRunning(pod *corev1.Pod, node *corev1.Node, nso *offv1beta1.NamespaceOffloading, runtimeClass string) Remedy {
 	_, static := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	switch {
@@ -98,8 +98,8 @@ func RemedyForRunning(pod *corev1.Pod, node *corev1.Node, nso *offv1beta1.Namesp
 	}
 }
 
-// RemedyForStranded decides about a pod that is bound to a virtual node which its namespace does not reach any more. The
-// virtual kubelet ends those that ran; one that never started would wait there for ever.
+// RemedyForStranded returns the remedy for a pod that is bound to a virtual node which its namespace is not offloaded to any
+// more. The virtual kubelet terminates pods that ran; a pod that never started would stay pending there for ever.
 func RemedyForStranded(pod *corev1.Pod) Remedy {
 	waits := pod.Status.Phase == corev1.PodPending && len(pod.Status.ContainerStatuses) == 0
 	if over(pod) || !waits || ofDaemonSet(pod) || !isReplaced(pod) {
@@ -108,7 +108,7 @@ func RemedyForStranded(pod *corev1.Pod) Remedy {
 	return Recreate
 }
 
-// Ended tells whether a pod of that phase has run, and never does again.
+// Ended reports whether a pod in that phase has ended and never runs again.
 func Ended(phase corev1.PodPhase) bool {
 	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
 }
@@ -117,13 +117,13 @@ func over(pod *corev1.Pod) bool {
 	return !pod.DeletionTimestamp.IsZero() || Ended(pod.Status.Phase)
 }
 
-// isReplaced tells whether the owner of a deleted pod makes another one as if nothing had happened. Owners of pods that run
-// to completion, such as Jobs, take the deletion for a failure.
+// isReplaced reports whether the owner replaces a deleted pod without further effects. Owners of pods that run to completion,
+// such as Jobs, count the deletion as a failure.
 func isReplaced(pod *corev1.Pod) bool {
 	return metav1.GetControllerOf(pod) != nil && pod.Spec.RestartPolicy == corev1.RestartPolicyAlways
 }
 
-// allows tells whether the strategy lets pods run on the node.
+// allows reports whether the strategy permits pods on the node.
 func allows(nso *offv1beta1.NamespaceOffloading, node *corev1.Node) bool {
 	strategy := nso.Spec.PodOffloadingStrategy
 	if strategy == offv1beta1.LocalPodOffloadingStrategyType {
@@ -137,9 +137,9 @@ func allows(nso *offv1beta1.NamespaceOffloading, node *corev1.Node) bool {
 	return err != nil || selector.Match(node)
 }
 
-// KeptOff tells whether a pod that was bound to a virtual node does not run there: those of DaemonSets that tolerate every
-// taint are meant for nodes that one can look after, which a provider has by itself. A DaemonSet that tolerates the taint
-// of virtual nodes by its name wants them.
+// KeptOff reports whether a pod that was bound to a virtual node does not run there: pods of DaemonSets that tolerate every
+// taint are meant for nodes that the consumer maintains, and a provider runs such pods itself. A DaemonSet that tolerates the
+// taint of virtual nodes by its key is meant for them.
 func KeptOff(pod *corev1.Pod) bool {
 	if !ofDaemonSet(pod) {
 		return false
@@ -152,9 +152,9 @@ func KeptOff(pod *corev1.Pod) bool {
 	return true
 }
 
-// KeepDaemonSetOff has the pods of a DaemonSet that tolerates every taint require a node that is no virtual one, and reports whether
-// that changed it: they do not run there, and a rollout would wait for them for ever. One that names virtual nodes, by their taint or
-// their label, means them.
+// KeepDaemonSetOff excludes virtual nodes for the pods of a DaemonSet that tolerates every taint, and reports whether it
+// changed the DaemonSet: such pods do not run there, and a rollout would wait for them for ever. A DaemonSet that names virtual
+// nodes, by their taint or their label, is meant for them.
 func KeepDaemonSetOff(ds *appsv1.DaemonSet) bool {
 	pod := &ds.Spec.Template.Spec
 	everything := false
@@ -170,7 +170,7 @@ func KeepDaemonSetOff(ds *appsv1.DaemonSet) bool {
 	return require(pod, []corev1.NodeSelectorTerm{virtual(corev1.NodeSelectorOpNotIn)})
 }
 
-// namesNodeType reports whether a pod says by itself on which type of nodes it runs.
+// namesNodeType reports whether a pod selects the type of its node itself.
 func namesNodeType(pod *corev1.PodSpec) bool {
 	if _, named := pod.NodeSelector[names.NodeType]; named {
 		return true

@@ -13,30 +13,31 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// RemotePods lists what the administrator of a provider allows to pods of its consumers. What no list names is refused, also where
-// a later version of Kubernetes adds it. Of names a final * stands for all that begin so.
+// RemotePods is the policy of a provider's administrator for pods of its consumers. Everything that no list names is denied,
+// also features of later versions of Kubernetes. In names, a final * is a wildcard.
 type RemotePods struct {
-	// Volumes are kinds of volumes, each by its field in a Pod; nil is DefaultVolumes.
+	// Volumes are the permitted kinds of volumes, by their field in a Pod; nil is DefaultVolumes.
 	Volumes []string
-	// PriorityClasses, RuntimeClasses and ServiceAccounts are names.
+	// PriorityClasses, RuntimeClasses and ServiceAccounts are permitted names.
 	PriorityClasses, RuntimeClasses, ServiceAccounts []string
-	// ControlPlane allows to tolerate the taints of nodes that have a role, such as those of the control plane.
+	// ControlPlane permits tolerations of the taints of nodes with a role, such as those of the control plane.
 	ControlPlane bool
 }
 
-// DefaultVolumes returns the kinds of volumes that hold nothing but what the consumer or the provider put into the remote namespace.
+// DefaultVolumes returns the kinds of volumes whose content comes only from the remote namespace, where the consumer or the
+// provider put it.
 func DefaultVolumes() []string {
 	return []string{"configMap", "secret", "emptyDir", "downwardAPI", "projected", "persistentVolumeClaim", "image"}
 }
 
-// valuesOf names the values of the chart for messages.
+// valuesOf is the prefix of the chart's values in messages.
 const valuesOf = "offloading.twinNamespaces.pods."
 
 func listsName(list []string, name string) bool {
 	return slices.ContainsFunc(list, func(pattern string) bool { return matches(pattern, name) })
 }
 
-// check returns an error that names what the lists do not allow to the pod, nil if they allow all of it.
+// check returns an error that names the fields of the pod which the lists do not permit, nil if there are none.
 func (r RemotePods) check(pod *corev1.PodSpec, level string) error {
 	if err := r.checkVolumes(pod.Volumes, level); err != nil {
 		return err
@@ -66,7 +67,7 @@ func (r RemotePods) checkVolumes(volumes []corev1.Volume, level string) error {
 		}
 		for _, kind := range kinds {
 			switch {
-			case kind == "hostPath" && level == PodSecurityPrivileged: // which says that the consumer may do anything to the nodes
+			case kind == "hostPath" && level == PodSecurityPrivileged: // this level permits the consumer any access to the nodes
 			case kind == "hostPath" && level != "":
 				return fmt.Errorf("volume %q mounts a path of the host, which the provider's Pod Security level %q forbids", v.Name, level)
 			case !listsName(allowed, kind):
@@ -87,11 +88,11 @@ func (r RemotePods) checkVolumes(volumes []corev1.Volume, level string) error {
 	return nil
 }
 
-// projections are the sources of projected volumes. For those that are credentials checkAccount has a rule.
+// projections are the sources of projected volumes. checkAccount checks those that are credentials.
 var projections = []string{"configMap", "secret", "downwardAPI", "clusterTrustBundle", "serviceAccountToken", "podCertificate"}
 
-// setFields returns the names of the fields that are set in a struct of pointers, one of which is to be set. By reflection, because
-// the fields that are not known yet are what matters.
+// setFields returns the names of the fields that are set in a union (a struct of pointers, one of which is set). It uses
+// reflection in order to find fields of later versions, too.
 func setFields(of any) []string {
 	var out []string
 	value := reflect.ValueOf(of)
@@ -112,8 +113,8 @@ func AccountOf(pod *corev1.PodSpec) string {
 // AllowsAccount reports whether pods may run as a ServiceAccount of the provider, with its tokens.
 func (r RemotePods) AllowsAccount(name string) bool { return listsName(r.ServiceAccounts, name) }
 
-// checkAccount keeps the provider's accounts and their credentials from pods. The account default, which each pod has that names none,
-// may be there without them.
+// checkAccount returns an error if a pod uses an account of the provider or its credentials. The account default, which is that
+// of each pod without another, is permitted without credentials.
 func (r RemotePods) checkAccount(pod *corev1.PodSpec) error {
 	account := AccountOf(pod)
 	if r.AllowsAccount(account) {
@@ -144,10 +145,10 @@ func (r RemotePods) checkAccount(pod *corev1.PodSpec) error {
 	return nil
 }
 
-// rolePrefix begins the keys of taints of nodes that have a role.
+// rolePrefix is the prefix of the taints of nodes with a role.
 const rolePrefix = "node-role.kubernetes.io/"
 
-// ToleratesRole reports whether a toleration names the taint of nodes that are kept for something of their own cluster.
+// ToleratesRole reports whether a toleration names the taint of nodes that are dedicated to a role in their own cluster.
 func ToleratesRole(t corev1.Toleration) bool {
 	return strings.HasPrefix(t.Key, rolePrefix) || t.Key == "CriticalAddonsOnly"
 }
@@ -162,14 +163,15 @@ func (r RemotePods) CheckTolerations(tolerations []corev1.Toleration) error {
 	return nil
 }
 
-// ordinaryTaints are those that a node gets by what happens to it, and not by what it is for.
+// ordinaryTaints are the taints for conditions of a node, in contrast to those for its purpose.
 var ordinaryTaints = []string{
 	corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, corev1.TaintNodeUnschedulable, corev1.TaintNodeMemoryPressure,
 	corev1.TaintNodeDiskPressure, corev1.TaintNodeNetworkUnavailable, corev1.TaintNodePIDPressure, corev1.TaintNodeOutOfService,
 }
 
-// NarrowTolerations returns the tolerations that a pod is made with, without those that CheckTolerations refuses. One without a key
-// tolerates everything, and would lead to the nodes of the control plane and to virtual nodes, too: it stands for what happens to any node.
+// NarrowTolerations returns the tolerations of the pod to create, without those that CheckTolerations denies. A toleration
+// without a key tolerates everything, including control-plane nodes and virtual nodes: it is replaced by tolerations of
+// ordinaryTaints.
 func (r RemotePods) NarrowTolerations(tolerations []corev1.Toleration) []corev1.Toleration {
 	if r.ControlPlane {
 		return tolerations
@@ -191,8 +193,8 @@ func (r RemotePods) NarrowTolerations(tolerations []corev1.Toleration) []corev1.
 	return out
 }
 
-// KeepOffVirtualNodes has a pod require a node that is no virtual one: it came from another cluster, and would go on to a third one,
-// or back.
+// KeepOffVirtualNodes excludes virtual nodes for a pod: it came from another cluster, and would be offloaded again, to a third
+// one or back.
 func KeepOffVirtualNodes(pod *corev1.PodSpec) {
 	require(pod, []corev1.NodeSelectorTerm{virtual(corev1.NodeSelectorOpNotIn)})
 }

@@ -17,7 +17,7 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// Levels of the Pod Security Standards, as the values of the namespace label PodSecurityLabel.
+// Levels of the Pod Security Standards, the values of the namespace label PodSecurityLabel.
 const (
 	PodSecurityLabel      = "pod-security.kubernetes.io/enforce"
 	PodSecurityPrivileged = "privileged"
@@ -25,18 +25,18 @@ const (
 	PodSecurityRestricted = "restricted"
 )
 
-// Policy is what a provider allows the pods of its consumers.
+// Policy is the policy of a provider for the pods of a consumer in a namespace.
 type Policy struct {
 	// Consumer is the cluster that the namespace is for.
 	Consumer string
-	// PodSecurity is the level that the namespace enforces; what it plainly forbids is refused early, with a sentence.
-	// The API server still judges the pod as a whole.
+	// PodSecurity is the level that the namespace enforces. Evident violations are denied early, with a clear message. The API
+	// server still checks the whole pod.
 	PodSecurity string
-	// Pods is what the administrator allows besides.
+	// Pods is the further policy of the administrator.
 	Pods RemotePods
 }
 
-// CheckShadowPod tells why the provider does not run the pod, nil if it may.
+// CheckShadowPod returns why the provider does not run the pod, nil if it may.
 func CheckShadowPod(sp *offv1beta1.ShadowPod, p Policy) error {
 	if err := CheckShadowPodItself(sp); err != nil {
 		return err
@@ -64,8 +64,8 @@ func CheckShadowPodItself(sp *offv1beta1.ShadowPod) error {
 	return checkPlacement(&sp.Spec.Pod)
 }
 
-// checkPlacement refuses what the level of Pod Security does not decide: a consumer never chooses the provider's nodes
-// directly, shares its host namespaces or displaces its system pods.
+// checkPlacement returns an error for fields that the level of Pod Security does not cover: a consumer never selects nodes of
+// the provider directly, shares its host namespaces or preempts its system pods.
 func checkPlacement(pod *corev1.PodSpec) error {
 	switch {
 	case len(pod.Containers) == 0:
@@ -86,7 +86,7 @@ func checkPlacement(pod *corev1.PodSpec) error {
 	return nil
 }
 
-// firstSystemPriority is the lowest value that Kubernetes keeps for system classes.
+// firstSystemPriority is the lowest value that Kubernetes reserves for system classes.
 const firstSystemPriority = 1_000_000_000
 
 func checkBaseline(pod *corev1.PodSpec, level string) error {
@@ -123,8 +123,9 @@ func forbiddenCapability(sc *corev1.SecurityContext) corev1.Capability {
 	return ""
 }
 
-// CheckShadowPodUpdate tells why old may not become now: as of a Pod, only images, resources, activeDeadlineSeconds,
-// tolerations and ephemeral containers may change. What the pod has already is left alone when less is allowed later.
+// CheckShadowPodUpdate returns why the update from old to now is invalid, nil if it is valid: as in a Pod, only images,
+// resources, activeDeadlineSeconds, tolerations and ephemeral containers are mutable. Unchanged fields stay valid when the
+// policy becomes stricter.
 func CheckShadowPodUpdate(old, now *offv1beta1.ShadowPod, allowed RemotePods) error {
 	if was, is := old.Labels[names.OffloadingOrigin], now.Labels[names.OffloadingOrigin]; was != is {
 		return fmt.Errorf("the label %s is immutable: it was %q and would become %q", names.OffloadingOrigin, was, is)
@@ -151,7 +152,7 @@ func fixedPart(pod *corev1.PodSpec) *corev1.PodSpec {
 
 var notInLabels = regexp.MustCompile(`[^A-Za-z0-9_.-]`)
 
-// CreatorUser is the value of the label CreatorUser for the name of a user.
+// CreatorUser returns the value of the label CreatorUser for the name of a user.
 func CreatorUser(user string) string {
 	escaped := notInLabels.ReplaceAllString(user, "-")
 	if len(escaped) > 63 {

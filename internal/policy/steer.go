@@ -1,8 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package policy holds what admission and policy decide, as functions of objects. Webhooks, controllers and the command
-// line share them; each refusal is one sentence that its reader can act on.
+// Package policy holds the decisions of admission and policy as functions of objects, shared by webhooks, controllers and the
+// command line. Each denial is one sentence that its reader can act on.
 package policy
 
 import (
@@ -19,11 +19,11 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// SteerPod changes a new pod of an offloaded namespace so that the scheduler places it as the namespace's strategy says,
-// and tells whether it changed anything. Doing it twice is harmless.
+// SteerPod changes a new pod of an offloaded namespace so that the scheduler places it according to the namespace's strategy,
+// and reports whether it changed the pod. It is idempotent.
 //
-// Pods of a DaemonSet and pods of the Liqo runtime class have a place already. So have pods that name their node, which get
-// the toleration alone: without it they would be evicted from a virtual node at once.
+// Pods of a DaemonSet and pods of the Liqo runtime class are placed already. So are pods with a nodeName, which get only the
+// toleration: without it they would be evicted from a virtual node at once.
 func SteerPod(pod *corev1.Pod, nso *offv1beta1.NamespaceOffloading, runtimeClass string) (changed bool) {
 	strategy := nso.Spec.PodOffloadingStrategy
 	if strategy == offv1beta1.LocalPodOffloadingStrategyType || isElsewhereDecided(pod, runtimeClass) {
@@ -44,7 +44,7 @@ func SteerPod(pod *corev1.Pod, nso *offv1beta1.NamespaceOffloading, runtimeClass
 func hash(terms []corev1.NodeSelectorTerm) string {
 	body, err := json.Marshal(terms)
 	if err != nil {
-		panic(err) // strings only
+		panic(err) // strings always encode
 	}
 	return fmt.Sprintf("%x", sha256.Sum256(body))[:16]
 }
@@ -63,7 +63,7 @@ func ofDaemonSet(pod *corev1.Pod) bool {
 	return owner != nil && owner.Kind == "DaemonSet"
 }
 
-// Toleration lets a pod run on virtual nodes.
+// Toleration returns the toleration that permits a pod on virtual nodes.
 func Toleration() corev1.Toleration {
 	return corev1.Toleration{Key: names.VirtualNodeTaint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}
 }
@@ -76,7 +76,8 @@ func tolerate(spec *corev1.PodSpec) bool {
 	return true
 }
 
-// toleratesVirtualNodes is true only of tolerations without a time limit: one with a limit would evict the pod.
+// toleratesVirtualNodes reports whether t tolerates virtual nodes without a time limit: after a limit, the pod would be
+// evicted.
 func toleratesVirtualNodes(t corev1.Toleration) bool {
 	key := t.Key == names.VirtualNodeTaint || t.Key == "" && t.Operator == corev1.TolerationOpExists
 	effect := t.Effect == corev1.TaintEffectNoExecute || t.Effect == ""
@@ -84,7 +85,8 @@ func toleratesVirtualNodes(t corev1.Toleration) bool {
 	return key && effect && value && t.TolerationSeconds == nil
 }
 
-// imposed is what the strategy asks of the node: one of the returned terms, or anything if there are none.
+// imposed returns the node selector terms that the strategy requires: the node must match one of them, or may be any if there
+// are none.
 func imposed(strategy offv1beta1.PodOffloadingStrategyType, selector *corev1.NodeSelector) []corev1.NodeSelectorTerm {
 	var chosen []corev1.NodeSelectorTerm
 	if selector != nil {
@@ -117,8 +119,8 @@ func virtual(op corev1.NodeSelectorOperator) corev1.NodeSelectorTerm {
 	}}
 }
 
-// require adds one of terms to what the pod requires of its node. Terms are alternatives, so that the pod's own (A or B)
-// and (C or D) become (A and C), (A and D), (B and C), (B and D).
+// require adds terms to the required node affinity of the pod, and reports whether that changed it. Terms are alternatives, so
+// the pod's own (A or B) and (C or D) become (A and C), (A and D), (B and C), (B and D).
 func require(spec *corev1.PodSpec, terms []corev1.NodeSelectorTerm) bool {
 	if len(terms) == 0 {
 		return false
@@ -126,7 +128,7 @@ func require(spec *corev1.PodSpec, terms []corev1.NodeSelectorTerm) bool {
 	own := required(spec)
 	usable := slices.DeleteFunc(slices.Clone(*own), matchesNothing)
 	if len(*own) > 0 && len(usable) == 0 {
-		return false // the pod itself matches no node
+		return false // the pod's own affinity matches no node
 	}
 	joined := join(usable, terms)
 	if reflect.DeepEqual(joined, *own) {
@@ -136,7 +138,7 @@ func require(spec *corev1.PodSpec, terms []corev1.NodeSelectorTerm) bool {
 	return true
 }
 
-// required returns the pod's required terms, making the structs around them.
+// required returns the pod's required terms, and creates the structs around them.
 func required(spec *corev1.PodSpec) *[]corev1.NodeSelectorTerm {
 	if spec.Affinity == nil {
 		spec.Affinity = &corev1.Affinity{}

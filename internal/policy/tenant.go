@@ -11,7 +11,7 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// DefaultTenant labels the Tenant with the cluster it is for, and tells whether it changed.
+// DefaultTenant sets the label of the Tenant that names its cluster, and reports whether the Tenant changed.
 func DefaultTenant(tenant *authv1beta1.Tenant) (changed bool) {
 	if _, labelled := tenant.Labels[names.RemoteClusterID]; labelled || tenant.Spec.ClusterID == "" {
 		return false
@@ -23,12 +23,12 @@ func DefaultTenant(tenant *authv1beta1.Tenant) (changed bool) {
 	return true
 }
 
-// ExchangesKeys tells whether the consumer has to prove that the key of the Tenant is its own.
+// ExchangesKeys reports whether the consumer has to prove that the key of the Tenant is its own.
 func ExchangesKeys(tenant *authv1beta1.Tenant) bool {
 	return tenant.Spec.AuthzPolicy == nil || *tenant.Spec.AuthzPolicy != authv1beta1.TolerateNoHandshake
 }
 
-// CheckTenant tells why the Tenant does not belong into a namespace with these labels, nil if it does.
+// CheckTenant returns why the Tenant does not belong in a namespace with these labels, nil if it does.
 func CheckTenant(tenant *authv1beta1.Tenant, namespace map[string]string) error {
 	id := string(tenant.Spec.ClusterID)
 	switch {
@@ -44,8 +44,8 @@ func CheckTenant(tenant *authv1beta1.Tenant, namespace map[string]string) error 
 	return nil
 }
 
-// CheckTenantUnique tells which of the others stands in the way of a new Tenant: there is one in a namespace, and one of
-// a name in the cluster, because commands find it by name alone.
+// CheckTenantUnique returns an error that names a conflicting Tenant: only one is permitted in a namespace, and only one of a
+// name in the cluster, because commands find a Tenant by name alone.
 func CheckTenantUnique(tenant *authv1beta1.Tenant, others []authv1beta1.Tenant) error {
 	for i := range others {
 		other := &others[i]

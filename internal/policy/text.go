@@ -9,21 +9,21 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of texts that another cluster wrote, in bytes.
+// Limits of texts from another cluster, in bytes.
 const (
-	// MaxForeignMessage is that of a message: what the events API accepts as a note.
+	// MaxForeignMessage is the limit of a message: that of a note in the events API.
 	MaxForeignMessage = 1024
-	// MaxForeignReason is that of a reason, and of a name of a component.
+	// MaxForeignReason is the limit of a reason, and of the name of a component.
 	MaxForeignReason = 128
-	// MaxForeignName is that of a name of an object or a host.
+	// MaxForeignName is the limit of the name of an object or a host.
 	MaxForeignName = 253
 )
 
-// cutMark ends a text that was cut.
+// cutMark marks the end of a truncated text.
 const cutMark = "…"
 
-// CleanText returns a text of another cluster as it may be stored and shown here: valid UTF-8 of at most limit bytes, without characters
-// that command a terminal or turn the direction of what follows. Lines and tabs stay.
+// CleanText returns a text of another cluster sanitized for storage and display: valid UTF-8 of at most limit bytes, without
+// characters that control a terminal or change the direction of the following text. Newlines and tabs stay.
 func CleanText(text string, limit int) string {
 	return cleaned(text, limit, func(r rune) rune {
 		if r == '\n' || r == '\t' {
@@ -33,7 +33,7 @@ func CleanText(text string, limit int) string {
 	})
 }
 
-// CleanLine is CleanText for what is one line.
+// CleanLine returns a text sanitized like CleanText, on a single line.
 func CleanLine(text string, limit int) string {
 	return cleaned(text, limit, func(r rune) rune {
 		if r == '\n' || r == '\t' || r == '\r' || r == '\u2028' || r == '\u2029' {
@@ -43,10 +43,10 @@ func CleanLine(text string, limit int) string {
 	})
 }
 
-// cleaned replaces each character that commands by what instead returns, -1 for nothing.
+// cleaned replaces each control character by the result of instead; -1 removes it.
 func cleaned(text string, limit int, instead func(rune) rune) string {
 	cut := false
-	if most := limit + utf8.UTFMax; len(text) > 4*most { // what is cut anyway is not looked at
+	if most := limit + utf8.UTFMax; len(text) > 4*most { // truncated parts need no check
 		text, cut = text[:4*most], true
 	}
 	if !utf8.ValidString(text) || strings.IndexFunc(text, commands) >= 0 {
@@ -66,7 +66,7 @@ func cleaned(text string, limit int, instead func(rune) rune) string {
 	return strings.ToValidUTF8(text[:min(len(text), limit-len(cutMark))], "") + cutMark
 }
 
-// commands reports whether a terminal does something else with a character than to show it: it moves, colours, or turns the text round.
+// commands reports whether a character controls a terminal instead of being printed: it moves, colours, or reverses the text.
 func commands(r rune) bool {
 	switch {
 	case unicode.IsControl(r), r == '\u2028', r == '\u2029':

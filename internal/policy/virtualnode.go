@@ -17,7 +17,7 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// CheckVirtualNode tells why the VirtualNode cannot become a node, nil if it can. Its name goes into labels and names a
+// CheckVirtualNode returns why the VirtualNode cannot become a node, nil if it can. Its name is used in labels and for a
 // cluster-wide object.
 func CheckVirtualNode(vn *offv1beta1.VirtualNode, others []offv1beta1.VirtualNode) error {
 	if problems := validation.IsValidLabelValue(vn.Name); len(problems) > 0 {
@@ -34,8 +34,8 @@ func CheckVirtualNode(vn *offv1beta1.VirtualNode, others []offv1beta1.VirtualNod
 	return nil
 }
 
-// CheckVirtualNodePlace returns an error where a VirtualNode may not be in its namespace, nil where it may. It gets a process with the
-// rights of a virtual kubelet there: an administrator has to have said so, by the label of a tenant namespace or by one of its own.
+// CheckVirtualNodePlace returns an error if a VirtualNode is not permitted in its namespace. A virtual kubelet with its rights
+// will run there: an administrator must have agreed, by the label of a tenant namespace or by a separate label.
 func CheckVirtualNodePlace(vn *offv1beta1.VirtualNode, namespace *corev1.Namespace) error {
 	labels := namespace.Labels
 	tenant := labels[names.TenantNamespace] == "true" && labels[names.RemoteClusterID] == string(vn.Spec.ClusterID)
@@ -46,8 +46,8 @@ func CheckVirtualNodePlace(vn *offv1beta1.VirtualNode, namespace *corev1.Namespa
 		vn.Spec.ClusterID, namespace.Name, names.AllowVirtualNodes)
 }
 
-// CheckVirtualKubeletImage returns an error for an image that is neither one of ours, which are those of the options of the
-// installation, nor one that the administrator lists.
+// CheckVirtualKubeletImage returns an error for an image that is neither ours, from the options of the installation, nor listed
+// by the administrator.
 func CheckVirtualKubeletImage(image string, ours, listed []string) error {
 	if slices.Contains(ours, image) || slices.ContainsFunc(listed, func(pattern string) bool { return matches(pattern, image) }) {
 		return nil
@@ -55,7 +55,7 @@ func CheckVirtualKubeletImage(image string, ours, listed []string) error {
 	return fmt.Errorf("the image %q is none that virtual kubelets may run (virtualKubelet.images)", image)
 }
 
-// CheckVirtualNodeChange tells why a VirtualNode cannot change from old to vn, nil if it can. Another cluster is another
+// CheckVirtualNodeChange returns why a VirtualNode cannot change from old to vn, nil if it can. Another cluster means another
 // node: pods of the one must never be taken for pods of the other.
 func CheckVirtualNodeChange(old, vn *offv1beta1.VirtualNode) error {
 	if old.Spec.ClusterID != "" && vn.Spec.ClusterID != old.Spec.ClusterID {
@@ -64,13 +64,13 @@ func CheckVirtualNodeChange(old, vn *offv1beta1.VirtualNode) error {
 	return nil
 }
 
-// KubeletInTenant is what the virtual kubelet of vn may do in its own namespace: of its Secrets it reads
-// only the kubeconfig of its provider, beside which are those of the controllers.
+// KubeletInTenant returns the rules for the virtual kubelet of vn in its own namespace: of the Secrets it reads only the
+// kubeconfig of its provider, because the same namespace has those of the controllers.
 func KubeletInTenant(vn *offv1beta1.VirtualNode) []rbacv1.PolicyRule {
 	read, group := []string{"get", "list", "watch"}, []string{offv1beta1.GroupVersion.Group}
 	out := []rbacv1.PolicyRule{
 		{APIGroups: group, Resources: []string{"virtualnodes"}, ResourceNames: []string{vn.Name}, Verbs: read},
-		// Whether the node of a pod is another one of its provider.
+		// To check whether the node of a pod is another node of its provider.
 		{APIGroups: group, Resources: []string{"virtualnodes"}, Verbs: []string{"list"}},
 		{APIGroups: group, Resources: []string{"namespacemaps"}, Verbs: read},
 	}
