@@ -460,7 +460,7 @@ func newWrite(kind schema.GroupVersionKind, name types.NamespacedName, how, part
 }
 
 func contentDigest(of any) string {
-	encoded, _ := json.Marshal(of) // cannot fail: the value was decoded from JSON
+	encoded, _ := json.Marshal(of) // cannot fail for decoded JSON and strings
 	sum := sha256.Sum256(encoded)
 	return string(sum[:12])
 }

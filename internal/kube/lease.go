@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// NewLease returns the leader election lock of a process with that identity. The Lease is garbage-collected with the
-// owners of all its holders; without an owner the Lease stays.
+// NewLease returns the leader election lock of a process with that identity. The Lease is garbage-collected once the
+// owners of all its holders are gone; without an owner the Lease stays.
 func NewLease(clients coordinationclient.LeasesGetter, namespace, name, identity string, owner *metav1.OwnerReference) resourcelock.Interface {
 	lock := &resourcelock.LeaseLock{
 		LeaseMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Client: clients,
