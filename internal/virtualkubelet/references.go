@@ -23,9 +23,9 @@ import (
 	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
 
-// A pod is sent when the ConfigMaps and Secrets that it refers to are in the provider at least as they were when the pod was made, without
-// what was removed by then: with an optional one that comes later, or an old one, it would run with another configuration than here, and
-// nothing would say so.
+// A pod is sent when its ConfigMaps and Secrets are in the provider at least as they were when the pod was created, without those
+// deleted by then: with an optional object that comes later, or an old one, the pod would run with another configuration than a local
+// one, without any sign of it.
 
 const (
 	// reasonNotReflectedYet is the reason of the event on a pod that is sent before its references.

@@ -12,16 +12,16 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// Access is which API server an offloaded pod may talk to.
+// Access is the API server that an offloaded pod may use.
 type Access int
 
 const (
-	// AccessNone: no API server at all. Without a network between the clusters the consumer's is out of reach, and its
-	// tokens must never be shown to the provider's.
+	// AccessNone: no API server at all. Without a network between the clusters the consumer's is unreachable, and its
+	// tokens must never be sent to the provider's.
 	AccessNone Access = iota
-	// AccessHome: the consumer's, with tokens of the pod's own account.
+	// AccessHome: the consumer's, with tokens of the pod's own ServiceAccount.
 	AccessHome
-	// AccessRemote: the provider's, as an account of the provider.
+	// AccessRemote: the provider's, with a ServiceAccount of the provider.
 	AccessRemote
 )
 
@@ -30,7 +30,7 @@ const (
 	defaultAccount  = "default"
 )
 
-// AccessOf is the access a pod has once it runs in the provider; home is nil where nothing leads to the consumer's API server.
+// AccessOf returns the access of a pod in the provider; home is nil if no path leads to the consumer's API server.
 func AccessOf(pod *corev1.Pod, home *Home) Access {
 	switch support := pod.Annotations[names.APIServerSupport]; {
 	case support == names.APIServerSupportRemote:
@@ -41,7 +41,7 @@ func AccessOf(pod *corev1.Pod, home *Home) Access {
 	return AccessHome
 }
 
-// UsesToken tells whether a pod expects a service account token.
+// UsesToken reports whether a pod projects a service account token.
 func UsesToken(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
 		return v.Projected != nil && slices.ContainsFunc(v.Projected.Sources, isToken)
@@ -50,10 +50,10 @@ func UsesToken(pod *corev1.Pod) bool {
 
 func isToken(s corev1.VolumeProjection) bool { return s.ServiceAccountToken != nil }
 
-// isCredential: a certificate, too, would be one of the provider's, for an account that the pod does not know.
+// isCredential includes certificates: they too would be the provider's, for an account that the pod does not know.
 func isCredential(s corev1.VolumeProjection) bool { return isToken(s) || s.PodCertificate != nil }
 
-// addTokenAccess sets the account, and, unless it is the provider's, takes everything away that would let the pod show a token
+// addTokenAccess sets the ServiceAccount, and, unless it is the provider's, removes every source that would let the pod send a token
 // to the provider's API server.
 func addTokenAccess(spec *corev1.PodSpec, in Input) {
 	access := AccessOf(in.Pod, in.Home)
@@ -77,8 +77,8 @@ func addTokenAccess(spec *corev1.PodSpec, in Input) {
 	}
 }
 
-// localizeVolume has tokens come from the Secret that they are sent in, or removes them, and keeps the other sources of a volume
-// showing this cluster's values.
+// localizeVolume projects tokens from the Secret that they are sent in, or removes them, and lets the other sources of a volume
+// keep this cluster's values.
 func localizeVolume(v *corev1.Volume, in Input) {
 	if v.ConfigMap != nil {
 		in.localizeConfigMap(&v.ConfigMap.LocalObjectReference)
@@ -115,7 +115,7 @@ func (t Target) localizeConfigMap(ref *corev1.LocalObjectReference) {
 	ref.Name = t.ConfigMapName(ref.Name)
 }
 
-// ConfigMapName is the remote name of a ConfigMap. Every namespace has its cluster's own root CA under a fixed name, so
+// ConfigMapName returns the remote name of a ConfigMap. Every namespace has its cluster's own root CA under a fixed name, so
 // ours needs another one.
 func (t Target) ConfigMapName(local string) string {
 	if local == rootCAConfigMap {
@@ -124,7 +124,7 @@ func (t Target) ConfigMapName(local string) string {
 	return local
 }
 
-// LocalConfigMapName is the reverse of ConfigMapName; "" is for what is never reflected.
+// LocalConfigMapName is the reverse of ConfigMapName; "" if the name is never reflected.
 func (t Target) LocalConfigMapName(remote string) string {
 	switch remote {
 	case rootCAConfigMap:
@@ -135,9 +135,9 @@ func (t Target) LocalConfigMapName(remote string) string {
 	return remote
 }
 
-// localizeEnv puts the way to this cluster's API server in front of the container's own variables, or none, and writes down what
-// the downward API would answer here. In front, because $(NAME) in the value of a variable is that of one before it, or else the
-// provider's. What the container sets itself counts, as it does in this cluster; without ours the kubelet there would add the
+// localizeEnv prepends the address of this cluster's API server to the container's own variables, or none, and replaces downward API
+// references by the local values. The address comes first, because $(NAME) in a value refers to an earlier variable, or else to the
+// provider's. The container's own variables take precedence, as in this cluster; without ours the remote kubelet would add the
 // address of its own API server.
 func localizeEnv(c *corev1.Container, in Input) {
 	for i := range c.Env {

@@ -15,14 +15,14 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// Presets of the anti-affinity of a remote pod.
+// The presets of the anti-affinity of a remote pod.
 const (
 	presetPropagate = "propagate"
 	presetSoft      = "soft"
 	presetHard      = "hard"
 )
 
-// translateAffinity is what the provider's scheduler is told. The pod's own affinity chose the virtual node and ends there.
+// translateAffinity returns the affinity for the provider's scheduler. The pod's own affinity selected the virtual node and ends there.
 func translateAffinity(in Input, labels map[string]string) *corev1.Affinity {
 	out := &corev1.Affinity{PodAntiAffinity: antiAffinity(in, labels)}
 	if in.Patch != nil && in.Patch.Affinity != nil && in.Patch.Affinity.NodeAffinity != nil {
@@ -54,7 +54,7 @@ func antiAffinity(in Input, labels map[string]string) *corev1.PodAntiAffinity {
 	return nil
 }
 
-// toTwin has terms that name the namespace of the pod name its twin.
+// toTwin replaces the pod's namespace by the remote namespace in the terms.
 func (in Input) toTwin(a *corev1.PodAntiAffinity) {
 	if a == nil {
 		return
@@ -72,11 +72,11 @@ func (in Input) toTwin(a *corev1.PodAntiAffinity) {
 	}
 }
 
-// likeMe matches the pods of the same workload on one machine: those with the labels that the annotation lists, or else with those
-// of this one that are not its own alone.
+// likeMe matches the pods of the same workload on one machine: those with the labels that the annotation lists, or else with the
+// labels of this pod that are not unique to it.
 func likeMe(pod *corev1.Pod, labels map[string]string) corev1.PodAffinityTerm {
 	match := listedLabels(pod, labels)
-	if len(match) == 0 { // which would match every pod
+	if len(match) == 0 { // an empty selector would match every pod
 		match = maps.Clone(labels)
 		own := []string{
 			appsv1.ControllerRevisionHashLabelKey, appsv1.DefaultDeploymentUniqueLabelKey,
@@ -87,7 +87,7 @@ func likeMe(pod *corev1.Pod, labels map[string]string) corev1.PodAffinityTerm {
 	return corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: match}}
 }
 
-// listedLabels are those of the labels that the annotation lists.
+// listedLabels returns the labels that the annotation lists.
 func listedLabels(pod *corev1.Pod, labels map[string]string) map[string]string {
 	out := map[string]string{}
 	for key := range strings.SplitSeq(pod.Annotations[names.AntiAffinityLabels], ",") {
@@ -98,8 +98,8 @@ func listedLabels(pod *corev1.Pod, labels map[string]string) map[string]string {
 	return out
 }
 
-// The API server resolves matchLabelKeys into the selector when a pod is created, and refuses a pod that comes with
-// both. What it added here is taken out again, for the provider's to add.
+// The API server merges matchLabelKeys into the selector when a pod is created, and refuses a pod that has
+// both. So unmergeSpread removes the local additions: the provider adds its own.
 
 func unmergeSpread(constraints []corev1.TopologySpreadConstraint) []corev1.TopologySpreadConstraint {
 	for i := range constraints {

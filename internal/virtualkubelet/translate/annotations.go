@@ -13,8 +13,8 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// Meaningless says of each annotation of a pod whose value is none of those that mean something what it could be. The pod
-// is reflected as if the annotation were not there.
+// Meaningless returns, for each annotation of a pod with an invalid value, the valid values. The pod
+// is reflected as if the annotation were absent.
 func Meaningless(pod *corev1.Pod) []string {
 	var out []string
 	for _, a := range []struct {

@@ -17,15 +17,15 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// A provider writes the status of its pods, and nothing keeps it from writing anything. What is taken over is bounded here: what the
-// kubelet of a real node can say of the containers of the local pod.
+// A provider writes the status of its pods, and can write anything. The accepted values are limited here to those that the
+// kubelet of a real node can report of the containers of the local pod.
 
 const (
-	// MaxPodStatus is how many bytes of a remote status are stored at most. Pods of many containers get maxOfContainer for each instead.
+	// MaxPodStatus limits the stored bytes of a remote status. Pods of many containers get maxOfContainer for each instead.
 	MaxPodStatus   = 32 << 10
 	maxOfContainer = 1 << 10
 
-	maxTermination   = 4096 // what kubelets cut termination messages to
+	maxTermination   = 4096 // kubelets truncate termination messages to this
 	maxImage         = 512
 	maxContainerID   = 256
 	maxConditions    = 32
@@ -38,7 +38,7 @@ const (
 	maxMountsOfStats = 128
 )
 
-// believedStatus returns what is believed of a remote status. It shares nothing with it.
+// believedStatus returns the sanitized remote status. The two share no memory.
 func believedStatus(local *corev1.Pod, said *corev1.PodStatus) corev1.PodStatus {
 	out := corev1.PodStatus{
 		ObservedGeneration: said.ObservedGeneration,
@@ -109,7 +109,7 @@ func believedConditions(said []corev1.PodCondition) []corev1.PodCondition {
 	return out
 }
 
-// believedContainers returns one status of each container of the local pod that has one.
+// believedContainers returns at most one status for each container of the local pod.
 func believedContainers(said []corev1.ContainerStatus, of []corev1.Container) []corev1.ContainerStatus {
 	var out []corev1.ContainerStatus
 	for i := range said {
@@ -165,7 +165,7 @@ func believedDevices(said []corev1.ResourceHealth) []corev1.ResourceHealth {
 
 func believedRestarts(said int32) int32 { return min(max(said, 0), maxRestartCount) }
 
-// believedState returns the one state that counts, the last one of the life of a container.
+// believedState returns the one effective state, the latest in the life of a container.
 func believedState(said corev1.ContainerState) corev1.ContainerState {
 	switch {
 	case said.Terminated != nil:
@@ -191,7 +191,7 @@ func believedResources(said *corev1.ResourceRequirements) *corev1.ResourceRequir
 	return &corev1.ResourceRequirements{Limits: policy.Amounts(said.Limits), Requests: policy.Amounts(said.Requests)}
 }
 
-// believedMounts returns those that the local container asks for.
+// believedMounts returns the mounts that the local container has too.
 func believedMounts(said []corev1.VolumeMountStatus, of *corev1.Container) []corev1.VolumeMountStatus {
 	var out []corev1.VolumeMountStatus
 	for _, m := range said {
@@ -226,7 +226,7 @@ func believedUser(said *corev1.ContainerUser) *corev1.ContainerUser {
 
 func isID(id int64) bool { return id >= 0 && id <= math.MaxInt32 }
 
-// believedTime returns no time for one that has no text: clients could not read the pod, nor any list with it.
+// believedTime returns the zero time for a time that cannot be marshalled: clients could not read the pod, nor any list with it.
 func believedTime(said metav1.Time) metav1.Time {
 	if year := said.UTC().Year(); year < 1 || year > lastYear {
 		return metav1.Time{}
@@ -249,7 +249,7 @@ func copyOf[T any](value *T) *T {
 	return new(*value)
 }
 
-// shrinkStatus cuts texts ever shorter until the status has at most MaxPodStatus bytes.
+// shrinkStatus truncates texts step by step until the status has at most MaxPodStatus bytes.
 func shrinkStatus(status *corev1.PodStatus) {
 	most := max(MaxPodStatus, maxOfContainer*(len(status.InitContainerStatuses)+len(status.ContainerStatuses)+len(status.EphemeralContainerStatuses)))
 	for _, limit := range []int{policy.MaxForeignMessage, 256, 64, 0} {
@@ -287,7 +287,7 @@ func shrinkContainer(s *corev1.ContainerStatus, limit int) {
 	}
 }
 
-// sizeOf returns how long the JSON of a status is, or what is cheaper to find and well below the limit.
+// sizeOf returns the length of the JSON of a status, or a cheaper estimate if that is well below the limit.
 func sizeOf(status *corev1.PodStatus) int {
 	const wellBelow = MaxPodStatus / 8
 	if size := status.Size(); size < wellBelow {

@@ -44,7 +44,7 @@ func waitingStatus(old corev1.ContainerStatus, reason string, restarts int32) co
 	}
 }
 
-// endedForGood tells whether the API server would refuse to see this container run again.
+// endedForGood reports whether the API server would refuse a status in which this container runs again.
 func endedForGood(old corev1.ContainerStatus, pod *corev1.Pod, specs []corev1.Container) bool {
 	if old.State.Terminated == nil || restartsAll(pod) {
 		return false
@@ -76,7 +76,7 @@ func restartsOn(rule corev1.ContainerRestartRule, code int32) bool {
 	return listed == (rule.ExitCodes.Operator == corev1.ContainerRestartRuleOnExitCodesOpIn)
 }
 
-// restartsAll tells whether the end of one container may restart all others.
+// restartsAll reports whether the end of one container may restart all others.
 func restartsAll(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers), func(c corev1.Container) bool {
 		return slices.ContainsFunc(c.RestartPolicyRules, func(r corev1.ContainerRestartRule) bool {
@@ -85,8 +85,8 @@ func restartsAll(pod *corev1.Pod) bool {
 	})
 }
 
-// ephemeralStatuses are the remote ones, and those of containers that ended: none ever runs again, so what a new remote pod
-// does not have has ended with the old one.
+// ephemeralStatuses returns the remote statuses, and those of ended containers: ephemeral containers never run again, so those
+// missing in a new remote pod have ended with the old one.
 func ephemeralStatuses(remote, local []corev1.ContainerStatus) []corev1.ContainerStatus {
 	out := slices.Clone(remote)
 	for _, old := range local {

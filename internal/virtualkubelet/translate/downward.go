@@ -16,15 +16,15 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// A pod has two identities. Its namespace by the downward API, from which applications build DNS names, is the one that it runs
-// in, unless the pod asks for the other one; the file of that name beside a token goes with the token, to the API server.
+// A pod has two identities. Its namespace in the downward API, from which applications build DNS names, is the remote namespace,
+// unless the pod asks for the local one; the namespace file beside a token is that of the token's API server.
 
-// showsLocalNamespace reports whether the downward API shows a pod the namespace that it has in this cluster.
+// showsLocalNamespace reports whether the downward API gives a pod its local namespace.
 func showsLocalNamespace(pod *corev1.Pod) bool {
 	return pod.Annotations[names.DownwardAPINamespace] == names.DownwardAPINamespaceLocal
 }
 
-// showNamespace has the variables and files of a pod that asks for it show the namespace that the pod has in this cluster.
+// showNamespace sets the local namespace in the variables and files of a pod that asks for it.
 func showNamespace(spec *corev1.PodSpec, in Input) {
 	if !showsLocalNamespace(in.Pod) {
 		return
@@ -58,8 +58,8 @@ func showNamespaceInEnv(env []corev1.EnvVar, namespace string) {
 
 const fieldNamespace = "metadata.namespace"
 
-// What a file of the downward API shows of the pod itself, the provider's kubelet would take from the remote pod. So the
-// local values travel as annotations, and the file shows the annotation. It follows them, as the file of a local pod does.
+// For files of the downward API the provider's kubelet would read the fields of the remote pod. So the
+// local values are sent as annotations, and the file projects the annotation. It is updated, as the file of a local pod is.
 var (
 	ofPod = map[string]string{
 		"metadata.uid":         names.OffloadingUID,
@@ -88,15 +88,15 @@ func localizeFiles(items []corev1.DownwardAPIVolumeFile, fields map[string]strin
 }
 
 const (
-	// maxAnnotations is how long the annotations of an object may be, all together, and room what the provider gets of that.
+	// maxAnnotations limits the total size of an object's annotations, and room is the part reserved for the provider.
 	maxAnnotations = 256 << 10
 	room           = 16 << 10
-	// omittedLine is the key of a line that says how many others have no place.
+	// omittedLine is the key of the line with the number of omitted keys.
 	omittedLine = "offloading.liqo.io/omitted"
 )
 
-// checkListings adds to annotations what files of the pod show of its labels and annotations: those of the local pod that may
-// be known there, without what we add. It returns the keys that have no place beside them, of which the file says how many.
+// checkListings adds to annotations the labels and annotations for the pod's files: those of the local pod that may
+// be reflected, without our additions. It returns the keys omitted for their size; the file has their number.
 func (in Input) checkListings(annotations map[string]string) (omitted []string) {
 	shown := shownInFiles(in.Pod)
 	free := maxAnnotations - room
@@ -120,8 +120,8 @@ func (in Input) checkListings(annotations map[string]string) (omitted []string) 
 	return omitted
 }
 
-// OmittedInFiles returns the keys of labels and annotations that files of the pod do not show in the provider, because they have no
-// place beside what is copied already.
+// OmittedInFiles returns the keys of labels and annotations that the pod's files omit in the provider, because they do not fit
+// beside the copied annotations.
 func (in Input) OmittedInFiles() []string {
 	if AccessOf(in.Pod, in.Home) == AccessRemote {
 		return nil
@@ -131,8 +131,8 @@ func (in Input) OmittedInFiles() []string {
 	return in.checkListings(annotations)
 }
 
-// formatListing has the form in which a kubelet writes labels and annotations to a file. Where it would be too long, the longest lines are
-// left out, and one that counts them comes last: a file is never empty, nor is a line cut.
+// formatListing formats labels and annotations as a kubelet writes them to a file. If the text would be too long, the longest lines are
+// omitted, and a last line counts them: a file is never empty, nor is a line truncated.
 func formatListing(values map[string]string, limit int) (text string, omitted []string) {
 	lines := make(map[string]string, len(values))
 	size := 0
@@ -164,7 +164,7 @@ func formatListing(values map[string]string, limit int) (text string, omitted []
 	return strings.Join(sorted, "\n"), omitted
 }
 
-// shownInFiles are the fields of the pod that its volumes show.
+// shownInFiles returns the fields of the pod that its volumes project.
 func shownInFiles(pod *corev1.Pod) map[string]bool {
 	out := map[string]bool{}
 	add := func(items []corev1.DownwardAPIVolumeFile) {

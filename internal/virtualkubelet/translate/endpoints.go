@@ -16,29 +16,29 @@ import (
 	"liqo.io/liqo/internal/prefix"
 )
 
-// remoteKind is put before the kind of what is behind an endpoint: there is no such pod in the provider.
+// remoteKind is the prefix of the kind of an endpoint's target: the provider has no such pod.
 const remoteKind = "Remote"
 
-// Addresses say what addresses here are for the provider.
+// Addresses translates local addresses for the provider.
 type Addresses struct {
-	// Pods are the networks of the pods of this cluster, which the provider knows. None where all addresses mean the same
+	// Pods are the networks of the pods of this cluster, which the provider knows. Empty if all addresses mean the same
 	// in both clusters.
 	Pods []netip.Prefix
-	// Peer has the networks of the provider, as they are here: what runs there it knows itself.
+	// Peer has the networks of the provider, as mapped locally: the provider knows its own endpoints.
 	Peer prefix.Map
-	// Exposed are the addresses under which others are shown to peers.
+	// Exposed maps addresses to the ones published to peers.
 	Exposed map[netip.Addr]netip.Addr
 }
 
-// ShadowEndpointSlice asks for the endpoints of a local slice that do not run in the provider. Endpoints that it cannot
-// reach are left out, and their addresses returned.
+// ShadowEndpointSlice requests the endpoints of a local slice that do not run in the provider. Endpoints that it cannot
+// reach are omitted, and their addresses returned.
 func (t Target) ShadowEndpointSlice(local *discoveryv1.EndpointSlice, a Addresses) (want *offv1beta1.ShadowEndpointSlice, unknown []string) {
 	want = &offv1beta1.ShadowEndpointSlice{
 		TypeMeta:   metav1.TypeMeta{APIVersion: offv1beta1.GroupVersion.String(), Kind: "ShadowEndpointSlice"},
 		ObjectMeta: t.objectMeta(local.Name, local),
 	}
 	want.Labels[discoveryv1.LabelManagedBy] = names.EndpointSliceManager
-	delete(want.Annotations, corev1.EndpointsLastChangeTriggerTime) // it changes with endpoints that stay here
+	delete(want.Annotations, corev1.EndpointsLastChangeTriggerTime) // it also changes with endpoints that are not reflected
 	template := &want.Spec.Template
 	template.AddressType = local.AddressType
 	for i := range local.Ports {
@@ -54,8 +54,8 @@ func (t Target) ShadowEndpointSlice(local *discoveryv1.EndpointSlice, a Addresse
 	return want, unknown
 }
 
-// translateEndpoint is one for the provider, or nothing but the addresses that it cannot reach, if any. Zones and hints are about
-// the nodes of this cluster.
+// translateEndpoint returns the endpoint for the provider, or only the addresses that it cannot reach, if any. Zones and hints are
+// omitted: they refer to the nodes of this cluster.
 func (t Target) translateEndpoint(local *discoveryv1.Endpoint, a Addresses) (want *discoveryv1.Endpoint, unknown []string) {
 	if local.NodeName != nil && *local.NodeName == t.Node {
 		return nil, nil
@@ -89,7 +89,7 @@ func (a Addresses) isPeers(here netip.Addr) bool {
 	return is
 }
 
-// toRemote is what an address is for the provider.
+// toRemote translates an address for the provider.
 func (a Addresses) toRemote(here netip.Addr) (netip.Addr, bool) {
 	if !here.IsValid() {
 		return here, false
@@ -101,7 +101,7 @@ func (a Addresses) toRemote(here netip.Addr) (netip.Addr, bool) {
 	return seen, ok
 }
 
-// AllowsSlice tells whether a slice is to be copied: what it says itself counts before what its Service says, nil for none.
+// AllowsSlice reports whether a slice is to be copied: its own annotations take precedence over those of its Service, nil for none.
 func (r ReflectionType) AllowsSlice(slice, service metav1.Object) bool {
 	switch {
 	case isSet(slice, names.SkipReflection):

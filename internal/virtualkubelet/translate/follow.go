@@ -15,7 +15,7 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// Change is one kind of what of a running pod may change later.
+// Change is one kind of change of a running pod.
 type Change string
 
 // The kinds of changes.
@@ -25,7 +25,7 @@ const (
 	ChangeDeadline    Change = "activeDeadlineSeconds"
 	ChangeTolerations Change = "tolerations"
 	ChangeEphemeral   Change = "ephemeral containers"
-	// ChangeMetadata is nothing but labels and annotations, and none of the others has them.
+	// ChangeMetadata changes only labels and annotations; the other kinds exclude them.
 	ChangeMetadata Change = "labels and annotations"
 )
 
@@ -41,8 +41,8 @@ func Changes(in Input) []Change {
 	})
 }
 
-// followReferences brings into the spec of a ShadowPod what of the local pod may change: images, resources, the deadline, additional
-// tolerations, ephemeral containers. With Only it is one of these.
+// followReferences copies the mutable fields of the local pod to the spec of a ShadowPod: images, resources, the deadline, additional
+// tolerations, ephemeral containers. With Only it copies one kind.
 func followReferences(spec *corev1.PodSpec, in Input) {
 	local := in.Pod.Spec.DeepCopy()
 	has := func(c Change) bool { return in.Only == "" || in.Only == c }
@@ -81,7 +81,7 @@ func followContainers(remote, local []corev1.Container, images, resources bool) 
 	}
 }
 
-// ephemeralContainers are those that still run, or did not run yet: none runs twice, should the remote pod be made again.
+// ephemeralContainers returns those that still run, or did not run yet: none may run twice if the remote pod is recreated.
 func (in Input) ephemeralContainers(local []corev1.EphemeralContainer) []corev1.EphemeralContainer {
 	var out []corev1.EphemeralContainer
 	for _, c := range local {
@@ -102,7 +102,7 @@ func (in Input) ephemeralContainers(local []corev1.EphemeralContainer) []corev1.
 	return out
 }
 
-// Lost names what a pod asks for and does not get in the provider, for its user.
+// Lost returns the fields of a pod that are not reflected, for its user.
 func Lost(pod *corev1.Pod) []string {
 	var out []string
 	for _, lost := range []struct {
@@ -125,7 +125,7 @@ func Lost(pod *corev1.Pod) []string {
 	return append(out, uniqueNames(taints)...)
 }
 
-// IsOfAnother tells whether a remote object was made for an earlier local pod of the same name.
+// IsOfAnother reports whether a remote object was made for an earlier local pod of the same name.
 func IsOfAnother(remote metav1.Object, local *corev1.Pod) bool {
 	uid := remote.GetAnnotations()[names.OffloadingUID]
 	return uid != "" && uid != string(local.UID)
@@ -133,8 +133,8 @@ func IsOfAnother(remote metav1.Object, local *corev1.Pod) bool {
 
 const defaultGrace = 30
 
-// Grace is how long the remote pod may take to end, and whether that is less (-1) or more (1) than it takes anyway.
-// Nothing is forced there: the provider's node says when the pod is gone, and once the pod is ending its time only gets
+// Grace returns the grace period of the remote pod, and whether it is shorter (-1) or longer (1) than its present one.
+// No remote deletion is forced: the provider's node decides when the pod is gone, and a terminating pod's period can only get
 // shorter.
 func Grace(local, remote *corev1.Pod) (seconds int64, change int) {
 	if remote == nil || local.DeletionGracePeriodSeconds == nil {

@@ -15,17 +15,17 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// Home is how pods in the provider reach the API server of this cluster.
+// Home is the path of pods in the provider to the API server of this cluster.
 type Home struct {
-	// Host and Port are what the pod is told.
+	// Host and Port are the values in the pod's environment.
 	Host string
 	Port uint16
-	// Addr is where Host is, as it is shown to the provider; invalid where Host is no name of a cluster. The provider's own
-	// API server answers to names.APIServerHost otherwise.
+	// Addr is the address of Host, as published to the provider; invalid if Host needs no host alias. Without the alias
+	// the provider's own API server would answer to names.APIServerHost.
 	Addr netip.Addr
 }
 
-// String is the way as ShadowPods remember it: host:port, and @ with the address of the host.
+// String returns the form stored in ShadowPods: host:port, and @ with the address of the host.
 func (h Home) String() string {
 	out := net.JoinHostPort(h.Host, strconv.Itoa(int(h.Port)))
 	if h.Addr.IsValid() {
@@ -34,7 +34,7 @@ func (h Home) String() string {
 	return out
 }
 
-// HomeOf is the way that a ShadowPod remembers, nil for none.
+// HomeOf returns the Home stored in a ShadowPod, nil for none.
 func HomeOf(shadow metav1.Object) *Home {
 	way, at, named := strings.Cut(shadow.GetAnnotations()[names.HomeAPIServer], "@")
 	host, portText, err := net.SplitHostPort(way)
@@ -55,7 +55,7 @@ func HomeOf(shadow metav1.Object) *Home {
 	return out
 }
 
-// hostAliases come first: the first line of a name counts.
+// hostAliases come first: the first line of a name takes precedence.
 func (h *Home) hostAliases() []corev1.HostAlias {
 	if !h.Addr.IsValid() {
 		return nil
@@ -66,8 +66,8 @@ func (h *Home) hostAliases() []corev1.HostAlias {
 // standardPort is the port in the names of the variables of nearly every cluster.
 const standardPort = "443"
 
-// envVars returns the variables that a kubelet of this cluster would set for its API server; of a nil Home all are empty, which
-// tells client libraries that there is none. They are all that a kubelet of the provider would set for its own.
+// envVars returns the variables that a kubelet of this cluster would set for its API server; for a nil Home all are empty, so that
+// client libraries find none. They cover all that a kubelet of the provider would set for its own.
 func (h *Home) envVars() []corev1.EnvVar {
 	if h == nil {
 		return apiServerEnv("", "", standardPort)

@@ -20,7 +20,7 @@ var notReflected = []string{
 	corev1.LastAppliedConfigAnnotation,
 }
 
-// Labels are the labels of the remote object: the local ones without the filtered, and the marks of this peering.
+// Labels returns the labels of the remote object: the local ones without the filtered, and the marks of this peering.
 func (t Target) Labels(local map[string]string) map[string]string {
 	var filter []string
 	if t.Patch != nil {
@@ -31,7 +31,7 @@ func (t Target) Labels(local map[string]string) map[string]string {
 	return out
 }
 
-// Annotations are the annotations of the remote object: the local ones without the filtered.
+// Annotations returns the annotations of the remote object: the local ones without the filtered.
 func (t Target) Annotations(local map[string]string) map[string]string {
 	var filter []string
 	if t.Patch != nil {
@@ -40,7 +40,7 @@ func (t Target) Annotations(local map[string]string) map[string]string {
 	return withoutKeys(local, filter)
 }
 
-// Marks are the labels on everything this cluster reflects into the provider.
+// Marks returns the labels of all objects that this cluster reflects into the provider.
 func (t Target) Marks() map[string]string {
 	return map[string]string{
 		names.OffloadingOrigin:      string(t.Origin),
@@ -48,7 +48,7 @@ func (t Target) Marks() map[string]string {
 	}
 }
 
-// Owns tells whether a remote object was reflected by this cluster. Others are never touched.
+// Owns reports whether a remote object was reflected by this cluster. Foreign objects are never touched.
 func (t Target) Owns(remote metav1.Object) bool {
 	labels := remote.GetLabels()
 	return labels[names.OffloadingOrigin] == string(t.Origin) && labels[names.OffloadingDestination] == string(t.Destination)

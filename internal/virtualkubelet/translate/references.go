@@ -75,7 +75,7 @@ func (r *podReferences) addEnvironment(from []corev1.EnvFromSource, vars []corev
 	}
 }
 
-// addVolume looks at each source that can name a ConfigMap or a Secret of the pod's namespace.
+// addVolume adds each source that can name a ConfigMap or a Secret of the pod's namespace.
 func (r *podReferences) addVolume(v *corev1.VolumeSource) {
 	switch {
 	case v.ConfigMap != nil:

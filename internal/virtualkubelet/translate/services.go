@@ -13,8 +13,8 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// Service is the remote copy of a Service. What a cluster gives to a Service stays in that cluster: addresses, families,
-// node ports, the port of health checks. class is a load balancer class of the provider, empty to leave the choice to it.
+// Service returns the remote copy of a Service. Fields that a cluster allocates stay in that cluster: addresses, families,
+// node ports, the health check port. class is a load balancer class of the provider, empty to leave the choice to it.
 func (t Target) Service(local *corev1.Service, class string) *corev1.Service {
 	from := local.Spec.DeepCopy()
 	out := &corev1.Service{
@@ -36,7 +36,7 @@ func (t Target) Service(local *corev1.Service, class string) *corev1.Service {
 		},
 	}
 	if from.Type == corev1.ServiceTypeClusterIP {
-		out.Spec.ExternalTrafficPolicy = "" // it is about the external addresses, which stay here
+		out.Spec.ExternalTrafficPolicy = "" // it applies to the external addresses, which are not reflected
 	}
 	if IsHeadless(local) {
 		out.Spec.ClusterIP = corev1.ClusterIPNone
@@ -52,8 +52,8 @@ func (t Target) Service(local *corev1.Service, class string) *corev1.Service {
 	return out
 }
 
-// ExternalName returns the name that a Service here stands for, as the provider knows it: one of a Service in an offloaded namespace,
-// or of a pod behind it, has the remote namespace in the place of the local one. Other names stay as they are.
+// ExternalName translates the external name of a local Service for the provider: a name of a Service in an offloaded namespace,
+// or of a pod behind it, gets the remote namespace in place of the local one. Other names stay as they are.
 func ExternalName(name string, remote func(namespace string) (string, bool)) string {
 	labels := strings.Split(name, ".")
 	at := slices.Index(labels, "svc")
