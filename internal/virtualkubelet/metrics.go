@@ -10,7 +10,7 @@ import (
 	"liqo.io/liqo/internal/multicluster"
 )
 
-// The metrics that dashboards of the original know. Those of the mirror say more, by kind and peer.
+// The metrics that dashboards of the original use. Those of the engine say more, by kind and peer.
 var (
 	reflectionLabels = []string{"namespace", "reflector_resource", "cluster_id", "node_name"}
 

@@ -1,8 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package virtualkubelet is the virtual kubelet: it shows a provider as a Node, runs the pods of that node in the provider, copies
-// there what they need, and answers the API of a kubelet.
+// Package virtualkubelet is the virtual kubelet: it represents a provider as a Node, runs the pods of that node in the provider, copies
+// the objects that the pods need, and serves the kubelet API.
 package virtualkubelet
 
 import (

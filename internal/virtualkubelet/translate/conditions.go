@@ -11,7 +11,7 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// ofKubelet are the conditions that describe the one pod that runs: the remote ones replace the local ones.
+// ofKubelet are the conditions that describe the running pod: the remote ones replace the local ones.
 var ofKubelet = []corev1.PodConditionType{
 	corev1.PodScheduled, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady,
 	corev1.PodReadyToStartContainers, corev1.PodResizePending, corev1.PodResizeInProgress,

@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// translateContainers are the remote statuses with the restarts of earlier remote pods. A container that a new remote pod does
-// not report yet is shown as waiting, so that its restarts are not forgotten, and one that may not run again stays ended.
+// translateContainers returns the remote statuses with the restarts of earlier remote pods. A container that a new remote pod does
+// not report yet is published as waiting, so that its restarts are not lost, and one that may not run again stays ended.
 func translateContainers(remote, local []corev1.ContainerStatus, pod *corev1.Pod, specs []corev1.Container, r Restarts) []corev1.ContainerStatus {
 	out := slices.Clone(remote)
 	for i := range out {

@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// References are the names of the ConfigMaps and Secrets that a pod cannot do without or would use if they were there,
-// sorted, each once.
+// References returns the names of the ConfigMaps and Secrets that a pod requires, or uses if they exist,
+// sorted, without duplicates.
 func References(spec *corev1.PodSpec) (configMaps, secrets []string) {
 	var r podReferences
 	for _, ref := range spec.ImagePullSecrets {

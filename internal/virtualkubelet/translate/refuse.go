@@ -11,7 +11,7 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// Reasons of local pods that do not run remotely, shown where kubectl shows "Running".
+// The reasons of local pods that do not run remotely; kubectl prints them in the STATUS column.
 const (
 	// ReasonBackOff: the pod never started and waits for its namespace to be offloaded.
 	ReasonBackOff = "OffloadingBackOff"

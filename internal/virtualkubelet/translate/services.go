@@ -73,13 +73,13 @@ func ExternalName(name string, remote func(namespace string) (string, bool)) str
 	return strings.Join(labels, ".")
 }
 
-// clusterDomain is what the names of Services end in, unless a cluster was given another domain: its own would mean nothing there.
+// clusterDomain is the default domain of Service names; a custom domain of this cluster would mean nothing in the provider.
 const clusterDomain = "cluster.local"
 
-// IsHeadless tells whether a Service has no address of its own, which never changes.
+// IsHeadless reports whether a Service has no cluster IP, which is immutable.
 func IsHeadless(s *corev1.Service) bool { return s.Spec.ClusterIP == corev1.ClusterIPNone }
 
-// IsAPIServer tells whether an object of this name in this namespace stands for the API server: each cluster has its own.
+// IsAPIServer reports whether the Service of this name and namespace is the API server's: each cluster has its own.
 func IsAPIServer(namespace, service string) bool {
 	return namespace == metav1.NamespaceDefault && service == names.APIServerService
 }

@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package translate turns local objects into what the provider is asked for, and what the provider reports into local
+// Package translate translates local objects to the objects requested from the provider, and the provider's status to local
 // status. It is pure: the same input gives the same output.
 package translate
 
@@ -46,7 +46,7 @@ type Input struct {
 	Home *Home
 }
 
-// ShadowPod returns the ShadowPod to apply. Of an existing one only the metadata and the fields of follow change.
+// ShadowPod returns the ShadowPod to apply. Of an existing one only the metadata and the fields of followReferences change.
 func ShadowPod(in Input) *offv1beta1.ShadowPod {
 	labels := in.Labels(in.Pod.Labels)
 	labels[names.OffloadingNodeName] = in.Node
@@ -127,7 +127,7 @@ func podSpec(in Input, labels map[string]string) corev1.PodSpec {
 	return out
 }
 
-// withoutHostPorts takes out what the API server filled in for a pod on the network of its host.
+// withoutHostPorts removes the host ports that the API server added to a pod on its host's network.
 func withoutHostPorts(spec *corev1.PodSpec) {
 	for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
 		for i := range c.Ports {
@@ -186,8 +186,8 @@ func equalSeconds(a, b *int64) bool {
 	return *a == *b
 }
 
-// runtimeClass is the provider's: the pod's annotation, else the pod's own class, else that of the virtual node. The
-// class that only steers pods to virtual nodes means nothing there.
+// runtimeClass returns the provider's runtime class: the pod's annotation, else the pod's own class, else that of the virtual node.
+// A class that only steers pods to virtual nodes means nothing in the provider.
 func (t Target) runtimeClass(pod *corev1.Pod) *string {
 	candidates := []*string{new(pod.Annotations[names.RemoteRuntimeClassName]), pod.Spec.RuntimeClassName}
 	if t.Patch != nil {
