@@ -226,7 +226,7 @@ func compareCopy[T client.Object](ctx context.Context, it *podItem, here, there 
 	copied := true
 	switch err := it.Local.Client().Get(ctx, here, local); {
 	case apierrors.IsNotFound(err):
-		copied = false // a copy that is there is about to go
+		copied = false // an existing copy is about to be deleted
 	case err != nil:
 		return false, err
 	default:
@@ -235,7 +235,7 @@ func compareCopy[T client.Object](ctx context.Context, it *podItem, here, there 
 	}
 	switch err := it.Remote.Client().Get(ctx, there, remote); {
 	case apierrors.IsForbidden(err):
-		return true, nil // an older provider, or one that takes copies and shows none
+		return true, nil // an older provider, or one that accepts copies but denies reading them
 	case apierrors.IsNotFound(err):
 		return !copied, nil
 	case err != nil:

@@ -126,7 +126,7 @@ func (p *process) meetClusters() error {
 	return nil
 }
 
-// These limits bound what the provider can make this process cache, and this cluster write. Thousands of pods that start at once stay below.
+// These limits bound the memory and the local writes that the provider can cause. Thousands of pods that start at once stay below.
 const (
 	providerBytes, providerObjects = 256 << 20, 200_000
 	writeRate, writeBurst          = 512 << 10, 256 << 20

@@ -125,7 +125,7 @@ func (a *apiAudiences) setNames(names []string) {
 	a.names = names
 }
 
-// learnAudiences learns the names of the API server if the pod has a token that would stay local for its audience, and compares them.
+// learnAudiences adds the API server's own names to the allowed audiences if a token of the pod would otherwise stay local.
 func (k *podKind) learnAudiences(ctx context.Context, it *podItem) error {
 	if len(it.target.AudiencesKept(it.local)) == 0 {
 		return nil

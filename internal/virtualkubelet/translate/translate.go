@@ -154,7 +154,7 @@ func (t Target) nodeSelector() map[string]string {
 func (t Target) translateTolerations(local []corev1.Toleration) []corev1.Toleration {
 	var out []corev1.Toleration
 	for _, toleration := range local {
-		// The taints of nodes that have a role are those of this cluster's nodes.
+		// Taints of node roles refer to this cluster's nodes.
 		if toleration.Key != names.VirtualNodeTaint && !policy.ToleratesRole(toleration) {
 			out = append(out, *toleration.DeepCopy())
 		}
