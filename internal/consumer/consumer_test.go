@@ -35,7 +35,7 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-const patience = 2 * time.Minute
+const patience = 5 * time.Minute
 
 // homes is in how many clusters tests run at the same time: most of the time they wait for pauses between evictions.
 const homes = 2
