@@ -153,7 +153,7 @@ func (e *Engine) addKind(k Kind) error {
 	case e.kinds[k.Name] != nil:
 		return errors.New("the name is in use")
 	case k.Sync == nil:
-		return errors.New("Sync is missing")
+		return errors.New("the function Sync is missing")
 	}
 	added := newKind(k, e.options.Peer)
 	var err error
