@@ -38,8 +38,8 @@ func complains(t *testing.T, c *testkit.ControlPlane, vn *offv1beta1.VirtualNode
 // A user who may make VirtualNodes in a namespace of its own gets no process with the rights of a virtual kubelet there.
 func TestAVirtualNodeInANamespaceOfAUserGetsNoRights(t *testing.T) {
 	c := home(t)
-	provide(t, c, "modena", "modena-1", "")
-	stray := vnode("stray", "modena", "")
+	provide(t, c, "mantua", "mantua-1", "")
+	stray := vnode("stray", "mantua", "")
 	stray.Namespace = testkit.Namespace(t, c, "user", nil)
 	if err := c.Client.Create(t.Context(), &stray); err != nil {
 		t.Fatal(err)

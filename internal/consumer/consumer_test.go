@@ -11,6 +11,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -67,9 +68,16 @@ func home(t *testing.T, more ...string) *testkit.ControlPlane {
 	return c
 }
 
+// providers maps the ID of each provider to its test: what one test leaves of a provider would count in another.
+var providers sync.Map
+
 // provide makes a peering with a provider and one virtual node of it.
 func provide(t *testing.T, c *testkit.ControlPlane, id, node, labels string) *offv1beta1.VirtualNode {
 	t.Helper()
+	test, _, _ := strings.Cut(t.Name(), "/")
+	if other, taken := providers.LoadOrStore(id, test); taken && other != test {
+		t.Fatalf("the provider %q is also in %s, in the same API server", id, other)
+	}
 	list := &corev1.NamespaceList{}
 	if err := c.Client.List(t.Context(), list, client.MatchingLabels{names.RemoteClusterID: id}); err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@
 package consumer
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
@@ -174,4 +176,29 @@ func TestLookAgain(t *testing.T) {
 	if _, after, ok := kube.WaitReason(lookAgain(status(corev1.ConditionFalse))); !ok || after != lookDelay {
 		t.Errorf("not satisfied: again after %s", after)
 	}
+}
+
+// TestFullNamespaceMap has a provider whose NamespaceMap takes no more namespaces, beside one that does.
+func TestFullNamespaceMap(t *testing.T) {
+	c := home(t)
+	full, free := provide(t, c, "padua", "padua-1", ""), provide(t, c, "pavia", "pavia-1", "")
+	eventually(t, c, mapOf(full), func() error {
+		desired := map[string]string{}
+		for i := range 1000 {
+			desired[fmt.Sprintf("other-%d", i)] = fmt.Sprintf("other-%d-home", i)
+		}
+		body, err := json.Marshal(map[string]any{"spec": map[string]any{"desiredMapping": desired}})
+		if err != nil {
+			return err
+		}
+		return c.Client.Patch(t.Context(), mapOf(full), client.RawPatch(types.MergePatchType, body))
+	})
+	nso := extend(t, c, func(s *offv1beta1.NamespaceOffloadingSpec) { s.ClusterSelector = choosing("name:padua-1|name:pavia-1") })
+	desires(t, c, free, nso.Namespace, nso.Namespace+"-home")
+	eventually(t, c, nso, func() error {
+		if _, ok := nso.Status.RemoteNamespacesConditions["pavia"]; !ok {
+			return fmt.Errorf("no condition of pavia: %+v", nso.Status)
+		}
+		return nil
+	})
 }
