@@ -33,7 +33,7 @@ func KeepsLabel(key, value string, dropped []string) bool {
 }
 
 // KeepsAnnotation reports whether an object of a consumer may have an annotation. Annotations of Liqo are permitted: no program
-// in the provider acts on them.
+// in the provider acts on those of pods.
 func KeepsAnnotation(key string, dropped []string) bool {
 	return isOfLiqo(key) || !matchesAny(dropped, key)
 }

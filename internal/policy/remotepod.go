@@ -5,12 +5,16 @@ package policy
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
 )
 
 // RemotePods is the policy of a provider's administrator for pods of its consumers. Everything that no list names is denied,
@@ -32,6 +36,9 @@ func DefaultVolumes() []string {
 
 // valuesOf is the prefix of the chart's values in messages.
 const valuesOf = "offloading.twinNamespaces.pods."
+
+// ControlPlaneValue is the chart's value for RemotePods.ControlPlane.
+const ControlPlaneValue = valuesOf + "controlPlane"
 
 func listsName(list []string, name string) bool {
 	return slices.ContainsFunc(list, func(pattern string) bool { return matches(pattern, name) })
@@ -157,7 +164,7 @@ func ToleratesRole(t corev1.Toleration) bool {
 func (r RemotePods) CheckTolerations(tolerations []corev1.Toleration) error {
 	for _, t := range tolerations {
 		if !r.ControlPlane && ToleratesRole(t) {
-			return fmt.Errorf("the provider does not let pods of other clusters tolerate the taint %s of its nodes (%scontrolPlane)", t.Key, valuesOf)
+			return fmt.Errorf("the provider does not let pods of other clusters tolerate the taint %s of its nodes (%s)", t.Key, ControlPlaneValue)
 		}
 	}
 	return nil
@@ -169,15 +176,37 @@ var ordinaryTaints = []string{
 	corev1.TaintNodeDiskPressure, corev1.TaintNodeNetworkUnavailable, corev1.TaintNodePIDPressure, corev1.TaintNodeOutOfService,
 }
 
-// NarrowTolerations returns the tolerations of the pod to create, without those that CheckTolerations denies. A toleration
-// without a key tolerates everything, including control-plane nodes and virtual nodes: it is replaced by tolerations of
-// ordinaryTaints.
-func (r RemotePods) NarrowTolerations(tolerations []corev1.Toleration) []corev1.Toleration {
-	if r.ControlPlane {
-		return tolerations
-	}
+// EncodeRoleTolerations returns the value of the annotation RoleTolerations for a pod, empty if it has no such tolerations.
+func EncodeRoleTolerations(tolerations []corev1.Toleration) string {
 	var out []corev1.Toleration
 	for _, t := range tolerations {
+		if ToleratesRole(t) {
+			out = append(out, t)
+		}
+	}
+	if len(out) == 0 {
+		return ""
+	}
+	encoded, err := json.Marshal(out)
+	if err != nil {
+		panic(err) // parts of objects always encode
+	}
+	return string(encoded)
+}
+
+// PodTolerations returns the tolerations of the pod of a ShadowPod, without those that CheckTolerations denies, and with those of
+// the annotation RoleTolerations if they are permitted. A toleration without a key tolerates everything, including control-plane
+// nodes and virtual nodes: it is replaced by tolerations of ordinaryTaints.
+func (r RemotePods) PodTolerations(sp *offv1beta1.ShadowPod) []corev1.Toleration {
+	if r.ControlPlane {
+		var offered []corev1.Toleration
+		if err := json.Unmarshal([]byte(sp.Annotations[names.RoleTolerations]), &offered); err != nil {
+			offered = nil
+		}
+		return append(slices.Clone(sp.Spec.Pod.Tolerations), slices.DeleteFunc(offered, func(t corev1.Toleration) bool { return !ToleratesRole(t) })...)
+	}
+	var out []corev1.Toleration
+	for _, t := range sp.Spec.Pod.Tolerations {
 		if t.Key != "" {
 			if !ToleratesRole(t) {
 				out = append(out, t)

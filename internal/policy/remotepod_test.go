@@ -128,7 +128,8 @@ func TestAPodKeepsTheTolerationsThatItHas(t *testing.T) {
 
 func TestABlanketTolerationIsNarrowed(t *testing.T) {
 	blanket := []corev1.Toleration{{Operator: corev1.TolerationOpExists}, {Key: "gpu", Operator: corev1.TolerationOpExists}}
-	narrow := RemotePods{}.NarrowTolerations(blanket)
+	sp := shadow(func(p *corev1.PodSpec) { p.Tolerations = blanket })
+	narrow := RemotePods{}.PodTolerations(sp)
 	for key, want := range map[string]bool{
 		"gpu": true, corev1.TaintNodeNotReady: true, corev1.TaintNodeUnschedulable: true,
 		"node-role.kubernetes.io/control-plane": false, "node-role.kubernetes.io/master": false, "virtual-node.liqo.io/not-allowed": false, "dedicated": false,
@@ -139,8 +140,34 @@ func TestABlanketTolerationIsNarrowed(t *testing.T) {
 			t.Errorf("%s: tolerated %v", key, tolerated)
 		}
 	}
-	if all := (RemotePods{ControlPlane: true}).NarrowTolerations(blanket); !reflect.DeepEqual(all, blanket) {
+	if all := (RemotePods{ControlPlane: true}).PodTolerations(sp); !reflect.DeepEqual(all, blanket) {
 		t.Errorf("where all is allowed: %v", all)
+	}
+}
+
+func TestRoleTolerations(t *testing.T) {
+	gpu, role := corev1.Toleration{Key: "gpu", Operator: corev1.TolerationOpExists}, corev1.Toleration{Key: "node-role.kubernetes.io/control-plane", Operator: corev1.TolerationOpExists}
+	addons := corev1.Toleration{Key: "CriticalAddonsOnly", Operator: corev1.TolerationOpExists}
+	offer := EncodeRoleTolerations([]corev1.Toleration{gpu, role, addons})
+	for name, tc := range map[string]struct {
+		annotation string
+		allowed    RemotePods
+		want       []corev1.Toleration
+	}{
+		"permitted":    {offer, RemotePods{ControlPlane: true}, []corev1.Toleration{gpu, role, addons}},
+		"default":      {offer, RemotePods{}, []corev1.Toleration{gpu}},
+		"other_taints": {`[{"operator":"Exists"},{"key":"dedicated","operator":"Exists"}]`, RemotePods{ControlPlane: true}, []corev1.Toleration{gpu}},
+		"no_JSON":      {`[{"key":"CriticalAddonsOnly"},`, RemotePods{ControlPlane: true}, []corev1.Toleration{gpu}},
+		"none":         {EncodeRoleTolerations([]corev1.Toleration{gpu}), RemotePods{ControlPlane: true}, []corev1.Toleration{gpu}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sp := shadow(func(p *corev1.PodSpec) { p.Tolerations = []corev1.Toleration{gpu} })
+			sp.Annotations = map[string]string{"offloading.liqo.io/role-tolerations": tc.annotation}
+			expect(t, CheckShadowPod(sp, Policy{Consumer: sp.Labels["offloading.liqo.io/origin"], Pods: tc.allowed}), "")
+			if got := tc.allowed.PodTolerations(sp); !reflect.DeepEqual(got, tc.want) {
+				t.Errorf("got %+v, want %+v", got, tc.want)
+			}
+		})
 	}
 }
 

@@ -41,7 +41,7 @@ func podLabels(sp *offv1beta1.ShadowPod, dropped ...string) map[string]string {
 
 // podAnnotations returns the annotations of a Pod with all parts of its ShadowPod.
 func podAnnotations(sp *offv1beta1.ShadowPod, dropped ...string) map[string]string {
-	return annotationsOf(sp, partsOf(&sp.Spec.Pod).String(), dropped...)
+	return annotationsOf(sp, shadowParts(sp).String(), dropped...)
 }
 
 // annotationsOf returns the annotations of the ShadowPod, the parts of its spec that reached the Pod, and a hash of all

@@ -20,7 +20,7 @@ import (
 func (s *shadowPods) specToMake(ctx context.Context, sp *offv1beta1.ShadowPod) (corev1.PodSpec, error) {
 	spec := *sp.Spec.Pod.DeepCopy()
 	spec.EphemeralContainers = nil
-	spec.Tolerations = s.allowed.NarrowTolerations(spec.Tolerations)
+	spec.Tolerations = s.allowed.PodTolerations(sp)
 	if !s.allowed.AllowsAccount(policy.AccountOf(&spec)) {
 		spec.AutomountServiceAccountToken = new(false)
 	}

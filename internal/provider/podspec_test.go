@@ -15,6 +15,7 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/policy"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -109,6 +110,42 @@ func TestDefaultRequestsAreOnlyOfWhatWasGranted(t *testing.T) {
 	pod := runs(t, c, ask(t, c, sp))
 	if got := pod.Spec.Containers[0].Resources.Requests; len(got) != 1 || got.Memory().String() != "16Mi" {
 		t.Errorf("it requests %v", got)
+	}
+}
+
+// A virtual kubelet offers the tolerations of its pods for nodes with a role, and the provider's value decides.
+func TestRoleTolerations(t *testing.T) {
+	for name, allowed := range map[string]bool{"default": false, "controlPlane": true} {
+		t.Run(name, func(t *testing.T) {
+			c := testkit.Cluster(t, testkit.WithControllers("namespace-controller", "garbage-collector-controller", "serviceaccount-controller"))
+			replica(t, c, kube.ManagerOptions{Name: "host"}, NamespaceMapOptions{}, ShadowPodOptions{Enforce: true, Pods: policy.RemotePods{ControlPlane: allowed}})
+			twin, _ := twinOf(t, c, "opal", defaultsOf("4", "1Gi"), "opal-a")
+			tolerates := func(pod *corev1.Pod, key string) bool {
+				return slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool { return t.Key == key })
+			}
+			offer := func(keys ...string) string {
+				var out []corev1.Toleration
+				for _, key := range keys {
+					out = append(out, corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists})
+				}
+				return policy.EncodeRoleTolerations(out)
+			}
+			sp := asked(twin, "agent", "opal", "opal-a", "100m")
+			sp.Annotations = map[string]string{names.RoleTolerations: offer("node-role.kubernetes.io/control-plane")}
+			pod := runs(t, c, ask(t, c, sp))
+			if got := tolerates(pod, "node-role.kubernetes.io/control-plane"); got != allowed {
+				t.Errorf("the pod tolerates the control plane: %t", got)
+			}
+			testkit.Update(t, c.Client, sp, func(sp *offv1beta1.ShadowPod) {
+				sp.Annotations[names.RoleTolerations] = offer("node-role.kubernetes.io/control-plane", "CriticalAddonsOnly")
+			})
+			eventually(t, c, pod, func() error {
+				if got := tolerates(pod, "CriticalAddonsOnly"); got != allowed || pod.Annotations[followedParts] != shadowParts(sp).String() {
+					return fmt.Errorf("tolerations are %v, annotations %v", pod.Spec.Tolerations, pod.Annotations)
+				}
+				return nil
+			})
+		})
 	}
 }
 

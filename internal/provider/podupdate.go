@@ -57,6 +57,15 @@ func partsOf(spec *corev1.PodSpec) podParts {
 	return out
 }
 
+// shadowParts returns the parts of a ShadowPod: those of its spec, and the tolerations in its annotation.
+func shadowParts(sp *offv1beta1.ShadowPod) podParts {
+	out := partsOf(&sp.Spec.Pod)
+	if offered := sp.Annotations[names.RoleTolerations]; offered != "" {
+		out.setPart("tolerations", []any{sp.Spec.Pod.Tolerations, offered}, true)
+	}
+	return out
+}
+
 func (p podParts) putResources(name string, r corev1.ResourceRequirements) {
 	p.setPart(name, []corev1.ResourceList{r.Limits, r.Requests}, len(r.Limits)+len(r.Requests) > 0)
 }
@@ -217,7 +226,7 @@ func eachContainer(pod, want *corev1.PodSpec, do func(have, want *corev1.Contain
 // desiredSpec returns the spec that an existing Pod follows.
 func (s *shadowPods) desiredSpec(sp *offv1beta1.ShadowPod) *corev1.PodSpec {
 	out := sp.Spec.Pod.DeepCopy()
-	out.Tolerations = s.allowed.NarrowTolerations(out.Tolerations)
+	out.Tolerations = s.allowed.PodTolerations(sp)
 	return out
 }
 
@@ -242,7 +251,7 @@ func (s *shadowPods) followChanges(ctx context.Context, sp *offv1beta1.ShadowPod
 		s.ledger.Withdraw(sp)
 		return nil
 	}
-	reached, err := s.updatePod(ctx, sp, pod, partsOf(&sp.Spec.Pod))
+	reached, err := s.updatePod(ctx, sp, pod, shadowParts(sp))
 	return errors.Join(err, s.updateMetadata(ctx, sp, pod, reached))
 }
 

@@ -82,7 +82,7 @@ var podFields = with(plain(
 	"serviceAccountName":            {note: "none; with `liqo.io/api-server-support: remote` [the provider's account](pods.md#identity-and-api-server)"},
 	"setHostnameAsFQDN":             {fate: kept, note: "the domain has the name of the remote namespace"},
 	"terminationGracePeriodSeconds": {fate: kept, note: "the grace period of a deletion is passed on, too"},
-	"tolerations":                   {follows: true, note: "without those of virtual nodes, of `node-role.kubernetes.io/*` and of `CriticalAddonsOnly`, and with those of the `offloadingPatch`"},
+	"tolerations":                   {follows: true, note: "without those of virtual nodes; those of `node-role.kubernetes.io/*` and `CriticalAddonsOnly` if the provider sets `controlPlane`; with those of the `offloadingPatch`"},
 	"topologySpreadConstraints":     {note: "kept, without what the API server merged from `matchLabelKeys`"},
 	"volumes":                       {note: "see below"},
 	"workloadRef":                   {fate: stays, note: "names an object of the consumer"},

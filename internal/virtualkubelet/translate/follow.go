@@ -119,7 +119,7 @@ func Lost(pod *corev1.Pod) []string {
 	var taints []string
 	for _, t := range pod.Spec.Tolerations {
 		if policy.ToleratesRole(t) {
-			taints = append(taints, "the toleration of "+t.Key)
+			taints = append(taints, "the toleration of "+t.Key+" (unless the provider sets "+policy.ControlPlaneValue+")")
 		}
 	}
 	return append(out, uniqueNames(taints)...)

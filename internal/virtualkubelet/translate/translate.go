@@ -61,6 +61,9 @@ func ShadowPod(in Input) *offv1beta1.ShadowPod {
 	if in.Home != nil { // also if the pod's annotation was changed since: the access of an existing pod does not change
 		annotations[names.HomeAPIServer] = in.Home.String()
 	}
+	if tolerations := policy.EncodeRoleTolerations(in.Pod.Spec.Tolerations); tolerations != "" {
+		annotations[names.RoleTolerations] = tolerations
+	}
 	annotations[names.OffloadingUID] = string(in.Pod.UID)
 	if in.Only != "" && in.Only != ChangeMetadata {
 		labels, annotations = maps.Clone(in.Existing.Labels), maps.Clone(in.Existing.Annotations)
@@ -154,7 +157,7 @@ func (t Target) nodeSelector() map[string]string {
 func (t Target) translateTolerations(local []corev1.Toleration) []corev1.Toleration {
 	var out []corev1.Toleration
 	for _, toleration := range local {
-		// Taints of node roles refer to this cluster's nodes.
+		// Taints of node roles refer to this cluster's nodes: the annotation RoleTolerations offers them to the provider.
 		if toleration.Key != names.VirtualNodeTaint && !policy.ToleratesRole(toleration) {
 			out = append(out, *toleration.DeepCopy())
 		}

@@ -210,6 +210,17 @@ func TestShadowPodRules(t *testing.T) {
 			[]any{map[string]string{"pool": "guests"}, 2, true},
 		},
 		{
+			"tolerations for nodes with a role are offered, not requested",
+			func(in *Input) {
+				in.Pod.Annotations = map[string]string{names.RoleTolerations: "the user's"}
+				in.Pod.Spec.Tolerations = append(in.Pod.Spec.Tolerations, corev1.Toleration{Key: "node-role.kubernetes.io/control-plane", Operator: corev1.TolerationOpExists})
+			},
+			func(sp *offv1beta1.ShadowPod) any {
+				return []any{len(sp.Spec.Pod.Tolerations), sp.Annotations[names.RoleTolerations]}
+			},
+			[]any{1, `[{"key":"node-role.kubernetes.io/control-plane","operator":"Exists"}]`},
+		},
+		{
 			"filtered labels and annotations stay here",
 			func(in *Input) {
 				in.Pod.Annotations = map[string]string{"secret": "x", "open": "y"}
