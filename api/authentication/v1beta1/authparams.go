@@ -3,7 +3,7 @@
 
 package v1beta1
 
-// AuthParams is what a client needs to act on a provider's API server, its private key excepted.
+// AuthParams has everything that a client of a provider's API server needs, except its private key.
 type AuthParams struct {
 	// CA is the provider's certificate authority, PEM.
 	CA []byte `json:"ca,omitempty"`
@@ -11,17 +11,17 @@ type AuthParams struct {
 	SignedCRT []byte `json:"signedCRT,omitempty"`
 	// APIServer is the URL of the provider's API server.
 	APIServer string `json:"apiServer,omitempty"`
-	// ProxyURL is of a proxy on the way to it.
+	// ProxyURL is the address of a proxy of the API server.
 	ProxyURL *string `json:"proxyURL,omitempty"`
 	// AwsConfig replaces the certificate on EKS.
 	AwsConfig *AwsConfig `json:"awsConfig,omitempty"`
 }
 
-// AwsConfig is an IAM user and the coordinates of the EKS cluster it may enter.
+// AwsConfig is an IAM user and the coordinates of its EKS cluster.
 type AwsConfig struct {
 	// AwsUserArn names the IAM user.
 	AwsUserArn string `json:"awsUserArn"`
-	// AwsAccessKeyID is the public part of its access key.
+	// AwsAccessKeyID is the public part of the user's access key.
 	AwsAccessKeyID string `json:"awsAccessKeyID"`
 	// AwsSecretAccessKey is the secret part.
 	AwsSecretAccessKey string `json:"awsSecretAccessKey"`

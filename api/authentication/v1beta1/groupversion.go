@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package v1beta1 describes who a peer is and what it was granted.
+// Package v1beta1 describes the identity of a peer and its grants.
 //
 // +kubebuilder:object:generate=true
 // +groupName=authentication.liqo.io

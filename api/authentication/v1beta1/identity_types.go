@@ -13,7 +13,7 @@ import (
 // IdentityResource is the plural of Identity.
 const IdentityResource = "identities"
 
-// IdentityType says what an Identity is used for.
+// IdentityType is the purpose of an Identity.
 type IdentityType string
 
 // Uses of an Identity.

@@ -13,17 +13,17 @@ import (
 // RenewResource is the plural of Renew.
 const RenewResource = "renews"
 
-// RenewCertificateIssued is the type of the condition of a Renew that says what the provider gives: it is that of the Tenant.
+// RenewCertificateIssued is a condition type of a Renew: the condition CertificateIssued of the Tenant, copied.
 const RenewCertificateIssued = TenantCertificateIssued
 
-// RenewSpec says which credential the consumer wants to follow.
+// RenewSpec names the credential to renew.
 type RenewSpec struct {
 	// ConsumerClusterID is the consumer's.
 	ConsumerClusterID liqov1beta1.ClusterID `json:"consumerClusterID,omitempty"`
-	// PublicKey is ignored: that of the Tenant counts.
+	// PublicKey is ignored: the key of the Tenant counts.
 	// +kubebuilder:validation:MaxLength=16384
 	PublicKey []byte `json:"publicKey,omitempty"`
-	// CSR is ignored: that of the Tenant counts.
+	// CSR is ignored: the request of the Tenant counts.
 	// +kubebuilder:validation:MaxLength=16384
 	CSR          []byte       `json:"csr,omitempty"`
 	IdentityType IdentityType `json:"identityType,omitempty"`
@@ -34,7 +34,7 @@ type RenewSpec struct {
 // RenewStatus carries the renewed credential back.
 type RenewStatus struct {
 	AuthParams *AuthParams `json:"authParams,omitempty"`
-	// Conditions: CertificateIssued is that of the Tenant, or says why nothing is given.
+	// Conditions: CertificateIssued is copied from the Tenant, or has the reason of a refusal.
 	//
 	// +listType=map
 	// +listMapKey=type

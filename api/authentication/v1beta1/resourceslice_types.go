@@ -13,7 +13,7 @@ import (
 // ResourceSliceResource is the plural of ResourceSlice.
 const ResourceSliceResource = "resourceslices"
 
-// ResourceSliceClass selects who grants a slice.
+// ResourceSliceClass selects the controller of the provider for a slice.
 type ResourceSliceClass string
 
 // Classes that the provider's controller-manager grants itself.
@@ -22,7 +22,7 @@ const (
 	ResourceSliceClassDefault ResourceSliceClass = "default"
 )
 
-// ResourceSliceConditionType names what a condition of a slice is about.
+// ResourceSliceConditionType is the subject of a condition of a slice.
 //
 // +kubebuilder:validation:Enum=Authentication;Resources
 type ResourceSliceConditionType string
@@ -44,7 +44,7 @@ const (
 	ResourceSliceConditionDenied   ResourceSliceConditionStatus = "Denied"
 )
 
-// ResourceSliceCondition is one decision of the provider about a slice.
+// ResourceSliceCondition is a decision of the provider about a slice.
 type ResourceSliceCondition struct {
 	Type   ResourceSliceConditionType   `json:"type"`
 	Status ResourceSliceConditionStatus `json:"status"`
@@ -54,22 +54,22 @@ type ResourceSliceCondition struct {
 	Message            string      `json:"message,omitempty"`
 }
 
-// ResourceSliceSpec is what the consumer asks for.
+// ResourceSliceSpec is the request of a consumer.
 type ResourceSliceSpec struct {
-	// ConsumerClusterID is the consumer's; it is filled in.
+	// ConsumerClusterID is filled in by the consumer's controller-manager.
 	ConsumerClusterID *liqov1beta1.ClusterID `json:"consumerClusterID,omitempty"`
 	// ProviderClusterID is the provider's.
 	ProviderClusterID *liqov1beta1.ClusterID `json:"providerClusterID,omitempty"`
-	// Resources are the amounts that are asked for; what is not named is left to the provider.
+	// Resources are the requested amounts; the provider chooses the others.
 	Resources corev1.ResourceList `json:"resources,omitempty"`
-	// Class selects who grants the slice: default, or one that the provider defines.
+	// Class selects the controller of the slice: default, or a class of the provider.
 	Class ResourceSliceClass `json:"class,omitempty"`
 	// CSR asks for the slice's certificate, PEM.
 	// +kubebuilder:validation:MaxLength=16384
 	CSR []byte `json:"csr,omitempty"`
 }
 
-// ResourceSliceStatus is what the provider grants.
+// ResourceSliceStatus is the grant of the provider.
 type ResourceSliceStatus struct {
 	// Conditions are the decisions of the provider.
 	//
@@ -82,7 +82,7 @@ type ResourceSliceStatus struct {
 	StorageClasses      []liqov1beta1.StorageType      `json:"storageClasses,omitempty"`
 	IngressClasses      []liqov1beta1.IngressType      `json:"ingressClasses,omitempty"`
 	LoadBalancerClasses []liqov1beta1.LoadBalancerType `json:"loadBalancerClasses,omitempty"`
-	// NodeLabels are of the provider, for the virtual node: those that the consumer accepts.
+	// NodeLabels are labels of the provider for the virtual node, as far as the consumer accepts them.
 	NodeLabels map[string]string `json:"nodeLabels,omitempty"`
 	// NodeSelector is of the nodes of the provider where pods of the slice run.
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`

@@ -12,7 +12,7 @@ import (
 // TenantResource is the plural of Tenant.
 const TenantResource = "tenants"
 
-// AuthzPolicy says how a consumer proves who it is.
+// AuthzPolicy is the way in which a consumer proves its identity.
 //
 // +kubebuilder:validation:Enum=KeysExchange;TolerateNoHandshake
 type AuthzPolicy string
@@ -21,7 +21,7 @@ type AuthzPolicy string
 const (
 	KeysExchange        AuthzPolicy = "KeysExchange"
 	TolerateNoHandshake AuthzPolicy = "TolerateNoHandshake"
-	// DefaultAuthzPolicy is what the API server fills in.
+	// DefaultAuthzPolicy is filled in by the API server.
 	DefaultAuthzPolicy = KeysExchange
 )
 
@@ -45,14 +45,14 @@ const (
 	TenantCertificateIssued = "CertificateIssued"
 )
 
-// Reasons of the condition CertificateIssued while a certificate is under way: one that may come any moment, and one that somebody should
-// see to, since no signer signed it for long. Either comes once a signer signs; others say what is wrong.
+// Reasons of the condition CertificateIssued while a certificate is being signed: for a minute, and later, when an administrator should
+// look for the signer. A signed certificate ends both; other reasons describe an error.
 const (
 	ReasonCertificatePending = "CertificatePending"
 	ReasonCertificateLate    = "CertificateLate"
 )
 
-// TenantSpec says who the consumer is and what it may do.
+// TenantSpec is the identity of the consumer and its permission.
 //
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.clusterID) || has(self.clusterID)",message="ClusterID is immutable"
 type TenantSpec struct {
@@ -71,21 +71,21 @@ type TenantSpec struct {
 	// Signature is made over the nonce.
 	// +kubebuilder:validation:MaxLength=16384
 	Signature []byte `json:"signature,omitempty"`
-	// ProxyURL is of a proxy by which the consumer reaches the API server: the credentials name it.
+	// ProxyURL is the proxy in the credentials of the consumer.
 	// +kubebuilder:validation:MaxLength=2048
 	ProxyURL *string `json:"proxyURL,omitempty"`
 	// +kubebuilder:default=Active
 	TenantCondition TenantCondition `json:"tenantCondition,omitempty"`
 }
 
-// TenantStatus is what the consumer was given.
+// TenantStatus is the grant to the consumer.
 type TenantStatus struct {
 	// TenantNamespace is the namespace of the Tenant.
 	TenantNamespace string      `json:"tenantNamespace,omitempty"`
 	AuthParams      *AuthParams `json:"authParams,omitempty"`
-	// AcceptanceTime is when anything was granted to the consumer first. Rights that were given to a user or group of its name before are somebody else's.
+	// AcceptanceTime is the time of the first grant to the consumer. Older bindings for its user or group were made for another user.
 	AcceptanceTime *metav1.Time `json:"acceptanceTime,omitempty"`
-	// Conditions: Ready tells whether anything is granted to the consumer, CertificateIssued what became of the certificate of its control plane.
+	// Conditions: Ready reports whether the Tenant is accepted, CertificateIssued the state of the certificate of its control plane.
 	//
 	// +listType=map
 	// +listMapKey=type

@@ -8,13 +8,13 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // ForeignClusterResource is the plural of ForeignCluster.
 const ForeignClusterResource = "foreignclusters"
 
-// ClusterID identifies a cluster among its peers. It is also a label value, a user name and part of names.
+// ClusterID identifies a cluster among its peers. The ID is also a label value, a user name and part of names.
 //
 // +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 // +kubebuilder:validation:MaxLength=63
 type ClusterID string
 
-// RoleType is what a peer is to this cluster.
+// RoleType is the role of a peer towards this cluster.
 //
 // +kubebuilder:validation:Enum=Consumer;Provider;ConsumerAndProvider;Unknown
 type RoleType string
@@ -27,7 +27,7 @@ const (
 	UnknownRole             RoleType = "Unknown"
 )
 
-// ConditionType names what a condition of a ForeignCluster is about.
+// ConditionType is the subject of a condition of a ForeignCluster.
 //
 // +kubebuilder:validation:Enum=APIServerStatus;NetworkConnectionStatus;NetworkGatewayServerStatus;NetworkGatewayClientStatus;NetworkGatewayPresence;NetworkConfigurationStatus;AuthIdentityControlPlaneStatus;AuthTenantStatus;AuthVersionStatus;OffloadingVirtualNodeStatus;OffloadingNodeStatus;PeerMisbehaves
 type ConditionType string
@@ -45,7 +45,7 @@ const (
 	AuthVersionStatus              ConditionType = "AuthVersionStatus"
 	OffloadingVirtualNodeStatus    ConditionType = "OffloadingVirtualNodeStatus"
 	OffloadingNodeStatus           ConditionType = "OffloadingNodeStatus"
-	// PeerMisbehaves is there while the peer makes this cluster read, keep or write more than it should.
+	// PeerMisbehaves is present while the peer exceeds a limit on its reads, writes or objects.
 	PeerMisbehaves ConditionType = "PeerMisbehaves"
 )
 
@@ -65,7 +65,7 @@ const (
 	ConditionSomeNotReady ConditionStatus = "SomeNotReady"
 )
 
-// Condition is one observation about a peer.
+// Condition is an observation about a peer.
 type Condition struct {
 	Type ConditionType `json:"type"`
 	// +kubebuilder:default=None
@@ -77,11 +77,11 @@ type Condition struct {
 	Message            string      `json:"message,omitempty"`
 }
 
-// Module says whether a part of Liqo is in use with a peer, and how it fares.
+// Module reports whether a part of Liqo is in use with a peer, and its state.
 type Module struct {
-	// Enabled tells whether there is anything of the module for this peer.
+	// Enabled is true if the peer has objects of the module.
 	Enabled bool `json:"enabled"`
-	// Conditions are what is known of its objects.
+	// Conditions summarize the objects of the module.
 	//
 	// +listType=map
 	// +listMapKey=type
@@ -97,9 +97,9 @@ type Modules struct {
 
 // TenantNamespaceType names the two namespaces of a peering.
 type TenantNamespaceType struct {
-	// Local is the one in this cluster.
+	// Local is the tenant namespace in this cluster.
 	Local string `json:"local,omitempty"`
-	// Remote is the one in the peer, where that is known.
+	// Remote is the tenant namespace in the peer, if known.
 	Remote string `json:"remote,omitempty"`
 }
 
@@ -118,28 +118,28 @@ type ForeignClusterStatus struct {
 	// +kubebuilder:default=Unknown
 	// +required
 	Role RoleType `json:"role,omitempty"`
-	// Version of Liqo at the peer, as that says: NamespaceMaps bring it, from the first virtual node of one of the two on.
+	// Version of Liqo at the peer, as NamespaceMaps report: known from the first virtual node between the two clusters on.
 	Version string `json:"version,omitempty"`
-	// Capabilities of Liqo at the peer that not every Liqo has, told like its version. Some may be unknown here.
+	// Capabilities of Liqo at the peer, reported with the version. Some may be unknown to this cluster.
 	// +listType=atomic
 	Capabilities []string `json:"capabilities,omitempty"`
 	// +optional
 	Modules Modules `json:"modules,omitzero"`
 	// APIServerURL is where the API server of a provider is.
 	APIServerURL string `json:"apiServerUrl,omitempty"`
-	// ForeignProxyURL is of the proxy by which that is reached.
+	// ForeignProxyURL is the address of the proxy of the peer's API server.
 	ForeignProxyURL string `json:"foreignProxyUrl,omitempty"`
 	// +optional
 	TenantNamespace TenantNamespaceType `json:"tenantNamespace,omitzero"`
-	// Conditions: APIServerStatus tells whether the API server of a provider answers, PeerMisbehaves is there while a bound of what it may do
-	// to this cluster is reached.
+	// Conditions: APIServerStatus reports whether the API server of a provider answers, PeerMisbehaves is present while the peer exceeds a
+	// limit.
 	//
 	// +listType=map
 	// +listMapKey=type
 	Conditions []Condition `json:"conditions,omitempty"`
 }
 
-// ForeignCluster sums up one peer; its name is the peer's cluster ID.
+// ForeignCluster summarizes a peer; its name is the peer's cluster ID.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:categories=liqo,shortName=fc,scope=Cluster

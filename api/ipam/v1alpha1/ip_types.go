@@ -41,17 +41,17 @@ type IPSpec struct {
 	Masquerade *bool `json:"masquerade,omitempty"`
 }
 
-// IPStatus is the address that peers use.
+// IPStatus is the translated address.
 type IPStatus struct {
-	// IP is the address under which peers see it.
+	// IP is the translated address, which peers use.
 	//
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="IP field is immutable"
 	IP networkingv1beta1.IP `json:"ip,omitempty"`
-	// CIDR is the network that it was taken from.
+	// CIDR is the network of the translated address.
 	//
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="CIDR field is immutable"
 	CIDR networkingv1beta1.CIDR `json:"cidr,omitempty"`
-	// Conditions: Allocated tells whether there is an address, Applied what nodes and gateways leave out.
+	// Conditions: Allocated reports whether an address was allocated, Applied the parts that nodes and gateways leave out.
 	//
 	// +listType=map
 	// +listMapKey=type

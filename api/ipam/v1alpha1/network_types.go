@@ -16,7 +16,7 @@ const NetworkResource = "networks"
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.preAllocated) ? self.preAllocated : 0) == (has(oldSelf.preAllocated) ? oldSelf.preAllocated : 0)",message="PreAllocated field is immutable"
 type NetworkSpec struct {
-	// CIDR is the network wished for; another one as long is given where it is in use.
+	// CIDR is the requested network; if that is in use, another network of the same length is allocated.
 	//
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="CIDR field is immutable"
 	CIDR networkingv1beta1.CIDR `json:"cidr"`
@@ -26,21 +26,21 @@ type NetworkSpec struct {
 	PreAllocated int32 `json:"preAllocated,omitempty"`
 }
 
-// ConditionAllocated is true when a Network, an IP or an InternalNode has what it asks for, and says else why not.
+// ConditionAllocated is True when a Network, an IP or an InternalNode has its prefix or address, and has the reason otherwise.
 const ConditionAllocated = "Allocated"
 
 // NetworkStatus is the CIDR given.
 type NetworkStatus struct {
 	// CIDR is the network given.
 	CIDR networkingv1beta1.CIDR `json:"cidr,omitempty"`
-	// Conditions: Allocated tells whether there is one, and else what is in the way.
+	// Conditions: Allocated reports whether a CIDR was allocated, or names the conflict.
 	//
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// Network asks for a CIDR that nothing else uses.
+// Network requests a CIDR of its own.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:categories=liqo,shortName=net

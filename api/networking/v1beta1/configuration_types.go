@@ -13,14 +13,14 @@ const ConfigurationResource = "configurations"
 // ConditionNetworkCIDRsConfigured is true when every CIDR of the peer has a local view.
 const ConditionNetworkCIDRsConfigured = "NetworkCIDRsConfigured"
 
-// ReasonAnotherConfiguration is its reason where another Configuration of the same peer counts.
+// ReasonAnotherConfiguration is set where another Configuration of the same peer counts.
 const ReasonAnotherConfiguration = "AnotherConfiguration"
 
 // ClusterConfigCIDR are the networks of a cluster.
 type ClusterConfigCIDR struct {
 	// Pod has the networks of pods.
 	Pod []CIDR `json:"pod,omitempty"`
-	// External has the addresses under which things outside the pod network are shown to peers.
+	// External has the translated addresses of everything outside the pod network.
 	External []CIDR `json:"external,omitempty"`
 }
 
@@ -36,7 +36,7 @@ type ClusterConfig struct {
 type ConfigurationSpec struct {
 	// Local is filled in if absent.
 	Local *ClusterConfig `json:"local,omitempty"`
-	// Remote has the networks of the peer, as that knows them.
+	// Remote has the networks of the peer, before remapping.
 	//
 	// +optional
 	Remote ClusterConfig `json:"remote,omitzero"`
@@ -44,14 +44,14 @@ type ConfigurationSpec struct {
 
 // ConfigurationStatus has the peer's networks as this cluster sees them.
 type ConfigurationStatus struct {
-	// Conditions: NetworkCIDRsConfigured tells whether all networks have a prefix here, Applied what nodes and gateways leave out.
+	// Conditions: NetworkCIDRsConfigured reports whether all networks are remapped, Applied the parts that nodes and gateways leave out.
 	//
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 	// Remote is aligned with ObservedRemote, index by index.
 	Remote *ClusterConfig `json:"remote,omitempty"`
-	// ObservedRemote is the spec.remote that Remote is of.
+	// ObservedRemote is the spec.remote for which Remote was computed.
 	ObservedRemote *ClusterConfig `json:"observedRemote,omitempty"`
 }
 

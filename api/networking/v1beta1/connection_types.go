@@ -32,7 +32,7 @@ const (
 	ConnectionError ConnectionStatusValue = "Error"
 )
 
-// ConnectionSpec says whose tunnel it is.
+// ConnectionSpec names the gateway of a tunnel.
 type ConnectionSpec struct {
 	Type ConnectionType `json:"type"`
 	// GatewayRef is the GatewayServer or GatewayClient.
@@ -43,49 +43,49 @@ type ConnectionSpec struct {
 type ConnectionLatency struct {
 	// Value is the round trip.
 	Value string `json:"value,omitempty"`
-	// Timestamp is when it was measured.
+	// Timestamp is the time of the measurement.
 	//
 	// +optional
 	Timestamp metav1.Time `json:"timestamp,omitzero"`
 }
 
-// ConnectionReach is how many of the nodes that tell reach the peer by a tunnel that is up, if not all of them do.
+// ConnectionReach is the share of the reporting nodes whose pods reach the peer while the tunnel is up, unless all do.
 //
 // +kubebuilder:validation:Enum=Some;None
 type ConnectionReach string
 
-// Nodes that reach a peer.
+// Values of ConnectionReach.
 const (
 	ReachSome ConnectionReach = "Some"
 	ReachNone ConnectionReach = "None"
 )
 
-// ConnectionLoss is what gets lost in a tunnel that is down.
+// ConnectionLoss is the kind of packets lost in a tunnel.
 //
 // +kubebuilder:validation:Enum=All;Large
 type ConnectionLoss string
 
-// Packets that a tunnel loses.
+// Values of ConnectionLoss.
 const (
 	LostAll   ConnectionLoss = "All"
 	LostLarge ConnectionLoss = "Large"
 )
 
-// ConnectionStatus is how the tunnel and the way of pods to it fare.
+// ConnectionStatus is the state of the tunnel, and of the path between pods and the tunnel.
 type ConnectionStatus struct {
 	// Value is Connecting, Connected or Error.
 	Value ConnectionStatusValue `json:"value,omitempty"`
 	// +optional
 	Latency ConnectionLatency `json:"latency,omitzero"`
-	// Lost is set while Value is Error because of the tunnel: all packets get lost, or small ones get through.
+	// Lost is set while Value is Error because of the tunnel: All, or Large if small packets pass.
 	Lost ConnectionLoss `json:"lost,omitempty"`
-	// Reach is set while the tunnel is up, and pods of some nodes, or of none, reach the peer by it. Value is Error then.
+	// Reach is set while the tunnel is up, but pods of some nodes or of all do not reach the peer. Value is Error then.
 	Reach ConnectionReach `json:"reach,omitempty"`
-	// FailedNodes are those whose pods do not reach the peer, though the tunnel is up: the first ten by name.
+	// FailedNodes are the nodes whose pods do not reach the peer although the tunnel is up: the first ten by name.
 	//
 	// +listType=set
 	FailedNodes []string `json:"failedNodes,omitempty"`
-	// MTU is the size of the largest packets that are sent, in bytes: that of the gateway, or less where larger ones get lost.
+	// MTU is the size of the largest sent packets in bytes: the MTU of the gateway, or less if larger packets are lost.
 	MTU int `json:"mtu,omitempty"`
 }
 

@@ -8,12 +8,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ConditionGatewayReady is True while a gateway runs and can be reached: the type of the condition of gateways, and of what their
-// templates render.
+// ConditionGatewayReady is the type of the condition of gateways and of their rendered objects: True while a gateway runs and is
+// reachable.
 const ConditionGatewayReady = "Ready"
 
-// ConditionApplied is False, with the reason, on a Configuration, a gateway or an IP of which nodes and gateways leave something out,
-// and not there else.
+// ConditionApplied is False on a Configuration, a gateway or an IP while nodes or gateways leave part of the object out, and absent
+// otherwise.
 const ConditionApplied = "Applied"
 
 // EndpointStatus is where a gateway can be reached.
@@ -24,13 +24,13 @@ const ConditionApplied = "Applied"
 type EndpointStatus struct {
 	// Addresses are IP addresses or host names.
 	Addresses []string `json:"addresses,omitempty"`
-	// Port is where it listens.
+	// Port is the port of the gateway.
 	Port int32 `json:"port,omitempty"`
 	// Protocol of the port.
 	//
 	// +kubebuilder:validation:Enum=TCP;UDP
 	Protocol *corev1.Protocol `json:"protocol,omitempty"`
-	// Ports are those of a gateway with several tunnels.
+	// Ports are the ports of a gateway with several tunnels.
 	//
 	// +kubebuilder:validation:MaxItems=64
 	Ports []int32 `json:"ports,omitempty"`
@@ -44,7 +44,7 @@ type InternalGatewayEndpoint struct {
 	Node *string `json:"node,omitempty"`
 }
 
-// HostCondition is what a node or a gateway says about an object that it applies.
+// HostCondition is the report of a node or gateway about an applied object.
 type HostCondition struct {
 	// Host is the name of the node or the gateway; "*" where no one applies the object.
 	Host   string                 `json:"host"`
@@ -52,15 +52,15 @@ type HostCondition struct {
 	Status metav1.ConditionStatus `json:"status"`
 	// +optional
 	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitzero"`
-	// Reason and Message say why it is False.
+	// Reason and Message explain the status False.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
 }
 
-// NoHost is the host of the condition of an object that no node and no gateway applies.
+// NoHost is the host in the condition of an object without a node or gateway to apply it.
 const NoHost = "*"
 
-// HostConditionType names what a HostCondition is about.
+// HostConditionType is the subject of a HostCondition.
 type HostConditionType string
 
 // Types of HostConditions.
@@ -69,12 +69,12 @@ const (
 	HostConditionError   HostConditionType = "Error"
 )
 
-// Reasons of a HostCondition that is False.
+// Reasons of a HostCondition with status False.
 const (
-	// ReasonNotApplied is that what the message names is not done, and the rest is; an event has it, too.
+	// ReasonNotApplied: the part in the message is not applied, the rest is. An event has the same reason.
 	ReasonNotApplied = "NotApplied"
-	// ReasonApplyFailed is that the kernel of the host refuses something that the message names, which may be of another object.
+	// ReasonApplyFailed: the kernel of the host refuses the part in the message, maybe of another object.
 	ReasonApplyFailed = "ApplyFailed"
-	// ReasonNoHost is that no node and no gateway applies the object: the message says why. The host is NoHost.
+	// ReasonNoHost: no node and no gateway applies the object, for the reason in the message. The host is NoHost.
 	ReasonNoHost = "NoHost"
 )

@@ -17,9 +17,9 @@ type FirewallConfigurationSpec struct {
 	Table firewall.Table `json:"table"`
 }
 
-// FirewallConfigurationStatus is what the hosts made of it.
+// FirewallConfigurationStatus has the reports of the hosts.
 type FirewallConfigurationStatus struct {
-	// Conditions are what each host says.
+	// Conditions are the reports of the hosts.
 	//
 	// +listType=map
 	// +listMapKey=host

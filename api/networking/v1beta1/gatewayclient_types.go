@@ -11,13 +11,13 @@ import (
 // GatewayClientResource is the plural of GatewayClient.
 const GatewayClientResource = "gatewayclients"
 
-// GatewayClientSpec says whom to dial and with what.
+// GatewayClientSpec describes a client and the server to dial.
 type GatewayClientSpec struct {
-	// ClientTemplateRef names the template that the gateway is made by.
+	// ClientTemplateRef names the template of the gateway.
 	//
 	// +optional
 	ClientTemplateRef corev1.ObjectReference `json:"clientTemplateRef,omitzero"`
-	// MTU of the tunnel at most, in bytes; 0 for what the outer network has room for.
+	// MTU is the upper bound of the tunnel's MTU, in bytes; 0 uses all the room of the outer network.
 	MTU int `json:"mtu,omitempty"`
 	// Endpoint is the server's.
 	//
@@ -29,20 +29,20 @@ type GatewayClientSpec struct {
 	SecretRef corev1.LocalObjectReference `json:"secretRef,omitzero"`
 }
 
-// GatewayClientStatus is what was made of it.
+// GatewayClientStatus is the observed state of a GatewayClient.
 type GatewayClientStatus struct {
-	// ClientRef is the object that the template was rendered to.
+	// ClientRef is the rendered object.
 	ClientRef *corev1.ObjectReference `json:"clientRef,omitempty"`
 	// SecretRef is the Secret with the keys.
 	SecretRef *corev1.ObjectReference `json:"secretRef,omitempty"`
-	// PublicKey is that of the keys in the Secret, for those who may not read it.
+	// PublicKey is the public key in the Secret, for users without access to Secrets.
 	PublicKey        []byte                   `json:"publicKey,omitempty"`
 	InternalEndpoint *InternalGatewayEndpoint `json:"internalEndpoint,omitempty"`
-	// MTU is that of the tunnel, in bytes, as its Connection says.
+	// MTU of the tunnel in bytes, copied from the Connection.
 	MTU int `json:"mtu,omitempty"`
-	// Endpoint is where the peer says that its server is: dialled after those of the spec.
+	// Endpoint is the address of the server as reported by the peer, dialled after the addresses of the spec.
 	Endpoint *EndpointStatus `json:"endpoint,omitempty"`
-	// Conditions say whether it works, and why not.
+	// Conditions: Ready reports whether the gateway runs.
 	//
 	// +listType=map
 	// +listMapKey=type

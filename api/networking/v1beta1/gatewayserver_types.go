@@ -30,23 +30,23 @@ type Endpoint struct {
 	// +kubebuilder:default=ClusterIP
 	// +kubebuilder:validation:Enum=ClusterIP;NodePort;LoadBalancer;ExternalName
 	ServiceType corev1.ServiceType `json:"serviceType,omitempty"`
-	// NodePort of the Service; the cluster chooses one if it is absent.
+	// NodePort of the Service; if absent, the cluster chooses a port.
 	NodePort *int32 `json:"nodePort,omitempty"`
-	// NodePorts are those of ports, in the same order.
+	// NodePorts are the node ports of ports, in the same order.
 	//
 	// +kubebuilder:validation:MaxItems=64
 	NodePorts []int32 `json:"nodePorts,omitempty"`
-	// LoadBalancerIP is asked for; the cluster chooses one if it is absent.
+	// LoadBalancerIP is the requested address; if absent, the cluster chooses an address.
 	LoadBalancerIP *string `json:"loadBalancerIP,omitempty"`
 }
 
-// GatewayServerSpec says how to listen and with what.
+// GatewayServerSpec describes a server and its Service.
 type GatewayServerSpec struct {
-	// ServerTemplateRef names the template that the gateway is made by.
+	// ServerTemplateRef names the template of the gateway.
 	//
 	// +optional
 	ServerTemplateRef corev1.ObjectReference `json:"serverTemplateRef,omitzero"`
-	// MTU of the tunnel at most, in bytes; 0 for what the outer network has room for.
+	// MTU is the upper bound of the tunnel's MTU, in bytes; 0 uses all the room of the outer network.
 	MTU int `json:"mtu,omitempty"`
 	// +optional
 	Endpoint Endpoint `json:"endpoint,omitzero"`
@@ -60,20 +60,20 @@ type GatewayServerSpec struct {
 	ServiceLabels map[string]string `json:"serviceLabels,omitempty"`
 }
 
-// GatewayServerStatus is what was made of it.
+// GatewayServerStatus is the observed state of a GatewayServer.
 type GatewayServerStatus struct {
-	// ServerRef is the object that the template was rendered to.
+	// ServerRef is the rendered object.
 	ServerRef *corev1.ObjectReference `json:"serverRef,omitempty"`
 	// Endpoint is where clients reach the gateway.
 	Endpoint *EndpointStatus `json:"endpoint,omitempty"`
 	// SecretRef is the Secret with the keys.
 	SecretRef *corev1.ObjectReference `json:"secretRef,omitempty"`
-	// PublicKey is that of the keys in the Secret, for those who may not read it.
+	// PublicKey is the public key in the Secret, for users without access to Secrets.
 	PublicKey        []byte                   `json:"publicKey,omitempty"`
 	InternalEndpoint *InternalGatewayEndpoint `json:"internalEndpoint,omitempty"`
-	// MTU is that of the tunnel, in bytes, as its Connection says.
+	// MTU of the tunnel in bytes, copied from the Connection.
 	MTU int `json:"mtu,omitempty"`
-	// Conditions say whether it works, and why not.
+	// Conditions: Ready reports whether the gateway runs.
 	//
 	// +listType=map
 	// +listMapKey=type

@@ -14,7 +14,7 @@ const (
 	WgGatewayServerTemplateResource = "wggatewayservertemplates"
 )
 
-// GatewayTemplateSpec says which object to render, and how.
+// GatewayTemplateSpec is an object to render.
 type GatewayTemplateSpec struct {
 	// ObjectKind is the kind to render.
 	//

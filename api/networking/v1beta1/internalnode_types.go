@@ -10,7 +10,7 @@ import (
 // InternalNodeResource is the plural of InternalNode.
 const InternalNodeResource = "internalnodes"
 
-// InternalNodeSpecInterfaceGateway is the device that a gateway uses towards the node.
+// InternalNodeSpecInterfaceGateway is the device of gateways towards the node.
 type InternalNodeSpecInterfaceGateway struct {
 	// Name of the device.
 	Name string `json:"name"`
@@ -28,12 +28,12 @@ type InternalNodeSpecInterface struct {
 	Node    InternalNodeSpecInterfaceNode    `json:"node"`
 }
 
-// InternalNodeSpec is what gateways must know of the node.
+// InternalNodeSpec is the part of a node that gateways need.
 type InternalNodeSpec struct {
 	Interface InternalNodeSpecInterface `json:"interface"`
 }
 
-// InternalNodeStatusNodeIP are the sources with which the node reaches pods.
+// InternalNodeStatusNodeIP are the node's source addresses towards pods.
 type InternalNodeStatusNodeIP struct {
 	// Local is used towards pods of the node itself.
 	Local *IP `json:"local,omitempty"`
@@ -47,16 +47,16 @@ type InternalNodePeer struct {
 	ClusterID string `json:"clusterID"`
 	// Value is Connected while packets of all sizes pass, else Error.
 	Value ConnectionStatusValue `json:"value"`
-	// Latency is a round trip, as it was when Value became Connected.
+	// Latency is a round trip, measured when Value became Connected.
 	Latency string `json:"latency,omitempty"`
-	// Since is when Value became what it is.
+	// Since is the time of the last change of Value.
 	// +optional
 	Since metav1.Time `json:"since,omitzero"`
 }
 
-// InternalNodeStatus is what the node says of itself.
+// InternalNodeStatus is the report of the node.
 type InternalNodeStatus struct {
-	// NodeIP are the sources with which the node reaches pods, as it last saw a gateway run; empty before it saw one.
+	// NodeIP are the node's source addresses towards pods, determined when a gateway ran last; empty before.
 	//
 	// +optional
 	NodeIP InternalNodeStatusNodeIP `json:"nodeIP"`
@@ -64,19 +64,19 @@ type InternalNodeStatus struct {
 	//
 	// +listType=set
 	PodCIDRs []CIDR `json:"podCIDRs,omitempty"`
-	// Peers are those with a gateway of which the node knows whether its pods reach them.
+	// Peers are the peers with a gateway, and whether the node's pods reach them.
 	//
 	// +listType=map
 	// +listMapKey=clusterID
 	Peers []InternalNodePeer `json:"peers,omitempty"`
-	// Conditions: Allocated tells whether the node has an address in front of peers, and else what is in the way.
+	// Conditions: Allocated reports whether the node has an external address, or names the conflict.
 	//
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// InternalNode is a physical node as gateways see it.
+// InternalNode is a physical node, described for gateways.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:categories=liqo,shortName=in;inode,scope=Cluster

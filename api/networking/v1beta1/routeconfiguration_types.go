@@ -25,7 +25,7 @@ const (
 	NowhereScope Scope = "nowhere"
 )
 
-// Route is one route of a table.
+// Route is a route of a table.
 type Route struct {
 	// Dst is where packets go.
 	//
@@ -40,7 +40,7 @@ type Route struct {
 	// Onlink takes the next hop to be on the link.
 	Onlink *bool  `json:"onlink,omitempty"`
 	Scope  *Scope `json:"scope,omitempty"`
-	// TargetRef is the object that the route is about.
+	// TargetRef is the object for which the route was written.
 	TargetRef *corev1.ObjectReference `json:"targetRef,omitempty"`
 }
 
@@ -50,31 +50,31 @@ type Rule struct {
 	Dst *CIDR `json:"dst,omitempty"`
 	// Src of packets.
 	Src *CIDR `json:"src,omitempty"`
-	// Iif is the device that packets come by.
+	// Iif is the input device of matching packets.
 	Iif *string `json:"iif,omitempty"`
-	// Oif is the device that the socket is bound to.
+	// Oif is the device to which a matching socket is bound.
 	Oif *string `json:"oif,omitempty"`
 	// FwMark of packets.
 	FwMark *int `json:"fwmark,omitempty"`
-	// Priority of the rule; a lower one comes first.
+	// Priority of the rule; lower numbers come first.
 	Priority *int `json:"priority,omitempty"`
 	// Routes of the table.
 	Routes []Route `json:"routes"`
-	// TargetRef is the object that the rule is about.
+	// TargetRef is the object for which the rule was written.
 	TargetRef *corev1.ObjectReference `json:"targetRef,omitempty"`
 }
 
-// Table is a routing table with the rules that lead to it.
+// Table is a routing table and its rules.
 type Table struct {
 	// Name of the table.
 	//
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="the name of the table is immutable"
 	Name string `json:"name"`
-	// Rules that lead to the table.
+	// Rules select the table.
 	//
 	// +kubebuilder:validation:MinItems=1
 	Rules []Rule `json:"rules"`
-	// TargetRef is the object that the table is about.
+	// TargetRef is the object for which the table was written.
 	TargetRef *corev1.ObjectReference `json:"targetRef,omitempty"`
 }
 
@@ -84,9 +84,9 @@ type RouteConfigurationSpec struct {
 	Table Table `json:"table,omitzero"`
 }
 
-// RouteConfigurationStatus is what the hosts made of it.
+// RouteConfigurationStatus has the reports of the hosts.
 type RouteConfigurationStatus struct {
-	// Conditions are what each host says.
+	// Conditions are the reports of the hosts.
 	//
 	// +listType=map
 	// +listMapKey=host

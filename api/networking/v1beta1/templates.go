@@ -44,7 +44,7 @@ type ServiceMonitorTemplate struct {
 	//
 	// +optional
 	Metadata metav1.ObjectMeta `json:"metadata,omitzero"`
-	// Spec is passed on as it is: the operator's types are no dependency of this module.
+	// Spec is passed on unchanged: the operator's types are no dependency of this module.
 	//
 	// +optional
 	// +kubebuilder:validation:Schemaless
@@ -55,7 +55,7 @@ type ServiceMonitorTemplate struct {
 
 // Metrics says how a gateway is scraped.
 type Metrics struct {
-	// Enabled is accepted, and nothing is made of it: a PodMonitor of the chart scrapes all gateways.
+	// Enabled has no effect: a PodMonitor of the chart scrapes all gateways.
 	Enabled        bool                    `json:"enabled"`
 	Service        *ServiceTemplate        `json:"service,omitempty"`
 	ServiceMonitor *ServiceMonitorTemplate `json:"serviceMonitor,omitempty"`

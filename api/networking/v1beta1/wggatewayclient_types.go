@@ -11,7 +11,7 @@ import (
 // WgGatewayClientResource is the plural of WgGatewayClient.
 const WgGatewayClientResource = "wggatewayclients"
 
-// WgGatewayClientSpec is what to make of a GatewayClient.
+// WgGatewayClientSpec is the rendered template.
 type WgGatewayClientSpec struct {
 	Deployment DeploymentTemplate `json:"deployment"`
 	Metrics    *Metrics           `json:"metrics,omitempty"`
@@ -21,14 +21,14 @@ type WgGatewayClientSpec struct {
 	SecretRef corev1.LocalObjectReference `json:"secretRef,omitzero"`
 }
 
-// WgGatewayClientStatus is what was made.
+// WgGatewayClientStatus is the observed state of a WgGatewayClient.
 type WgGatewayClientStatus struct {
 	// SecretRef is the Secret with the keys.
 	SecretRef *corev1.ObjectReference `json:"secretRef,omitempty"`
-	// PublicKey is that of the keys in the Secret, for those who may not read it.
+	// PublicKey is the public key in the Secret, for users without access to Secrets.
 	PublicKey        []byte                   `json:"publicKey,omitempty"`
 	InternalEndpoint *InternalGatewayEndpoint `json:"internalEndpoint,omitempty"`
-	// Conditions say whether it works, and why not.
+	// Conditions: Ready reports whether the gateway runs.
 	//
 	// +listType=map
 	// +listMapKey=type

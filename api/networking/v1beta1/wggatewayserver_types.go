@@ -11,7 +11,7 @@ import (
 // WgGatewayServerResource is the plural of WgGatewayServer.
 const WgGatewayServerResource = "wggatewayservers"
 
-// WgGatewayServerSpec is what to make of a GatewayServer.
+// WgGatewayServerSpec is the rendered template.
 type WgGatewayServerSpec struct {
 	Service    ServiceTemplate    `json:"service"`
 	Deployment DeploymentTemplate `json:"deployment"`
@@ -22,16 +22,16 @@ type WgGatewayServerSpec struct {
 	SecretRef corev1.LocalObjectReference `json:"secretRef,omitzero"`
 }
 
-// WgGatewayServerStatus is what was made.
+// WgGatewayServerStatus is the observed state of a WgGatewayServer.
 type WgGatewayServerStatus struct {
 	// SecretRef is the Secret with the keys.
 	SecretRef *corev1.ObjectReference `json:"secretRef,omitempty"`
-	// PublicKey is that of the keys in the Secret, for those who may not read it.
+	// PublicKey is the public key in the Secret, for users without access to Secrets.
 	PublicKey []byte `json:"publicKey,omitempty"`
 	// Endpoint is where clients reach the gateway.
 	Endpoint         *EndpointStatus          `json:"endpoint,omitempty"`
 	InternalEndpoint *InternalGatewayEndpoint `json:"internalEndpoint,omitempty"`
-	// Conditions say whether it works, and why not.
+	// Conditions: Ready reports whether the gateway runs.
 	//
 	// +listType=map
 	// +listMapKey=type

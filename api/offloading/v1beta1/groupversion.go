@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package v1beta1 describes what of a consumer runs in a provider.
+// Package v1beta1 describes the pods and namespaces of a consumer in a provider.
 //
 // +kubebuilder:object:generate=true
 // +groupName=offloading.liqo.io

@@ -47,29 +47,29 @@ const (
 	MappingRetried = "Retried"
 )
 
-// RemoteNamespaceStatus is the provider's answer about one namespace.
+// RemoteNamespaceStatus is the provider's answer about a namespace.
 type RemoteNamespaceStatus struct {
 	// RemoteNamespace is the name of the twin.
 	RemoteNamespace string       `json:"remoteNamespace,omitempty"`
 	Phase           MappingPhase `json:"phase,omitempty"`
-	// Reason says in one word why the namespace is not accepted.
+	// Reason of a refusal, in a word.
 	// +kubebuilder:validation:MaxLength=64
 	Reason string `json:"reason,omitempty"`
-	// Message says in a sentence why the namespace is not accepted, or what is wrong with one that is.
+	// Message of a refusal, or a problem of an accepted namespace.
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
-	// PodSecurity is the level of the Pod Security Standards that the namespace enforces, once it is accepted.
+	// PodSecurity is the enforced level of the Pod Security Standards, once the namespace is accepted.
 	// +kubebuilder:validation:MaxLength=32
 	PodSecurity string `json:"podSecurity,omitempty"`
 }
 
 // IsRefused reports whether the provider refused the namespace, as opposed to an attempt that the provider repeats by itself. A
-// provider that gives no reason is of a release that does not tell the two apart.
+// provider without reasons is of an older release, which did not tell the two apart.
 func (s *RemoteNamespaceStatus) IsRefused() bool {
 	return s.Phase == MappingCreationLoopBackOff && s.Reason != MappingRetried && s.Reason != MappingTenantPending
 }
 
-// NamespaceMapSpec is what the consumer wants.
+// NamespaceMapSpec is the request of the consumer.
 type NamespaceMapSpec struct {
 	// DesiredMapping has the remote name of each local namespace.
 	// +kubebuilder:validation:MaxProperties=1000
@@ -77,19 +77,19 @@ type NamespaceMapSpec struct {
 	DesiredMapping map[string]string `json:"desiredMapping,omitempty"`
 }
 
-// NamespaceMapStatus is what the provider has.
+// NamespaceMapStatus is the answer of the provider.
 type NamespaceMapStatus struct {
 	// CurrentMapping has the state of each local namespace.
 	// +kubebuilder:validation:MaxProperties=2000
 	CurrentMapping map[string]RemoteNamespaceStatus `json:"currentMapping,omitempty"`
-	// ProviderVersion is that of Liqo at the provider.
+	// ProviderVersion is the version of Liqo at the provider.
 	ProviderVersion string `json:"providerVersion,omitempty"`
-	// ProviderCapabilities are what that Liqo does that a consumer has to know of.
+	// ProviderCapabilities are the capabilities of Liqo at the provider.
 	// +listType=atomic
 	ProviderCapabilities []string `json:"providerCapabilities,omitempty"`
 }
 
-// NamespaceMap pairs the namespaces of a consumer with their twins in one provider.
+// NamespaceMap pairs the namespaces of a consumer with their remote namespaces in a provider.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:validation:XValidation:rule="!has(self.status) || !has(self.status.currentMapping) || self.status.currentMapping.all(k, has(self.spec) && has(self.spec.desiredMapping) && k in self.spec.desiredMapping || has(oldSelf.status) && has(oldSelf.status.currentMapping) && k in oldSelf.status.currentMapping)",message="status.currentMapping may only name namespaces of spec.desiredMapping, and those that it names already"

@@ -51,14 +51,14 @@ const (
 	TerminatingOffloadingPhaseType       OffloadingPhaseType = "Terminating"
 )
 
-// RemoteNamespaceConditionType names what a condition of one provider is about.
+// RemoteNamespaceConditionType is the subject of a condition of a provider.
 type RemoteNamespaceConditionType string
 
-// Types of conditions of one provider.
+// Types of conditions of a provider.
 const (
 	NamespaceOffloadingRequired RemoteNamespaceConditionType = "OffloadingRequired"
 	NamespaceReady              RemoteNamespaceConditionType = "Ready"
-	// NamespaceNetworkPoliciesEnforced is False where the namespace has NetworkPolicies that do not hold for its pods in the remote
+	// NamespaceNetworkPoliciesEnforced is False where NetworkPolicies of the namespace are not enforced for its pods in the remote
 	// cluster, and is left out otherwise.
 	NamespaceNetworkPoliciesEnforced RemoteNamespaceConditionType = "NetworkPoliciesEnforced"
 	// NamespacePodSecuritySatisfied is False where the Pod Security level of the remote namespace refuses pods of the namespace, and is
@@ -66,7 +66,7 @@ const (
 	NamespacePodSecuritySatisfied RemoteNamespaceConditionType = "PodSecuritySatisfied"
 )
 
-// RemoteNamespaceCondition is one observation about the twin in one provider.
+// RemoteNamespaceCondition is an observation about the remote namespace in a provider.
 type RemoteNamespaceCondition struct {
 	Type   RemoteNamespaceConditionType `json:"type"`
 	Status corev1.ConditionStatus       `json:"status"`
@@ -76,10 +76,10 @@ type RemoteNamespaceCondition struct {
 	Message            string      `json:"message,omitempty"`
 }
 
-// RemoteNamespaceConditions are the observations about the twin in one provider.
+// RemoteNamespaceConditions are the observations about the remote namespace in a provider.
 type RemoteNamespaceConditions []RemoteNamespaceCondition
 
-// NamespaceOffloadingSpec says which clusters a namespace extends to, under which name, for which pods.
+// NamespaceOffloadingSpec selects the providers, the names of the remote namespaces and the pods.
 //
 // +kubebuilder:validation:XValidation:rule="self.namespaceMappingStrategy != 'SelectedName' || (has(self.remoteNamespaceName) && size(self.remoteNamespaceName) > 0)",message="remoteNamespaceName is required with the SelectedName strategy"
 // +kubebuilder:validation:XValidation:rule="self.namespaceMappingStrategy == oldSelf.namespaceMappingStrategy",message="namespaceMappingStrategy is immutable"
@@ -87,26 +87,26 @@ type RemoteNamespaceConditions []RemoteNamespaceCondition
 type NamespaceOffloadingSpec struct {
 	// +kubebuilder:default=DefaultName
 	NamespaceMappingStrategy NamespaceMappingStrategyType `json:"namespaceMappingStrategy,omitempty"`
-	// RemoteNamespaceName is that of the twins with the strategy SelectedName.
+	// RemoteNamespaceName is the name of the remote namespaces with the strategy SelectedName.
 	RemoteNamespaceName string `json:"remoteNamespaceName,omitempty"`
 	// +kubebuilder:default=LocalAndRemote
 	PodOffloadingStrategy PodOffloadingStrategyType `json:"podOffloadingStrategy,omitempty"`
-	// ClusterSelector selects virtual nodes by label; absent or without terms it selects all of them.
+	// ClusterSelector selects virtual nodes by label; absent or without terms, all of them.
 	ClusterSelector *corev1.NodeSelector `json:"clusterSelector,omitempty"`
 }
 
-// NamespaceOffloadingStatus is what became of it.
+// NamespaceOffloadingStatus is the observed state of an offloading.
 type NamespaceOffloadingStatus struct {
-	// RemoteNamespaceName is that of the twins.
+	// RemoteNamespaceName is the name of the remote namespaces.
 	RemoteNamespaceName string `json:"remoteNamespaceName,omitempty"`
 	// OffloadingPhase sums up all providers: Ready, NoClusterSelected, InProgress, SomeFailed, AllFailed or Terminating.
 	OffloadingPhase OffloadingPhaseType `json:"offloadingPhase,omitempty"`
-	// RemoteNamespacesConditions are keyed by the name of the NamespaceMap, which is the provider's cluster ID.
+	// RemoteNamespacesConditions are keyed by the provider's cluster ID, the name of the NamespaceMap.
 	RemoteNamespacesConditions map[string]RemoteNamespaceConditions `json:"remoteNamespacesConditions,omitempty"`
-	// ObservedGeneration is that of the spec that this is about.
+	// ObservedGeneration is the generation of the spec to which the status belongs.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// MisplacedPods counts the pods that are older than the offloading, or than its present strategy, and that only the user
-	// can move; each has an event that says why.
+	// MisplacedPods counts the pods older than the offloading, or than its present strategy, that only the user can move.
+	// Each has an event with the reason.
 	MisplacedPods int32 `json:"misplacedPods,omitempty"`
 }
 

@@ -26,20 +26,20 @@ const (
 	NoLimitsEnforcement LimitsEnforcement = "None"
 )
 
-// QuotaSpec bounds what one user may run.
+// QuotaSpec limits the pods of a user.
 type QuotaSpec struct {
 	// User is the common name of the slice's certificate.
 	//
 	// +kubebuilder:validation:MinLength=1
 	User              string            `json:"user"`
 	LimitsEnforcement LimitsEnforcement `json:"limitsEnforcement,omitempty"`
-	// Resources are the amounts that all pods of the user may have together.
+	// Resources limit the sum of all pods of the user.
 	Resources corev1.ResourceList `json:"resources"`
 	// Cordoned refuses new pods.
 	Cordoned *bool `json:"cordoned,omitempty"`
 }
 
-// Quota bounds the pods of one slice in the provider.
+// Quota limits the pods of a slice in the provider.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:categories=liqo,shortName=qt

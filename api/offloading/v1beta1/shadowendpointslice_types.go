@@ -29,7 +29,7 @@ type ShadowEndpointSliceSpec struct {
 	Template EndpointSliceTemplate `json:"template,omitzero"`
 }
 
-// ShadowEndpointSlice asks the provider for an EndpointSlice whose addresses it remaps itself.
+// ShadowEndpointSlice requests an EndpointSlice of the provider, which translates the addresses.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:categories=liqo,shortName=shes;sheps;seps

@@ -13,10 +13,10 @@ const ShadowPodResource = "shadowpods"
 
 // ShadowPodSpec is the pod to make.
 type ShadowPodSpec struct {
-	// Pod is opaque to the schema, its amounts aside: the API server validates it when the Pod is made.
+	// Pod is opaque to the schema, except for its amounts: the API server validates the Pod at its creation.
 	//
-	// Whoever applies it owns it as a whole: an owner for each of its fields would be most of what the API server does
-	// with a ShadowPod.
+	// A manager owns the whole field: an owner for each part of the pod would be most of the API server's work for a
+	// ShadowPod.
 	//
 	// +optional
 	// +structType=atomic
@@ -24,34 +24,34 @@ type ShadowPodSpec struct {
 	Pod corev1.PodSpec `json:"pod,omitzero"`
 }
 
-// ShadowPodAccepted is False while the provider does not make the pod; it is absent once it did.
+// ShadowPodAccepted is False while the provider does not make the pod, and absent afterwards.
 const ShadowPodAccepted = "Accepted"
 
 // Reasons of ShadowPodAccepted.
 const (
 	// ReasonOverQuota: the pod starts when other pods of its user leave enough of the Quota.
 	ReasonOverQuota = "OverQuota"
-	// ReasonRefused: the provider's policy, its API server or its admission does not take the pod as it is.
+	// ReasonRefused: the provider's policy, API server or admission refuses the pod.
 	ReasonRefused = "Refused"
-	// ReasonNetworkNotReady: the pod has a token for the API server of the consumer, and the way there is not known yet.
+	// ReasonNetworkNotReady: the pod has a token for the API server of the consumer, whose address is not known yet.
 	ReasonNetworkNotReady = "NetworkNotReady"
 )
 
 // ShadowPodStatus is how the pod fares.
 type ShadowPodStatus struct {
-	// Phase is that of the pod.
+	// Phase is the phase of the pod.
 	//
 	// +required
 	// +kubebuilder:default=Unknown
 	// +kubebuilder:validation:Enum=Pending;Running;Succeeded;Failed;Unknown
 	Phase corev1.PodPhase `json:"phase,omitempty"`
-	// Conditions tell the consumer why its pod is not made. They are absent while there is nothing to tell.
+	// Conditions explain to the consumer why its pod is not made; otherwise absent.
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// ShadowPod asks the provider for a pod, and survives that pod.
+// ShadowPod requests a pod of the provider, and survives the loss of the pod.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:categories=liqo,shortName=shp;shpod

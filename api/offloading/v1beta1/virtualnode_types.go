@@ -14,7 +14,7 @@ import (
 // VirtualNodeResource is the plural of VirtualNode.
 const VirtualNodeResource = "virtualnodes"
 
-// DeploymentTemplate is what a user wants of the virtual kubelet's Deployment.
+// DeploymentTemplate changes the virtual kubelet's Deployment.
 type DeploymentTemplate struct {
 	// ObjectMeta: labels and annotations of the Deployment.
 	//
@@ -33,11 +33,11 @@ type Affinity struct {
 	NodeAffinity *corev1.NodeAffinity `json:"nodeAffinity,omitempty"`
 }
 
-// OffloadingPatch changes what is sent to the provider.
+// OffloadingPatch changes the objects sent to the provider.
 type OffloadingPatch struct {
-	// AnnotationsNotReflected are keys that stay here.
+	// AnnotationsNotReflected are keys of annotations to keep local.
 	AnnotationsNotReflected []string `json:"annotationsNotReflected,omitempty"`
-	// LabelsNotReflected are keys that stay here.
+	// LabelsNotReflected are keys of labels to keep local.
 	LabelsNotReflected []string `json:"labelsNotReflected,omitempty"`
 	// NodeSelector is of the nodes of the provider where pods may run.
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
@@ -48,7 +48,7 @@ type OffloadingPatch struct {
 	RuntimeClassName *string `json:"runtimeClassName,omitempty"`
 }
 
-// VirtualNodeConditionType names what a condition of a VirtualNode is about.
+// VirtualNodeConditionType is the subject of a condition of a VirtualNode.
 //
 // +kubebuilder:validation:Enum=VirtualKubelet;Node
 type VirtualNodeConditionType string
@@ -73,7 +73,7 @@ const (
 	DeletingConditionStatusType VirtualNodeConditionStatusType = "Deleting"
 )
 
-// VirtualNodeCondition is one observation about a VirtualNode.
+// VirtualNodeCondition is an observation about a VirtualNode.
 type VirtualNodeCondition struct {
 	Type VirtualNodeConditionType `json:"type"`
 	// +required
@@ -89,7 +89,7 @@ type VirtualNodeCondition struct {
 type VirtualNodeSpec struct {
 	// ClusterID is the provider's.
 	ClusterID liqov1beta1.ClusterID `json:"clusterID,omitempty"`
-	// Template overrides what is otherwise made from the VkOptionsTemplate.
+	// Template overrides parts of the VkOptionsTemplate.
 	Template        *DeploymentTemplate `json:"template,omitempty"`
 	OffloadingPatch *OffloadingPatch    `json:"offloadingPatch,omitempty"`
 	// CreateNode is taken from the VkOptionsTemplate if absent.
@@ -108,7 +108,7 @@ type VirtualNodeSpec struct {
 	Labels map[string]string `json:"labels,omitempty"`
 	// Annotations of the node.
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// Taints of the node, besides that of all virtual nodes.
+	// Taints of the node, added to the taint of all virtual nodes.
 	Taints []corev1.Taint `json:"taints,omitempty"`
 	// StorageClasses of the provider: passed on, and nothing is made of them.
 	StorageClasses []liqov1beta1.StorageType `json:"storageClasses,omitempty"`
@@ -120,7 +120,7 @@ type VirtualNodeSpec struct {
 	VkOptionsTemplateRef *corev1.ObjectReference `json:"vkOptionsTemplateRef,omitempty"`
 }
 
-// VirtualNodeStatus is how the node and its kubelet fare.
+// VirtualNodeStatus is the observed state of the node and its virtual kubelet.
 type VirtualNodeStatus struct {
 	// Conditions of the virtual kubelet and of the node.
 	//

@@ -11,20 +11,20 @@ import (
 // VkOptionsTemplateResource is the plural of VkOptionsTemplate.
 const VkOptionsTemplateResource = "vkoptionstemplates"
 
-// ReflectionType says which objects are reflected.
+// ReflectionType selects the objects to reflect.
 type ReflectionType string
 
 // Kinds of choice.
 const (
-	// DenyListReflectionType reflects all but what is annotated to be skipped.
+	// DenyListReflectionType reflects all objects without the annotation liqo.io/skip-reflection.
 	DenyListReflectionType ReflectionType = "DenyList"
-	// AllowListReflectionType reflects only what is annotated to be allowed.
+	// AllowListReflectionType reflects objects with the annotation liqo.io/allow-reflection.
 	AllowListReflectionType ReflectionType = "AllowList"
 	// CustomLiqoReflectionType leaves the choice to the reflector.
 	CustomLiqoReflectionType ReflectionType = "CustomLiqo"
 )
 
-// ReflectorConfig tunes the reflection of one kind.
+// ReflectorConfig tunes the reflection of a kind.
 type ReflectorConfig struct {
 	// NumWorkers is 0 to switch the reflection off.
 	//
@@ -45,9 +45,9 @@ type VkOptionsTemplateSpec struct {
 	MetricsEnabled bool `json:"metricsEnabled"`
 	// MetricsAddress is where they are served.
 	MetricsAddress string `json:"metricsAddress,omitempty"`
-	// LabelsNotReflected are keys that stay here.
+	// LabelsNotReflected are keys of labels to keep local.
 	LabelsNotReflected []string `json:"labelsNotReflected,omitempty"`
-	// AnnotationsNotReflected are keys that stay here.
+	// AnnotationsNotReflected are keys of annotations to keep local.
 	AnnotationsNotReflected []string `json:"annotationsNotReflected,omitempty"`
 	// ReflectorsConfig is keyed by pod, service, endpointslice, ingress, configmap, secret, serviceaccount,
 	// persistentvolumeclaim and event.
@@ -66,7 +66,7 @@ type VkOptionsTemplateSpec struct {
 	NodeExtraAnnotations map[string]string `json:"nodeExtraAnnotations,omitempty"`
 	// NodeExtraLabels are for the node.
 	NodeExtraLabels map[string]string `json:"nodeExtraLabels,omitempty"`
-	// Replicas of the virtual kubelet, of which one is the leader.
+	// Replicas of the virtual kubelet; one is the leader.
 	Replicas *int32 `json:"replicas,omitempty"`
 	// ImagePullSecrets of the pods of the virtual kubelet.
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`

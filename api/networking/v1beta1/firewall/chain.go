@@ -17,7 +17,7 @@ const (
 	ChainTypeNAT    ChainType = "nat"
 )
 
-// ChainPolicy decides about packets that no rule matched.
+// ChainPolicy decides about packets without a matching rule.
 //
 // +kubebuilder:validation:Enum=drop;accept
 type ChainPolicy string
@@ -81,7 +81,7 @@ type Chain struct {
 	Rules    RulesSet       `json:"rules"`
 }
 
-// RulesSet has the rules of one type of chain.
+// RulesSet has the rules of a chain of any type.
 //
 // +kubebuilder:validation:MaxProperties=1
 type RulesSet struct {

@@ -73,7 +73,7 @@ type MatchDev struct {
 	Position MatchDevPosition `json:"position"`
 }
 
-// Match is true when all that is set in it is.
+// Match is true if all of its parts match.
 type Match struct {
 	Op    MatchOperation `json:"op"`
 	IP    *MatchIP       `json:"ip,omitempty"`

@@ -26,11 +26,11 @@ type NatRule struct {
 	NatType NatType `json:"natType"`
 	// To is an address, or a network to map one to one.
 	To *string `json:"to,omitempty"`
-	// TargetRef is the object that the rule is about.
+	// TargetRef is the object for which the rule was written.
 	TargetRef *corev1.ObjectReference `json:"targetRef,omitempty"`
 }
 
-// FilterAction is what happens to matching packets.
+// FilterAction is done with matching packets.
 //
 // +kubebuilder:validation:Enum=ctmark;metamarkfromctmark;tcpmssclamp;accept;drop;reject;notrack
 type FilterAction string
@@ -50,7 +50,7 @@ const (
 type FilterRule struct {
 	// Name is made up if absent.
 	Name *string `json:"name,omitempty"`
-	// Counter counts what matches.
+	// Counter counts matching packets.
 	//
 	// +kubebuilder:default=true
 	Counter bool `json:"counter"`
