@@ -66,6 +66,28 @@ type Pending string
 
 func (p Pending) Error() string { return string(p) }
 
+// Skipped is the error of a wait that a dry run does not wait out: its text is that of the Pending.
+type Skipped string
+
+func (s Skipped) Error() string { return string(s) }
+
+// IsSkipped reports whether an error is of a skipped wait.
+func IsSkipped(err error) bool {
+	_, skipped := errors.AsType[Skipped](err)
+	return skipped
+}
+
+// IgnoreSkipped returns nil for the error of a skipped wait.
+func IgnoreSkipped(err error) error {
+	if IsSkipped(err) {
+		return nil
+	}
+	return err
+}
+
+// dryRun is a client of a dry run: waits check once.
+type dryRun interface{ SkipsWaits() }
+
 // tellKey is the context key of the progress callback.
 type tellKey struct{}
 
@@ -79,8 +101,11 @@ const retryDelay = time.Second
 
 // Until calls check now and after each change of the watched objects, until check returns nil. It goes on while check returns a
 // Pending or the API server does not answer; any other error ends the wait. At the end of ctx the error has the last Pending and the
-// time waited.
+// time waited. A client of a dry run checks once: a Pending becomes a Skipped.
 func Until(ctx context.Context, c client.WithWatch, check func(context.Context) error, what ...Watched) error {
+	if _, skips := c.(dryRun); skips {
+		return checkOnce(ctx, check)
+	}
 	w := &waiting{what: what, since: time.Now()}
 	return w.until(ctx, func(within context.Context) error { return w.watch(within, c, check) })
 }
@@ -88,8 +113,26 @@ func Until(ctx context.Context, c client.WithWatch, check func(context.Context) 
 // Object is Until for a single object. The object is read once into obj, and again only after its watch was lost: the events of the
 // watch update obj. check gets whether the object exists; after a deletion obj keeps the last state.
 func Object(ctx context.Context, c client.WithWatch, obj client.Object, list client.ObjectList, check func(ctx context.Context, there bool) error) error {
+	if _, skips := c.(dryRun); skips {
+		return checkOnce(ctx, func(ctx context.Context) error {
+			there, err := read(ctx, c, obj)
+			if err != nil {
+				return err
+			}
+			return check(ctx, there)
+		})
+	}
 	w := &waiting{what: []Watched{One(list, client.ObjectKeyFromObject(obj))}, since: time.Now()}
 	return w.until(ctx, func(within context.Context) error { return w.follow(within, c, obj, check) })
+}
+
+// checkOnce calls check once, and turns a Pending into a Skipped.
+func checkOnce(ctx context.Context, check func(context.Context) error) error {
+	err := check(ctx)
+	if pending, waits := errors.AsType[Pending](err); waits {
+		return Skipped(pending)
+	}
+	return err
 }
 
 func (w *waiting) until(ctx context.Context, once func(context.Context) error) error {

@@ -1,0 +1,513 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package dryrun has the client of a dry run: it records writes instead of sending them, so that the code of a command needs no second
+// version that predicts them.
+//
+// The API server validates each write by a server-side dry run, unless the write depends on another one that did not happen: an object
+// in a namespace that is only recorded, or with a value that a controller assigns. Later reads return the recorded objects. Nothing is
+// known of what controllers would do: waits end at once (await.Skipped), and the placeholder Assigned stands for their values.
+package dryrun
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Assigned stands for a value that a controller will assign.
+const Assigned = "<assigned by the controller>"
+
+// Verb is what a command does to an object.
+type Verb string
+
+// The verbs of a Write.
+const (
+	Create Verb = "create"
+	Update Verb = "update"
+	Delete Verb = "delete"
+	// Keep is the verb of an object that a command wants as it is.
+	Keep Verb = "keep"
+)
+
+// Write is an object that a command would write.
+type Write struct {
+	Verb Verb
+	// Object is the object as the command sends it: of an apply, only the applied fields.
+	Object *unstructured.Unstructured
+	// Replaces reports that an object of the same name would be deleted before.
+	Replaces bool
+
+	now *unstructured.Unstructured // the resulting object, nil if it would be gone
+}
+
+// Client records writes, and returns the resulting objects to later reads.
+type Client struct {
+	client.WithWatch
+
+	mu     sync.Mutex
+	writes []*Write
+}
+
+// New returns a client that reads by the given one.
+func New(of client.WithWatch) *Client { return &Client{WithWatch: of} }
+
+// SkipsWaits marks the client for package await: nothing that the command waits for will happen.
+func (c *Client) SkipsWaits() {}
+
+// Writes returns the recorded writes, one for each object, in the order of the first write.
+func (c *Client) Writes() []*Write {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.writes)
+}
+
+// Keep records an object that the cluster has as the command wants it.
+func (c *Client) Keep(obj client.Object) error {
+	kind, err := c.GroupVersionKindFor(obj)
+	if err != nil {
+		return err
+	}
+	sent, err := toUnstructured(obj, kind)
+	if err != nil || c.findWrite(kind, client.ObjectKeyFromObject(obj)) != nil {
+		return err
+	}
+	c.recordWrite(&Write{Verb: Keep, Object: sent})
+	return nil
+}
+
+// Get returns the object after the recorded writes.
+func (c *Client) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	kind, err := c.GroupVersionKindFor(obj)
+	if err != nil {
+		return err
+	}
+	w := c.findWrite(kind, key)
+	switch {
+	case w != nil && w.now != nil:
+		return fromUnstructured(w.now, obj)
+	case w != nil, c.isVirtual(key.Namespace):
+		return notFound(kind, key)
+	}
+	return c.WithWatch.Get(ctx, key, obj, opts...)
+}
+
+// List returns the objects after the recorded writes. Of field selectors it knows those of name and namespace.
+func (c *Client) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if err := c.WithWatch.List(ctx, list, opts...); err != nil {
+		return err
+	}
+	kind, err := c.GroupVersionKindFor(list)
+	if err != nil {
+		return err
+	}
+	kind.Kind = strings.TrimSuffix(kind.Kind, "List")
+	items, err := apimeta.ExtractList(list)
+	if err != nil {
+		return err
+	}
+	items = slices.DeleteFunc(items, func(item runtime.Object) bool {
+		key := client.ObjectKeyFromObject(item.(client.Object))
+		return c.isVirtual(key.Namespace) || c.findWrite(kind, key) != nil
+	})
+	o := (&client.ListOptions{}).ApplyOptions(opts)
+	for _, w := range c.Writes() {
+		if w.now == nil || w.now.GroupVersionKind().GroupKind() != kind.GroupKind() || !matchesOptions(o, w.now) {
+			continue
+		}
+		item, err := c.newItem(list, kind)
+		if err == nil {
+			err = fromUnstructured(w.now, item)
+		}
+		if err != nil {
+			return err
+		}
+		items = append(items, item)
+	}
+	return apimeta.SetList(list, items)
+}
+
+func matchesOptions(o *client.ListOptions, obj client.Object) bool {
+	names := fields.Set{"metadata.name": obj.GetName(), "metadata.namespace": obj.GetNamespace()}
+	return (o.Namespace == "" || o.Namespace == obj.GetNamespace()) &&
+		(o.LabelSelector == nil || o.LabelSelector.Matches(labels.Set(obj.GetLabels()))) &&
+		(o.FieldSelector == nil || o.FieldSelector.Matches(names))
+}
+
+// newItem returns an empty object of the type of the items of a list.
+func (c *Client) newItem(list client.ObjectList, kind schema.GroupVersionKind) (client.Object, error) {
+	switch list.(type) {
+	case *metav1.PartialObjectMetadataList:
+		return &metav1.PartialObjectMetadata{}, nil
+	case *unstructured.UnstructuredList:
+		return &unstructured.Unstructured{}, nil
+	}
+	item, err := c.Scheme().New(kind)
+	if err != nil {
+		return nil, err
+	}
+	return item.(client.Object), nil
+}
+
+// Create records a new object. A review is no stored object: it is sent.
+func (c *Client) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
+	kind, err := c.GroupVersionKindFor(obj)
+	if err != nil {
+		return err
+	}
+	if kind.Group == authorizationv1.GroupName || kind.Group == authenticationv1.GroupName {
+		return c.WithWatch.Create(ctx, obj, opts...)
+	}
+	sent, err := toUnstructured(obj, kind)
+	if err != nil {
+		return err
+	}
+	key := client.ObjectKeyFromObject(obj)
+	w, now := c.findWrite(kind, key), sent.DeepCopy()
+	switch {
+	case w != nil && w.now != nil:
+		return apierrors.NewAlreadyExists(resourceOf(kind), key.Name)
+	case w == nil && c.canValidate(sent):
+		if err := c.WithWatch.Create(ctx, now, append(opts, client.DryRunAll)...); err != nil {
+			return err
+		}
+	default:
+		makeNew(now)
+	}
+	c.recordWrite(&Write{Verb: Create, Object: sent, now: now})
+	return fromUnstructured(now, obj)
+}
+
+// Update records a changed object.
+func (c *Client) Update(ctx context.Context, obj client.Object, opts ...client.UpdateOption) error {
+	kind, err := c.GroupVersionKindFor(obj)
+	if err != nil {
+		return err
+	}
+	sent, err := toUnstructured(obj, kind)
+	if err != nil {
+		return err
+	}
+	key := client.ObjectKeyFromObject(obj)
+	w, now := c.findWrite(kind, key), sent.DeepCopy()
+	switch {
+	case w != nil && w.now == nil, w == nil && c.isVirtual(key.Namespace):
+		return notFound(kind, key)
+	case w != nil:
+		if err := c.validateResult(ctx, w, now); err != nil {
+			return err
+		}
+	default:
+		if err := c.WithWatch.Update(ctx, now, append(opts, client.DryRunAll)...); err != nil {
+			return err
+		}
+	}
+	c.recordWrite(&Write{Verb: Update, Object: sent, now: now})
+	return fromUnstructured(now, obj)
+}
+
+// Patch records a changed object, or a new one of an apply.
+func (c *Client) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	kind, err := c.GroupVersionKindFor(obj)
+	if err != nil {
+		return err
+	}
+	body, err := patch.Data(obj)
+	if err != nil {
+		return err
+	}
+	key, applies := client.ObjectKeyFromObject(obj), patch.Type() == types.ApplyPatchType
+	before, w, err := c.readRecorded(ctx, kind, key)
+	if err != nil {
+		return err
+	}
+	if before == nil && !applies {
+		return notFound(kind, key)
+	}
+	verb := Update
+	if before == nil {
+		verb = Create
+	}
+	now, err := mergeFields(before, body)
+	if err != nil {
+		return err
+	}
+	switch {
+	case w == nil && c.canValidate(now):
+		now = newEmpty(kind, key)
+		if err := c.WithWatch.Patch(ctx, now, client.RawPatch(patch.Type(), body), append(opts, client.DryRunAll)...); err != nil {
+			return err
+		}
+	case !applies && patch.Type() != types.MergePatchType:
+		return fmt.Errorf("a dry run cannot change %s %s by %s", kind.Kind, key, patch.Type())
+	case before == nil:
+		makeNew(now)
+	default:
+		now.SetGeneration(before.GetGeneration() + 1)
+		if err := c.validateResult(ctx, w, now); err != nil {
+			return err
+		}
+	}
+	sent := now
+	if applies {
+		if sent, err = mergeFields(nil, body); err != nil {
+			return err
+		}
+	}
+	c.recordWrite(&Write{Verb: verb, Object: sent, now: now})
+	return fromUnstructured(now, obj)
+}
+
+// Apply is Patch for an apply configuration.
+func (c *Client) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+	body, err := json.Marshal(obj)
+	if err != nil {
+		return err
+	}
+	fields, err := mergeFields(nil, body)
+	if err != nil {
+		return err
+	}
+	o := (&client.ApplyOptions{}).ApplyOptions(opts)
+	return c.Patch(ctx, fields, client.RawPatch(types.ApplyPatchType, body), &client.PatchOptions{Force: o.Force, FieldManager: o.FieldManager})
+}
+
+// Delete records a deletion, or drops the record of a new object. Finalizers do not count.
+func (c *Client) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
+	kind, err := c.GroupVersionKindFor(obj)
+	if err != nil {
+		return err
+	}
+	key := client.ObjectKeyFromObject(obj)
+	w := c.findWrite(kind, key)
+	if w != nil && w.now == nil || w == nil && c.isVirtual(key.Namespace) {
+		return notFound(kind, key)
+	}
+	if w != nil && w.Verb == Create && !w.Replaces {
+		c.forgetWrite(w)
+		return nil
+	}
+	if w == nil || w.Verb == Update {
+		if err := c.WithWatch.Delete(ctx, obj, append(opts, client.DryRunAll)...); err != nil {
+			return err
+		}
+	}
+	c.recordWrite(&Write{Verb: Delete, Object: newEmpty(kind, key)})
+	return nil
+}
+
+// DeleteAllOf is not supported.
+func (c *Client) DeleteAllOf(context.Context, client.Object, ...client.DeleteAllOfOption) error {
+	return errors.New("a dry run cannot delete all objects of a kind at once")
+}
+
+// Status sends server-side dry runs, and records nothing: commands write no status.
+func (c *Client) Status() client.SubResourceWriter { return c.SubResource("status") }
+
+// SubResource sends server-side dry runs, and records nothing.
+func (c *Client) SubResource(name string) client.SubResourceClient {
+	return client.NewDryRunClient(c.WithWatch).SubResource(name)
+}
+
+// readRecorded returns the object after the recorded writes, nil if there is none, and its record, nil for none.
+func (c *Client) readRecorded(ctx context.Context, kind schema.GroupVersionKind, key client.ObjectKey) (*unstructured.Unstructured, *Write, error) {
+	w := c.findWrite(kind, key)
+	if w != nil {
+		return w.now, w, nil
+	}
+	if c.isVirtual(key.Namespace) {
+		return nil, nil, nil
+	}
+	now := newEmpty(kind, key)
+	if err := c.WithWatch.Get(ctx, key, now); err != nil {
+		return nil, nil, client.IgnoreNotFound(err)
+	}
+	return now, nil, nil
+}
+
+// canValidate reports whether the API server can validate an object that has no record.
+func (c *Client) canValidate(obj *unstructured.Unstructured) bool {
+	_, incomplete := Reveal(obj.Object)
+	return !incomplete && !c.isVirtual(obj.GetNamespace())
+}
+
+// validateResult sends the result of a further write of a recorded object as a server-side dry run.
+func (c *Client) validateResult(ctx context.Context, w *Write, now *unstructured.Unstructured) error {
+	if !c.canValidate(now) {
+		return nil
+	}
+	sent := now.DeepCopy()
+	if w != nil && w.Verb == Create && !w.Replaces {
+		for _, field := range []string{"uid", "resourceVersion", "managedFields"} {
+			unstructured.RemoveNestedField(sent.Object, "metadata", field)
+		}
+		return c.WithWatch.Create(ctx, sent, client.DryRunAll)
+	}
+	return c.WithWatch.Update(ctx, sent, client.DryRunAll)
+}
+
+// isVirtual reports whether a namespace would be created or deleted: the cluster does not have its objects, or would not keep them.
+func (c *Client) isVirtual(namespace string) bool {
+	if namespace == "" {
+		return false
+	}
+	w := c.findWrite(schema.GroupVersionKind{Kind: "Namespace"}, client.ObjectKey{Name: namespace})
+	return w != nil && w.Verb != Update
+}
+
+// findWrite returns the write of an object, nil for none.
+func (c *Client) findWrite(kind schema.GroupVersionKind, key client.ObjectKey) *Write {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := c.writeIndex(kind.GroupKind(), key); n >= 0 && c.writes[n].Verb != Keep {
+		return c.writes[n]
+	}
+	return nil
+}
+
+func (c *Client) writeIndex(kind schema.GroupKind, key client.ObjectKey) int {
+	return slices.IndexFunc(c.writes, func(w *Write) bool {
+		return w.Object.GroupVersionKind().GroupKind() == kind && client.ObjectKeyFromObject(w.Object) == key
+	})
+}
+
+// recordWrite adds a write, or merges it with the earlier write of the same object.
+func (c *Client) recordWrite(w *Write) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.writeIndex(w.Object.GroupVersionKind().GroupKind(), client.ObjectKeyFromObject(w.Object))
+	if n < 0 {
+		c.writes = append(c.writes, w)
+		return
+	}
+	earlier := c.writes[n]
+	switch {
+	case earlier.Verb == Keep:
+	case w.Verb == Create: // after a deletion
+		w.Replaces = true
+	case w.Verb == Update:
+		w.Verb, w.Replaces = earlier.Verb, earlier.Replaces
+	}
+	c.writes[n] = w
+}
+
+func (c *Client) forgetWrite(w *Write) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.writes = slices.DeleteFunc(c.writes, func(one *Write) bool { return one == w })
+}
+
+func notFound(kind schema.GroupVersionKind, key client.ObjectKey) error {
+	return apierrors.NewNotFound(resourceOf(kind), key.Name)
+}
+
+func resourceOf(kind schema.GroupVersionKind) schema.GroupResource {
+	plural, _ := apimeta.UnsafeGuessKindToResource(kind)
+	return plural.GroupResource()
+}
+
+func newEmpty(kind schema.GroupVersionKind, key client.ObjectKey) *unstructured.Unstructured {
+	obj := &unstructured.Unstructured{}
+	obj.SetGroupVersionKind(kind)
+	obj.SetNamespace(key.Namespace)
+	obj.SetName(key.Name)
+	return obj
+}
+
+// makeNew sets what the API server sets in a new object.
+func makeNew(obj *unstructured.Unstructured) {
+	obj.SetUID(uuid.NewUUID())
+	obj.SetGeneration(1)
+	obj.SetCreationTimestamp(metav1.Now())
+}
+
+// mergeFields returns an object, nil for none, with other fields merged into it. Lists are replaced.
+func mergeFields(obj *unstructured.Unstructured, fields []byte) (*unstructured.Unstructured, error) {
+	before := []byte("{}")
+	if obj != nil {
+		var err error
+		if before, err = obj.MarshalJSON(); err != nil {
+			return nil, err
+		}
+	}
+	merged, err := jsonpatch.MergePatch(before, fields)
+	if err != nil {
+		return nil, err
+	}
+	now := &unstructured.Unstructured{}
+	return now, now.UnmarshalJSON(merged)
+}
+
+func toUnstructured(obj client.Object, kind schema.GroupVersionKind) (*unstructured.Unstructured, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		return nil, fmt.Errorf("encoding %s: %w", obj.GetName(), err)
+	}
+	now := &unstructured.Unstructured{Object: content}
+	now.SetGroupVersionKind(kind)
+	return now, nil
+}
+
+// fromUnstructured copies an object into another one of any type.
+func fromUnstructured(from *unstructured.Unstructured, obj client.Object) error {
+	if to, ok := obj.(*unstructured.Unstructured); ok {
+		to.SetUnstructuredContent(from.DeepCopy().Object)
+		return nil
+	}
+	reflect.ValueOf(obj).Elem().SetZero()
+	return runtime.DefaultUnstructuredConverter.FromUnstructured(from.DeepCopy().Object, obj)
+}
+
+// encoded is the begin of Assigned in base64, as bytes appear in objects. More bytes may follow.
+var encoded = base64.StdEncoding.EncodeToString([]byte(Assigned)[:len(Assigned)/3*3])
+
+// Reveal returns content with Assigned in the place of bytes that begin with it, and reports whether any value of it is Assigned.
+func Reveal(content map[string]any) (revealed map[string]any, assigned bool) {
+	var walk func(value any) any
+	walk = func(value any) any {
+		switch value := value.(type) {
+		case string:
+			if strings.HasPrefix(value, encoded) {
+				value = Assigned
+			}
+			assigned = assigned || strings.Contains(value, Assigned)
+			return value
+		case map[string]any:
+			out := maps.Clone(value)
+			for key := range out {
+				out[key] = walk(out[key])
+			}
+			return out
+		case []any:
+			out := slices.Clone(value)
+			for i := range out {
+				out[i] = walk(out[i])
+			}
+			return out
+		}
+		return value
+	}
+	return walk(content).(map[string]any), assigned
+}
