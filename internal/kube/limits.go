@@ -42,7 +42,8 @@ const maxErrorBody = 64 << 10
 var ErrTooLarge = errors.New("the answer of the API server is too large")
 
 // LimitResponses returns a transport that enforces the limits on the responses of next, removes terminal control
-// sequences from errors, and calls report for responses that are too large. The transport below must not decompress.
+// sequences from errors, and calls report for responses that are too large, except for pages of several objects, which are
+// requested again with fewer. The transport below must not decompress.
 func LimitResponses(next http.RoundTripper, l Limits, report func(reason, message string)) http.RoundTripper {
 	return &limitedTransport{next: next, limits: l, report: report, reads: newBucket(l.Rate, l.Burst)}
 }
@@ -70,7 +71,8 @@ func (t *limitedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 		return resp, nil
 	}
 	watches, _ := strconv.ParseBool(req.URL.Query().Get("watch"))
-	body := &limitedBody{ReadCloser: resp.Body, ctx: req.Context(), transport: t, left: t.limits.Body, what: "an answer"}
+	page, _ := strconv.ParseInt(req.URL.Query().Get("limit"), 10, 64)
+	body := &limitedBody{ReadCloser: resp.Body, ctx: req.Context(), transport: t, left: t.limits.Body, what: "an answer", divisible: page > 1 && !watches}
 	switch {
 	case resp.StatusCode >= http.StatusBadRequest:
 		return t.failResponse(resp)
@@ -138,6 +140,7 @@ type limitedBody struct {
 	what      string
 	left      int64
 	events    *eventScanner // nil for a single response
+	divisible bool          // a page of several objects
 	failed    error
 }
 
@@ -157,7 +160,9 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	}
 	if b.left < 0 {
 		b.failed = fmt.Errorf("%s has more than %d bytes: %w", b.what, b.remainingLimit(), ErrTooLarge)
-		b.transport.report("AnswerTooLarge", b.failed.Error())
+		if !b.divisible {
+			b.transport.report("AnswerTooLarge", b.failed.Error())
+		}
 		return 0, b.failed
 	}
 	if waited := b.transport.reads.takeTokens(b.ctx, int64(n)); waited != nil && err == nil {

@@ -262,6 +262,9 @@ func TestLargeObjectsAreReadInSmallerPages(t *testing.T) {
 	if got := len(feed.List()); got != objects || requests.Load() < 4 {
 		t.Errorf("%d objects in %d requests", got, requests.Load())
 	}
+	if got := h.reports.Load(); got > 0 {
+		t.Errorf("%d reports of a peer that sends large objects", got)
+	}
 }
 
 // One peer that is hostile stops no other: each has a budget of its own.

@@ -325,7 +325,7 @@ func alreadyThere(have, want corev1.NodeStatus) bool {
 	ours := withoutHeartbeats(have)
 	ours.Conditions = slices.DeleteFunc(ours.Conditions, func(c corev1.NodeCondition) bool {
 		return !slices.Contains([]corev1.NodeConditionType{
-			corev1.NodeReady, corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure, conditionWithdrawn,
+			corev1.NodeReady, corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure, conditionWithdrawn, conditionMisbehaves,
 		}, c.Type)
 	})
 	return apiequality.Semantic.DeepEqual(ours.Capacity, want.Capacity) && apiequality.Semantic.DeepEqual(ours.Allocatable, want.Allocatable) &&

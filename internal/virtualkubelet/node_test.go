@@ -245,6 +245,27 @@ func TestNodeFollowsTheVirtualNode(t *testing.T) {
 	})
 }
 
+// A virtual kubelet ended while its provider misbehaved; the next one has not seen that.
+func TestNodePeerMisbehavesAfterRestart(t *testing.T) {
+	s := newStage(t, nil)
+	stop := s.run()
+	node := eventually(s, s.here, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}, nodeReady(corev1.ConditionTrue))
+	stop()
+	eventually(s, s.here, node, exists)
+	node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: conditionMisbehaves, Status: corev1.ConditionTrue, Reason: "AnswerTooLarge"})
+	sync := &nodeSync{client: s.here.Client}
+	if err := sync.sendStatus(t.Context(), node.Name, withoutNetwork(node.Status), names.ReflectionFieldManager); err != nil {
+		t.Fatal(err)
+	}
+	s.run()
+	eventually(s, s.here, node, func(n *corev1.Node) error {
+		if c, ok := conditionOf(n, conditionMisbehaves); ok {
+			return fmt.Errorf("the node still has %+v", c)
+		}
+		return nodeReady(corev1.ConditionTrue)(n)
+	})
+}
+
 func (s *stage) patchStatus(c *testkit.ControlPlane, obj client.Object, patch string) {
 	s.t.Helper()
 	if err := c.Client.Status().Patch(s.t.Context(), obj, client.RawPatch(types.StrategicMergePatchType, []byte(patch))); err != nil {
