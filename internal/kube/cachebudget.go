@@ -18,15 +18,32 @@ import (
 )
 
 // CacheBudget limits the memory of objects cached from another cluster: a remote cluster may have any number of
-// objects, and this process serves other peers too.
+// objects, and this process serves other peers too. Objects of this cluster extend the budget, because the other cluster has
+// copies of them.
 type CacheBudget struct {
 	// Bytes is the approximate size of all cached objects; Objects is their number.
 	Bytes, Objects int64
 	// Full is called when an object exceeds the cache budget. May be nil.
 	Full func(reason, message string)
 
-	mu             sync.Mutex
-	bytes, objects int64
+	mu     sync.Mutex
+	cached usage
+	own    usage // of this cluster
+}
+
+// usage is the size of objects, and their number.
+type usage struct{ bytes, objects int64 }
+
+// exchangeBytes returns the usage after an object of the size old, 0 for none, was replaced by one of the size now.
+func (u usage) exchangeBytes(old, now int64) usage {
+	u.bytes += now - old
+	if old > 0 {
+		u.objects--
+	}
+	if now > 0 {
+		u.objects++
+	}
+	return u
 }
 
 // smallObject is the approximate memory overhead of an object beside its encoding.
@@ -39,22 +56,50 @@ func (r *CacheBudget) exchangeBytes(old, now int64) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	bytes, objects := r.bytes-old+now, r.objects
-	if old > 0 {
-		objects--
-	}
-	if now > 0 {
-		objects++
-	}
-	if now > old && (bytes > r.Bytes || objects > r.Objects) {
+	cached := r.cached.exchangeBytes(old, now)
+	if now > old && r.isExceeded(cached) {
 		err := fmt.Errorf("there are more than %d objects or %d bytes: %w", r.Objects, r.Bytes, ErrTooLarge)
 		if r.Full != nil {
 			r.Full("TooManyObjects", err.Error())
 		}
 		return err
 	}
-	r.bytes, r.objects = bytes, objects
+	r.cached = cached
 	return nil
+}
+
+func (r *CacheBudget) isExceeded(by usage) bool {
+	return by.bytes > r.Bytes+r.own.bytes || by.objects > r.Objects+r.own.objects
+}
+
+// extendBytes replaces the size of an object of this cluster. A nil CacheBudget is unlimited.
+func (r *CacheBudget) extendBytes(old, now int64) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.own = r.own.exchangeBytes(old, now)
+}
+
+// checkList returns an error for a list of that usage.
+func (r *CacheBudget) checkList(list usage) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.isExceeded(list) {
+		return nil
+	}
+	err := fmt.Errorf("a list has more than %d objects or %d bytes: %w", r.Objects, r.Bytes, ErrTooLarge)
+	if r.Full != nil {
+		r.Full("ListTooLarge", err.Error())
+	}
+	return err
+}
+
+// exchangeBytes replaces the usage of an object of the Feed in the budgets.
+func (f *Feed) exchangeBytes(old, now int64) error {
+	f.options.Cluster.Extends.extendBytes(old, now)
+	return f.options.Cluster.Room.exchangeBytes(old, now)
 }
 
 // releaseBudget returns the usage of the Feed to the cache budget.
@@ -62,7 +107,7 @@ func (f *Feed) releaseBudget() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for key, k := range f.objects {
-		_ = f.options.Cluster.Room.exchangeBytes(k.size, 0)
+		_ = f.exchangeBytes(k.size, 0)
 		k.size = 0
 		f.objects[key] = k
 	}
@@ -137,11 +182,7 @@ func pagedList(ctx context.Context, list toolscache.ListWithContextFunc, o metav
 			first = page
 		}
 		all = append(all, items...)
-		if int64(len(all)) > room.Objects || bytes > room.Bytes {
-			err := fmt.Errorf("a list has more than %d objects or %d bytes: %w", room.Objects, room.Bytes, ErrTooLarge)
-			if room.Full != nil {
-				room.Full("ListTooLarge", err.Error())
-			}
+		if err := room.checkList(usage{bytes, int64(len(all))}); err != nil {
 			return nil, err
 		}
 		more, err := meta.ListAccessor(page)

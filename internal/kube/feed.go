@@ -74,11 +74,13 @@ type FeedOptions struct {
 // Cluster contains the clients of one API server; feeds share a Cluster.
 type Cluster struct {
 	// Room is the cache budget of all feeds together; nil is unlimited. With a cache budget, lists are read in pages.
-	Room   *CacheBudget
-	Config *rest.Config
-	HTTP   *http.Client
-	Mapper meta.RESTMapper
-	Scheme *runtime.Scheme
+	Room *CacheBudget
+	// Extends is the cache budget of a cluster that has copies of these objects; nil for none.
+	Extends *CacheBudget
+	Config  *rest.Config
+	HTTP    *http.Client
+	Mapper  meta.RESTMapper
+	Scheme  *runtime.Scheme
 }
 
 // NewCluster returns a Cluster. No request is sent before the first use.
@@ -130,13 +132,13 @@ type cachedObject struct {
 	packed  []byte
 	uid     types.UID
 	version string
-	size    int64 // set if Room is set
+	size    int64 // set if Room or Extends is set
 }
 
 func (f *Feed) packObject(obj client.Object) (cachedObject, error) {
 	k := cachedObject{obj: obj, uid: obj.GetUID(), version: obj.GetResourceVersion()}
 	if !f.options.Pack {
-		if f.options.Cluster.Room != nil {
+		if f.options.Cluster.Room != nil || f.options.Cluster.Extends != nil {
 			k.size = sizeOf(obj)
 		}
 		return k, nil
@@ -359,7 +361,7 @@ func (s feedStore) setObject(v any) error {
 	key := feedKey(now.GetNamespace(), now.GetName())
 	s.mu.Lock()
 	old := s.objects[key]
-	if err := s.options.Cluster.Room.exchangeBytes(old.size, k.size); err != nil {
+	if err := s.exchangeBytes(old.size, k.size); err != nil {
 		stop := s.stop
 		s.mu.Unlock()
 		if stop != nil {
@@ -380,7 +382,7 @@ func (s feedStore) dropObject(key string) {
 	s.mu.Lock()
 	old, was := s.objects[key]
 	delete(s.objects, key)
-	_ = s.options.Cluster.Room.exchangeBytes(old.size, 0)
+	_ = s.exchangeBytes(old.size, 0)
 	s.mu.Unlock()
 	if was {
 		s.options.Changed(s.unpackObject(old), nil)

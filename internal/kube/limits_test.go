@@ -15,6 +15,7 @@ import (
 	"net/http/httptest"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -280,6 +281,72 @@ func TestOnePeerDoesNotTakeTheRoomOfAnother(t *testing.T) {
 	}
 	if err := mine.exchangeBytes(200, 0); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestCacheBudgetOfCopies(t *testing.T) {
+	budget := &CacheBudget{Bytes: 1000, Objects: 2}
+	budget.extendBytes(0, 5000)
+	for _, size := range []int64{5000, 600, 400} {
+		if err := budget.exchangeBytes(0, size); err != nil {
+			t.Errorf("copies and objects of the peer below the limit: %v", err)
+		}
+	}
+	if err := budget.exchangeBytes(0, 1); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("one object more: %v", err)
+	}
+	if err := budget.exchangeBytes(400, 401); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("one byte more: %v", err)
+	}
+	budget.extendBytes(5000, 0)
+	if err := budget.exchangeBytes(600, 0); err != nil {
+		t.Errorf("an object that goes: %v", err)
+	}
+	if err := budget.exchangeBytes(0, 1); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("one of this cluster is gone: %v", err)
+	}
+}
+
+// The copies that a cluster made itself do not count.
+func TestFeedExtendsCacheBudget(t *testing.T) {
+	list := &offv1beta1.NamespaceMapList{}
+	list.Kind, list.APIVersion, list.ResourceVersion = "NamespaceMapList", offv1beta1.GroupVersion.String(), "1"
+	for i := range 50 {
+		nm := offv1beta1.NamespaceMap{}
+		nm.Name, nm.Namespace, nm.UID = fmt.Sprint("n", i), "demo", types.UID(fmt.Sprint(i))
+		list.Items = append(list.Items, nm)
+	}
+	h := newHostileCluster(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case r.URL.Query().Get("sendInitialEvents") != "":
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422}`)
+			return
+		case r.URL.Query().Get("watch") != "":
+			<-r.Context().Done()
+			return
+		}
+		_ = json.NewEncoder(w).Encode(list)
+	})
+	h.Room.Objects = 10
+	local := h.Cluster
+	local.Room, local.Extends = nil, h.Room
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	for _, cluster := range []Cluster{local, h.Cluster} {
+		feed, err := NewFeed(FeedOptions{Cluster: cluster, Object: &offv1beta1.NamespaceMap{}, Namespace: "demo", Changed: func(_, _ client.Object) {}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		running.Go(func() { feed.Run(ctx) })
+		select {
+		case <-feed.Synced():
+		case <-time.After(time.Minute):
+			t.Fatalf("not synced: %v", feed.Err())
+		}
 	}
 }
 

@@ -115,6 +115,9 @@ type Options struct {
 	// --vk-lease-duration, --vk-lease-renew-interval, --vk-lease-retry-period).
 	LeaseEnabled                          bool
 	LeaseDuration, LeaseRenew, LeaseRetry time.Duration
+	// PeerCacheLimit is the maximum size of the objects that are cached from the provider, in bytes, beside the copies of objects of
+	// this cluster (--peer-cache-limit); 0 is 256 MiB.
+	PeerCacheLimit int64
 	// PodName identifies this replica in leases (env POD_NAME); empty is the host name.
 	PodName string
 	// MetricsAddress serves /metrics to authorised clients (--metrics-address, "0" unless --metrics-enabled).
@@ -142,6 +145,8 @@ const (
 	defaultLease         = 15 * time.Second
 	defaultRenew         = 10 * time.Second
 	defaultRetry         = 5 * time.Second
+
+	defaultPeerCache = 256 << 20
 )
 
 func (o Options) withDefaults() Options {
@@ -156,6 +161,7 @@ func (o Options) withDefaults() Options {
 	o.LiqoNamespace = cmp.Or(o.LiqoNamespace, names.LiqoNamespace)
 	o.ListenPort = cmp.Or(o.ListenPort, names.KubeletPort)
 	o.MetricsAddress = cmp.Or(o.MetricsAddress, "0")
+	o.PeerCacheLimit = cmp.Or(o.PeerCacheLimit, defaultPeerCache)
 	o.Pods.Workers = cmp.Or(o.Pods.Workers, defaultPodWorkers)
 	o.EndpointSlices.Workers = cmp.Or(o.EndpointSlices.Workers, defaultSliceWorkers)
 	for _, r := range []*Reflection{&o.ConfigMaps, &o.Secrets, &o.Ingresses, &o.Services, &o.Events} {

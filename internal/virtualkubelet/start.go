@@ -115,22 +115,23 @@ func (p *process) meetClusters() error {
 	if err != nil {
 		return fmt.Errorf("preparing the provider: %w", err)
 	}
-	there.Room = &kube.CacheBudget{Bytes: providerBytes, Objects: providerObjects, Full: p.conduct.Report}
+	there.Room = &kube.CacheBudget{Bytes: p.options.PeerCacheLimit, Objects: p.options.PeerCacheLimit / minObjectSize, Full: p.conduct.Report}
 	budget := kube.WriteBudget{Rate: writeRate, Burst: writeBurst, Exceeded: p.conduct.Report}.LimitWrites(p.localConfig())
 	limited, err := rest.HTTPClientFor(budget)
 	if err != nil {
 		return fmt.Errorf("preparing this cluster: %w", err)
 	}
-	p.here = &kube.Cluster{Config: budget, HTTP: limited, Mapper: p.mgr.GetRESTMapper(), Scheme: kube.Scheme}
+	p.here = &kube.Cluster{Config: budget, HTTP: limited, Mapper: p.mgr.GetRESTMapper(), Scheme: kube.Scheme, Extends: there.Room}
 	p.there = &there
 	return nil
 }
 
-// These limits bound the memory and the local writes that the provider can cause. Thousands of pods that start at once stay below.
-const (
-	providerBytes, providerObjects = 256 << 20, 200_000
-	writeRate, writeBurst          = 512 << 10, 256 << 20
-)
+// These limits bound the local writes that the provider can cause. Thousands of pods that start at once stay below.
+const writeRate, writeBurst = 512 << 10, 256 << 20
+
+// minObjectSize is the least average size of the provider's objects in the cache: a full cache of smaller ones takes more memory
+// than counted.
+const minObjectSize = 1 << 10
 
 func (p *process) newEngine(kinds ...multicluster.Kind) (*multicluster.Engine, error) {
 	engine, err := multicluster.New(multicluster.Options{

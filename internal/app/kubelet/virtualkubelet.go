@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/klog/v2"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
@@ -54,6 +55,7 @@ type options struct {
 	nodeIP, home, foreign, certificate string
 	apiServerHost, apiServerPort       string
 	podWorkers, sliceWorkers           int
+	peerCache                          string
 	localPods                          []string
 	// configMaps and its neighbours are the flags of one kind each.
 	configMaps, secrets, ingresses, services, events                reflectionFlags
@@ -115,6 +117,7 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.metrics, "metrics-enabled", false, "serve metrics")
 	fs.StringVar(&o.MetricsAddress, "metrics-address", ":8082", "where, by TLS to those who may read them")
 	fs.BoolVar(&o.secureMetrics, "metrics-secure", true, "false serves them by HTTP to anybody")
+	fs.StringVar(&o.peerCache, "peer-cache-limit", "256Mi", "memory for objects of the provider, beside copies of those of this cluster")
 	o.profiling.Flag(fs)
 	fs.StringVar(&o.HealthAddress, "health-probe-address", ":8081", "where /healthz and /readyz are served; 0 for nowhere")
 }
@@ -246,6 +249,14 @@ func (o *options) parseFlags() error {
 	if err := o.readAPIServer(); err != nil {
 		return err
 	}
+	limit, err := resource.ParseQuantity(o.peerCache)
+	if err == nil && limit.Sign() <= 0 {
+		err = fmt.Errorf("invalid limit %q: must be greater than 0", o.peerCache)
+	}
+	if err != nil {
+		return fmt.Errorf("reading --peer-cache-limit: %w", err)
+	}
+	o.PeerCacheLimit = limit.Value()
 	for _, text := range o.localPods {
 		prefix, err := netip.ParsePrefix(text)
 		if err != nil {

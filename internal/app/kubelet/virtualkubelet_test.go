@@ -45,7 +45,10 @@ func TestArgumentsThatNoVirtualKubeletStartsWith(t *testing.T) {
 		"--home-api-server-host=kubernetes.default.svc.cluster.local --home-api-server-port=443": `"kubernetes.default.svc.cluster.local" is the provider's API server there`,
 		"--home-api-server-host=kubernetes.example.com --home-api-server-port=443":               "",
 		"--home-api-server-host=kubernetes.default.example.com --home-api-server-port=443":       "",
-		"--node-extra-annotations=note":                                                          `invalid argument "note" for "--node-extra-annotations" flag: note must be formatted as key=value`,
+		"--peer-cache-limit=1Gi":        "",
+		"--peer-cache-limit=much":       "reading --peer-cache-limit",
+		"--peer-cache-limit=0":          `invalid limit "0": must be greater than 0`,
+		"--node-extra-annotations=note": `invalid argument "note" for "--node-extra-annotations" flag: note must be formatted as key=value`,
 	} {
 		err := Check(append(usual, strings.Fields(arg)...))
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
