@@ -132,13 +132,11 @@ func (a *authentication) readState(ctx context.Context) (err error) {
 	if a.proxyURL, err = a.apiServerURL(ctx); err != nil {
 		return err
 	}
-	if err := a.provider.requirePermissions(ctx, a.provider.providerRights()...); err != nil {
+	wanted := append(a.provider.permissionsFor("", "create nonce", "create Tenant"), a.provider.noncePermissions("replace nonce")...)
+	if err := a.provider.requirePermissions(ctx, wanted...); err != nil {
 		return err
 	}
-	if err := a.provider.demandNonce(ctx, "get", "list", "watch", "patch", "delete"); err != nil {
-		return err
-	}
-	return a.consumer.requirePermissions(ctx, a.consumer.consumerRights()...)
+	return a.consumer.requirePermissions(ctx, a.consumer.permissionsFor("", "sign nonce", "create Identity")...)
 }
 
 func (a *authentication) ensureNamespaces(ctx context.Context) error {

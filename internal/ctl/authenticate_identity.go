@@ -23,16 +23,6 @@ import (
 	"liqo.io/liqo/internal/pki"
 )
 
-// consumerRights returns the permissions for becoming the consumer of a provider.
-func (s *Cluster) consumerRights() []permissions {
-	return append(s.signerRights(), authenticationPermissions(s.namespace, authv1beta1.IdentityResource, "get", "list", "watch", "create", "patch"))
-}
-
-// signerRights returns the permissions for signing a nonce with the key of this cluster.
-func (s *Cluster) signerRights() []permissions {
-	return append(s.nonceRights(), secretRights(s.liqoNamespace, "get", "watch"))
-}
-
 // identityFor returns the name of the Identity for a provider: an existing one, or a new one. It fails beside kubeconfig Secrets made
 // by hand: with two credentials for one provider, neither would be used.
 func (s *Cluster) identityFor(ctx context.Context, provider string) (string, error) {

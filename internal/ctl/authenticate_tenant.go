@@ -11,40 +11,21 @@ import (
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	"liqo.io/liqo/internal/await"
+	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/pki"
 	"liqo.io/liqo/internal/policy"
 )
 
-func authenticationPermissions(namespace, resource string, verbs ...string) permissions {
-	return permissions{namespace, schema.GroupResource{Group: authv1beta1.GroupName, Resource: resource}, verbs}
-}
-
-// nonceRights returns the permissions for creating or signing a nonce.
-func (s *Cluster) nonceRights() []permissions {
-	return append(s.missingRights(s.namespace), secretRights(s.namespace, "get", "list", "watch", "create", "patch", "delete"))
-}
-
-func secretRights(namespace string, verbs ...string) permissions {
-	return permissions{namespace, schema.GroupResource{Resource: "secrets"}, verbs}
-}
-
-// providerRights returns the permissions for registering a consumer at its provider, without those on the nonce.
-func (s *Cluster) providerRights() []permissions {
-	return append(s.missingRights(s.namespace), secretRights(s.namespace, "create"),
-		authenticationPermissions(s.namespace, authv1beta1.TenantResource, "get", "list", "watch", "create", "patch"))
-}
-
-// demandNonce fails if the user may not access the nonce of the consumer. A peering user may read and delete no other Secret.
-func (s *Cluster) demandNonce(ctx context.Context, verbs ...string) error {
-	return s.demandOf(ctx, names.NonceSecret, secretRights(s.namespace, verbs...))
+// noncePermissions returns permissions on the nonce of the consumer. A peering user may read and delete no other Secret.
+func (s *Cluster) noncePermissions(action string) []cluster.Permission {
+	return cluster.ForObject(names.NonceSecret, s.permissionsFor("", action))
 }
 
 // tenantOf returns the Tenant of a consumer, nil for none.

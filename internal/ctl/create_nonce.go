@@ -45,10 +45,7 @@ func (c *cli) runCreateNonce(ctx context.Context, o *createNonceOptions) error {
 	if err := s.identify(ctx, o.peer); err != nil {
 		return err
 	}
-	if err := s.requirePermissions(ctx, append(s.missingRights(s.namespace), secretRights(s.namespace, "create"))...); err != nil {
-		return err
-	}
-	if err := s.demandNonce(ctx, "get", "list", "watch", "patch", "delete"); err != nil {
+	if err := s.requirePermissions(ctx, append(s.permissionsFor("", "create nonce"), s.noncePermissions("replace nonce")...)...); err != nil {
 		return err
 	}
 	if o.isRequested() {

@@ -202,15 +202,7 @@ func (s *Cluster) demandToForget(ctx context.Context, fc *liqov1beta1.ForeignClu
 	if fc.Name != "" {
 		declaring = s.demandToDeclare(ctx, fc.Name)
 	}
-	var wanted []permissions
-	for _, a := range all {
-		more, err := s.toRemove(a.found, a.list)
-		if err != nil {
-			return err
-		}
-		wanted = append(wanted, more...)
-	}
-	return errors.Join(declaring, s.requirePermissions(ctx, wanted...), s.mayDeleteNamespace(ctx, true))
+	return errors.Join(declaring, s.requireDeletion(ctx, all...), s.mayDeleteNamespace(ctx, true))
 }
 
 // forgetPeer removes all objects about a cluster, including those outside of its tenant namespace.

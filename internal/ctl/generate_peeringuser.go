@@ -19,13 +19,11 @@ import (
 
 	"github.com/spf13/cobra"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	certv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -157,7 +155,7 @@ func (u *newPeeringUser) readCluster(ctx context.Context, cfg *rest.Config) erro
 	if err := u.checkVacant(ctx); err != nil {
 		return err
 	}
-	if err := u.mayMake(ctx); err != nil {
+	if err := u.requirePermissions(ctx, u.permissionsFor("", "create peering user")...); err != nil {
 		return err
 	}
 	if err := u.findServer(ctx, cfg); err != nil {
@@ -234,19 +232,6 @@ func (u *newPeeringUser) objectKeys() []client.ObjectKey {
 		{Namespace: u.Cluster.liqoNamespace, Name: name + "-liqo-ns-reader"},
 		{Namespace: u.Cluster.namespace, Name: name + "-tenant-ns-writer"},
 	}
-}
-
-func (u *newPeeringUser) mayMake(ctx context.Context) error {
-	csrs := func(resource string, verbs ...string) permissions {
-		return permissions{"", schema.GroupResource{Group: certv1.GroupName, Resource: resource}, verbs}
-	}
-	wanted := append(u.missingRights(u.Cluster.namespace), csrs("certificatesigningrequests", "get", "list", "watch", "create", "delete"),
-		csrs("certificatesigningrequests/approval", "update"))
-	wanted = append(wanted, permissions{"", schema.GroupResource{Group: authorizationv1.GroupName, Resource: "subjectaccessreviews"}, []string{"create"}})
-	for _, key := range u.objectKeys() {
-		wanted = append(wanted, permissions{key.Namespace, schema.GroupResource{Group: rbacv1.GroupName, Resource: "rolebindings"}, []string{"get", "create", "delete"}})
-	}
-	return u.requirePermissions(ctx, wanted...)
 }
 
 // findServer finds the API server address for peers, and its certificate authority.

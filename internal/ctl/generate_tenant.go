@@ -62,7 +62,7 @@ func (c *cli) runGenerateTenant(ctx context.Context, o *generateTenantOptions) e
 	if err := s.identify(ctx, o.peer); err != nil {
 		return err
 	}
-	if err := s.requirePermissions(ctx, s.signerRights()...); err != nil {
+	if err := s.requirePermissions(ctx, s.permissionsFor("", "sign nonce")...); err != nil {
 		return err
 	}
 	nonce := []byte(o.nonce)

@@ -201,34 +201,10 @@ func (o *connectOptions) planTunnel(ctx context.Context, local, remote *peerConf
 		return nil, local.wrapWithCluster(err)
 	}
 	t.client = gatewayOf(newGatewayClient(key, remote.id, clientRef, o.mtu, networkingv1beta1.EndpointStatus{}))
-	if err := remote.requirePermissions(ctx, remote.gatewayRights(t.server.GetNamespace(), "gatewayservers")...); err != nil {
+	if err := remote.requirePermissions(ctx, remote.permissionsFor(t.server.GetNamespace(), "create GatewayServer", "connect gateway")...); err != nil {
 		return nil, err
 	}
-	return t, local.requirePermissions(ctx, local.gatewayRights(t.client.GetNamespace(), "gatewayclients")...)
-}
-
-// gatewayRights returns the permissions for creating a gateway.
-func (s *Cluster) gatewayRights(in, resource string) []permissions {
-	return append(s.missingRights(in),
-		networkingPermissions(in, resource, "get", "list", "watch", "create", "patch"),
-		networkingPermissions(in, "publickeies", "get", "list", "create", "patch", "delete"),
-		networkingPermissions(in, "connections", "get", "list", "watch"),
-		networkingPermissions(in, "wg"+resource, "get", "list", "watch"),
-		permissions{in, schema.GroupResource{Resource: "pods"}, []string{"list", "watch"}},
-		permissions{in, schema.GroupResource{Group: "apps", Resource: "deployments"}, []string{"get", "list", "watch"}})
-}
-
-// watchRights returns the permissions for waiting for an existing gateway.
-func (g *gateway) watchRights() []permissions {
-	in, resource := g.GetNamespace(), "gatewayservers"
-	if g.dialer != nil {
-		resource = "gatewayclients"
-	}
-	return []permissions{
-		networkingPermissions(in, resource, "get", "watch"), networkingPermissions(in, "connections", "get", "watch"),
-		{in, schema.GroupResource{Resource: "pods"}, []string{"list", "watch"}},
-		{in, schema.GroupResource{Group: "apps", Resource: "deployments"}, []string{"get", "watch"}},
-	}
+	return t, local.requirePermissions(ctx, local.permissionsFor(t.client.GetNamespace(), "create GatewayClient", "connect gateway")...)
 }
 
 // checkTemplate resolves a template and checks, unless disabled by a flag, that it exists and supports the options.

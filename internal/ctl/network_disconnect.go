@@ -6,7 +6,6 @@ package ctl
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -86,15 +85,7 @@ func lookAll(ctx context.Context, all []*networkRemains) error {
 			if err := l.readState(within); err != nil {
 				return l.wrapWithCluster(err)
 			}
-			namespaces := map[string]bool{}
-			for _, obj := range l.found {
-				namespaces[obj.GetNamespace()] = true
-			}
-			var wanted []permissions
-			for _, in := range slices.Sorted(maps.Keys(namespaces)) {
-				wanted = append(wanted, networkingPermissions(in, l.resource, "get", "watch", "delete"))
-			}
-			return l.requirePermissions(within, wanted...)
+			return l.requireDeletion(within, foundOf{l.found, l.list})
 		})
 	}
 	return looking.Wait()

@@ -117,8 +117,7 @@ func (c *cli) exchangeConfigurations(ctx context.Context, both []*peerConfig, wa
 // demandToTell fails if the user may not write the Configuration in one of the clusters.
 func demandToTell(ctx context.Context, both []*peerConfig) error {
 	for _, t := range both {
-		in := t.want.Namespace
-		if err := t.requirePermissions(ctx, append(t.missingRights(in), networkingPermissions(in, "configurations", "get", "list", "watch", "create", "patch", "delete"))...); err != nil {
+		if err := t.requirePermissions(ctx, t.permissionsFor(t.want.Namespace, "write Configuration")...); err != nil {
 			return err
 		}
 	}

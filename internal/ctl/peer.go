@@ -183,7 +183,7 @@ func (r *peeringRun) readState(ctx context.Context) error {
 		key := client.ObjectKey{Namespace: r.consumer.namespace, Name: r.provider.id}
 		r.slice = newResourceSlice(key, r.provider.id, r.options.class, r.options.resources, r.options.createVirtualNode)
 		p.Add(func(ctx context.Context, _ *out.Printer) error {
-			if err := r.consumer.requirePermissions(ctx, authenticationPermissions(key.Namespace, authv1beta1.ResourceSliceResource, "get", "watch", "create", "patch")); err != nil {
+			if err := r.consumer.requirePermissions(ctx, r.consumer.permissionsFor(key.Namespace, "create ResourceSlice")...); err != nil {
 				return wrapEnsuring("offloading", err)
 			}
 			return wrapEnsuring("offloading", r.consumer.wrapWithCluster((&sliceRequest{kube: r.consumer.kube, slice: r.slice}).readSlice(ctx)))
@@ -226,11 +226,10 @@ func (r *peeringRun) existingTunnel(ctx context.Context, n *connection) (*gatewa
 		r.consumer.Warn("The tunnel that is there is used, whose server is in the other cluster: what was asked of gateways is left out")
 	}
 	t := &gatewayPair{local: local.Cluster, remote: remote.Cluster, server: gatewayOf(servers[0]), client: gatewayOf(clients[0]), opposite: true}
-	here, there := t.bothEndpoints()
-	if err := here.requirePermissions(ctx, here.gw.watchRights()...); err != nil {
+	if err := t.local.requirePermissions(ctx, t.local.permissionsFor(t.server.GetNamespace(), "watch GatewayServer", "watch gateway")...); err != nil {
 		return nil, err
 	}
-	return t, there.requirePermissions(ctx, there.gw.watchRights()...)
+	return t, t.remote.requirePermissions(ctx, t.remote.permissionsFor(t.client.GetNamespace(), "watch GatewayClient", "watch gateway")...)
 }
 
 func (r *peeringRun) exchangeNetworks(ctx context.Context, told *out.Printer) error {

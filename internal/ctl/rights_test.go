@@ -22,7 +22,7 @@ func TestAnAdministratorIsNotAskedForEachRight(t *testing.T) {
 		}
 		return nil, nil
 	})
-	if err := s.requirePermissions(t.Context(), networkingPermissions(s.namespace, "configurations", "get", "create", "delete"), networkingPermissions("", "connections", "list")); err != nil {
+	if err := s.requirePermissions(t.Context(), s.permissionsFor(s.namespace, "write Configuration", "watch gateway")...); err != nil {
 		t.Error(err)
 	}
 	if n := asked.Load(); n != 1 {

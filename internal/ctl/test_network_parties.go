@@ -11,15 +11,14 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
-	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
@@ -275,33 +274,18 @@ func (t *networkTest) readCluster(ctx context.Context, p *testCluster) error {
 }
 
 // requiredPermissions returns the permissions of the test in a cluster.
-func (t *networkTest) requiredPermissions(p *testCluster) []permissions {
-	core := func(namespace, resource string, verbs ...string) permissions {
-		return permissions{namespace, schema.GroupResource{Resource: resource}, verbs}
-	}
-	slices := schema.GroupResource{Group: "discovery.k8s.io", Resource: "endpointslices"}
-	wanted := []permissions{
-		core("", "namespaces", "get", "list", "watch", "create", "delete"),
-		core("", "nodes", "list"),
-		networkingPermissions("", "configurations", "list"),
-		core(p.askers, "pods", "get", "list", "watch", "create"),
-		core(p.askers, "serviceaccounts", "list", "watch"),
-		core(p.servers, "services", "get", "list", "watch"),
-		{p.servers, slices, []string{"list", "watch"}},
-	}
+func (t *networkTest) requiredPermissions(p *testCluster) []cluster.Permission {
+	wanted := slices.Concat(p.permissionsFor("", "test network"), p.permissionsFor(p.askers, "test from client pods"), p.permissionsFor(p.servers, "test to Services"))
 	if p != t.consumer {
-		wanted = append(wanted, core(p.servers, "pods", "list"))
+		wanted = append(wanted, p.permissionsFor(p.servers, "test to server pods")...)
 	} else {
-		offloadings := schema.GroupResource{Group: offv1beta1.GroupVersion.Group, Resource: "namespaceoffloadings"}
-		wanted = append(wanted, core(p.servers, "services", "create"), permissions{p.servers, offloadings, []string{"get", "list", "watch", "create"}},
-			permissions{"", schema.GroupResource{Group: offv1beta1.GroupVersion.Group, Resource: "virtualnodes"}, []string{"list"}})
+		wanted = append(wanted, p.permissionsFor(p.servers, "test offloaded servers")...)
 	}
 	if t.ip {
-		ips := schema.GroupResource{Group: ipamv1alpha1.GroupVersion.Group, Resource: "ips"}
-		wanted = append(wanted, permissions{"", ips, []string{"list"}}, permissions{p.askers, ips, []string{"get", "watch", "create"}})
+		wanted = append(wanted, p.permissionsFor(p.askers, "test IP")...)
 	}
 	if t.image == "" {
-		wanted = append(wanted, permissions{p.liqoNamespace, schema.GroupResource{Group: "apps", Resource: "deployments"}, []string{"list"}})
+		wanted = append(wanted, p.permissionsFor("", "find image")...)
 	}
 	return wanted
 }

@@ -117,13 +117,16 @@ func (d *deauthentication) findSecrets(ctx context.Context) (err error) {
 // mayRemove fails if the user may not delete the objects.
 func (d *deauthentication) mayRemove(ctx context.Context) error {
 	c, p := d.consumer, d.provider
-	if err := c.requirePermissions(ctx, append(deletePermissions(authv1beta1.IdentityResource, d.identities), secretRights(c.namespace, "get", "list", "watch", "delete"))...); err != nil {
+	if err := c.requireDeletion(ctx, foundOf{d.identities, &authv1beta1.IdentityList{}}); err != nil {
 		return err
 	}
-	if err := p.requirePermissions(ctx, deletePermissions(authv1beta1.TenantResource, d.tenants)...); err != nil {
+	if err := c.requirePermissions(ctx, c.permissionsFor("", "delete credentials")...); err != nil {
 		return err
 	}
-	if err := p.demandNonce(ctx, "list", "delete"); err != nil {
+	if err := p.requireDeletion(ctx, foundOf{d.tenants, &authv1beta1.TenantList{}}); err != nil {
+		return err
+	}
+	if err := p.requirePermissions(ctx, p.noncePermissions("delete nonce")...); err != nil {
 		return err
 	}
 	for _, obj := range d.tenants { // a policy may deny a deletion that RBAC allows
@@ -137,13 +140,6 @@ func (d *deauthentication) mayRemove(ctx context.Context) error {
 // isControlPlane reports whether an Identity is the one of the consumer itself, not of a slice.
 func isControlPlane(identity client.Object) bool {
 	return identity.(*authv1beta1.Identity).Spec.Type == authv1beta1.ControlPlaneIdentityType
-}
-
-func deletePermissions(resource string, found []client.Object) (wanted []permissions) {
-	for _, obj := range found {
-		wanted = append(wanted, authenticationPermissions(obj.GetNamespace(), resource, "get", "watch", "delete"))
-	}
-	return wanted
 }
 
 // checkUnused fails while this cluster uses anything of a provider.

@@ -17,7 +17,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
@@ -207,11 +206,7 @@ func (u *unpeering) mayEnd(ctx context.Context, list client.ObjectList) error {
 	if err != nil {
 		return u.consumer.wrapWithCluster(err)
 	}
-	wanted, err := u.consumer.toRemove(found, list)
-	if err != nil {
-		return err
-	}
-	return u.consumer.requirePermissions(ctx, wanted...)
+	return u.consumer.requireDeletion(ctx, foundOf{found, list})
 }
 
 // usedInReverse reports whether the provider uses the consumer, or began to, even without a ForeignCluster.
@@ -363,29 +358,6 @@ func (s *Cluster) holdReason(ctx context.Context, other string) string {
 		}
 	}
 	return strings.Join(all, "; ")
-}
-
-// toRemove returns the permissions that removeAll needs.
-func (s *Cluster) toRemove(found []client.Object, list client.ObjectList) (wanted []permissions, err error) {
-	if len(found) == 0 {
-		return nil, nil
-	}
-	gvk, err := s.kube.GroupVersionKindFor(list)
-	if err != nil {
-		return nil, err
-	}
-	mapping, err := s.kube.RESTMapper().RESTMapping(schema.GroupKind{Group: gvk.Group, Kind: strings.TrimSuffix(gvk.Kind, "List")}, gvk.Version)
-	if err != nil {
-		return nil, s.wrapWithCluster(err)
-	}
-	for _, obj := range found {
-		verbs := []string{"get", "watch"}
-		if obj.GetDeletionTimestamp() == nil {
-			verbs = append(verbs, "delete")
-		}
-		wanted = append(wanted, permissions{obj.GetNamespace(), mapping.Resource.GroupResource(), verbs})
-	}
-	return wanted, nil
 }
 
 // removeAll deletes objects of a kind, except those that are being deleted already, and waits until they are gone.

@@ -16,13 +16,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/ctl/step"
 	"liqo.io/liqo/internal/kube"
@@ -237,12 +237,11 @@ func (s *Cluster) mayDeleteNamespace(ctx context.Context, wait bool) error {
 	if s.wholeCluster().missing {
 		return nil
 	}
-	namespaces := schema.GroupResource{Resource: "namespaces"}
-	wanted := []permissions{{s.namespace, namespaces, []string{"get", "delete"}}}
+	actions := []string{"delete tenant namespace"}
 	if wait {
-		wanted = append(wanted, permissions{"", namespaces, []string{"watch"}})
+		actions = append(actions, "watch namespaces")
 	}
-	return s.demandOf(ctx, s.namespace, wanted...)
+	return s.requirePermissions(ctx, cluster.ForObject(s.namespace, s.permissionsFor("", actions...))...)
 }
 
 // deleteNamespace deletes the tenant namespace of the other cluster with all of its objects.

@@ -10,11 +10,11 @@ import (
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/pki"
 )
@@ -68,5 +68,5 @@ func (u *unpeering) giveUp(ctx context.Context) error {
 
 // demandToDeclare fails if the user may not declare a cluster gone.
 func (s *Cluster) demandToDeclare(ctx context.Context, id string) error {
-	return s.demandOf(ctx, id, permissions{"", schema.GroupResource{Group: liqov1beta1.GroupName, Resource: liqov1beta1.ForeignClusterResource}, []string{"patch"}})
+	return s.requirePermissions(ctx, cluster.ForObject(id, s.permissionsFor("", "declare unreachable"))...)
 }

@@ -8,11 +8,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,22 +18,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/names"
 )
 
-// permission is one verb on a resource that the user needs.
-type permission struct{ verb, group, resource, namespace string }
-
-func (a permission) String() string {
-	s := a.verb + " " + schema.GroupResource{Group: a.group, Resource: a.resource}.String()
-	if a.namespace != "" {
-		s += " in namespace " + a.namespace
-	}
-	return s
-}
-
-// parallel bounds the concurrent access reviews.
+// parallel bounds the concurrent checks of objects.
 const parallel = 16
 
 // checkObjects is the preflight of the objects: the user has the permissions to create them, and no other owner has them.
@@ -56,26 +44,28 @@ func (i *Installer) checkObjects(ctx context.Context, c *chart.Chart, objects []
 
 // checkReading comes first: without these permissions the cluster cannot be inspected.
 func (i *Installer) checkReading(ctx context.Context) error {
-	reads := []permission{
-		{"list", "", "nodes", ""}, {"list", "", "configmaps", ""}, {"list", "apps", "deployments", ""}, {"list", "apps", "daemonsets", ""},
-		{"list", "", "secrets", i.Namespace}, // Helm stores its releases in Secrets
-	}
+	actions := []string{"inspect cluster"}
 	if !i.SkipValidation {
-		reads = append(reads, permission{"list", "", "pods", ""}, permission{"list", "", "services", ""})
+		actions = append(actions, "validate cluster")
 	}
 	if !i.OnlyOutputValues {
-		reads = append(reads, permission{"get", crdKind.Group, "customresourcedefinitions", ""})
+		actions = append(actions, "read CRDs")
 	}
-	return i.requirePermissions(ctx, reads)
+	return i.requirePermissions(ctx, cluster.PermissionsFor(cluster.Namespaces{Liqo: i.Namespace}, actions...))
 }
 
 // requirePermissions fails with all of the wanted permissions that the user lacks.
-func (i *Installer) requirePermissions(ctx context.Context, wanted []permission) error {
-	denied, err := i.deniedPermissions(ctx, wanted)
-	if err == nil && len(denied) > 0 {
-		err = notPermitted("you are not allowed to %s", strings.Join(denied, ", "))
+func (i *Installer) requirePermissions(ctx context.Context, wanted []cluster.Permission) error {
+	missing, err := cluster.MissingPermissions(ctx, i.Client, wanted)
+	if err != nil || len(missing) == 0 {
+		return err
 	}
-	return err
+	var text []string
+	for _, p := range missing {
+		text = append(text, p.String())
+	}
+	slices.Sort(text)
+	return notPermitted("you are not allowed to %s", strings.Join(text, ", "))
 }
 
 func notPermitted(format string, args ...any) error {
@@ -84,17 +74,8 @@ func notPermitted(format string, args ...any) error {
 
 // permissionsFor returns the permissions that Helm and the installer need. A missing namespace is checked, too: permissions can be
 // granted in advance.
-func (i *Installer) permissionsFor(crds, objects []*unstructured.Unstructured) ([]permission, error) {
-	all := []permission{
-		{"create", "", "namespaces", ""},
-		{"get", crdKind.Group, "customresourcedefinitions", ""},
-		{"create", crdKind.Group, "customresourcedefinitions", ""},
-		{"patch", crdKind.Group, "customresourcedefinitions", ""},
-		{"watch", crdKind.Group, "customresourcedefinitions", ""},
-	}
-	for _, verb := range []string{"get", "list", "create", "update", "delete"} {
-		all = append(all, permission{verb, "", "secrets", i.Namespace}) // Helm stores its releases in Secrets
-	}
+func (i *Installer) permissionsFor(crds, objects []*unstructured.Unstructured) ([]cluster.Permission, error) {
+	all := cluster.PermissionsFor(cluster.Namespaces{Liqo: i.Namespace}, "install")
 	for _, obj := range objects {
 		resource, namespaced, err := i.resourceOf(obj, crds)
 		if err != nil {
@@ -104,12 +85,9 @@ func (i *Installer) permissionsFor(crds, objects []*unstructured.Unstructured) (
 		if namespaced {
 			namespace = i.namespaceOf(obj)
 		}
-		for _, verb := range []string{"get", "create", "patch", "delete"} {
-			all = append(all, permission{verb, resource.Group, resource.Resource, namespace})
-		}
+		all = append(all, cluster.Permissions(namespace, resource.String(), "get create patch delete")...)
 	}
-	slices.SortFunc(all, func(a, b permission) int { return strings.Compare(a.String(), b.String()) })
-	return slices.Compact(all), nil
+	return all, nil
 }
 
 // resourceOf returns the resource of a kind, from the cluster or, before the installation, from the CRDs of the chart.
@@ -139,32 +117,6 @@ func (i *Installer) namespaceOf(obj client.Object) string {
 		return ns
 	}
 	return i.Namespace
-}
-
-func (i *Installer) deniedPermissions(ctx context.Context, wanted []permission) ([]string, error) {
-	var mu sync.Mutex
-	var denied []string
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(parallel)
-	for _, a := range wanted {
-		group.Go(func() error {
-			review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-				ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: a.verb, Group: a.group, Resource: a.resource, Namespace: a.namespace},
-			}}
-			if err := i.Client.Create(ctx, review); err != nil {
-				return fmt.Errorf("asking for permissions: %w", err)
-			}
-			if !review.Status.Allowed {
-				mu.Lock()
-				defer mu.Unlock()
-				denied = append(denied, a.String())
-			}
-			return nil
-		})
-	}
-	err := group.Wait()
-	slices.Sort(denied)
-	return denied, err
 }
 
 func (i *Installer) checkEach(ctx context.Context, objects []*unstructured.Unstructured) error {
