@@ -214,9 +214,6 @@ func (a *authentication) registerTenant(ctx context.Context) error {
 	keepRequest(want, a.have, a.key.Public())
 	p := a.provider
 	if err := p.runWaiting(ctx, "Applying tenant on provider cluster", "Tenant correctly applied on provider cluster", func(ctx context.Context) error {
-		if err := p.awaitRoom(ctx, want.DeepCopy(), &authv1beta1.TenantList{}); err != nil {
-			return err
-		}
 		a.setCommonMetadata(want)
 		return applyObject(ctx, p.kube, want)
 	}); err != nil {
@@ -237,9 +234,6 @@ func (a *authentication) takeIdentity(ctx context.Context) error {
 	}
 	c := a.consumer
 	if err := c.runWaiting(ctx, "Applying identity on consumer cluster", "Identity correctly applied on consumer cluster", func(ctx context.Context) error {
-		if err := c.awaitRoom(ctx, want.DeepCopy(), &authv1beta1.IdentityList{}); err != nil {
-			return err
-		}
 		a.setCommonMetadata(want)
 		return applyObject(ctx, c.kube, want)
 	}); err != nil {

@@ -130,8 +130,8 @@ func (s *Cluster) usableNonce(ctx context.Context, consumer string, known bool) 
 func (s *Cluster) makeHandshakeSecret(ctx context.Context, c *cli, want *corev1.Secret, useless []corev1.Secret) error {
 	for i := range useless {
 		if old := &useless[i]; old.Name == want.Name {
-			if err := client.IgnoreNotFound(s.kube.Delete(ctx, old, client.Preconditions{UID: &old.UID})); err != nil {
-				return fmt.Errorf("deleting the Secret %s of an earlier attempt: %w", client.ObjectKeyFromObject(old), err)
+			if err := await.DeleteObjects(ctx, s.kube, []client.Object{old}); err != nil {
+				return fmt.Errorf("removing the Secret of an earlier attempt: %w", err)
 			}
 		}
 	}

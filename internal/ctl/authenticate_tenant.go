@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto"
 	"fmt"
-	"strings"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -132,16 +131,5 @@ func (s *Cluster) awaitTenant(ctx context.Context, at client.ObjectKey) (*authv1
 			return fmt.Errorf("somebody deleted the Tenant %s meanwhile", at)
 		}
 		return checkGranted(tenant)
-	})
-}
-
-// awaitRoom waits until an object of the same name that is being deleted is gone.
-func (s *Cluster) awaitRoom(ctx context.Context, obj client.Object, list client.ObjectList) error {
-	return await.Object(ctx, s.kube, obj, list, func(_ context.Context, there bool) error {
-		if !there || obj.GetDeletionTimestamp() == nil {
-			return nil
-		}
-		return await.Pending(fmt.Sprintf("%s %s is being deleted, held by %s",
-			await.KindOf(list), client.ObjectKeyFromObject(obj), strings.Join(obj.GetFinalizers(), ", ")))
 	})
 }

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/names"
 )
@@ -63,11 +64,8 @@ func (c *cli) runDeletePeeringUser(ctx context.Context, o *deletePeeringUserOpti
 	}
 	step := c.Step("Deleting the user")
 	defer step.Stop()
-	for _, obj := range u.objects {
-		uid := obj.GetUID()
-		if err := kube.Delete(ctx, obj, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("deleting %s: %w", obj.GetName(), err)
-		}
+	if err := await.DeleteObjects(ctx, kube, u.objects); err != nil {
+		return err
 	}
 	if err := u.awaitRefused(ctx, kube); err != nil {
 		return err

@@ -19,6 +19,7 @@ import (
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/names"
 )
@@ -218,7 +219,7 @@ func (s *Cluster) forgetPeer(ctx context.Context, id string, all []foundOf) erro
 	return s.runStep("Waiting for what is elsewhere to go", "", func() error {
 		for _, a := range all {
 			for _, obj := range a.found {
-				if err := s.awaitGone(ctx, obj, a.list); err != nil {
+				if err := await.ObjectGone(ctx, s.kube, obj, a.list, nil); err != nil {
 					return s.unlessAlive(ctx, id, err)
 				}
 			}

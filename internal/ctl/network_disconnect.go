@@ -5,17 +5,13 @@ package ctl
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
-	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/ctl/step"
 )
@@ -133,41 +129,6 @@ func (l *networkRemains) removeGateway(ctx context.Context, in *Cluster, wait bo
 		return nil
 	}
 	return in.runWaiting(ctx, "Deleting "+l.what, l.what+" correctly deleted", func(ctx context.Context) error {
-		for _, obj := range l.found {
-			uid := obj.GetUID()
-			err := l.kube.Delete(ctx, obj, client.Preconditions{UID: &uid})
-			if err != nil && !apierrors.IsNotFound(err) {
-				return fmt.Errorf("deleting %s: %w", client.ObjectKeyFromObject(obj), err)
-			}
-		}
-		if !wait {
-			return nil
-		}
-		for _, obj := range l.found {
-			if err := l.awaitGone(ctx, obj, l.list); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-// awaitGone waits until the object with this UID is gone.
-func (s *Cluster) awaitGone(ctx context.Context, obj client.Object, list client.ObjectList) error {
-	return s.awaitThat(ctx, obj, list, func(client.Object) bool { return false })
-}
-
-// awaitThat waits until the object with this UID fulfils a condition, or is gone.
-func (s *Cluster) awaitThat(ctx context.Context, obj client.Object, list client.ObjectList, done func(client.Object) bool) error {
-	uid := obj.GetUID()
-	return await.Object(ctx, s.kube, obj, list, func(_ context.Context, there bool) error {
-		if !there || obj.GetUID() != uid || done(obj) {
-			return nil
-		}
-		text := await.One(list, client.ObjectKeyFromObject(obj)).String() + " is still there"
-		if held := obj.GetFinalizers(); len(held) > 0 {
-			text += ", held by " + strings.Join(held, ", ")
-		}
-		return await.Pending(text)
+		return in.removeAll(ctx, l.found, l.list, wait)
 	})
 }

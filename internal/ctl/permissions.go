@@ -6,9 +6,6 @@ package ctl
 import (
 	"context"
 	"slices"
-	"strings"
-
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/out"
@@ -32,30 +29,4 @@ func (s *Cluster) requirePermissions(ctx context.Context, wanted ...cluster.Perm
 			See("docs/troubleshooting.md#is-forbidden-or-you-are-not-allowed-to")
 	}
 	return s.wrapWithCluster(err)
-}
-
-// requireDeletion fails if the user may not delete the objects and wait until they are gone.
-func (s *Cluster) requireDeletion(ctx context.Context, all ...foundOf) error {
-	var wanted []cluster.Permission
-	for _, of := range all {
-		if len(of.found) == 0 {
-			continue
-		}
-		gvk, err := s.kube.GroupVersionKindFor(of.list)
-		if err != nil {
-			return err
-		}
-		mapping, err := s.kube.RESTMapper().RESTMapping(schema.GroupKind{Group: gvk.Group, Kind: strings.TrimSuffix(gvk.Kind, "List")}, gvk.Version)
-		if err != nil {
-			return s.wrapWithCluster(err)
-		}
-		for _, obj := range of.found {
-			verbs := "get watch"
-			if !isDeleting(obj) {
-				verbs += " delete"
-			}
-			wanted = append(wanted, cluster.Permissions(obj.GetNamespace(), mapping.Resource.GroupResource().String(), verbs)...)
-		}
-	}
-	return s.requirePermissions(ctx, wanted...)
 }

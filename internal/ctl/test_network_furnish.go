@@ -20,7 +20,6 @@ import (
 	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/names"
-	"liqo.io/liqo/internal/uninstall"
 )
 
 const (
@@ -121,11 +120,11 @@ func (p *testCluster) removeNamespace(ctx context.Context) error {
 	if err := p.deleteFixtures(ctx); err != nil {
 		return err
 	}
-	gone := uninstall.WaitGone(ctx, p.kube, &corev1.NamespaceList{}, client.MatchingFields{"metadata.name": p.askers})
+	gone := await.AllGone(ctx, p.kube, &corev1.NamespaceList{}, client.MatchingFields{"metadata.name": p.askers})
 	if p.askers == p.servers {
 		return gone
 	}
-	return errors.Join(gone, uninstall.WaitGone(ctx, p.kube, &corev1.NamespaceList{}, client.MatchingFields{"metadata.name": p.servers}))
+	return errors.Join(gone, await.AllGone(ctx, p.kube, &corev1.NamespaceList{}, client.MatchingFields{"metadata.name": p.servers}))
 }
 
 // deployFixtures creates the namespaces, the Services and the server pods.

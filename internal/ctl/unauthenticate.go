@@ -18,6 +18,7 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/names"
 )
@@ -129,12 +130,7 @@ func (d *deauthentication) mayRemove(ctx context.Context) error {
 	if err := p.requirePermissions(ctx, p.noncePermissions("delete nonce")...); err != nil {
 		return err
 	}
-	for _, obj := range d.tenants { // a policy may deny a deletion that RBAC allows
-		if err := p.deleteObject(ctx, obj, client.DryRunAll); err != nil {
-			return p.wrapWithCluster(err)
-		}
-	}
-	return nil
+	return p.wrapWithCluster(await.DeleteObjects(ctx, p.kube, d.tenants, client.DryRunAll)) // a policy may deny a deletion that RBAC allows
 }
 
 // isControlPlane reports whether an Identity is the one of the consumer itself, not of a slice.
@@ -173,11 +169,11 @@ func (d *deauthentication) runSteps(ctx context.Context) error {
 	if err := c.dropAll(ctx, d.identities, &authv1beta1.IdentityList{}, "Identity control plane", d.wait, func() error { return d.dropKubeconfigs(ctx) }); err != nil {
 		return err
 	}
-	if err := c.wrapWithCluster(c.dropSecrets(ctx, d.signed)); err != nil {
+	if err := c.wrapWithCluster(await.DeleteObjects(ctx, c.kube, secretObjects(d.signed))); err != nil {
 		return err
 	}
 	return p.dropAll(ctx, d.tenants, &authv1beta1.TenantList{}, "Tenant", d.wait, func() error {
-		if err := p.dropSecrets(ctx, d.nonces); err != nil || !d.wait {
+		if err := await.DeleteObjects(ctx, p.kube, secretObjects(d.nonces)); err != nil || !d.wait {
 			return err
 		}
 		return d.dropCertificates(ctx)
@@ -191,38 +187,18 @@ func (s *Cluster) dropAll(ctx context.Context, found []client.Object, list clien
 		done = what + " already deleted"
 	}
 	return s.runWaiting(ctx, "Deleting "+what, done, func(ctx context.Context) error {
-		for _, obj := range found {
-			if err := s.deleteObject(ctx, obj); err != nil {
-				return err
-			}
-		}
-		for _, obj := range found {
-			if !wait {
-				break
-			}
-			if err := s.awaitGone(ctx, obj, list); err != nil {
-				return err
-			}
+		if err := s.removeAll(ctx, found, list, wait); err != nil {
+			return err
 		}
 		return then()
 	})
 }
 
-func (s *Cluster) deleteObject(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
-	uid := obj.GetUID()
-	if err := s.kube.Delete(ctx, obj, append(opts, client.Preconditions{UID: &uid})...); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("deleting %s: %w", client.ObjectKeyFromObject(obj), err)
-	}
-	return nil
-}
-
-func (s *Cluster) dropSecrets(ctx context.Context, secrets []corev1.Secret) error {
+func secretObjects(secrets []corev1.Secret) (all []client.Object) {
 	for i := range secrets {
-		if err := s.deleteObject(ctx, &secrets[i]); err != nil {
-			return err
-		}
+		all = append(all, &secrets[i])
 	}
-	return nil
+	return all
 }
 
 // dropKubeconfigs waits until the credentials are no longer in use. Secrets made by hand are kept.
@@ -236,10 +212,7 @@ func (d *deauthentication) dropKubeconfigs(ctx context.Context) error {
 		if !d.wait {
 			continue
 		}
-		if err := d.consumer.deleteObject(ctx, secret); err != nil {
-			return err
-		}
-		if err := d.consumer.awaitGone(ctx, secret, &corev1.SecretList{}); err != nil {
+		if err := d.consumer.removeAll(ctx, []client.Object{secret}, &corev1.SecretList{}, true); err != nil {
 			return err
 		}
 	}
@@ -256,9 +229,9 @@ func (d *deauthentication) dropCertificates(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("looking for certificates: %w", err)
 	}
-	return d.provider.dropSecrets(ctx, slices.DeleteFunc(all.Items, func(secret corev1.Secret) bool {
+	return await.DeleteObjects(ctx, d.provider.kube, secretObjects(slices.DeleteFunc(all.Items, func(secret corev1.Secret) bool {
 		return !slices.ContainsFunc(d.tenants, func(tenant client.Object) bool { return metav1.IsControlledBy(&secret, tenant) })
-	}))
+	})))
 }
 
 // printDryRun prints the names of the objects to delete.
@@ -276,11 +249,7 @@ func (d *deauthentication) nameOn(local, remote *manifestPage) error {
 		objs    []client.Object
 		secrets []corev1.Secret
 	}{{local, d.identities, d.signed}, {remote, d.tenants, d.nonces}} {
-		all := of.objs
-		for i := range of.secrets {
-			all = append(all, &of.secrets[i])
-		}
-		if err := of.in.addNames(all...); err != nil {
+		if err := of.in.addNames(slices.Concat(of.objs, secretObjects(of.secrets))...); err != nil {
 			return err
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/names"
-	"liqo.io/liqo/internal/uninstall"
 )
 
 type unoffloadOptions struct {
@@ -99,7 +99,7 @@ func (c *cli) unoffloadOne(ctx context.Context, kube client.WithWatch, namespace
 	}
 	c.Success("Offloading of namespace %q correctly disabled", namespace)
 	return c.runStep(fmt.Sprintf("Unoffloading namespace %q", namespace), "Unoffloading completed successfully", func() error {
-		return uninstall.WaitGone(ctx, kube, &offv1beta1.NamespaceOffloadingList{},
+		return await.AllGone(ctx, kube, &offv1beta1.NamespaceOffloadingList{},
 			client.InNamespace(namespace), client.MatchingFields{"metadata.name": names.NamespaceOffloading})
 	})
 }

@@ -22,6 +22,7 @@ import (
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/ctl/step"
 	"liqo.io/liqo/internal/names"
@@ -278,15 +279,13 @@ func (u *unpeering) awaitDrained(ctx context.Context, told *out.Printer) error {
 			return wrapDisabling("offloading", s.wrapWithCluster(err))
 		}
 		for _, obj := range found {
-			if err := s.awaitThat(ctx, obj, of.list, of.done); err != nil {
+			if err := await.ObjectGone(ctx, s.kube, obj, of.list, of.done); err != nil {
 				return wrapDisabling("offloading", s.wrapWithCluster(err))
 			}
 		}
 	}
 	return nil
 }
-
-func isDeleting(obj client.Object) bool { return obj.GetDeletionTimestamp() != nil }
 
 // isDrained reports whether all pods of a virtual node have ended, so that its kubelet can end.
 func isDrained(obj client.Object) bool {
@@ -360,28 +359,6 @@ func (s *Cluster) holdReason(ctx context.Context, other string) string {
 	return strings.Join(all, "; ")
 }
 
-// removeAll deletes objects of a kind, except those that are being deleted already, and waits until they are gone.
-func (s *Cluster) removeAll(ctx context.Context, found []client.Object, list client.ObjectList, wait bool) error {
-	for _, obj := range found {
-		if obj.GetDeletionTimestamp() != nil {
-			continue
-		}
-		uid := obj.GetUID()
-		if err := s.kube.Delete(ctx, obj, client.Preconditions{UID: &uid}); err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("deleting %s: %w", client.ObjectKeyFromObject(obj), err)
-		}
-	}
-	for _, obj := range found {
-		if !wait {
-			break
-		}
-		if err := s.awaitGone(ctx, obj, list); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // endAuthentication makes the provider forget the consumer. The credentials go first, while they are usable for cleanup.
 func (u *unpeering) endAuthentication(ctx context.Context, told *out.Printer) error {
 	d := &deauthentication{cli: u.withPrinter(told), consumer: u.consumer.withPrinter(told), provider: u.provider.withPrinter(told), wait: true}
@@ -410,12 +387,6 @@ func (u *unpeering) replicasOf(ctx context.Context) (all []foundOf, err error) {
 		all = append(all, foundOf{found, kind.List})
 	}
 	return all, nil
-}
-
-// foundOf holds the found objects of one kind.
-type foundOf struct {
-	found []client.Object
-	list  client.ObjectList
 }
 
 // endReplicas deletes the orphaned replicas, unless the user lacks the permission.

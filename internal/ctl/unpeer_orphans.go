@@ -5,10 +5,8 @@ package ctl
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	certv1 "k8s.io/api/certificates/v1"
@@ -22,6 +20,7 @@ import (
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/ctl/step"
@@ -92,73 +91,6 @@ func (s *Cluster) awaitNothing(ctx context.Context, other string) error {
 		}
 	}
 	return nil
-}
-
-// awaitAll waits until objects of a kind are gone that controllers delete, or fails with the reason why they stay.
-func (s *Cluster) awaitAll(ctx context.Context, found []client.Object, list client.ObjectList, stays func(client.Object) bool) error {
-	for _, obj := range slices.DeleteFunc(found, stays) {
-		pod, is := obj.(*corev1.Pod)
-		if !is {
-			if err := s.awaitThat(ctx, obj, list, stays); err != nil {
-				return err
-			}
-			continue
-		}
-		confirmed, err := s.awaitEnded(ctx, pod)
-		if err != nil {
-			return err
-		}
-		if !confirmed {
-			s.Warn("The node %s has not confirmed that the pod %s ended, and is lost or busy: the pod is shown until it does, or until the Node is deleted",
-				pod.Spec.NodeName, client.ObjectKeyFromObject(pod))
-		}
-	}
-	return nil
-}
-
-// confirmation is how long a node may take to confirm the end of a pod after its grace period.
-const confirmation = 5 * time.Second
-
-// awaitEnded waits until a pod is gone, or until its grace period is over. In the second case the end is unconfirmed: the node may be
-// lost and never report.
-func (s *Cluster) awaitEnded(ctx context.Context, pod *corev1.Pod) (confirmed bool, err error) {
-	list, uid, there := &corev1.PodList{}, pod.UID, false
-	err = s.awaitThat(ctx, pod, list, func(obj client.Object) bool {
-		there = hasEnded(obj) || isDeleting(obj)
-		return there
-	})
-	if err != nil || !there {
-		return err == nil, err
-	}
-	within, cancel := context.WithTimeout(ctx, timeToEnd(pod, time.Now())+confirmation)
-	defer cancel()
-	if err := s.awaitGone(within, pod, list); err == nil || within.Err() == nil || ctx.Err() != nil {
-		return true, err
-	}
-	// The API server may have been unavailable meanwhile.
-	if err := s.kube.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
-		return true, client.IgnoreNotFound(err)
-	}
-	return pod.UID != uid || hasEnded(pod), nil
-}
-
-// timeToEnd returns the rest of the grace period of a pod. The clocks of both machines may differ: the result is at most the whole
-// period.
-func timeToEnd(pod *corev1.Pod, now time.Time) time.Duration {
-	if pod.DeletionTimestamp == nil {
-		return 0
-	}
-	var grace time.Duration
-	if given := pod.DeletionGracePeriodSeconds; given != nil {
-		grace = time.Duration(*given) * time.Second
-	}
-	return max(0, min(pod.DeletionTimestamp.Sub(now), grace))
-}
-
-// hasEnded reports whether nothing of a pod runs any more, by the status that its node wrote.
-func hasEnded(obj client.Object) bool {
-	phase := obj.(*corev1.Pod).Status.Phase
-	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
 }
 
 // isSomebodys reports whether an object of a peering's kinds was created by hand: a workload other than a gateway or virtual kubelet,
@@ -268,7 +200,7 @@ func (s *Cluster) deleteNamespace(ctx context.Context, other string, wait bool) 
 		if held, err = s.heldBy(ctx, ns); err != nil || held != nil {
 			return err
 		}
-		if err := s.awaitGone(ctx, ns, &corev1.NamespaceList{}); err != nil {
+		if err := await.ObjectGone(ctx, s.kube, ns, &corev1.NamespaceList{}, nil); err != nil {
 			return err
 		}
 		return s.awaitKeys(ctx, other, was)
@@ -282,23 +214,6 @@ func (s *Cluster) deleteNamespace(ctx context.Context, other string, wait bool) 
 		s.Success("Ensured tenant namespace absence")
 	}
 	return nil
-}
-
-// heldBy waits until the pods in a terminating namespace are gone, and returns one that may never be confirmed, nil for none.
-func (s *Cluster) heldBy(ctx context.Context, ns *corev1.Namespace) (client.Object, error) {
-	pods := &corev1.PodList{}
-	if err := s.kube.List(ctx, pods, client.InNamespace(ns.Name)); err != nil {
-		if apierrors.IsForbidden(err) {
-			return nil, nil
-		}
-		return nil, fmt.Errorf("looking for pods in %s: %w", ns.Name, err)
-	}
-	for i := range pods.Items {
-		if confirmed, err := s.awaitEnded(ctx, &pods.Items[i]); err != nil || !confirmed {
-			return &pods.Items[i], err
-		}
-	}
-	return nil, nil
 }
 
 // awaitKeys waits until the keys of a cluster that were in the deleted tenant namespace are gone, or belong to other owners only.
@@ -315,7 +230,7 @@ func (s *Cluster) awaitKeys(ctx context.Context, other string, ns *corev1.Namesp
 		if released(obj) {
 			continue
 		}
-		if err := s.awaitThat(ctx, obj, &corev1.SecretList{}, released); err != nil {
+		if err := await.ObjectGone(ctx, s.kube, obj, &corev1.SecretList{}, released); err != nil {
 			return err
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
 )
@@ -45,7 +46,7 @@ func CleanUp(ctx context.Context, c client.WithWatch) error {
 		}
 	}
 	for _, list := range append(kinds, &offv1beta1.NamespaceOffloadingList{}) {
-		if err := WaitGone(ctx, c, list, notOfServices(list)...); err != nil {
+		if err := await.AllGone(ctx, c, list, notOfServices(list)...); err != nil {
 			return err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	certv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -56,7 +57,7 @@ func PurgeCRDs(ctx context.Context, c client.WithWatch) error {
 		if err := releaseObjects(ctx, p, &crds[i]); err != nil {
 			return err
 		}
-		if err := WaitGone(ctx, c, listOf(crdKind), client.MatchingFields{"metadata.name": crds[i].GetName()}); err != nil {
+		if err := await.AllGone(ctx, c, listOf(crdKind), client.MatchingFields{"metadata.name": crds[i].GetName()}); err != nil {
 			return err
 		}
 	}
@@ -125,7 +126,7 @@ func PurgeNamespaces(ctx context.Context, c client.WithWatch, liqo string) error
 		}
 	}
 	for _, s := range namespacesOf(liqo) {
-		if err := WaitGone(ctx, c, s.list, s.opts); err != nil {
+		if err := await.AllGone(ctx, c, s.list, s.opts); err != nil {
 			return err
 		}
 	}
@@ -220,6 +221,9 @@ func purgeClusterWide(ctx context.Context, c client.Client) error {
 		return c.Patch(ctx, ns, client.RawPatch(mergePatch, forget))
 	}, client.HasLabels{names.SchedulingEnabled})
 }
+
+// isAbsent reports whether an error means a missing object or an unknown kind.
+func isAbsent(err error) bool { return apierrors.IsNotFound(err) || apimeta.IsNoMatchError(err) }
 
 // forEach calls do for all objects of the list's kind. Objects and kinds that vanish meanwhile are skipped.
 func forEach(ctx context.Context, c client.Client, list client.ObjectList, do func(client.Object) error, opts ...client.ListOption) error {

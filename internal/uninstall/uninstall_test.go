@@ -17,7 +17,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
@@ -25,6 +27,7 @@ import (
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
 )
@@ -184,11 +187,12 @@ func TestCleanUpRemovesWhatTheControllersKeep(t *testing.T) {
 	}
 }
 
-func describeAll(list client.ObjectList) string {
-	if text := describeObjects(list); !strings.HasSuffix(text, "  is") {
-		return text
-	}
-	return ""
+func describeAll(list client.ObjectList) (all []string) {
+	_ = apimeta.EachListItem(list, func(obj runtime.Object) error {
+		all = append(all, obj.(client.Object).GetName())
+		return nil
+	})
+	return all
 }
 
 // stumbling is a cluster whose API server fails the first list of that kind, the first deletion and the first patch.
@@ -268,7 +272,7 @@ func TestADeletionIsWaitedForThroughTroubles(t *testing.T) {
 				}
 				return tc.answer()
 			})
-			if err := WaitGone(t.Context(), cluster, &ipamv1alpha1.NetworkList{}, client.InNamespace(ns)); err != nil || !met.Load() {
+			if err := await.AllGone(t.Context(), cluster, &ipamv1alpha1.NetworkList{}, client.InNamespace(ns)); err != nil || !met.Load() {
 				t.Errorf("the wait ended: %v; met %v", err, met.Load())
 			}
 		})
@@ -292,7 +296,7 @@ func TestAWaitSaysWhatIsStillThere(t *testing.T) {
 		}
 		return testkit.Answer(503, "no etcd"), nil
 	})
-	err := WaitGone(ctx, cluster, &ipamv1alpha1.NetworkList{}, client.InNamespace(ns))
+	err := await.AllGone(ctx, cluster, &ipamv1alpha1.NetworkList{}, client.InNamespace(ns))
 	if !errors.Is(err, context.Canceled) || !strings.HasPrefix(err.Error(), "Network "+ns+"/slow (held by test.liqo.io/held) is still there: watching: ") {
 		t.Errorf("it ended with %v", err)
 	}
@@ -300,11 +304,11 @@ func TestAWaitSaysWhatIsStillThere(t *testing.T) {
 
 func TestWaitingForNothingEndsAtOnce(t *testing.T) {
 	c := testkit.Cluster(t)
-	if err := WaitGone(t.Context(), watching(t, c), &corev1.ConfigMapList{}, client.MatchingLabels{"nobody": "has-it"}); err != nil {
+	if err := await.AllGone(t.Context(), watching(t, c), &corev1.ConfigMapList{}, client.MatchingLabels{"nobody": "has-it"}); err != nil {
 		t.Error(err)
 	}
 	unknown := listOf(crdKind.GroupVersion().WithKind("Unknown"))
-	if err := WaitGone(t.Context(), watching(t, c), unknown); err != nil {
+	if err := await.AllGone(t.Context(), watching(t, c), unknown); err != nil {
 		t.Errorf("a kind that does not exist is waited for: %v", err)
 	}
 }

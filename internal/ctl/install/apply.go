@@ -17,8 +17,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/out"
-	"liqo.io/liqo/internal/uninstall"
 )
 
 // applyPlan changes the cluster, and rolls back on a failure.
@@ -119,7 +119,7 @@ func (i *Installer) removeNamespace(ctx context.Context) error {
 	if err := client.IgnoreNotFound(i.Client.Delete(ctx, ns)); err != nil {
 		return err
 	}
-	return uninstall.WaitGone(ctx, i.Client, &corev1.NamespaceList{}, client.MatchingFields{"metadata.name": i.Namespace})
+	return await.AllGone(ctx, i.Client, &corev1.NamespaceList{}, client.MatchingFields{"metadata.name": i.Namespace})
 }
 
 // diagnosePods returns the pods that are not ready with the reasons, except the one named in told.

@@ -1,0 +1,86 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package await
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// DeleteObjects deletes objects, without a wait. It skips those that are gone or being deleted. The UID protects an object of the same
+// name that was created meanwhile.
+func DeleteObjects(ctx context.Context, c client.Writer, all []client.Object, opts ...client.DeleteOption) error {
+	for _, obj := range all {
+		if obj.GetDeletionTimestamp() != nil {
+			continue
+		}
+		uid := obj.GetUID()
+		if err := c.Delete(ctx, obj, append(slices.Clip(opts), client.Preconditions{UID: &uid})...); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("deleting %s: %w", client.ObjectKeyFromObject(obj), err)
+		}
+	}
+	return nil
+}
+
+// ObjectGone waits until the object with this UID is gone, or until done reports true for it.
+func ObjectGone(ctx context.Context, c client.WithWatch, obj client.Object, list client.ObjectList, done func(client.Object) bool) error {
+	uid := obj.GetUID()
+	return Object(ctx, c, obj, list, func(_ context.Context, there bool) error {
+		if !there || obj.GetUID() != uid || done != nil && done(obj) {
+			return nil
+		}
+		text := One(list, client.ObjectKeyFromObject(obj)).String() + " is still there"
+		if held := obj.GetFinalizers(); len(held) > 0 {
+			text += ", held by " + strings.Join(held, ", ")
+		}
+		return Pending(text)
+	})
+}
+
+// AllGone waits until the list is empty. The error of a timeout names the remaining objects and their finalizers.
+func AllGone(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+	err := Until(ctx, c, func(ctx context.Context) error {
+		if err := c.List(ctx, list, opts...); err != nil {
+			return fmt.Errorf("listing what is left: %w", err)
+		}
+		if apimeta.LenList(list) > 0 {
+			return Pending(describeObjects(list) + " still there")
+		}
+		return nil
+	}, Watched{List: list, Opts: opts})
+	if apierrors.IsNotFound(err) || apimeta.IsNoMatchError(err) {
+		return nil
+	}
+	return err
+}
+
+// describeObjects returns the first objects of a list with their finalizers, which identify the slow controller.
+func describeObjects(list client.ObjectList) string {
+	var names []string
+	_ = apimeta.EachListItem(list, func(o runtime.Object) error {
+		obj := o.(client.Object)
+		name := strings.TrimPrefix(obj.GetNamespace()+"/"+obj.GetName(), "/")
+		if f := obj.GetFinalizers(); len(f) > 0 {
+			name += " (held by " + strings.Join(f, ", ") + ")"
+		}
+		names = append(names, name)
+		return nil
+	})
+	const most = 5
+	if len(names) > most {
+		names = append(names[:most], fmt.Sprintf("and %d more", len(names)-most))
+	}
+	verb := " is"
+	if len(names) > 1 {
+		verb = " are"
+	}
+	return KindOf(list) + " " + strings.Join(names, ", ") + verb
+}

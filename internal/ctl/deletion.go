@@ -1,0 +1,151 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/await"
+	"liqo.io/liqo/internal/ctl/cluster"
+)
+
+// foundOf holds the found objects of one kind.
+type foundOf struct {
+	found []client.Object
+	list  client.ObjectList
+}
+
+func isDeleting(obj client.Object) bool { return obj.GetDeletionTimestamp() != nil }
+
+// requireDeletion fails if the user may not delete the objects and wait until they are gone.
+func (s *Cluster) requireDeletion(ctx context.Context, all ...foundOf) error {
+	var wanted []cluster.Permission
+	for _, of := range all {
+		if len(of.found) == 0 {
+			continue
+		}
+		gvk, err := s.kube.GroupVersionKindFor(of.list)
+		if err != nil {
+			return err
+		}
+		mapping, err := s.kube.RESTMapper().RESTMapping(schema.GroupKind{Group: gvk.Group, Kind: strings.TrimSuffix(gvk.Kind, "List")}, gvk.Version)
+		if err != nil {
+			return s.wrapWithCluster(err)
+		}
+		for _, obj := range of.found {
+			verbs := "get watch"
+			if !isDeleting(obj) {
+				verbs += " delete"
+			}
+			wanted = append(wanted, cluster.Permissions(obj.GetNamespace(), mapping.Resource.GroupResource().String(), verbs)...)
+		}
+	}
+	return s.requirePermissions(ctx, wanted...)
+}
+
+// removeAll deletes objects of a kind and waits until they are gone.
+func (s *Cluster) removeAll(ctx context.Context, found []client.Object, list client.ObjectList, wait bool) error {
+	if err := await.DeleteObjects(ctx, s.kube, found); err != nil || !wait {
+		return err
+	}
+	for _, obj := range found {
+		if err := await.ObjectGone(ctx, s.kube, obj, list, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// awaitAll waits until objects of a kind are gone that controllers delete, or fails with the reason why they stay.
+func (s *Cluster) awaitAll(ctx context.Context, found []client.Object, list client.ObjectList, stays func(client.Object) bool) error {
+	for _, obj := range slices.DeleteFunc(found, stays) {
+		pod, is := obj.(*corev1.Pod)
+		if !is {
+			if err := await.ObjectGone(ctx, s.kube, obj, list, stays); err != nil {
+				return err
+			}
+			continue
+		}
+		confirmed, err := s.awaitEnded(ctx, pod)
+		if err != nil {
+			return err
+		}
+		if !confirmed {
+			s.Warn("The node %s has not confirmed that the pod %s ended, and is lost or busy: the pod is shown until it does, or until the Node is deleted",
+				pod.Spec.NodeName, client.ObjectKeyFromObject(pod))
+		}
+	}
+	return nil
+}
+
+// confirmation is how long a node may take to confirm the end of a pod after its grace period.
+const confirmation = 5 * time.Second
+
+// awaitEnded waits until a pod is gone, or until its grace period is over. In the second case the end is unconfirmed: the node may be
+// lost and never report.
+func (s *Cluster) awaitEnded(ctx context.Context, pod *corev1.Pod) (confirmed bool, err error) {
+	list, uid, there := &corev1.PodList{}, pod.UID, false
+	err = await.ObjectGone(ctx, s.kube, pod, list, func(obj client.Object) bool {
+		there = hasEnded(obj) || isDeleting(obj)
+		return there
+	})
+	if err != nil || !there {
+		return err == nil, err
+	}
+	within, cancel := context.WithTimeout(ctx, timeToEnd(pod, time.Now())+confirmation)
+	defer cancel()
+	if err := await.ObjectGone(within, s.kube, pod, list, nil); err == nil || within.Err() == nil || ctx.Err() != nil {
+		return true, err
+	}
+	// The API server may have been unavailable meanwhile.
+	if err := s.kube.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
+		return true, client.IgnoreNotFound(err)
+	}
+	return pod.UID != uid || hasEnded(pod), nil
+}
+
+// timeToEnd returns the rest of the grace period of a pod. The clocks of both machines may differ: the result is at most the whole
+// period.
+func timeToEnd(pod *corev1.Pod, now time.Time) time.Duration {
+	if pod.DeletionTimestamp == nil {
+		return 0
+	}
+	var grace time.Duration
+	if given := pod.DeletionGracePeriodSeconds; given != nil {
+		grace = time.Duration(*given) * time.Second
+	}
+	return max(0, min(pod.DeletionTimestamp.Sub(now), grace))
+}
+
+// hasEnded reports whether nothing of a pod runs any more, by the status that its node wrote.
+func hasEnded(obj client.Object) bool {
+	phase := obj.(*corev1.Pod).Status.Phase
+	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
+}
+
+// heldBy waits until the pods in a terminating namespace are gone, and returns one that may never be confirmed, nil for none.
+func (s *Cluster) heldBy(ctx context.Context, ns *corev1.Namespace) (client.Object, error) {
+	pods := &corev1.PodList{}
+	if err := s.kube.List(ctx, pods, client.InNamespace(ns.Name)); err != nil {
+		if apierrors.IsForbidden(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("looking for pods in %s: %w", ns.Name, err)
+	}
+	for i := range pods.Items {
+		if confirmed, err := s.awaitEnded(ctx, &pods.Items[i]); err != nil || !confirmed {
+			return &pods.Items[i], err
+		}
+	}
+	return nil, nil
+}
