@@ -153,7 +153,7 @@ func TestTheTunnelOfTheOtherDirectionIsNotWaitedForInVain(t *testing.T) {
 			testkit.Create(t, c.Client, pod)
 			testkit.UpdateStatus(t, c.Client, pod, func(pod *corev1.Pod) {
 				pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
-					Name: "gateway", RestartCount: crashes, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+					Name: "gateway", RestartCount: 3, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
 					LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "no such device"}},
 				}}
 			})

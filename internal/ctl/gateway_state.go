@@ -281,42 +281,19 @@ func (g *gateway) awaitPod(ctx context.Context, kube client.WithWatch) error {
 	}, g.watchGateway(), await.One(&appsv1.DeploymentList{}, key), await.Watched{List: &corev1.PodList{}, Opts: mine})
 }
 
-// crashes is the number of restarts after which another restart will not help.
-const crashes = 3
-
-// hopeless are the waiting reasons of a container that never start by themselves.
-var hopeless = []string{"InvalidImageName", "ErrImageNeverPull"}
-
-// crashing is the waiting reason of a container in a crash loop.
-const crashing = "CrashLoopBackOff"
-
-// notReady returns a Pending about the pods of a gateway, or an error for a pod in a crash loop.
-func notReady(gateway string, pods []corev1.Pod) error {
+// notReady returns a Pending about pods of which none is ready, or an error if a change is needed.
+func notReady(of string, pods []corev1.Pod) error {
 	for i := range pods {
-		pod := &pods[i]
-		if pod.DeletionTimestamp != nil {
+		problem := await.PodProblemOf(&pods[i])
+		switch {
+		case pods[i].DeletionTimestamp != nil || problem.Reason == "":
 			continue
+		case problem.IsPermanent():
+			return out.Fail("pod %s does not start: %s", pods[i].Name, problem)
 		}
-		for _, s := range pod.Status.ContainerStatuses {
-			waiting, ended := s.State.Waiting, s.LastTerminationState.Terminated
-			if waiting == nil {
-				continue
-			}
-			if waiting.Reason == crashing && s.RestartCount >= crashes && ended != nil {
-				return out.Fail("pod %s does not start: %s, exit code %d: %s", pod.Name, waiting.Reason, ended.ExitCode, cmp.Or(ended.Message, ended.Reason))
-			}
-			if slices.Contains(hopeless, waiting.Reason) {
-				return out.Fail("pod %s cannot start: %s: %s", pod.Name, waiting.Reason, waiting.Message)
-			}
-			return await.Pending(fmt.Sprintf("pod %s does not start: %s %s", pod.Name, waiting.Reason, waiting.Message))
-		}
-		for _, c := range pod.Status.Conditions {
-			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-				return await.Pending(fmt.Sprintf("pod %s has no node: %s", pod.Name, c.Message))
-			}
-		}
+		return await.Pending(fmt.Sprintf("pod %s does not start: %s", pods[i].Name, problem))
 	}
-	return await.Pending(fmt.Sprintf("no pod of %s is ready", gateway))
+	return await.Pending(fmt.Sprintf("no pod of %s is ready", of))
 }
 
 // awaitConnection waits until the gateway has a Connection and, if up is set, until the tunnel is up. It fails if the gateway is

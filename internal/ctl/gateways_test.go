@@ -186,11 +186,11 @@ func TestAPodThatDoesNotStartSaysWhy(t *testing.T) {
 		ends bool
 	}{
 		"no pod of gw-milan is ready":                                                  {nil, false},
-		"pod gw-milan-0 has no node: 0/3 nodes are available":                          {[]corev1.PodStatus{unscheduled}, false},
-		"pod gw-milan-0 does not start: ImagePullBackOff no such image":                {[]corev1.PodStatus{container(0, "ImagePullBackOff", "no such image", nil)}, false},
-		"pod gw-milan-0 cannot start: InvalidImageName: no name":                       {[]corev1.PodStatus{container(0, "InvalidImageName", "no name", nil)}, true},
-		"pod gw-milan-0 does not start: CrashLoopBackOff back-off":                     {[]corev1.PodStatus{container(1, "CrashLoopBackOff", "back-off", crashed)}, false},
-		"pod gw-milan-0 does not start: ContainerCreating ":                            {[]corev1.PodStatus{container(3, "ContainerCreating", "", crashed)}, false},
+		"pod gw-milan-0 does not start: not scheduled: 0/3 nodes are available":        {[]corev1.PodStatus{unscheduled}, false},
+		"pod gw-milan-0 does not start: ImagePullBackOff: no such image":               {[]corev1.PodStatus{container(0, "ImagePullBackOff", "no such image", nil)}, false},
+		"pod gw-milan-0 does not start: InvalidImageName: no name":                     {[]corev1.PodStatus{container(0, "InvalidImageName", "no name", nil)}, true},
+		"pod gw-milan-0 does not start: CrashLoopBackOff, exit code 1: has no device":  {[]corev1.PodStatus{container(1, "CrashLoopBackOff", "back-off", &corev1.ContainerStateTerminated{ExitCode: 1, Message: "has no device"})}, false},
+		"pod gw-milan-0 does not start: ContainerCreating":                             {[]corev1.PodStatus{container(3, "ContainerCreating", "", crashed)}, false},
 		"pod gw-milan-0 does not start: CrashLoopBackOff, exit code 1: no such device": {[]corev1.PodStatus{container(3, "CrashLoopBackOff", "back-off", crashed)}, true},
 	} {
 		var pods []corev1.Pod

@@ -284,15 +284,8 @@ func checkStarting(pod *corev1.Pod) error {
 	if why := refusalOf(pod); why != "" {
 		return await.Pending(why)
 	}
-	for _, s := range pod.Status.ContainerStatuses {
-		if s.State.Waiting == nil {
-			continue
-		}
-		switch s.State.Waiting.Reason {
-		case "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName":
-			return out.Fail("pod %s does not start: %s %s", pod.Name, s.State.Waiting.Reason, s.State.Waiting.Message).
-				Hint("--image names another image of Liqo")
-		}
+	if problem := await.PodProblemOf(pod); await.LacksImage(problem.Reason) && problem.Reason != "ErrImagePull" { // a second attempt may succeed
+		return out.Fail("pod %s does not start: %s", pod.Name, problem).Hint("--image names another image of Liqo")
 	}
 	return notReady(pod.Name, []corev1.Pod{*pod})
 }

@@ -641,7 +641,7 @@ func podsThatDoNotStartEndIt(t *testing.T, p *theatre) {
 			Name: "reach", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}},
 		}}}
 	})
-	p.try(t).refuses(t, "does not start: ImagePullBackOff no such image", "--image names another image")
+	p.try(t).refuses(t, "does not start: ImagePullBackOff: no such image", "--image names another image")
 	p.nothingIsLeft(t)
 	p.stall(func(pod *corev1.Pod) {
 		pod.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfcpu", Message: "no room"}

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/policy"
@@ -116,9 +117,6 @@ func (k *podKind) tellTrouble(it *podItem) {
 // podProblem is one problem that keeps a pod from running. Its message changes while it lasts, its subject does not.
 type podProblem struct{ reason, what, message string }
 
-// noImage are the reasons of containers whose image cannot be pulled. The first two alternate.
-var noImage = []string{"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed"}
-
 func podProblems(pod *corev1.Pod) []podProblem {
 	var out []podProblem
 	for _, c := range pod.Status.Conditions {
@@ -128,7 +126,7 @@ func podProblems(pod *corev1.Pod) []podProblem {
 	}
 	var what, messages []string
 	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-		if w := s.State.Waiting; w != nil && slices.Contains(noImage, w.Reason) {
+		if w := s.State.Waiting; w != nil && await.LacksImage(w.Reason) {
 			what = append(what, s.Name+" "+s.Image)
 			messages = append(messages, fmt.Sprintf("container %q: %s: %s", s.Name, w.Reason, w.Message))
 		}

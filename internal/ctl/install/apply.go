@@ -4,11 +4,9 @@
 package install
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -130,7 +128,7 @@ func (i *Installer) diagnosePods(ctx context.Context, told string) []string {
 	}
 	var problems []string
 	for n := range pods.Items {
-		if why := notReady(&pods.Items[n]); why != "" && pods.Items[n].Name != told {
+		if why := await.PodProblemOf(&pods.Items[n]); why.Reason != "" && pods.Items[n].Name != told {
 			problems = append(problems, fmt.Sprintf("Pod %s: %s", pods.Items[n].Name, why))
 		}
 	}
@@ -147,46 +145,4 @@ func (i *Installer) diagnosePods(ctx context.Context, told string) []string {
 		}
 	}
 	return problems
-}
-
-// notReady returns one line about why a pod is not ready, "" if it is.
-func notReady(pod *corev1.Pod) string {
-	if pod.Status.Phase == corev1.PodSucceeded {
-		return ""
-	}
-	for _, status := range append(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses...) {
-		if w := status.State.Waiting; w != nil && w.Reason != "PodInitializing" && w.Reason != "ContainerCreating" {
-			why := cmp.Or(w.Reason, "waiting")
-			if last := status.LastTerminationState.Terminated; last != nil {
-				why += fmt.Sprintf(", exit code %d", last.ExitCode)
-				return why + lastDetail(lastLine(last.Message))
-			}
-			return why + lastDetail(w.Message)
-		}
-		if t := status.State.Terminated; t != nil && t.ExitCode != 0 {
-			return fmt.Sprintf("exit code %d", t.ExitCode) + lastDetail(lastLine(t.Message))
-		}
-	}
-	for _, c := range pod.Status.Conditions {
-		switch {
-		case c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse:
-			return cmp.Or(c.Reason, "not scheduled") + lastDetail(c.Message)
-		case c.Type == corev1.PodReady && c.Status == corev1.ConditionFalse:
-			return cmp.Or(c.Reason, "not ready") + lastDetail(c.Message)
-		}
-	}
-	return ""
-}
-
-// lastLine returns the last line of a termination message: the chart lets it be the end of the log.
-func lastLine(text string) string {
-	text = strings.TrimSpace(text)
-	return text[strings.LastIndex(text, "\n")+1:]
-}
-
-func lastDetail(message string) string {
-	if message == "" {
-		return ""
-	}
-	return ": " + message
 }

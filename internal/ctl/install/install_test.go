@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 )
@@ -109,29 +108,5 @@ func TestGeneratedIDsAreLabels(t *testing.T) {
 	}
 	if len(seen) < 190 {
 		t.Errorf("only %d of 200 differ", len(seen))
-	}
-}
-
-func TestAPodSaysWhyItDoesNotWork(t *testing.T) {
-	waiting := func(reason, message string) corev1.ContainerStatus {
-		return corev1.ContainerStatus{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}}
-	}
-	crashed := waiting("CrashLoopBackOff", "back-off 10s")
-	crashed.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 2, Message: "I1120 starting\nno such flag\n"}
-	for want, status := range map[string]corev1.PodStatus{
-		"":                        {Phase: corev1.PodSucceeded},
-		"ErrImagePull: not found": {ContainerStatuses: []corev1.ContainerStatus{waiting("ErrImagePull", "not found")}},
-		"CrashLoopBackOff, exit code 2: no such flag": {ContainerStatuses: []corev1.ContainerStatus{crashed}},
-		"Unschedulable: 0/1 nodes are available": {Conditions: []corev1.PodCondition{
-			{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/1 nodes are available"},
-		}},
-		"ContainersNotReady: waiting for c": {
-			ContainerStatuses: []corev1.ContainerStatus{waiting("ContainerCreating", "")},
-			Conditions:        []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: "ContainersNotReady", Message: "waiting for c"}},
-		},
-	} {
-		if got := notReady(&corev1.Pod{Status: status}); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
 	}
 }

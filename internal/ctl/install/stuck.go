@@ -15,11 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/names"
 )
 
 const (
-	crashes         = 3 // restarts after which another restart will not help
 	imagePatience   = time.Minute
 	nodePatience    = 3 * time.Minute // an autoscaler may have to order a machine first
 	pauseOfTheVigil = 2 * time.Second
@@ -103,7 +103,7 @@ func (v *stallDetector) observePods(pods []corev1.Pod, now time.Time) *stuckPod 
 			s = stall{patience, now}
 		}
 		if now.Sub(s.since) >= patience {
-			return &stuckPod{pod.Name, notReady(pod)}
+			return &stuckPod{pod.Name, await.PodProblemOf(pod).String()}
 		}
 		seen[pod.UID] = s
 	}
@@ -116,24 +116,13 @@ func unsatisfiable(pod *corev1.Pod) (time.Duration, bool) {
 	if !pod.DeletionTimestamp.IsZero() {
 		return 0, false
 	}
-	for _, status := range append(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses...) {
-		if status.State.Waiting == nil {
-			continue
-		}
-		switch status.State.Waiting.Reason {
-		case "CrashLoopBackOff":
-			if status.RestartCount >= crashes {
-				return 0, true
-			}
-		case "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError",
-			"CreateContainerConfigError", "CreateContainerError":
-			return imagePatience, true
-		}
-	}
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
-			return nodePatience, true
-		}
+	switch problem := await.PodProblemOf(pod); {
+	case problem.IsCrashing():
+		return 0, true
+	case await.LacksImage(problem.Reason), problem.Reason == "CreateContainerConfigError", problem.Reason == "CreateContainerError":
+		return imagePatience, true
+	case problem.Reason == corev1.PodReasonUnschedulable:
+		return nodePatience, true
 	}
 	return 0, false
 }
