@@ -32,14 +32,10 @@ func (s *inputs) givenUp(l *link) bool {
 	return state.looked && !state.isAlive()
 }
 
-// forgottenAfter is how long a peer must reject every call before the rejection counts as permanent: a starting API server, or
-// permissions not granted yet, look the same.
-const forgottenAfter = 15 * time.Second
-
 // isForgotten reports whether the user deletes all objects of a peer, credentials included, while the peer rejects the credentials: it was
 // torn down there first, and later credentials to remove the replicas will not come. after is the delay until the next check, 0 if a watch
 // triggers it.
-func (s *inputs) isForgotten(l *link, now time.Time) (is bool, after time.Duration) {
+func (s *inputs) isForgotten(l *link, forgottenAfter time.Duration, now time.Time) (is bool, after time.Duration) {
 	staying := func(x corev1.Secret) bool { return x.DeletionTimestamp.IsZero() }
 	if !s.removed || l == nil || len(s.secrets) == 0 || slices.ContainsFunc(s.secrets, staying) {
 		return false, 0

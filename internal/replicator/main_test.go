@@ -130,7 +130,7 @@ func (p *peering) ownRights() {
 func (p *peering) run() (stop func()) {
 	p.t.Helper()
 	return testkit.Manager(p.t, p.consumer.User(p.t, replicatorUser), kube.ManagerOptions{}, func(mgr ctrl.Manager) error {
-		return Setup(mgr, Options{AllowLoopbackPeers: true, ClusterID: liqov1beta1.ClusterID(p.consumerID), Version: "v1.2.3", HealthInterval: time.Second, HealthTimeout: 2 * time.Second})
+		return Setup(mgr, Options{AllowLoopbackPeers: true, ClusterID: liqov1beta1.ClusterID(p.consumerID), Version: "v1.2.3", HealthInterval: time.Second, HealthTimeout: 2 * time.Second, ForgottenAfter: 15 * time.Second})
 	})
 }
 

@@ -243,7 +243,7 @@ func TestForgotten(t *testing.T) {
 				}
 			}
 			s := inputs{removed: c.removed, secrets: c.secrets}
-			if is, after := s.isForgotten(l, now); is != c.want || after != c.after {
+			if is, after := s.isForgotten(l, forgottenAfter, now); is != c.want || after != c.after {
 				t.Errorf("forgotten %v, again after %s", is, after)
 			}
 		})

@@ -5,6 +5,8 @@ package replicator
 
 import (
 	"testing"
+	"testing/synctest"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -15,15 +17,49 @@ func TestHostileStatusPace(t *testing.T) {
 	p := &copyPace{}
 	allowed := 0
 	for range 1000 {
-		if p.allowCopy("resourceslices/busy") {
+		switch ok, lasting := p.allowCopy("resourceslices/busy"); {
+		case ok:
 			allowed++
+		case lasting:
+			t.Fatal("the peer misbehaves at the first occurrence")
 		}
 	}
 	if allowed < statusBurst || allowed > statusBurst+5 {
 		t.Errorf("%d of 1000 statuses at once are written", allowed)
 	}
-	if !p.allowCopy("resourceslices/quiet") {
+	if ok, _ := p.allowCopy("resourceslices/quiet"); !ok {
 		t.Error("another object waits")
+	}
+}
+
+func TestHostileStatusDuration(t *testing.T) {
+	for name, c := range map[string]struct {
+		pause time.Duration // between two bursts of 15 s
+		last  time.Duration // of the test
+		want  bool
+	}{
+		"a_minute":     {last: misbehavesAfter + 5*time.Second, want: true},
+		"half_minute":  {last: misbehavesAfter / 2},
+		"with_pauses":  {last: 10 * time.Minute, pause: 5*statusInterval + time.Second},
+		"short_pauses": {last: 10 * time.Minute, pause: statusInterval, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := &copyPace{}
+				start, misbehaves := time.Now(), false
+				for n := 1; time.Since(start) < c.last; n++ {
+					_, lasting := p.allowCopy("resourceslices/busy")
+					misbehaves = misbehaves || lasting
+					time.Sleep(100 * time.Millisecond)
+					if n%150 == 0 {
+						time.Sleep(c.pause)
+					}
+				}
+				if misbehaves != c.want {
+					t.Errorf("misbehaves: %t", misbehaves)
+				}
+			})
+		})
 	}
 }
 

@@ -14,6 +14,8 @@ import (
 const (
 	statusBurst    = 30
 	statusInterval = 2 * time.Second
+	// misbehavesAfter is how long the updates of one object must exceed the rate before the peer counts as misbehaving.
+	misbehavesAfter = time.Minute
 	// maxPaced bounds how many objects are remembered.
 	maxPaced = 10_000
 )
@@ -21,20 +23,35 @@ const (
 // copyPace bounds how often the peer can have a status written, object by object. The zero value is ready for use.
 type copyPace struct {
 	mu     sync.Mutex
-	byName map[string]flowcontrol.RateLimiter
+	byName map[string]*objectPace
 }
 
-// allowCopy reports whether the status of an object may be written now.
-func (p *copyPace) allowCopy(key string) bool {
+// objectPace is the pace of one object, with the first and the last update of a period in which updates exceed the rate.
+type objectPace struct {
+	limiter     flowcontrol.RateLimiter
+	since, last time.Time
+}
+
+// allowCopy reports whether the status of an object may be written now. If not, lasting reports whether the updates of the object
+// have exceeded the rate for misbehavesAfter.
+func (p *copyPace) allowCopy(key string) (allowed, lasting bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	limiter, ok := p.byName[key]
+	pace, ok := p.byName[key]
 	if !ok {
 		if p.byName == nil || len(p.byName) >= maxPaced {
-			p.byName = map[string]flowcontrol.RateLimiter{} // better too often than remembered for ever
+			p.byName = map[string]*objectPace{} // better too often than remembered for ever
 		}
-		limiter = flowcontrol.NewTokenBucketRateLimiter(float32(time.Second)/float32(statusInterval), statusBurst)
-		p.byName[key] = limiter
+		pace = &objectPace{limiter: flowcontrol.NewTokenBucketRateLimiter(float32(time.Second)/float32(statusInterval), statusBurst)}
+		p.byName[key] = pace
 	}
-	return limiter.TryAccept()
+	if pace.limiter.TryAccept() {
+		return true, false
+	}
+	now := time.Now()
+	if now.Sub(pace.last) > 5*statusInterval {
+		pace.since = now
+	}
+	pace.last = now
+	return false, now.Sub(pace.since) >= misbehavesAfter
 }

@@ -74,7 +74,7 @@ func (r *reconciler) reconcilePeer(ctx context.Context, id liqov1beta1.ClusterID
 	if s.givenUp(r.links.linkTo(string(id))) {
 		return r.giveUp(ctx, s)
 	}
-	refused, patience := s.isForgotten(r.links.linkTo(string(id)), time.Now())
+	refused, patience := s.isForgotten(r.links.linkTo(string(id)), r.options.ForgottenAfter, time.Now())
 	if refused {
 		return r.leaveForgotten(ctx, s)
 	}

@@ -56,11 +56,15 @@ type Options struct {
 	HealthInterval time.Duration
 	// HealthTimeout is the timeout of one check; 0 is 5 s.
 	HealthTimeout time.Duration
+	// ForgottenAfter is how long a peer must reject every call before the rejection counts as permanent: a starting API
+	// server, or permissions not granted yet, look the same. 0 is 2 min.
+	ForgottenAfter time.Duration
 }
 
 const (
 	healthInterval = 15 * time.Second
 	healthTimeout  = 5 * time.Second
+	forgottenAfter = 2 * time.Minute
 	// retryBase and retryCap bound the backoff of one peer.
 	retryBase = 50 * time.Millisecond
 	retryCap  = time.Minute
@@ -84,6 +88,7 @@ type reconciler struct {
 func Setup(mgr ctrl.Manager, o Options) error {
 	o.HealthInterval = cmp.Or(o.HealthInterval, healthInterval)
 	o.HealthTimeout = cmp.Or(o.HealthTimeout, healthTimeout)
+	o.ForgottenAfter = cmp.Or(o.ForgottenAfter, forgottenAfter)
 	credentials := labels.SelectorFromSet(labels.Set{names.IdentityType: string(authv1beta1.ControlPlaneIdentityType)})
 	r := &reconciler{
 		options:  o,
