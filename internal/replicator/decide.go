@@ -115,10 +115,8 @@ func (e endpoints) copyOf(local *unstructured.Unstructured) *unstructured.Unstru
 	if len(annotations) > 0 {
 		out.SetAnnotations(annotations)
 	}
-	if spec, ok := local.Object["spec"].(map[string]any); ok {
-		if spec = withoutEmpty(spec); len(spec) > 0 {
-			out.Object["spec"] = spec
-		}
+	if spec := withoutEmpty(specOf(local)); len(spec) > 0 {
+		out.Object["spec"] = spec
 	}
 	return out
 }
@@ -143,6 +141,29 @@ func withoutEmpty(in map[string]any) map[string]any {
 		out[k] = v
 	}
 	return out
+}
+
+func specOf(u *unstructured.Unstructured) map[string]any {
+	spec, _ := u.Object["spec"].(map[string]any)
+	return spec
+}
+
+// removeExtraFields removes the fields of have, at any depth, that want does not have, and reports whether there are any.
+func removeExtraFields(have, want map[string]any) (removed bool) {
+	for key, value := range have {
+		inner, isMap := value.(map[string]any)
+		wanted, ok := want[key]
+		switch {
+		case isMap && len(inner) == 0:
+		case !ok:
+			delete(have, key)
+			removed = true
+		case isMap:
+			wantedInner, _ := wanted.(map[string]any)
+			removed = removeExtraFields(inner, wantedInner) || removed
+		}
+	}
+	return removed
 }
 
 func travellingKeys(in map[string]string, stays func(string) bool) map[string]string {

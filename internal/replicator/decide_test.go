@@ -208,3 +208,32 @@ func TestLabelsOfOursNeverChange(t *testing.T) {
 		}
 	})
 }
+
+func TestRemoveExtraFields(t *testing.T) {
+	for name, c := range map[string]struct{ have, want, left string }{
+		"equal":           {`{a: 1, b: {c: 2}}`, `{a: 1, b: {c: 2}}`, ""},
+		"other_value":     {`{a: 1}`, `{a: 2}`, ""},
+		"missing":         {`{a: 1}`, `{a: 1, b: 2}`, ""},
+		"empty_map":       {`{a: {}}`, `{}`, ""},
+		"field":           {`{a: 1, b: 2}`, `{a: 1}`, `{a: 1}`},
+		"entry":           {`{a: {b: 1, c: 2}}`, `{a: {b: 1}}`, `{a: {b: 1}}`},
+		"map":             {`{a: {b: 1}, c: 1}`, `{c: 1}`, `{c: 1}`},
+		"whole_spec":      {`{a: {b: 1}}`, ``, `{}`},
+		"map_for_a_value": {`{a: {b: 1}}`, `{a: 1}`, `{a: {}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var have, want, left map[string]any
+			for into, text := range map[*map[string]any]string{&have: c.have, &want: c.want, &left: c.left} {
+				if err := yaml.Unmarshal([]byte(text), into); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if removed := removeExtraFields(have, want); removed != (c.left != "") {
+				t.Errorf("removed: %t", removed)
+			}
+			if diff := cmp.Diff(left, have); c.left != "" && diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}

@@ -120,7 +120,8 @@ func (k *reflection) pushCopy(ctx context.Context, it *multicluster.Item, local,
 	} else if !copied.GetDeletionTimestamp().IsZero() {
 		return kube.Wait(0, "the copy is being deleted, and will be made again")
 	}
-	if _, err := it.Remote.Apply(ctx, k.ends.copyOf(local)); err != nil {
+	applied, err := it.Remote.Apply(ctx, k.ends.copyOf(local))
+	if err != nil {
 		if apierrors.IsInvalid(err) {
 			return kube.Invalid(reasonInvalidAtPeer, err)
 		}
@@ -129,7 +130,36 @@ func (k *reflection) pushCopy(ctx context.Context, it *multicluster.Item, local,
 	if copied == nil {
 		return nil
 	}
+	if applied == nil { // otherwise copied is outdated, and its next event triggers the comparison
+		if err := k.removeForeignFields(ctx, it, local, copied); err != nil {
+			return err
+		}
+	}
 	return k.statusBack(ctx, it, local, copied)
+}
+
+// removeForeignFields removes from the spec of the replica what another writer added: an apply removes only fields that this process
+// wrote. local is confirmed by the API server first, because a new leader may have an older cache than its predecessor.
+func (k *reflection) removeForeignFields(ctx context.Context, it *multicluster.Item, local, copied *unstructured.Unstructured) error {
+	if !removeExtraFields(specOf(copied.DeepCopy()), specOf(k.ends.copyOf(local))) {
+		return nil
+	}
+	live, err := k.readLive(ctx, it.Local, it.Name)
+	if err != nil {
+		return err
+	}
+	if live == nil || live.GetUID() != local.GetUID() {
+		return kube.Wait(0, "the object was just deleted, and its watch event is on the way")
+	}
+	pruned := copied.DeepCopy()
+	if !removeExtraFields(specOf(pruned), specOf(k.ends.copyOf(live))) {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(copied, client.MergeFromWithOptimisticLock{})
+	if err := it.Remote.Client().Patch(ctx, pruned, patch); err != nil {
+		return fmt.Errorf("removing fields of another writer from the copy: %w", classifyAnswer(err))
+	}
+	return nil
 }
 
 // addFinalizer puts our finalizer on local, before anything is made at the peer.

@@ -6,6 +6,7 @@ package replicator
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -274,6 +275,50 @@ func TestNamespaceMapsAndRenews(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// Another writer adds to the copy and changes it, while the replicator is down and while it runs.
+func TestForeignFieldsOfACopy(t *testing.T) {
+	p := newPeering(t)
+	p.peered()
+	stop := p.run()
+	nm := &offv1beta1.NamespaceMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.consumerTenant, Name: p.providerID},
+		Spec:       offv1beta1.NamespaceMapSpec{DesiredMapping: map[string]string{"demo": "demo-rome"}},
+	}
+	p.create(p.consumer, nm, p.guideSlice(p.consumerTenant))
+	copied := &offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: p.providerTenant, Name: p.providerID}}
+	restored := func() {
+		t.Helper()
+		testkit.Eventually(t, limit, func() error {
+			copied.Spec = offv1beta1.NamespaceMapSpec{}
+			if err := p.provider.Client.Get(t.Context(), client.ObjectKeyFromObject(copied), copied); err != nil {
+				return err
+			}
+			if diff := cmp.Diff(map[string]string{"demo": "demo-rome"}, copied.Spec.DesiredMapping); diff != "" {
+				return errors.New(diff)
+			}
+			return nil
+		})
+		p.copied(func(s *authv1beta1.ResourceSlice) error {
+			if _, ok := s.Spec.Resources["pods"]; ok || len(s.Spec.Resources) != 2 || s.Spec.CSR != nil {
+				return fmt.Errorf("the copy has the spec %+v", s.Spec)
+			}
+			return nil
+		})
+	}
+	interfere := func() {
+		t.Helper()
+		p.patch(p.provider, copied, `{"spec":{"desiredMapping":{"added":"added-rome","demo":"changed"}}}`)
+		p.patch(p.provider, p.sliceAt(p.providerTenant), `{"spec":{"resources":{"pods":"7"},"csr":"eA=="}}`)
+	}
+	restored()
+	interfere()
+	restored()
+	stop()
+	interfere()
+	p.run()
+	restored()
 }
 
 func TestRightsThatComeLater(t *testing.T) {
