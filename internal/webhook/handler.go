@@ -12,6 +12,8 @@ import (
 	"reflect"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
@@ -107,6 +109,11 @@ func isDeleting(req *admission.Request, obj client.Object) bool {
 func denyResponse(err error) admission.Response {
 	if no, ok := errors.AsType[refusal](err); ok {
 		return admission.Denied(no.Error())
+	}
+	if seconds, ok := apierrors.SuggestsClientDelay(err); ok && apierrors.IsTooManyRequests(err) {
+		out := admission.Errored(http.StatusTooManyRequests, err)
+		out.Result.Reason, out.Result.Details = metav1.StatusReasonTooManyRequests, &metav1.StatusDetails{RetryAfterSeconds: int32(seconds)}
+		return out
 	}
 	return admission.Errored(http.StatusInternalServerError, err)
 }

@@ -65,6 +65,9 @@ func (s *shadowPodValidator) validateObject(ctx context.Context, req *admission.
 		if err := policy.CheckShadowPodItself(sp); err != nil { // first, because this check needs no reads
 			return nil, newRefusal(err)
 		}
+		if creator := policy.CreatorUser(req.UserInfo.Username); s.enforce && (creator == "" || sp.Labels[names.CreatorUser] != creator) {
+			return nil, newRefusal(errors.New("the user of the request did not create the object"))
+		}
 	}
 	if err := s.limits.check(ctx, req); err != nil {
 		return nil, err
@@ -98,7 +101,8 @@ func (s *shadowPodValidator) validateObject(ctx context.Context, req *admission.
 }
 
 // withoutBudget returns the error without the amounts of the Quota, which the ResourceSlice shows to its owner. Any
-// client with access to the port could otherwise read the quotas of other consumers.
+// client with access to the port could otherwise read the quotas of other consumers. Such a client can still try which
+// amounts fit: the API server does not authenticate to webhooks by default.
 func withoutBudget(err error) error {
 	short, ok := errors.AsType[quota.Shortages](err)
 	if !ok {

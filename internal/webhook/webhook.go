@@ -9,11 +9,12 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"net/http"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/flowcontrol"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
@@ -147,33 +148,32 @@ func registerHandlers(mgr ctrl.Manager, server webhook.Server, o Options) error 
 			return fmt.Errorf("caching %T: %w", kind, err)
 		}
 	}
-	in := cachedReader{cached: mgr.GetClient(), live: mgr.GetAPIReader()}
-	limits, err := setupLimits(mgr, in, o.MaxObjects)
+	newReader := func() cachedReader { // of one webhook: another one stays usable while its budget is spent
+		return cachedReader{cached: mgr.GetClient(), live: newRateLimitedReader(mgr.GetAPIReader())}
+	}
+	limits, err := setupLimits(mgr, newReader(), o.MaxObjects)
 	if err != nil {
 		return err
 	}
 	decoder := admission.NewDecoder(mgr.GetScheme())
+	ofVirtualNodes := newReader()
 	virtualNodes := &kubeletImages{
-		cachedReader: in, options: o.VkOptionsTemplate, allowed: o.KubeletImages,
-		next: withoutAmounts(mutatingHandler(decoder, &virtualNodeDefaulter{cachedReader: in, template: o.VkOptionsTemplate})),
+		cachedReader: ofVirtualNodes, options: o.VkOptionsTemplate, allowed: o.KubeletImages,
+		next: withoutAmounts(mutatingHandler(decoder, &virtualNodeDefaulter{cachedReader: ofVirtualNodes, template: o.VkOptionsTemplate})),
 	}
 	for path, h := range map[string]admission.Handler{
-		"/mutate/pod":                    mutatingHandler(decoder, &podSteerer{cachedReader: in, runtimeClass: o.RuntimeClass}),
+		"/mutate/pod":                    mutatingHandler(decoder, &podSteerer{cachedReader: newReader(), runtimeClass: o.RuntimeClass}),
 		"/mutate/daemonsets":             mutatingHandler(decoder, daemonSetSteerer{}),
 		"/mutate/virtualnodes":           virtualNodes,
 		"/mutate/shadowpods":             mutatingHandler(decoder, shadowPodCreator{}),
-		"/validate/shadowpods":           validatingHandler(decoder, &shadowPodValidator{cachedReader: in, enforce: o.EnforceResources, allowed: o.Pods, limits: limits}),
+		"/validate/shadowpods":           validatingHandler(decoder, &shadowPodValidator{cachedReader: newReader(), enforce: o.EnforceResources, allowed: o.Pods, limits: limits}),
 		"/validate/counts":               limits,
 		"/mutate/tenants":                mutatingHandler(decoder, tenantDefaults{}),
 		"/mutate/metadata":               consumerMetadata{dropped: o.DroppedMetadata},
-		"/validate/tenants":              validatingHandler(decoder, &tenantValidator{cachedReader: in}),
+		"/validate/tenants":              validatingHandler(decoder, &tenantValidator{cachedReader: newReader()}),
 		"/validate/namespace-offloading": validatingHandler(decoder, namespaceOffloadingValidator{}),
 	} {
-		var handler http.Handler = &admission.Webhook{Handler: h, RecoverPanic: new(true)}
-		if path == "/validate/shadowpods" && o.EnforceResources {
-			handler = fromCreator(handler)
-		}
-		server.Register(path, handler)
+		server.Register(path, &admission.Webhook{Handler: h, RecoverPanic: new(true)})
 	}
 	return nil
 }
@@ -190,4 +190,37 @@ func (r cachedReader) getObject(ctx context.Context, key client.ObjectKey, into 
 		return r.live.Get(ctx, key, into)
 	}
 	return err
+}
+
+// lookupRate and lookupBurst bound the reads from the API server for one webhook: any client with access to the port can cause
+// them.
+const (
+	lookupRate  = 20 // per second
+	lookupBurst = 200
+)
+
+// rateLimitedReader fails with TooManyRequests, without a request, when a token bucket is empty.
+type rateLimitedReader struct {
+	client.Reader
+	budget flowcontrol.PassiveRateLimiter
+}
+
+func newRateLimitedReader(live client.Reader) client.Reader {
+	return &rateLimitedReader{live, flowcontrol.NewTokenBucketPassiveRateLimiter(lookupRate, lookupBurst)}
+}
+
+var errTooManyLookups = apierrors.NewTooManyRequests("too many objects are looked up; try again", 1)
+
+func (r *rateLimitedReader) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+	if !r.budget.TryAccept() {
+		return errTooManyLookups
+	}
+	return r.Reader.Get(ctx, key, into, opts...)
+}
+
+func (r *rateLimitedReader) List(ctx context.Context, into client.ObjectList, opts ...client.ListOption) error {
+	if !r.budget.TryAccept() {
+		return errTooManyLookups
+	}
+	return r.Reader.List(ctx, into, opts...)
 }

@@ -12,6 +12,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -65,12 +67,12 @@ func TestPodAdmittedBeforeAStricterPolicyGrows(t *testing.T) {
 	}
 }
 
-// An ordinary pod of the provider asks the port about the Quota of a consumer.
-func TestThePortTellsNoQuotasOfOthers(t *testing.T) {
+// The answers of the port contain no amount of a Quota, and none about the Quota of another user than that of the request.
+func TestQuotaDisclosure(t *testing.T) {
 	hook := &admission.Webhook{Handler: validatingHandler(admission.NewDecoder(kube.Scheme), &shadowPodValidator{cachedReader: cachedReader{cached: provider{}, live: mute{}}, enforce: true})}
-	server := httptest.NewServer(fromCreator(hook))
+	server := httptest.NewServer(hook)
 	t.Cleanup(server.Close)
-	ask := func(user, pod string) (int, string) {
+	ask := func(user, pod string) string {
 		body := fmt.Sprintf(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"x","namespace":"twin","operation":"CREATE","userInfo":{"username":%q},
 			"object":{"apiVersion":"offloading.liqo.io/v1beta1","kind":"ShadowPod","metadata":{"name":"web","labels":{"offloading.liqo.io/origin":"blue","liqo.io/creator-user":"slice"}},"spec":{"pod":%s}}}}`, user, pod)
 		answer, err := http.Post(server.URL, "application/json", strings.NewReader(body))
@@ -82,35 +84,72 @@ func TestThePortTellsNoQuotasOfOthers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return answer.StatusCode, string(text)
+		return string(text)
 	}
 	large := `{"containers":[{"name":"a","resources":{"requests":{"cpu":"123456"}}}]}`
 	for _, user := range []string{"nobody", ""} {
-		if code, text := ask(user, large); code != http.StatusForbidden || strings.Contains(text, "allowed") || strings.Contains(text, "quota") {
-			t.Errorf("%q is told %d %s", user, code, text)
+		if text := ask(user, large); !strings.Contains(text, `"allowed":false`) || !strings.Contains(text, "did not create the object") || strings.Contains(text, "quota") {
+			t.Errorf("the user %q reads %s", user, text)
 		}
 	}
-	code, text := ask("slice", large)
-	if code != http.StatusOK || !strings.Contains(text, "requested 123456, more than was granted") || strings.Contains(text, "free") {
-		t.Errorf("the user itself is told %d %s", code, text)
+	if text := ask("slice", large); !strings.Contains(text, "requested 123456, more than was granted") || strings.Contains(text, "free") {
+		t.Errorf("the creator reads %s", text)
 	}
-	if _, text := ask("slice", `{"containers":[{"name":"a","resources":{"requests":{"cpu":"1"}}}]}`); !strings.Contains(text, `"allowed":true`) {
+	if text := ask("slice", `{"containers":[{"name":"a","resources":{"requests":{"cpu":"1"}}}]}`); !strings.Contains(text, `"allowed":true`) {
 		t.Errorf("a pod that fits: %s", text)
-	}
-	for name, body := range map[string]string{"nothing": "", "no JSON": "{", "no review": "[]"} {
-		answer, err := http.Post(server.URL, "application/json", strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = answer.Body.Close()
-		if answer.StatusCode/100 != 4 {
-			t.Errorf("%s: %d", name, answer.StatusCode)
-		}
 	}
 }
 
+// countingReader has no object, and counts the requests.
+type countingReader struct {
+	empty
+	requests int
+}
+
+func (r *countingReader) Get(ctx context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	r.requests++
+	return r.empty.Get(ctx, key, into)
+}
+
+func (r *countingReader) List(context.Context, client.ObjectList, ...client.ListOption) error {
+	r.requests++
+	return nil
+}
+
+// Forged requests cause a bounded number of requests to the API server. The answer to the others is "try again".
+func TestLookupRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := &countingReader{}
+		newHandler := func() admission.Handler {
+			return mutatingHandler(admission.NewDecoder(kube.Scheme), &podSteerer{cachedReader: cachedReader{cached: empty{}, live: newRateLimitedReader(api)}})
+		}
+		pods := newHandler()
+		req := admission.Request{}
+		req.Operation, req.Namespace = "CREATE", "forged"
+		req.Object.Raw = []byte(`{"metadata":{"name":"web"}}`)
+		var last admission.Response
+		for range 10 * lookupBurst {
+			last = pods.Handle(t.Context(), req)
+		}
+		if api.requests != lookupBurst {
+			t.Errorf("%d requests", api.requests)
+		}
+		if last.Allowed || last.Result.Code != http.StatusTooManyRequests || last.Result.Reason != "TooManyRequests" || last.Result.Details.RetryAfterSeconds != 1 ||
+			!strings.Contains(last.Result.Message, "try again") {
+			t.Errorf("the last answer: %+v", last.Result)
+		}
+		if other := newHandler().Handle(t.Context(), req); other.Result.Code == http.StatusTooManyRequests || api.requests != lookupBurst+1 {
+			t.Errorf("another webhook: %+v after %d requests", other.Result, api.requests)
+		}
+		time.Sleep(time.Second)
+		if last = pods.Handle(t.Context(), req); last.Result.Code == http.StatusTooManyRequests {
+			t.Errorf("a second later: %+v", last.Result)
+		}
+	})
+}
+
 // What is refused anyway costs no request to the API server, which does not answer here.
-func TestNothingIsReadForAPodThatIsRefusedAnyway(t *testing.T) {
+func TestCheapChecksFirst(t *testing.T) {
 	v := &shadowPodValidator{cachedReader: cachedReader{cached: empty{}, live: mute{}}, enforce: true}
 	for pod, want := range map[string]string{
 		`{"containers":[{"name":"a"}],"hostNetwork":true}`: "spec.hostNetwork",
