@@ -4,22 +4,26 @@
 package ctl
 
 import (
+	"maps"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 	releasecommon "helm.sh/helm/v4/pkg/release/common"
 	release "helm.sh/helm/v4/pkg/release/v1"
 	"helm.sh/helm/v4/pkg/storage"
 	"helm.sh/helm/v4/pkg/storage/driver"
 	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/yaml"
 
 	"liqo.io/liqo/internal/testkit"
 )
 
 // recorded is an installation of ours in a namespace of its own, as Helm remembers it.
-func recorded(t *testing.T, c *testkit.ControlPlane, status releasecommon.Status, since time.Time) (*storage.Storage, string) {
+func recorded(t *testing.T, c *testkit.ControlPlane, status releasecommon.Status, since time.Time, values ...map[string]any) (*storage.Storage, string) {
 	t.Helper()
 	ns := testkit.Namespace(t, c, "recorded", nil)
 	clientset, err := kubernetes.NewForConfig(c.Config)
@@ -27,8 +31,12 @@ func recorded(t *testing.T, c *testkit.ControlPlane, status releasecommon.Status
 		t.Fatal(err)
 	}
 	releases := storage.Init(driver.NewSecrets(clientset.CoreV1().Secrets(ns)))
+	config := map[string]any{}
+	for _, v := range values {
+		maps.Copy(config, v)
+	}
 	err = releases.Create(&release.Release{
-		Name: "liqo", Namespace: ns, Version: 1, Chart: &chart.Chart{Metadata: &chart.Metadata{Name: "liqo"}},
+		Config: config, Name: "liqo", Namespace: ns, Version: 1, Chart: &chart.Chart{Metadata: &chart.Metadata{Name: "liqo"}},
 		Info: &release.Info{Status: status, LastDeployed: since, Deleted: since},
 	})
 	if err != nil {
@@ -70,6 +78,42 @@ func TestOnlyLookingLeavesAnInterruptedReleaseAsItIs(t *testing.T) {
 			}
 			if status := got.(*release.Release).Info.Status; status != releasecommon.StatusPendingInstall {
 				t.Errorf("the release is %s, want pending-install", status)
+			}
+		})
+	}
+}
+
+func TestInstallProfile(t *testing.T) {
+	c := testkit.Cluster(t)
+	valuesOf := func(args ...string) map[string]any {
+		t.Helper()
+		path := filepath.Join(t.TempDir(), "values.yaml")
+		liqoctl(t, c.Config, installArgs(append(args, "--only-output-values", "--dump-values-path", path)...)...).succeeds(t)
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		values := map[string]any{}
+		if err := yaml.Unmarshal(data, &values); err != nil {
+			t.Fatal(err)
+		}
+		return values
+	}
+	byHand := []string{"--cluster-id", "cl-test", "--set", "controllerManager.replicas=3,proxy.enabled=true,offloading.twinNamespaces.maxPerTenant=21"}
+	plain, hardened := valuesOf(byHand...), valuesOf(append(byHand, "--profile", "hardened")...)
+	for name, tc := range map[string]struct {
+		flags []string
+		want  map[string]any
+	}{
+		"kept":     {nil, hardened},
+		"hardened": {[]string{"--profile", "hardened"}, hardened},
+		"default":  {[]string{"--profile", "default"}, plain},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, ns := recorded(t, c, releasecommon.StatusDeployed, time.Now().Add(-time.Hour), hardened)
+			got := valuesOf(append(tc.flags, "--namespace", ns, "--cluster-id", "cl-test")...)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
 	}

@@ -50,11 +50,8 @@ func loadChart(folder fs.FS) (*chart.Chart, error) {
 	return loader.LoadFiles(files)
 }
 
-// profileValues returns the values of a profile, a file of the chart. The default profile has none.
+// profileValues returns the values of a profile, a file of the chart.
 func profileValues(c *chart.Chart, profile string) (map[string]any, error) {
-	if profile == "" || profile == defaultProfile {
-		return nil, nil
-	}
 	name := "values-" + profile + ".yaml"
 	for _, file := range c.Files {
 		if file.Name != name {

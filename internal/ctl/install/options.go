@@ -45,7 +45,7 @@ type Options struct {
 	ServiceCIDR          string
 	ReservedSubnets      []string
 	Set, SetString       []string
-	Profile              string // one of Profiles
+	Profile              string // one of Profiles, or "" to keep that of the previous installation
 	ValueFiles           []string
 	ResetValues          bool
 	EnableMetrics        bool
@@ -163,6 +163,8 @@ func (i *Installer) checkFlags() (err error) {
 	if i.chart, err = i.loadChart(); err != nil {
 		return err
 	}
-	i.profile, err = profileValues(i.chart, i.Profile)
+	if i.Profile != "" && i.Profile != defaultProfile {
+		i.profile, err = profileValues(i.chart, i.Profile)
+	}
 	return err
 }

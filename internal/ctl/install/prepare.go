@@ -62,9 +62,26 @@ func (i *Installer) initPlan(ctx context.Context, p *installPlan) error {
 	if p.previous, err = i.findPrevious(ctx, p.helm); err != nil {
 		return err
 	}
+	if i.Profile == defaultProfile {
+		if err := i.dropProfiles(p.previous); err != nil {
+			return err
+		}
+	}
 	step.Done("Installer initialized")
 	if i.ChartPath == "" && i.versionGiven && i.Version != i.CLIVersion {
 		i.Printer.Warn("The chart is that of version %s: use liqoctl %s to install %s as it was released", i.CLIVersion, i.Version, i.Version)
+	}
+	return nil
+}
+
+// dropProfiles removes the values of the other profiles from those of the previous installation. A value that the user changed stays.
+func (i *Installer) dropProfiles(previous *previousRelease) error {
+	for _, profile := range Profiles[1:] {
+		values, err := profileValues(i.chart, profile)
+		if err != nil {
+			return err
+		}
+		previous.values = withoutValues(previous.values, values)
 	}
 	return nil
 }

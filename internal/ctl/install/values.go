@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"reflect"
 	"strings"
 	"time"
 
@@ -126,6 +127,25 @@ func mergeValues(maps ...map[string]any) map[string]any {
 		}
 	}
 	return merged
+}
+
+// withoutValues returns a new map without the values that are equal in drop.
+func withoutValues(values, drop map[string]any) map[string]any {
+	kept := map[string]any{}
+	for k, v := range values {
+		sub, isMap := v.(map[string]any)
+		dropped, toDrop := drop[k]
+		if dropSub, ok := dropped.(map[string]any); isMap && ok {
+			v = withoutValues(sub, dropSub)
+			toDrop = len(v.(map[string]any)) == 0
+		} else {
+			toDrop = toDrop && reflect.DeepEqual(v, dropped)
+		}
+		if !toDrop {
+			kept[k] = v
+		}
+	}
+	return kept
 }
 
 // nestedValue wraps a value into maps.
