@@ -21,10 +21,12 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
 // Watched selects the objects whose changes may end a wait.
@@ -112,7 +114,7 @@ func Until(ctx context.Context, c client.WithWatch, check func(context.Context) 
 
 // Object is Until for a single object. The object is read once into obj, and again only after its watch was lost: the events of the
 // watch update obj. check gets whether the object exists; after a deletion obj keeps the last state.
-func Object(ctx context.Context, c client.WithWatch, obj client.Object, list client.ObjectList, check func(ctx context.Context, there bool) error) error {
+func Object(ctx context.Context, c client.WithWatch, obj client.Object, check func(ctx context.Context, there bool) error) error {
 	if _, skips := c.(dryRun); skips {
 		return checkOnce(ctx, func(ctx context.Context) error {
 			there, err := read(ctx, c, obj)
@@ -121,6 +123,10 @@ func Object(ctx context.Context, c client.WithWatch, obj client.Object, list cli
 			}
 			return check(ctx, there)
 		})
+	}
+	list, err := listFor(c, obj)
+	if err != nil {
+		return err
 	}
 	w := &waiting{what: []Watched{One(list, client.ObjectKeyFromObject(obj))}, since: time.Now()}
 	return w.until(ctx, func(within context.Context) error { return w.follow(within, c, obj, check) })
@@ -133,6 +139,44 @@ func checkOnce(ctx context.Context, check func(context.Context) error) error {
 		return Skipped(pending)
 	}
 	return err
+}
+
+// Ready is Object for an existing object: its deletion ends the wait.
+func Ready[T client.Object](ctx context.Context, c client.WithWatch, obj T, ready func(context.Context, T) error) error {
+	return Object(ctx, c, obj, func(ctx context.Context, there bool) error {
+		if there {
+			return ready(ctx, obj)
+		}
+		list, err := listFor(c, obj)
+		if err != nil {
+			return err
+		}
+		return fmt.Errorf("the %s was deleted while waiting", One(list, client.ObjectKeyFromObject(obj)))
+	})
+}
+
+// listFor returns an empty list of the objects of a kind.
+func listFor(c client.Client, obj client.Object) (client.ObjectList, error) {
+	kind, err := apiutil.GVKForObject(obj, c.Scheme())
+	if err != nil {
+		return nil, err
+	}
+	kind.Kind += "List"
+	switch obj.(type) {
+	case *metav1.PartialObjectMetadata:
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(kind)
+		return list, nil
+	case *unstructured.Unstructured:
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind)
+		return list, nil
+	}
+	list, err := c.Scheme().New(kind)
+	if err != nil {
+		return nil, err
+	}
+	return list.(client.ObjectList), nil
 }
 
 func (w *waiting) until(ctx context.Context, once func(context.Context) error) error {

@@ -22,9 +22,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -244,7 +246,7 @@ func TestAnObjectIsReadOnceAndThenFollowed(t *testing.T) {
 				var seen []string
 				obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "a"}}
 				began := time.Now()
-				err := Object(t.Context(), &tc.script, obj, &corev1.ConfigMapList{}, func(_ context.Context, there bool) error {
+				err := Object(t.Context(), &tc.script, obj, func(_ context.Context, there bool) error {
 					is := "none"
 					if there {
 						if is = obj.Data["is"]; len(obj.Finalizers) > 0 {
@@ -275,6 +277,8 @@ type followed struct {
 	refused int // watches
 	from    []string
 }
+
+func (*followed) Scheme() *runtime.Scheme { return scheme.Scheme }
 
 func (f *followed) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
 	if _, typed := obj.(*corev1.ConfigMap); !typed && obj.GetObjectKind().GroupVersionKind().Kind != "ConfigMap" {
@@ -315,7 +319,7 @@ func TestTheKindOfAnObjectStays(t *testing.T) {
 		script := &followed{reads: []*corev1.ConfigMap{read, nil}, events: [][]watch.Event{{{Type: watch.Modified, Object: told}}}}
 		obj := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "a"}}
 		obj.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
-		err := Object(t.Context(), script, obj, &metav1.PartialObjectMetadataList{}, func(_ context.Context, there bool) error {
+		err := Object(t.Context(), script, obj, func(_ context.Context, there bool) error {
 			if there {
 				return Pending("it is there")
 			}

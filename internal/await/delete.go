@@ -31,9 +31,13 @@ func DeleteObjects(ctx context.Context, c client.Writer, all []client.Object, op
 }
 
 // ObjectGone waits until the object with this UID is gone, or until done reports true for it.
-func ObjectGone(ctx context.Context, c client.WithWatch, obj client.Object, list client.ObjectList, done func(client.Object) bool) error {
+func ObjectGone(ctx context.Context, c client.WithWatch, obj client.Object, done func(client.Object) bool) error {
+	list, err := listFor(c, obj)
+	if err != nil {
+		return err
+	}
 	uid := obj.GetUID()
-	return Object(ctx, c, obj, list, func(_ context.Context, there bool) error {
+	return Object(ctx, c, obj, func(_ context.Context, there bool) error {
 		if !there || obj.GetUID() != uid || done != nil && done(obj) {
 			return nil
 		}

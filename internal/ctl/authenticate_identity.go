@@ -117,7 +117,7 @@ func (s *Cluster) awaitKubeconfig(ctx context.Context, identity client.ObjectKey
 	return await.Until(ctx, s.kube, func(ctx context.Context) error {
 		now := &authv1beta1.Identity{}
 		if err := s.kube.Get(ctx, identity, now); apierrors.IsNotFound(err) {
-			return fmt.Errorf("somebody deleted the Identity %s meanwhile", identity)
+			return fmt.Errorf("the Identity %s was deleted while waiting", identity)
 		} else if err != nil {
 			return err
 		}

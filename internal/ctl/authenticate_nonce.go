@@ -214,10 +214,5 @@ func (s *Cluster) awaitSignature(ctx context.Context, at client.ObjectKey, key c
 
 func (s *Cluster) awaitSecret(ctx context.Context, at client.ObjectKey, check func(data map[string][]byte) error) error {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: at.Name}}
-	return await.Object(ctx, s.kube, secret, &corev1.SecretList{}, func(_ context.Context, there bool) error {
-		if !there {
-			return fmt.Errorf("somebody deleted the Secret %s meanwhile", at)
-		}
-		return check(secret.Data)
-	})
+	return await.Ready(ctx, s.kube, secret, func(_ context.Context, secret *corev1.Secret) error { return check(secret.Data) })
 }

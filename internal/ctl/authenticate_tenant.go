@@ -126,10 +126,5 @@ func checkGranted(tenant *authv1beta1.Tenant) error {
 // awaitTenant waits until the Tenant has the credentials for the consumer.
 func (s *Cluster) awaitTenant(ctx context.Context, at client.ObjectKey) (*authv1beta1.Tenant, error) {
 	tenant := &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: at.Name}}
-	return tenant, await.Object(ctx, s.kube, tenant, &authv1beta1.TenantList{}, func(_ context.Context, there bool) error {
-		if !there {
-			return fmt.Errorf("somebody deleted the Tenant %s meanwhile", at)
-		}
-		return checkGranted(tenant)
-	})
+	return tenant, await.Ready(ctx, s.kube, tenant, func(_ context.Context, tenant *authv1beta1.Tenant) error { return checkGranted(tenant) })
 }

@@ -141,7 +141,7 @@ func (c *cli) restMapper(ctx context.Context) (apimeta.RESTMapper, error) {
 type readiness func(ctx context.Context, kube client.Reader, obj client.Object) error
 
 // createAndWait prints the object, or applies it and waits until it is ready.
-func (c *cli) createAndWait(ctx context.Context, o *creation, obj client.Object, created, isReady string, list client.ObjectList, ready readiness) error {
+func (c *cli) createAndWait(ctx context.Context, o *creation, obj client.Object, created, isReady string, ready readiness) error {
 	c.setCommonMetadata(obj)
 	if o.isRequested() {
 		return c.printObject(obj, o.outputFormat())
@@ -162,12 +162,7 @@ func (c *cli) createAndWait(ctx context.Context, o *creation, obj client.Object,
 	}
 	key := client.ObjectKeyFromObject(obj)
 	return c.runStep("Waiting for "+key.String(), isReady, func() error {
-		return await.Object(ctx, cluster, obj, list, func(ctx context.Context, there bool) error {
-			if !there {
-				return fmt.Errorf("somebody deleted %s meanwhile", key)
-			}
-			return ready(ctx, cluster, obj)
-		})
+		return await.Ready(ctx, cluster, obj, func(ctx context.Context, obj client.Object) error { return ready(ctx, cluster, obj) })
 	})
 }
 
@@ -206,11 +201,10 @@ func awaitDeleted(ctx context.Context, cluster client.WithWatch, obj client.Obje
 	if err != nil {
 		return err
 	}
-	all, now := &metav1.PartialObjectMetadataList{}, &metav1.PartialObjectMetadata{}
-	all.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	now := &metav1.PartialObjectMetadata{}
 	now.SetGroupVersionKind(gvk)
 	now.Namespace, now.Name = obj.GetNamespace(), obj.GetName()
-	return await.Object(ctx, cluster, now, all, func(_ context.Context, there bool) error {
+	return await.Object(ctx, cluster, now, func(_ context.Context, there bool) error {
 		if !there || now.DeletionTimestamp == nil {
 			return nil
 		}

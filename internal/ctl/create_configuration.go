@@ -37,7 +37,7 @@ func (c *cli) createConfiguration(common *creation) *cobra.Command {
 func (c *cli) runCreateConfiguration(ctx context.Context, o *createConfigurationOptions, key client.ObjectKey) error {
 	of := networkingv1beta1.ClusterConfigCIDR{Pod: parseCIDRs(o.pod), External: parseCIDRs(o.external)}
 	return c.createAndWait(ctx, o.creation, newConfiguration(key, o.peer, of), "Configuration created", "Configuration is ready",
-		&networkingv1beta1.ConfigurationList{}, func(ctx context.Context, kube client.Reader, obj client.Object) error {
+		func(ctx context.Context, kube client.Reader, obj client.Object) error {
 			return checkConfigured(ctx, kube, obj.(*networkingv1beta1.Configuration))
 		})
 }

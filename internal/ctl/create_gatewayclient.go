@@ -51,7 +51,7 @@ func (c *cli) runCreateGatewayClient(ctx context.Context, o *createGatewayClient
 	}
 	server := networkingv1beta1.EndpointStatus{Addresses: o.addresses, Port: o.port, Protocol: new(corev1.Protocol(o.protocol))}
 	return c.createAndWait(ctx, o.creation, newGatewayClient(key, o.peer, of, o.mtu, server), "Gatewayclient created", "gatewayclient is ready",
-		&networkingv1beta1.GatewayClientList{}, func(_ context.Context, _ client.Reader, obj client.Object) error {
+		func(_ context.Context, _ client.Reader, obj client.Object) error {
 			gw := obj.(*networkingv1beta1.GatewayClient)
 			if err := checkRefused(gw.Status.Conditions, gw.Generation); err != nil {
 				return err

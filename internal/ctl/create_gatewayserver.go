@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -47,7 +46,7 @@ func (c *cli) runCreateGatewayServer(ctx context.Context, o *createGatewayServer
 		return err
 	}
 	return c.createAndWait(ctx, o.creation, o.newObject(key, o.peer, of, o.mtu), "Gatewayserver created", "gatewayserver is ready",
-		&networkingv1beta1.GatewayServerList{}, func(_ context.Context, _ client.Reader, obj client.Object) error {
+		func(_ context.Context, _ client.Reader, obj client.Object) error {
 			return gatewayOf(obj).checkExposed()
 		})
 }

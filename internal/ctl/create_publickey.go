@@ -37,5 +37,5 @@ func (c *cli) runCreatePublicKey(ctx context.Context, o *createPublicKeyOptions,
 	if err != nil {
 		return out.Fail("--public-key: %w", err)
 	}
-	return c.createAndWait(ctx, o.creation, newPublicKey(key, o.peer, public), "Publickey created", "", nil, nil)
+	return c.createAndWait(ctx, o.creation, newPublicKey(key, o.peer, public), "Publickey created", "", nil)
 }

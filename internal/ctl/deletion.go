@@ -7,71 +7,58 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/cluster"
 )
 
-// foundOf holds the found objects of one kind.
-type foundOf struct {
-	found []client.Object
-	list  client.ObjectList
-}
-
 func isDeleting(obj client.Object) bool { return obj.GetDeletionTimestamp() != nil }
 
-// requireDeletion fails if the user may not delete the objects and wait until they are gone.
-func (s *Cluster) requireDeletion(ctx context.Context, all ...foundOf) error {
+// requireDeletion fails if the user may not delete objects and wait until they are gone.
+func (s *Cluster) requireDeletion(ctx context.Context, all ...client.Object) error {
 	var wanted []cluster.Permission
-	for _, of := range all {
-		if len(of.found) == 0 {
-			continue
-		}
-		gvk, err := s.kube.GroupVersionKindFor(of.list)
+	for _, obj := range all {
+		gvk, err := s.kube.GroupVersionKindFor(obj)
 		if err != nil {
 			return err
 		}
-		mapping, err := s.kube.RESTMapper().RESTMapping(schema.GroupKind{Group: gvk.Group, Kind: strings.TrimSuffix(gvk.Kind, "List")}, gvk.Version)
+		mapping, err := s.kube.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
 		if err != nil {
 			return s.wrapWithCluster(err)
 		}
-		for _, obj := range of.found {
-			verbs := "get watch"
-			if !isDeleting(obj) {
-				verbs += " delete"
-			}
-			wanted = append(wanted, cluster.Permissions(obj.GetNamespace(), mapping.Resource.GroupResource().String(), verbs)...)
+		verbs := "get watch"
+		if !isDeleting(obj) {
+			verbs += " delete"
 		}
+		wanted = append(wanted, cluster.Permissions(obj.GetNamespace(), mapping.Resource.GroupResource().String(), verbs)...)
 	}
 	return s.requirePermissions(ctx, wanted...)
 }
 
-// removeAll deletes objects of a kind and waits until they are gone.
-func (s *Cluster) removeAll(ctx context.Context, found []client.Object, list client.ObjectList, wait bool) error {
+// removeAll deletes objects and waits until they are gone.
+func (s *Cluster) removeAll(ctx context.Context, found []client.Object, wait bool) error {
 	if err := await.DeleteObjects(ctx, s.kube, found); err != nil || !wait {
 		return err
 	}
 	for _, obj := range found {
-		if err := await.ObjectGone(ctx, s.kube, obj, list, nil); err != nil {
+		if err := await.ObjectGone(ctx, s.kube, obj, nil); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// awaitAll waits until objects of a kind are gone that controllers delete, or fails with the reason why they stay.
-func (s *Cluster) awaitAll(ctx context.Context, found []client.Object, list client.ObjectList, stays func(client.Object) bool) error {
+// awaitAll waits until objects are gone that controllers delete, or fails with the reason why they stay.
+func (s *Cluster) awaitAll(ctx context.Context, found []client.Object, stays func(client.Object) bool) error {
 	for _, obj := range slices.DeleteFunc(found, stays) {
 		pod, is := obj.(*corev1.Pod)
 		if !is {
-			if err := await.ObjectGone(ctx, s.kube, obj, list, stays); err != nil {
+			if err := await.ObjectGone(ctx, s.kube, obj, stays); err != nil {
 				return err
 			}
 			continue
@@ -94,8 +81,8 @@ const confirmation = 5 * time.Second
 // awaitEnded waits until a pod is gone, or until its grace period is over. In the second case the end is unconfirmed: the node may be
 // lost and never report.
 func (s *Cluster) awaitEnded(ctx context.Context, pod *corev1.Pod) (confirmed bool, err error) {
-	list, uid, there := &corev1.PodList{}, pod.UID, false
-	err = await.ObjectGone(ctx, s.kube, pod, list, func(obj client.Object) bool {
+	uid, there := pod.UID, false
+	err = await.ObjectGone(ctx, s.kube, pod, func(obj client.Object) bool {
 		there = hasEnded(obj) || isDeleting(obj)
 		return there
 	})
@@ -104,7 +91,7 @@ func (s *Cluster) awaitEnded(ctx context.Context, pod *corev1.Pod) (confirmed bo
 	}
 	within, cancel := context.WithTimeout(ctx, timeToEnd(pod, time.Now())+confirmation)
 	defer cancel()
-	if err := await.ObjectGone(within, s.kube, pod, list, nil); err == nil || within.Err() == nil || ctx.Err() != nil {
+	if err := await.ObjectGone(within, s.kube, pod, nil); err == nil || within.Err() == nil || ctx.Err() != nil {
 		return true, err
 	}
 	// The API server may have been unavailable meanwhile.

@@ -121,13 +121,9 @@ func (c *cli) previewForce(ctx context.Context, p *dryRunOptions, id string) err
 	if err := s.findNamespace(ctx, id); err != nil {
 		return err
 	}
-	about, err := s.aboutPeer(ctx, id)
+	all, err := s.aboutPeer(ctx, id)
 	if err != nil {
 		return err
-	}
-	var all []client.Object
-	for _, a := range about {
-		all = append(all, a.found...)
 	}
 	if !s.missing {
 		all = append(all, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}})
@@ -182,7 +178,7 @@ func (s *Cluster) mayComeBack(ctx context.Context, id string) error {
 }
 
 // aboutPeer returns all objects about one cluster in all namespaces, in the order of removal.
-func (s *Cluster) aboutPeer(ctx context.Context, id string) (all []foundOf, err error) {
+func (s *Cluster) aboutPeer(ctx context.Context, id string) (all []client.Object, err error) {
 	for _, list := range []client.ObjectList{
 		&authv1beta1.ResourceSliceList{}, &offv1beta1.VirtualNodeList{}, &authv1beta1.TenantList{}, &authv1beta1.IdentityList{},
 		&networkingv1beta1.GatewayClientList{}, &networkingv1beta1.GatewayServerList{}, &networkingv1beta1.PublicKeyList{}, &networkingv1beta1.ConfigurationList{},
@@ -191,14 +187,14 @@ func (s *Cluster) aboutPeer(ctx context.Context, id string) (all []foundOf, err 
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, foundOf{found, list})
+		all = append(all, found...)
 	}
 	return all, nil
 }
 
 // demandToForget fails if the user may not declare a cluster gone (unless it has no ForeignCluster) or may not remove all objects
 // about it.
-func (s *Cluster) demandToForget(ctx context.Context, fc *liqov1beta1.ForeignCluster, all []foundOf) error {
+func (s *Cluster) demandToForget(ctx context.Context, fc *liqov1beta1.ForeignCluster, all []client.Object) error {
 	var declaring error
 	if fc.Name != "" {
 		declaring = s.demandToDeclare(ctx, fc.Name)
@@ -207,21 +203,17 @@ func (s *Cluster) demandToForget(ctx context.Context, fc *liqov1beta1.ForeignClu
 }
 
 // forgetPeer removes all objects about a cluster, including those outside of its tenant namespace.
-func (s *Cluster) forgetPeer(ctx context.Context, id string, all []foundOf) error {
-	for _, a := range all {
-		if err := s.removeAll(ctx, a.found, a.list, false); err != nil {
-			return err
-		}
+func (s *Cluster) forgetPeer(ctx context.Context, id string, all []client.Object) error {
+	if err := s.removeAll(ctx, all, false); err != nil {
+		return err
 	}
 	if err := s.deleteNamespace(ctx, id, true); err != nil {
 		return s.unlessAlive(ctx, id, err)
 	}
 	return s.runStep("Waiting for what is elsewhere to go", "", func() error {
-		for _, a := range all {
-			for _, obj := range a.found {
-				if err := await.ObjectGone(ctx, s.kube, obj, a.list, nil); err != nil {
-					return s.unlessAlive(ctx, id, err)
-				}
+		for _, obj := range all {
+			if err := await.ObjectGone(ctx, s.kube, obj, nil); err != nil {
+				return s.unlessAlive(ctx, id, err)
 			}
 		}
 		return nil

@@ -209,10 +209,6 @@ func (g *gateway) readGateway(ctx context.Context, kube client.Reader) error {
 	return checkRefused(g.statusConditions(), g.GetGeneration())
 }
 
-func (g *gateway) watchGateway() await.Watched {
-	return await.One(g.newList(), client.ObjectKeyFromObject(g.Object))
-}
-
 // watchSecrets returns the kinds of objects that the templates of Liqo are rendered to.
 func (g *gateway) watchSecrets() await.Watched {
 	in := []client.ListOption{client.InNamespace(g.GetNamespace())}
@@ -222,33 +218,37 @@ func (g *gateway) watchSecrets() await.Watched {
 	return await.Watched{List: &networkingv1beta1.WgGatewayClientList{}, Opts: in}
 }
 
+// awaitState waits until check returns nil. It fails if the gateway is rejected or deleted meanwhile.
+func (g *gateway) awaitState(ctx context.Context, kube client.WithWatch, check func(context.Context) error, beside ...await.Watched) error {
+	return await.Until(ctx, kube, func(ctx context.Context) error {
+		if err := g.readGateway(ctx, kube); err != nil {
+			return err
+		}
+		return check(ctx)
+	}, append(beside, await.One(g.newList(), client.ObjectKeyFromObject(g.Object)))...)
+}
+
 // awaitChange waits until the objects of a gateway follow a changed spec. A new gateway has no earlier objects.
 func (g *gateway) awaitChange(ctx context.Context, kube client.WithWatch) error {
 	if g.GetGeneration() == 1 {
 		return nil
 	}
-	return await.Until(ctx, kube, func(ctx context.Context) error {
-		if err := g.readGateway(ctx, kube); err != nil {
-			return err
-		}
+	return g.awaitState(ctx, kube, func(ctx context.Context) error {
 		if err := g.checkObserved(); err != nil {
 			return err
 		}
 		return g.checkConnected(ctx, kube)
-	}, g.watchGateway(), g.watchSecrets())
+	}, g.watchSecrets())
 }
 
 // awaitKeys waits until the gateway names the Secret with its keys.
 func (g *gateway) awaitKeys(ctx context.Context, kube client.WithWatch) error {
-	return await.Until(ctx, kube, func(ctx context.Context) error {
-		if err := g.readGateway(ctx, kube); err != nil {
-			return err
-		}
+	return g.awaitState(ctx, kube, func(context.Context) error {
 		if g.secretReference() == nil {
 			return await.Pending(fmt.Sprintf("the %s has no keys yet%s", g.kindAndName(), conditionSuffix(g.statusConditions(), networkingv1beta1.ConditionGatewayReady)))
 		}
 		return nil
-	}, g.watchGateway())
+	})
 }
 
 // awaitPod waits until a pod of the gateway is ready, and all pods of an earlier spec are gone.
@@ -257,10 +257,7 @@ func (g *gateway) awaitPod(ctx context.Context, kube client.WithWatch) error {
 	mine := []client.ListOption{client.InNamespace(key.Namespace), client.MatchingLabels{
 		names.GatewayName: names.GatewayLabel(g.GetName()), names.GatewayNamespace: key.Namespace,
 	}}
-	return await.Until(ctx, kube, func(ctx context.Context) error {
-		if err := g.readGateway(ctx, kube); err != nil {
-			return err
-		}
+	return g.awaitState(ctx, kube, func(ctx context.Context) error {
 		var d appsv1.Deployment
 		err := kube.Get(ctx, key, &d)
 		switch {
@@ -278,7 +275,7 @@ func (g *gateway) awaitPod(ctx context.Context, kube client.WithWatch) error {
 			return err
 		}
 		return notReady(key.Name, pods.Items)
-	}, g.watchGateway(), await.One(&appsv1.DeploymentList{}, key), await.Watched{List: &corev1.PodList{}, Opts: mine})
+	}, await.One(&appsv1.DeploymentList{}, key), await.Watched{List: &corev1.PodList{}, Opts: mine})
 }
 
 // notReady returns a Pending about pods of which none is ready, or an error if a change is needed.
@@ -313,7 +310,7 @@ func (g *gateway) awaitConnection(ctx context.Context, kube client.WithWatch, up
 			return await.Pending(fmt.Sprintf("the gateway made no Connection %s yet", key))
 		}
 		return await.Pending(fmt.Sprintf("the Connection %s is %q: %s", key, connection.Status.Value, g.connectionProblem(connection.Status)))
-	}, await.One(&networkingv1beta1.ConnectionList{}, key), g.watchGateway())
+	}, await.One(&networkingv1beta1.ConnectionList{}, key), await.One(g.newList(), client.ObjectKeyFromObject(g.Object)))
 }
 
 // connectionProblem returns the reason why the tunnel is down: the direction and the addresses without traffic.

@@ -432,9 +432,9 @@ func (u *newPeeringUser) signRequest(ctx context.Context) ([]byte, error) {
 		return nil, fmt.Errorf("approving the certificate of the user: %w", err)
 	}
 	now := &certv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: u.request.Name}}
-	err := await.Object(ctx, u.kube, now, &certv1.CertificateSigningRequestList{}, func(_ context.Context, there bool) error {
+	err := await.Object(ctx, u.kube, now, func(_ context.Context, there bool) error {
 		if !there || now.UID != u.request.UID {
-			return out.Fail("somebody deleted the CertificateSigningRequest %s meanwhile", now.Name)
+			return out.Fail("the CertificateSigningRequest %s was deleted while waiting", now.Name)
 		}
 		return checkSigned(now)
 	})

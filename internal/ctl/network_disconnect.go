@@ -81,7 +81,7 @@ func lookAll(ctx context.Context, all []*networkRemains) error {
 			if err := l.readState(within); err != nil {
 				return l.wrapWithCluster(err)
 			}
-			return l.requireDeletion(within, foundOf{l.found, l.list})
+			return l.requireDeletion(within, l.found...)
 		})
 	}
 	return looking.Wait()
@@ -129,6 +129,6 @@ func (l *networkRemains) removeGateway(ctx context.Context, in *Cluster, wait bo
 		return nil
 	}
 	return in.runWaiting(ctx, "Deleting "+l.what, l.what+" correctly deleted", func(ctx context.Context) error {
-		return in.removeAll(ctx, l.found, l.list, wait)
+		return in.removeAll(ctx, l.found, wait)
 	})
 }

@@ -142,10 +142,7 @@ func networksOf(cfg *networkingv1beta1.Configuration) string {
 
 func (t *peerConfig) awaitConfigured(ctx context.Context) error {
 	now := &networkingv1beta1.Configuration{ObjectMeta: metav1.ObjectMeta{Namespace: t.want.Namespace, Name: t.want.Name}}
-	return await.Object(ctx, t.kube, now, &networkingv1beta1.ConfigurationList{}, func(ctx context.Context, there bool) error {
-		if !there {
-			return fmt.Errorf("somebody deleted the Configuration %s meanwhile", client.ObjectKeyFromObject(now))
-		}
+	return await.Ready(ctx, t.kube, now, func(ctx context.Context, now *networkingv1beta1.Configuration) error {
 		return checkConfigured(ctx, t.kube, now)
 	})
 }

@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
-	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/step"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
@@ -58,15 +57,12 @@ func (t *gatewayPair) createTunnel(ctx context.Context, c *cli, o *connectOption
 // awaitEndpoint waits until the endpoint of the server is known.
 func (t *gatewayPair) awaitEndpoint(ctx context.Context, o *connectOptions) (networkingv1beta1.EndpointStatus, error) {
 	gw := t.server.deepCopy()
-	err := await.Until(ctx, t.remote.kube, func(ctx context.Context) error {
-		if err := gw.readGateway(ctx, t.remote.kube); err != nil {
-			return err
-		}
+	err := gw.awaitState(ctx, t.remote.kube, func(ctx context.Context) error {
 		if err := gw.checkExposed(); err != nil {
 			return err
 		}
 		return gw.checkConnected(ctx, t.remote.kube)
-	}, gw.watchGateway(), gw.watchSecrets())
+	}, gw.watchSecrets())
 	if err != nil {
 		return networkingv1beta1.EndpointStatus{}, err
 	}

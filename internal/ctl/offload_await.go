@@ -16,12 +16,12 @@ import (
 	"liqo.io/liqo/internal/await"
 )
 
-var errOffloadingGone = errors.New("somebody deleted the NamespaceOffloading meanwhile")
+var errOffloadingGone = errors.New("the NamespaceOffloading was deleted while waiting")
 
 // awaitOffloading waits until the controllers have processed this generation, with success or failure.
 func awaitOffloading(ctx context.Context, kube client.WithWatch, want *offv1beta1.NamespaceOffloading) (*offv1beta1.NamespaceOffloading, error) {
 	have := &offv1beta1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
-	err := await.Object(ctx, kube, have, &offv1beta1.NamespaceOffloadingList{}, func(_ context.Context, there bool) error {
+	err := await.Object(ctx, kube, have, func(_ context.Context, there bool) error {
 		if !there || have.UID != want.UID {
 			return errOffloadingGone
 		}

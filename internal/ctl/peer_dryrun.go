@@ -89,10 +89,8 @@ func (u *unpeering) printDryRun(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, of := range left {
-		if err := remote.addNames(of.found...); err != nil {
-			return err
-		}
+	if err := remote.addNames(left...); err != nil {
+		return err
 	}
 	if !u.reverse {
 		for _, l := range append(gatewaysBetween(u.consumer, u.provider), configurationsBetween(u.consumer, u.provider)...) {

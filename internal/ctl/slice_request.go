@@ -151,10 +151,7 @@ func (r *sliceRequest) checkAnswer(ctx context.Context, side authv1beta1.Resourc
 // because the condition alone may be about earlier amounts.
 func (r *sliceRequest) waitForAnswer(ctx context.Context, side authv1beta1.ResourceSliceConditionType, earlier []authv1beta1.ResourceSliceCondition) error {
 	now := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: r.slice.Namespace, Name: r.slice.Name}}
-	return await.Object(ctx, r.kube, now, &authv1beta1.ResourceSliceList{}, func(ctx context.Context, there bool) error {
-		if !there {
-			return fmt.Errorf("somebody deleted the ResourceSlice %s meanwhile", client.ObjectKeyFromObject(now))
-		}
+	return await.Ready(ctx, r.kube, now, func(ctx context.Context, _ *authv1beta1.ResourceSlice) error {
 		r.slice = now
 		said := conditionOf(now.Status.Conditions, side)
 		if said.Status == "" || said.Status == authv1beta1.ResourceSliceConditionDenied && isSame(said, conditionOf(earlier, side)) {

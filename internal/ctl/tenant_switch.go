@@ -198,7 +198,7 @@ func (c *cli) awaitSwitch(ctx context.Context, cluster client.WithWatch, tenant 
 	err := await.Until(ctx, cluster, func(ctx context.Context) error {
 		err := cluster.Get(ctx, key, tenant)
 		if apierrors.IsNotFound(err) {
-			return fmt.Errorf("somebody deleted the Tenant %s meanwhile", key)
+			return fmt.Errorf("the Tenant %s was deleted while waiting", key)
 		} else if err != nil {
 			return err
 		}

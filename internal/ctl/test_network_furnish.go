@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
@@ -335,17 +336,14 @@ func readyEndpoints(slices []discoveryv1.EndpointSlice) int {
 // awaitLoadBalancer waits for the external address of a Service.
 func (p *testCluster) awaitLoadBalancer(ctx context.Context, key client.ObjectKey) (string, error) {
 	at := ""
-	err := await.Until(ctx, p.kube, func(ctx context.Context) error {
-		service := &corev1.Service{}
-		if err := p.kube.Get(ctx, key, service); err != nil {
-			return err
-		}
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+	err := await.Ready(ctx, p.kube, service, func(_ context.Context, service *corev1.Service) error {
 		for _, ingress := range service.Status.LoadBalancer.Ingress {
 			if at = cmp.Or(ingress.IP, ingress.Hostname); at != "" {
 				return nil
 			}
 		}
 		return await.Pending("the Service " + key.String() + " has no address of a load balancer")
-	}, await.One(&corev1.ServiceList{}, key))
+	})
 	return at, err
 }

@@ -118,13 +118,13 @@ func (d *deauthentication) findSecrets(ctx context.Context) (err error) {
 // mayRemove fails if the user may not delete the objects.
 func (d *deauthentication) mayRemove(ctx context.Context) error {
 	c, p := d.consumer, d.provider
-	if err := c.requireDeletion(ctx, foundOf{d.identities, &authv1beta1.IdentityList{}}); err != nil {
+	if err := c.requireDeletion(ctx, d.identities...); err != nil {
 		return err
 	}
 	if err := c.requirePermissions(ctx, c.permissionsFor("", "delete credentials")...); err != nil {
 		return err
 	}
-	if err := p.requireDeletion(ctx, foundOf{d.tenants, &authv1beta1.TenantList{}}); err != nil {
+	if err := p.requireDeletion(ctx, d.tenants...); err != nil {
 		return err
 	}
 	if err := p.requirePermissions(ctx, p.noncePermissions("delete nonce")...); err != nil {
@@ -166,13 +166,13 @@ func (d *deauthentication) runSteps(ctx context.Context) error {
 	c, p := d.consumer, d.provider
 	c.Success("No leftover resourceslices on consumer cluster")
 	// The credentials go first: until then, the replicator uses the grants of the Tenant to delete its copies.
-	if err := c.dropAll(ctx, d.identities, &authv1beta1.IdentityList{}, "Identity control plane", d.wait, func() error { return d.dropKubeconfigs(ctx) }); err != nil {
+	if err := c.dropAll(ctx, d.identities, "Identity control plane", d.wait, func() error { return d.dropKubeconfigs(ctx) }); err != nil {
 		return err
 	}
 	if err := c.wrapWithCluster(await.DeleteObjects(ctx, c.kube, secretObjects(d.signed))); err != nil {
 		return err
 	}
-	return p.dropAll(ctx, d.tenants, &authv1beta1.TenantList{}, "Tenant", d.wait, func() error {
+	return p.dropAll(ctx, d.tenants, "Tenant", d.wait, func() error {
 		if err := await.DeleteObjects(ctx, p.kube, secretObjects(d.nonces)); err != nil || !d.wait {
 			return err
 		}
@@ -180,14 +180,14 @@ func (d *deauthentication) runSteps(ctx context.Context) error {
 	})
 }
 
-// dropAll deletes objects of a kind, and their dependents.
-func (s *Cluster) dropAll(ctx context.Context, found []client.Object, list client.ObjectList, what string, wait bool, then func() error) error {
+// dropAll deletes objects, and their dependents.
+func (s *Cluster) dropAll(ctx context.Context, found []client.Object, what string, wait bool, then func() error) error {
 	done := what + " correctly deleted"
 	if len(found) == 0 {
 		done = what + " already deleted"
 	}
 	return s.runWaiting(ctx, "Deleting "+what, done, func(ctx context.Context) error {
-		if err := s.removeAll(ctx, found, list, wait); err != nil {
+		if err := s.removeAll(ctx, found, wait); err != nil {
 			return err
 		}
 		return then()
@@ -212,7 +212,7 @@ func (d *deauthentication) dropKubeconfigs(ctx context.Context) error {
 		if !d.wait {
 			continue
 		}
-		if err := d.consumer.removeAll(ctx, []client.Object{secret}, &corev1.SecretList{}, true); err != nil {
+		if err := d.consumer.removeAll(ctx, []client.Object{secret}, true); err != nil {
 			return err
 		}
 	}

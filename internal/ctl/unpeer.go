@@ -207,7 +207,7 @@ func (u *unpeering) mayEnd(ctx context.Context, list client.ObjectList) error {
 	if err != nil {
 		return u.consumer.wrapWithCluster(err)
 	}
-	return u.consumer.requireDeletion(ctx, foundOf{found, list})
+	return u.consumer.requireDeletion(ctx, found...)
 }
 
 // usedInReverse reports whether the provider uses the consumer, or began to, even without a ForeignCluster.
@@ -249,7 +249,7 @@ func (u *unpeering) endOffloading(ctx context.Context, told *out.Printer) error 
 		list := &offv1beta1.NamespaceMapList{}
 		maps, err := u.ownObjects(ctx, list)
 		if err == nil {
-			err = s.removeAll(ctx, maps, list, true)
+			err = s.removeAll(ctx, maps, true)
 		}
 		return err
 	}, p.All()...)
@@ -262,7 +262,7 @@ func (u *unpeering) deleteMadeByHand(ctx context.Context, told *out.Printer) err
 	list := &offv1beta1.VirtualNodeList{}
 	found, err := u.ownObjects(ctx, list)
 	if err == nil {
-		err = u.consumer.removeAll(ctx, slices.DeleteFunc(found, func(obj client.Object) bool { return metav1.GetControllerOf(obj) != nil }), list, false)
+		err = u.consumer.removeAll(ctx, slices.DeleteFunc(found, func(obj client.Object) bool { return metav1.GetControllerOf(obj) != nil }), false)
 	}
 	return u.consumer.withPrinter(told).wrapWithCluster(err)
 }
@@ -279,7 +279,7 @@ func (u *unpeering) awaitDrained(ctx context.Context, told *out.Printer) error {
 			return wrapDisabling("offloading", s.wrapWithCluster(err))
 		}
 		for _, obj := range found {
-			if err := await.ObjectGone(ctx, s.kube, obj, of.list, of.done); err != nil {
+			if err := await.ObjectGone(ctx, s.kube, obj, of.done); err != nil {
 				return wrapDisabling("offloading", s.wrapWithCluster(err))
 			}
 		}
@@ -315,19 +315,19 @@ func (u *unpeering) endAll(p *step.Plan, list client.ObjectList, what string, ne
 		if len(found) == 0 {
 			done = "No " + what + " found"
 		}
-		return s.runStep("Deleting "+what, done, func() error { return s.removeAll(ctx, found, list, false) })
+		return s.runStep("Deleting "+what, done, func() error { return s.removeAll(ctx, found, false) })
 	}, needs...)
 	ensured := ""
 	if u.options.wait {
 		ensured = "Ensured " + what + " absence"
 	}
-	u.consumer.addStep(p, "Waiting for "+what+" to go", ensured, func(ctx context.Context) error { return u.awaitEnd(ctx, found, list) }, deleted)
+	u.consumer.addStep(p, "Waiting for "+what+" to go", ensured, func(ctx context.Context) error { return u.awaitEnd(ctx, found) }, deleted)
 	return deleted
 }
 
 // awaitEnd waits until objects are gone, and shows the reason for a delay.
-func (u *unpeering) awaitEnd(ctx context.Context, found []client.Object, list client.ObjectList) error {
-	err := u.consumer.removeAll(ctx, found, list, true)
+func (u *unpeering) awaitEnd(ctx context.Context, found []client.Object) error {
+	err := u.consumer.removeAll(ctx, found, true)
 	if err == nil || ctx.Err() == nil {
 		return err
 	}
@@ -368,7 +368,7 @@ func (u *unpeering) endAuthentication(ctx context.Context, told *out.Printer) er
 // replicasOf returns the orphans in the provider: replicas of the consumer's objects that no controller deletes any more, because the
 // consumer has no credentials. The consumer forgot the provider, or lost its state. Without the permission to list them, the result is
 // empty.
-func (u *unpeering) replicasOf(ctx context.Context) (all []foundOf, err error) {
+func (u *unpeering) replicasOf(ctx context.Context) (all []client.Object, err error) {
 	identities, err := u.consumer.findOfPeer(ctx, &authv1beta1.IdentityList{}, u.provider.id)
 	if err != nil {
 		return nil, u.consumer.wrapWithCluster(err)
@@ -384,7 +384,7 @@ func (u *unpeering) replicasOf(ctx context.Context) (all []foundOf, err error) {
 		if err != nil {
 			return nil, u.provider.wrapWithCluster(fmt.Errorf("looking for what %s left: %w", u.consumer.id, err))
 		}
-		all = append(all, foundOf{found, kind.List})
+		all = append(all, found...)
 	}
 	return all, nil
 }
@@ -396,8 +396,8 @@ func (u *unpeering) endReplicas(ctx context.Context) error {
 		return err
 	}
 	for _, wait := range []bool{false, true} {
-		for _, of := range all {
-			if err := u.provider.removeAll(ctx, of.found, of.list, wait); err != nil && !apierrors.IsForbidden(err) {
+		for _, obj := range all {
+			if err := u.provider.removeAll(ctx, []client.Object{obj}, wait); err != nil && !apierrors.IsForbidden(err) {
 				return u.provider.wrapWithCluster(err)
 			}
 		}

@@ -84,7 +84,7 @@ func (s *Cluster) awaitNothing(ctx context.Context, other string) error {
 	for _, list := range createdLists() {
 		found, err := s.findOfPeer(ctx, list, other)
 		if err == nil {
-			err = s.awaitAll(ctx, found, list, isSomebodys)
+			err = s.awaitAll(ctx, found, isSomebodys)
 		}
 		if err != nil && !apierrors.IsForbidden(err) {
 			return err
@@ -127,7 +127,7 @@ func (s *Cluster) awaitKubelets(ctx context.Context, provider string) error {
 	} {
 		found, err := s.listLabelled(ctx, of.list, of.among...)
 		if err == nil {
-			err = s.awaitAll(ctx, found, of.list, func(obj client.Object) bool { return !of.theirs(obj) })
+			err = s.awaitAll(ctx, found, func(obj client.Object) bool { return !of.theirs(obj) })
 		}
 		if err != nil && !apierrors.IsForbidden(err) {
 			return err
@@ -188,7 +188,7 @@ func (s *Cluster) deleteNamespace(ctx context.Context, other string, wait bool) 
 		return s.wrapWithCluster(err)
 	}
 	namespaces := []client.Object{ns}
-	if err := s.runStep("Deleting tenant namespace", done, func() error { return s.removeAll(ctx, namespaces, &corev1.NamespaceList{}, false) }); err != nil {
+	if err := s.runStep("Deleting tenant namespace", done, func() error { return s.removeAll(ctx, namespaces, false) }); err != nil {
 		return err
 	}
 	if !wait {
@@ -200,7 +200,7 @@ func (s *Cluster) deleteNamespace(ctx context.Context, other string, wait bool) 
 		if held, err = s.heldBy(ctx, ns); err != nil || held != nil {
 			return err
 		}
-		if err := await.ObjectGone(ctx, s.kube, ns, &corev1.NamespaceList{}, nil); err != nil {
+		if err := await.ObjectGone(ctx, s.kube, ns, nil); err != nil {
 			return err
 		}
 		return s.awaitKeys(ctx, other, was)
@@ -230,7 +230,7 @@ func (s *Cluster) awaitKeys(ctx context.Context, other string, ns *corev1.Namesp
 		if released(obj) {
 			continue
 		}
-		if err := await.ObjectGone(ctx, s.kube, obj, &corev1.SecretList{}, released); err != nil {
+		if err := await.ObjectGone(ctx, s.kube, obj, released); err != nil {
 			return err
 		}
 	}

@@ -315,7 +315,7 @@ func TestDryRunSkipsWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	missing := func(context.Context, bool) error { return await.Pending("it has no data yet") }
-	err := await.Object(t.Context(), dry, obj, &corev1.ConfigMapList{}, missing)
+	err := await.Object(t.Context(), dry, obj, missing)
 	if !await.IsSkipped(err) || err.Error() != "it has no data yet" || await.IgnoreSkipped(err) != nil {
 		t.Errorf("a wait for an object ends with %v", err)
 	}
