@@ -33,11 +33,34 @@ type Loop struct {
 	// Kinds are watched; Matters reports whether a change of an object is relevant. nil: every change.
 	Kinds   []client.Object
 	Matters func(old, now client.Object) bool
-	// Watch returns a channel of changes outside of the API, such as those of the kernel.
-	Watch func(context.Context) (<-chan struct{}, error)
+	// Watches report changes outside of the API, such as those of the kernel.
+	Watches []Watch
+	// Heartbeat requests runs; nil is none.
+	Heartbeat Heartbeat
+	// Prober runs beside the loop; nil is none.
+	Prober manager.Runnable
+	// Health is the readiness check of the loop; nil is none.
+	Health *Health
 	// Run reconciles once. Runs never overlap. A non-zero duration is the delay until the next run at the latest. An error is
 	// retried; conflicts are not logged as errors.
 	Run func(context.Context) (time.Duration, error)
+}
+
+// Watch returns a channel that receives a value after each change, and is closed when the watch ends.
+type Watch func(context.Context) (<-chan struct{}, error)
+
+// Heartbeat requests a run of a loop. Requests before the run are one request.
+type Heartbeat chan struct{}
+
+// NewHeartbeat returns a heartbeat without a request.
+func NewHeartbeat() Heartbeat { return make(Heartbeat, 1) }
+
+// Send requests a run, without blocking.
+func (h Heartbeat) Send() {
+	select {
+	case h <- struct{}{}:
+	default:
+	}
 }
 
 // Kernel is the network namespace of an agent.
@@ -102,16 +125,38 @@ func (l Loop) Setup(mgr ctrl.Manager) error {
 	if err != nil {
 		return fmt.Errorf("registering the loop %s: %w", l.Name, err)
 	}
-	return mgr.Add(everywhere(func(ctx context.Context) error { return l.passRequest(ctx, changes) }))
+	if l.Prober != nil {
+		if err := mgr.Add(l.Prober); err != nil {
+			return fmt.Errorf("adding the prober of the loop %s: %w", l.Name, err)
+		}
+	}
+	if l.Health != nil {
+		if err := mgr.AddReadyzCheck("applied", l.Health.Check); err != nil {
+			return fmt.Errorf("adding the readiness check of the loop %s: %w", l.Name, err)
+		}
+	}
+	return mgr.Add(everywhere(func(ctx context.Context) error { return l.forwardChanges(ctx, changes) }))
 }
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// passRequest starts with a request, because a cluster may have no object of any watched kind.
-func (l Loop) passRequest(ctx context.Context, to chan<- event.GenericEvent) error {
-	news, err := l.Watch(ctx)
-	if err != nil {
-		return fmt.Errorf("watching for %s: %w", l.Name, err)
+// forwardChanges requests a run for each change of a watch and each heartbeat. The first request is unconditional, because a cluster may have
+// no object of any watched kind.
+func (l Loop) forwardChanges(ctx context.Context, to chan<- event.GenericEvent) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	changed, ended := NewHeartbeat(), make(chan struct{}, len(l.Watches))
+	for _, watch := range l.Watches {
+		changes, err := watch(ctx)
+		if err != nil {
+			return fmt.Errorf("watching for %s: %w", l.Name, err)
+		}
+		go func() {
+			for range changes {
+				changed.Send()
+			}
+			ended <- struct{}{}
+		}()
 	}
 	for {
 		select {
@@ -120,10 +165,13 @@ func (l Loop) passRequest(ctx context.Context, to chan<- event.GenericEvent) err
 			return nil
 		}
 		select {
-		case _, more := <-news:
-			if !more && ctx.Err() == nil {
+		case <-changed:
+		case <-l.Heartbeat:
+		case <-ended:
+			if ctx.Err() == nil {
 				return fmt.Errorf("watching for %s ended", l.Name)
 			}
+			return nil
 		case <-ctx.Done():
 			return nil
 		}

@@ -67,7 +67,7 @@ func loop(t *testing.T, r *runs) (c client.Client, namespace string, news chan<-
 		return Loop{
 			Name: "test", Kinds: []client.Object{&corev1.ConfigMap{}}, Run: r.run,
 			Matters: func(old, now client.Object) bool { return old.GetLabels()["matters"] != now.GetLabels()["matters"] },
-			Watch:   func(context.Context) (<-chan struct{}, error) { return changes, nil },
+			Watches: []Watch{func(context.Context) (<-chan struct{}, error) { return changes, nil }},
 		}.Setup(mgr)
 	})
 	return cluster.Client, namespace, changes

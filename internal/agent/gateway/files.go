@@ -22,6 +22,7 @@ func watchFiles(ctx context.Context, dir string) (<-chan struct{}, error) {
 	}
 	out := make(chan struct{})
 	go func() {
+		defer close(out)
 		defer w.Close()
 		for {
 			select {

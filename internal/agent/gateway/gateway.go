@@ -78,7 +78,7 @@ func Setup(mgr ctrl.Manager, k agent.Kernel, device Device, o Options) error {
 
 func newGateway(mgr ctrl.Manager, k agent.Kernel, device Device, o Options) *gateway {
 	g := &gateway{
-		client: mgr.GetClient(), kernel: k, device: device, options: o, wake: make(chan struct{}, 1), flows: agent.Flows{Tracker: k},
+		client: mgr.GetClient(), kernel: k, device: device, options: o, heartbeat: agent.NewHeartbeat(), flows: agent.Flows{Tracker: k},
 		learned: memoryIn(o.StateDir),
 		sources: agent.Sources{
 			Home:          o.LiqoNamespace,
@@ -87,9 +87,9 @@ func newGateway(mgr ctrl.Manager, k agent.Kernel, device Device, o Options) *gat
 		},
 		reporter: agent.Reporter{Client: mgr.GetClient(), Events: mgr.GetEventRecorder("liqo-gateway"), Host: o.Name, Namespace: o.Namespace},
 	}
-	g.endpoints = newEndpoints(g.sendHeartbeat)
+	g.endpoints = newEndpoints(g.heartbeat.Send)
 	ours, theirs := plan.TunnelAddresses(o.Server)
-	g.prober = newProber(o, ours, theirs, mgr.GetLogger().WithName("prober"), g.sendHeartbeat)
+	g.prober = newProber(o, ours, theirs, mgr.GetLogger().WithName("prober"), g.heartbeat.Send)
 	g.exporter = newExporter(o, device, k.Counted, g.prober.pathHealth, g.prober.foundMTU)
 	g.prober.answered = g.exporter.observeLatency
 	return g
@@ -97,13 +97,11 @@ func newGateway(mgr ctrl.Manager, k agent.Kernel, device Device, o Options) *gat
 
 func (g *gateway) setupController(mgr ctrl.Manager) error {
 	kinds := append(g.sources.Kinds(), &networkingv1beta1.PublicKey{}, &networkingv1beta1.Connection{})
-	if err := (agent.Loop{Name: "gateway", Kinds: kinds, Matters: g.isRelevant, Watch: g.watchKernel, Run: g.runOnce}).Setup(mgr); err != nil {
-		return err
-	}
-	if err := mgr.Add(g.prober); err != nil {
-		return fmt.Errorf("adding the prober: %w", err)
-	}
-	return mgr.AddReadyzCheck("applied", g.state.Check)
+	keys := func(ctx context.Context) (<-chan struct{}, error) { return watchFiles(ctx, g.options.KeysDir) }
+	return agent.Loop{
+		Name: "gateway", Kinds: kinds, Matters: g.isRelevant, Run: g.runOnce,
+		Watches: []agent.Watch{g.kernel.Watch, keys}, Heartbeat: g.heartbeat, Prober: g.prober, Health: &g.state,
+	}.Setup(mgr)
 }
 
 type gateway struct {
@@ -116,8 +114,8 @@ type gateway struct {
 	endpoints *endpoints
 	prober    *prober
 	exporter  *exporter
-	wake      chan struct{}
-	silence   time.Duration // time without a handshake after which the next endpoint is tried; 0: default
+	heartbeat agent.Heartbeat // requests a run, which checks the tunnel
+	silence   time.Duration   // time without a handshake after which the next endpoint is tried; 0: default
 	state     agent.Health
 	flows     agent.Flows
 
@@ -141,48 +139,6 @@ func (g *gateway) isRelevant(old, now client.Object) bool {
 		return true
 	}
 	return agent.Matters(old, now) || g.reporter.Lost(old, now)
-}
-
-// sendHeartbeat has the loop look how the tunnel fares.
-func (g *gateway) sendHeartbeat() {
-	select {
-	case g.wake <- struct{}{}:
-	default:
-	}
-}
-
-// watchKernel tells of changes of the kernel, of keys, and of the tunnel.
-func (g *gateway) watchKernel(ctx context.Context) (<-chan struct{}, error) {
-	changes, err := g.kernel.Watch(ctx)
-	if err != nil {
-		return nil, err
-	}
-	keys, err := watchFiles(ctx, g.options.KeysDir)
-	if err != nil {
-		return nil, err
-	}
-	out := make(chan struct{})
-	go func() {
-		defer close(out)
-		for {
-			select {
-			case _, more := <-changes:
-				if !more {
-					return
-				}
-			case <-keys:
-			case <-g.wake:
-			case <-ctx.Done():
-				return
-			}
-			select {
-			case out <- struct{}{}:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	return out, nil
 }
 
 // runOnce reconciles the namespace and the tunnel, and reports the state of the tunnel even if a step failed.

@@ -58,7 +58,7 @@ func Setup(mgr ctrl.Manager, k Host, o Options) error {
 
 func newNode(mgr ctrl.Manager, k Host, o Options) *nodeAgent {
 	n := &nodeAgent{
-		client: mgr.GetClient(), kernel: k, options: o, wake: make(chan struct{}, 1), flows: agent.Flows{Tracker: k},
+		client: mgr.GetClient(), kernel: k, options: o, heartbeat: agent.NewHeartbeat(), flows: agent.Flows{Tracker: k},
 		sources: agent.Sources{
 			Home: o.LiqoNamespace, Node: true,
 			RoutesHere:    func(obj metav1.Object) bool { return plan.RoutesOnNode(obj, o.LiqoNamespace) },
@@ -66,69 +66,31 @@ func newNode(mgr ctrl.Manager, k Host, o Options) *nodeAgent {
 		},
 		reporter: agent.Reporter{Client: mgr.GetClient(), Events: mgr.GetEventRecorder("liqo-fabric"), Host: o.Node},
 	}
-	n.prober = newProber(o, mgr.GetLogger().WithName("prober"), n.sendHeartbeat)
+	n.prober = newProber(o, mgr.GetLogger().WithName("prober"), n.heartbeat.Send)
 	return n
 }
 
 func (n *nodeAgent) setupController(mgr ctrl.Manager) error {
-	if err := (agent.Loop{Name: "fabric", Kinds: n.sources.Kinds(), Matters: n.isRelevant, Watch: n.watchKernel, Run: n.runOnce}).Setup(mgr); err != nil {
-		return err
+	l := agent.Loop{
+		Name: "fabric", Kinds: n.sources.Kinds(), Matters: n.isRelevant, Run: n.runOnce,
+		Watches: []agent.Watch{n.kernel.Watch}, Heartbeat: n.heartbeat, Health: &n.state,
 	}
 	if n.options.PingInterval > 0 {
-		if err := mgr.Add(n.prober); err != nil {
-			return fmt.Errorf("adding the prober: %w", err)
-		}
+		l.Prober = n.prober
 	}
-	return mgr.AddReadyzCheck("applied", n.state.Check)
+	return l.Setup(mgr)
 }
 
 type nodeAgent struct {
-	client   client.Client
-	kernel   Host
-	options  Options
-	sources  agent.Sources
-	reporter agent.Reporter
-	state    agent.Health
-	prober   *prober
-	wake     chan struct{}
-	flows    agent.Flows
-}
-
-// sendHeartbeat requests a run, which updates the reachable peers.
-func (n *nodeAgent) sendHeartbeat() {
-	select {
-	case n.wake <- struct{}{}:
-	default:
-	}
-}
-
-// watchKernel tells of changes of the kernel, and of the ways to peers.
-func (n *nodeAgent) watchKernel(ctx context.Context) (<-chan struct{}, error) {
-	changes, err := n.kernel.Watch(ctx)
-	if err != nil {
-		return nil, err
-	}
-	out := make(chan struct{})
-	go func() {
-		defer close(out)
-		for {
-			select {
-			case _, more := <-changes:
-				if !more {
-					return
-				}
-			case <-n.wake:
-			case <-ctx.Done():
-				return
-			}
-			select {
-			case out <- struct{}{}:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	return out, nil
+	client    client.Client
+	kernel    Host
+	options   Options
+	sources   agent.Sources
+	reporter  agent.Reporter
+	state     agent.Health
+	prober    *prober
+	heartbeat agent.Heartbeat // requests a run, which updates the reachable peers
+	flows     agent.Flows
 }
 
 // isRelevant extends the common filter by reports of other agents about this node.
