@@ -42,10 +42,10 @@ func (c *cli) newAuthenticateCommand() *cobra.Command {
 				if err := a.mayBegin(ctx); err != nil {
 					return err
 				}
-				if o.isRequested() {
-					return a.printDryRun(ctx, o.outputFormat())
-				}
-				return a.runSteps(ctx)
+				return c.runOrPrint(ctx, &o.dryRunOptions, toApply, func(ctx context.Context, c *cli) error {
+					a.cli = c
+					return a.runSteps(ctx)
+				}, remote, local)
 			})
 		},
 	}
@@ -78,7 +78,7 @@ type authentication struct {
 	proxyURL string
 	// asBefore keeps an existing path through the tunnel, because no flag asks for another path.
 	asBefore bool
-	// connects reports, in a dry run, that the networks would be connected before the authentication.
+	// connects reports that a dry run connects the networks before the authentication.
 	connects bool
 
 	// State read so far. have is nil without a Tenant.

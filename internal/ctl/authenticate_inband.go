@@ -15,6 +15,7 @@ import (
 
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/ctl/dryrun"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/prefix"
@@ -30,8 +31,7 @@ func (a *authentication) apiServerURL(ctx context.Context) (string, error) {
 	case a.inBand:
 		proxy, err := a.throughTunnel(ctx)
 		if a.connects && errors.Is(err, errNotConnected) {
-			a.provider.Warn("The Tenant gets its spec.proxyURL once the networks are connected: then the address of the proxy in the tunnel is known")
-			return "", nil
+			return dryrun.Assigned, nil
 		}
 		return proxy, err
 	case !a.asBefore || a.have == nil || a.have.Spec.ProxyURL == nil:

@@ -16,6 +16,7 @@ import (
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/ctl/dryrun"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
@@ -50,7 +51,7 @@ func TestPeeringThroughTheTunnelIsRefusedBeforeAnythingIsDone(t *testing.T) {
 		t.Errorf("authenticate is not refused: %v", err)
 	}
 	a.connects = true
-	if err := a.readState(t.Context()); err != nil || a.proxyURL != "" {
+	if err := a.readState(t.Context()); err != nil || a.proxyURL != dryrun.Assigned {
 		t.Errorf("the preview has the proxy %q: %v", a.proxyURL, err)
 	}
 	tenant := &authv1beta1.Tenant{ObjectMeta: peerMeta(client.ObjectKey{Namespace: "default", Name: "in-band"}, rome.id), Spec: authv1beta1.TenantSpec{ClusterID: "rome-in-band"}}

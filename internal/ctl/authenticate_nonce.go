@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/internal/await"
+	"liqo.io/liqo/internal/ctl/dryrun"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
@@ -30,11 +31,19 @@ func (s *Cluster) ensureTenantNamespace(ctx context.Context, c *cli, other strin
 // awaitKey waits for the key pair of this cluster for a provider, and returns it.
 func (s *Cluster) awaitKey(ctx context.Context, provider string) (key crypto.Signer, err error) {
 	at := client.ObjectKey{Namespace: s.liqoNamespace, Name: names.PeerKeysSecret(provider)}
-	return key, await.Until(ctx, s.kube, func(ctx context.Context) (err error) {
+	err = await.Until(ctx, s.kube, func(ctx context.Context) (err error) {
 		key, err = s.keyFor(ctx, provider)
 		return err
 	}, await.One(&corev1.SecretList{}, at))
+	if await.IsSkipped(err) {
+		key, err = pki.NewKey()
+		return assignedKey{key}, err
+	}
+	return key, err
 }
+
+// assignedKey stands, in a dry run, for the key pair that a controller generates.
+type assignedKey struct{ crypto.Signer }
 
 // keyFor returns the key pair of this cluster for a provider. A key of an earlier tenant namespace is ignored: its deletion is
 // pending.
@@ -100,10 +109,20 @@ func (s *Cluster) ensureNonce(ctx context.Context, c *cli, consumer string, know
 		return client.ObjectKey{}, err
 	}
 	if usable != nil {
-		return client.ObjectKeyFromObject(usable), nil
+		return client.ObjectKeyFromObject(usable), keepHandshake(s.kube, c, usable, names.Nonce, consumer)
 	}
 	at := client.ObjectKey{Namespace: s.namespace, Name: names.NonceSecret}
 	return at, s.makeHandshakeSecret(ctx, c, newHandshakeSecret(at, names.Nonce, consumer), useless)
+}
+
+// keepHandshake records in a dry run that the Secret of a nonce, with or without its signature, stays as it is.
+func keepHandshake(cluster client.Client, c *cli, secret *corev1.Secret, label, other string) error {
+	kept := newHandshakeSecret(client.ObjectKeyFromObject(secret), label, other)
+	if nonce := secret.Data[names.NonceKey]; len(nonce) > 0 {
+		kept.Data = map[string][]byte{names.NonceKey: nonce}
+	}
+	c.setCommonMetadata(kept)
+	return keepObject(cluster, kept)
 }
 
 // usableNonce returns the Secret with a usable nonce, nil for none, and the Secrets before it, which are unusable.
@@ -164,7 +183,7 @@ func (s *Cluster) canServe(ctx context.Context, consumer string, nonce []byte) (
 
 // awaitNonce waits until the provider generated the nonce, and returns it.
 func (s *Cluster) awaitNonce(ctx context.Context, at client.ObjectKey) (nonce []byte, err error) {
-	return nonce, s.awaitSecret(ctx, at, func(data map[string][]byte) error {
+	err = s.awaitSecret(ctx, at, func(data map[string][]byte) error {
 		if nonce = data[names.NonceKey]; len(nonce) == 0 {
 			return await.Pending(fmt.Sprintf("the Secret %s has no nonce yet: does the controller-manager of Liqo run?", at))
 		}
@@ -173,6 +192,10 @@ func (s *Cluster) awaitNonce(ctx context.Context, at client.ObjectKey) (nonce []
 		}
 		return nil
 	})
+	if await.IsSkipped(err) {
+		return []byte(dryrun.Assigned), nil
+	}
+	return nonce, err
 }
 
 // ensureSignedNonce ensures that the consumer signs a nonce of a provider, and returns the key of the Secret. A signature of an
@@ -186,7 +209,7 @@ func (s *Cluster) ensureSignedNonce(ctx context.Context, c *cli, key crypto.Publ
 	for i := range have {
 		signature := have[i].Data[names.SignedNonceKey]
 		if string(have[i].Data[names.NonceKey]) == string(of.Nonce) && (len(signature) == 0 || signedBy(key, of, signature)) {
-			return client.ObjectKeyFromObject(&have[i]), nil
+			return client.ObjectKeyFromObject(&have[i]), keepHandshake(s.kube, c, &have[i], names.SignedNonce, of.Provider)
 		}
 	}
 	want := newHandshakeSecret(at, names.SignedNonce, of.Provider)
@@ -203,13 +226,17 @@ func signedBy(key crypto.PublicKey, of pki.Handshake, signature []byte) bool {
 
 // awaitSignature waits until the nonce is signed by the key, and returns the signature.
 func (s *Cluster) awaitSignature(ctx context.Context, at client.ObjectKey, key crypto.PublicKey, of pki.Handshake) (signature []byte, err error) {
-	return signature, s.awaitSecret(ctx, at, func(data map[string][]byte) error {
+	err = s.awaitSecret(ctx, at, func(data map[string][]byte) error {
 		signature = data[names.SignedNonceKey]
 		if !signedBy(key, of, signature) {
 			return await.Pending(fmt.Sprintf("the nonce in the Secret %s is not signed yet: does the controller-manager of Liqo run?", at))
 		}
 		return nil
 	})
+	if await.IsSkipped(err) {
+		return []byte(dryrun.Assigned), nil
+	}
+	return signature, err
 }
 
 func (s *Cluster) awaitSecret(ctx context.Context, at client.ObjectKey, check func(data map[string][]byte) error) error {

@@ -231,7 +231,11 @@ func (s *Cluster) runWaiting(ctx context.Context, doing, done string, do func(co
 func (s *Cluster) runProgress(doing, done string, do func(*out.Step) error) error {
 	step := s.Step(doing)
 	defer step.Stop()
-	if err := do(step); err != nil {
+	err := do(step)
+	if await.IsSkipped(err) {
+		return nil
+	}
+	if err != nil {
 		return s.wrapWithCluster(err)
 	}
 	step.Stop()
@@ -325,11 +329,11 @@ func (s *Cluster) tenantNamespace(c *cli, other string) *corev1.Namespace {
 	return ns
 }
 
-func makeNamespace(ctx context.Context, cluster client.Client, ns *corev1.Namespace) error {
+func makeNamespace(ctx context.Context, cluster client.WithWatch, ns *corev1.Namespace) error {
 	err := cluster.Create(ctx, ns)
-	if watched, ok := cluster.(client.WithWatch); ok && apierrors.IsAlreadyExists(err) {
+	if apierrors.IsAlreadyExists(err) {
 		// A namespace of an earlier peering that is being deleted must be gone first.
-		if err := awaitDeleted(ctx, watched, ns); client.IgnoreNotFound(err) != nil && !apierrors.IsForbidden(err) {
+		if err := awaitDeleted(ctx, cluster, ns); client.IgnoreNotFound(err) != nil && !apierrors.IsForbidden(err) {
 			return err
 		}
 		err = cluster.Create(ctx, ns)

@@ -167,23 +167,22 @@ func (c *cli) createAndWait(ctx context.Context, o *creation, obj client.Object,
 }
 
 // applyObject creates or updates an object, also one that another client created. An object of the same name that is being deleted is
-// awaited first, except in a dry run.
-func applyObject(ctx context.Context, c client.Client, obj client.Object, opts ...kube.EnsureOption) error {
+// awaited first.
+func applyObject(ctx context.Context, c client.WithWatch, obj client.Object, opts ...kube.EnsureOption) error {
 	opts = append(opts, kube.FieldManager(names.CLIFieldManager))
 	for {
-		_, err := kube.Ensure(ctx, c, obj, opts...)
+		changed, err := kube.Ensure(ctx, c, obj, opts...)
 		kind := obj.GetObjectKind().GroupVersionKind().Kind
 		if apimeta.IsNoMatchError(err) {
 			return noKind(kind)
 		}
+		if err == nil && !changed {
+			return keepObject(c, obj)
+		}
 		if !kube.IsWait(err) {
 			return err
 		}
-		watched, ok := c.(client.WithWatch)
-		if !ok {
-			return out.Fail("%s %s is being deleted: try again when it is gone", kind, client.ObjectKeyFromObject(obj))
-		}
-		if err := awaitDeleted(ctx, watched, obj); err != nil {
+		if err := awaitDeleted(ctx, c, obj); err != nil {
 			return err
 		}
 	}
@@ -204,11 +203,19 @@ func awaitDeleted(ctx context.Context, cluster client.WithWatch, obj client.Obje
 	now := &metav1.PartialObjectMetadata{}
 	now.SetGroupVersionKind(gvk)
 	now.Namespace, now.Name = obj.GetNamespace(), obj.GetName()
-	return await.Object(ctx, cluster, now, func(_ context.Context, there bool) error {
+	return requireWait(await.Object(ctx, cluster, now, func(_ context.Context, there bool) error {
 		if !there || now.DeletionTimestamp == nil {
 			return nil
 		}
 		return await.Pending(fmt.Sprintf("the earlier %s %s is being deleted, and held by %s",
 			gvk.Kind, strings.TrimPrefix(client.ObjectKeyFromObject(now).String(), "/"), strings.Join(now.Finalizers, ", ")))
-	})
+	}))
+}
+
+// requireWait turns the error of a skipped wait into a failure: a dry run does not know how the command would go on.
+func requireWait(err error) error {
+	if await.IsSkipped(err) {
+		return out.Fail("%w: try again when it is gone", err)
+	}
+	return err
 }

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
+
+	"liqo.io/liqo/internal/ctl/dryrun"
 )
 
 // infoReport is the report of the command info; its sections are in the order of the screen.
@@ -73,6 +75,7 @@ func toManifest(obj client.Object) (map[string]any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding %s: %w", obj.GetName(), err)
 	}
+	content, _ = dryrun.Reveal(content)
 	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
 	if reflect.ValueOf(obj).Elem().FieldByName("Status").IsValid() { // kinds without a status reject one
 		content["status"] = map[string]any{}

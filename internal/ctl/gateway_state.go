@@ -187,14 +187,6 @@ func (g *gateway) reportedPublicKey() []byte {
 	return g.dialer.Status.PublicKey
 }
 
-// secretRef returns the reference to the Secret with keys, in the spec.
-func (g *gateway) secretRef() *corev1.LocalObjectReference {
-	if g.server != nil {
-		return &g.server.Spec.SecretRef
-	}
-	return &g.dialer.Spec.SecretRef
-}
-
 // readGateway reads the gateway anew, and fails if it can never become ready.
 func (g *gateway) readGateway(ctx context.Context, kube client.Reader) error {
 	err := kube.Get(ctx, client.ObjectKeyFromObject(g.Object), g.Object)

@@ -39,16 +39,18 @@ func (c *cli) newNetworkCommand() *cobra.Command {
 }
 
 // runWithBoth is runBetween for commands that connect the clusters: their versions must be compatible.
-func (c *cli) runWithBoth(ctx context.Context, o *networkOptions, run func(ctx context.Context, local, remote *Cluster) error) error {
-	return c.runBetween(ctx, o, func(ctx context.Context, local, remote *Cluster) error {
+func (c *cli) runWithBoth(ctx context.Context, o *networkOptions, run func(ctx context.Context, c *cli, local, remote *Cluster) error) error {
+	return c.runBetween(ctx, o, toApply, func(ctx context.Context, c *cli, local, remote *Cluster) error {
 		if err := fitTogether(ctx, local, remote); err != nil {
 			return err
 		}
-		return run(ctx, local, remote)
+		return run(ctx, c, local, remote)
 	})
 }
 
-// runBetween runs a command on the two clusters, once their cluster IDs are resolved.
-func (c *cli) runBetween(ctx context.Context, o *networkOptions, run func(ctx context.Context, local, remote *Cluster) error) error {
-	return c.withBoth(ctx, o.timeout, &o.local, &o.remote, run)
+// runBetween runs a command on the two clusters, or its dry run, once their cluster IDs are resolved.
+func (c *cli) runBetween(ctx context.Context, o *networkOptions, heading string, run func(ctx context.Context, c *cli, local, remote *Cluster) error) error {
+	return c.withBoth(ctx, o.timeout, &o.local, &o.remote, func(ctx context.Context, local, remote *Cluster) error {
+		return c.runOrPrint(ctx, &o.dryRunOptions, heading, func(ctx context.Context, c *cli) error { return run(ctx, c, local, remote) }, local, remote)
+	})
 }

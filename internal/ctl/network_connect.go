@@ -57,7 +57,7 @@ func (c *cli) networkConnect(common *networkOptions) *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.server.dropUnused()
-			return c.runWithBoth(cmd.Context(), common, func(ctx context.Context, local, remote *Cluster) error {
+			return c.runWithBoth(cmd.Context(), common, func(ctx context.Context, c *cli, local, remote *Cluster) error {
 				return c.runConnect(ctx, o, local, remote)
 			})
 		},
@@ -96,13 +96,12 @@ func (c *cli) runConnect(ctx context.Context, o *connectOptions, local, remote *
 	if n.tunnel, err = o.planTunnel(ctx, n.localConfig(), n.remoteConfig()); err != nil {
 		return err
 	}
-	if o.isRequested() {
-		return c.previewConnect(ctx, o, n.both, n.tunnel)
+	ensureConfigurations := c.exchangeConfigurations
+	if n.localConfig().hasConfiguration(ctx) && n.remoteConfig().hasConfiguration(ctx) {
+		ensureConfigurations = c.keepConfigurations
 	}
-	if !n.localConfig().hasConfiguration(ctx) || !n.remoteConfig().hasConfiguration(ctx) {
-		if err := c.exchangeConfigurations(ctx, n.both, true); err != nil {
-			return err
-		}
+	if err := ensureConfigurations(ctx, n.both, true); err != nil {
+		return err
 	}
 	if err := n.initNetwork(ctx, c, local); err != nil {
 		return err

@@ -28,7 +28,7 @@ func (c *cli) networkDisconnect(o *networkOptions) *cobra.Command {
 			if err := c.confirmUnless(cmd.Context(), o.isRequested(), "disconnect"); err != nil {
 				return err
 			}
-			return c.runBetween(cmd.Context(), o, func(ctx context.Context, local, remote *Cluster) error {
+			return c.runBetween(cmd.Context(), o, toDelete, func(ctx context.Context, c *cli, local, remote *Cluster) error {
 				return c.removeAll(ctx, o, gatewaysBetween(local, remote))
 			})
 		},
@@ -91,9 +91,6 @@ func lookAll(ctx context.Context, all []*networkRemains) error {
 func (c *cli) removeAll(ctx context.Context, o *networkOptions, all []*networkRemains) error {
 	if err := lookAll(ctx, all); err != nil {
 		return err
-	}
-	if o.isRequested() {
-		return c.previewRemoval(o, all)
 	}
 	return c.removeFound(ctx, all, o.wait)
 }

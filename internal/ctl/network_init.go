@@ -32,13 +32,10 @@ func (c *cli) networkInit(o *networkOptions) *cobra.Command {
 		Example: "  liqoctl network init --remote-kubeconfig milan.kubeconfig",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.runWithBoth(cmd.Context(), o, func(ctx context.Context, local, remote *Cluster) error {
+			return c.runWithBoth(cmd.Context(), o, func(ctx context.Context, c *cli, local, remote *Cluster) error {
 				i, err := exchangeConfigs(ctx, local, remote)
 				if err != nil {
 					return err
-				}
-				if o.isRequested() {
-					return c.previewInit(ctx, o, i)
 				}
 				return c.exchangeConfigurations(ctx, i, o.wait)
 			})
@@ -110,6 +107,17 @@ func (c *cli) exchangeConfigurations(ctx context.Context, both []*peerConfig, wa
 	}
 	if err := p.Run(ctx); err != nil {
 		return takenBack(ctx, both, err)
+	}
+	return nil
+}
+
+// keepConfigurations only records that both clusters have their Configurations, so that the user needs no permission to write them.
+func (c *cli) keepConfigurations(_ context.Context, both []*peerConfig, _ bool) error {
+	for _, t := range both {
+		c.setCommonMetadata(t.want)
+		if err := keepObject(t.kube, t.want); err != nil {
+			return t.wrapWithCluster(err)
+		}
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ func (c *cli) networkReset(o *networkOptions) *cobra.Command {
 			if err := c.confirmUnless(cmd.Context(), o.isRequested(), "reset"); err != nil {
 				return err
 			}
-			return c.runBetween(cmd.Context(), o, func(ctx context.Context, local, remote *Cluster) error {
+			return c.runBetween(cmd.Context(), o, toDelete, func(ctx context.Context, c *cli, local, remote *Cluster) error {
 				return c.removeAll(ctx, o, append(gatewaysBetween(local, remote), configurationsBetween(local, remote)...))
 			})
 		},

@@ -70,7 +70,9 @@ func (c *cli) newPeerCommand() *cobra.Command {
 				return err
 			}
 			return c.toldBy(cmd.Context(), "", o.timeout, &o.local, &o.remote, func(ctx context.Context, local, remote *Cluster) error {
-				return (&peeringRun{cli: c, options: o, consumer: local, provider: remote}).runSteps(ctx)
+				return c.runOrPrint(ctx, &o.dryRunOptions, toApply, func(ctx context.Context, c *cli) error {
+					return (&peeringRun{cli: c, options: o, consumer: local, provider: remote}).runSteps(ctx)
+				}, local, remote)
 			})
 		},
 	}
@@ -127,9 +129,6 @@ type peeringRun struct {
 func (r *peeringRun) runSteps(ctx context.Context) error {
 	if err := r.readState(ctx); err != nil {
 		return withRetryHint(ctx, err)
-	}
-	if r.options.isRequested() {
-		return r.printDryRun(ctx)
 	}
 	for _, s := range []struct {
 		*Cluster
@@ -263,6 +262,7 @@ func (r *peeringRun) buildTunnel(ctx context.Context, told *out.Printer) error {
 
 func (r *peeringRun) authenticateConsumer(ctx context.Context, told *out.Printer) error {
 	a := &authentication{cli: r.withPrinter(told), consumer: r.consumer.withPrinter(told), provider: r.provider.withPrinter(told), inBand: r.options.inBand, proxyURL: r.proxyURL}
+	a.connects = r.network != nil && r.options.isRequested()
 	return wrapEnsuring("authentication", a.runSteps(ctx))
 }
 
@@ -270,10 +270,11 @@ func (r *peeringRun) requestResources(ctx context.Context, told *out.Printer) er
 	r.setCommonMetadata(r.slice)
 	s := r.consumer.withPrinter(told)
 	asked := &sliceRequest{kube: s.kube, slice: r.slice, tell: s}
-	if err := asked.runSteps(ctx); err != nil {
-		return wrapEnsuring("offloading", s.wrapWithCluster(err))
+	err := asked.runSteps(ctx)
+	if err == nil {
+		err = r.awaitNode(ctx, s, asked.slice)
 	}
-	return wrapEnsuring("offloading", s.wrapWithCluster(r.awaitNode(ctx, s, asked.slice)))
+	return wrapEnsuring("offloading", s.wrapWithCluster(await.IgnoreSkipped(err)))
 }
 
 // awaitNode waits for the virtual node, so that the user can schedule pods at once. Only a spinner shows the wait: the printed lines

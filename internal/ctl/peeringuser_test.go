@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	"liqo.io/liqo/internal/ctl/dryrun"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/pki"
 	"liqo.io/liqo/internal/testkit"
@@ -50,9 +51,8 @@ func hostess(t *testing.T) *town {
 // welcome gives a provider what the chart has for peering users.
 func welcome(t *testing.T, c *town) {
 	t.Helper()
-	manager := managerWith(c, "10.0.0.0/8")
-	container := &manager.Spec.Template.Spec.Containers[0]
-	container.Args = append(container.Args, "--api-server-address-override="+c.Config.Host)
+	manager := managerOf(c.liqo, "liqo:dev")
+	manager.Spec.Template.Spec.Containers[0].Args = []string{"--api-server-address-override=" + c.Config.Host}
 	objs := []client.Object{manager}
 	for _, name := range []string{"roles-peering-users.yaml", "policy-peering-users.yaml"} {
 		for _, obj := range ofChart(t, name, c.liqo) {
@@ -421,10 +421,10 @@ func aPeeringUserConnectsThem(t *testing.T, rome, milan *town) {
 	r := milan.generatesUser(t, "rome")
 	r.succeeds(t)
 	guest := userOf(t, r.stdout)
-	foresees := func(keys int) {
+	foresees := func(assigned int) {
 		t.Helper()
 		r := betweenAs(t, rome, milan, rome.Config, guest, "connect", "--gw-server-service-type", "NodePort", "--dry-run")
-		if r.succeeds(t); strings.Count(r.stdout, "kind: PublicKey\n") != 2 || strings.Count(r.stdout, "kind: Secret\n") != keys {
+		if r.succeeds(t); strings.Count(r.stdout, "kind: PublicKey\n") != 2 || strings.Count(r.stdout, "publicKey: "+dryrun.Assigned) != assigned {
 			t.Errorf("foreseen is\n%s", r.stdout)
 		}
 	}

@@ -82,7 +82,7 @@ func (c *cli) runTestNetwork(ctx context.Context, o *testNetworkOptions) error {
 		return err
 	}
 	if o.dryRun {
-		return t.printDryRun(ctx)
+		return t.printFixtures(ctx)
 	}
 	if o.info && o.output == "" {
 		t.showNetworks()
@@ -98,6 +98,25 @@ func (c *cli) runTestNetwork(ctx context.Context, o *testNetworkOptions) error {
 		err = errors.Join(err, shown)
 	}
 	return errors.Join(err, t.finishTest(ctx))
+}
+
+// toTry is the heading of each cluster in a dry run: its ID, as in all messages of the test.
+const toTry = "%[2]s cluster"
+
+// printFixtures prints the fixtures instead of deploying them. What client pods ask follows from the addresses of the server pods.
+func (t *networkTest) printFixtures(ctx context.Context) error {
+	t.Warn("The pods that ask are not shown: what they ask follows from the addresses of those that are asked")
+	var clusters []*Cluster
+	for _, p := range t.allClusters() {
+		clusters = append(clusters, p.Cluster)
+	}
+	return t.runOrPrint(ctx, &dryRunOptions{dryRun: true, output: t.output}, toTry, func(ctx context.Context, c *cli) error {
+		t.cli = c
+		if err := t.removeFixtures(ctx); err != nil {
+			return err
+		}
+		return t.deployFixtures(ctx)
+	}, clusters...)
 }
 
 // runChecks deploys the fixtures and runs all checks. After an error some checks may have no result.

@@ -125,7 +125,8 @@ func (p *testCluster) removeNamespace(ctx context.Context) error {
 	if p.askers == p.servers {
 		return gone
 	}
-	return errors.Join(gone, await.AllGone(ctx, p.kube, &corev1.NamespaceList{}, client.MatchingFields{"metadata.name": p.servers}))
+	remote := await.AllGone(ctx, p.kube, &corev1.NamespaceList{}, client.MatchingFields{"metadata.name": p.servers})
+	return errors.Join(gone, await.IgnoreSkipped(remote)) // controllers delete the remote namespace
 }
 
 // deployFixtures creates the namespaces, the Services and the server pods.
@@ -205,7 +206,7 @@ func (t *networkTest) offloadNamespace(ctx context.Context) error {
 // awaitAccount waits for the default service account, which pods need.
 func (t *networkTest) awaitAccount(ctx context.Context, p *testCluster) error {
 	what := await.One(&corev1.ServiceAccountList{}, client.ObjectKey{Namespace: p.askers, Name: "default"})
-	return await.Until(ctx, p.kube, func(ctx context.Context) error {
+	err := await.Until(ctx, p.kube, func(ctx context.Context) error {
 		var list corev1.ServiceAccountList
 		if err := p.kube.List(ctx, &list, what.Opts...); err != nil {
 			return err
@@ -215,6 +216,7 @@ func (t *networkTest) awaitAccount(ctx context.Context, p *testCluster) error {
 		}
 		return nil
 	}, what)
+	return await.IgnoreSkipped(err)
 }
 
 // awaitServers waits until all server pods are ready and have addresses. A denial may be transient, because the provider counts

@@ -483,7 +483,7 @@ func aDryRunMakesNothing(t *testing.T, p *theatre) {
 			slices.Concat([]string{"Service liqo-test-network/echo-1", "Service liqo-test-network/echo-1-headless", "Service liqo-test-network/echo-1-local"}, served), nil,
 		},
 		{
-			[]string{"--ip"}, slices.Concat([]string{"Service liqo-test-network/echo-1", "Service liqo-test-network/echo-1-headless"}, served, []string{"Pod liqo-test-network/external-ip", "IP liqo-test-network/external-ip"}),
+			[]string{"--ip"}, slices.Concat([]string{"Pod liqo-test-network/external-ip", "IP liqo-test-network/external-ip", "Service liqo-test-network/echo-1", "Service liqo-test-network/echo-1-headless"}, served),
 			[]string{"Pod liqo-test-network-oslo/external-ip", "IP liqo-test-network-oslo/external-ip"},
 		},
 	} {
@@ -696,7 +696,7 @@ func whatAKilledTestLeftIsRemoved(t *testing.T, p *theatre) {
 	if err := p.bergen.Client.List(t.Context(), pods, client.InNamespace(testNamespace+"-oslo")); err != nil || len(pods.Items) != 3 {
 		t.Errorf("%d pods are left, %v", len(pods.Items), err)
 	}
-	p.try(t, "--dry-run", "--ip").succeeds(t, " WARN  What another run has left would be removed first\n", "\nkind: IP\n")
+	p.try(t, "--dry-run", "--ip").succeeds(t, " WARN   (oslo) The Namespace liqo-test-network that is there would be deleted first\n", "\nkind: IP\n")
 	r := p.try(t, "--basic", "--info", "-o", "json")
 	r.succeeds(t, "Removing what another run has left", "All checks completed")
 	if diff := cmp.Diff(reported, r.stdout); diff != "" {

@@ -30,6 +30,7 @@ type Printer struct {
 	stderr   io.Writer
 	terminal bool
 	turn     *turn // nil outside of an Order
+	quiet    bool
 
 	mu    sync.Mutex
 	steps []*Step // the running steps; the first one has the spinner
@@ -53,6 +54,11 @@ func (p *Printer) Result() io.Writer {
 	return p.stdout
 }
 
+// OnlyWarnings returns a printer that drops lines about progress.
+func (p *Printer) OnlyWarnings() *Printer {
+	return &Printer{in: p.in, stdout: p.stdout, stderr: p.stderr, terminal: p.terminal, quiet: true}
+}
+
 // Info prints a neutral line.
 func (p *Printer) Info(format string, args ...any) { p.line(info, pterm.FgDarkGray, format, args) }
 
@@ -66,6 +72,9 @@ func (p *Printer) Warn(format string, args ...any) { p.line(warning, pterm.FgYel
 func (p *Printer) Error(format string, args ...any) { p.line(failure, pterm.FgRed, format, args) }
 
 func (p *Printer) line(level string, colour pterm.Color, format string, args []any) {
+	if level == info && p.root().quiet {
+		return
+	}
 	p.print(outputLine{level, p.format(level, colour, fmt.Sprintf(format, cleanArgs(args)...))})
 }
 

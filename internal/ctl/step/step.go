@@ -51,6 +51,12 @@ func (p *Plan) Add(do Do, needs ...*Step) *Step {
 // All returns the steps so far.
 func (p *Plan) All() []*Step { return slices.Clone(p.steps) }
 
+// inOrder is the context key of InOrder.
+type inOrder struct{}
+
+// InOrder returns a context in which plans run one step after the other.
+func InOrder(ctx context.Context) context.Context { return context.WithValue(ctx, inOrder{}, true) }
+
 // Run runs all steps, and returns after all have ended. The first failure cancels the other steps and is returned. At a timeout, Run
 // returns the error of the first step in order.
 func (p *Plan) Run(ctx context.Context) error {
@@ -60,7 +66,7 @@ func (p *Plan) Run(ctx context.Context) error {
 	var once sync.Once
 	var going sync.WaitGroup
 	for _, s := range p.steps {
-		going.Go(func() {
+		run := func() {
 			if !s.ready(within) {
 				return
 			}
@@ -76,7 +82,12 @@ func (p *Plan) Run(ctx context.Context) error {
 				}
 			})
 			cancel()
-		})
+		}
+		if ctx.Value(inOrder{}) != nil {
+			run()
+			continue
+		}
+		going.Go(run)
 	}
 	going.Wait()
 	if first == nil {
