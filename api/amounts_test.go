@@ -76,7 +76,7 @@ func collect(goType reflect.Type, s *apiextensionsv1.JSONSchemaProps, path strin
 	}
 }
 
-func TestEveryAmountIsBounded(t *testing.T) {
+func TestAmountBounds(t *testing.T) {
 	found := 0
 	for _, crd := range crds(t) {
 		for path, s := range amounts(t, crd) {
@@ -100,7 +100,7 @@ func amountPattern(t testing.TB) string {
 }
 
 // What cannot be parsed would fail the list of all objects of the kind.
-func TestEveryAmountThatIsTakenIsParsed(t *testing.T) {
+func TestAcceptedAmountsParse(t *testing.T) {
 	pattern := amountPattern(t)
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringMatching(pattern).Filter(func(s string) bool { return len(s) <= 64 }).Draw(t, "amount")
@@ -112,7 +112,7 @@ func TestEveryAmountThatIsTakenIsParsed(t *testing.T) {
 	})
 }
 
-func TestEveryAmountThatKubernetesWritesIsTaken(t *testing.T) {
+func TestCanonicalAmountsAccepted(t *testing.T) {
 	pattern := regexp.MustCompile(amountPattern(t))
 	rapid.Check(t, func(t *rapid.T) {
 		format := rapid.SampledFrom([]resource.Format{resource.DecimalSI, resource.DecimalExponent, resource.BinarySI}).Draw(t, "format")
@@ -124,7 +124,7 @@ func TestEveryAmountThatKubernetesWritesIsTaken(t *testing.T) {
 	})
 }
 
-func TestAmountsThatTakeLongOrAreNegativeAreRefused(t *testing.T) {
+func TestInvalidAmounts(t *testing.T) {
 	c := testkit.Cluster(t)
 	for path, tc := range map[string]struct{ kind, patch string }{
 		"spec.resources.cpu":             {"resourceslices", `{"spec":{"resources":{"cpu":"%"}}}`},
@@ -164,7 +164,7 @@ func TestAmountsThatTakeLongOrAreNegativeAreRefused(t *testing.T) {
 }
 
 // A number is no string, and has no pattern.
-func TestNegativeNumbersAreRefused(t *testing.T) {
+func TestNegativeNumbers(t *testing.T) {
 	c := testkit.Cluster(t)
 	for kind, patch := range map[string]string{
 		"resourceslices": `{"spec":{"resources":{"cpu":-1}}}`,
@@ -184,7 +184,7 @@ func TestNegativeNumbersAreRefused(t *testing.T) {
 }
 
 // Fields of pods that this version does not know, and those that say nothing, are none of the schema's business.
-func TestTheRestOfAPodIsKept(t *testing.T) {
+func TestUnknownPodFieldsKept(t *testing.T) {
 	c := testkit.Cluster(t)
 	obj := objects(t, "shadowpods")[0]
 	obj.SetNamespace(testkit.Namespace(t, c, "pods", nil))

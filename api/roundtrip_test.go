@@ -73,7 +73,7 @@ func objects(t testing.TB, plural string) []*unstructured.Unstructured {
 	}
 }
 
-func TestEveryFieldSurvivesTheAPIServer(t *testing.T) {
+func TestRoundTripAPIServer(t *testing.T) {
 	c := testkit.Cluster(t)
 	for plural, crd := range crds(t) {
 		t.Run(plural, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestEveryFieldSurvivesTheAPIServer(t *testing.T) {
 	}
 }
 
-func TestEveryFieldSurvivesTheGoTypes(t *testing.T) {
+func TestRoundTripGoTypes(t *testing.T) {
 	for plural := range crds(t) {
 		t.Run(plural, func(t *testing.T) {
 			for _, want := range objects(t, plural) {
@@ -133,7 +133,7 @@ func TestEveryFieldSurvivesTheGoTypes(t *testing.T) {
 }
 
 // An empty object of a Go type must not be refused for what its author never said.
-func TestZeroValuesAreNotSent(t *testing.T) {
+func TestZeroValues(t *testing.T) {
 	for plural, crd := range crds(t) {
 		typed, err := kube.Scheme.New(objects(t, plural)[0].GroupVersionKind())
 		if err != nil {
@@ -153,7 +153,7 @@ func TestZeroValuesAreNotSent(t *testing.T) {
 }
 
 // The objects of testdata together have every field of the schema.
-func TestObjectsAreMaximal(t *testing.T) {
+func TestMaximalObjects(t *testing.T) {
 	for plural, crd := range crds(t) {
 		seen := map[string]bool{}
 		for _, obj := range objects(t, plural) {

@@ -16,7 +16,7 @@ import (
 )
 
 // The API server takes every object, knows every field of it, and compiles its expressions.
-func TestAPIServerAcceptsTheRelease(t *testing.T) {
+func TestChartAccepted(t *testing.T) {
 	c := testkit.Cluster(t)
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "liqo-system"}}
 	if err := c.Client.Create(t.Context(), ns); err != nil && !apierrors.IsAlreadyExists(err) {

@@ -157,7 +157,7 @@ func TestDefaultInstallation(t *testing.T) {
 	golden(t, "default.yaml", text.Bytes())
 }
 
-func TestEveryObjectIsLabelled(t *testing.T) {
+func TestChartLabels(t *testing.T) {
 	for _, obj := range mustRender(t, everything(t)).objects {
 		labels := obj.GetLabels()
 		for _, key := range []string{"name", "instance", "component", "part-of", "version", "managed-by"} {
@@ -174,7 +174,7 @@ func TestEveryObjectIsLabelled(t *testing.T) {
 	}
 }
 
-func TestImageOfAnotherDistributionIsRefused(t *testing.T) {
+func TestForeignImage(t *testing.T) {
 	for _, key := range []string{
 		"controllerManager.image.name", "webhook.image.name", "crdReplicator.image.name", "metricAgent.image.name",
 		"metricAgent.initContainer.image.name", "telemetry.image.name", "uninstaller.image.name", "proxy.image.name",
@@ -190,7 +190,7 @@ func TestImageOfAnotherDistributionIsRefused(t *testing.T) {
 	}
 }
 
-func TestMirrorsOfAnotherDistributionAreKnownByTheirComponents(t *testing.T) {
+func TestForeignImageMirrors(t *testing.T) {
 	c := loadChart(t)
 	for image, ours := range map[string]bool{
 		"harbor.example/liqo/liqo":                    true,
@@ -220,7 +220,7 @@ func TestMirrorsOfAnotherDistributionAreKnownByTheirComponents(t *testing.T) {
 }
 
 // Peers compare the label: it is of what runs.
-func TestTheVersionIsThatOfTheImage(t *testing.T) {
+func TestChartVersion(t *testing.T) {
 	for want, v := range map[string]values{
 		"v0.1.0":                            {},
 		"v2":                                {"tag": "v2"},

@@ -71,7 +71,7 @@ func ownedBy(kind string) func(*corev1.Pod) {
 }
 
 // Where no controller-manager answers, the cluster itself must go on: only what the webhooks are for is refused.
-func TestWithoutWebhooksOnlyWhatTheyAreForIsRefused(t *testing.T) {
+func TestWebhooksDown(t *testing.T) {
 	c := testkit.SecondCluster(t) // which no other test wants to make pods in
 	enabled := map[string]string{names.SchedulingEnabled: "true"}
 	shop, plain := testkit.Namespace(t, c, "shop", enabled), testkit.Namespace(t, c, "plain", nil)

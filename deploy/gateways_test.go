@@ -70,7 +70,7 @@ func fill(t testing.TB, obj *unstructured.Unstructured, g template.Gateway, spec
 	}
 }
 
-func TestGatewaysHaveOnePrivilege(t *testing.T) {
+func TestGatewayPrivileges(t *testing.T) {
 	all := gatewayTemplates(mustRender(t, values{}))
 	for kind, d := range map[string]networkingv1beta1.DeploymentTemplate{
 		"WgGatewayServerTemplate": renderedServer(t, all["WgGatewayServerTemplate"], "rome", networkingv1beta1.Endpoint{Port: 51840, ServiceType: corev1.ServiceTypeNodePort}).Spec.Deployment,
@@ -103,7 +103,7 @@ func TestGatewaysHaveOnePrivilege(t *testing.T) {
 	}
 }
 
-func TestServersAreExposedAsAsked(t *testing.T) {
+func TestGatewayServerService(t *testing.T) {
 	v := values{"networking": tree("gatewayTemplates.server.service", values{
 		"allocateLoadBalancerNodePorts": "false", "externalTrafficPolicy": "Local", "annotations": values{"cloud.example/kind": "nlb"},
 	})}
@@ -136,7 +136,7 @@ func TestServersAreExposedAsAsked(t *testing.T) {
 	}
 }
 
-func TestClientsAreToldEveryAddress(t *testing.T) {
+func TestGatewayClientAddresses(t *testing.T) {
 	of := gatewayTemplates(mustRender(t, values{}))["WgGatewayClientTemplate"]
 	for want, e := range map[string]networkingv1beta1.EndpointStatus{
 		"--endpoint-address=203.0.113.1,gw.example.com --endpoint-ports=51840": {Addresses: []string{"203.0.113.1", "gw.example.com"}, Port: 51840},
@@ -151,7 +151,7 @@ func TestClientsAreToldEveryAddress(t *testing.T) {
 	}
 }
 
-func TestNamesOfGatewaysMayBeLong(t *testing.T) {
+func TestLongGatewayNames(t *testing.T) {
 	of := gatewayTemplates(mustRender(t, values{}))["WgGatewayServerTemplate"]
 	for _, name := range []string{"rome", strings.Repeat("a", 57), strings.Repeat("a", 58), strings.Repeat("a", 59), strings.Repeat("a", 63)} {
 		pod := renderedServer(t, of, name, networkingv1beta1.Endpoint{Port: 1, ServiceType: corev1.ServiceTypeClusterIP}).Spec.Deployment.Spec.Template
@@ -221,7 +221,7 @@ func otherPort(spec values) {
 }
 
 // Examples are the templates of the chart, one thing changed: so none can grow old.
-func TestExamplesOfGatewayTemplates(t *testing.T) {
+func TestGatewayTemplateExamples(t *testing.T) {
 	const folder, namespace = "../examples/networking", "liqo" // where Liqo is installed by default
 	for file, e := range examples {
 		r, err := renderIn(t, namespace, loadChart(t), util.MergeTables(values{}, e.v), nil)
@@ -277,7 +277,7 @@ func TestExamplesOfGatewayTemplates(t *testing.T) {
 	}
 }
 
-func TestGatewaysOfSeveralReplicasAreRefused(t *testing.T) {
+func TestGatewayReplicasRejected(t *testing.T) {
 	for replicas, ok := range map[int]bool{0: true, 1: true, 2: false, 3: false} {
 		_, err := render(t, loadChart(t), tree("networking.gatewayTemplates.replicas", replicas), nil)
 		if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "replicas") {
@@ -292,7 +292,7 @@ func TestGatewaysOfSeveralReplicasAreRefused(t *testing.T) {
 }
 
 // What a user lists there is what templates may make, so the controller-manager may, too.
-func TestRightsOnGatewaysOfOtherKinds(t *testing.T) {
+func TestThirdPartyGatewayPermissions(t *testing.T) {
 	of := func(r *release) []rbacv1.PolicyRule {
 		role := &rbacv1.ClusterRole{}
 		for _, obj := range r.objects {

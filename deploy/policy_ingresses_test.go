@@ -37,7 +37,7 @@ func ingresses(of values) values {
 	return values{"offloading": values{"twinNamespaces": values{"ingresses": of}}}
 }
 
-func TestWithoutALimitIngressesHaveNoPolicy(t *testing.T) {
+func TestIngressesPolicyWithoutLimit(t *testing.T) {
 	for _, obj := range mustRender(t, ingresses(values{"refusedAnnotations": []any{}})).objects {
 		if obj.GetName() == "liqo-ingresses" {
 			t.Errorf("there is a %s", obj.GetKind())

@@ -121,7 +121,7 @@ func (g *guest) publicKey(edits ...func(*networkingv1beta1.PublicKey)) *networki
 }
 
 // Each request that peering and unpeering make to the provider.
-func TestAPeeringUserCanPeer(t *testing.T) {
+func TestPeeringUserPermissions(t *testing.T) {
 	g := newGuest(t, "guest-peers")
 	ctx, admin := t.Context(), g.c.Client
 	must := func(what string, err error) {
@@ -217,7 +217,7 @@ func TestAPeeringUserCanPeer(t *testing.T) {
 	}
 }
 
-func TestAPeeringUserCanDoNoMore(t *testing.T) {
+func TestPeeringUserForbidden(t *testing.T) {
 	g := newGuest(t, "guest-threatens")
 	admin := g.c.Client
 	other := tenantNamespace(t, g.c, "rome")

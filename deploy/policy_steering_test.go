@@ -115,7 +115,7 @@ var notWritten = []string{
 	names.ReplicatorCopiesIn, names.DefaultLimits,
 }
 
-func TestEveryKeyThatUsersWriteHasABadValue(t *testing.T) {
+func TestBadValues(t *testing.T) {
 	rows := badInputs(t)
 	for _, key := range keysOf(t, "../internal/names") {
 		told := slices.ContainsFunc(rows, func(row badInput) bool { return strings.Contains(row.Want, key) })

@@ -174,7 +174,7 @@ func TestReplicasPolicyOnCreation(t *testing.T) {
 }
 
 // Keys that mean something to us are the same to the policy.
-func TestReplicasPolicyKnowsOurKeys(t *testing.T) {
+func TestReplicasPolicyKeys(t *testing.T) {
 	data, err := os.ReadFile("chart/templates/policy-replicas.yaml")
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-func TestAPeerDeletesOnlyPodsMadeFromShadowPods(t *testing.T) {
+func TestShadowPodDeletionPolicy(t *testing.T) {
 	c := install(t)
 	twin := testkit.Namespace(t, c, "twin", map[string]string{names.RemoteClusterID: "milan"})
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: twin}}

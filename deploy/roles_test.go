@@ -70,7 +70,7 @@ func table(role *rbacv1.ClusterRole) string {
 	return out.String()
 }
 
-func TestRolesThatOthersAreGiven(t *testing.T) {
+func TestDelegatedRoles(t *testing.T) {
 	r := mustRender(t, values{})
 	var text strings.Builder
 	for _, name := range given {
@@ -79,7 +79,7 @@ func TestRolesThatOthersAreGiven(t *testing.T) {
 	golden(t, "roles.txt", []byte(text.String()))
 }
 
-func TestNoRoleOfAPeerReachesStatusOrEverything(t *testing.T) {
+func TestPeerRoleScope(t *testing.T) {
 	r := mustRender(t, values{})
 	for _, name := range []string{names.RoleRemoteControlPlane, names.RoleVirtualKubeletRemote, names.RoleVirtualKubeletRemoteWide, names.RolePeeringUser} {
 		for _, rule := range clusterRole(t, r, name).Rules {
@@ -98,7 +98,7 @@ func TestNoRoleOfAPeerReachesStatusOrEverything(t *testing.T) {
 
 // Only credentials given to peers hold the verb that marks a peer, only virtual kubelets the one that marks those, and only peering
 // users theirs.
-func TestMarkingVerbsAreHeldByTheirRolesAlone(t *testing.T) {
+func TestMarkingVerbs(t *testing.T) {
 	holders := map[string][]string{}
 	for _, role := range allRules(t, mustRender(t, values{})) {
 		for _, verb := range role.rule.Verbs {
@@ -174,7 +174,7 @@ func allRules(t testing.TB, r *release) []namedRule {
 	return out
 }
 
-func TestRightsOfProcesses(t *testing.T) {
+func TestProcessPermissions(t *testing.T) {
 	r := mustRender(t, values{})
 	for _, process := range processes {
 		if role := clusterRole(t, r, "liqo-"+process); len(role.Rules) == 0 {
@@ -201,7 +201,7 @@ func TestRightsOfProcesses(t *testing.T) {
 
 // Whatever the prefix of names, every binding leads from an account to a role of the same rendering, and roles keep
 // their rules.
-func TestBindingsHoldTogether(t *testing.T) {
+func TestRoleBindings(t *testing.T) {
 	for _, prefix := range []string{"", "mesh"} {
 		r := mustRender(t, tree("nameOverride", prefix))
 		have := map[string]bool{}
@@ -236,7 +236,7 @@ func TestBindingsHoldTogether(t *testing.T) {
 }
 
 // Processes have rights in namespaces that have their names, and an installation may be in one of those.
-func TestNoTwoObjectsHaveOneName(t *testing.T) {
+func TestUniqueNames(t *testing.T) {
 	for _, namespace := range []string{"liqo-system", "default"} {
 		r, err := renderIn(t, namespace, loadChart(t), values{}, nil)
 		if err != nil {
@@ -254,7 +254,7 @@ func TestNoTwoObjectsHaveOneName(t *testing.T) {
 }
 
 // The roles of the processes come from their sources: what is in the chart is what the markers say.
-func TestEveryProcessHasGeneratedRights(t *testing.T) {
+func TestGeneratedPermissions(t *testing.T) {
 	for _, process := range append([]string{"virtual-kubelet"}, processes...) {
 		if _, err := os.Stat("chart/files/rbac/" + process + ".yaml"); err != nil {
 			t.Error(err)

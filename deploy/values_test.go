@@ -105,7 +105,7 @@ var withoutDefault = []string{
 	"telemetry.pod.priorityClassName", "uninstaller.pod.priorityClassName",
 }
 
-func TestSchemaAndDefaultsKnowTheSameValues(t *testing.T) {
+func TestValuesSchema(t *testing.T) {
 	defaults := parse(t, chartFile(t, "values.yaml"))
 	for _, path := range knownPaths(t) {
 		if _, ok := at(defaults, path); !ok && !slices.Contains(withoutDefault, path) {
@@ -118,7 +118,7 @@ func TestSchemaAndDefaultsKnowTheSameValues(t *testing.T) {
 }
 
 // The list is written by hand: the schema must not be its own witness.
-func TestEveryValueOfTheOriginalIsAccepted(t *testing.T) {
+func TestOriginalValues(t *testing.T) {
 	data, err := os.ReadFile("testdata/original.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -134,14 +134,14 @@ func TestEveryValueOfTheOriginalIsAccepted(t *testing.T) {
 	}
 }
 
-func TestUnknownValueIsRefused(t *testing.T) {
+func TestUnknownValue(t *testing.T) {
 	_, err := render(t, loadChart(t), tree("controllerManager.replica", 2), nil)
 	if err == nil || !strings.Contains(err.Error(), "replica") {
 		t.Errorf("error = %v", err)
 	}
 }
 
-func TestPortsThatTheProxyItselfHasAreRefused(t *testing.T) {
+func TestProxyPorts(t *testing.T) {
 	for port, refused := range map[int64]bool{8080: false, 8081: true, 8082: true, 8118: false} {
 		if _, err := render(t, loadChart(t), tree("proxy.config.listeningPort", port), nil); (err != nil) != refused {
 			t.Errorf("%d: %v", port, err)
@@ -150,7 +150,7 @@ func TestPortsThatTheProxyItselfHasAreRefused(t *testing.T) {
 }
 
 // Every value either changes what is installed or is named by the notes, and never both.
-func TestEveryValueHasAnEffectOrIsReported(t *testing.T) {
+func TestValuesWithoutEffect(t *testing.T) {
 	c := loadChart(t)
 	run := func(v values) *release {
 		if _, ok := at(v, "discovery.config.clusterID"); !ok { // else every rendering has one of its own

@@ -84,7 +84,7 @@ func serveWebhooks(t *testing.T, c *testkit.ControlPlane, most webhook.MaxObject
 }
 
 // One consumer fills neither etcd nor the controllers by objects, however it spreads them over its namespaces, and others are not affected.
-func TestObjectsOfAConsumerAreBounded(t *testing.T) {
+func TestConsumerObjectCounts(t *testing.T) {
 	c := install(t)
 	first, second := testkit.Namespace(t, c, "twin", map[string]string{names.RemoteClusterID: "milan"}), testkit.Namespace(t, c, "twin", map[string]string{names.RemoteClusterID: "milan"})
 	tenant := tenantNamespace(t, c, "milan")

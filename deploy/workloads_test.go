@@ -39,7 +39,7 @@ func pods(t testing.TB, r *release) map[string]corev1.PodTemplateSpec {
 	return out
 }
 
-func TestPodsHaveNoPrivilegesAndExplainThemselves(t *testing.T) {
+func TestPodSecurity(t *testing.T) {
 	templates := pods(t, mustRender(t, values{}))
 	if len(templates) != 4 {
 		t.Errorf("%d workloads, want 4", len(templates))
@@ -66,7 +66,7 @@ func TestPodsHaveNoPrivilegesAndExplainThemselves(t *testing.T) {
 	}
 }
 
-func TestEverySelectorFindsItsPods(t *testing.T) {
+func TestSelectors(t *testing.T) {
 	r := mustRender(t, values{
 		"nameOverride": "mesh", "proxy": values{"replicas": int64(2)}, "crdReplicator": values{"replicas": int64(2)},
 		"controllerManager": values{"replicas": int64(2), "metrics": tree("serviceMonitor.enabled", true)},
@@ -117,7 +117,7 @@ func hasPort(pod corev1.PodTemplateSpec, name string) bool {
 	return false
 }
 
-func TestReplicasAvoidEachOther(t *testing.T) {
+func TestReplicaAntiAffinity(t *testing.T) {
 	for _, replicas := range []any{int64(2), 2.0} { // --set gives integers, files floats
 		for of, name := range map[string]string{"controllerManager": "liqo-controller-manager", "crdReplicator": "liqo-crd-replicator"} {
 			r := mustRender(t, tree(of+".replicas", replicas))
@@ -144,7 +144,7 @@ func TestReplicasAvoidEachOther(t *testing.T) {
 	}
 }
 
-func TestSlicesOfATenantAreCountedWhereThatIsAsked(t *testing.T) {
+func TestSliceCounts(t *testing.T) {
 	for most, want := range map[int64]bool{0: false, 3: true} {
 		args := pods(t, mustRender(t, tree("authentication.maxSlicesPerTenant", most)))["liqo-controller-manager"].Spec.Containers[0].Args
 		if slices.Contains(args, "--max-slices-per-tenant=3") != want {
@@ -154,7 +154,7 @@ func TestSlicesOfATenantAreCountedWhereThatIsAsked(t *testing.T) {
 }
 
 // A replica that leaves answers until no API server calls it any more, and then has time to end.
-func TestALeavingReplicaStillAnswers(t *testing.T) {
+func TestReplicaTermination(t *testing.T) {
 	pod := pods(t, mustRender(t, values{}))["liqo-controller-manager"].Spec
 	lifecycle := pod.Containers[0].Lifecycle
 	if lifecycle == nil || lifecycle.PreStop == nil || lifecycle.PreStop.Sleep == nil { // the image has no programs to run
@@ -168,7 +168,7 @@ func TestALeavingReplicaStillAnswers(t *testing.T) {
 }
 
 // Whoever reaches the proxy, and whoever takes it over, has nothing of this cluster but the way to its API server.
-func TestTheProxyHasNoRights(t *testing.T) {
+func TestProxyPermissions(t *testing.T) {
 	r := mustRender(t, values{"proxy": values{"config": values{"listeningPort": int64(9118)}, "replicas": int64(3)}})
 	pod := pods(t, r)["liqo-proxy"].Spec
 	if pod.AutomountServiceAccountToken == nil || *pod.AutomountServiceAccountToken || pod.ServiceAccountName != "" {
@@ -201,7 +201,7 @@ func TestTheProxyHasNoRights(t *testing.T) {
 	}
 }
 
-func TestTheControllerManagerIsToldTheValues(t *testing.T) {
+func TestControllerManagerArguments(t *testing.T) {
 	for path, tc := range map[string]struct {
 		value any
 		flag  string
@@ -225,7 +225,7 @@ func TestTheControllerManagerIsToldTheValues(t *testing.T) {
 	}
 }
 
-func TestProcessesKnowTheirFlags(t *testing.T) {
+func TestProcessFlags(t *testing.T) {
 	for name, pod := range pods(t, mustRender(t, tree("discovery.config.clusterLabels", values{"region": "eu"}))) {
 		args := pod.Spec.Containers[0].Args
 		cmd, rest, err := app.Command([]string{"liqo"}).Find(args)
@@ -340,7 +340,7 @@ func clusterID(r *release) string {
 }
 
 // Each monitor scrapes a port that its pods have, in the way in which they serve it.
-func TestMonitorsFitWhatIsServed(t *testing.T) {
+func TestMonitors(t *testing.T) {
 	for name, tc := range map[string]struct {
 		secure any // nil for the default
 		scheme string

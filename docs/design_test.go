@@ -20,7 +20,7 @@ var (
 )
 
 // Design pages name packages, files, identifiers and tests: a rename in the code is one on the page.
-func TestNamesInDesignPagesExist(t *testing.T) {
+func TestDesignPageNames(t *testing.T) {
 	code := map[string]*strings.Builder{} // by package name
 	err := filepath.WalkDir("../internal", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || path.Ext(name) != ".go" {

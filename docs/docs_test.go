@@ -57,7 +57,7 @@ func included(t *testing.T, page, name, want string) {
 	}
 }
 
-func TestValuesWithoutEffectAreListed(t *testing.T) {
+func TestIneffectiveValuesListed(t *testing.T) {
 	var values map[string]any
 	if err := yaml.Unmarshal([]byte(read(t, "../deploy/chart/files/no-effect.yaml")), &values); err != nil {
 		t.Fatal(err)
@@ -67,7 +67,7 @@ func TestValuesWithoutEffectAreListed(t *testing.T) {
 }
 
 // Each value of the profile has a comment above it that says what it does.
-func TestHardenedValuesAreListed(t *testing.T) {
+func TestHardenedValues(t *testing.T) {
 	var path []string
 	var why string
 	text := "| value | | what it does |\n|---|---|---|\n"
@@ -96,7 +96,7 @@ func TestHardenedValuesAreListed(t *testing.T) {
 }
 
 // Every file of rights is that of one process. What a process is not bound to by the chart is explained row by row, below.
-func TestRightsOfProcessesAreListed(t *testing.T) {
+func TestProcessPermissionsListed(t *testing.T) {
 	files, err := filepath.Glob("../deploy/chart/files/rbac/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no rights were found", err)
@@ -147,7 +147,7 @@ func rights(role *rbacv1.ClusterRole) string {
 }
 
 // The roles that the chart does not bind are explained row by row: the table of each stands under a heading with its name.
-func TestRolesThatOthersAreGivenAreExplained(t *testing.T) {
+func TestDelegatedRolesListed(t *testing.T) {
 	want := map[string][]string{}
 	role := ""
 	for line := range strings.Lines(read(t, "../deploy/testdata/roles.txt")) {
@@ -211,7 +211,7 @@ func isTest(name string) bool { return strings.HasSuffix(name, "_test.go") }
 
 // Users search for a reason that they see. A heading that begins with the reason explains it, so that its anchor is its name; the first
 // column of a table explains reasons of success.
-func TestReasonsOfTheCodeAndThePageAreTheSame(t *testing.T) {
+func TestReasons(t *testing.T) {
 	var code strings.Builder
 	for _, root := range []string{"../internal", "../api"} {
 		for _, text := range sources(t, root, isProduct) {
@@ -240,7 +240,7 @@ func TestReasonsOfTheCodeAndThePageAreTheSame(t *testing.T) {
 }
 
 // Equal headings would share an anchor. Each heading for a problem has its meaning, a command to look and one to mend.
-func TestHeadingsOfTroubleshootingAreAnchors(t *testing.T) {
+func TestTroubleshootingAnchors(t *testing.T) {
 	page := read(t, "troubleshooting.md")
 	seen := map[string]bool{}
 	for _, m := range headingLine.FindAllStringSubmatch(codeBlock.ReplaceAllString(page, ""), -1) {
@@ -264,7 +264,7 @@ func TestHeadingsOfTroubleshootingAreAnchors(t *testing.T) {
 }
 
 // Errors and comments name existing pages, and existing headings of them.
-func TestPagesThatTheCodeNamesAreThere(t *testing.T) {
+func TestPagesNamedInCode(t *testing.T) {
 	named := regexp.MustCompile(`docs/([a-z-]+\.md)(?:#([a-z0-9-]+))?`)
 	anchors := 0
 	for _, root := range []string{"../internal", "../cmd", "../test"} {
@@ -287,7 +287,7 @@ func TestPagesThatTheCodeNamesAreThere(t *testing.T) {
 }
 
 // The threat model names the test of each attack: a renamed test would make it wrong.
-func TestTestsOfTheThreatModelExist(t *testing.T) {
+func TestThreatModelTests(t *testing.T) {
 	var tests strings.Builder
 	for _, root := range []string{"../internal", "../api", "../deploy", "../test"} {
 		for _, text := range sources(t, root, isTest) {
@@ -305,7 +305,7 @@ func TestTestsOfTheThreatModelExist(t *testing.T) {
 	}
 }
 
-func TestEveryCommandIsInTheCompatibilityTable(t *testing.T) {
+func TestCompatibilityCommands(t *testing.T) {
 	table := read(t, "compatibility.md")
 	for _, command := range regexp.MustCompile("(?m)^## liqoctl (.+)$").FindAllStringSubmatch(read(t, "cli.md"), -1) {
 		if !strings.Contains(table, "`"+command[1]+"`") {
@@ -335,7 +335,7 @@ func anchor(heading string) string {
 	return strings.ReplaceAll(noPart.ReplaceAllString(strings.ToLower(strings.TrimSpace(heading)), ""), " ", "-")
 }
 
-func TestLinksLeadSomewhere(t *testing.T) {
+func TestLinks(t *testing.T) {
 	pages, err := filepath.Glob("*.md")
 	if err != nil {
 		t.Fatal(err)
@@ -359,7 +359,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-func TestEveryPageIsInTheIndex(t *testing.T) {
+func TestIndex(t *testing.T) {
 	pages, err := filepath.Glob("*.md")
 	if err != nil {
 		t.Fatal(err)
@@ -374,7 +374,7 @@ func TestEveryPageIsInTheIndex(t *testing.T) {
 
 // A picture is text that a browser draws: well-formed, with a title and a description for screen readers, colours for light and dark
 // themes, and nothing that is fetched or run. A page shows it.
-func TestPicturesAreDrawnFromText(t *testing.T) {
+func TestPictures(t *testing.T) {
 	pictures, err := filepath.Glob("pictures/*")
 	if err != nil || len(pictures) < 5 {
 		t.Fatalf("%d pictures were found: %v", len(pictures), err)

@@ -14,7 +14,7 @@ import (
 var quoted = regexp.MustCompile("`([^`]+)`")
 
 // The last column of the glossary leads to code: a package that is renamed is renamed there, too.
-func TestGlossaryNamesPackages(t *testing.T) {
+func TestGlossaryPackages(t *testing.T) {
 	rows := 0
 	for line := range strings.Lines(read(t, "design/glossary.md")) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")

@@ -31,7 +31,7 @@ const (
 )
 
 // The pages about kinds say what the types in api/ say, and of defaults and allowed values what the CRDs say.
-func TestReferenceOfKindsSaysWhatTheTypesSay(t *testing.T) {
+func TestKindReference(t *testing.T) {
 	types, groups := readTypes(t), readCRDs(t)
 	want := map[string]string{"README.md": kindsIndex(types, groups)}
 	for group, crds := range groups {
@@ -79,7 +79,7 @@ func readCRDs(t *testing.T) map[string][]apiextensionsv1.CustomResourceDefinitio
 var yamlBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```")
 
 // A manifest copied from a page is accepted: the CRDs know each field and allow each value.
-func TestManifestsOfThePagesHaveKnownFields(t *testing.T) {
+func TestManifests(t *testing.T) {
 	groups := readCRDs(t)
 	found, err := filepath.Glob("*.md")
 	if err != nil {

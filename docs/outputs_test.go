@@ -19,7 +19,7 @@ import (
 var outputLine = regexp.MustCompile(`(?m)^ (?:INFO|WARN|ERRO)  (?: ?\([^)]*\) )?(.*)$`)
 
 // A message that is reworded changes on the pages, too: each line of output matches a format string of the code.
-func TestOutputsOfThePagesAreMessagesOfTheCode(t *testing.T) {
+func TestOutputs(t *testing.T) {
 	messages := readMessages(t, "../internal")
 	pages, err := filepath.Glob("*.md")
 	if err != nil {

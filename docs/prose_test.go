@@ -23,7 +23,7 @@ var (
 )
 
 // Readers of a how-to page want commands and their output; long paragraphs are for pages that explain.
-func TestHowToPagesHaveCommandsAndShortParagraphs(t *testing.T) {
+func TestHowToPages(t *testing.T) {
 	const blocksPer1000Words, paragraphWords = 4, 50
 	for _, page := range howTos {
 		text := read(t, page)

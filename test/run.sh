@@ -144,7 +144,7 @@ clusters() { # NODES [NAMES [CNI]]: brings up clusters of so many nodes, a and b
 }
 
 suite_e2e() { # prints how long each story took, and the whole of those that fail; bad inputs are too many to name
-	clusters 1 && gotest -count=1 -v ./test/e2e/... | grep --line-buffered -v '^=== \|^ *--- PASS: TestABadInput[A-Za-z]*/'
+	clusters 1 && gotest -count=1 -v ./test/e2e/... | grep --line-buffered -v '^=== \|^ *--- PASS: TestBadInput[A-Za-z]*/'
 }
 
 suite_attacks() { # on the clusters of e2e, which has left nothing in them; attacks leave a peering
@@ -172,7 +172,7 @@ suite_soak() { # the playground itself, faults under load on two clusters, three
 	make --no-print-directory playground && bin/playground build || return 1 # on a new machine as long as the tests may take
 	(cd playground && gotest -count=1 -tags selftest ./selftest) || return 1
 	clusters 1 && gotest -count=1 -v ./test/soak && suite_several && suite_upgrade || return 1
-	clusters 2 a,b masquerade,overlay && LIQO_PEERINGS=20 gotest -count=1 -v -run TestPeeringByOneCommand ./test/network || return 1
+	clusters 2 a,b masquerade,overlay && LIQO_PEERINGS=20 gotest -count=1 -v -run TestPeerCommand ./test/network || return 1
 	suite_losses && down || return 1
 	LIQO_EACH_LINE=1 gotest -count=1 -run 'TestTwoClustersArePeered/(as_the_guide|interrupted)' ./internal/ctl || return 1
 	LIQO_SEEDS=21 gotest -count=1 -v -run 'TestAnyOrder' ./internal/app ./internal/network || return 1

@@ -40,7 +40,7 @@ func fakeImages(t *testing.T, architectures ...string) []v1.Image {
 	return images
 }
 
-func TestTheImageHoldsTheProgramsTheirNamesAndNothingElse(t *testing.T) {
+func TestImageContent(t *testing.T) {
 	image := fakeImages(t, "amd64")[0]
 	var files []string
 	content := tar.NewReader(mutate.Extract(image))
@@ -71,7 +71,7 @@ func TestTheImageHoldsTheProgramsTheirNamesAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestTheSameContentMakesTheSameArchive(t *testing.T) {
+func TestReproducibleArchive(t *testing.T) {
 	var archives [][]byte
 	for range 2 {
 		dir := t.TempDir()
@@ -90,7 +90,7 @@ func TestTheSameContentMakesTheSameArchive(t *testing.T) {
 	}
 }
 
-func TestTheArchiveNamesTheImageForContainerd(t *testing.T) {
+func TestArchiveImageName(t *testing.T) {
 	for what, architectures := range map[string][]string{"one platform": {"amd64"}, "two platforms": {"amd64", "arm64"}} {
 		t.Run(what, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "layout")
@@ -119,7 +119,7 @@ func TestTheArchiveNamesTheImageForContainerd(t *testing.T) {
 	}
 }
 
-func TestTheImageIsTheOneThatTheChartAsksFor(t *testing.T) {
+func TestImageOfChart(t *testing.T) {
 	name, err := chartImage()
 	if err != nil || name != "liqo.io/liqo" {
 		t.Errorf("got %q: %v", name, err)

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-func TestChangesThatMatter(t *testing.T) {
+func TestRelevantChanges(t *testing.T) {
 	node, pod, member := &corev1.Node{}, &corev1.Pod{}, &networkingv1beta1.InternalNode{}
 	network := &ipamv1alpha1.Network{}
 	route, firewall := &networkingv1beta1.RouteConfiguration{}, &networkingv1beta1.FirewallConfiguration{}
@@ -74,7 +74,7 @@ func TestChangesThatMatter(t *testing.T) {
 	}
 }
 
-func TestWhoeverDidItsWorkOnceIsReady(t *testing.T) {
+func TestHealthAfterFirstRun(t *testing.T) {
 	var h Health
 	if h.Check(nil) == nil {
 		t.Error("healthy before the first run")

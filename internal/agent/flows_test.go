@@ -30,7 +30,7 @@ func (f *tracker) Settle() error           { return nil }
 
 func of(prefix, as string) Translations { return Translations{netip.MustParsePrefix(prefix): as} }
 
-func TestAProcessThatFindsAllInPlaceForgetsNothing(t *testing.T) {
+func TestFlowsKeptWhenUnchanged(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before  *tracker
 		changes kernel.Changes
@@ -51,7 +51,7 @@ func TestAProcessThatFindsAllInPlaceForgetsNothing(t *testing.T) {
 	}
 }
 
-func TestFlowsThatCouldNotBeForgottenAreLater(t *testing.T) {
+func TestFlowsRetried(t *testing.T) {
 	k := &tracker{}
 	f := Flows{Tracker: k}
 	if err := f.Forget(of("10.71.0.0/16", "a")); err != nil || k.forgotten != "" {

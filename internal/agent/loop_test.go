@@ -73,13 +73,13 @@ func loop(t *testing.T, r *runs) (c client.Client, namespace string, news chan<-
 	return cluster.Client, namespace, changes
 }
 
-func TestALoopRunsOnceWithoutAnyNews(t *testing.T) {
+func TestLoopInitialRun(t *testing.T) {
 	var r runs
 	loop(t, &r)
 	r.reach(t, 1)
 }
 
-func TestNewsOfTheKernelWakeALoop(t *testing.T) {
+func TestLoopKernelChange(t *testing.T) {
 	var r runs
 	_, _, news := loop(t, &r)
 	for i := range 3 {
@@ -89,7 +89,7 @@ func TestNewsOfTheKernelWakeALoop(t *testing.T) {
 	r.reach(t, 4)
 }
 
-func TestOnlyChangesThatMatterWakeALoop(t *testing.T) {
+func TestLoopRelevantChanges(t *testing.T) {
 	var r runs
 	c, ns, _ := loop(t, &r)
 	r.reach(t, 1)
@@ -106,7 +106,7 @@ func TestOnlyChangesThatMatterWakeALoop(t *testing.T) {
 	r.reach(t, before+1)
 }
 
-func TestManyNewsAreOneRun(t *testing.T) {
+func TestLoopBatching(t *testing.T) {
 	const many = 200
 	busy, release := make(chan struct{}), make(chan struct{})
 	var once sync.Once
@@ -131,7 +131,7 @@ func TestManyNewsAreOneRun(t *testing.T) {
 
 // However much is heard, one run comes after another only when a while is over. Each may tell of itself late, and none too early, so that what
 // can be asked for is the time that all of them take.
-func TestNewsThatNeverEndAreFewRuns(t *testing.T) {
+func TestLoopRateLimit(t *testing.T) {
 	var r runs
 	r.spaced(t, func() {
 		_, _, news := loop(t, &r)
@@ -141,7 +141,7 @@ func TestNewsThatNeverEndAreFewRuns(t *testing.T) {
 	})
 }
 
-func TestARunThatFailsIsTriedAgain(t *testing.T) {
+func TestLoopRetry(t *testing.T) {
 	for name, err := range map[string]error{
 		"failure": errors.New("broken"),
 		"race":    apierrors.NewConflict(schema.GroupResource{Resource: "routes"}, "a", errors.New("somebody was faster")),
@@ -159,7 +159,7 @@ func TestARunThatFailsIsTriedAgain(t *testing.T) {
 	}
 }
 
-func TestALoopRunsAgainWhenItWants(t *testing.T) {
+func TestLoopRequeue(t *testing.T) {
 	r := runs{answer: func(int) (time.Duration, error) { return time.Millisecond, nil }}
 	r.spaced(t, func() {
 		loop(t, &r)

@@ -49,7 +49,7 @@ func (h *heart) want(t *testing.T, at float64, up, failed bool) {
 	}
 }
 
-func TestNothingIsSaidBeforeTheFirstQuestion(t *testing.T) {
+func TestPathHealthBeforeFirstProbe(t *testing.T) {
 	newHeart().want(t, 100, false, false)
 	var none PathHealth
 	if none.Up(time.Now()) || none.Failed(time.Now()) || none.lostCount(none.Small, time.Now()) != 0 {
@@ -57,7 +57,7 @@ func TestNothingIsSaidBeforeTheFirstQuestion(t *testing.T) {
 	}
 }
 
-func TestATunnelIsUpFromAnAnswerUntilAsManyAreLost(t *testing.T) {
+func TestPathHealthThreshold(t *testing.T) {
 	h := newHeart()
 	h.ask(0, 1, 2, 3)
 	h.want(t, 2.9, false, false)
@@ -73,7 +73,7 @@ func TestATunnelIsUpFromAnAnswerUntilAsManyAreLost(t *testing.T) {
 }
 
 // A process that stands still asks nothing, and so nothing is lost.
-func TestOnlyQuestionsAreLost(t *testing.T) {
+func TestPathHealthCountsProbes(t *testing.T) {
 	for name, test := range map[string]struct {
 		asked      []float64 // after an answer at 10.1 s to a question at 10 s
 		at         float64
@@ -110,7 +110,7 @@ func TestOnlyQuestionsAreLost(t *testing.T) {
 	}
 }
 
-func TestFullPacketsPassToo(t *testing.T) {
+func TestPathHealthFullPackets(t *testing.T) {
 	h := newHeart()
 	h.ask(0, 1, 2, 3)
 	h.padded(0, 0.1)
@@ -125,7 +125,7 @@ func TestFullPacketsPassToo(t *testing.T) {
 }
 
 // What the chart asks for is seen within 5 s, whatever the way takes, whichever packets get lost, and whenever it was last looked.
-func TestThatATunnelIsDownIsSeenAtOnce(t *testing.T) {
+func TestPathHealthDown(t *testing.T) {
 	for _, trip := range []float64{0.001, 0.02, 0.025, 0.3, 0.999} {
 		for _, looks := range []float64{0, 0.02, 0.3, 0.97} {
 			for name, passes := range map[string]struct{ small, full bool }{"all": {}, "full ones": {small: true}, "small ones": {full: true}} {
@@ -162,7 +162,7 @@ func TestThatATunnelIsDownIsSeenAtOnce(t *testing.T) {
 	}
 }
 
-func TestAPeerWithoutPaddingOwesNoFullAnswer(t *testing.T) {
+func TestPathHealthWithoutPadding(t *testing.T) {
 	h := newHeart()
 	h.ask(0, 1, 2, 3, 4)
 	h.Small.Hear(wire(h.at(4)), h.at(4.1))
@@ -171,7 +171,7 @@ func TestAPeerWithoutPaddingOwesNoFullAnswer(t *testing.T) {
 	h.want(t, 7.2, false, true)
 }
 
-func TestSettingTheClockChangesNothing(t *testing.T) {
+func TestPathHealthClockStep(t *testing.T) {
 	h := newHeart()
 	h.ask(0)
 	h.padded(0, 0.25)
@@ -188,7 +188,7 @@ func TestSettingTheClockChangesNothing(t *testing.T) {
 	}
 }
 
-func TestAnswersThatDoNotCount(t *testing.T) {
+func TestPathHealthStaleAnswers(t *testing.T) {
 	h := newHeart()
 	h.ask(0, 1, 2)
 	for name, sent := range map[string]time.Time{"never asked": h.at(1.5), "of the future": h.at(100), "of nobody": {}} {
@@ -207,7 +207,7 @@ func TestAnswersThatDoNotCount(t *testing.T) {
 	}
 }
 
-func TestQuestionsAreNotRememberedForEver(t *testing.T) {
+func TestPathHealthBounded(t *testing.T) {
 	var a Answers
 	zero := time.Now()
 	for i := range 3 * remembered {
@@ -218,7 +218,7 @@ func TestQuestionsAreNotRememberedForEver(t *testing.T) {
 	}
 }
 
-func TestWhatIsSaidOfAWay(t *testing.T) {
+func TestPathHealthValues(t *testing.T) {
 	const connected, connecting, failed = networkingv1beta1.Connected, networkingv1beta1.Connecting, networkingv1beta1.ConnectionError
 	waiting, answered, half := newHeart(), newHeart(), newHeart()
 	for _, h := range []*heart{waiting, answered, half} {
@@ -246,7 +246,7 @@ func TestWhatIsSaidOfAWay(t *testing.T) {
 	}
 }
 
-func TestLatencyInWords(t *testing.T) {
+func TestLatencyFormat(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0μs", 1500 * time.Nanosecond: "1μs", 999 * time.Microsecond: "999μs", time.Millisecond: "1ms", 2 * time.Second: "2000ms",
 	} {

@@ -34,7 +34,7 @@ func placed(t *testing.T, c client.Client, namespace, name string, finalizers ..
 	return out
 }
 
-func TestOneConfigurationOfAPeerCounts(t *testing.T) {
+func TestEffectiveConfiguration(t *testing.T) {
 	c := testkit.Cluster(t)
 	ns := testkit.Namespace(t, c, "rome", nil)
 	const held = "test.liqo.io/held"

@@ -34,7 +34,7 @@ func seenRoutes(t *testing.T, c client.Client, of *networkingv1beta1.RouteConfig
 	return &Seen{Routes: []*networkingv1beta1.RouteConfiguration{now}}
 }
 
-func TestEachHostSaysOnceWhatItDid(t *testing.T) {
+func TestReporterOnce(t *testing.T) {
 	cluster := testkit.Cluster(t)
 	ns := testkit.Namespace(t, cluster, "report", nil)
 	c := cluster.Client
@@ -87,7 +87,7 @@ func TestEachHostSaysOnceWhatItDid(t *testing.T) {
 	wantConditions(t, c, obj, networkingv1beta1.HostCondition{Status: metav1.ConditionFalse, Reason: "NotApplied", Message: "never; no"}, done)
 }
 
-func TestHostsReportAtOnce(t *testing.T) {
+func TestReporterConcurrentHosts(t *testing.T) {
 	cluster := testkit.Cluster(t)
 	c := cluster.Client
 	obj := &networkingv1beta1.FirewallConfiguration{ObjectMeta: metav1.ObjectMeta{Namespace: testkit.Namespace(t, cluster, "report", nil), Name: "a"}}
@@ -118,7 +118,7 @@ func TestHostsReportAtOnce(t *testing.T) {
 	}
 }
 
-func TestAHostNoticesThatWhatItSaidIsGone(t *testing.T) {
+func TestReporterLostCondition(t *testing.T) {
 	r := Reporter{Host: "one"}
 	says := func(hosts ...string) client.Object {
 		f := &networkingv1beta1.FirewallConfiguration{}
@@ -162,7 +162,7 @@ func (n *noted) Eventf(_ runtime.Object, _ runtime.Object, _, reason, _, format 
 
 var _ events.EventRecorder = (*noted)(nil)
 
-func TestNothingIsSaidWhereOneMayNotWrite(t *testing.T) {
+func TestReporterForbidden(t *testing.T) {
 	var n noted
 	r := Reporter{Events: &n, Host: "one", Namespace: "tenant"}
 	of := plan.Object{Kind: "RouteConfiguration", Namespace: "home", Name: "a"}
@@ -175,7 +175,7 @@ func TestNothingIsSaidWhereOneMayNotWrite(t *testing.T) {
 	}
 }
 
-func TestAProblemIsToldWhenItComes(t *testing.T) {
+func TestReporterNewProblem(t *testing.T) {
 	var n noted
 	r := Reporter{Events: &n, Host: "one"}
 	of, gone := plan.Object{Kind: "IP", Namespace: "a", Name: "b"}, plan.Object{Kind: "IP", Namespace: "a", Name: "gone"}

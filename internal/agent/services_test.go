@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestAliasesStandForTwoServicesAlone(t *testing.T) {
+func TestServiceAliases(t *testing.T) {
 	for _, test := range []struct {
 		home, namespace, name string
 		want                  bool

@@ -51,7 +51,7 @@ func packages(t *testing.T) []goPackage {
 	}
 }
 
-func TestEveryPackageKeepsToTheImportTable(t *testing.T) {
+func TestImports(t *testing.T) {
 	for _, p := range packages(t) {
 		for _, imp := range p.Imports {
 			if s := check(p.ImportPath, imp); s != "" {
@@ -61,7 +61,7 @@ func TestEveryPackageKeepsToTheImportTable(t *testing.T) {
 	}
 }
 
-func TestEveryPackageHasARow(t *testing.T) {
+func TestImportTableComplete(t *testing.T) {
 	// Generators, the chart and test support stand outside the product's layers.
 	free := []string{"deploy/*", "internal/archtest", "internal/testkit/*", "docs/*"}
 	for _, p := range packages(t) {
@@ -72,7 +72,7 @@ func TestEveryPackageHasARow(t *testing.T) {
 	}
 }
 
-func TestTheTableNamesOnlyWhatExists(t *testing.T) {
+func TestImportTableStale(t *testing.T) {
 	all := packages(t)
 	for _, l := range table {
 		for _, pattern := range slices.Concat(l.packages, l.own) {
@@ -83,7 +83,7 @@ func TestTheTableNamesOnlyWhatExists(t *testing.T) {
 	}
 }
 
-func TestBinariesStayFreeOf(t *testing.T) {
+func TestBinaryImports(t *testing.T) {
 	for _, p := range packages(t) {
 		for _, bad := range forbidden[rel(p.ImportPath)] {
 			if i := slices.IndexFunc(p.Deps, func(d string) bool { return strings.HasPrefix(d, bad) }); i >= 0 {
@@ -95,7 +95,7 @@ func TestBinariesStayFreeOf(t *testing.T) {
 
 // Of types that reflection may ask for methods by any name, as text/template does, the linker keeps all methods: those of all
 // clients and all kinds of Kubernetes, which are a third of the program.
-func TestNothingKeepsMethodsOfTheVirtualKubeletThatNobodyCalls(t *testing.T) {
+func TestVirtualKubeletDeadCode(t *testing.T) {
 	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w -dumpdep", "-o", filepath.Join(t.TempDir(), "virtual-kubelet"), "./cmd/virtual-kubelet")
 	cmd.Dir = root
 	out, err := cmd.CombinedOutput()
@@ -109,7 +109,7 @@ func TestNothingKeepsMethodsOfTheVirtualKubeletThatNobodyCalls(t *testing.T) {
 	}
 }
 
-func TestTheCheckSeesABrokenRule(t *testing.T) {
+func TestImportsBrokenRule(t *testing.T) {
 	for _, tc := range []struct {
 		pkg, imp string
 		broken   bool
@@ -138,7 +138,7 @@ func TestTheCheckSeesABrokenRule(t *testing.T) {
 	}
 }
 
-func TestTwoRoomsNeverExportTheSameTypeName(t *testing.T) {
+func TestUniqueTypeNames(t *testing.T) {
 	seen := map[string]string{}
 	for _, p := range packages(t) {
 		if !matches(rooms, rel(p.ImportPath)) {
@@ -178,7 +178,7 @@ func exportedTypes(t *testing.T, p goPackage) []string {
 }
 
 // Generated code chooses its own.
-func TestEachPackageOfTheAPIHasOneAlias(t *testing.T) {
+func TestAPIAliases(t *testing.T) {
 	seen := map[string]string{}
 	walk(t, func(path string, data []byte) {
 		if generated.Match(data) {
@@ -205,7 +205,7 @@ func TestEachPackageOfTheAPIHasOneAlias(t *testing.T) {
 	})
 }
 
-func TestEveryFileOpensWithTheHeader(t *testing.T) {
+func TestLicenseHeaders(t *testing.T) {
 	const header = "// Copyright 2026 The liqo.io/liqo authors\n// SPDX-License-Identifier: Apache-2.0\n"
 	walk(t, func(path string, data []byte) {
 		if generated.Match(data) {
@@ -221,7 +221,7 @@ func TestEveryFileOpensWithTheHeader(t *testing.T) {
 	})
 }
 
-func TestNoFileIsLongerThanAReaderCanHold(t *testing.T) {
+func TestFileLengths(t *testing.T) {
 	walk(t, func(path string, data []byte) {
 		if n := bytes.Count(data, []byte("\n")); n > 600 && !generated.Match(data) && !strings.HasSuffix(path, "_test.go") {
 			t.Errorf("%s has %d lines: is it one thing?", path, n)
@@ -229,7 +229,7 @@ func TestNoFileIsLongerThanAReaderCanHold(t *testing.T) {
 	})
 }
 
-func TestNoRoomIsNamedAfterNothing(t *testing.T) {
+func TestPackageNames(t *testing.T) {
 	nameless := regexp.MustCompile(`/(utils?|common|helpers?|misc|types|consts)/`)
 	walk(t, func(path string, _ []byte) {
 		if nameless.MatchString(path) {
@@ -238,7 +238,7 @@ func TestNoRoomIsNamedAfterNothing(t *testing.T) {
 	})
 }
 
-func TestNoTestSkips(t *testing.T) {
+func TestNoSkips(t *testing.T) {
 	skip := regexp.MustCompile(`\bt\.Skip(Now|f)?\(`)
 	walk(t, func(path string, data []byte) {
 		if strings.HasSuffix(path, "_test.go") && skip.Match(data) {
@@ -253,7 +253,7 @@ var timed = map[string]string{
 	"internal/ctl/install/stuck.go":      "how long a pod has been stuck changes without any event",
 }
 
-func TestCommandsWatchAndDoNotPoll(t *testing.T) {
+func TestCommandsWatch(t *testing.T) {
 	polls := regexp.MustCompile(`\btime\.(After|Sleep|Tick|NewTicker|NewTimer)\(|\bwait\.(Poll|Until|Jitter|ExponentialBackoff)`)
 	seen := map[string]bool{}
 	walk(t, func(path string, data []byte) {

@@ -41,7 +41,7 @@ func readModule(t *testing.T, dir string) module {
 	return m
 }
 
-func TestEveryDirectDependencyHasAReason(t *testing.T) {
+func TestDependencyReasons(t *testing.T) {
 	var want []string
 	for _, r := range readModule(t, ".").Require {
 		if !r.Indirect {
@@ -66,7 +66,7 @@ func TestEveryDirectDependencyHasAReason(t *testing.T) {
 	}
 }
 
-func TestProductAndPlaygroundShareOneKubernetesMinor(t *testing.T) {
+func TestKubernetesMinor(t *testing.T) {
 	minors := map[string][]string{}
 	for _, dir := range []string{".", "playground"} {
 		m := readModule(t, dir)

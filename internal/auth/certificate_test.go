@@ -86,7 +86,7 @@ func deny(t *testing.T, c *testkit.ControlPlane, request *certv1.CertificateSign
 	}
 }
 
-func TestWhatIsGrantedDoesNotHangOnTheCertificate(t *testing.T) {
+func TestGrantBeforeCertificate(t *testing.T) {
 	c := cluster(t)
 	liqo := liqoNamespace(t, c)
 	var unapproved, unreadable atomic.Bool
@@ -180,7 +180,7 @@ func TestWhatIsGrantedDoesNotHangOnTheCertificate(t *testing.T) {
 	})
 }
 
-func TestWhatIsGrantedDoesNotHangOnTheAddress(t *testing.T) {
+func TestGrantBeforeAddress(t *testing.T) {
 	c := cluster(t)
 	liqo := liqoNamespace(t, c)
 	run(t, c, func(mgr ctrl.Manager) error {
@@ -209,7 +209,7 @@ func TestWhatIsGrantedDoesNotHangOnTheAddress(t *testing.T) {
 	wantReady(t, c, tenant, metav1.ConditionTrue, reasonReady, "")
 }
 
-func TestACertificateIsRenewedInTime(t *testing.T) {
+func TestCertificateRenewed(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for name, test := range map[string]struct {
 		edit func(*authv1beta1.Tenant)
@@ -237,7 +237,7 @@ func TestACertificateIsRenewedInTime(t *testing.T) {
 	}
 }
 
-func TestATenantThatWasAcceptedIsReadFromCaches(t *testing.T) {
+func TestAcceptedTenantFromCache(t *testing.T) {
 	c := cluster(t)
 	liqo := liqoNamespace(t, c)
 	var reads atomic.Int64
@@ -266,7 +266,7 @@ func TestATenantThatWasAcceptedIsReadFromCaches(t *testing.T) {
 	})
 }
 
-func TestACertificateIsAskedForOnceAtATime(t *testing.T) {
+func TestCertificateRequestedOnce(t *testing.T) {
 	c := cluster(t)
 	liqo := liqoNamespace(t, c)
 	answer := func(r *http.Request) (*http.Response, error) { // nothing is ever approved

@@ -88,7 +88,7 @@ func (l *identityLab) wantKubeconfig(t *testing.T, identity *authv1beta1.Identit
 	})
 }
 
-func TestAnIdentityFollowsItsProvider(t *testing.T) {
+func TestIdentityFollowsProvider(t *testing.T) {
 	l := newIdentityLab(t)
 	identity := l.controlPlane(t, "controlplane", l.signed(t, -2*time.Hour, time.Hour))
 	renew := l.renew(t, identity)
@@ -147,7 +147,7 @@ func TestAnIdentityFollowsItsProvider(t *testing.T) {
 	})
 }
 
-func TestHowOftenAnIdentityFollows(t *testing.T) {
+func TestIdentityUpdateInterval(t *testing.T) {
 	now := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
 	for name, test := range map[string]struct {
 		annotation string
@@ -192,7 +192,7 @@ func (l *identityLab) followedAt(t *testing.T, identity *authv1beta1.Identity, c
 	return parseFollowed(got.Annotations[names.FollowedOffer]).at
 }
 
-func TestAnIdentityDoesNotFollowEachWhim(t *testing.T) {
+func TestIdentityUpdateDamped(t *testing.T) {
 	const interval = 5 * time.Second
 	l := newPatientIdentityLab(t, interval)
 	identity := l.controlPlane(t, "controlplane", l.signed(t, -2*time.Hour, time.Hour))
@@ -219,7 +219,7 @@ func TestAnIdentityDoesNotFollowEachWhim(t *testing.T) {
 	}
 }
 
-func TestAnIdentityDoesNotFollowIntoNonsense(t *testing.T) {
+func TestIdentityInvalidUpdate(t *testing.T) {
 	l := newIdentityLab(t)
 	have := l.signed(t, -time.Hour, time.Hour)
 	for name, test := range map[string]struct {
@@ -274,14 +274,14 @@ func (l *identityLab) wantExpiry(t *testing.T, identity *authv1beta1.Identity, c
 	})
 }
 
-func TestAnIdentityTellsThatItsCertificateHasEnded(t *testing.T) {
+func TestIdentityExpired(t *testing.T) {
 	l := newIdentityLab(t)
 	identity := l.controlPlane(t, "controlplane", l.signed(t, -time.Hour, 3*time.Second))
 	l.kubeconfig(t, identity)
 	testkit.WantEvent(t, l.c, identity, reasonExpired, "status.authParams of the Tenant")
 }
 
-func TestARenewOfSomebodyElseIsLeftAlone(t *testing.T) {
+func TestRenewOfOther(t *testing.T) {
 	l := newIdentityLab(t)
 	renew := &authv1beta1.Renew{ObjectMeta: metav1.ObjectMeta{
 		Namespace: l.ns, Name: "controlplane", Labels: map[string]string{names.Replicated: "true"},

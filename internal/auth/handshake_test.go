@@ -134,7 +134,7 @@ func (p *claimant) wantControlPlane(t *testing.T, bound bool) {
 	})
 }
 
-func TestTenantThatExchangesKeys(t *testing.T) {
+func TestTenantKeyExchange(t *testing.T) {
 	c := cluster(t)
 	liqo := liqoNamespace(t, c)
 	var later atomic.Int64
@@ -268,7 +268,7 @@ func TestTenantThatExchangesKeys(t *testing.T) {
 }
 
 // A provider with the switch takes signatures of the nonce alone, too, and no others.
-func TestTenantOfAConsumerThatSignsAsVersionsBefore(t *testing.T) {
+func TestTenantLegacySignature(t *testing.T) {
 	c := cluster(t)
 	liqo := liqoNamespace(t, c)
 	run(t, c, func(mgr ctrl.Manager) error {
@@ -298,7 +298,7 @@ func TestTenantOfAConsumerThatSignsAsVersionsBefore(t *testing.T) {
 	}
 }
 
-func TestNoncesThatServedHaveAnEnd(t *testing.T) {
+func TestUsedNoncesExpire(t *testing.T) {
 	h := &handshake{options: TenantOptions{LiqoNamespace: "liqo"}}
 	served := &corev1.Secret{Data: map[string][]byte{}}
 	for n := range mostServed {
@@ -310,7 +310,7 @@ func TestNoncesThatServedHaveAnEnd(t *testing.T) {
 	}
 }
 
-func TestTenantWhoseHandshakeIsRefused(t *testing.T) {
+func TestTenantHandshakeRejected(t *testing.T) {
 	c := cluster(t)
 	runTenant(t, c)
 	other := newKey(t)
@@ -393,7 +393,7 @@ func nextSecond(t *testing.T, obj client.Object) {
 	})
 }
 
-func TestTheOlderTenantOfAnIDCounts(t *testing.T) {
+func TestTenantPrecedence(t *testing.T) {
 	tenant := func(namespace string, second int64, policy *authv1beta1.AuthzPolicy) authv1beta1.Tenant {
 		out := *typedTenant(namespace, "milan")
 		out.UID, out.Name, out.CreationTimestamp, out.Spec.AuthzPolicy = types.UID(namespace), namespace, metav1.Unix(second, 0), policy
@@ -427,7 +427,7 @@ func TestTheOlderTenantOfAnIDCounts(t *testing.T) {
 }
 
 // A watch may be late by any time: here it never tells of what is made after it began.
-func TestNobodyIsRefusedForANonceThatTheWatchHasNotSeen(t *testing.T) {
+func TestNonceLateCache(t *testing.T) {
 	c := cluster(t)
 	liqo := liqoNamespace(t, c)
 	watched := make(chan string, 100)

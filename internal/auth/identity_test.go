@@ -113,7 +113,7 @@ func parse(t *testing.T, secret *corev1.Secret) *pki.Kubeconfig {
 	return config
 }
 
-func TestIdentityBecomesAKubeconfig(t *testing.T) {
+func TestIdentityKubeconfig(t *testing.T) {
 	l := newIdentityLab(t)
 	slice := l.identity("resourceslice-test", authv1beta1.ResourceSliceIdentityType, l.cert)
 	testkit.Create(t, l.c.Client, slice)
@@ -159,7 +159,7 @@ func TestIdentityBecomesAKubeconfig(t *testing.T) {
 	})
 }
 
-func TestControlPlaneIdentityNamesItsNamespace(t *testing.T) {
+func TestIdentityNamespace(t *testing.T) {
 	l := newIdentityLab(t)
 	for name, test := range map[string]struct{ key, cert []byte }{
 		"with the key pair of the peer":    {l.private, l.cert},
@@ -181,7 +181,7 @@ func TestControlPlaneIdentityNamesItsNamespace(t *testing.T) {
 	}
 }
 
-func TestIdentityThatCannotBeUsedSaysSo(t *testing.T) {
+func TestIdentityUnusable(t *testing.T) {
 	l := newIdentityLab(t)
 	const slice = authv1beta1.ResourceSliceIdentityType
 	for name, test := range map[string]struct {

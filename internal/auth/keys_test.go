@@ -36,7 +36,7 @@ func keyPair(t *testing.T, c *testkit.ControlPlane, namespace, name string) *cor
 	return secret
 }
 
-func TestKeysAreMadeOnceForEachPeer(t *testing.T) {
+func TestKeysPerPeer(t *testing.T) {
 	c := cluster(t)
 	liqo := liqoNamespace(t, c)
 	peer := testkit.UniqueID()
@@ -92,7 +92,7 @@ func TestKeysAreMadeOnceForEachPeer(t *testing.T) {
 	})
 }
 
-func TestKeysThatExistAreKept(t *testing.T) {
+func TestKeysKept(t *testing.T) {
 	c := cluster(t)
 	liqo := liqoNamespace(t, c)
 	peer, broken, probe := testkit.UniqueID(), testkit.UniqueID(), testkit.UniqueID()
@@ -133,7 +133,7 @@ func TestKeysThatExistAreKept(t *testing.T) {
 }
 
 // They took the key pair from each other, a hundred times a second.
-func TestTenantNamespacesOfAPeerShareItsKeys(t *testing.T) {
+func TestKeysShared(t *testing.T) {
 	c := cluster(t)
 	liqo, peer := liqoNamespace(t, c), testkit.UniqueID()
 	namespaces := []string{tenantNamespace(t, c, peer)}
@@ -165,7 +165,7 @@ func TestTenantNamespacesOfAPeerShareItsKeys(t *testing.T) {
 	})
 }
 
-func TestKeysForPeersWithoutEd25519(t *testing.T) {
+func TestKeysRSA(t *testing.T) {
 	c := cluster(t)
 	liqo := liqoNamespace(t, c)
 	runKeys(t, c, KeysOptions{LiqoNamespace: liqo, TLSCompatibility: true})

@@ -40,7 +40,7 @@ func filled(t *testing.T, c *testkit.ControlPlane, secret *corev1.Secret, key st
 	return got.Data[key]
 }
 
-func TestNonceIsMadeOnce(t *testing.T) {
+func TestNonceOnce(t *testing.T) {
 	c := cluster(t)
 	runTenant(t, c)
 	id := testkit.UniqueID()
@@ -73,7 +73,7 @@ func TestNonceIsMadeOnce(t *testing.T) {
 	})
 }
 
-func TestNonceThatIsNotMadeSaysWhy(t *testing.T) {
+func TestNonceProblem(t *testing.T) {
 	c := cluster(t)
 	runTenant(t, c)
 	id := testkit.UniqueID()

@@ -13,7 +13,7 @@ import (
 	"liqo.io/liqo/internal/kube"
 )
 
-func TestAMissingKeyIsLookedForLessAndLessOften(t *testing.T) {
+func TestMissingKeyBackoff(t *testing.T) {
 	for waited, want := range map[time.Duration]time.Duration{
 		0:                10 * time.Second,
 		10 * time.Second: 10 * time.Second,
@@ -27,7 +27,7 @@ func TestAMissingKeyIsLookedForLessAndLessOften(t *testing.T) {
 	}
 }
 
-func TestAMissingKeyIsToldAfterAWhile(t *testing.T) {
+func TestMissingKeyCondition(t *testing.T) {
 	noKey := kube.Wait(time.Minute, errNoKey.Error())
 	for name, test := range map[string]struct {
 		age  time.Duration

@@ -28,7 +28,7 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-func TestWhatARenewGets(t *testing.T) {
+func TestRenewResult(t *testing.T) {
 	given := &authv1beta1.AuthParams{APIServer: "https://provider:6443", SignedCRT: []byte("certificate")}
 	type edits struct {
 		renew  func(*authv1beta1.Renew)
@@ -174,7 +174,7 @@ func another(before []byte) func(*authv1beta1.Renew) error {
 	}
 }
 
-func TestARenewBringsWhatItsTenantHas(t *testing.T) {
+func TestRenewFollowsTenant(t *testing.T) {
 	c := cluster(t)
 	liqo := liqoNamespace(t, c)
 	clock := &clock{}

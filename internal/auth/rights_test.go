@@ -27,7 +27,7 @@ func handMade(namespace, role, user string) *rbacv1.RoleBinding {
 	}
 }
 
-func TestABindingThatWasNotAppliedHere(t *testing.T) {
+func TestBindingNotApplied(t *testing.T) {
 	c := cluster(t)
 	for name, test := range map[string]struct {
 		policy           authv1beta1.AuthzPolicy
@@ -68,7 +68,7 @@ func TestABindingThatWasNotAppliedHere(t *testing.T) {
 	}
 }
 
-func TestABindingOfTheAdministratorIsLeftAlone(t *testing.T) {
+func TestBindingOfAdministrator(t *testing.T) {
 	c := cluster(t)
 	runTenant(t, c)
 	p := newClaimant(t, c)
@@ -97,7 +97,7 @@ func TestABindingOfTheAdministratorIsLeftAlone(t *testing.T) {
 	wantCertificate(t, c, tenant, metav1.ConditionTrue, reasonIssued, "")
 }
 
-func TestABindingOfAnEarlierTenantIsReplaced(t *testing.T) {
+func TestBindingOfEarlierTenant(t *testing.T) {
 	c := cluster(t)
 	p := newClaimantWithoutNonce(t, c)
 	tenant := typedTenant(p.ns, p.id)

@@ -218,7 +218,7 @@ func TestServingCertificateOfAVirtualKubelet(t *testing.T) {
 }
 
 // What is left in the cluster of a virtual node is nothing: its requests go when they were answered, and only those.
-func TestServingRequestGoesAfterItsCertificateWasIssued(t *testing.T) {
+func TestServingRequestDeleted(t *testing.T) {
 	c := cluster(t)
 	runServing(t, c, ServingOptions{Now: func() time.Time { return time.Now().Add(servedFor + time.Second) }})
 	ns := tenantNamespace(t, c, testkit.UniqueID())
@@ -242,7 +242,7 @@ func TestServingRequestGoesAfterItsCertificateWasIssued(t *testing.T) {
 }
 
 // A virtual kubelet that begins while its Deployment goes is not told that it is none.
-func TestServingRequestOfAPodThatEndsGoesWithIt(t *testing.T) {
+func TestServingRequestOfEndingPod(t *testing.T) {
 	c := cluster(t)
 	runServing(t, c, ServingOptions{})
 	ns := tenantNamespace(t, c, testkit.UniqueID())
@@ -272,7 +272,7 @@ func TestServingRequestOfAPodThatEndsGoesWithIt(t *testing.T) {
 	})
 }
 
-func TestServingRequestGoesWithItsVirtualNode(t *testing.T) {
+func TestServingRequestOfDeletedVirtualNode(t *testing.T) {
 	c := cluster(t)
 	runServing(t, c, ServingOptions{Now: func() time.Time { return time.Now().Add(-time.Hour) }}) // it is never time for it to go
 	ns := tenantNamespace(t, c, testkit.UniqueID())
@@ -299,7 +299,7 @@ func TestServingRequestGoesWithItsVirtualNode(t *testing.T) {
 	}
 }
 
-func TestServingRequestsAreCheckedWhole(t *testing.T) {
+func TestServingRequestValidation(t *testing.T) {
 	c := cluster(t)
 	runServing(t, c, ServingOptions{})
 	ns := tenantNamespace(t, c, testkit.UniqueID())
@@ -358,7 +358,7 @@ func with(a ask, edit func(*ask)) ask {
 	return a
 }
 
-func TestServingRequestWaitsForTheAddress(t *testing.T) {
+func TestServingRequestAwaitsAddress(t *testing.T) {
 	c := cluster(t)
 	runServing(t, c, ServingOptions{})
 	ns := tenantNamespace(t, c, testkit.UniqueID())
@@ -378,7 +378,7 @@ func TestServingRequestWaitsForTheAddress(t *testing.T) {
 	}
 }
 
-func TestServingRequestIsDeniedWhenNoAddressComes(t *testing.T) {
+func TestServingRequestDenied(t *testing.T) {
 	c := cluster(t)
 	runServing(t, c, ServingOptions{Now: func() time.Time { return time.Now().Add(addressLimit + time.Minute) }})
 	ns := tenantNamespace(t, c, testkit.UniqueID())
@@ -389,7 +389,7 @@ func TestServingRequestIsDeniedWhenNoAddressComes(t *testing.T) {
 	}
 }
 
-func TestServingRequestsOfOthersAreLeftToOthers(t *testing.T) {
+func TestServingRequestOfOther(t *testing.T) {
 	c := cluster(t)
 	runServing(t, c, ServingOptions{})
 	ns := tenantNamespace(t, c, testkit.UniqueID())

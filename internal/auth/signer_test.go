@@ -81,7 +81,7 @@ func (l *signerLab) wantSigned(t *testing.T, secret *corev1.Secret, key crypto.P
 	return got
 }
 
-func TestNonceIsSignedForItsProviderOnly(t *testing.T) {
+func TestSignNonceForProviderOnly(t *testing.T) {
 	l := newSignerLab(t, false)
 	secret := l.secret(l.handshake.Nonce)
 	testkit.Create(t, l.c.Client, secret)
@@ -116,7 +116,7 @@ func TestNonceIsSignedForItsProviderOnly(t *testing.T) {
 	})
 }
 
-func TestNonceIsSignedAloneWhereThatIsWanted(t *testing.T) {
+func TestSignNonceAlone(t *testing.T) {
 	l := newSignerLab(t, true)
 	key := l.use(t, pki.NewKey)
 	secret := l.secret(l.handshake.Nonce)
@@ -124,7 +124,7 @@ func TestNonceIsSignedAloneWhereThatIsWanted(t *testing.T) {
 	l.wantSigned(t, secret, key.Public())
 }
 
-func TestOnlyNoncesOfTheProviderAreSigned(t *testing.T) {
+func TestSignNonceOfProvider(t *testing.T) {
 	l := newSignerLab(t, false)
 	l.use(t, pki.NewKey)
 	for name, test := range map[string]struct {

@@ -17,7 +17,7 @@ import (
 )
 
 // What a peer writes is copied into requests, Secrets and statuses: keys, requests and signatures are small.
-func TestPeersWriteNothingLarge(t *testing.T) {
+func TestPeerObjectSizes(t *testing.T) {
 	c := cluster(t)
 	ns := testkit.Namespace(t, c, "sizes", nil)
 	meta := metav1.ObjectMeta{Namespace: ns, Name: "large"}

@@ -154,7 +154,7 @@ func TestTenantAsTyped(t *testing.T) {
 	})
 }
 
-func TestTenantThatIsRefused(t *testing.T) {
+func TestTenantRejected(t *testing.T) {
 	c := cluster(t)
 	runTenant(t, c)
 	group := func(id string) []rbacv1.Subject {
@@ -266,7 +266,7 @@ func TestTenantThatIsRefused(t *testing.T) {
 }
 
 // The hashes of these two IDs begin with the same 48 bits, which are all that names of users of slices have of them.
-func TestOfTwoConsumersWhoseSlicesCouldHaveOneUserTheOlderCounts(t *testing.T) {
+func TestUserPrecedence(t *testing.T) {
 	const first, second = "cluster-953a586cf47b", "cluster-0521d40e54c8"
 	if a, b := pki.SliceSubject("slice", first), pki.SliceSubject("slice", second); a.CommonName != b.CommonName {
 		t.Fatalf("their users are %s and %s", a.CommonName, b.CommonName)
@@ -288,7 +288,7 @@ func TestOfTwoConsumersWhoseSlicesCouldHaveOneUserTheOlderCounts(t *testing.T) {
 }
 
 // The user of a control plane is the ID itself, which the cluster chose. The default slice is named after the provider.
-func TestAConsumerNamedLikeTheUserOfAnothersSliceIsRefusedIfItCameLater(t *testing.T) {
+func TestUserConflictWithSlice(t *testing.T) {
 	victim := "cluster-" + testkit.UniqueID()
 	attacker := pki.SliceSubject("provider", victim).CommonName
 	for _, order := range [][2]string{{victim, attacker}, {attacker, victim}} {
@@ -309,7 +309,7 @@ func TestAConsumerNamedLikeTheUserOfAnothersSliceIsRefusedIfItCameLater(t *testi
 	}
 }
 
-func TestRightsThatNoCacheKnowsAreTakenBack(t *testing.T) {
+func TestUncachedBindingRevoked(t *testing.T) {
 	c := cluster(t)
 	id := testkit.UniqueID()
 	tenant := typedTenant(tenantNamespace(t, c, id), id)

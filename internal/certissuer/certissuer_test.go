@@ -86,7 +86,7 @@ func (l *lab) asked(t *testing.T) int {
 	return len(all.Items)
 }
 
-func TestNothingIsAskedForInANamespaceThatGoes(t *testing.T) {
+func TestTerminatingNamespace(t *testing.T) {
 	l := newLab(t)
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.request.Owner.GetNamespace()}}
 	if err := l.c.Client.Delete(t.Context(), ns); err != nil {
@@ -106,7 +106,7 @@ func TestNothingIsAskedForInANamespaceThatGoes(t *testing.T) {
 	}
 }
 
-func TestACertificateThatAnEarlierVersionStoredIsUsed(t *testing.T) {
+func TestStoredCertificateUsed(t *testing.T) {
 	l := newLab(t)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, l.key.Public(), l.key)
@@ -132,7 +132,7 @@ func TestACertificateThatAnEarlierVersionStoredIsUsed(t *testing.T) {
 }
 
 // Who asks again and again for something else has no more signed than who waits for the end of each certificate.
-func TestWhoAsksAnewIsIssuedNothingForAWhile(t *testing.T) {
+func TestIssueRateLimit(t *testing.T) {
 	l := newLab(t)
 	now := time.Now()
 	l.issuer.now = func() time.Time { return now }
@@ -167,7 +167,7 @@ func TestWhoAsksAnewIsIssuedNothingForAWhile(t *testing.T) {
 }
 
 // A Tenant may go while its certificate is being signed, and one that is gone may be asked for by who does not know yet.
-func TestNoRequestOutlivesItsOwner(t *testing.T) {
+func TestRequestDeletedWithOwner(t *testing.T) {
 	l := newLab(t)
 	wait := func(n int) {
 		t.Helper()
@@ -198,7 +198,7 @@ func TestNoRequestOutlivesItsOwner(t *testing.T) {
 }
 
 // Whoever may make requests could wait for ours under its name: what is not exactly ours is taken away, and nobody approves it.
-func TestARequestThatIsNotOursIsNotApproved(t *testing.T) {
+func TestForeignRequest(t *testing.T) {
 	l := newLab(t)
 	other, err := pki.NewKey()
 	if err != nil {
@@ -442,7 +442,7 @@ func TestFailedRequestsSpendNoBudget(t *testing.T) {
 }
 
 // A consumer that deletes and makes anew what certificates are for is another owner each time, of which nothing is remembered.
-func TestOwnersMadeAnewAreIssuedNothingForAWhile(t *testing.T) {
+func TestIssueRateLimitRecreated(t *testing.T) {
 	l := newLab(t)
 	now := time.Now()
 	l.issuer.now = func() time.Time { return now }

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestAStateIsReadLikeCommands(t *testing.T) {
+func TestStateText(t *testing.T) {
 	addr, prefix := netip.MustParseAddr, netip.MustParsePrefix
 	gateway := addr("10.200.1.9")
 	s := State{
@@ -67,7 +67,7 @@ table ip liqo {
 	}
 }
 
-func TestPacketsOfOneFamilyInsideOfTheOther(t *testing.T) {
+func TestMixedFamilies(t *testing.T) {
 	table := Table{
 		Family: IPv4, Name: TableName,
 		Sets: []Set{{Name: "speaks", Key: []Type{TypeAddress, TypeOtherAddress}, Elements: []Element{
@@ -86,7 +86,7 @@ func TestPacketsOfOneFamilyInsideOfTheOther(t *testing.T) {
 	}
 }
 
-func TestValuesOfRanges(t *testing.T) {
+func TestRangeValues(t *testing.T) {
 	for _, tc := range []struct {
 		v    Value
 		want string

@@ -295,7 +295,7 @@ func (c *cluster) check() {
 // Two processes grant at the same time, each on old news; writes and their answers are lost, processes start anew, users delete
 // what was granted, and one process is stopped between any two of its writes while the other goes on. Nothing is granted
 // twice, and nothing that was granted changes.
-func TestNothingIsGrantedTwice(t *testing.T) {
+func TestNoDoubleAllocation(t *testing.T) {
 	kubernetes := testkit.Cluster(t)
 	live, err := client.NewWithWatch(kubernetes.Config, client.Options{Scheme: kube.Scheme})
 	if err != nil {

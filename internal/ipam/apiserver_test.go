@@ -21,7 +21,7 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-func TestAddressOfTheAPIServer(t *testing.T) {
+func TestAPIServerIP(t *testing.T) {
 	for name, test := range map[string]struct {
 		ips  []string
 		want string
@@ -43,7 +43,7 @@ func TestAddressOfTheAPIServer(t *testing.T) {
 }
 
 // The API server is shown to peers as long as there is a virtual node, and under one address.
-func TestTheAPIServerIsShownAsLongAsPodsMayRunElsewhere(t *testing.T) {
+func TestAPIServerIPLifetime(t *testing.T) {
 	s := begin(t, usualPools, installed()...)
 	s.network("external-cidr", "10.70.0.0/16")
 	service := &corev1.Service{}
@@ -101,7 +101,7 @@ func TestTheAPIServerIsShownAsLongAsPodsMayRunElsewhere(t *testing.T) {
 }
 
 // The proxy is shown to peers as long as its Service is there, and under the address that this has now.
-func TestTheProxyOfTheAPIServerIsShown(t *testing.T) {
+func TestAPIServerProxyIP(t *testing.T) {
 	s := begin(t, usualPools, installed()...)
 	s.network("external-cidr", "10.70.0.0/16")
 	key := client.ObjectKey{Namespace: s.where, Name: names.APIServerProxyIP}

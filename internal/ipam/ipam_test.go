@@ -194,7 +194,7 @@ func (s *story) refusedNetwork(name, reason, text string) {
 
 // What an installation asks for it gets, in whatever order it is looked at; each peer gets what it asks for, or another prefix that is
 // as long.
-func TestNetworksOfTheInstallationComeFirst(t *testing.T) {
+func TestInstallationNetworksFirst(t *testing.T) {
 	peers := []client.Object{
 		newNetwork("milan-pod", "10.200.0.0/16", ""),
 		newNetwork("milan-external", "10.70.0.0/16", ""),
@@ -221,7 +221,7 @@ func TestNetworksOfTheInstallationComeFirst(t *testing.T) {
 	}
 }
 
-func TestAConflictNamesWithWhom(t *testing.T) {
+func TestConflictMessage(t *testing.T) {
 	s := begin(t, usualPools, installed()...)
 	s.network("external-cidr", "10.70.0.0/16")
 	s.create(newNetwork("more", "10.70.3.0/24", "", names.NetworkNotRemapped))
@@ -231,7 +231,7 @@ func TestAConflictNamesWithWhom(t *testing.T) {
 }
 
 // What is full is told, and goes on by itself when something is given back.
-func TestWhatIsExhaustedGoesOnWhenSomethingIsGivenBack(t *testing.T) {
+func TestExhaustedPoolRetried(t *testing.T) {
 	s := begin(t, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/29")},
 		newNetwork("first", "10.0.0.0/30", ""), newNetwork("second", "10.0.0.4/30", names.NetworkTypeExternal))
 	s.network("first", "10.0.0.0/30")
@@ -258,7 +258,7 @@ func TestWhatIsExhaustedGoesOnWhenSomethingIsGivenBack(t *testing.T) {
 }
 
 // Whatever was in the way, once it is gone the refused go on by themselves.
-func TestTheRefusedAreLookedAtAgain(t *testing.T) {
+func TestRejectedRetried(t *testing.T) {
 	node := nodeAt(t, "10.50.0.7")
 	s := begin(t, usualPools,
 		&ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Name: "early"}, Spec: ipamv1alpha1.IPSpec{IP: "192.0.2.1"}},
@@ -296,7 +296,7 @@ func TestTheRefusedAreLookedAtAgain(t *testing.T) {
 }
 
 // The API server takes prefixes that are none. Nobody else suffers from one.
-func TestAPrefixThatIsNoneIsRefusedAlone(t *testing.T) {
+func TestInvalidPrefix(t *testing.T) {
 	local := []string{names.NetworkNotRemapped, names.NetworkShared}
 	s := begin(t, usualPools, newNetwork("zeros", "010.42.0.0/16", names.NetworkTypePod, local...), newNetwork("mapped", "::ffff:10.43.0.0/112", names.NetworkTypePod, local...))
 	s.refusedNetwork("zeros", reasonInvalidCIDR, `"010.42.0.0/16" is not written as a prefix is`)
@@ -307,7 +307,7 @@ func TestAPrefixThatIsNoneIsRefusedAlone(t *testing.T) {
 
 // An address is of the Network that the IP names, else of the external CIDR, whose first address is kept. A process that starts
 // anew knows what was granted.
-func TestAddressesOutliveTheProcess(t *testing.T) {
+func TestAllocationsPersist(t *testing.T) {
 	more := newNetwork("more", "10.9.0.0/24", "")
 	s := begin(t, usualPools, append(installed(), more)...)
 	s.create(&ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Name: "outside"}, Spec: ipamv1alpha1.IPSpec{IP: "192.0.2.1"}})
@@ -332,7 +332,7 @@ func TestAddressesOutliveTheProcess(t *testing.T) {
 }
 
 // A Network that IPs have addresses of stays until they are gone.
-func TestANetworkWaitsForItsAddresses(t *testing.T) {
+func TestNetworkAwaitsAddresses(t *testing.T) {
 	s := begin(t, usualPools, append(installed(), newNetwork("more", "10.9.0.0/24", ""))...)
 	ip := &ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Name: "other"}, Spec: ipamv1alpha1.IPSpec{
 		IP: "192.0.2.2", NetworkRef: &corev1.ObjectReference{Namespace: s.where, Name: "more"},
@@ -364,7 +364,7 @@ func TestAddressesOfNodesAreTaken(t *testing.T) {
 }
 
 // Each physical node has an address from the end of the external CIDR, for as long as it lives.
-func TestNodesHaveAddressesInFrontOfPeers(t *testing.T) {
+func TestNodeIPs(t *testing.T) {
 	s := begin(t, usualPools)
 	first, second, virtual := nodeAt(t, "172.29.1.1"), nodeAt(t, "172.29.1.2"), nodeAt(t, "172.29.1.3")
 	testkit.Update(t, s.c.Client, virtual, func(n *corev1.Node) { n.Labels = map[string]string{names.NodeType: names.NodeTypeVirtualNode} })
@@ -420,7 +420,7 @@ func TestNodesHaveAddressesInFrontOfPeers(t *testing.T) {
 	})
 }
 
-func TestANodeWithoutAnAddressIsToldOf(t *testing.T) {
+func TestNodeWithoutAddress(t *testing.T) {
 	nodes := []*corev1.Node{nodeAt(t, "172.29.1.1"), nodeAt(t, "172.29.1.2"), nodeAt(t, "172.29.1.3"), nodeAt(t, "172.29.1.4")}
 	external := newNetwork("external-cidr", "10.70.0.0/30", names.NetworkTypeExternal)
 	external.Spec.PreAllocated = 1

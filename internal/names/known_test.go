@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-func TestKnownKeysAreAllOfThisPackage(t *testing.T) {
+func TestKnownKeys(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-func TestNamesFitAndNeverMeet(t *testing.T) {
+func TestNamesUnique(t *testing.T) {
 	for name, tc := range map[string]struct {
 		limit int
 		build func(string) string
@@ -57,7 +57,7 @@ func TestNamesFitAndNeverMeet(t *testing.T) {
 	}
 }
 
-func TestACutNameEndsWell(t *testing.T) {
+func TestNameTruncation(t *testing.T) {
 	for _, sign := range []string{"--", "."} {
 		for length := 40; length < 63; length++ {
 			out := Join("x", strings.Repeat("a", length)+sign+strings.Repeat("b", 63))

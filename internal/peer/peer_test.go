@@ -26,7 +26,7 @@ func tenantLabels(id string) map[string]string {
 	return map[string]string{names.RemoteClusterID: id, names.TenantNamespace: "true"}
 }
 
-func TestTenantNamespaceIsFoundByItsLabels(t *testing.T) {
+func TestTenantNamespaceByLabels(t *testing.T) {
 	c := testkit.Cluster(t)
 	milan := testkit.Namespace(t, c, "any-name", tenantLabels("milan"))
 	testkit.Namespace(t, c, "twin", map[string]string{names.RemoteClusterID: "milan"})
@@ -48,7 +48,7 @@ func TestTenantNamespaceIsFoundByItsLabels(t *testing.T) {
 	}
 }
 
-func TestLocalClusterIDComesFromTheLabelledConfigMap(t *testing.T) {
+func TestLocalClusterID(t *testing.T) {
 	c := testkit.Cluster(t)
 	ns := testkit.Namespace(t, c, "liqo", nil)
 	if _, err := peer.LocalClusterID(t.Context(), c.Client, ns); !errors.Is(err, peer.ErrNotFound) {
@@ -66,7 +66,7 @@ func TestLocalClusterIDComesFromTheLabelledConfigMap(t *testing.T) {
 	}
 }
 
-func TestOfNamespaceKnowsTenantNamespacesOnly(t *testing.T) {
+func TestOfNamespace(t *testing.T) {
 	for name, test := range map[string]struct {
 		labels map[string]string
 		want   liqov1beta1.ClusterID
@@ -83,7 +83,7 @@ func TestOfNamespaceKnowsTenantNamespacesOnly(t *testing.T) {
 	}
 }
 
-func TestIsReplicaLooksAtOneLabelOnly(t *testing.T) {
+func TestIsReplica(t *testing.T) {
 	for labels, want := range map[[2]string]bool{
 		{names.Replicated, "true"}:       true,
 		{names.Replicated, "false"}:      false,
@@ -97,7 +97,7 @@ func TestIsReplicaLooksAtOneLabelOnly(t *testing.T) {
 	}
 }
 
-func TestOfSeveralTenantsTheFirstCountsInAnyOrder(t *testing.T) {
+func TestTenantPrecedence(t *testing.T) {
 	tenant := func(name string, at int64) authv1beta1.Tenant {
 		return authv1beta1.Tenant{
 			ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), CreationTimestamp: metav1.Unix(at, 0)},
@@ -120,7 +120,7 @@ func TestOfSeveralTenantsTheFirstCountsInAnyOrder(t *testing.T) {
 	}
 }
 
-func TestOfSeveralConfigurationsTheFirstCountsUnlessAnotherDoes(t *testing.T) {
+func TestConfigurationPrecedence(t *testing.T) {
 	configuration := func(name string, at int64, reason string) networkingv1beta1.Configuration {
 		out := networkingv1beta1.Configuration{ObjectMeta: metav1.ObjectMeta{
 			Name: name, UID: types.UID(name), CreationTimestamp: metav1.Unix(at, 0), Labels: map[string]string{names.RemoteClusterID: "rome"},

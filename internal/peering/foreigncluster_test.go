@@ -81,7 +81,7 @@ func runForeignClusters(t *testing.T, c *testkit.ControlPlane) (seen client.Read
 	return seen
 }
 
-func TestForeignClusterFollowsThePeering(t *testing.T) {
+func TestForeignClusterStatus(t *testing.T) {
 	c := testkit.Cluster(t)
 	seen := runForeignClusters(t, c)
 	ns := testkit.Namespace(t, c, "any-name", tenantLabels("milan"))
@@ -172,7 +172,7 @@ func TestForeignClusterFollowsThePeering(t *testing.T) {
 }
 
 // A peer whose version does not work together with ours is told of once, and not any more when it was upgraded.
-func TestAPeerOfAnotherVersionIsToldOf(t *testing.T) {
+func TestForeignClusterVersion(t *testing.T) {
 	c := testkit.Cluster(t)
 	testkit.Manager(t, c.Config, kube.ManagerOptions{}, func(mgr ctrl.Manager) error {
 		secrets, err := watchCredentials(mgr)
@@ -211,7 +211,7 @@ func patchConditions(t *testing.T, c client.Client, fc *liqov1beta1.ForeignClust
 	}
 }
 
-func TestForeignClusterIsRemovedAfterARestart(t *testing.T) {
+func TestForeignClusterRemovedAfterRestart(t *testing.T) {
 	c := testkit.Cluster(t)
 	stale := &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "naples"}, Spec: liqov1beta1.ForeignClusterSpec{ClusterID: "naples"}}
 	create(t, c.Client, stale)

@@ -15,7 +15,7 @@ import (
 )
 
 // A peer may be away for days, and watches tell when something is released.
-func TestRightsThatAreStillNeededAreNotAskedForAllTheTime(t *testing.T) {
+func TestPermissionChecksBounded(t *testing.T) {
 	c := testkit.Cluster(t)
 	ns := testkit.Namespace(t, c, "away", nil)
 	held := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "test", Finalizers: []string{"crdreplicator.liqo.io/resource"}}}

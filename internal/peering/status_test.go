@@ -487,7 +487,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-func TestTheStatusIsLookedAtWhenACertificateEnds(t *testing.T) {
+func TestStatusAtCertificateEnd(t *testing.T) {
 	end := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	for rule, c := range map[string]struct {
 		view peerView
@@ -506,7 +506,7 @@ func TestTheStatusIsLookedAtWhenACertificateEnds(t *testing.T) {
 	}
 }
 
-func TestATenantThatIsNotReadyHasItSaidWhy(t *testing.T) {
+func TestTenantNotReadyReason(t *testing.T) {
 	unsigned := judged(tenant("KeysExchange", "here"), metav1.ConditionTrue, "TenantReady")
 	unsigned.Status.Conditions = append(unsigned.Status.Conditions, metav1.Condition{
 		Type: authv1beta1.TenantCertificateIssued, Status: metav1.ConditionFalse, Reason: "CertificateLate", Message: "no signer signs",
@@ -523,7 +523,7 @@ func TestATenantThatIsNotReadyHasItSaidWhy(t *testing.T) {
 	}
 }
 
-func TestTheVersionOfAPeer(t *testing.T) {
+func TestPeerVersion(t *testing.T) {
 	ours := func(says string) offv1beta1.NamespaceMap {
 		return offv1beta1.NamespaceMap{Status: offv1beta1.NamespaceMapStatus{ProviderVersion: says}}
 	}
@@ -554,7 +554,7 @@ func TestTheVersionOfAPeer(t *testing.T) {
 	}
 }
 
-func TestTheCapabilitiesOfAPeer(t *testing.T) {
+func TestPeerCapabilities(t *testing.T) {
 	consumer := offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{
 		Labels:      map[string]string{names.Replicated: "true"},
 		Annotations: map[string]string{names.Version: "v1.2.3", names.Capabilities: "of-tomorrow,bound-nonces,<b>"},
@@ -580,7 +580,7 @@ func TestTheCapabilitiesOfAPeer(t *testing.T) {
 }
 
 // Of a direction that ended badly a NamespaceMap may be left that says what was once.
-func TestOneVersionThatFitsIsEnough(t *testing.T) {
+func TestVersionOneFits(t *testing.T) {
 	says := func(version string) offv1beta1.NamespaceMap {
 		return offv1beta1.NamespaceMap{Status: offv1beta1.NamespaceMapStatus{ProviderVersion: version}}
 	}
@@ -595,7 +595,7 @@ func TestOneVersionThatFitsIsEnough(t *testing.T) {
 	}
 }
 
-func TestAVersionThatDoesNotFitIsACondition(t *testing.T) {
+func TestVersionCondition(t *testing.T) {
 	for _, c := range []struct{ rule, own, peer, want string }{
 		{"the same", "v1.3.0", "v1.3.0", ""},
 		{"the one before", "v1.3.0", "v1.2.9", ""},
@@ -671,7 +671,7 @@ func TestAbout(t *testing.T) {
 }
 
 // Credentials that are being deleted and are of no use to take back what was copied would wait for ever, and nobody would know for what.
-func TestRefusedCredentialsThatGoSayHowThatEnds(t *testing.T) {
+func TestRejectedCredentials(t *testing.T) {
 	refused := &liqov1beta1.Condition{Status: liqov1beta1.ConditionEstablished, Message: peer.RefusesCalls + "forbidden"}
 	goes, byHand := credentials(t), credentials(t)
 	goes.OwnerReferences = []metav1.OwnerReference{{Kind: "Identity", Controller: new(true)}}

@@ -71,7 +71,7 @@ var allRights = []string{
 	"liqo-binding-liqo-tenant-secrets: liqo-tenant-secrets for liqo/liqo-controller-manager",
 }
 
-func TestTenantNamespacesGiveRights(t *testing.T) {
+func TestTenantNamespaceBindings(t *testing.T) {
 	c := testkit.Cluster(t)
 	runTenants(t, c)
 	ns := testkit.Namespace(t, c, "what-i-like", tenantLabels("rimini"))
@@ -99,7 +99,7 @@ func TestTenantNamespacesGiveRights(t *testing.T) {
 	hasRights(t, c.Client, ns)
 }
 
-func TestABindingToAnotherRoleIsReplaced(t *testing.T) {
+func TestBindingReplaced(t *testing.T) {
 	c := testkit.Cluster(t)
 	ns := testkit.Namespace(t, c, "forged", nil)
 	create(t, c.Client, &rbacv1.RoleBinding{
@@ -116,7 +116,7 @@ func TestABindingToAnotherRoleIsReplaced(t *testing.T) {
 	hasRights(t, c.Client, ns, allRights...)
 }
 
-func TestTwoNamespacesOfOnePeerAreTold(t *testing.T) {
+func TestTwoTenantNamespaces(t *testing.T) {
 	c := testkit.Cluster(t)
 	runTenants(t, c)
 	first := testkit.Namespace(t, c, "first", tenantLabels("parma"))
@@ -127,7 +127,7 @@ func TestTwoNamespacesOfOnePeerAreTold(t *testing.T) {
 	}
 }
 
-func TestANamespaceOfNoPossiblePeerIsToldAndGetsNoRights(t *testing.T) {
+func TestInvalidTenantNamespace(t *testing.T) {
 	c := testkit.Cluster(t)
 	runTenants(t, c)
 	ns := testkit.Namespace(t, c, "nobody", tenantLabels("Not_A_Name"))
@@ -156,7 +156,7 @@ func hasEvent(t *testing.T, c client.Client, namespace, reason, text string) {
 
 // Deleting a namespace deletes its RoleBindings at once. Without them the replicator could never take its finalizers off,
 // and the namespace would stay for ever.
-func TestRightsOutliveWhatTheyReleaseInADeletedNamespace(t *testing.T) {
+func TestBindingsInDeletedNamespace(t *testing.T) {
 	c := testkit.Cluster(t, testkit.WithControllers("namespace-controller"))
 	runTenants(t, c)
 	ns := testkit.Namespace(t, c, "going", tenantLabels("lucca"))
@@ -209,7 +209,7 @@ func isGuarded(t *testing.T, c client.Client, namespace string, want bool) {
 }
 
 // A finalizer in a namespace that is not used would outlive an uninstallation.
-func TestRightsNobodyNeedsAreNotHeld(t *testing.T) {
+func TestUnneededBindings(t *testing.T) {
 	c := testkit.Cluster(t)
 	runTenants(t, c)
 	ns := testkit.Namespace(t, c, "idle", tenantLabels("siena"))

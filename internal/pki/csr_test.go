@@ -257,7 +257,7 @@ func newServingCSR(key crypto.Signer, node string, ips []netip.Addr, dns []strin
 	return newRequest(key, template)
 }
 
-func TestAServingCSRPassesItsCheck(t *testing.T) {
+func TestServingCSRRoundTrip(t *testing.T) {
 	ips, dns := []netip.Addr{netip.MustParseAddr("10.1.2.3"), netip.MustParseAddr("fd00::1")}, []string{"virtual"}
 	csr, err := newServingCSR(edKey(t), "virtual", ips, dns)
 	if err != nil {
@@ -272,7 +272,7 @@ func TestAServingCSRPassesItsCheck(t *testing.T) {
 }
 
 // What docs/authentication.md has users type: openssl req -new -key key.pem -subj /O=liqo.io/CN=rome.
-func TestARequestOfOpensslPasses(t *testing.T) {
+func TestOpensslCSR(t *testing.T) {
 	request := []byte(`-----BEGIN CERTIFICATE REQUEST-----
 MIGgMFQCAQAwITEQMA4GA1UECgwHbGlxby5pbzENMAsGA1UEAwwEcm9tZTAqMAUG
 AytlcAMhAKT78sURA+zS9stBZycYQ/M0Tx2Uo0twNw+4WdQQty6DoAAwBQYDK2Vw
@@ -292,7 +292,7 @@ func TestSubjects(t *testing.T) {
 	}
 }
 
-func TestWhatSupersedesACertificate(t *testing.T) {
+func TestSupersedes(t *testing.T) {
 	key, err := NewKey()
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-func TestKeysSurviveEncoding(t *testing.T) {
+func TestKeyEncoding(t *testing.T) {
 	for name, key := range map[string]crypto.Signer{
 		"Ed25519": edKey(t), "RSA": rsaKey(t, 2048), "P-256": ecKey(t, elliptic.P256()),
 	} {
@@ -43,7 +43,7 @@ func TestKeysSurviveEncoding(t *testing.T) {
 	}
 }
 
-func TestParsePublicKeyTakes32RawBytes(t *testing.T) {
+func TestParsePublicKeyRaw(t *testing.T) {
 	raw := edKey(t).Public().(ed25519.PublicKey)
 	key, err := ParsePublicKey(raw)
 	if err != nil || !sameKey(key, raw) {
@@ -51,7 +51,7 @@ func TestParsePublicKeyTakes32RawBytes(t *testing.T) {
 	}
 }
 
-func TestParseKeyRefuses(t *testing.T) {
+func TestParseKeyInvalid(t *testing.T) {
 	t.Setenv("GODEBUG", "rsa1024min=0")
 	exchange, err := ecdh.X25519().GenerateKey(rand.Reader)
 	if err != nil {
@@ -81,7 +81,7 @@ func TestParseKeyRefuses(t *testing.T) {
 	}
 }
 
-func TestKeysThatEverybodyCanSignWithAreRefused(t *testing.T) {
+func TestWeakKeys(t *testing.T) {
 	forged := make([]byte, ed25519.SignatureSize)
 	forged[0] = 1
 	handshake := Handshake{Provider: "milan", Consumer: "rome", Nonce: NewNonce()}

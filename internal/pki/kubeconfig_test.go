@@ -43,7 +43,7 @@ func sample(t testing.TB) Kubeconfig {
 	}
 }
 
-func TestKubeconfigSurvivesEncoding(t *testing.T) {
+func TestKubeconfigEncoding(t *testing.T) {
 	want := sample(t)
 	data, err := want.Encode()
 	if err != nil {

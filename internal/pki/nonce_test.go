@@ -34,7 +34,7 @@ func signers(t testing.TB) map[string]crypto.Signer {
 	return out
 }
 
-func TestHandshakeProvesOneKeyBetweenTwoClusters(t *testing.T) {
+func TestHandshakeProof(t *testing.T) {
 	for name, key := range signers(t) {
 		other := signers(t)[name]
 		t.Run(name, func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestHandshakeProvesOneKeyBetweenTwoClusters(t *testing.T) {
 }
 
 // What other programs make and read.
-func TestHandshakeAsItIsWritten(t *testing.T) {
+func TestHandshakeFormat(t *testing.T) {
 	nonce := bytes.Repeat([]byte("A"), 86)
 	nonce = append(nonce, "=="...)
 	h := Handshake{Provider: "p", Consumer: "consumer", Nonce: nonce}
@@ -123,7 +123,7 @@ func TestHandshakeAsItIsWritten(t *testing.T) {
 	}
 }
 
-func TestOnlyNoncesAreSigned(t *testing.T) {
+func TestSignNonceOnly(t *testing.T) {
 	key, err := NewKey()
 	if err != nil {
 		t.Fatal(err)
@@ -151,7 +151,7 @@ func TestOnlyNoncesAreSigned(t *testing.T) {
 	}
 }
 
-func TestNoncesDiffer(t *testing.T) {
+func TestNonceRandom(t *testing.T) {
 	if bytes.Equal(NewNonce(), NewNonce()) {
 		t.Error("two nonces are the same")
 	}

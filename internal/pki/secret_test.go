@@ -13,7 +13,7 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-func TestWhichSecretAGatewayTakes(t *testing.T) {
+func TestGatewaySecret(t *testing.T) {
 	there := func(name string) corev1.Secret { return corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}} }
 	going := func(name string) corev1.Secret {
 		s := there(name)
@@ -52,7 +52,7 @@ func TestWhichSecretAGatewayTakes(t *testing.T) {
 	}
 }
 
-func TestWhatKeysAGatewayCanUse(t *testing.T) {
+func TestGatewayKeys(t *testing.T) {
 	private, public, err := NewTunnelKey()
 	if err != nil {
 		t.Fatal(err)

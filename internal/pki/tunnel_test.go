@@ -45,7 +45,7 @@ func fromBase64(t testing.TB, text string) []byte {
 	return data
 }
 
-func TestTunnelKeysAreReadInEveryForm(t *testing.T) {
+func TestTunnelKeyForms(t *testing.T) {
 	private, public, err := NewTunnelKey()
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +87,7 @@ func TestTunnelKeysAreReadInEveryForm(t *testing.T) {
 	}
 }
 
-func TestTunnelKeysOfOpenssl(t *testing.T) {
+func TestTunnelKeyOpenssl(t *testing.T) {
 	private, err := ParseTunnelKey([]byte(privatePEM))
 	if err != nil || base64.StdEncoding.EncodeToString(private[:]) != privateText {
 		t.Errorf("private key: %v", err)
@@ -102,7 +102,7 @@ func TestTunnelKeysOfOpenssl(t *testing.T) {
 }
 
 // The vector of RFC 7748, 6.1.
-func TestPublicHalfOfATunnelKey(t *testing.T) {
+func TestTunnelPublicKey(t *testing.T) {
 	private, err := ParseTunnelKey([]byte("dwdtCnMYpX08FsFyUbJmRd9ML4frwJkqsXf7pR25LCo="))
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func TestPublicHalfOfATunnelKey(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoTunnelKeyIsRefusedAndNotQuoted(t *testing.T) {
+func TestTunnelKeyInvalid(t *testing.T) {
 	_, signing, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)

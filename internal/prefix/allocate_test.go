@@ -99,7 +99,7 @@ func TestGrant(t *testing.T) {
 }
 
 // Two clusters with the usual ranges see each other's where users of the original expect them.
-func TestTheUsualRangesAreRemappedAsEver(t *testing.T) {
+func TestRemapDefaultRanges(t *testing.T) {
 	taken := slices.Concat(claims(true, "10.200.0.0/16", "10.100.0.0/16"), claims(false, "10.70.0.0/16", "10.80.0.0/16"))
 	var got []string
 	for _, want := range []string{"10.200.0.0/16", "10.70.0.0/16", "10.200.0.0/16", "10.70.0.0/16"} {
@@ -116,7 +116,7 @@ func TestTheUsualRangesAreRemappedAsEver(t *testing.T) {
 }
 
 // Whatever is asked for and given back, nobody gets what another has, and nobody is turned away while there is room.
-func TestNothingIsGrantedTwice(t *testing.T) {
+func TestNoDoubleAllocation(t *testing.T) {
 	pools := prefixesOf("10.0.0.0/26", "10.1.0.0/28", "fd00::/122")
 	rapid.Check(t, func(t *rapid.T) {
 		var taken []Claim
@@ -214,7 +214,7 @@ func TestAddress(t *testing.T) {
 }
 
 // Every free address comes once before any comes again.
-func TestAddressesComeRound(t *testing.T) {
+func TestAddressWraparound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		within := netip.PrefixFrom(netip.MustParseAddr("10.70.0.0"), rapid.IntRange(27, 32).Draw(t, "bits"))
 		size := 1 << (32 - within.Bits())
@@ -234,7 +234,7 @@ func TestAddressesComeRound(t *testing.T) {
 	})
 }
 
-func TestAddressesFromTheEnd(t *testing.T) {
+func TestAddressFromEnd(t *testing.T) {
 	within := netip.MustParsePrefix("10.0.0.0/29")
 	var got []string
 	last, taken := netip.Addr{}, map[netip.Addr]bool{netip.MustParseAddr("10.0.0.5"): true}

@@ -24,7 +24,7 @@ func spec(pod networkingv1beta1.CIDR) func(*networkingv1beta1.Configuration) {
 	}
 }
 
-func TestMapOfAConfiguration(t *testing.T) {
+func TestMapOfConfiguration(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*networkingv1beta1.Configuration)
 		ready  bool

@@ -20,7 +20,7 @@ func prefixes(of ...string) (out []netip.Prefix) {
 	return out
 }
 
-func TestAddressesOfAPeer(t *testing.T) {
+func TestPeerAddresses(t *testing.T) {
 	m, err := New(prefixes("10.200.0.0/16", "10.70.0.0/16", "172.30.8.0/21", "fd00:1::/32"), prefixes("10.71.0.0/16", "10.70.0.0/16", "192.168.128.0/21", "fd00:9::/32"))
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func TestAddressesOfAPeer(t *testing.T) {
 	}
 }
 
-func TestPrefixesThatMakeNoMap(t *testing.T) {
+func TestInvalidMap(t *testing.T) {
 	for name, tc := range map[string]struct {
 		there, here []string
 		want        string
@@ -67,7 +67,7 @@ func TestPrefixesThatMakeNoMap(t *testing.T) {
 }
 
 // Going there and back changes nothing, and no two addresses become one.
-func TestThereAndBack(t *testing.T) {
+func TestMapRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.SampledFrom([]int{4, 16}).Draw(t, "bytes")
 		address := func(name string) netip.Addr {

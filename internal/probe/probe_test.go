@@ -93,7 +93,7 @@ func closed(t *testing.T) string {
 	return on.Addr().String()
 }
 
-func TestWhoAnswers(t *testing.T) {
+func TestProbe(t *testing.T) {
 	t.Parallel()
 	// An answer may be late, but only what is never well is asked until the time is over.
 	shortly := Options{For: 3 * time.Second}
@@ -129,7 +129,7 @@ func TestWhoAnswers(t *testing.T) {
 }
 
 // A name server that always tells the same address first is no reason to ask nobody else.
-func TestAllAddressesOfANameAreAsked(t *testing.T) {
+func TestProbeAllAddresses(t *testing.T) {
 	t.Parallel()
 	first := serve(t, "a")
 	_, port, err := net.SplitHostPort(first)
@@ -158,7 +158,7 @@ func TestAllAddressesOfANameAreAsked(t *testing.T) {
 	}
 }
 
-func TestWhatComesLateIsWaitedFor(t *testing.T) {
+func TestProbeLateAnswer(t *testing.T) {
 	var asked atomic.Int64
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if asked.Add(1) < 3 {
@@ -173,7 +173,7 @@ func TestWhatComesLateIsWaitedFor(t *testing.T) {
 	}
 }
 
-func TestAllOfItEndsInTime(t *testing.T) {
+func TestProbeTimeout(t *testing.T) {
 	t.Parallel()
 	at := closed(t)
 	targets := make([]Target, 3*askedAtOnce)
@@ -192,7 +192,7 @@ func TestAllOfItEndsInTime(t *testing.T) {
 }
 
 // The last of sixty is found by the 600th answer, each of which takes 50 ms: one after the other that takes more than half a minute.
-func TestAllOfManyAreFound(t *testing.T) {
+func TestProbeMany(t *testing.T) {
 	t.Parallel()
 	names := make([]string, 60)
 	for i := range names {
@@ -215,7 +215,7 @@ func TestAllOfManyAreFound(t *testing.T) {
 	}
 }
 
-func TestManyHaveMoreTime(t *testing.T) {
+func TestProbeManyTimeout(t *testing.T) {
 	for n, want := range map[int]time.Duration{0: 0, 1: 0, 2: 69 * time.Millisecond, 60: 12283 * time.Millisecond} {
 		if got := (Target{Answers: make([]string, n)}).extraTime().Truncate(time.Millisecond); got != want {
 			t.Errorf("%d: got %s, want %s", n, got, want)
@@ -224,7 +224,7 @@ func TestManyHaveMoreTime(t *testing.T) {
 }
 
 // Of some nothing is known yet when the time is over, others are not even asked.
-func TestWhatIsNotAskedIsUntried(t *testing.T) {
+func TestProbeUntried(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	var asked atomic.Int64
@@ -253,7 +253,7 @@ func TestWhatIsNotAskedIsUntried(t *testing.T) {
 	}
 }
 
-func TestManyAreAskedAtOnce(t *testing.T) {
+func TestProbeConcurrency(t *testing.T) {
 	targets := make([]Target, 40)
 	for i := range targets {
 		targets[i] = Target{At: serve(t, "a"), Answers: []string{"a"}}
@@ -266,7 +266,7 @@ func TestManyAreAskedAtOnce(t *testing.T) {
 	}
 }
 
-func TestResultsFitIntoTheStatusOfAPod(t *testing.T) {
+func TestResultsSize(t *testing.T) {
 	for name, errs := range map[string][]error{
 		"none":                {},
 		"all well":            {nil, nil},
@@ -308,7 +308,7 @@ func all(n int, why string) []error {
 	return errs
 }
 
-func TestWhatIsNoResult(t *testing.T) {
+func TestResultsInvalid(t *testing.T) {
 	for message, want := range map[string]string{
 		"":                               "no list of results",
 		`liqo: unknown command "reach"`:  `"liqo: unknown command \"reach\"" is no list of results`,

@@ -172,7 +172,7 @@ func (r *running) wantMetric(t *testing.T, line string) {
 	})
 }
 
-func TestWhateverHostIsAskedForItIsTheTarget(t *testing.T) {
+func TestProxyTarget(t *testing.T) {
 	to := newTarget(t)
 	r := run(t, Options{Target: to.Addr().String()})
 	c := r.dial(t).connected("early, ") // before it is answered
@@ -192,7 +192,7 @@ func TestWhateverHostIsAskedForItIsTheTarget(t *testing.T) {
 	r.wantMetric(t, `liqo_proxy_requests_total{result="accepted"} 1`)
 }
 
-func TestWhatIsRefusedIsCountedAndConnectsNobody(t *testing.T) {
+func TestProxyRejected(t *testing.T) {
 	to := newTarget(t)
 	r := run(t, Options{Target: to.Addr().String(), Hosts: []string{"api.example:6443"}})
 	for head, want := range map[string]int{
@@ -218,7 +218,7 @@ func TestWhatIsRefusedIsCountedAndConnectsNobody(t *testing.T) {
 	}
 }
 
-func TestWhoSaysNothingIsSentAway(t *testing.T) {
+func TestProxySilentClient(t *testing.T) {
 	to := newTarget(t)
 	// Who is let in below has to say what it wants within that time, too.
 	r := run(t, Options{Target: to.Addr().String(), Head: 5 * time.Second})
@@ -238,7 +238,7 @@ func TestWhoSaysNothingIsSentAway(t *testing.T) {
 	c.hears("late")
 }
 
-func TestThereIsRoomForSoMany(t *testing.T) {
+func TestProxyConnectionLimit(t *testing.T) {
 	to := newTarget(t)
 	r := run(t, Options{Target: to.Addr().String(), Connections: 3})
 	first := r.dialFrom(t, "127.0.0.2").connected("")
@@ -260,7 +260,7 @@ func TestThereIsRoomForSoMany(t *testing.T) {
 	r.wantMetric(t, "liqo_proxy_connections 3")
 }
 
-func TestATargetThatIsAwayIsToldOf(t *testing.T) {
+func TestProxyTargetDown(t *testing.T) {
 	to := newTarget(t)
 	_ = to.Close()
 	r := run(t, Options{Target: to.Addr().String()})
@@ -273,7 +273,7 @@ func TestATargetThatIsAwayIsToldOf(t *testing.T) {
 	}
 }
 
-func TestOneEndThatGoesTakesTheOtherAlong(t *testing.T) {
+func TestProxyCloses(t *testing.T) {
 	to := newTarget(t)
 	r := run(t, Options{Target: to.Addr().String(), Linger: 50 * time.Millisecond})
 	c := r.dial(t).connected("x")
@@ -301,7 +301,7 @@ func TestOneEndThatGoesTakesTheOtherAlong(t *testing.T) {
 	r.wantMetric(t, "liqo_proxy_connections 0")
 }
 
-func TestItEndsWithItsClients(t *testing.T) {
+func TestProxyShutdown(t *testing.T) {
 	to := newTarget(t)
 	r := run(t, Options{Target: to.Addr().String(), Grace: time.Minute})
 	c := r.dial(t).connected("x")
@@ -330,7 +330,7 @@ func TestItEndsWithItsClients(t *testing.T) {
 	c.wantEnd()
 }
 
-func TestOptionsThatAreWrong(t *testing.T) {
+func TestProxyInvalidOptions(t *testing.T) {
 	for _, o := range []Options{{}, {Target: "api.example"}, {Target: "https://api.example:1"}, {Target: "a:1", Hosts: []string{"a b"}}} {
 		if _, err := New(o); err == nil {
 			t.Errorf("%+v is taken", o)

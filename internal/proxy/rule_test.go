@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-func TestOnlyConnectionsWithHostsAreServed(t *testing.T) {
+func TestProxyConnectOnly(t *testing.T) {
 	const api = "kubernetes.default.svc:443"
 	pinned := []string{api, "10.0.0.7:6443", "[fd00::7]:6443", "bare.example", "fd00::8"}
 	for name, tc := range map[string]struct {

@@ -166,7 +166,7 @@ func gone(t *testing.T, c *testkit.ControlPlane, obj client.Object) {
 	})
 }
 
-func TestSliceAsTypedBecomesAVirtualNode(t *testing.T) {
+func TestSliceBecomesVirtualNode(t *testing.T) {
 	c := cluster(t)
 	h := newHome(t, c)
 	slice := h.typed(t, name(t))
@@ -317,7 +317,7 @@ func TestSliceAsTypedBecomesAVirtualNode(t *testing.T) {
 
 // Nodes of a provider whose version does not work together with ours take no more pods, and no others are made, until it does.
 // A new address of the provider begins the virtual kubelet anew: one that says another each moment would keep it from ever working.
-func TestCredentialsOfASliceAreFollowedNowAndThen(t *testing.T) {
+func TestSliceCredentialsInterval(t *testing.T) {
 	c := cluster(t)
 	h := newHome(t, c)
 	slice := h.typed(t, name(t))
@@ -345,7 +345,7 @@ func TestCredentialsOfASliceAreFollowedNowAndThen(t *testing.T) {
 	}
 }
 
-func TestAProviderOfAnotherVersionGetsNoMorePods(t *testing.T) {
+func TestProviderVersionMismatch(t *testing.T) {
 	c := cluster(t)
 	h := newHome(t, c)
 	h.giveKey(t, c)
@@ -380,7 +380,7 @@ func TestAProviderOfAnotherVersionGetsNoMorePods(t *testing.T) {
 	h.virtualNode(t, c, late.Name)
 }
 
-func TestSliceWithoutAnnotationGetsNoNode(t *testing.T) {
+func TestSliceWithoutAnnotation(t *testing.T) {
 	c := cluster(t)
 	h := newHome(t, c)
 	h.giveKey(t, c)
@@ -404,7 +404,7 @@ func TestSliceWithoutAnnotationGetsNoNode(t *testing.T) {
 	})
 }
 
-func TestSliceThatCannotWorkSaysSo(t *testing.T) {
+func TestSliceProblem(t *testing.T) {
 	c := cluster(t)
 	h := newHome(t, c)
 	key := h.giveKey(t, c)

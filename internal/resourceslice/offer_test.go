@@ -63,7 +63,7 @@ func TestStorageOffer(t *testing.T) {
 	}
 }
 
-func TestTheNodesSayOfWhatPlatformTheClusterIs(t *testing.T) {
+func TestPlatformOfNodes(t *testing.T) {
 	node := func(arch, os, kind string) corev1.Node {
 		labels := map[string]string{corev1.LabelArchStable: arch, corev1.LabelOSStable: os, names.NodeType: kind}
 		maps.DeleteFunc(labels, func(_, value string) bool { return value == "" })
@@ -88,7 +88,7 @@ func TestTheNodesSayOfWhatPlatformTheClusterIs(t *testing.T) {
 }
 
 // The labels that the administrator gave win, and a node that comes later counts.
-func TestThePlatformIsOffered(t *testing.T) {
+func TestPlatformOffer(t *testing.T) {
 	c := cluster(t)
 	runRemote(t, c, RemoteOptions{Defaults: want.Defaults{NodeLabels: map[string]string{corev1.LabelOSStable: "windows"}}})
 	p := newConsumer(t, c)

@@ -147,7 +147,7 @@ var (
 	}
 )
 
-func TestSliceOfPeerIsGranted(t *testing.T) {
+func TestSliceGranted(t *testing.T) {
 	c := cluster(t)
 	runRemote(t, c, RemoteOptions{
 		Defaults:          want.Defaults{Resources: corev1.ResourceList{"cpu": resource.MustParse("4"), "pods": resource.MustParse("110")}},
@@ -299,7 +299,7 @@ func request(t *testing.T, key crypto.Signer, subject pkix.Name, dns ...string) 
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
 }
 
-func TestMaliciousRequestsAreDenied(t *testing.T) {
+func TestMaliciousRequests(t *testing.T) {
 	c := cluster(t)
 	runRemote(t, c, RemoteOptions{})
 	p := newConsumer(t, c)
@@ -421,7 +421,7 @@ func TestMaliciousRequestsAreDenied(t *testing.T) {
 	})
 }
 
-func TestASliceWithoutARequestIsUndecidedOnlyAfterADenialOfTheTenant(t *testing.T) {
+func TestSliceUndecided(t *testing.T) {
 	for why, stays := range map[string]bool{whyDrained: false, whyNoTenant: false, whyNotReady + "said so": false, "the common name is another": true} {
 		slice := &authv1beta1.ResourceSlice{}
 		want.AuthenticationDenied(why).Set(&slice.Status, time.Now())
@@ -506,7 +506,7 @@ func tooOld() liqov1beta1.Condition {
 }
 
 // What was granted to a consumer whose version does not work together with ours stays, and nothing new is granted, until it does.
-func TestAConsumerOfAnotherVersionGetsNothingNew(t *testing.T) {
+func TestConsumerVersionMismatch(t *testing.T) {
 	c := cluster(t)
 	runRemote(t, c, RemoteOptions{})
 	p := newConsumer(t, c)
@@ -532,7 +532,7 @@ func TestAConsumerOfAnotherVersionGetsNothingNew(t *testing.T) {
 	wantCordoned(t, c, p, "old", false)
 }
 
-func TestCertificateIsRenewed(t *testing.T) {
+func TestCertificateRenewed(t *testing.T) {
 	c := cluster(t)
 	clock := newClock()
 	runRemote(t, c, RemoteOptions{CertificateDuration: minDuration, Now: clock.Now})
@@ -582,7 +582,7 @@ func TestCertificateIsRenewed(t *testing.T) {
 	})
 }
 
-func TestRestartAsksForNoSecondCertificate(t *testing.T) {
+func TestRestartKeepsCertificate(t *testing.T) {
 	c := cluster(t)
 	stop := runRemote(t, c, RemoteOptions{})
 	p := newConsumer(t, c)
@@ -601,7 +601,7 @@ func TestRestartAsksForNoSecondCertificate(t *testing.T) {
 	}
 }
 
-func TestOtherClassesAreLeftToOthers(t *testing.T) {
+func TestOtherClasses(t *testing.T) {
 	c := cluster(t)
 	runRemote(t, c, RemoteOptions{})
 	p := newConsumer(t, c)
@@ -635,7 +635,7 @@ func TestOtherClassesAreLeftToOthers(t *testing.T) {
 	}
 }
 
-func TestDefaultClassCanBeDisabled(t *testing.T) {
+func TestDefaultClassDisabled(t *testing.T) {
 	c := cluster(t)
 	runRemote(t, c, RemoteOptions{DisableDefaultClass: true})
 	p := newConsumer(t, c)

@@ -23,7 +23,7 @@ func cpu(n int64) corev1.ResourceList {
 }
 
 // However late the cache is, what all slices are granted together stays below what the provider gives.
-func TestSumsOfSlicesAreBoundedHoweverLateTheCacheIs(t *testing.T) {
+func TestCapsLateCache(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var g grantTotals
 		caps := want.Caps{Tenant: cpu(10), Provider: cpu(15)}

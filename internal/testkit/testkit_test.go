@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	testkit.Main(m)
 }
 
-func TestClusterServesOurKinds(t *testing.T) {
+func TestControlPlaneKinds(t *testing.T) {
 	c := testkit.Cluster(t)
 	ns := testkit.Namespace(t, c, "kinds", nil)
 	quota := &offv1beta1.Quota{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "q"}, Spec: offv1beta1.QuotaSpec{User: "milan", Resources: corev1.ResourceList{}}}
@@ -49,7 +49,7 @@ func TestClusterServesOurKinds(t *testing.T) {
 	}
 }
 
-func TestUserHasNoRightsUntilGiven(t *testing.T) {
+func TestUserPermissions(t *testing.T) {
 	c := testkit.Cluster(t)
 	user, err := client.New(c.User(t, "nobody", "guests"), client.Options{Scheme: kube.Scheme})
 	if err != nil {
@@ -61,7 +61,7 @@ func TestUserHasNoRightsUntilGiven(t *testing.T) {
 	}
 }
 
-func TestPodsGetATokenVolume(t *testing.T) {
+func TestPodTokenVolume(t *testing.T) {
 	c := testkit.Cluster(t)
 	ns := testkit.Namespace(t, c, "pods", nil)
 	pod := &corev1.Pod{
@@ -76,7 +76,7 @@ func TestPodsGetATokenVolume(t *testing.T) {
 	}
 }
 
-func TestNamespaceControllerEmptiesNamespaces(t *testing.T) {
+func TestNamespaceController(t *testing.T) {
 	c := testkit.Cluster(t, testkit.WithControllers("namespace-controller"))
 	name := testkit.Namespace(t, c, "gone", nil)
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -92,7 +92,7 @@ func TestNamespaceControllerEmptiesNamespaces(t *testing.T) {
 	})
 }
 
-func TestSecondClusterIsAnother(t *testing.T) {
+func TestSecondCluster(t *testing.T) {
 	first, second := testkit.Cluster(t), testkit.SecondCluster(t)
 	ns := testkit.Namespace(t, first, "only-here", nil)
 	err := second.Client.Get(t.Context(), client.ObjectKey{Name: ns}, &corev1.Namespace{})
@@ -101,7 +101,7 @@ func TestSecondClusterIsAnother(t *testing.T) {
 	}
 }
 
-func TestOutageKeepsWhatWasStored(t *testing.T) {
+func TestOutage(t *testing.T) {
 	c := testkit.SecondCluster(t)
 	ns := testkit.Namespace(t, c, "kept", nil)
 	c.StopAPIServer(t)
@@ -116,7 +116,7 @@ func TestOutageKeepsWhatWasStored(t *testing.T) {
 
 // Nothing routes a Service's address here and nothing answers for its name: an API server that tried either would reach
 // out of the machine.
-func TestWebhookCallsStayOnThisMachine(t *testing.T) {
+func TestWebhookLoopback(t *testing.T) {
 	c := testkit.Cluster(t)
 	ns := testkit.Namespace(t, c, "webhooks", nil)
 	for name, service := range map[string]*corev1.ServiceSpec{
@@ -184,7 +184,7 @@ func webhook(namespace, service string) *admissionv1.ValidatingWebhookConfigurat
 }
 
 // A port that the kernel gave to a connection meanwhile would keep a server from coming back.
-func TestAHeldPortIsForWhoNamesIt(t *testing.T) {
+func TestReservedPort(t *testing.T) {
 	port := testkit.Port(t)
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	for range 3 {
@@ -215,7 +215,7 @@ func TestAHeldPortIsForWhoNamesIt(t *testing.T) {
 	}
 }
 
-func TestOneTestAtATimeHasItsTurn(t *testing.T) {
+func TestTurn(t *testing.T) {
 	var has [2]atomic.Bool
 	for range 10 {
 		t.Run("", func(t *testing.T) {

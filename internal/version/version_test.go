@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestWhichVersionsWorkTogether(t *testing.T) {
+func TestCompatible(t *testing.T) {
 	for _, c := range []struct {
 		rule, own, peer string
 		want            Gap
@@ -51,7 +51,7 @@ func TestWhichVersionsWorkTogether(t *testing.T) {
 }
 
 // Both clusters come to the same conclusion, each from its side.
-func TestBothSidesAgree(t *testing.T) {
+func TestCompatibleSymmetric(t *testing.T) {
 	opposite := map[Gap]Gap{NoGap: NoGap, PeerTooOld: PeerTooNew, PeerTooNew: PeerTooOld}
 	rapid.Check(t, func(t *rapid.T) {
 		some := rapid.Custom(func(t *rapid.T) string {
@@ -65,7 +65,7 @@ func TestBothSidesAgree(t *testing.T) {
 	})
 }
 
-func TestWhatIsToBeDoneAboutAGap(t *testing.T) {
+func TestGapRemedy(t *testing.T) {
 	for gap, want := range map[Gap]string{
 		PeerTooOld: "the peer has Liqo v0.1.0 and this cluster v0.3.0, which do not work together: upgrade the peer until it is one minor version behind this cluster at most",
 		PeerTooNew: "the peer has Liqo v0.1.0 and this cluster v0.3.0, which do not work together: upgrade this cluster until it is one minor version behind the peer at most",
@@ -76,7 +76,7 @@ func TestWhatIsToBeDoneAboutAGap(t *testing.T) {
 	}
 }
 
-func TestOfWhatAPeerSaysOnlyWhatHasTheFormIsKept(t *testing.T) {
+func TestPeerVersionSanitized(t *testing.T) {
 	for said, want := range map[string][]string{
 		"":                                 nil,
 		Joined(Capabilities()):             Capabilities(),
@@ -105,7 +105,7 @@ func TestOfWhatAPeerSaysOnlyWhatHasTheFormIsKept(t *testing.T) {
 	}
 }
 
-func TestOurCapabilitiesAreInOrder(t *testing.T) {
+func TestCapabilitiesSorted(t *testing.T) {
 	if ours := Capabilities(); !slices.IsSorted(ours) || !slices.Equal(ours, SaidCapabilities(ours)) {
 		t.Errorf("%v", ours)
 	}

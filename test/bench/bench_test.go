@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestOnlyWorkIsCountedAndEachRequestHasAnOwner(t *testing.T) {
+func TestAuditCounts(t *testing.T) {
 	const log = `{"stage":"ResponseComplete","verb":"create","userAgent":"virtual-kubelet/v1","user":{"username":"system:serviceaccount:bench-to-provider:bench"},"objectRef":{"resource":"shadowpods"},"responseStatus":{"code":201}}
 {"stage":"ResponseComplete","verb":"patch","userAgent":"liqo/v1","user":{"username":"someone-new"},"objectRef":{"resource":"pods","subresource":"status"},"responseStatus":{"code":409}}
 {"stage":"ResponseComplete","verb":"create","userAgent":"kube-scheduler/v1 (linux)","user":{"username":"system:kube-scheduler"},"objectRef":{"resource":"pods","subresource":"binding"},"responseStatus":{"code":201}}
@@ -42,7 +42,7 @@ func TestOnlyWorkIsCountedAndEachRequestHasAnOwner(t *testing.T) {
 	}
 }
 
-func TestARedundantWriteIsOneToWhatWasThere(t *testing.T) {
+func TestRedundantWrites(t *testing.T) {
 	old := map[string]bool{"old": true}
 	for name, c := range map[string]struct {
 		user, verb, resource, object string
@@ -63,7 +63,7 @@ func TestARedundantWriteIsOneToWhatWasThere(t *testing.T) {
 	}
 }
 
-func TestStatOfAProcessWithAnOddName(t *testing.T) {
+func TestProcessStat(t *testing.T) {
 	got, err := parseStat("17 (a) b (c) S 4 17 17 0 -1 4194560 1 2 3 4 150 50 25 75 20 0 9 0 100 1 1")
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func TestStatOfAProcessWithAnOddName(t *testing.T) {
 	}
 }
 
-func TestProcessesBelongToTheClusterTheyDescendFrom(t *testing.T) {
+func TestProcessClusters(t *testing.T) {
 	stats := map[int]stat{10: {parent: 1}, 11: {parent: 10}, 12: {parent: 11}, 20: {parent: 1}, 21: {parent: 20}}
 	for pid, want := range map[int]string{10: "a", 12: "a", 21: "", 99: ""} {
 		if got := ancestor(stats, map[int]string{10: "a"}, pid); got != want {
@@ -85,7 +85,7 @@ func TestProcessesBelongToTheClusterTheyDescendFrom(t *testing.T) {
 	}
 }
 
-func TestRolesOfProcesses(t *testing.T) {
+func TestProcessRoles(t *testing.T) {
 	for line, want := range map[string]string{
 		"/home/bin/kube-apiserver --x":        "kube-apiserver",
 		"/usr/bin/liqo virtual-kubelet --x":   "virtual-kubelet",
@@ -108,7 +108,7 @@ func TestRolesOfProcesses(t *testing.T) {
 	}
 }
 
-func TestTheVerdictComparesMediansOfOneSize(t *testing.T) {
+func TestVerdictMedians(t *testing.T) {
 	r := &result{Restart: &restart{Pods: 100, Ready: 6, Writes: map[string]int{"a patch pods by liqo (x)": 2}}}
 	for _, seconds := range []float64{1, 9, 2} {
 		r.Bursts = append(r.Bursts, &burst{Pods: 100, Seconds: seconds, CPU: 1}, &burst{Pods: 100, Offloaded: true, Seconds: 3 * seconds, CPU: 4, Ours: 5})

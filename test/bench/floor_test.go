@@ -15,7 +15,7 @@ import (
 	"liqo.io/liqo/test/figures"
 )
 
-func TestTheFloorAsksForWhatAnotherClusterCanRun(t *testing.T) {
+func TestFloorPods(t *testing.T) {
 	local := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: floorNamespace, UID: "1", Labels: map[string]string{"app": name}}}
 	local.Spec = deployment(1).Spec.Template.Spec
 	local.Spec.NodeName, local.Spec.SchedulerName, local.Spec.ServiceAccountName, local.Spec.Priority = floorNode, "x", "default", new(int32(0))
@@ -50,7 +50,7 @@ func TestTheFloorAsksForWhatAnotherClusterCanRun(t *testing.T) {
 	}
 }
 
-func TestTheFloorTellsOnceThatAPodIsReady(t *testing.T) {
+func TestFloorReady(t *testing.T) {
 	pod := func(uid types.UID, ready corev1.ConditionStatus) *corev1.Pod {
 		return &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Name: "p", UID: uid, ResourceVersion: "7"},
@@ -76,7 +76,7 @@ func TestTheFloorTellsOnceThatAPodIsReady(t *testing.T) {
 	}
 }
 
-func TestOfTheFloorOnlyPricesAndConfigMapsAreJudged(t *testing.T) {
+func TestFloorVerdict(t *testing.T) {
 	r := &result{Floor: true, Config: figures.Spread{P50: 0.005, P95: 0.02}, Bursts: []*burst{{Pods: 100, Seconds: 1, CPU: 1}, {Pods: 100, Offloaded: true, Seconds: 2, CPU: 4}}}
 	got := map[string]float64{}
 	for _, row := range r.verdict() {

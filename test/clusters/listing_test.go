@@ -10,7 +10,7 @@ import (
 )
 
 // An API server that was away has the Endpoints of a Service written anew, without when its pods changed last.
-func TestAnAnnotationThatComesAndGoesIsNoChange(t *testing.T) {
+func TestTransientAnnotation(t *testing.T) {
 	listed := func(annotations map[string]string) Listing {
 		obj := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "dns", "uid": "1"}}}
 		obj.SetAnnotations(annotations)
@@ -35,7 +35,7 @@ func TestAnAnnotationThatComesAndGoesIsNoChange(t *testing.T) {
 	}
 }
 
-func TestOfALeaseItsNameCounts(t *testing.T) {
+func TestLeaseNames(t *testing.T) {
 	lease := func(namespace, name, holder string) *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{
 			"metadata": map[string]any{"namespace": namespace, "name": name}, "spec": map[string]any{"holderIdentity": holder},

@@ -40,7 +40,7 @@ var notWritten = []string{
 	"Connection", "InternalNode", "NamespaceMap", "Quota", "Renew", "ShadowEndpointSlice", "WgGatewayClient", "WgGatewayServer",
 }
 
-func TestABadInputGetsOneClearMessage(t *testing.T) {
+func TestBadInput(t *testing.T) {
 	unchanged := leavesNothing(t)
 	t.Cleanup(unchanged)
 	names := badInputNames(t)

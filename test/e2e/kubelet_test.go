@@ -30,7 +30,7 @@ const remoteYAML = `
 {apiVersion: offloading.liqo.io/v1beta1, kind: NamespaceOffloading, metadata: {name: offloading, namespace: %[1]s}, spec: {podOffloadingStrategy: Remote}}
 `
 
-func TestAVirtualNodeIsUsedAsAnyNode(t *testing.T) {
+func TestVirtualNode(t *testing.T) {
 	p := newPeering(t, "kubelet")
 	t.Cleanup(func() { p.end(t) })
 	t.Cleanup(func() {

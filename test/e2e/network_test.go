@@ -18,7 +18,7 @@ import (
 )
 
 // Both clusters use the same addresses for their pods: each sees the other's under a prefix that is free.
-func TestNetworksOfAPeerAreSeenUnderFreePrefixes(t *testing.T) {
+func TestRemappedNetworks(t *testing.T) {
 	tell("networks")
 	for _, side := range []struct{ here, there *cluster }{{consumer, provider}, {provider, consumer}} {
 		pods := strings.Fields(strings.NewReplacer("-", " ").Replace(said(t, side.there, "network.podcidrs")))

@@ -24,7 +24,7 @@ import (
 var firsts = []string{"Namespace", "Secret", "Tenant"}
 
 // Each peering is made of manifests in another order, and ends in another order; the seeds say which.
-func TestAPeeringBeginsAndEndsInAnyOrder(t *testing.T) {
+func TestPeeringOrder(t *testing.T) {
 	unchanged := leavesNothing(t)
 	t.Cleanup(unchanged)
 	for i, first := range firsts {

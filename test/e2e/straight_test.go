@@ -19,7 +19,7 @@ import (
 //go:embed testdata/web.yaml
 var webYAML string
 
-func TestThePeeringOfTheGuideOffloadsHalfADeployment(t *testing.T) {
+func TestGuidePeering(t *testing.T) {
 	unchanged := leavesNothing(t)
 	p := newPeering(t, "straight")
 	t.Cleanup(func() {

@@ -95,7 +95,7 @@ func (o offloading) offloaded(ctx context.Context, p *peering) error {
 }
 
 // All namespaces are offloaded at once, used at once, and taken back at once.
-func TestEachStrategyNamesTheTwinAndPlacesThePods(t *testing.T) {
+func TestOffloadingStrategies(t *testing.T) {
 	unchanged := leavesNothing(t)
 	p := newPeering(t, "strategies")
 	all := offloadings()

@@ -13,7 +13,7 @@ import (
 )
 
 // It runs after the other stories: their time counts.
-func TestTheCertificateOfTheWebhooksIsRenewedUnnoticed(t *testing.T) {
+func TestWebhookCertificateRenewal(t *testing.T) {
 	eventually(t, "two renewals of a certificate of two minutes", func(context.Context) error {
 		if _, certificates, _ := admissions.seen(); certificates < 3 {
 			return fmt.Errorf("%d certificates were served with", certificates)
@@ -28,7 +28,7 @@ func TestTheCertificateOfTheWebhooksIsRenewedUnnoticed(t *testing.T) {
 }
 
 // It is the last one: nothing runs after it.
-func TestUninstallLeavesTheClusterAsItWas(t *testing.T) {
+func TestUninstall(t *testing.T) {
 	if _, err := consumer.Liqoctl("uninstall", "--skip-confirm"); err == nil || !strings.Contains(err.Error(), admissionNamespace) {
 		t.Fatalf("an installation in use was removed, or it is not said what uses it: %v", err)
 	}

@@ -115,7 +115,7 @@ func killed(what string, in func() *clusters.Cluster, labels client.MatchingLabe
 // Whatever is lost in the middle of peer and of unpeer, they end well once it is back, or say in one line why not and do so when they are
 // run again: the peering is then as any other, and of one that ended nothing is left. LIQO_SOAK_LOSS is how many seconds a loss lasts, and
 // LIQO_SOAK_LOSSES how many moments each of them meets, 4 at most.
-func TestPeeringOutlivesWhatIsLostMeanwhile(t *testing.T) {
+func TestPeeringLosses(t *testing.T) {
 	length, each := time.Duration(number(t, "LIQO_SOAK_LOSS", 8))*time.Second, number(t, "LIQO_SOAK_LOSSES", 2)
 	b := newBench(t)
 	b.length = length
@@ -142,7 +142,7 @@ func TestPeeringOutlivesWhatIsLostMeanwhile(t *testing.T) {
 }
 
 // The tunnel by which the consumer reaches the provider is made by the command that needs it, and ended by the one that needs it last.
-func TestClustersThatNeverMetPeerByTheTunnel(t *testing.T) {
+func TestInBandPeering(t *testing.T) {
 	b := newBench(t)
 	dry, err := consumer.Liqoctl("peer", "--in-band", "--dry-run", "--remote-kubeconfig", provider.Kubeconfig)
 	if err != nil || !strings.Contains(dry, "kind: GatewayServer\n") || !strings.Contains(dry, "kind: ResourceSlice\n") {
@@ -160,7 +160,7 @@ func TestClustersThatNeverMetPeerByTheTunnel(t *testing.T) {
 
 // A provider that died is forgotten by force, with all that is in its tenant namespace. Should it come back, it is told the same, and then
 // nothing is left in it either.
-func TestAProviderThatDiedIsForgotten(t *testing.T) {
+func TestDeadProvider(t *testing.T) {
 	b := newBench(t)
 	b.run(t, nil, "", "peer")
 	b.settle(t)

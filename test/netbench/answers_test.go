@@ -40,7 +40,7 @@ func between(from, to, back time.Duration) func(time.Duration) (time.Duration, b
 	}
 }
 
-func TestTheTimeInWhichNobodyAnswered(t *testing.T) {
+func TestOutageDuration(t *testing.T) {
 	const ms = time.Millisecond
 	for name, tc := range map[string]struct {
 		story   func(time.Duration) (time.Duration, bool)
@@ -72,7 +72,7 @@ func TestTheTimeInWhichNobodyAnswered(t *testing.T) {
 	}
 }
 
-func TestARowOfAnswers(t *testing.T) {
+func TestAnswerRow(t *testing.T) {
 	const ms = time.Millisecond
 	for name, tc := range map[string]struct {
 		story func(time.Duration) (time.Duration, bool)
@@ -114,7 +114,7 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-func TestTheHighestRate(t *testing.T) {
+func TestHighestRate(t *testing.T) {
 	for name, tc := range map[string]struct {
 		passes, sends, ceiling, want float64 // per second
 	}{
@@ -133,7 +133,7 @@ func TestTheHighestRate(t *testing.T) {
 	}
 }
 
-func TestAConfigurationEndsByAnEmptyLine(t *testing.T) {
+func TestUAPIEnd(t *testing.T) {
 	r := bufio.NewReader(strings.NewReader("a=1\nb=2\n\nlater"))
 	got, err := paragraph(r)
 	if rest, _ := r.ReadString(0); err != nil || got != "a=1\nb=2\n" || rest != "later" {

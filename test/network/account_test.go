@@ -20,7 +20,7 @@ var (
 
 // A pod in the provider is, for the API server of its own cluster, its own account, and reads there what that account may; the
 // provider's API server it does not know. One that is to use the provider's has an account there, and reads there what that account may.
-func TestAPodUsesTheAPIServerOfItsCluster(t *testing.T) {
+func TestPodAPIAccess(t *testing.T) {
 	connect(t)
 	p := peer(t, "account")
 	// What is made while the network is not known yet would have no token.

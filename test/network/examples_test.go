@@ -14,7 +14,7 @@ import (
 
 // Templates of the examples, as they lie there but for the image, make a tunnel that carries what each node asks
 // the peer in the name of its pods.
-func TestTemplatesOfTheExamplesCarryTraffic(t *testing.T) {
+func TestExampleTemplates(t *testing.T) {
 	const server, dialer = "wireguard-server-overridetargetport", "wireguard-client-pingdisabled"
 	applied(t, a, dialer)
 	applied(t, b, server)

@@ -21,7 +21,7 @@ import (
 // A Connection is not Connected while packets between a node and its gateway get lost, though the tunnel has none of it: all of them, or
 // only large ones; of one node, or of all; on their way there or back. What is dropped is what nodes forward for pods alone. The ForeignCluster
 // says so, too.
-func TestAConnectionIsDownWhileTheFabricLosesPackets(t *testing.T) {
+func TestConnectionDownFabric(t *testing.T) {
 	connect(t)
 	var all []string
 	for _, n := range nodes(t, a) {

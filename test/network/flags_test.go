@@ -16,7 +16,7 @@ import (
 )
 
 // The client dials the address and the port that peer was asked for, of a load balancer and of a node, in either cluster.
-func TestTheServerIsDialedWhereFlagsSay(t *testing.T) {
+func TestServerAddressFlags(t *testing.T) {
 	t.Cleanup(func() {
 		if err := unpeer(a, b, "--delete-namespaces"); err != nil {
 			t.Error(err)

@@ -23,7 +23,7 @@ import (
 )
 
 // Who types what the guide says sees what the guide says, by commands and by hand.
-func TestTheGuideWorksAsTyped(t *testing.T) {
+func TestGuideNetwork(t *testing.T) {
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
 		if err := clusters.NewTunnel(b, a, where).Disconnect(ctx); err != nil {
@@ -38,17 +38,17 @@ func TestTheGuideWorksAsTyped(t *testing.T) {
 
 // The clusters peer both ways and part again, and say nothing that the guide does not tell of. What is left then is what stays, and
 // nothing when that goes, too.
-func TestTheGuideOfPeeringWorksAsTyped(t *testing.T) {
+func TestGuidePeer(t *testing.T) {
 	typedAndUndone(t, "peering", clusters.Staying(a.ID, b.ID), clusters.Staying(b.ID, a.ID))
 }
 
-func TestAuthenticationByHandWorksAsTyped(t *testing.T) {
+func TestGuideAuthentication(t *testing.T) {
 	typedAndUndone(t, "authentication", clusters.Staying(a.ID, b.ID))
 }
 
 // All of the guide of declarative peering: keys made by openssl, a fixed port, all modules of a cluster in one file and what depends on
 // something before it, and a pod that waited before its namespace was offloaded.
-func TestDeclarativePeeringWorksAsTyped(t *testing.T) {
+func TestGuideDeclarative(t *testing.T) {
 	t.Cleanup(func() {
 		if t.Failed() { // else the guide did it
 			for _, c := range []*clusters.Cluster{a, b} {
@@ -280,7 +280,7 @@ func newTerminal() (keyboard, terminal *os.File, err error) {
 	return keyboard, terminal, nil
 }
 
-func TestLinesAreFoundInOrder(t *testing.T) {
+func TestGuideLines(t *testing.T) {
 	const seen = "a  b\n INFO   (local) x is ready\nkind: Y\n"
 	for _, test := range []struct {
 		lines string

@@ -21,7 +21,7 @@ import (
 
 // Each end of the tunnel is found under an address of a pod of its cluster, as the other one sees that: packets of the tunnel do not take
 // the tunnel. It is so where pods and nodes share a network that both clusters know; here nodes in between translate.
-func TestTheTunnelDoesNotTakeItself(t *testing.T) {
+func TestTunnelNotRecursive(t *testing.T) {
 	tunnel := connect(t)
 	server := newSide(t, b, a)
 	host := server.nodes[slices.IndexFunc(server.nodes, func(n corev1.Node) bool { return n.Name == server.gateway.Spec.NodeName })]

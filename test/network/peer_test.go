@@ -28,7 +28,7 @@ var besides = regexp.MustCompile(`^ INFO   \((local|remote)\) Gateway (server|cl
 // The commands of the guide about peering, in its order: one direction, the other one, and the end of both, after which both clusters
 // and the kernels of their nodes are as before. Both commands are interrupted once. The other direction is that of a peering user; its pods run on when the first one ends, whose
 // pods run at home then. LIQO_PEERINGS repeats all of it.
-func TestPeeringByOneCommand(t *testing.T) {
+func TestPeerCommand(t *testing.T) {
 	times, err := strconv.Atoi(os.Getenv("LIQO_PEERINGS"))
 	if err != nil {
 		times = 1

@@ -23,7 +23,7 @@ var serviceYAML string
 
 // A Service of an offloaded namespace has the same backends in both clusters, wherever they run; those behind a tunnel that is down are
 // withdrawn, and come back. They are reached wherever the server of the tunnel moves.
-func TestAServiceReachesItsBackendsFromBothClusters(t *testing.T) {
+func TestServiceBackends(t *testing.T) {
 	p := peer(t, "service")
 	tunnel := connectAs(t, p)
 	kubectl(t, a, serviceYAML, "apply", "-n", p.Namespace, "-f", "-")

@@ -18,7 +18,7 @@ import (
 )
 
 // The command that tries the network finds that all of it works, by every way that it knows, and leaves nothing.
-func TestTheCommandTriesEveryWay(t *testing.T) {
+func TestNetworkTest(t *testing.T) {
 	tunnel := connect(t)
 	peer(t, "try")
 	eventually(t, "the virtual node to be ready", func(ctx context.Context) error { return virtualNode(ctx, corev1.ConditionTrue) })

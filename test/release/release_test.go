@@ -11,7 +11,7 @@ import (
 )
 
 // A clone that was cut off before the release says what to do.
-func TestACloneWithoutTheReleaseSaysWhatToDo(t *testing.T) {
+func TestMissingRelease(t *testing.T) {
 	folder := t.TempDir()
 	git := func(args ...string) {
 		t.Helper()

@@ -105,7 +105,7 @@ spec:
 type peerings struct{ ab, ac, cb *clusters.Peering }
 
 // Each chapter begins where the one before ended.
-func TestAClusterBorrowsFromSeveralAndLendsToSeveral(t *testing.T) {
+func TestSeveralPeers(t *testing.T) {
 	t.Cleanup(func() {
 		if t.Failed() {
 			show(t)

@@ -42,7 +42,7 @@ var kills = []struct {
 	}},
 }
 
-func TestEachIndexOfAJobRunsOnceWhateverIsKilled(t *testing.T) {
+func TestJobIndexesOnce(t *testing.T) {
 	pods, times := number(t, "LIQO_SOAK_PODS", 300), number(t, "LIQO_SOAK_KILLS", 20)
 	seed := uint64(number(t, "LIQO_SOAK_SEED", int(time.Now().UnixNano()&0xffff)))
 	t.Logf("seed %d (LIQO_SOAK_SEED): %d pods, %d kills", seed, pods, times)

@@ -33,7 +33,7 @@ spec:
 // Nodes come and go, get other addresses, and have gateways for a while. Pods of all nodes reach those of all nodes of the peer, and between
 // nodes that were there all the time questions are lost only while a gateway is on its way to another node, or its node boots; how long
 // that takes is told, and netbench has the promises.
-func TestTrafficGoesOnWhileNodesComeMoveAndGo(t *testing.T) {
+func TestTrafficNodeChanges(t *testing.T) {
 	connected(t)
 	tour := &tour{sides: []*clusters.Cluster{consumer, provider}}
 	for i, n := range []string{"a1", "b1"} {

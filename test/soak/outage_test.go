@@ -60,7 +60,7 @@ const (
 
 // An outage shorter than the time after which Kubernetes evicts pods changes nothing in the provider, and is over soon
 // after its end.
-func TestAnOutageChangesNothingInTheProvider(t *testing.T) {
+func TestOutageKeepsProvider(t *testing.T) {
 	length := time.Duration(number(t, "LIQO_SOAK_OUTAGE", 120)) * time.Second
 	for _, o := range outages {
 		t.Run(o.name, func(t *testing.T) {
@@ -254,7 +254,7 @@ spec:
 // Beyond that time Kubernetes does with a virtual node what it does with any node that is cut off: it deletes the pod, the
 // owner makes another one, and both exist until the node is back. Here the other one waits for the only node that it may
 // run on; in the provider the first one runs on until its virtual kubelet hears that it was deleted.
-func TestBeyondTheEvictionTimeAPodIsDoubled(t *testing.T) {
+func TestEvictionDuplicates(t *testing.T) {
 	begin(t, impatient, 1)
 	uid := func(name string) types.UID {
 		var pod corev1.Pod

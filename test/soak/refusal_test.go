@@ -17,7 +17,7 @@ import (
 const refusalWithin = 2 * time.Second
 
 // The time begins when the provider knows: for a pod that it does not even make, when the consumer's pod is made.
-func TestARefusalIsSeenSoon(t *testing.T) {
+func TestRejectionVisible(t *testing.T) {
 	for _, r := range story.Refusals(peering.Slice) {
 		t.Run(r.Name, func(t *testing.T) {
 			if _, err := consumer.Kubectl(r.Manifest(), "apply", "-n", peering.Namespace, "-f", "-"); err != nil {

@@ -81,7 +81,7 @@ spec:
 `
 
 // Who has a tunnel needs no API server to use it: with those of both sides away endpoints stay, and no question is lost.
-func TestPodsReachEachOtherWithoutAPIServers(t *testing.T) {
+func TestTrafficWithoutAPIServers(t *testing.T) {
 	length := time.Duration(number(t, "LIQO_SOAK_SILENCE", 30)) * time.Second
 	connected(t)
 	// A pod that is made while the network is not known yet keeps the address that it has in the provider.

@@ -5,7 +5,7 @@ package story
 
 import "testing"
 
-func TestWhatLiqoWroteMostOften(t *testing.T) {
+func TestMostFrequentWrites(t *testing.T) {
 	var kept []Request
 	for _, test := range []struct {
 		user, verb, resource, name string

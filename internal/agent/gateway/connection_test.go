@@ -14,7 +14,7 @@ import (
 	"liqo.io/liqo/internal/agent"
 )
 
-func TestStatusOfAConnection(t *testing.T) {
+func TestConnectionStatus(t *testing.T) {
 	const connected, connecting, failed = networkingv1beta1.Connected, networkingv1beta1.Connecting, networkingv1beta1.ConnectionError
 	waiting, answered, half := newHeart(), newHeart(), newHeart()
 	for _, h := range []*heart{waiting, answered, half} {
@@ -74,7 +74,7 @@ func TestStatusOfAConnection(t *testing.T) {
 	}
 }
 
-func TestLatencyIsWrittenNowAndThen(t *testing.T) {
+func TestConnectionLatencyInterval(t *testing.T) {
 	h := newHeart()
 	h.ask(0)
 	h.padded(0, 0.012)

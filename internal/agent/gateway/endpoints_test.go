@@ -39,7 +39,7 @@ func (b phonebook) resolve(_ context.Context, _, host string) ([]netip.Addr, err
 	return out, nil
 }
 
-func TestTheUsersEndpointsComeFirst(t *testing.T) {
+func TestEndpointsOfUserFirst(t *testing.T) {
 	type endpoint = networkingv1beta1.EndpointStatus
 	for name, tc := range map[string]struct {
 		spec []string
@@ -65,7 +65,7 @@ func TestTheUsersEndpointsComeFirst(t *testing.T) {
 }
 
 // The arguments of a gateway stay, whatever its peer says.
-func TestWhereAPeerSaysItsServerIsCountsAtOnce(t *testing.T) {
+func TestEndpointsReported(t *testing.T) {
 	type endpoint = networkingv1beta1.EndpointStatus
 	a, b := &endpoint{Addresses: []string{"a"}, Port: 1}, &endpoint{Addresses: []string{"b"}, Port: 2}
 	for name, tc := range map[string]struct {
@@ -92,7 +92,7 @@ func TestWhereAPeerSaysItsServerIsCountsAtOnce(t *testing.T) {
 	}
 }
 
-func TestAPeerSaysOnlySoMuch(t *testing.T) {
+func TestEndpointsBounded(t *testing.T) {
 	told := &networkingv1beta1.EndpointStatus{}
 	for i := range 100 {
 		told.Addresses = append(told.Addresses, fmt.Sprintf("node-%d.example", i), fmt.Sprintf("192.0.2.%d", i))
@@ -112,7 +112,7 @@ func TestAPeerSaysOnlySoMuch(t *testing.T) {
 	}
 }
 
-func TestEndpointsThatAreFound(t *testing.T) {
+func TestEndpointsResolved(t *testing.T) {
 	book := phonebook{"rome.example": "192.0.2.9 192.0.2.7", "inside.example": "127.0.0.1 192.0.2.8", "dual.example": "2001:db8::7 ::ffff:192.0.2.3"}
 	for said, test := range map[string]struct{ want, problem string }{
 		"192.0.2.1:51840":                        {want: "192.0.2.1:51840"},
@@ -158,7 +158,7 @@ func text(found []netip.AddrPort) string {
 	return strings.Join(out, " ")
 }
 
-func TestEndpointsTakeTurns(t *testing.T) {
+func TestEndpointsRotate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		book := phonebook{"rome.example": "192.0.2.1 192.0.2.2"}
 		e := book.endpoints()
@@ -198,7 +198,7 @@ func TestEndpointsTakeTurns(t *testing.T) {
 }
 
 // A user said once where the server was, and the peer says where it went.
-func TestAServerThatMovesAgainIsFoundWhereItIs(t *testing.T) {
+func TestEndpointsServerMoves(t *testing.T) {
 	e := phonebook{}.endpoints()
 	var got []string
 	said := func(all ...string) { got = append(got, e.currentEndpoint(t.Context(), all).String()) }
@@ -226,7 +226,7 @@ func TestAServerThatMovesAgainIsFoundWhereItIs(t *testing.T) {
 }
 
 // The turn of a place that the server left comes round again before it is known where the server went.
-func TestNewsOfAServerEndASecondTryOfAPlaceThatFailed(t *testing.T) {
+func TestEndpointsNewsEndsRetry(t *testing.T) {
 	for name, test := range map[string]struct{ said, want string }{
 		"a place that nobody knew":      {"192.0.2.1:7 192.0.2.3:7", "192.0.2.3:7"},
 		"said before it":                {"192.0.2.4:7 192.0.2.1:7 192.0.2.2:7", "192.0.2.4:7"},
@@ -251,7 +251,7 @@ func TestNewsOfAServerEndASecondTryOfAPlaceThatFailed(t *testing.T) {
 }
 
 // A place that is tried for the first time keeps its time: it is as good as what is new.
-func TestNewsOfAServerLeaveAFirstTryItsTime(t *testing.T) {
+func TestEndpointsNewsDuringFirstTry(t *testing.T) {
 	e := phonebook{}.endpoints()
 	e.currentEndpoint(t.Context(), []string{"192.0.2.1:7", "192.0.2.2:7"})
 	e.nextEndpoint(t.Context())
@@ -260,7 +260,7 @@ func TestNewsOfAServerLeaveAFirstTryItsTime(t *testing.T) {
 	}
 }
 
-func TestTheFirstEndpointIsUsedOnceItsNameIsKnown(t *testing.T) {
+func TestEndpointsFirstName(t *testing.T) {
 	for name, test := range map[string]struct {
 		meanwhile func(*endpoints)
 		want      string
@@ -299,7 +299,7 @@ func TestTheFirstEndpointIsUsedOnceItsNameIsKnown(t *testing.T) {
 }
 
 // Errors of a name server tell the port that was asked from, another one each time.
-func TestWhyANameIsNoUseIsSaidOnce(t *testing.T) {
+func TestEndpointsNameError(t *testing.T) {
 	for said, want := range map[string]string{
 		"read udp 10.244.0.5:%d->10.96.0.10:53: i/o timeout":            "resolving rome.example: i/o timeout",
 		"read udp [fd00::5]:%d->[fd00::a]:53: read: connection refused": "resolving rome.example: connection refused",
@@ -324,7 +324,7 @@ func TestWhyANameIsNoUseIsSaidOnce(t *testing.T) {
 	}
 }
 
-func TestANameThatIsDeadHoldsUpNoOther(t *testing.T) {
+func TestEndpointsDeadName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		moved := 0
 		e := newEndpoints(func() { moved++ })
@@ -350,7 +350,7 @@ func TestANameThatIsDeadHoldsUpNoOther(t *testing.T) {
 }
 
 // The resolver says nothing until it is told to, or given up.
-func TestNobodyWaitsForANameServer(t *testing.T) {
+func TestEndpointsSlowResolver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		moved, may := 0, make(chan struct{})
 		var asked atomic.Int32

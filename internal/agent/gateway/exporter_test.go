@@ -30,7 +30,7 @@ func exposed(t *testing.T, e *exporter) string {
 	return w.Body.String()
 }
 
-func TestWhatPrometheusIsToldOfATunnel(t *testing.T) {
+func TestMetricsOfTunnel(t *testing.T) {
 	h := newHeart()
 	h.Interval = time.Minute
 	h.ask(0)
@@ -99,7 +99,7 @@ liqo_wireguard_implementation{driver="wireguard",implementation="userspace"} 1
 	}
 }
 
-func TestWhatPrometheusIsToldOfNoTunnel(t *testing.T) {
+func TestMetricsWithoutTunnel(t *testing.T) {
 	up, late := newHeart(), newHeart()
 	late.zero = late.zero.Add(-time.Hour)
 	for _, h := range []*heart{up, late} {

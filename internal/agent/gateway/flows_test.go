@@ -83,7 +83,7 @@ func (s *side) flows(t *testing.T, want ...string) {
 	})
 }
 
-func TestFlowsThroughAGatewayBeginAnewWhenTheirTranslationChanges(t *testing.T) {
+func TestFlowsAfterTranslationChange(t *testing.T) {
 	s, other := newSides(t)
 	s.own(t)
 	stop := s.shows(t, "first", "10.200.1.5", "10.70.0.22")

@@ -126,7 +126,7 @@ const (
 	broken     = networkingv1beta1.ConnectionError
 )
 
-func TestTwoGateways(t *testing.T) {
+func TestGatewayPair(t *testing.T) {
 	a, b := newSides(t)
 	var server atomic.Pointer[netip.Addr] // what a name server says
 	server.Store(new(netip.MustParseAddr(serverAt)))
@@ -289,7 +289,7 @@ func TestTwoGateways(t *testing.T) {
 
 // The client has a session that the new process of its server does not know, and begins no other. What the server sends it by itself gets an
 // answer.
-func TestAServerThatIsStartedAgainFindsItsClientByItself(t *testing.T) {
+func TestGatewayServerRestart(t *testing.T) {
 	a, b := newSides(t)
 	stop := a.run(t)
 	b.run(t)
@@ -339,7 +339,7 @@ func (s *side) hush(t *testing.T) {
 }
 
 // Nobody counts answers there, and still a client finds its server, and the server remembers its client.
-func TestGatewaysThatNobodyWatchesFindEachOther(t *testing.T) {
+func TestGatewayPairUnwatched(t *testing.T) {
 	a, b := newSides(t)
 	a.options.Unwatched, b.options.Unwatched = true, true
 	b.options.Endpoints, b.silence = []string{"192.0.2.9:51840", serverAt + ":51840"}, 2*time.Second
@@ -360,7 +360,7 @@ func TestGatewaysThatNobodyWatchesFindEachOther(t *testing.T) {
 }
 
 // Loss is seen at both ends, also of large packets alone, and of one direction.
-func TestAConnectionIsDownWhateverPacketsAreLost(t *testing.T) {
+func TestConnectionDownPacketLoss(t *testing.T) {
 	a, b := newSides(t)
 	for _, s := range []*side{a, b} {
 		s.options.PingLossThreshold = 5 // after a second, and it has five
@@ -393,7 +393,7 @@ func TestAConnectionIsDownWhateverPacketsAreLost(t *testing.T) {
 }
 
 // A Connection is the way of pods, too, which nodes know of.
-func TestAConnectionIsDownWhileNodesDoNotReachThePeer(t *testing.T) {
+func TestConnectionDownNodes(t *testing.T) {
 	a, b := newSides(t)
 	a.run(t)
 	b.run(t)
@@ -444,7 +444,7 @@ func TestAConnectionIsDownWhileNodesDoNotReachThePeer(t *testing.T) {
 }
 
 // The tunnel goes down right after some nodes failed, and the cache knows nothing of that yet.
-func TestAStatusIsWrittenWholeWhateverIsKnownOfTheLast(t *testing.T) {
+func TestConnectionStatusWhole(t *testing.T) {
 	c := testkit.Cluster(t).Client
 	conn := &networkingv1beta1.Connection{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: testkit.UniqueID()}}
 	testkit.Create(t, c, conn)
@@ -473,7 +473,7 @@ func TestAStatusIsWrittenWholeWhateverIsKnownOfTheLast(t *testing.T) {
 	}
 }
 
-func TestAPeerIsRevokedWhateverElseFails(t *testing.T) {
+func TestPeerRevoked(t *testing.T) {
 	a, b := newSides(t)
 	a.run(t)
 	b.run(t)
@@ -510,7 +510,7 @@ func TestAPeerIsRevokedWhateverElseFails(t *testing.T) {
 }
 
 // Nobody looks for that by the clock, which would come round in an hour: the kernel tells.
-func TestWhatOthersUndoInAGatewayIsDoneAgain(t *testing.T) {
+func TestGatewayDriftRepaired(t *testing.T) {
 	a, _ := newSides(t)
 	a.options.PingInterval = time.Hour
 	n := &networkingv1beta1.InternalNode{ObjectMeta: metav1.ObjectMeta{Name: testkit.UniqueID()}}
@@ -583,7 +583,7 @@ func TestWhatOthersUndoInAGatewayIsDoneAgain(t *testing.T) {
 	}
 }
 
-func TestWithoutAKeyNobodyIsConnectedWith(t *testing.T) {
+func TestGatewayWithoutKey(t *testing.T) {
 	a, b := newSides(t)
 	a.run(t)
 	testkit.Eventually(t, patience, func() error {

@@ -40,7 +40,7 @@ func (p *patient) Rebind() error {
 }
 
 // A probe is sent each second. The last handshake is as old as the first probe.
-func TestHelpForATunnelThatIsSilent(t *testing.T) {
+func TestRehandshakeSilentTunnel(t *testing.T) {
 	peer := newKey(t).Public()
 	for name, test := range map[string]struct {
 		server, unknown bool
@@ -104,7 +104,7 @@ func TestHelpForATunnelThatIsSilent(t *testing.T) {
 }
 
 // It is looked at each second. The peer says at least every 10 s that it is there, and WireGuard renews a session after 120 s.
-func TestHelpForATunnelThatNobodyWatches(t *testing.T) {
+func TestRehandshakeUnwatchedTunnel(t *testing.T) {
 	key := newKey(t).Public()
 	for name, test := range map[string]struct {
 		server  bool
@@ -152,7 +152,7 @@ func TestHelpForATunnelThatNobodyWatches(t *testing.T) {
 }
 
 // What nobody watches is kept by the age of the last handshake.
-func TestAnEndpointOfATunnelThatNobodyWatchesIsKept(t *testing.T) {
+func TestEndpointKeptUnwatched(t *testing.T) {
 	key, h := newKey(t).Public(), newHeart()
 	at := func(handshake float64, endpoint string) *patient {
 		return &patient{status: wg.Status{Peers: []wg.PeerStatus{{PublicKey: key, Endpoint: netip.MustParseAddrPort(endpoint), LastHandshake: wire(h.at(handshake))}}}}
@@ -179,7 +179,7 @@ func TestAnEndpointOfATunnelThatNobodyWatchesIsKept(t *testing.T) {
 }
 
 // The device tells when the last handshake was by the clock of the machine, which is set in between.
-func TestAHandshakeIsAsOldAsItIsWhateverTheClockShows(t *testing.T) {
+func TestHandshakeAgeClockStep(t *testing.T) {
 	type look struct{ at, set, handshake float64 } // when, how far the clock is ahead by then, and what it showed at the last handshake
 	for name, test := range map[string]struct {
 		looks []look
@@ -217,7 +217,7 @@ func TestAHandshakeIsAsOldAsItIsWhateverTheClockShows(t *testing.T) {
 	}
 }
 
-func TestAClientWhoseServerIsSilentTriesItsOtherEndpoint(t *testing.T) {
+func TestClientTriesOtherEndpoint(t *testing.T) {
 	peer, h := newKey(t).Public(), newHeart()
 	h.ask(0)
 	p := &patient{status: wg.Status{Peers: []wg.PeerStatus{{PublicKey: peer, Endpoint: netip.MustParseAddrPort("192.0.2.1:7")}}}}
@@ -234,7 +234,7 @@ func TestAClientWhoseServerIsSilentTriesItsOtherEndpoint(t *testing.T) {
 }
 
 // The news of it come when another place has been silent for some time.
-func TestAPlaceThatIsNewHasItsWholeTime(t *testing.T) {
+func TestNewEndpointFullTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		key, h := newKey(t).Public(), newHeart()
 		p := &patient{status: wg.Status{Peers: []wg.PeerStatus{{PublicKey: key, Endpoint: netip.MustParseAddrPort("192.0.2.1:7")}}}}
@@ -256,7 +256,7 @@ func TestAPlaceThatIsNewHasItsWholeTime(t *testing.T) {
 	})
 }
 
-func TestAClientKeepsTheEndpointThatWorks(t *testing.T) {
+func TestClientKeepsEndpoint(t *testing.T) {
 	peer := newKey(t).Public()
 	for answered, want := range map[bool]string{true: "192.0.2.2:7", false: "192.0.2.1:7"} {
 		h := newHeart()

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestAServerRemembersItsClient(t *testing.T) {
+func TestServerRemembersClient(t *testing.T) {
 	m := memoryIn(t.TempDir())
 	if got := m.loadEndpoint(); got.IsValid() {
 		t.Errorf("it knows %s from nowhere", got)

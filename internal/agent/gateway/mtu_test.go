@@ -114,7 +114,7 @@ func (s *side) watch(t *testing.T) (seen func() []networkingv1beta1.ConnectionSt
 	}
 }
 
-func TestTheMTUIsWhatPasses(t *testing.T) {
+func TestMTUFound(t *testing.T) {
 	a, b := newSides(t)
 	var stop, mend []func()
 	for _, s := range []*side{a, b} {
@@ -177,7 +177,7 @@ func TestTheMTUIsWhatPasses(t *testing.T) {
 }
 
 // Each side has its own bound. What the peer does not send is not sent to it either.
-func TestTheMTUIsThatOfTheSmallerSide(t *testing.T) {
+func TestMTUOfSmallerSide(t *testing.T) {
 	a, b := newSides(t)
 	a.options.MTU = 1400
 	a.run(t)
@@ -188,7 +188,7 @@ func TestTheMTUIsThatOfTheSmallerSide(t *testing.T) {
 	a.sizes(t, 1328)
 }
 
-func TestHowSmallAnMTUMayGet(t *testing.T) {
+func TestMTUFloor(t *testing.T) {
 	o := Options{Namespace: "tenant", RemoteClusterID: "rome"}
 	pairs := func(cidr string) []prefix.Pair {
 		return []prefix.Pair{{Remote: netip.MustParsePrefix(cidr), Local: netip.MustParsePrefix(cidr)}}
@@ -223,7 +223,7 @@ func (r remembers) Get(_ context.Context, _ client.ObjectKey, obj client.Object,
 }
 
 // The bound was raised to 1400 bytes, and the process before found 1340.
-func TestABoundIsRaised(t *testing.T) {
+func TestMTURaised(t *testing.T) {
 	for name, test := range map[string]struct {
 		unwatched, answers, pads bool
 		first, then              int

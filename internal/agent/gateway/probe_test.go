@@ -13,7 +13,7 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.FixedZone("", 2*60*60))
 
-func TestAQuestionComesBackAsItIs(t *testing.T) {
+func TestProbeEcho(t *testing.T) {
 	for name, size := range map[string]int{"small": 0, "full": 1312} {
 		asked, err := encodeQuestion("rome", noon, size)
 		if err != nil {
@@ -39,7 +39,7 @@ func TestAQuestionComesBackAsItIs(t *testing.T) {
 	}
 }
 
-func TestQuestionsOfOthersAreAnsweredWithoutPadding(t *testing.T) {
+func TestProbeWithoutPadding(t *testing.T) {
 	asked := `{"clusterID":"rome","msgType":"PING","timeStamp":"2026-03-01T12:00:00.5+02:00"}`
 	message, err := decodeProbe([]byte(asked))
 	if err != nil {
@@ -54,7 +54,7 @@ func TestQuestionsOfOthersAreAnsweredWithoutPadding(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoProbe(t *testing.T) {
+func TestProbeInvalid(t *testing.T) {
 	for text, want := range map[string]string{
 		``:                     "decoding a probe: unexpected end of JSON input",
 		`[]`:                   "decoding a probe: json: cannot unmarshal array",
@@ -69,7 +69,7 @@ func TestWhatIsNoProbe(t *testing.T) {
 	}
 }
 
-func TestNoAnswerIsLongerThanItsQuestion(t *testing.T) {
+func TestProbeNoAmplification(t *testing.T) {
 	for _, asked := range []string{
 		`{"msgType":"PING","timeStamp":"2026-03-01T12:00:00Z"}`,                    // the ID would be added
 		`{"clusterID":"<<<<","msgType":"PING","timeStamp":"2026-03-01T12:00:00Z"}`, // and here escapes

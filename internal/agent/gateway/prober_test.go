@@ -13,7 +13,7 @@ import (
 	"github.com/go-logr/logr"
 )
 
-func TestAPeerThatAsksIsAnsweredAndNoted(t *testing.T) {
+func TestProberAnswers(t *testing.T) {
 	anywhere := netip.MustParseAddrPort("127.0.0.1:0")
 	ours, err := bindSocket(anywhere)
 	if err != nil {
@@ -111,7 +111,7 @@ func (w *way) second(t *testing.T) {
 }
 
 // From one second to the next less passes. A ticker is late now and then, and a round trip may be shorter than that.
-func TestATunnelIsUpWhileItsMTUIsSearched(t *testing.T) {
+func TestProberDuringMTUSearch(t *testing.T) {
 	for _, trip := range []time.Duration{10 * time.Microsecond, time.Millisecond, 20 * time.Millisecond, 300 * time.Millisecond} {
 		for _, late := range []time.Duration{0, time.Millisecond, 50 * time.Millisecond, 600 * time.Millisecond} {
 			for _, passes := range []int{1339, 1232, 1100, 1024, 1023, 600} {

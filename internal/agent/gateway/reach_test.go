@@ -19,7 +19,7 @@ import (
 	"liqo.io/liqo/internal/network/plan"
 )
 
-func TestAConnectionIsTheWholeWay(t *testing.T) {
+func TestConnectionWholePath(t *testing.T) {
 	latency := networkingv1beta1.ConnectionLatency{Value: "7ms"}
 	many := make([]nodeReport, 12)
 	var first []string
@@ -59,7 +59,7 @@ func TestAConnectionIsTheWholeWay(t *testing.T) {
 }
 
 // A tunnel comes up at 10 s. What a node said while it was down counts again at 14 s.
-func TestWhatWasSaidOfATunnelThatWasDown(t *testing.T) {
+func TestConnectionMessageDown(t *testing.T) {
 	a, b, again := nodeReport{"a", broken, 5}, nodeReport{"b", broken, 5}, nodeReport{"b", broken, 11}
 	zero := time.Now()
 	var c recoveryDelay
@@ -87,7 +87,7 @@ func TestWhatWasSaidOfATunnelThatWasDown(t *testing.T) {
 }
 
 // A CRD of an older version keeps neither reach nor failedNodes.
-func TestAConnectionOfWhichLessIsKeptIsWrittenOnce(t *testing.T) {
+func TestConnectionWrittenOnce(t *testing.T) {
 	h := newHeart()
 	h.ask(0)
 	h.padded(0, 0.01)
@@ -114,7 +114,7 @@ func TestAConnectionOfWhichLessIsKeptIsWrittenOnce(t *testing.T) {
 	}
 }
 
-func TestWhichNodesSaySomething(t *testing.T) {
+func TestNodeReports(t *testing.T) {
 	node := func(name, peer string, value networkingv1beta1.ConnectionStatusValue) *networkingv1beta1.InternalNode {
 		n := &networkingv1beta1.InternalNode{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		n.Status.Peers = []networkingv1beta1.InternalNodePeer{{ClusterID: "else", Value: broken}, {ClusterID: peer, Value: value, Since: metav1.Unix(7, 0)}}

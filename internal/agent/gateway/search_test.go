@@ -62,7 +62,7 @@ func (l *line) seconds(n int) {
 	}
 }
 
-func TestTheMTUThatPasses(t *testing.T) {
+func TestPMTUSearchResult(t *testing.T) {
 	for name, test := range map[string]struct {
 		floor, ceiling, passes int
 		want                   string // the MTUs that came to be used
@@ -94,7 +94,7 @@ func TestTheMTUThatPasses(t *testing.T) {
 }
 
 // The Connection ends with the fourth loss: until then there is an MTU that passes.
-func TestAnMTUIsFoundBeforeTheConnectionEnds(t *testing.T) {
+func TestPMTUSearchInTime(t *testing.T) {
 	l := newLine(1024, 1340, 1340)
 	l.seconds(5)
 	l.passes = 1200
@@ -108,7 +108,7 @@ func TestAnMTUIsFoundBeforeTheConnectionEnds(t *testing.T) {
 	}
 }
 
-func TestALargerMTUIsTriedLater(t *testing.T) {
+func TestPMTUSearchRaise(t *testing.T) {
 	l := newLine(1024, 1340, 1200)
 	l.seconds(60)
 	found := l.mtu
@@ -124,7 +124,7 @@ func TestALargerMTUIsTriedLater(t *testing.T) {
 	}
 }
 
-func TestSearchesThatEnd(t *testing.T) {
+func TestPMTUSearchEnds(t *testing.T) {
 	for name, test := range map[string]struct {
 		do   func(*line)
 		want int
@@ -165,7 +165,7 @@ func TestSearchesThatEnd(t *testing.T) {
 // Where one packet of twenty gets lost each way, an answer is missing with 0.0975. Two in a row begin a search about 31 times in an hour. One
 // that has the MTU lowered by a single try of it would do so with 0.0975, three times in an hour; with three tries it is once in 35 hours. Each
 // is two changes, for it is raised again: more than ten in a day have a probability below one in ten thousand, and the seeds are given.
-func TestPlainLossIsNoSmallerMTU(t *testing.T) {
+func TestPMTUSearchPacketLoss(t *testing.T) {
 	const missing = 1 - 0.95*0.95
 	changes := 0
 	for hour := range uint64(24) {
@@ -181,7 +181,7 @@ func TestPlainLossIsNoSmallerMTU(t *testing.T) {
 }
 
 // Whatever passes, and whatever else is lost: the MTU stays within its bounds and comes to be what passes, but for a step.
-func TestSearchesFindWhatPasses(t *testing.T) {
+func TestPMTUSearchProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		floor := rapid.SampledFrom([]int{floorIPv4, floorIPv6}).Draw(t, "floor")
 		ceiling := rapid.IntRange(600, 9000).Draw(t, "ceiling")

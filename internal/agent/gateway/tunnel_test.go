@@ -41,7 +41,7 @@ func written(name string, key []byte, age time.Duration) networkingv1beta1.Publi
 	}
 }
 
-func TestTheKeyOfThePeer(t *testing.T) {
+func TestPeerKey(t *testing.T) {
 	first, second := newKey(t).Public(), newKey(t).Public()
 	broken := []byte("short")
 	lowOrder := [32]byte{1}
@@ -77,7 +77,7 @@ func TestTheKeyOfThePeer(t *testing.T) {
 	}
 }
 
-func TestTheDeviceThatIsWanted(t *testing.T) {
+func TestDeviceConfig(t *testing.T) {
 	key, remote := newKey(t), newKey(t).Public()
 	dir := t.TempDir()
 	o := Options{KeysDir: dir, MTU: 1340, ListenPort: 7}
@@ -124,7 +124,7 @@ func TestTheDeviceThatIsWanted(t *testing.T) {
 }
 
 // What the controller of gateways and liqoctl take for a key is one.
-func TestEveryFormOfAKeyIsRead(t *testing.T) {
+func TestKeyForms(t *testing.T) {
 	private, public, err := pki.NewTunnelKey()
 	if err != nil {
 		t.Fatal(err)

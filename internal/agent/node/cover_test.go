@@ -25,7 +25,7 @@ func pod(host bool, phase corev1.PodPhase, ips ...string) corev1.Pod {
 	return p
 }
 
-func TestPrefixesThatCoverPods(t *testing.T) {
+func TestCoveringPrefixes(t *testing.T) {
 	inside, outside := pod(false, corev1.PodRunning, "10.200.1.5"), pod(false, corev1.PodRunning, "10.200.9.5")
 	for name, test := range map[string]struct {
 		cidrs string
@@ -79,7 +79,7 @@ func alias(masquerade bool, alias, address string) plan.TranslatedIP {
 	return plan.TranslatedIP{Alias: netip.MustParseAddr(alias), Address: netip.MustParseAddr(address), Masquerade: masquerade}
 }
 
-func TestFlowsBeginAnewWhenTheirTranslationChanges(t *testing.T) {
+func TestFlowsAfterTranslationChange(t *testing.T) {
 	f := &forgetful{}
 	n := agent.Flows{Tracker: f}
 	n.Changed(kernel.Changes{Writes: []string{"all"}})

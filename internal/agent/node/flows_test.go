@@ -92,7 +92,7 @@ func (w *world) flows(t *testing.T) int {
 	return len(slices.DeleteFunc(all, func(f *netlink.ConntrackFlow) bool { return !f.Forward.DstIP.Equal(net.IPv4(10, 71, 0, 5)) }))
 }
 
-func TestFlowsThatAKilledProcessLeftAreForgottenByTheNext(t *testing.T) {
+func TestFlowsAfterRestart(t *testing.T) {
 	w := newWorld(t, 0)
 	w.holds(t, toPeer, true)
 	w.stop()

@@ -189,7 +189,7 @@ func (w *world) hasForeign(t *testing.T) {
 
 const toPeer = "route 10.71.0.0/16 via 10.200.1.9 dev liqo.fabric onlink src 10.70.0.11 mtu 1340 table 6091\n"
 
-func TestANodeFollowsTheAPI(t *testing.T) {
+func TestNodeReconcile(t *testing.T) {
 	w := newWorld(t, 0)
 	w.holds(t, toPeer, true)
 	w.tellsGateways(t)

@@ -72,7 +72,7 @@ func (w *world) says(t *testing.T, want networkingv1beta1.ConnectionStatusValue)
 }
 
 // Loss on the fabric is seen, also of large packets alone, and nothing is said of a peer without a gateway.
-func TestANodeSaysWhetherItsPodsReachAPeer(t *testing.T) {
+func TestNodeReportsPeers(t *testing.T) {
 	w := newWorld(t, 200*time.Millisecond)
 	w.says(t, broken) // there is nobody yet
 	w.answers(t)
@@ -126,7 +126,7 @@ func TestANodeSaysWhetherItsPodsReachAPeer(t *testing.T) {
 	w.says(t, broken) // the next one goes on from that
 }
 
-func TestWhatIsSaidOfPeers(t *testing.T) {
+func TestPeerReports(t *testing.T) {
 	then, now := metav1.NewTime(time.Unix(1000, 0)), time.Unix(2000, 5)
 	peer := func(id string, value networkingv1beta1.ConnectionStatusValue, latency string, since metav1.Time) networkingv1beta1.InternalNodePeer {
 		return networkingv1beta1.InternalNodePeer{ClusterID: id, Value: value, Latency: latency, Since: since}
@@ -225,7 +225,7 @@ func FuzzEcho(f *testing.F) {
 	})
 }
 
-func TestAnswersOfOthersDoNotCount(t *testing.T) {
+func TestEchoesOfOthers(t *testing.T) {
 	beats, now := 0, time.Now()
 	p := newProber(Options{PingInterval: time.Second, PingLossThreshold: 3}, logr.Discard(), func() { beats++ })
 	at := plan.Probe{Peer: "rome", From: netip.MustParseAddr("10.200.255.254"), To: netip.MustParseAddr("10.68.0.0"), MTU: 1340}
@@ -265,7 +265,7 @@ func TestAnswersOfOthersDoNotCount(t *testing.T) {
 }
 
 // Each way has a time of its own, which another one that is new does not change. Nothing is sent here: what is asked is not answered.
-func TestEachWayIsAskedInItsOwnTime(t *testing.T) {
+func TestProberPhase(t *testing.T) {
 	p := newProber(Options{PingInterval: time.Second, PingLossThreshold: 3}, logr.Discard(), func() {})
 	nowhere := errors.New("no such device")
 	p.listen = func() (io.ReadWriteCloser, error) { return nil, nowhere }
@@ -310,7 +310,7 @@ func TestEachWayIsAskedInItsOwnTime(t *testing.T) {
 	}
 }
 
-func TestWhatPrometheusIsToldOfPeers(t *testing.T) {
+func TestMetricsOfPeers(t *testing.T) {
 	up := pathState{Probe: plan.Probe{Peer: "milan"}, pulse: agent.PathHealth{Interval: time.Minute, Threshold: 3, Pads: true}}
 	asked := time.Now()
 	up.pulse.Ask(asked)
@@ -358,7 +358,7 @@ liqo_node_peer_probes_total{cluster_id="rome",node="worker",size="small"} 1
 }
 
 // The kernel may not answer, while there is more to tell.
-func TestWhatPrometheusIsToldOfASilentKernel(t *testing.T) {
+func TestMetricsSilentKernel(t *testing.T) {
 	up := pathState{Probe: plan.Probe{Peer: "milan"}, pulse: agent.PathHealth{Interval: time.Minute, Threshold: 3}}
 	up.pulse.Ask(time.Now())
 	silent := func() (map[string]uint64, error) { return nil, errors.New("mute") }

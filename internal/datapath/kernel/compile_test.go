@@ -94,7 +94,7 @@ func everyStatement(p sample) datapath.Table {
 	}
 }
 
-func TestTheKernelTakesEveryStatement(t *testing.T) {
+func TestStatementsAccepted(t *testing.T) {
 	eachFamily(t, func(t *testing.T, p sample) {
 		k := newSpace(t).open(t)
 		want := datapath.State{Tables: []datapath.Table{everyStatement(p)}}
@@ -109,7 +109,7 @@ func TestTheKernelTakesEveryStatement(t *testing.T) {
 	})
 }
 
-func TestRulesThatMeanNothingAreRefused(t *testing.T) {
+func TestInvalidRules(t *testing.T) {
 	p := samples["ip"]
 	for want, s := range map[string]datapath.Statement{
 		"the table has no set x":                         datapath.Lookup{Fields: []datapath.Field{datapath.Source}, Set: "x"},
@@ -135,7 +135,7 @@ func TestRulesThatMeanNothingAreRefused(t *testing.T) {
 	}
 }
 
-func TestARuleRemembersWhatFits(t *testing.T) {
+func TestRuleUserData(t *testing.T) {
 	text := strings.Repeat("x", 300)
 	m := encodeUserData(strings.Repeat("h", hashSize), text)
 	if got := decodeUserData(m); len(m) > 256 || got.hash != strings.Repeat("h", hashSize) || !strings.HasPrefix(text, got.text) || len(got.text) < 230 {

@@ -107,7 +107,7 @@ func killed(t *testing.T, name string, exact bool, from, to datapath.State) {
 	})
 }
 
-func TestAKilledApplyIsFinishedByTheNext(t *testing.T) {
+func TestApplyAfterKill(t *testing.T) {
 	eachFamily(t, func(t *testing.T, p sample) {
 		killed(t, "in", true, datapath.State{}, p.node())
 		killed(t, "over", true, p.node(), p.moved())
@@ -117,7 +117,7 @@ func TestAKilledApplyIsFinishedByTheNext(t *testing.T) {
 }
 
 // The same with what agents apply. In between all addresses change, IPv6 comes, and the gateway begins to remember flows.
-func TestAKilledApplyOfAPlanIsFinishedByTheNext(t *testing.T) {
+func TestApplyPlanAfterKill(t *testing.T) {
 	l := &lab{T: t}
 	first, second := l.cluster("a"), l.cluster("b")
 	second.Pods, second.Peers[0].Pods = append(second.Pods, parsePrefix("fd00:200::/56")), []prefix.Pair{
@@ -147,7 +147,7 @@ func TestAKilledApplyOfAPlanIsFinishedByTheNext(t *testing.T) {
 	}
 }
 
-func TestAMarkStaysUntilAllIsSettled(t *testing.T) {
+func TestPendingFlushMark(t *testing.T) {
 	eachFamily(t, func(t *testing.T, p sample) {
 		k := newSpace(t).open(t)
 		fatal(t, k.Settle())
@@ -257,7 +257,7 @@ func between(t *testing.T, s *nl.NetlinkSocket, mark func(syscall.NetlinkMessage
 // rounds is how often something is tried that the kernel may interrupt.
 const rounds = 50
 
-func TestApplyingTwiceWritesOnce(t *testing.T) {
+func TestApplyIdempotent(t *testing.T) {
 	eachFamily(t, func(t *testing.T, p sample) {
 		s := newSpace(t)
 		s.device(t, names.TunnelDevice)
@@ -280,7 +280,7 @@ func TestApplyingTwiceWritesOnce(t *testing.T) {
 	})
 }
 
-func TestASmallChangeIsASmallWrite(t *testing.T) {
+func TestApplyMinimalWrite(t *testing.T) {
 	eachFamily(t, func(t *testing.T, p sample) {
 		mac := datapath.MAC(p.gateway)
 		words := strings.NewReplacer("FAMILY", p.family.String(), "MAC", net.HardwareAddr(mac[:]).String(), "OUTER2", p.outer.Next().String(),
@@ -330,7 +330,7 @@ func TestASmallChangeIsASmallWrite(t *testing.T) {
 	})
 }
 
-func TestFiltersComeFirstAndGoLast(t *testing.T) {
+func TestApplyFilterOrder(t *testing.T) {
 	k := newSpace(t).open(t)
 	verbs := func(c Changes) []string {
 		var out []string
@@ -372,7 +372,7 @@ func otherMAC(p sample) string {
 	return net.HardwareAddr(mac[:]).String()
 }
 
-func TestASetThatGetsItsFirstRangeKeepsItsPlace(t *testing.T) {
+func TestSetFirstRange(t *testing.T) {
 	eachFamily(t, func(t *testing.T, p sample) {
 		k := newSpace(t).open(t)
 		want := p.node()
@@ -399,7 +399,7 @@ func TestASetThatGetsItsFirstRangeKeepsItsPlace(t *testing.T) {
 	})
 }
 
-func TestAnApplyThatMayNotGoOnStops(t *testing.T) {
+func TestApplyCancelled(t *testing.T) {
 	s := newSpace(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	k := s.openWith(t, Options{before: func(string) { cancel() }})

@@ -37,7 +37,7 @@ func ranges(t *rapid.T, label string) []datapath.Value {
 	return out
 }
 
-func TestSetsBecomeWhatIsWanted(t *testing.T) {
+func TestApplySets(t *testing.T) {
 	k := newSpace(t).open(t)
 	rapid.Check(t, func(t *rapid.T) {
 		for range 4 {
@@ -75,7 +75,7 @@ func TestSetsBecomeWhatIsWanted(t *testing.T) {
 	})
 }
 
-func TestKeysBeforeAndAfter(t *testing.T) {
+func TestSetKeyNeighbours(t *testing.T) {
 	for key, want := range map[string]string{"\x00\x01": "\x00\x02", "\x00\xff": "\x01\x00", "\x0a\x00\xff\xff": "\x0a\x01\x00\x00"} {
 		if got, ok := successorKey(key); !ok || got != want {
 			t.Errorf("after %x: %x", key, got)
@@ -89,7 +89,7 @@ func TestKeysBeforeAndAfter(t *testing.T) {
 	}
 }
 
-func TestPrefixesAreComparedByTheirBits(t *testing.T) {
+func TestPrefixComparison(t *testing.T) {
 	for v, want := range map[datapath.Value]string{
 		datapath.Prefix(parsePrefix("10.0.0.0/8")):   "ff000000",
 		datapath.Prefix(parsePrefix("10.32.0.0/11")): "ffe00000",

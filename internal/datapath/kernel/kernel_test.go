@@ -121,7 +121,7 @@ func eachFamily(t *testing.T, f func(t *testing.T, p sample)) {
 	}
 }
 
-func TestWhatIsAppliedIsObserved(t *testing.T) {
+func TestApplyObserve(t *testing.T) {
 	eachFamily(t, func(t *testing.T, p sample) {
 		k := newSpace(t).open(t)
 		want := p.node()
@@ -135,7 +135,7 @@ func TestWhatIsAppliedIsObserved(t *testing.T) {
 	})
 }
 
-func TestAnAdministratorOfNetworksIsEnough(t *testing.T) {
+func TestApplyCapabilities(t *testing.T) {
 	s := newSpace(t)
 	s.inside(t, func() error {
 		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3} // of this thread
@@ -163,7 +163,7 @@ func TestAnAdministratorOfNetworksIsEnough(t *testing.T) {
 	})
 }
 
-func TestANamespaceThatIsNotThereIsTold(t *testing.T) {
+func TestMissingNetworkNamespace(t *testing.T) {
 	if _, err := Open(Options{Namespace: "/run/netns/lqk-none"}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("error %v", err)
 	}

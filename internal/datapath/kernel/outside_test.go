@@ -22,9 +22,9 @@ var strangers = []struct{ name, sender, from, to, by, at string }{
 	{"a Service", "a/pod", "10.71.1.5", service, "10.200.1.1", "a/one"},
 }
 
-// TestOuterPacketsGoOutside has nodes of both clusters in the networks under which the pods of the cluster are seen by the other one, as where
+// TestOuterPacketRouting has nodes of both clusters in the networks under which the pods of the cluster are seen by the other one, as where
 // pods and nodes share a private network: the tunnel leads to them, and its own packets must not take it.
-func TestOuterPacketsGoOutside(t *testing.T) {
+func TestOuterPacketRouting(t *testing.T) {
 	for name, settings := range map[string]labSettings{
 		"reverse paths are looked at":                                        {covered: true},
 		"gateways with state, rules somewhere else, and loose reverse paths": {covered: true, priority: 60, tracked: true, loose: true},

@@ -262,7 +262,7 @@ func streamTo(to netip.AddrPort, size int) (string, error) {
 	return string(who), nil
 }
 
-func TestAGatewayTranslatesPrefixes(t *testing.T) {
+func TestGatewayPrefixTranslation(t *testing.T) {
 	eachCable(t, func(t *testing.T, c cable) {
 		pod, router, far := c.lay(t)
 		k := router.open(t)
@@ -301,7 +301,7 @@ func refused(from, to netip.Addr) error {
 	return nil
 }
 
-func TestErrorsAreTranslatedWithWhatTheyQuote(t *testing.T) {
+func TestICMPErrorTranslation(t *testing.T) {
 	eachCable(t, func(t *testing.T, c cable) {
 		pod, router, far := c.lay(t)
 		router.open(t).mustApply(t, c.gateway())
@@ -320,7 +320,7 @@ func (c cable) masquerading(t *testing.T, k *Kernel) {
 	}})
 }
 
-func TestIdentityBeatsALaterMasquerade(t *testing.T) {
+func TestIdentityBeforeMasquerade(t *testing.T) {
 	eachCable(t, func(t *testing.T, c cable) {
 		pod, router, far := c.lay(t)
 		k := router.open(t)
@@ -391,7 +391,7 @@ func vxlan(source netip.Addr) []byte {
 	return append(append([]byte{8, 0, 0, 0, 0, 0, 1, 0}, ethernet...), header...)
 }
 
-func TestAGatewaySpeaksForItsPeersOnly(t *testing.T) {
+func TestGatewayAntiSpoofing(t *testing.T) {
 	eachCable(t, func(t *testing.T, c cable) {
 		_, router, far := c.lay(t)
 		k := router.open(t)
@@ -449,7 +449,7 @@ func TestAGatewaySpeaksForItsPeersOnly(t *testing.T) {
 	})
 }
 
-func TestAUserIsToldThatNothingIsThere(t *testing.T) {
+func TestUnreachablePrefix(t *testing.T) {
 	eachCable(t, func(t *testing.T, c cable) {
 		pod, router, _ := c.lay(t)
 		state := c.gateway()
@@ -465,7 +465,7 @@ func TestAUserIsToldThatNothingIsThere(t *testing.T) {
 	})
 }
 
-func TestTheFabricCarriesEitherFamilyOverEither(t *testing.T) {
+func TestFabricFamilies(t *testing.T) {
 	eachFamily(t, func(t *testing.T, inner sample) {
 		eachCable(t, func(t *testing.T, outer cable) {
 			_, a, b := outer.lay(t)
@@ -494,7 +494,7 @@ func TestTheFabricCarriesEitherFamilyOverEither(t *testing.T) {
 	})
 }
 
-func TestARouteOfIPv4GoesByANextHopOfIPv6(t *testing.T) {
+func TestRouteIPv4ViaIPv6(t *testing.T) {
 	_, a, b := cables["ip6"].lay(t)
 	four, six, outer := samples["ip"], samples["ip6"], cables["ip6"]
 	end := func(own, other, next, outer netip.Addr) datapath.State {
@@ -527,7 +527,7 @@ func TestARouteOfIPv4GoesByANextHopOfIPv6(t *testing.T) {
 	})
 }
 
-func TestAServiceIsWhereTheMapSays(t *testing.T) {
+func TestServiceMap(t *testing.T) {
 	eachCable(t, func(t *testing.T, c cable) {
 		pod, router, far := c.lay(t)
 		echo(t, far, c.there)
@@ -559,7 +559,7 @@ func TestAServiceIsWhereTheMapSays(t *testing.T) {
 	})
 }
 
-func TestSegmentsAreMadeToFit(t *testing.T) {
+func TestMSSClamping(t *testing.T) {
 	eachCable(t, func(t *testing.T, c cable) {
 		headers := map[datapath.Family]int{datapath.IPv4: 20 + 20, datapath.IPv6: 40 + 20}[c.family]
 		for name, tc := range map[string]struct {

@@ -84,7 +84,7 @@ func strange(t *testing.T, s *space, k *Kernel, p sample) {
 	fatal(t, k.sockets.commitBatch(b))
 }
 
-func TestWhatIsNotOursSurvives(t *testing.T) {
+func TestForeignStateKept(t *testing.T) {
 	eachFamily(t, func(t *testing.T, p sample) {
 		s := newSpace(t)
 		k := s.open(t)
@@ -102,7 +102,7 @@ func TestWhatIsNotOursSurvives(t *testing.T) {
 	})
 }
 
-func TestAStrangerInOurPlaceIsToldAndStays(t *testing.T) {
+func TestForeignObjectConflict(t *testing.T) {
 	eachFamily(t, func(t *testing.T, p sample) {
 		own := netip.PrefixFrom(p.own, p.own.BitLen()).String()
 		for _, tc := range []struct {
@@ -145,7 +145,7 @@ func TestAStrangerInOurPlaceIsToldAndStays(t *testing.T) {
 }
 
 // A pair of devices is one only as a whole, and what has the name of one end of it is no stranger if it is of that kind.
-func TestAPairThatIsNoneIsMadeAgain(t *testing.T) {
+func TestVethPairRepaired(t *testing.T) {
 	p := samples["ip"]
 	veth := func(name, other string) *netlink.Veth {
 		return &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name}, PeerName: other}
@@ -174,7 +174,7 @@ func TestAPairThatIsNoneIsMadeAgain(t *testing.T) {
 	}
 }
 
-func TestAStrangerInOnePlaceWithUsIsNotReplaced(t *testing.T) {
+func TestForeignObjectNotReplaced(t *testing.T) {
 	p := samples["ip"] // in IPv6 two such routes are one
 	s := newSpace(t)
 	k := s.open(t)
@@ -193,7 +193,7 @@ func TestAStrangerInOnePlaceWithUsIsNotReplaced(t *testing.T) {
 	}
 }
 
-func TestARuleOfAUserThatTheKernelRefusesKeepsNothingElseOut(t *testing.T) {
+func TestUserRuleRejected(t *testing.T) {
 	eachFamily(t, func(t *testing.T, p sample) {
 		k := newSpace(t).open(t)
 		want := p.node()
@@ -215,7 +215,7 @@ func TestARuleOfAUserThatTheKernelRefusesKeepsNothingElseOut(t *testing.T) {
 	})
 }
 
-func TestTablesOfUsersAreFoundAgainAndGo(t *testing.T) {
+func TestUserTables(t *testing.T) {
 	eachFamily(t, func(t *testing.T, p sample) {
 		s := newSpace(t)
 		want := datapath.State{Tables: p.moved().Tables}
@@ -231,7 +231,7 @@ func TestTablesOfUsersAreFoundAgainAndGo(t *testing.T) {
 	})
 }
 
-func TestWhatHangsOnADeviceOfOthersWaitsForIt(t *testing.T) {
+func TestMissingDevice(t *testing.T) {
 	eachFamily(t, func(t *testing.T, p sample) {
 		s := newSpace(t)
 		k := s.open(t)
@@ -263,7 +263,7 @@ func TestWhatHangsOnADeviceOfOthersWaitsForIt(t *testing.T) {
 	})
 }
 
-func TestWhatNoKernelHoldsIsLeftOut(t *testing.T) {
+func TestUnsupportedState(t *testing.T) {
 	p := samples["ip"]
 	hop := func(next, outer string, mac [6]byte) datapath.Neighbour {
 		return datapath.Neighbour{Device: names.FabricDevice, Next: addr(next), Outer: addr(outer), MAC: mac}

@@ -13,7 +13,7 @@ import (
 )
 
 // What cannot be read is told in a condition, which is written again when its text is another.
-func TestWhatCannotBeReadIsToldInTheSameWords(t *testing.T) {
+func TestUnreadableState(t *testing.T) {
 	closed, err := dialNetlink(netns.None())
 	fatal(t, err)
 	closed.closeAll()

@@ -114,7 +114,7 @@ var traces = []struct{ name, from, to, hops string }{
 // node never saw the flow. That is why the first node says what is too big.
 var star = struct{ from, to, hops, lost string }{"a/far", "10.71.1.5", "10.200.2.1 * 10.68.0.0 10.68.0.11 10.71.1.5", "a/one"}
 
-func TestPacketsGoTheirWays(t *testing.T) {
+func TestPacketPaths(t *testing.T) {
 	for name, settings := range map[string]labSettings{
 		"gateways without state": {},
 		"gateways with state, rules somewhere else, and loose reverse paths": {priority: 60, tracked: true, loose: true},

@@ -64,7 +64,7 @@ func settled(t *testing.T, writes <-chan int) {
 	}
 }
 
-func TestWhatOthersUndoIsDoneAgain(t *testing.T) {
+func TestDriftRepaired(t *testing.T) {
 	eachFamily(t, func(t *testing.T, p sample) {
 		s := newSpace(t)
 		k := s.open(t)
@@ -127,7 +127,7 @@ func TestWhatOthersUndoIsDoneAgain(t *testing.T) {
 	})
 }
 
-func TestWhatConcernsUs(t *testing.T) {
+func TestRelevantEvents(t *testing.T) {
 	p := samples["ip"]
 	s := newSpace(t)
 	k := s.open(t)
@@ -186,7 +186,7 @@ func busy(t *testing.T, s *space, k *Kernel, n byte) {
 	fatal(t, k.sockets.commitBatch(b))
 }
 
-func TestLostNewsAreNews(t *testing.T) {
+func TestLostEvents(t *testing.T) {
 	s := newSpace(t)
 	k := s.open(t)
 	k.mustApply(t, samples["ip"].node())
@@ -209,7 +209,7 @@ func TestLostNewsAreNews(t *testing.T) {
 	}
 }
 
-func TestAWatchEndsWithItsContext(t *testing.T) {
+func TestWatchEnds(t *testing.T) {
 	k := newSpace(t).open(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	news, err := k.Watch(ctx)

@@ -26,7 +26,7 @@ import (
 	"golang.zx2c4.com/wireguard/tun"
 )
 
-func TestTCPPassesTheTunnel(t *testing.T) {
+func TestTunnelTCP(t *testing.T) {
 	a, b := tunnelUp(t)
 	for i, family := range []string{"IPv4", "IPv6"} {
 		echo(t, b.dial(a.listen(a.inner[i].Addr())), 4<<20)
@@ -38,7 +38,7 @@ func TestTCPPassesTheTunnel(t *testing.T) {
 }
 
 // What stays counted would make every later read wait. The last read alone may not be looked at yet.
-func TestEverythingThatEntersLeaves(t *testing.T) {
+func TestTunnelAllPackets(t *testing.T) {
 	a, b := tunnelUp(t)
 	conn := b.dial(a.listen(a.inner[0].Addr()))
 	echo(t, conn, 4<<20)
@@ -81,7 +81,7 @@ func echo(t *testing.T, c net.Conn, size int) {
 	}
 }
 
-func TestTheOuterNetworkMayBeIPv6(t *testing.T) {
+func TestTunnelOverIPv6(t *testing.T) {
 	a, b := world(t)
 	a.open()
 	b.open()
@@ -95,7 +95,7 @@ func TestTheOuterNetworkMayBeIPv6(t *testing.T) {
 	}
 }
 
-func TestAnUnchangedConfigDisturbsNothing(t *testing.T) {
+func TestUnchangedConfig(t *testing.T) {
 	a, b := tunnelUp(t)
 	conn := b.dial(a.listen(a.inner[0].Addr()))
 	echo(t, conn, 1<<16)
@@ -114,7 +114,7 @@ func TestAnUnchangedConfigDisturbsNothing(t *testing.T) {
 	echo(t, conn, 1<<16)
 }
 
-func TestPrefixesKeepaliveAndMTUChangeInPlace(t *testing.T) {
+func TestConfigChangeInPlace(t *testing.T) {
 	a, b := tunnelUp(t)
 	conn := b.dial(a.listen(a.inner[0].Addr()))
 	echo(t, conn, 1<<16)
@@ -164,7 +164,7 @@ func (s *side) index() (index int) {
 	return index
 }
 
-func TestARemovedPeerGetsNothingThrough(t *testing.T) {
+func TestRemovedPeer(t *testing.T) {
 	a, b := tunnelUp(t)
 	from, to := b.udp(b.inner[0].Addr()), a.udp(a.inner[0].Addr())
 	await(t, "a datagram to pass", func() bool { return passes(t, from, to) })
@@ -275,7 +275,7 @@ func (s *side) capture() int {
 	return fd
 }
 
-func TestTheInterfaceOutlivesTheProcess(t *testing.T) {
+func TestInterfaceOutlivesProcess(t *testing.T) {
 	a, b := tunnelUp(t)
 	from, to := b.udp(b.inner[0].Addr()), a.udp(a.inner[0].Addr())
 	await(t, "a datagram to pass", func() bool { return passes(t, from, to) })
@@ -323,7 +323,7 @@ func (s *side) addresses() (out []string) {
 	return out
 }
 
-func TestRestartBeginsAHandshakeAtOnce(t *testing.T) {
+func TestRestartHandshake(t *testing.T) {
 	for _, keepalive := range []time.Duration{20 * time.Second, 0} {
 		t.Run("keepalive "+keepalive.String(), func(t *testing.T) {
 			a, b := tunnelUp(t)
@@ -348,7 +348,7 @@ func TestRestartBeginsAHandshakeAtOnce(t *testing.T) {
 	}
 }
 
-func TestAPeerIsGreetedAtOnceWhenItsFirstEndpointComes(t *testing.T) {
+func TestFirstEndpointHandshake(t *testing.T) {
 	a, b := world(t)
 	a.open()
 	b.open()
@@ -363,7 +363,7 @@ func TestAPeerIsGreetedAtOnceWhenItsFirstEndpointComes(t *testing.T) {
 	await(t, "a handshake", func() bool { return !a.only().LastHandshake.IsZero() && !b.only().LastHandshake.IsZero() })
 }
 
-func TestRebindTakesAnotherPortAndKeepsSessions(t *testing.T) {
+func TestRebindPort(t *testing.T) {
 	a, b := tunnelUp(t)
 	conn := b.dial(a.listen(a.inner[0].Addr()))
 	echo(t, conn, 1<<16)
@@ -401,7 +401,7 @@ func optionsOf(t *testing.T, s *side, f func(which, fd int)) {
 	}
 }
 
-func TestOuterPacketsHaveAMark(t *testing.T) {
+func TestOuterPacketMark(t *testing.T) {
 	a, b := tunnelUp(t)
 	const given = 27761
 	marked := func(want int, when string) {
@@ -421,7 +421,7 @@ func TestOuterPacketsHaveAMark(t *testing.T) {
 	marked(given, "of another port")
 }
 
-func TestOuterPacketsAreNeverFragmented(t *testing.T) {
+func TestOuterPacketsUnfragmented(t *testing.T) {
 	a, b := tunnelUp(t)
 	frames := a.capture()
 	probing := func(s *side) {
@@ -487,7 +487,7 @@ func TestOuterPacketsAreNeverFragmented(t *testing.T) {
 	}
 }
 
-func TestAChangedPrivateKeyNeedsNoNewDevice(t *testing.T) {
+func TestPrivateKeyChange(t *testing.T) {
 	a, b := tunnelUp(t)
 	index, before := a.index(), a.only().LastHandshake
 	conn := b.dial(a.listen(a.inner[0].Addr()))
@@ -504,7 +504,7 @@ func TestAChangedPrivateKeyNeedsNoNewDevice(t *testing.T) {
 	}
 }
 
-func TestAPortThatIsTakenIsTakenLater(t *testing.T) {
+func TestPortInUse(t *testing.T) {
 	a, _ := world(t)
 	a.open()
 	occupied := a.udp(netip.IPv4Unspecified())
@@ -538,7 +538,7 @@ func TestAPortThatIsTakenIsTakenLater(t *testing.T) {
 	}
 }
 
-func TestAnotherLinkOfThatNameIsAnError(t *testing.T) {
+func TestLinkNameConflict(t *testing.T) {
 	a, _ := world(t)
 	for name, tc := range map[string]struct {
 		link netlink.Link
@@ -578,7 +578,7 @@ func TestAnotherLinkOfThatNameIsAnError(t *testing.T) {
 	})
 }
 
-func TestAutoStaysWithWhatItChose(t *testing.T) {
+func TestAutoImplementation(t *testing.T) {
 	a, _ := world(t)
 	a.do(func() error {
 		first, err := Open("x0", Auto, quiet())
@@ -604,7 +604,7 @@ func TestAutoStaysWithWhatItChose(t *testing.T) {
 	})
 }
 
-func TestADeviceWhoseLinkIsDeletedIsMadeAnew(t *testing.T) {
+func TestDeletedLink(t *testing.T) {
 	a, b := tunnelUp(t)
 	gone := func() {
 		t.Helper()
@@ -650,7 +650,7 @@ func TestADeviceWhoseLinkIsDeletedIsMadeAnew(t *testing.T) {
 	})
 }
 
-func TestOnlyPeersThatAreKeptStay(t *testing.T) {
+func TestPeersReplaced(t *testing.T) {
 	a, b := tunnelUp(t)
 	c := server(a, b)
 	other := newKey(t).Public()
@@ -675,7 +675,7 @@ func TestOnlyPeersThatAreKeptStay(t *testing.T) {
 	}
 }
 
-func TestSegmentsStayTogether(t *testing.T) {
+func TestSegmentOffload(t *testing.T) {
 	a, _ := tunnelUp(t)
 	a.do(func() error {
 		link, err := netlink.LinkByName(tunnelName)
@@ -705,7 +705,7 @@ func (f *failing) Read([][]byte, []int, int) (int, error) {
 	return 0, err
 }
 
-func TestABadPacketDoesNotEndTheDevice(t *testing.T) {
+func TestBadPacket(t *testing.T) {
 	gone := &os.PathError{Op: "read", Path: cloneDevice, Err: unix.EIO}
 	tn := &tunDevice{log: quiet(), out: windowGate{receiveWindow: newWindow(1)}, Device: &failing{errs: []error{errors.New("tcp header len is invalid: 4"), tun.ErrTooManySegments, gone, os.ErrClosed}}}
 	for _, want := range []error{nil, tun.ErrTooManySegments, gone, os.ErrClosed} {
@@ -729,7 +729,7 @@ func (w *waiting) Read(bufs [][]byte, sizes []int, offset int) (int, error) {
 	return 1, nil
 }
 
-func TestPacketsThatWaitAreReadTogether(t *testing.T) {
+func TestBatchRead(t *testing.T) {
 	for _, c := range []struct {
 		what       string
 		packets    int
@@ -758,7 +758,7 @@ func TestPacketsThatWaitAreReadTogether(t *testing.T) {
 	}
 }
 
-func TestDatagramsThatTheTUNHoldsAreReadTogether(t *testing.T) {
+func TestBatchReadTUN(t *testing.T) {
 	a, _ := world(t)
 	var tn *tunDevice
 	a.do(func() (err error) {
@@ -795,7 +795,7 @@ func TestDatagramsThatTheTUNHoldsAreReadTogether(t *testing.T) {
 	}
 }
 
-func TestSmallPacketsPassBesideBigOnes(t *testing.T) {
+func TestSmallPackets(t *testing.T) {
 	a, b := world(t)
 	a.do(func() error {
 		link, err := netlink.LinkByName("eth0")
@@ -833,7 +833,7 @@ func TestSmallPacketsPassBesideBigOnes(t *testing.T) {
 	}
 }
 
-func TestLinesOfTheLibraryHoldNoKeyAndComeOnce(t *testing.T) {
+func TestLibraryLog(t *testing.T) {
 	var out strings.Builder
 	var mu sync.Mutex
 	log := slog.New(slog.NewTextHandler(writer(func(p []byte) (int, error) {
@@ -882,7 +882,7 @@ type writer func([]byte) (int, error)
 
 func (w writer) Write(p []byte) (int, error) { return w(p) }
 
-func TestWhatATunnelHasRoomFor(t *testing.T) {
+func TestTunnelOverhead(t *testing.T) {
 	a, _ := world(t)
 	a.do(func() error {
 		link, err := netlink.LinkByName("eth0")

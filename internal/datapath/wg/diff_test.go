@@ -40,7 +40,7 @@ func running() (deviceState, Config) {
 	return have, want
 }
 
-func TestTheChangeIsTheSmallest(t *testing.T) {
+func TestMinimalConfigChange(t *testing.T) {
 	for name, tc := range map[string]struct {
 		edit func(*deviceState, *Config) *applied // nil = the Config as it was before edit
 		want string
@@ -119,7 +119,7 @@ func TestTheChangeIsTheSmallest(t *testing.T) {
 	}
 }
 
-func TestPortsAreOnlyTakenWhenNeeded(t *testing.T) {
+func TestPortLazily(t *testing.T) {
 	for _, tc := range []struct {
 		have uint16
 		last *applied
@@ -140,7 +140,7 @@ func TestPortsAreOnlyTakenWhenNeeded(t *testing.T) {
 	}
 }
 
-func TestARestartedPeerIsAsItWas(t *testing.T) {
+func TestRestartedPeer(t *testing.T) {
 	p := peerState{PeerStatus: PeerStatus{PublicKey: keyA, Endpoint: away}, allowedIPs: nets("10.71.0.0/16"), keepalive: 20 * time.Second}
 	if got, want := text(reapplyPeer(p)), "peer A\n remove\npeer A\n endpoint 198.51.100.9:1234\n keepalive 20s\n add 10.71.0.0/16\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
@@ -151,7 +151,7 @@ func TestARestartedPeerIsAsItWas(t *testing.T) {
 	}
 }
 
-func TestConfigsThatWouldBeMisunderstoodAreRefused(t *testing.T) {
+func TestInvalidConfigs(t *testing.T) {
 	for name, edit := range map[string]func(*Config){
 		"no key":             func(c *Config) { c.PrivateKey = PrivateKey{}.clampScalar() },
 		"no MTU":             func(c *Config) { c.MTU = 0 },
@@ -178,7 +178,7 @@ func TestConfigsThatWouldBeMisunderstoodAreRefused(t *testing.T) {
 	}
 }
 
-func TestTheLibraryIsToldInItsLanguage(t *testing.T) {
+func TestUAPIRequests(t *testing.T) {
 	have, want := running()
 	want.Peers[0].AllowedIPs = nets("10.71.0.0/16", "10.68.0.0/16")
 	want.Peers = append(want.Peers, Peer{PublicKey: keyB, Endpoint: netip.MustParseAddrPort("[2001:db8::1]:51840"), Keepalive: 25 * time.Second})
@@ -192,7 +192,7 @@ func TestTheLibraryIsToldInItsLanguage(t *testing.T) {
 	}
 }
 
-func TestWhatTheLibraryReports(t *testing.T) {
+func TestUAPIStatus(t *testing.T) {
 	text := fmt.Sprintf(`private_key=%x
 listen_port=51840
 fwmark=27761

@@ -31,7 +31,7 @@ const (
 
 // The requests are what wgctrl, the reference client, sends for the same changes: recorded, not run here. The attributes of
 // WireGuard's netlink family are little-endian on the machines this was recorded for.
-func TestTheKernelIsToldWhatTheReferenceClientTellsIt(t *testing.T) {
+func TestNetlinkReference(t *testing.T) {
 	port, mark, keepalive := uint16(51840), uint32(27761), 20*time.Second
 	for name, tc := range map[string]struct {
 		change configChange
@@ -74,7 +74,7 @@ func TestTheKernelIsToldWhatTheReferenceClientTellsIt(t *testing.T) {
 
 // The whole of a Config reaches a kernel that has nothing yet as those same requests, the smallest change reaches one that has some of it,
 // and nothing one that has it all. The kernel is played by one that says what it was told: requests and answers have the same attributes.
-func TestAConfigReachesTheKernelAsThoseRequests(t *testing.T) {
+func TestNetlinkRequests(t *testing.T) {
 	s := newSide(t, "k", "192.0.2.1", "2001:db8::1", "169.254.18.1/30", "fd00:18::1/126")
 	said, told := []string{named}, []string(nil)
 	engine := &kernelEngine{name: tunnelName, call: func(command uint8, flags int, attrs []*nl.RtAttr) ([][]byte, error) {
@@ -134,7 +134,7 @@ func serialized(attrs []*nl.RtAttr) string {
 	return hex.EncodeToString(out)
 }
 
-func TestManyPrefixesTakeSeveralMessages(t *testing.T) {
+func TestNetlinkManyPrefixes(t *testing.T) {
 	var many []netip.Prefix
 	for i := range 2500 {
 		many = append(many, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 0}), 24))
@@ -193,7 +193,7 @@ func answer(t testing.TB) [][]byte {
 	return out
 }
 
-func TestWhatTheKernelReports(t *testing.T) {
+func TestNetlinkStatus(t *testing.T) {
 	got, err := parseDump(answer(t))
 	if err != nil {
 		t.Fatal(err)
@@ -213,7 +213,7 @@ func TestWhatTheKernelReports(t *testing.T) {
 }
 
 // The kernel is played by one that answers with the dump and writes down what it is told.
-func TestTheSameDeviceInTheKernel(t *testing.T) {
+func TestKernelDevice(t *testing.T) {
 	var told []string
 	engine := &kernelEngine{name: tunnelName, call: func(command uint8, flags int, attrs []*nl.RtAttr) ([][]byte, error) {
 		if command == unix.WG_CMD_GET_DEVICE && flags == unix.NLM_F_DUMP {

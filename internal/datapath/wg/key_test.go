@@ -22,7 +22,7 @@ func fromBase64(t *testing.T, text string) []byte {
 }
 
 // The vector of RFC 7748, 6.1. Its private key is not clamped.
-func TestPublicHalfOfAnUnclampedKey(t *testing.T) {
+func TestPublicKeyOfUnclamped(t *testing.T) {
 	key := PrivateKey(fromBase64(t, "dwdtCnMYpX08FsFyUbJmRd9ML4frwJkqsXf7pR25LCo="))
 	const want = "hSDwCYkwp1R0i33ctD73Wg2/Og0mOBr066SpjqqbTmo="
 	if got := key.Public().String(); got != want {
@@ -33,7 +33,7 @@ func TestPublicHalfOfAnUnclampedKey(t *testing.T) {
 	}
 }
 
-func TestPrivateKeysNeverShow(t *testing.T) {
+func TestPrivateKeyRedacted(t *testing.T) {
 	const privateText = "CGjun7ZkTQ2iYhvRQQoS/NBOqL9g5G7F91TjgcGoBkc="
 	key := PrivateKey(fromBase64(t, privateText))
 	var out strings.Builder

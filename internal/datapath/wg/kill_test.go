@@ -29,8 +29,8 @@ const (
 // victim tells a process of this test which one it is: its network namespace, what it does, and before which write it is killed.
 const victim = "LIQO_WG_VICTIM"
 
-// TestAKilledProcessIsFollowedByAnother kills a process between any two of its writes to the kernel. The next one does not mind.
-func TestAKilledProcessIsFollowedByAnother(t *testing.T) {
+// TestProcessKilled kills a process between any two of its writes to the kernel. The next one does not mind.
+func TestProcessKilled(t *testing.T) {
 	if spec := os.Getenv(victim); spec != "" {
 		live(t, spec)
 		return
@@ -92,7 +92,7 @@ func (s *side) dies(t *testing.T, does string, n int) (before string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), program, "-test.run=^TestAKilledProcessIsFollowedByAnother$")
+	cmd := exec.CommandContext(t.Context(), program, "-test.run=^TestProcessKilled$")
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %d", victim, s.name, does, n))
 	var told strings.Builder
 	cmd.Stderr = &told

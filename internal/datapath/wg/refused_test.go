@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestWhatAPeerMayNotSendFromIsCounted(t *testing.T) {
+func TestDropsCounted(t *testing.T) {
 	a, b := tunnelUp(t)
 	to := a.udp(a.inner[0].Addr())
 	for i, stranger := range []string{"10.9.9.9", "fd00:9::9"} {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestAFullWindowWaitsUntilSomethingLeaves(t *testing.T) {
+func TestWindowFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWindow(100)
 		begin := time.Now()
@@ -31,7 +31,7 @@ func TestAFullWindowWaitsUntilSomethingLeaves(t *testing.T) {
 	})
 }
 
-func TestDroppedPacketsDoNotBlockForEver(t *testing.T) {
+func TestWindowDroppedPackets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWindow(100)
 		w.addInFlight(100)
@@ -43,7 +43,7 @@ func TestDroppedPacketsDoNotBlockForEver(t *testing.T) {
 	})
 }
 
-func TestMoreMayLeaveThanEntered(t *testing.T) {
+func TestWindowExcessLeaves(t *testing.T) {
 	w := newWindow(100)
 	w.addInFlight(1)
 	w.removeInFlight(5)
@@ -53,7 +53,7 @@ func TestMoreMayLeaveThanEntered(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatIsQueuedTakesRoom(t *testing.T) {
+func TestWindowQueuedOnly(t *testing.T) {
 	bufs := [][]byte{make([]byte, 1), make([]byte, 1), make([]byte, 1), make([]byte, 1)}
 	g := windowGate{receiveWindow: newWindow(100)}
 	g.beforeRead(bufs)

@@ -166,7 +166,7 @@ spec:
 `)
 }
 
-func TestVerdictSetMovesTheTimeOnlyOnChange(t *testing.T) {
+func TestVerdictTransitionTime(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	var slice authv1beta1.ResourceSlice
 	AuthenticationAccepted().Set(&slice.Status, start)
@@ -233,7 +233,7 @@ func TestCheckAmounts(t *testing.T) {
 	}
 }
 
-func TestCapsAdmitTheOldest(t *testing.T) {
+func TestCapsOldestFirst(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var all []authv1beta1.ResourceSlice
 		for i := range rapid.IntRange(0, 8).Draw(t, "slices") {
@@ -264,7 +264,7 @@ func TestCapsAdmitTheOldest(t *testing.T) {
 	})
 }
 
-func TestGrantHonoursEveryRequest(t *testing.T) {
+func TestGrantRequests(t *testing.T) {
 	amounts := rapid.MapOf(rapid.SampledFrom([]corev1.ResourceName{"cpu", "memory", "pods", "gpu"}),
 		rapid.Map(rapid.Int64Range(0, 1000), func(n int64) resource.Quantity { return *resource.NewQuantity(n, resource.DecimalSI) }))
 	rapid.Check(t, func(t *rapid.T) {
@@ -312,7 +312,7 @@ func TestCapsOfSums(t *testing.T) {
 }
 
 // Who was granted a slice keeps it, whoever comes later with an earlier time or name.
-func TestCapsKeepWhatWasGranted(t *testing.T) {
+func TestCapsKeepGranted(t *testing.T) {
 	all := family()
 	for _, i := range []int{1, 2} {
 		AuthenticationAccepted().Set(&all[i].Status, time.Unix(0, 0))

@@ -89,14 +89,14 @@ spec:
   containers: [{name: c, image: "docker.io/library/busybox:latest", imagePullPolicy: IfNotPresent, command: [sh, -c, "echo begun; sleep 100000"]}]
 `
 
-func TestAnOlderConsumerAndThenNoMore(t *testing.T) {
+func TestUpgradeConsumer(t *testing.T) {
 	install(t, a, before)
 	install(t, b, "")
 	tell(t, a)
 	end(t)
 }
 
-func TestAnOlderProviderAndThenNoMore(t *testing.T) {
+func TestUpgradeProvider(t *testing.T) {
 	uninstall(t, b)
 	install(t, a, "")
 	install(t, b, before)

@@ -17,7 +17,7 @@ import (
 
 // This tree under three names: versions of neighbours work together. Where one cluster goes too far ahead both say so and what to do, what
 // runs goes on, and nothing new is begun; to peer is refused before anything is changed.
-func TestVersionsThatAreTooFarApart(t *testing.T) {
+func TestIncompatibleVersions(t *testing.T) {
 	t.Cleanup(func() {
 		if t.Failed() {
 			show(t)
