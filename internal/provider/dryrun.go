@@ -50,11 +50,7 @@ func (s *shadowPods) dryRunShared(ctx context.Context, sp *offv1beta1.ShadowPod,
 		return whyNotMade(err, pod)
 	}
 	s.shapes.Learn(shape, &dry.Spec, time.Now())
-	if err := s.reserveQuota(ctx, sp, &dry.Spec); err != nil {
-		s.ledger.Release(key) // the request was only a dry run
-		return err
-	}
-	return nil
+	return s.reserveQuota(ctx, sp, &dry.Spec)
 }
 
 // templateCache caches the result of admission for pods with the same template.

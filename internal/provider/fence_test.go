@@ -31,7 +31,7 @@ func TestALeaderListsThePodsOnceAndWaitsForThoseThatAreStillThere(t *testing.T) 
 	c := testkit.Cluster(t)
 	namespace := testkit.Namespace(t, c, "fence", nil)
 	live := &countedLists{Reader: c.Client, namespace: namespace}
-	s := &shadowPods{live: live, pods: c.Client, ledger: newLedger(true, nil)}
+	s := &shadowPods{live: live, pods: c.Client, ledger: newQuotaCache(true, nil)}
 	var pods []*corev1.Pod
 	for i := range 3 {
 		sp := asked(namespace, fmt.Sprint("p", i), "grey", "user", "1")

@@ -32,7 +32,7 @@ func anyContainer(t *rapid.T) corev1.Container {
 // Whatever pods a consumer asks for, nothing is used that is less than nothing, and what is used together never exceeds what was granted.
 func TestWhatIsUsedIsNeverNegativeAndNeverMoreThanWasGranted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := newLedger(true, func(types.NamespacedName) {})
+		l := newQuotaCache(true, func(types.NamespacedName) {})
 		budget := &offv1beta1.Quota{Spec: offv1beta1.QuotaSpec{User: "user", Resources: corev1.ResourceList{
 			corev1.ResourceCPU: resource.MustParse("500"), corev1.ResourceMemory: resource.MustParse("500"), "example.com/gpu": resource.MustParse("100"),
 		}}}
@@ -63,7 +63,7 @@ func TestWhatIsUsedIsNeverNegativeAndNeverMoreThanWasGranted(t *testing.T) {
 				}
 				pod := &corev1.Pod{ObjectMeta: *sp.ObjectMeta.DeepCopy(), Spec: sp.Spec.Pod}
 				pod.UID = types.UID(sp.Name)
-				l.Made(pod)
+				l.Made(pod, "")
 				made[sp.Name] = pod
 			},
 			"see": func(t *rapid.T) {
@@ -80,7 +80,7 @@ func TestWhatIsUsedIsNeverNegativeAndNeverMoreThanWasGranted(t *testing.T) {
 				}
 			},
 			"": func(t *rapid.T) {
-				b := l.books[account{"grey", "user"}]
+				b := l.usages[account{"grey", "user"}]
 				if b == nil {
 					return
 				}

@@ -49,7 +49,7 @@ type world struct {
 
 func newWorld(budget int) *world {
 	w := &world{budget: budget, exist: map[string]*corev1.Pod{}, sent: map[string]func(){}, doubtful: map[string][]request{}, adds: map[string]int{}, woken: map[string]bool{}, now: time.Unix(0, 0)}
-	w.ledger = newLedger(true, func(key types.NamespacedName) { w.woken[key.Name] = true })
+	w.ledger = newQuotaCache(true, func(key types.NamespacedName) { w.woken[key.Name] = true })
 	w.ledger.now = func() time.Time { return w.now }
 	w.quota = &offv1beta1.Quota{Spec: offv1beta1.QuotaSpec{Resources: cpus(fmt.Sprint(budget))}}
 	return w
@@ -75,11 +75,11 @@ func (w *world) try(name string, size int) error {
 		return err
 	}
 	if there := w.exist[name]; there != nil { // the request is refused, for the pod exists already
-		w.ledger.Found(there)
+		w.ledger.Found(client.ObjectKeyFromObject(there), there)
 		return nil
 	}
 	w.land(pod)
-	w.sent[name] = func() { w.ledger.Made(pod) }
+	w.sent[name] = func() { w.ledger.Made(pod, "") }
 	return nil
 }
 
@@ -100,7 +100,7 @@ func (w *world) refuse(name string, size int) {
 	key := client.ObjectKeyFromObject(pod)
 	w.sent[name] = func() {
 		if there := w.exist[name]; there != nil && w.ledger.Doubtful(key) {
-			w.ledger.Found(there)
+			w.ledger.Found(client.ObjectKeyFromObject(there), there)
 		} else {
 			w.ledger.Release(key)
 		}
@@ -113,7 +113,7 @@ func (w *world) fumble(name string, size int) {
 		return
 	}
 	if pod, _ := w.ask(name, size); pod != nil {
-		w.ledger.Unknown(client.ObjectKeyFromObject(pod))
+		w.ledger.Found(client.ObjectKeyFromObject(pod), nil)
 	}
 }
 
@@ -447,8 +447,8 @@ func TestNothingIsKeptOfADoubtThatNobodyAsksAbout(t *testing.T) {
 	w.lose("web", 1)
 	w.answer("web")
 	w.drop("web")
-	if w.wait(holdLimit + time.Second); len(w.ledger.entries) > 0 || len(w.ledger.books) > 0 {
-		t.Errorf("kept is %v", w.ledger.entries)
+	if w.wait(holdLimit + time.Second); len(w.ledger.reservations) > 0 || len(w.ledger.usages) > 0 {
+		t.Errorf("kept is %v", w.ledger.reservations)
 	}
 }
 
@@ -517,7 +517,7 @@ func TestTheLedgerIsExactHoweverLateItHears(t *testing.T) {
 			},
 		})
 		w.rest()
-		for key := range w.ledger.entries {
+		for key := range w.ledger.reservations {
 			if w.ledger.Held(key) && !w.woken[key.Name] {
 				t.Errorf("%s is waited for", key)
 			}
@@ -528,16 +528,16 @@ func TestTheLedgerIsExactHoweverLateItHears(t *testing.T) {
 			}
 		}
 		waiting := 0
-		if b := w.ledger.books[account{"grey", "user"}]; b != nil {
-			for _, waiter := range b.waiting.of {
+		if b := w.ledger.usages[account{"grey", "user"}]; b != nil {
+			for _, waiter := range b.pending.of {
 				waiting++
 				if sizes[waiter.key.Name] <= w.budget-w.used() {
 					t.Errorf("%s waits with %d of %d in use", waiter.key.Name, w.used(), w.budget)
 				}
 			}
 		}
-		if len(w.exist) == 0 && waiting == 0 && (len(w.ledger.entries) > 0 || len(w.ledger.books) > 0) {
-			t.Errorf("nothing is left, and remembered are %v", w.ledger.entries)
+		if len(w.exist) == 0 && waiting == 0 && (len(w.ledger.reservations) > 0 || len(w.ledger.usages) > 0) {
+			t.Errorf("nothing is left, and remembered are %v", w.ledger.reservations)
 		}
 	})
 }
@@ -636,37 +636,38 @@ func TestWhatAPodIsChangedToTakeCountsAtOnceAndWhatItLosesWhenSeen(t *testing.T)
 	w := newWorld(4)
 	sp := w.shadow("web", 1)
 	pod := &corev1.Pod{ObjectMeta: sp.ObjectMeta, Spec: sp.Spec.Pod}
-	pod.UID = "1"
+	pod.UID, pod.ResourceVersion = "1", "10"
 	w.ledger.See(pod)
-	resized := func(cpu string) *corev1.Pod {
+	resized := func(cpu, version string) *corev1.Pod {
 		out := pod.DeepCopy()
+		out.ResourceVersion = version
 		out.Spec.Containers[0].Resources.Requests = cpus(cpu)
 		return out
 	}
 	counts := func(want string) {
 		t.Helper()
-		used := w.ledger.books[accountOf(sp)].used
+		used := w.ledger.usages[accountOf(sp)].used
 		if got := used.Cpu().String(); got != want {
 			t.Errorf("%s are counted, want %s", got, want)
 		}
 	}
 	asking := sp.DeepCopy()
-	asking.Spec.Pod = resized("3").Spec
+	asking.Spec.Pod = resized("3", "").Spec
 	if err := w.ledger.Reserve(asking, w.quota, true); err != nil {
 		t.Fatal(err)
 	}
 	counts("3")
-	w.ledger.Made(resized("3"))
+	w.ledger.Made(resized("3", "11"), "10")
 	w.ledger.See(pod) // an event of before
 	counts("3")
-	w.ledger.See(resized("3"))
+	w.ledger.See(resized("3", "11"))
 	counts("3")
-	w.ledger.Made(resized("2"))
+	w.ledger.Made(resized("2", "12"), "11")
 	counts("3")
-	w.ledger.See(resized("2"))
+	w.ledger.See(resized("2", "12"))
 	counts("2")
 	w.ledger.Gone(pod)
-	if len(w.ledger.entries) > 0 || len(w.ledger.books) > 0 {
+	if len(w.ledger.reservations) > 0 || len(w.ledger.usages) > 0 {
 		t.Error("something is left")
 	}
 }
@@ -708,14 +709,14 @@ func TestAChangeInDoubtCountsUntilTheWatchShowsWhatBecameOfIt(t *testing.T) {
 				t.Fatal(err)
 			}
 			tc.of(w.ledger, see, func() { w.ledger.Lost(key, "10") })
-			used := w.ledger.books[accountOf(sp)].used
+			used := w.ledger.usages[accountOf(sp)].used
 			if got := used.Cpu().String(); got != tc.want || w.ledger.Held(key) != tc.held {
 				t.Errorf("%s are counted, held: %t", got, w.ledger.Held(key))
 			}
 			pod := &corev1.Pod{ObjectMeta: sp.ObjectMeta}
 			pod.UID = "1"
 			w.ledger.Gone(pod)
-			if len(w.ledger.entries) > 0 || len(w.ledger.books) > 0 {
+			if len(w.ledger.reservations) > 0 || len(w.ledger.usages) > 0 {
 				t.Error("something is left when it is gone")
 			}
 		})
@@ -736,7 +737,7 @@ func TestWhatAPodIsChangedToLoseCountsUntilItLostIt(t *testing.T) {
 	if err := w.ledger.Reserve(asking, w.quota, true); err != nil {
 		t.Fatal(err)
 	}
-	used := w.ledger.books[accountOf(sp)].used
+	used := w.ledger.usages[accountOf(sp)].used
 	if cpu, memory := used.Cpu().String(), used.Memory().String(); cpu != "2" || memory != "4Gi" {
 		t.Errorf("%s and %s are counted", cpu, memory)
 	}

@@ -17,7 +17,7 @@ import (
 // What is free goes to those who would get it if everybody were asked in turn.
 func TestALineIsServedAsIfEverybodyWereAsked(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l, all := newLine(), map[types.NamespacedName]*pendingPod{}
+		l, all := newPendingQueue(), map[types.NamespacedName]*pendingPod{}
 		size := func(w *pendingPod) int { return int(w.need.Cpu().Value()) }
 		rank := func(w *pendingPod) string { return listText(w.need) }
 		key := rapid.Custom(func(t *rapid.T) types.NamespacedName {

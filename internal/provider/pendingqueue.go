@@ -44,7 +44,7 @@ type pendingQueue struct {
 // hopeless is the rank of unsatisfiable pods, to which no capacity is offered.
 const hopeless = ""
 
-func newLine() pendingQueue {
+func newPendingQueue() pendingQueue {
 	return pendingQueue{of: map[types.NamespacedName]*pendingPod{}, ranks: map[string][]*pendingPod{}}
 }
 

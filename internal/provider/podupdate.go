@@ -384,7 +384,7 @@ func (s *shadowPods) patchPod(ctx context.Context, live, next *corev1.Pod, subre
 	}
 	err := s.client.SubResource(subresource).Patch(ctx, next, patch, owner)
 	if err == nil {
-		s.ledger.Made(next)
+		s.ledger.Made(next, live.ResourceVersion)
 	} else if _, certain := classifyAnswer(err); certain {
 		s.ledger.Release(client.ObjectKeyFromObject(live))
 	} else {

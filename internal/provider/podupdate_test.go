@@ -352,7 +352,7 @@ func TestTheShareOfAResizeThatNobodyAnsweredIsKept(t *testing.T) {
 					return tc.err
 				},
 			})
-			s := &shadowPods{client: cut, live: c.Client, ledger: newLedger(true, func(types.NamespacedName) {})}
+			s := &shadowPods{client: cut, live: c.Client, ledger: newQuotaCache(true, func(types.NamespacedName) {})}
 			sp := asked(twin, "web-"+strings.ReplaceAll(name, " ", "-"), "plum", "plum-a", "1")
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: twin, Name: sp.Name, Labels: podLabels(sp), Annotations: podAnnotations(sp)}, Spec: *sp.Spec.Pod.DeepCopy()}
 			testkit.Create(t, c.Client, pod)
@@ -506,7 +506,7 @@ func TestWhatWasChangedHereStaysWhenTheCacheIsLate(t *testing.T) {
 	testkit.Create(t, c.Client, pod)
 	late.UID = pod.UID
 
-	s := &shadowPods{client: c.Client, live: c.Client, ledger: newLedger(false, func(types.NamespacedName) {})}
+	s := &shadowPods{client: c.Client, live: c.Client, ledger: newQuotaCache(false, func(types.NamespacedName) {})}
 	want := partsOf(&sp.Spec.Pod)
 	if reached, err := s.updatePod(t.Context(), sp, late, want); err != nil || reached != want.String() {
 		t.Fatalf("reached %s: %v", reached, err)

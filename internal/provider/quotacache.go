@@ -4,22 +4,22 @@
 package provider
 
 import (
-	"slices"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/quota"
 )
 
-// quotaCache accounts for the usage of each account in this cluster and queues the pods that exceed a Quota. The accounting is
-// exact, as in an assume cache, because the single leader reserves quota before it creates each pod: existing pods count until
-// they have ended or are gone, and so do pods that are being created.
+// quotaCache accounts for the usage of each account in this cluster and queues the pods that exceed a Quota. As in an assume
+// cache, the single leader reserves quota before it creates each pod: the usage may be counted too high for some time, and
+// never too low. Existing pods count until they have ended or are gone, and so do pods that may be created.
 //
 // No pending pod fits into the free capacity: freed capacity is offered to the pending queue in order of creation before any
 // new request is admitted. A pod that requests too much is skipped, and stays pending.
@@ -30,391 +30,382 @@ type quotaCache struct {
 	wake func(types.NamespacedName)
 	now  func() time.Time
 
-	mu      sync.Mutex
-	entries map[types.NamespacedName]*reservation
-	books   map[account]*usage
-	turns   int
+	mu           sync.Mutex
+	reservations map[types.NamespacedName]*reservation
+	usages       map[account]*usage
+	turns        int
 }
+
+// reservation is the quota that one name counts with. At most one pod of a name exists at a time.
+type reservation struct {
+	usage *usage
+	// need is the maximum of shown and reserved.
+	need corev1.ResourceList
+	// pod, version and shown are the UID, the resourceVersion and the requests of the pod that the watch shows.
+	pod     types.UID
+	version string
+	shown   corev1.ResourceList
+	// reserved are the requests of a pod, or of an update of the pod, that the watch does not show yet.
+	reserved corev1.ResourceList
+	claim    claim
+	// unseen is the number of create requests that succeeded, or may still succeed, without an event of their pods.
+	unseen int
+	// from is the resourceVersion of the last update that succeeded or may still succeed: the API server applies it to that
+	// version or never. It is "" once the watch shows a newer version.
+	from string
+	// expires is the time at which offers expire, and unseen requests are over: their pods are gone, if there were any.
+	expires time.Time
+	// ran is copied from the pending pod that got the reservation.
+	ran bool
+}
+
+// claim is the purpose of reserved quota, besides requests without an event.
+type claim int
+
+const (
+	unclaimed claim = iota
+	offered         // to a pending pod, which has not requested it again yet
+	requested       // for a request that may be under way
+)
 
 // holdLimit is the time for which quota stays reserved for a pod that the watch never shows. By then, each create or update
 // request is over, also in the API server, whose --request-timeout is one minute by default.
 const holdLimit = 2 * time.Minute
 
-// sweepTime is the interval at which expired reservations and doubts are looked for.
+// sweepTime is the interval at which expired reservations are released.
 const sweepTime = 10 * time.Second
 
-func newLedger(enforce bool, wake func(types.NamespacedName)) *quotaCache {
-	return &quotaCache{enforce: enforce, wake: wake, now: time.Now, entries: map[types.NamespacedName]*reservation{}, books: map[account]*usage{}}
+func newQuotaCache(enforce bool, wake func(types.NamespacedName)) *quotaCache {
+	return &quotaCache{enforce: enforce, wake: wake, now: time.Now, reservations: map[types.NamespacedName]*reservation{}, usages: map[account]*usage{}}
 }
 
-// Reserve reserves quota for a ShadowPod, or adds the pod to the pending queue and returns the reason. q is the Quota of the
-// account, nil if the account has none. An earlier reservation is renewed if the Quota still permits it.
-func (l *quotaCache) Reserve(sp *offv1beta1.ShadowPod, q *offv1beta1.Quota, ran bool) error {
+// isUncertain reports whether the watch has not shown the outcome of a request yet, apart from a request under way.
+func (e *reservation) isUncertain() bool { return e.unseen > 0 || e.from != "" }
+
+// Reserve reserves quota for a request that the caller sends next, or adds the ShadowPod to the pending queue and returns the
+// reason. q is the Quota of the account, nil if the account has none. ran is true for a pod that a cordon does not end.
+func (c *quotaCache) Reserve(sp *offv1beta1.ShadowPod, q *offv1beta1.Quota, ran bool) error {
 	w := &pendingPod{
 		key: client.ObjectKeyFromObject(sp), created: sp.CreationTimestamp.Time,
 		pod: &sp.Spec.Pod, need: quota.Need(&sp.Spec.Pod), ran: ran,
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	b := l.usageOf(accountOf(sp))
-	if e := l.entries[w.key]; e != nil && e.book != b {
-		l.settleReservation(w.key, e) // a ShadowPod of another account had this name
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	u := c.usageOf(accountOf(sp))
+	if e := c.reservations[w.key]; e != nil && e.usage != u { // a ShadowPod of another account had this name
+		e.claim, e.unseen, e.from = unclaimed, 0, ""
+		c.recount(w.key, e)
 	}
-	if b.setQuota(q) {
-		l.updateUsage(b)
+	if u.setQuota(q) {
+		c.rankPending(u)
 	}
-	if old := b.waiting.removePod(w.key); old != nil {
+	if old := u.pending.removePod(w.key); old != nil {
 		w.turn, w.ran = old.turn, w.ran || old.ran
 	}
-	own := l.entries[w.key]
+	own := c.reservations[w.key]
 	if own != nil {
 		w.ran = w.ran || own.ran
+		if own.isUncertain() { // the dry run was not repeated, so the additions of admission are known from the reservation only
+			quota.AtLeast(w.need, own.need)
+		}
 	}
-	if own != nil && own.isDoubtful() { // the dry run was not repeated, so the additions of admission are known from the reservation only
-		quota.AtLeast(w.need, own.need)
-	}
-	err := l.checkQuota(b, w, own)
+	err := c.checkQuota(u, w, own)
 	if err == nil {
-		l.reserve(b, w).asked = true
+		c.reserve(u, w, requested)
 		return nil
 	}
 	if w.turn == 0 {
-		l.turns++
-		w.turn = l.turns
+		c.turns++
+		w.turn = c.turns
 	}
-	b.waiting.addPod(w, b.rankOf(w, own))
-	if own != nil && !own.isBusy() { // an earlier request may have created the pod: the reservation counts until the outcome is known
-		l.giveBack(w.key)
+	u.pending.addPod(w, u.rankOf(w, own))
+	if own != nil {
+		own.claim = unclaimed
+		c.recount(w.key, own)
 	}
 	return err
 }
 
-// Made records that the API server created or updated the pod. The pod counts with the requests that the API server returned.
-func (l *quotaCache) Made(pod *corev1.Pod) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	key := client.ObjectKeyFromObject(pod)
-	if e := l.entries[key]; e != nil {
-		e.asked = false
-		l.podSeen(key, e, pod)
-	}
+// Made records that the API server created the pod, or updated its version from. The pod counts with the requests that the API
+// server returned.
+func (c *quotaCache) Made(pod *corev1.Pod, from string) {
+	c.endRequest(client.ObjectKeyFromObject(pod), from, pod)
 }
 
-// Found records that a create request was refused because the pod exists. If no event or answer reported that pod before, an
-// earlier request created it.
-func (l *quotaCache) Found(pod *corev1.Pod) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	key := client.ObjectKeyFromObject(pod)
-	e := l.entries[key]
-	if e == nil {
+// Lost marks the request to create a pod, or to update the pod of version from, as unanswered: it may have succeeded, or may
+// still succeed. The reservation stays until the watch shows the outcome, or until the request is certainly over.
+func (c *quotaCache) Lost(key types.NamespacedName, from string) { c.endRequest(key, from, nil) }
+
+func (c *quotaCache) endRequest(key types.NamespacedName, from string, pod *corev1.Pod) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.reservations[key]
+	if e == nil || e.claim != requested { // the watch was faster than the answer
 		return
 	}
-	// If asked is false, the watch was faster than the answer.
-	news := e.asked && !e.isOfPod(pod.UID)
-	if e.asked = false; news {
-		e.confirm()
+	if e.claim = unclaimed; pod != nil && !e.isUncertain() {
+		e.reserved = nil
 	}
-	l.podSeen(key, e, pod)
-}
-
-// podSeen counts a pod that the API server returned. Other requests may still create the next pod of this name.
-func (l *quotaCache) podSeen(key types.NamespacedName, e *reservation, pod *corev1.Pod) {
-	e.from = ""
-	need := quota.Need(&pod.Spec)
-	if e.seen == pod.UID { // a decrease counts once the watch shows it
-		e.growTo(need)
-	} else {
-		if e.made = pod.UID; e.isDoubtful() {
-			quota.AtLeast(need, e.need)
-		}
-		l.changeNeed(key, e, need)
+	if pod != nil {
+		e.reserveAtLeast(quota.Need(&pod.Spec))
 	}
-	if e.seen == pod.UID || e.gone == pod.UID {
-		l.podReported(key, e, pod.UID, !e.isBusy())
-	}
-}
-
-// Lost marks the request to create a pod, or to update the pod of version from, as unanswered: the request may have succeeded,
-// or may still succeed. The reservation stays until the watch or a later answer shows the outcome, or until the request is
-// certainly over.
-func (l *quotaCache) Lost(key types.NamespacedName, from string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	e := l.entries[key]
 	switch {
-	case e == nil || !e.asked: // no request is under way, or the watch has shown its outcome
 	case from == "":
-		e.asked, e.lost = false, append(e.lost, l.now())
-	case isNewer(e.version, from):
-		l.giveBack(key)
-	default:
-		e.asked, e.from = false, from
+		e.unseen++
+	case !isNewer(e.version, from):
+		e.from = from
 	}
+	e.expires = c.now().Add(holdLimit)
+	c.recount(key, e)
 }
 
-// Release releases the reservation of a refused request. The reservation stays while an earlier request is in doubt: although
-// no pod exists now, the API server may still be processing that request.
-func (l *quotaCache) Release(key types.NamespacedName) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.giveBack(key)
-}
-
-// Unknown records that a create request was refused and that reading the pod failed. If an earlier request may have created a
-// pod, its doubt stays; else the pod counts as if this request had created it.
-func (l *quotaCache) Unknown(key types.NamespacedName) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if e := l.entries[key]; e != nil && (e.made != "" || e.isDoubtful()) {
-		e.asked = false
-	}
-}
-
-func (l *quotaCache) giveBack(key types.NamespacedName) {
-	e := l.entries[key]
+// Found records that a create request was refused because the pod exists; pod is nil if it could not be read.
+func (c *quotaCache) Found(key types.NamespacedName, pod *corev1.Pod) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.reservations[key]
 	if e == nil {
 		return
 	}
-	if e.asked = false; e.made == "" && !e.isDoubtful() {
-		l.settleReservation(key, e)
+	e.claim = unclaimed
+	if pod == nil || e.pod != pod.UID {
+		e.unseen, e.expires = max(e.unseen, 1), c.now().Add(holdLimit)
 	}
+	if pod != nil {
+		e.reserveAtLeast(quota.Need(&pod.Spec))
+	}
+	c.recount(key, e)
+}
+
+// Release ends the request of the last Reserve, which had no effect. The reservation stays while an earlier request is
+// uncertain: although no pod exists now, the API server may still be processing that request.
+func (c *quotaCache) Release(key types.NamespacedName) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dropClaim(key, requested)
 }
 
 // Withdraw removes a ShadowPod that needs no quota now from the pending queue, and offers its unused reservation to other pods.
 // An existing pod of the ShadowPod counts while it exists, and so does a pod that is being created.
-func (l *quotaCache) Withdraw(sp *offv1beta1.ShadowPod) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (c *quotaCache) Withdraw(sp *offv1beta1.ShadowPod) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	key := client.ObjectKeyFromObject(sp)
-	if b := l.books[accountOf(sp)]; b != nil {
-		b.waiting.removePod(key)
-		l.dropUnused(b)
+	if u := c.usages[accountOf(sp)]; u != nil {
+		u.pending.removePod(key)
+		c.dropUnused(u)
 	}
-	if e := l.entries[key]; e != nil && !e.held.IsZero() && !e.isBusy() {
-		l.giveBack(key)
+	c.dropClaim(key, offered)
+}
+
+func (c *quotaCache) dropClaim(key types.NamespacedName, of claim) {
+	if e := c.reservations[key]; e != nil && e.claim == of {
+		e.claim = unclaimed
+		c.recount(key, e)
 	}
 }
 
-// See records the pod as the watch shows it.
-func (l *quotaCache) See(pod *corev1.Pod) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// See records the pod as the watch shows it. A new pod is the outcome of an unseen request, or else of the request under way:
+// the order does not matter, because an answer turns the latter into the former.
+func (c *quotaCache) See(pod *corev1.Pod) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	key := client.ObjectKeyFromObject(pod)
-	e := l.entries[key]
+	e := c.reservations[key]
 	if e == nil {
-		e = l.addReservation(l.usageOf(accountOf(pod)), key)
+		e = c.addReservation(c.usageOf(accountOf(pod)), key)
 	}
-	over := false
-	if e.isBusy() && e.made == "" && !e.isOfPod(pod.UID) {
-		e.confirm()
-		over = !e.isBusy()
+	switch {
+	case e.pod == pod.UID:
+	case e.unseen > 0:
+		e.unseen--
+	case e.claim == requested:
+		e.claim = unclaimed
 	}
 	if e.from != "" && isNewer(pod.ResourceVersion, e.from) {
 		e.from = ""
-		over = !e.isBusy()
 	}
-	e.seen, e.shown, e.version = pod.UID, quota.Need(&pod.Spec), pod.ResourceVersion
-	e.growTo(e.growing)
-	l.podReported(key, e, pod.UID, over)
+	e.pod, e.version, e.shown = pod.UID, pod.ResourceVersion, quota.Need(&pod.Spec)
+	c.recount(key, e)
 }
 
 // Gone records that the watch showed the pod as deleted or ended.
-func (l *quotaCache) Gone(pod *corev1.Pod) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (c *quotaCache) Gone(pod *corev1.Pod) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	key := client.ObjectKeyFromObject(pod)
-	e := l.entries[key]
-	if e == nil {
-		return
-	}
-	e.gone = pod.UID
-	over := false
-	if e.seen == pod.UID {
-		over = e.from != "" && len(e.lost) == 0 && !e.asked
-		e.seen, e.from = "", ""
-	}
-	l.podReported(key, e, pod.UID, over)
-}
-
-// podReported settles the reservation after the watch showed the outcome for a pod; over reports whether it showed the outcome
-// of every request, too. While a request for the next pod is under way or in doubt, its quota stays reserved.
-func (l *quotaCache) podReported(key types.NamespacedName, e *reservation, pod types.UID, over bool) {
-	if e.made != "" && e.made == pod {
-		e.made = ""
-		over = !e.isBusy()
-	}
-	if over || e.held.IsZero() || l.isLate(e.held) {
-		l.settleReservation(key, e)
+	if e := c.reservations[key]; e != nil && e.pod == pod.UID {
+		e.pod, e.version, e.shown, e.from = "", "", nil, ""
+		c.recount(key, e)
 	}
 }
 
-// isLate reports whether every request that was sent before since is over.
-func (l *quotaCache) isLate(since time.Time) bool { return l.now().Sub(since) > holdLimit }
-
-// Seen reports whether the watch has shown a pod of this name that has not ended.
-func (l *quotaCache) Seen(key types.NamespacedName) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	e := l.entries[key]
-	return e != nil && e.seen != ""
+// Seen reports whether the watch shows a pod of this name that has not ended.
+func (c *quotaCache) Seen(key types.NamespacedName) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.reservations[key]
+	return e != nil && e.pod != ""
 }
 
 // Held reports whether quota is reserved for a pod or a change that the watch has not shown yet.
-func (l *quotaCache) Held(key types.NamespacedName) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	e := l.entries[key]
-	return e != nil && !e.held.IsZero() && !l.isLate(e.held)
+func (c *quotaCache) Held(key types.NamespacedName) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.reservations[key]
+	return e != nil && e.reserved != nil && (e.claim == requested || !c.now().After(e.expires))
 }
 
-// Doubtful reports whether the outcome of an earlier create or update request is unknown.
-func (l *quotaCache) Doubtful(key types.NamespacedName) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	e := l.entries[key]
-	return e != nil && e.isDoubtful()
+// Doubtful reports whether the watch has not shown the outcome of an earlier create or update request.
+func (c *quotaCache) Doubtful(key types.NamespacedName) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.reservations[key]
+	return e != nil && e.isUncertain()
 }
 
 // Budget updates the Quota of an account and wakes all its pending pods.
-func (l *quotaCache) Budget(a account, q *offv1beta1.Quota) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	b := l.books[a]
-	if b == nil || !b.setQuota(q) {
+func (c *quotaCache) Budget(a account, q *offv1beta1.Quota) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	u := c.usages[a]
+	if u == nil || !u.setQuota(q) {
 		return
 	}
-	l.updateUsage(b)
-	for key := range b.waiting.of {
-		l.wake(key)
+	c.rankPending(u)
+	for key := range u.pending.of {
+		c.wake(key)
 	}
 }
 
-// updateUsage ranks the pending queue again after a change of the Quota: other pods may fit than before.
-func (l *quotaCache) updateUsage(b *usage) {
-	for key, w := range b.waiting.of {
-		b.waiting.movePod(w, b.rankOf(w, l.entries[key]))
+// Sweep releases expired reservations: offers that no pod accepted, requests that are over, and pods that the watch never showed
+// because it was interrupted while they were created and deleted.
+func (c *quotaCache) Sweep() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key, e := range c.reservations {
+		if e.reserved == nil || !c.now().After(e.expires) {
+			continue
+		}
+		if e.unseen, e.from = 0, ""; e.claim == offered {
+			e.claim = unclaimed
+		}
+		c.recount(key, e)
 	}
-	l.servePending(b)
+}
+
+// rankPending ranks the pending queue again after a change of the Quota: other pods may fit than before.
+func (c *quotaCache) rankPending(u *usage) {
+	for key, w := range u.pending.of {
+		u.pending.movePod(w, u.rankOf(w, c.reservations[key]))
+	}
+	c.servePending(u)
 }
 
 // servePending offers the free capacity to the pending queue.
-func (l *quotaCache) servePending(b *usage) {
-	b.waiting.servePods(func(w *pendingPod) bool {
-		if l.checkQuota(b, w, l.entries[w.key]) != nil {
+func (c *quotaCache) servePending(u *usage) {
+	u.pending.servePods(func(w *pendingPod) bool {
+		if c.checkQuota(u, w, c.reservations[w.key]) != nil {
 			return false
 		}
-		b.waiting.removePod(w.key)
-		l.reserve(b, w)
-		l.wake(w.key)
+		u.pending.removePod(w.key)
+		c.reserve(u, w, offered)
+		c.wake(w.key)
 		return true
 	})
 }
 
-func (l *quotaCache) reserve(b *usage, w *pendingPod) *reservation {
-	e := l.entries[w.key]
+func (c *quotaCache) reserve(u *usage, w *pendingPod, of claim) {
+	e := c.reservations[w.key]
 	if e == nil {
-		e = l.addReservation(b, w.key)
+		e = c.addReservation(u, w.key)
 	}
-	e.held, e.ran, e.growing = l.now(), w.ran, nil
-	b.held[w.key] = e
-	need := w.need.DeepCopy()
-	if e.seen != "" {
-		quota.AtLeast(need, e.shown)
+	if !e.isUncertain() {
+		e.reserved = nil
 	}
-	if e.isBusy() || e.made != "" { // the earlier pod may exist as it was requested
-		quota.AtLeast(need, e.need)
+	if e.claim, e.ran = of, w.ran; of == offered {
+		e.expires = c.now().Add(holdLimit)
 	}
-	l.setNeed(w.key, e, need)
-	return e
+	e.reserveAtLeast(w.need)
+	e.count(w.key)
 }
 
-// settleReservation ends a reservation: either the watch shows the pod, or no pod exists.
-func (l *quotaCache) settleReservation(key types.NamespacedName, e *reservation) {
-	e.held, e.made = time.Time{}, ""
-	e.clearDoubt()
-	delete(e.book.held, key)
-	if e.seen != "" {
-		l.changeNeed(key, e, e.currentNeed())
-		return
+func (e *reservation) reserveAtLeast(need corev1.ResourceList) {
+	if e.reserved == nil {
+		e.reserved = corev1.ResourceList{}
 	}
-	delete(l.entries, key)
-	e.book.entries--
-	l.setNeed(key, e, nil)
-	l.servePending(e.book)
-	l.dropUnused(e.book)
+	quota.AtLeast(e.reserved, need)
 }
 
-// changeNeed sets the current need of a reservation, and offers freed capacity to the pending queue.
-func (l *quotaCache) changeNeed(key types.NamespacedName, e *reservation, need corev1.ResourceList) {
+// recount counts a reservation after a change, and offers freed capacity to the pending queue.
+func (c *quotaCache) recount(key types.NamespacedName, e *reservation) {
+	if e.claim == unclaimed && !e.isUncertain() {
+		e.reserved = nil
+	}
+	if e.pod == "" && e.reserved == nil {
+		delete(c.reservations, key)
+		e.usage.reservations--
+	}
+	if e.count(key) {
+		c.servePending(e.usage)
+	}
+	c.dropUnused(e.usage)
+}
+
+// count adds the need of the reservation to the usage, and reports whether it changed.
+func (e *reservation) count(key types.NamespacedName) (changed bool) {
+	need := corev1.ResourceList{}
+	quota.AtLeast(need, e.shown)
+	quota.AtLeast(need, e.reserved)
 	if equality.Semantic.DeepEqual(e.need, need) {
-		return
+		return false
 	}
-	l.setNeed(key, e, need)
-	l.servePending(e.book)
-}
-
-// setNeed counts the need of a reservation. A pending increase of the same pod gets another rank, because the difference
-// changes.
-func (l *quotaCache) setNeed(key types.NamespacedName, e *reservation, need corev1.ResourceList) {
-	quota.Sub(e.book.used, e.need)
-	quota.Add(e.book.used, need)
+	quota.Sub(e.usage.used, e.need)
+	quota.Add(e.usage.used, need)
 	e.need = need
-	if w := e.book.waiting.of[key]; w != nil {
-		e.book.waiting.movePod(w, e.book.rankOf(w, e))
+	if w := e.usage.pending.of[key]; w != nil { // the difference of a pending increase changes
+		e.usage.pending.movePod(w, e.usage.rankOf(w, e))
 	}
+	return true
 }
 
-// Sweep expires doubts about requests that are over, offers that no pod accepted, and reservations of pods that the watch never
-// showed because it was interrupted while they were created and deleted.
-func (l *quotaCache) Sweep() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, b := range l.books {
-		for key, e := range b.held {
-			switch {
-			case l.isLate(e.held):
-				l.settleReservation(key, e)
-			case len(e.lost) > 0 && l.isLate(e.lost[0]):
-				if e.lost = slices.DeleteFunc(e.lost, l.isLate); !e.asked {
-					l.giveBack(key)
-				}
-			}
-		}
-	}
-}
-
-func (l *quotaCache) addReservation(b *usage, key types.NamespacedName) *reservation {
-	e := &reservation{book: b}
-	l.entries[key] = e
-	b.entries++
+func (c *quotaCache) addReservation(u *usage, key types.NamespacedName) *reservation {
+	e := &reservation{usage: u}
+	c.reservations[key] = e
+	u.reservations++
 	return e
 }
 
-func (l *quotaCache) usageOf(a account) *usage {
-	b := l.books[a]
-	if b == nil {
-		b = newBook(a)
-		l.books[a] = b
+func (c *quotaCache) usageOf(a account) *usage {
+	u := c.usages[a]
+	if u == nil {
+		u = newUsage(a)
+		c.usages[a] = u
 	}
-	return b
+	return u
 }
 
-func (l *quotaCache) dropUnused(b *usage) {
-	if b.entries == 0 && len(b.waiting.of) == 0 {
-		delete(l.books, b.account)
+func (c *quotaCache) dropUnused(u *usage) {
+	if u.reservations == 0 && len(u.pending.of) == 0 {
+		delete(c.usages, u.account)
 	}
 }
 
 // checkQuota returns why w gets no quota beyond its reservation own, nil if w fits.
-func (l *quotaCache) checkQuota(b *usage, w *pendingPod, own *reservation) error {
-	if !l.enforce {
+func (c *quotaCache) checkQuota(u *usage, w *pendingPod, own *reservation) error {
+	if !c.enforce {
 		return nil
 	}
-	used := b.used
+	used := u.used
 	if own != nil {
 		used = used.DeepCopy()
 		quota.Sub(used, own.need)
 	}
-	return b.checkRoom(w, used)
+	return u.checkRoom(w, used)
+}
+
+// isNewer reports whether a resourceVersion is newer than another.
+func isNewer(version, than string) bool {
+	order, err := resourceversion.CompareResourceVersion(version, than)
+	return err == nil && order > 0
 }

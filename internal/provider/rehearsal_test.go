@@ -111,7 +111,7 @@ func TestARehearsalSaysNothingOfAPodThatMayHaveBeenMade(t *testing.T) {
 			return nil
 		},
 	})
-	s := &shadowPods{client: cut, ledger: newLedger(true, func(types.NamespacedName) {})}
+	s := &shadowPods{client: cut, ledger: newQuotaCache(true, func(types.NamespacedName) {})}
 	share := func(name string) error {
 		sp := bare(twin, name, "onyx", "onyx-a")
 		pod := &corev1.Pod{ObjectMeta: *sp.ObjectMeta.DeepCopy(), Spec: *sp.Spec.Pod.DeepCopy()}

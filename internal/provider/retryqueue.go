@@ -5,7 +5,9 @@ package provider
 
 import (
 	"cmp"
+	"maps"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,44 +16,32 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 )
 
-// retryQueue holds the ShadowPods with refused pods, by namespace.
+// retryQueue holds the ShadowPods with refused pods: a pendingQueue for each namespace, with a rank for each shortage.
 //
 // When capacity becomes free, the pods are retried one after the other, because only the API server knows whether a pod fits. A
-// round begins with the oldest pod. If it is refused again, all others with the same shortage would be too, and the next pod is
-// one with another shortage; if it is admitted, there may be capacity for another. So no pod waits behind one that never fits,
-// and the number of requests is about that of changes.
+// round begins with the oldest pod. If it is refused again, all others of its rank would be too, and the next pod is one of the
+// rank that was refused longest ago; if it is admitted, there may be capacity for another. So no pod waits behind one that never
+// fits, and the number of requests is about that of changes.
 type retryQueue struct {
 	wake func(types.NamespacedName)
 
-	mu sync.Mutex
-	in map[string]*refusedNamespace
+	mu    sync.Mutex
+	in    map[string]*retryRounds
+	turns int
 }
 
-type refusedNamespace struct {
-	pods map[string]*refusedPod
-	// tried is the last round in which a pod with this shortage was refused.
-	tried  map[string]int
-	rounds int
-	round  *retryRound
-}
-
-type refusedPod struct {
-	created time.Time
-	// what is the shortage of the pod, "" if it never becomes free.
-	what string
-}
-
-// retryRound is the current round of a namespace.
-type retryRound struct {
-	// pod is the name of the pod being retried, since when it was woken.
-	pod   string
+// retryRounds are the refused ShadowPods of a namespace.
+type retryRounds struct {
+	pendingQueue
+	// round is the number of the current or last round; refused is the last round in which a pod of a rank was refused.
+	round   int
+	refused map[string]int
+	// pod is the pod that was woken at since, "" between rounds.
+	pod   types.NamespacedName
 	since time.Time
-	// left is the number of pods that may still be refused in this round.
-	left int
-	// full are the shortages that need no further attempt in this round.
-	full map[string]bool
-	// again is the number of refusals for the next round, set if more capacity became free during this one.
-	again int
+	// left is the number of pods that may still be refused in this round, again that of the next round: more capacity became free
+	// during this one.
+	left, again int
 }
 
 // Maximum numbers of refusals in a round: after a pod was deleted, and after a limit was changed.
@@ -63,33 +53,35 @@ const (
 // turnLimit is the timeout of an attempt whose result is never reported.
 const turnLimit = 10 * time.Second
 
-// Add records a refused ShadowPod and its shortage.
-func (r *retryQueue) Add(sp *offv1beta1.ShadowPod, what string) {
+// Add records a refused ShadowPod and its shortage, "" if that never becomes free.
+func (r *retryQueue) Add(sp *offv1beta1.ShadowPod, shortage string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.in == nil {
-		r.in = map[string]*refusedNamespace{}
+	n := r.in[sp.Namespace]
+	if n == nil {
+		if r.in == nil {
+			r.in = map[string]*retryRounds{}
+		}
+		n = &retryRounds{pendingQueue: newPendingQueue(), refused: map[string]int{}}
+		r.in[sp.Namespace] = n
 	}
-	here := r.in[sp.Namespace]
-	if here == nil {
-		here = &refusedNamespace{pods: map[string]*refusedPod{}, tried: map[string]int{}}
-		r.in[sp.Namespace] = here
+	r.turns++
+	w := &pendingPod{key: types.NamespacedName{Namespace: sp.Namespace, Name: sp.Name}, created: sp.CreationTimestamp.Time, turn: r.turns}
+	before := shortage
+	if old := n.removePod(w.key); old != nil {
+		w.turn, before = old.turn, old.rank
+		n.refused[shortage] = max(n.refused[shortage], n.refused[before])
 	}
-	lacked := what
-	if before := here.pods[sp.Name]; before != nil {
-		lacked = before.what
-		here.tried[what] = max(here.tried[what], here.tried[lacked])
-	}
-	here.pods[sp.Name] = &refusedPod{created: sp.CreationTimestamp.Time, what: what}
-	r.endRound(sp.Namespace, sp.Name, lacked, what)
+	n.addPod(w, shortage)
+	r.endTurn(n, w.key, before, shortage)
 }
 
 // Skip records that the attempt of a ShadowPod ended without refusal and without admission.
 func (r *retryQueue) Skip(key types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if here := r.in[key.Namespace]; here != nil && here.pods[key.Name] != nil {
-		r.endRound(key.Namespace, key.Name, here.pods[key.Name].what)
+	if n := r.in[key.Namespace]; n != nil && n.of[key] != nil {
+		r.endTurn(n, key, n.of[key].rank)
 	}
 }
 
@@ -97,94 +89,79 @@ func (r *retryQueue) Skip(key types.NamespacedName) {
 func (r *retryQueue) Drop(key types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	here := r.in[key.Namespace]
-	if here == nil {
+	n := r.in[key.Namespace]
+	if n == nil {
 		return
 	}
-	if delete(here.pods, key.Name); len(here.pods) == 0 {
+	if n.removePod(key); len(n.of) == 0 {
 		delete(r.in, key.Namespace)
 		return
 	}
-	r.endRound(key.Namespace, key.Name)
+	r.endTurn(n, key)
 }
 
 // In lists the refused ShadowPods of a namespace.
 func (r *retryQueue) In(namespace string) []types.NamespacedName {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	here := r.in[namespace]
-	if here == nil {
-		return nil
+	if n := r.in[namespace]; n != nil {
+		return slices.Collect(maps.Keys(n.of))
 	}
-	var out []types.NamespacedName
-	for name := range here.pods {
-		out = append(out, types.NamespacedName{Namespace: namespace, Name: name})
-	}
-	return out
+	return nil
 }
 
 // Retry begins a round in a namespace where capacity became free. The round ends after the given number of refusals.
 func (r *retryQueue) Retry(namespace string, refusals int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	here := r.in[namespace]
+	n := r.in[namespace]
 	switch {
-	case here == nil:
-	case here.round != nil && time.Since(here.round.since) < turnLimit:
-		here.round.again = max(here.round.again, refusals)
+	case n == nil:
+	case n.pod.Name != "" && time.Since(n.since) < turnLimit:
+		n.again = max(n.again, refusals)
 	default:
-		r.beginRound(namespace, here, refusals)
+		r.beginRound(n, refusals)
 	}
 }
 
-func (r *retryQueue) beginRound(namespace string, here *refusedNamespace, refusals int) {
-	here.rounds++
-	here.round = &retryRound{left: refusals, full: map[string]bool{}}
-	tried := map[string]int{}
-	for _, pod := range here.pods {
-		if at := here.tried[pod.what]; at > 0 {
-			tried[pod.what] = at
-		}
-	}
-	here.tried = tried
-	r.nextTurn(namespace, here, func(a, b *refusedPod) bool { return a.created.Before(b.created) })
+func (r *retryQueue) beginRound(n *retryRounds, refusals int) {
+	n.round++
+	n.left, n.again = refusals, 0
+	maps.DeleteFunc(n.refused, func(rank string, _ int) bool { return n.ranks[rank] == nil })
+	r.nextTurn(n, inOrder)
 }
 
-// endRound ends the attempt of a pod that still has the shortages lacks, and starts the next one.
-func (r *retryQueue) endRound(namespace, name string, lacks ...string) {
-	here := r.in[namespace]
-	if here == nil || here.round == nil || here.round.pod != name {
+// endTurn ends the attempt of a pod that was refused with these shortages, and starts the next one.
+func (r *retryQueue) endTurn(n *retryRounds, key types.NamespacedName, shortages ...string) {
+	if n.pod != key {
 		return
 	}
-	for _, what := range lacks {
-		here.round.full[what], here.tried[what] = true, here.rounds
+	for _, rank := range shortages {
+		n.refused[rank] = n.round
 	}
-	if len(lacks) > 0 {
-		here.round.left--
+	if len(shortages) > 0 {
+		n.left--
 	}
-	r.nextTurn(namespace, here, func(a, b *refusedPod) bool {
-		return cmp.Or(cmp.Compare(here.tried[a.what], here.tried[b.what]), a.created.Compare(b.created)) < 0
+	r.nextTurn(n, func(a, b *pendingPod) int {
+		return cmp.Or(cmp.Compare(n.refused[a.rank], n.refused[b.rank]), inOrder(a, b))
 	})
 }
 
-// nextTurn wakes the first pod whose shortage has not been refused in this round.
-func (r *retryQueue) nextTurn(namespace string, here *refusedNamespace, before func(a, b *refusedPod) bool) {
-	name, next := "", (*refusedPod)(nil)
-	for n, pod := range here.pods {
-		if pod.what == "" || here.round.full[pod.what] {
-			continue
-		}
-		if next == nil || before(pod, next) || !before(next, pod) && n < name {
-			name, next = n, pod
+// nextTurn wakes the first pod of a rank that was not refused in this round.
+func (r *retryQueue) nextTurn(n *retryRounds, order func(a, b *pendingPod) int) {
+	var next *pendingPod
+	for rank, pods := range n.ranks {
+		if n.refused[rank] != n.round && (next == nil || order(pods[0], next) < 0) {
+			next = pods[0]
 		}
 	}
-	switch again := here.round.again; {
-	case next != nil && here.round.left > 0:
-		here.round.pod, here.round.since = name, time.Now()
-		r.wake(types.NamespacedName{Namespace: namespace, Name: name})
-	case again > 0:
-		r.beginRound(namespace, here, again)
+	switch {
+	case next != nil && n.left > 0:
+		n.pod, n.since = next.key, time.Now()
+		r.wake(next.key)
+	case n.again > 0:
+		r.beginRound(n, n.again)
 	default:
-		here.round = nil
+		n.pod = types.NamespacedName{}
 	}
 }

@@ -118,7 +118,7 @@ func TestATurnThatNobodyEndsIsOver(t *testing.T) {
 	h.arrive("p1", 2)
 	h.refused.Retry("twin", perRelease)
 	h.queue = nil
-	h.refused.in["twin"].round.since = time.Now().Add(-turnLimit)
+	h.refused.in["twin"].since = time.Now().Add(-turnLimit)
 	h.release(2, perRelease)
 	if len(h.sizes) > 0 {
 		t.Errorf("it waits; asked were %v", h.asked)
@@ -153,7 +153,7 @@ func TestNobodyWhoFitsWaitsAfterARound(t *testing.T) {
 			},
 			"": func(t *rapid.T) {
 				for name, here := range h.refused.in {
-					if here.round != nil {
+					if here.pod.Name != "" {
 						t.Fatalf("a round in %s has no end", name)
 					}
 				}

@@ -90,7 +90,7 @@ func SetupShadowPods(mgr ctrl.Manager, o ShadowPodOptions) error {
 		return err
 	}
 	s := &shadowPods{client: mgr.GetClient(), live: mgr.GetAPIReader(), pods: pods, youth: o.Youth, allowed: o.Pods, requests: o.DefaultRequests, dropped: o.DroppedMetadata}
-	s.ledger, s.refused.wake = newLedger(o.Enforce, s.queue.wakeUp), s.queue.wakeUp
+	s.ledger, s.refused.wake = newQuotaCache(o.Enforce, s.queue.wakeUp), s.queue.wakeUp
 	if err := mgr.Add(manager.RunnableFunc(s.sweepOrphans)); err != nil {
 		return fmt.Errorf("adding what ends doubts: %w", err)
 	}
@@ -246,7 +246,7 @@ func (s *shadowPods) createPod(ctx context.Context, sp *offv1beta1.ShadowPod) er
 		}
 		return s.notMade(ctx, sp, err, asked)
 	}
-	s.ledger.Made(pod)
+	s.ledger.Made(pod, "")
 	if s.ledger.enforce {
 		s.shapes.Learn(shapeOf(asked), &pod.Spec, time.Now())
 	}
@@ -347,11 +347,11 @@ func (s *shadowPods) readPod(ctx context.Context, sp *offv1beta1.ShadowPod) (*co
 	err := s.live.Get(ctx, key, pod)
 	switch {
 	case err == nil && metav1.IsControlledBy(pod, sp):
-		s.ledger.Found(pod)
+		s.ledger.Found(key, pod)
 	case err == nil || apierrors.IsNotFound(err):
 		s.ledger.Release(key)
 	default:
-		s.ledger.Unknown(key)
+		s.ledger.Found(key, nil)
 	}
 	return pod, err
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
@@ -32,46 +31,45 @@ type usage struct {
 	budget  *offv1beta1.QuotaSpec
 	version string
 	used    corev1.ResourceList
-	entries int
-	// held are the reservations that the watch does not show yet, by name of the pod.
-	held    map[types.NamespacedName]*reservation
-	waiting pendingQueue
+	// reservations is the number of reservations of the account.
+	reservations int
+	pending      pendingQueue
 }
 
-func newBook(a account) *usage {
-	return &usage{account: a, used: corev1.ResourceList{}, held: map[types.NamespacedName]*reservation{}, waiting: newLine()}
+func newUsage(a account) *usage {
+	return &usage{account: a, used: corev1.ResourceList{}, pending: newPendingQueue()}
 }
 
 // setQuota sets the current Quota and reports whether it changed.
-func (b *usage) setQuota(q *offv1beta1.Quota) bool {
+func (u *usage) setQuota(q *offv1beta1.Quota) bool {
 	var budget *offv1beta1.QuotaSpec
 	version := ""
 	if q != nil {
 		budget, version = &q.Spec, fmt.Sprint(q.UID, "/", q.Generation)
 	}
-	changed := version != b.version
-	b.budget, b.version = budget, version
+	changed := version != u.version
+	u.budget, u.version = budget, version
 	return changed
 }
 
 // checkRoom returns why the need of w does not fit on top of used, nil if it fits.
-func (b *usage) checkRoom(w *pendingPod, used corev1.ResourceList) error {
-	if b.budget == nil {
-		return fmt.Errorf("failed getting quota: user %q has none for cluster %q", b.account.user, b.account.consumer)
+func (u *usage) checkRoom(w *pendingPod, used corev1.ResourceList) error {
+	if u.budget == nil {
+		return fmt.Errorf("failed getting quota: user %q has none for cluster %q", u.account.user, u.account.consumer)
 	}
-	if short := quota.Fit(w.need, used, b.budget.Resources); short != nil {
-		return &overQuota{short, b.budget.Resources}
+	if short := quota.Fit(w.need, used, u.budget.Resources); short != nil {
+		return &overQuota{short, u.budget.Resources}
 	}
 	if w.ran {
 		return nil
 	}
-	return quota.Check(b.budget, w.pod, used)
+	return quota.Check(u.budget, w.pod, used)
 }
 
 // rankOf returns the rank of w: the need of w and its own reservation. Pods of the same rank fit if w does. The rank of a pod
 // that exceeds the whole Quota is hopeless.
-func (b *usage) rankOf(w *pendingPod, own *reservation) string {
-	if b.checkRoom(w, nil) != nil {
+func (u *usage) rankOf(w *pendingPod, own *reservation) string {
+	if u.checkRoom(w, nil) != nil {
 		return hopeless
 	}
 	if own == nil {
