@@ -86,16 +86,11 @@ func (c *Client) Writes() []*Write {
 
 // Keep records an object that the cluster has as the command wants it.
 func (c *Client) Keep(obj client.Object) error {
-	kind, err := c.GroupVersionKindFor(obj)
-	if err != nil {
-		return err
+	sent, w, err := c.prepareWrite(obj)
+	if err == nil && w == nil {
+		c.recordWrite(&Write{Verb: Keep, Object: sent})
 	}
-	sent, err := toUnstructured(obj, kind)
-	if err != nil || c.findWrite(kind, client.ObjectKeyFromObject(obj)) != nil {
-		return err
-	}
-	c.recordWrite(&Write{Verb: Keep, Object: sent})
-	return nil
+	return err
 }
 
 // Get returns the object after the recorded writes.
@@ -109,7 +104,7 @@ func (c *Client) Get(ctx context.Context, key client.ObjectKey, obj client.Objec
 	case w != nil && w.now != nil:
 		return fromUnstructured(w.now, obj)
 	case w != nil, c.isVirtual(key.Namespace):
-		return notFound(kind, key)
+		return notFound(newEmpty(kind, key))
 	}
 	return c.WithWatch.Get(ctx, key, obj, opts...)
 }
@@ -173,64 +168,39 @@ func (c *Client) newItem(list client.ObjectList, kind schema.GroupVersionKind) (
 
 // Create records a new object. A review is no stored object: it is sent.
 func (c *Client) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
-	kind, err := c.GroupVersionKindFor(obj)
+	sent, w, err := c.prepareWrite(obj)
 	if err != nil {
 		return err
 	}
+	kind := sent.GroupVersionKind()
 	if kind.Group == authorizationv1.GroupName || kind.Group == authenticationv1.GroupName {
 		return c.WithWatch.Create(ctx, obj, opts...)
 	}
-	sent, err := toUnstructured(obj, kind)
-	if err != nil {
-		return err
+	if w != nil && w.now != nil {
+		return apierrors.NewAlreadyExists(resourceOf(kind), obj.GetName())
 	}
-	key := client.ObjectKeyFromObject(obj)
-	w, now := c.findWrite(kind, key), sent.DeepCopy()
-	switch {
-	case w != nil && w.now != nil:
-		return apierrors.NewAlreadyExists(resourceOf(kind), key.Name)
-	case w == nil && c.canValidate(sent):
-		if err := c.WithWatch.Create(ctx, now, append(opts, client.DryRunAll)...); err != nil {
-			return err
-		}
-	default:
-		makeNew(now)
-	}
-	c.recordWrite(&Write{Verb: Create, Object: sent, now: now})
-	return fromUnstructured(now, obj)
+	return c.writeObject(ctx, &Write{Verb: Create, Object: sent, now: sent.DeepCopy()}, w, obj, func(now *unstructured.Unstructured) error {
+		return c.WithWatch.Create(ctx, now, append(opts, client.DryRunAll)...)
+	})
 }
 
 // Update records a changed object.
 func (c *Client) Update(ctx context.Context, obj client.Object, opts ...client.UpdateOption) error {
-	kind, err := c.GroupVersionKindFor(obj)
+	sent, w, err := c.prepareWrite(obj)
 	if err != nil {
 		return err
 	}
-	sent, err := toUnstructured(obj, kind)
-	if err != nil {
-		return err
+	if c.isGone(w, obj) {
+		return notFound(sent)
 	}
-	key := client.ObjectKeyFromObject(obj)
-	w, now := c.findWrite(kind, key), sent.DeepCopy()
-	switch {
-	case w != nil && w.now == nil, w == nil && c.isVirtual(key.Namespace):
-		return notFound(kind, key)
-	case w != nil:
-		if err := c.validateResult(ctx, w, now); err != nil {
-			return err
-		}
-	default:
-		if err := c.WithWatch.Update(ctx, now, append(opts, client.DryRunAll)...); err != nil {
-			return err
-		}
-	}
-	c.recordWrite(&Write{Verb: Update, Object: sent, now: now})
-	return fromUnstructured(now, obj)
+	return c.writeObject(ctx, &Write{Verb: Update, Object: sent, now: sent.DeepCopy()}, w, obj, func(now *unstructured.Unstructured) error {
+		return c.WithWatch.Update(ctx, now, append(opts, client.DryRunAll)...)
+	})
 }
 
-// Patch records a changed object, or a new one of an apply.
+// Patch records an object changed by a merge patch or an apply, or a new one of an apply.
 func (c *Client) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
-	kind, err := c.GroupVersionKindFor(obj)
+	fields, w, err := c.prepareWrite(obj)
 	if err != nil {
 		return err
 	}
@@ -238,46 +208,27 @@ func (c *Client) Patch(ctx context.Context, obj client.Object, patch client.Patc
 	if err != nil {
 		return err
 	}
-	key, applies := client.ObjectKeyFromObject(obj), patch.Type() == types.ApplyPatchType
-	before, w, err := c.readRecorded(ctx, kind, key)
-	if err != nil {
+	before := newEmpty(fields.GroupVersionKind(), client.ObjectKeyFromObject(obj))
+	if err := c.Get(ctx, client.ObjectKeyFromObject(obj), before); apierrors.IsNotFound(err) && patch.Type() == types.ApplyPatchType {
+		before = nil
+	} else if err != nil {
 		return err
 	}
-	if before == nil && !applies {
-		return notFound(kind, key)
-	}
-	verb := Update
+	write := &Write{Verb: Update}
 	if before == nil {
-		verb = Create
+		write.Verb = Create
 	}
-	now, err := mergeFields(before, body)
-	if err != nil {
+	if write.now, err = mergeFields(before, body); err != nil {
 		return err
 	}
-	switch {
-	case w == nil && c.canValidate(now):
-		now = newEmpty(kind, key)
-		if err := c.WithWatch.Patch(ctx, now, client.RawPatch(patch.Type(), body), append(opts, client.DryRunAll)...); err != nil {
-			return err
-		}
-	case !applies && patch.Type() != types.MergePatchType:
-		return fmt.Errorf("a dry run cannot change %s %s by %s", kind.Kind, key, patch.Type())
-	case before == nil:
-		makeNew(now)
-	default:
-		now.SetGeneration(before.GetGeneration() + 1)
-		if err := c.validateResult(ctx, w, now); err != nil {
+	if write.Object = write.now.DeepCopy(); patch.Type() == types.ApplyPatchType {
+		if write.Object, err = mergeFields(nil, body); err != nil {
 			return err
 		}
 	}
-	sent := now
-	if applies {
-		if sent, err = mergeFields(nil, body); err != nil {
-			return err
-		}
-	}
-	c.recordWrite(&Write{Verb: verb, Object: sent, now: now})
-	return fromUnstructured(now, obj)
+	return c.writeObject(ctx, write, w, obj, func(now *unstructured.Unstructured) error {
+		return c.WithWatch.Patch(ctx, now, client.RawPatch(patch.Type(), body), append(opts, client.DryRunAll)...)
+	})
 }
 
 // Apply is Patch for an apply configuration.
@@ -296,25 +247,21 @@ func (c *Client) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts
 
 // Delete records a deletion, or drops the record of a new object. Finalizers do not count.
 func (c *Client) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
-	kind, err := c.GroupVersionKindFor(obj)
-	if err != nil {
+	sent, w, err := c.prepareWrite(obj)
+	switch {
+	case err != nil:
 		return err
-	}
-	key := client.ObjectKeyFromObject(obj)
-	w := c.findWrite(kind, key)
-	if w != nil && w.now == nil || w == nil && c.isVirtual(key.Namespace) {
-		return notFound(kind, key)
-	}
-	if w != nil && w.Verb == Create && !w.Replaces {
+	case c.isGone(w, obj):
+		return notFound(sent)
+	case w != nil && w.isNew():
 		c.forgetWrite(w)
 		return nil
-	}
-	if w == nil || w.Verb == Update {
+	case w == nil || w.Verb == Update:
 		if err := c.WithWatch.Delete(ctx, obj, append(opts, client.DryRunAll)...); err != nil {
 			return err
 		}
 	}
-	c.recordWrite(&Write{Verb: Delete, Object: newEmpty(kind, key)})
+	c.recordWrite(&Write{Verb: Delete, Object: newEmpty(sent.GroupVersionKind(), client.ObjectKeyFromObject(obj))})
 	return nil
 }
 
@@ -331,41 +278,63 @@ func (c *Client) SubResource(name string) client.SubResourceClient {
 	return client.NewDryRunClient(c.WithWatch).SubResource(name)
 }
 
-// readRecorded returns the object after the recorded writes, nil if there is none, and its record, nil for none.
-func (c *Client) readRecorded(ctx context.Context, kind schema.GroupVersionKind, key client.ObjectKey) (*unstructured.Unstructured, *Write, error) {
-	w := c.findWrite(kind, key)
-	if w != nil {
-		return w.now, w, nil
+// prepareWrite returns an object as it is to be sent, and the earlier write of the object, nil for none.
+func (c *Client) prepareWrite(obj client.Object) (*unstructured.Unstructured, *Write, error) {
+	kind, err := c.GroupVersionKindFor(obj)
+	if err != nil {
+		return nil, nil, err
 	}
-	if c.isVirtual(key.Namespace) {
-		return nil, nil, nil
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encoding %s: %w", obj.GetName(), err)
 	}
-	now := newEmpty(kind, key)
-	if err := c.WithWatch.Get(ctx, key, now); err != nil {
-		return nil, nil, client.IgnoreNotFound(err)
-	}
-	return now, nil, nil
+	sent := &unstructured.Unstructured{Object: content}
+	sent.SetGroupVersionKind(kind)
+	return sent, c.findWrite(kind, client.ObjectKeyFromObject(obj)), nil
 }
 
-// canValidate reports whether the API server can validate an object that has no record.
-func (c *Client) canValidate(obj *unstructured.Unstructured) bool {
-	_, incomplete := Reveal(obj.Object)
-	return !incomplete && !c.isVirtual(obj.GetNamespace())
-}
-
-// validateResult sends the result of a further write of a recorded object as a server-side dry run.
-func (c *Client) validateResult(ctx context.Context, w *Write, now *unstructured.Unstructured) error {
-	if !c.canValidate(now) {
-		return nil
-	}
-	sent := now.DeepCopy()
-	if w != nil && w.Verb == Create && !w.Replaces {
-		for _, field := range []string{"uid", "resourceVersion", "managedFields"} {
-			unstructured.RemoveNestedField(sent.Object, "metadata", field)
+// writeObject validates a write and records it. The API server computes the result of the first write of an object, if it can.
+func (c *Client) writeObject(ctx context.Context, w, earlier *Write, obj client.Object, send func(now *unstructured.Unstructured) error) error {
+	_, incomplete := Reveal(w.now.Object)
+	validates := !incomplete && !c.isVirtual(w.now.GetNamespace())
+	var err error
+	switch {
+	case earlier == nil && validates:
+		err = send(w.now)
+	case w.Verb == Create:
+		w.now.SetUID(uuid.NewUUID())
+		w.now.SetGeneration(1)
+		w.now.SetCreationTimestamp(metav1.Now())
+	default:
+		w.now.SetGeneration(w.now.GetGeneration() + 1)
+		if validates {
+			err = c.validateResult(ctx, earlier, w.now.DeepCopy())
 		}
-		return c.WithWatch.Create(ctx, sent, client.DryRunAll)
 	}
-	return c.WithWatch.Update(ctx, sent, client.DryRunAll)
+	if err != nil {
+		return err
+	}
+	c.recordWrite(w)
+	return fromUnstructured(w.now, obj)
+}
+
+// validateResult sends the result of two writes as one.
+func (c *Client) validateResult(ctx context.Context, earlier *Write, now *unstructured.Unstructured) error {
+	if !earlier.isNew() {
+		return c.WithWatch.Update(ctx, now, client.DryRunAll)
+	}
+	for _, field := range []string{"uid", "resourceVersion", "managedFields"} {
+		unstructured.RemoveNestedField(now.Object, "metadata", field)
+	}
+	return c.WithWatch.Create(ctx, now, client.DryRunAll)
+}
+
+// isNew reports whether the cluster has no object of the name.
+func (w *Write) isNew() bool { return w.Verb == Create && !w.Replaces }
+
+// isGone reports whether an object would be gone, by its write or else with its namespace.
+func (c *Client) isGone(w *Write, obj client.Object) bool {
+	return w != nil && w.now == nil || w == nil && c.isVirtual(obj.GetNamespace())
 }
 
 // isVirtual reports whether a namespace would be created or deleted: the cluster does not have its objects, or would not keep them.
@@ -419,8 +388,8 @@ func (c *Client) forgetWrite(w *Write) {
 	c.writes = slices.DeleteFunc(c.writes, func(one *Write) bool { return one == w })
 }
 
-func notFound(kind schema.GroupVersionKind, key client.ObjectKey) error {
-	return apierrors.NewNotFound(resourceOf(kind), key.Name)
+func notFound(obj *unstructured.Unstructured) error {
+	return apierrors.NewNotFound(resourceOf(obj.GroupVersionKind()), obj.GetName())
 }
 
 func resourceOf(kind schema.GroupVersionKind) schema.GroupResource {
@@ -434,13 +403,6 @@ func newEmpty(kind schema.GroupVersionKind, key client.ObjectKey) *unstructured.
 	obj.SetNamespace(key.Namespace)
 	obj.SetName(key.Name)
 	return obj
-}
-
-// makeNew sets what the API server sets in a new object.
-func makeNew(obj *unstructured.Unstructured) {
-	obj.SetUID(uuid.NewUUID())
-	obj.SetGeneration(1)
-	obj.SetCreationTimestamp(metav1.Now())
 }
 
 // mergeFields returns an object, nil for none, with other fields merged into it. Lists are replaced.
@@ -458,16 +420,6 @@ func mergeFields(obj *unstructured.Unstructured, fields []byte) (*unstructured.U
 	}
 	now := &unstructured.Unstructured{}
 	return now, now.UnmarshalJSON(merged)
-}
-
-func toUnstructured(obj client.Object, kind schema.GroupVersionKind) (*unstructured.Unstructured, error) {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
-	if err != nil {
-		return nil, fmt.Errorf("encoding %s: %w", obj.GetName(), err)
-	}
-	now := &unstructured.Unstructured{Object: content}
-	now.SetGroupVersionKind(kind)
-	return now, nil
 }
 
 // fromUnstructured copies an object into another one of any type.
