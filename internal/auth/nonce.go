@@ -12,10 +12,8 @@ import (
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -59,11 +57,10 @@ func generateNonce(_ context.Context, _ liqov1beta1.ClusterID, secret *corev1.Se
 
 // handshakeSecrets fills in the Secrets with one label in tenant namespaces.
 type handshakeSecrets struct {
-	client   client.Client // reads namespaces
-	direct   client.Client // writes Secrets
-	secrets  *kube.NamespacedWatch
-	recorder events.EventRecorder
-	told     kube.Told[types.NamespacedName, kube.Event]
+	client  client.Client // reads namespaces
+	direct  client.Client // writes Secrets
+	secrets *kube.NamespacedWatch
+	events  *kube.EventRecorder
 	// fill completes the data of a peer's Secret in memory, and returns the event for the new state.
 	fill func(context.Context, liqov1beta1.ClusterID, *corev1.Secret) (kube.Event, error)
 }
@@ -82,7 +79,7 @@ func setupHandshakeSecrets(mgr ctrl.Manager, name, label string,
 		return nil, fmt.Errorf("adding the watch of Secrets labelled %s: %w", label, err)
 	}
 	h := &handshakeSecrets{
-		client: mgr.GetClient(), direct: direct, secrets: secrets, recorder: mgr.GetEventRecorder("liqo-" + name), fill: fill,
+		client: mgr.GetClient(), direct: direct, secrets: secrets, events: kube.NewEventRecorder(kube.EmitBy(mgr.GetEventRecorder("liqo-"+name), "Sync")), fill: fill,
 	}
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named(name).
@@ -99,11 +96,7 @@ func setupHandshakeSecrets(mgr ctrl.Manager, name, label string,
 func (h *handshakeSecrets) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	secret := &corev1.Secret{}
 	if err := h.secrets.Get(ctx, req.NamespacedName, secret); err != nil {
-		if apierrors.IsNotFound(err) {
-			h.told.Forget(req.NamespacedName)
-			return reconcile.Result{}, nil
-		}
-		return kube.Result(err)
+		return kube.Result(client.IgnoreNotFound(err))
 	}
 	if !secret.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, nil
@@ -113,9 +106,7 @@ func (h *handshakeSecrets) Reconcile(ctx context.Context, req reconcile.Request)
 	if err == nil {
 		now = []kube.Event{event}
 	}
-	for _, e := range h.told.News(req.NamespacedName, now) {
-		h.recorder.Eventf(secret, nil, e.Type, e.Reason, "Sync", "%s", kube.Note(e.Message))
-	}
+	h.events.Record(secret, now...)
 	return kube.Result(err)
 }
 

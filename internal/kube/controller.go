@@ -20,7 +20,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -87,12 +86,11 @@ type Options struct {
 
 // Controller runs the reconcile loop of one kind.
 type Controller[T client.Object] struct {
-	mgr      ctrl.Manager
-	client   client.Client
-	recorder events.EventRecorder
-	options  Options
-	syncer   Syncer[T]
-	told     Told[types.NamespacedName, Event]
+	mgr     ctrl.Manager
+	client  client.Client
+	options Options
+	syncer  Syncer[T]
+	events  *EventRecorder // by types.NamespacedName
 	// released maps objects to the UID whose finalizer was removed, until the cache shows the deletion. Cleanup must
 	// not run again for an object in a stale cache: resources that Cleanup acquires anew would never be released.
 	released Table[types.NamespacedName, types.UID]
@@ -103,11 +101,11 @@ type Controller[T client.Object] struct {
 // NewController returns the controller of one kind. Builder and Complete register the controller.
 func NewController[T client.Object](mgr ctrl.Manager, o Options, s Syncer[T]) *Controller[T] {
 	return &Controller[T]{
-		mgr:      mgr,
-		client:   mgr.GetClient(),
-		recorder: mgr.GetEventRecorder("liqo-" + o.Name),
-		options:  o,
-		syncer:   s,
+		mgr:     mgr,
+		client:  mgr.GetClient(),
+		events:  NewEventRecorder(EmitBy(mgr.GetEventRecorder("liqo-"+o.Name), "Sync")),
+		options: o,
+		syncer:  s,
 	}
 }
 
@@ -154,7 +152,7 @@ func (c *Controller[T]) Reconcile(ctx context.Context, req reconcile.Request) (r
 	obj := newObject[T]()
 	if err := c.client.Get(ctx, req.NamespacedName, obj); err != nil {
 		if client.IgnoreNotFound(err) == nil {
-			c.told.Forget(req.NamespacedName)
+			c.events.Forget(req.NamespacedName)
 			c.released.Drop(req.NamespacedName)
 			return c.cleanupGone(ctx, req.NamespacedName)
 		}
@@ -175,7 +173,7 @@ func (c *Controller[T]) syncObject(ctx context.Context, obj T) (reconcile.Result
 	}
 	if recaller, ok := c.syncer.(Recaller[T]); ok {
 		well := slices.DeleteFunc(recaller.Recall(obj), func(e Event) bool { return e.Type != corev1.EventTypeNormal })
-		c.told.Recall(client.ObjectKeyFromObject(obj), well)
+		c.events.Restore(client.ObjectKeyFromObject(obj), well)
 	}
 	if _, ok := c.syncer.(Cleaner[T]); ok && c.options.Finalizer != "" && controllerutil.ContainsFinalizer(obj, c.options.Finalizer) {
 		c.held.Put(client.ObjectKeyFromObject(obj), obj)
@@ -254,9 +252,7 @@ func (c *Controller[T]) patchChanges(ctx context.Context, before, obj T, err err
 
 // recordEvents records the new events; an empty list clears the record of the object.
 func (c *Controller[T]) recordEvents(obj T, events []Event) {
-	for _, e := range c.told.News(client.ObjectKeyFromObject(obj), events) {
-		c.recorder.Eventf(obj, nil, e.Type, e.Reason, "Sync", "%s", Note(e.Message))
-	}
+	c.events.RecordAbout(client.ObjectKeyFromObject(obj), obj, events...)
 }
 
 func (c *Controller[T]) reportError(obj T, err error) []Event {

@@ -4,17 +4,29 @@
 package kube
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/lru"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/internal/policy"
 )
 
 // Event describes a Kubernetes event. Type is corev1.EventTypeNormal or corev1.EventTypeWarning.
-type Event struct{ Type, Reason, Message string }
+type Event struct {
+	Type, Reason, Message string
+	// State identifies the event instead of the message, for messages with details that change; may be empty.
+	State string
+}
+
+func (e Event) isSame(other Event) bool {
+	return e.Type == other.Type && e.Reason == other.Reason && cmp.Or(e.State, e.Message) == cmp.Or(other.State, other.Message)
+}
 
 // Note truncates a text to the maximum length of an event message and removes terminal control sequences: the text may
 // come from a peer.
@@ -46,46 +58,73 @@ func Complaints(err error) []Event {
 	return []Event{{Type: corev1.EventTypeWarning, Reason: reason, Message: err.Error()}}
 }
 
-// Told records the last events of each subject, so that a condition that persists is not recorded again on every pass.
-// The zero value is ready for use.
-type Told[K, E comparable] struct {
+// maxRecorded is the number of subjects whose events an EventRecorder remembers. Of more subjects, those that were not
+// recorded for the longest time are forgotten: a repeated event is better than unbounded memory.
+const maxRecorded = 20000
+
+// EventRecorder records the events of a subject when they change, so that a condition that persists is not recorded
+// again on every pass.
+type EventRecorder struct {
+	emit func(obj client.Object, e Event)
 	mu   sync.Mutex
-	last map[K][]E
+	last *lru.Cache // subject → []Event
 }
 
-// News takes all current events of a subject and returns the new ones.
-func (t *Told[K, E]) News(subject K, now []E) []E {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	previous := t.last[subject]
+// NewEventRecorder returns an EventRecorder that emits events by emit.
+func NewEventRecorder(emit func(obj client.Object, e Event)) *EventRecorder {
+	return &EventRecorder{emit: emit, last: lru.New(maxRecorded)}
+}
+
+// EmitBy returns the function that emits events with an action, without a related object.
+func EmitBy(r events.EventRecorder, action string) func(obj client.Object, e Event) {
+	return func(obj client.Object, e Event) {
+		r.Eventf(obj, nil, e.Type, e.Reason, action, "%s", Note(e.Message))
+	}
+}
+
+// Record takes all current events of an object, and emits and returns the new ones.
+func (r *EventRecorder) Record(obj client.Object, now ...Event) []Event {
+	return r.RecordAbout(obj.GetUID(), obj, now...)
+}
+
+// RecordAbout is Record for a subject other than the object to which the events are attached.
+func (r *EventRecorder) RecordAbout(subject any, obj client.Object, now ...Event) []Event {
+	fresh := r.replaceRecord(subject, now)
+	for _, e := range fresh {
+		r.emit(obj, e)
+	}
+	return fresh
+}
+
+// replaceRecord replaces the record of a subject, and returns the events that were not part of it.
+func (r *EventRecorder) replaceRecord(subject any, now []Event) []Event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	previous, _ := r.last.Get(subject)
 	if len(now) == 0 {
-		delete(t.last, subject)
+		r.last.Remove(subject)
 		return nil
 	}
-	if t.last == nil {
-		t.last = map[K][]E{}
-	}
-	t.last[subject] = slices.Clone(now)
-	return slices.DeleteFunc(slices.Clone(now), func(e E) bool { return slices.Contains(previous, e) })
+	r.last.Add(subject, now)
+	known, _ := previous.([]Event)
+	return slices.DeleteFunc(slices.Clone(now), func(e Event) bool { return slices.ContainsFunc(known, e.isSame) })
 }
 
-// Forget deletes the record of a subject that is gone.
-func (t *Told[K, E]) Forget(subject K) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.last, subject)
-}
-
-// Recall initializes the record of a subject with the events that a previous process recorded, unless the subject has a
+// Restore initializes the record of a subject with the events that a previous process emitted, unless the subject has a
 // record.
-func (t *Told[K, E]) Recall(subject K, then []E) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if _, known := t.last[subject]; known || len(then) == 0 {
-		return
+func (r *EventRecorder) Restore(subject any, then []Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, known := r.last.Get(subject); !known && len(then) > 0 {
+		r.last.Add(subject, then)
 	}
-	if t.last == nil {
-		t.last = map[K][]E{}
-	}
-	t.last[subject] = then
+}
+
+// Forget deletes the record of a subject, and reports whether there was any.
+func (r *EventRecorder) Forget(subject any) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, was := r.last.Get(subject)
+	r.last.Remove(subject)
+	return was
 }

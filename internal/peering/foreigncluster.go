@@ -22,7 +22,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -72,15 +71,15 @@ func watchCredentials(mgr ctrl.Manager) (*kube.NamespacedWatch, error) {
 type foreignClusters struct {
 	client   client.Client
 	secrets  *kube.NamespacedWatch
-	recorder events.EventRecorder
+	events   *kube.EventRecorder
 	version  string
 	disabled Disabled
-	told     kube.Told[types.UID, kube.Event]
 }
 
 func setupForeignClusters(mgr ctrl.Manager, o Options, secrets *kube.NamespacedWatch) error {
 	f := &foreignClusters{
-		client: mgr.GetClient(), secrets: secrets, recorder: mgr.GetEventRecorder("liqo-foreigncluster"), version: o.Version, disabled: o.Disabled,
+		client: mgr.GetClient(), secrets: secrets, version: o.Version, disabled: o.Disabled,
+		events: kube.NewEventRecorder(kube.EmitBy(mgr.GetEventRecorder("liqo-foreigncluster"), "Compare")),
 	}
 	wake := handler.EnqueueRequestsFromMapFunc(f.peerOf)
 	b := ctrl.NewControllerManagedBy(mgr).
@@ -184,7 +183,6 @@ func (f *foreignClusters) removeForeignCluster(ctx context.Context, fc *liqov1be
 	if err := client.IgnoreNotFound(f.client.Delete(ctx, fc, client.Preconditions{UID: &fc.UID})); err != nil {
 		return fmt.Errorf("deleting ForeignCluster %s: %w", fc.Name, err)
 	}
-	f.told.Forget(fc.UID)
 	log.FromContext(ctx).Info("nothing is left of a peer", "peer", fc.Name)
 	return nil
 }
@@ -215,7 +213,5 @@ func (f *foreignClusters) recordEvents(fc *liqov1beta1.ForeignCluster) {
 	if c := peer.VersionRefused(fc); c != nil {
 		now = append(now, kube.Event{Type: corev1.EventTypeWarning, Reason: c.Reason, Message: c.Message})
 	}
-	for _, e := range f.told.News(fc.UID, now) {
-		f.recorder.Eventf(fc, nil, e.Type, e.Reason, "Compare", "%s", kube.Note(e.Message))
-	}
+	f.events.Record(fc, now...)
 }

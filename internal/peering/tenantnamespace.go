@@ -14,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -49,9 +48,8 @@ type tenantNamespaces struct {
 	client        client.Client
 	live          client.Reader
 	secrets       *kube.NamespacedWatch
-	recorder      events.EventRecorder
+	events        *kube.EventRecorder
 	liqoNamespace string
-	told          kube.Told[types.UID, string]
 }
 
 func setupTenantNamespaces(mgr ctrl.Manager, o Options, secrets *kube.NamespacedWatch) error {
@@ -59,7 +57,7 @@ func setupTenantNamespaces(mgr ctrl.Manager, o Options, secrets *kube.Namespaced
 		client:        mgr.GetClient(),
 		live:          mgr.GetAPIReader(),
 		secrets:       secrets,
-		recorder:      mgr.GetEventRecorder("liqo-tenantnamespace"),
+		events:        kube.NewEventRecorder(kube.EmitBy(mgr.GetEventRecorder("liqo-tenantnamespace"), "Grant")),
 		liqoNamespace: cmp.Or(o.LiqoNamespace, names.LiqoNamespace),
 	}
 	inside := handler.EnqueueRequestsFromMapFunc(ofNamespace)
@@ -131,8 +129,7 @@ func (t *tenantNamespaces) Reconcile(ctx context.Context, req ctrl.Request) (ctr
 
 func (t *tenantNamespaces) reconcileNamespace(ctx context.Context, namespace *corev1.Namespace) error {
 	id, tenant := peer.OfNamespace(namespace)
-	reason, complaint := t.warningOf(ctx, namespace)
-	t.recordWarning(namespace, reason, complaint)
+	t.events.Record(namespace, t.warningsOf(ctx, namespace)...)
 	if !tenant || !namespace.DeletionTimestamp.IsZero() {
 		return t.revokeBindings(ctx, namespace.Name)
 	}
@@ -152,31 +149,23 @@ func (t *tenantNamespaces) reconcileNamespace(ctx context.Context, namespace *co
 	return errors.Join(errs...)
 }
 
-// warningOf returns the problem of the namespace that an administrator must fix, with the reason of the
-// event.
-func (t *tenantNamespaces) warningOf(ctx context.Context, namespace *corev1.Namespace) (reason, message string) {
+// warningsOf returns the event for the problem of the namespace that an administrator must fix, if any.
+func (t *tenantNamespaces) warningsOf(ctx context.Context, namespace *corev1.Namespace) []kube.Event {
 	label, marked := namespace.Labels[names.RemoteClusterID]
 	if !marked || namespace.Labels[names.TenantNamespace] != "true" || !namespace.DeletionTimestamp.IsZero() {
-		return "", ""
+		return nil
 	}
 	id, usable := peer.OfNamespace(namespace)
 	if !usable {
-		return reasonInvalidID, fmt.Sprintf("the label %s is %q, which cannot be the ID of a cluster: lower-case letters, digits and dashes can", names.RemoteClusterID, label)
+		return newWarning(reasonInvalidID, "the label %s is %q, which cannot be the ID of a cluster: lower-case letters, digits and dashes can", names.RemoteClusterID, label)
 	}
 	all := t.namespacesOf(ctx, id)
 	if len(all) < 2 {
-		return "", ""
+		return nil
 	}
-	return reasonDuplicateNamespace, fmt.Sprintf("the peering with %s has more than one tenant namespace: %s; keep one", id, strings.Join(all, ", "))
+	return newWarning(reasonDuplicateNamespace, "the peering with %s has more than one tenant namespace: %s; keep one", id, strings.Join(all, ", "))
 }
 
-// recordWarning emits a warning unless already recorded.
-func (t *tenantNamespaces) recordWarning(namespace *corev1.Namespace, reason, complaint string) {
-	var now []string
-	if complaint != "" {
-		now = append(now, complaint)
-	}
-	for _, news := range t.told.News(namespace.UID, now) {
-		t.recorder.Eventf(namespace, nil, corev1.EventTypeWarning, reason, "Grant", "%s", kube.Note(news))
-	}
+func newWarning(reason, format string, args ...any) []kube.Event {
+	return []kube.Event{{Type: corev1.EventTypeWarning, Reason: reason, Message: fmt.Sprintf(format, args...)}}
 }

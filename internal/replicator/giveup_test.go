@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
 )
@@ -20,6 +21,7 @@ func TestAPeerThatWasGivenUpIsLookedAtOnlyWhileSomethingIsHeld(t *testing.T) {
 	r := &reconciler{
 		client: p.consumer.Client, live: p.consumer.Client,
 		recorder: events.NewFakeRecorder(100), log: logr.Discard(),
+		problems: kube.NewEventRecorder(kube.EmitBy(events.NewFakeRecorder(100), "Replicate")),
 	}
 	look := func() bool {
 		t.Helper()

@@ -5,10 +5,8 @@ package replicator
 
 import (
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/internal/kube"
@@ -16,12 +14,6 @@ import (
 
 // problem is the problem of a Secret, as its event reports it; the zero value is none.
 type problem struct{ reason, message string }
-
-// recordedProblem is a problem and its Secret.
-type recordedProblem struct {
-	secret types.UID
-	problem
-}
 
 // recordProblems emits an event on each Secret whose problem changed since the last run.
 func (r *reconciler) recordProblems(s *inputs, l *link) {
@@ -37,17 +29,14 @@ func (r *reconciler) recordProblems(s *inputs, l *link) {
 			s.problems[secret.UID] = problem{reasonRefused, fmt.Sprintf("%s refuses our calls: %s", s.peer, refusal)}
 		}
 	}
-	var now []recordedProblem
-	for uid, p := range s.problems {
-		now = append(now, recordedProblem{uid, p})
-	}
-	for _, news := range r.told.News(s.peer, now) {
-		i := slices.IndexFunc(s.secrets, func(secret corev1.Secret) bool { return secret.UID == news.secret })
-		if i < 0 {
-			continue
-		}
+	for i := range s.secrets {
 		secret := &s.secrets[i]
-		r.recorder.Eventf(secret, nil, corev1.EventTypeWarning, news.reason, "Replicate", "%s", kube.Note(news.message))
-		r.log.Info("credentials have a problem", "peer", s.peer, "secret", client.ObjectKeyFromObject(secret), "reason", news.reason, "detail", news.message)
+		var now []kube.Event
+		if p, wrong := s.problems[secret.UID]; wrong {
+			now = append(now, kube.Event{Type: corev1.EventTypeWarning, Reason: p.reason, Message: p.message})
+		}
+		for _, news := range r.problems.Record(secret, now...) {
+			r.log.Info("credentials have a problem", "peer", s.peer, "secret", client.ObjectKeyFromObject(secret), "reason", news.Reason, "detail", news.Message)
+		}
 	}
 }

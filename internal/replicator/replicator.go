@@ -80,7 +80,7 @@ type reconciler struct {
 	recorder events.EventRecorder
 	log      logr.Logger
 	links    links
-	told     kube.Told[liqov1beta1.ClusterID, recordedProblem]
+	problems *kube.EventRecorder
 	queue    workqueue.TypedRateLimitingInterface[reconcile.Request]
 }
 
@@ -97,6 +97,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		live:     mgr.GetAPIReader(),
 		secrets:  kube.NewNamespacedWatch(mgr.GetConfig(), mgr.GetCache(), &corev1.Secret{}, peer.Namespaces(), credentials),
 		recorder: mgr.GetEventRecorder(names.CRDReplicator),
+		problems: kube.NewEventRecorder(kube.EmitBy(mgr.GetEventRecorder(names.CRDReplicator), "Replicate")),
 		log:      mgr.GetLogger().WithName("replicate"),
 	}
 	if err := mgr.Add(r.secrets); err != nil {

@@ -4,8 +4,6 @@
 package virtualkubelet
 
 import (
-	"sync"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,26 +25,23 @@ const (
 	reasonAudienceKept = "TokenAudienceNotAllowed"
 	reasonOmitted      = "DownwardAPITruncated"
 	reasonNotExposed   = "EndpointsNotReflected"
-	maxRememberedEvent = 20000
 	// failureText is the prefix of failure messages.
 	failureText = "Error reflecting object: "
 )
 
 // eventLog records changes, not states: a state that lasts is not recorded again.
-type eventLog struct {
-	recorder record.EventRecorder
+type eventLog struct{ *kube.EventRecorder }
 
-	mu   sync.Mutex
-	told map[eventKey]string
-}
-
+// eventKey is the subject of an event: problems of an object with different reasons begin and end independently.
 type eventKey struct {
 	uid    types.UID
 	reason string
 }
 
 func newEventLog(recorder record.EventRecorder) *eventLog {
-	return &eventLog{recorder: recorder, told: map[eventKey]string{}}
+	return &eventLog{kube.NewEventRecorder(func(obj client.Object, e kube.Event) {
+		recorder.Event(obj, e.Type, e.Reason, kube.Note(e.Message))
+	})}
 }
 
 func (l *eventLog) recordNormal(obj client.Object, reason, message string) {
@@ -84,12 +79,7 @@ func (l *eventLog) recordFailure(obj client.Object, err error) {
 
 // forgetFailure forgets a recorded event of an object, when its cause is over, and reports whether there was any.
 func (l *eventLog) forgetFailure(obj client.Object, reason string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	key := eventKey{obj.GetUID(), reason}
-	_, was := l.told[key]
-	delete(l.told, key)
-	return was
+	return l.Forget(eventKey{obj.GetUID(), reason})
 }
 
 func (l *eventLog) record(obj client.Object, kind, reason, message string) {
@@ -97,21 +87,5 @@ func (l *eventLog) record(obj client.Object, kind, reason, message string) {
 }
 
 func (l *eventLog) recordAbout(obj client.Object, about types.UID, kind, reason, message string) {
-	if message = kube.Note(message); l.isNew(eventKey{about, reason}, message) {
-		l.recorder.Event(obj, kind, reason, message)
-	}
-}
-
-// isNew remembers the text, and reports whether it differs from the last recorded one.
-func (l *eventLog) isNew(key eventKey, what string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if said, known := l.told[key]; known && said == what {
-		return false
-	}
-	if len(l.told) >= maxRememberedEvent {
-		clear(l.told) // a repeated event is better than unbounded memory
-	}
-	l.told[key] = what
-	return true
+	l.RecordAbout(eventKey{about, reason}, obj, kube.Event{Type: kind, Reason: reason, Message: message})
 }

@@ -81,6 +81,9 @@ const (
 	maxEvents  = 20
 )
 
+// maxPodsWithTexts bounds what is remembered of pods and their events.
+const maxPodsWithTexts = 20000
+
 // eventsKind names the kind to the engine.
 const eventsKind = "events"
 
@@ -340,7 +343,7 @@ func (k *eventKind) countMore(key types.NamespacedName, message string, begun bo
 	now := k.now()
 	g, ok := k.waiting[key]
 	if !ok {
-		if len(k.waiting) >= maxRememberedEvent {
+		if len(k.waiting) >= maxPodsWithTexts {
 			clear(k.waiting) // of namespaces that are offloaded no more
 		}
 		g.began = now
@@ -364,7 +367,7 @@ func (k *eventKind) repeatDelay(uid types.UID) time.Duration {
 	if wait := k.repeated[uid].Add(repeatPause).Sub(now); wait > 0 {
 		return wait
 	}
-	if len(k.repeated) >= maxRememberedEvent {
+	if len(k.repeated) >= maxPodsWithTexts {
 		clear(k.repeated) // an extra update is better than unbounded memory
 	}
 	k.repeated[uid] = now
@@ -375,7 +378,7 @@ func (k *eventKind) repeatDelay(uid types.UID) time.Duration {
 func (k *eventKind) rememberText(pod types.NamespacedName, text string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if len(k.own) >= maxRememberedEvent {
+	if len(k.own) >= maxPodsWithTexts {
 		clear(k.own) // of namespaces that are offloaded no more
 	}
 	if len(k.own[pod]) < maxEvents {

@@ -102,15 +102,18 @@ func withoutRefusal(status corev1.PodStatus) corev1.PodStatus {
 
 // tellTrouble records the problems that keep the remote pod from running, when they begin.
 func (k *podKind) tellTrouble(it *podItem) {
-	k.events.recordEnd(it.local, reasonRefused)
+	k.events.forgetFailure(it.local, reasonRefused)
 	now := podProblems(it.remote)
 	for _, reason := range []string{reasonUnschedulable, reasonNoImage} {
 		i := slices.IndexFunc(now, func(t podProblem) bool { return t.reason == reason })
 		if i < 0 {
-			k.events.recordEnd(it.local, reason)
+			k.events.forgetFailure(it.local, reason)
 			continue
 		}
-		k.events.recordOnce(it.local, reason, now[i].what, fmt.Sprintf("in cluster %q: %s", k.options.Provider, now[i].message))
+		k.events.RecordAbout(eventKey{it.local.GetUID(), reason}, it.local, kube.Event{
+			Type: corev1.EventTypeWarning, Reason: reason, State: reason + now[i].what,
+			Message: fmt.Sprintf("in cluster %q: %s", k.options.Provider, now[i].message),
+		})
 	}
 }
 
@@ -135,18 +138,4 @@ func podProblems(pod *corev1.Pod) []podProblem {
 		out = append(out, podProblem{reason: reasonNoImage, what: strings.Join(what, ","), message: strings.Join(messages, "; ")})
 	}
 	return out
-}
-
-// recordOnce records a lasting problem, once for each subject.
-func (l *eventLog) recordOnce(obj *corev1.Pod, reason, what, message string) {
-	if l.isNew(eventKey{obj.GetUID(), reason}, what) {
-		l.recorder.Event(obj, corev1.EventTypeWarning, reason, message)
-	}
-}
-
-// recordEnd forgets a recorded problem, so that it is recorded when it begins again.
-func (l *eventLog) recordEnd(obj *corev1.Pod, reason string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.told, eventKey{obj.GetUID(), reason})
 }
