@@ -8,12 +8,8 @@ package await
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"reflect"
 	"slices"
 	"strings"
@@ -24,9 +20,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"liqo.io/liqo/internal/kube"
 )
 
 // Watched selects the objects whose changes may end a wait.
@@ -192,7 +192,7 @@ func (w *waiting) until(ctx context.Context, once func(context.Context) error) e
 			continue
 		case ctx.Err() != nil:
 			return w.overdue(ctx)
-		case err != errWatchEnded && err != errForgotten && !Transient(err):
+		case err != errWatchEnded && err != errForgotten && !kube.IsTransient(err):
 			return err
 		}
 		select {
@@ -209,28 +209,49 @@ func Through(ctx context.Context, do func() error) error {
 	if ctx.Value(again{}) != nil {
 		return do()
 	}
-	since := time.Now()
+	since, waits := time.Now(), false
 	var trouble error
-	for {
-		err := do()
-		switch {
-		case err == nil:
-			return nil
-		case ctx.Err() != nil && errors.Is(err, ctx.Err()): // the timeout is no answer
-			if trouble != nil || err == ctx.Err() {
-				return fmt.Errorf("%w: %w", cmp.Or(trouble, errSilent), after(since, err))
-			}
-			return after(since, err) // the error names the request
-		case !Transient(err):
-			return err
-		}
-		trouble = err
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", trouble, after(since, ctx.Err()))
-		case <-time.After(retryDelay):
-		}
+	policy := kube.Retry{Backoff: wait.Backoff{Duration: retryDelay}, Failed: func(err error) { trouble, waits = err, true }}
+	err := policy.Do(ctx, func(context.Context) error {
+		waits = false
+		return do()
+	})
+	switch {
+	case waits:
+		return fmt.Errorf("%w: %w", trouble, after(since, ctx.Err()))
+	case err == nil, ctx.Err() == nil, !errors.Is(err, ctx.Err()):
+		return err
+	case trouble != nil, err == ctx.Err(): // the timeout is no answer
+		return fmt.Errorf("%w: %w", cmp.Or(trouble, errSilent), after(since, err))
 	}
+	return after(since, err) // the error names the request
+}
+
+// Client returns a client whose calls are made by through, except watches, which callers restart whenever they end.
+func Client(c client.WithWatch, through func(ctx context.Context, call func() error) error) client.WithWatch {
+	return interceptor.NewClient(c, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			return through(ctx, func() error { return c.Get(ctx, key, obj, opts...) })
+		},
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			return through(ctx, func() error { return c.List(ctx, list, opts...) })
+		},
+		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+			return through(ctx, func() error { return c.Create(ctx, obj, opts...) })
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
+			return through(ctx, func() error { return c.Delete(ctx, obj, opts...) })
+		},
+		Update: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.UpdateOption) error {
+			return through(ctx, func() error { return c.Update(ctx, obj, opts...) })
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			return through(ctx, func() error { return c.Patch(ctx, obj, patch, opts...) })
+		},
+		Apply: func(ctx context.Context, c client.WithWatch, obj runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+			return through(ctx, func() error { return c.Apply(ctx, obj, opts...) })
+		},
+	})
 }
 
 // again is the context key of checks that are retried as a whole.
@@ -409,23 +430,6 @@ func (w *waiting) heard(ctx context.Context, err error) error {
 	}
 	return err
 }
-
-// Transient reports whether a retry may succeed: the API server has an internal problem or was not reached. A server with an untrusted
-// certificate is a permanent error, although Go reports it as a network error, too.
-func Transient(err error) bool {
-	if _, untrusted := errors.AsType[*tls.CertificateVerificationError](err); untrusted {
-		return false
-	}
-	if status, answered := errors.AsType[*apierrors.StatusError](err); answered {
-		return status.ErrStatus.Code >= http.StatusInternalServerError || status.ErrStatus.Code == http.StatusTooManyRequests
-	}
-	_, unreached := errors.AsType[net.Error](err)
-	return unreached || errors.Is(err, io.ErrUnexpectedEOF) || err != nil && strings.Contains(err.Error(), brokenOff)
-}
-
-// brokenOff is the text by which client-go reports an answer that was cut off, by the end of the connection or of the stream. The
-// error has no type.
-const brokenOff = "when reading response body"
 
 var (
 	errWatchEnded = errors.New("the watch ended")

@@ -37,7 +37,7 @@ func (s *scripted) Get(context.Context, client.ObjectKey, client.Object, ...clie
 
 func TestAnAPIServerThatAnsweredIsWaitedFor(t *testing.T) {
 	fine := func() error { return nil }
-	slow := func() error { time.Sleep(patience + time.Second); return nil }
+	slow := func() error { time.Sleep(quietPeriod + time.Second); return nil }
 	refused := func() error {
 		return &url.Error{Op: "Get", URL: "https://192.0.2.1:6443/api", Err: syscall.ECONNREFUSED}
 	}

@@ -294,7 +294,7 @@ func (r *peeringRun) awaitNode(ctx context.Context, s *Cluster, slice *authv1bet
 	if err == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return err
 	}
-	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), quietPeriod)
 	defer cancel()
 	if why := s.explainState(late, slice); why != "" {
 		return fmt.Errorf("the ResourceSlice %s: %s: %w", slice.Name, why, err)

@@ -10,12 +10,12 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/kube"
 )
 
 // retryingClient retries requests while the API server has transient errors, so that a command is completed once the server is back.
@@ -26,23 +26,25 @@ type retryingClient struct {
 
 	mu       sync.Mutex
 	answered bool
-	told     map[string]bool // the transient errors printed so far
+	printed  map[string]bool // the transient errors printed so far
 }
 
-// patience is how long a call is retried without a message.
-const patience = 10 * time.Second
+// quietPeriod is how long a call is retried without a message.
+const quietPeriod = 10 * time.Second
 
 var errNoAnswer = errors.New("it does not answer")
 
 // newRetryingClient returns a client that reports retries, and the errors behind them, by the scope.
 func newRetryingClient(cluster client.WithWatch, s *out.Scope) *retryingClient {
-	return &retryingClient{WithWatch: cluster, scope: s, told: map[string]bool{}}
+	p := &retryingClient{scope: s, printed: map[string]bool{}}
+	p.WithWatch = await.Client(cluster, p.callThrough)
+	return p
 }
 
 // callThrough retries a call until the server answers.
 func (p *retryingClient) callThrough(ctx context.Context, call func() error) error {
 	once := func() error {
-		late := time.AfterFunc(patience, func() { p.waitOut(errNoAnswer) })
+		late := time.AfterFunc(quietPeriod, func() { p.waitOut(errNoAnswer) })
 		defer late.Stop()
 		return p.recordAnswer(ctx, call())
 	}
@@ -62,7 +64,7 @@ func (p *retryingClient) isKnown() bool {
 func (p *retryingClient) recordAnswer(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
-	case await.Transient(err):
+	case kube.IsTransient(err):
 		p.waitOut(err)
 	default:
 		p.mu.Lock()
@@ -76,42 +78,14 @@ func (p *retryingClient) waitOut(trouble error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	text, _, _ := strings.Cut(describeError(trouble), " - error from a previous attempt: ") // the rest has local port numbers
-	if p.answered && !p.told[text] {
-		p.told[text] = true
+	if p.answered && !p.printed[text] {
+		p.printed[text] = true
 		p.scope.Warn("Waiting for the API server: %s", text)
 	}
-}
-
-func (p *retryingClient) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-	return p.callThrough(ctx, func() error { return p.WithWatch.Get(ctx, key, obj, opts...) })
-}
-
-func (p *retryingClient) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	return p.callThrough(ctx, func() error { return p.WithWatch.List(ctx, list, opts...) })
 }
 
 // Watch is not retried here: callers restart a watch whenever it ends.
 func (p *retryingClient) Watch(ctx context.Context, list client.ObjectList, opts ...client.ListOption) (watch.Interface, error) {
 	events, err := p.WithWatch.Watch(ctx, list, opts...)
 	return events, p.recordAnswer(ctx, err)
-}
-
-func (p *retryingClient) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
-	return p.callThrough(ctx, func() error { return p.WithWatch.Create(ctx, obj, opts...) })
-}
-
-func (p *retryingClient) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
-	return p.callThrough(ctx, func() error { return p.WithWatch.Delete(ctx, obj, opts...) })
-}
-
-func (p *retryingClient) Update(ctx context.Context, obj client.Object, opts ...client.UpdateOption) error {
-	return p.callThrough(ctx, func() error { return p.WithWatch.Update(ctx, obj, opts...) })
-}
-
-func (p *retryingClient) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
-	return p.callThrough(ctx, func() error { return p.WithWatch.Patch(ctx, obj, patch, opts...) })
-}
-
-func (p *retryingClient) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
-	return p.callThrough(ctx, func() error { return p.WithWatch.Apply(ctx, obj, opts...) })
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -16,7 +15,6 @@ import (
 	"github.com/go-logr/logr"
 	authnv1 "k8s.io/api/authentication/v1"
 	authzv1 "k8s.io/api/authorization/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -41,11 +39,12 @@ const (
 	// reviewTTL is how long a review is cached; a revoked permission stays effective for as long.
 	reviewTTL     = 10 * time.Second
 	reviewAnswers = 4096
-	reviewTimeout = 10 * time.Second
 )
 
-// reviewBackoff limits the retries while the API server does not answer.
-var reviewBackoff = wait.Backoff{Duration: 200 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 5}
+// reviewRetry limits the retries while the API server does not answer.
+var reviewRetry = Retry{
+	Backoff: wait.Backoff{Duration: 200 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 5}, Attempts: 5, Timeout: 10 * time.Second,
+}
 
 // NewReviews returns Reviews that use these clients, which must be of the same API server.
 func NewReviews(tokens authnclient.TokenReviewsGetter, access authzclient.SubjectAccessReviewsGetter) *Reviews {
@@ -63,7 +62,7 @@ func (r *Reviews) Who(ctx context.Context, token string) (authnv1.UserInfo, bool
 		return status.User, status.Authenticated, nil
 	}
 	var answer *authnv1.TokenReview
-	err := askAPIServer(ctx, func(ctx context.Context) (err error) {
+	err := reviewRetry.Do(ctx, func(ctx context.Context) (err error) {
 		answer, err = r.tokens.Create(ctx, &authnv1.TokenReview{Spec: authnv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
 		return err
 	})
@@ -89,7 +88,7 @@ func (r *Reviews) May(ctx context.Context, what authzv1.SubjectAccessReviewSpec)
 		return status.Allowed, status.Reason, nil
 	}
 	var answer *authzv1.SubjectAccessReview
-	err = askAPIServer(ctx, func(ctx context.Context) (err error) {
+	err = reviewRetry.Do(ctx, func(ctx context.Context) (err error) {
 		answer, err = r.access.Create(ctx, &authzv1.SubjectAccessReview{Spec: what}, metav1.CreateOptions{})
 		return err
 	})
@@ -102,33 +101,6 @@ func (r *Reviews) May(ctx context.Context, what authzv1.SubjectAccessReviewSpec)
 	}
 	r.answers.Add(key, status, reviewTTL)
 	return status.Allowed, status.Reason, nil
-}
-
-// askAPIServer retries transient failures.
-func askAPIServer(ctx context.Context, question func(context.Context) error) error {
-	var last error
-	err := wait.ExponentialBackoffWithContext(ctx, reviewBackoff, func(ctx context.Context) (bool, error) {
-		ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
-		defer cancel()
-		last = question(ctx)
-		if last != nil && !isTransient(last) {
-			return false, last
-		}
-		return last == nil, nil
-	})
-	if last != nil {
-		return last
-	}
-	return err
-}
-
-// isTransient reports whether a retry may help: the API server is unreachable or overloaded.
-func isTransient(err error) bool {
-	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
-		code := status.Status().Code
-		return code == http.StatusTooManyRequests || code >= http.StatusInternalServerError
-	}
-	return !errors.Is(err, context.Canceled)
 }
 
 // metricsFilter authenticates clients by bearer token, and authorizes those with permission to get the path.

@@ -29,7 +29,7 @@ const patience = 5 * time.Minute
 func CleanUp(ctx context.Context, c client.WithWatch) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	p := patient{c}
+	p := await.Client(c, await.Through)
 	blockers, err := Check(ctx, p)
 	if err != nil {
 		return err

@@ -39,7 +39,7 @@ const storageProvisioner = "liqo.io/storage-provisioner"
 
 // PurgeCRDs deletes the CRDs of Liqo with all objects, and waits. It removes the finalizers itself, because the controllers are gone.
 func PurgeCRDs(ctx context.Context, c client.WithWatch) error {
-	p := patient{c}
+	p := await.Client(c, await.Through)
 	crds, err := ourCRDs(ctx, p)
 	if err != nil {
 		return err
@@ -111,7 +111,7 @@ func removeFinalizers(ctx context.Context, c client.Client, obj client.Object) e
 // PurgeNamespaces deletes the namespaces of peerings, of virtual volumes and of Liqo itself, and the controllers' objects outside of
 // them, and waits.
 func PurgeNamespaces(ctx context.Context, c client.WithWatch, liqo string) error {
-	p := patient{c}
+	p := await.Client(c, await.Through)
 	if err := purgeClusterWide(ctx, p); err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"liqo.io/liqo/internal/await"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -37,7 +37,7 @@ func awaitAnswer(ctx context.Context, cfg *rest.Config, health string) error {
 	waits := false
 	for {
 		err := server.RESTClient().Get().AbsPath("/version").Do(ctx).Error()
-		if !await.Transient(err) {
+		if !kube.IsTransient(err) {
 			return nil // other errors are reported by the first caller that meets them
 		}
 		if !waits {
