@@ -76,8 +76,8 @@ func (v *virtualNodes) keepKubelet(ctx context.Context, vn *offv1beta1.VirtualNo
 			return nil
 		},
 		func() error {
-			own, err := v.ownMaps(ctx, vn)
-			mapped = len(own) > 0
+			maps, err := v.decidingMaps(ctx, vn)
+			mapped = len(maps) > 0
 			return err
 		},
 	)
@@ -233,8 +233,8 @@ func (v *virtualNodes) nothingThere(ctx context.Context, vn *offv1beta1.VirtualN
 	if err == nil && namespace.DeletionTimestamp.IsZero() {
 		return false, nil
 	}
-	own, err := v.ownMaps(ctx, vn)
-	return len(own) == 0, err
+	maps, err := v.decidingMaps(ctx, vn)
+	return len(maps) == 0, err
 }
 
 // removeAll removes the pods, and returns how many of them a disruption budget blocks. A failure does not stop the others; err
@@ -445,6 +445,27 @@ func (v *virtualNodes) ownMaps(ctx context.Context, vn *offv1beta1.VirtualNode) 
 	return slices.DeleteFunc(list.Items, func(nm offv1beta1.NamespaceMap) bool {
 		return peer.IsReplica(&nm) || nm.Name != id && nm.Labels[names.ReplicationDestination] != id
 	}), nil
+}
+
+// decidingMaps returns the NamespaceMaps that the virtual kubelet of vn may use: for one in a tenant namespace not those of other
+// tenant namespaces that are being deleted, which may take for ever.
+func (v *virtualNodes) decidingMaps(ctx context.Context, vn *offv1beta1.VirtualNode) ([]offv1beta1.NamespaceMap, error) {
+	own, err := v.ownMaps(ctx, vn)
+	if err != nil || !slices.ContainsFunc(own, func(nm offv1beta1.NamespaceMap) bool { return nm.Namespace != vn.Namespace }) {
+		return own, err
+	}
+	list := &corev1.NamespaceList{}
+	if err := v.direct.List(ctx, list, client.MatchingLabels{names.RemoteClusterID: string(vn.Spec.ClusterID), names.TenantNamespace: "true"}); err != nil {
+		return nil, fmt.Errorf("listing the tenant namespaces: %w", err)
+	}
+	deleted := map[string]bool{}
+	for i := range list.Items {
+		deleted[list.Items[i].Name] = !list.Items[i].DeletionTimestamp.IsZero()
+	}
+	if _, inTenant := deleted[vn.Namespace]; !inTenant {
+		return own, nil
+	}
+	return slices.DeleteFunc(own, func(nm offv1beta1.NamespaceMap) bool { return nm.Namespace != vn.Namespace && deleted[nm.Namespace] }), nil
 }
 
 // holdCredentials adds a finalizer to the kubeconfig of the virtual kubelet until its pods are drained: if the Secret

@@ -4,6 +4,7 @@
 package consumer
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -467,5 +468,58 @@ func TestPodsWithoutKubeletGoWithTheNamespaceMap(t *testing.T) {
 	}
 	for _, obj := range []client.Object{second, third, vn} {
 		gone(t, c, obj)
+	}
+}
+
+// Two tenant namespaces of one provider: what the one waits for does not concern the VirtualNodes of the other.
+func TestNothingThereOfTwoTenantNamespaces(t *testing.T) {
+	for name, tc := range map[string]struct {
+		other, own bool // which have a NamespaceMap
+		deletes    bool // the other one, too
+		elsewhere  bool // the VirtualNode is in another namespace
+		want       bool
+	}{
+		"no_map":              {want: true},
+		"own_map":             {own: true, other: true, deletes: true},
+		"other_map":           {other: true},
+		"other_terminates":    {other: true, deletes: true, want: true},
+		"elsewhere":           {other: true, deletes: true, elsewhere: true},
+		"elsewhere_of_no_map": {elsewhere: true, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := testkit.NthCluster(t, homes)
+			id := testkit.UniqueID()
+			labels := map[string]string{names.RemoteClusterID: id, names.TenantNamespace: "true"}
+			other, home := testkit.Namespace(t, c, "other", labels), testkit.Namespace(t, c, "home", labels)
+			vn := vnode("twice", id, "")
+			vn.Namespace = home
+			if tc.elsewhere {
+				vn.Namespace = testkit.Namespace(t, c, "elsewhere", map[string]string{names.AllowVirtualNodes: "true"})
+			}
+			addMap := func(namespace string) {
+				nm := &offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: id, Labels: map[string]string{names.ReplicationDestination: id}}}
+				testkit.Create(t, c.Client, nm)
+				t.Cleanup(func() { _ = c.Client.Delete(context.Background(), nm) })
+			}
+			if tc.other {
+				addMap(other)
+			}
+			if tc.own {
+				addMap(home)
+			}
+			remove := []string{vn.Namespace}
+			if tc.deletes {
+				remove = append(remove, other)
+			}
+			for _, namespace := range remove { // no controller empties namespaces: they stay
+				if err := c.Client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			v := &virtualNodes{client: c.Client, direct: c.Client}
+			if got, err := v.nothingThere(t.Context(), &vn); err != nil || got != tc.want {
+				t.Errorf("got %t, %v, want %t", got, err, tc.want)
+			}
+		})
 	}
 }
