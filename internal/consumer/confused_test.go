@@ -5,15 +5,19 @@ package consumer
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
 )
@@ -73,4 +77,45 @@ func TestAVirtualKubeletRunsNoImageOfAUser(t *testing.T) {
 	if image := d.Spec.Template.Spec.Containers[0].Image; image == "example.com/mine:1" {
 		t.Errorf("it runs %s", image)
 	}
+}
+
+// The controller-manager has no permission on Secrets where users have their namespaces.
+func TestKubeconfigForbidden(t *testing.T) {
+	t.Parallel()
+	c := testkit.NthCluster(t, homes)
+	all := []string{"get", "list", "watch", "create", "update", "patch", "delete", "bind"}
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: testkit.UniqueID()}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{"offloading.liqo.io", "core.liqo.io", "apps", "rbac.authorization.k8s.io", "coordination.k8s.io", "events.k8s.io"}, Resources: []string{"*"}, Verbs: all},
+		{APIGroups: []string{""}, Resources: []string{"namespaces", "nodes", "pods", "serviceaccounts", "events"}, Verbs: all},
+	}}
+	user := rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: role.Name}
+	testkit.Create(t, c.Client, role, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: role.Name}, Subjects: []rbacv1.Subject{user},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+	})
+	vn := vnode("forbidden", testkit.UniqueID(), "")
+	vn.Namespace = testkit.Namespace(t, c, "forbidden", map[string]string{names.AllowVirtualNodes: "true"})
+	vn.Spec.KubeconfigSecretRef = &corev1.LocalObjectReference{Name: "mine"}
+	limited, err := client.New(c.User(t, user.Name), client.Options{Scheme: kube.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &virtualNodes{client: limited, direct: limited, options: VirtualNodeOptions{LiqoNamespace: "liqo"}}
+	refused := v.ensureRights(t.Context(), &vn)
+	if reason, _ := kube.InvalidReason(refused); reason != "KubeconfigForbidden" {
+		t.Fatalf("got %v", refused)
+	}
+	const want = `liqo-controller-manager may not let the virtual kubelet read Secret "mine": give the ServiceAccount liqo/liqo-controller-manager the verbs get, list and watch on that Secret in namespace `
+	if got := vn.Status.Conditions[0]; got.Type != kubeletCondition || got.Status != creating || !strings.HasPrefix(got.Message, want) {
+		t.Errorf("condition %+v, want %q", got, want)
+	}
+	testkit.Create(t, c.Client,
+		&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: vn.Namespace, Name: "mine"}, Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"mine"}, Verbs: []string{"get", "list", "watch"}},
+		}},
+		&rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: vn.Namespace, Name: "mine"}, Subjects: []rbacv1.Subject{user},
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "mine"},
+		})
+	testkit.Eventually(t, patience, func() error { return v.ensureRights(t.Context(), &vn) })
 }

@@ -276,6 +276,9 @@ func (v *virtualNodes) ensureRights(ctx context.Context, vn *offv1beta1.VirtualN
 		return fmt.Errorf("granting the virtual kubelet's rights in the cluster: %w", err)
 	}
 	if _, err := kube.Ensure(ctx, v.direct, tenantRole(vn)); err != nil {
+		if ref := vn.Spec.KubeconfigSecretRef; ref != nil && apierrors.IsForbidden(err) {
+			return mayNotGrant(vn, ref.Name, v.options.LiqoNamespace)
+		}
 		return fmt.Errorf("saying what the virtual kubelet may read in its namespace: %w", err)
 	}
 	// Earlier versions bound a ClusterRole under this name.
@@ -283,6 +286,15 @@ func (v *virtualNodes) ensureRights(ctx context.Context, vn *offv1beta1.VirtualN
 		return fmt.Errorf("granting the virtual kubelet's rights in its namespace: %w", err)
 	}
 	return nil
+}
+
+// mayNotGrant is the error about a namespace in which the controller-manager has no permission on the kubeconfig, as in namespaces
+// of users: only a holder of a permission can grant it.
+func mayNotGrant(vn *offv1beta1.VirtualNode, secret, installation string) error {
+	err := fmt.Errorf("%s may not let the virtual kubelet read Secret %q: give the ServiceAccount %s/%s the verbs get, list and watch on that Secret in namespace %q",
+		names.ControllerManager, secret, installation, names.ControllerManager, vn.Namespace)
+	setCondition(vn, kubeletCondition, creating, err.Error(), metav1.Now())
+	return kube.Again(tenantDelay, kube.Invalid("KubeconfigForbidden", err))
 }
 
 func (v *virtualNodes) dropBinding(ctx context.Context, have *rbacv1.RoleBinding) error {
