@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/fields"
@@ -84,6 +85,16 @@ type Item struct {
 	Pair          Pair
 	Name          string
 	Local, Remote Cluster
+
+	// after is the time until the next Sync, 0 for none.
+	after time.Duration
+}
+
+// RequeueAfter queues the item again after this Sync, if that does not fail; of several times the first counts.
+func (it *Item) RequeueAfter(after time.Duration) {
+	if it.after == 0 || after < it.after {
+		it.after = after
+	}
 }
 
 // Options configure an Engine.

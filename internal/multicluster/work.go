@@ -139,7 +139,7 @@ func (e *Engine) handleItem(k *kindState, key itemKey) {
 	if e.options.Handled != nil {
 		e.options.Handled(key.pair, k.Name, err)
 	}
-	k.settleItem(log, pk, key, started, urgent, err)
+	k.settleItem(log, pk, it, started, urgent, err)
 }
 
 // originOf returns the UID of the local object of an item, "" if it does not exist.
@@ -163,7 +163,8 @@ func recoverPanic(sync func(context.Context, *Item) error, ctx context.Context, 
 }
 
 // settleItem schedules the next attempt according to the error of the last.
-func (k *kindState) settleItem(log logr.Logger, pk *pairKind, key itemKey, started time.Time, urgent bool, err error) {
+func (k *kindState) settleItem(log logr.Logger, pk *pairKind, it *Item, started time.Time, urgent bool, err error) {
+	key := itemKey{pair: it.Pair, name: it.Name}
 	k.metrics.items.Inc()
 	verdict := kube.Judge(err)
 	if verdict.Failed() {
@@ -189,7 +190,7 @@ func (k *kindState) settleItem(log logr.Logger, pk *pairKind, key itemKey, start
 		} else {
 			log.V(1).Info("still not acceptable", "reason", verdict.Reason, "detail", detail)
 		}
-	case err != nil:
+	case err != nil || it.after > 0:
 		log.V(1).Info("nothing changed", "reason", verdict.Reason)
 		k.requeueItem(pk, key, started)
 	default:
@@ -197,8 +198,11 @@ func (k *kindState) settleItem(log logr.Logger, pk *pairKind, key itemKey, start
 		k.metrics.lag.Observe(time.Since(started).Seconds())
 	}
 	if verdict.After > 0 {
+		it.RequeueAfter(verdict.After)
+	}
+	if it.after > 0 {
 		k.prioritizeItem(key)
-		k.queue.AddAfter(key, verdict.After)
+		k.queue.AddAfter(key, it.after)
 	}
 }
 

@@ -18,26 +18,34 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
+func itemOf(key itemKey, after time.Duration) *Item {
+	return &Item{Pair: key.pair, Name: key.name, after: after}
+}
+
 // What waits a moment, and what changed in the peer and failed, comes back before the new items that were queued meanwhile.
 func TestItemsThatComeBackDoNotQueueBehindNewOnes(t *testing.T) {
 	failure := errors.New("the object has been modified")
 	for name, tc := range map[string]struct {
 		urgent bool
 		err    error
+		after  time.Duration
 		queued int
 		first  string
 	}{
-		"waits a moment":               {false, kube.Wait(time.Millisecond, "the earlier object is going"), 2, "back"},
-		"changed in the peer, failed":  {true, failure, 2, "back"},
-		"new here, failed":             {false, failure, 2, "new"},
-		"changed in the peer, invalid": {true, kube.Invalid("NameTaken", failure), 1, "new"},
+		"waits a moment":               {false, kube.Wait(time.Millisecond, "the earlier object is going"), 0, 2, "back"},
+		"is due in a moment":           {false, nil, time.Millisecond, 2, "back"},
+		"waits long, is due before":    {false, kube.Wait(time.Hour, "the earlier object is going"), time.Millisecond, 2, "back"},
+		"is done":                      {false, nil, 0, 1, "new"},
+		"changed in the peer, failed":  {true, failure, 0, 2, "back"},
+		"new here, failed":             {false, failure, time.Hour, 2, "new"},
+		"changed in the peer, invalid": {true, kube.Invalid("NameTaken", failure), 0, 1, "new"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k := newKind(Kind{Name: name}, "peer")
 			defer k.queue.ShutDown()
 			back := itemKey{name: "back"}
 			k.addItem(itemKey{name: "new"}, false)
-			k.settleItem(logr.Discard(), &pairKind{ctx: t.Context()}, back, time.Now(), tc.urgent, tc.err)
+			k.settleItem(logr.Discard(), &pairKind{ctx: t.Context()}, itemOf(back, tc.after), time.Now(), tc.urgent, tc.err)
 			testkit.Eventually(t, 10*time.Second, func() error {
 				if n := k.queue.Len(); n != tc.queued {
 					return fmt.Errorf("%d items are queued, not %d", n, tc.queued)
@@ -60,23 +68,25 @@ func TestTheLagOfWhatWaitsIsThatOfItsChange(t *testing.T) {
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
 	for name, tc := range map[string]struct {
-		of   context.Context
-		err  error
-		kept bool
+		of    context.Context
+		err   error
+		after time.Duration
+		kept  bool
 	}{
-		"waits a moment":             {t.Context(), kube.Wait(time.Hour, "the earlier object is going"), true},
-		"waits for an event":         {t.Context(), kube.Wait(0, "the earlier object is going"), true},
-		"failed":                     {t.Context(), errors.New("out of luck"), true},
-		"is in step":                 {t.Context(), nil, false},
-		"waits for its user":         {t.Context(), kube.Invalid("Odd", errors.New("only you can fix it")), false},
-		"its user tells nobody":      {t.Context(), kube.Again(time.Hour, kube.Invalid("Odd", errors.New("only you can fix it"))), false},
-		"waits in a pair that ended": {stopped, kube.Wait(0, "the earlier object is going"), false},
+		"is due later":               {t.Context(), nil, time.Hour, true},
+		"waits a moment":             {t.Context(), kube.Wait(time.Hour, "the earlier object is going"), 0, true},
+		"waits for an event":         {t.Context(), kube.Wait(0, "the earlier object is going"), 0, true},
+		"failed":                     {t.Context(), errors.New("out of luck"), 0, true},
+		"is in step":                 {t.Context(), nil, 0, false},
+		"waits for its user":         {t.Context(), kube.Invalid("Odd", errors.New("only you can fix it")), 0, false},
+		"its user tells nobody":      {t.Context(), kube.Again(time.Hour, kube.Invalid("Odd", errors.New("only you can fix it"))), 0, false},
+		"waits in a pair that ended": {stopped, kube.Wait(0, "the earlier object is going"), 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k, key := newKind(Kind{Name: name}, "peer"), itemKey{pair: Pair{Local: "l", Remote: "r"}, name: "x"}
 			defer k.queue.ShutDown()
 			defer k.metrics.closeMetrics()
-			k.settleItem(logr.Discard(), &pairKind{ctx: tc.of}, key, ago, false, tc.err)
+			k.settleItem(logr.Discard(), &pairKind{ctx: tc.of}, itemOf(key, tc.after), ago, false, tc.err)
 			k.addItem(key, false) // what it waited for changes
 			if started, _ := k.startOf(key); started.Equal(ago) != tc.kept {
 				t.Errorf("it began %v ago", time.Since(started).Round(time.Minute))
@@ -91,7 +101,7 @@ func TestAPairThatIsStoppedLeavesNoTimes(t *testing.T) {
 	defer k.metrics.closeMetrics()
 	gone, other := itemKey{pair: Pair{Local: "gone"}, name: "x"}, itemKey{pair: Pair{Local: "other"}, name: "x"}
 	for _, key := range []itemKey{gone, other} {
-		k.settleItem(logr.Discard(), &pairKind{ctx: t.Context()}, key, time.Now(), false, kube.Wait(0, "the earlier object is going"))
+		k.settleItem(logr.Discard(), &pairKind{ctx: t.Context()}, itemOf(key, 0), time.Now(), false, kube.Wait(0, "the earlier object is going"))
 	}
 	k.leavePair(gone.pair)
 	if _, ok := k.since[other]; !ok || len(k.since) != 1 {
@@ -123,7 +133,7 @@ func TestWhatOnlyTheUserCanMendIsLoggedOnce(t *testing.T) {
 		{kube.Invalid("Odd", errors.New("b")), `"level"=1 "msg"="still not acceptable" "reason"="Odd" "detail"="b"`},
 	} {
 		lines = nil
-		k.settleItem(log, pk, key, time.Now(), false, step.err)
+		k.settleItem(log, pk, itemOf(key, 0), time.Now(), false, step.err)
 		if got := strings.Join(lines, "\n"); got != step.want {
 			t.Errorf("step %d: got %s, want %s", i, got, step.want)
 		}

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -487,8 +486,8 @@ func (k *podKind) reflectStatus(ctx context.Context, it *podItem) error {
 			}
 		}
 		k.tellTrouble(it)
-		if err := k.memory.debounceStart(it.local, it.remote); err != nil {
-			return err
+		if isStarting(it.local, it.remote) && !isScheduled(it.remote) {
+			return nil // nothing is known of the remote pod yet
 		}
 		local := it.local.DeepCopy()
 		k.available.setLabel(local)
@@ -509,76 +508,21 @@ func (k *podKind) reflectStatus(ctx context.Context, it *podItem) error {
 	return k.writeStatus(ctx, it, it.local.DeepCopy(), translate.Missing(it.local))
 }
 
-// writeStatus writes want, a copy of the local pod, with the given status.
+// writeStatus writes want, a copy of the local pod, with the given status, or queues the pod for the time when that is due.
 func (k *podKind) writeStatus(ctx context.Context, it *podItem, want *corev1.Pod, status corev1.PodStatus) error {
 	want.Status = withoutRefusal(status)
 	if it.remote != nil { // the label marks that this pod runs remotely; a status update writes labels too
 		metav1.SetMetaDataLabel(&want.ObjectMeta, names.ShadowPod, "true")
 	}
-	if !policy.Ended(status.Phase) {
-		return k.sendChange(ctx, it.Local.Client(), it.local, want)
-	}
-	delete(want.Labels, names.RemoteUnavailable)
-	if !hasEnded(it.local) {
-		k.memory.withState(it.local, func(m *podState) { m.end = &status })
-	}
-	return k.sendChange(ctx, it.Local.Client(), it.local, want)
-}
-
-// sendChange writes the status and the labels of want, a copy of local, unless local has them already, or will from a write in
-// flight.
-func (k *podKind) sendChange(ctx context.Context, c client.Client, local, want *corev1.Pod) error {
-	same, err := sameStatus(local, want)
-	if err != nil {
-		return err
-	}
-	if same {
-		k.memory.endBatch(local)
-		return nil
-	}
-	now, err := sentOf(local, want)
-	if err != nil {
-		return err
-	}
-	var last sentObjects
-	k.memory.withState(local, func(m *podState) { last = m.sent })
-	if last.onto == now.onto { // the cache does not show the last write yet
-		if last.what == now.what {
-			k.memory.endBatch(local)
-			return nil
-		}
-		want.ResourceVersion = last.made
-	}
-	if !hasEnded(want) {
-		if err := k.memory.batchUpdate(local); err != nil {
-			return err
+	if policy.Ended(status.Phase) {
+		delete(want.Labels, names.RemoteUnavailable)
+		if !hasEnded(it.local) {
+			k.memory.withState(it.local, func(m *podState) { m.end = &status })
 		}
 	}
-	if err := putStatus(ctx, c, want); err != nil {
-		return err
+	after, err := k.memory.writeStatus(ctx, it.Local.Client(), it.local, want, it.remote != nil && isStarting(it.local, it.remote))
+	if after > 0 {
+		it.RequeueAfter(after)
 	}
-	now.made = want.ResourceVersion
-	k.memory.withState(local, func(m *podState) { m.sent = now })
-	return nil
-}
-
-// writeStatus writes the status and the labels of a local pod if they differ from those of current.
-func writeStatus(ctx context.Context, c client.Client, current, want *corev1.Pod) error {
-	if same, err := sameStatus(current, want); err != nil || same {
-		return err
-	}
-	return putStatus(ctx, c, want)
-}
-
-func sameStatus(current, want *corev1.Pod) (bool, error) {
-	same, err := kube.SameStatus(current, want)
-	return same && maps.Equal(current.Labels, want.Labels), err
-}
-
-func putStatus(ctx context.Context, c client.Client, want *corev1.Pod) error {
-	err := c.Status().Update(ctx, want, client.FieldOwner(names.ReflectionFieldManager))
-	if err := client.IgnoreNotFound(err); err != nil {
-		return fmt.Errorf("writing the status of the local pod: %w", err)
-	}
-	return nil
+	return err
 }

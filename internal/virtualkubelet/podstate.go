@@ -20,8 +20,8 @@ type podStates struct {
 
 	mu   sync.Mutex
 	pods map[types.NamespacedName]*podState
-	// left is when the last batch of statuses was written.
-	left time.Time
+	// batch is when the last batch of statuses was due.
+	batch time.Time
 }
 
 // podState is the state of one local pod; another pod of the same name gets a new one.
@@ -35,14 +35,13 @@ type podState struct {
 	restarts translate.Restarts
 	// end is the last status, until the cache shows its write.
 	end *corev1.PodStatus
-	// starting is since when the remote pod is about to start; zero when it is not.
+	// starting is since when a "starting" status waits; zero when none does.
 	starting time.Time
 	// applied identifies the inputs that the ShadowPod matches.
 	applied comparisonBasis
-	// leaves is when a batched status is to be written; zero if none waits.
-	leaves time.Time
-	// sent is the last status that was written.
-	sent sentObjects
+	// due is when a status is to be written with others; zero if none waits.
+	due     time.Time
+	written writtenStatus
 	// tokens is the state of the pod's tokens in the provider.
 	tokens tokenMemory
 }

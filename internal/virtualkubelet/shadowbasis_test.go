@@ -9,13 +9,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
-	"liqo.io/liqo/internal/testkit"
 )
 
-func TestAllThatAShadowPodFollowsFromIsInItsBasis(t *testing.T) {
+func TestComparisonBasis(t *testing.T) {
 	make := func() *podItem {
 		meta := metav1.ObjectMeta{Generation: 1, Labels: map[string]string{"a": "1", "b": "2"}, Annotations: map[string]string{"c": "3"}}
 		return &podItem{generation: 7, local: &corev1.Pod{ObjectMeta: *meta.DeepCopy()}, shadow: &offv1beta1.ShadowPod{ObjectMeta: *meta.DeepCopy()}}
@@ -53,7 +51,7 @@ func TestAllThatAShadowPodFollowsFromIsInItsBasis(t *testing.T) {
 }
 
 // An API server before 1.33 counts no generations of pods.
-func TestAShadowPodIsRightUntilThePodChangesThatHasNoGeneration(t *testing.T) {
+func TestComparisonBasisWithoutGeneration(t *testing.T) {
 	k := &podKind{memory: newMemory(time.Now)}
 	it := func(image string) *podItem {
 		return &podItem{
@@ -74,49 +72,8 @@ func TestAShadowPodIsRightUntilThePodChangesThatHasNoGeneration(t *testing.T) {
 	}
 }
 
-// The cache shows a status some time after it was written.
-func TestAStatusIsWrittenOnceWhileTheCacheLags(t *testing.T) {
-	c := testkit.Cluster(t)
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: testkit.Namespace(t, c, "lag", nil), Name: "one"}}
-	pod.Spec = corev1.PodSpec{AutomountServiceAccountToken: new(false), Containers: []corev1.Container{{Name: "c", Image: "i"}}}
-	testkit.Create(t, c.Client, pod)
-	now := time.Now()
-	k := &podKind{memory: newMemory(func() time.Time { now = now.Add(bunchTime); return now })}
-	cached := pod.DeepCopy()
-	send := func(message string) string {
-		t.Helper()
-		want := cached.DeepCopy()
-		want.Status.Phase, want.Status.Message = corev1.PodRunning, message
-		if err := k.sendChange(t.Context(), c.Client, cached, want); err != nil {
-			t.Fatal(err)
-		}
-		now := cached.DeepCopy()
-		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(now), now); err != nil {
-			t.Fatal(err)
-		}
-		if now.Status.Message != message {
-			t.Errorf("message %q, want %q", now.Status.Message, message)
-		}
-		return now.ResourceVersion
-	}
-	first := send("first")
-	testkit.Update(t, c.Client, pod, func(p *corev1.Pod) { p.Annotations = map[string]string{"seen": "by others"} })
-	if again := send("first"); again != pod.ResourceVersion {
-		t.Errorf("written again: %s, was %s", again, first)
-	}
-	// Somebody changed it since: that is a conflict, as ever.
-	want := cached.DeepCopy()
-	want.Status.Phase, want.Status.Message = corev1.PodRunning, "second"
-	if err := k.sendChange(t.Context(), c.Client, cached, want); err == nil {
-		t.Error("wrote over what somebody else changed")
-	}
-	cached = pod.DeepCopy()
-	send("third")
-	send("fourth") // onto what was written last, not onto what the cache has
-}
-
 // What making a ShadowPod answers is enough to know it again when the cache has it.
-func TestAShadowPodIsRightAsSoonAsItIsMade(t *testing.T) {
+func TestShadowPodUpToDateWhenCreated(t *testing.T) {
 	k := &podKind{memory: newMemory(time.Now)}
 	made := metav1.ObjectMeta{Generation: 1, ResourceVersion: "5", Labels: map[string]string{"a": "1"}, Annotations: map[string]string{"b": "2"}}
 	it := &podItem{local: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "p", UID: "u", Generation: 1}}}
@@ -136,7 +93,7 @@ func TestAShadowPodIsRightAsSoonAsItIsMade(t *testing.T) {
 	}
 }
 
-func TestAVirtualNodeThatChangesJustThenIsNotMissed(t *testing.T) {
+func TestDesiredPatchGeneration(t *testing.T) {
 	patches := []*offv1beta1.OffloadingPatch{{}, {AnnotationsNotReflected: []string{"a"}}}
 	now := 0
 	change := func() { now = 1 }

@@ -5,14 +5,12 @@ package virtualkubelet
 
 import (
 	"encoding/json"
-	"fmt"
 	"hash/maphash"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Deduplication keeps a burst of pods cheap: nothing is compared twice, and nothing is sent twice.
+// A ShadowPod is compared with its pod only if one of its inputs changed, which keeps a burst of pods cheap.
 
 var seed = maphash.MakeSeed()
 
@@ -58,18 +56,4 @@ func digestOf(m map[string]string) (sum uint64) {
 		sum += maphash.Comparable(seed, [2]string{key, value})
 	}
 	return sum
-}
-
-// sentObjects is the last written status: the pod version it was applied to, its digest, and the resulting version.
-type sentObjects struct {
-	onto, made string
-	what       uint64
-}
-
-func sentOf(onto, want *corev1.Pod) (sentObjects, error) {
-	status, err := json.Marshal(want.Status)
-	if err != nil {
-		return sentObjects{}, fmt.Errorf("encoding the status: %w", err)
-	}
-	return sentObjects{onto: onto.ResourceVersion, what: maphash.Bytes(seed, status) + digestOf(want.Labels)}, nil
 }
