@@ -62,9 +62,8 @@ func (v *virtualNodes) Cleanup(ctx context.Context, vn *offv1beta1.VirtualNode) 
 	))
 }
 
-// keepKubelet ensures the kubelet that the pods on a node need for termination, and its NamespaceMap: without a map it cannot decide. The
-// kubelet may already be stopped when a late pod arrives, with its dependencies deleted; or a stale cache recreated the Deployment
-// without the map.
+// keepKubelet ensures the kubelet that terminates the pods on a node, and its NamespaceMap, without which it cannot decide. Both may
+// be missing: the kubelet was stopped before a late pod arrived, or a stale cache recreated the Deployment without the map.
 func (v *virtualNodes) keepKubelet(ctx context.Context, vn *offv1beta1.VirtualNode) error {
 	deployed, mapped := true, true
 	err := atOnce(
@@ -81,14 +80,18 @@ func (v *virtualNodes) keepKubelet(ctx context.Context, vn *offv1beta1.VirtualNo
 			return err
 		},
 	)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
+	}
+	uncached := *v
+	uncached.client = v.direct
+	switch {
 	case !deployed:
-		err = v.runKubelet(ctx, vn)
+		var template *offv1beta1.VkOptionsTemplate
+		if template, err = v.readTemplate(ctx, vn); err == nil {
+			_, err = uncached.runKubelet(ctx, vn, template)
+		}
 	case !mapped:
-		uncached := *v
-		uncached.client = v.direct
 		err = uncached.ensureNamespaceMap(ctx, vn)
 	}
 	if err != nil {
@@ -96,23 +99,6 @@ func (v *virtualNodes) keepKubelet(ctx context.Context, vn *offv1beta1.VirtualNo
 	}
 	setCondition(vn, kubeletCondition, creating, "", metav1.Now()) // an earlier message about its end is outdated
 	return nil
-}
-
-func (v *virtualNodes) runKubelet(ctx context.Context, vn *offv1beta1.VirtualNode) error {
-	template, err := v.readTemplate(ctx, vn)
-	if err != nil {
-		return err
-	}
-	uncached := *v
-	uncached.client = v.direct
-	if err := uncached.ensureRights(ctx, vn); err != nil {
-		return err
-	}
-	if err := uncached.ensureNamespaceMap(ctx, vn); err != nil {
-		return err
-	}
-	_, err = uncached.ensureDeployment(ctx, vn, template)
-	return err
 }
 
 // atOnce runs independent steps concurrently, all of them despite failures, and joins the errors.

@@ -121,13 +121,7 @@ func (v *virtualNodes) Sync(ctx context.Context, vn *offv1beta1.VirtualNode) err
 	if err := v.checkPlace(ctx, vn); err != nil {
 		return err
 	}
-	if err := v.ensureRights(ctx, vn); err != nil {
-		return err
-	}
-	if err := v.ensureNamespaceMap(ctx, vn); err != nil {
-		return err
-	}
-	available, err := v.ensureDeployment(ctx, vn, template)
+	available, err := v.runKubelet(ctx, vn, template)
 	if err != nil {
 		return err
 	}
@@ -141,6 +135,17 @@ func (v *virtualNodes) Sync(ctx context.Context, vn *offv1beta1.VirtualNode) err
 		setCondition(vn, nodeCondition, running, "", now)
 	}
 	return nil
+}
+
+// runKubelet ensures the virtual kubelet, its permissions and its NamespaceMap, and reports whether a replica runs.
+func (v *virtualNodes) runKubelet(ctx context.Context, vn *offv1beta1.VirtualNode, template *offv1beta1.VkOptionsTemplate) (available bool, err error) {
+	if err := v.ensureRights(ctx, vn); err != nil {
+		return false, err
+	}
+	if err := v.ensureNamespaceMap(ctx, vn); err != nil {
+		return false, err
+	}
+	return v.ensureDeployment(ctx, vn, template)
 }
 
 // removeNode deletes the Node of a VirtualNode that disables it; the kubelet keeps running.

@@ -17,6 +17,7 @@ import (
 
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/policy"
+	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
 
 // routine are the event reasons of every pod that starts. Each would be one more write for each pod: they are copied
@@ -77,8 +78,8 @@ func believedEvent(said *corev1.Event) *corev1.Event {
 	out := &corev1.Event{
 		Type: corev1.EventTypeNormal, Reason: line(said.Reason), Message: policy.CleanText(said.Message, maxEventText), Action: line(said.Action),
 		Source: corev1.EventSource{Component: line(said.Source.Component), Host: policy.CleanLine(said.Source.Host, policy.MaxForeignName)},
-		Count:  max(said.Count, 0), FirstTimestamp: believedTime(said.FirstTimestamp), LastTimestamp: believedTime(said.LastTimestamp),
-		EventTime: metav1.MicroTime(believedTime(metav1.Time(said.EventTime))), ReportingInstance: line(said.ReportingInstance),
+		Count:  max(said.Count, 0), FirstTimestamp: translate.CleanTime(said.FirstTimestamp), LastTimestamp: translate.CleanTime(said.LastTimestamp),
+		EventTime: metav1.MicroTime(translate.CleanTime(metav1.Time(said.EventTime))), ReportingInstance: line(said.ReportingInstance),
 	}
 	if said.Type == corev1.EventTypeWarning {
 		out.Type = said.Type
@@ -87,17 +88,9 @@ func believedEvent(said *corev1.Event) *corev1.Event {
 		out.ReportingController = said.ReportingController
 	}
 	if s := said.Series; s != nil {
-		out.Series = &corev1.EventSeries{Count: max(s.Count, 0), LastObservedTime: metav1.MicroTime(believedTime(metav1.Time(s.LastObservedTime)))}
+		out.Series = &corev1.EventSeries{Count: max(s.Count, 0), LastObservedTime: metav1.MicroTime(translate.CleanTime(metav1.Time(s.LastObservedTime)))}
 	}
 	return out
-}
-
-// believedTime returns the zero time for a time that cannot be marshalled: clients could not read the event, nor any list with it.
-func believedTime(said metav1.Time) metav1.Time {
-	if year := said.UTC().Year(); year < 1 || year > 9999 {
-		return metav1.Time{}
-	}
-	return said
 }
 
 func (r *returningEvents) eventMeta(name string) metav1.ObjectMeta {

@@ -26,12 +26,12 @@ type rootCAs struct {
 	of map[multicluster.Pair]*rootCA
 }
 
-// rootCA is the state of one remote namespace.
+// rootCA is the state of one remote namespace, guarded by the lock of rootCAs.
 type rootCA struct {
-	mu           sync.Mutex
-	begun, asked time.Time
-	// asking: one pod queries for all. The others wait without a worker, which pods of other namespaces need.
-	asking bool
+	begun time.Time
+	// next is when a pod may query the provider, for all pods of the namespace. A pod that waits takes no worker from pods of
+	// other namespaces.
+	next time.Time
 	// settled: no pod waits in this namespace any more.
 	settled bool
 }
@@ -39,71 +39,42 @@ type rootCA struct {
 const (
 	// rootCADelay is the interval of queries for the root CA, once for all pods of a namespace.
 	rootCADelay = 100 * time.Millisecond
-	// rootCAPatience is how long the first pods wait for it: the user may have excluded it from reflection.
-	rootCAPatience = 3 * time.Second
+	// rootCATimeout is how long the first pods wait for it, and for one answer: the user may have excluded it from reflection.
+	rootCATimeout = 3 * time.Second
 )
 
-// awaitRootCA returns a Wait for a pod whose namespace may still get the root CA. there queries the provider.
-func (r *rootCAs) awaitRootCA(ctx context.Context, pair multicluster.Pair, now time.Time, there func(context.Context) error) error {
-	known := r.rootCAOf(pair, now)
-	left, ask := known.nextAttempt(now)
-	if ask {
-		left = known.askProvider(ctx, now, there)
-	}
-	if left > 0 {
-		return kube.Wait(left, "the root CA is not in the provider yet")
-	}
-	return nil
-}
-
-// nextAttempt returns how long a pod waits, and whether the pod queries the provider instead.
-func (r *rootCA) nextAttempt(now time.Time) (left time.Duration, ask bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	switch left = rootCADelay - now.Sub(r.asked); {
-	case r.settled:
-		return 0, false
-	case r.asking:
-		return rootCADelay, false
+// awaitRootCA returns a Wait for a pod whose namespace may still get the root CA. query asks the provider for it.
+func (r *rootCAs) awaitRootCA(ctx context.Context, pair multicluster.Pair, now time.Time, query func(context.Context) error) error {
+	known, left := r.reserveQuery(pair, now)
+	switch {
+	case known == nil:
+		return nil
 	case left > 0:
-		return left, false
+		return awaitingRootCA(left)
 	}
-	r.asking = true
-	return 0, true
-}
-
-// askProvider queries for all pods, and returns how long they wait. An answer after their timeout counts as none: they retry meanwhile.
-func (r *rootCA) askProvider(ctx context.Context, now time.Time, there func(context.Context) error) time.Duration {
-	defer r.setAnswered()
-	ctx, cancel := context.WithTimeout(ctx, rootCAPatience)
+	ctx, cancel := context.WithTimeout(ctx, rootCATimeout)
 	defer cancel()
-	err := there(ctx)
+	err := query(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if client.IgnoreNotFound(err) != nil {
-		return 0 // the pod will show the error
+		known.next = now
+		return nil // the pod will show the error
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.asked, r.settled = now, err == nil || now.Sub(r.begun) >= rootCAPatience; r.settled {
-		return 0
+	known.next, known.settled = now.Add(rootCADelay), err == nil || now.Sub(known.begun) >= rootCATimeout
+	if known.settled {
+		return nil
 	}
-	return rootCADelay
+	return awaitingRootCA(rootCADelay)
 }
 
-func (r *rootCA) setAnswered() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.asking = false
+func awaitingRootCA(left time.Duration) error {
+	return kube.Wait(left, "the root CA is not in the provider yet")
 }
 
-// Set deletes the state of namespaces without a remote namespace: a later one of the same name is new.
-func (r *rootCAs) Set(pairs []multicluster.Pair) {
-	there := sets.New(pairs...)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	maps.DeleteFunc(r.of, func(pair multicluster.Pair, _ *rootCA) bool { return !there.Has(pair) })
-}
-
-func (r *rootCAs) rootCAOf(pair multicluster.Pair, now time.Time) *rootCA {
+// reserveQuery returns nil if no pod of the namespace waits any more, else how long the pod waits: 0 if it queries the provider,
+// while others wait.
+func (r *rootCAs) reserveQuery(pair multicluster.Pair, now time.Time) (known *rootCA, left time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.of == nil {
@@ -112,7 +83,22 @@ func (r *rootCAs) rootCAOf(pair multicluster.Pair, now time.Time) *rootCA {
 	if r.of[pair] == nil {
 		r.of[pair] = &rootCA{begun: now}
 	}
-	return r.of[pair]
+	switch known = r.of[pair]; {
+	case known.settled:
+		return nil, 0
+	case now.Before(known.next):
+		return known, min(known.next.Sub(now), rootCADelay)
+	}
+	known.next = now.Add(rootCATimeout)
+	return known, 0
+}
+
+// Set deletes the state of namespaces without a remote namespace: a later one of the same name is new.
+func (r *rootCAs) Set(pairs []multicluster.Pair) {
+	there := sets.New(pairs...)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.of, func(pair multicluster.Pair, _ *rootCA) bool { return !there.Has(pair) })
 }
 
 // awaitRootCA makes a new pod wait for the root CA that it mounts.

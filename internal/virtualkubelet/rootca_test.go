@@ -34,7 +34,7 @@ func TestTheFirstPodsOfANamespaceWaitForTheRootCA(t *testing.T) {
 		"there at once, for good":        {{0, nil, true, false}, {time.Hour, missing, false, false}},
 		"there soon":                     {{0, missing, true, true}, {rootCADelay, nil, true, false}, {time.Hour, missing, false, false}},
 		"asked once for all pods":        {{0, missing, true, true}, {0, missing, false, true}, {rootCADelay / 2, nil, false, true}, {rootCADelay, nil, true, false}},
-		"never there":                    {{0, missing, true, true}, {rootCAPatience, missing, true, false}, {rootCAPatience, missing, false, false}},
+		"never there":                    {{0, missing, true, true}, {rootCATimeout, missing, true, false}, {rootCATimeout, missing, false, false}},
 		"the provider does not answer":   {{0, away, true, false}, {0, away, true, false}, {0, missing, true, true}},
 		"nor after it was not there yet": {{0, missing, true, true}, {rootCADelay, away, true, false}, {rootCADelay, nil, true, false}},
 	} {
@@ -97,7 +97,7 @@ func TestAnAnswerAboutTheRootCAIsNotWaitedForForEver(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		})
-		if took := time.Since(begun); err != nil || took != rootCAPatience {
+		if took := time.Since(begun); err != nil || took != rootCATimeout {
 			t.Errorf("the pod that asks goes on after %s with %v", took, err)
 		}
 		asked := false
@@ -125,7 +125,7 @@ func TestAPodWaitsForTheRootCAThatItMounts(t *testing.T) {
 	begun := time.Now()
 	s.create(s.here, pod)
 	eventually(s, s.there, s.shadow("web"), exists)
-	if waited := time.Since(begun); waited < rootCAPatience {
+	if waited := time.Since(begun); waited < rootCATimeout {
 		t.Errorf("it waited for %s", waited)
 	}
 	root := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.twin, Name: names.RootCA("rome")}}

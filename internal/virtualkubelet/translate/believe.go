@@ -48,7 +48,7 @@ func believedStatus(local *corev1.Pod, said *corev1.PodStatus) corev1.PodStatus 
 		Reason:             policy.CleanLine(said.Reason, policy.MaxForeignReason),
 		PodIP:              policy.CleanLine(said.PodIP, policy.MaxForeignReason),
 		PodIPs:             believedAddresses(said.PodIPs),
-		StartTime:          believedTimeOf(said.StartTime),
+		StartTime:          cleanTimeOf(said.StartTime),
 		AllocatedResources: policy.Amounts(said.AllocatedResources),
 		Resources:          believedResources(said.Resources),
 
@@ -103,7 +103,7 @@ func believedConditions(said []corev1.PodCondition) []corev1.PodCondition {
 		}
 		c.ObservedGeneration = max(c.ObservedGeneration, 0)
 		c.Reason, c.Message = policy.CleanLine(c.Reason, policy.MaxForeignReason), policy.CleanText(c.Message, policy.MaxForeignMessage)
-		c.LastProbeTime, c.LastTransitionTime = believedTime(c.LastProbeTime), believedTime(c.LastTransitionTime)
+		c.LastProbeTime, c.LastTransitionTime = CleanTime(c.LastProbeTime), CleanTime(c.LastTransitionTime)
 		out = append(out, c)
 	}
 	return out
@@ -172,10 +172,10 @@ func believedState(said corev1.ContainerState) corev1.ContainerState {
 		t := said.Terminated
 		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
 			ExitCode: t.ExitCode, Signal: t.Signal, Reason: policy.CleanLine(t.Reason, policy.MaxForeignReason), Message: policy.CleanText(t.Message, maxTermination),
-			StartedAt: believedTime(t.StartedAt), FinishedAt: believedTime(t.FinishedAt), ContainerID: policy.CleanLine(t.ContainerID, maxContainerID),
+			StartedAt: CleanTime(t.StartedAt), FinishedAt: CleanTime(t.FinishedAt), ContainerID: policy.CleanLine(t.ContainerID, maxContainerID),
 		}}
 	case said.Running != nil:
-		return corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: believedTime(said.Running.StartedAt)}}
+		return corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: CleanTime(said.Running.StartedAt)}}
 	case said.Waiting != nil:
 		return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
 			Reason: policy.CleanLine(said.Waiting.Reason, policy.MaxForeignReason), Message: policy.CleanText(said.Waiting.Message, policy.MaxForeignMessage),
@@ -226,19 +226,19 @@ func believedUser(said *corev1.ContainerUser) *corev1.ContainerUser {
 
 func isID(id int64) bool { return id >= 0 && id <= math.MaxInt32 }
 
-// believedTime returns the zero time for a time that cannot be marshalled: clients could not read the pod, nor any list with it.
-func believedTime(said metav1.Time) metav1.Time {
+// CleanTime returns the zero time for a time that cannot be marshalled: clients could not read the object, nor any list with it.
+func CleanTime(said metav1.Time) metav1.Time {
 	if year := said.UTC().Year(); year < 1 || year > lastYear {
 		return metav1.Time{}
 	}
 	return said
 }
 
-func believedTimeOf(said *metav1.Time) *metav1.Time {
+func cleanTimeOf(said *metav1.Time) *metav1.Time {
 	if said == nil {
 		return nil
 	}
-	out := believedTime(*said)
+	out := CleanTime(*said)
 	return &out
 }
 
