@@ -26,7 +26,7 @@ var (
 	// Leaves that work with addresses and with what the kernel is to be told.
 	translating = []string{"internal/network/plan", "internal/virtualkubelet/translate"}
 	leaves      = append([]string{
-		"internal/prefix", "internal/quota", "internal/pki", "internal/version", "internal/policy",
+		"internal/prefix", "internal/pki", "internal/version", "internal/policy",
 		"internal/resourceslice/want", "internal/network/template",
 	}, translating...)
 	kernel = []string{"internal/datapath/*"}

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package policy holds the decisions of admission and policy as functions of objects, shared by webhooks, controllers and the
-// command line. Each denial is one sentence that its reader can act on.
+// command line, with the requests of a pod as the Kubernetes scheduler computes them. Each denial is one sentence that its reader
+// can act on.
 package policy
 
 import (

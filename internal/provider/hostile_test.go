@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
-	"liqo.io/liqo/internal/quota"
+	"liqo.io/liqo/internal/policy"
 )
 
 var countedResources = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, "example.com/gpu"}
@@ -86,9 +86,9 @@ func TestWhatIsUsedIsNeverNegativeAndNeverMoreThanWasGranted(t *testing.T) {
 				}
 				sum := corev1.ResourceList{}
 				for _, pod := range made {
-					quota.Add(sum, quota.Need(&pod.Spec))
+					policy.AddResources(sum, policy.PodRequests(&pod.Spec))
 				}
-				if short := quota.Fit(sum, nil, budget.Spec.Resources); short != nil {
+				if short := policy.FindShortages(sum, nil, budget.Spec.Resources); short != nil {
 					t.Fatalf("pods have more than was granted: %v", short)
 				}
 				for name, q := range b.used {
@@ -96,7 +96,7 @@ func TestWhatIsUsedIsNeverNegativeAndNeverMoreThanWasGranted(t *testing.T) {
 						t.Fatalf("%s of %s are used", q.String(), name)
 					}
 				}
-				if short := quota.Fit(sum, nil, b.used); short != nil {
+				if short := policy.FindShortages(sum, nil, b.used); short != nil {
 					t.Fatalf("less is counted than the pods have: %v", short)
 				}
 			},

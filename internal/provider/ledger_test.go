@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
-	"liqo.io/liqo/internal/quota"
+	"liqo.io/liqo/internal/policy"
 )
 
 // request is one to make a pod.
@@ -213,7 +213,7 @@ func (w *world) used() int {
 }
 
 func cpuOf(pod *corev1.Pod) int {
-	need := quota.Need(&pod.Spec)
+	need := policy.PodRequests(&pod.Spec)
 	return int(need.Cpu().Value())
 }
 

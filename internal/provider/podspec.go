@@ -13,7 +13,6 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/policy"
-	"liqo.io/liqo/internal/quota"
 )
 
 // specToMake returns the spec of a new Pod. Ephemeral containers are added later.
@@ -35,7 +34,7 @@ func (s *shadowPods) specToMake(ctx context.Context, sp *offv1beta1.ShadowPod) (
 	if err != nil {
 		return spec, err
 	}
-	quota.SetDefaults(&spec, defaults)
+	policy.SetDefaultRequests(&spec, defaults)
 	return spec, nil
 }
 

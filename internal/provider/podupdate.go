@@ -20,7 +20,7 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
-	"liqo.io/liqo/internal/quota"
+	"liqo.io/liqo/internal/policy"
 	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
 
@@ -354,7 +354,7 @@ func refusesChange(err error) bool {
 func asksForMore(pod, want *corev1.PodSpec, changed podParts) bool {
 	next := pod.DeepCopy()
 	applyResources(next, want.DeepCopy(), changed)
-	return quota.Fit(quota.Need(next), nil, quota.Need(pod)) != nil
+	return policy.FindShortages(policy.PodRequests(next), nil, policy.PodRequests(pod)) != nil
 }
 
 // shortage is the error of an increase that exceeds the Quota.
@@ -362,7 +362,7 @@ type shortage struct{ error }
 
 // makeRoom reserves quota for increased requests of a pod.
 func (s *shadowPods) makeRoom(ctx context.Context, sp *offv1beta1.ShadowPod, live, next *corev1.Pod) error {
-	if quota.Fit(quota.Need(&next.Spec), nil, quota.Need(&live.Spec)) == nil {
+	if policy.FindShortages(policy.PodRequests(&next.Spec), nil, policy.PodRequests(&live.Spec)) == nil {
 		return nil
 	}
 	q, err := s.quotaOf(ctx, accountOf(sp))

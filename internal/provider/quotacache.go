@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
-	"liqo.io/liqo/internal/quota"
+	"liqo.io/liqo/internal/policy"
 )
 
 // quotaCache accounts for the usage of each account in this cluster and queues the pods that exceed a Quota. As in an assume
@@ -87,7 +87,7 @@ func (e *reservation) isUncertain() bool { return e.unseen > 0 || e.from != "" }
 func (c *quotaCache) Reserve(sp *offv1beta1.ShadowPod, q *offv1beta1.Quota, ran bool) error {
 	w := &pendingPod{
 		key: client.ObjectKeyFromObject(sp), created: sp.CreationTimestamp.Time,
-		pod: &sp.Spec.Pod, need: quota.Need(&sp.Spec.Pod), ran: ran,
+		pod: &sp.Spec.Pod, need: policy.PodRequests(&sp.Spec.Pod), ran: ran,
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,7 +106,7 @@ func (c *quotaCache) Reserve(sp *offv1beta1.ShadowPod, q *offv1beta1.Quota, ran 
 	if own != nil {
 		w.ran = w.ran || own.ran
 		if own.isUncertain() { // the dry run was not repeated, so the additions of admission are known from the reservation only
-			quota.AtLeast(w.need, own.need)
+			policy.RaiseResources(w.need, own.need)
 		}
 	}
 	err := c.checkQuota(u, w, own)
@@ -147,7 +147,7 @@ func (c *quotaCache) endRequest(key types.NamespacedName, from string, pod *core
 		e.reserved = nil
 	}
 	if pod != nil {
-		e.reserveAtLeast(quota.Need(&pod.Spec))
+		e.reserveAtLeast(policy.PodRequests(&pod.Spec))
 	}
 	switch {
 	case from == "":
@@ -172,7 +172,7 @@ func (c *quotaCache) Found(key types.NamespacedName, pod *corev1.Pod) {
 		e.unseen, e.expires = max(e.unseen, 1), c.now().Add(holdLimit)
 	}
 	if pod != nil {
-		e.reserveAtLeast(quota.Need(&pod.Spec))
+		e.reserveAtLeast(policy.PodRequests(&pod.Spec))
 	}
 	c.recount(key, e)
 }
@@ -225,7 +225,7 @@ func (c *quotaCache) See(pod *corev1.Pod) {
 	if e.from != "" && isNewer(pod.ResourceVersion, e.from) {
 		e.from = ""
 	}
-	e.pod, e.version, e.shown = pod.UID, pod.ResourceVersion, quota.Need(&pod.Spec)
+	e.pod, e.version, e.shown = pod.UID, pod.ResourceVersion, policy.PodRequests(&pod.Spec)
 	c.recount(key, e)
 }
 
@@ -334,7 +334,7 @@ func (e *reservation) reserveAtLeast(need corev1.ResourceList) {
 	if e.reserved == nil {
 		e.reserved = corev1.ResourceList{}
 	}
-	quota.AtLeast(e.reserved, need)
+	policy.RaiseResources(e.reserved, need)
 }
 
 // recount counts a reservation after a change, and offers freed capacity to the pending queue.
@@ -355,13 +355,13 @@ func (c *quotaCache) recount(key types.NamespacedName, e *reservation) {
 // count adds the need of the reservation to the usage, and reports whether it changed.
 func (e *reservation) count(key types.NamespacedName) (changed bool) {
 	need := corev1.ResourceList{}
-	quota.AtLeast(need, e.shown)
-	quota.AtLeast(need, e.reserved)
+	policy.RaiseResources(need, e.shown)
+	policy.RaiseResources(need, e.reserved)
 	if equality.Semantic.DeepEqual(e.need, need) {
 		return false
 	}
-	quota.Sub(e.usage.used, e.need)
-	quota.Add(e.usage.used, need)
+	policy.SubtractResources(e.usage.used, e.need)
+	policy.AddResources(e.usage.used, need)
 	e.need = need
 	if w := e.usage.pending.of[key]; w != nil { // the difference of a pending increase changes
 		e.usage.pending.movePod(w, e.usage.rankOf(w, e))
@@ -399,7 +399,7 @@ func (c *quotaCache) checkQuota(u *usage, w *pendingPod, own *reservation) error
 	used := u.used
 	if own != nil {
 		used = used.DeepCopy()
-		quota.Sub(used, own.need)
+		policy.SubtractResources(used, own.need)
 	}
 	return u.checkRoom(w, used)
 }

@@ -29,7 +29,6 @@ import (
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/policy"
-	"liqo.io/liqo/internal/quota"
 )
 
 const (
@@ -127,7 +126,7 @@ func podCache(mgr ctrl.Manager) (cache.Cache, error) {
 
 func trimPod(obj any) (any, error) {
 	if pod, ok := obj.(*corev1.Pod); ok {
-		taken := quota.Taken(pod)
+		taken := policy.PodUsage(pod)
 		delete(taken, corev1.ResourcePods)
 		pod.ManagedFields = nil
 		pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, Overhead: taken} // with the same sum of requests
@@ -320,7 +319,7 @@ func (s *shadowPods) checkPod(ctx context.Context, sp *offv1beta1.ShadowPod) err
 		Pods:        s.allowed,
 	})
 	if err == nil {
-		err = quota.CheckAmounts(&sp.Spec.Pod)
+		err = policy.CheckAmounts(&sp.Spec.Pod)
 	}
 	if err != nil {
 		return &refusal{reason: offv1beta1.ReasonRefused, why: err, next: kube.Invalid(offv1beta1.ReasonRefused, err)}

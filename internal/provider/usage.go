@@ -13,7 +13,7 @@ import (
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
-	"liqo.io/liqo/internal/quota"
+	"liqo.io/liqo/internal/policy"
 )
 
 // account identifies a user of a consumer, with at most one Quota.
@@ -57,13 +57,13 @@ func (u *usage) checkRoom(w *pendingPod, used corev1.ResourceList) error {
 	if u.budget == nil {
 		return fmt.Errorf("failed getting quota: user %q has none for cluster %q", u.account.user, u.account.consumer)
 	}
-	if short := quota.Fit(w.need, used, u.budget.Resources); short != nil {
+	if short := policy.FindShortages(w.need, used, u.budget.Resources); short != nil {
 		return &overQuota{short, u.budget.Resources}
 	}
 	if w.ran {
 		return nil
 	}
-	return quota.Check(u.budget, w.pod, used)
+	return policy.CheckQuota(u.budget, w.pod, used)
 }
 
 // rankOf returns the rank of w: the need of w and its own reservation. Pods of the same rank fit if w does. The rank of a pod
@@ -81,7 +81,7 @@ func (u *usage) rankOf(w *pendingPod, own *reservation) string {
 // overQuota is the error of a pod that exceeds the Quota. The message leaves out the current usage: the status and the event of
 // each pending pod would be written at each change of it.
 type overQuota struct {
-	short quota.Shortages
+	short policy.Shortages
 	total corev1.ResourceList
 }
 
@@ -98,5 +98,5 @@ func (o *overQuota) Error() string {
 
 // isTemporary reports whether the pod may fit later: the Quota lists every requested resource.
 func (o *overQuota) isTemporary() bool {
-	return !slices.ContainsFunc(o.short, func(s quota.Shortage) bool { return s.Unlisted })
+	return !slices.ContainsFunc(o.short, func(s policy.Shortage) bool { return s.Unlisted })
 }

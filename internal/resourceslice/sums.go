@@ -21,7 +21,7 @@ import (
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
-	"liqo.io/liqo/internal/quota"
+	"liqo.io/liqo/internal/policy"
 	"liqo.io/liqo/internal/resourceslice/want"
 )
 
@@ -39,7 +39,7 @@ func (g *grantTotals) Take(caps want.Caps, slice *authv1beta1.ResourceSlice, ask
 		g.of = map[types.UID]corev1.ResourceList{}
 	}
 	// An existing grant takes precedence over younger ones; an increase must fit into the rest.
-	keeps := quota.Fit(asked, nil, g.grantedTo(slice)) == nil
+	keeps := policy.FindShortages(asked, nil, g.grantedTo(slice)) == nil
 	tenant, provider, known := corev1.ResourceList{}, corev1.ResourceList{}, map[types.UID]bool{slice.UID: true}
 	for i := range others {
 		other := &others[i]
@@ -48,9 +48,9 @@ func (g *grantTotals) Take(caps want.Caps, slice *authv1beta1.ResourceSlice, ask
 			continue
 		}
 		has := g.grantedTo(other)
-		quota.Add(provider, has)
+		policy.AddResources(provider, has)
 		if other.Namespace == slice.Namespace {
-			quota.Add(tenant, has)
+			policy.AddResources(tenant, has)
 		}
 	}
 	maps.DeleteFunc(g.of, func(uid types.UID, _ corev1.ResourceList) bool { return !known[uid] })
@@ -119,7 +119,7 @@ func leavesRoom() predicate.Predicate {
 			before, after := e.ObjectOld.(*authv1beta1.ResourceSlice), e.ObjectNew.(*authv1beta1.ResourceSlice)
 			had := want.Accepted(before, authv1beta1.ResourceSliceConditionTypeAuthentication)
 			has := want.Accepted(after, authv1beta1.ResourceSliceConditionTypeAuthentication)
-			return had && !has || quota.Fit(before.Status.Resources, nil, after.Status.Resources) != nil && !equality.Semantic.DeepEqual(before.Status.Resources, after.Status.Resources)
+			return had && !has || policy.FindShortages(before.Status.Resources, nil, after.Status.Resources) != nil && !equality.Semantic.DeepEqual(before.Status.Resources, after.Status.Resources)
 		},
 	})
 }

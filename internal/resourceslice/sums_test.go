@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
-	"liqo.io/liqo/internal/quota"
+	"liqo.io/liqo/internal/policy"
 	"liqo.io/liqo/internal/resourceslice/want"
 )
 
@@ -58,14 +58,14 @@ func TestCapsLateCache(t *testing.T) {
 			"": func(t *rapid.T) {
 				all, each := corev1.ResourceList{}, map[string]corev1.ResourceList{"tenant-0": {}, "tenant-1": {}}
 				for uid, list := range holds {
-					quota.Add(all, list)
-					quota.Add(each[of[uid]], list)
+					policy.AddResources(all, list)
+					policy.AddResources(each[of[uid]], list)
 				}
-				if short := quota.Fit(all, nil, caps.Provider); short != nil {
+				if short := policy.FindShortages(all, nil, caps.Provider); short != nil {
 					t.Fatalf("all slices: %v", short)
 				}
 				for tenant, list := range each {
-					if short := quota.Fit(list, nil, caps.Tenant); short != nil {
+					if short := policy.FindShortages(list, nil, caps.Tenant); short != nil {
 						t.Fatalf("%s: %v", tenant, short)
 					}
 				}

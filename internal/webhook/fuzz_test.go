@@ -26,7 +26,6 @@ import (
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/policy"
-	"liqo.io/liqo/internal/quota"
 )
 
 // mute is an API server that cannot be reached.
@@ -181,8 +180,8 @@ func FuzzShadowPodAdmission(f *testing.F) {
 		if !judge.Handle(t.Context(), req).Allowed {
 			return
 		}
-		pod, need := &is.Spec.Pod, quota.Need(&is.Spec.Pod)
-		if before != "" && quota.Fit(need, nil, quota.Need(&was.Spec.Pod)) == nil {
+		pod, need := &is.Spec.Pod, policy.PodRequests(&is.Spec.Pod)
+		if before != "" && policy.FindShortages(need, nil, policy.PodRequests(&was.Spec.Pod)) == nil {
 			if is.Labels[names.OffloadingOrigin] != was.Labels[names.OffloadingOrigin] || pod.HostNetwork != was.Spec.Pod.HostNetwork || pod.NodeName != was.Spec.Pod.NodeName {
 				t.Fatalf("became %+v", is)
 			}
@@ -196,7 +195,7 @@ func FuzzShadowPodAdmission(f *testing.F) {
 			pod.HostPID, pod.HostIPC, privileged, strings.HasPrefix(pod.PriorityClassName, "system-"),
 			slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.HostPath != nil }):
 			t.Fatalf("let in: %+v", is)
-		case quota.Fit(need, nil, budget) != nil:
+		case policy.FindShortages(need, nil, budget) != nil:
 			t.Fatalf("needs %v of %v", need, budget)
 		}
 	})

@@ -19,7 +19,6 @@ import (
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
 	"liqo.io/liqo/internal/policy"
-	"liqo.io/liqo/internal/quota"
 )
 
 // shadowPodCreator labels a ShadowPod with its creator. The label is immutable, also in updates by other users: the
@@ -52,11 +51,11 @@ type shadowPodValidator struct {
 }
 
 func (s *shadowPodValidator) validateObject(ctx context.Context, req *admission.Request, old, sp *offv1beta1.ShadowPod) ([]string, error) {
-	if err := quota.CheckAmounts(&sp.Spec.Pod); err != nil {
+	if err := policy.CheckAmounts(&sp.Spec.Pod); err != nil {
 		return nil, newRefusal(err)
 	}
 	if old != nil {
-		grows := quota.Fit(quota.Need(&sp.Spec.Pod), nil, quota.Need(&old.Spec.Pod)) != nil
+		grows := policy.FindShortages(policy.PodRequests(&sp.Spec.Pod), nil, policy.PodRequests(&old.Spec.Pod)) != nil
 		if err := policy.CheckShadowPodUpdate(old, sp, s.allowed); err != nil || !grows {
 			return nil, newRefusal(err)
 		}
@@ -97,14 +96,14 @@ func (s *shadowPodValidator) validateObject(ctx context.Context, req *admission.
 	if old != nil {
 		budget.Cordoned = nil // cordoning affects new pods only
 	}
-	return nil, newRefusal(withoutBudget(quota.Check(budget, &sp.Spec.Pod, nil)))
+	return nil, newRefusal(withoutBudget(policy.CheckQuota(budget, &sp.Spec.Pod, nil)))
 }
 
 // withoutBudget returns the error without the amounts of the Quota, which the ResourceSlice shows to its owner. Any
 // client with access to the port could otherwise read the quotas of other consumers. Such a client can still try which
 // amounts fit: the API server does not authenticate to webhooks by default.
 func withoutBudget(err error) error {
-	short, ok := errors.AsType[quota.Shortages](err)
+	short, ok := errors.AsType[policy.Shortages](err)
 	if !ok {
 		return err
 	}

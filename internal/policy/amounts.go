@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-package quota
+package policy
 
 import (
 	"fmt"
@@ -47,7 +47,7 @@ func CheckAmounts(pod *corev1.PodSpec) error {
 func checkVolume(v *corev1.Volume) error {
 	of := fmt.Sprintf("volume %q", v.Name)
 	if v.EmptyDir != nil && v.EmptyDir.SizeLimit != nil && v.EmptyDir.SizeLimit.Sign() < 0 {
-		return negative(of, "a size limit", *v.EmptyDir.SizeLimit)
+		return negativeError(of, "a size limit", *v.EmptyDir.SizeLimit)
 	}
 	if v.Ephemeral == nil || v.Ephemeral.VolumeClaimTemplate == nil {
 		return nil
@@ -69,18 +69,18 @@ func checkRequirements(of string, r *corev1.ResourceRequirements) error {
 func checkAmounts(of string, list corev1.ResourceList) error {
 	for _, name := range slices.Sorted(maps.Keys(list)) {
 		if q := list[name]; q.Sign() < 0 {
-			return negative(of, string(name), q)
+			return negativeError(of, string(name), q)
 		}
 	}
 	return nil
 }
 
-func negative(of, what string, q resource.Quantity) error {
+func negativeError(of, what string, q resource.Quantity) error {
 	return fmt.Errorf("%s has %s of %s: an amount cannot be negative", of, what, q.String())
 }
 
-// clamp returns list with zero instead of negative amounts: no pod frees capacity for another.
-func clamp(list corev1.ResourceList) corev1.ResourceList {
+// clampNegative returns list with zero instead of negative amounts: no pod frees capacity for another.
+func clampNegative(list corev1.ResourceList) corev1.ResourceList {
 	if checkAmounts("", list) == nil {
 		return list
 	}

@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-package quota
+package policy
 
 import (
 	"fmt"
@@ -27,7 +27,7 @@ func list(text string) corev1.ResourceList {
 	return out
 }
 
-func show(l corev1.ResourceList) string {
+func listText(l corev1.ResourceList) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(l)) {
 		q := l[name]
@@ -124,7 +124,7 @@ func TestNeed(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := show(Need(&tc.pod)); got != tc.want {
+			if got := listText(PodRequests(&tc.pod)); got != tc.want {
 				t.Errorf("need = %s, want %s", got, tc.want)
 			}
 		})
@@ -149,7 +149,7 @@ func TestFit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := ""
-			if short := Fit(list(tc.need), list(tc.used), list(tc.budget)); short != nil {
+			if short := FindShortages(list(tc.need), list(tc.used), list(tc.budget)); short != nil {
 				got = short.Error()
 			}
 			if got != tc.want {
@@ -175,7 +175,7 @@ func TestRequests(t *testing.T) {
 		"limits above, but not checked": {pod: corev1.PodSpec{Containers: []corev1.Container{limited("a", "cpu=1 memory=1Gi", "cpu=2 memory=1Gi")}}, set: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := Requests(&tc.pod, tc.set, tc.equal)
+			err := CheckRequests(&tc.pod, tc.set, tc.equal)
 			switch {
 			case tc.want == "" && err != nil:
 				t.Error(err)
@@ -199,17 +199,17 @@ func TestNeedNeverShrinksWhenAContainerIsAdded(t *testing.T) {
 			Containers:     rapid.SliceOfN(container, 0, 4).Draw(t, "containers"),
 			InitContainers: rapid.SliceOfN(container, 0, 4).Draw(t, "init"),
 		}
-		before, text := Need(&pod), show(Need(&pod))
+		before, text := PodRequests(&pod), listText(PodRequests(&pod))
 		if rapid.Bool().Draw(t, "as init container") {
 			pod.InitContainers = append(pod.InitContainers, container.Draw(t, "new"))
 		} else {
 			pod.Containers = append(pod.Containers, container.Draw(t, "new"))
 		}
-		after := Need(&pod)
-		if short := Fit(before, nil, after); short != nil {
+		after := PodRequests(&pod)
+		if short := FindShortages(before, nil, after); short != nil {
 			t.Fatalf("the larger pod needs less: %v", short)
 		}
-		if show(before) != text {
+		if listText(before) != text {
 			t.Fatal("counting changed an earlier count: quantities are shared")
 		}
 	})
@@ -231,7 +231,7 @@ func TestCheck(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := ""
-			if err := Check(&tc.budget, &pod, list(tc.used)); err != nil {
+			if err := CheckQuota(&tc.budget, &pod, list(tc.used)); err != nil {
 				got = err.Error()
 			}
 			if tc.want == "" && got != "" || !strings.Contains(got, tc.want) {
@@ -256,8 +256,8 @@ func TestSetDefaults(t *testing.T) {
 		"the pod names it by limit": {corev1.PodSpec{Resources: &corev1.ResourceRequirements{Limits: list("cpu=1")}, Containers: []corev1.Container{box("a", "")}}, "cpu=1 memory=16Mi pods=1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			SetDefaults(&tc.pod, defaults)
-			if got := show(Need(&tc.pod)); got != tc.want {
+			SetDefaultRequests(&tc.pod, defaults)
+			if got := listText(PodRequests(&tc.pod)); got != tc.want {
 				t.Errorf("need = %s, want %s", got, tc.want)
 			}
 		})

@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-package quota
+package policy
 
 import (
 	"fmt"
@@ -98,9 +98,9 @@ func TestAPodNeedsWhatTheSchedulerSays(t *testing.T) {
 		pod := randomPod(t)
 		stored := defaulted(pod)
 		want := resource.PodRequests(stored, resource.PodResourcesOptions{})
-		sameAsScheduler(t, "as it is sent", Need(&pod.Spec), want)
-		sameAsScheduler(t, "as it is stored", Need(&stored.Spec), want)
-		sameAsScheduler(t, "as it runs", Taken(stored), want)
+		sameAsScheduler(t, "as it is sent", PodRequests(&pod.Spec), want)
+		sameAsScheduler(t, "as it is stored", PodRequests(&stored.Spec), want)
+		sameAsScheduler(t, "as it runs", PodUsage(stored), want)
 	})
 }
 
@@ -124,6 +124,6 @@ func TestAPodThatIsResizedTakesWhatTheSchedulerSays(t *testing.T) {
 		if rapid.Bool().Draw(t, "infeasible") {
 			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizePending, Reason: corev1.PodReasonInfeasible}}
 		}
-		sameAsScheduler(t, "while it is resized", Taken(pod), resource.PodRequests(pod, resource.PodResourcesOptions{UseStatusResources: true}))
+		sameAsScheduler(t, "while it is resized", PodUsage(pod), resource.PodRequests(pod, resource.PodResourcesOptions{UseStatusResources: true}))
 	})
 }

@@ -1,9 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package quota computes the resource requests of a pod as the Kubernetes scheduler does, and checks whether they fit into a
-// budget.
-package quota
+package policy
 
 import (
 	"maps"
@@ -14,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Need returns the requests of the pod for each resource, plus one of "pods".
+// PodRequests returns the requests of the pod for each resource, plus one of "pods".
 //
 // Containers and sidecars (init containers that are always restarted) run together and add up. An ordinary init container runs
 // beside the sidecars started before it, so the larger of the two phases counts. A request at pod level replaces the sum, and
@@ -23,12 +21,12 @@ import (
 // The formula is that of KEP-753, "Resources calculation for scheduling and pod admission", of KEP-2837 for pod level and of
 // KEP-688 for the overhead; a negative amount, which no Pod can have, counts as zero. The scheduler uses PodRequests of
 // k8s.io/component-helpers/resource; a test compares the results.
-func Need(pod *corev1.PodSpec) corev1.ResourceList {
-	need := ofContainers(pod, requests)
+func PodRequests(pod *corev1.PodSpec) corev1.ResourceList {
+	need := ofContainers(pod, containerRequests)
 	if pod.Resources != nil {
-		maps.Copy(need, clamp(atPodLevel(pod, need)))
+		maps.Copy(need, clampNegative(atPodLevel(pod, need)))
 	}
-	Add(need, clamp(pod.Overhead))
+	AddResources(need, clampNegative(pod.Overhead))
 	need[corev1.ResourcePods] = *resource.NewQuantity(1, resource.DecimalSI)
 	return need
 }
@@ -56,11 +54,11 @@ func mayBeAtPodLevel(name corev1.ResourceName) bool {
 	return name == corev1.ResourceCPU || name == corev1.ResourceMemory || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
 }
 
-// Taken returns the usage of an existing pod. During an in-place resize of its containers, the usage is the maximum of the
+// PodUsage returns the usage of an existing pod. During an in-place resize of its containers, the usage is the maximum of the
 // desired, the allocated and the actual requests.
-func Taken(pod *corev1.Pod) corev1.ResourceList {
-	if !slices.ContainsFunc(slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses), resized) {
-		return Need(&pod.Spec)
+func PodUsage(pod *corev1.Pod) corev1.ResourceList {
+	if !slices.ContainsFunc(slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses), isResized) {
+		return PodRequests(&pod.Spec)
 	}
 	spec := pod.Spec.DeepCopy()
 	if spec.Resources != nil {
@@ -70,29 +68,29 @@ func Taken(pod *corev1.Pod) corev1.ResourceList {
 		return c.Type == corev1.PodResizePending && c.Reason == corev1.PodReasonInfeasible
 	})
 	for i := range spec.Containers {
-		resize(&spec.Containers[i], pod.Status.ContainerStatuses, never)
+		setResizedRequests(&spec.Containers[i], pod.Status.ContainerStatuses, never)
 	}
 	for i := range spec.InitContainers {
 		if isSidecar(&spec.InitContainers[i]) {
-			resize(&spec.InitContainers[i], pod.Status.InitContainerStatuses, never)
+			setResizedRequests(&spec.InitContainers[i], pod.Status.InitContainerStatuses, never)
 		}
 	}
-	return Need(spec)
+	return PodRequests(spec)
 }
 
-func resized(s corev1.ContainerStatus) bool { return s.Resources != nil }
+func isResized(s corev1.ContainerStatus) bool { return s.Resources != nil }
 
-// resize sets the requests of the container that count during a resize. A resize that is infeasible on its node does not count.
-func resize(c *corev1.Container, statuses []corev1.ContainerStatus, never bool) {
+// setResizedRequests sets the requests of the container that count during a resize. A resize that is infeasible on its node does not count.
+func setResizedRequests(c *corev1.Container, statuses []corev1.ContainerStatus, never bool) {
 	for _, s := range statuses {
-		if s.Name != c.Name || !resized(s) {
+		if s.Name != c.Name || !isResized(s) {
 			continue
 		}
 		now := corev1.ResourceList{}
-		AtLeast(now, s.Resources.Requests)
-		AtLeast(now, s.AllocatedResources)
+		RaiseResources(now, s.Resources.Requests)
+		RaiseResources(now, s.AllocatedResources)
 		if !never {
-			AtLeast(now, requests(c))
+			RaiseResources(now, containerRequests(c))
 		}
 		c.Resources = corev1.ResourceRequirements{Requests: now}
 	}
@@ -102,21 +100,21 @@ func resize(c *corev1.Container, statuses []corev1.ContainerStatus, never bool) 
 func ofContainers(pod *corev1.PodSpec, of func(*corev1.Container) corev1.ResourceList) corev1.ResourceList {
 	total, sidecars, peak := corev1.ResourceList{}, corev1.ResourceList{}, corev1.ResourceList{}
 	for i := range pod.Containers {
-		Add(total, of(&pod.Containers[i]))
+		AddResources(total, of(&pod.Containers[i]))
 	}
 	for i := range pod.InitContainers {
 		c := &pod.InitContainers[i]
 		if isSidecar(c) {
-			Add(sidecars, of(c))
-			AtLeast(peak, sidecars)
+			AddResources(sidecars, of(c))
+			RaiseResources(peak, sidecars)
 			continue
 		}
 		running := maps.Clone(sidecars)
-		Add(running, of(c))
-		AtLeast(peak, running)
+		AddResources(running, of(c))
+		RaiseResources(peak, running)
 	}
-	Add(total, sidecars)
-	AtLeast(total, peak)
+	AddResources(total, sidecars)
+	RaiseResources(total, peak)
 	return total
 }
 
@@ -124,27 +122,27 @@ func isSidecar(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
-// requests returns the container's requests as the API server defaults them: a limit without a request is also the request. The
+// containerRequests returns the container's requests as the API server defaults them: a limit without a request is also the request. The
 // spec of a ShadowPod does not get that defaulting.
-func requests(c *corev1.Container) corev1.ResourceList {
+func containerRequests(c *corev1.Container) corev1.ResourceList {
 	out := maps.Clone(c.Resources.Limits)
 	if out == nil {
 		out = corev1.ResourceList{}
 	}
 	maps.Copy(out, c.Resources.Requests)
-	return clamp(out)
+	return clampNegative(out)
 }
 
-// SetDefaults sets the default requests of each container for resources that have neither a request nor a limit in the
+// SetDefaultRequests sets the default requests of each container for resources that have neither a request nor a limit in the
 // container or at pod level.
-func SetDefaults(pod *corev1.PodSpec, defaults corev1.ResourceList) {
+func SetDefaultRequests(pod *corev1.PodSpec, defaults corev1.ResourceList) {
 	whole := corev1.ResourceList{}
 	if pod.Resources != nil {
 		whole = atPodLevel(pod, nil)
 	}
 	for _, list := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
 		for i := range list {
-			r, named := &list[i].Resources, requests(&list[i])
+			r, named := &list[i].Resources, containerRequests(&list[i])
 			for name, amount := range defaults {
 				_, has := named[name]
 				if _, together := whole[name]; has || together {
@@ -159,8 +157,8 @@ func SetDefaults(pod *corev1.PodSpec, defaults corev1.ResourceList) {
 	}
 }
 
-// Add adds more to sum, in place. Quantities are values, so sum and more share nothing.
-func Add(sum, more corev1.ResourceList) {
+// AddResources adds more to sum, in place. Quantities are values, so sum and more share nothing.
+func AddResources(sum, more corev1.ResourceList) {
 	for name, q := range more {
 		have := sum[name].DeepCopy()
 		have.Add(q)
@@ -168,8 +166,8 @@ func Add(sum, more corev1.ResourceList) {
 	}
 }
 
-// Sub subtracts less from sum, in place. The result is never negative.
-func Sub(sum, less corev1.ResourceList) {
+// SubtractResources subtracts less from sum, in place. The result is never negative.
+func SubtractResources(sum, less corev1.ResourceList) {
 	for name, q := range less {
 		have := sum[name].DeepCopy()
 		if have.Sub(q); have.Sign() < 0 {
@@ -179,8 +177,8 @@ func Sub(sum, less corev1.ResourceList) {
 	}
 }
 
-// AtLeast raises floor to other, in place.
-func AtLeast(floor, other corev1.ResourceList) {
+// RaiseResources raises floor to other, in place.
+func RaiseResources(floor, other corev1.ResourceList) {
 	for name, q := range other {
 		if have, ok := floor[name]; !ok || have.Cmp(q) < 0 {
 			floor[name] = q.DeepCopy()

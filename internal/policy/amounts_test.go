@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-package quota
+package policy
 
 import (
 	"reflect"
@@ -78,15 +78,15 @@ func TestEveryNegativeAmountOfAPodIsRefused(t *testing.T) {
 func TestNoPodNeedsLessThanNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pod := hostilePod(t)
-		for name, q := range Need(pod) {
+		for name, q := range PodRequests(pod) {
 			if q.Sign() < 0 {
 				t.Fatalf("it needs %s of %s", q.String(), name)
 			}
 		}
 		used := hostileList(t, "used")
-		Sub(used, Need(pod))
+		SubtractResources(used, PodRequests(pod))
 		for name, q := range used {
-			if _, less := Need(pod)[name]; less && q.Sign() < 0 {
+			if _, less := PodRequests(pod)[name]; less && q.Sign() < 0 {
 				t.Fatalf("%s of %s are left", q.String(), name)
 			}
 		}
