@@ -29,18 +29,18 @@ type cacheBarrier struct {
 
 // passBarrier returns an error until every existing pod is counted. It lists the pods once for each leader.
 func (s *shadowPods) passBarrier(ctx context.Context) error {
-	s.fence.mu.Lock()
-	defer s.fence.mu.Unlock()
-	if !s.fence.listed {
+	s.barrier.mu.Lock()
+	defer s.barrier.mu.Unlock()
+	if !s.barrier.listed {
 		if err := s.listPods(ctx); err != nil {
 			return err
 		}
 	}
-	for key, uid := range s.fence.unknown {
+	for key, uid := range s.barrier.unknown {
 		cached := &corev1.Pod{}
 		err := s.pods.Get(ctx, key, cached)
-		if err == nil && cached.UID == uid && (hasEnded(cached.Status.Phase) || s.ledger.Seen(key)) {
-			delete(s.fence.unknown, key)
+		if err == nil && cached.UID == uid && (hasEnded(cached.Status.Phase) || s.quotas.IsObserved(key)) {
+			delete(s.barrier.unknown, key)
 			continue
 		}
 		if err := s.lookAgain(ctx, key); err != nil {
@@ -56,9 +56,9 @@ func (s *shadowPods) listPods(ctx context.Context) error {
 	if err := s.live.List(ctx, list, client.MatchingLabels{names.ManagedBy: madeFrom}); err != nil {
 		return fmt.Errorf("listing the pods that an earlier leader made: %w", err)
 	}
-	s.fence.listed, s.fence.unknown = true, map[types.NamespacedName]types.UID{}
+	s.barrier.listed, s.barrier.unknown = true, map[types.NamespacedName]types.UID{}
 	for i := range list.Items {
-		s.fence.unknown[client.ObjectKeyFromObject(&list.Items[i])] = list.Items[i].UID
+		s.barrier.unknown[client.ObjectKeyFromObject(&list.Items[i])] = list.Items[i].UID
 	}
 	return nil
 }
@@ -70,11 +70,11 @@ func (s *shadowPods) lookAgain(ctx context.Context, key types.NamespacedName) er
 	err := s.live.Get(ctx, key, pod)
 	switch {
 	case apierrors.IsNotFound(err):
-		delete(s.fence.unknown, key)
+		delete(s.barrier.unknown, key)
 		return nil
 	case err != nil:
 		return fmt.Errorf("reading a pod that an earlier leader made: %w", err)
 	}
-	s.fence.unknown[key] = pod.UID
+	s.barrier.unknown[key] = pod.UID
 	return kube.Wait(watchDelay, "not all pods that an earlier leader made are known yet")
 }

@@ -90,7 +90,7 @@ const (
 func decideSteps(in mapInput) []mapStep {
 	var steps []mapStep
 	busy := map[string]bool{}
-	for _, namespace := range ownedTwins(in) {
+	for _, namespace := range ownedNamespaces(in) {
 		local := namespace.Annotations[names.OriginalName]
 		if in.desired[local] == namespace.Name {
 			continue
@@ -133,7 +133,7 @@ func wantedStep(in mapInput, local string, room int) mapStep {
 		s.do, s.refusal = refuse, errBound(s.remote, in.bound[s.remote])
 	case s.namespace == nil:
 		s.do = create
-	case !isTwin(s.namespace, in.owner, local):
+	case !isOwnedBy(s.namespace, in.owner, local):
 		s.do, s.refusal = refuse, errNotOurs(s.remote)
 	case !s.namespace.DeletionTimestamp.IsZero():
 		s.do = leave
@@ -176,12 +176,12 @@ func (a accessState) accessDenial() *denial {
 	}
 }
 
-// isTwin reports whether a namespace is ours: only its annotations prove that it was created, and for which mapping.
-func isTwin(namespace *corev1.Namespace, owner, local string) bool {
+// isOwnedBy reports whether a namespace is ours: only its annotations prove that it was created, and for which mapping.
+func isOwnedBy(namespace *corev1.Namespace, owner, local string) bool {
 	return namespace.Annotations[names.ManagedByNamespaceMap] == owner && namespace.Annotations[names.OriginalName] == local
 }
 
-func ownedTwins(in mapInput) []*corev1.Namespace {
+func ownedNamespaces(in mapInput) []*corev1.Namespace {
 	var out []*corev1.Namespace
 	for _, name := range slices.Sorted(maps.Keys(in.namespaces)) {
 		if n := in.namespaces[name]; n.Annotations[names.ManagedByNamespaceMap] == in.owner {
@@ -210,8 +210,8 @@ func (in *mapInput) mayReport(local string) bool {
 	return desired || current
 }
 
-// newTwin returns the namespace to create.
-func newTwin(in mapInput, s mapStep) *corev1.Namespace {
+// newNamespace returns the namespace to create.
+func newNamespace(in mapInput, s mapStep) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: s.remote,
 		Labels: map[string]string{

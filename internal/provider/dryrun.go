@@ -23,20 +23,20 @@ import (
 // RuntimeClass, a LimitRange or a webhook, so the first of all pods with the same template is created in a dry run, unless the
 // known requests exceed the Quota already.
 func (s *shadowPods) dryRunShared(ctx context.Context, sp *offv1beta1.ShadowPod, pod *corev1.Pod) error {
-	if !s.ledger.enforce {
+	if !s.quotas.enforce {
 		return s.reserveQuota(ctx, sp, &pod.Spec)
 	}
 	key := client.ObjectKeyFromObject(pod)
-	if s.ledger.Doubtful(key) { // an earlier request may have created the pod: its reservation stays, independently of other pods
-		if err := s.reserveQuota(ctx, sp, &pod.Spec); err != nil || s.ledger.Doubtful(key) { // the doubt may have ended just then
+	if s.quotas.IsUncertain(key) { // an earlier request may have created the pod: its reservation stays, independently of other pods
+		if err := s.reserveQuota(ctx, sp, &pod.Spec); err != nil || s.quotas.IsUncertain(key) { // the doubt may have ended just then
 			return err
 		}
 	}
-	shape := shapeOf(pod)
-	if spec := s.shapes.Get(shape, time.Now()); spec != nil {
+	template := templateKeyOf(pod)
+	if spec := s.templates.Get(template, time.Now()); spec != nil {
 		return s.reserveQuota(ctx, sp, spec)
 	}
-	if !s.ledger.Held(key) {
+	if !s.quotas.IsReserved(key) {
 		if err := s.reserveQuota(ctx, sp, &pod.Spec); err != nil {
 			return err
 		}
@@ -46,10 +46,10 @@ func (s *shadowPods) dryRunShared(ctx context.Context, sp *offv1beta1.ShadowPod,
 	case apierrors.IsAlreadyExists(err):
 		return s.reserveQuota(ctx, sp, &pod.Spec)
 	case err != nil:
-		s.ledger.Release(key) // a dry run creates no pod, even if it fails
+		s.quotas.Release(key) // a dry run creates no pod, even if it fails
 		return whyNotMade(err, pod)
 	}
-	s.shapes.Learn(shape, &dry.Spec, time.Now())
+	s.templates.Learn(template, &dry.Spec, time.Now())
 	return s.reserveQuota(ctx, sp, &dry.Spec)
 }
 
@@ -75,7 +75,7 @@ const outcomeAge = time.Minute
 // perPod are the labels and annotations that differ between pods of one template.
 var perPod = []string{appsv1.StatefulSetPodNameLabel, appsv1.PodIndexLabel, batchv1.JobCompletionIndexAnnotation}
 
-func shapeOf(pod *corev1.Pod) podTemplateKey {
+func templateKeyOf(pod *corev1.Pod) podTemplateKey {
 	labels, annotations := maps.Clone(pod.Labels), maps.Clone(pod.Annotations)
 	for _, key := range perPod {
 		delete(labels, key)

@@ -45,7 +45,7 @@ func shadowSlice(family discoveryv1.AddressType, endpoints ...discoveryv1.Endpoi
 	}
 }
 
-func TestWhichEndpointsAreShown(t *testing.T) {
+func TestEndpoints(t *testing.T) {
 	for rule, test := range map[string]struct {
 		address string
 		family  discoveryv1.AddressType
@@ -85,7 +85,7 @@ func TestWhichEndpointsAreShown(t *testing.T) {
 	}
 }
 
-func TestWhatThisClusterUsesItself(t *testing.T) {
+func TestEndpointsOwnAddresses(t *testing.T) {
 	network := func(namespace, kind string, spec, status networkingv1beta1.CIDR) ipamv1alpha1.Network {
 		return ipamv1alpha1.Network{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Labels: map[string]string{names.NetworkType: kind}},
@@ -127,14 +127,14 @@ func TestWhatThisClusterUsesItself(t *testing.T) {
 	}
 }
 
-func TestNothingIsShownWhileTheNetworksHaveNoPlace(t *testing.T) {
+func TestEndpointsWithoutMapping(t *testing.T) {
 	got, dropped := endpointSlice(shadowSlice("IPv4", discoveryv1.Endpoint{Addresses: []string{"10.200.1.5"}}), "rome", peerRoute{up: true})
 	if len(got.Endpoints)+len(dropped) != 0 || got.Endpoints == nil {
 		t.Errorf("got %v without %v", got.Endpoints, dropped)
 	}
 }
 
-func TestAnEndpointWithoutATunnelIsNotReady(t *testing.T) {
+func TestEndpointReadiness(t *testing.T) {
 	for name, test := range map[string]struct {
 		in   peerRoute
 		was  discoveryv1.EndpointConditions
@@ -156,7 +156,7 @@ func TestAnEndpointWithoutATunnelIsNotReady(t *testing.T) {
 	}
 }
 
-func TestWhatAConsumerMaySayOfAnEndpoint(t *testing.T) {
+func TestEndpointFields(t *testing.T) {
 	claimed := discoveryv1.Endpoint{
 		Addresses: []string{"10.200.1.5"}, Hostname: new("web-0"), NodeName: new("our-node"), Zone: new("a"),
 		Hints:     &discoveryv1.EndpointHints{ForZones: []discoveryv1.ForZone{{Name: "a"}}},
@@ -181,7 +181,7 @@ func TestWhatAConsumerMaySayOfAnEndpoint(t *testing.T) {
 }
 
 // Whatever a consumer asks for, nothing is shown but the local view of its own networks.
-func TestAConsumerNamesNothingOfThisCluster(t *testing.T) {
+func TestEndpointForeignNames(t *testing.T) {
 	here := []netip.Prefix{netip.MustParsePrefix("10.71.0.0/16"), netip.MustParsePrefix("10.68.0.0/16"), netip.MustParsePrefix("fd01::/64")}
 	rapid.Check(t, func(t *rapid.T) {
 		var endpoints []discoveryv1.Endpoint

@@ -30,7 +30,7 @@ func anyContainer(t *rapid.T) corev1.Container {
 }
 
 // Whatever pods a consumer asks for, nothing is used that is less than nothing, and what is used together never exceeds what was granted.
-func TestWhatIsUsedIsNeverNegativeAndNeverMoreThanWasGranted(t *testing.T) {
+func TestHostileQuotaUsage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := newQuotaCache(true, func(types.NamespacedName) {})
 		budget := &offv1beta1.Quota{Spec: offv1beta1.QuotaSpec{User: "user", Resources: corev1.ResourceList{
@@ -68,14 +68,14 @@ func TestWhatIsUsedIsNeverNegativeAndNeverMoreThanWasGranted(t *testing.T) {
 			},
 			"see": func(t *rapid.T) {
 				for _, pod := range made {
-					l.See(pod)
+					l.ObservePod(pod)
 				}
 			},
 			"end": func(t *rapid.T) {
 				name := fmt.Sprint("p", rapid.IntRange(0, 5).Draw(t, "name"))
 				if pod := made[name]; pod != nil {
-					l.See(pod)
-					l.Gone(pod)
+					l.ObservePod(pod)
+					l.ObserveEnd(pod)
 					delete(made, name)
 				}
 			},

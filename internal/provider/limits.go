@@ -34,8 +34,8 @@ func (s *shadowPods) watchLimits(mgr ctrl.Manager, b *builder.Builder) error {
 	if err != nil {
 		return fmt.Errorf("reading the limits of namespaces: %w", err)
 	}
-	b.WatchesRawSource(source.Kind(limits, &corev1.ResourceQuota{}, retryHandler(&s.refused, quotaRetries))).
-		WatchesRawSource(source.Kind(limits, &corev1.LimitRange{}, retryHandler(&s.refused, s.rangeRetries)))
+	b.WatchesRawSource(source.Kind(limits, &corev1.ResourceQuota{}, retryHandler(&s.retries, quotaRetries))).
+		WatchesRawSource(source.Kind(limits, &corev1.LimitRange{}, retryHandler(&s.retries, s.rangeRetries)))
 	return nil
 }
 
@@ -68,16 +68,16 @@ func quotaRetries(before, after *corev1.ResourceQuota) int {
 	case before == nil:
 		return 0
 	case after == nil:
-		return everybody
+		return unlimitedRefusals
 	}
 	refusals := 0
 	for name, hard := range before.Status.Hard {
 		now, limited := after.Status.Hard[name]
 		if !limited || now.Cmp(hard) > 0 {
-			return everybody
+			return unlimitedRefusals
 		}
 		if was, is := before.Status.Used[name], after.Status.Used[name]; is.Cmp(was) < 0 {
-			refusals = perRelease
+			refusals = refusalsPerRelease
 		}
 	}
 	return refusals
@@ -88,8 +88,8 @@ func (s *shadowPods) rangeRetries(before, after *corev1.LimitRange) int {
 	if before != nil && after != nil && equality.Semantic.DeepEqual(before.Spec, after.Spec) {
 		return 0
 	}
-	s.shapes.Forget(cmp.Or(after, before).Namespace)
-	return everybody
+	s.templates.Forget(cmp.Or(after, before).Namespace)
+	return unlimitedRefusals
 }
 
 func bareMeta(obj client.Object) metav1.ObjectMeta {

@@ -29,7 +29,7 @@ func limited(hard, used corev1.ResourceList) *corev1.ResourceQuota {
 	}
 }
 
-func TestRefusedPodsAreTriedAgainWhereMoreIsAllowed(t *testing.T) {
+func TestLimitRetries(t *testing.T) {
 	for what, tc := range map[string]struct {
 		before, after *corev1.ResourceQuota
 		want          bool
@@ -65,27 +65,27 @@ func TestRefusedPodsAreTriedAgainWhereMoreIsAllowed(t *testing.T) {
 	}
 }
 
-func TestALimitRangeIsLookedAtForItsSpec(t *testing.T) {
+func TestLimitRangeRetries(t *testing.T) {
 	s := &shadowPods{}
 	before := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: "twin", Name: "bounds", Labels: map[string]string{"a": "b"}}}
 	before.Spec.Limits = []corev1.LimitRangeItem{{Type: corev1.LimitTypePod, Max: cpus("1")}}
 	same, other := before.DeepCopy(), before.DeepCopy()
 	same.Labels["a"] = "c"
 	other.Spec.Limits[0].Max = cpus("2")
-	s.shapes.Learn(podTemplateKey{"twin", "web"}, &corev1.PodSpec{}, time.Now())
-	if s.rangeRetries(before, same); s.shapes.Get(podTemplateKey{"twin", "web"}, time.Now()) == nil {
+	s.templates.Learn(podTemplateKey{"twin", "web"}, &corev1.PodSpec{}, time.Now())
+	if s.rangeRetries(before, same); s.templates.Get(podTemplateKey{"twin", "web"}, time.Now()) == nil {
 		t.Error("what admission adds is forgotten for a label")
 	}
 	got := fmt.Sprint(s.rangeRetries(before, same) > 0, s.rangeRetries(before, other) > 0, s.rangeRetries(nil, before) > 0, s.rangeRetries(before, nil) > 0)
 	if got != "false true true true" {
 		t.Error(got)
 	}
-	if s.shapes.Get(podTemplateKey{"twin", "web"}, time.Now()) != nil {
+	if s.templates.Get(podTemplateKey{"twin", "web"}, time.Now()) != nil {
 		t.Error("what admission added before counts")
 	}
 }
 
-func TestOfLimitsNoMoreIsKeptThanIsRead(t *testing.T) {
+func TestLimitsCache(t *testing.T) {
 	q := limited(pods("2"), pods("1"))
 	q.Labels, q.Annotations, q.Spec.Hard = map[string]string{"a": "b"}, map[string]string{"a": "b"}, pods("2")
 	if _, err := bareQuota(q); err != nil {
@@ -97,7 +97,7 @@ func TestOfLimitsNoMoreIsKeptThanIsRead(t *testing.T) {
 }
 
 // What is written of a pod that is refused again and again is written once.
-func TestARefusalIsWrittenOnceHoweverItIsNumbered(t *testing.T) {
+func TestRefusalStableMessage(t *testing.T) {
 	const quota = `pods "web" is forbidden: exceeded quota: small, requested: pods=1,requests.cpu=2, used: pods=%d,requests.cpu=%d, limited: pods=%d,requests.cpu=8`
 	for what, tc := range map[string]struct {
 		before, after string

@@ -179,8 +179,8 @@ func (s *namespaceMaps) applyMap(ctx context.Context, nm *offv1beta1.NamespaceMa
 		creates := st.do == create
 		if creates && (made >= turn || missed >= maxMissed) {
 			waiting++
-			if said, ok := in.current[st.local]; ok && said.RemoteNamespace == st.remote && in.mayReport(st.local) {
-				status[st.local] = said
+			if previous, ok := in.current[st.local]; ok && previous.RemoteNamespace == st.remote && in.mayReport(st.local) {
+				status[st.local] = previous
 			}
 			continue // a new mapping without a result, for which the consumer waits
 		}
@@ -304,7 +304,7 @@ func (s *namespaceMaps) doStep(ctx context.Context, in mapInput, st *mapStep) er
 
 // createNamespace creates the namespace and never adopts an existing one, which the cache may not show yet.
 func (s *namespaceMaps) createNamespace(ctx context.Context, in mapInput, st *mapStep) error {
-	twin := newTwin(in, *st)
+	twin := newNamespace(in, *st)
 	err := s.client.Create(ctx, twin)
 	if err == nil {
 		log.FromContext(ctx).Info("made namespace", "namespace", st.remote, "consumer", in.consumer)
@@ -317,7 +317,7 @@ func (s *namespaceMaps) createNamespace(ctx context.Context, in mapInput, st *ma
 	if err := s.live.Get(ctx, client.ObjectKeyFromObject(twin), twin); err != nil {
 		return fmt.Errorf("reading namespace %q: %w", st.remote, err)
 	}
-	if !isTwin(twin, in.owner, st.local) {
+	if !isOwnedBy(twin, in.owner, st.local) {
 		st.do, st.refusal = refuse, errNotOurs(st.remote)
 	}
 	st.namespace = twin

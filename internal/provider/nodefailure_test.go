@@ -50,7 +50,7 @@ func say(t *testing.T, c *testkit.ControlPlane, node *corev1.Node, ready corev1.
 	})
 }
 
-func TestPodsThatAFailedNodeCannotEndAreRemoved(t *testing.T) {
+func TestNodeFailure(t *testing.T) {
 	c := testkit.Cluster(t)
 	testkit.Manager(t, c.Config, kube.ManagerOptions{Name: "host"}, func(mgr ctrl.Manager) error {
 		return SetupShadowPods(mgr, ShadowPodOptions{NodeFailure: true})

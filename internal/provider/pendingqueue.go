@@ -41,8 +41,8 @@ type pendingQueue struct {
 	ranks map[string][]*pendingPod
 }
 
-// hopeless is the rank of unsatisfiable pods, to which no capacity is offered.
-const hopeless = ""
+// unsatisfiable is the rank of unsatisfiable pods, to which no capacity is offered.
+const unsatisfiable = ""
 
 func newPendingQueue() pendingQueue {
 	return pendingQueue{of: map[types.NamespacedName]*pendingPod{}, ranks: map[string][]*pendingPod{}}
@@ -50,7 +50,7 @@ func newPendingQueue() pendingQueue {
 
 func (l pendingQueue) addPod(w *pendingPod, rank string) {
 	l.of[w.key], w.rank = w, rank
-	if rank == hopeless {
+	if rank == unsatisfiable {
 		return
 	}
 	at, _ := slices.BinarySearchFunc(l.ranks[rank], w, inOrder)
@@ -64,7 +64,7 @@ func (l pendingQueue) removePod(key types.NamespacedName) *pendingPod {
 		return nil
 	}
 	delete(l.of, key)
-	if w.rank == hopeless {
+	if w.rank == unsatisfiable {
 		return w
 	}
 	same := l.ranks[w.rank]

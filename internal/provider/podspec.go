@@ -50,7 +50,7 @@ func (s *shadowPods) isOffloading(ctx context.Context, namespace string) (bool, 
 // defaultRequests returns the default requests for containers of a ShadowPod without requests. Resources that the Quota does
 // not list are left out: they would prevent the pod.
 func (s *shadowPods) defaultRequests(ctx context.Context, sp *offv1beta1.ShadowPod) (corev1.ResourceList, error) {
-	if !s.ledger.enforce || len(s.requests) == 0 {
+	if !s.quotas.enforce || len(s.requests) == 0 {
 		return s.requests, nil
 	}
 	q, err := s.quotaOf(ctx, accountOf(sp))

@@ -47,7 +47,7 @@ func requiresARealNode(pod *corev1.Pod) bool {
 }
 
 // Both clusters lend to each other, and a pod tolerates everything: it stays in the cluster that it was sent to.
-func TestAPodThatToleratesEverythingStaysOnRealNodes(t *testing.T) {
+func TestPodTolerations(t *testing.T) {
 	c := providerWithDefaults(t)
 	twin, _ := twinOf(t, c, "jade", defaultsOf("400", "100Gi"), "jade-a")
 	blanket := func(name string) *offv1beta1.ShadowPod {
@@ -81,7 +81,7 @@ func TestAPodThatToleratesEverythingStaysOnRealNodes(t *testing.T) {
 }
 
 // A pod without requests is not for nothing: containers get those that the provider gives by default, and the Quota counts them.
-func TestPodsWithoutRequestsAreCounted(t *testing.T) {
+func TestDefaultRequests(t *testing.T) {
 	c := providerWithDefaults(t)
 	twin, _ := twinOf(t, c, "onyx", defaultsOf("250m", "1Gi"), "onyx-a")
 	free := func(name string) *offv1beta1.ShadowPod {
@@ -102,7 +102,7 @@ func TestPodsWithoutRequestsAreCounted(t *testing.T) {
 }
 
 // What a Quota does not name is given to nobody, and so is not requested by default either.
-func TestDefaultRequestsAreOnlyOfWhatWasGranted(t *testing.T) {
+func TestDefaultRequestsUnlisted(t *testing.T) {
 	c := providerWithDefaults(t)
 	twin, _ := twinOf(t, c, "pearl", corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}, "pearl-a")
 	sp := asked(twin, "web", "pearl", "pearl-a", "0")
@@ -150,7 +150,7 @@ func TestRoleTolerations(t *testing.T) {
 }
 
 // Admission may have been off when the ShadowPod was made.
-func TestWhatNoListNamesIsRefusedByTheControllerToo(t *testing.T) {
+func TestPodPolicy(t *testing.T) {
 	c := providerWithDefaults(t)
 	twin, _ := twinOf(t, c, "topaz", defaultsOf("4", "1Gi"), "topaz-a")
 	for name, tc := range map[string]struct {

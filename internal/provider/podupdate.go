@@ -248,7 +248,7 @@ func failureReason(err error) string {
 // parts.
 func (s *shadowPods) followChanges(ctx context.Context, sp *offv1beta1.ShadowPod, pod *corev1.Pod) error {
 	if !pod.DeletionTimestamp.IsZero() {
-		s.ledger.Withdraw(sp)
+		s.quotas.Withdraw(sp)
 		return nil
 	}
 	reached, err := s.updatePod(ctx, sp, pod, shadowParts(sp))
@@ -260,7 +260,7 @@ func (s *shadowPods) followChanges(ctx context.Context, sp *offv1beta1.ShadowPod
 func (s *shadowPods) updatePod(ctx context.Context, sp *offv1beta1.ShadowPod, pod *corev1.Pod, want podParts) (reached string, err error) {
 	reached = pod.Annotations[followedParts]
 	if len(want.changedSince(reached)) == 0 || hasEnded(pod.Status.Phase) {
-		s.ledger.Withdraw(sp)
+		s.quotas.Withdraw(sp)
 		return want.String(), nil
 	}
 	// The cache has no specs.
@@ -275,7 +275,7 @@ func (s *shadowPods) updatePod(ctx context.Context, sp *offv1beta1.ShadowPod, po
 	reached = live.Annotations[followedParts]
 	changed := want.changedSince(reached)
 	if !asksForMore(&live.Spec, &sp.Spec.Pod, changed) {
-		s.ledger.Withdraw(sp)
+		s.quotas.Withdraw(sp)
 	}
 	tried := &attempts{live: live, undone: podParts{}}
 	for _, change := range podChanges {
@@ -316,7 +316,7 @@ func (s *shadowPods) tryChange(ctx context.Context, sp *offv1beta1.ShadowPod, tr
 	if equality.Semantic.DeepEqual(tried.live.Spec, next.Spec) {
 		return nil
 	}
-	err := s.makeRoom(ctx, sp, tried.live, next)
+	err := s.reserveIncrease(ctx, sp, tried.live, next)
 	if err == nil {
 		err = s.patchPod(ctx, tried.live, next, change.subresource)
 	}
@@ -360,8 +360,8 @@ func asksForMore(pod, want *corev1.PodSpec, changed podParts) bool {
 // shortage is the error of an increase that exceeds the Quota.
 type shortage struct{ error }
 
-// makeRoom reserves quota for increased requests of a pod.
-func (s *shadowPods) makeRoom(ctx context.Context, sp *offv1beta1.ShadowPod, live, next *corev1.Pod) error {
+// reserveIncrease reserves quota for increased requests of a pod.
+func (s *shadowPods) reserveIncrease(ctx context.Context, sp *offv1beta1.ShadowPod, live, next *corev1.Pod) error {
 	if policy.FindShortages(policy.PodRequests(&next.Spec), nil, policy.PodRequests(&live.Spec)) == nil {
 		return nil
 	}
@@ -370,7 +370,7 @@ func (s *shadowPods) makeRoom(ctx context.Context, sp *offv1beta1.ShadowPod, liv
 		return err
 	}
 	asking := &offv1beta1.ShadowPod{ObjectMeta: sp.ObjectMeta, Spec: offv1beta1.ShadowPodSpec{Pod: next.Spec}}
-	if err := s.ledger.Reserve(asking, q, true); err != nil {
+	if err := s.quotas.Reserve(asking, q, true); err != nil {
 		return &shortage{err}
 	}
 	return nil
@@ -384,11 +384,11 @@ func (s *shadowPods) patchPod(ctx context.Context, live, next *corev1.Pod, subre
 	}
 	err := s.client.SubResource(subresource).Patch(ctx, next, patch, owner)
 	if err == nil {
-		s.ledger.Made(next, live.ResourceVersion)
+		s.quotas.Made(next, live.ResourceVersion)
 	} else if _, certain := classifyAnswer(err); certain {
-		s.ledger.Release(client.ObjectKeyFromObject(live))
+		s.quotas.Release(client.ObjectKeyFromObject(live))
 	} else {
-		s.ledger.Lost(client.ObjectKeyFromObject(live), live.ResourceVersion)
+		s.quotas.Lost(client.ObjectKeyFromObject(live), live.ResourceVersion)
 	}
 	return err
 }

@@ -48,7 +48,7 @@ func debugger(name string) corev1.EphemeralContainer {
 	}}
 }
 
-func TestWhatOfAPodFollows(t *testing.T) {
+func TestPodParts(t *testing.T) {
 	for _, tc := range []struct {
 		rule   string
 		here   func(pod *corev1.PodSpec) // what this cluster made of the pod
@@ -116,7 +116,7 @@ func TestWhatOfAPodFollows(t *testing.T) {
 }
 
 // Whatever a ShadowPod becomes, only what the API server lets change is changed, and once.
-func TestOnlyWhatMayChangeChanges(t *testing.T) {
+func TestPodChanges(t *testing.T) {
 	container := rapid.Custom(func(t *rapid.T) corev1.Container {
 		c := corev1.Container{Name: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "name"), Image: rapid.StringN(1, 3, 3).Draw(t, "image")}
 		if rapid.Bool().Draw(t, "command") {
@@ -157,7 +157,7 @@ func TestOnlyWhatMayChangeChanges(t *testing.T) {
 	})
 }
 
-func TestPodsFollowTheirShadowPods(t *testing.T) {
+func TestPodUpdates(t *testing.T) {
 	c := provider(t, NamespaceMapOptions{PodSecurity: policy.PodSecurityBaseline})
 	nm := consumer(t, c, "amber", map[string]string{"demo": "demo-amber"})
 	mapping(t, c, nm, "demo", "demo-amber", offv1beta1.MappingAccepted)
@@ -276,7 +276,7 @@ func TestPodsFollowTheirShadowPods(t *testing.T) {
 	})
 }
 
-func TestAResizeWaitsForTheQuota(t *testing.T) {
+func TestResizeOverQuota(t *testing.T) {
 	c := enforcing(t, 1)
 	twin, _ := twinOf(t, c, "ochre", cpus("3"), "user-ochre")
 	small, large := ask(t, c, asked(twin, "small", "ochre", "user-ochre", "1")), ask(t, c, asked(twin, "large", "ochre", "user-ochre", "1"))
@@ -323,7 +323,7 @@ func TestAResizeWaitsForTheQuota(t *testing.T) {
 }
 
 // What a pod is to have more is nobody else's when the answer is lost, until it is known what became of it.
-func TestTheShareOfAResizeThatNobodyAnsweredIsKept(t *testing.T) {
+func TestResizeUnanswered(t *testing.T) {
 	c := testkit.Cluster(t, testkit.WithControllers("serviceaccount-controller"))
 	twin := testkit.Namespace(t, c, "twin", map[string]string{names.RemoteClusterID: "plum"})
 	home := testkit.Namespace(t, c, "tenant", map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: "plum"})
@@ -352,11 +352,11 @@ func TestTheShareOfAResizeThatNobodyAnsweredIsKept(t *testing.T) {
 					return tc.err
 				},
 			})
-			s := &shadowPods{client: cut, live: c.Client, ledger: newQuotaCache(true, func(types.NamespacedName) {})}
+			s := &shadowPods{client: cut, live: c.Client, quotas: newQuotaCache(true, func(types.NamespacedName) {})}
 			sp := asked(twin, "web-"+strings.ReplaceAll(name, " ", "-"), "plum", "plum-a", "1")
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: twin, Name: sp.Name, Labels: podLabels(sp), Annotations: podAnnotations(sp)}, Spec: *sp.Spec.Pod.DeepCopy()}
 			testkit.Create(t, c.Client, pod)
-			s.ledger.See(pod)
+			s.quotas.ObservePod(pod)
 			sp.Spec.Pod.Containers[0].Resources = cpu("2")
 			want := partsOf(&sp.Spec.Pod)
 			if reached, err := s.updatePod(t.Context(), sp, pod, want); reached == want.String() || !errors.Is(err, tc.err) {
@@ -368,19 +368,19 @@ func TestTheShareOfAResizeThatNobodyAnsweredIsKept(t *testing.T) {
 				if err := s.reserveQuota(t.Context(), other, &other.Spec.Pod); (err == nil) != want {
 					t.Errorf("%s: %v", when, err)
 				}
-				s.ledger.Withdraw(other)
-				s.ledger.Release(client.ObjectKeyFromObject(other))
+				s.quotas.Withdraw(other)
+				s.quotas.Release(client.ObjectKeyFromObject(other))
 			}
 			room(!tc.kept, "after the request")
-			s.ledger.See(pod)
+			s.quotas.ObservePod(pod)
 			room(!tc.kept, "after an event of before")
 			live := pod.DeepCopy()
 			if err := c.Client.Patch(t.Context(), live, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"later":"yes"}}}`))); err != nil {
 				t.Fatal(err)
 			}
-			s.ledger.See(live)
+			s.quotas.ObservePod(live)
 			room(!tc.done, "after a later event")
-			if key := client.ObjectKeyFromObject(pod); s.ledger.Held(key) || s.ledger.Doubtful(key) {
+			if key := client.ObjectKeyFromObject(pod); s.quotas.IsReserved(key) || s.quotas.IsUncertain(key) {
 				t.Error("it is still in doubt")
 			}
 		})
@@ -388,7 +388,7 @@ func TestTheShareOfAResizeThatNobodyAnsweredIsKept(t *testing.T) {
 }
 
 // Who wanted more, did not get it and wants it no more leaves it to others.
-func TestAWishForMoreIsTakenBack(t *testing.T) {
+func TestResizeWithdrawn(t *testing.T) {
 	for what, change := range map[string]func(*corev1.Pod){
 		"by asking for what the pod has": func(*corev1.Pod) {},
 		"by the end of the pod":          func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodSucceeded },
@@ -397,21 +397,21 @@ func TestAWishForMoreIsTakenBack(t *testing.T) {
 		for when, offered := range map[string]bool{"while it waits": false, "after its share was given": true} {
 			t.Run(what+" "+when, func(t *testing.T) {
 				w := newWorld(3)
-				s := &shadowPods{ledger: w.ledger}
+				s := &shadowPods{quotas: w.quotas}
 				sp := w.shadow("small", 1)
 				pod := &corev1.Pod{ObjectMeta: *sp.ObjectMeta.DeepCopy(), Spec: sp.Spec.Pod}
 				pod.UID, pod.Labels, pod.Annotations = "1", podLabels(sp), podAnnotations(sp)
-				w.ledger.See(pod)
+				w.quotas.ObservePod(pod)
 				if err := w.try("large", 2); err != nil {
 					t.Fatal(err)
 				}
-				if err := w.ledger.Reserve(w.shadow("small", 3), w.quota, true); err == nil {
+				if err := w.quotas.Reserve(w.shadow("small", 3), w.quota, true); err == nil {
 					t.Fatal("there is room for more")
 				}
 				if err := w.try("next", 2); err == nil {
 					t.Fatal("there is room for the next")
 				}
-				free := func() { w.ledger.Release(types.NamespacedName{Namespace: "twin", Name: "large"}) }
+				free := func() { w.quotas.Release(types.NamespacedName{Namespace: "twin", Name: "large"}) }
 				if offered {
 					free()
 				}
@@ -430,7 +430,7 @@ func TestAWishForMoreIsTakenBack(t *testing.T) {
 	}
 }
 
-func TestOnlyWhoAsksForMoreKeepsWaiting(t *testing.T) {
+func TestResizeIncrease(t *testing.T) {
 	pod := &corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "web:1", Resources: cpu("2")}}}
 	for amount, more := range map[string]bool{"1": false, "2": false, "3": true} {
 		want := pod.DeepCopy()
@@ -442,7 +442,7 @@ func TestOnlyWhoAsksForMoreKeepsWaiting(t *testing.T) {
 }
 
 // A kubelet reports an end for every pod that is deleted. It is that of the pod, and not of the ShadowPod.
-func TestADeletedPodIsMadeAgainWhateverItsKubeletSays(t *testing.T) {
+func TestDeletedPodPhase(t *testing.T) {
 	c := provider(t, NamespaceMapOptions{})
 	nm := consumer(t, c, "coral", map[string]string{"demo": "demo-coral"})
 	mapping(t, c, nm, "demo", "demo-coral", offv1beta1.MappingAccepted)
@@ -494,7 +494,7 @@ func TestADeletedPodIsMadeAgainWhateverItsKubeletSays(t *testing.T) {
 	})
 }
 
-func TestWhatWasChangedHereStaysWhenTheCacheIsLate(t *testing.T) {
+func TestPodUpdatesLateCache(t *testing.T) {
 	c := testkit.Cluster(t)
 	twin := testkit.Namespace(t, c, "late", nil)
 	sp := asked(twin, "web", "plum", "plum-a", "1")
@@ -506,7 +506,7 @@ func TestWhatWasChangedHereStaysWhenTheCacheIsLate(t *testing.T) {
 	testkit.Create(t, c.Client, pod)
 	late.UID = pod.UID
 
-	s := &shadowPods{client: c.Client, live: c.Client, ledger: newQuotaCache(false, func(types.NamespacedName) {})}
+	s := &shadowPods{client: c.Client, live: c.Client, quotas: newQuotaCache(false, func(types.NamespacedName) {})}
 	want := partsOf(&sp.Spec.Pod)
 	if reached, err := s.updatePod(t.Context(), sp, late, want); err != nil || reached != want.String() {
 		t.Fatalf("reached %s: %v", reached, err)

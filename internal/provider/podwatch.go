@@ -56,7 +56,7 @@ func (p podEvents) Update(ctx context.Context, e event.TypedUpdateEvent[*corev1.
 	}
 	p.s.observePod(ctx, e.ObjectNew, another)
 	if hasEnded(e.ObjectNew.Status.Phase) && !hasEnded(e.ObjectOld.Status.Phase) {
-		p.s.refused.Retry(e.ObjectNew.Namespace, perRelease)
+		p.s.retries.Retry(e.ObjectNew.Namespace, refusalsPerRelease)
 	}
 	if concernsShadow(e.ObjectOld, e.ObjectNew) {
 		p.TypedEventHandler.Update(ctx, e, q)
@@ -73,7 +73,7 @@ func concernsShadow(before, after *corev1.Pod) bool {
 
 func (p podEvents) Delete(ctx context.Context, e event.TypedDeleteEvent[*corev1.Pod], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	p.s.observeGone(ctx, e.Object)
-	p.s.refused.Retry(e.Object.Namespace, perRelease)
+	p.s.retries.Retry(e.Object.Namespace, refusalsPerRelease)
 	p.TypedEventHandler.Delete(ctx, e, q)
 }
 
@@ -83,16 +83,16 @@ func (p podEvents) Delete(ctx context.Context, e event.TypedDeleteEvent[*corev1.
 func (s *shadowPods) observePod(ctx context.Context, pod *corev1.Pod, first bool) {
 	s.rememberPod(ctx, pod)
 	if first || !hasEnded(pod.Status.Phase) {
-		s.ledger.See(pod)
+		s.quotas.ObservePod(pod)
 	}
 	if hasEnded(pod.Status.Phase) {
-		s.ledger.Gone(pod)
+		s.quotas.ObserveEnd(pod)
 	}
 }
 
 func (s *shadowPods) observeGone(ctx context.Context, pod *corev1.Pod) {
 	s.rememberPod(ctx, pod)
-	s.ledger.Gone(pod)
+	s.quotas.ObserveEnd(pod)
 }
 
 // rememberPod stores how a pod ended until its ShadowPod has that phase: the pod may be deleted earlier, and must not run
@@ -122,7 +122,7 @@ func (s *shadowPods) hasRun(sp types.UID) bool {
 // ofNamespace retries all refused ShadowPods of a namespace: its labels decide on the permitted pods.
 func (s *shadowPods) ofNamespace(_ context.Context, obj client.Object) []reconcile.Request {
 	var out []reconcile.Request
-	for _, key := range s.refused.In(obj.GetName()) {
+	for _, key := range s.retries.In(obj.GetName()) {
 		out = append(out, reconcile.Request{NamespacedName: key})
 	}
 	return out
@@ -131,8 +131,8 @@ func (s *shadowPods) ofNamespace(_ context.Context, obj client.Object) []reconci
 // forgetShadowPod removes the state of a deleted ShadowPod.
 func (s *shadowPods) forgetShadowPod(_ context.Context, e event.DeleteEvent, _ workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	if sp, ok := e.Object.(*offv1beta1.ShadowPod); ok {
-		s.ledger.Withdraw(sp)
-		s.refused.Drop(client.ObjectKeyFromObject(sp))
+		s.quotas.Withdraw(sp)
+		s.retries.Drop(client.ObjectKeyFromObject(sp))
 		s.ends.Drop(sp.UID)
 		s.ran.Drop(sp.UID)
 	}

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-func TestOnlyWhatIsReadOfAPodHasItsShadowPodLookedAt(t *testing.T) {
+func TestPodEvents(t *testing.T) {
 	for what, tc := range map[string]struct {
 		change func(*corev1.Pod)
 		want   int
@@ -41,7 +41,7 @@ func TestOnlyWhatIsReadOfAPodHasItsShadowPodLookedAt(t *testing.T) {
 			}
 			queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 			t.Cleanup(queue.ShutDown)
-			s := &shadowPods{ledger: newQuotaCache(true, nil)}
+			s := &shadowPods{quotas: newQuotaCache(true, nil)}
 			podEvents{&handler.TypedEnqueueRequestForObject[*corev1.Pod]{}, s}.Update(t.Context(), event.TypedUpdateEvent[*corev1.Pod]{ObjectOld: before, ObjectNew: after}, queue)
 			if got := queue.Len(); got != tc.want {
 				t.Errorf("%d are looked at, want %d", got, tc.want)

@@ -163,7 +163,7 @@ func bindingIn(nm *offv1beta1.NamespaceMap, namespace string) *rbacv1.RoleBindin
 	return &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: nm.Namespace}}
 }
 
-func TestTwinNamespaces(t *testing.T) {
+func TestRemoteNamespaces(t *testing.T) {
 	c := provider(t, NamespaceMapOptions{Version: "v1.3.0"})
 	nm := consumer(t, c, "blue", map[string]string{"demo": "demo-blue", "taken": "taken-blue"})
 	mapping(t, c, nm, "demo", "demo-blue", offv1beta1.MappingAccepted)
@@ -314,7 +314,7 @@ func drainStory(t *testing.T, c *testkit.ControlPlane, nm *offv1beta1.NamespaceM
 	}
 }
 
-func TestWithoutATenantNothingIsMadeAndRightsAreWithdrawn(t *testing.T) {
+func TestRemoteNamespacesWithoutTenant(t *testing.T) {
 	c := provider(t, NamespaceMapOptions{})
 	nm := consumer(t, c, "green", map[string]string{"demo": "demo-green"})
 	mapping(t, c, nm, "demo", "demo-green", offv1beta1.MappingAccepted)
@@ -330,7 +330,7 @@ func TestWithoutATenantNothingIsMadeAndRightsAreWithdrawn(t *testing.T) {
 	}
 }
 
-func TestNamespacesOfOneConsumerAreLimited(t *testing.T) {
+func TestRemoteNamespacesLimit(t *testing.T) {
 	c := provider(t, NamespaceMapOptions{MaxNamespaces: 1, PodSecurity: policy.PodSecurityRestricted})
 	nm := consumer(t, c, "grey", map[string]string{"a": "a-grey", "b": "b-grey"})
 	mapping(t, c, nm, "a", "a-grey", offv1beta1.MappingAccepted)
@@ -399,7 +399,7 @@ func TestBoundNamespaces(t *testing.T) {
 	})
 }
 
-func TestOneNamespaceMapOfAConsumerCounts(t *testing.T) {
+func TestNamespaceMapPrecedence(t *testing.T) {
 	c := provider(t, NamespaceMapOptions{})
 	first := consumer(t, c, "zinc", map[string]string{})
 	second := first.DeepCopy()
@@ -416,7 +416,7 @@ func TestOneNamespaceMapOfAConsumerCounts(t *testing.T) {
 	mapping(t, c, second, "demo", "demo-zinc", offv1beta1.MappingAccepted)
 }
 
-func TestNamespaceMapsAreBounded(t *testing.T) {
+func TestNamespaceMapSize(t *testing.T) {
 	c := testkit.Cluster(t)
 	namespace := testkit.Namespace(t, c, "bounds", nil)
 	for name, desired := range map[string]map[string]string{
@@ -435,7 +435,7 @@ func TestNamespaceMapsAreBounded(t *testing.T) {
 }
 
 // A consumer that asks for many namespaces gets all of them, in several turns.
-func TestNamespacesAreMadeInTurns(t *testing.T) {
+func TestNamespaceMapFairness(t *testing.T) {
 	desired := map[string]string{}
 	for i := range 2*turn + 1 {
 		desired[fmt.Sprint("n-", i)] = fmt.Sprint("n-", i, "-iron")
@@ -461,7 +461,7 @@ func (d denying) Create(ctx context.Context, obj client.Object, opts ...client.C
 }
 
 // However many namespaces a policy of the provider denies, the others are made.
-func TestDeniedNamespacesKeepNoOthersBack(t *testing.T) {
+func TestNamespaceMapDenials(t *testing.T) {
 	desired, denied := map[string]string{}, map[string]bool{}
 	for i := range 2*maxMissed + 3 {
 		name := fmt.Sprintf("n-%02d-lead", i)
@@ -482,7 +482,7 @@ func TestDeniedNamespacesKeepNoOthersBack(t *testing.T) {
 	}
 }
 
-func TestMetadataThatCommandsOthersIsDropped(t *testing.T) {
+func TestDroppedMetadata(t *testing.T) {
 	c := testkit.Cluster(t, testkit.WithControllers("namespace-controller", "garbage-collector-controller", "serviceaccount-controller"))
 	replica(t, c, kube.ManagerOptions{Name: "host"}, NamespaceMapOptions{}, ShadowPodOptions{DroppedMetadata: []string{"k8s.v1.cni.cncf.io/*"}})
 	nm := consumer(t, c, "tin", map[string]string{"demo": "demo-tin"})
@@ -762,7 +762,7 @@ func TestShadowPods(t *testing.T) {
 	})
 }
 
-func TestATwinThatNoCacheKnowsIsRemoved(t *testing.T) {
+func TestRemoteNamespaceUncached(t *testing.T) {
 	c := testkit.Cluster(t, testkit.WithControllers("namespace-controller"))
 	nm := consumer(t, c, "late", map[string]string{"demo": "demo-late"})
 	late := &namespaceMaps{

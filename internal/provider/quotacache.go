@@ -205,9 +205,9 @@ func (c *quotaCache) dropClaim(key types.NamespacedName, of claim) {
 	}
 }
 
-// See records the pod as the watch shows it. A new pod is the outcome of an unseen request, or else of the request under way:
+// ObservePod records the pod as the watch shows it. A new pod is the outcome of an unseen request, or else of the request under way:
 // the order does not matter, because an answer turns the latter into the former.
-func (c *quotaCache) See(pod *corev1.Pod) {
+func (c *quotaCache) ObservePod(pod *corev1.Pod) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := client.ObjectKeyFromObject(pod)
@@ -229,8 +229,8 @@ func (c *quotaCache) See(pod *corev1.Pod) {
 	c.recount(key, e)
 }
 
-// Gone records that the watch showed the pod as deleted or ended.
-func (c *quotaCache) Gone(pod *corev1.Pod) {
+// ObserveEnd records that the watch showed the pod as deleted or ended.
+func (c *quotaCache) ObserveEnd(pod *corev1.Pod) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := client.ObjectKeyFromObject(pod)
@@ -240,32 +240,32 @@ func (c *quotaCache) Gone(pod *corev1.Pod) {
 	}
 }
 
-// Seen reports whether the watch shows a pod of this name that has not ended.
-func (c *quotaCache) Seen(key types.NamespacedName) bool {
+// IsObserved reports whether the watch shows a pod of this name that has not ended.
+func (c *quotaCache) IsObserved(key types.NamespacedName) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.reservations[key]
 	return e != nil && e.pod != ""
 }
 
-// Held reports whether quota is reserved for a pod or a change that the watch has not shown yet.
-func (c *quotaCache) Held(key types.NamespacedName) bool {
+// IsReserved reports whether quota is reserved for a pod or a change that the watch has not shown yet.
+func (c *quotaCache) IsReserved(key types.NamespacedName) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.reservations[key]
 	return e != nil && e.reserved != nil && (e.claim == requested || !c.now().After(e.expires))
 }
 
-// Doubtful reports whether the watch has not shown the outcome of an earlier create or update request.
-func (c *quotaCache) Doubtful(key types.NamespacedName) bool {
+// IsUncertain reports whether the watch has not shown the outcome of an earlier create or update request.
+func (c *quotaCache) IsUncertain(key types.NamespacedName) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.reservations[key]
 	return e != nil && e.isUncertain()
 }
 
-// Budget updates the Quota of an account and wakes all its pending pods.
-func (c *quotaCache) Budget(a account, q *offv1beta1.Quota) {
+// SetQuota updates the Quota of an account and wakes all its pending pods.
+func (c *quotaCache) SetQuota(a account, q *offv1beta1.Quota) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	u := c.usages[a]
@@ -278,9 +278,9 @@ func (c *quotaCache) Budget(a account, q *offv1beta1.Quota) {
 	}
 }
 
-// Sweep releases expired reservations: offers that no pod accepted, requests that are over, and pods that the watch never showed
+// ReleaseExpired releases expired reservations: offers that no pod accepted, requests that are over, and pods that the watch never showed
 // because it was interrupted while they were created and deleted.
-func (c *quotaCache) Sweep() {
+func (c *quotaCache) ReleaseExpired() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for key, e := range c.reservations {
@@ -401,7 +401,7 @@ func (c *quotaCache) checkQuota(u *usage, w *pendingPod, own *reservation) error
 		used = used.DeepCopy()
 		policy.SubtractResources(used, own.need)
 	}
-	return u.checkRoom(w, used)
+	return u.checkFit(w, used)
 }
 
 // isNewer reports whether a resourceVersion is newer than another.

@@ -67,19 +67,19 @@ func (s *shadowPods) Report(sp *offv1beta1.ShadowPod, err error) []kube.Event {
 	switch {
 	case refused:
 		if kube.IsWait(no.next) { // the quota cache wakes it
-			s.refused.Drop(client.ObjectKeyFromObject(sp))
+			s.retries.Drop(client.ObjectKeyFromObject(sp))
 		} else {
-			s.refused.Add(sp, no.messageFor(sp))
+			s.retries.Add(sp, no.messageFor(sp))
 		}
 		return writeRefusal(sp, no, failureReason(err))
 	case err == nil:
 		if apimeta.RemoveStatusCondition(&sp.Status.Conditions, offv1beta1.ShadowPodAccepted) && len(sp.Status.Conditions) == 0 {
 			sp.Status.Conditions = nil
 		}
-		s.refused.Drop(client.ObjectKeyFromObject(sp))
+		s.retries.Drop(client.ObjectKeyFromObject(sp))
 		return nil
 	}
-	s.refused.Skip(client.ObjectKeyFromObject(sp))
+	s.retries.Skip(client.ObjectKeyFromObject(sp))
 	if !kube.Judge(err).Failed() && !kube.Judge(err).Invalid() {
 		return nil
 	}

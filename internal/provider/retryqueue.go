@@ -46,8 +46,8 @@ type retryRounds struct {
 
 // Maximum numbers of refusals in a round: after a pod was deleted, and after a limit was changed.
 const (
-	perRelease = 8
-	everybody  = math.MaxInt
+	refusalsPerRelease = 8
+	unlimitedRefusals  = math.MaxInt
 )
 
 // turnLimit is the timeout of an attempt whose result is never reported.

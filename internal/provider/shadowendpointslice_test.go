@@ -121,7 +121,7 @@ func (s *sliceScene) shows(name string, want ...string) *discoveryv1.EndpointSli
 	return got
 }
 
-func TestEndpointsFollowTheNetwork(t *testing.T) {
+func TestShadowEndpointSlices(t *testing.T) {
 	s := newSliceScene(t)
 	s.connect()
 	s.ask("web", "10.200.1.5", "10.96.0.1")
@@ -178,7 +178,7 @@ func TestEndpointsFollowTheNetwork(t *testing.T) {
 	})
 }
 
-func TestEndpointsWithoutANetworkOfOurs(t *testing.T) {
+func TestShadowEndpointSlicesWithoutNetwork(t *testing.T) {
 	s := newSliceScene(t)
 	kubernetes := &corev1.Service{}
 	if err := s.c.Client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "kubernetes"}, kubernetes); err != nil {
@@ -209,7 +209,7 @@ func TestEndpointsWithoutANetworkOfOurs(t *testing.T) {
 	s.shows("web")
 }
 
-func TestSlicesOfNobody(t *testing.T) {
+func TestShadowEndpointSlicesWithoutConsumer(t *testing.T) {
 	s := newSliceScene(t)
 	t.Run("one that claims another origin is not shown", func(t *testing.T) {
 		ses := s.ask("web", "192.0.2.7")

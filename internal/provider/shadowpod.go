@@ -89,8 +89,8 @@ func SetupShadowPods(mgr ctrl.Manager, o ShadowPodOptions) error {
 		return err
 	}
 	s := &shadowPods{client: mgr.GetClient(), live: mgr.GetAPIReader(), pods: pods, youth: o.Youth, allowed: o.Pods, requests: o.DefaultRequests, dropped: o.DroppedMetadata}
-	s.ledger, s.refused.wake = newQuotaCache(o.Enforce, s.queue.wakeUp), s.queue.wakeUp
-	if err := mgr.Add(manager.RunnableFunc(s.sweepOrphans)); err != nil {
+	s.quotas, s.retries.wake = newQuotaCache(o.Enforce, s.queue.wakeUp), s.queue.wakeUp
+	if err := mgr.Add(manager.RunnableFunc(s.releaseExpired)); err != nil {
 		return fmt.Errorf("adding what ends doubts: %w", err)
 	}
 	c := kube.NewController(mgr, kube.Options{Name: "shadowpod", Workers: o.Workers, Group: kube.PeerOf(mgr.GetClient())}, s)
@@ -141,16 +141,16 @@ func trimPod(obj any) (any, error) {
 
 // shadowPods keeps one pod running for each ShadowPod, until that pod has ended once.
 type shadowPods struct {
-	client  client.Client
-	live    client.Reader
-	pods    client.Reader
-	queue   requestQueue
-	ledger  *quotaCache
-	fence   cacheBarrier
-	refused retryQueue
-	shapes  templateCache
-	youth   time.Duration
-	allowed policy.RemotePods
+	client    client.Client
+	live      client.Reader
+	pods      client.Reader
+	queue     requestQueue
+	quotas    *quotaCache
+	barrier   cacheBarrier
+	retries   retryQueue
+	templates templateCache
+	youth     time.Duration
+	allowed   policy.RemotePods
 	// requests are the default requests of containers without any.
 	requests corev1.ResourceList
 	dropped  []string // see ShadowPodOptions.DroppedMetadata
@@ -160,8 +160,8 @@ type shadowPods struct {
 	ran kube.Table[types.UID, struct{}]
 }
 
-func (s *shadowPods) sweepOrphans(ctx context.Context) error {
-	wait.UntilWithContext(ctx, func(context.Context) { s.ledger.Sweep() }, sweepTime)
+func (s *shadowPods) releaseExpired(ctx context.Context) error {
+	wait.UntilWithContext(ctx, func(context.Context) { s.quotas.ReleaseExpired() }, sweepTime)
 	return nil
 }
 
@@ -172,7 +172,7 @@ func (s *shadowPods) Sync(ctx context.Context, sp *offv1beta1.ShadowPod) error {
 	}
 	if hasEnded(sp.Status.Phase) {
 		s.ends.Drop(sp.UID)
-		s.ledger.Withdraw(sp)
+		s.quotas.Withdraw(sp)
 		return nil
 	}
 	pod := &corev1.Pod{}
@@ -183,7 +183,7 @@ func (s *shadowPods) Sync(ctx context.Context, sp *offv1beta1.ShadowPod) error {
 	case err != nil:
 		return fmt.Errorf("reading the pod: %w", err)
 	case !metav1.IsControlledBy(pod, sp):
-		s.ledger.Withdraw(sp)
+		s.quotas.Withdraw(sp)
 		return inTheWay(pod)
 	}
 	s.takePhase(sp, phaseToReport(pod))
@@ -213,7 +213,7 @@ func (s *shadowPods) remainingGrace(sp *offv1beta1.ShadowPod) time.Duration {
 // a delay for a ShadowPod whose phase becomes reportable, and for some time after: the grace period may have ended since
 // takePhase.
 func (s *shadowPods) Next(sp *offv1beta1.ShadowPod) time.Duration {
-	if s.ledger.Held(client.ObjectKeyFromObject(sp)) {
+	if s.quotas.IsReserved(client.ObjectKeyFromObject(sp)) {
 		return unseenDelay
 	}
 	if left := s.remainingGrace(sp); sp.Status.Phase == "" && left > -s.youth {
@@ -232,7 +232,7 @@ func hasEnded(phase corev1.PodPhase) bool { return policy.Ended(phase) }
 func (s *shadowPods) createPod(ctx context.Context, sp *offv1beta1.ShadowPod) error {
 	pod, err := s.preparePod(ctx, sp)
 	if err != nil || pod == nil {
-		s.ledger.Withdraw(sp)
+		s.quotas.Withdraw(sp)
 		return err
 	}
 	if err := s.dryRunShared(ctx, sp, pod); err != nil {
@@ -245,9 +245,9 @@ func (s *shadowPods) createPod(ctx context.Context, sp *offv1beta1.ShadowPod) er
 		}
 		return s.notMade(ctx, sp, err, asked)
 	}
-	s.ledger.Made(pod, "")
-	if s.ledger.enforce {
-		s.shapes.Learn(shapeOf(asked), &pod.Spec, time.Now())
+	s.quotas.Made(pod, "")
+	if s.quotas.enforce {
+		s.templates.Learn(templateKeyOf(asked), &pod.Spec, time.Now())
 	}
 	s.takePhase(sp, pod.Status.Phase)
 	return nil
@@ -256,7 +256,7 @@ func (s *shadowPods) createPod(ctx context.Context, sp *offv1beta1.ShadowPod) er
 // preparePod returns the pod to create, nil if none is to be created.
 func (s *shadowPods) preparePod(ctx context.Context, sp *offv1beta1.ShadowPod) (*corev1.Pod, error) {
 	// The order matters: rememberPod stores the end of a pod before the quota cache stops showing it.
-	if s.ledger.Seen(client.ObjectKeyFromObject(sp)) {
+	if s.quotas.IsObserved(client.ObjectKeyFromObject(sp)) {
 		return nil, kube.Wait(watchDelay, "what became of the earlier pod is not known yet")
 	}
 	if phase, ok := s.ends.Get(sp.UID); ok {
@@ -277,13 +277,13 @@ func (s *shadowPods) notMade(ctx context.Context, sp *offv1beta1.ShadowPod, err 
 	key := client.ObjectKeyFromObject(pod)
 	switch _, certain := classifyAnswer(err); {
 	case !certain:
-		s.ledger.Lost(key, "")
-	case s.ledger.Doubtful(key): // this request was refused, but an earlier one may have created the pod
-		if there, err := s.readPod(ctx, sp); err == nil && metav1.IsControlledBy(there, sp) {
+		s.quotas.Lost(key, "")
+	case s.quotas.IsUncertain(key): // this request was refused, but an earlier one may have created the pod
+		if existing, err := s.readPod(ctx, sp); err == nil && metav1.IsControlledBy(existing, sp) {
 			return nil
 		}
 	default:
-		s.ledger.Release(key)
+		s.quotas.Release(key)
 	}
 	return whyNotMade(err, pod)
 }
@@ -346,11 +346,11 @@ func (s *shadowPods) readPod(ctx context.Context, sp *offv1beta1.ShadowPod) (*co
 	err := s.live.Get(ctx, key, pod)
 	switch {
 	case err == nil && metav1.IsControlledBy(pod, sp):
-		s.ledger.Found(key, pod)
+		s.quotas.Found(key, pod)
 	case err == nil || apierrors.IsNotFound(err):
-		s.ledger.Release(key)
+		s.quotas.Release(key)
 	default:
-		s.ledger.Found(key, nil)
+		s.quotas.Found(key, nil)
 	}
 	return pod, err
 }
@@ -368,7 +368,7 @@ func (s *shadowPods) podOf(ctx context.Context, sp *offv1beta1.ShadowPod) (*core
 	if err != nil {
 		return nil, err
 	}
-	if err := s.leadHome(ctx, sp, &spec); err != nil {
+	if err := s.translateHostAliases(ctx, sp, &spec); err != nil {
 		return nil, err
 	}
 	pod := &corev1.Pod{

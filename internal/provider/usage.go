@@ -52,8 +52,8 @@ func (u *usage) setQuota(q *offv1beta1.Quota) bool {
 	return changed
 }
 
-// checkRoom returns why the need of w does not fit on top of used, nil if it fits.
-func (u *usage) checkRoom(w *pendingPod, used corev1.ResourceList) error {
+// checkFit returns why the need of w does not fit on top of used, nil if it fits.
+func (u *usage) checkFit(w *pendingPod, used corev1.ResourceList) error {
 	if u.budget == nil {
 		return fmt.Errorf("failed getting quota: user %q has none for cluster %q", u.account.user, u.account.consumer)
 	}
@@ -67,10 +67,10 @@ func (u *usage) checkRoom(w *pendingPod, used corev1.ResourceList) error {
 }
 
 // rankOf returns the rank of w: the need of w and its own reservation. Pods of the same rank fit if w does. The rank of a pod
-// that exceeds the whole Quota is hopeless.
+// that exceeds the whole Quota is unsatisfiable.
 func (u *usage) rankOf(w *pendingPod, own *reservation) string {
-	if u.checkRoom(w, nil) != nil {
-		return hopeless
+	if u.checkFit(w, nil) != nil {
+		return unsatisfiable
 	}
 	if own == nil {
 		return listText(w.need)

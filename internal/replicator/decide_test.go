@@ -139,7 +139,7 @@ spec:
 	}
 }
 
-func TestNamespaceMapsTellTheVersion(t *testing.T) {
+func TestCopyOfVersion(t *testing.T) {
 	from := pair
 	from.version = "v1.2.3"
 	for kind, want := range map[string]string{"NamespaceMap": "v1.2.3", "ResourceSlice": "", "Renew": ""} {
@@ -186,7 +186,7 @@ func TestStatusBack(t *testing.T) {
 
 // Whatever labels users put on an object, the copy's labels of ours are always the same five: the peer's admission
 // refuses any change of them, so a single one that followed an edit would stop the object for good.
-func TestLabelsOfOursNeverChange(t *testing.T) {
+func TestCopyOfOwnLabels(t *testing.T) {
 	key := rapid.StringMatching(`([a-z]{1,8}\.)?(liqo\.io|example\.org|notliqo\.io)/[a-zA-Z]{1,10}|[a-z]{1,8}`)
 	rapid.Check(t, func(t *rapid.T) {
 		local := &unstructured.Unstructured{Object: map[string]any{}}

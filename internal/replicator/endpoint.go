@@ -59,8 +59,8 @@ func gatewaysTo(cluster liqov1beta1.ClusterID, kind client.Object, optional bool
 // other cluster: each reports a change once, and neither reverts the other's. All gateways are one item, so no lock is needed.
 type endpointReporter map[types.UID]*networkingv1beta1.EndpointStatus
 
-// hasTold reports whether a client needs no report: the last one was equal, and the client has an endpoint.
-func (t endpointReporter) hasTold(c *networkingv1beta1.GatewayClient, want *networkingv1beta1.EndpointStatus) bool {
+// isReported reports whether a client needs no report: the last one was equal, and the client has an endpoint.
+func (t endpointReporter) isReported(c *networkingv1beta1.GatewayClient, want *networkingv1beta1.EndpointStatus) bool {
 	return c.Status.Endpoint != nil && equality.Semantic.DeepEqual(t[c.UID], want)
 }
 
@@ -78,7 +78,7 @@ func (t endpointReporter) reportEndpoints(ctx context.Context, from, to multiclu
 	if err := errors.Join(from.List(&servers), to.List(&clients)); err != nil {
 		return fmt.Errorf("listing gateways: %w", err)
 	}
-	server := saidBy(servers.Items)
+	server := serverEndpoint(servers.Items)
 	if server == nil {
 		return nil // the previous report stays: it may still be valid, and there is no newer one
 	}
@@ -86,7 +86,7 @@ func (t endpointReporter) reportEndpoints(ctx context.Context, from, to multiclu
 	var errs []error
 	for i := range clients.Items {
 		c := &clients.Items[i]
-		if t.hasTold(c, server) {
+		if t.isReported(c, server) {
 			continue
 		}
 		if err := writeEndpoint(ctx, to.Client(), c, server); err != nil {
@@ -115,9 +115,9 @@ func writeEndpoint(ctx context.Context, c client.Client, gateway *networkingv1be
 	return nil
 }
 
-// saidBy returns the endpoint of the first server that has one, running servers first, the precedence that nodes use; nil if there
+// serverEndpoint returns the endpoint of the first server that has one, running servers first, the precedence that nodes use; nil if there
 // is none.
-func saidBy(servers []networkingv1beta1.GatewayServer) *networkingv1beta1.EndpointStatus {
+func serverEndpoint(servers []networkingv1beta1.GatewayServer) *networkingv1beta1.EndpointStatus {
 	says := func(g *networkingv1beta1.GatewayServer) bool { return policy.PeerEndpoint(g.Status.Endpoint) != nil }
 	runs := func(g *networkingv1beta1.GatewayServer) bool { return says(g) && g.Status.InternalEndpoint != nil }
 	first := cmp.Or(policy.Oldest(servers, runs), policy.Oldest(servers, says))

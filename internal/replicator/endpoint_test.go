@@ -23,7 +23,7 @@ import (
 
 type endpoint = networkingv1beta1.EndpointStatus
 
-func TestWhatServersSay(t *testing.T) {
+func TestServerEndpoint(t *testing.T) {
 	at := func(name string, second int64, e *endpoint) networkingv1beta1.GatewayServer {
 		out := networkingv1beta1.GatewayServer{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.Unix(second, 0)}}
 		out.Status.Endpoint = e
@@ -54,14 +54,14 @@ func TestWhatServersSay(t *testing.T) {
 		"no ports": {servers: []networkingv1beta1.GatewayServer{at("a", 1, &endpoint{Addresses: []string{"a"}, Port: 70000, Ports: []int32{-1}})}},
 		"many":     {servers: []networkingv1beta1.GatewayServer{at("a", 1, many)}, want: &endpoint{Addresses: many.Addresses[:1000], Port: 1}},
 	} {
-		if diff := cmp.Diff(tc.want, saidBy(tc.servers)); diff != "" {
+		if diff := cmp.Diff(tc.want, serverEndpoint(tc.servers)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
 }
 
 // Two clusters that reach each other write the same clients, and one may have an old view of the other.
-func TestNobodyTakesBackWhatTheOtherSideSays(t *testing.T) {
+func TestEndpointReportConflict(t *testing.T) {
 	told := endpointReporter{}
 	old, now := &endpoint{Addresses: []string{"a"}, Port: 1}, &endpoint{Addresses: []string{"b"}, Port: 1}
 	saying := func(uid types.UID, e *endpoint) networkingv1beta1.GatewayClient {
@@ -83,7 +83,7 @@ func TestNobodyTakesBackWhatTheOtherSideSays(t *testing.T) {
 		{"another client of the name", saying("2", old), now, true},
 	} {
 		told.keepReported([]networkingv1beta1.GatewayClient{step.client})
-		if got := !told.hasTold(&step.client, step.want); got != step.told {
+		if got := !told.isReported(&step.client, step.want); got != step.told {
 			t.Errorf("%s: told %t, want %t", step.what, got, step.told)
 		}
 		told[step.client.UID] = step.want
@@ -104,7 +104,7 @@ func (s side) meta(name string) metav1.ObjectMeta {
 }
 
 // Whichever side has the server: the credentials are the consumer's either way, with the rights that the chart gives.
-func TestClientsAreTold(t *testing.T) {
+func TestEndpointReport(t *testing.T) {
 	for _, serverIn := range []string{"provider", "consumer"} {
 		t.Run(serverIn, func(t *testing.T) {
 			p := newPeering(t)
@@ -147,7 +147,7 @@ func TestClientsAreTold(t *testing.T) {
 }
 
 // A provider that is older gives no right to gateways: all else goes on, and it does not count as one that refuses us.
-func TestAPeerWithoutGateways(t *testing.T) {
+func TestEndpointReportOldPeer(t *testing.T) {
 	p := newPeering(t)
 	all := "create delete deletecollection get list patch replicate update watch"
 	p.create(p.provider, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "older"}, Rules: []rbacv1.PolicyRule{

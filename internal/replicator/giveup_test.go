@@ -16,7 +16,7 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-func TestAPeerThatWasGivenUpIsLookedAtOnlyWhileSomethingIsHeld(t *testing.T) {
+func TestGivenUpRequeue(t *testing.T) {
 	p := newPeering(t)
 	r := &reconciler{
 		client: p.consumer.Client, live: p.consumer.Client,

@@ -51,7 +51,7 @@ func (p *peering) held() error {
 
 // The original drops the finalizer when the cache of the copies is empty because the peer is away: the slice and all that
 // was granted for it stay in the provider for ever.
-func TestARestartDuringAnOutageLeavesNoOrphan(t *testing.T) {
+func TestOutageRestart(t *testing.T) {
 	p := newPeering(t)
 	p.peered()
 	stop := p.run()
@@ -70,7 +70,7 @@ func TestARestartDuringAnOutageLeavesNoOrphan(t *testing.T) {
 	p.condition(established)
 }
 
-func TestAnObjectThatVanishedWhileNobodyLookedTakesItsCopyAlong(t *testing.T) {
+func TestOrphanAfterRestart(t *testing.T) {
 	p := newPeering(t)
 	p.peered()
 	stop := p.run()
@@ -84,7 +84,7 @@ func TestAnObjectThatVanishedWhileNobodyLookedTakesItsCopyAlong(t *testing.T) {
 	p.gone(p.provider, copied)
 }
 
-func TestAnOutage(t *testing.T) {
+func TestOutage(t *testing.T) {
 	p := newPeering(t)
 	p.peered()
 	p.run()
@@ -115,7 +115,7 @@ func TestAnOutage(t *testing.T) {
 	p.copied(label("team", "away"))
 }
 
-func TestAPeerThatWasGivenUp(t *testing.T) {
+func TestGivenUp(t *testing.T) {
 	p := newPeering(t)
 	secret := p.peered()
 	p.run()
@@ -158,7 +158,7 @@ func TestAPeerThatWasGivenUp(t *testing.T) {
 }
 
 // Rights that are taken back tell also where nothing is to be copied, and the watches that were let in go on.
-func TestRightsTakenBackWhileNothingHappens(t *testing.T) {
+func TestRevokedRights(t *testing.T) {
 	p := newPeering(t)
 	binding := p.bind(p.userName)
 	p.create(p.consumer, p.secret("cplane-secret", testkit.Kubeconfig(t, p.user)))
@@ -171,7 +171,7 @@ func TestRightsTakenBackWhileNothingHappens(t *testing.T) {
 }
 
 // A provider that answers and refuses everything cannot keep the consumer from taking its side down.
-func TestAPeerThatRefusesAndWasGivenUp(t *testing.T) {
+func TestGivenUpRefusing(t *testing.T) {
 	p := newPeering(t)
 	binding := p.bind(p.userName)
 	p.create(p.consumer, p.secret("cplane-secret", testkit.Kubeconfig(t, p.user)))
@@ -190,7 +190,7 @@ func TestAPeerThatRefusesAndWasGivenUp(t *testing.T) {
 }
 
 // Both sides are deleted at once, as from Git: the provider has forgotten the consumer before that could take its copies away.
-func TestATenantNamespaceGoesAlthoughThePeerRefuses(t *testing.T) {
+func TestForgottenTenantNamespace(t *testing.T) {
 	p := newPeering(t)
 	binding := p.bind(p.userName)
 	secret := p.secret("cplane-secret", testkit.Kubeconfig(t, p.user))
@@ -250,7 +250,7 @@ func TestForgotten(t *testing.T) {
 	}
 }
 
-func TestAPeerThatWasGivenUpWithoutCredentials(t *testing.T) {
+func TestGivenUpWithoutCredentials(t *testing.T) {
 	p := newPeering(t)
 	slice := p.guideSlice(p.consumerTenant)
 	slice.SetFinalizers([]string{names.ReplicatorFinalizer})
@@ -262,7 +262,7 @@ func TestAPeerThatWasGivenUpWithoutCredentials(t *testing.T) {
 	p.gone(p.consumer, p.sliceAt(p.consumerTenant))
 }
 
-func TestASecretThatLosesItsLabelIsReleased(t *testing.T) {
+func TestSecretWithoutLabel(t *testing.T) {
 	p := newPeering(t)
 	secret := p.peered()
 	p.run()
@@ -281,7 +281,7 @@ func TestASecretThatLosesItsLabelIsReleased(t *testing.T) {
 }
 
 // Nothing is let go that has a copy, so somebody is told what is lacking; and once there are credentials again all goes on.
-func TestObjectsThatWaitForCredentialsAreTold(t *testing.T) {
+func TestOrphanCondition(t *testing.T) {
 	p := newPeering(t)
 	secret := p.peered()
 	p.run()
@@ -296,7 +296,7 @@ func TestObjectsThatWaitForCredentialsAreTold(t *testing.T) {
 	p.condition(established)
 }
 
-func TestANamespaceThatIsNoTenantsAnyMoreReleasesItsSecret(t *testing.T) {
+func TestSecretOutsideTenantNamespace(t *testing.T) {
 	p := newPeering(t)
 	secret := p.peered()
 	p.run()
@@ -326,7 +326,7 @@ func (p *peering) renewed() *authv1beta1.Renew {
 }
 
 // A provider that takes our rights away before we are done keeps nothing here for the sake of a Renew.
-func TestARenewGoesAlthoughThePeerRefuses(t *testing.T) {
+func TestRenewRefused(t *testing.T) {
 	p := newPeering(t)
 	binding := p.bind(p.userName)
 	p.create(p.consumer, p.secret("cplane-secret", testkit.Kubeconfig(t, p.user)))
@@ -338,7 +338,7 @@ func TestARenewGoesAlthoughThePeerRefuses(t *testing.T) {
 }
 
 // Credentials are not kept for a Renew, which is there for the credentials.
-func TestASecretIsNotHeldForARenew(t *testing.T) {
+func TestSecretReleasedWithRenew(t *testing.T) {
 	p := newPeering(t)
 	secret := p.peered()
 	p.run()
@@ -375,7 +375,7 @@ func (p *peering) secondNamespace() (string, *corev1.Secret) {
 }
 
 // The link to a peer may be that of a Secret in another namespace, whose objects still need it.
-func TestASecretThatGoesTakesNoLinkOfAnotherAlong(t *testing.T) {
+func TestSecretOfOtherLink(t *testing.T) {
 	p := newPeering(t)
 	used := p.peered()
 	stop := p.run()

@@ -66,7 +66,7 @@ func (p *peering) awaitPolicy(c client.Client) {
 	testkit.Eventually(p.t, limit, func() error { return c.Create(p.t.Context(), p.replica("probe"), client.DryRunAll) })
 }
 
-func TestWhatAPeerMayWrite(t *testing.T) {
+func TestReplicasPolicy(t *testing.T) {
 	p := newPeering(t)
 	p.bind(p.userName)
 	peer := as(t, p.user)
@@ -151,7 +151,7 @@ func (p *peering) patchLate(obj client.Object, body string) {
 	_ = p.provider.Client.Patch(context.Background(), obj, client.RawPatch(types.MergePatchType, []byte(body)))
 }
 
-func TestWhoMayApplyTheGuidesSlice(t *testing.T) {
+func TestReplicasPolicyGuide(t *testing.T) {
 	p := newPeering(t)
 	installPeerRights(t, p.consumer)
 	editors := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "slice-editor"}, Rules: []rbacv1.PolicyRule{{

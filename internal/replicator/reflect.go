@@ -181,13 +181,13 @@ func (k *reflection) addFinalizer(ctx context.Context, it *multicluster.Item, lo
 
 // checkNameFree verifies that the name is free at the peer: a foreign object is never taken over.
 func (k *reflection) checkNameFree(ctx context.Context, it *multicluster.Item) error {
-	there, err := k.readLive(ctx, it.Remote, it.Name)
+	remote, err := k.readLive(ctx, it.Remote, it.Name)
 	switch {
 	case err != nil:
 		return classifyAnswer(err)
-	case there == nil:
+	case remote == nil:
 		return nil
-	case k.ends.isCopy(there):
+	case k.ends.isCopy(remote):
 		return kube.Wait(0, "the copy was just made, and its watch event is on the way")
 	}
 	return kube.Invalid(reasonNameTaken, fmt.Errorf("the peer has a %s named %s of its own", k.resource.gvk.Kind, it.Name))
@@ -230,12 +230,12 @@ func (k *reflection) removeCopy(ctx context.Context, it *multicluster.Item, copi
 
 // releaseLocal removes the finalizer of local once the peer's API server confirms that no replica exists.
 func (k *reflection) releaseLocal(ctx context.Context, it *multicluster.Item, local *unstructured.Unstructured) error {
-	there, err := k.readLive(ctx, it.Remote, it.Name)
+	remote, err := k.readLive(ctx, it.Remote, it.Name)
 	if err != nil {
 		return classifyAnswer(err)
 	}
-	if there != nil && k.ends.isCopy(there) {
-		return k.removeCopy(ctx, it, there)
+	if remote != nil && k.ends.isCopy(remote) {
+		return k.removeCopy(ctx, it, remote)
 	}
 	if err := letGo(ctx, it.Local.Client(), local); err != nil {
 		return err

@@ -60,7 +60,7 @@ func captureLog(t *testing.T) *output {
 	return o
 }
 
-func TestCopiesFollowTheAnnotationToAnotherNamespace(t *testing.T) {
+func TestRemoteNamespaceChange(t *testing.T) {
 	p := newPeering(t)
 	secret := p.peered()
 	p.run()
@@ -97,7 +97,7 @@ func TestCopiesFollowTheAnnotationToAnotherNamespace(t *testing.T) {
 }
 
 // The peer may be away when the credentials lead to another namespace, and the replicator, too: nothing stays in the former one for that.
-func TestCopiesInAFormerNamespaceGoWhenThePeerIsBack(t *testing.T) {
+func TestRemoteNamespaceChangeOutage(t *testing.T) {
 	p := newPeering(t)
 	secret := p.peered()
 	stop := p.run()
@@ -124,7 +124,7 @@ func TestCopiesInAFormerNamespaceGoWhenThePeerIsBack(t *testing.T) {
 	})
 }
 
-func TestTheGuidesSlice(t *testing.T) {
+func TestGuideSlice(t *testing.T) {
 	p := newPeering(t)
 	log := captureLog(t)
 	secret := p.peered()
@@ -321,7 +321,7 @@ func TestForeignFieldsOfACopy(t *testing.T) {
 	restored()
 }
 
-func TestRightsThatComeLater(t *testing.T) {
+func TestLateRights(t *testing.T) {
 	p := newPeering(t)
 	p.run()
 	p.create(p.consumer, p.guideSlice(p.consumerTenant))
@@ -344,7 +344,7 @@ func TestRightsThatComeLater(t *testing.T) {
 	p.gone(p.provider, copied)
 }
 
-func TestSecretsThatAreNoGood(t *testing.T) {
+func TestInvalidSecrets(t *testing.T) {
 	p := newPeering(t)
 	p.bind(p.userName)
 	p.run()
@@ -385,7 +385,7 @@ func TestSecretsThatAreNoGood(t *testing.T) {
 	p.copied(nil)
 }
 
-func TestTwoSecretsForOnePeer(t *testing.T) {
+func TestTwoSecrets(t *testing.T) {
 	p := newPeering(t)
 	first := p.peered()
 	p.run()
@@ -404,7 +404,7 @@ func TestTwoSecretsForOnePeer(t *testing.T) {
 	p.copied(label("team", "green"))
 }
 
-func TestABrokenKubeconfigDoesNotStopWhatRuns(t *testing.T) {
+func TestBrokenKubeconfig(t *testing.T) {
 	p := newPeering(t)
 	secret := p.peered()
 	p.run()
@@ -416,7 +416,7 @@ func TestABrokenKubeconfigDoesNotStopWhatRuns(t *testing.T) {
 	p.copied(label("team", "red"))
 }
 
-func TestNewCredentialsTakeOver(t *testing.T) {
+func TestNewCredentials(t *testing.T) {
 	p := newPeering(t)
 	secret := p.peered()
 	p.run()
@@ -442,7 +442,7 @@ func TestNewCredentialsTakeOver(t *testing.T) {
 	p.copied(label("team", "new"))
 }
 
-func TestTheSecretWaitsForItsObjects(t *testing.T) {
+func TestSecretFinalizer(t *testing.T) {
 	p := newPeering(t)
 	secret := p.peered()
 	p.run()
@@ -467,7 +467,7 @@ func TestTheSecretWaitsForItsObjects(t *testing.T) {
 	p.condition("")
 }
 
-func TestAnObjectOfThePeerIsNeverTakenOver(t *testing.T) {
+func TestNameTaken(t *testing.T) {
 	p := newPeering(t)
 	p.peered()
 	theirs := p.guideSlice(p.providerTenant)
@@ -489,7 +489,7 @@ func TestAnObjectOfThePeerIsNeverTakenOver(t *testing.T) {
 	}
 }
 
-func TestReplicasAreNotSentBack(t *testing.T) {
+func TestReplicasNotReturned(t *testing.T) {
 	p := newPeering(t)
 	p.peered()
 	p.run()
@@ -550,7 +550,7 @@ spec:
 }
 
 // What one of two versions finds invalid is told at home, and what comes after it follows again.
-func TestWhatOneSideDoesNotTake(t *testing.T) {
+func TestRejectedObjects(t *testing.T) {
 	p := newPeering(t)
 	p.peered()
 	p.run()

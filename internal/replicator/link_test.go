@@ -16,7 +16,7 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-func TestAStoppedLinkLeavesNothingBehind(t *testing.T) {
+func TestLinkLeaks(t *testing.T) {
 	p := newPeering(t)
 	p.bind(p.userName)
 	secret := p.secret("cplane-secret", testkit.Kubeconfig(t, p.user))

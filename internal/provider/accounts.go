@@ -78,7 +78,7 @@ func (s *shadowPods) ofQuota(ctx context.Context, obj client.Object) []reconcile
 	}
 	a := account{consumer: string(consumer), user: policy.CreatorUser(obj.(*offv1beta1.Quota).Spec.User)}
 	if q, err := s.quotaOf(ctx, a); err == nil {
-		s.ledger.Budget(a, q)
+		s.quotas.SetQuota(a, q)
 	}
 	return nil
 }
@@ -88,11 +88,11 @@ func (s *shadowPods) ofQuota(ctx context.Context, obj client.Object) []reconcile
 func (s *shadowPods) reserveQuota(ctx context.Context, sp *offv1beta1.ShadowPod, spec *corev1.PodSpec) error {
 	q, err := s.quotaOf(ctx, accountOf(sp))
 	if err != nil {
-		s.ledger.Withdraw(sp)
+		s.quotas.Withdraw(sp)
 		return err
 	}
 	asking := &offv1beta1.ShadowPod{ObjectMeta: sp.ObjectMeta, Spec: offv1beta1.ShadowPodSpec{Pod: *spec}}
-	err = s.ledger.Reserve(asking, q, sp.Status.Phase == corev1.PodRunning || s.hasRun(sp.UID))
+	err = s.quotas.Reserve(asking, q, sp.Status.Phase == corev1.PodRunning || s.hasRun(sp.UID))
 	if err == nil {
 		return nil
 	}

@@ -231,7 +231,7 @@ func (n *census) catchUp(t *testing.T) {
 	}
 }
 
-func TestAQuotaIsNeverExceeded(t *testing.T) {
+func TestQuotaLimit(t *testing.T) {
 	const room, all = 10, 200
 	c := enforcing(t, 2)
 	twin, _ := twinOf(t, c, "teal", cpus("1"), "teal-a")
@@ -288,7 +288,7 @@ func TestAQuotaIsNeverExceeded(t *testing.T) {
 	n.wants(t, room, all)
 }
 
-func TestThoseWhoWaitStartInTheOrderOfTheirCreation(t *testing.T) {
+func TestQuotaOrder(t *testing.T) {
 	c := enforcing(t, 1)
 	twin, quotas := twinOf(t, c, "cyan", cpus("2"), "cyan-a")
 	first := runs(t, c, ask(t, c, asked(twin, "z-first", "cyan", "cyan-a", "2")))
@@ -381,7 +381,7 @@ func TestThoseWhoWaitStartInTheOrderOfTheirCreation(t *testing.T) {
 }
 
 // What is lost runs again for a cordoned user, although its ShadowPod is too young to say that it ran.
-func TestAYoungPodThatRanIsMadeAgainForACordonedUser(t *testing.T) {
+func TestQuotaCordon(t *testing.T) {
 	c := testkit.Cluster(t, testkit.WithControllers("namespace-controller", "garbage-collector-controller", "serviceaccount-controller"))
 	replica(t, c, kube.ManagerOptions{Name: "host"}, NamespaceMapOptions{}, ShadowPodOptions{Enforce: true, Youth: time.Hour})
 	twin, quotas := twinOf(t, c, "beige", cpus("99"), "beige-a")
@@ -414,7 +414,7 @@ func TestAYoungPodThatRanIsMadeAgainForACordonedUser(t *testing.T) {
 	})
 }
 
-func TestEachUserOfEachConsumerIsCountedForItself(t *testing.T) {
+func TestQuotaAccounts(t *testing.T) {
 	c := enforcing(t, 1)
 	mint, _ := twinOf(t, c, "mint", cpus("1"), "mint-a", "mint-b")
 	rose, _ := twinOf(t, c, "rose", cpus("1"), "mint-a")
@@ -435,7 +435,7 @@ func TestEachUserOfEachConsumerIsCountedForItself(t *testing.T) {
 	refusedBecause(t, c, ask(t, c, gpu), "Refused", "example.com/gpu quota limit not found")
 }
 
-func TestTheNextLeaderCountsWhatIsThere(t *testing.T) {
+func TestLeaderChangeUsage(t *testing.T) {
 	c := testkit.Cluster(t, testkit.WithControllers("namespace-controller", "garbage-collector-controller", "serviceaccount-controller"))
 	lease := testkit.Namespace(t, c, "leases", nil)
 	stop := replica(t, c, electing(lease), NamespaceMapOptions{}, ShadowPodOptions{Enforce: true})
@@ -474,7 +474,7 @@ func (l lastWrite) RoundTrip(req *http.Request) (*http.Response, error) {
 	return l.next.RoundTrip(req)
 }
 
-func TestTheNextLeaderGoesOnWhereAnEndWasSeenAndNotWritten(t *testing.T) {
+func TestLeaderChangeEndedPods(t *testing.T) {
 	c := testkit.Cluster(t, testkit.WithControllers("namespace-controller", "garbage-collector-controller", "serviceaccount-controller"))
 	lease := testkit.Namespace(t, c, "leases", nil)
 	var dying atomic.Bool
@@ -531,7 +531,7 @@ func (r rehearsals) RoundTrip(req *http.Request) (*http.Response, error) {
 	return r.next.RoundTrip(req)
 }
 
-func TestAQuotaThatIsCutDuringARehearsalHolds(t *testing.T) {
+func TestQuotaCutDuringDryRun(t *testing.T) {
 	c := testkit.Cluster(t, testkit.WithControllers("namespace-controller", "garbage-collector-controller", "serviceaccount-controller"))
 	class := &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "heavy"}, Handler: "heavy", Overhead: &nodev1.Overhead{PodFixed: cpus("1")}}
 	if err := c.Client.Create(t.Context(), class); err != nil {
@@ -578,7 +578,7 @@ func bare(twin, name, origin, user string) *offv1beta1.ShadowPod {
 	return sp
 }
 
-func TestWhatAdmissionAddsCounts(t *testing.T) {
+func TestQuotaAdmissionDefaults(t *testing.T) {
 	c := enforcing(t, 1)
 	twin, _ := twinOf(t, c, "ruby", cpus("3"), "ruby-a")
 	testkit.Create(t, c.Client, aCPUByDefault(twin))
@@ -592,7 +592,7 @@ func TestWhatAdmissionAddsCounts(t *testing.T) {
 }
 
 // Nobody knows before the first burst what admission will add.
-func TestAQuotaHoldsInTheFirstBurstWhateverAdmissionAdds(t *testing.T) {
+func TestQuotaAdmissionDefaultsFirstBurst(t *testing.T) {
 	c := enforcing(t, 1)
 	twin, _ := twinOf(t, c, "rust", cpus("3"), "rust-a")
 	testkit.Create(t, c.Client, aCPUByDefault(twin))

@@ -26,9 +26,9 @@ type request struct {
 	sent time.Time
 }
 
-// world is a cluster of the test's imagination: what exists is what counts, the ledger hears of it late.
+// world is a cluster of the test's imagination: what exists is what counts, the quota cache learns of it late.
 type world struct {
-	ledger *quotaCache
+	quotas *quotaCache
 	budget int
 	quota  *offv1beta1.Quota
 	exist  map[string]*corev1.Pod
@@ -49,8 +49,8 @@ type world struct {
 
 func newWorld(budget int) *world {
 	w := &world{budget: budget, exist: map[string]*corev1.Pod{}, sent: map[string]func(){}, doubtful: map[string][]request{}, adds: map[string]int{}, woken: map[string]bool{}, now: time.Unix(0, 0)}
-	w.ledger = newQuotaCache(true, func(key types.NamespacedName) { w.woken[key.Name] = true })
-	w.ledger.now = func() time.Time { return w.now }
+	w.quotas = newQuotaCache(true, func(key types.NamespacedName) { w.woken[key.Name] = true })
+	w.quotas.now = func() time.Time { return w.now }
 	w.quota = &offv1beta1.Quota{Spec: offv1beta1.QuotaSpec{Resources: cpus(fmt.Sprint(budget))}}
 	return w
 }
@@ -61,7 +61,7 @@ func (w *world) grant(budget int) {
 	w.quota = w.quota.DeepCopy()
 	w.quota.Generation++
 	w.quota.Spec.Resources = cpus(fmt.Sprint(budget))
-	w.ledger.Budget(accountOf(w.shadow("any", 0)), w.quota)
+	w.quotas.SetQuota(accountOf(w.shadow("any", 0)), w.quota)
 }
 
 func (w *world) shadow(name string, size int) *offv1beta1.ShadowPod {
@@ -75,11 +75,11 @@ func (w *world) try(name string, size int) error {
 		return err
 	}
 	if there := w.exist[name]; there != nil { // the request is refused, for the pod exists already
-		w.ledger.Found(client.ObjectKeyFromObject(there), there)
+		w.quotas.Found(client.ObjectKeyFromObject(there), there)
 		return nil
 	}
 	w.land(pod)
-	w.sent[name] = func() { w.ledger.Made(pod, "") }
+	w.sent[name] = func() { w.quotas.Made(pod, "") }
 	return nil
 }
 
@@ -87,7 +87,7 @@ func (w *world) try(name string, size int) error {
 func (w *world) lose(name string, size int) {
 	if pod, _ := w.ask(name, size); pod != nil {
 		w.doubtful[name] = append(w.doubtful[name], request{pod, w.now})
-		w.sent[name] = func() { w.ledger.Lost(types.NamespacedName{Namespace: "twin", Name: name}, "") }
+		w.sent[name] = func() { w.quotas.Lost(types.NamespacedName{Namespace: "twin", Name: name}, "") }
 	}
 }
 
@@ -99,10 +99,10 @@ func (w *world) refuse(name string, size int) {
 	}
 	key := client.ObjectKeyFromObject(pod)
 	w.sent[name] = func() {
-		if there := w.exist[name]; there != nil && w.ledger.Doubtful(key) {
-			w.ledger.Found(client.ObjectKeyFromObject(there), there)
+		if there := w.exist[name]; there != nil && w.quotas.IsUncertain(key) {
+			w.quotas.Found(client.ObjectKeyFromObject(there), there)
 		} else {
-			w.ledger.Release(key)
+			w.quotas.Release(key)
 		}
 	}
 }
@@ -113,22 +113,22 @@ func (w *world) fumble(name string, size int) {
 		return
 	}
 	if pod, _ := w.ask(name, size); pod != nil {
-		w.ledger.Found(client.ObjectKeyFromObject(pod), nil)
+		w.quotas.Found(client.ObjectKeyFromObject(pod), nil)
 	}
 }
 
-// ask has the ledger give a share, and returns the pod to make then. What admission adds is known, unless the pod may be there.
+// ask reserves quota, and returns the pod to make then. What admission adds is known, unless the pod may be there.
 func (w *world) ask(name string, size int) (*corev1.Pod, error) {
 	key := types.NamespacedName{Namespace: "twin", Name: name}
-	if w.sent[name] != nil || w.ledger.Seen(key) {
+	if w.sent[name] != nil || w.quotas.IsObserved(key) {
 		return nil, nil
 	}
 	sp, asking := w.shadow(name, size), w.shadow(name, size)
-	if w.ledger.Doubtful(key) {
+	if w.quotas.IsUncertain(key) {
 		asking = w.shadow(name, size-w.adds[name])
 	}
 	delete(w.woken, name)
-	if err := w.ledger.Reserve(asking, w.quota, false); err != nil {
+	if err := w.quotas.Reserve(asking, w.quota, false); err != nil {
 		return nil, err
 	}
 	pod := &corev1.Pod{ObjectMeta: sp.ObjectMeta, Spec: sp.Spec.Pod}
@@ -152,7 +152,7 @@ func (w *world) ask(name string, size int) (*corev1.Pod, error) {
 // land makes a pod.
 func (w *world) land(pod *corev1.Pod) {
 	w.exist[pod.Name] = pod
-	s := &shadowPods{ledger: w.ledger}
+	s := &shadowPods{quotas: w.quotas}
 	w.unheard = append(w.unheard, func() { s.observePod(context.Background(), pod, true) })
 }
 
@@ -179,14 +179,14 @@ func (w *world) end(name string) {
 func (w *world) remove(name string) {
 	if pod := w.exist[name]; pod != nil {
 		delete(w.exist, name)
-		w.unheard = append(w.unheard, func() { w.ledger.Gone(pod) })
+		w.unheard = append(w.unheard, func() { w.quotas.ObserveEnd(pod) })
 	}
 }
 
 // drop deletes a ShadowPod, and with it its pod.
 func (w *world) drop(name string) {
 	delete(w.woken, name)
-	w.ledger.Withdraw(w.shadow(name, 0))
+	w.quotas.Withdraw(w.shadow(name, 0))
 	w.remove(name)
 }
 
@@ -236,7 +236,7 @@ func (w *world) wait(d time.Duration) {
 	for name, requests := range w.doubtful {
 		w.doubtful[name] = slices.DeleteFunc(requests, func(r request) bool { return w.now.Sub(r.sent) > holdLimit })
 	}
-	w.ledger.Sweep()
+	w.quotas.ReleaseExpired()
 }
 
 // rest lets everything that is under way end, and every doubt, and every offer that nobody came for.
@@ -247,7 +247,7 @@ func (w *world) rest() {
 }
 
 // A pod that went before the watch showed it is made again, and the watch shows the first one while the second is made.
-func TestAPodThatIsMadeAgainBeforeItWasSeenCounts(t *testing.T) {
+func TestQuotaCacheRecreatedPod(t *testing.T) {
 	w := newWorld(1)
 	if err := w.try("web", 1); err != nil {
 		t.Fatal(err)
@@ -267,7 +267,7 @@ func TestAPodThatIsMadeAgainBeforeItWasSeenCounts(t *testing.T) {
 }
 
 // A request that nobody answered may have made its pod, although the Quota would not allow it any more.
-func TestAShareInDoubtIsKeptWhenTheQuotaIsLowered(t *testing.T) {
+func TestQuotaCacheUnansweredQuotaLowered(t *testing.T) {
 	w := newWorld(2)
 	w.lose("web", 2)
 	w.answer("web")
@@ -292,7 +292,7 @@ func TestAShareInDoubtIsKeptWhenTheQuotaIsLowered(t *testing.T) {
 
 // What admission adds to a pod is not known when it is asked for again, after a request that nobody answered: it is not made where
 // there is no room for that any more.
-func TestAShareInDoubtIsJudgedWithWhatAdmissionAdds(t *testing.T) {
+func TestQuotaCacheUnansweredAdmissionDefaults(t *testing.T) {
 	w := newWorld(2)
 	w.adds["web"] = 1
 	w.lose("web", 2)
@@ -302,17 +302,17 @@ func TestAShareInDoubtIsJudgedWithWhatAdmissionAdds(t *testing.T) {
 		t.Error("there is room for two where one is allowed")
 	}
 	w.now = w.now.Add(holdLimit + time.Second)
-	if err := w.ledger.Reserve(w.shadow("web", 1), w.quota, false); err == nil {
+	if err := w.quotas.Reserve(w.shadow("web", 1), w.quota, false); err == nil {
 		t.Error("what was not rehearsed again is given when the doubt ends")
 	}
-	w.ledger.Sweep()
+	w.quotas.ReleaseExpired()
 	if err := w.try("next", 1); err != nil {
 		t.Errorf("nothing is there: %v", err)
 	}
 }
 
 // Nobody answered, and the watch shows the pod: it is a pod like others from then on.
-func TestADoubtEndsWhenTheWatchShowsThePod(t *testing.T) {
+func TestQuotaCacheUnansweredObserved(t *testing.T) {
 	web := types.NamespacedName{Namespace: "twin", Name: "web"}
 	for when, story := range map[string]func(*world){
 		"before it is known that nobody answers": func(w *world) { w.landLate("web"); w.hear(); w.answer("web") },
@@ -325,7 +325,7 @@ func TestADoubtEndsWhenTheWatchShowsThePod(t *testing.T) {
 				t.Fatal("there is room for two")
 			}
 			story(w)
-			if w.ledger.Held(web) || w.ledger.Doubtful(web) {
+			if w.quotas.IsReserved(web) || w.quotas.IsUncertain(web) {
 				t.Error("it is still in doubt")
 			}
 			if err := w.try("next", 1); err == nil {
@@ -342,7 +342,7 @@ func TestADoubtEndsWhenTheWatchShowsThePod(t *testing.T) {
 
 // Two requests that nobody answered may have made a pod each, one after the other: the first that is seen leaves the second in
 // doubt, for as long as a request takes.
-func TestADoubtEndsWithTheTimeOfARequest(t *testing.T) {
+func TestQuotaCacheUnansweredTwice(t *testing.T) {
 	w, web := newWorld(1), types.NamespacedName{Namespace: "twin", Name: "web"}
 	w.lose("web", 1)
 	w.answer("web")
@@ -352,14 +352,14 @@ func TestADoubtEndsWithTheTimeOfARequest(t *testing.T) {
 	w.answer("web")
 	w.hear()
 	w.hear()
-	if !w.ledger.Held(web) {
+	if !w.quotas.IsReserved(web) {
 		t.Error("the second pod may come, and is not waited for")
 	}
 	if err := w.try("next", 1); err == nil {
 		t.Error("there is room beside a pod that may come")
 	}
 	w.now = w.now.Add(holdLimit + time.Second)
-	if w.ledger.Held(web) {
+	if w.quotas.IsReserved(web) {
 		t.Error("it is waited for without end")
 	}
 	w.landLate("web")
@@ -372,7 +372,7 @@ func TestADoubtEndsWithTheTimeOfARequest(t *testing.T) {
 }
 
 // The API server may still be at a request that nobody answered when it refuses the next one, or makes the pod of that.
-func TestADoubtLastsAsLongAsItsRequestMay(t *testing.T) {
+func TestQuotaCacheUnansweredThenAnswered(t *testing.T) {
 	for next, story := range map[string]func(*world){
 		"refused":                          func(w *world) { w.refuse("web", 1); w.answer("web") },
 		"made a pod that is gone":          func(w *world) { _ = w.try("web", 1); w.answer("web"); w.hear(); w.remove("web"); w.hear() },
@@ -394,7 +394,7 @@ func TestADoubtLastsAsLongAsItsRequestMay(t *testing.T) {
 }
 
 // A ShadowPod that is tried again and again does not keep a share for a request of long ago.
-func TestADoubtEndsAlthoughItsPodIsTriedAgain(t *testing.T) {
+func TestQuotaCacheUnansweredExpiry(t *testing.T) {
 	w := newWorld(1)
 	w.lose("web", 1)
 	w.answer("web")
@@ -409,22 +409,22 @@ func TestADoubtEndsAlthoughItsPodIsTriedAgain(t *testing.T) {
 }
 
 // A pod that had ended when the watch showed it first was made by the request that nobody answered.
-func TestADoubtEndsWhenTheWatchShowsThePodEnded(t *testing.T) {
+func TestQuotaCacheUnansweredEnded(t *testing.T) {
 	w, web := newWorld(1), types.NamespacedName{Namespace: "twin", Name: "web"}
 	w.lose("web", 1)
 	w.answer("web")
 	_ = w.try("next", 1)
 	w.landLate("web")
 	w.end("web")
-	if w.hear(); w.ledger.Held(web) || w.ledger.Doubtful(web) || !w.woken["next"] {
+	if w.hear(); w.quotas.IsReserved(web) || w.quotas.IsUncertain(web) || !w.woken["next"] {
 		t.Error("it is still in doubt")
 	}
 }
 
 // What else the watch tells of a pod that ended before the request was sent says nothing of that.
-func TestAPodThatEndedBeforeEndsNoDoubtAboutTheNext(t *testing.T) {
+func TestQuotaCacheUnansweredAfterEnded(t *testing.T) {
 	w := newWorld(1)
-	s := &shadowPods{ledger: w.ledger}
+	s := &shadowPods{quotas: w.quotas}
 	if err := w.try("web", 1); err != nil {
 		t.Fatal(err)
 	}
@@ -442,18 +442,18 @@ func TestAPodThatEndedBeforeEndsNoDoubtAboutTheNext(t *testing.T) {
 }
 
 // What a withdrawn ShadowPod asked for, and nobody answered, is forgotten also where nobody lacks room.
-func TestNothingIsKeptOfADoubtThatNobodyAsksAbout(t *testing.T) {
+func TestQuotaCacheUnansweredWithdrawn(t *testing.T) {
 	w := newWorld(9)
 	w.lose("web", 1)
 	w.answer("web")
 	w.drop("web")
-	if w.wait(holdLimit + time.Second); len(w.ledger.reservations) > 0 || len(w.ledger.usages) > 0 {
-		t.Errorf("kept is %v", w.ledger.reservations)
+	if w.wait(holdLimit + time.Second); len(w.quotas.reservations) > 0 || len(w.quotas.usages) > 0 {
+		t.Errorf("kept is %v", w.quotas.reservations)
 	}
 }
 
 // Two pods were made and went before the watch showed them: the first of them says nothing of the request for the third.
-func TestAPodThatIsShownLateEndsNoDoubtAboutTheNext(t *testing.T) {
+func TestQuotaCacheUnansweredLateWatch(t *testing.T) {
 	w := newWorld(1)
 	for range 2 {
 		if err := w.try("web", 1); err != nil {
@@ -471,7 +471,7 @@ func TestAPodThatIsShownLateEndsNoDoubtAboutTheNext(t *testing.T) {
 }
 
 // A second request that is refused says nothing of the first one.
-func TestAShareInDoubtIsKeptWhenTheNextRequestIsRefused(t *testing.T) {
+func TestQuotaCacheUnansweredThenRefused(t *testing.T) {
 	w := newWorld(1)
 	w.lose("web", 1)
 	w.answer("web")
@@ -483,9 +483,9 @@ func TestAShareInDoubtIsKeptWhenTheNextRequestIsRefused(t *testing.T) {
 	}
 }
 
-// However late the ledger hears of pods and of answers, if ever, and whatever becomes of the Quota, nobody is given a share
-// who might have too much with it, and in the end nothing that fits waits.
-func TestTheLedgerIsExactHoweverLateItHears(t *testing.T) {
+// However late the quota cache learns of pods and of answers, if ever, and whatever becomes of the Quota, no share is given
+// that may exceed the Quota, and in the end nothing that fits waits.
+func TestQuotaCacheFaults(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		budgets := rapid.IntRange(1, 6)
 		w := newWorld(budgets.Draw(t, "budget"))
@@ -517,8 +517,8 @@ func TestTheLedgerIsExactHoweverLateItHears(t *testing.T) {
 			},
 		})
 		w.rest()
-		for key := range w.ledger.reservations {
-			if w.ledger.Held(key) && !w.woken[key.Name] {
+		for key := range w.quotas.reservations {
+			if w.quotas.IsReserved(key) && !w.woken[key.Name] {
 				t.Errorf("%s is waited for", key)
 			}
 		}
@@ -528,7 +528,7 @@ func TestTheLedgerIsExactHoweverLateItHears(t *testing.T) {
 			}
 		}
 		waiting := 0
-		if b := w.ledger.usages[account{"grey", "user"}]; b != nil {
+		if b := w.quotas.usages[account{"grey", "user"}]; b != nil {
 			for _, waiter := range b.pending.of {
 				waiting++
 				if sizes[waiter.key.Name] <= w.budget-w.used() {
@@ -536,13 +536,13 @@ func TestTheLedgerIsExactHoweverLateItHears(t *testing.T) {
 				}
 			}
 		}
-		if len(w.exist) == 0 && waiting == 0 && (len(w.ledger.reservations) > 0 || len(w.ledger.usages) > 0) {
-			t.Errorf("nothing is left, and remembered are %v", w.ledger.reservations)
+		if len(w.exist) == 0 && waiting == 0 && (len(w.quotas.reservations) > 0 || len(w.quotas.usages) > 0) {
+			t.Errorf("nothing is left, and remembered are %v", w.quotas.reservations)
 		}
 	})
 }
 
-func TestAShareThatNobodyCameForIsGivenToOthers(t *testing.T) {
+func TestQuotaCacheUnusedOffer(t *testing.T) {
 	for how, leave := range map[string]func(w *world){
 		"its ShadowPod is gone":   func(w *world) { w.drop("second") },
 		"nobody told that it was": func(w *world) { w.wait(holdLimit + time.Second) },
@@ -553,7 +553,7 @@ func TestAShareThatNobodyCameForIsGivenToOthers(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, name := range []string{"second", "third"} {
-				if err := w.ledger.Reserve(w.shadow(name, 1), w.quota, false); err == nil {
+				if err := w.quotas.Reserve(w.shadow(name, 1), w.quota, false); err == nil {
 					t.Fatalf("there is room for %s", name)
 				}
 			}
@@ -572,7 +572,7 @@ func TestAShareThatNobodyCameForIsGivenToOthers(t *testing.T) {
 }
 
 // Whoever is woken for a share and has no use for it any more leaves it to the next.
-func TestAShareIsLeftToOthersByWhoeverNeedsNone(t *testing.T) {
+func TestQuotaCacheUnneededOffer(t *testing.T) {
 	for what, sync := range map[string]func(*shadowPods, *offv1beta1.ShadowPod) error{
 		"its pod ended, as its status says": func(s *shadowPods, sp *offv1beta1.ShadowPod) error {
 			sp.Status.Phase = corev1.PodSucceeded
@@ -585,7 +585,7 @@ func TestAShareIsLeftToOthersByWhoeverNeedsNone(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			w := newWorld(1)
-			s := &shadowPods{ledger: w.ledger}
+			s := &shadowPods{quotas: w.quotas}
 			if err := w.try("first", 1); err != nil {
 				t.Fatal(err)
 			}
@@ -594,7 +594,7 @@ func TestAShareIsLeftToOthersByWhoeverNeedsNone(t *testing.T) {
 					t.Fatalf("there is room for %s", name)
 				}
 			}
-			w.ledger.Release(types.NamespacedName{Namespace: "twin", Name: "first"})
+			w.quotas.Release(types.NamespacedName{Namespace: "twin", Name: "first"})
 			if err := sync(s, w.shadow("second", 1)); err != nil {
 				t.Fatal(err)
 			}
@@ -606,25 +606,25 @@ func TestAShareIsLeftToOthersByWhoeverNeedsNone(t *testing.T) {
 }
 
 // A request may have been sent when its ShadowPod goes: what it makes counts.
-func TestAShareThatIsAskedForStaysWhenItsShadowPodGoes(t *testing.T) {
+func TestQuotaCacheWithdrawDuringRequest(t *testing.T) {
 	w := newWorld(1)
 	if err := w.try("web", 1); err != nil {
 		t.Fatal(err)
 	}
-	w.ledger.Withdraw(w.shadow("web", 1))
+	w.quotas.Withdraw(w.shadow("web", 1))
 	if err := w.try("next", 1); err == nil {
 		t.Error("there are two pods")
 	}
 }
 
-func TestAShareOfAPodThatIsNeverSeenComesBack(t *testing.T) {
+func TestQuotaCacheNeverObserved(t *testing.T) {
 	w := newWorld(1)
 	if err := w.try("lost", 1); err != nil {
 		t.Fatal(err)
 	}
 	w.answer("lost")
 	w.exist, w.unheard = map[string]*corev1.Pod{}, nil // the watch was interrupted meanwhile
-	if err := w.ledger.Reserve(w.shadow("next", 1), w.quota, false); err == nil {
+	if err := w.quotas.Reserve(w.shadow("next", 1), w.quota, false); err == nil {
 		t.Fatal("there is room for two")
 	}
 	if w.wait(holdLimit + time.Second); !w.woken["next"] {
@@ -632,12 +632,12 @@ func TestAShareOfAPodThatIsNeverSeenComesBack(t *testing.T) {
 	}
 }
 
-func TestWhatAPodIsChangedToTakeCountsAtOnceAndWhatItLosesWhenSeen(t *testing.T) {
+func TestQuotaCacheResize(t *testing.T) {
 	w := newWorld(4)
 	sp := w.shadow("web", 1)
 	pod := &corev1.Pod{ObjectMeta: sp.ObjectMeta, Spec: sp.Spec.Pod}
 	pod.UID, pod.ResourceVersion = "1", "10"
-	w.ledger.See(pod)
+	w.quotas.ObservePod(pod)
 	resized := func(cpu, version string) *corev1.Pod {
 		out := pod.DeepCopy()
 		out.ResourceVersion = version
@@ -646,34 +646,34 @@ func TestWhatAPodIsChangedToTakeCountsAtOnceAndWhatItLosesWhenSeen(t *testing.T)
 	}
 	counts := func(want string) {
 		t.Helper()
-		used := w.ledger.usages[accountOf(sp)].used
+		used := w.quotas.usages[accountOf(sp)].used
 		if got := used.Cpu().String(); got != want {
 			t.Errorf("%s are counted, want %s", got, want)
 		}
 	}
 	asking := sp.DeepCopy()
 	asking.Spec.Pod = resized("3", "").Spec
-	if err := w.ledger.Reserve(asking, w.quota, true); err != nil {
+	if err := w.quotas.Reserve(asking, w.quota, true); err != nil {
 		t.Fatal(err)
 	}
 	counts("3")
-	w.ledger.Made(resized("3", "11"), "10")
-	w.ledger.See(pod) // an event of before
+	w.quotas.Made(resized("3", "11"), "10")
+	w.quotas.ObservePod(pod) // an event of before
 	counts("3")
-	w.ledger.See(resized("3", "11"))
+	w.quotas.ObservePod(resized("3", "11"))
 	counts("3")
-	w.ledger.Made(resized("2", "12"), "11")
+	w.quotas.Made(resized("2", "12"), "11")
 	counts("3")
-	w.ledger.See(resized("2", "12"))
+	w.quotas.ObservePod(resized("2", "12"))
 	counts("2")
-	w.ledger.Gone(pod)
-	if len(w.ledger.reservations) > 0 || len(w.ledger.usages) > 0 {
+	w.quotas.ObserveEnd(pod)
+	if len(w.quotas.reservations) > 0 || len(w.quotas.usages) > 0 {
 		t.Error("something is left")
 	}
 }
 
 // Whether a change that nobody answered was made is known when the watch shows a version of the pod after the one that it was for.
-func TestAChangeInDoubtCountsUntilTheWatchShowsWhatBecameOfIt(t *testing.T) {
+func TestQuotaCacheUnansweredResize(t *testing.T) {
 	type story func(l *quotaCache, see func(version, cpu string), lost func())
 	for name, tc := range map[string]struct {
 		of   story
@@ -702,21 +702,21 @@ func TestAChangeInDoubtCountsUntilTheWatchShowsWhatBecameOfIt(t *testing.T) {
 			see := func(version, cpu string) {
 				pod := &corev1.Pod{ObjectMeta: sp.ObjectMeta, Spec: asked("twin", "web", "grey", "user", cpu).Spec.Pod}
 				pod.UID, pod.ResourceVersion = "1", version
-				w.ledger.See(pod)
+				w.quotas.ObservePod(pod)
 			}
 			see("10", "1")
-			if err := w.ledger.Reserve(w.shadow("web", 3), w.quota, true); err != nil {
+			if err := w.quotas.Reserve(w.shadow("web", 3), w.quota, true); err != nil {
 				t.Fatal(err)
 			}
-			tc.of(w.ledger, see, func() { w.ledger.Lost(key, "10") })
-			used := w.ledger.usages[accountOf(sp)].used
-			if got := used.Cpu().String(); got != tc.want || w.ledger.Held(key) != tc.held {
-				t.Errorf("%s are counted, held: %t", got, w.ledger.Held(key))
+			tc.of(w.quotas, see, func() { w.quotas.Lost(key, "10") })
+			used := w.quotas.usages[accountOf(sp)].used
+			if got := used.Cpu().String(); got != tc.want || w.quotas.IsReserved(key) != tc.held {
+				t.Errorf("%s are counted, held: %t", got, w.quotas.IsReserved(key))
 			}
 			pod := &corev1.Pod{ObjectMeta: sp.ObjectMeta}
 			pod.UID = "1"
-			w.ledger.Gone(pod)
-			if len(w.ledger.reservations) > 0 || len(w.ledger.usages) > 0 {
+			w.quotas.ObserveEnd(pod)
+			if len(w.quotas.reservations) > 0 || len(w.quotas.usages) > 0 {
 				t.Error("something is left when it is gone")
 			}
 		})
@@ -724,27 +724,27 @@ func TestAChangeInDoubtCountsUntilTheWatchShowsWhatBecameOfIt(t *testing.T) {
 }
 
 // A pod that is to have more of one resource and less of another has both until that is done.
-func TestWhatAPodIsChangedToLoseCountsUntilItLostIt(t *testing.T) {
+func TestQuotaCacheResizeBothWays(t *testing.T) {
 	w := newWorld(9)
 	sp := w.shadow("web", 1)
 	sp.Spec.Pod.Containers[0].Resources.Requests[corev1.ResourceMemory] = resource.MustParse("4Gi")
 	w.quota.Spec.Resources[corev1.ResourceMemory] = resource.MustParse("4Gi")
 	pod := &corev1.Pod{ObjectMeta: sp.ObjectMeta, Spec: sp.Spec.Pod}
 	pod.UID = "1"
-	w.ledger.See(pod)
+	w.quotas.ObservePod(pod)
 	asking := sp.DeepCopy()
 	asking.Spec.Pod.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("1Gi")}
-	if err := w.ledger.Reserve(asking, w.quota, true); err != nil {
+	if err := w.quotas.Reserve(asking, w.quota, true); err != nil {
 		t.Fatal(err)
 	}
-	used := w.ledger.usages[accountOf(sp)].used
+	used := w.quotas.usages[accountOf(sp)].used
 	if cpu, memory := used.Cpu().String(), used.Memory().String(); cpu != "2" || memory != "4Gi" {
 		t.Errorf("%s and %s are counted", cpu, memory)
 	}
 }
 
 // What a pod costs that asks, starts or goes does not depend on how many wait.
-func TestWhoeverWaitsCostsTheOthersNothing(t *testing.T) {
+func TestQuotaCacheCost(t *testing.T) {
 	cost := func(waiting int) float64 {
 		w := newWorld(2)
 		for _, name := range []string{"a", "b"} {
@@ -759,9 +759,9 @@ func TestWhoeverWaitsCostsTheOthersNothing(t *testing.T) {
 		}
 		a, last := w.shadow("a", 1), w.shadow(fmt.Sprint("w", waiting-1), 2)
 		return testing.AllocsPerRun(20, func() {
-			w.ledger.Release(client.ObjectKeyFromObject(a))
-			asked := w.ledger.Reserve(a, w.quota, false)
-			waits := w.ledger.Reserve(last, w.quota, false)
+			w.quotas.Release(client.ObjectKeyFromObject(a))
+			asked := w.quotas.Reserve(a, w.quota, false)
+			waits := w.quotas.Reserve(last, w.quota, false)
 			if asked != nil || waits == nil {
 				t.Fatalf("got %v and %v", asked, waits)
 			}
@@ -773,7 +773,7 @@ func TestWhoeverWaitsCostsTheOthersNothing(t *testing.T) {
 }
 
 // Why a pod waits does not change with what the others take: it is written and told of once.
-func TestWhyAPodWaitsDoesNotChangeWithWhatOthersTake(t *testing.T) {
+func TestQuotaCacheStableReason(t *testing.T) {
 	w := newWorld(4)
 	if err := w.try("a", 2); err != nil {
 		t.Fatal(err)

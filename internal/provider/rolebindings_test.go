@@ -68,7 +68,7 @@ func subjectsAre(rb *rbacv1.RoleBinding, users ...string) error {
 	return nil
 }
 
-func TestATenantThatIsNotReadyGetsNothing(t *testing.T) {
+func TestRightsTenantNotReady(t *testing.T) {
 	c := provider(t, NamespaceMapOptions{})
 	nm := stranger(t, c, "olive", map[string]string{"demo": "demo-olive"})
 	grant(t, c, nm.Namespace, "pool-olive")
@@ -127,7 +127,7 @@ func TestATenantThatIsNotReadyGetsNothing(t *testing.T) {
 }
 
 // The certificates of all slices of a consumer have its group, and cannot be revoked.
-func TestOnlyUsersOfGrantedSlicesHaveRights(t *testing.T) {
+func TestRightsOfUsers(t *testing.T) {
 	c := provider(t, NamespaceMapOptions{})
 	role := &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: names.RoleVirtualKubeletRemote},

@@ -23,12 +23,14 @@ import (
 	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
 
-// leadHome translates the host alias of the consumer's API server in a pod to its address in this cluster. Host aliases are
+// translateHostAliases translates the host alias of the consumer's API server in a pod to its address in this cluster. Host aliases are
 // immutable, so a pod with a token waits until that address is known, and any other is created without the alias. Addresses
 // outside the networks of the consumer stay as they are.
-func (s *shadowPods) leadHome(ctx context.Context, sp *offv1beta1.ShadowPod, spec *corev1.PodSpec) error {
-	home := translate.HomeOf(sp) // set by consumers with our virtual kubelet only
-	ours := func(a corev1.HostAlias) bool { return leadsHome(a) && (home == nil || a.IP == home.Addr.String()) }
+func (s *shadowPods) translateHostAliases(ctx context.Context, sp *offv1beta1.ShadowPod, spec *corev1.PodSpec) error {
+	apiServer := translate.HomeOf(sp) // set by consumers with our virtual kubelet only
+	ours := func(a corev1.HostAlias) bool {
+		return isAPIServerAlias(a) && (apiServer == nil || a.IP == apiServer.Addr.String())
+	}
 	if !slices.ContainsFunc(spec.HostAliases, ours) {
 		return nil
 	}
@@ -38,24 +40,24 @@ func (s *shadowPods) leadHome(ctx context.Context, sp *offv1beta1.ShadowPod, spe
 		return fmt.Errorf("listing the network configurations: %w", err)
 	}
 	configuration := peer.Configuration(list.Items, liqov1beta1.ClusterID(consumer))
-	if configuration == nil && home == nil {
+	if configuration == nil && apiServer == nil {
 		return nil // a flat network, no network, or an alias that a user wrote
 	}
-	networks, missing := placeOf(configuration)
+	networks, missing := networksOf(configuration)
 	switch {
 	case missing == nil:
-		aliasesHere(spec.HostAliases, ours, networks)
+		replaceAliases(spec.HostAliases, ours, networks)
 	case hasToken(sp):
 		return &refusal{reason: offv1beta1.ReasonNetworkNotReady, why: missing, next: kube.Wait(namespaceDelay, missing.Error())}
-	case home != nil:
+	case apiServer != nil:
 		spec.HostAliases = slices.DeleteFunc(spec.HostAliases, ours)
 	}
 	return nil
 }
 
-// placeOf returns the mapping of a consumer's networks to this cluster, or an error if it is not known. A consumer that sets
+// networksOf returns the mapping of a consumer's networks to this cluster, or an error if it is not known. A consumer that sets
 // such aliases has a network to this cluster, so a missing Configuration is only late.
-func placeOf(c *networkingv1beta1.Configuration) (prefix.Map, error) {
+func networksOf(c *networkingv1beta1.Configuration) (prefix.Map, error) {
 	if c == nil {
 		return prefix.Map{}, errors.New("the network configuration of the consumer is not here yet")
 	}
@@ -78,17 +80,19 @@ func hasToken(sp *offv1beta1.ShadowPod) bool {
 	})
 }
 
-// leadsHome reports whether an alias is that of the consumer's API server.
-func leadsHome(a corev1.HostAlias) bool { return slices.Contains(a.Hostnames, names.APIServerHost) }
+// isAPIServerAlias reports whether an alias is that of the consumer's API server.
+func isAPIServerAlias(a corev1.HostAlias) bool {
+	return slices.Contains(a.Hostnames, names.APIServerHost)
+}
 
-func aliasesHere(aliases []corev1.HostAlias, which func(corev1.HostAlias) bool, consumer prefix.Map) {
+func replaceAliases(aliases []corev1.HostAlias, which func(corev1.HostAlias) bool, consumer prefix.Map) {
 	for i := range aliases {
 		addr, err := netip.ParseAddr(aliases[i].IP)
 		if err != nil || !which(aliases[i]) {
 			continue
 		}
-		if here, ok := consumer.ToLocal(addr); ok {
-			aliases[i].IP = here.String()
+		if local, ok := consumer.ToLocal(addr); ok {
+			aliases[i].IP = local.String()
 		}
 	}
 }

@@ -26,7 +26,7 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-func TestARefusalStaysInTheShadowPodUntilItIsOver(t *testing.T) {
+func TestRefusalStatus(t *testing.T) {
 	c := enforcing(t, 1)
 	twin, _ := twinOf(t, c, "pink", cpus("9"), "pink-a")
 	ctx := t.Context()
@@ -79,7 +79,7 @@ func TestARefusalStaysInTheShadowPodUntilItIsOver(t *testing.T) {
 	})
 }
 
-func TestAPodEndsOnceWhateverBecomesOfIt(t *testing.T) {
+func TestPodEndsOnce(t *testing.T) {
 	c := enforcing(t, 1)
 	twin, _ := twinOf(t, c, "navy", cpus("9"), "navy-a")
 	// Whoever sees each state of a pod in turn may still be too late to write it down.
@@ -104,7 +104,7 @@ func TestAPodEndsOnceWhateverBecomesOfIt(t *testing.T) {
 	}
 }
 
-func TestATwinThatIsDeletedByHandComesBack(t *testing.T) {
+func TestDeletedPodRecreated(t *testing.T) {
 	c := provider(t, NamespaceMapOptions{})
 	nm := consumer(t, c, "sand", map[string]string{"demo": "demo-sand"})
 	mapping(t, c, nm, "demo", "demo-sand", offv1beta1.MappingAccepted)
@@ -130,7 +130,7 @@ func TestATwinThatIsDeletedByHandComesBack(t *testing.T) {
 }
 
 // A limit that the provider's administrator changes is no reason to wait for the next of the attempts, which become rare.
-func TestARefusedPodIsTriedAgainWhenItsLimitIsChanged(t *testing.T) {
+func TestRefusalLimitChanged(t *testing.T) {
 	c := enforcing(t, 1)
 	twin, _ := twinOf(t, c, "coal", cpus("99"), "coal-a")
 	ctx := t.Context()
@@ -207,11 +207,11 @@ func (w writes) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-func TestAPodThatStartsCostsTwoWrites(t *testing.T) {
+func TestWritesOfStart(t *testing.T) {
 	costsTwoWrites(t, "jade", time.Nanosecond, corev1.PodRunning)
 }
 
-func TestAPodThatEndsSoonCostsTwoWrites(t *testing.T) {
+func TestWritesOfShortPod(t *testing.T) {
 	costsTwoWrites(t, "onyx", time.Hour, corev1.PodRunning, corev1.PodSucceeded)
 }
 
@@ -251,7 +251,7 @@ func costsTwoWrites(t *testing.T, id string, youth time.Duration, phases ...core
 	}
 }
 
-func TestThatAPodRunsIsToldWhenItDidForAWhile(t *testing.T) {
+func TestRunningGracePeriod(t *testing.T) {
 	for name, c := range map[string]struct {
 		age         time.Duration
 		told, phase corev1.PodPhase
@@ -280,7 +280,7 @@ func TestThatAPodRunsIsToldWhenItDidForAWhile(t *testing.T) {
 	}
 }
 
-func TestAnswersOfTheAPIServer(t *testing.T) {
+func TestClassifyAnswer(t *testing.T) {
 	status := func(code int32, reason metav1.StatusReason) error {
 		return fmt.Errorf("wrapped: %w", &statusError{metav1.Status{Code: code, Reason: reason}})
 	}

@@ -14,8 +14,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What is free goes to those who would get it if everybody were asked in turn.
-func TestALineIsServedAsIfEverybodyWereAsked(t *testing.T) {
+// What is free goes to those who would get it if unlimitedRefusals were asked in turn.
+func TestPendingQueueServe(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l, all := newPendingQueue(), map[types.NamespacedName]*pendingPod{}
 		size := func(w *pendingPod) int { return int(w.need.Cpu().Value()) }
@@ -41,7 +41,7 @@ func TestALineIsServedAsIfEverybodyWereAsked(t *testing.T) {
 			},
 			"lose hope": func(t *rapid.T) {
 				if w := l.of[key.Draw(t, "key")]; w != nil {
-					l.movePod(w, hopeless)
+					l.movePod(w, unsatisfiable)
 				}
 			},
 			"remove": func(t *rapid.T) {
@@ -55,7 +55,7 @@ func TestALineIsServedAsIfEverybodyWereAsked(t *testing.T) {
 				free := rapid.IntRange(0, 12).Draw(t, "free")
 				var waiting []*pendingPod
 				for _, w := range all {
-					if w.rank != hopeless {
+					if w.rank != unsatisfiable {
 						waiting = append(waiting, w)
 					}
 				}
@@ -87,7 +87,7 @@ func TestALineIsServedAsIfEverybodyWereAsked(t *testing.T) {
 					count += len(same)
 				}
 				for _, w := range l.of {
-					if w.rank == hopeless {
+					if w.rank == unsatisfiable {
 						count++
 					}
 				}

@@ -20,7 +20,7 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-func TestAliasesOfTheConsumersAPIServer(t *testing.T) {
+func TestHostAliases(t *testing.T) {
 	networks, err := prefix.New([]netip.Prefix{netip.MustParsePrefix("10.70.0.0/16")}, []netip.Prefix{netip.MustParsePrefix("10.68.0.0/16")})
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +37,7 @@ func TestAliasesOfTheConsumersAPIServer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			aliases := []corev1.HostAlias{{IP: test.ip, Hostnames: []string{test.as, "more"}}}
-			aliasesHere(aliases, leadsHome, networks)
+			replaceAliases(aliases, isAPIServerAlias, networks)
 			if aliases[0].IP != test.want {
 				t.Errorf("got %s, want %s", aliases[0].IP, test.want)
 			}
@@ -46,7 +46,7 @@ func TestAliasesOfTheConsumersAPIServer(t *testing.T) {
 }
 
 // The pod of a consumer that has a token waits until its way home is known, says so, and has it then. Others do not wait.
-func TestPodsAreLedHome(t *testing.T) {
+func TestHostAliasesOfPods(t *testing.T) {
 	c := provider(t, NamespaceMapOptions{})
 	nm := consumer(t, c, "silver", map[string]string{"home": "home-silver"})
 	mapping(t, c, nm, "home", "home-silver", offv1beta1.MappingAccepted)

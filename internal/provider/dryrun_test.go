@@ -25,7 +25,7 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-func TestPodsOfATemplateLookAlikeToAdmission(t *testing.T) {
+func TestPodTemplateKey(t *testing.T) {
 	of := func(change func(*corev1.Pod)) podTemplateKey {
 		sp := asked("twin", "web-0", "grey", "user", "1")
 		pod := &corev1.Pod{ObjectMeta: *sp.ObjectMeta.DeepCopy(), Spec: sp.Spec.Pod}
@@ -33,7 +33,7 @@ func TestPodsOfATemplateLookAlikeToAdmission(t *testing.T) {
 			pod.Annotations = map[string]string{}
 		}
 		change(pod)
-		return shapeOf(pod)
+		return templateKeyOf(pod)
 	}
 	first := of(func(*corev1.Pod) {})
 	for name, c := range map[string]struct {
@@ -61,7 +61,7 @@ func TestPodsOfATemplateLookAlikeToAdmission(t *testing.T) {
 	}
 }
 
-func TestWhatBecameOfAPodCountsForAMinute(t *testing.T) {
+func TestTemplateCache(t *testing.T) {
 	now := time.Now()
 	var s templateCache
 	a, b := podTemplateKey{"twin", "a"}, podTemplateKey{"other", "b"}
@@ -87,7 +87,7 @@ func TestWhatBecameOfAPodCountsForAMinute(t *testing.T) {
 }
 
 // The answer to the request that made a pod is lost, and nobody can be asked for a while. Its share is nobody else's meanwhile.
-func TestARehearsalSaysNothingOfAPodThatMayHaveBeenMade(t *testing.T) {
+func TestDryRunAfterUnanswered(t *testing.T) {
 	c := testkit.Cluster(t)
 	twin := testkit.Namespace(t, c, "twin", map[string]string{names.RemoteClusterID: "onyx"})
 	home := testkit.Namespace(t, c, "tenant", map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: "onyx"})
@@ -111,7 +111,7 @@ func TestARehearsalSaysNothingOfAPodThatMayHaveBeenMade(t *testing.T) {
 			return nil
 		},
 	})
-	s := &shadowPods{client: cut, ledger: newQuotaCache(true, func(types.NamespacedName) {})}
+	s := &shadowPods{client: cut, quotas: newQuotaCache(true, func(types.NamespacedName) {})}
 	share := func(name string) error {
 		sp := bare(twin, name, "onyx", "onyx-a")
 		pod := &corev1.Pod{ObjectMeta: *sp.ObjectMeta.DeepCopy(), Spec: *sp.Spec.Pod.DeepCopy()}
@@ -124,7 +124,7 @@ func TestARehearsalSaysNothingOfAPodThatMayHaveBeenMade(t *testing.T) {
 		if err := share("lost"); err == nil || !strings.Contains(err.Error(), "the connection broke") {
 			t.Errorf("it is not asked for again: %v", err)
 		}
-		s.shapes.Forget(twin)
+		s.templates.Forget(twin)
 	}
 	if err := s.reserveQuota(t.Context(), asked(twin, "next", "onyx", "onyx-a", "2"), &asked(twin, "next", "onyx", "onyx-a", "2").Spec.Pod); err == nil {
 		t.Error("what the pod may have is given to another")
@@ -135,9 +135,9 @@ func TestARehearsalSaysNothingOfAPodThatMayHaveBeenMade(t *testing.T) {
 }
 
 // A pod is in the way, and nobody can read it: that is no other request without an answer.
-func TestAPodThatNobodyCanReadIsNoOtherDoubt(t *testing.T) {
+func TestExistingPodUnreadable(t *testing.T) {
 	w, web := newWorld(1), types.NamespacedName{Namespace: "twin", Name: "web"}
-	s := &shadowPods{ledger: w.ledger, live: interceptor.NewClient(nil, interceptor.Funcs{
+	s := &shadowPods{quotas: w.quotas, live: interceptor.NewClient(nil, interceptor.Funcs{
 		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 			return errors.New("connection refused")
 		},
@@ -145,7 +145,7 @@ func TestAPodThatNobodyCanReadIsNoOtherDoubt(t *testing.T) {
 	w.lose("web", 1)
 	w.answer("web")
 	w.landLate("web")
-	if err := w.ledger.Reserve(w.shadow("web", 1), w.quota, false); err != nil {
+	if err := w.quotas.Reserve(w.shadow("web", 1), w.quota, false); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.checkExisting(t.Context(), w.shadow("web", 1)); err == nil {
@@ -154,13 +154,13 @@ func TestAPodThatNobodyCanReadIsNoOtherDoubt(t *testing.T) {
 	if err := w.try("next", 1); err == nil {
 		t.Error("there is room beside a pod that exists")
 	}
-	if w.hear(); w.ledger.Held(web) || w.ledger.Doubtful(web) {
+	if w.hear(); w.quotas.IsReserved(web) || w.quotas.IsUncertain(web) {
 		t.Error("it is still in doubt when the watch shows it")
 	}
 }
 
 // The first request made the pod, and nobody answered; the second one is refused, by a ResourceQuota that the first one used up.
-func TestARefusalSaysNothingOfAPodThatWasMadeBefore(t *testing.T) {
+func TestRefusalAfterUnanswered(t *testing.T) {
 	c := testkit.Cluster(t, testkit.WithControllers("serviceaccount-controller"))
 	twin := testkit.Namespace(t, c, "twin", map[string]string{names.RemoteClusterID: "sand"})
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "web", errors.New("exceeded quota"))
@@ -180,7 +180,7 @@ func TestARefusalSaysNothingOfAPodThatWasMadeBefore(t *testing.T) {
 					return next.Get(ctx, key, obj, opts...)
 				},
 			})
-			s := &shadowPods{client: c.Client, live: live, ledger: w.ledger}
+			s := &shadowPods{client: c.Client, live: live, quotas: w.quotas}
 			sp := w.shadow("web-"+fmt.Sprint(tc.made, "-", tc.told), 1)
 			sp.Namespace, sp.UID = twin, types.UID(name)
 			pod, err := s.podOf(t.Context(), sp)
@@ -188,7 +188,7 @@ func TestARefusalSaysNothingOfAPodThatWasMadeBefore(t *testing.T) {
 				t.Fatal(err)
 			}
 			asks := func(answer error) error {
-				if err := w.ledger.Reserve(sp, w.quota, false); err != nil {
+				if err := w.quotas.Reserve(sp, w.quota, false); err != nil {
 					t.Fatal(err)
 				}
 				return s.notMade(t.Context(), sp, answer, pod)

@@ -58,7 +58,7 @@ func show(in mapInput) string {
 	return strings.Join(lines, "\n")
 }
 
-func TestDecide(t *testing.T) {
+func TestDecideSteps(t *testing.T) {
 	for name, tc := range map[string]struct {
 		desired    map[string]string
 		namespaces []*corev1.Namespace
@@ -157,7 +157,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-func TestAnAcceptedMappingStaysAcceptedWhileOnlyWeHaveTrouble(t *testing.T) {
+func TestMappingPhase(t *testing.T) {
 	broken := errors.New("the API server is away")
 	accepted := map[string]offv1beta1.RemoteNamespaceStatus{"demo": {RemoteNamespace: "demo-blue", Phase: offv1beta1.MappingAccepted}}
 	for name, tc := range map[string]struct {
@@ -178,7 +178,7 @@ func TestAnAcceptedMappingStaysAcceptedWhileOnlyWeHaveTrouble(t *testing.T) {
 	}
 }
 
-func TestAnswer(t *testing.T) {
+func TestMappingStatus(t *testing.T) {
 	forbidden := func(why string) error {
 		return fmt.Errorf("creating namespace: %w", apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "demo-blue", errors.New(why)))
 	}
@@ -259,7 +259,7 @@ func TestAccessOf(t *testing.T) {
 	}
 }
 
-func TestUsersAreThoseWithAQuota(t *testing.T) {
+func TestUsersOf(t *testing.T) {
 	quota := func(user string) offv1beta1.Quota { return offv1beta1.Quota{Spec: offv1beta1.QuotaSpec{User: user}} }
 	cordoned, leaving := quota("b"), quota("d")
 	cordoned.Spec.Cordoned = new(true)
@@ -270,7 +270,7 @@ func TestUsersAreThoseWithAQuota(t *testing.T) {
 	}
 }
 
-func TestMissingLabelsLeaveTheLevelToTheAdministrator(t *testing.T) {
+func TestMissingLabels(t *testing.T) {
 	in := mapInput{consumer: "blue", level: policy.PodSecurityBaseline}
 	n := space("demo", ours, "demo")
 	want := map[string]string{names.RemoteClusterID: "blue", policy.PodSecurityLabel: policy.PodSecurityBaseline}

@@ -63,7 +63,7 @@ func TestHostileStatusDuration(t *testing.T) {
 	}
 }
 
-func TestPeerMisbehavesIsAConditionBesideTheOther(t *testing.T) {
+func TestMisbehavesCondition(t *testing.T) {
 	now, later := metav1.Unix(1, 0), metav1.Unix(2, 0)
 	fine := *readyCondition("fine")
 	bad := &liqov1beta1.Condition{Type: liqov1beta1.PeerMisbehaves, Status: liqov1beta1.ConditionError, Reason: "AnswerTooLarge", Message: "an answer has more than 8 bytes"}

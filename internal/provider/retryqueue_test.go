@@ -17,7 +17,7 @@ import (
 
 // hall is a namespace that has room for pods, and refuses those that are too large.
 type hall struct {
-	refused retryQueue
+	retries retryQueue
 	free    int
 	sizes   map[string]int
 	queue   []string
@@ -26,7 +26,7 @@ type hall struct {
 
 func newHall() *hall {
 	h := &hall{sizes: map[string]int{}}
-	h.refused.wake = func(key types.NamespacedName) { h.queue = append(h.queue, key.Name) }
+	h.retries.wake = func(key types.NamespacedName) { h.queue = append(h.queue, key.Name) }
 	return h
 }
 
@@ -42,12 +42,12 @@ func (h *hall) ask(name string) {
 		var second int
 		_, _ = fmt.Sscanf(name, "p%d", &second)
 		sp := &offv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: "twin", Name: name, CreationTimestamp: metav1.Unix(int64(second), 0)}}
-		h.refused.Add(sp, fmt.Sprint("requested ", size))
+		h.retries.Add(sp, fmt.Sprint("requested ", size))
 		return
 	}
 	h.free -= size
 	delete(h.sizes, name)
-	h.refused.Drop(key)
+	h.retries.Drop(key)
 }
 
 func (h *hall) arrive(name string, size int) {
@@ -58,7 +58,7 @@ func (h *hall) arrive(name string, size int) {
 // release makes room, and answers whoever is woken by that.
 func (h *hall) release(free, refusals int) {
 	h.free, h.asked = h.free+free, nil
-	h.refused.Retry("twin", refusals)
+	h.retries.Retry("twin", refusals)
 	h.run()
 }
 
@@ -70,37 +70,37 @@ func (h *hall) run() {
 	}
 }
 
-func TestAPodThatFitsDoesNotWaitBehindOneThatNeverDoes(t *testing.T) {
+func TestRetryQueueUnsatisfiable(t *testing.T) {
 	h := newHall()
 	h.arrive("p1", 100)
 	h.arrive("p2", 2)
-	h.release(2, perRelease)
+	h.release(2, refusalsPerRelease)
 	if _, waits := h.sizes["p2"]; waits {
 		t.Errorf("it waits; asked were %v", h.asked)
 	}
 }
 
-func TestWhatIsAskedIsAboutWhatChanged(t *testing.T) {
+func TestRetryQueueRequests(t *testing.T) {
 	h := newHall()
 	for i := range 2000 {
 		h.arrive(fmt.Sprint("p", i), 5)
 	}
-	h.release(10, perRelease)
+	h.release(10, refusalsPerRelease)
 	if got := fmt.Sprint(h.asked); got != "[p0 p1 p2]" {
 		t.Errorf("asked were %s", got)
 	}
 }
 
-func TestWhoeverIsAloneGetsATurnSomeDay(t *testing.T) {
+func TestRetryQueueFairness(t *testing.T) {
 	h := newHall()
 	const all = 50
 	for i := range all {
 		h.arrive(fmt.Sprint("p", i), 1000+i)
 	}
 	seen := map[string]bool{}
-	for range all/(perRelease-1) + 1 {
-		h.release(0, perRelease)
-		if len(h.asked) > perRelease {
+	for range all/(refusalsPerRelease-1) + 1 {
+		h.release(0, refusalsPerRelease)
+		if len(h.asked) > refusalsPerRelease {
 			t.Errorf("%d were asked after one release", len(h.asked))
 		}
 		for _, name := range h.asked {
@@ -113,19 +113,19 @@ func TestWhoeverIsAloneGetsATurnSomeDay(t *testing.T) {
 }
 
 // A pod that is being deleted tells nothing of its turn.
-func TestATurnThatNobodyEndsIsOver(t *testing.T) {
+func TestRetryQueueTimeout(t *testing.T) {
 	h := newHall()
 	h.arrive("p1", 2)
-	h.refused.Retry("twin", perRelease)
+	h.retries.Retry("twin", refusalsPerRelease)
 	h.queue = nil
-	h.refused.in["twin"].since = time.Now().Add(-turnLimit)
-	h.release(2, perRelease)
+	h.retries.in["twin"].since = time.Now().Add(-turnLimit)
+	h.release(2, refusalsPerRelease)
 	if len(h.sizes) > 0 {
 		t.Errorf("it waits; asked were %v", h.asked)
 	}
 }
 
-func TestNobodyWhoFitsWaitsAfterARound(t *testing.T) {
+func TestRetryQueueRounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := newHall()
 		n := 0
@@ -134,10 +134,10 @@ func TestNobodyWhoFitsWaitsAfterARound(t *testing.T) {
 			"leave": func(t *rapid.T) {
 				name := fmt.Sprint("p", rapid.IntRange(0, n).Draw(t, "name"))
 				delete(h.sizes, name)
-				h.refused.Drop(types.NamespacedName{Namespace: "twin", Name: name})
+				h.retries.Drop(types.NamespacedName{Namespace: "twin", Name: name})
 			},
 			"release": func(t *rapid.T) {
-				h.release(rapid.IntRange(0, 8).Draw(t, "free"), perRelease)
+				h.release(rapid.IntRange(0, 8).Draw(t, "free"), refusalsPerRelease)
 				for name, size := range h.sizes {
 					if size <= h.free {
 						t.Fatalf("%s waits with %d of %d free", name, size, h.free)
@@ -146,18 +146,18 @@ func TestNobodyWhoFitsWaitsAfterARound(t *testing.T) {
 			},
 			"release at once": func(t *rapid.T) { // while a round is under way
 				h.free++
-				h.refused.Retry("twin", perRelease)
+				h.retries.Retry("twin", refusalsPerRelease)
 				h.free++
-				h.refused.Retry("twin", everybody)
+				h.retries.Retry("twin", unlimitedRefusals)
 				h.run()
 			},
 			"": func(t *rapid.T) {
-				for name, here := range h.refused.in {
+				for name, here := range h.retries.in {
 					if here.pod.Name != "" {
 						t.Fatalf("a round in %s has no end", name)
 					}
 				}
-				if len(h.sizes) == 0 && len(h.refused.in) > 0 {
+				if len(h.sizes) == 0 && len(h.retries.in) > 0 {
 					t.Fatal("something is left")
 				}
 			},

@@ -27,11 +27,11 @@ func (c *countedLists) List(ctx context.Context, list client.ObjectList, opts ..
 	return c.Reader.List(ctx, list, append(opts, client.InNamespace(c.namespace))...)
 }
 
-func TestALeaderListsThePodsOnceAndWaitsForThoseThatAreStillThere(t *testing.T) {
+func TestCacheBarrier(t *testing.T) {
 	c := testkit.Cluster(t)
-	namespace := testkit.Namespace(t, c, "fence", nil)
+	namespace := testkit.Namespace(t, c, "barrier", nil)
 	live := &countedLists{Reader: c.Client, namespace: namespace}
-	s := &shadowPods{live: live, pods: c.Client, ledger: newQuotaCache(true, nil)}
+	s := &shadowPods{live: live, pods: c.Client, quotas: newQuotaCache(true, nil)}
 	var pods []*corev1.Pod
 	for i := range 3 {
 		sp := asked(namespace, fmt.Sprint("p", i), "grey", "user", "1")
@@ -51,13 +51,13 @@ func TestALeaderListsThePodsOnceAndWaitsForThoseThatAreStillThere(t *testing.T) 
 		}
 	}
 	waits()
-	s.ledger.See(pods[0])
+	s.quotas.ObservePod(pods[0])
 	waits()
 	if err := c.Client.Delete(t.Context(), pods[1], client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
 	waits()
-	s.ledger.See(pods[2])
+	s.quotas.ObservePod(pods[2])
 	for range 2 {
 		if err := s.passBarrier(t.Context()); err != nil {
 			t.Fatal(err)
