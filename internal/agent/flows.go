@@ -34,8 +34,8 @@ type Flows struct {
 	unsettled bool
 }
 
-// Unsettle marks a flush as pending before the change that makes it necessary. A new process marks it always, because it learns too late
-// whether it has to change anything.
+// Unsettle marks a flush as pending before the change that requires the flush. A new process always marks a flush, because it learns too late
+// whether a change is necessary.
 func (f *Flows) Unsettle(now Translations) error {
 	if f.unsettled || f.translated != nil && len(f.stalePrefixes(now)) == 0 {
 		return nil

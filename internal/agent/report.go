@@ -124,7 +124,7 @@ func hostConditionOf(of plan.Object, problems []plan.Problem, failed error) netw
 	return c
 }
 
-// recordApplied writes the condition of this host if it changed. Each host owns its own entry of the list, so that all may write at once. Where
+// recordApplied writes the condition of this host if it changed. Each host owns an entry of the list, so all hosts may write at once. Where
 // the cache is behind, the last condition written by this process counts.
 func (r *Reporter) recordApplied(ctx context.Context, of plan.Object, obj client.Object, c networkingv1beta1.HostCondition) error {
 	if !r.mayWrite(obj) {

@@ -14,8 +14,8 @@ import (
 	"liqo.io/liqo/internal/uninstall"
 )
 
-// Objects that the uninstaller checks, objects that it deletes because a controller retains them, and objects that it removes a
-// controller's finalizer from:
+// Objects to check, objects to delete because a controller retains them, and objects to free from the finalizer of a
+// controller:
 // +kubebuilder:rbac:groups=offloading.liqo.io,resources=namespaceoffloadings,verbs=get;list;watch
 // +kubebuilder:rbac:groups=authentication.liqo.io,resources=resourceslices,verbs=get;list;watch
 // +kubebuilder:rbac:groups=networking.liqo.io,resources=configurations,verbs=get;list;watch

@@ -54,7 +54,7 @@ func endOf(identity *authv1beta1.Identity) (time.Time, bool) {
 	return certificate.NotAfter, true
 }
 
-// expiry exports the expiry of the Identities' certificates as metrics. It collects at scrape time, so that deleted Identities have
+// expiry exports the expiry of the Identities' certificates as metrics, collected at scrape time: deleted Identities have
 // no metric.
 type expiry struct {
 	client client.Reader

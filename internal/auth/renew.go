@@ -42,7 +42,7 @@ const (
 )
 
 // renews answers, as a provider, the replicated Renews of consumers. Certificates are signed for the Tenant: a Renew only
-// transports the Tenant's certificate to the consumer, which cannot read Tenants. One Renew suffices, so duplicates are
+// transports the Tenant's certificate to the consumer, which cannot read Tenants. A single Renew suffices: duplicates are
 // rejected and cost nothing.
 type renews struct{ client client.Client }
 

@@ -40,8 +40,8 @@ type ServingOptions struct {
 }
 
 // servingRequests approves the serving certificates of virtual kubelets, and denies invalid requests in their name. An approved
-// request is deleted after it was served, or with its virtual node, so that no orphan of a peering remains. Requests of real
-// kubelets, and of other clients, are ignored.
+// request is deleted after it was served, or with its virtual node, so that a peering leaves no orphan. Requests of real
+// kubelets and of unknown clients are ignored.
 type servingRequests struct {
 	client client.Client
 	// direct bypasses the cache: a virtual kubelet requests in its first second, and seldom again.

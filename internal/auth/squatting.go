@@ -13,7 +13,7 @@ import (
 // A cluster ID becomes a user and a group, and the suffix of the users of ResourceSlices. A consumer that chose the name of an existing
 // user would inherit its permissions, so such a Tenant is rejected.
 
-// checkUsers returns why the users of the consumer, its control plane and its ResourceSlices could be those of an older consumer: users of
+// checkUsers returns why the users of the consumer (its control plane, its ResourceSlices) could belong to an older consumer: users of
 // ResourceSlices end in a truncated hash of the ID.
 func checkUsers(tenant, other *authv1beta1.Tenant) error {
 	a, b := string(tenant.Spec.ClusterID), string(other.Spec.ClusterID)

@@ -63,7 +63,7 @@ func (l *orphanRequest) requestsOf(ctx context.Context, owner client.Object) []r
 	})
 }
 
-// Reconcile deletes one request if its owner is gone. It reads from the API server: a cache may not contain a new owner yet.
+// Reconcile deletes a request without an owner, read from the API server: a cache may not contain a new owner yet.
 func (l *orphanRequest) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	request := &certv1.CertificateSigningRequest{}
 	if err := l.client.Get(ctx, req.NamespacedName, request); err != nil {

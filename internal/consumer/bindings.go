@@ -28,7 +28,7 @@ func serviceAccount(vn *offv1beta1.VirtualNode) *corev1.ServiceAccount {
 	return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: vn.Namespace, Name: vn.Name, Labels: labelsOf(vn)}}
 }
 
-// isAccountOf reports whether the account was created for the VirtualNode. Any other account may have other pods, which
+// isAccountOf reports whether the account was created for the VirtualNode. A foreign account may have foreign pods, which
 // must not get a kubelet's permissions.
 func isAccountOf(vn *offv1beta1.VirtualNode, account *corev1.ServiceAccount) bool {
 	return account.Labels[names.AppManagedBy] == managedBy && account.Labels[names.VirtualNode] == vn.Name

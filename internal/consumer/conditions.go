@@ -35,7 +35,7 @@ func statusOf(vn *offv1beta1.VirtualNode, t conditionType) conditionStatus {
 	return none
 }
 
-// setCondition changes one condition and leaves exactly one entry of its type. Some transitions are ignored: running
+// setCondition changes a condition and leaves exactly one entry of the type. Some transitions are ignored: running
 // to creating, none to deleting, and deleting to draining.
 func setCondition(vn *offv1beta1.VirtualNode, t conditionType, to conditionStatus, message string, now metav1.Time) {
 	next := offv1beta1.VirtualNodeCondition{Type: t, Status: to, Message: message, LastTransitionTime: now}

@@ -387,7 +387,7 @@ func (v *virtualNodes) deleteNode(ctx context.Context, vn *offv1beta1.VirtualNod
 }
 
 // removeNamespaceMap deletes the provider's NamespaceMap unless another VirtualNode needs it. A VirtualNode that has
-// announced its end needs none, so that of two concurrent teardowns at least one deletes the map.
+// announced its end needs no map, so at least one of two concurrent teardowns deletes the map.
 func (v *virtualNodes) removeNamespaceMap(ctx context.Context, vn *offv1beta1.VirtualNode) error {
 	all, own := &offv1beta1.VirtualNodeList{}, []offv1beta1.NamespaceMap(nil)
 	err := atOnce(

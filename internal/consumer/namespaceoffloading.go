@@ -208,7 +208,7 @@ func (s *namespaceOffloadings) gatherView(ctx context.Context, nso *offv1beta1.N
 	return in, nil
 }
 
-// mapNamespace sets the entry of the namespace, or removes it if the remote name is empty: other entries have other
+// mapNamespace sets the entry of the namespace, or removes the entry if the remote name is empty. Entries of other namespaces have other
 // writers.
 func (s *namespaceOffloadings) mapNamespace(ctx context.Context, nm *offv1beta1.NamespaceMap, namespace, remote string) error {
 	current, mapped := nm.Spec.DesiredMapping[namespace]

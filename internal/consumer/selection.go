@@ -48,7 +48,7 @@ func providerOf(nm *offv1beta1.NamespaceMap) string {
 	return nm.Name
 }
 
-// isRelevant reports whether a NamespaceMap is the effective one of its provider: while one is deleted with its tenant namespace, its
+// isRelevant reports whether a NamespaceMap is the effective one of its provider: while a map is deleted with its tenant namespace, a
 // successor may exist in a new namespace.
 func (v *offloadingView) isRelevant(nm *offv1beta1.NamespaceMap) bool {
 	first := policy.Oldest(v.maps, func(other *offv1beta1.NamespaceMap) bool { return providerOf(other) == providerOf(nm) })
@@ -68,7 +68,7 @@ func remoteName(nso *offv1beta1.NamespaceOffloading, clusterID string) string {
 }
 
 // selectedClusters returns the providers that the cluster selector matches: with at least one matching virtual node. A
-// VirtualNode in teardown keeps its namespaces and gets no new ones, so that its pods can be drained.
+// VirtualNode in teardown keeps its namespaces and gets no new namespaces, so that its pods can be drained.
 func (v *offloadingView) selectedClusters() (map[string]bool, error) {
 	matches, err := nodeMatcher(v.nso.Spec.ClusterSelector)
 	if err != nil {

@@ -41,8 +41,8 @@ const (
 	pageSize = 500
 )
 
-// podSteering moves pods that are older than the offloading of their namespace, or than its strategy, to the nodes that it
-// requires.
+// podSteering moves pods older than the offloading of their namespace, or than the current strategy, to the nodes required by the
+// strategy.
 type podSteering struct {
 	// waiting caches the pods without a node, trimmed to the fields in use.
 	waiting  cache.Cache
@@ -360,7 +360,7 @@ func (s *podSteering) evictPod(ctx context.Context, pod *corev1.Pod) error {
 	return s.evictor.evictPod(ctx, pod.Namespace, pod.Name, pod.UID)
 }
 
-// orphanPods returns the pods of the namespace that wait on nodes which it does not extend to.
+// orphanPods returns the pods of the namespace that wait on nodes outside the offloading.
 func (s *podSteering) orphanPods(ctx context.Context, namespace string, nodes []string) ([]victim, error) {
 	var out []victim
 	for _, node := range nodes {
@@ -394,7 +394,7 @@ func (s *podSteering) releaseWaiting(ctx context.Context, nso *offv1beta1.Namesp
 	return s.carryOut(ctx, nso, plan, now)
 }
 
-// releasePods deletes pods that wait on one of these virtual nodes, so that their owners recreate them, once the namespace is
+// releasePods deletes pods that wait on these virtual nodes, so that their owners recreate the pods, once the namespace is
 // no longer offloaded.
 func (s *podSteering) releasePods(ctx context.Context, namespace string, nodes []string) error {
 	stranded, err := s.orphanPods(ctx, namespace, nodes)

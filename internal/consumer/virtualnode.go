@@ -321,7 +321,7 @@ func (v *virtualNodes) ensureServiceAccount(ctx context.Context, vn *offv1beta1.
 	return account, nil
 }
 
-// ensureNamespaceMap ensures the one NamespaceMap of the provider, which all its VirtualNodes share. Its entries belong
+// ensureNamespaceMap ensures the NamespaceMap of the provider, which all VirtualNodes of the provider share. The entries belong
 // to the NamespaceOffloadings.
 func (v *virtualNodes) ensureNamespaceMap(ctx context.Context, vn *offv1beta1.VirtualNode) error {
 	id := string(vn.Spec.ClusterID)

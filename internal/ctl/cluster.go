@@ -51,7 +51,7 @@ func remoteFlags(cmd *cobra.Command, remote *clusterFlags) {
 	})
 }
 
-// Cluster is one of the two clusters of a command, or the only one, which has no name.
+// Cluster is the local or the remote cluster of a command, or its only cluster, without a name.
 type Cluster struct {
 	*out.Scope
 	name          string
@@ -61,7 +61,7 @@ type Cluster struct {
 	// asked is the namespace given by the user, "" for none.
 	asked string
 	id    string
-	// namespace receives new objects about the other cluster: the one given by the user, else the tenant namespace. It may not exist
+	// namespace receives new objects about the peer: the namespace given by the user, else the tenant namespace, which may not exist
 	// yet.
 	namespace string
 	missing   bool

@@ -16,8 +16,8 @@ import (
 	"liqo.io/liqo/internal/kube"
 )
 
-// A client discovers kinds when it needs the first one of a group. Discovery requests do not have the context of the call that needs
-// them: an API server that accepts connections and does not answer would block the command forever.
+// A client discovers kinds when a group is needed first. Discovery requests do not have the context of the caller:
+// an API server that accepts connections and does not answer would block the command forever.
 
 // patientDiscovery bounds a discovery request, lateDiscovery one after the end of the command's own time (of a rollback). A server
 // that never answered is not retried: the address may be wrong.

@@ -262,7 +262,7 @@ func checkLabel(entry string) error {
 	return nil
 }
 
-// ofOthers rejects keys that Liqo itself uses: a global label with such a key would be overwritten or would break its meaning.
+// ofOthers rejects keys of Liqo: a global label with such a key would be overwritten or would change its meaning.
 func ofOthers(check flagRule) flagRule {
 	return func(entry string) error {
 		key, _, _ := strings.Cut(entry, "=")

@@ -143,7 +143,7 @@ func gatewayOf(obj client.Object) *gateway {
 	return g
 }
 
-// deepCopy returns a copy, for a goroutine that reads the gateway anew while others use it.
+// deepCopy returns a copy for a goroutine that updates the gateway while the original is in use.
 func (g *gateway) deepCopy() *gateway { return gatewayOf(g.DeepCopyObject().(client.Object)) }
 
 func (g *gateway) kindAndName() string {
@@ -342,7 +342,7 @@ func endpointTexts(e *networkingv1beta1.EndpointStatus) (all []string) {
 	return all
 }
 
-// dialledEndpoint returns the addresses that a client dials: first those of its spec, then those that the server reports.
+// dialledEndpoint returns the addresses in the order in which a client dials: the spec first, then the reports of the server.
 func dialledEndpoint(gw *networkingv1beta1.GatewayClient) string {
 	var all []string
 	protocol := corev1.ProtocolUDP

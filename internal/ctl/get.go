@@ -26,7 +26,7 @@ func (c *cli) newGetCommand() *cobra.Command {
 	return parent
 }
 
-// runRetrieval adds the flags of one command, and runs it on the tenant namespace of the other cluster.
+// runRetrieval adds the flags of a command, and runs the command on the tenant namespace of the peer.
 func (c *cli) runRetrieval(o *retrieval, cmd *cobra.Command, run func(ctx context.Context, s *Cluster, args []string) error) *cobra.Command {
 	cmd.Flags().StringVar(&o.peer, "remote-cluster-id", "", "The ID of the other cluster")
 	_ = cmd.MarkFlagRequired("remote-cluster-id")

@@ -13,7 +13,7 @@ import (
 	"liqo.io/liqo/internal/ctl/out"
 )
 
-// queryPosition is a position in a report: the value that scripts see, and its Go type, which knows the omitted empty fields.
+// queryPosition is a position in a report: the value for scripts, and the Go type, which knows the omitted empty fields.
 type queryPosition struct {
 	value any
 	kind  reflect.Type

@@ -43,7 +43,7 @@ func (c *cli) networkInit(o *networkOptions) *cobra.Command {
 	}
 }
 
-// peerConfig is the Configuration with which one cluster knows the networks of the other.
+// peerConfig is the Configuration of a cluster for the networks of its peer.
 type peerConfig struct {
 	*Cluster
 	want *networkingv1beta1.Configuration
@@ -206,7 +206,7 @@ func (t *peerConfig) takeBack(ctx context.Context) error {
 	})
 }
 
-// withoutKeys returns the previous entries and those that other clients added: all entries of now except ours.
+// withoutKeys returns the previous entries and foreign additions: all entries of now except ours.
 func withoutKeys(now, ours, before map[string]string) map[string]string {
 	back := map[string]string{}
 	maps.Copy(back, before)

@@ -112,7 +112,7 @@ func (o *peerOptions) checkFlags() (err error) {
 	return err
 }
 
-// peeringRun is one run of the command peer, which makes one cluster the provider of the other.
+// peeringRun is a run of the command peer, which makes the remote cluster a provider of the local cluster.
 type peeringRun struct {
 	*cli
 	options            *peerOptions

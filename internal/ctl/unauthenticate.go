@@ -77,7 +77,7 @@ func (d *deauthentication) readState(ctx context.Context) error {
 	return inTurn(ctx, d.checkUnused, d.findObjects, d.mayRemove, d.findSecrets) // mayRemove reports missing permissions on Secrets, too
 }
 
-// inTurn runs functions one after the other until one fails.
+// inTurn runs functions in order until a function fails.
 func inTurn(ctx context.Context, all ...func(context.Context) error) error {
 	for _, next := range all {
 		if err := next(ctx); err != nil {

@@ -61,7 +61,7 @@ func (c *cli) newUnpeerCommand() *cobra.Command {
 	return cmd
 }
 
-// unpeering is one run of the command unpeer, which ends the use of a provider by a consumer. It deletes what exists, so it is
+// unpeering is a run of the command unpeer, which ends the use of a provider by a consumer. The run deletes existing objects only, so it is
 // idempotent and cleans up incomplete peerings, too.
 type unpeering struct {
 	*cli

@@ -20,7 +20,7 @@ import (
 )
 
 // isLockedOut reports whether the provider denies all access to the consumer: the certificate of its Identity has expired, or the
-// Tenant is not served. The consumer could not delete its copies there. A kubeconfig outlives its Identity while it is used.
+// Tenant is not served. The consumer could not delete its copies in the provider. A kubeconfig in use outlives its Identity.
 func (d *deauthentication) isLockedOut(now time.Time) bool {
 	var certificates [][]byte
 	for _, obj := range d.identities {

@@ -188,7 +188,7 @@ const (
 // Labels and annotations of IPAM.
 const (
 	NetworkType = "ipam.liqo.io/network-type"
-	// NetworkNotRemapped on a Network requests exactly its prefix, NetworkShared a prefix that may overlap other shared ones.
+	// NetworkNotRemapped on a Network requests exactly its prefix, NetworkShared a prefix that may overlap with shared prefixes.
 	NetworkNotRemapped = "ipam.liqo.io/network-not-remapped"
 	NetworkShared      = "ipam.liqo.io/network-shared"
 	// NetworkNamespace and NetworkName on an IP identify the Network of its address.

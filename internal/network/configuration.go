@@ -447,7 +447,7 @@ func (s *configurations) ensureNetwork(ctx context.Context, cfg *networkingv1bet
 }
 
 // showUnknownSource allocates a translated IP for the source address that the peer uses for traffic without an address of its own,
-// so that other peers know it, too.
+// so that third peers know the source, too.
 func (s *configurations) showUnknownSource(ctx context.Context, cfg *networkingv1beta1.Configuration) error {
 	from, err := unknownSource(cfg.Spec.Remote.CIDR.External, cfg.Status.Remote.CIDR.External)
 	if err != nil {

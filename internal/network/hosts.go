@@ -32,8 +32,8 @@ type HostOptions struct {
 }
 
 // hostConditions prunes the conditions of hosts on a RouteConfiguration or a FirewallConfiguration that no longer targets them, or that are gone,
-// because no agent is left to do it. An agent that finds its condition missing writes it again. An object that no host applies gets a condition
-// about that.
+// because no agent is left to remove them. An agent without its condition writes the condition again. An object without a host gets a condition
+// with that reason.
 type hostConditions struct {
 	client client.Client
 	home   string
@@ -134,8 +134,8 @@ func (t knownHosts) reportingHosts(obj client.Object, home string) func(host str
 	}
 }
 
-// isApplied reports whether at least one host applies an object. A gateway sets no condition on objects in other namespaces, which it may apply all
-// the same.
+// isApplied reports whether at least one host applies an object. A gateway applies objects in further namespaces without setting a condition on
+// them.
 func (t knownHosts) isApplied(obj client.Object, home string) bool {
 	onNode, onGateway := targetsOf(obj, home)
 	for node := range t.nodes {

@@ -20,7 +20,7 @@ import (
 	"liqo.io/liqo/internal/pki"
 )
 
-// keyring provides each gateway with its key Secret. Secrets are read one by one and not watched: the permission is granted
+// keyring provides each gateway with its key Secret. Secrets are read individually and not watched: the permission is granted
 // with the gateway and for its namespace alone, and they hardly ever change.
 type keyring struct {
 	live client.Client

@@ -124,7 +124,7 @@ func (r *problemReporter) syncAll(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// clusterSnapshot is the view that nodes have of a cluster, as far as it decides which objects they reject.
+// clusterSnapshot is the nodes' view of a cluster, as far as the view decides about rejected objects.
 type clusterSnapshot struct {
 	cluster  plan.Cluster
 	problems []plan.Problem

@@ -200,7 +200,7 @@ func (s *wireguards[T]) endGateway(ctx context.Context, w *wireguard) error {
 const formerReplicaRole = "liqo-gateway-replica"
 
 // ensureRights grants the gateway's pods their permissions in the namespace. Marking the active replica means patching pods, a
-// permission that is too wide before replicas are elected: it is revoked if an earlier version granted it.
+// permission too wide before replicas are elected: the permission of an earlier version is revoked.
 func (s *wireguards[T]) ensureRights(ctx context.Context, w *wireguard) error {
 	err := errors.Join(ensureObject(ctx, s.client, s.keys.live, w.Object, w.newBinding(names.Gateway(w.gateway), names.RoleGateway)), s.ensureAccount(ctx, w))
 	return errors.Join(err, s.withdrawBinding(ctx, w.newBinding(names.GatewayReplica(w.gateway), formerReplicaRole)))
@@ -387,8 +387,8 @@ func (s *wireguards[T]) reportInternalEndpoint(ctx context.Context, w *wireguard
 	return s.markDisconnected(ctx, w)
 }
 
-// markDisconnected says so on the Connection of a gateway that does not run: the gateway would say so, and is gone. Each time that it runs again
-// it says otherwise.
+// markDisconnected sets the Connection of a stopped gateway to Connecting, because no process is left to do so. A gateway that runs again
+// writes its Connection itself.
 func (s *wireguards[T]) markDisconnected(ctx context.Context, w *wireguard) error {
 	conn := &networkingv1beta1.Connection{}
 	err := s.keys.live.Get(ctx, client.ObjectKey{Namespace: w.GetNamespace(), Name: names.Gateway(w.gateway)}, conn)

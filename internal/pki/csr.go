@@ -121,7 +121,7 @@ func parseRequest(data []byte) (*x509.CertificateRequest, error) {
 	return csr, nil
 }
 
-// soleBlock returns the content of data, which must be exactly one PEM block of that kind: no text around it, no
+// soleBlock returns the content of data, which must be exactly one PEM block of the given kind: no surrounding text, no
 // headers, no second block.
 func soleBlock(data []byte, kind string) ([]byte, error) {
 	block, _ := pem.Decode(data)

@@ -39,7 +39,7 @@ const (
 	maxPeerPorts        = 64   // as in the CRD
 )
 
-// maxPeerAmount returns an amount that exceeds that of any cluster, and that is small enough for milli-units.
+// maxPeerAmount exceeds the amounts of any cluster, and is small enough for milli-units.
 func maxPeerAmount() resource.Quantity { return *resource.NewQuantity(1<<50, resource.BinarySI) }
 
 // NamespaceMapStatus returns the accepted part of the status that a provider wrote: only mappings of requested namespaces. A

@@ -10,10 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Rank is the precedence among several objects of which only one is permitted: the oldest wins, so that a later object cannot
+// Rank is the precedence among objects of which only one is permitted: the oldest wins, so that a later object cannot
 // displace it; of objects created in the same second, the first by name. An object that is being deleted comes last.
 type Rank struct {
-	// Leaving is true for an object that is being deleted, Outside for one that is unusable where it is, Idle for one that is
+	// Leaving is true for an object being deleted, Outside for an object in an unusable place, Idle for an object that is
 	// inactive while another may be active: a gateway that does not run.
 	Leaving, Outside, Idle bool
 

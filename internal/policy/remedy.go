@@ -99,7 +99,7 @@ func RemedyForRunning(pod *corev1.Pod, node *corev1.Node, nso *offv1beta1.Namesp
 }
 
 // RemedyForStranded returns the remedy for a pod that is bound to a virtual node which its namespace is not offloaded to any
-// more. The virtual kubelet terminates pods that ran; a pod that never started would stay pending there for ever.
+// more. The virtual kubelet terminates pods that ran; a pod that never started would stay pending for ever.
 func RemedyForStranded(pod *corev1.Pod) Remedy {
 	waits := pod.Status.Phase == corev1.PodPending && len(pod.Status.ContainerStatuses) == 0
 	if over(pod) || !waits || ofDaemonSet(pod) || !isReplaced(pod) {
@@ -153,7 +153,7 @@ func KeptOff(pod *corev1.Pod) bool {
 }
 
 // KeepDaemonSetOff excludes virtual nodes for the pods of a DaemonSet that tolerates every taint, and reports whether it
-// changed the DaemonSet: such pods do not run there, and a rollout would wait for them for ever. A DaemonSet that names virtual
+// changed the DaemonSet: such pods would never run, and a rollout would wait for them for ever. A DaemonSet that names virtual
 // nodes, by their taint or their label, is meant for them.
 func KeepDaemonSetOff(ds *appsv1.DaemonSet) bool {
 	pod := &ds.Spec.Template.Spec

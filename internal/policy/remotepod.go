@@ -44,7 +44,7 @@ func listsName(list []string, name string) bool {
 	return slices.ContainsFunc(list, func(pattern string) bool { return matches(pattern, name) })
 }
 
-// check returns an error that names the fields of the pod which the lists do not permit, nil if there are none.
+// check returns an error with the names of the pod's fields that the lists do not permit, or nil.
 func (r RemotePods) check(pod *corev1.PodSpec, level string) error {
 	if err := r.checkVolumes(pod.Volumes, level); err != nil {
 		return err

@@ -86,8 +86,8 @@ func toleratesVirtualNodes(t corev1.Toleration) bool {
 	return key && effect && value && t.TolerationSeconds == nil
 }
 
-// imposed returns the node selector terms that the strategy requires: the node must match one of them, or may be any if there
-// are none.
+// imposed returns the node selector terms required by the strategy: the node must match a term. Without terms, any node
+// matches.
 func imposed(strategy offv1beta1.PodOffloadingStrategyType, selector *corev1.NodeSelector) []corev1.NodeSelectorTerm {
 	var chosen []corev1.NodeSelectorTerm
 	if selector != nil {

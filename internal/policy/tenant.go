@@ -44,8 +44,8 @@ func CheckTenant(tenant *authv1beta1.Tenant, namespace map[string]string) error 
 	return nil
 }
 
-// CheckTenantUnique returns an error that names a conflicting Tenant: only one is permitted in a namespace, and only one of a
-// name in the cluster, because commands find a Tenant by name alone.
+// CheckTenantUnique returns an error with the conflicting Tenant: a namespace has at most one Tenant, and so has
+// a name in the cluster, because commands find a Tenant by name alone.
 func CheckTenantUnique(tenant *authv1beta1.Tenant, others []authv1beta1.Tenant) error {
 	for i := range others {
 		other := &others[i]

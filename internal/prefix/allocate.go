@@ -28,7 +28,7 @@ type Want struct {
 	Prefix netip.Prefix
 	// Fixed requests exactly this prefix; otherwise any prefix of the same length is acceptable.
 	Fixed bool
-	// Shared requests a prefix that may overlap other shared ones. It requires Fixed.
+	// Shared requests a prefix that may overlap with shared prefixes. Shared requires Fixed.
 	Shared bool
 }
 
@@ -85,7 +85,7 @@ func list(prefixes []netip.Prefix) string {
 // stateless: taken holds all present claims, so that the result is the same after a restart, and the result must be among the claims of the
 // next call. The error is a Conflict, Exhausted or OutOfPools.
 //
-// Among several free prefixes it prefers one beside prefixes in use, the lowest first, so that large blocks stay free: as in the original.
+// Among free prefixes beside prefixes in use, the lowest is preferred, so that large blocks stay free: as in the original.
 func Grant(pools []netip.Prefix, taken []Claim, want Want) (netip.Prefix, error) {
 	prefix := want.Prefix.Masked()
 	shared := want.Fixed && want.Shared

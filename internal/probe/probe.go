@@ -43,7 +43,7 @@ type Options struct {
 
 const (
 	askedAtOnce = 16
-	// oneAtOnce is the number of concurrent requests to one target, so that many random backends are found in time, silent ones included.
+	// oneAtOnce is the number of concurrent requests to a target, so that many random backends are found in time, silent backends included.
 	oneAtOnce = 8
 	// byChance is the time for each of the n·ln(n) answers expected until the last of n randomly chosen servers has answered.
 	byChance = 50 * time.Millisecond

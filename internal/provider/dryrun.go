@@ -60,7 +60,7 @@ type templateCache struct {
 	swept time.Time
 }
 
-// podTemplateKey identifies a pod as admission sees it: by its namespace and a digest of the fields that LimitRanges and
+// podTemplateKey identifies a pod for admission: by its namespace and a digest of the fields that LimitRanges and
 // webhooks depend on.
 type podTemplateKey struct{ namespace, digest string }
 

@@ -54,8 +54,8 @@ func (w peerRoute) toLocal(text string) (netip.Addr, bool) {
 	return addr, ok && !addr.IsUnspecified() && !addr.IsLoopback() && !addr.IsLinkLocalUnicast() && !addr.IsMulticast()
 }
 
-// inUse returns the known prefixes that this cluster uses itself: those of its nodes, pods and Services, and those of peers as
-// translated here. Reserved networks are left out: they may contain networks of others.
+// inUse returns the known prefixes in use by this cluster: of its nodes, pods and Services, and of peers as
+// translated by this cluster. Reserved networks are left out: they may contain foreign networks.
 func inUse(nodes []corev1.Node, networks []ipamv1alpha1.Network, services []networkingv1.ServiceCIDR, installation string) []netip.Prefix {
 	var out []netip.Prefix
 	add := func(text string) {

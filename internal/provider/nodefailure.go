@@ -29,7 +29,7 @@ import (
 const reasonNodeFailed = "NodeFailed"
 
 // nodeFailure removes pods of consumers that cannot terminate because their node has failed, so that their ShadowPods get
-// replacements elsewhere. An administrator who enables it accepts that a node which is only partitioned may still run the old
+// replacements on other nodes. An administrator who enables this accepts that a merely partitioned node may still run the old
 // pods.
 type nodeFailure struct {
 	client client.Client

@@ -57,7 +57,7 @@ func partsOf(spec *corev1.PodSpec) podParts {
 	return out
 }
 
-// shadowParts returns the parts of a ShadowPod: those of its spec, and the tolerations in its annotation.
+// shadowParts returns the parts of a ShadowPod: of the spec, and the tolerations in its annotation.
 func shadowParts(sp *offv1beta1.ShadowPod) podParts {
 	out := partsOf(&sp.Spec.Pod)
 	if offered := sp.Annotations[names.RoleTolerations]; offered != "" {
@@ -99,7 +99,7 @@ func (p podParts) changedSince(annotation string) podParts {
 
 func (p podParts) hasPart(name string) bool { return p[name] != "" }
 
-// isResources reports whether a part is one of those that a resize changes.
+// isResources reports whether a resize changes the part.
 func isResources(name string) bool {
 	return name == "resources" || strings.HasPrefix(name, "resources/")
 }

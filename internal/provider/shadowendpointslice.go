@@ -160,7 +160,7 @@ func (s *shadowSlices) Sync(ctx context.Context, ses *offv1beta1.ShadowEndpointS
 	return errors.Join(refused, droppedError(dropped, consumer))
 }
 
-// droppedError returns an error that lists endpoints which do not belong to the consumer, nil if there are none.
+// droppedError returns an error with the endpoints outside the consumer's networks, or nil.
 func droppedError(dropped []string, consumer string) error {
 	if len(dropped) == 0 {
 		return nil

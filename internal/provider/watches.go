@@ -89,8 +89,8 @@ func ofAnnotation(_ context.Context, obj client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}}
 }
 
-// ofNamespace returns the NamespaceMaps that a namespace was created for, those that request one of its name, and, for a tenant
-// namespace, those in it.
+// ofNamespace returns the NamespaceMaps of a namespace: the creator, the maps that request a namespace of that name, and, for a tenant
+// namespace, the maps in the namespace.
 func (s *namespaceMaps) ofNamespace(ctx context.Context, obj client.Object) []reconcile.Request {
 	out := ofAnnotation(ctx, obj)
 	return append(out, s.requestsFor(ctx, func(nm *offv1beta1.NamespaceMap) bool {

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// connectionLimit limits the number of clients. Each address may use half of the limit, so that one greedy client leaves the other half free.
+// connectionLimit limits the number of clients. Each address may use half of the limit, so a greedy client leaves the rest free.
 type connectionLimit struct {
 	most int
 

@@ -176,7 +176,7 @@ func travellingKeys(in map[string]string, stays func(string) bool) map[string]st
 	return out
 }
 
-// isOurs reports whether a label has a meaning for Liqo: such labels are local to one cluster, and a peer may not change them. Other
+// isOurs reports whether a label has a meaning for Liqo: such labels are local to a cluster, and a peer may not change them. Further
 // labels of the domain belong to users.
 func isOurs(key string) bool { return names.MeansSomething(key) }
 

@@ -80,7 +80,7 @@ func (t endpointReporter) reportEndpoints(ctx context.Context, from, to multiclu
 	}
 	server := serverEndpoint(servers.Items)
 	if server == nil {
-		return nil // the previous report stays: it may still be valid, and there is no newer one
+		return nil // the previous report stays: the report may still be valid, and no newer report exists
 	}
 	t.keepReported(clients.Items)
 	var errs []error

@@ -95,7 +95,7 @@ func (r *reconciler) leaveFormer(ctx context.Context, s *inputs) (time.Duration,
 	return after, r.addFinalizer(ctx, s.use.secret, stay...)
 }
 
-// leaveAll removes the replicas of a stopped link for a Secret being deleted: its own, and those in previous namespaces. It is not retried, so an
+// leaveAll removes the replicas of a stopped link for a Secret being deleted, also in previous namespaces. Without a retry, an
 // event reports which replicas may remain.
 func (r *reconciler) leaveAll(ctx context.Context, secret *corev1.Secret, l *link, all []copySet) {
 	for _, namespace := range slices.Compact(slices.Sorted(slices.Values(append(copiesIn(secret), l.pair.Remote)))) {

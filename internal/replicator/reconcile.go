@@ -369,7 +369,7 @@ func (r *reconciler) letSecretGo(ctx context.Context, secret *corev1.Secret) err
 	return nil
 }
 
-// forgetLink handles the Secret of a link that is no longer among the credentials. If it exists, it or its namespace lost the
+// forgetLink handles the Secret of a link without credentials. An existing Secret, or its namespace, lost the
 // labels, and our finalizer would be orphaned.
 func (r *reconciler) forgetLink(ctx context.Context, l *link) error {
 	var secret corev1.Secret

@@ -122,7 +122,7 @@ const restartAfter = 2
 const alive = 180 * time.Second
 
 // rehandshake restarts the handshake of a tunnel that receives nothing. A tunnel that loses probes but carries other packets is left alone
-// while it has a session and is not one-way: a server that receives nothing from its client still sends. An unwatched tunnel is judged by
+// while it has a session and is not one-way: a server without packets from its client still sends. An unwatched tunnel is judged by
 // received bytes alone: a peer sends at least a keepalive now and then.
 func (g *gateway) rehandshake(ctx context.Context, peer wg.PeerStatus, handshake time.Time, beat agent.PathHealth, now time.Time) error {
 	if peer.Received > g.received {

@@ -148,7 +148,7 @@ func (e *endpoints) usedEndpoint() netip.AddrPort {
 	return e.found[e.current%len(e.found)]
 }
 
-// resolveAll resolves the endpoints one by one; an unusable endpoint does not stop the others. The current endpoint stays in use while it is
+// resolveAll resolves the endpoints separately; an unusable endpoint does not stop the loop. The current endpoint stays in use while it is
 // listed and works: where the first endpoint is a name, later ones are resolved earlier. After its removal the first endpoint that did not fail
 // follows: if a server moves again, its first address is outdated. A failed endpoint that is retried for lack of an alternative gives way to a
 // new one.

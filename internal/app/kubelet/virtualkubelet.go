@@ -155,7 +155,7 @@ func (o *options) addTimingFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.LeaseRetry, "vk-lease-retry-period", 5*time.Second, "time between two tries")
 }
 
-// addAcceptedFlags adds flags of the original that its templates contain and that have no meaning yet, or no longer.
+// addAcceptedFlags adds flags in the original's templates without a meaning in this version.
 func addAcceptedFlags(fs *pflag.FlagSet) {
 	for _, name := range []string{
 		"home-kubeconfig", "resync-period", "virtual-storage-class-name", "remote-real-storage-class-name",

@@ -109,7 +109,7 @@ func (i *Installer) makeNamespace(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// removeNamespace deletes a namespace created by this run and waits until it is gone, so that the next attempt does not find it
+// removeNamespace deletes a namespace created by this run and waits for its end, so that the next attempt does not find the namespace
 // terminating.
 func (i *Installer) removeNamespace(ctx context.Context) error {
 	ns := &corev1.Namespace{}

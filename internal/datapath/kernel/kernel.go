@@ -192,7 +192,7 @@ func (r *applyRun) rereadState() error {
 	return r.readRouting(r.have)
 }
 
-// writeKernel does one write. It returns false if the write failed with an error other than those in fine.
+// writeKernel does a write, and returns false if the write failed with an error not in fine.
 func (r *applyRun) writeKernel(what string, do func() error, fine ...syscall.Errno) bool {
 	if r.ctx.Err() != nil {
 		return false

@@ -116,7 +116,7 @@ func diffPeer(have deviceState, last *applied, want Peer) []peerChange {
 		return reapplyPeer(peerState{PeerStatus{PublicKey: c.key, Endpoint: unmapAddr(want.Endpoint)}, c.allowedIPs, want.Keepalive}).peers
 	}
 	if endpoint := unmapAddr(want.Endpoint); endpoint.IsValid() && old.Endpoint != endpoint {
-		// a peer that is not at its configured endpoint has roamed: it keeps its endpoint until the configured one changes
+		// a peer away from its configured endpoint has roamed: the peer keeps its endpoint until the configured endpoint changes
 		if !exists || last == nil || last.endpoints[want.PublicKey] != endpoint {
 			c.endpoint = endpoint
 		}

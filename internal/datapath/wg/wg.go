@@ -194,7 +194,7 @@ func (d *Device) applyConfig(want Config) error {
 	return d.engine.start(want.MTU)
 }
 
-// Keep removes all peers except those with the keys. It takes no Config, so that an invalid Config keeps no peer alive.
+// Keep removes all peers without a key in the list. Without a Config as argument, an invalid Config keeps no peer alive.
 func (d *Device) Keep(keys ...PublicKey) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -284,7 +284,7 @@ func (d *Device) rebindSocket() error {
 	return fmt.Errorf("port %d came back %d times", before.listenPort, tries)
 }
 
-// Restart recreates a peer with its present endpoint, so that a handshake begins at once; its counters restart at zero. It replaces the timers
+// Restart recreates a peer with its present endpoint, so that a handshake begins at once; counters restart at zero. Restart replaces the timers
 // of WireGuard for the case that the peer lost its sessions: 15 s (10 s keepalive timeout and 5 s rekey timeout) from the first unanswered
 // packet to the first handshake attempt; 5 s between attempts; 90 s of attempts, then none until there is a packet to send; 120 s until a
 // session that only receives is rekeyed.

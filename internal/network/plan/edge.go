@@ -249,7 +249,7 @@ func (g *gateway) exitChains(f datapath.Family) []datapath.Chain {
 	)
 }
 
-// translatePrefix matches a network and replaces its prefix if the other one differs.
+// translatePrefix matches a network and replaces its prefix unless the prefixes are equal.
 func translatePrefix(field datapath.Field, is, becomes netip.Prefix) rule {
 	if is == becomes {
 		return rule{isWithin(field, is)}

@@ -30,7 +30,7 @@ type allowedSource struct {
 	inner []netip.Prefix
 }
 
-// fabricLink returns the VXLAN between nodes and gateways. It has no address, so that no CNI takes it for its own.
+// fabricLink returns the VXLAN between nodes and gateways, without an address, because a CNI would adopt the device.
 func (s *model) fabricLink(self netip.Addr, mtu int) datapath.Link {
 	return datapath.Link{
 		Name: names.FabricDevice, MTU: mtu,

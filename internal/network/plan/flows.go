@@ -41,7 +41,7 @@ func wholeOf(f datapath.Family) netip.Prefix {
 
 type translatedPrefixes map[netip.Prefix]string
 
-// addRule adds a rule. All of its matches must apply to a connection, so that the prefixes of any one match suffice.
+// addRule adds a rule. All of its matches must apply to a connection, so the prefixes of a single match suffice.
 func (out translatedPrefixes) addRule(t datapath.Table, r rule, text string) {
 	about := map[netip.Prefix]string{wholeOf(t.Family): text}
 	for _, s := range r {

@@ -487,7 +487,7 @@ func (m ClusterNode) nodeAddresses() []netip.Addr {
 	return addressSet(append(slices.Clone(m.Addresses), m.Local, m.Remote))
 }
 
-// identityAddr returns the address from which the MAC on the fabric is derived: the IPv4 one if it exists.
+// identityAddr returns the address from which the MAC on the fabric is derived: IPv4 if available.
 func (m ClusterNode) identityAddr() netip.Addr {
 	if len(m.External) == 0 {
 		return netip.Addr{}
