@@ -85,9 +85,9 @@ func (o *controllerManagerOptions) addFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.networking, "networking-enabled", true, "grant addresses, and show the networking module")
 	fs.BoolVar(&o.authentication, "authentication-enabled", true, "show the authentication module")
 	fs.BoolVar(&o.offloading, "offloading-enabled", true, "make virtual nodes of granted slices")
-	fs.StringSliceVar(&o.pools, "pools", []string{"10.0.0.0/8", "192.168.0.0/16", "172.16.0.0/12"}, "what prefixes for the networks of peers are taken of")
-	fs.StringSliceVar(&o.serverKinds, "gateway-server-resources", []string{networkingv1beta1.GroupVersion.String() + "/" + networkingv1beta1.WgGatewayServerResource}, "what templates of GatewayServers may make, as group/version/plural")
-	fs.StringSliceVar(&o.clientKinds, "gateway-client-resources", []string{networkingv1beta1.GroupVersion.String() + "/" + networkingv1beta1.WgGatewayClientResource}, "what templates of GatewayClients may make, as group/version/plural")
+	fs.StringSliceVar(&o.pools, "pools", []string{"10.0.0.0/8", "192.168.0.0/16", "172.16.0.0/12"}, "ranges from which prefixes for the networks of peers are allocated")
+	fs.StringSliceVar(&o.serverKinds, "gateway-server-resources", []string{networkingv1beta1.GroupVersion.String() + "/" + networkingv1beta1.WgGatewayServerResource}, "kinds that templates of GatewayServers may render, as group/version/plural")
+	fs.StringSliceVar(&o.clientKinds, "gateway-client-resources", []string{networkingv1beta1.GroupVersion.String() + "/" + networkingv1beta1.WgGatewayClientResource}, "kinds that templates of GatewayClients may render, as group/version/plural")
 	fs.StringSliceVar(&o.templateNamespaces, "gateway-template-namespaces", nil, "namespaces besides that of Liqo whose templates gateways may use")
 	fs.IntVar(&o.webhookPort, "webhook-port", names.WebhookPort, "port of the admission webhooks")
 	fs.DurationVar(&o.webhookCertificate, "webhook-certificate-duration", 90*24*time.Hour, "how long a certificate of the webhooks lasts; it is renewed at two thirds of that")
@@ -102,36 +102,36 @@ func (o *controllerManagerOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.ca, "ca-override", "", "certificate authority of the API server for peers, base64")
 	fs.BoolVar(&o.allowLoopbackPeers, "allow-loopback-peers", false, "take kubeconfigs of peers that lead to the loopback addresses of this machine, as in tests")
 	fs.BoolVar(&o.trustedCA, "trusted-ca", false, "peers know the authority of the API server already")
-	fs.DurationVar(&o.sliceCertificate, "slice-certificate-duration", 24*time.Hour, "how long the certificates given to consumers for slices last; each is renewed when two thirds are over")
+	fs.DurationVar(&o.sliceCertificate, "slice-certificate-duration", 24*time.Hour, "lifetime of consumers' certificates for slices; renewed after two thirds")
 	fs.DurationVar(&o.controlPlaneCertificate, "control-plane-certificate-duration", 7*24*time.Hour, "how long those for their control planes last: an outage between the clusters may be a third as long")
 	fs.BoolVar(&o.defaultClass, "default-resource-slice-class-enabled", true, "grant slices of the default class")
-	fs.StringToStringVar(&o.nodeResources, "default-node-resources", map[string]string{"cpu": "4", "memory": "8Gi", "pods": "110", "ephemeral-storage": "20Gi"}, "what a slice that asks for nothing is granted")
+	fs.StringToStringVar(&o.nodeResources, "default-node-resources", map[string]string{"cpu": "4", "memory": "8Gi", "pods": "110", "ephemeral-storage": "20Gi"}, "resources granted to a slice that requests none")
 	fs.StringToStringVar(&o.clusterLabels, "cluster-labels", nil, "labels that this cluster offers for the virtual nodes of its consumers")
-	fs.StringSliceVar(&o.acceptedNodeLabels, "accepted-node-labels", nil, "labels of providers that virtual nodes here may carry; a trailing * takes all that begin so")
+	fs.StringSliceVar(&o.acceptedNodeLabels, "accepted-node-labels", nil, "labels of providers that virtual nodes may have; a trailing * is a wildcard")
 	fs.StringVar(&o.ingressClasses, "ingress-classes", "", "classes offered to consumers: a;default,b")
 	fs.StringVar(&o.loadBalancers, "load-balancer-classes", "", "classes offered to consumers: a;default,b")
 	fs.BoolVar(&o.storage, "enable-storage", false, "offer the storage classes of this cluster")
 	fs.StringVar(&o.realStorageClass, "real-storage-class-name", "", "the default one of them; empty for the cluster's")
 	fs.IntVar(&o.maxSlices, "max-slices-per-tenant", 16, "slices that a consumer may have; 0 for any number")
-	fs.StringToStringVar(&o.maxOfTenant, "max-resources-per-tenant", nil, "what all slices of the default class of one consumer may be granted together; what is not named is not bounded")
-	fs.StringToStringVar(&o.maxOfAll, "max-resources", nil, "what all slices of all consumers may be granted together; what is not named is not bounded")
+	fs.StringToStringVar(&o.maxOfTenant, "max-resources-per-tenant", nil, "sum of the resources granted to all slices of the default class of one consumer; unlisted resources are unlimited")
+	fs.StringToStringVar(&o.maxOfAll, "max-resources", nil, "sum of the resources granted to all slices of all consumers; unlisted resources are unlimited")
 	fs.StringVar(&o.limits, "default-limits-enforcement", string(offv1beta1.NoLimitsEnforcement), "None, Soft or Hard")
 	fs.BoolVar(&o.enforce, "enable-resource-enforcement", true, "hold consumers to their quota")
 	fs.BoolVar(&o.nodeFailure, "enable-node-failure-controller", false, "remove the pods of consumers that cannot end because their node has failed")
-	fs.StringVar(&o.podSecurity, "twin-namespace-pod-security", "baseline", "level of Pod Security that namespaces made for consumers enforce")
+	fs.StringVar(&o.podSecurity, "twin-namespace-pod-security", "baseline", "Pod Security level enforced in namespaces of consumers")
 	fs.IntVar(&o.maxObjects.ShadowPods, "max-shadowpods-per-tenant", 20_000, "ShadowPods that one consumer may have; 0 is any number")
 	fs.IntVar(&o.maxObjects.ShadowEndpointSlices, "max-shadowendpointslices-per-tenant", 20_000, "ShadowEndpointSlices that one consumer may have; 0 is any number")
 	fs.IntVar(&o.maxObjects.NamespaceMaps, "max-namespacemaps-per-tenant", 4, "NamespaceMaps that one consumer may have; 0 is any number")
-	fs.IntVar(&o.maxNamespaces, "max-namespaces-per-tenant", 100, "namespaces that are made for one consumer")
+	fs.IntVar(&o.maxNamespaces, "max-namespaces-per-tenant", 100, "maximum number of namespaces of one consumer")
 	pods := &o.remotePods
 	fs.StringSliceVar(&pods.Volumes, "remote-pod-volumes", policy.DefaultVolumes(), "kinds of volumes that pods of consumers may have")
 	fs.StringSliceVar(&pods.PriorityClasses, "remote-pod-priority-classes", nil, "priority classes that they may have; a trailing * takes all that begin so")
 	fs.StringSliceVar(&pods.RuntimeClasses, "remote-pod-runtime-classes", nil, "runtime classes that they may have; a trailing * takes all that begin so")
 	fs.StringSliceVar(&pods.ServiceAccounts, "remote-pod-service-accounts", nil, "accounts of this cluster that they may run as, with their tokens; a trailing * takes all that begin so")
 	fs.BoolVar(&pods.ControlPlane, "remote-pod-control-plane", false, "let them tolerate the taints of nodes that have a role")
-	fs.StringToStringVar(&o.defaultRequests, "remote-pod-default-requests", nil, "what each of their containers requests that names no amount")
+	fs.StringToStringVar(&o.defaultRequests, "remote-pod-default-requests", nil, "requests added to containers of consumers that have none")
 	fs.StringSliceVar(&o.reserved, "reserved-namespaces", nil, "names that no consumer gets; * at the begin or end stands for any characters")
-	fs.StringToStringVar(&o.twinQuota, "twin-namespace-quota", nil, "default ResourceQuota of namespaces made for consumers")
+	fs.StringToStringVar(&o.twinQuota, "twin-namespace-quota", nil, "default ResourceQuota of namespaces of consumers")
 	fs.StringToStringVar(&o.twinRequests, "twin-namespace-default-requests", nil, "requests of containers of consumers that have none")
 	fs.StringToStringVar(&o.twinLimits, "twin-namespace-default-limits", nil, "limits of containers of consumers that have none")
 	fs.StringSliceVar(&o.droppedMetadata, "dropped-metadata", nil, "labels and annotations that objects of consumers do not get; * at the begin or end stands for any characters")
@@ -144,7 +144,7 @@ func (o *controllerManagerOptions) addFlags(fs *pflag.FlagSet) {
 func ofReplicator(fs *pflag.FlagSet) {
 	for name, value := range map[string]time.Duration{"foreign-cluster-ping-interval": 15 * time.Second, "foreign-cluster-ping-timeout": 5 * time.Second} {
 		fs.Duration(name, value, "")
-		if err := fs.MarkDeprecated(name, "it has no effect here: give it to the crd-replicator, in crdReplicator.pod.extraArgs"); err != nil {
+		if err := fs.MarkDeprecated(name, "no effect in this process: set it for the crd-replicator, in crdReplicator.pod.extraArgs"); err != nil {
 			panic(err) // unreachable: the flag exists
 		}
 	}
@@ -278,7 +278,7 @@ func parsePrefixes(texts []string) ([]netip.Prefix, error) {
 		p, err := netip.ParsePrefix(text)
 		switch {
 		case err != nil || p.Addr().Is4In6():
-			return nil, fmt.Errorf("%q is no address range", text)
+			return nil, fmt.Errorf("%q is not an address range", text)
 		case p.Masked() != p:
 			return nil, fmt.Errorf("%q: did you mean %q?", text, p.Masked())
 		}

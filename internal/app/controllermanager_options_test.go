@@ -86,7 +86,7 @@ func TestPoolsOfPrefixes(t *testing.T) {
 		"":                          "",
 		"10.0.0.0/8,10.1.0.0/16":    "reading --pools: 10.0.0.0/8 and 10.1.0.0/16 overlap",
 		"10.0.0.1/8":                `reading --pools: "10.0.0.1/8": did you mean "10.0.0.0/8"?`,
-		"ten":                       `reading --pools: "ten" is no address range`,
+		"ten":                       `reading --pools: "ten" is not an address range`,
 	} {
 		var o controllerManagerOptions
 		fs := pflag.NewFlagSet(t.Name(), pflag.ContinueOnError)

@@ -124,13 +124,13 @@ func (o *gatewayOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Node, "node-name", "", "node that this runs on")
 	fs.String("pod-name", "", "")
 	fs.StringVar(&o.address, "pod-ip", "", "address of this pod")
-	fs.IntVar(&o.MTU, "mtu", names.DefaultMTU, "of the tunnel at most, in bytes; 0 for what the link of --pod-ip has room for")
+	fs.IntVar(&o.MTU, "mtu", names.DefaultMTU, "upper bound of the tunnel's MTU, in bytes; 0 uses the room of the link of --pod-ip")
 	fs.IntSliceVar(&o.listenPorts, "listen-ports", []int{names.TunnelPort}, "where a server listens; the first one is used")
 	fs.StringSliceVar(&o.endpointAddresses, "endpoint-address", nil, "where a client finds its server: addresses or names, tried in turn")
 	fs.IntSliceVar(&o.endpointPorts, "endpoint-ports", []int{names.TunnelPort}, "ports of the server, tried in turn")
 	fs.StringVar(&o.KeysDir, "keys-dir", "/etc/wireguard/keys", "directory with the file "+names.PrivateKeyKey)
-	fs.StringVar(&o.StateDir, "state-dir", os.TempDir(), "directory that outlives this process: a server finds its client again by what it left there")
-	fs.StringVar(&o.implementation, "implementation", string(wg.Auto), "of WireGuard: kernel, userspace, or auto for the kernel's where there is one")
+	fs.StringVar(&o.StateDir, "state-dir", os.TempDir(), "directory that outlives this process, for the last endpoint of a server's client")
+	fs.StringVar(&o.implementation, "implementation", string(wg.Auto), "of WireGuard: kernel, userspace, or auto for the kernel's where available")
 	fs.BoolVar(&o.ping, "ping-enabled", true, "watch the tunnel; without that it counts as connected")
 	fs.Uint16Var(&o.PingPort, "ping-port", names.ConnectionCheckPort, "UDP port of the connection check")
 	fs.DurationVar(&o.PingInterval, "ping-interval", time.Second, "time between two probes of the tunnel")
@@ -168,7 +168,7 @@ func (o *gatewayOptions) setDefaults() error {
 		o.ListenPort = uint16(o.listenPorts[0])
 	case "client":
 		if i := slices.IndexFunc(o.endpointPorts, func(port int) bool { return !isPort(port) }); i >= 0 {
-			return fmt.Errorf("--endpoint-ports: %d is no port", o.endpointPorts[i])
+			return fmt.Errorf("--endpoint-ports: invalid port %d", o.endpointPorts[i])
 		}
 		for _, address := range o.endpointAddresses {
 			for _, port := range o.endpointPorts {

@@ -82,8 +82,8 @@ func TestFlagsThatNoGatewayCanHave(t *testing.T) {
 		"--mode=client --ping-loss-threshold=0":                     "--ping-interval and --ping-loss-threshold are above zero",
 		"--mode=server --listen-ports=0":                            "--listen-ports [0] has no port",
 		"--mode=server --listen-ports=65536":                        "--listen-ports [65536] has no port",
-		"--mode=client --endpoint-ports=0 --endpoint-address=a":     "--endpoint-ports: 0 is no port",
-		"--mode=client --endpoint-ports=65536 --endpoint-address=a": "--endpoint-ports: 65536 is no port",
+		"--mode=client --endpoint-ports=0 --endpoint-address=a":     "--endpoint-ports: invalid port 0",
+		"--mode=client --endpoint-ports=65536 --endpoint-address=a": "--endpoint-ports: invalid port 65536",
 	} {
 		if _, err := parseGateway(t, gatewayFlags+flags); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", flags, err, want)

@@ -45,7 +45,7 @@ func newProxyCommand() *cobra.Command {
 	fs.IntVar(&o.port, "port", names.ProxyPort, "where clients are served")
 	fs.StringVar(&o.target, "force-host", "", "where clients are led, whatever host they ask for; empty for the API server, as pods of this cluster know it")
 	fs.StringSliceVar(&o.hosts, "allowed-hosts", nil, "the hosts that clients may ask for; any if empty")
-	fs.IntVar(&o.connections, "max-connections", 1000, "how many connections there may be at once, half of them from one address")
+	fs.IntVar(&o.connections, "max-connections", 1000, "maximum number of concurrent connections; half of them from one address")
 	fs.StringVar(&o.healthAddress, "health-probe-address", ":8081", "where /healthz and /readyz are served; 0 for nowhere")
 	fs.StringVar(&o.metricsAddress, "metrics-address", "0", "where /metrics is served, to anybody; 0 for nowhere")
 	o.profiling.Flag(fs)
@@ -56,7 +56,7 @@ func (o *proxyOptions) runProxy(ctx context.Context) error {
 	if o.target == "" {
 		host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
 		if host == "" || port == "" {
-			return errors.New("--force-host is missing, and this is no pod of a cluster: it is the host of the API server, and its port")
+			return errors.New("--force-host must be set outside of a cluster: host and port of the API server")
 		}
 		o.target = net.JoinHostPort(host, port)
 	}

@@ -39,7 +39,7 @@ func reachServe() *cobra.Command {
 			return probe.Serve(cmd.Context(), on, name)
 		},
 	}
-	cmd.Flags().StringVar(&name, "name", "", "what is answered")
+	cmd.Flags().StringVar(&name, "name", "", "answer to each request")
 	cmd.Flags().StringVar(&address, "listen", ":8080", "where")
 	return cmd
 }
@@ -65,7 +65,7 @@ func reachAsk() *cobra.Command {
 		},
 	}
 	cmd.Flags().DurationVar(&o.For, "for", 0, "how long a target is asked until all have answered; 0 for 20 seconds")
-	cmd.Flags().DurationVar(&o.Within, "within", 2*time.Minute, "how long all of them may take; targets where many have to answer get more, here and above")
+	cmd.Flags().DurationVar(&o.Within, "within", 2*time.Minute, "time limit for all targets; longer for targets with several expected answers")
 	cmd.Flags().StringVar(&file, "results", "/dev/termination-log", "where the results are written")
 	return cmd
 }

@@ -109,7 +109,7 @@ func setCertificate(tenant *authv1beta1.Tenant, trouble, late, taken string) {
 	case !given:
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, reasonPending, "the certificate of the consumer is being signed"
 	case trouble != "" || late != "":
-		c.Reason, c.Message = reasonRenewal, "what was given serves until the certificate ends: "+cmp.Or(trouble, late)
+		c.Reason, c.Message = reasonRenewal, "the present certificate remains in use until it expires: "+cmp.Or(trouble, late)
 	case taken != "":
 		c.Reason, c.Message = reasonBindingTaken, taken
 	}

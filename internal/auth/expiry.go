@@ -41,7 +41,7 @@ func expiryEvents(identity *authv1beta1.Identity, now time.Time) []kube.Event {
 	}
 	message := "the certificate ended at " + end.UTC().Format(time.RFC3339) + ", and the provider gave no other one"
 	if identity.Spec.Type == authv1beta1.ControlPlaneIdentityType {
-		message += ": make the Identity again, with status.authParams of the Tenant there"
+		message += ": create the Identity again, with status.authParams of the provider's Tenant"
 	}
 	return []kube.Event{{Type: corev1.EventTypeWarning, Reason: reasonExpired, Message: message}}
 }
@@ -77,7 +77,7 @@ func setupExpiry(mgr ctrl.Manager) error {
 		return nil
 	}
 	if err := mgr.Add(manager.RunnableFunc(show)); err != nil {
-		return fmt.Errorf("adding what shows when certificates end: %w", err)
+		return fmt.Errorf("adding the metrics of expiring certificates: %w", err)
 	}
 	return nil
 }

@@ -82,7 +82,7 @@ func (i *identities) followRenewal(ctx context.Context, identity *authv1beta1.Id
 	}
 	text, err := json.Marshal(offered)
 	if err != nil {
-		return fmt.Errorf("writing what is offered: %w", err)
+		return fmt.Errorf("writing the offered credentials: %w", err)
 	}
 	last := parseFollowed(identity.Annotations[names.FollowedOffer])
 	this := followedIdentity{fmt.Sprintf("%x", sha256.Sum256(text))[:16], last.at}
@@ -151,7 +151,7 @@ func (i *identities) requestRenewal(ctx context.Context, identity *authv1beta1.I
 // checkUsable returns why no kubeconfig can be made of the offer.
 func (i *identities) checkUsable(ctx context.Context, next *authv1beta1.Identity) error {
 	refuse := func(err error) error {
-		return kube.Invalid(reasonRenewRefused, fmt.Errorf("what the provider gives is not taken over: %w", err))
+		return kube.Invalid(reasonRenewRefused, fmt.Errorf("the provider's credentials are not accepted: %w", err))
 	}
 	if len(next.Spec.AuthParams.SignedCRT) == 0 {
 		return refuse(errors.New("it has no certificate"))

@@ -156,7 +156,7 @@ func (h *handshake) readNonce(ctx context.Context, consumer liqov1beta1.ClusterI
 // consumer, stay used: a replaced key cannot be replayed.
 func (h *handshake) consumeNonce(ctx context.Context, served *corev1.Secret, tenant *authv1beta1.Tenant, ns *corev1.Namespace, nonce []byte, mine string) error {
 	if len(served.Data) >= mostServed {
-		return kube.Invalid(reasonManyHandshakes, fmt.Errorf("%d nonces of %s have served, and each is remembered as long as the tenant namespace is there: delete the namespace, and peer again",
+		return kube.Invalid(reasonManyHandshakes, fmt.Errorf("%d nonces of %s were used, the maximum of a tenant namespace: delete the namespace, and peer again",
 			len(served.Data), tenant.Spec.ClusterID))
 	}
 	before, data := served.DeepCopy(), map[string][]byte{}

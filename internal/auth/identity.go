@@ -166,7 +166,7 @@ func (i *identities) checkIdentity(ctx context.Context, identity *authv1beta1.Id
 	}
 	id, ok := peer.OfNamespace(&ns)
 	if !ok {
-		return kube.Invalid("WrongNamespace", fmt.Errorf("namespace %s is no tenant namespace", ns.Name))
+		return kube.Invalid("WrongNamespace", fmt.Errorf("namespace %s is not a tenant namespace", ns.Name))
 	}
 	return checkIdentity(identity, id)
 }
@@ -178,7 +178,7 @@ func checkIdentity(identity *authv1beta1.Identity, id liqov1beta1.ClusterID) err
 	case identity.Spec.ClusterID != id:
 		return kube.Invalid("WrongNamespace", fmt.Errorf("spec.clusterID is %q, but the namespace is for %q", identity.Spec.ClusterID, id))
 	case identity.Spec.Type != authv1beta1.ControlPlaneIdentityType && identity.Spec.Type != authv1beta1.ResourceSliceIdentityType:
-		return kube.Invalid("InvalidAuthParams", fmt.Errorf("%q is no type of Identity", identity.Spec.Type))
+		return kube.Invalid("InvalidAuthParams", fmt.Errorf("unknown type of Identity %q", identity.Spec.Type))
 	case params.AwsConfig != nil && len(params.SignedCRT) == 0:
 		return kube.Invalid("InvalidAuthParams", errors.New("credentials of AWS are not supported"))
 	case len(params.SignedCRT) == 0:

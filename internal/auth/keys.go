@@ -53,7 +53,7 @@ func SetupKeys(mgr ctrl.Manager, o KeysOptions) error {
 	}
 	k := &clusterKeys{client: mgr.GetClient(), direct: direct, options: o}
 	if err := mgr.Add(manager.RunnableFunc(k.makeOwn)); err != nil {
-		return fmt.Errorf("adding what makes the key pair: %w", err)
+		return fmt.Errorf("adding the controller of the key pair: %w", err)
 	}
 	home := labels.SelectorFromSet(labels.Set{corev1.LabelMetadataName: o.LiqoNamespace})
 	secrets := kube.NewNamespacedWatch(mgr.GetConfig(), mgr.GetCache(), &corev1.Secret{}, home, labels.NewSelector().Add(labelPresent(names.RemoteClusterID)))

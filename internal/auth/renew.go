@@ -138,19 +138,19 @@ func answerRenew(renew *authv1beta1.Renew, consumer liqov1beta1.ClusterID, tenan
 
 // refusalOf returns why a Renew gets no certificate, or "" if it gets the Tenant's.
 func refusalOf(renew *authv1beta1.Renew, consumer liqov1beta1.ClusterID, tenant *authv1beta1.Tenant) (reason, why string) {
-	ready := metav1.Condition{Message: "nobody said so yet"}
+	ready := metav1.Condition{Message: "the Tenant has not been processed yet"}
 	if tenant != nil {
 		ready = *cmp.Or(apimeta.FindStatusCondition(tenant.Status.Conditions, authv1beta1.TenantReady), &ready)
 	}
 	switch id := renew.Spec.ConsumerClusterID; {
 	case consumer == "":
-		return reasonWrongNamespace, fmt.Sprintf("namespace %s is no tenant namespace", renew.Namespace)
+		return reasonWrongNamespace, fmt.Sprintf("namespace %s is not a tenant namespace", renew.Namespace)
 	case id != "" && id != consumer:
 		return reasonWrongConsumer, fmt.Sprintf("it is said to be for the consumer %q in the namespace of %q", id, consumer)
 	case renew.Spec.IdentityType != authv1beta1.ControlPlaneIdentityType:
 		return reasonUnsupportedType, fmt.Sprintf("spec.identityType is %q: a Renew brings credentials of the control plane, those of a slice are in its status", renew.Spec.IdentityType)
 	case tenant == nil:
-		return reasonTenantNotFound, "there is no Tenant for this cluster"
+		return reasonTenantNotFound, "no Tenant found for this cluster"
 	case tenant.Spec.TenantCondition == authv1beta1.TenantConditionDrained:
 		return reasonDrained, "the tenant is drained"
 	case ready.Status != metav1.ConditionTrue:
@@ -170,7 +170,7 @@ func supersededBy(renew *authv1beta1.Renew, consumer liqov1beta1.ClusterID, tena
 	if first == nil || first.UID == renew.UID || policy.RankOf(renew).Compare(policy.RankOf(first)) < 0 {
 		return "", ""
 	}
-	return reasonOlderRenew, fmt.Sprintf("the older Renew %s brings what the Tenant was given", first.Name)
+	return reasonOlderRenew, fmt.Sprintf("the older Renew %s is answered instead", first.Name)
 }
 
 // givesWay passes changes upon which another Renew may be answered.

@@ -85,7 +85,7 @@ func (t *tenants) bindControlPlane(ctx context.Context, tenant *authv1beta1.Tena
 	case client.IgnoreNotFound(err) != nil:
 		return "", fmt.Errorf("reading the binding of the control plane: %w", err)
 	case err == nil && !ofSomeTenant(have):
-		return fmt.Sprintf("RoleBinding %s is not the Tenant's: it is left as it is, also when the Tenant is refused, drained or deleted. Remove it, and the right one is made",
+		return fmt.Sprintf("RoleBinding %s was not created for the Tenant, so it is kept even if the Tenant is refused, drained or deleted. Delete it to have it created anew",
 			client.ObjectKeyFromObject(have)), nil
 	case err == nil && (have.RoleRef != want.RoleRef || !metav1.IsControlledBy(have, tenant)):
 		if err := t.client.Delete(ctx, have, client.Preconditions{UID: &have.UID}); client.IgnoreNotFound(err) != nil {

@@ -314,7 +314,7 @@ func (a *certificateRequester) checkRequest(request *certv1.CertificateSigningRe
 		return fmt.Errorf("the usages %q are not those of a serving certificate", request.Spec.Usages)
 	}
 	if len(a.pods) == 0 {
-		return errors.New("the request was not made from a pod of the virtual kubelet's Deployment")
+		return errors.New("the request does not come from a pod of the virtual kubelet's Deployment")
 	}
 	// A request for some addresses of a pod is as valid as a request for all of them.
 	var denial error

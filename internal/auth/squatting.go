@@ -21,11 +21,11 @@ func checkUsers(tenant, other *authv1beta1.Tenant) error {
 	case a == b || !tenantBefore(other, tenant):
 		return nil
 	case pki.SliceSubject("", a).CommonName == pki.SliceSubject("", b).CommonName:
-		return fmt.Errorf("the users of slices of %q and of %q could have the same name: give the consumer another cluster ID", a, b)
+		return fmt.Errorf("the users of slices of %q and of %q could have the same name: choose another cluster ID for the consumer", a, b)
 	case pki.CouldBeOfSlice(a, b):
-		return fmt.Errorf("%q could be the name of the user of a slice of %q: give the consumer another cluster ID", a, b)
+		return fmt.Errorf("%q could be the name of the user of a slice of %q: choose another cluster ID for the consumer", a, b)
 	case pki.CouldBeOfSlice(b, a):
-		return fmt.Errorf("the user of a slice of %q could have the name %q, which is another consumer's: give the consumer another cluster ID", a, b)
+		return fmt.Errorf("the user of a slice of %q could have the name %q of another consumer: choose another cluster ID for the consumer", a, b)
 	}
 	return nil
 }

@@ -147,7 +147,7 @@ func (t *tenants) grantTenant(ctx context.Context, tenant *authv1beta1.Tenant) e
 		return err
 	}
 	if tenant.Spec.TenantCondition == authv1beta1.TenantConditionCordoned {
-		setReady(tenant, metav1.ConditionTrue, reasonCordoned, "the tenant is cordoned: it keeps what it has and is granted nothing new")
+		setReady(tenant, metav1.ConditionTrue, reasonCordoned, "the tenant is cordoned: it keeps its resources and is granted no new ones")
 		return nil
 	}
 	setReady(tenant, metav1.ConditionTrue, reasonReady, "the tenant may be granted resources")
@@ -226,7 +226,7 @@ func (s *tenantInputs) refusalReason(tenant *authv1beta1.Tenant) error {
 		return kube.Invalid(reasonWrongNamespace, err)
 	}
 	if tenant.Spec.ClusterID == s.own { // replicas of its objects would be indistinguishable from local objects
-		return kube.Invalid(reasonIDTaken, fmt.Errorf("%q is this cluster itself: give the consumer another cluster ID", s.own))
+		return kube.Invalid(reasonIDTaken, fmt.Errorf("%q is the ID of this cluster: choose another cluster ID for the consumer", s.own))
 	}
 	if err := policy.CheckTenantUnique(tenant, s.olderTenants(tenant)); err != nil {
 		return kube.Invalid(reasonNotUnique, err)
@@ -245,7 +245,7 @@ func (s *tenantInputs) refusalReason(tenant *authv1beta1.Tenant) error {
 	for _, b := range s.bindings {
 		id := tenant.Spec.ClusterID
 		if err := b.Check(string(id), id, tenant.Namespace, tenant.Status.AcceptanceTime); err != nil {
-			return kube.Invalid(reasonIDTaken, fmt.Errorf("%w, or give the consumer another cluster ID", err))
+			return kube.Invalid(reasonIDTaken, fmt.Errorf("%w, or choose another cluster ID for the consumer", err))
 		}
 	}
 	return nil

@@ -83,7 +83,7 @@ func (l *orphanRequest) Reconcile(ctx context.Context, req reconcile.Request) (r
 		}
 	}
 	if err := l.client.Delete(ctx, request, client.Preconditions{UID: &request.UID}); client.IgnoreNotFound(err) != nil {
-		return reconcile.Result{}, fmt.Errorf("removing a request for the certificate of nobody: %w", err)
+		return reconcile.Result{}, fmt.Errorf("deleting an orphaned certificate request: %w", err)
 	}
 	return reconcile.Result{}, nil
 }

@@ -137,14 +137,14 @@ func ownerOf(pod *corev1.Pod) types.UID {
 	return ""
 }
 
-const notSteered = "The pod was made anew and still does not fit the strategy of its namespace: either its owner names a node, or new pods do not pass through the webhook of Liqo"
+const notSteered = "The pod was recreated and still violates the strategy of its namespace: its owner sets a node name, or the webhook of Liqo is not called for new pods"
 
 func explainPending(pod *corev1.Pod) string {
-	const why = "The pod was made before the offloading of its namespace began, changed or ended, and what it requires of its node cannot be changed: "
+	const why = "The pod was created before the offloading of its namespace began, changed or ended, and its node affinity is immutable: "
 	owner := metav1.GetControllerOf(pod)
 	switch {
 	case owner == nil:
-		return why + "nobody makes it anew, so delete it and make it again"
+		return why + "it has no owner that would recreate it, so delete and create it again"
 	case owner.Kind == "Job":
 		return why + fmt.Sprintf("Job %q would count its deletion as a failure, so suspend and resume the Job", owner.Name)
 	default:

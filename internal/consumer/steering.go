@@ -351,7 +351,7 @@ func (s *podSteering) recreatePod(ctx context.Context, pod *corev1.Pod) error {
 	if err == nil {
 		owner := metav1.GetControllerOf(pod)
 		s.recorder.Eventf(pod, nil, corev1.EventTypeNormal, "MadeAnew", "Steer",
-			"The strategy of its namespace needs another pod: %s %q makes one", owner.Kind, owner.Name)
+			"Deleted because the strategy of its namespace changed: %s %q creates another pod", owner.Kind, owner.Name)
 	}
 	return err
 }
@@ -406,7 +406,7 @@ func (s *podSteering) releasePods(ctx context.Context, namespace string, nodes [
 		return err
 	}
 	if again := s.nextDelay(namespace, done, time.Now()); again > 0 {
-		return kube.Wait(again, "pods that never started are being made anew")
+		return kube.Wait(again, "pods that never started are being recreated")
 	}
 	s.recordWarnings(namespace, done.refused)
 	s.recordWarnings(namespace, nil)

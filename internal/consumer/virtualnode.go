@@ -272,7 +272,7 @@ func (v *virtualNodes) ensureRights(ctx context.Context, vn *offv1beta1.VirtualN
 		return err
 	}
 	if account != nil && !isAccountOf(vn, account) {
-		return kube.Invalid("ServiceAccountTaken", fmt.Errorf("the ServiceAccount %q exists and was not made for this virtual node", account.Name))
+		return kube.Invalid("ServiceAccountTaken", fmt.Errorf("ServiceAccount %q already exists and was not created for this virtual node", account.Name))
 	}
 	if _, err := kube.Ensure(ctx, v.direct, serviceAccount(vn)); err != nil {
 		return fmt.Errorf("making the virtual kubelet's account: %w", err)
@@ -380,13 +380,13 @@ func (v *virtualNodes) ensureDeployment(ctx context.Context, vn *offv1beta1.Virt
 	if wait, err := v.rollouts.allowRollout(vn.UID, &want.Spec.Template); err != nil {
 		return false, err
 	} else if wait > 0 && !fresh {
-		return false, kube.Wait(wait, "the virtual kubelet was begun anew several times just now")
+		return false, kube.Wait(wait, "the virtual kubelet was restarted too often")
 	}
 	if _, err := kube.Ensure(ctx, v.client, want); err != nil {
 		return false, fmt.Errorf("running the virtual kubelet: %w", err)
 	}
 	if fresh {
-		v.recorder.Eventf(vn, want, corev1.EventTypeNormal, "VkCreated", "Create", "virtual kubelet %s was made", want.Name)
+		v.recorder.Eventf(vn, want, corev1.EventTypeNormal, "VkCreated", "Create", "virtual kubelet %s was created", want.Name)
 	}
 	return have.Status.AvailableReplicas > 0, nil
 }

@@ -193,7 +193,7 @@ func pagedList(ctx context.Context, list toolscache.ListWithContextFunc, o metav
 			return assembleList(first, all, more.GetResourceVersion())
 		}
 		if more.GetContinue() == o.Continue || len(items) == 0 {
-			return nil, fmt.Errorf("a list that does not go on: %w", ErrTooLarge)
+			return nil, fmt.Errorf("continuing a list: %w", ErrTooLarge)
 		}
 		o.Continue = more.GetContinue()
 	}

@@ -65,7 +65,7 @@ func (t *limitedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 	}
 	if encoding := resp.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		resp.Body.Close()
-		return nil, fmt.Errorf("the API server sends what nobody asked for: Content-Encoding %q", policy.CleanLine(encoding, policy.MaxForeignReason))
+		return nil, fmt.Errorf("the API server answered with an unrequested Content-Encoding %q", policy.CleanLine(encoding, policy.MaxForeignReason))
 	}
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		return resp, nil
@@ -119,7 +119,7 @@ func cleanFailure(said []byte) (clean []byte, contentType string) {
 	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
 	clean, err = json.Marshal(status)
 	if err != nil {
-		return []byte("an error that has no text"), "text/plain"
+		return []byte("an error without a message"), "text/plain"
 	}
 	return clean, runtime.ContentTypeJSON
 }

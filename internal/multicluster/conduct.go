@@ -13,7 +13,7 @@ import (
 
 var misbehaves = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "liqo_peer_misbehaves_total",
-	Help: "How often a peer reached a bound of what is read from it, or written because of it.",
+	Help: "How often a peer exceeded a limit on data read from it, or written because of it.",
 }, []string{"peer", "reason"})
 
 func init() { metrics.Registry.MustRegister(misbehaves) }

@@ -16,7 +16,7 @@ var (
 		Name: "liqo_mirror_items_total", Help: "Attempts to bring an item in step on both sides.",
 	}, labelNames)
 	errorsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "liqo_mirror_errors_total", Help: "Attempts that failed and are made again.",
+		Name: "liqo_mirror_errors_total", Help: "Failed attempts, which are retried.",
 	}, labelNames)
 	lagSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "liqo_mirror_lag_seconds", Help: "Time from a change to when both sides are in step, whatever it waits for meanwhile.",

@@ -56,7 +56,7 @@ func setOwnerOf(gw *gateway, kind schema.GroupVersionKind, child client.Object) 
 	case ready != nil && ready.Status != metav1.ConditionTrue:
 		return kube.Wait(0, ready.Message)
 	case ready == nil && specOf(kind) != nil:
-		return kube.Wait(0, "the gateway is being made")
+		return kube.Wait(0, "the gateway is being created")
 	case *gw.inner == nil:
 		return kube.Wait(0, "no replica of the gateway is running")
 	case gw.endpoint != nil && *gw.endpoint == nil:

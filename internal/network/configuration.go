@@ -352,7 +352,7 @@ func checkUsable(of networkingv1beta1.ClusterConfigCIDR) error {
 			p, err := netip.ParsePrefix(string(text))
 			switch {
 			case err != nil || p.Addr().Is4In6():
-				return fmt.Errorf("spec.remote.cidr.%s has %q, which is no address range such as 10.200.0.0/16", list.name, text)
+				return fmt.Errorf("spec.remote.cidr.%s: %q is not an address range such as 10.200.0.0/16", list.name, text)
 			case p.Masked() != p:
 				return fmt.Errorf("spec.remote.cidr.%s has %q: did you mean %q?", list.name, text, p.Masked())
 			}
@@ -432,7 +432,7 @@ func (s *configurations) ensureNetwork(ctx context.Context, cfg *networkingv1bet
 	case client.IgnoreNotFound(err) != nil:
 		return "", fmt.Errorf("reading the Network %s: %w", want.Name, err)
 	case err == nil && !metav1.IsControlledBy(n, cfg):
-		return "", kube.Invalid(ReasonNameTaken, fmt.Errorf("there is a Network %s that was not made for this Configuration: delete it, or give the Configuration another name", want.Name))
+		return "", kube.Invalid(ReasonNameTaken, fmt.Errorf("Network %s already exists and was not created for this Configuration: delete it, or rename the Configuration", want.Name))
 	}
 	if _, err := kube.Ensure(ctx, s.client, want, kube.OwnedBy(cfg, s.client.Scheme())); err != nil {
 		return "", err
@@ -441,9 +441,9 @@ func (s *configurations) ensureNetwork(ctx context.Context, cfg *networkingv1bet
 		return n.Status.CIDR, nil
 	}
 	if c := apimeta.FindStatusCondition(n.Status.Conditions, ipamv1alpha1.ConditionAllocated); c != nil && c.Status == metav1.ConditionFalse {
-		return "", kube.Wait(0, fmt.Sprintf("the %s network %s has no prefix here: %s", kind, there, c.Message))
+		return "", kube.Wait(0, fmt.Sprintf("no prefix is allocated for the %s network %s: %s", kind, there, c.Message))
 	}
-	return "", kube.Wait(0, fmt.Sprintf("the %s network %s has no prefix here yet", kind, there))
+	return "", kube.Wait(0, fmt.Sprintf("no prefix is allocated yet for the %s network %s", kind, there))
 }
 
 // showUnknownSource allocates a translated IP for the source address that the peer uses for traffic without an address of its own,
@@ -470,7 +470,7 @@ func (s *configurations) showUnknownSource(ctx context.Context, cfg *networkingv
 	case err != nil:
 		return fmt.Errorf("reading the IP %s: %w", want.Name, err)
 	case !metav1.IsControlledBy(have, cfg):
-		return kube.Invalid(ReasonNameTaken, fmt.Errorf("there is an IP %s that was not made for this Configuration: delete it, or give the Configuration another name", want.Name))
+		return kube.Invalid(ReasonNameTaken, fmt.Errorf("IP %s already exists and was not created for this Configuration: delete it, or rename the Configuration", want.Name))
 	case have.Spec.IP != want.Spec.IP: // immutable
 		return s.deleteNetworks(ctx, have) // a watch reports its deletion
 	}
@@ -499,7 +499,7 @@ func (s *configurations) Report(cfg *networkingv1beta1.Configuration, err error)
 	} else if err != nil {
 		return s.Recall(cfg)
 	} else {
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, ReasonConfigured, "every network of the peer has a prefix here"
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, ReasonConfigured, "every network of the peer has a local prefix"
 	}
 	apimeta.SetStatusCondition(&cfg.Status.Conditions, c)
 	return s.Recall(cfg)

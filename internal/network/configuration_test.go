@@ -273,7 +273,7 @@ func TestAPeerWithoutRoomHereSaysSoAndGetsItLater(t *testing.T) {
 	s.says(first, metav1.ConditionTrue, ReasonConfigured, "")
 	second := configuration(s.ns, "rome", "rome", cidrs("10.200.0.0/16"), cidrs("10.70.0.0/16"))
 	testkit.Create(t, s.c.Client, second)
-	s.says(second, metav1.ConditionFalse, ReasonWaiting, "10.200.0.0/16 has no prefix here: ")
+	s.says(second, metav1.ConditionFalse, ReasonWaiting, "no prefix is allocated for the pod network 10.200.0.0/16: ")
 	s.says(second, metav1.ConditionFalse, ReasonWaiting, "10.70.0.0/15")
 	if err := s.c.Client.Delete(t.Context(), first); err != nil {
 		t.Fatal(err)
@@ -538,8 +538,8 @@ func TestNetworksThatCannotBeUsed(t *testing.T) {
 		"two families":      {networkingv1beta1.ClusterConfigCIDR{Pod: cidrs("10.1.0.0/16", "fd00:1::/64"), External: external}, ""},
 		"no pods":           {networkingv1beta1.ClusterConfigCIDR{External: external}, "spec.remote.cidr.pod is empty: it takes the pod networks of the other cluster"},
 		"nothing external":  {networkingv1beta1.ClusterConfigCIDR{Pod: pod}, "spec.remote.cidr.external is empty: it takes the external networks of the other cluster"},
-		"no prefix":         {networkingv1beta1.ClusterConfigCIDR{Pod: cidrs("10.1.0.0"), External: external}, `spec.remote.cidr.pod has "10.1.0.0", which is no address range such as 10.200.0.0/16`},
-		"mapped":            {networkingv1beta1.ClusterConfigCIDR{Pod: cidrs("::ffff:10.1.0.0/112"), External: external}, `spec.remote.cidr.pod has "::ffff:10.1.0.0/112", which is no address range such as 10.200.0.0/16`},
+		"no prefix":         {networkingv1beta1.ClusterConfigCIDR{Pod: cidrs("10.1.0.0"), External: external}, `spec.remote.cidr.pod: "10.1.0.0" is not an address range such as 10.200.0.0/16`},
+		"mapped":            {networkingv1beta1.ClusterConfigCIDR{Pod: cidrs("::ffff:10.1.0.0/112"), External: external}, `spec.remote.cidr.pod: "::ffff:10.1.0.0/112" is not an address range such as 10.200.0.0/16`},
 		"host bits":         {networkingv1beta1.ClusterConfigCIDR{Pod: cidrs("10.1.2.0/16"), External: external}, `spec.remote.cidr.pod has "10.1.2.0/16": did you mean "10.1.0.0/16"?`},
 		"overlapping kinds": {networkingv1beta1.ClusterConfigCIDR{Pod: pod, External: cidrs("10.1.7.0/24")}, "10.1.0.0/16 and 10.1.7.0/24 of spec.remote.cidr overlap"},
 		"the same twice":    {networkingv1beta1.ClusterConfigCIDR{Pod: cidrs("10.1.0.0/16", "10.1.0.0/16"), External: external}, "10.1.0.0/16 and 10.1.0.0/16 of spec.remote.cidr overlap"},

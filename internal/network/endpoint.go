@@ -197,7 +197,7 @@ func firstTold(made []client.Object) *networkingv1beta1.EndpointStatus {
 func keepTold(rendered client.Object, e networkingv1beta1.EndpointStatus) error {
 	text, err := json.Marshal(e)
 	if err != nil {
-		return fmt.Errorf("noting what the peer says: %w", err)
+		return fmt.Errorf("recording the endpoint of the peer: %w", err)
 	}
 	rendered.SetAnnotations(mergeMaps(rendered.GetAnnotations(), map[string]string{names.GatewayTold: string(text)}))
 	return nil

@@ -39,9 +39,9 @@ func ensureNow(ctx context.Context, c client.Client, live client.Reader, owner, 
 		if goes, err := isGoing(ctx, live, have.GetNamespace(), *is); err != nil {
 			return false, err
 		} else if goes {
-			return false, kube.Wait(handover, fmt.Sprintf("what %s %s had is being deleted: %s %s", is.Kind, is.Name, kind, want.GetName()))
+			return false, kube.Wait(handover, fmt.Sprintf("an object of the earlier %s %s is being deleted: %s %s", is.Kind, is.Name, kind, want.GetName()))
 		}
-		return false, kube.Again(refusedDelay, kube.Invalid(reasonTaken, fmt.Errorf("%s %s belongs to %s %s: give them different names", kind, want.GetName(), is.Kind, is.Name)))
+		return false, kube.Again(refusedDelay, kube.Invalid(reasonTaken, fmt.Errorf("%s %s belongs to %s %s: use different names", kind, want.GetName(), is.Kind, is.Name)))
 	}
 	changed, err = kube.Ensure(ctx, c, want, append(opts, kube.OwnedBy(owner, kube.Scheme))...)
 	return changed, isRefused(err)
@@ -54,7 +54,7 @@ const handover = time.Second
 // deletes it.
 func leftBehind(obj client.Object, owner metav1.OwnerReference) error {
 	if is := metav1.GetControllerOf(obj); is != nil && is.UID != owner.UID && is.Kind == owner.Kind && is.Name == owner.Name {
-		return kube.Wait(handover, fmt.Sprintf("what an earlier %s %s had is being deleted: %s", owner.Kind, owner.Name, obj.GetName()))
+		return kube.Wait(handover, fmt.Sprintf("an object of an earlier %s %s is being deleted: %s", owner.Kind, owner.Name, obj.GetName()))
 	}
 	return nil
 }

@@ -64,7 +64,7 @@ func SetupGateways(mgr ctrl.Manager, o GatewayOptions) error {
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), Cache: &client.CacheOptions{Reader: made},
 	})
 	if err != nil {
-		return fmt.Errorf("making the client of what is made for gateways: %w", err)
+		return fmt.Errorf("creating the client for objects of gateways: %w", err)
 	}
 	children = kube.LimitWrites(children, live)
 	shared := rendering{client: mgr.GetClient(), live: live, templates: templates, liqoNamespace: o.LiqoNamespace, allowed: o.TemplateNamespaces}

@@ -130,7 +130,7 @@ func TestAHostThatIsGoneSaysNothing(t *testing.T) {
 
 	t.Log("what no host applies says so, until one does")
 	nobodys := wall(s.where, "nobodys", map[string]string{names.FirewallCategory: names.TargetGateway, names.FirewallUnique: "paris"})
-	s.wantUnapplied(nobodys, `there is no gateway for "paris"`)
+	s.wantUnapplied(nobodys, `no gateway for "paris"`)
 	misplaced := wall(s.where, "misplaced", map[string]string{names.FirewallCategory: names.TargetFabric, names.FirewallSubcategory: names.TargetAllNodes})
 	s.wantUnapplied(misplaced, "from namespace "+s.liqo+" only")
 	ofAll := wall(s.liqo, "all", map[string]string{names.FirewallCategory: names.TargetGateway, names.FirewallSubcategory: names.TargetAllGateways})

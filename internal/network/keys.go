@@ -62,7 +62,7 @@ func delayedError(err error) error {
 		return kube.Again(keysMissing, err)
 	}
 	if apierrors.IsForbidden(err) {
-		return kube.Wait(rightsDelay, "the right to read Secrets in the namespace is being given")
+		return kube.Wait(rightsDelay, "the permission to read Secrets in the namespace is being granted")
 	}
 	return err
 }
@@ -157,7 +157,7 @@ func (k *keyring) checkOwner(ctx context.Context, w *wireguard, secret *corev1.S
 	if goes {
 		return kube.Wait(handover, fmt.Sprintf("the keys of %s %s, which is gone, are being deleted: %s", ref.Kind, ref.Name, secret.Name))
 	}
-	return kube.Invalid(reasonTaken, fmt.Errorf("the Secret %s belongs to %s %s: give them different names", secret.Name, ref.Kind, ref.Name))
+	return kube.Invalid(reasonTaken, fmt.Errorf("the Secret %s belongs to %s %s: use different names", secret.Name, ref.Kind, ref.Name))
 }
 
 // completeSecret validates the keys, and adds missing parts of a user's Secret: the labels, and the public

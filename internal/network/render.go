@@ -147,9 +147,9 @@ func (g *gateways[T]) Sync(ctx context.Context, obj T) error {
 	}
 	have := objectOf(want.GetObjectKind().GroupVersionKind())
 	if err := g.client.Get(ctx, client.ObjectKeyFromObject(want), have); apierrors.IsNotFound(err) {
-		return kube.Wait(0, "the gateway is being made")
+		return kube.Wait(0, "the gateway is being created")
 	} else if err != nil {
-		return fmt.Errorf("reading what was rendered: %w", err)
+		return fmt.Errorf("reading the rendered object: %w", err)
 	}
 	err = setOwnerOf(gw, want.GetObjectKind().GroupVersionKind(), have)
 	if _, refused := kube.InvalidReason(err); refused && changed {
@@ -234,10 +234,10 @@ func (g *gateways[T]) renderGateway(gw *gateway, t *networkingv1beta1.GatewayTem
 	}
 	kind := t.ObjectKind.GroupVersionKind()
 	if !slices.Contains(g.kinds, kind) {
-		return nil, broken(fmt.Errorf("it renders %s of %s, which is not among what templates may render", kind.Kind, kind.GroupVersion()))
+		return nil, broken(fmt.Errorf("it renders %s of %s, a kind that templates may not render", kind.Kind, kind.GroupVersion()))
 	}
 	if template.IsOriginals(*t) {
-		return nil, broken(errors.New("it is made for other images, with a container for each of gateway, wireguard and geneve; here one container does it all: see docs/migration.md"))
+		return nil, broken(errors.New("it was written for the original's three containers gateway, wireguard and geneve, which are one container in this version: see docs/migration.md"))
 	}
 	if first := firstTold(made); gw.isFollowing(kind) && first != nil {
 		*gw.dials = *first

@@ -50,7 +50,7 @@ func (s *silentNodes) Sync(ctx context.Context, node *corev1.Node) error {
 	changed := said.DeepCopy()
 	changed.Status.Peers = nil
 	if err := s.client.Status().Patch(ctx, changed, client.MergeFrom(said)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("taking back what the node said of peers: %w", err)
+		return fmt.Errorf("removing the node's report about peers: %w", err)
 	}
 	return nil
 }

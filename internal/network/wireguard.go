@@ -110,7 +110,7 @@ func (s *wireguards[T]) Sync(ctx context.Context, obj T) error {
 	if left, err := s.isLeft(ctx, w); err != nil {
 		return err
 	} else if left {
-		return cmp.Or(errors.Join(s.endGateway(ctx, w), s.reportInternalEndpoint(ctx, w)), kube.Wait(0, "the gateway that this was made for is gone"))
+		return cmp.Or(errors.Join(s.endGateway(ctx, w), s.reportInternalEndpoint(ctx, w)), kube.Wait(0, "the gateway of this object was deleted"))
 	}
 	if err := checkPeer(w.peer); err != nil {
 		return err
@@ -150,7 +150,7 @@ func (s *wireguards[T]) isLeft(ctx context.Context, w *wireguard) (bool, error) 
 		owner := objectOf(kind)
 		err := by.Get(ctx, client.ObjectKey{Namespace: w.GetNamespace(), Name: ref.Name}, owner)
 		if client.IgnoreNotFound(err) != nil {
-			return false, fmt.Errorf("reading the %s that this was made for: %w", ref.Kind, err)
+			return false, fmt.Errorf("reading the owner, a %s: %w", ref.Kind, err)
 		}
 		return err != nil || owner.GetUID() != ref.UID, nil
 	}
@@ -356,7 +356,7 @@ func (s *wireguards[T]) reportEndpoint(ctx context.Context, w *wireguard) error 
 	}
 	var have corev1.Service
 	if err := service.Get(ctx, client.ObjectKeyFromObject(want), &have); apierrors.IsNotFound(err) {
-		return kube.Wait(0, "the Service of the gateway is being made")
+		return kube.Wait(0, "the Service of the gateway is being created")
 	} else if err != nil {
 		return fmt.Errorf("reading Service %s: %w", want.Name, err)
 	}

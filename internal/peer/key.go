@@ -27,7 +27,7 @@ func Key(ctx context.Context, c client.Reader, liqoNamespace string, provider li
 	var secret corev1.Secret
 	if err := c.Get(ctx, name, &secret); err != nil {
 		if apierrors.IsNotFound(err) {
-			return nil, kube.Wait(time.Second, "the key pair for this provider is being made")
+			return nil, kube.Wait(time.Second, "the key pair for this provider is being created")
 		}
 		return nil, fmt.Errorf("reading the key pair: %w", err)
 	}

@@ -347,7 +347,7 @@ func (v *peerView) wayOut() string {
 	if len(v.identities) > 0 || !slices.ContainsFunc(v.secrets, goes) {
 		return ""
 	}
-	return ". The credentials are being deleted, and wait for what was copied there: if the Tenant there is gone, liqoctl unpeer ends it, and liqoctl force unpeer does in any case"
+	return ". The credentials are being deleted, and wait for the replicas in the peer: if the peer's Tenant is gone, run liqoctl unpeer, else liqoctl force unpeer"
 }
 
 func credentialsAre(s liqov1beta1.ConditionStatus, reason, message string) liqov1beta1.Condition {

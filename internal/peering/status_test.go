@@ -271,7 +271,7 @@ func TestStatus(t *testing.T) {
 			},
 		},
 		{
-			rule: "a proxy that is no URL is not shown, for it may be a password",
+			rule: "a proxy that is not a URL is not shown, for it may be a password",
 			view: peerView{identities: []authv1beta1.Identity{identityThrough("user:secret@proxy:8118")}, answer: answers},
 			want: []string{
 				"role Provider", "api https://milan:6443", "local tenant", "remote at-milan", "authentication",

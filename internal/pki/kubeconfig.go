@@ -109,9 +109,9 @@ func entryNamed[T any](entries []T, kind, name string, nameOf func(T) string) (*
 func refuseCluster(c *clientcmdv1.Cluster) error {
 	switch {
 	case c.InsecureSkipTLSVerify:
-		return errors.New("insecure-skip-tls-verify is not allowed: give certificate-authority-data")
+		return errors.New("insecure-skip-tls-verify is not allowed: use certificate-authority-data")
 	case c.CertificateAuthority != "":
-		return errors.New("certificate-authority names a file: give certificate-authority-data")
+		return errors.New("certificate-authority names a file: use certificate-authority-data")
 	}
 	return nil
 }
@@ -119,17 +119,17 @@ func refuseCluster(c *clientcmdv1.Cluster) error {
 func refuseUser(u *clientcmdv1.AuthInfo) error {
 	switch {
 	case u.Exec != nil:
-		return errors.New("exec runs a program, which is not allowed: give a client certificate or a token")
+		return errors.New("exec runs a program, which is not allowed: use a client certificate or a token")
 	case u.AuthProvider != nil:
-		return errors.New("auth-provider is not allowed: give a client certificate or a token")
+		return errors.New("auth-provider is not allowed: use a client certificate or a token")
 	case u.ClientCertificate != "" || u.ClientKey != "":
-		return errors.New("client-certificate and client-key name files: give client-certificate-data and client-key-data")
+		return errors.New("client-certificate and client-key name files: use client-certificate-data and client-key-data")
 	case u.TokenFile != "":
-		return errors.New("tokenFile names a file: give the token itself")
+		return errors.New("tokenFile names a file: use token")
 	case u.Username != "" || u.Password != "":
-		return errors.New("username and password are not allowed: give a client certificate or a token")
+		return errors.New("username and password are not allowed: use a client certificate or a token")
 	case u.Impersonate != "" || u.ImpersonateUID != "" || len(u.ImpersonateGroups) > 0 || len(u.ImpersonateUserExtra) > 0:
-		return errors.New("acting as another user is not allowed: give credentials of that user")
+		return errors.New("impersonation is not allowed: use credentials of that user")
 	}
 	return nil
 }

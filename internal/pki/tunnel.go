@@ -67,7 +67,7 @@ func ParseTunnelPublicKey(data []byte) ([tunnelKeySize]byte, error) {
 		return key, err
 	}
 	if !hasSecrets(key) {
-		return [tunnelKeySize]byte{}, errors.New("nobody has a private key for it: it is 0 or another point of low order")
+		return [tunnelKeySize]byte{}, errors.New("invalid public key: it is 0 or another point of low order")
 	}
 	return key, nil
 }
@@ -91,7 +91,7 @@ func TunnelPublicKey(private [tunnelKeySize]byte) ([tunnelKeySize]byte, error) {
 	var public [tunnelKeySize]byte
 	key, err := ecdh.X25519().NewPrivateKey(private[:])
 	if err != nil {
-		return public, errors.New("the private key is no X25519 key")
+		return public, errors.New("the private key is not an X25519 key")
 	}
 	copy(public[:], key.PublicKey().Bytes())
 	return public, nil
@@ -109,7 +109,7 @@ func tunnelKey(data []byte, kind string, fromDER func([]byte) ([]byte, bool)) (o
 	if len(raw) != tunnelKeySize {
 		key, ok := fromDER(raw)
 		if !ok || !isComplete(raw) {
-			return out, fmt.Errorf("it has %d bytes and is no X25519 key: 32 bytes, their base64 text, PEM and DER are read", len(data))
+			return out, fmt.Errorf("not an X25519 key (%d bytes): must be 32 bytes, their base64 text, PEM or DER", len(data))
 		}
 		raw = key
 	}
@@ -131,7 +131,7 @@ func unwrapKey(data []byte, kind string) ([]byte, error) {
 	case block == nil || len(bytes.TrimSpace(rest)) > 0:
 		return nil, errors.New("it is broken PEM, or more than one")
 	case block.Type != kind:
-		return nil, fmt.Errorf("the PEM is no %s", kind)
+		return nil, fmt.Errorf("the PEM is not a %s", kind)
 	}
 	return block.Bytes, nil
 }

@@ -33,7 +33,7 @@ func (b Binding) Check(name string, consumer liqov1beta1.ClusterID, namespace st
 	case since.Before(&at):
 		return nil
 	}
-	return fmt.Errorf("%s %s already gives rights to a user or group %q, which the consumer would get: label it %s=%s if that is wanted",
+	return fmt.Errorf("%s %s already grants permissions to a user or group %q, which the consumer would inherit: label it %s=%s to permit that",
 		b.Kind, strings.TrimPrefix(b.Object.GetNamespace()+"/"+b.Object.GetName(), "/"), name, names.RemoteClusterID, consumer)
 }
 

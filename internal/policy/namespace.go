@@ -31,7 +31,7 @@ type Reserved struct {
 // CheckTwinNamespace returns why a consumer may not have a remote namespace of that name, nil if it may.
 func CheckTwinNamespace(name string, r Reserved) error {
 	if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
-		return fmt.Errorf("%q is no name for a namespace: %s", name, strings.Join(problems, ", "))
+		return fmt.Errorf("invalid namespace name %q: %s", name, strings.Join(problems, ", "))
 	}
 	switch {
 	case name == metav1.NamespaceDefault, strings.HasPrefix(name, "kube-"):

@@ -61,7 +61,7 @@ func CheckPeerAddress(addr netip.Addr, allowLoopback bool) error {
 func CheckPeerURL(of string, allowLoopback bool) error {
 	u, err := url.Parse(of)
 	if err != nil {
-		return fmt.Errorf("%q is no URL", of)
+		return fmt.Errorf("%q is not a URL", of)
 	}
 	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
 	if addr, err := netip.ParseAddr(host); err == nil {

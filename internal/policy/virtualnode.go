@@ -21,7 +21,7 @@ import (
 // cluster-wide object.
 func CheckVirtualNode(vn *offv1beta1.VirtualNode, others []offv1beta1.VirtualNode) error {
 	if problems := validation.IsValidLabelValue(vn.Name); len(problems) > 0 {
-		return fmt.Errorf("%q is no name for a virtual node: %s", vn.Name, strings.Join(problems, ", "))
+		return fmt.Errorf("invalid name of a virtual node %q: %s", vn.Name, strings.Join(problems, ", "))
 	}
 	if vn.Spec.ClusterID == "" {
 		return errors.New("spec.clusterID is required")
@@ -42,7 +42,7 @@ func CheckVirtualNodePlace(vn *offv1beta1.VirtualNode, namespace *corev1.Namespa
 	if tenant || labels[names.AllowVirtualNodes] == "true" {
 		return nil
 	}
-	return fmt.Errorf("a VirtualNode of cluster %q belongs into the tenant namespace of that cluster: %q is another one, and has no label %s=true of an administrator",
+	return fmt.Errorf("a VirtualNode of cluster %q must be in the tenant namespace of that cluster, or in a namespace that an administrator labelled: %q lacks the label %s=true",
 		vn.Spec.ClusterID, namespace.Name, names.AllowVirtualNodes)
 }
 

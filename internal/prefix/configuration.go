@@ -43,7 +43,7 @@ func asked(c *networkingv1beta1.Configuration, said *metav1.Condition) bool {
 // Pairs pairs two lists of networks of one kind by index. Unreadable ones are left out, each with an error.
 func Pairs(kind string, remote, local []networkingv1beta1.CIDR) (out []Pair, errs []error) {
 	if len(remote) != len(local) {
-		return nil, []error{fmt.Errorf("%d %s networks there and %d here", len(remote), kind, len(local))}
+		return nil, []error{fmt.Errorf("the peer has %d %s networks, and %d are mapped", len(remote), kind, len(local))}
 	}
 	for i := range remote {
 		t, err := ParsePrefix(string(remote[i]))
@@ -75,7 +75,7 @@ func Of(c *networkingv1beta1.Configuration) (Map, bool, error) {
 func ParsePrefix(text string) (netip.Prefix, error) {
 	p, err := netip.ParsePrefix(text)
 	if err != nil || p.Addr().Is4In6() {
-		return netip.Prefix{}, fmt.Errorf("%q is no network", text)
+		return netip.Prefix{}, fmt.Errorf("%q is not a network", text)
 	}
 	return p.Masked(), nil
 }

@@ -19,7 +19,7 @@ type Map struct{ pairs []Pair }
 // New returns the map of remote to local prefixes, paired by index.
 func New(remote, local []netip.Prefix) (Map, error) {
 	if len(remote) != len(local) {
-		return Map{}, fmt.Errorf("%d prefixes there and %d here", len(remote), len(local))
+		return Map{}, fmt.Errorf("%d remote prefixes, but %d local ones", len(remote), len(local))
 	}
 	pairs := make([]Pair, len(remote))
 	for i := range remote {
@@ -32,14 +32,14 @@ func mapOf(pairs []Pair) (Map, error) {
 	var m Map
 	for _, p := range pairs {
 		if p.Remote.Bits() != p.Local.Bits() || p.Remote.Addr().BitLen() != p.Local.Addr().BitLen() {
-			return Map{}, fmt.Errorf("%s there and %s here are not of the same length", p.Remote, p.Local)
+			return Map{}, fmt.Errorf("remote prefix %s and local prefix %s differ in length", p.Remote, p.Local)
 		}
 		for _, other := range m.pairs {
 			if p.Remote.Overlaps(other.Remote) {
-				return Map{}, fmt.Errorf("%s and %s there overlap", other.Remote, p.Remote)
+				return Map{}, fmt.Errorf("remote prefixes %s and %s overlap", other.Remote, p.Remote)
 			}
 			if p.Local.Overlaps(other.Local) {
-				return Map{}, fmt.Errorf("%s and %s here overlap", other.Local, p.Local)
+				return Map{}, fmt.Errorf("local prefixes %s and %s overlap", other.Local, p.Local)
 			}
 		}
 		m.pairs = append(m.pairs, p)

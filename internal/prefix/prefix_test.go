@@ -53,12 +53,12 @@ func TestInvalidMap(t *testing.T) {
 		there, here []string
 		want        string
 	}{
-		"one less here":       {[]string{"10.0.0.0/16", "10.1.0.0/16"}, []string{"10.0.0.0/16"}, "2 prefixes there and 1 here"},
-		"another length":      {[]string{"10.0.0.0/16"}, []string{"10.0.0.0/17"}, "10.0.0.0/16 there and 10.0.0.0/17 here are not of the same length"},
-		"another family":      {[]string{"10.0.0.0/16"}, []string{"fd00::/16"}, "10.0.0.0/16 there and fd00::/16 here are not of the same length"},
-		"overlapping there":   {[]string{"10.0.0.0/16", "10.0.1.0/24"}, []string{"10.0.0.0/16", "10.1.1.0/24"}, "10.0.0.0/16 and 10.0.1.0/24 there overlap"},
-		"overlapping here":    {[]string{"10.0.0.0/16", "10.1.0.0/16"}, []string{"10.5.0.0/16", "10.5.7.7/16"}, "10.5.0.0/16 and 10.5.0.0/16 here overlap"},
-		"host bits are meant": {[]string{"10.0.3.4/16", "10.0.5.6/16"}, []string{"10.5.0.0/16", "10.6.0.0/16"}, "10.0.0.0/16 and 10.0.0.0/16 there overlap"},
+		"one less here":       {[]string{"10.0.0.0/16", "10.1.0.0/16"}, []string{"10.0.0.0/16"}, "2 remote prefixes, but 1 local ones"},
+		"another length":      {[]string{"10.0.0.0/16"}, []string{"10.0.0.0/17"}, "remote prefix 10.0.0.0/16 and local prefix 10.0.0.0/17 differ in length"},
+		"another family":      {[]string{"10.0.0.0/16"}, []string{"fd00::/16"}, "remote prefix 10.0.0.0/16 and local prefix fd00::/16 differ in length"},
+		"overlapping there":   {[]string{"10.0.0.0/16", "10.0.1.0/24"}, []string{"10.0.0.0/16", "10.1.1.0/24"}, "remote prefixes 10.0.0.0/16 and 10.0.1.0/24 overlap"},
+		"overlapping here":    {[]string{"10.0.0.0/16", "10.1.0.0/16"}, []string{"10.5.0.0/16", "10.5.7.7/16"}, "local prefixes 10.5.0.0/16 and 10.5.0.0/16 overlap"},
+		"host bits are meant": {[]string{"10.0.3.4/16", "10.0.5.6/16"}, []string{"10.5.0.0/16", "10.6.0.0/16"}, "remote prefixes 10.0.0.0/16 and 10.0.0.0/16 overlap"},
 	} {
 		if _, err := New(prefixes(tc.there...), prefixes(tc.here...)); err == nil || err.Error() != tc.want {
 			t.Errorf("%s: %v, want %s", name, err, tc.want)

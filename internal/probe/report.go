@@ -75,7 +75,7 @@ func (r Results) Message() ([]byte, error) {
 func ParseResults(message string, targets int) (Results, error) {
 	var r Results
 	if err := json.Unmarshal([]byte(message), &r); err != nil {
-		return Results{}, fmt.Errorf("%q is no list of results: %w", message[:min(len(message), longestWhy)], err)
+		return Results{}, fmt.Errorf("%q is not a list of results: %w", message[:min(len(message), longestWhy)], err)
 	}
 	if len(r.Marks) != targets {
 		return Results{}, fmt.Errorf("there are %d results for %d targets", len(r.Marks), targets)

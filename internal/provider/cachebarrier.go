@@ -54,7 +54,7 @@ func (s *shadowPods) listPods(ctx context.Context) error {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
 	if err := s.live.List(ctx, list, client.MatchingLabels{names.ManagedBy: madeFrom}); err != nil {
-		return fmt.Errorf("listing the pods that an earlier leader made: %w", err)
+		return fmt.Errorf("listing the pods of an earlier leader: %w", err)
 	}
 	s.barrier.listed, s.barrier.unknown = true, map[types.NamespacedName]types.UID{}
 	for i := range list.Items {
@@ -73,7 +73,7 @@ func (s *shadowPods) lookAgain(ctx context.Context, key types.NamespacedName) er
 		delete(s.barrier.unknown, key)
 		return nil
 	case err != nil:
-		return fmt.Errorf("reading a pod that an earlier leader made: %w", err)
+		return fmt.Errorf("reading a pod of an earlier leader: %w", err)
 	}
 	s.barrier.unknown[key] = pod.UID
 	return kube.Wait(watchDelay, "not all pods that an earlier leader made are known yet")

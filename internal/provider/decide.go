@@ -126,7 +126,7 @@ func wantedStep(in mapInput, local string, room int) mapStep {
 	case s.namespace == nil && in.access != granted:
 		s.do, s.refusal = refuse, in.access.accessDenial()
 	case s.namespace == nil && room <= 0:
-		s.do, s.refusal = refuse, newDenial(offv1beta1.MappingLimitReached, "no more than %d namespaces are made for one consumer", in.limit)
+		s.do, s.refusal = refuse, newDenial(offv1beta1.MappingLimitReached, "the limit of %d namespaces of one consumer is reached", in.limit)
 	case s.namespace == nil && in.younger:
 		s.do, s.refusal = refuse, newDenial(offv1beta1.MappingNotTheOldest, "another NamespaceMap of this consumer is older, and only the oldest one counts")
 	case s.namespace == nil && in.bound[s.remote] != "":
@@ -150,14 +150,14 @@ func wantedStep(in mapInput, local string, room int) mapStep {
 }
 
 func errNotOurs(name string) *denial {
-	return newDenial(offv1beta1.MappingNamespaceExists, "the namespace %q exists already and was not made for this offloading", name)
+	return newDenial(offv1beta1.MappingNamespaceExists, "namespace %q already exists and was not created for this offloading", name)
 }
 
 // errBound names the binding in the detail for the provider's administrator only: the consumer must not learn the rights of
 // others.
 func errBound(name, binding string) *denial {
-	d := newDenial(offv1beta1.MappingNameBound, "a binding in the provider gives rights to ServiceAccounts of a namespace %q", name)
-	d.detail = fmt.Sprintf("%s gives rights to ServiceAccounts of the namespace %q, under which the consumer can run pods", binding, name)
+	d := newDenial(offv1beta1.MappingNameBound, "a binding in the provider grants permissions to ServiceAccounts of a namespace %q", name)
+	d.detail = fmt.Sprintf("%s grants permissions to ServiceAccounts of the namespace %q, in which the consumer can run pods", binding, name)
 	return d
 }
 

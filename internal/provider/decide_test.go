@@ -76,15 +76,15 @@ func TestDecideSteps(t *testing.T) {
 		},
 		"one of a user is never adopted": {
 			desired: map[string]string{"demo": "demo"}, namespaces: []*corev1.Namespace{space("demo", "", "")},
-			want: `refuse demo>demo CreationLoopBackOff: the namespace "demo" exists already and was not made for this offloading`,
+			want: `refuse demo>demo CreationLoopBackOff: namespace "demo" already exists and was not created for this offloading`,
 		},
 		"nor one of another consumer": {
 			desired: map[string]string{"demo": "demo"}, namespaces: []*corev1.Namespace{space("demo", theirs, "demo")},
-			want: `refuse demo>demo CreationLoopBackOff: the namespace "demo" exists already and was not made for this offloading`,
+			want: `refuse demo>demo CreationLoopBackOff: namespace "demo" already exists and was not created for this offloading`,
 		},
 		"two local namespaces never share a twin": {
 			desired: map[string]string{"a": "x", "b": "x"}, namespaces: []*corev1.Namespace{space("x", ours, "a")},
-			want: "keep a>x Accepted\n" + `refuse b>x CreationLoopBackOff: the namespace "x" exists already and was not made for this offloading`,
+			want: "keep a>x Accepted\n" + `refuse b>x CreationLoopBackOff: namespace "x" already exists and was not created for this offloading`,
 		},
 		"a reserved name is refused, whatever exists": {
 			desired: map[string]string{"demo": "kube-system"}, namespaces: []*corev1.Namespace{space("kube-system", "", "")},
@@ -108,7 +108,7 @@ func TestDecideSteps(t *testing.T) {
 		},
 		"no more than the limit, those of all maps of the peering counted": {
 			desired: map[string]string{"a": "a-blue", "b": "b-blue"}, namespaces: []*corev1.Namespace{space("x", "tenant-blue/second", "x")}, limit: 2,
-			want: "create a>a-blue Accepted\nrefuse b>b-blue CreationLoopBackOff: no more than 2 namespaces are made for one consumer",
+			want: "create a>a-blue Accepted\nrefuse b>b-blue CreationLoopBackOff: the limit of 2 namespaces of one consumer is reached",
 		},
 		"without a Tenant nothing new is made and nothing is destroyed": {
 			desired: map[string]string{"a": "a-blue", "b": "b-blue"}, namespaces: []*corev1.Namespace{space("a-blue", ours, "a")}, access: suspended,
@@ -128,11 +128,11 @@ func TestDecideSteps(t *testing.T) {
 		},
 		"a_name_that_is_bound": {
 			desired: map[string]string{"demo": "argocd"}, bound: "argocd",
-			want: `refuse demo>argocd CreationLoopBackOff: ClusterRoleBinding x gives rights to ServiceAccounts of the namespace "argocd", under which the consumer can run pods`,
+			want: `refuse demo>argocd CreationLoopBackOff: ClusterRoleBinding x grants permissions to ServiceAccounts of the namespace "argocd", in which the consumer can run pods`,
 		},
 		"a_name_that_is_bound_later_is_kept": {
 			desired: map[string]string{"demo": "argocd"}, bound: "argocd", namespaces: []*corev1.Namespace{space("argocd", ours, "demo")},
-			want: `keep demo>argocd Accepted, ClusterRoleBinding x gives rights to ServiceAccounts of the namespace "argocd", under which the consumer can run pods`,
+			want: `keep demo>argocd Accepted, ClusterRoleBinding x grants permissions to ServiceAccounts of the namespace "argocd", in which the consumer can run pods`,
 		},
 		"a_younger_map_gets_nothing_new": {
 			desired: map[string]string{"a": "a-blue", "b": "b-blue"}, younger: true, namespaces: []*corev1.Namespace{space("a-blue", ours, "a")},

@@ -59,14 +59,14 @@ func (s *shadowPods) translateHostAliases(ctx context.Context, sp *offv1beta1.Sh
 // such aliases has a network to this cluster, so a missing Configuration is only late.
 func networksOf(c *networkingv1beta1.Configuration) (prefix.Map, error) {
 	if c == nil {
-		return prefix.Map{}, errors.New("the network configuration of the consumer is not here yet")
+		return prefix.Map{}, errors.New("the consumer's networks are not known yet")
 	}
 	networks, placed, err := prefix.Of(c)
 	switch {
 	case err != nil:
 		return prefix.Map{}, fmt.Errorf("reading the network configuration %q of the consumer: %w", c.Name, err)
 	case !placed:
-		return prefix.Map{}, fmt.Errorf("the networks in the configuration %q of the consumer have no place here yet", c.Name)
+		return prefix.Map{}, fmt.Errorf("the consumer's networks in Configuration %q are not remapped yet", c.Name)
 	}
 	return networks, nil
 }

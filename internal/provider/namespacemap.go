@@ -213,7 +213,7 @@ func (s *namespaceMaps) applyMap(ctx context.Context, nm *offv1beta1.NamespaceMa
 		if missed > 0 {
 			delay = missedDelay
 		}
-		failed = append(failed, kube.Wait(delay, fmt.Sprintf("%d namespaces have to be made", waiting)))
+		failed = append(failed, kube.Wait(delay, fmt.Sprintf("%d namespaces remain to be created", waiting)))
 	} else {
 		last = ""
 	}

@@ -279,7 +279,7 @@ func isUp(c networkingv1beta1.Connection) bool {
 
 func (s *shadowSlices) applySlice(ctx context.Context, ses *offv1beta1.ShadowEndpointSlice, current, want *discoveryv1.EndpointSlice) error {
 	if current != nil && current.AddressType != want.AddressType {
-		return s.removeSlice(ctx, current, kube.Wait(0, "a slice with addresses of another type is being made"))
+		return s.removeSlice(ctx, current, kube.Wait(0, "an EndpointSlice with another address type is being created"))
 	}
 	if err := controllerutil.SetControllerReference(ses, want, s.client.Scheme()); err != nil {
 		return fmt.Errorf("owning the EndpointSlice: %w", err)
@@ -305,9 +305,9 @@ func (s *shadowSlices) inTheWay(ctx context.Context, ses *offv1beta1.ShadowEndpo
 	taken := &discoveryv1.EndpointSlice{}
 	if err := s.live.Get(ctx, client.ObjectKeyFromObject(ses), taken); err != nil {
 		if apierrors.IsNotFound(err) {
-			return kube.Wait(successorDelay, "the EndpointSlice in the way went a moment ago")
+			return kube.Wait(successorDelay, "the conflicting EndpointSlice was just deleted")
 		}
-		return fmt.Errorf("reading the EndpointSlice in the way: %w", err)
+		return fmt.Errorf("reading the conflicting EndpointSlice: %w", err)
 	}
 	if metav1.IsControlledBy(taken, ses) {
 		return nil
@@ -315,7 +315,7 @@ func (s *shadowSlices) inTheWay(ctx context.Context, ses *offv1beta1.ShadowEndpo
 	if !taken.DeletionTimestamp.IsZero() || taken.Labels[names.ManagedBy] == madeFromSlice {
 		return kube.Wait(successorDelay, "the EndpointSlice of an earlier ShadowEndpointSlice is going")
 	}
-	return kube.Again(takenDelay, kube.Invalid("NameTaken", fmt.Errorf("an EndpointSlice %q exists already and was not made from this", ses.Name)))
+	return kube.Again(takenDelay, kube.Invalid("NameTaken", fmt.Errorf("EndpointSlice %q already exists and was not created from this ShadowEndpointSlice", ses.Name)))
 }
 
 // refusedSlice marks errors that only the consumer can fix.

@@ -332,7 +332,7 @@ func (s *shadowPods) checkExisting(ctx context.Context, sp *offv1beta1.ShadowPod
 	pod, err := s.readPod(ctx, sp)
 	switch {
 	case err != nil:
-		return fmt.Errorf("reading the pod in the way: %w", err)
+		return fmt.Errorf("reading the conflicting pod: %w", err)
 	case metav1.IsControlledBy(pod, sp):
 		return nil
 	default:
@@ -359,7 +359,7 @@ func inTheWay(pod *corev1.Pod) error {
 	if !pod.DeletionTimestamp.IsZero() {
 		return kube.Wait(successorDelay, "an earlier pod of this name is being deleted")
 	}
-	err := fmt.Errorf("a pod %q exists already and was not made from this ShadowPod", pod.Name)
+	err := fmt.Errorf("pod %q already exists and was not created from this ShadowPod", pod.Name)
 	return &refusal{reason: offv1beta1.ReasonRefused, why: err, next: err}
 }
 

@@ -20,7 +20,7 @@ func newMetrics(open func() float64) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "liqo_proxy_requests_total", Help: "Requests of peers to be connected with the API server, by what became of them.",
+			Name: "liqo_proxy_requests_total", Help: "Requests of peers to be connected with the API server, by result.",
 		}, []string{"result"}),
 	}
 	for _, result := range []string{resultAccepted, resultMethod, resultMalformed, resultHost, resultUnreachable, resultFull} {

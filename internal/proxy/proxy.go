@@ -61,7 +61,7 @@ const largestHead = 8 << 10
 // New returns a proxy.
 func New(o Options) (*Proxy, error) {
 	if _, ok := parseAuthority(o.Target); !ok {
-		return nil, fmt.Errorf("%q is no host with a port", o.Target)
+		return nil, fmt.Errorf("%q is not a host with a port", o.Target)
 	}
 	r, err := newRule(o.Hosts)
 	if err != nil {

@@ -59,7 +59,7 @@ func newRule(hosts []string) (rule, error) {
 			host, ok = parseAuthority(net.JoinHostPort(bare, "443"))
 		}
 		if !ok {
-			return rule{}, fmt.Errorf("%q is no host", h)
+			return rule{}, fmt.Errorf("%q is not a host", h)
 		}
 		out.hosts = append(out.hosts, host)
 	}
@@ -74,7 +74,7 @@ func (r rule) checkRequest(q request) *refusal {
 	host, ok := parseAuthority(q.target)
 	switch {
 	case !ok:
-		return &refusal{http.StatusBadRequest, resultMalformed, "what to connect to is no host with a port"}
+		return &refusal{http.StatusBadRequest, resultMalformed, "the target is not a host with a port"}
 	case q.body:
 		return &refusal{http.StatusBadRequest, resultMalformed, "CONNECT has no body"}
 	case len(r.hosts) > 0 && !slices.Contains(r.hosts, host):

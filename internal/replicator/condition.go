@@ -69,7 +69,7 @@ func (s *inputs) lostCondition(l *link) *liqov1beta1.Condition {
 }
 
 // refusesUs is the prefix of the message about a lost peer that rejects our credentials.
-const refusesUs = "the peer was given up, and its API server refuses our credentials: "
+const refusesUs = "the peer is marked as permanently unreachable, and its API server refuses our credentials: "
 
 func readyCondition(message string) *liqov1beta1.Condition {
 	return &liqov1beta1.Condition{Type: liqov1beta1.APIServerStatus, Status: liqov1beta1.ConditionEstablished, Reason: reasonReady, Message: message}
@@ -82,7 +82,7 @@ func notReady(message string) *liqov1beta1.Condition {
 func orphanCondition(obj client.Object) *liqov1beta1.Condition {
 	return &liqov1beta1.Condition{
 		Type: liqov1beta1.APIServerStatus, Status: liqov1beta1.ConditionError, Reason: reasonNoCredentials,
-		Message: fmt.Sprintf("there are no credentials for this peer, without which nothing is let go that was copied to it: %s %s", kindOf(obj), obj.GetName()),
+		Message: fmt.Sprintf("no credentials for this peer exist, and its replicas cannot be deleted without them: %s %s", kindOf(obj), obj.GetName()),
 	}
 }
 

@@ -106,7 +106,7 @@ func writeEndpoint(ctx context.Context, c client.Client, gateway *networkingv1be
 	before := gateway.DeepCopy()
 	gateway.Status.Endpoint = want.DeepCopy()
 	if err := client.IgnoreNotFound(c.Status().Patch(ctx, gateway, client.MergeFrom(before))); err != nil {
-		err = fmt.Errorf("telling GatewayClient %s where its server is: %w", before.Name, err)
+		err = fmt.Errorf("writing the server's endpoint to GatewayClient %s: %w", before.Name, err)
 		if apierrors.IsInvalid(err) {
 			return kube.Invalid(reasonInvalidStatus, err)
 		}

@@ -53,7 +53,7 @@ func (s *inputs) isForgotten(l *link, forgottenAfter time.Duration, now time.Tim
 func (r *reconciler) leaveForgotten(ctx context.Context, s *inputs) (time.Duration, error) {
 	if l := r.links.linkTo(string(s.peer)); l != nil && s.cluster != nil {
 		r.recorder.Eventf(s.cluster, nil, corev1.EventTypeWarning, reasonCopiesLeft, "Replicate", "%s", kube.Note(fmt.Sprintf(
-			"The tenant namespace is being deleted, and the provider lets this cluster in no more: what was copied to namespace %s there is left to its administrator: %s",
+			"The tenant namespace is being deleted, and the provider refuses this cluster: replicas in its namespace %s are left to its administrator: %s",
 			l.pair.Remote, l.currentState().refusal)))
 	}
 	return r.giveUp(ctx, s)

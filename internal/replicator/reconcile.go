@@ -223,7 +223,7 @@ func (r *reconciler) changeCredentials(ctx context.Context, s *inputs, l *link) 
 	}
 	if changed {
 		logProcessing(client.ObjectKeyFromObject(s.use.secret))
-		r.recorder.Eventf(s.use.secret, nil, corev1.EventTypeNormal, reasonCredentials, "Replicate", "replication to %s goes on with what this Secret says now", s.peer)
+		r.recorder.Eventf(s.use.secret, nil, corev1.EventTypeNormal, reasonCredentials, "Replicate", "replication to %s continues with the new content of this Secret", s.peer)
 	}
 	return nil
 }

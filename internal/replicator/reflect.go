@@ -118,7 +118,7 @@ func (k *reflection) pushCopy(ctx context.Context, it *multicluster.Item, local,
 			return err
 		}
 	} else if !copied.GetDeletionTimestamp().IsZero() {
-		return kube.Wait(0, "the copy is being deleted, and will be made again")
+		return kube.Wait(0, "the copy is being deleted, and will be recreated")
 	}
 	applied, err := it.Remote.Apply(ctx, k.ends.copyOf(local))
 	if err != nil {
@@ -265,7 +265,7 @@ func (k *reflection) deleteOrphan(ctx context.Context, it *multicluster.Item, co
 		return err
 	}
 	if k.ends.isConcerned(local) {
-		return kube.Wait(0, "the object was just made, and its watch event is on the way")
+		return kube.Wait(0, "the object was just created, and its watch event is pending")
 	}
 	return k.removeCopy(ctx, it, copied)
 }

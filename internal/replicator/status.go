@@ -40,7 +40,7 @@ func believedStatus(local, copied *unstructured.Unstructured) (map[string]any, e
 		}
 		believed = new(policy.RenewStatus(&theirs.Status))
 	default:
-		return nil, fmt.Errorf("no rule says what is believed of the status of a %s", kind.Kind)
+		return nil, fmt.Errorf("no rule for the status of a %s", kind.Kind)
 	}
 	out, err := runtime.DefaultUnstructuredConverter.ToUnstructured(believed)
 	if err != nil {

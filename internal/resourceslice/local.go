@@ -125,7 +125,7 @@ func (l *localSlices) Sync(ctx context.Context, slice *authv1beta1.ResourceSlice
 		return err
 	}
 	if vn == nil && version != nil && want.AsksForVirtualNode(slice) && !l.options.DisableOffloading {
-		return kube.Invalid("VersionRefused", errors.New("no VirtualNode is made of the slice: "+version.Message))
+		return kube.Invalid("VersionRefused", errors.New("no VirtualNode is created for the slice: "+version.Message))
 	}
 	return l.virtualNode(ctx, slice, provider, identity, vn)
 }
@@ -322,7 +322,7 @@ func (l *localSlices) virtualNode(ctx context.Context, slice *authv1beta1.Resour
 	case !want.Accepted(slice, authv1beta1.ResourceSliceConditionTypeResources):
 		return nil
 	case identity.Status.KubeconfigSecretRef == nil:
-		return kube.Wait(0, "the kubeconfig of the slice is not there yet")
+		return kube.Wait(0, "the kubeconfig of the slice does not exist yet")
 	}
 	if err := l.nodeNameFree(ctx, slice, have); err != nil {
 		return err
@@ -333,7 +333,7 @@ func (l *localSlices) virtualNode(ctx context.Context, slice *authv1beta1.Resour
 		return fmt.Errorf("making the VirtualNode of the slice: %w", err)
 	}
 	if have == nil {
-		l.notes.recordNormal(slice, "VirtualNodeCreated", fmt.Sprintf("VirtualNode %s was made for the slice", vn.Name))
+		l.notes.recordNormal(slice, "VirtualNodeCreated", fmt.Sprintf("VirtualNode %s was created for the slice", vn.Name))
 	}
 	return nil
 }
@@ -354,7 +354,7 @@ func (l *localSlices) tellNode(ctx context.Context, slice *authv1beta1.ResourceS
 		metav1.SetMetaDataAnnotation(&told.ObjectMeta, names.Withdrawn, why)
 	}
 	if err := l.client.Patch(ctx, told, client.MergeFrom(vn)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("telling the VirtualNode of the slice: %w", err)
+		return fmt.Errorf("updating the VirtualNode of the slice: %w", err)
 	}
 	return nil
 }

@@ -369,7 +369,7 @@ func TestProviderVersionMismatch(t *testing.T) {
 	seenAs(t, c, h.provider, tooOld())
 	says("it is too old")
 	granted(late)
-	testkit.WantEvent(t, c, late, "VersionRefused", "no VirtualNode is made of the slice: it is too old")
+	testkit.WantEvent(t, c, late, "VersionRefused", "no VirtualNode is created for the slice: it is too old")
 	if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(late), &offv1beta1.VirtualNode{}); !apierrors.IsNotFound(err) {
 		t.Errorf("there is a VirtualNode of a slice that came too late, or %v", err)
 	}

@@ -237,7 +237,7 @@ func (r *remoteSlices) userTaken(ctx context.Context, slice *authv1beta1.Resourc
 	}
 	for _, b := range bindings {
 		if why := b.Check(in.subject.CommonName, in.consumer, slice.Namespace, &slice.CreationTimestamp); why != nil {
-			return fmt.Errorf("%w, or give the slice another name", why), nil
+			return fmt.Errorf("%w, or rename the slice", why), nil
 		}
 	}
 	return nil, nil

@@ -79,7 +79,7 @@ func (v *sliceView) tenantPending(slice *authv1beta1.ResourceSlice) bool {
 
 // Messages for the case that the Tenant, not the ResourceSlice, is the reason.
 const (
-	whyNoTenant = "there is no Tenant for this cluster"
+	whyNoTenant = "no Tenant found for this cluster"
 	whyDrained  = "the tenant is drained"
 	whyCordoned = "the tenant is cordoned"
 	whyNotReady = "the Tenant is not ready: "

@@ -38,7 +38,7 @@ func Check(ctx context.Context, c client.Reader) (Blockers, error) {
 		in.collectPeers, in.collectOffloadings, in.collectSlices, in.collectConfigurations, in.collectIPs, in.collectNetworks,
 	} {
 		if err := collect(ctx); err != nil && !apimeta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
-			return Blockers{}, fmt.Errorf("looking for what is in use: %w", err)
+			return Blockers{}, fmt.Errorf("checking for objects in use: %w", err)
 		}
 	}
 	return in.listBlockers(), nil

@@ -78,7 +78,7 @@ func (f *fallback) reconcilePod(ctx context.Context, pod *corev1.Pod, state offl
 	}
 	if state == drained && !kept && pod.DeletionTimestamp.IsZero() && !hasEnded(pod) {
 		f.events.ofOwner(pod, corev1.EventTypeWarning, reasonDrained, fmt.Sprintf("The provider behind node %q has drained the Tenant of this cluster: "+
-			"it ended the pods of namespace %q and takes no others until the Tenant is active again", pod.Spec.NodeName, pod.Namespace))
+			"it ended the pods of namespace %q and accepts no others until the Tenant is active again", pod.Spec.NodeName, pod.Namespace))
 	}
 	// A pod that ran in a namespace of a drained Tenant has failed, also if it was being deleted already.
 	aborts := state == drained && !kept && !waits && !hasEnded(pod)
@@ -98,7 +98,7 @@ func (f *fallback) reconcilePod(ctx context.Context, pod *corev1.Pod, state offl
 	if kept {
 		// The DaemonSet would replace a removed pod at once: the pod stays as it is, and the DaemonSet gets one event.
 		f.events.record(daemonSetOf(pod), corev1.EventTypeWarning, reasonDisabled, fmt.Sprintf("Its pods do not run on the virtual node %q. "+
-			"To have none there, add a node affinity for %s NotIn [%s]; to run there, add a toleration of the key %s",
+			"To avoid this node, add a node affinity for %s NotIn [%s]; to run on it, add a toleration of the key %s",
 			pod.Spec.NodeName, names.NodeType, names.NodeTypeVirtualNode, names.VirtualNodeTaint))
 	}
 	return nil
@@ -155,7 +155,7 @@ func nothingThere(ctx context.Context, there client.Reader, target translate.Tar
 		err := there.Get(ctx, client.ObjectKey{Namespace: target.Namespace, Name: local.Name}, obj)
 		switch {
 		case err == nil && (wasThere || target.OwnsPod(obj) && !translate.IsOfAnother(obj, local)):
-			return kube.Wait(retryRemote, "the remote pod is still there")
+			return kube.Wait(retryRemote, "the remote pod still exists")
 		case apierrors.IsForbidden(err) && wasThere && !withdrawn:
 			// Permissions end with the remote namespace. As long as its deletion is not certain, the pod stays.
 			return kube.Wait(retryRemote, "the provider does not say whether the remote pod is gone")

@@ -18,7 +18,7 @@ var (
 		Name: "liqo_virtual_kubelet_reflection_item_counter", Help: "Items that were handled without an error.",
 	}, reflectionLabels)
 	reflectionErrors = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "liqo_virtual_kubelet_reflection_error_counter", Help: "Attempts that failed, or are made again after a while.",
+		Name: "liqo_virtual_kubelet_reflection_error_counter", Help: "Failed attempts, or attempts to be retried later.",
 	}, reflectionLabels)
 )
 

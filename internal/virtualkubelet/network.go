@@ -69,7 +69,7 @@ func setupNetwork(ctx context.Context, mgr ctrl.Manager, n *networkState) error 
 	// Pods are reflected only after this cache has synced, so that a restart removes no address.
 	for _, obj := range []client.Object{&liqov1beta1.ForeignCluster{}, &networkingv1beta1.Configuration{}} {
 		if _, err := mgr.GetCache().GetInformer(ctx, obj, cache.BlockUntilSynced(false)); err != nil {
-			return fmt.Errorf("watching what is known of the network: %w", err)
+			return fmt.Errorf("watching the network objects: %w", err)
 		}
 	}
 	one := func(context.Context, client.Object) []reconcile.Request {
@@ -118,7 +118,7 @@ func (n *networkState) readReach(ctx context.Context) (networkReach, error) {
 func (n *networkState) prefixMapOf(ctx context.Context, c *networkingv1beta1.Configuration) (prefix.Map, bool) {
 	now, placed, err := prefix.Of(c)
 	if err != nil {
-		log.FromContext(ctx).V(1).Info("the networks of the provider have no place", "reason", err.Error())
+		log.FromContext(ctx).V(1).Info("the networks of the provider are not remapped", "reason", err.Error())
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -145,7 +145,7 @@ func (n *networkState) addressesIn(ctx context.Context, namespace string) (trans
 	case err != nil:
 		return translate.Addresses{}, err
 	case r.enabled && !r.placed:
-		return translate.Addresses{}, kube.Wait(0, "the networks of the provider have no place here yet")
+		return translate.Addresses{}, kube.Wait(0, "the networks of the provider are not remapped yet")
 	case r.enabled && len(r.pods) == 0:
 		return translate.Addresses{}, kube.Wait(0, "the networks of the local pods are not known yet")
 	}
@@ -171,7 +171,7 @@ func (n *networkState) readHome(ctx context.Context) (home *translate.Home, work
 		return nil, false, err
 	}
 	if !at.IsValid() {
-		return nil, false, kube.Wait(unseenDelay, "the API server of this cluster has no address in front of peers yet")
+		return nil, false, kube.Wait(unseenDelay, "the API server of this cluster has no translated IP yet")
 	}
 	return &translate.Home{Host: names.APIServerHost, Port: o.APIServerPort, Addr: at}, !r.down, nil
 }

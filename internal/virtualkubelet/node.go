@@ -177,7 +177,7 @@ func (s *nodeSync) removeOwner(ctx context.Context, node *corev1.Node) error {
 
 func (s *nodeSync) applyNode(ctx context.Context, facts nodeFacts, want *corev1.Node) error {
 	if facts.current.Labels[names.NodeType] != names.NodeTypeVirtualNode {
-		return kube.Invalid("NodeExists", fmt.Errorf("node %q exists and is no virtual node", want.Name))
+		return kube.Invalid("NodeExists", fmt.Errorf("node %q already exists and is not a virtual node", want.Name))
 	}
 	current := facts.current.DeepCopy()
 	if err := s.removeOwner(ctx, current); err != nil {

@@ -142,7 +142,7 @@ func nodeConditions(in nodeFacts) []corev1.NodeCondition {
 	if why := in.virtualNode.Annotations[names.Withdrawn]; why != "" {
 		out = append(out, corev1.NodeCondition{
 			Type: conditionWithdrawn, Status: corev1.ConditionTrue,
-			Reason: "Withdrawn", Message: "The ResourceSlice of this node takes no more pods: " + why,
+			Reason: "Withdrawn", Message: "The ResourceSlice of this node accepts no more pods: " + why,
 		})
 	}
 	return keepTimes(out, in)

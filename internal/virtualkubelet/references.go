@@ -179,7 +179,7 @@ func (k *podKind) awaitCopies(local *corev1.Pod, refs []reference, isCopied func
 	case len(missing) == 0:
 		return nil
 	case !late:
-		return kube.Wait(min(wait, since.Add(referencePatience).Sub(now)), "what the pod refers to is not in the provider yet")
+		return kube.Wait(min(wait, since.Add(referencePatience).Sub(now)), "objects that the pod refers to are not in the provider yet")
 	}
 	k.events.record(local, corev1.EventTypeWarning, reasonNotReflectedYet, fmt.Sprintf("The pod starts in cluster %q although these are not there, "+
 		"or are older than here, %s after it was seen: %s", k.options.Provider, referencePatience, strings.Join(missing, ", ")))

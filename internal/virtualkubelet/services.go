@@ -144,7 +144,7 @@ func (k *sliceKind) copyOf(ctx context.Context, it *multicluster.Item, t transla
 		return want, nil
 	}
 	k.events.record(local, corev1.EventTypeWarning, reasonNotExposed, fmt.Sprintf(
-		"Cluster %q cannot reach %d endpoints, because they are no pods of this cluster and no IP of this namespace shows them to peers: %s",
+		"Cluster %q cannot reach %d endpoints, which are neither pods of this cluster nor addresses of an IP in this namespace: %s",
 		t.Destination, len(unknown), kube.Some(unknown)))
 	return want, nil
 }

@@ -151,7 +151,7 @@ func (i *servingIssuer) issueCertificate(ctx context.Context) (*tls.Certificate,
 		return nil, fmt.Errorf("asking for a certificate: %w", err)
 	}
 	late := time.AfterFunc(approvalPatience, func() {
-		i.failed(fmt.Errorf("CertificateSigningRequest %s is neither issued nor denied: is there an approver, and who serves the signer %s?", name, i.signer))
+		i.failed(fmt.Errorf("CertificateSigningRequest %s is neither issued nor denied: check its approver and the signer %s", name, i.signer))
 	})
 	defer late.Stop()
 	certPEM, err := csr.WaitForCertificate(ctx, i.clients, name, uid)

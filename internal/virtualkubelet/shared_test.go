@@ -159,7 +159,7 @@ func TestTheNodeOfAWithdrawnSliceStaysReadyAndTakesNoNewPods(t *testing.T) {
 		}
 	}
 	s.patch(s.here, s.virtualNode(), `{"metadata":{"annotations":{"liqo.io/withdrawn":"the tenant is drained"}}}`)
-	eventually(s, s.here, node, looks("True Withdrawn The ResourceSlice of this node takes no more pods: the tenant is drained", true))
+	eventually(s, s.here, node, looks("True Withdrawn The ResourceSlice of this node accepts no more pods: the tenant is drained", true))
 	if err := isReady(corev1.ConditionTrue)(eventually(s, s.here, s.localPod("web"), exists)); err != nil {
 		t.Error(err)
 	}

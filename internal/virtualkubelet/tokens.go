@@ -178,7 +178,7 @@ func (k *podKind) renewLate(ctx context.Context, it *podItem) error {
 	if fresh && it.remote == nil && refusalOf(it.shadow) != nil {
 		err := it.Remote.Client().Get(ctx, client.ObjectKey{Namespace: it.Pair.Remote, Name: it.Name}, &corev1.Pod{})
 		if apierrors.IsNotFound(err) {
-			return errors.Join(k.removeShadow(ctx, it), kube.Wait(0, "the shadow pod is made anew, with its tokens"))
+			return errors.Join(k.removeShadow(ctx, it), kube.Wait(0, "the ShadowPod is being recreated with its tokens"))
 		}
 		return client.IgnoreNotFound(err)
 	}
@@ -238,7 +238,7 @@ func (k *podKind) maySend(it *podItem, live metav1.Object) error {
 		return nil
 	}
 	err := fmt.Errorf("remote object %s/%s already exists, and the tokens of the pod need a Secret of that name: "+
-		"give the other Secret another name, or the pod, or annotate the pod with %s: %s",
+		"rename the other Secret or the pod, or annotate the pod with %s: %s",
 		it.Pair.Remote, live.GetName(), names.APIServerSupport, names.APIServerSupportDisabled)
 	return kube.Again(againDelay, kube.Invalid(reasonNoPlace, err)) // which an event records
 }

@@ -310,7 +310,7 @@ func (p *process) newRecorder(component string) record.EventRecorder {
 	return p.broadcaster.NewRecorder(kube.Scheme, corev1.EventSource{Component: component, Host: p.options.Node})
 }
 
-var errNotConnected = errors.New("there is no usable kubeconfig yet")
+var errNotConnected = errors.New("no usable kubeconfig exists yet")
 
 func (p *process) pingProvider(ctx context.Context) error {
 	conn := p.conn.Load()

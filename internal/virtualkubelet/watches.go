@@ -54,7 +54,7 @@ func (m *namespaceMapping) Reconcile(ctx context.Context, _ reconcile.Request) (
 	case 1:
 		changed = m.twins.Set(ours[0])
 	default:
-		return reconcile.Result{}, reconcile.TerminalError(fmt.Errorf("there are %d namespace maps for %s, not one", len(ours), m.provider))
+		return reconcile.Result{}, reconcile.TerminalError(fmt.Errorf("%d NamespaceMaps exist for %s, want one", len(ours), m.provider))
 	}
 	if changed {
 		m.changed()

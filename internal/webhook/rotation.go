@@ -174,7 +174,7 @@ func (r *certificateRotation) loadKeyring(ctx context.Context) (*corev1.Secret, 
 	}
 	have, err := decodeSecret(secret.Data)
 	if err != nil {
-		log.FromContext(ctx).Info("webhook certificate is made anew", "why", err.Error())
+		log.FromContext(ctx).Info("webhook certificate is being renewed", "why", err.Error())
 	}
 	return secret, have, nil
 }

@@ -31,7 +31,7 @@ func (shadowPodCreator) mutateObject(_ context.Context, req *admission.Request, 
 	if old != nil {
 		creator = old.Labels[names.CreatorUser]
 	} else if creator == "" {
-		return newRefusal(errors.New("the user who creates the ShadowPod has no name"))
+		return newRefusal(errors.New("the creator of the ShadowPod has no user name"))
 	}
 	if creator == "" {
 		delete(sp.Labels, names.CreatorUser)

@@ -196,7 +196,7 @@ func splitHostPort(said string) (host string, port uint16, err error) {
 	}
 	n, err := strconv.ParseUint(service, 10, 16)
 	if err != nil || n == 0 {
-		return "", 0, fmt.Errorf("reading the endpoint %q: %q is no port", said, service)
+		return "", 0, fmt.Errorf("reading the endpoint %q: invalid port %q", said, service)
 	}
 	return host, uint16(n), nil
 }
@@ -208,7 +208,7 @@ func (e *endpoints) logOnce(ctx context.Context, of string, err error) {
 		return
 	}
 	if e.problems[of] != err.Error() {
-		log.FromContext(ctx).Info("an endpoint of the server is no use", "reason", err.Error())
+		log.FromContext(ctx).Info("an endpoint of the server is unusable", "reason", err.Error())
 	}
 	e.problems[of] = err.Error()
 }

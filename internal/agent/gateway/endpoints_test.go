@@ -126,8 +126,8 @@ func TestEndpointsResolved(t *testing.T) {
 		"169.254.169.254:7 192.0.2.1:7":          {want: "192.0.2.1:7", problem: `checking the endpoint "169.254.169.254:7": 169.254.169.254 is a link-local address`},
 		"127.0.0.1:7":                            {problem: `checking the endpoint "127.0.0.1:7": 127.0.0.1 is a loopback address`},
 		"inside.example:7":                       {want: "192.0.2.8:7", problem: `checking the endpoint "inside.example:7": 127.0.0.1 is a loopback address`},
-		"192.0.2.1:0":                            {problem: `reading the endpoint "192.0.2.1:0": "0" is no port`},
-		"192.0.2.1:70000":                        {problem: `reading the endpoint "192.0.2.1:70000": "70000" is no port`},
+		"192.0.2.1:0":                            {problem: `reading the endpoint "192.0.2.1:0": invalid port "0"`},
+		"192.0.2.1:70000":                        {problem: `reading the endpoint "192.0.2.1:70000": invalid port "70000"`},
 		"":                                       {},
 	} {
 		synctest.Test(t, func(t *testing.T) {

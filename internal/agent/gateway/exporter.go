@@ -43,15 +43,15 @@ func newExporter(o Options, device Device, counted func() (map[string]uint64, er
 	return &exporter{
 		device: device, counted: counted, now: now, mtu: mtu, unwatched: o.Unwatched,
 		connected: desc("liqo_peer_is_connected", "1 while packets of all sizes pass to the peer and back, else 0."),
-		latency:   desc("liqo_peer_latency_us", "Latest round trip to the gateway of the peer, in microseconds; missing while there is no connection."),
+		latency:   desc("liqo_peer_latency_us", "Latest round trip to the gateway of the peer, in microseconds; absent without a connection."),
 		received:  desc("liqo_peer_receive_bytes_total", "Bytes that came from the peer, encrypted."),
 		sent:      desc("liqo_peer_transmit_bytes_total", "Bytes that went to the peer, encrypted."),
 		asked:     desc("liqo_peer_probes_total", "Probes that were sent to the peer, small ones and full packets.", "size"),
 		heard:     desc("liqo_peer_probe_answers_total", "Probes that the peer answered.", "size"),
 		size:      desc("liqo_peer_mtu_bytes", "Largest packets that are sent to the peer, in bytes."),
-		dropped: prometheus.NewDesc("liqo_gateway_dropped_packets_total", "Packets that the gateway dropped because nobody may send them.",
+		dropped: prometheus.NewDesc("liqo_gateway_dropped_packets_total", "Packets that the gateway dropped because its rules refuse them.",
 			[]string{"reason"}, prometheus.Labels{"cluster_id": o.RemoteClusterID}),
-		implementation: prometheus.NewDesc("liqo_wireguard_implementation", "1 for what runs WireGuard: kernel or userspace.",
+		implementation: prometheus.NewDesc("liqo_wireguard_implementation", "1 for the implementation of WireGuard: kernel or userspace.",
 			[]string{"implementation"}, prometheus.Labels{"driver": driver}),
 		latencies: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "liqo_peer_latency_histogram_us", Help: "Round trips to the gateway of the peer, in microseconds.",

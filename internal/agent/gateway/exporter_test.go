@@ -42,7 +42,7 @@ func TestMetricsOfTunnel(t *testing.T) {
 	for _, after := range []time.Duration{9 * time.Millisecond, 12400 * time.Microsecond, 400 * time.Millisecond} {
 		e.observeLatency(after)
 	}
-	want := `# HELP liqo_gateway_dropped_packets_total Packets that the gateway dropped because nobody may send them.
+	want := `# HELP liqo_gateway_dropped_packets_total Packets that the gateway dropped because its rules refuse them.
 # TYPE liqo_gateway_dropped_packets_total counter
 liqo_gateway_dropped_packets_total{cluster_id="milan",reason="input_refused"} 0
 liqo_gateway_dropped_packets_total{cluster_id="milan",reason="peer_source_refused"} 7
@@ -70,7 +70,7 @@ liqo_peer_latency_histogram_us_bucket{cluster_id="milan",driver="wireguard",le="
 liqo_peer_latency_histogram_us_bucket{cluster_id="milan",driver="wireguard",le="+Inf"} 3
 liqo_peer_latency_histogram_us_sum{cluster_id="milan",driver="wireguard"} 421400
 liqo_peer_latency_histogram_us_count{cluster_id="milan",driver="wireguard"} 3
-# HELP liqo_peer_latency_us Latest round trip to the gateway of the peer, in microseconds; missing while there is no connection.
+# HELP liqo_peer_latency_us Latest round trip to the gateway of the peer, in microseconds; absent without a connection.
 # TYPE liqo_peer_latency_us gauge
 liqo_peer_latency_us{cluster_id="milan",driver="wireguard"} 12400
 # HELP liqo_peer_mtu_bytes Largest packets that are sent to the peer, in bytes.
@@ -90,7 +90,7 @@ liqo_peer_receive_bytes_total{cluster_id="milan",driver="wireguard"} 1100
 # HELP liqo_peer_transmit_bytes_total Bytes that went to the peer, encrypted.
 # TYPE liqo_peer_transmit_bytes_total counter
 liqo_peer_transmit_bytes_total{cluster_id="milan",driver="wireguard"} 2200
-# HELP liqo_wireguard_implementation 1 for what runs WireGuard: kernel or userspace.
+# HELP liqo_wireguard_implementation 1 for the implementation of WireGuard: kernel or userspace.
 # TYPE liqo_wireguard_implementation gauge
 liqo_wireguard_implementation{driver="wireguard",implementation="userspace"} 1
 `

@@ -193,7 +193,7 @@ func (p *prober) receiveAll(conn *net.UDPConn) error {
 		message, err := decodeProbe(buffer[:n])
 		switch {
 		case err != nil:
-			p.log.V(1).Info("a message on the tunnel is no probe", "reason", err.Error())
+			p.log.V(1).Info("a message on the tunnel is not a probe", "reason", err.Error())
 		case message.Type == ping:
 			p.hearQuestion()
 			p.sendAnswer(conn, message, n, from)

@@ -27,7 +27,7 @@ func newExporter(node string, now func() []pathState, counted func() (map[string
 	return &exporter{
 		now: now, counted: counted,
 		connected: desc("liqo_node_peer_is_connected", "1 while packets of all sizes pass from the node to the peer and back, else 0."),
-		latency:   desc("liqo_node_peer_latency_us", "Latest round trip from the node to the gateway of the peer, in microseconds; missing while there is no connection."),
+		latency:   desc("liqo_node_peer_latency_us", "Latest round trip from the node to the gateway of the peer, in microseconds; absent without a connection."),
 		asked:     desc("liqo_node_peer_probes_total", "Probes that the node sent to the peer, small ones and full packets.", "size"),
 		heard:     desc("liqo_node_peer_probe_answers_total", "Probes of the node that the peer answered.", "size"),
 		dropped: prometheus.NewDesc("liqo_node_dropped_packets_total", "Packets that the filter of the node dropped.",

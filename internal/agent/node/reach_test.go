@@ -336,7 +336,7 @@ liqo_node_dropped_packets_total{node="worker",reason="outer_refused"} 7
 # TYPE liqo_node_peer_is_connected gauge
 liqo_node_peer_is_connected{cluster_id="milan",node="worker"} 1
 liqo_node_peer_is_connected{cluster_id="rome",node="worker"} 0
-# HELP liqo_node_peer_latency_us Latest round trip from the node to the gateway of the peer, in microseconds; missing while there is no connection.
+# HELP liqo_node_peer_latency_us Latest round trip from the node to the gateway of the peer, in microseconds; absent without a connection.
 # TYPE liqo_node_peer_latency_us gauge
 liqo_node_peer_latency_us{cluster_id="milan",node="worker"} 2500
 # HELP liqo_node_peer_probe_answers_total Probes of the node that the peer answered.

@@ -80,7 +80,7 @@ func Command() *cobra.Command {
 	o := &options{}
 	cmd := &cobra.Command{
 		Use:   "virtual-kubelet",
-		Short: "One virtual node: its Node, its pods and what they need, logs and exec",
+		Short: "Serves a virtual node: its Node, its pods and their objects, logs and exec",
 
 		Annotations: map[string]string{program.RootsOnDemand: "yes"},
 		RunE:        func(cmd *cobra.Command, _ []string) error { return o.runKubelet(cmd.Context()) },
@@ -135,8 +135,8 @@ func (o *options) addReflectionFlags(fs *pflag.FlagSet) {
 		fs.IntVar(&kind.workers, name+"-reflection-workers", 3, "objects handled at once; 0 reflects none")
 		fs.StringVar(&kind.kind, name+"-reflection-type", "DenyList", types)
 	}
-	fs.StringSliceVar(&o.LabelsNotReflected, "labels-not-reflected", nil, "labels that stay here, beside those that the VirtualNode names")
-	fs.StringSliceVar(&o.AnnotationsNotReflected, "annotations-not-reflected", nil, "annotations that stay here, beside those that the VirtualNode names")
+	fs.StringSliceVar(&o.LabelsNotReflected, "labels-not-reflected", nil, "labels that are not reflected, in addition to those of the VirtualNode")
+	fs.StringSliceVar(&o.AnnotationsNotReflected, "annotations-not-reflected", nil, "annotations that are not reflected, in addition to those of the VirtualNode")
 	fs.StringArrayVar(&o.resources, "resource-reflection", nil,
 		"one more resource to reflect, as resource.version.group:workers:type; both clusters must grant the rights")
 	fs.BoolVar(&o.withIngressClass, "enable-ingress", false, "name a class of the provider in reflected Ingresses")
@@ -288,7 +288,7 @@ func (o *options) readAPIServer() error {
 	port := os.Getenv("KUBERNETES_SERVICE_PORT")
 	if o.apiServerHost != "" && o.apiServerPort != "" {
 		if o.APIServerSupport && isAPIServerService(o.apiServerHost) {
-			return fmt.Errorf("reading --home-api-server-host: %q is the provider's API server there", o.apiServerHost)
+			return fmt.Errorf("reading --home-api-server-host: %q is the name of the provider's API server in its pods", o.apiServerHost)
 		}
 		o.APIServerHost, port = o.apiServerHost, o.apiServerPort
 	}
@@ -297,7 +297,7 @@ func (o *options) readAPIServer() error {
 	}
 	number, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || number == 0 {
-		return fmt.Errorf("reading --home-api-server-port, or the environment: %q is no port", port)
+		return fmt.Errorf("reading --home-api-server-port, or the environment: invalid port %q", port)
 	}
 	o.APIServerPort = uint16(number)
 	return nil

@@ -22,7 +22,7 @@ func (c *compiler) setMark(f datapath.Field) error {
 	case datapath.FlowMark:
 		c.addExprs(&expr.Ct{Key: expr.CtKeyMARK, SourceRegister: true, Register: firstRegister})
 	default:
-		return fmt.Errorf("field %d is no mark", f)
+		return fmt.Errorf("field %d is not a mark", f)
 	}
 	return nil
 }
@@ -115,7 +115,7 @@ var verdicts = map[datapath.VerdictKind]expr.VerdictKind{
 func (c *compiler) compileVerdict(s datapath.Verdict) error {
 	kind, ok := verdicts[s.Kind]
 	if !ok || (s.Chain != "") != (s.Kind == datapath.Jump || s.Kind == datapath.GoTo) {
-		return fmt.Errorf("%q is no verdict", s.Kind)
+		return fmt.Errorf("unknown verdict %q", s.Kind)
 	}
 	c.addExprs(&expr.Verdict{Kind: kind, Chain: s.Chain})
 	return nil

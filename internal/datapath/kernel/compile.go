@@ -160,7 +160,7 @@ func (c *compiler) compileStatement(s datapath.Statement) error {
 	case datapath.ClampMSS:
 		c.compileClampMSS(s)
 	default:
-		return fmt.Errorf("%T cannot be told to the kernel", s)
+		return fmt.Errorf("type %T cannot be encoded for the kernel", s)
 	}
 	return nil
 }

@@ -113,21 +113,21 @@ func TestInvalidRules(t *testing.T) {
 	p := samples["ip"]
 	for want, s := range map[string]datapath.Statement{
 		"the table has no set x":                         datapath.Lookup{Fields: []datapath.Field{datapath.Source}, Set: "x"},
-		"80 is no value of its field":                    datapath.Cmp{Field: datapath.Source, Values: []datapath.Value{datapath.Port(80)}},
+		"80 is not a value of its field":                    datapath.Cmp{Field: datapath.Source, Values: []datapath.Value{datapath.Port(80)}},
 		"there is no value to compare with":              datapath.Cmp{Field: datapath.Source},
 		"there is no number to compare with":             datapath.Number{Field: datapath.Mark},
-		"256 is no number of its field":                  datapath.Number{Field: datapath.ICMPType, Numbers: []uint32{256}},
-		`"new" is no word of its field`:                  datapath.Word{Field: datapath.SourceScope, Word: datapath.New},
+		"number 256 is out of range for its field":                  datapath.Number{Field: datapath.ICMPType, Numbers: []uint32{256}},
+		`unknown value "new" of its field`:                  datapath.Word{Field: datapath.SourceScope, Word: datapath.New},
 		`"a-name-that-is-too-long" is no name of a`:      datapath.Word{Field: datapath.InputDevice, Word: "a-name-that-is-too-long"},
-		"field 1 is no mark":                             datapath.SetNumber{Field: datapath.Source},
+		"field 1 is not a mark":                             datapath.SetNumber{Field: datapath.Source},
 		"field 99 cannot be read":                        datapath.Copy{To: datapath.Mark, From: 99},
 		"field 6 cannot be written":                      datapath.SetMapped{Field: datapath.SourcePort, Map: "aliases"},
 		"no map peers to addresses":                      datapath.SetMapped{Field: datapath.Source, Map: "peers"},
 		"fd00::/64 is not of the table's family":         datapath.SetPrefix{Field: datapath.Source, Prefix: parsePrefix("fd00::/64")},
 		"fd00::1/128 is not of the table's family":       datapath.TranslateSource{To: parsePrefix("fd00::1/128")},
-		`"jump" is no verdict`:                           datapath.Verdict{Kind: datapath.Jump},
+		`unknown verdict "jump"`:                           datapath.Verdict{Kind: datapath.Jump},
 		"no map peers to addresses, or to addresses and": datapath.TranslateDestination{Map: "peers", Key: []datapath.Field{datapath.Source}},
-		"datapath.Observed cannot be told to the kernel": datapath.Observed{Text: "accept"},
+		"type datapath.Observed cannot be encoded for the kernel": datapath.Observed{Text: "accept"},
 	} {
 		if _, err := compileRule(everyStatement(p), []datapath.Statement{s}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%T: %v, want %s", s, err, want)

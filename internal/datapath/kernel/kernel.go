@@ -224,7 +224,7 @@ func dropImpossible(want datapath.State) (datapath.State, []error) {
 	}
 	want.Links = slices.DeleteFunc(slices.Clone(want.Links), func(l datapath.Link) bool {
 		kind := kindOf(l)
-		return kind != "" && !isMade(l.Name, kind) && refuse("a %s called %s would not be found again: it is not made", kind, l.Name)
+		return kind != "" && !isMade(l.Name, kind) && refuse("a %s called %s could not be recognized later: it is not created", kind, l.Name)
 	})
 	hops := slices.Clone(want.Neighbours)
 	slices.SortFunc(hops, func(a, b datapath.Neighbour) int { return a.Next.Compare(b.Next) }) // deterministic: the same neighbour is left out each time
@@ -236,15 +236,15 @@ func dropImpossible(want datapath.State) (datapath.State, []error) {
 		other, ok := macs[h.MAC]
 		switch {
 		case !fabric && !isMade(h.Device, kindVeth):
-			refuse("hop %s is on %s, which is not made", h.Next, h.Device)
+			refuse("hop %s is on %s, which is not created", h.Next, h.Device)
 		case fabric != h.Outer.IsValid():
 			refuse("hop %s is on %s: only and all those on %s go to an outer address", h.Next, h.Device, names.FabricDevice)
 		case !fabric:
 			want.Neighbours = append(want.Neighbours, h)
 		case ok && other.Outer != h.Outer:
-			refuse("hops %s and %s have one MAC and go to %s and %s: the first is made", other.Next, h.Next, other.Outer, h.Outer)
+			refuse("hops %s and %s have one MAC and lead to %s and %s: only the first is created", other.Next, h.Next, other.Outer, h.Outer)
 		case first.Outer.IsValid() && h.Outer.Is4() != first.Outer.Is4():
-			refuse("hops %s and %s go to outer addresses of two families, and a VXLAN has one: the first is made", first.Next, h.Next)
+			refuse("hops %s and %s have outer addresses of two families, and a VXLAN has one: only the first is created", first.Next, h.Next)
 		default:
 			macs[h.MAC] = h
 			if !first.Outer.IsValid() {

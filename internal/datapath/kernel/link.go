@@ -207,7 +207,7 @@ func (r *applyRun) applyLink(want datapath.Link) bool {
 	case kind == "":
 		return r.tuneLink(want, have, nil)
 	case ok && have.kind != kind:
-		r.errs = append(r.errs, fmt.Errorf("link %s is there already and is no %s of ours but of kind %q: it stays as it is", want.Name, kind, have.kind))
+		r.errs = append(r.errs, fmt.Errorf("link %s already exists and is not a %s of Liqo but of kind %q: it is left alone", want.Name, kind, have.kind))
 		return false
 	case ok && r.mustRecreate(want, have):
 		if !r.deleteLink(want.Name, have) {

@@ -56,7 +56,7 @@ func (c *compiler) compileCmp(s datapath.Cmp) error {
 	}
 	for _, v := range s.Values {
 		if len(v.Low) != int(c.fieldSize(s.Field)) || len(v.High) != len(v.Low) {
-			return fmt.Errorf("%s is no value of its field", v)
+			return fmt.Errorf("%s is not a value of its field", v)
 		}
 	}
 	switch {
@@ -136,7 +136,7 @@ func (c *compiler) compileWord(s datapath.Word) error {
 	case s.Field == datapath.InputDevice || s.Field == datapath.OutputDevice:
 		name := make([]byte, unix.IFNAMSIZ)
 		if copy(name, s.Word); len(s.Word) >= unix.IFNAMSIZ || s.Word == "" {
-			return fmt.Errorf("%q is no name of a device", s.Word)
+			return fmt.Errorf("invalid device name %q", s.Word)
 		}
 		c.addExprs(&expr.Cmp{Op: compareOp(s.Not), Register: firstRegister, Data: name})
 	case (s.Field == datapath.SourceScope || s.Field == datapath.DestinationScope) && s.Word == datapath.Local:
@@ -146,7 +146,7 @@ func (c *compiler) compileWord(s datapath.Word) error {
 	case s.Field == datapath.FlowStatus && s.Word == datapath.Translated:
 		c.anyBit(nativeUint32(destinationTranslated), s.Not)
 	default:
-		return fmt.Errorf("%q is no word of its field", s.Word)
+		return fmt.Errorf("unknown value %q of its field", s.Word)
 	}
 	return nil
 }
@@ -175,7 +175,7 @@ func (c *compiler) compileNumber(s datapath.Number) error {
 			}
 			values = append(values, string([]byte{byte(n)}))
 		default:
-			return fmt.Errorf("%d is no number of its field", n)
+			return fmt.Errorf("number %d is out of range for its field", n)
 		}
 	}
 	switch len(values) {

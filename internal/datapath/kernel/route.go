@@ -189,7 +189,7 @@ func unreachableYet(err error) bool {
 // explainConflict explains EEXIST on creation.
 func explainConflict(err error) error {
 	if errors.Is(err, syscall.EEXIST) {
-		return fmt.Errorf("one of others is there already, and stays: %w", err)
+		return fmt.Errorf("a foreign one already exists, and is kept: %w", err)
 	}
 	return err
 }

@@ -110,7 +110,7 @@ func TestForeignObjectConflict(t *testing.T) {
 			make  func(t *testing.T, s *space, k *Kernel)
 			error string
 		}{
-			{"a device", func(t *testing.T, s *space, _ *Kernel) { s.device(t, names.FabricDevice) }, `link liqo.fabric is there already and is no vxlan of ours but of kind "veth"`},
+			{"a device", func(t *testing.T, s *space, _ *Kernel) { s.device(t, names.FabricDevice) }, `link liqo.fabric already exists and is not a vxlan of Liqo but of kind "veth"`},
 			{"an address", func(t *testing.T, s *space, _ *Kernel) { s.address(t, "lo", own) }, "addr add " + own + " dev lo: one of others is there already"},
 			{"a route", func(t *testing.T, s *space, _ *Kernel) {
 				fatal(t, s.RouteAdd(&netlink.Route{Dst: ipNet(p.peer.String()), Type: unix.RTN_BLACKHOLE, Table: 6091, Priority: datapath.UnreachableMetric}))
@@ -119,7 +119,7 @@ func TestForeignObjectConflict(t *testing.T) {
 				b := &batch{}
 				b.addMessage(tableID{protocolFamily(p.family), "of-a-user"}, unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, "", encodeAttr(unix.NFTA_TABLE_NAME, zeroEnded("of-a-user")))
 				fatal(t, k.sockets.commitBatch(b))
-			}, "table " + p.family.String() + " of-a-user is there already and is not ours"},
+			}, "table " + p.family.String() + " of-a-user already exists and was not created by Liqo"},
 		} {
 			t.Run(tc.name, func(t *testing.T) {
 				s := newSpace(t)
@@ -272,7 +272,7 @@ func TestUnsupportedState(t *testing.T) {
 		"a vxlan called other would not be found again": func(s *datapath.State) {
 			s.Links = append(s.Links, datapath.Link{Name: "other", VXLAN: &datapath.VXLAN{ID: 1}})
 		},
-		"hop 10.0.0.1 is on eth0, which is not made": func(s *datapath.State) {
+		"hop 10.0.0.1 is on eth0, which is not created": func(s *datapath.State) {
 			s.Neighbours = append(s.Neighbours, datapath.Neighbour{Device: "eth0", Next: addr("10.0.0.1")})
 		},
 		"hops 10.200.1.9 and 11.0.0.1 have one MAC and go to": func(s *datapath.State) {

@@ -117,14 +117,14 @@ func (r *applyRun) applyTables() bool {
 		built, err := buildTable(t)
 		switch have := r.have.tables[id]; {
 		case twice:
-			r.errs = append(r.errs, fmt.Errorf("table %s %s is wanted twice: only the first is made", t.Family, t.Name))
+			r.errs = append(r.errs, fmt.Errorf("table %s %s is requested twice: only the first is created", t.Family, t.Name))
 		case err != nil && t.Name == datapath.TableName:
 			r.errs = append(r.errs, fmt.Errorf("building table %s %s: %w", t.Family, t.Name, err))
 			return false
 		case err != nil:
 			r.errs = append(r.errs, fmt.Errorf("building table %s %s: %w", t.Family, t.Name, err))
 		case have != nil && !have.ours:
-			r.errs = append(r.errs, fmt.Errorf("table %s %s is there already and is not ours: it stays as it is", t.Family, t.Name))
+			r.errs = append(r.errs, fmt.Errorf("table %s %s already exists and was not created by Liqo: it is left alone", t.Family, t.Name))
 		case t.Name == datapath.TableName:
 			ours = append(ours, built)
 		default:

@@ -42,7 +42,7 @@ func (e *kernelEngine) getState() (deviceState, error) {
 		return s, nil
 	}
 	if err != nil {
-		return deviceState{}, fmt.Errorf("reading what the link counted: %w", err)
+		return deviceState{}, fmt.Errorf("reading the counters of the link: %w", err)
 	}
 	if counted := link.Attrs().Statistics; counted != nil {
 		s.refused = counted.RxFrameErrors

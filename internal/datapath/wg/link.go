@@ -18,7 +18,7 @@ import (
 // more than the faster implementation.
 func chooseImplementation(name string, impl Implementation, before writeHook) (Implementation, error) {
 	if impl != Auto && impl != Kernel && impl != Userspace {
-		return "", fmt.Errorf("there is no implementation %q", impl)
+		return "", fmt.Errorf("unknown implementation %q", impl)
 	}
 	link, err := netlink.LinkByName(name)
 	if err == nil {

@@ -23,7 +23,7 @@ func FirewallOf(c *networkingv1beta1.FirewallConfiguration) (Firewall, []Problem
 	w := firewallBuilder{Firewall: Firewall{Of: Object{"FirewallConfiguration", c.Namespace, c.Name}, Since: c.CreationTimestamp.Time}}
 	table := &c.Spec.Table
 	if table.Name == nil || checkName(*table.Name) != nil {
-		w.reject("the table has no name that can be used")
+		w.reject("the name of the table is invalid")
 		return w.Firewall, w.problems
 	}
 	families, err := tableFamilies(table.Family)
@@ -196,7 +196,7 @@ func actionOf(in *firewall.FilterRule, c datapath.Chain) (rule, error) {
 	case firewall.ActionCtMark:
 		mark, err := strconv.ParseUint(value, 10, 32)
 		if err != nil {
-			return nil, fmt.Errorf("%q is no mark", value)
+			return nil, fmt.Errorf("%q is not a mark", value)
 		}
 		return rule{datapath.SetNumber{Field: datapath.FlowMark, Number: uint32(mark)}}, nil
 	case firewall.ActionMetaMarkFromCtMark:
@@ -204,7 +204,7 @@ func actionOf(in *firewall.FilterRule, c datapath.Chain) (rule, error) {
 	case firewall.ActionTCPMssClamp:
 		return clampMSS(in.Match, value, c.Hook)
 	}
-	return nil, fmt.Errorf("%q is no action", in.Action)
+	return nil, fmt.Errorf("unknown action %q", in.Action)
 }
 
 // clampMSS clamps the MSS to a size or to the route's MTU, which is known on the way out only.
@@ -212,7 +212,7 @@ func clampMSS(match []firewall.Match, value string, hook datapath.Hook) (rule, e
 	if !slices.ContainsFunc(match, func(m firewall.Match) bool {
 		return m.Op != firewall.MatchOperationNeq && m.Proto != nil && m.Proto.Value == firewall.L4ProtoTCP
 	}) {
-		return nil, errors.New("only what matches the protocol tcp has segments to clamp")
+		return nil, errors.New("clamping the MSS requires a match of the protocol tcp")
 	}
 	size := uint64(0)
 	if value != "" {
@@ -222,7 +222,7 @@ func clampMSS(match []firewall.Match, value string, hook datapath.Hook) (rule, e
 		}
 	}
 	if size == 0 && (hook == datapath.Prerouting || hook == datapath.Input) {
-		return nil, fmt.Errorf("in %s there is no route to take the size from", hook)
+		return nil, fmt.Errorf("clamping to the MTU of the route is not possible at hook %s", hook)
 	}
 	return rule{datapath.SYN{}, datapath.ClampMSS{Size: uint16(size)}}, nil
 }
@@ -237,7 +237,7 @@ func natRule(in *firewall.NatRule, c datapath.Chain, f datapath.Family) (rule, e
 	switch {
 	case in.NatType == firewall.NatTypeMasquerade:
 		if in.To != nil && *in.To != "" {
-			return nil, errors.New("masquerade has no address to go to")
+			return nil, errors.New("masquerade takes no target address")
 		}
 		if c.Hook != datapath.Postrouting {
 			return nil, fmt.Errorf("in %s nothing is masqueraded", c.Hook)
@@ -255,7 +255,7 @@ func natRule(in *firewall.NatRule, c datapath.Chain, f datapath.Family) (rule, e
 
 func natTarget(to *string, f datapath.Family) (netip.Prefix, error) {
 	if to == nil || *to == "" {
-		return netip.Prefix{}, errors.New("it says not what to translate to")
+		return netip.Prefix{}, errors.New("the target of the translation is missing")
 	}
 	p, err := prefix.ParsePrefix(*to)
 	if err != nil {
@@ -385,7 +385,7 @@ func parseAddresses(s string, f datapath.Family) (datapath.Value, error) {
 	}
 	a, err := parseAddress(s)
 	if err != nil {
-		return none, fmt.Errorf("%q is no address, network or range", s)
+		return none, fmt.Errorf("%q is not an address, network or range", s)
 	}
 	return datapath.Addr(a), inFamily(a, f)
 }
@@ -402,7 +402,7 @@ func parsePorts(s string) (datapath.Value, error) {
 	}
 	high, err := strconv.ParseUint(last, 10, 16)
 	if err != nil || high < low {
-		return datapath.Value{}, fmt.Errorf("%q is no range of ports", s)
+		return datapath.Value{}, fmt.Errorf("%q is not a range of ports", s)
 	}
 	return datapath.Ports(uint16(low), uint16(high)), nil
 }

@@ -96,7 +96,7 @@ func UsableMTU(asked int) int {
 func (g *gateway) linkMTU() int {
 	usable := UsableMTU(g.in.MTU)
 	if usable != g.in.MTU && g.in.MTU != 0 {
-		g.reject(ReasonUnusableMTU, g.in.Of, "%d bytes are no MTU: %d is used", g.in.MTU, usable)
+		g.reject(ReasonUnusableMTU, g.in.Of, "invalid MTU %d: using %d", g.in.MTU, usable)
 	}
 	return usable
 }

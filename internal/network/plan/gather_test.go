@@ -60,8 +60,8 @@ func TestPeersFromConfigurations(t *testing.T) {
 	want := peer("rome", pairs("10.200.0.0/16 10.71.0.0/16", "fd00:200::/56 fd00:71::/56"), nil)
 	equal(t, "peer", want, p)
 	equal(t, "problems", []string{
-		`Configuration liqo-tenant-rome/rome: spec.remote.cidr.pod: "x" is no network`,
-		"Configuration liqo-tenant-rome/rome: 1 external networks there and 0 here",
+		`Configuration liqo-tenant-rome/rome: spec.remote.cidr.pod: "x" is not a network`,
+		"the peer has Configuration liqo-tenant-rome/rome: 1 external networks, and 0 are mapped",
 	}, messages(problems))
 	if !ok {
 		t.Error("the peer is not ready")
@@ -138,7 +138,7 @@ func TestTunnelsFromGateways(t *testing.T) {
 	client := &networkingv1beta1.GatewayClient{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "c"}}
 	client.Status.InternalEndpoint = &networkingv1beta1.InternalGatewayEndpoint{IP: new(networkingv1beta1.IP("10.200.1.9/24"))}
 	_, _, problems = TunnelOfClient(client)
-	equal(t, "problems", []string{`GatewayClient n/c: status.internalEndpoint.ip: "10.200.1.9/24" is no address`}, messages(problems))
+	equal(t, "problems", []string{`GatewayClient n/c: status.internalEndpoint.ip: "10.200.1.9/24" is not an address`}, messages(problems))
 }
 
 func TestMembersFromInternalNodes(t *testing.T) {
@@ -149,7 +149,7 @@ func TestMembersFromInternalNodes(t *testing.T) {
 	n.Status.PodCIDRs = []networkingv1beta1.CIDR{"10.200.1.0/24", "10.200.1/24"}
 	got, problems := MemberOf(n)
 	equal(t, "member", member("worker-1", "10.70.0.11", "10.200.1.1", "172.29.1.1", "10.200.1.0/24"), got)
-	equal(t, "problems", []string{`InternalNode worker-1: status.podCIDRs: "10.200.1/24" is no network`}, messages(problems))
+	equal(t, "problems", []string{`InternalNode worker-1: status.podCIDRs: "10.200.1/24" is not a network`}, messages(problems))
 }
 
 func first1[T any](v T, _ []Problem) T { return v }
@@ -167,7 +167,7 @@ func TestAliasesFromIPs(t *testing.T) {
 	}
 	ip.Spec.IP = "printer"
 	_, ok, problems := AliasOf(ip)
-	equal(t, "problems", []string{`IP demo/printer: spec.ip: "printer" is no address`}, messages(problems))
+	equal(t, "problems", []string{`IP demo/printer: spec.ip: "printer" is not an address`}, messages(problems))
 	ip.Spec.IP, ip.Labels = "172.29.1.100", map[string]string{names.HostUnreachable: "true"}
 	if _, unreachable, _ := AliasOf(ip); ok || unreachable {
 		t.Error("what is nobody's is an alias")
@@ -188,7 +188,7 @@ func TestOwnNetworks(t *testing.T) {
 		network("liqo", "bad", names.NetworkTypePod, "10"), network("liqo-tenant-rome", "peer", names.NetworkTypePod, "10.71.0.0/16"),
 	}, "liqo")
 	equal(t, "networks", [][]netip.Prefix{nets("10.200.0.0/16", "10.210.0.0/16"), nets("10.96.0.0/12"), nets("10.70.0.0/16")}, [][]netip.Prefix{pods, services, external})
-	equal(t, "problems", []string{`Network liqo/bad: status.cidr: "10" is no network`}, messages(problems))
+	equal(t, "problems", []string{`Network liqo/bad: status.cidr: "10" is not a network`}, messages(problems))
 }
 
 func TestPrefixesHeldForPeers(t *testing.T) {
@@ -205,7 +205,7 @@ func TestPrefixesHeldForPeers(t *testing.T) {
 		network("ours", "10.200.0.0/16", names.NetworkType), network("bad", "10", names.CIDRType),
 	})
 	equal(t, "held", nets("10.71.0.0/16"), held)
-	equal(t, "problems", []string{`Network liqo-tenant-rome/bad: status.cidr: "10" is no network`}, messages(problems))
+	equal(t, "problems", []string{`Network liqo-tenant-rome/bad: status.cidr: "10" is not a network`}, messages(problems))
 }
 
 func TestServicesAndWhatIsReady(t *testing.T) {

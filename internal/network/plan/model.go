@@ -167,7 +167,7 @@ func (s *model) takeTunnels(in []Tunnel, owner map[netip.Addr]Object) {
 			g.Active = netip.Addr{}
 		}
 		if usable := UsableMTU(g.Asked); usable != g.Asked && g.Asked != 0 {
-			s.reject(ReasonUnusableMTU, g.Of, "%d bytes are no MTU: %d is used", g.Asked, usable)
+			s.reject(ReasonUnusableMTU, g.Of, "invalid MTU %d: using %d", g.Asked, usable)
 		}
 		g.MTU = UsableMTU(g.MTU)
 		s.tunnels = append(s.tunnels, g)
@@ -183,7 +183,7 @@ func (s *model) findStrays(peers []Peer) {
 		}
 		i := slices.IndexFunc(peers, func(p Peer) bool { return p.Key.ClusterID == g.Peer.ClusterID })
 		if i >= 0 {
-			s.reject(ReasonConfigurationElsewhere, g.Of, "nothing is sent there: the peer is known by %s, and its gateways belong into that namespace", peers[i].Of)
+			s.reject(ReasonConfigurationElsewhere, g.Of, "not in use: the effective Configuration of the peer is %s, and gateways must be in its namespace", peers[i].Of)
 		}
 	}
 }
@@ -324,7 +324,7 @@ func (s *model) conflictOf(n peerNetwork, taken []ReservedPrefix) string {
 	}
 	for _, t := range reserved {
 		if t.Prefix.Overlaps(n.Remote) {
-			return fmt.Sprintf("%s there covers %s, %s", n.Remote, t.Prefix, t.By)
+			return fmt.Sprintf("network %s of the peer covers %s, %s", n.Remote, t.Prefix, t.By)
 		}
 	}
 	for _, other := range s.networks {
@@ -332,7 +332,7 @@ func (s *model) conflictOf(n peerNetwork, taken []ReservedPrefix) string {
 			return fmt.Sprintf("it overlaps %s of %s", other.Local, other.of)
 		}
 		if other.peer == n.peer && other.Remote.Overlaps(n.Remote) {
-			return fmt.Sprintf("%s there overlaps %s of %s", n.Remote, other.Remote, other.of)
+			return fmt.Sprintf("network %s of the peer overlaps with %s of %s", n.Remote, other.Remote, other.of)
 		}
 	}
 	return ""

@@ -171,7 +171,7 @@ func ruleOf(in *networkingv1beta1.Rule) (datapath.Rule, error) {
 	}
 	if in.FwMark != nil {
 		if *in.FwMark < 0 || *in.FwMark > math.MaxUint32 {
-			return out, fmt.Errorf("%d is no mark", *in.FwMark)
+			return out, fmt.Errorf("%d is not a mark", *in.FwMark)
 		}
 		out.Mark = uint32(*in.FwMark)
 	}
@@ -215,7 +215,7 @@ func checkDevice(name string) error {
 func parseAddress(s string) (netip.Addr, error) {
 	a, err := netip.ParseAddr(s)
 	if a = a.Unmap(); err != nil || !isUsable(a) {
-		return netip.Addr{}, fmt.Errorf("%q is no address", s)
+		return netip.Addr{}, fmt.Errorf("%q is not an address", s)
 	}
 	return a, nil
 }

@@ -43,11 +43,11 @@ func TestRefusals(t *testing.T) {
 			c.Tunnels = append(c.Tunnels, second)
 		}, []string{"AnotherGateway of GatewayServer liqo-tenant-rome/second: the peer has a gateway already: GatewayServer liqo-tenant-rome/rome"}},
 		{"a gateway is beside the Configuration of its peer", elsewhere, []string{
-			"ConfigurationElsewhere of GatewayServer default/rome: nothing is sent there: the peer is known by Configuration liqo-tenant-rome/rome, and its gateways belong into that namespace",
+			"ConfigurationElsewhere of GatewayServer default/rome: not in use: the effective Configuration of the peer is Configuration liqo-tenant-rome/rome, and gateways must be in its namespace",
 		}},
 		{"a gateway waits for its Configuration", func(c *Cluster) { elsewhere(c); c.Peers = nil }, nil},
 		{"an MTU is one", func(c *Cluster) { c.Tunnels[0].Asked = 100 }, []string{
-			"UnusableMTU of GatewayServer liqo-tenant-rome/rome: 100 bytes are no MTU: 1340 is used",
+			"UnusableMTU of GatewayServer liqo-tenant-rome/rome: invalid MTU 100: using 1340",
 		}},
 		{"IPv6 has an MTU of its own, whether the gateway runs or not", func(c *Cluster) {
 			c.Peers[0].Pods, c.Tunnels[0] = pairs("fd00:200::/56 fd00:71::/56"), tunnel("rome", "")
@@ -104,13 +104,13 @@ func TestContradictions(t *testing.T) {
 		"Configuration liqo-tenant-rome/rome: 0.0.0.0/0 is left out: it covers 0.0.0.0/8, this host": func(c *Cluster) {
 			c.Peers[0].Pods = pairs("0.0.0.0/0 0.0.0.0/0")
 		},
-		"Configuration liqo-tenant-rome/rome: 10.71.0.0/16 is left out: 169.254.0.0/16 there covers 169.254.0.0/16, links and tunnels": func(c *Cluster) {
+		"Configuration liqo-tenant-rome/rome: 10.71.0.0/16 is left out: network 169.254.0.0/16 of the peer covers 169.254.0.0/16, links and tunnels": func(c *Cluster) {
 			c.Peers[0].Pods = pairs("169.254.0.0/16 10.71.0.0/16")
 		},
-		"Configuration liqo-tenant-rome/rome: 10.71.0.0/17 is left out: 10.200.0.0/16 there and 10.71.0.0/17 here are not of the same length": func(c *Cluster) {
+		"Configuration liqo-tenant-rome/rome: 10.71.0.0/17 is left out: remote prefix 10.200.0.0/16 and local prefix 10.71.0.0/17 differ in length": func(c *Cluster) {
 			c.Peers[0].Pods = pairs("10.200.0.0/16 10.71.0.0/17")
 		},
-		"Configuration liqo-tenant-rome/rome: 10.72.0.0/24 is left out: 10.200.9.0/24 there overlaps 10.200.0.0/16 of Configuration liqo-tenant-rome/rome": func(c *Cluster) {
+		"Configuration liqo-tenant-rome/rome: 10.72.0.0/24 is left out: network 10.200.9.0/24 of the peer overlaps with 10.200.0.0/16 of Configuration liqo-tenant-rome/rome": func(c *Cluster) {
 			c.Peers[0].Pods = pairs("10.200.0.0/16 10.71.0.0/16", "10.200.9.0/24 10.72.0.0/24")
 		},
 		"Configuration liqo-tenant-siena/siena: 10.71.3.0/24 is left out: it overlaps 10.71.0.0/16 of Configuration liqo-tenant-rome/rome": func(c *Cluster) {
@@ -125,7 +125,7 @@ func TestContradictions(t *testing.T) {
 			second.Of.Name = "second"
 			c.Tunnels = append(c.Tunnels, second)
 		},
-		"GatewayServer default/rome: nothing is sent there: the peer is known by Configuration liqo-tenant-rome/rome, and its gateways belong into that namespace": func(c *Cluster) {
+		"GatewayServer default/rome: not in use: the effective Configuration of the peer is Configuration liqo-tenant-rome/rome, and gateways must be in its namespace": func(c *Cluster) {
 			stray := tunnel("rome", "10.200.2.9")
 			stray.Of.Namespace, stray.Peer.Namespace = "default", "default"
 			c.Tunnels = append(c.Tunnels, stray)
@@ -165,8 +165,8 @@ func TestContradictions(t *testing.T) {
 		"GatewayServer liqo-tenant-siena/siena: fd00::9 is not of the family of the fabric, ip": func(c *Cluster) {
 			c.Tunnels = append(c.Tunnels, tunnel("siena", "fd00::9"))
 		},
-		"GatewayServer liqo-tenant-rome/rome: 70000 bytes are no MTU: 1340 is used": func(c *Cluster) { c.Tunnels[0].Asked = 70000 },
-		"GatewayServer liqo-tenant-rome/rome: 65500 bytes are no MTU: 1340 is used": func(c *Cluster) { c.Tunnels[0].Asked = 65500 },
+		"GatewayServer liqo-tenant-rome/rome: invalid MTU 70000: using 1340": func(c *Cluster) { c.Tunnels[0].Asked = 70000 },
+		"GatewayServer liqo-tenant-rome/rome: invalid MTU 65500: using 1340": func(c *Cluster) { c.Tunnels[0].Asked = 65500 },
 		"InternalNode worker-2: 10.70.0.11 is the address of InternalNode worker-1": func(c *Cluster) { c.Members[1].External = addrs("10.70.0.11") },
 		"InternalNode worker-2: 10.70.0.14 is not used beside 10.70.0.13: a node has one address of a family": func(c *Cluster) {
 			c.Members[1].External = addrs("10.70.0.14", "10.70.0.13")

@@ -85,16 +85,16 @@ func WhyUnapplied(o metav1.Object, home string) string {
 	case target == names.TargetFabric && onNodes != nil && !slices.Contains(onNodes, sub):
 		return fmt.Sprintf("the label %s is %q: for nodes it must be one of %s", subcategory, sub, strings.Join(onNodes, ", "))
 	case target == names.TargetFabric && sub == names.TargetSingleNode:
-		return fmt.Sprintf("there is no node %q, which the label %s names", l[unique], unique)
+		return fmt.Sprintf("node %q of the label %s does not exist", l[unique], unique)
 	case target == names.TargetFabric:
 		return "there is no node"
 	case l[unique] != "":
-		return fmt.Sprintf("there is no gateway for %q, which the label %s names, in namespace %s; gateways take a %s from their own namespace and from %s",
+		return fmt.Sprintf("no gateway for %q (label %s) exists in namespace %s; gateways apply a %s in their own namespace and in %s",
 			l[unique], unique, o.GetNamespace(), kind, home)
 	case sub == "":
 		return fmt.Sprintf("the labels %s and %s are missing: they say which gateways are meant", subcategory, unique)
 	}
-	return fmt.Sprintf("there is no gateway in namespace %s; gateways take a %s from their own namespace and from %s", o.GetNamespace(), kind, home)
+	return fmt.Sprintf("no gateway exists in namespace %s; gateways apply a %s in their own namespace and in %s", o.GetNamespace(), kind, home)
 }
 
 func appliesTo(o metav1.Object, namespaces ...string) bool {

@@ -128,7 +128,7 @@ rule pref 50 from 10.200.7.0/24 lookup 32592813
 rule pref 104 oif eth9 lookup 32592813
 rule pref 104 to 192.0.2.0/24 iif cni0 fwmark 7 lookup 32592813
 # route 3 of rule 1: there is another route to 192.0.2.0/24
-# route 4 of rule 1: "nonsense" is no network
+# route 4 of rule 1: "nonsense" is not a network
 # route 5 of rule 1: it has neither gw nor dev
 # route 6 of rule 1: "a/b" is not the name of a device
 # route 7 of rule 1: fd00::1 is not of the family of 198.51.100.0/24
@@ -136,7 +136,7 @@ rule pref 104 to 192.0.2.0/24 iif cni0 fwmark 7 lookup 32592813
 # route 9 of rule 1: it has no dst
 # rule 4: 10.0.0.0/8 and fd00::/8 are not of the same family
 # rule 5: the priority 40000 is not between 0 and 32765
-# rule 6: -1 is no mark
+# rule 6: -1 is not a mark
 `
 	if diff := cmp.Diff(want, written(s, problems)); diff != "" {
 		t.Error(diff)
@@ -203,7 +203,7 @@ func TestFirewallsOfUsers(t *testing.T) {
 func TestFirewallsThatAreNone(t *testing.T) {
 	for want, c := range map[string]*networkingv1beta1.FirewallConfiguration{
 		`table x: the family "BRIDGE" is not supported`: firewallWith("x", firewall.TableFamilyBridge),
-		"the table has no name that can be used":        firewallWith("x y", firewall.TableFamilyIPv4),
+		"the name of the table is invalid":        firewallWith("x y", firewall.TableFamilyIPv4),
 	} {
 		if f, problems := FirewallOf(c); len(f.Tables) > 0 || len(problems) != 1 || problems[0].Message != want {
 			t.Errorf("%v, want %s", problems, want)

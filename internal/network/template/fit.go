@@ -116,7 +116,7 @@ func checkFields(rendered any, into any, path string) error {
 	}
 	as := reflect.New(typeOf(into)).Interface()
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(fields, as, true); err != nil {
-		return fmt.Errorf("%s is no %s: %w", path, typeOf(into).Name(), err)
+		return fmt.Errorf("%s is not a %s: %w", path, typeOf(into).Name(), err)
 	}
 	return nil
 }

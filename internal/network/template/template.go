@@ -107,7 +107,7 @@ func (r *renderer) renderMetadata(in map[string]any) (map[string]any, error) {
 		}
 	}
 	if out["namespace"] != r.gateway.Namespace {
-		return nil, fmt.Errorf("%s.namespace is %q: a gateway is made in the namespace of its object, %q", path, out["namespace"], r.gateway.Namespace)
+		return nil, fmt.Errorf("%s.namespace is %q: a gateway must be in the namespace of its object, %q", path, out["namespace"], r.gateway.Namespace)
 	}
 	return out, nil
 }
@@ -130,7 +130,7 @@ func (r *renderer) renderService(out *unstructured.Unstructured) error {
 			err = unstructured.SetNestedStringMap(out.Object, merged, "spec", "service", "metadata", key)
 		}
 		if err != nil {
-			return fmt.Errorf("spec.template.spec.service cannot be given the %s that the GatewayServer asks for: %w", key, err)
+			return fmt.Errorf("spec.template.spec.service cannot have the %s of the GatewayServer: %w", key, err)
 		}
 	}
 	return nil
@@ -206,7 +206,7 @@ func (r *renderer) renderFields(in map[string]any, path string, as reflect.Type)
 			}
 		}
 		if _, twice := out[name]; twice {
-			return nil, fmt.Errorf("%s is there twice, as %q and %q", at, name, "?"+name)
+			return nil, fmt.Errorf("%s is set twice, as %q and %q", at, name, "?"+name)
 		}
 		rendered, err := r.renderValue(value, at, fieldType(as, name))
 		if err != nil {
@@ -283,10 +283,10 @@ func variableOf(p *parse.PipeNode) (*parse.FieldNode, bool) {
 func (r *renderer) parseText(text, path string) (*template.Template, error) {
 	t, err := template.New(path).Option("missingkey=error").Parse(text)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %q is no template: %w", path, text, err)
+		return nil, fmt.Errorf("%s: %q is not a valid template: %w", path, text, err)
 	}
 	if t.Tree == nil || len(t.Templates()) > 1 {
-		return nil, fmt.Errorf("%s: %q defines a template, which is not possible here", path, text)
+		return nil, fmt.Errorf("%s: %q defines a template, which is not supported", path, text)
 	}
 	if err := r.checkBounded(t.Root, false); err != nil {
 		return nil, fmt.Errorf("%s: %q %w", path, text, err)
@@ -312,7 +312,7 @@ func (r *renderer) checkBounded(n parse.Node, looping bool) error {
 		parts = []parse.Node{n.Pipe, n.List, n.ElseList}
 	case *parse.RangeNode:
 		if looping {
-			return errors.New("has a loop in a loop, which is not possible here")
+			return errors.New("has a loop in a loop, which is not supported")
 		}
 		if !r.isIterable(n.Pipe) {
 			return errors.New("has a loop over something else than a list, such as .Spec.Endpoint.Ports")
@@ -327,10 +327,10 @@ func (r *renderer) checkBounded(n parse.Node, looping bool) error {
 		parts = []parse.Node{n.Node}
 	case *parse.IdentifierNode:
 		if !slices.Contains(functions, n.Ident) {
-			return fmt.Errorf("calls %s, which is not possible here", n.Ident)
+			return fmt.Errorf("calls %s, which is not supported", n.Ident)
 		}
 	case *parse.TemplateNode:
-		return errors.New("uses a template by its name, which is not possible here")
+		return errors.New("uses a template by its name, which is not supported")
 	}
 	for _, part := range parts {
 		if err := r.checkBounded(part, looping); err != nil {
