@@ -61,11 +61,11 @@ func readAmount(name corev1.ResourceName, text string) (resource.Quantity, error
 	whole := quantity.DeepCopy()
 	switch {
 	case err != nil:
-		return quantity, out.Fail("%q is no amount such as 2, 500m or 4Gi", text)
+		return quantity, out.Fail("invalid amount %q: must be a quantity such as 2, 500m or 4Gi", text)
 	case quantity.Sign() < 0:
 		return quantity, out.Fail("an amount cannot be negative, as %q is", text)
 	case name != corev1.ResourceCPU && !whole.RoundUp(0):
-		return quantity, out.Fail("%q is no whole number", text)
+		return quantity, out.Fail("invalid amount %q: must be a whole number", text)
 	}
 	return quantity, nil
 }

@@ -31,9 +31,9 @@ func (c *cli) newAuthenticateCommand() *cobra.Command {
 		Use:     "authenticate",
 		Aliases: []string{"auth"},
 		Short:   "Have a provider know this cluster, and take its credentials",
-		Long: "Have a provider, the remote cluster, know this one as a consumer, and take the credentials that it gives.\n" +
-			"What an earlier attempt or an earlier peering left behind is taken up or replaced. Run again, it changes nothing.\n" +
-			"Who has no access to both clusters does the same by: create nonce, generate tenant, generate identity.",
+		Long: "Register this cluster as a consumer of the remote cluster, its provider, and store the credentials that the provider issues.\n" +
+			"Remains of an earlier attempt or peering are reused or replaced. A second run changes nothing.\n" +
+			"Without access to both clusters use: create nonce, generate tenant, generate identity.",
 		Example: "  liqoctl authenticate --remote-kubeconfig milan.kubeconfig",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

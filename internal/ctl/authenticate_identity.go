@@ -56,7 +56,7 @@ func (s *Cluster) identityFor(ctx context.Context, provider string) (string, err
 	case 1:
 		return found[0], nil
 	}
-	return "", out.Fail("there are several Identities for %s in namespace %s: %s", provider, s.namespace, strings.Join(found, ", ")).Hint("Delete all but one of them")
+	return "", out.Fail("several Identities for %s exist in namespace %s: %s", provider, s.namespace, strings.Join(found, ", ")).Hint("Delete all but one of them")
 }
 
 // controlPlaneSecrets returns the Secrets with a kubeconfig of the control plane of a provider.
@@ -89,7 +89,7 @@ func checkIdentity(identity *authv1beta1.Identity, key crypto.Signer) error {
 		return nil
 	}
 	if len(params.SignedCRT) == 0 {
-		return out.Fail("the provider gives credentials that are not supported: no certificate")
+		return out.Fail("the provider issued unsupported credentials: no certificate")
 	}
 	if err := pki.CheckCertificate(params.SignedCRT, key.Public()); err != nil {
 		return out.Fail("the certificate that the provider gave is of no use: %w", err)
@@ -110,7 +110,7 @@ func checkIdentity(identity *authv1beta1.Identity, key crypto.Signer) error {
 		_, err = pki.ParseKubeconfig(encoded)
 	}
 	if err != nil {
-		return out.Fail("what the provider says of itself cannot be used: %w", err)
+		return out.Fail("using the parameters of the provider: %w", err)
 	}
 	return nil
 }
@@ -125,7 +125,7 @@ func (s *Cluster) awaitKubeconfig(ctx context.Context, identity client.ObjectKey
 		} else if err != nil {
 			return err
 		}
-		missing := await.Pending(fmt.Sprintf("the Identity %s does not have a kubeconfig secret reference: does the controller-manager of Liqo run?", identity))
+		missing := await.Pending(fmt.Sprintf("the Identity %s does not have a kubeconfig secret reference: is liqo-controller-manager running?", identity))
 		if now.Status.KubeconfigSecretRef == nil {
 			return missing
 		}

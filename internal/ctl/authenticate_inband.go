@@ -66,8 +66,8 @@ func (s *Cluster) apiServerProxy(ctx context.Context) (netip.Addr, error) {
 	err := s.kube.Get(ctx, key, ip)
 	switch {
 	case apierrors.IsNotFound(err), apimeta.IsNoMatchError(err):
-		return netip.Addr{}, out.Fail("its API server has no proxy in the tunnel: there is no IP %s", key).
-			Hint("See that proxy.enabled and networking.enabled of its installation are true, or give --proxy-url")
+		return netip.Addr{}, out.Fail("its API server has no proxy in the tunnel: IP %s not found", key).
+			Hint("Check that proxy.enabled and networking.enabled of its installation are true, or set --proxy-url")
 	case err != nil:
 		return netip.Addr{}, fmt.Errorf("looking for the proxy of the API server: %w", err)
 	case ip.Status.IP == "":
@@ -88,7 +88,7 @@ func (s *Cluster) remappedAddress(ctx context.Context, other string, there netip
 	}
 	cfg, ok := found.(*networkingv1beta1.Configuration)
 	if !ok {
-		return there, out.Fail("%w: there is no Configuration of %s", errNotConnected, other).Hint("Connect them first, by: liqoctl network connect").
+		return there, out.Fail("%w: no Configuration of %s found", errNotConnected, other).Hint("Connect them first, by: liqoctl network connect").
 			See("docs/troubleshooting.md#a-connection-is-not-connected")
 	}
 	networks, placed, err := prefix.Of(cfg)

@@ -44,10 +44,10 @@ func TestPeeringThroughTheTunnelIsRefusedBeforeAnythingIsDone(t *testing.T) {
 	ip := &ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Namespace: milan.liqoNamespace, Name: names.APIServerProxyIP}, Spec: ipamv1alpha1.IPSpec{IP: "10.96.0.20"}}
 	testkit.Create(t, c.Client, ip)
 	testkit.UpdateStatus(t, c.Client, ip, func(ip *ipamv1alpha1.IP) { ip.Status.IP, ip.Status.CIDR = "10.70.0.9", "10.70.0.0/16" })
-	refused("the networks are not connected: there is no Configuration of " + milan.id)
+	refused("the networks are not connected: no Configuration of " + milan.id + " found")
 	// The networks that the command would connect need not be connected for its preview.
 	a := &authentication{cli: &cli{Printer: out.New(strings.NewReader(""), said, said)}, consumer: rome, provider: milan, inBand: true}
-	if err := a.readState(t.Context()); err == nil || !strings.Contains(err.Error(), "the networks are not connected: there is no Configuration of "+milan.id) {
+	if err := a.readState(t.Context()); err == nil || !strings.Contains(err.Error(), "the networks are not connected: no Configuration of "+milan.id+" found") {
 		t.Errorf("authenticate is not refused: %v", err)
 	}
 	a.connects = true

@@ -49,7 +49,7 @@ type assignedKey struct{ crypto.Signer }
 // pending.
 func (s *Cluster) keyFor(ctx context.Context, provider string) (crypto.Signer, error) {
 	at := client.ObjectKey{Namespace: s.liqoNamespace, Name: names.PeerKeysSecret(provider)}
-	missing := await.Pending(fmt.Sprintf("the key pair for %s, the Secret %s, is not there yet: does the controller-manager of Liqo run?", provider, at))
+	missing := await.Pending(fmt.Sprintf("the key pair for %s, Secret %s, does not exist yet: is liqo-controller-manager running?", provider, at))
 	ns, secret := &corev1.Namespace{}, &corev1.Secret{}
 	if err := s.kube.Get(ctx, client.ObjectKey{Name: s.namespace}, ns); err != nil {
 		return nil, fmt.Errorf("reading the tenant namespace: %w", err)
@@ -64,7 +64,7 @@ func (s *Cluster) keyFor(ctx context.Context, provider string) (crypto.Signer, e
 	}
 	key, err := pki.ParseKey(secret.Data[names.PrivateKeyKey])
 	if err != nil {
-		return nil, out.Fail("the Secret %s has no key that can be used: %w", at, err)
+		return nil, out.Fail("the Secret %s has no usable key: %w", at, err)
 	}
 	return key, nil
 }
@@ -185,10 +185,10 @@ func (s *Cluster) canServe(ctx context.Context, consumer string, nonce []byte) (
 func (s *Cluster) awaitNonce(ctx context.Context, at client.ObjectKey) (nonce []byte, err error) {
 	err = s.awaitSecret(ctx, at, func(data map[string][]byte) error {
 		if nonce = data[names.NonceKey]; len(nonce) == 0 {
-			return await.Pending(fmt.Sprintf("the Secret %s has no nonce yet: does the controller-manager of Liqo run?", at))
+			return await.Pending(fmt.Sprintf("the Secret %s has no nonce yet: is liqo-controller-manager running?", at))
 		}
 		if err := pki.CheckNonce(nonce); err != nil {
-			return out.Fail("what the Secret %s has is no nonce: %w", at, err)
+			return out.Fail("the Secret %s has an invalid nonce: %w", at, err)
 		}
 		return nil
 	})
@@ -229,7 +229,7 @@ func (s *Cluster) awaitSignature(ctx context.Context, at client.ObjectKey, key c
 	err = s.awaitSecret(ctx, at, func(data map[string][]byte) error {
 		signature = data[names.SignedNonceKey]
 		if !signedBy(key, of, signature) {
-			return await.Pending(fmt.Sprintf("the nonce in the Secret %s is not signed yet: does the controller-manager of Liqo run?", at))
+			return await.Pending(fmt.Sprintf("the nonce in the Secret %s is not signed yet: is liqo-controller-manager running?", at))
 		}
 		return nil
 	})

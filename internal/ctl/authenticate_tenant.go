@@ -110,7 +110,7 @@ func checkGranted(tenant *authv1beta1.Tenant) error {
 	ready := apimeta.FindStatusCondition(tenant.Status.Conditions, authv1beta1.TenantReady)
 	switch {
 	case ready == nil || ready.ObservedGeneration != tenant.Generation:
-		return await.Pending(fmt.Sprintf("nobody looked at the Tenant %s yet: does the controller-manager of Liqo run?", key))
+		return await.Pending(fmt.Sprintf("Tenant %s has not been processed yet: is liqo-controller-manager running?", key))
 	case ready.Status != metav1.ConditionTrue:
 		return out.Fail("the Tenant %s is refused: %s: %s", key, ready.Reason, ready.Message).See("docs/troubleshooting.md#a-slice-is-not-accepted")
 	}
@@ -119,7 +119,7 @@ func checkGranted(tenant *authv1beta1.Tenant) error {
 	case issued == nil || issued.ObservedGeneration != tenant.Generation:
 		return await.Pending(fmt.Sprintf("the certificate for the Tenant %s was not asked for yet", key))
 	case issued.Status == metav1.ConditionFalse && issued.Reason != authv1beta1.ReasonCertificatePending && issued.Reason != authv1beta1.ReasonCertificateLate:
-		return out.Fail("there is no certificate for the Tenant %s: %s: %s", key, issued.Reason, issued.Message).
+		return out.Fail("no certificate was issued for the Tenant %s: %s: %s", key, issued.Reason, issued.Message).
 			See("docs/troubleshooting.md#a-slice-is-not-accepted")
 	case tenant.Status.AuthParams == nil || tenant.Status.TenantNamespace == "":
 		return await.Pending(fmt.Sprintf("the Tenant %s is not served yet: %s", key, issued.Message))

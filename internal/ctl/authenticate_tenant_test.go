@@ -72,7 +72,7 @@ func TestWhatIsMissingToATenant(t *testing.T) {
 		"the certificate is an older one": {conditions: []metav1.Condition{ready, is(issued, 2, metav1.ConditionTrue, "CertificateIssued")}, params: true, kind: pending, want: "was not asked for yet"},
 		"it is being signed":              {conditions: []metav1.Condition{ready, is(issued, 3, metav1.ConditionFalse, "CertificatePending")}, kind: pending, want: "because"},
 		"nobody signs it for long":        {conditions: []metav1.Condition{ready, is(issued, 3, metav1.ConditionFalse, "CertificateLate")}, kind: pending, want: "is not served yet: because"},
-		"the signer refuses":              {conditions: []metav1.Condition{ready, is(issued, 3, metav1.ConditionFalse, "AuthParamsFailed")}, kind: failed, want: "there is no certificate for the Tenant liqo-tenant-rome/rome: AuthParamsFailed: because"},
+		"the signer refuses":              {conditions: []metav1.Condition{ready, is(issued, 3, metav1.ConditionFalse, "AuthParamsFailed")}, kind: failed, want: "no certificate was issued for the Tenant liqo-tenant-rome/rome: AuthParamsFailed: because"},
 		"it is there":                     {conditions: []metav1.Condition{ready, issued}, params: true},
 		"it serves on":                    {conditions: []metav1.Condition{ready, is(issued, 3, metav1.ConditionTrue, "RenewalFailed")}, params: true},
 	} {

@@ -125,7 +125,7 @@ func nobodyIsAuthenticatedWrongly(t *testing.T, genoa, turin *town) {
 	introduced(t, genoa, &town{ControlPlane: turin.ControlPlane, liqo: "elsewhere"}, "authenticate").refuses(t,
 		`in the remote cluster: Liqo is not installed in namespace "elsewhere"`)
 	introduced(t, genoa, turin, "authenticate", "--in-band").refuses(t,
-		"in the remote cluster: its API server has no proxy in the tunnel: there is no IP "+turin.liqo+"/api-server-proxy", "--proxy-url")
+		"in the remote cluster: its API server has no proxy in the tunnel: IP "+turin.liqo+"/api-server-proxy not found", "--proxy-url")
 	introduced(t, genoa, turin, "authenticate", "--proxy-url", "socks5://proxy:1080").refuses(t, "--proxy-url: proxy-url is a SOCKS proxy")
 	apart := installed(t, map[*town]string{genoa: "v0.2.0", turin: "v0.4.0"})
 	introduced(t, genoa, turin, "authenticate").refuses(t, "the local cluster has Liqo v0.2.0 and the remote one v0.4.0, which do not work together")
@@ -386,7 +386,7 @@ func theyAreAuthenticatedByHand(t *testing.T, genoa, turin *town) {
 	kubeconfig := inTenant(t, genoa, "get", "kubeconfig", "controlplane-turin", "--remote-cluster-id", "turin")
 	kubeconfig.succeeds(t)
 	wantUser(t, kubeconfig.stdout, "genoa", "liqo-tenant-genoa")
-	inTenant(t, genoa, "get", "kubeconfig", "controlplane-milan", "--remote-cluster-id", "turin").refuses(t, "there is no Identity liqo-tenant-turin/controlplane-milan")
+	inTenant(t, genoa, "get", "kubeconfig", "controlplane-milan", "--remote-cluster-id", "turin").refuses(t, "Identity liqo-tenant-turin/controlplane-milan not found")
 	liqoctl(t, nil, "__complete", "--kubeconfig", kubeconfigFile(t, genoa.Config), "get", "kubeconfig", "--remote-cluster-id", "turin", "").succeeds(t, "controlplane-turin\n")
 
 	// Why an Identity has no kubeconfig is told at once.
@@ -464,10 +464,10 @@ metadata:
 // theBeginningIsMissing is about steps that are taken too early.
 func theBeginningIsMissing(t *testing.T, genoa, turin *town) {
 	t.Helper()
-	inTenant(t, turin, "get", "nonce", "--remote-cluster-id", "genoa").refuses(t, "there is no nonce for genoa", "liqoctl create nonce")
-	inTenant(t, turin, "get", "nonce", "--remote-cluster-id", "nobody").refuses(t, "there is no tenant namespace of nobody")
+	inTenant(t, turin, "get", "nonce", "--remote-cluster-id", "genoa").refuses(t, "nonce for genoa not found", "liqoctl create nonce")
+	inTenant(t, turin, "get", "nonce", "--remote-cluster-id", "nobody").refuses(t, "tenant namespace of nobody not found")
 	there(t, genoa, "generate", "tenant", "--remote-cluster-id", "turin").refuses(t, "nonce not provided and no nonce secret found", "--nonce")
-	there(t, turin, "generate", "identity", "--remote-cluster-id", "genoa").refuses(t, "there is no Tenant of genoa", "liqoctl generate tenant")
+	there(t, turin, "generate", "identity", "--remote-cluster-id", "genoa").refuses(t, "no Tenant of genoa found", "liqoctl generate tenant")
 	for want, args := range map[string][]string{
 		"--nonce: a nonce is 64 bytes in base64, 88 characters":               {"generate", "tenant", "--remote-cluster-id", "turin", "--nonce", "short"},
 		"--proxy-url: proxy-url must be an http or https URL":                 {"generate", "tenant", "--remote-cluster-id", "turin", "--proxy-url", "ftp://x"},
@@ -554,11 +554,11 @@ func whoDoesNotRunIsTold(t *testing.T, genoa, turin *town) {
 	t.Helper()
 	turin.stop()
 	introduced(t, genoa, turin, "authenticate", "--timeout", "20s").refuses(t,
-		"in the remote cluster: the Secret liqo-tenant-genoa/liqo-nonce has no nonce yet: does the controller-manager of Liqo run?: timed out waiting for the condition")
+		"in the remote cluster: the Secret liqo-tenant-genoa/liqo-nonce has no nonce yet: is liqo-controller-manager running?: timed out waiting for the condition")
 	turin.authenticates(t)
 	genoa.stop()
 	introduced(t, genoa, turin, "authenticate", "--timeout", "20s").refuses(t,
-		"in the local cluster: the nonce in the Secret liqo-tenant-turin/liqo-signed-nonce is not signed yet: does the controller-manager of Liqo run?: timed out waiting for the condition")
+		"in the local cluster: the nonce in the Secret liqo-tenant-turin/liqo-signed-nonce is not signed yet: is liqo-controller-manager running?: timed out waiting for the condition")
 	genoa.authenticates(t)
 	wantTranscript(t, introduced(t, genoa, turin, "authenticate"), identities+authenticated)
 	wantTranscript(t, introduced(t, genoa, turin, "unauthenticate"), identities+unauthenticated)

@@ -108,7 +108,7 @@ func explainTimeout(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() == nil {
 		return err
 	}
-	const onward = "Run it again to go on from here"
+	const onward = "Run the command again to continue"
 	if f, ok := errors.AsType[*out.Failure](err); ok {
 		if len(f.All()) > 0 {
 			return err

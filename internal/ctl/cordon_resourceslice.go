@@ -29,7 +29,7 @@ func (c *cli) sliceCommand(cordoned bool) *cobra.Command {
 	var consumer string
 	cmd := &cobra.Command{
 		Use: "resourceslice NAME", Aliases: []string{"resourceslices", "rs"}, Short: short,
-		Long:              short + ".\nThe provider decides about that: it is for the cluster that lends.",
+		Long:              short + ".\nThe command is for the provider of the ResourceSlice.",
 		Example:           fmt.Sprintf("  liqoctl %s resourceslice big --remote-cluster-id rome", verb),
 		Args:              oneName,
 		ValidArgsFunction: c.completeOne(func() client.ObjectList { return &authv1beta1.ResourceSliceList{} }, client.MatchingLabels{names.Replicated: "true"}),
@@ -58,14 +58,14 @@ func (c *cli) cordonSlice(ctx context.Context, o *switchOptions, name, consumer 
 		return fmt.Errorf("unable to get tenant namespace: %w", err)
 	}
 	if here.missing {
-		return out.Fail("unable to get tenant namespace: there is none of %s", consumer).Hint("%s", noTenantNamespaceHint)
+		return out.Fail("unable to get tenant namespace: none found for %s", consumer).Hint("%s", noTenantNamespaceHint)
 	}
 	slice := &authv1beta1.ResourceSlice{}
 	if err := cluster.Get(ctx, client.ObjectKey{Namespace: here.namespace, Name: name}, slice); err != nil {
 		return fmt.Errorf("unable to get ResourceSlice: %w", err)
 	}
 	if !peer.IsReplica(slice) {
-		return out.Fail("the ResourceSlice %q is what this cluster asks of %s: only the provider cordons it", name, consumer)
+		return out.Fail("ResourceSlice %q is a request of this cluster to %s: only the provider can cordon it", name, consumer)
 	}
 	slice.SetGroupVersionKind(authv1beta1.GroupVersion.WithKind("ResourceSlice"))
 	before := slice.DeepCopy()

@@ -190,7 +190,7 @@ func applyObject(ctx context.Context, c client.WithWatch, obj client.Object, opt
 
 // noKind returns the error about a cluster that lacks a kind of Liqo.
 func noKind(kind string) error {
-	return out.Fail("the cluster has no kind %s: Liqo is not installed there", kind).
+	return out.Fail("the cluster has no kind %s: Liqo is not installed in it", kind).
 		Hint("Install it with liqoctl install, or take another cluster: --kubeconfig and --context choose it")
 }
 

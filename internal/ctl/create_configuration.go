@@ -23,7 +23,7 @@ func (c *cli) createConfiguration(common *creation) *cobra.Command {
 	cmd := c.withOneArgument(common, &cobra.Command{
 		Use:     "configuration NAME",
 		Aliases: []string{"config", "configurations"},
-		Short:   "Create the Configuration that tells the networks of another cluster",
+		Short:   "Create a Configuration with the networks of another cluster",
 		Example: "  liqoctl create configuration milan --remote-cluster-id milan --pod-cidr 10.200.0.0/16 --external-cidr 10.70.0.0/16",
 	}, func(ctx context.Context, key client.ObjectKey) error { return c.runCreateConfiguration(ctx, o, key) })
 	common.addFlags(c, cmd, true)

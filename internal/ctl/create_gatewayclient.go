@@ -38,7 +38,7 @@ func (c *cli) createGatewayClient(common *creation) *cobra.Command {
 	fs.StringSliceVar(&o.addresses, "addresses", nil, "The addresses of the server")
 	fs.Int32Var(&o.port, "port", 0, "The port of the server")
 	fs.Var(oneOf(&o.protocol, "UDP", []string{"UDP"}), "protocol", "The protocol of the tunnel: UDP")
-	fs.IntVar(&o.mtu, "mtu", names.DefaultMTU, "The MTU of the tunnel, the same on both sides; 0 for what the outer network has room for")
+	fs.IntVar(&o.mtu, "mtu", names.DefaultMTU, "The MTU of the tunnel, the same in both clusters; 0 uses the room of the outer network")
 	_ = cmd.MarkFlagRequired("addresses")
 	_ = cmd.MarkFlagRequired("port")
 	return cmd

@@ -35,7 +35,7 @@ func (c *cli) createGatewayServer(common *creation) *cobra.Command {
 	fs.Int32Var(&o.port, "port", names.TunnelPort, "The port of its Service")
 	fs.Int32Var(&o.nodePort, "node-port", 0, "The node port of its Service; 0 lets the cluster choose")
 	fs.StringVar(&o.loadBalancerIP, "load-balancer-ip", "", "The address of its load balancer; the cluster chooses if it is empty")
-	fs.IntVar(&o.mtu, "mtu", names.DefaultMTU, "The MTU of the tunnel, the same on both sides; 0 for what the outer network has room for")
+	fs.IntVar(&o.mtu, "mtu", names.DefaultMTU, "The MTU of the tunnel, the same in both clusters; 0 uses the room of the outer network")
 	return cmd
 }
 

@@ -22,8 +22,8 @@ func (c *cli) createNonce(common *creation) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "nonce",
 		Short: "Create, in a provider, the nonce that a consumer is to sign",
-		Long: "Create, in a provider, the nonce that a consumer is to sign, in its tenant namespace, which is made if it is missing.\n" +
-			"One that is there and did not serve yet is kept. With --namespace a new tenant namespace gets that name.",
+		Long: "Create, in a provider, the nonce for a consumer to sign, in the tenant namespace of the consumer, which is created if missing.\n" +
+			"An unused nonce is kept. --namespace names a new tenant namespace.",
 		Example: "  liqoctl create nonce --remote-cluster-id rome",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -33,7 +33,7 @@ func (c *cli) createNonce(common *creation) *cobra.Command {
 		},
 	}
 	common.addFlags(c, cmd, false)
-	cmd.Flags().BoolVar(&o.waits, "wait", true, "Wait until the nonce is there, and print it")
+	cmd.Flags().BoolVar(&o.waits, "wait", true, "Wait for the nonce, and print it")
 	return cmd
 }
 

@@ -27,7 +27,7 @@ func (c *cli) createPublicKey(common *creation) *cobra.Command {
 		Example: "  liqoctl create publickey milan --remote-cluster-id milan --public-key \"$(wg pubkey < key)\"",
 	}, func(ctx context.Context, key client.ObjectKey) error { return c.runCreatePublicKey(ctx, o, key) })
 	common.addFlags(c, cmd, false)
-	cmd.Flags().StringVar(&o.key, "public-key", "", "The key, in base64 or as PEM: what wg pubkey or openssl pkey -pubout prints")
+	cmd.Flags().StringVar(&o.key, "public-key", "", "The key in base64 or as PEM, as printed by wg pubkey or openssl pkey -pubout")
 	_ = cmd.MarkFlagRequired("public-key")
 	return cmd
 }

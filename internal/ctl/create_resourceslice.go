@@ -28,8 +28,8 @@ func (c *cli) createResourceSlice(common *creation) *cobra.Command {
 		Use:     "resourceslice NAME",
 		Aliases: []string{"rs", "resourceslices"},
 		Short:   "Ask a provider for resources, to be shown as a virtual node",
-		Long: "Ask a provider for resources, to be shown as a virtual node of the same name, and wait for its answer.\n" +
-			"Amounts that are not named are left to the provider. The clusters have to be authenticated: see liqoctl authenticate.",
+		Long: "Request resources of a provider, shown as a virtual node of the same name, and wait for the answer.\n" +
+			"The provider chooses amounts that are not set. The clusters have to be authenticated: see liqoctl authenticate.",
 		Example: "  liqoctl create resourceslice milan --remote-cluster-id milan --cpu 4 --memory 8Gi --pods 30",
 	}, func(ctx context.Context, cluster client.WithWatch, key client.ObjectKey) error {
 		return c.runCreateResourceSlice(ctx, o, cluster, key)
@@ -38,7 +38,7 @@ func (c *cli) createResourceSlice(common *creation) *cobra.Command {
 	o.amounts.addFlags(cmd.Flags(), "", "", "")
 	cmd.PreRunE = o.amounts.checkFlags
 	cmd.Flags().StringVar(&o.class, "class", string(authv1beta1.ResourceSliceClassDefault), "The class of the ResourceSlice")
-	cmd.Flags().BoolVar(&o.noVirtualNode, "no-virtual-node", false, "Do not have a VirtualNode made of what is granted")
+	cmd.Flags().BoolVar(&o.noVirtualNode, "no-virtual-node", false, "Do not create a VirtualNode for the granted resources")
 	return cmd
 }
 

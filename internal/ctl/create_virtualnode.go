@@ -43,7 +43,7 @@ func (c *cli) createVirtualNode(common *creation) *cobra.Command {
 		Aliases: []string{"vn"},
 		Short:   "Show a provider as a node",
 		Long: "Show a provider as a node, with the credentials of a ResourceSlice or of a Secret.\n" +
-			"Of a ResourceSlice the node has what the provider granted, its amounts, classes and labels: flags for those are for Secrets.",
+			"With a ResourceSlice, amounts, classes and labels are those that the provider granted; their flags are for Secrets only.",
 		Example: "  liqoctl create virtualnode milan-2 --remote-cluster-id milan --resource-slice-name milan\n" +
 			"  liqoctl create virtualnode milan-2 --remote-cluster-id milan --kubeconfig-secret-name milan-user --cpu 4 --memory 8Gi",
 	}, func(ctx context.Context, cluster client.WithWatch, key client.ObjectKey) error {
@@ -157,12 +157,12 @@ func (o *createVirtualNodeOptions) setFields(vn *offv1beta1.VirtualNode) {
 // ofSlice returns the VirtualNode for the resources that a provider granted.
 func (o *createVirtualNodeOptions) ofSlice(ctx context.Context, c *cli, cluster client.WithWatch, key client.ObjectKey) (*offv1beta1.VirtualNode, error) {
 	if cluster == nil {
-		return nil, out.Fail("what was granted to a ResourceSlice is in the cluster, and none is configured: set KUBECONFIG or --kubeconfig")
+		return nil, out.Fail("the grant of a ResourceSlice is read from the cluster, and no cluster is configured: set KUBECONFIG or --kubeconfig")
 	}
 	from := client.ObjectKey{Namespace: key.Namespace, Name: o.slice}
 	slice, identity := &authv1beta1.ResourceSlice{}, &authv1beta1.Identity{}
 	if err := cluster.Get(ctx, from, slice); apierrors.IsNotFound(err) {
-		return nil, out.Fail("there is no ResourceSlice %s", from).Hint("Make it by: liqoctl create resourceslice %s --remote-cluster-id %s", o.slice, o.peer)
+		return nil, out.Fail("ResourceSlice %s not found", from).Hint("Make it by: liqoctl create resourceslice %s --remote-cluster-id %s", o.slice, o.peer)
 	} else if err != nil {
 		return nil, fmt.Errorf("reading the ResourceSlice: %w", err)
 	}
@@ -210,14 +210,14 @@ func acceptedNodeLabels(ctx context.Context, cluster client.Reader, liqoNamespac
 func (o *createVirtualNodeOptions) mayBe(ctx context.Context, cluster client.Reader, vn *offv1beta1.VirtualNode) error {
 	secret := client.ObjectKey{Namespace: vn.Namespace, Name: vn.Spec.KubeconfigSecretRef.Name}
 	if err := cluster.Get(ctx, secret, &corev1.Secret{}); apierrors.IsNotFound(err) {
-		return out.Fail("there is no Secret %s", secret)
+		return out.Fail("Secret %s not found", secret)
 	} else if err != nil {
 		return fmt.Errorf("reading the credentials: %w", err)
 	}
 	if ref := vn.Spec.VkOptionsTemplateRef; ref != nil {
 		key := client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
 		if err := cluster.Get(ctx, key, &offv1beta1.VkOptionsTemplate{}); apierrors.IsNotFound(err) {
-			return out.Fail("there is no VkOptionsTemplate %s", key)
+			return out.Fail("VkOptionsTemplate %s not found", key)
 		} else if err != nil {
 			return fmt.Errorf("reading the options of the virtual kubelet: %w", err)
 		}
@@ -229,7 +229,7 @@ func (o *createVirtualNodeOptions) mayBe(ctx context.Context, cluster client.Rea
 	for i := range all.Items {
 		other := &all.Items[i]
 		if other.Name == vn.Name && other.Namespace != vn.Namespace {
-			return out.Fail("the VirtualNode %s/%s has this name already, and there is one node of a name", other.Namespace, other.Name)
+			return out.Fail("the name is taken by the VirtualNode %s/%s, and node names are unique", other.Namespace, other.Name)
 		}
 		if other.Name == vn.Name && metav1.GetControllerOf(other) != nil {
 			return out.Fail("the VirtualNode %s/%s was made of the ResourceSlice %s: change that one", other.Namespace, other.Name, metav1.GetControllerOf(other).Name)
@@ -240,7 +240,7 @@ func (o *createVirtualNodeOptions) mayBe(ctx context.Context, cluster client.Rea
 		return client.IgnoreNotFound(err)
 	}
 	if node.Labels[names.NodeType] != names.NodeTypeVirtualNode {
-		return out.Fail("there is a node %s already, which is no virtual one", vn.Name)
+		return out.Fail("node %s already exists and is not a virtual node", vn.Name)
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func TestEveryErrorIsPrintedOnce(t *testing.T) {
 	liqoctl(t, nil, "version", "extra").refuses(t, "unknown command")
 	liqoctl(t, nil, "dance").refuses(t, `unknown command "dance" for "liqoctl"`)
 	liqoctl(t, nil, "offload", "cluster").refuses(t, `unknown command "cluster" for "liqoctl offload"`)
-	liqoctl(t, nil, "uninstall").refuses(t, "there is no terminal to ask for a confirmation: add --skip-confirm")
+	liqoctl(t, nil, "uninstall").refuses(t, "no terminal is available for a confirmation: add --skip-confirm")
 	liqoctl(t, nil, "info", "--kubeconfig", "/nowhere").refuses(t, "/nowhere")
 }
 

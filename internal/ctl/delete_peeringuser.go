@@ -34,8 +34,8 @@ func (c *cli) deletePeeringUser() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "peering-user",
 		Short: "Take the rights of the peering user of another cluster away",
-		Long: "Take the rights of the peering user of another cluster away. When the command ends, its kubeconfig is of no use any more.\n" +
-			"What was made with it stays: a cluster that peered stays peered.",
+		Long: "Delete the peering user of another cluster. Its kubeconfig has no permissions after the command.\n" +
+			"Objects created with it stay: a peered cluster stays peered.",
 		Example: "  liqoctl delete peering-user --consumer-cluster-id rome",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

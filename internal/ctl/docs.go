@@ -31,7 +31,7 @@ func (c *cli) newDocsCommand() *cobra.Command {
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&o.dir, "dir", ".", "The folder, which is made if it is missing")
-	fs.Var(oneOf(&o.format, "markdown", []string{"markdown", "man"}), "type", "What to write: markdown or man")
+	fs.Var(oneOf(&o.format, "markdown", []string{"markdown", "man"}), "type", "Output format: markdown or man")
 	fs.BoolVar(&o.headers, "generate-headers", false, "Begin each page of markdown with a header that has its title")
 	return cmd
 }

@@ -67,11 +67,11 @@ func adviceFor(err error) (hint, page string) {
 	case apierrors.IsForbidden(err):
 		return askForRights, "docs/troubleshooting.md#is-forbidden-or-you-are-not-allowed-to"
 	case apimeta.IsNoMatchError(err):
-		return "Install Liqo there by liqoctl install, or take another cluster: " + choose,
+		return "Run liqoctl install on it, or choose another cluster: " + choose,
 			"docs/troubleshooting.md#liqo-is-not-installed-or-the-cluster-has-no-kind"
 	}
 	if _, ok := errors.AsType[*url.Error](err); ok {
-		return "Is it the right cluster, and can it be reached from here? " + choose, "docs/troubleshooting.md#a-command-does-not-reach-a-cluster"
+		return "Check that this is the right cluster, and that this machine can reach it: " + choose, "docs/troubleshooting.md#a-command-does-not-reach-a-cluster"
 	}
 	return "", ""
 }
@@ -86,7 +86,7 @@ func describeError(err error) string {
 		text = strings.ReplaceAll(text, urlErr.Error(), describeURL(urlErr))
 	}
 	if kind, ok := errors.AsType[*apimeta.NoKindMatchError](err); ok && strings.HasSuffix(kind.GroupKind.Group, ".liqo.io") {
-		text = strings.ReplaceAll(text, kind.Error(), "the cluster has no kind "+kind.GroupKind.Kind+": Liqo is not installed there")
+		text = strings.ReplaceAll(text, kind.Error(), "the cluster has no kind "+kind.GroupKind.Kind+": Liqo is not installed in it")
 	}
 	text = strings.ReplaceAll(text, context.DeadlineExceeded.Error(), "timed out waiting for the condition")
 	text = strings.ReplaceAll(text, context.Canceled.Error(), "interrupted") // only the user cancels the context of a command

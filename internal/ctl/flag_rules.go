@@ -136,28 +136,28 @@ func similarFlags(cmd *cobra.Command, name string) []string {
 
 func checkPositive(text string) error {
 	if d, err := time.ParseDuration(text); err != nil || d <= 0 {
-		return out.Fail("%s is no time in which anything could be done", text)
+		return out.Fail("invalid duration %s: must be greater than 0", text)
 	}
 	return nil
 }
 
 func checkClusterID(id string) error {
 	if len(validation.IsDNS1123Label(id)) > 0 {
-		return out.Fail("%q is no cluster ID: lower-case letters, digits and dashes, at most 63 of them", id)
+		return out.Fail("invalid cluster ID %q: must be at most 63 lower-case letters, digits and dashes", id)
 	}
 	return nil
 }
 
 func checkNamespace(name string) error {
 	if len(validation.IsDNS1123Label(name)) > 0 {
-		return out.Fail("%q is no name of a namespace: lower-case letters, digits and dashes, at most 63 of them", name)
+		return out.Fail("invalid namespace %q: must be at most 63 lower-case letters, digits and dashes", name)
 	}
 	return nil
 }
 
 func checkName(name string) error {
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
-		return out.Fail("%q is no name of an object: lower-case letters, digits, dashes and dots, at most 253 of them", name)
+		return out.Fail("invalid name %q: must be at most 253 lower-case letters, digits, dashes and dots", name)
 	}
 	return nil
 }
@@ -181,14 +181,14 @@ func checkReference(text string) error {
 func checkTemplates(resource string) error {
 	parts := strings.Split(resource, "/")
 	if len(parts) != 3 || slices.ContainsFunc(parts, func(s string) bool { return checkName(s) != nil }) {
-		return out.Fail("%q is no type of templates: it is written group/version/plural, such as %s", resource, serverTemplates)
+		return out.Fail("invalid type of templates %q: must be group/version/plural, such as %s", resource, serverTemplates)
 	}
 	return nil
 }
 
 func checkPort(text string) error {
 	if port, err := strconv.Atoi(text); err != nil || port < 1 || port > 65535 {
-		return out.Fail("%s is no port: those are from 1 to 65535", text)
+		return out.Fail("invalid port %s: must be between 1 and 65535", text)
 	}
 	return nil
 }
@@ -196,14 +196,14 @@ func checkPort(text string) error {
 // checkMTU accepts 0 for the MTU of the template.
 func checkMTU(text string) error {
 	if mtu, err := strconv.Atoi(text); err != nil || mtu != 0 && (mtu < names.MinMTU || mtu > names.MaxMTU) {
-		return out.Fail("%s is no MTU of a tunnel: those are from %d to %d, and 0 for what there is room for", text, names.MinMTU, names.MaxMTU)
+		return out.Fail("invalid MTU %s: must be between %d and %d, or 0 for the room of the outer network", text, names.MinMTU, names.MaxMTU)
 	}
 	return nil
 }
 
 func checkIP(text string) error {
 	if _, err := netip.ParseAddr(text); err != nil {
-		return out.Fail("%q is no IP address", text)
+		return out.Fail("invalid IP address %q", text)
 	}
 	return nil
 }
@@ -218,17 +218,17 @@ func checkAddress(text string) error {
 func checkCIDR(text string) error {
 	p, err := netip.ParsePrefix(strings.TrimSpace(text))
 	if err != nil {
-		return out.Fail("%q is no address range such as 10.200.0.0/16", text)
+		return out.Fail("invalid address range %q: must be a CIDR such as 10.200.0.0/16", text)
 	}
 	if p != p.Masked() {
-		return out.Fail("%q is no address range, did you mean %q?", text, p.Masked())
+		return out.Fail("invalid address range %q: did you mean %q?", text, p.Masked())
 	}
 	return nil
 }
 
 func checkOneCIDR(text string) error {
 	if strings.Contains(text, ",") {
-		return out.Fail("%q is more than one address range", text).Hint("Liqo takes one; of a dual-stack cluster give that of IPv4")
+		return out.Fail("%q is more than one address range", text).Hint("Liqo supports one range; in a dual-stack cluster use the IPv4 range")
 	}
 	return checkCIDR(text)
 }
@@ -246,7 +246,7 @@ func amountOf(name corev1.ResourceName) flagRule {
 func checkResource(entry string) error {
 	name, text, _ := strings.Cut(entry, "=")
 	if len(validation.IsQualifiedName(name)) > 0 {
-		return out.Fail("%q is no name of a resource", name)
+		return out.Fail("invalid resource name %q", name)
 	}
 	if _, err := readAmount(corev1.ResourceName(name), text); err != nil {
 		return out.Fail("%s: %w", name, err)
@@ -257,7 +257,7 @@ func checkResource(entry string) error {
 func checkLabel(entry string) error {
 	key, value, _ := strings.Cut(entry, "=")
 	if len(validation.IsQualifiedName(key)) > 0 || len(validation.IsValidLabelValue(value)) > 0 {
-		return out.Fail("%s is no label", entry)
+		return out.Fail("invalid label %s", entry)
 	}
 	return nil
 }
@@ -267,7 +267,7 @@ func ofOthers(check flagRule) flagRule {
 	return func(entry string) error {
 		key, _, _ := strings.Cut(entry, "=")
 		if domain, _, found := strings.Cut(key, "/"); found && strings.HasSuffix("."+domain, ".liqo.io") {
-			return out.Fail("%s is one of Liqo itself, and would change what objects mean: take another domain", key)
+			return out.Fail("%s is reserved for Liqo: use another domain", key)
 		}
 		return check(entry)
 	}
@@ -288,7 +288,7 @@ func checkEntry(entry string) error {
 
 func checkKey(key string) error {
 	if len(validation.IsQualifiedName(key)) > 0 {
-		return out.Fail("%q is no name: letters, digits, dashes, dots and underscores, at most 63 of them, and a domain with a slash may be before it", key)
+		return out.Fail("invalid name %q: must be at most 63 letters, digits, dashes, dots and underscores, optionally prefixed by a domain and a slash", key)
 	}
 	return nil
 }
@@ -307,21 +307,21 @@ var (
 
 func checkTag(text string) error {
 	if !imageTag.MatchString(text) {
-		return out.Fail("%q is no version: it is the tag of an image", text)
+		return out.Fail("invalid version %q: must be the tag of an image", text)
 	}
 	return nil
 }
 
 func checkImage(text string) error {
 	if !imageReference.MatchString(text) {
-		return out.Fail("%q is no reference to an image", text)
+		return out.Fail("invalid image reference %q", text)
 	}
 	return nil
 }
 
 func checkFolder(file string) error {
 	if at, err := os.Stat(filepath.Dir(file)); err != nil || !at.IsDir() {
-		return out.Fail("%q is not in a folder that there is", file)
+		return out.Fail("invalid path %q: its folder does not exist", file)
 	}
 	return nil
 }

@@ -33,8 +33,8 @@ func (c *cli) newForceCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "unpeer CLUSTER_ID",
 		Short: "Forget a cluster that is gone for good",
-		Long: "Forget a cluster that is gone for good, be it a provider or a consumer: all that is known of it is removed, its tenant namespace with it, and\n" +
-			"nothing is asked of it. While it answers it is no such cluster, and is asked all the same: use unpeer.",
+		Long: "Remove all objects of a provider or consumer that is gone for good, with its tenant namespace, without calling it.\n" +
+			"For a cluster that still answers, use unpeer.",
 		Example:           "  liqoctl force unpeer milan",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: c.completeClusters,

@@ -45,7 +45,7 @@ func checkRefused(conditions []metav1.Condition, generation int64) error {
 func (g *gateway) checkObserved() error {
 	c := apimeta.FindStatusCondition(g.statusConditions(), networkingv1beta1.ConditionGatewayReady)
 	if c == nil || c.ObservedGeneration < g.GetGeneration() {
-		return await.Pending(fmt.Sprintf("nobody looked at the %s yet: does the controller-manager of Liqo run?", g.kindAndName()))
+		return await.Pending(fmt.Sprintf("the %s has not been processed yet: is liqo-controller-manager running?", g.kindAndName()))
 	}
 	return nil
 }
@@ -86,7 +86,7 @@ func (g *gateway) checkConnected(ctx context.Context, kube client.Reader) error 
 	}
 	c := apimeta.FindStatusCondition(*conditions, networkingv1beta1.ConditionGatewayReady)
 	if c == nil || c.ObservedGeneration < made.GetGeneration() || g.server != nil && !equality.Semantic.DeepEqual(serves.Status.Endpoint, g.server.Status.Endpoint) {
-		return await.Pending(fmt.Sprintf("what is made for the %s is not up to date%s", g.kindAndName(), conditionSuffix(*conditions, networkingv1beta1.ConditionGatewayReady)))
+		return await.Pending(fmt.Sprintf("the objects of the %s are not up to date%s", g.kindAndName(), conditionSuffix(*conditions, networkingv1beta1.ConditionGatewayReady)))
 	}
 	return nil
 }
@@ -100,7 +100,7 @@ func checkConfigured(ctx context.Context, kube client.Reader, cfg *networkingv1b
 	c := apimeta.FindStatusCondition(cfg.Status.Conditions, networkingv1beta1.ConditionNetworkCIDRsConfigured)
 	switch {
 	case c == nil || c.ObservedGeneration < cfg.Generation:
-		return await.Pending(fmt.Sprintf("nobody looked at the Configuration %s yet: does the controller-manager of Liqo run?", name))
+		return await.Pending(fmt.Sprintf("Configuration %s has not been processed yet: is liqo-controller-manager running?", name))
 	case c.Status == metav1.ConditionTrue:
 		return nil
 	case c.Reason != reasonWaiting:
@@ -194,7 +194,7 @@ func (g *gateway) readGateway(ctx context.Context, kube client.Reader) error {
 	case apierrors.IsNotFound(err):
 		return out.Fail("there is no %s", g.kindAndName())
 	case apimeta.IsNoMatchError(err):
-		return out.Fail("the cluster has no gateways: Liqo is not installed there")
+		return out.Fail("the cluster has no gateway kinds: Liqo is not installed in it")
 	case err != nil:
 		return err
 	}

@@ -21,7 +21,7 @@ type generation struct {
 
 func (c *cli) newGenerateCommand() *cobra.Command {
 	o := &generation{}
-	parent := newGroup("generate", "Print what another cluster has to know of this one", c.generateConfiguration(o), c.generatePublicKey(o),
+	parent := newGroup("generate", "Print objects of this cluster for another cluster", c.generateConfiguration(o), c.generatePublicKey(o),
 		c.generateTenant(o), c.generateIdentity(o), c.generatePeeringUser(&o.placement))
 	o.placement.addFlags(parent)
 	return parent

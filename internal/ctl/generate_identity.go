@@ -25,9 +25,9 @@ func (c *cli) generateIdentity(common *generation) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "identity",
 		Aliases: []string{"identities"},
-		Short:   "Print, in a provider, the Identity with which a consumer acts there",
-		Long: "Print, in a provider, the Identity with which a consumer acts there, once its Tenant has a certificate.\n" +
-			"It tells no secret: the private key stays in the consumer.",
+		Short:   "Print the Identity of a consumer, in its provider",
+		Long: "Print, in a provider, the Identity of a consumer, once its Tenant has a certificate.\n" +
+			"The Identity contains no secret: the private key stays in the consumer.",
 		Example: "  liqoctl generate identity --remote-cluster-id rome --remote-tenant-namespace liqo-tenant-milan > identity-milan.yaml",
 		Args:    cobra.NoArgs,
 		RunE:    common.withTimeout(func(ctx context.Context) error { return c.runGenerateIdentity(ctx, o) }),
@@ -50,7 +50,7 @@ func (c *cli) runGenerateIdentity(ctx context.Context, o *generateIdentityOption
 		return err
 	}
 	if tenant == nil {
-		return out.Fail("there is no Tenant of %s", o.peer).Hint("Apply the one that `liqoctl generate tenant` prints there")
+		return out.Fail("no Tenant of %s found", o.peer).Hint("Apply the Tenant printed by `liqoctl generate tenant` in the consumer")
 	}
 	if err := s.runWaiting(ctx, "Waiting for tenant status to be filled", "", func(ctx context.Context) error {
 		at := client.ObjectKeyFromObject(tenant)

@@ -55,9 +55,9 @@ func (c *cli) generatePeeringUser(at *placement) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "peering-user",
 		Short: "Make a user with which another cluster can peer with this one, and print its kubeconfig",
-		Long: "Make a user with which the administrator of another cluster can peer with this one, its provider, and print its kubeconfig.\n" +
-			"The user may say who its cluster is, where its networks are and which gateways there are to it, in its tenant namespace, and no more.\n" +
-			"There is one of each cluster. Its certificate ends by itself; `delete peering-user` takes the rights away at once.",
+		Long: "Create a user for the administrator of another cluster, the consumer, to peer with this cluster, and print its kubeconfig.\n" +
+			"The user may only write the Tenant, the network Configuration and the gateways of its cluster, in its tenant namespace.\n" +
+			"Each cluster has at most one. Its certificate expires; `delete peering-user` revokes its permissions at once.",
 		Example: "  liqoctl generate peering-user --consumer-cluster-id rome > rome-peers.kubeconfig",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -70,7 +70,7 @@ func (c *cli) generatePeeringUser(at *placement) *cobra.Command {
 	c.consumerFlag(cmd, &o.consumer)
 	modes := []string{"auto", "true", "false"}
 	fs.Var(oneOf(&o.compatible, "auto", modes), "tls-compatibility-mode",
-		"Whether the key is an RSA key, for API servers behind what knows no Ed25519: "+strings.Join(modes, ", ")+"; auto is as Liqo was installed")
+		"Generate an RSA key, for API servers behind proxies without Ed25519: "+strings.Join(modes, ", ")+"; auto is as Liqo was installed")
 	_ = cmd.RegisterFlagCompletionFunc("tls-compatibility-mode", cobra.FixedCompletions(modes, cobra.ShellCompDirectiveNoFileComp))
 	fs.DurationVar(&o.life, "duration", peeringUserLife, "How long the certificate of the user lasts, unless the cluster signs shorter ones only")
 	o.dryRunOptions.addFlags(cmd, fs)
@@ -190,7 +190,7 @@ func peeringRoles(ctx context.Context, kube client.Reader, liqoNamespace string)
 	}
 	var policy admissionv1.ValidatingAdmissionPolicyBinding
 	if err := kube.Get(ctx, client.ObjectKey{Name: names.PeeringUsersPolicy}, &policy); apierrors.IsNotFound(err) {
-		return nil, nil, out.Fail("the policy %s, which bounds what peering users may write, is not there", names.PeeringUsersPolicy).
+		return nil, nil, out.Fail("the policy %s, which restricts peering users, does not exist", names.PeeringUsersPolicy).
 			Hint("It comes with Liqo: install it again")
 	} else if err != nil {
 		return nil, nil, fmt.Errorf("looking for the policy of peering users: %w", err)
@@ -205,14 +205,14 @@ func (u *newPeeringUser) checkVacant(ctx context.Context) error {
 		return fmt.Errorf("looking for peering users: %w", err)
 	}
 	if len(have.Items) > 0 {
-		return out.Fail("there is a peering user for the cluster %s already, since %s: its kubeconfig was printed then and is stored nowhere",
+		return out.Fail("a peering user for the cluster %s already exists since %s: its kubeconfig was printed then and is stored nowhere",
 			u.consumer, have.Items[0].CreationTimestamp.UTC().Format(time.RFC3339)).
 			Hint("If it is lost or has expired, delete the user and make another: liqoctl delete peering-user --consumer-cluster-id %s", u.consumer)
 	}
 	for _, key := range u.objectKeys() {
 		err := u.kube.Get(ctx, key, &rbacv1.RoleBinding{})
 		if err == nil {
-			return out.Fail("there is a RoleBinding %s already, which is no peering user's: it lacks the label %s", key, names.PeeringUser).Hint("Delete it, or rename it")
+			return out.Fail("RoleBinding %s already exists and does not belong to a peering user: it lacks the label %s", key, names.PeeringUser).Hint("Delete it, or rename it")
 		}
 		if !apierrors.IsNotFound(err) {
 			return fmt.Errorf("reading the RoleBinding %s: %w", key, err)
@@ -256,7 +256,7 @@ func (u *newPeeringUser) findServer(ctx context.Context, cfg *rest.Config) error
 		}
 	}
 	if u.access.Server, err = policy.APIServerURL(override, nodes.Items); err != nil {
-		return out.Fail("nobody can say where peers find the API server: %w", err).Hint("Set apiServer.address: liqoctl install")
+		return out.Fail("determining the API server's address for peers: %w", err).Hint("Set apiServer.address: liqoctl install")
 	}
 	u.access.CA, err = certificateAuthority(command, cfg)
 	return err
@@ -399,7 +399,7 @@ func (u *newPeeringUser) createObject(ctx context.Context, kind string, obj clie
 func explainTaken(kind string, obj client.Object, err error) error {
 	name := strings.TrimPrefix(client.ObjectKeyFromObject(obj).String(), "/")
 	if apierrors.IsAlreadyExists(err) {
-		return out.Fail("there is a %s %s since a moment ago: somebody else makes this peering user, too", kind, name).Hint("Look who did, or try again")
+		return out.Fail("%s %s was just created: another client creates this peering user, too", kind, name).Hint("Look who did, or try again")
 	}
 	return fmt.Errorf("making the %s %s: %w", kind, name, err)
 }
@@ -411,7 +411,7 @@ func (u *newPeeringUser) removeEarlierRequest(ctx context.Context) error {
 		return client.IgnoreNotFound(err)
 	}
 	if have.Labels[names.PeeringUser] != u.request.Labels[names.PeeringUser] {
-		return out.Fail("there is a CertificateSigningRequest %s already, which is no peering user's: it lacks the label %s", have.Name, names.PeeringUser).Hint("Delete it")
+		return out.Fail("CertificateSigningRequest %s already exists and does not belong to a peering user: it lacks the label %s", have.Name, names.PeeringUser).Hint("Delete it")
 	}
 	if err := u.kube.Delete(ctx, &have, client.Preconditions{UID: &have.UID}); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("removing the request of an earlier attempt: %w", err)

@@ -41,7 +41,7 @@ func (c *cli) generatePublicKey(common *generation) *cobra.Command {
 	}
 	common.addFlags(cmd)
 	kinds := []string{server, dialer}
-	cmd.Flags().Var(oneOf(&o.kind, "", kinds), "gateway-type", "What the gateway is: "+strings.Join(kinds, ", "))
+	cmd.Flags().Var(oneOf(&o.kind, "", kinds), "gateway-type", "Type of the gateway: "+strings.Join(kinds, ", "))
 	cmd.Flags().StringVar(&o.gateway, "gateway-name", "", "The name of the GatewayServer or GatewayClient")
 	_ = cmd.RegisterFlagCompletionFunc("gateway-type", cobra.FixedCompletions(kinds, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.MarkFlagRequired("gateway-type")

@@ -28,9 +28,9 @@ func (c *cli) generateTenant(common *generation) *cobra.Command {
 		Use:     "tenant",
 		Aliases: []string{"tenants"},
 		Short:   "Print, in a consumer, the Tenant by which a provider knows it",
-		Long: "Print, in a consumer, the Tenant by which a provider knows it.\n" +
-			"The nonce of the provider is signed for that, by a Secret in its tenant namespace, which is made if it is missing. One of an\n" +
-			"earlier nonce is replaced. Without --nonce, the one that was signed is taken. With --namespace a new tenant namespace gets that name.",
+		Long: "Print, in a consumer, its Tenant for a provider.\n" +
+			"The nonce of the provider is signed, in a Secret of the tenant namespace, which is created if missing. An earlier nonce is\n" +
+			"replaced. Without --nonce, the nonce signed last is used. --namespace names a new tenant namespace.",
 		Example: "  liqoctl generate tenant --remote-cluster-id milan --remote-tenant-namespace liqo-tenant-rome --nonce \"$(cat nonce)\" > tenant-rome.yaml",
 		Args:    cobra.NoArgs,
 		RunE:    common.withTimeout(func(ctx context.Context) error { return c.runGenerateTenant(ctx, o) }),
@@ -39,7 +39,7 @@ func (c *cli) generateTenant(common *generation) *cobra.Command {
 	c.generatedFor(cmd, &o.peer, &o.into, "provider")
 	cmd.Flags().StringVar(&o.nonce, "nonce", "", "The nonce that the provider made; the one that was signed already if empty")
 	cmd.Flags().StringVar(&o.proxyURL, "proxy-url", "", "The proxy through which this cluster reaches the API server of the provider")
-	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "Print what would be written here, and change nothing")
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "Print the objects that would be written in this cluster, and change nothing")
 	return cmd
 }
 
@@ -124,13 +124,13 @@ func (s *Cluster) signedNonce(ctx context.Context, provider string) ([]byte, err
 	switch {
 	case len(have) == 0:
 		return nil, out.Fail("nonce not provided and no nonce secret found").
-			Hint("Give the one of the provider, where `liqoctl get nonce` prints it, by --nonce")
+			Hint("Set --nonce to the output of `liqoctl get nonce` in the provider")
 	case len(have) > 1:
-		return nil, out.Fail("there are several Secrets with a nonce of %s: %s", provider, strings.Join(all, ", ")).Hint("Say which nonce is meant, by --nonce")
+		return nil, out.Fail("several Secrets with a nonce of %s exist: %s", provider, strings.Join(all, ", ")).Hint("Say which nonce is meant, by --nonce")
 	}
 	nonce := have[0].Data[names.NonceKey]
 	if err := pki.CheckNonce(nonce); err != nil {
-		return nil, out.Fail("what the Secret %s has is no nonce: %w", all[0], err).Hint("Give the one of the provider by --nonce")
+		return nil, out.Fail("the Secret %s has an invalid nonce: %w", all[0], err).Hint("Set --nonce to the nonce of the provider")
 	}
 	return nonce, nil
 }

@@ -31,7 +31,7 @@ func (c *cli) runRetrieval(o *retrieval, cmd *cobra.Command, run func(ctx contex
 	cmd.Flags().StringVar(&o.peer, "remote-cluster-id", "", "The ID of the other cluster")
 	_ = cmd.MarkFlagRequired("remote-cluster-id")
 	_ = cmd.RegisterFlagCompletionFunc("remote-cluster-id", c.completeClusters)
-	cmd.Flags().DurationVar(&o.timeout, "timeout", 2*time.Minute, "How long it may take until the value is there")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 2*time.Minute, "Time to wait for the value")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
 		defer cancel()
@@ -47,9 +47,9 @@ func (c *cli) runRetrieval(o *retrieval, cmd *cobra.Command, run func(ctx contex
 	return cmd
 }
 
-const noTenantNamespaceHint = "The first step of a peering makes it, such as liqoctl create nonce. Is this the right cluster? --kubeconfig and --context choose it"
+const noTenantNamespaceHint = "The first step of a peering creates it, such as liqoctl create nonce. Check --kubeconfig and --context"
 
 func noTenantNamespace(other string) *out.Failure {
-	return out.Fail("there is no tenant namespace of %s", other).
+	return out.Fail("tenant namespace of %s not found", other).
 		Hint("%s", noTenantNamespaceHint)
 }

@@ -34,7 +34,7 @@ func (c *cli) getKubeconfig(o *retrieval) *cobra.Command {
 func (c *cli) runGetKubeconfig(ctx context.Context, s *Cluster, key client.ObjectKey) error {
 	identity := &authv1beta1.Identity{}
 	if err := s.kube.Get(ctx, key, identity); apierrors.IsNotFound(err) {
-		return out.Fail("there is no Identity %s", key)
+		return out.Fail("Identity %s not found", key)
 	} else if err != nil {
 		return fmt.Errorf("reading the Identity %s: %w", key, err)
 	}

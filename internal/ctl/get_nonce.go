@@ -29,7 +29,7 @@ func (c *cli) runGetNonce(ctx context.Context, o *retrieval, s *Cluster) error {
 		return err
 	}
 	if len(have) == 0 {
-		return out.Fail("there is no nonce for %s", o.peer).Hint("Make one, by: liqoctl create nonce --remote-cluster-id %s", o.peer)
+		return out.Fail("nonce for %s not found", o.peer).Hint("Make one, by: liqoctl create nonce --remote-cluster-id %s", o.peer)
 	}
 	var nonce []byte
 	if err := s.runStep("Waiting for nonce to be generated", "", func() (err error) {

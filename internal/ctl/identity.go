@@ -18,7 +18,7 @@ func clusterIdentity(ctx context.Context, kube client.Reader, liqoNamespace stri
 	id, err := peer.LocalClusterID(ctx, kube, liqoNamespace)
 	if errors.Is(err, peer.ErrNotFound) {
 		return "", out.Fail("Liqo is not installed in namespace %q: it has no cluster ID", liqoNamespace).
-			Hint("Install it with liqoctl install, or say where it is: --help tells by which flag")
+			Hint("Install Liqo with liqoctl install, or set its namespace by a flag listed in --help")
 	}
 	return string(id), err
 }

@@ -33,13 +33,12 @@ func (c *cli) newInfoCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "info",
 		Short: "Show the installed Liqo, its health and its peerings",
-		Long: "Show the installed Liqo, its health and its peerings. The health is that of the pods of Liqo, of the gateways and of the virtual kubelets,\n" +
-			"wherever these are; pods of Jobs, pods that are being deleted and those that ended and were replaced do not count. Workloads that the chart installs\n" +
-			"and somebody deleted are missing. It is also that of the CRDs, of the webhook, of the networks of the cluster, and of the certificates that peers gave.\n\n" +
-			"What cannot be read is a warning, and the rest is shown. The exit code is 0 also where something is not well, unless --exit-code is given.\n" +
-			"--get prints one field: a scalar as it is, the rest as a document. Names are those of the document without regard to case, elements of lists are\n" +
-			"named by their index or their name, as in peerings.peers[0].role or peerings.peers.milan.role. An empty field is no error, one that\n" +
-			"could not be read is.",
+		Long: "Show the installed Liqo, its health and its peerings. The health covers the pods of Liqo, gateways and virtual kubelets in all namespaces\n" +
+			"(without pods of Jobs, terminating pods, and ended pods that were replaced), deleted workloads of the chart, CRDs, the webhook, the networks\n" +
+			"of the cluster, and the certificates issued by peers.\n\n" +
+			"Unreadable parts are warnings. The exit code is 0 even if something is unhealthy, unless --exit-code is set.\n" +
+			"--get prints a field: a scalar as plain text, anything else as a document. Names are case-insensitive; elements of lists are selected by index or\n" +
+			"name, as in peerings.peers[0].role or peerings.peers.milan.role. An empty field is not an error, an unreadable one is.",
 		Example: "  liqoctl info\n" +
 			"  liqoctl info --output yaml\n" +
 			"  liqoctl info --get clusterid\n" +

@@ -74,7 +74,7 @@ func (f *collector) kindAlerts(ctx context.Context, crds []*unstructured.Unstruc
 	for _, want := range crds {
 		switch there := have[want.GetName()]; {
 		case there == nil:
-			all = append(all, fmt.Sprintf("the CRD %s is missing: liqoctl install makes it", want.GetName()))
+			all = append(all, fmt.Sprintf("CRD %s is missing: run liqoctl install to create it", want.GetName()))
 		case same && isOlder(there, want):
 			all = append(all, fmt.Sprintf("the CRD %s is older than this version of Liqo: liqoctl install brings it up to date", want.GetName()))
 		}
@@ -128,7 +128,7 @@ func (f *collector) webhookAlerts(ctx context.Context) (all []string, err error)
 		err := f.Get(ctx, key, obj)
 		switch {
 		case apierrors.IsNotFound(err):
-			all = append(all, fmt.Sprintf("the %s %s is missing: liqoctl install makes it", kind, key.Name))
+			all = append(all, fmt.Sprintf("%s %s is missing: run liqoctl install to create it", kind, key.Name))
 		case err != nil:
 			return all, fmt.Errorf("looking at the webhook: %w", err)
 		}
@@ -141,7 +141,7 @@ func (f *collector) webhookAlerts(ctx context.Context) (all []string, err error)
 	}
 	for _, kind := range slices.Sorted(maps.Keys(bundles)) {
 		if slices.ContainsFunc(bundles[kind], func(bundle []byte) bool { return !isTrusting(bundle, time.Now()) }) {
-			all = append(all, fmt.Sprintf("the %s %s has no valid authority in each caBundle: the controller-manager puts it there, and its log says why it does not", kind, key.Name))
+			all = append(all, fmt.Sprintf("%s %s has no valid authority in each caBundle: see the log of liqo-controller-manager, which should write it", kind, key.Name))
 		}
 	}
 	slices.Sort(all)
@@ -153,7 +153,7 @@ func (f *collector) webhookAlerts(ctx context.Context) (all []string, err error)
 		return all, fmt.Errorf("looking at the webhook: %w", err)
 	}
 	if !slices.ContainsFunc(endpoints.Items, hasEndpoints) {
-		all = append(all, fmt.Sprintf("the webhook does not answer: the Service %s/%s has no pod that is ready", f.namespace, names.WebhookConfiguration))
+		all = append(all, fmt.Sprintf("the webhook does not answer: Service %s/%s has no ready pod", f.namespace, names.WebhookConfiguration))
 	}
 	return all, nil
 }
@@ -187,7 +187,7 @@ func (f *collector) networkAlerts(ctx context.Context) (all []string, err error)
 		}
 		why := "the controller-manager grants it at once, and its log says why it does not"
 		if c := apimeta.FindStatusCondition(n.Status.Conditions, ipamv1alpha1.ConditionAllocated); c != nil && c.Status == metav1.ConditionFalse {
-			why = c.Message + ": make room for it, or delete it and give liqoctl install another range"
+			why = c.Message + ": free the range, or delete the Network and pass another range to liqoctl install"
 		}
 		all = append(all, fmt.Sprintf("the Network %s has no prefix: %s", client.ObjectKeyFromObject(n), why))
 	}
@@ -214,7 +214,7 @@ func (f *collector) leftAlerts(ctx context.Context) (all []string, err error) {
 		delete(left, string(tenants.Items[i].Spec.ClusterID))
 	}
 	for _, id := range slices.Sorted(maps.Keys(left)) {
-		all = append(all, fmt.Sprintf("the consumer %s has no Tenant, and still has ResourceSlices here (%d), whose pods run on: let it authenticate again, or remove all of it, and what this cluster has of that one, by: liqoctl force unpeer %s", id, left[id], id))
+		all = append(all, fmt.Sprintf("Consumer %s has no Tenant but %d ResourceSlices, whose pods keep running: authenticate it again, or remove everything with: liqoctl force unpeer %s", id, left[id], id))
 	}
 	return all, nil
 }

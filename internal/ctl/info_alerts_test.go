@@ -93,7 +93,7 @@ func TestHealthTellsOfKindsThatAreMissingOrOld(t *testing.T) {
 	missing.SetName("nothings.core.liqo.io")
 	f := &collector{Reader: c.Client, namespace: "default"}
 	got, err := f.kindAlerts(t.Context(), append(slices.Clone(crds), missing))
-	if want := []string{"the CRD nothings.core.liqo.io is missing: liqoctl install makes it"}; err != nil || !slices.Equal(got, want) {
+	if want := []string{"CRD nothings.core.liqo.io is missing: run liqoctl install to create it"}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v: %q", err, got)
 	}
 	for _, want := range crds {
@@ -230,7 +230,7 @@ func TestHealthTellsOfNetworksWithoutPrefix(t *testing.T) {
 	}
 	got, err := f.networkAlerts(t.Context())
 	want := []string{
-		"the Network " + f.namespace + "/external-cidr has no prefix: 10.70.0.0/16 overlaps 10.70.3.0/24 of Network a/b: make room for it, or delete it and give liqoctl install another range",
+		"the Network " + f.namespace + "/external-cidr has no prefix: 10.70.0.0/16 overlaps 10.70.3.0/24 of Network a/b: free the range, or delete the Network and pass another range to liqoctl install",
 		"the Network " + f.namespace + "/service-cidr has no prefix: the controller-manager grants it at once, and its log says why it does not",
 	}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {

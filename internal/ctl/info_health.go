@@ -135,7 +135,7 @@ func (f *collector) missingWorkloads(ctx context.Context, deployments []appsv1.D
 				return all, fmt.Errorf("looking for the %s of the %s: %w", w.kind, w.component, err)
 			}
 		}
-		all[prefix+"-"+w.component] = missingPods{Kind: w.kind, Wanted: 1, Reason: "the " + w.kind + " is missing: liqoctl install makes it"}
+		all[prefix+"-"+w.component] = missingPods{Kind: w.kind, Wanted: 1, Reason: "the " + w.kind + " is missing: run liqoctl install to create it"}
 	}
 	return all, nil
 }

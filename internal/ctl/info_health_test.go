@@ -123,7 +123,7 @@ func TestHealthIsThatOfAllPodsOfLiqo(t *testing.T) {
 	none := map[string]unhealthyPod{}
 	lost := map[string]missingPods{}
 	for _, component := range []string{"controller-manager", "crd-replicator"} {
-		lost["liqo-"+component] = missingPods{Kind: "Deployment", Wanted: 1, Reason: "the Deployment is missing: liqoctl install makes it"}
+		lost["liqo-"+component] = missingPods{Kind: "Deployment", Wanted: 1, Reason: "the Deployment is missing: run liqoctl install to create it"}
 	}
 	wants("without anything", healthInfo{UnhealthyPods: none, MissingPods: lost})
 	for _, component := range []string{"controller-manager", "crd-replicator"} {
@@ -200,7 +200,7 @@ func TestHealthMissesEachWorkloadOfTheChart(t *testing.T) {
 					t.Errorf("healthy is %t; %v", info.Healthy, problems)
 				}
 				for name, m := range info.MissingPods {
-					if want := "the " + m.Kind + " is missing: liqoctl install makes it"; m.Reason == want {
+					if want := "" + m.Kind + " is missing: run liqoctl install to create it"; m.Reason == want {
 						gone = append(gone, name)
 					}
 				}
@@ -241,7 +241,7 @@ func TestAWorkloadOfSomebodyElseIsNotTakenForOurs(t *testing.T) {
 	lend(t, c, own)
 	lend(t, c, deploymentOf(liqo, "controller-manager"))
 	info, problems := (&collector{Reader: c.Client, namespace: liqo}).collectHealth(t.Context())
-	want := missingPods{Kind: "Deployment", Wanted: 1, Reason: "the Deployment is missing: liqoctl install makes it"}
+	want := missingPods{Kind: "Deployment", Wanted: 1, Reason: "the Deployment is missing: run liqoctl install to create it"}
 	if diff := cmp.Diff(want, info.MissingPods["liqo-crd-replicator"]); diff != "" || len(problems) > 0 {
 		t.Errorf("%v\n%s", problems, diff)
 	}

@@ -119,7 +119,7 @@ func isPeerSection(s string) bool { return slices.Contains(peerSections, strings
 
 func notRequested(id, query string) error {
 	return out.Fail("cluster %q in query %q is not among the requested clusters", id, query).
-		Hint("--get takes a path below one of %s, with the ID of the cluster before it where there are several", strings.Join(peerSections, ", "))
+		Hint("--get takes a path below one of %s, preceded by the cluster ID if there are several clusters", strings.Join(peerSections, ", "))
 }
 
 // problemsOf returns the problems with the parts that a query asks for.
@@ -181,7 +181,7 @@ func (n *peerNetworkInfo) newSection() *out.Section {
 	}
 	gateway.Entry("Port", joinValues(ports))
 	if len(n.Gateway.ToldEndpoints) > 0 {
-		gateway.Entry("Told by the peer", n.Gateway.ToldEndpoints...)
+		gateway.Entry("Reported by the peer", n.Gateway.ToldEndpoints...)
 	}
 	if n.Gateway.MTU != 0 {
 		gateway.Entry("MTU", fmt.Sprint(n.Gateway.MTU))

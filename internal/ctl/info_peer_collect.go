@@ -191,7 +191,7 @@ func (f *collector) peerCIDRs(ctx context.Context, r *peerReport, of client.Matc
 	}
 	var problem error
 	if len(list.Items) != 1 {
-		problem = fmt.Errorf("there are %d Configurations instead of one", len(list.Items))
+		problem = fmt.Errorf("%d Configurations exist instead of one", len(list.Items))
 	}
 	cfg := peer.Configuration(list.Items, liqov1beta1.ClusterID(of[names.RemoteClusterID]))
 	if cfg == nil {
@@ -213,7 +213,7 @@ func (f *collector) peerGateway(ctx context.Context, r *peerReport, of client.Ma
 		}
 	}
 	if n := len(servers.Items) + len(clients.Items); n != 1 {
-		return fmt.Errorf("there are %d gateways instead of one", n)
+		return fmt.Errorf("%d gateways exist instead of one", n)
 	}
 	if len(servers.Items) == 1 {
 		gw := &servers.Items[0]

@@ -278,8 +278,8 @@ func TestInfoAboutPeers(t *testing.T) {
 			Type: authv1beta1.ResourceSliceConditionTypeAuthentication, Status: authv1beta1.ResourceSliceConditionAccepted, LastTransitionTime: metav1.Now(),
 		}}
 	})
-	ask("-n", liqo, "milan", "-o", "json").succeeds(t, " WARN  reading the gateway of milan: there are 2 gateways instead of one",
-		" WARN  reading the networks of milan: there are 2 Configurations instead of one", `"status": "Unhealthy"`, `"10.71.0.0/16"`, `"accepted": false`)
+	ask("-n", liqo, "milan", "-o", "json").succeeds(t, " WARN  reading the gateway of milan: 2 gateways exist instead of one",
+		" WARN  reading the networks of milan: 2 Configurations exist instead of one", `"status": "Unhealthy"`, `"10.71.0.0/16"`, `"accepted": false`)
 }
 
 // Who may read the namespace of Liqo alone is told what is there, and of the rest that it could not be read.

@@ -20,8 +20,8 @@ func (c *cli) newInstallCommand() *cobra.Command {
 		Aliases: []string{"upgrade"},
 		Short:   "Install or upgrade Liqo in the selected cluster",
 		Long: "Install or upgrade Liqo in the selected cluster.\n\n" +
-			"Without a sub-command the address ranges of the cluster are given by flags; the sub-commands find them out.\n" +
-			"An upgrade keeps what was given before, unless --reset-values is set.",
+			"Without a sub-command, flags set the address ranges of the cluster; the sub-commands detect them.\n" +
+			"An upgrade keeps the previous values, unless --reset-values is set.",
 		Example: "  liqoctl install --pod-cidr=10.200.0.0/16 --service-cidr=10.80.0.0/12\n" +
 			"  liqoctl install kubeadm --profile hardened\n" +
 			"  liqoctl install kubeadm --cluster-id=milan --cluster-labels=region=europe",

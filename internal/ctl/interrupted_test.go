@@ -259,7 +259,7 @@ func whatIsLostIsWaitedFor(t *testing.T, one, two *town) {
 	args := append([]string{"liqoctl"}, peers(t, near, far, command...)...)
 	err := Run(t.Context(), Options{Args: append(args, "--timeout", "30s"), Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: said})
 	remote.Cut(0)
-	result{stderr: said.String(), err: err}.refuses(t, "in the remote cluster: ", "timed out waiting for the condition", "Run it again to go on from here")
+	result{stderr: said.String(), err: err}.refuses(t, "in the remote cluster: ", "timed out waiting for the condition", "Run the command again to continue")
 	wantTranscript(t, peered(t, one, two, command...), authenticated+sliced)
 	peered(t, one, two, "unpeer").succeeds(t)
 }

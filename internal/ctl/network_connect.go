@@ -49,10 +49,10 @@ func (c *cli) networkConnect(common *networkOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "connect",
 		Short: "Connect the networks of two clusters by a tunnel",
-		Long: "Connect the networks of two clusters by a tunnel. The remote cluster has its server, the local one its client.\n" +
-			"Clusters that do not know each other's networks are told first, as by `network init`.\n" +
-			"Gateways between the two that are there already, beside the Configuration, are changed.\n" +
-			"Flags are accepted without `gw-` too, and `--server-port`, `--node-port` and `--load-balancer-ip` for those of the server's Service.",
+		Long: "Connect the networks of two clusters by a tunnel, with the server in the remote cluster and the client in the local cluster.\n" +
+			"Missing Configurations are created first, as by `network init`.\n" +
+			"Existing gateways between the two clusters, in the namespace of the Configuration, are updated.\n" +
+			"Flags are also accepted without `gw-`, and as `--server-port`, `--node-port` and `--load-balancer-ip` for the server's Service.",
 		Example: "  liqoctl network connect --remote-kubeconfig milan.kubeconfig --gw-server-service-type NodePort",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -63,7 +63,7 @@ func (c *cli) networkConnect(common *networkOptions) *cobra.Command {
 		},
 	}
 	o.addFlags(cmd)
-	cmd.Flags().BoolVar(&o.keysNotToShare, "disable-sharing-keys", false, "Do not tell each gateway the key of the other, and do not wait for the tunnel")
+	cmd.Flags().BoolVar(&o.keysNotToShare, "disable-sharing-keys", false, "Do not exchange the keys of the gateways, and do not wait for the tunnel")
 	return cmd
 }
 
@@ -79,7 +79,7 @@ func (o *connectOptions) addFlags(cmd *cobra.Command) {
 	o.client.addFlags(fs, "gw-client-", clientTemplates, "wireguard-client")
 	fs.StringVar(&o.address, "gw-client-address", "", "The address that the client dials, where it is not the one that the server knows")
 	fs.Int32Var(&o.port, "gw-client-port", 0, "The port that the client dials, where it is not the one that the server knows")
-	fs.IntVar(&o.mtu, "mtu", names.DefaultMTU, "The MTU of the tunnel; 0 for what the outer networks have room for")
+	fs.IntVar(&o.mtu, "mtu", names.DefaultMTU, "The MTU of the tunnel; 0 uses the room of the outer networks")
 	fs.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if today, ok := olderSpellings[name]; ok {
 			name = today
@@ -170,7 +170,7 @@ func noOpposite(ctx context.Context, local, remote *peerConfig, hint string) err
 		found []client.Object
 	}{{local, server, servers}, {remote, dialer, clients}} {
 		if len(reverse.found) > 0 {
-			return reverse.in.wrapWithCluster(out.Fail("there is a gateway %s for the other direction already, %s", reverse.kind, client.ObjectKeyFromObject(reverse.found[0])).
+			return reverse.in.wrapWithCluster(out.Fail("gateway %s for the other direction already exists: %s", reverse.kind, client.ObjectKeyFromObject(reverse.found[0])).
 				Hint("%s", hint))
 		}
 	}
@@ -217,7 +217,7 @@ func (o *connectOptions) checkTemplate(ctx context.Context, s *Cluster, t templa
 	err = s.kube.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, obj)
 	switch {
 	case apierrors.IsNotFound(err), apimeta.IsNoMatchError(err):
-		return ref, out.Fail("there is no template %s %s/%s", ref.Kind, ref.Namespace, ref.Name)
+		return ref, out.Fail("template %s %s/%s not found", ref.Kind, ref.Namespace, ref.Name)
 	case err != nil:
 		return ref, fmt.Errorf("reading the template %s/%s: %w", ref.Namespace, ref.Name, err)
 	}

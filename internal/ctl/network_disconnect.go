@@ -20,7 +20,7 @@ func (c *cli) networkDisconnect(o *networkOptions) *cobra.Command {
 	return &cobra.Command{
 		Use:   "disconnect",
 		Short: "Remove the gateways between two clusters",
-		Long: "Remove the gateways between two clusters, whichever of them has the server. What each knows of the other's networks stays.\n" +
+		Long: "Remove the gateways between two clusters, in either direction. Their Configurations stay.\n" +
 			"Gateways are found in all namespaces, or in those of --namespace and --remote-namespace.",
 		Example: "  liqoctl network disconnect --remote-kubeconfig milan.kubeconfig",
 		Args:    cobra.NoArgs,

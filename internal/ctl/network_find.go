@@ -25,7 +25,7 @@ import (
 func (s *Cluster) findOfPeer(ctx context.Context, list client.ObjectList, other string) ([]client.Object, error) {
 	found, err := s.listLabelled(ctx, list, client.MatchingLabels{names.RemoteClusterID: other})
 	if err != nil {
-		return nil, fmt.Errorf("looking for what is about %s: %w", other, err)
+		return nil, fmt.Errorf("listing the objects about %s: %w", other, err)
 	}
 	return found, nil
 }
@@ -88,7 +88,7 @@ func (s *Cluster) findOne(ctx context.Context, list client.ObjectList, other str
 	for _, obj := range found {
 		all = append(all, client.ObjectKeyFromObject(obj).String())
 	}
-	return nil, out.Fail("there are several %ss of %s: %s", strings.TrimSuffix(kind.Kind, "List"), other, strings.Join(all, ", ")).
+	return nil, out.Fail("several %ss of %s exist: %s", strings.TrimSuffix(kind.Kind, "List"), other, strings.Join(all, ", ")).
 		Hint("Delete all but one of them")
 }
 

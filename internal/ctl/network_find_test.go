@@ -159,7 +159,7 @@ func TestAGatewayOfTheOtherDirectionCountsUntilItIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := (&connectOptions{}).planTunnel(t.Context(), &peerConfig{Cluster: s}, &peerConfig{Cluster: &Cluster{id: s.namespace, kube: s.kube}})
-	if err == nil || !strings.Contains(err.Error(), "there is a gateway server for the other direction already, "+s.namespace+"/milan") {
+	if err == nil || !strings.Contains(err.Error(), "gateway server for the other direction already exists: "+s.namespace+"/milan") {
 		t.Errorf("it is planned: %v", err)
 	}
 	testkit.Update(t, c.Client, gw, func(gw *networkingv1beta1.GatewayServer) { gw.Finalizers = nil })

@@ -25,10 +25,10 @@ import (
 func (c *cli) networkInit(o *networkOptions) *cobra.Command {
 	return &cobra.Command{
 		Use:   "init",
-		Short: "Tell each of two clusters the networks of the other",
-		Long: "Tell each of two clusters the networks of the other, by a Configuration in its tenant namespace, which is made if it is missing.\n" +
-			"One that is there already, in whatever namespace, is brought up to date.\n" +
-			"Each then sees the other's networks under prefixes that are free there.",
+		Short: "Exchange the networks of two clusters",
+		Long: "Exchange the networks of two clusters, by a Configuration in the tenant namespace of each cluster, which is created if missing.\n" +
+			"An existing Configuration, in any namespace, is updated.\n" +
+			"Each cluster then reaches the networks of the other under prefixes that are free on its side.",
 		Example: "  liqoctl network init --remote-kubeconfig milan.kubeconfig",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -201,7 +201,7 @@ func (t *peerConfig) takeBack(ctx context.Context) error {
 		if err := t.kube.Patch(ctx, now, asNow, client.FieldOwner(names.CLIFieldManager)); err != nil {
 			return err
 		}
-		t.Warn("The Configuration %s names again what it named before", client.ObjectKeyFromObject(now))
+		t.Warn("The Configuration %s has its previous networks again", client.ObjectKeyFromObject(now))
 		return nil
 	})
 }

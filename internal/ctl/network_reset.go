@@ -12,9 +12,9 @@ import (
 func (c *cli) networkReset(o *networkOptions) *cobra.Command {
 	return &cobra.Command{
 		Use:   "reset",
-		Short: "Remove the gateways between two clusters, and what each knows of the other's networks",
-		Long: "Remove the gateways between two clusters, and what each knows of the other's networks.\n" +
-			"All is found in all namespaces, or in those of --namespace and --remote-namespace.",
+		Short: "Remove the gateways between two clusters, and their Configurations",
+		Long: "Remove the gateways between two clusters, and their Configurations.\n" +
+			"Objects are found in all namespaces, or in those of --namespace and --remote-namespace.",
 		Example: "  liqoctl network reset --remote-kubeconfig milan.kubeconfig",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -275,11 +275,11 @@ func whatWasMadeByHandIsFound(t *testing.T, rome, milan *town) {
 	if server.Spec.MTU != 1300 || dials.Spec.MTU != 1300 {
 		t.Errorf("the server is %+v, the client %+v", server.Spec, dials.Spec)
 	}
-	between(t, milan, rome, "connect").refuses(t, "in the local cluster: there is a gateway server for the other direction already, default/server")
+	between(t, milan, rome, "connect").refuses(t, "in the local cluster: gateway server for the other direction already exists: default/server")
 
 	// Of several, which -n makes only where there is none, none is taken.
 	there(t, milan, "create", "gatewayserver", "second", "--remote-cluster-id", "rome", "--service-type", "NodePort", "-n", "liqo-tenant-rome").succeeds(t)
-	between(t, rome, milan, "connect").refuses(t, "in the remote cluster: there are several GatewayServers of rome: default/server, liqo-tenant-rome/second", "Delete all but one of them")
+	between(t, rome, milan, "connect").refuses(t, "in the remote cluster: several GatewayServers of rome exist: default/server, liqo-tenant-rome/second", "Delete all but one of them")
 	between(t, rome, milan, "disconnect", "--skip-confirm", "-n", "liqo-tenant-milan", "--remote-namespace", "liqo-tenant-rome").succeeds(t,
 		"(local) Gateway client already deleted", "(remote) Gateway server correctly deleted")
 	get(t, milan, "default", "server", server)
@@ -303,11 +303,11 @@ func nothingCanBeConnectedWrongly(t *testing.T, rome, milan *town) {
 	testkit.Create(t, milan.Client, identityOf("milan", bare))
 	between(t, rome, &town{ControlPlane: milan.ControlPlane, liqo: bare}, "connect").refuses(t, "in the remote cluster: the networking module of Liqo is not installed")
 	for want, flags := range map[string][]string{
-		"there is no template WgGatewayServerTemplate " + milan.liqo + "/none": {"--gw-server-template-name", "none"},
-		"there is no template WgGatewayClientTemplate " + rome.liqo + "/none":  {"--gw-client-template-name", "none"},
-		`"one/two" is no type of templates`:                                    {"--gw-server-type", "one/two"},
-		"0 is no port":                                                         {"--server-port", "0"},
-		"1 is no MTU":                                                          {"--mtu", "1"},
+		"template WgGatewayServerTemplate " + milan.liqo + "/none not found": {"--gw-server-template-name", "none"},
+		"template WgGatewayClientTemplate " + rome.liqo + "/none not found":  {"--gw-client-template-name", "none"},
+		`"one/two" is no type of templates`:                                  {"--gw-server-type", "one/two"},
+		"0 is no port":                                                       {"--server-port", "0"},
+		"1 is no MTU":                                                        {"--mtu", "1"},
 	} {
 		between(t, rome, milan, append([]string{"connect"}, flags...)...).refuses(t, want)
 	}
@@ -340,7 +340,7 @@ func whatHasNoRoomIsTakenBack(t *testing.T, rome, milan *town) {
 	t.Helper()
 	rome.stop()
 	between(t, rome, milan, "init", "--timeout", "20s").refuses(t, "in the local cluster: nobody looked at the Configuration liqo-tenant-milan/milan yet: "+
-		"does the controller-manager of Liqo run?: timed out waiting for the condition")
+		"is liqo-controller-manager running?: timed out waiting for the condition")
 	between(t, rome, milan, "reset", "--skip-confirm").succeeds(t, "(local) Network configuration correctly deleted")
 	rome.run(t, "10.200.0.0/16") // which rome uses itself
 	r := between(t, rome, milan, "init")
@@ -366,7 +366,7 @@ func whatHasNoRoomIsTakenBack(t *testing.T, rome, milan *town) {
 	})
 	between(t, rome, milan, "init").refuses(t, "cannot be remapped",
 		"(local) The Configuration default/hers named pods [10.202.0.0/16], external [10.71.0.0/16]: it names pods [10.200.0.0/16], external [10.70.0.0/16] now",
-		"(local) The Configuration default/hers names again what it named before")
+		"(local) The Configuration default/hers has its previous networks again")
 	after := configurationOf(t, rome, "default", "hers")
 	if diff := cmp.Diff(before.Spec.Remote, after.Spec.Remote) + cmp.Diff(before.Annotations, after.Annotations); diff != "" {
 		t.Errorf("-before +after:\n%s", diff)

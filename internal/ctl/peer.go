@@ -56,10 +56,10 @@ func (c *cli) newPeerCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "peer",
 		Short: "Use the resources of another cluster: connect the networks, authenticate, and ask for resources",
-		Long: "Use the resources of another cluster, the remote one, which becomes the provider of the local one: connect the networks, authenticate, and\n" +
-			"ask for resources, which are shown as a virtual node. It is what network connect, authenticate and create resourceslice do, at once.\n" +
-			"Run again, it goes on where it ended, or changes what is asked for otherwise. The other direction is the same command from the other cluster;\n" +
-			"it uses the tunnel that is there. unpeer undoes it.",
+		Long: "Make the remote cluster a provider of the local cluster: connect the networks, authenticate, and request resources, which are shown as a virtual\n" +
+			"node. The command combines network connect, authenticate and create resourceslice.\n" +
+			"A second run continues the first, or applies changed flags. For the other direction, run the command from the other cluster; both directions\n" +
+			"share a tunnel. unpeer undoes it.",
 		Example: "  liqoctl peer --remote-kubeconfig milan.kubeconfig\n" +
 			"  liqoctl peer --remote-kubeconfig milan.kubeconfig --gw-server-service-type NodePort --cpu 4 --memory 8Gi --pods 30\n" +
 			"  liqoctl peer --remote-kubeconfig milan.kubeconfig --create-resource-slice=false",
@@ -93,7 +93,7 @@ func (o *peerOptions) addFlags(cmd *cobra.Command) {
 	fs.StringVar(&o.proxyURL, "proxy-url", "", "The proxy through which this cluster reaches the API server of the provider")
 	fs.BoolVar(&o.createSlice, "create-resource-slice", true, "Ask for resources")
 	fs.StringVar(&o.class, "resource-slice-class", string(authv1beta1.ResourceSliceClassDefault), "The class of the ResourceSlice")
-	fs.BoolVar(&o.createVirtualNode, "create-virtual-node", true, "Have what is granted shown as a virtual node")
+	fs.BoolVar(&o.createVirtualNode, "create-virtual-node", true, "Show the granted resources as a virtual node")
 	o.amounts.addFlags(fs, "", "", "")
 	o.dryRunOptions.addFlags(cmd, fs)
 	twoInstallations(cmd, &o.local, &o.remote)
@@ -222,7 +222,7 @@ func (r *peeringRun) existingTunnel(ctx context.Context, n *connection) (*gatewa
 		return nil, err
 	}
 	if r.options.tunnelAsked {
-		r.consumer.Warn("The tunnel that is there is used, whose server is in the other cluster: what was asked of gateways is left out")
+		r.consumer.Warn("The existing tunnel is used, whose server is in the other cluster: flags of gateways are ignored")
 	}
 	t := &gatewayPair{local: local.Cluster, remote: remote.Cluster, server: gatewayOf(servers[0]), client: gatewayOf(clients[0]), opposite: true}
 	if err := t.local.requirePermissions(ctx, t.local.permissionsFor(t.server.GetNamespace(), "watch GatewayServer", "watch gateway")...); err != nil {
@@ -245,7 +245,7 @@ func (r *peeringRun) buildTunnel(ctx context.Context, told *out.Printer) error {
 	if !t.opposite { // a peering of the other direction may run concurrently
 		now, err := r.existingTunnel(ctx, r.network)
 		if err == nil && now == nil {
-			err = noOpposite(ctx, r.network.localConfig(), r.network.remoteConfig(), "Somebody makes the other direction just now: run it again when that is done, and the tunnel serves both")
+			err = noOpposite(ctx, r.network.localConfig(), r.network.remoteConfig(), "The other direction is being created: run the command again afterwards, and both share a tunnel")
 		}
 		if err != nil {
 			return wrapEnsuring("networking", err)
@@ -338,5 +338,5 @@ func withRetryHint(ctx context.Context, err error) error {
 	if err == nil || !ok || ctx.Err() == nil {
 		return err
 	}
-	return f.Hint("Run it again to go on from here, or undo it by: liqoctl unpeer")
+	return f.Hint("Run the command again to continue, or undo it with: liqoctl unpeer")
 }

@@ -318,7 +318,7 @@ func slicesAndNodesByHand(t *testing.T, one, two *town) {
 		return liqoctl(t, one.Config, append(args, "--remote-cluster-id", "cluster2", "--timeout", "5m")...)
 	}
 	at("create", "rs", "second", "--cpu", "1", "--no-virtual-node").succeeds(t, " INFO  ResourceSlice created\n INFO  ResourceSlice authentication: Accepted\n INFO  ResourceSlice resources: Accepted\n")
-	at("create", "virtualnode", "by-hand", "--resource-slice-name", "none").refuses(t, "there is no ResourceSlice liqo-tenant-cluster2/none", "liqoctl create resourceslice none")
+	at("create", "virtualnode", "by-hand", "--resource-slice-name", "none").refuses(t, "ResourceSlice liqo-tenant-cluster2/none not found", "liqoctl create resourceslice none")
 	testkit.Eventually(t, time.Minute, func() error {
 		return at("create", "vn", "by-hand", "--resource-slice-name", "second").err // its credentials come a moment later
 	})
@@ -328,8 +328,8 @@ func slicesAndNodesByHand(t *testing.T, one, two *town) {
 		t.Errorf("the node has %s, %+v", got, vn.Spec.KubeconfigSecretRef)
 	}
 	at("create", "vn", "cluster2", "--resource-slice-name", "second").refuses(t, "was made of the ResourceSlice cluster2")
-	at("create", "vn", "by-hand", "--kubeconfig-secret-name", "none").refuses(t, "there is no Secret liqo-tenant-cluster2/none")
-	at("create", "vn", "by-secret", "--kubeconfig-secret-name", "kubeconfig-resourceslice-second", "--vk-options-template", one.liqo+"/none").refuses(t, "there is no VkOptionsTemplate "+one.liqo+"/none")
+	at("create", "vn", "by-hand", "--kubeconfig-secret-name", "none").refuses(t, "Secret liqo-tenant-cluster2/none not found")
+	at("create", "vn", "by-secret", "--kubeconfig-secret-name", "kubeconfig-resourceslice-second", "--vk-options-template", one.liqo+"/none").refuses(t, "VkOptionsTemplate "+one.liqo+"/none not found")
 	at("create", "vn", "by-secret", "--kubeconfig-secret-name", "kubeconfig-resourceslice-second", "--vk-options-template", one.liqo+"/"+names.VkOptionsTemplate).succeeds(t,
 		" INFO  Virtual node created\n INFO  Node by-secret is Ready\n")
 	liqoctl(t, one.Config, "create", "rs", "any", "--remote-cluster-id", "nobody").refuses(t, `tenant namespace not found for cluster "nobody"`)
@@ -450,7 +450,7 @@ func onlyTheTunnelWaitsForGateways(t *testing.T, one, two *town) {
 	}
 	over()
 	err := <-ended
-	result{stderr: told.String(), err: err}.refuses(t, "in the remote cluster: no pod of gw-cluster1 is ready: ", "timed out waiting for the condition", "Run it again to go on from here")
+	result{stderr: told.String(), err: err}.refuses(t, "in the remote cluster: no pod of gw-cluster1 is ready: ", "timed out waiting for the condition", "Run the command again to continue")
 	peered(t, one, two, "unpeer").succeeds(t)
 }
 
@@ -492,7 +492,7 @@ func theNodeIsWaitedFor(t *testing.T, one, two *town) {
 		} else {
 			// How much of it the command had seen by then depends on its watches; node_state_test.go has the reasons.
 			r.refuses(t, "Unable to ensure offloading: in the local cluster: there is no ", "cluster2 yet",
-				"timed out waiting for the condition", "Run it again to go on from here", "\n INFO  See docs/troubleshooting.md#the-node-is-not-there-or-not-ready\n")
+				"timed out waiting for the condition", "Run the command again to continue", "\n INFO  See docs/troubleshooting.md#the-node-is-not-there-or-not-ready\n")
 		}
 	}
 	// Without a node there is nothing to wait for.
@@ -629,12 +629,12 @@ func nothingIsPeeredWrongly(t *testing.T, one, two *town) {
 	peered(t, one, one, "peer").refuses(t, "local and remote clusters must be different")
 	peered(t, one, one, "unpeer").refuses(t, "local and remote clusters must be different")
 	for want, flags := range map[string][]string{
-		"--cpu: \"many\" is no amount":                 {"--cpu", "many"},
-		"--memory: an amount cannot be negative":       {"--memory=-1Gi"},
-		"--pods: \"1.5\" is no whole number":           {"--pods", "1.5"},
-		"--memory: \"1500m\" is no whole number":       {"--memory", "1500m"},
-		"--resource: \"a b\" is no name of a resource": {"--resource", "a b=2"},
-		"it is one of Consumer, Provider":              {"--gw-server-service-location", "Elsewhere"},
+		"--cpu: \"many\" is no amount":                               {"--cpu", "many"},
+		"--memory: an amount cannot be negative":                     {"--memory=-1Gi"},
+		"--pods: invalid amount \"1.5\": must be a whole number":     {"--pods", "1.5"},
+		"--memory: invalid amount \"1500m\": must be a whole number": {"--memory", "1500m"},
+		"--resource: invalid resource name \"a b\"":                  {"--resource", "a b=2"},
+		"it is one of Consumer, Provider":                            {"--gw-server-service-location", "Elsewhere"},
 		"(global) Unable to ensure authentication: in the remote cluster: its API server has no proxy in the tunnel": {"--in-band"},
 		"1 is no MTU":   {"--mtu", "1"},
 		"--proxy-url: ": {"--proxy-url", "not a URL"},

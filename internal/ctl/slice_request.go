@@ -128,7 +128,7 @@ func (r *sliceRequest) readSlice(ctx context.Context) error {
 	var node corev1.Node
 	err := r.kube.Get(ctx, client.ObjectKey{Name: r.slice.Name}, &node)
 	if err == nil && node.Labels[names.NodeType] != names.NodeTypeVirtualNode && r.slice.Annotations[names.CreateVirtualNode] != "" {
-		return out.Fail("there is a node %s already, which is no virtual one: no node could be made of a ResourceSlice of that name", node.Name)
+		return out.Fail("node %s already exists and is not a virtual node: a ResourceSlice of that name could not have a node", node.Name)
 	}
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 		return nil

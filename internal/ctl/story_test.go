@@ -206,7 +206,7 @@ func whatWasInterruptedIsTakenUp(t *testing.T, c *testkit.ControlPlane) {
 		}
 		upgraded := liqoctl(t, c.Config, "install", "--timeout", "120s", "--version", "v9")
 		upgraded.succeeds(t, "All Set!")
-		line := fmt.Sprintf(" WARN  Revision %d of Helm release \"liqo\" was left %s: going on from there\n", r.Version, status)
+		line := fmt.Sprintf(" WARN  Revision %d of Helm release \"liqo\" is %s: continuing from there\n", r.Version, status)
 		if told := strings.Count(upgraded.stderr, line); told != 1 && status != releasecommon.StatusFailed {
 			t.Errorf("%s: told %d times:\n%s", status, told, upgraded.stderr)
 		}

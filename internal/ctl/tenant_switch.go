@@ -62,7 +62,7 @@ var (
 	cordonTenant = tenantSwitch{
 		verb: "cordon", done: "cordoned", to: authv1beta1.TenantConditionCordoned, confirmed: true,
 		from: authv1beta1.TenantConditionActive, otherwise: "is not active. Activate the tenant to cordon it.",
-		short: "Let a consumer keep what it has, and have nothing new",
+		short: "Let a consumer keep its resources, and grant no new ones",
 		long:  "Let a consumer keep what it has, and have nothing new: its ResourceSlices are granted no more, and no new pods of it start.",
 	}
 	uncordonTenant = tenantSwitch{
@@ -91,7 +91,7 @@ func (c *cli) newUncordonCommand() *cobra.Command {
 }
 
 func (c *cli) newDrainCommand() *cobra.Command {
-	return newGroup("drain", "Take back what consumers were granted", c.tenantCommand(&drainTenant))
+	return newGroup("drain", "Take back the grants of consumers", c.tenantCommand(&drainTenant))
 }
 
 func (c *cli) tenantCommand(s *tenantSwitch) *cobra.Command {
@@ -204,7 +204,7 @@ func (c *cli) awaitSwitch(ctx context.Context, cluster client.WithWatch, tenant 
 		}
 		ready := apimeta.FindStatusCondition(tenant.Status.Conditions, authv1beta1.TenantReady)
 		if ready == nil || ready.ObservedGeneration < tenant.Generation {
-			return await.Pending(fmt.Sprintf("nobody looked at the Tenant %s yet: does the controller-manager of Liqo run?", key))
+			return await.Pending(fmt.Sprintf("Tenant %s has not been processed yet: is liqo-controller-manager running?", key))
 		}
 		var all authv1beta1.ResourceSliceList
 		if err := cluster.List(ctx, &all, in, client.MatchingLabels{names.Replicated: "true"}); err != nil {

@@ -110,7 +110,7 @@ func TestTenantsAreCordonedDrainedAndActivated(t *testing.T) {
 		}
 	}
 	// Nobody carries it out yet.
-	run("drain", "tenant", rome.id, "--skip-confirm", "--timeout", "15s").refuses(t, "waiting for what comes of it: ", "does the controller-manager of Liqo run?")
+	run("drain", "tenant", rome.id, "--skip-confirm", "--timeout", "15s").refuses(t, "waiting for what comes of it: ", "is liqo-controller-manager running?")
 	wants(run("activate", "tenant", rome.id, "--wait=false"), " INFO  Tenant %q activated\n", "Active")
 
 	grantor(t, c)
@@ -195,7 +195,7 @@ func slicesAreCordoned(t *testing.T, rome *lodger) {
 	testkit.Create(t, rome.Client, &authv1beta1.ResourceSlice{ObjectMeta: rome.meta("own")})
 	run("cordon", "own", "--skip-confirm").refuses(t, "only the provider cordons it")
 	run("cordon", "none", "--skip-confirm").refuses(t, `unable to get ResourceSlice: resourceslices.authentication.liqo.io "none" not found`)
-	liqoctl(t, rome.Config, "cordon", "rs", "big", "--remote-cluster-id", "nobody", "--skip-confirm").refuses(t, "unable to get tenant namespace: there is none of nobody")
+	liqoctl(t, rome.Config, "cordon", "rs", "big", "--remote-cluster-id", "nobody", "--skip-confirm").refuses(t, "unable to get tenant namespace: none found for nobody")
 	liqoctl(t, rome.Config, "cordon", "rs", "big", "--remote-cluster-id", "No Body").refuses(t, `"No Body" is no cluster ID`)
 	liqoctl(t, rome.Config, "cordon", "rs", "big").refuses(t, `"remote-cluster-id"`)
 }

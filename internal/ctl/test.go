@@ -17,9 +17,9 @@ type testOptions struct {
 
 func (c *cli) newTestCommand() *cobra.Command {
 	o := &testOptions{}
-	cmd := newGroup("test", "Try whether Liqo does what it should", c.testNetwork(o))
+	cmd := newGroup("test", "Check whether Liqo works", c.testNetwork(o))
 	fs := cmd.PersistentFlags()
-	fs.DurationVar(&o.timeout, "timeout", 5*time.Minute, "How long all of it may take; what was made is removed after that, too")
+	fs.DurationVar(&o.timeout, "timeout", 5*time.Minute, "Time limit of the test; its objects are removed in any case")
 	fs.BoolVar(&o.failFast, "fail-fast", false, "Stop as soon as something failed")
 	return cmd
 }

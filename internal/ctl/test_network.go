@@ -37,10 +37,10 @@ func (c *cli) testNetwork(common *testOptions) *cobra.Command {
 		Use:     "network",
 		Aliases: []string{"net"},
 		Short:   "Try the network between a consumer and its providers, from every node to every node",
-		Long: "Try the network between a consumer and its providers, from every node to every node. Pods of the consumer ask those of each provider, " +
-			"and the other way around, by their addresses, by a Service and by a headless one; so do processes of nodes.\n\n" +
-			"It makes a namespace in each cluster and offloads that of the consumer, and removes them in the end, also after Ctrl-C. " +
-			"A run that was killed leaves them to the next one. The pods are of the image that Liqo runs with.",
+		Long: "Check the network between a consumer and its providers, from every node to every node, in both directions: between pods by address, " +
+			"by a Service and by a headless Service, and from processes of nodes.\n\n" +
+			"The test creates a namespace in each cluster, offloads that of the consumer, and removes both at the end, also after Ctrl-C; " +
+			"the next run removes the objects of a killed run. The pods use the image of Liqo.",
 		Example: "  liqoctl test network --kubeconfig rome.kubeconfig --remote-kubeconfigs milan.kubeconfig,turin.kubeconfig\n" +
 			"  liqoctl test network --kubeconfig rome.kubeconfig -p milan.kubeconfig --basic\n" +
 			"  liqoctl test network --kubeconfig rome.kubeconfig -p milan.kubeconfig --np-ext --pod-np --lb --ip\n" +
@@ -158,7 +158,7 @@ func (t *networkTest) summaryError(checks []*check) error {
 	case counts[failedCheck] > 0:
 		return out.Fail("some checks failed").Hint("liqoctl info peer shows the state of the tunnel").See("docs/troubleshooting.md#by-symptom-between-clusters")
 	case counts[untried] > 0:
-		return out.Fail("%d checks were not tried: there was no time for them", counts[untried])
+		return out.Fail("%d checks were not tried before the timeout", counts[untried])
 	}
 	t.Success("All checks completed")
 	return nil

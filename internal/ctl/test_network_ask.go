@@ -303,7 +303,7 @@ func (t *networkTest) askFrom(ctx context.Context, p *testCluster, askers []*cli
 			return stuck
 		}
 		if there < len(open) {
-			return out.Fail("pods that ask are gone: somebody deleted them")
+			return out.Fail("client pods were deleted while waiting")
 		}
 		return why
 	}, what)

@@ -328,7 +328,7 @@ func TestAProviderWithoutAReadyNode(t *testing.T) {
 		nodes []corev1.Node
 		want  string
 	}{
-		"none":         {[]corev1.Node{testNode("a", "")}, "there is no virtual node of milan: no pod can be offloaded there"},
+		"none":         {[]corev1.Node{testNode("a", "")}, "no virtual node of milan found: no pod can be offloaded to it"},
 		"one, not yet": {[]corev1.Node{ofMilan("m", corev1.ConditionFalse)}, "no virtual node of milan is ready: m: the network to milan is down"},
 		"one of two":   {[]corev1.Node{ofMilan("m", corev1.ConditionTrue), ofMilan("n", corev1.ConditionFalse)}, ""},
 	} {

@@ -39,7 +39,7 @@ func (t *networkTest) removeFixtures(ctx context.Context) error {
 	if left, err := t.hasFixtures(ctx); err != nil || !left {
 		return err
 	}
-	t.Info("Removing what another run has left")
+	t.Info("Removing the objects of an earlier run")
 	return t.removeAll(ctx)
 }
 
@@ -110,7 +110,7 @@ func (t *networkTest) removeAll(ctx context.Context) error {
 	step.Stop()
 	for i, p := range all {
 		if errs[i] = p.wrapWithCluster(errs[i]); errs[i] == nil {
-			p.Success("What was made for the test is removed")
+			p.Success("The objects of the test are removed")
 		}
 	}
 	return errors.Join(errs...)
@@ -235,7 +235,7 @@ func (t *networkTest) awaitServers(ctx context.Context, n int) error {
 			return err
 		}
 		if len(list.Items) != n {
-			return out.Fail("there are %d pods to ask instead of %d: somebody else made or deleted some", len(list.Items), n)
+			return out.Fail("%d server pods exist instead of %d: another client created or deleted some", len(list.Items), n)
 		}
 		now := ""
 		for i := range list.Items {

@@ -97,7 +97,7 @@ func (p *testCluster) chooseShown(ctx context.Context) error {
 	}
 	others := slices.DeleteFunc(all.Items, func(ip ipamv1alpha1.IP) bool { return ip.Namespace == p.askers }) // the orphaned IP of a killed run will be deleted
 	if p.shown.node = nodeWithoutIP(p.nodes, others); p.shown.node == nil {
-		return out.Fail("--ip has no node to try: IPs show the addresses of all that take pods, and of two for one address the older counts")
+		return out.Fail("--ip has no node to try: other IPs show the addresses of all schedulable nodes, and the oldest IP of an address counts")
 	}
 	return nil
 }
@@ -154,7 +154,7 @@ func (t *networkTest) planShown() (askers []*clientPod, err error) {
 			if from != to {
 				var ok bool
 				if alias, ok = from.seen[to.id].ToLocal(alias); !ok {
-					return nil, from.wrapWithCluster(out.Fail("the IP %s of %s is %s there, which is in no network of its Configuration", shownName, to.id, to.shown.alias))
+					return nil, from.wrapWithCluster(out.Fail("the IP %s of %s is %s, which is not in a network of its Configuration", shownName, to.id, to.shown.alias))
 				}
 			}
 			for i := range from.nodes {

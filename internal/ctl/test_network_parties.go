@@ -298,7 +298,7 @@ func (p *testCluster) viewOf(ctx context.Context, other string) (networkView, er
 	}
 	cfg := peer.Configuration(list.Items, liqov1beta1.ClusterID(other))
 	if cfg == nil {
-		return networkView{}, out.Fail("there is no Configuration of %s: the clusters are not connected", other).
+		return networkView{}, out.Fail("no Configuration of %s found: the clusters are not connected", other).
 			Hint("Connect them by: liqoctl network connect")
 	}
 	name := client.ObjectKeyFromObject(cfg)
@@ -343,7 +343,7 @@ func offloadableProviders(all []corev1.Node) map[string]bool {
 
 // checkOffloadable returns the reason why no pod can be offloaded to a provider, such as a broken network.
 func checkOffloadable(all []corev1.Node, provider string) error {
-	failure := out.Fail("there is no virtual node of %s: no pod can be offloaded there", provider)
+	failure := out.Fail("no virtual node of %s found: no pod can be offloaded to it", provider)
 	for i := range all {
 		n := &all[i]
 		if n.Labels[names.NodeType] != names.NodeTypeVirtualNode || n.Labels[names.RemoteClusterID] != provider {
@@ -352,13 +352,13 @@ func checkOffloadable(all []corev1.Node, provider string) error {
 		if kube.NodeReady(n) {
 			return nil
 		}
-		why := "nobody says why"
+		why := "for an unknown reason"
 		if c := readyCondition(n); c != nil {
 			why = c.Message
 		}
 		failure = out.Fail("no virtual node of %s is ready: %s: %s", provider, n.Name, why)
 	}
-	return failure.Hint("liqoctl info peer %s tells what is missing", provider).See("docs/troubleshooting.md#the-node-is-not-there-or-not-ready")
+	return failure.Hint("Run: liqoctl info peer %s", provider).See("docs/troubleshooting.md#the-node-is-not-there-or-not-ready")
 }
 
 func readyCondition(n *corev1.Node) *corev1.NodeCondition {

@@ -410,7 +410,7 @@ func nothingIsTriedWrongly(t *testing.T, p *theatre) {
 	p.try(t, "-p", t.TempDir()+"/none").refuses(t, "none")
 	p.tryUntil(t.Context(), t, p.oslo.Config, p.oslo.Config).refuses(t, "the clusters must be different: "+p.oslo.Config.Host+" is named twice")
 	p.try(t, "--remote-liqo-namespace", "elsewhere").refuses(t, `in the remote cluster: Liqo is not installed in namespace "elsewhere"`)
-	p.try(t).refuses(t, "in the oslo cluster: there is no Configuration of bergen", "liqoctl network connect")
+	p.try(t).refuses(t, "in the oslo cluster: no Configuration of bergen found", "liqoctl network connect")
 	connectThem(t, p)
 	p.try(t).refuses(t, "in the oslo cluster: there is no virtual node of bergen", "liqoctl info peer bergen")
 	makeNode(t, p.oslo, "bergen", "192.0.2.1", map[string]string{names.NodeType: names.NodeTypeVirtualNode, names.RemoteClusterID: "bergen"})
@@ -558,8 +558,8 @@ outside to NodePort (Local)   here     bergen   1        0        0
  INFO  Running checks ...
  INFO  Checks succeeded counter=18
  INFO  All checks completed
- INFO   (oslo) What was made for the test is removed
- INFO   (bergen) What was made for the test is removed
+ INFO   (oslo) The objects of the test are removed
+ INFO   (bergen) The objects of the test are removed
 `
 	if diff := cmp.Diff(lines, r.stderr); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -599,8 +599,8 @@ func whatFailsIsTold(t *testing.T, p *theatre) {
  ERRO  node to pod: from a process of node oslo-1 of oslo to the pod on node bergen-1 of bergen (10.71.0.7:8080): no answer in time
  INFO  Checks succeeded counter=7
  INFO  Checks failed counter=1
- INFO   (oslo) What was made for the test is removed
- INFO   (bergen) What was made for the test is removed
+ INFO   (oslo) The objects of the test are removed
+ INFO   (bergen) The objects of the test are removed
  ERRO  some checks failed
  INFO  liqoctl info peer shows the state of the tunnel
  INFO  See docs/troubleshooting.md#by-symptom-between-clusters
@@ -698,7 +698,7 @@ func whatAKilledTestLeftIsRemoved(t *testing.T, p *theatre) {
 	}
 	p.try(t, "--dry-run", "--ip").succeeds(t, " WARN   (oslo) The Namespace liqo-test-network that is there would be deleted first\n", "\nkind: IP\n")
 	r := p.try(t, "--basic", "--info", "-o", "json")
-	r.succeeds(t, "Removing what another run has left", "All checks completed")
+	r.succeeds(t, "Removing the objects of an earlier run", "All checks completed")
 	if diff := cmp.Diff(reported, r.stdout); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

@@ -36,8 +36,8 @@ func (c *cli) newUnauthenticateCommand() *cobra.Command {
 		Use:     "unauthenticate",
 		Aliases: []string{"unauth"},
 		Short:   "Have a provider forget this cluster, and drop its credentials",
-		Long: "Have a provider, the remote cluster, forget this one as a consumer, and drop the credentials that it gave. The other direction stays.\n" +
-			"It is refused while this cluster has ResourceSlices or virtual nodes of the provider.",
+		Long: "Remove this cluster as a consumer of the remote cluster, its provider, and delete the credentials. The other direction stays.\n" +
+			"Refused while this cluster has ResourceSlices or virtual nodes of the provider.",
 		Example: "  liqoctl unauthenticate --remote-kubeconfig milan.kubeconfig",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -41,9 +41,9 @@ func (c *cli) newUnpeerCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "unpeer",
 		Short: "Stop using the resources of another cluster, and undo all that peer did",
-		Long: "Stop using the resources of another cluster, the remote one, and undo all that peer did, or began to do. Pods that run there are ended, and\n" +
-			"run elsewhere if somebody wants them. Where the other cluster uses the resources of this one, it goes on: what serves both stays.\n" +
-			"It cannot be done with a cluster that is gone for good: see force unpeer.",
+		Long: "Stop using the resources of the remote cluster, and undo a complete or interrupted peer. Pods in the provider are evicted, and their owners\n" +
+			"recreate them elsewhere. A peering in the other direction stays, with the tunnel that both share.\n" +
+			"If the other cluster is gone for good, use force unpeer.",
 		Example: "  liqoctl unpeer --remote-kubeconfig milan.kubeconfig",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -36,7 +36,7 @@ func (i *Installer) applyPlan(ctx context.Context, p *installPlan) error {
 		return err
 	}
 	if r := p.previous.interrupted; r != nil {
-		i.Printer.Warn("Revision %d of Helm release %q was left %s: going on from there", r.Version, r.Name, r.Info.Status)
+		i.Printer.Warn("Revision %d of Helm release %q is %s: continuing from there", r.Version, r.Name, r.Info.Status)
 		if err := p.helm.markFailed(r); err != nil {
 			return err
 		}
@@ -89,7 +89,7 @@ func (i *Installer) undoPlan(ctx context.Context, p *installPlan, step *out.Step
 		failure.Hint("%s", problem)
 	}
 	if !interrupted && told == "" && len(problems) == 0 {
-		failure.Hint("Add --verbose to see what Helm did, or raise --timeout if the cluster is slow")
+		failure.Hint("Add --verbose to see the log of Helm, or raise --timeout if the cluster is slow")
 	}
 	return failure
 }

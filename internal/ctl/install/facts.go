@@ -75,7 +75,7 @@ func (i *Installer) detectCluster(ctx context.Context, prev *previousRelease) (*
 	}
 	if len(f.podCIDRs) == 0 || !f.serviceCIDR.IsValid() {
 		return nil, out.Fail("--pod-cidr and --service-cidr are required: the address ranges of the cluster cannot be found out in general").
-			Hint("For a cluster made by kubeadm, kind or k3s there are sub-commands that know: liqoctl install --help")
+			Hint("Sub-commands detect the ranges of kubeadm, kind and k3s: liqoctl install --help")
 	}
 	if f.reservedSubnets, err = parseCIDRs("reserved", i.ReservedSubnets); err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func (i *Installer) chooseServiceCIDR(text string) (netip.Prefix, error) {
 		return all[0], nil
 	case i.ServiceCIDR != "":
 		return netip.Prefix{}, out.Fail("the service CIDR %q is more than one address range", text).
-			Hint("Liqo takes one; of a dual-stack cluster give that of IPv4")
+			Hint("Liqo supports one range; in a dual-stack cluster use the IPv4 range")
 	}
 	n := max(slices.IndexFunc(all, func(p netip.Prefix) bool { return p.Addr().Is4() }), 0)
 	i.Printer.Warn("The services of this cluster have the address ranges %s: Liqo takes %s", joinPrefixes(all), all[n])
@@ -190,7 +190,7 @@ func kubeadmConfig(ctx context.Context, c client.Reader) (pods []string, service
 	err = c.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "kubeadm-config"}, &cm)
 	if apierrors.IsNotFound(err) {
 		return nil, "", out.Fail("this cluster was not made by kubeadm: kube-system has neither a kube-controller-manager pod nor a ConfigMap kubeadm-config").
-			Hint("Give its address ranges instead: liqoctl install --pod-cidr <CIDR> --service-cidr <CIDR>")
+			Hint("Set its address ranges instead: liqoctl install --pod-cidr <CIDR> --service-cidr <CIDR>")
 	}
 	if err != nil {
 		return nil, "", fmt.Errorf("reading the configuration of kubeadm: %w", err)

@@ -122,7 +122,7 @@ func decodeManifests(texts []string) ([]*unstructured.Unstructured, error) {
 	for _, text := range texts {
 		obj := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(text), &obj.Object); err != nil {
-			return nil, fmt.Errorf("reading what the chart rendered: %w", err)
+			return nil, fmt.Errorf("reading the rendered chart: %w", err)
 		}
 		if len(obj.Object) > 0 {
 			objects = append(objects, obj)

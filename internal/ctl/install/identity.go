@@ -87,7 +87,7 @@ func (i *Installer) checkIdle(last *release.Release) error {
 		return nil
 	}
 	return out.Fail("another %s began %s ago and has not ended", what, age.Round(time.Second)).
-		Hint("Wait for it. If it was killed, try again in %s, or remove at once what it left: liqoctl uninstall -n %s",
+		Hint("Wait for it. If it was killed, try again in %s, or remove its remains at once: liqoctl uninstall -n %s",
 			(i.Timeout - age).Round(time.Second), i.Namespace)
 }
 

@@ -154,7 +154,7 @@ func (i *Installer) checkOwner(ctx context.Context, want *unstructured.Unstructu
 		return nil
 	case name != "":
 		return out.Fail("%s %q exists already and belongs to Helm release %q in namespace %q", want.GetKind(), want.GetName(), name, namespace).
-			Hint("Another installation is in the way: uninstall it, or upgrade it with -n %s", namespace)
+			Hint("Another installation conflicts: uninstall it, or upgrade it with -n %s", namespace)
 	}
 	return out.Fail("%s %q exists already and does not belong to this installation", want.GetKind(), want.GetName()).
 		Hint("If nothing needs it any more, delete it: kubectl delete %s %s", strings.ToLower(want.GetKind()), want.GetName())

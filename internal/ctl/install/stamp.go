@@ -30,7 +30,7 @@ func (s metadataSetter) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 			return marked, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("reading what the chart rendered: %w", err)
+			return nil, fmt.Errorf("reading the rendered chart: %w", err)
 		}
 		objects, err := decodeManifests([]string{string(document)})
 		if err != nil {

@@ -15,7 +15,7 @@ import (
 // Errors of a missing confirmation.
 var (
 	errAborted    = errors.New("aborted: nothing was changed")
-	errNoTerminal = errors.New("there is no terminal to ask for a confirmation: add --skip-confirm")
+	errNoTerminal = errors.New("no terminal is available for a confirmation: add --skip-confirm")
 )
 
 // Confirm asks before a destructive action. Only a yes continues. The end of ctx counts as a no.

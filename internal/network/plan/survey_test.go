@@ -165,8 +165,8 @@ func TestContradictions(t *testing.T) {
 		"GatewayServer liqo-tenant-siena/siena: fd00::9 is not of the family of the fabric, ip": func(c *Cluster) {
 			c.Tunnels = append(c.Tunnels, tunnel("siena", "fd00::9"))
 		},
-		"GatewayServer liqo-tenant-rome/rome: invalid MTU 70000: using 1340": func(c *Cluster) { c.Tunnels[0].Asked = 70000 },
-		"GatewayServer liqo-tenant-rome/rome: invalid MTU 65500: using 1340": func(c *Cluster) { c.Tunnels[0].Asked = 65500 },
+		"GatewayServer liqo-tenant-rome/rome: invalid MTU 70000: using 1340":        func(c *Cluster) { c.Tunnels[0].Asked = 70000 },
+		"GatewayServer liqo-tenant-rome/rome: invalid MTU 65500: using 1340":        func(c *Cluster) { c.Tunnels[0].Asked = 65500 },
 		"InternalNode worker-2: 10.70.0.11 is the address of InternalNode worker-1": func(c *Cluster) { c.Members[1].External = addrs("10.70.0.11") },
 		"InternalNode worker-2: 10.70.0.14 is not used beside 10.70.0.13: a node has one address of a family": func(c *Cluster) {
 			c.Members[1].External = addrs("10.70.0.14", "10.70.0.13")

@@ -203,7 +203,7 @@ func TestFirewallsOfUsers(t *testing.T) {
 func TestFirewallsThatAreNone(t *testing.T) {
 	for want, c := range map[string]*networkingv1beta1.FirewallConfiguration{
 		`table x: the family "BRIDGE" is not supported`: firewallWith("x", firewall.TableFamilyBridge),
-		"the name of the table is invalid":        firewallWith("x y", firewall.TableFamilyIPv4),
+		"the name of the table is invalid":              firewallWith("x y", firewall.TableFamilyIPv4),
 	} {
 		if f, problems := FirewallOf(c); len(f.Tables) > 0 || len(problems) != 1 || problems[0].Message != want {
 			t.Errorf("%v, want %s", problems, want)
