@@ -63,7 +63,7 @@ func TestLooksAtPeersAreOfTheReplicator(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, flag := range []string{"foreign-cluster-ping-interval", "foreign-cluster-ping-timeout"} {
-		if !strings.Contains(said.String(), flag+" has been deprecated, it has no effect here: give it to the crd-replicator") {
+		if !strings.Contains(said.String(), flag+" has been deprecated, no effect in this process: set it for the crd-replicator") {
 			t.Errorf("nothing is told of %s: %q", flag, said.String())
 		}
 	}

@@ -124,9 +124,9 @@ func get(url string) (string, error) {
 func TestTheProxySaysWhatIsWrong(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	for want, args := range map[string][]string{
-		"--force-host is missing":            {},
-		"is no host with a port":             {"--force-host=https://api.example"},
-		"is no host":                         {"--force-host=api.example:443", "--allowed-hosts=a b"},
+		"--force-host must be set":           {},
+		"is not a host with a port":          {"--force-host=https://api.example"},
+		"is not a host":                      {"--force-host=api.example:443", "--allowed-hosts=a b"},
 		"--max-connections is above zero":    {"--force-host=api.example:443", "--max-connections=0"},
 		"invalid port":                       {"--force-host=api.example:443", "--port=70000"},
 		`unknown command "more" for "proxy"`: {"more"},

@@ -278,7 +278,7 @@ func TestIdentityExpired(t *testing.T) {
 	l := newIdentityLab(t)
 	identity := l.controlPlane(t, "controlplane", l.signed(t, -time.Hour, 3*time.Second))
 	l.kubeconfig(t, identity)
-	testkit.WantEvent(t, l.c, identity, reasonExpired, "status.authParams of the Tenant")
+	testkit.WantEvent(t, l.c, identity, reasonExpired, "status.authParams of the provider's Tenant")
 }
 
 func TestRenewOfOther(t *testing.T) {

@@ -212,7 +212,7 @@ func TestTenantRejected(t *testing.T) {
 	t.Run("because its ID is that of this cluster", func(t *testing.T) {
 		tenant := typedTenant(tenantNamespace(t, c, "provider"), "provider")
 		testkit.Create(t, c.Client, tenant)
-		wantReady(t, c, tenant, metav1.ConditionFalse, reasonIDTaken, `"provider" is this cluster itself`)
+		wantReady(t, c, tenant, metav1.ConditionFalse, reasonIDTaken, `"provider" is the ID of this cluster`)
 		wantBound(t, c, "provider", false)
 	})
 	t.Run("because its ID became a group that has rights before it was accepted, and not after that", func(t *testing.T) {

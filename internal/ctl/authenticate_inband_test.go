@@ -40,7 +40,7 @@ func TestPeeringThroughTheTunnelIsRefusedBeforeAnythingIsDone(t *testing.T) {
 			t.Errorf("it is not refused because %s: %v", want, err)
 		}
 	}
-	refused("there is no IP " + milan.liqoNamespace)
+	refused("IP " + milan.liqoNamespace)
 	ip := &ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Namespace: milan.liqoNamespace, Name: names.APIServerProxyIP}, Spec: ipamv1alpha1.IPSpec{IP: "10.96.0.20"}}
 	testkit.Create(t, c.Client, ip)
 	testkit.UpdateStatus(t, c.Client, ip, func(ip *ipamv1alpha1.IP) { ip.Status.IP, ip.Status.CIDR = "10.70.0.9", "10.70.0.0/16" })

@@ -469,15 +469,15 @@ func theBeginningIsMissing(t *testing.T, genoa, turin *town) {
 	there(t, genoa, "generate", "tenant", "--remote-cluster-id", "turin").refuses(t, "nonce not provided and no nonce secret found", "--nonce")
 	there(t, turin, "generate", "identity", "--remote-cluster-id", "genoa").refuses(t, "no Tenant of genoa found", "liqoctl generate tenant")
 	for want, args := range map[string][]string{
-		"--nonce: a nonce is 64 bytes in base64, 88 characters":               {"generate", "tenant", "--remote-cluster-id", "turin", "--nonce", "short"},
-		"--proxy-url: proxy-url must be an http or https URL":                 {"generate", "tenant", "--remote-cluster-id", "turin", "--proxy-url", "ftp://x"},
-		`--remote-tenant-namespace: "No Namespace" is no name of a namespace`: {"generate", "tenant", "--remote-cluster-id", "turin", "--remote-tenant-namespace", "No Namespace"},
-		"genoa is this cluster itself":                                        {"generate", "tenant", "--remote-cluster-id", "genoa", "--nonce", string(pki.NewNonce())},
-		`"Turin" is no cluster ID`:                                            {"generate", "identity", "--remote-cluster-id", "Turin"},
-		`--remote-tenant-namespace: "-" is no name of a namespace`:            {"generate", "identity", "--remote-cluster-id", "turin", "--remote-tenant-namespace", "-"},
-		`required flag(s) "remote-cluster-id" not set`:                        {"create", "nonce"},
-		"the tenant namespace of turin is liqo-tenant-turin, not other":       {"create", "nonce", "--remote-cluster-id", "turin", "-n", "other"},
-		"it is one of json, yaml":                                             {"create", "nonce", "--remote-cluster-id", "turin", "-o", "text"},
+		"--nonce: a nonce is 64 bytes in base64, 88 characters":         {"generate", "tenant", "--remote-cluster-id", "turin", "--nonce", "short"},
+		"--proxy-url: proxy-url must be an http or https URL":           {"generate", "tenant", "--remote-cluster-id", "turin", "--proxy-url", "ftp://x"},
+		`--remote-tenant-namespace: invalid namespace "No Namespace"`:   {"generate", "tenant", "--remote-cluster-id", "turin", "--remote-tenant-namespace", "No Namespace"},
+		"genoa is this cluster itself":                                  {"generate", "tenant", "--remote-cluster-id", "genoa", "--nonce", string(pki.NewNonce())},
+		`invalid cluster ID "Turin"`:                                    {"generate", "identity", "--remote-cluster-id", "Turin"},
+		`--remote-tenant-namespace: invalid namespace "-"`:              {"generate", "identity", "--remote-cluster-id", "turin", "--remote-tenant-namespace", "-"},
+		`required flag(s) "remote-cluster-id" not set`:                  {"create", "nonce"},
+		"the tenant namespace of turin is liqo-tenant-turin, not other": {"create", "nonce", "--remote-cluster-id", "turin", "-n", "other"},
+		"it is one of json, yaml":                                       {"create", "nonce", "--remote-cluster-id", "turin", "-o", "text"},
 	} {
 		r := there(t, genoa, args...)
 		r.refuses(t, want)

@@ -163,7 +163,7 @@ func slicesOf(first string, args []string, more ...string) []string {
 
 func TestCreateRefusesWhatItCannotMean(t *testing.T) {
 	for want, args := range map[string][]string{
-		`"Rome" is no cluster ID`:          {"publickey", "x", "--remote-cluster-id", "Rome", "--public-key", aKey},
+		`invalid cluster ID "Rome"`:        {"publickey", "x", "--remote-cluster-id", "Rome", "--public-key", aKey},
 		`"remote-cluster-id"`:              {"publickey", "x", "--public-key", aKey},
 		"--public-key: it has 5 bytes":     {"publickey", "x", "--remote-cluster-id", "rome", "--public-key", "short"},
 		"accepts 1 arg(s), received 0":     {"publickey", "--remote-cluster-id", "rome", "--public-key", aKey},
@@ -171,9 +171,9 @@ func TestCreateRefusesWhatItCannotMean(t *testing.T) {
 		`--external-cidr: "10.70" is no`:   {"configuration", "x", "--remote-cluster-id", "rome", "--pod-cidr", "10.0.0.0/8", "--external-cidr", "10.70"},
 		"it is one of LoadBalancer":        {"gatewayserver", "x", "--remote-cluster-id", "rome", "--service-type", "None"},
 		`invalid IP address "x.example"`:   {"gatewayserver", "x", "--remote-cluster-id", "rome", "--load-balancer-ip", "x.example"},
-		"70000 is no port":                 {"gatewayclient", "x", "--remote-cluster-id", "rome", "--addresses", "192.0.2.1", "--port", "70000"},
+		"invalid port 70000":               {"gatewayclient", "x", "--remote-cluster-id", "rome", "--addresses", "192.0.2.1", "--port", "70000"},
 		`"Gold" cannot be the name of a n`: {"resourceslice", "Gold", "--remote-cluster-id", "rome"},
-		`--memory: "4 GB" is no amount`:    {"resourceslice", "gold", "--remote-cluster-id", "rome", "--memory", "4 GB"},
+		`--memory: invalid amount "4 GB"`:  {"resourceslice", "gold", "--remote-cluster-id", "rome", "--memory", "4 GB"},
 		"none of the others can be; [kube": {"virtualnode", "gold", "--remote-cluster-id", "rome", "--kubeconfig-secret-name", "a", "--resource-slice-name", "b"},
 		"at least one of the flags in the": {"virtualnode", "gold", "--remote-cluster-id", "rome"},
 		"--labels: invalid label a b=c":    {"virtualnode", "gold", "--remote-cluster-id", "rome", "--kubeconfig-secret-name", "a", "--labels", "a b=c"},

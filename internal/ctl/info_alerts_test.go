@@ -149,7 +149,7 @@ func TestHealthTellsOfAWebhookThatCannotBeCalled(t *testing.T) {
 	create(t, c, mutating)
 	create(t, c, validating)
 	says("before the webhook was there", "MutatingWebhookConfiguration liqo-webhook has no valid authority",
-		"ValidatingWebhookConfiguration liqo-webhook has no valid authority", "has no pod that is ready")
+		"ValidatingWebhookConfiguration liqo-webhook has no valid authority", "has no ready pod")
 	now := time.Now()
 	bundle := pemOf(lasting(t, now.Add(-time.Hour), now.Add(time.Hour)))
 	testkit.Update(t, c.Client, mutating, func(m *admissionv1.MutatingWebhookConfiguration) { m.Webhooks[0].ClientConfig.CABundle = bundle })
@@ -159,7 +159,7 @@ func TestHealthTellsOfAWebhookThatCannotBeCalled(t *testing.T) {
 	}}
 	slice.Namespace, slice.Name, slice.Labels = f.namespace, "liqo-webhook-x", map[string]string{discoveryv1.LabelServiceName: "liqo-webhook"}
 	create(t, c, slice)
-	says("with pods that are not ready", "has no pod that is ready")
+	says("with pods that are not ready", "has no ready pod")
 	testkit.Update(t, c.Client, slice, func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Conditions.Ready = new(true) })
 	says("when all is well")
 }
@@ -199,7 +199,7 @@ func TestHealthTellsOfConsumersThatLeftSlices(t *testing.T) {
 	}
 	got, err := f.leftAlerts(t.Context())
 	all := strings.Join(got, "\n")
-	if err != nil || strings.Contains(all, served) || !strings.Contains(all, "the consumer "+lost+" has no Tenant, and still has ResourceSlices here (1)") {
+	if err != nil || strings.Contains(all, served) || !strings.Contains(all, "Consumer "+lost+" has no Tenant but 1 ResourceSlices") {
 		t.Errorf("%v: %s", err, all)
 	}
 }

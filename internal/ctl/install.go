@@ -76,7 +76,7 @@ func installFlags(cmd *cobra.Command, o *install.Options) {
 	fs.StringArrayVar(&o.ValueFiles, "values", nil, "A YAML file with values of the chart, a URL, or - for standard input; later ones win")
 	fs.Var(oneOf(&o.Profile, "default", install.Profiles), "profile", "Values to begin with: default, or hardened, the strict side of each choice; --values and --set win")
 	o.Profile = "" // without the flag, an upgrade keeps the profile
-	fs.BoolVar(&o.ResetValues, "reset-values", false, "Forget the values that were given to the previous installation")
+	fs.BoolVar(&o.ResetValues, "reset-values", false, "Forget the values of the previous installation")
 	fs.BoolVar(&o.SkipAPIServerCheck, "disable-api-server-sanity-check", false, "Accept an API server address that is not that of the kubeconfig")
 	fs.BoolVar(&o.SkipValidation, "skip-validation", false, "Skip the comparison of the configuration with the cluster")
 	fs.BoolVar(&o.EnableMetrics, "enable-metrics", false, "Expose metrics to Prometheus")

@@ -154,7 +154,7 @@ func theyAreConnectedByCommands(t *testing.T, rome, milan *town) {
 	}
 
 	liqoctl(t, nil, "__complete", "--kubeconfig", kubeconfigFile(t, rome.Config), "create", "publickey", "x", "--remote-cluster-id", "").succeeds(t, "milan\n")
-	between(t, milan, rome, "connect").refuses(t, "in the local cluster: there is a gateway server for the other direction already")
+	between(t, milan, rome, "connect").refuses(t, "in the local cluster: gateway server for the other direction already exists")
 	between(t, rome, milan, "disconnect").refuses(t, "--skip-confirm")
 	wantTranscript(t, between(t, rome, milan, "disconnect", "--wait", "--skip-confirm"), identities+
 		" INFO   (local) Gateway client correctly deleted\n INFO   (remote) Gateway server correctly deleted\n")
@@ -305,8 +305,8 @@ func nothingCanBeConnectedWrongly(t *testing.T, rome, milan *town) {
 	for want, flags := range map[string][]string{
 		"template WgGatewayServerTemplate " + milan.liqo + "/none not found": {"--gw-server-template-name", "none"},
 		"template WgGatewayClientTemplate " + rome.liqo + "/none not found":  {"--gw-client-template-name", "none"},
-		`"one/two" is no type of templates`:                                  {"--gw-server-type", "one/two"},
-		"0 is no port":                                                       {"--server-port", "0"},
+		`invalid type of templates "one/two"`:                                {"--gw-server-type", "one/two"},
+		"invalid port 0":                                                     {"--server-port", "0"},
 		"1 is no MTU":                                                        {"--mtu", "1"},
 	} {
 		between(t, rome, milan, append([]string{"connect"}, flags...)...).refuses(t, want)
@@ -339,7 +339,7 @@ func nothingCanBeConnectedWrongly(t *testing.T, rome, milan *town) {
 func whatHasNoRoomIsTakenBack(t *testing.T, rome, milan *town) {
 	t.Helper()
 	rome.stop()
-	between(t, rome, milan, "init", "--timeout", "20s").refuses(t, "in the local cluster: nobody looked at the Configuration liqo-tenant-milan/milan yet: "+
+	between(t, rome, milan, "init", "--timeout", "20s").refuses(t, "in the local cluster: Configuration liqo-tenant-milan/milan has not been processed yet: "+
 		"is liqo-controller-manager running?: timed out waiting for the condition")
 	between(t, rome, milan, "reset", "--skip-confirm").succeeds(t, "(local) Network configuration correctly deleted")
 	rome.run(t, "10.200.0.0/16") // which rome uses itself

@@ -629,7 +629,7 @@ func nothingIsPeeredWrongly(t *testing.T, one, two *town) {
 	peered(t, one, one, "peer").refuses(t, "local and remote clusters must be different")
 	peered(t, one, one, "unpeer").refuses(t, "local and remote clusters must be different")
 	for want, flags := range map[string][]string{
-		"--cpu: \"many\" is no amount":                               {"--cpu", "many"},
+		"--cpu: invalid amount \"many\"":                             {"--cpu", "many"},
 		"--memory: an amount cannot be negative":                     {"--memory=-1Gi"},
 		"--pods: invalid amount \"1.5\": must be a whole number":     {"--pods", "1.5"},
 		"--memory: invalid amount \"1500m\": must be a whole number": {"--memory", "1500m"},
@@ -638,7 +638,7 @@ func nothingIsPeeredWrongly(t *testing.T, one, two *town) {
 		"(global) Unable to ensure authentication: in the remote cluster: its API server has no proxy in the tunnel": {"--in-band"},
 		"1 is no MTU":   {"--mtu", "1"},
 		"--proxy-url: ": {"--proxy-url", "not a URL"},
-		"(global) Unable to ensure networking: in the remote cluster: there is no template": {"--gw-server-template-name", "none"},
+		"(global) Unable to ensure networking: in the remote cluster: template ": {"--gw-server-template-name", "none"},
 	} {
 		peered(t, one, two, append([]string{"peer"}, flags...)...).refuses(t, want)
 	}

@@ -195,7 +195,7 @@ func TestAPeeringUserIsMadeAndDeleted(t *testing.T) {
 		t.Errorf("reading a kubeconfig: %v", err)
 	}
 
-	c.generatesUser(t, rome).refuses(t, "there is a peering user for the cluster "+rome+" already", "liqoctl delete peering-user --consumer-cluster-id "+rome)
+	c.generatesUser(t, rome).refuses(t, "a peering user for the cluster "+rome+" already exists", "liqoctl delete peering-user --consumer-cluster-id "+rome)
 	c.deletesUser(t, rome, "--dry-run").succeeds(t, "name: liqo-peer-user-"+rome+"-liqo-ns-reader")
 	c.deletesUser(t, "rome").succeeds(t, "already deleted") // whose users begin alike
 	if err := guest.kube.List(t.Context(), &tenants, client.InNamespace(guest.namespace)); err != nil {
@@ -251,7 +251,7 @@ func TestWhatStandsInTheWayOfAPeeringUserIsTold(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no cluster":           {[]string{"--consumer-cluster-id", ""}, `"" is no cluster ID`},
+		"no cluster":           {[]string{"--consumer-cluster-id", ""}, `invalid cluster ID ""`},
 		"no name of one":       {[]string{"--consumer-cluster-id", "Rome!"}, "is no cluster ID"},
 		"the cluster itself":   {[]string{"--consumer-cluster-id", c.id}, "is this cluster itself"},
 		"another mode":         {[]string{"--tls-compatibility-mode", "foo"}, "it is one of auto, true, false"},
@@ -311,9 +311,9 @@ func TestWhatStandsInTheWayOfAPeeringUserIsTold(t *testing.T) {
 	hindered("no policy", "the policy liqo-peering-users", without, back)
 	stranger := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "liqo-peer-user-" + rome + "-tenant-ns-writer"},
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"}}
-	hindered("a binding of that name", "which is no peering user's", func() error { return admin.Create(ctx, stranger) }, func() error { return admin.Delete(ctx, stranger) })
+	hindered("a binding of that name", "does not belong to a peering user", func() error { return admin.Create(ctx, stranger) }, func() error { return admin.Delete(ctx, stranger) })
 	request := requestNamed(t, "liqo-peer-user-"+rome)
-	hindered("a request of that name", "which is no peering user's", func() error { return admin.Create(ctx, request) }, func() error { return admin.Delete(ctx, request) })
+	hindered("a request of that name", "does not belong to a peering user", func() error { return admin.Create(ctx, request) }, func() error { return admin.Delete(ctx, request) })
 
 	// One of an attempt that was interrupted is replaced.
 	request = requestNamed(t, "liqo-peer-user-"+rome)

@@ -193,10 +193,10 @@ func slicesAreCordoned(t *testing.T, rome *lodger) {
 	liqoctl(t, rome.Config, "uncordon", "tenant", rome.id).succeeds(t)
 
 	testkit.Create(t, rome.Client, &authv1beta1.ResourceSlice{ObjectMeta: rome.meta("own")})
-	run("cordon", "own", "--skip-confirm").refuses(t, "only the provider cordons it")
+	run("cordon", "own", "--skip-confirm").refuses(t, "only the provider can cordon it")
 	run("cordon", "none", "--skip-confirm").refuses(t, `unable to get ResourceSlice: resourceslices.authentication.liqo.io "none" not found`)
 	liqoctl(t, rome.Config, "cordon", "rs", "big", "--remote-cluster-id", "nobody", "--skip-confirm").refuses(t, "unable to get tenant namespace: none found for nobody")
-	liqoctl(t, rome.Config, "cordon", "rs", "big", "--remote-cluster-id", "No Body").refuses(t, `"No Body" is no cluster ID`)
+	liqoctl(t, rome.Config, "cordon", "rs", "big", "--remote-cluster-id", "No Body").refuses(t, `invalid cluster ID "No Body"`)
 	liqoctl(t, rome.Config, "cordon", "rs", "big").refuses(t, `"remote-cluster-id"`)
 }
 

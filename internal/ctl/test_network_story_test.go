@@ -412,7 +412,7 @@ func nothingIsTriedWrongly(t *testing.T, p *theatre) {
 	p.try(t, "--remote-liqo-namespace", "elsewhere").refuses(t, `in the remote cluster: Liqo is not installed in namespace "elsewhere"`)
 	p.try(t).refuses(t, "in the oslo cluster: no Configuration of bergen found", "liqoctl network connect")
 	connectThem(t, p)
-	p.try(t).refuses(t, "in the oslo cluster: there is no virtual node of bergen", "liqoctl info peer bergen")
+	p.try(t).refuses(t, "in the oslo cluster: no virtual node of bergen found", "liqoctl info peer bergen")
 	makeNode(t, p.oslo, "bergen", "192.0.2.1", map[string]string{names.NodeType: names.NodeTypeVirtualNode, names.RemoteClusterID: "bergen"})
 	foreign := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: testNamespace + "-oslo"}}
 	testkit.Create(t, p.bergen.Client, foreign)

@@ -525,7 +525,7 @@ func TestANameThatIsTaken(t *testing.T) {
 	testkit.Create(t, s.c.Client, taken)
 	cfg := configuration(s.ns, "milan", "milan", cidrs("10.201.0.0/16"), cidrs("10.75.0.0/16"))
 	testkit.Create(t, s.c.Client, cfg)
-	s.says(cfg, metav1.ConditionFalse, ReasonNameTaken, "there is a Network milan-pod-10-201-0-0-16 that was not made for this Configuration")
+	s.says(cfg, metav1.ConditionFalse, ReasonNameTaken, "Network milan-pod-10-201-0-0-16 already exists and was not created for this Configuration")
 }
 
 func TestNetworksThatCannotBeUsed(t *testing.T) {

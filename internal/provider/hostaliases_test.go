@@ -74,7 +74,7 @@ func TestHostAliasesOfPods(t *testing.T) {
 		{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "web-token"}}},
 	}}}}}
 	testkit.Create(t, c.Client, sp)
-	refusedBecause(t, c, sp, offv1beta1.ReasonNetworkNotReady, "is not here yet")
+	refusedBecause(t, c, sp, offv1beta1.ReasonNetworkNotReady, "are not known yet")
 	written := shadowOf("home-silver", "written", "silver")
 	written.Spec.Pod.HostAliases = []corev1.HostAlias{alias("10.70.0.25")}
 	testkit.Create(t, c.Client, written)
@@ -90,7 +90,7 @@ func TestHostAliasesOfPods(t *testing.T) {
 		Spec:       networkingv1beta1.ConfigurationSpec{Remote: network("10.70.0.0/16")},
 	}
 	testkit.Create(t, c.Client, configuration)
-	refusedBecause(t, c, sp, offv1beta1.ReasonNetworkNotReady, "have no place here yet")
+	refusedBecause(t, c, sp, offv1beta1.ReasonNetworkNotReady, "are not remapped yet")
 	testkit.Create(t, c.Client, homeless("other"))
 	has("other", alias("10.70.0.7"))
 	if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(sp), podNamed("", "")); err == nil {

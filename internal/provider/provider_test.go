@@ -335,7 +335,7 @@ func TestRemoteNamespacesLimit(t *testing.T) {
 	nm := consumer(t, c, "grey", map[string]string{"a": "a-grey", "b": "b-grey"})
 	mapping(t, c, nm, "a", "a-grey", offv1beta1.MappingAccepted)
 	mapping(t, c, nm, "b", "b-grey", offv1beta1.MappingCreationLoopBackOff)
-	told(t, c, nm, "CreationLoopBackOff", "no more than 1 namespaces")
+	told(t, c, nm, "CreationLoopBackOff", "the limit of 1 namespaces")
 	twin := namespaceOf("a-grey")
 	eventually(t, c, twin, func() error { return nil })
 	if twin.Labels[policy.PodSecurityLabel] != policy.PodSecurityRestricted {

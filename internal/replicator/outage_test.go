@@ -288,7 +288,7 @@ func TestOrphanCondition(t *testing.T) {
 	p.create(p.consumer, p.guideSlice(p.consumerTenant))
 	copied := p.copied(nil)
 	p.patch(p.consumer, secret, `{"metadata":{"labels":{"liqo.io/identity-type":null}}}`)
-	p.condition(credless, "there are no credentials for this peer", "ResourceSlice test")
+	p.condition(credless, "no credentials for this peer exist", "ResourceSlice test")
 	p.remove(p.consumer, p.sliceAt(p.consumerTenant))
 	p.patch(p.consumer, secret, `{"metadata":{"labels":{"liqo.io/identity-type":"ControlPlane"}}}`)
 	p.gone(p.consumer, p.sliceAt(p.consumerTenant))

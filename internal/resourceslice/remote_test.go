@@ -359,7 +359,7 @@ func TestMaliciousRequests(t *testing.T) {
 		if got.Status.AuthParams != nil {
 			t.Error("credentials were given")
 		}
-		testkit.WantEvent(t, c, slice, "UserTaken", "or give the slice another name")
+		testkit.WantEvent(t, c, slice, "UserTaken", "or rename the slice")
 		wantNoRequests(t, c, p)
 		testkit.Update(t, c.Client, taken, func(b *rbacv1.ClusterRoleBinding) { b.Labels = map[string]string{names.RemoteClusterID: p.id} })
 		wait(t, c.Client, slice, condition(authentication, accepted, ""))
@@ -485,7 +485,7 @@ func TestTenantSwitch(t *testing.T) {
 	if err := c.Client.Delete(t.Context(), p.tenant); err != nil {
 		t.Fatal(err)
 	}
-	wait(t, c.Client, old, isTurnedDown("there is no Tenant"))
+	wait(t, c.Client, old, isTurnedDown("no Tenant found"))
 }
 
 // seenAs makes or changes what the cluster says of the version of a peer.

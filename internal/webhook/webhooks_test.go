@@ -269,7 +269,7 @@ func TestWebhooks(t *testing.T) {
 		} {
 			vn := &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: testkit.Namespace(t, c, "user", labels), Name: "stray"}, Spec: offv1beta1.VirtualNodeSpec{ClusterID: "provider"}}
 			vn.Labels = map[string]string{"liqo.io/webhook-skip": "true"}
-			if err := refusedWith(c.Client.Create(ctx, vn), "belongs into the tenant namespace"); err != nil {
+			if err := refusedWith(c.Client.Create(ctx, vn), "must be in the tenant namespace"); err != nil {
 				t.Errorf("in a namespace %s: %v", name, err)
 			}
 		}

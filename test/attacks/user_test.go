@@ -45,7 +45,7 @@ func TestUserVirtualNodes(t *testing.T) {
 	dev := authenticate(t, consumer, "attacks-dev", "dev")
 	allowed := dev.create(virtualNode("attacks-nodes", "attack", ""))
 	play(t, map[string]attack{
-		"own_namespace":    {dev.create(virtualNode("attacks-dev", "attack", "")), "belongs into the tenant namespace", allowed},
+		"own_namespace":    {dev.create(virtualNode("attacks-dev", "attack", "")), "must be in the tenant namespace", allowed},
 		"tenant_namespace": {dev.create(virtualNode(consumerTenant, "attack", "")), forbidden, allowed},
 		"name_of_node":     {dev.create(virtualNode("attacks-nodes", provider.ID, "")), "exists already", allowed},
 		"image":            {dev.create(virtualNode("attacks-nodes", "attack", "docker.io/library/busybox:latest")), "virtualKubelet.images", allowed},

@@ -312,7 +312,7 @@ func (b *bench) run(t *testing.T, l *loss, after string, args ...string) {
 	if err == nil {
 		return
 	}
-	if n := strings.Count(out, " ERRO "); n != 1 || !strings.Contains(out, "Run it again") {
+	if n := strings.Count(out, " ERRO "); n != 1 || !strings.Contains(out, "Run the command again") {
 		t.Errorf("%d errors, or nothing to do about them:\n%s", n, out)
 	}
 	if out, err := consumer.Say(args...); err != nil {

@@ -34,7 +34,7 @@ func TestArgumentsThatNoVirtualKubeletStartsWith(t *testing.T) {
 		"--node-extra-labels=team=blue,zone=north":                            "",
 		"--node-extra-labels=team=b/w":                                        `the labels of the node: Invalid value: "b/w": a valid label must be`,
 		"--node-extra-annotations=a/b/c=1":                                    `the annotations of the node: Invalid value: "a/b/c": a valid label key must`,
-		"--home-api-server-host=api.example.com --home-api-server-port=https": `"https" is no port`,
+		"--home-api-server-host=api.example.com --home-api-server-port=https": `invalid port "https"`,
 		"--home-api-server-host=api.example.com --home-api-server-port=6443":  "",
 		"--home-api-server-host=api.example.com":                              "",
 		"--home-api-server-host=kubernetes.default --home-api-server-port=443 --enable-apiserver-support=false": "",

@@ -111,10 +111,10 @@ func TestForeignObjectConflict(t *testing.T) {
 			error string
 		}{
 			{"a device", func(t *testing.T, s *space, _ *Kernel) { s.device(t, names.FabricDevice) }, `link liqo.fabric already exists and is not a vxlan of Liqo but of kind "veth"`},
-			{"an address", func(t *testing.T, s *space, _ *Kernel) { s.address(t, "lo", own) }, "addr add " + own + " dev lo: one of others is there already"},
+			{"an address", func(t *testing.T, s *space, _ *Kernel) { s.address(t, "lo", own) }, "addr add " + own + " dev lo: a foreign one already exists"},
 			{"a route", func(t *testing.T, s *space, _ *Kernel) {
 				fatal(t, s.RouteAdd(&netlink.Route{Dst: ipNet(p.peer.String()), Type: unix.RTN_BLACKHOLE, Table: 6091, Priority: datapath.UnreachableMetric}))
-			}, "add route unreachable " + p.peer.String() + " metric 4278198272 table 6091: one of others is there already"},
+			}, "add route unreachable " + p.peer.String() + " metric 4278198272 table 6091: a foreign one already exists"},
 			{"a table", func(t *testing.T, _ *space, k *Kernel) {
 				b := &batch{}
 				b.addMessage(tableID{protocolFamily(p.family), "of-a-user"}, unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, "", encodeAttr(unix.NFTA_TABLE_NAME, zeroEnded("of-a-user")))
@@ -269,13 +269,13 @@ func TestUnsupportedState(t *testing.T) {
 		return datapath.Neighbour{Device: names.FabricDevice, Next: addr(next), Outer: addr(outer), MAC: mac}
 	}
 	for want, add := range map[string]func(*datapath.State){
-		"a vxlan called other would not be found again": func(s *datapath.State) {
+		"a vxlan called other could not be recognized later": func(s *datapath.State) {
 			s.Links = append(s.Links, datapath.Link{Name: "other", VXLAN: &datapath.VXLAN{ID: 1}})
 		},
 		"hop 10.0.0.1 is on eth0, which is not created": func(s *datapath.State) {
 			s.Neighbours = append(s.Neighbours, datapath.Neighbour{Device: "eth0", Next: addr("10.0.0.1")})
 		},
-		"hops 10.200.1.9 and 11.0.0.1 have one MAC and go to": func(s *datapath.State) {
+		"hops 10.200.1.9 and 11.0.0.1 have one MAC and lead to": func(s *datapath.State) {
 			s.Neighbours = slices.Insert(s.Neighbours, 0, hop("11.0.0.1", "10.1.0.1", datapath.MAC(p.gateway)))
 		},
 		"outer addresses of two families": func(s *datapath.State) { s.Neighbours = append(s.Neighbours, hop("11.0.0.1", "fd00::1", [6]byte{2})) },

@@ -33,12 +33,12 @@ func TestWhyUnapplied(t *testing.T) {
 		{firewall(tenant, "fabric", "all-nodes", ""), "nodes take a FirewallConfiguration from namespace liqo only"},
 		{route(tenant, "fabric", "", ""), "nodes take a RouteConfiguration from namespace liqo only"},
 		{firewall(home, "fabric", "some", ""), `firewall-subcategory is "some": for nodes it must be one of all-nodes, ip-mapping, single-node`},
-		{firewall(home, "fabric", "single-node", "n"), `there is no node "n"`},
+		{firewall(home, "fabric", "single-node", "n"), `node "n"`},
 		{firewall(home, "fabric", "all-nodes", ""), "there is no node"},
 		{route(home, "fabric", "", ""), "there is no node"},
-		{firewall(tenant, "gateway", "", "rome"), `there is no gateway for "rome"`},
+		{firewall(tenant, "gateway", "", "rome"), `no gateway for "rome"`},
 		{route(tenant, "gateway", "", ""), "networking.liqo.io/route-subcategory and networking.liqo.io/route-unique are missing"},
-		{firewall(tenant, "gateway", "all-gateways", ""), "there is no gateway in namespace liqo-tenant-rome"},
+		{firewall(tenant, "gateway", "all-gateways", ""), "no gateway exists in namespace liqo-tenant-rome"},
 	} {
 		if got := WhyUnapplied(c.of, home); !strings.Contains(got, c.want) {
 			t.Errorf("%v: %q, want %q", c.of.GetLabels(), got, c.want)
