@@ -66,7 +66,7 @@ func TestWhatIsMissingToATenant(t *testing.T) {
 		kind, want string
 	}{
 		"nobody looked":                   {kind: pending, want: "Tenant liqo-tenant-rome/rome has not been processed yet"},
-		"an earlier one was refused":      {conditions: []metav1.Condition{is(ready, 2, metav1.ConditionFalse, "NonceUsed")}, kind: pending, want: "nobody looked"},
+		"an earlier one was refused":      {conditions: []metav1.Condition{is(ready, 2, metav1.ConditionFalse, "NonceUsed")}, kind: pending, want: "has not been processed yet"},
 		"it is refused":                   {conditions: []metav1.Condition{is(ready, 3, metav1.ConditionFalse, "NonceUsed")}, kind: failed, want: "the Tenant liqo-tenant-rome/rome is refused: NonceUsed: because"},
 		"no certificate was asked for":    {conditions: []metav1.Condition{ready}, kind: pending, want: "was not asked for yet"},
 		"the certificate is an older one": {conditions: []metav1.Condition{ready, is(issued, 2, metav1.ConditionTrue, "CertificateIssued")}, params: true, kind: pending, want: "was not asked for yet"},

@@ -163,22 +163,22 @@ func slicesOf(first string, args []string, more ...string) []string {
 
 func TestCreateRefusesWhatItCannotMean(t *testing.T) {
 	for want, args := range map[string][]string{
-		`invalid cluster ID "Rome"`:        {"publickey", "x", "--remote-cluster-id", "Rome", "--public-key", aKey},
-		`"remote-cluster-id"`:              {"publickey", "x", "--public-key", aKey},
-		"--public-key: it has 5 bytes":     {"publickey", "x", "--remote-cluster-id", "rome", "--public-key", "short"},
-		"accepts 1 arg(s), received 0":     {"publickey", "--remote-cluster-id", "rome", "--public-key", aKey},
-		`did you mean "10.0.0.0/8"?`:       {"configuration", "x", "--remote-cluster-id", "rome", "--pod-cidr", "10.1.0.0/8", "--external-cidr", "10.70.0.0/16"},
-		`--external-cidr: "10.70" is no`:   {"configuration", "x", "--remote-cluster-id", "rome", "--pod-cidr", "10.0.0.0/8", "--external-cidr", "10.70"},
-		"it is one of LoadBalancer":        {"gatewayserver", "x", "--remote-cluster-id", "rome", "--service-type", "None"},
-		`invalid IP address "x.example"`:   {"gatewayserver", "x", "--remote-cluster-id", "rome", "--load-balancer-ip", "x.example"},
-		"invalid port 70000":               {"gatewayclient", "x", "--remote-cluster-id", "rome", "--addresses", "192.0.2.1", "--port", "70000"},
-		`"Gold" cannot be the name of a n`: {"resourceslice", "Gold", "--remote-cluster-id", "rome"},
-		`--memory: invalid amount "4 GB"`:  {"resourceslice", "gold", "--remote-cluster-id", "rome", "--memory", "4 GB"},
-		"none of the others can be; [kube": {"virtualnode", "gold", "--remote-cluster-id", "rome", "--kubeconfig-secret-name", "a", "--resource-slice-name", "b"},
-		"at least one of the flags in the": {"virtualnode", "gold", "--remote-cluster-id", "rome"},
-		"--labels: invalid label a b=c":    {"virtualnode", "gold", "--remote-cluster-id", "rome", "--kubeconfig-secret-name", "a", "--labels", "a b=c"},
-		`"fast" is not written as namespa`: {"virtualnode", "gold", "--remote-cluster-id", "rome", "--kubeconfig-secret-name", "a", "--vk-options-template", "fast"},
-		`"wireguard" is no type of templa`: {"gatewayclient", "x", "--remote-cluster-id", "rome", "--addresses", "192.0.2.1", "--port", "7", "--type", "wireguard"},
+		`invalid cluster ID "Rome"`:                      {"publickey", "x", "--remote-cluster-id", "Rome", "--public-key", aKey},
+		`"remote-cluster-id"`:                            {"publickey", "x", "--public-key", aKey},
+		"--public-key: not an X25519 key (5 bytes)":      {"publickey", "x", "--remote-cluster-id", "rome", "--public-key", "short"},
+		"accepts 1 arg(s), received 0":                   {"publickey", "--remote-cluster-id", "rome", "--public-key", aKey},
+		`did you mean "10.0.0.0/8"?`:                     {"configuration", "x", "--remote-cluster-id", "rome", "--pod-cidr", "10.1.0.0/8", "--external-cidr", "10.70.0.0/16"},
+		`--external-cidr: invalid address range "10.70"`: {"configuration", "x", "--remote-cluster-id", "rome", "--pod-cidr", "10.0.0.0/8", "--external-cidr", "10.70"},
+		"it is one of LoadBalancer":                      {"gatewayserver", "x", "--remote-cluster-id", "rome", "--service-type", "None"},
+		`invalid IP address "x.example"`:                 {"gatewayserver", "x", "--remote-cluster-id", "rome", "--load-balancer-ip", "x.example"},
+		"invalid port 70000":                             {"gatewayclient", "x", "--remote-cluster-id", "rome", "--addresses", "192.0.2.1", "--port", "70000"},
+		`"Gold" cannot be the name of a n`:               {"resourceslice", "Gold", "--remote-cluster-id", "rome"},
+		`--memory: invalid amount "4 GB"`:                {"resourceslice", "gold", "--remote-cluster-id", "rome", "--memory", "4 GB"},
+		"none of the others can be; [kube":               {"virtualnode", "gold", "--remote-cluster-id", "rome", "--kubeconfig-secret-name", "a", "--resource-slice-name", "b"},
+		"at least one of the flags in the":               {"virtualnode", "gold", "--remote-cluster-id", "rome"},
+		"--labels: invalid label a b=c":                  {"virtualnode", "gold", "--remote-cluster-id", "rome", "--kubeconfig-secret-name", "a", "--labels", "a b=c"},
+		`"fast" is not written as namespa`:               {"virtualnode", "gold", "--remote-cluster-id", "rome", "--kubeconfig-secret-name", "a", "--vk-options-template", "fast"},
+		`invalid type of templates "wireguard"`:          {"gatewayclient", "x", "--remote-cluster-id", "rome", "--addresses", "192.0.2.1", "--port", "7", "--type", "wireguard"},
 	} {
 		liqoctl(t, nil, append(append([]string{"create"}, args...), "-o", "yaml", "-n", "default")...).refuses(t, want)
 	}

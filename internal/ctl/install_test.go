@@ -137,7 +137,7 @@ func TestInstallRefusesBeforeItChangesAnything(t *testing.T) {
 		args []string
 		want string
 	}{
-		"a pod CIDR that is none":                   {installArgs("--pod-cidr", "10.200.0.0"), `--pod-cidr: "10.200.0.0" is not an address range`},
+		"a pod CIDR that is none":                   {installArgs("--pod-cidr", "10.200.0.0"), `--pod-cidr: invalid address range "10.200.0.0"`},
 		"a pod CIDR with host bits":                 {[]string{"install", "--pod-cidr", "10.200.1.0/16", "--service-cidr", serviceCIDR}, `did you mean "10.200.0.0/16"?`},
 		"overlapping pod CIDRs":                     {installArgs("--pod-cidr", "10.200.128.0/17"), "10.200.0.0/16 and 10.200.128.0/17 overlap"},
 		"pods and services in one range":            {installArgs("--pod-cidr", "10.0.0.0/8"), "overlap"},

@@ -307,7 +307,7 @@ func nothingCanBeConnectedWrongly(t *testing.T, rome, milan *town) {
 		"template WgGatewayClientTemplate " + rome.liqo + "/none not found":  {"--gw-client-template-name", "none"},
 		`invalid type of templates "one/two"`:                                {"--gw-server-type", "one/two"},
 		"invalid port 0":                                                     {"--server-port", "0"},
-		"1 is no MTU":                                                        {"--mtu", "1"},
+		"invalid MTU 1":                                                      {"--mtu", "1"},
 	} {
 		between(t, rome, milan, append([]string{"connect"}, flags...)...).refuses(t, want)
 	}

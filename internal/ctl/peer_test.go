@@ -636,7 +636,7 @@ func nothingIsPeeredWrongly(t *testing.T, one, two *town) {
 		"--resource: invalid resource name \"a b\"":                  {"--resource", "a b=2"},
 		"it is one of Consumer, Provider":                            {"--gw-server-service-location", "Elsewhere"},
 		"(global) Unable to ensure authentication: in the remote cluster: its API server has no proxy in the tunnel": {"--in-band"},
-		"1 is no MTU":   {"--mtu", "1"},
+		"invalid MTU 1": {"--mtu", "1"},
 		"--proxy-url: ": {"--proxy-url", "not a URL"},
 		"(global) Unable to ensure networking: in the remote cluster: template ": {"--gw-server-template-name", "none"},
 	} {

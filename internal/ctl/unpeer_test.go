@@ -102,7 +102,7 @@ func TestWhatDoesNotGoWithAPeeringIsToldWithWhatToDo(t *testing.T) {
 	})
 	err := (&unpeering{cli: &cli{Printer: out.New(strings.NewReader(""), said, said)}, options: &unpeerOptions{wait: true}, consumer: consumer, provider: provider}).runSteps(ctx)
 	f, ok := err.(*out.Failure)
-	if !ok || !slices.ContainsFunc(f.All(), func(hint string) bool { return strings.HasPrefix(hint, "Run the command again to continue.") }) {
+	if !ok || !slices.ContainsFunc(f.All(), func(hint string) bool { return strings.HasPrefix(hint, "Run it again to go on from here.") }) {
 		t.Errorf("it does not say what to do: %v", err)
 	}
 	want := "unable to end what was made of the peering: in the remote cluster: ForeignCluster rome-stays is still there: "

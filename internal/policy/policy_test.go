@@ -147,10 +147,10 @@ func TestCheckTwinNamespace(t *testing.T) {
 		"system":                "",
 		"istio-systems":         "",
 		"my-vault-2":            "reserved by the provider",
-		"":                      "no name",
-		"Demo":                  "no name",
-		"a.b":                   "no name",
-		strings.Repeat("a", 64): "no name",
+		"":                      "invalid namespace name",
+		"Demo":                  "invalid namespace name",
+		"a.b":                   "invalid namespace name",
+		strings.Repeat("a", 64): "invalid namespace name",
 	} {
 		t.Run(name, func(t *testing.T) { expect(t, CheckTwinNamespace(name, reserved), want) })
 	}
@@ -265,7 +265,7 @@ func TestCheckVirtualNode(t *testing.T) {
 		"an ordinary one":                  {vn: vn("a", "n", "p"), others: []offv1beta1.VirtualNode{vn("a", "m", "p")}},
 		"itself is in nobody's way":        {vn: vn("a", "n", "p"), others: []offv1beta1.VirtualNode{vn("a", "n", "p")}},
 		"one of the same name elsewhere":   {vn: vn("a", "n", "p"), others: []offv1beta1.VirtualNode{vn("b", "n", "p")}, want: "exists already"},
-		"a name that no label can hold":    {vn: vn("a", strings.Repeat("n", 64), "p"), want: "no name"},
+		"a name that no label can hold":    {vn: vn("a", strings.Repeat("n", 64), "p"), want: "invalid name"},
 		"a provider that nobody has named": {vn: vn("a", "n", ""), want: "spec.clusterID"},
 	} {
 		t.Run(name, func(t *testing.T) { expect(t, CheckVirtualNode(&tc.vn, tc.others), tc.want) })

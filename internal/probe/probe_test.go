@@ -310,10 +310,10 @@ func all(n int, why string) []error {
 
 func TestResultsInvalid(t *testing.T) {
 	for message, want := range map[string]string{
-		"":                               "no list of results",
-		`liqo: unknown command "reach"`:  `"liqo: unknown command \"reach\"" is no list of results`,
+		"":                               "not a list of results",
+		`liqo: unknown command "reach"`:  `"liqo: unknown command \"reach\"" is not a list of results`,
 		`{"marks":"."}`:                  "there are 1 results for 2 targets",
-		`{"marks":"..x","why":{"2":"y"}`: "no list of results",
+		`{"marks":"..x","why":{"2":"y"}`: "not a list of results",
 	} {
 		if _, err := ParseResults(message, 2); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", message, err)

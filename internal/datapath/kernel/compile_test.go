@@ -118,7 +118,7 @@ func TestInvalidRules(t *testing.T) {
 		"there is no number to compare with":                      datapath.Number{Field: datapath.Mark},
 		"number 256 is out of range for its field":                datapath.Number{Field: datapath.ICMPType, Numbers: []uint32{256}},
 		`unknown value "new" of its field`:                        datapath.Word{Field: datapath.SourceScope, Word: datapath.New},
-		`"a-name-that-is-too-long" is no name of a`:               datapath.Word{Field: datapath.InputDevice, Word: "a-name-that-is-too-long"},
+		`invalid device name "a-name-that-is-too-long"`:           datapath.Word{Field: datapath.InputDevice, Word: "a-name-that-is-too-long"},
 		"field 1 is not a mark":                                   datapath.SetNumber{Field: datapath.Source},
 		"field 99 cannot be read":                                 datapath.Copy{To: datapath.Mark, From: 99},
 		"field 6 cannot be written":                               datapath.SetMapped{Field: datapath.SourcePort, Map: "aliases"},

@@ -204,7 +204,7 @@ func TestUserRuleRejected(t *testing.T) {
 		_, err := k.Apply(t.Context(), want)
 		if err == nil || !strings.Contains(err.Error(), "add rule in masquerade in table "+p.family.String()+" of-another: operation not supported") {
 			t.Errorf("error %v", err)
-		} else if !strings.Contains(err.Error(), "of-a-user is wanted twice") {
+		} else if !strings.Contains(err.Error(), "of-a-user is requested twice") {
 			t.Errorf("error %v", err)
 		}
 		possible := p.node()

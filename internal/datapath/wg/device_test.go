@@ -549,7 +549,7 @@ func TestLinkNameConflict(t *testing.T) {
 		"TAP":               {&netlink.Tuntap{LinkAttrs: netlink.LinkAttrs{Name: "x0"}, Mode: netlink.TUNTAP_MODE_TAP}, Userspace, "is a TAP"},
 		"TUN of another":    {&netlink.Tuntap{LinkAttrs: netlink.LinkAttrs{Name: "x0"}, Mode: netlink.TUNTAP_MODE_TUN, Flags: netlink.TUNTAP_MULTI_QUEUE_DEFAULTS, Queues: 2}, Auto, "of another kind"},
 		"TUN and kernel":    {&netlink.Tuntap{LinkAttrs: netlink.LinkAttrs{Name: "x0"}, Mode: netlink.TUNTAP_MODE_TUN}, Kernel, `of implementation "userspace", not "kernel"`},
-		"no implementation": {nil, "wasm", `no implementation "wasm"`},
+		"no implementation": {nil, "wasm", `unknown implementation "wasm"`},
 	} {
 		a.do(func() error {
 			if tc.link != nil {

@@ -61,7 +61,7 @@ func TestPeersFromConfigurations(t *testing.T) {
 	equal(t, "peer", want, p)
 	equal(t, "problems", []string{
 		`Configuration liqo-tenant-rome/rome: spec.remote.cidr.pod: "x" is not a network`,
-		"the peer has Configuration liqo-tenant-rome/rome: 1 external networks, and 0 are mapped",
+		"Configuration liqo-tenant-rome/rome: the peer has 1 external networks, and 0 are mapped",
 	}, messages(problems))
 	if !ok {
 		t.Error("the peer is not ready")
