@@ -53,7 +53,7 @@ func ObjectGone(ctx context.Context, c client.WithWatch, obj client.Object, done
 func AllGone(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 	err := Until(ctx, c, func(ctx context.Context) error {
 		if err := c.List(ctx, list, opts...); err != nil {
-			return fmt.Errorf("listing what is left: %w", err)
+			return fmt.Errorf("listing remaining objects: %w", err)
 		}
 		if apimeta.LenList(list) > 0 {
 			return Pending(describeObjects(list) + " still there")

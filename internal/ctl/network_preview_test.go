@@ -324,7 +324,7 @@ func flagsOfTheTunnelReachIt(t *testing.T, rome, milan *town) {
 func whatIsWrongIsSaidInADryRunToo(t *testing.T, rome, milan *town, guest *rest.Config) {
 	t.Helper()
 	between(t, rome, rome, "init", "--dry-run").refuses(t, "local and remote clusters must be different", "--remote-kubeconfig")
-	between(t, rome, milan, "connect", "--dry-run", "--gw-server-template-name", "none").refuses(t, "in the remote cluster: there is no template WgGatewayServerTemplate "+milan.liqo+"/none")
+	between(t, rome, milan, "connect", "--dry-run", "--gw-server-template-name", "none").refuses(t, "in the remote cluster: template WgGatewayServerTemplate "+milan.liqo+"/none not found")
 	between(t, rome, milan, "init", "--dry-run", "-n", "missing").refuses(t, "in the local cluster: ", `namespaces "missing" not found`)
 	betweenAs(t, rome, milan, rome.Config, guest, "init", "--dry-run").refuses(t, "in the remote cluster: you are not allowed to create namespaces")
 }
