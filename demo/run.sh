@@ -8,10 +8,42 @@ started=$SECONDS
 playground=bin/playground
 . demo/machine.sh
 
-bold() { # begins a step
-	step=$*
+bold() { # prints a heading
 	printf '\n\033[1m%s\033[0m\n' "$*"
 }
+
+# run_step PERCENT TEXT FUNCTION runs a step of the demo, whose start is PERCENT of the whole. On a terminal one line is rewritten with the time, and
+# the output of the step goes to a log; elsewhere the step has a line, and its output follows.
+run_step() {
+	local percent=$1 began=$SECONDS pid
+	step=$2
+	if ! [ -t 1 ]; then
+		printf '[%3d %%] %s\n' "$percent" "$step"
+		"$3"
+		return
+	fi
+	mkdir -p dist
+	"$3" >dist/demo.log 2>&1 &
+	pid=$!
+	while kill -0 "$pid" 2>/dev/null; do
+		printf '\r\033[K[%3d %%] %s (%d s)' "$percent" "$step" $((SECONDS - began))
+		sleep 0.5
+	done
+	printf '\r\033[K'
+	wait "$pid" || { tail -n 30 dist/demo.log >&2; return 1; }
+}
+
+# announce says how long the demo takes.
+announce() {
+	if [ -e dist/liqo.tar ] && "$playground" kubeconfig a >/dev/null 2>&1; then
+		echo "The clusters of an earlier run are used: this takes about a minute."
+	elif [ -e dist/liqo.tar ]; then
+		echo "Building takes seconds if its caches are warm, as after an earlier run; the rest takes about a minute."
+	else
+		echo "The first run takes about ten minutes on two cores, because it compiles Kubernetes, etcd and Liqo from source. Later runs take about a minute."
+	fi
+}
+
 show() { # prints a command, as one would type it, and runs it
 	printf '\033[2m$ %s\033[0m\n' "$*"
 	"$@"
@@ -20,20 +52,17 @@ consumer() { show "$playground" kubectl a "$@"; }
 provider() { show "$playground" kubectl b "$@"; }
 
 build() {
-	bold "Building (minutes the first time: Kubernetes itself is compiled here)"
 	make --no-print-directory playground build
 	"$playground" build
 	make --no-print-directory image
 }
 
 clusters() {
-	bold "Starting two clusters: a, the consumer, and b, the provider"
 	show "$playground" up --clusters 2 --workers 1 --pod-cidr-overlap
 	show "$playground" load dist/liqo.tar
 }
 
 install() {
-	bold "Installing Liqo in both"
 	install_in a cl-consumer "$A" &
 	local first=$!
 	install_in b cl-provider "$B" &
@@ -44,11 +73,9 @@ install() {
 install_in() { show bin/liqoctl install kubeadm --cluster-id "$2" --kubeconfig "$3" 2>&1 | sed -u "s/^/$1: /"; }
 
 peer() {
-	bold "Peering: a tunnel between clusters whose pods have addresses of the same range, and the provider as one more node"
 	show bin/liqoctl peer --kubeconfig "$A" --remote-kubeconfig "$B" --cpu 4 --memory 8Gi
 	consumer wait node/cl-provider --for=create --timeout=120s
 	consumer wait node/cl-provider --for=condition=Ready --timeout=120s
-	consumer get nodes
 }
 
 # Each cluster tells the addresses of its own nodes. A pod looks its host up there: that address it has from the kubelet that runs it.
@@ -62,12 +89,16 @@ clusters_by_host() {
 hosts() { "$playground" kubectl "$1" get nodes -l '!liqo.io/type' -o 'jsonpath={.items[*].status.addresses[?(@.type=="InternalIP")].address}'; }
 
 offload() {
-	bold "Offloading a namespace and an application"
 	consumer apply -f demo/manifests/offloading.yaml
 	consumer wait namespaceoffloading/offloading -n demo --for=jsonpath='{.status.offloadingPhase}'=Ready --timeout=60s
 	clusters_by_host
 	consumer apply -n demo -f demo/manifests/web.yaml
 	consumer rollout status deployment/web -n demo --timeout=120s
+}
+
+look() {
+	bold "The provider is a node of the consumer, and runs one of its pods"
+	consumer get nodes
 	consumer get pods -n demo -o wide
 	bold "The same pod, seen by the provider"
 	provider get pods -n demo-cl-consumer -o wide
@@ -126,12 +157,16 @@ fi
 need_clusters && need_go || exit 1
 trap ended EXIT
 trap 'exit 130' INT TERM
-build
-clusters
+announce
+run_step 0 "Building" build
+run_step 50 "Starting two clusters: a, the consumer, and b, the provider" clusters
 A=$("$playground" kubeconfig a)
 B=$("$playground" kubeconfig b)
-install
-peer
-offload
+run_step 65 "Installing Liqo in both clusters" install
+run_step 80 "Peering: a tunnel between equal pod networks, and the provider as a node of the consumer" peer
+run_step 90 "Offloading a namespace with an application" offload
+printf '[100 %%] Offloaded\n'
+step="asking pods of both clusters"
+look
 try_it
 finish
