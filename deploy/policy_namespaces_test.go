@@ -48,7 +48,7 @@ func TestNamespacesPolicy(t *testing.T) {
 	for _, user := range []client.Client{portal, liqo} {
 		rights(t, func() error { return user.Get(t.Context(), client.ObjectKey{Name: plain}, &corev1.Namespace{}) })
 	}
-	const refused = "only who may originate tenants.authentication.liqo.io"
+	const refused = "only users that may originate tenants.authentication.liqo.io"
 	for name, tc := range map[string]struct {
 		user   client.Client
 		labels map[string]string

@@ -17,7 +17,7 @@ app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
 {{- end -}}
 
-{{- /* What Liqo's objects are found by does not follow their names: whoever uninstalls looks for part-of=liqo. */ -}}
+{{- /* The label part-of=liqo, by which the uninstaller finds objects, does not depend on nameOverride. */ -}}
 {{- define "liqo.selector" -}}
 app.kubernetes.io/name: {{ .name }}
 app.kubernetes.io/instance: {{ printf "%s-%s" .root.Release.Name .name | trunc 63 | trimSuffix "-" }}

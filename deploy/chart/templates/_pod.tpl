@@ -86,7 +86,7 @@ volumes:
 {{- define "liqo.container" -}}
 image: {{ include "liqo.image" (dict "root" .root "image" .values.image) | quote }}
 imagePullPolicy: {{ .root.Values.pullPolicy }}
-{{- /* Its last words are in its status, for whoever may not read logs. */}}
+{{- /* The end of its log is in its status, for users without access to logs. */}}
 terminationMessagePolicy: FallbackToLogsOnError
 securityContext:
   allowPrivilegeEscalation: false

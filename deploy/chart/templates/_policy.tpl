@@ -1,13 +1,13 @@
 {{- /*
-What a policy refuses: "who" it is about, and the "rules" that they keep, each with a message. "variables" (a list of a name and
-an expression, which may use earlier ones) are put in where they are used.
+The refusals of a policy: "who" selects the requesters, "rules" must hold for their requests, each with a message. "variables" (a list of a
+name and an expression, which may use earlier ones) are inserted where they are used.
 
 The API server makes an untyped copy of an object, and of what it was, for the conditions to match, and three more for the
 validations of a policy that matches: for these, for their messages and for audit annotations. On objects that are written all
 the time that is much of its work. So a policy here matches only what it refuses, and its validations say why.
 
-Rules come before who it is about, because that asks the authorizer. An expression can afford two questions: who it is about is a
-condition "apart" where rules have questions of their own, and "first" comes before each condition.
+Rules are evaluated before "who", because "who" asks the authorizer. An expression can afford two such calls: "who" is a condition
+"apart" where rules call the authorizer, too, and "first" precedes each condition.
 */ -}}
 {{- define "liqo.refusals" -}}
 {{- $rules := list }}
