@@ -57,7 +57,7 @@ func eachAmount(path string, of reflect.Type, do func(path string, value reflect
 }
 
 // A field that a later version of Kubernetes adds is met here.
-func TestEveryNegativeAmountOfAPodIsRefused(t *testing.T) {
+func TestCheckAmounts(t *testing.T) {
 	found := 0
 	eachAmount("", reflect.TypeFor[corev1.PodSpec](), func(path string, value reflect.Value) {
 		if strings.HasSuffix(path, ".ResourceFieldRef.Divisor") {
@@ -75,7 +75,7 @@ func TestEveryNegativeAmountOfAPodIsRefused(t *testing.T) {
 }
 
 // Whatever a pod says, it needs no less than nothing.
-func TestNoPodNeedsLessThanNothing(t *testing.T) {
+func TestPodRequestsNegative(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pod := hostilePod(t)
 		for name, q := range PodRequests(pod) {

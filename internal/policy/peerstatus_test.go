@@ -154,7 +154,7 @@ func TestHostileEndpoint(t *testing.T) {
 }
 
 // What is counted in whole numbers is refused by the API server otherwise, with the whole Node.
-func TestPartsOfDevicesAreNotBelieved(t *testing.T) {
+func TestStatusFractionalDevices(t *testing.T) {
 	got := Amounts(corev1.ResourceList{
 		"cpu": resource.MustParse("1500m"), "pods": resource.MustParse("10500m"), "nvidia.com/gpu": resource.MustParse("100m"), "memory": resource.MustParse("1.5Gi"),
 	})
@@ -164,7 +164,7 @@ func TestPartsOfDevicesAreNotBelieved(t *testing.T) {
 	}
 }
 
-func TestHonestStatusIsBelieved(t *testing.T) {
+func TestStatusUnchanged(t *testing.T) {
 	said := authv1beta1.ResourceSliceStatus{
 		Conditions:     []authv1beta1.ResourceSliceCondition{{Type: "Resources", Status: "Accepted", Reason: "Fine", Message: "it is granted"}},
 		Resources:      corev1.ResourceList{"cpu": resource.MustParse("1500m"), "nvidia.com/gpu": resource.MustParse("2"), "memory": resource.MustParse("64Gi")},

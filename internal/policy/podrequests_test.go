@@ -93,7 +93,7 @@ func sameAsScheduler(t *rapid.T, what string, got, want corev1.ResourceList) {
 	}
 }
 
-func TestAPodNeedsWhatTheSchedulerSays(t *testing.T) {
+func TestPodRequestsScheduler(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pod := randomPod(t)
 		stored := defaulted(pod)
@@ -104,7 +104,7 @@ func TestAPodNeedsWhatTheSchedulerSays(t *testing.T) {
 	})
 }
 
-func TestAPodThatIsResizedTakesWhatTheSchedulerSays(t *testing.T) {
+func TestPodUsageScheduler(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pod := defaulted(randomPod(t))
 		status := func(c *corev1.Container) corev1.ContainerStatus {

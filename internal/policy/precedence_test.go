@@ -15,7 +15,7 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-func TestTheOrder(t *testing.T) {
+func TestPrecedenceOrder(t *testing.T) {
 	at := func(second int64) time.Time { return time.Unix(second, 0) }
 	want := []policy.Rank{
 		{Since: at(1), Namespace: "b", Name: "b"},
@@ -37,7 +37,7 @@ func TestTheOrder(t *testing.T) {
 	})
 }
 
-func TestTheFirstThatIsMeantAndStays(t *testing.T) {
+func TestPrecedenceOldest(t *testing.T) {
 	pod := func(name string, at int64, leaving bool) corev1.Pod {
 		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.Unix(at, 0)}}
 		if leaving {

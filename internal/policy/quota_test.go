@@ -52,7 +52,7 @@ func sidecar(name, requests string) corev1.Container {
 	return c
 }
 
-func TestNeed(t *testing.T) {
+func TestPodRequests(t *testing.T) {
 	for name, tc := range map[string]struct {
 		pod  corev1.PodSpec
 		want string
@@ -131,7 +131,7 @@ func TestNeed(t *testing.T) {
 	}
 }
 
-func TestFit(t *testing.T) {
+func TestFindShortages(t *testing.T) {
 	for name, tc := range map[string]struct{ need, used, budget, want string }{
 		"what is left is enough":           {need: "cpu=1 pods=1", used: "cpu=3", budget: "cpu=4"},
 		"one milli too much":               {need: "cpu=1001m", used: "cpu=3", budget: "cpu=4", want: "peering cpu quota usage exceeded - free 1 / requested 1001m"},
@@ -159,7 +159,7 @@ func TestFit(t *testing.T) {
 	}
 }
 
-func TestRequests(t *testing.T) {
+func TestCheckRequests(t *testing.T) {
 	full := limited("a", "cpu=1 memory=1Gi", "cpu=1 memory=1Gi")
 	for name, tc := range map[string]struct {
 		pod        corev1.PodSpec
@@ -186,7 +186,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-func TestNeedNeverShrinksWhenAContainerIsAdded(t *testing.T) {
+func TestPodRequestsMonotonic(t *testing.T) {
 	container := rapid.Custom(func(t *rapid.T) corev1.Container {
 		c := box("c", fmt.Sprintf("cpu=%dm memory=%d", rapid.IntRange(0, 4000).Draw(t, "cpu"), rapid.IntRange(0, 1<<32).Draw(t, "memory")))
 		if rapid.Bool().Draw(t, "sidecar") {
@@ -215,7 +215,7 @@ func TestNeedNeverShrinksWhenAContainerIsAdded(t *testing.T) {
 	})
 }
 
-func TestCheck(t *testing.T) {
+func TestCheckQuota(t *testing.T) {
 	pod := corev1.PodSpec{Containers: []corev1.Container{box("a", "cpu=1")}}
 	for name, tc := range map[string]struct {
 		budget offv1beta1.QuotaSpec
@@ -241,7 +241,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-func TestSetDefaults(t *testing.T) {
+func TestSetDefaultRequests(t *testing.T) {
 	defaults := list("cpu=10m memory=16Mi")
 	for name, tc := range map[string]struct {
 		pod  corev1.PodSpec

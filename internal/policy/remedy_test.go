@@ -79,7 +79,7 @@ func tolerating(p *corev1.Pod) { p.Spec.Tolerations = append(p.Spec.Tolerations,
 func also(a, b func(*corev1.Pod)) func(*corev1.Pod) { return func(p *corev1.Pod) { a(p); b(p) } }
 
 // What the webhook made needs no remedy: otherwise a pod would be made anew for ever.
-func TestASteeredPodNeedsNoRemedy(t *testing.T) {
+func TestRemedyForSteered(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		selectors := rapid.SampledFrom([]string{"", "|", "region=eu", "region=eu|name:n1", "region!eu disk=ssd"})
 		nso := offloading(rapid.SampledFrom([]offv1beta1.PodOffloadingStrategyType{local, remote, either}).Draw(t, "strategy"), selectors.Draw(t, "selector"))

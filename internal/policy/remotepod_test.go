@@ -35,7 +35,7 @@ func everyField[T any](t *testing.T, do func(name string, value T)) {
 }
 
 // A kind of volume that a later version of Kubernetes adds is met here, and refused.
-func TestEveryKindOfVolumeIsRefusedThatIsNotListed(t *testing.T) {
+func TestRemotePodVolumes(t *testing.T) {
 	found := 0
 	everyField(t, func(kind string, source corev1.VolumeSource) {
 		found++
@@ -60,7 +60,7 @@ func TestEveryKindOfVolumeIsRefusedThatIsNotListed(t *testing.T) {
 	expect(t, checkRemotePod(RemotePods{}, func(p *corev1.PodSpec) { p.Volumes = []corev1.Volume{{VolumeSource: both}} }), "kind nfs")
 }
 
-func TestAPathOfTheHostNeedsThePrivilegedLevel(t *testing.T) {
+func TestRemotePodHostPath(t *testing.T) {
 	sp := shadow(func(p *corev1.PodSpec) {
 		p.Volumes = []corev1.Volume{{Name: "etc", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/etc"}}}}
 	})
@@ -69,7 +69,7 @@ func TestAPathOfTheHostNeedsThePrivilegedLevel(t *testing.T) {
 	}
 }
 
-func TestEveryProjectionThatIsACredentialIsRefused(t *testing.T) {
+func TestRemotePodProjections(t *testing.T) {
 	harmless := []string{"configMap", "secret", "downwardAPI", "clusterTrustBundle"}
 	everyField(t, func(kind string, source corev1.VolumeProjection) {
 		with := func(p *corev1.PodSpec) {
@@ -83,7 +83,7 @@ func TestEveryProjectionThatIsACredentialIsRefused(t *testing.T) {
 	})
 }
 
-func TestWhatAProviderListsIsAllowed(t *testing.T) {
+func TestRemotePodAllowed(t *testing.T) {
 	all := RemotePods{PriorityClasses: []string{"batch-*"}, RuntimeClasses: []string{"gvisor"}, ServiceAccounts: []string{"lodger"}, ControlPlane: true}
 	token := corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Audience: "vault"}}}}}
 	for name, tc := range map[string]struct {
@@ -118,7 +118,7 @@ func TestWhatAProviderListsIsAllowed(t *testing.T) {
 }
 
 // What a pod has that was made before less was allowed is not in the way of its changes.
-func TestAPodKeepsTheTolerationsThatItHas(t *testing.T) {
+func TestPodTolerationsKept(t *testing.T) {
 	old := shadow(func(p *corev1.PodSpec) { p.Tolerations = []corev1.Toleration{{Key: "node-role.kubernetes.io/master"}} })
 	now := old.DeepCopy()
 	now.Spec.Pod.Containers[0].Image = "web:2"
@@ -126,7 +126,7 @@ func TestAPodKeepsTheTolerationsThatItHas(t *testing.T) {
 	expect(t, CheckShadowPodUpdate(&offv1beta1.ShadowPod{ObjectMeta: old.ObjectMeta, Spec: shadow(func(*corev1.PodSpec) {}).Spec}, old, RemotePods{}), "pods.controlPlane")
 }
 
-func TestABlanketTolerationIsNarrowed(t *testing.T) {
+func TestPodTolerationsBlanket(t *testing.T) {
 	blanket := []corev1.Toleration{{Operator: corev1.TolerationOpExists}, {Key: "gpu", Operator: corev1.TolerationOpExists}}
 	sp := shadow(func(p *corev1.PodSpec) { p.Tolerations = blanket })
 	narrow := RemotePods{}.PodTolerations(sp)
@@ -171,7 +171,7 @@ func TestRoleTolerations(t *testing.T) {
 	}
 }
 
-func TestAPodIsKeptOffVirtualNodes(t *testing.T) {
+func TestPodAffinityVirtualNodes(t *testing.T) {
 	in := func(key string, values ...string) corev1.NodeSelectorRequirement {
 		return corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: values}
 	}
@@ -205,7 +205,7 @@ func TestAPodIsKeptOffVirtualNodes(t *testing.T) {
 	}
 }
 
-func TestWhatVirtualKubeletsRun(t *testing.T) {
+func TestCheckVirtualKubeletImage(t *testing.T) {
 	ours, listed := []string{"liqo.io/liqo:v1"}, []string{"mirror.local/vk-*"}
 	for image, want := range map[string]string{
 		"liqo.io/liqo:v1": "", "mirror.local/vk-debug:v2": "", "liqo.io/liqo:v2": "virtualKubelet.images", "mirror.local/other": "virtualKubelet.images", "": "virtualKubelet.images",

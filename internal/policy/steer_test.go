@@ -196,7 +196,7 @@ func TestSteerPodTolerations(t *testing.T) {
 
 // A node fits the steered pod exactly if it fits the pod as it was and is where the strategy wants it, as the scheduler's
 // own matching sees it.
-func TestSteeredPodFitsExactlyTheNodesThatBothSidesAllow(t *testing.T) {
+func TestSteerPodNodes(t *testing.T) {
 	requirement := rapid.SampledFrom([]string{"region=eu", "region=us", "region!eu", "disk=ssd", "liqo.io/type=virtual-node", "liqo.io/type!virtual-node", "name:n1", "name:n2", ""})
 	selector := rapid.Custom(func(t *rapid.T) string {
 		alternatives := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) string {

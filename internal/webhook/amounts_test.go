@@ -16,7 +16,7 @@ import (
 )
 
 // The CRD refuses such amounts, but only after this webhook was asked: to parse them would take it minutes.
-func TestTheCreatorIsWrittenDownWithoutReadingThePod(t *testing.T) {
+func TestShadowPodCreator(t *testing.T) {
 	handler := mutatingHandler(admission.NewDecoder(kube.Scheme), shadowPodCreator{})
 	response := handler.Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 		Operation: admissionv1.Create,
@@ -29,7 +29,7 @@ func TestTheCreatorIsWrittenDownWithoutReadingThePod(t *testing.T) {
 	}
 }
 
-func TestAVirtualNodeIsCheckedWithoutReadingItsAmounts(t *testing.T) {
+func TestVirtualNodeAmounts(t *testing.T) {
 	handler := withoutAmounts(mutatingHandler(admission.NewDecoder(kube.Scheme), &virtualNodeDefaulter{cachedReader: cachedReader{cached: mute{}, live: mute{}}}))
 	const slow = `{"metadata":{"name":"milan"},"spec":{"clusterID":"milan","resourceQuota":{"hard":{"cpu":"1e-999999999"}},` +
 		`"template":{"spec":{"template":{"spec":{"overhead":{"cpu":"1E999999999"}}}}}}}`

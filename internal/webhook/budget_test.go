@@ -56,7 +56,7 @@ func as(t *testing.T, c *testkit.ControlPlane, name string) client.Client {
 	return user
 }
 
-func TestEnforcedBudgets(t *testing.T) {
+func TestQuotaEnforcement(t *testing.T) {
 	c := testkit.Cluster(t)
 	install(t, c, 1, Options{EnforceResources: true})
 	tenant := testkit.Namespace(t, c, "tenant", map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: "violet"})
@@ -160,7 +160,7 @@ func othersMay(t *testing.T, c *testkit.ControlPlane, sp *offv1beta1.ShadowPod) 
 }
 
 // What is left of a peering is a sentence for the consumer, not trouble of the provider.
-func TestAConsumerWithoutATenantNamespaceHasNoBudget(t *testing.T) {
+func TestQuotaWithoutTenantNamespace(t *testing.T) {
 	c := testkit.Cluster(t)
 	install(t, c, 1, Options{EnforceResources: true})
 	twin := testkit.Namespace(t, c, "twin", map[string]string{names.RemoteClusterID: "nowhere"})
@@ -172,7 +172,7 @@ func TestAConsumerWithoutATenantNamespaceHasNoBudget(t *testing.T) {
 }
 
 // Which of two tenant namespaces counts nobody can tell: that is a sentence, too, and says what to do.
-func TestAConsumerWithTwoTenantNamespacesIsRefused(t *testing.T) {
+func TestQuotaTwoTenantNamespaces(t *testing.T) {
 	c := testkit.Cluster(t)
 	install(t, c, 1, Options{EnforceResources: true})
 	labels := map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: "twice"}

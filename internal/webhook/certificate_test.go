@@ -32,7 +32,7 @@ func verify(leaf *x509.Certificate, bundle []byte, now time.Time, host string) e
 	return err
 }
 
-func TestTheFirstKeyringServesEveryHost(t *testing.T) {
+func TestKeyringHosts(t *testing.T) {
 	first, err := testPolicy.nextKeyring(start, nil, false)
 	k := must(t, first, err)
 	for _, host := range testPolicy.hosts {
@@ -48,7 +48,7 @@ func TestTheFirstKeyringServesEveryHost(t *testing.T) {
 	}
 }
 
-func TestKeyringSurvivesTheSecret(t *testing.T) {
+func TestKeyringSecret(t *testing.T) {
 	first, err := testPolicy.nextKeyring(start, nil, false)
 	k := must(t, first, err)
 	data, err := k.encodeSecret()
@@ -103,7 +103,7 @@ func TestKeyringNext(t *testing.T) {
 	}
 }
 
-func TestDecodeSaysWhatIsBroken(t *testing.T) {
+func TestKeyringDecode(t *testing.T) {
 	first, err := testPolicy.nextKeyring(start, nil, false)
 	k := must(t, first, err)
 	second, err := testPolicy.nextKeyring(start, nil, false)
@@ -133,7 +133,7 @@ func TestDecodeSaysWhatIsBroken(t *testing.T) {
 
 // Replicas look at the Secret now and then, and the API server learns of a bundle late; still, whatever any replica
 // serves is trusted at every moment.
-func TestEveryServedLeafIsTrustedAtEveryMoment(t *testing.T) {
+func TestKeyringRotationTrust(t *testing.T) {
 	const (
 		settle  = 10 * time.Second
 		maxLag  = 9 * time.Second  // of the API server

@@ -19,7 +19,7 @@ import (
 )
 
 // Whoever keeps a connection, as API servers do, is told on it that the server goes.
-func TestAConnectionInUseEndsWithAnAnswer(t *testing.T) {
+func TestGracefulShutdown(t *testing.T) {
 	p := rotationPolicy{hosts: []string{"127.0.0.1"}, lifetime: time.Hour}
 	k, err := p.nextKeyring(time.Now(), nil, true)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-func TestImagesOfVirtualNodesAreAdmitted(t *testing.T) {
+func TestKubeletImages(t *testing.T) {
 	c := testkit.Cluster(t)
 	install(t, c, 1, Options{KubeletImages: []string{"example.com/listed:*"}})
 	tenant := testkit.Namespace(t, c, "tenant", map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: "provider"})

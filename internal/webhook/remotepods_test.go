@@ -52,7 +52,7 @@ func rawShadowPod(t *testing.T, namespace, origin, pod string) *unstructured.Uns
 	return sp
 }
 
-func TestHostilePodsAreRefused(t *testing.T) {
+func TestHostilePods(t *testing.T) {
 	c := testkit.Cluster(t)
 	install(t, c, 1, Options{EnforceResources: true})
 	tenant := testkit.Namespace(t, c, "tenant", map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: "amber"})

@@ -15,7 +15,7 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-func TestAPodCannotGrowBeyondTheQuota(t *testing.T) {
+func TestResizeBeyondQuota(t *testing.T) {
 	c := testkit.Cluster(t)
 	install(t, c, 1, Options{EnforceResources: true})
 	tenant := testkit.Namespace(t, c, "tenant", map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: "mauve"})

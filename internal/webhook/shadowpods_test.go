@@ -47,7 +47,7 @@ func (n namespaceOf) Get(_ context.Context, key client.ObjectKey, obj client.Obj
 }
 
 // A pod that was admitted before the policy became stricter is resized as before; a new one like it is refused.
-func TestPodAdmittedBeforeAStricterPolicyGrows(t *testing.T) {
+func TestResizeAfterStricterPolicy(t *testing.T) {
 	v := &shadowPodValidator{cachedReader: cachedReader{cached: namespaceOf{consumer: "blue"}, live: mute{}}}
 	pod := func(cpu string) *offv1beta1.ShadowPod {
 		sp := &offv1beta1.ShadowPod{}

@@ -355,7 +355,7 @@ func refusedWith(err error, text string) error {
 
 // Two replicas go through several certificates and two authorities while pods are created all the time and new
 // connections are made to each replica: not one may fail. A machine that is busy may be late by some seconds.
-func TestRotationFailsNobody(t *testing.T) {
+func TestRotationAvailability(t *testing.T) {
 	c := testkit.Cluster(t)
 	namespace, backends := install(t, c, 2, Options{Lifetime: 20 * time.Second, Settle: 6 * time.Second})
 	demo := offloaded(t, c, offv1beta1.LocalAndRemotePodOffloadingStrategyType)
@@ -418,7 +418,7 @@ func handshake(t *testing.T, c *testkit.ControlPlane, configuration, backend str
 	return conn.ConnectionState().PeerCertificates[0], nil
 }
 
-func TestOnlyOurOwnConfigurationsAreTouched(t *testing.T) {
+func TestRotationForeignConfigurations(t *testing.T) {
 	c := testkit.Cluster(t)
 	foreign := func(name string, labels map[string]string) *admissionv1.ValidatingWebhookConfiguration {
 		return &admissionv1.ValidatingWebhookConfiguration{
