@@ -117,7 +117,7 @@ func (l Loop) Setup(mgr ctrl.Manager) error {
 		now := time.Now()
 		began.Store(&now)
 		again, err := l.Run(ctx)
-		if v := kube.Judge(err); err != nil && v.After > 0 {
+		if v := kube.Classify(err); err != nil && v.After > 0 {
 			return reconcile.Result{RequeueAfter: v.After}, nil
 		}
 		return reconcile.Result{RequeueAfter: again}, err

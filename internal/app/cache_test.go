@@ -19,7 +19,7 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-func TestDeploymentsOfOthersAreNotCached(t *testing.T) {
+func TestCachedDeployments(t *testing.T) {
 	c := testkit.Cluster(t)
 	ns := testkit.Namespace(t, c, "cached", nil)
 	for name, manager := range map[string]string{"others": "Helm", "ours": names.ManagedByLiqo} {

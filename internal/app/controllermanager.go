@@ -133,7 +133,7 @@ func (o *controllerManagerOptions) runManager(ctx context.Context) error {
 		registerIf(o.networking, withOptions(network.SetupConfigurations, network.ConfigurationOptions{LiqoNamespace: o.liqoNamespace})),
 		registerIf(o.networking, withOptions(network.SetupGateways, settings.gateways)),
 		registerIf(o.networking, withOptions(network.SetupRefusals, network.RefusalOptions{LiqoNamespace: o.liqoNamespace})),
-		registerIf(o.networking, network.SetupSilentNodes),
+		registerIf(o.networking, network.SetupUnreadyNodes),
 		registerIf(o.networking, withOptions(network.SetupHosts, network.HostOptions{LiqoNamespace: o.liqoNamespace})),
 		// Requests to providers, and grants to consumers.
 		withOptions(resourceslice.SetupLocal, settings.local),

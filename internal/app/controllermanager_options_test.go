@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-func TestPodsOfFailedNodesAreLeftUnlessTheFlagSaysOtherwise(t *testing.T) {
+func TestNodeFailureFlag(t *testing.T) {
 	for want, args := range map[bool][]string{false: nil, true: {"--enable-node-failure-controller"}} {
 		var o controllerManagerOptions
 		fs := pflag.NewFlagSet(t.Name(), pflag.ContinueOnError)
@@ -26,7 +26,7 @@ func TestPodsOfFailedNodesAreLeftUnlessTheFlagSaysOtherwise(t *testing.T) {
 	}
 }
 
-func TestQuotasAreEnforcedUnlessTheFlagSaysNo(t *testing.T) {
+func TestQuotaFlag(t *testing.T) {
 	for name, test := range map[string]struct {
 		args []string
 		want bool
@@ -53,7 +53,7 @@ func TestQuotasAreEnforcedUnlessTheFlagSaysNo(t *testing.T) {
 	}
 }
 
-func TestLooksAtPeersAreOfTheReplicator(t *testing.T) {
+func TestHealthCheckFlags(t *testing.T) {
 	var manager controllerManagerOptions
 	var said bytes.Buffer
 	fs := pflag.NewFlagSet(t.Name(), pflag.ContinueOnError)
@@ -80,7 +80,7 @@ func TestLooksAtPeersAreOfTheReplicator(t *testing.T) {
 	}
 }
 
-func TestPoolsOfPrefixes(t *testing.T) {
+func TestPrefixPoolFlags(t *testing.T) {
 	for text, want := range map[string]string{
 		"10.0.0.0/8,192.168.0.0/16": "",
 		"":                          "",

@@ -56,50 +56,50 @@ func (w *world) remove(t *testing.T, name string) {
 	at := func(namespace, name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: namespace, Name: name}
 	}
-	here, there := w.consumer.Client, w.provider.Client
+	consumer, provider := w.consumer.Client, w.provider.Client
 	var err error
 	switch name {
 	case theSecret:
-		err = here.Delete(t.Context(), &corev1.Secret{ObjectMeta: at(w.ConsumerTenant, "cplane-secret")})
+		err = consumer.Delete(t.Context(), &corev1.Secret{ObjectMeta: at(w.ConsumerTenant, "cplane-secret")})
 	case theSlice:
-		err = here.Delete(t.Context(), &authv1beta1.ResourceSlice{ObjectMeta: at(w.ConsumerTenant, w.Slice)})
+		err = consumer.Delete(t.Context(), &authv1beta1.ResourceSlice{ObjectMeta: at(w.ConsumerTenant, w.Slice)})
 	case theOffloading:
-		err = here.Delete(t.Context(), &offv1beta1.NamespaceOffloading{ObjectMeta: at(w.Namespace, names.NamespaceOffloading)})
+		err = consumer.Delete(t.Context(), &offv1beta1.NamespaceOffloading{ObjectMeta: at(w.Namespace, names.NamespaceOffloading)})
 	case theApplication:
-		err = here.Delete(t.Context(), &corev1.Namespace{ObjectMeta: at("", w.Namespace)})
+		err = consumer.Delete(t.Context(), &corev1.Namespace{ObjectMeta: at("", w.Namespace)})
 	case theConsumerNamespace:
-		err = here.Delete(t.Context(), &corev1.Namespace{ObjectMeta: at("", w.ConsumerTenant)})
+		err = consumer.Delete(t.Context(), &corev1.Namespace{ObjectMeta: at("", w.ConsumerTenant)})
 	case theTenant:
-		err = there.Delete(t.Context(), &authv1beta1.Tenant{ObjectMeta: at(w.ProviderTenant, "my-tenant")})
+		err = provider.Delete(t.Context(), &authv1beta1.Tenant{ObjectMeta: at(w.ProviderTenant, "my-tenant")})
 	case theRole:
-		err = there.Delete(t.Context(), w.documentOf(t, "RoleBinding"))
+		err = provider.Delete(t.Context(), w.documentOf(t, "RoleBinding"))
 	case theProviderNamespace:
-		err = there.Delete(t.Context(), &corev1.Namespace{ObjectMeta: at("", w.ProviderTenant)})
+		err = provider.Delete(t.Context(), &corev1.Namespace{ObjectMeta: at("", w.ProviderTenant)})
 	case "VirtualNode":
-		err = here.Delete(t.Context(), &offv1beta1.VirtualNode{ObjectMeta: at(w.ConsumerTenant, w.Slice)})
+		err = consumer.Delete(t.Context(), &offv1beta1.VirtualNode{ObjectMeta: at(w.ConsumerTenant, w.Slice)})
 	case "NamespaceMap":
-		err = here.Delete(t.Context(), &offv1beta1.NamespaceMap{ObjectMeta: at(w.ConsumerTenant, w.Provider)})
+		err = consumer.Delete(t.Context(), &offv1beta1.NamespaceMap{ObjectMeta: at(w.ConsumerTenant, w.Provider)})
 	case "twin namespace":
-		err = there.Delete(t.Context(), &corev1.Namespace{ObjectMeta: at("", w.Twin())})
+		err = provider.Delete(t.Context(), &corev1.Namespace{ObjectMeta: at("", w.Twin())})
 	case "Quota":
-		err = there.DeleteAllOf(t.Context(), &offv1beta1.Quota{}, client.InNamespace(w.ProviderTenant))
+		err = provider.DeleteAllOf(t.Context(), &offv1beta1.Quota{}, client.InNamespace(w.ProviderTenant))
 	case "Identity":
-		err = here.DeleteAllOf(t.Context(), &authv1beta1.Identity{}, client.InNamespace(w.ConsumerTenant))
+		err = consumer.DeleteAllOf(t.Context(), &authv1beta1.Identity{}, client.InNamespace(w.ConsumerTenant))
 	case "copy of the ResourceSlice":
-		err = there.Delete(t.Context(), &authv1beta1.ResourceSlice{ObjectMeta: at(w.ProviderTenant, w.Slice)})
+		err = provider.Delete(t.Context(), &authv1beta1.ResourceSlice{ObjectMeta: at(w.ProviderTenant, w.Slice)})
 	case "copy of the NamespaceMap":
-		err = there.Delete(t.Context(), &offv1beta1.NamespaceMap{ObjectMeta: at(w.ProviderTenant, w.Provider)})
+		err = provider.Delete(t.Context(), &offv1beta1.NamespaceMap{ObjectMeta: at(w.ProviderTenant, w.Provider)})
 	case "ForeignCluster":
-		err = errors.Join(here.Delete(t.Context(), &liqov1beta1.ForeignCluster{ObjectMeta: at("", w.Provider)}),
-			there.Delete(t.Context(), &liqov1beta1.ForeignCluster{ObjectMeta: at("", w.Consumer)}))
+		err = errors.Join(consumer.Delete(t.Context(), &liqov1beta1.ForeignCluster{ObjectMeta: at("", w.Provider)}),
+			provider.Delete(t.Context(), &liqov1beta1.ForeignCluster{ObjectMeta: at("", w.Consumer)}))
 	case "kubeconfig of the slice":
-		err = here.DeleteAllOf(t.Context(), &corev1.Secret{}, client.InNamespace(w.ConsumerTenant), client.MatchingLabels{names.IdentityType: string(authv1beta1.ResourceSliceIdentityType)})
+		err = consumer.DeleteAllOf(t.Context(), &corev1.Secret{}, client.InNamespace(w.ConsumerTenant), client.MatchingLabels{names.IdentityType: string(authv1beta1.ResourceSliceIdentityType)})
 	case "ShadowPod":
-		err = there.Delete(t.Context(), &offv1beta1.ShadowPod{ObjectMeta: at(w.Twin(), "shop")})
+		err = provider.Delete(t.Context(), &offv1beta1.ShadowPod{ObjectMeta: at(w.Twin(), "shop")})
 	case "Pod":
-		err = here.Delete(t.Context(), &corev1.Pod{ObjectMeta: at(w.Namespace, "shop")})
+		err = consumer.Delete(t.Context(), &corev1.Pod{ObjectMeta: at(w.Namespace, "shop")})
 	case "Node":
-		err = here.Delete(t.Context(), &corev1.Node{ObjectMeta: at("", w.Slice)})
+		err = consumer.Delete(t.Context(), &corev1.Node{ObjectMeta: at("", w.Slice)})
 	case "virtual kubelet":
 		w.killKubelets()
 	default:
@@ -139,7 +139,7 @@ func (w *world) up(t *testing.T, n int) {
 // A user deletes what there is, beginning anywhere and going on in a random order, while processes die and come back.
 // Whatever the order, nothing is left: no object, no finalizer, no binding, no namespace. Where the provider forgot the
 // consumer before that one was done, it takes the word of the user that the provider is not coming back.
-func TestAnyOrderOfDeletionLeavesNothing(t *testing.T) {
+func TestDeletionOrder(t *testing.T) {
 	inWorlds(t, testkit.Seeds(t, 9), func(t *testing.T, w *world, seed uint64) {
 		began := time.Now()
 		w.up(t, int(seed)+3000)
@@ -152,7 +152,7 @@ func TestAnyOrderOfDeletionLeavesNothing(t *testing.T) {
 }
 
 // A consumer that is done before its provider forgets it needs no word of its user.
-func TestAConsumerThatGoesFirstNeedsNoWord(t *testing.T) {
+func TestDeletionConsumerFirst(t *testing.T) {
 	inWorlds(t, testkit.Seeds(t, 2), func(t *testing.T, w *world, seed uint64) {
 		w.up(t, int(seed)+2000)
 		random := rand.New(rand.NewPCG(seed, 3))
@@ -174,7 +174,7 @@ func TestAConsumerThatGoesFirstNeedsNoWord(t *testing.T) {
 
 // The other cluster is gone, its API server and all. What is here goes, once the user says so; should the other one come
 // back after all, it can clean up as well.
-func TestAPeerThatIsGoneForGoodIsForgotten(t *testing.T) {
+func TestDeletionLostPeer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	nothing := func(t *testing.T, c *census) {

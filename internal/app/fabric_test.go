@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestFabricKeepsOfAPodWhereItIs(t *testing.T) {
+func TestFabricPodTransform(t *testing.T) {
 	kept := corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pod", UID: "7", ResourceVersion: "8"},
 		Spec:       corev1.PodSpec{NodeName: "worker", HostNetwork: true},
@@ -33,7 +33,7 @@ func TestFabricKeepsOfAPodWhereItIs(t *testing.T) {
 	}
 }
 
-func TestFabricSaysWhichFlagIsWrong(t *testing.T) {
+func TestFabricInvalidFlags(t *testing.T) {
 	const ping = "--ping-interval is not below zero, and --ping-loss-threshold above"
 	for want, args := range map[string][][]string{
 		"--nodename is missing: it is the name of this node": {{}},

@@ -75,13 +75,13 @@ func giveWay() error {
 // possible interval; on a machine with a longer uptime the first line is printed at once.
 func withParentDeath(cmd *exec.Cmd) *exec.Cmd {
 	const name = "GODEBUG"
-	said := os.Getenv(name)
-	if strings.Contains(said, "schedtrace=") {
+	value := os.Getenv(name)
+	if strings.Contains(value, "schedtrace=") {
 		return cmd
 	}
 	trace := "schedtrace=" + strconv.Itoa(math.MaxInt32) // in milliseconds
-	if said != "" {
-		trace = said + "," + trace
+	if value != "" {
+		trace = value + "," + trace
 	}
 	cmd.Env = append(cmd.Environ(), name+"="+trace)
 	return cmd
@@ -228,13 +228,13 @@ func (o *gatewayOptions) runGateway(ctx context.Context) error {
 	return mgr.Start(ctx)
 }
 
-// threadCount returns GOMAXPROCS, where room is its default: half of them, unless the user sets it. A packet passes from goroutine to goroutine, and
+// threadCount returns GOMAXPROCS, where procs is its default: half of them, unless the user sets it. A packet passes from goroutine to goroutine, and
 // waking a thread for the next step takes longer than the step.
-func threadCount(said string, room int) int {
-	if n, err := strconv.Atoi(said); err == nil && n > 0 {
-		return room // the Go runtime has applied the setting
+func threadCount(setting string, procs int) int {
+	if n, err := strconv.Atoi(setting); err == nil && n > 0 {
+		return procs // the Go runtime has applied the setting
 	}
-	return max(1, room/2)
+	return max(1, procs/2)
 }
 
 // cachedKinds restricts the cache of a gateway to the objects that it may read.

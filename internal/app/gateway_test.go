@@ -36,7 +36,7 @@ func parseGateway(t *testing.T, flags string) (gatewayOptions, error) {
 	return o, o.setDefaults()
 }
 
-func TestFlagsOfAGateway(t *testing.T) {
+func TestGatewayFlags(t *testing.T) {
 	server := func(o *agent.Options) { o.Server, o.ListenPort = true, 51840 }
 	to := func(endpoints ...string) func(*agent.Options) {
 		return func(o *agent.Options) { o.Endpoints = endpoints }
@@ -68,7 +68,7 @@ func TestFlagsOfAGateway(t *testing.T) {
 	}
 }
 
-func TestFlagsThatNoGatewayCanHave(t *testing.T) {
+func TestGatewayInvalidFlags(t *testing.T) {
 	for flags, want := range map[string]string{
 		"":                                                          `--mode is server or client, not ""`,
 		"--mode=peer":                                               `--mode is server or client, not "peer"`,
@@ -126,7 +126,7 @@ func TestForwardPackets(t *testing.T) {
 	}
 }
 
-func TestForwardPacketsTellsWhatItCannotRead(t *testing.T) {
+func TestForwardPacketsErrors(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "ipv4", "ip_forward"), 0o755); err != nil {
 		t.Fatal(err)
@@ -137,7 +137,7 @@ func TestForwardPacketsTellsWhatItCannotRead(t *testing.T) {
 }
 
 // Templates of others say nothing of pings: what holds then is what holds in ours.
-func TestGatewaysPingAsTheChartSays(t *testing.T) {
+func TestGatewayPingFlags(t *testing.T) {
 	data, err := fs.ReadFile(deploy.Chart(), "values.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -166,10 +166,10 @@ func TestGatewaysPingAsTheChartSays(t *testing.T) {
 	}
 }
 
-func TestAGatewayRunsOnHalfOfTheCPUs(t *testing.T) {
+func TestGatewayThreads(t *testing.T) {
 	for _, c := range []struct {
-		said       string
-		room, want int
+		setting     string
+		procs, want int
 	}{
 		{"", 1, 1},
 		{"", 2, 1},
@@ -180,14 +180,14 @@ func TestAGatewayRunsOnHalfOfTheCPUs(t *testing.T) {
 		{"0", 8, 4}, // Go takes no notice of these two either
 		{"many", 8, 4},
 	} {
-		if got := threadCount(c.said, c.room); got != c.want {
-			t.Errorf("threads(%q, %d) = %d, want %d", c.said, c.room, got, c.want)
+		if got := threadCount(c.setting, c.procs); got != c.want {
+			t.Errorf("threads(%q, %d) = %d, want %d", c.setting, c.procs, got, c.want)
 		}
 	}
 }
 
 // The 41st field of proc_pid_stat(5) is the policy; 3 is SCHED_BATCH.
-func TestAGatewayGivesWay(t *testing.T) {
+func TestGatewayNice(t *testing.T) {
 	policy := make(chan string)
 	go func() { // its thread ends with it
 		if err := giveWay(); err != nil {
@@ -204,16 +204,16 @@ func TestAGatewayGivesWay(t *testing.T) {
 	}
 }
 
-func TestTheRuntimeOfAGatewayStaysAwake(t *testing.T) {
-	for said, want := range map[string]string{
+func TestGatewayGODEBUG(t *testing.T) {
+	for setting, want := range map[string]string{
 		"":                       "schedtrace=2147483647",
 		"gctrace=1":              "gctrace=1,schedtrace=2147483647",
 		"schedtrace=5,gctrace=1": "schedtrace=5,gctrace=1",
 	} {
-		t.Setenv("GODEBUG", said)
+		t.Setenv("GODEBUG", setting)
 		out, err := withParentDeath(exec.Command("sh", "-c", "echo $GODEBUG")).Output()
 		if got := strings.TrimSpace(string(out)); err != nil || got != want {
-			t.Errorf("with %q it begins with %q, want %q (%v)", said, got, want, err)
+			t.Errorf("with %q it begins with %q, want %q (%v)", setting, got, want, err)
 		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 
 // All objects of a peering and of an application in it are applied in a random order, and between them the processes of
 // both clusters start, in a random order too. What comes of it is always the same.
-func TestAnyOrderOfManifestsEndsTheSame(t *testing.T) {
+func TestManifestOrder(t *testing.T) {
 	var first sync.Once
 	var want map[string]string
 	inWorlds(t, testkit.Seeds(t, 20), func(t *testing.T, w *world, seed uint64) {

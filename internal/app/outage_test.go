@@ -20,7 +20,7 @@ import (
 )
 
 // A process that ended for its API server, or for a lease that it could not renew, would be begun again by kubelet after up to five minutes.
-func TestAProcessOutlivesItsAPIServer(t *testing.T) {
+func TestAPIServerOutage(t *testing.T) {
 	c := testkit.NthCluster(t, 2*worlds+1)
 	self, err := os.Executable()
 	if err != nil {

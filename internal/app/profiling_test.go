@@ -20,7 +20,7 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-func TestEachProcessShowsItsProfilesWhenAsked(t *testing.T) {
+func TestProfilingFlag(t *testing.T) {
 	c := testkit.NthCluster(t, 2*worlds+1) // in a world it would get in the way of stories
 	self, err := os.Executable()
 	if err != nil {

@@ -30,7 +30,7 @@ import (
 )
 
 // A consumer that has no other way to the API server reads, watches and writes through the proxy.
-func TestPeersReachTheAPIServerThroughTheProxyAlone(t *testing.T) {
+func TestProxyTargets(t *testing.T) {
 	c := testkit.Cluster(t)
 	local := func() string { return net.JoinHostPort("127.0.0.1", fmt.Sprint(testkit.Port(t))) }
 	port, healthz, metrics := testkit.Port(t), local(), local()
@@ -80,17 +80,17 @@ func TestPeersReachTheAPIServerThroughTheProxyAlone(t *testing.T) {
 	if err := conn.Healthy(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	there, err := client.NewWithWatch(conn.Config(), client.Options{Scheme: kube.Scheme})
+	provider, err := client.NewWithWatch(conn.Config(), client.Options{Scheme: kube.Scheme})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ns := testkit.Namespace(t, c, "in-band", nil)
-	seen, err := there.Watch(t.Context(), &corev1.ConfigMapList{}, client.InNamespace(ns))
+	seen, err := provider.Watch(t.Context(), &corev1.ConfigMapList{}, client.InNamespace(ns))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer seen.Stop()
-	if err := there.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "written"}}); err != nil {
+	if err := provider.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "written"}}); err != nil {
 		t.Fatal(err)
 	}
 	for found := false; !found; {
@@ -121,7 +121,7 @@ func get(url string) (string, error) {
 	return string(data), err
 }
 
-func TestTheProxySaysWhatIsWrong(t *testing.T) {
+func TestProxyInvalidFlags(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	for want, args := range map[string][]string{
 		"--force-host must be set":           {},
@@ -141,7 +141,7 @@ func TestTheProxySaysWhatIsWrong(t *testing.T) {
 }
 
 // What aliases may stand for nodes translate themselves, and of that the ports alone: it is all that they know of Services.
-func TestNodesKnowTheServicesThatAliasesMayStandFor(t *testing.T) {
+func TestFabricServices(t *testing.T) {
 	c := testkit.Cluster(t)
 	ns := testkit.Namespace(t, c, "home", nil)
 	for _, name := range []string{names.ProxyService, "other"} {
@@ -195,7 +195,7 @@ func TestNodesKnowTheServicesThatAliasesMayStandFor(t *testing.T) {
 	})
 }
 
-func TestNodesKnowBothServicesOfOneNamespace(t *testing.T) {
+func TestFabricServicesOfNamespace(t *testing.T) {
 	o := &fabricOptions{node: "worker", liqoNamespace: metav1.NamespaceDefault}
 	for obj, by := range o.cachedKinds() {
 		for namespace, c := range by.Namespaces {

@@ -171,7 +171,7 @@ func insist(ctx context.Context, c client.Client, obj client.Object, opts ...cli
 }
 
 // Two real processes, with their webhooks, share the work and the ledger.
-func TestNoQuotaIsExceededWithTwoReplicas(t *testing.T) {
+func TestQuotaTwoReplicas(t *testing.T) {
 	s := newSide(t, testkit.NthCluster(t, 2*worlds, testkit.WithControllers("namespace-controller", "serviceaccount-controller")))
 	s.id = "host"
 	asked := replicated(t, s, 2)

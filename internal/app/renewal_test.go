@@ -55,7 +55,7 @@ const (
 
 // Certificates of the control plane and of a slice are renewed twice, and end twice, while a command runs, a watch goes on and all
 // processes are the same. Then the Tenant goes, and with it all that the certificates may do.
-func TestRenewedCertificatesCutNothing(t *testing.T) {
+func TestCertificateRenewal(t *testing.T) {
 	t.Parallel()
 	provider := testkit.NthCluster(t, 2*worlds, testkit.WithCertificatesFor(certificatesLast), testkit.WithControllers("namespace-controller",
 		"garbage-collector-controller", "serviceaccount-controller", "root-ca-certificate-publisher-controller"))
@@ -141,7 +141,7 @@ func TestRenewedCertificatesCutNothing(t *testing.T) {
 
 // What ends a peering of this kind, the Identity and the Tenant, may go at the same time: the consumer needs no word of a provider
 // that refuses it already.
-func TestAHandshakeThatIsTakenBackLeavesNothing(t *testing.T) {
+func TestHandshakeRevoked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.named(t, 951)
@@ -286,12 +286,12 @@ func (w *world) runShop(t *testing.T) {
 		}}
 	})
 	w.eventually(t, "the pod to run", func(ctx context.Context) error {
-		var here corev1.Pod
-		if err := w.consumer.Client.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: "shop"}, &here); err != nil {
+		var pod corev1.Pod
+		if err := w.consumer.Client.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: "shop"}, &pod); err != nil {
 			return err
 		}
-		if here.Status.Phase != corev1.PodRunning {
-			return fmt.Errorf("it is %s", here.Status.Phase)
+		if pod.Status.Phase != corev1.PodRunning {
+			return fmt.Errorf("it is %s", pod.Status.Phase)
 		}
 		return nil
 	})

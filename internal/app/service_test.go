@@ -34,7 +34,7 @@ func (w *world) worker(t *testing.T, s *side) string {
 
 // network connects a side with a peer that has the same pods, 10.200/16, as far as that goes without gateways. It returns the Connection, and
 // the first half of the addresses that the peer's pods have here.
-func (w *world) network(t *testing.T, s *side, peer string) (tunnel *networkingv1beta1.Connection, there string) {
+func (w *world) network(t *testing.T, s *side, peer string) (tunnel *networkingv1beta1.Connection, prefix string) {
 	t.Helper()
 	testkit.Ensure(t, s.ControlPlane, &ipamv1alpha1.Network{
 		ObjectMeta: metav1.ObjectMeta{
@@ -120,7 +120,7 @@ func (w *world) backends(t *testing.T, s *side, namespace string, want ...string
 }
 
 // A Service has the same backends in both clusters, each under the address that it has there.
-func TestAServiceHasTheBackendsOfBothClusters(t *testing.T) {
+func TestServiceBackends(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, testkit.WithControllers("endpointslice-controller"))
 	w.named(t, 900)
@@ -130,7 +130,7 @@ func TestAServiceHasTheBackendsOfBothClusters(t *testing.T) {
 		w.apply(t, d)
 	}
 	w.eventually(t, "the peering to work", w.works)
-	here, there := w.worker(t, w.consumer), w.worker(t, w.provider)
+	consumerNode, providerNode := w.worker(t, w.consumer), w.worker(t, w.provider)
 	_, provider := w.network(t, w.consumer, w.Provider)
 	tunnel, consumer := w.network(t, w.provider, w.Consumer)
 
@@ -138,12 +138,12 @@ func TestAServiceHasTheBackendsOfBothClusters(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "web"},
 		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 80}}},
 	})
-	backend(t, w.consumer, w.Namespace, "home", here)
+	backend(t, w.consumer, w.Namespace, "home", consumerNode)
 	runs(t, w.consumer, w.Namespace, "home", "10.200.1.5")
 	backend(t, w.consumer, w.Namespace, "away", w.Slice)
 	w.eventually(t, "the pod to be bound in the provider", func(ctx context.Context) error {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.Twin(), Name: "away"}}
-		return w.provider.Client.SubResource("binding").Create(ctx, pod, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: there}})
+		return w.provider.Client.SubResource("binding").Create(ctx, pod, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: providerNode}})
 	})
 	runs(t, w.provider, w.Twin(), "away", "10.200.2.7")
 

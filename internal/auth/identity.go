@@ -140,18 +140,18 @@ func (i *identities) writeKubeconfig(ctx context.Context, identity *authv1beta1.
 
 // Report emits that the kubeconfig exists, or why not.
 func (i *identities) Report(identity *authv1beta1.Identity, err error) []kube.Event {
-	told := append(kube.Complaints(err), expiryEvents(identity, time.Now())...)
+	told := append(kube.Warnings(err), expiryEvents(identity, time.Now())...)
 	if reason, _, ok := kube.WaitReason(err); ok && reason == errNoKey.Error() && waitedSince(identity) >= keyPatience {
 		told = append(told, kube.Event{Type: corev1.EventTypeWarning, Reason: reasonNoKey, Message: reason})
 	}
 	if err != nil {
 		return told
 	}
-	return append(told, i.Recall(identity)...)
+	return append(told, i.ReplayEvents(identity)...)
 }
 
-// Recall emits that the kubeconfig exists.
-func (i *identities) Recall(identity *authv1beta1.Identity) []kube.Event {
+// ReplayEvents emits that the kubeconfig exists.
+func (i *identities) ReplayEvents(identity *authv1beta1.Identity) []kube.Event {
 	if identity.Status.KubeconfigSecretRef == nil {
 		return nil
 	}

@@ -102,7 +102,7 @@ func (h *handshakeSecrets) Reconcile(ctx context.Context, req reconcile.Request)
 		return reconcile.Result{}, nil
 	}
 	event, err := h.syncSecret(ctx, secret)
-	now := kube.Complaints(err)
+	now := kube.Warnings(err)
 	if err == nil {
 		now = []kube.Event{event}
 	}

@@ -166,11 +166,11 @@ func (t *tenants) Report(tenant *authv1beta1.Tenant, err error) []kube.Event {
 	if reason, ok := kube.InvalidReason(err); ok {
 		setReady(tenant, metav1.ConditionFalse, reason, strings.TrimPrefix(err.Error(), reason+": "))
 	}
-	return t.Recall(tenant)
+	return t.ReplayEvents(tenant)
 }
 
-// Recall replays the events of the conditions.
-func (t *tenants) Recall(tenant *authv1beta1.Tenant) []kube.Event {
+// ReplayEvents replays the events of the conditions.
+func (t *tenants) ReplayEvents(tenant *authv1beta1.Tenant) []kube.Event {
 	if !tenant.DeletionTimestamp.IsZero() {
 		return nil
 	}

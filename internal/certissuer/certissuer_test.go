@@ -150,8 +150,8 @@ func TestIssueRateLimit(t *testing.T) {
 			switch cert, _, err := l.issuer.Certificate(t.Context(), l.request); {
 			case cert != nil, !kube.IsWait(err):
 				return fmt.Errorf("got %v, %w", cert, err)
-			case want == 0 && kube.Judge(err).After > pki.MinCertificateAge:
-				t.Errorf("it waits for %s", kube.Judge(err).After)
+			case want == 0 && kube.Classify(err).After > pki.MinCertificateAge:
+				t.Errorf("it waits for %s", kube.Classify(err).After)
 			}
 			return nil
 		})
@@ -358,7 +358,7 @@ func TestChangedRequestsBackOff(t *testing.T) {
 		_, _, err := l.issuer.Certificate(t.Context(), l.request)
 		if why, refused := IsRefused(err); refused {
 			told = why
-			if after := kube.Judge(Refusal("Refused", err)).After; after < time.Second || after > 5*time.Minute {
+			if after := kube.Classify(Refusal("Refused", err)).After; after < time.Second || after > 5*time.Minute {
 				t.Fatalf("it is tried again after %s", after)
 			}
 		} else if !kube.IsWait(err) && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err) {

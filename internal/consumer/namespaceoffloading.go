@@ -154,7 +154,7 @@ func (s *namespaceOffloadings) endOffloading(ctx context.Context, nso *offv1beta
 // Report emits problems for the user: rejections by providers, present or expected, with reasons; policies that do not protect pods
 // there; an invalid annotation, which is ignored.
 func (s *namespaceOffloadings) Report(nso *offv1beta1.NamespaceOffloading, err error) []kube.Event {
-	out := slices.Concat(kube.Complaints(err), refusalEvents(&nso.Status), unprotectedEvents(&nso.Status))
+	out := slices.Concat(kube.Warnings(err), refusalEvents(&nso.Status), unprotectedEvents(&nso.Status))
 	if value, ok := nso.Annotations[names.EvictMisplacedPods]; ok && value != "true" && value != "false" {
 		out = append(out, kube.Event{Type: corev1.EventTypeWarning, Reason: "InvalidAnnotation", Message: fmt.Sprintf(
 			"No pod that runs is evicted, because the annotation %s is %q, neither true nor false", names.EvictMisplacedPods, value)})

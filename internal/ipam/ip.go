@@ -93,5 +93,7 @@ func (i *ips) Report(ip *ipamv1alpha1.IP, err error) []kube.Event {
 	return reportCondition(&ip.Status.Conditions, ip.Generation, string(ip.Status.IP), err)
 }
 
-// Recall returns the event of the present condition.
-func (i *ips) Recall(ip *ipamv1alpha1.IP) []kube.Event { return replayEvents(ip.Status.Conditions) }
+// ReplayEvents returns the event of the present condition.
+func (i *ips) ReplayEvents(ip *ipamv1alpha1.IP) []kube.Event {
+	return replayEvents(ip.Status.Conditions)
+}

@@ -355,7 +355,7 @@ func TestNetworkAwaitsAddresses(t *testing.T) {
 }
 
 // No peer is shown under the address of a node. Pods may have addresses of the same prefix.
-func TestAddressesOfNodesAreTaken(t *testing.T) {
+func TestNodeAddresses(t *testing.T) {
 	nodeAt(t, "10.50.0.7")
 	s := begin(t, []netip.Prefix{netip.MustParsePrefix("10.50.0.0/23")}, newNetwork("milan-pod", "10.50.0.0/24", ""))
 	s.network("milan-pod", "10.50.1.0/24")

@@ -200,8 +200,8 @@ func (n *networks) Report(network *ipamv1alpha1.Network, err error) []kube.Event
 	return reportCondition(&network.Status.Conditions, network.Generation, string(network.Status.CIDR), err)
 }
 
-// Recall returns the event of the present condition.
-func (n *networks) Recall(network *ipamv1alpha1.Network) []kube.Event {
+// ReplayEvents returns the event of the present condition.
+func (n *networks) ReplayEvents(network *ipamv1alpha1.Network) []kube.Event {
 	return replayEvents(network.Status.Conditions)
 }
 

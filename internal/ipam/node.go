@@ -142,7 +142,7 @@ func (s *internalNodes) Report(n *networkingv1beta1.InternalNode, err error) []k
 	return reportCondition(&n.Status.Conditions, n.Generation, string(n.Spec.Interface.Node.IP), err)
 }
 
-// Recall returns the event of the present condition.
-func (s *internalNodes) Recall(n *networkingv1beta1.InternalNode) []kube.Event {
+// ReplayEvents returns the event of the present condition.
+func (s *internalNodes) ReplayEvents(n *networkingv1beta1.InternalNode) []kube.Event {
 	return replayEvents(n.Status.Conditions)
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // A standby once waited for ever for a cache that only the leader started: a rolling update never ended.
-func TestAddCacheIsFilledOnAStandby(t *testing.T) {
+func TestAddCacheOnStandby(t *testing.T) {
 	c := testkit.Cluster(t)
 	elected := kube.ManagerOptions{Name: "addcache", LeaderElection: true, LeaderElectionNamespace: "default"}
 	leads := make(chan struct{})

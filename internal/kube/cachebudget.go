@@ -96,14 +96,14 @@ func (r *CacheBudget) checkList(list usage) error {
 	return err
 }
 
-// exchangeBytes replaces the usage of an object of the Feed in the budgets.
-func (f *Feed) exchangeBytes(old, now int64) error {
+// exchangeBytes replaces the usage of an object of the Informer in the budgets.
+func (f *Informer) exchangeBytes(old, now int64) error {
 	f.options.Cluster.Extends.extendBytes(old, now)
-	return f.options.Cluster.Room.exchangeBytes(old, now)
+	return f.options.Cluster.Budget.exchangeBytes(old, now)
 }
 
-// releaseBudget returns the usage of the Feed to the cache budget.
-func (f *Feed) releaseBudget() {
+// releaseBudget returns the usage of the Informer to the cache budget.
+func (f *Informer) releaseBudget() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for key, k := range f.objects {
@@ -154,7 +154,7 @@ var pageSizes = []int64{100, 10, 1}
 
 // pagedList lists page by page, and fails when the list exceeds the cache budget. A paged list with a resourceVersion
 // is a list at exactly that version, however old: pagedList requests the most recent version.
-func pagedList(ctx context.Context, list toolscache.ListWithContextFunc, o metav1.ListOptions, room *CacheBudget) (runtime.Object, error) {
+func pagedList(ctx context.Context, list toolscache.ListWithContextFunc, o metav1.ListOptions, budget *CacheBudget) (runtime.Object, error) {
 	var first runtime.Object
 	var all []runtime.Object
 	size, bytes := 0, int64(0)
@@ -182,7 +182,7 @@ func pagedList(ctx context.Context, list toolscache.ListWithContextFunc, o metav
 			first = page
 		}
 		all = append(all, items...)
-		if err := room.checkList(usage{bytes, int64(len(all))}); err != nil {
+		if err := budget.checkList(usage{bytes, int64(len(all))}); err != nil {
 			return nil, err
 		}
 		more, err := meta.ListAccessor(page)

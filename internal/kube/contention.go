@@ -129,9 +129,9 @@ type lastWrite struct {
 	fields           map[string]string
 	// putBacks counts the consecutive put-backs, with the time of the last write.
 	putBacks repeatCount
-	// writer is the other writer, as logged; told is the put-back count at that log entry.
+	// writer is the other writer, as logged; logged is the put-back count at that log entry.
 	writer string
-	told   int
+	logged int
 }
 
 // isPast reports whether the last write is old enough to be ignored.
@@ -227,7 +227,7 @@ func (l *writeLimiter) recordWrite(w pendingWrite, version string, uid types.UID
 			return
 		}
 		next.putBacks = last.putBacks.afterNext(now, freePutBacks)
-		next.writer, next.told = last.writer, last.told
+		next.writer, next.logged = last.writer, last.logged
 	}
 	l.initMaps()
 	if l.of[w.key] == nil {
@@ -278,7 +278,7 @@ func (l *writeLimiter) recordWriter(of pendingWrite, writer string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if w, ok := l.of[of.key][of.part]; ok {
-		w.writer, w.told = writer, w.putBacks.count
+		w.writer, w.logged = writer, w.putBacks.count
 		l.of[of.key][of.part] = w
 	}
 }
@@ -355,7 +355,7 @@ func (c *limitedClient) conflictError(ctx context.Context, w *pendingWrite, left
 		return Wait(left, "another process of Liqo changed "+w.key.name.String()+" a moment ago")
 	}
 	writer := last.writer
-	if last.told != last.putBacks.count {
+	if last.logged != last.putBacks.count {
 		writer = c.otherWriter(ctx, w.key)
 		c.limit.recordWriter(*w, writer)
 		log.FromContext(ctx).Info("object is changed by another writer", "kind", w.key.kind.Kind, "object", w.key.name.String(),

@@ -4,7 +4,7 @@
 // Package kube contains the reconcile loop of all controllers, and the tools to read and write objects: one scheme,
 // server-side apply of a wanted state, three classes of errors, and manager defaults.
 //
-// A controller implements Syncer and, if needed, Cleaner, Reporter, Recaller, Bearer and Rescheduler. The loop is
+// A controller implements Syncer and, if needed, Cleaner, Reporter, EventReplayer, StatusCopier and Rescheduler. The loop is
 // always: read; if the object is being deleted, Cleanup and remove the finalizer; add the finalizer before the first
 // effect; Sync; Report; one write of the status, only if it changed; record the new events.
 package kube
@@ -49,18 +49,18 @@ type Reporter[T client.Object] interface {
 	Report(obj T, err error) []Event
 }
 
-// Recaller returns the events that correspond to the stored status of obj, without changing obj. A new process does not
+// EventReplayer returns the events that correspond to the stored status of obj, without changing obj. A new process does not
 // record normal events again, but does record warnings: Kubernetes drops events after an hour.
-type Recaller[T client.Object] interface {
-	Recall(obj T) []Event
+type EventReplayer[T client.Object] interface {
+	ReplayEvents(obj T) []Event
 }
 
-// Bearer returns a reduced copy of obj for the update of its status: metadata and status, while the API server takes
-// the rest from the stored object. Bearer is for large objects of extension API servers, whose status has Liqo as its
+// StatusCopier returns a reduced copy of obj for the update of its status: metadata and status, while the API server takes
+// the rest from the stored object. StatusCopier is for large objects of extension API servers, whose status has Liqo as its
 // only writer: the status is written by an update instead of a patch, for which the API server encodes and decodes the
 // whole object.
-type Bearer[T client.Object] interface {
-	Bear(obj T) T
+type StatusCopier[T client.Object] interface {
+	CopyForStatus(obj T) T
 }
 
 // Rescheduler returns the delay to the next pass over an object that was synced without error; 0 is never.
@@ -94,8 +94,8 @@ type Controller[T client.Object] struct {
 	// released maps objects to the UID whose finalizer was removed, until the cache shows the deletion. Cleanup must
 	// not run again for an object in a stale cache: resources that Cleanup acquires anew would never be released.
 	released Table[types.NamespacedName, types.UID]
-	// held caches the objects that were synced with the finalizer, as last read.
-	held Table[types.NamespacedName, T]
+	// withFinalizer caches the objects that were synced with the finalizer, as last read.
+	withFinalizer Table[types.NamespacedName, T]
 }
 
 // NewController returns the controller of one kind. Builder and Complete register the controller.
@@ -171,12 +171,12 @@ func (c *Controller[T]) syncObject(ctx context.Context, obj T) (reconcile.Result
 			return c.resultOf(ctx, obj, err)
 		}
 	}
-	if recaller, ok := c.syncer.(Recaller[T]); ok {
-		well := slices.DeleteFunc(recaller.Recall(obj), func(e Event) bool { return e.Type != corev1.EventTypeNormal })
+	if replayer, ok := c.syncer.(EventReplayer[T]); ok {
+		well := slices.DeleteFunc(replayer.ReplayEvents(obj), func(e Event) bool { return e.Type != corev1.EventTypeNormal })
 		c.events.Restore(client.ObjectKeyFromObject(obj), well)
 	}
 	if _, ok := c.syncer.(Cleaner[T]); ok && c.options.Finalizer != "" && controllerutil.ContainsFinalizer(obj, c.options.Finalizer) {
-		c.held.Put(client.ObjectKeyFromObject(obj), obj)
+		c.withFinalizer.Put(client.ObjectKeyFromObject(obj), obj)
 	}
 	before := obj.DeepCopyObject().(T)
 	err := c.syncer.Sync(ctx, obj)
@@ -201,7 +201,7 @@ func (c *Controller[T]) cleanupObject(ctx context.Context, obj T) (reconcile.Res
 	err := c.patchFinalizers(ctx, obj)
 	if err == nil {
 		c.released.Put(key, obj.GetUID())
-		c.held.Drop(key)
+		c.withFinalizer.Drop(key)
 	}
 	return c.resultOf(ctx, obj, err)
 }
@@ -210,7 +210,7 @@ func (c *Controller[T]) cleanupObject(ctx context.Context, obj T) (reconcile.Res
 // while the first finalizer is being written accepts the finalizer and still deletes the object; and users remove
 // finalizers by hand.
 func (c *Controller[T]) cleanupGone(ctx context.Context, key types.NamespacedName) (reconcile.Result, error) {
-	obj, ok := c.held.Get(key)
+	obj, ok := c.withFinalizer.Get(key)
 	if !ok {
 		return reconcile.Result{}, nil
 	}
@@ -226,7 +226,7 @@ func (c *Controller[T]) cleanupGone(ctx context.Context, key types.NamespacedNam
 	if err := c.syncer.(Cleaner[T]).Cleanup(ctx, obj); err != nil {
 		return c.resultOf(ctx, obj, err)
 	}
-	c.held.Drop(key)
+	c.withFinalizer.Drop(key)
 	return reconcile.Result{}, nil
 }
 
@@ -241,7 +241,7 @@ func (c *Controller[T]) patchChanges(ctx context.Context, before, obj T, err err
 		if conflicts := conflictEvents(patchErr); len(conflicts) > 0 {
 			c.recordEvents(obj, conflicts)
 		}
-		if Judge(err).Failed() {
+		if Classify(err).Failed() {
 			return c.resultOf(ctx, obj, err)
 		}
 		return c.resultOf(ctx, obj, patchErr)
@@ -259,7 +259,7 @@ func (c *Controller[T]) reportError(obj T, err error) []Event {
 	if reporter, ok := c.syncer.(Reporter[T]); ok {
 		return reporter.Report(obj, err)
 	}
-	return Complaints(err)
+	return Warnings(err)
 }
 
 // resultOf converts the error of an attempt to the result for the work queue.
@@ -273,14 +273,14 @@ func (c *Controller[T]) resultOf(ctx context.Context, obj T, err error) (reconci
 	if errors.Is(err, errGone) {
 		return reconcile.Result{}, nil
 	}
-	verdict := Judge(err)
+	result := Classify(err)
 	switch {
-	case verdict.Failed():
+	case result.Failed():
 		return reconcile.Result{}, err
-	case verdict.Invalid():
-		log.FromContext(ctx).V(1).Info("not acceptable", "reason", verdict.Reason, "detail", err.Error())
+	case result.Invalid():
+		log.FromContext(ctx).V(1).Info("not acceptable", "reason", result.Reason, "detail", err.Error())
 	default:
-		log.FromContext(ctx).V(1).Info("nothing changed", "reason", verdict.Reason)
+		log.FromContext(ctx).V(1).Info("nothing changed", "reason", result.Reason)
 	}
-	return reconcile.Result{RequeueAfter: verdict.After}, nil
+	return reconcile.Result{RequeueAfter: result.After}, nil
 }

@@ -79,15 +79,15 @@ func (r reporting) Report(obj *tenant, err error) []kube.Event {
 	return []kube.Event{{Type: kind, Reason: condition.Reason, Message: condition.Message}}
 }
 
-// bearing adds a Bearer that leaves the spec out.
+// bearing adds a StatusCopier that leaves the spec out.
 type bearing struct{ reporting }
 
-func (bearing) Bear(obj *tenant) *tenant {
+func (bearing) CopyForStatus(obj *tenant) *tenant {
 	return &tenant{ObjectMeta: *obj.ObjectMeta.DeepCopy(), Status: *obj.Status.DeepCopy()}
 }
 
-// Recall says what the condition says.
-func (r reporting) Recall(obj *tenant) []kube.Event {
+// ReplayEvents says what the condition says.
+func (r reporting) ReplayEvents(obj *tenant) []kube.Event {
 	var out []kube.Event
 	for _, c := range obj.Status.Conditions {
 		kind := corev1.EventTypeNormal
@@ -187,7 +187,7 @@ func newScript(sync func(ctx context.Context, obj *tenant, call int) error) *scr
 	return &script{calls: map[string]int{}, sync: sync}
 }
 
-func TestFinalizerIsStoredBeforeTheFirstEffect(t *testing.T) {
+func TestFinalizerBeforeSync(t *testing.T) {
 	c := testkit.Cluster(t)
 	s := newScript(func(ctx context.Context, obj *tenant, _ int) error {
 		stored := &tenant{}
@@ -204,7 +204,7 @@ func TestFinalizerIsStoredBeforeTheFirstEffect(t *testing.T) {
 	s.reached(t, "x", 1)
 }
 
-func TestFinalizerGoesOnceNothingRemains(t *testing.T) {
+func TestFinalizerAfterCleanup(t *testing.T) {
 	s := newScript(func(context.Context, *tenant, int) error { return nil })
 	s.cleanup = func(_ context.Context, obj *tenant, call int) error {
 		if call < 3 {
@@ -233,7 +233,7 @@ func TestFinalizerGoesOnceNothingRemains(t *testing.T) {
 	}
 }
 
-func TestObjectsThatNeedNoFinalizerGetNone(t *testing.T) {
+func TestNeedsFinalizer(t *testing.T) {
 	s := newScript(func(context.Context, *tenant, int) error { return nil })
 	b := run(t, kube.Options{
 		Name: "choosy", Finalizer: names.TenantFinalizer,
@@ -251,7 +251,7 @@ func TestObjectsThatNeedNoFinalizerGetNone(t *testing.T) {
 	}
 }
 
-func TestStatusIsWrittenOncePerChangeAndEventsTellTransitions(t *testing.T) {
+func TestStatusAndEventsOfTransitions(t *testing.T) {
 	s := newScript(func(_ context.Context, obj *tenant, _ int) error {
 		if obj.Annotations["touched"] == "break" {
 			return kube.Invalid("Broken", errors.New("as asked"))
@@ -299,7 +299,7 @@ func TestStatusIsWrittenOncePerChangeAndEventsTellTransitions(t *testing.T) {
 	}
 }
 
-func TestConflictsAreQuiet(t *testing.T) {
+func TestConflictOfSync(t *testing.T) {
 	c := testkit.Cluster(t)
 	s := newScript(func(ctx context.Context, obj *tenant, call int) error {
 		if call > 1 {
@@ -328,7 +328,7 @@ func TestConflictsAreQuiet(t *testing.T) {
 	}
 }
 
-func TestConflictOfTheStatusIsQuietAndTellsNothingTwice(t *testing.T) {
+func TestConflictOfStatus(t *testing.T) {
 	for name, with := range map[string]func(*script) kube.Syncer[*tenant]{
 		"patch": func(s *script) kube.Syncer[*tenant] { return reporting{s} },
 		"whole": func(s *script) kube.Syncer[*tenant] { return bearing{reporting{s}} },
@@ -366,7 +366,7 @@ func conflictOfTheStatus(t *testing.T, name string, with func(*script) kube.Sync
 	}
 }
 
-func TestInvalidIsNotRetriedAndFailuresAre(t *testing.T) {
+func TestInvalidAndFailed(t *testing.T) {
 	s := newScript(func(_ context.Context, obj *tenant, _ int) error {
 		if obj.Name == "wrong" {
 			return kube.Invalid("NotGood", errors.New("only you can fix it"))
@@ -396,7 +396,7 @@ func TestInvalidIsNotRetriedAndFailuresAre(t *testing.T) {
 	})
 }
 
-func TestARestartTellsAgainOnlyWhatIsWrong(t *testing.T) {
+func TestEventsAfterRestart(t *testing.T) {
 	sync := func(_ context.Context, obj *tenant, _ int) error {
 		if obj.Name == "wrong" {
 			return errors.New("no way")
@@ -436,7 +436,7 @@ func TestARestartTellsAgainOnlyWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestWaitIsQuiet(t *testing.T) {
+func TestWaitOfSync(t *testing.T) {
 	s := newScript(func(_ context.Context, _ *tenant, call int) error {
 		if call < 4 {
 			return kube.Wait(10*time.Millisecond, "not yet")
@@ -457,7 +457,7 @@ func TestWaitIsQuiet(t *testing.T) {
 	}
 }
 
-func TestObjectThatDisappearsMeanwhileIsNoFailure(t *testing.T) {
+func TestObjectGoneDuringSync(t *testing.T) {
 	c := testkit.Cluster(t)
 	s := newScript(func(ctx context.Context, obj *tenant, _ int) error {
 		obj.Status.TenantNamespace = "x"
@@ -478,7 +478,7 @@ type clocked struct{ *script }
 
 func (clocked) Next(*tenant) time.Duration { return 10 * time.Millisecond }
 
-func TestReschedulerComesBack(t *testing.T) {
+func TestRescheduler(t *testing.T) {
 	s := newScript(func(context.Context, *tenant, int) error { return nil })
 	b := run(t, kube.Options{Name: "clocked"}, clocked{s})
 	b.create(t, "x")
@@ -537,7 +537,7 @@ func (c *lateClient) Get(ctx context.Context, key client.ObjectKey, obj client.O
 	return err
 }
 
-func TestCleanupRunsOnceHoweverLateTheCacheIs(t *testing.T) {
+func TestCleanupWithStaleCache(t *testing.T) {
 	c := testkit.Cluster(t)
 	mgr, err := kube.NewManager(c.Config, kube.ManagerOptions{Name: "late", HealthAddress: "0", MetricsAddress: "0"})
 	if err != nil {
@@ -573,7 +573,7 @@ func TestCleanupRunsOnceHoweverLateTheCacheIs(t *testing.T) {
 	}
 }
 
-func TestWhatWentInSpiteOfItsFinalizerIsCleanedUp(t *testing.T) {
+func TestCleanupWithoutFinalizer(t *testing.T) {
 	c := testkit.Cluster(t)
 	mgr, err := kube.NewManager(c.Config, kube.ManagerOptions{Name: "gone", HealthAddress: "0", MetricsAddress: "0"})
 	if err != nil {

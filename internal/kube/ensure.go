@@ -178,15 +178,15 @@ func NewApplication(want client.Object, gvk schema.GroupVersionKind, manager str
 // wantedAnnotations returns the annotations of fields without the hashes of a copied object, and removes these hashes
 // from fields.
 func wantedAnnotations(fields map[string]any) map[string]any {
-	kept, _, _ := unstructured.NestedMap(fields, "metadata", "annotations")
-	maps.DeleteFunc(kept, func(key string, _ any) bool { return strings.HasPrefix(key, names.AppliedHash) })
-	if len(kept) == 0 {
+	annotations, _, _ := unstructured.NestedMap(fields, "metadata", "annotations")
+	maps.DeleteFunc(annotations, func(key string, _ any) bool { return strings.HasPrefix(key, names.AppliedHash) })
+	if len(annotations) == 0 {
 		unstructured.RemoveNestedField(fields, "metadata", "annotations")
 		return map[string]any{}
 	}
 	metadata := fields["metadata"].(map[string]any)
-	metadata["annotations"] = kept
-	return maps.Clone(kept)
+	metadata["annotations"] = annotations
+	return maps.Clone(annotations)
 }
 
 // hashAnnotation returns the annotation of a field manager's hash: two managers of one object must not overwrite each
@@ -221,7 +221,7 @@ func (a *Application) without(current client.Object) map[string]any {
 	fields := runtime.DeepCopyJSON(a.fields)
 	for _, key := range strings.Split(note, ",") {
 		for name, have := range map[string]map[string]string{"labels": current.GetLabels(), "annotations": current.GetAnnotations()} {
-			if _, there := have[key]; !there {
+			if _, present := have[key]; !present {
 				unstructured.RemoveNestedField(fields, "metadata", name, key)
 			}
 		}

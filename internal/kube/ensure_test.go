@@ -64,7 +64,7 @@ func (a *applier) configMap(data map[string]string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: "x"}, Data: data}
 }
 
-func TestEnsureSendsNothingWhenEqual(t *testing.T) {
+func TestEnsureEqual(t *testing.T) {
 	a := newApplier(t)
 	labels := map[string]string{"app": "web"}
 	deployment := func() client.Object {
@@ -125,7 +125,7 @@ spec: {selector: {app: web}, ports: [{port: 80}]}
 	}
 }
 
-func TestEnsureRemovesWhatIsNoLongerWanted(t *testing.T) {
+func TestEnsureRemovesFields(t *testing.T) {
 	a := newApplier(t)
 	a.ensure(t, a.configMap(map[string]string{"a": "1", "b": "2"}))
 	if !a.ensure(t, a.configMap(map[string]string{"a": "1"})) {
@@ -138,7 +138,7 @@ func TestEnsureRemovesWhatIsNoLongerWanted(t *testing.T) {
 	}
 }
 
-func TestEnsureRepairsWhatOthersChanged(t *testing.T) {
+func TestEnsureRepairs(t *testing.T) {
 	a := newApplier(t)
 	want := a.configMap(map[string]string{"a": "1"})
 	a.ensure(t, want)
@@ -157,7 +157,7 @@ func TestEnsureRepairsWhatOthersChanged(t *testing.T) {
 	}
 }
 
-func TestEnsureOfTwoManagersDoesNotFight(t *testing.T) {
+func TestEnsureTwoManagers(t *testing.T) {
 	a := newApplier(t)
 	ours, theirs := a.configMap(map[string]string{"a": "1"}), a.configMap(map[string]string{"b": "2"})
 	a.ensure(t, ours)
@@ -173,7 +173,7 @@ func TestEnsureOfTwoManagersDoesNotFight(t *testing.T) {
 	}
 }
 
-func TestEnsureLeavesTheWantedObjectAlone(t *testing.T) {
+func TestEnsureKeepsArgument(t *testing.T) {
 	a := newApplier(t)
 	owner := a.configMap(nil)
 	owner.Name = "owner"
@@ -198,7 +198,7 @@ func TestEnsureLeavesTheWantedObjectAlone(t *testing.T) {
 	}
 }
 
-func TestEnsureWaitsForWhatIsBeingDeleted(t *testing.T) {
+func TestEnsureTerminating(t *testing.T) {
 	a := newApplier(t)
 	old := a.configMap(nil)
 	old.Finalizers = []string{"test.liqo.io/hold"}
@@ -221,7 +221,7 @@ func TestEnsureWaitsForWhatIsBeingDeleted(t *testing.T) {
 	}
 }
 
-func TestApplyReturnsTheMetadataOfWhatIsThereThen(t *testing.T) {
+func TestApplyMetadata(t *testing.T) {
 	a := newApplier(t)
 	want := a.configMap(map[string]string{"a": "1"})
 	want.Labels = map[string]string{"app": "web"}
@@ -233,18 +233,18 @@ func TestApplyReturnsTheMetadataOfWhatIsThereThen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	there := &corev1.ConfigMap{}
-	a.get(t, "x", there)
-	if now == nil || now.UID != there.UID || now.ResourceVersion != there.ResourceVersion || now.Labels["app"] != "web" {
-		t.Errorf("%+v is not the metadata of %+v", now, there.ObjectMeta)
+	stored := &corev1.ConfigMap{}
+	a.get(t, "x", stored)
+	if now == nil || now.UID != stored.UID || now.ResourceVersion != stored.ResourceVersion || now.Labels["app"] != "web" {
+		t.Errorf("%+v is not the metadata of %+v", now, stored.ObjectMeta)
 	}
-	if now, err = application.Apply(t.Context(), a.client, there); now != nil || err != nil {
+	if now, err = application.Apply(t.Context(), a.client, stored); now != nil || err != nil {
 		t.Errorf("%v, %v for what is there already", now, err)
 	}
 }
 
 // A cache shows an object for a moment after it is gone, or after another took its name.
-func TestWhatWasDecidedOfAnObjectChangesNoOther(t *testing.T) {
+func TestApplyOtherUID(t *testing.T) {
 	a := newApplier(t)
 	a.ensure(t, a.configMap(map[string]string{"k": "v"}))
 	old := &corev1.ConfigMap{}
@@ -255,7 +255,7 @@ func TestWhatWasDecidedOfAnObjectChangesNoOther(t *testing.T) {
 	}
 	refused := func() {
 		t.Helper()
-		if _, err := application.Apply(t.Context(), a.client, old); err == nil || kube.Judge(err).Failed() || kube.Judge(err).Invalid() {
+		if _, err := application.Apply(t.Context(), a.client, old); err == nil || kube.Classify(err).Failed() || kube.Classify(err).Invalid() {
 			t.Errorf("applying to one that is gone: %v", err)
 		}
 	}
@@ -289,7 +289,7 @@ func (late) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...c
 	return apierrors.NewNotFound(corev1.Resource("configmaps"), key.Name)
 }
 
-func TestWhatIsNotSeenYetIsNotWrittenOver(t *testing.T) {
+func TestEnsureStaleCache(t *testing.T) {
 	a := newApplier(t)
 	direct := a.client
 	a.client = late{direct}
@@ -309,7 +309,7 @@ func TestWhatIsNotSeenYetIsNotWrittenOver(t *testing.T) {
 	}
 }
 
-func TestEnsureRefusesFieldsThatTheSchemaDoesNotKnow(t *testing.T) {
+func TestEnsureUnknownFields(t *testing.T) {
 	a := newApplier(t)
 	for _, known := range []bool{false, true} {
 		spec := map[string]any{"clusterID": "milan"}
@@ -331,7 +331,7 @@ func TestEnsureRefusesFieldsThatTheSchemaDoesNotKnow(t *testing.T) {
 }
 
 // Whoever applies at the same time does so under its own name.
-func TestManagersThatApplyAtOnceKeepTheirNames(t *testing.T) {
+func TestApplyFieldManagers(t *testing.T) {
 	a := newApplier(t)
 	var all sync.WaitGroup
 	for n := range 16 {
@@ -342,11 +342,11 @@ func TestManagersThatApplyAtOnceKeepTheirNames(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			there := &corev1.ConfigMap{}
-			if err := a.client.Get(t.Context(), client.ObjectKeyFromObject(want), there); err != nil {
+			stored := &corev1.ConfigMap{}
+			if err := a.client.Get(t.Context(), client.ObjectKeyFromObject(want), stored); err != nil {
 				t.Error(err)
-			} else if len(there.ManagedFields) != 1 || there.ManagedFields[0].Manager != "manager-of-"+name {
-				t.Errorf("%s is managed by %v", name, there.ManagedFields)
+			} else if len(stored.ManagedFields) != 1 || stored.ManagedFields[0].Manager != "manager-of-"+name {
+				t.Errorf("%s is managed by %v", name, stored.ManagedFields)
 			}
 		})
 	}

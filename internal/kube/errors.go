@@ -83,17 +83,17 @@ func InvalidReason(err error) (string, bool) {
 	return invalid.reason, true
 }
 
-// Trouble returns the part of err to report: of joined errors, waits are dropped if other errors remain, because waits
+// Problem returns the part of err to report: of joined errors, waits are dropped if other errors remain, because waits
 // come and go while the problem stays.
-func Trouble(err error) error {
+func Problem(err error) error {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok || len(joined.Unwrap()) == 0 || err.Error() != errors.Join(joined.Unwrap()...).Error() { // the message is not the plain join of its parts
 		return err
 	}
 	var wrong []error
 	for _, e := range joined.Unwrap() {
-		if v := Judge(e); v.Failed() || v.Invalid() {
-			wrong = append(wrong, Trouble(e))
+		if v := Classify(e); v.Failed() || v.Invalid() {
+			wrong = append(wrong, Problem(e))
 		}
 	}
 	if len(wrong) == 0 {
@@ -137,9 +137,9 @@ func (v Outcome) Failed() bool { return v.outcome == failed }
 // Invalid reports whether only the user can fix the error.
 func (v Outcome) Invalid() bool { return v.outcome == invalid }
 
-// Judge classifies the error of one attempt. Conflicts are quiet: another writer was faster, and the cache will show
+// Classify classifies the error of one attempt. Conflicts are quiet: another writer was faster, and the cache will show
 // the new version. Of several joined errors the most severe one counts.
-func Judge(err error) Outcome {
+func Classify(err error) Outcome {
 	for e := err; e != nil; {
 		switch x := e.(type) {
 		case *waitError:
@@ -150,35 +150,35 @@ func Judge(err error) Outcome {
 		case *invalidError:
 			return Outcome{outcome: invalid, Reason: x.reason}
 		case *againError:
-			return Judge(x.error).withDelay(Judge(x.after).After)
+			return Classify(x.error).withDelay(Classify(x.after).After)
 		case interface{ Unwrap() []error }:
-			return worstVerdict(x.Unwrap())
+			return worstOutcome(x.Unwrap())
 		case interface{ Unwrap() error }:
 			e = x.Unwrap()
 		default:
-			return judgeStatus(err)
+			return classifyStatus(err)
 		}
 	}
 	if err == nil {
 		return Outcome{outcome: done}
 	}
-	return judgeStatus(err)
+	return classifyStatus(err)
 }
 
 // Result converts the error of an attempt to a reconcile result: only a failure is returned as an error.
 func Result(err error) (reconcile.Result, error) {
-	verdict := Judge(err)
-	if verdict.Failed() {
+	result := Classify(err)
+	if result.Failed() {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{RequeueAfter: verdict.After}, nil
+	return reconcile.Result{RequeueAfter: result.After}, nil
 }
 
-// worstVerdict returns the most severe outcome; of two quiet retries, the delay and reason of the earlier one.
-func worstVerdict(errs []error) Outcome {
+// worstOutcome returns the most severe outcome; of two quiet retries, the delay and reason of the earlier one.
+func worstOutcome(errs []error) Outcome {
 	var out Outcome
 	for _, err := range errs {
-		v := Judge(err)
+		v := Classify(err)
 		if v.outcome > out.outcome || v.outcome == later && out.outcome == later && v.After < out.After {
 			v, out = out, v
 		}
@@ -195,7 +195,7 @@ func (v Outcome) withDelay(d time.Duration) Outcome {
 	return v
 }
 
-func judgeStatus(err error) Outcome {
+func classifyStatus(err error) Outcome {
 	switch {
 	case isRace(err):
 		return Outcome{outcome: later, After: conflictDelay, Reason: err.Error()}

@@ -17,7 +17,7 @@ import (
 	"liqo.io/liqo/internal/kube"
 )
 
-func TestJudgeSortsErrors(t *testing.T) {
+func TestClassify(t *testing.T) {
 	resource := schema.GroupResource{Resource: "pods"}
 	fieldConflict := apierrors.NewApplyConflict([]metav1.StatusCause{{Type: metav1.CauseTypeFieldManagerConflict}}, "conflict")
 	terminating := apierrors.NewForbidden(resource, "p", errors.New("namespace is going away"))
@@ -53,7 +53,7 @@ func TestJudgeSortsErrors(t *testing.T) {
 		"the earlier of both counts":                   {err: errors.Join(wait, kube.Again(time.Minute, kube.Invalid("Bad", plain))), bad: true, after: time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := kube.Judge(test.err)
+			got := kube.Classify(test.err)
 			if got.Failed() != test.failed || got.Invalid() != test.bad || got.After != test.after {
 				t.Errorf("got failed %t, invalid %t, after %s; want %t, %t, %s",
 					got.Failed(), got.Invalid(), got.After, test.failed, test.bad, test.after)
@@ -62,7 +62,7 @@ func TestJudgeSortsErrors(t *testing.T) {
 	}
 }
 
-func TestReasonsAreFoundInWrappedErrors(t *testing.T) {
+func TestReasonsOfWrappedErrors(t *testing.T) {
 	err := fmt.Errorf("checking: %w", kube.Invalid("WrongKey", errors.New("too short")))
 	if reason, ok := kube.InvalidReason(err); !ok || reason != "WrongKey" {
 		t.Errorf("InvalidReason: got %q, %t", reason, ok)
@@ -75,7 +75,7 @@ func TestReasonsAreFoundInWrappedErrors(t *testing.T) {
 	}
 }
 
-func TestWaitsAreNotToldBesideWhatIsWrong(t *testing.T) {
+func TestProblemWithoutWaits(t *testing.T) {
 	plain, wait := errors.New("no"), kube.Wait(time.Second, "soon")
 	for name, test := range map[string]struct {
 		err  error
@@ -93,7 +93,7 @@ func TestWaitsAreNotToldBesideWhatIsWrong(t *testing.T) {
 		"that alone":                   {kube.Again(time.Second, kube.Invalid("Bad", plain)), "no"},
 		"what was said about the rest": {fmt.Errorf("writing: %w", errors.Join(wait, plain)), "writing: waiting: soon\nno"},
 	} {
-		if got := kube.Trouble(test.err).Error(); got != test.want {
+		if got := kube.Problem(test.err).Error(); got != test.want {
 			t.Errorf("%s: got %q, want %q", name, got, test.want)
 		}
 	}

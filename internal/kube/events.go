@@ -41,13 +41,13 @@ func Some(of []string) string {
 	return strings.Join(of[:few], ", ") + " and others"
 }
 
-// Complaints returns the events of a controller without a Reporter: one warning for each Invalid error, also within
+// Warnings returns the events of a controller without a Reporter: one warning for each Invalid error, also within
 // joined errors. Only the user can fix these.
-func Complaints(err error) []Event {
+func Warnings(err error) []Event {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var out []Event
 		for _, one := range joined.Unwrap() {
-			out = append(out, Complaints(one)...)
+			out = append(out, Warnings(one)...)
 		}
 		return out
 	}

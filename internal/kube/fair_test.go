@@ -20,7 +20,7 @@ func requestIn(namespace, name string) reconcile.Request {
 func byNamespace(r reconcile.Request) string { return r.Namespace }
 
 // A consumer that asks for ten thousand things delays what another one asks for by one of them.
-func TestNoGroupStarvesAnother(t *testing.T) {
+func TestFairQueueGroups(t *testing.T) {
 	queue := fairWorkQueue(byNamespace)("fair", RateLimiter())
 	t.Cleanup(queue.ShutDown)
 	for i := range 10_000 {
@@ -42,7 +42,7 @@ func TestNoGroupStarvesAnother(t *testing.T) {
 	}
 }
 
-func TestAFairQueueKeepsBackOff(t *testing.T) {
+func TestFairQueueBackoff(t *testing.T) {
 	queue := fairWorkQueue(byNamespace)("fair", RateLimiter())
 	t.Cleanup(queue.ShutDown)
 	r := requestIn("a", "one")
@@ -61,7 +61,7 @@ func TestAFairQueueKeepsBackOff(t *testing.T) {
 }
 
 // Each request comes out once, those of a group in order, and no group is served twice while another one waits.
-func TestAFairQueueIsFair(t *testing.T) {
+func TestFairQueueOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		queue := newFairQueue(byNamespace)
 		in := map[string]int{}

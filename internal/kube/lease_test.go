@@ -21,7 +21,7 @@ import (
 )
 
 // A container that was killed is started again in the same pod. It need not wait until its own lease has run out.
-func TestAProcessGoesOnWithTheLeaseOfItsPod(t *testing.T) {
+func TestLeaseAdoption(t *testing.T) {
 	c := testkit.Cluster(t)
 	ns := testkit.Namespace(t, c, "lease", nil)
 	held := &coordinationv1.Lease{
@@ -50,7 +50,7 @@ func TestAProcessGoesOnWithTheLeaseOfItsPod(t *testing.T) {
 }
 
 // A process may end at any moment: a Lease that it made has its owner from the first one on, with no right to write it again.
-func TestALeaseIsMadeWithItsOwner(t *testing.T) {
+func TestLeaseOwner(t *testing.T) {
 	c := testkit.Cluster(t)
 	ns := testkit.Namespace(t, c, "lease", nil)
 	user := testkit.UniqueID()

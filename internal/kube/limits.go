@@ -85,12 +85,12 @@ func (t *limitedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 
 // failResponse replaces the body of an error response by a sanitized one.
 func (t *limitedTransport) failResponse(resp *http.Response) (*http.Response, error) {
-	said, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 	resp.Body.Close()
 	if err != nil {
 		return nil, foreignError{err}
 	}
-	clean, ofType := cleanFailure(said)
+	clean, ofType := cleanFailure(text)
 	resp.Header.Set("Content-Type", ofType)
 	resp.Header.Del("Content-Length")
 	resp.Header.Del("Warning")
@@ -100,11 +100,11 @@ func (t *limitedTransport) failResponse(resp *http.Response) (*http.Response, er
 }
 
 // cleanFailure returns a sanitized Status as JSON, or a sanitized text.
-func cleanFailure(said []byte) (clean []byte, contentType string) {
-	obj, _, err := scheme.Codecs.UniversalDeserializer().Decode(said, nil, nil)
+func cleanFailure(text []byte) (clean []byte, contentType string) {
+	obj, _, err := scheme.Codecs.UniversalDeserializer().Decode(text, nil, nil)
 	status, ok := obj.(*metav1.Status)
 	if err != nil || !ok {
-		return []byte(policy.CleanText(string(said), policy.MaxForeignMessage)), "text/plain"
+		return []byte(policy.CleanText(string(text), policy.MaxForeignMessage)), "text/plain"
 	}
 	status.Message = policy.CleanText(status.Message, 4*policy.MaxForeignMessage)
 	status.Reason = metav1.StatusReason(policy.CleanLine(string(status.Reason), policy.MaxForeignReason))

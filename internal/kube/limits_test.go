@@ -58,7 +58,7 @@ func newHostileCluster(t *testing.T, answer http.HandlerFunc) *hostileCluster {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(offv1beta1.GroupVersion.WithKind("NamespaceMap"), meta.RESTScopeNamespace)
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
-	h.Cluster = Cluster{Config: cfg, HTTP: httpClient, Mapper: mapper, Scheme: Scheme, Room: &CacheBudget{Bytes: 4 << 20, Objects: 5000, Full: report}}
+	h.Cluster = Cluster{Config: cfg, HTTP: httpClient, Mapper: mapper, Scheme: Scheme, Budget: &CacheBudget{Bytes: 4 << 20, Objects: 5000, Full: report}}
 	return h
 }
 
@@ -72,11 +72,11 @@ func (c counted) Write(p []byte) (int, error) {
 	return c.ResponseWriter.Write(p)
 }
 
-// follow runs a Feed until it says what is wrong.
+// follow runs an Informer until it says what is wrong.
 func (h *hostileCluster) follow(t *testing.T, object client.Object) error {
 	t.Helper()
 	broken := make(chan error, 100)
-	feed, err := NewFeed(FeedOptions{Cluster: h.Cluster, Object: object, Namespace: "demo", Changed: func(_, _ client.Object) {}, Broken: func(err error) {
+	informer, err := NewInformer(InformerOptions{Cluster: h.Cluster, Object: object, Namespace: "demo", Changed: func(_, _ client.Object) {}, Broken: func(err error) {
 		select {
 		case broken <- err:
 		default:
@@ -87,7 +87,7 @@ func (h *hostileCluster) follow(t *testing.T, object client.Object) error {
 	}
 	done := make(chan struct{})
 	ended, stop := context.WithCancel(t.Context())
-	go func() { defer close(done); feed.Run(ended) }()
+	go func() { defer close(done); informer.Run(ended) }()
 	t.Cleanup(func() { stop(); <-done })
 	limit := time.After(time.Minute)
 	for {
@@ -100,7 +100,7 @@ func (h *hostileCluster) follow(t *testing.T, object client.Object) error {
 				return ErrTooLarge // of watches the reflector says only that they ended
 			}
 		case <-limit:
-			t.Fatal("the feed bears it")
+			t.Fatal("the informer bears it")
 		}
 	}
 }
@@ -121,7 +121,7 @@ func endless(w http.ResponseWriter, begin, again string) {
 
 const emptyList = `{"kind":"NamespaceMapList","apiVersion":"offloading.liqo.io/v1beta1","metadata":{"resourceVersion":"1"},"items":[]}`
 
-func TestHostileAnswers(t *testing.T) {
+func TestLimitResponses(t *testing.T) {
 	watches := func(r *http.Request) bool { return r.URL.Query().Get("watch") != "" }
 	bomb := &bytes.Buffer{}
 	z := gzip.NewWriter(bomb)
@@ -208,7 +208,7 @@ func TestHostileAnswers(t *testing.T) {
 }
 
 // A list of objects that are large but honest is read, in smaller pages.
-func TestLargeObjectsAreReadInSmallerPages(t *testing.T) {
+func TestPagedList(t *testing.T) {
 	const objects, large = 30, 100 << 10
 	var requests, watched atomic.Int64
 	h := newHostileCluster(t, func(w http.ResponseWriter, r *http.Request) {
@@ -239,19 +239,19 @@ func TestLargeObjectsAreReadInSmallerPages(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(list)
 	})
-	h.Room.Bytes = 64 << 20
-	feed, err := NewFeed(FeedOptions{Cluster: h.Cluster, Object: &offv1beta1.NamespaceMap{}, Namespace: "demo", Changed: func(_, _ client.Object) {}})
+	h.Budget.Bytes = 64 << 20
+	informer, err := NewInformer(InformerOptions{Cluster: h.Cluster, Object: &offv1beta1.NamespaceMap{}, Namespace: "demo", Changed: func(_, _ client.Object) {}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
-	go func() { defer close(done); feed.Run(ctx) }()
+	go func() { defer close(done); informer.Run(ctx) }()
 	defer func() { stop(); <-done }()
 	select {
-	case <-feed.Synced():
+	case <-informer.Synced():
 	case <-time.After(time.Minute):
-		t.Fatalf("not synced: %v", feed.Err())
+		t.Fatalf("not synced: %v", informer.Err())
 	}
 	for deadline := time.After(time.Minute); watched.Load() < 2; {
 		select {
@@ -260,7 +260,7 @@ func TestLargeObjectsAreReadInSmallerPages(t *testing.T) {
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
-	if got := len(feed.List()); got != objects || requests.Load() < 4 {
+	if got := len(informer.List()); got != objects || requests.Load() < 4 {
 		t.Errorf("%d objects in %d requests", got, requests.Load())
 	}
 	if got := h.reports.Load(); got > 0 {
@@ -269,7 +269,7 @@ func TestLargeObjectsAreReadInSmallerPages(t *testing.T) {
 }
 
 // One peer that is hostile stops no other: each has a budget of its own.
-func TestOnePeerDoesNotTakeTheRoomOfAnother(t *testing.T) {
+func TestCacheBudgetPerPeer(t *testing.T) {
 	mine, another := &CacheBudget{Bytes: 1000, Objects: 10}, &CacheBudget{Bytes: 1000, Objects: 10}
 	for mine.exchangeBytes(0, 300) == nil {
 	}
@@ -308,7 +308,7 @@ func TestCacheBudgetOfCopies(t *testing.T) {
 }
 
 // The copies that a cluster made itself do not count.
-func TestFeedExtendsCacheBudget(t *testing.T) {
+func TestInformerExtendsCacheBudget(t *testing.T) {
 	list := &offv1beta1.NamespaceMapList{}
 	list.Kind, list.APIVersion, list.ResourceVersion = "NamespaceMapList", offv1beta1.GroupVersion.String(), "1"
 	for i := range 50 {
@@ -329,28 +329,28 @@ func TestFeedExtendsCacheBudget(t *testing.T) {
 		}
 		_ = json.NewEncoder(w).Encode(list)
 	})
-	h.Room.Objects = 10
+	h.Budget.Objects = 10
 	local := h.Cluster
-	local.Room, local.Extends = nil, h.Room
+	local.Budget, local.Extends = nil, h.Budget
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer stop()
 	for _, cluster := range []Cluster{local, h.Cluster} {
-		feed, err := NewFeed(FeedOptions{Cluster: cluster, Object: &offv1beta1.NamespaceMap{}, Namespace: "demo", Changed: func(_, _ client.Object) {}})
+		informer, err := NewInformer(InformerOptions{Cluster: cluster, Object: &offv1beta1.NamespaceMap{}, Namespace: "demo", Changed: func(_, _ client.Object) {}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		running.Go(func() { feed.Run(ctx) })
+		running.Go(func() { informer.Run(ctx) })
 		select {
-		case <-feed.Synced():
+		case <-informer.Synced():
 		case <-time.After(time.Minute):
-			t.Fatalf("not synced: %v", feed.Err())
+			t.Fatalf("not synced: %v", informer.Err())
 		}
 	}
 }
 
-func TestErrorsOfAPeerCommandNoTerminal(t *testing.T) {
+func TestForeignErrorText(t *testing.T) {
 	for name, body := range map[string]string{
 		"status": `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no \u001b[2J rights` + strings.Repeat("x", 10_000) + `","reason":"Forbidden","code":403,"details":{"causes":[{"message":"\u001b]0;x"}]}}`,
 		"text":   "no \x1b[2J rights" + strings.Repeat("x", 100_000),

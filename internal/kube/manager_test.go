@@ -23,7 +23,7 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-func TestManagerServesHealthAndProfilesToAllAndMetricsToTheAuthorised(t *testing.T) {
+func TestManagerEndpoints(t *testing.T) {
 	c := testkit.Cluster(t)
 	health, metrics, profiles := freeAddress(t), freeAddress(t), freeAddress(t)
 	mgr, err := kube.NewManager(c.Config, kube.ManagerOptions{
@@ -54,7 +54,7 @@ func TestManagerServesHealthAndProfilesToAllAndMetricsToTheAuthorised(t *testing
 	}
 }
 
-func TestPlainMetricsAreServedToAll(t *testing.T) {
+func TestManagerPlainMetrics(t *testing.T) {
 	c := testkit.Cluster(t)
 	metrics := freeAddress(t)
 	mgr, err := kube.NewManager(c.Config, kube.ManagerOptions{Name: "plain", HealthAddress: "0", MetricsAddress: metrics, PlainMetrics: true, RepeatNames: true})
@@ -97,7 +97,7 @@ func freeAddress(t *testing.T) string {
 }
 
 // A process that is told to stop while it still waits for its caches, because the API server is away or refuses it, stops.
-func TestAManagerStopsBeforeItsCachesHaveSynced(t *testing.T) {
+func TestManagerStopDuringSync(t *testing.T) {
 	c := testkit.Cluster(t)
 	mgr, err := kube.NewManager(c.User(t, "without-rights"), kube.ManagerOptions{HealthAddress: "0", MetricsAddress: "0"})
 	if err != nil {

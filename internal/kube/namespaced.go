@@ -41,13 +41,13 @@ type NamespacedWatch struct {
 
 	wake     chan struct{}
 	mu       sync.RWMutex
-	running  map[string]*namespaceFeed
+	running  map[string]*namespaceInformer
 	handlers []boundHandler
 }
 
-type namespaceFeed struct {
-	feed *Feed
-	stop context.CancelFunc
+type namespaceInformer struct {
+	informer *Informer
+	stop     context.CancelFunc
 }
 
 type boundHandler struct {
@@ -66,7 +66,7 @@ func NewNamespacedWatch(cfg *rest.Config, nsCache cache.Cache, obj client.Object
 		nsSelector: orEverything(nsSelector),
 		selector:   orEverything(objSelector),
 		wake:       make(chan struct{}, 1),
-		running:    map[string]*namespaceFeed{},
+		running:    map[string]*namespaceInformer{},
 	}
 }
 
@@ -100,8 +100,8 @@ func (w *NamespacedWatch) Start(ctx context.Context) error {
 	}
 	defer func() { _ = informer.RemoveEventHandler(registration) }()
 
-	var feeds sync.WaitGroup
-	defer feeds.Wait()
+	var informers sync.WaitGroup
+	defer informers.Wait()
 	defer w.stopAll()
 	w.notifyChange()
 	for {
@@ -109,7 +109,7 @@ func (w *NamespacedWatch) Start(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-w.wake:
-			if err := w.followNamespaces(ctx, cluster, &feeds); err != nil {
+			if err := w.followNamespaces(ctx, cluster, &informers); err != nil {
 				log.FromContext(ctx).Error(err, "following namespaces failed", "type", fmt.Sprintf("%T", w.object))
 			}
 		}
@@ -123,8 +123,8 @@ func (w *NamespacedWatch) notifyChange() {
 	}
 }
 
-// followNamespaces starts and stops feeds so that every selected namespace has one.
-func (w *NamespacedWatch) followNamespaces(ctx context.Context, cluster Cluster, feeds *sync.WaitGroup) error {
+// followNamespaces starts and stops informers so that every selected namespace has one.
+func (w *NamespacedWatch) followNamespaces(ctx context.Context, cluster Cluster, informers *sync.WaitGroup) error {
 	var list corev1.NamespaceList
 	if err := w.namespaces.List(ctx, &list, client.MatchingLabelsSelector{Selector: w.nsSelector}); err != nil {
 		return fmt.Errorf("listing namespaces: %w", err)
@@ -134,23 +134,23 @@ func (w *NamespacedWatch) followNamespaces(ctx context.Context, cluster Cluster,
 	for i := range list.Items {
 		name := list.Items[i].Name
 		wanted[name] = true
-		errs = append(errs, w.startFeed(ctx, cluster, name, feeds))
+		errs = append(errs, w.startInformer(ctx, cluster, name, informers))
 	}
 	for _, name := range w.startedNamespaces() {
 		if !wanted[name] {
-			w.stopFeed(name)
+			w.stopInformer(name)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (w *NamespacedWatch) startFeed(ctx context.Context, cluster Cluster, namespace string, feeds *sync.WaitGroup) error {
+func (w *NamespacedWatch) startInformer(ctx context.Context, cluster Cluster, namespace string, informers *sync.WaitGroup) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.running[namespace] != nil {
 		return nil
 	}
-	feed, err := NewFeed(FeedOptions{
+	informer, err := NewInformer(InformerOptions{
 		Cluster:   cluster,
 		Object:    w.object,
 		Namespace: namespace,
@@ -163,14 +163,14 @@ func (w *NamespacedWatch) startFeed(ctx context.Context, cluster Cluster, namesp
 	if err != nil {
 		return fmt.Errorf("watching namespace %s: %w", namespace, err)
 	}
-	feedCtx, stop := context.WithCancel(ctx)
-	w.running[namespace] = &namespaceFeed{feed: feed, stop: stop}
-	feeds.Go(func() { feed.Run(feedCtx) })
+	informerCtx, stop := context.WithCancel(ctx)
+	w.running[namespace] = &namespaceInformer{informer: informer, stop: stop}
+	informers.Go(func() { informer.Run(informerCtx) })
 	return nil
 }
 
-// stopFeed stops the feed of a namespace, and sends delete events for its objects to the handlers.
-func (w *NamespacedWatch) stopFeed(namespace string) {
+// stopInformer stops the informer of a namespace, and sends delete events for its objects to the handlers.
+func (w *NamespacedWatch) stopInformer(namespace string) {
 	w.mu.Lock()
 	entry := w.running[namespace]
 	delete(w.running, namespace)
@@ -179,7 +179,7 @@ func (w *NamespacedWatch) stopFeed(namespace string) {
 		return
 	}
 	entry.stop()
-	for _, obj := range entry.feed.List() {
+	for _, obj := range entry.informer.List() {
 		w.handleChange(obj, nil)
 	}
 }
@@ -238,7 +238,7 @@ func (w *NamespacedWatch) bindHandler(h boundHandler) []client.Object {
 	w.handlers = append(w.handlers[:len(w.handlers):len(w.handlers)], h)
 	var missed []client.Object
 	for _, entry := range w.running {
-		missed = append(missed, entry.feed.List()...)
+		missed = append(missed, entry.informer.List()...)
 	}
 	return missed
 }
@@ -246,12 +246,12 @@ func (w *NamespacedWatch) bindHandler(h boundHandler) []client.Object {
 // Get reads an object from the cache. Get returns a Wait while the namespace has not synced, and NotFound for a
 // namespace that is not watched.
 func (w *NamespacedWatch) Get(ctx context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
-	feed, err := w.feedOf(ctx, key.Namespace)
+	informer, err := w.informerOf(ctx, key.Namespace)
 	if err != nil {
 		return err
 	}
-	if feed != nil {
-		if obj := feed.Get(key.Namespace, key.Name); obj != nil {
+	if informer != nil {
+		if obj := informer.Get(key.Namespace, key.Name); obj != nil {
 			return CopyObject(obj, into)
 		}
 	}
@@ -276,14 +276,14 @@ func (w *NamespacedWatch) List(ctx context.Context, into client.ObjectList, opts
 	}
 	var out []runtime.Object
 	for _, namespace := range namespaces {
-		feed, err := w.feedOf(ctx, namespace)
+		informer, err := w.informerOf(ctx, namespace)
 		if err != nil {
 			return err
 		}
-		if feed == nil {
+		if informer == nil {
 			continue
 		}
-		for _, obj := range feed.List() {
+		for _, obj := range informer.List() {
 			if o.LabelSelector == nil || o.LabelSelector.Matches(labels.Set(obj.GetLabels())) {
 				out = append(out, obj.DeepCopyObject())
 			}
@@ -292,26 +292,26 @@ func (w *NamespacedWatch) List(ctx context.Context, into client.ObjectList, opts
 	return meta.SetList(into, out)
 }
 
-// feedWait is the requeue delay for a namespace that has just been selected.
-const feedWait = time.Second
+// namespaceWait is the requeue delay for a namespace that has just been selected.
+const namespaceWait = time.Second
 
-// feedOf returns the synced feed of a namespace, nil if the namespace is not selected.
-func (w *NamespacedWatch) feedOf(ctx context.Context, namespace string) (*Feed, error) {
+// informerOf returns the synced informer of a namespace, nil if the namespace is not selected.
+func (w *NamespacedWatch) informerOf(ctx context.Context, namespace string) (*Informer, error) {
 	w.mu.RLock()
 	entry := w.running[namespace]
 	w.mu.RUnlock()
 	if entry != nil {
-		if !entry.feed.HasSynced() {
-			return nil, Wait(feedWait, fmt.Sprintf("namespace %s is being read", namespace))
+		if !entry.informer.HasSynced() {
+			return nil, Wait(namespaceWait, fmt.Sprintf("namespace %s is being read", namespace))
 		}
-		return entry.feed, nil
+		return entry.informer, nil
 	}
 	var ns corev1.Namespace
 	if err := w.namespaces.Get(ctx, client.ObjectKey{Name: namespace}, &ns); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
 	if w.nsSelector.Matches(labels.Set(ns.Labels)) {
-		return nil, Wait(feedWait, fmt.Sprintf("namespace %s is not watched yet", namespace))
+		return nil, Wait(namespaceWait, fmt.Sprintf("namespace %s is not watched yet", namespace))
 	}
 	return nil, nil
 }

@@ -110,7 +110,7 @@ func secret(t *testing.T, c *testkit.ControlPlane, namespace, name string, label
 
 var ours = map[string]string{"ours": "true"}
 
-func TestNamespacedWatchFollowsLabelsAndRights(t *testing.T) {
+func TestNamespacedWatchLabelsAndPermissions(t *testing.T) {
 	c := testkit.Cluster(t)
 	first := testkit.Namespace(t, c, "watched", map[string]string{"tenant": "a"})
 	later := testkit.Namespace(t, c, "later", nil)
@@ -160,7 +160,7 @@ func TestNamespacedWatchFollowsLabelsAndRights(t *testing.T) {
 	}
 }
 
-func TestNamespacedWatchHandsOutCopies(t *testing.T) {
+func TestNamespacedWatchCopies(t *testing.T) {
 	c := testkit.Cluster(t)
 	ns := testkit.Namespace(t, c, "copies", map[string]string{"tenant": "copies"})
 	allow(t, c, ns, "copier", "secrets")
@@ -192,7 +192,7 @@ func label(t *testing.T, c *testkit.ControlPlane, namespace, value string) {
 	}
 }
 
-func TestManagerReadsOnlyWhatIsWatched(t *testing.T) {
+func TestManagerUnwatchedKinds(t *testing.T) {
 	c := testkit.Cluster(t)
 	var mgr ctrl.Manager
 	testkit.Manager(t, c.Config, kube.ManagerOptions{}, func(m ctrl.Manager) error {

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 )
 
-func TestWhatRulesReadOfANamespaceWakes(t *testing.T) {
+func TestNamespacePredicate(t *testing.T) {
 	before := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"a": "b"}}}
 	for name, tc := range map[string]struct {
 		change func(*corev1.Namespace)

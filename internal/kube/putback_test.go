@@ -64,7 +64,7 @@ func (r *rivalry) run(t *testing.T, theirs func(context.Context) error, ours fun
 		wrote, err := ours(t.Context())
 		if message, conflict := kube.ConflictingWriter(err); conflict {
 			r.told = message
-			if after := kube.Judge(err).After; after <= 0 {
+			if after := kube.Classify(err).After; after <= 0 {
 				t.Fatalf("it is tried again after %s", after)
 			}
 		} else if err != nil && !apierrors.IsConflict(err) && !kube.IsWait(err) {
@@ -142,7 +142,7 @@ func ownedObjects(namespace string) map[string]client.Object {
 }
 
 // Objects that we own, of each kind, are put back ever more seldom where another writer changes or deletes them each time.
-func TestPutBacksOfEachKind(t *testing.T) {
+func TestPutBacks(t *testing.T) {
 	namespace := newApplier(t).namespace
 	kinds := ownedObjects(namespace)
 	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
@@ -260,7 +260,7 @@ func (steadfast) Sync(_ context.Context, fc *liqov1beta1.ForeignCluster) error {
 }
 
 // A controller does not fight, and says with whom it would.
-func TestControllerTellsOfAConflictingWriter(t *testing.T) {
+func TestConflictingWriterEvent(t *testing.T) {
 	c := testkit.Cluster(t)
 	testkit.Manager(t, c.Config, kube.ManagerOptions{Name: "test"}, func(mgr ctrl.Manager) error {
 		controller := kube.NewController[*liqov1beta1.ForeignCluster](mgr, kube.Options{Name: "steadfast"}, steadfast{})

@@ -20,7 +20,7 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-func TestRequestsAreForWhatIsConcerned(t *testing.T) {
+func TestRequestsFor(t *testing.T) {
 	c := testkit.Cluster(t)
 	ns := testkit.Namespace(t, c, "requests", nil)
 	for _, name := range []string{"one", "two"} {
@@ -41,7 +41,7 @@ func TestRequestsAreForWhatIsConcerned(t *testing.T) {
 	}
 }
 
-func TestAQueueIsToldOfFailuresOnly(t *testing.T) {
+func TestResultOfErrors(t *testing.T) {
 	failure := errors.New("refused")
 	for rule, tc := range map[string]struct {
 		err, want error

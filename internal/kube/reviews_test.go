@@ -34,7 +34,7 @@ func account(t *testing.T, clients kubernetes.Interface, name string) string {
 	return token.Status.Token
 }
 
-func TestMetricsAreForThoseWhoMayReadThem(t *testing.T) {
+func TestMetricsAuthorization(t *testing.T) {
 	c := testkit.Cluster(t)
 	clients := kubernetes.NewForConfigOrDie(c.Config)
 	scraper, other := account(t, clients, "scraper"), account(t, clients, "other")
@@ -90,7 +90,7 @@ func TestMetricsAreForThoseWhoMayReadThem(t *testing.T) {
 	}
 }
 
-func TestAnAPIServerThatIsAwayLetsNobodyIn(t *testing.T) {
+func TestReviewsWithoutAPIServer(t *testing.T) {
 	c := testkit.Cluster(t)
 	clients := kubernetes.NewForConfigOrDie(c.Config)
 	reviews := kube.NewReviews(clients.AuthenticationV1(), clients.AuthorizationV1())

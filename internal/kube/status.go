@@ -43,7 +43,7 @@ func (c *Controller[T]) writeStatus(ctx context.Context, before, obj T) error {
 		return err
 	}
 	write := c.patchStatus
-	if _, ok := c.syncer.(Bearer[T]); ok {
+	if _, ok := c.syncer.(StatusCopier[T]); ok {
 		write = c.putStatus
 	}
 	version, err := write(ctx, before, obj)
@@ -67,7 +67,7 @@ func (c *Controller[T]) patchStatus(ctx context.Context, before, obj T) (string,
 
 // putStatus replaces the whole status.
 func (c *Controller[T]) putStatus(ctx context.Context, _, obj T) (string, error) {
-	target := c.syncer.(Bearer[T]).Bear(obj)
+	target := c.syncer.(StatusCopier[T]).CopyForStatus(obj)
 	err := c.client.Status().Update(ctx, target)
 	return target.GetResourceVersion(), err
 }

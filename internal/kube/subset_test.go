@@ -67,7 +67,7 @@ func parse(t *testing.T, text string) map[string]any {
 	return out
 }
 
-func TestSubsetOfHoldsForWhatOthersAdd(t *testing.T) {
+func TestSubsetOfForeignFields(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := drawMap(t, 3)
 		have := maps.Clone(want)
@@ -110,7 +110,7 @@ func drawValue(t *rapid.T, depth int) any {
 	}
 }
 
-func TestToMapMakesTypedAndUnstructuredEqual(t *testing.T) {
+func TestToMap(t *testing.T) {
 	typed := &corev1.Pod{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{

@@ -49,10 +49,10 @@ func (s Cluster) Get(name string, into client.Object) (bool, error) {
 		return false, err
 	}
 	watching := false
-	for feed := range s.feedsOf(gvk) {
+	for informer := range s.informersOf(gvk) {
 		watching = true
 		for _, namespace := range []string{s.Namespace, ""} {
-			if found, err := feed.Read(namespace, name, into); err != nil {
+			if found, err := informer.Read(namespace, name, into); err != nil {
 				return false, fmt.Errorf("reading %s %s: %w", gvk.Kind, name, err)
 			} else if found {
 				return true, nil
@@ -65,11 +65,11 @@ func (s Cluster) Get(name string, into client.Object) (bool, error) {
 	return false, nil
 }
 
-// feedsOf returns the informers of one kind in this cluster.
-func (s Cluster) feedsOf(gvk schema.GroupVersionKind) iter.Seq[*kube.Feed] {
-	return func(yield func(*kube.Feed) bool) {
+// informersOf returns the informers of one kind in this cluster.
+func (s Cluster) informersOf(gvk schema.GroupVersionKind) iter.Seq[*kube.Informer] {
+	return func(yield func(*kube.Informer) bool) {
 		for _, a := range s.sources {
-			if a.gvk == gvk && !yield(a.shared.feed) {
+			if a.gvk == gvk && !yield(a.shared.informer) {
 				return
 			}
 		}
@@ -87,9 +87,9 @@ func (s Cluster) List(into client.ObjectList) error {
 	var out []runtime.Object
 	seen := map[client.ObjectKey]bool{}
 	watching := false
-	for feed := range s.feedsOf(gvk) {
+	for informer := range s.informersOf(gvk) {
 		watching = true
-		for _, obj := range feed.List() {
+		for _, obj := range informer.List() {
 			key := client.ObjectKeyFromObject(obj)
 			if seen[key] {
 				continue
@@ -120,7 +120,7 @@ func Of[T client.Object](s Cluster, item string) []T {
 			continue
 		}
 		for _, key := range a.listener.objectsOf(item) {
-			if obj, ok := a.shared.feed.Get(key.Namespace, key.Name).(T); ok && slices.Contains(a.Keys(obj), item) {
+			if obj, ok := a.shared.informer.Get(key.Namespace, key.Name).(T); ok && slices.Contains(a.Keys(obj), item) {
 				out = append(out, obj)
 			}
 		}
@@ -280,12 +280,12 @@ func (s Cluster) gvkOf(obj client.Object) (schema.GroupVersionKind, error) {
 // findCached returns the cached object without a copy, nil if it does not exist.
 func (s Cluster) findCached(gvk schema.GroupVersionKind, name string) (client.Object, error) {
 	watching := false
-	for feed := range s.feedsOf(gvk) {
+	for informer := range s.informersOf(gvk) {
 		watching = true
-		if obj := feed.Get(s.Namespace, name); obj != nil {
+		if obj := informer.Get(s.Namespace, name); obj != nil {
 			return obj, nil
 		}
-		if obj := feed.Get("", name); obj != nil {
+		if obj := informer.Get("", name); obj != nil {
 			return obj, nil
 		}
 	}
@@ -300,7 +300,7 @@ func (s Cluster) notWatched(gvk schema.GroupVersionKind) error {
 }
 
 func (s Cluster) isWatched(gvk schema.GroupVersionKind) bool {
-	for range s.feedsOf(gvk) {
+	for range s.informersOf(gvk) {
 		return true
 	}
 	return false

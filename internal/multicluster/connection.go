@@ -50,9 +50,9 @@ type Conn struct {
 	current   atomic.Pointer[credentials]
 	// allowLoopback is for clusters on one machine.
 	allowLoopback bool
-	// limits apply to responses; conduct records the limits reached, and may be nil.
-	limits  kube.Limits
-	conduct *Conduct
+	// limits apply to responses; misbehaviours records the limits reached, and may be nil.
+	limits        kube.Limits
+	misbehaviours *Misbehaviours
 }
 
 // Dialer returns a dialer that refuses addresses invalid for a peer. It checks the IP address after name resolution.
@@ -81,8 +81,10 @@ func AllowLoopback(yes bool) Option { return func(c *Conn) { c.allowLoopback = y
 // WithLimits sets the limits of responses; the default is kube.DefaultLimits.
 func WithLimits(l kube.Limits) Option { return func(c *Conn) { c.limits = l } }
 
-// WithConduct records the limits reached.
-func WithConduct(conduct *Conduct) Option { return func(c *Conn) { c.conduct = conduct } }
+// WithMisbehaviours records the limits reached.
+func WithMisbehaviours(misbehaviours *Misbehaviours) Option {
+	return func(c *Conn) { c.misbehaviours = misbehaviours }
+}
 
 // NewConn returns a connection for a kubeconfig, without sending a request. It refuses addresses invalid for a peer at each connection, when
 // the name of the server or of the proxy is resolved.
@@ -112,7 +114,7 @@ func NewConn(kubeconfig []byte, opts ...Option) (*Conn, error) {
 	}
 	c.config = &rest.Config{
 		Host:               creds.kubeconfig.Server,
-		Transport:          kube.LimitResponses(authenticated{conn: c, next: c.transport}, c.limits, c.conduct.Report),
+		Transport:          kube.LimitResponses(authenticated{conn: c, next: c.transport}, c.limits, c.misbehaviours.Report),
 		QPS:                qps,
 		Burst:              burst,
 		DisableCompression: true,

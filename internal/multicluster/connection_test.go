@@ -83,7 +83,7 @@ func ended(t *testing.T, w watch.Interface) {
 	}
 }
 
-func TestSwapOfCertificatesCutsWatchesAndOldConnections(t *testing.T) {
+func TestSwapCertificates(t *testing.T) {
 	c := testkit.Cluster(t)
 	ns := testkit.Namespace(t, c, "swap", nil)
 	mayRead(t, c, ns, "before", "after")
@@ -117,7 +117,7 @@ func TestSwapOfCertificatesCutsWatchesAndOldConnections(t *testing.T) {
 	}
 }
 
-func TestSwapOfTheSameCredentialsCutsNothing(t *testing.T) {
+func TestSwapSameCredentials(t *testing.T) {
 	c := testkit.Cluster(t)
 	ns := testkit.Namespace(t, c, "same", nil)
 	mayRead(t, c, ns, "same")
@@ -138,7 +138,7 @@ func TestSwapOfTheSameCredentialsCutsNothing(t *testing.T) {
 	}
 }
 
-func TestSwapOfTokens(t *testing.T) {
+func TestSwapTokens(t *testing.T) {
 	c := testkit.Cluster(t)
 	ns := testkit.Namespace(t, c, "tokens", nil)
 	conn := connect(t, withToken(t, c, ns, "one"))
@@ -170,7 +170,7 @@ func withToken(t *testing.T, c *testkit.ControlPlane, namespace, account string)
 	return cfg
 }
 
-func TestSwapRefusesAnotherServer(t *testing.T) {
+func TestSwapOtherServer(t *testing.T) {
 	c := testkit.Cluster(t)
 	cfg := c.User(t, "stays")
 	conn := connect(t, cfg)
@@ -187,7 +187,7 @@ func TestSwapRefusesAnotherServer(t *testing.T) {
 	}
 }
 
-func TestHealthyTellsAnOutage(t *testing.T) {
+func TestHealthyOutage(t *testing.T) {
 	c := testkit.SecondCluster(t)
 	conn := connect(t, c.User(t, "patient"))
 	if err := conn.Healthy(t.Context()); err != nil {
@@ -201,7 +201,7 @@ func TestHealthyTellsAnOutage(t *testing.T) {
 	testkit.Eventually(t, limit, func() error { return conn.Healthy(context.Background()) })
 }
 
-func TestUnknownServerIsNotTrusted(t *testing.T) {
+func TestConnUntrustedServer(t *testing.T) {
 	c := testkit.Cluster(t)
 	cfg := c.User(t, "careful")
 	cfg.CAData = nil
@@ -211,7 +211,7 @@ func TestUnknownServerIsNotTrusted(t *testing.T) {
 	}
 }
 
-func TestAKubeconfigNamesItsAuthorityOrNone(t *testing.T) {
+func TestConnNamesAuthority(t *testing.T) {
 	for ca, want := range map[string]bool{"some": true, "": false} {
 		cfg := &rest.Config{Host: "https://192.0.2.1", BearerToken: "token"}
 		if ca != "" {
@@ -244,7 +244,7 @@ func mayRead(t *testing.T, c *testkit.ControlPlane, namespace string, users ...s
 }
 
 // A peer names its server, and the proxy to it, itself: neither leads into this machine or to what serves its credentials, however it is spelled.
-func TestNoConnectionLeadsInside(t *testing.T) {
+func TestConnPeerAddresses(t *testing.T) {
 	reached := &atomic.Int32{}
 	inside := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) }))
 	t.Cleanup(inside.Close)

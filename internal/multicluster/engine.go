@@ -19,11 +19,11 @@ type Engine struct {
 	order         []string // names of the kinds in the order of Options
 	background    sync.WaitGroup
 
-	mu     sync.Mutex
-	ctx    context.Context // of Run; nil before
-	wanted []Pair          // pairs passed to Set before Run
-	pairs  map[Pair]*pairRun
-	feeds  map[feedID]*sharedFeed
+	mu        sync.Mutex
+	ctx       context.Context // of Run; nil before
+	wanted    []Pair          // pairs passed to Set before Run
+	pairs     map[Pair]*pairRun
+	informers map[informerID]*sharedInformer
 }
 
 // pairRun is a running pair.
@@ -75,16 +75,16 @@ func (e *Engine) startPair(pair Pair) {
 			parked: map[string]bool{},
 		}
 		run.kinds[name] = pk
-		e.attachFeeds(pk, e.local, pair.Local, pk.kind.local, &pk.local)
-		e.attachFeeds(pk, e.remote, pair.Remote, pk.kind.remote, &pk.remote)
+		e.attachInformers(pk, e.local, pair.Local, pk.kind.local, &pk.local)
+		e.attachInformers(pk, e.remote, pair.Remote, pk.kind.remote, &pk.remote)
 		e.background.Go(func() { e.beginPair(pk) })
 	}
 }
 
-// attachFeeds attaches a kind of a pair to the informers of one cluster.
-func (e *Engine) attachFeeds(pk *pairKind, at *endpoint, namespace string, sources []watched, into *[]attached) {
+// attachInformers attaches a kind of a pair to the informers of one cluster.
+func (e *Engine) attachInformers(pk *pairKind, at *endpoint, namespace string, sources []watched, into *[]attached) {
 	for _, w := range sources {
-		feed, err := e.acquireFeed(at, namespace, w)
+		informer, err := e.acquireInformer(at, namespace, w)
 		if err != nil {
 			// New validates every prototype; if it misses an error, this kind stays parked and logs the reason.
 			e.options.Log.Error(err, "watching failed", "kind", pk.kind.Name, "namespace", namespace)
@@ -92,8 +92,8 @@ func (e *Engine) attachFeeds(pk *pairKind, at *endpoint, namespace string, sourc
 			return
 		}
 		l := newListener(w.Source, func(name string) { pk.enqueue(name, at == e.remote) }, pk.retryItems)
-		*into = append(*into, attached{watched: w, shared: feed, listener: l})
-		feed.addListener(l)
+		*into = append(*into, attached{watched: w, shared: informer, listener: l})
+		informer.addListener(l)
 	}
 }
 
@@ -101,7 +101,7 @@ func (e *Engine) attachFeeds(pk *pairKind, at *endpoint, namespace string, sourc
 func (e *Engine) beginPair(pk *pairKind) {
 	for _, a := range slices.Concat(pk.local, pk.remote) {
 		select {
-		case <-a.shared.feed.Synced():
+		case <-a.shared.informer.Synced():
 		case <-pk.ctx.Done():
 			return
 		}
@@ -120,7 +120,7 @@ func (e *Engine) stopPair(run *pairRun) {
 	for _, pk := range run.kinds {
 		for _, a := range slices.Concat(pk.local, pk.remote) {
 			a.shared.removeListener(a.listener)
-			e.releaseFeed(a.shared)
+			e.releaseInformer(a.shared)
 		}
 		pk.dropItems()
 		pk.kind.leavePair(run.pair)

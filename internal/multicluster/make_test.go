@@ -16,7 +16,7 @@ import (
 )
 
 // What is not in the cache may have been made a moment ago, by anybody.
-func TestMakeNeverTakesOver(t *testing.T) {
+func TestMakeExisting(t *testing.T) {
 	results := make(chan string, 1)
 	s := play(t, multicluster.Kind{
 		Name:   "making",

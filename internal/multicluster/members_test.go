@@ -18,8 +18,8 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-// TestItemsKnowTheirMembers lets remote ConfigMaps name the items that they belong to.
-func TestItemsKnowTheirMembers(t *testing.T) {
+// TestMembers lets remote ConfigMaps name the items that they belong to.
+func TestMembers(t *testing.T) {
 	var mu sync.Mutex
 	members, syncs := map[string]string{}, map[string]int{}
 	s := play(t, multicluster.Kind{

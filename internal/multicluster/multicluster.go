@@ -47,7 +47,7 @@ type Source struct {
 	Optional bool
 	// Transform changes each object before it is cached; nil strips the managed fields.
 	Transform *Transform
-	// Pack keeps the cached objects encoded, for kinds of Kubernetes itself: see kube.FeedOptions.
+	// Pack keeps the cached objects encoded, for kinds of Kubernetes itself: see kube.InformerOptions.
 	Pack bool
 }
 
@@ -107,8 +107,8 @@ type Options struct {
 	// creates its own.
 	LocalCluster, RemoteCluster *kube.Cluster
 	Kinds                       []Kind
-	// Room limits the cache of the remote cluster if RemoteCluster is nil; nil means no limit.
-	Room *kube.CacheBudget
+	// Budget limits the cache of the remote cluster if RemoteCluster is nil; nil means no limit.
+	Budget *kube.CacheBudget
 	// FieldManager of server-side apply; empty is names.FieldManager.
 	FieldManager string
 	Log          logr.Logger
@@ -139,15 +139,15 @@ func New(o Options) (*Engine, error) {
 		return nil, fmt.Errorf("preparing the remote cluster: %w", err)
 	}
 	if o.RemoteCluster == nil {
-		far.cluster.Room = o.Room
+		far.cluster.Budget = o.Budget
 	}
 	e := &Engine{
-		options: o,
-		local:   local,
-		remote:  far,
-		kinds:   map[string]*kindState{},
-		pairs:   map[Pair]*pairRun{},
-		feeds:   map[feedID]*sharedFeed{},
+		options:   o,
+		local:     local,
+		remote:    far,
+		kinds:     map[string]*kindState{},
+		pairs:     map[Pair]*pairRun{},
+		informers: map[informerID]*sharedInformer{},
 	}
 	for _, k := range o.Kinds {
 		if err := e.addKind(k); err != nil {

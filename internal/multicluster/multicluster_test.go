@@ -24,7 +24,7 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-func TestPairsStartAndStopAtRunTime(t *testing.T) {
+func TestPairLifecycle(t *testing.T) {
 	s := play(t)
 	first, second := s.pair(t), s.pair(t)
 	put(t, s.local, first.Local, "a", "1", mine)
@@ -61,7 +61,7 @@ func TestPairsStartAndStopAtRunTime(t *testing.T) {
 	})
 }
 
-func TestNothingIsWrittenWhenEqual(t *testing.T) {
+func TestApplyEqual(t *testing.T) {
 	s := play(t)
 	p := s.pair(t)
 	put(t, s.local, p.Local, "a", "1", mine)
@@ -87,7 +87,7 @@ func TestNothingIsWrittenWhenEqual(t *testing.T) {
 	}
 }
 
-func TestItemsAreParkedWhileOneSideIsForbidden(t *testing.T) {
+func TestParkedWhileForbidden(t *testing.T) {
 	for _, side := range []string{"local", "remote"} {
 		t.Run(side, func(t *testing.T) {
 			other := map[string]string{"local": "remote", "remote": "local"}[side]
@@ -127,7 +127,7 @@ func TestItemsAreParkedWhileOneSideIsForbidden(t *testing.T) {
 	}
 }
 
-func TestCredentialSwapCutsWatchesAndGoesOn(t *testing.T) {
+func TestCredentialSwap(t *testing.T) {
 	s := &scene{
 		local: testkit.Cluster(t), far: testkit.SecondCluster(t), localUser: "local-swap", remoteUser: "before",
 		log: &journal{syncs: map[string]int{}, wrote: map[string]int{}},
@@ -168,7 +168,7 @@ func TestCredentialSwapCutsWatchesAndGoesOn(t *testing.T) {
 	}
 }
 
-func TestRemoteOutageIsSurvived(t *testing.T) {
+func TestRemoteOutage(t *testing.T) {
 	s := play(t)
 	p := s.pair(t)
 	put(t, s.local, p.Local, "changed", "1", mine)
@@ -193,7 +193,7 @@ func TestRemoteOutageIsSurvived(t *testing.T) {
 	}
 }
 
-func TestErrorsOfOneItemDelayNoOther(t *testing.T) {
+func TestErrorsOfOneItem(t *testing.T) {
 	log := &journal{syncs: map[string]int{}}
 	s := play(t, multicluster.Kind{
 		Name: "odd", Workers: 1,
@@ -241,8 +241,8 @@ func TestErrorsOfOneItemDelayNoOther(t *testing.T) {
 	}
 }
 
-// TestSeveralSourcesFeedOneItem has items that follow objects of two kinds, typed and unstructured, under a common name.
-func TestSeveralSourcesFeedOneItem(t *testing.T) {
+// TestSeveralSources has items that follow objects of two kinds, typed and unstructured, under a common name.
+func TestSeveralSources(t *testing.T) {
 	loose := &unstructured.Unstructured{}
 	loose.SetGroupVersionKind(offv1beta1.GroupVersion.WithKind("Quota"))
 	type sight struct{ quota, configMaps, user string }
@@ -311,8 +311,8 @@ func TestSeveralSourcesFeedOneItem(t *testing.T) {
 	})
 }
 
-// TestStatusGoesBackAndIsWrittenOnce brings the status of a remote object back to the local one.
-func TestStatusGoesBackAndIsWrittenOnce(t *testing.T) {
+// TestStatusCopy brings the status of a remote object back to the local one.
+func TestStatusCopy(t *testing.T) {
 	log := &journal{syncs: map[string]int{}}
 	s := play(t, multicluster.Kind{
 		Name:   "maps",
@@ -383,7 +383,7 @@ func TestStatusGoesBackAndIsWrittenOnce(t *testing.T) {
 	}
 }
 
-func TestDeleteSparesWhatTookTheName(t *testing.T) {
+func TestDeletePrecondition(t *testing.T) {
 	result := make(chan error, 1)
 	var stale corev1.ConfigMap
 	s := play(t, multicluster.Kind{
@@ -404,13 +404,13 @@ func TestDeleteSparesWhatTookTheName(t *testing.T) {
 	s.engine.Set([]multicluster.Pair{p})
 	if err := <-result; err == nil {
 		t.Error("an object was deleted that took the name of another one")
-	} else if kube.Judge(err).Failed() {
+	} else if kube.Classify(err).Failed() {
 		t.Errorf("got %v, want a quiet conflict", err)
 	}
 	s.eventually(t, p, map[string]string{"x": "new"})
 }
 
-func TestNothingRunsAfterTheEnd(t *testing.T) {
+func TestEngineStop(t *testing.T) {
 	// What the servers of the test binary and earlier tests left running is not ours.
 	testkit.Cluster(t)
 	testkit.SecondCluster(t)
@@ -437,7 +437,7 @@ func TestNothingRunsAfterTheEnd(t *testing.T) {
 	}
 }
 
-func TestNewRefusesKindsThatCannotWork(t *testing.T) {
+func TestNewInvalidKinds(t *testing.T) {
 	c := testkit.Cluster(t)
 	conn, err := multicluster.NewConn(testkit.Kubeconfig(t, c.User(t, "x")), multicluster.AllowLoopback(true))
 	if err != nil {

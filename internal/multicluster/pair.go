@@ -25,7 +25,7 @@ type pairKind struct {
 // attached is a source in one cluster with its informer.
 type attached struct {
 	watched
-	shared   *sharedFeed
+	shared   *sharedInformer
 	listener *listener
 }
 

@@ -27,7 +27,7 @@ func listener(t *testing.T, start func(http.Handler) *httptest.Server) (*httptes
 	return s, reached
 }
 
-func TestCredentialsNeverFollowARedirectToAnotherServer(t *testing.T) {
+func TestConnRedirect(t *testing.T) {
 	for name, start := range map[string]func(http.Handler) *httptest.Server{
 		"without TLS": httptest.NewServer, "with TLS": httptest.NewTLSServer,
 	} {

@@ -145,7 +145,7 @@ func (e *Engine) handleItem(k *kindState, key itemKey) {
 // originOf returns the UID of the local object of an item, "" if it does not exist.
 func (pk *pairKind) originOf(key itemKey) types.UID {
 	for _, a := range pk.local {
-		if obj := a.shared.feed.Get(key.pair.Local, key.name); obj != nil {
+		if obj := a.shared.informer.Get(key.pair.Local, key.name); obj != nil {
 			return obj.GetUID()
 		}
 	}
@@ -166,8 +166,8 @@ func recoverPanic(sync func(context.Context, *Item) error, ctx context.Context, 
 func (k *kindState) settleItem(log logr.Logger, pk *pairKind, it *Item, started time.Time, urgent bool, err error) {
 	key := itemKey{pair: it.Pair, name: it.Name}
 	k.metrics.items.Inc()
-	verdict := kube.Judge(err)
-	if verdict.Failed() {
+	outcome := kube.Classify(err)
+	if outcome.Failed() {
 		k.metrics.errors.Inc()
 		k.markFailing(key, started)
 		if pk.isOutage() {
@@ -183,22 +183,22 @@ func (k *kindState) settleItem(log logr.Logger, pk *pairKind, it *Item, started 
 	}
 	k.forgetItem(key)
 	switch {
-	case verdict.Invalid():
-		detail := kube.Trouble(err).Error()
+	case outcome.Invalid():
+		detail := kube.Problem(err).Error()
 		if k.refuseItem(pk, key, detail) {
-			log.Info("not acceptable", "reason", verdict.Reason, "detail", detail)
+			log.Info("not acceptable", "reason", outcome.Reason, "detail", detail)
 		} else {
-			log.V(1).Info("still not acceptable", "reason", verdict.Reason, "detail", detail)
+			log.V(1).Info("still not acceptable", "reason", outcome.Reason, "detail", detail)
 		}
 	case err != nil || it.after > 0:
-		log.V(1).Info("nothing changed", "reason", verdict.Reason)
+		log.V(1).Info("nothing changed", "reason", outcome.Reason)
 		k.requeueItem(pk, key, started)
 	default:
 		k.acceptItem(key)
 		k.metrics.lag.Observe(time.Since(started).Seconds())
 	}
-	if verdict.After > 0 {
-		it.RequeueAfter(verdict.After)
+	if outcome.After > 0 {
+		it.RequeueAfter(outcome.After)
 	}
 	if it.after > 0 {
 		k.prioritizeItem(key)
@@ -210,7 +210,7 @@ func (k *kindState) settleItem(log logr.Logger, pk *pairKind, it *Item, started 
 func (pk *pairKind) isOutage() bool {
 	for _, sources := range [][]attached{pk.local, pk.remote} {
 		for _, a := range sources {
-			if a.shared.feed.Err() != nil {
+			if a.shared.informer.Err() != nil {
 				return true
 			}
 		}
@@ -260,11 +260,11 @@ func (k *kindState) leavePair(pair Pair) {
 func (k *kindState) refuseItem(pk *pairKind, key itemKey, detail string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	told, known := k.refused[key]
+	reported, known := k.refused[key]
 	if pk.ctx.Err() == nil {
 		k.refused[key] = detail
 	}
-	return !known || told != detail
+	return !known || reported != detail
 }
 
 // acceptItem deletes the stored problem of an item.

@@ -23,7 +23,7 @@ func itemOf(key itemKey, after time.Duration) *Item {
 }
 
 // What waits a moment, and what changed in the peer and failed, comes back before the new items that were queued meanwhile.
-func TestItemsThatComeBackDoNotQueueBehindNewOnes(t *testing.T) {
+func TestRetryPriority(t *testing.T) {
 	failure := errors.New("the object has been modified")
 	for name, tc := range map[string]struct {
 		urgent bool
@@ -63,7 +63,7 @@ func TestItemsThatComeBackDoNotQueueBehindNewOnes(t *testing.T) {
 }
 
 // The lag of a change ends when both sides are in step, not when it is known what it waits for.
-func TestTheLagOfWhatWaitsIsThatOfItsChange(t *testing.T) {
+func TestLagOfWaitingItems(t *testing.T) {
 	ago := time.Now().Add(-time.Hour)
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
@@ -95,7 +95,7 @@ func TestTheLagOfWhatWaitsIsThatOfItsChange(t *testing.T) {
 	}
 }
 
-func TestAPairThatIsStoppedLeavesNoTimes(t *testing.T) {
+func TestLagOfStoppedPair(t *testing.T) {
 	k := newKind(Kind{Name: "left"}, "peer")
 	defer k.queue.ShutDown()
 	defer k.metrics.closeMetrics()
@@ -110,7 +110,7 @@ func TestAPairThatIsStoppedLeavesNoTimes(t *testing.T) {
 }
 
 // The first time is for whoever looks after the cluster, and so is another reason.
-func TestWhatOnlyTheUserCanMendIsLoggedOnce(t *testing.T) {
+func TestInvalidLoggedOnce(t *testing.T) {
 	var lines []string
 	log := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{Verbosity: 1})
 	k, pk := newKind(Kind{Name: "told"}, "peer"), &pairKind{ctx: t.Context()}

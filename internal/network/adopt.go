@@ -39,15 +39,15 @@ func setOwnerOf(gw *gateway, kind schema.GroupVersionKind, child client.Object) 
 	if err != nil {
 		return fmt.Errorf("reading the status of %s: %w", child.GetName(), err)
 	}
-	var said renderedStatus
-	if err := decodeInto(fields["status"], &said); err != nil {
+	var status renderedStatus
+	if err := decodeInto(fields["status"], &status); err != nil {
 		return kube.Invalid(reasonInvalidTemplate, fmt.Errorf("the status of %s %s cannot be read: %w", kind.Kind, child.GetName(), err))
 	}
-	*gw.keys, *gw.public, *gw.inner = said.SecretRef, usableKey(said.PublicKey), usableInner(said.InternalEndpoint)
+	*gw.keys, *gw.public, *gw.inner = status.SecretRef, usableKey(status.PublicKey), usableInner(status.InternalEndpoint)
 	if gw.endpoint != nil {
-		*gw.endpoint = usableEndpoint(said.Endpoint)
+		*gw.endpoint = usableEndpoint(status.Endpoint)
 	}
-	ready := apimeta.FindStatusCondition(said.Conditions, networkingv1beta1.ConditionGatewayReady)
+	ready := apimeta.FindStatusCondition(status.Conditions, networkingv1beta1.ConditionGatewayReady)
 	switch {
 	case ready != nil && ready.Status != metav1.ConditionTrue && ready.ObservedGeneration != 0 && ready.ObservedGeneration < child.GetGeneration():
 		return kube.Wait(0, asked)
@@ -88,8 +88,8 @@ func usableInner(e *networkingv1beta1.InternalGatewayEndpoint) *networkingv1beta
 }
 
 // usableKey is a public key in base64.
-func usableKey(said any) []byte {
-	text, _ := said.(string)
+func usableKey(encoded any) []byte {
+	text, _ := encoded.(string)
 	key, err := base64.StdEncoding.DecodeString(text)
 	if err != nil || len(key) != 32 {
 		return nil

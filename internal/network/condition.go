@@ -34,7 +34,7 @@ const (
 // retried.
 func reportReady(conditions *[]metav1.Condition, generation int64, err error) []kube.Event {
 	c := metav1.Condition{Type: networkingv1beta1.ConditionGatewayReady, ObservedGeneration: generation}
-	err = offendingObject(kube.Trouble(err))
+	err = offendingObject(kube.Problem(err))
 	waitsFor, _, waits := kube.WaitReason(err)
 	if reason, ok := kube.InvalidReason(err); ok {
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, reason, kube.Note(err.Error())
@@ -43,14 +43,14 @@ func reportReady(conditions *[]metav1.Condition, generation int64, err error) []
 	} else if err == nil {
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, reasonReady, "the gateway runs and can be reached"
 	} else {
-		return recallReady(*conditions)
+		return replayReady(*conditions)
 	}
 	apimeta.SetStatusCondition(conditions, c)
-	return recallReady(*conditions)
+	return replayReady(*conditions)
 }
 
-// recallReady returns the event of a condition. A wait has no event.
-func recallReady(conditions []metav1.Condition) []kube.Event {
+// replayReady returns the event of a condition. A wait has no event.
+func replayReady(conditions []metav1.Condition) []kube.Event {
 	c := apimeta.FindStatusCondition(conditions, networkingv1beta1.ConditionGatewayReady)
 	switch {
 	case c == nil || c.Reason == reasonPending:

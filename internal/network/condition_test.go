@@ -12,7 +12,7 @@ import (
 	"liqo.io/liqo/internal/kube"
 )
 
-func TestAGenerationIsSeenOnceAllOfItWasTried(t *testing.T) {
+func TestObservedGeneration(t *testing.T) {
 	var (
 		waits   = kube.Wait(0, "no address yet")
 		failure = errors.New("the API server is ill")

@@ -497,16 +497,16 @@ func (s *configurations) Report(cfg *networkingv1beta1.Configuration, err error)
 	} else if waiting, _, ok := kube.WaitReason(err); ok {
 		c.Reason, c.Message = ReasonWaiting, waiting
 	} else if err != nil {
-		return s.Recall(cfg)
+		return s.ReplayEvents(cfg)
 	} else {
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, ReasonConfigured, "every network of the peer has a local prefix"
 	}
 	apimeta.SetStatusCondition(&cfg.Status.Conditions, c)
-	return s.Recall(cfg)
+	return s.ReplayEvents(cfg)
 }
 
-// Recall replays the event of the condition, except for a wait, which is short or reported by the Network.
-func (s *configurations) Recall(cfg *networkingv1beta1.Configuration) []kube.Event {
+// ReplayEvents replays the event of the condition, except for a wait, which is short or reported by the Network.
+func (s *configurations) ReplayEvents(cfg *networkingv1beta1.Configuration) []kube.Event {
 	c := apimeta.FindStatusCondition(cfg.Status.Conditions, networkingv1beta1.ConditionNetworkCIDRsConfigured)
 	if c == nil || c.Reason == ReasonWaiting {
 		return nil

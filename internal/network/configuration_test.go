@@ -164,14 +164,14 @@ func (s *cluster) gone(obj client.Object) {
 
 var pools = []string{"10.64.0.0/12", "10.192.0.0/12"}
 
-func TestEveryNetworkOfAPeerIsSeenUnderAFreePrefix(t *testing.T) {
+func TestConfigurationPrefixes(t *testing.T) {
 	s := newCluster(t, pools...)
 	cfg := configuration(s.ns, "milan", "milan", cidrs("10.200.0.0/16", "10.205.0.0/16"), cidrs("10.70.0.0/16"))
 	testkit.Create(t, s.c.Client, cfg)
 	s.says(cfg, metav1.ConditionTrue, ReasonConfigured, "")
-	here := cfg.Status.Remote.CIDR
-	if len(here.Pod) != 2 || here.Pod[0] == "10.200.0.0/16" || here.Pod[1] != "10.205.0.0/16" || len(here.External) != 1 || here.External[0] == "10.70.0.0/16" {
-		t.Errorf("the views are %+v", here)
+	local := cfg.Status.Remote.CIDR
+	if len(local.Pod) != 2 || local.Pod[0] == "10.200.0.0/16" || local.Pod[1] != "10.205.0.0/16" || len(local.External) != 1 || local.External[0] == "10.70.0.0/16" {
+		t.Errorf("the views are %+v", local)
 	}
 	testkit.WantEvent(t, s.c, cfg, ReasonConfigured, "")
 
@@ -188,7 +188,7 @@ func TestEveryNetworkOfAPeerIsSeenUnderAFreePrefix(t *testing.T) {
 		if err := s.c.Client.Get(t.Context(), client.ObjectKey{Namespace: s.ns, Name: "milan-unknown-source"}, ip); err != nil {
 			return err
 		}
-		unknown := netip.MustParsePrefix(string(here.External[0])).Addr().String()
+		unknown := netip.MustParsePrefix(string(local.External[0])).Addr().String()
 		if string(ip.Spec.IP) != unknown || !strings.HasPrefix(string(ip.Status.IP), "10.70.") {
 			return fmt.Errorf("the IP of the unknown source %s is %+v", unknown, ip)
 		}
@@ -266,7 +266,7 @@ func (s *cluster) versions() map[string]string {
 	return out
 }
 
-func TestAPeerWithoutRoomHereSaysSoAndGetsItLater(t *testing.T) {
+func TestConfigurationPoolExhausted(t *testing.T) {
 	s := newCluster(t, "10.200.0.0/15", "10.70.0.0/15") // half of each is the cluster's own
 	first := configuration(s.ns, "milan", "milan", cidrs("10.200.0.0/16"), cidrs("10.70.0.0/16"))
 	testkit.Create(t, s.c.Client, first)
@@ -281,7 +281,7 @@ func TestAPeerWithoutRoomHereSaysSoAndGetsItLater(t *testing.T) {
 	s.says(second, metav1.ConditionTrue, ReasonConfigured, "")
 }
 
-func TestAPeerHasOneConfiguration(t *testing.T) {
+func TestConfigurationDuplicates(t *testing.T) {
 	s := newCluster(t, pools...)
 	elsewhere := testkit.Namespace(t, s.c, "default", nil)
 	first := configuration(elsewhere, "milan", "milan", cidrs("10.201.0.0/16"), cidrs("10.75.0.0/16"))
@@ -310,7 +310,7 @@ func TestAPeerHasOneConfiguration(t *testing.T) {
 }
 
 // Whoever writes Configurations somewhere does not keep the administrator's from counting.
-func TestTheConfigurationInTheTenantNamespaceCounts(t *testing.T) {
+func TestConfigurationPrecedence(t *testing.T) {
 	s := newCluster(t, pools...)
 	elsewhere := testkit.Namespace(t, s.c, "default", nil)
 	id := testkit.UniqueID()
@@ -352,7 +352,7 @@ func (s *cluster) bare(namespace string) {
 	})
 }
 
-func TestTheConfigurationThatCountsGetsThePrefixesOfOthers(t *testing.T) {
+func TestConfigurationTakesOverPrefixes(t *testing.T) {
 	s := newCluster(t, pools...)
 	elsewhere, id := testkit.Namespace(t, s.c, "default", nil), testkit.UniqueID()
 	s.tenant(s.ns, id)
@@ -389,7 +389,7 @@ func TestTheConfigurationThatCountsGetsThePrefixesOfOthers(t *testing.T) {
 }
 
 // A mistake costs nobody the prefixes that are in use: they are there when it is mended.
-func TestAConfigurationOfNoUseTakesNoPrefixes(t *testing.T) {
+func TestConfigurationUnused(t *testing.T) {
 	s := newCluster(t, pools...)
 	elsewhere, id := testkit.Namespace(t, s.c, "default", nil), testkit.UniqueID()
 	s.tenant(s.ns, id)
@@ -410,7 +410,7 @@ func TestAConfigurationOfNoUseTakesNoPrefixes(t *testing.T) {
 }
 
 // One that moves to another peer takes its Networks along, whoever looks first.
-func TestWhatAConfigurationLeaves(t *testing.T) {
+func TestConfigurationCleanup(t *testing.T) {
 	s := newCluster(t, pools...)
 	id, hand := testkit.UniqueID(), &configurations{client: s.c.Client}
 	owner := configuration(s.ns, "milan", id, cidrs("10.201.0.0/16"), cidrs("10.75.0.0/16"))
@@ -440,7 +440,7 @@ func TestWhatAConfigurationLeaves(t *testing.T) {
 	}
 }
 
-func TestANetworkThatSomebodyHoldsIsAwaitedForAWhile(t *testing.T) {
+func TestConfigurationNetworkInUse(t *testing.T) {
 	now := time.Unix(1000, 0)
 	going := func(ago time.Duration) *ipamv1alpha1.Network {
 		return &ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: new(metav1.NewTime(now.Add(-ago)))}}
@@ -456,7 +456,7 @@ func TestANetworkThatSomebodyHoldsIsAwaitedForAWhile(t *testing.T) {
 	}
 }
 
-func TestOfSeveralTenantNamespacesThoseThatStayCount(t *testing.T) {
+func TestConfigurationTenantNamespaces(t *testing.T) {
 	s := newCluster(t, pools...)
 	elsewhere, twin, id := testkit.Namespace(t, s.c, "default", nil), testkit.Namespace(t, s.c, "tenant", nil), testkit.UniqueID()
 	s.tenant(s.ns, id)
@@ -492,7 +492,7 @@ func TestOfSeveralTenantNamespacesThoseThatStayCount(t *testing.T) {
 	s.says(taken, metav1.ConditionFalse, ReasonSecond, "")
 }
 
-func TestChangedNetworksOfAPeer(t *testing.T) {
+func TestConfigurationChangedNetworks(t *testing.T) {
 	s := newCluster(t, pools...)
 	cfg := configuration(s.ns, "milan", "milan", cidrs("10.201.0.0/16", "10.202.0.0/16"), cidrs("10.75.0.0/16"))
 	testkit.Create(t, s.c.Client, cfg)
@@ -519,7 +519,7 @@ func TestChangedNetworksOfAPeer(t *testing.T) {
 	s.bare(s.ns)
 }
 
-func TestANameThatIsTaken(t *testing.T) {
+func TestConfigurationNameTaken(t *testing.T) {
 	s := newCluster(t, pools...)
 	taken := &ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "milan-pod-10-201-0-0-16"}, Spec: ipamv1alpha1.NetworkSpec{CIDR: "10.66.0.0/16"}}
 	testkit.Create(t, s.c.Client, taken)
@@ -528,7 +528,7 @@ func TestANameThatIsTaken(t *testing.T) {
 	s.says(cfg, metav1.ConditionFalse, ReasonNameTaken, "Network milan-pod-10-201-0-0-16 already exists and was not created for this Configuration")
 }
 
-func TestNetworksThatCannotBeUsed(t *testing.T) {
+func TestConfigurationInvalidNetworks(t *testing.T) {
 	pod, external := cidrs("10.1.0.0/16"), cidrs("10.2.0.0/16")
 	for name, tc := range map[string]struct {
 		of   networkingv1beta1.ClusterConfigCIDR
@@ -555,11 +555,11 @@ func TestNetworksThatCannotBeUsed(t *testing.T) {
 }
 
 // Gateways of a peer have the first address of the lowest of its external networks that hosts can have, which need not be named first.
-func TestWhereThePeersGatewaysAreSeen(t *testing.T) {
+func TestUnknownSource(t *testing.T) {
 	type cidrs = []networkingv1beta1.CIDR
 	for _, rule := range []struct {
-		there, here cidrs
-		want        string
+		remote, local cidrs
+		want          string
 	}{
 		{cidrs{"10.70.0.0/16"}, cidrs{"10.68.0.0/16"}, "10.68.0.0"},
 		{cidrs{"10.90.0.0/16", "10.70.0.0/16"}, cidrs{"10.66.0.0/16", "10.68.0.0/16"}, "10.68.0.0"},
@@ -568,8 +568,8 @@ func TestWhereThePeersGatewaysAreSeen(t *testing.T) {
 		{cidrs{"0.70.0.0/16", "10.70.0.0/16"}, cidrs{"10.66.0.0/16", "10.68.0.0/16"}, "10.68.0.0"}, // no host has an address of the first
 		{cidrs{"127.70.0.0/16"}, cidrs{"10.68.0.0/16"}, "invalid IP"},
 	} {
-		if got, err := unknownSource(rule.there, rule.here); err != nil || got.String() != rule.want {
-			t.Errorf("%v as %v: %s, %v; want %s", rule.there, rule.here, got, err, rule.want)
+		if got, err := unknownSource(rule.remote, rule.local); err != nil || got.String() != rule.want {
+			t.Errorf("%v as %v: %s, %v; want %s", rule.remote, rule.local, got, err, rule.want)
 		}
 	}
 }

@@ -165,11 +165,11 @@ func innerEndpoint(pods []corev1.Pod, now *networkingv1beta1.InternalGatewayEndp
 
 // dialledEndpoint returns the server's endpoint for a template: set by the user, else reported by the peer, which third-party gateways do not
 // validate.
-func dialledEndpoint(spec networkingv1beta1.EndpointStatus, told *networkingv1beta1.EndpointStatus) networkingv1beta1.EndpointStatus {
+func dialledEndpoint(spec networkingv1beta1.EndpointStatus, reported *networkingv1beta1.EndpointStatus) networkingv1beta1.EndpointStatus {
 	if len(spec.Addresses) > 0 {
 		return spec
 	}
-	if believed := policy.PeerEndpoint(told); believed != nil {
+	if believed := policy.PeerEndpoint(reported); believed != nil {
 		return *believed
 	}
 	return spec
@@ -178,7 +178,7 @@ func dialledEndpoint(spec networkingv1beta1.EndpointStatus, told *networkingv1be
 // isFollowing reports whether a template renders a gateway that watches the peer's reported endpoint itself. As an argument each change would cost
 // a new pod, so the endpoint from its creation is kept. Third-party kinds get each change.
 func (g *gateway) isFollowing(kind schema.GroupVersionKind) bool {
-	return g.told && kind == kindOf(&networkingv1beta1.WgGatewayClient{})
+	return g.reported && kind == kindOf(&networkingv1beta1.WgGatewayClient{})
 }
 
 // firstTold returns the endpoint that the peer reported at the creation of the gateway, or nil before the

@@ -25,7 +25,7 @@ func node(name string, ready corev1.ConditionStatus, addresses ...corev1.NodeAdd
 	}
 }
 
-func TestWhereAServerIsReached(t *testing.T) {
+func TestServerAddresses(t *testing.T) {
 	virtual := node("virtual", corev1.ConditionTrue, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: "192.0.2.99"})
 	virtual.Labels = map[string]string{names.NodeType: names.NodeTypeVirtualNode}
 	nodes := []corev1.Node{
@@ -80,7 +80,7 @@ func TestWhereAServerIsReached(t *testing.T) {
 }
 
 // A template may serve several ports, and those of the chart serve one. What would be left out without a word is refused.
-func TestSeveralPortsAreServedOrRefused(t *testing.T) {
+func TestServerPorts(t *testing.T) {
 	serves := func(ports ...int32) corev1.ServiceSpec {
 		var out corev1.ServiceSpec
 		for _, p := range ports {
@@ -124,7 +124,7 @@ func replica(name, ip string, edit func(*corev1.Pod)) corev1.Pod {
 	return out
 }
 
-func TestWhereNodesFindAGateway(t *testing.T) {
+func TestGatewayAddresses(t *testing.T) {
 	at := func(ip string) *networkingv1beta1.InternalGatewayEndpoint {
 		return &networkingv1beta1.InternalGatewayEndpoint{IP: new(networkingv1beta1.IP(ip))}
 	}
@@ -153,43 +153,43 @@ func TestWhereNodesFindAGateway(t *testing.T) {
 	}
 }
 
-func TestWhatATemplateIsToldOfTheServer(t *testing.T) {
+func TestDialledEndpoint(t *testing.T) {
 	type endpoint = networkingv1beta1.EndpointStatus
 	for name, tc := range map[string]struct {
-		spec endpoint
-		told *endpoint
-		want endpoint
+		spec     endpoint
+		reported *endpoint
+		want     endpoint
 	}{
 		"what its user says":        {spec: endpoint{Addresses: []string{"a"}, Port: 1}, want: endpoint{Addresses: []string{"a"}, Port: 1}},
-		"and nothing of the peer's": {spec: endpoint{Addresses: []string{"a"}, Port: 1}, told: &endpoint{Addresses: []string{"b", "a"}, Port: 2}, want: endpoint{Addresses: []string{"a"}, Port: 1}},
-		"the peer alone":            {told: &endpoint{Addresses: []string{"b"}, Ports: []int32{2, 3}}, want: endpoint{Addresses: []string{"b"}, Ports: []int32{2, 3}}},
-		"what it cannot mean":       {told: &endpoint{Addresses: []string{"169.254.169.254", "--mode=server", "b"}, Port: 2}, want: endpoint{Addresses: []string{"b"}, Port: 2}},
-		"nothing that it can":       {told: &endpoint{Addresses: []string{"127.0.0.1"}, Port: 2}},
+		"and nothing of the peer's": {spec: endpoint{Addresses: []string{"a"}, Port: 1}, reported: &endpoint{Addresses: []string{"b", "a"}, Port: 2}, want: endpoint{Addresses: []string{"a"}, Port: 1}},
+		"the peer alone":            {reported: &endpoint{Addresses: []string{"b"}, Ports: []int32{2, 3}}, want: endpoint{Addresses: []string{"b"}, Ports: []int32{2, 3}}},
+		"what it cannot mean":       {reported: &endpoint{Addresses: []string{"169.254.169.254", "--mode=server", "b"}, Port: 2}, want: endpoint{Addresses: []string{"b"}, Port: 2}},
+		"nothing that it can":       {reported: &endpoint{Addresses: []string{"127.0.0.1"}, Port: 2}},
 		"nobody":                    {},
 	} {
-		if diff := cmp.Diff(tc.want, dialledEndpoint(tc.spec, tc.told)); diff != "" {
+		if diff := cmp.Diff(tc.want, dialledEndpoint(tc.spec, tc.reported)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
 }
 
 // Nobody else would tell gateways of other kinds, and what the user says always counts.
-func TestOnlyOurGatewaysFollowByThemselves(t *testing.T) {
+func TestReportedEndpointKinds(t *testing.T) {
 	ours, others := networkingv1beta1.GroupVersion.WithKind("WgGatewayClient"), schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Tube"}
-	told, spec := &networkingv1beta1.GatewayClient{}, &networkingv1beta1.GatewayClient{}
-	told.Status.Endpoint = &networkingv1beta1.EndpointStatus{Addresses: []string{"a"}, Port: 1}
-	spec.Spec.Endpoint, spec.Status.Endpoint = *told.Status.Endpoint, told.Status.Endpoint
-	if !gatewayOf(told).isFollowing(ours) || gatewayOf(told).isFollowing(others) || gatewayOf(spec).isFollowing(ours) {
+	reported, spec := &networkingv1beta1.GatewayClient{}, &networkingv1beta1.GatewayClient{}
+	reported.Status.Endpoint = &networkingv1beta1.EndpointStatus{Addresses: []string{"a"}, Port: 1}
+	spec.Spec.Endpoint, spec.Status.Endpoint = *reported.Status.Endpoint, reported.Status.Endpoint
+	if !gatewayOf(reported).isFollowing(ours) || gatewayOf(reported).isFollowing(others) || gatewayOf(spec).isFollowing(ours) {
 		t.Error("the wrong ones follow")
 	}
 	made := &networkingv1beta1.WgGatewayClient{}
 	if first := firstTold([]client.Object{made}); first != nil {
-		t.Errorf("it was told %+v by nobody", first)
+		t.Errorf("it was reported %+v by nobody", first)
 	}
-	if err := keepTold(made, *told.Status.Endpoint); err != nil {
+	if err := keepTold(made, *reported.Status.Endpoint); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(told.Status.Endpoint, firstTold([]client.Object{made})); diff != "" {
+	if diff := cmp.Diff(reported.Status.Endpoint, firstTold([]client.Object{made})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -33,7 +33,7 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-func TestAServerIsMade(t *testing.T) {
+func TestGatewayServer(t *testing.T) {
 	s := begin(t)
 	s.start()
 	server := s.server("rome", s.serverTemplate())
@@ -174,7 +174,7 @@ func (s *story) checkRights(name string) {
 	})
 }
 
-func TestAClientIsMade(t *testing.T) {
+func TestGatewayClient(t *testing.T) {
 	s := begin(t)
 	s.create(s.clientTemplate())
 	peer := s.client("rome", s.clientTemplate())
@@ -198,7 +198,7 @@ func TestAClientIsMade(t *testing.T) {
 }
 
 // A gateway reads by itself where its server went: its pod stays, until something else of it changes, or its user says where.
-func TestAServerThatMovesCostsNoPod(t *testing.T) {
+func TestGatewayMovedServer(t *testing.T) {
 	s := begin(t)
 	of := s.clientTemplate()
 	peer := s.client("rome", of)
@@ -259,7 +259,7 @@ func (s *story) hasArg(name, arg string) {
 	})
 }
 
-func TestATemplateThatChangesReachesEveryGateway(t *testing.T) {
+func TestGatewayTemplateChange(t *testing.T) {
 	s := begin(t)
 	s.start()
 	of := s.serverTemplate()
@@ -287,7 +287,7 @@ func TestATemplateThatChangesReachesEveryGateway(t *testing.T) {
 }
 
 // Accounts that a template names stay whose they are.
-func TestAGivenAccountIsUsedAndKept(t *testing.T) {
+func TestGatewayServiceAccount(t *testing.T) {
 	s := begin(t)
 	s.start()
 	of := s.serverTemplate()
@@ -315,7 +315,7 @@ func TestAGivenAccountIsUsedAndKept(t *testing.T) {
 }
 
 // A virtual kubelet has an account of the name of its virtual node, which is often that of its peer, as a gateway's is.
-func TestTheAccountOfAVirtualNodeIsNoGateways(t *testing.T) {
+func TestGatewayServiceAccountOfVirtualNode(t *testing.T) {
 	s := begin(t)
 	s.start()
 	kubelets := &corev1.ServiceAccount{ObjectMeta: s.meta("rome")}
@@ -332,7 +332,7 @@ func TestTheAccountOfAVirtualNodeIsNoGateways(t *testing.T) {
 }
 
 // A list of one is as good as the one.
-func TestTheNodePortOfAListIsUsed(t *testing.T) {
+func TestGatewayNodePort(t *testing.T) {
 	s := begin(t)
 	s.start()
 	server := s.server("rome", s.serverTemplate())
@@ -346,7 +346,7 @@ func TestTheNodePortOfAListIsUsed(t *testing.T) {
 }
 
 // Replicas of a gateway elect no active one yet: none would be found, and a tunnel that works must not end for it.
-func TestSeveralReplicasAreRefused(t *testing.T) {
+func TestGatewayReplicas(t *testing.T) {
 	s := begin(t)
 	s.start()
 	of := s.serverTemplate()
@@ -390,7 +390,7 @@ func TestSeveralReplicasAreRefused(t *testing.T) {
 }
 
 // The right to patch pods was for several replicas: it is taken back where an earlier version gave it.
-func TestTheRightToPatchPodsIsTakenBack(t *testing.T) {
+func TestGatewayRoleUpgrade(t *testing.T) {
 	s := begin(t)
 	more := &rbacv1.RoleBinding{
 		ObjectMeta: s.meta(names.GatewayReplica("rome")), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: formerReplicaRole},
@@ -408,7 +408,7 @@ func TestTheRightToPatchPodsIsTakenBack(t *testing.T) {
 	})
 }
 
-func TestBadGatewaysSaySo(t *testing.T) {
+func TestGatewayInvalid(t *testing.T) {
 	s := begin(t)
 	other, allowed := testkit.Namespace(t, s.c, "other", nil), testkit.Namespace(t, s.c, "allowed", nil)
 	s.options.TemplateNamespaces = []string{allowed}
@@ -473,7 +473,7 @@ func TestBadGatewaysSaySo(t *testing.T) {
 }
 
 // Whoever waits for a gateway takes what is said of its new spec for the answer: what was said of the old one is none.
-func TestAGatewayThatIsMendedIsNotRefusedOnceMore(t *testing.T) {
+func TestGatewayRepaired(t *testing.T) {
 	s := begin(t)
 	s.start()
 	of := s.serverTemplate()
@@ -505,7 +505,7 @@ func TestAGatewayThatIsMendedIsNotRefusedOnceMore(t *testing.T) {
 }
 
 // However much is there, and whatever went before it, a gateway that is deleted goes, with all that was made for it.
-func TestAGatewayThatIsDeletedGoesWhole(t *testing.T) {
+func TestGatewayDeletion(t *testing.T) {
 	s := begin(t)
 	stop := s.start()
 	of := s.serverTemplate()
@@ -556,7 +556,7 @@ func TestAGatewayThatIsDeletedGoesWhole(t *testing.T) {
 }
 
 // The pods of a gateway that is gone end before garbage collection has come to them.
-func TestThePodsOfAGatewayThatIsGoneEndAtOnce(t *testing.T) {
+func TestGatewayDeletionPods(t *testing.T) {
 	s := beginIn(t, testkit.SecondCluster(t)) // where nobody collects
 	s.start()
 	gone, peer := s.server("gone", s.serverTemplate()), s.client("peer", s.clientTemplate())
@@ -587,7 +587,7 @@ func TestThePodsOfAGatewayThatIsGoneEndAtOnce(t *testing.T) {
 }
 
 // No pods end of a gateway that is there, or of what others keep, however late a cache is.
-func TestWhatIsLeftOfAGatewayIsKnown(t *testing.T) {
+func TestGatewayOrphans(t *testing.T) {
 	s := beginIn(t, testkit.SecondCluster(t)) // where nobody collects
 	for name, tc := range map[string]struct {
 		gone, unseen  bool // the gateway, and the gateway in the cache
@@ -650,7 +650,7 @@ func TestWhatIsLeftOfAGatewayIsKnown(t *testing.T) {
 }
 
 // Garbage collection may take the Deployment of a gateway that is gone before the cache shows that it is.
-func TestNoPodBeginsOfAGatewayThatIsGone(t *testing.T) {
+func TestGatewayDeletionPendingPods(t *testing.T) {
 	s := begin(t)
 	made := &networkingv1beta1.WgGatewayServer{ObjectMeta: s.meta("rome")}
 	made.Labels = map[string]string{names.RemoteClusterID: "milan"}
@@ -675,7 +675,7 @@ func TestNoPodBeginsOfAGatewayThatIsGone(t *testing.T) {
 }
 
 // A gateway whose pod restarts again and again says each time that it is connected: the Connection is shown as down at once all the same.
-func TestConnectionOfARestartingGatewayIsDownAtOnce(t *testing.T) {
+func TestGatewayRestartConnection(t *testing.T) {
 	s := begin(t)
 	made := &networkingv1beta1.WgGatewayServer{ObjectMeta: s.meta("rome")}
 	conn := &networkingv1beta1.Connection{ObjectMeta: s.meta("gw-rome"), Spec: networkingv1beta1.ConnectionSpec{Type: networkingv1beta1.ConnectionTypeServer}}
@@ -693,7 +693,7 @@ func TestConnectionOfARestartingGatewayIsDownAtOnce(t *testing.T) {
 }
 
 // What a template rendered comes back when it is deleted, and the keys, which the peer knows, are the same.
-func TestWhatIsDeletedByHandComesBack(t *testing.T) {
+func TestGatewayChildDeleted(t *testing.T) {
 	s := begin(t)
 	s.start()
 	of := s.serverTemplate()
@@ -727,7 +727,7 @@ func TestWhatIsDeletedByHandComesBack(t *testing.T) {
 }
 
 // A server and a client of one name would have one Deployment: the second waits until the first is gone.
-func TestTwoGatewaysOfOneNameDoNotShare(t *testing.T) {
+func TestGatewaySameName(t *testing.T) {
 	s := begin(t)
 	s.start()
 	server, peer := s.server("rome", s.serverTemplate()), s.client("rome", s.clientTemplate())
@@ -744,7 +744,7 @@ func TestTwoGatewaysOfOneNameDoNotShare(t *testing.T) {
 }
 
 // What goes with a gateway goes after it, one owner after the other: who has its name then waits, and is not told to take another one.
-func TestWhatAGatewayOfAnotherKindHadIsWaitedFor(t *testing.T) {
+func TestGatewayOtherKindOrphans(t *testing.T) {
 	for name, held := range map[string]client.Object{"the gateway": &networkingv1beta1.GatewayServer{}, "what was rendered": &networkingv1beta1.WgGatewayServer{}} {
 		t.Run(name, func(t *testing.T) {
 			s := begin(t)
@@ -770,7 +770,7 @@ func TestWhatAGatewayOfAnotherKindHadIsWaitedFor(t *testing.T) {
 }
 
 // Who wants another port deletes a server and makes it anew at once.
-func TestAGatewayIsMadeAnewAtOnce(t *testing.T) {
+func TestGatewayRecreated(t *testing.T) {
 	s := begin(t)
 	s.start()
 	of := s.serverTemplate()
@@ -796,7 +796,7 @@ func TestAGatewayIsMadeAnewAtOnce(t *testing.T) {
 }
 
 // Two gateways whose template gives them one name do not take it from each other.
-func TestOneNameForTwoGatewaysIsRefused(t *testing.T) {
+func TestGatewayNameConflict(t *testing.T) {
 	s := begin(t)
 	s.start()
 	of := s.serverTemplate()
@@ -808,7 +808,7 @@ func TestOneNameForTwoGatewaysIsRefused(t *testing.T) {
 	s.wantReady(second, reasonTaken, "WgGatewayServer same belongs to GatewayServer rome")
 }
 
-func TestNothingIsWrittenWhenNothingChanged(t *testing.T) {
+func TestGatewayNoWrites(t *testing.T) {
 	s := begin(t)
 	stop := s.start()
 	of := s.serverTemplate()
@@ -843,7 +843,7 @@ func TestNothingIsWrittenWhenNothingChanged(t *testing.T) {
 }
 
 // A kind that others brought is rendered, and what its status says is shown.
-func TestAKindOfOthersIsRendered(t *testing.T) {
+func TestGatewayForeignKind(t *testing.T) {
 	s := begin(t)
 	group := s.where + ".example.com"
 	anything := &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}
@@ -913,7 +913,7 @@ func TestAKindOfOthersIsRendered(t *testing.T) {
 	})
 }
 
-func TestResourcesAreNamedInFull(t *testing.T) {
+func TestGatewayTemplateResources(t *testing.T) {
 	for _, bad := range []string{"wggatewayservers", "networking.liqo.io/wggatewayservers", ""} {
 		if _, err := kindsOf(nil, []string{bad}); err == nil || !strings.Contains(err.Error(), "group/version/plural") {
 			t.Errorf("%q: %v", bad, err)
@@ -922,7 +922,7 @@ func TestResourcesAreNamedInFull(t *testing.T) {
 }
 
 // What a cache shows may be older than what was just written: a peer that was told so would dial a port that nobody listens on.
-func TestAnEndpointIsNeverThatOfAnEarlierService(t *testing.T) {
+func TestGatewayStaleEndpoint(t *testing.T) {
 	s := begin(t)
 	node := s.node("192.0.2.9")
 	made := &networkingv1beta1.WgGatewayServer{ObjectMeta: s.meta("rome")}
@@ -957,7 +957,7 @@ func TestAnEndpointIsNeverThatOfAnEarlierService(t *testing.T) {
 }
 
 // Nodes read the MTU of a tunnel there, and need not read Connections.
-func TestGatewaysTellTheMTUOfTheirTunnel(t *testing.T) {
+func TestGatewayMTU(t *testing.T) {
 	s := begin(t)
 	s.create(s.serverTemplate(), s.clientTemplate())
 	server, dials := s.server("server", s.serverTemplate()), s.client("client", s.clientTemplate())

@@ -71,14 +71,14 @@ func (h *hostConditions) syncAll(ctx context.Context) error {
 	if err != nil || len(objects) == 0 {
 		return err
 	}
-	there, err := h.listHosts(ctx)
+	hosts, err := h.listHosts(ctx)
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, obj := range objects {
-		who, unapplied := there.reportingHosts(obj, h.home), ""
-		if !there.isApplied(obj, h.home) {
+		who, unapplied := hosts.reportingHosts(obj, h.home), ""
+		if !hosts.isApplied(obj, h.home) {
 			unapplied = plan.WhyUnapplied(obj, h.home)
 		}
 		errs = append(errs, h.pruneConditions(ctx, obj, who, unapplied))

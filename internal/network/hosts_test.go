@@ -68,7 +68,7 @@ func (s *story) wantSaid(obj client.Object, hosts ...string) {
 	})
 }
 
-func TestAHostThatIsGoneSaysNothing(t *testing.T) {
+func TestRemovedHost(t *testing.T) {
 	s := begin(t)
 	user := "system:serviceaccount:" + s.liqo + ":" + names.ControllerManager
 	const group = networkingv1beta1.GroupName

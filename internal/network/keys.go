@@ -124,10 +124,10 @@ func (w *wireguard) keyOwner() pki.Gateway {
 // createSecret generates a key pair. An existing Secret of that name without the labels counts as the user's.
 func (k *keyring) createSecret(ctx context.Context, w *wireguard) (*corev1.Secret, error) {
 	name := names.Gateway(w.gateway)
-	if there, err := k.getSecret(ctx, w, name); err != nil {
+	if secret, err := k.getSecret(ctx, w, name); err != nil {
 		return nil, err
-	} else if there != nil {
-		return there, k.checkOwner(ctx, w, there)
+	} else if secret != nil {
+		return secret, k.checkOwner(ctx, w, secret)
 	}
 	private, public, err := pki.NewTunnelKey()
 	if err != nil {

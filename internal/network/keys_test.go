@@ -31,7 +31,7 @@ func keyPair(t *testing.T) (private, public []byte) {
 
 func text(key []byte) []byte { return []byte(base64.StdEncoding.EncodeToString(key) + "\n") }
 
-func TestGivenKeysAreTaken(t *testing.T) {
+func TestGatewayKeys(t *testing.T) {
 	s := begin(t)
 	s.start()
 	of := s.serverTemplate()
@@ -86,7 +86,7 @@ func TestGivenKeysAreTaken(t *testing.T) {
 	}
 }
 
-func TestBadKeysAreToldAndNotShown(t *testing.T) {
+func TestGatewayInvalidKeys(t *testing.T) {
 	s := begin(t)
 	s.start()
 	of := s.serverTemplate()
@@ -147,7 +147,7 @@ func TestBadKeysAreToldAndNotShown(t *testing.T) {
 	}
 }
 
-func TestOfTwoSecretsNoneIsGuessed(t *testing.T) {
+func TestGatewayAmbiguousKeys(t *testing.T) {
 	s := begin(t)
 	s.start()
 	of := s.serverTemplate()
@@ -171,7 +171,7 @@ func TestOfTwoSecretsNoneIsGuessed(t *testing.T) {
 }
 
 // Keys that were made for a gateway go with it, and whoever knows the public one of another gateway must not lose it then.
-func TestAGatewayDoesNotTakeTheKeysOfAnother(t *testing.T) {
+func TestGatewayKeysOfOther(t *testing.T) {
 	s := begin(t)
 	s.start()
 	of := s.serverTemplate()

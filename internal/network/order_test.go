@@ -34,7 +34,7 @@ import (
 
 // Whatever a tunnel is made of comes in a random order, and the controllers start in between; some of it goes and comes back. It ends as it
 // does where all comes once, as the guide has it.
-func TestAnyOrderOfTheObjectsOfATunnelEndsTheSame(t *testing.T) {
+func TestTunnelOrder(t *testing.T) {
 	private, public := keyPair(t)
 	var want [2]string // by where the server is
 	for seed := range uint64(2 + testkit.Seeds(t, 6)) {

@@ -115,7 +115,7 @@ func (s *story) wantApplied(obj client.Object, reason, text string) {
 	}
 }
 
-func TestWhatNobodyDoesIsSaid(t *testing.T) {
+func TestUnappliedObjects(t *testing.T) {
 	s := refusing(t)
 	s.own(names.NetworkTypePod, "10.200.0.0/16")
 	s.own(names.NetworkTypeExternal, "10.70.0.0/16")
@@ -157,7 +157,7 @@ func TestWhatNobodyDoesIsSaid(t *testing.T) {
 }
 
 // Heartbeats of nodes, and what is said on IPs, let nobody look at all the others.
-func TestWhatHappensOftenHasNobodyLook(t *testing.T) {
+func TestProblemPredicates(t *testing.T) {
 	node := func(edit func(*corev1.Node)) *corev1.Node {
 		n := &corev1.Node{Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "172.29.1.1"}}}}
 		edit(n)

@@ -323,5 +323,7 @@ func (g *gateways[T]) Report(obj T, err error) []kube.Event {
 	return reportReady(gatewayOf(obj).conditions, obj.GetGeneration(), err)
 }
 
-// Recall replays the event of the condition.
-func (g *gateways[T]) Recall(obj T) []kube.Event { return recallReady(*gatewayOf(obj).conditions) }
+// ReplayEvents replays the event of the condition.
+func (g *gateways[T]) ReplayEvents(obj T) []kube.Event {
+	return replayReady(*gatewayOf(obj).conditions)
+}

@@ -36,9 +36,9 @@ type gateway struct {
 	inner      **networkingv1beta1.InternalGatewayEndpoint
 	mtu        *int
 	conditions *[]metav1.Condition
-	// dials are the addresses of the server; nil for a server. They are told if reported by the peer, and not set by the user.
-	dials *networkingv1beta1.EndpointStatus
-	told  bool
+	// dials are the addresses of the server; nil for a server. reported means that they were set by the peer, and not set by the user.
+	dials    *networkingv1beta1.EndpointStatus
+	reported bool
 }
 
 func gatewayOf(obj client.Object) *gateway {
@@ -55,7 +55,7 @@ func gatewayOf(obj client.Object) *gateway {
 		spec.Endpoint = dialledEndpoint(o.Spec.Endpoint, o.Status.Endpoint)
 		out.spec, out.templateRef, out.field, out.secretName = spec, o.Spec.ClientTemplateRef, "spec.clientTemplateRef", o.Spec.SecretRef.Name
 		out.child, out.keys, out.inner, out.conditions = &o.Status.ClientRef, &o.Status.SecretRef, &o.Status.InternalEndpoint, &o.Status.Conditions
-		out.dials, out.told, out.mtu, out.public = &spec.Endpoint, len(o.Spec.Endpoint.Addresses) == 0, &o.Status.MTU, &o.Status.PublicKey
+		out.dials, out.reported, out.mtu, out.public = &spec.Endpoint, len(o.Spec.Endpoint.Addresses) == 0, &o.Status.MTU, &o.Status.PublicKey
 	}
 	return out
 }

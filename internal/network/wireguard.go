@@ -228,14 +228,14 @@ func (s *wireguards[T]) withdrawBinding(ctx context.Context, binding *rbacv1.Rol
 // ensureAccount creates the ServiceAccount, unless the user or another gateway did: such an account must not be deleted with
 // this gateway.
 func (s *wireguards[T]) ensureAccount(ctx context.Context, w *wireguard) error {
-	var there corev1.ServiceAccount
+	var account corev1.ServiceAccount
 	key := client.ObjectKey{Namespace: w.GetNamespace(), Name: w.serviceAccountName()}
-	err := s.client.Get(ctx, key, &there)
+	err := s.client.Get(ctx, key, &account)
 	if apierrors.IsNotFound(err) { // it may lack the label
-		err = s.keys.live.Get(ctx, key, &there)
+		err = s.keys.live.Get(ctx, key, &account)
 	}
 	switch {
-	case err == nil && there.Labels[names.GatewayName] != names.GatewayLabel(w.gateway):
+	case err == nil && account.Labels[names.GatewayName] != names.GatewayLabel(w.gateway):
 		return nil
 	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("reading ServiceAccount %s: %w", key.Name, err)
@@ -411,5 +411,7 @@ func (s *wireguards[T]) Report(obj T, err error) []kube.Event {
 	return reportReady(wireguardOf(obj).conditions, obj.GetGeneration(), err)
 }
 
-// Recall replays the event of the condition.
-func (s *wireguards[T]) Recall(obj T) []kube.Event { return recallReady(*wireguardOf(obj).conditions) }
+// ReplayEvents replays the event of the condition.
+func (s *wireguards[T]) ReplayEvents(obj T) []kube.Event {
+	return replayReady(*wireguardOf(obj).conditions)
+}

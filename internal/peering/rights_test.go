@@ -25,7 +25,7 @@ func TestPermissionChecksBounded(t *testing.T) {
 	if !kube.IsWait(err) {
 		t.Fatalf("got %v, want a wait", err)
 	}
-	if after := kube.Judge(err).After; after < 10*time.Second {
+	if after := kube.Classify(err).After; after < 10*time.Second {
 		t.Errorf("looks again after %s", after)
 	}
 	held.Finalizers = nil

@@ -80,10 +80,10 @@ func (s *shadowPods) Report(sp *offv1beta1.ShadowPod, err error) []kube.Event {
 		return nil
 	}
 	s.retries.Skip(client.ObjectKeyFromObject(sp))
-	if !kube.Judge(err).Failed() && !kube.Judge(err).Invalid() {
+	if !kube.Classify(err).Failed() && !kube.Classify(err).Invalid() {
 		return nil
 	}
-	return []kube.Event{{Type: corev1.EventTypeWarning, Reason: failureReason(err), Message: kube.Trouble(err).Error()}}
+	return []kube.Event{{Type: corev1.EventTypeWarning, Reason: failureReason(err), Message: kube.Problem(err).Error()}}
 }
 
 // writeRefusal sets the condition of a refused pod, and keeps the previous text unless the reason has changed: a pod that is

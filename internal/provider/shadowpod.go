@@ -222,8 +222,8 @@ func (s *shadowPods) Next(sp *offv1beta1.ShadowPod) time.Duration {
 	return 0
 }
 
-// Bear copies a ShadowPod without its spec, the bulk of the object.
-func (s *shadowPods) Bear(sp *offv1beta1.ShadowPod) *offv1beta1.ShadowPod {
+// CopyForStatus copies a ShadowPod without its spec, the bulk of the object.
+func (s *shadowPods) CopyForStatus(sp *offv1beta1.ShadowPod) *offv1beta1.ShadowPod {
 	return &offv1beta1.ShadowPod{ObjectMeta: *sp.ObjectMeta.DeepCopy(), Status: *sp.Status.DeepCopy()}
 }
 

@@ -92,7 +92,7 @@ func (l *link) misbehaviourCondition() (condition *liqov1beta1.Condition, again 
 	if l == nil {
 		return nil, 0
 	}
-	m := l.conduct.Now()
+	m := l.misbehaviours.Now()
 	if m == nil {
 		return nil, 0
 	}

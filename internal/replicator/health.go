@@ -158,7 +158,7 @@ func (l *link) recordRefusal(key string, err error) {
 func (l *link) recordRejection(key string, err error) {
 	if _, invalid := kube.InvalidReason(err); invalid {
 		l.setText(&l.health.rejections, key, key+": "+err.Error())
-	} else if !kube.Judge(err).Failed() {
+	} else if !kube.Classify(err).Failed() {
 		l.setText(&l.health.rejections, key, "")
 	}
 }

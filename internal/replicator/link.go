@@ -39,9 +39,9 @@ type link struct {
 	// draining: the credentials are being deleted, so no replication starts.
 	draining atomic.Bool
 	health   peerHealth
-	// conduct records the limits that the peer exceeded.
-	conduct *multicluster.Conduct
-	pace    copyPace
+	// misbehaviours records the limits that the peer exceeded.
+	misbehaviours *multicluster.Misbehaviours
+	pace          copyPace
 
 	cancel context.CancelFunc
 	work   sync.WaitGroup
@@ -57,27 +57,27 @@ const (
 
 // dialPeer creates the link for credentials and starts it.
 func (r *reconciler) dialPeer(e endpoints, c *peerCredentials) (*link, error) {
-	conduct := &multicluster.Conduct{Peer: string(e.peer), Changed: func() { r.enqueue(e.peer) }}
-	conn, err := multicluster.NewConn(c.kubeconfig, multicluster.AllowLoopback(r.options.AllowLoopbackPeers), multicluster.WithLimits(peerLimits), multicluster.WithConduct(conduct))
+	misbehaviours := &multicluster.Misbehaviours{Peer: string(e.peer), Changed: func() { r.enqueue(e.peer) }}
+	conn, err := multicluster.NewConn(c.kubeconfig, multicluster.AllowLoopback(r.options.AllowLoopbackPeers), multicluster.WithLimits(peerLimits), multicluster.WithMisbehaviours(misbehaviours))
 	if err != nil {
 		return nil, kube.Invalid(reasonInvalidKubeconfig, err)
 	}
 	l := &link{
-		ends:        e,
-		recorder:    r.recorder,
-		log:         r.log.WithValues("peer", e.peer),
-		changed:     func() { r.enqueue(e.peer) },
-		secret:      types.NamespacedName{Namespace: c.secret.Namespace, Name: c.secret.Name},
-		fingerprint: sha256.Sum256(c.kubeconfig),
-		pair:        c.enginePair(),
-		conn:        conn,
-		conduct:     conduct,
-		health:      peerHealth{look: make(chan struct{}, 1)},
+		ends:          e,
+		recorder:      r.recorder,
+		log:           r.log.WithValues("peer", e.peer),
+		changed:       func() { r.enqueue(e.peer) },
+		secret:        types.NamespacedName{Namespace: c.secret.Namespace, Name: c.secret.Name},
+		fingerprint:   sha256.Sum256(c.kubeconfig),
+		pair:          c.enginePair(),
+		conn:          conn,
+		misbehaviours: misbehaviours,
+		health:        peerHealth{look: make(chan struct{}, 1)},
 	}
 	l.draining.Store(c.isDeleting())
 	l.engine, err = multicluster.New(multicluster.Options{
-		Local:        kube.WriteBudget{Rate: writeRate, Burst: writeBurst, Exceeded: conduct.Report}.LimitWrites(r.config),
-		Room:         &kube.CacheBudget{Bytes: peerBytes, Objects: peerObjects, Full: conduct.Report},
+		Local:        kube.WriteBudget{Rate: writeRate, Burst: writeBurst, Exceeded: misbehaviours.Report}.LimitWrites(r.config),
+		Budget:       &kube.CacheBudget{Bytes: peerBytes, Objects: peerObjects, Full: misbehaviours.Report},
 		Remote:       conn,
 		Kinds:        slices.Concat(l.engineKinds(r.options.Workers), l.endpointKinds()),
 		FieldManager: names.ReplicatorFieldManager,
@@ -122,7 +122,7 @@ func (l *link) stopLink() {
 	l.cancel()
 	l.work.Wait()
 	l.conn.Close()
-	l.conduct.Close()
+	l.misbehaviours.Close()
 }
 
 // followCredentials switches a running link to new credentials for the same namespaces. ErrOtherServer means another server: the

@@ -50,7 +50,7 @@ type inputs struct {
 // Reconcile makes the link of one peer follow its Secrets.
 func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	after, err := r.reconcilePeer(ctx, liqov1beta1.ClusterID(req.Name))
-	verdict := kube.Judge(err)
+	verdict := kube.Classify(err)
 	if verdict.Failed() {
 		return reconcile.Result{}, err
 	}

@@ -141,11 +141,11 @@ func (r *remoteSlices) Sync(ctx context.Context, slice *authv1beta1.ResourceSlic
 
 // Report emits the changes of the ResourceSlice.
 func (r *remoteSlices) Report(slice *authv1beta1.ResourceSlice, err error) []kube.Event {
-	return append(r.notes.takeEvents(slice, err), r.Recall(slice)...)
+	return append(r.notes.takeEvents(slice, err), r.ReplayEvents(slice)...)
 }
 
-// Recall replays the events of the conditions.
-func (r *remoteSlices) Recall(slice *authv1beta1.ResourceSlice) []kube.Event {
+// ReplayEvents replays the events of the conditions.
+func (r *remoteSlices) ReplayEvents(slice *authv1beta1.ResourceSlice) []kube.Event {
 	var events []kube.Event
 	for _, c := range slice.Status.Conditions {
 		e := kube.Event{Type: corev1.EventTypeNormal, Reason: c.Reason, Message: c.Message}

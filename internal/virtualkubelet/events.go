@@ -60,7 +60,7 @@ func (l *eventLog) ofOwner(obj client.Object, kind, reason, message string) {
 // recordFailure records an error the first time it occurs, and forgets it when it is over. Errors that only the user can fix may have a
 // reason of their own.
 func (l *eventLog) recordFailure(obj client.Object, err error) {
-	verdict := kube.Judge(err)
+	verdict := kube.Classify(err)
 	if message, conflicts := kube.ConflictingWriter(err); conflicts {
 		l.record(obj, corev1.EventTypeWarning, kube.ReasonConflictingWriter, message)
 	} else if err == nil {
@@ -68,9 +68,9 @@ func (l *eventLog) recordFailure(obj client.Object, err error) {
 	}
 	switch {
 	case verdict.Invalid() && verdict.Reason != reasonFailed:
-		l.record(obj, corev1.EventTypeWarning, verdict.Reason, kube.Trouble(err).Error())
+		l.record(obj, corev1.EventTypeWarning, verdict.Reason, kube.Problem(err).Error())
 	case verdict.Failed() || verdict.Invalid():
-		l.record(obj, corev1.EventTypeWarning, reasonFailed, failureText+kube.Trouble(err).Error())
+		l.record(obj, corev1.EventTypeWarning, reasonFailed, failureText+kube.Problem(err).Error())
 	default:
 		l.forgetFailure(obj, reasonFailed)
 		l.forgetFailure(obj, reasonNoPlace)

@@ -37,8 +37,8 @@ type nodeSync struct {
 	client  client.Client
 	options Options
 	health  *providerHealth
-	// conduct holds which of our limits the provider exceeded; nil for none.
-	conduct           *multicluster.Conduct
+	// misbehaviours holds which of our limits the provider exceeded; nil for none.
+	misbehaviours     *multicluster.Misbehaviours
 	kubernetesVersion string
 	now               func() time.Time
 	// seen receives each state of the VirtualNode, and ready whether its pods can be reached, once that is decided.
@@ -116,7 +116,7 @@ func (s *nodeSync) gatherFacts(ctx context.Context, vn *offv1beta1.VirtualNode) 
 		virtualNode: vn, provider: s.health.classify(), checkNetwork: s.options.CheckNetwork,
 		labels: s.options.NodeLabels, annotations: s.options.NodeAnnotations,
 		ip: s.options.NodeIP, port: s.options.ListenPort, kubernetesVersion: s.kubernetesVersion, now: s.now(),
-		misbehaves: s.conduct.Now(),
+		misbehaves: s.misbehaviours.Now(),
 	}
 	if vn.Spec.DisableNetworkCheck != nil {
 		facts.checkNetwork = !*vn.Spec.DisableNetworkCheck

@@ -115,13 +115,13 @@ func (p *process) meetClusters() error {
 	if err != nil {
 		return fmt.Errorf("preparing the provider: %w", err)
 	}
-	there.Room = &kube.CacheBudget{Bytes: p.options.PeerCacheLimit, Objects: p.options.PeerCacheLimit / minObjectSize, Full: p.conduct.Report}
-	budget := kube.WriteBudget{Rate: writeRate, Burst: writeBurst, Exceeded: p.conduct.Report}.LimitWrites(p.localConfig())
+	there.Budget = &kube.CacheBudget{Bytes: p.options.PeerCacheLimit, Objects: p.options.PeerCacheLimit / minObjectSize, Full: p.misbehaviours.Report}
+	budget := kube.WriteBudget{Rate: writeRate, Burst: writeBurst, Exceeded: p.misbehaviours.Report}.LimitWrites(p.localConfig())
 	limited, err := rest.HTTPClientFor(budget)
 	if err != nil {
 		return fmt.Errorf("preparing this cluster: %w", err)
 	}
-	p.here = &kube.Cluster{Config: budget, HTTP: limited, Mapper: p.mgr.GetRESTMapper(), Scheme: kube.Scheme, Extends: there.Room}
+	p.here = &kube.Cluster{Config: budget, HTTP: limited, Mapper: p.mgr.GetRESTMapper(), Scheme: kube.Scheme, Extends: there.Budget}
 	p.there = &there
 	return nil
 }

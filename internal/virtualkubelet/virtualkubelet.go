@@ -54,11 +54,11 @@ type process struct {
 	// asked counts the remote namespaces in which our permissions were checked.
 	asked atomic.Uint32
 	conn  atomic.Pointer[multicluster.Conn]
-	// conduct holds which of our limits the provider exceeded.
-	conduct *multicluster.Conduct
-	way     atomic.Pointer[providerProxy]
-	reader  atomic.Pointer[client.Reader]
-	network *networkState
+	// misbehaviours holds which of our limits the provider exceeded.
+	misbehaviours *multicluster.Misbehaviours
+	way           atomic.Pointer[providerProxy]
+	reader        atomic.Pointer[client.Reader]
+	network       *networkState
 	// available tracks whether the pods can be reached.
 	available *availability
 	// here and there are the local and the remote cluster for all engines.
@@ -82,7 +82,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := o.validateOptions(); err != nil {
 		return fmt.Errorf("checking the options: %w", err)
 	}
-	p := &process{options: o, twins: &remoteNamespaces{}, conduct: &multicluster.Conduct{Peer: string(o.Provider)}, connected: make(chan struct{}), failed: make(chan error, 1), leaseDue: make(chan struct{}, 1)}
+	p := &process{options: o, twins: &remoteNamespaces{}, misbehaviours: &multicluster.Misbehaviours{Peer: string(o.Provider)}, connected: make(chan struct{}), failed: make(chan error, 1), leaseDue: make(chan struct{}, 1)}
 	if err := p.prepareProcess(ctx); err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (p *process) prepareProcess(ctx context.Context) error {
 		ping: p.pingProvider, interval: p.options.PingInterval, timeout: p.options.PingTimeout,
 		patience: p.options.NodeLeaseDuration, now: time.Now, changed: func() { wakeUp(nodeWake); p.renewLease() }, log: p.options.Log,
 	}
-	p.conduct.Changed = func() { wakeUp(nodeWake) }
+	p.misbehaviours.Changed = func() { wakeUp(nodeWake) }
 	if err := p.setupControllers(ctx, nodeWake, podWake); err != nil {
 		return err
 	}
@@ -234,7 +234,7 @@ func (p *process) setupControllers(ctx context.Context, nodeWake, podWake chan e
 		return fmt.Errorf("asking for the version of the cluster: %w", err)
 	}
 	node := &nodeSync{
-		client: p.mgr.GetClient(), options: p.options, health: p.health, conduct: p.conduct, kubernetesVersion: version.GitVersion, now: time.Now,
+		client: p.mgr.GetClient(), options: p.options, health: p.health, misbehaviours: p.misbehaviours, kubernetesVersion: version.GitVersion, now: time.Now,
 		seen: p.virtual.Store, ready: p.available.setAvailable, registered: p.renewLease,
 	}
 	if err := setupNode(p.mgr, node, nodeWake); err != nil {
@@ -377,7 +377,7 @@ func (p *process) remoteReader() client.Reader {
 
 // connectProvider makes the first connection, from a readable kubeconfig.
 func (p *process) connectProvider(kubeconfig []byte) error {
-	conn, err := multicluster.NewConn(kubeconfig, multicluster.AllowLoopback(p.options.AllowLoopbackPeers), multicluster.WithConduct(p.conduct))
+	conn, err := multicluster.NewConn(kubeconfig, multicluster.AllowLoopback(p.options.AllowLoopbackPeers), multicluster.WithMisbehaviours(p.misbehaviours))
 	if err != nil {
 		return err
 	}

@@ -72,13 +72,13 @@ func build(b *testing.B) string {
 
 func measure(b *testing.B, argv []string, pods int) {
 	b.Helper()
-	here, there := testkit.Cluster(b), testkit.SecondCluster(b)
-	tenant := testkit.Namespace(b, here, "tenant", nil)
-	local, twin := testkit.Namespace(b, here, "burst", nil), testkit.Namespace(b, there, "burst-twin", nil)
-	testkit.Create(b, here.Client,
+	consumer, provider := testkit.Cluster(b), testkit.SecondCluster(b)
+	tenant := testkit.Namespace(b, consumer, "tenant", nil)
+	local, twin := testkit.Namespace(b, consumer, "burst", nil), testkit.Namespace(b, provider, "burst-twin", nil)
+	testkit.Create(b, consumer.Client,
 		&corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "kubeconfig"},
-			Data:       map[string][]byte{names.KubeconfigKey: testkit.Kubeconfig(b, there.User(b, "slice", "system:masters"))},
+			Data:       map[string][]byte{names.KubeconfigKey: testkit.Kubeconfig(b, provider.User(b, "slice", "system:masters"))},
 		},
 		&offv1beta1.VirtualNode{
 			ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: tenant},
@@ -90,8 +90,8 @@ func measure(b *testing.B, argv []string, pods int) {
 	mapping := &offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{
 		Namespace: tenant, Name: "milan", Labels: map[string]string{names.RemoteClusterID: "milan"},
 	}, Spec: offv1beta1.NamespaceMapSpec{DesiredMapping: map[string]string{local: twin}}}
-	testkit.Create(b, here.Client, mapping)
-	testkit.UpdateStatus(b, here.Client, mapping, func(m *offv1beta1.NamespaceMap) {
+	testkit.Create(b, consumer.Client, mapping)
+	testkit.UpdateStatus(b, consumer.Client, mapping, func(m *offv1beta1.NamespaceMap) {
 		m.Status.CurrentMapping = map[string]offv1beta1.RemoteNamespaceStatus{local: {RemoteNamespace: twin, Phase: offv1beta1.MappingAccepted}}
 	})
 	args := append(argv[1:len(argv):len(argv)],
@@ -101,12 +101,12 @@ func measure(b *testing.B, argv []string, pods int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	p := here.Run(b, here.Config, fmt.Sprintf("kubelet-%d", pods), []string{"GODEBUG=gctrace=1"}, path, args...)
+	p := consumer.Run(b, consumer.Config, fmt.Sprintf("kubelet-%d", pods), []string{"GODEBUG=gctrace=1"}, path, args...)
 	defer p.Kill()
 	ctx, stop := context.WithCancel(b.Context())
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return provide(ctx, there, twin) })
-	group.Go(func() error { return burst(ctx, here, local, tenant, pods) })
+	group.Go(func() error { return provide(ctx, provider, twin) })
+	group.Go(func() error { return burst(ctx, consumer, local, tenant, pods) })
 	defer func() {
 		stop()
 		if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
@@ -119,7 +119,7 @@ func measure(b *testing.B, argv []string, pods int) {
 			b.Fatal(err)
 		}
 		var list corev1.PodList
-		if err := here.Client.List(ctx, &list, client.InNamespace(local)); err != nil {
+		if err := consumer.Client.List(ctx, &list, client.InNamespace(local)); err != nil {
 			return err
 		}
 		running := 0

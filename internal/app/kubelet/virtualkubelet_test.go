@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestArgumentsThatNoVirtualKubeletStartsWith(t *testing.T) {
+func TestVirtualKubeletInvalidFlags(t *testing.T) {
 	usual := []string{
 		"--foreign-cluster-id=milan", "--nodename=gold", "--node-ip=$(POD_IP)", "--tenant-namespace=tenant", "--liqo-namespace=liqo",
 		"--home-cluster-id=rome", "--local-podcidr=10.1.0.0/16", "--pod-reflection-workers=10", "--service-reflection-workers=3",

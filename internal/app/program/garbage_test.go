@@ -15,7 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func TestWhatIsLeftIsDecidedAfterEachCollection(t *testing.T) {
+func TestGarbageLimit(t *testing.T) {
 	before := debug.SetGCPercent(cachesPercent)
 	defer debug.SetGCPercent(before)
 	LeaveGarbage()
@@ -29,7 +29,7 @@ func TestWhatIsLeftIsDecidedAfterEachCollection(t *testing.T) {
 	}
 }
 
-func TestHowMuchGarbageIsLeft(t *testing.T) {
+func TestGarbagePercent(t *testing.T) {
 	for live, want := range map[uint64]int{0: 400, 4 << 20: 400, 5 << 20: 320, 16 << 20: 100, 32 << 20: 50, 1 << 30: 50} {
 		if got := percentOf(live); got != want {
 			t.Errorf("of %d bytes alive: %d %%, want %d", live, got, want)

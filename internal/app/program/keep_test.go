@@ -12,7 +12,7 @@ import (
 )
 
 // A shell stands for the process.
-func TestWhoDiedIsNotWhoEnded(t *testing.T) {
+func TestEndedProcess(t *testing.T) {
 	for script, want := range map[string]bool{
 		"exit 0":        false,
 		"exit 1":        false, // with an error that it told
@@ -28,7 +28,7 @@ func TestWhoDiedIsNotWhoEnded(t *testing.T) {
 	}
 }
 
-func TestAProcessThatDiesIsBegunAgain(t *testing.T) {
+func TestProcessRestart(t *testing.T) {
 	scripts := []string{"kill -KILL $$", "exit 2", "exit 0"}
 	for settled, want := range map[time.Duration]int{0: 3, time.Hour: 1} {
 		begun := 0
@@ -42,7 +42,7 @@ func TestAProcessThatDiesIsBegunAgain(t *testing.T) {
 	}
 }
 
-func TestAProcessIsToldToEnd(t *testing.T) {
+func TestProcessStop(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	begun := 0

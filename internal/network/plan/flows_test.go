@@ -29,7 +29,7 @@ func changed(was, is map[netip.Prefix]string) string {
 	return strings.Join(out, " ")
 }
 
-func TestWhichFlowsOfAGatewayAreTranslatedOtherwise(t *testing.T) {
+func TestRetranslatedFlows(t *testing.T) {
 	users := func(priority int, rules ...rule) func(*Cluster) {
 		return func(c *Cluster) {
 			c.Firewalls = []Firewall{{Of: Object{"FirewallConfiguration", "home", "users"}, Stateful: true, Tables: []datapath.Table{{

@@ -41,12 +41,12 @@ func messages(problems []Problem) (out []string) {
 	return out
 }
 
-func configuration(there, here networkingv1beta1.ClusterConfigCIDR) *networkingv1beta1.Configuration {
+func configuration(remote, local networkingv1beta1.ClusterConfigCIDR) *networkingv1beta1.Configuration {
 	return &networkingv1beta1.Configuration{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-rome", Name: "rome", Generation: 2, Labels: map[string]string{names.RemoteClusterID: "rome"}},
-		Spec:       networkingv1beta1.ConfigurationSpec{Remote: networkingv1beta1.ClusterConfig{CIDR: there}},
+		Spec:       networkingv1beta1.ConfigurationSpec{Remote: networkingv1beta1.ClusterConfig{CIDR: remote}},
 		Status: networkingv1beta1.ConfigurationStatus{
-			Remote:     &networkingv1beta1.ClusterConfig{CIDR: here},
+			Remote:     &networkingv1beta1.ClusterConfig{CIDR: local},
 			Conditions: []metav1.Condition{{Type: networkingv1beta1.ConditionNetworkCIDRsConfigured, Status: metav1.ConditionTrue, ObservedGeneration: 2}},
 		},
 	}
@@ -191,7 +191,7 @@ func TestOwnNetworks(t *testing.T) {
 	equal(t, "problems", []string{`Network liqo/bad: status.cidr: "10" is not a network`}, messages(problems))
 }
 
-func TestPrefixesHeldForPeers(t *testing.T) {
+func TestPeerReservations(t *testing.T) {
 	network := func(name, cidr string, labels ...string) ipamv1alpha1.Network {
 		n := ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-rome", Name: name, Labels: map[string]string{}}}
 		n.Status.CIDR = networkingv1beta1.CIDR(cidr)
@@ -208,7 +208,7 @@ func TestPrefixesHeldForPeers(t *testing.T) {
 	equal(t, "problems", []string{`Network liqo-tenant-rome/bad: status.cidr: "10" is not a network`}, messages(problems))
 }
 
-func TestServicesAndWhatIsReady(t *testing.T) {
+func TestServices(t *testing.T) {
 	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "kubernetes"}, Spec: corev1.ServiceSpec{
 		ClusterIPs: []string{"10.96.0.1", "None"}, Ports: []corev1.ServicePort{{Name: "https", Port: 443}, {Name: "other", Port: 1, Protocol: corev1.ProtocolUDP}, {Name: "sctp", Port: 1, Protocol: corev1.ProtocolSCTP}},
 	}}
@@ -221,7 +221,7 @@ func TestServicesAndWhatIsReady(t *testing.T) {
 	}}, ServiceOf(s, behind))
 }
 
-func TestAddressesOfNodesAreTaken(t *testing.T) {
+func TestNodeAddresses(t *testing.T) {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker-1"}, Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{
 		{Type: corev1.NodeInternalIP, Address: "172.29.1.1"}, {Type: corev1.NodeHostName, Address: "worker-1"}, {Type: corev1.NodeInternalIP, Address: "fd00:29::1"},
 	}}}

@@ -43,8 +43,8 @@ func nets(of ...string) (out []netip.Prefix) {
 // pairs are "there here" with the same length.
 func pairs(of ...string) (out []prefix.Pair) {
 	for _, s := range of {
-		there, here, _ := strings.Cut(s, " ")
-		out = append(out, prefix.Pair{Remote: netip.MustParsePrefix(there), Local: netip.MustParsePrefix(here)})
+		remote, local, _ := strings.Cut(s, " ")
+		out = append(out, prefix.Pair{Remote: netip.MustParsePrefix(remote), Local: netip.MustParsePrefix(local)})
 	}
 	return out
 }
@@ -448,7 +448,7 @@ func checkSet(s datapath.Set, say func(string, ...any)) {
 }
 
 // The pod of a gateway forwards IPv6, too, whatever its peer has, and its neighbours must not use it.
-func TestAGatewayIsNoWayForItsNeighbours(t *testing.T) {
+func TestGatewayTransit(t *testing.T) {
 	for name, test := range map[string]struct {
 		c       Cluster
 		address string
@@ -476,7 +476,7 @@ func TestAGatewayIsNoWayForItsNeighbours(t *testing.T) {
 }
 
 // The device takes what it always took: that is how larger packets are tried.
-func TestRoutesIntoATunnelThatLessPasses(t *testing.T) {
+func TestRouteMTU(t *testing.T) {
 	c := with6(milan())
 	in := GatewayInput{Cluster: c, Of: c.Tunnels[0].Of, Peer: key("rome"), Address: c.Tunnels[0].Active, Node: "worker-1", MTU: 1340}
 	whole, _ := Gateway(in)

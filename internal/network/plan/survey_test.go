@@ -211,7 +211,7 @@ func TestContradictions(t *testing.T) {
 }
 
 // What is held for a peer leads nowhere else while its Configuration is changed, or of no use, unless this cluster needs it.
-func TestHeldPrefixesAreUnreachable(t *testing.T) {
+func TestReservedPrefixes(t *testing.T) {
 	led := func(held string, peers ...Peer) string {
 		t.Helper()
 		c := milan()
@@ -253,7 +253,7 @@ func TestHeldPrefixesAreUnreachable(t *testing.T) {
 }
 
 // Objects that agree on an alias are one; a node that asks for masquerade gets it.
-func TestAliasesThatAgree(t *testing.T) {
+func TestEqualAliases(t *testing.T) {
 	c := milan()
 	c.Aliases = []TranslatedIP{alias("first", "10.70.0.21", "172.29.1.100", false), alias("second", "10.70.0.21", "172.29.1.100", true)}
 	s := newModel(c, addr("10.200.1.9"), c.Tunnels[0].Of)
@@ -446,7 +446,7 @@ func shuffle[T any](r *rand.Rand, in []T) {
 }
 
 // Whatever the objects say: a state is one that a kernel takes, does not depend on their order, and nothing panics.
-func TestAnyObjectsInAnyOrder(t *testing.T) {
+func TestObjectOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := drawObjects(t)
 		seed := rapid.Int64().Draw(t, "order")
@@ -476,7 +476,7 @@ func TestAnyObjectsInAnyOrder(t *testing.T) {
 }
 
 // Inputs that no object has, since their fields are of Go.
-func TestValuesThatAreNone(t *testing.T) {
+func TestInvalidValues(t *testing.T) {
 	c := Cluster{
 		Pods: nets("10.0.0.0/8"), Peers: []Peer{{Pods: []prefix.Pair{{}}, External: pairs("10.0.0.1/8 11.0.0.1/8")}},
 		Tunnels: []Tunnel{{}, {Active: addr("::ffff:10.0.0.1")}, {Active: addr("::")}}, Members: []ClusterNode{{External: addrs("fe80::1%x")}}, Aliases: []TranslatedIP{{}},
@@ -511,7 +511,7 @@ func large(peers, nodes, aliases int) Cluster {
 }
 
 // A packet passes no more chains and rules in a large cluster: what is of each node and of each alias are elements of sets, and routes.
-func TestRulesAreAsManyHoweverLargeTheClusterIs(t *testing.T) {
+func TestRuleCount(t *testing.T) {
 	for name, plan := range map[string]func(Cluster) (datapath.State, []Problem){
 		"node": func(c Cluster) (datapath.State, []Problem) { return Node(NodeInput{Cluster: c, Name: "worker-0"}) },
 		"gateway": func(c Cluster) (datapath.State, []Problem) {
@@ -570,7 +570,7 @@ func FuzzTextOfUsers(f *testing.F) {
 }
 
 // Nodes ask the peer's gateway at the address that it gives itself.
-func TestWhereGatewaysOfAPeerAre(t *testing.T) {
+func TestGatewayNodes(t *testing.T) {
 	for name, test := range map[string]struct {
 		there []string // the i-th is seen as 10.<60+i>.0.0/16, or fd60::<i>:0/112
 		want  string
@@ -585,13 +585,13 @@ func TestWhereGatewaysOfAPeerAre(t *testing.T) {
 	} {
 		peer, mirror := Peer{}, Cluster{}
 		for i, text := range test.there {
-			there := netip.MustParsePrefix(text)
-			here := netip.MustParsePrefix(fmt.Sprintf("10.%d.0.0/16", 60+i))
-			if there.Addr().Is6() {
-				here = netip.MustParsePrefix(fmt.Sprintf("fd60::%d:0/112", i))
+			remote := netip.MustParsePrefix(text)
+			local := netip.MustParsePrefix(fmt.Sprintf("10.%d.0.0/16", 60+i))
+			if remote.Addr().Is6() {
+				local = netip.MustParsePrefix(fmt.Sprintf("fd60::%d:0/112", i))
 			}
-			peer.External = append(peer.External, prefix.Pair{Remote: there, Local: here})
-			mirror.External = append(mirror.External, there)
+			peer.External = append(peer.External, prefix.Pair{Remote: remote, Local: local})
+			mirror.External = append(mirror.External, remote)
 		}
 		got := peer.Gateways()
 		if got.String() != test.want {
@@ -601,9 +601,9 @@ func TestWhereGatewaysOfAPeerAre(t *testing.T) {
 		if i < 0 {
 			continue
 		}
-		there := peer.External[i].Remote.Addr()
-		if own := newModel(mirror, netip.Addr{}, Object{}).unknownSource(datapath.FamilyOf(there)); own != there {
-			t.Errorf("%s: the gateways have %s, and are asked at %s", name, own, there)
+		remote := peer.External[i].Remote.Addr()
+		if own := newModel(mirror, netip.Addr{}, Object{}).unknownSource(datapath.FamilyOf(remote)); own != remote {
+			t.Errorf("%s: the gateways have %s, and are asked at %s", name, own, remote)
 		}
 	}
 }

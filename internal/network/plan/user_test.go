@@ -17,7 +17,7 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-func TestWhomUsersObjectsAreFor(t *testing.T) {
+func TestUserObjectTargets(t *testing.T) {
 	rome := PeerKey{"liqo-tenant-rome", "rome"}
 	for _, tc := range []struct {
 		namespace   string
@@ -200,7 +200,7 @@ func TestFirewallsOfUsers(t *testing.T) {
 	golden(t, "user-firewall", written(datapath.State{Tables: f.Tables}, problems))
 }
 
-func TestFirewallsThatAreNone(t *testing.T) {
+func TestInvalidFirewalls(t *testing.T) {
 	for want, c := range map[string]*networkingv1beta1.FirewallConfiguration{
 		`table x: the family "BRIDGE" is not supported`: firewallWith("x", firewall.TableFamilyBridge),
 		"the name of the table is invalid":              firewallWith("x y", firewall.TableFamilyIPv4),
@@ -212,7 +212,7 @@ func TestFirewallsThatAreNone(t *testing.T) {
 }
 
 // What two objects ask for is the first's; what is ours is nobody's.
-func TestObjectsOfUsersThatContradict(t *testing.T) {
+func TestUserObjectConflicts(t *testing.T) {
 	c := milan()
 	routing := func(name string, table int) Routing {
 		return Routing{Of: Object{"RouteConfiguration", "liqo", name}, Table: table, Routes: []datapath.Route{{To: nets("192.0.2.0/24")[0], Device: name}}}
@@ -241,7 +241,7 @@ func TestObjectsOfUsersThatContradict(t *testing.T) {
 }
 
 // What a gateway sends as itself comes before rules of users that have no priority, and these before peers, whatever the priority of that is.
-func TestRulesOfUsersComeBeforePeersAndAfterGateways(t *testing.T) {
+func TestUserRuleOrder(t *testing.T) {
 	c := milan()
 	c.Routings = []Routing{{Of: Object{"RouteConfiguration", "liqo", "mine"}, Table: 7777, Rules: []datapath.Rule{{Family: datapath.IPv4, Input: "eth1"}}}}
 	for priority, want := range map[int]string{

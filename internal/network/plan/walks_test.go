@@ -148,7 +148,7 @@ func tooBig(src, dst, qsrc, qdst string) packet {
 }
 
 // The cases that the network was designed by: where each packet goes, and with which addresses.
-func TestPacketsOnTheirWay(t *testing.T) {
+func TestPacketPaths(t *testing.T) {
 	aliases := withAliases(milan()).Aliases[:3]
 	var text strings.Builder
 	for _, tc := range []struct {

@@ -127,7 +127,7 @@ spec:
       type: NodePort
 `
 
-func TestATemplateIsFilled(t *testing.T) {
+func TestTemplate(t *testing.T) {
 	g := server(func(s *networkingv1beta1.GatewayServerSpec) {
 		s.Endpoint.NodePort = new(int32(30000))
 		s.ServiceAnnotations = map[string]string{"changed": "by the user"}
@@ -231,7 +231,7 @@ func TestFields(t *testing.T) {
 	}
 }
 
-func TestTheThreeContainersOfTheOriginalAreKnown(t *testing.T) {
+func TestOriginalContainers(t *testing.T) {
 	for text, want := range map[string]bool{
 		`spec: {deployment: {spec: {template: {spec: {containers: [{name: gateway}, {name: wireguard}, {name: geneve}]}}}}}`:              true,
 		`spec: {deployment: {spec: {template: {spec: {containers: [{name: geneve, args: ["{{ .NoSuchThing }}"]}, {name: wireguard}]}}}}}`: true,

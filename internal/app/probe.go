@@ -23,11 +23,11 @@ func newProbeCommand() *cobra.Command {
 		Use: "reach", Short: "Answer to other pods, or ask who answers", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(reachServe(), reachAsk())
+	cmd.AddCommand(newProbeServe(), newProbeAsk())
 	return cmd
 }
 
-func reachServe() *cobra.Command {
+func newProbeServe() *cobra.Command {
 	var name, address string
 	cmd := &cobra.Command{
 		Use: "serve", Short: "Answer with a name", Args: cobra.NoArgs,
@@ -44,7 +44,7 @@ func reachServe() *cobra.Command {
 	return cmd
 }
 
-func reachAsk() *cobra.Command {
+func newProbeAsk() *cobra.Command {
 	var o probe.Options
 	var file string
 	cmd := &cobra.Command{

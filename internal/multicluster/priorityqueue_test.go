@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestWhatChangedInThePeerGoesFirst(t *testing.T) {
+func TestPriorityOfPeerChanges(t *testing.T) {
 	urgent := map[string]bool{"c": true}
 	l := newLanes(func(k itemKey) bool { return urgent[k.name] })
 	for _, name := range []string{"a", "b", "c", "d"} {
@@ -29,7 +29,7 @@ func TestWhatChangedInThePeerGoesFirst(t *testing.T) {
 }
 
 // What was asked for first stays first, although both clusters are not known yet. What a peer has then is all new.
-func TestAParkedItemKeepsItsUrgency(t *testing.T) {
+func TestPriorityOfParkedItem(t *testing.T) {
 	k := newKind(Kind{Name: t.Name()}, "peer")
 	defer k.queue.ShutDown()
 	pk := &pairKind{kind: k, ctx: t.Context(), parked: map[string]bool{}}
@@ -53,7 +53,7 @@ func TestAParkedItemKeepsItsUrgency(t *testing.T) {
 	}
 }
 
-func TestAPeerThatAlwaysChangesStopsNothingNew(t *testing.T) {
+func TestPriorityStarvation(t *testing.T) {
 	l := newLanes(func(k itemKey) bool { return k.name != "new" })
 	l.Push(itemKey{name: "new"})
 	for i := range fairness + 1 {
@@ -66,7 +66,7 @@ func TestAPeerThatAlwaysChangesStopsNothingNew(t *testing.T) {
 }
 
 // Whatever is pushed and touched, each queued item comes out once.
-func TestLanesLoseNothing(t *testing.T) {
+func TestPriorityQueueLossless(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		urgent, queued := map[itemKey]bool{}, map[itemKey]bool{}
 		l := newLanes(func(k itemKey) bool { return urgent[k] })

@@ -19,8 +19,8 @@ import (
 	"liqo.io/liqo/internal/kube"
 )
 
-// feedID identifies an informer: sources with the same feedID share one.
-type feedID struct {
+// informerID identifies an informer: sources with the same informerID share one.
+type informerID struct {
 	end, namespace string
 	gvk            schema.GroupVersionKind
 	form           reflect.Type // of the prototype: typed and unstructured objects differ
@@ -29,12 +29,12 @@ type feedID struct {
 	pack           bool
 }
 
-// sharedFeed is an informer shared by kinds of pairs.
-type sharedFeed struct {
-	id   feedID
-	feed *kube.Feed
-	stop context.CancelFunc
-	log  logr.Logger
+// sharedInformer is an informer shared by kinds of pairs.
+type sharedInformer struct {
+	id       informerID
+	informer *kube.Informer
+	stop     context.CancelFunc
+	log      logr.Logger
 	// users is guarded by the engine's lock.
 	users int
 
@@ -43,17 +43,17 @@ type sharedFeed struct {
 	failing   bool
 }
 
-// acquireFeed returns the informer of a source and starts it if new. The caller holds the engine's lock.
-func (e *Engine) acquireFeed(at *endpoint, namespace string, w watched) (*sharedFeed, error) {
-	id := feedID{
+// acquireInformer returns the informer of a source and starts it if new. The caller holds the engine's lock.
+func (e *Engine) acquireInformer(at *endpoint, namespace string, w watched) (*sharedInformer, error) {
+	id := informerID{
 		end: at.name, namespace: namespace, gvk: w.gvk, form: reflect.TypeOf(w.Object),
 		labels: w.Labels, fields: w.Fields, transform: w.Transform, pack: w.Pack,
 	}
-	if f := e.feeds[id]; f != nil {
+	if f := e.informers[id]; f != nil {
 		f.users++
 		return f, nil
 	}
-	f := &sharedFeed{
+	f := &sharedInformer{
 		id:        id,
 		users:     1,
 		log:       e.options.Log.WithValues("side", at.name, "namespace", namespace, "watched", w.gvk.Kind),
@@ -63,61 +63,61 @@ func (e *Engine) acquireFeed(at *endpoint, namespace string, w watched) (*shared
 	if w.Transform != nil {
 		transform = w.Transform.Apply
 	}
-	feed, err := kube.NewFeed(kube.FeedOptions{
+	informer, err := kube.NewInformer(kube.InformerOptions{
 		Cluster: at.cluster, Object: w.Object, Namespace: namespace, Labels: w.Labels, Fields: w.Fields,
 		Optional: w.Optional, Transform: transform, Pack: w.Pack, Changed: f.handleChange, Broken: f.handleBroken, Recovered: f.handleRecovered,
 	})
 	if err != nil {
 		return nil, err
 	}
-	f.feed = feed
+	f.informer = informer
 	ctx, stop := context.WithCancel(e.ctx)
 	f.stop = stop
-	e.feeds[id] = f
-	e.background.Go(func() { feed.Run(ctx) })
+	e.informers[id] = f
+	e.background.Go(func() { informer.Run(ctx) })
 	return f, nil
 }
 
-// releaseFeed releases an informer; the last release stops it. The caller holds the engine's lock.
-func (e *Engine) releaseFeed(f *sharedFeed) {
+// releaseInformer releases an informer; the last release stops it. The caller holds the engine's lock.
+func (e *Engine) releaseInformer(f *sharedInformer) {
 	f.users--
 	if f.users > 0 {
 		return
 	}
 	f.stop()
-	delete(e.feeds, f.id)
+	delete(e.informers, f.id)
 }
 
 // addListener adds a listener and passes the existing objects to it.
-func (f *sharedFeed) addListener(l *listener) {
+func (f *sharedInformer) addListener(l *listener) {
 	f.mu.Lock()
 	f.listeners[l] = struct{}{}
 	f.mu.Unlock()
-	for _, obj := range f.feed.List() {
+	for _, obj := range f.informer.List() {
 		l.handleChange(nil, obj)
 	}
 }
 
-func (f *sharedFeed) removeListener(l *listener) {
+func (f *sharedInformer) removeListener(l *listener) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.listeners, l)
 }
 
-func (f *sharedFeed) listenersNow() []*listener {
+func (f *sharedInformer) listenersNow() []*listener {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Collect(maps.Keys(f.listeners))
 }
 
-func (f *sharedFeed) handleChange(old, now client.Object) {
+func (f *sharedInformer) handleChange(old, now client.Object) {
 	for _, l := range f.listenersNow() {
 		l.handleChange(old, now)
 	}
 }
 
 // handleBroken logs the start of a watch failure, not its repetitions.
-func (f *sharedFeed) handleBroken(err error) {
+func (f *sharedInformer) handleBroken(err error) {
 	f.mu.Lock()
 	first := !f.failing && !errors.Is(err, io.EOF)
 	f.failing = f.failing || first
@@ -130,7 +130,7 @@ func (f *sharedFeed) handleBroken(err error) {
 }
 
 // handleRecovered retries the failing items at once.
-func (f *sharedFeed) handleRecovered() {
+func (f *sharedInformer) handleRecovered() {
 	f.mu.Lock()
 	was := f.failing
 	f.failing = false

@@ -17,7 +17,7 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-func TestAPodAnswersAndAnotherOneAsks(t *testing.T) {
+func TestProbeCommand(t *testing.T) {
 	at := net.JoinHostPort("127.0.0.1", fmt.Sprint(testkit.Port(t)))
 	serving, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// listWatch returns the ListerWatcher of the objects that the Feed caches.
-func (f *Feed) listWatch() (toolscache.ListerWatcher, error) {
+// listWatch returns the ListerWatcher of the objects that the Informer caches.
+func (f *Informer) listWatch() (toolscache.ListerWatcher, error) {
 	cluster := f.options.Cluster
 	mapping, err := cluster.Mapper.RESTMapping(f.gvk.GroupKind(), f.gvk.Version)
 	if err != nil {
@@ -65,7 +65,7 @@ func (f *Feed) listWatch() (toolscache.ListerWatcher, error) {
 }
 
 // newListWatch adds the label and field selectors.
-func (f *Feed) newListWatch(list toolscache.ListWithContextFunc, follow toolscache.WatchFuncWithContext) toolscache.ListerWatcher {
+func (f *Informer) newListWatch(list toolscache.ListWithContextFunc, follow toolscache.WatchFuncWithContext) toolscache.ListerWatcher {
 	out := &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.LabelSelector, o.FieldSelector = f.options.Labels, f.options.Fields
@@ -74,8 +74,8 @@ func (f *Feed) newListWatch(list toolscache.ListWithContextFunc, follow toolscac
 				// from such a list would count as deleted.
 				o.ResourceVersion = ""
 			}
-			if f.options.Cluster.Room != nil {
-				return pagedList(ctx, list, o, f.options.Cluster.Room)
+			if f.options.Cluster.Budget != nil {
+				return pagedList(ctx, list, o, f.options.Cluster.Budget)
 			}
 			return list(ctx, o)
 		},
@@ -86,7 +86,7 @@ func (f *Feed) newListWatch(list toolscache.ListWithContextFunc, follow toolscac
 			return w, plainError(err)
 		},
 	}
-	if f.options.Cluster.Room != nil {
+	if f.options.Cluster.Budget != nil {
 		return pagedListWatch{out}
 	}
 	return out

@@ -18,7 +18,7 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-func TestAFeedThatPacksGivesWhatItWasGiven(t *testing.T) {
+func TestInformerPack(t *testing.T) {
 	c := testkit.Cluster(t)
 	namespace := testkit.Namespace(t, c, "packed", nil)
 	cluster, err := kube.NewCluster(c.Config)
@@ -27,21 +27,21 @@ func TestAFeedThatPacksGivesWhatItWasGiven(t *testing.T) {
 	}
 	type change struct{ old, now client.Object }
 	changes := make(chan change, 10)
-	feed, err := kube.NewFeed(kube.FeedOptions{
+	informer, err := kube.NewInformer(kube.InformerOptions{
 		Cluster: cluster, Object: &corev1.Pod{}, Namespace: namespace, Pack: true,
 		Changed: func(old, now client.Object) { changes <- change{old, now} },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	go feed.Run(t.Context())
+	go informer.Run(t.Context())
 	next := func() change {
 		t.Helper()
 		select {
 		case change := <-changes:
 			return change
 		case <-time.After(limit):
-			t.Fatalf("nothing changed: %v", feed.Err())
+			t.Fatalf("nothing changed: %v", informer.Err())
 			return change{}
 		}
 	}
@@ -68,10 +68,10 @@ func TestAFeedThatPacksGivesWhatItWasGiven(t *testing.T) {
 	}
 	now, read := pod.DeepCopy(), &corev1.Pod{Status: corev1.PodStatus{Reason: "of another"}}
 	now.ManagedFields = nil
-	if found, err := feed.Read(namespace, "web", read); err != nil || !found {
+	if found, err := informer.Read(namespace, "web", read); err != nil || !found {
 		t.Fatalf("Read: %v, %v", found, err)
 	}
-	for how, got := range map[string]client.Object{"Changed": edited.now, "Get": feed.Get(namespace, "web"), "List": feed.List()[0], "Read": read} {
+	for how, got := range map[string]client.Object{"Changed": edited.now, "Get": informer.Get(namespace, "web"), "List": informer.List()[0], "Read": read} {
 		if diff := cmp.Diff(client.Object(now), got, ignoreTypeMeta); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", how, diff)
 		}
@@ -86,13 +86,13 @@ func TestAFeedThatPacksGivesWhatItWasGiven(t *testing.T) {
 	if gone.old.GetUID() != pod.UID {
 		t.Errorf("an object that went was told as %v", gone)
 	}
-	if found, err := feed.Read(namespace, "web", read); err != nil || found || feed.Get(namespace, "web") != nil {
+	if found, err := informer.Read(namespace, "web", read); err != nil || found || informer.Get(namespace, "web") != nil {
 		t.Errorf("an object that went is still read: %v, %v", found, err)
 	}
 }
 
-func TestAFeedCannotPackWhatHasNoProtobufEncoding(t *testing.T) {
-	_, err := kube.NewFeed(kube.FeedOptions{Cluster: kube.Cluster{Scheme: kube.Scheme}, Object: &offv1beta1.ShadowPod{}, Pack: true})
+func TestInformerPackNeedsProtobuf(t *testing.T) {
+	_, err := kube.NewInformer(kube.InformerOptions{Cluster: kube.Cluster{Scheme: kube.Scheme}, Object: &offv1beta1.ShadowPod{}, Pack: true})
 	if err == nil || !strings.Contains(err.Error(), "ShadowPod has no protobuf encoding") {
 		t.Errorf("got %v", err)
 	}

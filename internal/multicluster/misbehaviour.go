@@ -18,11 +18,11 @@ var misbehaves = prometheus.NewCounterVec(prometheus.CounterOpts{
 
 func init() { metrics.Registry.MustRegister(misbehaves) }
 
-// conductMemory is how long a misbehaviour of a peer stays reported.
-const conductMemory = 10 * time.Minute
+// misbehaviourPeriod is how long a misbehaviour of a peer stays reported.
+const misbehaviourPeriod = 10 * time.Minute
 
-// Conduct records the limits recently reached by a peer. Its methods are safe for concurrent use, also on nil.
-type Conduct struct {
+// Misbehaviours records the limits recently reached by a peer. Its methods are safe for concurrent use, also on nil.
+type Misbehaviours struct {
 	// Peer is the cluster ID, for metrics.
 	Peer string
 	// Changed is called when a peer starts to misbehave, or for another reason than before. May be nil.
@@ -34,13 +34,13 @@ type Conduct struct {
 }
 
 // Report is called when the peer reaches a limit.
-func (c *Conduct) Report(reason, message string) {
+func (c *Misbehaviours) Report(reason, message string) {
 	if c == nil {
 		return
 	}
 	misbehaves.WithLabelValues(c.Peer, reason).Inc()
 	c.mu.Lock()
-	news := c.reason != reason || time.Since(c.at) > conductMemory
+	news := c.reason != reason || time.Since(c.at) > misbehaviourPeriod
 	c.reason, c.message, c.at = reason, message, time.Now()
 	c.mu.Unlock()
 	if news && c.Changed != nil {
@@ -56,13 +56,13 @@ type Misbehaviour struct {
 }
 
 // Now returns the recent misbehaviour of the peer, nil if none.
-func (c *Conduct) Now() *Misbehaviour {
+func (c *Misbehaviours) Now() *Misbehaviour {
 	if c == nil {
 		return nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	until := c.at.Add(conductMemory)
+	until := c.at.Add(misbehaviourPeriod)
 	if c.reason == "" || !time.Now().Before(until) {
 		return nil
 	}
@@ -70,4 +70,4 @@ func (c *Conduct) Now() *Misbehaviour {
 }
 
 // Close deletes the series of a removed peer.
-func (c *Conduct) Close() { misbehaves.DeletePartialMatch(prometheus.Labels{"peer": c.Peer}) }
+func (c *Misbehaviours) Close() { misbehaves.DeletePartialMatch(prometheus.Labels{"peer": c.Peer}) }

@@ -17,7 +17,7 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-func TestANodeThatIsNotReadySaysNothingOfPeers(t *testing.T) {
+func TestUnreadyNode(t *testing.T) {
 	s := begin(t)
 	user := "system:serviceaccount:" + s.liqo + ":" + names.ControllerManager
 	const group = networkingv1beta1.GroupName
@@ -63,7 +63,7 @@ func TestANodeThatIsNotReadySaysNothingOfPeers(t *testing.T) {
 	}
 	first, second, last := all[0], all[1], all[2]
 	is(last, corev1.ConditionFalse)
-	testkit.Manager(t, s.c.User(t, user), kube.ManagerOptions{Name: "silent"}, SetupSilentNodes)
+	testkit.Manager(t, s.c.User(t, user), kube.ManagerOptions{Name: "silent"}, SetupUnreadyNodes)
 	silent(last) // the others were looked at by now, or are soon
 	is(first, corev1.ConditionUnknown)
 	silent(first)
@@ -77,7 +77,7 @@ func TestANodeThatIsNotReadySaysNothingOfPeers(t *testing.T) {
 	}
 }
 
-func TestWhichNodesAreLookedAt(t *testing.T) {
+func TestReadinessChanged(t *testing.T) {
 	node := func(conditions ...corev1.NodeCondition) *corev1.Node {
 		return &corev1.Node{Status: corev1.NodeStatus{Conditions: conditions}}
 	}

@@ -265,17 +265,17 @@ func (s *side) kubelets(t *testing.T) {
 	if err := s.Client.List(t.Context(), &deployments, wanted); err != nil {
 		return // as without an API server: what runs goes on
 	}
-	there := map[string]bool{}
+	staying := map[string]bool{}
 	for i := range deployments.Items {
 		d := &deployments.Items[i]
 		key := client.ObjectKeyFromObject(d).String()
-		there[key] = d.DeletionTimestamp.IsZero()
-		if p, ok := s.running[key]; there[key] && (!ok || p.Alive() != nil) {
+		staying[key] = d.DeletionTimestamp.IsZero()
+		if p, ok := s.running[key]; staying[key] && (!ok || p.Alive() != nil) {
 			s.startKubelet(t, key, d)
 		}
 	}
 	for key := range s.running {
-		if strings.Contains(key, "/") && !there[key] {
+		if strings.Contains(key, "/") && !staying[key] {
 			s.kill(key)
 		}
 	}

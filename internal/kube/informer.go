@@ -29,10 +29,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// Feed is a cache of the objects of one kind in one namespace. Unlike an informer, a Feed has one reader, calls the
+// Informer is a cache of the objects of one kind in one namespace. Unlike an informer of client-go, an Informer has one reader, calls the
 // reader in its own goroutine, recovers from an outage within seconds, and can be stopped at run time.
-type Feed struct {
-	options   FeedOptions
+type Informer struct {
+	options   InformerOptions
 	gvk       schema.GroupVersionKind
 	synced    chan struct{}
 	markOnce  sync.Once
@@ -43,13 +43,13 @@ type Feed struct {
 	stop context.CancelCauseFunc
 }
 
-// FeedOptions configure a Feed.
-type FeedOptions struct {
+// InformerOptions configure an Informer.
+type InformerOptions struct {
 	// Cluster is the API server of the objects.
 	Cluster Cluster
 	// Object is the prototype, typed or unstructured with its kind; cached objects have the same type.
 	Object client.Object
-	// Namespace restricts the Feed; empty for all namespaces, and for cluster-scoped kinds.
+	// Namespace restricts the Informer; empty for all namespaces, and for cluster-scoped kinds.
 	Namespace string
 	// Labels and Fields are selectors; empty for all.
 	Labels, Fields string
@@ -62,19 +62,19 @@ type FeedOptions struct {
 	// requires types with a protobuf encoding.
 	Pack bool
 	// Changed is called after each change, in one goroutine: old is nil for a new object, now is nil for a deleted one.
-	// The objects belong to the Feed and must not be changed. Changed must not block.
+	// The objects belong to the Informer and must not be changed. Changed must not block.
 	Changed func(old, now client.Object)
-	// Broken is called each time the watch ends, with the reason; the Feed then retries. io.EOF is the regular end of a
+	// Broken is called each time the watch ends, with the reason; the Informer then retries. io.EOF is the regular end of a
 	// watch. May be nil.
 	Broken func(err error)
-	// Recovered is called when the Feed watches its API server again after Broken. May be nil.
+	// Recovered is called when the Informer watches its API server again after Broken. May be nil.
 	Recovered func()
 }
 
-// Cluster contains the clients of one API server; feeds share a Cluster.
+// Cluster contains the clients of one API server; informers share a Cluster.
 type Cluster struct {
-	// Room is the cache budget of all feeds together; nil is unlimited. With a cache budget, lists are read in pages.
-	Room *CacheBudget
+	// Budget is the cache budget of all informers together; nil is unlimited. With a cache budget, lists are read in pages.
+	Budget *CacheBudget
 	// Extends is the cache budget of a cluster that has copies of these objects; nil for none.
 	Extends *CacheBudget
 	Config  *rest.Config
@@ -105,8 +105,8 @@ func (c Cluster) Client() (client.Client, error) {
 	return limitCopies(direct), nil
 }
 
-// NewFeed returns a Feed; Run fills it.
-func NewFeed(o FeedOptions) (*Feed, error) {
+// NewInformer returns an Informer; Run fills it.
+func NewInformer(o InformerOptions) (*Informer, error) {
 	gvk, err := apiutil.GVKForObject(o.Object, o.Cluster.Scheme)
 	if err != nil {
 		return nil, fmt.Errorf("finding the kind of %T: %w", o.Object, err)
@@ -117,7 +117,7 @@ func NewFeed(o FeedOptions) (*Feed, error) {
 	if _, ok := o.Object.(packable); o.Pack && !ok {
 		return nil, fmt.Errorf("%s has no protobuf encoding", gvk.Kind)
 	}
-	return &Feed{options: o, gvk: gvk, synced: make(chan struct{}), objects: map[string]cachedObject{}}, nil
+	return &Informer{options: o, gvk: gvk, synced: make(chan struct{}), objects: map[string]cachedObject{}}, nil
 }
 
 // packable is implemented by the types of Kubernetes itself.
@@ -132,13 +132,13 @@ type cachedObject struct {
 	packed  []byte
 	uid     types.UID
 	version string
-	size    int64 // set if Room or Extends is set
+	size    int64 // set if Budget or Extends is set
 }
 
-func (f *Feed) packObject(obj client.Object) (cachedObject, error) {
+func (f *Informer) packObject(obj client.Object) (cachedObject, error) {
 	k := cachedObject{obj: obj, uid: obj.GetUID(), version: obj.GetResourceVersion()}
 	if !f.options.Pack {
-		if f.options.Cluster.Room != nil || f.options.Cluster.Extends != nil {
+		if f.options.Cluster.Budget != nil || f.options.Cluster.Extends != nil {
 			k.size = sizeOf(obj)
 		}
 		return k, nil
@@ -152,7 +152,7 @@ func (f *Feed) packObject(obj client.Object) (cachedObject, error) {
 }
 
 // unpackObject returns the decoded object, nil for the zero cachedObject.
-func (f *Feed) unpackObject(k cachedObject) client.Object {
+func (f *Informer) unpackObject(k cachedObject) client.Object {
 	if k.packed == nil {
 		return k.obj
 	}
@@ -164,10 +164,10 @@ func (f *Feed) unpackObject(k cachedObject) client.Object {
 }
 
 // Synced returns a channel that is closed after the first complete list has been cached and passed to Changed.
-func (f *Feed) Synced() <-chan struct{} { return f.synced }
+func (f *Informer) Synced() <-chan struct{} { return f.synced }
 
 // HasSynced reports whether Synced is closed.
-func (f *Feed) HasSynced() bool {
+func (f *Informer) HasSynced() bool {
 	select {
 	case <-f.synced:
 		return true
@@ -176,24 +176,24 @@ func (f *Feed) HasSynced() bool {
 	}
 }
 
-// Err returns why the Feed is not watching its API server at present, nil if it is.
-func (f *Feed) Err() error {
+// Err returns why the Informer is not watching its API server at present, nil if it is.
+func (f *Informer) Err() error {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	return f.lastError
 }
 
 // Get returns the cached object, which must not be changed, or nil.
-func (f *Feed) Get(namespace, name string) client.Object {
+func (f *Informer) Get(namespace, name string) client.Object {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	return f.unpackObject(f.objects[feedKey(namespace, name)])
+	return f.unpackObject(f.objects[cacheKey(namespace, name)])
 }
 
 // Read copies an object into into, and returns false if the object is not cached.
-func (f *Feed) Read(namespace, name string, into client.Object) (bool, error) {
+func (f *Informer) Read(namespace, name string, into client.Object) (bool, error) {
 	f.mu.RLock()
-	k, found := f.objects[feedKey(namespace, name)]
+	k, found := f.objects[cacheKey(namespace, name)]
 	f.mu.RUnlock()
 	if !found {
 		return false, nil
@@ -207,7 +207,7 @@ func (f *Feed) Read(namespace, name string, into client.Object) (bool, error) {
 }
 
 // List returns the cached objects, which must not be changed, ordered by namespace and name.
-func (f *Feed) List() []client.Object {
+func (f *Informer) List() []client.Object {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	out := make([]client.Object, 0, len(f.objects))
@@ -220,21 +220,21 @@ func (f *Feed) List() []client.Object {
 	return out
 }
 
-// feedRetryMin and feedRetryMax bound the backoff between two watches, feedForbiddenMax the backoff of an Optional kind
-// without permission. A watch that lasted feedHealthy resets the backoff.
+// watchRetryMin and watchRetryMax bound the backoff between two watches, watchForbiddenMax the backoff of an Optional kind
+// without permission. A watch that lasted watchHealthy resets the backoff.
 const (
-	feedRetryMin     = 100 * time.Millisecond
-	feedRetryMax     = 5 * time.Second
-	feedForbiddenMax = time.Minute
-	feedHealthy      = 20 * time.Second
+	watchRetryMin     = 100 * time.Millisecond
+	watchRetryMax     = 5 * time.Second
+	watchForbiddenMax = time.Minute
+	watchHealthy      = 20 * time.Second
 )
 
 // Run lists and watches the API server until ctx ends.
-func (f *Feed) Run(ctx context.Context) {
+func (f *Informer) Run(ctx context.Context) {
 	// Broken receives the reason why a watch ended; the reflector must not log the same reason.
 	ctx = klog.NewContext(ctx, logr.Discard())
 	defer f.releaseBudget()
-	wait := feedRetryMin
+	wait := watchRetryMin
 	var reflector *toolscache.Reflector
 	for ctx.Err() == nil {
 		started := time.Now()
@@ -245,8 +245,8 @@ func (f *Feed) Run(ctx context.Context) {
 				wait = f.backOff(ctx, wait, err)
 				continue
 			}
-			reflector = toolscache.NewReflectorWithOptions(lw, f.options.Object, feedStore{f}, toolscache.ReflectorOptions{
-				Name:            "feed",
+			reflector = toolscache.NewReflectorWithOptions(lw, f.options.Object, informerStore{f}, toolscache.ReflectorOptions{
+				Name:            "informer",
 				TypeDescription: f.gvk.String(),
 			})
 		}
@@ -255,15 +255,15 @@ func (f *Feed) Run(ctx context.Context) {
 			return
 		}
 		f.recordBroken(cmp.Or(err, io.EOF))
-		if time.Since(started) > feedHealthy {
-			wait = feedRetryMin
+		if time.Since(started) > watchHealthy {
+			wait = watchRetryMin
 		}
 		wait = f.backOff(ctx, wait, err)
 	}
 }
 
 // attemptWatch lists and watches until the watch ends, or the cache budget is exceeded.
-func (f *Feed) attemptWatch(ctx context.Context, reflector *toolscache.Reflector) error {
+func (f *Informer) attemptWatch(ctx context.Context, reflector *toolscache.Reflector) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	f.mu.Lock()
@@ -277,10 +277,10 @@ func (f *Feed) attemptWatch(ctx context.Context, reflector *toolscache.Reflector
 }
 
 // backOff waits for about d after an error, with jitter, or until ctx ends, and returns the next delay.
-func (f *Feed) backOff(ctx context.Context, d time.Duration, err error) time.Duration {
-	longest := feedRetryMax
+func (f *Informer) backOff(ctx context.Context, d time.Duration, err error) time.Duration {
+	longest := watchRetryMax
 	if f.options.Optional && apierrors.IsForbidden(err) {
-		longest = feedForbiddenMax
+		longest = watchForbiddenMax
 	}
 	d = min(d, longest)
 	timer := time.NewTimer(d + rand.N(d/2))
@@ -292,7 +292,7 @@ func (f *Feed) backOff(ctx context.Context, d time.Duration, err error) time.Dur
 	return min(2*d, longest)
 }
 
-func (f *Feed) recordBroken(err error) {
+func (f *Informer) recordBroken(err error) {
 	f.mu.Lock()
 	f.lastError = err
 	f.mu.Unlock()
@@ -301,32 +301,32 @@ func (f *Feed) recordBroken(err error) {
 	}
 }
 
-func feedKey(namespace, name string) string { return namespace + "/" + name }
+func cacheKey(namespace, name string) string { return namespace + "/" + name }
 
-// feedStore is the Feed as the store of its reflector, which calls all methods from one goroutine.
-type feedStore struct{ *Feed }
+// informerStore is the Informer as the store of its reflector, which calls all methods from one goroutine.
+type informerStore struct{ *Informer }
 
-func (s feedStore) Add(v any) error    { return s.setObject(v) }
-func (s feedStore) Update(v any) error { return s.setObject(v) }
-func (s feedStore) Resync() error      { return nil }
+func (s informerStore) Add(v any) error    { return s.setObject(v) }
+func (s informerStore) Update(v any) error { return s.setObject(v) }
+func (s informerStore) Resync() error      { return nil }
 
-func (s feedStore) Delete(v any) error {
+func (s informerStore) Delete(v any) error {
 	obj, ok := v.(client.Object)
 	if !ok {
 		return fmt.Errorf("%T is no object", v)
 	}
-	s.dropObject(feedKey(obj.GetNamespace(), obj.GetName()))
+	s.dropObject(cacheKey(obj.GetNamespace(), obj.GetName()))
 	return nil
 }
 
-// Replace replaces the cached objects by the list, and marks the Feed as synced.
-func (s feedStore) Replace(list []any, _ string) error {
+// Replace replaces the cached objects by the list, and marks the Informer as synced.
+func (s informerStore) Replace(list []any, _ string) error {
 	present := make(map[string]bool, len(list))
 	var errs []error
 	for _, v := range list {
 		errs = append(errs, s.setObject(v))
 		if obj, ok := v.(client.Object); ok {
-			present[feedKey(obj.GetNamespace(), obj.GetName())] = true
+			present[cacheKey(obj.GetNamespace(), obj.GetName())] = true
 		}
 	}
 	for _, key := range s.sortedKeys() {
@@ -348,7 +348,7 @@ func (s feedStore) Replace(list []any, _ string) error {
 	return nil
 }
 
-func (s feedStore) setObject(v any) error {
+func (s informerStore) setObject(v any) error {
 	now, ok := v.(client.Object)
 	if !ok {
 		return fmt.Errorf("%T is no object", v)
@@ -358,7 +358,7 @@ func (s feedStore) setObject(v any) error {
 	if err != nil {
 		return err
 	}
-	key := feedKey(now.GetNamespace(), now.GetName())
+	key := cacheKey(now.GetNamespace(), now.GetName())
 	s.mu.Lock()
 	old := s.objects[key]
 	if err := s.exchangeBytes(old.size, k.size); err != nil {
@@ -378,7 +378,7 @@ func (s feedStore) setObject(v any) error {
 	return nil
 }
 
-func (s feedStore) dropObject(key string) {
+func (s informerStore) dropObject(key string) {
 	s.mu.Lock()
 	old, was := s.objects[key]
 	delete(s.objects, key)
@@ -389,7 +389,7 @@ func (s feedStore) dropObject(key string) {
 	}
 }
 
-func (s feedStore) sortedKeys() []string {
+func (s informerStore) sortedKeys() []string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	out := make([]string, 0, len(s.objects))

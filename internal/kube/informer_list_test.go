@@ -42,9 +42,9 @@ func (l lagging) RoundTrip(req *http.Request) (*http.Response, error) {
 	return l.next.RoundTrip(req)
 }
 
-func TestFirstListOfAFeedIsUpToDate(t *testing.T) {
+func TestInformerFirstList(t *testing.T) {
 	c := testkit.Cluster(t)
-	namespace := testkit.Namespace(t, c, "feed", nil)
+	namespace := testkit.Namespace(t, c, "informer", nil)
 	var before corev1.ConfigMapList
 	if err := c.Client.List(t.Context(), &before, client.InNamespace(namespace)); err != nil {
 		t.Fatal(err)
@@ -58,26 +58,26 @@ func TestFirstListOfAFeedIsUpToDate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var feed *kube.Feed
+	var informer *kube.Informer
 	atFirst := make(chan bool, 1)
-	feed, err = kube.NewFeed(kube.FeedOptions{
+	informer, err = kube.NewInformer(kube.InformerOptions{
 		Cluster: cluster, Object: &corev1.ConfigMap{}, Namespace: namespace,
 		Changed: func(_, now client.Object) {
 			if now != nil && now.GetName() == "new" {
-				atFirst <- !feed.HasSynced()
+				atFirst <- !informer.HasSynced()
 			}
 		},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	go feed.Run(t.Context())
+	go informer.Run(t.Context())
 	select {
 	case ok := <-atFirst:
 		if !ok {
-			t.Error("the feed was synced before it knew an object that was there before")
+			t.Error("the informer was synced before it knew an object that was there before")
 		}
 	case <-time.After(limit):
-		t.Fatalf("the feed never knew the object: %v", feed.Err())
+		t.Fatalf("the informer never knew the object: %v", informer.Err())
 	}
 }

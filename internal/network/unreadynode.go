@@ -21,8 +21,8 @@ import (
 // still runs there reports again.
 type silentNodes struct{ client client.Client }
 
-// SetupSilentNodes registers the controller that removes the reports of unready nodes.
-func SetupSilentNodes(mgr ctrl.Manager) error {
+// SetupUnreadyNodes registers the controller that removes the reports of unready nodes.
+func SetupUnreadyNodes(mgr ctrl.Manager) error {
 	if _, err := mgr.GetCache().GetInformer(context.Background(), &networkingv1beta1.InternalNode{}); err != nil {
 		return fmt.Errorf("caching InternalNodes: %w", err)
 	}

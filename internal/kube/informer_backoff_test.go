@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-func TestARightThatMayBeMissingForGoodIsAskedForEverLessOften(t *testing.T) {
+func TestInformerForbiddenBackoff(t *testing.T) {
 	forbidden := fmt.Errorf("failed to list: %w", apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "", nil))
 	ended, stop := context.WithCancel(t.Context())
 	stop()
@@ -23,13 +23,13 @@ func TestARightThatMayBeMissingForGoodIsAskedForEverLessOften(t *testing.T) {
 		err      error
 		want     time.Duration
 	}{
-		"a missing right":                   {true, forbidden, feedForbiddenMax},
-		"one that must come":                {false, forbidden, feedRetryMax},
-		"another failure":                   {true, errors.New("connection refused"), feedRetryMax},
-		"another failure of what must come": {false, errors.New("connection refused"), feedRetryMax},
+		"a missing right":                   {true, forbidden, watchForbiddenMax},
+		"one that must come":                {false, forbidden, watchRetryMax},
+		"another failure":                   {true, errors.New("connection refused"), watchRetryMax},
+		"another failure of what must come": {false, errors.New("connection refused"), watchRetryMax},
 	} {
-		f := &Feed{options: FeedOptions{Optional: tc.optional}}
-		wait := feedRetryMin
+		f := &Informer{options: InformerOptions{Optional: tc.optional}}
+		wait := watchRetryMin
 		for range 20 {
 			wait = f.backOff(ended, wait, tc.err)
 		}
