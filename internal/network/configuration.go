@@ -367,9 +367,9 @@ func checkUsable(of networkingv1beta1.ClusterConfigCIDR) error {
 
 // remappedCIDR is the translation of a peer's networks of one kind.
 type remappedCIDR struct {
-	kind  string
-	there []networkingv1beta1.CIDR
-	into  func(*networkingv1beta1.ClusterConfigCIDR) *[]networkingv1beta1.CIDR
+	kind   string
+	remote []networkingv1beta1.CIDR
+	into   func(*networkingv1beta1.ClusterConfigCIDR) *[]networkingv1beta1.CIDR
 }
 
 func remappedCIDRs(cfg *networkingv1beta1.Configuration) []remappedCIDR {
@@ -392,7 +392,7 @@ func (s *configurations) networksOf(ctx context.Context, cfg *networkingv1beta1.
 // ones.
 func (s *configurations) remapCIDR(ctx context.Context, cfg *networkingv1beta1.Configuration, v remappedCIDR, have []ipamv1alpha1.Network) ([]networkingv1beta1.CIDR, error) {
 	wanted := map[string]networkingv1beta1.CIDR{}
-	for _, cidr := range v.there {
+	for _, cidr := range v.remote {
 		wanted[names.ConfigurationNetwork(cfg.Name, v.kind, string(cidr))] = cidr
 	}
 	for i := range have {
@@ -406,25 +406,25 @@ func (s *configurations) remapCIDR(ctx context.Context, cfg *networkingv1beta1.C
 		return nil, kube.Wait(0, fmt.Sprintf("the Network %s, which is wanted no more, is being deleted", n.Name))
 	}
 	var out []networkingv1beta1.CIDR
-	for _, cidr := range v.there {
-		here, err := s.ensureNetwork(ctx, cfg, v.kind, cidr)
+	for _, cidr := range v.remote {
+		local, err := s.ensureNetwork(ctx, cfg, v.kind, cidr)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, here)
+		out = append(out, local)
 	}
 	return out, nil
 }
 
 // ensureNetwork returns the local prefix of a network of the peer.
-func (s *configurations) ensureNetwork(ctx context.Context, cfg *networkingv1beta1.Configuration, kind string, there networkingv1beta1.CIDR) (networkingv1beta1.CIDR, error) {
+func (s *configurations) ensureNetwork(ctx context.Context, cfg *networkingv1beta1.Configuration, kind string, remote networkingv1beta1.CIDR) (networkingv1beta1.CIDR, error) {
 	want := &ipamv1alpha1.Network{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: cfg.Namespace,
-			Name:      names.ConfigurationNetwork(cfg.Name, kind, string(there)),
+			Name:      names.ConfigurationNetwork(cfg.Name, kind, string(remote)),
 			Labels:    map[string]string{names.RemoteClusterID: cfg.Labels[names.RemoteClusterID], names.CIDRType: kind},
 		},
-		Spec: ipamv1alpha1.NetworkSpec{CIDR: there},
+		Spec: ipamv1alpha1.NetworkSpec{CIDR: remote},
 	}
 	n := &ipamv1alpha1.Network{}
 	err := s.client.Get(ctx, client.ObjectKeyFromObject(want), n)
@@ -441,9 +441,9 @@ func (s *configurations) ensureNetwork(ctx context.Context, cfg *networkingv1bet
 		return n.Status.CIDR, nil
 	}
 	if c := apimeta.FindStatusCondition(n.Status.Conditions, ipamv1alpha1.ConditionAllocated); c != nil && c.Status == metav1.ConditionFalse {
-		return "", kube.Wait(0, fmt.Sprintf("no prefix is allocated for the %s network %s: %s", kind, there, c.Message))
+		return "", kube.Wait(0, fmt.Sprintf("no prefix is allocated for the %s network %s: %s", kind, remote, c.Message))
 	}
-	return "", kube.Wait(0, fmt.Sprintf("no prefix is allocated yet for the %s network %s", kind, there))
+	return "", kube.Wait(0, fmt.Sprintf("no prefix is allocated yet for the %s network %s", kind, remote))
 }
 
 // showUnknownSource allocates a translated IP for the source address that the peer uses for traffic without an address of its own,
@@ -480,8 +480,8 @@ func (s *configurations) showUnknownSource(ctx context.Context, cfg *networkingv
 
 // unknownSource returns that address after local translation; the zero value if there is none. One suffices: IPs have translated IPs
 // of one family only.
-func unknownSource(there, here []networkingv1beta1.CIDR) (netip.Addr, error) {
-	external, errs := prefix.Pairs(names.CIDRTypeExternal, there, here)
+func unknownSource(remote, local []networkingv1beta1.CIDR) (netip.Addr, error) {
+	external, errs := prefix.Pairs(names.CIDRTypeExternal, remote, local)
 	if err := errors.Join(errs...); err != nil {
 		return netip.Addr{}, fmt.Errorf("reading the external networks of the peer: %w", err)
 	}

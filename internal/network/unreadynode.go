@@ -17,16 +17,16 @@ import (
 	"liqo.io/liqo/internal/kube"
 )
 
-// silentNodes removes, once, a node's reports about peers when the node becomes unready, because its agent may be dead. An agent that
+// unreadyNodes removes, once, a node's reports about peers when the node becomes unready, because its agent may be dead. An agent that
 // still runs there reports again.
-type silentNodes struct{ client client.Client }
+type unreadyNodes struct{ client client.Client }
 
 // SetupUnreadyNodes registers the controller that removes the reports of unready nodes.
 func SetupUnreadyNodes(mgr ctrl.Manager) error {
 	if _, err := mgr.GetCache().GetInformer(context.Background(), &networkingv1beta1.InternalNode{}); err != nil {
 		return fmt.Errorf("caching InternalNodes: %w", err)
 	}
-	c := kube.NewController(mgr, kube.Options{Name: "silentnode"}, &silentNodes{client: mgr.GetClient()})
+	c := kube.NewController(mgr, kube.Options{Name: "silentnode"}, &unreadyNodes{client: mgr.GetClient()})
 	return c.Complete(c.Builder(predicate.Funcs{UpdateFunc: readinessChanged}))
 }
 
@@ -36,20 +36,20 @@ func readinessChanged(e event.UpdateEvent) bool {
 }
 
 // Sync checks one node.
-func (s *silentNodes) Sync(ctx context.Context, node *corev1.Node) error {
+func (s *unreadyNodes) Sync(ctx context.Context, node *corev1.Node) error {
 	if kube.NodeReady(node) {
 		return nil
 	}
-	said := &networkingv1beta1.InternalNode{}
-	if err := s.client.Get(ctx, client.ObjectKey{Name: node.Name}, said); err != nil {
+	reports := &networkingv1beta1.InternalNode{}
+	if err := s.client.Get(ctx, client.ObjectKey{Name: node.Name}, reports); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if len(said.Status.Peers) == 0 {
+	if len(reports.Status.Peers) == 0 {
 		return nil
 	}
-	changed := said.DeepCopy()
+	changed := reports.DeepCopy()
 	changed.Status.Peers = nil
-	if err := s.client.Status().Patch(ctx, changed, client.MergeFrom(said)); client.IgnoreNotFound(err) != nil {
+	if err := s.client.Status().Patch(ctx, changed, client.MergeFrom(reports)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("removing the node's report about peers: %w", err)
 	}
 	return nil
