@@ -284,7 +284,7 @@ func (v *virtualNodes) ensureRights(ctx context.Context, vn *offv1beta1.VirtualN
 		if ref := vn.Spec.KubeconfigSecretRef; ref != nil && apierrors.IsForbidden(err) {
 			return mayNotGrant(vn, ref.Name, v.options.LiqoNamespace)
 		}
-		return fmt.Errorf("saying what the virtual kubelet may read in its namespace: %w", err)
+		return fmt.Errorf("granting the virtual kubelet access to its namespace: %w", err)
 	}
 	// Earlier versions bound a ClusterRole under this name.
 	if err := kube.EnsureRoleBinding(ctx, v.client, tenantBinding(vn), v.dropBinding); err != nil {

@@ -76,5 +76,5 @@ func (s *shadowPods) lookAgain(ctx context.Context, key types.NamespacedName) er
 		return fmt.Errorf("reading a pod of an earlier leader: %w", err)
 	}
 	s.barrier.unknown[key] = pod.UID
-	return kube.Wait(watchDelay, "not all pods that an earlier leader made are known yet")
+	return kube.Wait(watchDelay, "the cache does not have all pods of an earlier leader yet")
 }

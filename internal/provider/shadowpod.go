@@ -91,7 +91,7 @@ func SetupShadowPods(mgr ctrl.Manager, o ShadowPodOptions) error {
 	s := &shadowPods{client: mgr.GetClient(), live: mgr.GetAPIReader(), pods: pods, youth: o.Youth, allowed: o.Pods, requests: o.DefaultRequests, dropped: o.DroppedMetadata}
 	s.quotas, s.retries.wake = newQuotaCache(o.Enforce, s.queue.wakeUp), s.queue.wakeUp
 	if err := mgr.Add(manager.RunnableFunc(s.releaseExpired)); err != nil {
-		return fmt.Errorf("adding what ends doubts: %w", err)
+		return fmt.Errorf("adding the sweep of the quota cache: %w", err)
 	}
 	c := kube.NewController(mgr, kube.Options{Name: "shadowpod", Workers: o.Workers, Group: kube.PeerOf(mgr.GetClient())}, s)
 	owner := handler.TypedEnqueueRequestForOwner[*corev1.Pod](mgr.GetScheme(), mgr.GetRESTMapper(), &offv1beta1.ShadowPod{}, handler.OnlyControllerOwner())
@@ -257,7 +257,7 @@ func (s *shadowPods) createPod(ctx context.Context, sp *offv1beta1.ShadowPod) er
 func (s *shadowPods) preparePod(ctx context.Context, sp *offv1beta1.ShadowPod) (*corev1.Pod, error) {
 	// The order matters: rememberPod stores the end of a pod before the quota cache stops showing it.
 	if s.quotas.IsObserved(client.ObjectKeyFromObject(sp)) {
-		return nil, kube.Wait(watchDelay, "what became of the earlier pod is not known yet")
+		return nil, kube.Wait(watchDelay, "the outcome of the earlier request is not known yet")
 	}
 	if phase, ok := s.ends.Get(sp.UID); ok {
 		sp.Status.Phase = phase

@@ -188,7 +188,7 @@ func (k *reflection) checkNameFree(ctx context.Context, it *multicluster.Item) e
 	case remote == nil:
 		return nil
 	case k.ends.isCopy(remote):
-		return kube.Wait(0, "the copy was just made, and its watch event is on the way")
+		return kube.Wait(0, "the copy was just created, and its watch event is pending")
 	}
 	return kube.Invalid(reasonNameTaken, fmt.Errorf("the peer has a %s named %s of its own", k.resource.gvk.Kind, it.Name))
 }
