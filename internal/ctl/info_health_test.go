@@ -200,7 +200,7 @@ func TestHealthMissesEachWorkloadOfTheChart(t *testing.T) {
 					t.Errorf("healthy is %t; %v", info.Healthy, problems)
 				}
 				for name, m := range info.MissingPods {
-					if want := "" + m.Kind + " is missing: run liqoctl install to create it"; m.Reason == want {
+					if want := "the " + m.Kind + " is missing: run liqoctl install to create it"; m.Reason == want {
 						gone = append(gone, name)
 					}
 				}

@@ -120,11 +120,11 @@ const milanOnTheScreen = `
 │         Pod CIDR:      10.200.0.0/16 → Remapped to 10.71.0.0/16              │
 │         External CIDR: 10.70.0.0/16                                          │
 │ Gateway                                                                      │
-│     Role:             Server                                                 │
-│     Address:          172.18.0.3                                             │
-│     Port:             32133                                                  │
-│     Told by the peer: 172.18.0.4:32133                                       │
-│     MTU:              1340                                                   │
+│     Role:                 Server                                             │
+│     Address:              172.18.0.3                                         │
+│     Port:                 32133                                              │
+│     Reported by the peer: 172.18.0.4:32133                                   │
+│     MTU:                  1340                                               │
 │ Connection                                                                   │
 │     Status:       Error                                                      │
 │     Latency:      3ms                                                        │

@@ -252,7 +252,7 @@ func TestWhatStandsInTheWayOfAPeeringUserIsTold(t *testing.T) {
 		want string
 	}{
 		"no cluster":           {[]string{"--consumer-cluster-id", ""}, `invalid cluster ID ""`},
-		"no name of one":       {[]string{"--consumer-cluster-id", "Rome!"}, "is no cluster ID"},
+		"no name of one":       {[]string{"--consumer-cluster-id", "Rome!"}, "invalid cluster ID"},
 		"the cluster itself":   {[]string{"--consumer-cluster-id", c.id}, "is this cluster itself"},
 		"another mode":         {[]string{"--tls-compatibility-mode", "foo"}, "it is one of auto, true, false"},
 		"too short a life":     {[]string{"--duration", "1m"}, "10m0s is the least"},
@@ -264,7 +264,7 @@ func TestWhatStandsInTheWayOfAPeeringUserIsTold(t *testing.T) {
 	for _, command := range []string{"generate", "delete"} {
 		liqoctl(t, c.Config, command, "peering-user").refuses(t, "consumer-cluster-id")
 	}
-	c.deletesUser(t, "Rome!").refuses(t, "is no cluster ID")
+	c.deletesUser(t, "Rome!").refuses(t, "invalid cluster ID")
 
 	// Nothing is signed, nor anything else made, where a part of it is missing or taken.
 	admin, ctx := c.Client, t.Context()
