@@ -33,6 +33,8 @@ import (
 	"liqo.io/liqo/internal/auth"
 	"liqo.io/liqo/internal/certissuer"
 	"liqo.io/liqo/internal/ctl/dryrun"
+	"liqo.io/liqo/internal/ctl/network"
+	"liqo.io/liqo/internal/ctl/peering"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/pki"
@@ -254,7 +256,7 @@ func whatIsRefusedIsToldAtOnce(t *testing.T, genoa, turin *town) {
 	}
 	testkit.Eventually(t, time.Minute, func() error {
 		get(t, turin, "liqo-tenant-genoa", "genoa", tenant)
-		if !conditionIs(tenant, authv1beta1.TenantReady, metav1.ConditionTrue) {
+		if !peering.ConditionIs(tenant, authv1beta1.TenantReady, metav1.ConditionTrue) {
 			return errors.New("the Tenant is still refused")
 		}
 		return nil
@@ -323,7 +325,7 @@ func whatWasLeftBehindIsReplaced(t *testing.T, genoa, turin *town) {
 	// The provider is installed anew: all that it knew of the consumer is gone.
 	get(t, turin, "liqo-tenant-genoa", "genoa", tenant)
 	for _, obj := range []client.Object{
-		tenant, newHandshakeSecret(client.ObjectKey{Namespace: "liqo-tenant-genoa", Name: "liqo-nonce"}, names.Nonce, "genoa"),
+		tenant, peering.NewHandshakeSecret(client.ObjectKey{Namespace: "liqo-tenant-genoa", Name: "liqo-nonce"}, names.Nonce, "genoa"),
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: turin.liqo, Name: names.ServedNoncesSecret("genoa")}},
 	} {
 		if err := turin.Client.Delete(t.Context(), obj); err != nil {
@@ -417,7 +419,7 @@ func theProxyInTheTunnelIsFound(t *testing.T, genoa, turin *town) {
 	testkit.UpdateStatus(t, turin.Client, ip, func(ip *ipamv1alpha1.IP) { ip.Status.IP, ip.Status.CIDR = "10.70.0.9", "10.70.0.0/16" })
 	introduced(t, genoa, turin, "authenticate", "--in-band").refuses(t, "in the local cluster: the networks are not connected", "liqoctl network connect")
 	networks := networkingv1beta1.ClusterConfigCIDR{Pod: []networkingv1beta1.CIDR{"10.200.0.0/16"}, External: []networkingv1beta1.CIDR{"10.70.0.0/16"}}
-	cfg := newConfiguration(client.ObjectKey{Namespace: "liqo-tenant-turin", Name: "turin"}, "turin", networks)
+	cfg := network.NewConfiguration(client.ObjectKey{Namespace: "liqo-tenant-turin", Name: "turin"}, "turin", networks)
 	testkit.Create(t, genoa.Client, cfg)
 	introduced(t, genoa, turin, "authenticate", "--in-band").refuses(t, "in the local cluster: the networks are not connected: the Configuration liqo-tenant-turin/turin has no prefixes yet")
 	testkit.UpdateStatus(t, genoa.Client, cfg, func(cfg *networkingv1beta1.Configuration) {

@@ -24,6 +24,9 @@ import (
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/ctl/ctltest"
+	"liqo.io/liqo/internal/ctl/network"
+	"liqo.io/liqo/internal/ctl/peering"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/pki"
 	"liqo.io/liqo/internal/testkit"
@@ -82,7 +85,7 @@ var commandLines = map[string]string{
 	"version":                "",
 }
 
-// kubeFlags are told of in the words of kubeconfigs.
+// KubeFlags are told of in the words of kubeconfigs.
 var kubeFlags = []string{"kubeconfig", "context", "cluster", "user", "server", "request-timeout", "certificate-authority", "client-certificate"}
 
 // badValue is one that a flag does not take, and what is said of it beside the name of the flag.
@@ -199,8 +202,8 @@ var anyValue = map[string]string{
 func commandTree(t *testing.T) (*cobra.Command, map[string]*cobra.Command) {
 	t.Helper()
 	c := commands()
-	root := c.newRootCommand()
-	c.addCompletions(root)
+	root := newRootCommand(c)
+	addCompletions(c, root)
 	all := map[string]*cobra.Command{}
 	for _, cmd := range subcommandsOf(root) {
 		if _, known := commandLines[nameOf(cmd)]; known || !cmd.HasSubCommands() { // others are groups
@@ -463,15 +466,15 @@ func knowRome(t *testing.T, c *town) (tenant string) {
 	}
 	tenant = namespaceOf("rome")
 	of := func(name string) metav1.ObjectMeta {
-		return peerMeta(client.ObjectKey{Namespace: tenant, Name: name}, "rome")
+		return network.PeerMeta(client.ObjectKey{Namespace: tenant, Name: name}, "rome")
 	}
 	big := &authv1beta1.ResourceSlice{ObjectMeta: of("big")}
 	big.Labels[names.Replicated], big.Labels[names.ReplicationOrigin] = "true", "rome"
 	cordoned := &authv1beta1.Tenant{Spec: authv1beta1.TenantSpec{ClusterID: "milan", TenantCondition: authv1beta1.TenantConditionCordoned}}
-	cordoned.ObjectMeta = peerMeta(client.ObjectKey{Namespace: namespaceOf("milan"), Name: "milan"}, "milan")
-	signed := newHandshakeSecret(client.ObjectKey{Namespace: tenant, Name: names.SignedNonceSecret}, names.SignedNonce, "rome")
+	cordoned.ObjectMeta = network.PeerMeta(client.ObjectKey{Namespace: namespaceOf("milan"), Name: "milan"}, "milan")
+	signed := peering.NewHandshakeSecret(client.ObjectKey{Namespace: tenant, Name: names.SignedNonceSecret}, names.SignedNonce, "rome")
 	signed.Data = map[string][]byte{names.NonceKey: pki.NewNonce()}
-	user := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "of-a-user", Labels: ofPeeringUser("milan")}}
+	user := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "of-a-user", Labels: peering.OfPeeringUser("milan")}}
 	user.RoleRef = rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "x"}
 	for _, obj := range []client.Object{
 		&liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "rome"}, Spec: liqov1beta1.ForeignClusterSpec{ClusterID: "rome"}},
@@ -488,7 +491,7 @@ func knowRome(t *testing.T, c *town) (tenant string) {
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "x"}},
 		&offv1beta1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: names.NamespaceOffloading}},
 	} {
-		lend(t, c.ControlPlane, obj)
+		ctltest.Lend(t, c.ControlPlane, obj)
 	}
 	return tenant
 }
@@ -498,7 +501,7 @@ func knowEachOther(t *testing.T, consumer, provider *town) {
 	t.Helper()
 	for _, in := range []struct{ c, other *town }{{consumer, provider}, {provider, consumer}} {
 		tenant := testkit.Namespace(t, in.c.ControlPlane, "tenant-"+in.other.id, map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: in.other.id})
-		of := peerMeta(client.ObjectKey{Namespace: tenant, Name: in.other.id}, in.other.id)
+		of := network.PeerMeta(client.ObjectKey{Namespace: tenant, Name: in.other.id}, in.other.id)
 		objs := []client.Object{&networkingv1beta1.Configuration{ObjectMeta: of}}
 		if in.c == provider {
 			objs = append(objs, &networkingv1beta1.GatewayServer{ObjectMeta: of}, &authv1beta1.Tenant{ObjectMeta: of, Spec: authv1beta1.TenantSpec{ClusterID: liqov1beta1.ClusterID(in.other.id)}})
@@ -507,7 +510,7 @@ func knowEachOther(t *testing.T, consumer, provider *town) {
 				&authv1beta1.Identity{ObjectMeta: of, Spec: authv1beta1.IdentitySpec{ClusterID: liqov1beta1.ClusterID(in.other.id), Type: authv1beta1.ControlPlaneIdentityType}})
 		}
 		for _, obj := range objs {
-			lend(t, in.c.ControlPlane, obj)
+			ctltest.Lend(t, in.c.ControlPlane, obj)
 		}
 	}
 }

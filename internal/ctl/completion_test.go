@@ -16,6 +16,7 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/ctl/ctltest"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
 )
@@ -48,16 +49,16 @@ func TestCompletionOffersWhatIsThere(t *testing.T) {
 		}
 		return m
 	}
-	lend(t, c, &networkingv1beta1.GatewayServer{ObjectMeta: meta("completed-server")})
-	lend(t, c, &networkingv1beta1.GatewayClient{ObjectMeta: meta("completed-client")})
-	lend(t, c, &authv1beta1.Tenant{ObjectMeta: meta("completed-tenant"), Spec: authv1beta1.TenantSpec{ClusterID: "completion"}})
-	lend(t, c, &authv1beta1.ResourceSlice{ObjectMeta: meta("completed-copy", names.Replicated)})
-	lend(t, c, &authv1beta1.ResourceSlice{ObjectMeta: meta("completed-slice")})
+	ctltest.Lend(t, c, &networkingv1beta1.GatewayServer{ObjectMeta: meta("completed-server")})
+	ctltest.Lend(t, c, &networkingv1beta1.GatewayClient{ObjectMeta: meta("completed-client")})
+	ctltest.Lend(t, c, &authv1beta1.Tenant{ObjectMeta: meta("completed-tenant"), Spec: authv1beta1.TenantSpec{ClusterID: "completion"}})
+	ctltest.Lend(t, c, &authv1beta1.ResourceSlice{ObjectMeta: meta("completed-copy", names.Replicated)})
+	ctltest.Lend(t, c, &authv1beta1.ResourceSlice{ObjectMeta: meta("completed-slice")})
 	node := func(name, region string) *corev1.Node {
 		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{names.NodeType: names.NodeTypeVirtualNode, "region": region}}}
 	}
-	lend(t, c, node("completed-a", "eu"))
-	lend(t, c, node("completed-b", "us"))
+	ctltest.Lend(t, c, node("completed-a", "eu"))
+	ctltest.Lend(t, c, node("completed-b", "us"))
 
 	for _, tc := range []struct {
 		line       []string

@@ -4,40 +4,14 @@
 package ctl
 
 import (
-	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"fmt"
-	"net"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"liqo.io/liqo/internal/testkit"
 )
-
-func TestErrorsAreSaidInKubectlsWords(t *testing.T) {
-	refused := &url.Error{Op: "Get", URL: "https://10.0.0.1:6443/api/v1/pods?limit=500", Err: syscall.ECONNREFUSED}
-	named := func(err error) error {
-		return &url.Error{Op: "Get", URL: "https://milan.example:6443/api/v1/pods", Err: err}
-	}
-	ended := x509.CertificateInvalidError{Cert: &x509.Certificate{}, Reason: x509.Expired, Detail: "it ended"}
-	for want, err := range map[string]error{
-		"the certificate of https://milan.example:6443 has ended or has not begun, or the clock of this machine is wrong: " + ended.Error(): named(&tls.CertificateVerificationError{Err: ended}),
-		"the name of the server https://milan.example:6443 is not known: lookup milan.example: no such host":                                named(&net.DNSError{Err: "no such host", Name: "milan.example", IsNotFound: true}),
-		"listing pods: the connection to the server https://10.0.0.1:6443 was refused - did you specify the right host or port?":            fmt.Errorf("listing pods: %w", refused),
-		"waiting for x: timed out waiting for the condition":                                                                                fmt.Errorf("waiting for x: %w", context.DeadlineExceeded),
-		"plain": fmt.Errorf("plain"),
-	} {
-		if got := describeError(err); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
-}
 
 func TestEveryErrorIsPrintedOnce(t *testing.T) {
 	liqoctl(t, nil, "version", "--unknown").refuses(t, "error: unknown flag: --unknown")
@@ -64,21 +38,6 @@ func TestVersionWithoutAServerSaysSo(t *testing.T) {
 	}
 	if want := ` WARN  Failed to retrieve Liqo server version: namespace "liqo" has no controller-manager of Liqo`; !strings.Contains(r.stderr, want) {
 		t.Errorf("stderr is %q", r.stderr)
-	}
-}
-
-func TestThePluginHasItsOwnName(t *testing.T) {
-	for argv0, want := range map[string]string{
-		"/usr/local/bin/liqoctl":         "liqoctl",
-		"./bin/liqoctl-linux":            "liqoctl",
-		"/opt/krew/bin/kubectl-liqo":     "kubectl liqo",
-		"kubectl-my_liqo-extra":          "kubectl my-liqo extra",
-		"kubectl-liqo.exe":               "kubectl liqo",
-		"/usr/bin/kubectl_complete-liqo": "kubectl liqo",
-	} {
-		if got := displayName(argv0); got != want {
-			t.Errorf("%s is %q, want %q", argv0, got, want)
-		}
 	}
 }
 

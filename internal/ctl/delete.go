@@ -12,14 +12,15 @@ import (
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/await"
+	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/peering"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
 )
@@ -51,24 +52,24 @@ var deletables = []deletable{
 }
 
 type deletion struct {
-	dryRunOptions
+	cluster.DryRunOptions
 	namespace string
 	timeout   time.Duration
 }
 
-func (c *cli) newDeleteCommand() *cobra.Command {
+func newDeleteCommand(c *cluster.Session) *cobra.Command {
 	o := &deletion{}
-	parent := newGroup("delete", "Delete objects of Liqo")
-	parent.AddCommand(c.deletePeeringUser())
+	parent := cluster.NewGroup("delete", "Delete objects of Liqo")
+	parent.AddCommand(peering.DeletePeeringUser(c))
 	for i := range deletables {
-		parent.AddCommand(c.deleteOne(o, &deletables[i]))
+		parent.AddCommand(deleteOne(c, o, &deletables[i]))
 	}
 	parent.PersistentFlags().StringVarP(&o.namespace, "namespace", "n", "",
 		"The namespace of the object; if empty that of the kubeconfig's context, or the only one that has such an object")
 	return parent
 }
 
-func (c *cli) deleteOne(o *deletion, d *deletable) *cobra.Command {
+func deleteOne(c *cluster.Session, o *deletion, d *deletable) *cobra.Command {
 	also := "."
 	if d.follows != "" {
 		also = ", and with it " + d.follows + "."
@@ -77,15 +78,15 @@ func (c *cli) deleteOne(o *deletion, d *deletable) *cobra.Command {
 		Use: d.use + " NAME", Aliases: d.aliases, Short: d.shortHelp(),
 		Long:              d.shortHelp() + also + " The command does not wait until it is gone.",
 		Example:           "  liqoctl delete " + d.use + " milan",
-		Args:              oneName,
-		ValidArgsFunction: c.completeOne(d.list, nil),
+		Args:              cluster.OneName,
+		ValidArgsFunction: c.CompleteOne(d.list, nil),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
 			defer cancel()
-			return c.runDelete(ctx, o, d, args[0])
+			return runDelete(ctx, c, o, d, args[0])
 		},
 	}
-	o.dryRunOptions.addFlags(cmd, cmd.Flags())
+	o.DryRunOptions.AddFlags(cmd, cmd.Flags())
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 2*time.Minute, "How long all of it may take")
 	return cmd
 }
@@ -100,13 +101,13 @@ func (d *deletable) shortHelp() string {
 	return "Delete a " + d.kindName()
 }
 
-func (c *cli) runDelete(ctx context.Context, o *deletion, d *deletable, name string) error {
-	cluster, err := c.newClient(ctx)
+func runDelete(ctx context.Context, c *cluster.Session, o *deletion, d *deletable, name string) error {
+	kubeClient, err := c.NewClient(ctx)
 	if err != nil {
 		return err
 	}
 	failed := func(err error) error { return fmt.Errorf("unable to delete %s: %w", d.title, err) }
-	obj, err := c.findDeletable(ctx, cluster, o, d, name)
+	obj, err := findDeletable(ctx, c, kubeClient, o, d, name)
 	if err != nil {
 		return failed(err)
 	}
@@ -115,20 +116,20 @@ func (c *cli) runDelete(ctx context.Context, o *deletion, d *deletable, name str
 			d.kindName(), client.ObjectKeyFromObject(obj), obj.GetLabels()[names.ReplicationOrigin]))
 	}
 	uid := obj.GetUID()
-	if o.isRequested() {
-		err = client.NewDryRunClient(cluster).Delete(ctx, obj, client.Preconditions{UID: &uid})
+	if o.IsRequested() {
+		err = client.NewDryRunClient(kubeClient).Delete(ctx, obj, client.Preconditions{UID: &uid})
 	} else {
-		err = cluster.Delete(ctx, obj, client.Preconditions{UID: &uid})
+		err = kubeClient.Delete(ctx, obj, client.Preconditions{UID: &uid})
 	}
 	if err != nil {
 		return failed(err)
 	}
-	if o.isRequested() {
-		bare, err := nameOnly(obj, cluster.Scheme())
+	if o.IsRequested() {
+		bare, err := cluster.NameOnly(obj, kubeClient.Scheme())
 		if err != nil {
 			return err
 		}
-		return c.printObject(bare, o.outputFormat())
+		return c.PrintObject(bare, o.OutputFormat())
 	}
 	c.Success("%s deleted", d.title)
 	return nil
@@ -136,8 +137,8 @@ func (c *cli) runDelete(ctx context.Context, o *deletion, d *deletable, name str
 
 // findDeletable finds the object in the namespace given by the user, else in the namespace of the kubeconfig's context, else in the
 // only namespace that has one: most objects are in tenant namespaces.
-func (c *cli) findDeletable(ctx context.Context, kube client.Reader, o *deletion, d *deletable, name string) (client.Object, error) {
-	namespace, err := c.resourceNamespace(o.namespace)
+func findDeletable(ctx context.Context, c *cluster.Session, kube client.Reader, o *deletion, d *deletable, name string) (client.Object, error) {
+	namespace, err := c.ResourceNamespace(o.namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -177,19 +178,10 @@ func findNamed(ctx context.Context, kube client.Reader, d *deletable, name, name
 	list := d.list()
 	err := kube.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{"metadata.name": name})
 	if apimeta.IsNoMatchError(err) {
-		return nil, noKind(d.kindName())
+		return nil, cluster.NoKind(d.kindName())
 	}
 	if err != nil {
 		return nil, err
 	}
-	return itemsOf(list), nil
-}
-
-// itemsOf returns the items of a list.
-func itemsOf(list client.ObjectList) (all []client.Object) {
-	_ = apimeta.EachListItem(list, func(obj runtime.Object) error {
-		all = append(all, obj.(client.Object))
-		return nil
-	})
-	return all
+	return cluster.ItemsOf(list), nil
 }

@@ -15,6 +15,7 @@ import (
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/ctl/ctltest"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
 )
@@ -93,7 +94,7 @@ func TestDeleteTakesTheOneThatIsMeant(t *testing.T) {
 	copied := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: one, Name: "copied", Labels: map[string]string{
 		names.Replicated: "true", names.ReplicationOrigin: "rome", names.RemoteClusterID: "rome",
 	}}}
-	lend(t, c, copied)
+	ctltest.Lend(t, c, copied)
 	liqoctl(t, c.Config, "delete", "resourceslice", "copied").refuses(t, "is a copy of what the cluster rome has, and would come back")
 	liqoctl(t, c.Config, "delete", "gatewayserver").refuses(t, "accepts 1 arg(s), received 0")
 	liqoctl(t, c.Config, "delete", "node", "x").refuses(t, `unknown command "node" for "liqoctl delete"`)

@@ -5,7 +5,6 @@ package ctl
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -63,25 +62,4 @@ func endsSoon(t *testing.T, do func() result) result {
 		t.Fatal("it goes on and on")
 		return result{}
 	}
-}
-
-// Without a time of its own a command would wait for an API server that says nothing for as long as that likes.
-func TestAnAPIServerThatSaysNothingIsNotAskedForEver(t *testing.T) {
-	endsSoon(t, func() (r result) {
-		cfg := silence(t)
-		asking := within{t.Context(), http.DefaultTransport, 100 * time.Millisecond}
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, cfg.Host+"/apis", nil)
-		if err != nil {
-			t.Error(err)
-			return r
-		}
-		response, err := asking.RoundTrip(request)
-		if err == nil {
-			response.Body.Close()
-		}
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("it ends with %v", err)
-		}
-		return r
-	})
 }

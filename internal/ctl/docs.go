@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+
+	"liqo.io/liqo/internal/ctl/cluster"
 )
 
 // docsOptions hold the formats to write, and the folder.
@@ -20,27 +22,27 @@ type docsOptions struct {
 }
 
 // newDocsCommand returns the command that writes the reference of the commands for external publishing, a page for each.
-func (c *cli) newDocsCommand() *cobra.Command {
+func newDocsCommand(c *cluster.Session) *cobra.Command {
 	o := &docsOptions{}
 	cmd := &cobra.Command{
 		Use: "docs", Hidden: true, Args: cobra.NoArgs,
 		Short: "Write the reference of the commands into a folder",
 		RunE: func(*cobra.Command, []string) error {
-			return c.writeDocs(o)
+			return writeDocs(c, o)
 		},
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&o.dir, "dir", ".", "The folder, which is made if it is missing")
-	fs.Var(oneOf(&o.format, "markdown", []string{"markdown", "man"}), "type", "Output format: markdown or man")
+	fs.Var(cluster.OneOf(&o.format, "markdown", []string{"markdown", "man"}), "type", "Output format: markdown or man")
 	fs.BoolVar(&o.headers, "generate-headers", false, "Begin each page of markdown with a header that has its title")
 	return cmd
 }
 
-func (c *cli) writeDocs(o *docsOptions) error {
+func writeDocs(c *cluster.Session, o *docsOptions) error {
 	if err := os.MkdirAll(o.dir, 0o755); err != nil {
 		return fmt.Errorf("making the folder: %w", err)
 	}
-	root := c.newRootCommand() // a fresh one, on which no command line was parsed
+	root := newRootCommand(c) // a fresh one, on which no command line was parsed
 	root.DisableAutoGenTag, root.CompletionOptions.DisableDefaultCmd = true, true
 	if err := o.writePages(root); err != nil {
 		return fmt.Errorf("writing the pages: %w", err)

@@ -40,12 +40,12 @@ func TestDocsWritesAPageForEachCommand(t *testing.T) {
 			}
 		}
 		written, err := os.ReadDir(dir)
-		if want := 1 + countPages(commands().newRootCommand()); err != nil || len(written) != want {
+		if want := 1 + countPages(newRootCommand(commands())); err != nil || len(written) != want {
 			t.Errorf("%d pages of %s, %v; want %d", len(written), format, err, want)
 		}
 	}
 	liqoctl(t, nil, "docs", "--type", "html").refuses(t, "it is one of markdown, man")
-	if slices.ContainsFunc(subcommandsOf(commands().newRootCommand()), func(cmd *cobra.Command) bool { return cmd.Name() == "docs" }) {
+	if slices.ContainsFunc(subcommandsOf(newRootCommand(commands())), func(cmd *cobra.Command) bool { return cmd.Name() == "docs" }) {
 		t.Error("docs is no hidden command")
 	}
 }

@@ -37,7 +37,7 @@ func TestCommandsOfThePagesCanBeTyped(t *testing.T) {
 	if found < 100 {
 		t.Errorf("only %d lines were found", found)
 	}
-	for _, cmd := range subcommandsOf(commands().newRootCommand()) {
+	for _, cmd := range subcommandsOf(newRootCommand(commands())) {
 		for line := range strings.Lines(cmd.Example) {
 			if err := parses(strings.TrimSpace(line)); err != nil {
 				t.Errorf("example of %s: %s: %v", cmd.CommandPath(), strings.TrimSpace(line), err)
@@ -131,7 +131,7 @@ func codeLines(text string) (lines, named []string) {
 
 // exists tells whether there is a command of that name, with flags of those names.
 func exists(line string) error {
-	root := commands().newRootCommand()
+	root := newRootCommand(commands())
 	all := words(filled(line))[1:]
 	if all[0] == "completion" { // cobra makes it when a command line is read
 		return nil
@@ -161,7 +161,7 @@ func filled(line string) string { return toBeFilled.ReplaceAllString(line, "x") 
 
 // parses tells whether a line names a command, with flags and arguments that it takes.
 func parses(line string) error {
-	root := commands().newRootCommand()
+	root := newRootCommand(commands())
 	cmd, args, err := root.Find(words(filled(line))[1:])
 	if err != nil {
 		return err

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"liqo.io/liqo/internal/ctl/cluster"
 )
 
 // goodValues are by the names of flags, or those of a command and a flag where it has another meaning there. Those of type bool are true.
@@ -19,9 +21,9 @@ var goodValues = map[string]string{
 	"addresses": "192.0.2.1", "api-server-url": "https://192.0.2.1:6443", "class": "gold", "cluster-id": "rome", "cluster-labels": "region=eu",
 	"consumer-cluster-id": "rome", "cpu": "2", "duration": "1h", "external-cidr": "10.70.0.0/16", "gateway-name": "x", "gateway-type": "server",
 	"global-annotations": "a=b", "global-labels": "a=b", "gw-client-address": "192.0.2.1", "gw-client-port": "51840", "gw-client-template-name": "x",
-	"gw-client-template-namespace": "x", "gw-client-type": clientTemplates, "gw-server-service-loadbalancerip": "192.0.2.1",
+	"gw-client-template-namespace": "x", "gw-client-type": cluster.ClientTemplates, "gw-server-service-loadbalancerip": "192.0.2.1",
 	"gw-server-service-location": "Provider", "gw-server-service-nodeport": "30742", "gw-server-service-port": "51840", "gw-server-service-type": "LoadBalancer",
-	"gw-server-template-name": "x", "gw-server-template-namespace": "x", "gw-server-type": serverTemplates, "image": "liqo:test", "info get": "clusterid",
+	"gw-server-template-name": "x", "gw-server-template-namespace": "x", "gw-server-type": cluster.ServerTemplates, "image": "liqo:test", "info get": "clusterid",
 	"ingress-classes": "nginx", "labels": "a=b", "liqo-namespace": "liqo", "load-balancer-classes": "metallb",
 	"load-balancer-ip": "192.0.2.1", "memory": "4Gi", "mtu": "1340", "namespace": "liqo", "namespace-mapping-strategy": "SelectedName", "node-port": "30742",
 	"node-selector": "a=b", "nonce": strings.Repeat("A", 86) + "==", "np-nodes": "workers", "output": "json", "pod-cidr": "10.200.0.0/16", "pod-offloading-strategy": "Remote",
@@ -30,7 +32,7 @@ var goodValues = map[string]string{
 	"repo-url": "https://github.com/liqotech/liqo", "reserved-subnets": "10.1.0.0/16", "resource": "nvidia.com/gpu=2", "resource-slice-class": "gold",
 	"resource-slice-name": "x", "runtime-class-name": "gvisor", "selector": "region=eu", "service-cidr": "10.96.0.0/16", "service-type": "LoadBalancer",
 	"set": "networking.enabled=false", "set-string": "tag=v1", "storage-classes": "fast", "template-name": "x", "template-namespace": "x", "timeout": "5m",
-	"tls-compatibility-mode": "auto", "type": serverTemplates, "create gatewayclient type": clientTemplates, "version": "v1.2.0", "vk-options-template": "x/y",
+	"tls-compatibility-mode": "auto", "type": cluster.ServerTemplates, "create gatewayclient type": cluster.ClientTemplates, "version": "v1.2.0", "vk-options-template": "x/y",
 }
 
 // apart are the flags of commands, and of those below them, that are not given beside all others, and why.

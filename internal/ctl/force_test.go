@@ -4,21 +4,19 @@
 package ctl
 
 import (
-	"bytes"
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ctltest"
+	"liqo.io/liqo/internal/ctl/network"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
 )
@@ -30,7 +28,7 @@ func TestAForcedUnpeeringTellsWhatItWouldRemove(t *testing.T) {
 	elsewhere := testkit.Namespace(t, c, "elsewhere", nil)
 	fc := &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: gone}, Spec: liqov1beta1.ForeignClusterSpec{ClusterID: liqov1beta1.ClusterID(gone)}}
 	of := func(namespace, id string) metav1.ObjectMeta {
-		return peerMeta(client.ObjectKey{Namespace: namespace, Name: "x"}, id)
+		return network.PeerMeta(client.ObjectKey{Namespace: namespace, Name: "x"}, id)
 	}
 	about := []client.Object{
 		&authv1beta1.Tenant{ObjectMeta: of(tenant, gone), Spec: authv1beta1.TenantSpec{ClusterID: liqov1beta1.ClusterID(gone)}},
@@ -39,7 +37,7 @@ func TestAForcedUnpeeringTellsWhatItWouldRemove(t *testing.T) {
 	}
 	before := append([]client.Object{fc}, about...)
 	for _, obj := range append(before, &networkingv1beta1.Configuration{ObjectMeta: of(tenant, other)}) {
-		lend(t, c, obj)
+		ctltest.Lend(t, c, obj)
 	}
 	force := func(more ...string) result {
 		return liqoctl(t, c.Config, append([]string{"force", "unpeer", gone}, more...)...)
@@ -65,32 +63,4 @@ func TestAForcedUnpeeringTellsWhatItWouldRemove(t *testing.T) {
 		}
 	}
 	liqoctl(t, c.Config, "force", "unpeer", "nobody", "--dry-run").refuses(t, "Remote cluster with ID nobody not found")
-}
-
-func TestAForcedUnpeeringOutlivesTheTroublesOfTheAPIServer(t *testing.T) {
-	c := testkit.Cluster(t)
-	gone := testkit.UniqueID()
-	elsewhere := testkit.Namespace(t, c, "elsewhere", nil)
-	fc := &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: gone}, Spec: liqov1beta1.ForeignClusterSpec{ClusterID: liqov1beta1.ClusterID(gone)}}
-	key := &networkingv1beta1.PublicKey{ObjectMeta: peerMeta(client.ObjectKey{Namespace: elsewhere, Name: "x"}, gone)}
-	lend(t, c, fc)
-	testkit.Create(t, c.Client, key)
-	failed := map[string]bool{}
-	cluster := testkit.Troubled(t, c, func(r *http.Request) (*http.Response, error) {
-		if what := r.Method; (what == http.MethodPatch || what == http.MethodDelete) && !failed[what] {
-			failed[what] = true
-			return testkit.Answer(http.StatusInternalServerError, testkit.InternalError), nil
-		}
-		return nil, nil
-	})
-	said := &bytes.Buffer{}
-	if err := (&cli{Printer: out.New(strings.NewReader(""), said, said)}).forgetPeer(t.Context(), cluster, gone); err != nil || len(failed) != 2 {
-		t.Fatalf("%v; failed were %v; it said\n%s", err, failed, said)
-	}
-	if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(key), key); !apierrors.IsNotFound(err) {
-		t.Errorf("the key is left: %v", err)
-	}
-	if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(fc), fc); err != nil || fc.Annotations[names.PermanentlyUnreachable] != "true" {
-		t.Errorf("the peer is not declared gone: %v, %v", fc.Annotations, err)
-	}
 }

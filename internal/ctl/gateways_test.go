@@ -23,11 +23,11 @@ import (
 
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
-	"liqo.io/liqo/internal/await"
+	"liqo.io/liqo/internal/ctl/network"
 	"liqo.io/liqo/internal/ipam"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
-	"liqo.io/liqo/internal/network"
+	netcontroller "liqo.io/liqo/internal/network"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -65,7 +65,7 @@ func newTown(t *testing.T, n int, id string) *town {
 	})
 	c.run(t, "10.0.0.0/8")
 	testkit.Eventually(t, time.Minute, func() error {
-		_, err := ownNetworks(t.Context(), c.Client, c.liqo)
+		_, err := network.OwnNetworks(t.Context(), c.Client, c.liqo)
 		return err
 	})
 	return c
@@ -100,8 +100,8 @@ func (c *town) run(t *testing.T, pool string) {
 	c.stop = testkit.Manager(t, c.Config, kube.ManagerOptions{Name: "network-" + c.id}, func(mgr ctrl.Manager) error {
 		return errors.Join(
 			ipam.Setup(mgr, ipam.Options{LiqoNamespace: c.liqo, Pools: pools}),
-			network.SetupConfigurations(mgr, network.ConfigurationOptions{LiqoNamespace: c.liqo}),
-			network.SetupGateways(mgr, network.GatewayOptions{LiqoNamespace: c.liqo}),
+			netcontroller.SetupConfigurations(mgr, netcontroller.ConfigurationOptions{LiqoNamespace: c.liqo}),
+			netcontroller.SetupGateways(mgr, netcontroller.GatewayOptions{LiqoNamespace: c.liqo}),
 			ctrl.NewControllerManagedBy(mgr).For(&appsv1.Deployment{}).
 				Watches(&networkingv1beta1.PublicKey{}, handler.EnqueueRequestsFromMapFunc(c.gateways)).
 				Complete(reconcile.Func(c.play)),
@@ -171,74 +171,3 @@ func (c *town) play(ctx context.Context, req reconcile.Request) (reconcile.Resul
 
 // probing is how often a gateway looks how its tunnel fares.
 const probing = 200 * time.Millisecond
-
-func TestAPodThatDoesNotStartSaysWhy(t *testing.T) {
-	container := func(restarts int32, reason, message string, ended *corev1.ContainerStateTerminated) corev1.PodStatus {
-		return corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
-			RestartCount: restarts, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}},
-			LastTerminationState: corev1.ContainerState{Terminated: ended},
-		}}}
-	}
-	unscheduled := corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/3 nodes are available"}}}
-	crashed := &corev1.ContainerStateTerminated{ExitCode: 1, Message: "no such device"}
-	for want, tc := range map[string]struct {
-		pods []corev1.PodStatus
-		ends bool
-	}{
-		"no pod of gw-milan is ready":                                                  {nil, false},
-		"pod gw-milan-0 does not start: not scheduled: 0/3 nodes are available":        {[]corev1.PodStatus{unscheduled}, false},
-		"pod gw-milan-0 does not start: ImagePullBackOff: no such image":               {[]corev1.PodStatus{container(0, "ImagePullBackOff", "no such image", nil)}, false},
-		"pod gw-milan-0 does not start: InvalidImageName: no name":                     {[]corev1.PodStatus{container(0, "InvalidImageName", "no name", nil)}, true},
-		"pod gw-milan-0 does not start: CrashLoopBackOff, exit code 1: has no device":  {[]corev1.PodStatus{container(1, "CrashLoopBackOff", "back-off", &corev1.ContainerStateTerminated{ExitCode: 1, Message: "has no device"})}, false},
-		"pod gw-milan-0 does not start: ContainerCreating":                             {[]corev1.PodStatus{container(3, "ContainerCreating", "", crashed)}, false},
-		"pod gw-milan-0 does not start: CrashLoopBackOff, exit code 1: no such device": {[]corev1.PodStatus{container(3, "CrashLoopBackOff", "back-off", crashed)}, true},
-	} {
-		var pods []corev1.Pod
-		for _, status := range tc.pods {
-			pods = append(pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "gw-milan-0"}, Status: status})
-		}
-		err := notReady("gw-milan", pods)
-		if _, waits := errors.AsType[await.Pending](err); err.Error() != want || waits == tc.ends {
-			t.Errorf("got %q, waits %v; want %q", err, waits, want)
-		}
-	}
-}
-
-func TestWhyAConnectionIsNotUp(t *testing.T) {
-	at := func(port int32, addresses ...string) networkingv1beta1.EndpointStatus {
-		return networkingv1beta1.EndpointStatus{Addresses: addresses, Port: port, Protocol: new(corev1.ProtocolUDP)}
-	}
-	dials := func(spec networkingv1beta1.EndpointStatus, told *networkingv1beta1.EndpointStatus) *gateway {
-		return gatewayOf(&networkingv1beta1.GatewayClient{
-			Spec: networkingv1beta1.GatewayClientSpec{Endpoint: spec}, Status: networkingv1beta1.GatewayClientStatus{Endpoint: told},
-		})
-	}
-	usual, serves := dials(at(31900, "198.51.100.7"), nil), gatewayOf(&networkingv1beta1.GatewayServer{})
-	down := networkingv1beta1.ConnectionStatus{Value: networkingv1beta1.ConnectionError, Lost: networkingv1beta1.LostAll}
-	for want, test := range map[string]struct {
-		gw     *gateway
-		status networkingv1beta1.ConnectionStatus
-	}{
-		"nothing came back yet from its server, dialled at 198.51.100.7:31900 by UDP": {usual, networkingv1beta1.ConnectionStatus{Value: networkingv1beta1.Connecting}},
-		"nothing comes back from its server, dialled at 198.51.100.7:31900 by UDP":    {usual, down},
-		"nothing comes back from its client":                                          {serves, down},
-		"nothing comes back from its server, of which no address is known":            {dials(at(0), nil), down},
-		"nothing comes back from its server, dialled at [fd00::7]:51840, milan.example.org:51840, 192.0.2.1:51840 by UDP": {
-			dials(at(51840, "fd00::7", "milan.example.org"), new(at(51840, "milan.example.org", "192.0.2.1"))), down,
-		},
-		"nothing comes back from its server, dialled at a:1, b:1, c:1, d:1, e:1 and 2 more by UDP": {dials(at(1, "a", "b", "c", "d", "e", "f", "g"), nil), down},
-		"nothing comes back from its server, dialled at 192.0.2.1:5, 192.0.2.1:6 by UDP": {
-			dials(networkingv1beta1.EndpointStatus{Addresses: []string{"192.0.2.1"}, Ports: []int32{5, 6}}, nil), down,
-		},
-		"small packets get through, and large ones get lost between it and its server, dialled at 198.51.100.7:31900 by UDP": {
-			usual, networkingv1beta1.ConnectionStatus{Value: networkingv1beta1.ConnectionError, Lost: networkingv1beta1.LostLarge},
-		},
-		"the tunnel is up, and pods of these nodes do not reach the peer: one, two": {
-			usual, networkingv1beta1.ConnectionStatus{Value: networkingv1beta1.ConnectionError, Reach: networkingv1beta1.ReachSome, FailedNodes: []string{"one", "two"}},
-		},
-	} {
-		if got := test.gw.connectionProblem(test.status); got != want {
-			t.Errorf("got  %s\nwant %s", got, want)
-		}
-	}
-}

@@ -4,8 +4,6 @@
 package ctl
 
 import (
-	"bytes"
-	"context"
 	"strings"
 	"testing"
 
@@ -13,44 +11,22 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ctltest"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
 )
-
-// lend makes an object until the end of the test: other tests find what a cluster has of Liqo.
-func lend(t *testing.T, c *testkit.ControlPlane, obj client.Object) {
-	t.Helper()
-	testkit.Create(t, c.Client, obj)
-	t.Cleanup(func() {
-		if err := c.Client.Delete(context.Background(), obj); err != nil { // the test's own is over
-			t.Error(err)
-		}
-	})
-}
-
-// lendWithStatus makes an object as its controllers would leave it.
-func lendWithStatus[T client.Object](t *testing.T, c *testkit.ControlPlane, obj T, status func(T)) {
-	t.Helper()
-	lend(t, c, obj)
-	status(obj)
-	if err := c.Client.Status().Update(t.Context(), obj); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // peerings makes a healthy peering with milan, whose network is not, and one with turin, which nothing is used of.
 func peerings(t *testing.T, c *testkit.ControlPlane) (liqo string) {
 	t.Helper()
 	liqo = testkit.Namespace(t, c, "liqo", nil)
 	id := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: liqo, Name: "id", Labels: map[string]string{names.AppName: names.ClusterIDApp}}}
-	lend(t, c, id)
+	ctltest.Lend(t, c, id)
 	in := testkit.Namespace(t, c, "tenant-milan", nil)
 	meta := func(name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: in, Name: name, Labels: map[string]string{names.RemoteClusterID: "milan", names.ResourceSliceName: "slice"}}
@@ -58,7 +34,7 @@ func peerings(t *testing.T, c *testkit.ControlPlane) (liqo string) {
 	amounts := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi")}
 	for _, name := range []string{"milan", "turin"} {
 		fc := &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: liqov1beta1.ForeignClusterSpec{ClusterID: liqov1beta1.ClusterID(name)}}
-		lendWithStatus(t, c, fc, func(fc *liqov1beta1.ForeignCluster) {
+		ctltest.LendWithStatus(t, c, fc, func(fc *liqov1beta1.ForeignCluster) {
 			fc.Status.Role = liqov1beta1.UnknownRole
 			if name == "milan" {
 				on := liqov1beta1.Module{Enabled: true}
@@ -73,23 +49,23 @@ func peerings(t *testing.T, c *testkit.ControlPlane) (liqo string) {
 	}
 	cfg := &networkingv1beta1.Configuration{ObjectMeta: meta("milan")}
 	cfg.Spec.Remote.CIDR = networkingv1beta1.ClusterConfigCIDR{Pod: []networkingv1beta1.CIDR{"10.200.0.0/16"}, External: []networkingv1beta1.CIDR{"10.70.0.0/16"}}
-	lendWithStatus(t, c, cfg, func(cfg *networkingv1beta1.Configuration) {
+	ctltest.LendWithStatus(t, c, cfg, func(cfg *networkingv1beta1.Configuration) {
 		cfg.Status.Remote = &networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{
 			Pod: []networkingv1beta1.CIDR{"10.71.0.0/16"}, External: []networkingv1beta1.CIDR{"10.70.0.0/16"},
 		}}
 	})
 	gw := &networkingv1beta1.GatewayClient{ObjectMeta: meta("milan"), Spec: networkingv1beta1.GatewayClientSpec{MTU: 1340}}
 	gw.Spec.Endpoint = networkingv1beta1.EndpointStatus{Addresses: []string{"172.18.0.3"}, Port: 32133, Protocol: new(corev1.ProtocolUDP)}
-	lendWithStatus(t, c, gw, func(gw *networkingv1beta1.GatewayClient) {
+	ctltest.LendWithStatus(t, c, gw, func(gw *networkingv1beta1.GatewayClient) {
 		gw.Status.Endpoint = &networkingv1beta1.EndpointStatus{Addresses: []string{"172.18.0.3", "172.18.0.4"}, Port: 32133}
 	})
 	connection := &networkingv1beta1.Connection{ObjectMeta: meta("gw-milan"), Spec: networkingv1beta1.ConnectionSpec{Type: networkingv1beta1.ConnectionTypeClient}}
-	lendWithStatus(t, c, connection, func(connection *networkingv1beta1.Connection) {
+	ctltest.LendWithStatus(t, c, connection, func(connection *networkingv1beta1.Connection) {
 		connection.Status.Value = networkingv1beta1.ConnectionError
 		connection.Status.Latency = networkingv1beta1.ConnectionLatency{Value: "3ms", Timestamp: metav1.Now()}
 		connection.Status.FailedNodes = []string{"worker-1", "worker-2"}
 	})
-	lendWithStatus(t, c, &authv1beta1.ResourceSlice{ObjectMeta: meta("slice")}, func(s *authv1beta1.ResourceSlice) {
+	ctltest.LendWithStatus(t, c, &authv1beta1.ResourceSlice{ObjectMeta: meta("slice")}, func(s *authv1beta1.ResourceSlice) {
 		s.Status.Resources = amounts
 		s.Status.Conditions = []authv1beta1.ResourceSliceCondition{{
 			Type: authv1beta1.ResourceSliceConditionTypeResources, Status: authv1beta1.ResourceSliceConditionAccepted, LastTransitionTime: metav1.Now(),
@@ -97,7 +73,7 @@ func peerings(t *testing.T, c *testkit.ControlPlane) (liqo string) {
 	})
 	vn := &offv1beta1.VirtualNode{ObjectMeta: meta("milan"), Spec: offv1beta1.VirtualNodeSpec{ClusterID: "milan", KubeconfigSecretRef: &corev1.LocalObjectReference{Name: "kubeconfig-milan"}}}
 	vn.Spec.ResourceQuota.Hard = amounts
-	lendWithStatus(t, c, vn, func(vn *offv1beta1.VirtualNode) {
+	ctltest.LendWithStatus(t, c, vn, func(vn *offv1beta1.VirtualNode) {
 		vn.Status.Conditions = []offv1beta1.VirtualNodeCondition{{Type: offv1beta1.NodeConditionType, Status: offv1beta1.RunningConditionStatusType}}
 	})
 	return liqo
@@ -249,7 +225,7 @@ func TestInfoAboutPeers(t *testing.T) {
 		t.Errorf("both are %s", all.stdout)
 	}
 	// Those that are asked for are shown, whoever else there is.
-	lend(t, c, &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "naples"}, Spec: liqov1beta1.ForeignClusterSpec{ClusterID: "naples"}})
+	ctltest.Lend(t, c, &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "naples"}, Spec: liqov1beta1.ForeignClusterSpec{ClusterID: "naples"}})
 	if both := ask("-n", liqo, "milan", "turin"); both.err != nil || both.stdout != all.stdout {
 		t.Errorf("of two that are asked for it says %v\n%s%s", both.err, both.stderr, both.stdout)
 	}
@@ -269,11 +245,11 @@ func TestInfoAboutPeers(t *testing.T) {
 
 	// What is there twice or not at all is said, and the rest shown.
 	second := &networkingv1beta1.GatewayServer{ObjectMeta: metav1.ObjectMeta{Namespace: liqo, Name: "milan", Labels: map[string]string{names.RemoteClusterID: "milan"}}}
-	lend(t, c, second)
+	ctltest.Lend(t, c, second)
 	// Of two of the same second the first by the name of the namespace counts.
 	younger := testkit.Namespace(t, c, "younger", nil)
-	lend(t, c, &networkingv1beta1.Configuration{ObjectMeta: metav1.ObjectMeta{Namespace: younger, Name: "milan", Labels: second.Labels}})
-	lendWithStatus(t, c, &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: liqo, Name: "unjudged", Labels: second.Labels}}, func(s *authv1beta1.ResourceSlice) {
+	ctltest.Lend(t, c, &networkingv1beta1.Configuration{ObjectMeta: metav1.ObjectMeta{Namespace: younger, Name: "milan", Labels: second.Labels}})
+	ctltest.LendWithStatus(t, c, &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: liqo, Name: "unjudged", Labels: second.Labels}}, func(s *authv1beta1.ResourceSlice) {
 		s.Status.Conditions = []authv1beta1.ResourceSliceCondition{{
 			Type: authv1beta1.ResourceSliceConditionTypeAuthentication, Status: authv1beta1.ResourceSliceConditionAccepted, LastTransitionTime: metav1.Now(),
 		}}
@@ -286,7 +262,7 @@ func TestInfoAboutPeers(t *testing.T) {
 func TestInfoForWhoMayNotReadAll(t *testing.T) {
 	c := testkit.Cluster(t)
 	liqo := testkit.Namespace(t, c, "liqo", nil)
-	lend(t, c, &corev1.ConfigMap{
+	ctltest.Lend(t, c, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: liqo, Name: "id", Labels: map[string]string{names.AppName: names.ClusterIDApp}}, Data: map[string]string{names.ClusterIDKey: "rome"},
 	})
 	user := c.User(t, "reader-of-"+liqo)
@@ -298,26 +274,4 @@ func TestInfoForWhoMayNotReadAll(t *testing.T) {
 	ask("--get", "network.podcidrs").refuses(t, "error: reading the networks", "forbidden")
 	ask("--get", "health.healthy").refuses(t, "error: looking at the ", "forbidden")
 	ask().succeeds(t, "Cluster ID: ", "rome", " WARN  reading the peerings", " WARN  looking at the health of the gateways")
-}
-
-func TestInfoAboutAServerThatNobodyReachesYet(t *testing.T) {
-	want := `┌─ Network ────────────────────────────────────────────────────────────────────┐
-│ Status: Healthy                                                              │
-│ CIDR                                                                         │
-│     Remote                                                                   │
-│         Pod CIDR:      10.200.0.0/16, 10.201.0.0/16                          │
-│         External CIDR:                                                       │
-│ Gateway                                                                      │
-│     Role:    Client                                                          │
-│     Address:                                                                 │
-│     Port:                                                                    │
-└──────────────────────────────────────────────────────────────────────────────┘
-`
-	network := &peerNetworkInfo{moduleInfo: moduleInfo{Status: "Healthy"}, Gateway: gatewayAt(nil, "Client", 0)}
-	network.CIDRs.Remote.Pod = []networkingv1beta1.CIDR{"10.200.0.0/16", "10.201.0.0/16"}
-	var stdout bytes.Buffer
-	out.New(strings.NewReader(""), &stdout, &bytes.Buffer{}).Box(network.newSection())
-	if diff := cmp.Diff(want, stdout.String()); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
 }

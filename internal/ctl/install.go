@@ -10,10 +10,11 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/install"
 )
 
-func (c *cli) newInstallCommand() *cobra.Command {
+func newInstallCommand(c *cluster.Session) *cobra.Command {
 	o := &install.Options{}
 	cmd := &cobra.Command{
 		Use:     "install",
@@ -28,10 +29,10 @@ func (c *cli) newInstallCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Provider = "generic"
-			return c.runInstall(cmd.Context(), o)
+			return runInstall(cmd.Context(), c, o)
 		},
 	}
-	liqoNamespace(cmd, &o.Namespace)
+	cluster.LiqoNamespace(cmd, &o.Namespace)
 	installFlags(cmd, o)
 	genericFlags(cmd, o, "")
 
@@ -46,7 +47,7 @@ func (c *cli) newInstallCommand() *cobra.Command {
 			Args:  cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
 				o.Provider = provider.name
-				return c.runInstall(cmd.Context(), o)
+				return runInstall(cmd.Context(), c, o)
 			},
 		}
 		if provider.name == "k3s" {
@@ -54,7 +55,7 @@ func (c *cli) newInstallCommand() *cobra.Command {
 		}
 		cmd.AddCommand(sub)
 	}
-	cmd.AddCommand(missingProviders()...)
+	cmd.AddCommand(cluster.MissingProviders()...)
 	return cmd
 }
 
@@ -66,7 +67,7 @@ func installFlags(cmd *cobra.Command, o *install.Options) {
 	fs.BoolVar(&o.OnlyOutputValues, "only-output-values", false, "Write the values of the chart to a file, and install nothing")
 	fs.StringVar(&o.DumpValuesPath, "dump-values-path", "", "The file for --only-output-values (./values.yaml if empty)")
 	fs.BoolVar(&o.DryRun, "dry-run", false, "Check everything, and install nothing")
-	outputFlag(cmd, fs, &o.Output, "", "Check everything, print the objects as json or yaml, and install nothing")
+	cluster.OutputFlag(cmd, fs, &o.Output, "", "Check everything, print the objects as json or yaml, and install nothing")
 	fs.DurationVar(&o.Timeout, "timeout", 10*time.Minute, "How long the whole operation may take")
 	fs.StringVar(&o.ClusterID, "cluster-id", "", "The name by which peers know this cluster (generated if empty)")
 	fs.StringToStringVar(&o.ClusterLabels, "cluster-labels", nil, "Labels of this cluster, which its virtual nodes carry at peers, as k=v,k=v")
@@ -74,7 +75,7 @@ func installFlags(cmd *cobra.Command, o *install.Options) {
 	fs.StringArrayVar(&o.Set, "set", nil, "Values of the chart, as those of helm --set")
 	fs.StringArrayVar(&o.SetString, "set-string", nil, "Values of the chart that are strings, as those of helm --set-string")
 	fs.StringArrayVar(&o.ValueFiles, "values", nil, "A YAML file with values of the chart, a URL, or - for standard input; later ones win")
-	fs.Var(oneOf(&o.Profile, "default", install.Profiles), "profile", "Values to begin with: default, or hardened, the strict side of each choice; --values and --set win")
+	fs.Var(cluster.OneOf(&o.Profile, "default", install.Profiles), "profile", "Values to begin with: default, or hardened, the strict side of each choice; --values and --set win")
 	o.Profile = "" // without the flag, an upgrade keeps the profile
 	fs.BoolVar(&o.ResetValues, "reset-values", false, "Forget the values of the previous installation")
 	fs.BoolVar(&o.SkipAPIServerCheck, "disable-api-server-sanity-check", false, "Accept an API server address that is not that of the kubeconfig")
@@ -93,19 +94,19 @@ func genericFlags(cmd *cobra.Command, o *install.Options, more string) {
 	fs.StringVar(&o.ServiceCIDR, "service-cidr", "", "The address range of the cluster's services"+more)
 }
 
-func (c *cli) runInstall(ctx context.Context, o *install.Options) error {
+func runInstall(ctx context.Context, c *cluster.Session, o *install.Options) error {
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
-	cfg, err := c.restConfig()
+	cfg, err := c.RestConfig()
 	if err != nil {
 		return err
 	}
-	kube, err := c.newClient(ctx)
+	kube, err := c.NewClient(ctx)
 	if err != nil {
 		return err
 	}
 	return install.New(*o, install.Environment{
-		Printer: c.Printer, Client: kube, Config: cfg, Kube: c.kubeFlags, Chart: c.chart, Stamp: c.setCommonMetadata,
-		CLIVersion: Version, Stdin: c.stdin, HelmLog: c.helmLog(), Print: func(obj client.Object) error { return c.printObject(obj, o.Output) },
+		Printer: c.Printer, Client: kube, Config: cfg, Kube: c.KubeFlags, Chart: c.Chart, Stamp: c.SetCommonMetadata,
+		CLIVersion: cluster.Version, Stdin: c.Stdin, HelmLog: c.HelmLog(), Print: func(obj client.Object) error { return c.PrintObject(obj, o.Output) },
 	}).Run(ctx)
 }

@@ -4,7 +4,6 @@
 package ctl
 
 import (
-	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -23,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"liqo.io/liqo/internal/ctl/ctltest"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -32,16 +32,6 @@ const serviceCIDR = "10.96.0.0/16"
 // installArgs are right for the test cluster; what a test adds comes later and wins.
 func installArgs(more ...string) []string {
 	return append([]string{"install", "--pod-cidr", "10.200.0.0/16", "--service-cidr", serviceCIDR, "--cluster-id", "cl-test", "--timeout", "20s"}, more...)
-}
-
-func create[T client.Object](t *testing.T, c *testkit.ControlPlane, obj T) T {
-	t.Helper()
-	if err := c.Client.Create(t.Context(), obj); err != nil {
-		t.Fatal(err)
-	}
-	// The test's context is over when cleanups run.
-	t.Cleanup(func() { _ = c.Client.Delete(context.Background(), obj) })
-	return obj
 }
 
 // changesNothing fails if Liqo's namespace or a ClusterRole of it exists after the test.
@@ -83,7 +73,7 @@ func TestDryRunChecksEverythingAndChangesNothing(t *testing.T) {
 func TestInstallPrintsWhatItWouldApply(t *testing.T) {
 	c := testkit.Cluster(t)
 	awaitVacant(t, c)
-	create(t, c, &corev1.ConfigMap{
+	ctltest.Create(t, c, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kubeadm-config"},
 		Data:       map[string]string{"ClusterConfiguration": "networking:\n  podSubnet: 10.210.0.0/16\n  serviceSubnet: " + serviceCIDR + "\n"},
 	})
@@ -190,7 +180,7 @@ func TestAValueIsJudgedInsteadOfItsFlag(t *testing.T) {
 func TestInstallComparesThePodCIDRWithThePods(t *testing.T) {
 	c := testkit.Cluster(t)
 	ns := testkit.Namespace(t, c, "cidr", nil)
-	pod := create(t, c, &corev1.Pod{
+	pod := ctltest.Create(t, c, &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
 	})
@@ -206,7 +196,7 @@ func TestInstallComparesThePodCIDRWithThePods(t *testing.T) {
 
 func TestKubeadmClustersSayWhatTheyAre(t *testing.T) {
 	c := testkit.Cluster(t)
-	create(t, c, &corev1.ConfigMap{
+	ctltest.Create(t, c, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kubeadm-config"},
 		Data:       map[string]string{"ClusterConfiguration": "networking:\n  podSubnet: 10.210.0.0/16\n  serviceSubnet: fd00:96::/108," + serviceCIDR + "\n"},
 	})
@@ -267,7 +257,7 @@ func TestTwoNodesGetTwoControllerManagers(t *testing.T) {
 		t.Helper()
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		edit(n)
-		create(t, c, n)
+		ctltest.Create(t, c, n)
 		ready := n.DeepCopy() // the API server taints new nodes as not ready
 		edit(ready)
 		if err := c.Client.Update(t.Context(), ready); err != nil {
@@ -295,7 +285,7 @@ func TestTwoNodesGetTwoControllerManagers(t *testing.T) {
 
 func TestInstallSaysWhichRightsAreMissing(t *testing.T) {
 	c := testkit.Cluster(t)
-	create(t, c, &rbacv1.ClusterRole{
+	ctltest.Create(t, c, &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: "ctl-test-reader"},
 		Rules: []rbacv1.PolicyRule{
 			{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"get", "list", "watch"}},
@@ -320,7 +310,7 @@ func TestInstallSaysThatTheUserMayNotEvenLook(t *testing.T) {
 
 func TestInstallSaysThatTheUserMayNotGrant(t *testing.T) {
 	c := testkit.Cluster(t)
-	create(t, c, &rbacv1.ClusterRole{
+	ctltest.Create(t, c, &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: "ctl-test-almost"},
 		Rules: []rbacv1.PolicyRule{{
 			APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete"},
@@ -333,7 +323,7 @@ func TestInstallSaysThatTheUserMayNotGrant(t *testing.T) {
 
 func bind(t *testing.T, c *testkit.ControlPlane, role, user string) {
 	t.Helper()
-	create(t, c, &rbacv1.ClusterRoleBinding{
+	ctltest.Create(t, c, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: role},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 		Subjects:   []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: user}},
@@ -349,7 +339,7 @@ func TestInstallSaysThatNobodyAnswers(t *testing.T) {
 func TestInstallRefusesBesideAnotherInstallation(t *testing.T) {
 	c := testkit.Cluster(t)
 	ns := testkit.Namespace(t, c, "other", nil)
-	id := create(t, c, &corev1.ConfigMap{
+	id := ctltest.Create(t, c, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "liqo-clusterid-configmap", Labels: map[string]string{"app.kubernetes.io/name": "clusterid-configmap"}},
 		Data:       map[string]string{"CLUSTER_ID": "cl-old"},
 	})
@@ -360,7 +350,7 @@ func TestInstallRefusesBesideAnotherInstallation(t *testing.T) {
 	if err := c.Client.Delete(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	create(t, c, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "liqo-controller-manager"}})
+	ctltest.Create(t, c, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "liqo-controller-manager"}})
 	liqoctl(t, c.Config, installArgs()...).refuses(t, `ClusterRole "liqo-controller-manager" exists already and does not belong to this installation`)
 }
 
@@ -374,7 +364,7 @@ func TestInstallRefusesBesideTheOriginal(t *testing.T) {
 	} {
 		t.Run(rule, func(t *testing.T) {
 			labels := map[string]string{"app.kubernetes.io/part-of": "liqo"}
-			create(t, c, &appsv1.Deployment{
+			ctltest.Create(t, c, &appsv1.Deployment{
 				ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: d.name, Labels: labels},
 				Spec: appsv1.DeploymentSpec{
 					Selector: &metav1.LabelSelector{MatchLabels: labels},
@@ -391,7 +381,7 @@ func TestInstallRefusesBesideTheOriginal(t *testing.T) {
 
 func TestOldKernelsAreRefusedButNotThoseOfVirtualNodes(t *testing.T) {
 	c := testkit.Cluster(t)
-	node := create(t, c, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "old", Labels: map[string]string{"liqo.io/type": "virtual-node"}}})
+	node := ctltest.Create(t, c, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "old", Labels: map[string]string{"liqo.io/type": "virtual-node"}}})
 	node.Status.NodeInfo.KernelVersion = "4.19.0-27-amd64"
 	if err := c.Client.Status().Update(t.Context(), node); err != nil {
 		t.Fatal(err)

@@ -29,6 +29,7 @@ import (
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
 )
@@ -107,7 +108,7 @@ func oneOfTwoDirectionsIsTakenUp(t *testing.T, one, two *town) {
 					if err := c.Client.List(t.Context(), list, client.MatchingLabels{names.RemoteClusterID: other.id}); err != nil {
 						return err
 					}
-					for _, obj := range itemsOf(list) {
+					for _, obj := range cluster.ItemsOf(list) {
 						return fmt.Errorf("interrupted after %d lines and done again it leaves %s %T %s", n, c.id, obj, client.ObjectKeyFromObject(obj))
 					}
 				}
@@ -170,7 +171,7 @@ func objectsOf(t *testing.T, one, two *town, kinds []client.ObjectList, say func
 			if err := c.Client.List(t.Context(), list); err != nil {
 				t.Fatal(err)
 			}
-			for _, obj := range itemsOf(list) {
+			for _, obj := range cluster.ItemsOf(list) {
 				all = append(all, fmt.Sprintf("%s %T %s %s", c.id, obj, client.ObjectKeyFromObject(obj), say(obj)))
 			}
 		}

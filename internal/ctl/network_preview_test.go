@@ -30,6 +30,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/ctl/ctltest"
 	"liqo.io/liqo/internal/ctl/dryrun"
 	"liqo.io/liqo/internal/testkit"
 )
@@ -244,12 +245,12 @@ func eitherClusterIsChosenByFlags(t *testing.T, rome, milan *town, want string) 
 		t.Fatal(err)
 	}
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: milan.liqo, Name: "connects"}}
-	lend(t, milan.ControlPlane, account)
+	ctltest.Lend(t, milan.ControlPlane, account)
 	root := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "connects-" + milan.liqo}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
 		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: milan.liqo, Name: account.Name}},
 	}
-	lend(t, milan.ControlPlane, root)
+	ctltest.Lend(t, milan.ControlPlane, root)
 	request := &authenticationv1.TokenRequest{}
 	if err := milan.Client.SubResource("token").Create(t.Context(), account, request); err != nil {
 		t.Fatal(err)

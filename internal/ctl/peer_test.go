@@ -35,7 +35,7 @@ import (
 	"liqo.io/liqo/internal/consumer"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
-	"liqo.io/liqo/internal/peering"
+	peeringcontroller "liqo.io/liqo/internal/peering"
 	"liqo.io/liqo/internal/provider"
 	"liqo.io/liqo/internal/replicator"
 	"liqo.io/liqo/internal/resourceslice"
@@ -56,7 +56,7 @@ func newCity(t *testing.T, n int, id string) *town {
 	cluster := liqov1beta1.ClusterID(id)
 	testkit.Manager(t, c.Config, kube.ManagerOptions{Name: "peering-" + id}, func(mgr ctrl.Manager) error {
 		return errors.Join(
-			peering.Setup(mgr, peering.Options{LiqoNamespace: c.liqo}),
+			peeringcontroller.Setup(mgr, peeringcontroller.Options{LiqoNamespace: c.liqo}),
 			resourceslice.SetupLocal(mgr, resourceslice.LocalOptions{ClusterID: cluster, LiqoNamespace: c.liqo}),
 			resourceslice.SetupRemote(mgr, resourceslice.RemoteOptions{APIServer: c.Config.Host}),
 			consumer.SetupVirtualNodes(mgr, consumer.VirtualNodeOptions{ClusterID: cluster, LiqoNamespace: c.liqo, Image: "liqo:test"}),

@@ -29,7 +29,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/dryrun"
+	"liqo.io/liqo/internal/ctl/peering"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/pki"
 	"liqo.io/liqo/internal/testkit"
@@ -121,7 +123,7 @@ func (c *town) made(t *testing.T, consumer string) (all []string) {
 	t.Helper()
 	var bindings rbacv1.RoleBindingList
 	var requests certv1.CertificateSigningRequestList
-	if err := errors.Join(c.Client.List(t.Context(), &bindings, ofPeeringUser(consumer)), c.Client.List(t.Context(), &requests, ofPeeringUser(consumer))); err != nil {
+	if err := errors.Join(c.Client.List(t.Context(), &bindings, peering.OfPeeringUser(consumer)), c.Client.List(t.Context(), &requests, peering.OfPeeringUser(consumer))); err != nil {
 		t.Fatal(err)
 	}
 	for i := range bindings.Items {
@@ -167,7 +169,7 @@ func TestAPeeringUserIsMadeAndDeleted(t *testing.T) {
 	if life := time.Until(certificate.NotAfter); life > 25*time.Hour {
 		t.Errorf("the certificate lasts %s", life)
 	}
-	if user := certificate.Subject.CommonName; len(peeringUsers([]rbacv1.Subject{{Kind: rbacv1.UserKind, Name: user}}, rome)) != 1 {
+	if user := certificate.Subject.CommonName; len(peering.PeeringUsers([]rbacv1.Subject{{Kind: rbacv1.UserKind, Name: user}}, rome)) != 1 {
 		t.Errorf("the user is %q", user)
 	}
 	// The request goes once it served.
@@ -177,32 +179,32 @@ func TestAPeeringUserIsMadeAndDeleted(t *testing.T) {
 		t.Errorf("there is %v, want %v", made, want)
 	}
 
-	guest := &Cluster{name: "local", liqoNamespace: c.liqo}
-	if guest.kube, err = clientOf(t.Context(), userOf(t, r.stdout)); err != nil {
+	guest := &cluster.Cluster{Name: "local", LiqoNamespace: c.liqo}
+	if guest.Kube, err = cluster.ClientOf(t.Context(), userOf(t, r.stdout)); err != nil {
 		t.Fatal(err)
 	}
-	if id, err := clusterIdentity(t.Context(), guest.kube, c.liqo); err != nil || id != c.id {
+	if id, err := cluster.ClusterIdentity(t.Context(), guest.Kube, c.liqo); err != nil || id != c.id {
 		t.Errorf("the user finds the ID %q: %v", id, err)
 	}
-	if err := guest.findNamespace(t.Context(), rome); err != nil || guest.missing || guest.namespace != "liqo-tenant-"+rome {
-		t.Errorf("the user finds the namespace %q: %v", guest.namespace, err)
+	if err := guest.FindNamespace(t.Context(), rome); err != nil || guest.Missing || guest.Namespace != "liqo-tenant-"+rome {
+		t.Errorf("the user finds the namespace %q: %v", guest.Namespace, err)
 	}
 	var tenants authv1beta1.TenantList
-	if err := guest.kube.List(t.Context(), &tenants, client.InNamespace(guest.namespace)); err != nil {
+	if err := guest.Kube.List(t.Context(), &tenants, client.InNamespace(guest.Namespace)); err != nil {
 		t.Error(err)
 	}
-	if err := guest.kube.Get(t.Context(), client.ObjectKey{Namespace: guest.namespace, Name: "kubeconfig-x"}, &corev1.Secret{}); !apierrors.IsForbidden(err) {
+	if err := guest.Kube.Get(t.Context(), client.ObjectKey{Namespace: guest.Namespace, Name: "kubeconfig-x"}, &corev1.Secret{}); !apierrors.IsForbidden(err) {
 		t.Errorf("reading a kubeconfig: %v", err)
 	}
 
 	c.generatesUser(t, rome).refuses(t, "a peering user for the cluster "+rome+" already exists", "liqoctl delete peering-user --consumer-cluster-id "+rome)
 	c.deletesUser(t, rome, "--dry-run").succeeds(t, "name: liqo-peer-user-"+rome+"-liqo-ns-reader")
 	c.deletesUser(t, "rome").succeeds(t, "already deleted") // whose users begin alike
-	if err := guest.kube.List(t.Context(), &tenants, client.InNamespace(guest.namespace)); err != nil {
+	if err := guest.Kube.List(t.Context(), &tenants, client.InNamespace(guest.Namespace)); err != nil {
 		t.Error(err)
 	}
 	c.deletesUser(t, rome).succeeds(t, `Peering user for cluster with ID "`+rome+`" deleted successfully`)
-	if err := guest.kube.List(t.Context(), &tenants, client.InNamespace(guest.namespace)); !apierrors.IsForbidden(err) {
+	if err := guest.Kube.List(t.Context(), &tenants, client.InNamespace(guest.Namespace)); !apierrors.IsForbidden(err) {
 		t.Errorf("after the user was deleted: %v", err)
 	}
 	c.deletesUser(t, rome).succeeds(t, "already deleted")
@@ -219,18 +221,18 @@ func TestAPeeringUserIsMadeAndDeleted(t *testing.T) {
 	if _, ok := certificate.PublicKey.(*rsa.PublicKey); !ok || time.Until(certificate.NotAfter) > 11*time.Minute {
 		t.Errorf("the key is a %T, the certificate lasts until %s", certificate.PublicKey, certificate.NotAfter)
 	}
-	if err := guest.kube.List(t.Context(), &tenants, client.InNamespace(guest.namespace)); !apierrors.IsForbidden(err) {
+	if err := guest.Kube.List(t.Context(), &tenants, client.InNamespace(guest.Namespace)); !apierrors.IsForbidden(err) {
 		t.Errorf("with another user there: %v", err)
 	}
 
 	// What somebody else gave it is told, and not taken away.
 	user := certificate.Subject.CommonName
 	more := &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: guest.namespace, Name: "more"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: guest.Namespace, Name: "more"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
 	}
 	testkit.Create(t, c.Client, more)
-	c.deletesUser(t, rome).refuses(t, "RoleBinding "+guest.namespace+"/more")
+	c.deletesUser(t, rome).refuses(t, "RoleBinding "+guest.Namespace+"/more")
 	if made := c.made(t, rome); len(made) > 0 {
 		t.Errorf("there is still %v", made)
 	}
@@ -317,7 +319,7 @@ func TestWhatStandsInTheWayOfAPeeringUserIsTold(t *testing.T) {
 
 	// One of an attempt that was interrupted is replaced.
 	request = requestNamed(t, "liqo-peer-user-"+rome)
-	request.Labels = ofPeeringUser(rome)
+	request.Labels = peering.OfPeeringUser(rome)
 	testkit.Create(t, admin, request)
 	c.generatesUser(t, rome).succeeds(t)
 	c.deletesUser(t, rome).succeeds(t, "deleted successfully")
@@ -386,7 +388,7 @@ func TestAPeeringUserIsMadeWholeOrNotAtAll(t *testing.T) {
 	// Interrupted as soon as the certificate is asked for. Who is faster than that has a user.
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	w, err := c.Client.Watch(t.Context(), &certv1.CertificateSigningRequestList{}, ofPeeringUser(rome))
+	w, err := c.Client.Watch(t.Context(), &certv1.CertificateSigningRequestList{}, peering.OfPeeringUser(rome))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
+	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/out"
 )
 
@@ -21,16 +22,16 @@ var update = flag.Bool("update", false, "rewrite the reference of the commands")
 const referencePage = "../../docs/cli.md"
 
 // commands is the tree of all commands, with flags that nobody set.
-func commands() *cli {
-	return &cli{
+func commands() *cluster.Session {
+	return &cluster.Session{
 		Printer:    out.New(strings.NewReader(""), &bytes.Buffer{}, &bytes.Buffer{}),
-		kubeFlags:  genericclioptions.NewConfigFlags(true),
-		executable: "liqoctl",
+		KubeFlags:  genericclioptions.NewConfigFlags(true),
+		Executable: "liqoctl",
 	}
 }
 
 func TestReferenceSaysWhatTheCommandsSay(t *testing.T) {
-	want := commandReference(commands().newRootCommand())
+	want := commandReference(newRootCommand(commands()))
 	if *update {
 		if err := os.WriteFile(referencePage, []byte(want), 0o644); err != nil {
 			t.Fatal(err)

@@ -36,6 +36,7 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -364,7 +365,7 @@ func nothingIsInstalled(t *testing.T, c *testkit.ControlPlane) {
 			if err := c.Client.List(t.Context(), list, client.InNamespace("liqo")); err != nil {
 				return err
 			}
-			for _, obj := range itemsOf(list) {
+			for _, obj := range cluster.ItemsOf(list) {
 				return fmt.Errorf("%T %s is left", obj, obj.GetName())
 			}
 		}

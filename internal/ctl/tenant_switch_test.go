@@ -15,7 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -23,8 +22,8 @@ import (
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/auth"
-	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/certissuer"
+	"liqo.io/liqo/internal/ctl/peering"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/resourceslice"
@@ -157,7 +156,7 @@ func TestTenantsAreCordonedDrainedAndActivated(t *testing.T) {
 	run("delete", "tenant", rome.id, "-n", rome.namespace).succeeds(t)
 	run("delete", "tenant", rome.id, "-n", elsewhere).succeeds(t)
 	testkit.Eventually(t, time.Minute, func() error {
-		if _, err := findTenant(t.Context(), c.Client, "", rome.id); !apierrors.IsNotFound(err) {
+		if _, err := peering.FindTenant(t.Context(), c.Client, "", rome.id); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("a Tenant is left: %w", err)
 		}
 		return nil
@@ -198,41 +197,4 @@ func slicesAreCordoned(t *testing.T, rome *lodger) {
 	liqoctl(t, rome.Config, "cordon", "rs", "big", "--remote-cluster-id", "nobody", "--skip-confirm").refuses(t, "unable to get tenant namespace: none found for nobody")
 	liqoctl(t, rome.Config, "cordon", "rs", "big", "--remote-cluster-id", "No Body").refuses(t, `invalid cluster ID "No Body"`)
 	liqoctl(t, rome.Config, "cordon", "rs", "big").refuses(t, `"remote-cluster-id"`)
-}
-
-func TestASwitchIsWaitedForByTheQuota(t *testing.T) {
-	s := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "big", UID: "u"}}
-	cordoned := s.DeepCopy()
-	cordoned.Annotations = map[string]string{names.Cordon: "true"}
-	granted := s.DeepCopy()
-	granted.Status.Conditions = []authv1beta1.ResourceSliceCondition{{Type: authv1beta1.ResourceSliceConditionTypeResources, Status: authv1beta1.ResourceSliceConditionAccepted}}
-	quota := func(owner types.UID, cordoned *bool) []offv1beta1.Quota {
-		return []offv1beta1.Quota{{
-			ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{UID: owner, Controller: new(true)}}}, Spec: offv1beta1.QuotaSpec{Cordoned: cordoned},
-		}}
-	}
-	const active, held, drained = authv1beta1.TenantConditionActive, authv1beta1.TenantConditionCordoned, authv1beta1.TenantConditionDrained
-	for rule, tc := range map[string]struct {
-		tenant  authv1beta1.TenantCondition
-		slice   *authv1beta1.ResourceSlice
-		quotas  []offv1beta1.Quota
-		waiting bool
-	}{
-		"nothing was granted":                {held, s, nil, false},
-		"another has a Quota":                {held, s, quota("v", nil), false},
-		"its Quota does not follow yet":      {held, s, quota("u", nil), true},
-		"its Quota follows the Tenant":       {held, s, quota("u", new(true)), false},
-		"its Quota follows the slice":        {active, cordoned, quota("u", new(true)), false},
-		"its Quota does not follow it yet":   {active, cordoned, quota("u", new(false)), true},
-		"its Quota is held still":            {active, s, quota("u", new(true)), true},
-		"it is let go":                       {active, s, quota("u", nil), false},
-		"a drained one has its Quota still":  {drained, s, quota("u", new(true)), true},
-		"a drained one has resources still":  {drained, granted, nil, true},
-		"a drained one has nothing any more": {drained, s, nil, false},
-	} {
-		err := checkSwitched(tc.tenant, tc.slice, tc.quotas)
-		if _, waiting := errors.AsType[await.Pending](err); waiting != tc.waiting || (err != nil) != tc.waiting {
-			t.Errorf("%s: %v", rule, err)
-		}
-	}
 }

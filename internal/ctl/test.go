@@ -7,19 +7,16 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"liqo.io/liqo/internal/ctl/cluster"
+	"liqo.io/liqo/internal/ctl/network"
 )
 
-// testOptions hold the common options of the test commands.
-type testOptions struct {
-	timeout  time.Duration
-	failFast bool
-}
-
-func (c *cli) newTestCommand() *cobra.Command {
-	o := &testOptions{}
-	cmd := newGroup("test", "Check whether Liqo works", c.testNetwork(o))
+func newTestCommand(c *cluster.Session) *cobra.Command {
+	o := &network.TestOptions{}
+	cmd := cluster.NewGroup("test", "Check whether Liqo works", network.TestNetwork(c, o))
 	fs := cmd.PersistentFlags()
-	fs.DurationVar(&o.timeout, "timeout", 5*time.Minute, "Time limit of the test; its objects are removed in any case")
-	fs.BoolVar(&o.failFast, "fail-fast", false, "Stop as soon as something failed")
+	fs.DurationVar(&o.Timeout, "timeout", 5*time.Minute, "Time limit of the test; its objects are removed in any case")
+	fs.BoolVar(&o.FailFast, "fail-fast", false, "Stop as soon as something failed")
 	return cmd
 }

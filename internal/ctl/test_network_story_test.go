@@ -34,6 +34,7 @@ import (
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/ctl/network"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/probe"
@@ -227,7 +228,7 @@ func (p *theatre) offloading(ctx context.Context, r reconcile.Request) (reconcil
 // service copies Services.
 func (p *theatre) service(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
 	s := &corev1.Service{}
-	if err := p.oslo.Client.Get(ctx, r.NamespacedName, s); err != nil || s.Namespace != testNamespace || s.DeletionTimestamp != nil {
+	if err := p.oslo.Client.Get(ctx, r.NamespacedName, s); err != nil || s.Namespace != network.TestNamespace || s.DeletionTimestamp != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	there := &corev1.Service{
@@ -258,7 +259,7 @@ func allocate(ctx context.Context, c *testkit.ControlPlane, key client.ObjectKey
 func (p *theatre) expose(node string, s *corev1.Service, cluster int64) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	address := hostPort(node, s.Spec.Ports[0].NodePort)
+	address := network.HostPort(node, s.Spec.Ports[0].NodePort)
 	if s.Spec.Ports[0].NodePort == 0 || p.ports[address] != nil {
 		return nil
 	}
@@ -303,16 +304,16 @@ func (p *theatre) pod(ctx context.Context, c *testkit.ControlPlane, key client.O
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if pod.Labels[askerLabel] != "" || pod.Labels[serverLabel] != "" { // others come and go when they like
+	if pod.Labels[network.AskerLabel] != "" || pod.Labels[network.ServerLabel] != "" { // others come and go when they like
 		p.images[pod.Spec.Containers[0].Image] = true
 	}
 	switch {
-	case pod.Labels[shownLabel] != "":
+	case pod.Labels[network.ShownLabel] != "":
 		pod.Status.Phase, pod.Status.Conditions = corev1.PodRunning, []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 		return reconcile.Result{}, c.Client.Status().Update(ctx, pod)
-	case pod.Labels[askerLabel] != "":
+	case pod.Labels[network.AskerLabel] != "":
 		return reconcile.Result{}, p.ask(ctx, c, pod)
-	case pod.Labels[serverLabel] != "" && c == p.oslo:
+	case pod.Labels[network.ServerLabel] != "" && c == p.oslo:
 		return reconcile.Result{}, p.start(ctx, pod)
 	}
 	return reconcile.Result{}, nil
@@ -343,7 +344,7 @@ func (p *theatre) ask(ctx context.Context, c *testkit.ControlPlane, pod *corev1.
 // start makes a pod ready, and tells both clusters of it: p.mu is locked.
 func (p *theatre) start(ctx context.Context, pod *corev1.Pod) error {
 	address := "10.200.0.7"
-	if pod.Labels[serverLabel] == "0" {
+	if pod.Labels[network.ServerLabel] == "0" {
 		on := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "oslo-1"}}
 		if err := p.oslo.Client.SubResource("binding").Create(ctx, pod, on); err != nil && !apierrors.IsConflict(err) {
 			return err
@@ -358,7 +359,7 @@ func (p *theatre) start(ctx context.Context, pod *corev1.Pod) error {
 			return err
 		}
 	}
-	for c, namespace := range map[*testkit.ControlPlane]string{p.oslo: testNamespace, p.bergen: twin} {
+	for c, namespace := range map[*testkit.ControlPlane]string{p.oslo: network.TestNamespace, p.bergen: twin} {
 		for _, service := range []string{"echo-1", "echo-1-headless", "echo-1-local"} {
 			if err := gone(c.Client.Create(ctx, &discoveryv1.EndpointSlice{
 				ObjectMeta:  metav1.ObjectMeta{Namespace: namespace, Name: pod.Name + "-" + service, Labels: map[string]string{discoveryv1.LabelServiceName: service}},
@@ -414,7 +415,7 @@ func nothingIsTriedWrongly(t *testing.T, p *theatre) {
 	connectThem(t, p)
 	p.try(t).refuses(t, "in the oslo cluster: no virtual node of bergen found", "liqoctl info peer bergen")
 	makeNode(t, p.oslo, "bergen", "192.0.2.1", map[string]string{names.NodeType: names.NodeTypeVirtualNode, names.RemoteClusterID: "bergen"})
-	foreign := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: testNamespace + "-oslo"}}
+	foreign := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: network.TestNamespace + "-oslo"}}
 	testkit.Create(t, p.bergen.Client, foreign)
 	p.try(t).refuses(t, `in the bergen cluster: namespace "liqo-test-network-oslo" exists and is not of a test`)
 	if err := p.bergen.Client.Get(t.Context(), client.ObjectKeyFromObject(foreign), foreign); err != nil || foreign.DeletionTimestamp != nil {
@@ -589,7 +590,7 @@ outside to NodePort (Local)   here     bergen   1        0        0
 func whatFailsIsTold(t *testing.T, p *theatre) {
 	t.Helper()
 	p.play(func(pod *corev1.Pod, target probe.Target) error {
-		if pod.Spec.HostNetwork && pod.Namespace == testNamespace {
+		if pod.Spec.HostNetwork && pod.Namespace == network.TestNamespace {
 			return errors.New("no answer in time")
 		}
 		return nil
@@ -618,7 +619,7 @@ func whatFailsIsTold(t *testing.T, p *theatre) {
 func theFirstFailureIsEnough(t *testing.T, p *theatre) {
 	t.Helper()
 	p.play(func(pod *corev1.Pod, _ probe.Target) error {
-		if pod.Namespace == testNamespace {
+		if pod.Namespace == network.TestNamespace {
 			return errForEver
 		}
 		return errors.New("refused")
@@ -693,7 +694,7 @@ func whatAKilledTestLeftIsRemoved(t *testing.T, p *theatre) {
 	left := p.try(t, "--rm=false", "--ip", "--global-labels", names.AppManagedBy+"=somebody")
 	left.succeeds(t, "The namespace liqo-test-network and those like it in the other clusters are left")
 	pods := &corev1.PodList{}
-	if err := p.bergen.Client.List(t.Context(), pods, client.InNamespace(testNamespace+"-oslo")); err != nil || len(pods.Items) != 3 {
+	if err := p.bergen.Client.List(t.Context(), pods, client.InNamespace(network.TestNamespace+"-oslo")); err != nil || len(pods.Items) != 3 {
 		t.Errorf("%d pods are left, %v", len(pods.Items), err)
 	}
 	p.try(t, "--dry-run", "--ip").succeeds(t, " WARN   (oslo) The Namespace liqo-test-network that is there would be deleted first\n", "\nkind: IP\n")

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/install"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/uninstall"
@@ -18,11 +19,11 @@ import (
 type uninstallOptions struct {
 	namespace string
 	purge     bool
-	dryRunOptions
+	cluster.DryRunOptions
 	timeout time.Duration
 }
 
-func (c *cli) newUninstallCommand() *cobra.Command {
+func newUninstallCommand(c *cluster.Session) *cobra.Command {
 	o := &uninstallOptions{}
 	cmd := &cobra.Command{
 		Use:   "uninstall",
@@ -30,59 +31,59 @@ func (c *cli) newUninstallCommand() *cobra.Command {
 		Long:  "Uninstall Liqo from the selected cluster. Peerings must be undone and namespaces unoffloaded before.",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := c.confirmUnless(cmd.Context(), o.isRequested(), "uninstall"); err != nil {
+			if err := c.ConfirmUnless(cmd.Context(), o.IsRequested(), "uninstall"); err != nil {
 				return err
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
 			defer cancel()
-			return c.runUninstall(ctx, o)
+			return runUninstall(ctx, c, o)
 		},
 	}
-	liqoNamespace(cmd, &o.namespace)
+	cluster.LiqoNamespace(cmd, &o.namespace)
 	cmd.Flags().BoolVar(&o.purge, "purge", false, "Remove the CRDs, the namespaces of Liqo and everything else that is left too")
-	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "Check everything, print the names of what would be deleted, as yaml unless --output says otherwise, and uninstall nothing")
-	outputFlag(cmd, cmd.Flags(), &o.output, "", "Check everything, print the names of what would be deleted as json or yaml, and uninstall nothing")
+	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "Check everything, print the names of what would be deleted, as yaml unless --output says otherwise, and uninstall nothing")
+	cluster.OutputFlag(cmd, cmd.Flags(), &o.Output, "", "Check everything, print the names of what would be deleted as json or yaml, and uninstall nothing")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 10*time.Minute, "How long the whole operation may take")
 	return cmd
 }
 
-func (c *cli) runUninstall(ctx context.Context, o *uninstallOptions) error {
-	kube, err := c.newClient(ctx)
+func runUninstall(ctx context.Context, c *cluster.Session, o *uninstallOptions) error {
+	kube, err := c.NewClient(ctx)
 	if err != nil {
 		return err
 	}
-	if err := c.checkUnused(ctx, kube); err != nil {
+	if err := checkUnused(ctx, c, kube); err != nil {
 		return err
 	}
-	if o.isRequested() {
-		if err := install.FindInstalled(ctx, kube, c.kubeFlags, o.namespace, c.helmLog()); err != nil {
+	if o.IsRequested() {
+		if err := install.FindInstalled(ctx, kube, c.KubeFlags, o.namespace, c.HelmLog()); err != nil {
 			return err
 		}
-		if err := c.previewUninstall(ctx, o, kube); err != nil {
+		if err := previewUninstall(ctx, c, o, kube); err != nil {
 			return err
 		}
 		c.Success("Uninstallation completed (dry-run)")
 		return nil
 	}
 	deadline, _ := ctx.Deadline()
-	if err := c.runStep("Uninstalling Liqo", "Liqo uninstalled", func() error {
-		return install.Uninstall(ctx, kube, c.kubeFlags, o.namespace, time.Until(deadline), c.helmLog())
+	if err := c.RunStep("Uninstalling Liqo", "Liqo uninstalled", func() error {
+		return install.Uninstall(ctx, kube, c.KubeFlags, o.namespace, time.Until(deadline), c.HelmLog())
 	}); err != nil || !o.purge {
 		return err
 	}
-	if err := c.runStep("Purging Liqo CRDs", "Liqo CRDs purged", func() error {
+	if err := c.RunStep("Purging Liqo CRDs", "Liqo CRDs purged", func() error {
 		return uninstall.PurgeCRDs(ctx, kube)
 	}); err != nil {
 		return err
 	}
-	return c.runStep("Deleting Liqo namespaces", "Liqo namespaces deleted", func() error {
+	return c.RunStep("Deleting Liqo namespaces", "Liqo namespaces deleted", func() error {
 		return uninstall.PurgeNamespaces(ctx, kube, o.namespace)
 	})
 }
 
 // previewUninstall prints the names of the objects to delete.
-func (c *cli) previewUninstall(ctx context.Context, o *uninstallOptions, kube client.Client) error {
-	released, err := install.Released(c.kubeFlags, o.namespace, c.helmLog())
+func previewUninstall(ctx context.Context, c *cluster.Session, o *uninstallOptions, kube client.Client) error {
+	released, err := install.Released(c.KubeFlags, o.namespace, c.HelmLog())
 	if err != nil {
 		return err
 	}
@@ -98,18 +99,18 @@ func (c *cli) previewUninstall(ctx context.Context, o *uninstallOptions, kube cl
 		all = append(all, purged...)
 	}
 	for _, obj := range all {
-		bare, err := nameOnly(obj, kube.Scheme())
+		bare, err := cluster.NameOnly(obj, kube.Scheme())
 		if err != nil {
 			return err
 		}
-		if err := c.printObject(bare, o.outputFormat()); err != nil {
+		if err := c.PrintObject(bare, o.OutputFormat()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *cli) checkUnused(ctx context.Context, kube client.Reader) error {
+func checkUnused(ctx context.Context, c *cluster.Session, kube client.Reader) error {
 	step := c.Step("Running pre-uninstall checks")
 	defer step.Stop()
 	blockers, err := uninstall.Check(ctx, kube)
@@ -122,21 +123,10 @@ func (c *cli) checkUnused(ctx context.Context, kube client.Reader) error {
 	}
 	failure := out.Fail("%s", blockers)
 	if blockers.Peered() {
-		failure.Hint("Active peerings are undone by: %s unpeer, and those that were made with manifests by deleting these", c.executable)
+		failure.Hint("Active peerings are undone by: %s unpeer, and those that were made with manifests by deleting these", c.Executable)
 	}
 	if len(blockers.Namespaces) > 0 {
-		failure.Hint("Namespaces are unoffloaded by: %s unoffload namespace <name>", c.executable)
+		failure.Hint("Namespaces are unoffloaded by: %s unoffload namespace <name>", c.Executable)
 	}
 	return failure
-}
-
-// runStep shows a spinner while do runs, and prints done on success.
-func (c *cli) runStep(doing, done string, do func() error) error {
-	step := c.Step(doing)
-	defer step.Stop()
-	if err := do(); err != nil {
-		return err
-	}
-	step.Done("%s", done)
-	return nil
 }

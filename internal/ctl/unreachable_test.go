@@ -5,17 +5,10 @@ package ctl
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
 	"io"
 	"log"
 	"maps"
-	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -24,12 +17,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"liqo.io/liqo/internal/ctl/ctltest"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -113,7 +106,7 @@ func troubles(t *testing.T, c *testkit.ControlPlane) map[string]trouble {
 	expired := rest.AnonymousClientConfig(c.Config)
 	expired.BearerToken = "expired"
 	outdated := rest.AnonymousClientConfig(c.Config)
-	outdated.CertData, outdated.KeyData = expiredCertificate(t)
+	outdated.CertData, outdated.KeyData = ctltest.ExpiredCertificate(t)
 	return map[string]trouble{
 		"a kubeconfig that is not there":  {map[string]string{"kubeconfig": "/nowhere/kubeconfig"}, []string{"/nowhere/kubeconfig", "kubeconfig"}},
 		"a context that is not there":     {map[string]string{"kubeconfig": kubeconfigFile(t, c.Config), "context": "none"}, []string{`context "none" does not exist`, "context"}},
@@ -125,29 +118,6 @@ func troubles(t *testing.T, c *testkit.ControlPlane) map[string]trouble {
 		"a user without rights":           {file(c.User(t, "unreachable-nobody")), nil},
 		"a cluster that does not have it": {file(&rest.Config{Host: newFront(t, c.Config, true).URL}), []string{"iqo"}},
 	}
-}
-
-// expiredCertificate is one of an authority of the name of that of the clusters, which refuse it for its time before they look who signed it.
-func expiredCertificate(t *testing.T) (cert, key []byte) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	authority := &x509.Certificate{Subject: pkix.Name{CommonName: "testkit"}}
-	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "admin", Organization: []string{"system:masters"}},
-		NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(-time.Hour),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	}, authority, private.Public(), private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pkcs8, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})
 }
 
 // nowhere is a namespace without Liqo.

@@ -4,21 +4,14 @@
 package ctl
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/ctl/cluster"
 )
 
-func (c *cli) newVersionCommand() *cobra.Command {
+func newVersionCommand(c *cluster.Session) *cobra.Command {
 	var namespace string
 	var clientOnly bool
 	cmd := &cobra.Command{
@@ -26,84 +19,14 @@ func (c *cli) newVersionCommand() *cobra.Command {
 		Short: "Print the version of this program and that of the installed Liqo",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			fmt.Fprintf(c.Result(), "Client version: %s\n", Version)
+			fmt.Fprintf(c.Result(), "Client version: %s\n", cluster.Version)
 			if clientOnly {
 				return nil
 			}
-			return c.serverVersion(cmd.Context(), namespace)
+			return c.ServerVersion(cmd.Context(), namespace)
 		},
 	}
-	liqoNamespace(cmd, &namespace)
+	cluster.LiqoNamespace(cmd, &namespace)
 	cmd.Flags().BoolVar(&clientOnly, "client", false, "Print only the version of this program")
 	return cmd
-}
-
-func (c *cli) serverVersion(ctx context.Context, namespace string) error {
-	version, err := c.findVersion(ctx, namespace)
-	if err != nil {
-		fmt.Fprintln(c.Result(), "Server version: Unknown")
-		c.Warn("Failed to retrieve Liqo server version: %s", describeError(err))
-		c.Warn("Is Liqo installed in your cluster? Is the cluster reachable? Do you have the permissions to access the target cluster?")
-		return errPrinted
-	}
-	fmt.Fprintf(c.Result(), "Server version: %s\n", version)
-	if version != Version {
-		c.Warn("The version of liqoctl does not match the Liqo server version. This might cause unexpected behaviors.")
-	}
-	return nil
-}
-
-func (c *cli) findVersion(ctx context.Context, namespace string) (string, error) {
-	kube, err := c.newClient(ctx)
-	if err != nil {
-		return "", err
-	}
-	manager, err := controllerManager(ctx, kube, namespace)
-	if err != nil {
-		return "", err
-	}
-	container, err := managerContainer(manager)
-	if err != nil {
-		return "", err
-	}
-	return imageVersion(container.Image), nil
-}
-
-// controllerManager returns the Deployment from which the installed version is read.
-func controllerManager(ctx context.Context, c client.Reader, namespace string) (*appsv1.Deployment, error) {
-	var list appsv1.DeploymentList
-	err := c.List(ctx, &list, client.InNamespace(namespace),
-		client.MatchingLabels{names.AppName: "controller-manager", names.AppComponent: "controller-manager"})
-	if err != nil {
-		return nil, fmt.Errorf("looking for the controller-manager: %w", err)
-	}
-	switch len(list.Items) {
-	case 0:
-		return nil, fmt.Errorf("namespace %q has no controller-manager of Liqo", namespace)
-	case 1:
-		return &list.Items[0], nil
-	}
-	return nil, fmt.Errorf("namespace %q has %d controller-managers of Liqo", namespace, len(list.Items))
-}
-
-func managerContainer(d *appsv1.Deployment) (*corev1.Container, error) {
-	containers := d.Spec.Template.Spec.Containers
-	n := slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == "controller-manager" })
-	if n < 0 {
-		return nil, errors.New("the controller-manager's Deployment has no container of that name")
-	}
-	return &containers[n], nil
-}
-
-// imageVersion returns the tag of an image reference or, without a tag, the digest. The port of a registry is neither.
-func imageVersion(reference string) string {
-	name, digest, _ := strings.Cut(reference, "@")
-	last := name[strings.LastIndex(name, "/")+1:]
-	if _, tag, tagged := strings.Cut(last, ":"); tagged {
-		return tag
-	}
-	if digest != "" {
-		return digest
-	}
-	return "latest"
 }

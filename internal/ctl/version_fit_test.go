@@ -11,6 +11,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	"liqo.io/liqo/internal/ctl/cluster"
+	"liqo.io/liqo/internal/ctl/ctltest"
+	"liqo.io/liqo/internal/ctl/network"
+	"liqo.io/liqo/internal/ctl/peering"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
 )
@@ -37,13 +41,13 @@ func installed(t *testing.T, versions map[*town]string) (takeBack func()) {
 
 func TestInstallationsThatDoNotFit(t *testing.T) {
 	c := testkit.Cluster(t)
-	local, _ := bareSide(t, c, "local", "rome-fits")
-	remote, _ := bareSide(t, c, "remote", "milan-fits")
-	if err := fitTogether(t.Context(), local, remote); err != nil {
+	local, _ := ctltest.BareSide(t, c, "local", "rome-fits")
+	remote, _ := ctltest.BareSide(t, c, "remote", "milan-fits")
+	if err := cluster.FitTogether(t.Context(), local, remote); err != nil {
 		t.Errorf("what cannot be read is compared: %v", err)
 	}
-	for _, s := range []*Cluster{local, remote} {
-		testkit.Create(t, c.Client, identityOf(s.id, s.liqoNamespace))
+	for _, s := range []*cluster.Cluster{local, remote} {
+		testkit.Create(t, c.Client, identityOf(s.ID, s.LiqoNamespace))
 	}
 	for _, v := range []struct{ local, remote, want string }{
 		{"", "", ""},
@@ -54,20 +58,20 @@ func TestInstallationsThatDoNotFit(t *testing.T) {
 		{"v0.4.0", "v0.2.0", "the local cluster has Liqo v0.4.0 and the remote one v0.2.0"},
 	} {
 		installed(t, map[*town]string{
-			{ControlPlane: c, liqo: local.liqoNamespace}: v.local, {ControlPlane: c, liqo: remote.liqoNamespace}: v.remote,
+			{ControlPlane: c, liqo: local.LiqoNamespace}: v.local, {ControlPlane: c, liqo: remote.LiqoNamespace}: v.remote,
 		})
-		if err := fitTogether(t.Context(), local, remote); (err != nil) != (v.want != "") || err != nil && !strings.Contains(err.Error(), v.want) {
+		if err := cluster.FitTogether(t.Context(), local, remote); (err != nil) != (v.want != "") || err != nil && !strings.Contains(err.Error(), v.want) {
 			t.Errorf("%s and %s: %v", v.local, v.remote, err)
 		}
 	}
-	a := &authentication{consumer: local, provider: remote}
-	if err := a.mayBegin(t.Context()); err == nil {
+	a := &peering.Authentication{Consumer: local, Provider: remote}
+	if err := a.MayBegin(t.Context()); err == nil {
 		t.Error("clusters that do not fit may begin")
 	}
 	testkit.Create(t, c.Client, &authv1beta1.Tenant{
-		ObjectMeta: peerMeta(client.ObjectKey{Namespace: remote.namespace, Name: local.id}, local.id), Spec: authv1beta1.TenantSpec{ClusterID: "rome-fits"},
+		ObjectMeta: network.PeerMeta(client.ObjectKey{Namespace: remote.Namespace, Name: local.ID}, local.ID), Spec: authv1beta1.TenantSpec{ClusterID: "rome-fits"},
 	})
-	if err := a.mayBegin(t.Context()); err != nil {
+	if err := a.MayBegin(t.Context()); err != nil {
 		t.Errorf("what is there cannot be mended: %v", err)
 	}
 }

@@ -1,0 +1,212 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"liqo.io/liqo/internal/await"
+	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+)
+
+// Placement holds the namespace of new objects and the Liqo namespace: flags of create and generate.
+type Placement struct {
+	Namespace, LiqoNamespace string
+}
+
+func (p *Placement) AddFlags(cmd *cobra.Command) {
+	cmd.PersistentFlags().StringVarP(&p.Namespace, "namespace", "n", "", "The namespace of the object; that of the kubeconfig's context if empty")
+	cmd.PersistentFlags().StringVar(&p.LiqoNamespace, "liqo-namespace", names.LiqoNamespace, "The namespace where Liqo is installed in")
+}
+
+// Creation holds the common options of the create commands.
+type Creation struct {
+	Placement
+	DryRunOptions
+	Peer    string
+	wait    bool
+	Timeout time.Duration
+}
+
+// AddFlags adds the flags of one command. An object without a state to wait for has no --wait.
+func (o *Creation) AddFlags(c *Session, cmd *cobra.Command, canWait bool) {
+	fs := cmd.Flags()
+	fs.StringVar(&o.Peer, "remote-cluster-id", "", "The ID of the other cluster")
+	_ = cmd.MarkFlagRequired("remote-cluster-id")
+	_ = cmd.RegisterFlagCompletionFunc("remote-cluster-id", c.CompleteClusters)
+	o.DryRunOptions.AddFlags(cmd, fs)
+	if canWait {
+		fs.BoolVar(&o.wait, "wait", false, "Wait until the object is ready")
+	}
+	fs.DurationVar(&o.Timeout, "timeout", 2*time.Minute, "How long all of it may take")
+}
+
+// WithOneArgument returns a command that creates a single object.
+func (c *Session) WithOneArgument(o *Creation, cmd *cobra.Command, run func(ctx context.Context, key client.ObjectKey) error) *cobra.Command {
+	cmd.Args = OneName
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		namespace, err := c.ResourceNamespace(o.Namespace)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), o.Timeout)
+		defer cancel()
+		return run(ctx, client.ObjectKey{Namespace: namespace, Name: args[0]})
+	}
+	return cmd
+}
+
+// ForPeer returns a command that creates a single object in the tenant namespace of the peer, which must exist, or in another
+// namespace given by the user. Printing an object with an explicit namespace needs no cluster.
+func (c *Session) ForPeer(o *Creation, cmd *cobra.Command, run func(ctx context.Context, cluster client.WithWatch, key client.ObjectKey) error) *cobra.Command {
+	cmd.Args = CheckArguments(cobra.ExactArgs(1), checkNodeName)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx, cancel := context.WithTimeout(cmd.Context(), o.Timeout)
+		defer cancel()
+		namespace := o.Namespace
+		cluster, err := c.NewClient(ctx)
+		if err != nil && (namespace == "" || !o.IsRequested()) { // otherwise no request is needed
+			return err
+		}
+		if namespace == "" {
+			if namespace, err = tenantNamespace(ctx, cluster, o.Peer); err != nil {
+				return err
+			}
+		}
+		return run(ctx, cluster, client.ObjectKey{Namespace: namespace, Name: args[0]})
+	}
+	return cmd
+}
+
+// TenantNamespace returns the tenant namespace of a peer. A user who may not list namespaces may have been given the one with the
+// default name.
+func tenantNamespace(ctx context.Context, cluster client.WithWatch, id string) (string, error) {
+	s := &Cluster{Kube: cluster}
+	if err := s.FindNamespace(ctx, id); err != nil {
+		return "", err
+	}
+	if s.Missing {
+		return "", out.Fail("tenant namespace not found for cluster %q", id).
+			Hint("Peer with it by liqoctl peer, or make the namespace by liqoctl authenticate")
+	}
+	return s.Namespace, nil
+}
+
+// ResourceNamespace returns the namespace of an object: the one given by the user, else the namespace of the kubeconfig's context.
+func (c *Session) ResourceNamespace(asked string) (string, error) {
+	if asked != "" {
+		return asked, nil
+	}
+	namespace, _, err := c.KubeFlags.ToRawKubeConfigLoader().Namespace()
+	if err == nil {
+		return namespace, nil
+	}
+	if _, unread := c.RestConfig(); unread != nil { // restConfig has the better error
+		return "", unread
+	}
+	return "", explainUnusable(fmt.Errorf("reading the kubeconfig: %w", err), "")
+}
+
+// RestMapper returns the REST mapper of the cluster.
+func (c *Session) RestMapper(ctx context.Context) (apimeta.RESTMapper, error) {
+	kube, err := c.NewClient(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return kube.RESTMapper(), nil
+}
+
+// readiness returns a Pending with the missing condition of an object.
+type readiness func(ctx context.Context, kube client.Reader, obj client.Object) error
+
+// CreateAndWait prints the object, or applies it and waits until it is ready.
+func (c *Session) CreateAndWait(ctx context.Context, o *Creation, obj client.Object, created, isReady string, ready readiness) error {
+	c.SetCommonMetadata(obj)
+	if o.IsRequested() {
+		return c.PrintObject(obj, o.OutputFormat())
+	}
+	cluster, err := c.NewClient(ctx)
+	if err != nil {
+		return err
+	}
+	if id, err := ClusterIdentity(ctx, cluster, o.LiqoNamespace); err == nil && id == o.Peer { // a user who may not read the ID skips the check
+		return out.Fail("%q is this cluster: --remote-cluster-id is the ID of the other one", id)
+	}
+	if err := ApplyObject(ctx, cluster, obj); err != nil {
+		return err
+	}
+	c.Success("%s", created)
+	if !o.wait {
+		return nil
+	}
+	key := client.ObjectKeyFromObject(obj)
+	return c.RunStep("Waiting for "+key.String(), isReady, func() error {
+		return await.Ready(ctx, cluster, obj, func(ctx context.Context, obj client.Object) error { return ready(ctx, cluster, obj) })
+	})
+}
+
+// ApplyObject creates or updates an object, also one that another client created. An object of the same name that is being deleted is
+// awaited first.
+func ApplyObject(ctx context.Context, c client.WithWatch, obj client.Object, opts ...kube.EnsureOption) error {
+	opts = append(opts, kube.FieldManager(names.CLIFieldManager))
+	for {
+		changed, err := kube.Ensure(ctx, c, obj, opts...)
+		kind := obj.GetObjectKind().GroupVersionKind().Kind
+		if apimeta.IsNoMatchError(err) {
+			return NoKind(kind)
+		}
+		if err == nil && !changed {
+			return KeepObject(c, obj)
+		}
+		if !kube.IsWait(err) {
+			return err
+		}
+		if err := awaitDeleted(ctx, c, obj); err != nil {
+			return err
+		}
+	}
+}
+
+// NoKind returns the error about a cluster that lacks a kind of Liqo.
+func NoKind(kind string) error {
+	return out.Fail("the cluster has no kind %s: Liqo is not installed in it", kind).
+		Hint("Install it with liqoctl install, or take another cluster: --kubeconfig and --context choose it")
+}
+
+// awaitDeleted waits while an object of the same kind and name is being deleted.
+func awaitDeleted(ctx context.Context, cluster client.WithWatch, obj client.Object) error {
+	gvk, err := apiutil.GVKForObject(obj, cluster.Scheme())
+	if err != nil {
+		return err
+	}
+	now := &metav1.PartialObjectMetadata{}
+	now.SetGroupVersionKind(gvk)
+	now.Namespace, now.Name = obj.GetNamespace(), obj.GetName()
+	return requireWait(await.Object(ctx, cluster, now, func(_ context.Context, there bool) error {
+		if !there || now.DeletionTimestamp == nil {
+			return nil
+		}
+		return await.Pending(fmt.Sprintf("the earlier %s %s is being deleted, and held by %s",
+			gvk.Kind, strings.TrimPrefix(client.ObjectKeyFromObject(now).String(), "/"), strings.Join(now.Finalizers, ", ")))
+	}))
+}
+
+// requireWait turns the error of a skipped wait into a failure: a dry run does not know how the command would go on.
+func requireWait(err error) error {
+	if await.IsSkipped(err) {
+		return out.Fail("%w: try again when it is gone", err)
+	}
+	return err
+}

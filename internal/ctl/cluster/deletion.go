@@ -1,0 +1,137 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/await"
+)
+
+func IsDeleting(obj client.Object) bool { return obj.GetDeletionTimestamp() != nil }
+
+// RequireDeletion fails if the user may not delete objects and wait until they are gone.
+func (s *Cluster) RequireDeletion(ctx context.Context, all ...client.Object) error {
+	var wanted []Permission
+	for _, obj := range all {
+		gvk, err := s.Kube.GroupVersionKindFor(obj)
+		if err != nil {
+			return err
+		}
+		mapping, err := s.Kube.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
+		if err != nil {
+			return s.WrapWithCluster(err)
+		}
+		verbs := "get watch"
+		if !IsDeleting(obj) {
+			verbs += " delete"
+		}
+		wanted = append(wanted, Permissions(obj.GetNamespace(), mapping.Resource.GroupResource().String(), verbs)...)
+	}
+	return s.RequirePermissions(ctx, wanted...)
+}
+
+// RemoveAll deletes objects and waits until they are gone.
+func (s *Cluster) RemoveAll(ctx context.Context, found []client.Object, wait bool) error {
+	if err := await.DeleteObjects(ctx, s.Kube, found); err != nil || !wait {
+		return err
+	}
+	for _, obj := range found {
+		if err := await.ObjectGone(ctx, s.Kube, obj, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// AwaitAll waits until objects are gone that controllers delete, or fails with the reason why they stay.
+func (s *Cluster) AwaitAll(ctx context.Context, found []client.Object, stays func(client.Object) bool) error {
+	for _, obj := range slices.DeleteFunc(found, stays) {
+		pod, is := obj.(*corev1.Pod)
+		if !is {
+			if err := await.ObjectGone(ctx, s.Kube, obj, stays); err != nil {
+				return err
+			}
+			continue
+		}
+		confirmed, err := s.awaitEnded(ctx, pod)
+		if err != nil {
+			return err
+		}
+		if !confirmed {
+			s.Warn("The node %s has not confirmed that the pod %s ended, and is lost or busy: the pod is shown until it does, or until the Node is deleted",
+				pod.Spec.NodeName, client.ObjectKeyFromObject(pod))
+		}
+	}
+	return nil
+}
+
+// confirmation is how long a node may take to confirm the end of a pod after its grace period.
+const confirmation = 5 * time.Second
+
+// awaitEnded waits until a pod is gone, or until its grace period is over. In the second case the end is unconfirmed: the node may be
+// lost and never report.
+func (s *Cluster) awaitEnded(ctx context.Context, pod *corev1.Pod) (confirmed bool, err error) {
+	uid, there := pod.UID, false
+	err = await.ObjectGone(ctx, s.Kube, pod, func(obj client.Object) bool {
+		there = hasEnded(obj) || IsDeleting(obj)
+		return there
+	})
+	if err != nil || !there {
+		return err == nil, err
+	}
+	within, cancel := context.WithTimeout(ctx, timeToEnd(pod, time.Now())+confirmation)
+	defer cancel()
+	if err := await.ObjectGone(within, s.Kube, pod, nil); err == nil || within.Err() == nil || ctx.Err() != nil {
+		return true, err
+	}
+	// The API server may have been unavailable meanwhile.
+	if err := s.Kube.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
+		return true, client.IgnoreNotFound(err)
+	}
+	return pod.UID != uid || hasEnded(pod), nil
+}
+
+// timeToEnd returns the rest of the grace period of a pod. The clocks of both machines may differ: the result is at most the whole
+// period.
+func timeToEnd(pod *corev1.Pod, now time.Time) time.Duration {
+	if pod.DeletionTimestamp == nil {
+		return 0
+	}
+	var grace time.Duration
+	if given := pod.DeletionGracePeriodSeconds; given != nil {
+		grace = time.Duration(*given) * time.Second
+	}
+	return max(0, min(pod.DeletionTimestamp.Sub(now), grace))
+}
+
+// hasEnded reports whether nothing of a pod runs any more, by the status that its node wrote.
+func hasEnded(obj client.Object) bool {
+	phase := obj.(*corev1.Pod).Status.Phase
+	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
+}
+
+// HeldBy waits until the pods in a terminating namespace are gone, and returns one that may never be confirmed, nil for none.
+func (s *Cluster) HeldBy(ctx context.Context, ns *corev1.Namespace) (client.Object, error) {
+	pods := &corev1.PodList{}
+	if err := s.Kube.List(ctx, pods, client.InNamespace(ns.Name)); err != nil {
+		if apierrors.IsForbidden(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("looking for pods in %s: %w", ns.Name, err)
+	}
+	for i := range pods.Items {
+		if confirmed, err := s.awaitEnded(ctx, &pods.Items[i]); err != nil || !confirmed {
+			return &pods.Items[i], err
+		}
+	}
+	return nil, nil
+}

@@ -1,0 +1,216 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"liqo.io/liqo/internal/ctl/dryrun"
+	"liqo.io/liqo/internal/ctl/step"
+	"liqo.io/liqo/internal/names"
+)
+
+// DryRunOptions are the flags of a dry run: the command prints manifests and writes nothing. Either flag is enough.
+type DryRunOptions struct {
+	DryRun bool
+	Output string
+}
+
+func (p *DryRunOptions) AddFlags(cmd *cobra.Command, fs *pflag.FlagSet) {
+	fs.BoolVar(&p.DryRun, "dry-run", false, "Print the objects, as yaml unless --output says otherwise, and change nothing")
+	OutputFlag(cmd, fs, &p.Output, "", "Print the objects as json or yaml, and change nothing")
+}
+
+func OutputFlag(cmd *cobra.Command, fs *pflag.FlagSet, value *string, def, usage string) {
+	formats := []string{"json", "yaml"}
+	fs.VarP(OneOf(value, def, formats), "output", "o", usage)
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func (p *DryRunOptions) IsRequested() bool { return p.DryRun || p.Output != "" }
+
+func (p *DryRunOptions) OutputFormat() string { return cmp.Or(p.Output, "yaml") }
+
+// Headings of the manifests of each cluster in a dry run.
+const (
+	ToApply  = "%s cluster: %s"
+	ToDelete = "%s cluster: %s, to be deleted"
+)
+
+// RunOrPrint runs a command. In a dry run, the clients of the clusters only record the writes, which are printed below the headings of
+// the clusters.
+func (c *Session) RunOrPrint(ctx context.Context, o *DryRunOptions, heading string, run func(ctx context.Context, c *Session) error, clusters ...*Cluster) error {
+	if !o.IsRequested() {
+		return run(ctx, c)
+	}
+	quiet := c.WithPrinter(c.OnlyWarnings())
+	var pages []*ManifestPage
+	for _, s := range clusters {
+		s.Kube, s.Scope = dryrun.New(s.Kube), quiet.Scope(s.Name)
+		pages = append(pages, &ManifestPage{Cluster: s})
+	}
+	if err := run(step.InOrder(ctx), quiet); err != nil {
+		return err
+	}
+	for _, p := range pages {
+		if err := p.addWrites(heading == ToDelete); err != nil {
+			return p.WrapWithCluster(err)
+		}
+	}
+	return c.PrintPages(o.OutputFormat(), heading, pages...)
+}
+
+// KeepObject records in a dry run that an object stays as it is.
+func KeepObject(cluster client.Client, obj client.Object) error {
+	if dry, ok := cluster.(*dryrun.Client); ok {
+		return dry.Keep(obj)
+	}
+	return nil
+}
+
+// ManifestPage holds the objects to write to one of two clusters, or to delete from it.
+type ManifestPage struct {
+	*Cluster
+	entries []client.Object
+}
+
+// addWrites adds the objects that a dry run recorded. A page of objects to apply has no deletions: they are warnings.
+func (p *ManifestPage) addWrites(deletions bool) error {
+	for _, w := range p.Kube.(*dryrun.Client).Writes() {
+		name := w.Object.GetKind() + " " + strings.TrimPrefix(client.ObjectKeyFromObject(w.Object).String(), "/")
+		if w.Verb == dryrun.Delete {
+			if !deletions {
+				p.Warn("The %s would be deleted", name)
+				continue
+			}
+			if err := p.AddNames(w.Object); err != nil {
+				return err
+			}
+			continue
+		}
+		obj, err := writtenFields(w.Object, p.Kube.Scheme())
+		if err != nil {
+			return err
+		}
+		if w.Replaces {
+			p.Warn("The %s that is there would be deleted first", name)
+		}
+		if _, incomplete := dryrun.Reveal(w.Object.Object); incomplete {
+			p.Warn("The %s cannot be applied yet, because controllers assign a part of it: once the others are applied, ask again", name)
+		}
+		p.entries = append(p.entries, obj)
+	}
+	return nil
+}
+
+// writtenFields returns the typed object without the metadata that depend on the run.
+func writtenFields(written *unstructured.Unstructured, scheme *runtime.Scheme) (client.Object, error) {
+	typed, err := scheme.New(written.GroupVersionKind())
+	if err != nil {
+		return nil, err
+	}
+	obj := typed.(client.Object)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(written.Object, obj); err != nil {
+		return nil, fmt.Errorf("decoding %s: %w", written.GetName(), err)
+	}
+	annotations := obj.GetAnnotations()
+	maps.DeleteFunc(annotations, func(key, _ string) bool { return strings.HasPrefix(key, names.AppliedHash) })
+	obj.SetAnnotations(annotations)
+	obj.SetOwnerReferences(nil)
+	obj.SetManagedFields(nil)
+	obj.SetUID("")
+	obj.SetResourceVersion("")
+	obj.SetGeneration(0)
+	return obj, nil
+}
+
+// PrintPages prints the objects of each cluster below a line with its name. In JSON, each cluster is a key with a List as its value. An
+// object that controllers complete must not be applied: it is a comment, and no item of a List.
+func (c *Session) PrintPages(format, heading string, pages ...*ManifestPage) error {
+	if format == "json" {
+		return c.printLists(pages)
+	}
+	for _, p := range pages {
+		fmt.Fprintf(c.Result(), "# "+heading+"\n", p.Name, p.ID)
+		if len(p.entries) == 0 {
+			fmt.Fprintln(c.Result(), "# nothing\n---")
+		}
+		for _, obj := range p.entries {
+			if err := c.printWritten(obj, format); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (c *Session) printWritten(obj client.Object, format string) error {
+	content, err := toManifest(obj)
+	if err != nil {
+		return err
+	}
+	if _, incomplete := dryrun.Reveal(content); !incomplete {
+		return c.PrintObject(obj, format)
+	}
+	var text strings.Builder
+	if err := PrintDocument(&text, content, format); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(c.Result(), "# %s\n---\n", strings.ReplaceAll(strings.TrimSuffix(text.String(), "\n"), "\n", "\n# "))
+	return err
+}
+
+func (c *Session) printLists(pages []*ManifestPage) error {
+	document := map[string]any{}
+	for _, p := range pages {
+		items := []any{}
+		for _, obj := range p.entries {
+			item, err := toManifest(obj)
+			if err != nil {
+				return err
+			}
+			if _, incomplete := dryrun.Reveal(item); !incomplete {
+				items = append(items, item)
+			}
+		}
+		document[p.Name] = map[string]any{"apiVersion": "v1", "kind": "List", "items": items}
+	}
+	return PrintDocument(c.Result(), document, "json")
+}
+
+// AddNames adds the kinds and names of objects to delete.
+func (p *ManifestPage) AddNames(objs ...client.Object) error {
+	for _, obj := range objs {
+		bare, err := NameOnly(obj, p.Kube.Scheme())
+		if err != nil {
+			return err
+		}
+		p.entries = append(p.entries, bare)
+	}
+	return nil
+}
+
+// NameOnly returns only the kind and the name of an object: enough for a deletion, and not for a creation.
+func NameOnly(obj client.Object, scheme *runtime.Scheme) (client.Object, error) {
+	gvk, err := apiutil.GVKForObject(obj, scheme)
+	if err != nil {
+		return nil, fmt.Errorf("finding the kind of %s: %w", obj.GetName(), err)
+	}
+	bare := &metav1.PartialObjectMetadata{}
+	bare.SetGroupVersionKind(gvk)
+	bare.Namespace, bare.Name = obj.GetNamespace(), obj.GetName()
+	return bare, nil
+}

@@ -1,0 +1,35 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// Choice is a flag with a fixed set of values.
+type Choice struct {
+	value   *string
+	allowed []string
+}
+
+func OneOf(value *string, def string, allowed []string) pflag.Value {
+	*value = def
+	return &Choice{value, allowed}
+}
+
+func (c *Choice) String() string { return *c.value }
+
+func (c *Choice) Type() string { return "string" }
+
+func (c *Choice) Set(s string) error {
+	if !slices.Contains(c.allowed, s) {
+		return fmt.Errorf("it is one of %s", strings.Join(c.allowed, ", "))
+	}
+	*c.value = s
+	return nil
+}

@@ -1,0 +1,258 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package info
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
+	"liqo.io/liqo/internal/ctl/cluster"
+	"liqo.io/liqo/internal/ctl/install"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/pki"
+)
+
+// Alerts about an installation beyond its pods: CRDs, the webhook, networks and the certificates from peers.
+
+// collectAlerts collects all alerts. Unreadable objects cause no alert.
+func (f *Collector) collectAlerts(ctx context.Context, now time.Time) (all []string, problems []error) {
+	for _, look := range []func(context.Context) ([]string, error){
+		func(ctx context.Context) ([]string, error) {
+			crds, err := install.CRDs(f.chart)
+			if err != nil {
+				return nil, err
+			}
+			return f.kindAlerts(ctx, crds)
+		},
+		f.webhookAlerts,
+		f.networkAlerts,
+		f.LeftAlerts,
+		func(ctx context.Context) ([]string, error) { return f.certificateAlerts(ctx, now) },
+	} {
+		found, err := look(ctx)
+		if err != nil {
+			problems = append(problems, err)
+		}
+		all = append(all, found...)
+	}
+	return all, problems
+}
+
+// kindAlerts compares the CRDs with those of this program. CRDs of an installation of another version may differ.
+func (f *Collector) kindAlerts(ctx context.Context, crds []*unstructured.Unstructured) (all []string, err error) {
+	var list unstructured.UnstructuredList
+	list.SetAPIVersion("apiextensions.k8s.io/v1")
+	list.SetKind("CustomResourceDefinitionList")
+	if err := f.List(ctx, &list); err != nil {
+		return nil, fmt.Errorf("looking at the CRDs: %w", err)
+	}
+	have := map[string]*unstructured.Unstructured{}
+	for i := range list.Items {
+		have[list.Items[i].GetName()] = &list.Items[i]
+	}
+	same := false
+	if manager, err := cluster.ControllerManager(ctx, f, f.Namespace); err == nil {
+		container, err := cluster.ManagerContainer(manager)
+		same = err == nil && cluster.ImageVersion(container.Image) == cluster.Version
+	}
+	for _, want := range crds {
+		switch there := have[want.GetName()]; {
+		case there == nil:
+			all = append(all, fmt.Sprintf("CRD %s is missing: run liqoctl install to create it", want.GetName()))
+		case same && isOlder(there, want):
+			all = append(all, fmt.Sprintf("the CRD %s is older than this version of Liqo: liqoctl install brings it up to date", want.GetName()))
+		}
+	}
+	return all, nil
+}
+
+// isOlder reports whether a CRD lacks a version or a field that another one has.
+func isOlder(have, want *unstructured.Unstructured) bool {
+	schemas := func(crd *unstructured.Unstructured) map[string]any {
+		versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+		found := map[string]any{}
+		for _, v := range versions {
+			if version, ok := v.(map[string]any); ok {
+				found[fmt.Sprint(version["name"])] = version["schema"]
+			}
+		}
+		return found
+	}
+	return !isSubset(schemas(want), schemas(have))
+}
+
+// isSubset reports whether a part of a schema is contained in another one, without regard to descriptions.
+func isSubset(part, whole any) bool {
+	switch want := part.(type) {
+	case map[string]any:
+		have, ok := whole.(map[string]any)
+		for key, value := range want {
+			if _, text := value.(string); text && key == "description" {
+				continue
+			}
+			if ok = ok && isSubset(value, have[key]); !ok {
+				return false
+			}
+		}
+		return ok
+	case []any:
+		have, ok := whole.([]any)
+		return ok && slices.EqualFunc(want, have, isSubset)
+	}
+	return fmt.Sprint(part) == fmt.Sprint(whole)
+}
+
+// webhookAlerts checks whether the API server can call the webhook.
+func (f *Collector) webhookAlerts(ctx context.Context) (all []string, err error) {
+	key := client.ObjectKey{Name: names.WebhookConfiguration}
+	var mutating admissionv1.MutatingWebhookConfiguration
+	var validating admissionv1.ValidatingWebhookConfiguration
+	bundles := map[string][][]byte{}
+	for kind, obj := range map[string]client.Object{"MutatingWebhookConfiguration": &mutating, "ValidatingWebhookConfiguration": &validating} {
+		err := f.Get(ctx, key, obj)
+		switch {
+		case apierrors.IsNotFound(err):
+			all = append(all, fmt.Sprintf("%s %s is missing: run liqoctl install to create it", kind, key.Name))
+		case err != nil:
+			return all, fmt.Errorf("looking at the webhook: %w", err)
+		}
+	}
+	for _, w := range mutating.Webhooks {
+		bundles["MutatingWebhookConfiguration"] = append(bundles["MutatingWebhookConfiguration"], w.ClientConfig.CABundle)
+	}
+	for _, w := range validating.Webhooks {
+		bundles["ValidatingWebhookConfiguration"] = append(bundles["ValidatingWebhookConfiguration"], w.ClientConfig.CABundle)
+	}
+	for _, kind := range slices.Sorted(maps.Keys(bundles)) {
+		if slices.ContainsFunc(bundles[kind], func(bundle []byte) bool { return !isTrusting(bundle, time.Now()) }) {
+			all = append(all, fmt.Sprintf("%s %s has no valid authority in each caBundle: see the log of liqo-controller-manager, which should write it", kind, key.Name))
+		}
+	}
+	slices.Sort(all)
+	if len(bundles) == 0 {
+		return all, nil
+	}
+	var endpoints discoveryv1.EndpointSliceList
+	if err := f.List(ctx, &endpoints, client.InNamespace(f.Namespace), client.MatchingLabels{discoveryv1.LabelServiceName: names.WebhookConfiguration}); err != nil {
+		return all, fmt.Errorf("looking at the webhook: %w", err)
+	}
+	if !slices.ContainsFunc(endpoints.Items, hasEndpoints) {
+		all = append(all, fmt.Sprintf("the webhook does not answer: Service %s/%s has no ready pod", f.Namespace, names.WebhookConfiguration))
+	}
+	return all, nil
+}
+
+// isTrusting reports whether a bundle has an authority that has not expired.
+func isTrusting(bundle []byte, now time.Time) bool {
+	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {
+		if ca, err := x509.ParseCertificate(block.Bytes); err == nil && now.Before(ca.NotAfter) {
+			return true
+		}
+	}
+	return false
+}
+
+func hasEndpoints(s discoveryv1.EndpointSlice) bool {
+	return slices.ContainsFunc(s.Endpoints, func(e discoveryv1.Endpoint) bool { return e.Conditions.Ready == nil || *e.Conditions.Ready })
+}
+
+// networkAlerts checks the networks of the cluster: no peer is connected without their prefixes.
+func (f *Collector) networkAlerts(ctx context.Context) (all []string, err error) {
+	var networks ipamv1alpha1.NetworkList
+	if err := f.List(ctx, &networks, client.InNamespace(f.Namespace), client.HasLabels{names.NetworkType}); apimeta.IsNoMatchError(err) {
+		return nil, nil // kindAlerts reports the missing CRD
+	} else if err != nil {
+		return nil, fmt.Errorf("looking at the networks: %w", err)
+	}
+	for i := range networks.Items {
+		n := &networks.Items[i]
+		if n.Status.CIDR != "" || n.DeletionTimestamp != nil {
+			continue
+		}
+		why := "the controller-manager grants it at once, and its log says why it does not"
+		if c := apimeta.FindStatusCondition(n.Status.Conditions, ipamv1alpha1.ConditionAllocated); c != nil && c.Status == metav1.ConditionFalse {
+			why = c.Message + ": free the range, or delete the Network and pass another range to liqoctl install"
+		}
+		all = append(all, fmt.Sprintf("the Network %s has no prefix: %s", client.ObjectKeyFromObject(n), why))
+	}
+	return all, nil
+}
+
+// LeftAlerts reports orphans: ResourceSlices of consumers without a Tenant. They are not deleted automatically, because a consumer
+// that returns needs its pods.
+func (f *Collector) LeftAlerts(ctx context.Context) (all []string, err error) {
+	var copies authv1beta1.ResourceSliceList
+	var tenants authv1beta1.TenantList
+	for _, err := range []error{f.List(ctx, &copies, client.MatchingLabels{names.Replicated: "true"}), f.List(ctx, &tenants)} {
+		if apimeta.IsNoMatchError(err) {
+			return nil, nil // kindAlerts reports the missing CRD
+		} else if err != nil {
+			return nil, fmt.Errorf("looking at the slices of consumers: %w", err)
+		}
+	}
+	left := map[string]int{}
+	for i := range copies.Items {
+		left[copies.Items[i].Labels[names.ReplicationOrigin]]++
+	}
+	for i := range tenants.Items {
+		delete(left, string(tenants.Items[i].Spec.ClusterID))
+	}
+	for _, id := range slices.Sorted(maps.Keys(left)) {
+		all = append(all, fmt.Sprintf("Consumer %s has no Tenant but %d ResourceSlices, whose pods keep running: authenticate it again, or remove everything with: liqoctl force unpeer %s", id, left[id], id))
+	}
+	return all, nil
+}
+
+// certificateAlerts checks the certificates issued by peers, which are renewed when a third of their lifetime is left at the latest.
+func (f *Collector) certificateAlerts(ctx context.Context, now time.Time) (all []string, err error) {
+	var identities authv1beta1.IdentityList
+	if err := f.List(ctx, &identities); apimeta.IsNoMatchError(err) {
+		return nil, nil // kindAlerts reports the missing CRD
+	} else if err != nil {
+		return nil, fmt.Errorf("looking at the certificates of peerings: %w", err)
+	}
+	for i := range identities.Items {
+		id := &identities.Items[i]
+		key := client.ObjectKeyFromObject(id)
+		certificate, err := pki.ParseCertificate(id.Spec.AuthParams.SignedCRT)
+		if err != nil || id.DeletionTimestamp != nil {
+			continue
+		}
+		if late := checkExpiry(certificate, now); late != nil {
+			all = append(all, fmt.Sprintf("the certificate of the Identity %s %s: is the API server of %s reached?", key, late, id.Spec.ClusterID))
+		}
+	}
+	return all, nil
+}
+
+// backdated is the time by which the signer of Kubernetes backdates the start of a certificate.
+const backdated = 5 * time.Minute
+
+// checkExpiry returns an error if a certificate has expired, or expires soon because its renewal is overdue.
+func checkExpiry(certificate *x509.Certificate, now time.Time) error {
+	end, life := certificate.NotAfter, certificate.NotAfter.Sub(certificate.NotBefore)-backdated
+	switch left := end.Sub(now); {
+	case left <= 0:
+		return errors.New("ended at " + end.UTC().Format(time.RFC3339))
+	case left < life/6:
+		return errors.New("ends at " + end.UTC().Format(time.RFC3339) + " and was not renewed")
+	}
+	return nil
+}

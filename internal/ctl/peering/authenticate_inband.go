@@ -1,0 +1,107 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package peering
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/ctl/cluster"
+	"liqo.io/liqo/internal/ctl/dryrun"
+	"liqo.io/liqo/internal/ctl/network"
+	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/prefix"
+)
+
+var errNotConnected = errors.New("the networks are not connected")
+
+// apiServerURL returns the URL of the proxy through which the consumer reaches the API server, "" for none.
+func (a *Authentication) apiServerURL(ctx context.Context) (string, error) {
+	switch {
+	case a.proxyURL != "":
+		return a.proxyURL, nil
+	case a.inBand:
+		proxy, err := a.throughTunnel(ctx)
+		if a.connects && errors.Is(err, errNotConnected) {
+			return dryrun.Assigned, nil
+		}
+		return proxy, err
+	case !a.asBefore || a.have == nil || a.have.Spec.ProxyURL == nil:
+		return "", nil
+	}
+	proxy, err := a.throughTunnel(ctx)
+	switch _, none := errors.AsType[*out.Failure](err); {
+	case none, apierrors.IsForbidden(err):
+		return "", nil // the existing proxy leads elsewhere
+	case err != nil || proxy != *a.have.Spec.ProxyURL:
+		return "", err
+	}
+	return proxy, nil
+}
+
+// throughTunnel returns the URL of the provider's proxy, with its address as the consumer sees it.
+func (a *Authentication) throughTunnel(ctx context.Context) (string, error) {
+	there, err := apiServerProxy(ctx, a.Provider)
+	if err != nil {
+		return "", a.Provider.WrapWithCluster(err)
+	}
+	here, err := remappedAddress(ctx, a.Consumer, a.Provider.ID, there)
+	if err != nil {
+		return "", a.Consumer.WrapWithCluster(err)
+	}
+	return "http://" + netip.AddrPortFrom(here, names.ProxyPort).String(), nil
+}
+
+// apiServerProxy returns the address at which peers reach the API server proxy.
+func apiServerProxy(ctx context.Context, s *cluster.Cluster) (netip.Addr, error) {
+	ip, key := &ipamv1alpha1.IP{}, client.ObjectKey{Namespace: s.LiqoNamespace, Name: names.APIServerProxyIP}
+	err := s.Kube.Get(ctx, key, ip)
+	switch {
+	case apierrors.IsNotFound(err), apimeta.IsNoMatchError(err):
+		return netip.Addr{}, out.Fail("its API server has no proxy in the tunnel: IP %s not found", key).
+			Hint("Check that proxy.enabled and networking.enabled of its installation are true, or set --proxy-url")
+	case err != nil:
+		return netip.Addr{}, fmt.Errorf("looking for the proxy of the API server: %w", err)
+	case ip.Status.IP == "":
+		return netip.Addr{}, out.Fail("the IP %s has no address yet%s", key, network.ConditionSuffix(ip.Status.Conditions, ipamv1alpha1.ConditionAllocated))
+	}
+	addr, err := netip.ParseAddr(string(ip.Status.IP))
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("reading the address of the IP %s: %w", key, err)
+	}
+	return addr, nil
+}
+
+// remappedAddress returns the local (remapped) address of an address of the other cluster.
+func remappedAddress(ctx context.Context, s *cluster.Cluster, other string, there netip.Addr) (netip.Addr, error) {
+	found, err := network.FindOne(ctx, s, &networkingv1beta1.ConfigurationList{}, other)
+	if err != nil {
+		return there, err
+	}
+	cfg, ok := found.(*networkingv1beta1.Configuration)
+	if !ok {
+		return there, out.Fail("%w: no Configuration of %s found", errNotConnected, other).Hint("Connect them first, by: liqoctl network connect").
+			See("docs/troubleshooting.md#a-connection-is-not-connected")
+	}
+	networks, placed, err := prefix.Of(cfg)
+	if err != nil {
+		return there, fmt.Errorf("reading the Configuration %s: %w", client.ObjectKeyFromObject(cfg), err)
+	}
+	if !placed {
+		return there, out.Fail("%w: the Configuration %s has no prefixes yet", errNotConnected, client.ObjectKeyFromObject(cfg))
+	}
+	if here, ok := networks.ToLocal(there); ok {
+		return here, nil
+	}
+	return there, nil
+}
