@@ -4,7 +4,7 @@ export CGO_ENABLED ?= 0
 # Programs, tests and checks share what is compiled, because all of it is compiled alike.
 export GOFLAGS := $(sort $(shell go env GOFLAGS 2>/dev/null) -trimpath -buildvcs=false)
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-LDFLAGS := -s -w -X liqo.io/liqo/internal/app/program.Version=$(VERSION) -X liqo.io/liqo/internal/ctl.Version=$(VERSION)
+LDFLAGS := -s -w -X liqo.io/liqo/internal/app/program.Version=$(VERSION) -X liqo.io/liqo/internal/ctl/cluster.Version=$(VERSION)
 TOOL := go tool -modfile=tools/go.mod
 PLAYGROUND := bin/playground
 

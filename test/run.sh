@@ -113,7 +113,7 @@ suite_unit() { # the longest first, so that none runs alone in the end; three at
 	suite_assets && packages=$(go list ./internal/app ./internal/virtualkubelet ./internal/ctl && go list ./... | grep -v "$with_clusters") && gotest -p 3 $packages && (cd tools && gotest ./...)
 }
 
-suite_race() { suite_assets && CGO_ENABLED=1 gotest -race ./internal/multicluster ./internal/kube ./internal/datapath/wg ./internal/ctl/out ./internal/ctl/step; }
+suite_race() { suite_assets && CGO_ENABLED=1 gotest -race ./internal/multicluster ./internal/kube ./internal/datapath/wg ./internal/ctl/ui; }
 
 suite_playground() ( # with clusters: three of them after a run that was killed while it made them
 	cd playground && gotest ./... && gotest -count=1 -tags selftest -run 'TestSurvivesKilledRuns/1.5s' ./selftest

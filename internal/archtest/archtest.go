@@ -93,6 +93,10 @@ var table = []level{
 		packages: []string{"internal/app", "cmd/liqo"}, own: slices.Concat(words, leaves, kit, rooms, kernel, []string{"internal/app/*"}),
 	},
 	{
+		sentence: "helpers for tests of the CLI: ctltest imports ctl's packages and testkit",
+		packages: []string{"internal/ctl/ctltest"}, own: slices.Concat(words, []string{"internal/ctl/*", "internal/testkit"}),
+	},
+	{
 		sentence: "level 4, the CLI: ctl and cmd/liqoctl import levels 0 to 2 and the chart, and no room and no datapath",
 		packages: []string{"internal/ctl/*", "cmd/liqoctl"}, own: slices.Concat(words, leaves, kit, []string{"internal/ctl/*", "deploy"}),
 	},

@@ -19,8 +19,8 @@ import (
 	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/info"
 	"liqo.io/liqo/internal/ctl/network"
-	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/ctl/peering"
+	"liqo.io/liqo/internal/ctl/ui"
 )
 
 // Options hold the environment of the program.
@@ -36,7 +36,7 @@ type Options struct {
 // Run runs one command, and prints the returned error.
 func Run(ctx context.Context, o Options) error {
 	c := &cluster.Session{
-		Printer:    out.New(o.Stdin, o.Stdout, o.Stderr),
+		Printer:    ui.NewPrinter(o.Stdin, o.Stdout, o.Stderr),
 		Chart:      o.Chart,
 		Stdin:      o.Stdin,
 		Stderr:     o.Stderr,

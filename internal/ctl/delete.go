@@ -19,8 +19,8 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/cluster"
-	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/ctl/peering"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
 )
@@ -112,7 +112,7 @@ func runDelete(ctx context.Context, c *cluster.Session, o *deletion, d *deletabl
 		return failed(err)
 	}
 	if peer.IsReplica(obj) {
-		return failed(out.Fail("%s %s is a copy of what the cluster %s has, and would come back: that is where to delete it",
+		return failed(ui.Fail("%s %s is a copy of what the cluster %s has, and would come back: that is where to delete it",
 			d.kindName(), client.ObjectKeyFromObject(obj), obj.GetLabels()[names.ReplicationOrigin]))
 	}
 	uid := obj.GetUID()
@@ -149,26 +149,26 @@ func findDeletable(ctx context.Context, c *cluster.Session, kube client.Reader, 
 	if len(found) == 1 {
 		return found[0], nil
 	}
-	missing := out.Fail("namespace %q has no %s %q", namespace, d.kindName(), name)
+	missing := ui.Fail("namespace %q has no %s %q", namespace, d.kindName(), name)
 	if o.namespace != "" {
 		return nil, missing
 	}
 	found, err = findNamed(ctx, kube, d, name, "")
 	switch {
 	case apierrors.IsForbidden(err) && forbidden != nil: // no namespace was searched
-		return nil, out.Fail("%w", forbidden).Hint("You may not look into all namespaces: say with -n where it is")
+		return nil, ui.Fail("%w", forbidden).Hint("You may not look into all namespaces: say with -n where it is")
 	case apierrors.IsForbidden(err):
 		return nil, missing.Hint("You may not look into all namespaces: say with -n where it is")
 	case err != nil:
 		return nil, err
 	case len(found) == 0:
-		return nil, out.Fail("no namespace has the %s %q", d.kindName(), name)
+		return nil, ui.Fail("no namespace has the %s %q", d.kindName(), name)
 	case len(found) > 1:
 		var in []string
 		for _, obj := range found {
 			in = append(in, obj.GetNamespace())
 		}
-		return nil, out.Fail("several namespaces have the %s %q: %s", d.kindName(), name, strings.Join(in, ", ")).Hint("Say which one is meant with -n")
+		return nil, ui.Fail("several namespaces have the %s %q: %s", d.kindName(), name, strings.Join(in, ", ")).Hint("Say which one is meant with -n")
 	}
 	return found[0], nil
 }

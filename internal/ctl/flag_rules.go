@@ -12,7 +12,7 @@ import (
 
 	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/install"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/pki"
 )
 
@@ -58,7 +58,7 @@ func checkFlags(cmd *cobra.Command) (wrong error) {
 		}
 		for _, text := range cluster.ValuesOf(cmd.Flags(), f) {
 			if err := rule(text); err != nil {
-				wrong = out.Fail("--%s: %w", f.Name, err)
+				wrong = ui.Fail("--%s: %w", f.Name, err)
 				return
 			}
 		}

@@ -14,7 +14,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"liqo.io/liqo/internal/ctl/cluster"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 )
 
 var update = flag.Bool("update", false, "rewrite the reference of the commands")
@@ -24,7 +24,7 @@ const referencePage = "../../docs/cli.md"
 // commands is the tree of all commands, with flags that nobody set.
 func commands() *cluster.Session {
 	return &cluster.Session{
-		Printer:    out.New(strings.NewReader(""), &bytes.Buffer{}, &bytes.Buffer{}),
+		Printer:    ui.NewPrinter(strings.NewReader(""), &bytes.Buffer{}, &bytes.Buffer{}),
 		KubeFlags:  genericclioptions.NewConfigFlags(true),
 		Executable: "liqoctl",
 	}

@@ -12,7 +12,7 @@ import (
 
 	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/install"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/uninstall"
 )
 
@@ -111,7 +111,7 @@ func previewUninstall(ctx context.Context, c *cluster.Session, o *uninstallOptio
 }
 
 func checkUnused(ctx context.Context, c *cluster.Session, kube client.Reader) error {
-	step := c.Step("Running pre-uninstall checks")
+	step := c.Spin("Running pre-uninstall checks")
 	defer step.Stop()
 	blockers, err := uninstall.Check(ctx, kube)
 	if err != nil {
@@ -121,7 +121,7 @@ func checkUnused(ctx context.Context, c *cluster.Session, kube client.Reader) er
 		step.Done("Pre-uninstall checks passed")
 		return nil
 	}
-	failure := out.Fail("%s", blockers)
+	failure := ui.Fail("%s", blockers)
 	if blockers.Peered() {
 		failure.Hint("Active peerings are undone by: %s unpeer, and those that were made with manifests by deleting these", c.Executable)
 	}

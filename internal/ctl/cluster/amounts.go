@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 )
 
 // Amounts are the resources to request from a provider, or the capacity that a node shows.
@@ -44,12 +44,12 @@ func (a *Amounts) ParseAll() (corev1.ResourceList, error) {
 		}
 		var err error
 		if all[one.name], err = readAmount(one.name, one.text); err != nil {
-			return nil, out.Fail("--%s: %w", one.name, err)
+			return nil, ui.Fail("--%s: %w", one.name, err)
 		}
 	}
 	for _, name := range SortedKeys(a.others) {
 		if err := CheckResource(name + "=" + a.others[name]); err != nil {
-			return nil, out.Fail("--resource: %w", err)
+			return nil, ui.Fail("--resource: %w", err)
 		}
 		all[corev1.ResourceName(name)] = resource.MustParse(a.others[name])
 	}
@@ -61,11 +61,11 @@ func readAmount(name corev1.ResourceName, text string) (resource.Quantity, error
 	whole := quantity.DeepCopy()
 	switch {
 	case err != nil:
-		return quantity, out.Fail("invalid amount %q: must be a quantity such as 2, 500m or 4Gi", text)
+		return quantity, ui.Fail("invalid amount %q: must be a quantity such as 2, 500m or 4Gi", text)
 	case quantity.Sign() < 0:
-		return quantity, out.Fail("an amount cannot be negative, as %q is", text)
+		return quantity, ui.Fail("an amount cannot be negative, as %q is", text)
 	case name != corev1.ResourceCPU && !whole.RoundUp(0):
-		return quantity, out.Fail("invalid amount %q: must be a whole number", text)
+		return quantity, ui.Fail("invalid amount %q: must be a whole number", text)
 	}
 	return quantity, nil
 }

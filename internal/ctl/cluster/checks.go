@@ -7,7 +7,7 @@ import (
 	"context"
 	"slices"
 
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 )
 
 // PermissionsFor returns the permissions for actions, in a namespace unless it is that of the peer or of Liqo.
@@ -24,7 +24,7 @@ func (s *Cluster) RequirePermissions(ctx context.Context, wanted ...Permission) 
 	}
 	missing, err := MissingPermissions(ctx, s.Kube, wanted)
 	if err == nil && len(missing) > 0 {
-		err = out.Fail("you are not allowed to %s", Describe(missing)).Hint(askForRights).
+		err = ui.Fail("you are not allowed to %s", Describe(missing)).Hint(askForRights).
 			See("docs/troubleshooting.md#is-forbidden-or-you-are-not-allowed-to")
 	}
 	return s.WrapWithCluster(err)

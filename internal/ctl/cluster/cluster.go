@@ -24,8 +24,8 @@ import (
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	"liqo.io/liqo/internal/await"
-	"liqo.io/liqo/internal/ctl/out"
-	"liqo.io/liqo/internal/ctl/step"
+	"liqo.io/liqo/internal/ctl/ui"
+
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
 )
@@ -54,7 +54,7 @@ func RemoteFlags(cmd *cobra.Command, remote *ClusterFlags) {
 
 // Cluster is the local or the remote cluster of a command, or its only cluster, without a name.
 type Cluster struct {
-	*out.Scope
+	*ui.Scope
 	Name          string
 	Kube          client.WithWatch
 	Host          string
@@ -71,7 +71,7 @@ type Cluster struct {
 }
 
 // WithPrinter returns a view of the cluster that prints by another printer.
-func (s *Cluster) WithPrinter(p *out.Printer) *Cluster {
+func (s *Cluster) WithPrinter(p *ui.Printer) *Cluster {
 	part := *s
 	part.Scope, part.whole = p.Scope(s.Name), s.WholeCluster()
 	return &part
@@ -110,14 +110,14 @@ func explainTimeout(ctx context.Context, err error) error {
 		return err
 	}
 	const onward = "Run the command again to continue"
-	if f, ok := errors.AsType[*out.Failure](err); ok {
+	if f, ok := errors.AsType[*ui.Failure](err); ok {
 		if len(f.All()) > 0 {
 			return err
 		}
 		f.Hint(onward)
 		return err
 	}
-	return out.Fail("error: %w", err).Hint(onward)
+	return ui.Fail("error: %w", err).Hint(onward)
 }
 
 // newClusterPair returns the two clusters of a command, without any request to them.
@@ -151,7 +151,7 @@ func (c *Session) NewClusterOf(ctx context.Context, other string, p Placement) (
 	case s.Missing:
 		s.Namespace = p.Namespace
 	default:
-		return nil, out.Fail("the tenant namespace of %s is %s, not %s", other, s.Namespace, p.Namespace).Hint("Leave out --namespace")
+		return nil, ui.Fail("the tenant namespace of %s is %s, not %s", other, s.Namespace, p.Namespace).Hint("Leave out --namespace")
 	}
 	return s, nil
 }
@@ -159,16 +159,17 @@ func (c *Session) NewClusterOf(ctx context.Context, other string, p Placement) (
 // Identify reads the cluster ID, and fails if both clusters are the same.
 func (s *Cluster) Identify(ctx context.Context, other string) (err error) {
 	if s.ID, err = ClusterIdentity(ctx, s.Kube, s.LiqoNamespace); err == nil && s.ID == other {
-		return out.Fail("%s is this cluster itself: --remote-cluster-id is for the ID of the other one", other)
+		return ui.Fail("%s is this cluster itself: --remote-cluster-id is for the ID of the other one", other)
 	}
 	return err
 }
 
 func sameCluster(format string, args ...any) error {
-	return out.Fail("local and remote clusters must be different: both are "+format, args...).
+	return ui.Fail("local and remote clusters must be different: both are "+format, args...).
 		Hint("The second cluster is that of --remote-kubeconfig or --remote-context")
 }
 
+// NewCluster returns a cluster from its flags, without any request to it.
 func (c *Session) NewCluster(ctx context.Context, name string, flags *ClusterFlags) (*Cluster, error) {
 	cfg, err := configOf(flags.Kube)
 	if err != nil {
@@ -185,7 +186,7 @@ func (c *Session) NewCluster(ctx context.Context, name string, flags *ClusterFla
 
 // explainUnusable adds the flags that select another kubeconfig to the error about an unusable one.
 func explainUnusable(err error, chosenBy string) error {
-	return out.Fail("%w", err).Hint("The cluster is chosen by %s", cmp.Or(chosenBy, "--kubeconfig and --context"))
+	return ui.Fail("%w", err).Hint("The cluster is chosen by %s", cmp.Or(chosenBy, "--kubeconfig and --context"))
 }
 
 // serverOf returns a key that distinguishes API servers: address, TLS server name and proxy.
@@ -213,24 +214,24 @@ func (s *Cluster) WrapWithCluster(err error) error {
 }
 
 // AddStep adds a step of this cluster to a plan; the parameters are those of RunStep.
-func (s *Cluster) AddStep(p *step.Plan, doing, done string, do func(context.Context) error, needs ...*step.Step) *step.Step {
-	return p.Add(func(ctx context.Context, told *out.Printer) error {
+func (s *Cluster) AddStep(p *ui.Plan, doing, done string, do func(context.Context) error, needs ...*ui.Step) *ui.Step {
+	return p.Add(func(ctx context.Context, told *ui.Printer) error {
 		return s.WithPrinter(told).RunWaiting(ctx, doing, done, do)
 	}, needs...)
 }
 
 // RunStep shows a spinner while do runs, and prints done afterwards unless done is "".
 func (s *Cluster) RunStep(doing, done string, do func() error) error {
-	return s.runProgress(doing, done, func(*out.Step) error { return do() })
+	return s.runProgress(doing, done, func(*ui.Spinner) error { return do() })
 }
 
 // RunWaiting is RunStep for long waits: the spinner shows the missing condition.
 func (s *Cluster) RunWaiting(ctx context.Context, doing, done string, do func(context.Context) error) error {
-	return s.runProgress(doing, done, func(step *out.Step) error { return do(await.Telling(ctx, step.Waits)) })
+	return s.runProgress(doing, done, func(step *ui.Spinner) error { return do(await.Telling(ctx, step.Waits)) })
 }
 
-func (s *Cluster) runProgress(doing, done string, do func(*out.Step) error) error {
-	step := s.Step(doing)
+func (s *Cluster) runProgress(doing, done string, do func(*ui.Spinner) error) error {
+	step := s.Spin(doing)
 	defer step.Stop()
 	err := do(step)
 	if await.IsSkipped(err) {
@@ -282,7 +283,7 @@ func (s *Cluster) FindNamespace(ctx context.Context, other string) error {
 		s.Namespace, s.Missing = names.DefaultTenantNamespace(other), true
 		return nil
 	case errors.Is(err, peer.ErrAmbiguous):
-		return out.Fail("%w", err).Hint("Each peer has one tenant namespace: take the label " + names.TenantNamespace + " off the others, or delete them")
+		return ui.Fail("%w", err).Hint("Each peer has one tenant namespace: take the label " + names.TenantNamespace + " off the others, or delete them")
 	case !apierrors.IsForbidden(err):
 		return err
 	}
@@ -290,7 +291,7 @@ func (s *Cluster) FindNamespace(ctx context.Context, other string) error {
 	var ns corev1.Namespace
 	err = s.Kube.Get(ctx, client.ObjectKey{Name: s.Namespace}, &ns)
 	if id, ok := peer.OfNamespace(&ns); err == nil && (!ok || string(id) != other) {
-		return out.Fail("namespace %q is not the tenant namespace of %s: it lacks the labels %s=%s and %s=true",
+		return ui.Fail("namespace %q is not the tenant namespace of %s: it lacks the labels %s=%s and %s=true",
 			s.Namespace, other, names.RemoteClusterID, other, names.TenantNamespace)
 	}
 	s.Missing = apierrors.IsNotFound(err)
@@ -347,7 +348,7 @@ func makeNamespace(ctx context.Context, cluster client.WithWatch, ns *corev1.Nam
 		if id, ok := peer.OfNamespace(now); ok && string(id) == other && now.DeletionTimestamp == nil {
 			return nil // another command created the namespace meanwhile, or this one, and the answer was lost
 		}
-		return out.Fail("namespace %q exists and is not the tenant namespace of %s, or is being deleted: delete it, or label it %s=%s and %s=true",
+		return ui.Fail("namespace %q exists and is not the tenant namespace of %s, or is being deleted: delete it, or label it %s=%s and %s=true",
 			ns.Name, other, names.RemoteClusterID, other, names.TenantNamespace)
 	}
 	if err != nil {

@@ -79,10 +79,12 @@ type offer struct {
 	opts []client.ListOption
 }
 
+// CompleteNamespaces completes the names of namespaces.
 func (c *Session) CompleteNamespaces(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return c.completeFrom(cmd, false, args, func(obj client.Object) string { return obj.GetName() }, offer{list: &corev1.NamespaceList{}})
 }
 
+// CompleteOffloaded completes the names of offloaded namespaces.
 func (c *Session) CompleteOffloaded(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return c.completeFrom(cmd, false, args, func(obj client.Object) string { return obj.GetNamespace() }, offer{list: &offv1beta1.NamespaceOffloadingList{}})
 }

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"liqo.io/liqo/internal/await"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 )
@@ -26,6 +26,7 @@ type Placement struct {
 	Namespace, LiqoNamespace string
 }
 
+// AddFlags adds the flags of the options to a command.
 func (p *Placement) AddFlags(cmd *cobra.Command) {
 	cmd.PersistentFlags().StringVarP(&p.Namespace, "namespace", "n", "", "The namespace of the object; that of the kubeconfig's context if empty")
 	cmd.PersistentFlags().StringVar(&p.LiqoNamespace, "liqo-namespace", names.LiqoNamespace, "The namespace where Liqo is installed in")
@@ -98,7 +99,7 @@ func tenantNamespace(ctx context.Context, cluster client.WithWatch, id string) (
 		return "", err
 	}
 	if s.Missing {
-		return "", out.Fail("tenant namespace not found for cluster %q", id).
+		return "", ui.Fail("tenant namespace not found for cluster %q", id).
 			Hint("Peer with it by liqoctl peer, or make the namespace by liqoctl authenticate")
 	}
 	return s.Namespace, nil
@@ -142,7 +143,7 @@ func (c *Session) CreateAndWait(ctx context.Context, o *Creation, obj client.Obj
 		return err
 	}
 	if id, err := ClusterIdentity(ctx, cluster, o.LiqoNamespace); err == nil && id == o.Peer { // a user who may not read the ID skips the check
-		return out.Fail("%q is this cluster: --remote-cluster-id is the ID of the other one", id)
+		return ui.Fail("%q is this cluster: --remote-cluster-id is the ID of the other one", id)
 	}
 	if err := ApplyObject(ctx, cluster, obj); err != nil {
 		return err
@@ -181,7 +182,7 @@ func ApplyObject(ctx context.Context, c client.WithWatch, obj client.Object, opt
 
 // NoKind returns the error about a cluster that lacks a kind of Liqo.
 func NoKind(kind string) error {
-	return out.Fail("the cluster has no kind %s: Liqo is not installed in it", kind).
+	return ui.Fail("the cluster has no kind %s: Liqo is not installed in it", kind).
 		Hint("Install it with liqoctl install, or take another cluster: --kubeconfig and --context choose it")
 }
 
@@ -206,7 +207,7 @@ func awaitDeleted(ctx context.Context, cluster client.WithWatch, obj client.Obje
 // requireWait turns the error of a skipped wait into a failure: a dry run does not know how the command would go on.
 func requireWait(err error) error {
 	if await.IsSkipped(err) {
-		return out.Fail("%w: try again when it is gone", err)
+		return ui.Fail("%w: try again when it is gone", err)
 	}
 	return err
 }

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -27,7 +27,7 @@ var Version = "dev"
 
 // Session is the state of one run of the program.
 type Session struct {
-	*out.Printer
+	*ui.Printer
 	Chart       fs.FS
 	Stdin       io.Reader
 	Stderr      io.Writer
@@ -62,7 +62,7 @@ func (c *Session) RestConfig() (*rest.Config, error) {
 func configOf(flags *genericclioptions.ConfigFlags) (*rest.Config, error) {
 	cfg, err := flags.ToRESTConfig()
 	if clientcmd.IsEmptyConfig(err) {
-		return nil, out.Fail("no cluster is configured: set KUBECONFIG or --kubeconfig")
+		return nil, ui.Fail("no cluster is configured: set KUBECONFIG or --kubeconfig")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
@@ -87,7 +87,7 @@ func (c *Session) NewClient(ctx context.Context) (client.WithWatch, error) {
 }
 
 // WithPrinter returns the same run with another printer.
-func (c *Session) WithPrinter(p *out.Printer) *Session {
+func (c *Session) WithPrinter(p *ui.Printer) *Session {
 	part := *c
 	part.Printer = p
 	return &part
@@ -144,11 +144,12 @@ func CheckSubcommand(cmd *cobra.Command, args []string) error {
 	}
 	cmd.SuggestionsMinimumDistance = 2 // the default of cobra's own suggestions
 	if meant := cmd.SuggestionsFor(args[0]); len(meant) > 0 {
-		return out.Fail("error: %w", err).Hint("Did you mean %s?", strings.Join(meant, " or "))
+		return ui.Fail("error: %w", err).Hint("Did you mean %s?", strings.Join(meant, " or "))
 	}
-	return out.Fail("error: %w", err).Hint("The commands are listed by: %s --help", cmd.CommandPath())
+	return ui.Fail("error: %w", err).Hint("The commands are listed by: %s --help", cmd.CommandPath())
 }
 
+// LiqoNamespace adds the flag for the namespace of the installation.
 func LiqoNamespace(cmd *cobra.Command, namespace *string) {
 	cmd.PersistentFlags().StringVarP(namespace, "namespace", "n", names.LiqoNamespace, "The namespace where Liqo is installed in")
 }

@@ -16,6 +16,7 @@ import (
 	"liqo.io/liqo/internal/await"
 )
 
+// IsDeleting reports whether the object is being deleted.
 func IsDeleting(obj client.Object) bool { return obj.GetDeletionTimestamp() != nil }
 
 // RequireDeletion fails if the user may not delete objects and wait until they are gone.

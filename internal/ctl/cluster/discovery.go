@@ -48,6 +48,7 @@ type within struct {
 	most time.Duration
 }
 
+// RoundTrip sends the request with the time limit.
 func (w within) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	limit, end := context.WithTimeout(w.ctx, w.most)
@@ -76,6 +77,7 @@ type limitedBody struct {
 	over func()
 }
 
+// Close ends the time limit with the body.
 func (l limitedBody) Close() error {
 	defer l.over()
 	return l.ReadCloser.Close()

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"liqo.io/liqo/internal/ctl/dryrun"
-	"liqo.io/liqo/internal/ctl/step"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -29,19 +29,23 @@ type DryRunOptions struct {
 	Output string
 }
 
+// AddFlags adds the flags of the options to a command.
 func (p *DryRunOptions) AddFlags(cmd *cobra.Command, fs *pflag.FlagSet) {
 	fs.BoolVar(&p.DryRun, "dry-run", false, "Print the objects, as yaml unless --output says otherwise, and change nothing")
 	OutputFlag(cmd, fs, &p.Output, "", "Print the objects as json or yaml, and change nothing")
 }
 
+// OutputFlag adds the flag for the format of the output.
 func OutputFlag(cmd *cobra.Command, fs *pflag.FlagSet, value *string, def, usage string) {
 	formats := []string{"json", "yaml"}
 	fs.VarP(OneOf(value, def, formats), "output", "o", usage)
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 }
 
+// IsRequested reports whether the run is a dry run.
 func (p *DryRunOptions) IsRequested() bool { return p.DryRun || p.Output != "" }
 
+// OutputFormat returns the format of the output.
 func (p *DryRunOptions) OutputFormat() string { return cmp.Or(p.Output, "yaml") }
 
 // Headings of the manifests of each cluster in a dry run.
@@ -62,7 +66,7 @@ func (c *Session) RunOrPrint(ctx context.Context, o *DryRunOptions, heading stri
 		s.Kube, s.Scope = dryrun.New(s.Kube), quiet.Scope(s.Name)
 		pages = append(pages, &ManifestPage{Cluster: s})
 	}
-	if err := run(step.InOrder(ctx), quiet); err != nil {
+	if err := run(ui.InOrder(ctx), quiet); err != nil {
 		return err
 	}
 	for _, p := range pages {

@@ -16,7 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 )
 
 // ErrPrinted ends a command whose error was printed where it happened.
@@ -28,7 +28,7 @@ func (c *Session) PrintError(err error) {
 		return
 	}
 	var hints []string
-	f, ok := errors.AsType[*out.Failure](err)
+	f, ok := errors.AsType[*ui.Failure](err)
 	switch {
 	case !ok:
 		c.Error("error: %s", DescribeError(err))

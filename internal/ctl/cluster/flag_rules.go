@@ -22,7 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -51,7 +51,7 @@ func ValuesOf(fs *pflag.FlagSet, f *pflag.Flag) []string {
 // FlagError adds an example to the error about a value of the wrong type, and suggestions to the error about an unknown flag.
 func FlagError(cmd *cobra.Command, err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
-		f := out.Fail("error: %w", err)
+		f := ui.Fail("error: %w", err)
 		if meant := similarFlags(cmd, unknown.GetSpecifiedName()); len(meant) > 0 && unknown.GetSpecifiedShortnames() == "" {
 			return f.Hint("Did you mean --%s?", strings.Join(meant, " or --"))
 		}
@@ -82,30 +82,34 @@ func similarFlags(cmd *cobra.Command, name string) []string {
 	return all.SuggestionsFor(name)
 }
 
+// CheckPositive returns an error unless the text is valid as a positive duration.
 func CheckPositive(text string) error {
 	if d, err := time.ParseDuration(text); err != nil || d <= 0 {
-		return out.Fail("invalid duration %s: must be greater than 0", text)
+		return ui.Fail("invalid duration %s: must be greater than 0", text)
 	}
 	return nil
 }
 
+// CheckClusterID returns an error unless the text is valid as a cluster ID.
 func CheckClusterID(id string) error {
 	if len(validation.IsDNS1123Label(id)) > 0 {
-		return out.Fail("invalid cluster ID %q: must be at most 63 lower-case letters, digits and dashes", id)
+		return ui.Fail("invalid cluster ID %q: must be at most 63 lower-case letters, digits and dashes", id)
 	}
 	return nil
 }
 
+// CheckNamespace returns an error unless the text is valid as the name of a namespace.
 func CheckNamespace(name string) error {
 	if len(validation.IsDNS1123Label(name)) > 0 {
-		return out.Fail("invalid namespace %q: must be at most 63 lower-case letters, digits and dashes", name)
+		return ui.Fail("invalid namespace %q: must be at most 63 lower-case letters, digits and dashes", name)
 	}
 	return nil
 }
 
+// CheckName returns an error unless the text is valid as the name of an object.
 func CheckName(name string) error {
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
-		return out.Fail("invalid name %q: must be at most 253 lower-case letters, digits, dashes and dots", name)
+		return ui.Fail("invalid name %q: must be at most 253 lower-case letters, digits, dashes and dots", name)
 	}
 	return nil
 }
@@ -113,30 +117,33 @@ func CheckName(name string) error {
 // checkNodeName rejects a name that is invalid for a node or as a value of labels.
 func checkNodeName(name string) error {
 	if len(validation.IsDNS1123Subdomain(name)) > 0 || len(validation.IsValidLabelValue(name)) > 0 {
-		return out.Fail("%q cannot be the name of a node: lower-case letters, digits, dashes and dots, at most 63 of them", name)
+		return ui.Fail("%q cannot be the name of a node: lower-case letters, digits, dashes and dots, at most 63 of them", name)
 	}
 	return nil
 }
 
+// CheckReference returns an error unless the text is valid as a reference to an object.
 func CheckReference(text string) error {
 	namespace, name, _ := strings.Cut(text, "/")
 	if CheckNamespace(namespace) != nil || CheckName(name) != nil {
-		return out.Fail("%q is not written as namespace/name", text)
+		return ui.Fail("%q is not written as namespace/name", text)
 	}
 	return nil
 }
 
+// CheckTemplates returns an error unless the text is valid as a kind of gateway templates.
 func CheckTemplates(resource string) error {
 	parts := strings.Split(resource, "/")
 	if len(parts) != 3 || slices.ContainsFunc(parts, func(s string) bool { return CheckName(s) != nil }) {
-		return out.Fail("invalid type of templates %q: must be group/version/plural, such as %s", resource, ServerTemplates)
+		return ui.Fail("invalid type of templates %q: must be group/version/plural, such as %s", resource, ServerTemplates)
 	}
 	return nil
 }
 
+// CheckPort returns an error unless the text is valid as a port.
 func CheckPort(text string) error {
 	if port, err := strconv.Atoi(text); err != nil || port < 1 || port > 65535 {
-		return out.Fail("invalid port %s: must be between 1 and 65535", text)
+		return ui.Fail("invalid port %s: must be between 1 and 65535", text)
 	}
 	return nil
 }
@@ -144,43 +151,48 @@ func CheckPort(text string) error {
 // CheckMTU accepts 0 for the MTU of the template.
 func CheckMTU(text string) error {
 	if mtu, err := strconv.Atoi(text); err != nil || mtu != 0 && (mtu < names.MinMTU || mtu > names.MaxMTU) {
-		return out.Fail("invalid MTU %s: must be between %d and %d, or 0 for the room of the outer network", text, names.MinMTU, names.MaxMTU)
+		return ui.Fail("invalid MTU %s: must be between %d and %d, or 0 for the room of the outer network", text, names.MinMTU, names.MaxMTU)
 	}
 	return nil
 }
 
+// CheckIP returns an error unless the text is valid as an IP address.
 func CheckIP(text string) error {
 	if _, err := netip.ParseAddr(text); err != nil {
-		return out.Fail("invalid IP address %q", text)
+		return ui.Fail("invalid IP address %q", text)
 	}
 	return nil
 }
 
+// CheckAddress returns an error unless the text is valid as an address.
 func CheckAddress(text string) error {
 	if CheckIP(text) != nil && len(validation.IsDNS1123Subdomain(strings.ToLower(strings.TrimSuffix(text, ".")))) > 0 {
-		return out.Fail("%q is neither an IP address nor the name of a host; the port is another flag", text)
+		return ui.Fail("%q is neither an IP address nor the name of a host; the port is another flag", text)
 	}
 	return nil
 }
 
+// CheckCIDR returns an error unless the text is valid as a CIDR.
 func CheckCIDR(text string) error {
 	p, err := netip.ParsePrefix(strings.TrimSpace(text))
 	if err != nil {
-		return out.Fail("invalid address range %q: must be a CIDR such as 10.200.0.0/16", text)
+		return ui.Fail("invalid address range %q: must be a CIDR such as 10.200.0.0/16", text)
 	}
 	if p != p.Masked() {
-		return out.Fail("invalid address range %q: did you mean %q?", text, p.Masked())
+		return ui.Fail("invalid address range %q: did you mean %q?", text, p.Masked())
 	}
 	return nil
 }
 
+// CheckOneCIDR returns an error unless the text is valid as one CIDR.
 func CheckOneCIDR(text string) error {
 	if strings.Contains(text, ",") {
-		return out.Fail("%q is more than one address range", text).Hint("Liqo supports one range; in a dual-stack cluster use the IPv4 range")
+		return ui.Fail("%q is more than one address range", text).Hint("Liqo supports one range; in a dual-stack cluster use the IPv4 range")
 	}
 	return CheckCIDR(text)
 }
 
+// AmountOf returns the check of an amount of a resource.
 func AmountOf(name corev1.ResourceName) FlagRule {
 	return func(text string) error {
 		if text == "" {
@@ -191,21 +203,23 @@ func AmountOf(name corev1.ResourceName) FlagRule {
 	}
 }
 
+// CheckResource returns an error unless the text is valid as an amount of a resource.
 func CheckResource(entry string) error {
 	name, text, _ := strings.Cut(entry, "=")
 	if len(validation.IsQualifiedName(name)) > 0 {
-		return out.Fail("invalid resource name %q", name)
+		return ui.Fail("invalid resource name %q", name)
 	}
 	if _, err := readAmount(corev1.ResourceName(name), text); err != nil {
-		return out.Fail("%s: %w", name, err)
+		return ui.Fail("%s: %w", name, err)
 	}
 	return nil
 }
 
+// CheckLabel returns an error unless the text is valid as a label.
 func CheckLabel(entry string) error {
 	key, value, _ := strings.Cut(entry, "=")
 	if len(validation.IsQualifiedName(key)) > 0 || len(validation.IsValidLabelValue(value)) > 0 {
-		return out.Fail("invalid label %s", entry)
+		return ui.Fail("invalid label %s", entry)
 	}
 	return nil
 }
@@ -215,7 +229,7 @@ func OfOthers(check FlagRule) FlagRule {
 	return func(entry string) error {
 		key, _, _ := strings.Cut(entry, "=")
 		if domain, _, found := strings.Cut(key, "/"); found && strings.HasSuffix("."+domain, ".liqo.io") {
-			return out.Fail("%s is reserved for Liqo: use another domain", key)
+			return ui.Fail("%s is reserved for Liqo: use another domain", key)
 		}
 		return check(entry)
 	}
@@ -229,21 +243,24 @@ func CheckGlobalLabel(entry string) error {
 	return nil
 }
 
+// CheckEntry returns an error unless the text is valid as a key and a value.
 func CheckEntry(entry string) error {
 	key, _, _ := strings.Cut(entry, "=")
 	return CheckKey(key)
 }
 
+// CheckKey returns an error unless the text is valid as a key.
 func CheckKey(key string) error {
 	if len(validation.IsQualifiedName(key)) > 0 {
-		return out.Fail("invalid name %q: must be at most 63 letters, digits, dashes, dots and underscores, optionally prefixed by a domain and a slash", key)
+		return ui.Fail("invalid name %q: must be at most 63 letters, digits, dashes, dots and underscores, optionally prefixed by a domain and a slash", key)
 	}
 	return nil
 }
 
+// CheckSelector returns an error unless the text is valid as a label selector.
 func CheckSelector(text string) error {
 	if _, err := labels.Parse(text); err != nil {
-		return out.Fail("%q is not a label selector: %w", text, err)
+		return ui.Fail("%q is not a label selector: %w", text, err)
 	}
 	return nil
 }
@@ -253,23 +270,26 @@ var (
 	imageReference = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_./:@-]*$`)
 )
 
+// CheckTag returns an error unless the text is valid as the tag of an image.
 func CheckTag(text string) error {
 	if !imageTag.MatchString(text) {
-		return out.Fail("invalid version %q: must be the tag of an image", text)
+		return ui.Fail("invalid version %q: must be the tag of an image", text)
 	}
 	return nil
 }
 
+// CheckImage returns an error unless the text is valid as an image.
 func CheckImage(text string) error {
 	if !imageReference.MatchString(text) {
-		return out.Fail("invalid image reference %q", text)
+		return ui.Fail("invalid image reference %q", text)
 	}
 	return nil
 }
 
+// CheckFolder returns an error unless the text is valid as a folder.
 func CheckFolder(file string) error {
 	if at, err := os.Stat(filepath.Dir(file)); err != nil || !at.IsDir() {
-		return out.Fail("invalid path %q: its folder does not exist", file)
+		return ui.Fail("invalid path %q: its folder does not exist", file)
 	}
 	return nil
 }
@@ -285,7 +305,7 @@ func explainArguments(cmd *cobra.Command, args []string, err error) error {
 	if _, argument, named := strings.Cut(cmd.Use, " "); named && len(args) == 0 {
 		err = fmt.Errorf("%w: %s is missing", err, strings.TrimSuffix(argument, "..."))
 	}
-	return out.Fail("error: %w", err).Hint("For example: %s", cmp.Or(example, cmd.UseLine()))
+	return ui.Fail("error: %w", err).Hint("For example: %s", cmp.Or(example, cmd.UseLine()))
 }
 
 // CheckArguments combines a rule for the number of arguments with a rule for each argument.

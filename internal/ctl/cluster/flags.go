@@ -17,15 +17,19 @@ type Choice struct {
 	allowed []string
 }
 
+// OneOf returns a flag that takes one of the values.
 func OneOf(value *string, def string, allowed []string) pflag.Value {
 	*value = def
 	return &Choice{value, allowed}
 }
 
+// String returns the text of the value.
 func (c *Choice) String() string { return *c.value }
 
+// Type returns the type in the help.
 func (c *Choice) Type() string { return "string" }
 
+// Set parses the value of the flag.
 func (c *Choice) Set(s string) error {
 	if !slices.Contains(c.allowed, s) {
 		return fmt.Errorf("it is one of %s", strings.Join(c.allowed, ", "))

@@ -19,6 +19,7 @@ type Generation struct {
 	timeout time.Duration
 }
 
+// AddFlags adds the flags of the options to a command.
 func (o *Generation) AddFlags(cmd *cobra.Command) {
 	OutputFlag(cmd, cmd.Flags(), &o.Output, "yaml", "Print the object as json or yaml")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 2*time.Minute, "How long all of it may take")

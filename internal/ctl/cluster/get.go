@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 )
 
 // Retrieval holds the common options of the get commands, which print one raw value.
@@ -40,9 +40,10 @@ func (c *Session) RunRetrieval(o *Retrieval, cmd *cobra.Command, run func(ctx co
 	return cmd
 }
 
+// NoTenantNamespaceHint is the hint for a peer without a tenant namespace.
 const NoTenantNamespaceHint = "The first step of a peering creates it, such as liqoctl create nonce. Check --kubeconfig and --context"
 
-func noTenantNamespace(other string) *out.Failure {
-	return out.Fail("tenant namespace of %s not found", other).
+func noTenantNamespace(other string) *ui.Failure {
+	return ui.Fail("tenant namespace of %s not found", other).
 		Hint("%s", NoTenantNamespaceHint)
 }

@@ -9,7 +9,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/peer"
 )
 
@@ -17,7 +17,7 @@ import (
 func ClusterIdentity(ctx context.Context, kube client.Reader, liqoNamespace string) (string, error) {
 	id, err := peer.LocalClusterID(ctx, kube, liqoNamespace)
 	if errors.Is(err, peer.ErrNotFound) {
-		return "", out.Fail("Liqo is not installed in namespace %q: it has no cluster ID", liqoNamespace).
+		return "", ui.Fail("Liqo is not installed in namespace %q: it has no cluster ID", liqoNamespace).
 			Hint("Install Liqo with liqoctl install, or set its namespace by a flag listed in --help")
 	}
 	return string(id), err

@@ -6,7 +6,7 @@ package cluster
 import (
 	"github.com/spf13/cobra"
 
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 )
 
 // newMissingCommand returns a hidden command of the original that does not exist here. It accepts any arguments, prints the
@@ -18,7 +18,7 @@ func newMissingCommand(use, instead string, aliases ...string) *cobra.Command {
 		// Neither flags nor a cluster are checked.
 		PersistentPreRunE: func(*cobra.Command, []string) error { return nil },
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return out.Fail("%s is not available: %s", cmd.CommandPath(), instead)
+			return ui.Fail("%s is not available: %s", cmd.CommandPath(), instead)
 		},
 	}
 }

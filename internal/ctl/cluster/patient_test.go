@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -64,7 +64,7 @@ func TestAnAPIServerThatAnsweredIsWaitedFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var said strings.Builder
-				p := NewRetryingClient(&scripted{answers: tc.answers}, out.New(strings.NewReader(""), io.Discard, &said).Scope("remote"))
+				p := NewRetryingClient(&scripted{answers: tc.answers}, ui.NewPrinter(strings.NewReader(""), io.Discard, &said).Scope("remote"))
 				var err error
 				for range tc.calls {
 					err = p.Get(t.Context(), client.ObjectKey{}, &corev1.Pod{})

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/internal/await"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/kube"
 )
 
@@ -22,7 +22,7 @@ import (
 // All requests of commands are idempotent. A server that never answered is not retried: its address may be wrong.
 type retryingClient struct {
 	client.WithWatch
-	scope *out.Scope
+	scope *ui.Scope
 
 	mu       sync.Mutex
 	answered bool
@@ -35,7 +35,7 @@ const QuietPeriod = 10 * time.Second
 var errNoAnswer = errors.New("it does not answer")
 
 // NewRetryingClient returns a client that reports retries, and the errors behind them, by the scope.
-func NewRetryingClient(cluster client.WithWatch, s *out.Scope) *retryingClient {
+func NewRetryingClient(cluster client.WithWatch, s *ui.Scope) *retryingClient {
 	p := &retryingClient{scope: s, printed: map[string]bool{}}
 	p.WithWatch = await.Client(cluster, p.callThrough)
 	return p

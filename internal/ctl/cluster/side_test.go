@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"liqo.io/liqo/internal/await"
-	"liqo.io/liqo/internal/ctl/out"
-	"liqo.io/liqo/internal/ctl/step"
+	"liqo.io/liqo/internal/ctl/ui"
+
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -24,7 +24,7 @@ func newBareCluster(t *testing.T, c *testkit.ControlPlane, name, id string) (*Cl
 	t.Helper()
 	said := &bytes.Buffer{}
 	return &Cluster{
-		Scope: out.New(strings.NewReader(""), said, said).Scope(name), Name: name, Kube: c.Client, ID: id,
+		Scope: ui.NewPrinter(strings.NewReader(""), said, said).Scope(name), Name: name, Kube: c.Client, ID: id,
 		LiqoNamespace: testkit.Namespace(t, c, "liqo", nil), Namespace: testkit.Namespace(t, c, "tenant", nil),
 	}, said
 }
@@ -34,9 +34,9 @@ func TestAWaitThatLastsSaysWhatIsLacking(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer cancel()
 		said := &bytes.Buffer{}
-		printer := out.New(strings.NewReader(""), said, said)
+		printer := ui.NewPrinter(strings.NewReader(""), said, said)
 		remote := &Cluster{Scope: printer.Scope("remote"), Name: "remote"}
-		p := step.New(printer)
+		p := ui.NewPlan(printer)
 		remote.AddStep(p, "Waiting for the gateway pod to be ready", "", func(ctx context.Context) error {
 			return await.Until(ctx, nil, func(context.Context) error { return await.Pending("pod gw-a does not start: ImagePullBackOff") })
 		})

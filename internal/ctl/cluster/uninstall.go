@@ -5,7 +5,7 @@ package cluster
 
 // RunStep shows a spinner while do runs, and prints done on success.
 func (c *Session) RunStep(doing, done string, do func() error) error {
-	step := c.Step(doing)
+	step := c.Spin(doing)
 	defer step.Stop()
 	if err := do(); err != nil {
 		return err

@@ -24,7 +24,7 @@ import (
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/ctl/cluster"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -49,6 +49,7 @@ func LendWithStatus[T client.Object](t *testing.T, c *testkit.ControlPlane, obj 
 	}
 }
 
+// Create creates an object that is deleted after the test.
 func Create[T client.Object](t *testing.T, c *testkit.ControlPlane, obj T) T {
 	t.Helper()
 	if err := c.Client.Create(t.Context(), obj); err != nil {
@@ -83,6 +84,7 @@ func Answer(ctx context.Context, c client.Client, ns string, generation int64, p
 	}
 }
 
+// Nothing is a change that changes nothing.
 func Nothing(*http.Request) (*http.Response, error) { return nil, nil }
 
 // BareSide is a cluster of a command in which no controller runs, and what is said of it.
@@ -90,7 +92,7 @@ func BareSide(t *testing.T, c *testkit.ControlPlane, name, id string) (*cluster.
 	t.Helper()
 	said := &bytes.Buffer{}
 	return &cluster.Cluster{
-		Scope: out.New(strings.NewReader(""), said, said).Scope(name), Name: name, Kube: c.Client, ID: id,
+		Scope: ui.NewPrinter(strings.NewReader(""), said, said).Scope(name), Name: name, Kube: c.Client, ID: id,
 		LiqoNamespace: testkit.Namespace(t, c, "liqo", nil), Namespace: testkit.Namespace(t, c, "tenant", nil),
 	}, said
 }

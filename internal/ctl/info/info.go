@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/internal/ctl/cluster"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -54,6 +54,7 @@ type infoOptions struct {
 	exitCode bool
 }
 
+// NewInfoCommand returns the command "info".
 func NewInfoCommand(c *cluster.Session) *cobra.Command {
 	o := &infoOptions{}
 	cmd := &cobra.Command{
@@ -88,7 +89,7 @@ func NewInfoCommand(c *cluster.Session) *cobra.Command {
 // newCollector returns a collector for a cluster, which must have Liqo installed.
 func newCollector(ctx context.Context, c *cluster.Session, o *infoOptions) (*Collector, error) {
 	if o.output != "" && o.output != "json" && o.output != "yaml" {
-		return nil, out.Fail("--output is json or yaml, not %q", o.output)
+		return nil, ui.Fail("--output is json or yaml, not %q", o.output)
 	}
 	kube, err := c.NewClient(ctx)
 	if err != nil {
@@ -102,7 +103,7 @@ func newCollector(ctx context.Context, c *cluster.Session, o *infoOptions) (*Col
 
 func runInfo(ctx context.Context, c *cluster.Session, o *infoOptions) error {
 	if o.get != "" && !slices.Contains(infoSections, o.querySection()) {
-		return out.Fail("invalid query %q: %q not found", o.get, o.querySection()).Hint("--get takes a path below one of %s", strings.Join(infoSections, ", "))
+		return ui.Fail("invalid query %q: %q not found", o.get, o.querySection()).Hint("--get takes a path below one of %s", strings.Join(infoSections, ", "))
 	}
 	from, err := newCollector(ctx, c, o)
 	if err != nil {
@@ -165,7 +166,7 @@ func unhealthyError(ailing []string, problems []infoProblem) error {
 	if len(ailing) == 0 {
 		return nil
 	}
-	return out.Fail("%s", strings.Join(ailing, "; "))
+	return ui.Fail("%s", strings.Join(ailing, "; "))
 }
 
 // failedParts returns the unhealthy parts in words.
@@ -192,7 +193,7 @@ func checkInstalled(ctx context.Context, c *cluster.Session, kube client.Reader,
 		missing = len(ids.Items) == 0 && err != nil
 	}
 	if missing {
-		return out.Fail("Liqo is not installed in the current cluster!").
+		return ui.Fail("Liqo is not installed in the current cluster!").
 			Hint("Install it with: %s install. If it is in another namespace than %q, add -n", c.Executable, namespace)
 	}
 	return nil
@@ -266,7 +267,7 @@ func printField(c *cluster.Session, o *infoOptions, value any, problems []infoPr
 }
 
 func printInfo(c *cluster.Session, r *infoReport) {
-	local := out.NewSection("Local installation info")
+	local := ui.NewSection("Local installation info")
 	local.Entry("Cluster ID", r.Local.ClusterID)
 	local.Entry("Version", r.Local.Version)
 	local.Entry("K8s API server", r.Local.APIServerAddr)
@@ -279,14 +280,14 @@ func printInfo(c *cluster.Session, r *infoReport) {
 	c.Box(local)
 	c.Box(healthSection(r.Health))
 	if r.Network != nil {
-		n := out.NewSection("Network")
+		n := ui.NewSection("Network")
 		n.Entry("Pod CIDRs", orNone(r.Network.PodCIDRs)...)
 		n.Entry("Service CIDR", r.Network.ServiceCIDR)
 		n.Entry("External CIDR", r.Network.ExternalCIDR)
 		n.Entry("Internal CIDR", r.Network.InternalCIDR)
 		c.Box(n)
 	}
-	peers := out.NewSection("Active peerings")
+	peers := ui.NewSection("Active peerings")
 	for _, p := range r.Peerings.Peers {
 		s := peers.Section(p.ClusterID)
 		s.Entry("Role", p.Role)
@@ -300,8 +301,8 @@ func printInfo(c *cluster.Session, r *infoReport) {
 	c.Box(peers)
 }
 
-func healthSection(h healthInfo) *out.Section {
-	s := out.NewSection("Installation health")
+func healthSection(h healthInfo) *ui.Section {
+	s := ui.NewSection("Installation health")
 	if h.Healthy {
 		s.Entry("✔    Liqo is healthy")
 		return s

@@ -14,7 +14,7 @@ import (
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/ctl/cluster"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 )
 
 func infoPeer(c *cluster.Session, o *infoOptions) *cobra.Command {
@@ -119,7 +119,7 @@ func lookUpPeer(peers map[string]*peerReport, query string) (any, error) {
 func isPeerSection(s string) bool { return slices.Contains(peerSections, strings.ToLower(s)) }
 
 func notRequested(id, query string) error {
-	return out.Fail("cluster %q in query %q is not among the requested clusters", id, query).
+	return ui.Fail("cluster %q in query %q is not among the requested clusters", id, query).
 		Hint("--get takes a path below one of %s, preceded by the cluster ID if there are several clusters", strings.Join(peerSections, ", "))
 }
 
@@ -137,7 +137,7 @@ func problemsOf(query string, problems []infoProblem) []infoProblem {
 }
 
 func printPeer(c *cluster.Session, r *peerReport) {
-	info := out.NewSection("Peer cluster info")
+	info := ui.NewSection("Peer cluster info")
 	info.Entry("Cluster ID", r.Info.ClusterID)
 	info.Entry("Role", r.Info.Role)
 	if r.Info.Version != "" {
@@ -152,8 +152,8 @@ func printPeer(c *cluster.Session, r *peerReport) {
 	c.Box(r.Offloading.newSection())
 }
 
-func (m moduleInfo) newSection(title string) *out.Section {
-	s := out.NewSection(title)
+func (m moduleInfo) newSection(title string) *ui.Section {
+	s := ui.NewSection(title)
 	s.Entry("Status", m.Status)
 	if len(m.Alerts) > 0 {
 		s.Entry("Alerts", m.Alerts...)
@@ -161,7 +161,7 @@ func (m moduleInfo) newSection(title string) *out.Section {
 	return s
 }
 
-func (n *peerNetworkInfo) newSection() *out.Section {
+func (n *peerNetworkInfo) newSection() *ui.Section {
 	s := n.moduleInfo.newSection("Network")
 	if n.Status == "Disabled" {
 		return s
@@ -214,7 +214,7 @@ func joinValues[T any](values []T) string {
 	return strings.Join(all, ", ")
 }
 
-func (a *peerAuthentication) newSection() *out.Section {
+func (a *peerAuthentication) newSection() *ui.Section {
 	s := a.moduleInfo.newSection("Authentication")
 	if a.APIServerAddr != "" {
 		s.Entry("API server", a.APIServerAddr)
@@ -239,7 +239,7 @@ func (a *peerAuthentication) newSection() *out.Section {
 	return s
 }
 
-func (o *peerOffloading) newSection() *out.Section {
+func (o *peerOffloading) newSection() *ui.Section {
 	s := o.moduleInfo.newSection("Offloading")
 	if len(o.VirtualNodes) == 0 {
 		return s
@@ -257,7 +257,7 @@ func (o *peerOffloading) newSection() *out.Section {
 	return s
 }
 
-func addResources(s *out.Section, list corev1.ResourceList) {
+func addResources(s *ui.Section, list corev1.ResourceList) {
 	if len(list) == 0 {
 		return
 	}

@@ -18,7 +18,7 @@ import (
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/ctl/cluster"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
 )
@@ -114,7 +114,7 @@ func (f *Collector) selectedPeers(ctx context.Context, ids []string) ([]liqov1be
 		return len(ids) > 0 && !slices.Contains(ids, id)
 	})
 	if len(missing) > 0 {
-		return nil, out.Fail("Peer clusters %q not found in active peerings", strings.Join(missing, ", "))
+		return nil, ui.Fail("Peer clusters %q not found in active peerings", strings.Join(missing, ", "))
 	}
 	slices.SortFunc(found, func(a, b liqov1beta1.ForeignCluster) int { return cmp.Compare(a.Spec.ClusterID, b.Spec.ClusterID) })
 	return found, nil

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 )
 
 func TestInfoAboutAServerThatNobodyReachesYet(t *testing.T) {
@@ -30,7 +30,7 @@ func TestInfoAboutAServerThatNobodyReachesYet(t *testing.T) {
 	network := &peerNetworkInfo{moduleInfo: moduleInfo{Status: "Healthy"}, Gateway: gatewayAt(nil, "Client", 0)}
 	network.CIDRs.Remote.Pod = []networkingv1beta1.CIDR{"10.200.0.0/16", "10.201.0.0/16"}
 	var stdout bytes.Buffer
-	out.New(strings.NewReader(""), &stdout, &bytes.Buffer{}).Box(network.newSection())
+	ui.NewPrinter(strings.NewReader(""), &stdout, &bytes.Buffer{}).Box(network.newSection())
 	if diff := cmp.Diff(want, stdout.String()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 )
 
 // queryPosition is a position in a report: the value for scripts, and the Go type, which knows the omitted empty fields.
@@ -32,7 +32,7 @@ func lookUp(report any, query string) (any, error) {
 	for path != "" {
 		next, rest, err := at.descendPath(path)
 		if err != nil {
-			return nil, out.Fail("invalid query %q: %w", query, err)
+			return nil, ui.Fail("invalid query %q: %w", query, err)
 		}
 		at, path = next, rest
 	}

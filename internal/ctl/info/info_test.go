@@ -16,7 +16,7 @@ import (
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	"liqo.io/liqo/internal/ctl/cluster"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/peer"
 	"liqo.io/liqo/internal/testkit"
 )
@@ -38,7 +38,7 @@ func sampleReport() *infoReport {
 
 func TestInfoOnTheScreen(t *testing.T) {
 	var stdout bytes.Buffer
-	c := &cluster.Session{Printer: out.New(strings.NewReader(""), &stdout, &bytes.Buffer{})}
+	c := &cluster.Session{Printer: ui.NewPrinter(strings.NewReader(""), &stdout, &bytes.Buffer{})}
 	printInfo(c, sampleReport())
 	want := `
 ┌─ Local installation info ────────────────────────────────────────────────────┐
@@ -242,7 +242,7 @@ func TestWhatCouldNotBeReadIsNoEmptyValue(t *testing.T) {
 		"unhealthy":                         {get: "health.healthy", value: false, want: "false\n"},
 	} {
 		var stdout, stderr bytes.Buffer
-		c := &cluster.Session{Printer: out.New(strings.NewReader(""), &stdout, &stderr)}
+		c := &cluster.Session{Printer: ui.NewPrinter(strings.NewReader(""), &stdout, &stderr)}
 		err := printField(c, &infoOptions{get: tc.get}, tc.value, tc.problems)
 		if (err != nil) != tc.fails || stdout.String() != tc.want || strings.Contains(stderr.String(), " WARN  no rights") != tc.warns {
 			t.Errorf("%s: %v, %q, %q", rule, err, stdout.String(), stderr.String())

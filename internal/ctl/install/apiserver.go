@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/policy"
 )
 
@@ -35,7 +35,7 @@ func (i *Installer) checkReachable(ctx context.Context) error {
 		return ctx.Err()
 	case err := <-answer:
 		if err != nil {
-			return out.Fail("the API server cannot be reached: %w", err).Hint("Check --kubeconfig and --context: they choose the cluster to install into")
+			return ui.Fail("the API server cannot be reached: %w", err).Hint("Check --kubeconfig and --context: they choose the cluster to install into")
 		}
 		return nil
 	}
@@ -67,7 +67,7 @@ func (i *Installer) validateAPIServer(address string) error {
 	}
 	host, port := hostPort(address)
 	if wantHost, wantPort := hostPort(i.Config.Host); host != wantHost || port != wantPort {
-		return out.Fail("validating API Server URL %q: the retrieved API server URL (%q) does not match the kubeconfig one (%q). If correct, skip with --disable-api-server-sanity-check",
+		return ui.Fail("validating API Server URL %q: the retrieved API server URL (%q) does not match the kubeconfig one (%q). If correct, skip with --disable-api-server-sanity-check",
 			address, address, i.Config.Host)
 	}
 	return nil
@@ -77,10 +77,10 @@ func (i *Installer) validateAPIServer(address string) error {
 func validateHost(address string) error {
 	host, _ := hostPort(address)
 	if host == "" {
-		return out.Fail("validating API Server URL %q: it names no host", address)
+		return ui.Fail("validating API Server URL %q: it names no host", address)
 	}
 	if isLoopback(host) {
-		return out.Fail("validating API Server URL %q: peers cannot reach a cluster at %s", address, host)
+		return ui.Fail("validating API Server URL %q: peers cannot reach a cluster at %s", address, host)
 	}
 	return nil
 }

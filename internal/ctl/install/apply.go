@@ -16,12 +16,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/internal/await"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 )
 
 // applyPlan changes the cluster, and rolls back on a failure.
 func (i *Installer) applyPlan(ctx context.Context, p *installPlan) error {
-	step := i.Printer.Step("Installing or upgrading Liqo... (this may take a few minutes)")
+	step := i.Printer.Spin("Installing or upgrading Liqo... (this may take a few minutes)")
 	defer step.Stop()
 	crds, err := crdsOf(p.chart)
 	if err != nil {
@@ -29,7 +29,7 @@ func (i *Installer) applyPlan(ctx context.Context, p *installPlan) error {
 	}
 	i.warnLeftovers(ctx)
 	if err := i.applyCRDs(ctx, metadataSetter(i.Stamp).setAll(crds)); err != nil {
-		return out.Fail("Error installing or upgrading Liqo: %w", err)
+		return ui.Fail("Error installing or upgrading Liqo: %w", err)
 	}
 	// A new client discovers the kinds of the CRDs.
 	if p.helm, err = newHelm(i.Kube, i.Namespace, i.Stamp, i.HelmLog); err != nil {
@@ -42,7 +42,7 @@ func (i *Installer) applyPlan(ctx context.Context, p *installPlan) error {
 		}
 	}
 	if p.newNamespace, err = i.makeNamespace(ctx); err != nil {
-		return out.Fail("Error installing or upgrading Liqo: %w", err)
+		return ui.Fail("Error installing or upgrading Liqo: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, i.Timeout)
 	defer cancel()
@@ -60,7 +60,7 @@ func (i *Installer) applyPlan(ctx context.Context, p *installPlan) error {
 }
 
 // undoPlan rolls back to the previous state, and reports the cause and the pods that did not start.
-func (i *Installer) undoPlan(ctx context.Context, p *installPlan, step *out.Step, cause error) error {
+func (i *Installer) undoPlan(ctx context.Context, p *installPlan, step *ui.Spinner, cause error) error {
 	interrupted := errors.Is(ctx.Err(), context.Canceled)
 	reason := "Failed: rolling back..."
 	if interrupted {
@@ -74,10 +74,10 @@ func (i *Installer) undoPlan(ctx context.Context, p *installPlan, step *out.Step
 		told = stuck.name
 	}
 	problems := i.diagnosePods(ctx, told)
-	failure := out.Fail("Error installing or upgrading Liqo: %w", cause)
+	failure := ui.Fail("Error installing or upgrading Liqo: %w", cause)
 	if p.previous.deployed > 0 || p.previous.revision == 0 {
 		if err := p.helm.rollbackTo(p.previous.deployed, i.Timeout); err != nil {
-			failure = out.Fail("Error installing or upgrading Liqo: %w; rolling back failed too: %w", cause, err)
+			failure = ui.Fail("Error installing or upgrading Liqo: %w; rolling back failed too: %w", cause, err)
 		}
 	}
 	if p.newNamespace {

@@ -15,14 +15,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 )
 
 func (i *Installer) loadChart() (*chart.Chart, error) {
 	if i.ChartPath != "" {
 		c, err := loader.LoadDir(i.ChartPath)
 		if err != nil {
-			return nil, out.Fail("--local-chart-path: loading the chart in %s: %w", i.ChartPath, err)
+			return nil, ui.Fail("--local-chart-path: loading the chart in %s: %w", i.ChartPath, err)
 		}
 		return c, nil
 	}
@@ -63,7 +63,7 @@ func profileValues(c *chart.Chart, profile string) (map[string]any, error) {
 		}
 		return values, nil
 	}
-	return nil, out.Fail("--profile: the chart has no %s", name)
+	return nil, ui.Fail("--profile: the chart has no %s", name)
 }
 
 // CRDs returns the CRDs of the chart in a folder.

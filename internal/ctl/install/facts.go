@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -74,7 +74,7 @@ func (i *Installer) detectCluster(ctx context.Context, prev *previousRelease) (*
 		return nil, err
 	}
 	if len(f.podCIDRs) == 0 || !f.serviceCIDR.IsValid() {
-		return nil, out.Fail("--pod-cidr and --service-cidr are required: the address ranges of the cluster cannot be found out in general").
+		return nil, ui.Fail("--pod-cidr and --service-cidr are required: the address ranges of the cluster cannot be found out in general").
 			Hint("Sub-commands detect the ranges of kubeadm, kind and k3s: liqoctl install --help")
 	}
 	if f.reservedSubnets, err = parseCIDRs("reserved", i.ReservedSubnets); err != nil {
@@ -95,7 +95,7 @@ func (i *Installer) chooseServiceCIDR(text string) (netip.Prefix, error) {
 	case len(all) == 1:
 		return all[0], nil
 	case i.ServiceCIDR != "":
-		return netip.Prefix{}, out.Fail("the service CIDR %q is more than one address range", text).
+		return netip.Prefix{}, ui.Fail("the service CIDR %q is more than one address range", text).
 			Hint("Liqo supports one range; in a dual-stack cluster use the IPv4 range")
 	}
 	n := max(slices.IndexFunc(all, func(p netip.Prefix) bool { return p.Addr().Is4() }), 0)
@@ -116,7 +116,7 @@ func (f *clusterFacts) withValues(values map[string]any) (*clusterFacts, error) 
 		return nil, err
 	}
 	if len(said.podCIDRs) == 0 || len(services) == 0 {
-		return nil, out.Fail("the values take away ipam.podCIDRs or ipam.serviceCIDR, which are required")
+		return nil, ui.Fail("the values take away ipam.podCIDRs or ipam.serviceCIDR, which are required")
 	}
 	said.serviceCIDR = services[0]
 	said.reservedSubnets, err = parseCIDRs("reserved", stringsAt(values, "ipam", "reservedSubnets"))
@@ -157,10 +157,10 @@ func parseCIDRs(what string, texts []string) ([]netip.Prefix, error) {
 		}
 		prefix, err := netip.ParsePrefix(text)
 		if err != nil {
-			return nil, out.Fail("the %s CIDR %q is not an address range such as 10.0.0.0/16", what, text)
+			return nil, ui.Fail("the %s CIDR %q is not an address range such as 10.0.0.0/16", what, text)
 		}
 		if prefix != prefix.Masked() {
-			return nil, out.Fail("the %s CIDR %q has bits beyond its length: did you mean %q?", what, text, prefix.Masked())
+			return nil, ui.Fail("the %s CIDR %q has bits beyond its length: did you mean %q?", what, text, prefix.Masked())
 		}
 		all = append(all, prefix)
 	}
@@ -189,7 +189,7 @@ func kubeadmConfig(ctx context.Context, c client.Reader) (pods []string, service
 	var cm corev1.ConfigMap
 	err = c.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "kubeadm-config"}, &cm)
 	if apierrors.IsNotFound(err) {
-		return nil, "", out.Fail("this cluster was not made by kubeadm: kube-system has neither a kube-controller-manager pod nor a ConfigMap kubeadm-config").
+		return nil, "", ui.Fail("this cluster was not made by kubeadm: kube-system has neither a kube-controller-manager pod nor a ConfigMap kubeadm-config").
 			Hint("Set its address ranges instead: liqoctl install --pod-cidr <CIDR> --service-cidr <CIDR>")
 	}
 	if err != nil {

@@ -26,7 +26,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/yaml"
 
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 )
 
 // helmClient runs Helm in one namespace.
@@ -82,12 +82,12 @@ func (h *helmClient) renderChart(c *chart.Chart, values map[string]any, revision
 		return nil, err
 	}
 	if needed := c.Metadata.KubeVersion; needed != "" && !chartutil.IsCompatibleRange(needed, caps.KubeVersion.Version) {
-		return nil, out.Fail("this version of Liqo needs Kubernetes %s, and the cluster runs %s", needed, caps.KubeVersion.Version)
+		return nil, ui.Fail("this version of Liqo needs Kubernetes %s, and the cluster runs %s", needed, caps.KubeVersion.Version)
 	}
 	options := common.ReleaseOptions{Name: Release, Namespace: h.namespace, Revision: revision + 1, IsInstall: revision == 0, IsUpgrade: revision > 0}
 	top, err := commonutil.ToRenderValues(c, values, options, caps)
 	if err != nil {
-		return nil, out.Fail("the values are not valid: %w", err)
+		return nil, ui.Fail("the values are not valid: %w", err)
 	}
 	restConfig, err := h.config.RESTClientGetter.ToRESTConfig()
 	if err != nil {
@@ -95,7 +95,7 @@ func (h *helmClient) renderChart(c *chart.Chart, values map[string]any, revision
 	}
 	files, err := engine.RenderWithClient(c, top, restConfig)
 	if err != nil {
-		return nil, out.Fail("rendering the chart: %w", err)
+		return nil, ui.Fail("rendering the chart: %w", err)
 	}
 	for name := range files {
 		if strings.HasSuffix(name, "NOTES.txt") {

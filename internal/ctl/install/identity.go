@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -86,7 +86,7 @@ func (i *Installer) checkIdle(last *release.Release) error {
 	if age >= i.Timeout {
 		return nil
 	}
-	return out.Fail("another %s began %s ago and has not ended", what, age.Round(time.Second)).
+	return ui.Fail("another %s began %s ago and has not ended", what, age.Round(time.Second)).
 		Hint("Wait for it. If it was killed, try again in %s, or remove its remains at once: liqoctl uninstall -n %s",
 			(i.Timeout - age).Round(time.Second), i.Namespace)
 }
@@ -100,7 +100,7 @@ func (i *Installer) installedID(ctx context.Context) (string, error) {
 	id := ""
 	for _, cm := range list.Items {
 		if cm.Namespace != i.Namespace {
-			return "", out.Fail("liqo is already installed in namespace %q of this cluster", cm.Namespace).
+			return "", ui.Fail("liqo is already installed in namespace %q of this cluster", cm.Namespace).
 				Hint("To upgrade it, add -n %s; to move it, uninstall it first: liqoctl uninstall -n %s", cm.Namespace, cm.Namespace)
 		}
 		id = cm.Data[names.ClusterIDKey]
@@ -113,7 +113,7 @@ func (p *previousRelease) checkClusterID(wanted string) error {
 	if p.clusterID == "" || wanted == "" || p.clusterID == wanted {
 		return nil
 	}
-	return out.Fail("this cluster already has the cluster ID %q: changing it to %q is not allowed", p.clusterID, wanted).
+	return ui.Fail("this cluster already has the cluster ID %q: changing it to %q is not allowed", p.clusterID, wanted).
 		Hint("Leave --cluster-id out to keep it, or uninstall first: liqoctl uninstall")
 }
 
@@ -133,7 +133,7 @@ func (i *Installer) resolveClusterID(f *clusterFacts, prev *previousRelease) err
 // CheckClusterID rejects an invalid cluster ID.
 func CheckClusterID(id string) error {
 	if problems := validation.IsDNS1123Label(id); len(problems) > 0 {
-		return out.Fail("validating cluster id: %q: %s", id, strings.Join(problems, "; "))
+		return ui.Fail("validating cluster id: %q: %s", id, strings.Join(problems, "; "))
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 )
 
 // Release is the name of the Helm release.
@@ -65,7 +65,7 @@ type Options struct {
 
 // Environment holds the dependencies of an installation.
 type Environment struct {
-	Printer *out.Printer
+	Printer *ui.Printer
 	Client  client.WithWatch
 	Config  *rest.Config
 	// Kube are the kubeconfig flags for Helm.
@@ -148,16 +148,16 @@ func (i *Installer) printPlan(p *installPlan) error {
 func (i *Installer) checkFlags() (err error) {
 	switch {
 	case i.RepoURL != "" && i.RepoURL != OriginalRepository:
-		return out.Fail("--repo-url is not supported: the chart is part of this program, use --local-chart-path for another one")
+		return ui.Fail("--repo-url is not supported: the chart is part of this program, use --local-chart-path for another one")
 	case i.DumpValuesPath != "" && !i.OnlyOutputValues:
-		return out.Fail("--dump-values-path is only valid with --only-output-values")
+		return ui.Fail("--dump-values-path is only valid with --only-output-values")
 	}
 	if i.given, err = userValues(i.ValueFiles, i.Set, i.SetString, i.Stdin); err != nil {
 		return err
 	}
 	if i.APIServerURL != "" && !i.SkipValidation && stringAt(i.given, "apiServer", "address") == "" {
 		if err := validateHost(i.APIServerURL); err != nil {
-			return out.Fail("--api-server-url: %w", err)
+			return ui.Fail("--api-server-url: %w", err)
 		}
 	}
 	if i.chart, err = i.loadChart(); err != nil {

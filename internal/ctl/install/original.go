@@ -13,7 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -60,7 +60,7 @@ func isOriginal(name string, containers []corev1.Container) bool {
 }
 
 func otherProduct(kind, namespace, name string) error {
-	return out.Fail("this cluster runs liqotech's Liqo, which cannot be upgraded to this one: %s %s/%s", kind, namespace, name).
+	return ui.Fail("this cluster runs liqotech's Liqo, which cannot be upgraded to this one: %s %s/%s", kind, namespace, name).
 		Hint("Unpeer and uninstall it with its own liqoctl (liqoctl uninstall --purge), then run this command again")
 }
 

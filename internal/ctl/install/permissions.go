@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/internal/ctl/cluster"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -69,7 +69,7 @@ func (i *Installer) requirePermissions(ctx context.Context, wanted []cluster.Per
 }
 
 func notPermitted(format string, args ...any) error {
-	return out.Fail(format, args...).Hint("Run this command as an administrator of the cluster, such as one bound to the ClusterRole cluster-admin")
+	return ui.Fail(format, args...).Hint("Run this command as an administrator of the cluster, such as one bound to the ClusterRole cluster-admin")
 }
 
 // permissionsFor returns the permissions that Helm and the installer need. A missing namespace is checked, too: permissions can be
@@ -104,7 +104,7 @@ func (i *Installer) resourceOf(obj *unstructured.Unstructured, crds []*unstructu
 	}
 	mapping, err := i.Client.RESTMapper().RESTMapping(gk, obj.GroupVersionKind().Version)
 	if apimeta.IsNoMatchError(err) {
-		return schema.GroupResource{}, false, out.Fail("the cluster does not know %s %s, which the chart needs with these values", obj.GetAPIVersion(), obj.GetKind())
+		return schema.GroupResource{}, false, ui.Fail("the cluster does not know %s %s, which the chart needs with these values", obj.GetAPIVersion(), obj.GetKind())
 	}
 	if err != nil {
 		return schema.GroupResource{}, false, fmt.Errorf("looking for the resource of %s: %w", gk, err)
@@ -153,10 +153,10 @@ func (i *Installer) checkOwner(ctx context.Context, want *unstructured.Unstructu
 	case name == Release && namespace == i.Namespace:
 		return nil
 	case name != "":
-		return out.Fail("%s %q exists already and belongs to Helm release %q in namespace %q", want.GetKind(), want.GetName(), name, namespace).
+		return ui.Fail("%s %q exists already and belongs to Helm release %q in namespace %q", want.GetKind(), want.GetName(), name, namespace).
 			Hint("Another installation conflicts: uninstall it, or upgrade it with -n %s", namespace)
 	}
-	return out.Fail("%s %q exists already and does not belong to this installation", want.GetKind(), want.GetName()).
+	return ui.Fail("%s %q exists already and does not belong to this installation", want.GetKind(), want.GetName()).
 		Hint("If nothing needs it any more, delete it: kubectl delete %s %s", strings.ToLower(want.GetKind()), want.GetName())
 }
 

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 )
 
 // installPlan holds all inputs of an installation, read before the first change.
@@ -41,7 +41,7 @@ func (i *Installer) preparePlan(ctx context.Context) (*installPlan, error) {
 }
 
 func (i *Installer) initPlan(ctx context.Context, p *installPlan) error {
-	step := i.Printer.Step("Initializing installer")
+	step := i.Printer.Spin("Initializing installer")
 	defer step.Stop()
 	err := i.checkReachable(ctx)
 	if err != nil {
@@ -87,7 +87,7 @@ func (i *Installer) dropProfiles(previous *previousRelease) error {
 }
 
 func (i *Installer) inspectCluster(ctx context.Context, p *installPlan) (*clusterFacts, error) {
-	step := i.Printer.Step("Retrieving cluster configuration")
+	step := i.Printer.Spin("Retrieving cluster configuration")
 	defer step.Stop()
 	f, err := i.detectCluster(ctx, p.previous)
 	if err != nil {
@@ -101,7 +101,7 @@ func (i *Installer) inspectCluster(ctx context.Context, p *installPlan) (*cluste
 }
 
 func (i *Installer) setValues(ctx context.Context, p *installPlan, f *clusterFacts) error {
-	step := i.Printer.Step("Generating installation parameters")
+	step := i.Printer.Spin("Generating installation parameters")
 	defer step.Stop()
 	p.values = mergeValues(i.profile, p.previous.values, i.ourValues(f, p.previous), f.values, i.given)
 	if err := p.previous.checkClusterID(stringAt(p.values, "discovery", "config", "clusterID")); err != nil {
@@ -141,7 +141,7 @@ func (i *Installer) writeValues(values map[string]any) error {
 		return fmt.Errorf("encoding the values: %w", err)
 	}
 	if err := os.WriteFile(path, data, 0o600); err != nil {
-		return out.Fail("writing the values: %w", err)
+		return ui.Fail("writing the values: %w", err)
 	}
 	i.Printer.Success("All Set! Chart values written to %q", path)
 	return nil

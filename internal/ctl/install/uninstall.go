@@ -19,7 +19,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -31,11 +31,11 @@ func Uninstall(ctx context.Context, c client.Client, kube genericclioptions.REST
 	}
 	err = untilStuck(ctx, c, namespace, func(wait context.Context) error { return h.uninstallRelease(wait, timeout, true) })
 	if _, stuck := errors.AsType[*stuckPod](err); stuck {
-		return out.Fail("Error uninstalling Liqo: %w", err).
+		return ui.Fail("Error uninstalling Liqo: %w", err).
 			Hint("It has to check and clean up before anything is removed: mend what keeps it from starting, then run this again")
 	}
 	if err != nil {
-		return out.Fail("Error uninstalling Liqo: %w", err).
+		return ui.Fail("Error uninstalling Liqo: %w", err).
 			Hint("The job that cleans up says why: kubectl logs -n %s -l %s=pre-delete", namespace, names.AppName)
 	}
 	return nothingLeft(ctx, c)
@@ -80,7 +80,7 @@ func nothingLeft(ctx context.Context, c client.Client) error {
 		return fmt.Errorf("looking for what is left: %w", err)
 	}
 	if len(roles.Items) > 0 {
-		return out.Fail("cluster-wide resources are still present - did you specify the right namespace?")
+		return ui.Fail("cluster-wide resources are still present - did you specify the right namespace?")
 	}
 	return nil
 }

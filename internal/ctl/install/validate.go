@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/policy"
 )
@@ -30,11 +30,11 @@ func (i *Installer) validateFacts(ctx context.Context, f *clusterFacts) error {
 		return err
 	}
 	if err := i.validatePodCIDRs(ctx, f); err != nil {
-		return out.Fail("validating Pod CIDRs %q: %w. Try setting the correct Pod CIDR using the vanilla *liqoctl install* command, or installing Liqo with Helm",
+		return ui.Fail("validating Pod CIDRs %q: %w. Try setting the correct Pod CIDR using the vanilla *liqoctl install* command, or installing Liqo with Helm",
 			joinPrefixes(f.podCIDRs), err)
 	}
 	if err := i.validateServiceCIDR(ctx, f.serviceCIDR); err != nil {
-		return out.Fail("validating Service CIDR %q: %w", f.serviceCIDR, err)
+		return ui.Fail("validating Service CIDR %q: %w", f.serviceCIDR, err)
 	}
 	return nil
 }
@@ -129,7 +129,7 @@ func (i *Installer) checkKernels(ctx context.Context) error {
 				continue
 			}
 			if have.LessThan(oldest) {
-				return out.Fail("kernel version %s does not satisfy the minimum requirements %s, disable this check with --disable-kernel-version-check", text, minimumKernel)
+				return ui.Fail("kernel version %s does not satisfy the minimum requirements %s, disable this check with --disable-kernel-version-check", text, minimumKernel)
 			}
 		}
 		return nil

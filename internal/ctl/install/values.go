@@ -16,7 +16,7 @@ import (
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	"helm.sh/helm/v4/pkg/strvals"
 
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 )
 
 // ourValues returns the values that follow from the flags and the cluster. The previous installation and the chart decide all other
@@ -69,22 +69,22 @@ func userValues(files, set, setString []string, stdin io.Reader) (map[string]any
 	for _, file := range files {
 		data, err := readValues(file, stdin)
 		if err != nil {
-			return nil, out.Fail("--values: reading the values in %s: %w", file, err)
+			return nil, ui.Fail("--values: reading the values in %s: %w", file, err)
 		}
 		given, err := loader.LoadValues(strings.NewReader(string(data)))
 		if err != nil {
-			return nil, out.Fail("--values: reading the values in %s: %w", file, err)
+			return nil, ui.Fail("--values: reading the values in %s: %w", file, err)
 		}
 		values = mergeValues(values, given)
 	}
 	for _, s := range set {
 		if err := strvals.ParseInto(s, values); err != nil {
-			return nil, out.Fail("reading --set %q: %w", s, err)
+			return nil, ui.Fail("reading --set %q: %w", s, err)
 		}
 	}
 	for _, s := range setString {
 		if err := strvals.ParseIntoString(s, values); err != nil {
-			return nil, out.Fail("reading --set-string %q: %w", s, err)
+			return nil, ui.Fail("reading --set-string %q: %w", s, err)
 		}
 	}
 	return values, nil

@@ -24,8 +24,8 @@ import (
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/ctltest"
-	"liqo.io/liqo/internal/ctl/out"
-	"liqo.io/liqo/internal/ctl/step"
+	"liqo.io/liqo/internal/ctl/ui"
+
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
@@ -161,7 +161,7 @@ func TestTheTunnelOfTheOtherDirectionIsNotWaitedForInVain(t *testing.T) {
 			})
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
-			p := step.New(out.New(strings.NewReader(""), io.Discard, io.Discard))
+			p := ui.NewPlan(ui.NewPrinter(strings.NewReader(""), io.Discard, io.Discard))
 			made.WaitForTunnel(p)
 			if err := p.Run(ctx); err == nil || !strings.Contains(err.Error(), "pod gw-milan-0 does not start: CrashLoopBackOff, exit code 1: no such device") {
 				t.Errorf("the wait ended: %v", err)
@@ -214,7 +214,7 @@ func TestADeletionIsWaitedForThroughTroubles(t *testing.T) {
 		testkit.Update(t, c.Client, cfg.DeepCopy(), func(cfg *networkingv1beta1.Configuration) { cfg.Finalizers = nil })
 		return testkit.Answer(503, ""), nil
 	})
-	in := &cluster.Cluster{Scope: out.New(strings.NewReader(""), io.Discard, io.Discard).Scope("local"), Name: "local", Kube: kubeClient}
+	in := &cluster.Cluster{Scope: ui.NewPrinter(strings.NewReader(""), io.Discard, io.Discard).Scope("local"), Name: "local", Kube: kubeClient}
 	gone := &networkRemains{Cluster: in, what: "Network configuration", list: &networkingv1beta1.ConfigurationList{}, Found: []client.Object{cfg}}
 	if err := gone.removeGateway(t.Context(), in, true); err != nil || !met.Load() {
 		t.Errorf("the wait ended: %v; met %v", err, met.Load())

@@ -19,6 +19,7 @@ type createConfigurationOptions struct {
 	pod, external []string
 }
 
+// CreateConfiguration returns the command "create configuration".
 func CreateConfiguration(c *cluster.Session, common *cluster.Creation) *cobra.Command {
 	o := &createConfigurationOptions{Creation: common}
 	cmd := c.WithOneArgument(common, &cobra.Command{

@@ -25,6 +25,7 @@ type createGatewayClientOptions struct {
 	mtu       int
 }
 
+// CreateGatewayClient returns the command "create gatewayclient".
 func CreateGatewayClient(c *cluster.Session, common *cluster.Creation) *cobra.Command {
 	o := &createGatewayClientOptions{Creation: common}
 	cmd := c.WithOneArgument(common, &cobra.Command{

@@ -20,6 +20,7 @@ type createGatewayServerOptions struct {
 	mtu int
 }
 
+// CreateGatewayServer returns the command "create gatewayserver".
 func CreateGatewayServer(c *cluster.Session, common *cluster.Creation) *cobra.Command {
 	o := &createGatewayServerOptions{Creation: common}
 	cmd := c.WithOneArgument(common, &cobra.Command{

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/internal/ctl/cluster"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/pki"
 )
 
@@ -19,6 +19,7 @@ type createPublicKeyOptions struct {
 	key string
 }
 
+// CreatePublicKey returns the command "create publickey".
 func CreatePublicKey(c *cluster.Session, common *cluster.Creation) *cobra.Command {
 	o := &createPublicKeyOptions{Creation: common}
 	cmd := c.WithOneArgument(common, &cobra.Command{
@@ -36,7 +37,7 @@ func CreatePublicKey(c *cluster.Session, common *cluster.Creation) *cobra.Comman
 func runCreatePublicKey(ctx context.Context, c *cluster.Session, o *createPublicKeyOptions, key client.ObjectKey) error {
 	public, err := pki.ParseTunnelPublicKey([]byte(o.key))
 	if err != nil {
-		return out.Fail("--public-key: %w", err)
+		return ui.Fail("--public-key: %w", err)
 	}
 	return c.CreateAndWait(ctx, o.Creation, newPublicKey(key, o.Peer, public), "Publickey created", "", nil)
 }

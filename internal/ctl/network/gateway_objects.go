@@ -20,7 +20,7 @@ import (
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/ctl/cluster"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -119,6 +119,7 @@ func newPublicKey(key client.ObjectKey, peer string, public [32]byte) *networkin
 	return obj
 }
 
+// NewConfiguration returns the Configuration of a peer, with its namespace and labels.
 func NewConfiguration(key client.ObjectKey, peer string, of networkingv1beta1.ClusterConfigCIDR) *networkingv1beta1.Configuration {
 	obj := &networkingv1beta1.Configuration{
 		ObjectMeta: PeerMeta(key, peer),
@@ -128,6 +129,7 @@ func NewConfiguration(key client.ObjectKey, peer string, of networkingv1beta1.Cl
 	return obj
 }
 
+// PeerMeta returns the namespace and the labels of an object about a peer.
 func PeerMeta(key client.ObjectKey, peer string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{names.RemoteClusterID: peer}}
 }
@@ -155,7 +157,7 @@ func OwnNetworks(ctx context.Context, kube client.Reader, liqoNamespace string) 
 			continue
 		}
 		if n.Status.CIDR == "" {
-			return of, out.Fail("the Network %s/%s has no prefix yet%s", n.Namespace, n.Name, ConditionSuffix(n.Status.Conditions, ipamv1alpha1.ConditionAllocated))
+			return of, ui.Fail("the Network %s/%s has no prefix yet%s", n.Namespace, n.Name, ConditionSuffix(n.Status.Conditions, ipamv1alpha1.ConditionAllocated))
 		}
 		*into = append(*into, n.Status.CIDR)
 	}
@@ -166,7 +168,7 @@ func OwnNetworks(ctx context.Context, kube client.Reader, liqoNamespace string) 
 }
 
 func noNetworking(liqoNamespace string) error {
-	return out.Fail("the networking module of Liqo is not installed: namespace %q has no Networks of the cluster", liqoNamespace).
+	return ui.Fail("the networking module of Liqo is not installed: namespace %q has no Networks of the cluster", liqoNamespace).
 		Hint("Was it installed with networking.enabled=false? Is Liqo in another namespace?")
 }
 

@@ -22,7 +22,7 @@ import (
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/cluster"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/pki"
 )
@@ -37,7 +37,7 @@ func checkRefused(conditions []metav1.Condition, generation int64) error {
 	if c == nil || c.Status == metav1.ConditionTrue || c.Reason == reasonPending || c.ObservedGeneration < generation {
 		return nil
 	}
-	return out.Fail("the gateway is refused: %s: %s", c.Reason, c.Message).See("docs/troubleshooting.md#a-gateway-is-not-ready")
+	return ui.Fail("the gateway is refused: %s: %s", c.Reason, c.Message).See("docs/troubleshooting.md#a-gateway-is-not-ready")
 }
 
 // checkObserved returns a Pending until a controller has observed the current generation of the gateway.
@@ -103,7 +103,7 @@ func checkConfigured(ctx context.Context, kube client.Reader, cfg *networkingv1b
 	case c.Status == metav1.ConditionTrue:
 		return nil
 	case c.Reason != reasonWaiting:
-		return out.Fail("the Configuration %s is refused: %s: %s", name, c.Reason, c.Message).
+		return ui.Fail("the Configuration %s is refused: %s: %s", name, c.Reason, c.Message).
 			See("docs/troubleshooting.md#a-configuration-is-not-ready")
 	}
 	var networks ipamv1alpha1.NetworkList
@@ -113,7 +113,7 @@ func checkConfigured(ctx context.Context, kube client.Reader, cfg *networkingv1b
 	for i := range networks.Items {
 		n := &networks.Items[i]
 		if metav1.IsControlledBy(n, cfg) && apimeta.IsStatusConditionFalse(n.Status.Conditions, ipamv1alpha1.ConditionAllocated) {
-			return out.Fail("the network %s of the other cluster cannot be remapped%s", n.Spec.CIDR, ConditionSuffix(n.Status.Conditions, ipamv1alpha1.ConditionAllocated)).
+			return ui.Fail("the network %s of the other cluster cannot be remapped%s", n.Spec.CIDR, ConditionSuffix(n.Status.Conditions, ipamv1alpha1.ConditionAllocated)).
 				See("docs/troubleshooting.md#a-network-an-ip-or-an-internalnode-is-given-nothing")
 		}
 	}
@@ -135,6 +135,7 @@ func newGateway(kind string, key client.ObjectKey) *gateway {
 	return GatewayOf(&networkingv1beta1.GatewayClient{ObjectMeta: meta})
 }
 
+// GatewayOf returns the gateway that an object describes.
 func GatewayOf(obj client.Object) *gateway {
 	g := &gateway{Object: obj}
 	g.server, _ = obj.(*networkingv1beta1.GatewayServer)
@@ -191,9 +192,9 @@ func (g *gateway) readGateway(ctx context.Context, kube client.Reader) error {
 	err := kube.Get(ctx, client.ObjectKeyFromObject(g.Object), g.Object)
 	switch {
 	case apierrors.IsNotFound(err):
-		return out.Fail("there is no %s", g.kindAndName())
+		return ui.Fail("there is no %s", g.kindAndName())
 	case apimeta.IsNoMatchError(err):
-		return out.Fail("the cluster has no gateway kinds: Liqo is not installed in it")
+		return ui.Fail("the cluster has no gateway kinds: Liqo is not installed in it")
 	case err != nil:
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"liqo.io/liqo/internal/ctl/cluster"
 )
 
+// GenerateConfiguration returns the command "generate configuration".
 func GenerateConfiguration(c *cluster.Session, o *cluster.Generation) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "configuration",

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/internal/ctl/cluster"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/pki"
 )
@@ -30,6 +30,7 @@ const (
 	dialer = "client"
 )
 
+// GeneratePublicKey returns the command "generate publickey".
 func GeneratePublicKey(c *cluster.Session, common *cluster.Generation) *cobra.Command {
 	o := &generatePublicKeyOptions{Generation: common}
 	cmd := &cobra.Command{
@@ -65,7 +66,7 @@ func runGeneratePublicKey(ctx context.Context, c *cluster.Session, o *generatePu
 		return err
 	}
 	gw := newGateway(o.kind, client.ObjectKey{Namespace: namespace, Name: o.gateway})
-	step := c.Step("Waiting for the keys of the gateway")
+	step := c.Spin("Waiting for the keys of the gateway")
 	defer step.Stop()
 	if err := gw.awaitKeys(ctx, kube); err != nil {
 		return err
@@ -89,7 +90,7 @@ func (g *gateway) publicKey(ctx context.Context, kube client.Reader) (public [32
 		return [32]byte(told), nil
 	}
 	if apierrors.IsNotFound(err) {
-		return public, out.Fail("the Secret %s, which %s names, does not exist", key, g.kindAndName())
+		return public, ui.Fail("the Secret %s, which %s names, does not exist", key, g.kindAndName())
 	} else if err != nil {
 		return public, fmt.Errorf("reading the keys of %s: %w", g.kindAndName(), err)
 	}
@@ -101,13 +102,13 @@ func publicKeyOf(secret *corev1.Secret) ([32]byte, error) {
 	if len(secret.Data[names.PublicKeyKey]) == 0 {
 		private, err := pki.ParseTunnelKey(secret.Data[names.PrivateKeyKey])
 		if err != nil {
-			return private, out.Fail("%s of the Secret %s: %w", names.PrivateKeyKey, client.ObjectKeyFromObject(secret), err)
+			return private, ui.Fail("%s of the Secret %s: %w", names.PrivateKeyKey, client.ObjectKeyFromObject(secret), err)
 		}
 		return pki.TunnelPublicKey(private)
 	}
 	public, err := pki.ParseTunnelPublicKey(secret.Data[names.PublicKeyKey])
 	if err != nil {
-		return public, out.Fail("%s of the Secret %s: %w", names.PublicKeyKey, client.ObjectKeyFromObject(secret), err)
+		return public, ui.Fail("%s of the Secret %s: %w", names.PublicKeyKey, client.ObjectKeyFromObject(secret), err)
 	}
 	return public, nil
 }

@@ -22,6 +22,7 @@ type NetworkOptions struct {
 	cluster.DryRunOptions
 }
 
+// NewNetworkCommand returns the command "network".
 func NewNetworkCommand(c *cluster.Session) *cobra.Command {
 	o := &NetworkOptions{}
 	cmd := cluster.NewGroup("network", "Connect the networks of two clusters, or disconnect them",

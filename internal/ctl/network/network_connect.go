@@ -20,10 +20,11 @@ import (
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/ctl/cluster"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
 )
 
+// ConnectOptions are the options of the command "network connect".
 type ConnectOptions struct {
 	*NetworkOptions
 	Server         gatewayServer
@@ -120,8 +121,10 @@ type Connection struct {
 	Tunnel *GatewayPair
 }
 
+// LocalConfig returns the configuration of the local cluster.
 func (n *Connection) LocalConfig() *peerConfig { return n.Both[0] }
 
+// RemoteConfig returns the configuration of the remote cluster.
 func (n *Connection) RemoteConfig() *peerConfig { return n.Both[1] }
 
 // InOrder returns both peer configurations, the one of the given cluster first.
@@ -175,7 +178,7 @@ func NoOpposite(ctx context.Context, local, remote *peerConfig, hint string) err
 		found []client.Object
 	}{{local, server, servers}, {remote, dialer, clients}} {
 		if len(reverse.found) > 0 {
-			return reverse.in.WrapWithCluster(out.Fail("gateway %s for the other direction already exists: %s", reverse.kind, client.ObjectKeyFromObject(reverse.found[0])).
+			return reverse.in.WrapWithCluster(ui.Fail("gateway %s for the other direction already exists: %s", reverse.kind, client.ObjectKeyFromObject(reverse.found[0])).
 				Hint("%s", hint))
 		}
 	}
@@ -222,13 +225,13 @@ func (o *ConnectOptions) checkTemplate(ctx context.Context, s *cluster.Cluster, 
 	err = s.Kube.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, obj)
 	switch {
 	case apierrors.IsNotFound(err), apimeta.IsNoMatchError(err):
-		return ref, out.Fail("template %s %s/%s not found", ref.Kind, ref.Namespace, ref.Name)
+		return ref, ui.Fail("template %s %s/%s not found", ref.Kind, ref.Namespace, ref.Name)
 	case err != nil:
 		return ref, fmt.Errorf("reading the template %s/%s: %w", ref.Namespace, ref.Name, err)
 	}
 	spec, _, _ := unstructured.NestedMap(obj.Object, "spec", "template", "spec", "service", "spec")
 	if err := fits(spec); err != nil {
-		return ref, out.Fail("the template %s/%s cannot be used: %w", ref.Namespace, ref.Name, err)
+		return ref, ui.Fail("the template %s/%s cannot be used: %w", ref.Namespace, ref.Name, err)
 	}
 	return ref, nil
 }

@@ -13,8 +13,7 @@ import (
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/ctl/cluster"
-	"liqo.io/liqo/internal/ctl/out"
-	"liqo.io/liqo/internal/ctl/step"
+	"liqo.io/liqo/internal/ctl/ui"
 )
 
 func networkDisconnect(c *cluster.Session, o *NetworkOptions) *cobra.Command {
@@ -98,10 +97,10 @@ func removeAll(ctx context.Context, c *cluster.Session, o *NetworkOptions, all [
 
 // RemoveFound deletes the objects after the permission check.
 func RemoveFound(ctx context.Context, c *cluster.Session, all []*networkRemains, wait bool) error {
-	p := step.New(c.Printer)
-	var gateways []*step.Step
+	p := ui.NewPlan(c.Printer)
+	var gateways []*ui.Step
 	for _, l := range all {
-		remove := func(ctx context.Context, told *out.Printer) error {
+		remove := func(ctx context.Context, told *ui.Printer) error {
 			return l.removeGateway(ctx, l.WithPrinter(told), wait)
 		}
 		if l.resource == configurations {
@@ -113,6 +112,7 @@ func RemoveFound(ctx context.Context, c *cluster.Session, all []*networkRemains,
 	return p.Run(ctx)
 }
 
+// ReadState reads the objects of the networks.
 func (l *networkRemains) ReadState(ctx context.Context) (err error) {
 	l.Found, err = FindOfPeer(ctx, l.Cluster, l.list, l.other)
 	l.Found = slices.DeleteFunc(l.Found, func(obj client.Object) bool { return l.Asked != "" && obj.GetNamespace() != l.Asked })

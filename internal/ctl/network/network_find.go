@@ -16,7 +16,7 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	"liqo.io/liqo/internal/ctl/cluster"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -75,7 +75,7 @@ func FindOne(ctx context.Context, s *cluster.Cluster, list client.ObjectList, ot
 	for _, obj := range found {
 		all = append(all, client.ObjectKeyFromObject(obj).String())
 	}
-	return nil, out.Fail("several %ss of %s exist: %s", strings.TrimSuffix(kind.Kind, "List"), other, strings.Join(all, ", ")).
+	return nil, ui.Fail("several %ss of %s exist: %s", strings.TrimSuffix(kind.Kind, "List"), other, strings.Join(all, ", ")).
 		Hint("Delete all but one of them")
 }
 
@@ -88,7 +88,7 @@ func (t *peerConfig) gatewayKey(ctx context.Context, kind, other string) (client
 		return key, err
 	}
 	if found.GetNamespace() != key.Namespace {
-		return key, out.Fail("the gateway %s %s would not use the Configuration of %s, whose namespace is %s: they have to be in one",
+		return key, ui.Fail("the gateway %s %s would not use the Configuration of %s, whose namespace is %s: they have to be in one",
 			kind, client.ObjectKeyFromObject(found), other, key.Namespace).
 			Hint("Remove the gateway by: liqoctl network disconnect")
 	}

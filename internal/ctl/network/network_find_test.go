@@ -13,7 +13,7 @@ import (
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/ctl/cluster"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
@@ -26,7 +26,7 @@ func lone(t *testing.T, c *testkit.ControlPlane, namespace string) *cluster.Clus
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &cluster.Cluster{Scope: out.New(strings.NewReader(""), io.Discard, io.Discard).Scope("local"), Name: "local", Kube: kubeClient, Namespace: namespace}
+	return &cluster.Cluster{Scope: ui.NewPrinter(strings.NewReader(""), io.Discard, io.Discard).Scope("local"), Name: "local", Kube: kubeClient, Namespace: namespace}
 }
 
 func TestWhatIsBeingDeletedGivesWay(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/cluster"
-	"liqo.io/liqo/internal/ctl/step"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -96,8 +96,8 @@ func ExchangeConfigurations(ctx context.Context, c *cluster.Session, both []*pee
 	for _, t := range both {
 		t.WithPrinter(c.Printer).Success("Network configuration correctly retrieved")
 	}
-	p := step.New(c.Printer)
-	written := map[*peerConfig]*step.Step{}
+	p := ui.NewPlan(c.Printer)
+	written := map[*peerConfig]*ui.Step{}
 	for _, t := range both {
 		written[t] = t.AddStep(p, "Setting up network configuration", "Network configuration correctly set up", func(ctx context.Context) error { return t.writeConfiguration(ctx, c) })
 	}

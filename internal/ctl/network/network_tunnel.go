@@ -17,7 +17,7 @@ import (
 	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/dryrun"
-	"liqo.io/liqo/internal/ctl/step"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 )
@@ -34,7 +34,7 @@ type GatewayPair struct {
 // CreateTunnel creates both gateways, gives each the public key of the other and, if wanted, waits until both report the tunnel as up.
 // Each step starts as early as possible, independent of the order of the lines: the client starts while the server still does.
 func (t *GatewayPair) CreateTunnel(ctx context.Context, c *cluster.Session, o *ConnectOptions) error {
-	p := step.New(c.Printer)
+	p := ui.NewPlan(c.Printer)
 	var endpoint networkingv1beta1.EndpointStatus
 	serves := t.Remote.AddStep(p, "Setting up gateway server", "Gateway server correctly set up", func(ctx context.Context) error {
 		return applyGateway(ctx, t.Remote, c, t.Server)
@@ -95,12 +95,12 @@ func applyGateway(ctx context.Context, s *cluster.Cluster, c *cluster.Session, g
 	return gw.readGateway(ctx, s.Kube)
 }
 
-func awaitPod(s *cluster.Cluster, p *step.Plan, gw *gateway, made *step.Step) {
+func awaitPod(s *cluster.Cluster, p *ui.Plan, gw *gateway, made *ui.Step) {
 	awaitPodAnd(s, p, gw, "Gateway pod "+names.Gateway(gw.GetName())+" is ready", made)
 }
 
 // awaitPodAnd prints done once a pod is ready, unless done is "".
-func awaitPodAnd(s *cluster.Cluster, p *step.Plan, gw *gateway, done string, made ...*step.Step) {
+func awaitPodAnd(s *cluster.Cluster, p *ui.Plan, gw *gateway, done string, made ...*ui.Step) {
 	s.AddStep(p, "Waiting for gateway pod "+names.Gateway(gw.GetName())+" to be ready", done, func(ctx context.Context) error {
 		gw := gw.deepCopy()
 		if len(made) > 0 { // created by this command
@@ -113,12 +113,12 @@ func awaitPodAnd(s *cluster.Cluster, p *step.Plan, gw *gateway, done string, mad
 }
 
 // shareKeys gives each gateway the public key of the other.
-func (t *GatewayPair) shareKeys(p *step.Plan, c *cluster.Session, serves, dials *step.Step) {
+func (t *GatewayPair) shareKeys(p *ui.Plan, c *cluster.Session, serves, dials *ui.Step) {
 	for _, from := range []struct {
 		side  *cluster.Cluster
 		gw    *gateway
 		kind  string
-		made  *step.Step
+		made  *ui.Step
 		to    *cluster.Cluster
 		owner *gateway
 	}{{t.Remote, t.Server, server, serves, t.Local, t.Client}, {t.Local, t.Client, dialer, dials, t.Remote, t.Server}} {
@@ -188,7 +188,7 @@ func (t *GatewayPair) bothEndpoints() (local, remote tunnelEndpoint) {
 }
 
 // WaitForTunnel waits until both gateways report the tunnel as up. For existing gateways only problems are printed.
-func (t *GatewayPair) WaitForTunnel(p *step.Plan, made ...*step.Step) {
+func (t *GatewayPair) WaitForTunnel(p *ui.Plan, made ...*ui.Step) {
 	local, remote := t.bothEndpoints()
 	if t.Opposite {
 		awaitPodAnd(local.Cluster, p, local.gw, "")

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"liqo.io/liqo/internal/ctl/cluster"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -32,6 +32,7 @@ type testNetworkOptions struct {
 	output                             string
 }
 
+// TestNetwork returns the command "test network".
 func TestNetwork(c *cluster.Session, common *TestOptions) *cobra.Command {
 	o := &testNetworkOptions{TestOptions: common}
 	cmd := &cobra.Command{
@@ -157,9 +158,9 @@ func (t *networkTest) summaryError(checks []*check) error {
 	case err != nil:
 		return err
 	case counts[failedCheck] > 0:
-		return out.Fail("some checks failed").Hint("liqoctl info peer shows the state of the tunnel").See("docs/troubleshooting.md#by-symptom-between-clusters")
+		return ui.Fail("some checks failed").Hint("liqoctl info peer shows the state of the tunnel").See("docs/troubleshooting.md#by-symptom-between-clusters")
 	case counts[untried] > 0:
-		return out.Fail("%d checks were not tried before the timeout", counts[untried])
+		return ui.Fail("%d checks were not tried before the timeout", counts[untried])
 	}
 	t.Success("All checks completed")
 	return nil

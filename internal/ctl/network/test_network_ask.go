@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/internal/await"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/prefix"
 	"liqo.io/liqo/internal/probe"
 )
@@ -133,7 +133,7 @@ func sourceTo(address string) netip.Addr {
 
 // findLoadBalancers waits for the load balancers of all clusters concurrently. A missing one makes its check fail.
 func (t *networkTest) findLoadBalancers(ctx context.Context) {
-	step := t.Step("Waiting for load balancers")
+	step := t.Spin("Waiting for load balancers")
 	defer step.Stop()
 	within, cancel := context.WithTimeout(ctx, balancerTimeout)
 	defer cancel()
@@ -170,7 +170,7 @@ func (t *networkTest) serverPods(ctx context.Context, n int, pods []corev1.Pod) 
 			}
 			seen, ok := provider.seen[t.consumer.ID].ToLocal(addr)
 			if !ok {
-				return nil, t.consumer.WrapWithCluster(out.Fail("pod %s has the address %s, which is in no network that %s knows of", pod.Name, addr, provider.ID).
+				return nil, t.consumer.WrapWithCluster(ui.Fail("pod %s has the address %s, which is in no network that %s knows of", pod.Name, addr, provider.ID).
 					Hint("The Configuration of %s in %s lacks a network of pods", t.consumer.ID, provider.ID))
 			}
 			s.at[provider.ID] = seen.String()
@@ -207,7 +207,7 @@ func (t *networkTest) exposeServers(ctx context.Context, p *testCluster, n int, 
 			e.own[s.node] = append(e.own[s.node], s.name)
 		}
 	}
-	step := p.Step("Waiting for the endpoints of the Services " + serviceName(n))
+	step := p.Spin("Waiting for the endpoints of the Services " + serviceName(n))
 	defer step.Stop()
 	waiting, within := errgroup.WithContext(ctx)
 	for _, one := range t.servicesOf(n) {
@@ -271,7 +271,7 @@ func (t *networkTest) askFrom(ctx context.Context, p *testCluster, askers []*cli
 		open[a.name] = a
 	}
 	what := await.Watched{List: &corev1.PodList{}, Opts: []client.ListOption{client.InNamespace(p.askers), client.HasLabels{AskerLabel}}}
-	step := p.Step(fmt.Sprintf("%d pods ask", len(askers)))
+	step := p.Spin(fmt.Sprintf("%d pods ask", len(askers)))
 	defer step.Stop()
 	return await.Until(ctx, p.Kube, func(ctx context.Context) error {
 		var list corev1.PodList
@@ -303,7 +303,7 @@ func (t *networkTest) askFrom(ctx context.Context, p *testCluster, askers []*cli
 			return stuck
 		}
 		if there < len(open) {
-			return out.Fail("client pods were deleted while waiting")
+			return ui.Fail("client pods were deleted while waiting")
 		}
 		return why
 	}, what)

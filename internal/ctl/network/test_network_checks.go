@@ -90,6 +90,7 @@ type serverPod struct {
 	at map[string]string
 }
 
+// String returns the text of the value.
 func (s *serverPod) String() string {
 	if s.node == "" {
 		return fmt.Sprintf("pod %s of %s", s.name, s.of.ID)
@@ -221,6 +222,7 @@ func planOutside(o *testNetworkOptions, pair [2]*testCluster, services map[*test
 	return checks
 }
 
+// HostPort returns an address with a port, in the form of URLs.
 func HostPort(host string, port int32) string { return net.JoinHostPort(host, strconv.Itoa(int(port))) }
 
 func internalAddress(n *corev1.Node) string { return nodeAddress(n, corev1.NodeInternalIP) }

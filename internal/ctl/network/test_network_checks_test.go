@@ -19,7 +19,7 @@ import (
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/ctl/cluster"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/prefix"
 	"liqo.io/liqo/internal/probe"
 )
@@ -35,7 +35,7 @@ func testNode(name, address string, labels ...string) corev1.Node {
 }
 
 func partyOf(id string, nodes ...corev1.Node) *testCluster {
-	return &testCluster{Cluster: &cluster.Cluster{ID: id, Scope: out.New(strings.NewReader(""), io.Discard, io.Discard).Scope(id)}, nodes: schedulableNodes(nodes), reached: servingPorts(nodes)}
+	return &testCluster{Cluster: &cluster.Cluster{ID: id, Scope: ui.NewPrinter(strings.NewReader(""), io.Discard, io.Discard).Scope(id)}, nodes: schedulableNodes(nodes), reached: servingPorts(nodes)}
 }
 
 // romeAndMilan have two nodes and one, and see each other under other addresses.

@@ -20,7 +20,7 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/cluster"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -54,7 +54,7 @@ func (t *networkTest) hasFixtures(ctx context.Context) (left bool, err error) {
 			errs = append(errs, p.WrapWithCluster(err))
 		case ns == nil:
 		case !ofTest(ns):
-			errs = append(errs, p.WrapWithCluster(out.Fail("namespace %q exists and is not of a test: delete it", ns.Name)))
+			errs = append(errs, p.WrapWithCluster(ui.Fail("namespace %q exists and is not of a test: delete it", ns.Name)))
 		default:
 			left = true
 		}
@@ -100,7 +100,7 @@ func (t *networkTest) finishTest(ctx context.Context) error {
 // with an unresponsive API server does not delay the others.
 func (t *networkTest) removeAll(ctx context.Context) error {
 	all := t.allClusters()
-	step := t.Step("Removing the test")
+	step := t.Spin("Removing the test")
 	defer step.Stop()
 	errs := make([]error, len(all))
 	var removing sync.WaitGroup
@@ -236,7 +236,7 @@ func (t *networkTest) awaitServers(ctx context.Context, n int) error {
 			return err
 		}
 		if len(list.Items) != n {
-			return out.Fail("%d server pods exist instead of %d: another client created or deleted some", len(list.Items), n)
+			return ui.Fail("%d server pods exist instead of %d: another client created or deleted some", len(list.Items), n)
 		}
 		now := ""
 		for i := range list.Items {
@@ -256,7 +256,7 @@ func (t *networkTest) awaitServers(ctx context.Context, n int) error {
 		return nil
 	}, what)
 	if err != nil && ctx.Err() == nil && within.Err() != nil {
-		return out.Fail("%s", refused)
+		return ui.Fail("%s", refused)
 	}
 	return err
 }
@@ -274,13 +274,13 @@ func refusalOf(pod *corev1.Pod) string {
 // checkStarting returns a Pending with the state of a pod, and an error for a missing image or an ended pod.
 func checkStarting(pod *corev1.Pod) error {
 	if pod.Status.Phase == corev1.PodFailed {
-		return out.Fail("pod %s failed: %s %s", pod.Name, pod.Status.Reason, pod.Status.Message)
+		return ui.Fail("pod %s failed: %s %s", pod.Name, pod.Status.Reason, pod.Status.Message)
 	}
 	if why := refusalOf(pod); why != "" {
 		return await.Pending(why)
 	}
 	if problem := await.PodProblemOf(pod); await.LacksImage(problem.Reason) && problem.Reason != "ErrImagePull" { // a second attempt may succeed
-		return out.Fail("pod %s does not start: %s", pod.Name, problem).Hint("--image names another image of Liqo")
+		return ui.Fail("pod %s does not start: %s", pod.Name, problem).Hint("--image names another image of Liqo")
 	}
 	return cluster.NotReady(pod.Name, []corev1.Pod{*pod})
 }

@@ -21,7 +21,7 @@ import (
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/cluster"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/probe"
 )
 
@@ -45,7 +45,7 @@ func (t *networkTest) showAll(ctx context.Context) error {
 	showing, within := errgroup.WithContext(ctx)
 	for _, p := range t.allClusters() {
 		showing.Go(func() error {
-			step := p.Step("Waiting for the IP " + shownName)
+			step := p.Spin("Waiting for the IP " + shownName)
 			defer step.Stop()
 			return p.WrapWithCluster(await.IgnoreSkipped(t.createIPs(within, p)))
 		})
@@ -98,7 +98,7 @@ func (p *testCluster) chooseShown(ctx context.Context) error {
 	}
 	others := slices.DeleteFunc(all.Items, func(ip ipamv1alpha1.IP) bool { return ip.Namespace == p.askers }) // the orphaned IP of a killed run will be deleted
 	if p.shown.node = nodeWithoutIP(p.nodes, others); p.shown.node == nil {
-		return out.Fail("--ip has no node to try: other IPs show the addresses of all schedulable nodes, and the oldest IP of an address counts")
+		return ui.Fail("--ip has no node to try: other IPs show the addresses of all schedulable nodes, and the oldest IP of an address counts")
 	}
 	return nil
 }
@@ -155,7 +155,7 @@ func (t *networkTest) planShown() (askers []*clientPod, err error) {
 			if from != to {
 				var ok bool
 				if alias, ok = from.seen[to.ID].ToLocal(alias); !ok {
-					return nil, from.WrapWithCluster(out.Fail("the IP %s of %s is %s, which is not in a network of its Configuration", shownName, to.ID, to.shown.alias))
+					return nil, from.WrapWithCluster(ui.Fail("the IP %s of %s is %s, which is not in a network of its Configuration", shownName, to.ID, to.shown.alias))
 				}
 			}
 			for i := range from.nodes {

@@ -19,7 +19,7 @@ import (
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/ctl/cluster"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
@@ -143,7 +143,7 @@ func testClusters(ctx context.Context, c *cluster.Session, o *testNetworkOptions
 }
 
 func namedTwice(format string, what any) error {
-	return out.Fail("the clusters must be different: "+format+" is named twice", what).
+	return ui.Fail("the clusters must be different: "+format+" is named twice", what).
 		Hint("The consumer is that of --kubeconfig or --context, the providers those of --remote-kubeconfigs")
 }
 
@@ -159,7 +159,7 @@ func (t *networkTest) checkNodePorts() error {
 		}
 	}
 	if len(without) == len(t.allClusters()) {
-		return out.Fail("--np-nodes %s selects no node that is ready, in no cluster", t.nodePortNodes)
+		return ui.Fail("--np-nodes %s selects no node that is ready, in no cluster", t.nodePortNodes)
 	}
 	for _, p := range without {
 		p.Warn("--np-nodes %s selects no node that is ready: no NodePort of this cluster is tried", t.nodePortNodes)
@@ -175,7 +175,7 @@ func (t *networkTest) findVirtualNodes(ctx context.Context, p *testCluster) erro
 	}
 	var err error
 	if p.lent, err = nodesOf(p.nodes, readyVirtualNodes(list.Items, p.ID, t.lenders)); err == nil && len(p.lent) == 0 {
-		err = out.Fail("no node of %s takes pods of this cluster: the offloadingPatch of its VirtualNode asks for others", p.ID)
+		err = ui.Fail("no node of %s takes pods of this cluster: the offloadingPatch of its VirtualNode asks for others", p.ID)
 	}
 	return err
 }
@@ -255,7 +255,7 @@ func (t *networkTest) readCluster(ctx context.Context, p *testCluster) error {
 	}
 	p.nodes, p.reached = schedulableNodes(list.Items), servingPorts(list.Items)
 	if len(p.nodes) == 0 {
-		return out.Fail("no node takes pods: all have taints, are cordoned or not ready")
+		return ui.Fail("no node takes pods: all have taints, are cordoned or not ready")
 	}
 	p.image = t.image
 	if p.image != "" {
@@ -298,7 +298,7 @@ func (p *testCluster) viewOf(ctx context.Context, other string) (networkView, er
 	}
 	cfg := peer.Configuration(list.Items, liqov1beta1.ClusterID(other))
 	if cfg == nil {
-		return networkView{}, out.Fail("no Configuration of %s found: the clusters are not connected", other).
+		return networkView{}, ui.Fail("no Configuration of %s found: the clusters are not connected", other).
 			Hint("Connect them by: liqoctl network connect")
 	}
 	name := client.ObjectKeyFromObject(cfg)
@@ -308,7 +308,7 @@ func (p *testCluster) viewOf(ctx context.Context, other string) (networkView, er
 	case err != nil:
 		return networkView{}, fmt.Errorf("reading the Configuration %s: %w", name, err)
 	case !placed, !ok:
-		return networkView{}, out.Fail("the networks of %s are seen under no prefixes: its Configuration %s is not ready", other, name)
+		return networkView{}, ui.Fail("the networks of %s are seen under no prefixes: its Configuration %s is not ready", other, name)
 	}
 	return networkView{append(networks.Pods, networks.External...), seen}, nil
 }
@@ -343,7 +343,7 @@ func offloadableProviders(all []corev1.Node) map[string]bool {
 
 // checkOffloadable returns the reason why no pod can be offloaded to a provider, such as a broken network.
 func checkOffloadable(all []corev1.Node, provider string) error {
-	failure := out.Fail("no virtual node of %s found: no pod can be offloaded to it", provider)
+	failure := ui.Fail("no virtual node of %s found: no pod can be offloaded to it", provider)
 	for i := range all {
 		n := &all[i]
 		if n.Labels[names.NodeType] != names.NodeTypeVirtualNode || n.Labels[names.RemoteClusterID] != provider {
@@ -356,7 +356,7 @@ func checkOffloadable(all []corev1.Node, provider string) error {
 		if c := readyCondition(n); c != nil {
 			why = c.Message
 		}
-		failure = out.Fail("no virtual node of %s is ready: %s: %s", provider, n.Name, why)
+		failure = ui.Fail("no virtual node of %s is ready: %s: %s", provider, n.Name, why)
 	}
 	return failure.Hint("Run: liqoctl info peer %s", provider).See("docs/troubleshooting.md#the-node-is-not-there-or-not-ready")
 }

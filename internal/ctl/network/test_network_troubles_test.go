@@ -19,7 +19,7 @@ import (
 
 	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/ctltest"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -35,7 +35,7 @@ func partyIn(t *testing.T, c *testkit.ControlPlane, id string, answer func(*http
 
 func testOf(consumer *testCluster, providers ...*testCluster) *networkTest {
 	return &networkTest{
-		Session: &cluster.Session{Printer: out.New(strings.NewReader(""), io.Discard, io.Discard)}, testNetworkOptions: &testNetworkOptions{TestOptions: &TestOptions{}},
+		Session: &cluster.Session{Printer: ui.NewPrinter(strings.NewReader(""), io.Discard, io.Discard)}, testNetworkOptions: &testNetworkOptions{TestOptions: &TestOptions{}},
 		consumer: consumer, providers: providers,
 	}
 }
@@ -110,7 +110,7 @@ func TestWhatANetworkTestFoundOutIsToldWhenAPodIsStuck(t *testing.T) {
 		return nil, nil
 	})
 	err := testOf(p).askInside(t.Context(), askers)
-	if _, said := errors.AsType[*out.Failure](err); !said || !strings.Contains(err.Error(), "InvalidImageName") || askers[0].checks[0].hasResult() || !askers[1].checks[0].hasResult() {
+	if _, said := errors.AsType[*ui.Failure](err); !said || !strings.Contains(err.Error(), "InvalidImageName") || askers[0].checks[0].hasResult() || !askers[1].checks[0].hasResult() {
 		t.Errorf("%v; %+v %+v", err, askers[0].checks[0], askers[1].checks[0])
 	}
 }

@@ -26,6 +26,7 @@ type authenticateOptions struct {
 	cluster.DryRunOptions
 }
 
+// NewAuthenticateCommand returns the command "authenticate".
 func NewAuthenticateCommand(c *cluster.Session) *cobra.Command {
 	o := &authenticateOptions{}
 	cmd := &cobra.Command{

@@ -21,7 +21,7 @@ import (
 	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/dryrun"
 	"liqo.io/liqo/internal/ctl/network"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/pki"
 )
@@ -38,7 +38,7 @@ func identityFor(ctx context.Context, s *cluster.Cluster, provider string) (stri
 	}
 	for i := range kubeconfigs {
 		if secret := &kubeconfigs[i]; metav1.GetControllerOf(secret) == nil && secret.DeletionTimestamp == nil {
-			return "", out.Fail("the Secret %s has credentials for %s that were made by hand", client.ObjectKeyFromObject(secret), provider).
+			return "", ui.Fail("the Secret %s has credentials for %s that were made by hand", client.ObjectKeyFromObject(secret), provider).
 				Hint("They are of use as they are: to have others, delete it first")
 		}
 	}
@@ -58,7 +58,7 @@ func identityFor(ctx context.Context, s *cluster.Cluster, provider string) (stri
 	case 1:
 		return found[0], nil
 	}
-	return "", out.Fail("several Identities for %s exist in namespace %s: %s", provider, s.Namespace, strings.Join(found, ", ")).Hint("Delete all but one of them")
+	return "", ui.Fail("several Identities for %s exist in namespace %s: %s", provider, s.Namespace, strings.Join(found, ", ")).Hint("Delete all but one of them")
 }
 
 // controlPlaneSecrets returns the Secrets with a kubeconfig of the control plane of a provider.
@@ -91,10 +91,10 @@ func checkIdentity(identity *authv1beta1.Identity, key crypto.Signer) error {
 		return nil
 	}
 	if len(params.SignedCRT) == 0 {
-		return out.Fail("the provider issued unsupported credentials: no certificate")
+		return ui.Fail("the provider issued unsupported credentials: no certificate")
 	}
 	if err := pki.CheckCertificate(params.SignedCRT, key.Public()); err != nil {
-		return out.Fail("the certificate that the provider gave is of no use: %w", err)
+		return ui.Fail("the certificate that the provider gave is of no use: %w", err)
 	}
 	private, err := pki.EncodeKey(key)
 	if err != nil {
@@ -112,7 +112,7 @@ func checkIdentity(identity *authv1beta1.Identity, key crypto.Signer) error {
 		_, err = pki.ParseKubeconfig(encoded)
 	}
 	if err != nil {
-		return out.Fail("using the parameters of the provider: %w", err)
+		return ui.Fail("using the parameters of the provider: %w", err)
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/dryrun"
 	"liqo.io/liqo/internal/ctl/network"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/prefix"
 )
@@ -40,7 +40,7 @@ func (a *Authentication) apiServerURL(ctx context.Context) (string, error) {
 		return "", nil
 	}
 	proxy, err := a.throughTunnel(ctx)
-	switch _, none := errors.AsType[*out.Failure](err); {
+	switch _, none := errors.AsType[*ui.Failure](err); {
 	case none, apierrors.IsForbidden(err):
 		return "", nil // the existing proxy leads elsewhere
 	case err != nil || proxy != *a.have.Spec.ProxyURL:
@@ -68,12 +68,12 @@ func apiServerProxy(ctx context.Context, s *cluster.Cluster) (netip.Addr, error)
 	err := s.Kube.Get(ctx, key, ip)
 	switch {
 	case apierrors.IsNotFound(err), apimeta.IsNoMatchError(err):
-		return netip.Addr{}, out.Fail("its API server has no proxy in the tunnel: IP %s not found", key).
+		return netip.Addr{}, ui.Fail("its API server has no proxy in the tunnel: IP %s not found", key).
 			Hint("Check that proxy.enabled and networking.enabled of its installation are true, or set --proxy-url")
 	case err != nil:
 		return netip.Addr{}, fmt.Errorf("looking for the proxy of the API server: %w", err)
 	case ip.Status.IP == "":
-		return netip.Addr{}, out.Fail("the IP %s has no address yet%s", key, network.ConditionSuffix(ip.Status.Conditions, ipamv1alpha1.ConditionAllocated))
+		return netip.Addr{}, ui.Fail("the IP %s has no address yet%s", key, network.ConditionSuffix(ip.Status.Conditions, ipamv1alpha1.ConditionAllocated))
 	}
 	addr, err := netip.ParseAddr(string(ip.Status.IP))
 	if err != nil {
@@ -90,7 +90,7 @@ func remappedAddress(ctx context.Context, s *cluster.Cluster, other string, ther
 	}
 	cfg, ok := found.(*networkingv1beta1.Configuration)
 	if !ok {
-		return there, out.Fail("%w: no Configuration of %s found", errNotConnected, other).Hint("Connect them first, by: liqoctl network connect").
+		return there, ui.Fail("%w: no Configuration of %s found", errNotConnected, other).Hint("Connect them first, by: liqoctl network connect").
 			See("docs/troubleshooting.md#a-connection-is-not-connected")
 	}
 	networks, placed, err := prefix.Of(cfg)
@@ -98,7 +98,7 @@ func remappedAddress(ctx context.Context, s *cluster.Cluster, other string, ther
 		return there, fmt.Errorf("reading the Configuration %s: %w", client.ObjectKeyFromObject(cfg), err)
 	}
 	if !placed {
-		return there, out.Fail("%w: the Configuration %s has no prefixes yet", errNotConnected, client.ObjectKeyFromObject(cfg))
+		return there, ui.Fail("%w: the Configuration %s has no prefixes yet", errNotConnected, client.ObjectKeyFromObject(cfg))
 	}
 	if here, ok := networks.ToLocal(there); ok {
 		return here, nil

@@ -20,7 +20,7 @@ import (
 	"liqo.io/liqo/internal/ctl/ctltest"
 	"liqo.io/liqo/internal/ctl/dryrun"
 	"liqo.io/liqo/internal/ctl/network"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
 )
@@ -32,7 +32,7 @@ func TestPeeringThroughTheTunnelIsRefusedBeforeAnythingIsDone(t *testing.T) {
 	milan, said := ctltest.BareSide(t, c, "remote", "milan-in-band")
 	survey := func() error {
 		r := &peeringRun{
-			Session: &cluster.Session{Printer: out.New(strings.NewReader(""), said, said)}, consumer: rome, provider: milan,
+			Session: &cluster.Session{Printer: ui.NewPrinter(strings.NewReader(""), said, said)}, consumer: rome, provider: milan,
 			options: &peerOptions{networkingDisabled: true, inBand: true}, // the networks are somebody else's
 		}
 		return r.readState(t.Context())
@@ -49,7 +49,7 @@ func TestPeeringThroughTheTunnelIsRefusedBeforeAnythingIsDone(t *testing.T) {
 	testkit.UpdateStatus(t, c.Client, ip, func(ip *ipamv1alpha1.IP) { ip.Status.IP, ip.Status.CIDR = "10.70.0.9", "10.70.0.0/16" })
 	refused("the networks are not connected: no Configuration of " + milan.ID + " found")
 	// The networks that the command would connect need not be connected for its preview.
-	a := &Authentication{Session: &cluster.Session{Printer: out.New(strings.NewReader(""), said, said)}, Consumer: rome, Provider: milan, inBand: true}
+	a := &Authentication{Session: &cluster.Session{Printer: ui.NewPrinter(strings.NewReader(""), said, said)}, Consumer: rome, Provider: milan, inBand: true}
 	if err := a.readState(t.Context()); err == nil || !strings.Contains(err.Error(), "the networks are not connected: no Configuration of "+milan.ID+" found") {
 		t.Errorf("authenticate is not refused: %v", err)
 	}
@@ -100,7 +100,7 @@ func TestTheWayThroughTheTunnelStays(t *testing.T) {
 			}
 		})
 		o := &peerOptions{networkingDisabled: true, wayAsked: v.asked != "", proxyURL: strings.TrimPrefix(v.asked, "none")}
-		r := &peeringRun{Session: &cluster.Session{Printer: out.New(strings.NewReader(""), said, said)}, consumer: rome, provider: milan, options: o}
+		r := &peeringRun{Session: &cluster.Session{Printer: ui.NewPrinter(strings.NewReader(""), said, said)}, consumer: rome, provider: milan, options: o}
 		if err := r.readState(t.Context()); err != nil || r.proxyURL != v.want {
 			t.Errorf("%s: it is %q: %v", v.name, r.proxyURL, err)
 		}
@@ -108,7 +108,7 @@ func TestTheWayThroughTheTunnelStays(t *testing.T) {
 	if err := c.Client.Delete(t.Context(), ip); err != nil {
 		t.Fatal(err)
 	}
-	a := &Authentication{Session: &cluster.Session{Printer: out.New(strings.NewReader(""), said, said)}, Consumer: rome, Provider: milan, asBefore: true}
+	a := &Authentication{Session: &cluster.Session{Printer: ui.NewPrinter(strings.NewReader(""), said, said)}, Consumer: rome, Provider: milan, asBefore: true}
 	if err := a.readState(t.Context()); err != nil || a.have == nil || a.proxyURL != "" {
 		t.Errorf("without a proxy it is %q: %v", a.proxyURL, err)
 	}
@@ -121,7 +121,7 @@ func TestUnpeerKnowsThatTheConsumerNeedsTheTunnel(t *testing.T) {
 	milan, _ := ctltest.BareSide(t, c, "remote", "milan-by-proxy")
 	byProxy := func() bool {
 		t.Helper()
-		u := &unpeering{Session: &cluster.Session{Printer: out.New(strings.NewReader(""), said, said)}, options: &unpeerOptions{}, consumer: rome, provider: milan}
+		u := &unpeering{Session: &cluster.Session{Printer: ui.NewPrinter(strings.NewReader(""), said, said)}, options: &unpeerOptions{}, consumer: rome, provider: milan}
 		if err := u.readState(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +148,7 @@ func TestUnpeerKnowsWhetherPodsMayNeedTheTunnel(t *testing.T) {
 	milan, _ := ctltest.BareSide(t, c, "remote", "milan-of-pods")
 	runs := func() bool {
 		t.Helper()
-		u := &unpeering{Session: &cluster.Session{Printer: out.New(strings.NewReader(""), said, said)}, options: &unpeerOptions{}, consumer: rome, provider: milan}
+		u := &unpeering{Session: &cluster.Session{Printer: ui.NewPrinter(strings.NewReader(""), said, said)}, options: &unpeerOptions{}, consumer: rome, provider: milan}
 		if err := u.readState(t.Context()); err != nil {
 			t.Fatal(err)
 		}

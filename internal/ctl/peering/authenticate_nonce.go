@@ -19,7 +19,7 @@ import (
 	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/dryrun"
 	"liqo.io/liqo/internal/ctl/network"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/pki"
@@ -66,7 +66,7 @@ func keyFor(ctx context.Context, s *cluster.Cluster, provider string) (crypto.Si
 	}
 	key, err := pki.ParseKey(secret.Data[names.PrivateKeyKey])
 	if err != nil {
-		return nil, out.Fail("the Secret %s has no usable key: %w", at, err)
+		return nil, ui.Fail("the Secret %s has no usable key: %w", at, err)
 	}
 	return key, nil
 }
@@ -190,7 +190,7 @@ func awaitNonce(ctx context.Context, s *cluster.Cluster, at client.ObjectKey) (n
 			return await.Pending(fmt.Sprintf("the Secret %s has no nonce yet: is liqo-controller-manager running?", at))
 		}
 		if err := pki.CheckNonce(nonce); err != nil {
-			return out.Fail("the Secret %s has an invalid nonce: %w", at, err)
+			return ui.Fail("the Secret %s has an invalid nonce: %w", at, err)
 		}
 		return nil
 	})

@@ -18,7 +18,7 @@ import (
 	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/dryrun"
 	"liqo.io/liqo/internal/ctl/network"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/pki"
 	"liqo.io/liqo/internal/policy"
@@ -38,9 +38,9 @@ func tenantOf(ctx context.Context, s *cluster.Cluster, consumer string) (*authv1
 	tenant, key := found.(*authv1beta1.Tenant), client.ObjectKeyFromObject(found)
 	switch {
 	case tenant.Namespace != s.Namespace:
-		return nil, out.Fail("the Tenant %s of %s is not in its tenant namespace, which is %s", key, consumer, s.Namespace).Hint("Delete it")
+		return nil, ui.Fail("the Tenant %s of %s is not in its tenant namespace, which is %s", key, consumer, s.Namespace).Hint("Delete it")
 	case !policy.ExchangesKeys(tenant):
-		return nil, out.Fail("the Tenant %s was made for credentials that are made by hand: its policy is %s", key, authv1beta1.TolerateNoHandshake).
+		return nil, ui.Fail("the Tenant %s was made for credentials that are made by hand: its policy is %s", key, authv1beta1.TolerateNoHandshake).
 			Hint("Delete it, and the kubeconfig of %s in the consumer", s.ID)
 	}
 	return tenant, nil
@@ -113,14 +113,14 @@ func checkGranted(tenant *authv1beta1.Tenant) error {
 	case ready == nil || ready.ObservedGeneration != tenant.Generation:
 		return await.Pending(fmt.Sprintf("Tenant %s has not been processed yet: is liqo-controller-manager running?", key))
 	case ready.Status != metav1.ConditionTrue:
-		return out.Fail("the Tenant %s is refused: %s: %s", key, ready.Reason, ready.Message).See("docs/troubleshooting.md#a-slice-is-not-accepted")
+		return ui.Fail("the Tenant %s is refused: %s: %s", key, ready.Reason, ready.Message).See("docs/troubleshooting.md#a-slice-is-not-accepted")
 	}
 	issued := apimeta.FindStatusCondition(tenant.Status.Conditions, authv1beta1.TenantCertificateIssued)
 	switch {
 	case issued == nil || issued.ObservedGeneration != tenant.Generation:
 		return await.Pending(fmt.Sprintf("the certificate for the Tenant %s was not asked for yet", key))
 	case issued.Status == metav1.ConditionFalse && issued.Reason != authv1beta1.ReasonCertificatePending && issued.Reason != authv1beta1.ReasonCertificateLate:
-		return out.Fail("no certificate was issued for the Tenant %s: %s: %s", key, issued.Reason, issued.Message).
+		return ui.Fail("no certificate was issued for the Tenant %s: %s: %s", key, issued.Reason, issued.Message).
 			See("docs/troubleshooting.md#a-slice-is-not-accepted")
 	case tenant.Status.AuthParams == nil || tenant.Status.TenantNamespace == "":
 		return await.Pending(fmt.Sprintf("the Tenant %s is not served yet: %s", key, issued.Message))

@@ -24,7 +24,7 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	"liqo.io/liqo/internal/await"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/pki"
 )
@@ -80,7 +80,7 @@ func TestWhatIsMissingToATenant(t *testing.T) {
 		}
 		err := checkGranted(tenant)
 		_, waits := errors.AsType[await.Pending](err)
-		_, fails := errors.AsType[*out.Failure](err)
+		_, fails := errors.AsType[*ui.Failure](err)
 		if waits != (test.kind == pending) || fails != (test.kind == failed) || (err != nil) != (test.kind != "") {
 			t.Errorf("%s: %v", name, err)
 		} else if err != nil && !strings.Contains(err.Error(), test.want) {

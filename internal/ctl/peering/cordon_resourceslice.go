@@ -14,7 +14,7 @@ import (
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	"liqo.io/liqo/internal/ctl/cluster"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
 	"liqo.io/liqo/internal/resourceslice/want"
@@ -59,14 +59,14 @@ func cordonSlice(ctx context.Context, c *cluster.Session, o *switchOptions, name
 		return fmt.Errorf("unable to get tenant namespace: %w", err)
 	}
 	if here.Missing {
-		return out.Fail("unable to get tenant namespace: none found for %s", consumer).Hint("%s", cluster.NoTenantNamespaceHint)
+		return ui.Fail("unable to get tenant namespace: none found for %s", consumer).Hint("%s", cluster.NoTenantNamespaceHint)
 	}
 	slice := &authv1beta1.ResourceSlice{}
 	if err := kubeClient.Get(ctx, client.ObjectKey{Namespace: here.Namespace, Name: name}, slice); err != nil {
 		return fmt.Errorf("unable to get ResourceSlice: %w", err)
 	}
 	if !peer.IsReplica(slice) {
-		return out.Fail("ResourceSlice %q is a request of this cluster to %s: only the provider can cordon it", name, consumer)
+		return ui.Fail("ResourceSlice %q is a request of this cluster to %s: only the provider can cordon it", name, consumer)
 	}
 	slice.SetGroupVersionKind(authv1beta1.GroupVersion.WithKind("ResourceSlice"))
 	before := slice.DeepCopy()

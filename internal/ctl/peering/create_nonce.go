@@ -18,6 +18,7 @@ type createNonceOptions struct {
 	waits bool
 }
 
+// CreateNonce returns the command "create nonce".
 func CreateNonce(c *cluster.Session, common *cluster.Creation) *cobra.Command {
 	o := &createNonceOptions{Creation: common}
 	cmd := &cobra.Command{

@@ -24,6 +24,7 @@ type createResourceSliceOptions struct {
 	noVirtualNode bool
 }
 
+// CreateResourceSlice returns the command "create resourceslice".
 func CreateResourceSlice(c *cluster.Session, common *cluster.Creation) *cobra.Command {
 	o := &createResourceSliceOptions{Creation: common}
 	cmd := c.ForPeer(common, &cobra.Command{

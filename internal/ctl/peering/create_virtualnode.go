@@ -22,7 +22,7 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/network"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/policy"
 	"liqo.io/liqo/internal/resourceslice/want"
@@ -38,6 +38,7 @@ type createVirtualNodeOptions struct {
 	labels, nodeSelector                              map[string]string
 }
 
+// CreateVirtualNode returns the command "create virtualnode".
 func CreateVirtualNode(c *cluster.Session, common *cluster.Creation) *cobra.Command {
 	o := &createVirtualNodeOptions{Creation: common}
 	cmd := c.ForPeer(common, &cobra.Command{
@@ -159,18 +160,18 @@ func (o *createVirtualNodeOptions) setFields(vn *offv1beta1.VirtualNode) {
 // ofSlice returns the VirtualNode for the resources that a provider granted.
 func (o *createVirtualNodeOptions) ofSlice(ctx context.Context, c *cluster.Session, cluster client.WithWatch, key client.ObjectKey) (*offv1beta1.VirtualNode, error) {
 	if cluster == nil {
-		return nil, out.Fail("the grant of a ResourceSlice is read from the cluster, and no cluster is configured: set KUBECONFIG or --kubeconfig")
+		return nil, ui.Fail("the grant of a ResourceSlice is read from the cluster, and no cluster is configured: set KUBECONFIG or --kubeconfig")
 	}
 	from := client.ObjectKey{Namespace: key.Namespace, Name: o.slice}
 	slice, identity := &authv1beta1.ResourceSlice{}, &authv1beta1.Identity{}
 	if err := cluster.Get(ctx, from, slice); apierrors.IsNotFound(err) {
-		return nil, out.Fail("ResourceSlice %s not found", from).Hint("Make it by: liqoctl create resourceslice %s --remote-cluster-id %s", o.slice, o.Peer)
+		return nil, ui.Fail("ResourceSlice %s not found", from).Hint("Make it by: liqoctl create resourceslice %s --remote-cluster-id %s", o.slice, o.Peer)
 	} else if err != nil {
 		return nil, fmt.Errorf("reading the ResourceSlice: %w", err)
 	}
 	for _, side := range []authv1beta1.ResourceSliceConditionType{ofAuthentication, ofResources} {
 		if said := conditionOf(slice.Status.Conditions, side); said.Status != authv1beta1.ResourceSliceConditionAccepted {
-			return nil, out.Fail("the provider did not accept the %s of the ResourceSlice %s: %s", strings.ToLower(string(side)), from, cmp.Or(said.Message, "it did not decide yet"))
+			return nil, ui.Fail("the provider did not accept the %s of the ResourceSlice %s: %s", strings.ToLower(string(side)), from, cmp.Or(said.Message, "it did not decide yet"))
 		}
 	}
 	err := cluster.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: names.SliceIdentity(o.slice)}, identity)
@@ -178,7 +179,7 @@ func (o *createVirtualNodeOptions) ofSlice(ctx context.Context, c *cluster.Sessi
 		return nil, fmt.Errorf("reading the Identity of the ResourceSlice: %w", err)
 	}
 	if err != nil || identity.Status.KubeconfigSecretRef == nil {
-		return nil, out.Fail("the ResourceSlice %s has no credentials yet: try again in a moment", from)
+		return nil, ui.Fail("the ResourceSlice %s has no credentials yet: try again in a moment", from)
 	}
 	allow, err := acceptedNodeLabels(ctx, cluster, o.LiqoNamespace)
 	if err != nil {
@@ -212,14 +213,14 @@ func acceptedNodeLabels(ctx context.Context, kubeClient client.Reader, liqoNames
 func (o *createVirtualNodeOptions) mayBe(ctx context.Context, cluster client.Reader, vn *offv1beta1.VirtualNode) error {
 	secret := client.ObjectKey{Namespace: vn.Namespace, Name: vn.Spec.KubeconfigSecretRef.Name}
 	if err := cluster.Get(ctx, secret, &corev1.Secret{}); apierrors.IsNotFound(err) {
-		return out.Fail("Secret %s not found", secret)
+		return ui.Fail("Secret %s not found", secret)
 	} else if err != nil {
 		return fmt.Errorf("reading the credentials: %w", err)
 	}
 	if ref := vn.Spec.VkOptionsTemplateRef; ref != nil {
 		key := client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
 		if err := cluster.Get(ctx, key, &offv1beta1.VkOptionsTemplate{}); apierrors.IsNotFound(err) {
-			return out.Fail("VkOptionsTemplate %s not found", key)
+			return ui.Fail("VkOptionsTemplate %s not found", key)
 		} else if err != nil {
 			return fmt.Errorf("reading the options of the virtual kubelet: %w", err)
 		}
@@ -231,10 +232,10 @@ func (o *createVirtualNodeOptions) mayBe(ctx context.Context, cluster client.Rea
 	for i := range all.Items {
 		other := &all.Items[i]
 		if other.Name == vn.Name && other.Namespace != vn.Namespace {
-			return out.Fail("the name is taken by the VirtualNode %s/%s, and node names are unique", other.Namespace, other.Name)
+			return ui.Fail("the name is taken by the VirtualNode %s/%s, and node names are unique", other.Namespace, other.Name)
 		}
 		if other.Name == vn.Name && metav1.GetControllerOf(other) != nil {
-			return out.Fail("the VirtualNode %s/%s was made of the ResourceSlice %s: change that one", other.Namespace, other.Name, metav1.GetControllerOf(other).Name)
+			return ui.Fail("the VirtualNode %s/%s was made of the ResourceSlice %s: change that one", other.Namespace, other.Name, metav1.GetControllerOf(other).Name)
 		}
 	}
 	var node corev1.Node
@@ -242,7 +243,7 @@ func (o *createVirtualNodeOptions) mayBe(ctx context.Context, cluster client.Rea
 		return client.IgnoreNotFound(err)
 	}
 	if node.Labels[names.NodeType] != names.NodeTypeVirtualNode {
-		return out.Fail("node %s already exists and is not a virtual node", vn.Name)
+		return ui.Fail("node %s already exists and is not a virtual node", vn.Name)
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ import (
 	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/network"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -31,6 +31,7 @@ type deletePeeringUserOptions struct {
 	timeout  time.Duration
 }
 
+// DeletePeeringUser returns the command "delete peeringuser".
 func DeletePeeringUser(c *cluster.Session) *cobra.Command {
 	o := &deletePeeringUserOptions{}
 	cmd := &cobra.Command{
@@ -64,7 +65,7 @@ func runDeletePeeringUser(ctx context.Context, c *cluster.Session, o *deletePeer
 	if o.IsRequested() {
 		return previewDeletion(c, kube, u, o)
 	}
-	step := c.Step("Deleting the user")
+	step := c.Spin("Deleting the user")
 	defer step.Stop()
 	if err := await.DeleteObjects(ctx, kube, u.objects); err != nil {
 		return err
@@ -74,7 +75,7 @@ func runDeletePeeringUser(ctx context.Context, c *cluster.Session, o *deletePeer
 	}
 	step.Stop()
 	if len(u.others) > 0 {
-		return out.Fail("the peering user of %s has rights that were not given by `generate peering-user`, by %s: they stay", o.consumer, strings.Join(u.others, ", ")).
+		return ui.Fail("the peering user of %s has rights that were not given by `generate peering-user`, by %s: they stay", o.consumer, strings.Join(u.others, ", ")).
 			Hint("Delete them")
 	}
 	if len(u.objects) == 0 {
@@ -178,9 +179,9 @@ func awaitPeering(ctx context.Context, kube client.Client, namespace, user strin
 		select {
 		case <-ctx.Done():
 			if may {
-				return out.Fail("the API server does not let the user %s peer in namespace %s, though it was given the right", user, namespace)
+				return ui.Fail("the API server does not let the user %s peer in namespace %s, though it was given the right", user, namespace)
 			}
-			return out.Fail("the user %s still has rights in namespace %s, though its bindings are gone", user, namespace).
+			return ui.Fail("the user %s still has rights in namespace %s, though its bindings are gone", user, namespace).
 				Hint("Something gives them to all, or to the group %s", names.ControlPlaneGroup)
 		case <-time.After(asking):
 		}

@@ -22,13 +22,14 @@ import (
 	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/network"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
 )
 
 // forceWarning is the question before a forced unpeering.
 const forceWarning = "force unpeer might leave the remote cluster in an inconsistent state and it"
 
+// NewForceCommand returns the command "force".
 func NewForceCommand(c *cluster.Session) *cobra.Command {
 	var timeout time.Duration
 	var p cluster.DryRunOptions
@@ -42,7 +43,7 @@ func NewForceCommand(c *cluster.Session) *cobra.Command {
 		ValidArgsFunction: c.CompleteClusters,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 || args[0] == "" {
-				return out.Fail("Cluster ID must be specified")
+				return ui.Fail("Cluster ID must be specified")
 			}
 			if err := cluster.CheckClusterID(args[0]); err != nil {
 				return err
@@ -82,13 +83,13 @@ func ForceUnpeer(ctx context.Context, c *cluster.Session, kubeClient client.With
 	err := s.Kube.Get(ctx, client.ObjectKey{Name: id}, fc)
 	if client.IgnoreNotFound(err) != nil {
 		if apimeta.IsNoMatchError(err) {
-			return out.Fail("Liqo is not installed in the current cluster!").Hint("--kubeconfig and --context choose another one")
+			return ui.Fail("Liqo is not installed in the current cluster!").Hint("--kubeconfig and --context choose another one")
 		}
-		return out.Fail("Failed to get info about remote cluster: %w", err)
+		return ui.Fail("Failed to get info about remote cluster: %w", err)
 	}
 	known := err == nil
 	if !known && s.Missing {
-		return out.Fail("Remote cluster with ID %s not found", id)
+		return ui.Fail("Remote cluster with ID %s not found", id)
 	}
 	if known {
 		c.Success("Info about the remote cluster retrieved successfully")
@@ -102,12 +103,12 @@ func ForceUnpeer(ctx context.Context, c *cluster.Session, kubeClient client.With
 	}
 	if known {
 		if err := declareGone(ctx, s.Kube, fc); err != nil {
-			return out.Fail("Failed to declare ForeignCluster as permanently unreachable: %w", err)
+			return ui.Fail("Failed to declare ForeignCluster as permanently unreachable: %w", err)
 		}
 		c.Success("Foreign cluster declared as permanently unreachable successfully")
 	}
 	if err := forgetPeer(ctx, s, id, all); err != nil {
-		return out.Fail("Failed to delete tenant namespace on consumer cluster: %w", err)
+		return ui.Fail("Failed to delete tenant namespace on consumer cluster: %w", err)
 	}
 	c.Success("Force unpeer executed successfully")
 	return nil
@@ -140,7 +141,7 @@ func previewForce(ctx context.Context, c *cluster.Session, p *cluster.DryRunOpti
 			return err
 		}
 	} else if s.Missing {
-		return out.Fail("Remote cluster with ID %s not found", id)
+		return ui.Fail("Remote cluster with ID %s not found", id)
 	}
 	for _, obj := range all {
 		bare, err := cluster.NameOnly(obj, kubeClient.Scheme())
@@ -238,7 +239,7 @@ func unlessAlive(ctx context.Context, s *cluster.Cluster, id string, why error) 
 			if err := mayComeBack(ctx, s, id); err != nil {
 				return errors.Join(why, err)
 			}
-			return out.Fail("%w", why).Hint("The API server of %s answers: it is not gone, and what is left there is removed by: liqoctl unpeer", id)
+			return ui.Fail("%w", why).Hint("The API server of %s answers: it is not gone, and what is left there is removed by: liqoctl unpeer", id)
 		}
 	}
 	return why

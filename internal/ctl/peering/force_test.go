@@ -18,7 +18,7 @@ import (
 	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/ctltest"
 	"liqo.io/liqo/internal/ctl/network"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
 )
@@ -40,7 +40,7 @@ func TestAForcedUnpeeringOutlivesTheTroublesOfTheAPIServer(t *testing.T) {
 		return nil, nil
 	})
 	said := &bytes.Buffer{}
-	session := &cluster.Session{Printer: out.New(strings.NewReader(""), said, said)}
+	session := &cluster.Session{Printer: ui.NewPrinter(strings.NewReader(""), said, said)}
 	if err := ForceUnpeer(t.Context(), session, kubeClient, gone); err != nil || len(failed) != 2 {
 		t.Fatalf("%v; failed were %v; it said\n%s", err, failed, said)
 	}

@@ -12,7 +12,7 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	"liqo.io/liqo/internal/ctl/cluster"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -21,6 +21,7 @@ type generateIdentityOptions struct {
 	peer, into string
 }
 
+// GenerateIdentity returns the command "generate identity".
 func GenerateIdentity(c *cluster.Session, common *cluster.Generation) *cobra.Command {
 	o := &generateIdentityOptions{Generation: common}
 	cmd := &cobra.Command{
@@ -51,7 +52,7 @@ func runGenerateIdentity(ctx context.Context, c *cluster.Session, o *generateIde
 		return err
 	}
 	if tenant == nil {
-		return out.Fail("no Tenant of %s found", o.peer).Hint("Apply the Tenant printed by `liqoctl generate tenant` in the consumer")
+		return ui.Fail("no Tenant of %s found", o.peer).Hint("Apply the Tenant printed by `liqoctl generate tenant` in the consumer")
 	}
 	if err := s.RunWaiting(ctx, "Waiting for tenant status to be filled", "", func(ctx context.Context) error {
 		at := client.ObjectKeyFromObject(tenant)

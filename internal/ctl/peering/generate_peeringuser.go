@@ -31,7 +31,7 @@ import (
 	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/network"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/pki"
 	"liqo.io/liqo/internal/policy"
@@ -52,6 +52,7 @@ type peeringUserOptions struct {
 	life, timeout        time.Duration
 }
 
+// GeneratePeeringUser returns the command "generate peeringuser".
 func GeneratePeeringUser(c *cluster.Session, at *cluster.Placement) *cobra.Command {
 	o := &peeringUserOptions{Placement: at}
 	cmd := &cobra.Command{
@@ -88,10 +89,10 @@ func consumerFlag(c *cluster.Session, cmd *cobra.Command, consumer *string) {
 
 func runGeneratePeeringUser(ctx context.Context, c *cluster.Session, o *peeringUserOptions) error {
 	if o.life < shortestLife {
-		return out.Fail("--duration: a certificate that lasts %s is not signed, %s is the least", o.life, shortestLife)
+		return ui.Fail("--duration: a certificate that lasts %s is not signed, %s is the least", o.life, shortestLife)
 	}
 	if o.life > longestLife {
-		return out.Fail("--duration: %s is too long, %s is the most", o.life, longestLife)
+		return ui.Fail("--duration: %s is too long, %s is the most", o.life, longestLife)
 	}
 	s, err := c.NewCluster(ctx, "", &cluster.ClusterFlags{Kube: c.KubeFlags, LiqoNamespace: o.LiqoNamespace})
 	if err != nil {
@@ -142,7 +143,7 @@ func (u *newPeeringUser) readCluster(ctx context.Context, cfg *rest.Config) erro
 		return err
 	}
 	if id == u.consumer {
-		return out.Fail("%s is this cluster itself: --consumer-cluster-id is for the ID of the other one", id)
+		return ui.Fail("%s is this cluster itself: --consumer-cluster-id is for the ID of the other one", id)
 	}
 	inLiqo, inTenant, err := peeringRoles(ctx, u.Kube, u.Cluster.LiqoNamespace)
 	if err != nil {
@@ -179,7 +180,7 @@ func peeringRoles(ctx context.Context, kube client.Reader, liqoNamespace string)
 		return nil, nil, fmt.Errorf("looking for the roles of peering users: %w", err)
 	}
 	if len(inside.Items) != 1 || len(wide.Items) != 1 {
-		return nil, nil, out.Fail("Liqo has %d Roles in namespace %q and %d ClusterRoles labelled %s=%s, and needs one of each",
+		return nil, nil, ui.Fail("Liqo has %d Roles in namespace %q and %d ClusterRoles labelled %s=%s, and needs one of each",
 			len(inside.Items), liqoNamespace, len(wide.Items), names.AppComponent, names.ComponentPeeringUser).
 			Hint("They come with Liqo: install it again, or say where it is with --liqo-namespace")
 	}
@@ -187,12 +188,12 @@ func peeringRoles(ctx context.Context, kube client.Reader, liqoNamespace string)
 		return slices.Contains(r.Verbs, names.VerbPeer) && slices.Contains(r.Resources, authv1beta1.TenantResource) && slices.Contains(r.APIGroups, authv1beta1.GroupName)
 	})
 	if !marked {
-		return nil, nil, out.Fail("the ClusterRole %s is not of this version of Liqo: whoever has it can read all Secrets of the peering", wide.Items[0].Name).
+		return nil, nil, ui.Fail("the ClusterRole %s is not of this version of Liqo: whoever has it can read all Secrets of the peering", wide.Items[0].Name).
 			Hint("Install this version: liqoctl install")
 	}
 	var policy admissionv1.ValidatingAdmissionPolicyBinding
 	if err := kube.Get(ctx, client.ObjectKey{Name: names.PeeringUsersPolicy}, &policy); apierrors.IsNotFound(err) {
-		return nil, nil, out.Fail("the policy %s, which restricts peering users, does not exist", names.PeeringUsersPolicy).
+		return nil, nil, ui.Fail("the policy %s, which restricts peering users, does not exist", names.PeeringUsersPolicy).
 			Hint("It comes with Liqo: install it again")
 	} else if err != nil {
 		return nil, nil, fmt.Errorf("looking for the policy of peering users: %w", err)
@@ -207,14 +208,14 @@ func (u *newPeeringUser) checkVacant(ctx context.Context) error {
 		return fmt.Errorf("looking for peering users: %w", err)
 	}
 	if len(have.Items) > 0 {
-		return out.Fail("a peering user for the cluster %s already exists since %s: its kubeconfig was printed then and is stored nowhere",
+		return ui.Fail("a peering user for the cluster %s already exists since %s: its kubeconfig was printed then and is stored nowhere",
 			u.consumer, have.Items[0].CreationTimestamp.UTC().Format(time.RFC3339)).
 			Hint("If it is lost or has expired, delete the user and make another: liqoctl delete peering-user --consumer-cluster-id %s", u.consumer)
 	}
 	for _, key := range u.objectKeys() {
 		err := u.Kube.Get(ctx, key, &rbacv1.RoleBinding{})
 		if err == nil {
-			return out.Fail("RoleBinding %s already exists and does not belong to a peering user: it lacks the label %s", key, names.PeeringUser).Hint("Delete it, or rename it")
+			return ui.Fail("RoleBinding %s already exists and does not belong to a peering user: it lacks the label %s", key, names.PeeringUser).Hint("Delete it, or rename it")
 		}
 		if !apierrors.IsNotFound(err) {
 			return fmt.Errorf("reading the RoleBinding %s: %w", key, err)
@@ -223,6 +224,7 @@ func (u *newPeeringUser) checkVacant(ctx context.Context) error {
 	return nil
 }
 
+// OfPeeringUser returns the metadata of an object of a peering user.
 func OfPeeringUser(consumer string) client.MatchingLabels {
 	return client.MatchingLabels{names.PeeringUser: names.Label(names.PeeringUserName(consumer))}
 }
@@ -258,7 +260,7 @@ func (u *newPeeringUser) findServer(ctx context.Context, cfg *rest.Config) error
 		}
 	}
 	if u.access.Server, err = policy.APIServerURL(override, nodes.Items); err != nil {
-		return out.Fail("determining the API server's address for peers: %w", err).Hint("Set apiServer.address: liqoctl install")
+		return ui.Fail("determining the API server's address for peers: %w", err).Hint("Set apiServer.address: liqoctl install")
 	}
 	u.access.CA, err = certificateAuthority(command, cfg)
 	return err
@@ -349,7 +351,7 @@ func (u *newPeeringUser) printObjects() error {
 
 // createAll creates the user, and rolls back on a failure.
 func (u *newPeeringUser) createAll(ctx context.Context) (err error) {
-	step := u.Session.Step("Generating the user")
+	step := u.Session.Spin("Generating the user")
 	defer step.Stop()
 	defer func() {
 		if err != nil {
@@ -401,7 +403,7 @@ func (u *newPeeringUser) createObject(ctx context.Context, kind string, obj clie
 func explainTaken(kind string, obj client.Object, err error) error {
 	name := strings.TrimPrefix(client.ObjectKeyFromObject(obj).String(), "/")
 	if apierrors.IsAlreadyExists(err) {
-		return out.Fail("%s %s was just created: another client creates this peering user, too", kind, name).Hint("Look who did, or try again")
+		return ui.Fail("%s %s was just created: another client creates this peering user, too", kind, name).Hint("Look who did, or try again")
 	}
 	return fmt.Errorf("making the %s %s: %w", kind, name, err)
 }
@@ -413,7 +415,7 @@ func (u *newPeeringUser) removeEarlierRequest(ctx context.Context) error {
 		return client.IgnoreNotFound(err)
 	}
 	if have.Labels[names.PeeringUser] != u.request.Labels[names.PeeringUser] {
-		return out.Fail("CertificateSigningRequest %s already exists and does not belong to a peering user: it lacks the label %s", have.Name, names.PeeringUser).Hint("Delete it")
+		return ui.Fail("CertificateSigningRequest %s already exists and does not belong to a peering user: it lacks the label %s", have.Name, names.PeeringUser).Hint("Delete it")
 	}
 	if err := u.Kube.Delete(ctx, &have, client.Preconditions{UID: &have.UID}); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("removing the request of an earlier attempt: %w", err)
@@ -436,7 +438,7 @@ func (u *newPeeringUser) signRequest(ctx context.Context) ([]byte, error) {
 	now := &certv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: u.request.Name}}
 	err := await.Object(ctx, u.Kube, now, func(_ context.Context, there bool) error {
 		if !there || now.UID != u.request.UID {
-			return out.Fail("the CertificateSigningRequest %s was deleted while waiting", now.Name)
+			return ui.Fail("the CertificateSigningRequest %s was deleted while waiting", now.Name)
 		}
 		return checkSigned(now)
 	})
@@ -450,7 +452,7 @@ func (u *newPeeringUser) signRequest(ctx context.Context) ([]byte, error) {
 func checkSigned(request *certv1.CertificateSigningRequest) error {
 	for _, c := range request.Status.Conditions {
 		if c.Type == certv1.CertificateDenied || c.Type == certv1.CertificateFailed {
-			return out.Fail("the signer refused the certificate of the user: %s: %s", c.Reason, c.Message)
+			return ui.Fail("the signer refused the certificate of the user: %s: %s", c.Reason, c.Message)
 		}
 	}
 	if len(request.Status.Certificate) == 0 {
@@ -462,14 +464,14 @@ func checkSigned(request *certv1.CertificateSigningRequest) error {
 // checkCertificate verifies the issued certificate. Some signers ignore parts of a request.
 func (u *newPeeringUser) checkCertificate(certificate []byte) error {
 	if err := pki.CheckCertificate(certificate, u.key.Public()); err != nil {
-		return out.Fail("the certificate that the cluster signed is of no use: %w", err)
+		return ui.Fail("the certificate that the cluster signed is of no use: %w", err)
 	}
 	parsed, err := pki.ParseCertificate(certificate)
 	if err != nil {
 		return err
 	}
 	if user := u.bindings[0].Subjects[0].Name; parsed.Subject.CommonName != user {
-		return out.Fail("the cluster signed a certificate for the user %q instead of %q", parsed.Subject.CommonName, user)
+		return ui.Fail("the cluster signed a certificate for the user %q instead of %q", parsed.Subject.CommonName, user)
 	}
 	if longest := time.Now().Add(u.life + time.Hour); parsed.NotAfter.After(longest) {
 		u.Session.Warn("The cluster signed a certificate that lasts until %s: delete the user when it has peered", parsed.NotAfter.UTC().Format(time.RFC3339))

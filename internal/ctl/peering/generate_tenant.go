@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/internal/ctl/cluster"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/pki"
 )
@@ -23,6 +23,7 @@ type generateTenantOptions struct {
 	dryRun          bool
 }
 
+// GenerateTenant returns the command "generate tenant".
 func GenerateTenant(c *cluster.Session, common *cluster.Generation) *cobra.Command {
 	o := &generateTenantOptions{Generation: common}
 	cmd := &cobra.Command{
@@ -78,7 +79,7 @@ func runGenerateTenant(ctx context.Context, c *cluster.Session, o *generateTenan
 	if err := ensureTenantNamespace(ctx, s, c, o.peer); err != nil {
 		return err
 	}
-	step := s.Step("Waiting for nonce to be signed")
+	step := s.Spin("Waiting for nonce to be signed")
 	defer step.Stop()
 	key, err := awaitKey(ctx, s, o.peer)
 	if err != nil {
@@ -106,7 +107,7 @@ func (o *generateTenantOptions) checkFlags() error {
 	o.nonce = strings.TrimSpace(o.nonce)
 	if o.nonce != "" {
 		if err := pki.CheckNonce([]byte(o.nonce)); err != nil {
-			return out.Fail("--nonce: %w", err).Hint("The provider prints it, by: liqoctl get nonce")
+			return ui.Fail("--nonce: %w", err).Hint("The provider prints it, by: liqoctl get nonce")
 		}
 	}
 	return nil
@@ -124,14 +125,14 @@ func signedNonce(ctx context.Context, s *cluster.Cluster, provider string) ([]by
 	}
 	switch {
 	case len(have) == 0:
-		return nil, out.Fail("nonce not provided and no nonce secret found").
+		return nil, ui.Fail("nonce not provided and no nonce secret found").
 			Hint("Set --nonce to the output of `liqoctl get nonce` in the provider")
 	case len(have) > 1:
-		return nil, out.Fail("several Secrets with a nonce of %s exist: %s", provider, strings.Join(all, ", ")).Hint("Say which nonce is meant, by --nonce")
+		return nil, ui.Fail("several Secrets with a nonce of %s exist: %s", provider, strings.Join(all, ", ")).Hint("Say which nonce is meant, by --nonce")
 	}
 	nonce := have[0].Data[names.NonceKey]
 	if err := pki.CheckNonce(nonce); err != nil {
-		return nil, out.Fail("the Secret %s has an invalid nonce: %w", all[0], err).Hint("Set --nonce to the nonce of the provider")
+		return nil, ui.Fail("the Secret %s has an invalid nonce: %w", all[0], err).Hint("Set --nonce to the nonce of the provider")
 	}
 	return nonce, nil
 }

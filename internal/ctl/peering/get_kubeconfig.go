@@ -14,10 +14,11 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	"liqo.io/liqo/internal/ctl/cluster"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
 )
 
+// GetKubeconfig returns the command "get kubeconfig".
 func GetKubeconfig(c *cluster.Session, o *cluster.Retrieval) *cobra.Command {
 	cmd := c.RunRetrieval(o, &cobra.Command{
 		Use:     "kubeconfig IDENTITY",
@@ -37,13 +38,13 @@ func GetKubeconfig(c *cluster.Session, o *cluster.Retrieval) *cobra.Command {
 func runGetKubeconfig(ctx context.Context, c *cluster.Session, s *cluster.Cluster, key client.ObjectKey) error {
 	identity := &authv1beta1.Identity{}
 	if err := s.Kube.Get(ctx, key, identity); apierrors.IsNotFound(err) {
-		return out.Fail("Identity %s not found", key)
+		return ui.Fail("Identity %s not found", key)
 	} else if err != nil {
 		return fmt.Errorf("reading the Identity %s: %w", key, err)
 	}
 	if identity.Status.KubeconfigSecretRef == nil {
 		if why := explainState(ctx, s, identity); why != "" {
-			return out.Fail("the Identity %s does not have a kubeconfig secret reference: %s", key, why)
+			return ui.Fail("the Identity %s does not have a kubeconfig secret reference: %s", key, why)
 		}
 	}
 	if err := s.RunStep("Waiting for the kubeconfig", "", func() error { return awaitKubeconfig(ctx, s, key) }); err != nil {

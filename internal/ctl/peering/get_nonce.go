@@ -10,10 +10,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/internal/ctl/cluster"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
 )
 
+// GetNonce returns the command "get nonce".
 func GetNonce(c *cluster.Session, o *cluster.Retrieval) *cobra.Command {
 	return c.RunRetrieval(o, &cobra.Command{
 		Use:     "nonce",
@@ -30,7 +31,7 @@ func runGetNonce(ctx context.Context, c *cluster.Session, o *cluster.Retrieval, 
 		return err
 	}
 	if len(have) == 0 {
-		return out.Fail("nonce for %s not found", o.Peer).Hint("Make one, by: liqoctl create nonce --remote-cluster-id %s", o.Peer)
+		return ui.Fail("nonce for %s not found", o.Peer).Hint("Make one, by: liqoctl create nonce --remote-cluster-id %s", o.Peer)
 	}
 	var nonce []byte
 	if err := s.RunStep("Waiting for nonce to be generated", "", func() (err error) {

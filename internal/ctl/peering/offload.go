@@ -21,8 +21,8 @@ import (
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/ctl/cluster"
-	"liqo.io/liqo/internal/ctl/out"
-	"liqo.io/liqo/internal/ctl/step"
+	"liqo.io/liqo/internal/ctl/ui"
+
 	"liqo.io/liqo/internal/names"
 )
 
@@ -35,6 +35,7 @@ type offloadOptions struct {
 	cluster.DryRunOptions
 }
 
+// NewOffloadCommand returns the command "offload".
 func NewOffloadCommand(c *cluster.Session) *cobra.Command {
 	o := &offloadOptions{}
 	cmd := &cobra.Command{
@@ -74,10 +75,10 @@ func runOffload(ctx context.Context, c *cluster.Session, o *offloadOptions, args
 		return err
 	}
 	if o.mapping == string(offv1beta1.SelectedNameMappingStrategyType) && o.remoteName == "" {
-		return out.Fail("--remote-namespace-name is required with the SelectedName strategy")
+		return ui.Fail("--remote-namespace-name is required with the SelectedName strategy")
 	}
 	if o.remoteName != "" && (len(args) > 1 || o.namespaceSelector != "") {
-		return out.Fail("the remote namespace name cannot be specified when offloading multiple namespaces at once")
+		return ui.Fail("the remote namespace name cannot be specified when offloading multiple namespaces at once")
 	}
 	clusters, err := clusterSelector(o.selectors)
 	if err != nil {
@@ -115,10 +116,10 @@ func runOffload(ctx context.Context, c *cluster.Session, o *offloadOptions, args
 
 // eachNamespace processes all namespaces concurrently, and prints the results in order. A failed namespace does not stop the others.
 func eachNamespace(ctx context.Context, c *cluster.Session, what string, namespaces []string, do func(ctx context.Context, c *cluster.Session, ns string) error) error {
-	p := step.New(c.Printer)
+	p := ui.NewPlan(c.Printer)
 	var failed atomic.Bool
 	for _, ns := range namespaces {
-		p.Add(func(ctx context.Context, told *out.Printer) error {
+		p.Add(func(ctx context.Context, told *ui.Printer) error {
 			c := c.WithPrinter(told)
 			if err := do(ctx, c, ns); err != nil {
 				c.PrintError(fmt.Errorf("%s namespace %q: %w", what, ns, err))
@@ -136,9 +137,9 @@ func eachNamespace(ctx context.Context, c *cluster.Session, what string, namespa
 func checkSelection(args []string, selector string) error {
 	switch {
 	case len(args) == 0 && selector == "":
-		return out.Fail("namespace name or label selector must be specified")
+		return ui.Fail("namespace name or label selector must be specified")
 	case len(args) > 0 && selector != "":
-		return out.Fail("namespace name and label selector must not be specified together")
+		return ui.Fail("namespace name and label selector must not be specified together")
 	}
 	return nil
 }
@@ -149,7 +150,7 @@ func selectNamespaces(ctx context.Context, c *cluster.Session, kube client.Reade
 	}
 	parsed, err := labels.Parse(selector)
 	if err != nil {
-		return nil, out.Fail("--ns-selector %q is not a label selector: %w", selector, err)
+		return nil, ui.Fail("--ns-selector %q is not a label selector: %w", selector, err)
 	}
 	var list corev1.NamespaceList
 	if err := kube.List(ctx, &list, client.MatchingLabelsSelector{Selector: parsed}); err != nil {
@@ -183,14 +184,14 @@ func clusterSelector(selectors []string) (*corev1.NodeSelector, error) {
 	for _, s := range selectors {
 		parsed, err := labels.Parse(s)
 		if err != nil {
-			return nil, out.Fail("--selector %q is not a label selector: %w", s, err)
+			return nil, ui.Fail("--selector %q is not a label selector: %w", s, err)
 		}
 		requirements, _ := parsed.Requirements()
 		var term corev1.NodeSelectorTerm
 		for _, r := range requirements {
 			operator, ok := operators[r.Operator()]
 			if !ok {
-				return nil, out.Fail("--selector %q: %q is not possible here", s, r.Operator())
+				return nil, ui.Fail("--selector %q: %q is not possible here", s, r.Operator())
 			}
 			term.MatchExpressions = append(term.MatchExpressions, corev1.NodeSelectorRequirement{
 				Key: r.Key(), Operator: operator, Values: slices.Sorted(slices.Values(r.Values().UnsortedList())),
@@ -215,7 +216,7 @@ var operators = map[selection.Operator]corev1.NodeSelectorOperator{
 }
 
 func offloadOne(ctx context.Context, c *cluster.Session, o *offloadOptions, kube client.WithWatch, want *offv1beta1.NamespaceOffloading) error {
-	step := c.Step(fmt.Sprintf("Offloading namespace %q", want.Namespace))
+	step := c.Spin(fmt.Sprintf("Offloading namespace %q", want.Namespace))
 	defer step.Stop()
 	before, err := applyOffloading(ctx, c, kube, want)
 	if err != nil {
@@ -238,7 +239,7 @@ func offloadOne(ctx context.Context, c *cluster.Session, o *offloadOptions, kube
 	case offv1beta1.NoClusterSelectedOffloadingPhaseType:
 		const none = "Offloading completed, but no cluster was selected"
 		if o.exitCode {
-			return out.Fail(none).Hint("--selector chooses clusters by the labels of their virtual nodes: kubectl get nodes -l %s=%s --show-labels", names.NodeType, names.NodeTypeVirtualNode).
+			return ui.Fail(none).Hint("--selector chooses clusters by the labels of their virtual nodes: kubectl get nodes -l %s=%s --show-labels", names.NodeType, names.NodeTypeVirtualNode).
 				See("docs/troubleshooting.md#clusternotselected")
 		}
 		c.Warn(none)

@@ -23,8 +23,7 @@ import (
 	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/network"
-	"liqo.io/liqo/internal/ctl/out"
-	"liqo.io/liqo/internal/ctl/step"
+	"liqo.io/liqo/internal/ctl/ui"
 )
 
 type peerOptions struct {
@@ -54,6 +53,7 @@ const (
 	atProvider = "Provider"
 )
 
+// NewPeerCommand returns the command "peer".
 func NewPeerCommand(c *cluster.Session) *cobra.Command {
 	o := &peerOptions{connect: network.ConnectOptions{NetworkOptions: &network.NetworkOptions{Wait: true}}}
 	cmd := &cobra.Command{
@@ -141,8 +141,8 @@ func (r *peeringRun) runSteps(ctx context.Context) error {
 			return withRetryHint(ctx, wrapEnsuring("authentication", s.WrapWithCluster(err)))
 		}
 	}
-	p := step.New(r.Printer)
-	var networks []*step.Step
+	p := ui.NewPlan(r.Printer)
+	var networks []*ui.Step
 	if r.network != nil {
 		networks = append(networks, p.Add(r.exchangeNetworks))
 		p.Add(r.buildTunnel, networks...)
@@ -162,16 +162,16 @@ func (r *peeringRun) throughTunnel() bool { return r.options.inBand && r.options
 
 // ReadState reads the state of both clusters concurrently, and checks all preconditions.
 func (r *peeringRun) readState(ctx context.Context) error {
-	p := step.New(r.Printer)
-	p.Add(func(ctx context.Context, _ *out.Printer) error {
+	p := ui.NewPlan(r.Printer)
+	p.Add(func(ctx context.Context, _ *ui.Printer) error {
 		return cluster.FitTogether(ctx, r.consumer, r.provider)
 	})
 	if !r.options.networkingDisabled {
-		p.Add(func(ctx context.Context, _ *out.Printer) error {
+		p.Add(func(ctx context.Context, _ *ui.Printer) error {
 			return wrapEnsuring("networking", r.surveyNetworks(ctx))
 		})
 	}
-	p.Add(func(ctx context.Context, _ *out.Printer) error {
+	p.Add(func(ctx context.Context, _ *ui.Printer) error {
 		if r.throughTunnel() { // the address of the proxy is unknown before the networks are connected
 			if _, err := apiServerProxy(ctx, r.provider); err != nil {
 				return wrapEnsuring("authentication", r.provider.WrapWithCluster(err))
@@ -186,7 +186,7 @@ func (r *peeringRun) readState(ctx context.Context) error {
 	if r.options.createSlice {
 		key := client.ObjectKey{Namespace: r.consumer.Namespace, Name: r.provider.ID}
 		r.slice = newResourceSlice(key, r.provider.ID, r.options.class, r.options.resources, r.options.createVirtualNode)
-		p.Add(func(ctx context.Context, _ *out.Printer) error {
+		p.Add(func(ctx context.Context, _ *ui.Printer) error {
 			if err := r.consumer.RequirePermissions(ctx, r.consumer.PermissionsFor(key.Namespace, "create ResourceSlice")...); err != nil {
 				return wrapEnsuring("offloading", err)
 			}
@@ -236,7 +236,7 @@ func (r *peeringRun) existingTunnel(ctx context.Context, n *network.Connection) 
 	return t, t.Remote.RequirePermissions(ctx, t.Remote.PermissionsFor(t.Client.GetNamespace(), "watch GatewayClient", "watch gateway")...)
 }
 
-func (r *peeringRun) exchangeNetworks(ctx context.Context, told *out.Printer) error {
+func (r *peeringRun) exchangeNetworks(ctx context.Context, told *ui.Printer) error {
 	c := r.WithPrinter(told)
 	err := network.ExchangeConfigurations(ctx, c, r.network.InOrder(r.consumer), true)
 	if err == nil {
@@ -245,7 +245,7 @@ func (r *peeringRun) exchangeNetworks(ctx context.Context, told *out.Printer) er
 	return wrapEnsuring("networking", err)
 }
 
-func (r *peeringRun) buildTunnel(ctx context.Context, told *out.Printer) error {
+func (r *peeringRun) buildTunnel(ctx context.Context, told *ui.Printer) error {
 	c, t := r.WithPrinter(told), r.network.Tunnel
 	if !t.Opposite { // a peering of the other direction may run concurrently
 		now, err := r.existingTunnel(ctx, r.network)
@@ -258,20 +258,20 @@ func (r *peeringRun) buildTunnel(ctx context.Context, told *out.Printer) error {
 		t = cmp.Or(now, t)
 	}
 	if t.Opposite {
-		p := step.New(c.Printer)
+		p := ui.NewPlan(c.Printer)
 		t.WaitForTunnel(p)
 		return wrapEnsuring("networking", p.Run(ctx))
 	}
 	return wrapEnsuring("networking", t.CreateTunnel(ctx, c, &r.options.connect))
 }
 
-func (r *peeringRun) authenticateConsumer(ctx context.Context, told *out.Printer) error {
+func (r *peeringRun) authenticateConsumer(ctx context.Context, told *ui.Printer) error {
 	a := &Authentication{Session: r.WithPrinter(told), Consumer: r.consumer.WithPrinter(told), Provider: r.provider.WithPrinter(told), inBand: r.options.inBand, proxyURL: r.proxyURL}
 	a.connects = r.network != nil && r.options.IsRequested()
 	return wrapEnsuring("authentication", a.runSteps(ctx))
 }
 
-func (r *peeringRun) requestResources(ctx context.Context, told *out.Printer) error {
+func (r *peeringRun) requestResources(ctx context.Context, told *ui.Printer) error {
 	r.SetCommonMetadata(r.slice)
 	s := r.consumer.WithPrinter(told)
 	asked := &sliceRequest{kube: s.Kube, slice: r.slice, tell: s}
@@ -289,7 +289,7 @@ func (r *peeringRun) awaitNode(ctx context.Context, s *cluster.Cluster, slice *a
 		return nil
 	}
 	doing := "Waiting for node " + slice.Name + " to be ready"
-	step := s.Step(doing)
+	step := s.Spin(doing)
 	defer step.Stop()
 	within := await.Telling(ctx, func(missing string) { step.Text(doing + ": " + missing) })
 	err := cluster.AwaitNode(within, s.Kube, client.ObjectKeyFromObject(slice))
@@ -322,7 +322,7 @@ func wrapEnsuring(what string, err error) error {
 	if err == nil {
 		return nil
 	}
-	failure := out.Fail("Unable to ensure %s: %w", what, err).In("global")
+	failure := ui.Fail("Unable to ensure %s: %w", what, err).In("global")
 	if !errors.Is(err, context.DeadlineExceeded) {
 		return failure
 	}
@@ -339,7 +339,7 @@ func wrapEnsuring(what string, err error) error {
 
 // withRetryHint adds a hint to repeat the command to the error of a timeout.
 func withRetryHint(ctx context.Context, err error) error {
-	f, ok := err.(*out.Failure)
+	f, ok := err.(*ui.Failure)
 	if err == nil || !ok || ctx.Err() == nil {
 		return err
 	}

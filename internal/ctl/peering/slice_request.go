@@ -20,16 +20,16 @@ import (
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/cluster"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
 )
 
-// teller is a printer, or a printer for one of several clusters.
-type teller interface {
+// stepPrinter is a printer, or a printer for one of several clusters.
+type stepPrinter interface {
 	Success(format string, args ...any)
 	Warn(format string, args ...any)
-	Step(text string) *out.Step
+	Spin(text string) *ui.Spinner
 }
 
 // grace is how long an earlier denial may be outdated after a new request, and how long the amounts may stay ungranted before a
@@ -40,7 +40,7 @@ const grace = 10 * time.Second
 type sliceRequest struct {
 	kube  client.WithWatch
 	slice *authv1beta1.ResourceSlice
-	tell  teller
+	tell  stepPrinter
 	// earlier are the conditions of before the request.
 	earlier []authv1beta1.ResourceSliceCondition
 }
@@ -58,13 +58,13 @@ func (r *sliceRequest) runSteps(ctx context.Context) error {
 		return err
 	}
 	r.tell.Success("ResourceSlice created")
-	step := r.tell.Step("Waiting for ResourceSlice authentication to be accepted")
+	step := r.tell.Spin("Waiting for ResourceSlice authentication to be accepted")
 	defer step.Stop()
 	if err := r.checkAnswer(await.Telling(ctx, step.Waits), ofAuthentication); err != nil {
 		return err
 	}
 	if said := conditionOf(r.slice.Status.Conditions, ofAuthentication); said.Status == authv1beta1.ResourceSliceConditionDenied {
-		return out.Fail("the provider denies the ResourceSlice %s: %s: %s", client.ObjectKeyFromObject(r.slice), said.Reason, said.Message).
+		return ui.Fail("the provider denies the ResourceSlice %s: %s: %s", client.ObjectKeyFromObject(r.slice), said.Reason, said.Message).
 			See("docs/troubleshooting.md#a-slice-is-not-accepted")
 	}
 	step.Stop()
@@ -74,7 +74,7 @@ func (r *sliceRequest) runSteps(ctx context.Context) error {
 
 // checkResources reports which amounts are granted. Custom classes may be granted at any time, or never.
 func (r *sliceRequest) checkResources(ctx context.Context) error {
-	step := r.tell.Step("Waiting for ResourceSlice resources to be accepted")
+	step := r.tell.Spin("Waiting for ResourceSlice resources to be accepted")
 	defer step.Stop()
 	within, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
@@ -121,7 +121,7 @@ func (r *sliceRequest) readSlice(ctx context.Context) error {
 		switch {
 		case have.Name != r.slice.Name || peer.IsReplica(have):
 		case have.Namespace != r.slice.Namespace:
-			return out.Fail("the ResourceSlice %s/%s has this name already, and names of slices become names of nodes", have.Namespace, have.Name)
+			return ui.Fail("the ResourceSlice %s/%s has this name already, and names of slices become names of nodes", have.Namespace, have.Name)
 		case have.DeletionTimestamp == nil:
 			r.earlier = have.Status.Conditions
 		}
@@ -129,7 +129,7 @@ func (r *sliceRequest) readSlice(ctx context.Context) error {
 	var node corev1.Node
 	err := r.kube.Get(ctx, client.ObjectKey{Name: r.slice.Name}, &node)
 	if err == nil && node.Labels[names.NodeType] != names.NodeTypeVirtualNode && r.slice.Annotations[names.CreateVirtualNode] != "" {
-		return out.Fail("node %s already exists and is not a virtual node: a ResourceSlice of that name could not have a node", node.Name)
+		return ui.Fail("node %s already exists and is not a virtual node: a ResourceSlice of that name could not have a node", node.Name)
 	}
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 		return nil

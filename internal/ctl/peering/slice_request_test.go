@@ -23,7 +23,7 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	"liqo.io/liqo/internal/ctl/ctltest"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -146,7 +146,7 @@ func TestARefusalOfBeforeCountsOnceItLasted(t *testing.T) {
 				if len(tc.earlier) > 0 {
 					tc.earlier[0].LastTransitionTime = slice.Status.Conditions[0].LastTransitionTime
 				}
-				r := &sliceRequest{kube: calm{slice: slice}, slice: slice.DeepCopy(), tell: out.New(strings.NewReader(""), io.Discard, io.Discard), earlier: tc.earlier}
+				r := &sliceRequest{kube: calm{slice: slice}, slice: slice.DeepCopy(), tell: ui.NewPrinter(strings.NewReader(""), io.Discard, io.Discard), earlier: tc.earlier}
 				began := time.Now()
 				if err := r.checkAnswer(t.Context(), ofAuthentication); err != nil {
 					t.Fatal(err)

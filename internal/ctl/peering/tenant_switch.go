@@ -21,7 +21,7 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/cluster"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/resourceslice/want"
 )
@@ -79,18 +79,22 @@ var (
 	}
 )
 
+// NewActivateCommand returns the command "activate".
 func NewActivateCommand(c *cluster.Session) *cobra.Command {
 	return cluster.NewGroup("activate", "Let consumers have resources", tenantCommand(c, &activateTenant))
 }
 
+// NewCordonCommand returns the command "cordon".
 func NewCordonCommand(c *cluster.Session) *cobra.Command {
 	return cluster.NewGroup("cordon", "Grant consumers nothing new", tenantCommand(c, &cordonTenant), sliceCommand(c, true))
 }
 
+// NewUncordonCommand returns the command "uncordon".
 func NewUncordonCommand(c *cluster.Session) *cobra.Command {
 	return cluster.NewGroup("uncordon", "Take a cordon back", tenantCommand(c, &uncordonTenant), sliceCommand(c, false))
 }
 
+// NewDrainCommand returns the command "drain".
 func NewDrainCommand(c *cluster.Session) *cobra.Command {
 	return cluster.NewGroup("drain", "Take back the grants of consumers", tenantCommand(c, &drainTenant))
 }
@@ -180,7 +184,7 @@ func FindTenant(ctx context.Context, kube client.Reader, namespace, name string)
 		tenant := &list.Items[0]
 		tenant.SetGroupVersionKind(authv1beta1.GroupVersion.WithKind("Tenant"))
 		if !tenant.DeletionTimestamp.IsZero() {
-			return nil, out.Fail("the Tenant %s is being deleted", client.ObjectKeyFromObject(tenant))
+			return nil, ui.Fail("the Tenant %s is being deleted", client.ObjectKeyFromObject(tenant))
 		}
 		return tenant, nil
 	}
@@ -188,13 +192,13 @@ func FindTenant(ctx context.Context, kube client.Reader, namespace, name string)
 	for i := range list.Items {
 		in = append(in, list.Items[i].Namespace)
 	}
-	return nil, out.Fail("several namespaces have a Tenant %q: %s", name, strings.Join(in, ", ")).Hint("Say which one is meant with -n")
+	return nil, ui.Fail("several namespaces have a Tenant %q: %s", name, strings.Join(in, ", ")).Hint("Say which one is meant with -n")
 }
 
 // awaitSwitch waits until the controllers have applied the switches to the ResourceSlices of a Tenant, or to one of them.
 func awaitSwitch(ctx context.Context, c *cluster.Session, kubeClient client.WithWatch, tenant *authv1beta1.Tenant, slice string) error {
 	in, key := client.InNamespace(tenant.Namespace), client.ObjectKeyFromObject(tenant)
-	step := c.Step("Waiting until it is so")
+	step := c.Spin("Waiting until it is so")
 	defer step.Stop()
 	err := await.Until(ctx, kubeClient, func(ctx context.Context) error {
 		err := kubeClient.Get(ctx, key, tenant)

@@ -21,7 +21,7 @@ import (
 	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/network"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -32,6 +32,7 @@ type unauthenticateOptions struct {
 	cluster.DryRunOptions
 }
 
+// NewUnauthenticateCommand returns the command "unauthenticate".
 func NewUnauthenticateCommand(c *cluster.Session) *cobra.Command {
 	o := &unauthenticateOptions{}
 	cmd := &cobra.Command{
@@ -162,7 +163,7 @@ func checkUnused(ctx context.Context, s *cluster.Cluster, provider string) error
 			all = append(all, client.ObjectKeyFromObject(obj).String())
 		}
 		if len(all) > 0 {
-			return out.Fail("%s are still present on consumer cluster: %s", of.what, strings.Join(all, ", ")).Hint("Delete them first: what is offloaded ends with them")
+			return ui.Fail("%s are still present on consumer cluster: %s", of.what, strings.Join(all, ", ")).Hint("Delete them first: what is offloaded ends with them")
 		}
 	}
 	return nil

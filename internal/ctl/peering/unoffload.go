@@ -24,6 +24,7 @@ type unoffloadOptions struct {
 	cluster.DryRunOptions
 }
 
+// NewUnoffloadCommand returns the command "unoffload".
 func NewUnoffloadCommand(c *cluster.Session) *cobra.Command {
 	o := &unoffloadOptions{}
 	cmd := &cobra.Command{

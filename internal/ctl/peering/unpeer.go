@@ -25,8 +25,8 @@ import (
 	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/network"
-	"liqo.io/liqo/internal/ctl/out"
-	"liqo.io/liqo/internal/ctl/step"
+	"liqo.io/liqo/internal/ctl/ui"
+
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
 )
@@ -38,6 +38,7 @@ type unpeerOptions struct {
 	cluster.DryRunOptions
 }
 
+// NewUnpeerCommand returns the command "unpeer".
 func NewUnpeerCommand(c *cluster.Session) *cobra.Command {
 	o := &unpeerOptions{}
 	cmd := &cobra.Command{
@@ -93,9 +94,9 @@ func (u *unpeering) runSteps(ctx context.Context) error {
 			return err
 		}
 	}
-	p := step.New(u.Printer)
+	p := ui.NewPlan(u.Printer)
 	nodes := p.Add(u.endOffloading)
-	var needs []*step.Step
+	var needs []*ui.Step
 	if u.runs { // virtual kubelets end concurrently with the gateways, pods before them
 		needs = append(needs, p.Add(u.awaitDrained))
 	}
@@ -106,7 +107,7 @@ func (u *unpeering) runSteps(ctx context.Context) error {
 	p.Add(u.endNetworking, needs...)
 	p.Add(u.removeOrphans, p.All()...)
 	err := p.Run(ctx)
-	if f, ok := err.(*out.Failure); ok && ctx.Err() != nil {
+	if f, ok := err.(*ui.Failure); ok && ctx.Err() != nil {
 		return f.Hint("Run it again to go on from here. A cluster that is gone for good is forgotten by: liqoctl force unpeer %s", u.provider.ID)
 	}
 	return err
@@ -115,10 +116,10 @@ func (u *unpeering) runSteps(ctx context.Context) error {
 // ReadState reads the state of both clusters and checks all preconditions. It changes nothing.
 func (u *unpeering) readState(ctx context.Context) (err error) {
 	if u.reverse, err = u.usedInReverse(ctx); err != nil {
-		return out.Fail("an error occurred while checking bidirectional peering: %w", err)
+		return ui.Fail("an error occurred while checking bidirectional peering: %w", err)
 	}
 	if u.reverse && u.options.deleteNamespaces {
-		return out.Fail("cannot delete the tenant namespace when a bidirectional is enabled, please remove the --delete-namespaces flag")
+		return ui.Fail("cannot delete the tenant namespace when a bidirectional is enabled, please remove the --delete-namespaces flag")
 	}
 	u.known = &deauthentication{Session: u.Session, consumer: u.consumer, provider: u.provider}
 	checks, within := errgroup.WithContext(ctx)
@@ -238,12 +239,12 @@ func wrapDisabling(what string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return out.Fail("unable to disable %s: %w", what, err)
+	return ui.Fail("unable to disable %s: %w", what, err)
 }
 
 // endOffloading ends the offloading. Virtual nodes are drained first, while their credentials exist.
-func (u *unpeering) endOffloading(ctx context.Context, told *out.Printer) error {
-	p, s := step.New(told), u.consumer
+func (u *unpeering) endOffloading(ctx context.Context, told *ui.Printer) error {
+	p, s := ui.NewPlan(told), u.consumer
 	ended := u.endAll(p, &authv1beta1.ResourceSliceList{}, "resourceslices", p.Add(u.deleteMadeByHand))
 	u.endAll(p, &offv1beta1.VirtualNodeList{}, "virtualnodes", ended)
 	// The last virtual node takes the namespace along, except one made by hand or an orphan.
@@ -260,7 +261,7 @@ func (u *unpeering) endOffloading(ctx context.Context, told *out.Printer) error 
 
 // deleteMadeByHand deletes the virtual nodes without a slice: a slice whose credentials they use waits for those that are being
 // deleted before it.
-func (u *unpeering) deleteMadeByHand(ctx context.Context, told *out.Printer) error {
+func (u *unpeering) deleteMadeByHand(ctx context.Context, told *ui.Printer) error {
 	list := &offv1beta1.VirtualNodeList{}
 	found, err := u.ownObjects(ctx, list)
 	if err == nil {
@@ -270,7 +271,7 @@ func (u *unpeering) deleteMadeByHand(ctx context.Context, told *out.Printer) err
 }
 
 // awaitDrained waits until no pod is left on the virtual nodes that endOffloading deletes; the nodes exist a moment longer.
-func (u *unpeering) awaitDrained(ctx context.Context, told *out.Printer) error {
+func (u *unpeering) awaitDrained(ctx context.Context, told *ui.Printer) error {
 	s := u.consumer.WithPrinter(told)
 	for _, of := range []struct {
 		list client.ObjectList
@@ -306,9 +307,9 @@ func (u *unpeering) ownObjects(ctx context.Context, list client.ObjectList) ([]c
 }
 
 // endAll adds the steps to delete all local objects of a kind about the provider and to wait for them. It returns the deletion step.
-func (u *unpeering) endAll(p *step.Plan, list client.ObjectList, what string, needs ...*step.Step) *step.Step {
+func (u *unpeering) endAll(p *ui.Plan, list client.ObjectList, what string, needs ...*ui.Step) *ui.Step {
 	var found []client.Object
-	deleted := p.Add(func(ctx context.Context, told *out.Printer) (err error) {
+	deleted := p.Add(func(ctx context.Context, told *ui.Printer) (err error) {
 		s := u.consumer.WithPrinter(told)
 		if found, err = u.ownObjects(ctx, list); err != nil {
 			return s.WrapWithCluster(err)
@@ -362,7 +363,7 @@ func holdReason(ctx context.Context, s *cluster.Cluster, other string) string {
 }
 
 // endAuthentication makes the provider forget the consumer. The credentials go first, while they are usable for cleanup.
-func (u *unpeering) endAuthentication(ctx context.Context, told *out.Printer) error {
+func (u *unpeering) endAuthentication(ctx context.Context, told *ui.Printer) error {
 	d := &deauthentication{Session: u.WithPrinter(told), consumer: u.consumer.WithPrinter(told), provider: u.provider.WithPrinter(told), wait: true}
 	return wrapDisabling("authentication", inTurn(ctx, d.checkUnused, d.findObjects, d.findSecrets, d.runSteps, u.endReplicas)) // the permissions were checked at first
 }
@@ -409,7 +410,7 @@ func (u *unpeering) endReplicas(ctx context.Context) error {
 
 // endNetworking disconnects the networks, unless the provider still uses the consumer. The permissions were checked at first, unless
 // the reverse direction was in use then.
-func (u *unpeering) endNetworking(ctx context.Context, told *out.Printer) (err error) {
+func (u *unpeering) endNetworking(ctx context.Context, told *ui.Printer) (err error) {
 	find := network.FindAll
 	if u.reverse {
 		if u.reverse, err = u.usedInReverse(ctx); err != nil || u.reverse {

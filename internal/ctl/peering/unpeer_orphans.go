@@ -23,24 +23,24 @@ import (
 	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/network"
-	"liqo.io/liqo/internal/ctl/out"
-	"liqo.io/liqo/internal/ctl/step"
+	"liqo.io/liqo/internal/ctl/ui"
+
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
 )
 
 // removeOrphans waits until all objects of the peering are gone, and deletes the tenant namespaces if wanted.
-func (u *unpeering) removeOrphans(ctx context.Context, told *out.Printer) error {
-	p := step.New(told)
-	p.Add(func(ctx context.Context, _ *out.Printer) error { // the ForeignCluster stays after giveUp, also after that of an earlier command
+func (u *unpeering) removeOrphans(ctx context.Context, told *ui.Printer) error {
+	p := ui.NewPlan(told)
+	p.Add(func(ctx context.Context, _ *ui.Printer) error { // the ForeignCluster stays after giveUp, also after that of an earlier command
 		return u.consumer.WrapWithCluster(mayComeBack(ctx, u.consumer, u.provider.ID))
 	})
 	for _, s := range []struct {
 		*cluster.Cluster
 		other string
 	}{{u.consumer, u.provider.ID}, {u.provider, u.consumer.ID}} {
-		var settled []*step.Step
+		var settled []*ui.Step
 		if u.options.wait && (s.Cluster == u.consumer || !u.reverse) {
 			settled = append(settled, s.AddStep(p, "Waiting for what was left of virtual kubelets to go", "", func(ctx context.Context) error {
 				return awaitKubelets(ctx, s.Cluster, s.other)
@@ -52,13 +52,13 @@ func (u *unpeering) removeOrphans(ctx context.Context, told *out.Printer) error 
 			}))
 		}
 		if u.options.deleteNamespaces {
-			p.Add(func(ctx context.Context, told *out.Printer) error {
+			p.Add(func(ctx context.Context, told *ui.Printer) error {
 				return deleteNamespace(ctx, s.WithPrinter(told), s.other, u.options.wait)
 			}, settled...)
 		}
 	}
 	if err := p.Run(ctx); err != nil {
-		return out.Fail("unable to end what was made of the peering: %w", err)
+		return ui.Fail("unable to end what was made of the peering: %w", err)
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ import (
 	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/ctltest"
 	"liqo.io/liqo/internal/ctl/network"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/pki"
@@ -103,8 +103,8 @@ func TestWhatDoesNotGoWithAPeeringIsToldWithWhatToDo(t *testing.T) {
 		}
 		return nil, nil
 	})
-	err := (&unpeering{Session: &cluster.Session{Printer: out.New(strings.NewReader(""), said, said)}, options: &unpeerOptions{wait: true}, consumer: consumer, provider: provider}).runSteps(ctx)
-	f, ok := err.(*out.Failure)
+	err := (&unpeering{Session: &cluster.Session{Printer: ui.NewPrinter(strings.NewReader(""), said, said)}, options: &unpeerOptions{wait: true}, consumer: consumer, provider: provider}).runSteps(ctx)
+	f, ok := err.(*ui.Failure)
 	if !ok || !slices.ContainsFunc(f.All(), func(hint string) bool { return strings.HasPrefix(hint, "Run it again to go on from here.") }) {
 		t.Errorf("it does not say what to do: %v", err)
 	}
@@ -151,7 +151,7 @@ func TestTheNetworkGoesWhenVirtualNodesAreDrained(t *testing.T) {
 	})
 	ended := make(chan error, 1)
 	go func() {
-		ended <- (&unpeering{Session: &cluster.Session{Printer: out.New(strings.NewReader(""), said, said)}, options: &unpeerOptions{wait: true}, consumer: consumer, provider: provider}).runSteps(t.Context())
+		ended <- (&unpeering{Session: &cluster.Session{Printer: ui.NewPrinter(strings.NewReader(""), said, said)}, options: &unpeerOptions{wait: true}, consumer: consumer, provider: provider}).runSteps(t.Context())
 	}()
 	testkit.Eventually(t, time.Minute, func() error {
 		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(vn), vn); err != nil || vn.DeletionTimestamp == nil {

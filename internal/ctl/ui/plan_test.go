@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-package step
+package ui
 
 import (
 	"bytes"
@@ -12,18 +12,16 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"liqo.io/liqo/internal/ctl/out"
 )
 
 func plan() (*Plan, *bytes.Buffer) {
 	var stderr bytes.Buffer
-	return New(out.New(strings.NewReader(""), &bytes.Buffer{}, &stderr)), &stderr
+	return NewPlan(NewPrinter(strings.NewReader(""), &bytes.Buffer{}, &stderr)), &stderr
 }
 
 // takes is a step that takes as long, and ends so.
-func takes(d time.Duration, name string, end error) Do {
-	return func(ctx context.Context, told *out.Printer) error {
+func takes(d time.Duration, name string, end error) StepFunc {
+	return func(ctx context.Context, told *Printer) error {
 		select {
 		case <-time.After(d):
 		case <-ctx.Done():

@@ -1,9 +1,9 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package out prints the output of the CLI. Progress goes to standard error in lines that scripts can grep, results to standard
+// Package ui prints the output of the CLI. Progress goes to standard error in lines that scripts can grep, results to standard
 // output. On a terminal the lines have colours, and running steps have a spinner.
-package out
+package ui
 
 import (
 	"fmt"
@@ -33,11 +33,11 @@ type Printer struct {
 	quiet    bool
 
 	mu    sync.Mutex
-	steps []*Step // the running steps; the first one has the spinner
+	steps []*Spinner // the running steps; the first one has the spinner
 }
 
-// New returns a printer. It uses spinners and colours only if both streams are a terminal, because scripts may read either.
-func New(stdin io.Reader, stdout, stderr io.Writer) *Printer {
+// NewPrinter returns a printer. It uses spinners and colours only if both streams are a terminal, because scripts may read either.
+func NewPrinter(stdin io.Reader, stdout, stderr io.Writer) *Printer {
 	return &Printer{in: stdin, stdout: stdout, stderr: stderr, terminal: isTerminal(stdout) && isTerminal(stderr)}
 }
 

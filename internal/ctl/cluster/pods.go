@@ -12,8 +12,18 @@ import (
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/await"
-	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/ui"
 )
+
+// PodReady reports whether the pod is ready.
+func PodReady(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
 
 // NotReady returns a Pending about pods of which none is ready, or an error if a change is needed.
 func NotReady(of string, pods []corev1.Pod) error {
@@ -23,7 +33,7 @@ func NotReady(of string, pods []corev1.Pod) error {
 		case pods[i].DeletionTimestamp != nil || problem.Reason == "":
 			continue
 		case problem.IsPermanent():
-			return out.Fail("pod %s does not start: %s", pods[i].Name, problem)
+			return ui.Fail("pod %s does not start: %s", pods[i].Name, problem)
 		}
 		return await.Pending(fmt.Sprintf("pod %s does not start: %s", pods[i].Name, problem))
 	}

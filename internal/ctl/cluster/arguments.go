@@ -7,6 +7,7 @@ import (
 	"strings"
 )
 
+// FlagValue returns the value of a flag among arguments, "" for none.
 func FlagValue(command []string, flag string) string {
 	for _, word := range command {
 		if name, value, ok := strings.Cut(strings.TrimLeft(word, "-"), "="); ok && name == flag {

@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-package out
+package ui
 
 import (
 	"io"
@@ -99,7 +99,7 @@ func TestTheOldestStepSpins(t *testing.T) {
 	o := p.Order()
 	first, _ := o.Turn()
 	second, _ := o.Turn()
-	steps := []*Step{second.Step("second"), first.Step("first"), p.Step("third")}
+	steps := []*Spinner{second.Spin("second"), first.Spin("first"), p.Spin("third")}
 	for n, s := range steps {
 		for i, other := range steps {
 			if spins := other.spinner != nil; spins != (i == n) {

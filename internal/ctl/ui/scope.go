@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-package out
+package ui
 
 import "github.com/pterm/pterm"
 
@@ -37,5 +37,5 @@ func (s *Scope) Warn(format string, args ...any) { s.printer.Warn(s.label+format
 // Error prints a line about a failure.
 func (s *Scope) Error(format string, args ...any) { s.printer.Error(s.label+format, args...) }
 
-// Step starts a step in the scope. Stop ends it; a success is a line of the scope.
-func (s *Scope) Step(text string) *Step { return s.printer.step(s.colour, s.label, text) }
+// Spin starts a step in the scope. Stop ends it; a success is a line of the scope.
+func (s *Scope) Spin(text string) *Spinner { return s.printer.step(s.colour, s.label, text) }

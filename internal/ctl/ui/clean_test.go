@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-package out
+package ui
 
 import (
 	"errors"
@@ -22,7 +22,7 @@ func TestHostileTextOnATerminal(t *testing.T) {
 	section.Entry(hostile, hostile, hostile)
 	section.Section(hostile).Entry("key", hostile)
 	p.Box(section)
-	if step := p.Step(hostile); strings.ContainsAny(step.whole(), "\x1b\x07\r\u009b\u202e") {
+	if step := p.Spin(hostile); strings.ContainsAny(step.whole(), "\x1b\x07\r\u009b\u202e") {
 		t.Errorf("a step says %q", step.whole())
 	}
 	terminal, shown, _ := pipe("")

@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-package out
+package ui
 
 import (
 	"slices"
@@ -16,7 +16,7 @@ const patience = 10 * time.Second
 
 // A Step is an action that takes time. On a terminal it has a spinner until Done or Stop. Elsewhere the end is printed, and the
 // missing condition after a while.
-type Step struct {
+type Spinner struct {
 	printer *Printer // the root printer
 	teller  *Printer // the printer of the step, whose turn may be later
 	colour  pterm.Color
@@ -32,15 +32,15 @@ type Step struct {
 	over    bool        // the step ended: no further lines
 }
 
-// Step starts a step. Only the longest-running step has a spinner.
-func (p *Printer) Step(text string) *Step { return p.step(pterm.FgBlue, "", text) }
+// Spin starts a step. Only the longest-running step has a spinner.
+func (p *Printer) Spin(text string) *Spinner { return p.step(pterm.FgBlue, "", text) }
 
-func (p *Printer) step(colour pterm.Color, label, text string) *Step {
+func (p *Printer) step(colour pterm.Color, label, text string) *Spinner {
 	teller := p
 	p = p.root()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := &Step{printer: p, teller: teller, colour: colour, label: label, text: text, started: time.Now()}
+	s := &Spinner{printer: p, teller: teller, colour: colour, label: label, text: text, started: time.Now()}
 	if p.terminal {
 		if p.steps = append(p.steps, s); len(p.steps) == 1 {
 			s.resume()
@@ -50,7 +50,7 @@ func (p *Printer) step(colour pterm.Color, label, text string) *Step {
 }
 
 // Text changes the text of a running step.
-func (s *Step) Text(text string) {
+func (s *Spinner) Text(text string) {
 	s.printer.mu.Lock()
 	defer s.printer.mu.Unlock()
 	s.text, s.missing = text, ""
@@ -59,7 +59,7 @@ func (s *Step) Text(text string) {
 
 // Waits shows the condition that the step waits for: beside the spinner at once, and without space for it in one line if the condition
 // stays the same for a while.
-func (s *Step) Waits(missing string) {
+func (s *Spinner) Waits(missing string) {
 	s.printer.mu.Lock()
 	defer s.printer.mu.Unlock()
 	if s.over || s.missing == missing {
@@ -76,7 +76,7 @@ func (s *Step) Waits(missing string) {
 }
 
 // watch starts the timer for the line about the missing condition.
-func (s *Step) watch() {
+func (s *Spinner) watch() {
 	if s.late != nil {
 		s.late.Stop()
 	}
@@ -85,7 +85,7 @@ func (s *Step) watch() {
 }
 
 // tell prints the missing condition, unless it has changed, or earlier turns are still running: it may be met before theirs end.
-func (s *Step) tell(missing string) {
+func (s *Spinner) tell(missing string) {
 	speaks := s.teller.speaks() // before the lock: an order locks before its printer
 	if s.due(missing, speaks) {
 		s.teller.Warn("%s%s: %s", s.label, s.text, missing)
@@ -93,7 +93,7 @@ func (s *Step) tell(missing string) {
 }
 
 // due reports whether the condition is still missing and has not been printed before.
-func (s *Step) due(missing string, speaks bool) bool {
+func (s *Spinner) due(missing string, speaks bool) bool {
 	s.printer.mu.Lock()
 	defer s.printer.mu.Unlock()
 	switch {
@@ -111,7 +111,7 @@ func (s *Step) due(missing string, speaks bool) bool {
 func room() int { return pterm.GetTerminalWidth() - 12 }
 
 // whole returns the full text of the spinner.
-func (s *Step) whole() string {
+func (s *Spinner) whole() string {
 	if s.missing == "" {
 		return s.label + clean(s.text)
 	}
@@ -119,7 +119,7 @@ func (s *Step) whole() string {
 }
 
 // says returns the text of the spinner, cut to the terminal's width.
-func (s *Step) says() string { return fit(s.whole(), room()) }
+func (s *Spinner) says() string { return fit(s.whole(), room()) }
 
 // fit cuts a text to a width: a wrapped line cannot be redrawn.
 func fit(text string, width int) string {
@@ -130,20 +130,20 @@ func fit(text string, width int) string {
 	return text
 }
 
-func (s *Step) show() {
+func (s *Spinner) show() {
 	if s.spinner != nil {
 		s.spinner.UpdateText(s.says())
 	}
 }
 
 // Done ends the step with a success line.
-func (s *Step) Done(format string, args ...any) {
+func (s *Spinner) Done(format string, args ...any) {
 	s.Stop()
 	s.printer.Success(format, args...)
 }
 
 // Stop ends the step without a line; the caller prints the reason. Stop is idempotent.
-func (s *Step) Stop() {
+func (s *Spinner) Stop() {
 	s.printer.mu.Lock()
 	defer s.printer.mu.Unlock()
 	s.over = true
@@ -161,14 +161,14 @@ func (s *Step) Stop() {
 	}
 }
 
-func (s *Step) pause() {
+func (s *Spinner) pause() {
 	if s.spinner != nil {
 		_ = s.spinner.Stop()
 		s.spinner = nil
 	}
 }
 
-func (s *Step) resume() {
+func (s *Spinner) resume() {
 	spinner, err := pterm.DefaultSpinner.
 		WithWriter(s.printer.stderr).
 		WithStyle(pterm.NewStyle(s.colour)).

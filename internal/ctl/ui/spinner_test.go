@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-package out
+package ui
 
 import (
 	"strings"
@@ -16,24 +16,24 @@ import (
 
 func TestAWaitThatLastsIsToldOnce(t *testing.T) {
 	for rule, c := range map[string]struct {
-		wait func(*Step)
+		wait func(*Spinner)
 		want string
 	}{
-		"one that goes well says nothing": {func(s *Step) {
+		"one that goes well says nothing": {func(s *Spinner) {
 			s.Waits("no pod is ready")
 			time.Sleep(patience - time.Second)
 		}, ""},
-		"one for the same thing says for what": {func(s *Step) {
+		"one for the same thing says for what": {func(s *Spinner) {
 			s.Waits("no pod is ready")
 			time.Sleep(patience + time.Second)
 		}, " WARN   (remote) Waiting for the pod: no pod is ready\n"},
-		"however often it is heard": {func(s *Step) {
+		"however often it is heard": {func(s *Spinner) {
 			for range 2 * int(patience/time.Second) {
 				s.Waits("no pod is ready")
 				time.Sleep(time.Second)
 			}
 		}, " WARN   (remote) Waiting for the pod: no pod is ready\n"},
-		"each thing once": {func(s *Step) {
+		"each thing once": {func(s *Spinner) {
 			for range 2 {
 				s.Waits("no pod is ready")
 				time.Sleep(2 * patience)
@@ -41,13 +41,13 @@ func TestAWaitThatLastsIsToldOnce(t *testing.T) {
 				time.Sleep(2 * patience)
 			}
 		}, " WARN   (remote) Waiting for the pod: no pod is ready\n WARN   (remote) Waiting for the pod: the pod has no node\n"},
-		"one that goes on is told once it stays the same": {func(s *Step) {
+		"one that goes on is told once it stays the same": {func(s *Spinner) {
 			s.Waits("there is no pod")
 			time.Sleep(patience - time.Second)
 			s.Waits("the pod has no node")
 			time.Sleep(patience + time.Second)
 		}, " WARN   (remote) Waiting for the pod: the pod has no node\n"},
-		"nothing after its end": {func(s *Step) {
+		"nothing after its end": {func(s *Spinner) {
 			s.Waits("no pod is ready")
 			s.Stop()
 			s.Waits("the pod has no node")
@@ -57,7 +57,7 @@ func TestAWaitThatLastsIsToldOnce(t *testing.T) {
 		t.Run(rule, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p, _, stderr := pipe("")
-				s := p.Scope("remote").Step("Waiting for the pod")
+				s := p.Scope("remote").Spin("Waiting for the pod")
 				c.wait(s)
 				s.Stop()
 				if diff := cmp.Diff(c.want, stderr.String()); diff != "" {
@@ -93,7 +93,7 @@ func TestWhatASpinnerHasNoRoomForIsTold(t *testing.T) {
 			p, _, _ := pipe("")
 			stderr := &shared{}
 			p.stderr, p.terminal = stderr, true
-			s := p.Scope("remote").Step("Waiting for the pod")
+			s := p.Scope("remote").Spin("Waiting for the pod")
 			s.Waits(missing)
 			time.Sleep(2 * patience)
 			s.Stop()
@@ -110,7 +110,7 @@ func TestAWaitIsToldInItsTurn(t *testing.T) {
 		order := p.Order()
 		first, end := order.Turn()
 		second, _ := order.Turn()
-		short, long := second.Step("Waiting for this"), second.Step("Waiting for that")
+		short, long := second.Spin("Waiting for this"), second.Spin("Waiting for that")
 		short.Waits("there is none")
 		long.Waits("there is none, too")
 		time.Sleep(patience + time.Second)
@@ -128,7 +128,7 @@ func TestAWaitIsToldInItsTurn(t *testing.T) {
 func TestTheSpinnersOfTheRemoteClusterHaveAnotherColour(t *testing.T) {
 	p, _, _ := pipe("")
 	for scope, want := range map[string]pterm.Color{"": pterm.FgBlue, "local": pterm.FgBlue, "remote": pterm.FgMagenta} {
-		if got := p.Scope(scope).Step("Working").colour; got != want {
+		if got := p.Scope(scope).Spin("Working").colour; got != want {
 			t.Errorf("%q: colour %d, want %d", scope, got, want)
 		}
 	}

@@ -1,47 +1,44 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package step runs the steps of a command concurrently, each as soon as its dependencies are done, and prints their lines in a fixed
-// order: a line is printed when the line and all lines before it are true.
-//
-//	p := step.New(printer)
-//	served := p.Add(func(ctx context.Context, told *out.Printer) error { … })
-//	p.Add(func(ctx context.Context, told *out.Printer) error { … }, served)
-//	return p.Run(ctx)
-package step
+package ui
 
 import (
 	"context"
 	"slices"
 	"sync"
-
-	"liqo.io/liqo/internal/ctl/out"
 )
 
-// A Plan is a list of steps in the order of their lines.
+// A Plan runs the steps of a command concurrently, each as soon as its dependencies are done, and prints their lines in a fixed order: a line is
+// printed when the line and all lines before it are true.
+//
+//	p := ui.NewPlan(printer)
+//	served := p.Add(func(ctx context.Context, p *ui.Printer) error { … })
+//	p.Add(func(ctx context.Context, p *ui.Printer) error { … }, served)
+//	return p.Run(ctx)
 type Plan struct {
-	order *out.Order
+	order *Order
 	steps []*Step
 }
 
 // A Step is one step of a plan.
 type Step struct {
-	do    Do
+	do    StepFunc
 	needs []*Step
-	told  *out.Printer
+	told  *Printer
 	end   func()
 	done  chan struct{} // closed after a success
 	err   error
 }
 
-// Do runs a step, and prints by the printer.
-type Do func(ctx context.Context, told *out.Printer) error
+// StepFunc runs a step, and prints by the printer.
+type StepFunc func(ctx context.Context, told *Printer) error
 
-// New returns a plan without steps.
-func New(p *out.Printer) *Plan { return &Plan{order: p.Order()} }
+// NewPlan returns a plan without steps.
+func NewPlan(p *Printer) *Plan { return &Plan{order: p.Order()} }
 
 // Add adds a step that starts after all of its dependencies succeeded.
-func (p *Plan) Add(do Do, needs ...*Step) *Step {
+func (p *Plan) Add(do StepFunc, needs ...*Step) *Step {
 	s := &Step{do: do, needs: needs, done: make(chan struct{})}
 	s.told, s.end = p.order.Turn()
 	p.steps = append(p.steps, s)

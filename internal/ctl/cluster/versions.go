@@ -14,9 +14,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/version"
 )
 
+// ServerVersion returns the version of the installation in the cluster.
 func (c *Session) ServerVersion(ctx context.Context, namespace string) error {
 	version, err := c.findVersion(ctx, namespace)
 	if err != nil {
@@ -65,6 +68,7 @@ func ControllerManager(ctx context.Context, c client.Reader, namespace string) (
 	return nil, fmt.Errorf("namespace %q has %d controller-managers of Liqo", namespace, len(list.Items))
 }
 
+// ManagerContainer returns the container of the controller-manager.
 func ManagerContainer(d *appsv1.Deployment) (*corev1.Container, error) {
 	containers := d.Spec.Template.Spec.Containers
 	n := slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == "controller-manager" })
@@ -85,4 +89,28 @@ func ImageVersion(reference string) string {
 		return digest
 	}
 	return "latest"
+}
+
+// FitTogether fails if the versions of two installations are incompatible. An unreadable version is not compared.
+func FitTogether(ctx context.Context, local, remote *Cluster) error {
+	own, other, behind := local.installedVersion(ctx), remote.installedVersion(ctx), remote
+	switch version.Between(own, other) {
+	case version.NoGap:
+		return nil
+	case version.PeerTooNew:
+		behind = local
+	}
+	return ui.Fail("the local cluster has Liqo %s and the remote one %s, which do not work together", own, other).
+		Hint("Upgrade the %s cluster by liqoctl install, one minor version after the other, until it is one behind at most", behind.Name).
+		See("docs/troubleshooting.md#versions-do-not-work-together")
+}
+
+// installedVersion returns the version of Liqo in a cluster, from the chart's ConfigMap, which peering users may read; "" without one.
+func (s *Cluster) installedVersion(ctx context.Context) string {
+	var list corev1.ConfigMapList
+	err := s.Kube.List(ctx, &list, client.InNamespace(s.LiqoNamespace), client.MatchingLabels{names.AppName: names.ClusterIDApp})
+	if err != nil || len(list.Items) != 1 {
+		return ""
+	}
+	return list.Items[0].Labels[names.AppVersion]
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -70,4 +71,14 @@ func (c *Session) PrintObject(obj client.Object, format string) error {
 	}
 	_, err = fmt.Fprintln(c.Result(), "---")
 	return err
+}
+
+// SortedKeys returns the keys of a map in order.
+func SortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
 }

@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-package out
+package ui
 
 import (
 	"bytes"
@@ -78,8 +78,8 @@ func (g *glass) screen() string {
 
 func TestATerminalShowsWhatIsWaitedFor(t *testing.T) {
 	terminal, g := newTerminal(t)
-	p := New(terminal, terminal, terminal)
-	step := p.Scope("remote").Step("Waiting for the pod")
+	p := NewPrinter(terminal, terminal, terminal)
+	step := p.Scope("remote").Spin("Waiting for the pod")
 	step.Waits("it has no node")
 	g.until(t, "  (remote) Waiting for the pod: it has no node (")
 	if magenta := "\x1b[35m⠋"; !strings.Contains(g.printed, magenta) {
@@ -105,12 +105,12 @@ func TestATerminalShowsWhatIsWaitedFor(t *testing.T) {
 func TestLinesArePlainUnlessAllIsATerminal(t *testing.T) {
 	terminal, _ := newTerminal(t)
 	var piped bytes.Buffer
-	for name, p := range map[string]*Printer{"progress is piped": New(terminal, terminal, &piped), "results are piped": New(terminal, &bytes.Buffer{}, terminal)} {
+	for name, p := range map[string]*Printer{"progress is piped": NewPrinter(terminal, terminal, &piped), "results are piped": NewPrinter(terminal, &bytes.Buffer{}, terminal)} {
 		if p.terminal {
 			t.Errorf("%s, and it spins", name)
 		}
 	}
-	New(terminal, terminal, &piped).Success("done")
+	NewPrinter(terminal, terminal, &piped).Success("done")
 	if got, want := piped.String(), " INFO  done\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-package out
+package ui
 
 import (
 	"bytes"
@@ -16,7 +16,7 @@ import (
 
 func pipe(input string) (*Printer, *bytes.Buffer, *bytes.Buffer) {
 	var stdout, stderr bytes.Buffer
-	return New(strings.NewReader(input), &stdout, &stderr), &stdout, &stderr
+	return NewPrinter(strings.NewReader(input), &stdout, &stderr), &stdout, &stderr
 }
 
 func TestPipedLinesHaveTheShapeThatScriptsGrep(t *testing.T) {
@@ -25,7 +25,7 @@ func TestPipedLinesHaveTheShapeThatScriptsGrep(t *testing.T) {
 	p.Success("done")
 	p.Warn("careful")
 	p.Error("you should:\n- x\n")
-	step := p.Step("Working")
+	step := p.Spin("Working")
 	step.Text("Still working")
 	step.Done("Worked %s", "well")
 	step.Stop()
@@ -81,7 +81,7 @@ func TestASignalAtThePromptIsANo(t *testing.T) {
 	silent, _ := io.Pipe()
 	defer silent.Close()
 	var stderr bytes.Buffer
-	p := New(silent, &bytes.Buffer{}, &stderr)
+	p := NewPrinter(silent, &bytes.Buffer{}, &stderr)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := p.ask(ctx, "uninstall"); !errors.Is(err, errAborted) {
