@@ -111,7 +111,7 @@ var notWritten = []string{
 	names.OffloadingLabels, names.OffloadingAnnotations, names.StorageAvailable, names.ManagedByNamespaceMap, names.OriginalName,
 	names.OffloadingPatchHash, names.ImposedAffinity, names.DirectConnections, names.Webhook, names.WebhookServiceName, names.NetworkNamespace,
 	names.NetworkName, names.CIDRType, names.LastGrant, names.IPType, names.NetworkingComponent, names.GatewayName, names.GatewayNamespace,
-	names.GatewayActive, names.GatewayTold, names.HomeAPIServer, names.ServiceAccountName, names.TokenPodName, names.TokenPodUID, names.TokenExpiration, names.TokenRenewal, names.PeeringUser, names.FollowedOffer, names.Version, names.Capabilities,
+	names.GatewayActive, names.GatewayTold, names.APIServerRoute, names.ServiceAccountName, names.TokenPodName, names.TokenPodUID, names.TokenExpiration, names.TokenRenewal, names.PeeringUser, names.FollowedOffer, names.Version, names.Capabilities,
 	names.ReplicatorCopiesIn, names.DefaultLimits,
 }
 

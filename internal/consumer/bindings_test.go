@@ -18,8 +18,8 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-func TestAVirtualKubeletReadsNoSecretOfItsTenantButItsKubeconfig(t *testing.T) {
-	c := home(t)
+func TestKubeletTenantPermissions(t *testing.T) {
+	c := consumerCluster(t)
 	vn := provide(t, c, "prato", "prato-1", "")
 	may := func(verb, secret string) bool {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
@@ -59,8 +59,8 @@ func TestAVirtualKubeletReadsNoSecretOfItsTenantButItsKubeconfig(t *testing.T) {
 	}
 }
 
-func TestAnUpgradeReplacesTheBindingToTheClusterRoleOfBefore(t *testing.T) {
-	c := home(t)
+func TestTenantBindingUpgrade(t *testing.T) {
+	c := consumerCluster(t)
 	tenant := testkit.Namespace(t, c, "peering-arezzo", map[string]string{names.RemoteClusterID: "arezzo", names.TenantNamespace: "true"})
 	old := &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: names.VirtualNodeBinding("arezzo-1")},

@@ -38,17 +38,17 @@ func TestMain(m *testing.M) { testkit.Main(m) }
 
 const patience = 5 * time.Minute
 
-// homes is in how many clusters tests run at the same time: most of the time they wait for pauses between evictions.
-const homes = 2
+// consumerClusters is in how many clusters tests run at the same time: most of the time they wait for pauses between evictions.
+const consumerClusters = 2
 
-// home is a cluster that no other test has, with our controllers and one installation of options. Where Kubernetes runs more controllers
+// consumerCluster is a cluster that no other test has, with our controllers and one installation of options. Where Kubernetes runs more controllers
 // than those that delete what belongs to nobody, it is another one.
-func home(t *testing.T, more ...string) *testkit.ControlPlane {
+func consumerCluster(t *testing.T, more ...string) *testkit.ControlPlane {
 	t.Helper()
 	t.Parallel()
-	n := homes
+	n := consumerClusters
 	if len(more) == 0 {
-		n = testkit.Turn(t, "home", homes)
+		n = testkit.Turn(t, "home", consumerClusters)
 	} else {
 		testkit.Turn(t, "home with controllers", 1)
 	}
@@ -195,7 +195,7 @@ func phaseIs(t *testing.T, c *testkit.ControlPlane, nso *offv1beta1.NamespaceOff
 }
 
 func TestNamespaceOffloading(t *testing.T) {
-	c := home(t)
+	c := consumerCluster(t)
 	vn := provide(t, c, "milan", "milan-1", "region=eu")
 	other := provide(t, c, "rome", "rome-1", "region=us")
 	nso := extend(t, c, func(s *offv1beta1.NamespaceOffloadingSpec) { s.ClusterSelector = choosing("region=eu") })
@@ -304,8 +304,8 @@ func TestNamespaceOffloading(t *testing.T) {
 	})
 }
 
-func TestUnoffloadDoesNotWaitForAProviderThatNeverComesBack(t *testing.T) {
-	c := home(t)
+func TestNamespaceOffloadingLostProvider(t *testing.T) {
+	c := consumerCluster(t)
 	vn := provide(t, c, "lost", "lost-1", "")
 	nso := extend(t, c, func(s *offv1beta1.NamespaceOffloadingSpec) { s.ClusterSelector = choosing("name:lost-1") })
 	twin := nso.Namespace + "-home"
@@ -319,8 +319,8 @@ func TestUnoffloadDoesNotWaitForAProviderThatNeverComesBack(t *testing.T) {
 	gone(t, c, nso)
 }
 
-func TestAMissingForeignClusterDoesNotMeanThatItsPeerIsLost(t *testing.T) {
-	c := home(t)
+func TestNamespaceOffloadingMissingForeignCluster(t *testing.T) {
+	c := consumerCluster(t)
 	vn := provide(t, c, "unnamed", "unnamed-1", "")
 	nso := extend(t, c, func(s *offv1beta1.NamespaceOffloadingSpec) { s.ClusterSelector = choosing("name:unnamed-1") })
 	twin := nso.Namespace + "-home"
@@ -419,8 +419,8 @@ func podOn(t *testing.T, c *testkit.ControlPlane, namespace, name, node string, 
 	return pod
 }
 
-func TestVirtualNodeRuns(t *testing.T) {
-	c := home(t)
+func TestVirtualNode(t *testing.T) {
+	c := consumerCluster(t)
 	vn := provide(t, c, "turin", "turin-1", "")
 	condition(t, c, vn, creating, creating)
 	d := kubeletOf(vn)
@@ -521,8 +521,8 @@ func TestVirtualNodeRuns(t *testing.T) {
 }
 
 // One that is not in the tenant namespace is looked at all the same when that is deleted, and when another one takes its place.
-func TestAVirtualNodeElsewhereFollowsTheTenantNamespace(t *testing.T) {
-	c := home(t)
+func TestVirtualNodeElsewhere(t *testing.T) {
+	c := consumerCluster(t)
 	id := testkit.UniqueID()
 	tenant := func() string {
 		return testkit.Namespace(t, c, "peering", map[string]string{names.RemoteClusterID: id, names.TenantNamespace: "true"})
@@ -541,8 +541,8 @@ func TestAVirtualNodeElsewhereFollowsTheTenantNamespace(t *testing.T) {
 	exists(t, c, &offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: tenant(), Name: id}})
 }
 
-func TestNodesOfOthersAreNotTouched(t *testing.T) {
-	c := home(t)
+func TestVirtualNodeForeignNode(t *testing.T) {
+	c := consumerCluster(t)
 	worker := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker-1"}}
 	if err := c.Client.Create(t.Context(), worker); err != nil {
 		t.Fatal(err)
@@ -572,10 +572,10 @@ func TestNodesOfOthersAreNotTouched(t *testing.T) {
 	}
 }
 
-func TestANodeWhoseLabelsWereEditedIsStillDrainedAndDeleted(t *testing.T) {
+func TestVirtualNodeEditedLabels(t *testing.T) {
 	for label, value := range map[string]any{names.NodeType: nil, names.RemoteClusterID: "lucca"} {
 		t.Run(path.Base(label), func(t *testing.T) {
-			c := home(t)
+			c := consumerCluster(t)
 			vn := provide(t, c, "ravenna-"+path.Base(label), "ravenna-"+path.Base(label), "")
 			node := run(t, c, vn)
 			pod := podOn(t, c, testkit.Namespace(t, c, "edited", nil), "web", vn.Name, func(*corev1.Pod) {})
@@ -598,8 +598,8 @@ func TestANodeWhoseLabelsWereEditedIsStillDrainedAndDeleted(t *testing.T) {
 	}
 }
 
-func TestANodeOfAnotherVirtualNodeOfThatNameIsNotTouched(t *testing.T) {
-	c := home(t)
+func TestVirtualNodeSameName(t *testing.T) {
+	c := consumerCluster(t)
 	vn := provide(t, c, "rimini", "twice", "")
 	node := run(t, c, vn)
 	before := node.DeepCopy()
@@ -619,8 +619,8 @@ func TestANodeOfAnotherVirtualNodeOfThatNameIsNotTouched(t *testing.T) {
 	}
 }
 
-func TestAccountsOfOthersAreNotTakenOver(t *testing.T) {
-	c := home(t)
+func TestVirtualNodeForeignAccount(t *testing.T) {
+	c := consumerCluster(t)
 	vn := vnode("robot", "siena", "")
 	vn.Namespace = testkit.Namespace(t, c, "peering-siena", map[string]string{names.RemoteClusterID: "siena", names.TenantNamespace: "true"})
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: vn.Namespace, Name: vn.Name, Labels: map[string]string{"team": "a"}}}
@@ -655,8 +655,8 @@ func TestAccountsOfOthersAreNotTakenOver(t *testing.T) {
 	}
 }
 
-func TestWhatNoCacheKnowsOfANamespaceOffloadingIsTakenBack(t *testing.T) {
-	c := testkit.NthCluster(t, homes)
+func TestNamespaceOffloadingCacheLag(t *testing.T) {
+	c := testkit.NthCluster(t, consumerClusters)
 	namespace := testkit.Namespace(t, c, "late", map[string]string{names.SchedulingEnabled: "true"})
 	nm := &offv1beta1.NamespaceMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: testkit.Namespace(t, c, "peering-late", map[string]string{names.AllowVirtualNodes: "true"}), Name: "late"},

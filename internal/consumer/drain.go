@@ -152,7 +152,7 @@ func (v *virtualNodes) drainNode(ctx context.Context, vn *offv1beta1.VirtualNode
 			return nil
 		}
 	}
-	nothing, err := v.nothingThere(ctx, vn)
+	nothing, err := v.isRemoteGone(ctx, vn)
 	if err != nil {
 		return err
 	}
@@ -160,9 +160,9 @@ func (v *virtualNodes) drainNode(ctx context.Context, vn *offv1beta1.VirtualNode
 	if !dead && !nothing {
 		kept = v.keepKubelet(ctx, vn)
 	}
-	held, err := v.removeAll(ctx, pods, podEnding{dead: dead, nothingThere: nothing})
+	held, err := v.removeAll(ctx, pods, podEnding{dead: dead, remoteGone: nothing})
 	setCondition(vn, nodeCondition, draining, drainProgress(len(pods), held, err), metav1.Now())
-	v.departures.watchPodsOf(ctx, vn, list)
+	v.drainWatcher.watchPodsOf(ctx, vn, list)
 	if answer := apierrors.APIStatus(nil); errors.As(err, &answer) {
 		return errors.Join(kept, kube.Again(requeue, kube.Invalid("EvictionFailed", err))) // the eviction may stay blocked, and other pods leave meanwhile
 	}
@@ -201,16 +201,16 @@ func isKept(pod metav1.PartialObjectMetadata) bool {
 type podEnding struct {
 	// dead: the user declared the peer as permanently lost.
 	dead bool
-	// nothingThere: the provider has no remote namespace any more, and no virtual kubelet is alive that could terminate the
+	// remoteGone: the provider has no remote namespace any more, and no virtual kubelet is alive that could terminate the
 	// pods.
-	nothingThere bool
+	remoteGone bool
 }
 
-// nothingThere reports whether the tenant namespace is being deleted, in which the virtual kubelet is deleted before its
+// isRemoteGone reports whether the tenant namespace is being deleted, in which the virtual kubelet is deleted before its
 // pods, and whether our NamespaceMap is gone, which its finalizer keeps until the provider has no remote namespace any more.
 // In another state a missing map proves nothing: it may never have existed, or have lost its finalizer, and a kubelet may be
 // alive.
-func (v *virtualNodes) nothingThere(ctx context.Context, vn *offv1beta1.VirtualNode) (bool, error) {
+func (v *virtualNodes) isRemoteGone(ctx context.Context, vn *offv1beta1.VirtualNode) (bool, error) {
 	namespace := &corev1.Namespace{}
 	err := v.direct.Get(ctx, client.ObjectKey{Name: vn.Namespace}, namespace)
 	if client.IgnoreNotFound(err) != nil {
@@ -253,7 +253,7 @@ func (v *virtualNodes) removeAll(ctx context.Context, pods []metav1.PartialObjec
 func (v *virtualNodes) removePod(ctx context.Context, pod *metav1.PartialObjectMetadata, e podEnding) error {
 	terminating := !pod.DeletionTimestamp.IsZero()
 	switch {
-	case e.dead, e.nothingThere && terminating:
+	case e.dead, e.remoteGone && terminating:
 		return v.direct.Delete(ctx, &corev1.Pod{ObjectMeta: pod.ObjectMeta}, client.GracePeriodSeconds(0), client.Preconditions{UID: new(pod.UID)})
 	case terminating:
 		return nil
@@ -262,8 +262,8 @@ func (v *virtualNodes) removePod(ctx context.Context, pod *metav1.PartialObjectM
 	}
 }
 
-// kubeletPatience is how long the end of a virtual kubelet is left to the watch of its pods.
-const kubeletPatience = time.Minute
+// kubeletTimeout is how long the end of a virtual kubelet is left to the watch of its pods.
+const kubeletTimeout = time.Minute
 
 // stopKubelet deletes the Deployment and waits until its pods have ended: a running kubelet would recreate the Node. It does not
 // wait for their deletion, which takes their node up to a second more. left names the pods awaited.
@@ -300,7 +300,7 @@ const confirmation = 5 * time.Second
 // never reports the end of a pod, so no watch event arrives.
 func stoppingText(pods []corev1.Pod, now time.Time) (text string, again time.Duration) {
 	var all []string
-	again = kubeletPatience
+	again = kubeletTimeout
 	for i := range pods {
 		pod := &pods[i]
 		end := now // of a pod without a deletion timestamp

@@ -27,8 +27,8 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-func TestVirtualNodeIsDrainedBeforeItsKubeletGoes(t *testing.T) {
-	c := home(t)
+func TestDrain(t *testing.T) {
+	c := consumerCluster(t)
 	vn := provide(t, c, "genoa", "genoa-1", "")
 	second := provide(t, c, "genoa", "genoa-2", "")
 	node := run(t, c, vn)
@@ -114,8 +114,8 @@ func TestVirtualNodeIsDrainedBeforeItsKubeletGoes(t *testing.T) {
 }
 
 // A virtual kubelet may make its Node until it has ended.
-func TestANodeThatWasMadeLastGoesWithItsVirtualNode(t *testing.T) {
-	c := testkit.NthCluster(t, homes)
+func TestDrainLateNode(t *testing.T) {
+	c := testkit.NthCluster(t, consumerClusters)
 	vn := vnode("last", "last", "")
 	vn.Namespace = testkit.Namespace(t, c, "peering-last", map[string]string{names.AllowVirtualNodes: "true"})
 	setCondition(&vn, kubeletCondition, none, "", metav1.Now()) // as one that no kubelet was ever made for: it stays
@@ -141,8 +141,8 @@ func TestANodeThatWasMadeLastGoesWithItsVirtualNode(t *testing.T) {
 }
 
 // The node that it ran on takes its time with what is left of a pod, of which nothing runs.
-func TestAVirtualNodeGoesWhenItsKubeletEndedAndNotWhenItsPodIsGone(t *testing.T) {
-	c := home(t)
+func TestDrainKubeletEnd(t *testing.T) {
+	c := consumerCluster(t)
 	vn := provide(t, c, "lucca", "lucca-1", "")
 	node := run(t, c, vn)
 	condition(t, c, vn, running, running)
@@ -178,8 +178,8 @@ func TestAVirtualNodeGoesWhenItsKubeletEndedAndNotWhenItsPodIsGone(t *testing.T)
 }
 
 // Nobody but a virtual kubelet knows what the provider has of a pod, also of one that came after it was told to end.
-func TestAPodThatCameLastIsEndedByAnotherKubelet(t *testing.T) {
-	c := home(t)
+func TestDrainLatePod(t *testing.T) {
+	c := consumerCluster(t)
 	vn := provide(t, c, "volterra", "volterra-1", "")
 	run(t, c, vn)
 	condition(t, c, vn, running, running)
@@ -204,8 +204,8 @@ func TestAPodThatCameLastIsEndedByAnotherKubelet(t *testing.T) {
 }
 
 // A virtual kubelet that starts without a NamespaceMap decides nothing, and its node would be drained for ever.
-func TestANamespaceMapThatIsGoneIsMadeAgainForTheKubeletThatDrains(t *testing.T) {
-	c := home(t)
+func TestDrainMissingNamespaceMap(t *testing.T) {
+	c := consumerCluster(t)
 	vn := provide(t, c, "orvieto", "orvieto-1", "")
 	run(t, c, vn)
 	condition(t, c, vn, running, running)
@@ -240,8 +240,8 @@ func TestANamespaceMapThatIsGoneIsMadeAgainForTheKubeletThatDrains(t *testing.T)
 }
 
 // A node that is lost never says that a pod ended, and the virtual node says which one that is.
-func TestAVirtualNodeSaysWhichNodeHoldsIt(t *testing.T) {
-	c := home(t)
+func TestDrainLostNode(t *testing.T) {
+	c := consumerCluster(t)
 	vn := provide(t, c, "lecce", "lecce-1", "")
 	run(t, c, vn)
 	condition(t, c, vn, running, running)
@@ -266,7 +266,7 @@ func TestAVirtualNodeSaysWhichNodeHoldsIt(t *testing.T) {
 	gone(t, c, vn)
 }
 
-func TestWhatIsSaidOfVirtualKubeletsThatStop(t *testing.T) {
+func TestStoppingText(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	pod := func(name string, end *time.Duration) corev1.Pod {
 		out := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{NodeName: "cellar"}}
@@ -293,7 +293,7 @@ func TestWhatIsSaidOfVirtualKubeletsThatStop(t *testing.T) {
 	}
 }
 
-func TestWhenAllPodsLeftANodeIsTold(t *testing.T) {
+func TestPodDrainWatcher(t *testing.T) {
 	c := testkit.Cluster(t)
 	demo := testkit.Namespace(t, c, "leaving", nil)
 	nothing := func(*corev1.Pod) {}
@@ -316,7 +316,7 @@ func TestWhenAllPodsLeftANodeIsTold(t *testing.T) {
 	}
 	leave(one) // before anybody looks
 	late := podOn(t, c, demo, "late", node, nothing)
-	d := &podDrainWatcher{cluster: c.Client, told: make(chan event.GenericEvent), awaited: map[types.UID]bool{}}
+	d := &podDrainWatcher{cluster: c.Client, drained: make(chan event.GenericEvent), awaited: map[types.UID]bool{}}
 	vn := &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: demo, Name: node, UID: "1"}}
 	for range 2 { // as each pass does
 		d.watchPodsOf(t.Context(), vn, list)
@@ -324,7 +324,7 @@ func TestWhenAllPodsLeftANodeIsTold(t *testing.T) {
 	leave(two)
 	leave(late)
 	select {
-	case e := <-d.told:
+	case e := <-d.drained:
 		if client.ObjectKeyFromObject(e.Object) != client.ObjectKeyFromObject(vn) {
 			t.Errorf("it is told of %s", client.ObjectKeyFromObject(e.Object))
 		}
@@ -337,8 +337,8 @@ func TestWhenAllPodsLeftANodeIsTold(t *testing.T) {
 	}
 }
 
-func TestAPodThatCannotBeEvictedHoldsUpNoOther(t *testing.T) {
-	c := home(t)
+func TestDrainRefusedEviction(t *testing.T) {
+	c := consumerCluster(t)
 	vn := provide(t, c, "trieste", "trieste-1", "")
 	run(t, c, vn)
 	condition(t, c, vn, running, running)
@@ -392,8 +392,8 @@ func terminated(t *testing.T, c *testkit.ControlPlane, pod *corev1.Pod) {
 	}
 }
 
-func TestPodsOfAProviderThatNeverComesBackAreDeleted(t *testing.T) {
-	c := home(t)
+func TestDrainLostProvider(t *testing.T) {
+	c := consumerCluster(t)
 	vn := provide(t, c, "venice", "venice-1", "")
 	run(t, c, vn)
 	condition(t, c, vn, running, running)
@@ -419,8 +419,8 @@ func TestPodsOfAProviderThatNeverComesBackAreDeleted(t *testing.T) {
 
 // Whoever deletes the tenant namespace first ends the virtual kubelet before its pods. The NamespaceMap outlives it until
 // the provider has nothing left.
-func TestPodsWithoutKubeletGoWithTheNamespaceMap(t *testing.T) {
-	c := home(t)
+func TestDrainWithoutKubelet(t *testing.T) {
+	c := consumerCluster(t)
 	vn := provide(t, c, "modena", "modena-1", "")
 	run(t, c, vn)
 	condition(t, c, vn, running, running)
@@ -472,7 +472,7 @@ func TestPodsWithoutKubeletGoWithTheNamespaceMap(t *testing.T) {
 }
 
 // Two tenant namespaces of one provider: what the one waits for does not concern the VirtualNodes of the other.
-func TestNothingThereOfTwoTenantNamespaces(t *testing.T) {
+func TestDrainTwoTenantNamespaces(t *testing.T) {
 	for name, tc := range map[string]struct {
 		other, own bool // which have a NamespaceMap
 		deletes    bool // the other one, too
@@ -487,7 +487,7 @@ func TestNothingThereOfTwoTenantNamespaces(t *testing.T) {
 		"elsewhere_of_no_map": {elsewhere: true, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := testkit.NthCluster(t, homes)
+			c := testkit.NthCluster(t, consumerClusters)
 			id := testkit.UniqueID()
 			labels := map[string]string{names.RemoteClusterID: id, names.TenantNamespace: "true"}
 			other, home := testkit.Namespace(t, c, "other", labels), testkit.Namespace(t, c, "home", labels)
@@ -517,7 +517,7 @@ func TestNothingThereOfTwoTenantNamespaces(t *testing.T) {
 				}
 			}
 			v := &virtualNodes{client: c.Client, direct: c.Client}
-			if got, err := v.nothingThere(t.Context(), &vn); err != nil || got != tc.want {
+			if got, err := v.isRemoteGone(t.Context(), &vn); err != nil || got != tc.want {
 				t.Errorf("got %t, %v, want %t", got, err, tc.want)
 			}
 		})

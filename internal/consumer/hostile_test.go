@@ -19,7 +19,7 @@ import (
 
 // A provider that writes a namespace into its status that was never offloaded to it gets no rights in that namespace.
 func TestHostileMapping(t *testing.T) {
-	c := home(t)
+	c := consumerCluster(t)
 	vn := provide(t, c, "siena", "siena-1", "")
 	victim := extend(t, c, func(s *offv1beta1.NamespaceOffloadingSpec) { s.ClusterSelector = choosing("name:somebody-else") })
 	phaseIs(t, c, victim, offv1beta1.NoClusterSelectedOffloadingPhaseType)

@@ -68,7 +68,7 @@ func TestDeployment(t *testing.T) {
 }
 
 // The virtual kubelet reads what was written, whatever is in it.
-func TestLabelsAndAnnotationsOfTheNodeAreReadAsTheyAreWritten(t *testing.T) {
+func TestDeploymentNodeMetadata(t *testing.T) {
 	for _, want := range []map[string]string{
 		{"a": "1"}, {"a": "1", "b": "2"}, {"a": "x,y"}, {"a": "x,y", "b": "z"}, {"a": "x=1,y=2"}, {"a": ""},
 		{"a": `"quoted"`}, {"a": `{"k":"v","l":"w"}`}, {"a": `say "x"`, "b": "two\nlines, and more"}, {"a": " spaced "},
@@ -150,7 +150,7 @@ func user(vn *offv1beta1.VirtualNode, args ...string) {
 	}
 }
 
-func TestTheTemplateOfTheUserOverridesImageReplicasAndLabels(t *testing.T) {
+func TestDeploymentUserTemplate(t *testing.T) {
 	vn := vnode("m", "milan", "")
 	user(&vn)
 	d := newDeployment(&vn, options(), kubeletOptions)
@@ -171,7 +171,7 @@ func renderedByTheOriginal(vn *offv1beta1.VirtualNode) {
 	vn.Spec.Template.Spec.Template.Spec.Containers[0].Image = "ghcr.io/liqotech/virtual-kubelet:v1.0.0"
 }
 
-func TestATemplateThatTheOriginalRenderedHidesNoLaterChange(t *testing.T) {
+func TestDeploymentRenderedTemplate(t *testing.T) {
 	vn, opts := vnode("m", "milan", ""), options()
 	renderedByTheOriginal(&vn)
 	vn.Spec.KubeconfigSecretRef = &corev1.LocalObjectReference{Name: "new"}
@@ -195,7 +195,7 @@ func TestATemplateThatTheOriginalRenderedHidesNoLaterChange(t *testing.T) {
 	}
 }
 
-func TestATemplateWithoutContainersOverridesLabelsOnly(t *testing.T) {
+func TestDeploymentTemplateWithoutContainers(t *testing.T) {
 	vn := vnode("m", "milan", "")
 	plain := newDeployment(&vn, options(), kubeletOptions)
 	vn.Spec.Template = &offv1beta1.DeploymentTemplate{}
@@ -222,7 +222,7 @@ func FuzzOverride(f *testing.F) {
 	})
 }
 
-func TestWithoutAnImageInTheOptionsTheInstallationsIsUsed(t *testing.T) {
+func TestDeploymentDefaultImage(t *testing.T) {
 	vn, opts := vnode("m", "milan", ""), options()
 	opts.Spec.ContainerImage = ""
 	if image := newDeployment(&vn, opts, kubeletOptions).Spec.Template.Spec.Containers[0].Image; image != "liqo:installed" {
@@ -230,7 +230,7 @@ func TestWithoutAnImageInTheOptionsTheInstallationsIsUsed(t *testing.T) {
 	}
 }
 
-func TestAChangedPatchRollsTheKubelet(t *testing.T) {
+func TestDeploymentPatchHash(t *testing.T) {
 	vn := vnode("m", "milan", "")
 	hash := func() string {
 		return newDeployment(&vn, options(), kubeletOptions).Spec.Template.Annotations[names.OffloadingPatchHash]

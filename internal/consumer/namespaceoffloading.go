@@ -143,7 +143,7 @@ func (s *namespaceOffloadings) endOffloading(ctx context.Context, nso *offv1beta
 		return err
 	}
 	if left := in.remainingClusters(); len(left) > 0 {
-		return kube.Wait(0, fmt.Sprintf("%d twins are being removed", len(left)))
+		return kube.Wait(0, fmt.Sprintf("%d remote namespaces are being removed", len(left)))
 	}
 	if err := s.steering.releasePods(ctx, nso.Namespace, slices.Sorted(maps.Keys(in.kubeNodes))); err != nil {
 		return err

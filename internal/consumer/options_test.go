@@ -20,8 +20,8 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-func TestAVirtualNodeIsToldThatNoVirtualKubeletStartsWithItsArguments(t *testing.T) {
-	c := testkit.NthCluster(t, homes) // in a home it would be one more provider
+func TestVirtualNodeInvalidOptions(t *testing.T) {
+	c := testkit.NthCluster(t, consumerClusters) // in a home it would be one more provider
 	liqo := testkit.Namespace(t, c, "installation", nil)
 	template := options()
 	template.Namespace, template.Name = liqo, names.VkOptionsTemplate

@@ -24,18 +24,18 @@ import (
 // drain. The drain polls as well, since a watch may end.
 type podDrainWatcher struct {
 	cluster client.WithWatch
-	told    chan event.GenericEvent
+	drained chan event.GenericEvent
 
 	mu      sync.Mutex
 	awaited map[types.UID]bool // VirtualNodes
 }
 
-func newDepartures(mgr ctrl.Manager) (*podDrainWatcher, error) {
+func newPodDrainWatcher(mgr ctrl.Manager) (*podDrainWatcher, error) {
 	cluster, err := client.NewWithWatch(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
 	if err != nil {
 		return nil, fmt.Errorf("making a client that watches pods leave: %w", err)
 	}
-	return &podDrainWatcher{cluster: cluster, told: make(chan event.GenericEvent), awaited: map[types.UID]bool{}}, nil
+	return &podDrainWatcher{cluster: cluster, drained: make(chan event.GenericEvent), awaited: map[types.UID]bool{}}, nil
 }
 
 // watchPodsOf starts a watch that notifies when all pods of the list, and later pods of the node, are gone. It returns at once.
@@ -61,7 +61,7 @@ func (d *podDrainWatcher) watchPodsOf(ctx context.Context, vn *offv1beta1.Virtua
 			return
 		}
 		select {
-		case d.told <- event.GenericEvent{Object: node}:
+		case d.drained <- event.GenericEvent{Object: node}:
 		case <-ctx.Done():
 		}
 	}()

@@ -53,7 +53,7 @@ func TestProtectionConditions(t *testing.T) {
 	}
 }
 
-func TestForbids(t *testing.T) {
+func TestProtectionForbids(t *testing.T) {
 	pod := func(change func(*corev1.Pod)) *corev1.Pod {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-7d9-x", GenerateName: "web-7d9-"}}
 		p.Spec.Containers = []corev1.Container{{Name: "app", SecurityContext: &corev1.SecurityContext{Privileged: new(true)}}}
@@ -79,7 +79,7 @@ func TestForbids(t *testing.T) {
 
 // TestUnprotectedPods has a namespace whose sidecars and NetworkPolicies are not the same in the provider.
 func TestUnprotectedPods(t *testing.T) {
-	c := home(t)
+	c := consumerCluster(t)
 	vn := provide(t, c, "verona", "verona-1", "")
 	nso := extend(t, c, func(s *offv1beta1.NamespaceOffloadingSpec) { s.ClusterSelector = choosing("name:verona-1") })
 	desires(t, c, vn, nso.Namespace, nso.Namespace+"-home")
@@ -164,7 +164,7 @@ func TestUnprotectedPods(t *testing.T) {
 	told(offv1beta1.NamespacePodSecuritySatisfied, "")
 }
 
-func TestLookAgain(t *testing.T) {
+func TestProtectionRecheck(t *testing.T) {
 	status := func(s corev1.ConditionStatus) *offv1beta1.NamespaceOffloadingStatus {
 		return &offv1beta1.NamespaceOffloadingStatus{RemoteNamespacesConditions: map[string]offv1beta1.RemoteNamespaceConditions{
 			"verona": {{Type: offv1beta1.NamespacePodSecuritySatisfied, Status: s}},
@@ -180,7 +180,7 @@ func TestLookAgain(t *testing.T) {
 
 // TestFullNamespaceMap has a provider whose NamespaceMap takes no more namespaces, beside one that does.
 func TestFullNamespaceMap(t *testing.T) {
-	c := home(t)
+	c := consumerCluster(t)
 	full, free := provide(t, c, "padua", "padua-1", ""), provide(t, c, "pavia", "pavia-1", "")
 	eventually(t, c, mapOf(full), func() error {
 		desired := map[string]string{}

@@ -53,8 +53,8 @@ func deleted(t *testing.T, c *testkit.ControlPlane, pod *corev1.Pod) {
 
 func bare(*corev1.Pod) {}
 
-func TestPodsThatWaitForANodeAreMadeAnewAfterTheOffloading(t *testing.T) {
-	c := home(t)
+func TestReleasePendingPods(t *testing.T) {
+	c := consumerCluster(t)
 	vn := provide(t, c, "unreached", "unreached-1", "")
 	nso := extend(t, c, func(s *offv1beta1.NamespaceOffloadingSpec) {
 		s.PodOffloadingStrategy, s.ClusterSelector = offv1beta1.RemotePodOffloadingStrategyType, choosing("name:nobody")
@@ -91,8 +91,8 @@ func TestPodsThatWaitForANodeAreMadeAnewAfterTheOffloading(t *testing.T) {
 	}
 }
 
-func TestPodsThatWaitForNodesOfAnEarlierStrategyAreMadeAnew(t *testing.T) {
-	c := home(t)
+func TestReleaseEarlierStrategy(t *testing.T) {
+	c := consumerCluster(t)
 	provide(t, c, "changing", "changing-1", "")
 	for name, change := range map[string]func(*offv1beta1.NamespaceOffloadingSpec){
 		"local": func(s *offv1beta1.NamespaceOffloadingSpec) {
@@ -161,8 +161,8 @@ func keep(t *testing.T, c *testkit.ControlPlane, namespace string) {
 	})
 }
 
-func TestAPodThatAPolicyKeepsDoesNotKeepTheNamespaceOffloading(t *testing.T) {
-	c := home(t)
+func TestReleaseUndeletablePod(t *testing.T) {
+	c := consumerCluster(t)
 	vn := provide(t, c, "keeping", "keeping-1", "")
 	run(t, c, vn)
 	nso := extend(t, c, func(s *offv1beta1.NamespaceOffloadingSpec) {

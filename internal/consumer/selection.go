@@ -55,7 +55,7 @@ func (v *offloadingView) isRelevant(nm *offv1beta1.NamespaceMap) bool {
 	return first == nil || first == nm
 }
 
-// remoteName is the name of the twins.
+// remoteName is the name of the remote namespaces.
 func remoteName(nso *offv1beta1.NamespaceOffloading, clusterID string) string {
 	switch nso.Spec.NamespaceMappingStrategy {
 	case offv1beta1.EnforceSameNameMappingStrategyType:
@@ -248,8 +248,8 @@ func readyCondition(current offv1beta1.RemoteNamespaceStatus, mapped bool, remot
 
 // withReason appends the provider's message about the namespace, if there is one.
 func withReason(text string, current offv1beta1.RemoteNamespaceStatus) string {
-	if said := foreignText(cmp.Or(current.Message, current.Reason)); said != "" {
-		return text + ": " + said
+	if reported := foreignText(cmp.Or(current.Message, current.Reason)); reported != "" {
+		return text + ": " + reported
 	}
 	return text
 }

@@ -111,7 +111,7 @@ func TestSelected(t *testing.T) {
 	}
 }
 
-func TestSelectedReadsTheRealNodeAndWhatItIsGoingToBe(t *testing.T) {
+func TestSelectedNodeLabels(t *testing.T) {
 	for name, tc := range map[string]struct {
 		selector string
 		node     map[string]string
@@ -134,14 +134,14 @@ func TestSelectedReadsTheRealNodeAndWhatItIsGoingToBe(t *testing.T) {
 	}
 }
 
-func TestSelectedRefusesASelectorThatKubernetesWould(t *testing.T) {
+func TestSelectedInvalidSelector(t *testing.T) {
 	bad := &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "a", Operator: "Like"}}}}}
 	if _, err := viewOf(bad, nil).selectedClusters(); err == nil {
 		t.Error("accepted")
 	}
 }
 
-func TestTheOrderOfNodesNeverMatters(t *testing.T) {
+func TestSelectedNodeOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		node := rapid.Custom(func(t *rapid.T) offv1beta1.VirtualNode {
 			return vnode(rapid.StringMatching("[a-z]{3}").Draw(t, "name"), rapid.SampledFrom([]string{"milan", "rome"}).Draw(t, "provider"), rapid.SampledFrom([]string{"", "region=eu", "region=us"}).Draw(t, "labels"))
@@ -210,7 +210,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-func TestReasonsOfTheProvider(t *testing.T) {
+func TestStatusProviderReasons(t *testing.T) {
 	const failed = offv1beta1.MappingCreationLoopBackOff
 	for name, tc := range map[string]struct {
 		said  offv1beta1.RemoteNamespaceStatus
@@ -263,7 +263,7 @@ func showStatus(s offv1beta1.NamespaceOffloadingStatus) string {
 	return out
 }
 
-func TestAConditionKeepsItsDateWhileItsStatusIsTheSame(t *testing.T) {
+func TestStatusTransitionTime(t *testing.T) {
 	v := viewOf(nil, []offv1beta1.NamespaceMap{providerMap("milan", nil, nil)})
 	selected := map[string]bool{"milan": true}
 	v.nso.Status = v.newStatus(selected, metav1.NewTime(time.Unix(1, 0)))
@@ -275,7 +275,7 @@ func TestAConditionKeepsItsDateWhileItsStatusIsTheSame(t *testing.T) {
 }
 
 // Several virtual nodes of one provider have different labels; which of them is listed first must not matter.
-func TestSelectionDoesNotDependOnTheOrderOfLists(t *testing.T) {
+func TestSelectionOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		labels := rapid.SampledFrom([]string{"region=eu", "region=us", "region=eu tier=gold", ""})
 		ids := []string{"milan", "rome", "turin"}
@@ -319,7 +319,7 @@ func TestRemoteName(t *testing.T) {
 	}
 }
 
-func TestRemainingWaitsForNoDeadProvider(t *testing.T) {
+func TestRemainingLostProvider(t *testing.T) {
 	current := map[string]offv1beta1.RemoteNamespaceStatus{"demo": {}}
 	v := viewOf(nil, []offv1beta1.NamespaceMap{providerMap("milan", nil, current), providerMap("rome", nil, current), providerMap("turin", nil, nil)})
 	v.dead["rome"] = true
@@ -328,7 +328,7 @@ func TestRemainingWaitsForNoDeadProvider(t *testing.T) {
 	}
 }
 
-func TestServedNodesAreThoseOfSelectedProviders(t *testing.T) {
+func TestServedNodes(t *testing.T) {
 	v := viewOf(nil, []offv1beta1.NamespaceMap{providerMap("milan", nil, nil), providerMap("rome", nil, map[string]offv1beta1.RemoteNamespaceStatus{"demo": {}}), providerMap("turin", nil, nil)},
 		vnode("m", "milan", ""), vnode("r", "rome", ""), vnode("t", "turin", ""))
 	names := func(nodes []offv1beta1.VirtualNode) (out []string) {
@@ -346,7 +346,7 @@ func TestServedNodesAreThoseOfSelectedProviders(t *testing.T) {
 	}
 }
 
-func TestDifferingNamesTheNamespacesOfAChange(t *testing.T) {
+func TestDiffering(t *testing.T) {
 	a := providerMap("milan", map[string]string{"same": "x", "renamed": "x", "gone": "x"}, nil)
 	b := providerMap("milan", map[string]string{"same": "x", "renamed": "y", "new": "x"}, map[string]offv1beta1.RemoteNamespaceStatus{"answered": {}})
 	got := differingNamespaces(&a, &b)

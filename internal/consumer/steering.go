@@ -57,8 +57,8 @@ type podSteering struct {
 	rounds evictionBackoff
 	// since is the time of a recent switch of the webhook for a namespace.
 	since map[string]time.Time
-	// told are the pods of each namespace with a recorded event.
-	told map[string]map[types.UID]string
+	// recorded are the pods of each namespace with a recorded event.
+	recorded map[string]map[types.UID]string
 	// held are the namespaces in which the last evictions were rejected.
 	held map[string]backoffState
 }
@@ -87,7 +87,7 @@ func newSteering(mgr ctrl.Manager, runtimeClass string) (*podSteering, error) {
 		waiting: waiting, nodes: mgr.GetClient(), direct: direct, evictor: evictor, class: runtimeClass,
 		recorder: mgr.GetEventRecorder("liqo-steering"),
 		limit:    flowcontrol.NewTokenBucketPassiveRateLimiter(deletionsPerSecond, deletionsAtOnce),
-		rounds:   evictionBackoff{}, since: map[string]time.Time{}, told: map[string]map[types.UID]string{}, held: map[string]backoffState{},
+		rounds:   evictionBackoff{}, since: map[string]time.Time{}, recorded: map[string]map[types.UID]string{}, held: map[string]backoffState{},
 	}, nil
 }
 
@@ -250,16 +250,16 @@ func (s *podSteering) eachPage(ctx context.Context, namespace string, which fiel
 func (s *podSteering) recordWarnings(namespace string, complaints []warning) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before, after := s.told[namespace], map[types.UID]string{}
+	before, after := s.recorded[namespace], map[types.UID]string{}
 	for _, c := range complaints {
 		after[c.pod.UID] = c.text
 		if before[c.pod.UID] != c.text {
 			s.recorder.Eventf(c.pod, nil, corev1.EventTypeWarning, "Misplaced", "Steer", "%s", c.text)
 		}
 	}
-	s.told[namespace] = after
+	s.recorded[namespace] = after
 	if len(after) == 0 {
-		delete(s.told, namespace)
+		delete(s.recorded, namespace)
 	}
 }
 

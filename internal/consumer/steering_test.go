@@ -117,8 +117,8 @@ func eventOn(t *testing.T, c *testkit.ControlPlane, obj client.Object, reason st
 	return found
 }
 
-func TestPodsOlderThanTheOffloadingGetTheToleration(t *testing.T) {
-	c := home(t)
+func TestSteeringToleration(t *testing.T) {
+	c := consumerCluster(t)
 	provide(t, c, "early", "early-1", "")
 	namespace := testkit.Namespace(t, c, "early", nil)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}, Spec: template("web", corev1.RestartPolicyNever).Spec}
@@ -165,8 +165,8 @@ func steered(t *testing.T, c *testkit.ControlPlane, rs *appsv1.ReplicaSet, nso *
 	})
 }
 
-func TestPodsThatNeedAnAffinityAreMadeAnewByTheirOwners(t *testing.T) {
-	c := home(t, "replicaset-controller")
+func TestSteeringRecreation(t *testing.T) {
+	c := consumerCluster(t, "replicaset-controller")
 	provide(t, c, "anew", "anew-1", "")
 	namespace := testkit.Namespace(t, c, "anew", nil)
 	nso := offloaded(namespace, offv1beta1.RemotePodOffloadingStrategyType)
@@ -217,8 +217,8 @@ func TestPodsThatNeedAnAffinityAreMadeAnewByTheirOwners(t *testing.T) {
 	})
 }
 
-func TestAJobDoesNotFailBecauseOfUs(t *testing.T) {
-	c := home(t, "job-controller")
+func TestSteeringJob(t *testing.T) {
+	c := consumerCluster(t, "job-controller")
 	provide(t, c, "batch", "batch-1", "")
 	namespace := testkit.Namespace(t, c, "batch", nil)
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "sum"}, Spec: batchv1.JobSpec{
@@ -246,8 +246,8 @@ func owned(p *corev1.Pod) {
 	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Thing", Name: p.Name, UID: types.UID(p.Name), Controller: new(true)}}
 }
 
-func TestRunningPodsAreMovedOnlyOnRequest(t *testing.T) {
-	c := home(t)
+func TestSteeringRunningPods(t *testing.T) {
+	c := consumerCluster(t)
 	vn := provide(t, c, "strict", "strict-1", "")
 	virtual := run(t, c, vn)
 	real := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "strict-worker"}}
@@ -300,8 +300,8 @@ func TestRunningPodsAreMovedOnlyOnRequest(t *testing.T) {
 	misplacedAre(t, c, nso, 1)
 }
 
-func TestPodsAreMadeAnewAtALimitedRate(t *testing.T) {
-	c := home(t)
+func TestSteeringRate(t *testing.T) {
+	c := consumerCluster(t)
 	namespace := testkit.Namespace(t, c, "limited", nil)
 	now := testingclock.NewFakeClock(time.Unix(1000, 0))
 	s := &podSteering{
@@ -339,8 +339,8 @@ func TestPodsAreMadeAnewAtALimitedRate(t *testing.T) {
 	}
 }
 
-func TestPodsThatNeverStartedAreMadeAnewWhenTheirProviderIsDeselected(t *testing.T) {
-	c := home(t)
+func TestSteeringDeselectedProvider(t *testing.T) {
+	c := consumerCluster(t)
 	left, kept := provide(t, c, "deselected", "deselected-1", "pick=yes"), provide(t, c, "selected", "selected-1", "pick=yes")
 	virtual := run(t, c, left)
 	here := run(t, c, kept)
@@ -380,8 +380,8 @@ func TestPodsThatNeverStartedAreMadeAnewWhenTheirProviderIsDeselected(t *testing
 	}
 }
 
-func TestPodsThatNeverStartedAreMadeAnewAfterTheOffloading(t *testing.T) {
-	c := home(t)
+func TestSteeringAfterOffloading(t *testing.T) {
+	c := consumerCluster(t)
 	vn := provide(t, c, "stranded", "stranded-1", "")
 	virtual := run(t, c, vn)
 	nso := extend(t, c, func(s *offv1beta1.NamespaceOffloadingSpec) { s.ClusterSelector = choosing("name:stranded-1") })

@@ -74,15 +74,15 @@ func SetupVirtualNodes(mgr ctrl.Manager, o VirtualNodeOptions) error {
 	if err != nil {
 		return err
 	}
-	departures, err := newDepartures(mgr)
+	departures, err := newPodDrainWatcher(mgr)
 	if err != nil {
 		return err
 	}
-	v := &virtualNodes{client: mgr.GetClient(), direct: direct, evictor: evictor, departures: departures, recorder: mgr.GetEventRecorder("liqo-virtualnode"), options: o, rollouts: &rolloutLimiter{}}
+	v := &virtualNodes{client: mgr.GetClient(), direct: direct, evictor: evictor, drainWatcher: departures, recorder: mgr.GetEventRecorder("liqo-virtualnode"), options: o, rollouts: &rolloutLimiter{}}
 	c := kube.NewController(mgr, kube.Options{Name: "virtualnode", Finalizer: names.VirtualNodeFinalizer, Workers: o.Workers}, v)
 	b := v.addWatches(c.Builder()).
 		WatchesRawSource(source.Kind(kubelets, &corev1.Pod{}, handler.TypedEnqueueRequestsFromMapFunc(servedBy), ended)).
-		WatchesRawSource(source.Channel(departures.told, &handler.EnqueueRequestForObject{}))
+		WatchesRawSource(source.Channel(departures.drained, &handler.EnqueueRequestForObject{}))
 	return c.Complete(b)
 }
 
@@ -92,11 +92,11 @@ type virtualNodes struct {
 	// data.
 	direct  client.Client
 	evictor evictor
-	// departures notifies about evicted pods.
-	departures *podDrainWatcher
-	recorder   events.EventRecorder
-	options    VirtualNodeOptions
-	rollouts   *rolloutLimiter
+	// drainWatcher notifies about evicted pods.
+	drainWatcher *podDrainWatcher
+	recorder     events.EventRecorder
+	options      VirtualNodeOptions
+	rollouts     *rolloutLimiter
 }
 
 // Sync runs the virtual kubelet with its permissions, and maintains the NamespaceMap of its provider.
@@ -339,12 +339,12 @@ func (v *virtualNodes) ensureNamespaceMap(ctx context.Context, vn *offv1beta1.Vi
 }
 
 func (v *virtualNodes) tenantNamespace(ctx context.Context, vn *offv1beta1.VirtualNode) (string, error) {
-	home := &corev1.Namespace{}
-	if err := v.client.Get(ctx, client.ObjectKey{Name: vn.Namespace}, home); err != nil {
+	own := &corev1.Namespace{}
+	if err := v.client.Get(ctx, client.ObjectKey{Name: vn.Namespace}, own); err != nil {
 		return "", fmt.Errorf("reading the namespace: %w", err)
 	}
-	if id, ok := peer.OfNamespace(home); ok && id == vn.Spec.ClusterID {
-		return home.Name, nil
+	if id, ok := peer.OfNamespace(own); ok && id == vn.Spec.ClusterID {
+		return own.Name, nil
 	}
 	namespace, err := peer.TenantNamespace(ctx, v.client, vn.Spec.ClusterID)
 	if err != nil {

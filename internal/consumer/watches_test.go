@@ -19,7 +19,7 @@ import (
 )
 
 // Virtual nodes report their health all the time, and providers their answers.
-func TestOnlyWhatMattersWakesTheControllers(t *testing.T) {
+func TestWatchPredicates(t *testing.T) {
 	ofNodes := predicate.And[client.Object](virtualNode, predicate.LabelChangedPredicate{})
 	node := func(change func(*corev1.Node)) client.Object {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{names.NodeType: names.NodeTypeVirtualNode}}}

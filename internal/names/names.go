@@ -114,8 +114,8 @@ const (
 	OffloadingAnnotations = "offloading.liqo.io/annotations"
 	// RoleTolerations annotates a ShadowPod with tolerations for nodes with a role, in JSON: its pod gets them if the provider permits it.
 	RoleTolerations = "offloading.liqo.io/role-tolerations"
-	// HomeAPIServer annotates a ShadowPod whose pod reaches the consumer's API server with the route to it: see translate.Home.
-	HomeAPIServer = "offloading.liqo.io/api-server"
+	// APIServerRoute annotates a ShadowPod whose pod reaches the consumer's API server with the route to it: see translate.APIServerRoute.
+	APIServerRoute = "offloading.liqo.io/api-server"
 	// ServiceAccountName labels a Secret with tokens with their service account.
 	ServiceAccountName = "offloading.liqo.io/service-account-name"
 	// TokenPodName, TokenPodUID and TokenExpiration annotate a Secret with tokens with the pod to which they are bound, and the first expiry;

@@ -27,7 +27,7 @@ import (
 // immutable, so a pod with a token waits until that address is known, and any other is created without the alias. Addresses
 // outside the networks of the consumer stay as they are.
 func (s *shadowPods) translateHostAliases(ctx context.Context, sp *offv1beta1.ShadowPod, spec *corev1.PodSpec) error {
-	apiServer := translate.HomeOf(sp) // set by consumers with our virtual kubelet only
+	apiServer := translate.RouteOf(sp) // set by consumers with our virtual kubelet only
 	ours := func(a corev1.HostAlias) bool {
 		return isAPIServerAlias(a) && (apiServer == nil || a.IP == apiServer.Addr.String())
 	}

@@ -65,7 +65,7 @@ func TestHostAliasesOfPods(t *testing.T) {
 	}
 	homeless := func(name string) *offv1beta1.ShadowPod {
 		sp := shadowOf("home-silver", name, "silver")
-		sp.Annotations[names.HomeAPIServer] = "kubernetes.default:443@10.70.0.25"
+		sp.Annotations[names.APIServerRoute] = "kubernetes.default:443@10.70.0.25"
 		sp.Spec.Pod.HostAliases = []corev1.HostAlias{alias("10.70.0.25"), alias("10.70.0.7")} // the second one is the user's
 		return sp
 	}

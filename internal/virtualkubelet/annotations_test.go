@@ -12,13 +12,13 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-func TestAPodIsToldOfAnAnnotationThatMeansNothing(t *testing.T) {
+func TestInvalidAnnotationEvent(t *testing.T) {
 	s := newStage(t, nil)
 	s.run()
 	pod := s.newPod(s.local, "web")
 	pod.Annotations = map[string]string{names.AntiAffinityPreset: "Hard", names.APIServerSupport: "x"}
-	s.create(s.here, pod)
-	shadow := eventually(s, s.there, s.shadow("web"), exists)
+	s.create(s.consumer, pod)
+	shadow := eventually(s, s.provider, s.shadow("web"), exists)
 	if shadow.Spec.Pod.Affinity != nil || *shadow.Spec.Pod.AutomountServiceAccountToken {
 		t.Errorf("the pod is not as by default: %+v", shadow.Spec.Pod)
 	}
@@ -26,7 +26,7 @@ func TestAPodIsToldOfAnAnnotationThatMeansNothing(t *testing.T) {
 		`the annotation liqo.io/anti-affinity-preset is "Hard", which means nothing: it can be propagate, soft, hard; `+
 		`the annotation liqo.io/api-server-support is "x", which means nothing: it can be remote, disabled`)
 	var list corev1.EventList
-	if err := s.here.Client.List(t.Context(), &list, client.InNamespace(s.local)); err != nil {
+	if err := s.consumer.Client.List(t.Context(), &list, client.InNamespace(s.local)); err != nil {
 		t.Fatal(err)
 	}
 	for _, e := range list.Items {

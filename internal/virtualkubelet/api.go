@@ -35,8 +35,8 @@ type kubeletAPI struct {
 	find func(ctx context.Context, namespace, name string) (*corev1.Pod, error)
 	// list returns the pods of this node.
 	list func(ctx context.Context) ([]corev1.Pod, error)
-	// twin returns the remote namespace of a local one.
-	twin func(namespace string) (string, bool)
+	// remoteNamespace returns the remote namespace of a local one.
+	remoteNamespace func(namespace string) (string, bool)
 	// send forwards a request to a path of the provider's API server.
 	send func(w http.ResponseWriter, req *http.Request, to *url.URL)
 	log  logr.Logger
@@ -99,7 +99,7 @@ func (k *kubeletAPI) ofPod(next func(http.ResponseWriter, *http.Request, *corev1
 // forwardTo forwards a request to a subresource of the remote pod.
 func (k *kubeletAPI) forwardTo(subresource string, query func(*http.Request) url.Values) func(http.ResponseWriter, *http.Request, *corev1.Pod) {
 	return func(w http.ResponseWriter, req *http.Request, pod *corev1.Pod) {
-		twin, ok := k.twin(pod.Namespace)
+		remoteNamespace, ok := k.remoteNamespace(pod.Namespace)
 		switch {
 		case !ok:
 			writeText(w, http.StatusNotFound, fmt.Sprintf("namespace %q is not offloaded to this node", pod.Namespace))
@@ -108,7 +108,7 @@ func (k *kubeletAPI) forwardTo(subresource string, query func(*http.Request) url
 			writeText(w, http.StatusBadRequest, fmt.Sprintf("pod %q is waiting to start: it is not in the provider yet", pod.Name))
 		default:
 			k.send(w, req, &url.URL{
-				Path:     fmt.Sprintf("/api/v1/namespaces/%s/pods/%s/%s", twin, pod.Name, subresource),
+				Path:     fmt.Sprintf("/api/v1/namespaces/%s/pods/%s/%s", remoteNamespace, pod.Name, subresource),
 				RawQuery: query(req).Encode(),
 			})
 		}

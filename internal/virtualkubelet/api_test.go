@@ -96,9 +96,9 @@ func startKubelet(t *testing.T, guard *authFilter) (address string) {
 				{ObjectMeta: metav1.ObjectMeta{Name: "done"}, Status: corev1.PodStatus{Phase: corev1.PodSucceeded}},
 			}, nil
 		},
-		twin: func(namespace string) (string, bool) { return namespace + "-rome", namespace == "web" },
-		send: up.forwardRequest,
-		log:  logr.Discard(),
+		remoteNamespace: func(namespace string) (string, bool) { return namespace + "-rome", namespace == "web" },
+		send:            up.forwardRequest,
+		log:             logr.Discard(),
 	}
 	handler := k.newHandler()
 	if guard != nil {
@@ -149,7 +149,7 @@ func ask(t *testing.T, c *http.Client, method, url string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-func TestRequestsGoToTheTwin(t *testing.T) {
+func TestKubeletAPIRequests(t *testing.T) {
 	address := startKubelet(t, nil)
 	c := clientOf(t, &rest.Config{BearerToken: "theirs"})
 	for _, tc := range []struct {
@@ -220,8 +220,8 @@ func FuzzRequestsLeadNowhereElse(f *testing.F) {
 				}
 				return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "web", UID: "7", Labels: map[string]string{names.ShadowPod: "true"}}}, nil
 			},
-			list: func(context.Context) ([]corev1.Pod, error) { return nil, nil },
-			twin: func(string) (string, bool) { return "web-rome", true },
+			list:            func(context.Context) ([]corev1.Pod, error) { return nil, nil },
+			remoteNamespace: func(string) (string, bool) { return "web-rome", true },
 			send: func(_ http.ResponseWriter, _ *http.Request, to *url.URL) {
 				subresource, ours := strings.CutPrefix(to.Path, "/api/v1/namespaces/web-rome/pods/web/")
 				if !ours || !slices.Contains([]string{"log", "exec", "attach", "portforward"}, subresource) {
@@ -244,7 +244,7 @@ func FuzzRequestsLeadNowhereElse(f *testing.F) {
 	})
 }
 
-func TestStreamsPassUntouched(t *testing.T) {
+func TestKubeletAPIStreams(t *testing.T) {
 	address := startKubelet(t, nil)
 	for _, protocol := range []string{"SPDY/3.1", "websocket"} {
 		t.Run(protocol, func(t *testing.T) {
@@ -286,7 +286,7 @@ func TestStreamsPassUntouched(t *testing.T) {
 	}
 }
 
-func TestOnlyTheAuthorisedGetIn(t *testing.T) {
+func TestKubeletAPIAuthorization(t *testing.T) {
 	c := testkit.Cluster(t)
 	clients, err := kubernetes.NewForConfig(c.Config)
 	if err != nil {
@@ -356,7 +356,7 @@ func stranger(t *testing.T) *rest.Config {
 	}}
 }
 
-func TestServingCertificateIsAskedFor(t *testing.T) {
+func TestServingCertificateRequest(t *testing.T) {
 	c := testkit.Cluster(t, testkit.WithControllers("certificatesigningrequest-signing-controller"))
 	clients, err := kubernetes.NewForConfig(c.Config)
 	if err != nil {
@@ -403,7 +403,7 @@ func TestServingCertificateIsAskedFor(t *testing.T) {
 	})
 }
 
-func TestSelfSignedCertificateIsRenewed(t *testing.T) {
+func TestSelfSignedCertificateRenewal(t *testing.T) {
 	now := time.Now()
 	s := &selfSigned{node: "milan", ip: netip.MustParseAddr("10.0.0.5"), now: func() time.Time { return now }}
 	first := s.currentCertificate()

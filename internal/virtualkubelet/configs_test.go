@@ -28,22 +28,22 @@ func dataIs(want map[string]string) func(*corev1.ConfigMap) error {
 	}
 }
 
-func TestConfigurationIsReflected(t *testing.T) {
+func TestConfigReflection(t *testing.T) {
 	s := newStage(t, nil)
-	s.create(s.there, configMap(s.twin, "taken", map[string]string{"whose": "the provider's"}))
+	s.create(s.provider, configMap(s.remoteNamespace, "taken", map[string]string{"whose": "the provider's"}))
 	s.run()
 
-	s.create(s.here, configMap(s.local, "settings", map[string]string{"a": "1", "b": "2"}))
-	remote := eventually(s, s.there, configMap(s.twin, "settings", nil), dataIs(map[string]string{"a": "1", "b": "2"}))
+	s.create(s.consumer, configMap(s.local, "settings", map[string]string{"a": "1", "b": "2"}))
+	remote := eventually(s, s.provider, configMap(s.remoteNamespace, "settings", nil), dataIs(map[string]string{"a": "1", "b": "2"}))
 	if remote.Labels[names.OffloadingOrigin] != "rome" || remote.Labels[names.OffloadingDestination] != "milan" {
 		t.Errorf("labels are %v", remote.Labels)
 	}
-	s.patch(s.here, configMap(s.local, "settings", nil), `{"data":{"a":null,"b":"3"}}`)
-	eventually(s, s.there, configMap(s.twin, "settings", nil), dataIs(map[string]string{"b": "3"}))
+	s.patch(s.consumer, configMap(s.local, "settings", nil), `{"data":{"a":null,"b":"3"}}`)
+	eventually(s, s.provider, configMap(s.remoteNamespace, "settings", nil), dataIs(map[string]string{"b": "3"}))
 
-	root := eventually(s, s.here, configMap(s.local, "kube-root-ca.crt", nil), exists)
-	eventually(s, s.there, configMap(s.twin, names.RootCA("rome"), nil), dataIs(root.Data))
-	own := eventually(s, s.there, configMap(s.twin, "kube-root-ca.crt", nil), exists)
+	root := eventually(s, s.consumer, configMap(s.local, "kube-root-ca.crt", nil), exists)
+	eventually(s, s.provider, configMap(s.remoteNamespace, names.RootCA("rome"), nil), dataIs(root.Data))
+	own := eventually(s, s.provider, configMap(s.remoteNamespace, "kube-root-ca.crt", nil), exists)
 	if own.Labels[names.OffloadingOrigin] != "" {
 		t.Error("the provider's own root CA was touched")
 	}
@@ -52,8 +52,8 @@ func TestConfigurationIsReflected(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "password", Namespace: s.local},
 		Type:       corev1.SecretTypeBasicAuth, Data: map[string][]byte{"username": []byte("u"), "password": []byte("p")},
 	}
-	s.create(s.here, secret.DeepCopy())
-	copied := eventually(s, s.there, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "password", Namespace: s.twin}}, exists)
+	s.create(s.consumer, secret.DeepCopy())
+	copied := eventually(s, s.provider, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "password", Namespace: s.remoteNamespace}}, exists)
 	if diff := cmp.Diff(secret.Data, copied.Data); diff != "" || copied.Type != secret.Type {
 		t.Errorf("secret of type %s (-want +got):\n%s", copied.Type, diff)
 	}
@@ -62,43 +62,43 @@ func TestConfigurationIsReflected(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "token", Namespace: s.local, Annotations: map[string]string{corev1.ServiceAccountNameKey: "default"}},
 		Type:       corev1.SecretTypeServiceAccountToken,
 	}
-	s.create(s.here, token) // that it did not leave is looked at last
+	s.create(s.consumer, token) // that it did not leave is looked at last
 
 	skipped := configMap(s.local, "skipped", nil)
 	skipped.Annotations = map[string]string{names.SkipReflection: "true"}
-	s.create(s.here, skipped)
+	s.create(s.consumer, skipped)
 	s.event(skipped, "ReflectionDisabled", "annotations")
 
-	s.create(s.here, configMap(s.local, "taken", map[string]string{"whose": "mine"}))
+	s.create(s.consumer, configMap(s.local, "taken", map[string]string{"whose": "mine"}))
 	s.event(configMap(s.local, "taken", nil), "FailedReflection", "already exists")
-	eventually(s, s.there, configMap(s.twin, "taken", nil), dataIs(map[string]string{"whose": "the provider's"}))
+	eventually(s, s.provider, configMap(s.remoteNamespace, "taken", nil), dataIs(map[string]string{"whose": "the provider's"}))
 
 	s.step("a replaced immutable object is replaced there", func() {
 		fixed := configMap(s.local, "fixed", map[string]string{"v": "1"})
 		fixed.Immutable = new(true)
-		s.create(s.here, fixed.DeepCopy())
-		eventually(s, s.there, configMap(s.twin, "fixed", nil), dataIs(fixed.Data))
-		s.deleteNow(s.here, fixed)
+		s.create(s.consumer, fixed.DeepCopy())
+		eventually(s, s.provider, configMap(s.remoteNamespace, "fixed", nil), dataIs(fixed.Data))
+		s.deleteNow(s.consumer, fixed)
 		fixed.Data["v"] = "2"
-		s.create(s.here, fixed.DeepCopy())
-		eventually(s, s.there, configMap(s.twin, "fixed", nil), dataIs(fixed.Data))
+		s.create(s.consumer, fixed.DeepCopy())
+		eventually(s, s.provider, configMap(s.remoteNamespace, "fixed", nil), dataIs(fixed.Data))
 	})
 	s.step("what is deleted here goes there, and nothing else", func() {
-		s.deleteNow(s.here, configMap(s.local, "settings", nil))
-		s.gone(s.there, configMap(s.twin, "settings", nil))
-		s.deleteNow(s.here, configMap(s.local, "taken", nil))
-		s.create(s.here, configMap(s.local, "marker", nil))
-		eventually(s, s.there, configMap(s.twin, "marker", nil), exists)
-		eventually(s, s.there, configMap(s.twin, "taken", nil), exists)
+		s.deleteNow(s.consumer, configMap(s.local, "settings", nil))
+		s.gone(s.provider, configMap(s.remoteNamespace, "settings", nil))
+		s.deleteNow(s.consumer, configMap(s.local, "taken", nil))
+		s.create(s.consumer, configMap(s.local, "marker", nil))
+		eventually(s, s.provider, configMap(s.remoteNamespace, "marker", nil), exists)
+		eventually(s, s.provider, configMap(s.remoteNamespace, "taken", nil), exists)
 	})
 	s.step("the end of reflection deletes nothing", func() {
 		s.mapNamespaces(map[string]offv1beta1.RemoteNamespaceStatus{})
 		s.pod(s.local, "marker")
-		eventually(s, s.here, s.localPod("marker"), reasonIs("OffloadingBackOff"))
-		eventually(s, s.there, configMap(s.twin, "marker", nil), exists)
+		eventually(s, s.consumer, s.localPod("marker"), reasonIs("OffloadingBackOff"))
+		eventually(s, s.provider, configMap(s.remoteNamespace, "marker", nil), exists)
 	})
 	tokens := &corev1.SecretList{}
-	if err := s.there.Client.List(t.Context(), tokens); err != nil {
+	if err := s.provider.Client.List(t.Context(), tokens); err != nil {
 		t.Fatal(err)
 	}
 	for _, secret := range tokens.Items {

@@ -29,56 +29,56 @@ import (
 func (s *stage) useKubeconfig(data []byte) *corev1.Secret {
 	s.t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "kubeconfig", Namespace: s.tenant}}
-	eventually(s, s.here, secret, exists)
+	eventually(s, s.consumer, secret, exists)
 	secret.Data = map[string][]byte{names.KubeconfigKey: data}
-	if err := s.here.Client.Update(s.t.Context(), secret); err != nil {
+	if err := s.consumer.Client.Update(s.t.Context(), secret); err != nil {
 		s.t.Fatal(err)
 	}
 	return secret
 }
 
-func TestKubeconfigMayComeLateAndChange(t *testing.T) {
+func TestKubeconfigChange(t *testing.T) {
 	s := newStage(t, nil)
-	good := testkit.Kubeconfig(t, s.there.User(t, "slice", "system:masters"))
+	good := testkit.Kubeconfig(t, s.provider.User(t, "slice", "system:masters"))
 	secret := s.useKubeconfig([]byte("no kubeconfig"))
 	s.run()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}
-	eventually(s, s.here, node, nodeReady(corev1.ConditionFalse))
+	eventually(s, s.consumer, node, nodeReady(corev1.ConditionFalse))
 	s.event(secret, "InvalidKubeconfig", "kubeconfig")
 
 	s.useKubeconfig(good)
-	eventually(s, s.here, node, nodeReady(corev1.ConditionTrue))
+	eventually(s, s.consumer, node, nodeReady(corev1.ConditionTrue))
 	s.pod(s.local, "first")
-	eventually(s, s.there, s.shadow("first"), exists)
+	eventually(s, s.provider, s.shadow("first"), exists)
 
 	s.useKubeconfig([]byte("nonsense"))
 	s.pod(s.local, "second")
-	eventually(s, s.there, s.shadow("second"), exists)
+	eventually(s, s.provider, s.shadow("second"), exists)
 
-	s.useKubeconfig(testkit.Kubeconfig(t, s.there.User(t, "renewed", "system:masters")))
+	s.useKubeconfig(testkit.Kubeconfig(t, s.provider.User(t, "renewed", "system:masters")))
 	s.pod(s.local, "third")
-	eventually(s, s.there, s.shadow("third"), exists)
-	remote := s.runRemotely(eventually(s, s.there, s.shadow("first"), exists), "10.7.0.9")
-	eventually(s, s.here, s.localPod("first"), phaseIs(corev1.PodRunning))
+	eventually(s, s.provider, s.shadow("third"), exists)
+	remote := s.runRemotely(eventually(s, s.provider, s.shadow("first"), exists), "10.7.0.9")
+	eventually(s, s.consumer, s.localPod("first"), phaseIs(corev1.PodRunning))
 	if remote.UID == "" {
 		t.Error("the remote pod was not made")
 	}
 }
 
-func TestAnotherServerNeedsAnotherProcess(t *testing.T) {
+func TestKubeconfigOfAnotherServer(t *testing.T) {
 	s := newStage(t, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*limit)
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- Run(ctx, s.options) }()
-	eventually(s, s.here, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}, nodeReady(corev1.ConditionTrue))
-	s.useKubeconfig(testkit.Kubeconfig(t, s.here.User(t, "slice", "system:masters")))
+	eventually(s, s.consumer, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}, nodeReady(corev1.ConditionTrue))
+	s.useKubeconfig(testkit.Kubeconfig(t, s.consumer.User(t, "slice", "system:masters")))
 	if err := <-done; !errors.Is(err, multicluster.ErrOtherServer) {
 		t.Errorf("ended with %v", err)
 	}
 }
 
-func TestUsersGoThroughTheProxyOfTheKubeconfig(t *testing.T) {
+func TestKubeconfigProxy(t *testing.T) {
 	var mu sync.Mutex
 	var asked []string
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {

@@ -34,7 +34,7 @@ func (s *stage) scheduled(ds *appsv1.DaemonSet) *corev1.Pod {
 	var pod *corev1.Pod
 	testkit.Eventually(s.t, limit, func() error {
 		list := &corev1.PodList{}
-		if err := s.here.Client.List(s.t.Context(), list, client.InNamespace(ds.Namespace), client.MatchingLabels{"app": ds.Name}); err != nil {
+		if err := s.consumer.Client.List(s.t.Context(), list, client.InNamespace(ds.Namespace), client.MatchingLabels{"app": ds.Name}); err != nil {
 			return err
 		}
 		for i := range list.Items {
@@ -47,29 +47,29 @@ func (s *stage) scheduled(ds *appsv1.DaemonSet) *corev1.Pod {
 		return fmt.Errorf("%d pods, and none for the virtual node", len(list.Items))
 	})
 	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: s.node}}
-	if err := s.here.Client.SubResource("binding").Create(s.t.Context(), pod, binding); err != nil {
+	if err := s.consumer.Client.SubResource("binding").Create(s.t.Context(), pod, binding); err != nil {
 		s.t.Fatal(err)
 	}
 	return pod
 }
 
-func TestDaemonSetsThatTolerateEverythingAreKeptOff(t *testing.T) {
+func TestDaemonSetsKeptOff(t *testing.T) {
 	s := newStage(t, nil)
 	testkit.Cluster(t, testkit.WithControllers("daemonset-controller"))
 	s.run()
-	eventually(s, s.here, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}, exists)
+	eventually(s, s.consumer, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}, exists)
 	everything := corev1.Toleration{Operator: corev1.TolerationOpExists}
 	named := corev1.Toleration{Key: names.VirtualNodeTaint, Operator: corev1.TolerationOpExists}
-	elsewhere := testkit.Namespace(t, s.here, "elsewhere", nil)
+	elsewhere := testkit.Namespace(t, s.consumer, "elsewhere", nil)
 	agents, others, wanted := daemonSet(s.local, "agents", everything), daemonSet(elsewhere, "others", everything), daemonSet(s.local, "wanted", everything, named)
 	for _, ds := range []*appsv1.DaemonSet{agents, others, wanted} {
-		s.create(s.here, ds)
+		s.create(s.consumer, ds)
 	}
 	agent, other, guest := s.scheduled(agents), s.scheduled(others), s.scheduled(wanted)
 
-	s.step("one that names virtual nodes runs in the provider", func() { eventually(s, s.there, s.shadow(guest.Name), exists) })
+	s.step("one that names virtual nodes runs in the provider", func() { eventually(s, s.provider, s.shadow(guest.Name), exists) })
 	for _, pod := range []*corev1.Pod{agent, other} {
-		eventually(s, s.here, pod, reasonIs(translate.ReasonBackOff))
+		eventually(s, s.consumer, pod, reasonIs(translate.ReasonBackOff))
 		if pod.Status.Phase != corev1.PodPending || pod.Labels[names.ShadowPod] != "" {
 			t.Errorf("pod %s is %s with labels %v", pod.Name, pod.Status.Phase, pod.Labels)
 		}
@@ -78,18 +78,18 @@ func TestDaemonSetsThatTolerateEverythingAreKeptOff(t *testing.T) {
 		s.event(agents, reasonDisabled, s.node)
 		s.event(others, reasonDisabled, s.node)
 	})
-	if err := s.there.Client.Get(t.Context(), client.ObjectKeyFromObject(s.shadow(agent.Name)), s.shadow(agent.Name)); !apierrors.IsNotFound(err) {
+	if err := s.provider.Client.Get(t.Context(), client.ObjectKeyFromObject(s.shadow(agent.Name)), s.shadow(agent.Name)); !apierrors.IsNotFound(err) {
 		t.Errorf("it was reflected (%v)", err)
 	}
 	s.step("nothing is written about a pod that stays", func() {
 		later := s.pod(s.local, "later")
-		eventually(s, s.there, s.shadow(later.Name), exists)
+		eventually(s, s.provider, s.shadow(later.Name), exists)
 		version := agent.ResourceVersion
-		if got := eventually(s, s.here, agent, exists[*corev1.Pod]); got.ResourceVersion != version {
+		if got := eventually(s, s.consumer, agent, exists[*corev1.Pod]); got.ResourceVersion != version {
 			t.Errorf("it was written again: %s", got.Status.Reason)
 		}
 		var events corev1.EventList
-		if err := s.here.Client.List(s.t.Context(), &events, client.InNamespace(agents.Namespace)); err != nil {
+		if err := s.consumer.Client.List(s.t.Context(), &events, client.InNamespace(agents.Namespace)); err != nil {
 			s.t.Fatal(err)
 		}
 		times := int32(0)
@@ -103,12 +103,12 @@ func TestDaemonSetsThatTolerateEverythingAreKeptOff(t *testing.T) {
 		}
 	})
 	s.step("its pods go with it", func() {
-		if err := s.here.Client.Delete(t.Context(), agents, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+		if err := s.consumer.Client.Delete(t.Context(), agents, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.here.Client.Delete(t.Context(), agent); client.IgnoreNotFound(err) != nil {
+		if err := s.consumer.Client.Delete(t.Context(), agent); client.IgnoreNotFound(err) != nil {
 			t.Fatal(err)
 		}
-		s.gone(s.here, agent)
+		s.gone(s.consumer, agent)
 	})
 }

@@ -18,7 +18,7 @@ import (
 	"liqo.io/liqo/internal/kube"
 )
 
-func TestWhatIsTrueOfAllPodsOfAnOwnerIsToldOnce(t *testing.T) {
+func TestEventLogOfOwner(t *testing.T) {
 	recorder := record.NewFakeRecorder(10)
 	log := newEventLog(recorder)
 	for _, pod := range []struct{ uid, owner types.UID }{{"1", "set"}, {"2", "set"}, {"3", "other set"}, {"4", ""}, {"5", ""}} {
@@ -34,7 +34,7 @@ func TestWhatIsTrueOfAllPodsOfAnOwnerIsToldOnce(t *testing.T) {
 }
 
 // What only the user can mend is told, also while it is tried again and again, and again when it comes back.
-func TestWhatFailsIsToldOnce(t *testing.T) {
+func TestEventLogFailures(t *testing.T) {
 	failure, wait := errors.New("out of luck"), kube.Wait(time.Second, "soon")
 	for name, tc := range map[string]struct {
 		err  error

@@ -31,10 +31,10 @@ import (
 type fallback struct {
 	client client.Client
 	// live reads what the cache lacks: it holds only the name and the owner of a pod.
-	live    client.Reader
-	options Options
-	twins   *remoteNamespaces
-	events  *eventLog
+	live       client.Reader
+	options    Options
+	namespaces *remoteNamespaces
+	events     *eventLog
 	// remote reads from the provider; nil until it is known.
 	remote func() client.Reader
 }
@@ -59,17 +59,17 @@ func (f *fallback) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	if err := f.client.Get(ctx, req.NamespacedName, pod); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	state, twin := f.twins.Standing(pod.Namespace)
+	state, remoteNamespace := f.namespaces.Standing(pod.Namespace)
 	if state == unknown || state == reflected && !policy.KeptOff(pod) {
 		return reconcile.Result{}, nil
 	}
 	if err := f.live.Get(ctx, req.NamespacedName, pod); err != nil || pod.Spec.NodeName != f.options.Node {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	return kube.Result(f.reconcilePod(ctx, pod, state, twin))
+	return kube.Result(f.reconcilePod(ctx, pod, state, remoteNamespace))
 }
 
-func (f *fallback) reconcilePod(ctx context.Context, pod *corev1.Pod, state offloadingState, twin string) error {
+func (f *fallback) reconcilePod(ctx context.Context, pod *corev1.Pod, state offloadingState, remoteNamespace string) error {
 	kept := policy.KeptOff(pod)
 	waits := translate.NeverStarted(pod) // the node's taint may evict it at once
 	if state == absent && !kept && (waits || pod.DeletionTimestamp.IsZero() && !hasEnded(pod)) {
@@ -84,7 +84,7 @@ func (f *fallback) reconcilePod(ctx context.Context, pod *corev1.Pod, state offl
 	aborts := state == drained && !kept && !waits && !hasEnded(pod)
 	switch {
 	case !pod.DeletionTimestamp.IsZero() && !aborts:
-		return f.releasePod(ctx, pod, state, twin)
+		return f.releasePod(ctx, pod, state, remoteNamespace)
 	case hasEnded(pod):
 		return nil
 	case state == pending && !waits:
@@ -112,10 +112,10 @@ func daemonSetOf(pod *corev1.Pod) *appsv1.DaemonSet {
 // retryRemote is how long to wait for a remote pod that no watch shows.
 const retryRemote = 5 * time.Second
 
-// releasePod removes a deleted pod once nothing of it is left in the provider. twin is empty if it has no remote namespace.
-func (f *fallback) releasePod(ctx context.Context, pod *corev1.Pod, state offloadingState, twin string) error {
-	if twin != "" && !policy.KeptOff(pod) {
-		if err := f.removeFinished(ctx, pod, state, twin); err != nil {
+// releasePod removes a deleted pod once nothing of it is left in the provider. remoteNamespace is empty if it has no remote namespace.
+func (f *fallback) releasePod(ctx context.Context, pod *corev1.Pod, state offloadingState, remoteNamespace string) error {
+	if remoteNamespace != "" && !policy.KeptOff(pod) {
+		if err := f.removeFinished(ctx, pod, state, remoteNamespace); err != nil {
 			return err
 		}
 	}
@@ -129,9 +129,9 @@ func (f *fallback) releasePod(ctx context.Context, pod *corev1.Pod, state offloa
 	return nil
 }
 
-func (f *fallback) removeFinished(ctx context.Context, pod *corev1.Pod, state offloadingState, twin string) error {
+func (f *fallback) removeFinished(ctx context.Context, pod *corev1.Pod, state offloadingState, remoteNamespace string) error {
 	reader := f.remote()
-	if reader == nil && wasThere(pod) {
+	if reader == nil && ranRemotely(pod) {
 		return kube.Wait(retryRemote, "the provider is not known yet")
 	}
 	if reader == nil {
@@ -139,18 +139,18 @@ func (f *fallback) removeFinished(ctx context.Context, pod *corev1.Pod, state of
 	}
 	// The provider revokes the permissions of a drained Tenant, and then terminates its pods: it answers when the Tenant is active again.
 	withdrawn := state == drained && hasEnded(pod)
-	return nothingThere(ctx, reader, f.options.targetIn(twin), pod, withdrawn)
+	return ensureRemoteGone(ctx, reader, f.options.targetIn(remoteNamespace), pod, withdrawn)
 }
 
-func wasThere(local *corev1.Pod) bool {
+func ranRemotely(local *corev1.Pod) bool {
 	return local.Labels[names.ShadowPod] == "true" || !translate.NeverStarted(local)
 }
 
-// nothingThere returns nil once the provider's API server, read live, has nothing of the pod. For a pod that has run there, only
+// ensureRemoteGone returns nil once the provider's API server, read live, has nothing of the pod. For a pod that has run there, only
 // the name counts: the provider's claim about the owner proves nothing. A pod that never ran there waits neither for a foreign
 // pod of its name, nor for an answer that may never come, and with revoked permissions no pod waits.
-func nothingThere(ctx context.Context, there client.Reader, target translate.Target, local *corev1.Pod, withdrawn bool) error {
-	wasThere := wasThere(local)
+func ensureRemoteGone(ctx context.Context, there client.Reader, target translate.Target, local *corev1.Pod, withdrawn bool) error {
+	wasThere := ranRemotely(local)
 	for _, obj := range []client.Object{&offv1beta1.ShadowPod{}, &corev1.Pod{}} {
 		err := there.Get(ctx, client.ObjectKey{Namespace: target.Namespace, Name: local.Name}, obj)
 		switch {

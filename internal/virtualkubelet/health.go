@@ -22,9 +22,9 @@ type providerHealth struct {
 	ping func(ctx context.Context) error
 	// interval between two checks; negative disables them, and then the provider counts as healthy.
 	interval, timeout time.Duration
-	// patience is how long failures are tolerated.
-	patience time.Duration
-	now      func() time.Time
+	// failureThreshold is how long failures are tolerated.
+	failureThreshold time.Duration
+	now              func() time.Time
 	// changed is called when the health state changes.
 	changed func()
 	log     logr.Logger
@@ -73,7 +73,7 @@ func (h *providerHealth) runChecks(ctx context.Context) error {
 	}
 }
 
-// nextInterval returns the time to the next check: the interval, or less if the patience ends before, so that the state changes
+// nextInterval returns the time to the next check: the interval, or less if the failure threshold ends before, so that the state changes
 // in time.
 func (h *providerHealth) nextInterval() time.Duration {
 	h.mu.Lock()
@@ -82,7 +82,7 @@ func (h *providerHealth) nextInterval() time.Duration {
 	if since.IsZero() {
 		since = h.began
 	}
-	if left := h.patience - h.now().Sub(since); h.lastErr != nil && left > 0 {
+	if left := h.failureThreshold - h.now().Sub(since); h.lastErr != nil && left > 0 {
 		return min(h.interval, left)
 	}
 	if h.refusals > 0 && h.refusals < enoughRefusals {
@@ -150,7 +150,7 @@ func (h *providerHealth) classify() healthState {
 }
 
 func (h *providerHealth) judgeLocked() healthState {
-	recent := func(t time.Time) bool { return h.now().Sub(t) < h.patience }
+	recent := func(t time.Time) bool { return h.now().Sub(t) < h.failureThreshold }
 	switch {
 	case h.refusals >= enoughRefusals:
 		return refuses

@@ -30,14 +30,14 @@ import (
 
 // A field that a newer Kubernetes adds to events fails here until there is a rule for it.
 func TestHostileEvent(t *testing.T) {
-	var said corev1.Event
-	hostile.Fill(&said, hostile.Fields{"Event.Type": {"Warning"}, "Event.ReportingController": {"example.org/kubelet"}})
-	said.FirstTimestamp, said.EventTime, said.Series.LastObservedTime = metav1.Now(), metav1.NowMicro(), metav1.NowMicro()
+	var reported corev1.Event
+	hostile.Fill(&reported, hostile.Fields{"Event.Type": {"Warning"}, "Event.ReportingController": {"example.org/kubelet"}})
+	reported.FirstTimestamp, reported.EventTime, reported.Series.LastObservedTime = metav1.Now(), metav1.NowMicro(), metav1.NowMicro()
 	r := &returningEvents{
 		local: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "pod", UID: "local"}}, kind: "Pod", apiVersion: "v1",
-		remote: []types.UID{said.InvolvedObject.UID}, labels: map[string]string{"a": "b"}, now: time.Now(),
+		remote: []types.UID{reported.InvolvedObject.UID}, labels: map[string]string{"a": "b"}, now: time.Now(),
 	}
-	got := r.copyEvent(&said)
+	got := r.copyEvent(&reported)
 	got.ObjectMeta = metav1.ObjectMeta{} // ours: its name is checked by the API server
 	line := hostile.Short(policy.MaxForeignReason)
 	checks := map[string]hostile.Rule{
@@ -63,7 +63,7 @@ func TestHostileEvent(t *testing.T) {
 	hostile.Check(t, *got, checks)
 	together := (&returningEvents{
 		local: r.local, kind: "Pod", remote: r.remote, now: r.now,
-		events: []*corev1.Event{{Type: corev1.EventTypeNormal, Reason: "Pulled", Message: hostile.Text, InvolvedObject: corev1.ObjectReference{UID: said.InvolvedObject.UID}, LastTimestamp: metav1.Now()}},
+		events: []*corev1.Event{{Type: corev1.EventTypeNormal, Reason: "Pulled", Message: hostile.Text, InvolvedObject: corev1.ObjectReference{UID: reported.InvolvedObject.UID}, LastTimestamp: metav1.Now()}},
 	}).mergeEvents(nil, nil, corev1.EventSource{Component: podComponent})
 	if got := together.Message; len(got) > maxEventText || got != policy.CleanText(got, maxEventText) {
 		t.Errorf("%d bytes are said together", len(got))
@@ -108,20 +108,20 @@ func TestHostileShadowPodStatus(t *testing.T) {
 
 // What a provider says of its slice ends up on a Node here: a field of a Node that follows from it in some other way fails here.
 func TestHostileNode(t *testing.T) {
-	var said authv1beta1.ResourceSliceStatus
-	hostile.Fill(&said, hostile.Fields{"ResourceSliceStatus.NodeLabels": {"value", "not a value"}})
-	maps.DeleteFunc(said.NodeLabels, few[string]) // those that are looked at follow
-	maps.DeleteFunc(said.Resources, func(name corev1.ResourceName, _ resource.Quantity) bool { return few(string(name), "") })
+	var reported authv1beta1.ResourceSliceStatus
+	hostile.Fill(&reported, hostile.Fields{"ResourceSliceStatus.NodeLabels": {"value", "not a value"}})
+	maps.DeleteFunc(reported.NodeLabels, few[string]) // those that are looked at follow
+	maps.DeleteFunc(reported.Resources, func(name corev1.ResourceName, _ resource.Quantity) bool { return few(string(name), "") })
 	for key, value := range map[string]string{
 		corev1.LabelHostname: "loot", names.NodeType: "real", names.RemoteClusterID: "another", "node-role.kubernetes.io/control-plane": "", "node.kubernetes.io/exclude-from-external-load-balancers": "false",
 		corev1.LabelTopologyZone: "north", "topology.ebs.csi.aws.com/zone": "loot",
 	} {
-		said.NodeLabels[key] = value
+		reported.NodeLabels[key] = value
 	}
 	for name, amount := range map[corev1.ResourceName]string{"cpu": "4", "memory": "1500m", "pods": "10500m", "nvidia.com/gpu": "100m", "ephemeral-storage": "-3Gi", "attachable-volumes-x": "9E"} {
-		said.Resources[name] = resource.MustParse(amount)
+		reported.Resources[name] = resource.MustParse(amount)
 	}
-	slice := policy.ResourceSliceStatus(&said)
+	slice := policy.ResourceSliceStatus(&reported)
 	vn := &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Name: "milan"}, Spec: offv1beta1.VirtualNodeSpec{
 		ClusterID: "milan", Labels: policy.OfferedNodeLabels(slice.NodeLabels, nil), ResourceQuota: corev1.ResourceQuotaSpec{Hard: slice.Resources},
 	}}
@@ -173,26 +173,26 @@ func TestHostileCopies(t *testing.T) {
 	s.run()
 	service, ingress := serviceOf(s.local, "shop"), ingressOf(s.local, "shop")
 	service.Spec.Type = corev1.ServiceTypeLoadBalancer
-	s.create(s.here, service)
-	s.create(s.here, ingress)
+	s.create(s.consumer, service)
+	s.create(s.consumer, ingress)
 	for _, status := range []string{
 		`{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.66"}]},"conditions":[{"type":"Loot","status":"True","reason":"R","message":"m","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`,
 		`{"metadata":{"labels":{"loot":"x"},"annotations":{"loot":"x"},"finalizers":["loot.example/x"]},"status":{"loadBalancer":{"ingress":[{"hostname":"loot.example"}]}}}`,
 	} {
-		there := eventually(s, s.there, serviceOf(s.twin, "shop"), exists)
-		s.patchStatus(s.there, there, status)
+		there := eventually(s, s.provider, serviceOf(s.remoteNamespace, "shop"), exists)
+		s.patchStatus(s.provider, there, status)
 	}
-	there := eventually(s, s.there, ingressOf(s.twin, "shop"), exists)
-	s.patchStatus(s.there, there, `{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.66"},{"hostname":"loot.example"}]}}}`)
-	s.patch(s.there, there, `{"metadata":{"labels":{"loot":"x"},"annotations":{"loot":"x"}},"spec":{"rules":[{"host":"loot.example"}]}}`)
-	s.patch(s.there, serviceOf(s.twin, "shop"), `{"metadata":{"labels":{"loot":"x"},"annotations":{"loot":"x"}},"spec":{"externalIPs":["192.0.2.66"],"sessionAffinity":"ClientIP"}}`)
+	there := eventually(s, s.provider, ingressOf(s.remoteNamespace, "shop"), exists)
+	s.patchStatus(s.provider, there, `{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.66"},{"hostname":"loot.example"}]}}}`)
+	s.patch(s.provider, there, `{"metadata":{"labels":{"loot":"x"},"annotations":{"loot":"x"}},"spec":{"rules":[{"host":"loot.example"}]}}`)
+	s.patch(s.provider, serviceOf(s.remoteNamespace, "shop"), `{"metadata":{"labels":{"loot":"x"},"annotations":{"loot":"x"}},"spec":{"externalIPs":["192.0.2.66"],"sessionAffinity":"ClientIP"}}`)
 	// What is written here next arrives after what was done there.
-	s.patch(s.here, service, `{"metadata":{"labels":{"sign":"x"}}}`)
-	s.patch(s.here, ingress, `{"metadata":{"labels":{"sign":"x"}}}`)
-	eventually(s, s.there, serviceOf(s.twin, "shop"), signed[*corev1.Service])
-	eventually(s, s.there, ingressOf(s.twin, "shop"), signed[*networkingv1.Ingress])
+	s.patch(s.consumer, service, `{"metadata":{"labels":{"sign":"x"}}}`)
+	s.patch(s.consumer, ingress, `{"metadata":{"labels":{"sign":"x"}}}`)
+	eventually(s, s.provider, serviceOf(s.remoteNamespace, "shop"), signed[*corev1.Service])
+	eventually(s, s.provider, ingressOf(s.remoteNamespace, "shop"), signed[*networkingv1.Ingress])
 	s.after("later")
-	nowService, nowIngress := eventually(s, s.here, serviceOf(s.local, "shop"), exists), eventually(s, s.here, ingressOf(s.local, "shop"), exists)
+	nowService, nowIngress := eventually(s, s.consumer, serviceOf(s.local, "shop"), exists), eventually(s, s.consumer, ingressOf(s.local, "shop"), exists)
 	for _, diff := range []string{
 		cmp.Diff(service.ObjectMeta, nowService.ObjectMeta), cmp.Diff(service.Spec, nowService.Spec), cmp.Diff(service.Status, nowService.Status),
 		cmp.Diff(ingress.ObjectMeta, nowIngress.ObjectMeta), cmp.Diff(ingress.Spec, nowIngress.Spec), cmp.Diff(ingress.Status, nowIngress.Status),

@@ -61,7 +61,7 @@ func addressIs(want string) func(*networkingv1.Ingress) error {
 	}
 }
 
-func TestIngressesAreReflected(t *testing.T) {
+func TestIngressReflection(t *testing.T) {
 	s := newStage(t, nil)
 	stop := s.run()
 	local := ingressOf(s.local, "shop")
@@ -69,8 +69,8 @@ func TestIngressesAreReflected(t *testing.T) {
 		"example.com/timeout": "5", names.AllowReflection: "true",
 		corev1.LastAppliedConfigAnnotation: `{"spec":{"ingressClassName":"ours"}}`,
 	}
-	s.create(s.here, local)
-	copied := eventually(s, s.there, ingressOf(s.twin, "shop"), exists)
+	s.create(s.consumer, local)
+	copied := eventually(s, s.provider, ingressOf(s.remoteNamespace, "shop"), exists)
 	reached := func(c *testkit.ControlPlane, i *networkingv1.Ingress, ip string) {
 		s.t.Helper()
 		status := client.RawPatch(types.MergePatchType, []byte(`{"status":{"loadBalancer":{"ingress":[{"ip":"`+ip+`"}]}}}`))
@@ -90,51 +90,51 @@ func TestIngressesAreReflected(t *testing.T) {
 		}
 	})
 	s.step("each cluster says for itself where its Ingress is reached", func() {
-		reached(s.there, copied, "198.51.100.7")
-		reached(s.here, local, "192.0.2.1")
-		s.patch(s.here, local, `{"metadata":{"annotations":{"example.com/timeout":"6"}}}`)
-		eventually(s, s.there, copied, func(i *networkingv1.Ingress) error {
+		reached(s.provider, copied, "198.51.100.7")
+		reached(s.consumer, local, "192.0.2.1")
+		s.patch(s.consumer, local, `{"metadata":{"annotations":{"example.com/timeout":"6"}}}`)
+		eventually(s, s.provider, copied, func(i *networkingv1.Ingress) error {
 			if i.Annotations["example.com/timeout"] != "6" {
 				return fmt.Errorf("annotations %v", i.Annotations)
 			}
 			return addressIs("198.51.100.7")(i)
 		})
-		eventually(s, s.here, local, addressIs("192.0.2.1"))
+		eventually(s, s.consumer, local, addressIs("192.0.2.1"))
 	})
 	stop()
 	s.options.IngressClass = "theirs"
 	stop = s.run()
 	s.step("a class that the provider offers is given to the copies that are there", func() {
-		eventually(s, s.there, ingressOf(s.twin, "shop"), classIs("theirs"))
-		s.patch(s.there, ingressOf(s.twin, "shop"), `{"spec":{"ingressClassName":"another"}}`)
-		eventually(s, s.there, ingressOf(s.twin, "shop"), classIs("theirs"))
+		eventually(s, s.provider, ingressOf(s.remoteNamespace, "shop"), classIs("theirs"))
+		s.patch(s.provider, ingressOf(s.remoteNamespace, "shop"), `{"spec":{"ingressClassName":"another"}}`)
+		eventually(s, s.provider, ingressOf(s.remoteNamespace, "shop"), classIs("theirs"))
 	})
 	stop()
 	s.options.IngressClass = ""
 	s.run()
 	s.step("and taken back with the offer", func() {
-		eventually(s, s.there, ingressOf(s.twin, "shop"), classIs(""))
+		eventually(s, s.provider, ingressOf(s.remoteNamespace, "shop"), classIs(""))
 	})
 	s.step("an Ingress that somebody else made there is reported and stays as it is", func() {
-		theirs := ingressOf(s.twin, "taken")
+		theirs := ingressOf(s.remoteNamespace, "taken")
 		theirs.Spec.IngressClassName = new("another")
-		s.create(s.there, theirs)
-		s.create(s.here, ingressOf(s.local, "taken"))
+		s.create(s.provider, theirs)
+		s.create(s.consumer, ingressOf(s.local, "taken"))
 		s.event(ingressOf(s.local, "taken"), "FailedReflection", "already exists")
-		s.deleteNow(s.here, ingressOf(s.local, "taken"))
+		s.deleteNow(s.consumer, ingressOf(s.local, "taken"))
 		s.after("later")
-		now := eventually(s, s.there, ingressOf(s.twin, "taken"), exists)
+		now := eventually(s, s.provider, ingressOf(s.remoteNamespace, "taken"), exists)
 		if now.UID != theirs.UID || now.ResourceVersion != theirs.ResourceVersion {
 			s.t.Errorf("it was written: %+v", now.ObjectMeta)
 		}
 	})
 	s.step("a copy goes when its Ingress may not leave any more, and with its Ingress", func() {
-		s.patch(s.here, local, `{"metadata":{"annotations":{"liqo.io/skip-reflection":"true"}}}`)
-		s.gone(s.there, ingressOf(s.twin, "shop"))
-		s.patch(s.here, local, `{"metadata":{"annotations":{"liqo.io/skip-reflection":null}}}`)
-		eventually(s, s.there, ingressOf(s.twin, "shop"), exists)
-		s.deleteNow(s.here, local)
-		s.gone(s.there, ingressOf(s.twin, "shop"))
+		s.patch(s.consumer, local, `{"metadata":{"annotations":{"liqo.io/skip-reflection":"true"}}}`)
+		s.gone(s.provider, ingressOf(s.remoteNamespace, "shop"))
+		s.patch(s.consumer, local, `{"metadata":{"annotations":{"liqo.io/skip-reflection":null}}}`)
+		eventually(s, s.provider, ingressOf(s.remoteNamespace, "shop"), exists)
+		s.deleteNow(s.consumer, local)
+		s.gone(s.provider, ingressOf(s.remoteNamespace, "shop"))
 	})
 }
 

@@ -13,7 +13,7 @@ import (
 	"liqo.io/liqo/internal/multicluster"
 )
 
-func TestReflectionMetricsHaveTheNamesOfTheOriginal(t *testing.T) {
+func TestReflectionMetrics(t *testing.T) {
 	p := &process{options: Options{Provider: "milan", Node: "metrics-node"}}
 	pair := multicluster.Pair{Local: "web", Remote: "web-rome"}
 	p.countItem(pair, podsKind, nil)

@@ -39,8 +39,8 @@ type networkState struct {
 	changed func(pod client.ObjectKey)
 	slices  func()
 	shown   *publishedIPs
-	// told is the last state that the pods were enqueued for; nil is none. One worker uses it.
-	told *networkReach
+	// enqueued is the last state that the pods were enqueued for; nil is none. One worker uses it.
+	enqueued *networkReach
 
 	mu sync.Mutex
 	// last is the last prefix map of a Configuration, and lastOf the UID of that Configuration.
@@ -93,8 +93,8 @@ func (n *networkState) readReach(ctx context.Context) (networkReach, error) {
 		return r, fmt.Errorf("reading the foreign cluster: %w", err)
 	}
 	r.enabled, r.pods = foreign.Status.Modules.Networking.Enabled, n.options.LocalPods
-	established, told := networkUp(nodeFacts{checkNetwork: true, peer: foreign})
-	r.down = r.enabled && told && !established
+	established, checked := networkUp(nodeFacts{checkNetwork: true, peer: foreign})
+	r.down = r.enabled && checked && !established
 	var all networkingv1beta1.ConfigurationList
 	if err := n.client.List(ctx, &all); err != nil {
 		return r, fmt.Errorf("listing the network configurations: %w", err)
@@ -153,14 +153,14 @@ func (n *networkState) addressesIn(ctx context.Context, namespace string) (trans
 	return translate.Addresses{Pods: r.pods, Peer: r.peer, Exposed: exposed}, err
 }
 
-// readHome returns how pods in the provider reach the API server of this cluster, nil for not at all, and whether the path works now.
-func (n *networkState) readHome(ctx context.Context) (home *translate.Home, works bool, err error) {
+// readRoute returns how pods in the provider reach the API server of this cluster, nil for not at all, and whether the path works now.
+func (n *networkState) readRoute(ctx context.Context) (route *translate.APIServerRoute, works bool, err error) {
 	o := n.options
 	switch {
 	case !o.APIServerSupport:
 		return nil, false, nil
 	case o.APIServerHost != "":
-		return &translate.Home{Host: o.APIServerHost, Port: o.APIServerPort}, true, nil
+		return &translate.APIServerRoute{Host: o.APIServerHost, Port: o.APIServerPort}, true, nil
 	}
 	r, err := n.readReach(ctx)
 	if err != nil || !r.enabled {
@@ -173,19 +173,19 @@ func (n *networkState) readHome(ctx context.Context) (home *translate.Home, work
 	if !at.IsValid() {
 		return nil, false, kube.Wait(unseenDelay, "the API server of this cluster has no translated IP yet")
 	}
-	return &translate.Home{Host: names.APIServerHost, Port: o.APIServerPort, Addr: at}, !r.down, nil
+	return &translate.APIServerRoute{Host: names.APIServerHost, Port: o.APIServerPort, Addr: at}, !r.down, nil
 }
 
 func (n *networkState) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	now, err := n.readReach(ctx)
-	if err != nil || (n.told != nil && n.told.isEqual(now)) {
+	if err != nil || (n.enqueued != nil && n.enqueued.isEqual(now)) {
 		return reconcile.Result{}, err
 	}
 	if err := n.lookAtPods(ctx); err != nil {
 		return reconcile.Result{}, err
 	}
 	n.slices()
-	n.told = &now
+	n.enqueued = &now
 	return reconcile.Result{}, nil
 }
 

@@ -26,7 +26,7 @@ func (c cached) List(_ context.Context, list client.ObjectList, _ ...client.List
 }
 
 // The provider lets in who asks first, and those that it refused may ask anew now.
-func TestWhenTheNetworkComesTheOldestPodsAreLookedAtFirst(t *testing.T) {
+func TestNetworkOldestPodsFirst(t *testing.T) {
 	pod := func(namespace, name string, second int64) corev1.Pod {
 		return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, CreationTimestamp: metav1.NewTime(time.Unix(second, 0))}}
 	}

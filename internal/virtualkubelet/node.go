@@ -273,7 +273,7 @@ func (s *nodeSync) applyNetwork(ctx context.Context, facts nodeFacts, want *core
 func (s *nodeSync) applyStatus(ctx context.Context, facts nodeFacts, want *corev1.Node) error {
 	status := withoutNetwork(want.Status)
 	still := withoutHeartbeats(status)
-	if s.applied == nil && alreadyThere(facts.current.Status, still) {
+	if s.applied == nil && includesStatus(facts.current.Status, still) {
 		s.applied = &still // applied by the previous process
 	}
 	if s.applied != nil && apiequality.Semantic.DeepEqual(*s.applied, still) && !hasDrifted(facts.current.Status, still) && !isStale(facts) {
@@ -320,8 +320,8 @@ func withoutHeartbeats(in corev1.NodeStatus) corev1.NodeStatus {
 	return out
 }
 
-// alreadyThere reports whether a status contains all of want, and no other value in the fields we write.
-func alreadyThere(have, want corev1.NodeStatus) bool {
+// includesStatus reports whether a status contains all of want, and no other value in the fields we write.
+func includesStatus(have, want corev1.NodeStatus) bool {
 	ours := withoutHeartbeats(have)
 	ours.Conditions = slices.DeleteFunc(ours.Conditions, func(c corev1.NodeCondition) bool {
 		return !slices.Contains([]corev1.NodeConditionType{

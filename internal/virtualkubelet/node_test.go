@@ -28,7 +28,7 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-func TestConditionsOfTheNode(t *testing.T) {
+func TestNodeConditions(t *testing.T) {
 	network := func(status liqov1beta1.ConditionStatus) *liqov1beta1.ForeignCluster {
 		return &liqov1beta1.ForeignCluster{Status: liqov1beta1.ForeignClusterStatus{Modules: liqov1beta1.Modules{Networking: liqov1beta1.Module{
 			Enabled: true, Conditions: []liqov1beta1.Condition{{Type: liqov1beta1.NetworkConnectionStatus, Status: status}},
@@ -89,9 +89,9 @@ func TestConditionsOfTheNode(t *testing.T) {
 	}
 }
 
-func TestPodsFollowTheProviderWhereNoNodeIsMade(t *testing.T) {
+func TestNodeDisabled(t *testing.T) {
 	for want, h := range map[string]*providerHealth{
-		"[true]":  {lastOK: time.Now(), patience: time.Hour, now: time.Now},
+		"[true]":  {lastOK: time.Now(), failureThreshold: time.Hour, now: time.Now},
 		"[false]": {began: time.Now(), now: time.Now}, // and not one answer since
 		"[]":      {now: time.Now},                    // nobody asked yet
 	} {
@@ -109,7 +109,7 @@ func TestPodsFollowTheProviderWhereNoNodeIsMade(t *testing.T) {
 	}
 }
 
-func TestTimeOfTransitionIsKept(t *testing.T) {
+func TestNodeTransitionTime(t *testing.T) {
 	in := nodeFacts{virtualNode: &offv1beta1.VirtualNode{}, now: time.Unix(1000, 0)}
 	in.current = &corev1.Node{Status: corev1.NodeStatus{Conditions: nodeConditions(in)}}
 	in.now = time.Unix(2000, 0)
@@ -120,7 +120,7 @@ func TestTimeOfTransitionIsKept(t *testing.T) {
 	}
 }
 
-func TestTaintsOfOthersStay(t *testing.T) {
+func TestNodeForeignTaints(t *testing.T) {
 	ours := corev1.Taint{Key: "ours", Effect: corev1.TaintEffectNoExecute}
 	old := corev1.Taint{Key: "old", Effect: corev1.TaintEffectNoSchedule}
 	theirs := corev1.Taint{Key: "node.kubernetes.io/unreachable", Effect: corev1.TaintEffectNoExecute}
@@ -130,7 +130,7 @@ func TestTaintsOfOthersStay(t *testing.T) {
 	}
 }
 
-func TestProviderCannotRenameTheNode(t *testing.T) {
+func TestNodeIdentityLabels(t *testing.T) {
 	vn := &offv1beta1.VirtualNode{
 		ObjectMeta: metav1.ObjectMeta{Name: "milan"},
 		Spec: offv1beta1.VirtualNodeSpec{ClusterID: "milan", Labels: map[string]string{
@@ -148,17 +148,17 @@ func TestProviderCannotRenameTheNode(t *testing.T) {
 }
 
 // The first heartbeat does not wait for its next turn, which is in a quarter of an hour.
-func TestTheLeaseOfTheNodeIsThereAtOnce(t *testing.T) {
+func TestNodeLease(t *testing.T) {
 	s := newStage(t, func(o *Options) { o.NodeLeaseDuration = time.Hour })
 	s.run()
-	eventually(s, s.here, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: s.node, Namespace: corev1.NamespaceNodeLease}}, exists)
+	eventually(s, s.consumer, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: s.node, Namespace: corev1.NamespaceNodeLease}}, exists)
 }
 
-func TestNodeFollowsTheVirtualNode(t *testing.T) {
+func TestNodeReconciliation(t *testing.T) {
 	s := newStage(t, func(o *Options) { o.NodeLeaseDuration = patience })
 	s.run()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}
-	eventually(s, s.here, node, nodeReady(corev1.ConditionTrue))
+	eventually(s, s.consumer, node, nodeReady(corev1.ConditionTrue))
 	for key, want := range map[string]string{
 		"kubernetes.io/role": "agent", "kubernetes.io/hostname": s.node, "type": "virtual-kubelet", "zone": "north",
 		names.NodeType: "virtual-node", names.RemoteClusterID: "milan", names.StorageAvailable: "false",
@@ -170,25 +170,25 @@ func TestNodeFollowsTheVirtualNode(t *testing.T) {
 	if node.Status.DaemonEndpoints.KubeletEndpoint.Port != int32(s.options.ListenPort) || node.Status.Addresses[0].Address != "127.0.0.1" {
 		t.Errorf("reached at %+v %+v", node.Status.Addresses, node.Status.DaemonEndpoints)
 	}
-	lease := eventually(s, s.here, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: s.node, Namespace: corev1.NamespaceNodeLease}}, exists)
+	lease := eventually(s, s.consumer, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: s.node, Namespace: corev1.NamespaceNodeLease}}, exists)
 	if len(lease.OwnerReferences) != 1 || lease.OwnerReferences[0].UID != node.UID {
 		t.Errorf("the lease is owned by %+v", lease.OwnerReferences)
 	}
 
 	s.step("changes of resources, labels and taints arrive, and what others wrote stays", func() {
-		s.patch(s.here, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}, `{"metadata":{"labels":{"mine":"kept"}},"spec":{"unschedulable":true}}`)
-		s.patch(s.here, &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Name: s.node, Namespace: s.tenant}}, `{"spec":{
+		s.patch(s.consumer, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}, `{"metadata":{"labels":{"mine":"kept"}},"spec":{"unschedulable":true}}`)
+		s.patch(s.consumer, &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Name: s.node, Namespace: s.tenant}}, `{"spec":{
 			"labels":{"zone":null,"rack":"7"},"taints":[{"key":"extra","effect":"NoSchedule"}],
 			"resourceQuota":{"hard":{"cpu":"6","pods":null}}}}`)
-		eventually(s, s.here, node, func(n *corev1.Node) error {
+		eventually(s, s.consumer, node, func(n *corev1.Node) error {
 			got := fmt.Sprint(n.Labels["zone"], n.Labels["rack"], n.Labels["mine"], n.Spec.Unschedulable, n.Status.Capacity.Cpu(), n.Status.Allocatable.Pods(), taints(n))
 			if want := "7kepttrue 6 0 [extra virtual-node.liqo.io/not-allowed]"; got != want {
 				return fmt.Errorf("got %q, want %q", got, want)
 			}
 			return nil
 		})
-		s.patch(s.here, &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Name: s.node, Namespace: s.tenant}}, `{"spec":{"taints":null}}`)
-		eventually(s, s.here, node, func(n *corev1.Node) error {
+		s.patch(s.consumer, &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Name: s.node, Namespace: s.tenant}}, `{"spec":{"taints":null}}`)
+		eventually(s, s.consumer, node, func(n *corev1.Node) error {
 			if got := taints(n); len(got) != 1 {
 				return fmt.Errorf("taints are %v", got)
 			}
@@ -197,27 +197,27 @@ func TestNodeFollowsTheVirtualNode(t *testing.T) {
 	})
 	s.step("the status is repaired, and else left alone", func() {
 		testkit.Eventually(s.t, limit, func() error {
-			current := eventually(s, s.here, node, nodeReady(corev1.ConditionTrue))
+			current := eventually(s, s.consumer, node, nodeReady(corev1.ConditionTrue))
 			current.Status.Conditions[0].Status = corev1.ConditionUnknown
-			return s.here.Client.Status().Update(s.t.Context(), current)
+			return s.consumer.Client.Status().Update(s.t.Context(), current)
 		})
-		eventually(s, s.here, node, nodeReady(corev1.ConditionTrue))
+		eventually(s, s.consumer, node, nodeReady(corev1.ConditionTrue))
 		version := node.ResourceVersion
 		renewed := lease.Spec.RenewTime.Time
-		eventually(s, s.here, lease, func(l *coordinationv1.Lease) error {
+		eventually(s, s.consumer, lease, func(l *coordinationv1.Lease) error {
 			if l.Spec.RenewTime.Sub(renewed) < time.Second {
 				return errors.New("not renewed yet")
 			}
 			return nil
 		})
-		if now := eventually(s, s.here, node, exists).ResourceVersion; now != version {
+		if now := eventually(s, s.consumer, node, exists).ResourceVersion; now != version {
 			s.t.Errorf("the node was written: %s, then %s", version, now)
 		}
 	})
 	s.step("a node deleted by mistake comes back", func() {
 		uid := node.UID
-		s.deleteNow(s.here, node)
-		eventually(s, s.here, node, func(n *corev1.Node) error {
+		s.deleteNow(s.consumer, node)
+		eventually(s, s.consumer, node, func(n *corev1.Node) error {
 			if n.UID == uid {
 				return errors.New("still the old one")
 			}
@@ -226,22 +226,22 @@ func TestNodeFollowsTheVirtualNode(t *testing.T) {
 	})
 	s.step("an unreachable provider makes it not ready, and pods stay", func() {
 		s.pod(s.local, "web")
-		s.runRemotely(eventually(s, s.there, s.shadow("web"), exists), "10.7.0.9")
-		eventually(s, s.here, s.localPod("web"), phaseIs(corev1.PodRunning))
-		s.there.StopAPIServer(s.t)
-		eventually(s, s.here, node, nodeReady(corev1.ConditionFalse))
-		last := eventually(s, s.here, lease, exists).Spec.RenewTime.Time
-		s.there.StartAPIServer(s.t)
-		eventually(s, s.here, node, nodeReady(corev1.ConditionTrue))
-		eventually(s, s.here, lease, func(l *coordinationv1.Lease) error {
+		s.runRemotely(eventually(s, s.provider, s.shadow("web"), exists), "10.7.0.9")
+		eventually(s, s.consumer, s.localPod("web"), phaseIs(corev1.PodRunning))
+		s.provider.StopAPIServer(s.t)
+		eventually(s, s.consumer, node, nodeReady(corev1.ConditionFalse))
+		last := eventually(s, s.consumer, lease, exists).Spec.RenewTime.Time
+		s.provider.StartAPIServer(s.t)
+		eventually(s, s.consumer, node, nodeReady(corev1.ConditionTrue))
+		eventually(s, s.consumer, lease, func(l *coordinationv1.Lease) error {
 			if !l.Spec.RenewTime.After(last) {
 				return errors.New("the lease is not renewed")
 			}
 			return nil
 		})
-		eventually(s, s.here, s.localPod("web"), phaseIs(corev1.PodRunning))
+		eventually(s, s.consumer, s.localPod("web"), phaseIs(corev1.PodRunning))
 		s.pod(s.local, "after")
-		eventually(s, s.there, s.shadow("after"), exists)
+		eventually(s, s.provider, s.shadow("after"), exists)
 	})
 }
 
@@ -249,16 +249,16 @@ func TestNodeFollowsTheVirtualNode(t *testing.T) {
 func TestNodePeerMisbehavesAfterRestart(t *testing.T) {
 	s := newStage(t, nil)
 	stop := s.run()
-	node := eventually(s, s.here, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}, nodeReady(corev1.ConditionTrue))
+	node := eventually(s, s.consumer, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}, nodeReady(corev1.ConditionTrue))
 	stop()
-	eventually(s, s.here, node, exists)
+	eventually(s, s.consumer, node, exists)
 	node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: conditionMisbehaves, Status: corev1.ConditionTrue, Reason: "AnswerTooLarge"})
-	sync := &nodeSync{client: s.here.Client}
+	sync := &nodeSync{client: s.consumer.Client}
 	if err := sync.sendStatus(t.Context(), node.Name, withoutNetwork(node.Status), names.ReflectionFieldManager); err != nil {
 		t.Fatal(err)
 	}
 	s.run()
-	eventually(s, s.here, node, func(n *corev1.Node) error {
+	eventually(s, s.consumer, node, func(n *corev1.Node) error {
 		if c, ok := conditionOf(n, conditionMisbehaves); ok {
 			return fmt.Errorf("the node still has %+v", c)
 		}
@@ -275,14 +275,14 @@ func (s *stage) patchStatus(c *testkit.ControlPlane, obj client.Object, patch st
 
 // A cloud controller without routes to the node says again and again that its network is unavailable. Each time the node is usable again
 // soon, and what the control plane says of it does not wait for that.
-func TestNodeOfACloudWithoutRoutesStaysUsable(t *testing.T) {
+func TestNodeNetworkUnavailable(t *testing.T) {
 	s := newStage(t, nil)
 	s.run()
-	node := eventually(s, s.here, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}, nodeReady(corev1.ConditionTrue))
+	node := eventually(s, s.consumer, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}, nodeReady(corev1.ConditionTrue))
 	for range 11 {
-		s.patchStatus(s.here, node, `{"status":{"conditions":[{"type":"NetworkUnavailable","status":"True","reason":"NoRouteCreated"}]}}`)
+		s.patchStatus(s.consumer, node, `{"status":{"conditions":[{"type":"NetworkUnavailable","status":"True","reason":"NoRouteCreated"}]}}`)
 		testkit.Eventually(t, 6*networkDelay, func() error {
-			if err := s.here.Client.Get(t.Context(), client.ObjectKeyFromObject(node), node); err != nil {
+			if err := s.consumer.Client.Get(t.Context(), client.ObjectKeyFromObject(node), node); err != nil {
 				return err
 			}
 			if c, ok := conditionOf(node, corev1.NodeNetworkUnavailable); !ok || c.Status != corev1.ConditionFalse {
@@ -291,11 +291,11 @@ func TestNodeOfACloudWithoutRoutesStaysUsable(t *testing.T) {
 			return nil
 		})
 	}
-	s.patchStatus(s.here, node, `{"status":{"conditions":[{"type":"NetworkUnavailable","status":"True","reason":"NoRouteCreated"},{"type":"Ready","status":"Unknown"}]}}`)
-	eventually(s, s.here, node, nodeReady(corev1.ConditionTrue))
+	s.patchStatus(s.consumer, node, `{"status":{"conditions":[{"type":"NetworkUnavailable","status":"True","reason":"NoRouteCreated"},{"type":"Ready","status":"Unknown"}]}}`)
+	eventually(s, s.consumer, node, nodeReady(corev1.ConditionTrue))
 }
 
-func TestNodeIsWholeFromItsFirstMoment(t *testing.T) {
+func TestNodeCreation(t *testing.T) {
 	s := newStage(t, func(o *Options) { o.NodeAnnotations = map[string]string{"team": "blue"} })
 	seen := s.watchNode()
 	s.run()
@@ -312,9 +312,9 @@ func TestNodeIsWholeFromItsFirstMoment(t *testing.T) {
 		t.Errorf("annotations are %v, taints %v", node.Annotations, node.Spec.Taints)
 	}
 	s.step("and what it was made with can be taken away", func() {
-		eventually(s, s.here, node, nodeReady(corev1.ConditionTrue))
-		s.patch(s.here, &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Name: s.node, Namespace: s.tenant}}, `{"spec":{"labels":{"zone":null}}}`)
-		eventually(s, s.here, node, func(n *corev1.Node) error {
+		eventually(s, s.consumer, node, nodeReady(corev1.ConditionTrue))
+		s.patch(s.consumer, &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Name: s.node, Namespace: s.tenant}}, `{"spec":{"labels":{"zone":null}}}`)
+		eventually(s, s.consumer, node, func(n *corev1.Node) error {
 			if zone, ok := n.Labels["zone"]; ok {
 				return fmt.Errorf("the zone is still %q", zone)
 			}
@@ -329,7 +329,7 @@ func TestNodeIsWholeFromItsFirstMoment(t *testing.T) {
 // watchNode shows every state of the node from now on.
 func (s *stage) watchNode() <-chan *corev1.Node {
 	s.t.Helper()
-	clients, err := kubernetes.NewForConfig(s.here.Config)
+	clients, err := kubernetes.NewForConfig(s.consumer.Config)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -371,7 +371,7 @@ func nodeReady(want corev1.ConditionStatus) func(*corev1.Node) error {
 	}
 }
 
-func TestHealthForgivesABlip(t *testing.T) {
+func TestHealthThreshold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var gone atomic.Bool
 		var changes atomic.Int32
@@ -383,7 +383,7 @@ func TestHealthForgivesABlip(t *testing.T) {
 		}
 		h := &providerHealth{
 			ping: answer, interval: 10 * time.Second, timeout: time.Second,
-			patience: 40 * time.Second, now: time.Now, changed: func() { changes.Add(1) },
+			failureThreshold: 40 * time.Second, now: time.Now, changed: func() { changes.Add(1) },
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { _ = h.runChecks(ctx) }()
@@ -411,12 +411,12 @@ func TestHealthForgivesABlip(t *testing.T) {
 	})
 }
 
-func TestProviderThatNeverAnswered(t *testing.T) {
+func TestHealthNeverAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var changes atomic.Int32
 		h := &providerHealth{
 			ping: func(context.Context) error { return errors.New("gone") }, interval: 10 * time.Second, timeout: time.Second,
-			patience: 40 * time.Second, now: time.Now, changed: func() { changes.Add(1) },
+			failureThreshold: 40 * time.Second, now: time.Now, changed: func() { changes.Add(1) },
 		}
 		if got := h.classify(); got != undecided {
 			t.Errorf("before the first question: %v", got)
@@ -437,7 +437,7 @@ func TestProviderThatNeverAnswered(t *testing.T) {
 	})
 }
 
-func TestProviderIsMissedAndFoundInTime(t *testing.T) {
+func TestHealthTiming(t *testing.T) {
 	for _, tc := range []struct {
 		rule string
 		// hangs is how long a question to a provider that is gone goes without an answer, and after when it went.
@@ -454,7 +454,7 @@ func TestProviderIsMissedAndFoundInTime(t *testing.T) {
 				o := Options{}.withDefaults()
 				changes := make(chan struct{}, 10)
 				h := &providerHealth{
-					interval: o.PingInterval, timeout: o.PingTimeout, patience: o.NodeLeaseDuration, now: time.Now,
+					interval: o.PingInterval, timeout: o.PingTimeout, failureThreshold: o.NodeLeaseDuration, now: time.Now,
 					changed: func() { changes <- struct{}{} },
 					ping: func(ctx context.Context) error {
 						if !gone.Load() {
@@ -492,7 +492,7 @@ func TestProviderIsMissedAndFoundInTime(t *testing.T) {
 	}
 }
 
-func TestNodeIsOfTheProvidersArchitecture(t *testing.T) {
+func TestNodeArchitecture(t *testing.T) {
 	vn := &offv1beta1.VirtualNode{Spec: offv1beta1.VirtualNodeSpec{Labels: map[string]string{
 		corev1.LabelArchStable: "arm64", corev1.LabelOSStable: "windows",
 	}}}
@@ -501,18 +501,18 @@ func TestNodeIsOfTheProvidersArchitecture(t *testing.T) {
 	}
 }
 
-func TestNodeStaysReadyOverARestart(t *testing.T) {
+func TestNodeRestart(t *testing.T) {
 	s := newStage(t, nil)
 	stop := s.run()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}
-	eventually(s, s.here, node, nodeReady(corev1.ConditionTrue))
+	eventually(s, s.consumer, node, nodeReady(corev1.ConditionTrue))
 	stop()
 	seen := s.watchNode()
 	s.run()
-	s.patch(s.here, &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Name: s.node, Namespace: s.tenant}}, `{"spec":{"labels":{"zone":"south"}}}`)
+	s.patch(s.consumer, &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Name: s.node, Namespace: s.tenant}}, `{"spec":{"labels":{"zone":"south"}}}`)
 	s.pod(s.local, "web")
-	eventually(s, s.there, s.shadow("web"), exists) // the provider is connected to by then
-	s.patch(s.here, node, `{"metadata":{"labels":{"last":"yes"}}}`)
+	eventually(s, s.provider, s.shadow("web"), exists) // the provider is connected to by then
+	s.patch(s.consumer, node, `{"metadata":{"labels":{"last":"yes"}}}`)
 	for now := range seen {
 		if err := nodeReady(corev1.ConditionTrue)(now); err != nil {
 			t.Errorf("not ready: %v", err)

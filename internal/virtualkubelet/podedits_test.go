@@ -21,7 +21,7 @@ import (
 	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
 
-func TestLaterChangesOfAPodReachTheProvider(t *testing.T) {
+func TestPodChanges(t *testing.T) {
 	s := newStage(t, nil)
 	s.run()
 	made := s.podWith("web", func(spec *corev1.PodSpec) {
@@ -29,22 +29,22 @@ func TestLaterChangesOfAPodReachTheProvider(t *testing.T) {
 		spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80}}
 		spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}
 	})
-	shadow := eventually(s, s.there, s.shadow("web"), exists)
+	shadow := eventually(s, s.provider, s.shadow("web"), exists)
 	if port := shadow.Spec.Pod.Containers[0].Ports[0]; port.HostPort != 0 {
 		t.Errorf("the port of the host's network went along: %+v", port)
 	}
 	s.event(made, "FieldsNotReflected", "without hostNetwork")
 	remote := s.runRemotely(shadow, "10.7.0.9")
-	local := eventually(s, s.here, s.localPod("web"), phaseIs(corev1.PodRunning))
+	local := eventually(s, s.consumer, s.localPod("web"), phaseIs(corev1.PodRunning))
 
 	s.step("image, tolerations and deadline", func() {
-		s.patch(s.here, local, `{"spec":{"activeDeadlineSeconds":900,"tolerations":[{"operator":"Exists"},{"key":"late","operator":"Exists"}]}}`)
+		s.patch(s.consumer, local, `{"spec":{"activeDeadlineSeconds":900,"tolerations":[{"operator":"Exists"},{"key":"late","operator":"Exists"}]}}`)
 		before := local.DeepCopy()
 		local.Spec.Containers[0].Image = "web:2"
-		if err := s.here.Client.Patch(t.Context(), local, client.StrategicMergeFrom(before)); err != nil {
+		if err := s.consumer.Client.Patch(t.Context(), local, client.StrategicMergeFrom(before)); err != nil {
 			s.t.Fatal(err)
 		}
-		eventually(s, s.there, s.shadow("web"), func(sp *offv1beta1.ShadowPod) error {
+		eventually(s, s.provider, s.shadow("web"), func(sp *offv1beta1.ShadowPod) error {
 			spec := sp.Spec.Pod
 			if spec.Containers[0].Image != "web:2" || len(spec.Tolerations) != 2 || spec.ActiveDeadlineSeconds == nil {
 				return fmt.Errorf("the ShadowPod has %+v", spec)
@@ -53,15 +53,15 @@ func TestLaterChangesOfAPodReachTheProvider(t *testing.T) {
 		})
 	})
 	s.step("ephemeral containers, whose statuses come back", func() {
-		eventually(s, s.here, local, exists)
+		eventually(s, s.consumer, local, exists)
 		before := local.DeepCopy()
 		local.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{
 			Name: "debug", Image: "debug:1", TerminationMessagePolicy: corev1.TerminationMessageReadFile,
 		}}}
-		if err := s.here.Client.SubResource("ephemeralcontainers").Patch(t.Context(), local, client.StrategicMergeFrom(before)); err != nil {
+		if err := s.consumer.Client.SubResource("ephemeralcontainers").Patch(t.Context(), local, client.StrategicMergeFrom(before)); err != nil {
 			s.t.Fatal(err)
 		}
-		eventually(s, s.there, s.shadow("web"), func(sp *offv1beta1.ShadowPod) error {
+		eventually(s, s.provider, s.shadow("web"), func(sp *offv1beta1.ShadowPod) error {
 			if len(sp.Spec.Pod.EphemeralContainers) != 1 {
 				return fmt.Errorf("there are %d", len(sp.Spec.Pod.EphemeralContainers))
 			}
@@ -70,7 +70,7 @@ func TestLaterChangesOfAPodReachTheProvider(t *testing.T) {
 		status := *remote.Status.DeepCopy()
 		status.EphemeralContainerStatuses = []corev1.ContainerStatus{{Name: "debug", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
 		s.report(remote, status)
-		eventually(s, s.here, s.localPod("web"), func(p *corev1.Pod) error {
+		eventually(s, s.consumer, s.localPod("web"), func(p *corev1.Pod) error {
 			if list := p.Status.EphemeralContainerStatuses; len(list) != 1 || list[0].State.Running == nil {
 				return fmt.Errorf("statuses are %+v", list)
 			}
@@ -81,7 +81,7 @@ func TestLaterChangesOfAPodReachTheProvider(t *testing.T) {
 		status := *remote.Status.DeepCopy()
 		status.ContainerStatuses[0].Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}}
 		s.report(remote, status)
-		eventually(s, s.here, local, func(p *corev1.Pod) error {
+		eventually(s, s.consumer, local, func(p *corev1.Pod) error {
 			if p.Status.ContainerStatuses[0].Resources == nil {
 				return fmt.Errorf("the kubelet does not say that it can resize")
 			}
@@ -89,10 +89,10 @@ func TestLaterChangesOfAPodReachTheProvider(t *testing.T) {
 		})
 		before := local.DeepCopy()
 		local.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("200m")
-		if err := s.here.Client.SubResource("resize").Patch(t.Context(), local, client.StrategicMergeFrom(before)); err != nil {
+		if err := s.consumer.Client.SubResource("resize").Patch(t.Context(), local, client.StrategicMergeFrom(before)); err != nil {
 			s.t.Fatal(err)
 		}
-		eventually(s, s.there, s.shadow("web"), func(sp *offv1beta1.ShadowPod) error {
+		eventually(s, s.provider, s.shadow("web"), func(sp *offv1beta1.ShadowPod) error {
 			if got := sp.Spec.Pod.Containers[0].Resources.Requests.Cpu().String(); got != "200m" {
 				return fmt.Errorf("requests %s", got)
 			}
@@ -105,46 +105,46 @@ func TestLaterChangesOfAPodReachTheProvider(t *testing.T) {
 }
 
 // What the provider refuses of a change keeps nothing else back: neither the other changes nor the status.
-func TestEachChangeOfAPodIsTriedByItself(t *testing.T) {
+func TestPodChangesRefused(t *testing.T) {
 	s := newStage(t, nil)
 	s.run()
 	pod := s.pod(s.local, "web")
-	remote := s.runRemotely(eventually(s, s.there, s.shadow("web"), exists), "10.7.0.9")
+	remote := s.runRemotely(eventually(s, s.provider, s.shadow("web"), exists), "10.7.0.9")
 	s.refuseOf(offv1beta1.GroupVersion.WithResource("shadowpods"), admissionv1.Validation{
 		Expression: "!has(object.spec.pod.ephemeralContainers) || object.spec.pod.ephemeralContainers.size() == 0", Message: "nobody debugs here",
 	})
 	testkit.Eventually(t, limit, func() error {
 		probe := s.shadow("probe")
 		probe.Spec.Pod = corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "web:1"}}, EphemeralContainers: []corev1.EphemeralContainer{{}}}
-		if err := s.there.Client.Create(t.Context(), probe, client.DryRunAll); !isRefused(err) {
+		if err := s.provider.Client.Create(t.Context(), probe, client.DryRunAll); !isRefused(err) {
 			return fmt.Errorf("the policy is not in force: %w", err)
 		}
 		return nil
 	})
-	local := eventually(s, s.here, s.localPod("web"), phaseIs(corev1.PodRunning))
+	local := eventually(s, s.consumer, s.localPod("web"), phaseIs(corev1.PodRunning))
 	before := local.DeepCopy()
 	local.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{
 		Name: "debug", Image: "debug:1", TerminationMessagePolicy: corev1.TerminationMessageReadFile,
 	}}}
-	if err := s.here.Client.SubResource("ephemeralcontainers").Patch(t.Context(), local, client.StrategicMergeFrom(before)); err != nil {
+	if err := s.consumer.Client.SubResource("ephemeralcontainers").Patch(t.Context(), local, client.StrategicMergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
 	s.event(pod, "FailedReflection", "nobody debugs here")
-	s.patch(s.here, local, `{"metadata":{"labels":{"first":"yes"}}}`)
-	eventually(s, s.there, s.shadow("web"), func(sp *offv1beta1.ShadowPod) error {
+	s.patch(s.consumer, local, `{"metadata":{"labels":{"first":"yes"}}}`)
+	eventually(s, s.provider, s.shadow("web"), func(sp *offv1beta1.ShadowPod) error {
 		if sp.Labels["first"] != "yes" {
 			return fmt.Errorf("the ShadowPod has %v", sp.Labels)
 		}
 		return nil
 	})
-	s.patch(s.here, local, `{"spec":{"activeDeadlineSeconds":900,"tolerations":[{"operator":"Exists"},{"key":"late","operator":"Exists"}]}}`)
-	s.patch(s.here, local, `{"metadata":{"labels":{"more":"yes"}}}`)
+	s.patch(s.consumer, local, `{"spec":{"activeDeadlineSeconds":900,"tolerations":[{"operator":"Exists"},{"key":"late","operator":"Exists"}]}}`)
+	s.patch(s.consumer, local, `{"metadata":{"labels":{"more":"yes"}}}`)
 	before = local.DeepCopy()
 	local.Spec.Containers[0].Image = "web:2"
-	if err := s.here.Client.Patch(t.Context(), local, client.StrategicMergeFrom(before)); err != nil {
+	if err := s.consumer.Client.Patch(t.Context(), local, client.StrategicMergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(s, s.there, s.shadow("web"), func(sp *offv1beta1.ShadowPod) error {
+	eventually(s, s.provider, s.shadow("web"), func(sp *offv1beta1.ShadowPod) error {
 		spec := sp.Spec.Pod
 		if spec.Containers[0].Image != "web:2" || len(spec.Tolerations) != 2 || spec.ActiveDeadlineSeconds == nil || sp.Labels["more"] != "yes" || len(spec.EphemeralContainers) > 0 {
 			return fmt.Errorf("the ShadowPod has %v and %+v", sp.Labels, spec)
@@ -154,7 +154,7 @@ func TestEachChangeOfAPodIsTriedByItself(t *testing.T) {
 	status := *remote.Status.DeepCopy()
 	status.ContainerStatuses[0].RestartCount = 7
 	s.report(remote, status)
-	eventually(s, s.here, s.localPod("web"), func(p *corev1.Pod) error {
+	eventually(s, s.consumer, s.localPod("web"), func(p *corev1.Pod) error {
 		if got := p.Status.ContainerStatuses[0].RestartCount; got != 7 {
 			return fmt.Errorf("%d restarts", got)
 		}
@@ -163,12 +163,12 @@ func TestEachChangeOfAPodIsTriedByItself(t *testing.T) {
 }
 
 // Labels that the provider refuses keep no other change back.
-func TestRefusedLabelsOfAPodKeepNothingElseBack(t *testing.T) {
+func TestPodChangesRefusedLabels(t *testing.T) {
 	s := newStage(t, nil)
 	s.run()
 	pod := s.pod(s.local, "web")
-	s.runRemotely(eventually(s, s.there, s.shadow("web"), exists), "10.7.0.9")
-	local := eventually(s, s.here, s.localPod("web"), phaseIs(corev1.PodRunning))
+	s.runRemotely(eventually(s, s.provider, s.shadow("web"), exists), "10.7.0.9")
+	local := eventually(s, s.consumer, s.localPod("web"), phaseIs(corev1.PodRunning))
 	s.refuseOf(offv1beta1.GroupVersion.WithResource("shadowpods"), admissionv1.Validation{
 		Expression: "!('team' in object.metadata.labels)", Message: "no teams here",
 	})
@@ -176,17 +176,17 @@ func TestRefusedLabelsOfAPodKeepNothingElseBack(t *testing.T) {
 		probe := s.shadow("probe")
 		probe.Labels = map[string]string{"team": "blue"}
 		probe.Spec.Pod = corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "web:1"}}}
-		if err := s.there.Client.Create(t.Context(), probe, client.DryRunAll); !isRefused(err) {
+		if err := s.provider.Client.Create(t.Context(), probe, client.DryRunAll); !isRefused(err) {
 			return fmt.Errorf("the policy is not in force: %w", err)
 		}
 		return nil
 	})
 	before := local.DeepCopy()
 	local.Labels["team"], local.Spec.Containers[0].Image = "blue", "web:2"
-	if err := s.here.Client.Patch(t.Context(), local, client.StrategicMergeFrom(before)); err != nil {
+	if err := s.consumer.Client.Patch(t.Context(), local, client.StrategicMergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(s, s.there, s.shadow("web"), func(sp *offv1beta1.ShadowPod) error {
+	eventually(s, s.provider, s.shadow("web"), func(sp *offv1beta1.ShadowPod) error {
 		if sp.Spec.Pod.Containers[0].Image != "web:2" {
 			return fmt.Errorf("the ShadowPod has %+v", sp.Spec.Pod.Containers)
 		}
@@ -196,15 +196,15 @@ func TestRefusedLabelsOfAPodKeepNothingElseBack(t *testing.T) {
 }
 
 // A ShadowPod is made without them, so it may not count as right because it is as it was made.
-func TestEphemeralContainersAreTheFirstEdit(t *testing.T) {
+func TestPodChangesEphemeralContainers(t *testing.T) {
 	s := newStage(t, nil)
 	debug := func(name string) {
-		local := eventually(s, s.here, s.localPod(name), exists)
+		local := eventually(s, s.consumer, s.localPod(name), exists)
 		before := local.DeepCopy()
 		local.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{
 			Name: "debug", Image: "debug:1", TerminationMessagePolicy: corev1.TerminationMessageReadFile,
 		}}}
-		if err := s.here.Client.SubResource("ephemeralcontainers").Patch(t.Context(), local, client.StrategicMergeFrom(before)); err != nil {
+		if err := s.consumer.Client.SubResource("ephemeralcontainers").Patch(t.Context(), local, client.StrategicMergeFrom(before)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -217,20 +217,20 @@ func TestEphemeralContainersAreTheFirstEdit(t *testing.T) {
 	s.pod(s.local, "early")
 	debug("early")
 	s.run()
-	eventually(s, s.there, s.shadow("early"), debugged)
+	eventually(s, s.provider, s.shadow("early"), debugged)
 	s.pod(s.local, "late")
-	s.runRemotely(eventually(s, s.there, s.shadow("late"), exists), "10.7.0.9")
-	eventually(s, s.here, s.localPod("late"), phaseIs(corev1.PodRunning))
+	s.runRemotely(eventually(s, s.provider, s.shadow("late"), exists), "10.7.0.9")
+	eventually(s, s.consumer, s.localPod("late"), phaseIs(corev1.PodRunning))
 	debug("late")
-	eventually(s, s.there, s.shadow("late"), debugged)
+	eventually(s, s.provider, s.shadow("late"), debugged)
 }
 
-func TestGraceOfADeletionReachesTheProvider(t *testing.T) {
+func TestPodDeletionGrace(t *testing.T) {
 	s := newStage(t, nil)
 	s.run()
 	s.pod(s.local, "web")
-	remote := s.runRemotely(eventually(s, s.there, s.shadow("web"), exists), "10.7.0.9")
-	eventually(s, s.here, s.localPod("web"), phaseIs(corev1.PodRunning))
+	remote := s.runRemotely(eventually(s, s.provider, s.shadow("web"), exists), "10.7.0.9")
+	eventually(s, s.consumer, s.localPod("web"), phaseIs(corev1.PodRunning))
 	has := func(seconds int64) func(*corev1.Pod) error {
 		return func(p *corev1.Pod) error {
 			if p.DeletionTimestamp.IsZero() || *p.DeletionGracePeriodSeconds != seconds {
@@ -240,30 +240,30 @@ func TestGraceOfADeletionReachesTheProvider(t *testing.T) {
 		}
 	}
 	for _, seconds := range []int64{120, 7} {
-		if err := s.here.Client.Delete(t.Context(), s.localPod("web"), client.GracePeriodSeconds(seconds)); err != nil {
+		if err := s.consumer.Client.Delete(t.Context(), s.localPod("web"), client.GracePeriodSeconds(seconds)); err != nil {
 			t.Fatal(err)
 		}
-		eventually(s, s.there, remote, has(seconds))
+		eventually(s, s.provider, remote, has(seconds))
 	}
-	s.gone(s.there, s.shadow("web"))
-	s.deleteNow(s.there, remote)
-	s.gone(s.here, s.localPod("web"))
+	s.gone(s.provider, s.shadow("web"))
+	s.deleteNow(s.provider, remote)
+	s.gone(s.consumer, s.localPod("web"))
 }
 
 // The provider would make another pod for a ShadowPod whose pod goes first.
-func TestAShorterGraceComesAfterTheEndOfTheShadowPod(t *testing.T) {
+func TestPodDeletionShorterGrace(t *testing.T) {
 	s := newStage(t, nil)
-	there, config := newCounter(t, s.there.User(t, "slice", "system:masters"))
+	there, config := newCounter(t, s.provider.User(t, "slice", "system:masters"))
 	s.useKubeconfig(testkit.Kubeconfig(t, config))
 	s.run()
 	s.pod(s.local, "web")
-	remote := s.runRemotely(eventually(s, s.there, s.shadow("web"), exists), "10.7.0.9")
-	eventually(s, s.here, s.localPod("web"), phaseIs(corev1.PodRunning))
-	there.take(s.twin)
-	if err := s.here.Client.Delete(t.Context(), s.localPod("web"), client.GracePeriodSeconds(7)); err != nil {
+	remote := s.runRemotely(eventually(s, s.provider, s.shadow("web"), exists), "10.7.0.9")
+	eventually(s, s.consumer, s.localPod("web"), phaseIs(corev1.PodRunning))
+	there.take(s.remoteNamespace)
+	if err := s.consumer.Client.Delete(t.Context(), s.localPod("web"), client.GracePeriodSeconds(7)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(s, s.there, remote, func(p *corev1.Pod) error {
+	eventually(s, s.provider, remote, func(p *corev1.Pod) error {
 		if p.DeletionTimestamp.IsZero() {
 			return fmt.Errorf("the remote pod is not ending")
 		}
@@ -275,45 +275,45 @@ func TestAShorterGraceComesAfterTheEndOfTheShadowPod(t *testing.T) {
 	}
 }
 
-func TestAPodOfTheSameNameGetsARemotePodOfItsOwn(t *testing.T) {
+func TestPodOfSameName(t *testing.T) {
 	s := newStage(t, nil)
 	stop := s.run()
 	first := s.pod(s.local, "web")
-	shadow := eventually(s, s.there, s.shadow("web"), exists)
+	shadow := eventually(s, s.provider, s.shadow("web"), exists)
 	remote := s.runRemotely(shadow, "10.7.0.9")
-	eventually(s, s.here, s.localPod("web"), phaseIs(corev1.PodRunning))
+	eventually(s, s.consumer, s.localPod("web"), phaseIs(corev1.PodRunning))
 	stop()
 
-	s.deleteNow(s.here, first)
+	s.deleteNow(s.consumer, first)
 	second := s.pod(s.local, "web")
 	s.run()
-	s.gone(s.there, s.shadow("web"))
-	s.deleteNow(s.there, remote)
-	now := eventually(s, s.there, s.shadow("web"), exists)
+	s.gone(s.provider, s.shadow("web"))
+	s.deleteNow(s.provider, remote)
+	now := eventually(s, s.provider, s.shadow("web"), exists)
 	if uid := types.UID(now.Annotations[names.OffloadingUID]); uid != second.UID || now.UID == shadow.UID {
 		t.Errorf("the ShadowPod is for %s, want %s", uid, second.UID)
 	}
 }
 
-func TestAPodDeletedByTheProviderIsRunningAllTheTime(t *testing.T) {
+func TestRemotePodDeletion(t *testing.T) {
 	s := newStage(t, nil)
 	s.run()
 	s.podWith("web", func(spec *corev1.PodSpec) { spec.RestartPolicy = corev1.RestartPolicyNever })
-	remote := s.runRemotely(eventually(s, s.there, s.shadow("web"), exists), "10.7.0.9")
-	local := eventually(s, s.here, s.localPod("web"), phaseIs(corev1.PodRunning))
-	if err := s.there.Client.Delete(t.Context(), remote); err != nil {
+	remote := s.runRemotely(eventually(s, s.provider, s.shadow("web"), exists), "10.7.0.9")
+	local := eventually(s, s.consumer, s.localPod("web"), phaseIs(corev1.PodRunning))
+	if err := s.provider.Client.Delete(t.Context(), remote); err != nil {
 		t.Fatal(err)
 	}
-	eventually(s, s.here, local, reasonIs(translate.ReasonRemoteMissing))
-	eventually(s, s.there, remote, exists)
+	eventually(s, s.consumer, local, reasonIs(translate.ReasonRemoteMissing))
+	eventually(s, s.provider, remote, exists)
 	// What its kubelet says of a pod that is deleted.
 	status := *remote.Status.DeepCopy()
 	status.Phase = corev1.PodFailed
 	status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 143, FinishedAt: *remote.DeletionTimestamp}}
 	s.report(remote, status)
-	s.deleteNow(s.there, remote)
-	s.runRemotely(eventually(s, s.there, s.shadow("web"), exists), "10.7.0.10")
-	eventually(s, s.here, local, func(p *corev1.Pod) error {
+	s.deleteNow(s.provider, remote)
+	s.runRemotely(eventually(s, s.provider, s.shadow("web"), exists), "10.7.0.10")
+	eventually(s, s.consumer, local, func(p *corev1.Pod) error {
 		if p.Status.Phase != corev1.PodRunning {
 			t.Fatalf("the pod is %s", p.Status.Phase)
 		}
@@ -329,6 +329,6 @@ func (s *stage) podWith(name string, edit func(*corev1.PodSpec)) *corev1.Pod {
 	s.t.Helper()
 	pod := s.newPod(s.local, name)
 	edit(&pod.Spec)
-	s.create(s.here, pod)
+	s.create(s.consumer, pod)
 	return pod
 }

@@ -37,17 +37,17 @@ type podKind struct {
 	user func() string
 	// ips returns the local addresses of the provider's addresses.
 	ips func(context.Context) (translate.PodIPs, error)
-	// home returns how pods reach the API server of this cluster, nil for not at all, and whether the path works at the moment.
-	home   func(context.Context) (home *translate.Home, works bool, err error)
+	// route returns how pods reach the API server of this cluster, nil for not at all, and whether the path works at the moment.
+	route  func(context.Context) (route *translate.APIServerRoute, works bool, err error)
 	events *eventLog
 	// available tracks whether the provider can be reached.
 	available *availability
-	memory    *podStates
+	states    *podStates
 	roots     rootCAs
 	audiences apiAudiences
-	// references tracks which objects that pods refer to are in the provider; hurry has one of them copied before others.
+	// references tracks which objects that pods refer to are in the provider; prioritize has one of them copied before others.
 	references referenceWaits
-	hurry      func(kind string, pair multicluster.Pair, name string)
+	prioritize func(kind string, pair multicluster.Pair, name string)
 }
 
 // nameTaken returns the error of a pod whose name a foreign object has in the provider.
@@ -79,9 +79,9 @@ type podItem struct {
 	remote     *corev1.Pod
 	// tokens is the Secret with the tokens of the pod, without their values.
 	tokens *corev1.Secret
-	// home is how the pod reaches the API server of this cluster; noWay is set if the path does not work at the moment.
-	home  *translate.Home
-	noWay bool
+	// route is how the pod reaches the API server of this cluster; routeDown is set if the path does not work at the moment.
+	route     *translate.APIServerRoute
+	routeDown bool
 	// projected are the keys of the tokens that the ShadowPod has a projection for; nil is all.
 	projected sets.Set[string]
 	// made is the ShadowPod that was just created.
@@ -133,7 +133,7 @@ func (k *podKind) desiredPatch() (generation int64, patch *offv1beta1.Offloading
 
 func (k *podKind) reconcilePod(ctx context.Context, it *podItem) error {
 	if it.local == nil {
-		k.memory.forgetPod(types.NamespacedName{Namespace: it.Pair.Local, Name: it.Name})
+		k.states.forgetPod(types.NamespacedName{Namespace: it.Pair.Local, Name: it.Name})
 	}
 	switch taken, ours := k.findCollision(it); {
 	case it.local == nil && (taken || !ours):
@@ -149,7 +149,7 @@ func (k *podKind) reconcilePod(ctx context.Context, it *podItem) error {
 		return k.abandonPod(ctx, it) // objects that the caches lack yet are removed when cached
 	case policy.KeptOff(it.local):
 		return nil // the fallback handles it
-	case it.ofAnother():
+	case it.isOfAnotherPod():
 		if err := k.abandonPod(ctx, it); err != nil {
 			return err
 		}
@@ -175,8 +175,8 @@ func (k *podKind) findCollision(it *podItem) (taken, ours bool) {
 	return taken, ours
 }
 
-// ofAnother reports whether the remote objects were made for an earlier local pod of this name.
-func (it *podItem) ofAnother() bool {
+// isOfAnotherPod reports whether the remote objects were made for an earlier local pod of this name.
+func (it *podItem) isOfAnotherPod() bool {
 	return it.shadow != nil && translate.IsOfAnother(it.shadow, it.local) || it.remote != nil && translate.IsOfAnother(it.remote, it.local)
 }
 
@@ -226,10 +226,10 @@ func (k *podKind) abandonPod(ctx context.Context, it *podItem) error {
 func (k *podKind) terminatePod(ctx context.Context, it *podItem) error {
 	if it.shadow == nil && it.remote == nil {
 		// The caches may lack objects that were created in the provider a moment ago.
-		if err := nothingThere(ctx, it.Remote.Client(), it.target, it.local, false); err != nil {
+		if err := ensureRemoteGone(ctx, it.Remote.Client(), it.target, it.local, false); err != nil {
 			return err
 		}
-		if end := k.memory.endOf(it.local); end != nil && !hasEnded(it.local) {
+		if end := k.states.endOf(it.local); end != nil && !hasEnded(it.local) {
 			return k.writeStatus(ctx, it, it.local.DeepCopy(), *end) // the pod is removed when the cache shows its end
 		}
 		if err := writeEnd(ctx, it.Local.Client(), it.local); err != nil {
@@ -281,7 +281,7 @@ func forwardGrace(ctx context.Context, it *podItem, grace int64) error {
 // finishPod handles pods that have ended, which never run again: in the provider nothing may continue or start again either. The
 // provider would start again a pod that was removed before its end was written into the ShadowPod.
 func (k *podKind) finishPod(ctx context.Context, it *podItem) error {
-	k.memory.withState(it.local, func(m *podState) { m.tokens, m.end = tokenMemory{}, nil })
+	k.states.withState(it.local, func(m *podState) { m.tokens, m.end = tokenMemory{}, nil })
 	switch {
 	case it.local.Status.Reason == translate.ReasonAborted:
 	case it.remote != nil && hasEnded(it.remote):
@@ -310,7 +310,7 @@ func (it *podItem) goesOn(ctx context.Context) error {
 }
 
 func (k *podKind) offloadPod(ctx context.Context, it *podItem) error {
-	if k.memory.endOf(it.local) != nil {
+	if k.states.endOf(it.local) != nil {
 		return k.reflectStatus(ctx, it)
 	}
 	if it.shadow != nil && !it.shadow.DeletionTimestamp.IsZero() {
@@ -332,7 +332,7 @@ func (k *podKind) offloadPod(ctx context.Context, it *podItem) error {
 
 func (k *podKind) applyShadow(ctx context.Context, it *podItem) error {
 	if it.shadow != nil {
-		k.memory.restartWait(it.local) // the ShadowPod may be recreated, such as with its namespace
+		k.states.restartWait(it.local) // the ShadowPod may be recreated, such as with its namespace
 		if k.isUpToDate(it, it.shadow) {
 			return nil
 		}
@@ -344,11 +344,11 @@ func (k *podKind) applyShadow(ctx context.Context, it *podItem) error {
 		if err := k.awaitReferences(ctx, it); err != nil {
 			return err
 		}
-		if err := k.goHome(ctx, it); err != nil {
+		if err := k.readRoute(ctx, it); err != nil {
 			return k.refuseToken(ctx, it, err)
 		}
 	} else {
-		it.home = translate.HomeOf(it.shadow)
+		it.route = translate.RouteOf(it.shadow)
 	}
 	now, err := it.applyShadowPod(ctx)
 	if err != nil {
@@ -358,13 +358,13 @@ func (k *podKind) applyShadow(ctx context.Context, it *podItem) error {
 		return fmt.Errorf("applying the shadow pod: %w", err)
 	}
 	if now == nil {
-		k.keepRight(it, it.shadow)
+		k.setComparisonBasis(it, it.shadow)
 		return nil
 	}
 	if it.shadow != nil || !hasLater(it.local) {
-		k.keepRight(it, now)
+		k.setComparisonBasis(it, now)
 	}
-	k.tellOmitted(it)
+	k.recordOmitted(it)
 	if it.shadow != nil {
 		return nil
 	}
@@ -377,13 +377,13 @@ func (k *podKind) applyShadow(ctx context.Context, it *podItem) error {
 	if lost := translate.Lost(it.local); len(lost) > 0 {
 		k.events.ofOwner(it.local, corev1.EventTypeNormal, reasonFieldsLost, fmt.Sprintf("The pod runs in cluster %q without %s", k.options.Provider, strings.Join(lost, ", ")))
 	}
-	k.tellAccess(it)
+	k.recordAccess(it)
 	return nil
 }
 
-// tellOmitted records what files of the downward API leave out, when that changes.
-func (k *podKind) tellOmitted(it *podItem) {
-	in := translate.Input{Target: it.target, Pod: it.local, Home: it.home}
+// recordOmitted records what files of the downward API leave out, when that changes.
+func (k *podKind) recordOmitted(it *podItem) {
+	in := translate.Input{Target: it.target, Pod: it.local, Route: it.route}
 	omitted := in.OmittedInFiles()
 	if len(omitted) == 0 {
 		k.events.forgetFailure(it.local, reasonOmitted)
@@ -402,13 +402,13 @@ func abbreviateKeys(keys []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(keys[:few], ", "), len(keys)-few)
 }
 
-// tellAccess records the API server access of a pod that was just created.
-func (k *podKind) tellAccess(it *podItem) {
+// recordAccess records the API server access of a pod that was just created.
+func (k *podKind) recordAccess(it *podItem) {
 	if !translate.UsesToken(it.local) {
 		return
 	}
-	access := translate.AccessOf(it.local, it.home)
-	if kept := it.target.AudiencesKept(it.local); len(kept) > 0 && access == translate.AccessHome {
+	access := translate.AccessOf(it.local, it.route)
+	if kept := it.target.AudiencesKept(it.local); len(kept) > 0 && access == translate.AccessConsumer {
 		k.events.ofOwner(it.local, corev1.EventTypeWarning, reasonAudienceKept, fmt.Sprintf("The pod runs in cluster %q without its tokens for the audiences %s: "+
 			"the annotation %s of the pod, or the value offloading.tokenAudiences, lets them go there", k.options.Provider, abbreviateKeys(kept), names.TokenAudiences))
 	}
@@ -416,7 +416,7 @@ func (k *podKind) tellAccess(it *podItem) {
 	case access == translate.AccessNone:
 		k.events.ofOwner(it.local, corev1.EventTypeNormal, reasonNoAPIServer, fmt.Sprintf("The pod runs in cluster %q without an API server: "+
 			"its service account tokens and the address of the API server stay here", k.options.Provider))
-	case access == translate.AccessHome && it.noWay:
+	case access == translate.AccessConsumer && it.routeDown:
 		k.events.ofOwner(it.local, corev1.EventTypeWarning, reasonNoWay, fmt.Sprintf("The pod reaches the API server of this cluster as soon as "+
 			"the tunnel to cluster %q is up, which it is not at the moment", k.options.Provider))
 	}
@@ -427,7 +427,7 @@ func hasLater(local *corev1.Pod) bool { return len(local.Spec.EphemeralContainer
 
 // applyShadowPod makes the ShadowPod match the local pod, and returns the resulting metadata, nil if it matched already.
 func (it *podItem) applyShadowPod(ctx context.Context) (*metav1.PartialObjectMetadata, error) {
-	in := translate.Input{Target: it.target, Pod: it.local, Home: it.home}
+	in := translate.Input{Target: it.target, Pod: it.local, Route: it.route}
 	if it.shadow == nil {
 		return it.Remote.ApplyOver(ctx, translate.ShadowPod(in), nil)
 	}
@@ -473,7 +473,7 @@ func (it *podItem) bringEach(ctx context.Context, in translate.Input, why error)
 }
 
 func (k *podKind) reflectStatus(ctx context.Context, it *podItem) error {
-	if end := k.memory.endOf(it.local); end != nil { // the remote pod may have changed or vanished since
+	if end := k.states.endOf(it.local); end != nil { // the remote pod may have changed or vanished since
 		return k.writeStatus(ctx, it, it.local.DeepCopy(), *end)
 	}
 	switch {
@@ -485,7 +485,7 @@ func (k *podKind) reflectStatus(ctx context.Context, it *podItem) error {
 				return err
 			}
 		}
-		k.tellTrouble(it)
+		k.recordProblems(it)
 		if isStarting(it.local, it.remote) && !isScheduled(it.remote) {
 			return nil // nothing is known of the remote pod yet
 		}
@@ -493,7 +493,7 @@ func (k *podKind) reflectStatus(ctx context.Context, it *podItem) error {
 		k.available.setLabel(local)
 		return k.writeStatus(ctx, it, local, translate.PodStatus(translate.StatusInput{
 			Local: local, Remote: it.remote, HostIPs: []string{k.options.NodeIP.String()},
-			IPs: ips, Restarts: k.memory.countRestarts(it.local, it.remote),
+			IPs: ips, Restarts: k.states.countRestarts(it.local, it.remote),
 		}))
 	case it.shadow == nil:
 		return nil
@@ -517,10 +517,10 @@ func (k *podKind) writeStatus(ctx context.Context, it *podItem, want *corev1.Pod
 	if policy.Ended(status.Phase) {
 		delete(want.Labels, names.RemoteUnavailable)
 		if !hasEnded(it.local) {
-			k.memory.withState(it.local, func(m *podState) { m.end = &status })
+			k.states.withState(it.local, func(m *podState) { m.end = &status })
 		}
 	}
-	after, err := k.memory.writeStatus(ctx, it.Local.Client(), it.local, want, it.remote != nil && isStarting(it.local, it.remote))
+	after, err := k.states.writeStatus(ctx, it.Local.Client(), it.local, want, it.remote != nil && isStarting(it.local, it.remote))
 	if after > 0 {
 		it.RequeueAfter(after)
 	}

@@ -21,11 +21,11 @@ import (
 	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
 
-func TestPodRunsInTheProvider(t *testing.T) {
+func TestPodLifecycle(t *testing.T) {
 	s := newStage(t, nil)
 	s.run()
 	s.pod(s.local, "web")
-	shadow := eventually(s, s.there, s.shadow("web"), exists)
+	shadow := eventually(s, s.provider, s.shadow("web"), exists)
 	if shadow.Labels["app"] != "web" || shadow.Labels[names.OffloadingOrigin] != "rome" || shadow.Labels[names.OffloadingNodeName] != s.node {
 		t.Errorf("labels are %v", shadow.Labels)
 	}
@@ -36,7 +36,7 @@ func TestPodRunsInTheProvider(t *testing.T) {
 	s.event(s.localPod("web"), "APIServerSupportDisabled", "stay here")
 
 	remote := s.runRemotely(shadow, "10.7.0.9")
-	local := eventually(s, s.here, s.localPod("web"), phaseIs(corev1.PodRunning))
+	local := eventually(s, s.consumer, s.localPod("web"), phaseIs(corev1.PodRunning))
 	if local.Labels[names.ShadowPod] != "true" {
 		t.Error("the local pod is not labelled")
 	}
@@ -53,8 +53,8 @@ func TestPodRunsInTheProvider(t *testing.T) {
 	}
 
 	s.step("labels follow, removed ones too", func() {
-		s.patch(s.here, s.localPod("web"), `{"metadata":{"labels":{"app":null,"tier":"front"}}}`)
-		eventually(s, s.there, s.shadow("web"), func(sp *offv1beta1.ShadowPod) error {
+		s.patch(s.consumer, s.localPod("web"), `{"metadata":{"labels":{"app":null,"tier":"front"}}}`)
+		eventually(s, s.provider, s.shadow("web"), func(sp *offv1beta1.ShadowPod) error {
 			if _, old := sp.Labels["app"]; old || sp.Labels["tier"] != "front" {
 				return fmt.Errorf("labels are %v", sp.Labels)
 			}
@@ -62,11 +62,11 @@ func TestPodRunsInTheProvider(t *testing.T) {
 		})
 	})
 	s.step("a remote pod made again is one more restart", func() {
-		s.deleteNow(s.there, remote)
-		s.gone(s.there, remote)
-		eventually(s, s.here, s.localPod("web"), reasonIs(translate.ReasonRemoteMissing))
-		remote = s.runRemotely(eventually(s, s.there, s.shadow("web"), exists), "10.7.0.10")
-		eventually(s, s.here, s.localPod("web"), func(p *corev1.Pod) error {
+		s.deleteNow(s.provider, remote)
+		s.gone(s.provider, remote)
+		eventually(s, s.consumer, s.localPod("web"), reasonIs(translate.ReasonRemoteMissing))
+		remote = s.runRemotely(eventually(s, s.provider, s.shadow("web"), exists), "10.7.0.10")
+		eventually(s, s.consumer, s.localPod("web"), func(p *corev1.Pod) error {
 			if p.Status.ContainerStatuses[0].RestartCount != 5 {
 				return fmt.Errorf("restarted %d times", p.Status.ContainerStatuses[0].RestartCount)
 			}
@@ -74,19 +74,19 @@ func TestPodRunsInTheProvider(t *testing.T) {
 		})
 	})
 	s.step("a deleted pod goes when the remote one is gone", func() {
-		if err := s.here.Client.Delete(s.t.Context(), s.localPod("web")); err != nil {
+		if err := s.consumer.Client.Delete(s.t.Context(), s.localPod("web")); err != nil {
 			s.t.Fatal(err)
 		}
-		s.gone(s.there, s.shadow("web"))
-		if err := s.here.Client.Get(s.t.Context(), client.ObjectKeyFromObject(s.localPod("web")), local); err != nil {
+		s.gone(s.provider, s.shadow("web"))
+		if err := s.consumer.Client.Get(s.t.Context(), client.ObjectKeyFromObject(s.localPod("web")), local); err != nil {
 			s.t.Fatalf("the local pod went before the remote one: %v", err)
 		}
-		s.deleteNow(s.there, remote)
-		s.gone(s.here, s.localPod("web"))
+		s.deleteNow(s.provider, remote)
+		s.gone(s.consumer, s.localPod("web"))
 	})
 }
 
-func TestAddressesAreShownWhereANetworkLeadsToThem(t *testing.T) {
+func TestPodAddresses(t *testing.T) {
 	for _, tc := range []struct {
 		rule   string
 		hidden bool
@@ -101,12 +101,12 @@ func TestAddressesAreShownWhereANetworkLeadsToThem(t *testing.T) {
 				o.Provider = liqov1beta1.ClusterID(o.Node) // ForeignClusters are shared by all tests
 			})
 			nm := &offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Name: "milan", Namespace: s.tenant}}
-			s.patch(s.here, nm, fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, names.RemoteClusterID, s.node))
+			s.patch(s.consumer, nm, fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, names.RemoteClusterID, s.node))
 			fc := &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: s.node}, Spec: liqov1beta1.ForeignClusterSpec{ClusterID: s.options.Provider}}
-			s.create(s.here, fc)
+			s.create(s.consumer, fc)
 			stop := s.run()
 			s.pod(s.local, "web")
-			s.runRemotely(eventually(s, s.there, s.shadow("web"), exists), "10.7.0.9")
+			s.runRemotely(eventually(s, s.provider, s.shadow("web"), exists), "10.7.0.9")
 			shows := func(want string) func(*corev1.Pod) error {
 				return func(p *corev1.Pod) error {
 					if got := fmt.Sprint(p.Status.PodIP, " ", p.Status.PodIPs); got != want {
@@ -117,41 +117,41 @@ func TestAddressesAreShownWhereANetworkLeadsToThem(t *testing.T) {
 			}
 			network := func(enabled bool) {
 				fc.Status.Modules.Networking.Enabled = enabled
-				if err := s.here.Client.Status().Update(t.Context(), fc); err != nil {
+				if err := s.consumer.Client.Status().Update(t.Context(), fc); err != nil {
 					t.Fatalf("setting the network: %v", err)
 				}
 			}
-			local := eventually(s, s.here, s.localPod("web"), phaseIs(corev1.PodRunning))
+			local := eventually(s, s.consumer, s.localPod("web"), phaseIs(corev1.PodRunning))
 			if err := shows(" []")(local); err != nil {
 				t.Errorf("without a network: %v", err)
 			}
 			configuration := s.configuration("10.7.0.0/16", "fd00::/64")
 			network(true)
 			s.place(configuration, "10.71.0.0/16", "fd07::/64")
-			eventually(s, s.here, local, shows(tc.want))
+			eventually(s, s.consumer, local, shows(tc.want))
 			version := local.ResourceVersion
 			stop()
 			stop = s.run()
 			s.pod(s.local, "later")
-			eventually(s, s.there, s.shadow("later"), exists)
-			if now := eventually(s, s.here, local, shows(tc.want)).ResourceVersion; now != version {
+			eventually(s, s.provider, s.shadow("later"), exists)
+			if now := eventually(s, s.consumer, local, shows(tc.want)).ResourceVersion; now != version {
 				t.Errorf("a restart wrote the pod: %s, then %s", version, now)
 			}
 			if !tc.hidden {
-				s.patch(s.here, configuration, `{"spec":{"remote":{"cidr":{"external":["10.70.0.0/16"]}}}}`)
+				s.patch(s.consumer, configuration, `{"spec":{"remote":{"cidr":{"external":["10.70.0.0/16"]}}}}`)
 				s.pod(s.local, "meanwhile") // the networks have no place
-				s.runRemotely(eventually(s, s.there, s.shadow("meanwhile"), exists), "10.7.0.10")
-				eventually(s, s.here, s.localPod("meanwhile"), shows("10.71.0.10 [{10.71.0.10} {fd07::7}]"))
-				if now := eventually(s, s.here, local, exists).ResourceVersion; now != version {
+				s.runRemotely(eventually(s, s.provider, s.shadow("meanwhile"), exists), "10.7.0.10")
+				eventually(s, s.consumer, s.localPod("meanwhile"), shows("10.71.0.10 [{10.71.0.10} {fd07::7}]"))
+				if now := eventually(s, s.consumer, local, exists).ResourceVersion; now != version {
 					t.Errorf("networks that are placed anew wrote the pod: %s, then %s", version, now)
 				}
 				s.place(configuration, "10.69.0.0/16", "fd07::/64", "10.68.0.0/16")
-				eventually(s, s.here, local, shows("10.69.0.9 [{10.69.0.9} {fd07::7}]"))
-				s.deleteNow(s.here, configuration)
-				eventually(s, s.here, local, shows(" []"))
+				eventually(s, s.consumer, local, shows("10.69.0.9 [{10.69.0.9} {fd07::7}]"))
+				s.deleteNow(s.consumer, configuration)
+				eventually(s, s.consumer, local, shows(" []"))
 			}
 			network(false)
-			eventually(s, s.here, local, shows(" []"))
+			eventually(s, s.consumer, local, shows(" []"))
 			stop()
 		})
 	}
@@ -165,14 +165,14 @@ func (s *stage) configuration(pods ...networkingv1beta1.CIDR) *networkingv1beta1
 	}}
 	c.Spec.Remote.CIDR.Pod = pods
 	c.Spec.Local = &networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{Pod: []networkingv1beta1.CIDR{"10.200.0.0/16"}}}
-	s.create(s.here, c)
+	s.create(s.consumer, c)
 	return c
 }
 
 // place says where the networks of the provider are here: those of the pods, then the external ones.
 func (s *stage) place(c *networkingv1beta1.Configuration, here ...networkingv1beta1.CIDR) {
 	s.t.Helper()
-	testkit.UpdateStatus(s.t, s.here.Client, c, func(c *networkingv1beta1.Configuration) {
+	testkit.UpdateStatus(s.t, s.consumer.Client, c, func(c *networkingv1beta1.Configuration) {
 		pods := len(c.Spec.Remote.CIDR.Pod)
 		c.Status.Remote = &networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{Pod: here[:pods], External: here[pods:]}}
 		c.Status.Conditions = []metav1.Condition{{
@@ -196,106 +196,106 @@ func (s *stage) deleteNow(c *testkit.ControlPlane, obj client.Object) {
 	}
 }
 
-func TestForeignRemotePodIsLeftAlone(t *testing.T) {
+func TestForeignRemotePod(t *testing.T) {
 	s := newStage(t, nil)
 	foreign := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: s.twin},
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: s.remoteNamespace},
 		Spec:       corev1.PodSpec{NodeName: "somewhere", Containers: []corev1.Container{{Name: "other", Image: "other:1"}}},
 	}
-	s.create(s.there, foreign)
+	s.create(s.provider, foreign)
 	s.run()
 	s.pod(s.local, "web")
 	s.event(s.localPod("web"), "FailedReflection", "already exists")
-	if err := s.there.Client.Get(t.Context(), client.ObjectKeyFromObject(s.shadow("web")), s.shadow("web")); client.IgnoreNotFound(err) != nil || err == nil {
+	if err := s.provider.Client.Get(t.Context(), client.ObjectKeyFromObject(s.shadow("web")), s.shadow("web")); client.IgnoreNotFound(err) != nil || err == nil {
 		t.Errorf("a shadow pod was made: %v", err)
 	}
-	s.deleteNow(s.there, foreign)
-	eventually(s, s.there, s.shadow("web"), exists)
+	s.deleteNow(s.provider, foreign)
+	eventually(s, s.provider, s.shadow("web"), exists)
 }
 
-func TestRestartOfTheVirtualKubeletDisturbsNothing(t *testing.T) {
+func TestRestart(t *testing.T) {
 	s := newStage(t, nil)
 	stop := s.run()
 	s.pod(s.local, "stays")
 	s.pod(s.local, "goes")
-	remote := s.runRemotely(eventually(s, s.there, s.shadow("stays"), exists), "10.7.0.9")
-	before := eventually(s, s.here, s.localPod("stays"), phaseIs(corev1.PodRunning))
-	uid := eventually(s, s.there, s.shadow("stays"), exists).UID
-	eventually(s, s.there, s.shadow("goes"), exists)
+	remote := s.runRemotely(eventually(s, s.provider, s.shadow("stays"), exists), "10.7.0.9")
+	before := eventually(s, s.consumer, s.localPod("stays"), phaseIs(corev1.PodRunning))
+	uid := eventually(s, s.provider, s.shadow("stays"), exists).UID
+	eventually(s, s.provider, s.shadow("goes"), exists)
 	stop()
 
-	s.deleteNow(s.here, s.localPod("goes"))
+	s.deleteNow(s.consumer, s.localPod("goes"))
 	status := *remote.Status.DeepCopy()
 	status.ContainerStatuses[0].RestartCount = 3
 	s.report(remote, status)
 	stop = s.run()
-	s.gone(s.there, s.shadow("goes"))
-	after := eventually(s, s.here, s.localPod("stays"), func(p *corev1.Pod) error {
+	s.gone(s.provider, s.shadow("goes"))
+	after := eventually(s, s.consumer, s.localPod("stays"), func(p *corev1.Pod) error {
 		if n := p.Status.ContainerStatuses[0].RestartCount; n != 3 {
 			return fmt.Errorf("restarted %d times", n)
 		}
 		return nil
 	})
-	if after.UID != before.UID || eventually(s, s.there, s.shadow("stays"), exists).UID != uid {
+	if after.UID != before.UID || eventually(s, s.provider, s.shadow("stays"), exists).UID != uid {
 		t.Error("a pod was made again")
 	}
 	s.step("and writes nothing when nothing changed", func() {
 		stop()
-		version := eventually(s, s.here, s.localPod("stays"), exists).ResourceVersion
+		version := eventually(s, s.consumer, s.localPod("stays"), exists).ResourceVersion
 		s.run()
 		s.pod(s.local, "later")
-		eventually(s, s.there, s.shadow("later"), exists)
-		if now := eventually(s, s.here, s.localPod("stays"), exists).ResourceVersion; now != version {
+		eventually(s, s.provider, s.shadow("later"), exists)
+		if now := eventually(s, s.consumer, s.localPod("stays"), exists).ResourceVersion; now != version {
 			s.t.Errorf("the pod was written: %s, then %s", version, now)
 		}
 	})
 }
 
-func TestPodsOfOtherNamespaces(t *testing.T) {
+func TestFallbackOtherNamespaces(t *testing.T) {
 	s := newStage(t, nil)
-	other := testkit.Namespace(t, s.here, "other", nil)
+	other := testkit.Namespace(t, s.consumer, "other", nil)
 	stop := s.run()
 	at := func(name string) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: other}}
 	}
 
 	s.pod(other, "waits")
-	eventually(s, s.here, at("waits"), func(p *corev1.Pod) error {
+	eventually(s, s.consumer, at("waits"), func(p *corev1.Pod) error {
 		if p.Status.Phase != corev1.PodPending {
 			t.Fatalf("a pod that never started is %s", p.Status.Phase)
 		}
 		return reasonIs(translate.ReasonBackOff)(p)
 	})
 	s.event(at("waits"), "ReflectionDisabled", "is not offloaded")
-	if err := s.here.Client.Delete(t.Context(), at("waits")); err != nil {
+	if err := s.consumer.Client.Delete(t.Context(), at("waits")); err != nil {
 		t.Fatal(err)
 	}
-	s.gone(s.here, at("waits"))
+	s.gone(s.consumer, at("waits"))
 
 	s.pod(s.local, "runs")
-	remote := s.runRemotely(eventually(s, s.there, s.shadow("runs"), exists), "10.7.0.9")
-	eventually(s, s.here, s.localPod("runs"), phaseIs(corev1.PodRunning))
+	remote := s.runRemotely(eventually(s, s.provider, s.shadow("runs"), exists), "10.7.0.9")
+	eventually(s, s.consumer, s.localPod("runs"), phaseIs(corev1.PodRunning))
 
 	// A hiccup of the provider is not the end: a later pod shows that the mapping was seen.
-	s.mapNamespaces(map[string]offv1beta1.RemoteNamespaceStatus{s.local: {RemoteNamespace: s.twin, Phase: offv1beta1.MappingCreationLoopBackOff}})
+	s.mapNamespaces(map[string]offv1beta1.RemoteNamespaceStatus{s.local: {RemoteNamespace: s.remoteNamespace, Phase: offv1beta1.MappingCreationLoopBackOff}})
 	s.pod(s.local, "held")
-	eventually(s, s.here, s.localPod("held"), reasonIs(translate.ReasonBackOff))
-	eventually(s, s.here, s.localPod("runs"), phaseIs(corev1.PodRunning))
+	eventually(s, s.consumer, s.localPod("held"), reasonIs(translate.ReasonBackOff))
+	eventually(s, s.consumer, s.localPod("runs"), phaseIs(corev1.PodRunning))
 
 	// While it lasts, a deleted pod stays as long as its remote one.
-	if err := s.here.Client.Delete(t.Context(), s.localPod("runs")); err != nil {
+	if err := s.consumer.Client.Delete(t.Context(), s.localPod("runs")); err != nil {
 		t.Fatal(err)
 	}
-	s.mapNamespaces(map[string]offv1beta1.RemoteNamespaceStatus{s.local: {RemoteNamespace: s.twin, Phase: offv1beta1.MappingAccepted}})
-	s.gone(s.there, s.shadow("runs"))
-	s.deleteNow(s.there, remote)
-	s.gone(s.here, s.localPod("runs"))
+	s.mapNamespaces(map[string]offv1beta1.RemoteNamespaceStatus{s.local: {RemoteNamespace: s.remoteNamespace, Phase: offv1beta1.MappingAccepted}})
+	s.gone(s.provider, s.shadow("runs"))
+	s.deleteNow(s.provider, remote)
+	s.gone(s.consumer, s.localPod("runs"))
 
 	s.pod(s.local, "aborted")
-	s.runRemotely(eventually(s, s.there, s.shadow("aborted"), exists), "10.7.0.9")
-	eventually(s, s.here, s.localPod("aborted"), phaseIs(corev1.PodRunning))
+	s.runRemotely(eventually(s, s.provider, s.shadow("aborted"), exists), "10.7.0.9")
+	eventually(s, s.consumer, s.localPod("aborted"), phaseIs(corev1.PodRunning))
 	s.mapNamespaces(nil)
-	eventually(s, s.here, s.localPod("aborted"), func(p *corev1.Pod) error {
+	eventually(s, s.consumer, s.localPod("aborted"), func(p *corev1.Pod) error {
 		if err := phaseIs(corev1.PodFailed)(p); err != nil {
 			return err
 		}
@@ -304,25 +304,25 @@ func TestPodsOfOtherNamespaces(t *testing.T) {
 
 	// Offloaded again, an aborted pod does not come back, and what it left behind goes.
 	stop()
-	s.mapNamespaces(map[string]offv1beta1.RemoteNamespaceStatus{s.local: {RemoteNamespace: s.twin, Phase: offv1beta1.MappingAccepted}})
+	s.mapNamespaces(map[string]offv1beta1.RemoteNamespaceStatus{s.local: {RemoteNamespace: s.remoteNamespace, Phase: offv1beta1.MappingAccepted}})
 	s.run()
-	s.gone(s.there, s.shadow("aborted"))
-	eventually(s, s.here, s.localPod("aborted"), reasonIs(translate.ReasonAborted))
+	s.gone(s.provider, s.shadow("aborted"))
+	eventually(s, s.consumer, s.localPod("aborted"), reasonIs(translate.ReasonAborted))
 }
 
 // A drained Tenant ends the pods of a namespace in the provider: those that ran have failed at once, so that their owners make others,
 // and those that come wait until the Tenant is active again.
-func TestPodsOfADrainedTenant(t *testing.T) {
+func TestFallbackDrainedTenant(t *testing.T) {
 	s := newStage(t, nil)
 	s.run()
 	s.pod(s.local, "runs")
-	remote := s.runRemotely(eventually(s, s.there, s.shadow("runs"), exists), "10.7.0.9")
-	eventually(s, s.here, s.localPod("runs"), phaseIs(corev1.PodRunning))
+	remote := s.runRemotely(eventually(s, s.provider, s.shadow("runs"), exists), "10.7.0.9")
+	eventually(s, s.consumer, s.localPod("runs"), phaseIs(corev1.PodRunning))
 
 	s.mapNamespaces(map[string]offv1beta1.RemoteNamespaceStatus{s.local: {
-		RemoteNamespace: s.twin, Phase: offv1beta1.MappingCreationLoopBackOff, Reason: offv1beta1.MappingTenantDrained,
+		RemoteNamespace: s.remoteNamespace, Phase: offv1beta1.MappingCreationLoopBackOff, Reason: offv1beta1.MappingTenantDrained,
 	}})
-	eventually(s, s.here, s.localPod("runs"), func(p *corev1.Pod) error {
+	eventually(s, s.consumer, s.localPod("runs"), func(p *corev1.Pod) error {
 		if err := phaseIs(corev1.PodFailed)(p); err != nil {
 			return err
 		}
@@ -330,62 +330,62 @@ func TestPodsOfADrainedTenant(t *testing.T) {
 	})
 	s.event(s.localPod("runs"), reasonDrained, "has drained the Tenant of this cluster")
 	s.pod(s.local, "replacement")
-	eventually(s, s.here, s.localPod("replacement"), func(p *corev1.Pod) error {
+	eventually(s, s.consumer, s.localPod("replacement"), func(p *corev1.Pod) error {
 		if err := phaseIs(corev1.PodPending)(p); err != nil {
 			return err
 		}
 		return reasonIs(translate.ReasonBackOff)(p)
 	})
 
-	s.deleteNow(s.there, remote)
-	s.mapNamespaces(map[string]offv1beta1.RemoteNamespaceStatus{s.local: {RemoteNamespace: s.twin, Phase: offv1beta1.MappingAccepted}})
-	s.runRemotely(eventually(s, s.there, s.shadow("replacement"), exists), "10.7.0.10")
-	eventually(s, s.here, s.localPod("replacement"), phaseIs(corev1.PodRunning))
-	eventually(s, s.here, s.localPod("runs"), reasonIs(translate.ReasonAborted))
+	s.deleteNow(s.provider, remote)
+	s.mapNamespaces(map[string]offv1beta1.RemoteNamespaceStatus{s.local: {RemoteNamespace: s.remoteNamespace, Phase: offv1beta1.MappingAccepted}})
+	s.runRemotely(eventually(s, s.provider, s.shadow("replacement"), exists), "10.7.0.10")
+	eventually(s, s.consumer, s.localPod("replacement"), phaseIs(corev1.PodRunning))
+	eventually(s, s.consumer, s.localPod("runs"), reasonIs(translate.ReasonAborted))
 }
 
 // The provider withdraws the rights before it ends the pods of a drained Tenant. A StatefulSet makes no other pod until the one of that
 // name is gone.
-func TestPodsOfADrainedTenantGoWithoutRights(t *testing.T) {
+func TestFallbackDrainedTenantWithoutPermissions(t *testing.T) {
 	s := newStage(t, nil)
 	s.chartRights()
 	s.run()
 	for _, name := range []string{"ended", "ending"} {
 		s.pod(s.local, name)
-		s.runRemotely(eventually(s, s.there, s.shadow(name), exists), "10.7.0.9")
-		eventually(s, s.here, s.localPod(name), phaseIs(corev1.PodRunning))
+		s.runRemotely(eventually(s, s.provider, s.shadow(name), exists), "10.7.0.9")
+		eventually(s, s.consumer, s.localPod(name), phaseIs(corev1.PodRunning))
 	}
-	if err := s.here.Client.Delete(t.Context(), s.localPod("ending")); err != nil {
+	if err := s.consumer.Client.Delete(t.Context(), s.localPod("ending")); err != nil {
 		t.Fatal(err)
 	}
-	s.gone(s.there, s.shadow("ending"))
-	s.deleteNow(s.there, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: s.twin, Name: s.tenant + "-" + names.RoleVirtualKubeletRemote}})
+	s.gone(s.provider, s.shadow("ending"))
+	s.deleteNow(s.provider, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: s.remoteNamespace, Name: s.tenant + "-" + names.RoleVirtualKubeletRemote}})
 	s.mapNamespaces(map[string]offv1beta1.RemoteNamespaceStatus{s.local: {
-		RemoteNamespace: s.twin, Phase: offv1beta1.MappingCreationLoopBackOff, Reason: offv1beta1.MappingTenantDrained,
+		RemoteNamespace: s.remoteNamespace, Phase: offv1beta1.MappingCreationLoopBackOff, Reason: offv1beta1.MappingTenantDrained,
 	}})
-	eventually(s, s.here, s.localPod("ended"), reasonIs(translate.ReasonAborted))
-	if err := s.here.Client.Delete(t.Context(), s.localPod("ended")); err != nil {
+	eventually(s, s.consumer, s.localPod("ended"), reasonIs(translate.ReasonAborted))
+	if err := s.consumer.Client.Delete(t.Context(), s.localPod("ended")); err != nil {
 		t.Fatal(err)
 	}
-	s.gone(s.here, s.localPod("ended"))
-	s.gone(s.here, s.localPod("ending"))
+	s.gone(s.consumer, s.localPod("ended"))
+	s.gone(s.consumer, s.localPod("ending"))
 }
 
 // The taint of the node evicts them at once, and their owner makes others: one event says why.
-func TestPodsOfANamespaceThatIsNotOffloadedAreToldOfOnce(t *testing.T) {
+func TestFallbackEventOnce(t *testing.T) {
 	s := newStage(t, nil)
 	s.run()
-	other := testkit.Namespace(t, s.here, "other", nil)
+	other := testkit.Namespace(t, s.consumer, "other", nil)
 	for _, name := range []string{"first", "second"} {
 		pod := s.newPod(other, name)
 		pod.Finalizers = []string{"example.com/held"} // so that it is seen
 		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "1234", Controller: new(true)}}
-		s.create(s.here, pod)
-		if err := s.here.Client.Delete(t.Context(), pod); err != nil {
+		s.create(s.consumer, pod)
+		if err := s.consumer.Client.Delete(t.Context(), pod); err != nil {
 			t.Fatal(err)
 		}
 		testkit.Eventually(t, limit, func() error { // the virtual kubelet lets it go
-			if err := s.here.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
+			if err := s.consumer.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
 				return err
 			}
 			if *pod.DeletionGracePeriodSeconds > 0 {
@@ -396,7 +396,7 @@ func TestPodsOfANamespaceThatIsNotOffloadedAreToldOfOnce(t *testing.T) {
 	}
 	s.event(s.newPod(other, "first"), "ReflectionDisabled", "is not offloaded")
 	var list corev1.EventList
-	if err := s.here.Client.List(t.Context(), &list, client.InNamespace(other)); err != nil {
+	if err := s.consumer.Client.List(t.Context(), &list, client.InNamespace(other)); err != nil {
 		t.Fatal(err)
 	}
 	if len(list.Items) != 1 || list.Items[0].Count > 1 {

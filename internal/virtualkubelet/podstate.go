@@ -46,7 +46,7 @@ type podState struct {
 	tokens tokenMemory
 }
 
-func newMemory(now func() time.Time) *podStates {
+func newPodStates(now func() time.Time) *podStates {
 	return &podStates{now: now, pods: map[types.NamespacedName]*podState{}}
 }
 

@@ -39,7 +39,7 @@ type publishedIPs struct {
 	apiServer netip.Addr
 }
 
-func setupShown(ctx context.Context, mgr ctrl.Manager, s *publishedIPs) error {
+func setupPublishedIPs(ctx context.Context, mgr ctrl.Manager, s *publishedIPs) error {
 	// Slices are reflected only after this cache has synced, so that a restart removes no endpoint.
 	if _, err := mgr.GetCache().GetInformer(ctx, &ipamv1alpha1.IP{}, cache.BlockUntilSynced(false)); err != nil {
 		return fmt.Errorf("watching the IPs: %w", err)

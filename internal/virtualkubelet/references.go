@@ -34,8 +34,8 @@ const (
 	// maximum, for pods that have waited for long.
 	referenceDelay    = 100 * time.Millisecond
 	maxReferenceDelay = 2 * time.Second
-	// referencePatience is how long a pod waits for all objects that it refers to.
-	referencePatience = 30 * time.Second
+	// referenceTimeout is how long a pod waits for all objects that it refers to.
+	referenceTimeout = 30 * time.Second
 	// maxRememberedReferences limits the state of objects that no pod waits for any more.
 	maxRememberedReferences = 10000
 )
@@ -137,8 +137,8 @@ func (k *podKind) awaitReferences(ctx context.Context, it *podItem) error {
 // awaitCopies is awaitReferences with the comparison as a parameter. The time counts from the first attempt to send the pod at which
 // both clusters answer: it restarts if one does not, or if there was a ShadowPod meanwhile.
 func (k *podKind) awaitCopies(local *corev1.Pod, refs []reference, isCopied func(reference) (bool, error)) error {
-	now, since, first, again := k.memory.now(), time.Time{}, false, false
-	k.memory.withState(local, func(m *podState) {
+	now, since, first, again := k.states.now(), time.Time{}, false, false
+	k.states.withState(local, func(m *podState) {
 		if first = m.since.IsZero(); first {
 			m.since, m.prioritized = now, now
 		}
@@ -147,7 +147,7 @@ func (k *podKind) awaitCopies(local *corev1.Pod, refs []reference, isCopied func
 			m.prioritized = now
 		}
 	})
-	late := now.Sub(since) >= referencePatience
+	late := now.Sub(since) >= referenceTimeout
 	var missing []string
 	wait := time.Duration(0)
 	for _, ref := range refs {
@@ -163,7 +163,7 @@ func (k *podKind) awaitCopies(local *corev1.Pod, refs []reference, isCopied func
 			equal = left == 0
 		}
 		if err != nil {
-			k.memory.restartWait(local)
+			k.states.restartWait(local)
 			return err
 		}
 		if !equal {
@@ -172,17 +172,17 @@ func (k *podKind) awaitCopies(local *corev1.Pod, refs []reference, isCopied func
 		// Each pod does so once, and of all waiting pods the comparing one as its wait doubles: an object that the provider refuses is not
 		// tried more often.
 		if left > 0 && (first || again && compared) {
-			k.hurry(ref.kind, ref.pair, ref.name)
+			k.prioritize(ref.kind, ref.pair, ref.name)
 		}
 	}
 	switch {
 	case len(missing) == 0:
 		return nil
 	case !late:
-		return kube.Wait(min(wait, since.Add(referencePatience).Sub(now)), "objects that the pod refers to are not in the provider yet")
+		return kube.Wait(min(wait, since.Add(referenceTimeout).Sub(now)), "objects that the pod refers to are not in the provider yet")
 	}
 	k.events.record(local, corev1.EventTypeWarning, reasonNotReflectedYet, fmt.Sprintf("The pod starts in cluster %q although these are not there, "+
-		"or are older than here, %s after it was seen: %s", k.options.Provider, referencePatience, strings.Join(missing, ", ")))
+		"or are older than here, %s after it was seen: %s", k.options.Provider, referenceTimeout, strings.Join(missing, ", ")))
 	return nil
 }
 

@@ -23,7 +23,7 @@ import (
 	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
 
-func TestReferencesAreComparedOnceForAllPods(t *testing.T) {
+func TestReferencesComparedOnce(t *testing.T) {
 	type look struct {
 		since, at time.Duration
 		equal     bool
@@ -59,7 +59,7 @@ func TestReferencesAreComparedOnceForAllPods(t *testing.T) {
 	}
 }
 
-func TestAReferenceThatCannotBeComparedIsComparedAgain(t *testing.T) {
+func TestReferencesComparedAgain(t *testing.T) {
 	var r referenceWaits
 	now := time.Unix(1000, 0)
 	if left, err := r.awaitReference(reference{}, now, now, func() (bool, error) { return false, errors.New("no answer") }); err == nil || left == 0 {
@@ -71,7 +71,7 @@ func TestAReferenceThatCannotBeComparedIsComparedAgain(t *testing.T) {
 }
 
 // The time that a pod waits is not used up by an outage, nor by the life of an earlier ShadowPod.
-func TestTheWaitForReferencesBeginsAnew(t *testing.T) {
+func TestReferencesWaitRestart(t *testing.T) {
 	noAnswer := errors.New("no answer")
 	for name, between := range map[string]func(k *podKind, it *podItem, look func(error) error) error{
 		"after_an_outage": func(_ *podKind, _ *podItem, look func(error) error) error {
@@ -82,15 +82,15 @@ func TestTheWaitForReferencesBeginsAnew(t *testing.T) {
 		},
 		"after_a_shadow_pod": func(k *podKind, it *podItem, _ func(error) error) error {
 			it.shadow = &offv1beta1.ShadowPod{}
-			k.keepRight(it, it.shadow)
+			k.setComparisonBasis(it, it.shadow)
 			return k.applyShadow(t.Context(), it)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			now, events := time.Unix(1000, 0), record.NewFakeRecorder(10)
 			k := &podKind{
-				memory: newMemory(func() time.Time { return now }), events: newEventLog(events),
-				hurry: func(string, multicluster.Pair, string) {},
+				states: newPodStates(func() time.Time { return now }), events: newEventLog(events),
+				prioritize: func(string, multicluster.Pair, string) {},
 			}
 			it := &podItem{local: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "1", Generation: 1}}}
 			look := func(err error) error {
@@ -99,32 +99,32 @@ func TestTheWaitForReferencesBeginsAnew(t *testing.T) {
 			if err := look(nil); !kube.IsWait(err) {
 				t.Fatalf("the pod does not wait: %v", err)
 			}
-			now = now.Add(referencePatience)
+			now = now.Add(referenceTimeout)
 			if err := between(k, it, look); err != nil {
 				t.Fatal(err)
 			}
-			now = now.Add(referencePatience)
+			now = now.Add(referenceTimeout)
 			for range 2 {
 				if err := look(nil); !kube.IsWait(err) {
 					t.Fatalf("the pod does not wait again: %v", err)
 				}
-				now = now.Add(referencePatience / 2)
+				now = now.Add(referenceTimeout / 2)
 			}
 			if err := look(nil); err != nil || len(events.Events) != 1 {
-				t.Errorf("the pod waits for more than %s, with %d events: %v", referencePatience, len(events.Events), err)
+				t.Errorf("the pod waits for more than %s, with %d events: %v", referenceTimeout, len(events.Events), err)
 			}
 		})
 	}
 }
 
 // What a pod waits for is copied before others, again and again, but less and less often, and not for each of many pods.
-func TestWhatAPodWaitsForIsPrioritizedAgain(t *testing.T) {
+func TestReferencesPriority(t *testing.T) {
 	now, prioritized := time.Unix(1000, 0), 0
 	k := &podKind{
-		memory: newMemory(func() time.Time { return now }), hurry: func(string, multicluster.Pair, string) { prioritized++ },
+		states: newPodStates(func() time.Time { return now }), prioritize: func(string, multicluster.Pair, string) { prioritized++ },
 	}
 	const pods = 20
-	for range referencePatience / (100 * time.Millisecond) {
+	for range referenceTimeout / (100 * time.Millisecond) {
 		for i := range pods {
 			local := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("web-", i), UID: types.UID(fmt.Sprint(i))}}
 			if err := k.awaitCopies(local, []reference{{kind: configMapsKind, name: "settings"}}, func(reference) (bool, error) { return false, nil }); !kube.IsWait(err) {
@@ -134,7 +134,7 @@ func TestWhatAPodWaitsForIsPrioritizedAgain(t *testing.T) {
 		now = now.Add(100 * time.Millisecond)
 	}
 	if again := prioritized - pods; again < 5 || again > 12 {
-		t.Errorf("prioritized %d times again in %s", again, referencePatience)
+		t.Errorf("prioritized %d times again in %s", again, referenceTimeout)
 	}
 }
 
@@ -149,11 +149,11 @@ func optional(pod *corev1.Pod, configMap, secret string) *corev1.Pod {
 }
 
 // Each pod is sent when what it refers to is in the provider as it is here, and no pod waits for what never comes.
-func TestAPodIsSentAfterWhatItRefersTo(t *testing.T) {
+func TestReferencesFirst(t *testing.T) {
 	for _, policy := range []translate.ReflectionType{translate.DenyList, translate.UsedByPods} {
 		t.Run(string(policy), func(t *testing.T) {
 			s := newStage(t, func(o *Options) { o.ConfigMaps.Type, o.Secrets.Type = policy, policy })
-			there, config := newCounter(t, s.there.User(t, "slice", "system:masters"))
+			there, config := newCounter(t, s.provider.User(t, "slice", "system:masters"))
 			s.useKubeconfig(testkit.Kubeconfig(t, config))
 			settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.local, Name: "settings"}, Data: map[string]string{"mode": "first"}}
 			password := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.local, Name: "password"}, Data: map[string][]byte{"key": []byte("first")}}
@@ -161,7 +161,7 @@ func TestAPodIsSentAfterWhatItRefersTo(t *testing.T) {
 				Namespace: s.local, Name: "private", Annotations: map[string]string{"liqo.io/skip-reflection": "true"},
 			}}
 			for _, obj := range []client.Object{settings, password, private} {
-				s.create(s.here, obj)
+				s.create(s.consumer, obj)
 			}
 			for i := range 2 {
 				want := fmt.Sprint("version ", i)
@@ -171,26 +171,26 @@ func TestAPodIsSentAfterWhatItRefersTo(t *testing.T) {
 				}
 				settings.Data["mode"], password.Data["key"] = want, []byte(want)
 				for _, obj := range []client.Object{settings, password} {
-					if err := s.here.Client.Update(t.Context(), obj); err != nil {
+					if err := s.consumer.Client.Update(t.Context(), obj); err != nil {
 						t.Fatal(err)
 					}
 				}
 				name := fmt.Sprint("web-", i)
-				s.create(s.here, optional(s.newPod(s.local, name), "settings", "password"))
+				s.create(s.consumer, optional(s.newPod(s.local, name), "settings", "password"))
 				free := fmt.Sprint("free-", i)
-				s.create(s.here, optional(s.newPod(s.local, free), "private", "missing"))
-				eventually(s, s.there, s.shadow(free), exists)
-				if err := s.there.Client.Get(t.Context(), client.ObjectKeyFromObject(s.shadow(name)), s.shadow(name)); !apierrors.IsNotFound(err) {
+				s.create(s.consumer, optional(s.newPod(s.local, free), "private", "missing"))
+				eventually(s, s.provider, s.shadow(free), exists)
+				if err := s.provider.Client.Get(t.Context(), client.ObjectKeyFromObject(s.shadow(name)), s.shadow(name)); !apierrors.IsNotFound(err) {
 					t.Fatalf("the pod is sent before what it refers to: %v", err)
 				}
 				there.close("")
-				eventually(s, s.there, s.shadow(name), exists)
+				eventually(s, s.provider, s.shadow(name), exists)
 				var cm corev1.ConfigMap
 				var secret corev1.Secret
-				if err := s.there.Client.Get(t.Context(), client.ObjectKey{Namespace: s.twin, Name: "settings"}, &cm); err != nil || cm.Data["mode"] != want {
+				if err := s.provider.Client.Get(t.Context(), client.ObjectKey{Namespace: s.remoteNamespace, Name: "settings"}, &cm); err != nil || cm.Data["mode"] != want {
 					t.Errorf("the pod was sent with settings %v, want %q: %v", cm.Data, want, err)
 				}
-				if err := s.there.Client.Get(t.Context(), client.ObjectKey{Namespace: s.twin, Name: "password"}, &secret); err != nil || string(secret.Data["key"]) != want {
+				if err := s.provider.Client.Get(t.Context(), client.ObjectKey{Namespace: s.remoteNamespace, Name: "password"}, &secret); err != nil || string(secret.Data["key"]) != want {
 					t.Errorf("the pod was sent with an older password: %v", err)
 				}
 			}
@@ -199,50 +199,50 @@ func TestAPodIsSentAfterWhatItRefersTo(t *testing.T) {
 }
 
 // A pod does not start with what was removed from its configuration before the pod was made. What others add there does not matter.
-func TestAPodIsSentWithoutRemovedConfiguration(t *testing.T) {
+func TestReferencesRemoved(t *testing.T) {
 	s := newStage(t, inOrder)
-	there, config := newCounter(t, s.there.User(t, "slice", "system:masters"))
+	there, config := newCounter(t, s.provider.User(t, "slice", "system:masters"))
 	s.useKubeconfig(testkit.Kubeconfig(t, config))
 	settings := configMap(s.local, "settings", map[string]string{"mode": "fast", "old": "yes"})
 	settings.BinaryData = map[string][]byte{"blob": {0xff}}
-	s.create(s.here, settings)
-	s.create(s.here, secret(s.local, "password"))
+	s.create(s.consumer, settings)
+	s.create(s.consumer, secret(s.local, "password"))
 	s.run()
-	copied := eventually(s, s.there, configMap(s.twin, "settings", nil), exists)
-	eventually(s, s.there, secret(s.twin, "password"), exists)
-	s.patch(s.there, copied, `{"data":{"injected":"by the provider"}}`)
+	copied := eventually(s, s.provider, configMap(s.remoteNamespace, "settings", nil), exists)
+	eventually(s, s.provider, secret(s.remoteNamespace, "password"), exists)
+	s.patch(s.provider, copied, `{"data":{"injected":"by the provider"}}`)
 
 	for _, story := range []struct {
 		name, kind string
 		change     func()
 		isDone     func(*corev1.ConfigMap, *corev1.Secret) bool
 	}{
-		{"a-key", "/configmaps", func() { s.patch(s.here, settings, `{"data":{"old":null}}`) }, func(cm *corev1.ConfigMap, _ *corev1.Secret) bool {
+		{"a-key", "/configmaps", func() { s.patch(s.consumer, settings, `{"data":{"old":null}}`) }, func(cm *corev1.ConfigMap, _ *corev1.Secret) bool {
 			return cm.Data["old"] == "" && cm.Data["injected"] != ""
 		}},
-		{"a-binary-key", "/configmaps", func() { s.patch(s.here, settings, `{"binaryData":null}`) }, func(cm *corev1.ConfigMap, _ *corev1.Secret) bool {
+		{"a-binary-key", "/configmaps", func() { s.patch(s.consumer, settings, `{"binaryData":null}`) }, func(cm *corev1.ConfigMap, _ *corev1.Secret) bool {
 			return len(cm.BinaryData) == 0
 		}},
-		{"a-key-of-a-secret", "/secrets", func() { s.patch(s.here, secret(s.local, "password"), `{"data":{"k":null,"other":"dg=="}}`) },
+		{"a-key-of-a-secret", "/secrets", func() { s.patch(s.consumer, secret(s.local, "password"), `{"data":{"k":null,"other":"dg=="}}`) },
 			func(_ *corev1.ConfigMap, s *corev1.Secret) bool { return len(s.Data) == 1 && s.Data["other"] != nil }},
 		{"a-skipped-object", "/secrets", func() {
-			s.patch(s.here, secret(s.local, "password"), `{"metadata":{"annotations":{"liqo.io/skip-reflection":"true"}}}`)
+			s.patch(s.consumer, secret(s.local, "password"), `{"metadata":{"annotations":{"liqo.io/skip-reflection":"true"}}}`)
 		}, func(_ *corev1.ConfigMap, s *corev1.Secret) bool { return s.UID == "" }},
-		{"an-object", "/configmaps", func() { s.deleteNow(s.here, settings) }, func(cm *corev1.ConfigMap, _ *corev1.Secret) bool { return cm.UID == "" }},
+		{"an-object", "/configmaps", func() { s.deleteNow(s.consumer, settings) }, func(cm *corev1.ConfigMap, _ *corev1.Secret) bool { return cm.UID == "" }},
 	} {
 		s.step(story.name, func() {
 			there.close(story.kind)
 			story.change()
-			s.create(s.here, optional(s.newPod(s.local, story.name), "settings", "password"))
+			s.create(s.consumer, optional(s.newPod(s.local, story.name), "settings", "password"))
 			free := story.name + "-free"
-			s.create(s.here, optional(s.newPod(s.local, free), "missing", "missing"))
-			eventually(s, s.there, s.shadow(free), exists)
-			s.absent(s.there, s.shadow(story.name))
+			s.create(s.consumer, optional(s.newPod(s.local, free), "missing", "missing"))
+			eventually(s, s.provider, s.shadow(free), exists)
+			s.absent(s.provider, s.shadow(story.name))
 			there.close("")
-			eventually(s, s.there, s.shadow(story.name), exists)
+			eventually(s, s.provider, s.shadow(story.name), exists)
 			cm, password := &corev1.ConfigMap{}, &corev1.Secret{}
 			for name, obj := range map[string]client.Object{"settings": cm, "password": password} {
-				if err := s.there.Client.Get(s.t.Context(), client.ObjectKey{Namespace: s.twin, Name: name}, obj); client.IgnoreNotFound(err) != nil {
+				if err := s.provider.Client.Get(s.t.Context(), client.ObjectKey{Namespace: s.remoteNamespace, Name: name}, obj); client.IgnoreNotFound(err) != nil {
 					s.t.Fatal(err)
 				}
 			}
@@ -254,18 +254,18 @@ func TestAPodIsSentWithoutRemovedConfiguration(t *testing.T) {
 }
 
 // The provider takes no ConfigMaps: the pod waits for as long as it may, and then an event says what it lacks.
-func TestAPodIsSentWithoutWhatNeverComes(t *testing.T) {
+func TestReferencesMissing(t *testing.T) {
 	s := newStage(t, nil)
-	there, config := newCounter(t, s.there.User(t, "slice", "system:masters"))
+	there, config := newCounter(t, s.provider.User(t, "slice", "system:masters"))
 	s.useKubeconfig(testkit.Kubeconfig(t, config))
 	there.close("/configmaps")
-	s.create(s.here, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.local, Name: "settings"}})
+	s.create(s.consumer, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.local, Name: "settings"}})
 	s.run()
 	pod := optional(s.newPod(s.local, "web"), "settings", "missing")
 	begun := time.Now()
-	s.create(s.here, pod)
-	eventually(s, s.there, s.shadow("web"), exists)
-	if waited := time.Since(begun); waited < referencePatience {
+	s.create(s.consumer, pod)
+	eventually(s, s.provider, s.shadow("web"), exists)
+	if waited := time.Since(begun); waited < referenceTimeout {
 		t.Errorf("it waited for %s", waited)
 	}
 	s.event(pod, "ReferencesNotReflected", `ConfigMap "settings"`)

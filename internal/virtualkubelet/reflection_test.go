@@ -32,8 +32,8 @@ func (s *stage) after(name string) {
 	s.t.Helper()
 	marker := configMap(s.local, name, nil)
 	marker.Annotations = map[string]string{names.AllowReflection: "true"}
-	s.create(s.here, marker)
-	eventually(s, s.there, configMap(s.twin, name, nil), exists)
+	s.create(s.consumer, marker)
+	eventually(s, s.provider, configMap(s.remoteNamespace, name, nil), exists)
 }
 
 func (s *stage) absent(c *testkit.ControlPlane, obj client.Object) {
@@ -53,7 +53,7 @@ func (s *stage) refuseConfigMaps(rule string) {
 	s.t.Helper()
 	s.refuse("configmaps", admissionv1.Validation{Expression: rule})
 	testkit.Eventually(s.t, limit, func() error {
-		err := s.there.Client.Create(s.t.Context(), configMap(s.twin, "probe", map[string]string{"v": "2"}), client.DryRunAll)
+		err := s.provider.Client.Create(s.t.Context(), configMap(s.remoteNamespace, "probe", map[string]string{"v": "2"}), client.DryRunAll)
 		if !apierrors.IsInvalid(err) {
 			return fmt.Errorf("the policy is not in force: %w", err)
 		}
@@ -70,10 +70,10 @@ func (s *stage) refuse(resource string, v admissionv1.Validation) {
 func (s *stage) refuseOf(resource schema.GroupVersionResource, v admissionv1.Validation) {
 	s.t.Helper()
 	policy := &admissionv1.ValidatingAdmissionPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: s.twin},
+		ObjectMeta: metav1.ObjectMeta{Name: s.remoteNamespace},
 		Spec: admissionv1.ValidatingAdmissionPolicySpec{
 			MatchConstraints: &admissionv1.MatchResources{
-				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: s.twin}},
+				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: s.remoteNamespace}},
 				ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
 					Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
 					Rule:       admissionv1.Rule{APIGroups: []string{resource.Group}, APIVersions: []string{resource.Version}, Resources: []string{resource.Resource}},
@@ -83,36 +83,36 @@ func (s *stage) refuseOf(resource schema.GroupVersionResource, v admissionv1.Val
 		},
 	}
 	binding := &admissionv1.ValidatingAdmissionPolicyBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: s.twin},
+		ObjectMeta: metav1.ObjectMeta{Name: s.remoteNamespace},
 		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: s.twin, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+			PolicyName: s.remoteNamespace, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
 		},
 	}
-	s.create(s.there, policy)
-	s.create(s.there, binding)
+	s.create(s.provider, policy)
+	s.create(s.provider, binding)
 	s.t.Cleanup(func() {
 		for _, obj := range []client.Object{binding, policy} {
-			if err := s.there.Client.Delete(context.Background(), obj); err != nil {
+			if err := s.provider.Client.Delete(context.Background(), obj); err != nil {
 				s.t.Error(err)
 			}
 		}
 	})
 }
 
-func TestCopiesAreKeptAsTheyShouldBe(t *testing.T) {
+func TestCopiesCorrected(t *testing.T) {
 	s := newStage(t, nil)
 	stop := s.run()
-	s.create(s.here, configMap(s.local, "settings", map[string]string{"a": "1", "b": "2"}))
-	remote := eventually(s, s.there, configMap(s.twin, "settings", nil), exists)
+	s.create(s.consumer, configMap(s.local, "settings", map[string]string{"a": "1", "b": "2"}))
+	remote := eventually(s, s.provider, configMap(s.remoteNamespace, "settings", nil), exists)
 
 	s.step("what somebody changes there is put back, and what they add stays", func() {
-		s.patch(s.there, remote, `{"data":{"a":"hacked","b":null,"c":"3"}}`)
-		eventually(s, s.there, remote, dataIs(map[string]string{"a": "1", "b": "2", "c": "3"}))
+		s.patch(s.provider, remote, `{"data":{"a":"hacked","b":null,"c":"3"}}`)
+		eventually(s, s.provider, remote, dataIs(map[string]string{"a": "1", "b": "2", "c": "3"}))
 	})
 	s.step("what somebody deletes there is made again", func() {
 		uid := remote.UID
-		s.deleteNow(s.there, remote)
-		eventually(s, s.there, configMap(s.twin, "settings", nil), func(cm *corev1.ConfigMap) error {
+		s.deleteNow(s.provider, remote)
+		eventually(s, s.provider, configMap(s.remoteNamespace, "settings", nil), func(cm *corev1.ConfigMap) error {
 			if cm.UID == uid {
 				return fmt.Errorf("it is the old one")
 			}
@@ -120,13 +120,13 @@ func TestCopiesAreKeptAsTheyShouldBe(t *testing.T) {
 		})
 	})
 	s.step("a Secret of another type is another Secret", func() {
-		s.create(s.here, secret(s.local, "typed"))
-		eventually(s, s.there, secret(s.twin, "typed"), exists)
-		s.deleteNow(s.here, secret(s.local, "typed"))
+		s.create(s.consumer, secret(s.local, "typed"))
+		eventually(s, s.provider, secret(s.remoteNamespace, "typed"), exists)
+		s.deleteNow(s.consumer, secret(s.local, "typed"))
 		other := secret(s.local, "typed")
 		other.Type = "example.com/other"
-		s.create(s.here, other)
-		eventually(s, s.there, secret(s.twin, "typed"), func(copied *corev1.Secret) error {
+		s.create(s.consumer, other)
+		eventually(s, s.provider, secret(s.remoteNamespace, "typed"), func(copied *corev1.Secret) error {
 			if copied.Type != other.Type {
 				return fmt.Errorf("type %s", copied.Type)
 			}
@@ -134,33 +134,33 @@ func TestCopiesAreKeptAsTheyShouldBe(t *testing.T) {
 		})
 	})
 	s.step("a copy that the provider does not let us change stays as it was", func() {
-		s.create(s.here, configMap(s.local, "kept", map[string]string{"v": "1"}))
-		uid := eventually(s, s.there, configMap(s.twin, "kept", nil), exists).UID
+		s.create(s.consumer, configMap(s.local, "kept", map[string]string{"v": "1"}))
+		uid := eventually(s, s.provider, configMap(s.remoteNamespace, "kept", nil), exists).UID
 		s.refuseConfigMaps("!has(object.data) || !('v' in object.data) || object.data.v != '2'")
-		s.patch(s.here, configMap(s.local, "kept", nil), `{"data":{"v":"2"}}`)
+		s.patch(s.consumer, configMap(s.local, "kept", nil), `{"data":{"v":"2"}}`)
 		s.event(configMap(s.local, "kept", nil), "FailedReflection", "stays as it was")
-		kept := eventually(s, s.there, configMap(s.twin, "kept", nil), dataIs(map[string]string{"v": "1"}))
+		kept := eventually(s, s.provider, configMap(s.remoteNamespace, "kept", nil), dataIs(map[string]string{"v": "1"}))
 		if kept.UID != uid {
 			s.t.Error("the copy was made anew")
 		}
-		s.patch(s.here, configMap(s.local, "kept", nil), `{"data":{"v":"3"}}`)
-		eventually(s, s.there, configMap(s.twin, "kept", nil), dataIs(map[string]string{"v": "3"}))
+		s.patch(s.consumer, configMap(s.local, "kept", nil), `{"data":{"v":"3"}}`)
+		eventually(s, s.provider, configMap(s.remoteNamespace, "kept", nil), dataIs(map[string]string{"v": "3"}))
 	})
 	s.step("large and binary data arrive as they are", func() {
 		large := configMap(s.local, "large", map[string]string{"text": strings.Repeat("x", 500<<10)})
 		large.BinaryData = map[string][]byte{"blob": bytes.Repeat([]byte{0, 255, 128}, 170<<10)}
-		s.create(s.here, large)
-		copied := eventually(s, s.there, configMap(s.twin, "large", nil), exists)
+		s.create(s.consumer, large)
+		copied := eventually(s, s.provider, configMap(s.remoteNamespace, "large", nil), exists)
 		if !maps.Equal(copied.Data, large.Data) || !bytes.Equal(copied.BinaryData["blob"], large.BinaryData["blob"]) {
 			s.t.Error("the copy differs")
 		}
 	})
 	s.step("a name that was taken is used once it is free", func() {
-		s.create(s.there, secret(s.twin, "taken"))
-		s.create(s.here, secret(s.local, "taken"))
+		s.create(s.provider, secret(s.remoteNamespace, "taken"))
+		s.create(s.consumer, secret(s.local, "taken"))
 		s.event(secret(s.local, "taken"), "FailedReflection", "already exists")
 		var events corev1.EventList
-		if err := s.here.Client.List(s.t.Context(), &events, client.InNamespace(s.local)); err != nil {
+		if err := s.consumer.Client.List(s.t.Context(), &events, client.InNamespace(s.local)); err != nil {
 			s.t.Fatal(err)
 		}
 		for _, e := range events.Items {
@@ -168,56 +168,56 @@ func TestCopiesAreKeptAsTheyShouldBe(t *testing.T) {
 				s.t.Errorf("told %d times", e.Count)
 			}
 		}
-		s.deleteNow(s.there, secret(s.twin, "taken"))
-		s.patch(s.here, secret(s.local, "taken"), `{"metadata":{"labels":{"again":"now"}}}`) // else in half a minute
-		eventually(s, s.there, secret(s.twin, "taken"), func(copied *corev1.Secret) error {
+		s.deleteNow(s.provider, secret(s.remoteNamespace, "taken"))
+		s.patch(s.consumer, secret(s.local, "taken"), `{"metadata":{"labels":{"again":"now"}}}`) // else in half a minute
+		eventually(s, s.provider, secret(s.remoteNamespace, "taken"), func(copied *corev1.Secret) error {
 			if copied.Labels[names.OffloadingOrigin] == "" {
 				return fmt.Errorf("it is not ours")
 			}
 			return nil
 		})
 	})
-	s.create(s.here, configMap(s.local, "doomed", nil))
-	eventually(s, s.there, configMap(s.twin, "doomed", nil), exists)
+	s.create(s.consumer, configMap(s.local, "doomed", nil))
+	eventually(s, s.provider, configMap(s.remoteNamespace, "doomed", nil), exists)
 	stop()
-	before := eventually(s, s.there, configMap(s.twin, "large", nil), exists).ResourceVersion
-	s.deleteNow(s.here, configMap(s.local, "doomed", nil))
-	s.patch(s.here, configMap(s.local, "settings", nil), `{"data":{"a":"4"}}`)
+	before := eventually(s, s.provider, configMap(s.remoteNamespace, "large", nil), exists).ResourceVersion
+	s.deleteNow(s.consumer, configMap(s.local, "doomed", nil))
+	s.patch(s.consumer, configMap(s.local, "settings", nil), `{"data":{"a":"4"}}`)
 	s.run()
 	s.step("what changed and went while nobody looked is caught up, and nothing else is written", func() {
-		s.gone(s.there, configMap(s.twin, "doomed", nil))
-		eventually(s, s.there, configMap(s.twin, "settings", nil), dataIs(map[string]string{"a": "4", "b": "2"}))
-		if now := eventually(s, s.there, configMap(s.twin, "large", nil), exists).ResourceVersion; now != before {
+		s.gone(s.provider, configMap(s.remoteNamespace, "doomed", nil))
+		eventually(s, s.provider, configMap(s.remoteNamespace, "settings", nil), dataIs(map[string]string{"a": "4", "b": "2"}))
+		if now := eventually(s, s.provider, configMap(s.remoteNamespace, "large", nil), exists).ResourceVersion; now != before {
 			s.t.Error("a copy that was right was written again")
 		}
 	})
 	s.step("a namespace that is offloaded again goes on", func() {
 		s.mapNamespaces(map[string]offv1beta1.RemoteNamespaceStatus{})
 		s.pod(s.local, "waits")
-		eventually(s, s.here, s.localPod("waits"), reasonIs("OffloadingBackOff"))
-		s.patch(s.here, configMap(s.local, "settings", nil), `{"data":{"a":"5"}}`)
-		s.mapNamespaces(map[string]offv1beta1.RemoteNamespaceStatus{s.local: {RemoteNamespace: s.twin, Phase: offv1beta1.MappingAccepted}})
-		eventually(s, s.there, configMap(s.twin, "settings", nil), dataIs(map[string]string{"a": "5", "b": "2"}))
+		eventually(s, s.consumer, s.localPod("waits"), reasonIs("OffloadingBackOff"))
+		s.patch(s.consumer, configMap(s.local, "settings", nil), `{"data":{"a":"5"}}`)
+		s.mapNamespaces(map[string]offv1beta1.RemoteNamespaceStatus{s.local: {RemoteNamespace: s.remoteNamespace, Phase: offv1beta1.MappingAccepted}})
+		eventually(s, s.provider, configMap(s.remoteNamespace, "settings", nil), dataIs(map[string]string{"a": "5", "b": "2"}))
 	})
 	s.step("an outage of the provider is caught up", func() {
-		s.there.StopAPIServer(s.t)
-		s.patch(s.here, configMap(s.local, "settings", nil), `{"data":{"a":"6"}}`)
-		s.deleteNow(s.here, configMap(s.local, "large", nil))
-		s.there.StartAPIServer(s.t)
-		eventually(s, s.there, configMap(s.twin, "settings", nil), dataIs(map[string]string{"a": "6", "b": "2"}))
-		s.gone(s.there, configMap(s.twin, "large", nil))
+		s.provider.StopAPIServer(s.t)
+		s.patch(s.consumer, configMap(s.local, "settings", nil), `{"data":{"a":"6"}}`)
+		s.deleteNow(s.consumer, configMap(s.local, "large", nil))
+		s.provider.StartAPIServer(s.t)
+		eventually(s, s.provider, configMap(s.remoteNamespace, "settings", nil), dataIs(map[string]string{"a": "6", "b": "2"}))
+		s.gone(s.provider, configMap(s.remoteNamespace, "large", nil))
 	})
 }
 
-func TestOnlyWhatPodsUseIsCopied(t *testing.T) {
+func TestCopiesUsedByPods(t *testing.T) {
 	s := newStage(t, func(o *Options) { o.ConfigMaps.Type, o.Secrets.Type = translate.UsedByPods, translate.UsedByPods })
 	s.run()
 	for _, name := range []string{"used", "unused"} {
-		s.create(s.here, configMap(s.local, name, nil))
-		s.create(s.here, secret(s.local, name))
+		s.create(s.consumer, configMap(s.local, name, nil))
+		s.create(s.consumer, secret(s.local, name))
 	}
 	s.after("first")
-	s.absent(s.there, configMap(s.twin, "used", nil))
+	s.absent(s.provider, configMap(s.remoteNamespace, "used", nil))
 
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: s.local},
@@ -231,69 +231,69 @@ func TestOnlyWhatPodsUseIsCopied(t *testing.T) {
 			}}}},
 		},
 	}
-	s.create(s.here, pod)
-	eventually(s, s.there, configMap(s.twin, "used", nil), exists)
-	eventually(s, s.there, secret(s.twin, "used"), exists)
+	s.create(s.consumer, pod)
+	eventually(s, s.provider, configMap(s.remoteNamespace, "used", nil), exists)
+	eventually(s, s.provider, secret(s.remoteNamespace, "used"), exists)
 	s.after("second")
-	s.absent(s.there, configMap(s.twin, "unused", nil))
-	s.absent(s.there, secret(s.twin, "unused"))
+	s.absent(s.provider, configMap(s.remoteNamespace, "unused", nil))
+	s.absent(s.provider, secret(s.remoteNamespace, "unused"))
 
 	s.step("the provider does not choose what it gets", func() {
-		forged := eventually(s, s.there, s.shadow("web"), exists).DeepCopy()
-		forged.ObjectMeta = metav1.ObjectMeta{Name: "forged", Namespace: s.twin, Labels: forged.Labels, Annotations: forged.Annotations}
+		forged := eventually(s, s.provider, s.shadow("web"), exists).DeepCopy()
+		forged.ObjectMeta = metav1.ObjectMeta{Name: "forged", Namespace: s.remoteNamespace, Labels: forged.Labels, Annotations: forged.Annotations}
 		forged.Spec.Pod.Containers[0].EnvFrom[0].SecretRef.Name = "unused"
 		forged.Spec.Pod.Volumes[0].ConfigMap.Name = "unused"
-		s.create(s.there, forged)
+		s.create(s.provider, forged)
 		elsewhere := pod.DeepCopy()
 		elsewhere.ObjectMeta = metav1.ObjectMeta{Name: "elsewhere", Namespace: s.local}
 		elsewhere.Spec.NodeName = "an-ordinary-node"
 		elsewhere.Spec.Containers[0].EnvFrom[0].SecretRef.Name = "unused"
-		s.create(s.here, elsewhere)
-		s.patch(s.here, secret(s.local, "unused"), `{"metadata":{"labels":{"look":"again"}}}`)
-		s.patch(s.here, configMap(s.local, "unused", nil), `{"metadata":{"labels":{"look":"again"}}}`)
-		s.patch(s.here, secret(s.local, "used"), `{"metadata":{"labels":{"look":"again"}}}`)
-		eventually(s, s.there, secret(s.twin, "used"), func(copied *corev1.Secret) error {
+		s.create(s.consumer, elsewhere)
+		s.patch(s.consumer, secret(s.local, "unused"), `{"metadata":{"labels":{"look":"again"}}}`)
+		s.patch(s.consumer, configMap(s.local, "unused", nil), `{"metadata":{"labels":{"look":"again"}}}`)
+		s.patch(s.consumer, secret(s.local, "used"), `{"metadata":{"labels":{"look":"again"}}}`)
+		eventually(s, s.provider, secret(s.remoteNamespace, "used"), func(copied *corev1.Secret) error {
 			if copied.Labels["look"] == "" {
 				return fmt.Errorf("labels are %v", copied.Labels)
 			}
 			return nil
 		})
 		s.after("third")
-		s.absent(s.there, configMap(s.twin, "unused", nil))
-		s.absent(s.there, secret(s.twin, "unused"))
-		s.deleteNow(s.there, forged)
+		s.absent(s.provider, configMap(s.remoteNamespace, "unused", nil))
+		s.absent(s.provider, secret(s.remoteNamespace, "unused"))
+		s.deleteNow(s.provider, forged)
 	})
 	s.step("another virtual node of the provider counts", func() {
 		vn := &offv1beta1.VirtualNode{
-			ObjectMeta: metav1.ObjectMeta{Name: s.node + "-b", Namespace: s.tenant}, Spec: offv1beta1.VirtualNodeSpec{ClusterID: s.remote},
+			ObjectMeta: metav1.ObjectMeta{Name: s.node + "-b", Namespace: s.tenant}, Spec: offv1beta1.VirtualNodeSpec{ClusterID: s.providerID},
 		}
-		s.create(s.here, vn)
+		s.create(s.consumer, vn)
 		other := pod.DeepCopy()
 		other.ObjectMeta = metav1.ObjectMeta{Name: "other", Namespace: s.local}
 		other.Spec.NodeName = vn.Name
 		other.Spec.Containers[0].EnvFrom[0].SecretRef.Name = "unused"
-		s.create(s.here, other)
-		eventually(s, s.there, secret(s.twin, "unused"), exists)
-		s.deleteNow(s.here, other)
-		s.gone(s.there, secret(s.twin, "unused"))
+		s.create(s.consumer, other)
+		eventually(s, s.provider, secret(s.remoteNamespace, "unused"), exists)
+		s.deleteNow(s.consumer, other)
+		s.gone(s.provider, secret(s.remoteNamespace, "unused"))
 	})
 
-	if err := s.here.Client.Delete(t.Context(), pod); err != nil {
+	if err := s.consumer.Client.Delete(t.Context(), pod); err != nil {
 		t.Fatal(err)
 	}
-	s.gone(s.there, configMap(s.twin, "used", nil))
-	s.gone(s.there, secret(s.twin, "used"))
+	s.gone(s.provider, configMap(s.remoteNamespace, "used", nil))
+	s.gone(s.provider, secret(s.remoteNamespace, "used"))
 }
 
-func TestPoliciesAndFilters(t *testing.T) {
+func TestReflectionPolicies(t *testing.T) {
 	s := newStage(t, func(o *Options) {
 		o.ConfigMaps.Type, o.Secrets.Workers, o.Ingresses.Type, o.IngressClass = translate.AllowList, -1, translate.DenyList, "theirs"
 	})
 	vn := &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Name: s.node, Namespace: s.tenant}}
-	s.patch(s.here, vn, `{"spec":{"offloadingPatch":{"labelsNotReflected":["private"],"annotationsNotReflected":["example.com/lb"]}}}`)
+	s.patch(s.consumer, vn, `{"spec":{"offloadingPatch":{"labelsNotReflected":["private"],"annotationsNotReflected":["example.com/lb"]}}}`)
 	s.run()
-	s.create(s.here, configMap(s.local, "plain", nil))
-	s.create(s.here, secret(s.local, "plain"))
+	s.create(s.consumer, configMap(s.local, "plain", nil))
+	s.create(s.consumer, secret(s.local, "plain"))
 	ingress := &networkingv1.Ingress{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "shop", Namespace: s.local, Labels: map[string]string{"private": "1", "app": "shop"},
@@ -303,8 +303,8 @@ func TestPoliciesAndFilters(t *testing.T) {
 			Service: &networkingv1.IngressServiceBackend{Name: "shop", Port: networkingv1.ServiceBackendPort{Number: 80}},
 		}},
 	}
-	s.create(s.here, ingress.DeepCopy())
-	copied := eventually(s, s.there, &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Name: "shop", Namespace: s.twin}}, exists)
+	s.create(s.consumer, ingress.DeepCopy())
+	copied := eventually(s, s.provider, &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Name: "shop", Namespace: s.remoteNamespace}}, exists)
 	want := map[string]string{"app": "shop", names.OffloadingOrigin: "rome", names.OffloadingDestination: "milan"}
 	if diff := cmp.Diff(want, copied.Labels); diff != "" {
 		t.Errorf("labels (-want +got):\n%s", diff)
@@ -313,26 +313,26 @@ func TestPoliciesAndFilters(t *testing.T) {
 		t.Errorf("class %v, annotations %v", c, copied.Annotations)
 	}
 	s.after("marker")
-	s.absent(s.there, configMap(s.twin, "plain", nil))
-	s.absent(s.there, secret(s.twin, "plain"))
+	s.absent(s.provider, configMap(s.remoteNamespace, "plain", nil))
+	s.absent(s.provider, secret(s.remoteNamespace, "plain"))
 
 	s.step("a copy goes when it may not be there any more", func() {
-		s.patch(s.here, ingress, `{"metadata":{"annotations":{"liqo.io/skip-reflection":"true"}}}`)
-		s.gone(s.there, copied)
+		s.patch(s.consumer, ingress, `{"metadata":{"annotations":{"liqo.io/skip-reflection":"true"}}}`)
+		s.gone(s.provider, copied)
 		s.event(ingress, "ReflectionDisabled", "policy")
-		s.patch(s.here, ingress, `{"metadata":{"annotations":{"liqo.io/skip-reflection":"false"}}}`)
-		eventually(s, s.there, &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Name: "shop", Namespace: s.twin}}, exists)
+		s.patch(s.consumer, ingress, `{"metadata":{"annotations":{"liqo.io/skip-reflection":"false"}}}`)
+		eventually(s, s.provider, &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Name: "shop", Namespace: s.remoteNamespace}}, exists)
 	})
 }
 
-func TestWhatTheOptionsKeepHereFollowsThem(t *testing.T) {
+func TestReflectionFilterOptions(t *testing.T) {
 	s := newStage(t, nil)
 	cm := configMap(s.local, "settings", nil)
 	cm.Labels, cm.Annotations = map[string]string{"private": "1", "app": "shop"}, map[string]string{"example.com/owner": "me"}
-	s.create(s.here, cm)
+	s.create(s.consumer, cm)
 	sent := func(labels, annotations string) {
 		s.t.Helper()
-		eventually(s, s.there, configMap(s.twin, "settings", nil), func(cm *corev1.ConfigMap) error {
+		eventually(s, s.provider, configMap(s.remoteNamespace, "settings", nil), func(cm *corev1.ConfigMap) error {
 			if cm.Labels["private"] != labels || cm.Annotations["example.com/owner"] != annotations || cm.Labels["app"] != "shop" {
 				return fmt.Errorf("labels %v, annotations %v", cm.Labels, cm.Annotations)
 			}
@@ -355,7 +355,7 @@ func TestWhatTheOptionsKeepHereFollowsThem(t *testing.T) {
 	})
 }
 
-func TestResourcesAreCopiedOnRequest(t *testing.T) {
+func TestResourceReflection(t *testing.T) {
 	widgets := schema.GroupVersionResource{Group: "test.example.com", Version: "v1", Resource: "widgets"}
 	s := newStage(t, func(o *Options) {
 		o.Resources = []ResourceReflection{
@@ -363,7 +363,7 @@ func TestResourcesAreCopiedOnRequest(t *testing.T) {
 			{Resource: schema.GroupVersionResource{Group: "test.example.com", Version: "v1", Resource: "missing"}, Reflection: Reflection{Workers: 1}},
 		}
 	})
-	for _, c := range []*testkit.ControlPlane{s.here, s.there} {
+	for _, c := range []*testkit.ControlPlane{s.consumer, s.provider} {
 		definition := &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
 			"metadata": map[string]any{"name": "widgets." + widgets.Group},
@@ -387,7 +387,7 @@ func TestResourcesAreCopiedOnRequest(t *testing.T) {
 		u.SetName("w")
 		return u
 	}
-	testkit.Eventually(t, limit, func() error { return s.here.Client.Create(t.Context(), widget(s.local)) })
+	testkit.Eventually(t, limit, func() error { return s.consumer.Client.Create(t.Context(), widget(s.local)) })
 	s.run()
 	size := func(want int64) func(*unstructured.Unstructured) error {
 		return func(u *unstructured.Unstructured) error {
@@ -397,14 +397,14 @@ func TestResourcesAreCopiedOnRequest(t *testing.T) {
 			return nil
 		}
 	}
-	eventually(s, s.there, widget(s.twin), size(3))
-	s.patch(s.here, widget(s.local), `{"spec":{"size":4}}`)
-	eventually(s, s.there, widget(s.twin), size(4))
-	s.deleteNow(s.here, widget(s.local))
-	s.gone(s.there, widget(s.twin))
+	eventually(s, s.provider, widget(s.remoteNamespace), size(3))
+	s.patch(s.consumer, widget(s.local), `{"spec":{"size":4}}`)
+	eventually(s, s.provider, widget(s.remoteNamespace), size(4))
+	s.deleteNow(s.consumer, widget(s.local))
+	s.gone(s.provider, widget(s.remoteNamespace))
 }
 
-func TestReflectionThatWouldSendTooMuchIsRefused(t *testing.T) {
+func TestReflectionOptionsRefused(t *testing.T) {
 	resource := func(text string) ResourceReflection {
 		r, err := ParseResourceReflection(text)
 		if err != nil {

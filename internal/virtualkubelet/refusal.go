@@ -100,8 +100,8 @@ func withoutRefusal(status corev1.PodStatus) corev1.PodStatus {
 	return status
 }
 
-// tellTrouble records the problems that keep the remote pod from running, when they begin.
-func (k *podKind) tellTrouble(it *podItem) {
+// recordProblems records the problems that keep the remote pod from running, when they begin.
+func (k *podKind) recordProblems(it *podItem) {
 	k.events.forgetFailure(it.local, reasonRefused)
 	now := podProblems(it.remote)
 	for _, reason := range []string{reasonUnschedulable, reasonNoImage} {

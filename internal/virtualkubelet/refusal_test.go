@@ -40,12 +40,12 @@ func accepted(p *corev1.Pod) error {
 // refuseRemotely is what the provider writes about a pod that it does not make.
 func (s *stage) refuseRemotely(name, reason, message string) *offv1beta1.ShadowPod {
 	s.t.Helper()
-	shadow := eventually(s, s.there, s.shadow(name), exists)
+	shadow := eventually(s, s.provider, s.shadow(name), exists)
 	shadow.Status.Phase = corev1.PodPending
 	shadow.Status.Conditions = []metav1.Condition{{
 		Type: offv1beta1.ShadowPodAccepted, Status: metav1.ConditionFalse, Reason: reason, Message: message, LastTransitionTime: metav1.Now(),
 	}}
-	if err := s.there.Client.Status().Update(s.t.Context(), shadow); err != nil {
+	if err := s.provider.Client.Status().Update(s.t.Context(), shadow); err != nil {
 		s.t.Fatal(err)
 	}
 	return shadow
@@ -54,7 +54,7 @@ func (s *stage) refuseRemotely(name, reason, message string) *offv1beta1.ShadowP
 func (s *stage) events(name, reason string) (count int) {
 	s.t.Helper()
 	list := &corev1.EventList{}
-	if err := s.here.Client.List(s.t.Context(), list, client.InNamespace(s.local)); err != nil {
+	if err := s.consumer.Client.List(s.t.Context(), list, client.InNamespace(s.local)); err != nil {
 		s.t.Fatal(err)
 	}
 	for _, e := range list.Items {
@@ -65,22 +65,22 @@ func (s *stage) events(name, reason string) (count int) {
 	return count
 }
 
-func TestARefusalOfTheProviderIsShownOnThePod(t *testing.T) {
+func TestRefusalCondition(t *testing.T) {
 	s := newStage(t, nil)
 	s.run()
 	s.pod(s.local, "web")
 	s.refuseRemotely("web", offv1beta1.ReasonOverQuota, "free 0 / requested 1")
-	local := eventually(s, s.here, s.localPod("web"), says(names.PodAccepted, "OverQuota", `cluster "milan" refuses the pod: free 0 / requested 1`))
+	local := eventually(s, s.consumer, s.localPod("web"), says(names.PodAccepted, "OverQuota", `cluster "milan" refuses the pod: free 0 / requested 1`))
 	if local.Status.Reason != "OffloadingBackOff" || local.Status.Phase != corev1.PodPending {
 		t.Errorf("the pod is %s %s", local.Status.Phase, local.Status.Reason)
 	}
 	s.event(local, "OffloadingRefused", "free 0 / requested 1")
 	s.refuseRemotely("web", offv1beta1.ReasonRefused, "violates PodSecurity")
-	eventually(s, s.here, s.localPod("web"), says(names.PodAccepted, "Refused", "violates PodSecurity"))
+	eventually(s, s.consumer, s.localPod("web"), says(names.PodAccepted, "Refused", "violates PodSecurity"))
 	s.event(local, "OffloadingRefused", "violates PodSecurity")
 
-	remote := s.runRemotely(eventually(s, s.there, s.shadow("web"), exists), "10.7.0.9")
-	eventually(s, s.here, s.localPod("web"), func(p *corev1.Pod) error {
+	remote := s.runRemotely(eventually(s, s.provider, s.shadow("web"), exists), "10.7.0.9")
+	eventually(s, s.consumer, s.localPod("web"), func(p *corev1.Pod) error {
 		if p.Status.Reason != "" || p.Status.Message != "" {
 			return fmt.Errorf("the pod is %s: %s", p.Status.Reason, p.Status.Message)
 		}
@@ -90,9 +90,9 @@ func TestARefusalOfTheProviderIsShownOnThePod(t *testing.T) {
 		return accepted(p)
 	})
 	s.step("also when a pod is not made again", func() {
-		s.deleteNow(s.there, remote)
+		s.deleteNow(s.provider, remote)
 		s.refuseRemotely("web", offv1beta1.ReasonOverQuota, "free 0 / requested 2")
-		eventually(s, s.here, s.localPod("web"), func(p *corev1.Pod) error {
+		eventually(s, s.consumer, s.localPod("web"), func(p *corev1.Pod) error {
 			if err := reasonIs("RemotePodMissing")(p); err != nil {
 				return err
 			}
@@ -101,15 +101,15 @@ func TestARefusalOfTheProviderIsShownOnThePod(t *testing.T) {
 	})
 }
 
-func TestWhatKeepsARemotePodFromRunningIsTold(t *testing.T) {
+func TestPodProblemEvents(t *testing.T) {
 	s := newStage(t, nil)
 	s.run()
 	s.pod(s.local, "web")
-	remote := s.runRemotely(eventually(s, s.there, s.shadow("web"), exists), "10.7.0.9")
+	remote := s.runRemotely(eventually(s, s.provider, s.shadow("web"), exists), "10.7.0.9")
 	s.report(remote, corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{
 		{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/3 nodes are available"},
 	}})
-	eventually(s, s.here, s.localPod("web"), says(corev1.PodScheduled, "Unschedulable", "0/3 nodes are available"))
+	eventually(s, s.consumer, s.localPod("web"), says(corev1.PodScheduled, "Unschedulable", "0/3 nodes are available"))
 	s.event(s.localPod("web"), "RemoteUnschedulable", `in cluster "milan": 0/3 nodes are available`)
 
 	waiting := func(reason string) {
@@ -117,7 +117,7 @@ func TestWhatKeepsARemotePodFromRunningIsTold(t *testing.T) {
 		s.report(remote, corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{
 			Name: "main", Image: "web:1", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: "not found"}},
 		}}})
-		eventually(s, s.here, s.localPod("web"), func(p *corev1.Pod) error {
+		eventually(s, s.consumer, s.localPod("web"), func(p *corev1.Pod) error {
 			for _, c := range p.Status.ContainerStatuses {
 				if c.State.Waiting != nil && c.State.Waiting.Reason == reason {
 					return nil

@@ -92,16 +92,16 @@ func (t *remoteNamespaces) Synced(e *multicluster.Engine, kind string) bool {
 func (t *remoteNamespaces) syncedPairs() []multicluster.Pair {
 	var out []multicluster.Pair
 	for _, local := range slices.Sorted(maps.Keys(t.desired)) {
-		if twin, ok := t.twinOf(local); ok {
-			out = append(out, multicluster.Pair{Local: local, Remote: twin})
+		if remoteNamespace, ok := t.mappedRemote(local); ok {
+			out = append(out, multicluster.Pair{Local: local, Remote: remoteNamespace})
 		}
 	}
 	return out
 }
 
-// twinOf returns the remote namespace of a local one. The provider writes the status, so only names that the spec requests count:
+// mappedRemote returns the remote namespace of a local one. The provider writes the status, so only names that the spec requests count:
 // otherwise the provider would get the objects of any namespace that it names.
-func (t *remoteNamespaces) twinOf(local string) (string, bool) {
+func (t *remoteNamespaces) mappedRemote(local string) (string, bool) {
 	return policy.TwinOf(&offv1beta1.NamespaceMap{
 		Spec:   offv1beta1.NamespaceMapSpec{DesiredMapping: t.desired},
 		Status: offv1beta1.NamespaceMapStatus{CurrentMapping: t.current},
@@ -134,10 +134,10 @@ func (t *remoteNamespaces) Standing(namespace string) (offloadingState, string) 
 	current, answered := t.current[namespace]
 	desired, wanted := t.desired[namespace]
 	name := cmp.Or(current.RemoteNamespace, desired)
-	twin, twinned := t.twinOf(namespace)
+	remoteNamespace, twinned := t.mappedRemote(namespace)
 	switch {
 	case twinned:
-		return reflected, twin
+		return reflected, remoteNamespace
 	case wanted && current.Phase == offv1beta1.MappingCreationLoopBackOff && current.Reason == offv1beta1.MappingTenantDrained:
 		return drained, name
 	case answered || wanted:
@@ -146,8 +146,8 @@ func (t *remoteNamespaces) Standing(namespace string) (offloadingState, string) 
 	return absent, ""
 }
 
-// Twin returns the remote namespace of a local one whose objects are reflected.
-func (t *remoteNamespaces) Twin(namespace string) (string, bool) {
+// RemoteOf returns the remote namespace of a local one whose objects are reflected.
+func (t *remoteNamespaces) RemoteOf(namespace string) (string, bool) {
 	state, name := t.Standing(namespace)
 	return name, state == reflected
 }

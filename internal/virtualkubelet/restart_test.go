@@ -141,32 +141,32 @@ func (c *counter) take(namespace string) []string {
 	return out
 }
 
-func TestMovedVirtualKubeletTouchesNoPod(t *testing.T) {
+func TestRestartElsewhere(t *testing.T) {
 	s := newStage(t, func(o *Options) { o.Certificate = CertificateKubelet })
-	clients, err := kubernetes.NewForConfig(s.here.Config)
+	clients, err := kubernetes.NewForConfig(s.consumer.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	here, config := newCounter(t, s.here.Config)
-	there, remoteConfig := newCounter(t, s.there.User(t, "slice", "system:masters"))
+	here, config := newCounter(t, s.consumer.Config)
+	there, remoteConfig := newCounter(t, s.provider.User(t, "slice", "system:masters"))
 	s.options.Config = config
 	s.useKubeconfig(testkit.Kubeconfig(t, remoteConfig))
 	stop := s.run()
 	nextRequest(t, clients, s.node, s.options.NodeIP)
 	for _, name := range []string{"one", "two", "three"} {
 		s.pod(s.local, name)
-		s.runRemotely(eventually(s, s.there, s.shadow(name), exists), "10.7.0.9")
-		eventually(s, s.here, s.localPod(name), phaseIs(corev1.PodRunning))
+		s.runRemotely(eventually(s, s.provider, s.shadow(name), exists), "10.7.0.9")
+		eventually(s, s.consumer, s.localPod(name), phaseIs(corev1.PodRunning))
 	}
 	stop()
 	here.take(s.local)
-	there.take(s.twin)
+	there.take(s.remoteNamespace)
 
 	s.options.NodeIP, s.options.ListenPort = netip.MustParseAddr("127.0.0.2"), testkit.Port(t)
 	s.run()
 	s.step("it asks for a certificate of its new address, and the Node leads there", func() {
 		nextRequest(s.t, clients, s.node, s.options.NodeIP)
-		eventually(s, s.here, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}, func(n *corev1.Node) error {
+		eventually(s, s.consumer, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}, func(n *corev1.Node) error {
 			if n.Status.Addresses[0].Address != "127.0.0.2" || n.Status.DaemonEndpoints.KubeletEndpoint.Port != int32(s.options.ListenPort) {
 				return fmt.Errorf("reached at %v %v", n.Status.Addresses, n.Status.DaemonEndpoints)
 			}
@@ -175,7 +175,7 @@ func TestMovedVirtualKubeletTouchesNoPod(t *testing.T) {
 	})
 	s.step("only the address of the node is written to its pods", func() {
 		for _, name := range []string{"one", "two", "three"} {
-			eventually(s, s.here, s.localPod(name), func(p *corev1.Pod) error {
+			eventually(s, s.consumer, s.localPod(name), func(p *corev1.Pod) error {
 				if p.Status.HostIP != "127.0.0.2" {
 					return fmt.Errorf("the node of %s is at %s", name, p.Status.HostIP)
 				}
@@ -187,31 +187,31 @@ func TestMovedVirtualKubeletTouchesNoPod(t *testing.T) {
 		if diff := cmp.Diff(want, here.take(s.local)); diff != "" {
 			s.t.Errorf("written here (-want +got):\n%s", diff)
 		}
-		if got := there.take(s.twin); len(got) != 0 {
+		if got := there.take(s.remoteNamespace); len(got) != 0 {
 			s.t.Errorf("written there: %v", got)
 		}
 	})
 }
 
-func TestNothingIsWrittenForWhatDidNotChange(t *testing.T) {
+func TestNoWritesWithoutChange(t *testing.T) {
 	s := newStage(t, func(o *Options) { o.NodeLeaseDuration = patience })
-	here, config := newCounter(t, s.here.Config)
-	there, remoteConfig := newCounter(t, s.there.User(t, "slice", "system:masters"))
+	here, config := newCounter(t, s.consumer.Config)
+	there, remoteConfig := newCounter(t, s.provider.User(t, "slice", "system:masters"))
 	s.options.Config = config
 	s.useKubeconfig(testkit.Kubeconfig(t, remoteConfig))
 	stop := s.run()
 	remote := map[string]*corev1.Pod{}
 	for _, name := range []string{"one", "two", "three"} {
 		s.pod(s.local, name)
-		remote[name] = s.runRemotely(eventually(s, s.there, s.shadow(name), exists), "10.7.0.9")
-		eventually(s, s.here, s.localPod(name), phaseIs(corev1.PodRunning))
+		remote[name] = s.runRemotely(eventually(s, s.provider, s.shadow(name), exists), "10.7.0.9")
+		eventually(s, s.consumer, s.localPod(name), phaseIs(corev1.PodRunning))
 	}
 	// change reports something new about one pod: when it has arrived, all others were looked at, too.
 	change := func(name, reason string) {
 		status := remote[name].Status
 		status.Reason = reason
 		s.report(remote[name], status)
-		eventually(s, s.here, s.localPod(name), reasonIs(reason))
+		eventually(s, s.consumer, s.localPod(name), reasonIs(reason))
 	}
 	expect := func(names ...string) {
 		s.t.Helper()
@@ -222,20 +222,20 @@ func TestNothingIsWrittenForWhatDidNotChange(t *testing.T) {
 		if diff := cmp.Diff(want, here.take(s.local)); diff != "" {
 			s.t.Errorf("written here (-want +got):\n%s", diff)
 		}
-		if got := there.take(s.twin); len(got) != 0 {
+		if got := there.take(s.remoteNamespace); len(got) != 0 {
 			s.t.Errorf("written there: %v", got)
 		}
 	}
 	change("three", "Settled")
 	stop()
 	here.take(s.local)
-	there.take(s.twin)
+	there.take(s.remoteNamespace)
 	status := remote["one"].Status
 	status.Reason = "WhileAway"
 	s.report(remote["one"], status)
 	s.run()
 	s.step("by a new process", func() {
-		eventually(s, s.here, s.localPod("one"), reasonIs("WhileAway"))
+		eventually(s, s.consumer, s.localPod("one"), reasonIs("WhileAway"))
 		change("two", "Back")
 		if got := here.to("/nodes/"); len(got) > 0 {
 			s.t.Errorf("written to the Node, which had not changed: %v", got)
@@ -246,18 +246,18 @@ func TestNothingIsWrittenForWhatDidNotChange(t *testing.T) {
 	all := func(want corev1.ConditionStatus) {
 		s.t.Helper()
 		for _, name := range []string{"one", "two", "three"} {
-			eventually(s, s.here, s.localPod(name), isReady(want))
+			eventually(s, s.consumer, s.localPod(name), isReady(want))
 		}
 	}
 	s.step("in an outage, except once that a pod cannot be reached", func() {
-		s.there.StopAPIServer(s.t)
-		eventually(s, s.here, node, nodeIsLost)
+		s.provider.StopAPIServer(s.t)
+		eventually(s, s.consumer, node, nodeIsLost)
 		all(corev1.ConditionFalse)
 		expect("one", "three", "two")
 	})
 	s.step("after it, except once that a pod can be reached again", func() {
-		s.there.StartAPIServer(s.t)
-		eventually(s, s.here, node, nodeReady(corev1.ConditionTrue))
+		s.provider.StartAPIServer(s.t)
+		eventually(s, s.consumer, node, nodeReady(corev1.ConditionTrue))
 		all(corev1.ConditionTrue)
 		change("three", "Survived")
 		expect("one", "three", "three", "two")
@@ -280,22 +280,22 @@ func isReady(want corev1.ConditionStatus) func(*corev1.Pod) error {
 }
 
 // What the control plane says of the pods of a lost node stays true until the node is back.
-func TestPodsOfANodeThatIsNotReadyAreNotReady(t *testing.T) {
+func TestPodsOfNodeNotReady(t *testing.T) {
 	s := newStage(t, nil)
 	s.run()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}
 	s.pod(s.local, "web")
-	remote := s.runRemotely(eventually(s, s.there, s.shadow("web"), exists), "10.7.0.9")
-	pod := eventually(s, s.here, s.localPod("web"), isReady(corev1.ConditionTrue))
-	s.patch(s.here, s.virtualNode(), `{"spec":{"resourceQuota":{"hard":{"cpu":"0"}}}}`)
-	eventually(s, s.here, node, nodeReady(corev1.ConditionFalse))
-	eventually(s, s.here, pod, isReady(corev1.ConditionFalse))
+	remote := s.runRemotely(eventually(s, s.provider, s.shadow("web"), exists), "10.7.0.9")
+	pod := eventually(s, s.consumer, s.localPod("web"), isReady(corev1.ConditionTrue))
+	s.patch(s.consumer, s.virtualNode(), `{"spec":{"resourceQuota":{"hard":{"cpu":"0"}}}}`)
+	eventually(s, s.consumer, node, nodeReady(corev1.ConditionFalse))
+	eventually(s, s.consumer, pod, isReady(corev1.ConditionFalse))
 
 	s.step("whatever happens in the provider", func() {
 		status := remote.Status
 		status.Reason = "Checked"
 		s.report(remote, status)
-		eventually(s, s.here, pod, reasonIs("Checked"))
+		eventually(s, s.consumer, pod, reasonIs("Checked"))
 		if err := isReady(corev1.ConditionFalse)(pod); err != nil {
 			s.t.Error(err)
 		}
@@ -304,7 +304,7 @@ func TestPodsOfANodeThatIsNotReadyAreNotReady(t *testing.T) {
 		status := remote.Status
 		status.Phase = corev1.PodSucceeded
 		s.report(remote, status)
-		if eventually(s, s.here, pod, phaseIs(corev1.PodSucceeded)).Labels[names.RemoteUnavailable] != "" {
+		if eventually(s, s.consumer, pod, phaseIs(corev1.PodSucceeded)).Labels[names.RemoteUnavailable] != "" {
 			s.t.Errorf("labels are %v", pod.Labels)
 		}
 	})
@@ -318,26 +318,26 @@ func nodeIsLost(n *corev1.Node) error {
 	return nil
 }
 
-func TestStandbyServesNothing(t *testing.T) {
+func TestStandby(t *testing.T) {
 	s := newStage(t, electing)
 	s.options.PodName = "first"
 	stop := s.run()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}
-	eventually(s, s.here, node, nodeReady(corev1.ConditionTrue))
+	eventually(s, s.consumer, node, nodeReady(corev1.ConditionTrue))
 	first := s.options.ListenPort
 	s.options.PodName, s.options.ListenPort = "second", testkit.Port(t)
 	s.run()
 	s.pod(s.local, "web")
-	eventually(s, s.there, s.shadow("web"), exists)
+	eventually(s, s.provider, s.shadow("web"), exists)
 	if conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.options.ListenPort)); err == nil {
 		_ = conn.Close()
 		t.Error("the standby listens")
 	}
-	if got := eventually(s, s.here, node, exists).Status.DaemonEndpoints.KubeletEndpoint.Port; got != int32(first) {
+	if got := eventually(s, s.consumer, node, exists).Status.DaemonEndpoints.KubeletEndpoint.Port; got != int32(first) {
 		t.Errorf("the node is reached at port %d, not at %d of the leader", got, first)
 	}
 	stop()
-	eventually(s, s.here, node, func(n *corev1.Node) error {
+	eventually(s, s.consumer, node, func(n *corev1.Node) error {
 		if got := n.Status.DaemonEndpoints.KubeletEndpoint.Port; got != int32(s.options.ListenPort) {
 			return fmt.Errorf("the node is reached at port %d", got)
 		}

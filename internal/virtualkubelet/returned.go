@@ -64,7 +64,7 @@ func (r *returningEvents) isAboutObject(e *corev1.Event) bool {
 
 // copyEvent returns the local copy of a provider's event.
 func (r *returningEvents) copyEvent(e *corev1.Event) *corev1.Event {
-	out := believedEvent(e)
+	out := cleanEvent(e)
 	out.ObjectMeta = r.eventMeta(e.Name)
 	out.InvolvedObject = r.involvedReference()
 	out.InvolvedObject.FieldPath = policy.CleanLine(e.InvolvedObject.FieldPath, policy.MaxForeignName)
@@ -72,22 +72,22 @@ func (r *returningEvents) copyEvent(e *corev1.Event) *corev1.Event {
 	return out
 }
 
-// believedEvent returns a sanitized event of the provider: the fields that the API accepts of new events, without the involved object.
-func believedEvent(said *corev1.Event) *corev1.Event {
+// cleanEvent returns a sanitized event of the provider: the fields that the API accepts of new events, without the involved object.
+func cleanEvent(reported *corev1.Event) *corev1.Event {
 	line := func(text string) string { return policy.CleanLine(text, policy.MaxForeignReason) }
 	out := &corev1.Event{
-		Type: corev1.EventTypeNormal, Reason: line(said.Reason), Message: policy.CleanText(said.Message, maxEventText), Action: line(said.Action),
-		Source: corev1.EventSource{Component: line(said.Source.Component), Host: policy.CleanLine(said.Source.Host, policy.MaxForeignName)},
-		Count:  max(said.Count, 0), FirstTimestamp: translate.CleanTime(said.FirstTimestamp), LastTimestamp: translate.CleanTime(said.LastTimestamp),
-		EventTime: metav1.MicroTime(translate.CleanTime(metav1.Time(said.EventTime))), ReportingInstance: line(said.ReportingInstance),
+		Type: corev1.EventTypeNormal, Reason: line(reported.Reason), Message: policy.CleanText(reported.Message, maxEventText), Action: line(reported.Action),
+		Source: corev1.EventSource{Component: line(reported.Source.Component), Host: policy.CleanLine(reported.Source.Host, policy.MaxForeignName)},
+		Count:  max(reported.Count, 0), FirstTimestamp: translate.CleanTime(reported.FirstTimestamp), LastTimestamp: translate.CleanTime(reported.LastTimestamp),
+		EventTime: metav1.MicroTime(translate.CleanTime(metav1.Time(reported.EventTime))), ReportingInstance: line(reported.ReportingInstance),
 	}
-	if said.Type == corev1.EventTypeWarning {
-		out.Type = said.Type
+	if reported.Type == corev1.EventTypeWarning {
+		out.Type = reported.Type
 	}
-	if len(validation.IsQualifiedName(said.ReportingController)) == 0 {
-		out.ReportingController = said.ReportingController
+	if len(validation.IsQualifiedName(reported.ReportingController)) == 0 {
+		out.ReportingController = reported.ReportingController
 	}
-	if s := said.Series; s != nil {
+	if s := reported.Series; s != nil {
 		out.Series = &corev1.EventSeries{Count: max(s.Count, 0), LastObservedTime: metav1.MicroTime(translate.CleanTime(metav1.Time(s.LastObservedTime)))}
 	}
 	return out

@@ -27,14 +27,14 @@ func (s *stage) eventThere(about client.Object, kind, name, level, reason, messa
 	s.t.Helper()
 	now := metav1.Now()
 	e := &corev1.Event{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.twin, Name: name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.remoteNamespace, Name: name},
 		InvolvedObject: corev1.ObjectReference{
-			APIVersion: "v1", Kind: kind, Namespace: s.twin, Name: about.GetName(), UID: about.GetUID(), FieldPath: "spec.containers{main}",
+			APIVersion: "v1", Kind: kind, Namespace: s.remoteNamespace, Name: about.GetName(), UID: about.GetUID(), FieldPath: "spec.containers{main}",
 		},
 		Type: level, Reason: reason, Message: message, Count: 1, FirstTimestamp: now, LastTimestamp: now,
 		Source: corev1.EventSource{Component: "kubelet", Host: "w1"},
 	}
-	s.create(s.there, e)
+	s.create(s.provider, e)
 	return e
 }
 
@@ -42,7 +42,7 @@ func (s *stage) eventThere(about client.Object, kind, name, level, reason, messa
 func (s *stage) eventsHere(name string) []corev1.Event {
 	s.t.Helper()
 	var list corev1.EventList
-	if err := s.here.Client.List(s.t.Context(), &list, client.InNamespace(s.local), client.MatchingLabels{names.OffloadingDestination: string(s.remote)}); err != nil {
+	if err := s.consumer.Client.List(s.t.Context(), &list, client.InNamespace(s.local), client.MatchingLabels{names.OffloadingDestination: string(s.providerID)}); err != nil {
 		s.t.Fatal(err)
 	}
 	return slices.DeleteFunc(list.Items, func(e corev1.Event) bool { return e.InvolvedObject.Name != name })
@@ -51,17 +51,17 @@ func (s *stage) eventsHere(name string) []corev1.Event {
 // about reads the event of that name until check is content.
 func (s *stage) eventHere(name string, check func(*corev1.Event) error) *corev1.Event {
 	s.t.Helper()
-	return eventually(s, s.here, &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: s.local, Name: name}}, check)
+	return eventually(s, s.consumer, &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: s.local, Name: name}}, check)
 }
 
-func TestEventsOfTheProviderComeHome(t *testing.T) {
+func TestRemoteEvents(t *testing.T) {
 	s := newStage(t, nil)
 	stop := s.run()
 	s.pod(s.local, "web")
-	shadow := eventually(s, s.there, s.shadow("web"), exists)
+	shadow := eventually(s, s.provider, s.shadow("web"), exists)
 	s.eventThere(shadow, "ShadowPod", "web.refused", corev1.EventTypeWarning, "FailedCreatePod", "no quota left")
 	remote := s.runRemotely(shadow, "10.7.0.9")
-	local := eventually(s, s.here, s.localPod("web"), phaseIs(corev1.PodRunning))
+	local := eventually(s, s.consumer, s.localPod("web"), phaseIs(corev1.PodRunning))
 
 	s.step("about the ShadowPod: it is the pod that this is about", func() {
 		e := s.eventHere("web.refused", exists[*corev1.Event])
@@ -83,7 +83,7 @@ func TestEventsOfTheProviderComeHome(t *testing.T) {
 		s.eventHere("web.backoff", exists[*corev1.Event])
 		for range 3 {
 			e.Count++
-			if err := s.there.Client.Update(s.t.Context(), e); err != nil {
+			if err := s.provider.Client.Update(s.t.Context(), e); err != nil {
 				s.t.Fatal(err)
 			}
 		}
@@ -111,19 +111,19 @@ func TestEventsOfTheProviderComeHome(t *testing.T) {
 		foreign := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "an-earlier-one"}}
 		s.eventThere(foreign, "Pod", "web.old", corev1.EventTypeWarning, "Failed", "of an earlier pod")
 		s.eventThere(foreign, "Node", "web.node", corev1.EventTypeWarning, "Failed", "of a node")
-		other := configMap(s.twin, "theirs", nil)
-		s.create(s.there, other)
-		s.create(s.here, configMap(s.local, "theirs", nil))
+		other := configMap(s.remoteNamespace, "theirs", nil)
+		s.create(s.provider, other)
+		s.create(s.consumer, configMap(s.local, "theirs", nil))
 		s.eventThere(other, "ConfigMap", "theirs.1", corev1.EventTypeWarning, "Failed", "of an object of the provider")
 		s.eventThere(remote, "Pod", "web.last", corev1.EventTypeWarning, "Last", "comes after those")
 		s.eventHere("web.last", exists[*corev1.Event])
 	})
 	s.step("about a reflected object, too", func() {
-		s.create(s.here, configMap(s.local, "settings", nil))
-		cm := eventually(s, s.there, configMap(s.twin, "settings", nil), exists)
+		s.create(s.consumer, configMap(s.local, "settings", nil))
+		cm := eventually(s, s.provider, configMap(s.remoteNamespace, "settings", nil), exists)
 		s.eventThere(cm, "ConfigMap", "settings.1", corev1.EventTypeNormal, "Created", "seen by an operator")
 		e := s.eventHere("settings.1", exists[*corev1.Event])
-		mine := eventually(s, s.here, configMap(s.local, "settings", nil), exists)
+		mine := eventually(s, s.consumer, configMap(s.local, "settings", nil), exists)
 		if e.InvolvedObject.UID != mine.UID || e.InvolvedObject.Kind != "ConfigMap" {
 			s.t.Errorf("it is about %v", e.InvolvedObject)
 		}
@@ -177,15 +177,15 @@ func (s *stage) eventVersions() map[string]string {
 	return out
 }
 
-// TestOnePodIsOneEvent counts what a pod that starts as it should leaves at home.
-func TestOnePodIsOneEvent(t *testing.T) {
+// TestRemoteEventsOnePod counts what a pod that starts as it should leaves at home.
+func TestRemoteEventsOnePod(t *testing.T) {
 	s := newStage(t, nil)
 	s.run()
 	const pods = 5
 	for i := range pods {
 		name := fmt.Sprintf("web-%d", i)
 		s.pod(s.local, name)
-		remote := s.runRemotely(eventually(s, s.there, s.shadow(name), exists), fmt.Sprintf("10.7.0.%d", i+1))
+		remote := s.runRemotely(eventually(s, s.provider, s.shadow(name), exists), fmt.Sprintf("10.7.0.%d", i+1))
 		for _, reason := range []string{"Scheduled", "Pulling", "Pulled", "Created", "Started"} {
 			s.eventThere(remote, "Pod", name+"."+strings.ToLower(reason), corev1.EventTypeNormal, reason, reason)
 		}
@@ -193,9 +193,9 @@ func TestOnePodIsOneEvent(t *testing.T) {
 	for i := range pods {
 		name := fmt.Sprintf("web-%d", i)
 		s.event(s.localPod(name), "Started", "Started")
-		local := eventually(s, s.here, s.localPod(name), exists)
+		local := eventually(s, s.consumer, s.localPod(name), exists)
 		var list corev1.EventList
-		if err := s.here.Client.List(t.Context(), &list, client.InNamespace(s.local)); err != nil {
+		if err := s.consumer.Client.List(t.Context(), &list, client.InNamespace(s.local)); err != nil {
 			t.Fatal(err)
 		}
 		for _, e := range list.Items {
@@ -206,7 +206,7 @@ func TestOnePodIsOneEvent(t *testing.T) {
 	}
 }
 
-func TestRoutineEventsAreGathered(t *testing.T) {
+func TestRemoteEventsMerged(t *testing.T) {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	event := func(reason string, ago time.Duration, uid types.UID) *corev1.Event {
 		return &corev1.Event{
@@ -244,7 +244,7 @@ func TestRoutineEventsAreGathered(t *testing.T) {
 	}
 }
 
-func TestMoreIsWaitedForWithinLimits(t *testing.T) {
+func TestRemoteEventsWaitLimits(t *testing.T) {
 	now := time.Unix(1000, 0)
 	k := newEventKind(Options{}, "node", nil)
 	k.now = func() time.Time { return now }
@@ -268,7 +268,7 @@ func TestMoreIsWaitedForWithinLimits(t *testing.T) {
 	}
 }
 
-func TestWhatIsSaidDuringAWriteIsNotForgotten(t *testing.T) {
+func TestRemoteEventsDuringWrite(t *testing.T) {
 	k := newEventKind(Options{}, "node", nil)
 	pod := types.NamespacedName{Namespace: "shop", Name: "web"}
 	k.rememberText(pod, "first")
@@ -285,7 +285,7 @@ func TestWhatIsSaidDuringAWriteIsNotForgotten(t *testing.T) {
 	}
 }
 
-func TestOnlyTheNewestEventsComeHome(t *testing.T) {
+func TestRemoteEventsNewest(t *testing.T) {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	r := &returningEvents{local: &corev1.Pod{}, kind: "Pod", remote: []types.UID{"r"}, now: now}
 	for i := range 50 {
@@ -301,15 +301,15 @@ func TestOnlyTheNewestEventsComeHome(t *testing.T) {
 }
 
 // A provider that gives no right to its events has its node ready as soon as any other.
-func TestANodeDoesNotWaitForEventsThatMayNotBeRead(t *testing.T) {
+func TestRemoteEventsForbidden(t *testing.T) {
 	s := newStage(t, func(o *Options) { o.NodeLeaseDuration = time.Hour })
 	read := rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: s.tenant}, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"configmaps", "pods", "secrets"}, Verbs: []string{rbacv1.VerbAll}},
 		{APIGroups: []string{offv1beta1.GroupVersion.Group}, Resources: []string{"shadowpods"}, Verbs: []string{rbacv1.VerbAll}},
 	}}
-	s.create(s.there, &read)
-	s.bind(s.there, s.twin, read.Name, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "eventless"})
-	s.useKubeconfig(testkit.Kubeconfig(t, s.there.User(t, "eventless", "rome")))
+	s.create(s.provider, &read)
+	s.bind(s.provider, s.remoteNamespace, read.Name, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "eventless"})
+	s.useKubeconfig(testkit.Kubeconfig(t, s.provider.User(t, "eventless", "rome")))
 	s.run()
-	eventually(s, s.here, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}, nodeReady(corev1.ConditionTrue))
+	eventually(s, s.consumer, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}, nodeReady(corev1.ConditionTrue))
 }

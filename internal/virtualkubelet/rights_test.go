@@ -70,8 +70,8 @@ func (s *stage) tenantRole(subject rbacv1.Subject) {
 	vn := &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Name: s.node, Namespace: s.tenant}}
 	vn.Spec.KubeconfigSecretRef = &corev1.LocalObjectReference{Name: "kubeconfig"}
 	meta := metav1.ObjectMeta{Name: s.node, Namespace: s.tenant}
-	s.create(s.here, &rbacv1.Role{ObjectMeta: meta, Rules: policy.KubeletInTenant(vn)})
-	s.create(s.here, &rbacv1.RoleBinding{
+	s.create(s.consumer, &rbacv1.Role{ObjectMeta: meta, Rules: policy.KubeletInTenant(vn)})
+	s.create(s.consumer, &rbacv1.RoleBinding{
 		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name}, Subjects: []rbacv1.Subject{subject},
 	})
 }
@@ -79,18 +79,18 @@ func (s *stage) tenantRole(subject rbacv1.Subject) {
 // chartRights leaves both processes with what the chart gives to a virtual kubelet and to a slice.
 func (s *stage) chartRights() {
 	s.t.Helper()
-	testkit.ProcessRole(s.t, s.here, names.RoleVirtualKubeletLocal, "virtual-kubelet", "")
-	testkit.ProcessRole(s.t, s.here, names.RoleVirtualKubeletNamespace, "virtual-kubelet", "offloaded")
-	installRoles(s.t, s.there, "roles-peers.yaml")
+	testkit.ProcessRole(s.t, s.consumer, names.RoleVirtualKubeletLocal, "virtual-kubelet", "")
+	testkit.ProcessRole(s.t, s.consumer, names.RoleVirtualKubeletNamespace, "virtual-kubelet", "offloaded")
+	installRoles(s.t, s.provider, "roles-peers.yaml")
 
-	s.create(s.here, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: s.node, Namespace: s.tenant}})
+	s.create(s.consumer, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: s.node, Namespace: s.tenant}})
 	account := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: s.node, Namespace: s.tenant}
-	s.bind(s.here, "", names.RoleVirtualKubeletLocal, account)
+	s.bind(s.consumer, "", names.RoleVirtualKubeletLocal, account)
 	s.tenantRole(account)
-	s.bind(s.here, s.local, names.RoleVirtualKubeletNamespace, account)
-	s.bind(s.there, s.twin, names.RoleVirtualKubeletRemote, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "slice-1"})
+	s.bind(s.consumer, s.local, names.RoleVirtualKubeletNamespace, account)
+	s.bind(s.provider, s.remoteNamespace, names.RoleVirtualKubeletRemote, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "slice-1"})
 
-	clients, err := kubernetes.NewForConfig(s.here.Config)
+	clients, err := kubernetes.NewForConfig(s.consumer.Config)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -99,62 +99,62 @@ func (s *stage) chartRights() {
 		s.t.Fatal(err)
 	}
 	s.options.Config = &rest.Config{
-		Host: s.here.Config.Host, BearerToken: token.Status.Token, TLSClientConfig: rest.TLSClientConfig{CAData: s.here.Config.CAData},
+		Host: s.consumer.Config.Host, BearerToken: token.Status.Token, TLSClientConfig: rest.TLSClientConfig{CAData: s.consumer.Config.CAData},
 	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "kubeconfig", Namespace: s.tenant}}
-	eventually(s, s.here, secret, exists)
-	secret.Data[names.KubeconfigKey] = testkit.Kubeconfig(s.t, s.there.User(s.t, "slice-1", "rome"))
-	if err := s.here.Client.Update(s.t.Context(), secret); err != nil {
+	eventually(s, s.consumer, secret, exists)
+	secret.Data[names.KubeconfigKey] = testkit.Kubeconfig(s.t, s.provider.User(s.t, "slice-1", "rome"))
+	if err := s.consumer.Client.Update(s.t.Context(), secret); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-// TestRightsOfTheChartSuffice lives through a pod's life with what the chart gives to a virtual kubelet and to a slice.
-func TestRightsOfTheChartSuffice(t *testing.T) {
+// TestChartPermissions lives through a pod's life with what the chart gives to a virtual kubelet and to a slice.
+func TestChartPermissions(t *testing.T) {
 	s := newStage(t, func(o *Options) {
 		electing(o)
 		o.APIServerSupport, o.APIServerHost, o.APIServerPort = true, "192.0.2.1", 6443
 	})
 	s.chartRights()
 	s.run()
-	eventually(s, s.here, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}, nodeReady(corev1.ConditionTrue))
-	s.create(s.here, configMap(s.local, "settings", map[string]string{"a": "1"}))
-	eventually(s, s.there, configMap(s.twin, "settings", nil), exists)
-	s.create(s.here, serviceOf(s.local, "web"))
-	s.create(s.here, localSlice(s.local, "web", "web", at("worker", "192.0.2.7")))
-	eventually(s, s.there, serviceOf(s.twin, "web"), exists)
-	eventually(s, s.there, shadowSlice(s.twin, "web"), asksFor("192.0.2.7"))
+	eventually(s, s.consumer, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}, nodeReady(corev1.ConditionTrue))
+	s.create(s.consumer, configMap(s.local, "settings", map[string]string{"a": "1"}))
+	eventually(s, s.provider, configMap(s.remoteNamespace, "settings", nil), exists)
+	s.create(s.consumer, serviceOf(s.local, "web"))
+	s.create(s.consumer, localSlice(s.local, "web", "web", at("worker", "192.0.2.7")))
+	eventually(s, s.provider, serviceOf(s.remoteNamespace, "web"), exists)
+	eventually(s, s.provider, shadowSlice(s.remoteNamespace, "web"), asksFor("192.0.2.7"))
 	s.pod(s.local, "web")
-	remote := s.runRemotely(eventually(s, s.there, s.shadow("web"), exists), "10.7.0.9")
-	eventually(s, s.there, s.tokens("web"), exists)
-	eventually(s, s.here, s.localPod("web"), phaseIs(corev1.PodRunning))
+	remote := s.runRemotely(eventually(s, s.provider, s.shadow("web"), exists), "10.7.0.9")
+	eventually(s, s.provider, s.tokens("web"), exists)
+	eventually(s, s.consumer, s.localPod("web"), phaseIs(corev1.PodRunning))
 	s.event(s.localPod("web"), "SuccessfulReflection", "milan")
-	if err := s.here.Client.Delete(t.Context(), s.localPod("web")); client.IgnoreNotFound(err) != nil {
+	if err := s.consumer.Client.Delete(t.Context(), s.localPod("web")); client.IgnoreNotFound(err) != nil {
 		t.Fatal(err)
 	}
-	s.gone(s.there, s.shadow("web"))
-	s.deleteNow(s.there, remote)
-	s.gone(s.here, s.localPod("web"))
-	s.deleteNow(s.here, configMap(s.local, "settings", nil))
-	s.gone(s.there, configMap(s.twin, "settings", nil))
-	s.deleteNow(s.here, serviceOf(s.local, "web"))
-	s.gone(s.there, serviceOf(s.twin, "web"))
-	s.deleteNow(s.here, localSlice(s.local, "web", "web"))
-	s.gone(s.there, shadowSlice(s.twin, "web"))
+	s.gone(s.provider, s.shadow("web"))
+	s.deleteNow(s.provider, remote)
+	s.gone(s.consumer, s.localPod("web"))
+	s.deleteNow(s.consumer, configMap(s.local, "settings", nil))
+	s.gone(s.provider, configMap(s.remoteNamespace, "settings", nil))
+	s.deleteNow(s.consumer, serviceOf(s.local, "web"))
+	s.gone(s.provider, serviceOf(s.remoteNamespace, "web"))
+	s.deleteNow(s.consumer, localSlice(s.local, "web", "web"))
+	s.gone(s.provider, shadowSlice(s.remoteNamespace, "web"))
 
 	s.step("elsewhere a pod may go, too", func() {
-		other := testkit.Namespace(s.t, s.here, "other", nil)
+		other := testkit.Namespace(s.t, s.consumer, "other", nil)
 		pod := s.pod(other, "stranger")
-		eventually(s, s.here, pod, reasonIs("OffloadingBackOff"))
-		if err := s.here.Client.Delete(s.t.Context(), pod); err != nil {
+		eventually(s, s.consumer, pod, reasonIs("OffloadingBackOff"))
+		if err := s.consumer.Client.Delete(s.t.Context(), pod); err != nil {
 			s.t.Fatal(err)
 		}
-		s.gone(s.here, pod)
+		s.gone(s.consumer, pod)
 	})
 	s.step("the kubelet API knows its clients", func() {
 		url := fmt.Sprintf("https://127.0.0.1:%d/pods", s.options.ListenPort)
 		testkit.Eventually(s.t, limit, func() error {
-			if status, body := ask(s.t, clientOf(s.t, s.here.Config), "GET", url); status != 200 {
+			if status, body := ask(s.t, clientOf(s.t, s.consumer.Config), "GET", url); status != 200 {
 				return fmt.Errorf("an administrator gets %d %s", status, body)
 			}
 			return nil
@@ -165,8 +165,8 @@ func TestRightsOfTheChartSuffice(t *testing.T) {
 	})
 }
 
-// TestRightsOfTheChartSufficeToCopyWhatPodsUse has pods of other nodes refer to the same object.
-func TestRightsOfTheChartSufficeToCopyWhatPodsUse(t *testing.T) {
+// TestChartPermissionsUsedByPods has pods of other nodes refer to the same object.
+func TestChartPermissionsUsedByPods(t *testing.T) {
 	s := newStage(t, func(o *Options) { o.ConfigMaps.Type = translate.UsedByPods })
 	s.chartRights()
 	uses := func(name, node, settings string) *corev1.Pod {
@@ -178,15 +178,15 @@ func TestRightsOfTheChartSufficeToCopyWhatPodsUse(t *testing.T) {
 		return pod
 	}
 	another := &offv1beta1.VirtualNode{
-		ObjectMeta: metav1.ObjectMeta{Name: s.node + "-b", Namespace: s.tenant}, Spec: offv1beta1.VirtualNodeSpec{ClusterID: s.remote},
+		ObjectMeta: metav1.ObjectMeta{Name: s.node + "-b", Namespace: s.tenant}, Spec: offv1beta1.VirtualNodeSpec{ClusterID: s.providerID},
 	}
-	s.create(s.here, another)
+	s.create(s.consumer, another)
 	for _, settings := range []string{"both", "elsewhere", "nowhere"} {
-		s.create(s.here, configMap(s.local, settings, nil))
-		s.create(s.here, uses("a-"+settings, "an-ordinary-node", settings))
+		s.create(s.consumer, configMap(s.local, settings, nil))
+		s.create(s.consumer, uses("a-"+settings, "an-ordinary-node", settings))
 	}
-	s.create(s.here, uses("web", s.node, "both"))
-	s.create(s.here, uses("other", another.Name, "elsewhere"))
+	s.create(s.consumer, uses("web", s.node, "both"))
+	s.create(s.consumer, uses("other", another.Name, "elsewhere"))
 	var one atomic.Int32 // questions about the node of one pod
 	s.options.Config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTrip(func(req *http.Request) (*http.Response, error) {
@@ -197,9 +197,9 @@ func TestRightsOfTheChartSufficeToCopyWhatPodsUse(t *testing.T) {
 		})
 	})
 	s.run()
-	eventually(s, s.there, configMap(s.twin, "both", nil), exists)
-	eventually(s, s.there, configMap(s.twin, "elsewhere", nil), exists)
-	s.absent(s.there, configMap(s.twin, "nowhere", nil))
+	eventually(s, s.provider, configMap(s.remoteNamespace, "both", nil), exists)
+	eventually(s, s.provider, configMap(s.remoteNamespace, "elsewhere", nil), exists)
+	s.absent(s.provider, configMap(s.remoteNamespace, "nowhere", nil))
 	if one.Load() > 0 {
 		t.Errorf("%d nodes were asked for, one by one", one.Load())
 	}

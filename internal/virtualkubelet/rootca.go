@@ -106,7 +106,7 @@ func (k *podKind) awaitRootCA(ctx context.Context, it *podItem) error {
 	if k.options.ConfigMaps.Workers <= 0 || !translate.UsesRootCA(it.local) {
 		return nil
 	}
-	return k.roots.awaitRootCA(ctx, it.Pair, k.memory.now(), func(ctx context.Context) error {
+	return k.roots.awaitRootCA(ctx, it.Pair, k.states.now(), func(ctx context.Context) error {
 		live := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}}
 		return it.Remote.Client().Get(ctx, client.ObjectKey{Namespace: it.Pair.Remote, Name: names.RootCA(string(k.options.ClusterID))}, live)
 	})

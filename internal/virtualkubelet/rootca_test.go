@@ -21,7 +21,7 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-func TestTheFirstPodsOfANamespaceWaitForTheRootCA(t *testing.T) {
+func TestRootCAFirstPods(t *testing.T) {
 	missing := apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, "kube-root-ca.crt.rome")
 	away := errors.New("nobody answers")
 	type look struct {
@@ -63,7 +63,7 @@ func TestTheFirstPodsOfANamespaceWaitForTheRootCA(t *testing.T) {
 }
 
 // While the provider does not answer, the other pods of the namespace leave the workers to those of others.
-func TestOnePodAsksForTheRootCAAndNobodyWaitsForItsAnswer(t *testing.T) {
+func TestRootCAOneQuery(t *testing.T) {
 	var r rootCAs
 	web, now := multicluster.Pair{Local: "web"}, time.Unix(1000, 0)
 	nobody := func(context.Context) error {
@@ -89,7 +89,7 @@ func TestOnePodAsksForTheRootCAAndNobodyWaitsForItsAnswer(t *testing.T) {
 }
 
 // A provider that never answers keeps nobody for longer than one that has no root CA.
-func TestAnAnswerAboutTheRootCAIsNotWaitedForForEver(t *testing.T) {
+func TestRootCATimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r rootCAs
 		web, begun := multicluster.Pair{Local: "web"}, time.Now()
@@ -108,28 +108,28 @@ func TestAnAnswerAboutTheRootCAIsNotWaitedForForEver(t *testing.T) {
 }
 
 // The provider takes no ConfigMaps for long: the first pod of the namespace waits for the root CA as long as it may, and no longer.
-func TestAPodWaitsForTheRootCAThatItMounts(t *testing.T) {
+func TestRootCAMounted(t *testing.T) {
 	s := newStage(t, nil)
-	there, config := newCounter(t, s.there.User(t, "slice", "system:masters"))
+	there, config := newCounter(t, s.provider.User(t, "slice", "system:masters"))
 	s.useKubeconfig(testkit.Kubeconfig(t, config))
 	there.close("/configmaps")
 	s.run()
 	plain := s.newPod(s.local, "plain")
 	plain.Spec.AutomountServiceAccountToken = new(false)
-	s.create(s.here, plain)
-	eventually(s, s.there, s.shadow("plain"), exists)
+	s.create(s.consumer, plain)
+	eventually(s, s.provider, s.shadow("plain"), exists)
 	pod := s.newPod(s.local, "web")
 	pod.Spec.Volumes = []corev1.Volume{{Name: "ca", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
 		LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"},
 	}}}}
 	begun := time.Now()
-	s.create(s.here, pod)
-	eventually(s, s.there, s.shadow("web"), exists)
+	s.create(s.consumer, pod)
+	eventually(s, s.provider, s.shadow("web"), exists)
 	if waited := time.Since(begun); waited < rootCATimeout {
 		t.Errorf("it waited for %s", waited)
 	}
-	root := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.twin, Name: names.RootCA("rome")}}
-	s.absent(s.there, root)
+	root := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.remoteNamespace, Name: names.RootCA("rome")}}
+	s.absent(s.provider, root)
 	there.close("")
-	eventually(s, s.there, root, exists)
+	eventually(s, s.provider, root, exists)
 }

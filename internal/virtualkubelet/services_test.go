@@ -88,21 +88,21 @@ func networked(t *testing.T, edit func(*Options)) (*stage, *networkingv1beta1.Co
 			edit(o)
 		}
 	})
-	s.patch(s.here, &offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Name: "milan", Namespace: s.tenant}},
+	s.patch(s.consumer, &offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Name: "milan", Namespace: s.tenant}},
 		fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, names.RemoteClusterID, s.node))
 	foreign := &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: s.node}, Spec: liqov1beta1.ForeignClusterSpec{ClusterID: s.options.Provider}}
-	s.create(s.here, foreign)
-	testkit.UpdateStatus(t, s.here.Client, foreign, func(f *liqov1beta1.ForeignCluster) { f.Status.Modules.Networking.Enabled = true })
+	s.create(s.consumer, foreign)
+	testkit.UpdateStatus(t, s.consumer.Client, foreign, func(f *liqov1beta1.ForeignCluster) { f.Status.Modules.Networking.Enabled = true })
 	return s, s.configuration("10.7.0.0/16")
 }
 
-func TestServicesAreReflected(t *testing.T) {
+func TestServiceReflection(t *testing.T) {
 	s := newStage(t, nil)
 	stop := s.run()
 	local := serviceOf(s.local, "web")
 	local.Spec.Type, local.Spec.SessionAffinity = corev1.ServiceTypeNodePort, corev1.ServiceAffinityClientIP
-	s.create(s.here, local)
-	copied := eventually(s, s.there, serviceOf(s.twin, "web"), clusterIPIs(false))
+	s.create(s.consumer, local)
+	copied := eventually(s, s.provider, serviceOf(s.remoteNamespace, "web"), clusterIPIs(false))
 
 	s.step("addresses and node ports are the provider's, the rest is the same", func() {
 		if copied.Spec.Type != corev1.ServiceTypeNodePort || len(copied.Spec.Ports) != 2 || copied.Spec.Selector["app"] != "web" ||
@@ -111,7 +111,7 @@ func TestServicesAreReflected(t *testing.T) {
 		}
 	})
 	s.step("a change follows, and one there is put back", func() {
-		s.patch(s.here, local, `{"spec":{"type":"ClusterIP","ports":[{"name":"http","port":81,"nodePort":null}]}}`)
+		s.patch(s.consumer, local, `{"spec":{"type":"ClusterIP","ports":[{"name":"http","port":81,"nodePort":null}]}}`)
 		ports := func(want int32) func(*corev1.Service) error {
 			return func(c *corev1.Service) error {
 				if len(c.Spec.Ports) != 1 || c.Spec.Ports[0].Port != want || c.Spec.Type != corev1.ServiceTypeClusterIP || c.Spec.Ports[0].NodePort != 0 {
@@ -120,9 +120,9 @@ func TestServicesAreReflected(t *testing.T) {
 				return nil
 			}
 		}
-		eventually(s, s.there, copied, ports(81))
-		s.patch(s.there, copied, `{"spec":{"selector":{"app":"hacked"}}}`)
-		eventually(s, s.there, copied, func(c *corev1.Service) error {
+		eventually(s, s.provider, copied, ports(81))
+		s.patch(s.provider, copied, `{"spec":{"selector":{"app":"hacked"}}}`)
+		eventually(s, s.provider, copied, func(c *corev1.Service) error {
 			if c.Spec.Selector["app"] != "web" {
 				return fmt.Errorf("selector %v", c.Spec.Selector)
 			}
@@ -132,17 +132,17 @@ func TestServicesAreReflected(t *testing.T) {
 	s.step("a headless Service is headless there, and another one when it is not any more", func() {
 		headless := serviceOf(s.local, "db")
 		headless.Spec.ClusterIP = corev1.ClusterIPNone
-		s.create(s.here, headless)
-		eventually(s, s.there, serviceOf(s.twin, "db"), clusterIPIs(true))
-		s.deleteNow(s.here, headless)
-		s.create(s.here, serviceOf(s.local, "db"))
-		eventually(s, s.there, serviceOf(s.twin, "db"), clusterIPIs(false))
+		s.create(s.consumer, headless)
+		eventually(s, s.provider, serviceOf(s.remoteNamespace, "db"), clusterIPIs(true))
+		s.deleteNow(s.consumer, headless)
+		s.create(s.consumer, serviceOf(s.local, "db"))
+		eventually(s, s.provider, serviceOf(s.remoteNamespace, "db"), clusterIPIs(false))
 	})
 	s.step("a Service of an external address keeps that to itself", func() {
 		outside := serviceOf(s.local, "outside")
 		outside.Spec.ExternalIPs = []string{"192.0.2.9"}
-		s.create(s.here, outside)
-		eventually(s, s.there, serviceOf(s.twin, "outside"), func(c *corev1.Service) error {
+		s.create(s.consumer, outside)
+		eventually(s, s.provider, serviceOf(s.remoteNamespace, "outside"), func(c *corev1.Service) error {
 			if len(c.Spec.ExternalIPs) != 0 {
 				return fmt.Errorf("external addresses %v", c.Spec.ExternalIPs)
 			}
@@ -150,22 +150,22 @@ func TestServicesAreReflected(t *testing.T) {
 		})
 	})
 	s.step("a Service that somebody else made there is reported and stays as it is", func() {
-		theirs := serviceOf(s.twin, "taken")
-		s.create(s.there, theirs)
+		theirs := serviceOf(s.remoteNamespace, "taken")
+		s.create(s.provider, theirs)
 		mine := serviceOf(s.local, "taken")
-		s.create(s.here, mine)
+		s.create(s.consumer, mine)
 		s.event(mine, "FailedReflection", "already exists")
-		if now := eventually(s, s.there, serviceOf(s.twin, "taken"), exists); now.ResourceVersion != theirs.ResourceVersion {
+		if now := eventually(s, s.provider, serviceOf(s.remoteNamespace, "taken"), exists); now.ResourceVersion != theirs.ResourceVersion {
 			s.t.Errorf("it was written: %+v", now.ObjectMeta)
 		}
-		s.deleteNow(s.here, mine)
+		s.deleteNow(s.consumer, mine)
 	})
 	s.step("one that may not leave stays", func() {
 		secretive := serviceOf(s.local, "inner")
 		secretive.Annotations = map[string]string{names.SkipReflection: "true"}
-		s.create(s.here, secretive)
+		s.create(s.consumer, secretive)
 		s.after("after-inner")
-		s.absent(s.there, serviceOf(s.twin, "inner"))
+		s.absent(s.provider, serviceOf(s.remoteNamespace, "inner"))
 	})
 	stop()
 	s.options.LoadBalancerClass = "theirs"
@@ -174,8 +174,8 @@ func TestServicesAreReflected(t *testing.T) {
 		balanced := serviceOf(s.local, "balanced")
 		balanced.Spec.Type, balanced.Spec.LoadBalancerClass = corev1.ServiceTypeLoadBalancer, new("ours")
 		balanced.Spec.Ports = balanced.Spec.Ports[:1]
-		s.create(s.here, balanced)
-		eventually(s, s.there, serviceOf(s.twin, "balanced"), func(c *corev1.Service) error {
+		s.create(s.consumer, balanced)
+		eventually(s, s.provider, serviceOf(s.remoteNamespace, "balanced"), func(c *corev1.Service) error {
 			if c.Spec.LoadBalancerClass == nil || *c.Spec.LoadBalancerClass != "theirs" {
 				return fmt.Errorf("class %v", c.Spec.LoadBalancerClass)
 			}
@@ -183,13 +183,13 @@ func TestServicesAreReflected(t *testing.T) {
 		})
 	})
 	s.step("a copy goes with its Service", func() {
-		s.deleteNow(s.here, local)
-		s.gone(s.there, serviceOf(s.twin, "web"))
+		s.deleteNow(s.consumer, local)
+		s.gone(s.provider, serviceOf(s.remoteNamespace, "web"))
 	})
 }
 
 // What a provider never changes of a Service is another Service.
-func TestAServiceThatCannotChangeIsReplaced(t *testing.T) {
+func TestServiceReplaced(t *testing.T) {
 	s := newStage(t, func(o *Options) { o.LoadBalancerClass = "theirs" })
 	balanced := func(name string) *corev1.Service {
 		out := serviceOf(s.local, name)
@@ -205,19 +205,19 @@ func TestAServiceThatCannotChangeIsReplaced(t *testing.T) {
 	made := map[string]types.UID{}
 	stop := s.run()
 	for name, local := range before {
-		s.create(s.here, local)
-		made[name] = eventually(s, s.there, serviceOf(s.twin, name), exists).UID
+		s.create(s.consumer, local)
+		made[name] = eventually(s, s.provider, serviceOf(s.remoteNamespace, name), exists).UID
 	}
 	stop()
 	// Nobody sees that these go.
 	for name, now := range map[string]*corev1.Service{"db": serviceOf(s.local, "db"), "web": headless("web")} {
-		s.deleteNow(s.here, before[name])
-		s.create(s.here, now)
+		s.deleteNow(s.consumer, before[name])
+		s.create(s.consumer, now)
 		before[name] = now
 	}
 	another := func(name string, is func(*corev1.Service) error) {
 		s.t.Helper()
-		now := eventually(s, s.there, serviceOf(s.twin, name), func(c *corev1.Service) error {
+		now := eventually(s, s.provider, serviceOf(s.remoteNamespace, name), func(c *corev1.Service) error {
 			if c.UID == made[name] {
 				return fmt.Errorf("it is the same one: %+v", c.Spec)
 			}
@@ -248,7 +248,7 @@ func TestAServiceThatCannotChangeIsReplaced(t *testing.T) {
 	stop = s.run()
 	s.step("one with which none can be made leaves the copy as it is", func() {
 		s.event(before["balanced"], "FailedReflection", "stays as it was")
-		if now := eventually(s, s.there, serviceOf(s.twin, "balanced"), class(nil)); now.UID != made["balanced"] {
+		if now := eventually(s, s.provider, serviceOf(s.remoteNamespace, "balanced"), class(nil)); now.UID != made["balanced"] {
 			s.t.Error("it was made anew")
 		}
 	})
@@ -256,8 +256,8 @@ func TestAServiceThatCannotChangeIsReplaced(t *testing.T) {
 	s.options.LoadBalancerClass = ""
 	s.run()
 	s.step("what can change does", func() {
-		s.patch(s.here, before["balanced"], `{"metadata":{"labels":{"x":"y"}}}`)
-		eventually(s, s.there, serviceOf(s.twin, "balanced"), func(c *corev1.Service) error {
+		s.patch(s.consumer, before["balanced"], `{"metadata":{"labels":{"x":"y"}}}`)
+		eventually(s, s.provider, serviceOf(s.remoteNamespace, "balanced"), func(c *corev1.Service) error {
 			if c.Labels["x"] != "y" || c.UID != made["balanced"] {
 				return fmt.Errorf("%+v", c.ObjectMeta)
 			}
@@ -266,94 +266,94 @@ func TestAServiceThatCannotChangeIsReplaced(t *testing.T) {
 	})
 }
 
-func TestEndpointSlicesAreReflected(t *testing.T) {
+func TestEndpointSliceReflection(t *testing.T) {
 	s, networks := networked(t, nil)
 	stop := s.run()
-	s.create(s.here, serviceOf(s.local, "web"))
+	s.create(s.consumer, serviceOf(s.local, "web"))
 	mixed := localSlice(s.local, "web-1", "web",
 		at("worker", "10.200.1.5"), at(s.node, "10.71.0.9"), at("another-of-milan", "10.71.0.8"), at("turin", "10.69.0.7"), at("", "203.0.113.9"))
-	s.create(s.here, mixed)
+	s.create(s.consumer, mixed)
 	empty := localSlice(s.local, "web-0", "web")
-	s.create(s.here, empty)
+	s.create(s.consumer, empty)
 
 	s.step("nothing is asked for before the networks have a place", func() {
-		eventually(s, s.there, serviceOf(s.twin, "web"), exists)
+		eventually(s, s.provider, serviceOf(s.remoteNamespace, "web"), exists)
 		s.after("before-place")
-		s.absent(s.there, shadowSlice(s.twin, "web-1"))
+		s.absent(s.provider, shadowSlice(s.remoteNamespace, "web-1"))
 	})
 	s.step("pods of this cluster are asked for, and those of the provider are not", func() {
 		s.place(networks, "10.71.0.0/16")
-		got := eventually(s, s.there, shadowSlice(s.twin, "web-1"), asksFor("10.200.1.5"))
+		got := eventually(s, s.provider, shadowSlice(s.remoteNamespace, "web-1"), asksFor("10.200.1.5"))
 		if got.Labels[discoveryv1.LabelServiceName] != "web" || got.Labels[discoveryv1.LabelManagedBy] != "endpointslice.reflection.liqo.io" ||
-			*got.Spec.Template.Endpoints[0].NodeName != string(s.consumer) || len(got.Spec.Template.Ports) != 1 {
+			*got.Spec.Template.Endpoints[0].NodeName != string(s.consumerID) || len(got.Spec.Template.Ports) != 1 {
 			s.t.Errorf("%+v", got)
 		}
 		s.event(mixed, "EndpointsNotReflected", "2 endpoints")
-		eventually(s, s.there, shadowSlice(s.twin, "web-0"), asksFor())
+		eventually(s, s.provider, shadowSlice(s.remoteNamespace, "web-0"), asksFor())
 	})
 	s.step("an IP shows others", func() {
 		show := func(namespace string, shown networkingv1beta1.IP) *ipamv1alpha1.IP {
 			out := &ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "turin"}, Spec: ipamv1alpha1.IPSpec{IP: "10.69.0.7"}}
-			s.create(s.here, out)
-			testkit.UpdateStatus(s.t, s.here.Client, out, func(ip *ipamv1alpha1.IP) { ip.Status.IP, ip.Status.CIDR = shown, "10.70.0.0/16" })
+			s.create(s.consumer, out)
+			testkit.UpdateStatus(s.t, s.consumer.Client, out, func(ip *ipamv1alpha1.IP) { ip.Status.IP, ip.Status.CIDR = shown, "10.70.0.0/16" })
 			return out
 		}
 		elder := show(s.tenant, "10.70.0.8") // also in the order of names, if they are of one second
 		ip := show(s.local, "10.70.0.9")
-		eventually(s, s.there, shadowSlice(s.twin, "web-1"), asksFor("10.200.1.5", "10.70.0.8"))
-		s.deleteNow(s.here, elder)
-		eventually(s, s.there, shadowSlice(s.twin, "web-1"), asksFor("10.200.1.5", "10.70.0.9"))
-		s.deleteNow(s.here, ip)
-		eventually(s, s.there, shadowSlice(s.twin, "web-1"), asksFor("10.200.1.5"))
+		eventually(s, s.provider, shadowSlice(s.remoteNamespace, "web-1"), asksFor("10.200.1.5", "10.70.0.8"))
+		s.deleteNow(s.consumer, elder)
+		eventually(s, s.provider, shadowSlice(s.remoteNamespace, "web-1"), asksFor("10.200.1.5", "10.70.0.9"))
+		s.deleteNow(s.consumer, ip)
+		eventually(s, s.provider, shadowSlice(s.remoteNamespace, "web-1"), asksFor("10.200.1.5"))
 	})
 	s.step("what its Service says counts", func() {
-		s.patch(s.here, serviceOf(s.local, "web"), `{"metadata":{"annotations":{"liqo.io/skip-reflection":"true"}}}`)
-		s.gone(s.there, shadowSlice(s.twin, "web-1"))
-		s.gone(s.there, serviceOf(s.twin, "web"))
-		s.patch(s.here, serviceOf(s.local, "web"), `{"metadata":{"annotations":{"liqo.io/skip-reflection":null}}}`)
-		eventually(s, s.there, shadowSlice(s.twin, "web-1"), asksFor("10.200.1.5"))
+		s.patch(s.consumer, serviceOf(s.local, "web"), `{"metadata":{"annotations":{"liqo.io/skip-reflection":"true"}}}`)
+		s.gone(s.provider, shadowSlice(s.remoteNamespace, "web-1"))
+		s.gone(s.provider, serviceOf(s.remoteNamespace, "web"))
+		s.patch(s.consumer, serviceOf(s.local, "web"), `{"metadata":{"annotations":{"liqo.io/skip-reflection":null}}}`)
+		eventually(s, s.provider, shadowSlice(s.remoteNamespace, "web-1"), asksFor("10.200.1.5"))
 	})
 	s.step("what the provider says of it is told here", func() {
-		shadow := eventually(s, s.there, shadowSlice(s.twin, "web-1"), exists)
-		s.create(s.there, &corev1.Event{
-			ObjectMeta: metav1.ObjectMeta{Namespace: s.twin, Name: "web-1.1"}, Type: corev1.EventTypeWarning, Reason: "ForeignEndpoints", Message: "left out",
+		shadow := eventually(s, s.provider, shadowSlice(s.remoteNamespace, "web-1"), exists)
+		s.create(s.provider, &corev1.Event{
+			ObjectMeta: metav1.ObjectMeta{Namespace: s.remoteNamespace, Name: "web-1.1"}, Type: corev1.EventTypeWarning, Reason: "ForeignEndpoints", Message: "left out",
 			InvolvedObject: corev1.ObjectReference{
-				APIVersion: offv1beta1.GroupVersion.String(), Kind: "ShadowEndpointSlice", Namespace: s.twin, Name: "web-1", UID: shadow.UID,
+				APIVersion: offv1beta1.GroupVersion.String(), Kind: "ShadowEndpointSlice", Namespace: s.remoteNamespace, Name: "web-1", UID: shadow.UID,
 			},
 			FirstTimestamp: metav1.Now(), LastTimestamp: metav1.Now(), Count: 1,
 		})
 		s.event(mixed, "ForeignEndpoints", "left out")
 	})
 	s.step("what somebody else made there is reported and stays as it is", func() {
-		theirs := shadowSlice(s.twin, "taken")
-		s.create(s.there, theirs)
+		theirs := shadowSlice(s.remoteNamespace, "taken")
+		s.create(s.provider, theirs)
 		mine := localSlice(s.local, "taken", "web", at("worker", "10.200.1.6"))
-		s.create(s.here, mine)
+		s.create(s.consumer, mine)
 		s.event(mine, "FailedReflection", "already exists")
-		eventually(s, s.there, shadowSlice(s.twin, "taken"), asksFor())
-		s.deleteNow(s.here, mine)
+		eventually(s, s.provider, shadowSlice(s.remoteNamespace, "taken"), asksFor())
+		s.deleteNow(s.consumer, mine)
 	})
 	s.step("a slice that changes is followed, and goes", func() {
-		testkit.Update(s.t, s.here.Client, empty, func(e *discoveryv1.EndpointSlice) { e.Endpoints = []discoveryv1.Endpoint{at("worker", "10.200.1.7")} })
-		eventually(s, s.there, shadowSlice(s.twin, "web-0"), asksFor("10.200.1.7"))
-		testkit.Update(s.t, s.here.Client, empty, func(e *discoveryv1.EndpointSlice) { e.Endpoints = []discoveryv1.Endpoint{} })
-		eventually(s, s.there, shadowSlice(s.twin, "web-0"), asksFor())
-		s.deleteNow(s.here, empty)
-		s.gone(s.there, shadowSlice(s.twin, "web-0"))
+		testkit.Update(s.t, s.consumer.Client, empty, func(e *discoveryv1.EndpointSlice) { e.Endpoints = []discoveryv1.Endpoint{at("worker", "10.200.1.7")} })
+		eventually(s, s.provider, shadowSlice(s.remoteNamespace, "web-0"), asksFor("10.200.1.7"))
+		testkit.Update(s.t, s.consumer.Client, empty, func(e *discoveryv1.EndpointSlice) { e.Endpoints = []discoveryv1.Endpoint{} })
+		eventually(s, s.provider, shadowSlice(s.remoteNamespace, "web-0"), asksFor())
+		s.deleteNow(s.consumer, empty)
+		s.gone(s.provider, shadowSlice(s.remoteNamespace, "web-0"))
 	})
 	stop()
 	s.options.DisableIPReflection = true
 	s.run()
 	s.step("without addresses there are no endpoints either", func() {
-		s.gone(s.there, shadowSlice(s.twin, "web-1"))
-		eventually(s, s.there, serviceOf(s.twin, "web"), exists)
+		s.gone(s.provider, shadowSlice(s.remoteNamespace, "web-1"))
+		eventually(s, s.provider, serviceOf(s.remoteNamespace, "web"), exists)
 	})
 }
 
-func TestARestartWritesNoServiceAndNoSlice(t *testing.T) {
+func TestServicesAfterRestart(t *testing.T) {
 	s, networks := networked(t, nil)
 	s.place(networks, "10.71.0.0/16")
-	there, remoteConfig := newCounter(t, s.there.User(t, "slice", "system:masters"))
+	there, remoteConfig := newCounter(t, s.provider.User(t, "slice", "system:masters"))
 	s.useKubeconfig(testkit.Kubeconfig(t, remoteConfig))
 	stop := s.run()
 	for _, service := range []*corev1.Service{serviceOf(s.local, "plain"), serviceOf(s.local, "ports"), serviceOf(s.local, "headless"), serviceOf(s.local, "name")} {
@@ -365,21 +365,21 @@ func TestARestartWritesNoServiceAndNoSlice(t *testing.T) {
 		case "name":
 			service.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "db.example.com"}
 		}
-		s.create(s.here, service)
-		s.create(s.here, localSlice(s.local, service.Name, service.Name, at("worker", "10.200.1.5"), at("worker", "10.200.1.6")))
-		eventually(s, s.there, serviceOf(s.twin, service.Name), exists)
-		eventually(s, s.there, shadowSlice(s.twin, service.Name), asksFor("10.200.1.5", "10.200.1.6"))
+		s.create(s.consumer, service)
+		s.create(s.consumer, localSlice(s.local, service.Name, service.Name, at("worker", "10.200.1.5"), at("worker", "10.200.1.6")))
+		eventually(s, s.provider, serviceOf(s.remoteNamespace, service.Name), exists)
+		eventually(s, s.provider, shadowSlice(s.remoteNamespace, service.Name), asksFor("10.200.1.5", "10.200.1.6"))
 	}
-	s.create(s.here, localSlice(s.local, "nothing", "plain"))
-	eventually(s, s.there, shadowSlice(s.twin, "nothing"), asksFor())
-	eventually(s, s.there, configMap(s.twin, names.RootCA(string(s.consumer)), nil), exists) // it may be copied late
+	s.create(s.consumer, localSlice(s.local, "nothing", "plain"))
+	eventually(s, s.provider, shadowSlice(s.remoteNamespace, "nothing"), asksFor())
+	eventually(s, s.provider, configMap(s.remoteNamespace, names.RootCA(string(s.consumerID)), nil), exists) // it may be copied late
 	stop()
-	there.take(s.twin)
+	there.take(s.remoteNamespace)
 	s.run()
 	s.after("restarted")
-	s.create(s.here, localSlice(s.local, "later", "plain", at("worker", "10.200.1.8")))
-	eventually(s, s.there, shadowSlice(s.twin, "later"), asksFor("10.200.1.8"))
-	for _, write := range there.take(s.twin) {
+	s.create(s.consumer, localSlice(s.local, "later", "plain", at("worker", "10.200.1.8")))
+	eventually(s, s.provider, shadowSlice(s.remoteNamespace, "later"), asksFor("10.200.1.8"))
+	for _, write := range there.take(s.remoteNamespace) {
 		if !strings.HasSuffix(write, "/restarted") && !strings.HasSuffix(write, "/later") {
 			t.Errorf("written: %s", write)
 		}
@@ -387,19 +387,19 @@ func TestARestartWritesNoServiceAndNoSlice(t *testing.T) {
 }
 
 // A Service that stands for one in another offloaded namespace does so in the provider, too, where that namespace has another name.
-func TestAnExternalNameInAnotherOffloadedNamespace(t *testing.T) {
+func TestServiceExternalName(t *testing.T) {
 	s := newStage(t, nil)
-	databases := testkit.Namespace(t, s.here, "databases", nil)
+	databases := testkit.Namespace(t, s.consumer, "databases", nil)
 	alias := serviceOf(s.local, "alias")
 	alias.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "db." + databases + ".svc.cluster.local"}
 	s.mapNamespaces(map[string]offv1beta1.RemoteNamespaceStatus{
-		s.local:   {RemoteNamespace: s.twin, Phase: offv1beta1.MappingAccepted},
+		s.local:   {RemoteNamespace: s.remoteNamespace, Phase: offv1beta1.MappingAccepted},
 		databases: {RemoteNamespace: databases + "-rome", Phase: offv1beta1.MappingAccepted},
 	})
-	testkit.Create(t, s.there.Client, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: databases + "-rome"}})
-	s.create(s.here, alias)
+	testkit.Create(t, s.provider.Client, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: databases + "-rome"}})
+	s.create(s.consumer, alias)
 	s.run()
-	eventually(s, s.there, serviceOf(s.twin, "alias"), func(have *corev1.Service) error {
+	eventually(s, s.provider, serviceOf(s.remoteNamespace, "alias"), func(have *corev1.Service) error {
 		if want := "db." + databases + "-rome.svc.cluster.local"; have.Spec.ExternalName != want {
 			return fmt.Errorf("stands for %q, want %q", have.Spec.ExternalName, want)
 		}

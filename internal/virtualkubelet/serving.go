@@ -90,10 +90,10 @@ func newIssuer(clients kubernetes.Interface, kind CertificateType, node string, 
 }
 
 const (
-	// approvalPatience is how long a request may be pending before an event is recorded, and approvalTimeout before another is made.
-	approvalPatience = time.Minute
-	approvalTimeout  = 15 * time.Minute
-	renewMin         = 10 * time.Second
+	// approvalWarning is how long a request may be pending before an event is recorded, and approvalTimeout before another is made.
+	approvalWarning = time.Minute
+	approvalTimeout = 15 * time.Minute
+	renewMin        = 10 * time.Second
 )
 
 // renewIn returns 70 to 90 % of the remaining lifetime: signers backdate the start of a certificate, so the start says nothing.
@@ -150,7 +150,7 @@ func (i *servingIssuer) issueCertificate(ctx context.Context) (*tls.Certificate,
 	if err != nil {
 		return nil, fmt.Errorf("asking for a certificate: %w", err)
 	}
-	late := time.AfterFunc(approvalPatience, func() {
+	late := time.AfterFunc(approvalWarning, func() {
 		i.failed(fmt.Errorf("CertificateSigningRequest %s is neither issued nor denied: check its approver and the signer %s", name, i.signer))
 	})
 	defer late.Stop()

@@ -54,7 +54,7 @@ func judge(t *testing.T, clients kubernetes.Interface, r *certv1.CertificateSign
 	}
 }
 
-func TestOldCertificateIsServedUntilTheNextIsIssued(t *testing.T) {
+func TestServingCertificateRotation(t *testing.T) {
 	c := testkit.Cluster(t, testkit.WithControllers("certificatesigningrequest-signing-controller"))
 	clients, err := kubernetes.NewForConfig(c.Config)
 	if err != nil {
@@ -94,19 +94,19 @@ func TestOldCertificateIsServedUntilTheNextIsIssued(t *testing.T) {
 	})
 }
 
-func TestDeniedCertificateIsShownOnTheVirtualNode(t *testing.T) {
+func TestServingCertificateDenied(t *testing.T) {
 	s := newStage(t, func(o *Options) { o.Certificate = CertificateKubelet })
-	clients, err := kubernetes.NewForConfig(s.here.Config)
+	clients, err := kubernetes.NewForConfig(s.consumer.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.run()
 	judge(t, clients, nextRequest(t, clients, s.node, s.options.NodeIP), certv1.CertificateDenied)
 	s.event(s.virtualNode(), "ServingCertificateFailed", "as the test says")
-	eventually(s, s.here, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}, nodeReady(corev1.ConditionTrue))
+	eventually(s, s.consumer, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}, nodeReady(corev1.ConditionTrue))
 }
 
-func TestCertificatesAreAskedForInPeace(t *testing.T) {
+func TestServingCertificateBackoff(t *testing.T) {
 	retry, tries := certificateRetry(), 0
 	for spent := time.Duration(0); spent < time.Hour; spent += retry.Step() {
 		tries++
@@ -122,7 +122,7 @@ func TestCertificatesAreAskedForInPeace(t *testing.T) {
 	}
 }
 
-func TestPortResistsBadClients(t *testing.T) {
+func TestServingBadClients(t *testing.T) {
 	address := startKubelet(t, nil)
 	trusting := func(edit func(*tls.Config)) *tls.Config {
 		cfg := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}}

@@ -25,14 +25,14 @@ type comparisonBasis struct {
 // isUpToDate reports whether the present ShadowPod was made from, or found equal to, the present inputs.
 func (k *podKind) isUpToDate(it *podItem, shadow metav1.Object) (right bool) {
 	if basis, ok := it.comparisonBasis(shadow); ok {
-		k.memory.withState(it.local, func(m *podState) { right = m.applied == basis })
+		k.states.withState(it.local, func(m *podState) { right = m.applied == basis })
 	}
 	return right
 }
 
-func (k *podKind) keepRight(it *podItem, shadow metav1.Object) {
+func (k *podKind) setComparisonBasis(it *podItem, shadow metav1.Object) {
 	if basis, ok := it.comparisonBasis(shadow); ok {
-		k.memory.withState(it.local, func(m *podState) { m.applied = basis })
+		k.states.withState(it.local, func(m *podState) { m.applied = basis })
 	}
 }
 

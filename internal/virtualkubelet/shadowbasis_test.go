@@ -52,7 +52,7 @@ func TestComparisonBasis(t *testing.T) {
 
 // An API server before 1.33 counts no generations of pods.
 func TestComparisonBasisWithoutGeneration(t *testing.T) {
-	k := &podKind{memory: newMemory(time.Now)}
+	k := &podKind{states: newPodStates(time.Now)}
 	it := func(image string) *podItem {
 		return &podItem{
 			local: &corev1.Pod{
@@ -63,7 +63,7 @@ func TestComparisonBasisWithoutGeneration(t *testing.T) {
 		}
 	}
 	before, after := it("one"), it("two")
-	k.keepRight(before, before.shadow)
+	k.setComparisonBasis(before, before.shadow)
 	if again := it("one"); !k.isUpToDate(again, again.shadow) {
 		t.Error("it is read and compared at each turn")
 	}
@@ -74,10 +74,10 @@ func TestComparisonBasisWithoutGeneration(t *testing.T) {
 
 // What making a ShadowPod answers is enough to know it again when the cache has it.
 func TestShadowPodUpToDateWhenCreated(t *testing.T) {
-	k := &podKind{memory: newMemory(time.Now)}
+	k := &podKind{states: newPodStates(time.Now)}
 	made := metav1.ObjectMeta{Generation: 1, ResourceVersion: "5", Labels: map[string]string{"a": "1"}, Annotations: map[string]string{"b": "2"}}
 	it := &podItem{local: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "p", UID: "u", Generation: 1}}}
-	k.keepRight(it, &metav1.PartialObjectMetadata{ObjectMeta: *made.DeepCopy()})
+	k.setComparisonBasis(it, &metav1.PartialObjectMetadata{ObjectMeta: *made.DeepCopy()})
 	shadow := &offv1beta1.ShadowPod{ObjectMeta: *made.DeepCopy()}
 	shadow.ResourceVersion, shadow.Status.Phase = "9", corev1.PodRunning
 	if !k.isUpToDate(it, shadow) {

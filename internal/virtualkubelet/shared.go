@@ -28,7 +28,7 @@ func (p *process) reflectShared(ctx context.Context) error {
 	add(p.options.ConfigMaps.Workers, newCopyKind(p, cm), cm)
 	add(p.options.Secrets.Workers, newCopyKind(p, secret), secret)
 	add(p.options.Ingresses.Workers, newCopyKind(p, ingress), ingress)
-	service, slice := serviceKind(p.options, p.twins.Twin), endpointSlices(p.options, p.network.addressesIn)
+	service, slice := serviceKind(p.options, p.namespaces.RemoteOf), endpointSlices(p.options, p.network.addressesIn)
 	add(p.options.Services.Workers, newCopyKind(p, service), service)
 	add(p.options.EndpointSlices.Workers, slice.withWatches(newCopyKind(p, slice.copyKind)), slice)
 	if p.options.Events.Workers > 0 && len(about) > 0 {
@@ -73,8 +73,8 @@ func (p *process) podEvents() (record.EventRecorder, []multicluster.Kind) {
 	back := podEvents(p.options)
 	say := func(pod types.NamespacedName, text string) {
 		back.rememberText(pod, text)
-		if twin, ok := p.twins.Twin(pod.Namespace); ok {
-			p.pods.Load().Enqueue(eventsKind, multicluster.Pair{Local: pod.Namespace, Remote: twin}, involvedIn(podKindName, pod.Name))
+		if remoteNamespace, ok := p.namespaces.RemoteOf(pod.Namespace); ok {
+			p.pods.Load().Enqueue(eventsKind, multicluster.Pair{Local: pod.Namespace, Remote: remoteNamespace}, involvedIn(podKindName, pod.Name))
 		}
 	}
 	return mergedEvents{EventRecorder: recorder, say: say}, []multicluster.Kind{back.engineKind()}

@@ -29,9 +29,9 @@ func (s *stage) letIn(user string) *rbacv1.ClusterRoleBinding {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
 	}
-	s.create(s.there, binding)
+	s.create(s.provider, binding)
 	t := s.t
-	t.Cleanup(func() { _ = s.there.Client.Delete(context.Background(), binding.DeepCopy()) }) // may be gone already
+	t.Cleanup(func() { _ = s.provider.Client.Delete(context.Background(), binding.DeepCopy()) }) // may be gone already
 	return binding
 }
 
@@ -40,19 +40,19 @@ func (s *stage) second(kubeconfig []byte) Options {
 	s.t.Helper()
 	o := s.options
 	o.Node, o.PodName, o.ListenPort = s.node+"-b", "b", testkit.Port(s.t)
-	s.create(s.here, &corev1.Secret{
+	s.create(s.consumer, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "kubeconfig-b", Namespace: s.tenant}, Data: map[string][]byte{names.KubeconfigKey: kubeconfig},
 	})
-	vn := eventually(s, s.here, s.virtualNode(), exists)
-	s.create(s.here, &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Name: o.Node, Namespace: s.tenant}, Spec: *vn.Spec.DeepCopy()})
-	s.patch(s.here, &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Name: o.Node, Namespace: s.tenant}},
+	vn := eventually(s, s.consumer, s.virtualNode(), exists)
+	s.create(s.consumer, &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Name: o.Node, Namespace: s.tenant}, Spec: *vn.Spec.DeepCopy()})
+	s.patch(s.consumer, &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Name: o.Node, Namespace: s.tenant}},
 		`{"spec":{"kubeconfigSecretRef":{"name":"kubeconfig-b"}}}`)
 	return o
 }
 
 func (s *stage) holder() string {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: sharedLease, Namespace: s.tenant}}
-	held := eventually(s, s.here, lease, func(l *coordinationv1.Lease) error {
+	held := eventually(s, s.consumer, lease, func(l *coordinationv1.Lease) error {
 		if l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity == "" {
 			return errors.New("nobody reflects what is shared")
 		}
@@ -62,7 +62,7 @@ func (s *stage) holder() string {
 	return node
 }
 
-func TestAVirtualNodeThatIsRefusedHandsOverWhatIsShared(t *testing.T) {
+func TestSharedLeaseHandover(t *testing.T) {
 	s := newStage(t, func(o *Options) {
 		electing(o)
 		o.PodName = "a"
@@ -71,9 +71,9 @@ func TestAVirtualNodeThatIsRefusedHandsOverWhatIsShared(t *testing.T) {
 	one, two := testkit.UniqueID(), testkit.UniqueID()
 	let := s.letIn(one)
 	s.letIn(two)
-	s.useKubeconfig(testkit.Kubeconfig(t, s.there.User(t, one)))
+	s.useKubeconfig(testkit.Kubeconfig(t, s.provider.User(t, one)))
 	first := s.options
-	second := s.second(testkit.Kubeconfig(t, s.there.User(t, two)))
+	second := s.second(testkit.Kubeconfig(t, s.provider.User(t, two)))
 	s.run()
 	if got := s.holder(); got != first.Node {
 		t.Fatalf("%s reflects what is shared", got)
@@ -82,18 +82,18 @@ func TestAVirtualNodeThatIsRefusedHandsOverWhatIsShared(t *testing.T) {
 	s.run()
 	nodes := map[string]*corev1.Node{}
 	for _, name := range []string{first.Node, second.Node} {
-		nodes[name] = eventually(s, s.here, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, nodeReady(corev1.ConditionTrue))
+		nodes[name] = eventually(s, s.consumer, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, nodeReady(corev1.ConditionTrue))
 	}
 	copied := func(name string) {
 		s.t.Helper()
-		s.create(s.here, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.local}, Data: map[string]string{"for": "both"}})
-		eventually(s, s.there, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.twin}}, exists)
+		s.create(s.consumer, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.local}, Data: map[string]string{"for": "both"}})
+		eventually(s, s.provider, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.remoteNamespace}}, exists)
 	}
 	copied("before")
 
 	attached := func(lease string, to ...string) {
 		s.t.Helper()
-		eventually(s, s.here, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: lease, Namespace: s.tenant}}, func(l *coordinationv1.Lease) error {
+		eventually(s, s.consumer, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: lease, Namespace: s.tenant}}, func(l *coordinationv1.Lease) error {
 			var owners []string
 			for _, ref := range l.OwnerReferences {
 				owners = append(owners, ref.Kind+" "+ref.Name)
@@ -110,10 +110,10 @@ func TestAVirtualNodeThatIsRefusedHandsOverWhatIsShared(t *testing.T) {
 		attached(sharedLease, "VirtualNode "+first.Node)
 	})
 	s.step("the other one goes on with what is shared", func() {
-		if err := s.there.Client.Delete(s.t.Context(), let); err != nil {
+		if err := s.provider.Client.Delete(s.t.Context(), let); err != nil {
 			s.t.Fatal(err)
 		}
-		eventually(s, s.here, nodes[first.Node], func(n *corev1.Node) error {
+		eventually(s, s.consumer, nodes[first.Node], func(n *corev1.Node) error {
 			for _, c := range n.Status.Conditions {
 				if c.Type == corev1.NodeReady && c.Status == corev1.ConditionFalse && c.Reason == "CredentialsRefused" {
 					return nil
@@ -128,21 +128,21 @@ func TestAVirtualNodeThatIsRefusedHandsOverWhatIsShared(t *testing.T) {
 		attached(sharedLease, "VirtualNode "+first.Node, "VirtualNode "+second.Node)
 	})
 	s.step("a node that is let in again is ready again", func() {
-		s.create(s.there, &rbacv1.ClusterRoleBinding{
+		s.create(s.provider, &rbacv1.ClusterRoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: let.Name + "-back"}, RoleRef: let.RoleRef, Subjects: let.Subjects,
 		})
-		eventually(s, s.here, nodes[first.Node], nodeReady(corev1.ConditionTrue))
+		eventually(s, s.consumer, nodes[first.Node], nodeReady(corev1.ConditionTrue))
 	})
 }
 
-func TestTheNodeOfAWithdrawnSliceStaysReadyAndTakesNoNewPods(t *testing.T) {
+func TestNodeWithdrawnSlice(t *testing.T) {
 	s := newStage(t, nil)
 	s.run()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}
-	eventually(s, s.here, node, nodeReady(corev1.ConditionTrue))
+	eventually(s, s.consumer, node, nodeReady(corev1.ConditionTrue))
 	s.pod(s.local, "web")
-	s.runRemotely(eventually(s, s.there, s.shadow("web"), exists), "10.7.0.9")
-	eventually(s, s.here, s.localPod("web"), isReady(corev1.ConditionTrue))
+	s.runRemotely(eventually(s, s.provider, s.shadow("web"), exists), "10.7.0.9")
+	eventually(s, s.consumer, s.localPod("web"), isReady(corev1.ConditionTrue))
 	looks := func(want string, taint bool) func(*corev1.Node) error {
 		return func(n *corev1.Node) error {
 			c, _ := conditionOf(n, "ResourceSliceWithdrawn")
@@ -158,11 +158,11 @@ func TestTheNodeOfAWithdrawnSliceStaysReadyAndTakesNoNewPods(t *testing.T) {
 			return nodeReady(corev1.ConditionTrue)(n)
 		}
 	}
-	s.patch(s.here, s.virtualNode(), `{"metadata":{"annotations":{"liqo.io/withdrawn":"the tenant is drained"}}}`)
-	eventually(s, s.here, node, looks("True Withdrawn The ResourceSlice of this node accepts no more pods: the tenant is drained", true))
-	if err := isReady(corev1.ConditionTrue)(eventually(s, s.here, s.localPod("web"), exists)); err != nil {
+	s.patch(s.consumer, s.virtualNode(), `{"metadata":{"annotations":{"liqo.io/withdrawn":"the tenant is drained"}}}`)
+	eventually(s, s.consumer, node, looks("True Withdrawn The ResourceSlice of this node accepts no more pods: the tenant is drained", true))
+	if err := isReady(corev1.ConditionTrue)(eventually(s, s.consumer, s.localPod("web"), exists)); err != nil {
 		t.Error(err)
 	}
-	s.patch(s.here, s.virtualNode(), `{"metadata":{"annotations":{"liqo.io/withdrawn":null}}}`)
-	eventually(s, s.here, node, looks("  ", false))
+	s.patch(s.consumer, s.virtualNode(), `{"metadata":{"annotations":{"liqo.io/withdrawn":null}}}`)
+	eventually(s, s.consumer, node, looks("  ", false))
 }

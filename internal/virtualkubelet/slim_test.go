@@ -47,7 +47,7 @@ func onePod(change func(*corev1.Pod)) *corev1.Pod {
 	return pod
 }
 
-func TestASlimRemotePodTellsTheSame(t *testing.T) {
+func TestSlimRemote(t *testing.T) {
 	target := translate.Target{Origin: "rome", Destination: "milan", Node: "milan"}
 	for name, change := range map[string]func(*corev1.Pod){
 		"running": nil,
@@ -82,7 +82,7 @@ func TestASlimRemotePodTellsTheSame(t *testing.T) {
 	}
 }
 
-func TestASlimLocalPodTellsWhoseItIs(t *testing.T) {
+func TestSlimLocal(t *testing.T) {
 	for name, change := range map[string]func(*corev1.Pod){
 		"of a DaemonSet":                nil,
 		"of a DaemonSet that may":       func(p *corev1.Pod) { p.Spec.Tolerations = []corev1.Toleration{{Key: names.VirtualNodeTaint}} },

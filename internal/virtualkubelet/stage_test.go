@@ -33,34 +33,34 @@ const patience = 15 * time.Second
 
 // stage is a consumer and a provider with one virtual node and one offloaded namespace; the test plays the provider.
 type stage struct {
-	t                *testing.T
-	here, there      *testkit.ControlPlane
-	tenant           string
-	node             string
-	local, twin      string
-	options          Options
-	consumer, remote liqov1beta1.ClusterID
+	t                      *testing.T
+	consumer, provider     *testkit.ControlPlane
+	tenant                 string
+	node                   string
+	local, remoteNamespace string
+	options                Options
+	consumerID, providerID liqov1beta1.ClusterID
 }
 
 func newStage(t *testing.T, edit func(o *Options)) *stage {
 	t.Helper()
 	s := &stage{
-		t: t, consumer: "rome", remote: "milan",
-		here:  testkit.Cluster(t, testkit.WithControllers("root-ca-certificate-publisher-controller")),
-		there: testkit.SecondCluster(t, testkit.WithControllers("root-ca-certificate-publisher-controller")),
+		t: t, consumerID: "rome", providerID: "milan",
+		consumer: testkit.Cluster(t, testkit.WithControllers("root-ca-certificate-publisher-controller")),
+		provider: testkit.SecondCluster(t, testkit.WithControllers("root-ca-certificate-publisher-controller")),
 	}
-	s.tenant = testkit.Namespace(t, s.here, "tenant", nil)
-	s.local = testkit.Namespace(t, s.here, "web", nil)
-	s.twin = testkit.Namespace(t, s.there, "web-twin", nil)
+	s.tenant = testkit.Namespace(t, s.consumer, "tenant", nil)
+	s.local = testkit.Namespace(t, s.consumer, "web", nil)
+	s.remoteNamespace = testkit.Namespace(t, s.provider, "web-twin", nil)
 	s.node = s.tenant
-	s.create(s.here, &corev1.Secret{
+	s.create(s.consumer, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "kubeconfig", Namespace: s.tenant},
-		Data:       map[string][]byte{names.KubeconfigKey: testkit.Kubeconfig(t, s.there.User(t, "slice", "system:masters"))},
+		Data:       map[string][]byte{names.KubeconfigKey: testkit.Kubeconfig(t, s.provider.User(t, "slice", "system:masters"))},
 	})
-	s.create(s.here, &offv1beta1.VirtualNode{
+	s.create(s.consumer, &offv1beta1.VirtualNode{
 		ObjectMeta: metav1.ObjectMeta{Name: s.node, Namespace: s.tenant},
 		Spec: offv1beta1.VirtualNodeSpec{
-			ClusterID: s.remote, KubeconfigSecretRef: &corev1.LocalObjectReference{Name: "kubeconfig"},
+			ClusterID: s.providerID, KubeconfigSecretRef: &corev1.LocalObjectReference{Name: "kubeconfig"},
 			Labels:         map[string]string{"zone": "north"},
 			StorageClasses: []liqov1beta1.StorageType{{StorageClassName: "fast", Default: true}},
 			ResourceQuota: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{
@@ -68,10 +68,10 @@ func newStage(t *testing.T, edit func(o *Options)) *stage {
 			}},
 		},
 	})
-	s.mapNamespaces(map[string]offv1beta1.RemoteNamespaceStatus{s.local: {RemoteNamespace: s.twin, Phase: offv1beta1.MappingAccepted}})
+	s.mapNamespaces(map[string]offv1beta1.RemoteNamespaceStatus{s.local: {RemoteNamespace: s.remoteNamespace, Phase: offv1beta1.MappingAccepted}})
 	s.options = Options{
-		AllowLoopbackPeers: true, Config: s.here.Config, Node: s.node, NodeIP: netip.MustParseAddr("127.0.0.1"), TenantNamespace: s.tenant,
-		ClusterID: s.consumer, Provider: s.remote, CreateNode: true, PingInterval: 200 * time.Millisecond, PingTimeout: 5 * time.Second,
+		AllowLoopbackPeers: true, Config: s.consumer.Config, Node: s.node, NodeIP: netip.MustParseAddr("127.0.0.1"), TenantNamespace: s.tenant,
+		ClusterID: s.consumerID, Provider: s.providerID, CreateNode: true, PingInterval: 200 * time.Millisecond, PingTimeout: 5 * time.Second,
 		Certificate: CertificateSelfSigned, ListenPort: testkit.Port(t), HealthAddress: "0", RepeatNames: true,
 	}
 	if edit != nil {
@@ -131,22 +131,22 @@ func (s *stage) mapNamespaces(current map[string]offv1beta1.RemoteNamespaceStatu
 func (s *stage) mapNamespacesAs(desired map[string]string, current map[string]offv1beta1.RemoteNamespaceStatus) {
 	s.t.Helper()
 	nm := &offv1beta1.NamespaceMap{}
-	key := client.ObjectKey{Namespace: s.tenant, Name: string(s.remote)}
-	if err := s.here.Client.Get(s.t.Context(), key, nm); apierrors.IsNotFound(err) {
+	key := client.ObjectKey{Namespace: s.tenant, Name: string(s.providerID)}
+	if err := s.consumer.Client.Get(s.t.Context(), key, nm); apierrors.IsNotFound(err) {
 		nm.Namespace, nm.Name = key.Namespace, key.Name
-		nm.Labels = map[string]string{names.RemoteClusterID: string(s.remote)}
+		nm.Labels = map[string]string{names.RemoteClusterID: string(s.providerID)}
 		nm.Spec.DesiredMapping = desired
-		s.create(s.here, nm)
+		s.create(s.consumer, nm)
 	} else if err != nil {
 		s.t.Fatal(err)
 	} else {
 		nm.Spec.DesiredMapping = desired
-		if err := s.here.Client.Update(s.t.Context(), nm); err != nil {
+		if err := s.consumer.Client.Update(s.t.Context(), nm); err != nil {
 			s.t.Fatalf("asking for namespaces: %v", err)
 		}
 	}
 	nm.Status.CurrentMapping = current
-	if err := s.here.Client.Status().Update(s.t.Context(), nm); err != nil {
+	if err := s.consumer.Client.Status().Update(s.t.Context(), nm); err != nil {
 		s.t.Fatalf("writing the mapping: %v", err)
 	}
 }
@@ -162,7 +162,7 @@ func (s *stage) create(c *testkit.ControlPlane, obj client.Object) {
 func (s *stage) pod(namespace, name string) *corev1.Pod {
 	s.t.Helper()
 	pod := s.newPod(namespace, name)
-	s.create(s.here, pod)
+	s.create(s.consumer, pod)
 	return pod
 }
 
@@ -202,7 +202,7 @@ func (s *stage) gone(c *testkit.ControlPlane, obj client.Object) {
 }
 
 func (s *stage) shadow(name string) *offv1beta1.ShadowPod {
-	return &offv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.twin}}
+	return &offv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.remoteNamespace}}
 }
 
 // runRemotely makes the pod of a ShadowPod, as the provider does, and reports it running.
@@ -213,7 +213,7 @@ func (s *stage) runRemotely(shadow *offv1beta1.ShadowPod, podIP string) *corev1.
 		Spec:       *shadow.Spec.Pod.DeepCopy(),
 	}
 	pod.Spec.NodeName = "somewhere" // a pod of no node is deleted at once
-	s.create(s.there, pod)
+	s.create(s.provider, pod)
 	s.report(pod, corev1.PodStatus{
 		Phase: corev1.PodRunning, PodIP: podIP, PodIPs: []corev1.PodIP{{IP: podIP}, {IP: "fd00::7"}}, HostIP: "192.0.2.1", HostIPs: []corev1.HostIP{{IP: "192.0.2.1"}},
 		Conditions:        []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
@@ -226,7 +226,7 @@ func (s *stage) report(pod *corev1.Pod, status corev1.PodStatus) {
 	s.t.Helper()
 	status.QOSClass = pod.Status.QOSClass
 	pod.Status = status
-	if err := s.there.Client.Status().Update(s.t.Context(), pod); err != nil {
+	if err := s.provider.Client.Status().Update(s.t.Context(), pod); err != nil {
 		s.t.Fatalf("reporting the remote pod: %v", err)
 	}
 }
@@ -236,7 +236,7 @@ func (s *stage) event(obj client.Object, reason, text string) {
 	s.t.Helper()
 	testkit.Eventually(s.t, limit, func() error {
 		var list corev1.EventList
-		if err := s.here.Client.List(s.t.Context(), &list, client.InNamespace(obj.GetNamespace())); err != nil {
+		if err := s.consumer.Client.List(s.t.Context(), &list, client.InNamespace(obj.GetNamespace())); err != nil {
 			return err
 		}
 		for _, e := range list.Items {

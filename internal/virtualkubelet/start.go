@@ -64,18 +64,18 @@ func (p *process) runConnected(ctx context.Context) error {
 	}
 	recorder, kinds := p.podEvents()
 	pods := &podKind{
-		options: p.options, patch: p.offloadingPatch, generation: p.specGeneration, user: p.remoteUser, ips: p.network.podIPs, home: p.network.readHome,
-		events: newEventLog(recorder), available: p.available, memory: newMemory(time.Now), hurry: p.prioritize,
+		options: p.options, patch: p.offloadingPatch, generation: p.specGeneration, user: p.remoteUser, ips: p.network.podIPs, route: p.network.readRoute,
+		events: newEventLog(recorder), available: p.available, states: newPodStates(time.Now), prioritize: p.prioritize,
 	}
 	engine, err := p.newEngine(append(kinds, pods.engineKind())...)
 	if err != nil {
 		return err
 	}
 	p.pods.Store(engine)
-	p.twins.Attach(&pods.roots)
-	defer p.twins.Detach(&pods.roots)
-	p.twins.Attach(&pods.references)
-	defer p.twins.Detach(&pods.references)
+	p.namespaces.Attach(&pods.roots)
+	defer p.namespaces.Detach(&pods.roots)
+	p.namespaces.Attach(&pods.references)
+	defer p.namespaces.Detach(&pods.references)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		p.awaitSync(ctx, engine)
@@ -84,7 +84,7 @@ func (p *process) runConnected(ctx context.Context) error {
 	group.Go(func() error { return lease.runRenewal(ctx) })
 	group.Go(func() error { return p.runEngine(ctx, engine) })
 	if p.options.APIServerSupport {
-		group.Go(func() error { return pods.memory.runRenewals(ctx, p.lookAgain) })
+		group.Go(func() error { return pods.states.runRenewals(ctx, p.lookAgain) })
 	}
 	group.Go(func() error { return p.runShared(ctx) })
 	defer p.conn.Load().Close()
@@ -100,7 +100,7 @@ const settleInterval = 50 * time.Millisecond
 func (p *process) awaitSync(ctx context.Context, engine *multicluster.Engine) {
 	ctx, cancel := context.WithTimeout(ctx, p.options.NodeLeaseDuration/2)
 	defer cancel()
-	for !p.twins.Synced(engine, podsKind) {
+	for !p.namespaces.Synced(engine, podsKind) {
 		select {
 		case <-ctx.Done():
 			return
@@ -121,8 +121,8 @@ func (p *process) meetClusters() error {
 	if err != nil {
 		return fmt.Errorf("preparing this cluster: %w", err)
 	}
-	p.here = &kube.Cluster{Config: budget, HTTP: limited, Mapper: p.mgr.GetRESTMapper(), Scheme: kube.Scheme, Extends: there.Budget}
-	p.there = &there
+	p.localCluster = &kube.Cluster{Config: budget, HTTP: limited, Mapper: p.mgr.GetRESTMapper(), Scheme: kube.Scheme, Extends: there.Budget}
+	p.remoteCluster = &there
 	return nil
 }
 
@@ -135,7 +135,7 @@ const minObjectSize = 1 << 10
 
 func (p *process) newEngine(kinds ...multicluster.Kind) (*multicluster.Engine, error) {
 	engine, err := multicluster.New(multicluster.Options{
-		Local: p.localConfig(), Remote: p.conn.Load(), LocalCluster: p.here, RemoteCluster: p.there, Kinds: kinds,
+		Local: p.localConfig(), Remote: p.conn.Load(), LocalCluster: p.localCluster, RemoteCluster: p.remoteCluster, Kinds: kinds,
 		FieldManager: names.ReflectionFieldManager, Log: p.options.Log, Peer: string(p.options.Provider), Handled: p.countItem,
 	})
 	if err != nil {
@@ -145,8 +145,8 @@ func (p *process) newEngine(kinds ...multicluster.Kind) (*multicluster.Engine, e
 }
 
 func (p *process) runEngine(ctx context.Context, engine *multicluster.Engine) error {
-	p.twins.Attach(engine)
-	defer p.twins.Detach(engine)
+	p.namespaces.Attach(engine)
+	defer p.namespaces.Detach(engine)
 	return engine.Run(ctx)
 }
 
@@ -259,7 +259,7 @@ func (p *process) openKubelet(ctx context.Context) (serveIt func(context.Context
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	api := &kubeletAPI{find: p.findPod, list: p.listPods, twin: p.twins.Twin, send: p.sendToLeader, log: p.options.Log}
+	api := &kubeletAPI{find: p.findPod, list: p.listPods, remoteNamespace: p.namespaces.RemoteOf, send: p.sendToLeader, log: p.options.Log}
 	return func(ctx context.Context) error {
 		return serveTLS(ctx, listener, gate.wrapHandler(api.newHandler()), certs)
 	}, nil

@@ -57,7 +57,7 @@ func TestStatusWriterStartDelay(t *testing.T) {
 			remote := &corev1.Pod{Status: *local.Status.DeepCopy()}
 			c.change(local, remote)
 			now := time.Unix(0, 0)
-			m := newMemory(func() time.Time { return now })
+			m := newPodStates(func() time.Time { return now })
 			starting := isStarting(local, remote)
 			if starting == c.due {
 				t.Fatalf("starting: %t", starting)
@@ -78,7 +78,7 @@ func TestStatusWriterStartDelay(t *testing.T) {
 }
 
 func TestStatusWriterUnscheduledPod(t *testing.T) {
-	k := &podKind{memory: newMemory(time.Now), events: newEventLog(record.NewFakeRecorder(1)), options: Options{DisableIPReflection: true}, available: &availability{}}
+	k := &podKind{states: newPodStates(time.Now), events: newEventLog(record.NewFakeRecorder(1)), options: Options{DisableIPReflection: true}, available: &availability{}}
 	it := &podItem{Item: &multicluster.Item{}, local: &corev1.Pod{}, remote: &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending}}}
 	if err := k.reflectStatus(t.Context(), it); err != nil { // a write would panic without a client
 		t.Error(err)
@@ -104,7 +104,7 @@ func TestStatusWriterBatches(t *testing.T) {
 			start := time.Unix(1000, 0)
 			at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
 			now := start
-			m := newMemory(func() time.Time { return now })
+			m := newPodStates(func() time.Time { return now })
 			gone := make([]time.Time, len(c.due))
 			for ms := range 3000 {
 				now = at(ms)
@@ -130,7 +130,7 @@ func TestStatusWriterBatches(t *testing.T) {
 
 func TestStatusWriterWaitsOnce(t *testing.T) {
 	now := time.Unix(1000, 0)
-	m := newMemory(func() time.Time { return now })
+	m := newPodStates(func() time.Time { return now })
 	if after := m.untilDue(namedPod("first"), false); after > 0 {
 		t.Fatal("due after", after)
 	}
@@ -150,7 +150,7 @@ func TestStatusWriterWaitsOnce(t *testing.T) {
 // A machine with too much to do takes longer than a batch until it is a pod's turn again, and has others to write all the time.
 func TestStatusWriterLateStatus(t *testing.T) {
 	now := time.Unix(1000, 0)
-	m := newMemory(func() time.Time { return now })
+	m := newPodStates(func() time.Time { return now })
 	_, waits := m.untilDue(namedPod("first"), false), m.untilDue(namedPod("late"), false)
 	if waits == 0 {
 		t.Fatal("the second does not wait")
@@ -166,7 +166,7 @@ func TestStatusWriterLateStatus(t *testing.T) {
 
 func TestStatusWriterClearDue(t *testing.T) {
 	now := time.Unix(1000, 0)
-	m := newMemory(func() time.Time { return now })
+	m := newPodStates(func() time.Time { return now })
 	_, waits := m.untilDue(namedPod("first"), false), m.untilDue(namedPod("second"), false)
 	if waits == 0 {
 		t.Fatal("the second does not wait")
@@ -183,7 +183,7 @@ func TestStatusWriterClearDue(t *testing.T) {
 
 func TestStatusWriterMissedBatch(t *testing.T) {
 	now := time.Unix(1000, 0)
-	m := newMemory(func() time.Time { return now })
+	m := newPodStates(func() time.Time { return now })
 	_, waits := m.untilDue(namedPod("first"), false), m.untilDue(namedPod("second"), false)
 	if waits == 0 {
 		t.Fatal("the second does not wait")
@@ -204,7 +204,7 @@ func TestStatusWriterCacheLag(t *testing.T) {
 	pod.Spec = corev1.PodSpec{AutomountServiceAccountToken: new(false), Containers: []corev1.Container{{Name: "c", Image: "i"}}}
 	testkit.Create(t, c.Client, pod)
 	now := time.Now()
-	m := newMemory(func() time.Time { now = now.Add(batchInterval); return now })
+	m := newPodStates(func() time.Time { now = now.Add(batchInterval); return now })
 	cached := pod.DeepCopy()
 	send := func(message string) string {
 		t.Helper()

@@ -73,11 +73,11 @@ func (s *stage) newRemoteKubelet() *remoteKubelet {
 		s.t.Fatal(err)
 	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "somewhere"}}
-	s.create(s.there, node)
-	s.t.Cleanup(func() { _ = s.there.Client.Delete(context.Background(), node) })
+	s.create(s.provider, node)
+	s.t.Cleanup(func() { _ = s.provider.Client.Delete(context.Background(), node) })
 	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address.Hostname()}}
 	node.Status.DaemonEndpoints.KubeletEndpoint.Port = int32(port)
-	if err := s.there.Client.Status().Update(s.t.Context(), node); err != nil {
+	if err := s.provider.Client.Status().Update(s.t.Context(), node); err != nil {
 		s.t.Fatal(err)
 	}
 	return k
@@ -234,7 +234,7 @@ type way struct {
 
 // ways are all by which clients come: kubectl by way of the API server, and others to the port itself.
 func (s *stage) ways() []way {
-	direct := rest.CopyConfig(s.here.Config)
+	direct := rest.CopyConfig(s.consumer.Config)
 	direct.CAData, direct.Insecure = nil, true
 	port := func(subresource string) string {
 		path := fmt.Sprintf("https://127.0.0.1:%d/%s/%s/web", s.options.ListenPort, subresource, s.local)
@@ -244,11 +244,11 @@ func (s *stage) ways() []way {
 		return path
 	}
 	server := func(subresource string) string {
-		return fmt.Sprintf("%s/api/v1/namespaces/%s/pods/web/%s", s.here.Config.Host, s.local, strings.ToLower(subresource))
+		return fmt.Sprintf("%s/api/v1/namespaces/%s/pods/web/%s", s.consumer.Config.Host, s.local, strings.ToLower(subresource))
 	}
 	return []way{
-		{"API server, websocket", s.here.Config, server, false, true},
-		{"API server, SPDY", s.here.Config, server, false, false},
+		{"API server, websocket", s.consumer.Config, server, false, true},
+		{"API server, SPDY", s.consumer.Config, server, false, false},
 		{"port, websocket", direct, port, true, true},
 		{"port, SPDY", direct, port, true, false},
 	}
@@ -292,7 +292,7 @@ func running(t *testing.T) (*stage, *remoteKubelet) {
 	s := newStage(t, nil)
 	k := s.newRemoteKubelet()
 	s.run()
-	eventually(s, s.here, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}, nodeReady(corev1.ConditionTrue))
+	eventually(s, s.consumer, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}, nodeReady(corev1.ConditionTrue))
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: s.local},
 		Spec: corev1.PodSpec{
@@ -301,9 +301,9 @@ func running(t *testing.T) (*stage, *remoteKubelet) {
 			Tolerations:    []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
 		},
 	}
-	s.create(s.here, pod)
-	s.runRemotely(eventually(s, s.there, s.shadow("web"), exists), "10.7.0.9")
-	eventually(s, s.here, s.localPod("web"), phaseIs(corev1.PodRunning))
+	s.create(s.consumer, pod)
+	s.runRemotely(eventually(s, s.provider, s.shadow("web"), exists), "10.7.0.9")
+	eventually(s, s.consumer, s.localPod("web"), phaseIs(corev1.PodRunning))
 	return s, k
 }
 
@@ -315,7 +315,7 @@ func noise(size int) []byte {
 	return out
 }
 
-func TestCommandsRunAsOnAnyNode(t *testing.T) {
+func TestStreamsExec(t *testing.T) {
 	s, k := running(t)
 	for _, w := range s.ways() {
 		s.step(w.name, func() {
@@ -434,7 +434,7 @@ func within[T any](t *testing.T, c <-chan T) (got T) {
 	return got
 }
 
-func TestPortsAreForwardedAsOnAnyNode(t *testing.T) {
+func TestStreamsPortForward(t *testing.T) {
 	s, _ := running(t)
 	for _, w := range s.ways() {
 		if w.direct && w.websocket {
@@ -516,9 +516,9 @@ func (s *stage) dial(port uint16) *net.TCPConn {
 	return conn.(*net.TCPConn)
 }
 
-func TestLogsAreReadAsOnAnyNode(t *testing.T) {
+func TestStreamsLogs(t *testing.T) {
 	s, k := running(t)
-	clients, err := kubernetes.NewForConfig(s.here.Config)
+	clients, err := kubernetes.NewForConfig(s.consumer.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -565,7 +565,7 @@ func TestLogsAreReadAsOnAnyNode(t *testing.T) {
 		if !apierrors.IsBadRequest(err) || strings.TrimSpace(err.Error()) != `previous terminated container "main" in pod "web" not found` {
 			s.t.Errorf("got %v", err)
 		}
-		c := clientOf(s.t, s.here.Config)
+		c := clientOf(s.t, s.consumer.Config)
 		base := fmt.Sprintf("https://127.0.0.1:%d/containerLogs/%s/", s.options.ListenPort, s.local)
 		for path, want := range map[string]struct {
 			status int
@@ -638,7 +638,7 @@ func TestLogsAreReadAsOnAnyNode(t *testing.T) {
 		}
 		<-k.asked
 		s.pod(s.local, "another")
-		eventually(s, s.there, s.shadow("another"), exists)
+		eventually(s, s.provider, s.shadow("another"), exists)
 		cancel()
 		for _, stream := range slow {
 			_ = stream.Close()
@@ -647,21 +647,21 @@ func TestLogsAreReadAsOnAnyNode(t *testing.T) {
 	})
 	s.step("of an ephemeral container", func() {
 		k.answerLogs(line("debugging\n"))
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: s.twin}}
-		eventually(s, s.there, pod, exists)
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: s.remoteNamespace}}
+		eventually(s, s.provider, pod, exists)
 		pod.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{
 			Name: "debug", Image: "web:1", ImagePullPolicy: corev1.PullIfNotPresent, TerminationMessagePolicy: corev1.TerminationMessageReadFile,
 		}}}
-		if err := s.there.Client.SubResource("ephemeralcontainers").Update(s.t.Context(), pod); err != nil {
+		if err := s.provider.Client.SubResource("ephemeralcontainers").Update(s.t.Context(), pod); err != nil {
 			s.t.Fatal(err)
 		}
 		path := fmt.Sprintf("https://127.0.0.1:%d/containerLogs/%s/web/debug", s.options.ListenPort, s.local)
-		if status, text := ask(s.t, clientOf(s.t, s.here.Config), "GET", path); status != 200 || text != "debugging\n" {
+		if status, text := ask(s.t, clientOf(s.t, s.consumer.Config), "GET", path); status != 200 || text != "debugging\n" {
 			s.t.Errorf("got %d %s", status, text)
 		}
 	})
 	s.step("a pod that is gone over there", func() {
-		s.deleteNow(s.there, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: s.twin}})
+		s.deleteNow(s.provider, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: s.remoteNamespace}})
 		w := s.ways()[3]
 		err := w.stream(s.t.Context(), remotecommand.StreamOptions{Stdout: io.Discard}, "cat")
 		if !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), `pods "web" not found`) {

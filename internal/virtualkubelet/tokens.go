@@ -87,20 +87,20 @@ func (k *podKind) gatherTokens(it *podItem) error {
 }
 
 // asksForTokens reports whether tokens are to be sent with the pod.
-func (it *podItem) asksForTokens() bool { return len(it.target.TokensAsked(it.local)) > 0 }
+func (it *podItem) asksForTokens() bool { return len(it.target.TokenRequests(it.local)) > 0 }
 
-// goHome decides how a pod that is to be created reaches the API server of this cluster, and has its tokens issued.
-func (k *podKind) goHome(ctx context.Context, it *podItem) error {
-	home, works, err := k.home(ctx)
+// readRoute decides how a pod that is to be created reaches the API server of this cluster, and has its tokens issued.
+func (k *podKind) readRoute(ctx context.Context, it *podItem) error {
+	route, works, err := k.route(ctx)
 	switch {
-	case translate.AccessOf(it.local, &translate.Home{}) != translate.AccessHome:
+	case translate.AccessOf(it.local, &translate.APIServerRoute{}) != translate.AccessConsumer:
 		return nil // it opted out
 	case err != nil && !(kube.IsWait(err) && !it.asksForTokens()):
 		return err
-	case home == nil:
+	case route == nil:
 		return nil
 	}
-	it.home, it.noWay = home, !works
+	it.route, it.routeDown = route, !works
 	if err := k.learnAudiences(ctx, it); err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (k *podKind) learnAudiences(ctx context.Context, it *podItem) error {
 		return nil
 	}
 	if len(k.audiences.knownNames()) == 0 {
-		request, err := k.requestToken(ctx, it, translate.TokenAsked{Lifetime: shortestLifetime})
+		request, err := k.requestToken(ctx, it, translate.TokenRequest{Lifetime: shortestLifetime})
 		if err != nil {
 			return err
 		}
@@ -145,7 +145,7 @@ func (k *podKind) learnAudiences(ctx context.Context, it *podItem) error {
 const shortestLifetime = 600
 
 // requestToken requests a token of a pod's ServiceAccount from the API server.
-func (k *podKind) requestToken(ctx context.Context, it *podItem, asked translate.TokenAsked) (*authenticationv1.TokenRequest, error) {
+func (k *podKind) requestToken(ctx context.Context, it *podItem, asked translate.TokenRequest) (*authenticationv1.TokenRequest, error) {
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 		ExpirationSeconds: &asked.Lifetime,
 		BoundObjectRef:    &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: it.local.Name, UID: it.local.UID},
@@ -163,12 +163,12 @@ func (k *podKind) requestToken(ctx context.Context, it *podItem, asked translate
 // renewLate handles a pod that was created while no path led to the API server, once a path does. A pod that the provider
 // refuses is requested again, with its tokens; others keep their projections, and an event records that.
 func (k *podKind) renewLate(ctx context.Context, it *podItem) error {
-	if it.shadow == nil || translate.HomeOf(it.shadow) != nil || !it.asksForTokens() ||
-		translate.AccessOf(it.local, &translate.Home{}) != translate.AccessHome {
+	if it.shadow == nil || translate.RouteOf(it.shadow) != nil || !it.asksForTokens() ||
+		translate.AccessOf(it.local, &translate.APIServerRoute{}) != translate.AccessConsumer {
 		return nil
 	}
-	home, _, err := k.home(ctx)
-	if home == nil || kube.IsWait(err) {
+	route, _, err := k.route(ctx)
+	if route == nil || kube.IsWait(err) {
 		return nil // a watch shows when there is one
 	}
 	if err != nil {
@@ -191,12 +191,12 @@ func (k *podKind) renewLate(ctx context.Context, it *podItem) error {
 
 // issueTokens requests the tokens of a pod from the API server, unless unsent tokens exist, or tokens were sent a moment ago.
 func (k *podKind) issueTokens(ctx context.Context, it *podItem) error {
-	now := k.memory.now()
+	now := k.states.now()
 	var have tokenMemory
-	k.memory.withState(it.local, func(m *podState) { have = m.tokens })
-	asked := it.target.TokensAsked(it.local)
+	k.states.withState(it.local, func(m *podState) { have = m.tokens })
+	asked := it.target.TokenRequests(it.local)
 	if it.projected != nil {
-		asked = slices.DeleteFunc(asked, func(a translate.TokenAsked) bool { return !it.projected.Has(a.Key) })
+		asked = slices.DeleteFunc(asked, func(a translate.TokenRequest) bool { return !it.projected.Has(a.Key) })
 	}
 	if len(asked) == 0 || have.issued != nil && now.Before(have.issued.Renew) || now.Before(have.sent.Add(tokensDelay)) {
 		return nil
@@ -212,7 +212,7 @@ func (k *podKind) issueTokens(ctx context.Context, it *podItem) error {
 		}
 		tokens.Add(it.local, a.Key, request.Status.Token, now, request.Status.ExpirationTimestamp.Time)
 	}
-	k.memory.withState(it.local, func(m *podState) { m.tokens.issued = tokens })
+	k.states.withState(it.local, func(m *podState) { m.tokens.issued = tokens })
 	return nil
 }
 
@@ -271,7 +271,7 @@ func (k *podKind) sendTokens(ctx context.Context, it *podItem) error {
 	if it.shadow != nil {
 		shadow = it.shadow
 	}
-	if !k.options.APIServerSupport || shadow == nil || translate.AccessOf(it.local, translate.HomeOf(shadow)) != translate.AccessHome {
+	if !k.options.APIServerSupport || shadow == nil || translate.AccessOf(it.local, translate.RouteOf(shadow)) != translate.AccessConsumer {
 		return nil
 	}
 	if it.tokens != nil { // after a restart the tokens allowed when the pod was created are unknown
@@ -282,11 +282,11 @@ func (k *podKind) sendTokens(ctx context.Context, it *podItem) error {
 	if !it.asksForTokens() {
 		return nil
 	}
-	now := k.memory.now()
+	now := k.states.now()
 	at := it.target.RenewAt(it.tokens, it.local, shadow)
 	runs := it.tokens != nil && it.tokens.Annotations[names.TokenPodUID] == string(it.local.UID)
 	var known tokenMemory
-	k.memory.withState(it.local, func(m *podState) {
+	k.states.withState(it.local, func(m *podState) {
 		m.tokens.renew = at
 		if runs && at.Before(m.tokens.retry) {
 			m.tokens.renew = m.tokens.retry
@@ -302,8 +302,8 @@ func (k *podKind) sendTokens(ctx context.Context, it *podItem) error {
 	case runs && now.Before(known.retry):
 		return kube.Wait(known.retry.Sub(now), "the tokens of the pod could not be renewed a moment ago")
 	}
-	home, _, err := k.home(ctx)
-	if err == nil && home == nil {
+	route, _, err := k.route(ctx)
+	if err == nil && route == nil {
 		return nil
 	}
 	if err == nil && it.made == nil {
@@ -319,7 +319,7 @@ func (k *podKind) sendTokens(ctx context.Context, it *podItem) error {
 		return err
 	}
 	again := failedTokensDelay + translate.Spread(it.local, failedTokensSpread)
-	k.memory.withState(it.local, func(m *podState) { m.tokens.renew, m.tokens.retry = now.Add(again), now.Add(again) })
+	k.states.withState(it.local, func(m *podState) { m.tokens.renew, m.tokens.retry = now.Add(again), now.Add(again) })
 	// The pod runs, and its present tokens are valid for some time.
 	k.events.record(it.local, corev1.EventTypeWarning, reasonTokensFailed, fmt.Sprintf("Error reflecting service account tokens: %v", err))
 	return kube.Wait(again, "the tokens of the pod could not be renewed")
@@ -342,7 +342,7 @@ func (it *podItem) readProjected(ctx context.Context, shadow metav1.Object) erro
 // writeTokens creates the Secret, or updates it.
 func (k *podKind) writeTokens(ctx context.Context, it *podItem, shadow metav1.Object) error {
 	var tokens *translate.Tokens
-	k.memory.withState(it.local, func(m *podState) { tokens = m.tokens.issued })
+	k.states.withState(it.local, func(m *podState) { tokens = m.tokens.issued })
 	if tokens == nil {
 		return nil
 	}
@@ -353,7 +353,7 @@ func (k *podKind) writeTokens(ctx context.Context, it *podItem, shadow metav1.Ob
 	if err != nil {
 		return fmt.Errorf("sending the tokens: %w", err)
 	}
-	k.memory.withState(it.local, func(m *podState) { m.tokens = tokenMemory{sent: k.memory.now(), renew: tokens.Renew} })
+	k.states.withState(it.local, func(m *podState) { m.tokens = tokenMemory{sent: k.states.now(), renew: tokens.Renew} })
 	k.tellSent(it)
 	return nil
 }
@@ -368,7 +368,7 @@ func (it *podItem) keepFiles(secret *corev1.Secret) *corev1.Secret {
 	if it.tokens != nil && it.tokens.Annotations[names.TokenPodUID] == string(it.local.UID) {
 		keys = slices.Collect(maps.Keys(it.tokens.Data))
 	}
-	for _, asked := range it.target.TokensAsked(it.local) {
+	for _, asked := range it.target.TokenRequests(it.local) {
 		keys = append(keys, asked.Key)
 	}
 	for _, key := range keys {

@@ -38,13 +38,13 @@ func homeStage(t *testing.T, status liqov1beta1.ConditionStatus) *stage {
 	t.Helper()
 	s, _ := networked(t, func(o *Options) { o.APIServerSupport, o.LiqoNamespace = true, o.TenantNamespace })
 	foreign := &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: s.node}}
-	eventually(s, s.here, foreign, exists)
-	testkit.UpdateStatus(t, s.here.Client, foreign, func(f *liqov1beta1.ForeignCluster) {
+	eventually(s, s.consumer, foreign, exists)
+	testkit.UpdateStatus(t, s.consumer.Client, foreign, func(f *liqov1beta1.ForeignCluster) {
 		f.Status.Modules.Networking.Conditions = []liqov1beta1.Condition{{
 			Type: liqov1beta1.NetworkConnectionStatus, Status: status, LastTransitionTime: metav1.Now(),
 		}}
 	})
-	s.create(s.here, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "builder", Namespace: s.local}})
+	s.create(s.consumer, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "builder", Namespace: s.local}})
 	return s
 }
 
@@ -55,8 +55,8 @@ func (s *stage) showAPIServer(address, alias networkingv1beta1.IP) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.tenant, Name: names.IPTypeAPIServer, Labels: map[string]string{names.IPType: names.IPTypeAPIServer}},
 		Spec:       ipamv1alpha1.IPSpec{IP: address},
 	}
-	s.create(s.here, ip)
-	testkit.UpdateStatus(s.t, s.here.Client, ip, func(ip *ipamv1alpha1.IP) { ip.Status.IP, ip.Status.CIDR = alias, "10.70.0.0/16" })
+	s.create(s.consumer, ip)
+	testkit.UpdateStatus(s.t, s.consumer.Client, ip, func(ip *ipamv1alpha1.IP) { ip.Status.IP, ip.Status.CIDR = alias, "10.70.0.0/16" })
 }
 
 // withToken is a pod that mounts a token of an account.
@@ -70,7 +70,7 @@ func (s *stage) withToken(name, account string) *corev1.Pod {
 }
 
 func (s *stage) tokens(pod string) *corev1.Secret {
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.twin, Name: pod + "-token"}}
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.remoteNamespace, Name: pod + "-token"}}
 }
 
 // tokenOf is the token in a Secret, which has one.
@@ -81,18 +81,18 @@ func tokenOf(secret *corev1.Secret) string {
 	return ""
 }
 
-func TestPodsGetTokensOfTheirAccount(t *testing.T) {
+func TestTokens(t *testing.T) {
 	s := homeStage(t, liqov1beta1.ConditionEstablished)
 	s.showAPIServer("10.96.0.1", "10.70.0.25")
 	stop := s.run()
 	pod := s.withToken("web", "builder")
-	s.create(s.here, pod)
-	shadow := eventually(s, s.there, s.shadow("web"), exists)
-	secret := eventually(s, s.there, s.tokens("web"), exists)
+	s.create(s.consumer, pod)
+	shadow := eventually(s, s.provider, s.shadow("web"), exists)
+	secret := eventually(s, s.provider, s.tokens("web"), exists)
 
 	s.step("the token is one of the account, good for this pod at this API server alone", func() {
 		review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: tokenOf(secret)}}
-		if err := s.here.Client.Create(s.t.Context(), review); err != nil {
+		if err := s.consumer.Client.Create(s.t.Context(), review); err != nil {
 			s.t.Fatal(err)
 		}
 		user := review.Status.User
@@ -100,7 +100,7 @@ func TestPodsGetTokensOfTheirAccount(t *testing.T) {
 			s.t.Errorf("the token is of %q, %v", user.Username, user.Extra)
 		}
 		there := &authenticationv1.TokenReview{Spec: review.Spec}
-		if err := s.there.Client.Create(s.t.Context(), there); err != nil || there.Status.Authenticated {
+		if err := s.provider.Client.Create(s.t.Context(), there); err != nil || there.Status.Authenticated {
 			s.t.Errorf("the provider's API server takes it: %v", err)
 		}
 	})
@@ -124,15 +124,15 @@ func TestPodsGetTokensOfTheirAccount(t *testing.T) {
 	stop()
 	s.run()
 	s.step("a new process asks for nothing", func() {
-		s.create(s.here, s.withToken("after", "builder"))
-		eventually(s, s.there, s.tokens("after"), exists)
-		if now := eventually(s, s.there, s.tokens("web"), exists); now.ResourceVersion != secret.ResourceVersion {
+		s.create(s.consumer, s.withToken("after", "builder"))
+		eventually(s, s.provider, s.tokens("after"), exists)
+		if now := eventually(s, s.provider, s.tokens("web"), exists); now.ResourceVersion != secret.ResourceVersion {
 			s.t.Error("the Secret was written")
 		}
 	})
 	s.step("what is to be replaced is", func() {
-		s.patch(s.there, s.tokens("web"), `{"metadata":{"annotations":{"`+names.TokenRenewal+`":"2020-01-01T00:00:00Z"}}}`)
-		eventually(s, s.there, s.tokens("web"), func(now *corev1.Secret) error {
+		s.patch(s.provider, s.tokens("web"), `{"metadata":{"annotations":{"`+names.TokenRenewal+`":"2020-01-01T00:00:00Z"}}}`)
+		eventually(s, s.provider, s.tokens("web"), func(now *corev1.Secret) error {
 			if tokenOf(now) == tokenOf(secret) || !now.CreationTimestamp.Equal(&secret.CreationTimestamp) {
 				return errors.New("the token is the same")
 			}
@@ -140,45 +140,45 @@ func TestPodsGetTokensOfTheirAccount(t *testing.T) {
 		})
 	})
 	s.step("what is gone is made again", func() {
-		s.deleteNow(s.there, s.tokens("web"))
-		eventually(s, s.there, s.tokens("web"), exists)
+		s.deleteNow(s.provider, s.tokens("web"))
+		eventually(s, s.provider, s.tokens("web"), exists)
 	})
 	s.step("the reflection of Secrets leaves it alone", func() {
 		mine := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.local, Name: "web-token"}, StringData: map[string]string{"mine": "x"}}
-		s.create(s.here, mine)
+		s.create(s.consumer, mine)
 		s.event(mine, "FailedReflection", "already exists")
-		if now := eventually(s, s.there, s.tokens("web"), exists); len(now.Data["mine"]) > 0 {
+		if now := eventually(s, s.provider, s.tokens("web"), exists); len(now.Data["mine"]) > 0 {
 			s.t.Error("the Secret was overwritten")
 		}
 	})
 	s.step("a pod that wants none gets none", func() {
 		off := s.withToken("off", "builder")
 		off.Annotations = map[string]string{names.APIServerSupport: names.APIServerSupportDisabled}
-		s.create(s.here, off)
-		shadow := eventually(s, s.there, s.shadow("off"), exists)
-		if translate.HomeOf(shadow) != nil || len(shadow.Spec.Pod.HostAliases) > 0 {
+		s.create(s.consumer, off)
+		shadow := eventually(s, s.provider, s.shadow("off"), exists)
+		if translate.RouteOf(shadow) != nil || len(shadow.Spec.Pod.HostAliases) > 0 {
 			s.t.Errorf("the pod is led home: %v", shadow.Annotations)
 		}
 		s.event(off, "APIServerSupportDisabled", "stay here")
-		s.create(s.here, s.withToken("after-off", "builder"))
-		eventually(s, s.there, s.tokens("after-off"), exists)
-		s.absent(s.there, s.tokens("off"))
+		s.create(s.consumer, s.withToken("after-off", "builder"))
+		eventually(s, s.provider, s.tokens("after-off"), exists)
+		s.absent(s.provider, s.tokens("off"))
 	})
 }
 
 // A pod whose account gets no token is not started, and says why, until it gets one.
-func TestAPodIsNotStartedWithoutItsToken(t *testing.T) {
+func TestTokensRequired(t *testing.T) {
 	s := homeStage(t, liqov1beta1.ConditionEstablished)
 	s.showAPIServer("10.96.0.2", "10.70.0.26")
 	account := func() *corev1.ServiceAccount {
 		return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "nobody", Namespace: s.local}}
 	}
-	s.create(s.here, account())
+	s.create(s.consumer, account())
 	pod := s.withToken("web", "nobody")
-	s.create(s.here, pod)
-	s.deleteNow(s.here, account())
+	s.create(s.consumer, pod)
+	s.deleteNow(s.consumer, account())
 	s.run()
-	eventually(s, s.here, s.localPod("web"), func(p *corev1.Pod) error {
+	eventually(s, s.consumer, s.localPod("web"), func(p *corev1.Pod) error {
 		for _, c := range p.Status.Conditions {
 			if c.Type == names.PodAccepted && c.Status == corev1.ConditionFalse && c.Reason == reasonNoToken && strings.Contains(c.Message, `"nobody"`) {
 				return nil
@@ -186,11 +186,11 @@ func TestAPodIsNotStartedWithoutItsToken(t *testing.T) {
 		}
 		return fmt.Errorf("conditions are %v", p.Status.Conditions)
 	})
-	s.absent(s.there, s.shadow("web"))
+	s.absent(s.provider, s.shadow("web"))
 	s.event(pod, "FailedReflection", `"nobody"`)
-	s.create(s.here, account())
-	eventually(s, s.there, s.tokens("web"), exists)
-	eventually(s, s.here, s.localPod("web"), func(p *corev1.Pod) error {
+	s.create(s.consumer, account())
+	eventually(s, s.provider, s.tokens("web"), exists)
+	eventually(s, s.consumer, s.localPod("web"), func(p *corev1.Pod) error {
 		for _, c := range p.Status.Conditions {
 			if c.Type == names.PodAccepted {
 				return fmt.Errorf("the condition is still there: %v", c)
@@ -201,49 +201,49 @@ func TestAPodIsNotStartedWithoutItsToken(t *testing.T) {
 }
 
 // A pod is not made where a Secret of somebody else has the name of that with its tokens.
-func TestAPodIsNotStartedWithoutAPlaceForItsTokens(t *testing.T) {
+func TestTokensNameTaken(t *testing.T) {
 	s := homeStage(t, liqov1beta1.ConditionEstablished)
 	s.showAPIServer("10.96.0.4", "10.70.0.28")
 	s.run()
-	s.create(s.here, secret(s.local, "web-token"))
-	eventually(s, s.there, s.tokens("web"), exists)
+	s.create(s.consumer, secret(s.local, "web-token"))
+	eventually(s, s.provider, s.tokens("web"), exists)
 	pod := s.withToken("web", "builder")
-	s.create(s.here, pod)
-	eventually(s, s.here, s.localPod("web"), says(names.PodAccepted, reasonNoPlace, "web-token already exists"))
+	s.create(s.consumer, pod)
+	eventually(s, s.consumer, s.localPod("web"), says(names.PodAccepted, reasonNoPlace, "web-token already exists"))
 	s.event(pod, reasonNoPlace, "another name")
-	s.absent(s.there, s.shadow("web"))
-	s.patch(s.here, pod, `{"metadata":{"annotations":{"`+names.APIServerSupport+`":"disabled"}}}`)
-	eventually(s, s.there, s.shadow("web"), exists)
+	s.absent(s.provider, s.shadow("web"))
+	s.patch(s.consumer, pod, `{"metadata":{"annotations":{"`+names.APIServerSupport+`":"disabled"}}}`)
+	eventually(s, s.provider, s.shadow("web"), exists)
 }
 
 // In an older provider nothing may have an owner: such a Secret goes when its pod does, also when nobody asks for tokens any more.
-func TestTokensWithoutAnOwnerGoWithTheirPod(t *testing.T) {
+func TestTokensWithoutOwner(t *testing.T) {
 	s := homeStage(t, liqov1beta1.ConditionEstablished)
 	s.showAPIServer("10.96.0.5", "10.70.0.29")
 	s.refuse("secrets", admissionv1.Validation{Expression: "!has(object.metadata.ownerReferences)", Reason: new(metav1.StatusReasonForbidden)})
-	probe := secret(s.twin, "probe")
+	probe := secret(s.remoteNamespace, "probe")
 	probe.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Secret", Name: "x", UID: "x"}}
 	testkit.Eventually(t, limit, func() error {
-		if err := s.there.Client.Create(t.Context(), probe.DeepCopy(), client.DryRunAll); !apierrors.IsForbidden(err) {
+		if err := s.provider.Client.Create(t.Context(), probe.DeepCopy(), client.DryRunAll); !apierrors.IsForbidden(err) {
 			return fmt.Errorf("the policy is not in force: %w", err)
 		}
 		return nil
 	})
 	stop := s.run()
 	pod := s.withToken("web", "builder")
-	s.create(s.here, pod)
-	if sent := eventually(s, s.there, s.tokens("web"), exists); len(sent.OwnerReferences) > 0 || tokenOf(sent) == "" {
+	s.create(s.consumer, pod)
+	if sent := eventually(s, s.provider, s.tokens("web"), exists); len(sent.OwnerReferences) > 0 || tokenOf(sent) == "" {
 		t.Errorf("the Secret is %v", sent.ObjectMeta)
 	}
 	stop()
 	s.options.APIServerSupport = false
 	s.run()
-	s.deleteNow(s.here, pod)
-	s.gone(s.there, s.tokens("web"))
+	s.deleteNow(s.consumer, pod)
+	s.gone(s.provider, s.tokens("web"))
 }
 
 // Whoever has a token for a cloud is the pod to that cloud: it leaves where the pod or the installation says so.
-func TestTokensOfOtherAudiencesStay(t *testing.T) {
+func TestTokensOtherAudiences(t *testing.T) {
 	s := homeStage(t, liqov1beta1.ConditionEstablished)
 	s.showAPIServer("10.96.0.1", "10.70.0.25")
 	s.options.TokenAudiences = []string{"vault"}
@@ -257,7 +257,7 @@ func TestTokensOfOtherAudiencesStay(t *testing.T) {
 				Name: strings.ReplaceAll(audience, ".", "-"), VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{source}}},
 			})
 		}
-		s.create(s.here, pod)
+		s.create(s.consumer, pod)
 		return pod
 	}
 	for name, want := range map[string]struct {
@@ -266,11 +266,11 @@ func TestTokensOfOtherAudiencesStay(t *testing.T) {
 	}{"kept": {"", "API server, vault"}, "allowed": {"sts.amazonaws.com", "API server, sts.amazonaws.com, vault"}} {
 		pod := cloudy(name, want.annotation)
 		var got []string
-		for _, token := range eventually(s, s.there, s.tokens(name), exists).Data {
+		for _, token := range eventually(s, s.provider, s.tokens(name), exists).Data {
 			audience := "API server"
 			for _, one := range []string{"sts.amazonaws.com", "vault"} {
 				review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: string(token), Audiences: []string{one}}}
-				if err := s.here.Client.Create(t.Context(), review); err != nil {
+				if err := s.consumer.Client.Create(t.Context(), review); err != nil {
 					t.Fatal(err)
 				}
 				if review.Status.Authenticated {
@@ -290,14 +290,14 @@ func TestTokensOfOtherAudiencesStay(t *testing.T) {
 }
 
 // A token for the API server by its name is one for the API server, also for the process that comes next.
-func TestTokensForTheAPIServerByNameAreSent(t *testing.T) {
+func TestTokensAPIServerAudience(t *testing.T) {
 	s := homeStage(t, liqov1beta1.ConditionEstablished)
 	s.showAPIServer("10.96.0.1", "10.70.0.25")
 	stop := s.run()
 	pod := s.withToken("web", "builder")
 	request := &authenticationv1.TokenRequest{}
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.local, Name: "builder"}}
-	if err := s.here.Client.SubResource("token").Create(t.Context(), account, request); err != nil || len(request.Spec.Audiences) == 0 {
+	if err := s.consumer.Client.SubResource("token").Create(t.Context(), account, request); err != nil || len(request.Spec.Audiences) == 0 {
 		t.Fatalf("the API server has the names %v: %v", request.Spec.Audiences, err)
 	}
 	for i := range pod.Spec.Volumes {
@@ -305,7 +305,7 @@ func TestTokensForTheAPIServerByNameAreSent(t *testing.T) {
 			p.Sources = []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", Audience: request.Spec.Audiences[0]}}}
 		}
 	}
-	s.create(s.here, pod)
+	s.create(s.consumer, pod)
 	hasToken := func(secret *corev1.Secret) error {
 		for _, token := range secret.Data {
 			if len(token) > 0 && len(secret.Data) == 1 {
@@ -314,11 +314,11 @@ func TestTokensForTheAPIServerByNameAreSent(t *testing.T) {
 		}
 		return fmt.Errorf("%d tokens were sent", len(secret.Data))
 	}
-	secret := eventually(s, s.there, s.tokens("web"), hasToken)
+	secret := eventually(s, s.provider, s.tokens("web"), hasToken)
 	stop()
-	s.patch(s.there, secret, `{"metadata":{"annotations":{"`+names.TokenRenewal+`":"2020-01-01T00:00:00Z"}}}`)
+	s.patch(s.provider, secret, `{"metadata":{"annotations":{"`+names.TokenRenewal+`":"2020-01-01T00:00:00Z"}}}`)
 	s.run()
-	eventually(s, s.there, s.tokens("web"), func(again *corev1.Secret) error {
+	eventually(s, s.provider, s.tokens("web"), func(again *corev1.Secret) error {
 		if again.Annotations[names.TokenRenewal] == "2020-01-01T00:00:00Z" {
 			return errors.New("the token is not renewed")
 		}
@@ -327,7 +327,7 @@ func TestTokensForTheAPIServerByNameAreSent(t *testing.T) {
 }
 
 // What an annotation allows later has no place in a pod that runs, and what it allows no more keeps its file, which is empty.
-func TestTokensOfARunningPodAreThoseItWasMadeWith(t *testing.T) {
+func TestTokensRunningPod(t *testing.T) {
 	s := homeStage(t, liqov1beta1.ConditionEstablished)
 	s.showAPIServer("10.96.0.1", "10.70.0.25")
 	s.run()
@@ -338,7 +338,7 @@ func TestTokensOfARunningPodAreThoseItWasMadeWith(t *testing.T) {
 			Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", Audience: audience}}},
 		}}})
 	}
-	s.create(s.here, pod)
+	s.create(s.consumer, pod)
 	sent := func(secret *corev1.Secret) string {
 		var out []string
 		for key, token := range secret.Data {
@@ -358,21 +358,21 @@ func TestTokensOfARunningPodAreThoseItWasMadeWith(t *testing.T) {
 			return nil
 		}
 	}
-	first := eventually(s, s.there, s.tokens("web"), are("vault true"))
+	first := eventually(s, s.provider, s.tokens("web"), are("vault true"))
 	if got := sent(first); strings.Contains(got, "cloud") {
 		t.Errorf("the tokens are %s", got)
 	}
-	s.patch(s.here, pod, `{"metadata":{"annotations":{"`+names.TokenAudiences+`":"cloud"}}}`)
-	eventually(s, s.there, s.tokens("web"), are("vault false", "cloud false"))
+	s.patch(s.consumer, pod, `{"metadata":{"annotations":{"`+names.TokenAudiences+`":"cloud"}}}`)
+	eventually(s, s.provider, s.tokens("web"), are("vault false", "cloud false"))
 }
 
 // What fails is tried again after a while, by each pod at another time, and never for one that has ended.
-func TestFailedRenewalsAreSpread(t *testing.T) {
+func TestTokensFailedRenewals(t *testing.T) {
 	now := time.Unix(1000, 0)
 	asked := 0
 	k := &podKind{
-		options: Options{APIServerSupport: true}, memory: newMemory(func() time.Time { return now }), events: newEventLog(record.NewFakeRecorder(10)),
-		home: func(context.Context) (*translate.Home, bool, error) {
+		options: Options{APIServerSupport: true}, states: newPodStates(func() time.Time { return now }), events: newEventLog(record.NewFakeRecorder(10)),
+		route: func(context.Context) (*translate.APIServerRoute, bool, error) {
 			asked++
 			return nil, false, errors.New("nobody answers")
 		},
@@ -383,8 +383,8 @@ func TestFailedRenewalsAreSpread(t *testing.T) {
 			Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}}},
 		}}}}
 		due := (translate.Target{}).TokenSecret(pod, nil, translate.Tokens{Renew: now.Add(-time.Second)})
-		due.Data = map[string][]byte{(translate.Target{}).TokensAsked(pod)[0].Key: nil}
-		shadow := &offv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{names.HomeAPIServer: "kubernetes.default:443@10.70.0.25"}}}
+		due.Data = map[string][]byte{(translate.Target{}).TokenRequests(pod)[0].Key: nil}
+		shadow := &offv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{names.APIServerRoute: "kubernetes.default:443@10.70.0.25"}}}
 		return &podItem{Item: &multicluster.Item{}, local: pod, shadow: shadow, tokens: due}
 	}
 	again := func(it *podItem) time.Duration {
@@ -397,14 +397,14 @@ func TestFailedRenewalsAreSpread(t *testing.T) {
 		t.Errorf("tried again after %s and %s", first, second)
 	}
 	now = now.Add(renewalInterval)
-	if due := k.memory.expiringTokens(); len(due) > 0 {
+	if due := k.states.expiringTokens(); len(due) > 0 {
 		t.Errorf("looked at before: %v", due)
 	}
 	if got := again(a); got != first-renewalInterval || asked != 2 {
 		t.Errorf("asked %d times, and tried again after %s", asked, got)
 	}
 	now = now.Add(failedTokensDelay)
-	if due := k.memory.expiringTokens(); len(due) != 2 {
+	if due := k.states.expiringTokens(); len(due) != 2 {
 		t.Errorf("looked at again: %v", due)
 	}
 	if again(a); asked != 3 {
@@ -417,33 +417,33 @@ func TestFailedRenewalsAreSpread(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if due := k.memory.expiringTokens(); len(due) > 0 {
+	if due := k.states.expiringTokens(); len(due) > 0 {
 		t.Errorf("pods that ended are looked at: %v", due)
 	}
 }
 
 // With the tunnel down pods are made all the same; while nobody knows where the API server is those wait that need it.
-func TestPodsThatDoNotReachTheAPIServerYet(t *testing.T) {
+func TestTokensRouteDown(t *testing.T) {
 	s := homeStage(t, liqov1beta1.ConditionError)
 	s.run()
 	pod := s.withToken("web", "builder")
-	s.create(s.here, pod)
+	s.create(s.consumer, pod)
 	plain := s.newPod(s.local, "plain")
 	plain.Spec.AutomountServiceAccountToken = new(false)
-	s.create(s.here, plain)
-	eventually(s, s.there, s.shadow("plain"), exists)
-	s.absent(s.there, s.shadow("web"))
+	s.create(s.consumer, plain)
+	eventually(s, s.provider, s.shadow("plain"), exists)
+	s.absent(s.provider, s.shadow("web"))
 	s.showAPIServer("10.96.0.3", "10.70.0.27")
-	eventually(s, s.there, s.tokens("web"), exists)
+	eventually(s, s.provider, s.tokens("web"), exists)
 	s.event(pod, "APIServerUnreachable", "as soon as")
 }
 
 // A pod that was made before there was a network gets its tokens while the provider has not made it; one that runs keeps what it has.
-func TestPodsFromBeforeTheNetwork(t *testing.T) {
+func TestTokensBeforeNetwork(t *testing.T) {
 	s := homeStage(t, liqov1beta1.ConditionEstablished)
 	foreign := &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: s.node}}
 	enabled := func(is bool) {
-		testkit.UpdateStatus(t, s.here.Client, foreign, func(f *liqov1beta1.ForeignCluster) { f.Status.Modules.Networking.Enabled = is })
+		testkit.UpdateStatus(t, s.consumer.Client, foreign, func(f *liqov1beta1.ForeignCluster) { f.Status.Modules.Networking.Enabled = is })
 	}
 	enabled(false)
 	s.run()
@@ -453,40 +453,40 @@ func TestPodsFromBeforeTheNetwork(t *testing.T) {
 		if name == "wants-none" {
 			pod.Annotations = map[string]string{names.APIServerSupport: names.APIServerSupportDisabled}
 		}
-		s.create(s.here, pod)
-		before[name] = eventually(s, s.there, s.shadow(name), exists)
-		s.absent(s.there, s.tokens(name))
+		s.create(s.consumer, pod)
+		before[name] = eventually(s, s.provider, s.shadow(name), exists)
+		s.absent(s.provider, s.tokens(name))
 	}
 	s.runRemotely(before["runs"], "10.7.0.9")
-	eventually(s, s.here, s.localPod("runs"), phaseIs(corev1.PodRunning))
+	eventually(s, s.consumer, s.localPod("runs"), phaseIs(corev1.PodRunning))
 	for _, name := range []string{"waits", "wants-none"} {
 		s.refuseRemotely(name, offv1beta1.ReasonOverQuota, "free 0 / requested 1")
-		eventually(s, s.here, s.localPod(name), says(names.PodAccepted, "OverQuota", "free 0"))
+		eventually(s, s.consumer, s.localPod(name), says(names.PodAccepted, "OverQuota", "free 0"))
 	}
 	enabled(true)
 	s.showAPIServer("10.96.0.6", "10.70.0.30")
-	anew := eventually(s, s.there, s.shadow("waits"), func(now *offv1beta1.ShadowPod) error {
+	anew := eventually(s, s.provider, s.shadow("waits"), func(now *offv1beta1.ShadowPod) error {
 		if now.UID == before["waits"].UID {
 			return errors.New("it is the one from before")
 		}
 		return nil
 	})
-	eventually(s, s.there, s.tokens("waits"), exists)
-	if home := translate.HomeOf(anew); home == nil || home.Addr.String() != "10.70.0.30" {
-		t.Errorf("the way home is %v", home)
+	eventually(s, s.provider, s.tokens("waits"), exists)
+	if route := translate.RouteOf(anew); route == nil || route.Addr.String() != "10.70.0.30" {
+		t.Errorf("the way home is %v", route)
 	}
 	s.event(s.localPod("waits"), reasonTokensSent, "Successfully")
 	s.event(s.localPod("runs"), reasonNoAPIServer, "goes on without")
 	for _, name := range []string{"runs", "wants-none"} {
-		if now := eventually(s, s.there, s.shadow(name), exists); now.UID != before[name].UID || !now.DeletionTimestamp.IsZero() {
+		if now := eventually(s, s.provider, s.shadow(name), exists); now.UID != before[name].UID || !now.DeletionTimestamp.IsZero() {
 			t.Errorf("%s was made anew", name)
 		}
-		s.absent(s.there, s.tokens(name))
+		s.absent(s.provider, s.tokens(name))
 	}
 }
 
 // Pods that get their tokens in time are told so once for all of one owner, and each one that did not.
-func TestSentTokensAreTold(t *testing.T) {
+func TestTokensEvents(t *testing.T) {
 	recorder := record.NewFakeRecorder(20)
 	k := &podKind{options: Options{Provider: "milan"}, events: newEventLog(recorder)}
 	pod := func(name, owner string) *podItem {
@@ -526,23 +526,23 @@ func TestSentTokensAreTold(t *testing.T) {
 }
 
 // Without a network nothing is asked for.
-func TestWithoutANetworkTokensStayHere(t *testing.T) {
+func TestTokensWithoutNetwork(t *testing.T) {
 	s := newStage(t, func(o *Options) { o.APIServerSupport = true })
-	s.create(s.here, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "builder", Namespace: s.local}})
+	s.create(s.consumer, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "builder", Namespace: s.local}})
 	s.run()
 	pod := s.withToken("web", "builder")
-	s.create(s.here, pod)
-	shadow := eventually(s, s.there, s.shadow("web"), exists)
+	s.create(s.consumer, pod)
+	shadow := eventually(s, s.provider, s.shadow("web"), exists)
 	s.event(pod, "APIServerSupportDisabled", "stay here")
-	if translate.HomeOf(shadow) != nil || len(shadow.Spec.Pod.Volumes[0].Projected.Sources) > 0 {
+	if translate.RouteOf(shadow) != nil || len(shadow.Spec.Pod.Volumes[0].Projected.Sources) > 0 {
 		t.Errorf("the ShadowPod is %+v", shadow)
 	}
-	s.absent(s.there, s.tokens("web"))
+	s.absent(s.provider, s.tokens("web"))
 }
 
-func TestWhichTokensAreToBeReplaced(t *testing.T) {
+func TestTokensRenewal(t *testing.T) {
 	now := time.Unix(1000, 0)
-	m := newMemory(func() time.Time { return now })
+	m := newPodStates(func() time.Time { return now })
 	for name, at := range map[string]time.Time{"unknown": {}, "due": now, "past": now.Add(-time.Hour), "later": now.Add(time.Second)} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: name}}
 		m.withState(pod, func(k *podState) { k.tokens.renew = at })
@@ -556,7 +556,7 @@ func TestWhichTokensAreToBeReplaced(t *testing.T) {
 	}
 }
 
-func TestWhereTheAPIServerIsShown(t *testing.T) {
+func TestTokensAPIServerEvent(t *testing.T) {
 	ip := func(namespace, name, kind, from, to string) ipamv1alpha1.IP {
 		return ipamv1alpha1.IP{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{names.IPType: kind}},

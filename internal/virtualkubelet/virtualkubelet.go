@@ -45,15 +45,15 @@ import (
 
 // process is one virtual kubelet.
 type process struct {
-	options Options
-	clients kubernetes.Interface
-	mgr     ctrl.Manager
-	twins   *remoteNamespaces
-	health  *providerHealth
-	virtual atomic.Pointer[offv1beta1.VirtualNode]
-	// asked counts the remote namespaces in which our permissions were checked.
-	asked atomic.Uint32
-	conn  atomic.Pointer[multicluster.Conn]
+	options    Options
+	clients    kubernetes.Interface
+	mgr        ctrl.Manager
+	namespaces *remoteNamespaces
+	health     *providerHealth
+	virtual    atomic.Pointer[offv1beta1.VirtualNode]
+	// checkedNamespaces counts the remote namespaces in which our permissions were checked.
+	checkedNamespaces atomic.Uint32
+	conn              atomic.Pointer[multicluster.Conn]
 	// misbehaviours holds which of our limits the provider exceeded.
 	misbehaviours *multicluster.Misbehaviours
 	way           atomic.Pointer[providerProxy]
@@ -61,8 +61,8 @@ type process struct {
 	network       *networkState
 	// available tracks whether the pods can be reached.
 	available *availability
-	// here and there are the local and the remote cluster for all engines.
-	here, there *kube.Cluster
+	// localCluster and remoteCluster are the local and the remote cluster for all engines.
+	localCluster, remoteCluster *kube.Cluster
 	// broadcaster takes the events of all components.
 	broadcaster record.EventBroadcaster
 	// pods is the engine that reflects the pods, nil until there is a kubeconfig.
@@ -82,7 +82,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := o.validateOptions(); err != nil {
 		return fmt.Errorf("checking the options: %w", err)
 	}
-	p := &process{options: o, twins: &remoteNamespaces{}, misbehaviours: &multicluster.Misbehaviours{Peer: string(o.Provider)}, connected: make(chan struct{}), failed: make(chan error, 1), leaseDue: make(chan struct{}, 1)}
+	p := &process{options: o, namespaces: &remoteNamespaces{}, misbehaviours: &multicluster.Misbehaviours{Peer: string(o.Provider)}, connected: make(chan struct{}), failed: make(chan error, 1), leaseDue: make(chan struct{}, 1)}
 	if err := p.prepareProcess(ctx); err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (p *process) prepareProcess(ctx context.Context) error {
 	nodeWake, podWake := make(chan event.GenericEvent, 1), make(chan event.GenericEvent, 1)
 	p.health = &providerHealth{
 		ping: p.pingProvider, interval: p.options.PingInterval, timeout: p.options.PingTimeout,
-		patience: p.options.NodeLeaseDuration, now: time.Now, changed: func() { wakeUp(nodeWake); p.renewLease() }, log: p.options.Log,
+		failureThreshold: p.options.NodeLeaseDuration, now: time.Now, changed: func() { wakeUp(nodeWake); p.renewLease() }, log: p.options.Log,
 	}
 	p.misbehaviours.Changed = func() { wakeUp(nodeWake) }
 	if err := p.setupControllers(ctx, nodeWake, podWake); err != nil {
@@ -241,7 +241,7 @@ func (p *process) setupControllers(ctx context.Context, nodeWake, podWake chan e
 		return err
 	}
 	if err := setupMapping(p.mgr, &namespaceMapping{
-		client: p.mgr.GetClient(), provider: p.options.Provider, twins: p.twins, changed: func() { wakeUp(podWake) },
+		client: p.mgr.GetClient(), provider: p.options.Provider, namespaces: p.namespaces, changed: func() { wakeUp(podWake) },
 	}); err != nil {
 		return err
 	}
@@ -249,7 +249,7 @@ func (p *process) setupControllers(ctx context.Context, nodeWake, podWake chan e
 		client: p.mgr.GetClient(), installation: p.options.LiqoNamespace, changed: p.lookAtSlicesOf,
 		led: func(ctx context.Context) error { return p.network.lookAtPods(ctx) },
 	}
-	if err := setupShown(ctx, p.mgr, shown); err != nil {
+	if err := setupPublishedIPs(ctx, p.mgr, shown); err != nil {
 		return err
 	}
 	p.network = &networkState{client: p.mgr.GetClient(), options: p.options, changed: p.lookAgain, slices: p.lookAtSlices, shown: shown}
@@ -262,7 +262,7 @@ func (p *process) setupControllers(ctx context.Context, nodeWake, podWake chan e
 		return err
 	}
 	return setupFallback(p.mgr, &fallback{
-		client: p.mgr.GetClient(), live: p.mgr.GetAPIReader(), options: p.options, twins: p.twins, remote: p.remoteReader,
+		client: p.mgr.GetClient(), live: p.mgr.GetAPIReader(), options: p.options, namespaces: p.namespaces, remote: p.remoteReader,
 		events: newEventLog(p.newRecorder("liqo-pod-reflection")),
 	}, podWake)
 }
@@ -270,8 +270,8 @@ func (p *process) setupControllers(ctx context.Context, nodeWake, podWake chan e
 // lookAgain enqueues a pod. Pods that are not reflected yet will be anyway.
 func (p *process) lookAgain(pod client.ObjectKey) {
 	engine := p.pods.Load()
-	if twin, ok := p.twins.Twin(pod.Namespace); ok && engine != nil {
-		engine.Enqueue(podsKind, multicluster.Pair{Local: pod.Namespace, Remote: twin}, pod.Name)
+	if remoteNamespace, ok := p.namespaces.RemoteOf(pod.Namespace); ok && engine != nil {
+		engine.Enqueue(podsKind, multicluster.Pair{Local: pod.Namespace, Remote: remoteNamespace}, pod.Name)
 	}
 }
 
@@ -284,7 +284,7 @@ func (p *process) prioritize(kind string, pair multicluster.Pair, name string) {
 
 // lookAtSlices enqueues all EndpointSlices.
 func (p *process) lookAtSlices() {
-	for _, pair := range p.twins.Pairs() {
+	for _, pair := range p.namespaces.Pairs() {
 		p.lookAtSlicesOf(pair.Local)
 	}
 }
@@ -292,8 +292,8 @@ func (p *process) lookAtSlices() {
 // lookAtSlicesOf enqueues the EndpointSlices of a namespace.
 func (p *process) lookAtSlicesOf(namespace string) {
 	engine := p.shared.Load()
-	if twin, ok := p.twins.Twin(namespace); ok && engine != nil {
-		engine.Enqueue(slicesKind, multicluster.Pair{Local: namespace, Remote: twin}, allSlices)
+	if remoteNamespace, ok := p.namespaces.RemoteOf(namespace); ok && engine != nil {
+		engine.Enqueue(slicesKind, multicluster.Pair{Local: namespace, Remote: remoteNamespace}, allSlices)
 	}
 }
 
@@ -323,19 +323,19 @@ func (p *process) pingProvider(ctx context.Context) error {
 	return p.mayWork(ctx)
 }
 
-// askedTwins is how many remote namespaces are checked at most: all have to answer within the time of one ping.
-const askedTwins = 3
+// maxCheckedNamespaces is how many remote namespaces are checked at most: all have to answer within the time of one ping.
+const maxCheckedNamespaces = 3
 
 // mayWork lists the objects that the reflection reads, in one remote namespace after the other until one answers: a provider that
 // revoked our permissions still answers pings, and established watches go on for minutes.
 func (p *process) mayWork(ctx context.Context) error {
 	var refused error
-	remotes := p.twins.Remotes()
-	for range min(askedTwins, len(remotes)) {
-		twin := remotes[int(p.asked.Add(1))%len(remotes)] // other namespaces each time: a few may be terminating
+	remotes := p.namespaces.Remotes()
+	for range min(maxCheckedNamespaces, len(remotes)) {
+		remoteNamespace := remotes[int(p.checkedNamespaces.Add(1))%len(remotes)] // other namespaces each time: a few may be terminating
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(offv1beta1.GroupVersion.WithKind("ShadowPodList"))
-		err := p.remoteReader().List(ctx, list, client.InNamespace(twin), client.Limit(1))
+		err := p.remoteReader().List(ctx, list, client.InNamespace(remoteNamespace), client.Limit(1))
 		if refused != nil && err != nil && ctx.Err() != nil {
 			break // no answer does not revoke the refusal
 		}

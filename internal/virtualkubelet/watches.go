@@ -23,15 +23,15 @@ import (
 
 // namespaceMapping watches the NamespaceMap of the provider.
 type namespaceMapping struct {
-	client   client.Client
-	provider liqov1beta1.ClusterID
-	twins    *remoteNamespaces
-	changed  func()
+	client     client.Client
+	provider   liqov1beta1.ClusterID
+	namespaces *remoteNamespaces
+	changed    func()
 }
 
 func setupMapping(mgr ctrl.Manager, m *namespaceMapping) error {
 	if err := ctrl.NewControllerManagedBy(mgr).Named("twin-namespaces").For(&offv1beta1.NamespaceMap{}).Complete(m); err != nil {
-		return fmt.Errorf("registering the controller of twin namespaces: %w", err)
+		return fmt.Errorf("registering the controller of remote namespaces: %w", err)
 	}
 	return nil
 }
@@ -50,9 +50,9 @@ func (m *namespaceMapping) Reconcile(ctx context.Context, _ reconcile.Request) (
 	var changed bool
 	switch len(ours) {
 	case 0:
-		changed = m.twins.Set(nil)
+		changed = m.namespaces.Set(nil)
 	case 1:
-		changed = m.twins.Set(ours[0])
+		changed = m.namespaces.Set(ours[0])
 	default:
 		return reconcile.Result{}, reconcile.TerminalError(fmt.Errorf("%d NamespaceMaps exist for %s, want one", len(ours), m.provider))
 	}

@@ -19,8 +19,8 @@ const (
 	// AccessNone: no API server at all. Without a network between the clusters the consumer's is unreachable, and its
 	// tokens must never be sent to the provider's.
 	AccessNone Access = iota
-	// AccessHome: the consumer's, with tokens of the pod's own ServiceAccount.
-	AccessHome
+	// AccessConsumer: the consumer's, with tokens of the pod's own ServiceAccount.
+	AccessConsumer
 	// AccessRemote: the provider's, with a ServiceAccount of the provider.
 	AccessRemote
 )
@@ -30,15 +30,15 @@ const (
 	defaultAccount  = "default"
 )
 
-// AccessOf returns the access of a pod in the provider; home is nil if no path leads to the consumer's API server.
-func AccessOf(pod *corev1.Pod, home *Home) Access {
+// AccessOf returns the access of a pod in the provider; route is nil if no path leads to the consumer's API server.
+func AccessOf(pod *corev1.Pod, route *APIServerRoute) Access {
 	switch support := pod.Annotations[names.APIServerSupport]; {
 	case support == names.APIServerSupportRemote:
 		return AccessRemote
-	case support == names.APIServerSupportDisabled || home == nil:
+	case support == names.APIServerSupportDisabled || route == nil:
 		return AccessNone
 	}
-	return AccessHome
+	return AccessConsumer
 }
 
 // UsesToken reports whether a pod projects a service account token.
@@ -56,7 +56,7 @@ func isCredential(s corev1.VolumeProjection) bool { return isToken(s) || s.PodCe
 // addTokenAccess sets the ServiceAccount, and, unless it is the provider's, removes every source that would let the pod send a token
 // to the provider's API server.
 func addTokenAccess(spec *corev1.PodSpec, in Input) {
-	access := AccessOf(in.Pod, in.Home)
+	access := AccessOf(in.Pod, in.Route)
 	showNamespace(spec, in)
 	if access == AccessRemote {
 		spec.ServiceAccountName = cmp.Or(in.Pod.Annotations[names.RemoteServiceAccountName], in.Pod.Spec.ServiceAccountName)
@@ -64,8 +64,8 @@ func addTokenAccess(spec *corev1.PodSpec, in Input) {
 		return
 	}
 	spec.AutomountServiceAccountToken = new(false)
-	if access == AccessHome {
-		spec.HostAliases = append(in.Home.hostAliases(), spec.HostAliases...)
+	if access == AccessConsumer {
+		spec.HostAliases = append(in.Route.hostAliases(), spec.HostAliases...)
 	}
 	for i := range spec.Volumes {
 		localizeVolume(&spec.Volumes[i], in)
@@ -93,7 +93,7 @@ func localizeVolume(v *corev1.Volume, in Input) {
 	if slices.ContainsFunc(v.Projected.Sources, isToken) {
 		fields = besideToken
 	}
-	if AccessOf(in.Pod, in.Home) == AccessHome {
+	if AccessOf(in.Pod, in.Route) == AccessConsumer {
 		for i, source := range v.Projected.Sources {
 			if isToken(source) && in.mayLeave(in.Pod, source.ServiceAccountToken.Audience) {
 				v.Projected.Sources[i] = sentProjection(in.Pod, v.Name, source.ServiceAccountToken)
@@ -148,11 +148,11 @@ func localizeEnv(c *corev1.Container, in Input) {
 			in.localizeConfigMap(&ref.LocalObjectReference)
 		}
 	}
-	var home *Home
-	if AccessOf(in.Pod, in.Home) == AccessHome {
-		home = in.Home
+	var route *APIServerRoute
+	if AccessOf(in.Pod, in.Route) == AccessConsumer {
+		route = in.Route
 	}
-	c.Env = append(home.envVars(), c.Env...)
+	c.Env = append(route.envVars(), c.Env...)
 }
 
 func localizeVariable(e *corev1.EnvVar, in Input) {

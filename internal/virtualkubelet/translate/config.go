@@ -100,7 +100,7 @@ func includesAll[V any](all, part map[string]V, equal func(a, b V) bool) bool {
 // UsesRootCA reports whether a pod mounts this cluster's root CA, and in the provider, too.
 func UsesRootCA(pod *corev1.Pod) bool {
 	configMaps, _ := References(&pod.Spec)
-	return AccessOf(pod, &Home{}) != AccessRemote && slices.Contains(configMaps, rootCAConfigMap)
+	return AccessOf(pod, &APIServerRoute{}) != AccessRemote && slices.Contains(configMaps, rootCAConfigMap)
 }
 
 // AllowsRootCA is Allows for the root CA, which pods need regardless of the policy for other ConfigMaps: only an explicit

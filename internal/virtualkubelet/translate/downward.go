@@ -89,8 +89,8 @@ func localizeFiles(items []corev1.DownwardAPIVolumeFile, fields map[string]strin
 
 const (
 	// maxAnnotations limits the total size of an object's annotations, and room is the part reserved for the provider.
-	maxAnnotations = 256 << 10
-	room           = 16 << 10
+	maxAnnotations      = 256 << 10
+	reservedAnnotations = 16 << 10
 	// omittedLine is the key of the line with the number of omitted keys.
 	omittedLine = "offloading.liqo.io/omitted"
 )
@@ -98,8 +98,8 @@ const (
 // checkListings adds to annotations the labels and annotations for the pod's files: those of the local pod that may
 // be reflected, without our additions. It returns the keys omitted for their size; the file has their number.
 func (in Input) checkListings(annotations map[string]string) (omitted []string) {
-	shown := shownInFiles(in.Pod)
-	free := maxAnnotations - room
+	shown := listingsOf(in.Pod)
+	free := maxAnnotations - reservedAnnotations
 	for key, value := range annotations {
 		free -= len(key) + len(value)
 	}
@@ -123,7 +123,7 @@ func (in Input) checkListings(annotations map[string]string) (omitted []string) 
 // OmittedInFiles returns the keys of labels and annotations that the pod's files omit in the provider, because they do not fit
 // beside the copied annotations.
 func (in Input) OmittedInFiles() []string {
-	if AccessOf(in.Pod, in.Home) == AccessRemote {
+	if AccessOf(in.Pod, in.Route) == AccessRemote {
 		return nil
 	}
 	annotations := in.Annotations(in.Pod.Annotations)
@@ -164,8 +164,8 @@ func formatListing(values map[string]string, limit int) (text string, omitted []
 	return strings.Join(sorted, "\n"), omitted
 }
 
-// shownInFiles returns the fields of the pod that its volumes project.
-func shownInFiles(pod *corev1.Pod) map[string]bool {
+// listingsOf returns the fields of the pod that its volumes project.
+func listingsOf(pod *corev1.Pod) map[string]bool {
 	out := map[string]bool{}
 	add := func(items []corev1.DownwardAPIVolumeFile) {
 		for _, item := range items {

@@ -56,7 +56,7 @@ func TestFilesOfManyAnnotations(t *testing.T) {
 // A pod that Kubernetes takes here is no pod that it refuses there, and no file that a pod shows is empty unless there is nothing to show.
 func TestFilesOfAnyAnnotations(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		in := Input{Target: target, Pod: showing(ordinary(), "metadata.annotations", "metadata.labels"), Home: byTunnel}
+		in := Input{Target: target, Pod: showing(ordinary(), "metadata.annotations", "metadata.labels"), Route: byTunnel}
 		in.Pod.Annotations = map[string]string{}
 		for i, size := range rapid.SliceOfN(rapid.IntRange(0, 60<<10), 0, 4).Draw(t, "sizes") {
 			in.Pod.Annotations[fmt.Sprint("a", i)] = strings.Repeat(rapid.SampledFrom([]string{"x", `"`, "\n"}).Draw(t, "letter"), size)

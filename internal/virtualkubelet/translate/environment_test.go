@@ -62,7 +62,7 @@ func replaceParentheses(text string) string {
 func TestEnvironmentOfContainers(t *testing.T) {
 	const url = "https://$(KUBERNETES_SERVICE_HOST):$(KUBERNETES_SERVICE_PORT_HTTPS)"
 	for name, test := range map[string]struct {
-		home       *Home
+		home       *APIServerRoute
 		configMaps map[string]string
 		env        []corev1.EnvVar
 		want       map[string]string
@@ -96,7 +96,7 @@ func TestEnvironmentOfContainers(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := Input{Target: target, Pod: ordinary(), Home: test.home}
+			in := Input{Target: target, Pod: ordinary(), Route: test.home}
 			container := corev1.Container{Name: "main", Env: test.env}
 			in.Pod.Spec.InitContainers, in.Pod.Spec.Containers = []corev1.Container{container}, []corev1.Container{container}
 			in.Pod.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon(container)}}
@@ -127,7 +127,7 @@ func TestNamespaceOfTheDownwardAPI(t *testing.T) {
 	type shown struct{ Env, Debug, File, BesideToken string }
 	for name, test := range map[string]struct {
 		annotations map[string]string
-		home        *Home
+		home        *APIServerRoute
 		want        shown
 	}{
 		"default":                 {nil, byTunnel, shown{remote, remote, remote, local}},
@@ -139,7 +139,7 @@ func TestNamespaceOfTheDownwardAPI(t *testing.T) {
 		"remote_API_server_local": {map[string]string{names.APIServerSupport: "remote", names.DownwardAPINamespace: "local"}, nil, shown{"web", "web", local, remote}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := Input{Target: target, Pod: ordinary(), Home: test.home}
+			in := Input{Target: target, Pod: ordinary(), Route: test.home}
 			in.Pod.Annotations = test.annotations
 			file := corev1.DownwardAPIVolumeFile{Path: "ns", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.namespace"}}
 			volumes := []corev1.Volume{

@@ -94,7 +94,7 @@ func (in Input) ephemeralContainers(local []corev1.EphemeralContainer) []corev1.
 		if showsLocalNamespace(in.Pod) {
 			showNamespaceInEnv(c.Env, in.Pod.Namespace)
 		}
-		if AccessOf(in.Pod, in.Home) != AccessRemote {
+		if AccessOf(in.Pod, in.Route) != AccessRemote {
 			localizeEnv((*corev1.Container)(&c.EphemeralContainerCommon), in)
 		}
 		out = append(out, c)

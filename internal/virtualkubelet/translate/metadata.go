@@ -15,7 +15,7 @@ import (
 
 // notReflected are the keys that only mean something in this cluster.
 var notReflected = []string{
-	names.ShadowPod, names.RemoteUnavailable, names.AppliedHash, names.DroppedMetadata, names.ImposedAffinity, names.HomeAPIServer, names.RoleTolerations,
+	names.ShadowPod, names.RemoteUnavailable, names.AppliedHash, names.DroppedMetadata, names.ImposedAffinity, names.APIServerRoute, names.RoleTolerations,
 	names.ServiceAccountName, names.TokenPodName, names.TokenPodUID, names.TokenExpiration, names.TokenRenewal,
 	corev1.LastAppliedConfigAnnotation,
 }

@@ -154,7 +154,7 @@ func TestRandomPodsTakeNothingOutThatStays(t *testing.T) {
 			}
 		}
 		for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
-			ours := (*Home)(nil).envVars()
+			ours := (*APIServerRoute)(nil).envVars()
 			if diff := cmp.Diff(ours, c.Env[:len(ours)]); diff != "" {
 				t.Fatalf("%s is led to an API server (-want +got):\n%s", c.Name, diff)
 			}

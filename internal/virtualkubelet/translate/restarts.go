@@ -43,13 +43,13 @@ func (r Restarts) Count(local, remote *corev1.Pod) Restarts {
 
 // Total returns the count to publish for a container of the present remote pod.
 func (r Restarts) Total(container string, remote int32) int32 {
-	return min(r.base[container], maxRestartCount/2) + min(believedRestarts(remote), maxRestartCount/2)
+	return min(r.base[container], maxRestartCount/2) + min(cleanRestarts(remote), maxRestartCount/2)
 }
 
 func restartCount(pod *corev1.Pod, container string) int32 {
 	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		if s.Name == container {
-			return believedRestarts(s.RestartCount)
+			return cleanRestarts(s.RestartCount)
 		}
 	}
 	return 0

@@ -65,11 +65,11 @@ func ExternalName(name string, remote func(namespace string) (string, bool)) str
 	default:
 		return name
 	}
-	twin, ok := remote(labels[at-1])
+	remoteNamespace, ok := remote(labels[at-1])
 	if !ok {
 		return name
 	}
-	labels[at-1] = twin
+	labels[at-1] = remoteNamespace
 	return strings.Join(labels, ".")
 }
 

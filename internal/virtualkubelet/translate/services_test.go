@@ -105,8 +105,8 @@ func TestServiceRules(t *testing.T) {
 
 func TestExternalName(t *testing.T) {
 	remote := func(namespace string) (string, bool) {
-		twin, ok := map[string]string{"databases": "databases-rome", "svc": "svc-rome"}[namespace]
-		return twin, ok
+		remoteNamespace, ok := map[string]string{"databases": "databases-rome", "svc": "svc-rome"}[namespace]
+		return remoteNamespace, ok
 	}
 	for name, want := range map[string]string{
 		"db.databases.svc.cluster.local":      "db.databases-rome.svc.cluster.local",

@@ -33,10 +33,10 @@ func PodStatus(in StatusInput) corev1.PodStatus {
 	case Replaceable(in.Remote) && in.Local.DeletionTimestamp.IsZero():
 		return Missing(in.Local)
 	}
-	out := believedStatus(in.Local, &in.Remote.Status)
-	believed := *in.Remote
-	believed.Status = out
-	in.Remote = &believed
+	out := cleanStatus(in.Local, &in.Remote.Status)
+	clean := *in.Remote
+	clean.Status = out
+	in.Remote = &clean
 	keepLocal(&out, in)
 	out.HostIP, out.HostIPs = "", nil
 	for _, ip := range in.HostIPs {

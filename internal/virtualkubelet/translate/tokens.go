@@ -24,8 +24,8 @@ import (
 // defaultLifetime is the lifetime of a projected token without one, in seconds.
 const defaultLifetime = 3600
 
-// TokenAsked is a token that a pod expects in a file.
-type TokenAsked struct {
+// TokenRequest is a token that a pod expects in a file.
+type TokenRequest struct {
 	// Key is the key of the token in the Secret.
 	Key string
 	// Audience is empty for the API server.
@@ -70,9 +70,9 @@ func (t Target) AudiencesKept(pod *corev1.Pod) []string {
 	return uniqueNames(out)
 }
 
-// TokensAsked returns the tokens that a pod expects in the provider.
-func (t Target) TokensAsked(pod *corev1.Pod) []TokenAsked {
-	var out []TokenAsked
+// TokenRequests returns the tokens that a pod expects in the provider.
+func (t Target) TokenRequests(pod *corev1.Pod) []TokenRequest {
+	var out []TokenRequest
 	for _, v := range pod.Spec.Volumes {
 		if v.Projected == nil {
 			continue
@@ -82,7 +82,7 @@ func (t Target) TokensAsked(pod *corev1.Pod) []TokenAsked {
 			if file == nil || !t.mayLeave(pod, file.Audience) {
 				continue
 			}
-			asked := TokenAsked{Key: tokenKey(v.Name, file.Path), Audience: file.Audience, Lifetime: defaultLifetime}
+			asked := TokenRequest{Key: tokenKey(v.Name, file.Path), Audience: file.Audience, Lifetime: defaultLifetime}
 			if file.ExpirationSeconds != nil {
 				asked.Lifetime = *file.ExpirationSeconds
 			}
@@ -213,7 +213,7 @@ func (t Target) RenewAt(have *corev1.Secret, pod *corev1.Pod, shadow metav1.Obje
 	if len(owners) > 0 && !slices.ContainsFunc(owners, func(o metav1.OwnerReference) bool { return o.UID == shadow.GetUID() }) {
 		return time.Time{}
 	}
-	for _, asked := range t.TokensAsked(pod) {
+	for _, asked := range t.TokenRequests(pod) {
 		if _, ok := have.Data[asked.Key]; !ok {
 			return time.Time{}
 		}

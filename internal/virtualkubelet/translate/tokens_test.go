@@ -31,8 +31,8 @@ func TestTokensAsked(t *testing.T) {
 	}}})
 	allowing := target
 	allowing.Audiences = []string{"vault"}
-	got := allowing.TokensAsked(pod)
-	want := []TokenAsked{
+	got := allowing.TokenRequests(pod)
+	want := []TokenRequest{
 		{Key: "kube-api-access-x-3c469e", Lifetime: 3607}, {Key: "vault-6a2418", Audience: "vault", Lifetime: 3600}, {Key: "vault-204100", Lifetime: 600},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -160,7 +160,7 @@ func TestAudiencesOfTokensThatLeave(t *testing.T) {
 		"a_part_of_one":    {[]string{"sts"}, "vaul,", []string{""}, []string{cloud, vault}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := Input{Target: target, Pod: ordinary(), Home: byTunnel}
+			in := Input{Target: target, Pod: ordinary(), Route: byTunnel}
 			in.Audiences = test.audiences
 			in.Pod.Annotations = map[string]string{names.TokenAudiences: test.annotation}
 			in.Pod.Spec.Volumes = nil
@@ -172,7 +172,7 @@ func TestAudiencesOfTokensThatLeave(t *testing.T) {
 				}})
 			}
 			var sent, shown []string
-			for _, asked := range in.TokensAsked(in.Pod) {
+			for _, asked := range in.TokenRequests(in.Pod) {
 				sent = append(sent, asked.Audience)
 			}
 			for i, v := range ShadowPod(in).Spec.Pod.Volumes {

@@ -42,8 +42,8 @@ type Input struct {
 	Existing *offv1beta1.ShadowPod
 	// Only restricts changes of the existing ShadowPod to one kind, and keeps all else as it is; empty is all.
 	Only Change
-	// Home is how the pod reaches the API server of this cluster, nil for not at all; for an existing ShadowPod it is HomeOf it.
-	Home *Home
+	// Route is how the pod reaches the API server of this cluster, nil for not at all; for an existing ShadowPod it is HomeOf it.
+	Route *APIServerRoute
 }
 
 // ShadowPod returns the ShadowPod to apply. Of an existing one only the metadata and the fields of followReferences change.
@@ -55,11 +55,11 @@ func ShadowPod(in Input) *offv1beta1.ShadowPod {
 	}
 	annotations := in.Annotations(in.Pod.Annotations)
 	annotations[names.OffloadingNamespace] = in.Pod.Namespace
-	if AccessOf(in.Pod, in.Home) != AccessRemote {
+	if AccessOf(in.Pod, in.Route) != AccessRemote {
 		in.checkListings(annotations)
 	}
-	if in.Home != nil { // also if the pod's annotation was changed since: the access of an existing pod does not change
-		annotations[names.HomeAPIServer] = in.Home.String()
+	if in.Route != nil { // also if the pod's annotation was changed since: the access of an existing pod does not change
+		annotations[names.APIServerRoute] = in.Route.String()
 	}
 	if tolerations := policy.EncodeRoleTolerations(in.Pod.Spec.Tolerations); tolerations != "" {
 		annotations[names.RoleTolerations] = tolerations

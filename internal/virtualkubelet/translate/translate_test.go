@@ -339,7 +339,7 @@ func TestShadowPodRules(t *testing.T) {
 			},
 			func(sp *offv1beta1.ShadowPod) any { return sp.Spec.Pod.EphemeralContainers },
 			[]corev1.EphemeralContainer{{TargetContainerName: "main", EphemeralContainerCommon: corev1.EphemeralContainerCommon{
-				Name: "new", Env: append((*Home)(nil).envVars(), corev1.EnvVar{Name: "NS", ValueFrom: fieldRef("metadata.namespace")}),
+				Name: "new", Env: append((*APIServerRoute)(nil).envVars(), corev1.EnvVar{Name: "NS", ValueFrom: fieldRef("metadata.namespace")}),
 			}}},
 		},
 		{
@@ -418,7 +418,7 @@ func TestNoTokenEverLeaves(t *testing.T) {
 		if len(got.Spec.Pod.Volumes) != len(pod.Spec.Volumes) {
 			t.Fatal("a volume is lost, so its mounts are invalid")
 		}
-		ours := (*Home)(nil).envVars()
+		ours := (*APIServerRoute)(nil).envVars()
 		if diff := cmp.Diff(ours, got.Spec.Pod.Containers[0].Env[:len(ours)]); diff != "" {
 			t.Fatalf("the pod is led to an API server (-want +got):\n%s", diff)
 		}

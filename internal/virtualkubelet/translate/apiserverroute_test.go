@@ -18,20 +18,20 @@ import (
 )
 
 var (
-	byTunnel  = &Home{Host: names.APIServerHost, Port: 443, Addr: netip.MustParseAddr("10.70.0.25")}
-	byAddress = &Home{Host: "api.rome.example.com", Port: 6443}
+	byTunnel  = &APIServerRoute{Host: names.APIServerHost, Port: 443, Addr: netip.MustParseAddr("10.70.0.25")}
+	byAddress = &APIServerRoute{Host: "api.rome.example.com", Port: 6443}
 )
 
 func TestTheWayHomeIsRemembered(t *testing.T) {
-	for _, home := range []*Home{byTunnel, byAddress, {Host: "fd00::1", Port: 6443}, {Host: names.APIServerHost, Port: 1, Addr: netip.MustParseAddr("fd00::2")}} {
-		in := Input{Target: target, Pod: ordinary(), Home: home}
-		if diff := cmp.Diff(home, HomeOf(ShadowPod(in)), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+	for _, route := range []*APIServerRoute{byTunnel, byAddress, {Host: "fd00::1", Port: 6443}, {Host: names.APIServerHost, Port: 1, Addr: netip.MustParseAddr("fd00::2")}} {
+		in := Input{Target: target, Pod: ordinary(), Route: route}
+		if diff := cmp.Diff(route, RouteOf(ShadowPod(in)), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	}
 	for _, text := range []string{"", "x", ":443", "host:", "host:0x1", "host:65536", "host:443@", "host:443@x"} {
-		if home := HomeOf(&metav1.ObjectMeta{Annotations: map[string]string{names.HomeAPIServer: text}}); home != nil {
-			t.Errorf("%q means %v", text, home)
+		if route := RouteOf(&metav1.ObjectMeta{Annotations: map[string]string{names.APIServerRoute: text}}); route != nil {
+			t.Errorf("%q means %v", text, route)
 		}
 	}
 }
@@ -39,15 +39,15 @@ func TestTheWayHomeIsRemembered(t *testing.T) {
 func TestAccess(t *testing.T) {
 	for name, test := range map[string]struct {
 		annotation string
-		home       *Home
+		home       *APIServerRoute
 		want       Access
 	}{
 		"no network":           {"", nil, AccessNone},
-		"a network":            {"", byTunnel, AccessHome},
+		"a network":            {"", byTunnel, AccessConsumer},
 		"disabled":             {"disabled", byTunnel, AccessNone},
 		"remote":               {"remote", byTunnel, AccessRemote},
 		"remote, no network":   {"remote", nil, AccessRemote},
-		"what means nothing":   {"x", byTunnel, AccessHome},
+		"what means nothing":   {"x", byTunnel, AccessConsumer},
 		"disabled, no network": {"disabled", nil, AccessNone},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -99,22 +99,22 @@ func TestPodsAtHome(t *testing.T) {
 		edit func(in *Input)
 		want seen
 	}{
-		"by the tunnel": {func(in *Input) { in.Home = byTunnel }, seen{
+		"by the tunnel": {func(in *Input) { in.Route = byTunnel }, seen{
 			Aliases: []corev1.HostAlias{{IP: "10.70.0.25", Hostnames: []string{"kubernetes.default", "kubernetes.default.svc"}}},
 			Env:     env("kubernetes.default", "443"), Token: token,
 		}},
 		"the pod's own aliases come later": {func(in *Input) {
-			in.Home = byTunnel
+			in.Route = byTunnel
 			in.Pod.Spec.HostAliases = []corev1.HostAlias{{IP: "192.0.2.1", Hostnames: []string{"printer"}}}
 		}, seen{
 			Aliases: []corev1.HostAlias{{IP: "10.70.0.25", Hostnames: []string{"kubernetes.default", "kubernetes.default.svc"}}, {IP: "192.0.2.1", Hostnames: []string{"printer"}}},
 			Env:     env("kubernetes.default", "443"), Token: token,
 		}},
-		"without a network, where it is reached": {func(in *Input) { in.Home = byAddress }, seen{
+		"without a network, where it is reached": {func(in *Input) { in.Route = byAddress }, seen{
 			Env: append(env("api.rome.example.com", "6443"), unset...), Token: token,
 		}},
 		"disabled": {func(in *Input) {
-			in.Home = byTunnel
+			in.Route = byTunnel
 			in.Pod.Annotations = map[string]string{names.APIServerSupport: "disabled"}
 		}, seen{Env: none}},
 		"no network": {func(*Input) {}, seen{Env: none}},
@@ -131,7 +131,7 @@ func TestPodsAtHome(t *testing.T) {
 
 // Other files of the volume are what they are at home, too.
 func TestTheOtherFilesOfAnAccount(t *testing.T) {
-	in := Input{Target: target, Pod: ordinary(), Home: byTunnel}
+	in := Input{Target: target, Pod: ordinary(), Route: byTunnel}
 	in.Pod.Spec.Volumes[0].Projected.Sources = append(in.Pod.Spec.Volumes[0].Projected.Sources, corev1.VolumeProjection{PodCertificate: &corev1.PodCertificateProjection{}})
 	sources := ShadowPod(in).Spec.Pod.Volumes[0].Projected.Sources
 	if len(sources) != 3 || sources[1].ConfigMap.Name != names.RootCA("rome") || sources[2].DownwardAPI == nil {
@@ -141,18 +141,18 @@ func TestTheOtherFilesOfAnAccount(t *testing.T) {
 
 func TestWhatUsersSayOfTheWayHomeIsNotBelieved(t *testing.T) {
 	pod := ordinary()
-	pod.Annotations = map[string]string{names.HomeAPIServer: "evil.example.com:443"}
-	if sp := ShadowPod(Input{Target: target, Pod: pod}); HomeOf(sp) != nil {
-		t.Errorf("the ShadowPod leads to %v", HomeOf(sp))
+	pod.Annotations = map[string]string{names.APIServerRoute: "evil.example.com:443"}
+	if sp := ShadowPod(Input{Target: target, Pod: pod}); RouteOf(sp) != nil {
+		t.Errorf("the ShadowPod leads to %v", RouteOf(sp))
 	}
 }
 
 // A ShadowPod that exists keeps its way, and a container that comes later takes it.
 func TestLaterContainersTakeTheSameWay(t *testing.T) {
-	in := Input{Target: target, Pod: ordinary(), Home: byTunnel}
+	in := Input{Target: target, Pod: ordinary(), Route: byTunnel}
 	made := ShadowPod(in)
 	in.Pod.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug"}}}
-	in.Existing, in.Home = made, HomeOf(made)
+	in.Existing, in.Route = made, RouteOf(made)
 	now := ShadowPod(in)
 	host := func(env []corev1.EnvVar) string {
 		i := slices.IndexFunc(env, func(e corev1.EnvVar) bool { return e.Name == "KUBERNETES_SERVICE_HOST" })
@@ -171,24 +171,24 @@ func TestLaterContainersTakeTheSameWay(t *testing.T) {
 func TestRandomPodsTakeTheirTokensHome(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := randomPod(t)
-		in := Input{Target: target, Pod: p, Home: rapid.SampledFrom([]*Home{nil, byTunnel, byAddress}).Draw(t, "home")}
+		in := Input{Target: target, Pod: p, Route: rapid.SampledFrom([]*APIServerRoute{nil, byTunnel, byAddress}).Draw(t, "home")}
 		made := ShadowPod(in)
 		spec := made.Spec.Pod
-		access := AccessOf(p, in.Home)
+		access := AccessOf(p, in.Route)
 		if access == AccessRemote {
 			return
 		}
 		if spec.ServiceAccountName != "" || *spec.AutomountServiceAccountToken || UsesToken(&corev1.Pod{Spec: spec}) {
 			t.Fatal("the pod has an account of the provider")
 		}
-		led := access == AccessHome && in.Home.Addr.IsValid()
+		led := access == AccessConsumer && in.Route.Addr.IsValid()
 		if led && (spec.HostAliases[0].IP != byTunnel.Addr.String() || !slices.Contains(spec.HostAliases[0].Hostnames, names.APIServerHost)) {
 			t.Fatalf("names lead elsewhere: %v", spec.HostAliases)
 		}
 		for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
-			ours := in.Home.envVars()
+			ours := in.Route.envVars()
 			if access == AccessNone {
-				ours = (*Home)(nil).envVars()
+				ours = (*APIServerRoute)(nil).envVars()
 			}
 			if diff := cmp.Diff(ours, c.Env[:len(ours)]); diff != "" || !led && c.Env[0].Value == names.APIServerHost {
 				t.Fatalf("%s is led elsewhere (-want +got):\n%s", c.Name, diff)
@@ -196,7 +196,7 @@ func TestRandomPodsTakeTheirTokensHome(t *testing.T) {
 		}
 		p.Spec.EphemeralContainers = nil
 		made = ShadowPod(in)
-		if diff := cmp.Diff(made, ShadowPod(Input{Target: target, Pod: p, Existing: made, Home: HomeOf(made)})); diff != "" {
+		if diff := cmp.Diff(made, ShadowPod(Input{Target: target, Pod: p, Existing: made, Route: RouteOf(made)})); diff != "" {
 			t.Fatalf("translating again changes something:\n%s", diff)
 		}
 	})

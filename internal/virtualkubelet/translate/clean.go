@@ -38,36 +38,36 @@ const (
 	maxMountsOfStats = 128
 )
 
-// believedStatus returns the sanitized remote status. The two share no memory.
-func believedStatus(local *corev1.Pod, said *corev1.PodStatus) corev1.PodStatus {
+// cleanStatus returns the sanitized remote status. The two share no memory.
+func cleanStatus(local *corev1.Pod, reported *corev1.PodStatus) corev1.PodStatus {
 	out := corev1.PodStatus{
-		ObservedGeneration: said.ObservedGeneration,
-		Phase:              said.Phase,
-		Conditions:         believedConditions(said.Conditions),
-		Message:            policy.CleanText(said.Message, policy.MaxForeignMessage),
-		Reason:             policy.CleanLine(said.Reason, policy.MaxForeignReason),
-		PodIP:              policy.CleanLine(said.PodIP, policy.MaxForeignReason),
-		PodIPs:             believedAddresses(said.PodIPs),
-		StartTime:          cleanTimeOf(said.StartTime),
-		AllocatedResources: policy.Amounts(said.AllocatedResources),
-		Resources:          believedResources(said.Resources),
+		ObservedGeneration: reported.ObservedGeneration,
+		Phase:              reported.Phase,
+		Conditions:         cleanConditions(reported.Conditions),
+		Message:            policy.CleanText(reported.Message, policy.MaxForeignMessage),
+		Reason:             policy.CleanLine(reported.Reason, policy.MaxForeignReason),
+		PodIP:              policy.CleanLine(reported.PodIP, policy.MaxForeignReason),
+		PodIPs:             cleanAddresses(reported.PodIPs),
+		StartTime:          cleanTimeOf(reported.StartTime),
+		AllocatedResources: policy.Amounts(reported.AllocatedResources),
+		Resources:          cleanResources(reported.Resources),
 
-		InitContainerStatuses:      believedContainers(said.InitContainerStatuses, local.Spec.InitContainers),
-		ContainerStatuses:          believedContainers(said.ContainerStatuses, local.Spec.Containers),
-		EphemeralContainerStatuses: believedContainers(said.EphemeralContainerStatuses, ephemeralDebuggers(local)),
+		InitContainerStatuses:      cleanContainers(reported.InitContainerStatuses, local.Spec.InitContainers),
+		ContainerStatuses:          cleanContainers(reported.ContainerStatuses, local.Spec.Containers),
+		EphemeralContainerStatuses: cleanContainers(reported.EphemeralContainerStatuses, ephemeralDebuggers(local)),
 	}
-	if isOneOf(said.Resize, corev1.PodResizeStatusDeferred, corev1.PodResizeStatusInfeasible, corev1.PodResizeStatusInProgress) {
-		out.Resize = said.Resize
+	if isOneOf(reported.Resize, corev1.PodResizeStatusDeferred, corev1.PodResizeStatusInfeasible, corev1.PodResizeStatusInProgress) {
+		out.Resize = reported.Resize
 	}
 	shrinkStatus(&out)
 	return out
 }
 
-// believedAddresses returns the first address of each family.
-func believedAddresses(said []corev1.PodIP) []corev1.PodIP {
+// cleanAddresses returns the first address of each family.
+func cleanAddresses(reported []corev1.PodIP) []corev1.PodIP {
 	var out []corev1.PodIP
 	var seen [2]bool
-	for _, ip := range said[:min(len(said), maxAddressesSeen)] {
+	for _, ip := range reported[:min(len(reported), maxAddressesSeen)] {
 		addr, err := netip.ParseAddr(ip.IP)
 		family := 0
 		if addr.Is4() || addr.Is4In6() {
@@ -92,9 +92,9 @@ func ephemeralDebuggers(pod *corev1.Pod) []corev1.Container {
 	return out
 }
 
-func believedConditions(said []corev1.PodCondition) []corev1.PodCondition {
+func cleanConditions(reported []corev1.PodCondition) []corev1.PodCondition {
 	var out []corev1.PodCondition
-	for _, c := range said {
+	for _, c := range reported {
 		twice := hasCondition(out, c.Type)
 		valued := isOneOf(c.Status, corev1.ConditionTrue, corev1.ConditionFalse, corev1.ConditionUnknown)
 		room := len(out) < maxConditions-len(ofKubelet) || isOneOf(c.Type, ofKubelet...)
@@ -109,13 +109,13 @@ func believedConditions(said []corev1.PodCondition) []corev1.PodCondition {
 	return out
 }
 
-// believedContainers returns at most one status for each container of the local pod.
-func believedContainers(said []corev1.ContainerStatus, of []corev1.Container) []corev1.ContainerStatus {
+// cleanContainers returns at most one status for each container of the local pod.
+func cleanContainers(reported []corev1.ContainerStatus, of []corev1.Container) []corev1.ContainerStatus {
 	var out []corev1.ContainerStatus
-	for i := range said {
-		spec := slices.IndexFunc(of, func(c corev1.Container) bool { return c.Name == said[i].Name })
-		if spec >= 0 && !slices.ContainsFunc(out, func(o corev1.ContainerStatus) bool { return o.Name == said[i].Name }) {
-			out = append(out, believedContainer(&said[i], &of[spec]))
+	for i := range reported {
+		spec := slices.IndexFunc(of, func(c corev1.Container) bool { return c.Name == reported[i].Name })
+		if spec >= 0 && !slices.ContainsFunc(out, func(o corev1.ContainerStatus) bool { return o.Name == reported[i].Name }) {
+			out = append(out, cleanContainer(&reported[i], &of[spec]))
 		}
 	}
 	return out
@@ -123,38 +123,38 @@ func believedContainers(said []corev1.ContainerStatus, of []corev1.Container) []
 
 var signalName = regexp.MustCompile(`^SIG[A-Z0-9+-]{1,12}$`)
 
-func believedContainer(said *corev1.ContainerStatus, of *corev1.Container) corev1.ContainerStatus {
+func cleanContainer(reported *corev1.ContainerStatus, of *corev1.Container) corev1.ContainerStatus {
 	out := corev1.ContainerStatus{
-		Name:                 said.Name,
-		State:                believedState(said.State),
-		LastTerminationState: believedState(said.LastTerminationState),
-		Ready:                said.Ready,
-		RestartCount:         believedRestarts(said.RestartCount),
-		Image:                policy.CleanLine(said.Image, maxImage),
-		ImageID:              policy.CleanLine(said.ImageID, maxImage),
-		ContainerID:          policy.CleanLine(said.ContainerID, maxContainerID),
-		Started:              copyOf(said.Started),
-		AllocatedResources:   policy.Amounts(said.AllocatedResources),
-		Resources:            believedResources(said.Resources),
-		VolumeMounts:         believedMounts(said.VolumeMounts, of),
-		User:                 believedUser(said.User),
+		Name:                 reported.Name,
+		State:                cleanState(reported.State),
+		LastTerminationState: cleanState(reported.LastTerminationState),
+		Ready:                reported.Ready,
+		RestartCount:         cleanRestarts(reported.RestartCount),
+		Image:                policy.CleanLine(reported.Image, maxImage),
+		ImageID:              policy.CleanLine(reported.ImageID, maxImage),
+		ContainerID:          policy.CleanLine(reported.ContainerID, maxContainerID),
+		Started:              copyOf(reported.Started),
+		AllocatedResources:   policy.Amounts(reported.AllocatedResources),
+		Resources:            cleanResources(reported.Resources),
+		VolumeMounts:         cleanMounts(reported.VolumeMounts, of),
+		User:                 cleanUser(reported.User),
 	}
-	if said.StopSignal != nil && signalName.MatchString(string(*said.StopSignal)) {
-		out.StopSignal = copyOf(said.StopSignal)
+	if reported.StopSignal != nil && signalName.MatchString(string(*reported.StopSignal)) {
+		out.StopSignal = copyOf(reported.StopSignal)
 	}
-	for _, s := range said.AllocatedResourcesStatus[:min(len(said.AllocatedResourcesStatus), maxDevices)] {
+	for _, s := range reported.AllocatedResourcesStatus[:min(len(reported.AllocatedResourcesStatus), maxDevices)] {
 		_, requested := of.Resources.Requests[s.Name]
 		_, limited := of.Resources.Limits[s.Name]
 		if requested || limited {
-			out.AllocatedResourcesStatus = append(out.AllocatedResourcesStatus, corev1.ResourceStatus{Name: s.Name, Resources: believedDevices(s.Resources)})
+			out.AllocatedResourcesStatus = append(out.AllocatedResourcesStatus, corev1.ResourceStatus{Name: s.Name, Resources: cleanDevices(s.Resources)})
 		}
 	}
 	return out
 }
 
-func believedDevices(said []corev1.ResourceHealth) []corev1.ResourceHealth {
+func cleanDevices(reported []corev1.ResourceHealth) []corev1.ResourceHealth {
 	var out []corev1.ResourceHealth
-	for _, d := range said[:min(len(said), maxDeviceOfPod)] {
+	for _, d := range reported[:min(len(reported), maxDeviceOfPod)] {
 		id := policy.CleanLine(string(d.ResourceID), maxContainerID)
 		if id == string(d.ResourceID) && isOneOf(d.Health, corev1.ResourceHealthStatusHealthy, corev1.ResourceHealthStatusUnhealthy, corev1.ResourceHealthStatusUnknown) {
 			out = append(out, d)
@@ -163,38 +163,38 @@ func believedDevices(said []corev1.ResourceHealth) []corev1.ResourceHealth {
 	return out
 }
 
-func believedRestarts(said int32) int32 { return min(max(said, 0), maxRestartCount) }
+func cleanRestarts(reported int32) int32 { return min(max(reported, 0), maxRestartCount) }
 
-// believedState returns the one effective state, the latest in the life of a container.
-func believedState(said corev1.ContainerState) corev1.ContainerState {
+// cleanState returns the one effective state, the latest in the life of a container.
+func cleanState(reported corev1.ContainerState) corev1.ContainerState {
 	switch {
-	case said.Terminated != nil:
-		t := said.Terminated
+	case reported.Terminated != nil:
+		t := reported.Terminated
 		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
 			ExitCode: t.ExitCode, Signal: t.Signal, Reason: policy.CleanLine(t.Reason, policy.MaxForeignReason), Message: policy.CleanText(t.Message, maxTermination),
 			StartedAt: CleanTime(t.StartedAt), FinishedAt: CleanTime(t.FinishedAt), ContainerID: policy.CleanLine(t.ContainerID, maxContainerID),
 		}}
-	case said.Running != nil:
-		return corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: CleanTime(said.Running.StartedAt)}}
-	case said.Waiting != nil:
+	case reported.Running != nil:
+		return corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: CleanTime(reported.Running.StartedAt)}}
+	case reported.Waiting != nil:
 		return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
-			Reason: policy.CleanLine(said.Waiting.Reason, policy.MaxForeignReason), Message: policy.CleanText(said.Waiting.Message, policy.MaxForeignMessage),
+			Reason: policy.CleanLine(reported.Waiting.Reason, policy.MaxForeignReason), Message: policy.CleanText(reported.Waiting.Message, policy.MaxForeignMessage),
 		}}
 	}
 	return corev1.ContainerState{}
 }
 
-func believedResources(said *corev1.ResourceRequirements) *corev1.ResourceRequirements {
-	if said == nil {
+func cleanResources(reported *corev1.ResourceRequirements) *corev1.ResourceRequirements {
+	if reported == nil {
 		return nil
 	}
-	return &corev1.ResourceRequirements{Limits: policy.Amounts(said.Limits), Requests: policy.Amounts(said.Requests)}
+	return &corev1.ResourceRequirements{Limits: policy.Amounts(reported.Limits), Requests: policy.Amounts(reported.Requests)}
 }
 
-// believedMounts returns the mounts that the local container has too.
-func believedMounts(said []corev1.VolumeMountStatus, of *corev1.Container) []corev1.VolumeMountStatus {
+// cleanMounts returns the mounts that the local container has too.
+func cleanMounts(reported []corev1.VolumeMountStatus, of *corev1.Container) []corev1.VolumeMountStatus {
 	var out []corev1.VolumeMountStatus
-	for _, m := range said {
+	for _, m := range reported {
 		asked := slices.ContainsFunc(of.VolumeMounts, func(v corev1.VolumeMount) bool { return v.Name == m.Name && v.MountPath == m.MountPath })
 		twice := slices.ContainsFunc(out, func(o corev1.VolumeMountStatus) bool { return o.MountPath == m.MountPath })
 		if !asked || twice || len(out) == maxMountsOfStats {
@@ -212,33 +212,33 @@ func believedMounts(said []corev1.VolumeMountStatus, of *corev1.Container) []cor
 	return out
 }
 
-func believedUser(said *corev1.ContainerUser) *corev1.ContainerUser {
-	if said == nil || said.Linux == nil {
+func cleanUser(reported *corev1.ContainerUser) *corev1.ContainerUser {
+	if reported == nil || reported.Linux == nil {
 		return nil
 	}
-	groups := slices.Clone(said.Linux.SupplementalGroups[:min(len(said.Linux.SupplementalGroups), maxGroups)])
+	groups := slices.Clone(reported.Linux.SupplementalGroups[:min(len(reported.Linux.SupplementalGroups), maxGroups)])
 	groups = slices.DeleteFunc(groups, func(id int64) bool { return !isID(id) })
-	if !isID(said.Linux.UID) || !isID(said.Linux.GID) {
+	if !isID(reported.Linux.UID) || !isID(reported.Linux.GID) {
 		return nil
 	}
-	return &corev1.ContainerUser{Linux: &corev1.LinuxContainerUser{UID: said.Linux.UID, GID: said.Linux.GID, SupplementalGroups: groups}}
+	return &corev1.ContainerUser{Linux: &corev1.LinuxContainerUser{UID: reported.Linux.UID, GID: reported.Linux.GID, SupplementalGroups: groups}}
 }
 
 func isID(id int64) bool { return id >= 0 && id <= math.MaxInt32 }
 
 // CleanTime returns the zero time for a time that cannot be marshalled: clients could not read the object, nor any list with it.
-func CleanTime(said metav1.Time) metav1.Time {
-	if year := said.UTC().Year(); year < 1 || year > lastYear {
+func CleanTime(reported metav1.Time) metav1.Time {
+	if year := reported.UTC().Year(); year < 1 || year > lastYear {
 		return metav1.Time{}
 	}
-	return said
+	return reported
 }
 
-func cleanTimeOf(said *metav1.Time) *metav1.Time {
-	if said == nil {
+func cleanTimeOf(reported *metav1.Time) *metav1.Time {
+	if reported == nil {
 		return nil
 	}
-	out := CleanTime(*said)
+	out := CleanTime(*reported)
 	return &out
 }
 

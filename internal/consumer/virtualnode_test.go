@@ -40,8 +40,8 @@ func complains(t *testing.T, c *testkit.ControlPlane, vn *offv1beta1.VirtualNode
 }
 
 // A user who may make VirtualNodes in a namespace of its own gets no process with the rights of a virtual kubelet there.
-func TestAVirtualNodeInANamespaceOfAUserGetsNoRights(t *testing.T) {
-	c := home(t)
+func TestVirtualNodeWrongNamespace(t *testing.T) {
+	c := consumerCluster(t)
 	provide(t, c, "mantua", "mantua-1", "")
 	stray := vnode("stray", "mantua", "")
 	stray.Namespace = testkit.Namespace(t, c, "user", nil)
@@ -61,8 +61,8 @@ func TestAVirtualNodeInANamespaceOfAUserGetsNoRights(t *testing.T) {
 }
 
 // What runs with the rights of a virtual kubelet is ours.
-func TestAVirtualKubeletRunsNoImageOfAUser(t *testing.T) {
-	c := home(t)
+func TestVirtualNodeImage(t *testing.T) {
+	c := consumerCluster(t)
 	vn := provide(t, c, "ferrara", "ferrara-1", "")
 	exists(t, c, kubeletOf(vn))
 	testkit.Update(t, c.Client, vn, func(vn *offv1beta1.VirtualNode) {
@@ -82,7 +82,7 @@ func TestAVirtualKubeletRunsNoImageOfAUser(t *testing.T) {
 // The controller-manager has no permission on Secrets where users have their namespaces.
 func TestKubeconfigForbidden(t *testing.T) {
 	t.Parallel()
-	c := testkit.NthCluster(t, homes)
+	c := testkit.NthCluster(t, consumerClusters)
 	all := []string{"get", "list", "watch", "create", "update", "patch", "delete", "bind"}
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: testkit.UniqueID()}, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{"offloading.liqo.io", "core.liqo.io", "apps", "rbac.authorization.k8s.io", "coordination.k8s.io", "events.k8s.io"}, Resources: []string{"*"}, Verbs: all},

@@ -38,13 +38,13 @@ func refusedTwins(t *testing.T, answered func(path string)) *process {
 			return response, err
 		})
 	})
-	p := &process{twins: &remoteNamespaces{}}
+	p := &process{namespaces: &remoteNamespaces{}}
 	mapping, desired := map[string]offv1beta1.RemoteNamespaceStatus{}, map[string]string{}
 	for i := range 5 {
 		desired[fmt.Sprint("web-", i)] = fmt.Sprint("twin-", i)
 		mapping[fmt.Sprint("web-", i)] = offv1beta1.RemoteNamespaceStatus{RemoteNamespace: fmt.Sprint("twin-", i), Phase: offv1beta1.MappingAccepted}
 	}
-	p.twins.Set(&offv1beta1.NamespaceMap{Spec: offv1beta1.NamespaceMapSpec{DesiredMapping: desired}, Status: offv1beta1.NamespaceMapStatus{CurrentMapping: mapping}})
+	p.namespaces.Set(&offv1beta1.NamespaceMap{Spec: offv1beta1.NamespaceMapSpec{DesiredMapping: desired}, Status: offv1beta1.NamespaceMapStatus{CurrentMapping: mapping}})
 	var reader client.Reader = newClient(t, config)
 	p.reader.Store(&reader)
 	return p
@@ -59,7 +59,7 @@ func newClient(t *testing.T, config *rest.Config) client.Client {
 	return c
 }
 
-func TestARefusalIsKnownAfterThreeTwins(t *testing.T) {
+func TestMayWorkNamespaces(t *testing.T) {
 	answers, asked := 0, map[string]bool{}
 	p := refusedTwins(t, func(path string) { answers++; asked[path] = true })
 	if err := p.mayWork(t.Context()); !errors.Is(err, multicluster.ErrRefused) || answers != 3 {
@@ -70,7 +70,7 @@ func TestARefusalIsKnownAfterThreeTwins(t *testing.T) {
 	}
 }
 
-func TestARefusalStaysOneWhenTheTimeIsOver(t *testing.T) {
+func TestMayWorkTimeout(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	answers := 0

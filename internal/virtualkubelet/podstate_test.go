@@ -13,21 +13,21 @@ import (
 	"liqo.io/liqo/internal/multicluster"
 )
 
-func TestNothingIsRememberedOfAPodThatWentBeforeItsFirstStatus(t *testing.T) {
-	k := &podKind{memory: newMemory(time.Now)}
+func TestPodStatesDeletedPod(t *testing.T) {
+	k := &podKind{states: newPodStates(time.Now)}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "one", UID: "first"}}
-	k.memory.withState(pod, func(m *podState) { m.end, m.starting = &corev1.PodStatus{}, time.Now() })
+	k.states.withState(pod, func(m *podState) { m.end, m.starting = &corev1.PodStatus{}, time.Now() })
 	gone := &podItem{Item: &multicluster.Item{Pair: multicluster.Pair{Local: "web", Remote: "twin"}, Name: "one"}}
 	if err := k.reconcilePod(t.Context(), gone); err != nil {
 		t.Fatal(err)
 	}
-	if len(k.memory.pods) != 0 {
-		t.Errorf("remembered are %v", k.memory.pods)
+	if len(k.states.pods) != 0 {
+		t.Errorf("remembered are %v", k.states.pods)
 	}
 }
 
-func TestAPodOfTheSameNameStartsAnew(t *testing.T) {
-	m := newMemory(time.Now)
+func TestPodStatesSameName(t *testing.T) {
+	m := newPodStates(time.Now)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "one", UID: "first"}}
 	m.withState(pod, func(known *podState) { known.end = &corev1.PodStatus{} })
 	pod.UID = "second"

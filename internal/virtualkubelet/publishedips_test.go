@@ -15,7 +15,7 @@ import (
 )
 
 // Peers are told of the addresses that gateways translate, and of no others.
-func TestAddressesThatAreShownToPeers(t *testing.T) {
+func TestPublishedIPs(t *testing.T) {
 	ip := func(name string, made int64, address, shown string) ipamv1alpha1.IP {
 		return ipamv1alpha1.IP{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: name, CreationTimestamp: metav1.Unix(made, 0)},

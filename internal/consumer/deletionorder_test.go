@@ -58,8 +58,8 @@ func remains(t *testing.T, c *testkit.ControlPlane, objects []client.Object) err
 	return errors.Join(errs...)
 }
 
-func TestEveryOrderOfDeletionEnds(t *testing.T) {
-	c := home(t, "namespace-controller")
+func TestDeletionOrder(t *testing.T) {
+	c := consumerCluster(t, "namespace-controller")
 	for seed := range uint64(20) {
 		id, dead := fmt.Sprintf("order%d", seed), seed%5 == 4
 		vn := provide(t, c, id, id+"-1", "")
@@ -101,8 +101,8 @@ func TestEveryOrderOfDeletionEnds(t *testing.T) {
 	}
 }
 
-func TestProvidersComeGoAndChange(t *testing.T) {
-	c := home(t)
+func TestProviderChanges(t *testing.T) {
+	c := consumerCluster(t)
 	first := provide(t, c, "athens", "athens-1", "tier=gold")
 	other := provide(t, c, "berlin", "berlin-1", "tier=silver")
 	nso := extend(t, c, func(s *offv1beta1.NamespaceOffloadingSpec) { s.ClusterSelector = choosing("tier=gold") })

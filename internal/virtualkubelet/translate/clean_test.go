@@ -139,7 +139,7 @@ func TestPodStatusIsBoundedHoweverManyContainers(t *testing.T) {
 				*list = append(*list, corev1.ContainerStatus{Name: fmt.Sprint("c", i), Image: text, ImageID: text, ContainerID: text, State: ended, LastTerminationState: ended})
 			}
 		}
-		got := believedStatus(local, &remote.Status)
+		got := cleanStatus(local, &remote.Status)
 		raw, err := json.Marshal(got)
 		if err != nil {
 			t.Fatal(err)
@@ -154,7 +154,7 @@ func TestPodStatusIsBoundedHoweverManyContainers(t *testing.T) {
 func TestHonestPodStatusIsBelieved(t *testing.T) {
 	now := metav1.NewTime(time.Date(2026, 11, 29, 0, 0, 0, 0, time.UTC))
 	local := hostilePod(1)
-	said := corev1.PodStatus{
+	reported := corev1.PodStatus{
 		Phase: corev1.PodFailed, Reason: "Evicted", Message: "The node was low on resource: memory.", StartTime: &now, PodIP: "10.1.0.1", PodIPs: []corev1.PodIP{{IP: "10.1.0.1"}, {IP: "fd00::1"}},
 		Conditions: []corev1.PodCondition{{Type: "Ready", Status: "False", Reason: "PodFailed", LastTransitionTime: now}, {Type: "example.org/mine", Status: "True", Message: "two\nlines"}},
 		ContainerStatuses: []corev1.ContainerStatus{{
@@ -166,7 +166,7 @@ func TestHonestPodStatusIsBelieved(t *testing.T) {
 			Started:      new(false), RestartCount: 4, AllocatedResources: corev1.ResourceList{"cpu": resource.MustParse("100m")}, StopSignal: new(corev1.SIGTERM),
 		}},
 	}
-	if diff := cmp.Diff(said, believedStatus(local, &said)); diff != "" {
+	if diff := cmp.Diff(reported, cleanStatus(local, &reported)); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // An event may come before the object that it is about, in each of the two clusters.
-func TestEventsWaitForTheirObjects(t *testing.T) {
+func TestRemoteEventsBeforeObjects(t *testing.T) {
 	o := Options{ClusterID: "rome", Provider: "milan", Node: "milan"}.withDefaults()
 	for name, k := range map[string]*eventKind{"pods": podEvents(o), "shared": sharedEvents(o, secretKind(o), configMaps(o))} {
 		t.Run(name, func(t *testing.T) {
@@ -45,22 +45,22 @@ func TestEventsWaitForTheirObjects(t *testing.T) {
 	}
 }
 
-func TestEventsMadeByHandComeHome(t *testing.T) {
+func TestRemoteEventsByHand(t *testing.T) {
 	s := newStage(t, nil)
 	s.run()
 	for _, local := range []client.Object{
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.local, Name: "keys"}},
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.local, Name: "settings"}},
 	} {
-		s.create(s.here, local)
-		kind, remote := "Secret", client.Object(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.twin, Name: local.GetName()}})
+		s.create(s.consumer, local)
+		kind, remote := "Secret", client.Object(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.remoteNamespace, Name: local.GetName()}})
 		if _, ok := local.(*corev1.ConfigMap); ok {
-			kind, remote = "ConfigMap", &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.twin, Name: local.GetName()}}
+			kind, remote = "ConfigMap", &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.remoteNamespace, Name: local.GetName()}}
 		}
-		eventually(s, s.there, remote, exists)
-		s.create(s.there, &corev1.Event{
-			ObjectMeta:     metav1.ObjectMeta{Namespace: s.twin, Name: "by-hand-" + local.GetName()},
-			InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: kind, Namespace: s.twin, Name: local.GetName()},
+		eventually(s, s.provider, remote, exists)
+		s.create(s.provider, &corev1.Event{
+			ObjectMeta:     metav1.ObjectMeta{Namespace: s.remoteNamespace, Name: "by-hand-" + local.GetName()},
+			InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: kind, Namespace: s.remoteNamespace, Name: local.GetName()},
 			Type:           corev1.EventTypeWarning, Reason: "ByHand", Message: "look at \x1b[31mthis",
 		})
 		s.eventHere("by-hand-"+local.GetName(), func(e *corev1.Event) error {

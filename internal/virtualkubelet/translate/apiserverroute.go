@@ -15,8 +15,8 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// Home is the path of pods in the provider to the API server of this cluster.
-type Home struct {
+// APIServerRoute is the path of pods in the provider to the API server of this cluster.
+type APIServerRoute struct {
 	// Host and Port are the values in the pod's environment.
 	Host string
 	Port uint16
@@ -26,7 +26,7 @@ type Home struct {
 }
 
 // String returns the form stored in ShadowPods: host:port, and @ with the address of the host.
-func (h Home) String() string {
+func (h APIServerRoute) String() string {
 	out := net.JoinHostPort(h.Host, strconv.Itoa(int(h.Port)))
 	if h.Addr.IsValid() {
 		out += "@" + h.Addr.String()
@@ -34,9 +34,9 @@ func (h Home) String() string {
 	return out
 }
 
-// HomeOf returns the Home stored in a ShadowPod, nil for none.
-func HomeOf(shadow metav1.Object) *Home {
-	way, at, named := strings.Cut(shadow.GetAnnotations()[names.HomeAPIServer], "@")
+// RouteOf returns the Home stored in a ShadowPod, nil for none.
+func RouteOf(shadow metav1.Object) *APIServerRoute {
+	way, at, named := strings.Cut(shadow.GetAnnotations()[names.APIServerRoute], "@")
 	host, portText, err := net.SplitHostPort(way)
 	if err != nil || host == "" {
 		return nil
@@ -45,7 +45,7 @@ func HomeOf(shadow metav1.Object) *Home {
 	if err != nil {
 		return nil
 	}
-	out := &Home{Host: host, Port: uint16(port)}
+	out := &APIServerRoute{Host: host, Port: uint16(port)}
 	if !named {
 		return out
 	}
@@ -56,7 +56,7 @@ func HomeOf(shadow metav1.Object) *Home {
 }
 
 // hostAliases come first: the first line of a name takes precedence.
-func (h *Home) hostAliases() []corev1.HostAlias {
+func (h *APIServerRoute) hostAliases() []corev1.HostAlias {
 	if !h.Addr.IsValid() {
 		return nil
 	}
@@ -68,7 +68,7 @@ const standardPort = "443"
 
 // envVars returns the variables that a kubelet of this cluster would set for its API server; for a nil Home all are empty, so that
 // client libraries find none. They cover all that a kubelet of the provider would set for its own.
-func (h *Home) envVars() []corev1.EnvVar {
+func (h *APIServerRoute) envVars() []corev1.EnvVar {
 	if h == nil {
 		return apiServerEnv("", "", standardPort)
 	}

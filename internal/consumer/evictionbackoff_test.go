@@ -42,7 +42,7 @@ func showPlan(p evictionPlan) string {
 	return strings.Join(out, ", ")
 }
 
-func TestPlan(t *testing.T) {
+func TestEvictionPlan(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for name, tc := range map[string]struct {
 		found []victim
@@ -65,7 +65,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-func TestWhatComesBackUnchangedIsDeletedLessAndLessOften(t *testing.T) {
+func TestEvictionBackoff(t *testing.T) {
 	r := evictionBackoff{}
 	step := func(at, made, generation int64, want string) {
 		t.Helper()
@@ -84,7 +84,7 @@ func TestWhatComesBackUnchangedIsDeletedLessAndLessOften(t *testing.T) {
 	step(116, 116, 1, "tell web-116, again in 19s")
 }
 
-func TestRoundsAreForgotten(t *testing.T) {
+func TestEvictionBackoffReset(t *testing.T) {
 	r := evictionBackoff{}
 	r.planEvictions([]victim{misplaced("a", "web", 1, policy.Recreate)}, 1, time.Unix(1000, 0))
 	r.planEvictions([]victim{misplaced("b", "db", 1, policy.Recreate)}, 1, time.Unix(1000, 0).Add(forgotten+time.Second))
@@ -93,7 +93,7 @@ func TestRoundsAreForgotten(t *testing.T) {
 	}
 }
 
-func TestPausesEnd(t *testing.T) {
+func TestEvictionBackoffLimit(t *testing.T) {
 	begun := time.Unix(0, 0)
 	for number, want := range map[int]time.Duration{1: 5 * time.Second, 2: 10 * time.Second, 7: 320 * time.Second, 8: 10 * time.Minute, 99: 10 * time.Minute} {
 		if got := (evictionRound{number: number, begun: begun}).nextTime().Sub(begun); got != want {
@@ -102,7 +102,7 @@ func TestPausesEnd(t *testing.T) {
 	}
 }
 
-func TestNamespacesWhoseEvictionsAreRefusedAreAskedLessAndLessOften(t *testing.T) {
+func TestEvictionBackoffRefused(t *testing.T) {
 	s := &podSteering{held: map[string]backoffState{}}
 	now := time.Unix(0, 0)
 	step := func(done planResult, want time.Duration) {

@@ -16,10 +16,10 @@ import (
 
 // Started while its own API server is away, as after a lost lease, it lives and waits. A process that ends instead is
 // started again later and later, long after the outage.
-func TestStartsWhenItsAPIServerIsBack(t *testing.T) {
+func TestStartWithoutAPIServer(t *testing.T) {
 	address := fmt.Sprintf("127.0.0.1:%d", testkit.Port(t))
 	s := newStage(t, func(o *Options) { o.HealthAddress = address })
-	s.here.StopAPIServer(t)
+	s.consumer.StopAPIServer(t)
 	s.run()
 	testkit.Eventually(t, limit, func() error {
 		answer, err := http.Get("http://" + address + "/healthz")
@@ -32,6 +32,6 @@ func TestStartsWhenItsAPIServerIsBack(t *testing.T) {
 		}
 		return nil
 	})
-	s.here.StartAPIServer(t)
-	eventually(s, s.here, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}, exists)
+	s.consumer.StartAPIServer(t)
+	eventually(s, s.consumer, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}, exists)
 }

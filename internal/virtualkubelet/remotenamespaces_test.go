@@ -10,7 +10,7 @@ import (
 	"liqo.io/liqo/internal/multicluster"
 )
 
-func TestHostileTwins(t *testing.T) {
+func TestHostileRemoteNamespaces(t *testing.T) {
 	for name, tc := range map[string]struct {
 		desired, remote string
 		phase           offv1beta1.MappingPhase
