@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
-	"liqo.io/liqo/internal/network/template"
+	"liqo.io/liqo/internal/network"
 )
 
 // gatewayTemplates are those of a release by their kind.
@@ -40,7 +40,7 @@ func renderedServer(t testing.TB, obj *unstructured.Unstructured, name string, e
 	t.Helper()
 	spec := &networkingv1beta1.GatewayServerSpec{MTU: 1400, Endpoint: e}
 	out := &networkingv1beta1.WgGatewayServer{}
-	fill(t, obj, template.Gateway{Spec: spec, Name: name, Namespace: "liqo-tenant-rome", GatewayUID: "u-1", ClusterID: "123"}, &out.Spec, out)
+	fill(t, obj, network.TemplateValues{Spec: spec, Name: name, Namespace: "liqo-tenant-rome", GatewayUID: "u-1", ClusterID: "123"}, &out.Spec, out)
 	return out
 }
 
@@ -48,21 +48,21 @@ func renderedClient(t testing.TB, obj *unstructured.Unstructured, name string, e
 	t.Helper()
 	spec := &networkingv1beta1.GatewayClientSpec{Endpoint: e}
 	out := &networkingv1beta1.WgGatewayClient{}
-	fill(t, obj, template.Gateway{Spec: spec, Name: name, Namespace: "liqo-tenant-rome", GatewayUID: "u-1", ClusterID: "123", SecretName: "keys"}, &out.Spec, out)
+	fill(t, obj, network.TemplateValues{Spec: spec, Name: name, Namespace: "liqo-tenant-rome", GatewayUID: "u-1", ClusterID: "123", SecretName: "keys"}, &out.Spec, out)
 	return out
 }
 
-func fill(t testing.TB, obj *unstructured.Unstructured, g template.Gateway, spec, into any) {
+func fill(t testing.TB, obj *unstructured.Unstructured, g network.TemplateValues, spec, into any) {
 	t.Helper()
 	var said networkingv1beta1.GatewayTemplateSpec
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object["spec"].(values), &said); err != nil {
 		t.Fatal(err)
 	}
-	rendered, err := template.Render(said, g, spec)
+	rendered, err := network.Render(said, g, spec)
 	if err != nil {
 		t.Fatalf("%s: %v", obj.GetName(), err)
 	}
-	if template.IsOriginals(said) {
+	if network.IsOriginals(said) {
 		t.Errorf("%s is made for other images", obj.GetName())
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(rendered.Object, into, true); err != nil {

@@ -174,9 +174,9 @@ suite_soak() { # the playground itself, faults under load on two clusters, three
 	clusters 1 && gotest -count=1 -v ./test/soak && suite_several && suite_upgrade || return 1
 	clusters 2 a,b masquerade,overlay && LIQO_PEERINGS=20 gotest -count=1 -v -run TestPeerCommand ./test/network || return 1
 	suite_losses && down || return 1
-	LIQO_EACH_LINE=1 gotest -count=1 -run 'TestTwoClustersArePeered/(as_the_guide|interrupted)' ./internal/ctl || return 1
-	LIQO_SEEDS=21 gotest -count=1 -v -run 'TestAnyOrder' ./internal/app ./internal/network || return 1
-	LIQO_LAG=300ms gotest -count=1 -p 2 ./internal/{agent/...,auth,consumer,multicluster,network,peering,provider,remote,replicator,resourceslice,virtualkubelet} || return 1
+	LIQO_EACH_LINE=1 gotest -count=1 -run 'TestPeerCommands/(as_the_guide|interrupted)' ./internal/ctl || return 1
+	LIQO_SEEDS=21 gotest -count=1 -v -run 'Test(Deletion|Manifest|Tunnel)Order' ./internal/app ./internal/network || return 1
+	LIQO_LAG=300ms gotest -count=1 -p 2 ./internal/{agent/...,auth,consumer,multicluster,network,peering,provider,replicator,resourceslice,virtualkubelet} || return 1
 	suite_fuzz
 }
 

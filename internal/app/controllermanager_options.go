@@ -36,7 +36,7 @@ import (
 	"liqo.io/liqo/internal/policy"
 	"liqo.io/liqo/internal/provider"
 	"liqo.io/liqo/internal/resourceslice"
-	"liqo.io/liqo/internal/resourceslice/want"
+
 	"liqo.io/liqo/internal/webhook"
 )
 
@@ -245,7 +245,7 @@ func (o *controllerManagerOptions) remoteSliceOptions() (resourceslice.RemoteOpt
 	out := resourceslice.RemoteOptions{
 		APIServer: o.apiServer, TrustedCA: o.trustedCA, CertificateDuration: o.sliceCertificate,
 		DisableDefaultClass: !o.defaultClass, Storage: o.storage, RealStorageClass: o.realStorageClass,
-		Caps: want.Caps{Slices: o.maxSlices}, LimitsEnforcement: offv1beta1.LimitsEnforcement(o.limits),
+		Caps: policy.SliceCaps{Slices: o.maxSlices}, LimitsEnforcement: offv1beta1.LimitsEnforcement(o.limits),
 	}
 	ca, err := base64.StdEncoding.DecodeString(o.ca)
 	if err != nil {

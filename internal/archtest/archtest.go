@@ -26,11 +26,10 @@ var (
 	// Leaves that work with addresses and with what the kernel is to be told.
 	translating = []string{"internal/network/plan", "internal/virtualkubelet/translate"}
 	leaves      = append([]string{
-		"internal/prefix", "internal/pki", "internal/version", "internal/policy",
-		"internal/resourceslice/want", "internal/network/template",
+		"internal/prefix", "internal/pki", "internal/policy",
 	}, translating...)
 	kernel = []string{"internal/datapath/*"}
-	kit    = []string{"internal/await", "internal/certissuer", "internal/kube", "internal/multicluster", "internal/peer", "internal/probe", "internal/uninstall"}
+	kit    = []string{"internal/certissuer", "internal/kube", "internal/multicluster", "internal/peer", "internal/probe", "internal/uninstall"}
 	rooms  = []string{
 		"internal/ipam", "internal/peering", "internal/auth", "internal/resourceslice", "internal/replicator", "internal/network",
 		"internal/agent/*", "internal/consumer", "internal/provider", "internal/virtualkubelet", "internal/webhook", "internal/proxy",

@@ -21,14 +21,13 @@ type wordLimit struct{ functions, comments int }
 // a sentence by its noun.
 var wordLimits = map[string]wordLimit{
 	"internal/agent/gateway":   {functions: 2, comments: 0},
-	"internal/await":           {functions: 11, comments: 0},
 	"internal/consumer":        {functions: 1, comments: 0},
 	"internal/ctl/install":     {functions: 1, comments: 0},
 	"internal/ctl/ui":          {functions: 25, comments: 0},
 	"internal/datapath":        {functions: 1, comments: 0},
 	"internal/datapath/kernel": {functions: 4, comments: 0},
 	"internal/datapath/wg":     {functions: 6, comments: 0},
-	"internal/kube":            {functions: 3, comments: 0},
+	"internal/kube":            {functions: 9, comments: 0},
 	"internal/multicluster":    {functions: 1, comments: 0},
 	"internal/names":           {functions: 1, comments: 0},
 	"internal/network/plan":    {functions: 5, comments: 0},
@@ -38,7 +37,6 @@ var wordLimits = map[string]wordLimit{
 	"internal/provider":        {functions: 3, comments: 0},
 	"internal/replicator":      {functions: 1, comments: 0},
 	"internal/resourceslice":   {functions: 1, comments: 0},
-	"internal/version":         {functions: 1, comments: 0},
 	"internal/virtualkubelet":  {functions: 3, comments: 0},
 	"internal/webhook":         {functions: 8, comments: 0},
 }

@@ -16,7 +16,7 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-func TestGenerateTenantTellsWhatItWouldWriteHere(t *testing.T) {
+func TestGenerateTenantDryRun(t *testing.T) {
 	c := &town{ControlPlane: testkit.Cluster(t), id: testkit.UniqueID()}
 	c.liqo = testkit.Namespace(t, c.ControlPlane, "liqo", nil)
 	ctltest.Lend(t, c.ControlPlane, identityOf(c.id, c.liqo))

@@ -32,7 +32,7 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/auth"
 	"liqo.io/liqo/internal/certissuer"
-	"liqo.io/liqo/internal/ctl/dryrun"
+	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/network"
 	"liqo.io/liqo/internal/ctl/peering"
 	"liqo.io/liqo/internal/kube"
@@ -107,7 +107,7 @@ const (
 )
 
 // The two clusters of this story have real controllers, and nothing but authentication.
-func TestAConsumerIsAuthenticated(t *testing.T) {
+func TestAuthenticate(t *testing.T) {
 	genoa, turin := newParty(t, 2, "genoa"), newParty(t, 3, "turin")
 	nobodyIsAuthenticatedWrongly(t, genoa, turin)
 	aDryRunPrintsWhatAuthenticates(t, genoa, turin)
@@ -522,7 +522,7 @@ func aDryRunPrintsWhatAuthenticates(t *testing.T, genoa, turin *town) {
 	dry := func() result { return introduced(t, genoa, turin, "authenticate", "--dry-run") }
 	first := dry()
 	first.succeeds(t, "WARN   (remote) The Tenant liqo-tenant-genoa/genoa cannot be applied yet, because controllers assign a part of it",
-		"WARN   (local) The Identity liqo-tenant-turin/controlplane-turin cannot be applied yet", "#   signature: "+dryrun.Assigned+"\n", "# kind: Identity\n", "#   name: liqo-signed-nonce\n")
+		"WARN   (local) The Identity liqo-tenant-turin/controlplane-turin cannot be applied yet", "#   signature: "+cluster.Assigned+"\n", "# kind: Identity\n", "#   name: liqo-signed-nonce\n")
 	if got, want := kindsOf(first.stdout), "Namespace Secret | Namespace"; got != want {
 		t.Errorf("%s instead of %s:\n%s", got, want, first.stdout)
 	}

@@ -215,7 +215,7 @@ func commandTree(t *testing.T) (*cobra.Command, map[string]*cobra.Command) {
 
 func nameOf(cmd *cobra.Command) string { return strings.TrimPrefix(cmd.CommandPath(), "liqoctl ") }
 
-func TestEveryCommandHasALineThatCouldRun(t *testing.T) {
+func TestValidCommandLines(t *testing.T) {
 	_, commands := commandTree(t)
 	for name := range commands {
 		if _, ok := commandLines[name]; !ok {
@@ -272,7 +272,7 @@ func badValueOf(command string, f *pflag.Flag) (bad badValue, known bool) {
 	return badValue{}, false
 }
 
-func TestEveryFlagRefusesWhatItCannotMeanBeforeAnyClusterIsCalled(t *testing.T) {
+func TestInvalidFlags(t *testing.T) {
 	local, called := silent(t)
 	remote, calledToo := silent(t)
 	root, commands := commandTree(t)
@@ -324,7 +324,7 @@ func sharedByAll(root, cmd *cobra.Command, f *pflag.Flag) bool {
 	return shared != nil && shared.Usage == strings.TrimSuffix(f.Usage, " (in the remote cluster)")
 }
 
-func TestArgumentsAreRefusedBeforeAnyClusterIsCalled(t *testing.T) {
+func TestInvalidArguments(t *testing.T) {
 	local, called := silent(t)
 	remote, calledToo := silent(t)
 	root, commands := commandTree(t)
@@ -373,7 +373,7 @@ func TestArgumentsAreRefusedBeforeAnyClusterIsCalled(t *testing.T) {
 	}
 }
 
-func TestUnknownCommandsAreRefused(t *testing.T) {
+func TestUnknownCommands(t *testing.T) {
 	root, _ := commandTree(t)
 	for _, group := range append(root.Commands(), root) {
 		if !group.HasSubCommands() || group.Name() == "completion" || group.Hidden {
@@ -401,18 +401,18 @@ var readers = map[string]string{
 
 // refusing are the commands for which these clusters are not, what they say then, and where their dry run is tested.
 var refusing = map[string]struct{ said, elsewhere string }{
-	"install":         {"already has the cluster ID", "TestInstallPrintsWhatItWouldApply has a cluster without Liqo"},
-	"install k3s":     {"already has the cluster ID", "TestInstallPrintsWhatItWouldApply has a cluster without Liqo"},
-	"install kind":    {"was not made by kubeadm", "TestInstallPrintsWhatItWouldApply has a cluster that was"},
-	"install kubeadm": {"was not made by kubeadm", "TestInstallPrintsWhatItWouldApply has a cluster that was"},
-	"test network":    {"the clusters are not connected", "TestTheNetworkIsTried has clusters that are"},
-	"uninstall":       {"you should:", "TestTheLifeOfAnInstallation has nothing in use"},
+	"install":         {"already has the cluster ID", "TestInstallOutput has a cluster without Liqo"},
+	"install k3s":     {"already has the cluster ID", "TestInstallOutput has a cluster without Liqo"},
+	"install kind":    {"was not made by kubeadm", "TestInstallOutput has a cluster that was"},
+	"install kubeadm": {"was not made by kubeadm", "TestInstallOutput has a cluster that was"},
+	"test network":    {"the clusters are not connected", "TestNetworkTestCommand has clusters that are"},
+	"uninstall":       {"you should:", "TestInstallationLifecycle has nothing in use"},
 }
 
 // undoing are the commands about what two clusters have of each other. All others are tried before it is there.
 var undoing = []string{"network disconnect", "network reset", "unauthenticate", "unpeer"}
 
-func TestWhatWritesCanPrintInsteadAndThenWritesNothing(t *testing.T) {
+func TestDryRunWritesNothing(t *testing.T) {
 	one, two := newTown(t, 0, "dry-one"), newTown(t, 1, "dry-two")
 	one.stop() // nobody is to act upon what is there to look at
 	two.stop()
@@ -515,7 +515,7 @@ func knowEachOther(t *testing.T, consumer, provider *town) {
 	}
 }
 
-func TestWhatGoesOnEveryObjectIsNotOfLiqoItself(t *testing.T) {
+func TestGlobalLabelsReserved(t *testing.T) {
 	for _, flag := range []string{"global-labels", "global-annotations"} {
 		for entry, refused := range map[string]bool{
 			"liqo.io/remote-cluster-id=rome":       true,
@@ -533,7 +533,7 @@ func TestWhatGoesOnEveryObjectIsNotOfLiqoItself(t *testing.T) {
 	}
 }
 
-func TestAFlagThatIsNoneIsGuessed(t *testing.T) {
+func TestUnknownFlagSuggestion(t *testing.T) {
 	for line, want := range map[string]string{
 		"test network --remote-kubeconfig x": "unknown flag: --remote-kubeconfig\n INFO  Did you mean --remote-kubeconfigs?\n",
 		"peer --remote-kubconfig x":          "unknown flag: --remote-kubconfig\n INFO  Did you mean --remote-kubeconfig?\n",

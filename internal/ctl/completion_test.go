@@ -37,7 +37,7 @@ const (
 	files   = ":0"
 )
 
-func TestCompletionOffersWhatIsThere(t *testing.T) {
+func TestCompletion(t *testing.T) {
 	c, other := testkit.Cluster(t), testkit.SecondCluster(t)
 	here, there := kubeconfigFile(t, c.Config), kubeconfigFile(t, other.Config)
 	tenant := testkit.Namespace(t, c, "tenant-completion", map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: "completion"})
@@ -102,7 +102,7 @@ func TestCompletionOffersWhatIsThere(t *testing.T) {
 	}
 }
 
-func TestCompletionStaysQuietWithoutACluster(t *testing.T) {
+func TestCompletionWithoutCluster(t *testing.T) {
 	for _, line := range [][]string{{"offload", "namespace", ""}, {"delete", "vn", ""}, {"info", "peer", ""}, {"info", "-n", ""}, {"info", "--context", ""}} {
 		line = append([]string{"--kubeconfig", "/nowhere"}, line...)
 		if got, directive := offered(t, line...); len(got) != 0 || directive != noFiles {
@@ -120,7 +120,7 @@ func TestCompletionStaysQuietWithoutACluster(t *testing.T) {
 }
 
 // As a plugin the program is called by two names: the second one is for completions.
-func TestThePluginSaysWhatMayFollow(t *testing.T) {
+func TestPluginCompletion(t *testing.T) {
 	run := func(args ...string) string {
 		var stdout, stderr bytes.Buffer
 		if err := Run(t.Context(), Options{Args: args, Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr}); err != nil {
@@ -145,7 +145,7 @@ func TestThePluginSaysWhatMayFollow(t *testing.T) {
 	}
 }
 
-func TestCompletionReadsTheKubeconfigThatWasTyped(t *testing.T) {
+func TestCompletionKubeconfigFlag(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "k")
 	content := `{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: k, user: u}}, {name: b, context: {cluster: k, user: u}}],
 clusters: [{name: k, cluster: {server: "https://192.0.2.1"}}], users: [{name: u, user: {}}]}`

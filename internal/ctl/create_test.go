@@ -12,7 +12,7 @@ import (
 
 const aKey = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE="
 
-func TestCreatePrintsTheManifest(t *testing.T) {
+func TestCreateDryRun(t *testing.T) {
 	meta := func(name, more string) string {
 		return "metadata:\n  labels:\n    liqo.io/remote-cluster-id: rome\n" + more + "  name: " + name + "\n  namespace: default\n"
 	}
@@ -154,7 +154,7 @@ func slicesOf(first string, args []string, more ...string) []string {
 	return append(append([]string{first}, args...), more...)
 }
 
-func TestCreateRefusesWhatItCannotMean(t *testing.T) {
+func TestCreateInvalid(t *testing.T) {
 	for want, args := range map[string][]string{
 		`invalid cluster ID "Rome"`:                      {"publickey", "x", "--remote-cluster-id", "Rome", "--public-key", aKey},
 		`"remote-cluster-id"`:                            {"publickey", "x", "--public-key", aKey},

@@ -13,7 +13,7 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-func TestEveryErrorIsPrintedOnce(t *testing.T) {
+func TestErrorPrintedOnce(t *testing.T) {
 	liqoctl(t, nil, "version", "--unknown").refuses(t, "error: unknown flag: --unknown")
 	liqoctl(t, nil, "version", "extra").refuses(t, "unknown command")
 	liqoctl(t, nil, "dance").refuses(t, `unknown command "dance" for "liqoctl"`)
@@ -22,7 +22,7 @@ func TestEveryErrorIsPrintedOnce(t *testing.T) {
 	liqoctl(t, nil, "info", "--kubeconfig", "/nowhere").refuses(t, "/nowhere")
 }
 
-func TestVersionOfTheClientNeedsNoCluster(t *testing.T) {
+func TestVersionClient(t *testing.T) {
 	r := liqoctl(t, nil, "version", "--client", "--kubeconfig", "/nowhere")
 	r.succeeds(t)
 	if r.stdout != "Client version: dev\n" || r.stderr != "" {
@@ -30,7 +30,7 @@ func TestVersionOfTheClientNeedsNoCluster(t *testing.T) {
 	}
 }
 
-func TestVersionWithoutAServerSaysSo(t *testing.T) {
+func TestVersionWithoutServer(t *testing.T) {
 	c := testkit.Cluster(t)
 	r := liqoctl(t, c.Config, "version")
 	if r.err == nil || r.stdout != "Client version: dev\nServer version: Unknown\n" {
@@ -41,7 +41,7 @@ func TestVersionWithoutAServerSaysSo(t *testing.T) {
 	}
 }
 
-func TestKubectlFindsThePlugin(t *testing.T) {
+func TestKubectlPlugin(t *testing.T) {
 	binary, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -17,10 +17,10 @@ import (
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
-	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/peering"
 	"liqo.io/liqo/internal/ctl/ui"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
 )
@@ -92,7 +92,7 @@ func deleteOne(c *cluster.Session, o *deletion, d *deletable) *cobra.Command {
 }
 
 // kindName returns the kind as in manifests.
-func (d *deletable) kindName() string { return await.KindOf(d.list()) }
+func (d *deletable) kindName() string { return kube.ListKind(d.list()) }
 
 func (d *deletable) shortHelp() string {
 	if strings.HasPrefix(d.kindName(), "I") {
@@ -137,12 +137,12 @@ func runDelete(ctx context.Context, c *cluster.Session, o *deletion, d *deletabl
 
 // findDeletable finds the object in the namespace given by the user, else in the namespace of the kubeconfig's context, else in the
 // only namespace that has one: most objects are in tenant namespaces.
-func findDeletable(ctx context.Context, c *cluster.Session, kube client.Reader, o *deletion, d *deletable, name string) (client.Object, error) {
+func findDeletable(ctx context.Context, c *cluster.Session, cl client.Reader, o *deletion, d *deletable, name string) (client.Object, error) {
 	namespace, err := c.ResourceNamespace(o.namespace)
 	if err != nil {
 		return nil, err
 	}
-	found, forbidden := findNamed(ctx, kube, d, name, namespace)
+	found, forbidden := findNamed(ctx, cl, d, name, namespace)
 	if forbidden != nil && (o.namespace != "" || !apierrors.IsForbidden(forbidden)) {
 		return nil, forbidden
 	}
@@ -153,7 +153,7 @@ func findDeletable(ctx context.Context, c *cluster.Session, kube client.Reader, 
 	if o.namespace != "" {
 		return nil, missing
 	}
-	found, err = findNamed(ctx, kube, d, name, "")
+	found, err = findNamed(ctx, cl, d, name, "")
 	switch {
 	case apierrors.IsForbidden(err) && forbidden != nil: // no namespace was searched
 		return nil, ui.Fail("%w", forbidden).Hint("You may not look into all namespaces: say with -n where it is")
@@ -174,9 +174,9 @@ func findDeletable(ctx context.Context, c *cluster.Session, kube client.Reader, 
 }
 
 // findNamed returns the objects with a name, in one namespace or in all.
-func findNamed(ctx context.Context, kube client.Reader, d *deletable, name, namespace string) ([]client.Object, error) {
+func findNamed(ctx context.Context, cl client.Reader, d *deletable, name, namespace string) ([]client.Object, error) {
 	list := d.list()
-	err := kube.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{"metadata.name": name})
+	err := cl.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{"metadata.name": name})
 	if apimeta.IsNoMatchError(err) {
 		return nil, cluster.NoKind(d.kindName())
 	}

@@ -20,7 +20,7 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-func TestDeleteRemovesOneObject(t *testing.T) {
+func TestDelete(t *testing.T) {
 	c := testkit.Cluster(t)
 	tenant := testkit.Namespace(t, c, "tenant-delete", nil)
 	meta := metav1.ObjectMeta{Namespace: tenant, Name: "deleted", Labels: map[string]string{names.RemoteClusterID: "milan"}}
@@ -64,7 +64,7 @@ func TestDeleteRemovesOneObject(t *testing.T) {
 	}
 }
 
-func TestDeleteTakesTheOneThatIsMeant(t *testing.T) {
+func TestDeleteSelectsObject(t *testing.T) {
 	c := testkit.Cluster(t)
 	one, other := testkit.Namespace(t, c, "delete-one", nil), testkit.Namespace(t, c, "delete-other", nil)
 	in := func(namespace string) *networkingv1beta1.Configuration {

@@ -28,7 +28,7 @@ func silence(t *testing.T) *rest.Config {
 }
 
 // The first request of a command is for the kinds that the cluster has.
-func TestACommandGivesUpOnASilentAPIServerInTime(t *testing.T) {
+func TestSilentAPIServerTimeout(t *testing.T) {
 	here, there := silence(t), kubeconfigFile(t, silence(t))
 	for name, args := range map[string][]string{
 		"test network":           {"test", "network", "-p", there},

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func TestDocsWritesAPageForEachCommand(t *testing.T) {
+func TestDocsCommand(t *testing.T) {
 	for format, pages := range map[string]map[string][]string{
 		"markdown": {
 			"liqoctl.md":                 {"## liqoctl\n", "* [liqoctl peer](liqoctl_peer.md)\t", "--kubeconfig string"},

@@ -14,7 +14,7 @@ import (
 )
 
 // Whoever copies a line from a page, or from an example of a command, gets no error about how it is written.
-func TestCommandsOfThePagesCanBeTyped(t *testing.T) {
+func TestCommandsInDocs(t *testing.T) {
 	found := 0
 	for _, page := range pages(t) {
 		data, err := os.ReadFile(page)
@@ -47,7 +47,7 @@ func TestCommandsOfThePagesCanBeTyped(t *testing.T) {
 }
 
 // Guides of the original, also of versions before 1.0, have these.
-func TestCommandsOfOlderGuidesCanBeTyped(t *testing.T) {
+func TestCommandsInOlderGuides(t *testing.T) {
 	for line := range strings.Lines(`liqoctl --kubeconfig=$CONSUMER peer --remote-kubeconfig $PROVIDER
 liqoctl --kubeconfig $PROVIDER peer --remote-kubeconfig $CONSUMER
 liqoctl --kubeconfig $CONSUMER unpeer --remote-kubeconfig $PROVIDER
@@ -72,7 +72,7 @@ liqoctl generate publickey --gateway-type server --gateway-name server > publick
 	}
 }
 
-func TestPagesShowOutputOfPeer(t *testing.T) {
+func TestPeerOutputInDocs(t *testing.T) {
 	for page, outputs := range map[string][]string{
 		"peering.md":               {"```\n" + guided() + "```\n"},
 		"tutorial-own-clusters.md": {"```\n" + initialised + connected + established + authenticated + sliced + "```\n", disconnected + "```\n"},
@@ -200,7 +200,7 @@ func words(line string) []string {
 	return all
 }
 
-func TestWordsOfALineAreThoseOfAShell(t *testing.T) {
+func TestShellWords(t *testing.T) {
 	for line, want := range map[string][]string{
 		`liqoctl info`:                                              {"liqoctl", "info"},
 		`liqoctl info --get clusterid  # the ID`:                    {"liqoctl", "info", "--get", "clusterid"},
@@ -215,7 +215,7 @@ func TestWordsOfALineAreThoseOfAShell(t *testing.T) {
 	}
 }
 
-func TestLinesThatCannotBeTypedAreFound(t *testing.T) {
+func TestInvalidLinesInDocs(t *testing.T) {
 	for line, want := range map[string]string{
 		"liqoctl dance":                             `unknown command "dance"`,
 		"liqoctl network dance":                     `unknown command "dance"`,

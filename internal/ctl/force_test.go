@@ -21,7 +21,7 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-func TestAForcedUnpeeringTellsWhatItWouldRemove(t *testing.T) {
+func TestForceUnpeerDryRun(t *testing.T) {
 	c := testkit.Cluster(t)
 	gone, other := testkit.UniqueID(), testkit.UniqueID()
 	tenant := testkit.Namespace(t, c, "tenant", map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: gone})

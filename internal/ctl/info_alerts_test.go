@@ -18,7 +18,7 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-func TestHealthTellsOfConsumersThatLeftSlices(t *testing.T) {
+func TestHealthOrphanSlices(t *testing.T) {
 	c := testkit.Cluster(t)
 	f := &info.Collector{Reader: c.Client}
 	served, lost := testkit.UniqueID(), testkit.UniqueID()

@@ -17,7 +17,7 @@ import (
 )
 
 // What the chart installs is made, and each workload deleted, as somebody might by mistake. Nothing makes pods here.
-func TestHealthMissesEachWorkloadOfTheChart(t *testing.T) {
+func TestHealthMissingWorkloads(t *testing.T) {
 	c := testkit.Cluster(t)
 	for rule, tc := range map[string]struct {
 		set  []string

@@ -259,7 +259,7 @@ func TestInfoAboutPeers(t *testing.T) {
 }
 
 // Who may read the namespace of Liqo alone is told what is there, and of the rest that it could not be read.
-func TestInfoForWhoMayNotReadAll(t *testing.T) {
+func TestInfoForbidden(t *testing.T) {
 	c := testkit.Cluster(t)
 	liqo := testkit.Namespace(t, c, "liqo", nil)
 	ctltest.Lend(t, c, &corev1.ConfigMap{

@@ -45,7 +45,7 @@ func recorded(t *testing.T, c *testkit.ControlPlane, status releasecommon.Status
 	return releases, ns
 }
 
-func TestNobodyInstallsBesideAnother(t *testing.T) {
+func TestInstallLock(t *testing.T) {
 	c := testkit.Cluster(t)
 	for status, what := range map[releasecommon.Status]string{
 		releasecommon.StatusPendingInstall:  "another installation or upgrade began 1m",
@@ -63,7 +63,7 @@ func TestNobodyInstallsBesideAnother(t *testing.T) {
 }
 
 // Whoever only looks must not end the revision of another installer.
-func TestOnlyLookingLeavesAnInterruptedReleaseAsItIs(t *testing.T) {
+func TestDryRunKeepsInterruptedRelease(t *testing.T) {
 	c := testkit.Cluster(t)
 	releases, ns := recorded(t, c, releasecommon.StatusPendingInstall, time.Now().Add(-24*time.Hour))
 	for rule, args := range map[string][]string{

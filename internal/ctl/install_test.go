@@ -55,7 +55,7 @@ func awaitVacant(t *testing.T, c *testkit.ControlPlane) {
 	testkit.Eventually(t, 5*time.Minute, func() error { return liqoctl(t, c.Config, installArgs("--dry-run")...).err })
 }
 
-func TestDryRunChecksEverythingAndChangesNothing(t *testing.T) {
+func TestInstallDryRun(t *testing.T) {
 	c := testkit.Cluster(t)
 	awaitVacant(t, c)
 	r := liqoctl(t, c.Config, installArgs("--dry-run")...)
@@ -70,7 +70,7 @@ func TestDryRunChecksEverythingAndChangesNothing(t *testing.T) {
 	changesNothing(t, c)
 }
 
-func TestInstallPrintsWhatItWouldApply(t *testing.T) {
+func TestInstallOutput(t *testing.T) {
 	c := testkit.Cluster(t)
 	awaitVacant(t, c)
 	ctltest.Create(t, c, &corev1.ConfigMap{
@@ -121,7 +121,7 @@ func TestInstallPrintsWhatItWouldApply(t *testing.T) {
 	changesNothing(t, c)
 }
 
-func TestInstallRefusesBeforeItChangesAnything(t *testing.T) {
+func TestInstallPreflight(t *testing.T) {
 	c := testkit.Cluster(t)
 	for rule, tc := range map[string]struct {
 		args []string
@@ -171,13 +171,13 @@ func valuesFile(t *testing.T, text string) string {
 }
 
 // A value that is right counts, not the flag that it replaces.
-func TestAValueIsJudgedInsteadOfItsFlag(t *testing.T) {
+func TestInstallValueOverFlag(t *testing.T) {
 	c := testkit.Cluster(t)
 	liqoctl(t, c.Config, installArgs("--dry-run", "--service-cidr", "10.99.0.0/16", "--set", "ipam.serviceCIDR="+serviceCIDR)...).succeeds(t)
 	liqoctl(t, c.Config, installArgs("--dry-run", "--set", "ipam.serviceCIDR=10.99.0.0/16", "--skip-validation")...).succeeds(t)
 }
 
-func TestInstallComparesThePodCIDRWithThePods(t *testing.T) {
+func TestInstallPodCIDR(t *testing.T) {
 	c := testkit.Cluster(t)
 	ns := testkit.Namespace(t, c, "cidr", nil)
 	pod := ctltest.Create(t, c, &corev1.Pod{
@@ -194,7 +194,7 @@ func TestInstallComparesThePodCIDRWithThePods(t *testing.T) {
 	liqoctl(t, c.Config, installArgs("--dry-run", "--skip-validation")...).succeeds(t)
 }
 
-func TestKubeadmClustersSayWhatTheyAre(t *testing.T) {
+func TestInstallKubeadm(t *testing.T) {
 	c := testkit.Cluster(t)
 	ctltest.Create(t, c, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kubeadm-config"},
@@ -235,7 +235,7 @@ func TestKubeadmClustersSayWhatTheyAre(t *testing.T) {
 	changesNothing(t, c)
 }
 
-func TestTwoNodesGetTwoControllerManagers(t *testing.T) {
+func TestInstallReplicas(t *testing.T) {
 	c := testkit.Cluster(t)
 	chosen := func(more ...string) any {
 		t.Helper()
@@ -283,7 +283,7 @@ func TestTwoNodesGetTwoControllerManagers(t *testing.T) {
 	liqoctl(t, c.Config, installArgs("--disable-kernel-version-check", "--dry-run")...).succeeds(t) // the schema takes it
 }
 
-func TestInstallSaysWhichRightsAreMissing(t *testing.T) {
+func TestInstallMissingPermissions(t *testing.T) {
 	c := testkit.Cluster(t)
 	ctltest.Create(t, c, &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: "ctl-test-reader"},
@@ -300,7 +300,7 @@ func TestInstallSaysWhichRightsAreMissing(t *testing.T) {
 	changesNothing(t, c)
 }
 
-func TestInstallSaysThatTheUserMayNotEvenLook(t *testing.T) {
+func TestInstallReadForbidden(t *testing.T) {
 	c := testkit.Cluster(t)
 	r := liqoctl(t, c.User(t, "stranger"), installArgs()...)
 	r.refuses(t, "you are not allowed to get customresourcedefinitions.apiextensions.k8s.io, list configmaps, list daemonsets.apps, list deployments.apps, "+
@@ -308,7 +308,7 @@ func TestInstallSaysThatTheUserMayNotEvenLook(t *testing.T) {
 	changesNothing(t, c)
 }
 
-func TestInstallSaysThatTheUserMayNotGrant(t *testing.T) {
+func TestInstallGrantForbidden(t *testing.T) {
 	c := testkit.Cluster(t)
 	ctltest.Create(t, c, &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: "ctl-test-almost"},
@@ -330,13 +330,13 @@ func bind(t *testing.T, c *testkit.ControlPlane, role, user string) {
 	})
 }
 
-func TestInstallSaysThatNobodyAnswers(t *testing.T) {
+func TestInstallUnreachable(t *testing.T) {
 	nobody := &rest.Config{Host: "https://127.0.0.1:1"}
 	liqoctl(t, nobody, installArgs()...).refuses(t,
 		"the API server cannot be reached: the connection to the server https://127.0.0.1:1 was refused", "Check --kubeconfig and --context")
 }
 
-func TestInstallRefusesBesideAnotherInstallation(t *testing.T) {
+func TestInstallOtherInstallation(t *testing.T) {
 	c := testkit.Cluster(t)
 	ns := testkit.Namespace(t, c, "other", nil)
 	id := ctltest.Create(t, c, &corev1.ConfigMap{
@@ -354,7 +354,7 @@ func TestInstallRefusesBesideAnotherInstallation(t *testing.T) {
 	liqoctl(t, c.Config, installArgs()...).refuses(t, `ClusterRole "liqo-controller-manager" exists already and does not belong to this installation`)
 }
 
-func TestInstallRefusesBesideTheOriginal(t *testing.T) {
+func TestInstallOriginal(t *testing.T) {
 	c := testkit.Cluster(t)
 	ns := testkit.Namespace(t, c, "original", nil)
 	for rule, d := range map[string]struct{ name, image string }{
@@ -379,7 +379,7 @@ func TestInstallRefusesBesideTheOriginal(t *testing.T) {
 	}
 }
 
-func TestOldKernelsAreRefusedButNotThoseOfVirtualNodes(t *testing.T) {
+func TestInstallKernelVersion(t *testing.T) {
 	c := testkit.Cluster(t)
 	node := ctltest.Create(t, c, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "old", Labels: map[string]string{"liqo.io/type": "virtual-node"}}})
 	node.Status.NodeInfo.KernelVersion = "4.19.0-27-amd64"

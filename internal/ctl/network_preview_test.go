@@ -30,8 +30,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/ctltest"
-	"liqo.io/liqo/internal/ctl/dryrun"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -173,8 +173,8 @@ func aDryRunPrintsWhatConnects(t *testing.T, rome, milan *town) {
 	flags := []string{"connect", "--dry-run", "--server-service-type", "NodePort", "--node-port", "31901", "--client-address", "192.0.2.1"}
 	connect := between(t, rome, milan, flags...)
 	connect.succeeds(t)
-	want = localHead + tenantManifest("milan") + configurationManifest("milan") + comment(clientManifest(rome.liqo, dryrun.Assigned)) + comment(publicKeyManifest("milan", dryrun.Assigned)) +
-		remoteHead + tenantManifest("rome") + configurationManifest("rome") + serverManifest(milan.liqo) + comment(publicKeyManifest("rome", dryrun.Assigned))
+	want = localHead + tenantManifest("milan") + configurationManifest("milan") + comment(clientManifest(rome.liqo, cluster.Assigned)) + comment(publicKeyManifest("milan", cluster.Assigned)) +
+		remoteHead + tenantManifest("rome") + configurationManifest("rome") + serverManifest(milan.liqo) + comment(publicKeyManifest("rome", cluster.Assigned))
 	const partly = " cannot be applied yet, because controllers assign a part of it: once the others are applied, ask again\n"
 	warned := identities + " WARN   (local) The GatewayClient liqo-tenant-milan/milan" + partly + " WARN   (local) The PublicKey liqo-tenant-milan/milan" + partly +
 		" WARN   (remote) The PublicKey liqo-tenant-rome/rome" + partly
@@ -396,7 +396,7 @@ func applyWhatIsComplete(t *testing.T, dry func() result, secondHead string, fir
 				applyManifest(t, c, doc, "")
 			}
 		}
-		if strings.Contains(r.stdout, dryrun.Assigned) {
+		if strings.Contains(r.stdout, cluster.Assigned) {
 			return fmt.Errorf("it is not complete:\n%s%s", r.stdout, r.stderr)
 		}
 		return nil
@@ -434,7 +434,7 @@ func awaitConnection(t *testing.T, c *town, namespace, name string, want network
 	})
 }
 
-func TestUnoffloadTellsWhatWouldGo(t *testing.T) {
+func TestUnoffloadDryRun(t *testing.T) {
 	c := testkit.Cluster(t)
 	ns := testkit.Namespace(t, c, "preview", nil)
 	liqoctl(t, c.Config, "unoffload", "namespace", ns, "--dry-run").succeeds(t, ` INFO  Namespace "`+ns+`" is not offloaded`)

@@ -97,7 +97,7 @@ func wantTranscript(t *testing.T, r result, want string) {
 }
 
 // The two clusters of this story use the same networks. Their controllers are real, their nodes and gateways are not.
-func TestTwoClustersAreConnected(t *testing.T) {
+func TestNetworkCommands(t *testing.T) {
 	rome, milan := newTown(t, 2, "rome"), newTown(t, 3, "milan")
 	nothingCanBeConnectedWrongly(t, rome, milan)
 	aDryRunPrintsWhatConnects(t, rome, milan)
@@ -412,7 +412,7 @@ func configurationOf(t *testing.T, c *town, namespace, name string) *networkingv
 }
 
 // Scripts were written for older versions.
-func TestOlderSpellingsOfFlagsAreThoseOfToday(t *testing.T) {
+func TestFlagAliases(t *testing.T) {
 	_, all := commandTree(t)
 	for older, today := range map[string]string{
 		"server-type": "gw-server-type", "server-template-name": "gw-server-template-name", "server-template-namespace": "gw-server-template-namespace",

@@ -14,7 +14,7 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-func TestOffloadPrintsTheManifest(t *testing.T) {
+func TestOffloadDryRun(t *testing.T) {
 	r := liqoctl(t, nil, "offload", "namespace", "shop", "web", "--output", "yaml", "--global-labels", "app=${namespace}-${kind}",
 		"-l", "region in (eu,asia),!spot", "-l", "zone=b,arch=arm64")
 	r.succeeds(t)
@@ -60,7 +60,7 @@ status: {}
 	}
 }
 
-func TestOffloadRefusesWhatItCannotMean(t *testing.T) {
+func TestOffloadInvalid(t *testing.T) {
 	for want, args := range map[string][]string{
 		"namespace name or label selector must be specified":                                        {},
 		"must not be specified together":                                                            {"x", "--ns-selector", "a=b"},
@@ -74,7 +74,7 @@ func TestOffloadRefusesWhatItCannotMean(t *testing.T) {
 	}
 }
 
-func TestOffloadWaitsForTheControllers(t *testing.T) {
+func TestOffloadWaits(t *testing.T) {
 	c := testkit.Cluster(t)
 	for story, tc := range map[string]struct {
 		phase offv1beta1.OffloadingPhaseType
@@ -108,7 +108,7 @@ func TestOffloadWaitsForTheControllers(t *testing.T) {
 	}
 }
 
-func TestOffloadAgainAndNoMore(t *testing.T) {
+func TestOffloadIdempotent(t *testing.T) {
 	c := testkit.Cluster(t)
 	ns := testkit.Namespace(t, c, "slow", nil)
 	answered := make(chan error, 1)

@@ -190,7 +190,7 @@ const namespacesDeleted = ` INFO   (local) Tenant namespace deleted
 `
 
 // The story of the guide about peerings, and of what may go wrong with them.
-func TestTwoClustersArePeered(t *testing.T) {
+func TestPeerCommands(t *testing.T) {
 	t.Parallel()
 	one, two := newCity(t, 2, "cluster1"), newCity(t, 3, "cluster2")
 	before := census(t, one, two)

@@ -30,7 +30,7 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	"liqo.io/liqo/internal/ctl/cluster"
-	"liqo.io/liqo/internal/ctl/dryrun"
+
 	"liqo.io/liqo/internal/ctl/peering"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/pki"
@@ -136,7 +136,7 @@ func (c *town) made(t *testing.T, consumer string) (all []string) {
 	return all
 }
 
-func TestAPeeringUserIsMadeAndDeleted(t *testing.T) {
+func TestPeeringUser(t *testing.T) {
 	c := hostess(t)
 	const rome = "rome-made"
 	t.Cleanup(func() { _ = c.Client.Delete(context.Background(), namespaceNamed("liqo-tenant-"+rome)) })
@@ -242,7 +242,7 @@ func namespaceNamed(name string) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
-func TestWhatStandsInTheWayOfAPeeringUserIsTold(t *testing.T) {
+func TestPeeringUserConflicts(t *testing.T) {
 	c := hostess(t)
 	const rome = "rome-hindered"
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "liqo-tenant-" + rome, Labels: map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: rome}}}
@@ -342,7 +342,7 @@ func requestNamed(t *testing.T, name string) *certv1.CertificateSigningRequest {
 }
 
 // Who may not give the roles, or not approve, makes nothing; nor does who stops before the end.
-func TestAPeeringUserIsMadeWholeOrNotAtAll(t *testing.T) {
+func TestPeeringUserAtomic(t *testing.T) {
 	c := hostess(t)
 	const rome = "rome-whole"
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "liqo-tenant-" + rome, Labels: map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: rome}}}
@@ -426,7 +426,7 @@ func aPeeringUserConnectsThem(t *testing.T, rome, milan *town) {
 	foresees := func(assigned int) {
 		t.Helper()
 		r := betweenAs(t, rome, milan, rome.Config, guest, "connect", "--gw-server-service-type", "NodePort", "--dry-run")
-		if r.succeeds(t); strings.Count(r.stdout, "kind: PublicKey\n") != 2 || strings.Count(r.stdout, "publicKey: "+dryrun.Assigned) != assigned {
+		if r.succeeds(t); strings.Count(r.stdout, "kind: PublicKey\n") != 2 || strings.Count(r.stdout, "publicKey: "+cluster.Assigned) != assigned {
 			t.Errorf("foreseen is\n%s", r.stdout)
 		}
 	}
@@ -440,7 +440,7 @@ func aPeeringUserConnectsThem(t *testing.T, rome, milan *town) {
 }
 
 // With no right in the provider but its own, a peering user has its cluster known there, and forgotten.
-func TestAPeeringUserAuthenticates(t *testing.T) {
+func TestPeeringUserAuthenticates(t *testing.T) {
 	pisa, siena := newParty(t, 2, "pisa"), newParty(t, 3, "siena")
 	welcome(t, siena)
 	r := siena.generatesUser(t, "pisa")

@@ -30,7 +30,7 @@ func commands() *cluster.Session {
 	}
 }
 
-func TestReferenceSaysWhatTheCommandsSay(t *testing.T) {
+func TestCommandReference(t *testing.T) {
 	want := commandReference(newRootCommand(commands()))
 	if *update {
 		if err := os.WriteFile(referencePage, []byte(want), 0o644); err != nil {

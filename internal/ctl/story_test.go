@@ -41,7 +41,7 @@ import (
 )
 
 // The cluster of this story has no nodes: workload stands in for them, the rest is real.
-func TestTheLifeOfAnInstallation(t *testing.T) {
+func TestInstallationLifecycle(t *testing.T) {
 	t.Parallel()
 	c := testkit.SecondCluster(t, testkit.WithControllers("namespace-controller", "garbage-collector-controller"))
 	testkit.Eventually(t, 5*time.Minute, func() error { // the stories before are over when their namespaces are gone

@@ -26,8 +26,8 @@ import (
 	"liqo.io/liqo/internal/ctl/peering"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/policy"
 	"liqo.io/liqo/internal/resourceslice"
-	"liqo.io/liqo/internal/resourceslice/want"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -87,14 +87,14 @@ func grantor(t *testing.T, c *testkit.ControlPlane) {
 	testkit.Manager(t, c.Config, kube.ManagerOptions{Name: "grantor"}, func(mgr ctrl.Manager) error {
 		return errors.Join(
 			auth.SetupTenant(mgr, auth.TenantOptions{ClusterID: "milan", LiqoNamespace: liqo, Server: certissuer.Server{Address: c.Config.Host}}),
-			resourceslice.SetupRemote(mgr, resourceslice.RemoteOptions{APIServer: c.Config.Host, Defaults: want.Defaults{
+			resourceslice.SetupRemote(mgr, resourceslice.RemoteOptions{APIServer: c.Config.Host, Defaults: policy.SliceDefaults{
 				Resources: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("10")},
 			}}),
 		)
 	})
 }
 
-func TestTenantsAreCordonedDrainedAndActivated(t *testing.T) {
+func TestTenantSwitch(t *testing.T) {
 	c := testkit.Cluster(t)
 	rome := newLodger(t, c)
 	run := func(args ...string) result { return liqoctl(t, c.Config, args...) }

@@ -61,7 +61,7 @@ const twin = "test-network-of-oslo"
 const nodeOfOslo, nodeOfBergen = "127.0.0.2", "127.0.0.3"
 
 // The two clusters of this story have API servers and controllers of namespaces; the rest is played.
-func TestTheNetworkIsTried(t *testing.T) {
+func TestNetworkTestCommand(t *testing.T) {
 	t.Parallel()
 	p := newTheatre(t)
 	nothingIsTriedWrongly(t, p)

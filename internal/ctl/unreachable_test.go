@@ -126,7 +126,7 @@ const nowhere = "nothing-is-here"
 // forbidden is what a user without rights is told: by the API server, or by the command, which asked it.
 var forbidden = []string{"forbidden", "you are not allowed to"}
 
-func TestACommandWhoseClusterCannotBeUsedSaysWhatToDo(t *testing.T) {
+func TestUnusableCluster(t *testing.T) {
 	c := testkit.Cluster(t)
 	_, commands := commandTree(t)
 	for what, trouble := range troubles(t, c) {
@@ -178,7 +178,7 @@ func tellsTrouble(t *testing.T, what string, of trouble, r result, line []string
 	}
 }
 
-func TestACommandChangesNothingWhereTheOtherClusterCannotBeUsed(t *testing.T) {
+func TestUnusableRemoteCluster(t *testing.T) {
 	one, two := newTown(t, 0, "reach-one"), testkit.SecondCluster(t)
 	well := newFront(t, one.Config, false)
 	kubeconfig := kubeconfigFile(t, &rest.Config{Host: well.URL})

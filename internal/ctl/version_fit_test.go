@@ -39,7 +39,7 @@ func installed(t *testing.T, versions map[*town]string) (takeBack func()) {
 	}
 }
 
-func TestInstallationsThatDoNotFit(t *testing.T) {
+func TestVersionMismatch(t *testing.T) {
 	c := testkit.Cluster(t)
 	local, _ := ctltest.BareSide(t, c, "local", "rome-fits")
 	remote, _ := ctltest.BareSide(t, c, "remote", "milan-fits")

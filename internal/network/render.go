@@ -35,7 +35,6 @@ import (
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
-	"liqo.io/liqo/internal/network/template"
 )
 
 // rendering is the common part of rendering any gateway.
@@ -236,13 +235,13 @@ func (g *gateways[T]) renderGateway(gw *gateway, t *networkingv1beta1.GatewayTem
 	if !slices.Contains(g.kinds, kind) {
 		return nil, broken(fmt.Errorf("it renders %s of %s, a kind that templates may not render", kind.Kind, kind.GroupVersion()))
 	}
-	if template.IsOriginals(*t) {
+	if IsOriginals(*t) {
 		return nil, broken(errors.New("it was written for the original's three containers gateway, wireguard and geneve, which are one container in this version: see docs/migration.md"))
 	}
 	if first := firstTold(made); gw.isFollowing(kind) && first != nil {
 		*gw.dials = *first
 	}
-	rendered, err := template.Render(*t, template.Gateway{
+	rendered, err := Render(*t, TemplateValues{
 		Spec: gw.spec, Name: gw.GetName(), Namespace: gw.GetNamespace(), GatewayUID: string(gw.GetUID()),
 		ClusterID: gw.GetLabels()[names.RemoteClusterID], SecretName: gw.secretName,
 	}, specOf(kind))

@@ -25,7 +25,6 @@ import (
 	"liqo.io/liqo/internal/peer"
 	"liqo.io/liqo/internal/pki"
 	"liqo.io/liqo/internal/policy"
-	"liqo.io/liqo/internal/version"
 )
 
 // newStatus returns the desired status of the ForeignCluster, without the conditions of the replicator and
@@ -75,7 +74,7 @@ func (v *peerView) roleOf() liqov1beta1.RoleType {
 func (v *peerView) reportedVersion() (running string, capabilities []string) {
 	for i := range v.namespaceMaps {
 		if running, capabilities = saidBy(&v.namespaceMaps[i]); running != "" {
-			return running, version.SaidCapabilities(capabilities)
+			return running, peer.SanitizeCapabilities(capabilities)
 		}
 	}
 	return "", nil
@@ -85,9 +84,9 @@ func (v *peerView) reportedVersion() (running string, capabilities []string) {
 func saidBy(m *offv1beta1.NamespaceMap) (running string, capabilities []string) {
 	running, capabilities = m.Status.ProviderVersion, m.Status.ProviderCapabilities
 	if peer.IsReplica(m) {
-		running, capabilities = m.Annotations[names.Version], version.Split(m.Annotations[names.Capabilities])
+		running, capabilities = m.Annotations[names.Version], peer.SplitCapabilities(m.Annotations[names.Capabilities])
 	}
-	return version.SaidVersion(running), capabilities
+	return peer.SanitizeVersion(running), capabilities
 }
 
 // apiServerURL returns the URL from the Identity, or else from a manual kubeconfig.
@@ -248,13 +247,13 @@ func (v *peerView) versionStatus() *liqov1beta1.Condition {
 		if said == "" {
 			continue
 		}
-		if version.Between(v.own, said) == version.NoGap {
+		if peer.VersionGap(v.own, said) == peer.NoGap {
 			return nil
 		}
 		other = cmp.Or(other, said)
 	}
-	gap := version.Between(v.own, other)
-	if gap == version.NoGap {
+	gap := peer.VersionGap(v.own, other)
+	if gap == peer.NoGap {
 		return nil
 	}
 	return new(newCondition(liqov1beta1.AuthVersionStatus, liqov1beta1.ConditionError, string(gap), gap.Explain(v.own, other)))

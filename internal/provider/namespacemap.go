@@ -30,7 +30,6 @@ import (
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
 	"liqo.io/liqo/internal/policy"
-	"liqo.io/liqo/internal/version"
 )
 
 // defaultLimit is the default maximum number of namespaces for one consumer.
@@ -206,7 +205,7 @@ func (s *namespaceMaps) applyMap(ctx context.Context, nm *offv1beta1.NamespaceMa
 	}
 	nm.Status.CurrentMapping, nm.Status.ProviderVersion, nm.Status.ProviderCapabilities = status, s.options.Version, nil
 	if s.options.Version != "" {
-		nm.Status.ProviderCapabilities = version.Capabilities()
+		nm.Status.ProviderCapabilities = peer.Capabilities()
 	}
 	if waiting > 0 {
 		delay := turnDelay

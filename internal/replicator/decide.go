@@ -18,7 +18,7 @@ import (
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
-	"liqo.io/liqo/internal/version"
+	"liqo.io/liqo/internal/peer"
 )
 
 // endpoints are the two clusters of a peering, from the local perspective.
@@ -110,7 +110,7 @@ func (e endpoints) copyOf(local *unstructured.Unstructured) *unstructured.Unstru
 	out.SetLabels(labels)
 	annotations := travellingKeys(local.GetAnnotations(), staysHere)
 	if e.version != "" && tellsVersion(local) {
-		annotations[names.Version], annotations[names.Capabilities] = e.version, version.Joined(version.Capabilities())
+		annotations[names.Version], annotations[names.Capabilities] = e.version, peer.JoinCapabilities(peer.Capabilities())
 	}
 	if len(annotations) > 0 {
 		out.SetAnnotations(annotations)

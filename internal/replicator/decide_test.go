@@ -14,7 +14,7 @@ import (
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
-	"liqo.io/liqo/internal/version"
+	"liqo.io/liqo/internal/peer"
 )
 
 var pair = endpoints{local: "rome", peer: "milan"}
@@ -149,7 +149,7 @@ func TestCopyOfVersion(t *testing.T) {
 		if got := said[names.Version]; got != want {
 			t.Errorf("the copy of a %s says %q, want %q", kind, got, want)
 		}
-		if got := said[names.Capabilities]; (got != "") != (want != "") || want != "" && got != version.Joined(version.Capabilities()) {
+		if got := said[names.Capabilities]; (got != "") != (want != "") || want != "" && got != peer.JoinCapabilities(peer.Capabilities()) {
 			t.Errorf("the copy of a %s says that the consumer is capable of %q", kind, got)
 		}
 	}

@@ -22,16 +22,16 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
-	"liqo.io/liqo/internal/resourceslice/want"
+	"liqo.io/liqo/internal/policy"
 )
 
 func (r *remoteSlices) refuseSlice(slice *authv1beta1.ResourceSlice, why string) {
-	want.AuthenticationDenied(why).Set(&slice.Status, r.options.Now())
-	want.ResourcesDenied(why).Set(&slice.Status, r.options.Now())
+	policy.AuthenticationDenied(why).Set(&slice.Status, r.options.Now())
+	policy.ResourcesDenied(why).Set(&slice.Status, r.options.Now())
 	slice.Status.AuthParams = nil
 	r.grants.Drop(slice)
-	if want.DefaultClass(slice.Spec.Class) {
-		want.Revoke(&slice.Status)
+	if policy.IsDefaultClass(slice.Spec.Class) {
+		policy.RevokeResources(&slice.Status)
 	}
 }
 
@@ -39,19 +39,19 @@ func (r *remoteSlices) refuseSlice(slice *authv1beta1.ResourceSlice, why string)
 // those classes.
 func (r *remoteSlices) grantResources(slice *authv1beta1.ResourceSlice, in *sliceView) {
 	status, now := &slice.Status, r.options.Now()
-	own, why := want.DefaultClass(slice.Spec.Class), in.pauseReason()
+	own, why := policy.IsDefaultClass(slice.Spec.Class), in.pauseReason()
 	switch {
 	case why != "":
-		if !want.Accepted(slice, authv1beta1.ResourceSliceConditionTypeResources) {
-			want.ResourcesDenied(why).Set(status, now)
+		if !policy.IsAccepted(slice, authv1beta1.ResourceSliceConditionTypeResources) {
+			policy.ResourcesDenied(why).Set(status, now)
 		}
 	case !own:
-		if deniedForTenant(slice, want.ResourcesDenied) {
-			want.Undecide(status, authv1beta1.ResourceSliceConditionTypeResources)
+		if deniedForTenant(slice, policy.ResourcesDenied) {
+			policy.ClearDecision(status, authv1beta1.ResourceSliceConditionTypeResources)
 		}
 	case r.options.DisableDefaultClass:
-		want.Revoke(status)
-		want.DefaultClassDisabled().Set(status, now)
+		policy.RevokeResources(status)
+		policy.DefaultClassDisabled().Set(status, now)
 	default:
 		r.grantDefault(slice, in)
 	}
@@ -59,9 +59,9 @@ func (r *remoteSlices) grantResources(slice *authv1beta1.ResourceSlice, in *slic
 
 func (r *remoteSlices) grantDefault(slice *authv1beta1.ResourceSlice, in *sliceView) {
 	status, now := &slice.Status, r.options.Now()
-	if err := want.CheckAmounts(slice.Spec.Resources); err != nil {
-		want.Revoke(status)
-		want.ResourcesDenied(err.Error()).Set(status, now)
+	if err := policy.CheckSliceAmounts(slice.Spec.Resources); err != nil {
+		policy.RevokeResources(status)
+		policy.ResourcesDenied(err.Error()).Set(status, now)
 		return
 	}
 	defaults := r.options.Defaults
@@ -70,19 +70,19 @@ func (r *remoteSlices) grantDefault(slice *authv1beta1.ResourceSlice, in *sliceV
 	maps.Copy(defaults.NodeLabels, r.options.Defaults.NodeLabels)
 	if r.options.Caps.Bounded() {
 		would := &authv1beta1.ResourceSliceStatus{}
-		want.Grant(&slice.Spec, defaults, would)
+		policy.GrantResources(&slice.Spec, defaults, would)
 		if err := r.grants.Take(r.options.Caps, slice, would.Resources, in.siblings); err != nil {
-			want.Revoke(status)
-			want.ResourcesDenied(err.Error()).Set(status, now)
+			policy.RevokeResources(status)
+			policy.ResourcesDenied(err.Error()).Set(status, now)
 			return
 		}
 	}
-	want.Grant(&slice.Spec, defaults, status)
-	want.ResourcesAccepted().Set(status, now)
+	policy.GrantResources(&slice.Spec, defaults, status)
+	policy.ResourcesAccepted().Set(status, now)
 }
 
 // deniedForTenant reports whether this controller set the denial, because of the Tenant alone.
-func deniedForTenant(slice *authv1beta1.ResourceSlice, denied func(why string) want.Verdict) bool {
+func deniedForTenant(slice *authv1beta1.ResourceSlice, denied func(why string) policy.Verdict) bool {
 	for _, why := range []string{whyNoTenant, whyDrained, whyCordoned, whyNotReady, whyVersion} {
 		v := denied(why)
 		if slices.ContainsFunc(slice.Status.Conditions, func(c authv1beta1.ResourceSliceCondition) bool {
@@ -97,11 +97,11 @@ func deniedForTenant(slice *authv1beta1.ResourceSlice, denied func(why string) w
 // checkBounds maintains the Quota of the grant. A ResourceSlice with denied credentials has none: the earlier certificate
 // stays valid, and the Quota is the condition for access to the consumer's namespaces.
 func (r *remoteSlices) checkBounds(ctx context.Context, slice *authv1beta1.ResourceSlice, in *sliceView) error {
-	if !want.Accepted(slice, authv1beta1.ResourceSliceConditionTypeResources) || want.Denied(slice, authv1beta1.ResourceSliceConditionTypeAuthentication) {
+	if !policy.IsAccepted(slice, authv1beta1.ResourceSliceConditionTypeResources) || policy.IsDenied(slice, authv1beta1.ResourceSliceConditionTypeAuthentication) {
 		return r.dropQuota(ctx, slice, in)
 	}
-	cordoned := want.Cordoned(slice) || in.pauseReason() != ""
-	quota := want.Quota(slice, in.subject.CommonName, r.options.LimitsEnforcement, cordoned)
+	cordoned := policy.IsCordoned(slice) || in.pauseReason() != ""
+	quota := policy.NewQuota(slice, in.subject.CommonName, r.options.LimitsEnforcement, cordoned)
 	quota.Labels = map[string]string{names.RemoteClusterID: string(in.consumer), names.ResourceSliceName: slice.Name}
 	if _, err := kube.Ensure(ctx, r.client, quota, kube.OwnedBy(slice, r.client.Scheme())); err != nil {
 		return fmt.Errorf("bounding the slice: %w", err)

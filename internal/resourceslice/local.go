@@ -34,7 +34,6 @@ import (
 	"liqo.io/liqo/internal/peer"
 	"liqo.io/liqo/internal/pki"
 	"liqo.io/liqo/internal/policy"
-	"liqo.io/liqo/internal/resourceslice/want"
 )
 
 // LocalOptions configure the use of grants of providers.
@@ -124,7 +123,7 @@ func (l *localSlices) Sync(ctx context.Context, slice *authv1beta1.ResourceSlice
 	if err != nil || identity == nil {
 		return err
 	}
-	if vn == nil && version != nil && want.AsksForVirtualNode(slice) && !l.options.DisableOffloading {
+	if vn == nil && version != nil && policy.AsksForVirtualNode(slice) && !l.options.DisableOffloading {
 		return kube.Invalid("VersionRefused", errors.New("no VirtualNode is created for the slice: "+version.Message))
 	}
 	return l.virtualNode(ctx, slice, provider, identity, vn)
@@ -210,7 +209,7 @@ func (l *localSlices) checkSlice(ctx context.Context, slice *authv1beta1.Resourc
 	}
 	for i := range all.Items {
 		other := &all.Items[i]
-		if other.Name == slice.Name && other.UID != slice.UID && !peer.IsReplica(other) && want.Older(other, slice) {
+		if other.Name == slice.Name && other.UID != slice.UID && !peer.IsReplica(other) && policy.IsOlder(other, slice) {
 			return kube.Invalid("NameTaken", fmt.Errorf("the ResourceSlice %s/%s has this name already, and names of slices become names of nodes", other.Namespace, other.Name))
 		}
 	}
@@ -256,7 +255,7 @@ func (l *localSlices) ensureIdentity(ctx context.Context, slice *authv1beta1.Res
 		return nil, kube.Invalid("IdentityTaken", fmt.Errorf("an Identity %q exists that does not belong to the slice", have.Name))
 	}
 	switch {
-	case want.Denied(slice, authv1beta1.ResourceSliceConditionTypeAuthentication):
+	case policy.IsDenied(slice, authv1beta1.ResourceSliceConditionTypeAuthentication):
 		if !exists {
 			return nil, nil
 		}
@@ -265,10 +264,10 @@ func (l *localSlices) ensureIdentity(ctx context.Context, slice *authv1beta1.Res
 		}
 		l.notes.recordNormal(slice, "IdentityDeleted", "the provider denied the slice: its Identity was removed")
 		return nil, nil
-	case !want.Accepted(slice, authv1beta1.ResourceSliceConditionTypeAuthentication) || slice.Status.AuthParams == nil:
+	case !policy.IsAccepted(slice, authv1beta1.ResourceSliceConditionTypeAuthentication) || slice.Status.AuthParams == nil:
 		return nil, nil
 	}
-	identity := want.Identity(slice, provider)
+	identity := policy.NewIdentity(slice, provider)
 	if vn != nil {
 		identity.OwnerReferences = []metav1.OwnerReference{{
 			APIVersion: offv1beta1.GroupVersion.String(), Kind: "VirtualNode", Name: vn.Name, UID: vn.UID,
@@ -317,9 +316,9 @@ func (l *localSlices) virtualNode(ctx context.Context, slice *authv1beta1.Resour
 	switch {
 	case l.options.DisableOffloading:
 		return nil
-	case have == nil && !want.AsksForVirtualNode(slice):
+	case have == nil && !policy.AsksForVirtualNode(slice):
 		return nil
-	case !want.Accepted(slice, authv1beta1.ResourceSliceConditionTypeResources):
+	case !policy.IsAccepted(slice, authv1beta1.ResourceSliceConditionTypeResources):
 		return nil
 	case identity.Status.KubeconfigSecretRef == nil:
 		return kube.Wait(0, "the kubeconfig of the slice does not exist yet")
@@ -328,7 +327,7 @@ func (l *localSlices) virtualNode(ctx context.Context, slice *authv1beta1.Resour
 		return err
 	}
 	labels := policy.OfferedNodeLabels(slice.Status.NodeLabels, l.options.NodeLabels)
-	vn := want.VirtualNode(slice, provider, identity.Status.KubeconfigSecretRef.Name, labels)
+	vn := policy.NewVirtualNode(slice, provider, identity.Status.KubeconfigSecretRef.Name, labels)
 	if _, err := kube.Ensure(ctx, l.client, vn, kube.AsSeen(), kube.OwnedBy(slice, l.client.Scheme())); err != nil {
 		return fmt.Errorf("making the VirtualNode of the slice: %w", err)
 	}
@@ -341,7 +340,7 @@ func (l *localSlices) virtualNode(ctx context.Context, slice *authv1beta1.Resour
 // tellNode sets the condition of the VirtualNode if the provider denies the ResourceSlice, or if its version is incompatible: running
 // pods keep their grant, but no new pod is scheduled.
 func (l *localSlices) tellNode(ctx context.Context, slice *authv1beta1.ResourceSlice, vn *offv1beta1.VirtualNode, version *liqov1beta1.Condition) error {
-	why := kube.Note(want.Denial(slice)) // of the provider's making, and shown in a condition of the Node
+	why := kube.Note(policy.DenialReason(slice)) // of the provider's making, and shown in a condition of the Node
 	if why == "" && version != nil {
 		why = version.Message
 	}

@@ -26,7 +26,7 @@ import (
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/pki"
 	"liqo.io/liqo/internal/policy"
-	"liqo.io/liqo/internal/resourceslice/want"
+
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -125,8 +125,8 @@ func answer(t *testing.T, c *testkit.ControlPlane, slice *authv1beta1.ResourceSl
 			"node-role.kubernetes.io/control-plane": "",
 			names.RemoteClusterID:                   "somebody-else",
 		}
-		want.AuthenticationAccepted().Set(&s.Status, time.Now())
-		want.ResourcesAccepted().Set(&s.Status, time.Now())
+		policy.AuthenticationAccepted().Set(&s.Status, time.Now())
+		policy.ResourcesAccepted().Set(&s.Status, time.Now())
 	})
 }
 
@@ -228,7 +228,7 @@ func TestSliceBecomesVirtualNode(t *testing.T) {
 	})
 	t.Run("and loses its Identity when the provider turns it down", func(t *testing.T) {
 		testkit.UpdateStatus(t, c.Client, slice, func(s *authv1beta1.ResourceSlice) {
-			want.AuthenticationDenied("no").Set(&s.Status, time.Now())
+			policy.AuthenticationDenied("no").Set(&s.Status, time.Now())
 		})
 		testkit.Eventually(t, patient, func() error {
 			err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(identity), &authv1beta1.Identity{})
@@ -252,7 +252,7 @@ func TestSliceBecomesVirtualNode(t *testing.T) {
 		withdrawn("ResourceSlice authentication denied: no")
 		// What a provider says is cut: a Node carries it.
 		testkit.UpdateStatus(t, c.Client, slice, func(s *authv1beta1.ResourceSlice) {
-			want.AuthenticationDenied(strings.Repeat("è", 2000)).Set(&s.Status, time.Now())
+			policy.AuthenticationDenied(strings.Repeat("è", 2000)).Set(&s.Status, time.Now())
 		})
 		withdrawn("ResourceSlice authentication denied: " + strings.Repeat("è", (policy.MaxForeignMessage-len("ResourceSlice authentication denied: …"))/2) + "…")
 		answer(t, c, slice)

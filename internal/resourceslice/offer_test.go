@@ -17,7 +17,7 @@ import (
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	"liqo.io/liqo/internal/names"
-	"liqo.io/liqo/internal/resourceslice/want"
+	"liqo.io/liqo/internal/policy"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -90,7 +90,7 @@ func TestPlatformOfNodes(t *testing.T) {
 // The labels that the administrator gave win, and a node that comes later counts.
 func TestPlatformOffer(t *testing.T) {
 	c := cluster(t)
-	runRemote(t, c, RemoteOptions{Defaults: want.Defaults{NodeLabels: map[string]string{corev1.LabelOSStable: "windows"}}})
+	runRemote(t, c, RemoteOptions{Defaults: policy.SliceDefaults{NodeLabels: map[string]string{corev1.LabelOSStable: "windows"}}})
 	p := newConsumer(t, c)
 	p.admit(t, c)
 	slice := p.slice(t, "platform")

@@ -28,7 +28,6 @@ import (
 	"liqo.io/liqo/internal/peer"
 	"liqo.io/liqo/internal/pki"
 	"liqo.io/liqo/internal/policy"
-	"liqo.io/liqo/internal/resourceslice/want"
 )
 
 // RemoteOptions configure the grants to consumers.
@@ -47,13 +46,13 @@ type RemoteOptions struct {
 	DisableDefaultClass bool
 	// Defaults of the default class, without storage classes. Its labels take precedence over the labels
 	// shared by all nodes.
-	Defaults want.Defaults
+	Defaults policy.SliceDefaults
 	// Storage publishes the storage classes of this cluster. RealStorageClass is the default class; if empty, the
 	// cluster's own.
 	Storage          bool
 	RealStorageClass string
 	// Caps bound each tenant.
-	Caps want.Caps
+	Caps policy.SliceCaps
 	// LimitsEnforcement of Quotas; empty is None.
 	LimitsEnforcement offv1beta1.LimitsEnforcement
 	// Now is the time; nil is the clock.
@@ -170,13 +169,13 @@ func (r *remoteSlices) Next(slice *authv1beta1.ResourceSlice) time.Duration {
 func (r *remoteSlices) authenticateSlice(ctx context.Context, slice *authv1beta1.ResourceSlice, in *sliceView) error {
 	if len(slice.Spec.CSR) == 0 {
 		// The denial of another request stays: its key may be in use.
-		if deniedForTenant(slice, want.AuthenticationDenied) {
-			want.Undecide(&slice.Status, authv1beta1.ResourceSliceConditionTypeAuthentication)
+		if deniedForTenant(slice, policy.AuthenticationDenied) {
+			policy.ClearDecision(&slice.Status, authv1beta1.ResourceSliceConditionTypeAuthentication)
 		}
 		return kube.Wait(0, "the slice has no certificate request yet")
 	}
 	deny := func(why string) {
-		want.AuthenticationDenied(why).Set(&slice.Status, r.options.Now())
+		policy.AuthenticationDenied(why).Set(&slice.Status, r.options.Now())
 		slice.Status.AuthParams = nil
 	}
 	if err := r.checkRequest(slice, in); err != nil {
@@ -216,7 +215,7 @@ func (r *remoteSlices) authenticateSlice(ctx context.Context, slice *authv1beta1
 	}
 	params.SignedCRT = cert.PEM
 	slice.Status.AuthParams = params
-	want.AuthenticationAccepted().Set(&slice.Status, r.options.Now())
+	policy.AuthenticationAccepted().Set(&slice.Status, r.options.Now())
 	if _, ok := certissuer.IsRefused(err); ok {
 		// The old certificate is valid until it expires. The deletion of the denied request triggers the next
 		// attempt.

@@ -34,7 +34,7 @@ import (
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/pki"
-	"liqo.io/liqo/internal/resourceslice/want"
+	"liqo.io/liqo/internal/policy"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -150,7 +150,7 @@ var (
 func TestSliceGranted(t *testing.T) {
 	c := cluster(t)
 	runRemote(t, c, RemoteOptions{
-		Defaults:          want.Defaults{Resources: corev1.ResourceList{"cpu": resource.MustParse("4"), "pods": resource.MustParse("110")}},
+		Defaults:          policy.SliceDefaults{Resources: corev1.ResourceList{"cpu": resource.MustParse("4"), "pods": resource.MustParse("110")}},
 		LimitsEnforcement: offv1beta1.SoftLimitsEnforcement,
 	})
 	p := newConsumer(t, c)
@@ -187,7 +187,7 @@ func TestSliceGranted(t *testing.T) {
 		}
 		return nil
 	})
-	testkit.WantEvent(t, c, slice, want.ReasonAuthenticationAccepted, "")
+	testkit.WantEvent(t, c, slice, policy.ReasonAuthenticationAccepted, "")
 	wantNoRequests(t, c, p)
 
 	t.Run("and what it no longer asks for is taken back", func(t *testing.T) {
@@ -424,12 +424,12 @@ func TestMaliciousRequests(t *testing.T) {
 func TestSliceUndecided(t *testing.T) {
 	for why, stays := range map[string]bool{whyDrained: false, whyNoTenant: false, whyNotReady + "said so": false, "the common name is another": true} {
 		slice := &authv1beta1.ResourceSlice{}
-		want.AuthenticationDenied(why).Set(&slice.Status, time.Now())
-		want.ResourcesDenied(whyDrained).Set(&slice.Status, time.Now())
+		policy.AuthenticationDenied(why).Set(&slice.Status, time.Now())
+		policy.ResourcesDenied(whyDrained).Set(&slice.Status, time.Now())
 		if err := (&remoteSlices{}).authenticateSlice(t.Context(), slice, nil); err == nil {
 			t.Errorf("%s: the request is not waited for", why)
 		}
-		if want.Denied(slice, authentication) != stays {
+		if policy.IsDenied(slice, authentication) != stays {
 			t.Errorf("%s: the conditions are %v", why, slice.Status.Conditions)
 		}
 	}
@@ -613,7 +613,7 @@ func TestOtherClasses(t *testing.T) {
 	testkit.UpdateStatus(t, c.Client, slice, func(s *authv1beta1.ResourceSlice) {
 		s.Status.Resources = corev1.ResourceList{"cpu": resource.MustParse("1")}
 		s.Status.NodeSelector = map[string]string{"gpu": "true"}
-		want.ResourcesAccepted().Set(&s.Status, time.Now())
+		policy.ResourcesAccepted().Set(&s.Status, time.Now())
 	})
 	testkit.Eventually(t, patient, func() error {
 		quota, err := p.quota(t, c, "special")
@@ -645,7 +645,7 @@ func TestDefaultClassDisabled(t *testing.T) {
 	testkit.Create(t, p.client, slice)
 	got := wait(t, c.Client, slice, both(condition(authentication, accepted, ""), condition(resources, denied, "disabled")))
 	for _, condition := range got.Status.Conditions {
-		if condition.Type == resources && condition.Reason != want.ReasonDefaultClassDisabled {
+		if condition.Type == resources && condition.Reason != policy.ReasonDefaultClassDisabled {
 			t.Errorf("the reason is %s", condition.Reason)
 		}
 	}
@@ -653,7 +653,7 @@ func TestDefaultClassDisabled(t *testing.T) {
 
 func TestCaps(t *testing.T) {
 	c := cluster(t)
-	runRemote(t, c, RemoteOptions{Caps: want.Caps{Slices: 2}})
+	runRemote(t, c, RemoteOptions{Caps: policy.SliceCaps{Slices: 2}})
 	p := newConsumer(t, c)
 	p.admit(t, c)
 	first, second, third := p.slice(t, "a1"), p.slice(t, "a2"), p.slice(t, "a3")

@@ -22,7 +22,6 @@ import (
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
 	"liqo.io/liqo/internal/policy"
-	"liqo.io/liqo/internal/resourceslice/want"
 )
 
 // grantTotals are the grants of ResourceSlices, including grants that are not yet in the cache (assume).
@@ -32,7 +31,7 @@ type grantTotals struct {
 }
 
 // Take reserves asked for a ResourceSlice if the caps permit. others are all ResourceSlices under the caps.
-func (g *grantTotals) Take(caps want.Caps, slice *authv1beta1.ResourceSlice, asked corev1.ResourceList, others []authv1beta1.ResourceSlice) error {
+func (g *grantTotals) Take(caps policy.SliceCaps, slice *authv1beta1.ResourceSlice, asked corev1.ResourceList, others []authv1beta1.ResourceSlice) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.of == nil {
@@ -44,7 +43,7 @@ func (g *grantTotals) Take(caps want.Caps, slice *authv1beta1.ResourceSlice, ask
 	for i := range others {
 		other := &others[i]
 		known[other.UID] = true
-		if other.UID == slice.UID || keeps && !want.ComesBefore(other, slice) {
+		if other.UID == slice.UID || keeps && !policy.ComesBefore(other, slice) {
 			continue
 		}
 		has := g.grantedTo(other)
@@ -74,7 +73,7 @@ func (g *grantTotals) grantedTo(slice *authv1beta1.ResourceSlice) corev1.Resourc
 	if list, ok := g.of[slice.UID]; ok {
 		return list
 	}
-	if want.Accepted(slice, authv1beta1.ResourceSliceConditionTypeResources) {
+	if policy.IsAccepted(slice, authv1beta1.ResourceSliceConditionTypeResources) {
 		return slice.Status.Resources
 	}
 	return nil
@@ -106,7 +105,7 @@ func (r *remoteSlices) requestsForDenied(ctx context.Context, obj client.Object)
 		options = append(options, client.InNamespace(obj.GetNamespace()))
 	}
 	return kube.Requests(ctx, r.client, &authv1beta1.ResourceSliceList{}, func(slice *authv1beta1.ResourceSlice) bool {
-		return want.Denied(slice, authv1beta1.ResourceSliceConditionTypeResources)
+		return policy.IsDenied(slice, authv1beta1.ResourceSliceConditionTypeResources)
 	}, options...)
 }
 
@@ -117,8 +116,8 @@ func leavesRoom() predicate.Predicate {
 		GenericFunc: func(event.GenericEvent) bool { return false },
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, after := e.ObjectOld.(*authv1beta1.ResourceSlice), e.ObjectNew.(*authv1beta1.ResourceSlice)
-			had := want.Accepted(before, authv1beta1.ResourceSliceConditionTypeAuthentication)
-			has := want.Accepted(after, authv1beta1.ResourceSliceConditionTypeAuthentication)
+			had := policy.IsAccepted(before, authv1beta1.ResourceSliceConditionTypeAuthentication)
+			has := policy.IsAccepted(after, authv1beta1.ResourceSliceConditionTypeAuthentication)
 			return had && !has || policy.FindShortages(before.Status.Resources, nil, after.Status.Resources) != nil && !equality.Semantic.DeepEqual(before.Status.Resources, after.Status.Resources)
 		},
 	})

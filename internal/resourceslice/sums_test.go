@@ -15,7 +15,6 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	"liqo.io/liqo/internal/policy"
-	"liqo.io/liqo/internal/resourceslice/want"
 )
 
 func cpu(n int64) corev1.ResourceList {
@@ -26,7 +25,7 @@ func cpu(n int64) corev1.ResourceList {
 func TestCapsLateCache(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var g grantTotals
-		caps := want.Caps{Tenant: cpu(10), Provider: cpu(15)}
+		caps := policy.SliceCaps{Tenant: cpu(10), Provider: cpu(15)}
 		// cached is what the cache shows of each slice, and holds what it was granted last.
 		var cached []authv1beta1.ResourceSlice
 		holds := map[types.UID]corev1.ResourceList{}
@@ -50,9 +49,9 @@ func TestCapsLateCache(t *testing.T) {
 				s := &cached[rapid.IntRange(0, len(cached)-1).Draw(t, "slice")]
 				if list, ok := holds[s.UID]; ok {
 					s.Status.Resources = list
-					want.ResourcesAccepted().Set(&s.Status, metav1.Unix(1, 0).Time)
+					policy.ResourcesAccepted().Set(&s.Status, metav1.Unix(1, 0).Time)
 				} else {
-					want.ResourcesDenied("no").Set(&s.Status, metav1.Unix(1, 0).Time)
+					policy.ResourcesDenied("no").Set(&s.Status, metav1.Unix(1, 0).Time)
 				}
 			},
 			"": func(t *rapid.T) {

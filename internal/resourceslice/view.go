@@ -18,7 +18,7 @@ import (
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	"liqo.io/liqo/internal/peer"
 	"liqo.io/liqo/internal/pki"
-	"liqo.io/liqo/internal/resourceslice/want"
+	"liqo.io/liqo/internal/policy"
 )
 
 // sliceView is the input of the decisions about one ResourceSlice.
@@ -98,7 +98,7 @@ func (v *sliceView) pauseReason() string {
 }
 
 // refusalReason returns why the ResourceSlice may have no grant at all, or "".
-func (v *sliceView) refusalReason(slice *authv1beta1.ResourceSlice, caps want.Caps) string {
+func (v *sliceView) refusalReason(slice *authv1beta1.ResourceSlice, caps policy.SliceCaps) string {
 	if v.tenant == nil {
 		return whyNoTenant
 	}

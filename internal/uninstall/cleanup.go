@@ -16,7 +16,7 @@ import (
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
-	"liqo.io/liqo/internal/await"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
 )
@@ -29,7 +29,7 @@ const patience = 5 * time.Minute
 func CleanUp(ctx context.Context, c client.WithWatch) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	p := await.Client(c, await.Through)
+	p := kube.WrapCalls(c, kube.RetryTransient)
 	blockers, err := Check(ctx, p)
 	if err != nil {
 		return err
@@ -46,7 +46,7 @@ func CleanUp(ctx context.Context, c client.WithWatch) error {
 		}
 	}
 	for _, list := range append(kinds, &offv1beta1.NamespaceOffloadingList{}) {
-		if err := await.AllGone(ctx, c, list, notOfServices(list)...); err != nil {
+		if err := kube.WaitForNone(ctx, c, list, notOfServices(list)...); err != nil {
 			return err
 		}
 	}

@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
-	"liqo.io/liqo/internal/await"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -39,7 +39,7 @@ const storageProvisioner = "liqo.io/storage-provisioner"
 
 // PurgeCRDs deletes the CRDs of Liqo with all objects, and waits. It removes the finalizers itself, because the controllers are gone.
 func PurgeCRDs(ctx context.Context, c client.WithWatch) error {
-	p := await.Client(c, await.Through)
+	p := kube.WrapCalls(c, kube.RetryTransient)
 	crds, err := ourCRDs(ctx, p)
 	if err != nil {
 		return err
@@ -57,7 +57,7 @@ func PurgeCRDs(ctx context.Context, c client.WithWatch) error {
 		if err := releaseObjects(ctx, p, &crds[i]); err != nil {
 			return err
 		}
-		if err := await.AllGone(ctx, c, listOf(crdKind), client.MatchingFields{"metadata.name": crds[i].GetName()}); err != nil {
+		if err := kube.WaitForNone(ctx, c, listOf(crdKind), client.MatchingFields{"metadata.name": crds[i].GetName()}); err != nil {
 			return err
 		}
 	}
@@ -111,7 +111,7 @@ func removeFinalizers(ctx context.Context, c client.Client, obj client.Object) e
 // PurgeNamespaces deletes the namespaces of peerings, of virtual volumes and of Liqo itself, and the controllers' objects outside of
 // them, and waits.
 func PurgeNamespaces(ctx context.Context, c client.WithWatch, liqo string) error {
-	p := await.Client(c, await.Through)
+	p := kube.WrapCalls(c, kube.RetryTransient)
 	if err := purgeClusterWide(ctx, p); err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func PurgeNamespaces(ctx context.Context, c client.WithWatch, liqo string) error
 		}
 	}
 	for _, s := range namespacesOf(liqo) {
-		if err := await.AllGone(ctx, c, s.list, s.opts); err != nil {
+		if err := kube.WaitForNone(ctx, c, s.list, s.opts); err != nil {
 			return err
 		}
 	}
@@ -230,12 +230,12 @@ func forEach(ctx context.Context, c client.Client, list client.ObjectList, do fu
 	if err := c.List(ctx, list, opts...); isAbsent(err) {
 		return nil
 	} else if err != nil {
-		return fmt.Errorf("listing %s: %w", await.KindOf(list), err)
+		return fmt.Errorf("listing %s: %w", kube.ListKind(list), err)
 	}
 	return apimeta.EachListItem(list, func(o runtime.Object) error {
 		obj := o.(client.Object)
 		if err := do(obj); !isAbsent(err) && err != nil {
-			return fmt.Errorf("removing %s %s: %w", await.KindOf(list), obj.GetName(), err)
+			return fmt.Errorf("removing %s %s: %w", kube.ListKind(list), obj.GetName(), err)
 		}
 		return nil
 	})

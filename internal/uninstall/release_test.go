@@ -85,7 +85,7 @@ func bindingsHeld(t *testing.T, c *testkit.ControlPlane, ns string) int {
 	return held
 }
 
-func TestTenantNamespacesCanBeDeletedAfterCleaningUp(t *testing.T) {
+func TestCleanUpTenantNamespaces(t *testing.T) {
 	c := testkit.Cluster(t, testkit.WithControllers("namespace-controller"))
 	idle, busy := tenant(t, c, "idle"), tenant(t, c, "busy")
 	replica := &offv1beta1.NamespaceMap{ObjectMeta: meta(busy, "busy", "busy")}
@@ -119,7 +119,7 @@ func TestTenantNamespacesCanBeDeletedAfterCleaningUp(t *testing.T) {
 	})
 }
 
-func TestPurgingIsNotHeldByFinalizersOfTheGone(t *testing.T) {
+func TestPurgeFinalizers(t *testing.T) {
 	c := testkit.Cluster(t, testkit.WithControllers("namespace-controller"))
 	ns := tenant(t, c, "gone")
 	for _, finalizer := range []string{names.ReplicatorSecretFinalizer, names.VirtualNodeFinalizer} {

@@ -27,7 +27,7 @@ import (
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
-	"liqo.io/liqo/internal/await"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
 )
@@ -68,7 +68,7 @@ func held(m metav1.ObjectMeta, labels, annotations map[string]string) metav1.Obj
 	return m
 }
 
-func TestCheckListsWhatIsInUse(t *testing.T) {
+func TestCheckInUse(t *testing.T) {
 	c := testkit.Cluster(t)
 	ns := testkit.Namespace(t, c, "use", nil)
 	if b, err := Check(t.Context(), c.Client); err != nil || !b.Empty() {
@@ -139,7 +139,7 @@ remove the following resources:
 
 var on = liqov1beta1.Module{Enabled: true}
 
-func TestCleanUpRemovesWhatTheControllersKeep(t *testing.T) {
+func TestCleanUp(t *testing.T) {
 	c := testkit.Cluster(t)
 	ns := testkit.Namespace(t, c, "clean", nil)
 	fc := &liqov1beta1.ForeignCluster{ObjectMeta: meta("", "cl-idle", "cl-idle"), Spec: liqov1beta1.ForeignClusterSpec{ClusterID: "cl-idle"}}
@@ -224,7 +224,7 @@ func stumbling(t *testing.T, c *testkit.ControlPlane, kind string) client.WithWa
 	})
 }
 
-func TestCleaningUpOutlivesTroubles(t *testing.T) {
+func TestCleanUpRetriesAPIErrors(t *testing.T) {
 	c := testkit.Cluster(t)
 	ns := tenant(t, c, "troubled")
 	create(t, c, &ipamv1alpha1.Network{ObjectMeta: meta(ns, "pod-cidr", ""), Spec: ipamv1alpha1.NetworkSpec{CIDR: "10.0.0.0/16"}})
@@ -240,7 +240,7 @@ func TestCleaningUpOutlivesTroubles(t *testing.T) {
 	}
 }
 
-func TestADeletionIsWaitedForThroughTroubles(t *testing.T) {
+func TestWaitDeletionRetriesAPIErrors(t *testing.T) {
 	c := testkit.Cluster(t)
 	isList := func(r *http.Request) bool { return !testkit.IsWatch(r) && strings.HasSuffix(r.URL.Path, "/networks") }
 	for name, tc := range map[string]struct {
@@ -272,14 +272,14 @@ func TestADeletionIsWaitedForThroughTroubles(t *testing.T) {
 				}
 				return tc.answer()
 			})
-			if err := await.AllGone(t.Context(), cluster, &ipamv1alpha1.NetworkList{}, client.InNamespace(ns)); err != nil || !met.Load() {
+			if err := kube.WaitForNone(t.Context(), cluster, &ipamv1alpha1.NetworkList{}, client.InNamespace(ns)); err != nil || !met.Load() {
 				t.Errorf("the wait ended: %v; met %v", err, met.Load())
 			}
 		})
 	}
 }
 
-func TestAWaitSaysWhatIsStillThere(t *testing.T) {
+func TestWaitRemainingObjects(t *testing.T) {
 	c := testkit.Cluster(t)
 	ns := testkit.Namespace(t, c, "silent", nil)
 	create(t, c, &ipamv1alpha1.Network{ObjectMeta: held(meta(ns, "slow", ""), nil, nil), Spec: ipamv1alpha1.NetworkSpec{CIDR: "10.0.0.0/16"}})
@@ -296,19 +296,19 @@ func TestAWaitSaysWhatIsStillThere(t *testing.T) {
 		}
 		return testkit.Answer(503, "no etcd"), nil
 	})
-	err := await.AllGone(ctx, cluster, &ipamv1alpha1.NetworkList{}, client.InNamespace(ns))
+	err := kube.WaitForNone(ctx, cluster, &ipamv1alpha1.NetworkList{}, client.InNamespace(ns))
 	if !errors.Is(err, context.Canceled) || !strings.HasPrefix(err.Error(), "Network "+ns+"/slow (held by test.liqo.io/held) is still there: watching: ") {
 		t.Errorf("it ended with %v", err)
 	}
 }
 
-func TestWaitingForNothingEndsAtOnce(t *testing.T) {
+func TestWaitEmpty(t *testing.T) {
 	c := testkit.Cluster(t)
-	if err := await.AllGone(t.Context(), watching(t, c), &corev1.ConfigMapList{}, client.MatchingLabels{"nobody": "has-it"}); err != nil {
+	if err := kube.WaitForNone(t.Context(), watching(t, c), &corev1.ConfigMapList{}, client.MatchingLabels{"nobody": "has-it"}); err != nil {
 		t.Error(err)
 	}
 	unknown := listOf(crdKind.GroupVersion().WithKind("Unknown"))
-	if err := await.AllGone(t.Context(), watching(t, c), unknown); err != nil {
+	if err := kube.WaitForNone(t.Context(), watching(t, c), unknown); err != nil {
 		t.Errorf("a kind that does not exist is waited for: %v", err)
 	}
 }

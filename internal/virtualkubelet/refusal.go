@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
-	"liqo.io/liqo/internal/await"
+
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/policy"
@@ -129,7 +129,7 @@ func podProblems(pod *corev1.Pod) []podProblem {
 	}
 	var what, messages []string
 	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-		if w := s.State.Waiting; w != nil && await.LacksImage(w.Reason) {
+		if w := s.State.Waiting; w != nil && kube.LacksImage(w.Reason) {
 			what = append(what, s.Name+" "+s.Image)
 			messages = append(messages, fmt.Sprintf("container %q: %s: %s", s.Name, w.Reason, w.Message))
 		}

@@ -17,7 +17,7 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
-	"liqo.io/liqo/internal/resourceslice/want"
+	"liqo.io/liqo/internal/policy"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -33,9 +33,9 @@ func amounts(pairs ...string) corev1.ResourceList {
 func granted(namespace, user string) *offv1beta1.Quota {
 	slice := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "test"}}
 	slice.Spec.Resources = amounts("cpu", "20", "memory", "128Gi")
-	defaults := want.Defaults{Resources: amounts("cpu", "4", "memory", "8Gi", "pods", "110", "ephemeral-storage", "20Gi")}
-	want.Grant(&slice.Spec, defaults, &slice.Status)
-	return want.Quota(slice, user, offv1beta1.NoLimitsEnforcement, false)
+	defaults := policy.SliceDefaults{Resources: amounts("cpu", "4", "memory", "8Gi", "pods", "110", "ephemeral-storage", "20Gi")}
+	policy.GrantResources(&slice.Spec, defaults, &slice.Status)
+	return policy.NewQuota(slice, user, offv1beta1.NoLimitsEnforcement, false)
 }
 
 // as is a client of a user who may do everything but what admission refuses.

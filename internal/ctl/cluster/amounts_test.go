@@ -20,11 +20,11 @@ func TestAmounts(t *testing.T) {
 		{corev1.ResourceMemory, "3Ei", ""},
 		{corev1.ResourceEphemeralStorage, "20Pi", ""},
 		{corev1.ResourcePods, "0", ""},
-		{corev1.ResourcePods, "1.5", "no whole number"},
-		{corev1.ResourceMemory, "1500m", "no whole number"},
-		{corev1.ResourceMemory, "0.1Ki", "no whole number"},
+		{corev1.ResourcePods, "1.5", "must be a whole number"},
+		{corev1.ResourceMemory, "1500m", "must be a whole number"},
+		{corev1.ResourceMemory, "0.1Ki", "must be a whole number"},
 		{corev1.ResourceMemory, "-1", "negative"},
-		{corev1.ResourceMemory, "much", "no amount"},
+		{corev1.ResourceMemory, "much", "must be a quantity"},
 	} {
 		got, err := readAmount(test.name, test.text)
 		if (err != nil) != (test.refused != "") || err != nil && !strings.Contains(err.Error(), test.refused) || err == nil && got.String() != test.text && test.text != "1.5Gi" {

@@ -23,8 +23,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
-	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/ui"
+	"liqo.io/liqo/internal/kube"
 
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
@@ -227,14 +227,14 @@ func (s *Cluster) RunStep(doing, done string, do func() error) error {
 
 // RunWaiting is RunStep for long waits: the spinner shows the missing condition.
 func (s *Cluster) RunWaiting(ctx context.Context, doing, done string, do func(context.Context) error) error {
-	return s.runProgress(doing, done, func(step *ui.Spinner) error { return do(await.Telling(ctx, step.Waits)) })
+	return s.runProgress(doing, done, func(step *ui.Spinner) error { return do(kube.WithProgress(ctx, step.Waits)) })
 }
 
 func (s *Cluster) runProgress(doing, done string, do func(*ui.Spinner) error) error {
 	step := s.Spin(doing)
 	defer step.Stop()
 	err := do(step)
-	if await.IsSkipped(err) {
+	if kube.IsSkipped(err) {
 		return nil
 	}
 	if err != nil {

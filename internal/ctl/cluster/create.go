@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
-	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
@@ -122,15 +121,15 @@ func (c *Session) ResourceNamespace(asked string) (string, error) {
 
 // RestMapper returns the REST mapper of the cluster.
 func (c *Session) RestMapper(ctx context.Context) (apimeta.RESTMapper, error) {
-	kube, err := c.NewClient(ctx)
+	cl, err := c.NewClient(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return kube.RESTMapper(), nil
+	return cl.RESTMapper(), nil
 }
 
 // readiness returns a Pending with the missing condition of an object.
-type readiness func(ctx context.Context, kube client.Reader, obj client.Object) error
+type readiness func(ctx context.Context, cl client.Reader, obj client.Object) error
 
 // CreateAndWait prints the object, or applies it and waits until it is ready.
 func (c *Session) CreateAndWait(ctx context.Context, o *Creation, obj client.Object, created, isReady string, ready readiness) error {
@@ -154,7 +153,7 @@ func (c *Session) CreateAndWait(ctx context.Context, o *Creation, obj client.Obj
 	}
 	key := client.ObjectKeyFromObject(obj)
 	return c.RunStep("Waiting for "+key.String(), isReady, func() error {
-		return await.Ready(ctx, cluster, obj, func(ctx context.Context, obj client.Object) error { return ready(ctx, cluster, obj) })
+		return kube.WaitForReady(ctx, cluster, obj, func(ctx context.Context, obj client.Object) error { return ready(ctx, cluster, obj) })
 	})
 }
 
@@ -195,18 +194,18 @@ func awaitDeleted(ctx context.Context, cluster client.WithWatch, obj client.Obje
 	now := &metav1.PartialObjectMetadata{}
 	now.SetGroupVersionKind(gvk)
 	now.Namespace, now.Name = obj.GetNamespace(), obj.GetName()
-	return requireWait(await.Object(ctx, cluster, now, func(_ context.Context, there bool) error {
+	return requireWait(kube.WaitForObject(ctx, cluster, now, func(_ context.Context, there bool) error {
 		if !there || now.DeletionTimestamp == nil {
 			return nil
 		}
-		return await.Pending(fmt.Sprintf("the earlier %s %s is being deleted, and held by %s",
+		return kube.Pending(fmt.Sprintf("the earlier %s %s is being deleted, and held by %s",
 			gvk.Kind, strings.TrimPrefix(client.ObjectKeyFromObject(now).String(), "/"), strings.Join(now.Finalizers, ", ")))
 	}))
 }
 
 // requireWait turns the error of a skipped wait into a failure: a dry run does not know how the command would go on.
 func requireWait(err error) error {
-	if await.IsSkipped(err) {
+	if kube.IsSkipped(err) {
 		return ui.Fail("%w: try again when it is gone", err)
 	}
 	return err

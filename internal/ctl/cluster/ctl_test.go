@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-func TestErrorsAreSaidInKubectlsWords(t *testing.T) {
+func TestErrorWording(t *testing.T) {
 	refused := &url.Error{Op: "Get", URL: "https://10.0.0.1:6443/api/v1/pods?limit=500", Err: syscall.ECONNREFUSED}
 	named := func(err error) error {
 		return &url.Error{Op: "Get", URL: "https://milan.example:6443/api/v1/pods", Err: err}
@@ -33,7 +33,7 @@ func TestErrorsAreSaidInKubectlsWords(t *testing.T) {
 	}
 }
 
-func TestThePluginHasItsOwnName(t *testing.T) {
+func TestPluginName(t *testing.T) {
 	for argv0, want := range map[string]string{
 		"/usr/local/bin/liqoctl":         "liqoctl",
 		"./bin/liqoctl-linux":            "liqoctl",

@@ -13,7 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"liqo.io/liqo/internal/await"
+	"liqo.io/liqo/internal/kube"
 )
 
 // IsDeleting reports whether the object is being deleted.
@@ -42,11 +42,11 @@ func (s *Cluster) RequireDeletion(ctx context.Context, all ...client.Object) err
 
 // RemoveAll deletes objects and waits until they are gone.
 func (s *Cluster) RemoveAll(ctx context.Context, found []client.Object, wait bool) error {
-	if err := await.DeleteObjects(ctx, s.Kube, found); err != nil || !wait {
+	if err := kube.DeleteObjects(ctx, s.Kube, found); err != nil || !wait {
 		return err
 	}
 	for _, obj := range found {
-		if err := await.ObjectGone(ctx, s.Kube, obj, nil); err != nil {
+		if err := kube.WaitForDeletion(ctx, s.Kube, obj, nil); err != nil {
 			return err
 		}
 	}
@@ -58,7 +58,7 @@ func (s *Cluster) AwaitAll(ctx context.Context, found []client.Object, stays fun
 	for _, obj := range slices.DeleteFunc(found, stays) {
 		pod, is := obj.(*corev1.Pod)
 		if !is {
-			if err := await.ObjectGone(ctx, s.Kube, obj, stays); err != nil {
+			if err := kube.WaitForDeletion(ctx, s.Kube, obj, stays); err != nil {
 				return err
 			}
 			continue
@@ -82,7 +82,7 @@ const confirmation = 5 * time.Second
 // lost and never report.
 func (s *Cluster) awaitEnded(ctx context.Context, pod *corev1.Pod) (confirmed bool, err error) {
 	uid, there := pod.UID, false
-	err = await.ObjectGone(ctx, s.Kube, pod, func(obj client.Object) bool {
+	err = kube.WaitForDeletion(ctx, s.Kube, pod, func(obj client.Object) bool {
 		there = hasEnded(obj) || IsDeleting(obj)
 		return there
 	})
@@ -91,7 +91,7 @@ func (s *Cluster) awaitEnded(ctx context.Context, pod *corev1.Pod) (confirmed bo
 	}
 	within, cancel := context.WithTimeout(ctx, timeToEnd(pod, time.Now())+confirmation)
 	defer cancel()
-	if err := await.ObjectGone(within, s.Kube, pod, nil); err == nil || within.Err() == nil || ctx.Err() != nil {
+	if err := kube.WaitForDeletion(within, s.Kube, pod, nil); err == nil || within.Err() == nil || ctx.Err() != nil {
 		return true, err
 	}
 	// The API server may have been unavailable meanwhile.

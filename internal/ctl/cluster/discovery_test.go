@@ -13,7 +13,7 @@ import (
 )
 
 // Without a time of its own a command would wait for an API server that says nothing for as long as that likes.
-func TestAnAPIServerThatSaysNothingIsNotAskedForEver(t *testing.T) {
+func TestDiscoveryTimeout(t *testing.T) {
 	over := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-over }))
 	t.Cleanup(server.Close)

@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
-	"liqo.io/liqo/internal/ctl/dryrun"
 	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
 )
@@ -63,7 +62,7 @@ func (c *Session) RunOrPrint(ctx context.Context, o *DryRunOptions, heading stri
 	quiet := c.WithPrinter(c.OnlyWarnings())
 	var pages []*ManifestPage
 	for _, s := range clusters {
-		s.Kube, s.Scope = dryrun.New(s.Kube), quiet.Scope(s.Name)
+		s.Kube, s.Scope = NewDryRunClient(s.Kube), quiet.Scope(s.Name)
 		pages = append(pages, &ManifestPage{Cluster: s})
 	}
 	if err := run(ui.InOrder(ctx), quiet); err != nil {
@@ -79,7 +78,7 @@ func (c *Session) RunOrPrint(ctx context.Context, o *DryRunOptions, heading stri
 
 // KeepObject records in a dry run that an object stays as it is.
 func KeepObject(cluster client.Client, obj client.Object) error {
-	if dry, ok := cluster.(*dryrun.Client); ok {
+	if dry, ok := cluster.(*DryRunClient); ok {
 		return dry.Keep(obj)
 	}
 	return nil
@@ -93,9 +92,9 @@ type ManifestPage struct {
 
 // addWrites adds the objects that a dry run recorded. A page of objects to apply has no deletions: they are warnings.
 func (p *ManifestPage) addWrites(deletions bool) error {
-	for _, w := range p.Kube.(*dryrun.Client).Writes() {
+	for _, w := range p.Kube.(*DryRunClient).Writes() {
 		name := w.Object.GetKind() + " " + strings.TrimPrefix(client.ObjectKeyFromObject(w.Object).String(), "/")
-		if w.Verb == dryrun.Delete {
+		if w.Verb == Delete {
 			if !deletions {
 				p.Warn("The %s would be deleted", name)
 				continue
@@ -112,7 +111,7 @@ func (p *ManifestPage) addWrites(deletions bool) error {
 		if w.Replaces {
 			p.Warn("The %s that is there would be deleted first", name)
 		}
-		if _, incomplete := dryrun.Reveal(w.Object.Object); incomplete {
+		if _, incomplete := RevealAssigned(w.Object.Object); incomplete {
 			p.Warn("The %s cannot be applied yet, because controllers assign a part of it: once the others are applied, ask again", name)
 		}
 		p.entries = append(p.entries, obj)
@@ -166,7 +165,7 @@ func (c *Session) printWritten(obj client.Object, format string) error {
 	if err != nil {
 		return err
 	}
-	if _, incomplete := dryrun.Reveal(content); !incomplete {
+	if _, incomplete := RevealAssigned(content); !incomplete {
 		return c.PrintObject(obj, format)
 	}
 	var text strings.Builder
@@ -186,7 +185,7 @@ func (c *Session) printLists(pages []*ManifestPage) error {
 			if err != nil {
 				return err
 			}
-			if _, incomplete := dryrun.Reveal(item); !incomplete {
+			if _, incomplete := RevealAssigned(item); !incomplete {
 				items = append(items, item)
 			}
 		}

@@ -10,10 +10,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"liqo.io/liqo/internal/await"
+	"liqo.io/liqo/internal/kube"
 )
 
-func TestAPodThatDoesNotStartSaysWhy(t *testing.T) {
+func TestPodNotStarting(t *testing.T) {
 	container := func(restarts int32, reason, message string, ended *corev1.ContainerStateTerminated) corev1.PodStatus {
 		return corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
 			RestartCount: restarts, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}},
@@ -39,7 +39,7 @@ func TestAPodThatDoesNotStartSaysWhy(t *testing.T) {
 			pods = append(pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "gw-milan-0"}, Status: status})
 		}
 		err := NotReady("gw-milan", pods)
-		if _, waits := errors.AsType[await.Pending](err); err.Error() != want || waits == tc.ends {
+		if _, waits := errors.AsType[kube.Pending](err); err.Error() != want || waits == tc.ends {
 			t.Errorf("got %q, waits %v; want %q", err, waits, want)
 		}
 	}

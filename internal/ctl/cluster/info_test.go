@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestImageReferencesHoldTheVersion(t *testing.T) {
+func TestImageVersion(t *testing.T) {
 	for reference, want := range map[string]string{
 		"liqo.io/liqo:v1.0.0":                     "v1.0.0",
 		"registry:5000/liqo:v1.0.0":               "v1.0.0",

@@ -14,8 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
-
-	"liqo.io/liqo/internal/ctl/dryrun"
 )
 
 // PrintDocument prints a whole document.
@@ -52,7 +50,7 @@ func toManifest(obj client.Object) (map[string]any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding %s: %w", obj.GetName(), err)
 	}
-	content, _ = dryrun.Reveal(content)
+	content, _ = RevealAssigned(content)
 	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
 	if reflect.ValueOf(obj).Elem().FieldByName("Status").IsValid() { // kinds without a status reject one
 		content["status"] = map[string]any{}

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
-	"liqo.io/liqo/internal/await"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -33,18 +33,18 @@ type nodeState struct {
 func (s *nodeState) checkReady(key client.ObjectKey) error {
 	switch {
 	case s.virtualNode == nil:
-		return await.Pending(fmt.Sprintf("there is no VirtualNode %s yet", key))
+		return kube.Pending(fmt.Sprintf("there is no VirtualNode %s yet", key))
 	case s.virtualNode.DeletionTimestamp != nil:
-		return await.Pending(fmt.Sprintf("the VirtualNode %s is being deleted", key))
+		return kube.Pending(fmt.Sprintf("the VirtualNode %s is being deleted", key))
 	case s.isHidden():
 		return nil
 	case s.node == nil || s.node.DeletionTimestamp != nil:
 		if why := ProblemOf(s.virtualNode); why != "" {
-			return await.Pending("there is no node " + key.Name + " yet" + why)
+			return kube.Pending("there is no node " + key.Name + " yet" + why)
 		}
 		why := NotReady(names.VirtualKubelet(key.Name), s.kubelets)
-		if text, waits := errors.AsType[await.Pending](why); waits {
-			return await.Pending("there is no node " + key.Name + " yet: " + string(text))
+		if text, waits := errors.AsType[kube.Pending](why); waits {
+			return kube.Pending("there is no node " + key.Name + " yet: " + string(text))
 		}
 		return why
 	}
@@ -57,7 +57,7 @@ func (s *nodeState) checkReady(key client.ObjectKey) error {
 			message = ": " + c.Message
 		}
 	}
-	return await.Pending("the node " + key.Name + " is not ready" + message)
+	return kube.Pending("the node " + key.Name + " is not ready" + message)
 }
 
 // isHidden reports whether the VirtualNode creates no Node. Without an explicit spec the options decide, which the controller has
@@ -93,15 +93,15 @@ func AwaitNode(ctx context.Context, cluster client.WithWatch, key client.ObjectK
 	nodes := &metav1.PartialObjectMetadataList{}
 	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
 	kubelets := []client.ListOption{client.InNamespace(key.Namespace), client.MatchingLabels{names.VirtualNode: key.Name}}
-	watched := []await.Watched{await.One(&offv1beta1.VirtualNodeList{}, key), await.One(nodes, client.ObjectKey{Name: key.Name})}
+	watched := []kube.Watched{kube.WatchOne(&offv1beta1.VirtualNodeList{}, key), kube.WatchOne(nodes, client.ObjectKey{Name: key.Name})}
 	// Pods only explain what a node waits for: a user who may not read them can wait, too.
 	if err := cluster.List(ctx, &corev1.PodList{}, append(kubelets, client.Limit(1))...); err == nil {
-		watched = append(watched, await.Watched{List: &corev1.PodList{}, Opts: kubelets})
+		watched = append(watched, kube.Watched{List: &corev1.PodList{}, Opts: kubelets})
 	} else if !apierrors.IsForbidden(err) {
 		return fmt.Errorf("listing the pods of the virtual kubelet: %w", err)
 	}
 	wasThere := false
-	return await.Until(ctx, cluster, func(ctx context.Context) error {
+	return kube.WaitUntil(ctx, cluster, func(ctx context.Context) error {
 		s := &nodeState{virtualNode: &offv1beta1.VirtualNode{}, node: &corev1.Node{}}
 		if err := cluster.Get(ctx, key, s.virtualNode); apierrors.IsNotFound(err) {
 			if wasThere {

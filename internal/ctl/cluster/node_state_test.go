@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
-	"liqo.io/liqo/internal/await"
+	"liqo.io/liqo/internal/kube"
 )
 
 func TestNodeState(t *testing.T) {
@@ -64,7 +64,7 @@ func TestNodeState(t *testing.T) {
 			if err != nil {
 				got = err.Error()
 			}
-			_, waits := errors.AsType[await.Pending](err)
+			_, waits := errors.AsType[kube.Pending](err)
 			if got != tc.want || waits != (tc.want != "" && !tc.final) {
 				t.Errorf("got %q, waits %t; want %q, final %t", got, waits, tc.want, tc.final)
 			}

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
-	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/ui"
+	"liqo.io/liqo/internal/kube"
 )
 
 // OffloadingFailure returns the error with the clusters that denied the namespace, and the reasons.
@@ -45,9 +45,9 @@ func unreadyClusters(nso *offv1beta1.NamespaceOffloading) []string {
 var ErrOffloadingGone = errors.New("the NamespaceOffloading was deleted while waiting")
 
 // AwaitOffloading waits until the controllers have processed this generation, with success or failure.
-func AwaitOffloading(ctx context.Context, kube client.WithWatch, want *offv1beta1.NamespaceOffloading) (*offv1beta1.NamespaceOffloading, error) {
+func AwaitOffloading(ctx context.Context, cl client.WithWatch, want *offv1beta1.NamespaceOffloading) (*offv1beta1.NamespaceOffloading, error) {
 	have := &offv1beta1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
-	err := await.Object(ctx, kube, have, func(_ context.Context, there bool) error {
+	err := kube.WaitForObject(ctx, cl, have, func(_ context.Context, there bool) error {
 		if !there || have.UID != want.UID {
 			return ErrOffloadingGone
 		}
@@ -64,7 +64,7 @@ func AwaitOffloading(ctx context.Context, kube client.WithWatch, want *offv1beta
 		if have.Status.ObservedGeneration >= want.Generation {
 			missing = strings.Join(append([]string{missing}, unreadyClusters(have)...), "; ")
 		}
-		return await.Pending(missing)
+		return kube.Pending(missing)
 	})
 	return have, err
 }

@@ -35,7 +35,7 @@ func (s *scripted) Get(context.Context, client.ObjectKey, client.Object, ...clie
 	return answer()
 }
 
-func TestAnAPIServerThatAnsweredIsWaitedFor(t *testing.T) {
+func TestRetryAfterFirstAnswer(t *testing.T) {
 	fine := func() error { return nil }
 	slow := func() error { time.Sleep(QuietPeriod + time.Second); return nil }
 	refused := func() error {
@@ -77,7 +77,7 @@ func TestAnAPIServerThatAnsweredIsWaitedFor(t *testing.T) {
 	}
 }
 
-func TestATenantNamespaceIsMadeAlthoughTheAnswerIsLost(t *testing.T) {
+func TestTenantNamespaceLostAnswer(t *testing.T) {
 	c := testkit.Cluster(t)
 	s, _ := newBareCluster(t, c, "remote", "milan")
 	s.Namespace, s.Missing = "liqo-tenant-unheard", true

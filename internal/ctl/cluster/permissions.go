@@ -1,7 +1,6 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cluster checks what the user of a command may do in a cluster.
 package cluster
 
 import (

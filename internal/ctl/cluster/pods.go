@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
-	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/ui"
+	"liqo.io/liqo/internal/kube"
 )
 
 // PodReady reports whether the pod is ready.
@@ -28,16 +28,16 @@ func PodReady(pod *corev1.Pod) bool {
 // NotReady returns a Pending about pods of which none is ready, or an error if a change is needed.
 func NotReady(of string, pods []corev1.Pod) error {
 	for i := range pods {
-		problem := await.PodProblemOf(&pods[i])
+		problem := kube.PodProblemOf(&pods[i])
 		switch {
 		case pods[i].DeletionTimestamp != nil || problem.Reason == "":
 			continue
 		case problem.IsPermanent():
 			return ui.Fail("pod %s does not start: %s", pods[i].Name, problem)
 		}
-		return await.Pending(fmt.Sprintf("pod %s does not start: %s", pods[i].Name, problem))
+		return kube.Pending(fmt.Sprintf("pod %s does not start: %s", pods[i].Name, problem))
 	}
-	return await.Pending(fmt.Sprintf("no pod of %s is ready", of))
+	return kube.Pending(fmt.Sprintf("no pod of %s is ready", of))
 }
 
 // EndpointTexts returns all addresses with all ports, in order.

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/kube"
 )
@@ -37,7 +36,7 @@ var errNoAnswer = errors.New("it does not answer")
 // NewRetryingClient returns a client that reports retries, and the errors behind them, by the scope.
 func NewRetryingClient(cluster client.WithWatch, s *ui.Scope) *retryingClient {
 	p := &retryingClient{scope: s, printed: map[string]bool{}}
-	p.WithWatch = await.Client(cluster, p.callThrough)
+	p.WithWatch = kube.WrapCalls(cluster, p.callThrough)
 	return p
 }
 
@@ -51,7 +50,7 @@ func (p *retryingClient) callThrough(ctx context.Context, call func() error) err
 	if !p.isKnown() {
 		return once()
 	}
-	return await.Through(ctx, once)
+	return kube.RetryTransient(ctx, once)
 }
 
 func (p *retryingClient) isKnown() bool {

@@ -12,7 +12,7 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-func TestAnAdministratorIsNotAskedForEachRight(t *testing.T) {
+func TestPermissionsOfAdministrator(t *testing.T) {
 	c := testkit.Cluster(t)
 	s, _ := newBareCluster(t, c, "local", "rome-admin")
 	var asked atomic.Int32

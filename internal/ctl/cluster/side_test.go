@@ -14,8 +14,8 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
-	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/ui"
+	"liqo.io/liqo/internal/kube"
 
 	"liqo.io/liqo/internal/testkit"
 )
@@ -29,7 +29,7 @@ func newBareCluster(t *testing.T, c *testkit.ControlPlane, name, id string) (*Cl
 	}, said
 }
 
-func TestAWaitThatLastsSaysWhatIsLacking(t *testing.T) {
+func TestLongWaitMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer cancel()
@@ -38,7 +38,7 @@ func TestAWaitThatLastsSaysWhatIsLacking(t *testing.T) {
 		remote := &Cluster{Scope: printer.Scope("remote"), Name: "remote"}
 		p := ui.NewPlan(printer)
 		remote.AddStep(p, "Waiting for the gateway pod to be ready", "", func(ctx context.Context) error {
-			return await.Until(ctx, nil, func(context.Context) error { return await.Pending("pod gw-a does not start: ImagePullBackOff") })
+			return kube.WaitUntil(ctx, nil, func(context.Context) error { return kube.Pending("pod gw-a does not start: ImagePullBackOff") })
 		})
 		if err := p.Run(ctx); err == nil {
 			t.Error("it ended well")
@@ -50,7 +50,7 @@ func TestAWaitThatLastsSaysWhatIsLacking(t *testing.T) {
 	})
 }
 
-func TestClustersAreToldApartByTheWayToThem(t *testing.T) {
+func TestServerIdentity(t *testing.T) {
 	at := func(cluster string) string {
 		t.Helper()
 		cfg, err := clientcmd.RESTConfigFromKubeConfig(fmt.Appendf(nil, `{apiVersion: v1, kind: Config, current-context: c,

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestTheTimeThatAPodHasToEnd(t *testing.T) {
+func TestPodTerminationTime(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for name, tc := range map[string]struct {
 		end  time.Duration

@@ -16,7 +16,7 @@ import (
 
 	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
-	"liqo.io/liqo/internal/version"
+	"liqo.io/liqo/internal/peer"
 )
 
 // ServerVersion returns the version of the installation in the cluster.
@@ -94,10 +94,10 @@ func ImageVersion(reference string) string {
 // FitTogether fails if the versions of two installations are incompatible. An unreadable version is not compared.
 func FitTogether(ctx context.Context, local, remote *Cluster) error {
 	own, other, behind := local.installedVersion(ctx), remote.installedVersion(ctx), remote
-	switch version.Between(own, other) {
-	case version.NoGap:
+	switch peer.VersionGap(own, other) {
+	case peer.NoGap:
 		return nil
-	case version.PeerTooNew:
+	case peer.PeerTooNew:
 		behind = local
 	}
 	return ui.Fail("the local cluster has Liqo %s and the remote one %s, which do not work together", own, other).

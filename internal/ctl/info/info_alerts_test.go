@@ -54,7 +54,7 @@ func pemOf(certificate *x509.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Raw})
 }
 
-func TestACertificateAgesWhenItShouldHaveBeenRenewed(t *testing.T) {
+func TestCertificateOverdue(t *testing.T) {
 	begin := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	certificate := lasting(t, begin, begin.Add(6*time.Hour))
 	for after, want := range map[time.Duration]string{
@@ -83,7 +83,7 @@ func TestACertificateAgesWhenItShouldHaveBeenRenewed(t *testing.T) {
 	}
 }
 
-func TestHealthTellsOfKindsThatAreMissingOrOld(t *testing.T) {
+func TestHealthCRDs(t *testing.T) {
 	c := testkit.Cluster(t)
 	crds, err := install.CRDs(deploy.Chart())
 	if err != nil {
@@ -120,7 +120,7 @@ func TestHealthTellsOfKindsThatAreMissingOrOld(t *testing.T) {
 	}
 }
 
-func TestHealthTellsOfAWebhookThatCannotBeCalled(t *testing.T) {
+func TestHealthWebhooks(t *testing.T) {
 	c := testkit.Cluster(t)
 	f := &Collector{Reader: c.Client, Namespace: testkit.Namespace(t, c, "webhook", nil)}
 	says := func(when string, want ...string) {
@@ -164,7 +164,7 @@ func TestHealthTellsOfAWebhookThatCannotBeCalled(t *testing.T) {
 	says("when all is well")
 }
 
-func TestHealthTellsOfCertificatesThatWereNotRenewed(t *testing.T) {
+func TestHealthCertificates(t *testing.T) {
 	c := testkit.Cluster(t)
 	f := &Collector{Reader: c.Client, Namespace: "default"}
 	ns, now := testkit.Namespace(t, c, "aging", nil), time.Now()
@@ -184,7 +184,7 @@ func TestHealthTellsOfCertificatesThatWereNotRenewed(t *testing.T) {
 	}
 }
 
-func TestHealthTellsOfNetworksWithoutPrefix(t *testing.T) {
+func TestHealthNetworks(t *testing.T) {
 	c := testkit.Cluster(t)
 	f := &Collector{Reader: c.Client, Namespace: testkit.Namespace(t, c, "without-prefix", nil)}
 	tenant := testkit.Namespace(t, c, "tenant-without-prefix", nil)

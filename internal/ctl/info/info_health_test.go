@@ -16,7 +16,7 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-func TestPodsCountThatShouldBeReady(t *testing.T) {
+func TestHealthCountedPods(t *testing.T) {
 	of := func(owner string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Kind: owner, Controller: new(true)}}}
 	}
@@ -43,7 +43,7 @@ func TestPodsCountThatShouldBeReady(t *testing.T) {
 	}
 }
 
-func TestADeploymentLacksPodsThatAreNotThereAtAll(t *testing.T) {
+func TestHealthMissingReplicas(t *testing.T) {
 	ours := map[string]string{names.AppPartOf: "liqo"}
 	deployment := func(want, have int32, labels map[string]string) appsv1.Deployment {
 		return appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: appsv1.DeploymentSpec{Replicas: &want}, Status: appsv1.DeploymentStatus{Replicas: have}}
@@ -69,7 +69,7 @@ func TestADeploymentLacksPodsThatAreNotThereAtAll(t *testing.T) {
 	}
 }
 
-func TestAPodThatIsNotReadySaysWhy(t *testing.T) {
+func TestHealthUnreadyPod(t *testing.T) {
 	two := corev1.PodSpec{Containers: make([]corev1.Container, 2)}
 	waiting := func(reason string) corev1.ContainerState {
 		return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}
@@ -98,7 +98,7 @@ func TestAPodThatIsNotReadySaysWhy(t *testing.T) {
 }
 
 // The pods of an installation, of a gateway and of a virtual kubelet in a tenant namespace.
-func TestHealthIsThatOfAllPodsOfLiqo(t *testing.T) {
+func TestHealthAllPods(t *testing.T) {
 	c := testkit.Cluster(t)
 	liqo := testkit.Namespace(t, c, "liqo", nil)
 	tenant := testkit.Namespace(t, c, "tenant-health", nil)
@@ -157,7 +157,7 @@ func deploymentOf(liqo, component string) *appsv1.Deployment {
 	}}
 }
 
-func TestAWorkloadOfSomebodyElseIsNotTakenForOurs(t *testing.T) {
+func TestHealthForeignWorkload(t *testing.T) {
 	c := testkit.Cluster(t)
 	liqo := testkit.Namespace(t, c, "liqo", nil)
 	own := deploymentOf(liqo, "crd-replicator")

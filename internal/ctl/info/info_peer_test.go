@@ -14,7 +14,7 @@ import (
 	"liqo.io/liqo/internal/ctl/ui"
 )
 
-func TestInfoAboutAServerThatNobodyReachesYet(t *testing.T) {
+func TestInfoUnreachableServer(t *testing.T) {
 	want := `┌─ Network ────────────────────────────────────────────────────────────────────┐
 │ Status: Healthy                                                              │
 │ CIDR                                                                         │

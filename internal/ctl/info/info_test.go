@@ -36,7 +36,7 @@ func sampleReport() *infoReport {
 	}
 }
 
-func TestInfoOnTheScreen(t *testing.T) {
+func TestInfoText(t *testing.T) {
 	var stdout bytes.Buffer
 	c := &cluster.Session{Printer: ui.NewPrinter(strings.NewReader(""), &stdout, &bytes.Buffer{})}
 	printInfo(c, sampleReport())
@@ -76,7 +76,7 @@ func TestInfoOnTheScreen(t *testing.T) {
 	}
 }
 
-func TestInfoAsADocument(t *testing.T) {
+func TestInfoDocument(t *testing.T) {
 	want := `health:
   healthy: false
   unhealthyPods:
@@ -119,7 +119,7 @@ peerings:
 	}
 }
 
-func TestQueriesFindEveryField(t *testing.T) {
+func TestQueryFields(t *testing.T) {
 	for query, want := range map[string]string{
 		"local.clusterid":                      "cl01\n",
 		".local.ClusterID":                     "cl01\n",
@@ -155,7 +155,7 @@ func TestQueriesFindEveryField(t *testing.T) {
 	}
 }
 
-func TestQueriesSayWhatTheyDoNotFind(t *testing.T) {
+func TestQueryNotFound(t *testing.T) {
 	for query, want := range map[string]string{
 		"nothing":                `invalid query "nothing": "nothing" not found`,
 		"local.clusterid.deeper": `invalid query "local.clusterid.deeper": "deeper" is not an object`,
@@ -171,7 +171,7 @@ func TestQueriesSayWhatTheyDoNotFind(t *testing.T) {
 	}
 }
 
-func TestAQueryInTheSingularIsAboutOneValue(t *testing.T) {
+func TestQuerySingular(t *testing.T) {
 	report := sampleReport()
 	report.Network.PodCIDRs = report.Network.PodCIDRs[:1]
 	for query, want := range map[string]any{
@@ -186,7 +186,7 @@ func TestAQueryInTheSingularIsAboutOneValue(t *testing.T) {
 	}
 }
 
-func TestQueriesFindWhatIsEmptyInAPeering(t *testing.T) {
+func TestQueryEmptyFields(t *testing.T) {
 	report := map[string]*peerReport{"milan": {}}
 	for query, want := range map[string]string{
 		"network.gateway":                       "address: null\nport: 0\nrole: \"\"\n",
@@ -223,7 +223,7 @@ func TestQueriesFindWhatIsEmptyInAPeering(t *testing.T) {
 	}
 }
 
-func TestWhatCouldNotBeReadIsNoEmptyValue(t *testing.T) {
+func TestQueryUnreadableField(t *testing.T) {
 	trouble := []infoProblem{{section: "local", err: errors.New("no rights")}}
 	for rule, tc := range map[string]struct {
 		get      string
@@ -250,7 +250,7 @@ func TestWhatCouldNotBeReadIsNoEmptyValue(t *testing.T) {
 	}
 }
 
-func TestAModuleIsAsHealthyAsItsConditions(t *testing.T) {
+func TestModuleStatus(t *testing.T) {
 	condition := func(s liqov1beta1.ConditionStatus) []liqov1beta1.Condition {
 		return []liqov1beta1.Condition{{Type: liqov1beta1.APIServerStatus, Status: s}}
 	}
@@ -265,7 +265,7 @@ func TestAModuleIsAsHealthyAsItsConditions(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotCopiedToAPeerIsAnAlert(t *testing.T) {
+func TestAlertNotReplicated(t *testing.T) {
 	for _, c := range []struct {
 		condition liqov1beta1.ConditionStatus
 		message   string
@@ -290,7 +290,7 @@ func TestWhatIsNotCopiedToAPeerIsAnAlert(t *testing.T) {
 	}
 }
 
-func TestInfoShowsTheAddressThatPeersAreTold(t *testing.T) {
+func TestInfoAPIServerAddress(t *testing.T) {
 	c := testkit.Cluster(t)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "of-six", Labels: map[string]string{"node-role.kubernetes.io/control-plane": ""}}}
 	testkit.Create(t, c.Client, node)

@@ -15,8 +15,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/ui"
+	"liqo.io/liqo/internal/kube"
 )
 
 // applyPlan changes the cluster, and rolls back on a failure.
@@ -117,7 +117,7 @@ func (i *Installer) removeNamespace(ctx context.Context) error {
 	if err := client.IgnoreNotFound(i.Client.Delete(ctx, ns)); err != nil {
 		return err
 	}
-	return await.AllGone(ctx, i.Client, &corev1.NamespaceList{}, client.MatchingFields{"metadata.name": i.Namespace})
+	return kube.WaitForNone(ctx, i.Client, &corev1.NamespaceList{}, client.MatchingFields{"metadata.name": i.Namespace})
 }
 
 // diagnosePods returns the pods that are not ready with the reasons, except the one named in told.
@@ -128,7 +128,7 @@ func (i *Installer) diagnosePods(ctx context.Context, told string) []string {
 	}
 	var problems []string
 	for n := range pods.Items {
-		if why := await.PodProblemOf(&pods.Items[n]); why.Reason != "" && pods.Items[n].Name != told {
+		if why := kube.PodProblemOf(&pods.Items[n]); why.Reason != "" && pods.Items[n].Name != told {
 			problems = append(problems, fmt.Sprintf("Pod %s: %s", pods.Items[n].Name, why))
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"liqo.io/liqo/internal/await"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -50,7 +50,7 @@ func (i *Installer) awaitEstablished(ctx context.Context, crds []*unstructured.U
 	all := &metav1.PartialObjectMetadataList{}
 	all.SetGroupVersionKind(crdKind.GroupVersion().WithKind(crdKind.Kind + "List"))
 	waiting := crds
-	return await.Until(ctx, i.Client, func(ctx context.Context) error {
+	return kube.WaitUntil(ctx, i.Client, func(ctx context.Context) error {
 		for ; len(waiting) > 0; waiting = waiting[1:] {
 			now, name := &unstructured.Unstructured{}, waiting[0].GetName()
 			now.SetGroupVersionKind(crdKind)
@@ -58,11 +58,11 @@ func (i *Installer) awaitEstablished(ctx context.Context, crds []*unstructured.U
 				return fmt.Errorf("reading CRD %s: %w", name, err)
 			}
 			if !isEstablished(now) {
-				return await.Pending("the CRD " + name + " is not served yet")
+				return kube.Pending("the CRD " + name + " is not served yet")
 			}
 		}
 		return nil
-	}, await.Watched{List: all})
+	}, kube.Watched{List: all})
 }
 
 func isEstablished(crd *unstructured.Unstructured) bool {

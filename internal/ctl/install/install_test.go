@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-func TestFlagsOfTheControllerManager(t *testing.T) {
+func TestControllerManagerFlags(t *testing.T) {
 	command := []string{"kube-controller-manager", "--cluster-cidr=10.1.0.0/16", "--service-cluster-ip-range", "10.2.0.0/16", "cluster-name", "x"}
 	for flag, want := range map[string]string{
 		"cluster-cidr": "10.1.0.0/16", "service-cluster-ip-range": "10.2.0.0/16", "cluster-name": "default", "absent": "default",
@@ -26,7 +26,7 @@ func TestFlagsOfTheControllerManager(t *testing.T) {
 	}
 }
 
-func TestAnAddressIsJudgedByTheRangesOfItsFamily(t *testing.T) {
+func TestAddressFamilyRanges(t *testing.T) {
 	ranges := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/16"), netip.MustParsePrefix("10.1.0.0/16")}
 	for address, want := range map[string]bool{"10.0.3.4": true, "10.1.3.4": true, "10.2.3.4": false, "fd00::1": true, "": false} {
 		if got := isWithin(address, ranges); got != want {
@@ -35,7 +35,7 @@ func TestAnAddressIsJudgedByTheRangesOfItsFamily(t *testing.T) {
 	}
 }
 
-func TestTheAddressForPeers(t *testing.T) {
+func TestAPIServerAddress(t *testing.T) {
 	for rule, tc := range map[string]struct {
 		flag, previous, kubeconfig string
 		node                       bool
@@ -56,7 +56,7 @@ func TestTheAddressForPeers(t *testing.T) {
 	}
 }
 
-func TestAddressesAreComparedWithTheirPorts(t *testing.T) {
+func TestAddressPorts(t *testing.T) {
 	for address, want := range map[string]string{
 		"https://a.example.com": "a.example.com 443", "a.example.com:6443": "a.example.com 6443",
 		"https://[fd00::1]:6443": "fd00::1 6443", "fd00::1": "fd00::1 443", "": " ", "https://a.example.com:443/path": "a.example.com 443", "https://%zz": " ",
@@ -67,7 +67,7 @@ func TestAddressesAreComparedWithTheirPorts(t *testing.T) {
 	}
 }
 
-func TestLaterValuesWin(t *testing.T) {
+func TestValuePrecedence(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, content string) string {
 		path := filepath.Join(dir, name)
@@ -97,7 +97,7 @@ func TestLaterValuesWin(t *testing.T) {
 	}
 }
 
-func TestGeneratedIDsAreLabels(t *testing.T) {
+func TestGeneratedClusterID(t *testing.T) {
 	seen := map[string]bool{}
 	for range 200 {
 		id := generateID()

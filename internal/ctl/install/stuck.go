@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"liqo.io/liqo/internal/await"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -103,7 +103,7 @@ func (v *stallDetector) observePods(pods []corev1.Pod, now time.Time) *stuckPod 
 			s = stall{patience, now}
 		}
 		if now.Sub(s.since) >= patience {
-			return &stuckPod{pod.Name, await.PodProblemOf(pod).String()}
+			return &stuckPod{pod.Name, kube.PodProblemOf(pod).String()}
 		}
 		seen[pod.UID] = s
 	}
@@ -116,10 +116,10 @@ func unsatisfiable(pod *corev1.Pod) (time.Duration, bool) {
 	if !pod.DeletionTimestamp.IsZero() {
 		return 0, false
 	}
-	switch problem := await.PodProblemOf(pod); {
+	switch problem := kube.PodProblemOf(pod); {
 	case problem.IsCrashing():
 		return 0, true
-	case await.LacksImage(problem.Reason), problem.Reason == "CreateContainerConfigError", problem.Reason == "CreateContainerError":
+	case kube.LacksImage(problem.Reason), problem.Reason == "CreateContainerConfigError", problem.Reason == "CreateContainerError":
 		return imagePatience, true
 	case problem.Reason == corev1.PodReasonUnschedulable:
 		return nodePatience, true

@@ -18,7 +18,7 @@ func waits(reason string, restarts int32) corev1.PodStatus {
 	}}}
 }
 
-func TestWhenAPodIsGivenUp(t *testing.T) {
+func TestStuckPods(t *testing.T) {
 	unschedulable := corev1.PodStatus{Conditions: []corev1.PodCondition{
 		{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/1 nodes are available"},
 	}}
@@ -58,7 +58,7 @@ func TestWhenAPodIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestPodsThatGoAreNotGivenUp(t *testing.T) {
+func TestTerminatingPodsNotStuck(t *testing.T) {
 	now := metav1.Now()
 	v := &stallDetector{old: map[types.UID]bool{"old": true}}
 	pods := []corev1.Pod{

@@ -33,7 +33,7 @@ import (
 
 func isRead(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/connections/gw-milan") }
 
-func TestAWaitOutlivesTroublesOfTheAPIServer(t *testing.T) {
+func TestWaitRetriesAPIErrors(t *testing.T) {
 	c := testkit.Cluster(t)
 	for name, tc := range map[string]struct {
 		meets  func(*http.Request) bool
@@ -68,7 +68,7 @@ func TestAWaitOutlivesTroublesOfTheAPIServer(t *testing.T) {
 	}
 }
 
-func TestAWaitSaysWhatWasMissingLast(t *testing.T) {
+func TestWaitTimeoutMessage(t *testing.T) {
 	c := testkit.Cluster(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	var watches atomic.Int32
@@ -109,7 +109,7 @@ func aGateway(t *testing.T, c *testkit.ControlPlane, namespace, kind string) *ga
 	return GatewayOf(obj)
 }
 
-func TestAConnectionIsNotWaitedForWhoseGatewayIsRefused(t *testing.T) {
+func TestWaitConnectionRejectedGateway(t *testing.T) {
 	c := testkit.Cluster(t)
 	no := []metav1.Condition{{Type: networkingv1beta1.ConditionGatewayReady, Status: metav1.ConditionFalse, Reason: "Broken", Message: "it is", LastTransitionTime: metav1.Now(), ObservedGeneration: 1}}
 	for name, up := range map[string]bool{"before there is one": false, "before it is up": true} {
@@ -132,7 +132,7 @@ func TestAConnectionIsNotWaitedForWhoseGatewayIsRefused(t *testing.T) {
 }
 
 // The tunnel of the other direction serves both: what its gateways say is told, whichever of them it is.
-func TestTheTunnelOfTheOtherDirectionIsNotWaitedForInVain(t *testing.T) {
+func TestWaitTunnelOppositeDirection(t *testing.T) {
 	c := testkit.Cluster(t)
 	for _, broken := range []string{server, dialer} {
 		t.Run(broken, func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestTheTunnelOfTheOtherDirectionIsNotWaitedForInVain(t *testing.T) {
 	}
 }
 
-func TestAWaitEndsWhereTheAPIServerRefuses(t *testing.T) {
+func TestWaitEndsIfForbidden(t *testing.T) {
 	c := testkit.Cluster(t)
 	cluster, err := client.NewWithWatch(c.User(t, "nobody"), client.Options{Scheme: kube.Scheme})
 	if err != nil {
@@ -182,7 +182,7 @@ func TestAWaitEndsWhereTheAPIServerRefuses(t *testing.T) {
 	}
 }
 
-func TestAWaitEndsWhereTheAPIServerCannotBeTrusted(t *testing.T) {
+func TestWaitEndsIfUntrusted(t *testing.T) {
 	c := testkit.Cluster(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	var attempts atomic.Int32
@@ -201,7 +201,7 @@ func TestAWaitEndsWhereTheAPIServerCannotBeTrusted(t *testing.T) {
 	}
 }
 
-func TestADeletionIsWaitedForThroughTroubles(t *testing.T) {
+func TestWaitDeletionRetriesAPIErrors(t *testing.T) {
 	c := testkit.Cluster(t)
 	cfg := NewConfiguration(client.ObjectKey{Namespace: testkit.Namespace(t, c, "held", nil), Name: "milan"}, "milan", networkingv1beta1.ClusterConfigCIDR{})
 	cfg.Finalizers = []string{"example.org/held"}

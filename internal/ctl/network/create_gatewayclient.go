@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
-	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/cluster"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -59,7 +59,7 @@ func runCreateGatewayClient(ctx context.Context, c *cluster.Session, o *createGa
 				return err
 			}
 			if gw.Status.ClientRef == nil {
-				return await.Pending("nothing was made of the GatewayClient yet" + ConditionSuffix(gw.Status.Conditions, networkingv1beta1.ConditionGatewayReady))
+				return kube.Pending("nothing was made of the GatewayClient yet" + ConditionSuffix(gw.Status.Conditions, networkingv1beta1.ConditionGatewayReady))
 			}
 			return nil
 		})

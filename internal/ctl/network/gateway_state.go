@@ -20,9 +20,9 @@ import (
 
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
-	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/ui"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/pki"
 )
@@ -44,7 +44,7 @@ func checkRefused(conditions []metav1.Condition, generation int64) error {
 func (g *gateway) checkObserved() error {
 	c := apimeta.FindStatusCondition(g.statusConditions(), networkingv1beta1.ConditionGatewayReady)
 	if c == nil || c.ObservedGeneration < g.GetGeneration() {
-		return await.Pending(fmt.Sprintf("the %s has not been processed yet: is liqo-controller-manager running?", g.kindAndName()))
+		return kube.Pending(fmt.Sprintf("the %s has not been processed yet: is liqo-controller-manager running?", g.kindAndName()))
 	}
 	return nil
 }
@@ -59,14 +59,14 @@ func (g *gateway) checkExposed() error {
 		if g.server.Spec.Endpoint.ServiceType == corev1.ServiceTypeLoadBalancer && status.ServerRef != nil {
 			hint = "; it waits for a load balancer, which a Service of type NodePort does not need"
 		}
-		return await.Pending(fmt.Sprintf("the %s has no address yet%s%s", g.kindAndName(), ConditionSuffix(g.statusConditions(), networkingv1beta1.ConditionGatewayReady), hint))
+		return kube.Pending(fmt.Sprintf("the %s has no address yet%s%s", g.kindAndName(), ConditionSuffix(g.statusConditions(), networkingv1beta1.ConditionGatewayReady), hint))
 	}
 	return nil
 }
 
 // checkConnected returns a Pending until the Deployment of a gateway and the address of a server follow the current spec, so that the
 // state before a change does not count. Objects of custom templates are not checked.
-func (g *gateway) checkConnected(ctx context.Context, kube client.Reader) error {
+func (g *gateway) checkConnected(ctx context.Context, cl client.Reader) error {
 	var serves networkingv1beta1.WgGatewayServer
 	var dials networkingv1beta1.WgGatewayClient
 	var ref *corev1.ObjectReference
@@ -80,12 +80,12 @@ func (g *gateway) checkConnected(ctx context.Context, kube client.Reader) error 
 	if ref == nil || ref.Kind != "WgGatewayServer" && ref.Kind != "WgGatewayClient" {
 		return nil
 	}
-	if err := kube.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, made); client.IgnoreNotFound(err) != nil {
+	if err := cl.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, made); client.IgnoreNotFound(err) != nil {
 		return err
 	}
 	c := apimeta.FindStatusCondition(*conditions, networkingv1beta1.ConditionGatewayReady)
 	if c == nil || c.ObservedGeneration < made.GetGeneration() || g.server != nil && !equality.Semantic.DeepEqual(serves.Status.Endpoint, g.server.Status.Endpoint) {
-		return await.Pending(fmt.Sprintf("the objects of the %s are not up to date%s", g.kindAndName(), ConditionSuffix(*conditions, networkingv1beta1.ConditionGatewayReady)))
+		return kube.Pending(fmt.Sprintf("the objects of the %s are not up to date%s", g.kindAndName(), ConditionSuffix(*conditions, networkingv1beta1.ConditionGatewayReady)))
 	}
 	return nil
 }
@@ -94,12 +94,12 @@ func (g *gateway) checkConnected(ctx context.Context, kube client.Reader) error 
 const reasonWaiting = "WaitingForNetworks"
 
 // checkConfigured returns a Pending until the networks of a peer have local prefixes, and an error if no prefix is free.
-func checkConfigured(ctx context.Context, kube client.Reader, cfg *networkingv1beta1.Configuration) error {
+func checkConfigured(ctx context.Context, cl client.Reader, cfg *networkingv1beta1.Configuration) error {
 	name := client.ObjectKeyFromObject(cfg)
 	c := apimeta.FindStatusCondition(cfg.Status.Conditions, networkingv1beta1.ConditionNetworkCIDRsConfigured)
 	switch {
 	case c == nil || c.ObservedGeneration < cfg.Generation:
-		return await.Pending(fmt.Sprintf("Configuration %s has not been processed yet: is liqo-controller-manager running?", name))
+		return kube.Pending(fmt.Sprintf("Configuration %s has not been processed yet: is liqo-controller-manager running?", name))
 	case c.Status == metav1.ConditionTrue:
 		return nil
 	case c.Reason != reasonWaiting:
@@ -107,7 +107,7 @@ func checkConfigured(ctx context.Context, kube client.Reader, cfg *networkingv1b
 			See("docs/troubleshooting.md#a-configuration-is-not-ready")
 	}
 	var networks ipamv1alpha1.NetworkList
-	if err := kube.List(ctx, &networks, client.InNamespace(cfg.Namespace), client.HasLabels{names.CIDRType}); err != nil {
+	if err := cl.List(ctx, &networks, client.InNamespace(cfg.Namespace), client.HasLabels{names.CIDRType}); err != nil {
 		return fmt.Errorf("reading the networks of the Configuration %s: %w", name, err)
 	}
 	for i := range networks.Items {
@@ -117,7 +117,7 @@ func checkConfigured(ctx context.Context, kube client.Reader, cfg *networkingv1b
 				See("docs/troubleshooting.md#a-network-an-ip-or-an-internalnode-is-given-nothing")
 		}
 	}
-	return await.Pending(fmt.Sprintf("the Configuration %s is not ready: %s", name, c.Message))
+	return kube.Pending(fmt.Sprintf("the Configuration %s is not ready: %s", name, c.Message))
 }
 
 // gateway is a GatewayServer or a GatewayClient: exactly one field is set.
@@ -188,8 +188,8 @@ func (g *gateway) reportedPublicKey() []byte {
 }
 
 // readGateway reads the gateway anew, and fails if it can never become ready.
-func (g *gateway) readGateway(ctx context.Context, kube client.Reader) error {
-	err := kube.Get(ctx, client.ObjectKeyFromObject(g.Object), g.Object)
+func (g *gateway) readGateway(ctx context.Context, cl client.Reader) error {
+	err := cl.Get(ctx, client.ObjectKeyFromObject(g.Object), g.Object)
 	switch {
 	case apierrors.IsNotFound(err):
 		return ui.Fail("there is no %s", g.kindAndName())
@@ -202,92 +202,92 @@ func (g *gateway) readGateway(ctx context.Context, kube client.Reader) error {
 }
 
 // watchSecrets returns the kinds of objects that the templates of Liqo are rendered to.
-func (g *gateway) watchSecrets() await.Watched {
+func (g *gateway) watchSecrets() kube.Watched {
 	in := []client.ListOption{client.InNamespace(g.GetNamespace())}
 	if g.server != nil {
-		return await.Watched{List: &networkingv1beta1.WgGatewayServerList{}, Opts: in}
+		return kube.Watched{List: &networkingv1beta1.WgGatewayServerList{}, Opts: in}
 	}
-	return await.Watched{List: &networkingv1beta1.WgGatewayClientList{}, Opts: in}
+	return kube.Watched{List: &networkingv1beta1.WgGatewayClientList{}, Opts: in}
 }
 
 // awaitState waits until check returns nil. It fails if the gateway is rejected or deleted meanwhile.
-func (g *gateway) awaitState(ctx context.Context, kube client.WithWatch, check func(context.Context) error, beside ...await.Watched) error {
-	return await.Until(ctx, kube, func(ctx context.Context) error {
-		if err := g.readGateway(ctx, kube); err != nil {
+func (g *gateway) awaitState(ctx context.Context, cl client.WithWatch, check func(context.Context) error, beside ...kube.Watched) error {
+	return kube.WaitUntil(ctx, cl, func(ctx context.Context) error {
+		if err := g.readGateway(ctx, cl); err != nil {
 			return err
 		}
 		return check(ctx)
-	}, append(beside, await.One(g.newList(), client.ObjectKeyFromObject(g.Object)))...)
+	}, append(beside, kube.WatchOne(g.newList(), client.ObjectKeyFromObject(g.Object)))...)
 }
 
 // awaitChange waits until the objects of a gateway follow a changed spec. A new gateway has no earlier objects.
-func (g *gateway) awaitChange(ctx context.Context, kube client.WithWatch) error {
+func (g *gateway) awaitChange(ctx context.Context, cl client.WithWatch) error {
 	if g.GetGeneration() == 1 {
 		return nil
 	}
-	return g.awaitState(ctx, kube, func(ctx context.Context) error {
+	return g.awaitState(ctx, cl, func(ctx context.Context) error {
 		if err := g.checkObserved(); err != nil {
 			return err
 		}
-		return g.checkConnected(ctx, kube)
+		return g.checkConnected(ctx, cl)
 	}, g.watchSecrets())
 }
 
 // awaitKeys waits until the gateway names the Secret with its keys.
-func (g *gateway) awaitKeys(ctx context.Context, kube client.WithWatch) error {
-	return g.awaitState(ctx, kube, func(context.Context) error {
+func (g *gateway) awaitKeys(ctx context.Context, cl client.WithWatch) error {
+	return g.awaitState(ctx, cl, func(context.Context) error {
 		if g.secretReference() == nil {
-			return await.Pending(fmt.Sprintf("the %s has no keys yet%s", g.kindAndName(), ConditionSuffix(g.statusConditions(), networkingv1beta1.ConditionGatewayReady)))
+			return kube.Pending(fmt.Sprintf("the %s has no keys yet%s", g.kindAndName(), ConditionSuffix(g.statusConditions(), networkingv1beta1.ConditionGatewayReady)))
 		}
 		return nil
 	})
 }
 
 // awaitPod waits until a pod of the gateway is ready, and all pods of an earlier spec are gone.
-func (g *gateway) awaitPod(ctx context.Context, kube client.WithWatch) error {
+func (g *gateway) awaitPod(ctx context.Context, cl client.WithWatch) error {
 	key := client.ObjectKey{Namespace: g.GetNamespace(), Name: names.Gateway(g.GetName())}
 	mine := []client.ListOption{client.InNamespace(key.Namespace), client.MatchingLabels{
 		names.GatewayName: names.GatewayLabel(g.GetName()), names.GatewayNamespace: key.Namespace,
 	}}
-	return g.awaitState(ctx, kube, func(ctx context.Context) error {
+	return g.awaitState(ctx, cl, func(ctx context.Context) error {
 		var d appsv1.Deployment
-		err := kube.Get(ctx, key, &d)
+		err := cl.Get(ctx, key, &d)
 		switch {
 		case apierrors.IsNotFound(err):
-			return await.Pending(fmt.Sprintf("the %s has no Deployment yet%s", g.kindAndName(), ConditionSuffix(g.statusConditions(), networkingv1beta1.ConditionGatewayReady)))
+			return kube.Pending(fmt.Sprintf("the %s has no Deployment yet%s", g.kindAndName(), ConditionSuffix(g.statusConditions(), networkingv1beta1.ConditionGatewayReady)))
 		case err != nil:
 			return err
 		case !d.DeletionTimestamp.IsZero(), d.Status.ObservedGeneration < d.Generation, d.Status.UpdatedReplicas < d.Status.Replicas:
-			return await.Pending(fmt.Sprintf("the pods of the Deployment %s are not up to date yet", key.Name))
+			return kube.Pending(fmt.Sprintf("the pods of the Deployment %s are not up to date yet", key.Name))
 		case d.Status.ReadyReplicas > 0:
 			return nil
 		}
 		var pods corev1.PodList
-		if err := kube.List(ctx, &pods, mine...); err != nil {
+		if err := cl.List(ctx, &pods, mine...); err != nil {
 			return err
 		}
 		return cluster.NotReady(key.Name, pods.Items)
-	}, await.One(&appsv1.DeploymentList{}, key), await.Watched{List: &corev1.PodList{}, Opts: mine})
+	}, kube.WatchOne(&appsv1.DeploymentList{}, key), kube.Watched{List: &corev1.PodList{}, Opts: mine})
 }
 
 // awaitConnection waits until the gateway has a Connection and, if up is set, until the tunnel is up. It fails if the gateway is
 // rejected or deleted meanwhile.
-func (g *gateway) awaitConnection(ctx context.Context, kube client.WithWatch, up bool) error {
+func (g *gateway) awaitConnection(ctx context.Context, cl client.WithWatch, up bool) error {
 	key := client.ObjectKey{Namespace: g.GetNamespace(), Name: names.Gateway(g.GetName())}
-	return await.Until(ctx, kube, func(ctx context.Context) error {
+	return kube.WaitUntil(ctx, cl, func(ctx context.Context) error {
 		var connection networkingv1beta1.Connection
-		err := kube.Get(ctx, key, &connection)
+		err := cl.Get(ctx, key, &connection)
 		if client.IgnoreNotFound(err) != nil || err == nil && (!up || connection.Status.Value == networkingv1beta1.Connected) {
 			return err
 		}
-		if err := g.readGateway(ctx, kube); err != nil { // the server that a client dials may have moved meanwhile
+		if err := g.readGateway(ctx, cl); err != nil { // the server that a client dials may have moved meanwhile
 			return err
 		}
 		if err != nil {
-			return await.Pending(fmt.Sprintf("the gateway made no Connection %s yet", key))
+			return kube.Pending(fmt.Sprintf("the gateway made no Connection %s yet", key))
 		}
-		return await.Pending(fmt.Sprintf("the Connection %s is %q: %s", key, connection.Status.Value, g.connectionProblem(connection.Status)))
-	}, await.One(&networkingv1beta1.ConnectionList{}, key), await.One(g.newList(), client.ObjectKeyFromObject(g.Object)))
+		return kube.Pending(fmt.Sprintf("the Connection %s is %q: %s", key, connection.Status.Value, g.connectionProblem(connection.Status)))
+	}, kube.WatchOne(&networkingv1beta1.ConnectionList{}, key), kube.WatchOne(g.newList(), client.ObjectKeyFromObject(g.Object)))
 }
 
 // connectionProblem returns the reason why the tunnel is down: the direction and the addresses without traffic.

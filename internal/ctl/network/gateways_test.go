@@ -11,7 +11,7 @@ import (
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 )
 
-func TestWhyAConnectionIsNotUp(t *testing.T) {
+func TestConnectionProblem(t *testing.T) {
 	at := func(port int32, addresses ...string) networkingv1beta1.EndpointStatus {
 		return networkingv1beta1.EndpointStatus{Addresses: addresses, Port: port, Protocol: new(corev1.ProtocolUDP)}
 	}

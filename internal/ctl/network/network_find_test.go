@@ -29,7 +29,7 @@ func lone(t *testing.T, c *testkit.ControlPlane, namespace string) *cluster.Clus
 	return &cluster.Cluster{Scope: ui.NewPrinter(strings.NewReader(""), io.Discard, io.Discard).Scope("local"), Name: "local", Kube: kubeClient, Namespace: namespace}
 }
 
-func TestWhatIsBeingDeletedGivesWay(t *testing.T) {
+func TestFindIgnoresDeleted(t *testing.T) {
 	c := testkit.Cluster(t)
 	s := lone(t, c, testkit.Namespace(t, c, "found", nil))
 	// held makes a Configuration that stays when it is deleted.
@@ -74,7 +74,7 @@ func TestWhatIsBeingDeletedGivesWay(t *testing.T) {
 	}
 }
 
-func TestWhatOthersWroteIsNotTakenBack(t *testing.T) {
+func TestTakeBackKeepsForeignFields(t *testing.T) {
 	c := testkit.Cluster(t)
 	s := lone(t, c, testkit.Namespace(t, c, "taken-back", nil))
 	key := client.ObjectKey{Namespace: s.Namespace, Name: "milan"}
@@ -124,7 +124,7 @@ func TestWhatOthersWroteIsNotTakenBack(t *testing.T) {
 }
 
 // A gateway in another namespace than the Configuration would never use it.
-func TestAGatewayGoesBesideTheConfiguration(t *testing.T) {
+func TestGatewayNamespace(t *testing.T) {
 	c := testkit.Cluster(t)
 	s := lone(t, c, testkit.Namespace(t, c, "beside", nil))
 	id, elsewhere := s.Namespace, testkit.Namespace(t, c, "elsewhere", nil)
@@ -150,7 +150,7 @@ func TestAGatewayGoesBesideTheConfiguration(t *testing.T) {
 }
 
 // What it made may have the names of what is to be made.
-func TestAGatewayOfTheOtherDirectionCountsUntilItIsGone(t *testing.T) {
+func TestOppositeGatewayBlocks(t *testing.T) {
 	c := testkit.Cluster(t)
 	s := lone(t, c, testkit.Namespace(t, c, "reverse", nil))
 	gw := newGateway(server, client.ObjectKey{Namespace: s.Namespace, Name: "milan"}).server

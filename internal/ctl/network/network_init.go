@@ -17,9 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
-	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/ui"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -151,7 +151,7 @@ func networksOf(cfg *networkingv1beta1.Configuration) string {
 
 func (t *peerConfig) awaitConfigured(ctx context.Context) error {
 	now := &networkingv1beta1.Configuration{ObjectMeta: metav1.ObjectMeta{Namespace: t.want.Namespace, Name: t.want.Name}}
-	return await.Ready(ctx, t.Kube, now, func(ctx context.Context, now *networkingv1beta1.Configuration) error {
+	return kube.WaitForReady(ctx, t.Kube, now, func(ctx context.Context, now *networkingv1beta1.Configuration) error {
 		return checkConfigured(ctx, t.Kube, now)
 	})
 }

@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
-	"liqo.io/liqo/internal/await"
+
 	"liqo.io/liqo/internal/ctl/cluster"
-	"liqo.io/liqo/internal/ctl/dryrun"
+
 	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
@@ -69,9 +69,9 @@ func (t *GatewayPair) awaitEndpoint(ctx context.Context, o *ConnectOptions) (net
 	}, gw.watchSecrets())
 	endpoint := networkingv1beta1.EndpointStatus{Protocol: new(corev1.ProtocolUDP)}
 	switch {
-	case await.IsSkipped(err):
+	case kube.IsSkipped(err):
 		if o.address == "" || o.port == 0 {
-			return networkingv1beta1.EndpointStatus{Addresses: []string{dryrun.Assigned}, Protocol: endpoint.Protocol}, nil
+			return networkingv1beta1.EndpointStatus{Addresses: []string{cluster.Assigned}, Protocol: endpoint.Protocol}, nil
 		}
 	case err != nil:
 		return endpoint, err
@@ -127,8 +127,8 @@ func (t *GatewayPair) shareKeys(p *ui.Plan, c *cluster.Session, serves, dials *u
 			gw := from.gw.deepCopy()
 			if err = gw.awaitKeys(ctx, from.side.Kube); err == nil {
 				public, err = gw.publicKey(ctx, from.side.Kube)
-			} else if await.IsSkipped(err) {
-				copy(public[:], dryrun.Assigned)
+			} else if kube.IsSkipped(err) {
+				copy(public[:], cluster.Assigned)
 			}
 			return err
 		}, from.made)

@@ -19,8 +19,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/ui"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/prefix"
 	"liqo.io/liqo/internal/probe"
 )
@@ -270,10 +270,10 @@ func (t *networkTest) askFrom(ctx context.Context, p *testCluster, askers []*cli
 		}
 		open[a.name] = a
 	}
-	what := await.Watched{List: &corev1.PodList{}, Opts: []client.ListOption{client.InNamespace(p.askers), client.HasLabels{AskerLabel}}}
+	what := kube.Watched{List: &corev1.PodList{}, Opts: []client.ListOption{client.InNamespace(p.askers), client.HasLabels{AskerLabel}}}
 	step := p.Spin(fmt.Sprintf("%d pods ask", len(askers)))
 	defer step.Stop()
-	return await.Until(ctx, p.Kube, func(ctx context.Context) error {
+	return kube.WaitUntil(ctx, p.Kube, func(ctx context.Context) error {
 		var list corev1.PodList
 		if err := p.Kube.List(ctx, &list, what.Opts...); err != nil {
 			return err
@@ -288,7 +288,7 @@ func (t *networkTest) askFrom(ctx context.Context, p *testCluster, askers []*cli
 			}
 			if there++; !a.hasAnswered(pod) {
 				why = asksStill(pod)
-				if _, waits := errors.AsType[await.Pending](why); !waits {
+				if _, waits := errors.AsType[kube.Pending](why); !waits {
 					stuck = why
 				}
 				continue
@@ -312,7 +312,7 @@ func (t *networkTest) askFrom(ctx context.Context, p *testCluster, askers []*cli
 // asksStill returns a Pending until a client pod has ended.
 func asksStill(pod *corev1.Pod) error {
 	if pod.Status.Phase == corev1.PodRunning {
-		return await.Pending("pod " + pod.Name + " still asks")
+		return kube.Pending("pod " + pod.Name + " still asks")
 	}
 	return checkStarting(pod)
 }

@@ -73,7 +73,7 @@ func written(checks []*check) string {
 	return strings.ReplaceAll(strings.ReplaceAll(text.String(), " <nil>", ""), "server-0-0 server-0-1 server-1-0", "all")
 }
 
-func TestWhoAsksWhom(t *testing.T) {
+func TestPlanChecks(t *testing.T) {
 	const fromPods = `pod to pod, rome > milan: a pod on node r1 of rome > pod server-1-0 of milan, [fd00::1]:8080 = server-1-0
 pod to pod, rome > milan: a pod on node r2 of rome > pod server-1-0 of milan, [fd00::1]:8080 = server-1-0
 pod to pod, milan > rome: a pod on node m1 of milan > the pod on node r1 of rome, 10.71.0.1:8080 = server-0-0
@@ -143,7 +143,7 @@ outside to load balancer, here > milan: this machine > the load balancer of mila
 }
 
 // Who asks from a node, or with an address of pods, is no stranger to it.
-func TestNodePortsWithPolicyLocalAreAskedFromOutside(t *testing.T) {
+func TestPlanChecksLocalPolicy(t *testing.T) {
 	networks := []prefix.Pair{{Remote: netip.MustParsePrefix("10.200.0.0/16"), Local: netip.MustParsePrefix("10.71.0.0/16")}}
 	for name, tc := range map[string]struct {
 		source string
@@ -173,7 +173,7 @@ func TestNodePortsWithPolicyLocalAreAskedFromOutside(t *testing.T) {
 	}
 }
 
-func TestANodeHasOneAskerForAllProviders(t *testing.T) {
+func TestClientPodPerNode(t *testing.T) {
 	pair, servers, services := romeAndMilan()
 	first := planChecks(&testNetworkOptions{}, pair, servers, services)
 	turin := partyOf("turin", pair[1].nodes...)
@@ -196,7 +196,7 @@ func TestANodeHasOneAskerForAllProviders(t *testing.T) {
 	}
 }
 
-func TestAnAskerWithTooMuchToDoIsSeveral(t *testing.T) {
+func TestClientPodSplitByCount(t *testing.T) {
 	pair, _, _ := romeAndMilan()
 	checks := make([]*check, probe.MostTargets+1)
 	for i := range checks {
@@ -208,7 +208,7 @@ func TestAnAskerWithTooMuchToDoIsSeveral(t *testing.T) {
 	}
 }
 
-func TestAnAskerWithLongTargetsIsSeveral(t *testing.T) {
+func TestClientPodSplitBySize(t *testing.T) {
 	everybody := make([]string, 1500)
 	for i := range everybody {
 		everybody[i] = fmt.Sprintf("server-1-%d", i)
@@ -234,7 +234,7 @@ func TestAnAskerWithLongTargetsIsSeveral(t *testing.T) {
 	}
 }
 
-func TestNodePortsOfNoNode(t *testing.T) {
+func TestNodePortsWithoutNode(t *testing.T) {
 	worker := func(id string) *testCluster { return partyOf(id, testNode(id, "192.0.2.1")) }
 	pair, _, _ := romeAndMilan()
 	for name, tc := range map[string]struct {
@@ -256,7 +256,7 @@ func TestNodePortsOfNoNode(t *testing.T) {
 	}
 }
 
-func TestWhatAnAskerFoundOut(t *testing.T) {
+func TestClientPodResults(t *testing.T) {
 	ended := func(phase corev1.PodPhase, message string) corev1.PodStatus {
 		return corev1.PodStatus{Phase: phase, ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{
 			Terminated: &corev1.ContainerStateTerminated{Message: message, Reason: "Error"},
@@ -295,7 +295,7 @@ func TestWhatAnAskerFoundOut(t *testing.T) {
 	}
 }
 
-func TestNodesThatTakePods(t *testing.T) {
+func TestSchedulableNodes(t *testing.T) {
 	all := []corev1.Node{testNode("b", ""), testNode("a", ""), testNode("tainted", ""), testNode("preferred", ""), testNode("cordoned", ""), testNode("virtual", ""), testNode("down", "")}
 	all[2].Spec.Taints = []corev1.Taint{{Key: "x", Effect: corev1.TaintEffectNoSchedule}}
 	all[3].Spec.Taints = []corev1.Taint{{Key: "x", Effect: corev1.TaintEffectPreferNoSchedule}}
@@ -318,7 +318,7 @@ func TestNodesThatTakePods(t *testing.T) {
 	}
 }
 
-func TestAProviderWithoutAReadyNode(t *testing.T) {
+func TestProviderWithoutReadyNode(t *testing.T) {
 	ofMilan := func(name string, ready corev1.ConditionStatus) corev1.Node {
 		n := testNode(name, "")
 		n.Labels["liqo.io/type"], n.Labels["liqo.io/remote-cluster-id"] = "virtual-node", "milan"
@@ -343,7 +343,7 @@ func TestAProviderWithoutAReadyNode(t *testing.T) {
 	}
 }
 
-func TestVirtualNodesOfAProviderThatAreReady(t *testing.T) {
+func TestReadyVirtualNodes(t *testing.T) {
 	var nodes []corev1.Node
 	var virtual []offv1beta1.VirtualNode
 	for _, one := range []struct {
@@ -363,7 +363,7 @@ func TestVirtualNodesOfAProviderThatAreReady(t *testing.T) {
 	}
 }
 
-func TestNodesThatAreLent(t *testing.T) {
+func TestLentNodes(t *testing.T) {
 	nodes := []corev1.Node{testNode("plain", ""), testNode("fast", "", "fast"), testNode("big", "", "big")}
 	patched := func(patch *offv1beta1.OffloadingPatch) offv1beta1.VirtualNode {
 		return offv1beta1.VirtualNode{Spec: offv1beta1.VirtualNodeSpec{OffloadingPatch: patch}}
@@ -402,7 +402,7 @@ func TestNodesThatAreLent(t *testing.T) {
 	}
 }
 
-func TestScriptsReadWhatFailedAndWhatWasNotTried(t *testing.T) {
+func TestNetworkTestReport(t *testing.T) {
 	failed := &check{way: podToIP, from: "rome", to: "milan", target: probe.Target{At: "10.68.0.9:16080"}}
 	failed.setResult(errors.New("no answer in time"))
 	got := testOf(partyOf("rome")).newReport([]*check{failed, {way: podToIP, from: "rome", to: "milan"}})
@@ -419,7 +419,7 @@ func TestScriptsReadWhatFailedAndWhatWasNotTried(t *testing.T) {
 }
 
 // Of two IPs for one address the older counts: the test takes one that nobody shows.
-func TestANodeWithAnIPIsNotShownASecondTime(t *testing.T) {
+func TestNodeWithoutIP(t *testing.T) {
 	nodes := []corev1.Node{testNode("a", ""), testNode("b", "192.0.2.2"), testNode("c", "192.0.2.3")}
 	by := []ipamv1alpha1.IP{{Spec: ipamv1alpha1.IPSpec{IP: "192.0.2.2"}}}
 	if got := nodeWithoutIP(nodes, by); got == nil || got.Name != "c" {

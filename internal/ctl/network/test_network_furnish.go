@@ -18,9 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
-	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/ui"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -65,7 +65,7 @@ func (t *networkTest) hasFixtures(ctx context.Context) (left bool, err error) {
 // madeBefore returns the namespace of the test in a cluster, nil for none.
 func (p *testCluster) madeBefore(ctx context.Context) (*corev1.Namespace, error) {
 	ns := &corev1.Namespace{}
-	err := await.Through(ctx, func() error { return p.Kube.Get(ctx, client.ObjectKey{Name: p.askers}, ns) })
+	err := kube.RetryTransient(ctx, func() error { return p.Kube.Get(ctx, client.ObjectKey{Name: p.askers}, ns) })
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
@@ -78,7 +78,7 @@ func (p *testCluster) deleteFixtures(ctx context.Context) error {
 	if err != nil || ns == nil || !ofTest(ns) {
 		return err
 	}
-	return await.Through(ctx, func() error {
+	return kube.RetryTransient(ctx, func() error {
 		return client.IgnoreNotFound(p.Kube.Delete(ctx, ns, client.Preconditions{UID: &ns.UID}))
 	})
 }
@@ -122,12 +122,12 @@ func (p *testCluster) removeNamespace(ctx context.Context) error {
 	if err := p.deleteFixtures(ctx); err != nil {
 		return err
 	}
-	gone := await.AllGone(ctx, p.Kube, &corev1.NamespaceList{}, client.MatchingFields{"metadata.name": p.askers})
+	gone := kube.WaitForNone(ctx, p.Kube, &corev1.NamespaceList{}, client.MatchingFields{"metadata.name": p.askers})
 	if p.askers == p.servers {
 		return gone
 	}
-	remote := await.AllGone(ctx, p.Kube, &corev1.NamespaceList{}, client.MatchingFields{"metadata.name": p.servers})
-	return errors.Join(gone, await.IgnoreSkipped(remote)) // controllers delete the remote namespace
+	remote := kube.WaitForNone(ctx, p.Kube, &corev1.NamespaceList{}, client.MatchingFields{"metadata.name": p.servers})
+	return errors.Join(gone, kube.IgnoreSkipped(remote)) // controllers delete the remote namespace
 }
 
 // deployFixtures creates the namespaces, the Services and the server pods.
@@ -171,7 +171,7 @@ func (t *networkTest) deployFixtures(ctx context.Context) error {
 // ensureMade creates an object. An existing one is from an attempt whose answer was lost: it is read.
 func (t *networkTest) ensureMade(ctx context.Context, p *testCluster, obj client.Object) error {
 	first := true
-	err := await.Through(ctx, func() error {
+	err := kube.RetryTransient(ctx, func() error {
 		err := p.Kube.Create(ctx, obj)
 		if !first && apierrors.IsAlreadyExists(err) {
 			return p.Kube.Get(ctx, client.ObjectKeyFromObject(obj), obj)
@@ -206,18 +206,18 @@ func (t *networkTest) offloadNamespace(ctx context.Context) error {
 
 // awaitAccount waits for the default service account, which pods need.
 func (t *networkTest) awaitAccount(ctx context.Context, p *testCluster) error {
-	what := await.One(&corev1.ServiceAccountList{}, client.ObjectKey{Namespace: p.askers, Name: "default"})
-	err := await.Until(ctx, p.Kube, func(ctx context.Context) error {
+	what := kube.WatchOne(&corev1.ServiceAccountList{}, client.ObjectKey{Namespace: p.askers, Name: "default"})
+	err := kube.WaitUntil(ctx, p.Kube, func(ctx context.Context) error {
 		var list corev1.ServiceAccountList
 		if err := p.Kube.List(ctx, &list, what.Opts...); err != nil {
 			return err
 		}
 		if len(list.Items) == 0 {
-			return await.Pending("namespace " + p.askers + " has no ServiceAccount yet")
+			return kube.Pending("namespace " + p.askers + " has no ServiceAccount yet")
 		}
 		return nil
 	}, what)
-	return await.IgnoreSkipped(err)
+	return kube.IgnoreSkipped(err)
 }
 
 // awaitServers waits until all server pods are ready and have addresses. A denial may be transient, because the provider counts
@@ -229,8 +229,8 @@ func (t *networkTest) awaitServers(ctx context.Context, n int) error {
 	tired.Stop()
 	defer tired.Stop()
 	refused := ""
-	what := await.Watched{List: &corev1.PodList{}, Opts: []client.ListOption{client.InNamespace(t.consumer.servers), client.HasLabels{ServerLabel}}}
-	err := await.Until(within, t.consumer.Kube, func(ctx context.Context) error {
+	what := kube.Watched{List: &corev1.PodList{}, Opts: []client.ListOption{client.InNamespace(t.consumer.servers), client.HasLabels{ServerLabel}}}
+	err := kube.WaitUntil(within, t.consumer.Kube, func(ctx context.Context) error {
 		var list corev1.PodList
 		if err := t.consumer.Kube.List(ctx, &list, what.Opts...); err != nil {
 			return err
@@ -277,9 +277,9 @@ func checkStarting(pod *corev1.Pod) error {
 		return ui.Fail("pod %s failed: %s %s", pod.Name, pod.Status.Reason, pod.Status.Message)
 	}
 	if why := refusalOf(pod); why != "" {
-		return await.Pending(why)
+		return kube.Pending(why)
 	}
-	if problem := await.PodProblemOf(pod); await.LacksImage(problem.Reason) && problem.Reason != "ErrImagePull" { // a second attempt may succeed
+	if problem := kube.PodProblemOf(pod); kube.LacksImage(problem.Reason) && problem.Reason != "ErrImagePull" { // a second attempt may succeed
 		return ui.Fail("pod %s does not start: %s", pod.Name, problem).Hint("--image names another image of Liqo")
 	}
 	return cluster.NotReady(pod.Name, []corev1.Pod{*pod})
@@ -292,10 +292,10 @@ func (t *networkTest) awaitEndpoints(ctx context.Context, p *testCluster, name s
 	defer cancel()
 	service, key := &corev1.Service{}, client.ObjectKey{Namespace: p.servers, Name: name}
 	its := []client.ListOption{client.InNamespace(p.servers), client.MatchingLabels{discoveryv1.LabelServiceName: name}}
-	err := await.Until(within, p.Kube, func(ctx context.Context) error {
+	err := kube.WaitUntil(within, p.Kube, func(ctx context.Context) error {
 		err := p.Kube.Get(ctx, key, service)
 		if apierrors.IsNotFound(err) {
-			return await.Pending("there is no Service " + key.String())
+			return kube.Pending("there is no Service " + key.String())
 		} else if err != nil {
 			return err
 		}
@@ -304,10 +304,10 @@ func (t *networkTest) awaitEndpoints(ctx context.Context, p *testCluster, name s
 			return err
 		}
 		if known := readyEndpoints(list.Items); known < n {
-			return await.Pending(fmt.Sprintf("the Service %s has %d of %d endpoints", key, known, n))
+			return kube.Pending(fmt.Sprintf("the Service %s has %d of %d endpoints", key, known, n))
 		}
 		return nil
-	}, await.One(&corev1.ServiceList{}, key), await.Watched{List: &discoveryv1.EndpointSliceList{}, Opts: its})
+	}, kube.WatchOne(&corev1.ServiceList{}, key), kube.Watched{List: &discoveryv1.EndpointSliceList{}, Opts: its})
 	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 		p.Warn("%s", cluster.DescribeError(err))
 		return service, nil
@@ -331,13 +331,13 @@ func readyEndpoints(slices []discoveryv1.EndpointSlice) int {
 func (p *testCluster) awaitLoadBalancer(ctx context.Context, key client.ObjectKey) (string, error) {
 	at := ""
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
-	err := await.Ready(ctx, p.Kube, service, func(_ context.Context, service *corev1.Service) error {
+	err := kube.WaitForReady(ctx, p.Kube, service, func(_ context.Context, service *corev1.Service) error {
 		for _, ingress := range service.Status.LoadBalancer.Ingress {
 			if at = cmp.Or(ingress.IP, ingress.Hostname); at != "" {
 				return nil
 			}
 		}
-		return await.Pending("the Service " + key.String() + " has no address of a load balancer")
+		return kube.Pending("the Service " + key.String() + " has no address of a load balancer")
 	})
 	return at, err
 }

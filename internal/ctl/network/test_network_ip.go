@@ -19,9 +19,9 @@ import (
 
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
-	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/ui"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/probe"
 )
 
@@ -47,7 +47,7 @@ func (t *networkTest) showAll(ctx context.Context) error {
 		showing.Go(func() error {
 			step := p.Spin("Waiting for the IP " + shownName)
 			defer step.Stop()
-			return p.WrapWithCluster(await.IgnoreSkipped(t.createIPs(within, p)))
+			return p.WrapWithCluster(kube.IgnoreSkipped(t.createIPs(within, p)))
 		})
 	}
 	if err := showing.Wait(); err != nil {
@@ -73,13 +73,13 @@ func (t *networkTest) createIPs(ctx context.Context, p *testCluster) error {
 			return err
 		}
 	}
-	its := await.One(&corev1.PodList{}, client.ObjectKeyFromObject(pod))
-	return await.Until(ctx, p.Kube, func(ctx context.Context) error {
+	its := kube.WatchOne(&corev1.PodList{}, client.ObjectKeyFromObject(pod))
+	return kube.WaitUntil(ctx, p.Kube, func(ctx context.Context) error {
 		if err := errors.Join(p.Kube.Get(ctx, client.ObjectKeyFromObject(ip), ip), p.Kube.Get(ctx, client.ObjectKeyFromObject(pod), pod)); err != nil {
 			return err
 		}
 		if ip.Status.IP == "" {
-			return await.Pending(notAllocated(ip))
+			return kube.Pending(notAllocated(ip))
 		}
 		if !cluster.PodReady(pod) {
 			return checkStarting(pod)
@@ -87,7 +87,7 @@ func (t *networkTest) createIPs(ctx context.Context, p *testCluster) error {
 		var err error
 		p.shown.alias, err = netip.ParseAddr(string(ip.Status.IP))
 		return err
-	}, its, await.One(&ipamv1alpha1.IPList{}, client.ObjectKeyFromObject(ip)))
+	}, its, kube.WatchOne(&ipamv1alpha1.IPList{}, client.ObjectKeyFromObject(ip)))
 }
 
 // chooseShown selects the node for the IP.

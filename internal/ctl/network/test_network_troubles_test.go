@@ -40,7 +40,7 @@ func testOf(consumer *testCluster, providers ...*testCluster) *networkTest {
 	}
 }
 
-func TestOneClusterThatIsSilentLeavesTheOthersOfANetworkTestTheTime(t *testing.T) {
+func TestNetworkTestSilentCluster(t *testing.T) {
 	c := testkit.Cluster(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -62,7 +62,7 @@ func TestOneClusterThatIsSilentLeavesTheOthersOfANetworkTestTheTime(t *testing.T
 	}
 }
 
-func TestAnObjectOfANetworkTestWhoseAnswerIsLostIsRead(t *testing.T) {
+func TestNetworkTestLostAnswer(t *testing.T) {
 	c := testkit.Cluster(t)
 	var lost atomic.Bool
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "made"}}
@@ -82,7 +82,7 @@ func TestAnObjectOfANetworkTestWhoseAnswerIsLostIsRead(t *testing.T) {
 }
 
 // Pods that asked before one that cannot start are heard.
-func TestWhatANetworkTestFoundOutIsToldWhenAPodIsStuck(t *testing.T) {
+func TestNetworkTestStuckPod(t *testing.T) {
 	c := testkit.Cluster(t)
 	p := partyIn(t, c, "stuck", ctltest.Nothing)
 	p.image = "liqo"
@@ -116,7 +116,7 @@ func TestWhatANetworkTestFoundOutIsToldWhenAPodIsStuck(t *testing.T) {
 }
 
 // All endpoints are waited for at once: each wait is over when the other one is there.
-func TestEndpointsOfANetworkTestAreWaitedForAtOnce(t *testing.T) {
+func TestNetworkTestEndpoints(t *testing.T) {
 	c := testkit.Cluster(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()

@@ -17,9 +17,9 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
-	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/cluster"
-	"liqo.io/liqo/internal/ctl/dryrun"
+	"liqo.io/liqo/internal/kube"
+
 	"liqo.io/liqo/internal/ctl/network"
 	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
@@ -87,7 +87,7 @@ func newIdentity(at client.ObjectKey, provider string, tenant *authv1beta1.Tenan
 // checkIdentity fails if no kubeconfig can be made of an Identity and the key. The content is untrusted input from the provider.
 func checkIdentity(identity *authv1beta1.Identity, key crypto.Signer) error {
 	params := identity.Spec.AuthParams
-	if params.APIServer == dryrun.Assigned {
+	if params.APIServer == cluster.Assigned {
 		return nil
 	}
 	if len(params.SignedCRT) == 0 {
@@ -120,14 +120,14 @@ func checkIdentity(identity *authv1beta1.Identity, key crypto.Signer) error {
 // awaitKubeconfig waits until the kubeconfig of an Identity exists and is up to date.
 func awaitKubeconfig(ctx context.Context, s *cluster.Cluster, identity client.ObjectKey) error {
 	secrets := client.ObjectKey{Namespace: identity.Namespace, Name: names.KubeconfigSecret(identity.Name)}
-	return await.Until(ctx, s.Kube, func(ctx context.Context) error {
+	return kube.WaitUntil(ctx, s.Kube, func(ctx context.Context) error {
 		now := &authv1beta1.Identity{}
 		if err := s.Kube.Get(ctx, identity, now); apierrors.IsNotFound(err) {
 			return fmt.Errorf("the Identity %s was deleted while waiting", identity)
 		} else if err != nil {
 			return err
 		}
-		missing := await.Pending(fmt.Sprintf("the Identity %s does not have a kubeconfig secret reference: is liqo-controller-manager running?", identity))
+		missing := kube.Pending(fmt.Sprintf("the Identity %s does not have a kubeconfig secret reference: is liqo-controller-manager running?", identity))
 		if now.Status.KubeconfigSecretRef == nil {
 			return missing
 		}
@@ -138,10 +138,10 @@ func awaitKubeconfig(ctx context.Context, s *cluster.Cluster, identity client.Ob
 			return fmt.Errorf("reading the kubeconfig: %w", err)
 		}
 		if !upToDate(secret, now) {
-			return await.Pending(fmt.Sprintf("the kubeconfig of the Identity %s is an earlier one", identity))
+			return kube.Pending(fmt.Sprintf("the kubeconfig of the Identity %s is an earlier one", identity))
 		}
 		return nil
-	}, await.One(&authv1beta1.IdentityList{}, identity), await.One(&corev1.SecretList{}, secrets))
+	}, kube.WatchOne(&authv1beta1.IdentityList{}, identity), kube.WatchOne(&corev1.SecretList{}, secrets))
 }
 
 func upToDate(secret *corev1.Secret, of *authv1beta1.Identity) bool {

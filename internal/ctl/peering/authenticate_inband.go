@@ -16,7 +16,7 @@ import (
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/ctl/cluster"
-	"liqo.io/liqo/internal/ctl/dryrun"
+
 	"liqo.io/liqo/internal/ctl/network"
 	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
@@ -33,7 +33,7 @@ func (a *Authentication) apiServerURL(ctx context.Context) (string, error) {
 	case a.inBand:
 		proxy, err := a.throughTunnel(ctx)
 		if a.connects && errors.Is(err, errNotConnected) {
-			return dryrun.Assigned, nil
+			return cluster.Assigned, nil
 		}
 		return proxy, err
 	case !a.asBefore || a.have == nil || a.have.Spec.ProxyURL == nil:

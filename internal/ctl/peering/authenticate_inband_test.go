@@ -18,7 +18,7 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/ctltest"
-	"liqo.io/liqo/internal/ctl/dryrun"
+
 	"liqo.io/liqo/internal/ctl/network"
 	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
@@ -26,7 +26,7 @@ import (
 )
 
 // What does not hang on the networks is looked at before they are connected.
-func TestPeeringThroughTheTunnelIsRefusedBeforeAnythingIsDone(t *testing.T) {
+func TestInBandPreflight(t *testing.T) {
 	c := testkit.Cluster(t)
 	rome, _ := ctltest.BareSide(t, c, "local", "rome-in-band")
 	milan, said := ctltest.BareSide(t, c, "remote", "milan-in-band")
@@ -54,7 +54,7 @@ func TestPeeringThroughTheTunnelIsRefusedBeforeAnythingIsDone(t *testing.T) {
 		t.Errorf("authenticate is not refused: %v", err)
 	}
 	a.connects = true
-	if err := a.readState(t.Context()); err != nil || a.proxyURL != dryrun.Assigned {
+	if err := a.readState(t.Context()); err != nil || a.proxyURL != cluster.Assigned {
 		t.Errorf("the preview has the proxy %q: %v", a.proxyURL, err)
 	}
 	tenant := &authv1beta1.Tenant{ObjectMeta: network.PeerMeta(client.ObjectKey{Namespace: "default", Name: "in-band"}, rome.ID), Spec: authv1beta1.TenantSpec{ClusterID: "rome-in-band"}}
@@ -65,7 +65,7 @@ func TestPeeringThroughTheTunnelIsRefusedBeforeAnythingIsDone(t *testing.T) {
 	}
 }
 
-func TestTheWayThroughTheTunnelStays(t *testing.T) {
+func TestInBandPathStays(t *testing.T) {
 	c := testkit.Cluster(t)
 	rome, _ := ctltest.BareSide(t, c, "local", "rome-tunnel")
 	milan, said := ctltest.BareSide(t, c, "remote", "milan-tunnel")
@@ -115,7 +115,7 @@ func TestTheWayThroughTheTunnelStays(t *testing.T) {
 }
 
 // What the consumer copied to the provider is removed by the tunnel, which must not end before, whoever made the credentials.
-func TestUnpeerKnowsThatTheConsumerNeedsTheTunnel(t *testing.T) {
+func TestUnpeerInBandConsumer(t *testing.T) {
 	c := testkit.Cluster(t)
 	rome, said := ctltest.BareSide(t, c, "local", "rome-by-proxy")
 	milan, _ := ctltest.BareSide(t, c, "remote", "milan-by-proxy")
@@ -142,7 +142,7 @@ func TestUnpeerKnowsThatTheConsumerNeedsTheTunnel(t *testing.T) {
 }
 
 // Who has no pod in the provider waits for none to end before the tunnel does.
-func TestUnpeerKnowsWhetherPodsMayNeedTheTunnel(t *testing.T) {
+func TestUnpeerPodsNeedTunnel(t *testing.T) {
 	c := testkit.Cluster(t)
 	rome, said := ctltest.BareSide(t, c, "local", "rome-of-pods")
 	milan, _ := ctltest.BareSide(t, c, "remote", "milan-of-pods")

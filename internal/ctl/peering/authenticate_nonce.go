@@ -15,9 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/cluster"
-	"liqo.io/liqo/internal/ctl/dryrun"
+
 	"liqo.io/liqo/internal/ctl/network"
 	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/kube"
@@ -33,11 +32,11 @@ func ensureTenantNamespace(ctx context.Context, s *cluster.Cluster, c *cluster.S
 // awaitKey waits for the key pair of this cluster for a provider, and returns it.
 func awaitKey(ctx context.Context, s *cluster.Cluster, provider string) (key crypto.Signer, err error) {
 	at := client.ObjectKey{Namespace: s.LiqoNamespace, Name: names.PeerKeysSecret(provider)}
-	err = await.Until(ctx, s.Kube, func(ctx context.Context) (err error) {
+	err = kube.WaitUntil(ctx, s.Kube, func(ctx context.Context) (err error) {
 		key, err = keyFor(ctx, s, provider)
 		return err
-	}, await.One(&corev1.SecretList{}, at))
-	if await.IsSkipped(err) {
+	}, kube.WatchOne(&corev1.SecretList{}, at))
+	if kube.IsSkipped(err) {
 		key, err = pki.NewKey()
 		return assignedKey{key}, err
 	}
@@ -51,7 +50,7 @@ type assignedKey struct{ crypto.Signer }
 // pending.
 func keyFor(ctx context.Context, s *cluster.Cluster, provider string) (crypto.Signer, error) {
 	at := client.ObjectKey{Namespace: s.LiqoNamespace, Name: names.PeerKeysSecret(provider)}
-	missing := await.Pending(fmt.Sprintf("the key pair for %s, Secret %s, does not exist yet: is liqo-controller-manager running?", provider, at))
+	missing := kube.Pending(fmt.Sprintf("the key pair for %s, Secret %s, does not exist yet: is liqo-controller-manager running?", provider, at))
 	ns, secret := &corev1.Namespace{}, &corev1.Secret{}
 	if err := s.Kube.Get(ctx, client.ObjectKey{Name: s.Namespace}, ns); err != nil {
 		return nil, fmt.Errorf("reading the tenant namespace: %w", err)
@@ -151,7 +150,7 @@ func usableNonce(ctx context.Context, s *cluster.Cluster, consumer string, known
 func makeHandshakeSecret(ctx context.Context, s *cluster.Cluster, c *cluster.Session, want *corev1.Secret, useless []corev1.Secret) error {
 	for i := range useless {
 		if old := &useless[i]; old.Name == want.Name {
-			if err := await.DeleteObjects(ctx, s.Kube, []client.Object{old}); err != nil {
+			if err := kube.DeleteObjects(ctx, s.Kube, []client.Object{old}); err != nil {
 				return fmt.Errorf("removing the Secret of an earlier attempt: %w", err)
 			}
 		}
@@ -187,15 +186,15 @@ func canServe(ctx context.Context, s *cluster.Cluster, consumer string, nonce []
 func awaitNonce(ctx context.Context, s *cluster.Cluster, at client.ObjectKey) (nonce []byte, err error) {
 	err = awaitSecret(ctx, s, at, func(data map[string][]byte) error {
 		if nonce = data[names.NonceKey]; len(nonce) == 0 {
-			return await.Pending(fmt.Sprintf("the Secret %s has no nonce yet: is liqo-controller-manager running?", at))
+			return kube.Pending(fmt.Sprintf("the Secret %s has no nonce yet: is liqo-controller-manager running?", at))
 		}
 		if err := pki.CheckNonce(nonce); err != nil {
 			return ui.Fail("the Secret %s has an invalid nonce: %w", at, err)
 		}
 		return nil
 	})
-	if await.IsSkipped(err) {
-		return []byte(dryrun.Assigned), nil
+	if kube.IsSkipped(err) {
+		return []byte(cluster.Assigned), nil
 	}
 	return nonce, err
 }
@@ -231,17 +230,17 @@ func awaitSignature(ctx context.Context, s *cluster.Cluster, at client.ObjectKey
 	err = awaitSecret(ctx, s, at, func(data map[string][]byte) error {
 		signature = data[names.SignedNonceKey]
 		if !signedBy(key, of, signature) {
-			return await.Pending(fmt.Sprintf("the nonce in the Secret %s is not signed yet: is liqo-controller-manager running?", at))
+			return kube.Pending(fmt.Sprintf("the nonce in the Secret %s is not signed yet: is liqo-controller-manager running?", at))
 		}
 		return nil
 	})
-	if await.IsSkipped(err) {
-		return []byte(dryrun.Assigned), nil
+	if kube.IsSkipped(err) {
+		return []byte(cluster.Assigned), nil
 	}
 	return signature, err
 }
 
 func awaitSecret(ctx context.Context, s *cluster.Cluster, at client.ObjectKey, check func(data map[string][]byte) error) error {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: at.Name}}
-	return await.Ready(ctx, s.Kube, secret, func(_ context.Context, secret *corev1.Secret) error { return check(secret.Data) })
+	return kube.WaitForReady(ctx, s.Kube, secret, func(_ context.Context, secret *corev1.Secret) error { return check(secret.Data) })
 }

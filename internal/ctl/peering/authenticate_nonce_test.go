@@ -17,7 +17,7 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-func TestANonceThatAnEarlierKeySignedIsSignedAnew(t *testing.T) {
+func TestNonceSignedAgainAfterKeyChange(t *testing.T) {
 	c := testkit.Cluster(t)
 	newKey := func() crypto.Signer {
 		key, err := pki.NewKey()

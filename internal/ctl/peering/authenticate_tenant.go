@@ -14,9 +14,9 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
-	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/cluster"
-	"liqo.io/liqo/internal/ctl/dryrun"
+	"liqo.io/liqo/internal/kube"
+
 	"liqo.io/liqo/internal/ctl/network"
 	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
@@ -65,7 +65,7 @@ func newTenant(at client.ObjectKey, consumer string, key crypto.Signer, signatur
 		Spec:       authv1beta1.TenantSpec{ClusterID: liqov1beta1.ClusterID(consumer), PublicKey: public, CSR: request, Signature: signature},
 	}
 	if _, unknown := key.(assignedKey); unknown {
-		tenant.Spec.PublicKey, tenant.Spec.CSR = []byte(dryrun.Assigned), []byte(dryrun.Assigned)
+		tenant.Spec.PublicKey, tenant.Spec.CSR = []byte(cluster.Assigned), []byte(cluster.Assigned)
 	}
 	if proxyURL != "" {
 		tenant.Spec.ProxyURL = &proxyURL
@@ -111,19 +111,19 @@ func checkGranted(tenant *authv1beta1.Tenant) error {
 	ready := apimeta.FindStatusCondition(tenant.Status.Conditions, authv1beta1.TenantReady)
 	switch {
 	case ready == nil || ready.ObservedGeneration != tenant.Generation:
-		return await.Pending(fmt.Sprintf("Tenant %s has not been processed yet: is liqo-controller-manager running?", key))
+		return kube.Pending(fmt.Sprintf("Tenant %s has not been processed yet: is liqo-controller-manager running?", key))
 	case ready.Status != metav1.ConditionTrue:
 		return ui.Fail("the Tenant %s is refused: %s: %s", key, ready.Reason, ready.Message).See("docs/troubleshooting.md#a-slice-is-not-accepted")
 	}
 	issued := apimeta.FindStatusCondition(tenant.Status.Conditions, authv1beta1.TenantCertificateIssued)
 	switch {
 	case issued == nil || issued.ObservedGeneration != tenant.Generation:
-		return await.Pending(fmt.Sprintf("the certificate for the Tenant %s was not asked for yet", key))
+		return kube.Pending(fmt.Sprintf("the certificate for the Tenant %s was not asked for yet", key))
 	case issued.Status == metav1.ConditionFalse && issued.Reason != authv1beta1.ReasonCertificatePending && issued.Reason != authv1beta1.ReasonCertificateLate:
 		return ui.Fail("no certificate was issued for the Tenant %s: %s: %s", key, issued.Reason, issued.Message).
 			See("docs/troubleshooting.md#a-slice-is-not-accepted")
 	case tenant.Status.AuthParams == nil || tenant.Status.TenantNamespace == "":
-		return await.Pending(fmt.Sprintf("the Tenant %s is not served yet: %s", key, issued.Message))
+		return kube.Pending(fmt.Sprintf("the Tenant %s is not served yet: %s", key, issued.Message))
 	}
 	return nil
 }
@@ -131,10 +131,10 @@ func checkGranted(tenant *authv1beta1.Tenant) error {
 // awaitTenant waits until the Tenant has the credentials for the consumer.
 func awaitTenant(ctx context.Context, s *cluster.Cluster, at client.ObjectKey) (*authv1beta1.Tenant, error) {
 	tenant := &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: at.Name}}
-	err := await.Ready(ctx, s.Kube, tenant, func(_ context.Context, tenant *authv1beta1.Tenant) error { return checkGranted(tenant) })
-	if await.IsSkipped(err) {
+	err := kube.WaitForReady(ctx, s.Kube, tenant, func(_ context.Context, tenant *authv1beta1.Tenant) error { return checkGranted(tenant) })
+	if kube.IsSkipped(err) {
 		tenant.Status.TenantNamespace = at.Namespace
-		tenant.Status.AuthParams = &authv1beta1.AuthParams{APIServer: dryrun.Assigned, SignedCRT: []byte(dryrun.Assigned)}
+		tenant.Status.AuthParams = &authv1beta1.AuthParams{APIServer: cluster.Assigned, SignedCRT: []byte(cluster.Assigned)}
 		return tenant, nil
 	}
 	return tenant, err

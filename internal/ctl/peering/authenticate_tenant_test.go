@@ -23,8 +23,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
-	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/ui"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/pki"
 )
@@ -49,7 +49,7 @@ func tenantWith(t *testing.T, key crypto.Signer) *authv1beta1.Tenant {
 	return tenant
 }
 
-func TestWhatIsMissingToATenant(t *testing.T) {
+func TestTenantProblems(t *testing.T) {
 	ready := metav1.Condition{Type: authv1beta1.TenantReady, Status: metav1.ConditionTrue, ObservedGeneration: 3}
 	issued := metav1.Condition{Type: authv1beta1.TenantCertificateIssued, Status: metav1.ConditionTrue, ObservedGeneration: 3}
 	is := func(c metav1.Condition, generation int64, status metav1.ConditionStatus, reason string) metav1.Condition {
@@ -79,7 +79,7 @@ func TestWhatIsMissingToATenant(t *testing.T) {
 			tenant.Status.AuthParams = &authv1beta1.AuthParams{}
 		}
 		err := checkGranted(tenant)
-		_, waits := errors.AsType[await.Pending](err)
+		_, waits := errors.AsType[kube.Pending](err)
 		_, fails := errors.AsType[*ui.Failure](err)
 		if waits != (test.kind == pending) || fails != (test.kind == failed) || (err != nil) != (test.kind != "") {
 			t.Errorf("%s: %v", name, err)
@@ -90,7 +90,7 @@ func TestWhatIsMissingToATenant(t *testing.T) {
 }
 
 // A key need not sign alike twice: what the provider signed a certificate for is not asked for again.
-func TestATenantThatIsAcceptedStaysAsItIs(t *testing.T) {
+func TestAcceptedTenantUnchanged(t *testing.T) {
 	key, other := ecdsaKey(t), ecdsaKey(t)
 	have, again := tenantWith(t, key), tenantWith(t, key)
 	if bytes.Equal(have.Spec.CSR, again.Spec.CSR) {
@@ -118,7 +118,7 @@ func TestATenantThatIsAcceptedStaysAsItIs(t *testing.T) {
 	}
 }
 
-func TestWhatAProviderSaysOfItselfIsChecked(t *testing.T) {
+func TestIdentityValidation(t *testing.T) {
 	key := ecdsaKey(t)
 	certificate := signedFor(t, key)
 	for want, edit := range map[string]func(*authv1beta1.AuthParams){
@@ -153,7 +153,7 @@ func signedFor(t *testing.T, key crypto.Signer) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-func TestAKubeconfigOfAnEarlierCertificateIsNotUpToDate(t *testing.T) {
+func TestKubeconfigOfOldCertificate(t *testing.T) {
 	key := ecdsaKey(t)
 	private, err := pki.EncodeKey(key)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
-	"liqo.io/liqo/internal/resourceslice/want"
+	"liqo.io/liqo/internal/policy"
 )
 
 // sliceCommand returns the command cordon resourceslice or uncordon resourceslice.
@@ -101,7 +101,7 @@ func sliceSwitched(ctx context.Context, c *cluster.Session, o *switchOptions, ku
 	if tenant == nil {
 		return nil // a slice without a grant has no Quota
 	}
-	if held := tenant.Spec.TenantCondition; !want.Cordoned(slice) && (held == authv1beta1.TenantConditionCordoned || held == authv1beta1.TenantConditionDrained) {
+	if held := tenant.Spec.TenantCondition; !policy.IsCordoned(slice) && (held == authv1beta1.TenantConditionCordoned || held == authv1beta1.TenantConditionDrained) {
 		c.Warn("The Tenant %q is %s, and its ResourceSlices with it", tenant.Name, held)
 	}
 	if !o.wait {

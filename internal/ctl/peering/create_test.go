@@ -15,7 +15,7 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-func TestNodesByHandHaveTheLabelsThatTheClusterAccepts(t *testing.T) {
+func TestCreateVirtualNodeLabels(t *testing.T) {
 	c := testkit.Cluster(t)
 	for rule, tc := range map[string]struct {
 		args []string

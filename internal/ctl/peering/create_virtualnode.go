@@ -25,7 +25,6 @@ import (
 	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/policy"
-	"liqo.io/liqo/internal/resourceslice/want"
 )
 
 type createVirtualNodeOptions struct {
@@ -186,7 +185,7 @@ func (o *createVirtualNodeOptions) ofSlice(ctx context.Context, c *cluster.Sessi
 		c.Warn("Of the labels of the provider the node has those that suit most, because it is not known which this cluster accepts: %v", err)
 	}
 	labels := policy.OfferedNodeLabels(slice.Status.NodeLabels, allow)
-	vn := want.VirtualNode(slice, liqov1beta1.ClusterID(o.Peer), identity.Status.KubeconfigSecretRef.Name, labels)
+	vn := policy.NewVirtualNode(slice, liqov1beta1.ClusterID(o.Peer), identity.Status.KubeconfigSecretRef.Name, labels)
 	vn.Name = key.Name
 	o.setFields(vn)
 	return vn, nil

@@ -18,10 +18,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
-	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/network"
 	"liqo.io/liqo/internal/ctl/ui"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -54,23 +54,23 @@ func DeletePeeringUser(c *cluster.Session) *cobra.Command {
 }
 
 func runDeletePeeringUser(ctx context.Context, c *cluster.Session, o *deletePeeringUserOptions) error {
-	kube, err := c.NewClient(ctx)
+	cl, err := c.NewClient(ctx)
 	if err != nil {
 		return err
 	}
-	u, err := findPeeringUser(ctx, kube, o.consumer)
+	u, err := findPeeringUser(ctx, cl, o.consumer)
 	if err != nil {
 		return err
 	}
 	if o.IsRequested() {
-		return previewDeletion(c, kube, u, o)
+		return previewDeletion(c, cl, u, o)
 	}
 	step := c.Spin("Deleting the user")
 	defer step.Stop()
-	if err := await.DeleteObjects(ctx, kube, u.objects); err != nil {
+	if err := kube.DeleteObjects(ctx, cl, u.objects); err != nil {
 		return err
 	}
-	if err := u.awaitRefused(ctx, kube); err != nil {
+	if err := u.awaitRefused(ctx, cl); err != nil {
 		return err
 	}
 	step.Stop()
@@ -96,16 +96,16 @@ type oldPeeringUser struct {
 	others []string
 }
 
-func findPeeringUser(ctx context.Context, kube client.Reader, consumer string) (*oldPeeringUser, error) {
+func findPeeringUser(ctx context.Context, cl client.Reader, consumer string) (*oldPeeringUser, error) {
 	var narrow rbacv1.RoleBindingList
 	var wide rbacv1.ClusterRoleBindingList
 	var requests certv1.CertificateSigningRequestList
-	err := kube.List(ctx, &narrow)
+	err := cl.List(ctx, &narrow)
 	if err == nil {
-		err = kube.List(ctx, &wide)
+		err = cl.List(ctx, &wide)
 	}
 	if err == nil {
-		err = kube.List(ctx, &requests, OfPeeringUser(consumer))
+		err = cl.List(ctx, &requests, OfPeeringUser(consumer))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("looking for the peering user of %s: %w", consumer, err)
@@ -145,10 +145,10 @@ func PeeringUsers(subjects []rbacv1.Subject, consumer string) (users []string) {
 }
 
 // awaitRefused waits until the API server rejects requests of the user.
-func (u *oldPeeringUser) awaitRefused(ctx context.Context, kube client.Client) error {
+func (u *oldPeeringUser) awaitRefused(ctx context.Context, cl client.Client) error {
 	for namespace, users := range u.rights {
 		for _, user := range slices.Compact(users) {
-			if err := awaitPeering(ctx, kube, namespace, user, false); err != nil {
+			if err := awaitPeering(ctx, cl, namespace, user, false); err != nil {
 				return err
 			}
 		}
@@ -160,7 +160,7 @@ func (u *oldPeeringUser) awaitRefused(ctx context.Context, kube client.Client) e
 const asking = 50 * time.Millisecond
 
 // awaitPeering waits until the API server allows or denies peering to a user. Its authorizer sees new bindings with a delay.
-func awaitPeering(ctx context.Context, kube client.Client, namespace, user string, may bool) error {
+func awaitPeering(ctx context.Context, cl client.Client, namespace, user string, may bool) error {
 	ctx, cancel := context.WithTimeout(ctx, network.TakingBack)
 	defer cancel()
 	for {
@@ -170,7 +170,7 @@ func awaitPeering(ctx context.Context, kube client.Client, namespace, user strin
 				Namespace: namespace, Verb: names.VerbPeer, Group: authv1beta1.GroupName, Resource: authv1beta1.TenantResource,
 			},
 		}}
-		if err := kube.Create(ctx, review); err != nil {
+		if err := cl.Create(ctx, review); err != nil {
 			return fmt.Errorf("asking what the user %s may do: %w", user, err)
 		}
 		if review.Status.Allowed == may {
@@ -189,12 +189,12 @@ func awaitPeering(ctx context.Context, kube client.Client, namespace, user strin
 }
 
 // previewDeletion prints the names of the objects to delete.
-func previewDeletion(c *cluster.Session, kube client.Client, u *oldPeeringUser, o *deletePeeringUserOptions) error {
+func previewDeletion(c *cluster.Session, cl client.Client, u *oldPeeringUser, o *deletePeeringUserOptions) error {
 	if len(u.objects) == 0 {
 		c.Info("Peering user for cluster with ID %q already deleted", o.consumer)
 	}
 	for _, obj := range u.objects {
-		bare, err := cluster.NameOnly(obj, kube.Scheme())
+		bare, err := cluster.NameOnly(obj, cl.Scheme())
 		if err != nil {
 			return err
 		}

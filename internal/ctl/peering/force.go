@@ -19,10 +19,10 @@ import (
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
-	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/network"
 	"liqo.io/liqo/internal/ctl/ui"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -215,7 +215,7 @@ func forgetPeer(ctx context.Context, s *cluster.Cluster, id string, all []client
 	}
 	return s.RunStep("Waiting for what is elsewhere to go", "", func() error {
 		for _, obj := range all {
-			if err := await.ObjectGone(ctx, s.Kube, obj, nil); err != nil {
+			if err := kube.WaitForDeletion(ctx, s.Kube, obj, nil); err != nil {
 				return unlessAlive(ctx, s, id, err)
 			}
 		}

@@ -23,7 +23,7 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-func TestAForcedUnpeeringOutlivesTheTroublesOfTheAPIServer(t *testing.T) {
+func TestForceUnpeerRetriesAPIErrors(t *testing.T) {
 	c := testkit.Cluster(t)
 	gone := testkit.UniqueID()
 	elsewhere := testkit.Namespace(t, c, "elsewhere", nil)

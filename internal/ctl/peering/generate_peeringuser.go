@@ -28,10 +28,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
-	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/network"
 	"liqo.io/liqo/internal/ctl/ui"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/pki"
 	"liqo.io/liqo/internal/policy"
@@ -169,12 +169,12 @@ func (u *newPeeringUser) readCluster(ctx context.Context, cfg *rest.Config) erro
 
 // peeringRoles returns the roles of the chart for peering users. It fails for a role of an earlier version, which grants reading
 // Secrets, and without the admission policy, since RBAC alone does not restrict the user enough.
-func peeringRoles(ctx context.Context, kube client.Reader, liqoNamespace string) (inLiqo *rbacv1.Role, inTenant *rbacv1.ClusterRole, err error) {
+func peeringRoles(ctx context.Context, cl client.Reader, liqoNamespace string) (inLiqo *rbacv1.Role, inTenant *rbacv1.ClusterRole, err error) {
 	of := client.MatchingLabels{names.AppComponent: names.ComponentPeeringUser}
 	var inside rbacv1.RoleList
 	var wide rbacv1.ClusterRoleList
-	if err = kube.List(ctx, &inside, of, client.InNamespace(liqoNamespace)); err == nil {
-		err = kube.List(ctx, &wide, of)
+	if err = cl.List(ctx, &inside, of, client.InNamespace(liqoNamespace)); err == nil {
+		err = cl.List(ctx, &wide, of)
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("looking for the roles of peering users: %w", err)
@@ -192,7 +192,7 @@ func peeringRoles(ctx context.Context, kube client.Reader, liqoNamespace string)
 			Hint("Install this version: liqoctl install")
 	}
 	var policy admissionv1.ValidatingAdmissionPolicyBinding
-	if err := kube.Get(ctx, client.ObjectKey{Name: names.PeeringUsersPolicy}, &policy); apierrors.IsNotFound(err) {
+	if err := cl.Get(ctx, client.ObjectKey{Name: names.PeeringUsersPolicy}, &policy); apierrors.IsNotFound(err) {
 		return nil, nil, ui.Fail("the policy %s, which restricts peering users, does not exist", names.PeeringUsersPolicy).
 			Hint("It comes with Liqo: install it again")
 	} else if err != nil {
@@ -370,7 +370,7 @@ func (u *newPeeringUser) createAll(ctx context.Context) (err error) {
 	if err := u.removeEarlierRequest(ctx); err != nil {
 		return err
 	}
-	certificate, err := u.signRequest(await.Telling(ctx, step.Waits))
+	certificate, err := u.signRequest(kube.WithProgress(ctx, step.Waits))
 	if err != nil {
 		return err
 	}
@@ -436,7 +436,7 @@ func (u *newPeeringUser) signRequest(ctx context.Context) ([]byte, error) {
 		return nil, fmt.Errorf("approving the certificate of the user: %w", err)
 	}
 	now := &certv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: u.request.Name}}
-	err := await.Object(ctx, u.Kube, now, func(_ context.Context, there bool) error {
+	err := kube.WaitForObject(ctx, u.Kube, now, func(_ context.Context, there bool) error {
 		if !there || now.UID != u.request.UID {
 			return ui.Fail("the CertificateSigningRequest %s was deleted while waiting", now.Name)
 		}
@@ -456,7 +456,7 @@ func checkSigned(request *certv1.CertificateSigningRequest) error {
 		}
 	}
 	if len(request.Status.Certificate) == 0 {
-		return await.Pending(fmt.Sprintf("no signer of this cluster signed the CertificateSigningRequest %s, for %s", request.Name, request.Spec.SignerName))
+		return kube.Pending(fmt.Sprintf("no signer of this cluster signed the CertificateSigningRequest %s, for %s", request.Name, request.Spec.SignerName))
 	}
 	return nil
 }

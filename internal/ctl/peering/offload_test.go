@@ -19,7 +19,7 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-func TestAnOffloadingIsWaitedForThroughTroubles(t *testing.T) {
+func TestOffloadWaitRetriesAPIErrors(t *testing.T) {
 	c := testkit.Cluster(t)
 	for name, trouble := range map[string]*http.Response{
 		"watches are refused":        testkit.Answer(503, ""),
@@ -53,7 +53,7 @@ func anOffloading(t *testing.T, c *testkit.ControlPlane) *offv1beta1.NamespaceOf
 	return nso
 }
 
-func TestOffloadSaysWhatItWaitedFor(t *testing.T) {
+func TestOffloadTimeoutMessage(t *testing.T) {
 	c := testkit.Cluster(t)
 	for want, generation := range map[string]int64{
 		`the offloading is "not looked at": `:                                    2,
@@ -81,7 +81,7 @@ func TestOffloadSaysWhatItWaitedFor(t *testing.T) {
 	}
 }
 
-func TestAnOffloadingThatIsGoneIsNotWaitedFor(t *testing.T) {
+func TestOffloadDeletedWhileWaiting(t *testing.T) {
 	c := testkit.Cluster(t)
 	nso := anOffloading(t, c)
 	again := nso.DeepCopy()

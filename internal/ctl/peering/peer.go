@@ -20,10 +20,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
-	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/network"
 	"liqo.io/liqo/internal/ctl/ui"
+	"liqo.io/liqo/internal/kube"
 )
 
 type peerOptions struct {
@@ -279,7 +279,7 @@ func (r *peeringRun) requestResources(ctx context.Context, told *ui.Printer) err
 	if err == nil {
 		err = r.awaitNode(ctx, s, asked.slice)
 	}
-	return wrapEnsuring("offloading", s.WrapWithCluster(await.IgnoreSkipped(err)))
+	return wrapEnsuring("offloading", s.WrapWithCluster(kube.IgnoreSkipped(err)))
 }
 
 // AwaitNode waits for the virtual node, so that the user can schedule pods at once. Only a spinner shows the wait: the printed lines
@@ -291,7 +291,7 @@ func (r *peeringRun) awaitNode(ctx context.Context, s *cluster.Cluster, slice *a
 	doing := "Waiting for node " + slice.Name + " to be ready"
 	step := s.Spin(doing)
 	defer step.Stop()
-	within := await.Telling(ctx, func(missing string) { step.Text(doing + ": " + missing) })
+	within := kube.WithProgress(ctx, func(missing string) { step.Text(doing + ": " + missing) })
 	err := cluster.AwaitNode(within, s.Kube, client.ObjectKeyFromObject(slice))
 	if apierrors.IsForbidden(err) {
 		return nil // the user may not read nodes: success

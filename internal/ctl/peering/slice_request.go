@@ -18,9 +18,9 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
-	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/ui"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
 )
@@ -60,7 +60,7 @@ func (r *sliceRequest) runSteps(ctx context.Context) error {
 	r.tell.Success("ResourceSlice created")
 	step := r.tell.Spin("Waiting for ResourceSlice authentication to be accepted")
 	defer step.Stop()
-	if err := r.checkAnswer(await.Telling(ctx, step.Waits), ofAuthentication); err != nil {
+	if err := r.checkAnswer(kube.WithProgress(ctx, step.Waits), ofAuthentication); err != nil {
 		return err
 	}
 	if said := conditionOf(r.slice.Status.Conditions, ofAuthentication); said.Status == authv1beta1.ResourceSliceConditionDenied {
@@ -152,7 +152,7 @@ func (r *sliceRequest) checkAnswer(ctx context.Context, side authv1beta1.Resourc
 // because the condition alone may be about earlier amounts.
 func (r *sliceRequest) waitForAnswer(ctx context.Context, side authv1beta1.ResourceSliceConditionType, earlier []authv1beta1.ResourceSliceCondition) error {
 	now := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: r.slice.Namespace, Name: r.slice.Name}}
-	return await.Ready(ctx, r.kube, now, func(ctx context.Context, _ *authv1beta1.ResourceSlice) error {
+	return kube.WaitForReady(ctx, r.kube, now, func(ctx context.Context, _ *authv1beta1.ResourceSlice) error {
 		r.slice = now
 		said := conditionOf(now.Status.Conditions, side)
 		if said.Status == "" || said.Status == authv1beta1.ResourceSliceConditionDenied && isSame(said, conditionOf(earlier, side)) {
@@ -196,7 +196,7 @@ func (r *sliceRequest) checkPending(ctx context.Context, side authv1beta1.Resour
 	var fc liqov1beta1.ForeignCluster
 	if err := r.kube.Get(ctx, client.ObjectKey{Name: id}, &fc); err != nil {
 		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
-			return await.Pending(text)
+			return kube.Pending(text)
 		}
 		return err
 	}
@@ -205,5 +205,5 @@ func (r *sliceRequest) checkPending(ctx context.Context, side authv1beta1.Resour
 	} else if why := peer.Trouble(&fc); !strings.HasPrefix(why, peer.TakesNotAll) || strings.HasPrefix(why, peer.TakesNotAll+"resourceslices/"+r.slice.Name+":") {
 		text = strings.TrimSuffix(text+": "+why, ": ") // without the name of another object
 	}
-	return await.Pending(text)
+	return kube.Pending(text)
 }

@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,6 +25,7 @@ import (
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	"liqo.io/liqo/internal/ctl/ctltest"
 	"liqo.io/liqo/internal/ctl/ui"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -37,7 +39,7 @@ func amountsOf(cpu, memory string) corev1.ResourceList {
 	return all
 }
 
-func TestWhatIsAskedForAndNotGrantedIsNamed(t *testing.T) {
+func TestSliceNotGranted(t *testing.T) {
 	for _, tc := range []struct {
 		asked, granted corev1.ResourceList
 		want           string
@@ -57,7 +59,7 @@ func TestWhatIsAskedForAndNotGrantedIsNamed(t *testing.T) {
 }
 
 // The provider accepted what was asked for before. What is asked for now it grants once it is waited for.
-func TestAmountsThatWereAcceptedBeforeAreNoAnswer(t *testing.T) {
+func TestSliceEarlierResources(t *testing.T) {
 	c := testkit.Cluster(t)
 	s, said := ctltest.BareSide(t, c, "local", "rome")
 	slice := newResourceSlice(client.ObjectKey{Namespace: s.Namespace, Name: "asks-for-more"}, "milan-of-more", "", amountsOf("1000", ""), false)
@@ -92,7 +94,7 @@ func denied(why string) []authv1beta1.ResourceSliceCondition {
 	}}
 }
 
-func TestASliceThatIsDeniedIsNotWaitedFor(t *testing.T) {
+func TestSliceDenied(t *testing.T) {
 	c := testkit.Cluster(t)
 	s, said := ctltest.BareSide(t, c, "local", "rome")
 	slice := newResourceSlice(client.ObjectKey{Namespace: s.Namespace, Name: "is-denied"}, "milan-denies", "", nil, false)
@@ -125,12 +127,14 @@ func (c calm) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ 
 	return nil
 }
 
+func (calm) Scheme() *runtime.Scheme { return kube.Scheme }
+
 func (calm) Watch(context.Context, client.ObjectList, ...client.ListOption) (watch.Interface, error) {
 	return watch.NewFake(), nil
 }
 
 // A refusal of before may be of circumstances that changed, which the provider has yet to see.
-func TestARefusalOfBeforeCountsOnceItLasted(t *testing.T) {
+func TestSliceEarlierDenial(t *testing.T) {
 	for name, tc := range map[string]struct {
 		earlier []authv1beta1.ResourceSliceCondition
 		want    time.Duration

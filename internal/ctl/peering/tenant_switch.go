@@ -19,11 +19,11 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
-	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/ui"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
-	"liqo.io/liqo/internal/resourceslice/want"
+	"liqo.io/liqo/internal/policy"
 )
 
 // switchOptions hold the common options of the provider's commands that restrict or restore a consumer (activate, cordon, uncordon,
@@ -172,9 +172,9 @@ func partOf(c *cluster.Session, tenant *authv1beta1.Tenant) client.Object {
 }
 
 // FindTenant returns the Tenant with a name, in any namespace.
-func FindTenant(ctx context.Context, kube client.Reader, namespace, name string) (*authv1beta1.Tenant, error) {
+func FindTenant(ctx context.Context, cl client.Reader, namespace, name string) (*authv1beta1.Tenant, error) {
 	var list authv1beta1.TenantList
-	if err := kube.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{"metadata.name": name}); err != nil {
+	if err := cl.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{"metadata.name": name}); err != nil {
 		return nil, err
 	}
 	switch len(list.Items) {
@@ -200,7 +200,7 @@ func awaitSwitch(ctx context.Context, c *cluster.Session, kubeClient client.With
 	in, key := client.InNamespace(tenant.Namespace), client.ObjectKeyFromObject(tenant)
 	step := c.Spin("Waiting until it is so")
 	defer step.Stop()
-	err := await.Until(ctx, kubeClient, func(ctx context.Context) error {
+	err := kube.WaitUntil(ctx, kubeClient, func(ctx context.Context) error {
 		err := kubeClient.Get(ctx, key, tenant)
 		if apierrors.IsNotFound(err) {
 			return fmt.Errorf("the Tenant %s was deleted while waiting", key)
@@ -209,7 +209,7 @@ func awaitSwitch(ctx context.Context, c *cluster.Session, kubeClient client.With
 		}
 		ready := apimeta.FindStatusCondition(tenant.Status.Conditions, authv1beta1.TenantReady)
 		if ready == nil || ready.ObservedGeneration < tenant.Generation {
-			return await.Pending(fmt.Sprintf("Tenant %s has not been processed yet: is liqo-controller-manager running?", key))
+			return kube.Pending(fmt.Sprintf("Tenant %s has not been processed yet: is liqo-controller-manager running?", key))
 		}
 		var all authv1beta1.ResourceSliceList
 		if err := kubeClient.List(ctx, &all, in, client.MatchingLabels{names.Replicated: "true"}); err != nil {
@@ -227,8 +227,8 @@ func awaitSwitch(ctx context.Context, c *cluster.Session, kubeClient client.With
 			}
 		}
 		return nil
-	}, await.One(&authv1beta1.TenantList{}, key), await.Watched{List: &authv1beta1.ResourceSliceList{}, Opts: []client.ListOption{in}},
-		await.Watched{List: &offv1beta1.QuotaList{}, Opts: []client.ListOption{in}})
+	}, kube.WatchOne(&authv1beta1.TenantList{}, key), kube.Watched{List: &authv1beta1.ResourceSliceList{}, Opts: []client.ListOption{in}},
+		kube.Watched{List: &offv1beta1.QuotaList{}, Opts: []client.ListOption{in}})
 	step.Stop()
 	if apierrors.IsForbidden(err) {
 		c.Warn("What comes of it is not waited for: %s", cluster.DescribeError(err))
@@ -247,19 +247,19 @@ func awaitSwitch(ctx context.Context, c *cluster.Session, kubeClient client.With
 // checkSwitched returns a Pending until the Quota of a ResourceSlice, which admits pods, follows the switches.
 func checkSwitched(tenant authv1beta1.TenantCondition, slice *authv1beta1.ResourceSlice, quotas []offv1beta1.Quota) error {
 	n := slices.IndexFunc(quotas, func(q offv1beta1.Quota) bool { return metav1.IsControlledBy(&q, slice) })
-	granted := want.Accepted(slice, authv1beta1.ResourceSliceConditionTypeResources)
+	granted := policy.IsAccepted(slice, authv1beta1.ResourceSliceConditionTypeResources)
 	switch {
 	case tenant == authv1beta1.TenantConditionDrained:
 		if n >= 0 || granted {
-			return await.Pending(fmt.Sprintf("the ResourceSlice %s has its resources still", slice.Name))
+			return kube.Pending(fmt.Sprintf("the ResourceSlice %s has its resources still", slice.Name))
 		}
 		return nil
 	case n < 0: // no pod starts without a Quota
 		return nil
 	}
-	held := tenant == authv1beta1.TenantConditionCordoned || want.Cordoned(slice)
+	held := tenant == authv1beta1.TenantConditionCordoned || policy.IsCordoned(slice)
 	if cordoned := quotas[n].Spec.Cordoned; held != (cordoned != nil && *cordoned) {
-		return await.Pending(fmt.Sprintf("the Quota %s of the ResourceSlice %s is not up to date", quotas[n].Name, slice.Name))
+		return kube.Pending(fmt.Sprintf("the Quota %s of the ResourceSlice %s is not up to date", quotas[n].Name, slice.Name))
 	}
 	return nil
 }

@@ -12,11 +12,11 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
-	"liqo.io/liqo/internal/await"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 )
 
-func TestASwitchIsWaitedForByTheQuota(t *testing.T) {
+func TestTenantSwitchWait(t *testing.T) {
 	s := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "big", UID: "u"}}
 	cordoned := s.DeepCopy()
 	cordoned.Annotations = map[string]string{names.Cordon: "true"}
@@ -47,7 +47,7 @@ func TestASwitchIsWaitedForByTheQuota(t *testing.T) {
 		"a drained one has nothing any more": {drained, s, nil, false},
 	} {
 		err := checkSwitched(tc.tenant, tc.slice, tc.quotas)
-		if _, waiting := errors.AsType[await.Pending](err); waiting != tc.waiting || (err != nil) != tc.waiting {
+		if _, waiting := errors.AsType[kube.Pending](err); waiting != tc.waiting || (err != nil) != tc.waiting {
 			t.Errorf("%s: %v", rule, err)
 		}
 	}

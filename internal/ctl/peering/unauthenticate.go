@@ -18,10 +18,10 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
-	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/network"
 	"liqo.io/liqo/internal/ctl/ui"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -133,7 +133,7 @@ func (d *deauthentication) mayRemove(ctx context.Context) error {
 	if err := p.RequirePermissions(ctx, noncePermissions(p, "delete nonce")...); err != nil {
 		return err
 	}
-	return p.WrapWithCluster(await.DeleteObjects(ctx, p.Kube, d.tenants, client.DryRunAll)) // a policy may deny a deletion that RBAC allows
+	return p.WrapWithCluster(kube.DeleteObjects(ctx, p.Kube, d.tenants, client.DryRunAll)) // a policy may deny a deletion that RBAC allows
 }
 
 // isControlPlane reports whether an Identity is the one of the consumer itself, not of a slice.
@@ -176,11 +176,11 @@ func (d *deauthentication) runSteps(ctx context.Context) error {
 	if err := dropAll(ctx, c, d.identities, "Identity control plane", d.wait, func() error { return d.dropKubeconfigs(ctx) }); err != nil {
 		return err
 	}
-	if err := c.WrapWithCluster(await.DeleteObjects(ctx, c.Kube, secretObjects(d.signed))); err != nil {
+	if err := c.WrapWithCluster(kube.DeleteObjects(ctx, c.Kube, secretObjects(d.signed))); err != nil {
 		return err
 	}
 	return dropAll(ctx, p, d.tenants, "Tenant", d.wait, func() error {
-		if err := await.DeleteObjects(ctx, p.Kube, secretObjects(d.nonces)); err != nil || !d.wait {
+		if err := kube.DeleteObjects(ctx, p.Kube, secretObjects(d.nonces)); err != nil || !d.wait {
 			return err
 		}
 		return d.dropCertificates(ctx)
@@ -236,7 +236,7 @@ func (d *deauthentication) dropCertificates(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("looking for certificates: %w", err)
 	}
-	return await.DeleteObjects(ctx, d.provider.Kube, secretObjects(slices.DeleteFunc(all.Items, func(secret corev1.Secret) bool {
+	return kube.DeleteObjects(ctx, d.provider.Kube, secretObjects(slices.DeleteFunc(all.Items, func(secret corev1.Secret) bool {
 		return !slices.ContainsFunc(d.tenants, func(tenant client.Object) bool { return metav1.IsControlledBy(&secret, tenant) })
 	})))
 }

@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
-	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/cluster"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -52,11 +52,11 @@ func NewUnoffloadCommand(c *cluster.Session) *cobra.Command {
 }
 
 func runUnoffload(ctx context.Context, c *cluster.Session, o *unoffloadOptions, args []string) error {
-	kube, err := c.NewClient(ctx)
+	cl, err := c.NewClient(ctx)
 	if err != nil {
 		return err
 	}
-	namespaces, err := selectNamespaces(ctx, c, kube, args, o.namespaceSelector)
+	namespaces, err := selectNamespaces(ctx, c, cl, args, o.namespaceSelector)
 	if err != nil {
 		return err
 	}
@@ -65,10 +65,10 @@ func runUnoffload(ctx context.Context, c *cluster.Session, o *unoffloadOptions, 
 		return nil
 	}
 	if !o.IsRequested() {
-		return eachNamespace(ctx, c, "unoffloading", namespaces, func(ctx context.Context, c *cluster.Session, ns string) error { return unoffloadOne(ctx, c, kube, ns) })
+		return eachNamespace(ctx, c, "unoffloading", namespaces, func(ctx context.Context, c *cluster.Session, ns string) error { return unoffloadOne(ctx, c, cl, ns) })
 	}
 	for _, ns := range namespaces {
-		if err := previewUnoffload(ctx, c, kube, o, ns); err != nil {
+		if err := previewUnoffload(ctx, c, cl, o, ns); err != nil {
 			return err
 		}
 	}
@@ -76,9 +76,9 @@ func runUnoffload(ctx context.Context, c *cluster.Session, o *unoffloadOptions, 
 }
 
 // previewUnoffload prints the name of the object to delete, if it exists.
-func previewUnoffload(ctx context.Context, c *cluster.Session, kube client.Client, o *unoffloadOptions, namespace string) error {
+func previewUnoffload(ctx context.Context, c *cluster.Session, cl client.Client, o *unoffloadOptions, namespace string) error {
 	nso := &offv1beta1.NamespaceOffloading{}
-	err := kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: names.NamespaceOffloading}, nso)
+	err := cl.Get(ctx, client.ObjectKey{Namespace: namespace, Name: names.NamespaceOffloading}, nso)
 	if apierrors.IsNotFound(err) {
 		c.Info("Namespace %q is not offloaded", namespace)
 		return nil
@@ -86,22 +86,22 @@ func previewUnoffload(ctx context.Context, c *cluster.Session, kube client.Clien
 	if err != nil {
 		return err
 	}
-	bare, err := cluster.NameOnly(nso, kube.Scheme())
+	bare, err := cluster.NameOnly(nso, cl.Scheme())
 	if err != nil {
 		return err
 	}
 	return c.PrintObject(bare, o.OutputFormat())
 }
 
-func unoffloadOne(ctx context.Context, c *cluster.Session, kube client.WithWatch, namespace string) error {
+func unoffloadOne(ctx context.Context, c *cluster.Session, cl client.WithWatch, namespace string) error {
 	nso := &offv1beta1.NamespaceOffloading{}
 	nso.Namespace, nso.Name = namespace, names.NamespaceOffloading
-	if err := kube.Delete(ctx, nso); err != nil && !apierrors.IsNotFound(err) {
+	if err := cl.Delete(ctx, nso); err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
 	c.Success("Offloading of namespace %q correctly disabled", namespace)
 	return c.RunStep(fmt.Sprintf("Unoffloading namespace %q", namespace), "Unoffloading completed successfully", func() error {
-		return await.AllGone(ctx, kube, &offv1beta1.NamespaceOffloadingList{},
+		return kube.WaitForNone(ctx, cl, &offv1beta1.NamespaceOffloadingList{},
 			client.InNamespace(namespace), client.MatchingFields{"metadata.name": names.NamespaceOffloading})
 	})
 }

@@ -22,10 +22,10 @@ import (
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
-	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/network"
 	"liqo.io/liqo/internal/ctl/ui"
+	"liqo.io/liqo/internal/kube"
 
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
@@ -282,7 +282,7 @@ func (u *unpeering) awaitDrained(ctx context.Context, told *ui.Printer) error {
 			return wrapDisabling("offloading", s.WrapWithCluster(err))
 		}
 		for _, obj := range found {
-			if err := await.ObjectGone(ctx, s.Kube, obj, of.done); err != nil {
+			if err := kube.WaitForDeletion(ctx, s.Kube, obj, of.done); err != nil {
 				return wrapDisabling("offloading", s.WrapWithCluster(err))
 			}
 		}

@@ -20,7 +20,7 @@ import (
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
-	"liqo.io/liqo/internal/await"
+
 	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/network"
 	"liqo.io/liqo/internal/ctl/ui"
@@ -201,7 +201,7 @@ func deleteNamespace(ctx context.Context, s *cluster.Cluster, other string, wait
 		if held, err = s.HeldBy(ctx, ns); err != nil || held != nil {
 			return err
 		}
-		if err := await.ObjectGone(ctx, s.Kube, ns, nil); err != nil {
+		if err := kube.WaitForDeletion(ctx, s.Kube, ns, nil); err != nil {
 			return err
 		}
 		return awaitKeys(ctx, s, other, was)
@@ -231,7 +231,7 @@ func awaitKeys(ctx context.Context, s *cluster.Cluster, other string, ns *corev1
 		if released(obj) {
 			continue
 		}
-		if err := await.ObjectGone(ctx, s.Kube, obj, released); err != nil {
+		if err := kube.WaitForDeletion(ctx, s.Kube, obj, released); err != nil {
 			return err
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	"liqo.io/liqo/internal/pki"
 )
 
-func TestWhomAProviderLetsInNoMore(t *testing.T) {
+func TestLockedOut(t *testing.T) {
 	ended, key := ctltest.ExpiredCertificate(t)
 	identity := func(certificate []byte) client.Object {
 		return &authv1beta1.Identity{Spec: authv1beta1.IdentitySpec{AuthParams: authv1beta1.AuthParams{SignedCRT: certificate}}}

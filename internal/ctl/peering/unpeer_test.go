@@ -40,7 +40,7 @@ import (
 )
 
 // A peer may have another tenant namespace, whose keys stay. What the garbage collector does is done here once somebody waits for it.
-func TestKeysThatWentWithATenantNamespaceAreWaitedFor(t *testing.T) {
+func TestUnpeerWaitsForKeys(t *testing.T) {
 	c := testkit.Cluster(t)
 	s, _ := ctltest.BareSide(t, c, "local", "milan-keys")
 	gone, stays := testkit.Namespace(t, c, "gone", nil), testkit.Namespace(t, c, "stays", nil)
@@ -86,7 +86,7 @@ func TestKeysThatWentWithATenantNamespaceAreWaitedFor(t *testing.T) {
 }
 
 // Nobody removes the ForeignCluster here, and nothing holds it.
-func TestWhatDoesNotGoWithAPeeringIsToldWithWhatToDo(t *testing.T) {
+func TestUnpeerRemainingObjects(t *testing.T) {
 	c := testkit.Cluster(t)
 	fc := &liqov1beta1.ForeignCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: "rome-stays", Labels: map[string]string{names.RemoteClusterID: "rome-stays"}},
@@ -118,7 +118,7 @@ func TestWhatDoesNotGoWithAPeeringIsToldWithWhatToDo(t *testing.T) {
 }
 
 // A virtual node is drained before the network goes that its pods need, and not waited for any longer: its kubelet takes its time.
-func TestTheNetworkGoesWhenVirtualNodesAreDrained(t *testing.T) {
+func TestUnpeerNetworkAfterDrain(t *testing.T) {
 	c := testkit.Cluster(t)
 	consumer, said := ctltest.BareSide(t, c, "local", "rome-drained")
 	provider, _ := ctltest.BareSide(t, c, "remote", "milan-drained")
@@ -176,7 +176,7 @@ func TestTheNetworkGoesWhenVirtualNodesAreDrained(t *testing.T) {
 }
 
 // What the cluster takes away by itself is waited for, and what is somebody else's is not.
-func TestPodsLeasesAndRequestsOfAPeeringAreWaitedFor(t *testing.T) {
+func TestUnpeerWaitsForPods(t *testing.T) {
 	c := testkit.Cluster(t)
 	s, said := ctltest.BareSide(t, c, "local", "rome-ending")
 	const other = "milan-ending"
@@ -224,7 +224,7 @@ func TestPodsLeasesAndRequestsOfAPeeringAreWaitedFor(t *testing.T) {
 }
 
 // A node that is lost never says that a pod ended.
-func TestALostNodeHoldsUpNoUnpeering(t *testing.T) {
+func TestUnpeerLostNode(t *testing.T) {
 	t.Parallel()
 	c := testkit.Cluster(t)
 	s, said := ctltest.BareSide(t, c, "local", "rome-lost")
@@ -279,7 +279,7 @@ func TestALostNodeHoldsUpNoUnpeering(t *testing.T) {
 	}
 }
 
-func TestWhichRequestsGoWithVirtualNodes(t *testing.T) {
+func TestRequestsOfVirtualNodes(t *testing.T) {
 	s := &cluster.Cluster{Namespace: "liqo-tenant-milan"}
 	type condition = certv1.CertificateSigningRequestCondition
 	request := func(user string, conditions ...condition) *certv1.CertificateSigningRequest {
@@ -309,7 +309,7 @@ func TestWhichRequestsGoWithVirtualNodes(t *testing.T) {
 }
 
 // A virtual kubelet that asks in its last moment is refused: its virtual node is gone.
-func TestARequestThatIsDecidedMeanwhileIsNotWaitedFor(t *testing.T) {
+func TestUnpeerDecidedRequest(t *testing.T) {
 	t.Parallel()
 	c := testkit.Cluster(t)
 	for _, to := range []certv1.RequestConditionType{certv1.CertificateDenied, certv1.CertificateApproved} {

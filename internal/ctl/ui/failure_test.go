@@ -10,7 +10,7 @@ import (
 )
 
 // A gateway that is refused says more than that the networking cannot be ensured.
-func TestPageOfAFailure(t *testing.T) {
+func TestFailurePage(t *testing.T) {
 	outer := func(err error) *Failure {
 		return Fail("unable to ensure networking: %w", err).See("page#outer")
 	}

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestALineWaitsForThoseBeforeIt(t *testing.T) {
+func TestOrderOfLines(t *testing.T) {
 	p, _, stderr := pipe("")
 	printed := func(want ...string) {
 		t.Helper()
@@ -47,7 +47,7 @@ func TestALineWaitsForThoseBeforeIt(t *testing.T) {
 	printed("one", "two", "three", "four", "five", "six")
 }
 
-func TestWhatIsAbandonedKeepsItsWarnings(t *testing.T) {
+func TestOrderAbandoned(t *testing.T) {
 	p, _, stderr := pipe("")
 	o := p.Order()
 	first, _ := o.Turn()
@@ -63,7 +63,7 @@ func TestWhatIsAbandonedKeepsItsWarnings(t *testing.T) {
 }
 
 // Whatever comes when, all lines are printed, in the order of their turns.
-func TestTheOrderDoesNotDependOnTime(t *testing.T) {
+func TestOrderIndependentOfTime(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		p, _, stderr := pipe("")
 		o := p.Order()
@@ -93,7 +93,7 @@ func TestTheOrderDoesNotDependOnTime(t *testing.T) {
 }
 
 // One step spins at a time, whatever the turns they are in: the one that goes on for longest.
-func TestTheOldestStepSpins(t *testing.T) {
+func TestOldestStepSpins(t *testing.T) {
 	p, _, _ := pipe("")
 	p.stderr, p.terminal = io.Discard, true
 	o := p.Order()

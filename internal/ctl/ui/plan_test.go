@@ -34,7 +34,7 @@ func takes(d time.Duration, name string, end error) StepFunc {
 	}
 }
 
-func TestStepsAreTakenAtOnceAndToldInOrder(t *testing.T) {
+func TestPlanConcurrentSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, stderr := plan()
 		slow := p.Add(takes(3*time.Second, "slow", nil))
@@ -54,7 +54,7 @@ func TestStepsAreTakenAtOnceAndToldInOrder(t *testing.T) {
 	})
 }
 
-func TestTheFirstFailureEndsTheOthers(t *testing.T) {
+func TestPlanFirstFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, stderr := plan()
 		cause := errors.New("no such thing")
@@ -72,7 +72,7 @@ func TestTheFirstFailureEndsTheOthers(t *testing.T) {
 	})
 }
 
-func TestAtTheEndOfTheTimeTheFirstStepSaysWhatItWaitsFor(t *testing.T) {
+func TestPlanTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, _ := plan()
 		p.Add(takes(time.Second, "done", nil))
@@ -86,7 +86,7 @@ func TestAtTheEndOfTheTimeTheFirstStepSaysWhatItWaitsFor(t *testing.T) {
 	})
 }
 
-func TestNoStepsAreTakenWell(t *testing.T) {
+func TestPlanEmpty(t *testing.T) {
 	p, _ := plan()
 	if err := p.Run(t.Context()); err != nil {
 		t.Error(err)

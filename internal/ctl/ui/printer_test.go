@@ -19,7 +19,7 @@ func pipe(input string) (*Printer, *bytes.Buffer, *bytes.Buffer) {
 	return NewPrinter(strings.NewReader(input), &stdout, &stderr), &stdout, &stderr
 }
 
-func TestPipedLinesHaveTheShapeThatScriptsGrep(t *testing.T) {
+func TestPipedLines(t *testing.T) {
 	p, stdout, stderr := pipe("")
 	p.Info("plain %d%%", 5)
 	p.Success("done")
@@ -43,7 +43,7 @@ func TestPipedLinesHaveTheShapeThatScriptsGrep(t *testing.T) {
 	}
 }
 
-func TestAScopeIsNamedUnlessItIsTheOnlyOne(t *testing.T) {
+func TestScopeNames(t *testing.T) {
 	p, _, stderr := pipe("")
 	p.Scope("remote").Success("done")
 	p.Scope("").Success("done")
@@ -53,7 +53,7 @@ func TestAScopeIsNamedUnlessItIsTheOnlyOne(t *testing.T) {
 	}
 }
 
-func TestATerminalGetsColoursAndTheSameWords(t *testing.T) {
+func TestTerminalColours(t *testing.T) {
 	p, _, stderr := pipe("")
 	p.terminal = true
 	p.Warn("careful")
@@ -62,7 +62,7 @@ func TestATerminalGetsColoursAndTheSameWords(t *testing.T) {
 	}
 }
 
-func TestOnlyAYesConfirms(t *testing.T) {
+func TestConfirmation(t *testing.T) {
 	for answer, want := range map[string]error{
 		"y\n": nil, "YES\n": nil, "y": nil,
 		"\n": errAborted, "n\n": errAborted, "": errAborted, "yesterday\n": errAborted,
@@ -77,7 +77,7 @@ func TestOnlyAYesConfirms(t *testing.T) {
 	}
 }
 
-func TestASignalAtThePromptIsANo(t *testing.T) {
+func TestConfirmationSignal(t *testing.T) {
 	silent, _ := io.Pipe()
 	defer silent.Close()
 	var stderr bytes.Buffer
@@ -92,7 +92,7 @@ func TestASignalAtThePromptIsANo(t *testing.T) {
 	}
 }
 
-func TestWithoutATerminalNothingIsConfirmed(t *testing.T) {
+func TestConfirmationWithoutTerminal(t *testing.T) {
 	p, _, stderr := pipe("y\n")
 	if err := p.Confirm(t.Context(), "uninstall"); !errors.Is(err, errNoTerminal) {
 		t.Errorf("got %v", err)
@@ -102,7 +102,7 @@ func TestWithoutATerminalNothingIsConfirmed(t *testing.T) {
 	}
 }
 
-func TestABoxPadsKeysAndIndentsSections(t *testing.T) {
+func TestBox(t *testing.T) {
 	p, stdout, _ := pipe("")
 	s := NewSection("Local")
 	s.Entry("ID", "cl-a")

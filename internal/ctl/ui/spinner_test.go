@@ -14,7 +14,7 @@ import (
 	"github.com/pterm/pterm"
 )
 
-func TestAWaitThatLastsIsToldOnce(t *testing.T) {
+func TestLongWaitPrintedOnce(t *testing.T) {
 	for rule, c := range map[string]struct {
 		wait func(*Spinner)
 		want string
@@ -87,7 +87,7 @@ func (s *shared) String() string {
 }
 
 // A spinner is one line: what it waits for may be cut, and is told then as where nothing spins.
-func TestWhatASpinnerHasNoRoomForIsTold(t *testing.T) {
+func TestSpinnerOverflow(t *testing.T) {
 	for missing, told := range map[string]bool{"no pod is ready": false, strings.Repeat("no pod is ready, ", 10) + "nor planned": true} {
 		synctest.Test(t, func(t *testing.T) {
 			p, _, _ := pipe("")
@@ -104,7 +104,7 @@ func TestWhatASpinnerHasNoRoomForIsTold(t *testing.T) {
 	}
 }
 
-func TestAWaitIsToldInItsTurn(t *testing.T) {
+func TestWaitPrintedInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, _, stderr := pipe("")
 		order := p.Order()
@@ -125,7 +125,7 @@ func TestAWaitIsToldInItsTurn(t *testing.T) {
 	})
 }
 
-func TestTheSpinnersOfTheRemoteClusterHaveAnotherColour(t *testing.T) {
+func TestSpinnerColours(t *testing.T) {
 	p, _, _ := pipe("")
 	for scope, want := range map[string]pterm.Color{"": pterm.FgBlue, "local": pterm.FgBlue, "remote": pterm.FgMagenta} {
 		if got := p.Scope(scope).Spin("Working").colour; got != want {
@@ -134,7 +134,7 @@ func TestTheSpinnersOfTheRemoteClusterHaveAnotherColour(t *testing.T) {
 	}
 }
 
-func TestASpinnerStaysOnItsLine(t *testing.T) {
+func TestSpinnerOneLine(t *testing.T) {
 	for text, want := range map[string]string{"short": "short", "just as long": "just as long", "a little longer": "a little lo…", "two\nlines": "two"} {
 		if got := fit(text, 12); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)

@@ -76,7 +76,7 @@ func (g *glass) screen() string {
 	return strings.TrimRight(all.String(), "\n") + "\n"
 }
 
-func TestATerminalShowsWhatIsWaitedFor(t *testing.T) {
+func TestSpinnerShowsWait(t *testing.T) {
 	terminal, g := newTerminal(t)
 	p := NewPrinter(terminal, terminal, terminal)
 	step := p.Scope("remote").Spin("Waiting for the pod")
@@ -102,7 +102,7 @@ func TestATerminalShowsWhatIsWaitedFor(t *testing.T) {
 }
 
 // Whatever of the two is no terminal may be read by a script.
-func TestLinesArePlainUnlessAllIsATerminal(t *testing.T) {
+func TestPlainLines(t *testing.T) {
 	terminal, _ := newTerminal(t)
 	var piped bytes.Buffer
 	for name, p := range map[string]*Printer{"progress is piped": NewPrinter(terminal, terminal, &piped), "results are piped": NewPrinter(terminal, &bytes.Buffer{}, terminal)} {

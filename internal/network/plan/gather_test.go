@@ -141,7 +141,7 @@ func TestTunnelsFromGateways(t *testing.T) {
 	equal(t, "problems", []string{`GatewayClient n/c: status.internalEndpoint.ip: "10.200.1.9/24" is not an address`}, messages(problems))
 }
 
-func TestMembersFromInternalNodes(t *testing.T) {
+func TestNodesFromInternalNodes(t *testing.T) {
 	n := &networkingv1beta1.InternalNode{ObjectMeta: metav1.ObjectMeta{Name: "worker-1"}}
 	equal(t, "new", ClusterNode{Of: Object{"InternalNode", "", "worker-1"}}, first1(MemberOf(n)))
 	n.Spec.Interface.Node.IP = "10.70.0.11"

@@ -13,7 +13,7 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-func TestWhyUnapplied(t *testing.T) {
+func TestUnappliedReasons(t *testing.T) {
 	const home, tenant = "liqo", "liqo-tenant-rome"
 	firewall := func(namespace, category, subcategory, unique string) metav1.Object {
 		labels := map[string]string{names.FirewallCategory: category, names.FirewallSubcategory: subcategory, names.FirewallUnique: unique}

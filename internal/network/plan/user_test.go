@@ -94,7 +94,7 @@ func written(s datapath.State, problems []Problem) string {
 	return out
 }
 
-func TestRoutesOfUsers(t *testing.T) {
+func TestUserRoutes(t *testing.T) {
 	cidr := func(s string) *networkingv1beta1.CIDR { return new(networkingv1beta1.CIDR(s)) }
 	ip := func(s string) *networkingv1beta1.IP { return new(networkingv1beta1.IP(s)) }
 	c := &networkingv1beta1.RouteConfiguration{}
@@ -143,7 +143,7 @@ rule pref 104 to 192.0.2.0/24 iif cni0 fwmark 7 lookup 32592813
 	}
 }
 
-func TestFirewallsOfUsers(t *testing.T) {
+func TestUserFirewalls(t *testing.T) {
 	eq, neq := firewall.MatchOperationEq, firewall.MatchOperationNeq
 	from := func(op firewall.MatchOperation, v string) firewall.Match {
 		return firewall.Match{Op: op, IP: &firewall.MatchIP{Value: v, Position: firewall.MatchPositionSrc}}

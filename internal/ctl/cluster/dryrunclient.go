@@ -1,13 +1,14 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dryrun has the client of a dry run: it records writes instead of sending them, so that the code of a command needs no second
+// This file has the client of a dry run: it records writes instead of sending them, so that the code of a command needs no second
 // version that predicts them.
 //
 // The API server validates each write by a server-side dry run, unless the write depends on another one that did not happen: an object
 // in a namespace that is only recorded, or with a value that a controller assigns. Later reads return the recorded objects. Nothing is
 // known of what controllers would do: waits end at once (await.Skipped), and the placeholder Assigned stands for their values.
-package dryrun
+
+package cluster
 
 import (
 	"context"
@@ -40,21 +41,21 @@ import (
 // Assigned stands for a value that a controller will assign.
 const Assigned = "<assigned by the controller>"
 
-// Verb is what a command does to an object.
-type Verb string
+// WriteVerb is what a command does to an object.
+type WriteVerb string
 
 // The verbs of a Write.
 const (
-	Create Verb = "create"
-	Update Verb = "update"
-	Delete Verb = "delete"
+	Create WriteVerb = "create"
+	Update WriteVerb = "update"
+	Delete WriteVerb = "delete"
 	// Keep is the verb of an object that a command wants as it is.
-	Keep Verb = "keep"
+	Keep WriteVerb = "keep"
 )
 
-// Write is an object that a command would write.
-type Write struct {
-	Verb Verb
+// RecordedWrite is an object that a command would write.
+type RecordedWrite struct {
+	Verb WriteVerb
 	// Object is the object as the command sends it: of an apply, only the applied fields.
 	Object *unstructured.Unstructured
 	// Replaces reports that an object of the same name would be deleted before.
@@ -63,38 +64,38 @@ type Write struct {
 	now *unstructured.Unstructured // the resulting object, nil if it would be gone
 }
 
-// Client records writes, and returns the resulting objects to later reads.
-type Client struct {
+// DryRunClient records writes, and returns the resulting objects to later reads.
+type DryRunClient struct {
 	client.WithWatch
 
 	mu     sync.Mutex
-	writes []*Write
+	writes []*RecordedWrite
 }
 
-// New returns a client that reads by the given one.
-func New(of client.WithWatch) *Client { return &Client{WithWatch: of} }
+// NewDryRunClient returns a client that reads by the given one.
+func NewDryRunClient(of client.WithWatch) *DryRunClient { return &DryRunClient{WithWatch: of} }
 
 // SkipsWaits marks the client for package await: nothing that the command waits for will happen.
-func (c *Client) SkipsWaits() {}
+func (c *DryRunClient) SkipsWaits() {}
 
 // Writes returns the recorded writes, one for each object, in the order of the first write.
-func (c *Client) Writes() []*Write {
+func (c *DryRunClient) Writes() []*RecordedWrite {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.writes)
 }
 
 // Keep records an object that the cluster has as the command wants it.
-func (c *Client) Keep(obj client.Object) error {
+func (c *DryRunClient) Keep(obj client.Object) error {
 	sent, w, err := c.prepareWrite(obj)
 	if err == nil && w == nil {
-		c.recordWrite(&Write{Verb: Keep, Object: sent})
+		c.recordWrite(&RecordedWrite{Verb: Keep, Object: sent})
 	}
 	return err
 }
 
 // Get returns the object after the recorded writes.
-func (c *Client) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+func (c *DryRunClient) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 	kind, err := c.GroupVersionKindFor(obj)
 	if err != nil {
 		return err
@@ -110,7 +111,7 @@ func (c *Client) Get(ctx context.Context, key client.ObjectKey, obj client.Objec
 }
 
 // List returns the objects after the recorded writes. Of field selectors it knows those of name and namespace.
-func (c *Client) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+func (c *DryRunClient) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	if err := c.WithWatch.List(ctx, list, opts...); err != nil {
 		return err
 	}
@@ -152,7 +153,7 @@ func matchesOptions(o *client.ListOptions, obj client.Object) bool {
 }
 
 // newItem returns an empty object of the type of the items of a list.
-func (c *Client) newItem(list client.ObjectList, kind schema.GroupVersionKind) (client.Object, error) {
+func (c *DryRunClient) newItem(list client.ObjectList, kind schema.GroupVersionKind) (client.Object, error) {
 	switch list.(type) {
 	case *metav1.PartialObjectMetadataList:
 		return &metav1.PartialObjectMetadata{}, nil
@@ -167,7 +168,7 @@ func (c *Client) newItem(list client.ObjectList, kind schema.GroupVersionKind) (
 }
 
 // Create records a new object. A review is no stored object: it is sent.
-func (c *Client) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
+func (c *DryRunClient) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
 	sent, w, err := c.prepareWrite(obj)
 	if err != nil {
 		return err
@@ -179,13 +180,13 @@ func (c *Client) Create(ctx context.Context, obj client.Object, opts ...client.C
 	if w != nil && w.now != nil {
 		return apierrors.NewAlreadyExists(resourceOf(kind), obj.GetName())
 	}
-	return c.writeObject(ctx, &Write{Verb: Create, Object: sent, now: sent.DeepCopy()}, w, obj, func(now *unstructured.Unstructured) error {
+	return c.writeObject(ctx, &RecordedWrite{Verb: Create, Object: sent, now: sent.DeepCopy()}, w, obj, func(now *unstructured.Unstructured) error {
 		return c.WithWatch.Create(ctx, now, append(opts, client.DryRunAll)...)
 	})
 }
 
 // Update records a changed object.
-func (c *Client) Update(ctx context.Context, obj client.Object, opts ...client.UpdateOption) error {
+func (c *DryRunClient) Update(ctx context.Context, obj client.Object, opts ...client.UpdateOption) error {
 	sent, w, err := c.prepareWrite(obj)
 	if err != nil {
 		return err
@@ -193,13 +194,13 @@ func (c *Client) Update(ctx context.Context, obj client.Object, opts ...client.U
 	if c.isGone(w, obj) {
 		return notFound(sent)
 	}
-	return c.writeObject(ctx, &Write{Verb: Update, Object: sent, now: sent.DeepCopy()}, w, obj, func(now *unstructured.Unstructured) error {
+	return c.writeObject(ctx, &RecordedWrite{Verb: Update, Object: sent, now: sent.DeepCopy()}, w, obj, func(now *unstructured.Unstructured) error {
 		return c.WithWatch.Update(ctx, now, append(opts, client.DryRunAll)...)
 	})
 }
 
 // Patch records an object changed by a merge patch or an apply, or a new one of an apply.
-func (c *Client) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+func (c *DryRunClient) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 	fields, w, err := c.prepareWrite(obj)
 	if err != nil {
 		return err
@@ -214,7 +215,7 @@ func (c *Client) Patch(ctx context.Context, obj client.Object, patch client.Patc
 	} else if err != nil {
 		return err
 	}
-	write := &Write{Verb: Update}
+	write := &RecordedWrite{Verb: Update}
 	if before == nil {
 		write.Verb = Create
 	}
@@ -232,7 +233,7 @@ func (c *Client) Patch(ctx context.Context, obj client.Object, patch client.Patc
 }
 
 // Apply is Patch for an apply configuration.
-func (c *Client) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+func (c *DryRunClient) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
 	body, err := json.Marshal(obj)
 	if err != nil {
 		return err
@@ -246,7 +247,7 @@ func (c *Client) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts
 }
 
 // Delete records a deletion, or drops the record of a new object. Finalizers do not count.
-func (c *Client) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
+func (c *DryRunClient) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
 	sent, w, err := c.prepareWrite(obj)
 	switch {
 	case err != nil:
@@ -261,25 +262,25 @@ func (c *Client) Delete(ctx context.Context, obj client.Object, opts ...client.D
 			return err
 		}
 	}
-	c.recordWrite(&Write{Verb: Delete, Object: newEmpty(sent.GroupVersionKind(), client.ObjectKeyFromObject(obj))})
+	c.recordWrite(&RecordedWrite{Verb: Delete, Object: newEmpty(sent.GroupVersionKind(), client.ObjectKeyFromObject(obj))})
 	return nil
 }
 
 // DeleteAllOf is not supported.
-func (c *Client) DeleteAllOf(context.Context, client.Object, ...client.DeleteAllOfOption) error {
+func (c *DryRunClient) DeleteAllOf(context.Context, client.Object, ...client.DeleteAllOfOption) error {
 	return errors.New("a dry run cannot delete all objects of a kind at once")
 }
 
 // Status sends server-side dry runs, and records nothing: commands write no status.
-func (c *Client) Status() client.SubResourceWriter { return c.SubResource("status") }
+func (c *DryRunClient) Status() client.SubResourceWriter { return c.SubResource("status") }
 
 // SubResource sends server-side dry runs, and records nothing.
-func (c *Client) SubResource(name string) client.SubResourceClient {
+func (c *DryRunClient) SubResource(name string) client.SubResourceClient {
 	return client.NewDryRunClient(c.WithWatch).SubResource(name)
 }
 
 // prepareWrite returns an object as it is to be sent, and the earlier write of the object, nil for none.
-func (c *Client) prepareWrite(obj client.Object) (*unstructured.Unstructured, *Write, error) {
+func (c *DryRunClient) prepareWrite(obj client.Object) (*unstructured.Unstructured, *RecordedWrite, error) {
 	kind, err := c.GroupVersionKindFor(obj)
 	if err != nil {
 		return nil, nil, err
@@ -294,8 +295,8 @@ func (c *Client) prepareWrite(obj client.Object) (*unstructured.Unstructured, *W
 }
 
 // writeObject validates a write and records it. The API server computes the result of the first write of an object, if it can.
-func (c *Client) writeObject(ctx context.Context, w, earlier *Write, obj client.Object, send func(now *unstructured.Unstructured) error) error {
-	_, incomplete := Reveal(w.now.Object)
+func (c *DryRunClient) writeObject(ctx context.Context, w, earlier *RecordedWrite, obj client.Object, send func(now *unstructured.Unstructured) error) error {
+	_, incomplete := RevealAssigned(w.now.Object)
 	validates := !incomplete && !c.isVirtual(w.now.GetNamespace())
 	var err error
 	switch {
@@ -319,7 +320,7 @@ func (c *Client) writeObject(ctx context.Context, w, earlier *Write, obj client.
 }
 
 // validateResult sends the result of two writes as one.
-func (c *Client) validateResult(ctx context.Context, earlier *Write, now *unstructured.Unstructured) error {
+func (c *DryRunClient) validateResult(ctx context.Context, earlier *RecordedWrite, now *unstructured.Unstructured) error {
 	if !earlier.isNew() {
 		return c.WithWatch.Update(ctx, now, client.DryRunAll)
 	}
@@ -330,15 +331,15 @@ func (c *Client) validateResult(ctx context.Context, earlier *Write, now *unstru
 }
 
 // isNew reports whether the cluster has no object of the name.
-func (w *Write) isNew() bool { return w.Verb == Create && !w.Replaces }
+func (w *RecordedWrite) isNew() bool { return w.Verb == Create && !w.Replaces }
 
 // isGone reports whether an object would be gone, by its write or else with its namespace.
-func (c *Client) isGone(w *Write, obj client.Object) bool {
+func (c *DryRunClient) isGone(w *RecordedWrite, obj client.Object) bool {
 	return w != nil && w.now == nil || w == nil && c.isVirtual(obj.GetNamespace())
 }
 
 // isVirtual reports whether a namespace would be created or deleted: the cluster does not have its objects, or would not keep them.
-func (c *Client) isVirtual(namespace string) bool {
+func (c *DryRunClient) isVirtual(namespace string) bool {
 	if namespace == "" {
 		return false
 	}
@@ -347,7 +348,7 @@ func (c *Client) isVirtual(namespace string) bool {
 }
 
 // findWrite returns the write of an object, nil for none.
-func (c *Client) findWrite(kind schema.GroupVersionKind, key client.ObjectKey) *Write {
+func (c *DryRunClient) findWrite(kind schema.GroupVersionKind, key client.ObjectKey) *RecordedWrite {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if n := c.writeIndex(kind.GroupKind(), key); n >= 0 && c.writes[n].Verb != Keep {
@@ -356,14 +357,14 @@ func (c *Client) findWrite(kind schema.GroupVersionKind, key client.ObjectKey) *
 	return nil
 }
 
-func (c *Client) writeIndex(kind schema.GroupKind, key client.ObjectKey) int {
-	return slices.IndexFunc(c.writes, func(w *Write) bool {
+func (c *DryRunClient) writeIndex(kind schema.GroupKind, key client.ObjectKey) int {
+	return slices.IndexFunc(c.writes, func(w *RecordedWrite) bool {
 		return w.Object.GroupVersionKind().GroupKind() == kind && client.ObjectKeyFromObject(w.Object) == key
 	})
 }
 
 // recordWrite adds a write, or merges it with the earlier write of the same object.
-func (c *Client) recordWrite(w *Write) {
+func (c *DryRunClient) recordWrite(w *RecordedWrite) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := c.writeIndex(w.Object.GroupVersionKind().GroupKind(), client.ObjectKeyFromObject(w.Object))
@@ -382,10 +383,10 @@ func (c *Client) recordWrite(w *Write) {
 	c.writes[n] = w
 }
 
-func (c *Client) forgetWrite(w *Write) {
+func (c *DryRunClient) forgetWrite(w *RecordedWrite) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.writes = slices.DeleteFunc(c.writes, func(one *Write) bool { return one == w })
+	c.writes = slices.DeleteFunc(c.writes, func(one *RecordedWrite) bool { return one == w })
 }
 
 func notFound(obj *unstructured.Unstructured) error {
@@ -435,8 +436,8 @@ func fromUnstructured(from *unstructured.Unstructured, obj client.Object) error 
 // encoded is the begin of Assigned in base64, as bytes appear in objects. More bytes may follow.
 var encoded = base64.StdEncoding.EncodeToString([]byte(Assigned)[:len(Assigned)/3*3])
 
-// Reveal returns content with Assigned in the place of bytes that begin with it, and reports whether any value of it is Assigned.
-func Reveal(content map[string]any) (revealed map[string]any, assigned bool) {
+// RevealAssigned returns content with Assigned in the place of bytes that begin with it, and reports whether any value of it is Assigned.
+func RevealAssigned(content map[string]any) (revealed map[string]any, assigned bool) {
 	var walk func(value any) any
 	walk = func(value any) any {
 		switch value := value.(type) {

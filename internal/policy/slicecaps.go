@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-package want
+package policy
 
 import (
 	"cmp"
@@ -15,8 +15,8 @@ import (
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 )
 
-// Caps bound the sum of the grants of one tenant. The zero value is unbounded.
-type Caps struct {
+// SliceCaps bound the sum of the grants of one tenant. The zero value is unbounded.
+type SliceCaps struct {
 	// Slices is the number of slices; 0 is any.
 	Slices int
 	// Tenant bounds the sum of resources granted to the ResourceSlices of one tenant, Provider the sum for all tenants. A resource
@@ -25,11 +25,11 @@ type Caps struct {
 }
 
 // Bounded reports whether sums of resources are bounded.
-func (c Caps) Bounded() bool { return len(c.Tenant)+len(c.Provider) > 0 }
+func (c SliceCaps) Bounded() bool { return len(c.Tenant)+len(c.Provider) > 0 }
 
 // CheckSums returns an error that names a resource beyond the caps. asked is the new grant, tenant and provider are the sums of
 // the other ResourceSlices of its tenant, and of all others.
-func (c Caps) CheckSums(asked, tenant, provider corev1.ResourceList) error {
+func (c SliceCaps) CheckSums(asked, tenant, provider corev1.ResourceList) error {
 	for _, sum := range []struct {
 		of        string
 		cap, used corev1.ResourceList
@@ -49,7 +49,7 @@ func (c Caps) CheckSums(asked, tenant, provider corev1.ResourceList) error {
 
 // Count returns why the ResourceSlice exceeds the number permitted for its tenant, or nil. Granted ResourceSlices take
 // precedence, then older ResourceSlices, so a new ResourceSlice never displaces a granted one.
-func (c Caps) Count(slice *authv1beta1.ResourceSlice, all []authv1beta1.ResourceSlice) error {
+func (c SliceCaps) Count(slice *authv1beta1.ResourceSlice, all []authv1beta1.ResourceSlice) error {
 	if c.Slices <= 0 {
 		return nil
 	}
@@ -65,8 +65,8 @@ func (c Caps) Count(slice *authv1beta1.ResourceSlice, all []authv1beta1.Resource
 	return nil
 }
 
-// CheckAmounts returns why the requested amounts are invalid for any consumer.
-func CheckAmounts(asked corev1.ResourceList) error {
+// CheckSliceAmounts returns why the requested amounts are invalid for any consumer.
+func CheckSliceAmounts(asked corev1.ResourceList) error {
 	for name, quantity := range asked {
 		if quantity.Sign() < 0 {
 			return fmt.Errorf("the slice asks for %s %s: an amount cannot be negative", quantity.String(), name)
@@ -80,15 +80,15 @@ func ComesBefore(other, slice *authv1beta1.ResourceSlice) bool {
 	if has := isGranted(other); has != isGranted(slice) {
 		return has
 	}
-	return !Older(slice, other)
+	return !IsOlder(slice, other)
 }
 
 func isGranted(slice *authv1beta1.ResourceSlice) bool {
-	return Accepted(slice, authv1beta1.ResourceSliceConditionTypeAuthentication)
+	return IsAccepted(slice, authv1beta1.ResourceSliceConditionTypeAuthentication)
 }
 
-// Older reports whether a takes precedence over b: created earlier, or in the same second and first by name.
-func Older(a, b *authv1beta1.ResourceSlice) bool { return byAge(a, b) < 0 }
+// IsOlder reports whether a takes precedence over b: created earlier, or in the same second and first by name.
+func IsOlder(a, b *authv1beta1.ResourceSlice) bool { return byAge(a, b) < 0 }
 
 func byAge(a, b *authv1beta1.ResourceSlice) int {
 	return cmp.Or(

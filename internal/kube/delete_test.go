@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-package await
+package kube
 
 import (
 	"context"
@@ -72,13 +72,13 @@ func TestWaitForAnObject(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var told []string
-				ctx := Telling(t.Context(), func(missing string) { told = append(told, missing) })
+				ctx := WithProgress(t.Context(), func(missing string) { told = append(told, missing) })
 				script := &followed{reads: []*corev1.ConfigMap{now("7", "old", "x")}, events: [][]watch.Event{tc.events}}
 				obj, got := now("7", "old"), ""
-				wait := func() error { return ObjectGone(ctx, script, obj, nil) }
+				wait := func() error { return WaitForDeletion(ctx, script, obj, nil) }
 				if tc.ready {
 					wait = func() error {
-						return Ready(ctx, script, obj, func(_ context.Context, obj *corev1.ConfigMap) error {
+						return WaitForReady(ctx, script, obj, func(_ context.Context, obj *corev1.ConfigMap) error {
 							if len(obj.Finalizers) > 0 {
 								return Pending("it is held")
 							}

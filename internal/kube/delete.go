@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-package await
+package kube
 
 import (
 	"context"
@@ -30,18 +30,18 @@ func DeleteObjects(ctx context.Context, c client.Writer, all []client.Object, op
 	return nil
 }
 
-// ObjectGone waits until the object with this UID is gone, or until done reports true for it.
-func ObjectGone(ctx context.Context, c client.WithWatch, obj client.Object, done func(client.Object) bool) error {
+// WaitForDeletion waits until the object with this UID is gone, or until done reports true for it.
+func WaitForDeletion(ctx context.Context, c client.WithWatch, obj client.Object, done func(client.Object) bool) error {
 	list, err := listFor(c, obj)
 	if err != nil {
 		return err
 	}
 	uid := obj.GetUID()
-	return Object(ctx, c, obj, func(_ context.Context, there bool) error {
+	return WaitForObject(ctx, c, obj, func(_ context.Context, there bool) error {
 		if !there || obj.GetUID() != uid || done != nil && done(obj) {
 			return nil
 		}
-		text := One(list, client.ObjectKeyFromObject(obj)).String() + " is still there"
+		text := WatchOne(list, client.ObjectKeyFromObject(obj)).String() + " is still there"
 		if held := obj.GetFinalizers(); len(held) > 0 {
 			text += ", held by " + strings.Join(held, ", ")
 		}
@@ -49,9 +49,9 @@ func ObjectGone(ctx context.Context, c client.WithWatch, obj client.Object, done
 	})
 }
 
-// AllGone waits until the list is empty. The error of a timeout names the remaining objects and their finalizers.
-func AllGone(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-	err := Until(ctx, c, func(ctx context.Context) error {
+// WaitForNone waits until the list is empty. The error of a timeout names the remaining objects and their finalizers.
+func WaitForNone(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+	err := WaitUntil(ctx, c, func(ctx context.Context) error {
 		if err := c.List(ctx, list, opts...); err != nil {
 			return fmt.Errorf("listing remaining objects: %w", err)
 		}
@@ -86,5 +86,5 @@ func describeObjects(list client.ObjectList) string {
 	if len(names) > 1 {
 		verb = " are"
 	}
-	return KindOf(list) + " " + strings.Join(names, ", ") + verb
+	return ListKind(list) + " " + strings.Join(names, ", ") + verb
 }

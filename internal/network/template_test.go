@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-package template
+package network
 
 import (
 	"strings"
@@ -69,7 +69,7 @@ func templateOf(t testing.TB, text string) networkingv1beta1.GatewayTemplateSpec
 }
 
 // server is a GatewayServer whose peer has a name that reads as a number.
-func server(edit func(*networkingv1beta1.GatewayServerSpec)) Gateway {
+func server(edit func(*networkingv1beta1.GatewayServerSpec)) TemplateValues {
 	spec := &networkingv1beta1.GatewayServerSpec{
 		MTU:      1340,
 		Endpoint: networkingv1beta1.Endpoint{Port: 51840, ServiceType: corev1.ServiceTypeNodePort},
@@ -77,7 +77,7 @@ func server(edit func(*networkingv1beta1.GatewayServerSpec)) Gateway {
 	if edit != nil {
 		edit(spec)
 	}
-	return Gateway{Spec: spec, Name: "gw", Namespace: "liqo-tenant-123", GatewayUID: "u-1", ClusterID: "123", SecretName: "keys"}
+	return TemplateValues{Spec: spec, Name: "gw", Namespace: "liqo-tenant-123", GatewayUID: "u-1", ClusterID: "123", SecretName: "keys"}
 }
 
 const renderedServer = `apiVersion: networking.liqo.io/v1beta1

@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-package dryrun
+package cluster
 
 import (
 	"context"
@@ -19,17 +19,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
-	"liqo.io/liqo/internal/await"
+
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/testkit"
 )
 
-func TestMain(m *testing.M) { testkit.Main(m) }
-
 // story is what a command does to one namespace that has a ConfigMap "have".
 type story struct {
 	*testing.T
-	*Client
+	*DryRunClient
 	ns   string
 	have *corev1.ConfigMap
 }
@@ -41,7 +39,7 @@ func (s *story) configMap(name, value string) *corev1.ConfigMap {
 }
 
 func (s *story) ensure(obj client.Object) error {
-	_, err := kube.Ensure(s.Context(), s.Client, obj)
+	_, err := kube.Ensure(s.Context(), s.DryRunClient, obj)
 	return err
 }
 
@@ -247,7 +245,7 @@ func TestDryRun(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &story{T: t, Client: New(c.Client), ns: testkit.Namespace(t, c, "dry-run", nil)}
+			s := &story{T: t, DryRunClient: NewDryRunClient(c.Client), ns: testkit.Namespace(t, c, "dry-run", nil)}
 			s.have = s.configMap("have", "0")
 			testkit.Create(t, c.Client, s.have)
 			version, ns := s.have.ResourceVersion, s.ns
@@ -280,7 +278,7 @@ func TestDryRun(t *testing.T) {
 func TestDryRunForbidden(t *testing.T) {
 	c := testkit.Cluster(t)
 	ns := testkit.Namespace(t, c, "dry-run", nil)
-	s := &story{T: t, Client: New(clientOf(t, c.User(t, "looks"))), ns: ns}
+	s := &story{T: t, DryRunClient: NewDryRunClient(clientOf(t, c.User(t, "looks"))), ns: ns}
 	testkit.Allow(t, c, ns, "looks", testkit.Rule("", "configmaps", "get", "list"))
 	s.have = s.configMap("have", "0")
 	testkit.Create(t, c.Client, s.have)
@@ -308,24 +306,24 @@ func clientOf(t *testing.T, cfg *rest.Config) client.WithWatch {
 
 func TestDryRunSkipsWaits(t *testing.T) {
 	c := testkit.Cluster(t)
-	dry := New(c.Client)
+	dry := NewDryRunClient(c.Client)
 	ns := testkit.Namespace(t, c, "dry-run", nil)
 	obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "new"}}
 	if err := dry.Create(t.Context(), obj); err != nil {
 		t.Fatal(err)
 	}
-	missing := func(context.Context, bool) error { return await.Pending("it has no data yet") }
-	err := await.Object(t.Context(), dry, obj, missing)
-	if !await.IsSkipped(err) || err.Error() != "it has no data yet" || await.IgnoreSkipped(err) != nil {
+	missing := func(context.Context, bool) error { return kube.Pending("it has no data yet") }
+	err := kube.WaitForObject(t.Context(), dry, obj, missing)
+	if !kube.IsSkipped(err) || err.Error() != "it has no data yet" || kube.IgnoreSkipped(err) != nil {
 		t.Errorf("a wait for an object ends with %v", err)
 	}
 	until := func(answer error) error {
-		return await.Until(t.Context(), dry, func(context.Context) error { return answer }, await.One(&corev1.ConfigMapList{}, client.ObjectKeyFromObject(obj)))
+		return kube.WaitUntil(t.Context(), dry, func(context.Context) error { return answer }, kube.WatchOne(&corev1.ConfigMapList{}, client.ObjectKeyFromObject(obj)))
 	}
-	if err := until(await.Pending("nothing")); !await.IsSkipped(err) {
+	if err := until(kube.Pending("nothing")); !kube.IsSkipped(err) {
 		t.Errorf("a wait ends with %v", err)
 	}
-	if err := until(errors.New("refused")); err == nil || await.IgnoreSkipped(err) == nil {
+	if err := until(errors.New("refused")); err == nil || kube.IgnoreSkipped(err) == nil {
 		t.Errorf("an error is taken for a wait: %v", err)
 	}
 	if err := until(nil); err != nil {
@@ -333,17 +331,17 @@ func TestDryRunSkipsWaits(t *testing.T) {
 	}
 }
 
-func TestReveal(t *testing.T) {
+func TestRevealAssigned(t *testing.T) {
 	key := &networkingv1beta1.PublicKey{Spec: networkingv1beta1.PublicKeySpec{PublicKey: append([]byte(Assigned), 0, 0, 0, 0)}}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, assigned := Reveal(content)
+	got, assigned := RevealAssigned(content)
 	if diff := cmp.Diff(map[string]any{"publicKey": Assigned}, got["spec"]); diff != "" || !assigned {
 		t.Errorf("%v -want +got:\n%s", assigned, diff)
 	}
-	if _, assigned := Reveal(map[string]any{"list": []any{"one", int64(2)}}); assigned {
+	if _, assigned := RevealAssigned(map[string]any{"list": []any{"one", int64(2)}}); assigned {
 		t.Error("a value of the user is taken for one of a controller")
 	}
 }

@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-package want
+package policy
 
 import (
 	"cmp"
@@ -72,13 +72,13 @@ func (v Verdict) Set(status *authv1beta1.ResourceSliceStatus, now time.Time) {
 	}
 }
 
-// Undecide removes a condition, so that another controller may decide.
-func Undecide(status *authv1beta1.ResourceSliceStatus, t authv1beta1.ResourceSliceConditionType) {
+// ClearDecision removes a condition, so that another controller may decide.
+func ClearDecision(status *authv1beta1.ResourceSliceStatus, t authv1beta1.ResourceSliceConditionType) {
 	status.Conditions = slices.DeleteFunc(status.Conditions, func(c authv1beta1.ResourceSliceCondition) bool { return c.Type == t })
 }
 
-// Condition returns the status of a condition of the ResourceSlice, or "" before a decision.
-func Condition(slice *authv1beta1.ResourceSlice, t authv1beta1.ResourceSliceConditionType) authv1beta1.ResourceSliceConditionStatus {
+// SliceCondition returns the status of a condition of the ResourceSlice, or "" before a decision.
+func SliceCondition(slice *authv1beta1.ResourceSlice, t authv1beta1.ResourceSliceConditionType) authv1beta1.ResourceSliceConditionStatus {
 	for _, c := range slice.Status.Conditions {
 		if c.Type == t {
 			return c.Status
@@ -87,18 +87,18 @@ func Condition(slice *authv1beta1.ResourceSlice, t authv1beta1.ResourceSliceCond
 	return ""
 }
 
-// Accepted reports whether the provider accepted the ResourceSlice in respect of that condition.
-func Accepted(slice *authv1beta1.ResourceSlice, t authv1beta1.ResourceSliceConditionType) bool {
-	return Condition(slice, t) == authv1beta1.ResourceSliceConditionAccepted
+// IsAccepted reports whether the provider accepted the ResourceSlice in respect of that condition.
+func IsAccepted(slice *authv1beta1.ResourceSlice, t authv1beta1.ResourceSliceConditionType) bool {
+	return SliceCondition(slice, t) == authv1beta1.ResourceSliceConditionAccepted
 }
 
-// Denied reports whether the provider denied the ResourceSlice in respect of that condition.
-func Denied(slice *authv1beta1.ResourceSlice, t authv1beta1.ResourceSliceConditionType) bool {
-	return Condition(slice, t) == authv1beta1.ResourceSliceConditionDenied
+// IsDenied reports whether the provider denied the ResourceSlice in respect of that condition.
+func IsDenied(slice *authv1beta1.ResourceSlice, t authv1beta1.ResourceSliceConditionType) bool {
+	return SliceCondition(slice, t) == authv1beta1.ResourceSliceConditionDenied
 }
 
-// Denial returns the provider's message of the first denied condition, or "".
-func Denial(slice *authv1beta1.ResourceSlice) string {
+// DenialReason returns the provider's message of the first denied condition, or "".
+func DenialReason(slice *authv1beta1.ResourceSlice) string {
 	for _, c := range slice.Status.Conditions {
 		if c.Status == authv1beta1.ResourceSliceConditionDenied {
 			return cmp.Or(c.Message, c.Reason, string(c.Type)+" denied")

@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-package await
+package kube
 
 import (
 	"context"
@@ -31,23 +31,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// mute is a cluster whose API server takes connections and says nothing.
-type mute struct{ client.WithWatch }
+// silentClient is a cluster whose API server takes connections and says nothing.
+type silentClient struct{ client.WithWatch }
 
-func (mute) Watch(ctx context.Context, _ client.ObjectList, _ ...client.ListOption) (watch.Interface, error) {
+func (silentClient) Watch(ctx context.Context, _ client.ObjectList, _ ...client.ListOption) (watch.Interface, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
 
-// still is a cluster where nothing happens.
-type still struct{ client.WithWatch }
+// quietClient is a cluster where nothing happens.
+type quietClient struct{ client.WithWatch }
 
-func (still) Watch(context.Context, client.ObjectList, ...client.ListOption) (watch.Interface, error) {
+func (quietClient) Watch(context.Context, client.ObjectList, ...client.ListOption) (watch.Interface, error) {
 	return watch.NewFake(), nil
 }
 
 func TestTheEndOfAWaitSaysForWhatAndForHowLong(t *testing.T) {
-	one := One(&corev1.ConfigMapList{}, client.ObjectKey{Namespace: "liqo", Name: "a"})
+	one := WatchOne(&corev1.ConfigMapList{}, client.ObjectKey{Namespace: "liqo", Name: "a"})
 	loose := &unstructured.UnstructuredList{}
 	loose.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "NodeList"})
 	for name, tc := range map[string]struct {
@@ -56,21 +56,21 @@ func TestTheEndOfAWaitSaysForWhatAndForHowLong(t *testing.T) {
 		what    []Watched
 		want    string
 	}{
-		"nobody answers": {mute{}, nil, []Watched{one}, "waiting for ConfigMap liqo/a: context deadline exceeded after 30s"},
+		"nobody answers": {silentClient{}, nil, []Watched{one}, "waiting for ConfigMap liqo/a: context deadline exceeded after 30s"},
 		"several things": {
-			mute{}, nil, []Watched{one, {List: &corev1.PodList{}, Opts: []client.ListOption{client.InNamespace("liqo")}}, {List: loose}},
+			silentClient{}, nil, []Watched{one, {List: &corev1.PodList{}, Opts: []client.ListOption{client.InNamespace("liqo")}}, {List: loose}},
 			"waiting for ConfigMap liqo/a, Pods in liqo, Nodes: context deadline exceeded after 30s",
 		},
-		"nothing happens": {still{}, Pending("a is red"), []Watched{one}, "a is red: context deadline exceeded after 30s"},
+		"nothing happens": {quietClient{}, Pending("a is red"), []Watched{one}, "a is red: context deadline exceeded after 30s"},
 		"troubles": {
-			still{}, apierrors.NewServiceUnavailable("no etcd"), []Watched{one}, "waiting for ConfigMap liqo/a: no etcd: context deadline exceeded after 30s",
+			quietClient{}, apierrors.NewServiceUnavailable("no etcd"), []Watched{one}, "waiting for ConfigMap liqo/a: no etcd: context deadline exceeded after 30s",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 				defer cancel()
-				err := Until(ctx, tc.cluster, func(context.Context) error { return tc.check }, tc.what...)
+				err := WaitUntil(ctx, tc.cluster, func(context.Context) error { return tc.check }, tc.what...)
 				if err == nil || err.Error() != tc.want || !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("got %v\nwant %s", err, tc.want)
 				}
@@ -94,7 +94,7 @@ func TestACallThatIsNotAnsweredSaysForHowLong(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 				defer cancel()
-				err := Through(ctx, func() error {
+				err := RetryTransient(ctx, func() error {
 					answer := tc.answers[0]
 					tc.answers = tc.answers[1:]
 					if answer == nil {
@@ -119,13 +119,13 @@ func TestAWaitTellsWhatItIsFor(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
 		var told []string
-		ctx = Telling(ctx, func(missing string) { told = append(told, missing) })
+		ctx = WithProgress(ctx, func(missing string) { told = append(told, missing) })
 		answers := []error{apierrors.NewServiceUnavailable("no etcd"), Pending("a is red"), nil}
-		err := Until(ctx, changing{}, func(context.Context) error {
+		err := WaitUntil(ctx, changing{}, func(context.Context) error {
 			answer := answers[0]
 			answers = answers[1:]
 			return answer
-		}, One(&corev1.ConfigMapList{}, client.ObjectKey{Namespace: "liqo", Name: "a"}))
+		}, WatchOne(&corev1.ConfigMapList{}, client.ObjectKey{Namespace: "liqo", Name: "a"}))
 		if err != nil || !slices.Equal(told, []string{"a is red"}) {
 			t.Errorf("it told %q, and ended with %v", told, err)
 		}
@@ -137,16 +137,16 @@ func TestAWaitLooksOnlyWhenSomethingHappens(t *testing.T) {
 	for name, tc := range map[string]struct {
 		cluster client.WithWatch
 		checks  int
-	}{"nothing happens": {still{}, 1}, "something happens": {changing{}, 2}} {
+	}{"nothing happens": {quietClient{}, 1}, "something happens": {changing{}, 2}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
 				defer cancel()
 				checks := 0
-				err := Until(ctx, tc.cluster, func(context.Context) error {
+				err := WaitUntil(ctx, tc.cluster, func(context.Context) error {
 					checks++
 					return Pending("a is red")
-				}, One(&corev1.ConfigMapList{}, client.ObjectKey{Namespace: "liqo", Name: "a"}))
+				}, WatchOne(&corev1.ConfigMapList{}, client.ObjectKey{Namespace: "liqo", Name: "a"}))
 				if checks != tc.checks || !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("it looked %d times, not %d, and ended with %v", checks, tc.checks, err)
 				}
@@ -173,9 +173,9 @@ func (changing) Watch(ctx context.Context, _ client.ObjectList, _ ...client.List
 func TestACallInACheckIsTriedAgainWithTheCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		checks, calls := 0, 0
-		err := Until(t.Context(), still{}, func(ctx context.Context) error {
+		err := WaitUntil(t.Context(), quietClient{}, func(ctx context.Context) error {
 			checks++
-			return Through(ctx, func() error {
+			return RetryTransient(ctx, func() error {
 				if calls++; calls < 3 {
 					return apierrors.NewServiceUnavailable("no etcd")
 				}
@@ -207,7 +207,7 @@ func TestAnAnswerThatBreaksOffIsAskedForAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = Through(t.Context(), func() error {
+	err = RetryTransient(t.Context(), func() error {
 		_, err := cluster.CoreV1().ConfigMaps("liqo").Get(t.Context(), "a", metav1.GetOptions{})
 		return err
 	})
@@ -246,7 +246,7 @@ func TestAnObjectIsReadOnceAndThenFollowed(t *testing.T) {
 				var seen []string
 				obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "a"}}
 				began := time.Now()
-				err := Object(t.Context(), &tc.script, obj, func(_ context.Context, there bool) error {
+				err := WaitForObject(t.Context(), &tc.script, obj, func(_ context.Context, there bool) error {
 					is := "none"
 					if there {
 						if is = obj.Data["is"]; len(obj.Finalizers) > 0 {
@@ -319,7 +319,7 @@ func TestTheKindOfAnObjectStays(t *testing.T) {
 		script := &followed{reads: []*corev1.ConfigMap{read, nil}, events: [][]watch.Event{{{Type: watch.Modified, Object: told}}}}
 		obj := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "a"}}
 		obj.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
-		err := Object(t.Context(), script, obj, func(_ context.Context, there bool) error {
+		err := WaitForObject(t.Context(), script, obj, func(_ context.Context, there bool) error {
 			if there {
 				return Pending("it is there")
 			}

@@ -1,9 +1,10 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package await waits for conditions of objects in a cluster: each wait watches, and retries while the API server has transient
+// This file has the waits for conditions of objects in a cluster: each wait watches, and retries while the API server has transient
 // errors.
-package await
+
+package kube
 
 import (
 	"cmp"
@@ -25,8 +26,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-
-	"liqo.io/liqo/internal/kube"
 )
 
 // Watched selects the objects whose changes may end a wait.
@@ -35,14 +34,14 @@ type Watched struct {
 	Opts []client.ListOption
 }
 
-// One returns the Watched of a single object.
-func One(list client.ObjectList, key client.ObjectKey) Watched {
+// WatchOne returns the Watched of a single object.
+func WatchOne(list client.ObjectList, key client.ObjectKey) Watched {
 	return Watched{list, []client.ListOption{client.InNamespace(key.Namespace), client.MatchingFields{"metadata.name": key.Name}}}
 }
 
 // String returns a description for messages: "Connection tenant/gw-milan", "Pods in tenant".
 func (w Watched) String() string {
-	kind, o := KindOf(w.List), (&client.ListOptions{}).ApplyOptions(w.Opts)
+	kind, o := ListKind(w.List), (&client.ListOptions{}).ApplyOptions(w.Opts)
 	if o.FieldSelector != nil {
 		if name, one := o.FieldSelector.RequiresExactMatch("metadata.name"); one {
 			return kind + " " + strings.TrimPrefix(o.Namespace+"/"+name, "/")
@@ -54,8 +53,8 @@ func (w Watched) String() string {
 	return kind + "s"
 }
 
-// KindOf returns the kind of the objects of a list.
-func KindOf(list client.ObjectList) string {
+// ListKind returns the kind of the objects of a list.
+func ListKind(list client.ObjectList) string {
 	if kind := list.GetObjectKind().GroupVersionKind().Kind; kind != "" {
 		return strings.TrimSuffix(kind, "List")
 	}
@@ -90,34 +89,34 @@ func IgnoreSkipped(err error) error {
 // dryRun is a client of a dry run: waits check once.
 type dryRun interface{ SkipsWaits() }
 
-// tellKey is the context key of the progress callback.
-type tellKey struct{}
+// progressKey is the context key of the progress callback.
+type progressKey struct{}
 
-// Telling returns a context whose waits call tell with the missing condition after each check.
-func Telling(ctx context.Context, tell func(missing string)) context.Context {
-	return context.WithValue(ctx, tellKey{}, tell)
+// WithProgress returns a context whose waits call tell with the missing condition after each check.
+func WithProgress(ctx context.Context, tell func(missing string)) context.Context {
+	return context.WithValue(ctx, progressKey{}, tell)
 }
 
 // retryDelay is the time between two attempts while the API server does not answer, and before an ended watch is restarted.
 const retryDelay = time.Second
 
-// Until calls check now and after each change of the watched objects, until check returns nil. It goes on while check returns a
+// WaitUntil calls check now and after each change of the watched objects, until check returns nil. It goes on while check returns a
 // Pending or the API server does not answer; any other error ends the wait. At the end of ctx the error has the last Pending and the
 // time waited. A client of a dry run checks once: a Pending becomes a Skipped.
-func Until(ctx context.Context, c client.WithWatch, check func(context.Context) error, what ...Watched) error {
+func WaitUntil(ctx context.Context, c client.WithWatch, check func(context.Context) error, what ...Watched) error {
 	if _, skips := c.(dryRun); skips {
 		return checkOnce(ctx, check)
 	}
-	w := &waiting{what: what, since: time.Now()}
+	w := &waitState{what: what, since: time.Now()}
 	return w.until(ctx, func(within context.Context) error { return w.watch(within, c, check) })
 }
 
-// Object is Until for a single object. The object is read once into obj, and again only after its watch was lost: the events of the
+// WaitForObject is Until for a single object. The object is read once into obj, and again only after its watch was lost: the events of the
 // watch update obj. check gets whether the object exists; after a deletion obj keeps the last state.
-func Object(ctx context.Context, c client.WithWatch, obj client.Object, check func(ctx context.Context, there bool) error) error {
+func WaitForObject(ctx context.Context, c client.WithWatch, obj client.Object, check func(ctx context.Context, there bool) error) error {
 	if _, skips := c.(dryRun); skips {
 		return checkOnce(ctx, func(ctx context.Context) error {
-			there, err := read(ctx, c, obj)
+			there, err := readObject(ctx, c, obj)
 			if err != nil {
 				return err
 			}
@@ -128,7 +127,7 @@ func Object(ctx context.Context, c client.WithWatch, obj client.Object, check fu
 	if err != nil {
 		return err
 	}
-	w := &waiting{what: []Watched{One(list, client.ObjectKeyFromObject(obj))}, since: time.Now()}
+	w := &waitState{what: []Watched{WatchOne(list, client.ObjectKeyFromObject(obj))}, since: time.Now()}
 	return w.until(ctx, func(within context.Context) error { return w.follow(within, c, obj, check) })
 }
 
@@ -141,9 +140,9 @@ func checkOnce(ctx context.Context, check func(context.Context) error) error {
 	return err
 }
 
-// Ready is Object for an existing object: its deletion ends the wait.
-func Ready[T client.Object](ctx context.Context, c client.WithWatch, obj T, ready func(context.Context, T) error) error {
-	return Object(ctx, c, obj, func(ctx context.Context, there bool) error {
+// WaitForReady is Object for an existing object: its deletion ends the wait.
+func WaitForReady[T client.Object](ctx context.Context, c client.WithWatch, obj T, ready func(context.Context, T) error) error {
+	return WaitForObject(ctx, c, obj, func(ctx context.Context, there bool) error {
 		if there {
 			return ready(ctx, obj)
 		}
@@ -151,7 +150,7 @@ func Ready[T client.Object](ctx context.Context, c client.WithWatch, obj T, read
 		if err != nil {
 			return err
 		}
-		return fmt.Errorf("the %s was deleted while waiting", One(list, client.ObjectKeyFromObject(obj)))
+		return fmt.Errorf("the %s was deleted while waiting", WatchOne(list, client.ObjectKeyFromObject(obj)))
 	})
 }
 
@@ -179,9 +178,9 @@ func listFor(c client.Client, obj client.Object) (client.ObjectList, error) {
 	return list.(client.ObjectList), nil
 }
 
-func (w *waiting) until(ctx context.Context, once func(context.Context) error) error {
+func (w *waitState) until(ctx context.Context, once func(context.Context) error) error {
 	for {
-		within, cancel := context.WithCancel(context.WithValue(ctx, again{}, true))
+		within, cancel := context.WithCancel(context.WithValue(ctx, attemptKey{}, true))
 		err := once(within)
 		cancel()
 		switch {
@@ -192,7 +191,7 @@ func (w *waiting) until(ctx context.Context, once func(context.Context) error) e
 			continue
 		case ctx.Err() != nil:
 			return w.overdue(ctx)
-		case err != errWatchEnded && err != errForgotten && !kube.IsTransient(err):
+		case err != errWatchEnded && err != errForgotten && !IsTransient(err):
 			return err
 		}
 		select {
@@ -203,32 +202,32 @@ func (w *waiting) until(ctx context.Context, once func(context.Context) error) e
 	}
 }
 
-// Through retries do until the API server answers, with success or with an error of the request. At the end of ctx the error has the
+// RetryTransient retries do until the API server answers, with success or with an error of the request. At the end of ctx the error has the
 // last transient error and the time waited. Inside the check of Until it calls do once, because Until retries the whole check.
-func Through(ctx context.Context, do func() error) error {
-	if ctx.Value(again{}) != nil {
+func RetryTransient(ctx context.Context, do func() error) error {
+	if ctx.Value(attemptKey{}) != nil {
 		return do()
 	}
 	since, waits := time.Now(), false
 	var trouble error
-	policy := kube.Retry{Backoff: wait.Backoff{Duration: retryDelay}, Failed: func(err error) { trouble, waits = err, true }}
+	policy := Retry{Backoff: wait.Backoff{Duration: retryDelay}, Failed: func(err error) { trouble, waits = err, true }}
 	err := policy.Do(ctx, func(context.Context) error {
 		waits = false
 		return do()
 	})
 	switch {
 	case waits:
-		return fmt.Errorf("%w: %w", trouble, after(since, ctx.Err()))
+		return fmt.Errorf("%w: %w", trouble, timeoutError(since, ctx.Err()))
 	case err == nil, ctx.Err() == nil, !errors.Is(err, ctx.Err()):
 		return err
 	case trouble != nil, err == ctx.Err(): // the timeout is no answer
-		return fmt.Errorf("%w: %w", cmp.Or(trouble, errSilent), after(since, err))
+		return fmt.Errorf("%w: %w", cmp.Or(trouble, errSilent), timeoutError(since, err))
 	}
-	return after(since, err) // the error names the request
+	return timeoutError(since, err) // the error names the request
 }
 
-// Client returns a client whose calls are made by through, except watches, which callers restart whenever they end.
-func Client(c client.WithWatch, through func(ctx context.Context, call func() error) error) client.WithWatch {
+// WrapCalls returns a client whose calls are made by through, except watches, which callers restart whenever they end.
+func WrapCalls(c client.WithWatch, through func(ctx context.Context, call func() error) error) client.WithWatch {
 	return interceptor.NewClient(c, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 			return through(ctx, func() error { return c.Get(ctx, key, obj, opts...) })
@@ -254,16 +253,16 @@ func Client(c client.WithWatch, through func(ctx context.Context, call func() er
 	})
 }
 
-// again is the context key of checks that are retried as a whole.
-type again struct{}
+// attemptKey is the context key of checks that are retried as a whole.
+type attemptKey struct{}
 
-// after adds the time waited to an error.
-func after(since time.Time, err error) error {
+// timeoutError adds the time waited to an error.
+func timeoutError(since time.Time, err error) error {
 	return fmt.Errorf("%w after %s", err, time.Since(since).Round(100*time.Millisecond))
 }
 
-// waiting is the state of one wait.
-type waiting struct {
+// waitState is the state of one wait.
+type waitState struct {
 	what  []Watched
 	since time.Time
 	// forgotten reports that the API server no longer has the changes since the object was read (resource version expired).
@@ -273,8 +272,8 @@ type waiting struct {
 }
 
 // overdue returns the timeout error of a wait: the missing condition or the transient error, and the time waited.
-func (w *waiting) overdue(ctx context.Context) error {
-	why := after(w.since, ctx.Err())
+func (w *waitState) overdue(ctx context.Context) error {
+	why := timeoutError(w.since, ctx.Err())
 	if w.silent != nil {
 		why = fmt.Errorf("%w: %w", w.silent, why)
 	}
@@ -285,7 +284,7 @@ func (w *waiting) overdue(ctx context.Context) error {
 }
 
 // named returns the watched objects for messages.
-func (w *waiting) named() string {
+func (w *waitState) named() string {
 	var all []string
 	for _, one := range w.what {
 		all = append(all, one.String())
@@ -294,7 +293,7 @@ func (w *waiting) named() string {
 }
 
 // watch runs the wait on lists. It returns nil once check does.
-func (w *waiting) watch(ctx context.Context, c client.WithWatch, check func(context.Context) error) error {
+func (w *waitState) watch(ctx context.Context, c client.WithWatch, check func(context.Context) error) error {
 	// The watches start before the check, so that no change after the check is missed.
 	changed, ended := make(chan struct{}, 1), make(chan struct{}, len(w.what))
 	for _, one := range w.what {
@@ -303,7 +302,7 @@ func (w *waiting) watch(ctx context.Context, c client.WithWatch, check func(cont
 			return w.heard(ctx, fmt.Errorf("watching: %w", err))
 		}
 		defer events.Stop()
-		go forward(events, changed, ended)
+		go forwardEvents(events, changed, ended)
 	}
 	for {
 		err := w.heard(ctx, check(ctx))
@@ -322,7 +321,7 @@ func (w *waiting) watch(ctx context.Context, c client.WithWatch, check func(cont
 
 // follow reads an object and watches from its resource version. If the API server no longer has that version, the watch starts first:
 // its initial events give the current state, possibly older than the read.
-func (w *waiting) follow(ctx context.Context, c client.WithWatch, obj client.Object, check func(context.Context, bool) error) error {
+func (w *waitState) follow(ctx context.Context, c client.WithWatch, obj client.Object, check func(context.Context, bool) error) error {
 	var events watch.Interface
 	begin := func(from string) (err error) {
 		options := append(slices.Clone(w.what[0].Opts), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: from}})
@@ -337,7 +336,7 @@ func (w *waiting) follow(ctx context.Context, c client.WithWatch, obj client.Obj
 		}
 		defer events.Stop()
 	}
-	there, err := read(ctx, c, obj)
+	there, err := readObject(ctx, c, obj)
 	if err != nil {
 		return w.heard(ctx, err)
 	}
@@ -356,26 +355,26 @@ func (w *waiting) follow(ctx context.Context, c client.WithWatch, obj client.Obj
 			}
 			defer events.Stop()
 		}
-		if there, err = next(ctx, events, obj, from); err != nil {
+		if there, err = nextEvent(ctx, events, obj, from); err != nil {
 			return err
 		}
 	}
 }
 
-// read reads an object anew into a fresh copy, because fields that the answer lacks would keep their old values in obj. It reports
+// readObject reads an object anew into a fresh copy, because fields that the answer lacks would keep their old values in obj. It reports
 // whether the object exists.
-func read(ctx context.Context, c client.Client, obj client.Object) (there bool, err error) {
+func readObject(ctx context.Context, c client.Client, obj client.Object) (there bool, err error) {
 	now := reflect.New(reflect.TypeOf(obj).Elem()).Interface().(client.Object)
 	now.GetObjectKind().SetGroupVersionKind(obj.GetObjectKind().GroupVersionKind())
 	if err := c.Get(ctx, client.ObjectKeyFromObject(obj), now); err != nil {
 		return false, client.IgnoreNotFound(err)
 	}
-	become(obj, now)
+	copyInto(obj, now)
 	return true, nil
 }
 
-// next waits for an event newer than a version, copies the object of the event into obj, and reports whether the object exists.
-func next(ctx context.Context, events watch.Interface, obj client.Object, than string) (there bool, err error) {
+// nextEvent waits for an event newer than a version, copies the object of the event into obj, and reports whether the object exists.
+func nextEvent(ctx context.Context, events watch.Interface, obj client.Object, than string) (there bool, err error) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -386,10 +385,10 @@ func next(ctx context.Context, events watch.Interface, obj client.Object, than s
 				return false, errForgotten
 			case !goes, e.Type == watch.Error: // a new watch shows whether the error is permanent
 				return false, errWatchEnded
-			case e.Type == watch.Bookmark, !isNews(e, than):
+			case e.Type == watch.Bookmark, !isChange(e, than):
 				continue
 			}
-			become(obj, e.Object)
+			copyInto(obj, e.Object)
 			return e.Type != watch.Deleted, nil
 		}
 	}
@@ -401,8 +400,8 @@ func isForgotten(status runtime.Object) bool {
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
 }
 
-// isNews reports whether an event is newer than a version, "" for none.
-func isNews(e watch.Event, version string) bool {
+// isChange reports whether an event is newer than a version, "" for none.
+func isChange(e watch.Event, version string) bool {
 	if version == "" {
 		return true
 	}
@@ -410,19 +409,19 @@ func isNews(e watch.Event, version string) bool {
 	return err != nil || order > 0 || order == 0 && e.Type == watch.Deleted
 }
 
-// become copies an object into another one of the same type. Objects of a watch have no kind unless they are unstructured, so obj
+// copyInto copies an object into another one of the same type. Objects of a watch have no kind unless they are unstructured, so obj
 // keeps its own.
-func become(obj client.Object, now runtime.Object) {
+func copyInto(obj client.Object, now runtime.Object) {
 	kind := obj.GetObjectKind().GroupVersionKind()
 	reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(now).Elem())
 	obj.GetObjectKind().SetGroupVersionKind(kind)
 }
 
 // heard records whether the API server answered, for the timeout error. An error caused by the end of ctx is ignored.
-func (w *waiting) heard(ctx context.Context, err error) error {
+func (w *waitState) heard(ctx context.Context, err error) error {
 	if pending, waits := errors.AsType[Pending](err); waits {
 		w.missing, w.silent = err, nil
-		if tell, listens := ctx.Value(tellKey{}).(func(string)); listens {
+		if tell, listens := ctx.Value(progressKey{}).(func(string)); listens {
 			tell(string(pending))
 		}
 	} else if ctx.Err() == nil {
@@ -437,8 +436,8 @@ var (
 	errSilent     = errors.New("the API server does not answer")
 )
 
-// forward signals events of a watch, and its end. Events that arrive before the next check are coalesced.
-func forward(events watch.Interface, changed, ended chan<- struct{}) {
+// forwardEvents signals events of a watch, and its end. Events that arrive before the next check are coalesced.
+func forwardEvents(events watch.Interface, changed, ended chan<- struct{}) {
 	for e := range events.ResultChan() {
 		// A new watch and its check show whether the error is permanent.
 		if e.Type == watch.Error {

@@ -1,9 +1,10 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package want derives objects from a ResourceSlice: in the provider a grant and a Quota, in the consumer an Identity
+// This file derives objects from a ResourceSlice: in the provider a grant and a Quota, in the consumer an Identity
 // and a VirtualNode.
-package want
+
+package policy
 
 import (
 	"maps"
@@ -19,8 +20,8 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// Defaults are the resources that the provider grants with the default class.
-type Defaults struct {
+// SliceDefaults are the resources that the provider grants with the default class.
+type SliceDefaults struct {
 	// Resources are granted when the ResourceSlice does not request them.
 	Resources           corev1.ResourceList
 	StorageClasses      []liqov1beta1.StorageType
@@ -29,9 +30,9 @@ type Defaults struct {
 	NodeLabels          map[string]string
 }
 
-// Grant writes the grant of the default class to status: all requested resources, and the defaults for the rest. A
+// GrantResources writes the grant of the default class to status: all requested resources, and the defaults for the rest. A
 // resource no longer requested is revoked.
-func Grant(spec *authv1beta1.ResourceSliceSpec, d Defaults, status *authv1beta1.ResourceSliceStatus) {
+func GrantResources(spec *authv1beta1.ResourceSliceSpec, d SliceDefaults, status *authv1beta1.ResourceSliceStatus) {
 	status.Resources = d.Resources.DeepCopy()
 	if status.Resources == nil {
 		status.Resources = corev1.ResourceList{}
@@ -43,20 +44,20 @@ func Grant(spec *authv1beta1.ResourceSliceSpec, d Defaults, status *authv1beta1.
 	status.NodeLabels = maps.Clone(d.NodeLabels)
 }
 
-// Revoke removes from status all fields that Grant sets.
-func Revoke(status *authv1beta1.ResourceSliceStatus) {
+// RevokeResources removes from status all fields that Grant sets.
+func RevokeResources(status *authv1beta1.ResourceSliceStatus) {
 	status.Resources, status.NodeLabels = nil, nil
 	status.StorageClasses, status.IngressClasses, status.LoadBalancerClasses = nil, nil, nil
 }
 
-// DefaultClass reports whether the provider's own controller decides about ResourceSlices of the class.
-func DefaultClass(class authv1beta1.ResourceSliceClass) bool {
+// IsDefaultClass reports whether the provider's own controller decides about ResourceSlices of the class.
+func IsDefaultClass(class authv1beta1.ResourceSliceClass) bool {
 	return class == authv1beta1.ResourceSliceClassUnknown || class == authv1beta1.ResourceSliceClassDefault
 }
 
-// Quota returns the limit on pods of the holder of the certificate in the provider. The user is its common
+// NewQuota returns the limit on pods of the holder of the certificate in the provider. The user is its common
 // name.
-func Quota(slice *authv1beta1.ResourceSlice, user string, enforcement offv1beta1.LimitsEnforcement, cordoned bool) *offv1beta1.Quota {
+func NewQuota(slice *authv1beta1.ResourceSlice, user string, enforcement offv1beta1.LimitsEnforcement, cordoned bool) *offv1beta1.Quota {
 	quota := &offv1beta1.Quota{
 		ObjectMeta: metav1.ObjectMeta{Namespace: slice.Namespace, Name: user},
 		Spec: offv1beta1.QuotaSpec{
@@ -79,14 +80,14 @@ func Quota(slice *authv1beta1.ResourceSlice, user string, enforcement offv1beta1
 	return quota
 }
 
-// Cordoned tells whether an administrator of the provider cordoned the slice.
-func Cordoned(slice *authv1beta1.ResourceSlice) bool {
+// IsCordoned tells whether an administrator of the provider cordoned the slice.
+func IsCordoned(slice *authv1beta1.ResourceSlice) bool {
 	value, ok := slice.Annotations[names.Cordon]
 	return ok && value != "0" && !strings.EqualFold(value, "false")
 }
 
-// Identity is the credential of a slice, in the consumer.
-func Identity(slice *authv1beta1.ResourceSlice, provider liqov1beta1.ClusterID) *authv1beta1.Identity {
+// NewIdentity is the credential of a slice, in the consumer.
+func NewIdentity(slice *authv1beta1.ResourceSlice, provider liqov1beta1.ClusterID) *authv1beta1.Identity {
 	return &authv1beta1.Identity{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: slice.Namespace,
@@ -107,9 +108,9 @@ func AsksForVirtualNode(slice *authv1beta1.ResourceSlice) bool {
 	return value != "" && !strings.EqualFold(value, "false")
 }
 
-// VirtualNode returns the node that represents the ResourceSlice in the consumer. The labels are the accepted
+// NewVirtualNode returns the node that represents the ResourceSlice in the consumer. The labels are the accepted
 // labels of the provider; they never override the labels that identify the provider.
-func VirtualNode(slice *authv1beta1.ResourceSlice, provider liqov1beta1.ClusterID, secret string, nodeLabels map[string]string) *offv1beta1.VirtualNode {
+func NewVirtualNode(slice *authv1beta1.ResourceSlice, provider liqov1beta1.ClusterID, secret string, nodeLabels map[string]string) *offv1beta1.VirtualNode {
 	status := &slice.Status
 	vn := &offv1beta1.VirtualNode{
 		ObjectMeta: metav1.ObjectMeta{Namespace: slice.Namespace, Name: slice.Name, Labels: sliceLabels(slice, provider)},

@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-package want
+package policy
 
 import (
 	"fmt"
@@ -23,7 +23,7 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-func list(pairs ...string) corev1.ResourceList {
+func amounts(pairs ...string) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for i := 0; i < len(pairs); i += 2 {
 		out[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
@@ -43,25 +43,25 @@ func golden(t *testing.T, obj any, want string) {
 }
 
 func TestGrant(t *testing.T) {
-	defaults := Defaults{Resources: list("cpu", "4", "pods", "110"), NodeLabels: map[string]string{"liqo.io/provider": "kubeadm"}}
+	defaults := SliceDefaults{Resources: amounts("cpu", "4", "pods", "110"), NodeLabels: map[string]string{"liqo.io/provider": "kubeadm"}}
 	for name, test := range map[string]struct {
 		asked, had, want corev1.ResourceList
 	}{
-		"gives the defaults to who asks for nothing":    {want: list("cpu", "4", "pods", "110")},
-		"gives what is asked, also above the defaults":  {asked: list("cpu", "20", "memory", "128Gi"), want: list("cpu", "20", "memory", "128Gi", "pods", "110")},
-		"gives less than the defaults to who asks less": {asked: list("cpu", "1"), want: list("cpu", "1", "pods", "110")},
-		"takes back what is no longer asked":            {had: list("nvidia.com/gpu", "8"), want: list("cpu", "4", "pods", "110")},
+		"gives the defaults to who asks for nothing":    {want: amounts("cpu", "4", "pods", "110")},
+		"gives what is asked, also above the defaults":  {asked: amounts("cpu", "20", "memory", "128Gi"), want: amounts("cpu", "20", "memory", "128Gi", "pods", "110")},
+		"gives less than the defaults to who asks less": {asked: amounts("cpu", "1"), want: amounts("cpu", "1", "pods", "110")},
+		"takes back what is no longer asked":            {had: amounts("nvidia.com/gpu", "8"), want: amounts("cpu", "4", "pods", "110")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			status := authv1beta1.ResourceSliceStatus{Resources: test.had}
-			Grant(&authv1beta1.ResourceSliceSpec{Resources: test.asked}, defaults, &status)
+			GrantResources(&authv1beta1.ResourceSliceSpec{Resources: test.asked}, defaults, &status)
 			if diff := cmp.Diff(test.want, status.Resources); diff != "" {
 				t.Error(diff)
 			}
 			if status.NodeLabels["liqo.io/provider"] != "kubeadm" {
 				t.Error("the labels of the cluster are missing")
 			}
-			Revoke(&status)
+			RevokeResources(&status)
 			if diff := cmp.Diff(authv1beta1.ResourceSliceStatus{}, status); diff != "" {
 				t.Errorf("something stays after revoking: %s", diff)
 			}
@@ -74,8 +74,8 @@ func TestGrant(t *testing.T) {
 
 func TestQuota(t *testing.T) {
 	slice := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "test"}}
-	slice.Status.Resources = list("cpu", "20")
-	golden(t, Quota(slice, "test-0123456789ab", offv1beta1.SoftLimitsEnforcement, false), `
+	slice.Status.Resources = amounts("cpu", "20")
+	golden(t, NewQuota(slice, "test-0123456789ab", offv1beta1.SoftLimitsEnforcement, false), `
 metadata:
   name: test-0123456789ab
   namespace: tenant
@@ -85,7 +85,7 @@ spec:
     cpu: "20"
   user: test-0123456789ab
 `)
-	if q := Quota(slice, "u", "", true); q.Spec.Cordoned == nil || !*q.Spec.Cordoned {
+	if q := NewQuota(slice, "u", "", true); q.Spec.Cordoned == nil || !*q.Spec.Cordoned {
 		t.Error("not cordoned")
 	}
 }
@@ -93,11 +93,11 @@ spec:
 func TestCordoned(t *testing.T) {
 	for value, want := range map[string]bool{"true": true, "": true, "yes": true, "false": false, "False": false, "0": false} {
 		slice := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{names.Cordon: value}}}
-		if got := Cordoned(slice); got != want {
+		if got := IsCordoned(slice); got != want {
 			t.Errorf("%q: %v", value, got)
 		}
 	}
-	if Cordoned(&authv1beta1.ResourceSlice{}) {
+	if IsCordoned(&authv1beta1.ResourceSlice{}) {
 		t.Error("cordoned without the annotation")
 	}
 }
@@ -114,7 +114,7 @@ func TestAsksForVirtualNode(t *testing.T) {
 func granted() *authv1beta1.ResourceSlice {
 	slice := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "test"}}
 	slice.Status = authv1beta1.ResourceSliceStatus{
-		Resources:      list("cpu", "20", "memory", "-1Gi"),
+		Resources:      amounts("cpu", "20", "memory", "-1Gi"),
 		StorageClasses: []liqov1beta1.StorageType{{StorageClassName: "fast", Default: true}},
 		NodeSelector:   map[string]string{"disk": "ssd"},
 		AuthParams:     &authv1beta1.AuthParams{APIServer: "https://provider:6443"},
@@ -124,7 +124,7 @@ func granted() *authv1beta1.ResourceSlice {
 
 func TestVirtualNode(t *testing.T) {
 	nodeLabels := map[string]string{"topology.kubernetes.io/zone": "z", names.RemoteClusterID: "another"}
-	golden(t, VirtualNode(granted(), "provider", "kubeconfig-resourceslice-test", nodeLabels), `
+	golden(t, NewVirtualNode(granted(), "provider", "kubeconfig-resourceslice-test", nodeLabels), `
 metadata:
   labels:
     liqo.io/remote-cluster-id: provider
@@ -151,7 +151,7 @@ spec:
 }
 
 func TestIdentity(t *testing.T) {
-	golden(t, Identity(granted(), "provider"), `
+	golden(t, NewIdentity(granted(), "provider"), `
 metadata:
   labels:
     liqo.io/remote-cluster-id: provider
@@ -183,11 +183,11 @@ func TestVerdictTransitionTime(t *testing.T) {
 		t.Errorf("there are %d conditions", len(slice.Status.Conditions))
 	}
 	const authentication = authv1beta1.ResourceSliceConditionTypeAuthentication
-	if !Denied(&slice, authentication) || Accepted(&slice, authentication) {
+	if !IsDenied(&slice, authentication) || IsAccepted(&slice, authentication) {
 		t.Error("it is not denied")
 	}
-	Undecide(&slice.Status, authentication)
-	if Denied(&slice, authentication) || Condition(&slice, authentication) != "" {
+	ClearDecision(&slice.Status, authentication)
+	if IsDenied(&slice, authentication) || SliceCondition(&slice, authentication) != "" {
 		t.Error("it is still decided")
 	}
 }
@@ -216,7 +216,7 @@ func TestCapsCount(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for i, want := range test.wants {
-				if err := (Caps{Slices: test.most}).Count(&all[i], all); (err == nil) != want {
+				if err := (SliceCaps{Slices: test.most}).Count(&all[i], all); (err == nil) != want {
 					t.Errorf("slice %d: %v", i, err)
 				}
 			}
@@ -224,11 +224,11 @@ func TestCapsCount(t *testing.T) {
 	}
 }
 
-func TestCheckAmounts(t *testing.T) {
-	if err := CheckAmounts(list("cpu", "-1")); err == nil {
+func TestCheckSliceAmounts(t *testing.T) {
+	if err := CheckSliceAmounts(amounts("cpu", "-1")); err == nil {
 		t.Error("a negative amount passed")
 	}
-	if err := CheckAmounts(list("cpu", "0")); err != nil {
+	if err := CheckSliceAmounts(amounts("cpu", "0")); err != nil {
 		t.Error(err)
 	}
 }
@@ -242,7 +242,7 @@ func TestCapsOldestFirst(t *testing.T) {
 				CreationTimestamp: metav1.NewTime(time.Unix(rapid.Int64Range(0, 3).Draw(t, "second"), 0)),
 			}})
 		}
-		caps := Caps{Slices: rapid.IntRange(1, 8).Draw(t, "most")}
+		caps := SliceCaps{Slices: rapid.IntRange(1, 8).Draw(t, "most")}
 		var in, out []*authv1beta1.ResourceSlice
 		for i := range all {
 			if caps.Count(&all[i], all) == nil {
@@ -256,7 +256,7 @@ func TestCapsOldestFirst(t *testing.T) {
 		}
 		for _, a := range in {
 			for _, b := range out {
-				if Older(b, a) {
+				if IsOlder(b, a) {
 					t.Fatalf("%s is admitted before the older %s", a.Name, b.Name)
 				}
 			}
@@ -270,7 +270,7 @@ func TestGrantRequests(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		asked, defaults := corev1.ResourceList(amounts.Draw(t, "asked")), corev1.ResourceList(amounts.Draw(t, "defaults"))
 		status := authv1beta1.ResourceSliceStatus{Resources: amounts.Draw(t, "had")}
-		Grant(&authv1beta1.ResourceSliceSpec{Resources: asked}, Defaults{Resources: defaults}, &status)
+		GrantResources(&authv1beta1.ResourceSliceSpec{Resources: asked}, SliceDefaults{Resources: defaults}, &status)
 		for name, got := range status.Resources {
 			want, ok := asked[name]
 			if !ok {
@@ -289,17 +289,17 @@ func TestGrantRequests(t *testing.T) {
 }
 
 func TestCapsOfSums(t *testing.T) {
-	caps := Caps{Tenant: list("cpu", "40"), Provider: list("cpu", "60", "memory", "100Gi")}
+	caps := SliceCaps{Tenant: amounts("cpu", "40"), Provider: amounts("cpu", "60", "memory", "100Gi")}
 	for name, tc := range map[string]struct {
 		asked, tenant, provider corev1.ResourceList
 		want                    string
 	}{
-		"there is room":               {list("cpu", "20", "memory", "64Gi"), list("cpu", "20"), list("cpu", "40"), ""},
-		"too much for the tenant":     {list("cpu", "21"), list("cpu", "20"), list("cpu", "20"), "the slices of a tenant may have 40 cpu together"},
-		"too much for all":            {list("cpu", "20", "memory", "64Gi"), nil, list("cpu", "20", "memory", "64Gi"), "all slices may have 100Gi memory together"},
-		"what is not named":           {list("example.com/gpu", "1000"), nil, nil, ""},
-		"what is not asked for":       {list("memory", "1Gi"), list("cpu", "100"), list("cpu", "100"), ""},
-		"a negative amount is nobody": {list("cpu", "-1"), list("cpu", "100"), list("cpu", "100"), ""},
+		"there is room":               {amounts("cpu", "20", "memory", "64Gi"), amounts("cpu", "20"), amounts("cpu", "40"), ""},
+		"too much for the tenant":     {amounts("cpu", "21"), amounts("cpu", "20"), amounts("cpu", "20"), "the slices of a tenant may have 40 cpu together"},
+		"too much for all":            {amounts("cpu", "20", "memory", "64Gi"), nil, amounts("cpu", "20", "memory", "64Gi"), "all slices may have 100Gi memory together"},
+		"what is not named":           {amounts("example.com/gpu", "1000"), nil, nil, ""},
+		"what is not asked for":       {amounts("memory", "1Gi"), amounts("cpu", "100"), amounts("cpu", "100"), ""},
+		"a negative amount is nobody": {amounts("cpu", "-1"), amounts("cpu", "100"), amounts("cpu", "100"), ""},
 	} {
 		got := ""
 		if err := caps.CheckSums(tc.asked, tc.tenant, tc.provider); err != nil {
@@ -318,7 +318,7 @@ func TestCapsKeepGranted(t *testing.T) {
 		AuthenticationAccepted().Set(&all[i].Status, time.Unix(0, 0))
 	}
 	for i, want := range []bool{false, true, true} {
-		if err := (Caps{Slices: 2}).Count(&all[i], all); (err == nil) != want {
+		if err := (SliceCaps{Slices: 2}).Count(&all[i], all); (err == nil) != want {
 			t.Errorf("slice %d: %v", i, err)
 		}
 	}

@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-package version
+package peer
 
 import (
 	"fmt"
@@ -43,7 +43,7 @@ func TestCompatible(t *testing.T) {
 		{"we say nothing", "", "v0.1.0", NoGap},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			if got := Between(c.own, c.peer); got != c.want {
+			if got := VersionGap(c.own, c.peer); got != c.want {
 				t.Errorf("Between(%q, %q) is %q, want %q", c.own, c.peer, got, c.want)
 			}
 		})
@@ -59,7 +59,7 @@ func TestCompatibleSymmetric(t *testing.T) {
 			return fmt.Sprintf("v%d.%d.%d", n.Draw(t, "major"), n.Draw(t, "minor"), n.Draw(t, "patch"))
 		})
 		a, b := some.Draw(t, "a"), some.Draw(t, "b")
-		if here, there := Between(a, b), Between(b, a); there != opposite[here] {
+		if here, there := VersionGap(a, b), VersionGap(b, a); there != opposite[here] {
 			t.Fatalf("%s says %q of %s, which says %q of it", a, here, b, there)
 		}
 	})
@@ -79,7 +79,7 @@ func TestGapRemedy(t *testing.T) {
 func TestPeerVersionSanitized(t *testing.T) {
 	for said, want := range map[string][]string{
 		"":                                 nil,
-		Joined(Capabilities()):             Capabilities(),
+		JoinCapabilities(Capabilities()):   Capabilities(),
 		"moving-gateways,bound-nonces":     {"bound-nonces", "moving-gateways"},
 		"bound-nonces,of-tomorrow":         {"bound-nonces", "of-tomorrow"},
 		"bound-nonces,bound-nonces":        {"bound-nonces"},
@@ -87,7 +87,7 @@ func TestPeerVersionSanitized(t *testing.T) {
 		strings.Repeat("a", 64) + ",b":     {"b"},
 		strings.Repeat("x,", 9) + "y,x, y": {"x", "y"},
 	} {
-		if diff := cmp.Diff(want, SaidCapabilities(Split(said))); diff != "" {
+		if diff := cmp.Diff(want, SanitizeCapabilities(SplitCapabilities(said))); diff != "" {
 			t.Errorf("%q: %s", said, diff)
 		}
 	}
@@ -95,18 +95,18 @@ func TestPeerVersionSanitized(t *testing.T) {
 	for i := range 100 {
 		many = append(many, fmt.Sprintf("c%02d", i))
 	}
-	if got := SaidCapabilities(many); len(got) != mostCapabilities {
+	if got := SanitizeCapabilities(many); len(got) != mostCapabilities {
 		t.Errorf("%d are kept", len(got))
 	}
 	for said, want := range map[string]string{"v1.3.0": "v1.3.0", "764a8d4-dirty": "764a8d4-dirty", "v1 <b>": "", strings.Repeat("v", 64): "", "": ""} {
-		if got := SaidVersion(said); got != want {
+		if got := SanitizeVersion(said); got != want {
 			t.Errorf("%q is shown as %q", said, got)
 		}
 	}
 }
 
 func TestCapabilitiesSorted(t *testing.T) {
-	if ours := Capabilities(); !slices.IsSorted(ours) || !slices.Equal(ours, SaidCapabilities(ours)) {
+	if ours := Capabilities(); !slices.IsSorted(ours) || !slices.Equal(ours, SanitizeCapabilities(ours)) {
 		t.Errorf("%v", ours)
 	}
 }

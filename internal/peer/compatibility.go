@@ -1,8 +1,9 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package version has the capabilities of this build that matter to peers, and the rules for compatible versions of Liqo.
-package version
+// This file has the capabilities of this build that matter to peers, and the rules for compatible versions of Liqo.
+
+package peer
 
 import (
 	"fmt"
@@ -40,22 +41,22 @@ var (
 	aCapability = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
 )
 
-// SaidVersion returns the version that a peer reports, "" if invalid.
-func SaidVersion(said string) string {
+// SanitizeVersion returns the version that a peer reports, "" if invalid.
+func SanitizeVersion(said string) string {
 	if !aVersion.MatchString(said) {
 		return ""
 	}
 	return said
 }
 
-// Joined returns a list of capabilities in the form of the annotation.
-func Joined(capabilities []string) string { return strings.Join(capabilities, ",") }
+// JoinCapabilities returns a list of capabilities in the form of the annotation.
+func JoinCapabilities(capabilities []string) string { return strings.Join(capabilities, ",") }
 
-// Split is the reverse of Joined.
-func Split(said string) []string { return strings.Split(said, ",") }
+// SplitCapabilities is the reverse of Joined.
+func SplitCapabilities(said string) []string { return strings.Split(said, ",") }
 
-// SaidCapabilities returns the valid capabilities that a peer reports, without duplicates. Some may be unknown to this build.
-func SaidCapabilities(said []string) []string {
+// SanitizeCapabilities returns the valid capabilities that a peer reports, without duplicates. Some may be unknown to this build.
+func SanitizeCapabilities(said []string) []string {
 	var out []string
 	for _, name := range said {
 		if aCapability.MatchString(name) && !slices.Contains(out, name) && len(out) < mostCapabilities {
@@ -76,9 +77,9 @@ const (
 	PeerTooNew Gap = "PeerTooNew"
 )
 
-// Between returns the gap between the own version and a peer's. Versions of the same or an adjacent minor version are compatible. A
+// VersionGap returns the gap between the own version and a peer's. Versions of the same or an adjacent minor version are compatible. A
 // missing version or one of a build between releases is not compared.
-func Between(own, peer string) Gap {
+func VersionGap(own, peer string) Gap {
 	ours, err := version.ParseSemantic(own)
 	if err != nil {
 		return NoGap
@@ -88,16 +89,16 @@ func Between(own, peer string) Gap {
 		return NoGap
 	}
 	switch {
-	case far(theirs, ours):
+	case isFar(theirs, ours):
 		return PeerTooOld
-	case far(ours, theirs):
+	case isFar(ours, theirs):
 		return PeerTooNew
 	}
 	return NoGap
 }
 
-// far reports whether a version is older than another one by a major version or by more than one minor version.
-func far(older, newer *version.Version) bool {
+// isFar reports whether a version is older than another one by a major version or by more than one minor version.
+func isFar(older, newer *version.Version) bool {
 	return older.Major() < newer.Major() || older.Major() == newer.Major() && newer.Minor() > older.Minor()+1
 }
 

@@ -1,9 +1,10 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package template renders gateway templates: objects whose strings may contain actions of text/template, filled from the GatewayServer or
+// This file renders gateway templates: objects whose strings may contain actions of text/template, filled from the GatewayServer or
 // GatewayClient that references the template.
-package template
+
+package network
 
 import (
 	"errors"
@@ -22,8 +23,8 @@ import (
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 )
 
-// Gateway holds the variables of a template.
-type Gateway struct {
+// TemplateValues holds the variables of a template.
+type TemplateValues struct {
 	// Spec is a pointer to the spec of the GatewayServer or GatewayClient, with the field names of Go: .Spec.MTU, .Spec.Endpoint.Port.
 	Spec any
 	// Name and Namespace identify the GatewayServer or GatewayClient, GatewayUID is its UID.
@@ -46,7 +47,7 @@ type Gateway struct {
 // call functions that lengthen a text. This bounds the cost of a template by any author.
 //
 // An error names the field and is for the author of the template.
-func Render(t networkingv1beta1.GatewayTemplateSpec, g Gateway, spec any) (*unstructured.Unstructured, error) {
+func Render(t networkingv1beta1.GatewayTemplateSpec, g TemplateValues, spec any) (*unstructured.Unstructured, error) {
 	var body struct {
 		Metadata map[string]any `json:"metadata"`
 		Spec     map[string]any `json:"spec"`
@@ -85,7 +86,7 @@ const maxText = 1 << 20
 
 // renderer renders the strings of one template.
 type renderer struct {
-	gateway Gateway
+	gateway TemplateValues
 	written int // bytes so far
 }
 
