@@ -34,7 +34,7 @@ func main() {
 	}
 }
 
-type options struct {
+type imageOptions struct {
 	name, version, output string
 	platforms             []string
 }
@@ -72,8 +72,8 @@ func buildImage(ctx context.Context, args []string) error {
 	return nil
 }
 
-func parseFlags(args []string) (*options, error) {
-	o := &options{}
+func parseFlags(args []string) (*imageOptions, error) {
+	o := &imageOptions{}
 	flags := flag.NewFlagSet("image", flag.ExitOnError)
 	platforms := flags.String("platform", "linux/"+runtime.GOARCH, "platforms, such as linux/amd64,linux/arm64")
 	flags.StringVar(&o.version, "version", "dev", "version of the program and tag of the image")

@@ -27,15 +27,15 @@ type CacheBudget struct {
 	Full func(reason, message string)
 
 	mu     sync.Mutex
-	cached usage
-	own    usage // of this cluster
+	cached cacheUsage
+	own    cacheUsage // of this cluster
 }
 
-// usage is the size of objects, and their number.
-type usage struct{ bytes, objects int64 }
+// cacheUsage is the size of objects, and their number.
+type cacheUsage struct{ bytes, objects int64 }
 
 // exchangeBytes returns the usage after an object of the size old, 0 for none, was replaced by one of the size now.
-func (u usage) exchangeBytes(old, now int64) usage {
+func (u cacheUsage) exchangeBytes(old, now int64) cacheUsage {
 	u.bytes += now - old
 	if old > 0 {
 		u.objects--
@@ -68,7 +68,7 @@ func (r *CacheBudget) exchangeBytes(old, now int64) error {
 	return nil
 }
 
-func (r *CacheBudget) isExceeded(by usage) bool {
+func (r *CacheBudget) isExceeded(by cacheUsage) bool {
 	return by.bytes > r.Bytes+r.own.bytes || by.objects > r.Objects+r.own.objects
 }
 
@@ -83,7 +83,7 @@ func (r *CacheBudget) extendBytes(old, now int64) {
 }
 
 // checkList returns an error for a list of that usage.
-func (r *CacheBudget) checkList(list usage) error {
+func (r *CacheBudget) checkList(list cacheUsage) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.isExceeded(list) {
@@ -182,7 +182,7 @@ func pagedList(ctx context.Context, list toolscache.ListWithContextFunc, o metav
 			first = page
 		}
 		all = append(all, items...)
-		if err := budget.checkList(usage{bytes, int64(len(all))}); err != nil {
+		if err := budget.checkList(cacheUsage{bytes, int64(len(all))}); err != nil {
 			return nil, err
 		}
 		more, err := meta.ListAccessor(page)

@@ -59,8 +59,8 @@ func TestRetry(t *testing.T) {
 		"other policy":      {Retry{Backoff: growing, Transient: apierrors.IsNotFound}, []error{missing, busy}, busy, 2, time.Second},
 		"attempts":          {Retry{Backoff: growing, Attempts: 3}, []error{busy, busy, busy}, busy, 3, 3 * time.Second},
 		"steady":            {Retry{Backoff: wait.Backoff{Duration: time.Second}}, []error{busy, busy, busy, busy, nil}, nil, 5, 4 * time.Second},
-		"timeout":           {Retry{Backoff: growing, Timeout: 5 * time.Second}, []error{hangs, nil}, nil, 2, 6 * time.Second},
-		"end in an attempt": {Retry{Backoff: growing}, []error{busy, hangs}, context.DeadlineExceeded, 2, time.Minute},
+		"timeout":           {Retry{Backoff: growing, Timeout: 5 * time.Second}, []error{errHangs, nil}, nil, 2, 6 * time.Second},
+		"end in an attempt": {Retry{Backoff: growing}, []error{busy, errHangs}, context.DeadlineExceeded, 2, time.Minute},
 		"end in a delay":    {Retry{Backoff: wait.Backoff{Duration: time.Hour}}, []error{busy}, busy, 1, time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -71,7 +71,7 @@ func TestRetry(t *testing.T) {
 				tc.policy.Failed = func(error) { failed++ }
 				err := tc.policy.Do(ctx, func(ctx context.Context) error {
 					attempts++
-					if err := tc.answers[attempts-1]; err != hangs {
+					if err := tc.answers[attempts-1]; err != errHangs {
 						return err
 					}
 					<-ctx.Done()
@@ -88,8 +88,8 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// hangs stands for no answer.
-var hangs = errors.New("no answer")
+// errHangs stands for no answer.
+var errHangs = errors.New("no answer")
 
 // A watch outlasts an API server that is away, and nothing else does.
 func TestRetryingTransport(t *testing.T) {

@@ -432,7 +432,7 @@ func (s *configurations) ensureNetwork(ctx context.Context, cfg *networkingv1bet
 	case client.IgnoreNotFound(err) != nil:
 		return "", fmt.Errorf("reading the Network %s: %w", want.Name, err)
 	case err == nil && !metav1.IsControlledBy(n, cfg):
-		return "", kube.Invalid(ReasonNameTaken, fmt.Errorf("Network %s already exists and was not created for this Configuration: delete it, or rename the Configuration", want.Name))
+		return "", kube.Invalid(ReasonNameTaken, fmt.Errorf("the Network %s already exists and was not created for this Configuration: delete it, or rename the Configuration", want.Name))
 	}
 	if _, err := kube.Ensure(ctx, s.client, want, kube.OwnedBy(cfg, s.client.Scheme())); err != nil {
 		return "", err

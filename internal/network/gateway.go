@@ -68,7 +68,7 @@ func SetupGateways(mgr ctrl.Manager, o GatewayOptions) error {
 	}
 	children = kube.LimitWrites(children, live)
 	shared := rendering{client: mgr.GetClient(), live: live, templates: templates, liqoNamespace: o.LiqoNamespace, allowed: o.TemplateNamespaces}
-	keys := &keyring{live: live, bindings: children, liqoNamespace: o.LiqoNamespace}
+	keys := &gatewayKeys{live: live, bindings: children, liqoNamespace: o.LiqoNamespace}
 	return errors.Join(
 		setupGateways[*networkingv1beta1.GatewayServer](mgr, shared, templates, o.ServerResources),
 		setupGateways[*networkingv1beta1.GatewayClient](mgr, shared, templates, o.ClientResources),

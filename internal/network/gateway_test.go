@@ -641,7 +641,7 @@ func TestGatewayOrphans(t *testing.T) {
 					return w.Get(ctx, key, obj, opts...)
 				},
 			})
-			w := &wireguards[*networkingv1beta1.WgGatewayServer]{all: cached, keys: &keyring{live: s.c.Client}}
+			w := &wireguards[*networkingv1beta1.WgGatewayServer]{all: cached, keys: &gatewayKeys{live: s.c.Client}}
 			if got, err := w.isLeft(t.Context(), wireguardOf(seen)); err != nil || got != tc.want {
 				t.Errorf("it is left: %t, %v; want %t", got, err, tc.want)
 			}
@@ -659,7 +659,7 @@ func TestGatewayDeletionPendingPods(t *testing.T) {
 		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "gateway", Image: "gateway"}}}},
 	}
 	s.create(made)
-	w := &wireguards[*networkingv1beta1.WgGatewayServer]{client: s.c.Client, all: s.c.Client, keys: &keyring{live: s.c.Client, bindings: s.c.Client, liqoNamespace: s.liqo}}
+	w := &wireguards[*networkingv1beta1.WgGatewayServer]{client: s.c.Client, all: s.c.Client, keys: &gatewayKeys{live: s.c.Client, bindings: s.c.Client, liqoNamespace: s.liqo}}
 	deployment := &appsv1.Deployment{ObjectMeta: s.meta("gw-rome")}
 	s.eventually(func() error { return errors.Join(w.ensureWorkload(t.Context(), wireguardOf(made)), s.get(deployment)) })
 	// Garbage collection may have been here already.
@@ -680,7 +680,7 @@ func TestGatewayRestartConnection(t *testing.T) {
 	made := &networkingv1beta1.WgGatewayServer{ObjectMeta: s.meta("rome")}
 	conn := &networkingv1beta1.Connection{ObjectMeta: s.meta("gw-rome"), Spec: networkingv1beta1.ConnectionSpec{Type: networkingv1beta1.ConnectionTypeServer}}
 	s.create(conn)
-	w := &wireguards[*networkingv1beta1.WgGatewayServer]{client: s.c.Client, all: s.c.Client, keys: &keyring{live: kube.LimitWrites(s.c.Client, s.c.Client)}}
+	w := &wireguards[*networkingv1beta1.WgGatewayServer]{client: s.c.Client, all: s.c.Client, keys: &gatewayKeys{live: kube.LimitWrites(s.c.Client, s.c.Client)}}
 	for round := range 10 {
 		testkit.UpdateStatus(t, s.c.Client, conn, func(c *networkingv1beta1.Connection) { c.Status.Value = networkingv1beta1.Connected })
 		if err := w.markDisconnected(t.Context(), wireguardOf(made)); err != nil {
@@ -940,7 +940,7 @@ func TestGatewayStaleEndpoint(t *testing.T) {
 			return w.Get(ctx, key, obj, opts...)
 		},
 	})
-	w := &wireguards[*networkingv1beta1.WgGatewayServer]{client: cached, all: s.c.Client, keys: &keyring{live: s.c.Client}}
+	w := &wireguards[*networkingv1beta1.WgGatewayServer]{client: cached, all: s.c.Client, keys: &gatewayKeys{live: s.c.Client}}
 	for _, port := range []int32{30081, 30082} {
 		made.Spec.Service.Spec.Ports[0].NodePort = port
 		if err := w.reportEndpoint(t.Context(), wireguardOf(made)); err != nil {

@@ -20,9 +20,9 @@ import (
 	"liqo.io/liqo/internal/pki"
 )
 
-// keyring provides each gateway with its key Secret. Secrets are read individually and not watched: the permission is granted
+// gatewayKeys provides each gateway with its key Secret. Secrets are read individually and not watched: the permission is granted
 // with the gateway and for its namespace alone, and they hardly ever change.
-type keyring struct {
+type gatewayKeys struct {
 	live client.Client
 	// bindings reads and writes RoleBindings of gateways.
 	bindings      client.Client
@@ -39,7 +39,7 @@ const (
 
 // keysOf returns the Secret with the keys of a gateway, and the public key. The Secret named by the user takes precedence, then the only one labelled
 // for the peer, then a generated one.
-func (k *keyring) keysOf(ctx context.Context, w *wireguard) (secret *corev1.Secret, public [32]byte, err error) {
+func (k *gatewayKeys) keysOf(ctx context.Context, w *wireguard) (secret *corev1.Secret, public [32]byte, err error) {
 	if err := k.allowReading(ctx, w); err != nil {
 		return nil, public, err
 	}
@@ -68,7 +68,7 @@ func delayedError(err error) error {
 }
 
 // allowReading grants access to Secrets in the namespace, for the lifetime of the gateway.
-func (k *keyring) allowReading(ctx context.Context, w *wireguard) error {
+func (k *gatewayKeys) allowReading(ctx context.Context, w *wireguard) error {
 	binding := &rbacv1.RoleBinding{
 		ObjectMeta: w.objectMeta(names.GatewayKeys(w.gateway)),
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: names.RoleTenantSecrets},
@@ -77,7 +77,7 @@ func (k *keyring) allowReading(ctx context.Context, w *wireguard) error {
 	return ensureObject(ctx, k.bindings, k.live, w.Object, binding)
 }
 
-func (k *keyring) findSecret(ctx context.Context, w *wireguard) (*corev1.Secret, error) {
+func (k *gatewayKeys) findSecret(ctx context.Context, w *wireguard) (*corev1.Secret, error) {
 	if name := w.secretName; name != "" {
 		secret, err := k.getSecret(ctx, w, name)
 		if err == nil && secret == nil {
@@ -101,7 +101,7 @@ func (k *keyring) findSecret(ctx context.Context, w *wireguard) (*corev1.Secret,
 }
 
 // getSecret returns a Secret that is not in deletion, or nil.
-func (k *keyring) getSecret(ctx context.Context, w *wireguard, name string) (*corev1.Secret, error) {
+func (k *gatewayKeys) getSecret(ctx context.Context, w *wireguard, name string) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
 	if err := k.live.Get(ctx, client.ObjectKey{Namespace: w.GetNamespace(), Name: name}, secret); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -122,7 +122,7 @@ func (w *wireguard) keyOwner() pki.Gateway {
 }
 
 // createSecret generates a key pair. An existing Secret of that name without the labels counts as the user's.
-func (k *keyring) createSecret(ctx context.Context, w *wireguard) (*corev1.Secret, error) {
+func (k *gatewayKeys) createSecret(ctx context.Context, w *wireguard) (*corev1.Secret, error) {
 	name := names.Gateway(w.gateway)
 	if secret, err := k.getSecret(ctx, w, name); err != nil {
 		return nil, err
@@ -145,7 +145,7 @@ func (k *keyring) createSecret(ctx context.Context, w *wireguard) (*corev1.Secre
 
 // checkOwner returns why the keys of another gateway cannot be used: they are deleted with that gateway, and a peer may
 // know them.
-func (k *keyring) checkOwner(ctx context.Context, w *wireguard, secret *corev1.Secret) error {
+func (k *gatewayKeys) checkOwner(ctx context.Context, w *wireguard, secret *corev1.Secret) error {
 	if of := pki.MadeFor(secret); of == (pki.Gateway{}) || of == w.keyOwner() {
 		return nil
 	}
@@ -162,7 +162,7 @@ func (k *keyring) checkOwner(ctx context.Context, w *wireguard, secret *corev1.S
 
 // completeSecret validates the keys, and adds missing parts of a user's Secret: the labels, and the public
 // key.
-func (k *keyring) completeSecret(ctx context.Context, w *wireguard, secret *corev1.Secret) (public [32]byte, err error) {
+func (k *gatewayKeys) completeSecret(ctx context.Context, w *wireguard, secret *corev1.Secret) (public [32]byte, err error) {
 	public, err = pki.CheckTunnelSecret(w.peer, secret)
 	if err != nil {
 		return public, kube.Invalid(reasonInvalidKeys, err)

@@ -40,7 +40,7 @@ type wireguards[T client.Object] struct {
 	client client.Client
 	// all reads the objects of this kind, the gateways that own them, and nodes.
 	all  client.Reader
-	keys *keyring
+	keys *gatewayKeys
 }
 
 func setupWireguards[T client.Object](mgr ctrl.Manager, name string, made cache.Cache, w *wireguards[T]) error {

@@ -104,7 +104,7 @@ func (f *foreignClusters) peerOf(ctx context.Context, obj client.Object) []recon
 	return out
 }
 
-// ofNamespace looks up whose tenant namespace a namespace is, "" for nobody's.
+// ofNamespace looks up whose tenant namespace a namespace is, "" for the namespace of no peer.
 func (f *foreignClusters) ofNamespace(ctx context.Context) func(string) liqov1beta1.ClusterID {
 	return func(name string) liqov1beta1.ClusterID {
 		var namespace corev1.Namespace

@@ -101,5 +101,5 @@ func (s *shadowPods) reserveQuota(ctx context.Context, sp *offv1beta1.ShadowPod,
 		reason = offv1beta1.ReasonOverQuota
 	}
 	// The quota cache wakes the ShadowPod, except where the client cache had the Quota before its namespace: hence the delay.
-	return &refusal{reason: reason, why: err, next: kube.Wait(holdLimit, err.Error())}
+	return &podRejection{reason: reason, why: err, next: kube.Wait(holdLimit, err.Error())}
 }

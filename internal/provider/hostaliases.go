@@ -48,7 +48,7 @@ func (s *shadowPods) translateHostAliases(ctx context.Context, sp *offv1beta1.Sh
 	case missing == nil:
 		replaceAliases(spec.HostAliases, ours, networks)
 	case hasToken(sp):
-		return &refusal{reason: offv1beta1.ReasonNetworkNotReady, why: missing, next: kube.Wait(namespaceDelay, missing.Error())}
+		return &podRejection{reason: offv1beta1.ReasonNetworkNotReady, why: missing, next: kube.Wait(namespaceDelay, missing.Error())}
 	case apiServer != nil:
 		spec.HostAliases = slices.DeleteFunc(spec.HostAliases, ours)
 	}

@@ -114,7 +114,7 @@ func TestRefusalStableMessage(t *testing.T) {
 			sp, s := asked("twin", "web", "grey", "user", "1"), &shadowPods{}
 			refuse := func(text string) string {
 				why := fmt.Errorf("creating the pod: %s", text)
-				report := s.Report(sp, &refusal{reason: offv1beta1.ReasonRefused, why: why, next: why, room: true})
+				report := s.Report(sp, &podRejection{reason: offv1beta1.ReasonRefused, why: why, next: why, room: true})
 				if len(report) != 1 || report[0].Message != sp.Status.Conditions[0].Message {
 					t.Fatalf("told is %v, written is %v", report, sp.Status.Conditions)
 				}

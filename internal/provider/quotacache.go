@@ -32,13 +32,13 @@ type quotaCache struct {
 
 	mu           sync.Mutex
 	reservations map[types.NamespacedName]*reservation
-	usages       map[account]*usage
+	usages       map[account]*quotaUsage
 	turns        int
 }
 
 // reservation is the quota that one name counts with. At most one pod of a name exists at a time.
 type reservation struct {
-	usage *usage
+	usage *quotaUsage
 	// need is the maximum of shown and reserved.
 	need corev1.ResourceList
 	// pod, version and shown are the UID, the resourceVersion and the requests of the pod that the watch shows.
@@ -76,7 +76,7 @@ const holdLimit = 2 * time.Minute
 const sweepTime = 10 * time.Second
 
 func newQuotaCache(enforce bool, wake func(types.NamespacedName)) *quotaCache {
-	return &quotaCache{enforce: enforce, wake: wake, now: time.Now, reservations: map[types.NamespacedName]*reservation{}, usages: map[account]*usage{}}
+	return &quotaCache{enforce: enforce, wake: wake, now: time.Now, reservations: map[types.NamespacedName]*reservation{}, usages: map[account]*quotaUsage{}}
 }
 
 // isUncertain reports whether the watch has not shown the outcome of a request yet, apart from a request under way.
@@ -295,7 +295,7 @@ func (c *quotaCache) ReleaseExpired() {
 }
 
 // rankPending ranks the pending queue again after a change of the Quota: other pods may fit than before.
-func (c *quotaCache) rankPending(u *usage) {
+func (c *quotaCache) rankPending(u *quotaUsage) {
 	for key, w := range u.pending.of {
 		u.pending.movePod(w, u.rankOf(w, c.reservations[key]))
 	}
@@ -303,7 +303,7 @@ func (c *quotaCache) rankPending(u *usage) {
 }
 
 // servePending offers the free capacity to the pending queue.
-func (c *quotaCache) servePending(u *usage) {
+func (c *quotaCache) servePending(u *quotaUsage) {
 	u.pending.servePods(func(w *pendingPod) bool {
 		if c.checkQuota(u, w, c.reservations[w.key]) != nil {
 			return false
@@ -315,7 +315,7 @@ func (c *quotaCache) servePending(u *usage) {
 	})
 }
 
-func (c *quotaCache) reserve(u *usage, w *pendingPod, of claim) {
+func (c *quotaCache) reserve(u *quotaUsage, w *pendingPod, of claim) {
 	e := c.reservations[w.key]
 	if e == nil {
 		e = c.addReservation(u, w.key)
@@ -369,14 +369,14 @@ func (e *reservation) count(key types.NamespacedName) (changed bool) {
 	return true
 }
 
-func (c *quotaCache) addReservation(u *usage, key types.NamespacedName) *reservation {
+func (c *quotaCache) addReservation(u *quotaUsage, key types.NamespacedName) *reservation {
 	e := &reservation{usage: u}
 	c.reservations[key] = e
 	u.reservations++
 	return e
 }
 
-func (c *quotaCache) usageOf(a account) *usage {
+func (c *quotaCache) usageOf(a account) *quotaUsage {
 	u := c.usages[a]
 	if u == nil {
 		u = newUsage(a)
@@ -385,14 +385,14 @@ func (c *quotaCache) usageOf(a account) *usage {
 	return u
 }
 
-func (c *quotaCache) dropUnused(u *usage) {
+func (c *quotaCache) dropUnused(u *quotaUsage) {
 	if u.reservations == 0 && len(u.pending.of) == 0 {
 		delete(c.usages, u.account)
 	}
 }
 
 // checkQuota returns why w gets no quota beyond its reservation own, nil if w fits.
-func (c *quotaCache) checkQuota(u *usage, w *pendingPod, own *reservation) error {
+func (c *quotaCache) checkQuota(u *quotaUsage, w *pendingPod, own *reservation) error {
 	if !c.enforce {
 		return nil
 	}

@@ -20,9 +20,9 @@ import (
 	"liqo.io/liqo/internal/kube"
 )
 
-// refusal is the reason why a provider does not create a pod. The status of the ShadowPod carries it to the consumer: peers can
+// podRejection is the reason why a provider does not create a pod. The status of the ShadowPod carries it to the consumer: peers can
 // read ShadowPods, but not the provider's events.
-type refusal struct {
+type podRejection struct {
 	reason string // of the condition ShadowPodAccepted
 	why    error
 	// next is the error that decides when the queue retries.
@@ -31,11 +31,11 @@ type refusal struct {
 	room bool
 }
 
-func (r *refusal) Error() string { return r.why.Error() }
-func (r *refusal) Unwrap() error { return r.next }
+func (r *podRejection) Error() string { return r.why.Error() }
+func (r *podRejection) Unwrap() error { return r.next }
 
 // messageFor returns the shortage of the pod, equal for all pods with the same shortage; "" if no freed capacity would help.
-func (r *refusal) messageFor(sp *offv1beta1.ShadowPod) string {
+func (r *podRejection) messageFor(sp *offv1beta1.ShadowPod) string {
 	if !r.room {
 		return ""
 	}
@@ -63,7 +63,7 @@ const maxMessage = 4 << 10
 
 // Report shows why the pod is not created, to the consumer in the status and to the provider's administrator in an event.
 func (s *shadowPods) Report(sp *offv1beta1.ShadowPod, err error) []kube.Event {
-	no, refused := errors.AsType[*refusal](err)
+	no, refused := errors.AsType[*podRejection](err)
 	switch {
 	case refused:
 		if kube.IsWait(no.next) { // the quota cache wakes it
@@ -88,7 +88,7 @@ func (s *shadowPods) Report(sp *offv1beta1.ShadowPod, err error) []kube.Event {
 
 // writeRefusal sets the condition of a refused pod, and keeps the previous text unless the reason has changed: a pod that is
 // retried repeatedly causes one write and one event.
-func writeRefusal(sp *offv1beta1.ShadowPod, no *refusal, event string) []kube.Event {
+func writeRefusal(sp *offv1beta1.ShadowPod, no *podRejection, event string) []kube.Event {
 	now := metav1.Condition{
 		Type: offv1beta1.ShadowPodAccepted, Status: metav1.ConditionFalse, Reason: no.reason,
 		ObservedGeneration: sp.Generation, Message: shortenText(stableMessage(no.Error())),

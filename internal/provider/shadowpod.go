@@ -296,7 +296,7 @@ func whyNotMade(err error, pod *corev1.Pod) error {
 	}
 	err = fmt.Errorf("creating the pod: %w", err)
 	if refused {
-		return &refusal{reason: offv1beta1.ReasonRefused, why: err, next: err, room: true}
+		return &podRejection{reason: offv1beta1.ReasonRefused, why: err, next: err, room: true}
 	}
 	return err
 }
@@ -322,7 +322,7 @@ func (s *shadowPods) checkPod(ctx context.Context, sp *offv1beta1.ShadowPod) err
 		err = policy.CheckAmounts(&sp.Spec.Pod)
 	}
 	if err != nil {
-		return &refusal{reason: offv1beta1.ReasonRefused, why: err, next: kube.Invalid(offv1beta1.ReasonRefused, err)}
+		return &podRejection{reason: offv1beta1.ReasonRefused, why: err, next: kube.Invalid(offv1beta1.ReasonRefused, err)}
 	}
 	return nil
 }
@@ -360,7 +360,7 @@ func inTheWay(pod *corev1.Pod) error {
 		return kube.Wait(successorDelay, "an earlier pod of this name is being deleted")
 	}
 	err := fmt.Errorf("pod %q already exists and was not created from this ShadowPod", pod.Name)
-	return &refusal{reason: offv1beta1.ReasonRefused, why: err, next: err}
+	return &podRejection{reason: offv1beta1.ReasonRefused, why: err, next: err}
 }
 
 func (s *shadowPods) podOf(ctx context.Context, sp *offv1beta1.ShadowPod) (*corev1.Pod, error) {

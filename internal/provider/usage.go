@@ -24,8 +24,8 @@ func accountOf(obj client.Object) account {
 	return account{consumer: labels[names.OffloadingOrigin], user: labels[names.CreatorUser]}
 }
 
-// usage is the quota usage of one account.
-type usage struct {
+// quotaUsage is the quota usage of one account.
+type quotaUsage struct {
 	account account
 	// budget is nil if the account has no Quota; version identifies the Quota and its generation.
 	budget  *offv1beta1.QuotaSpec
@@ -36,12 +36,12 @@ type usage struct {
 	pending      pendingQueue
 }
 
-func newUsage(a account) *usage {
-	return &usage{account: a, used: corev1.ResourceList{}, pending: newPendingQueue()}
+func newUsage(a account) *quotaUsage {
+	return &quotaUsage{account: a, used: corev1.ResourceList{}, pending: newPendingQueue()}
 }
 
 // setQuota sets the current Quota and reports whether it changed.
-func (u *usage) setQuota(q *offv1beta1.Quota) bool {
+func (u *quotaUsage) setQuota(q *offv1beta1.Quota) bool {
 	var budget *offv1beta1.QuotaSpec
 	version := ""
 	if q != nil {
@@ -53,7 +53,7 @@ func (u *usage) setQuota(q *offv1beta1.Quota) bool {
 }
 
 // checkFit returns why the need of w does not fit on top of used, nil if it fits.
-func (u *usage) checkFit(w *pendingPod, used corev1.ResourceList) error {
+func (u *quotaUsage) checkFit(w *pendingPod, used corev1.ResourceList) error {
 	if u.budget == nil {
 		return fmt.Errorf("failed getting quota: user %q has none for cluster %q", u.account.user, u.account.consumer)
 	}
@@ -68,7 +68,7 @@ func (u *usage) checkFit(w *pendingPod, used corev1.ResourceList) error {
 
 // rankOf returns the rank of w: the need of w and its own reservation. Pods of the same rank fit if w does. The rank of a pod
 // that exceeds the whole Quota is unsatisfiable.
-func (u *usage) rankOf(w *pendingPod, own *reservation) string {
+func (u *quotaUsage) rankOf(w *pendingPod, own *reservation) string {
 	if u.checkFit(w, nil) != nil {
 		return unsatisfiable
 	}

@@ -37,7 +37,7 @@ type Options struct {
 // Proxy is an http.Handler for CONNECT requests.
 type Proxy struct {
 	options Options
-	rule    rule
+	rule    hostRule
 	dialer  net.Dialer
 	metrics *metrics
 
@@ -177,7 +177,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	target, err := p.dialer.DialContext(req.Context(), "tcp", p.options.Target)
 	if err != nil {
 		p.logUnreachable(req.Context(), err)
-		p.rejectRequest(w, refusal{http.StatusBadGateway, resultUnreachable, "the API server is not reached"})
+		p.rejectRequest(w, rejectedRequest{http.StatusBadGateway, resultUnreachable, "the API server is not reached"})
 		return
 	}
 	p.logRecovery()
@@ -202,7 +202,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	t.copyBoth(early.Reader)
 }
 
-func (p *Proxy) rejectRequest(w http.ResponseWriter, why refusal) {
+func (p *Proxy) rejectRequest(w http.ResponseWriter, why rejectedRequest) {
 	p.metrics.countResult(why.result)
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // do not wait for a body
 	if why.status == http.StatusMethodNotAllowed {

@@ -38,28 +38,28 @@ func requestOf(req *http.Request) request {
 	return request{method: req.Method, target: req.RequestURI, body: req.ContentLength != 0 || len(req.TransferEncoding) > 0}
 }
 
-// refusal is the response to a rejected request.
-type refusal struct {
+// rejectedRequest is the response to a rejected request.
+type rejectedRequest struct {
 	status      int
 	result, why string
 }
 
-// rule validates requests. The zero value allows all CONNECT requests.
-type rule struct {
+// hostRule validates requests. The zero value allows all CONNECT requests.
+type hostRule struct {
 	// hosts are the allowed hosts with ports; any if empty.
 	hosts []string
 }
 
 // newRule parses hosts with optional ports.
-func newRule(hosts []string) (rule, error) {
-	var out rule
+func newRule(hosts []string) (hostRule, error) {
+	var out hostRule
 	for _, h := range hosts {
 		host, ok := parseAuthority(h)
 		if bare := strings.Trim(h, "[]"); !ok && (!strings.Contains(bare, ":") || isAddress(bare)) {
 			host, ok = parseAuthority(net.JoinHostPort(bare, "443"))
 		}
 		if !ok {
-			return rule{}, fmt.Errorf("%q is not a host", h)
+			return hostRule{}, fmt.Errorf("%q is not a host", h)
 		}
 		out.hosts = append(out.hosts, host)
 	}
@@ -67,18 +67,18 @@ func newRule(hosts []string) (rule, error) {
 }
 
 // checkRequest returns the reason to reject a request, nil if allowed.
-func (r rule) checkRequest(q request) *refusal {
+func (r hostRule) checkRequest(q request) *rejectedRequest {
 	if q.method != http.MethodConnect {
-		return &refusal{http.StatusMethodNotAllowed, resultMethod, "only CONNECT is served"}
+		return &rejectedRequest{http.StatusMethodNotAllowed, resultMethod, "only CONNECT is served"}
 	}
 	host, ok := parseAuthority(q.target)
 	switch {
 	case !ok:
-		return &refusal{http.StatusBadRequest, resultMalformed, "the target is not a host with a port"}
+		return &rejectedRequest{http.StatusBadRequest, resultMalformed, "the target is not a host with a port"}
 	case q.body:
-		return &refusal{http.StatusBadRequest, resultMalformed, "CONNECT has no body"}
+		return &rejectedRequest{http.StatusBadRequest, resultMalformed, "CONNECT has no body"}
 	case len(r.hosts) > 0 && !slices.Contains(r.hosts, host):
-		return &refusal{http.StatusForbidden, resultHost, "this host is not served"}
+		return &rejectedRequest{http.StatusForbidden, resultHost, "this host is not served"}
 	}
 	return nil
 }

@@ -89,7 +89,7 @@ func FuzzRequest(f *testing.F) {
 			return
 		}
 		q := requestOf(req)
-		for _, r := range []rule{{}, pinned} {
+		for _, r := range []hostRule{{}, pinned} {
 			if why := r.checkRequest(q); why != nil {
 				if why.status < 400 || why.result == resultAccepted || why.why == "" {
 					t.Errorf("%+v is refused with %+v", q, why)

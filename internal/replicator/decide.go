@@ -21,8 +21,8 @@ import (
 	"liqo.io/liqo/internal/peer"
 )
 
-// endpoints are the two clusters of a peering, from the local perspective.
-type endpoints struct {
+// clusterPair are the two clusters of a peering, from the local perspective.
+type clusterPair struct {
 	local, peer liqov1beta1.ClusterID
 	// version of the local Liqo.
 	version string
@@ -46,7 +46,7 @@ const (
 
 // decideStep compares an object with its replica; each is nil when absent. With draining, because the credentials are being
 // deleted, no replication starts.
-func (e endpoints) decideStep(local, copied *unstructured.Unstructured, draining bool) step {
+func (e clusterPair) decideStep(local, copied *unstructured.Unstructured, draining bool) step {
 	held := local != nil && controllerutil.ContainsFinalizer(local, names.ReplicatorFinalizer)
 	switch {
 	case !e.isConcerned(local):
@@ -81,7 +81,7 @@ func neededHere(local *unstructured.Unstructured) bool {
 
 // isConcerned reports whether local is an object of this cluster for the peer. An object in the peer's tenant namespace
 // without a destination is.
-func (e endpoints) isConcerned(local *unstructured.Unstructured) bool {
+func (e clusterPair) isConcerned(local *unstructured.Unstructured) bool {
 	if local == nil || local.GetLabels()[names.Replicated] == "true" {
 		return false
 	}
@@ -90,14 +90,14 @@ func (e endpoints) isConcerned(local *unstructured.Unstructured) bool {
 }
 
 // isCopy reports whether an object at the peer is the replica of a local object.
-func (e endpoints) isCopy(remote client.Object) bool {
+func (e clusterPair) isCopy(remote client.Object) bool {
 	labels := remote.GetLabels()
 	return labels[names.Replicated] == "true" && labels[names.ReplicationOrigin] == string(e.local)
 }
 
 // copyOf returns the desired replica of local: its spec, the labels and annotations of its users, and the labels of
 // Liqo, which are constant, because the peer rejects changes.
-func (e endpoints) copyOf(local *unstructured.Unstructured) *unstructured.Unstructured {
+func (e clusterPair) copyOf(local *unstructured.Unstructured) *unstructured.Unstructured {
 	out := &unstructured.Unstructured{Object: map[string]any{}}
 	out.SetGroupVersionKind(local.GroupVersionKind())
 	out.SetName(local.GetName())

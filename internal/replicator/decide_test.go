@@ -17,7 +17,7 @@ import (
 	"liqo.io/liqo/internal/peer"
 )
 
-var pair = endpoints{local: "rome", peer: "milan"}
+var pair = clusterPair{local: "rome", peer: "milan"}
 
 func object(t *testing.T, text string) *unstructured.Unstructured {
 	t.Helper()

@@ -37,8 +37,8 @@ type peerHealth struct {
 // access is the key of rejections that concern every call.
 const access = ""
 
-// healthState is a snapshot of the health.
-type healthState struct {
+// peerHealth is a snapshot of the health.
+type healthSnapshot struct {
 	looked           bool
 	failure, refusal string
 	some             bool // the refusal concerns some calls only
@@ -46,11 +46,11 @@ type healthState struct {
 	refusedSince     time.Time
 }
 
-func (l *link) currentState() healthState {
+func (l *link) currentState() healthSnapshot {
 	l.health.mu.Lock()
 	defer l.health.mu.Unlock()
 	_, all := l.health.refusals[access]
-	return healthState{l.health.looked, l.health.failure, firstText(l.health.refusals), !all, firstText(l.health.rejections), l.health.refusedSince}
+	return healthSnapshot{l.health.looked, l.health.failure, firstText(l.health.refusals), !all, firstText(l.health.rejections), l.health.refusedSince}
 }
 
 // firstText returns one of the texts, deterministic for a set, or "".
@@ -63,7 +63,7 @@ func firstText(texts map[string]string) string {
 
 // isAlive reports whether the peer answers and accepts our credentials: only then is the user's declaration of
 // its loss overridden.
-func (s healthState) isAlive() bool { return s.looked && s.failure == "" && s.refusal == "" }
+func (s healthSnapshot) isAlive() bool { return s.looked && s.failure == "" && s.refusal == "" }
 
 // watchHealth looks at the peer at once and then at every interval, until ctx ends.
 func (l *link) watchHealth(ctx context.Context, o Options) {
@@ -145,7 +145,7 @@ func (l *link) recordFailure(failure string) {
 // recordRefusal records whether err, the result of a call about key, is a rejection. A missing answer says nothing about
 // access.
 func (l *link) recordRefusal(key string, err error) {
-	refusal, is := errors.AsType[*refusal](err)
+	refusal, is := errors.AsType[*rejectedCall](err)
 	if is {
 		l.setText(&l.health.refusals, key, refusal.message)
 	} else if err == nil || key != access {

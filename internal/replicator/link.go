@@ -23,7 +23,7 @@ import (
 
 // link is the connection to one peer while its credentials exist: a replication engine and a health check.
 type link struct {
-	ends     endpoints
+	ends     clusterPair
 	recorder events.EventRecorder
 	log      logr.Logger
 	// changed wakes the peer's reconciliation: health, refusals, or the last copy gone.
@@ -56,7 +56,7 @@ const (
 )
 
 // dialPeer creates the link for credentials and starts it.
-func (r *reconciler) dialPeer(e endpoints, c *peerCredentials) (*link, error) {
+func (r *reconciler) dialPeer(e clusterPair, c *peerCredentials) (*link, error) {
 	misbehaviours := &multicluster.Misbehaviours{Peer: string(e.peer), Changed: func() { r.enqueue(e.peer) }}
 	conn, err := multicluster.NewConn(c.kubeconfig, multicluster.AllowLoopback(r.options.AllowLoopbackPeers), multicluster.WithLimits(peerLimits), multicluster.WithMisbehaviours(misbehaviours))
 	if err != nil {

@@ -31,7 +31,7 @@ func TestLinkLeaks(t *testing.T) {
 	c := &peerCredentials{secret: secret, kubeconfig: secret.Data["kubeconfig"], remoteNamespace: p.providerTenant}
 
 	before := goleak.IgnoreCurrent()
-	l, err := r.dialPeer(endpoints{local: "rome", peer: "milan"}, c)
+	l, err := r.dialPeer(clusterPair{local: "rome", peer: "milan"}, c)
 	if err != nil {
 		t.Fatal(err)
 	}

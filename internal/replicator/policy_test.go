@@ -34,7 +34,7 @@ func as(t *testing.T, cfg *rest.Config) client.Client {
 func (p *peering) replica(name string) *unstructured.Unstructured {
 	local := p.guideSlice(p.consumerTenant)
 	local.SetName(name)
-	out := endpoints{local: "rome", peer: "milan"}.copyOf(local)
+	out := clusterPair{local: "rome", peer: "milan"}.copyOf(local)
 	out.SetNamespace(p.providerTenant)
 	return out
 }

@@ -192,7 +192,7 @@ func (r *reconciler) beginLink(ctx context.Context, s *inputs) error {
 	if err := r.holdUsed(ctx, s.use); err != nil {
 		return err
 	}
-	l, err := r.dialPeer(endpoints{local: r.options.ClusterID, peer: s.peer, version: r.options.Version}, s.use)
+	l, err := r.dialPeer(clusterPair{local: r.options.ClusterID, peer: s.peer, version: r.options.Version}, s.use)
 	if err != nil {
 		return err
 	}

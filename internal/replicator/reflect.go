@@ -247,7 +247,7 @@ func (k *reflection) releaseLocal(ctx context.Context, it *multicluster.Item, lo
 // ignoreRefusal releases a disposable object although the peer rejects the get or delete of its replica: the deletion of a Tenant revokes
 // our permissions, and deletes the replica.
 func (k *reflection) ignoreRefusal(ctx context.Context, it *multicluster.Item, local *unstructured.Unstructured, err error) error {
-	if _, refused := errors.AsType[*refusal](err); !refused || !k.resource.disposable {
+	if _, refused := errors.AsType[*rejectedCall](err); !refused || !k.resource.disposable {
 		return err
 	}
 	if err := letGo(ctx, it.Local.Client(), local); err != nil {
@@ -283,13 +283,13 @@ func letGo(ctx context.Context, c client.Client, obj client.Object) error {
 	return nil
 }
 
-// refusal is the error of a call that the peer rejected: a permission is missing, or the credentials are invalid.
-type refusal struct {
+// rejectedCall is the error of a call that the peer rejected: a permission is missing, or the credentials are invalid.
+type rejectedCall struct {
 	error
 	message string
 }
 
-func (r *refusal) Unwrap() error { return r.error }
+func (r *rejectedCall) Unwrap() error { return r.error }
 
 // classifyAnswer returns the error of a call to the peer, as a refusal if the call was rejected.
 func classifyAnswer(err error) error {
@@ -304,5 +304,5 @@ func classifyAnswer(err error) error {
 	if errors.As(err, &status) {
 		message = status.Status().Message
 	}
-	return &refusal{err, message}
+	return &rejectedCall{err, message}
 }

@@ -35,15 +35,15 @@ type providerHealth struct {
 	lastErr error
 	// refusals counts the consecutive checks that the provider answered with a refusal of our credentials.
 	refusals int
-	last     healthState
+	last     reachability
 }
 
-// healthState is the health of the provider.
-type healthState int
+// providerHealth is the health of the provider.
+type reachability int
 
 const (
 	// undecided: the checks have not run for long enough. A new process starts without the knowledge of the previous one.
-	undecided healthState = iota
+	undecided reachability = iota
 	answers
 	silent
 	// refuses: the provider answers, but denies us access.
@@ -143,13 +143,13 @@ func (h *providerHealth) isHealthy() bool {
 }
 
 // classify returns the state by recent answers: one lost answer does not make the node not ready.
-func (h *providerHealth) classify() healthState {
+func (h *providerHealth) classify() reachability {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.judgeLocked()
 }
 
-func (h *providerHealth) judgeLocked() healthState {
+func (h *providerHealth) judgeLocked() reachability {
 	recent := func(t time.Time) bool { return h.now().Sub(t) < h.failureThreshold }
 	switch {
 	case h.refusals >= enoughRefusals:

@@ -387,7 +387,7 @@ func TestHealthThreshold(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { _ = h.runChecks(ctx) }()
-		expect := func(when string, well bool, want healthState) {
+		expect := func(when string, well bool, want reachability) {
 			t.Helper()
 			synctest.Wait()
 			if h.isHealthy() != well || h.classify() != want {

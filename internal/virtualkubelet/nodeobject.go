@@ -26,7 +26,7 @@ type nodeFacts struct {
 	// peer is nil when the provider's ForeignCluster is missing.
 	peer *liqov1beta1.ForeignCluster
 	// provider is the health of its API server.
-	provider healthState
+	provider reachability
 	// misbehaves is a recent violation by the provider; nil for none.
 	misbehaves        *multicluster.Misbehaviour
 	checkNetwork      bool

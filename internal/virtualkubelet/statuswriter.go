@@ -19,7 +19,7 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// Each status of a local pod has a due time, until which it is not written: the item is queued for that time, and the status
+// Status writes are debounced and deduplicated. Each status of a local pod has a due time, until which it is not written: the item is queued for that time, and the status
 // is translated again then. Ends of pods are due at once.
 
 const (

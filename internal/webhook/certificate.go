@@ -36,8 +36,8 @@ const authorityLives = 4
 // backdate is the clock skew tolerated in NotBefore: clients whose clock is behind by less accept a new certificate.
 const backdate = time.Hour
 
-// A keyring contains the certificate that replicas serve and the CA certificates that the API server trusts.
-type keyring struct {
+// servingCertificates contains the certificate that replicas serve and the CA certificates that the API server trusts.
+type servingCertificates struct {
 	authorities  []*x509.Certificate // the newest first; all of them are trusted
 	authorityKey crypto.Signer       // of the newest CA certificate
 	leaf         *x509.Certificate
@@ -54,7 +54,7 @@ type rotationPolicy struct {
 // added to the CA bundle, while the old serving certificate stays in use; shown reports that this was long enough ago.
 // So every certificate that any replica still serves is trusted: CA certificates are trusted until they expire, and no
 // serving certificate outlives its CA.
-func (p rotationPolicy) nextKeyring(now time.Time, have *keyring, shown bool) (*keyring, error) {
+func (p rotationPolicy) nextKeyring(now time.Time, have *servingCertificates, shown bool) (*servingCertificates, error) {
 	if !have.isUsable(now) {
 		return p.newKeyring(now, have)
 	}
@@ -83,8 +83,8 @@ func (p rotationPolicy) nextKeyring(now time.Time, have *keyring, shown bool) (*
 
 // newKeyring creates a new CA and a new serving certificate. Trusted CA certificates stay trusted: a replica may still
 // serve a certificate of theirs.
-func (p rotationPolicy) newKeyring(now time.Time, have *keyring) (*keyring, error) {
-	next := &keyring{}
+func (p rotationPolicy) newKeyring(now time.Time, have *servingCertificates) (*servingCertificates, error) {
+	next := &servingCertificates{}
 	if have != nil {
 		next.authorities = slices.DeleteFunc(slices.Clone(have.authorities), isExpired(now))
 	}
@@ -103,7 +103,7 @@ func (p rotationPolicy) leafDue(now time.Time, leaf *x509.Certificate) bool {
 }
 
 // leafBroken reports whether no client can accept the serving certificate, so that an immediate renewal does no harm.
-func (p rotationPolicy) leafBroken(now time.Time, k *keyring) bool {
+func (p rotationPolicy) leafBroken(now time.Time, k *servingCertificates) bool {
 	if isExpired(now)(k.leaf) || !slices.ContainsFunc(k.authorities, func(a *x509.Certificate) bool { return signedBy(k.leaf, a) }) {
 		return true
 	}
@@ -111,7 +111,7 @@ func (p rotationPolicy) leafBroken(now time.Time, k *keyring) bool {
 }
 
 // dueAt returns the time of the next renewal.
-func (p rotationPolicy) dueAt(k *keyring) time.Time {
+func (p rotationPolicy) dueAt(k *servingCertificates) time.Time {
 	due := k.leaf.NotAfter.Add(-p.lifetime / 3)
 	if authority := k.authorities[0].NotAfter.Add(-authorityLives * p.lifetime / 3); authority.Before(due) {
 		due = authority
@@ -119,7 +119,7 @@ func (p rotationPolicy) dueAt(k *keyring) time.Time {
 	return due
 }
 
-func (p rotationPolicy) addAuthority(now time.Time, k *keyring) error {
+func (p rotationPolicy) addAuthority(now time.Time, k *servingCertificates) error {
 	key, template, err := newTemplate("liqo-webhook-ca", now, authorityLives*p.lifetime)
 	if err != nil {
 		return err
@@ -135,7 +135,7 @@ func (p rotationPolicy) addAuthority(now time.Time, k *keyring) error {
 	return nil
 }
 
-func (p rotationPolicy) addLeaf(now time.Time, k *keyring) error {
+func (p rotationPolicy) addLeaf(now time.Time, k *servingCertificates) error {
 	key, template, err := newTemplate(p.hosts[0], now, p.lifetime)
 	if err != nil {
 		return err
@@ -195,16 +195,16 @@ func signedBy(leaf, authority *x509.Certificate) bool {
 }
 
 // isUsable reports whether the keyring has an unexpired CA certificate with its key, and a serving certificate.
-func (k *keyring) isUsable(now time.Time) bool {
+func (k *servingCertificates) isUsable(now time.Time) bool {
 	return k != nil && k.leaf != nil && len(k.authorities) > 0 && k.authorityKey != nil && !isExpired(now)(k.authorities[0])
 }
 
-func (k *keyring) isEqual(other *keyring) bool {
+func (k *servingCertificates) isEqual(other *servingCertificates) bool {
 	return k.leaf.Equal(other.leaf) && slices.EqualFunc(k.authorities, other.authorities, (*x509.Certificate).Equal)
 }
 
 // caBundle returns the CA bundle of the webhook configurations.
-func (k *keyring) caBundle() []byte {
+func (k *servingCertificates) caBundle() []byte {
 	var out bytes.Buffer
 	for _, authority := range k.authorities {
 		out.Write(encodePEM("CERTIFICATE", authority.Raw))
@@ -212,11 +212,11 @@ func (k *keyring) caBundle() []byte {
 	return out.Bytes()
 }
 
-func (k *keyring) tlsCertificate() *tls.Certificate {
+func (k *servingCertificates) tlsCertificate() *tls.Certificate {
 	return &tls.Certificate{Certificate: [][]byte{k.leaf.Raw}, PrivateKey: k.leafKey, Leaf: k.leaf}
 }
 
-func (k *keyring) encodeSecret() (map[string][]byte, error) {
+func (k *servingCertificates) encodeSecret() (map[string][]byte, error) {
 	authorityKey, err := x509.MarshalPKCS8PrivateKey(k.authorityKey)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the authority's key: %w", err)
@@ -239,8 +239,8 @@ func encodePEM(kind string, der []byte) []byte {
 
 // decodeSecret decodes the Secret as far as possible. The error names the missing or invalid key; the decoded CA
 // certificates are returned in spite of an error, because replicas may still serve certificates of theirs.
-func decodeSecret(data map[string][]byte) (*keyring, error) {
-	k := &keyring{}
+func decodeSecret(data map[string][]byte) (*servingCertificates, error) {
+	k := &servingCertificates{}
 	var err error
 	if k.authorities, err = parseCertificates(data[keyAuthorities]); err != nil {
 		return k, fmt.Errorf("reading %s: %w", keyAuthorities, err)

@@ -17,7 +17,7 @@ var testPolicy = rotationPolicy{hosts: []string{"liqo-webhook.liqo.svc", "127.0.
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-func must(t testing.TB, k *keyring, err error) *keyring {
+func must(t testing.TB, k *servingCertificates, err error) *servingCertificates {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +71,7 @@ func TestKeyringNext(t *testing.T) {
 	for name, tc := range map[string]struct {
 		at                    time.Duration
 		shown                 bool
-		change                func(*keyring, *rotationPolicy)
+		change                func(*servingCertificates, *rotationPolicy)
 		newLeaf, newAuthority bool
 	}{
 		"nothing is due at the start":                       {},
@@ -80,8 +80,8 @@ func TestKeyringNext(t *testing.T) {
 		"an expired leaf is replaced":                       {at: 3 * time.Minute, newLeaf: true},
 		"a due authority is shown before it is served with": {at: 321 * time.Second, newAuthority: true, newLeaf: true /* still of the old one */},
 		"an expired authority is replaced with its leaf":    {at: time.Hour, newAuthority: true, newLeaf: true},
-		"another host needs another leaf":                   {change: func(_ *keyring, p *rotationPolicy) { p.hosts = append(p.hosts, "new.liqo.svc") }, newLeaf: true},
-		"a lost authority key is replaced":                  {change: func(k *keyring, _ *rotationPolicy) { k.authorityKey = nil }, newAuthority: true, newLeaf: true},
+		"another host needs another leaf":                   {change: func(_ *servingCertificates, p *rotationPolicy) { p.hosts = append(p.hosts, "new.liqo.svc") }, newLeaf: true},
+		"a lost authority key is replaced":                  {change: func(k *servingCertificates, _ *rotationPolicy) { k.authorityKey = nil }, newAuthority: true, newLeaf: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			have, p := *k, testPolicy
@@ -150,7 +150,7 @@ func TestKeyringRotationTrust(t *testing.T) {
 			replicas[i] = &replica{certificateRotation: certificateRotation{policy: testPolicy, settle: settle}}
 		}
 		configuration := trustingConfig{&admissionv1.ValidatingWebhookConfiguration{Webhooks: make([]admissionv1.ValidatingWebhook, 2)}, validatingBundles}
-		var stored *keyring
+		var stored *servingCertificates
 		var written []byte // the bundle in the configuration
 		var writtenAt time.Time
 		var trusted []byte // the bundle as the API server knows it

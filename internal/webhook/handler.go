@@ -18,14 +18,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
-// refusal is a denial with a message for the user; any other error means that the webhook could not decide.
-type refusal struct{ error }
+// denial is a denial with a message for the user; any other error means that the webhook could not decide.
+type denial struct{ error }
 
 func newRefusal(err error) error {
 	if err == nil {
 		return nil
 	}
-	return refusal{err}
+	return denial{err}
 }
 
 // mutator changes obj in place. old is nil for a create request.
@@ -107,7 +107,7 @@ func isDeleting(req *admission.Request, obj client.Object) bool {
 }
 
 func denyResponse(err error) admission.Response {
-	if no, ok := errors.AsType[refusal](err); ok {
+	if no, ok := errors.AsType[denial](err); ok {
 		return admission.Denied(no.Error())
 	}
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok && apierrors.IsTooManyRequests(err) {

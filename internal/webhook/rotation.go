@@ -165,7 +165,7 @@ func (r *certificateRotation) runOnce(ctx context.Context) (time.Duration, error
 
 // loadKeyring returns the Secret, nil if there is none, and its keyring. Of an incomplete keyring only the trusted CA
 // certificates are used.
-func (r *certificateRotation) loadKeyring(ctx context.Context) (*corev1.Secret, *keyring, error) {
+func (r *certificateRotation) loadKeyring(ctx context.Context) (*corev1.Secret, *servingCertificates, error) {
 	secret := &corev1.Secret{}
 	if err := r.reader.Get(ctx, r.secret, secret); client.IgnoreNotFound(err) != nil {
 		return nil, nil, fmt.Errorf("reading the webhook certificate: %w", err)
@@ -180,7 +180,7 @@ func (r *certificateRotation) loadKeyring(ctx context.Context) (*corev1.Secret, 
 }
 
 // storeKeyring writes the keyring, with the resourceVersion of the Secret as a precondition.
-func (r *certificateRotation) storeKeyring(ctx context.Context, secret *corev1.Secret, k *keyring) error {
+func (r *certificateRotation) storeKeyring(ctx context.Context, secret *corev1.Secret, k *servingCertificates) error {
 	data, err := k.encodeSecret()
 	if err != nil {
 		return err
@@ -218,7 +218,7 @@ func withKey(m map[string]string, key, value string) map[string]string {
 
 // shownLongEnough reports whether every API server can be expected to trust the newest CA certificate: all webhook
 // configurations have contained it for the settling time.
-func (r *certificateRotation) shownLongEnough(now time.Time, have *keyring, configurations []trustingConfig) bool {
+func (r *certificateRotation) shownLongEnough(now time.Time, have *servingCertificates, configurations []trustingConfig) bool {
 	if have == nil || len(have.authorities) == 0 {
 		return false
 	}
@@ -237,7 +237,7 @@ func (r *certificateRotation) shownLongEnough(now time.Time, have *keyring, conf
 
 // waitTime returns the delay to the next pass: the next renewal, or the end of the settling time of a new CA
 // certificate.
-func (r *certificateRotation) waitTime(k *keyring) time.Duration {
+func (r *certificateRotation) waitTime(k *servingCertificates) time.Duration {
 	if !signedBy(k.leaf, k.authorities[0]) {
 		return r.settle/2 + minWait
 	}

@@ -84,9 +84,9 @@ type dnsResolver func(ctx context.Context, network, host string) ([]netip.Addr, 
 // resolving is how long a name server may take.
 const resolving = 3 * time.Second
 
-// endpoints are the addresses of a server: names are resolved, duplicates removed. A lookup does not block: until the name server
+// serverEndpoints are the addresses of a server: names are resolved, duplicates removed. A lookup does not block: until the name server
 // answers, its last answer is used.
-type endpoints struct {
+type serverEndpoints struct {
 	resolve dnsResolver
 	moved   func() // called when the addresses of a name change
 
@@ -102,12 +102,12 @@ type endpoints struct {
 	problems map[string]string       // why an endpoint is unusable, as logged
 }
 
-func newEndpoints(moved func()) *endpoints {
-	return &endpoints{resolve: net.DefaultResolver.LookupNetIP, moved: moved, answers: map[string][]netip.Addr{}, failed: map[netip.AddrPort]bool{}, problems: map[string]string{}}
+func newEndpoints(moved func()) *serverEndpoints {
+	return &serverEndpoints{resolve: net.DefaultResolver.LookupNetIP, moved: moved, answers: map[string][]netip.Addr{}, failed: map[netip.AddrPort]bool{}, problems: map[string]string{}}
 }
 
 // currentEndpoint is the endpoint to use; the zero value while none is known.
-func (e *endpoints) currentEndpoint(ctx context.Context, said []string) netip.AddrPort {
+func (e *serverEndpoints) currentEndpoint(ctx context.Context, said []string) netip.AddrPort {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !slices.Equal(said, e.said) {
@@ -121,7 +121,7 @@ func (e *endpoints) currentEndpoint(ctx context.Context, said []string) netip.Ad
 }
 
 // nextEndpoint takes another way, and looks names up anew.
-func (e *endpoints) nextEndpoint(ctx context.Context) netip.AddrPort {
+func (e *serverEndpoints) nextEndpoint(ctx context.Context) netip.AddrPort {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if used := e.usedEndpoint(); used.IsValid() {
@@ -134,14 +134,14 @@ func (e *endpoints) nextEndpoint(ctx context.Context) netip.AddrPort {
 }
 
 // markWorking records that the current endpoint works.
-func (e *endpoints) markWorking() {
+func (e *serverEndpoints) markWorking() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.settled = true
 	delete(e.failed, e.usedEndpoint())
 }
 
-func (e *endpoints) usedEndpoint() netip.AddrPort {
+func (e *serverEndpoints) usedEndpoint() netip.AddrPort {
 	if len(e.found) == 0 {
 		return netip.AddrPort{}
 	}
@@ -152,7 +152,7 @@ func (e *endpoints) usedEndpoint() netip.AddrPort {
 // listed and works: where the first endpoint is a name, later ones are resolved earlier. After its removal the first endpoint that did not fail
 // follows: if a server moves again, its first address is outdated. A failed endpoint that is retried for lack of an alternative gives way to a
 // new one.
-func (e *endpoints) resolveAll(ctx context.Context) {
+func (e *serverEndpoints) resolveAll(ctx context.Context) {
 	used, before := e.usedEndpoint(), e.found
 	e.found = nil
 	for _, one := range e.said {
@@ -202,7 +202,7 @@ func splitHostPort(said string) (host string, port uint16, err error) {
 }
 
 // logOnce logs a problem once.
-func (e *endpoints) logOnce(ctx context.Context, of string, err error) {
+func (e *serverEndpoints) logOnce(ctx context.Context, of string, err error) {
 	if err == nil {
 		delete(e.problems, of)
 		return
@@ -214,7 +214,7 @@ func (e *endpoints) logOnce(ctx context.Context, of string, err error) {
 }
 
 // requestResolve starts the lookup of names unless one is running.
-func (e *endpoints) requestResolve(ctx context.Context) {
+func (e *serverEndpoints) requestResolve(ctx context.Context) {
 	var hosts []string
 	for _, one := range e.said {
 		host, _, err := splitHostPort(one)
@@ -232,7 +232,7 @@ func (e *endpoints) requestResolve(ctx context.Context) {
 }
 
 // resolveHost resolves a name. If the name server does not answer, its last answer stays in use.
-func (e *endpoints) resolveHost(ctx context.Context, host string) {
+func (e *serverEndpoints) resolveHost(ctx context.Context, host string) {
 	addrs, err := e.lookupHost(ctx, host)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -247,7 +247,7 @@ func (e *endpoints) resolveHost(ctx context.Context, host string) {
 	}
 }
 
-func (e *endpoints) lookupHost(ctx context.Context, host string) ([]netip.Addr, error) {
+func (e *serverEndpoints) lookupHost(ctx context.Context, host string) ([]netip.Addr, error) {
 	ctx, cancel := context.WithTimeout(ctx, resolving)
 	defer cancel()
 	addrs, err := e.resolve(ctx, "ip", host)

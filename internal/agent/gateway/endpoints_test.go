@@ -144,7 +144,7 @@ func TestEndpointsResolved(t *testing.T) {
 	}
 }
 
-func (b phonebook) endpoints() *endpoints {
+func (b phonebook) endpoints() *serverEndpoints {
 	e := newEndpoints(func() {})
 	e.resolve = b.resolve
 	return e
@@ -262,17 +262,17 @@ func TestEndpointsNewsDuringFirstTry(t *testing.T) {
 
 func TestEndpointsFirstName(t *testing.T) {
 	for name, test := range map[string]struct {
-		meanwhile func(*endpoints)
+		meanwhile func(*serverEndpoints)
 		want      string
 	}{
-		"while none works":           {func(*endpoints) {}, "192.0.2.1:7"},
-		"also if another is retried": {func(e *endpoints) { e.nextEndpoint(t.Context()) }, "192.0.2.1:7"},
-		"but not if another works":   {func(e *endpoints) { e.markWorking() }, "192.0.2.3:7"},
-		"but not if another is tried": {func(e *endpoints) {
+		"while none works":           {func(*serverEndpoints) {}, "192.0.2.1:7"},
+		"also if another is retried": {func(e *serverEndpoints) { e.nextEndpoint(t.Context()) }, "192.0.2.1:7"},
+		"but not if another works":   {func(e *serverEndpoints) { e.markWorking() }, "192.0.2.3:7"},
+		"but not if another is tried": {func(e *serverEndpoints) {
 			e.currentEndpoint(t.Context(), []string{"rome.example:7", "192.0.2.3:7", "192.0.2.4:7"})
 			e.nextEndpoint(t.Context())
 		}, "192.0.2.4:7"},
-		"nor if what worked is gone": {func(e *endpoints) {
+		"nor if what worked is gone": {func(e *serverEndpoints) {
 			e.markWorking()
 			e.currentEndpoint(t.Context(), []string{"rome.example:7", "192.0.2.4:7"})
 		}, "192.0.2.1:7"},

@@ -22,9 +22,9 @@ var latencyBuckets = []float64{
 	10000, 15000, 20000, 36250, 52500, 68750, 85000, 101250, 117500, 133750, 150000, 178380, 212129, 252264, 299992,
 }
 
-// exporter exports the metrics of the tunnel under the names of the original. It collects at scrape time, independent of the loop, so
+// tunnelExporter exports the metrics of the tunnel under the names of the original. It collects at scrape time, independent of the loop, so
 // its values are current even while the API server is down.
-type exporter struct {
+type tunnelExporter struct {
 	device    Device
 	counted   func() (map[string]uint64, error)
 	now       func() agent.PathHealth
@@ -35,12 +35,12 @@ type exporter struct {
 	connected, latency, received, sent, asked, heard, size, dropped, implementation *prometheus.Desc
 }
 
-func newExporter(o Options, device Device, counted func() (map[string]uint64, error), now func() agent.PathHealth, mtu func() int) *exporter {
+func newExporter(o Options, device Device, counted func() (map[string]uint64, error), now func() agent.PathHealth, mtu func() int) *tunnelExporter {
 	labels := prometheus.Labels{"driver": driver, "cluster_id": o.RemoteClusterID}
 	desc := func(name, help string, more ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, more, labels)
 	}
-	return &exporter{
+	return &tunnelExporter{
 		device: device, counted: counted, now: now, mtu: mtu, unwatched: o.Unwatched,
 		connected: desc("liqo_peer_is_connected", "1 while packets of all sizes pass to the peer and back, else 0."),
 		latency:   desc("liqo_peer_latency_us", "Latest round trip to the gateway of the peer, in microseconds; absent without a connection."),
@@ -61,12 +61,12 @@ func newExporter(o Options, device Device, counted func() (map[string]uint64, er
 }
 
 // observeLatency notes a round trip.
-func (e *exporter) observeLatency(after time.Duration) {
+func (e *tunnelExporter) observeLatency(after time.Duration) {
 	e.latencies.Observe(float64(after.Microseconds()))
 }
 
 // Describe is of prometheus.Collector.
-func (e *exporter) Describe(out chan<- *prometheus.Desc) {
+func (e *tunnelExporter) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{e.connected, e.latency, e.received, e.sent, e.asked, e.heard, e.size, e.dropped, e.implementation} {
 		out <- d
 	}
@@ -75,7 +75,7 @@ func (e *exporter) Describe(out chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector. If the device cannot be read, the byte counters are left out; if the kernel cannot be
 // read, the drop counters are. All other metrics are always present.
-func (e *exporter) Collect(out chan<- prometheus.Metric) {
+func (e *tunnelExporter) Collect(out chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 // exposed is what Prometheus is told.
-func exposed(t *testing.T, e *exporter) string {
+func exposed(t *testing.T, e *tunnelExporter) string {
 	t.Helper()
 	r := prometheus.NewPedanticRegistry()
 	if err := r.Register(e); err != nil {

@@ -111,9 +111,9 @@ type gateway struct {
 	options   Options
 	sources   agent.Sources
 	reporter  agent.Reporter
-	endpoints *endpoints
-	prober    *prober
-	exporter  *exporter
+	endpoints *serverEndpoints
+	prober    *tunnelProber
+	exporter  *tunnelExporter
 	heartbeat agent.Heartbeat // requests a run, which checks the tunnel
 	silence   time.Duration   // time without a handshake after which the next endpoint is tried; 0: default
 	state     agent.Health

@@ -20,8 +20,8 @@ import (
 	"liqo.io/liqo/internal/network/plan"
 )
 
-// prober probes the peer's gateway through the tunnel, and answers the probes of the peer.
-type prober struct {
+// tunnelProber probes the peer's gateway through the tunnel, and answers the probes of the peer.
+type tunnelProber struct {
 	cluster       string // ID of the peer
 	ours, theirs  netip.AddrPort
 	interval      time.Duration
@@ -62,9 +62,9 @@ func bindSocket(at netip.AddrPort) (*net.UDPConn, error) {
 	return conn, nil
 }
 
-func newProber(o Options, ours, theirs netip.Addr, log logr.Logger, beat func()) *prober {
+func newProber(o Options, ours, theirs netip.Addr, log logr.Logger, beat func()) *tunnelProber {
 	mtu := plan.UsableMTU(o.MTU)
-	return &prober{
+	return &tunnelProber{
 		cluster: o.RemoteClusterID, interval: o.PingInterval, log: log, beat: beat, answered: func(time.Duration) {}, bind: bindSocket,
 		ours: netip.AddrPortFrom(ours, o.PingPort), theirs: netip.AddrPortFrom(theirs, o.PingPort),
 		pulse:  agent.PathHealth{Interval: o.PingInterval, Threshold: o.PingLossThreshold},
@@ -73,7 +73,7 @@ func newProber(o Options, ours, theirs netip.Addr, log logr.Logger, beat func())
 }
 
 // Start probes until the context ends. While the tunnel has no address, it waits for one.
-func (p *prober) Start(ctx context.Context) error {
+func (p *tunnelProber) Start(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if err := p.runProbe(ctx); err != nil && ctx.Err() == nil {
 			p.logOnce(err)
@@ -86,10 +86,10 @@ func (p *prober) Start(ctx context.Context) error {
 }
 
 // NeedLeaderElection returns false: standby replicas answer probes, too.
-func (p *prober) NeedLeaderElection() bool { return false }
+func (p *tunnelProber) NeedLeaderElection() bool { return false }
 
 // recordMiss records a probe that could not be sent. A peer that was never probed has no health.
-func (p *prober) recordMiss() {
+func (p *tunnelProber) recordMiss() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.pulse.Began.IsZero() {
@@ -98,7 +98,7 @@ func (p *prober) recordMiss() {
 }
 
 // logOnce logs an error once.
-func (p *prober) logOnce(err error) {
+func (p *tunnelProber) logOnce(err error) {
 	if p.lastListening == nil || p.lastListening.Error() != err.Error() {
 		p.log.V(1).Info("cannot probe the tunnel yet", "reason", err.Error())
 	}
@@ -114,7 +114,7 @@ func pauseFor(ctx context.Context, d time.Duration) {
 	}
 }
 
-func (p *prober) runProbe(ctx context.Context) error {
+func (p *tunnelProber) runProbe(ctx context.Context) error {
 	conn, err := p.bind(p.ours)
 	if err != nil {
 		return fmt.Errorf("listening for probes: %w", err)
@@ -135,7 +135,7 @@ func (p *prober) runProbe(ctx context.Context) error {
 }
 
 // sendQuestions sends a small and a full probe at a time, and other sizes during an MTU search.
-func (p *prober) sendQuestions(ctx context.Context, conn *net.UDPConn) {
+func (p *tunnelProber) sendQuestions(ctx context.Context, conn *net.UDPConn) {
 	tick := time.NewTicker(p.interval)
 	defer tick.Stop()
 	for {
@@ -156,7 +156,7 @@ func (p *prober) sendQuestions(ctx context.Context, conn *net.UDPConn) {
 
 // recordSent records that probes are sent now, and returns the sizes of the messages. There is no search with a peer that does not return
 // padding.
-func (p *prober) recordSent() (now time.Time, sizes []int) {
+func (p *tunnelProber) recordSent() (now time.Time, sizes []int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now = time.Now()
@@ -180,7 +180,7 @@ func (p *prober) recordSent() (now time.Time, sizes []int) {
 }
 
 // receiveAll answers questions, and takes answers in, until the socket is closed.
-func (p *prober) receiveAll(conn *net.UDPConn) error {
+func (p *tunnelProber) receiveAll(conn *net.UDPConn) error {
 	buffer := make([]byte, maxProbe)
 	for {
 		n, from, err := conn.ReadFromUDPAddrPort(buffer)
@@ -204,13 +204,13 @@ func (p *prober) receiveAll(conn *net.UDPConn) error {
 }
 
 // hearQuestion records a probe of the peer.
-func (p *prober) hearQuestion() {
+func (p *tunnelProber) hearQuestion() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.pulse.Asked = time.Now()
 }
 
-func (p *prober) sendAnswer(conn *net.UDPConn, question probePacket, size int, to netip.AddrPort) {
+func (p *tunnelProber) sendAnswer(conn *net.UDPConn, question probePacket, size int, to netip.AddrPort) {
 	data, err := question.encodeAnswer(size)
 	if err != nil {
 		p.log.V(1).Info("a probe is not answered", "reason", err.Error())
@@ -219,7 +219,7 @@ func (p *prober) sendAnswer(conn *net.UDPConn, question probePacket, size int, t
 	_, _ = conn.WriteToUDPAddrPort(data, to)
 }
 
-func (p *prober) recordAnswer(answer probePacket, size int) {
+func (p *tunnelProber) recordAnswer(answer probePacket, size int) {
 	now := time.Now()
 	p.mu.Lock()
 	was, small := p.pulse.Up(now), false
@@ -249,7 +249,7 @@ func (p *prober) recordAnswer(answer probePacket, size int) {
 }
 
 // resetAnswers discards all answers, because the peer changed.
-func (p *prober) resetAnswers() {
+func (p *tunnelProber) resetAnswers() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.pulse = agent.PathHealth{Interval: p.pulse.Interval, Threshold: p.pulse.Threshold}
@@ -257,28 +257,28 @@ func (p *prober) resetAnswers() {
 }
 
 // setFloor sets how small the MTU may get.
-func (p *prober) setFloor(floor int) {
+func (p *tunnelProber) setFloor(floor int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.search.setFloor(floor)
 }
 
 // setKnownMTU adopts the MTU of an earlier process.
-func (p *prober) setKnownMTU(mtu int) {
+func (p *tunnelProber) setKnownMTU(mtu int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.search.setKnownMTU(mtu)
 }
 
 // foundMTU returns the largest packet size known to pass.
-func (p *prober) foundMTU() int {
+func (p *tunnelProber) foundMTU() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.search.mtu
 }
 
 // pathHealth is how the tunnel fares.
-func (p *prober) pathHealth() agent.PathHealth {
+func (p *tunnelProber) pathHealth() agent.PathHealth {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.pulse.Copy()

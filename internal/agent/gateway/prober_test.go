@@ -60,7 +60,7 @@ func TestProberAnswers(t *testing.T) {
 
 // way is a tunnel on which packets up to a size pass, and answers come after a round trip.
 type way struct {
-	*prober
+	*tunnelProber
 	passes     int
 	trip, late time.Duration // late are questions, where their turn comes too late
 	up         time.Time     // when it was, last
@@ -69,7 +69,7 @@ type way struct {
 
 func newWay(trip time.Duration) *way {
 	o := Options{RemoteClusterID: "rome", MTU: 1340, PingInterval: time.Second, PingLossThreshold: 4}
-	w := &way{prober: newProber(o, netip.Addr{}, netip.Addr{}, logr.Discard(), func() {}), passes: o.MTU, trip: trip}
+	w := &way{tunnelProber: newProber(o, netip.Addr{}, netip.Addr{}, logr.Discard(), func() {}), passes: o.MTU, trip: trip}
 	w.setFloor(floorIPv4)
 	return w
 }

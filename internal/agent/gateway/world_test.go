@@ -78,7 +78,7 @@ type side struct {
 	kernel   stubborn
 	options  Options
 	key      wg.PrivateKey
-	exporter *exporter
+	exporter *tunnelExporter
 	resolve  dnsResolver   // nil: that of this machine
 	silence  time.Duration // 0: the usual
 }

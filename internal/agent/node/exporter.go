@@ -11,20 +11,20 @@ import (
 	"liqo.io/liqo/internal/agent"
 )
 
-// exporter exports the health of the paths to peers, once probed, and the drop counters of the node. It collects at scrape time, so its values are
+// nodeExporter exports the health of the paths to peers, once probed, and the drop counters of the node. It collects at scrape time, so its values are
 // current even while the API server is down.
-type exporter struct {
+type nodeExporter struct {
 	now     func() []pathState
 	counted func() (map[string]uint64, error)
 
 	connected, latency, asked, heard, dropped *prometheus.Desc
 }
 
-func newExporter(node string, now func() []pathState, counted func() (map[string]uint64, error)) *exporter {
+func newExporter(node string, now func() []pathState, counted func() (map[string]uint64, error)) *nodeExporter {
 	desc := func(name, help string, more ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, append([]string{"cluster_id"}, more...), prometheus.Labels{"node": node})
 	}
-	return &exporter{
+	return &nodeExporter{
 		now: now, counted: counted,
 		connected: desc("liqo_node_peer_is_connected", "1 while packets of all sizes pass from the node to the peer and back, else 0."),
 		latency:   desc("liqo_node_peer_latency_us", "Latest round trip from the node to the gateway of the peer, in microseconds; absent without a connection."),
@@ -36,14 +36,14 @@ func newExporter(node string, now func() []pathState, counted func() (map[string
 }
 
 // Describe is of prometheus.Collector.
-func (e *exporter) Describe(out chan<- *prometheus.Desc) {
+func (e *nodeExporter) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{e.connected, e.latency, e.asked, e.heard, e.dropped} {
 		out <- d
 	}
 }
 
 // Collect implements prometheus.Collector. If the kernel cannot be read, the drop counters are left out.
-func (e *exporter) Collect(out chan<- prometheus.Metric) {
+func (e *nodeExporter) Collect(out chan<- prometheus.Metric) {
 	if dropped, err := e.counted(); err == nil {
 		for reason, packets := range dropped {
 			out <- prometheus.MustNewConstMetric(e.dropped, prometheus.CounterValue, float64(packets), reason)

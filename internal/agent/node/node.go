@@ -88,7 +88,7 @@ type nodeAgent struct {
 	sources   agent.Sources
 	reporter  agent.Reporter
 	state     agent.Health
-	prober    *prober
+	prober    *pathProber
 	heartbeat agent.Heartbeat // requests a run, which updates the reachable peers
 	flows     agent.Flows
 }

@@ -29,8 +29,8 @@ type pathState struct {
 	since time.Time
 }
 
-// prober probes peers on the path of this node's pods, with small and full packets, while there is a gateway.
-type prober struct {
+// pathProber probes peers on the path of this node's pods, with small and full packets, while there is a gateway.
+type pathProber struct {
 	interval  time.Duration
 	threshold int
 	log       logr.Logger
@@ -48,19 +48,19 @@ type prober struct {
 	conn io.ReadWriteCloser // nil: none is open
 }
 
-func newProber(o Options, log logr.Logger, beat func()) *prober {
-	return &prober{
+func newProber(o Options, log logr.Logger, beat func()) *pathProber {
+	return &pathProber{
 		interval: o.PingInterval, threshold: o.PingLossThreshold, log: log, beat: beat, listen: listenRaw,
 		news: make(chan struct{}, 1), phase: rand.N[time.Duration],
 	}
 }
 
 // NeedLeaderElection returns false: each node has its own paths.
-func (p *prober) NeedLeaderElection() bool { return false }
+func (p *pathProber) NeedLeaderElection() bool { return false }
 
 // setTargets replaces the probed paths. An unchanged path keeps its health. The first probe of a new path is sent at a random time of the
 // interval: all nodes notice a gateway at once, and their probes share a tunnel.
-func (p *prober) setTargets(want []plan.Probe) {
+func (p *pathProber) setTargets(want []plan.Probe) {
 	if p.interval <= 0 {
 		return
 	}
@@ -89,7 +89,7 @@ func (p *prober) setTargets(want []plan.Probe) {
 }
 
 // pathStates returns the health of all paths, sorted by peer.
-func (p *prober) pathStates() []pathState {
+func (p *pathProber) pathStates() []pathState {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var out []pathState
@@ -102,7 +102,7 @@ func (p *prober) pathStates() []pathState {
 }
 
 // Start probes until the process ends.
-func (p *prober) Start(ctx context.Context) error {
+func (p *pathProber) Start(ctx context.Context) error {
 	defer p.closeAll()
 	for {
 		p.sendProbes(time.Now())
@@ -118,7 +118,7 @@ func (p *prober) Start(ctx context.Context) error {
 	}
 }
 
-func (p *prober) closeAll() {
+func (p *pathProber) closeAll() {
 	p.mu.Lock()
 	p.closeSocket()
 	p.mu.Unlock()
@@ -127,7 +127,7 @@ func (p *prober) closeAll() {
 
 // sendProbes sends the due probes, a small and a full packet for each path. A path that could never be probed has no health; on a path that can
 // no longer be probed, probes count as lost.
-func (p *prober) sendProbes(now time.Time) {
+func (p *pathProber) sendProbes(now time.Time) {
 	var all []pathState
 	p.mu.Lock()
 	due := slices.DeleteFunc(slices.Clone(p.ways), func(w *pathState) bool { return now.Before(w.next) })
@@ -157,7 +157,7 @@ func (p *prober) sendProbes(now time.Time) {
 }
 
 // logOnce logs an error once.
-func (p *prober) logOnce(err error) {
+func (p *pathProber) logOnce(err error) {
 	text := ""
 	if err != nil {
 		text = err.Error()
@@ -169,7 +169,7 @@ func (p *prober) logOnce(err error) {
 }
 
 // openSocket returns the socket for probes, once the node has the device.
-func (p *prober) openSocket() (io.ReadWriteCloser, error) {
+func (p *pathProber) openSocket() (io.ReadWriteCloser, error) {
 	if p.conn != nil {
 		return p.conn, nil
 	}
@@ -183,7 +183,7 @@ func (p *prober) openSocket() (io.ReadWriteCloser, error) {
 }
 
 // hearAll receives answers until the socket is closed or its device is removed.
-func (p *prober) hearAll(conn io.ReadWriteCloser) {
+func (p *pathProber) hearAll(conn io.ReadWriteCloser) {
 	buffer := make([]byte, 1<<17)
 	for {
 		n, err := conn.Read(buffer)
@@ -200,14 +200,14 @@ func (p *prober) hearAll(conn io.ReadWriteCloser) {
 }
 
 // closeSocket closes the socket; the next probe opens a new socket.
-func (p *prober) closeSocket() {
+func (p *pathProber) closeSocket() {
 	if p.conn != nil {
 		_ = p.conn.Close()
 		p.conn = nil
 	}
 }
 
-func (p *prober) recordAnswer(frame []byte, now time.Time) {
+func (p *pathProber) recordAnswer(frame []byte, now time.Time) {
 	from, answer, ok := decodeEcho(frame)
 	if !ok {
 		return
@@ -232,7 +232,7 @@ func (p *prober) recordAnswer(frame []byte, now time.Time) {
 }
 
 // checkPaths updates the health of all paths, and returns the delay until the next check or probe.
-func (p *prober) checkPaths(now time.Time) time.Duration {
+func (p *pathProber) checkPaths(now time.Time) time.Duration {
 	p.mu.Lock()
 	changed, again := false, p.interval
 	for _, w := range p.ways {

@@ -48,9 +48,9 @@ import (
 // +kubebuilder:rbac:groups=discovery.k8s.io,namespace=offloaded,resources=endpointslices,verbs=get;list;watch
 // +kubebuilder:rbac:groups=networking.k8s.io,namespace=offloaded,resources=ingresses,verbs=get;list;watch
 
-// options are the flags of the virtual kubelet. Names and defaults are those of the original; manifests
+// kubeletOptions are the flags of the virtual kubelet. Names and defaults are those of the original; manifests
 // contain them, so flags without a meaning yet are accepted.
-type options struct {
+type kubeletOptions struct {
 	virtualkubelet.Options
 	nodeIP, home, foreign, certificate string
 	apiServerHost, apiServerPort       string
@@ -77,7 +77,7 @@ func (r reflectionFlags) reflectionOption() virtualkubelet.Reflection {
 
 // Command returns the virtual kubelet as a command.
 func Command() *cobra.Command {
-	o := &options{}
+	o := &kubeletOptions{}
 	cmd := &cobra.Command{
 		Use:   "virtual-kubelet",
 		Short: "Serves a virtual node: its Node, its pods and their objects, logs and exec",
@@ -93,7 +93,7 @@ func Command() *cobra.Command {
 	return cmd
 }
 
-func (o *options) addFlags(fs *pflag.FlagSet) {
+func (o *kubeletOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Node, "nodename", "virtual-kubelet", "name of the VirtualNode and of its Node")
 	fs.StringVar(&o.nodeIP, "node-ip", os.Getenv("POD_IP"), "address of the kubelet API")
 	fs.StringVar(&o.TenantNamespace, "tenant-namespace", "default", "namespace of the VirtualNode")
@@ -122,7 +122,7 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.HealthAddress, "health-probe-address", ":8081", "where /healthz and /readyz are served; 0 for nowhere")
 }
 
-func (o *options) addReflectionFlags(fs *pflag.FlagSet) {
+func (o *kubeletOptions) addReflectionFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.podWorkers, "pod-reflection-workers", 10, "pods handled at once")
 	fs.IntVar(&o.sliceWorkers, "endpointslice-reflection-workers", 10, "EndpointSlices handled at once; 0 reflects none. Their Services say which")
 	for name, kind := range map[string]*reflectionFlags{
@@ -145,7 +145,7 @@ func (o *options) addReflectionFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.loadBalancerClass, "remote-real-load-balancer-class-name", "", "which class that is")
 }
 
-func (o *options) addTimingFlags(fs *pflag.FlagSet) {
+func (o *kubeletOptions) addTimingFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.PingInterval, "node-ping-interval", 10*time.Second, "time between two looks at the provider's API server; 0 trusts it blindly")
 	fs.DurationVar(&o.PingTimeout, "node-ping-timeout", time.Second, "how long one look may take")
 	fs.DurationVar(&o.NodeLeaseDuration, "node-lease-duration", 40*time.Second, "how long the Node is believed after its last sign of life")
@@ -170,7 +170,7 @@ func addAcceptedFlags(fs *pflag.FlagSet) {
 	}
 }
 
-func (o *options) runKubelet(ctx context.Context) error {
+func (o *kubeletOptions) runKubelet(ctx context.Context) error {
 	if err := o.parseFlags(); err != nil {
 		return err
 	}
@@ -191,7 +191,7 @@ func (o *options) runKubelet(ctx context.Context) error {
 // Check returns why a virtual kubelet would not start with these arguments, or nil. The value of $(VAR) in an
 // argument is known only at run time.
 func Check(args []string) error {
-	o := &options{}
+	o := &kubeletOptions{}
 	fs := pflag.NewFlagSet("virtual-kubelet", pflag.ContinueOnError)
 	o.addFlags(fs)
 	o.addReflectionFlags(fs)
@@ -229,7 +229,7 @@ func literalArguments(args []string) []string {
 }
 
 // parseFlags converts the flags to options.
-func (o *options) parseFlags() error {
+func (o *kubeletOptions) parseFlags() error {
 	var err error
 	if o.NodeIP, err = netip.ParseAddr(o.nodeIP); err != nil {
 		return fmt.Errorf("reading --node-ip: %w", err)
@@ -284,7 +284,7 @@ func (o *options) parseFlags() error {
 
 // readAPIServer returns the port of the API server as pods of this cluster see it, unless the flags set its
 // address.
-func (o *options) readAPIServer() error {
+func (o *kubeletOptions) readAPIServer() error {
 	port := os.Getenv("KUBERNETES_SERVICE_PORT")
 	if o.apiServerHost != "" && o.apiServerPort != "" {
 		if o.APIServerSupport && isAPIServerService(o.apiServerHost) {

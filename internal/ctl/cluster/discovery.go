@@ -67,18 +67,18 @@ func (w within) RoundTrip(r *http.Request) (*http.Response, error) {
 		over()
 		return nil, err
 	}
-	response.Body = limitedBody{response.Body, over}
+	response.Body = timedBody{response.Body, over}
 	return response, nil
 }
 
-// limitedBody is the body of an answer, which must be read before the same timeout.
-type limitedBody struct {
+// timedBody is the body of an answer, which must be read before the same timeout.
+type timedBody struct {
 	io.ReadCloser
 	over func()
 }
 
 // Close ends the time limit with the body.
-func (l limitedBody) Close() error {
+func (l timedBody) Close() error {
 	defer l.over()
 	return l.ReadCloser.Close()
 }
