@@ -210,7 +210,7 @@ func TestTokensNameTaken(t *testing.T) {
 	pod := s.withToken("web", "builder")
 	s.create(s.consumer, pod)
 	eventually(s, s.consumer, s.localPod("web"), says(names.PodAccepted, reasonNoPlace, "web-token already exists"))
-	s.event(pod, reasonNoPlace, "another name")
+	s.event(pod, reasonNoPlace, "rename the other Secret")
 	s.absent(s.provider, s.shadow("web"))
 	s.patch(s.consumer, pod, `{"metadata":{"annotations":{"`+names.APIServerSupport+`":"disabled"}}}`)
 	eventually(s, s.provider, s.shadow("web"), exists)
