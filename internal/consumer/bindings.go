@@ -60,6 +60,21 @@ func tenantBinding(vn *offv1beta1.VirtualNode) *rbacv1.RoleBinding {
 	return out
 }
 
+// mapRole returns the permissions of the virtual kubelet in the namespace of its NamespaceMap, if the VirtualNode is in another namespace. The
+// name differs from the roles of VirtualNodes in that namespace.
+func mapRole(vn *offv1beta1.VirtualNode, namespace string) *rbacv1.Role {
+	return &rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: names.VirtualNodeBinding(vn.Namespace + "." + vn.Name), Labels: labelsOf(vn)},
+		Rules:      policy.KubeletMapRules(),
+	}
+}
+
+func mapBinding(vn *offv1beta1.VirtualNode, namespace string) *rbacv1.RoleBinding {
+	out := roleBinding(vn, namespace, mapRole(vn, namespace).Name)
+	out.Name, out.RoleRef.Kind = out.RoleRef.Name, "Role"
+	return out
+}
+
 func roleBinding(vn *offv1beta1.VirtualNode, namespace, role string) *rbacv1.RoleBinding {
 	return &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: names.VirtualNodeBinding(vn.Name), Labels: labelsOf(vn)},

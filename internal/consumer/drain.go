@@ -92,7 +92,10 @@ func (v *virtualNodes) keepKubelet(ctx context.Context, vn *offv1beta1.VirtualNo
 			_, err = uncached.runKubelet(ctx, vn, template)
 		}
 	case !mapped:
-		err = uncached.ensureNamespaceMap(ctx, vn)
+		var namespace string
+		if namespace, err = uncached.tenantNamespace(ctx, vn); err == nil {
+			err = uncached.ensureNamespaceMap(ctx, vn, namespace)
+		}
 	}
 	if err != nil {
 		return err
@@ -344,8 +347,22 @@ func (v *virtualNodes) removeRights(ctx context.Context, vn *offv1beta1.VirtualN
 		func() error { return v.removeClusterRights(ctx, vn) },
 		withdraw(tenantBinding(vn)),
 		withdraw(tenantRole(vn)),
+		func() error {
+			namespace, err := v.tenantNamespace(ctx, vn)
+			if err != nil || namespace == vn.Namespace {
+				return ignoreWait(err) // without a tenant namespace, the role is gone as well
+			}
+			return errors.Join(withdraw(mapBinding(vn, namespace))(), withdraw(mapRole(vn, namespace))())
+		},
 		func() error { return v.removeAccount(ctx, vn) },
 	)
+}
+
+func ignoreWait(err error) error {
+	if kube.IsWait(err) {
+		return nil
+	}
+	return err
 }
 
 func (v *virtualNodes) removeClusterRights(ctx context.Context, vn *offv1beta1.VirtualNode) error {

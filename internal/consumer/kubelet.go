@@ -167,6 +167,9 @@ func kubeletArguments(vn *offv1beta1.VirtualNode, opts *offv1beta1.VkOptionsTemp
 		"--liqo-namespace=" + o.LiqoNamespace,
 		"--home-cluster-id=" + string(o.ClusterID),
 	}
+	if o.mapNamespace != "" && o.mapNamespace != vn.Namespace {
+		args = append(args, "--namespacemap-namespace="+o.mapNamespace)
+	}
 	for _, cidr := range o.PodCIDRs {
 		args = append(args, "--local-podcidr="+cidr)
 	}
@@ -261,7 +264,7 @@ func listFlags(flag string, list []string) []string {
 
 // identityFlags identify the node of the process: they follow from the VirtualNode and cannot be overridden.
 var identityFlags = []string{
-	"--foreign-cluster-id", "--nodename", "--node-ip", "--tenant-namespace", "--liqo-namespace", "--home-cluster-id",
+	"--foreign-cluster-id", "--nodename", "--node-ip", "--tenant-namespace", "--namespacemap-namespace", "--liqo-namespace", "--home-cluster-id",
 	"--foreign-kubeconfig-secret-name", "--create-node", "--node-check-network",
 }
 

@@ -50,6 +50,8 @@ type VirtualNodeOptions struct {
 	CheckArguments func(args []string) error
 	// Workers is the number of VirtualNodes handled at once; 0 is 4.
 	Workers int
+
+	mapNamespace string // of the NamespaceMap of one VirtualNode
 }
 
 const defaultNodeWorkers = 4
@@ -142,10 +144,17 @@ func (v *virtualNodes) runKubelet(ctx context.Context, vn *offv1beta1.VirtualNod
 	if err := v.ensureRights(ctx, vn); err != nil {
 		return false, err
 	}
-	if err := v.ensureNamespaceMap(ctx, vn); err != nil {
+	namespace, err := v.tenantNamespace(ctx, vn)
+	if err != nil {
 		return false, err
 	}
-	return v.ensureDeployment(ctx, vn, template)
+	if err := v.ensureNamespaceMap(ctx, vn, namespace); err != nil {
+		return false, err
+	}
+	if err := v.ensureMapRights(ctx, vn, namespace); err != nil {
+		return false, err
+	}
+	return v.ensureDeployment(ctx, vn, template, namespace)
 }
 
 // removeNode deletes the Node of a VirtualNode that disables it; the kubelet keeps running.
@@ -302,6 +311,20 @@ func mayNotGrant(vn *offv1beta1.VirtualNode, secret, installation string) error 
 	return kube.Again(tenantDelay, kube.Invalid("KubeconfigForbidden", err))
 }
 
+// ensureMapRights lets the virtual kubelet of a VirtualNode outside of the tenant namespace read its NamespaceMap.
+func (v *virtualNodes) ensureMapRights(ctx context.Context, vn *offv1beta1.VirtualNode, namespace string) error {
+	if namespace == vn.Namespace {
+		return nil
+	}
+	if _, err := kube.Ensure(ctx, v.direct, mapRole(vn, namespace)); err != nil {
+		return fmt.Errorf("creating the role for the NamespaceMap: %w", err)
+	}
+	if err := kube.EnsureRoleBinding(ctx, v.client, mapBinding(vn, namespace), v.dropBinding); err != nil {
+		return fmt.Errorf("granting the virtual kubelet the NamespaceMap: %w", err)
+	}
+	return nil
+}
+
 func (v *virtualNodes) dropBinding(ctx context.Context, have *rbacv1.RoleBinding) error {
 	if err := v.direct.Delete(ctx, have, client.Preconditions{UID: new(have.UID)}); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting RoleBinding %q: %w", have.Name, err)
@@ -323,12 +346,8 @@ func (v *virtualNodes) ensureServiceAccount(ctx context.Context, vn *offv1beta1.
 
 // ensureNamespaceMap ensures the NamespaceMap of the provider, which all VirtualNodes of the provider share. The entries belong
 // to the NamespaceOffloadings.
-func (v *virtualNodes) ensureNamespaceMap(ctx context.Context, vn *offv1beta1.VirtualNode) error {
+func (v *virtualNodes) ensureNamespaceMap(ctx context.Context, vn *offv1beta1.VirtualNode, namespace string) error {
 	id := string(vn.Spec.ClusterID)
-	namespace, err := v.tenantNamespace(ctx, vn)
-	if err != nil {
-		return err
-	}
 	nm := &offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: id, Labels: map[string]string{
 		names.RemoteClusterID: id, names.Replication: "true", names.ReplicationDestination: id,
 	}}}
@@ -356,8 +375,10 @@ func (v *virtualNodes) tenantNamespace(ctx context.Context, vn *offv1beta1.Virtu
 const tenantDelay = 5 * time.Second
 
 // ensureDeployment renders the virtual kubelet and reports whether a replica runs.
-func (v *virtualNodes) ensureDeployment(ctx context.Context, vn *offv1beta1.VirtualNode, template *offv1beta1.VkOptionsTemplate) (available bool, err error) {
-	want := newDeployment(vn, template, v.options)
+func (v *virtualNodes) ensureDeployment(ctx context.Context, vn *offv1beta1.VirtualNode, template *offv1beta1.VkOptionsTemplate, mapNamespace string) (available bool, err error) {
+	o := v.options
+	o.mapNamespace = mapNamespace
+	want := newDeployment(vn, template, o)
 	if err := v.checkImage(ctx, want, template); err != nil {
 		return false, err
 	}

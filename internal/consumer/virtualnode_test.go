@@ -5,6 +5,7 @@ package consumer
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,7 +43,7 @@ func complains(t *testing.T, c *testkit.ControlPlane, vn *offv1beta1.VirtualNode
 // A user who may make VirtualNodes in a namespace of its own gets no process with the rights of a virtual kubelet there.
 func TestVirtualNodeWrongNamespace(t *testing.T) {
 	c := consumerCluster(t)
-	provide(t, c, "mantua", "mantua-1", "")
+	provided := provide(t, c, "mantua", "mantua-1", "")
 	stray := vnode("stray", "mantua", "")
 	stray.Namespace = testkit.Namespace(t, c, "user", nil)
 	if err := c.Client.Create(t.Context(), &stray); err != nil {
@@ -57,7 +58,22 @@ func TestVirtualNodeWrongNamespace(t *testing.T) {
 	namespace := &corev1.Namespace{}
 	namespace.Name = stray.Namespace
 	testkit.Update(t, c.Client, namespace, func(ns *corev1.Namespace) { ns.Labels = map[string]string{names.AllowVirtualNodes: "true"} })
-	exists(t, c, kubeletOf(&stray))
+	kubelet := kubeletOf(&stray)
+	exists(t, c, kubelet)
+	tenant := provided.Namespace
+	if args := kubelet.Spec.Template.Spec.Containers[0].Args; !slices.Contains(args, "--namespacemap-namespace="+tenant) {
+		t.Errorf("the virtual kubelet looks for its NamespaceMap elsewhere: %v", args)
+	}
+	reads := []client.Object{mapRole(&stray, tenant), mapBinding(&stray, tenant)}
+	for _, obj := range reads {
+		exists(t, c, obj)
+	}
+	if err := c.Client.Delete(t.Context(), &stray); err != nil {
+		t.Fatal(err)
+	}
+	for _, obj := range reads {
+		gone(t, c, obj)
+	}
 }
 
 // What runs with the rights of a virtual kubelet is ours.

@@ -762,7 +762,7 @@ func TestGatewayOtherKindOrphans(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.create(peer)
-			s.wantReady(peer, reasonPending, "what WgGatewayServer rome had is being deleted")
+			s.wantReady(peer, reasonPending, "an object of the earlier WgGatewayServer rome is being deleted")
 			hold()
 			s.hasArg("rome", "--mode=client")
 		})

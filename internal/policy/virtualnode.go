@@ -64,6 +64,11 @@ func CheckVirtualNodeChange(old, vn *offv1beta1.VirtualNode) error {
 	return nil
 }
 
+// KubeletMapRules returns the rules for a virtual kubelet in the namespace of its NamespaceMap.
+func KubeletMapRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{{APIGroups: []string{offv1beta1.GroupVersion.Group}, Resources: []string{"namespacemaps"}, Verbs: []string{"get", "list", "watch"}}}
+}
+
 // KubeletInTenant returns the rules for the virtual kubelet of vn in its own namespace: of the Secrets it reads only the
 // kubeconfig of its provider, because the same namespace has those of the controllers.
 func KubeletInTenant(vn *offv1beta1.VirtualNode) []rbacv1.PolicyRule {
@@ -72,8 +77,8 @@ func KubeletInTenant(vn *offv1beta1.VirtualNode) []rbacv1.PolicyRule {
 		{APIGroups: group, Resources: []string{"virtualnodes"}, ResourceNames: []string{vn.Name}, Verbs: read},
 		// To check whether the node of a pod is another node of its provider.
 		{APIGroups: group, Resources: []string{"virtualnodes"}, Verbs: []string{"list"}},
-		{APIGroups: group, Resources: []string{"namespacemaps"}, Verbs: read},
 	}
+	out = append(out, KubeletMapRules()...)
 	if ref := vn.Spec.KubeconfigSecretRef; ref != nil && ref.Name != "" {
 		out = append(out, rbacv1.PolicyRule{APIGroups: []string{corev1.GroupName}, Resources: []string{"secrets"}, ResourceNames: []string{ref.Name}, Verbs: read})
 	}

@@ -192,7 +192,7 @@ func TestMappingStatus(t *testing.T) {
 		refused bool
 	}{
 		"accepted":                {do: keep},
-		"refused":                 {do: refuse, refusal: errNotOurs("demo-blue"), reason: "NamespaceExists", message: `the namespace "demo-blue" exists already`, refused: true},
+		"refused":                 {do: refuse, refusal: errNotOurs("demo-blue"), reason: "NamespaceExists", message: `namespace "demo-blue" already exists`, refused: true},
 		"detail_stays_here":       {do: refuse, refusal: &denial{reason: "NameBound", message: "bound", detail: "by ClusterRoleBinding secret"}, reason: "NameBound", message: "bound", refused: true},
 		"drained":                 {do: keep, access: drained, refusal: drained.accessDenial(), reason: "TenantDrained", message: "drained", refused: true},
 		"undecided":               {do: refuse, access: undecided, reason: "TenantPending", message: "not been processed"},

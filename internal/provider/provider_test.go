@@ -210,8 +210,8 @@ func TestRemoteNamespaces(t *testing.T) {
 		}
 		desire(t, c, nm, "shop", "shop-blue")
 		mapping(t, c, nm, "shop", "shop-blue", offv1beta1.MappingCreationLoopBackOff)
-		told(t, c, nm, "CreationLoopBackOff", `"shop-blue" exists already`)
-		if got := nm.Status.CurrentMapping["shop"]; got.Reason != offv1beta1.MappingNamespaceExists || !strings.Contains(got.Message, `"shop-blue" exists already`) {
+		told(t, c, nm, "CreationLoopBackOff", `"shop-blue" already exists`)
+		if got := nm.Status.CurrentMapping["shop"]; got.Reason != offv1beta1.MappingNamespaceExists || !strings.Contains(got.Message, `"shop-blue" already exists`) {
 			t.Errorf("the consumer is told %+v", got)
 		}
 		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(inTheWay), inTheWay); err != nil || inTheWay.Labels[names.RemoteClusterID] != "" {
@@ -379,12 +379,12 @@ func TestBoundNamespaces(t *testing.T) {
 	if got := nm.Status.CurrentMapping["a"]; got.Reason != offv1beta1.MappingNameBound || strings.Contains(got.Message, "addon-pewter") {
 		t.Errorf("the consumer is told %+v", got)
 	}
-	told(t, c, nm, "CreationLoopBackOff", "ClusterRoleBinding addon-pewter gives rights")
-	told(t, c, nm, "CreationLoopBackOff", "RoleBinding default/addon-pewter gives rights")
+	told(t, c, nm, "CreationLoopBackOff", "ClusterRoleBinding addon-pewter grants permissions")
+	told(t, c, nm, "CreationLoopBackOff", "RoleBinding default/addon-pewter grants permissions")
 
 	t.Run("a_binding_that_comes_later_is_told", func(t *testing.T) {
 		testkit.Create(t, c.Client, bindingTo("later-pewter", "later-pewter"))
-		told(t, c, nm, "NameBound", "ClusterRoleBinding later-pewter gives rights")
+		told(t, c, nm, "NameBound", "ClusterRoleBinding later-pewter grants permissions")
 		mapping(t, c, nm, "later", "later-pewter", offv1beta1.MappingAccepted)
 	})
 	t.Run("a_binding_that_goes_makes_room", func(t *testing.T) {
@@ -713,7 +713,7 @@ func TestShadowPods(t *testing.T) {
 		if err := c.Client.Create(ctx, other); err != nil {
 			t.Fatal(err)
 		}
-		told(t, c, other, "FailedCreatePod", "exists already")
+		told(t, c, other, "FailedCreatePod", "already exists")
 		if err := c.Client.Delete(ctx, foreign, client.GracePeriodSeconds(0)); err != nil {
 			t.Fatal(err)
 		}

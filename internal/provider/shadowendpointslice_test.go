@@ -223,7 +223,7 @@ func TestShadowEndpointSlicesWithoutConsumer(t *testing.T) {
 		theirs.AddressType, theirs.Endpoints = discoveryv1.AddressTypeIPv4, []discoveryv1.Endpoint{{Addresses: []string{"192.0.2.1"}}}
 		s.create(theirs)
 		ses := s.ask("taken", "192.0.2.7")
-		told(t, s.c, ses, "NameTaken", "exists already")
+		told(t, s.c, ses, "NameTaken", "already exists")
 		if now := s.shows("taken", "192.0.2.1 ready=true"); now.ResourceVersion != theirs.ResourceVersion {
 			t.Error("it was written")
 		}

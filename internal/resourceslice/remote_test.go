@@ -355,7 +355,7 @@ func TestMaliciousRequests(t *testing.T) {
 	t.Run("a user that has rights of somebody else's gets no certificate until these are meant for it", func(t *testing.T) {
 		slice := p.slice(t, "wanted")
 		testkit.Create(t, p.client, slice)
-		got := wait(t, c.Client, slice, condition(authentication, denied, "ClusterRoleBinding "+taken.Name+" already gives rights"))
+		got := wait(t, c.Client, slice, condition(authentication, denied, "ClusterRoleBinding "+taken.Name+" already grants permissions"))
 		if got.Status.AuthParams != nil {
 			t.Error("credentials were given")
 		}

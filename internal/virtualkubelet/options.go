@@ -58,6 +58,9 @@ type Options struct {
 	AllowLoopbackPeers bool
 	// TenantNamespace holds the VirtualNode, its kubeconfig Secret and the NamespaceMap (--tenant-namespace).
 	TenantNamespace string
+	// MapNamespace holds the NamespaceMap of a VirtualNode outside of the tenant namespace; empty for TenantNamespace
+	// (--namespacemap-namespace).
+	MapNamespace string
 	// ClusterID is this cluster and Provider the other (--home-cluster-id, --foreign-cluster-id).
 	ClusterID, Provider liqov1beta1.ClusterID
 	// KubeconfigSecret names the Secret with the provider's kubeconfig (--foreign-kubeconfig-secret-name); empty selects that

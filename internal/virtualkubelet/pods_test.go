@@ -403,3 +403,25 @@ func TestFallbackEventOnce(t *testing.T) {
 		t.Errorf("there are %d events", len(list.Items))
 	}
 }
+
+// A VirtualNode in a namespace of a user has its NamespaceMap in the tenant namespace of its provider.
+func TestNamespaceMapOfOtherNamespace(t *testing.T) {
+	s := newStage(t, nil)
+	own := &offv1beta1.NamespaceMap{}
+	if err := s.consumer.Client.Get(t.Context(), client.ObjectKey{Namespace: s.tenant, Name: string(s.providerID)}, own); err != nil {
+		t.Fatal(err)
+	}
+	s.deleteNow(s.consumer, own)
+	s.options.MapNamespace = testkit.Namespace(t, s.consumer, "maps", nil)
+	elsewhere := &offv1beta1.NamespaceMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.options.MapNamespace, Name: own.Name, Labels: own.Labels}, Spec: own.Spec,
+	}
+	s.create(s.consumer, elsewhere)
+	elsewhere.Status = own.Status
+	if err := s.consumer.Client.Status().Update(t.Context(), elsewhere); err != nil {
+		t.Fatal(err)
+	}
+	s.run()
+	s.pod(s.local, "web")
+	eventually(s, s.provider, s.shadow("web"), exists)
+}

@@ -217,7 +217,7 @@ func managerOptions(o Options, secret string) kube.ManagerOptions {
 		RepeatNames:             o.RepeatNames,
 		Objects: map[client.Object]cache.ByObject{
 			&offv1beta1.VirtualNode{}:          {Namespaces: tenant, Field: named(o.Node)},
-			&offv1beta1.NamespaceMap{}:         {Namespaces: tenant},
+			&offv1beta1.NamespaceMap{}:         {Namespaces: map[string]cache.Config{cmp.Or(o.MapNamespace, o.TenantNamespace): {}}},
 			&corev1.Secret{}:                   {Namespaces: tenant, Field: named(secret)},
 			&corev1.Node{}:                     {Field: named(o.Node)},
 			&liqov1beta1.ForeignCluster{}:      {Field: named(string(o.Provider))},

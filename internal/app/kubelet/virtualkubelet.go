@@ -97,6 +97,7 @@ func (o *kubeletOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Node, "nodename", "virtual-kubelet", "name of the VirtualNode and of its Node")
 	fs.StringVar(&o.nodeIP, "node-ip", os.Getenv("POD_IP"), "address of the kubelet API")
 	fs.StringVar(&o.TenantNamespace, "tenant-namespace", "default", "namespace of the VirtualNode")
+	fs.StringVar(&o.MapNamespace, "namespacemap-namespace", "", "namespace of the NamespaceMap; empty for that of the VirtualNode")
 	fs.StringVar(&o.home, "home-cluster-id", "", "ID of this cluster")
 	fs.StringVar(&o.foreign, "foreign-cluster-id", "", "ID of the provider")
 	fs.StringVar(&o.KubeconfigSecret, "foreign-kubeconfig-secret-name", "", "Secret with the provider's kubeconfig; empty for that of the VirtualNode")
