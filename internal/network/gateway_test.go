@@ -578,7 +578,7 @@ func TestGatewayDeletionPods(t *testing.T) {
 				return fmt.Errorf("%s has replicas", obj.GetName())
 			}
 			c := apimeta.FindStatusCondition(*wireguardOf(obj).conditions, networkingv1beta1.ConditionGatewayReady)
-			if c == nil || c.Reason != reasonPending || !strings.Contains(c.Message, "is gone") {
+			if c == nil || c.Reason != reasonPending || !strings.Contains(c.Message, "was deleted") {
 				return fmt.Errorf("%s is said to be %+v", obj.GetName(), c)
 			}
 			return nil
