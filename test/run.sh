@@ -47,7 +47,7 @@ suite() { # NAME: runs suite_NAME and says how long it took
 suite_clusters() {
 	local output rc=0
 	output=$(mktemp) && suite_assets && suite_image || return 1
-	(apart stories "$stories_network" && export assets_there image_there LIQO_TEST_TIMES=$times && exec setsid test/run.sh e2e attacks) >"$output" 2>&1 </dev/null &
+	(apart e2e "$stories_network" && export assets_there image_there LIQO_TEST_TIMES=$times && exec setsid test/run.sh e2e attacks) >"$output" 2>&1 </dev/null &
 	stories=$!
 	suite network || rc=1
 	[ -z "${clusters_up:-}" ] || down
@@ -127,13 +127,13 @@ down() { bin/playground down || true; clusters_up=; }
 
 down_all() {
 	bin/playground down && (apart bench "$bench_network" && bin/playground down) && (apart demo "$demo_network" && bin/playground down) &&
-		(apart stories "$stories_network" && bin/playground down)
+		(apart e2e "$stories_network" && bin/playground down)
 }
 
 clusters() { # NODES [NAMES [CNI]]: brings up clusters of so many nodes, a and b or those that are named, once
 	local names=${2:-a,b} cni=${3:-masquerade} name
 	[ "${clusters_up:-}" != "$1 $names $cni" ] || return 0
-	suite_image && clusters_up="$1 $names $cni" && bin/playground down && # also what a killed run left
+	make --no-print-directory playground && suite_image && clusters_up="$1 $names $cni" && bin/playground down && # also what a killed run left
 		bin/playground up --clusters "$names" --workers "$1" --cni "$cni" --pod-cidr-overlap --audit &&
 		bin/playground load dist/liqo.tar || return 1
 	LIQO_E2E_KUBECONFIGS=
