@@ -33,7 +33,7 @@ func peerOf(ctx context.Context, c client.Reader, namespace string) (liqov1beta1
 	}
 	id, ok := peer.OfNamespace(&ns)
 	if !ok {
-		return "", kube.Invalid("WrongNamespace", fmt.Errorf("namespace %s is no tenant namespace: it needs the labels %s=true and %s",
+		return "", kube.Invalid("WrongNamespace", fmt.Errorf("namespace %s is not a tenant namespace: it needs the labels %s=true and %s",
 			namespace, names.TenantNamespace, names.RemoteClusterID))
 	}
 	return id, nil
