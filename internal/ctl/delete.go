@@ -48,7 +48,7 @@ var deletables = []deletable{
 	{"resourceslice", []string{"resourceslices", "rs"}, "ResourceSlice", func() client.ObjectList { return &authv1beta1.ResourceSliceList{} },
 		"its virtual node and what was granted"},
 	{"identity", []string{"identities"}, "Identity", func() client.ObjectList { return &authv1beta1.IdentityList{} }, "its kubeconfig"},
-	{"tenant", []string{"tenants"}, "Tenant", func() client.ObjectList { return &authv1beta1.TenantList{} }, "what the consumer was granted; its pods stay until somebody removes them"},
+	{"tenant", []string{"tenants"}, "Tenant", func() client.ObjectList { return &authv1beta1.TenantList{} }, "what the consumer was granted; its pods stay until they are removed"},
 }
 
 type deletion struct {

@@ -18,14 +18,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
-// denial is a denial with a message for the user; any other error means that the webhook could not decide.
-type denial struct{ error }
+// rejection is a denial with a message for the user; any other error means that the webhook could not decide.
+type rejection struct{ error }
 
 func newRefusal(err error) error {
 	if err == nil {
 		return nil
 	}
-	return denial{err}
+	return rejection{err}
 }
 
 // mutator changes obj in place. old is nil for a create request.
@@ -107,7 +107,7 @@ func isDeleting(req *admission.Request, obj client.Object) bool {
 }
 
 func denyResponse(err error) admission.Response {
-	if no, ok := errors.AsType[denial](err); ok {
+	if no, ok := errors.AsType[rejection](err); ok {
 		return admission.Denied(no.Error())
 	}
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok && apierrors.IsTooManyRequests(err) {
