@@ -46,7 +46,7 @@ suite() { # NAME: runs suite_NAME and says how long it took
 # Suites with clusters wait most of the time: e2e and attacks run beside network, on clusters of their own. Their output follows that of network.
 suite_clusters() {
 	local output rc=0
-	output=$(mktemp) && suite_assets && suite_image || return 1
+	output=$(mktemp) && suite_assets && bin/playground build && suite_image || return 1 # once, not by both
 	(apart e2e "$stories_network" && export assets_there image_there LIQO_TEST_TIMES=$times && exec setsid test/run.sh e2e attacks) >"$output" 2>&1 </dev/null &
 	stories=$!
 	suite network || rc=1
