@@ -358,6 +358,7 @@ func (v *virtualNodes) removeRights(ctx context.Context, vn *offv1beta1.VirtualN
 	)
 }
 
+// ignoreWait returns nil for a Wait, and any other error.
 func ignoreWait(err error) error {
 	if kube.IsWait(err) {
 		return nil

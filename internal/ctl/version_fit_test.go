@@ -41,8 +41,8 @@ func installed(t *testing.T, versions map[*town]string) (takeBack func()) {
 
 func TestVersionMismatch(t *testing.T) {
 	c := testkit.Cluster(t)
-	local, _ := ctltest.BareSide(t, c, "local", "rome-fits")
-	remote, _ := ctltest.BareSide(t, c, "remote", "milan-fits")
+	local, _ := ctltest.NewBareCluster(t, c, "local", "rome-fits")
+	remote, _ := ctltest.NewBareCluster(t, c, "remote", "milan-fits")
 	if err := cluster.FitTogether(t.Context(), local, remote); err != nil {
 		t.Errorf("what cannot be read is compared: %v", err)
 	}

@@ -87,8 +87,8 @@ func Answer(ctx context.Context, c client.Client, ns string, generation int64, p
 // Nothing is a change that changes nothing.
 func Nothing(*http.Request) (*http.Response, error) { return nil, nil }
 
-// BareSide is a cluster of a command in which no controller runs, and what is said of it.
-func BareSide(t *testing.T, c *testkit.ControlPlane, name, id string) (*cluster.Cluster, *bytes.Buffer) {
+// NewBareCluster returns a cluster of a command, in which no controller runs, and the output about the cluster.
+func NewBareCluster(t *testing.T, c *testkit.ControlPlane, name, id string) (*cluster.Cluster, *bytes.Buffer) {
 	t.Helper()
 	said := &bytes.Buffer{}
 	return &cluster.Cluster{

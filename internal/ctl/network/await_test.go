@@ -137,8 +137,8 @@ func TestWaitTunnelOppositeDirection(t *testing.T) {
 	for _, broken := range []string{server, dialer} {
 		t.Run(broken, func(t *testing.T) {
 			t.Parallel()
-			local, _ := ctltest.BareSide(t, c, "local", "rome")
-			remote, _ := ctltest.BareSide(t, c, "remote", "milan")
+			local, _ := ctltest.NewBareCluster(t, c, "local", "rome")
+			remote, _ := ctltest.NewBareCluster(t, c, "remote", "milan")
 			made := &GatewayPair{Local: local, Remote: remote, Server: aGateway(t, c, local.Namespace, server), Client: aGateway(t, c, remote.Namespace, dialer), Opposite: true}
 			in := map[string]string{server: local.Namespace, dialer: remote.Namespace}[broken]
 			labels := map[string]string{names.GatewayName: names.GatewayLabel("milan"), names.GatewayNamespace: in}

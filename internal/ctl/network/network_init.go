@@ -90,7 +90,7 @@ func saysSame(a, b *networkingv1beta1.Configuration) bool {
 // ExchangeConfigurations writes the Configurations of both clusters concurrently. New or changed ones that are unusable are rolled
 // back.
 func ExchangeConfigurations(ctx context.Context, c *cluster.Session, both []*peerConfig, wait bool) error {
-	if err := DemandToTell(ctx, both); err != nil {
+	if err := RequireConfigurationPermissions(ctx, both); err != nil {
 		return err
 	}
 	for _, t := range both {
@@ -123,8 +123,8 @@ func keepConfigurations(_ context.Context, c *cluster.Session, both []*peerConfi
 	return nil
 }
 
-// DemandToTell fails if the user may not write the Configuration in one of the clusters.
-func DemandToTell(ctx context.Context, both []*peerConfig) error {
+// RequireConfigurationPermissions fails if the user may not write the Configuration in one of the clusters.
+func RequireConfigurationPermissions(ctx context.Context, both []*peerConfig) error {
 	for _, t := range both {
 		if err := t.RequirePermissions(ctx, t.PermissionsFor(t.want.Namespace, "write Configuration")...); err != nil {
 			return err

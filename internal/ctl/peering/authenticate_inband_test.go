@@ -28,8 +28,8 @@ import (
 // What does not hang on the networks is looked at before they are connected.
 func TestInBandPreflight(t *testing.T) {
 	c := testkit.Cluster(t)
-	rome, _ := ctltest.BareSide(t, c, "local", "rome-in-band")
-	milan, said := ctltest.BareSide(t, c, "remote", "milan-in-band")
+	rome, _ := ctltest.NewBareCluster(t, c, "local", "rome-in-band")
+	milan, said := ctltest.NewBareCluster(t, c, "remote", "milan-in-band")
 	survey := func() error {
 		r := &peeringRun{
 			Session: &cluster.Session{Printer: ui.NewPrinter(strings.NewReader(""), said, said)}, consumer: rome, provider: milan,
@@ -67,8 +67,8 @@ func TestInBandPreflight(t *testing.T) {
 
 func TestInBandPathStays(t *testing.T) {
 	c := testkit.Cluster(t)
-	rome, _ := ctltest.BareSide(t, c, "local", "rome-tunnel")
-	milan, said := ctltest.BareSide(t, c, "remote", "milan-tunnel")
+	rome, _ := ctltest.NewBareCluster(t, c, "local", "rome-tunnel")
+	milan, said := ctltest.NewBareCluster(t, c, "remote", "milan-tunnel")
 	networks := networkingv1beta1.ClusterConfigCIDR{Pod: []networkingv1beta1.CIDR{"10.200.0.0/16"}, External: []networkingv1beta1.CIDR{"10.70.0.0/16"}}
 	cfg := network.NewConfiguration(client.ObjectKey{Namespace: rome.Namespace, Name: milan.ID}, milan.ID, networks)
 	testkit.Create(t, c.Client, cfg)
@@ -117,8 +117,8 @@ func TestInBandPathStays(t *testing.T) {
 // What the consumer copied to the provider is removed by the tunnel, which must not end before, whoever made the credentials.
 func TestUnpeerInBandConsumer(t *testing.T) {
 	c := testkit.Cluster(t)
-	rome, said := ctltest.BareSide(t, c, "local", "rome-by-proxy")
-	milan, _ := ctltest.BareSide(t, c, "remote", "milan-by-proxy")
+	rome, said := ctltest.NewBareCluster(t, c, "local", "rome-by-proxy")
+	milan, _ := ctltest.NewBareCluster(t, c, "remote", "milan-by-proxy")
 	byProxy := func() bool {
 		t.Helper()
 		u := &unpeering{Session: &cluster.Session{Printer: ui.NewPrinter(strings.NewReader(""), said, said)}, options: &unpeerOptions{}, consumer: rome, provider: milan}
@@ -144,8 +144,8 @@ func TestUnpeerInBandConsumer(t *testing.T) {
 // Who has no pod in the provider waits for none to end before the tunnel does.
 func TestUnpeerPodsNeedTunnel(t *testing.T) {
 	c := testkit.Cluster(t)
-	rome, said := ctltest.BareSide(t, c, "local", "rome-of-pods")
-	milan, _ := ctltest.BareSide(t, c, "remote", "milan-of-pods")
+	rome, said := ctltest.NewBareCluster(t, c, "local", "rome-of-pods")
+	milan, _ := ctltest.NewBareCluster(t, c, "remote", "milan-of-pods")
 	runs := func() bool {
 		t.Helper()
 		u := &unpeering{Session: &cluster.Session{Printer: ui.NewPrinter(strings.NewReader(""), said, said)}, options: &unpeerOptions{}, consumer: rome, provider: milan}

@@ -39,7 +39,7 @@ func TestNonceSignedAgainAfterKeyChange(t *testing.T) {
 		"and that in the older form": {earlier, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, _ := ctltest.BareSide(t, c, "local", "rome")
+			s, _ := ctltest.NewBareCluster(t, c, "local", "rome")
 			of := pki.Handshake{Provider: "milan", Consumer: "rome", Nonce: pki.NewNonce(), Legacy: tc.legacy}
 			have := NewHandshakeSecret(client.ObjectKey{Namespace: s.Namespace, Name: names.SignedNonceSecret}, names.SignedNonce, "milan")
 			have.Data = map[string][]byte{names.NonceKey: of.Nonce}

@@ -98,7 +98,7 @@ func ForceUnpeer(ctx context.Context, c *cluster.Session, kubeClient client.With
 	if err != nil {
 		return err
 	}
-	if err := demandToForget(ctx, s, fc, all); err != nil {
+	if err := requireForgetPermissions(ctx, s, fc, all); err != nil {
 		return err
 	}
 	if known {
@@ -195,12 +195,12 @@ func aboutPeer(ctx context.Context, s *cluster.Cluster, id string) (all []client
 	return all, nil
 }
 
-// demandToForget fails if the user may not declare a cluster gone (unless it has no ForeignCluster) or may not remove all objects
+// requireForgetPermissions fails if the user may not declare a cluster gone (unless it has no ForeignCluster) or may not remove all objects
 // about it.
-func demandToForget(ctx context.Context, s *cluster.Cluster, fc *liqov1beta1.ForeignCluster, all []client.Object) error {
+func requireForgetPermissions(ctx context.Context, s *cluster.Cluster, fc *liqov1beta1.ForeignCluster, all []client.Object) error {
 	var declaring error
 	if fc.Name != "" {
-		declaring = demandToDeclare(ctx, s, fc.Name)
+		declaring = requireDeclarePermission(ctx, s, fc.Name)
 	}
 	return errors.Join(declaring, s.RequireDeletion(ctx, all...), mayDeleteNamespace(ctx, s, true))
 }

@@ -206,7 +206,7 @@ func (r *peeringRun) surveyNetworks(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := network.DemandToTell(ctx, n.Both); err != nil {
+	if err := network.RequireConfigurationPermissions(ctx, n.Both); err != nil {
 		return err
 	}
 	if n.Tunnel, err = r.existingTunnel(ctx, n); err != nil {

@@ -61,7 +61,7 @@ func TestSliceNotGranted(t *testing.T) {
 // The provider accepted what was asked for before. What is asked for now it grants once it is waited for.
 func TestSliceEarlierResources(t *testing.T) {
 	c := testkit.Cluster(t)
-	s, said := ctltest.BareSide(t, c, "local", "rome")
+	s, said := ctltest.NewBareCluster(t, c, "local", "rome")
 	slice := newResourceSlice(client.ObjectKey{Namespace: s.Namespace, Name: "asks-for-more"}, "milan-of-more", "", amountsOf("1000", ""), false)
 	testkit.Create(t, c.Client, slice)
 	grants := func(cpu string) {
@@ -96,7 +96,7 @@ func denied(why string) []authv1beta1.ResourceSliceCondition {
 
 func TestSliceDenied(t *testing.T) {
 	c := testkit.Cluster(t)
-	s, said := ctltest.BareSide(t, c, "local", "rome")
+	s, said := ctltest.NewBareCluster(t, c, "local", "rome")
 	slice := newResourceSlice(client.ObjectKey{Namespace: s.Namespace, Name: "is-denied"}, "milan-denies", "", nil, false)
 	var once atomic.Bool
 	cluster := testkit.Troubled(t, c, func(r *http.Request) (*http.Response, error) {

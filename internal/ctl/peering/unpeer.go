@@ -158,7 +158,7 @@ func (u *unpeering) readState(ctx context.Context) (err error) {
 	}
 	u.byProxy = u.byProxy || u.known.nameProxy()
 	if u.shut = u.known.isLockedOut(time.Now()); u.shut {
-		if err := demandToDeclare(ctx, u.consumer, u.provider.ID); err != nil {
+		if err := requireDeclarePermission(ctx, u.consumer, u.provider.ID); err != nil {
 			return err
 		}
 	}

@@ -66,7 +66,7 @@ func (u *unpeering) giveUp(ctx context.Context) error {
 	return nil
 }
 
-// demandToDeclare fails if the user may not declare a cluster gone.
-func demandToDeclare(ctx context.Context, s *cluster.Cluster, id string) error {
+// requireDeclarePermission fails if the user may not declare a cluster gone.
+func requireDeclarePermission(ctx context.Context, s *cluster.Cluster, id string) error {
 	return s.RequirePermissions(ctx, cluster.ForObject(id, s.PermissionsFor("", "declare unreachable"))...)
 }

@@ -42,7 +42,7 @@ import (
 // A peer may have another tenant namespace, whose keys stay. What the garbage collector does is done here once somebody waits for it.
 func TestUnpeerWaitsForKeys(t *testing.T) {
 	c := testkit.Cluster(t)
-	s, _ := ctltest.BareSide(t, c, "local", "milan-keys")
+	s, _ := ctltest.NewBareCluster(t, c, "local", "milan-keys")
 	gone, stays := testkit.Namespace(t, c, "gone", nil), testkit.Namespace(t, c, "stays", nil)
 	owners := map[string]*corev1.Namespace{gone: {}, stays: {}}
 	for name, ns := range owners {
@@ -95,8 +95,8 @@ func TestUnpeerRemainingObjects(t *testing.T) {
 	testkit.Create(t, c.Client, fc)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	consumer, said := ctltest.BareSide(t, c, "local", "rome-stays")
-	provider, _ := ctltest.BareSide(t, c, "remote", "milan-stays")
+	consumer, said := ctltest.NewBareCluster(t, c, "local", "rome-stays")
+	provider, _ := ctltest.NewBareCluster(t, c, "remote", "milan-stays")
 	provider.Kube = testkit.Troubled(t, c, func(r *http.Request) (*http.Response, error) {
 		if testkit.IsWatch(r) && strings.HasSuffix(r.URL.Path, "/foreignclusters") { // it was read, and the time is over
 			cancel()
@@ -120,8 +120,8 @@ func TestUnpeerRemainingObjects(t *testing.T) {
 // A virtual node is drained before the network goes that its pods need, and not waited for any longer: its kubelet takes its time.
 func TestUnpeerNetworkAfterDrain(t *testing.T) {
 	c := testkit.Cluster(t)
-	consumer, said := ctltest.BareSide(t, c, "local", "rome-drained")
-	provider, _ := ctltest.BareSide(t, c, "remote", "milan-drained")
+	consumer, said := ctltest.NewBareCluster(t, c, "local", "rome-drained")
+	provider, _ := ctltest.NewBareCluster(t, c, "remote", "milan-drained")
 	about := map[string]string{names.RemoteClusterID: provider.ID}
 	vn := &offv1beta1.VirtualNode{
 		ObjectMeta: metav1.ObjectMeta{Namespace: consumer.Namespace, Name: "milan-drained", Labels: about, Finalizers: []string{"example.org/held"}},
@@ -178,7 +178,7 @@ func TestUnpeerNetworkAfterDrain(t *testing.T) {
 // What the cluster takes away by itself is waited for, and what is somebody else's is not.
 func TestUnpeerWaitsForPods(t *testing.T) {
 	c := testkit.Cluster(t)
-	s, said := ctltest.BareSide(t, c, "local", "rome-ending")
+	s, said := ctltest.NewBareCluster(t, c, "local", "rome-ending")
 	const other = "milan-ending"
 	meta := func(name string, labels map[string]string, of ...metav1.OwnerReference) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: s.Namespace, Name: name, Labels: labels, OwnerReferences: of}
@@ -227,7 +227,7 @@ func TestUnpeerWaitsForPods(t *testing.T) {
 func TestUnpeerLostNode(t *testing.T) {
 	t.Parallel()
 	c := testkit.Cluster(t)
-	s, said := ctltest.BareSide(t, c, "local", "rome-lost")
+	s, said := ctltest.NewBareCluster(t, c, "local", "rome-lost")
 	const other = "milan-lost"
 	pod := func(name string, labels map[string]string) *corev1.Pod {
 		labels[names.RemoteClusterID] = other
@@ -315,7 +315,7 @@ func TestUnpeerDecidedRequest(t *testing.T) {
 	for _, to := range []certv1.RequestConditionType{certv1.CertificateDenied, certv1.CertificateApproved} {
 		t.Run(string(to), func(t *testing.T) {
 			t.Parallel()
-			s, said := ctltest.BareSide(t, c, "local", "rome-decided")
+			s, said := ctltest.NewBareCluster(t, c, "local", "rome-decided")
 			account, err := client.New(c.User(t, "system:serviceaccount:"+s.Namespace+":milan", "system:masters"), client.Options{Scheme: kube.Scheme})
 			if err != nil {
 				t.Fatal(err)
