@@ -281,7 +281,8 @@ func oneDirectionIsUndone(t *testing.T, genoa, turin *town) {
 	}
 	dry := introduced(t, genoa, turin, "unauth", "--dry-run")
 	dry.succeeds(t)
-	for _, want := range []string{"# local cluster: genoa, to be deleted", "  name: controlplane-turin\n", "  name: liqo-signed-nonce\n", "kind: Tenant", "  name: liqo-nonce\n"} {
+	for _, want := range []string{"# local cluster: genoa, to be deleted", "  name: controlplane-turin\n", "  name: kubeconfig-controlplane-turin\n",
+		"  name: liqo-signed-nonce\n", "kind: Tenant", "  name: liqo-nonce\n", "  name: liqo-remote-certificate\n"} {
 		if !strings.Contains(dry.stdout, want) {
 			t.Errorf("the dry run lacks %q:\n%s", want, dry.stdout)
 		}

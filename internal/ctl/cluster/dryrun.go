@@ -60,10 +60,10 @@ func (c *Session) RunOrPrint(ctx context.Context, o *DryRunOptions, heading stri
 		return run(ctx, c)
 	}
 	quiet := c.WithPrinter(c.OnlyWarnings())
-	var pages []*ManifestPage
+	var pages []*manifestPage
 	for _, s := range clusters {
 		s.Kube, s.Scope = NewDryRunClient(s.Kube), quiet.Scope(s.Name)
-		pages = append(pages, &ManifestPage{Cluster: s})
+		pages = append(pages, &manifestPage{Cluster: s})
 	}
 	if err := run(ui.InOrder(ctx), quiet); err != nil {
 		return err
@@ -73,7 +73,7 @@ func (c *Session) RunOrPrint(ctx context.Context, o *DryRunOptions, heading stri
 			return p.WrapWithCluster(err)
 		}
 	}
-	return c.PrintPages(o.OutputFormat(), heading, pages...)
+	return c.printPages(o.OutputFormat(), heading, pages...)
 }
 
 // KeepObject records in a dry run that an object stays as it is.
@@ -84,24 +84,26 @@ func KeepObject(cluster client.Client, obj client.Object) error {
 	return nil
 }
 
-// ManifestPage holds the objects to write to one of two clusters, or to delete from it.
-type ManifestPage struct {
+// manifestPage holds the objects to write to one of two clusters, or to delete from it.
+type manifestPage struct {
 	*Cluster
 	entries []client.Object
 }
 
-// addWrites adds the objects that a dry run recorded. A page of objects to apply has no deletions: they are warnings.
-func (p *ManifestPage) addWrites(deletions bool) error {
+// addWrites adds the objects that a dry run recorded: the deletions, or all other writes. The rest are warnings.
+func (p *manifestPage) addWrites(deletions bool) error {
 	for _, w := range p.Kube.(*DryRunClient).Writes() {
 		name := w.Object.GetKind() + " " + strings.TrimPrefix(client.ObjectKeyFromObject(w.Object).String(), "/")
-		if w.Verb == Delete {
-			if !deletions {
-				p.Warn("The %s would be deleted", name)
-				continue
-			}
-			if err := p.AddNames(w.Object); err != nil {
+		if (w.Verb == Delete) != deletions {
+			p.Warn("The %s would be %sd", name, w.Verb)
+			continue
+		}
+		if deletions {
+			bare, err := NameOnly(w.Object, p.Kube.Scheme())
+			if err != nil {
 				return err
 			}
+			p.entries = append(p.entries, bare)
 			continue
 		}
 		obj, err := writtenFields(w.Object, p.Kube.Scheme())
@@ -140,9 +142,9 @@ func writtenFields(written *unstructured.Unstructured, scheme *runtime.Scheme) (
 	return obj, nil
 }
 
-// PrintPages prints the objects of each cluster below a line with its name. In JSON, each cluster is a key with a List as its value. An
+// printPages prints the objects of each cluster below a line with its name. In JSON, each cluster is a key with a List as its value. An
 // object that controllers complete must not be applied: it is a comment, and no item of a List.
-func (c *Session) PrintPages(format, heading string, pages ...*ManifestPage) error {
+func (c *Session) printPages(format, heading string, pages ...*manifestPage) error {
 	if format == "json" {
 		return c.printLists(pages)
 	}
@@ -176,7 +178,7 @@ func (c *Session) printWritten(obj client.Object, format string) error {
 	return err
 }
 
-func (c *Session) printLists(pages []*ManifestPage) error {
+func (c *Session) printLists(pages []*manifestPage) error {
 	document := map[string]any{}
 	for _, p := range pages {
 		items := []any{}
@@ -192,18 +194,6 @@ func (c *Session) printLists(pages []*ManifestPage) error {
 		document[p.Name] = map[string]any{"apiVersion": "v1", "kind": "List", "items": items}
 	}
 	return PrintDocument(c.Result(), document, "json")
-}
-
-// AddNames adds the kinds and names of objects to delete.
-func (p *ManifestPage) AddNames(objs ...client.Object) error {
-	for _, obj := range objs {
-		bare, err := NameOnly(obj, p.Kube.Scheme())
-		if err != nil {
-			return err
-		}
-		p.entries = append(p.entries, bare)
-	}
-	return nil
 }
 
 // NameOnly returns only the kind and the name of an object: enough for a deletion, and not for a creation.

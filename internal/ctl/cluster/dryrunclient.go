@@ -246,8 +246,12 @@ func (c *DryRunClient) Apply(ctx context.Context, obj runtime.ApplyConfiguration
 	return c.Patch(ctx, fields, client.RawPatch(types.ApplyPatchType, body), &client.PatchOptions{Force: o.Force, FieldManager: o.FieldManager})
 }
 
-// Delete records a deletion, or drops the record of a new object. Finalizers do not count.
+// Delete records a deletion, or drops the record of a new object. Finalizers do not count. A deletion that is a server-side dry run
+// itself is sent, and not recorded.
 func (c *DryRunClient) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
+	if len((&client.DeleteOptions{}).ApplyOptions(opts).DryRun) > 0 {
+		return c.WithWatch.Delete(ctx, obj, opts...)
+	}
 	sent, w, err := c.prepareWrite(obj)
 	switch {
 	case err != nil:

@@ -166,6 +166,7 @@ func TestDryRun(t *testing.T) {
 			},
 			fails: apierrors.IsConflict, seen: []string{"have=0"},
 		},
+		"delete_dry_run": {do: func(s *story) error { return s.Delete(s.Context(), s.have, client.DryRunAll) }, seen: []string{"have=0"}},
 		"delete_new": {
 			do: func(s *story) error {
 				return errors.Join(s.Create(s.Context(), s.configMap("new", "1")), s.Delete(s.Context(), s.configMap("new", "")))

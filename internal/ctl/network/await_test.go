@@ -215,7 +215,7 @@ func TestWaitDeletionRetriesAPIErrors(t *testing.T) {
 		return testkit.Answer(503, ""), nil
 	})
 	in := &cluster.Cluster{Scope: ui.NewPrinter(strings.NewReader(""), io.Discard, io.Discard).Scope("local"), Name: "local", Kube: kubeClient}
-	gone := &networkRemains{Cluster: in, what: "Network configuration", list: &networkingv1beta1.ConfigurationList{}, Found: []client.Object{cfg}}
+	gone := &networkRemains{Cluster: in, what: "Network configuration", list: &networkingv1beta1.ConfigurationList{}, found: []client.Object{cfg}}
 	if err := gone.removeGateway(t.Context(), in, true); err != nil || !met.Load() {
 		t.Errorf("the wait ended: %v; met %v", err, met.Load())
 	}

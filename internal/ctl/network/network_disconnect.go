@@ -44,7 +44,7 @@ type networkRemains struct {
 	list                  client.ObjectList
 	// quiet suppresses the line about no objects.
 	quiet bool
-	Found []client.Object
+	found []client.Object
 }
 
 // GatewaysBetween returns the gateways of both clusters: clients first, because they dial.
@@ -68,7 +68,7 @@ func ConfigurationsBetween(local, remote *cluster.Cluster) []*networkRemains {
 func FindAll(ctx context.Context, all []*networkRemains) error {
 	finding, within := errgroup.WithContext(ctx)
 	for _, l := range all {
-		finding.Go(func() error { return l.WrapWithCluster(l.ReadState(within)) })
+		finding.Go(func() error { return l.WrapWithCluster(l.readState(within)) })
 	}
 	return finding.Wait()
 }
@@ -78,10 +78,10 @@ func LookAll(ctx context.Context, all []*networkRemains) error {
 	looking, within := errgroup.WithContext(ctx)
 	for _, l := range all {
 		looking.Go(func() error {
-			if err := l.ReadState(within); err != nil {
+			if err := l.readState(within); err != nil {
 				return l.WrapWithCluster(err)
 			}
-			return l.RequireDeletion(within, l.Found...)
+			return l.RequireDeletion(within, l.found...)
 		})
 	}
 	return looking.Wait()
@@ -112,21 +112,21 @@ func RemoveFound(ctx context.Context, c *cluster.Session, all []*networkRemains,
 	return p.Run(ctx)
 }
 
-// ReadState reads the objects of the networks.
-func (l *networkRemains) ReadState(ctx context.Context) (err error) {
-	l.Found, err = FindOfPeer(ctx, l.Cluster, l.list, l.other)
-	l.Found = slices.DeleteFunc(l.Found, func(obj client.Object) bool { return l.Asked != "" && obj.GetNamespace() != l.Asked })
+// readState reads the objects of the networks.
+func (l *networkRemains) readState(ctx context.Context) (err error) {
+	l.found, err = FindOfPeer(ctx, l.Cluster, l.list, l.other)
+	l.found = slices.DeleteFunc(l.found, func(obj client.Object) bool { return l.Asked != "" && obj.GetNamespace() != l.Asked })
 	return err
 }
 
 func (l *networkRemains) removeGateway(ctx context.Context, in *cluster.Cluster, wait bool) error {
-	if len(l.Found) == 0 {
+	if len(l.found) == 0 {
 		if !l.quiet {
 			in.Success("%s already deleted", l.what)
 		}
 		return nil
 	}
 	return in.RunWaiting(ctx, "Deleting "+l.what, l.what+" correctly deleted", func(ctx context.Context) error {
-		return in.RemoveAll(ctx, l.Found, wait)
+		return in.RemoveAll(ctx, l.found, wait)
 	})
 }

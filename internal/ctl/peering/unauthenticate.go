@@ -45,14 +45,13 @@ func NewUnauthenticateCommand(c *cluster.Session) *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.WithBoth(cmd.Context(), o.timeout, &o.local, &o.remote, func(ctx context.Context, local, remote *cluster.Cluster) error {
-				d := &deauthentication{Session: c, consumer: local, provider: remote, wait: o.wait}
-				if err := d.readState(ctx); err != nil {
-					return err
-				}
-				if o.IsRequested() {
-					return d.printDryRun(o.OutputFormat())
-				}
-				return d.runSteps(ctx)
+				return c.RunOrPrint(ctx, &o.DryRunOptions, cluster.ToDelete, func(ctx context.Context, c *cluster.Session) error {
+					d := &deauthentication{Session: c, consumer: local, provider: remote, wait: o.wait}
+					if err := d.readState(ctx); err != nil {
+						return err
+					}
+					return d.runSteps(ctx)
+				}, local, remote)
 			})
 		},
 	}
@@ -239,26 +238,4 @@ func (d *deauthentication) dropCertificates(ctx context.Context) error {
 	return kube.DeleteObjects(ctx, d.provider.Kube, secretObjects(slices.DeleteFunc(all.Items, func(secret corev1.Secret) bool {
 		return !slices.ContainsFunc(d.tenants, func(tenant client.Object) bool { return metav1.IsControlledBy(&secret, tenant) })
 	})))
-}
-
-// printDryRun prints the names of the objects to delete.
-func (d *deauthentication) printDryRun(format string) error {
-	local, remote := &cluster.ManifestPage{Cluster: d.consumer}, &cluster.ManifestPage{Cluster: d.provider}
-	if err := d.nameOn(local, remote); err != nil {
-		return err
-	}
-	return d.PrintPages(format, cluster.ToDelete, local, remote)
-}
-
-func (d *deauthentication) nameOn(local, remote *cluster.ManifestPage) error {
-	for _, of := range []struct {
-		in      *cluster.ManifestPage
-		objs    []client.Object
-		secrets []corev1.Secret
-	}{{local, d.identities, d.signed}, {remote, d.tenants, d.nonces}} {
-		if err := of.in.AddNames(slices.Concat(of.objs, secretObjects(of.secrets))...); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -51,7 +51,9 @@ func NewUnpeerCommand(c *cluster.Session) *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.ToldBy(cmd.Context(), "", o.timeout, &o.local, &o.remote, func(ctx context.Context, local, remote *cluster.Cluster) error {
-				return (&unpeering{Session: c, options: o, consumer: local, provider: remote}).runSteps(ctx)
+				return c.RunOrPrint(ctx, &o.DryRunOptions, cluster.ToDelete, func(ctx context.Context, c *cluster.Session) error {
+					return (&unpeering{Session: c, options: o, consumer: local, provider: remote}).runSteps(ctx)
+				}, local, remote)
 			})
 		},
 	}
@@ -85,9 +87,6 @@ type unpeering struct {
 func (u *unpeering) runSteps(ctx context.Context) error {
 	if err := u.readState(ctx); err != nil {
 		return err
-	}
-	if u.options.IsRequested() {
-		return u.printDryRun(ctx)
 	}
 	if u.shut {
 		if err := u.giveUp(ctx); err != nil {
@@ -368,35 +367,23 @@ func (u *unpeering) endAuthentication(ctx context.Context, told *ui.Printer) err
 	return wrapDisabling("authentication", inTurn(ctx, d.checkUnused, d.findObjects, d.findSecrets, d.runSteps, u.endReplicas)) // the permissions were checked at first
 }
 
-// replicasOf returns the orphans in the provider: replicas of the consumer's objects that no controller deletes any more, because the
-// consumer has no credentials. The consumer forgot the provider, or lost its state. Without the permission to list them, the result is
-// empty.
-func (u *unpeering) replicasOf(ctx context.Context) (all []client.Object, err error) {
+// endReplicas deletes the orphans in the provider: replicas of the consumer's objects that no controller deletes any more, because the
+// consumer has no credentials. The consumer forgot the provider, or lost its state. Kinds that the user may not list or delete are skipped.
+func (u *unpeering) endReplicas(ctx context.Context) error {
 	identities, err := network.FindOfPeer(ctx, u.consumer, &authv1beta1.IdentityList{}, u.provider.ID)
-	if err != nil {
-		return nil, u.consumer.WrapWithCluster(err)
+	if err != nil || slices.ContainsFunc(identities, isControlPlane) {
+		return u.consumer.WrapWithCluster(err)
 	}
-	if slices.ContainsFunc(identities, isControlPlane) {
-		return nil, nil
-	}
+	var all []client.Object
 	for _, kind := range peer.Replicated() {
 		found, err := network.ListLabelled(ctx, u.provider, kind.List, client.MatchingLabels{names.Replicated: "true", names.ReplicationOrigin: u.consumer.ID})
 		if apierrors.IsForbidden(err) {
 			continue
 		}
 		if err != nil {
-			return nil, u.provider.WrapWithCluster(fmt.Errorf("looking for what %s left: %w", u.consumer.ID, err))
+			return u.provider.WrapWithCluster(fmt.Errorf("looking for what %s left: %w", u.consumer.ID, err))
 		}
 		all = append(all, found...)
-	}
-	return all, nil
-}
-
-// endReplicas deletes the orphaned replicas, unless the user lacks the permission.
-func (u *unpeering) endReplicas(ctx context.Context) error {
-	all, err := u.replicasOf(ctx)
-	if err != nil {
-		return err
 	}
 	for _, wait := range []bool{false, true} {
 		for _, obj := range all {
