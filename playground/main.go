@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Playground runs real Kubernetes clusters on one Linux machine, each node a set of namespaces.
+// Playground runs real Kubernetes clusters on one Linux machine. Each node is a set of namespaces.
 package main
 
 import (
@@ -11,7 +11,7 @@ import (
 	"liqo.io/liqo/playground/internal/cli"
 )
 
-// sources lets the program build what clusters are made of wherever it is called.
+// sources are the sources of the programs that the playground builds.
 //
 //go:embed go.mod go.sum hyperkube kubectl pause httpd
 var sources embed.FS

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Place is where this copy of the server runs.
+// Place has the pod, node and cluster of the server.
 type Place struct {
 	Title     string `json:"title"`
 	Cluster   string `json:"cluster,omitempty"`
@@ -26,11 +26,11 @@ type Place struct {
 	Client    string `json:"client,omitempty"`
 }
 
-func here() Place {
+func currentPlace() Place {
 	host, _ := os.Hostname()
 	return Place{
 		Cluster: os.Getenv("CLUSTER"), Node: os.Getenv("NODE_NAME"), Namespace: os.Getenv("POD_NAMESPACE"),
-		Pod: env("POD_NAME", host), PodIP: os.Getenv("POD_IP"), Host: host,
+		Pod: getenv("POD_NAME", host), PodIP: os.Getenv("POD_IP"), Host: host,
 	}
 }
 
@@ -47,33 +47,33 @@ var page = template.Must(template.New("page").Parse(`<!doctype html>
 </dl></body></html>
 `))
 
-// Handler serves the pages.
-func Handler(title string, at Place) http.Handler {
-	at.Title = title
+// Handler returns the handler of all pages.
+func Handler(title string, place Place) http.Handler {
+	place.Title = title
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
-		at := at
-		at.Client = r.RemoteAddr
+		response := place
+		response.Client = r.RemoteAddr
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		if err := page.Execute(w, at); err != nil {
+		if err := page.Execute(w, response); err != nil {
 			log.Print(err)
 		}
 	})
 	mux.HandleFunc("GET /json", func(w http.ResponseWriter, r *http.Request) {
-		at := at
-		at.Client = r.RemoteAddr
+		response := place
+		response.Client = r.RemoteAddr
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(at)
+		_ = json.NewEncoder(w).Encode(response)
 	})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	mux.HandleFunc("/echo", echo)
 	mux.HandleFunc("GET /slow", slow)
 	mux.HandleFunc("GET /bytes", sendBytes)
-	return logged(mux)
+	return withLogging(mux)
 }
 
-// logged writes a line per request, so that `kubectl logs -f` has something to show.
-func logged(next http.Handler) http.Handler {
+// withLogging logs each request, for `kubectl logs -f`.
+func withLogging(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/healthz" {
 			log.Printf("%s %s from %s", r.Method, r.URL.Path, r.RemoteAddr)
@@ -82,14 +82,14 @@ func logged(next http.Handler) http.Handler {
 	})
 }
 
-// echo answers while it still reads, so that a long conversation works too.
+// echo writes while it reads, so that the client may wait for a response before it sends more.
 func echo(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).EnableFullDuplex() // HTTP/2 always is
 	w.Header().Set("Content-Type", "application/octet-stream")
 	_, _ = io.Copy(w, r.Body)
 }
 
-// slow sends a line every tenth of a second, as long as asked.
+// slow sends a line every 100 ms for the requested time.
 func slow(w http.ResponseWriter, r *http.Request) {
 	d, err := time.ParseDuration(r.URL.Query().Get("for"))
 	if err != nil {
@@ -116,7 +116,7 @@ func slow(w http.ResponseWriter, r *http.Request) {
 func sendBytes(w http.ResponseWriter, r *http.Request) {
 	n, err := strconv.ParseInt(r.URL.Query().Get("n"), 10, 64)
 	if err != nil || n < 0 {
-		http.Error(w, "n is a number of bytes", http.StatusBadRequest)
+		http.Error(w, "invalid n: must be a number of bytes", http.StatusBadRequest)
 		return
 	}
 	w.Header().Set("Content-Length", strconv.FormatInt(n, 10))

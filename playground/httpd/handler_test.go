@@ -26,23 +26,23 @@ func TestPages(t *testing.T) {
 		"/slow?for=20ms": "T",
 	} {
 		var out strings.Builder
-		if err := get(t.Context(), identity{}, server.URL+path, &out); err != nil || !strings.Contains(out.String(), want) {
+		if err := fetchPage(t.Context(), credentials{}, server.URL+path, &out); err != nil || !strings.Contains(out.String(), want) {
 			t.Errorf("%s: %v, no %q in %q", path, err, want, out.String())
 		}
 	}
 }
 
-func TestTheClientFailsLikeThePage(t *testing.T) {
+func TestClientReturnsStatus(t *testing.T) {
 	server := httptest.NewServer(Handler("shop", Place{}))
 	defer server.Close()
 	for path, want := range map[string]string{"/nothing": "404", "/bytes?n=x": "400", "/slow?for=x": "400"} {
-		if err := get(t.Context(), identity{}, server.URL+path, &strings.Builder{}); err == nil || !strings.Contains(err.Error(), want) {
+		if err := fetchPage(t.Context(), credentials{}, server.URL+path, &strings.Builder{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", path, err, want)
 		}
 	}
 }
 
-func TestAnEchoHasEveryByte(t *testing.T) {
+func TestEcho(t *testing.T) {
 	server := httptest.NewServer(Handler("", Place{}))
 	defer server.Close()
 	body := strings.Repeat("x", 100_000)
@@ -57,19 +57,19 @@ func TestAnEchoHasEveryByte(t *testing.T) {
 	}
 }
 
-func TestAClientBelievesItsAuthoritiesAndSaysItsToken(t *testing.T) {
+func TestClientCredentials(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Header.Get("Authorization")) }))
 	defer server.Close()
-	as := identity{ca: t.TempDir() + "/ca.crt", token: t.TempDir() + "/token"}
+	creds := credentials{ca: t.TempDir() + "/ca.crt", token: t.TempDir() + "/token"}
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	if err := errors.Join(os.WriteFile(as.ca, ca, 0o600), os.WriteFile(as.token, []byte("secret\n"), 0o600)); err != nil {
+	if err := errors.Join(os.WriteFile(creds.ca, ca, 0o600), os.WriteFile(creds.token, []byte("secret\n"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	if err := get(t.Context(), as, server.URL, &out); err != nil || out.String() != "Bearer secret" {
+	if err := fetchPage(t.Context(), creds, server.URL, &out); err != nil || out.String() != "Bearer secret" {
 		t.Errorf("%q, %v", out.String(), err)
 	}
-	if err := get(t.Context(), identity{token: as.token}, server.URL, &out); err == nil {
-		t.Error("a server that nobody vouches for is believed")
+	if err := fetchPage(t.Context(), credentials{token: creds.token}, server.URL, &out); err == nil {
+		t.Error("a server with an unknown CA was accepted")
 	}
 }

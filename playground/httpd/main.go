@@ -1,8 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Httpd is a small web server that says where it runs, for tests and as the base of a demo; as a client it fetches one
-// page, so that its image needs no other program.
+// Httpd is a small web server for tests and the demo, whose pages show the pod, node and cluster of the server. It is also a client that fetches
+// a page, so that the image needs no other program.
 package main
 
 import (
@@ -24,10 +24,10 @@ import (
 
 func main() {
 	listen := flag.String("listen", ":8080", "address to listen on")
-	title := flag.String("title", env("TITLE", "httpd"), "headline of the page")
-	var as identity
-	flag.StringVar(&as.ca, "ca", "", "file with the certificates that a server is believed by")
-	flag.StringVar(&as.token, "token", "", "file with a token that is sent along")
+	title := flag.String("title", getenv("TITLE", "httpd"), "headline of the page")
+	var creds credentials
+	flag.StringVar(&creds.ca, "ca", "", "file of the CA certificates that verify the server")
+	flag.StringVar(&creds.token, "token", "", "file of the bearer token")
 	flag.Usage = usage
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -37,7 +37,7 @@ func main() {
 	case "":
 		err = serve(ctx, *listen, *title)
 	case "get":
-		err = get(ctx, as, flag.Arg(1), os.Stdout)
+		err = fetchPage(ctx, creds, flag.Arg(1), os.Stdout)
 	default:
 		usage()
 		os.Exit(2)
@@ -54,7 +54,7 @@ The pages show CLUSTER, NODE_NAME, POD_NAME, POD_IP and POD_NAMESPACE from the e
 `)
 }
 
-func env(name, fallback string) string {
+func getenv(name, fallback string) string {
 	if v := os.Getenv(name); v != "" {
 		return v
 	}
@@ -62,7 +62,7 @@ func env(name, fallback string) string {
 }
 
 func serve(ctx context.Context, listen, title string) error {
-	server := &http.Server{Addr: listen, Handler: Handler(title, here()), ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Addr: listen, Handler: Handler(title, currentPlace()), ReadHeaderTimeout: 10 * time.Second}
 	go func() {
 		<-ctx.Done()
 		grace, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -76,10 +76,10 @@ func serve(ctx context.Context, listen, title string) error {
 	return nil
 }
 
-// identity is whom a client believes, and what it says of itself: files, "" for what everybody has.
-type identity struct{ ca, token string }
+// credentials are the files of a client: the CA that verifies the server ("": the system's) and the bearer token ("": none).
+type credentials struct{ ca, token string }
 
-func get(ctx context.Context, as identity, url string, out io.Writer) error {
+func fetchPage(ctx context.Context, creds credentials, url string, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -87,18 +87,18 @@ func get(ctx context.Context, as identity, url string, out io.Writer) error {
 		return err
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	if as.ca != "" {
-		data, err := os.ReadFile(as.ca)
+	if creds.ca != "" {
+		data, err := os.ReadFile(creds.ca)
 		if err != nil {
 			return err
 		}
 		transport.TLSClientConfig = &tls.Config{RootCAs: x509.NewCertPool()}
 		if !transport.TLSClientConfig.RootCAs.AppendCertsFromPEM(data) {
-			return fmt.Errorf("%s holds no certificate", as.ca)
+			return fmt.Errorf("%s contains no certificate", creds.ca)
 		}
 	}
-	if as.token != "" {
-		data, err := os.ReadFile(as.token)
+	if creds.token != "" {
+		data, err := os.ReadFile(creds.token)
 		if err != nil {
 			return err
 		}

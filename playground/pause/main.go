@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Pause is the first process of every pod: it holds the pod's namespaces and reaps what is orphaned in them.
+// Pause is the first process of every pod: it keeps the pod's namespaces and reaps orphaned processes.
 package main
 
 import (
@@ -17,11 +17,11 @@ func main() {
 		if s != syscall.SIGCHLD {
 			return
 		}
-		reap()
+		reapChildren()
 	}
 }
 
-func reap() {
+func reapChildren() {
 	for {
 		var status syscall.WaitStatus
 		if pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil); pid <= 0 || err != nil {

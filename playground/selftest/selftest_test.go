@@ -3,8 +3,8 @@
 
 //go:build selftest
 
-// Package selftest runs the playground for real: go test -tags selftest ./selftest
-// It uses a home, a name and a network of its own, so it disturbs no other clusters.
+// Package selftest tests the playground with real clusters: go test -tags selftest ./selftest
+// It uses a separate home, name and network, so that it does not affect other clusters.
 package selftest
 
 import (
@@ -28,9 +28,9 @@ var (
 	root   string // its home
 )
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+func TestMain(m *testing.M) { os.Exit(runTests(m)) }
 
-func run(m *testing.M) int {
+func runTests(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "playground-selftest-")
 	if err != nil {
 		panic(err)
@@ -42,7 +42,7 @@ func run(m *testing.M) int {
 	if err := build.Run(); err != nil {
 		panic(err)
 	}
-	// What is built is shared with the user's own playground: the first run is long enough once.
+	// Programs and images are shared with the user's playground, because building them takes minutes.
 	if out, err := exec.Command(binary, "build").CombinedOutput(); err != nil {
 		panic(fmt.Sprint(err, string(out)))
 	}
@@ -69,7 +69,7 @@ func run(m *testing.M) int {
 	return code
 }
 
-// pods of every story: a server on the second node, a client on the first.
+// pods of the tests: a server on the second node, a client on the first one.
 const pods = `
 apiVersion: v1
 kind: Pod
@@ -88,61 +88,61 @@ spec: {nodeName: a1, containers: [{name: c, image: busybox, imagePullPolicy: IfN
 `
 
 func TestClustersWithEqualNetworks(t *testing.T) {
-	fresh(t)
+	removeClusters(t)
 	playground(t, "up", "--clusters", "2", "--workers", "2", "--pod-cidr-overlap", "--audit")
-	playground(t, "up", "--clusters", "2") // again: nothing to do
-	start(t)
+	playground(t, "up", "--clusters", "2") // no change
+	createPods(t)
 
-	contains(t, "a Service across nodes", inPod(t, "wget", "-qO-", "http://web.default.svc.cluster.local/json"), `"pod":"web-0"`)
-	contains(t, "a pod's own Service", kubectl(t, "a", "exec", "web-0", "--", "/httpd", "get", "http://web/json"), `"pod":"web-0"`)
-	contains(t, "logs", kubectl(t, "a", "logs", "web-0"), "listening on :8080")
-	contains(t, "the control plane's label", kubectl(t, "a", "get", "nodes", "-l", "node-role.kubernetes.io/control-plane", "-o", "name"), "node/a1")
-	contains(t, "kubeadm's configuration", kubectl(t, "a", "get", "cm", "-n", "kube-system", "kubeadm-config", "-o", "yaml"), "podSubnet: 10.200.0.0/16")
-	contains(t, "kubeadm's cluster information", kubectl(t, "b", "get", "cm", "-n", "kube-public", "cluster-info", "-o", "yaml"), "https://172.24.2.1:6443")
-	contains(t, "aggregation", kubectl(t, "a", "get", "cm", "-n", "kube-system", "extension-apiserver-authentication", "-o", "yaml"), "requestheader-client-ca-file")
-	inPod(t, "nc", "-w", "2", "172.24.2.1", "6443") // the other cluster's API server
+	checkContains(t, "a Service across nodes", inPod(t, "wget", "-qO-", "http://web.default.svc.cluster.local/json"), `"pod":"web-0"`)
+	checkContains(t, "a pod's own Service", kubectl(t, "a", "exec", "web-0", "--", "/httpd", "get", "http://web/json"), `"pod":"web-0"`)
+	checkContains(t, "logs", kubectl(t, "a", "logs", "web-0"), "listening on :8080")
+	checkContains(t, "the control plane's label", kubectl(t, "a", "get", "nodes", "-l", "node-role.kubernetes.io/control-plane", "-o", "name"), "node/a1")
+	checkContains(t, "kubeadm's configuration", kubectl(t, "a", "get", "cm", "-n", "kube-system", "kubeadm-config", "-o", "yaml"), "podSubnet: 10.200.0.0/16")
+	checkContains(t, "kubeadm's cluster information", kubectl(t, "b", "get", "cm", "-n", "kube-public", "cluster-info", "-o", "yaml"), "https://172.24.2.1:6443")
+	checkContains(t, "aggregation", kubectl(t, "a", "get", "cm", "-n", "kube-system", "extension-apiserver-authentication", "-o", "yaml"), "requestheader-client-ca-file")
+	inPod(t, "nc", "-w", "2", "172.24.2.1", "6443") // API server of the other cluster
 
 	address := kubectl(t, "a", "get", "svc", "web", "-o", "jsonpath={.status.loadBalancer.ingress[0].ip}")
-	contains(t, "a load balancer from the machine", curl(t, "http://"+address+"/json"), `"client":"172.24.1.1:`)
+	checkContains(t, "a load balancer from the machine", fetch(t, "http://"+address+"/json"), `"client":"172.24.1.1:`)
 	kubectl(t, "b", "run", "far", "--image=playground/httpd:v1", "--restart=Never", "--", "get", "http://"+address+"/json")
 	kubectl(t, "b", "wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/far", "--timeout=60s")
-	contains(t, "a load balancer from another cluster", kubectl(t, "b", "logs", "far"), `"pod":"web-0"`)
+	checkContains(t, "a load balancer from another cluster", kubectl(t, "b", "logs", "far"), `"pod":"web-0"`)
 
-	if out, err := command("kubectl", "a", "exec", "cli", "--", "nc", "-w", "3", "1.1.1.1", "443"); err == nil {
-		t.Errorf("the world has an uplink: %s", out)
+	if out, err := runPlayground("kubectl", "a", "exec", "cli", "--", "nc", "-w", "3", "1.1.1.1", "443"); err == nil {
+		t.Errorf("an address outside of the machine is reachable: %s", out)
 	}
-	contains(t, "the audit log", read(t, filepath.Join(root, "clusters/a/log/audit.log")), `"kind":"Event"`)
+	checkContains(t, "the audit log", readFile(t, filepath.Join(root, "clusters/a/log/audit.log")), `"kind":"Event"`)
 	playground(t, "up", "--clusters", "a", "--workers", "3")
-	contains(t, "a worker that came later", kubectl(t, "a", "get", "node", "a3", "-o", "yaml"), "10.200.131.0/24")
+	checkContains(t, "a worker that came later", kubectl(t, "a", "get", "node", "a3", "-o", "yaml"), "10.200.131.0/24")
 	playground(t, "down")
-	nothingLeft(t)
+	checkNothingRemains(t)
 }
 
 func TestFailAndHeal(t *testing.T) {
-	fresh(t)
+	removeClusters(t)
 	playground(t, "up", "--clusters", "a", "--workers", "2")
-	start(t)
+	createPods(t)
 	playground(t, "fail", "a/apiserver")
-	if _, err := command("kubectl", "a", "--request-timeout=2s", "get", "ns"); err == nil {
-		t.Error("the API server of a answers although it was stopped")
+	if _, err := runPlayground("kubectl", "a", "--request-timeout=2s", "get", "ns"); err == nil {
+		t.Error("the API server of a responds after it was stopped")
 	}
 	playground(t, "heal", "a/apiserver")
 	kubectl(t, "a", "get", "ns")
 
 	playground(t, "fail", "a2")
-	if dial("172.24.1.2:10250") {
-		t.Error("a2 can be reached although its cable was pulled")
+	if isReachable("172.24.1.2:10250") {
+		t.Error("a2 is reachable after its link was set down")
 	}
 	playground(t, "heal", "a2", "--network")
-	until(t, "a2 can be reached", func() bool { return dial("172.24.1.2:10250") })
+	waitFor(t, "connection to a2", func() bool { return isReachable("172.24.1.2:10250") })
 
 	playground(t, "fail", "a2", "--processes")
-	if dial("172.24.1.2:10250") {
-		t.Error("the kubelet of a2 answers although everything there was stopped")
+	if isReachable("172.24.1.2:10250") {
+		t.Error("the kubelet of a2 responds after its processes were stopped")
 	}
 	playground(t, "heal", "a2")
-	until(t, "the server on a2 runs again", func() bool {
-		out, err := command("kubectl", "a", "exec", "cli", "--", "timeout", "2", "wget", "-qO-", "http://web/healthz")
+	waitFor(t, "response of the server on a2", func() bool {
+		out, err := runPlayground("kubectl", "a", "exec", "cli", "--", "timeout", "2", "wget", "-qO-", "http://web/healthz")
 		return err == nil && strings.TrimSpace(out) == "ok"
 	})
 }
@@ -155,10 +155,10 @@ func TestFamiliesAndNetworks(t *testing.T) {
 		{"ipv6", "overlay", `"client":"[fd00:1001:0:81::`},
 	} {
 		t.Run(c.family+" "+c.cni, func(t *testing.T) {
-			fresh(t)
+			removeClusters(t)
 			playground(t, "up", "--clusters", "a", "--workers", "2", "--ip-family", c.family, "--cni", c.cni)
-			start(t)
-			contains(t, "a Service across nodes sees the pod's address", inPod(t, "wget", "-qO-", "http://web/json"), c.client)
+			createPods(t)
+			checkContains(t, "a Service across nodes sees the pod's address", inPod(t, "wget", "-qO-", "http://web/json"), c.client)
 			addresses := strings.Fields(kubectl(t, "a", "get", "svc", "web", "-o", "jsonpath={.status.loadBalancer.ingress[*].ip}"))
 			if want := map[string]int{"ipv4": 1, "ipv6": 1, "dual": 2}[c.family]; len(addresses) != want {
 				t.Errorf("the load balancer has %v, want %d addresses", addresses, want)
@@ -167,7 +167,7 @@ func TestFamiliesAndNetworks(t *testing.T) {
 				if strings.Contains(a, ":") {
 					a = "[" + a + "]"
 				}
-				contains(t, "the load balancer at "+a, curl(t, "http://"+a+"/healthz"), "ok")
+				checkContains(t, "the load balancer at "+a, fetch(t, "http://"+a+"/healthz"), "ok")
 			}
 		})
 	}
@@ -176,8 +176,8 @@ func TestFamiliesAndNetworks(t *testing.T) {
 func TestSurvivesKilledRuns(t *testing.T) {
 	for _, c := range []struct {
 		after    time.Duration
-		clusters string // and the last of them
-		last     string
+		clusters string
+		last     string // name of the last cluster
 	}{
 		{50 * time.Millisecond, "2", "b"},
 		{300 * time.Millisecond, "2", "b"},
@@ -185,27 +185,27 @@ func TestSurvivesKilledRuns(t *testing.T) {
 		{4 * time.Second, "2", "b"},
 	} {
 		t.Run(c.after.String(), func(t *testing.T) {
-			fresh(t)
-			kill(t, c.after, "up", "--clusters", c.clusters)
+			removeClusters(t)
+			runAndKill(t, c.after, "up", "--clusters", c.clusters)
 			playground(t, "up", "--clusters", c.clusters)
 			kubectl(t, c.last, "get", "nodes")
-			kill(t, c.after/10, "down")
+			runAndKill(t, c.after/10, "down")
 			playground(t, "down")
-			nothingLeft(t)
+			checkNothingRemains(t)
 		})
 	}
 }
 
-// TestBudget is the promise of the README, as the median of three.
+// TestBudget checks the time and memory that the README promises, as the median of three runs.
 func TestBudget(t *testing.T) {
 	const seconds, mebibytes = 30, 1229
 	var times, memory []int
 	for range 3 {
-		fresh(t)
-		at := time.Now()
+		removeClusters(t)
+		start := time.Now()
 		playground(t, "up", "--clusters", "2")
-		times = append(times, int(time.Since(at).Seconds()))
-		time.Sleep(15 * time.Second) // idle is what is promised; nothing to wait for says when that is
+		times = append(times, int(time.Since(start).Seconds()))
+		time.Sleep(15 * time.Second) // the promise is for idle clusters, and there is no condition for that
 		sum := 0
 		for _, m := range regexp.MustCompile(`(\d+) MiB`).FindAllStringSubmatch(playground(t, "status"), -1) {
 			n, _ := strconv.Atoi(m[1])
@@ -215,22 +215,22 @@ func TestBudget(t *testing.T) {
 	}
 	t.Logf("two clusters: ready after %v s, %v MiB when idle", times, memory)
 	if median(times) > seconds {
-		t.Errorf("ready after %v s, the promise is %d", times, seconds)
+		t.Errorf("ready after %v s, want at most %d", times, seconds)
 	}
 	if median(memory) > mebibytes {
-		t.Errorf("idle with %v MiB, the promise is %d", memory, mebibytes)
+		t.Errorf("idle with %v MiB, want at most %d", memory, mebibytes)
 	}
 }
 
 func median(v []int) int { return max(min(v[0], v[1]), min(max(v[0], v[1]), v[2])) }
 
-func fresh(t *testing.T) {
+func removeClusters(t *testing.T) {
 	t.Helper()
 	playground(t, "down")
-	nothingLeft(t)
+	checkNothingRemains(t)
 }
 
-func start(t *testing.T) {
+func createPods(t *testing.T) {
 	t.Helper()
 	cmd := exec.Command(binary, "kubectl", "a", "apply", "-f", "-")
 	cmd.Stdin = strings.NewReader(pods)
@@ -241,8 +241,8 @@ func start(t *testing.T) {
 	kubectl(t, "a", "wait", "--for=jsonpath={.status.loadBalancer.ingress}", "svc/web", "--timeout=20s")
 }
 
-// kill starts the playground and kills it, only itself, after a while.
-func kill(t *testing.T, after time.Duration, args ...string) {
+// runAndKill starts a command of the playground and kills its process, but not its children, after a time.
+func runAndKill(t *testing.T, after time.Duration, args ...string) {
 	t.Helper()
 	cmd := exec.Command(binary, args...)
 	if err := cmd.Start(); err != nil {
@@ -253,7 +253,7 @@ func kill(t *testing.T, after time.Duration, args ...string) {
 	_ = cmd.Wait()
 }
 
-func command(args ...string) (string, error) {
+func runPlayground(args ...string) (string, error) {
 	var out, errs bytes.Buffer
 	cmd := exec.Command(binary, args...)
 	cmd.Stdout, cmd.Stderr = &out, &errs
@@ -265,7 +265,7 @@ func command(args ...string) (string, error) {
 
 func playground(t *testing.T, args ...string) string {
 	t.Helper()
-	out, err := command(args...)
+	out, err := runPlayground(args...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,22 +277,22 @@ func kubectl(t *testing.T, args ...string) string {
 	return playground(t, append([]string{"kubectl"}, args...)...)
 }
 
-// inPod tries for a moment: kube-proxy hears of a Service a little later than we do.
+// inPod runs a command in the client pod. It retries, because kube-proxy receives a Service later than the API server.
 func inPod(t *testing.T, argv ...string) string {
 	t.Helper()
 	var out string
-	until(t, strings.Join(argv, " ")+" in a pod", func() bool {
+	waitFor(t, strings.Join(argv, " ")+" in a pod", func() bool {
 		var err error
-		out, err = command(append([]string{"kubectl", "a", "exec", "cli", "--"}, argv...)...)
+		out, err = runPlayground(append([]string{"kubectl", "a", "exec", "cli", "--"}, argv...)...)
 		return err == nil
 	})
 	return out
 }
 
-func curl(t *testing.T, url string) string {
+func fetch(t *testing.T, url string) string {
 	t.Helper()
 	var out []byte
-	until(t, url+" from the machine", func() bool {
+	waitFor(t, url+" from the machine", func() bool {
 		var err error
 		out, err = exec.Command(filepath.Join(root, "bin", "httpd"), "get", url).Output()
 		return err == nil
@@ -300,23 +300,23 @@ func curl(t *testing.T, url string) string {
 	return string(out)
 }
 
-func until(t *testing.T, what string, done func() bool) {
+func waitFor(t *testing.T, subject string, done func() bool) {
 	t.Helper()
 	for end := time.Now().Add(90 * time.Second); !done(); time.Sleep(200 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("in vain: %s", what)
+			t.Fatalf("timed out waiting for %s", subject)
 		}
 	}
 }
 
-func contains(t *testing.T, what, got, want string) {
+func checkContains(t *testing.T, subject, got, want string) {
 	t.Helper()
 	if !strings.Contains(got, want) {
-		t.Errorf("%s: no %q in\n%s", what, want, got)
+		t.Errorf("%s: no %q in\n%s", subject, want, got)
 	}
 }
 
-func read(t *testing.T, path string) string {
+func readFile(t *testing.T, path string) string {
 	t.Helper()
 	data, err := os.ReadFile(path)
 	if err != nil {

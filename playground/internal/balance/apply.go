@@ -20,12 +20,12 @@ import (
 	"liqo.io/liqo/playground/internal/spec"
 )
 
-// publish writes the addresses into the Services' status, where they differ.
-func (b *balancer) publish(ctx context.Context, s State, p Plan) error {
+// writeStatus writes the addresses to the status of Services where they differ.
+func (b *balancer) writeStatus(ctx context.Context, s State, p Plan) error {
 	var errs error
 	for _, svc := range s.Services {
-		want, planned := p.Addresses[key(svc)]
-		if !planned || slices.Equal(want, current(s.Cluster, svc)) {
+		want, planned := p.Addresses[serviceKey(svc)]
+		if !planned || slices.Equal(want, publishedAddresses(s.Cluster, svc)) {
 			continue
 		}
 		svc = svc.DeepCopy()
@@ -36,41 +36,41 @@ func (b *balancer) publish(ctx context.Context, s State, p Plan) error {
 		}
 		_, err := b.api.CoreV1().Services(svc.Namespace).UpdateStatus(ctx, svc, metav1.UpdateOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
-			errs = errors.Join(errs, fmt.Errorf("writing the addresses of service %s: %w", key(svc), err))
+			errs = errors.Join(errs, fmt.Errorf("writing the addresses of service %s: %w", serviceKey(svc), err))
 			continue
 		}
-		log.Printf("service %s has %v", key(svc), want)
+		log.Printf("service %s has %v", serviceKey(svc), want)
 	}
 	return errs
 }
 
-// answer makes every address an address of its owner, and of nobody else.
-func answer(c spec.Cluster, p Plan) error {
+// assignAddresses adds every address to its owner node, and removes it from the other nodes.
+func assignAddresses(c spec.Cluster, p Plan) error {
 	var errs error
 	for _, n := range c.Nodes() {
 		ns := c.World.NodeNetns(n.Name)
-		have, err := held(c, ns)
+		assigned, err := assignedAddresses(c, ns)
 		if err != nil {
 			errs = errors.Join(errs, err)
 			continue
 		}
-		for _, a := range have {
+		for _, a := range assigned {
 			if p.Owners[a] != n.Name {
 				errs = errors.Join(errs, netns.Run(ns, fmt.Sprintf("ip addr del %s/%d dev eth0", a, a.BitLen())))
 			}
 		}
 		for a, owner := range p.Owners {
-			if owner == n.Name && !slices.Contains(have, a) {
-				errs = errors.Join(errs, hold(c, ns, a))
+			if owner == n.Name && !slices.Contains(assigned, a) {
+				errs = errors.Join(errs, addAddress(c, ns, a))
 			}
 		}
 	}
 	return errs
 }
 
-// hold gives a node an address, then makes everybody forget who had it before. The address is never the source of
-// what the node sends by itself.
-func hold(c spec.Cluster, ns string, a netip.Addr) error {
+// addAddress adds an address to a node, and flushes it from the neighbour caches of the other nodes. The node does not use the address as the
+// source of its own connections.
+func addAddress(c spec.Cluster, ns string, a netip.Addr) error {
 	line := fmt.Sprintf("ip addr replace %s/%d dev eth0", a, a.BitLen())
 	if a.Is6() {
 		line += " nodad preferred_lft 0"
@@ -83,13 +83,13 @@ func hold(c spec.Cluster, ns string, a netip.Addr) error {
 		if other == c.World.Netns() {
 			link = spec.Bridge
 		}
-		_ = netns.Run(other, fmt.Sprintf("ip neigh flush to %s dev %s", a, link)) // a namespace may be going away
+		_ = netns.Run(other, fmt.Sprintf("ip neigh flush to %s dev %s", a, link)) // the namespace may be being removed
 	}
 	return nil
 }
 
-// held are the addresses of the balancer's range that a node has now.
-func held(c spec.Cluster, ns string) ([]netip.Addr, error) {
+// assignedAddresses returns the addresses of the load balancer's range that a node has.
+func assignedAddresses(c spec.Cluster, ns string) ([]netip.Addr, error) {
 	if !netns.Exists(ns) {
 		return nil, nil
 	}

@@ -14,7 +14,7 @@ import (
 	"liqo.io/liqo/playground/internal/spec"
 )
 
-// State is what is known of a cluster.
+// State has the objects of a cluster that a Plan depends on.
 type State struct {
 	Cluster  spec.Cluster
 	Services []*corev1.Service
@@ -22,36 +22,36 @@ type State struct {
 	Slices   []*discoveryv1.EndpointSlice
 }
 
-// Plan is what shall be: the addresses of each Service, and which node answers for each address.
+// Plan has the addresses of each Service and the node that owns each address.
 type Plan struct {
-	Addresses map[string][]netip.Addr // by namespace/name; empty for a Service that must lose its addresses
+	Addresses map[string][]netip.Addr // by namespace/name; empty for a Service whose addresses are removed
 	Owners    map[netip.Addr]string
 }
 
-// Decide gives every Service of type LoadBalancer one address per family. A Service keeps what it has.
+// Decide allocates an address per family to every Service of type LoadBalancer. A Service keeps its addresses.
 func Decide(s State) Plan {
 	p := Plan{Addresses: map[string][]netip.Addr{}, Owners: map[netip.Addr]string{}}
 	services := slices.Clone(s.Services)
 	slices.SortFunc(services, func(a, b *corev1.Service) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(key(a), key(b)))
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(serviceKey(a), serviceKey(b)))
 	})
 	used := map[netip.Addr]bool{}
-	for _, svc := range services { // first those who have an address, or a newcomer could take it
-		if ours(svc) {
-			p.Addresses[key(svc)] = keep(s.Cluster, svc, used)
-		} else if len(current(s.Cluster, svc)) > 0 {
-			p.Addresses[key(svc)] = nil
+	for _, svc := range services { // existing addresses first, so that no new Service gets them
+		if isManaged(svc) {
+			p.Addresses[serviceKey(svc)] = reserveAddresses(s.Cluster, svc, used)
+		} else if len(publishedAddresses(s.Cluster, svc)) > 0 {
+			p.Addresses[serviceKey(svc)] = nil
 		}
 	}
 	for _, svc := range services {
-		if !ours(svc) {
+		if !isManaged(svc) {
 			continue
 		}
 		for _, family := range svc.Spec.IPFamilies {
-			p.add(s.Cluster, svc, family == corev1.IPv6Protocol, used)
+			p.allocateAddress(s.Cluster, svc, family == corev1.IPv6Protocol, used)
 		}
-		owner := s.owner(svc)
-		for _, a := range p.Addresses[key(svc)] {
+		owner := s.ownerNode(svc)
+		for _, a := range p.Addresses[serviceKey(svc)] {
 			if owner != "" {
 				p.Owners[a] = owner
 			}
@@ -60,15 +60,15 @@ func Decide(s State) Plan {
 	return p
 }
 
-func key(svc *corev1.Service) string { return svc.Namespace + "/" + svc.Name }
+func serviceKey(svc *corev1.Service) string { return svc.Namespace + "/" + svc.Name }
 
-// ours: another implementation may serve a class of its own.
-func ours(svc *corev1.Service) bool {
+// isManaged reports whether the Service is of type LoadBalancer and has no class, which another implementation would serve.
+func isManaged(svc *corev1.Service) bool {
 	return svc.Spec.Type == corev1.ServiceTypeLoadBalancer && svc.Spec.LoadBalancerClass == nil && svc.DeletionTimestamp == nil
 }
 
-// current are the addresses that the Service has from this cluster's range.
-func current(c spec.Cluster, svc *corev1.Service) []netip.Addr {
+// publishedAddresses returns the addresses in the status of the Service that belong to the range of the cluster.
+func publishedAddresses(c spec.Cluster, svc *corev1.Service) []netip.Addr {
 	var addrs []netip.Addr
 	for _, ingress := range svc.Status.LoadBalancer.Ingress {
 		if a, err := netip.ParseAddr(ingress.IP); err == nil && inRange(c, a) {
@@ -83,25 +83,25 @@ func inRange(c spec.Cluster, a netip.Addr) bool {
 	return a.Compare(first) >= 0 && a.Compare(last) <= 0
 }
 
-// keep returns the current addresses that are still wanted and not another Service's.
-func keep(c spec.Cluster, svc *corev1.Service, used map[netip.Addr]bool) []netip.Addr {
-	var kept []netip.Addr
-	for _, a := range current(c, svc) {
+// reserveAddresses returns the published addresses of the Service's families that no other Service uses, and marks them as used.
+func reserveAddresses(c spec.Cluster, svc *corev1.Service, used map[netip.Addr]bool) []netip.Addr {
+	var reserved []netip.Addr
+	for _, a := range publishedAddresses(c, svc) {
 		family := corev1.IPv4Protocol
 		if a.Is6() {
 			family = corev1.IPv6Protocol
 		}
 		if !used[a] && slices.Contains(svc.Spec.IPFamilies, family) {
 			used[a] = true
-			kept = append(kept, a)
+			reserved = append(reserved, a)
 		}
 	}
-	return kept
+	return reserved
 }
 
-// add finds an address for a family that has none: the asked one, or the first that is free.
-func (p Plan) add(c spec.Cluster, svc *corev1.Service, ipv6 bool, used map[netip.Addr]bool) {
-	k := key(svc)
+// allocateAddress allocates an address for a family that has none: the requested one, or the first unused one.
+func (p Plan) allocateAddress(c spec.Cluster, svc *corev1.Service, ipv6 bool, used map[netip.Addr]bool) {
+	k := serviceKey(svc)
 	if slices.ContainsFunc(p.Addresses[k], func(a netip.Addr) bool { return a.Is6() == ipv6 }) {
 		return
 	}
@@ -109,7 +109,7 @@ func (p Plan) add(c spec.Cluster, svc *corev1.Service, ipv6 bool, used map[netip
 		used[a] = true
 		p.Addresses[k] = append(p.Addresses[k], a)
 	}
-	//nolint:staticcheck // deprecated, and still what users write
+	//nolint:staticcheck // deprecated, but users set it
 	if a, err := netip.ParseAddr(svc.Spec.LoadBalancerIP); err == nil && a.Is6() == ipv6 && inRange(c, a) && !used[a] {
 		take(a)
 		return
@@ -123,18 +123,18 @@ func (p Plan) add(c spec.Cluster, svc *corev1.Service, ipv6 bool, used map[netip
 	}
 }
 
-// owner is the node that answers: the first ready one, and with externalTrafficPolicy Local one that has an endpoint.
-func (s State) owner(svc *corev1.Service) string {
+// ownerNode returns the first ready node; with externalTrafficPolicy Local, the first one that has an endpoint.
+func (s State) ownerNode(svc *corev1.Service) string {
 	local := svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 	for _, n := range s.Cluster.Nodes() {
-		if s.ready(n.Name) && (!local || s.hasEndpoint(svc, n.Name)) {
+		if s.isNodeReady(n.Name) && (!local || s.hasEndpoint(svc, n.Name)) {
 			return n.Name
 		}
 	}
 	return ""
 }
 
-func (s State) ready(name string) bool {
+func (s State) isNodeReady(name string) bool {
 	for _, n := range s.Nodes {
 		for _, c := range n.Status.Conditions {
 			if n.Name == name && c.Type == corev1.NodeReady {

@@ -19,7 +19,7 @@ import (
 
 type option func(*corev1.Service)
 
-func service(name string, options ...option) *corev1.Service {
+func newService(name string, options ...option) *corev1.Service {
 	svc := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: name},
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol}},
@@ -30,7 +30,7 @@ func service(name string, options ...option) *corev1.Service {
 	return svc
 }
 
-func has(ips ...string) option {
+func withAddresses(ips ...string) option {
 	return func(s *corev1.Service) {
 		for _, ip := range ips {
 			s.Status.LoadBalancer.Ingress = append(s.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: ip})
@@ -38,17 +38,17 @@ func has(ips ...string) option {
 	}
 }
 
-func asks(ip string) option { return func(s *corev1.Service) { s.Spec.LoadBalancerIP = ip } }
-func dual(s *corev1.Service) {
+func withRequestedIP(ip string) option { return func(s *corev1.Service) { s.Spec.LoadBalancerIP = ip } }
+func dualStack(s *corev1.Service) {
 	s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
 }
-func local(s *corev1.Service) {
+func localTraffic(s *corev1.Service) {
 	s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 }
-func inside(s *corev1.Service)  { s.Spec.Type = corev1.ServiceTypeClusterIP }
-func foreign(s *corev1.Service) { s.Spec.LoadBalancerClass = new("other") }
+func clusterIP(s *corev1.Service)  { s.Spec.Type = corev1.ServiceTypeClusterIP }
+func otherClass(s *corev1.Service) { s.Spec.LoadBalancerClass = new("other") }
 
-func nodes(states string) []*corev1.Node {
+func newNodes(states string) []*corev1.Node {
 	var all []*corev1.Node
 	for i, state := range strings.Fields(states) {
 		status := corev1.ConditionFalse
@@ -63,7 +63,7 @@ func nodes(states string) []*corev1.Node {
 	return all
 }
 
-func endpoint(svc, node string) *discoveryv1.EndpointSlice {
+func newEndpointSlice(svc, node string) *discoveryv1.EndpointSlice {
 	return &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "x", Labels: map[string]string{discoveryv1.LabelServiceName: svc}},
 		Endpoints:  []discoveryv1.Endpoint{{NodeName: &node, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}}},
@@ -77,53 +77,53 @@ func TestDecide(t *testing.T) {
 		slices   []*discoveryv1.EndpointSlice
 		want     string
 	}{
-		"every service has its own address": {
-			services: []*corev1.Service{service("one"), service("two")}, nodes: "ready ready",
+		"one address per service": {
+			services: []*corev1.Service{newService("one"), newService("two")}, nodes: "ready ready",
 			want: "x/one 172.29.1.100@a1; x/two 172.29.1.101@a1",
 		},
-		"a service keeps its address before a newcomer chooses": {
-			services: []*corev1.Service{service("new"), service("old", has("172.29.1.100"))}, nodes: "ready ready",
+		"existing address is kept": {
+			services: []*corev1.Service{newService("new"), newService("old", withAddresses("172.29.1.100"))}, nodes: "ready ready",
 			want: "x/new 172.29.1.101@a1; x/old 172.29.1.100@a1",
 		},
-		"two services never share": {
-			services: []*corev1.Service{service("one", has("172.29.1.100")), service("two", has("172.29.1.100"))}, nodes: "ready",
+		"duplicate address is replaced": {
+			services: []*corev1.Service{newService("one", withAddresses("172.29.1.100")), newService("two", withAddresses("172.29.1.100"))}, nodes: "ready",
 			want: "x/one 172.29.1.100@a1; x/two 172.29.1.101@a1",
 		},
-		"an address of another network is replaced": {
-			services: []*corev1.Service{service("one", has("192.0.2.7"))}, nodes: "ready",
+		"foreign address is replaced": {
+			services: []*corev1.Service{newService("one", withAddresses("192.0.2.7"))}, nodes: "ready",
 			want: "x/one 172.29.1.100@a1",
 		},
-		"the address that is asked for": {
-			services: []*corev1.Service{service("one", asks("172.29.1.200"))}, nodes: "ready",
+		"requested address": {
+			services: []*corev1.Service{newService("one", withRequestedIP("172.29.1.200"))}, nodes: "ready",
 			want: "x/one 172.29.1.200@a1",
 		},
-		"a taken address is not given again": {
-			services: []*corev1.Service{service("one", has("172.29.1.200")), service("two", asks("172.29.1.200"))}, nodes: "ready",
+		"requested address is in use": {
+			services: []*corev1.Service{newService("one", withAddresses("172.29.1.200")), newService("two", withRequestedIP("172.29.1.200"))}, nodes: "ready",
 			want: "x/one 172.29.1.200@a1; x/two 172.29.1.100@a1",
 		},
 		"one address per family": {
-			services: []*corev1.Service{service("one", dual)}, nodes: "ready",
+			services: []*corev1.Service{newService("one", dualStack)}, nodes: "ready",
 			want: "x/one 172.29.1.100@a1 fd00:ac1d::1:100@a1",
 		},
-		"another node answers when the first is not ready": {
-			services: []*corev1.Service{service("one")}, nodes: "down ready",
+		"first node is not ready": {
+			services: []*corev1.Service{newService("one")}, nodes: "down ready",
 			want: "x/one 172.29.1.100@a2",
 		},
-		"nobody answers when no node is ready": {
-			services: []*corev1.Service{service("one")}, nodes: "down down",
+		"no node is ready": {
+			services: []*corev1.Service{newService("one")}, nodes: "down down",
 			want: "x/one 172.29.1.100@",
 		},
-		"local traffic goes where an endpoint is": {
-			services: []*corev1.Service{service("one", local)}, nodes: "ready ready",
-			slices: []*discoveryv1.EndpointSlice{endpoint("other", "a1"), endpoint("one", "a2")},
+		"local traffic policy": {
+			services: []*corev1.Service{newService("one", localTraffic)}, nodes: "ready ready",
+			slices: []*discoveryv1.EndpointSlice{newEndpointSlice("other", "a1"), newEndpointSlice("one", "a2")},
 			want:   "x/one 172.29.1.100@a2",
 		},
-		"a service that is no load balancer any more loses its address": {
-			services: []*corev1.Service{service("one", inside, has("172.29.1.100")), service("two", inside)}, nodes: "ready",
+		"type changed to ClusterIP": {
+			services: []*corev1.Service{newService("one", clusterIP, withAddresses("172.29.1.100")), newService("two", clusterIP)}, nodes: "ready",
 			want: "x/one",
 		},
-		"a class of somebody else is left alone": {
-			services: []*corev1.Service{service("one", foreign)}, nodes: "ready",
+		"other load balancer class": {
+			services: []*corev1.Service{newService("one", otherClass)}, nodes: "ready",
 			want: "",
 		},
 	} {
@@ -134,15 +134,15 @@ func TestDecide(t *testing.T) {
 			}
 			cluster := spec.Default("a", w)
 			cluster.Workers = 2
-			plan := Decide(State{Cluster: cluster, Services: c.services, Nodes: nodes(c.nodes), Slices: c.slices})
-			if diff := cmp.Diff(c.want, show(plan)); diff != "" {
+			plan := Decide(State{Cluster: cluster, Services: c.services, Nodes: newNodes(c.nodes), Slices: c.slices})
+			if diff := cmp.Diff(c.want, formatPlan(plan)); diff != "" {
 				t.Error(diff)
 			}
 		})
 	}
 }
 
-func show(p Plan) string {
+func formatPlan(p Plan) string {
 	var lines []string
 	for svc, addrs := range p.Addresses {
 		line := svc

@@ -1,8 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package balance gives Services of type LoadBalancer an address of the world network. A node of the cluster answers
-// for the address; its kube-proxy does the rest.
+// Package balance allocates addresses of the world network to Services of type LoadBalancer. A node of the cluster has the address; its
+// kube-proxy forwards the traffic.
 package balance
 
 import (
@@ -26,10 +26,9 @@ import (
 	"liqo.io/liqo/playground/internal/spec"
 )
 
-// again is the wait after a failure, and between two looks when nothing seems to happen.
 const (
-	again = time.Second
-	look  = 30 * time.Second
+	retryDelay   = time.Second // after a failure
+	resyncPeriod = 30 * time.Second
 )
 
 type balancer struct {
@@ -41,7 +40,7 @@ type balancer struct {
 	slices   discoverylisters.EndpointSliceLister
 }
 
-// Run works until the context ends.
+// Run allocates addresses until the context ends.
 func Run(ctx context.Context, h home.Home, name string) error {
 	config, err := cluster.Client(h, name)
 	if err != nil {
@@ -50,9 +49,9 @@ func Run(ctx context.Context, h home.Home, name string) error {
 	config.Timeout = 0 // watches
 	api, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return fmt.Errorf("making a client for cluster %s: %w", name, err)
+		return fmt.Errorf("creating a client for cluster %s: %w", name, err)
 	}
-	factory := informers.NewSharedInformerFactoryWithOptions(api, 0, informers.WithTransform(strip))
+	factory := informers.NewSharedInformerFactoryWithOptions(api, 0, informers.WithTransform(dropManagedFields))
 	b := &balancer{
 		home: h, cluster: name, api: api,
 		services: factory.Core().V1().Services().Lister(),
@@ -65,43 +64,43 @@ func Run(ctx context.Context, h home.Home, name string) error {
 		factory.Core().V1().Nodes().Informer(),
 		factory.Discovery().V1().EndpointSlices().Informer(),
 	} {
-		if _, err := informer.AddEventHandler(notify(changed)); err != nil {
+		if _, err := informer.AddEventHandler(notifyOnChange(changed)); err != nil {
 			return fmt.Errorf("watching cluster %s: %w", name, err)
 		}
 	}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
-	return b.loop(ctx, changed)
+	return b.runLoop(ctx, changed)
 }
 
-// strip drops what nobody here reads and what is most of an object.
-func strip(obj any) (any, error) {
+// dropManagedFields removes the largest part of an object, which the package does not read.
+func dropManagedFields(obj any) (any, error) {
 	if o, err := meta.Accessor(obj); err == nil {
 		o.SetManagedFields(nil)
 	}
 	return obj, nil
 }
 
-func notify(changed chan<- struct{}) cache.ResourceEventHandler {
-	poke := func() {
+func notifyOnChange(changed chan<- struct{}) cache.ResourceEventHandler {
+	send := func() {
 		select {
 		case changed <- struct{}{}:
-		default: // somebody has said so already
+		default: // a notification is pending
 		}
 	}
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { poke() },
-		UpdateFunc: func(any, any) { poke() },
-		DeleteFunc: func(any) { poke() },
+		AddFunc:    func(any) { send() },
+		UpdateFunc: func(any, any) { send() },
+		DeleteFunc: func(any) { send() },
 	}
 }
 
-func (b *balancer) loop(ctx context.Context, changed <-chan struct{}) error {
+func (b *balancer) runLoop(ctx context.Context, changed <-chan struct{}) error {
 	for {
-		wait := look
-		if err := b.once(ctx); err != nil {
+		wait := resyncPeriod
+		if err := b.reconcile(ctx); err != nil {
 			log.Printf("balancing: %v", err)
-			wait = again
+			wait = retryDelay
 		}
 		select {
 		case <-ctx.Done():
@@ -112,24 +111,24 @@ func (b *balancer) loop(ctx context.Context, changed <-chan struct{}) error {
 	}
 }
 
-// once brings everything to what the plan says. The cluster is read again: it may have got more workers.
-func (b *balancer) once(ctx context.Context) error {
+// reconcile applies the plan. It reads the description of the cluster again, because workers may have been added.
+func (b *balancer) reconcile(ctx context.Context) error {
 	c, err := b.home.Load(b.cluster)
 	if err != nil {
 		return err
 	}
-	state, err := b.gather(c)
+	state, err := b.listState(c)
 	if err != nil {
 		return err
 	}
 	plan := Decide(state)
-	if err := answer(c, plan); err != nil {
+	if err := assignAddresses(c, plan); err != nil {
 		return err
 	}
-	return b.publish(ctx, state, plan)
+	return b.writeStatus(ctx, state, plan)
 }
 
-func (b *balancer) gather(c spec.Cluster) (State, error) {
+func (b *balancer) listState(c spec.Cluster) (State, error) {
 	var services []*corev1.Service
 	var nodes []*corev1.Node
 	var slices []*discoveryv1.EndpointSlice

@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package build makes what clusters are made of: programs from Go modules, images from these programs.
+// Package build builds what clusters run: programs from Go modules, and images from these programs.
 package build
 
 import (
@@ -14,44 +14,44 @@ import (
 	"liqo.io/liqo/playground/internal/progress"
 )
 
-// Builder builds into a home. What is there and made of the same sources is kept.
+// Builder builds into a home. Programs and images that are up to date are kept.
 type Builder struct {
 	Home    home.Home
 	Sources fs.FS // go.mod, go.sum and the commands of this module
 	Log     *progress.Log
 }
 
-// All makes everything that clusters need.
-func (b Builder) All(ctx context.Context) error {
-	if err := Packages(ctx, b.Log); err != nil {
+// BuildAll builds everything that clusters need.
+func (b Builder) BuildAll(ctx context.Context) error {
+	if err := InstallPackages(ctx, b.Log); err != nil {
 		return err
 	}
 	for _, p := range programs {
-		if err := b.program(ctx, p); err != nil {
+		if err := b.buildProgram(ctx, p); err != nil {
 			return err
 		}
 	}
-	if err := b.links(); err != nil {
+	if err := b.createLinks(); err != nil {
 		return err
 	}
-	return b.images()
+	return b.buildImages()
 }
 
-// Assets makes only what tests of controllers need: etcd, the Kubernetes programs and kubectl.
-func (b Builder) Assets(ctx context.Context) error {
+// BuildAssets builds only what tests of controllers need: etcd, the Kubernetes programs and kubectl.
+func (b Builder) BuildAssets(ctx context.Context) error {
 	for _, p := range []program{hyperkube, kubectl} {
-		if err := b.program(ctx, p); err != nil {
+		if err := b.buildProgram(ctx, p); err != nil {
 			return err
 		}
 	}
-	return b.links()
+	return b.createLinks()
 }
 
-// Simulator makes the program that pretends to be nodes.
-func (b Builder) Simulator(ctx context.Context) error { return b.program(ctx, kwok) }
+// BuildSimulator builds kwok, the program that simulates nodes.
+func (b Builder) BuildSimulator(ctx context.Context) error { return b.buildProgram(ctx, kwok) }
 
-// links are the names under which the multi-call binary is the one or the other program.
-func (b Builder) links() error {
+// createLinks links the names of etcd and the Kubernetes programs to hyperkube, which runs the program that it is called by.
+func (b Builder) createLinks() error {
 	for _, name := range []string{
 		"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy",
 	} {
@@ -60,7 +60,7 @@ func (b Builder) links() error {
 			continue
 		}
 		tmp := path + ".tmp"
-		_ = os.Remove(tmp) // of a killed run
+		_ = os.Remove(tmp) // left by a killed run
 		if err := os.Symlink(hyperkube.name, tmp); err != nil {
 			return fmt.Errorf("linking %s: %w", name, err)
 		}

@@ -24,70 +24,70 @@ import (
 	"liqo.io/liqo/playground/internal/progress"
 )
 
-func TestMissingPackagesAreNamedOnce(t *testing.T) {
-	has := func(path string) bool { return path != "containerd" && path != "ctr" && path != "nft" }
-	absent := missing(needs, has)
-	if diff := cmp.Diff([]string{"containerd", "nftables"}, packagesOf(absent)); diff != "" {
+func TestInstallHint(t *testing.T) {
+	installed := func(path string) bool { return path != "containerd" && path != "ctr" && path != "nft" }
+	missing := missingTools(requiredTools, installed)
+	if diff := cmp.Diff([]string{"containerd", "nftables"}, debianPackages(missing)); diff != "" {
 		t.Error(diff)
 	}
-	want := `please install (this is no Debian, so the names are Debian's):
+	want := `apt-get was not found; install these programs (package names of Debian):
   containerd             package containerd
   ctr                    package containerd
   nft                    package nftables`
-	if diff := cmp.Diff(want, elsewhere(absent)); diff != "" {
+	if diff := cmp.Diff(want, installHint(missing)); diff != "" {
 		t.Error(diff)
 	}
 }
 
-func TestAProgramIsBuiltAgainOnlyForItsOwnSources(t *testing.T) {
+func TestSourceHashOfProgram(t *testing.T) {
 	files := fstest.MapFS{
 		"go.mod": {Data: []byte("module x")}, "pause/main.go": {Data: []byte("package main")},
 		"pause/main_test.go": {Data: []byte("package main")}, "httpd/main.go": {Data: []byte("package main")},
 	}
-	stamp := func() string {
-		s, err := program{name: "pause"}.stamp(t.Context(), files)
+	hash := func() string {
+		s, err := program{name: "pause"}.sourceHash(t.Context(), files)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return s
 	}
-	before := stamp()
+	before := hash()
 	for file, changes := range map[string]bool{"httpd/main.go": false, "pause/main_test.go": false, "pause/main.go": true, "go.mod": true} {
 		old := files[file]
 		files[file] = &fstest.MapFile{Data: []byte("something else")}
-		if (stamp() != before) != changes {
-			t.Errorf("%s: the program is built again: %v", file, !changes)
+		if (hash() != before) != changes {
+			t.Errorf("%s was edited: hash changed %v, want %v", file, !changes, changes)
 		}
 		files[file] = old
 	}
 }
 
-func TestWhatIsInstalledDependsOnItsVersionOnly(t *testing.T) {
-	stamp := func(version string, files fstest.MapFS) string {
-		s, err := program{name: "x", install: "example.org/x@" + version}.stamp(t.Context(), files)
+func TestSourceHashOfInstalledProgram(t *testing.T) {
+	hash := func(version string, files fstest.MapFS) string {
+		s, err := program{name: "x", install: "example.org/x@" + version}.sourceHash(t.Context(), files)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return s
 	}
 	sources := fstest.MapFS{"go.mod": {Data: []byte("module y")}, "x/main.go": {Data: []byte("package main")}}
-	if stamp("v1", nil) != stamp("v1", sources) {
-		t.Error("it is built again for sources that are not its own")
+	if hash("v1", nil) != hash("v1", sources) {
+		t.Error("the hash depends on sources of other programs")
 	}
-	if stamp("v1", nil) == stamp("v2", nil) {
-		t.Error("another version is not built")
+	if hash("v1", nil) == hash("v2", nil) {
+		t.Error("versions v1 and v2 have the same hash")
 	}
 }
 
-func TestGoIsReadAsItTalks(t *testing.T) {
+func TestWatchOutput(t *testing.T) {
 	log := "go: downloading k8s.io/api v0.35.4\nk8s.io/api/core/v1\nk8s.io/api/apps/v1\n# k8s.io/kubernetes/cmd\nmain.go:3:1: syntax error\n"
-	got := watch(strings.NewReader(log), "x", progress.Discard())
+	got := watchOutput(strings.NewReader(log), "x", progress.Discard())
 	if diff := cmp.Diff("# k8s.io/kubernetes/cmd\nmain.go:3:1: syntax error", got); diff != "" {
 		t.Error(diff)
 	}
 }
 
-func TestAnImageOfFiles(t *testing.T) {
+func TestBuildImage(t *testing.T) {
 	dir := t.TempDir()
 	source := filepath.Join(dir, "program")
 	if err := os.WriteFile(source, []byte("elf"), 0o755); err != nil {
@@ -101,7 +101,7 @@ func TestAnImageOfFiles(t *testing.T) {
 		file: "x.tar", refs: []string{"docker.io/library/x:1", "docker.io/library/x:latest"}, entrypoint: []string{"/bin/program"},
 		files: map[string]string{"/bin/program": source}, links: map[string]string{"/bin/sh": "program"},
 	}
-	if err := b.image(img); err != nil {
+	if err := b.buildImage(img); err != nil {
 		t.Fatal(err)
 	}
 	for _, ref := range img.refs {
@@ -120,22 +120,22 @@ func TestAnImageOfFiles(t *testing.T) {
 	}
 }
 
-func TestALayerIsTheSameEveryTime(t *testing.T) {
+func TestBuildLayerIsReproducible(t *testing.T) {
 	source := filepath.Join(t.TempDir(), "program")
 	if err := os.WriteFile(source, []byte("elf"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	img := image{files: map[string]string{"/bin/program": source}, links: map[string]string{"/bin/sh": "program"}}
-	layer, err := img.layer()
+	layer, err := img.buildLayer()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Chtimes(source, time.Now(), time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	again, err := img.layer()
+	again, err := img.buildLayer()
 	if err != nil || !bytes.Equal(layer, again) {
-		t.Errorf("another layer of the same files: %v", err)
+		t.Errorf("the second layer of the same files differs: %v", err)
 	}
 	want := `drwxr-xr-x bin/
 drwxr-xr-x dev/
@@ -150,12 +150,12 @@ drwxr-xr-x var/
 -rwxr-xr-x bin/program
 Lrwxrwxrwx bin/sh -> program
 `
-	if diff := cmp.Diff(want, listing(t, layer)); diff != "" {
+	if diff := cmp.Diff(want, listLayer(t, layer)); diff != "" {
 		t.Error(diff)
 	}
 }
 
-func listing(t *testing.T, layer []byte) string {
+func listLayer(t *testing.T, layer []byte) string {
 	t.Helper()
 	var out strings.Builder
 	for r := tar.NewReader(bytes.NewReader(layer)); ; {

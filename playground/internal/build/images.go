@@ -29,7 +29,7 @@ import (
 	"liqo.io/liqo/playground/internal/spec"
 )
 
-// image is made of files over nothing, in one layer.
+// image describes a container image: one layer of files, without a base image.
 type image struct {
 	file       string // in the images folder
 	refs       []string
@@ -39,45 +39,45 @@ type image struct {
 	links      map[string]string // path in the image: target
 }
 
-func (b Builder) images() error {
+func (b Builder) buildImages() error {
 	busybox, err := busyboxImage()
 	if err != nil {
 		return err
 	}
 	all := []image{
-		b.single("pause", node.PauseImage),
-		b.single("coredns", "registry.k8s.io/coredns/coredns:"+spec.CoreDNS),
-		b.single("httpd", "docker.io/playground/httpd:v1", "docker.io/playground/httpd:latest"),
+		b.singleProgramImage("pause", node.PauseImage),
+		b.singleProgramImage("coredns", "registry.k8s.io/coredns/coredns:"+spec.CoreDNS),
+		b.singleProgramImage("httpd", "docker.io/playground/httpd:v1", "docker.io/playground/httpd:latest"),
 		busybox,
 	}
 	for _, img := range all {
-		if err := b.image(img); err != nil {
-			return fmt.Errorf("making image %s: %w", img.refs[0], err)
+		if err := b.buildImage(img); err != nil {
+			return fmt.Errorf("building image %s: %w", img.refs[0], err)
 		}
 	}
 	return nil
 }
 
-// single is an image of one program.
-func (b Builder) single(program string, refs ...string) image {
+// singleProgramImage returns an image that contains one program.
+func (b Builder) singleProgramImage(program string, refs ...string) image {
 	return image{
 		file: program + ".tar", refs: refs, entrypoint: []string{"/" + program},
 		files: map[string]string{"/" + program: b.Home.Program(program)},
 	}
 }
 
-// busyboxImage has a link for every applet, so that the shell and all its tools are there.
+// busyboxImage returns an image of busybox with a link for each applet.
 func busyboxImage() (image, error) {
 	program, err := exec.LookPath("busybox")
 	if err != nil {
 		return image{}, fmt.Errorf("finding busybox: %w", err)
 	}
-	if dynamic(program) {
+	if isDynamic(program) {
 		return image{}, fmt.Errorf("%s is not static: install a static one (Debian: busybox-static)", program)
 	}
 	list, err := exec.Command(program, "--list").Output()
 	if err != nil {
-		return image{}, fmt.Errorf("asking busybox for its applets: %w", err)
+		return image{}, fmt.Errorf("listing the applets of busybox: %w", err)
 	}
 	img := image{
 		file: "busybox.tar", refs: []string{"docker.io/library/busybox:latest", "docker.io/library/busybox:1"},
@@ -92,7 +92,7 @@ func busyboxImage() (image, error) {
 	return img, nil
 }
 
-func dynamic(program string) bool {
+func isDynamic(program string) bool {
 	f, err := elf.Open(program)
 	if err != nil {
 		return false
@@ -101,19 +101,19 @@ func dynamic(program string) bool {
 	return slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP })
 }
 
-// image writes the archive unless it is newer than all of its files.
-func (b Builder) image(img image) error {
+// buildImage writes the archive of the image unless the archive is newer than all files of the image.
+func (b Builder) buildImage(img image) error {
 	archive := filepath.Join(b.Home.Images(), img.file)
-	fresh, err := img.newerThanFiles(archive)
+	fresh, err := img.isUpToDate(archive)
 	if err != nil || fresh {
 		return err
 	}
-	b.Log.Say("making image %s", img.refs[0])
-	layer, err := img.layer()
+	b.Log.Print("building image %s", img.refs[0])
+	layer, err := img.buildLayer()
 	if err != nil {
 		return err
 	}
-	built, err := img.config(layer)
+	built, err := img.buildConfig(layer)
 	if err != nil {
 		return err
 	}
@@ -132,8 +132,8 @@ func (b Builder) image(img image) error {
 	return os.Rename(tmp, archive)
 }
 
-func (img image) newerThanFiles(archive string) (bool, error) {
-	have, err := os.Stat(archive)
+func (img image) isUpToDate(archive string) (bool, error) {
+	built, err := os.Stat(archive)
 	if err != nil {
 		return false, nil
 	}
@@ -142,15 +142,15 @@ func (img image) newerThanFiles(archive string) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if info.ModTime().After(have.ModTime()) {
+		if info.ModTime().After(built.ModTime()) {
 			return false, nil
 		}
 	}
 	return true, nil
 }
 
-// config: the layer is not compressed, it never travels further than to a socket.
-func (img image) config(layer []byte) (v1.Image, error) {
+// buildConfig returns the image of a layer. The layer is not compressed, because it is only sent to a local socket.
+func (img image) buildConfig(layer []byte) (v1.Image, error) {
 	built, err := mutate.AppendLayers(empty.Image, static.NewLayer(layer, types.DockerUncompressedLayer))
 	if err != nil {
 		return nil, err
@@ -166,8 +166,8 @@ func (img image) config(layer []byte) (v1.Image, error) {
 	return mutate.ConfigFile(built, file)
 }
 
-// layer is a tar with fixed times and order: the same files make the same image.
-func (img image) layer() ([]byte, error) {
+// buildLayer returns a tar archive with fixed times and order, so that the same files give the same image.
+func (img image) buildLayer() ([]byte, error) {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
 	texts := map[string]string{
@@ -180,12 +180,12 @@ func (img image) layer() ([]byte, error) {
 		if dir == "tmp" {
 			mode = 0o1777
 		}
-		if err := entry(w, tar.Header{Name: dir + "/", Typeflag: tar.TypeDir, Mode: mode}, nil); err != nil {
+		if err := writeEntry(w, tar.Header{Name: dir + "/", Typeflag: tar.TypeDir, Mode: mode}, nil); err != nil {
 			return nil, err
 		}
 	}
 	for _, p := range sortedKeys(texts) {
-		if err := entry(w, tar.Header{Name: p[1:], Mode: 0o644}, []byte(texts[p])); err != nil {
+		if err := writeEntry(w, tar.Header{Name: p[1:], Mode: 0o644}, []byte(texts[p])); err != nil {
 			return nil, err
 		}
 	}
@@ -194,12 +194,12 @@ func (img image) layer() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := entry(w, tar.Header{Name: p[1:], Mode: 0o755}, data); err != nil {
+		if err := writeEntry(w, tar.Header{Name: p[1:], Mode: 0o755}, data); err != nil {
 			return nil, err
 		}
 	}
 	for _, p := range sortedKeys(img.links) {
-		if err := entry(w, tar.Header{Name: p[1:], Typeflag: tar.TypeSymlink, Linkname: img.links[p], Mode: 0o777}, nil); err != nil {
+		if err := writeEntry(w, tar.Header{Name: p[1:], Typeflag: tar.TypeSymlink, Linkname: img.links[p], Mode: 0o777}, nil); err != nil {
 			return nil, err
 		}
 	}
@@ -220,7 +220,7 @@ func (img image) folders(texts map[string]string) []string {
 	return slices.Compact(dirs)
 }
 
-func entry(w *tar.Writer, h tar.Header, data []byte) error {
+func writeEntry(w *tar.Writer, h tar.Header, data []byte) error {
 	h.Size, h.ModTime = int64(len(data)), time.Unix(0, 0)
 	if h.Typeflag == 0 {
 		h.Typeflag = tar.TypeReg

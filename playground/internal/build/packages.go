@@ -15,13 +15,13 @@ import (
 	"liqo.io/liqo/playground/internal/progress"
 )
 
-// need is something that clusters use and Go does not bring.
-type need struct {
-	path string // of a file, or the name of a program in PATH
-	deb  string // the Debian package that has it
+// requiredTool is a program that clusters need and that is not built from Go modules.
+type requiredTool struct {
+	path          string // path of a file, or name of a program in PATH
+	debianPackage string // Debian package that contains the program
 }
 
-var needs = []need{
+var requiredTools = []requiredTool{
 	{"containerd", "containerd"},
 	{"ctr", "containerd"},
 	{"runc", "runc"},
@@ -34,20 +34,20 @@ var needs = []need{
 	{"mount", "mount"},
 }
 
-// Packages installs what is missing on Debian, and says what to install elsewhere.
-func Packages(ctx context.Context, log *progress.Log) error {
-	absent := missing(needs, found)
-	if len(absent) == 0 {
+// InstallPackages installs missing tools on Debian. On other systems the error lists what to install.
+func InstallPackages(ctx context.Context, log *progress.Log) error {
+	missing := missingTools(requiredTools, toolInstalled)
+	if len(missing) == 0 {
 		return nil
 	}
 	if _, err := exec.LookPath("apt-get"); err != nil {
-		return errors.New(elsewhere(absent))
+		return errors.New(installHint(missing))
 	}
-	debs := packagesOf(absent)
+	debs := debianPackages(missing)
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("packages are missing; run as root:\n  apt-get update && apt-get install -y %s", strings.Join(debs, " "))
 	}
-	log.Say("installing packages: %s", strings.Join(debs, " "))
+	log.Print("installing packages: %s", strings.Join(debs, " "))
 	for _, args := range [][]string{{"update", "-qq"}, append([]string{"install", "-y", "-qq", "--no-install-recommends"}, debs...)} {
 		cmd := exec.CommandContext(ctx, "apt-get", args...)
 		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
@@ -58,30 +58,30 @@ func Packages(ctx context.Context, log *progress.Log) error {
 	return nil
 }
 
-func found(path string) bool {
+func toolInstalled(path string) bool {
 	_, err := exec.LookPath(path)
 	return err == nil
 }
 
-func missing(all []need, has func(string) bool) []need {
-	return slices.DeleteFunc(slices.Clone(all), func(n need) bool { return has(n.path) })
+func missingTools(tools []requiredTool, installed func(string) bool) []requiredTool {
+	return slices.DeleteFunc(slices.Clone(tools), func(tool requiredTool) bool { return installed(tool.path) })
 }
 
-func packagesOf(absent []need) []string {
+func debianPackages(missing []requiredTool) []string {
 	var debs []string
-	for _, n := range absent {
-		if !slices.Contains(debs, n.deb) {
-			debs = append(debs, n.deb)
+	for _, tool := range missing {
+		if !slices.Contains(debs, tool.debianPackage) {
+			debs = append(debs, tool.debianPackage)
 		}
 	}
 	return debs
 }
 
-func elsewhere(absent []need) string {
+func installHint(missing []requiredTool) string {
 	var b strings.Builder
-	b.WriteString("please install (this is no Debian, so the names are Debian's):\n")
-	for _, n := range absent {
-		fmt.Fprintf(&b, "  %-22s package %s\n", n.path, n.deb)
+	b.WriteString("apt-get was not found; install these programs (package names of Debian):\n")
+	for _, tool := range missing {
+		fmt.Fprintf(&b, "  %-22s package %s\n", tool.path, tool.debianPackage)
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }

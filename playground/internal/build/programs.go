@@ -24,36 +24,36 @@ import (
 	"liqo.io/liqo/playground/internal/spec"
 )
 
-// CoreDNS wants another Kubernetes minor than ours, so it is a module of its own. Its files end in .txt: a folder with
-// a real go.mod could not be embedded.
+// CoreDNS requires another Kubernetes minor version, so it is built as a separate module. Its files end in .txt, because a folder with a
+// go.mod cannot be embedded.
 //
 //go:embed coredns
 var corednsFiles embed.FS
 
-// program is one binary and the sources that decide whether it is up to date.
+// program describes a binary and the sources that it is built from.
 type program struct {
-	name    string
-	about   string // what a human may want to know while waiting
-	ldflags string
-	own     bool   // a module of its own, not a package of this one
-	install string // a package of somebody else's at a version, built as it is; no sources of ours
+	name        string
+	description string // shown while the program is built
+	ldflags     string
+	ownModule   bool   // the program is a separate module, not a package of this module
+	install     string // package@version of a third-party program, for go install; "" if the program is built from sources of this module
 }
 
 var (
 	hyperkube = program{
-		name: "hyperkube", about: "etcd, Kubernetes " + spec.Kubernetes + "; about 6 minutes the first time on 2 cores",
+		name: "hyperkube", description: "etcd, Kubernetes " + spec.Kubernetes + "; about 6 minutes the first time on 2 cores",
 		ldflags: versionFlags(spec.Kubernetes),
 	}
-	kubectl  = program{name: "kubectl", about: "seconds, after Kubernetes", ldflags: versionFlags(spec.Kubernetes)}
+	kubectl  = program{name: "kubectl", description: "seconds, after Kubernetes", ldflags: versionFlags(spec.Kubernetes)}
 	programs = []program{
 		hyperkube,
 		kubectl,
-		{name: "coredns", about: "CoreDNS " + spec.CoreDNS + "; a minute the first time", own: true},
-		{name: "pause", about: "the first container of every pod"},
-		{name: "httpd", about: "the web server for tests and demos"},
+		{name: "coredns", description: "CoreDNS " + spec.CoreDNS + "; a minute the first time", ownModule: true},
+		{name: "pause", description: "the first container of every pod"},
+		{name: "httpd", description: "the web server for tests and demos"},
 	}
 	kwok = program{
-		name: "kwok", about: "pretends to be nodes, " + spec.Kwok + "; 2 minutes the first time",
+		name: "kwok", description: "simulates nodes, " + spec.Kwok + "; 2 minutes the first time",
 		install: "sigs.k8s.io/kwok/cmd/kwok@" + spec.Kwok,
 	}
 )
@@ -64,12 +64,12 @@ func versionFlags(version string) string {
 	return fmt.Sprintf(" -X %[1]sgitVersion=%[2]s -X %[1]sgitMajor=%[3]s -X %[1]sgitMinor=%[4]s", pkg, version, parts[0], parts[1])
 }
 
-// program builds one binary unless the one that is there was made of the same sources by the same Go.
-func (b Builder) program(ctx context.Context, p program) error {
+// buildProgram builds a binary unless the existing one was built from the same sources by the same version of Go.
+func (b Builder) buildProgram(ctx context.Context, p program) error {
 	folder := filepath.Join(b.Home.Sources(), "playground")
 	files, err := fs.Sub(b.Sources, ".")
 	switch {
-	case p.own:
+	case p.ownModule:
 		folder = filepath.Join(b.Home.Sources(), p.name)
 		files, err = fs.Sub(corednsFiles, p.name)
 	case p.install != "":
@@ -78,48 +78,50 @@ func (b Builder) program(ctx context.Context, p program) error {
 	if err != nil {
 		return fmt.Errorf("finding the sources of %s: %w", p.name, err)
 	}
-	stamp, err := p.stamp(ctx, files)
+	stamp, err := p.sourceHash(ctx, files)
 	if err != nil {
 		return err
 	}
 	stampFile := filepath.Join(b.Home.Bin(), "."+p.name+".stamp")
-	if have, err := os.ReadFile(stampFile); err == nil && string(have) == stamp && exists(b.Home.Program(p.name)) {
+	if built, err := os.ReadFile(stampFile); err == nil && string(built) == stamp && isRegularFile(b.Home.Program(p.name)) {
 		return nil
 	}
-	b.Log.Say("building %s (%s)", p.name, p.about)
+	b.Log.Print("building %s (%s)", p.name, p.description)
 	if p.install == "" {
-		if err := unpack(files, folder); err != nil {
+		if err := unpackSources(files, folder); err != nil {
 			return err
 		}
 	}
-	if err := b.compile(ctx, p, folder); err != nil {
+	if err := b.compileProgram(ctx, p, folder); err != nil {
 		return err
 	}
 	return home.Write(stampFile, []byte(stamp), 0o644)
 }
 
-func exists(path string) bool { // a link is none of ours: kubectl was one
+// isRegularFile reports whether the path is a file and not a link: an earlier release created kubectl as a link.
+func isRegularFile(path string) bool {
 	file, err := os.Lstat(path)
 	return err == nil && file.Mode().IsRegular()
 }
 
-// wants says which files of the sources a program is made of.
-func (p program) wants(path string) bool {
+// ownsSource reports whether the program is built from a file of the sources.
+func (p program) ownsSource(path string) bool {
 	if p.install != "" {
 		return false
 	}
-	return p.own || path == "go.mod" || strings.HasPrefix(path, p.name+"/") && !strings.HasSuffix(path, "_test.go")
+	return p.ownModule || path == "go.mod" || strings.HasPrefix(path, p.name+"/") && !strings.HasSuffix(path, "_test.go")
 }
 
-func (p program) stamp(ctx context.Context, files fs.FS) (string, error) {
+// sourceHash returns a hash of the version of Go, the flags and the sources of the program.
+func (p program) sourceHash(ctx context.Context, files fs.FS) (string, error) {
 	sum := sha256.New()
 	goVersion, err := exec.CommandContext(ctx, "go", "env", "GOVERSION", "GOARCH").Output()
 	if err != nil {
-		return "", fmt.Errorf("asking Go for its version (is Go installed and in PATH?): %w", err)
+		return "", fmt.Errorf("reading the version of Go (is Go installed and in PATH?): %w", err)
 	}
 	fmt.Fprintf(sum, "%s%s%s\n", goVersion, p.ldflags, p.install)
 	err = eachFile(files, func(path string, data []byte) error {
-		if p.wants(path) {
+		if p.ownsSource(path) {
 			fmt.Fprintf(sum, "%s %d\n%s", path, len(data), data)
 		}
 		return nil
@@ -140,31 +142,31 @@ func eachFile(files fs.FS, visit func(path string, data []byte) error) error {
 	})
 }
 
-func unpack(files fs.FS, folder string) error {
+func unpackSources(files fs.FS, folder string) error {
 	return eachFile(files, func(path string, data []byte) error {
 		path = filepath.Join(folder, strings.TrimSuffix(path, ".txt"))
-		if have, err := os.ReadFile(path); err == nil && bytes.Equal(have, data) {
+		if current, err := os.ReadFile(path); err == nil && bytes.Equal(current, data) {
 			return nil
 		}
 		return home.Write(path, data, 0o644)
 	})
 }
 
-func (b Builder) compile(ctx context.Context, p program, folder string) error {
-	made := filepath.Join(folder, ".new", p.name)
-	if err := os.MkdirAll(filepath.Dir(made), 0o755); err != nil {
-		return fmt.Errorf("making a folder for %s: %w", p.name, err)
+func (b Builder) compileProgram(ctx context.Context, p program, folder string) error {
+	output := filepath.Join(folder, ".new", p.name)
+	if err := os.MkdirAll(filepath.Dir(output), 0o755); err != nil {
+		return fmt.Errorf("creating a folder for %s: %w", p.name, err)
 	}
-	args := []string{"build", "-v", "-buildvcs=false", "-ldflags=-s -w" + p.ldflags, "-o", made, "./" + p.name}
+	args := []string{"build", "-v", "-buildvcs=false", "-ldflags=-s -w" + p.ldflags, "-o", output, "./" + p.name}
 	switch {
-	case p.own:
+	case p.ownModule:
 		args[len(args)-1] = "."
 	case p.install != "":
 		args = []string{"install", "-v", "-ldflags=-s -w", p.install}
 	}
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = folder
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOOS=linux", "GOBIN="+filepath.Dir(made))
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOOS=linux", "GOBIN="+filepath.Dir(output))
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		return err
@@ -172,36 +174,36 @@ func (b Builder) compile(ctx context.Context, p program, folder string) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting Go: %w", err)
 	}
-	complaints := watch(stderr, p.name, b.Log)
+	problems := watchOutput(stderr, p.name, b.Log)
 	if err := cmd.Wait(); err != nil {
-		return fmt.Errorf("building %s: %w\n%s", p.name, err, complaints)
+		return fmt.Errorf("building %s: %w\n%s", p.name, err, problems)
 	}
-	if err := os.Rename(made, b.Home.Program(p.name)); err != nil {
+	if err := os.Rename(output, b.Home.Program(p.name)); err != nil {
 		return fmt.Errorf("placing %s: %w", p.name, err)
 	}
 	return nil
 }
 
-// watch counts the packages that Go names as it compiles them, and keeps the rest: complaints.
-func watch(stderr io.Reader, name string, log *progress.Log) string {
-	const quiet = 20 * time.Second
-	var complaints []string
-	modules, packages, said := 0, 0, time.Now()
+// watchOutput shows the progress of the Go compiler, which prints the name of each package, and returns the lines that report errors.
+func watchOutput(stderr io.Reader, name string, log *progress.Log) string {
+	const reportInterval = 20 * time.Second
+	var problems []string
+	modules, packages, lastReport := 0, 0, time.Now()
 	for lines := bufio.NewScanner(stderr); lines.Scan(); {
 		line := lines.Text()
 		switch {
 		case strings.HasPrefix(line, "go: downloading"):
 			modules++
 		case strings.ContainsAny(line, " :") || strings.HasPrefix(line, "#"):
-			complaints = append(complaints, line)
+			problems = append(problems, line)
 		default:
 			packages++
 		}
-		log.Move("building %s: %d modules downloaded, %d packages compiled", name, modules, packages)
-		if !log.Terminal() && time.Since(said) > quiet {
-			said = time.Now()
-			log.Say("building %s: %d modules downloaded, %d packages compiled", name, modules, packages)
+		log.PrintProgress("building %s: %d modules downloaded, %d packages compiled", name, modules, packages)
+		if !log.IsTerminal() && time.Since(lastReport) > reportInterval {
+			lastReport = time.Now()
+			log.Print("building %s: %d modules downloaded, %d packages compiled", name, modules, packages)
 		}
 	}
-	return strings.Join(complaints, "\n")
+	return strings.Join(problems, "\n")
 }

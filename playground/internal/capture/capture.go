@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package capture records packets into a file that tcpdump and Wireshark read.
+// Package capture records packets in a pcap file.
 package capture
 
 import (
@@ -17,14 +17,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// snapshot is the most that is kept of a packet.
-const snapshot = 65535
+// snapLength is the number of bytes that are recorded of a packet.
+const snapLength = 65535
 
-// room is for packets that wait to be written, in bytes: a busy machine has many at once.
-const room = 64 << 20
+// receiveBuffer is the size of the socket's receive buffer in bytes: on a busy machine many packets wait to be written.
+const receiveBuffer = 64 << 20
 
-// Run records what passes the ports of a bridge in the calling thread's network namespace until the context ends. It is an error if that is not
-// all that passed.
+// Run records the packets of a bridge's ports in the calling thread's network namespace until the context ends. It returns an error if
+// packets were dropped.
 func Run(ctx context.Context, bridge string, out io.Writer) error {
 	link, err := net.InterfaceByName(bridge)
 	if err != nil {
@@ -35,7 +35,7 @@ func Run(ctx context.Context, bridge string, out io.Writer) error {
 		return fmt.Errorf("opening a packet socket: %w", err)
 	}
 	defer unix.Close(fd)
-	// The bridge itself shows only what is for the world; promiscuous, also what passes between its ports.
+	// Without promiscuous mode the bridge receives only packets to its own addresses, not those between its ports.
 	if err := unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: bigEndian(unix.ETH_P_ALL), Ifindex: link.Index}); err != nil {
 		return fmt.Errorf("listening on %s: %w", bridge, err)
 	}
@@ -43,14 +43,14 @@ func Run(ctx context.Context, bridge string, out io.Writer) error {
 	if err := unix.SetsockoptPacketMreq(fd, unix.SOL_PACKET, unix.PACKET_ADD_MEMBERSHIP, &mreq); err != nil {
 		return fmt.Errorf("listening to everything on %s: %w", bridge, err)
 	}
-	// So that an interrupt is noticed while nothing passes.
+	// The timeout lets an interrupt end the recording while no packets arrive.
 	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 200_000}); err != nil {
-		return fmt.Errorf("setting a time limit: %w", err)
+		return fmt.Errorf("setting the receive timeout: %w", err)
 	}
-	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, room); err != nil {
-		return fmt.Errorf("making room for packets: %w", err)
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer); err != nil {
+		return fmt.Errorf("setting the size of the receive buffer: %w", err)
 	}
-	if err := record(ctx, fd, out); err != nil {
+	if err := recordPackets(ctx, fd, out); err != nil {
 		return err
 	}
 	stats, err := unix.GetsockoptTpacketStats(fd, unix.SOL_PACKET, unix.PACKET_STATISTICS)
@@ -58,15 +58,15 @@ func Run(ctx context.Context, bridge string, out io.Writer) error {
 		return fmt.Errorf("counting packets: %w", err)
 	}
 	if stats.Drops > 0 {
-		return fmt.Errorf("%d packets are missing: they came faster than they could be written", stats.Drops)
+		return fmt.Errorf("%d packets were dropped because they could not be written fast enough", stats.Drops)
 	}
 	return nil
 }
 
-func record(ctx context.Context, fd int, out io.Writer) error {
+func recordPackets(ctx context.Context, fd int, out io.Writer) error {
 	w := bufio.NewWriter(out)
-	w.Write(header())
-	packet := make([]byte, snapshot)
+	w.Write(fileHeader())
+	packet := make([]byte, snapLength)
 	for ctx.Err() == nil {
 		n, _, err := unix.Recvfrom(fd, packet, 0)
 		switch {
@@ -78,24 +78,24 @@ func record(ctx context.Context, fd int, out io.Writer) error {
 		case err != nil:
 			return fmt.Errorf("receiving: %w", err)
 		}
-		w.Write(frame(time.Now(), n))
+		w.Write(packetHeader(time.Now(), n))
 		w.Write(packet[:n])
 	}
 	return w.Flush()
 }
 
-// header begins a file of Ethernet packets with times in nanoseconds.
-func header() []byte {
+// fileHeader returns the header of a pcap file of Ethernet packets with times in nanoseconds.
+func fileHeader() []byte {
 	b := binary.LittleEndian.AppendUint32(nil, 0xa1b23c4d)
 	b = binary.LittleEndian.AppendUint16(b, 2)
 	b = binary.LittleEndian.AppendUint16(b, 4)
 	b = append(b, make([]byte, 8)...)
-	b = binary.LittleEndian.AppendUint32(b, snapshot)
+	b = binary.LittleEndian.AppendUint32(b, snapLength)
 	return binary.LittleEndian.AppendUint32(b, 1)
 }
 
-// frame comes before every packet.
-func frame(at time.Time, n int) []byte {
+// packetHeader returns the header of a packet.
+func packetHeader(at time.Time, n int) []byte {
 	b := binary.LittleEndian.AppendUint32(nil, uint32(at.Unix()))
 	b = binary.LittleEndian.AppendUint32(b, uint32(at.Nanosecond()))
 	b = binary.LittleEndian.AppendUint32(b, uint32(n))

@@ -11,13 +11,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestTheFileIsReadableByOthers(t *testing.T) {
+func TestPcapHeaders(t *testing.T) {
 	const want = "4d3cb2a1" + "02000400" + "0000000000000000" + "ffff0000" + "01000000"
-	if diff := cmp.Diff(want, hex.EncodeToString(header())); diff != "" {
+	if diff := cmp.Diff(want, hex.EncodeToString(fileHeader())); diff != "" {
 		t.Error(diff)
 	}
 	const packet = "01000000" + "02000000" + "3c000000" + "3c000000"
-	if diff := cmp.Diff(packet, hex.EncodeToString(frame(time.Unix(1, 2), 60))); diff != "" {
+	if diff := cmp.Diff(packet, hex.EncodeToString(packetHeader(time.Unix(1, 2), 60))); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -16,22 +16,22 @@ import (
 
 func buildCommand(sources fs.FS) *cobra.Command {
 	return &cobra.Command{
-		Use: "build", Short: "Build the programs and images that clusters are made of (up does it too)", Args: cobra.NoArgs,
+		Use: "build", Short: "Build the programs and images that clusters need (up builds them, too)", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			h, err := home.Open()
 			if err != nil {
 				return err
 			}
 			log := progress.New(os.Stderr)
-			unlock, err := lock(h, log)
+			unlock, err := lockHome(h, log)
 			if err != nil {
 				return err
 			}
 			defer unlock()
-			if err := builder(h, sources, log).All(cmd.Context()); err != nil {
+			if err := newBuilder(h, sources, log).BuildAll(cmd.Context()); err != nil {
 				return err
 			}
-			log.Say("everything is built: %s", h.Root)
+			log.Print("programs and images are up to date: %s", h.Root)
 			return nil
 		},
 	}
@@ -46,12 +46,12 @@ func assetsCommand(sources fs.FS) *cobra.Command {
 				return err
 			}
 			log := progress.New(os.Stderr)
-			unlock, err := lock(h, log)
+			unlock, err := lockHome(h, log)
 			if err != nil {
 				return err
 			}
 			defer unlock()
-			if err := builder(h, sources, log).Assets(cmd.Context()); err != nil {
+			if err := newBuilder(h, sources, log).BuildAssets(cmd.Context()); err != nil {
 				return err
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), h.Bin())

@@ -26,8 +26,8 @@ import (
 func Main(sources fs.FS) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	err := root(sources).ExecuteContext(ctx)
-	var exit exited
+	err := newRootCommand(sources).ExecuteContext(ctx)
+	var exit exitCode
 	switch {
 	case err == nil:
 		return 0
@@ -35,19 +35,19 @@ func Main(sources fs.FS) int {
 		fmt.Fprintf(os.Stderr, "playground: interrupted; the same command continues, `%s down` removes everything\n", os.Args[0])
 		return 130
 	case errors.As(err, &exit):
-		return int(exit) // the program that ran has spoken for itself
+		return int(exit) // the program printed its own error
 	default:
 		fmt.Fprintln(os.Stderr, "playground:", err)
 		return 1
 	}
 }
 
-// exited is the exit code of a program that was run for the user.
-type exited int
+// exitCode is the exit code of a program that was run for the user.
+type exitCode int
 
-func (e exited) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
-func root(sources fs.FS) *cobra.Command {
+func newRootCommand(sources fs.FS) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "playground",
 		Short: "Real Kubernetes clusters on one Linux machine",
@@ -55,7 +55,7 @@ func root(sources fs.FS) *cobra.Command {
 
   ` + os.Args[0] + ` up --clusters 2             two clusters, a and b, with one node each
   ` + os.Args[0] + ` kubectl a get pods -A       kubectl with the kubeconfig of a
-  ` + os.Args[0] + ` down                        leaves nothing
+  ` + os.Args[0] + ` down                        remove all clusters
 
 Files are in $LIQO_PLAYGROUND_HOME (default ~/.cache/liqo-playground).`,
 		SilenceUsage: true, SilenceErrors: true,
@@ -68,28 +68,29 @@ Files are in $LIQO_PLAYGROUND_HOME (default ~/.cache/liqo-playground).`,
 	return cmd
 }
 
-func builder(h home.Home, sources fs.FS, log *progress.Log) build.Builder {
+func newBuilder(h home.Home, sources fs.FS, log *progress.Log) build.Builder {
 	return build.Builder{Home: h, Sources: sources, Log: log}
 }
 
 func mustBeRoot() error {
 	if os.Geteuid() != 0 {
-		return errors.New("clusters are made of kernel namespaces: run this as root")
+		return errors.New("clusters consist of kernel namespaces, which need root: run this as root")
 	}
 	return nil
 }
 
-// lock makes this the only run that changes files of this home.
-func lock(h home.Home, log *progress.Log) (unlock func(), err error) {
-	return h.Lock(func() { log.Say("waiting for another run of the playground") })
+// lockHome waits until no other run changes files of the home, and locks the home.
+func lockHome(h home.Home, log *progress.Log) (unlock func(), err error) {
+	return h.Lock(func() { log.Print("waiting for another run of the playground") })
 }
 
-// control is lock for what changes clusters: as root, and only those of this home.
-func control(h home.Home, log *progress.Log) (unlock func(), err error) {
+// lockClusters locks the home for a command that changes clusters. It fails unless the user is root and no other home uses the name of the
+// playground.
+func lockClusters(h home.Home, log *progress.Log) (unlock func(), err error) {
 	if err := mustBeRoot(); err != nil {
 		return nil, err
 	}
-	if unlock, err = lock(h, log); err != nil {
+	if unlock, err = lockHome(h, log); err != nil {
 		return nil, err
 	}
 	if err := h.Claim(); err != nil {
@@ -99,8 +100,8 @@ func control(h home.Home, log *progress.Log) (unlock func(), err error) {
 	return unlock, nil
 }
 
-// chosen are the clusters that a list of names means; an empty list means all.
-func chosen(h home.Home, names string) ([]spec.Cluster, error) {
+// selectClusters returns the clusters of a comma-separated list of names, and all clusters for an empty list.
+func selectClusters(h home.Home, names string) ([]spec.Cluster, error) {
 	if names == "" {
 		return h.Clusters()
 	}

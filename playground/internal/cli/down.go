@@ -24,45 +24,45 @@ import (
 func downCommand() *cobra.Command {
 	var names string
 	cmd := &cobra.Command{
-		Use: "down", Short: "Remove clusters (default: all) and leave nothing of them", Args: cobra.NoArgs,
+		Use: "down", Short: "Remove clusters (default: all) and everything that belongs to them", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			h, err := home.Open()
 			if err != nil {
 				return err
 			}
 			log := progress.New(os.Stderr)
-			unlock, err := control(h, log)
+			unlock, err := lockClusters(h, log)
 			if err != nil {
 				return err
 			}
 			defer unlock()
-			return down(h, names, log)
+			return removeClusters(h, names, log)
 		},
 	}
 	cmd.Flags().StringVar(&names, "clusters", "", "names of clusters, a,b (default: all)")
 	return cmd
 }
 
-// down goes by what is there, not by what should be there: a run that was killed left anything.
-func down(h home.Home, names string, log *progress.Log) error {
-	there, err := remains(h)
+// removeClusters removes what exists, not what the descriptions of clusters list: a killed run may have left a part of a cluster.
+func removeClusters(h home.Home, names string, log *progress.Log) error {
+	existing, err := existingClusters(h)
 	if err != nil {
 		return err
 	}
-	remove := there
+	remove := existing
 	if names != "" {
 		remove = strings.Split(names, ",")
 	}
 	for _, name := range remove {
-		if !slices.Contains(there, name) {
+		if !slices.Contains(existing, name) {
 			continue
 		}
 		if err := removeCluster(h, name); err != nil {
 			return fmt.Errorf("removing cluster %s: %w", name, err)
 		}
-		log.Say("%s: removed", name)
+		log.Print("%s: removed", name)
 	}
-	if left, err := remains(h); err != nil || len(left) > 0 {
+	if remaining, err := existingClusters(h); err != nil || len(remaining) > 0 {
 		return err
 	}
 	if err := world.Down(h.World); err != nil {
@@ -74,8 +74,8 @@ func down(h home.Home, names string, log *progress.Log) error {
 	return h.Unclaim()
 }
 
-// remains are the names of clusters of which anything exists: a folder, a node's folder, a network namespace.
-func remains(h home.Home) ([]string, error) {
+// existingClusters returns the names of clusters that have a folder, a folder of a node or a network namespace.
+func existingClusters(h home.Home) ([]string, error) {
 	var names []string
 	for _, pattern := range []string{h.Cluster("?"), h.Node("?[0-9]*")} {
 		files, err := filepath.Glob(pattern)
@@ -87,7 +87,7 @@ func remains(h home.Home) ([]string, error) {
 		}
 	}
 	for _, ns := range netns.List(h.World.NodeNetns("")) {
-		if n := strings.TrimPrefix(ns, h.World.NodeNetns("")); isNode(n) {
+		if n := strings.TrimPrefix(ns, h.World.NodeNetns("")); isNodeName(n) {
 			names = append(names, n[:1])
 		}
 	}
@@ -95,13 +95,13 @@ func remains(h home.Home) ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// isNode recognises a letter and a number.
-func isNode(name string) bool {
+// isNodeName reports whether the name is a letter and a number.
+func isNodeName(name string) bool {
 	return len(name) > 1 && name[0] >= 'a' && name[0] <= 'z' && strings.Trim(name[1:], "0123456789") == ""
 }
 
 func removeCluster(h home.Home, name string) error {
-	nodes, err := nodesOf(h, name)
+	nodes, err := existingNodes(h, name)
 	if err != nil {
 		return err
 	}
@@ -117,11 +117,12 @@ func removeCluster(h home.Home, name string) error {
 			node.RemoveCgroups(h.World.Cgroup(n)),
 			os.RemoveAll(h.Node(n)))
 	}
-	// Last, so that an interrupted removal is found again.
+	// The folder is removed last, so that the next run continues an interrupted removal.
 	return errors.Join(errs, os.RemoveAll(h.Cluster(name)))
 }
 
-func nodesOf(h home.Home, name string) ([]string, error) {
+// existingNodes returns the names of a cluster's nodes that have a folder or a network namespace.
+func existingNodes(h home.Home, name string) ([]string, error) {
 	files, err := filepath.Glob(h.Node(name + "[0-9]*"))
 	if err != nil {
 		return nil, err
@@ -133,7 +134,7 @@ func nodesOf(h home.Home, name string) ([]string, error) {
 	for _, f := range files {
 		nodes = append(nodes, filepath.Base(f))
 	}
-	nodes = slices.DeleteFunc(nodes, func(n string) bool { return !isNode(n) })
+	nodes = slices.DeleteFunc(nodes, func(n string) bool { return !isNodeName(n) })
 	slices.Sort(nodes)
 	return slices.Compact(nodes), nil
 }

@@ -18,23 +18,23 @@ import (
 	"liqo.io/liqo/playground/internal/world"
 )
 
-// dryRun prints every network configuration, program, file and API object of the clusters.
-func dryRun(h home.Home, clusters []spec.Cluster) (string, error) {
+// renderDryRun returns every network configuration, program, file and API object of the clusters.
+func renderDryRun(h home.Home, clusters []spec.Cluster) (string, error) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# machine\n%s\n", strings.Join(world.Cable(h.World), "\n"))
-	network(&b, h.World.Netns(), world.Inside(h.World))
+	fmt.Fprintf(&b, "# machine\n%s\n", strings.Join(world.HostCommands(h.World), "\n"))
+	printNetwork(&b, h.World.Netns(), world.NetworkConfig(h.World))
 	for _, c := range clusters {
 		fmt.Fprintf(&b, "\n# cluster %s\n", c.Name)
-		programs(&b, "the control plane", cluster.Units(h, c))
-		files(&b, h.Cluster(c.Name), cluster.Files(h, c))
+		printPrograms(&b, "the control plane", cluster.Units(h, c))
+		printFiles(&b, h.Cluster(c.Name), cluster.Files(h, c))
 		for _, n := range c.Nodes() {
-			network(&b, h.World.NodeNetns(n.Name), node.Network(c, n))
-			programs(&b, "node "+n.Name, node.Units(h, c, n))
+			printNetwork(&b, h.World.NodeNetns(n.Name), node.Network(c, n))
+			printPrograms(&b, "node "+n.Name, node.Units(h, c, n))
 			texts, err := node.Files(h, c, n)
 			if err != nil {
 				return "", err
 			}
-			files(&b, h.Node(n.Name), texts)
+			printFiles(&b, h.Node(n.Name), texts)
 		}
 		objects, err := cluster.Addons(c, []byte("the cluster's CA"))
 		if err != nil {
@@ -45,13 +45,13 @@ func dryRun(h home.Home, clusters []spec.Cluster) (string, error) {
 	return b.String(), nil
 }
 
-func files(b *strings.Builder, folder string, texts map[string]string) {
+func printFiles(b *strings.Builder, folder string, texts map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
 		fmt.Fprintf(b, "\n# file %s/%s\n%s", folder, name, texts[name])
 	}
 }
 
-func network(b *strings.Builder, name string, c netns.Config) {
+func printNetwork(b *strings.Builder, name string, c netns.Config) {
 	fmt.Fprintf(b, "\n# network namespace %s\n", name)
 	for _, s := range c.Sysctl {
 		fmt.Fprintf(b, "sysctl %s\n", s)
@@ -62,7 +62,7 @@ func network(b *strings.Builder, name string, c netns.Config) {
 	fmt.Fprintf(b, "nft:\n%s", c.Nftables)
 }
 
-func programs(b *strings.Builder, where string, units []supervise.Unit) {
+func printPrograms(b *strings.Builder, where string, units []supervise.Unit) {
 	fmt.Fprintf(b, "\n# programs of %s\n", where)
 	for _, u := range units {
 		fmt.Fprintln(b, strings.Join(append(u.Env, u.Argv...), " \\\n\t"))

@@ -16,10 +16,10 @@ import (
 	"liqo.io/liqo/playground/internal/spec"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
-// Everything that the playground configures and runs is in these files: read their diff in a review.
-func TestDryRunShowsEverything(t *testing.T) {
+// The golden files contain everything that the playground configures and runs: read their diff in a review.
+func TestDryRun(t *testing.T) {
 	w, err := spec.NewWorld("liqo-pg", "172.29.0.0/16")
 	if err != nil {
 		t.Fatal(err)
@@ -43,16 +43,16 @@ func TestDryRunShowsEverything(t *testing.T) {
 			if err := c.Validate(); err != nil {
 				t.Fatal(err)
 			}
-			got, err := dryRun(h, []spec.Cluster{c})
+			got, err := renderDryRun(h, []spec.Cluster{c})
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden(t, name, got)
+			compareGolden(t, name, got)
 		})
 	}
 }
 
-func golden(t *testing.T, name, got string) {
+func compareGolden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", strings.ReplaceAll(name, " ", "-")+".golden")
 	if *update {
@@ -65,6 +65,6 @@ func golden(t *testing.T, name, got string) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("go test ./internal/cli -update accepts this:\n%s", diff)
+		t.Errorf("differs from %s (go test ./internal/cli -update rewrites it):\n%s", file, diff)
 	}
 }

@@ -30,35 +30,36 @@ func execCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if isNode(args[0]) {
-				return inNode(h, args[0], args[1:])
+			if isNodeName(args[0]) {
+				return runInNode(h, args[0], args[1:])
 			}
 			if _, err := h.Load(args[0]); err != nil {
 				return err
 			}
 			return netns.Do(h.World.Netns(), func() error {
-				return attached(args[1:], "KUBECONFIG="+h.Kubeconfig(args[0]), "PATH="+h.Bin()+":"+os.Getenv("PATH"))
+				return runAttached(args[1:], "KUBECONFIG="+h.Kubeconfig(args[0]), "PATH="+h.Bin()+":"+os.Getenv("PATH"))
 			})
 		},
 	}
 }
 
-// inNode enters all namespaces of the node's first process.
-func inNode(h home.Home, name string, argv []string) error {
+// runInNode runs a command in all namespaces of the node's first process.
+func runInNode(h home.Home, name string, argv []string) error {
 	pid := proc.PID(node.PIDFile(h, name))
 	if pid == 0 {
-		return fmt.Errorf("node %q does not run", name)
+		return fmt.Errorf("node %q is not running", name)
 	}
-	return attached(append([]string{"nsenter", "--all", "--target", strconv.Itoa(pid)}, argv...))
+	return runAttached(append([]string{"nsenter", "--all", "--target", strconv.Itoa(pid)}, argv...))
 }
 
-func attached(argv []string, env ...string) error {
+// runAttached runs a command with the standard streams of this process.
+func runAttached(argv []string, env ...string) error {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	err := cmd.Run()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		return exited(exit.ExitCode())
+		return exitCode(exit.ExitCode())
 	}
 	return err
 }

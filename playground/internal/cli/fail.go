@@ -20,22 +20,22 @@ import (
 	"liqo.io/liqo/playground/internal/spec"
 )
 
-// fault is what fails or heals.
+// fault is the target of fail and heal: a node or a program of a control plane, and the parts of the node.
 type fault struct {
 	home      home.Home
 	cluster   spec.Cluster
-	node      *spec.Node // nil: a program of the control plane
+	node      *spec.Node // nil if the target is a program of the control plane
 	program   string
 	network   bool
 	processes bool
 }
 
 func failCommand() *cobra.Command {
-	return faultCommand("fail", "Cut a node off (--network), stop it (--processes), or stop a/apiserver, a/etcd, …", fault.fail)
+	return faultCommand("fail", "Disconnect a node (--network), stop its processes (--processes), or stop a program of a control plane", fault.apply)
 }
 
 func healCommand() *cobra.Command {
-	return faultCommand("heal", "Undo fail; without a flag everything of a node", fault.heal)
+	return faultCommand("heal", "Revert fail; without a flag for network and processes of a node", fault.revert)
 }
 
 func faultCommand(name, short string, do func(fault, context.Context) error) *cobra.Command {
@@ -47,25 +47,25 @@ func faultCommand(name, short string, do func(fault, context.Context) error) *co
 			if err != nil {
 				return err
 			}
-			unlock, err := control(h, progress.New(os.Stderr))
+			unlock, err := lockClusters(h, progress.New(os.Stderr))
 			if err != nil {
 				return err
 			}
 			defer unlock()
 			f.home = h
-			if err := f.aim(args[0]); err != nil {
+			if err := f.parseTarget(args[0]); err != nil {
 				return err
 			}
 			return do(f, cmd.Context())
 		},
 	}
-	cmd.Flags().BoolVar(&f.network, "network", false, "the node's cable (the default of fail)")
-	cmd.Flags().BoolVar(&f.processes, "processes", false, "everything that runs on the node")
+	cmd.Flags().BoolVar(&f.network, "network", false, "the network link of the node (the default of fail)")
+	cmd.Flags().BoolVar(&f.processes, "processes", false, "all processes of the node")
 	return cmd
 }
 
-// aim finds the node or the program that a target names.
-func (f *fault) aim(target string) error {
+// parseTarget sets the node or the program of the target.
+func (f *fault) parseTarget(target string) error {
 	if name, program, ok := strings.Cut(target, "/"); ok {
 		c, err := f.home.Load(name)
 		f.cluster = c
@@ -75,8 +75,8 @@ func (f *fault) aim(target string) error {
 		f.program, err = cluster.Program(program)
 		return err
 	}
-	if !isNode(target) {
-		return fmt.Errorf("a target is a node (a1) or a program of a cluster (a/apiserver): %q", target)
+	if !isNodeName(target) {
+		return fmt.Errorf("invalid target %q: must be a node (a1) or a program of a control plane (a/apiserver)", target)
 	}
 	c, err := f.home.Load(target[:1])
 	if err != nil {
@@ -92,25 +92,25 @@ func (f *fault) aim(target string) error {
 	return fmt.Errorf("cluster %s has no node %q", c.Name, target)
 }
 
-func (f fault) fail(ctx context.Context) error {
+func (f fault) apply(ctx context.Context) error {
 	switch {
 	case f.node == nil:
 		return cluster.Fail(ctx, f.home, f.cluster, f.program)
 	case f.processes && f.network:
-		return errors.Join(f.cable("down"), node.Stop(f.home, f.node.Name))
+		return errors.Join(f.setLink("down"), node.Stop(f.home, f.node.Name))
 	case f.processes:
 		return node.Stop(f.home, f.node.Name)
 	default:
-		return f.cable("down")
+		return f.setLink("down")
 	}
 }
 
-func (f fault) heal(ctx context.Context) error {
+func (f fault) revert(ctx context.Context) error {
 	if f.node == nil {
 		return cluster.Heal(ctx, f.home, f.cluster, f.program)
 	}
 	if f.network || !f.processes {
-		if err := f.cable("up"); err != nil {
+		if err := f.setLink("up"); err != nil {
 			return err
 		}
 	}
@@ -120,7 +120,7 @@ func (f fault) heal(ctx context.Context) error {
 	return nil
 }
 
-// cable is pulled at the world's end: the node sees its link without carrier and keeps its configuration.
-func (f fault) cable(state string) error {
+// setLink changes the peer of the node's link: the node loses the carrier and keeps its addresses and routes.
+func (f fault) setLink(state string) error {
 	return netns.Run(f.home.World.Netns(), fmt.Sprintf("ip link set %s %s", f.node.Name, state))
 }

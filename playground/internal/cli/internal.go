@@ -13,7 +13,7 @@ import (
 	"liqo.io/liqo/playground/internal/supervise"
 )
 
-// internalCommand holds what the playground starts of itself.
+// internalCommand returns the commands that the playground runs itself.
 func internalCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "internal", Hidden: true}
 	cmd.AddCommand(

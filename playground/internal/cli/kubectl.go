@@ -28,13 +28,13 @@ func kubectlCommand() *cobra.Command {
 			}
 			path := h.Program("kubectl")
 			argv := append([]string{path, "--kubeconfig", h.Kubeconfig(args[0])}, args[1:]...)
-			return fmt.Errorf("running %s: %w", path, unix.Exec(path, argv, direct(h)))
+			return fmt.Errorf("running %s: %w", path, unix.Exec(path, argv, withoutProxy(h)))
 		},
 	}
 }
 
-// direct is the environment without a proxy for the world network.
-func direct(h home.Home) []string {
+// withoutProxy returns the environment, with NO_PROXY for the world network.
+func withoutProxy(h home.Home) []string {
 	hosts := strings.Trim(os.Getenv("NO_PROXY")+","+h.World.IPv4.String()+","+h.World.IPv6.String(), ",")
 	return append(os.Environ(), "NO_PROXY="+hosts)
 }

@@ -35,7 +35,7 @@ func loadCommand() *cobra.Command {
 			if len(args) == 2 {
 				names = args[1]
 			}
-			clusters, err := chosen(h, names)
+			clusters, err := selectClusters(h, names)
 			if err != nil {
 				return err
 			}
@@ -44,10 +44,10 @@ func loadCommand() *cobra.Command {
 			for _, c := range clusters {
 				for _, n := range c.Nodes() {
 					group.Go(func() error {
-						if err := node.Load(ctx, h, n.Name, args[0]); err != nil {
+						if err := node.LoadImage(ctx, h, n.Name, args[0]); err != nil {
 							return err
 						}
-						log.Say("%s: loaded %s", n.Name, filepath.Base(args[0]))
+						log.Print("%s: loaded %s", n.Name, filepath.Base(args[0]))
 						return nil
 					})
 				}

@@ -23,51 +23,51 @@ import (
 
 func moveCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "move NODE", Short: "Boot a node with its other address, and the next time with the first one again", Args: cobra.ExactArgs(1),
+		Use: "move NODE", Short: "Restart a node with its second address, and with its first address the next time", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			h, err := home.Open()
 			if err != nil {
 				return err
 			}
 			log := progress.New(os.Stderr)
-			unlock, err := control(h, log)
+			unlock, err := lockClusters(h, log)
 			if err != nil {
 				return err
 			}
 			defer unlock()
 			f := fault{home: h}
-			if err := f.aim(args[0]); err != nil {
+			if err := f.parseTarget(args[0]); err != nil {
 				return err
 			}
 			if f.node == nil || f.node.Name == f.cluster.ControlPlane().Name {
-				return fmt.Errorf("only nodes without a control plane can move: %q", args[0])
+				return fmt.Errorf("invalid node %q: only nodes without a control plane can be moved", args[0])
 			}
-			at, err := move(cmd.Context(), h, f.cluster, *f.node)
+			address, err := moveNode(cmd.Context(), h, f.cluster, *f.node)
 			if err != nil {
 				return err
 			}
-			log.Say("%s: ready at %v", f.node.Name, at)
+			log.Print("%s: ready at %v", f.node.Name, address)
 			return nil
 		},
 	}
 }
 
-// move returns when the API server says that the node is ready where it is now.
-func move(ctx context.Context, h home.Home, left spec.Cluster, n spec.Node) (fmt.Stringer, error) {
-	c := left.Move(n.Name)
+// moveNode returns when the node is Ready with its new address.
+func moveNode(ctx context.Context, h home.Home, before spec.Cluster, n spec.Node) (fmt.Stringer, error) {
+	c := before.Move(n.Name)
 	if err := cluster.Prepare(h, c); err != nil {
 		return nil, err
 	}
 	if err := node.Stop(h, n.Name); err != nil {
 		return nil, err
 	}
-	if err := node.Move(left, c, n.Name); err != nil {
+	if err := node.RemoveOldAddresses(before, c, n.Name); err != nil {
 		return nil, err
 	}
 	if err := h.Save(c); err != nil {
 		return nil, err
 	}
-	for _, other := range c.Nodes() { // their routes lead to it
+	for _, other := range c.Nodes() { // nodes have routes to the address of the moved node
 		if err := node.Connect(c, other); err != nil {
 			return nil, err
 		}
@@ -84,13 +84,13 @@ func move(ctx context.Context, h home.Home, left spec.Cluster, n spec.Node) (fmt
 	}
 	api, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client for cluster %s: %w", c.Name, err)
+		return nil, fmt.Errorf("creating a client for cluster %s: %w", c.Name, err)
 	}
 	want := corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: n.Addresses[0].String()}
-	return n.Addresses[0], cluster.Poll(ctx, readyLimit, "node "+n.Name, func(ctx context.Context) error {
-		have, err := api.CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})
-		if err == nil && (!nodeReady(have) || !slices.Contains(have.Status.Addresses, want)) {
-			err = fmt.Errorf("it is not ready at %s (logs: %s)", want.Address, h.Node(n.Name)+"/log")
+	return n.Addresses[0], cluster.Poll(ctx, readyTimeout, "node "+n.Name, func(ctx context.Context) error {
+		current, err := api.CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})
+		if err == nil && (!isNodeReady(current) || !slices.Contains(current.Status.Addresses, want)) {
+			err = fmt.Errorf("node is not ready with the address %s (logs: %s)", want.Address, h.Node(n.Name)+"/log")
 		}
 		return err
 	})

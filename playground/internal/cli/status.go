@@ -27,7 +27,7 @@ import (
 
 func statusCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "status", Short: "Show clusters, their nodes and what memory they use", Args: cobra.NoArgs,
+		Use: "status", Short: "Show clusters, their nodes and their use of memory", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			h, err := home.Open()
 			if err != nil {
@@ -38,7 +38,7 @@ func statusCommand() *cobra.Command {
 				return err
 			}
 			if len(clusters) == 0 {
-				fmt.Fprintf(cmd.OutOrStdout(), "no clusters; %s up starts some\n", os.Args[0])
+				fmt.Fprintf(cmd.OutOrStdout(), "no clusters; run \"%s up\" to start two\n", os.Args[0])
 				return nil
 			}
 			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
@@ -52,19 +52,19 @@ func statusCommand() *cobra.Command {
 }
 
 func showCluster(ctx context.Context, w *tabwriter.Writer, h home.Home, c spec.Cluster) {
-	memory := memories(h, c)
-	fmt.Fprintf(w, "%s\t\t%s\t%s\t%s\t%s\t%d MiB\n", c.Name, serving(ctx, h, c), c.Server(),
-		list(c.PodCIDRs()), list(c.ServiceCIDRs()), memory>>20)
+	memory := sumMemory(h, c)
+	fmt.Fprintf(w, "%s\t\t%s\t%s\t%s\t%s\t%d MiB\n", c.Name, apiServerState(ctx, h, c), c.Server(),
+		joinStrings(c.PodCIDRs()), joinStrings(c.ServiceCIDRs()), memory>>20)
 	for _, n := range c.Nodes() {
 		state := "stopped"
 		if proc.Alive(node.PIDFile(h, n.Name)) {
 			state = nodeState(ctx, h, c, n)
 		}
-		fmt.Fprintf(w, "\t%s\t%s\t%s\t%s\t\t\n", n.Name, state, list(n.Addresses), list(n.PodCIDRs))
+		fmt.Fprintf(w, "\t%s\t%s\t%s\t%s\t\t\n", n.Name, state, joinStrings(n.Addresses), joinStrings(n.PodCIDRs))
 	}
 }
 
-func list[T fmt.Stringer](items []T) string {
+func joinStrings[T fmt.Stringer](items []T) string {
 	texts := make([]string, len(items))
 	for i, item := range items {
 		texts[i] = item.String()
@@ -81,7 +81,7 @@ func clientFor(h home.Home, c spec.Cluster) (kubernetes.Interface, error) {
 	return kubernetes.NewForConfig(config)
 }
 
-func serving(ctx context.Context, h home.Home, c spec.Cluster) string {
+func apiServerState(ctx context.Context, h home.Home, c spec.Cluster) string {
 	if !proc.Alive(cluster.PIDFile(h, c.Name)) {
 		return "stopped"
 	}
@@ -100,35 +100,35 @@ func nodeState(ctx context.Context, h home.Home, c spec.Cluster, n spec.Node) st
 	if err != nil {
 		return "running"
 	}
-	have, err := api.CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})
+	current, err := api.CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})
 	switch {
 	case err != nil:
 		return "running"
-	case nodeReady(have):
+	case isNodeReady(current):
 		return "ready"
 	default:
 		return "not ready"
 	}
 }
 
-// memories adds up the proportional memory of every process of a cluster: what is shared counts once.
-func memories(h home.Home, c spec.Cluster) int64 {
+// sumMemory returns the sum of the proportional set sizes of a cluster's processes, in which shared memory counts once.
+func sumMemory(h home.Home, c spec.Cluster) int64 {
 	var sum int64
 	seen := map[int]bool{}
 	for _, n := range c.Nodes() {
 		pids, _ := netns.Processes(c.World.NodeNetns(n.Name))
-		pids = append(pids, descendants(proc.PID(node.PIDFile(h, n.Name)))...) // pods have networks of their own
+		pids = append(pids, descendants(proc.PID(node.PIDFile(h, n.Name)))...) // pods have their own network namespaces
 		for _, pid := range pids {
 			if !seen[pid] {
 				seen[pid] = true
-				sum += proportional(pid)
+				sum += proportionalSetSize(pid)
 			}
 		}
 	}
 	return sum
 }
 
-// descendants of a node's first process: orphans are its children too.
+// descendants returns the processes below a node's first process, which adopts orphans.
 func descendants(pid int) []int {
 	if pid == 0 {
 		return nil
@@ -146,7 +146,7 @@ func descendants(pid int) []int {
 	return all
 }
 
-func proportional(pid int) int64 {
+func proportionalSetSize(pid int) int64 {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	if err != nil {
 		return 0

@@ -31,14 +31,14 @@ import (
 	"liqo.io/liqo/playground/internal/world"
 )
 
-// readyLimit is generous: a loaded machine is slow, not broken.
-const readyLimit = 3 * time.Minute
+// readyTimeout is long, because a loaded machine is slow.
+const readyTimeout = 3 * time.Minute
 
 type upOptions struct {
 	sources  fs.FS
 	clusters string
 	flags    *pflag.FlagSet
-	wanted   spec.Cluster // what the flags say, without a name
+	spec     spec.Cluster // values of the flags, without a name
 	family   string
 	cni      string
 	noLB     bool
@@ -46,11 +46,11 @@ type upOptions struct {
 }
 
 func upCommand(sources fs.FS) *cobra.Command {
-	cmd, _ := newUp(sources)
+	cmd, _ := newUpCommand(sources)
 	return cmd
 }
 
-func newUp(sources fs.FS) (*cobra.Command, *upOptions) {
+func newUpCommand(sources fs.FS) (*cobra.Command, *upOptions) {
 	o := &upOptions{sources: sources}
 	cmd := &cobra.Command{
 		Use: "up", Short: "Start clusters, or add workers to running ones", Args: cobra.NoArgs,
@@ -58,19 +58,19 @@ func newUp(sources fs.FS) (*cobra.Command, *upOptions) {
 	}
 	d := spec.Default("", spec.World{})
 	o.flags = cmd.Flags()
-	o.flags.StringVar(&o.clusters, "clusters", "2", "how many clusters (a, b, …), or their names: a,c")
-	o.flags.IntVar(&o.wanted.Workers, "workers", d.Workers, "nodes of each cluster; the first one runs the control plane too")
-	o.flags.BoolVar(&o.wanted.Overlap, "pod-cidr-overlap", d.Overlap, "every cluster has the same pod and Service networks")
+	o.flags.StringVar(&o.clusters, "clusters", "2", "number of clusters (a, b, …), or their names: a,c")
+	o.flags.IntVar(&o.spec.Workers, "workers", d.Workers, "nodes of each cluster; the first one runs the control plane too")
+	o.flags.BoolVar(&o.spec.Overlap, "pod-cidr-overlap", d.Overlap, "use the same pod and Service networks in all clusters")
 	o.flags.StringVar(&o.family, "ip-family", string(d.Family), "ipv4, ipv6 or dual")
-	o.flags.StringVar(&o.cni, "cni", string(d.CNI), "masquerade: pods hide behind their node outside of the pod network; plain: only outside of the cluster; overlay: masquerade, and a VXLAN between the nodes. One for all clusters, or one for each: masquerade,overlay")
-	o.flags.DurationVar(&o.wanted.SigningDuration, "cluster-signing-duration", d.SigningDuration, "how long certificates live that the cluster signs")
-	o.flags.BoolVar(&o.wanted.Audit, "audit", d.Audit, "write an audit log: clusters/<c>/log/audit.log")
+	o.flags.StringVar(&o.cni, "cni", string(d.CNI), "masquerade: traffic that leaves the pod network has the source address of the node; plain: only traffic that leaves the cluster; overlay: masquerade, with a VXLAN between the nodes. One value for all clusters, or one for each: masquerade,overlay")
+	o.flags.DurationVar(&o.spec.SigningDuration, "cluster-signing-duration", d.SigningDuration, "lifetime of the certificates that the cluster signs")
+	o.flags.BoolVar(&o.spec.Audit, "audit", d.Audit, "write an audit log: clusters/<c>/log/audit.log")
 	o.flags.BoolVar(&o.noLB, "no-lb", false, "Services of type LoadBalancer stay pending")
-	o.flags.IntVar(&o.wanted.ClientQPS, "client-qps", d.ClientQPS, "requests per second of controller-manager and scheduler")
-	o.flags.IntVar(&o.wanted.GOGC, "gogc", d.GOGC, "how much garbage programs leave before they collect it, in percent of what they need: more is more memory and less CPU")
-	o.flags.StringArrayVar(&o.wanted.APIServerArgs, "apiserver-arg", nil, "one more argument for kube-apiserver")
-	o.flags.IntVar(&o.wanted.SimulatedNodes, "simulated-nodes", 0, "nodes that only pretend to run their pods; pods need a toleration for kwok.x-k8s.io/node")
-	o.flags.BoolVar(&o.dryRun, "dry-run", false, "print what would run, change nothing")
+	o.flags.IntVar(&o.spec.ClientQPS, "client-qps", d.ClientQPS, "requests per second of controller-manager and scheduler")
+	o.flags.IntVar(&o.spec.GOGC, "gogc", d.GOGC, "GOGC of all programs, in percent: higher values use more memory and less CPU")
+	o.flags.StringArrayVar(&o.spec.APIServerArgs, "apiserver-arg", nil, "additional argument of kube-apiserver, may be repeated")
+	o.flags.IntVar(&o.spec.SimulatedNodes, "simulated-nodes", 0, "number of nodes simulated by kwok; pods need a toleration of kwok.x-k8s.io/node")
+	o.flags.BoolVar(&o.dryRun, "dry-run", false, "print what would run, without changes")
 	return cmd, o
 }
 
@@ -79,23 +79,23 @@ func (o *upOptions) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	clusters, err := o.resolve(h)
+	clusters, err := o.resolveClusters(h)
 	if err != nil {
 		return err
 	}
 	if o.dryRun {
-		text, err := dryRun(h, clusters)
+		text, err := renderDryRun(h, clusters)
 		fmt.Fprint(cmd.OutOrStdout(), text)
 		return err
 	}
 	log := progress.New(os.Stderr)
-	unlock, err := control(h, log)
+	unlock, err := lockClusters(h, log)
 	if err != nil {
 		return err
 	}
 	defer unlock()
 	ctx := cmd.Context()
-	if err := buildFor(ctx, builder(h, o.sources, log), clusters); err != nil {
+	if err := buildPrograms(ctx, newBuilder(h, o.sources, log), clusters); err != nil {
 		return err
 	}
 	if err := node.RaiseLimits(); err != nil {
@@ -106,126 +106,127 @@ func (o *upOptions) run(cmd *cobra.Command) error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	for _, c := range clusters {
-		group.Go(func() error { return bringUp(ctx, h, c, log) })
+		group.Go(func() error { return startCluster(ctx, h, c, log) })
 	}
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	log.Say("try: %s kubectl %s get pods -A", os.Args[0], clusters[0].Name)
+	log.Print("try: %s kubectl %s get pods -A", os.Args[0], clusters[0].Name)
 	return nil
 }
 
-// buildFor makes what the clusters need; the simulator of nodes is no part of the usual.
-func buildFor(ctx context.Context, b build.Builder, clusters []spec.Cluster) error {
-	if err := b.All(ctx); err != nil {
+// buildPrograms builds what the clusters need; kwok only for clusters with simulated nodes.
+func buildPrograms(ctx context.Context, b build.Builder, clusters []spec.Cluster) error {
+	if err := b.BuildAll(ctx); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(clusters, func(c spec.Cluster) bool { return c.SimulatedNodes > 0 }) {
-		return b.Simulator(ctx)
+		return b.BuildSimulator(ctx)
 	}
 	return nil
 }
 
-// resolve turns flags into clusters. A cluster that exists keeps what it was made with; only workers can be added.
-func (o *upOptions) resolve(h home.Home) ([]spec.Cluster, error) {
-	names, err := clusterNames(o.clusters)
+// resolveClusters returns the clusters of the flags. An existing cluster keeps its configuration; only workers can be added.
+func (o *upOptions) resolveClusters(h home.Home) ([]spec.Cluster, error) {
+	names, err := parseClusterNames(o.clusters)
 	if err != nil {
 		return nil, err
 	}
-	cnis, err := eachOf(names, o.cni)
+	cnis, err := parseCNIs(names, o.cni)
 	if err != nil {
 		return nil, err
 	}
 	var clusters []spec.Cluster
 	for i, name := range names {
-		have, err := h.Load(name)
+		c, err := h.Load(name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			have = o.merge(spec.Default(name, h.World), cnis[i])
+			c = o.applyFlags(spec.Default(name, h.World), cnis[i])
 		case err != nil:
 			return nil, err
-		case have.World != h.World:
-			return nil, fmt.Errorf("cluster %s was made with another LIQO_PLAYGROUND_NAME or LIQO_PLAYGROUND_NETWORK", name)
+		case c.World != h.World:
+			return nil, fmt.Errorf("cluster %s was created with another LIQO_PLAYGROUND_NAME or LIQO_PLAYGROUND_NETWORK", name)
 		default:
-			if have, err = o.extend(have, cnis[i]); err != nil {
+			if c, err = o.extendCluster(c, cnis[i]); err != nil {
 				return nil, err
 			}
 		}
-		if err := have.Validate(); err != nil {
+		if err := c.Validate(); err != nil {
 			return nil, err
 		}
-		clusters = append(clusters, have)
+		clusters = append(clusters, c)
 	}
 	return clusters, nil
 }
 
-// eachOf reads a CNI for each of the clusters; one is for all of them.
-func eachOf(names []string, text string) ([]spec.CNI, error) {
-	given := strings.Split(text, ",")
-	if len(given) == 1 {
-		given = slices.Repeat(given, len(names))
+// parseCNIs returns a CNI for each cluster; a single value applies to all clusters.
+func parseCNIs(names []string, text string) ([]spec.CNI, error) {
+	values := strings.Split(text, ",")
+	if len(values) == 1 {
+		values = slices.Repeat(values, len(names))
 	}
-	if len(given) != len(names) {
-		return nil, fmt.Errorf("--cni is one for all clusters, or one for each: %q is for %d, and there are %d", text, len(given), len(names))
+	if len(values) != len(names) {
+		return nil, fmt.Errorf("invalid --cni %q: must be one value for all clusters or one for each, got %d values for %d clusters", text, len(values), len(names))
 	}
-	out := make([]spec.CNI, len(given))
-	for i := range given {
-		out[i] = spec.CNI(given[i])
+	out := make([]spec.CNI, len(values))
+	for i := range values {
+		out[i] = spec.CNI(values[i])
 	}
 	return out, nil
 }
 
-// merge puts the flags that were given over a description.
-func (o *upOptions) merge(c spec.Cluster, cni spec.CNI) spec.Cluster {
+// applyFlags sets the fields of the cluster whose flags were passed.
+func (o *upOptions) applyFlags(c spec.Cluster, cni spec.CNI) spec.Cluster {
 	o.flags.Visit(func(f *pflag.Flag) {
 		switch f.Name {
 		case "workers":
-			c.Workers = o.wanted.Workers
+			c.Workers = o.spec.Workers
 		case "pod-cidr-overlap":
-			c.Overlap = o.wanted.Overlap
+			c.Overlap = o.spec.Overlap
 		case "ip-family":
 			c.Family = spec.Family(o.family)
 		case "cni":
 			c.CNI = cni
 		case "cluster-signing-duration":
-			c.SigningDuration = o.wanted.SigningDuration
+			c.SigningDuration = o.spec.SigningDuration
 		case "audit":
-			c.Audit = o.wanted.Audit
+			c.Audit = o.spec.Audit
 		case "no-lb":
 			c.LoadBalancer = !o.noLB
 		case "client-qps":
-			c.ClientQPS = o.wanted.ClientQPS
+			c.ClientQPS = o.spec.ClientQPS
 		case "gogc":
-			c.GOGC = o.wanted.GOGC
+			c.GOGC = o.spec.GOGC
 		case "apiserver-arg":
-			c.APIServerArgs = o.wanted.APIServerArgs
+			c.APIServerArgs = o.spec.APIServerArgs
 		case "simulated-nodes":
-			c.SimulatedNodes = o.wanted.SimulatedNodes
+			c.SimulatedNodes = o.spec.SimulatedNodes
 		}
 	})
 	return c
 }
 
-func (o *upOptions) extend(have spec.Cluster, cni spec.CNI) (spec.Cluster, error) {
-	want := o.merge(have, cni)
-	if want.Workers < have.Workers {
-		return have, fmt.Errorf("cluster %s has %d workers, and none can be taken away: %[3]s down --clusters %[1]s first", have.Name, have.Workers, os.Args[0])
+// extendCluster returns the existing cluster with the number of workers of the flags; other changes are an error.
+func (o *upOptions) extendCluster(current spec.Cluster, cni spec.CNI) (spec.Cluster, error) {
+	want := o.applyFlags(current, cni)
+	if want.Workers < current.Workers {
+		return current, fmt.Errorf("cluster %s has %d workers, and workers cannot be removed: run \"%[3]s down --clusters %[1]s\" first", current.Name, current.Workers, os.Args[0])
 	}
-	have.Workers = want.Workers
-	if fmt.Sprint(want) != fmt.Sprint(have) {
-		return have, fmt.Errorf("cluster %s exists and was made with other flags: %[2]s down --clusters %[1]s first", have.Name, os.Args[0])
+	current.Workers = want.Workers
+	if fmt.Sprint(want) != fmt.Sprint(current) {
+		return current, fmt.Errorf("cluster %s exists and was created with other flags: run \"%[2]s down --clusters %[1]s\" first", current.Name, os.Args[0])
 	}
-	return have, nil
+	return current, nil
 }
 
-// clusterNames understands "3" and "a,c".
-func clusterNames(text string) ([]string, error) {
+// parseClusterNames returns the names of clusters for a number (3) or a list (a,c).
+func parseClusterNames(text string) ([]string, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil {
 		return strings.Split(text, ","), nil
 	}
 	if n < 1 || n > spec.MaxClusters {
-		return nil, fmt.Errorf("--clusters is 1 to %d: %d", spec.MaxClusters, n)
+		return nil, fmt.Errorf("invalid --clusters %d: must be between 1 and %d", n, spec.MaxClusters)
 	}
 	names := make([]string, n)
 	for i := range names {
@@ -234,8 +235,8 @@ func clusterNames(text string) ([]string, error) {
 	return names, nil
 }
 
-// bringUp starts one cluster. Nodes boot and get their images while the API server starts.
-func bringUp(ctx context.Context, h home.Home, c spec.Cluster, log *progress.Log) error {
+// startCluster starts a cluster. Nodes boot and load their images while the API server starts.
+func startCluster(ctx context.Context, h home.Home, c spec.Cluster, log *progress.Log) error {
 	if err := h.Save(c); err != nil {
 		return err
 	}
@@ -247,21 +248,21 @@ func bringUp(ctx context.Context, h home.Home, c spec.Cluster, log *progress.Log
 			return err
 		}
 	}
-	log.Say("%s: network ready", c.Name)
+	log.Print("%s: network ready", c.Name)
 	group, inner := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		if err := cluster.Start(inner, h, c); err != nil {
 			return err
 		}
-		log.Say("%s: control plane ready", c.Name)
+		log.Print("%s: control plane ready", c.Name)
 		return nil
 	})
 	for _, n := range c.Nodes() {
 		group.Go(func() error {
-			if err := boot(inner, h, c, n); err != nil {
+			if err := bootNode(inner, h, c, n); err != nil {
 				return err
 			}
-			log.Say("%s: booted", n.Name)
+			log.Print("%s: container runtime ready", n.Name)
 			return nil
 		})
 	}
@@ -273,41 +274,41 @@ func bringUp(ctx context.Context, h home.Home, c spec.Cluster, log *progress.Log
 			return err
 		}
 	}
-	if err := waitReady(ctx, h, c); err != nil {
+	if err := waitUntilReady(ctx, h, c); err != nil {
 		return err
 	}
-	log.Say("%s: ready, kubeconfig %s", c.Name, h.Kubeconfig(c.Name))
+	log.Print("%s: ready, kubeconfig %s", c.Name, h.Kubeconfig(c.Name))
 	return nil
 }
 
-func boot(ctx context.Context, h home.Home, c spec.Cluster, n spec.Node) error {
+func bootNode(ctx context.Context, h home.Home, c spec.Cluster, n spec.Node) error {
 	if err := node.Start(h, c, n); err != nil {
 		return err
 	}
-	if err := node.WaitRuntime(ctx, h, n.Name); err != nil {
+	if err := node.WaitForRuntime(ctx, h, n.Name); err != nil {
 		return err
 	}
-	return node.LoadAll(ctx, h, n.Name)
+	return node.LoadImages(ctx, h, n.Name)
 }
 
-// waitReady waits for every node and for the cluster's DNS.
-func waitReady(ctx context.Context, h home.Home, c spec.Cluster) error {
+// waitUntilReady waits until all nodes and the DNS server of the cluster are ready.
+func waitUntilReady(ctx context.Context, h home.Home, c spec.Cluster) error {
 	config, err := cluster.Client(h, c.Name)
 	if err != nil {
 		return err
 	}
 	api, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return fmt.Errorf("making a client for cluster %s: %w", c.Name, err)
+		return fmt.Errorf("creating a client for cluster %s: %w", c.Name, err)
 	}
-	err = cluster.Poll(ctx, readyLimit, "cluster "+c.Name, func(ctx context.Context) error {
+	err = cluster.Poll(ctx, readyTimeout, "cluster "+c.Name, func(ctx context.Context) error {
 		for _, n := range c.Nodes() {
-			if err := nodeIsReady(ctx, api, n.Name, h.Node(n.Name)+"/log"); err != nil {
+			if err := checkNodeReady(ctx, api, n.Name, h.Node(n.Name)+"/log"); err != nil {
 				return err
 			}
 		}
 		for _, name := range c.Simulated() {
-			if err := nodeIsReady(ctx, api, name, h.Cluster(c.Name)+"/log/kwok.log"); err != nil {
+			if err := checkNodeReady(ctx, api, name, h.Cluster(c.Name)+"/log/kwok.log"); err != nil {
 				return err
 			}
 		}
@@ -315,21 +316,21 @@ func waitReady(ctx context.Context, h home.Home, c spec.Cluster) error {
 		if err != nil {
 			return err
 		}
-		if !available(dns) {
+		if !isAvailable(dns) {
 			return errors.New("CoreDNS is not ready")
 		}
 		return nil
 	})
 	for _, n := range c.Nodes() {
-		if said := lastError(h.Node(n.Name) + "/log/kubelet.log"); err != nil && said != "" {
-			err = fmt.Errorf("%w; last error of the kubelet of %s: %s", err, n.Name, said)
+		if last := lastError(h.Node(n.Name) + "/log/kubelet.log"); err != nil && last != "" {
+			err = fmt.Errorf("%w; last error of the kubelet of %s: %s", err, n.Name, last)
 		}
 	}
 	return err
 }
 
-// lastError is the last line of a klog file that tells of an error, "" if there is none: whoever reads it may have no file
-// any more, because clusters that did not come up are removed.
+// lastError returns the last error in a file of klog, or "". The error is part of the message, because tests remove clusters that do not
+// start, together with their logs.
 func lastError(file string) string {
 	data, _ := os.ReadFile(file)
 	last := ""
@@ -341,18 +342,18 @@ func lastError(file string) string {
 	return last
 }
 
-func nodeIsReady(ctx context.Context, api kubernetes.Interface, name, log string) error {
-	have, err := api.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+func checkNodeReady(ctx context.Context, api kubernetes.Interface, name, log string) error {
+	current, err := api.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
-	if !nodeReady(have) {
+	if !isNodeReady(current) {
 		return fmt.Errorf("node %s is not ready (logs: %s)", name, log)
 	}
 	return nil
 }
 
-func nodeReady(n *corev1.Node) bool {
+func isNodeReady(n *corev1.Node) bool {
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady {
 			return c.Status == corev1.ConditionTrue
@@ -361,6 +362,6 @@ func nodeReady(n *corev1.Node) bool {
 	return false
 }
 
-func available(d *appsv1.Deployment) bool {
+func isAvailable(d *appsv1.Deployment) bool {
 	return d.Status.ObservedGeneration >= d.Generation && d.Status.AvailableReplicas > 0
 }

@@ -13,47 +13,47 @@ import (
 	"liqo.io/liqo/playground/internal/spec"
 )
 
-func TestClustersAreANumberOrNames(t *testing.T) {
+func TestParseClusterNames(t *testing.T) {
 	for text, want := range map[string][]string{
 		"1": {"a"}, "3": {"a", "b", "c"}, "c": {"c"}, "a,d": {"a", "d"}, "0": nil, "27": nil,
 	} {
-		got, err := clusterNames(text)
+		got, err := parseClusterNames(text)
 		if diff := cmp.Diff(want, got); diff != "" || (err != nil) != (want == nil) {
 			t.Errorf("--clusters %s: %v %s", text, err, diff)
 		}
 	}
 }
 
-func TestUpOnClustersThatExist(t *testing.T) {
+func TestResolveClusters(t *testing.T) {
 	for name, c := range map[string]struct {
 		flags   string
 		workers int
 		err     string
 	}{
-		"without flags keeps what is":             {"--clusters a", 2, ""},
-		"with the same flags is fine":             {"--clusters a --workers 2 --audit", 2, ""},
-		"adds workers":                            {"--clusters a --workers 3", 3, ""},
-		"takes no worker away":                    {"--clusters a --workers 1", 0, "none can be taken away"},
-		"changes nothing else":                    {"--clusters a --ip-family dual", 0, "made with other flags"},
-		"names a bad value of a new cluster":      {"--clusters b --cni magic", 0, "--cni is masquerade, plain or overlay"},
-		"wants a CNI for each cluster, or one":    {"--clusters a,b,c --cni overlay,plain", 0, "one for all clusters, or one for each"},
-		"changes no CNI":                          {"--clusters a --cni overlay", 0, "made with other flags"},
-		"names a bad number of simulated nodes":   {"--clusters b --simulated-nodes 101", 0, "--simulated-nodes is 0 to 100"},
-		"names a bad cluster":                     {"--clusters A", 0, "named by one letter"},
-		"refuses certificates that live a second": {"--clusters b --cluster-signing-duration 1s", 0, "at least a minute"},
+		"no flags keep the configuration":   {"--clusters a", 2, ""},
+		"same flags":                        {"--clusters a --workers 2 --audit", 2, ""},
+		"more workers":                      {"--clusters a --workers 3", 3, ""},
+		"fewer workers":                     {"--clusters a --workers 1", 0, "workers cannot be removed"},
+		"other IP family":                   {"--clusters a --ip-family dual", 0, "created with other flags"},
+		"invalid CNI":                       {"--clusters b --cni magic", 0, "must be masquerade, plain or overlay"},
+		"number of CNIs":                    {"--clusters a,b,c --cni overlay,plain", 0, "one value for all clusters or one for each"},
+		"other CNI":                         {"--clusters a --cni overlay", 0, "created with other flags"},
+		"invalid number of simulated nodes": {"--clusters b --simulated-nodes 101", 0, "must be between 0 and 100"},
+		"invalid name of a cluster":         {"--clusters A", 0, "must be one letter"},
+		"short lifetime of certificates":    {"--clusters b --cluster-signing-duration 1s", 0, "must be at least 1m"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := testHome(t)
-			made := spec.Default("a", h.World)
-			made.Workers, made.Audit = 2, true
-			if err := h.Save(made); err != nil {
+			existing := spec.Default("a", h.World)
+			existing.Workers, existing.Audit = 2, true
+			if err := h.Save(existing); err != nil {
 				t.Fatal(err)
 			}
-			cmd, o := newUp(nil)
+			cmd, o := newUpCommand(nil)
 			if err := cmd.ParseFlags(strings.Fields(c.flags)); err != nil {
 				t.Fatal(err)
 			}
-			got, err := o.resolve(h)
+			got, err := o.resolveClusters(h)
 			if c.err != "" {
 				if err == nil || !strings.Contains(err.Error(), c.err) {
 					t.Fatalf("got error %v, want %q", err, c.err)
@@ -63,7 +63,7 @@ func TestUpOnClustersThatExist(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := made
+			want := existing
 			want.Workers = c.workers
 			if diff := cmp.Diff([]spec.Cluster{want}, got, cmp.Comparer(func(a, b spec.World) bool { return a == b })); diff != "" {
 				t.Error(diff)
@@ -72,18 +72,18 @@ func TestUpOnClustersThatExist(t *testing.T) {
 	}
 }
 
-func TestACNIIsForAllClustersOrForOne(t *testing.T) {
+func TestCNIOfEachCluster(t *testing.T) {
 	for flags, want := range map[string]string{
 		"--clusters 2":                                "masquerade masquerade",
 		"--clusters 2 --cni overlay":                  "overlay overlay",
 		"--clusters c,a --cni masquerade,overlay":     "masquerade overlay",
 		"--clusters 3 --cni plain,overlay,masquerade": "plain overlay masquerade",
 	} {
-		cmd, o := newUp(nil)
+		cmd, o := newUpCommand(nil)
 		if err := cmd.ParseFlags(strings.Fields(flags)); err != nil {
 			t.Fatal(err)
 		}
-		clusters, err := o.resolve(testHome(t))
+		clusters, err := o.resolveClusters(testHome(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +97,7 @@ func TestACNIIsForAllClustersOrForOne(t *testing.T) {
 	}
 }
 
-func TestATargetOfAFault(t *testing.T) {
+func TestParseTarget(t *testing.T) {
 	h := testHome(t)
 	c := spec.Default("a", h.World)
 	c.Workers = 2
@@ -106,11 +106,11 @@ func TestATargetOfAFault(t *testing.T) {
 	}
 	for target, want := range map[string]string{
 		"a2": "node a2", "a/apiserver": "program kube-apiserver", "a/etcd": "program etcd",
-		"a3": "no node", "a": "a target is", "b1": "no cluster", "a/kubelet": "has no", "../x": "no cluster",
+		"a3": "no node", "a": "invalid target", "b1": "no cluster", "a/kubelet": "invalid program", "../x": "no cluster",
 	} {
 		f := fault{home: h}
 		got := "nothing"
-		switch err := f.aim(target); {
+		switch err := f.parseTarget(target); {
 		case err != nil:
 			got = err.Error()
 		case f.node != nil:
@@ -124,18 +124,18 @@ func TestATargetOfAFault(t *testing.T) {
 	}
 }
 
-func TestRemainsOfAKilledRunAreFound(t *testing.T) {
+func TestExistingClustersAfterKilledRun(t *testing.T) {
 	h := testHome(t)
 	for _, file := range []string{h.Cluster("a") + "/pki/ca.key", h.Node("b12") + "/log/x", h.Node("notes") + "/x"} {
 		if err := home.Write(file, nil, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	got, err := remains(h)
+	got, err := existingClusters(h)
 	if diff := cmp.Diff([]string{"a", "b"}, got); diff != "" || err != nil {
 		t.Error(err, diff)
 	}
-	nodes, err := nodesOf(h, "b")
+	nodes, err := existingNodes(h, "b")
 	if diff := cmp.Diff([]string{"b12"}, nodes); diff != "" || err != nil {
 		t.Error(err, diff)
 	}
@@ -144,7 +144,7 @@ func TestRemainsOfAKilledRunAreFound(t *testing.T) {
 func testHome(t *testing.T) home.Home {
 	t.Helper()
 	t.Setenv("LIQO_PLAYGROUND_HOME", t.TempDir())
-	t.Setenv("LIQO_PLAYGROUND_NAME", "pgcli") // no other package's tests make namespaces of this name
+	t.Setenv("LIQO_PLAYGROUND_NAME", "pgcli") // tests of no other package use this name
 	h, err := home.Open()
 	if err != nil {
 		t.Fatal(err)

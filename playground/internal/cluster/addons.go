@@ -27,7 +27,7 @@ import (
 //go:embed addons/*.yaml
 var addonFiles embed.FS
 
-// addons are the templates that a new cluster gets, in order: nodes first, the scheduler waits for them.
+// addons are the templates of the objects of a new cluster.
 var addons = template.Must(template.ParseFS(addonFiles, "addons/*.yaml"))
 
 type addonValues struct {
@@ -37,12 +37,12 @@ type addonValues struct {
 	Pods, Services   string
 }
 
-// Addons renders what kubeadm and its add-ons would have left in the cluster.
+// Addons returns the objects that kubeadm and its add-ons create. Nodes are first, because the scheduler waits for them.
 func Addons(c spec.Cluster, ca []byte) (string, error) {
 	values := addonValues{
 		Cluster: c, CoreDNS: spec.CoreDNS, Version: spec.Kubernetes,
 		Endpoint: strings.TrimPrefix(c.Server(), "https://"), CA: base64.StdEncoding.EncodeToString(ca),
-		Pods: join(c.PodCIDRs()), Services: join(c.ServiceCIDRs()),
+		Pods: joinStrings(c.PodCIDRs()), Services: joinStrings(c.ServiceCIDRs()),
 	}
 	var out bytes.Buffer
 	for i, name := range []string{"nodes.yaml", "coredns.yaml", "kubeadm.yaml"} {
@@ -74,14 +74,14 @@ func applyAddons(ctx context.Context, client dynamic.Interface, l layout) error 
 		case err != nil:
 			return fmt.Errorf("reading a rendered add-on: %w", err)
 		}
-		if err := apply(ctx, client, &obj); err != nil {
+		if err := applyObject(ctx, client, &obj); err != nil {
 			return err
 		}
 	}
 }
 
-func apply(ctx context.Context, client dynamic.Interface, obj *unstructured.Unstructured) error {
-	api := client.Resource(resource(obj.GroupVersionKind())).Namespace(obj.GetNamespace())
+func applyObject(ctx context.Context, client dynamic.Interface, obj *unstructured.Unstructured) error {
+	api := client.Resource(resourceOf(obj.GroupVersionKind())).Namespace(obj.GetNamespace())
 	_, err := api.Apply(ctx, obj.GetName(), obj, metav1.ApplyOptions{FieldManager: "playground", Force: true})
 	if err != nil {
 		return fmt.Errorf("applying %s %s: %w", obj.GetKind(), obj.GetName(), err)
@@ -89,7 +89,7 @@ func apply(ctx context.Context, client dynamic.Interface, obj *unstructured.Unst
 	return nil
 }
 
-// resource is the plural of the kinds in addons; all of them are regular.
-func resource(k schema.GroupVersionKind) schema.GroupVersionResource {
+// resourceOf returns the resource of a kind. All kinds in addons have regular plurals.
+func resourceOf(k schema.GroupVersionKind) schema.GroupVersionResource {
 	return k.GroupVersion().WithResource(strings.ToLower(k.Kind) + "s")
 }

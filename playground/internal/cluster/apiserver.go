@@ -5,14 +5,14 @@ package cluster
 
 import "liqo.io/liqo/playground/internal/supervise"
 
-// apiServer listens on every address of the first node. It trusts only kubelets whose serving certificate the
-// cluster's own CA signed, virtual ones too.
+// apiServer returns the unit of the API server, which listens on all addresses of the first node. It accepts only kubelets, also virtual
+// ones, whose serving certificate was signed by the cluster's CA.
 func apiServer(l layout) supervise.Unit {
 	args := []string{
 		"--etcd-servers=http://127.0.0.1:2379",
 		"--advertise-address=" + l.ControlPlane().Addresses[0].String(),
 		"--secure-port=6443",
-		"--service-cluster-ip-range=" + join(l.ServiceCIDRs()),
+		"--service-cluster-ip-range=" + joinStrings(l.ServiceCIDRs()),
 		"--allow-privileged",
 		"--authorization-mode=Node,RBAC",
 		"--enable-admission-plugins=NodeRestriction",
@@ -44,7 +44,7 @@ func apiServer(l layout) supervise.Unit {
 	return l.unit("kube-apiserver", l.Env(), append(args, l.APIServerArgs...)...)
 }
 
-// auditPolicy says who called what, without bodies.
+// auditPolicy records the metadata of requests, without bodies.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -53,7 +53,7 @@ rules:
 - level: Metadata
 `
 
-// auditFlags: without max-wait the API server spins on one core.
+// auditFlags returns the flags of the audit log. Without a maximum wait the API server uses a whole core.
 func auditFlags(l layout) []string {
 	return []string{
 		"--audit-policy-file=" + l.file("audit.yaml"),

@@ -9,15 +9,16 @@ import (
 	"liqo.io/liqo/playground/internal/supervise"
 )
 
-// controllerManager ends when it starts before the bootstrap roles exist; its gate opens after them.
+// controllerManager returns the unit of the controller-manager. It ends if the bootstrap roles do not exist, so its gate opens after they
+// were created.
 func controllerManager(l layout) supervise.Unit {
-	args := append(l.client("controller-manager"),
+	args := append(l.clientFlags("controller-manager"),
 		fmt.Sprintf("--kube-api-qps=%d", l.ClientQPS),
 		fmt.Sprintf("--kube-api-burst=%d", 2*l.ClientQPS),
 		"--cluster-name="+l.Name,
 		"--allocate-node-cidrs",
-		"--cluster-cidr="+join(l.PodCIDRs()),
-		"--service-cluster-ip-range="+join(l.ServiceCIDRs()),
+		"--cluster-cidr="+joinStrings(l.PodCIDRs()),
+		"--service-cluster-ip-range="+joinStrings(l.ServiceCIDRs()),
 		"--root-ca-file="+l.pki.Cert("ca"),
 		"--service-account-private-key-file="+l.pki.Key("sa"),
 		"--use-service-account-credentials",

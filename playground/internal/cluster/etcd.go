@@ -5,8 +5,8 @@ package cluster
 
 import "liqo.io/liqo/playground/internal/supervise"
 
-// etcd listens on the loopback of the first node only. A playground survives a killed process, not a power cut:
-// that is what makes it fast.
+// etcd returns the unit of etcd, which listens on the loopback of the first node. It does not call fsync, which makes it fast: data survives
+// a killed process, but not a power failure.
 func etcd(l layout) supervise.Unit {
 	const client, peer = "http://127.0.0.1:2379", "http://127.0.0.1:2380"
 	return l.unit("etcd", l.Env(),

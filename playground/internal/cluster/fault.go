@@ -18,7 +18,7 @@ import (
 	"liqo.io/liqo/playground/internal/spec"
 )
 
-// Program is the full name of a program of the control plane.
+// Program returns the name of a program of the control plane for its short name.
 func Program(short string) (string, error) {
 	switch short {
 	case "apiserver", "controller-manager", "scheduler":
@@ -26,23 +26,23 @@ func Program(short string) (string, error) {
 	case "etcd", "loadbalancer", "kwok", "kube-apiserver", "kube-controller-manager", "kube-scheduler":
 		return short, nil
 	}
-	return "", fmt.Errorf("a control plane has no %q: apiserver, controller-manager, scheduler, etcd, loadbalancer, kwok", short)
+	return "", fmt.Errorf("invalid program %q: must be apiserver, controller-manager, scheduler, etcd, loadbalancer or kwok", short)
 }
 
-// Fail stops a program of the control plane at once and keeps it stopped.
+// Fail kills a program of the control plane and keeps it stopped.
 func Fail(ctx context.Context, h home.Home, c spec.Cluster, program string) error {
 	if err := os.Remove(Gate(h, c.Name, program)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("stopping %s of cluster %s: %w", program, c.Name, err)
 	}
 	return Poll(ctx, 20*time.Second, program+" to end", func(context.Context) error {
 		if proc.Running(PIDFile(h, c.Name), program) {
-			return errors.New("it still runs")
+			return errors.New("the program is still running")
 		}
 		return nil
 	})
 }
 
-// Heal lets it run again; of an API server it waits until it serves.
+// Heal starts a program that Fail stopped. For etcd and the API server it waits until the API server is ready.
 func Heal(ctx context.Context, h home.Home, c spec.Cluster, program string) error {
 	l := newLayout(h, c)
 	if err := openGates(l, program); err != nil {
@@ -57,7 +57,7 @@ func Heal(ctx context.Context, h home.Home, c spec.Cluster, program string) erro
 	}
 	api, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return fmt.Errorf("making a client for cluster %s: %w", c.Name, err)
+		return fmt.Errorf("creating a client for cluster %s: %w", c.Name, err)
 	}
-	return waitServing(ctx, l, api)
+	return waitForAPIServer(ctx, l, api)
 }

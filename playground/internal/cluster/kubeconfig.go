@@ -14,16 +14,16 @@ import (
 	"liqo.io/liqo/playground/internal/spec"
 )
 
-// WriteKubeconfig writes a kubeconfig for the holder of a certificate, with nothing in it that is a path.
+// WriteKubeconfig writes a self-contained kubeconfig for the user of a certificate.
 func WriteKubeconfig(path string, c spec.Cluster, p PKI, user string) error {
-	if exists(path) {
+	if fileExists(path) {
 		return nil
 	}
 	var files [3][]byte
 	for i, f := range []string{p.Cert("ca"), p.Cert(user), p.Key(user)} {
 		data, err := os.ReadFile(f)
 		if err != nil {
-			return fmt.Errorf("reading what the kubeconfig of %s needs: %w", user, err)
+			return fmt.Errorf("reading the certificates for the kubeconfig of %s: %w", user, err)
 		}
 		files[i] = data
 	}

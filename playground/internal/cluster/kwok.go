@@ -10,17 +10,17 @@ import (
 	"liqo.io/liqo/playground/internal/supervise"
 )
 
-// kwokStages say what simulated nodes and their pods go through. kwok brings none once it has a configuration file.
+// kwokStages are the state changes of simulated nodes and their pods. With a configuration file kwok has no default stages.
 //
 //go:embed kwok-stages.yaml
 var kwokStages string
 
-// kwok pretends to be the kubelets of nodes that nobody runs. It acts for the administrator.
+// kwok returns the unit of kwok, which simulates kubelets. It uses the administrator's kubeconfig.
 func kwok(l layout) supervise.Unit {
 	return l.unit("kwok", l.Env(), "--kubeconfig="+l.kubeconfig("admin"), "--config="+l.file("kwok.yaml"))
 }
 
-// kwokConfig lets kwok handle many pods at once, so that what is measured is not the simulation.
+// kwokConfig returns the configuration of kwok, with a parallelism that does not limit benchmarks.
 func kwokConfig(l layout) string {
 	return fmt.Sprintf(`apiVersion: config.kwok.x-k8s.io/v1alpha1
 kind: KwokConfiguration

@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cluster renders and starts the control plane of a cluster, and puts into a new cluster what kubeadm would.
+// Package cluster renders and starts the control plane of a cluster, and creates the objects that kubeadm creates.
 package cluster
 
 import (
@@ -14,7 +14,7 @@ import (
 	"liqo.io/liqo/playground/internal/supervise"
 )
 
-// layout is where the files of one cluster are.
+// layout has the paths of a cluster's files.
 type layout struct {
 	spec.Cluster
 	home home.Home
@@ -31,20 +31,20 @@ func (l layout) file(elem ...string) string {
 	return filepath.Join(append([]string{l.dir}, elem...)...)
 }
 
-// kubeconfig is the one of a component.
+// kubeconfig returns the path of a component's kubeconfig.
 func (l layout) kubeconfig(user string) string { return l.file(user + ".kubeconfig") }
 
-// unit is a program of the control plane, behind a gate of its own name.
+// unit returns a program of the control plane, with a gate of the same name.
 func (l layout) unit(name string, env []string, args ...string) supervise.Unit {
 	return supervise.Unit{Name: name, Argv: append([]string{l.home.Program(name)}, args...), Env: env, Gate: Gate(l.home, l.Name, name)}
 }
 
-// Gate is the file whose existence lets a program of a control plane run.
+// Gate returns the file that lets a program of a control plane run.
 func Gate(h home.Home, cluster, program string) string {
 	return filepath.Join(h.Cluster(cluster), "gates", program)
 }
 
-// Units are the programs of a cluster's control plane.
+// Units returns the programs of a cluster's control plane.
 func Units(h home.Home, c spec.Cluster) []supervise.Unit {
 	l := newLayout(h, c)
 	units := []supervise.Unit{etcd(l), apiServer(l), controllerManager(l), scheduler(l)}
@@ -57,7 +57,7 @@ func Units(h home.Home, c spec.Cluster) []supervise.Unit {
 	return units
 }
 
-// Files are the configuration files of the control plane, by their name in the cluster's folder.
+// Files returns the configuration files of the control plane by their name in the cluster's folder.
 func Files(h home.Home, c spec.Cluster) map[string]string {
 	files := map[string]string{"scheduler.yaml": schedulerConfig(newLayout(h, c))}
 	if c.Audit {
@@ -69,8 +69,8 @@ func Files(h home.Home, c spec.Cluster) map[string]string {
 	return files
 }
 
-// client are the flags of the two programs that are clients of the API server.
-func (l layout) client(user string) []string {
+// clientFlags returns the flags of a client of the API server.
+func (l layout) clientFlags(user string) []string {
 	k := l.kubeconfig(user)
 	return []string{
 		"--kubeconfig=" + k,
@@ -82,7 +82,7 @@ func (l layout) client(user string) []string {
 	}
 }
 
-func join[T netip.Prefix | netip.Addr](items []T) string {
+func joinStrings[T netip.Prefix | netip.Addr](items []T) string {
 	texts := make([]string, len(items))
 	for i, item := range items {
 		switch v := any(item).(type) {

@@ -5,7 +5,7 @@ package cluster
 
 import "liqo.io/liqo/playground/internal/supervise"
 
-// loadBalancer is this very program, see package balance.
+// loadBalancer returns the unit of package balance, which runs in the playground's own program.
 func loadBalancer(l layout) supervise.Unit {
 	u := l.unit("loadbalancer", append(l.home.Environment(), l.Env()...))
 	u.Argv = []string{"/proc/self/exe", "internal", "loadbalancer", l.Name}

@@ -23,7 +23,7 @@ import (
 	"liqo.io/liqo/playground/internal/spec"
 )
 
-// lifetime of everything signed here; a playground is younger.
+// lifetime is the lifetime of certificates, which are not renewed.
 const lifetime = 10 * 365 * 24 * time.Hour
 
 // PKI is a folder of keys and certificates: <name>.key and <name>.crt.
@@ -32,8 +32,8 @@ type PKI string
 func (p PKI) Cert(name string) string { return filepath.Join(string(p), name+".crt") }
 func (p PKI) Key(name string) string  { return filepath.Join(string(p), name+".key") }
 
-// leaf is one certificate for a server, a client or both.
-type leaf struct {
+// leafCertificate describes a certificate for a server, a client or both.
+type leafCertificate struct {
 	name, ca   string
 	commonName string
 	groups     []string
@@ -41,7 +41,7 @@ type leaf struct {
 	addresses  []netip.Addr
 }
 
-// Ensure makes what is missing for the cluster and its nodes.
+// Ensure creates the missing keys and certificates of the cluster and its nodes.
 func (p PKI) Ensure(c spec.Cluster) error {
 	for _, ca := range []string{"ca", "front-proxy-ca"} {
 		if err := p.ensureCA(ca); err != nil {
@@ -51,7 +51,7 @@ func (p PKI) Ensure(c spec.Cluster) error {
 	if err := p.ensureKeyPair("sa"); err != nil {
 		return err
 	}
-	for _, l := range leaves(c) {
+	for _, l := range leafCertificates(c) {
 		if err := p.ensureLeaf(l); err != nil {
 			return err
 		}
@@ -59,15 +59,15 @@ func (p PKI) Ensure(c spec.Cluster) error {
 	return nil
 }
 
-func leaves(c spec.Cluster) []leaf {
+func leafCertificates(c spec.Cluster) []leafCertificate {
 	first := c.ControlPlane()
 	loopback := []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.IPv6Loopback()}
-	server := leaf{
+	server := leafCertificate{
 		name: "apiserver", ca: "ca", commonName: "kube-apiserver",
 		dns:       []string{"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local", "localhost", first.Name},
 		addresses: append(append(loopback, first.Addresses...), c.KubernetesService()),
 	}
-	all := []leaf{
+	all := []leafCertificate{
 		server,
 		{name: "front-proxy", ca: "front-proxy-ca", commonName: "front-proxy-client"},
 		{name: "admin", ca: "ca", commonName: "kubernetes-admin", groups: []string{"system:masters"}},
@@ -77,7 +77,7 @@ func leaves(c spec.Cluster) []leaf {
 		{name: "proxy", ca: "ca", commonName: "system:kube-proxy"},
 	}
 	for i, n := range c.Nodes() {
-		all = append(all, leaf{
+		all = append(all, leafCertificate{
 			name: n.Name, ca: "ca", commonName: "system:node:" + n.Name, groups: []string{"system:nodes"},
 			dns: []string{n.Name}, addresses: append(n.Addresses, c.Move(n.Name).Nodes()[i].Addresses...),
 		})
@@ -86,49 +86,49 @@ func leaves(c spec.Cluster) []leaf {
 }
 
 func (p PKI) ensureCA(name string) error {
-	if p.complete(name) {
+	if p.hasCertificate(name) {
 		return nil
 	}
 	commonName := name
 	if name == "ca" {
 		commonName = "kubernetes"
 	}
-	t := certificate(commonName, nil)
+	t := newTemplate(commonName, nil)
 	t.IsCA, t.BasicConstraintsValid = true, true
 	t.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment
 	key, err := newKey()
 	if err != nil {
 		return err
 	}
-	return p.write(name, key, t, t, key)
+	return p.writeCertificate(name, key, t, t, key)
 }
 
-func (p PKI) ensureLeaf(l leaf) error {
-	if p.complete(l.name) {
+func (p PKI) ensureLeaf(l leafCertificate) error {
+	if p.hasCertificate(l.name) {
 		return nil
 	}
-	ca, caKey, err := p.load(l.ca)
+	ca, caKey, err := p.loadKeyPair(l.ca)
 	if err != nil {
 		return err
 	}
-	t := certificate(l.commonName, l.groups)
+	t := newTemplate(l.commonName, l.groups)
 	t.KeyUsage = x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment
 	t.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 	t.DNSNames = l.dns
 	for _, a := range l.addresses {
-		t.IPAddresses = append(t.IPAddresses, net.IP(a.AsSlice())) // crypto/x509 speaks net.IP
+		t.IPAddresses = append(t.IPAddresses, net.IP(a.AsSlice())) // crypto/x509 uses net.IP
 	}
 	key, err := newKey()
 	if err != nil {
 		return err
 	}
-	return p.write(l.name, key, t, ca, caKey)
+	return p.writeCertificate(l.name, key, t, ca, caKey)
 }
 
-// ensureKeyPair makes the key that signs tokens of service accounts, with its public half in <name>.crt's place: <name>.pub.
+// ensureKeyPair creates the key that signs tokens of service accounts, and its public key <name>.pub.
 func (p PKI) ensureKeyPair(name string) error {
 	pub := filepath.Join(string(p), name+".pub")
-	if exists(pub) && exists(p.Key(name)) {
+	if fileExists(pub) && fileExists(p.Key(name)) {
 		return nil
 	}
 	key, err := newKey()
@@ -145,17 +145,17 @@ func (p PKI) ensureKeyPair(name string) error {
 	return home.Write(pub, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), 0o644)
 }
 
-// complete: the certificate is written last, so it stands for both files.
-func (p PKI) complete(name string) bool { return exists(p.Cert(name)) }
+// hasCertificate reports whether certificate and key exist: the certificate is written after the key.
+func (p PKI) hasCertificate(name string) bool { return fileExists(p.Cert(name)) }
 
-func exists(path string) bool {
+func fileExists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }
 
 func newKey() (*ecdsa.PrivateKey, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) }
 
-func certificate(commonName string, groups []string) *x509.Certificate {
+func newTemplate(commonName string, groups []string) *x509.Certificate {
 	serial, _ := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 62))
 	now := time.Now()
 	return &x509.Certificate{
@@ -165,7 +165,7 @@ func certificate(commonName string, groups []string) *x509.Certificate {
 	}
 }
 
-func (p PKI) write(name string, key *ecdsa.PrivateKey, t, parent *x509.Certificate, signer crypto.Signer) error {
+func (p PKI) writeCertificate(name string, key *ecdsa.PrivateKey, t, parent *x509.Certificate, signer crypto.Signer) error {
 	der, err := x509.CreateCertificate(rand.Reader, t, parent, key.Public(), signer)
 	if err != nil {
 		return fmt.Errorf("signing certificate %s: %w", name, err)
@@ -184,7 +184,7 @@ func (p PKI) writeKey(name string, key *ecdsa.PrivateKey) error {
 	return home.Write(p.Key(name), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), 0o600)
 }
 
-func (p PKI) load(name string) (*x509.Certificate, *ecdsa.PrivateKey, error) {
+func (p PKI) loadKeyPair(name string) (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	certPEM, err := os.ReadFile(p.Cert(name))
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading certificate %s: %w", name, err)

@@ -15,7 +15,7 @@ import (
 	"liqo.io/liqo/playground/internal/spec"
 )
 
-func made(t *testing.T) (spec.Cluster, PKI) {
+func newPKI(t *testing.T) (spec.Cluster, PKI) {
 	t.Helper()
 	w, err := spec.NewWorld("liqo-pg", "172.29.0.0/16")
 	if err != nil {
@@ -30,10 +30,10 @@ func made(t *testing.T) (spec.Cluster, PKI) {
 	return c, p
 }
 
-func TestCertificatesServeTheirNames(t *testing.T) {
-	_, p := made(t)
+func TestCertificateNames(t *testing.T) {
+	_, p := newPKI(t)
 	roots := x509.NewCertPool()
-	ca, _, err := p.load("ca")
+	ca, _, err := p.loadKeyPair("ca")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestCertificatesServeTheirNames(t *testing.T) {
 		"apiserver": {"kubernetes.default.svc", "172.29.1.1", "fd00:ac1d::1:1", "10.101.0.1", "127.0.0.1"},
 		"a2":        {"a2", "172.29.1.2", "fd00:ac1d::1:2", "172.29.1.51", "fd00:ac1d::1:33"},
 	} {
-		cert, _, err := p.load(name)
+		cert, _, err := p.loadKeyPair(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,7 +55,7 @@ func TestCertificatesServeTheirNames(t *testing.T) {
 			}
 		}
 	}
-	kubelet, _, err := p.load("a2")
+	kubelet, _, err := p.loadKeyPair("a2")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,19 +64,19 @@ func TestCertificatesServeTheirNames(t *testing.T) {
 	}
 }
 
-func TestWhatExistsIsKept(t *testing.T) {
-	c, p := made(t)
-	before := snapshot(t, p)
-	if err := os.Remove(p.Cert("admin")); err != nil { // as a killed run leaves it: the key, not the certificate
+func TestEnsureKeepsFiles(t *testing.T) {
+	c, p := newPKI(t)
+	before := readFiles(t, p)
+	if err := os.Remove(p.Cert("admin")); err != nil { // a killed run may leave a key without its certificate
 		t.Fatal(err)
 	}
 	if err := p.Ensure(c); err != nil {
 		t.Fatal(err)
 	}
-	after := snapshot(t, p)
+	after := readFiles(t, p)
 	for _, changed := range []string{"admin.crt", "admin.key"} {
 		if before[changed] == after[changed] {
-			t.Errorf("%s was not made anew", changed)
+			t.Errorf("%s was not replaced", changed)
 		}
 		delete(before, changed)
 		delete(after, changed)
@@ -85,12 +85,12 @@ func TestWhatExistsIsKept(t *testing.T) {
 		t.Error(diff)
 	}
 	if info, err := os.Stat(p.Key("ca")); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the CA's key is open to others: %v %v", info.Mode(), err)
+		t.Errorf("invalid mode of the CA's key: %v %v", info.Mode(), err)
 	}
 }
 
-func TestAKubeconfigNeedsNoOtherFile(t *testing.T) {
-	c, p := made(t)
+func TestKubeconfigIsSelfContained(t *testing.T) {
+	c, p := newPKI(t)
 	path := filepath.Join(t.TempDir(), "k")
 	if err := WriteKubeconfig(path, c, p, "admin"); err != nil {
 		t.Fatal(err)
@@ -103,11 +103,11 @@ func TestAKubeconfigNeedsNoOtherFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if config.Host != "https://172.29.1.1:6443" || len(config.CAData) == 0 || len(config.CertData) == 0 || len(config.KeyData) == 0 {
-		t.Errorf("incomplete: %+v", config)
+		t.Errorf("incomplete configuration: %+v", config)
 	}
 }
 
-func snapshot(t *testing.T, p PKI) map[string]string {
+func readFiles(t *testing.T, p PKI) map[string]string {
 	t.Helper()
 	files, err := os.ReadDir(string(p))
 	if err != nil {

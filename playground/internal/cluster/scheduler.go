@@ -9,7 +9,7 @@ import (
 	"liqo.io/liqo/playground/internal/supervise"
 )
 
-// scheduler reads its client's rate from a file only.
+// scheduler returns the unit of the scheduler. The rate of its client can be set by a file only.
 func scheduler(l layout) supervise.Unit {
 	return l.unit("kube-scheduler", l.Env(),
 		"--config="+l.file("scheduler.yaml"),

@@ -43,12 +43,12 @@ func Prepare(h home.Home, c spec.Cluster) error {
 	return supervise.Save(l.dir, Units(h, c))
 }
 
-// PIDFile is the one of a cluster's control plane.
+// PIDFile returns the path of the pid file of a cluster's control plane.
 func PIDFile(h home.Home, name string) string {
 	return filepath.Join(h.Cluster(name), "control-plane.pid")
 }
 
-// Start brings the control plane up and fills the cluster; it returns when nodes may join.
+// Start starts the control plane and creates the initial objects. It returns when nodes may join.
 func Start(ctx context.Context, h home.Home, c spec.Cluster) error {
 	l := newLayout(h, c)
 	if err := openGates(l, "etcd", "kube-apiserver"); err != nil {
@@ -69,9 +69,9 @@ func Start(ctx context.Context, h home.Home, c spec.Cluster) error {
 	}
 	api, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return fmt.Errorf("making a client for cluster %s: %w", c.Name, err)
+		return fmt.Errorf("creating a client for cluster %s: %w", c.Name, err)
 	}
-	if err := waitServing(ctx, l, api); err != nil {
+	if err := waitForAPIServer(ctx, l, api); err != nil {
 		return err
 	}
 	if err := openGates(l, "kube-controller-manager", "kube-scheduler", "loadbalancer", "kwok"); err != nil {
@@ -79,19 +79,19 @@ func Start(ctx context.Context, h home.Home, c spec.Cluster) error {
 	}
 	objects, err := dynamic.NewForConfig(config)
 	if err != nil {
-		return fmt.Errorf("making a client for cluster %s: %w", c.Name, err)
+		return fmt.Errorf("creating a client for cluster %s: %w", c.Name, err)
 	}
 	return applyAddons(ctx, objects, l)
 }
 
-// Client is an administrator's, without client-side throttling.
+// Client returns an administrator's client configuration, without client-side throttling.
 func Client(h home.Home, name string) (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", h.Kubeconfig(name))
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig of cluster %s: %w", name, err)
 	}
 	config.QPS, config.Timeout = -1, 20*time.Second
-	config.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil } // a proxy cannot know the way
+	config.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil } // a proxy cannot reach the world network
 	return config, nil
 }
 
@@ -104,11 +104,10 @@ func openGates(l layout, programs ...string) error {
 	return nil
 }
 
-// waitServing waits for the API server and for the roles and namespaces that it makes for itself: the
-// controller-manager ends when it does not find them.
-func waitServing(ctx context.Context, l layout, api kubernetes.Interface) error {
-	what := fmt.Sprintf("the API server of cluster %s (its log: %s)", l.Name, l.file("log", "kube-apiserver.log"))
-	return Poll(ctx, 2*time.Minute, what, func(ctx context.Context) error {
+// waitForAPIServer waits for the API server and for its bootstrap roles and namespaces, without which the controller-manager ends.
+func waitForAPIServer(ctx context.Context, l layout, api kubernetes.Interface) error {
+	subject := fmt.Sprintf("the API server of cluster %s (log: %s)", l.Name, l.file("log", "kube-apiserver.log"))
+	return Poll(ctx, 2*time.Minute, subject, func(ctx context.Context) error {
 		if _, err := api.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx); err != nil {
 			return err
 		}
@@ -127,27 +126,27 @@ func waitServing(ctx context.Context, l layout, api kubernetes.Interface) error 
 	})
 }
 
-// Poll asks every 100 ms until there is no error, and tells the last one when it gives up.
-func Poll(ctx context.Context, limit time.Duration, what string, ask func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+// Poll calls check every 100 ms until it returns no error, and returns its last error after the timeout.
+func Poll(ctx context.Context, timeout time.Duration, subject string, check func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
 	for {
-		err := ask(ctx)
+		err := check(ctx)
 		if err == nil {
 			return nil
 		}
 		if apierrors.IsUnauthorized(err) {
-			return fmt.Errorf("waiting for %s: %w", what, err) // another cluster answers at this address
+			return fmt.Errorf("waiting for %s: %w", subject, err) // another cluster has this address
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for %s: %w", what, err)
+			return fmt.Errorf("waiting for %s: %w", subject, err)
 		case <-ticker.C:
 		}
 	}
 }
 
-// Stop ends the control plane at once; its programs end with it.
+// Stop kills the control plane; its programs end with it.
 func Stop(h home.Home, name string) error { return proc.Kill(PIDFile(h, name)) }

@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package home knows where the playground keeps its files.
+// Package home has the paths of the playground's files.
 package home
 
 import (
@@ -19,14 +19,14 @@ import (
 	"liqo.io/liqo/playground/internal/spec"
 )
 
-// Home is the folder that holds everything: programs, images, clusters, nodes.
+// Home is the folder of programs, images, clusters and nodes.
 type Home struct {
 	Root  string
 	World spec.World
 }
 
 // Open reads the environment: LIQO_PLAYGROUND_HOME, and for a second playground on the same machine
-// LIQO_PLAYGROUND_NAME and LIQO_PLAYGROUND_NETWORK. It makes the folders.
+// LIQO_PLAYGROUND_NAME and LIQO_PLAYGROUND_NETWORK. It creates the folders.
 func Open() (Home, error) {
 	root := os.Getenv("LIQO_PLAYGROUND_HOME")
 	if root == "" {
@@ -40,7 +40,7 @@ func Open() (Home, error) {
 	if err != nil {
 		return Home{}, fmt.Errorf("finding %s: %w", root, err)
 	}
-	world, err := spec.NewWorld(env("LIQO_PLAYGROUND_NAME", "liqo-pg"), env("LIQO_PLAYGROUND_NETWORK", "172.29.0.0/16"))
+	world, err := spec.NewWorld(getenv("LIQO_PLAYGROUND_NAME", "liqo-pg"), getenv("LIQO_PLAYGROUND_NETWORK", "172.29.0.0/16"))
 	if err != nil {
 		return Home{}, err
 	}
@@ -48,24 +48,24 @@ func Open() (Home, error) {
 		world.IPv6 = netip.Prefix{}
 	}
 	h := Home{Root: root, World: world}
-	for _, dir := range []string{h.Bin(), h.Images(), h.path("clusters"), h.path("nodes")} {
+	for _, dir := range []string{h.Bin(), h.Images(), h.join("clusters"), h.join("nodes")} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return Home{}, fmt.Errorf("making the playground's folders: %w", err)
+			return Home{}, fmt.Errorf("creating the folders of the playground: %w", err)
 		}
 	}
 	return h, nil
 }
 
-func env(name, fallback string) string {
+func getenv(name, fallback string) string {
 	if v := os.Getenv(name); v != "" {
 		return v
 	}
 	return fallback
 }
 
-func (h Home) path(elem ...string) string { return filepath.Join(append([]string{h.Root}, elem...)...) }
+func (h Home) join(elem ...string) string { return filepath.Join(append([]string{h.Root}, elem...)...) }
 
-// Environment makes another run of this program open the same home.
+// Environment returns the variables with which another process opens the same home.
 func (h Home) Environment() []string {
 	return []string{
 		"LIQO_PLAYGROUND_HOME=" + h.Root,
@@ -74,28 +74,28 @@ func (h Home) Environment() []string {
 	}
 }
 
-// Bin holds the programs; it is also what KUBEBUILDER_ASSETS wants.
-func (h Home) Bin() string { return h.path("bin") }
+// Bin is the folder of programs, and the value of KUBEBUILDER_ASSETS.
+func (h Home) Bin() string { return h.join("bin") }
 
-// Program is the path of one program.
-func (h Home) Program(name string) string { return h.path("bin", name) }
+// Program returns the path of a program.
+func (h Home) Program(name string) string { return h.join("bin", name) }
 
-// Images holds the images that every node has.
-func (h Home) Images() string { return h.path("img") }
+// Images is the folder of images that every node has.
+func (h Home) Images() string { return h.join("img") }
 
-// Sources holds the unpacked sources of what is built.
-func (h Home) Sources() string { return h.path("src") }
+// Sources is the folder of unpacked sources of programs.
+func (h Home) Sources() string { return h.join("src") }
 
-// Cluster is the folder of a cluster, Kubeconfig its administrator's.
-func (h Home) Cluster(name string) string    { return h.path("clusters", name) }
-func (h Home) Kubeconfig(name string) string { return h.path("clusters", name, "admin.kubeconfig") }
+// Cluster returns the folder of a cluster, Kubeconfig the path of its administrator's kubeconfig.
+func (h Home) Cluster(name string) string    { return h.join("clusters", name) }
+func (h Home) Kubeconfig(name string) string { return h.join("clusters", name, "admin.kubeconfig") }
 
-// Node is the folder of a node.
-func (h Home) Node(name string) string { return h.path("nodes", name) }
+// Node returns the folder of a node.
+func (h Home) Node(name string) string { return h.join("nodes", name) }
 
 // Clusters lists the clusters that exist, running or not.
 func (h Home) Clusters() ([]spec.Cluster, error) {
-	entries, err := os.ReadDir(h.path("clusters"))
+	entries, err := os.ReadDir(h.join("clusters"))
 	if err != nil {
 		return nil, fmt.Errorf("listing clusters: %w", err)
 	}
@@ -104,7 +104,7 @@ func (h Home) Clusters() ([]spec.Cluster, error) {
 		c, err := h.Load(e.Name())
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			continue // the rest of a run that was killed before it wrote anything
+			continue // a killed run created the folder only
 		case err != nil:
 			return nil, err
 		}
@@ -138,9 +138,9 @@ func (h Home) Save(c spec.Cluster) error {
 
 func (h Home) specFile(name string) string { return filepath.Join(h.Cluster(name), "cluster.json") }
 
-// Lock makes one run at a time change clusters; the kernel drops it with the process.
+// Lock waits until no other run changes clusters. The kernel releases the lock when the process ends.
 func (h Home) Lock(waiting func()) (unlock func(), err error) {
-	f, err := os.OpenFile(h.path("lock"), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o644)
+	f, err := os.OpenFile(h.join("lock"), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("opening the playground's lock: %w", err)
 	}
@@ -153,10 +153,10 @@ func (h Home) Lock(waiting func()) (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// Write replaces a file in one step, so that a killed run never leaves half of one.
+// Write replaces a file by a rename, so that a killed run leaves no partial file.
 func Write(path string, data []byte, mode fs.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("making the folder of %s: %w", path, err)
+		return fmt.Errorf("creating the folder of %s: %w", path, err)
 	}
 	tmp := fmt.Sprintf("%s.%d.tmp", path, os.Getpid())
 	if err := os.WriteFile(tmp, data, mode); err != nil {

@@ -16,7 +16,7 @@ import (
 	"liqo.io/liqo/playground/internal/spec"
 )
 
-func open(t *testing.T) Home {
+func openHome(t *testing.T) Home {
 	t.Helper()
 	t.Setenv("LIQO_PLAYGROUND_HOME", t.TempDir())
 	t.Setenv("LIQO_PLAYGROUND_NAME", "pghome")
@@ -27,14 +27,14 @@ func open(t *testing.T) Home {
 	return h
 }
 
-func TestClustersAreListedInOrderAndWithoutRemains(t *testing.T) {
-	h := open(t)
+func TestClusters(t *testing.T) {
+	h := openHome(t)
 	for _, name := range []string{"c", "a"} {
 		if err := h.Save(spec.Default(name, h.World)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.MkdirAll(h.Cluster("b"), 0o755); err != nil { // of a killed run
+	if err := os.MkdirAll(h.Cluster("b"), 0o755); err != nil { // left by a killed run
 		t.Fatal(err)
 	}
 	clusters, err := h.Clusters()
@@ -53,9 +53,9 @@ func TestClustersAreListedInOrderAndWithoutRemains(t *testing.T) {
 	}
 }
 
-func TestTheSecondRunWaits(t *testing.T) {
-	h := open(t)
-	unlock, err := h.Lock(func() { t.Error("waits for nobody") })
+func TestLockWaits(t *testing.T) {
+	h := openHome(t)
+	unlock, err := h.Lock(func() { t.Error("waits although no other run has the lock") })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,12 +74,12 @@ func TestTheSecondRunWaits(t *testing.T) {
 	}
 }
 
-func TestANameBelongsToOneHome(t *testing.T) {
+func TestClaim(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Log("the claim is a file in /run: only root can check it")
 		return
 	}
-	first := open(t)
+	first := openHome(t)
 	t.Cleanup(func() { _ = first.Unclaim() })
 	if err := first.Claim(); err != nil {
 		t.Fatal(err)
@@ -87,7 +87,7 @@ func TestANameBelongsToOneHome(t *testing.T) {
 	if err := first.Claim(); err != nil {
 		t.Errorf("the owner itself: %v", err)
 	}
-	second := open(t)
+	second := openHome(t)
 	if err := second.Claim(); err == nil || !strings.Contains(err.Error(), first.Root) {
 		t.Errorf("another home: %v", err)
 	}
@@ -99,7 +99,7 @@ func TestANameBelongsToOneHome(t *testing.T) {
 	}
 }
 
-func TestAFileIsReplacedWhole(t *testing.T) {
+func TestWriteReplacesFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x", "file")
 	for _, text := range []string{"first", "second"} {
 		if err := Write(path, []byte(text), 0o600); err != nil {
@@ -110,6 +110,6 @@ func TestAFileIsReplacedWhole(t *testing.T) {
 		}
 	}
 	if files, _ := os.ReadDir(filepath.Dir(path)); len(files) != 1 {
-		t.Errorf("left beside it: %v", files)
+		t.Errorf("temporary files remain: %v", files)
 	}
 }

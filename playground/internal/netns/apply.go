@@ -11,14 +11,14 @@ import (
 	"syscall"
 )
 
-// Config is everything that a namespace's network shall be, as text that tests can compare.
+// Config is the desired network configuration of a namespace, as text that tests compare.
 type Config struct {
-	Sysctl   []string // "net/ipv4/ip_forward=1", see Sysctl; set first, so that links are born with the defaults
-	Commands []string // of ip(8) and bridge(8), run inside the namespace; links that exist already are no error
-	Nftables string   // a whole script, applied in one transaction
+	Sysctl   []string // "net/ipv4/ip_forward=1", see Sysctl; set first, so that new links have the defaults
+	Commands []string // of ip(8) and bridge(8); links that exist are no error
+	Nftables string   // a script, applied in one transaction
 }
 
-// Apply makes the namespace and brings it to the configuration; applying twice changes nothing.
+// Apply creates the namespace and applies the configuration. It is idempotent.
 func Apply(name string, c Config) error {
 	if err := Ensure(name); err != nil {
 		return err
@@ -31,11 +31,11 @@ func Apply(name string, c Config) error {
 			return err
 		}
 	}
-	return nft(name, c.Nftables)
+	return applyNftables(name, c.Nftables)
 }
 
-// Run runs one line of ip(8) or bridge(8) in the namespace, or on the machine itself when the name is empty.
-// Only links are added; every other line replaces, so only a link may exist already.
+// Run runs a command of ip(8) or bridge(8) in the namespace, or in the namespace of the machine if the name is empty. A link that exists is
+// no error; the other commands replace.
 func Run(name, line string) error {
 	_, err := Output(name, line)
 	if err != nil && strings.HasPrefix(line, "ip link add ") && strings.Contains(err.Error(), "File exists") {
@@ -44,16 +44,16 @@ func Run(name, line string) error {
 	return err
 }
 
-// Output is Run for a line that shows something.
+// Output runs a command like Run and returns its output.
 func Output(name, line string) (string, error) {
 	argv := strings.Fields(line)
 	if name != "" {
 		argv = slices.Insert(argv, 1, "-n", name)
 	}
-	return run(argv...)
+	return runCommand(argv...)
 }
 
-// Unlink removes a link, and with it the other end of a cable; gone already is fine.
+// Unlink removes a link, and the other end of a veth pair. A link that does not exist is no error.
 func Unlink(name, link string) error {
 	if name != "" && !Exists(name) {
 		return nil
@@ -65,7 +65,7 @@ func Unlink(name, link string) error {
 	return err
 }
 
-func nft(name, script string) error {
+func applyNftables(name, script string) error {
 	if script == "" {
 		return nil
 	}

@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package netns works with named network namespaces, the ones that `ip netns` shows.
+// Package netns manages named network namespaces, as listed by `ip netns`.
 package netns
 
 import (
@@ -21,7 +21,7 @@ import (
 
 const folder = "/run/netns/"
 
-// Ensure makes the namespace if it is not there, and makes it again over what a killed run left of it.
+// Ensure creates the namespace if it does not exist, and replaces a partial one of a killed run.
 func Ensure(name string) error {
 	if Exists(name) {
 		return nil
@@ -29,17 +29,17 @@ func Ensure(name string) error {
 	if err := os.Remove(folder + name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("removing the broken network namespace %s: %w", name, err)
 	}
-	_, err := run("ip", "netns", "add", name)
+	_, err := runCommand("ip", "netns", "add", name)
 	return err
 }
 
-// Exists says whether the name stands for a namespace, not only for a file.
+// Exists reports whether the file of the name is a mounted namespace.
 func Exists(name string) bool {
 	var fs unix.Statfs_t
 	return unix.Statfs(folder+name, &fs) == nil && fs.Type == unix.NSFS_MAGIC
 }
 
-// List returns the namespaces whose name starts with the prefix, whole or broken.
+// List returns the namespaces, also partial ones, whose name starts with the prefix.
 func List(prefix string) []string {
 	files, _ := filepath.Glob(folder + prefix + "*")
 	for i, f := range files {
@@ -57,27 +57,27 @@ func Delete(name string) error {
 		}
 		return err
 	}
-	_, err := run("ip", "netns", "del", name)
+	_, err := runCommand("ip", "netns", "del", name)
 	return err
 }
 
-// Do calls f with the namespace as the calling goroutine's; processes that f starts are born in it.
+// Do calls f in the namespace; processes that f starts belong to the namespace.
 func Do(name string, f func() error) error {
 	result := make(chan error, 1)
-	go func() { result <- enter(name, f) }()
+	go func() { result <- runInNamespace(name, f) }()
 	return <-result
 }
 
-// enter leaves the namespace again: the goroutine may run on the process's first thread, which does not end with it.
-// Only if there is no way back the thread stays locked, and nobody else gets it.
-func enter(name string, f func() error) error {
+// runInNamespace calls f in the namespace and returns to the previous one: the goroutine may run on the main thread, which does not end with
+// the goroutine. If the return fails, the thread stays locked, so that no other goroutine runs on it.
+func runInNamespace(name string, f func() error) error {
 	runtime.LockOSThread()
-	home, err := os.Open("/proc/thread-self/ns/net")
+	previous, err := os.Open("/proc/thread-self/ns/net")
 	if err != nil {
 		runtime.UnlockOSThread()
-		return fmt.Errorf("remembering the own network namespace: %w", err)
+		return fmt.Errorf("opening the current network namespace: %w", err)
 	}
-	defer home.Close()
+	defer previous.Close()
 	ns, err := os.Open(folder + name)
 	if err != nil {
 		runtime.UnlockOSThread()
@@ -85,7 +85,7 @@ func enter(name string, f func() error) error {
 	}
 	defer ns.Close()
 	defer func() {
-		if unix.Setns(int(home.Fd()), unix.CLONE_NEWNET) == nil {
+		if unix.Setns(int(previous.Fd()), unix.CLONE_NEWNET) == nil {
 			runtime.UnlockOSThread()
 		}
 	}()
@@ -109,7 +109,7 @@ func Sysctl(name string, settings []string) error {
 	})
 }
 
-// Processes lists the processes that live in the namespace.
+// Processes returns the processes of the namespace.
 func Processes(name string) ([]int, error) {
 	var want unix.Stat_t
 	if err := unix.Stat(folder+name, &want); err != nil {
@@ -125,17 +125,17 @@ func Processes(name string) ([]int, error) {
 		if err != nil {
 			continue
 		}
-		var have unix.Stat_t
-		if unix.Stat("/proc/"+e.Name()+"/ns/net", &have) == nil && have.Ino == want.Ino && have.Dev == want.Dev {
+		var got unix.Stat_t
+		if unix.Stat("/proc/"+e.Name()+"/ns/net", &got) == nil && got.Ino == want.Ino && got.Dev == want.Dev {
 			pids = append(pids, pid)
 		}
 	}
 	return pids, nil
 }
 
-func run(argv ...string) (string, error) {
+func runCommand(argv ...string) (string, error) {
 	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt must not leave half of the work
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt does not end the command halfway
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%s: %w: %s", strings.Join(argv, " "), err, strings.TrimSpace(string(out)))

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A namespace of the test's own, on a machine that lets it have one.
-func namespace(t *testing.T) string {
+// newNamespace returns the name of a namespace that does not exist, and removes the namespace after the test.
+func newNamespace(t *testing.T) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Fatal("network namespaces need root: run the tests as root")
@@ -26,38 +26,38 @@ func namespace(t *testing.T) string {
 	return name
 }
 
-func TestApplyingTwiceChangesNothing(t *testing.T) {
-	name := namespace(t)
+func TestApplyIsIdempotent(t *testing.T) {
+	name := newNamespace(t)
 	config := Config{
 		Sysctl:   []string{"net/ipv4/ip_forward=1", "-net/no/such/thing=1"},
 		Commands: []string{"ip link set lo up", "ip link add br0 type bridge", "ip addr replace 192.0.2.1/24 dev br0", "ip link set br0 up"},
 		Nftables: "table inet x\ndelete table inet x\ntable inet x {\n\tchain c {\n\t\ttype filter hook input priority 0; policy accept;\n\t}\n}\n",
 	}
-	var seen [2]string
-	for i := range seen {
+	var addresses [2]string
+	for i := range addresses {
 		if err := Apply(name, config); err != nil {
 			t.Fatal(err)
 		}
 		var err error
-		if seen[i], err = Output(name, "ip -o -4 addr show dev br0"); err != nil {
+		if addresses[i], err = Output(name, "ip -o -4 addr show dev br0"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if seen[0] != seen[1] || !strings.Contains(seen[0], "192.0.2.1/24") {
-		t.Errorf("first %q, then %q", seen[0], seen[1])
+	if addresses[0] != addresses[1] || !strings.Contains(addresses[0], "192.0.2.1/24") {
+		t.Errorf("first %q, then %q", addresses[0], addresses[1])
 	}
 }
 
-func TestAnErrorShowsTheCommand(t *testing.T) {
-	name := namespace(t)
+func TestErrorNamesCommand(t *testing.T) {
+	name := newNamespace(t)
 	err := Apply(name, Config{Commands: []string{"ip link set nothing up"}})
 	if err == nil || !strings.Contains(err.Error(), "ip -n "+name+" link set nothing up") {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestABrokenNamespaceIsReplaced(t *testing.T) {
-	name := namespace(t)
+func TestEnsureReplacesPartialNamespace(t *testing.T) {
+	name := newNamespace(t)
 	if err := os.WriteFile(folder+name, nil, 0o644); err != nil { // a killed `ip netns add` leaves an empty file
 		t.Fatal(err)
 	}
@@ -66,14 +66,14 @@ func TestABrokenNamespaceIsReplaced(t *testing.T) {
 	}
 }
 
-func TestInsideIsElsewhere(t *testing.T) {
-	name := namespace(t)
+func TestDoRunsInNamespace(t *testing.T) {
+	name := newNamespace(t)
 	if err := Ensure(name); err != nil {
 		t.Fatal(err)
 	}
 	err := Do(name, func() error {
 		links, err := net.Interfaces()
-		if err == nil && len(links) > 0 && !alone(links) {
+		if err == nil && len(links) > 0 && !onlyLoopbackIsUp(links) {
 			return errors.New("the machine's interfaces are visible")
 		}
 		return err
@@ -83,8 +83,8 @@ func TestInsideIsElsewhere(t *testing.T) {
 	}
 }
 
-// alone: a new namespace has a loopback, and on some kernels unused tunnel devices, but no cable.
-func alone(links []net.Interface) bool {
+// onlyLoopbackIsUp reports whether no interface but the loopback is up. Some kernels create unused tunnel devices in new namespaces.
+func onlyLoopbackIsUp(links []net.Interface) bool {
 	for _, l := range links {
 		if l.Flags&net.FlagUp != 0 && l.Flags&net.FlagLoopback == 0 {
 			return false
@@ -93,13 +93,13 @@ func alone(links []net.Interface) bool {
 	return true
 }
 
-func TestRemoveEndsWhatRunsInside(t *testing.T) {
-	name := namespace(t)
+func TestRemoveKillsProcesses(t *testing.T) {
+	name := newNamespace(t)
 	if err := Ensure(name); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
-	if err := Do(name, func() error { return sleeper(ended) }); err != nil {
+	if err := Do(name, func() error { return startSleeper(ended) }); err != nil {
 		t.Fatal(err)
 	}
 	if err := Remove(name); err != nil {
@@ -108,7 +108,7 @@ func TestRemoveEndsWhatRunsInside(t *testing.T) {
 	select {
 	case <-ended:
 	case <-time.After(10 * time.Second):
-		t.Error("the process still runs")
+		t.Error("the process is still running")
 	}
 	if Exists(name) {
 		t.Error("the namespace still exists")

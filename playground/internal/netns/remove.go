@@ -11,8 +11,7 @@ import (
 	"liqo.io/liqo/playground/internal/proc/pidfd"
 )
 
-// Remove ends every process of the namespace and removes it. What lives in a namespace with our name is ours: there
-// is no other way in than through us.
+// Remove kills all processes of the namespace and removes it. All processes of such a namespace were started by the playground.
 func Remove(name string) error {
 	for range 50 {
 		pids, err := Processes(name)
@@ -24,13 +23,13 @@ func Remove(name string) error {
 		}
 		for _, pid := range pids {
 			if pid == os.Getpid() {
-				return fmt.Errorf("the playground runs inside %s and cannot remove it", name)
+				return fmt.Errorf("cannot remove the network namespace %s: the playground runs in it", name)
 			}
 			if err := pidfd.Kill(pid, nil); err != nil {
 				return fmt.Errorf("ending process %d of %s: %w", pid, name, err)
 			}
 		}
-		time.Sleep(20 * time.Millisecond) // what these have started
+		time.Sleep(20 * time.Millisecond) // these processes may have started others
 	}
-	return fmt.Errorf("processes keep appearing in %s", name)
+	return fmt.Errorf("new processes keep starting in the network namespace %s", name)
 }

@@ -5,8 +5,8 @@ package netns
 
 import "os/exec"
 
-// sleeper starts a process in the caller's namespace and tells when it ends.
-func sleeper(ended chan<- error) error {
+// startSleeper starts a process in the caller's namespace and sends its result when it ends.
+func startSleeper(ended chan<- error) error {
 	cmd := exec.Command("sleep", "100")
 	if err := cmd.Start(); err != nil {
 		return err

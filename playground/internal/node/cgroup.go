@@ -13,36 +13,36 @@ import (
 	"time"
 )
 
-// cgroups is the mount point of the cgroup file systems, version 1 or 2.
-const cgroups = "/sys/fs/cgroup"
+// cgroupMount is the mount point of the cgroup file systems of version 1 or 2.
+const cgroupMount = "/sys/fs/cgroup"
 
-// ensureCgroup makes the cgroup in every hierarchy that the machine has.
+// ensureCgroup creates the cgroup in every hierarchy of the machine.
 func ensureCgroup(path string) error {
-	if unified() {
-		return ensureUnified(path)
+	if isCgroupV2() {
+		return ensureCgroupV2(path)
 	}
-	for _, h := range hierarchies() {
+	for _, h := range cgroupV1Hierarchies() {
 		dir := filepath.Join(h, path)
 		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return fmt.Errorf("making cgroup %s: %w", dir, err)
+			return fmt.Errorf("creating cgroup %s: %w", dir, err)
 		}
-		if err := inheritCPUs(h, path); err != nil {
+		if err := inheritCPUSet(h, path); err != nil {
 			return err
 		}
-		if err := weigh(h, path); err != nil {
+		if err := setCPUWeights(h, path); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// weights of a node where the CPU is short: as much as eight threads of the machine, among which are the control planes and
-// whoever builds. As one cgroup among them, all pods of all clusters would get what one thread gets.
-var weights = map[string]string{"cpu.shares": "8192", "cpu.weight": "800"}
+// cpuWeights give the cgroup of a node the CPU share of eight threads of the machine, for a machine whose CPU is short. With the default
+// weight, all pods of all clusters together would get the share of one thread of a control plane or of a compiler.
+var cpuWeights = map[string]string{"cpu.shares": "8192", "cpu.weight": "800"}
 
-// weigh sets the weight of each cgroup on the way, where the hierarchy is about the CPU.
-func weigh(hierarchy, path string) error {
-	for file, weight := range weights {
+// setCPUWeights sets the weight of each cgroup of the path, in hierarchies of the CPU controller.
+func setCPUWeights(hierarchy, path string) error {
+	for file, weight := range cpuWeights {
 		dir := hierarchy
 		for part := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
 			dir = filepath.Join(dir, part)
@@ -50,24 +50,25 @@ func weigh(hierarchy, path string) error {
 				break
 			}
 			if err := os.WriteFile(filepath.Join(dir, file), []byte(weight), 0o644); err != nil {
-				return fmt.Errorf("weighing cgroup %s: %w", dir, err)
+				return fmt.Errorf("setting the CPU weight of cgroup %s: %w", dir, err)
 			}
 		}
 	}
 	return nil
 }
 
-func unified() bool {
-	_, err := os.Stat(filepath.Join(cgroups, "cgroup.controllers"))
+// isCgroupV2 reports whether the machine has the unified hierarchy.
+func isCgroupV2() bool {
+	_, err := os.Stat(filepath.Join(cgroupMount, "cgroup.controllers"))
 	return err == nil
 }
 
-// hierarchies of version 1; the links that join controllers (cpu -> cpu,cpuacct) are no hierarchies of their own.
-func hierarchies() []string {
-	entries, _ := os.ReadDir(cgroups)
+// cgroupV1Hierarchies returns the hierarchies of version 1, without links to joint controllers (cpu -> cpu,cpuacct).
+func cgroupV1Hierarchies() []string {
+	entries, _ := os.ReadDir(cgroupMount)
 	var dirs []string
 	for _, e := range entries {
-		dir := filepath.Join(cgroups, e.Name())
+		dir := filepath.Join(cgroupMount, e.Name())
 		if _, err := os.Stat(filepath.Join(dir, "cgroup.procs")); err == nil && e.IsDir() {
 			dirs = append(dirs, dir)
 		}
@@ -75,8 +76,8 @@ func hierarchies() []string {
 	return dirs
 }
 
-// inheritCPUs: a new cpuset is empty and takes no process until it is told which CPUs it has.
-func inheritCPUs(hierarchy, path string) error {
+// inheritCPUSet sets the CPUs of each cgroup of the path: a new cpuset is empty, and refuses processes.
+func inheritCPUSet(hierarchy, path string) error {
 	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 		all, err := os.ReadFile(filepath.Join(hierarchy, file))
 		if errors.Is(err, fs.ErrNotExist) {
@@ -89,39 +90,39 @@ func inheritCPUs(hierarchy, path string) error {
 		for part := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
 			dir = filepath.Join(dir, part)
 			if err := os.WriteFile(filepath.Join(dir, file), all, 0o644); err != nil {
-				return fmt.Errorf("giving CPUs to cgroup %s: %w", dir, err)
+				return fmt.Errorf("setting the CPUs of cgroup %s: %w", dir, err)
 			}
 		}
 	}
 	return nil
 }
 
-// ensureUnified passes every controller of version 2 down to the node's cgroup.
-func ensureUnified(path string) error {
-	data, err := os.ReadFile(filepath.Join(cgroups, "cgroup.controllers"))
+// ensureCgroupV2 delegates all controllers of version 2 to the node's cgroup.
+func ensureCgroupV2(path string) error {
+	data, err := os.ReadFile(filepath.Join(cgroupMount, "cgroup.controllers"))
 	if err != nil {
 		return fmt.Errorf("reading cgroup controllers: %w", err)
 	}
 	enable := "+" + strings.Join(strings.Fields(string(data)), " +")
-	dir := cgroups
+	dir := cgroupMount
 	for part := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
 		if err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte(enable), 0o644); err != nil {
 			return fmt.Errorf("enabling controllers in cgroup %s: %w", dir, err)
 		}
 		dir = filepath.Join(dir, part)
 		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return fmt.Errorf("making cgroup %s: %w", dir, err)
+			return fmt.Errorf("creating cgroup %s: %w", dir, err)
 		}
 	}
-	return weigh(cgroups, path)
+	return setCPUWeights(cgroupMount, path)
 }
 
-// RemoveCgroups removes a cgroup and all below it, in every hierarchy. The kernel needs a moment to let go of what
-// has just ended.
+// RemoveCgroups removes a cgroup and its descendants in every hierarchy. It retries, because the kernel keeps a cgroup for a moment after
+// its last process has ended.
 func RemoveCgroups(path string) error {
-	roots := hierarchies()
-	if unified() {
-		roots = []string{cgroups}
+	roots := cgroupV1Hierarchies()
+	if isCgroupV2() {
+		roots = []string{cgroupMount}
 	}
 	var err error
 	for range 100 {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-func TestEachCgroupOnTheWayToANodeIsWeighed(t *testing.T) {
-	for file, weight := range weights {
+func TestSetCPUWeights(t *testing.T) {
+	for file, weight := range cpuWeights {
 		root := t.TempDir()
 		for _, dir := range []string{"play", "play/a1"} {
 			if err := os.Mkdir(filepath.Join(root, dir), 0o755); err != nil {
@@ -20,7 +20,7 @@ func TestEachCgroupOnTheWayToANodeIsWeighed(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := weigh(root, "/play/a1"); err != nil {
+		if err := setCPUWeights(root, "/play/a1"); err != nil {
 			t.Fatal(err)
 		}
 		for _, dir := range []string{"play", "play/a1"} {
@@ -31,15 +31,15 @@ func TestEachCgroupOnTheWayToANodeIsWeighed(t *testing.T) {
 	}
 }
 
-func TestAHierarchyThatIsNotAboutTheCPUIsLeftAlone(t *testing.T) {
+func TestSetCPUWeightsSkipsOtherHierarchies(t *testing.T) {
 	root := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(root, "play/a1"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := weigh(root, "play/a1"); err != nil {
+	if err := setCPUWeights(root, "play/a1"); err != nil {
 		t.Fatal(err)
 	}
 	if files, _ := os.ReadDir(filepath.Join(root, "play/a1")); len(files) > 0 {
-		t.Errorf("made %v", files)
+		t.Errorf("created %v", files)
 	}
 }

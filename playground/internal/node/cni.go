@@ -10,7 +10,7 @@ import (
 	"liqo.io/liqo/playground/internal/spec"
 )
 
-// CNIConfig is the pod network of a node: a veth per pod, addresses from the node's own range.
+// CNIConfig returns the CNI configuration of a node: a veth per pod, with addresses of the node's pod network.
 func CNIConfig(c spec.Cluster, n spec.Node) (string, error) {
 	type object = map[string]any
 	ranges, routes := [][]object{}, []object{}

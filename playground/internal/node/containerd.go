@@ -8,7 +8,7 @@ import "liqo.io/liqo/playground/internal/supervise"
 // PauseImage is the image of every pod's first container.
 const PauseImage = "registry.k8s.io/pause:3.10"
 
-// containerdConfig: without restrict_oom_score_adj, runc dies where CAP_SYS_RESOURCE is missing.
+// containerdConfig sets restrict_oom_score_adj: without it runc fails on machines without CAP_SYS_RESOURCE.
 const containerdConfig = `version = 2
 root = "/var/lib/containerd"
 state = "/run/containerd"

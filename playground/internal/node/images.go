@@ -16,7 +16,7 @@ import (
 	"liqo.io/liqo/playground/internal/home"
 )
 
-func ctr(ctx context.Context, h home.Home, node string, args ...string) error {
+func runCtr(ctx context.Context, h home.Home, node string, args ...string) error {
 	socket := filepath.Join(h.Node(node), "run", "containerd.sock")
 	cmd := exec.CommandContext(ctx, "ctr", append([]string{"--address", socket, "--namespace", "k8s.io"}, args...)...)
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -25,16 +25,16 @@ func ctr(ctx context.Context, h home.Home, node string, args ...string) error {
 	return nil
 }
 
-// WaitRuntime waits until the container runtime answers.
-func WaitRuntime(ctx context.Context, h home.Home, node string) error {
-	what := fmt.Sprintf("containerd of node %s (its log: %s)", node, filepath.Join(h.Node(node), "log", "containerd.log"))
-	return cluster.Poll(ctx, time.Minute, what, func(ctx context.Context) error {
-		return ctr(ctx, h, node, "version")
+// WaitForRuntime waits until the container runtime responds.
+func WaitForRuntime(ctx context.Context, h home.Home, node string) error {
+	subject := fmt.Sprintf("containerd of node %s (log: %s)", node, filepath.Join(h.Node(node), "log", "containerd.log"))
+	return cluster.Poll(ctx, time.Minute, subject, func(ctx context.Context) error {
+		return runCtr(ctx, h, node, "version")
 	})
 }
 
-// LoadAll imports every image of the playground that the node does not have yet.
-func LoadAll(ctx context.Context, h home.Home, node string) error {
+// LoadImages imports the images of the playground that the node does not have.
+func LoadImages(ctx context.Context, h home.Home, node string) error {
 	files, err := filepath.Glob(filepath.Join(h.Images(), "*.tar"))
 	if err != nil {
 		return err
@@ -44,21 +44,21 @@ func LoadAll(ctx context.Context, h home.Home, node string) error {
 		if err != nil {
 			return fmt.Errorf("reading image %s: %w", f, err)
 		}
-		mark := filepath.Join(h.Node(node), "images", fmt.Sprintf("%s-%d-%d", filepath.Base(f), info.Size(), info.ModTime().UnixNano()))
-		if _, err := os.Stat(mark); err == nil {
+		marker := filepath.Join(h.Node(node), "images", fmt.Sprintf("%s-%d-%d", filepath.Base(f), info.Size(), info.ModTime().UnixNano()))
+		if _, err := os.Stat(marker); err == nil {
 			continue
 		}
-		if err := Load(ctx, h, node, f); err != nil {
+		if err := LoadImage(ctx, h, node, f); err != nil {
 			return err
 		}
-		if err := home.Write(mark, nil, 0o644); err != nil {
+		if err := home.Write(marker, nil, 0o644); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Load imports one image archive.
-func Load(ctx context.Context, h home.Home, node, archive string) error {
-	return ctr(ctx, h, node, "images", "import", archive)
+// LoadImage imports an image archive.
+func LoadImage(ctx context.Context, h home.Home, node, archive string) error {
+	return runCtr(ctx, h, node, "images", "import", archive)
 }

@@ -9,8 +9,8 @@ import (
 	"liqo.io/liqo/playground/internal/supervise"
 )
 
-// kubelet has a serving certificate of the cluster's CA, so that the API server can insist on one. It joins when the
-// gate opens: asking an API server that is not there yet makes it wait ever longer.
+// kubelet returns the unit of the kubelet. Its serving certificate is signed by the cluster's CA, so that the API server can verify it. The
+// gate opens when the API server runs, because the kubelet backs off after each failed request.
 func kubelet(l layout) supervise.Unit {
 	return supervise.Unit{
 		Name: "kubelet",
@@ -27,7 +27,8 @@ func kubelet(l layout) supervise.Unit {
 	}
 }
 
-// kubeletConfig never evicts: the disk and the memory are those of the whole machine. 250 pods fit a /24.
+// kubeletConfig returns the configuration of the kubelet. Evictions are disabled, because nodes share the disk and the memory of the machine.
+// 250 pods fit a /24.
 func kubeletConfig(l layout) string {
 	return fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration

@@ -9,7 +9,7 @@ import (
 	"liqo.io/liqo/playground/internal/supervise"
 )
 
-// kubeProxy leaves the machine-wide connection tracking limits alone: they are not the node's.
+// kubeProxy returns the unit of kube-proxy, which does not change the limits of connection tracking: these belong to the machine.
 func kubeProxy(l layout) supervise.Unit {
 	var pods string
 	for i, p := range l.cluster.PodCIDRs() {

@@ -1,8 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package node renders, starts and stops the nodes of clusters: each is a set of namespaces with a container runtime,
-// a kubelet and a kube-proxy of its own.
+// Package node renders, starts and stops the nodes of clusters: each node is a set of namespaces with its own
+// container runtime, kubelet and kube-proxy.
 package node
 
 import (
@@ -15,7 +15,7 @@ import (
 	"liqo.io/liqo/playground/internal/supervise"
 )
 
-// layout is where the files of one node are.
+// layout has the paths of a node's files.
 type layout struct {
 	spec.Node
 	cluster spec.Cluster
@@ -35,7 +35,7 @@ func (l layout) file(elem ...string) string {
 	return filepath.Join(append([]string{l.dir}, elem...)...)
 }
 
-// gate opens when the node's API object exists.
+// gate returns the file that exists once the Node object exists.
 func (l layout) gate() string { return l.file("joined") }
 
 func (l layout) addresses() string {
@@ -46,7 +46,7 @@ func (l layout) addresses() string {
 	return strings.Join(texts, ",")
 }
 
-// Units are the programs of a node.
+// Units returns the programs of a node.
 func Units(h home.Home, c spec.Cluster, n spec.Node) []supervise.Unit {
 	l := newLayout(h, c, n)
 	return []supervise.Unit{containerd(l), kubelet(l), kubeProxy(l)}

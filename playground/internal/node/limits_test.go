@@ -9,27 +9,27 @@ import (
 	"testing"
 )
 
-func TestALimitIsRaisedAndNeverLowered(t *testing.T) {
-	for have, want := range map[string]string{"128\n": "1024", "1024\n": "1024\n", "65536\n": "65536\n"} {
+func TestRaiseLimit(t *testing.T) {
+	for before, want := range map[string]string{"128\n": "1024", "1024\n": "1024\n", "65536\n": "65536\n"} {
 		file := filepath.Join(t.TempDir(), "limit")
-		if err := os.WriteFile(file, []byte(have), 0o644); err != nil {
+		if err := os.WriteFile(file, []byte(before), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if err := raise(file, 1024); err != nil {
+		if err := raiseLimit(file, 1024); err != nil {
 			t.Fatal(err)
 		}
 		if got, _ := os.ReadFile(file); string(got) != want {
-			t.Errorf("%q became %q, want %q", have, got, want)
+			t.Errorf("%q became %q, want %q", before, got, want)
 		}
 	}
 }
 
-func TestALimitThatIsNoNumberIsAnError(t *testing.T) {
+func TestRaiseLimitOfInvalidNumber(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "limit")
 	if err := os.WriteFile(file, []byte("max"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := raise(file, 1024); err == nil {
+	if err := raiseLimit(file, 1024); err == nil {
 		t.Error("no error")
 	}
 }

@@ -15,13 +15,13 @@ import (
 // overlayLink is the VXLAN device of --cni overlay.
 const overlayLink = "vxlan0"
 
-// Network is the whole configuration of a node's network namespace.
+// Network returns the configuration of a node's network namespace.
 func Network(c spec.Cluster, n spec.Node) netns.Config {
-	commands := uplink(c, n)
+	commands := uplinkCommands(c, n)
 	if c.CNI == spec.Overlay {
-		commands = append(commands, overlay(c, n)...)
+		commands = append(commands, overlayCommands(c, n)...)
 	} else {
-		commands = append(commands, routes(c, n)...)
+		commands = append(commands, routeCommands(c, n)...)
 	}
 	return netns.Config{
 		Sysctl: []string{
@@ -35,18 +35,18 @@ func Network(c spec.Cluster, n spec.Node) netns.Config {
 			"-net/bridge/bridge-nf-call-ip6tables=1",
 		},
 		Commands: commands,
-		Nftables: rules(c),
+		Nftables: nftablesRules(c),
 	}
 }
 
-// Move takes a node off its address: the addresses that its cluster now says it has, and all that follows from them, are for Connect.
-func Move(left, c spec.Cluster, node string) error {
-	for i, n := range left.Nodes() {
+// RemoveOldAddresses removes the addresses that a node had before it was moved. Connect adds the new ones.
+func RemoveOldAddresses(before, c spec.Cluster, node string) error {
+	for i, n := range before.Nodes() {
 		if n.Name != node {
 			continue
 		}
-		at := c.World.NodeNetns(node)
-		if err := netns.Unlink(at, overlayLink); err != nil {
+		ns := c.World.NodeNetns(node)
+		if err := netns.Unlink(ns, overlayLink); err != nil {
 			return err
 		}
 		for j, a := range n.Addresses {
@@ -57,21 +57,22 @@ func Move(left, c spec.Cluster, node string) error {
 			if a.Is6() {
 				bits = c.World.IPv6.Bits()
 			}
-			if err := netns.Run(at, fmt.Sprintf("ip addr del %s/%d dev eth0", a, bits)); err != nil {
-				return fmt.Errorf("taking %s from node %s: %w", a, node, err)
+			if err := netns.Run(ns, fmt.Sprintf("ip addr del %s/%d dev eth0", a, bits)); err != nil {
+				return fmt.Errorf("removing address %s from node %s: %w", a, node, err)
 			}
 		}
 	}
 	return nil
 }
 
-// Plug is what the world's side of the cable needs.
-func Plug(n spec.Node) []string {
+// AttachCommands returns the commands that attach a node to the bridge of the world network.
+func AttachCommands(n spec.Node) []string {
 	return []string{fmt.Sprintf("ip link set %s master %s up", n.Name, spec.Bridge)}
 }
 
-// uplink is the cable into the world. The default route leads to the world's own address, which forwards nothing.
-func uplink(c spec.Cluster, n spec.Node) []string {
+// uplinkCommands returns the commands that connect a node to the world network. The default route leads to the address of the bridge, which
+// forwards no packets.
+func uplinkCommands(c spec.Cluster, n spec.Node) []string {
 	lines := []string{
 		"ip link set lo up",
 		fmt.Sprintf("ip link add eth0 type veth peer name %s netns %s", n.Name, c.World.Netns()),
@@ -95,10 +96,10 @@ func uplink(c spec.Cluster, n spec.Node) []string {
 	return lines
 }
 
-// routes lead to the pods of the other nodes of the cluster, over the world.
-func routes(c spec.Cluster, n spec.Node) []string {
+// routeCommands returns the routes to pods of the other nodes of the cluster.
+func routeCommands(c spec.Cluster, n spec.Node) []string {
 	var lines []string
-	for _, peer := range others(c, n) {
+	for _, peer := range otherNodes(c, n) {
 		for i, p := range peer.PodCIDRs {
 			lines = append(lines, fmt.Sprintf("ip route replace %s via %s", p, peer.Addresses[i]))
 		}
@@ -106,15 +107,15 @@ func routes(c spec.Cluster, n spec.Node) []string {
 	return lines
 }
 
-// overlay does what flannel does: one VXLAN device, with permanent neighbours instead of learning.
-func overlay(c spec.Cluster, n spec.Node) []string {
+// overlayCommands returns the commands of an overlay like flannel's: a VXLAN device with permanent neighbours instead of learning.
+func overlayCommands(c spec.Cluster, n spec.Node) []string {
 	lines := []string{fmt.Sprintf("ip link add %s address %s mtu %d type vxlan id %d local %s dev eth0 dstport 8472 nolearning",
 		overlayLink, overlayMAC(c, n), overlayMTU(c), c.Index(), n.Addresses[0])}
 	for _, p := range n.PodCIDRs {
-		lines = append(lines, strings.TrimSuffix(fmt.Sprintf("ip addr replace %s/%d dev %s%s", p.Addr(), p.Addr().BitLen(), overlayLink, nodad(p)), " "))
+		lines = append(lines, strings.TrimSuffix(fmt.Sprintf("ip addr replace %s/%d dev %s%s", p.Addr(), p.Addr().BitLen(), overlayLink, nodadSuffix(p)), " "))
 	}
 	lines = append(lines, "ip link set "+overlayLink+" up")
-	for _, peer := range others(c, n) {
+	for _, peer := range otherNodes(c, n) {
 		mac := overlayMAC(c, peer)
 		lines = append(lines, fmt.Sprintf("bridge fdb replace %s dev %s dst %s", mac, overlayLink, peer.Addresses[0]))
 		for _, p := range peer.PodCIDRs {
@@ -126,14 +127,14 @@ func overlay(c spec.Cluster, n spec.Node) []string {
 	return lines
 }
 
-func nodad(p netip.Prefix) string {
+func nodadSuffix(p netip.Prefix) string {
 	if p.Addr().Is6() {
 		return " nodad"
 	}
 	return ""
 }
 
-// overlayMTU leaves room for the outer headers.
+// overlayMTU returns the MTU of pods, less the outer headers.
 func overlayMTU(c spec.Cluster) int {
 	if c.Family == spec.IPv6 {
 		return 1430
@@ -150,7 +151,7 @@ func overlayMAC(c spec.Cluster, n spec.Node) string {
 	return fmt.Sprintf("02:00:00:00:%02x:%02x", c.Index(), j)
 }
 
-func others(c spec.Cluster, n spec.Node) []spec.Node {
+func otherNodes(c spec.Cluster, n spec.Node) []spec.Node {
 	var peers []spec.Node
 	for _, peer := range c.Nodes() {
 		if peer.Name != n.Name {
@@ -160,21 +161,21 @@ func others(c spec.Cluster, n spec.Node) []spec.Node {
 	return peers
 }
 
-// rules hide pods from whatever must not see their addresses, and drop what belongs to no flow, as firewalls and kube-proxy with
-// iptables do; how much that was is counted.
-func rules(c spec.Cluster) string {
-	var hide strings.Builder
+// nftablesRules masquerade traffic of pods that leaves the pod network or the cluster, and drop and count packets of no connection, like
+// firewalls and kube-proxy with iptables.
+func nftablesRules(c spec.Cluster) string {
+	var masquerade strings.Builder
 	nodes := c.NodeCIDRs()
 	for i, pods := range c.PodCIDRs() {
 		family := "ip"
 		if pods.Addr().Is6() {
 			family = "ip6"
 		}
-		seen := pods.String()
+		excluded := pods.String()
 		if c.CNI == spec.Plain {
-			seen = fmt.Sprintf("{ %s, %s }", pods, nodes[i])
+			excluded = fmt.Sprintf("{ %s, %s }", pods, nodes[i])
 		}
-		fmt.Fprintf(&hide, "\t\t%s saddr %s %s daddr != %s oifname \"eth0\" masquerade\n", family, pods, family, seen)
+		fmt.Fprintf(&masquerade, "\t\t%s saddr %s %s daddr != %s oifname \"eth0\" masquerade\n", family, pods, family, excluded)
 	}
 	return fmt.Sprintf(`table inet playground
 delete table inet playground
@@ -187,5 +188,5 @@ table inet playground {
 		type nat hook postrouting priority srcnat + 10;
 %s	}
 }
-`, hide.String())
+`, masquerade.String())
 }

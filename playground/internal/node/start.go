@@ -18,12 +18,12 @@ import (
 	"liqo.io/liqo/playground/internal/supervise"
 )
 
-// Connect makes a node's network.
+// Connect creates the network of a node.
 func Connect(c spec.Cluster, n spec.Node) error {
 	if err := netns.Apply(c.World.NodeNetns(n.Name), Network(c, n)); err != nil {
-		return fmt.Errorf("making the network of node %s: %w", n.Name, err)
+		return fmt.Errorf("creating the network of node %s: %w", n.Name, err)
 	}
-	for _, line := range Plug(n) {
+	for _, line := range AttachCommands(n) {
 		if err := netns.Run(c.World.Netns(), line); err != nil {
 			return fmt.Errorf("connecting node %s: %w", n.Name, err)
 		}
@@ -31,20 +31,20 @@ func Connect(c spec.Cluster, n spec.Node) error {
 	return nil
 }
 
-// PIDFile is the one of a node's first process.
+// PIDFile returns the path of the pid file of a node's first process.
 func PIDFile(h home.Home, node string) string { return filepath.Join(h.Node(node), "node.pid") }
 
-// Start boots the node: its container runtime works afterwards, its kubelet waits for Join.
+// Start boots the node: its container runtime starts, its kubelet waits for Join.
 func Start(h home.Home, c spec.Cluster, n spec.Node) error {
 	l := newLayout(h, c, n)
-	if err := l.write(); err != nil {
+	if err := l.writeFiles(); err != nil {
 		return err
 	}
 	if err := ensureCgroup(c.World.Cgroup(n.Name)); err != nil {
 		return err
 	}
 	if !proc.Alive(PIDFile(h, n.Name)) {
-		// Sockets of a runtime that was killed.
+		// Sockets of a killed runtime.
 		if err := os.RemoveAll(l.file("run")); err != nil {
 			return fmt.Errorf("cleaning node %s: %w", n.Name, err)
 		}
@@ -58,12 +58,12 @@ func Start(h home.Home, c spec.Cluster, n spec.Node) error {
 	})
 }
 
-// Join lets the kubelet and kube-proxy start: the API server knows the node.
+// Join lets the kubelet and kube-proxy start. The Node object exists.
 func Join(h home.Home, c spec.Cluster, n spec.Node) error {
 	return home.Write(newLayout(h, c, n).gate(), nil, 0o644)
 }
 
-// Files are the configuration files of a node, by their name in the node's folder.
+// Files returns the configuration files of a node by their name in the node's folder.
 func Files(h home.Home, c spec.Cluster, n spec.Node) (map[string]string, error) {
 	cni, err := CNIConfig(c, n)
 	return map[string]string{
@@ -73,7 +73,7 @@ func Files(h home.Home, c spec.Cluster, n spec.Node) (map[string]string, error) 
 	}, err
 }
 
-func (l layout) write() error {
+func (l layout) writeFiles() error {
 	if err := cluster.WriteKubeconfig(l.file("kubelet.kubeconfig"), l.cluster, l.pki, l.Name); err != nil {
 		return err
 	}
@@ -89,5 +89,5 @@ func (l layout) write() error {
 	return supervise.Save(l.dir, Units(l.home, l.cluster, l.Node))
 }
 
-// Stop ends every process of a node at once: the kernel takes the whole PID namespace and its mounts along.
+// Stop kills the first process of a node; the kernel ends the other processes of the PID namespace and removes the mounts.
 func Stop(h home.Home, node string) error { return proc.Kill(PIDFile(h, node)) }

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Running says whether a child of the process of a pid file was started under a name.
+// Running reports whether the process of a pid file has a child with the name.
 func Running(pidFile, name string) bool {
 	pid := PID(pidFile)
 	if pid == 0 {

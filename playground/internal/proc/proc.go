@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package proc starts processes that outlive the command, and finds and ends exactly those again.
+// Package proc starts processes that outlive the command, and finds and ends them by pid files.
 package proc
 
 import (
@@ -30,20 +30,20 @@ type Spec struct {
 	Netns      string  // named network namespace
 	Namespaces uintptr // further new namespaces, CLONE_NEW…
 	Argv       []string
-	Limit      time.Duration // to be there; 0 is ten seconds
+	Timeout    time.Duration // of the start; 0 means ten seconds
 }
 
 // Self is the path of the running playground program.
 const Self = "/proc/self/exe"
 
-// Start runs the process in a session of its own unless it runs already. The new process writes the pid file itself
-// before it becomes the program: there is no moment in which it runs unrecorded.
+// Start runs the process in its own session unless it is running. The new process writes the pid file before it executes the program, so
+// that a running program always has a pid file.
 func Start(s Spec) error {
 	if Alive(s.PIDFile) {
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(s.Log), 0o755); err != nil {
-		return fmt.Errorf("making the log folder of %s: %w", s.Argv[0], err)
+		return fmt.Errorf("creating the log folder of %s: %w", s.Argv[0], err)
 	}
 	log, err := os.OpenFile(s.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -63,12 +63,12 @@ func Start(s Spec) error {
 	if err := start(); err != nil {
 		return fmt.Errorf("starting %s: %w", s.Argv[0], err)
 	}
-	go cmd.Wait() // while this command runs it is the parent, and must reap
-	return recorded(s)
+	go cmd.Wait() // reaps the process while this command runs
+	return waitForPIDFile(s)
 }
 
-func recorded(s Spec) error {
-	for deadline := time.Now().Add(cmp.Or(s.Limit, 10*time.Second)); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+func waitForPIDFile(s Spec) error {
+	for deadline := time.Now().Add(cmp.Or(s.Timeout, 10*time.Second)); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		if Alive(s.PIDFile) {
 			return nil
 		}
@@ -76,16 +76,16 @@ func recorded(s Spec) error {
 	return fmt.Errorf("%s did not start, see %s", s.Argv[0], s.Log)
 }
 
-// Record writes the pid file of the calling process and becomes the program.
+// Record writes the pid file of the calling process and executes the program.
 func Record(pidFile string, argv []string) error {
 	path, err := exec.LookPath(argv[0])
 	if err != nil {
 		return fmt.Errorf("finding %s: %w", argv[0], err)
 	}
-	// In a new PID namespace getpid says 1; the old /proc still shows it as the machine does.
+	// In a new PID namespace getpid returns 1; the /proc of the machine, which is still mounted, has the pid of the machine.
 	pid, err := os.Readlink("/proc/self")
 	if err != nil {
-		return fmt.Errorf("finding the own pid: %w", err)
+		return fmt.Errorf("reading the pid: %w", err)
 	}
 	start, err := startTime(pid)
 	if err != nil {
@@ -97,10 +97,10 @@ func Record(pidFile string, argv []string) error {
 	return fmt.Errorf("running %s: %w", path, unix.Exec(path, argv, os.Environ()))
 }
 
-// Alive says whether the process of the pid file still runs: that very one, not one that got its number later.
+// Alive reports whether the process of the pid file is running. A later process with the same number does not count.
 func Alive(pidFile string) bool { return PID(pidFile) != 0 }
 
-// PID is the number of the running process of a pid file, or 0.
+// PID returns the number of the running process of a pid file, or 0.
 func PID(pidFile string) int {
 	data, err := os.ReadFile(pidFile)
 	if err != nil {
@@ -118,7 +118,7 @@ func PID(pidFile string) int {
 	return pid
 }
 
-// Kill ends the process of a pid file at once and waits until it is gone.
+// Kill sends SIGKILL to the process of a pid file and waits until it has ended.
 func Kill(pidFile string) error {
 	if pid := PID(pidFile); pid != 0 {
 		if err := pidfd.Kill(pid, func() bool { return PID(pidFile) == pid }); err != nil {
@@ -131,7 +131,7 @@ func Kill(pidFile string) error {
 	return nil
 }
 
-// startTime is field 22 of stat, in ticks since boot; a zombie counts as gone.
+// startTime returns field 22 of stat, in ticks since boot, and an error for a zombie.
 func startTime(pid string) (string, error) {
 	data, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// The test binary stands in for the playground, which starts itself to write the pid file.
+// The test binary replaces the playground, which runs itself to write the pid file.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 4 && os.Args[1] == "internal" && os.Args[2] == "record" {
 		println(Record(os.Args[3], os.Args[4:]).Error())
@@ -21,14 +21,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func spec(t *testing.T, argv ...string) Spec {
+func newSpec(t *testing.T, argv ...string) Spec {
 	t.Helper()
 	dir := t.TempDir()
 	return Spec{PIDFile: filepath.Join(dir, "pid"), Log: filepath.Join(dir, "log", "x.log"), Argv: argv}
 }
 
-func TestAProcessIsStartedOnceAndEnded(t *testing.T) {
-	s := spec(t, "sleep", "100")
+func TestStartAndKill(t *testing.T) {
+	s := newSpec(t, "sleep", "100")
 	if err := Start(s); err != nil {
 		t.Fatal(err)
 	}
@@ -44,58 +44,58 @@ func TestAProcessIsStartedOnceAndEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	if Alive(s.PIDFile) {
-		t.Error("it lives")
+		t.Error("the process is running after Kill")
 	}
 	if err := Kill(s.PIDFile); err != nil {
-		t.Errorf("ending it twice: %v", err)
+		t.Errorf("second Kill: %v", err)
 	}
 }
 
-func TestAReusedPIDIsNotOurs(t *testing.T) {
+func TestAliveOfReusedPID(t *testing.T) {
 	self := strconv.Itoa(os.Getpid())
 	start, err := startTime(self)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
-		text string
-		ours bool
+		text  string
+		alive bool
 	}{
-		"the very process":         {self + " " + start + " " + bootID(), true},
-		"another start":            {self + " 1" + start + " " + bootID(), false},
-		"before the last boot":     {self + " " + start + " 0000", false},
-		"a file written by nobody": {"x", false},
-		"a number that nobody has": {"4194304 1 " + bootID(), false},
+		"same process":     {self + " " + start + " " + bootID(), true},
+		"other start time": {self + " 1" + start + " " + bootID(), false},
+		"other boot":       {self + " " + start + " 0000", false},
+		"invalid file":     {"x", false},
+		"unused number":    {"4194304 1 " + bootID(), false},
 	} {
 		file := filepath.Join(t.TempDir(), "pid")
 		if err := os.WriteFile(file, []byte(c.text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if Alive(file) != c.ours {
-			t.Errorf("%s: ours is %v", name, !c.ours)
+		if Alive(file) != c.alive {
+			t.Errorf("%s: alive is %v", name, !c.alive)
 		}
-		if !c.ours {
-			if err := Kill(file); err != nil { // must not end this test
+		if !c.alive {
+			if err := Kill(file); err != nil { // must not kill this test
 				t.Errorf("%s: %v", name, err)
 			}
 		}
 	}
 }
 
-func TestAProgramThatIsNotThere(t *testing.T) {
-	s := spec(t, "no-such-program")
-	s.Limit = 200 * time.Millisecond
+func TestStartOfMissingProgram(t *testing.T) {
+	s := newSpec(t, "no-such-program")
+	s.Timeout = 200 * time.Millisecond
 	err := Start(s)
 	if err == nil || !strings.Contains(err.Error(), s.Log) {
-		t.Errorf("got %v, want the place of the log", err)
+		t.Errorf("got %v, want the path of the log", err)
 	}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) { // it may have begun late, on a busy machine
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) { // the process may start late on a busy machine
 		log, _ := os.ReadFile(s.Log)
 		if strings.Contains(string(log), "no-such-program") {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("the log does not say why: %s", log)
+			t.Fatalf("the log does not have the reason: %s", log)
 		}
 	}
 }

@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package progress tells a human what happens: one line per fact, with the time since the start.
+// Package progress prints the progress of a command: a line per event, with the time since the start.
 package progress
 
 import (
@@ -12,49 +12,49 @@ import (
 	"time"
 )
 
-// Log writes lines; several goroutines may.
+// Log writes lines. It is safe for concurrent use.
 type Log struct {
-	mu       sync.Mutex
-	out      io.Writer
-	start    time.Time
-	terminal bool
-	moving   bool // the last line has no end yet
+	mu         sync.Mutex
+	out        io.Writer
+	start      time.Time
+	terminal   bool
+	unfinished bool // the last line has no newline yet
 }
 
-// New writes to a file, with moving lines if that is a terminal.
+// New returns a Log that writes to a file, and rewrites lines if the file is a terminal.
 func New(out *os.File) *Log {
 	info, err := out.Stat()
 	return &Log{out: out, start: time.Now(), terminal: err == nil && info.Mode()&os.ModeCharDevice != 0}
 }
 
-// Discard tells nobody.
+// Discard returns a Log that prints nothing.
 func Discard() *Log { return &Log{out: io.Discard, start: time.Now()} }
 
-// Say writes one line.
-func (l *Log) Say(format string, args ...any) {
+// Print prints a line.
+func (l *Log) Print(format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.endMoving()
+	l.endLine()
 	fmt.Fprintf(l.out, "[%6.1fs] %s\n", time.Since(l.start).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// Move replaces the last moving line on a terminal, and is silent elsewhere.
-func (l *Log) Move(format string, args ...any) {
+// PrintProgress rewrites the last line on a terminal, and prints nothing to files.
+func (l *Log) PrintProgress(format string, args ...any) {
 	if !l.terminal {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.moving = true
+	l.unfinished = true
 	fmt.Fprintf(l.out, "\r\x1b[K[%6.1fs] %s", time.Since(l.start).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// Terminal says whether Move shows anything.
-func (l *Log) Terminal() bool { return l.terminal }
+// IsTerminal reports whether the output is a terminal.
+func (l *Log) IsTerminal() bool { return l.terminal }
 
-func (l *Log) endMoving() {
-	if l.moving {
+func (l *Log) endLine() {
+	if l.unfinished {
 		fmt.Fprint(l.out, "\r\x1b[K")
-		l.moving = false
+		l.unfinished = false
 	}
 }

@@ -61,13 +61,13 @@ func TestAddressPlan(t *testing.T) {
 	}
 }
 
-// No two things may have one address, however many clusters and workers there are.
-func TestNothingOverlaps(t *testing.T) {
+// All nodes, load balancers and networks of the largest number of clusters and workers have different addresses.
+func TestNoAddressOverlaps(t *testing.T) {
 	w := testWorld(t)
 	gateway4, gateway6 := w.Gateway()
-	host4, host6 := w.HostSide()
-	world4, world6 := w.WorldSide()
-	singles := map[netip.Addr]string{gateway4: "gateway", gateway6: "gateway", host4: "host", host6: "host", world4: "cable", world6: "cable"}
+	host4, host6 := w.HostAddresses()
+	world4, world6 := w.WorldAddresses()
+	singles := map[netip.Addr]string{gateway4: "gateway", gateway6: "gateway", host4: "host", host6: "host", world4: "world", world6: "world"}
 	networks := map[netip.Prefix]string{}
 	for i := range MaxClusters {
 		c := Default(string(rune('a'+i)), w)
@@ -86,8 +86,8 @@ func TestNothingOverlaps(t *testing.T) {
 		}
 		for _, n := range append(nodes, c.Nodes()...) {
 			for k, a := range n.Addresses {
-				if owner, taken := singles[a]; taken {
-					t.Errorf("%s has %s, and so has %s", n.Name, a, owner)
+				if owner, used := singles[a]; used {
+					t.Errorf("%s has the address %s of %s", n.Name, a, owner)
 				}
 				singles[a] = n.Name
 				if !c.NodeCIDRs()[k].Contains(a) || !c.PodCIDRs()[k].Overlaps(n.PodCIDRs[k]) {
@@ -98,7 +98,7 @@ func TestNothingOverlaps(t *testing.T) {
 		for _, ipv6 := range []bool{false, true} {
 			first, last := c.LoadBalancerRange(ipv6)
 			for a := first; a.Compare(last) <= 0; a = a.Next() {
-				if owner, taken := singles[a]; taken {
+				if owner, used := singles[a]; used {
 					t.Fatalf("load balancer %s of %s belongs to %s", a, c.Name, owner)
 				}
 				singles[a] = c.Name
@@ -107,7 +107,7 @@ func TestNothingOverlaps(t *testing.T) {
 	}
 }
 
-func TestWorldIsChecked(t *testing.T) {
+func TestNewWorldValidation(t *testing.T) {
 	for in, want := range map[string]string{
 		"pg 10.9.0.0/16":              "",
 		"pg 10.9.0.0/24":              "/16",
@@ -124,7 +124,7 @@ func TestWorldIsChecked(t *testing.T) {
 	}
 }
 
-func TestIPv6NeedsAKernelThatHasIt(t *testing.T) {
+func TestIPv6RequiresKernelSupport(t *testing.T) {
 	w := testWorld(t)
 	w.IPv6 = netip.Prefix{}
 	c := Default("a", w)
@@ -137,9 +137,9 @@ func TestIPv6NeedsAKernelThatHasIt(t *testing.T) {
 	}
 }
 
-func TestGarbageOfPrograms(t *testing.T) {
+func TestGOGC(t *testing.T) {
 	c := Default("a", testWorld(t))
-	for gogc, want := range map[int]string{c.GOGC: "GOGC=50", 0: "GOGC=50", 100: "GOGC=100"} { // 0 is that of a cluster made before there was a choice
+	for gogc, want := range map[int]string{c.GOGC: "GOGC=50", 0: "GOGC=50", 100: "GOGC=100"} { // clusters of earlier releases have 0
 		if c.GOGC = gogc; !slices.Equal(c.Env(), []string{want}) || c.Validate() != nil {
 			t.Errorf("%d is %v", gogc, c.Env())
 		}

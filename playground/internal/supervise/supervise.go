@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package supervise keeps a set of programs running, as the first process of a node or of a control plane.
+// Package supervise keeps programs running, as the first process of a node or of a control plane.
 package supervise
 
 import (
@@ -19,12 +19,12 @@ import (
 	"liqo.io/liqo/playground/internal/home"
 )
 
-// Unit is one program to keep running.
+// Unit is a program to keep running.
 type Unit struct {
 	Name string   `json:"name"`
 	Argv []string `json:"argv"`
 	Env  []string `json:"env,omitempty"`
-	// Gate is a file: the program runs only while it exists. Removing the file is how a failure is made.
+	// Gate is a file: the program runs only while the file exists. The command fail removes the file.
 	Gate string `json:"gate,omitempty"`
 }
 
@@ -51,38 +51,38 @@ func Load(folder string) ([]Unit, error) {
 }
 
 const (
-	look    = 100 * time.Millisecond // between two looks at the gates
-	restart = time.Second            // after a program ended
+	gateInterval = 100 * time.Millisecond // between two checks of the gates
+	restartDelay = time.Second            // between the end of a program and its restart
 )
 
-// Run keeps the units running until it is told to end; logs go to folder/log. One goroutine starts, stops and reaps,
-// so no child can end unnoticed between its birth and its entry in the table.
+// Run keeps the units running until it receives a signal; logs are in folder/log. One goroutine starts, stops and reaps children, so that
+// no child ends before its pid is recorded.
 func Run(folder string, units []Unit) error {
-	runtime.LockOSThread() // children die with the thread that bore them
+	runtime.LockOSThread() // children receive Pdeathsig when the thread that started them ends
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGCHLD, syscall.SIGTERM, syscall.SIGINT)
-	s := &set{logs: filepath.Join(folder, "log"), programs: make([]program, len(units))}
+	s := &supervisor{logs: filepath.Join(folder, "log"), programs: make([]program, len(units))}
 	for i, u := range units {
 		s.programs[i].Unit = u
 	}
 	if err := os.MkdirAll(s.logs, 0o755); err != nil {
-		return fmt.Errorf("making the log folder: %w", err)
+		return fmt.Errorf("creating the log folder: %w", err)
 	}
-	ticker := time.NewTicker(look)
+	ticker := time.NewTicker(gateInterval)
 	for {
-		s.reap()
-		s.step(time.Now())
+		s.reapChildren()
+		s.startAndStop(time.Now())
 		select {
 		case <-ticker.C:
 		case sig := <-signals:
 			if sig != syscall.SIGCHLD {
-				return nil // the kernel ends the children
+				return nil // the kernel kills the children
 			}
 		}
 	}
 }
 
-type set struct {
+type supervisor struct {
 	logs     string
 	programs []program
 }
@@ -90,10 +90,10 @@ type set struct {
 type program struct {
 	Unit
 	pid  int
-	next time.Time // not started again before
+	next time.Time // earliest restart
 }
 
-func (s *set) reap() {
+func (s *supervisor) reapChildren() {
 	for {
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
@@ -103,29 +103,29 @@ func (s *set) reap() {
 		for i := range s.programs {
 			if p := &s.programs[i]; p.pid == pid {
 				log.Printf("%s ended: exit %d signal %d", p.Name, status.ExitStatus(), status.Signal())
-				p.pid, p.next = 0, time.Now().Add(restart)
+				p.pid, p.next = 0, time.Now().Add(restartDelay)
 			}
 		}
 	}
 }
 
-func (s *set) step(now time.Time) {
+func (s *supervisor) startAndStop(now time.Time) {
 	for i := range s.programs {
 		p := &s.programs[i]
-		open := gateOpen(p.Gate)
+		open := isGateOpen(p.Gate)
 		switch {
 		case p.pid == 0 && open && now.After(p.next):
-			if err := s.start(p); err != nil {
+			if err := s.startProgram(p); err != nil {
 				log.Printf("%s: %v", p.Name, err)
-				p.next = now.Add(restart)
+				p.next = now.Add(restartDelay)
 			}
 		case p.pid != 0 && !open:
-			_ = syscall.Kill(p.pid, syscall.SIGKILL) // it is our unreaped child: the number is still its own
+			_ = syscall.Kill(p.pid, syscall.SIGKILL) // the child is not reaped yet, so its number is not reused
 		}
 	}
 }
 
-func gateOpen(gate string) bool {
+func isGateOpen(gate string) bool {
 	if gate == "" {
 		return true
 	}
@@ -133,10 +133,10 @@ func gateOpen(gate string) bool {
 	return err == nil
 }
 
-func (s *set) start(p *program) error {
+func (s *supervisor) startProgram(p *program) error {
 	path, err := exec.LookPath(p.Argv[0])
 	if err != nil {
-		return fmt.Errorf("finding it: %w", err)
+		return fmt.Errorf("finding the program: %w", err)
 	}
 	null, err := os.Open(os.DevNull)
 	if err != nil {
@@ -155,7 +155,7 @@ func (s *set) start(p *program) error {
 	})
 	if err != nil {
 		p.pid = 0
-		return fmt.Errorf("starting it: %w", err)
+		return fmt.Errorf("starting the program: %w", err)
 	}
 	log.Printf("%s started: pid %d", p.Name, p.pid)
 	return nil

@@ -1,8 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package world is the network between the nodes of all clusters: a bridge in a network namespace without an uplink.
-// The machine reaches into it through one cable; nothing comes out.
+// Package world creates the network between the nodes of all clusters: a bridge in a network namespace without an uplink. A veth pair connects
+// the machine to it; connections are only possible from the machine.
 package world
 
 import (
@@ -12,21 +12,21 @@ import (
 	"liqo.io/liqo/playground/internal/spec"
 )
 
-// Up makes the world and the cable, or repairs them.
+// Up creates or repairs the world network and its link to the machine.
 func Up(w spec.World) error {
-	if err := netns.Apply(w.Netns(), Inside(w)); err != nil {
-		return fmt.Errorf("making the world network: %w", err)
+	if err := netns.Apply(w.Netns(), NetworkConfig(w)); err != nil {
+		return fmt.Errorf("creating the world network: %w", err)
 	}
-	for _, line := range Cable(w) {
+	for _, line := range HostCommands(w) {
 		if err := netns.Run("", line); err != nil {
-			return fmt.Errorf("connecting the machine to the world network (another network? set LIQO_PLAYGROUND_NETWORK): %w", err)
+			return fmt.Errorf("connecting the machine to the world network (set LIQO_PLAYGROUND_NETWORK if the machine uses this network): %w", err)
 		}
 	}
 	return nil
 }
 
-// Inside is the world's own configuration.
-func Inside(w spec.World) netns.Config {
+// NetworkConfig returns the configuration of the world's network namespace.
+func NetworkConfig(w spec.World) netns.Config {
 	commands := []string{
 		"ip link set lo up",
 		"ip link add " + spec.Bridge + " type bridge",
@@ -35,8 +35,8 @@ func Inside(w spec.World) netns.Config {
 		"ip link set host0 up",
 	}
 	gateway4, gateway6 := w.Gateway()
-	host4, host6 := w.HostSide()
-	world4, world6 := w.WorldSide()
+	host4, host6 := w.HostAddresses()
+	world4, world6 := w.WorldAddresses()
 	commands = append(commands,
 		fmt.Sprintf("ip addr replace %s/%d dev %s", gateway4, w.IPv4.Bits(), spec.Bridge),
 		fmt.Sprintf("ip addr replace %s peer %s/32 dev host0", world4, host4))
@@ -47,7 +47,7 @@ func Inside(w spec.World) netns.Config {
 	}
 	return netns.Config{
 		Sysctl: []string{
-			"net/ipv4/ip_forward=1", // for the machine's packets only, see the rules
+			"net/ipv4/ip_forward=1", // only for packets of the machine, see nftablesRules
 			"-net/ipv6/conf/all/forwarding=1",
 			"-net/ipv6/conf/default/accept_dad=0",
 			"-net/bridge/bridge-nf-call-iptables=0",
@@ -55,14 +55,14 @@ func Inside(w spec.World) netns.Config {
 			"-net/bridge/bridge-nf-call-arptables=0",
 		},
 		Commands: commands,
-		Nftables: rules(w),
+		Nftables: nftablesRules(w),
 	}
 }
 
-// rules let the machine in, hidden behind the world's own address, and answers back. Nothing else is forwarded:
-// a node that sends to any other address gets told at once.
-func rules(w spec.World) string {
-	host4, host6 := w.HostSide()
+// nftablesRules accept connections of the machine, with the address of the bridge as the source. Other packets are not forwarded: nodes
+// receive an ICMP error.
+func nftablesRules(w spec.World) string {
+	host4, host6 := w.HostAddresses()
 	masquerade := fmt.Sprintf("ip saddr %s oifname %q masquerade", host4, spec.Bridge)
 	if w.HasIPv6() {
 		masquerade += fmt.Sprintf("\n\t\tip6 saddr %s oifname %q masquerade", host6, spec.Bridge)
@@ -84,10 +84,10 @@ table inet playground {
 `, spec.Bridge, masquerade)
 }
 
-// Cable is the machine's end: one interface, one route per family.
-func Cable(w spec.World) []string {
-	host4, host6 := w.HostSide()
-	world4, world6 := w.WorldSide()
+// HostCommands returns the commands that configure the machine's end of the link: an address and a route per family.
+func HostCommands(w spec.World) []string {
+	host4, host6 := w.HostAddresses()
+	world4, world6 := w.WorldAddresses()
 	lines := []string{
 		"ip link set " + w.HostLink() + " up",
 		fmt.Sprintf("ip addr replace %s peer %s/32 dev %s", host4, world4, w.HostLink()),
@@ -101,8 +101,8 @@ func Cable(w spec.World) []string {
 	return lines
 }
 
-// Down removes the world. The cable is removed first: the kernel takes a namespace apart later, when a new `up` may
-// already want the same names.
+// Down removes the world network. The link is removed first: the kernel removes a namespace asynchronously, when a new `up` may already
+// create a link of the same name.
 func Down(w spec.World) error {
 	if err := netns.Unlink("", w.HostLink()); err != nil {
 		return err

@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pidfd ends processes through handles, which a reused process number cannot fool.
+// Package pidfd kills processes through pid file descriptors, which are safe against reused process numbers.
 package pidfd
 
 import (
@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Kill ends a process and waits until it is gone; gone already is fine. still, when given, is asked with the handle
-// in hand whether the number still means the right process.
-func Kill(pid int, still func() bool) error {
+// Kill kills a process and waits until it has ended. A process that does not exist is no error. isExpected, if not nil, is called after the
+// descriptor was opened, and reports whether the number still belongs to the expected process.
+func Kill(pid int, isExpected func() bool) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ESRCH) {
 		return nil
@@ -22,7 +22,7 @@ func Kill(pid int, still func() bool) error {
 		return err
 	}
 	defer unix.Close(fd)
-	if still != nil && !still() {
+	if isExpected != nil && !isExpected() {
 		return nil
 	}
 	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil {
@@ -31,11 +31,11 @@ func Kill(pid int, still func() bool) error {
 		}
 		return err
 	}
-	return wait(fd, 20*time.Second)
+	return waitForExit(fd, 20*time.Second)
 }
 
-func wait(fd int, limit time.Duration) error {
-	for deadline := time.Now().Add(limit); time.Now().Before(deadline); {
+func waitForExit(fd int, timeout time.Duration) error {
+	for deadline := time.Now().Add(timeout); time.Now().Before(deadline); {
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 1000)
 		if n > 0 {
 			return nil
@@ -44,5 +44,5 @@ func wait(fd int, limit time.Duration) error {
 			return err
 		}
 	}
-	return errors.New("it does not end")
+	return errors.New("the process does not end")
 }

@@ -15,27 +15,27 @@ import (
 	"time"
 )
 
-// nothingLeft looks for every kind of thing that clusters are made of.
-func nothingLeft(t *testing.T) {
+// checkNothingRemains fails the test if namespaces, links, files, mounts, routes, cgroups or processes of clusters remain.
+func checkNothingRemains(t *testing.T) {
 	t.Helper()
 	for _, pattern := range []string{
 		"/run/netns/" + name + "-*", "/sys/class/net/" + name, "/run/" + name + ".playground",
 		filepath.Join(root, "clusters", "*"), filepath.Join(root, "nodes", "*"),
 	} {
-		if left, _ := filepath.Glob(pattern); len(left) > 0 {
-			t.Errorf("left: %v", left)
+		if remaining, _ := filepath.Glob(pattern); len(remaining) > 0 {
+			t.Errorf("remaining: %v", remaining)
 		}
 	}
-	if strings.Contains(read(t, "/proc/self/mounts"), root) {
-		t.Error("left: mounts")
+	if strings.Contains(readFile(t, "/proc/self/mounts"), root) {
+		t.Error("remaining: mounts")
 	}
-	routes := read(t, "/proc/net/route")
+	routes := readFile(t, "/proc/net/route")
 	if strings.Contains(routes, name) {
-		t.Errorf("left: routes\n%s", routes)
+		t.Errorf("remaining: routes\n%s", routes)
 	}
 	_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() && d.Name() == name {
-			t.Errorf("left: cgroup %s", path)
+			t.Errorf("remaining: cgroup %s", path)
 		}
 		return nil
 	})
@@ -43,12 +43,12 @@ func nothingLeft(t *testing.T) {
 	for _, path := range lines {
 		line, _ := os.ReadFile(path)
 		if argv := strings.ReplaceAll(string(line), "\x00", " "); strings.Contains(argv, root+"/") {
-			t.Errorf("left: process %s: %s", filepath.Base(filepath.Dir(path)), argv)
+			t.Errorf("remaining: process %s: %s", filepath.Base(filepath.Dir(path)), argv)
 		}
 	}
 }
 
-func dial(address string) bool {
+func isReachable(address string) bool {
 	conn, err := net.DialTimeout("tcp", address, time.Second)
 	if err != nil {
 		return false
