@@ -215,8 +215,8 @@ func (s *Cluster) WrapWithCluster(err error) error {
 
 // AddStep adds a step of this cluster to a plan; the parameters are those of RunStep.
 func (s *Cluster) AddStep(p *ui.Plan, doing, done string, do func(context.Context) error, needs ...*ui.Step) *ui.Step {
-	return p.Add(func(ctx context.Context, told *ui.Printer) error {
-		return s.WithPrinter(told).RunWaiting(ctx, doing, done, do)
+	return p.Add(func(ctx context.Context, printer *ui.Printer) error {
+		return s.WithPrinter(printer).RunWaiting(ctx, doing, done, do)
 	}, needs...)
 }
 

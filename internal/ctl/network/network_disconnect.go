@@ -100,8 +100,8 @@ func RemoveFound(ctx context.Context, c *cluster.Session, all []*networkRemains,
 	p := ui.NewPlan(c.Printer)
 	var gateways []*ui.Step
 	for _, l := range all {
-		remove := func(ctx context.Context, told *ui.Printer) error {
-			return l.removeGateway(ctx, l.WithPrinter(told), wait)
+		remove := func(ctx context.Context, printer *ui.Printer) error {
+			return l.removeGateway(ctx, l.WithPrinter(printer), wait)
 		}
 		if l.resource == configurations {
 			p.Add(remove, gateways...) // gateways use the Configurations

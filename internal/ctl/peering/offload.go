@@ -119,8 +119,8 @@ func eachNamespace(ctx context.Context, c *cluster.Session, what string, namespa
 	p := ui.NewPlan(c.Printer)
 	var failed atomic.Bool
 	for _, ns := range namespaces {
-		p.Add(func(ctx context.Context, told *ui.Printer) error {
-			c := c.WithPrinter(told)
+		p.Add(func(ctx context.Context, printer *ui.Printer) error {
+			c := c.WithPrinter(printer)
 			if err := do(ctx, c, ns); err != nil {
 				c.PrintError(fmt.Errorf("%s namespace %q: %w", what, ns, err))
 				failed.Store(true)

@@ -236,8 +236,8 @@ func (r *peeringRun) existingTunnel(ctx context.Context, n *network.Connection) 
 	return t, t.Remote.RequirePermissions(ctx, t.Remote.PermissionsFor(t.Client.GetNamespace(), "watch GatewayClient", "watch gateway")...)
 }
 
-func (r *peeringRun) exchangeNetworks(ctx context.Context, told *ui.Printer) error {
-	c := r.WithPrinter(told)
+func (r *peeringRun) exchangeNetworks(ctx context.Context, printer *ui.Printer) error {
+	c := r.WithPrinter(printer)
 	err := network.ExchangeConfigurations(ctx, c, r.network.InOrder(r.consumer), true)
 	if err == nil {
 		err = r.network.InitNetwork(ctx, c, r.consumer)
@@ -245,8 +245,8 @@ func (r *peeringRun) exchangeNetworks(ctx context.Context, told *ui.Printer) err
 	return wrapEnsuring("networking", err)
 }
 
-func (r *peeringRun) buildTunnel(ctx context.Context, told *ui.Printer) error {
-	c, t := r.WithPrinter(told), r.network.Tunnel
+func (r *peeringRun) buildTunnel(ctx context.Context, printer *ui.Printer) error {
+	c, t := r.WithPrinter(printer), r.network.Tunnel
 	if !t.Opposite { // a peering of the other direction may run concurrently
 		now, err := r.existingTunnel(ctx, r.network)
 		if err == nil && now == nil {
@@ -265,15 +265,15 @@ func (r *peeringRun) buildTunnel(ctx context.Context, told *ui.Printer) error {
 	return wrapEnsuring("networking", t.CreateTunnel(ctx, c, &r.options.connect))
 }
 
-func (r *peeringRun) authenticateConsumer(ctx context.Context, told *ui.Printer) error {
-	a := &Authentication{Session: r.WithPrinter(told), Consumer: r.consumer.WithPrinter(told), Provider: r.provider.WithPrinter(told), inBand: r.options.inBand, proxyURL: r.proxyURL}
+func (r *peeringRun) authenticateConsumer(ctx context.Context, printer *ui.Printer) error {
+	a := &Authentication{Session: r.WithPrinter(printer), Consumer: r.consumer.WithPrinter(printer), Provider: r.provider.WithPrinter(printer), inBand: r.options.inBand, proxyURL: r.proxyURL}
 	a.connects = r.network != nil && r.options.IsRequested()
 	return wrapEnsuring("authentication", a.runSteps(ctx))
 }
 
-func (r *peeringRun) requestResources(ctx context.Context, told *ui.Printer) error {
+func (r *peeringRun) requestResources(ctx context.Context, printer *ui.Printer) error {
 	r.SetCommonMetadata(r.slice)
-	s := r.consumer.WithPrinter(told)
+	s := r.consumer.WithPrinter(printer)
 	asked := &sliceRequest{kube: s.Kube, slice: r.slice, tell: s}
 	err := asked.runSteps(ctx)
 	if err == nil {

@@ -242,8 +242,8 @@ func wrapDisabling(what string, err error) error {
 }
 
 // endOffloading ends the offloading. Virtual nodes are drained first, while their credentials exist.
-func (u *unpeering) endOffloading(ctx context.Context, told *ui.Printer) error {
-	p, s := ui.NewPlan(told), u.consumer
+func (u *unpeering) endOffloading(ctx context.Context, printer *ui.Printer) error {
+	p, s := ui.NewPlan(printer), u.consumer
 	ended := u.endAll(p, &authv1beta1.ResourceSliceList{}, "resourceslices", p.Add(u.deleteMadeByHand))
 	u.endAll(p, &offv1beta1.VirtualNodeList{}, "virtualnodes", ended)
 	// The last virtual node takes the namespace along, except one made by hand or an orphan.
@@ -260,18 +260,18 @@ func (u *unpeering) endOffloading(ctx context.Context, told *ui.Printer) error {
 
 // deleteMadeByHand deletes the virtual nodes without a slice: a slice whose credentials they use waits for those that are being
 // deleted before it.
-func (u *unpeering) deleteMadeByHand(ctx context.Context, told *ui.Printer) error {
+func (u *unpeering) deleteMadeByHand(ctx context.Context, printer *ui.Printer) error {
 	list := &offv1beta1.VirtualNodeList{}
 	found, err := u.ownObjects(ctx, list)
 	if err == nil {
 		err = u.consumer.RemoveAll(ctx, slices.DeleteFunc(found, func(obj client.Object) bool { return metav1.GetControllerOf(obj) != nil }), false)
 	}
-	return u.consumer.WithPrinter(told).WrapWithCluster(err)
+	return u.consumer.WithPrinter(printer).WrapWithCluster(err)
 }
 
 // awaitDrained waits until no pod is left on the virtual nodes that endOffloading deletes; the nodes exist a moment longer.
-func (u *unpeering) awaitDrained(ctx context.Context, told *ui.Printer) error {
-	s := u.consumer.WithPrinter(told)
+func (u *unpeering) awaitDrained(ctx context.Context, printer *ui.Printer) error {
+	s := u.consumer.WithPrinter(printer)
 	for _, of := range []struct {
 		list client.ObjectList
 		done func(client.Object) bool
@@ -308,8 +308,8 @@ func (u *unpeering) ownObjects(ctx context.Context, list client.ObjectList) ([]c
 // endAll adds the steps to delete all local objects of a kind about the provider and to wait for them. It returns the deletion step.
 func (u *unpeering) endAll(p *ui.Plan, list client.ObjectList, what string, needs ...*ui.Step) *ui.Step {
 	var found []client.Object
-	deleted := p.Add(func(ctx context.Context, told *ui.Printer) (err error) {
-		s := u.consumer.WithPrinter(told)
+	deleted := p.Add(func(ctx context.Context, printer *ui.Printer) (err error) {
+		s := u.consumer.WithPrinter(printer)
 		if found, err = u.ownObjects(ctx, list); err != nil {
 			return s.WrapWithCluster(err)
 		}
@@ -362,8 +362,8 @@ func holdReason(ctx context.Context, s *cluster.Cluster, other string) string {
 }
 
 // endAuthentication makes the provider forget the consumer. The credentials go first, while they are usable for cleanup.
-func (u *unpeering) endAuthentication(ctx context.Context, told *ui.Printer) error {
-	d := &deauthentication{Session: u.WithPrinter(told), consumer: u.consumer.WithPrinter(told), provider: u.provider.WithPrinter(told), wait: true}
+func (u *unpeering) endAuthentication(ctx context.Context, printer *ui.Printer) error {
+	d := &deauthentication{Session: u.WithPrinter(printer), consumer: u.consumer.WithPrinter(printer), provider: u.provider.WithPrinter(printer), wait: true}
 	return wrapDisabling("authentication", inTurn(ctx, d.checkUnused, d.findObjects, d.findSecrets, d.runSteps, u.endReplicas)) // the permissions were checked at first
 }
 
@@ -397,7 +397,7 @@ func (u *unpeering) endReplicas(ctx context.Context) error {
 
 // endNetworking disconnects the networks, unless the provider still uses the consumer. The permissions were checked at first, unless
 // the reverse direction was in use then.
-func (u *unpeering) endNetworking(ctx context.Context, told *ui.Printer) (err error) {
+func (u *unpeering) endNetworking(ctx context.Context, printer *ui.Printer) (err error) {
 	find := network.FindAll
 	if u.reverse {
 		if u.reverse, err = u.usedInReverse(ctx); err != nil || u.reverse {
@@ -405,10 +405,10 @@ func (u *unpeering) endNetworking(ctx context.Context, told *ui.Printer) (err er
 		}
 		find = network.LookAll
 	}
-	local, remote := u.consumer.WithPrinter(told), u.provider.WithPrinter(told)
+	local, remote := u.consumer.WithPrinter(printer), u.provider.WithPrinter(printer)
 	all := append(network.GatewaysBetween(local, remote), network.ConfigurationsBetween(local, remote)...)
 	if err = find(ctx, all); err == nil {
-		err = network.RemoveFound(ctx, u.WithPrinter(told), all, u.options.wait)
+		err = network.RemoveFound(ctx, u.WithPrinter(printer), all, u.options.wait)
 	}
 	return wrapDisabling("networking", err)
 }

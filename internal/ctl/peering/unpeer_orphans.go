@@ -31,8 +31,8 @@ import (
 )
 
 // removeOrphans waits until all objects of the peering are gone, and deletes the tenant namespaces if wanted.
-func (u *unpeering) removeOrphans(ctx context.Context, told *ui.Printer) error {
-	p := ui.NewPlan(told)
+func (u *unpeering) removeOrphans(ctx context.Context, printer *ui.Printer) error {
+	p := ui.NewPlan(printer)
 	p.Add(func(ctx context.Context, _ *ui.Printer) error { // the ForeignCluster stays after giveUp, also after that of an earlier command
 		return u.consumer.WrapWithCluster(mayComeBack(ctx, u.consumer, u.provider.ID))
 	})
@@ -52,8 +52,8 @@ func (u *unpeering) removeOrphans(ctx context.Context, told *ui.Printer) error {
 			}))
 		}
 		if u.options.deleteNamespaces {
-			p.Add(func(ctx context.Context, told *ui.Printer) error {
-				return deleteNamespace(ctx, s.WithPrinter(told), s.other, u.options.wait)
+			p.Add(func(ctx context.Context, printer *ui.Printer) error {
+				return deleteNamespace(ctx, s.WithPrinter(printer), s.other, u.options.wait)
 			}, settled...)
 		}
 	}

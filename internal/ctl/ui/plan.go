@@ -23,16 +23,16 @@ type Plan struct {
 
 // A Step is one step of a plan.
 type Step struct {
-	do    StepFunc
-	needs []*Step
-	told  *Printer
-	end   func()
-	done  chan struct{} // closed after a success
-	err   error
+	do      StepFunc
+	needs   []*Step
+	printer *Printer
+	end     func()
+	done    chan struct{} // closed after a success
+	err     error
 }
 
 // StepFunc runs a step, and prints by the printer.
-type StepFunc func(ctx context.Context, told *Printer) error
+type StepFunc func(ctx context.Context, printer *Printer) error
 
 // NewPlan returns a plan without steps.
 func NewPlan(p *Printer) *Plan { return &Plan{order: p.Order()} }
@@ -40,7 +40,7 @@ func NewPlan(p *Printer) *Plan { return &Plan{order: p.Order()} }
 // Add adds a step that starts after all of its dependencies succeeded.
 func (p *Plan) Add(do StepFunc, needs ...*Step) *Step {
 	s := &Step{do: do, needs: needs, done: make(chan struct{})}
-	s.told, s.end = p.order.Turn()
+	s.printer, s.end = p.order.Turn()
 	p.steps = append(p.steps, s)
 	return s
 }
@@ -67,7 +67,7 @@ func (p *Plan) Run(ctx context.Context) error {
 			if !s.ready(within) {
 				return
 			}
-			if s.err = s.do(within, s.told); s.err == nil {
+			if s.err = s.do(within, s.printer); s.err == nil {
 				s.end()
 				close(s.done)
 				return

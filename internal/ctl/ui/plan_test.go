@@ -21,14 +21,14 @@ func plan() (*Plan, *bytes.Buffer) {
 
 // takes is a step that takes as long, and ends so.
 func takes(d time.Duration, name string, end error) StepFunc {
-	return func(ctx context.Context, told *Printer) error {
+	return func(ctx context.Context, printer *Printer) error {
 		select {
 		case <-time.After(d):
 		case <-ctx.Done():
 			return fmt.Errorf("%s: %w", name, ctx.Err())
 		}
 		if end == nil {
-			told.Success("%s", name)
+			printer.Success("%s", name)
 		}
 		return end
 	}
