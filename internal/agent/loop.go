@@ -35,8 +35,8 @@ type Loop struct {
 	Matters func(old, now client.Object) bool
 	// Watches report changes outside of the API, such as those of the kernel.
 	Watches []Watch
-	// Heartbeat requests runs; nil is none.
-	Heartbeat Heartbeat
+	// Trigger requests runs; nil is none.
+	Trigger Trigger
 	// Prober runs beside the loop; nil is none.
 	Prober manager.Runnable
 	// Health is the readiness check of the loop; nil is none.
@@ -49,16 +49,16 @@ type Loop struct {
 // Watch returns a channel that receives a value after each change, and is closed when the watch ends.
 type Watch func(context.Context) (<-chan struct{}, error)
 
-// Heartbeat requests a run of a loop. Requests before the run are one request.
-type Heartbeat chan struct{}
+// Trigger requests a run of a loop. Requests before the run are one request.
+type Trigger chan struct{}
 
-// NewHeartbeat returns a heartbeat without a request.
-func NewHeartbeat() Heartbeat { return make(Heartbeat, 1) }
+// NewTrigger returns a trigger without a request.
+func NewTrigger() Trigger { return make(Trigger, 1) }
 
 // Send requests a run, without blocking.
-func (h Heartbeat) Send() {
+func (t Trigger) Send() {
 	select {
-	case h <- struct{}{}:
+	case t <- struct{}{}:
 	default:
 	}
 }
@@ -140,12 +140,12 @@ func (l Loop) Setup(mgr ctrl.Manager) error {
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// forwardChanges requests a run for each change of a watch and each heartbeat. The first request is unconditional, because a cluster may have
-// no object of any watched kind.
+// forwardChanges requests a run for each change of a watch and each value of the trigger. The first request is unconditional, because a
+// cluster may have no object of any watched kind.
 func (l Loop) forwardChanges(ctx context.Context, to chan<- event.GenericEvent) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	changed, ended := NewHeartbeat(), make(chan struct{}, len(l.Watches))
+	changed, ended := NewTrigger(), make(chan struct{}, len(l.Watches))
 	for _, watch := range l.Watches {
 		changes, err := watch(ctx)
 		if err != nil {
@@ -166,7 +166,7 @@ func (l Loop) forwardChanges(ctx context.Context, to chan<- event.GenericEvent) 
 		}
 		select {
 		case <-changed:
-		case <-l.Heartbeat:
+		case <-l.Trigger:
 		case <-ended:
 			if ctx.Err() == nil {
 				return fmt.Errorf("watching for %s ended", l.Name)

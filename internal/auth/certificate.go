@@ -62,7 +62,7 @@ func (t *tenants) issueCertificate(ctx context.Context, tenant *authv1beta1.Tena
 			return kube.Wait(0, trouble) // a watch on nodes triggers the retry
 		}
 	}
-	cert, _, err := t.issuer.Certificate(ctx, certissuer.Request{
+	cert, _, err := t.issuer.IssueOrRenew(ctx, certissuer.Request{
 		Owner: tenant, Mark: names.TenantCertificateFor, Consumer: tenant.Spec.ClusterID, Secret: names.ControlPlaneCertificate, CSR: tenant.Spec.CSR,
 		Slow: func(message string) { late = message },
 	})

@@ -78,7 +78,7 @@ func SetupTenant(mgr ctrl.Manager, o TenantOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := certissuer.SetupLeft(mgr, "tenant_requests", names.TenantCertificateFor, &authv1beta1.Tenant{}); err != nil {
+	if err := certissuer.SetupOrphans(mgr, "tenant_requests", names.TenantCertificateFor, &authv1beta1.Tenant{}); err != nil {
 		return err
 	}
 	if err := o.Server.Complete(mgr); err != nil {

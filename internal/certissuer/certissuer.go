@@ -131,9 +131,9 @@ type refusedRequest struct {
 
 func (r *refusedRequest) Error() string { return r.why }
 
-// Certificate returns the certificate for the request, or nil. fresh reports whether it was issued just now. The error
-// is Wait while a request is pending, even if it renews a certificate that is still valid.
-func (i *Issuer) Certificate(ctx context.Context, r Request) (cert *Certificate, fresh bool, err error) {
+// IssueOrRenew returns the certificate for the request, renewed when it is due, or nil. fresh reports whether it was issued
+// just now. The error is Wait while a request is pending, even if it renews a certificate that is still valid.
+func (i *Issuer) IssueOrRenew(ctx context.Context, r Request) (cert *Certificate, fresh bool, err error) {
 	stored, issued, err := i.readStored(ctx, r)
 	if err != nil {
 		return nil, false, err

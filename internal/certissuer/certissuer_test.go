@@ -58,7 +58,7 @@ func newLab(t *testing.T) *lab {
 			}
 		}
 		l.issuer, err = New(mgr, Options{})
-		return errors.Join(err, SetupLeft(mgr, "left", names.TenantCertificateFor, &authv1beta1.Tenant{}))
+		return errors.Join(err, SetupOrphans(mgr, "left", names.TenantCertificateFor, &authv1beta1.Tenant{}))
 	})
 	tenant := &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: id}, Spec: authv1beta1.TenantSpec{ClusterID: liqov1beta1.ClusterID(id)}}
 	testkit.Create(t, l.c.Client, tenant)
@@ -98,7 +98,7 @@ func TestTerminatingNamespace(t *testing.T) {
 		}
 		return nil
 	})
-	if cert, _, err := l.issuer.Certificate(t.Context(), l.request); cert != nil || !kube.IsWait(err) {
+	if cert, _, err := l.issuer.IssueOrRenew(t.Context(), l.request); cert != nil || !kube.IsWait(err) {
 		t.Errorf("got %v, %v", cert, err)
 	}
 	if n := l.asked(t); n > 0 {
@@ -122,7 +122,7 @@ func TestStoredCertificateUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	testkit.Create(t, l.c.Client, stored)
-	got, fresh, err := l.issuer.Certificate(t.Context(), l.request)
+	got, fresh, err := l.issuer.IssueOrRenew(t.Context(), l.request)
 	if err != nil || fresh || !bytes.Equal(got.PEM, certificate) {
 		t.Errorf("got %v, %t, %v", got, fresh, err)
 	}
@@ -147,7 +147,7 @@ func TestIssueRateLimit(t *testing.T) {
 	ask := func(want int) {
 		t.Helper()
 		testkit.Eventually(t, patient, func() error {
-			switch cert, _, err := l.issuer.Certificate(t.Context(), l.request); {
+			switch cert, _, err := l.issuer.IssueOrRenew(t.Context(), l.request); {
 			case cert != nil, !kube.IsWait(err):
 				return fmt.Errorf("got %v, %w", cert, err)
 			case want == 0 && kube.Classify(err).After > pki.MinCertificateAge:
@@ -181,7 +181,7 @@ func TestRequestDeletedWithOwner(t *testing.T) {
 	ask := func() {
 		t.Helper()
 		testkit.Eventually(t, patient, func() error { // a late cache may show one that is gone
-			if _, _, err := l.issuer.Certificate(t.Context(), l.request); !kube.IsWait(err) {
+			if _, _, err := l.issuer.IssueOrRenew(t.Context(), l.request); !kube.IsWait(err) {
 				return fmt.Errorf("asking: %w", err)
 			}
 			return nil
@@ -309,7 +309,7 @@ func TestShortenedRequest(t *testing.T) {
 	l.issuer.client = policy
 	var all certv1.CertificateSigningRequestList
 	testkit.Eventually(t, patient, func() error { // it is asked for, and approved
-		if _, _, err := l.issuer.Certificate(t.Context(), l.request); !kube.IsWait(err) {
+		if _, _, err := l.issuer.IssueOrRenew(t.Context(), l.request); !kube.IsWait(err) {
 			t.Fatalf("asking: %v", err)
 		}
 		if err := l.c.Client.List(t.Context(), &all, client.MatchingLabels{names.RemoteClusterID: string(l.request.Consumer)}); err != nil {
@@ -334,7 +334,7 @@ func TestShortenedRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	testkit.Eventually(t, patient, func() error {
-		cert, _, err := l.issuer.Certificate(t.Context(), l.request)
+		cert, _, err := l.issuer.IssueOrRenew(t.Context(), l.request)
 		if err != nil {
 			return err
 		}
@@ -355,7 +355,7 @@ func TestChangedRequestsBackOff(t *testing.T) {
 	const rounds = 600
 	told := ""
 	for range rounds { // each a second later
-		_, _, err := l.issuer.Certificate(t.Context(), l.request)
+		_, _, err := l.issuer.IssueOrRenew(t.Context(), l.request)
 		if why, refused := IsRefused(err); refused {
 			told = why
 			if after := kube.Classify(Refusal("Refused", err)).After; after < time.Second || after > 5*time.Minute {
@@ -427,13 +427,13 @@ func TestFailedRequestsSpendNoBudget(t *testing.T) {
 	whole := l.issuer.client
 	l.issuer.client = failing{whole}
 	for range 2 * certificatesAtOnce {
-		if _, _, err := l.issuer.Certificate(t.Context(), l.request); !apierrors.IsServiceUnavailable(err) {
+		if _, _, err := l.issuer.IssueOrRenew(t.Context(), l.request); !apierrors.IsServiceUnavailable(err) {
 			t.Fatalf("it says %v", err)
 		}
 	}
 	l.issuer.client = whole
 	l.request.Slow = func(message string) { t.Error(message) }
-	if _, _, err := l.issuer.Certificate(t.Context(), l.request); err != nil && !kube.IsWait(err) {
+	if _, _, err := l.issuer.IssueOrRenew(t.Context(), l.request); err != nil && !kube.IsWait(err) {
 		t.Error(err)
 	}
 	if asked := l.asked(t); asked != 1 {
@@ -456,7 +456,7 @@ func TestIssueRateLimitRecreated(t *testing.T) {
 		remade.SetUID(types.UID(testkit.UniqueID()))
 		l.request.Owner = remade
 		before := l.asked(t)
-		_, _, err := l.issuer.Certificate(t.Context(), l.request)
+		_, _, err := l.issuer.IssueOrRenew(t.Context(), l.request)
 		if err != nil && !kube.IsWait(err) && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 			t.Fatal(err)
 		}
@@ -471,7 +471,7 @@ func TestIssueRateLimitRecreated(t *testing.T) {
 	}
 	now = now.Add(certificateInterval)
 	told = ""
-	if _, _, err := l.issuer.Certificate(t.Context(), l.request); err != nil && !kube.IsWait(err) {
+	if _, _, err := l.issuer.IssueOrRenew(t.Context(), l.request); err != nil && !kube.IsWait(err) {
 		t.Fatal(err)
 	}
 	if told != "" {

@@ -31,8 +31,8 @@ type orphanRequest struct {
 	owner  client.Object
 }
 
-// SetupLeft registers the controller of orphans with that mark; owner is of the kind that the mark names.
-func SetupLeft(mgr ctrl.Manager, name, mark string, owner client.Object) error {
+// SetupOrphans registers the controller of orphans with that mark; owner is of the kind that the mark names.
+func SetupOrphans(mgr ctrl.Manager, name, mark string, owner client.Object) error {
 	l := &orphanRequest{client: mgr.GetClient(), direct: mgr.GetAPIReader(), mark: mark, owner: owner}
 	marked := predicate.NewPredicateFuncs(func(obj client.Object) bool {
 		_, _, ok := ownerOf(obj, mark)

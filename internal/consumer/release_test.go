@@ -63,7 +63,7 @@ func TestReleasePendingPods(t *testing.T) {
 	web, lonely := steeredPod(t, c, nso, "web", owned), steeredPod(t, c, nso, "lonely", bare)
 	tolerant := steeredPod(t, c, nso, "tolerant", func(p *corev1.Pod) {
 		owned(p)
-		p.Spec.Tolerations, p.Spec.Affinity = []corev1.Toleration{policy.Toleration()}, &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		p.Spec.Tolerations, p.Spec.Affinity = []corev1.Toleration{policy.VirtualNodeToleration()}, &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 			RequiredDuringSchedulingIgnoredDuringExecution: choosing("name:worker liqo.io/type=virtual-node"),
 		}}
 	})

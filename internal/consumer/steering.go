@@ -174,7 +174,7 @@ type victim struct {
 }
 
 func (s *podSteering) gatherVictims(ctx context.Context, nso *offv1beta1.NamespaceOffloading, unreached []string) ([]victim, error) {
-	out, err := s.orphanPods(ctx, nso.Namespace, unreached)
+	out, err := s.strandedPods(ctx, nso.Namespace, unreached)
 	if err != nil {
 		return nil, err
 	}
@@ -270,7 +270,7 @@ type planResult struct {
 	// evicted tells whether an eviction was asked for, limited whether our own limit left some for later, and changed whether
 	// some were not as the cache had them.
 	evicted, limited, changed bool
-	// pods that a disruption budget or another policy protects
+	// refused are the warnings about pods that a disruption budget or another policy protects.
 	refused []warning
 }
 
@@ -342,7 +342,7 @@ func (s *podSteering) applyPlan(ctx context.Context, p evictionPlan) (planResult
 
 func (s *podSteering) addToleration(ctx context.Context, pod *corev1.Pod) error {
 	tolerant := pod.DeepCopy()
-	tolerant.Spec.Tolerations = append(tolerant.Spec.Tolerations, policy.Toleration())
+	tolerant.Spec.Tolerations = append(tolerant.Spec.Tolerations, policy.VirtualNodeToleration())
 	return s.direct.Patch(ctx, tolerant, client.MergeFromWithOptions(pod, client.MergeFromWithOptimisticLock{}))
 }
 
@@ -360,8 +360,8 @@ func (s *podSteering) evictPod(ctx context.Context, pod *corev1.Pod) error {
 	return s.evictor.evictPod(ctx, pod.Namespace, pod.Name, pod.UID)
 }
 
-// orphanPods returns the pods of the namespace that wait on nodes outside the offloading.
-func (s *podSteering) orphanPods(ctx context.Context, namespace string, nodes []string) ([]victim, error) {
+// strandedPods returns the pods of the namespace that wait on nodes outside the offloading.
+func (s *podSteering) strandedPods(ctx context.Context, namespace string, nodes []string) ([]victim, error) {
 	var out []victim
 	for _, node := range nodes {
 		err := s.eachPage(ctx, namespace, fields.OneTermEqualSelector("spec.nodeName", node), func(pod *corev1.Pod) {
@@ -397,7 +397,7 @@ func (s *podSteering) releaseWaiting(ctx context.Context, nso *offv1beta1.Namesp
 // releasePods deletes pods that wait on these virtual nodes, so that their owners recreate the pods, once the namespace is
 // no longer offloaded.
 func (s *podSteering) releasePods(ctx context.Context, namespace string, nodes []string) error {
-	stranded, err := s.orphanPods(ctx, namespace, nodes)
+	stranded, err := s.strandedPods(ctx, namespace, nodes)
 	if err != nil {
 		return err
 	}

@@ -130,7 +130,7 @@ func TestSteeringToleration(t *testing.T) {
 	nso := offloaded(namespace, offv1beta1.LocalAndRemotePodOffloadingStrategyType)
 	create(t, c, nso)
 	eventually(t, c, pod, func() error {
-		if !slices.ContainsFunc(pod.Spec.Tolerations, func(tol corev1.Toleration) bool { return tol == policy.Toleration() }) {
+		if !slices.ContainsFunc(pod.Spec.Tolerations, func(tol corev1.Toleration) bool { return tol == policy.VirtualNodeToleration() }) {
 			return fmt.Errorf("tolerations = %v", pod.Spec.Tolerations)
 		}
 		return nil
@@ -140,13 +140,13 @@ func TestSteeringToleration(t *testing.T) {
 	}
 	misplacedAre(t, c, nso, 0)
 	exists(t, c, placed)
-	if slices.ContainsFunc(placed.Spec.Tolerations, func(tol corev1.Toleration) bool { return tol == policy.Toleration() }) {
+	if slices.ContainsFunc(placed.Spec.Tolerations, func(tol corev1.Toleration) bool { return tol == policy.VirtualNodeToleration() }) {
 		t.Error("a pod that has a node was changed")
 	}
 	late := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "late"}, Spec: template("web", corev1.RestartPolicyNever).Spec}
 	create(t, c, late)
 	eventually(t, c, late, func() error {
-		if !slices.ContainsFunc(late.Spec.Tolerations, func(tol corev1.Toleration) bool { return tol == policy.Toleration() }) {
+		if !slices.ContainsFunc(late.Spec.Tolerations, func(tol corev1.Toleration) bool { return tol == policy.VirtualNodeToleration() }) {
 			return fmt.Errorf("a pod that escaped the webhook: tolerations = %v", late.Spec.Tolerations)
 		}
 		return nil

@@ -98,7 +98,7 @@ func TestCheckShadowPodUpdate(t *testing.T) {
 		"nothing":      {change: func(*corev1.PodSpec) {}},
 		"an image":     {change: func(p *corev1.PodSpec) { p.Containers[0].Image = "web:2" }},
 		"the deadline": {change: func(p *corev1.PodSpec) { p.ActiveDeadlineSeconds = new(int64(5)) }},
-		"a toleration": {change: func(p *corev1.PodSpec) { p.Tolerations = []corev1.Toleration{Toleration()} }},
+		"a toleration": {change: func(p *corev1.PodSpec) { p.Tolerations = []corev1.Toleration{VirtualNodeToleration()} }},
 		"one of the control plane": {
 			change: func(p *corev1.PodSpec) {
 				p.Tolerations = []corev1.Toleration{{Key: "node-role.kubernetes.io/control-plane", Operator: corev1.TolerationOpExists}}

@@ -69,7 +69,7 @@ func RemedyForReleased(pod *corev1.Pod, runtimeClass string) Remedy {
 		return Leave
 	case steered:
 		return anew(pod)
-	case isReplaced(pod) && slices.Contains(pod.Spec.Tolerations, Toleration()):
+	case isReplaced(pod) && slices.Contains(pod.Spec.Tolerations, VirtualNodeToleration()):
 		return Recreate
 	default:
 		return Leave

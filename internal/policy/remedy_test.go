@@ -74,7 +74,9 @@ func steeredFor(strategy offv1beta1.PodOffloadingStrategyType, selector string) 
 	return func(p *corev1.Pod) { SteerPod(p, offloading(strategy, selector), "liqo") }
 }
 
-func tolerating(p *corev1.Pod) { p.Spec.Tolerations = append(p.Spec.Tolerations, Toleration()) }
+func tolerating(p *corev1.Pod) {
+	p.Spec.Tolerations = append(p.Spec.Tolerations, VirtualNodeToleration())
+}
 
 func also(a, b func(*corev1.Pod)) func(*corev1.Pod) { return func(p *corev1.Pod) { a(p); b(p) } }
 
@@ -191,7 +193,7 @@ func TestKeptOff(t *testing.T) {
 	}{
 		"a DaemonSet that tolerates everything":                   {owner: "DaemonSet", tolerations: []corev1.Toleration{everything}, want: true},
 		"one bound there by hand":                                 {owner: "DaemonSet", want: true},
-		"a DaemonSet that names virtual nodes wants them":         {owner: "DaemonSet", tolerations: []corev1.Toleration{everything, Toleration()}},
+		"a DaemonSet that names virtual nodes wants them":         {owner: "DaemonSet", tolerations: []corev1.Toleration{everything, VirtualNodeToleration()}},
 		"any other pod may run there, whatever else it tolerates": {owner: "ReplicaSet", tolerations: []corev1.Toleration{everything}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -212,7 +214,7 @@ func TestKeepDaemonSetOff(t *testing.T) {
 	}{
 		"one that tolerates everything": {func(*appsv1.DaemonSet) {}, true},
 		"one that names the taint": {func(ds *appsv1.DaemonSet) {
-			ds.Spec.Template.Spec.Tolerations = append(ds.Spec.Template.Spec.Tolerations, Toleration())
+			ds.Spec.Template.Spec.Tolerations = append(ds.Spec.Template.Spec.Tolerations, VirtualNodeToleration())
 		}, false},
 		"one that tolerates nothing":      {func(ds *appsv1.DaemonSet) { ds.Spec.Template.Spec.Tolerations = nil }, false},
 		"one that is not to be scheduled": {func(ds *appsv1.DaemonSet) { ds.Spec.Template.Spec.Tolerations[0].Effect = corev1.TaintEffectNoSchedule }, false},

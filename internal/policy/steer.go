@@ -64,8 +64,8 @@ func ofDaemonSet(pod *corev1.Pod) bool {
 	return owner != nil && owner.Kind == "DaemonSet"
 }
 
-// Toleration returns the toleration that permits a pod on virtual nodes.
-func Toleration() corev1.Toleration {
+// VirtualNodeToleration returns the toleration that permits a pod on virtual nodes.
+func VirtualNodeToleration() corev1.Toleration {
 	return corev1.Toleration{Key: names.VirtualNodeTaint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}
 }
 
@@ -73,7 +73,7 @@ func tolerate(spec *corev1.PodSpec) bool {
 	if slices.ContainsFunc(spec.Tolerations, toleratesVirtualNodes) {
 		return false
 	}
-	spec.Tolerations = append(spec.Tolerations, Toleration())
+	spec.Tolerations = append(spec.Tolerations, VirtualNodeToleration())
 	return true
 }
 

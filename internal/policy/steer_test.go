@@ -119,7 +119,7 @@ func TestSteerPodAffinity(t *testing.T) {
 			if got := requires(pod); got != tc.want {
 				t.Errorf("requires %q, want %q", got, tc.want)
 			}
-			if diff := cmp.Diff([]corev1.Toleration{Toleration()}, pod.Spec.Tolerations); diff != "" {
+			if diff := cmp.Diff([]corev1.Toleration{VirtualNodeToleration()}, pod.Spec.Tolerations); diff != "" {
 				t.Errorf("tolerations: %s", diff)
 			}
 			if SteerPod(pod, offloading(tc.strategy, tc.selector), "liqo") {
@@ -159,7 +159,7 @@ func TestSteerPodThatNamesItsNode(t *testing.T) {
 		pod := podRequiring("name:node-1")
 		pod.Spec.NodeName = "node-1"
 		want := pod.DeepCopy()
-		want.Spec.Tolerations = append(want.Spec.Tolerations, Toleration())
+		want.Spec.Tolerations = append(want.Spec.Tolerations, VirtualNodeToleration())
 		if changed := SteerPod(pod, offloading(strategy, "region=eu"), "liqo"); !changed {
 			t.Error("reported no change")
 		}
@@ -173,13 +173,13 @@ func TestSteerPodThatNamesItsNode(t *testing.T) {
 }
 
 func TestSteerPodTolerations(t *testing.T) {
-	limited := Toleration()
+	limited := VirtualNodeToleration()
 	limited.TolerationSeconds = new(int64(30))
 	for name, tc := range map[string]struct {
 		have corev1.Toleration
 		adds bool
 	}{
-		"the same one is not repeated":       {have: Toleration()},
+		"the same one is not repeated":       {have: VirtualNodeToleration()},
 		"one of everything is enough":        {have: corev1.Toleration{Operator: corev1.TolerationOpExists}},
 		"one of the value is enough":         {have: corev1.Toleration{Key: "virtual-node.liqo.io/not-allowed", Value: "true"}},
 		"one with a time limit is too short": {have: limited, adds: true},

@@ -92,7 +92,7 @@ func SetupRemote(mgr ctrl.Manager, o RemoteOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := certissuer.SetupLeft(mgr, "resourceslice_requests", names.CertificateFor, &authv1beta1.ResourceSlice{}); err != nil {
+	if err := certissuer.SetupOrphans(mgr, "resourceslice_requests", names.CertificateFor, &authv1beta1.ResourceSlice{}); err != nil {
 		return err
 	}
 	r := &remoteSlices{client: mgr.GetClient(), issuer: issuer, server: server, notes: newNotes(), options: o}
@@ -199,7 +199,7 @@ func (r *remoteSlices) authenticateSlice(ctx context.Context, slice *authv1beta1
 		}
 		return kube.Invalid("AuthParamsFailed", err)
 	}
-	cert, fresh, err := r.issuer.Certificate(ctx, certissuer.Request{
+	cert, fresh, err := r.issuer.IssueOrRenew(ctx, certissuer.Request{
 		Owner: slice, Mark: names.CertificateFor, Consumer: in.consumer, Secret: names.RemoteCertificate(slice.Name), CSR: slice.Spec.CSR,
 		Slow: func(message string) { r.notes.recordWarning(slice, authv1beta1.ReasonCertificateLate, message) },
 	})

@@ -39,7 +39,7 @@ func BenchmarkConfigMapReflection(b *testing.B) {
 	ctx, stop := context.WithCancel(b.Context())
 	p.broadcaster = p.newBroadcaster(ctx)
 	engine, err := multicluster.New(multicluster.Options{
-		Local: here.Config, Remote: conn, Kinds: []multicluster.Kind{newCopyKind(p, configMaps(p.options))}, FieldManager: names.ReflectionFieldManager, Peer: "milan",
+		Local: here.Config, Remote: conn, Kinds: []multicluster.Kind{newCopyKind(p, configMapKind(p.options))}, FieldManager: names.ReflectionFieldManager, Peer: "milan",
 	})
 	if err != nil {
 		b.Fatal(err)

@@ -38,7 +38,7 @@ type providerHealth struct {
 	last     reachability
 }
 
-// providerHealth is the health of the provider.
+// reachability is the state of the provider's API server.
 type reachability int
 
 const (

@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// nodeLease is the heartbeat of the Node. While the provider does not answer it stops, and the control plane then marks the
-// Node, even if this process dies as well.
+// nodeLease is the heartbeat of the Node. In a network partition, while the provider does not answer, it stops, and the control
+// plane then marks the Node, even if this process dies as well.
 type nodeLease struct {
 	clients  kubernetes.Interface
 	node     string

@@ -178,6 +178,8 @@ const (
 	reasonNotLetIn = "CredentialsRefused"
 )
 
+// readyCondition returns NotReady in a network partition (the provider is silent), and if the provider refuses the
+// credentials of this cluster, grants no cpu or memory, or is not reachable for pods. Before the first check the condition stays.
 func readyCondition(in nodeFacts, enough, network bool) corev1.NodeCondition {
 	out := corev1.NodeCondition{
 		Type: corev1.NodeReady, Status: corev1.ConditionFalse,

@@ -49,7 +49,7 @@ type reference struct {
 
 func (r reference) String() string {
 	kind := "ConfigMap"
-	if r.kind == secretsKind {
+	if r.kind == secretKindName {
 		kind = "Secret"
 	}
 	return fmt.Sprintf("%s %q", kind, r.name)
@@ -192,12 +192,12 @@ func (k *podKind) referencesOf(it *podItem) []reference {
 	var out []reference
 	if k.options.ConfigMaps.Workers > 0 {
 		for _, name := range slices.DeleteFunc(configMaps, translate.IsRootCAName) {
-			out = append(out, reference{it.Pair, configMapsKind, name})
+			out = append(out, reference{it.Pair, configMapKindName, name})
 		}
 	}
 	if k.options.Secrets.Workers > 0 {
 		for _, name := range secrets {
-			out = append(out, reference{it.Pair, secretsKind, name})
+			out = append(out, reference{it.Pair, secretKindName, name})
 		}
 	}
 	return out
@@ -210,7 +210,7 @@ func (k *podKind) isCopied(ctx context.Context, it *podItem, ref reference) (boo
 	here := client.ObjectKey{Namespace: ref.pair.Local, Name: ref.name}
 	var equal bool
 	var err error
-	if ref.kind == configMapsKind {
+	if ref.kind == configMapKindName {
 		equal, err = compareCopy(ctx, it, here, there, &corev1.ConfigMap{}, &corev1.ConfigMap{}, k.options.ConfigMaps.Type, translate.IsCopyOfConfigMap)
 	} else {
 		equal, err = compareCopy(ctx, it, here, there, &corev1.Secret{}, &corev1.Secret{}, k.options.Secrets.Type, translate.IsCopyOfSecret)

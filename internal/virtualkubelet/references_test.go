@@ -94,7 +94,7 @@ func TestReferencesWaitRestart(t *testing.T) {
 			}
 			it := &podItem{local: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "1", Generation: 1}}}
 			look := func(err error) error {
-				return k.awaitCopies(it.local, []reference{{kind: configMapsKind, name: "settings"}}, func(reference) (bool, error) { return false, err })
+				return k.awaitCopies(it.local, []reference{{kind: configMapKindName, name: "settings"}}, func(reference) (bool, error) { return false, err })
 			}
 			if err := look(nil); !kube.IsWait(err) {
 				t.Fatalf("the pod does not wait: %v", err)
@@ -127,7 +127,7 @@ func TestReferencesPriority(t *testing.T) {
 	for range referenceTimeout / (100 * time.Millisecond) {
 		for i := range pods {
 			local := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("web-", i), UID: types.UID(fmt.Sprint(i))}}
-			if err := k.awaitCopies(local, []reference{{kind: configMapsKind, name: "settings"}}, func(reference) (bool, error) { return false, nil }); !kube.IsWait(err) {
+			if err := k.awaitCopies(local, []reference{{kind: configMapKindName, name: "settings"}}, func(reference) (bool, error) { return false, nil }); !kube.IsWait(err) {
 				t.Fatal(err)
 			}
 		}

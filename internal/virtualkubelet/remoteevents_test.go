@@ -14,7 +14,7 @@ import (
 // An event may come before the object that it is about, in each of the two clusters.
 func TestRemoteEventsBeforeObjects(t *testing.T) {
 	o := Options{ClusterID: "rome", Provider: "milan", Node: "milan"}.withDefaults()
-	for name, k := range map[string]*eventKind{"pods": podEvents(o), "shared": sharedEvents(o, secretKind(o), configMaps(o))} {
+	for name, k := range map[string]*eventKind{"pods": podEvents(o), "shared": sharedEvents(o, secretKind(o), configMapKind(o))} {
 		t.Run(name, func(t *testing.T) {
 			kind := k.engineKind()
 			for side, sources := range map[string][]string{"local": {}, "remote": {}} {

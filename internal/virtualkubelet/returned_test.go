@@ -48,7 +48,7 @@ func (s *stage) eventsHere(name string) []corev1.Event {
 	return slices.DeleteFunc(list.Items, func(e corev1.Event) bool { return e.InvolvedObject.Name != name })
 }
 
-// about reads the event of that name until check is content.
+// eventHere reads the event of that name until check is content.
 func (s *stage) eventHere(name string, check func(*corev1.Event) error) *corev1.Event {
 	s.t.Helper()
 	return eventually(s, s.consumer, &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: s.local, Name: name}}, check)

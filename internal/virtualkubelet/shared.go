@@ -24,7 +24,7 @@ func (p *process) reflectShared(ctx context.Context) error {
 			kinds, about = append(kinds, kind), append(about, of)
 		}
 	}
-	cm, secret, ingress := configMaps(p.options), secretKind(p.options), ingressKind(p.options)
+	cm, secret, ingress := configMapKind(p.options), secretKind(p.options), ingressKind(p.options)
 	add(p.options.ConfigMaps.Workers, newCopyKind(p, cm), cm)
 	add(p.options.Secrets.Workers, newCopyKind(p, secret), secret)
 	add(p.options.Ingresses.Workers, newCopyKind(p, ingress), ingress)

@@ -38,9 +38,9 @@ import (
 
 // remoteKubelet is the kubelet of the provider's node: it speaks what a kubelet speaks, and its containers are here.
 type remoteKubelet struct {
-	t *testing.T
+	t  *testing.T
+	mu sync.Mutex
 	// log answers for logs.
-	mu  sync.Mutex
 	log http.HandlerFunc
 	// asked are the options of the logs that were asked for; left tells that the other end of a stream went away.
 	asked chan string

@@ -78,7 +78,7 @@ func Setup(mgr ctrl.Manager, k agent.Kernel, device Device, o Options) error {
 
 func newGateway(mgr ctrl.Manager, k agent.Kernel, device Device, o Options) *gateway {
 	g := &gateway{
-		client: mgr.GetClient(), kernel: k, device: device, options: o, heartbeat: agent.NewHeartbeat(), flows: agent.Flows{Tracker: k},
+		client: mgr.GetClient(), kernel: k, device: device, options: o, trigger: agent.NewTrigger(), flows: agent.Flows{Tracker: k},
 		learned: memoryIn(o.StateDir),
 		sources: agent.Sources{
 			Home:          o.LiqoNamespace,
@@ -87,9 +87,9 @@ func newGateway(mgr ctrl.Manager, k agent.Kernel, device Device, o Options) *gat
 		},
 		reporter: agent.Reporter{Client: mgr.GetClient(), Events: mgr.GetEventRecorder("liqo-gateway"), Host: o.Name, Namespace: o.Namespace},
 	}
-	g.endpoints = newEndpoints(g.heartbeat.Send)
+	g.endpoints = newEndpoints(g.trigger.Send)
 	ours, theirs := plan.TunnelAddresses(o.Server)
-	g.prober = newProber(o, ours, theirs, mgr.GetLogger().WithName("prober"), g.heartbeat.Send)
+	g.prober = newProber(o, ours, theirs, mgr.GetLogger().WithName("prober"), g.trigger.Send)
 	g.exporter = newExporter(o, device, k.Counted, g.prober.pathHealth, g.prober.foundMTU)
 	g.prober.answered = g.exporter.observeLatency
 	return g
@@ -100,7 +100,7 @@ func (g *gateway) setupController(mgr ctrl.Manager) error {
 	keys := func(ctx context.Context) (<-chan struct{}, error) { return watchFiles(ctx, g.options.KeysDir) }
 	return agent.Loop{
 		Name: "gateway", Kinds: kinds, Matters: g.isRelevant, Run: g.runOnce,
-		Watches: []agent.Watch{g.kernel.Watch, keys}, Heartbeat: g.heartbeat, Prober: g.prober, Health: &g.state,
+		Watches: []agent.Watch{g.kernel.Watch, keys}, Trigger: g.trigger, Prober: g.prober, Health: &g.state,
 	}.Setup(mgr)
 }
 
@@ -114,8 +114,8 @@ type gateway struct {
 	endpoints *serverEndpoints
 	prober    *tunnelProber
 	exporter  *tunnelExporter
-	heartbeat agent.Heartbeat // requests a run, which checks the tunnel
-	silence   time.Duration   // time without a handshake after which the next endpoint is tried; 0: default
+	trigger   agent.Trigger // requests a run, which checks the tunnel
+	silence   time.Duration // time without a handshake after which the next endpoint is tried; 0: default
 	state     agent.Health
 	flows     agent.Flows
 

@@ -58,7 +58,7 @@ func Setup(mgr ctrl.Manager, k Host, o Options) error {
 
 func newNode(mgr ctrl.Manager, k Host, o Options) *nodeAgent {
 	n := &nodeAgent{
-		client: mgr.GetClient(), kernel: k, options: o, heartbeat: agent.NewHeartbeat(), flows: agent.Flows{Tracker: k},
+		client: mgr.GetClient(), kernel: k, options: o, trigger: agent.NewTrigger(), flows: agent.Flows{Tracker: k},
 		sources: agent.Sources{
 			Home: o.LiqoNamespace, Node: true,
 			RoutesHere:    func(obj metav1.Object) bool { return plan.RoutesOnNode(obj, o.LiqoNamespace) },
@@ -66,14 +66,14 @@ func newNode(mgr ctrl.Manager, k Host, o Options) *nodeAgent {
 		},
 		reporter: agent.Reporter{Client: mgr.GetClient(), Events: mgr.GetEventRecorder("liqo-fabric"), Host: o.Node},
 	}
-	n.prober = newProber(o, mgr.GetLogger().WithName("prober"), n.heartbeat.Send)
+	n.prober = newProber(o, mgr.GetLogger().WithName("prober"), n.trigger.Send)
 	return n
 }
 
 func (n *nodeAgent) setupController(mgr ctrl.Manager) error {
 	l := agent.Loop{
 		Name: "fabric", Kinds: n.sources.Kinds(), Matters: n.isRelevant, Run: n.runOnce,
-		Watches: []agent.Watch{n.kernel.Watch}, Heartbeat: n.heartbeat, Health: &n.state,
+		Watches: []agent.Watch{n.kernel.Watch}, Trigger: n.trigger, Health: &n.state,
 	}
 	if n.options.PingInterval > 0 {
 		l.Prober = n.prober
@@ -82,15 +82,15 @@ func (n *nodeAgent) setupController(mgr ctrl.Manager) error {
 }
 
 type nodeAgent struct {
-	client    client.Client
-	kernel    Host
-	options   Options
-	sources   agent.Sources
-	reporter  agent.Reporter
-	state     agent.Health
-	prober    *pathProber
-	heartbeat agent.Heartbeat // requests a run, which updates the reachable peers
-	flows     agent.Flows
+	client   client.Client
+	kernel   Host
+	options  Options
+	sources  agent.Sources
+	reporter agent.Reporter
+	state    agent.Health
+	prober   *pathProber
+	trigger  agent.Trigger // requests a run, which updates the reachable peers
+	flows    agent.Flows
 }
 
 // isRelevant extends the common filter by reports of other agents about this node.

@@ -154,6 +154,8 @@ func (t Target) nodeSelector() map[string]string {
 	return maps.Clone(t.Patch.NodeSelector)
 }
 
+// translateTolerations returns the tolerations of the remote pod: those of the local pod without the ones of virtual-node and
+// role taints, plus the patch's.
 func (t Target) translateTolerations(local []corev1.Toleration) []corev1.Toleration {
 	var out []corev1.Toleration
 	for _, toleration := range local {

@@ -26,8 +26,8 @@ import (
 	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
 
-// copyKind reflects the objects of one kind: L is the local kind and R the kind of the copies, mostly the same one. The
-// functions hold what is particular to the kind.
+// copyKind reflects the objects of one kind (ConfigMap, Secret, Ingress, Service): L is the local kind and R the kind of the
+// copies, mostly the same one. The functions hold what is particular to the kind.
 type copyKind[L, R client.Object] struct {
 	// name of the kind, for logs and metrics; component is the source component of its events.
 	name, component string
@@ -240,6 +240,7 @@ func (c *copyKind[L, R]) isOwned(ctx context.Context, it *multicluster.Item, t t
 // the end of either.
 const againDelay = 30 * time.Second
 
+// removeCopy deletes a copy: an orphan, whose local object is gone, one that is not allowed any more, or one to replace.
 func (c *copyKind[L, R]) removeCopy(ctx context.Context, it *multicluster.Item, remote R) error {
 	if !remote.GetDeletionTimestamp().IsZero() {
 		return nil
@@ -254,15 +255,15 @@ func isTrue(b *bool) bool { return b != nil && *b }
 
 func newObject[T any]() *T { return new(T) }
 
-// configMapsKind and secretsKind name the kinds to the engine.
+// configMapKindName and secretKindName name the kinds to the engine.
 const (
-	configMapsKind = "configmaps"
-	secretsKind    = "secrets"
+	configMapKindName = "configmaps"
+	secretKindName    = "secrets"
 )
 
-func configMaps(o Options) *copyKind[*corev1.ConfigMap, *corev1.ConfigMap] {
+func configMapKind(o Options) *copyKind[*corev1.ConfigMap, *corev1.ConfigMap] {
 	return &copyKind[*corev1.ConfigMap, *corev1.ConfigMap]{
-		name: configMapsKind, component: "liqo-configmap-reflection", options: o, reflection: o.ConfigMaps,
+		name: configMapKindName, component: "liqo-configmap-reflection", options: o, reflection: o.ConfigMaps,
 		empty: newObject[corev1.ConfigMap], emptyCopy: newObject[corev1.ConfigMap],
 		remoteName: translate.Target.ConfigMapName,
 		localName:  translate.Target.LocalConfigMapName,
@@ -283,7 +284,7 @@ func configMaps(o Options) *copyKind[*corev1.ConfigMap, *corev1.ConfigMap] {
 
 func secretKind(o Options) *copyKind[*corev1.Secret, *corev1.Secret] {
 	return &copyKind[*corev1.Secret, *corev1.Secret]{
-		name: secretsKind, component: "liqo-secret-reflection", options: o, reflection: o.Secrets,
+		name: secretKindName, component: "liqo-secret-reflection", options: o, reflection: o.Secrets,
 		empty: newObject[corev1.Secret], emptyCopy: newObject[corev1.Secret],
 		// ServiceAccount tokens never leave this cluster: they are not even cached.
 		fields: "type!=" + string(corev1.SecretTypeServiceAccountToken),
