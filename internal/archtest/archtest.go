@@ -12,7 +12,7 @@ import (
 // Module is the import path of the product.
 const Module = "liqo.io/liqo"
 
-// A level is one row of the import table: who it is, which of our packages and which kinds of others it may import.
+// level is one row of the import table: who it is, which of our packages and which kinds of others it may import.
 type level struct {
 	sentence string
 	packages []string // patterns relative to Module; a trailing /* takes sub-packages in

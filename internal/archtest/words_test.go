@@ -98,6 +98,55 @@ func wordsOf(t *testing.T, file string) (functions, comments []string) {
 	return functions, comments
 }
 
+func TestDocComments(t *testing.T) {
+	walk(t, func(path string, data []byte) {
+		if strings.HasSuffix(path, "_test.go") {
+			return
+		}
+		for _, c := range misnamedComments(t, path, data) {
+			t.Errorf("%s: a doc comment begins with the name that it documents", c)
+		}
+	})
+}
+
+// misnamedComments returns the doc comments of functions and types, with their places, that begin with another word than the name.
+func misnamedComments(t *testing.T, path string, source any) (out []string) {
+	t.Helper()
+	fset := token.NewFileSet()
+	f, err := parser.ParseFile(fset, path, source, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(name *ast.Ident, doc *ast.CommentGroup) {
+		if text := doc.Text(); text != "" && !regexp.MustCompile(`^`+name.Name+`\b`).MatchString(text) {
+			out = append(out, fset.Position(doc.Pos()).String()+": "+strings.SplitN(text, "\n", 2)[0])
+		}
+	}
+	for _, d := range f.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			check(d.Name, d.Doc)
+		case *ast.GenDecl:
+			for _, s := range d.Specs {
+				if s, ok := s.(*ast.TypeSpec); ok && d.Lparen.IsValid() {
+					check(s.Name, s.Doc)
+				} else if ok {
+					check(s.Name, d.Doc)
+				}
+			}
+		}
+	}
+	return out
+}
+
+func TestMisnamedComments(t *testing.T) {
+	got := misnamedComments(t, "testdata/comments.go.txt", nil)
+	want := []string{"testdata/comments.go.txt:3:1: Read returns the state.", "testdata/comments.go.txt:9:1: An X is a type.", "testdata/comments.go.txt:14:2: Z is a type of a group."}
+	if !slices.Equal(got, want) {
+		t.Errorf("misnamed comments: %q, want %q", got, want)
+	}
+}
+
 func TestWordsOf(t *testing.T) {
 	functions, comments := wordsOf(t, "testdata/words.go.txt")
 	if got := strings.Join(functions, " "); got != "look tell" {

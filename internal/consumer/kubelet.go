@@ -30,7 +30,7 @@ const (
 	containerName = "virtual-kubelet"
 	// program of the image: unlike the image's default, it contains only this process.
 	program = "/usr/bin/virtual-kubelet"
-	// user without permissions that the image can run as.
+	// unprivileged is a user without permissions that the image can run as.
 	unprivileged int64 = 1000
 	// defaultMetricsPort is opened where the options name none.
 	defaultMetricsPort = 5872

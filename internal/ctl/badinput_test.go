@@ -85,7 +85,7 @@ var commandLines = map[string]string{
 	"version":                "",
 }
 
-// KubeFlags are told of in the words of kubeconfigs.
+// kubeFlags are told of in the words of kubeconfigs.
 var kubeFlags = []string{"kubeconfig", "context", "cluster", "user", "server", "request-timeout", "certificate-authority", "client-certificate"}
 
 // badValue is one that a flag does not take, and what is said of it beside the name of the flag.

@@ -46,7 +46,7 @@ var flagRules = map[string]cluster.FlagRule{
 	"version": cluster.CheckTag, "image": cluster.CheckImage, "dump-values-path": cluster.CheckFolder,
 }
 
-// CheckFlags rejects flags with an invalid value. An optional flag may have an invalid default, such as an empty text.
+// checkFlags rejects flags with an invalid value. An optional flag may have an invalid default, such as an empty text.
 func checkFlags(cmd *cobra.Command) (wrong error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if _, says := f.Value.(*cluster.Choice); says {

@@ -419,7 +419,6 @@ func checkInfo(t *testing.T, c *testkit.ControlPlane) {
 	liqoctl(t, c.Config, "info", "-o", "toml").refuses(t, "--output is json or yaml")
 }
 
-// refusesWhileUsed makes what blocks an uninstallation, and removes it again.
 // everythingIsStamped looks at one object of each way in which the installation makes them.
 func everythingIsStamped(t *testing.T, c *testkit.ControlPlane) {
 	t.Helper()
@@ -445,6 +444,7 @@ func everythingIsStamped(t *testing.T, c *testkit.ControlPlane) {
 	}
 }
 
+// refusesWhileUsed makes what blocks an uninstallation, and removes it again.
 func refusesWhileUsed(t *testing.T, c *testkit.ControlPlane) {
 	t.Helper()
 	ns := testkit.Namespace(t, c, "used", nil)

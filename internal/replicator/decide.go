@@ -40,7 +40,7 @@ const (
 	withdraw step = "withdraw"
 	// loosen: the object is going and no copy is seen any more.
 	loosen step = "loosen"
-	// reap: a copy of ours without an object.
+	// reap: an orphan, a copy of ours without an object.
 	reap step = "reap"
 )
 

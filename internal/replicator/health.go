@@ -37,7 +37,7 @@ type peerHealth struct {
 // access is the key of rejections that concern every call.
 const access = ""
 
-// peerHealth is a snapshot of the health.
+// healthSnapshot is a snapshot of the health.
 type healthSnapshot struct {
 	looked           bool
 	failure, refusal string

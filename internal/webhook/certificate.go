@@ -44,7 +44,7 @@ type servingCertificates struct {
 	leafKey      crypto.Signer
 }
 
-// A rotationPolicy defines when certificates are renewed.
+// rotationPolicy defines when certificates are renewed.
 type rotationPolicy struct {
 	hosts    []string // subject alternative names of the serving certificate; the first one is also its common name
 	lifetime time.Duration

@@ -42,7 +42,7 @@ func (shadowPodCreator) mutateObject(_ context.Context, req *admission.Request, 
 }
 
 // shadowPodValidator enforces the provider's policy, and denies pods that exceed the whole Quota of the user. The
-// remaining quota is not checked here: replicas that admit pods concurrently would count differently.
+// remaining quota is checked by quotaCache.Reserve in package provider: replicas that admit pods concurrently would count differently.
 type shadowPodValidator struct {
 	cachedReader
 	enforce bool

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// A Refusal is a pod that a provider does not run, and how its owner is told.
+// Refusal is a pod that a provider does not run, and how its owner is told.
 type Refusal struct {
 	Name string
 	spec string

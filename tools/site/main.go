@@ -47,7 +47,7 @@ func main() {
 	}
 }
 
-// A section is one entry of the search index: the text below a heading.
+// section is one entry of the search index: the text below a heading.
 type section struct {
 	Page  string `json:"page"`
 	Title string `json:"title"`

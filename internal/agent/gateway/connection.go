@@ -25,8 +25,8 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// reconcileConnection checks the tunnel, restarts the handshake if it is dead, and writes the Connection status even if that failed. It returns the
-// delay until the next check. Without a peer there is no wait, and answers are ignored.
+// reconcileConnection checks the tunnel, reconnects it (keepPath) if it is dead, and writes the Connection status even if that failed. It
+// returns the delay until the next check. Without a peer there is no wait, and answers are ignored.
 func (g *gateway) reconcileConnection(ctx context.Context, nodes []nodeReport) (time.Duration, error) {
 	now, beat, again := time.Now(), agent.PathHealth{}, g.options.PingInterval
 	var failed error
@@ -121,8 +121,8 @@ const restartAfter = 2
 // 120 s.
 const alive = 180 * time.Second
 
-// rehandshake restarts the handshake of a tunnel that receives nothing. A tunnel that loses probes but carries other packets is left alone
-// while it has a session and is not one-way: a server without packets from its client still sends. An unwatched tunnel is judged by
+// rehandshake reconnects: it restarts the handshake of a tunnel that receives nothing. A tunnel that loses probes but carries other packets is
+// left alone while it has a session and is not one-way: a server without packets from its client still sends. An unwatched tunnel is judged by
 // received bytes alone: a peer sends at least a keepalive now and then.
 func (g *gateway) rehandshake(ctx context.Context, peer wg.PeerStatus, handshake time.Time, beat agent.PathHealth, now time.Time) error {
 	if peer.Received > g.received {

@@ -90,7 +90,7 @@ func (c *Session) ForPeer(o *Creation, cmd *cobra.Command, run func(ctx context.
 	return cmd
 }
 
-// TenantNamespace returns the tenant namespace of a peer. A user who may not list namespaces may have been given the one with the
+// tenantNamespace returns the tenant namespace of a peer. A user who may not list namespaces may have been given the one with the
 // default name.
 func tenantNamespace(ctx context.Context, cluster client.WithWatch, id string) (string, error) {
 	s := &Cluster{Kube: cluster}

@@ -141,7 +141,7 @@ func (f *Collector) missingWorkloads(ctx context.Context, deployments []appsv1.D
 	return all, nil
 }
 
-// DisplayName returns the name of an object, with its namespace if that is not the Liqo namespace.
+// displayName returns the name of an object, with its namespace if that is not the Liqo namespace.
 func (f *Collector) displayName(obj client.Object) string {
 	if obj.GetNamespace() == f.Namespace {
 		return obj.GetName()

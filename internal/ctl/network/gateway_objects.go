@@ -31,7 +31,7 @@ type templateFlags struct {
 	resource, name, namespace string
 }
 
-// AddFlags adds the flags of a template. The names of the flags begin with prefix.
+// addFlags adds the flags of a template. The names of the flags begin with prefix.
 func (t *templateFlags) addFlags(fs *pflag.FlagSet, prefix, resource, name string) {
 	fs.StringVar(&t.resource, prefix+"type", resource, "The kind of the template, as group/version/plural")
 	fs.StringVar(&t.name, prefix+"template-name", name, "The name of the template")

@@ -103,7 +103,7 @@ type exposure struct {
 	of *testCluster
 	// name and headless are host names in DNS.
 	name, headless string
-	// localPort is the NodePort with externalTrafficPolicy Local.
+	// nodePort and localPort are the NodePorts, localPort the one with externalTrafficPolicy Local.
 	nodePort, localPort int32
 	loadBalancer        string
 	// err is the reason for a missing load balancer.

@@ -96,7 +96,7 @@ func (t *networkTest) finishTest(ctx context.Context) error {
 	return t.removeAll(ctx)
 }
 
-// RemoveAll deletes the namespaces of all clusters concurrently, and waits until they and the remote namespaces are gone. A cluster
+// removeAll deletes the namespaces of all clusters concurrently, and waits until they and the remote namespaces are gone. A cluster
 // with an unresponsive API server does not delay the others.
 func (t *networkTest) removeAll(ctx context.Context) error {
 	all := t.allClusters()

@@ -123,7 +123,7 @@ func (a *Authentication) comeBack(ctx context.Context) error {
 	return a.Consumer.WrapWithCluster(mayComeBack(ctx, a.Consumer, a.Provider.ID))
 }
 
-// ReadState reads the state of both clusters and checks all preconditions. It changes nothing.
+// readState reads the state of both clusters and checks all preconditions. It changes nothing.
 func (a *Authentication) readState(ctx context.Context) (err error) {
 	if a.have, err = tenantOf(ctx, a.Provider, a.Consumer.ID); err != nil {
 		return a.Provider.WrapWithCluster(err)
@@ -155,7 +155,7 @@ func (a *Authentication) ensureNamespaces(ctx context.Context) error {
 	return nil
 }
 
-// GetNonce gets a usable nonce. A used nonce is valid only for the key that it was used with.
+// getNonce gets a usable nonce. A used nonce is valid only for the key that it was used with.
 func (a *Authentication) getNonce(ctx context.Context) error {
 	if err := a.Consumer.RunWaiting(ctx, "Waiting for the key pair", "", func(ctx context.Context) (err error) {
 		a.key, err = awaitKey(ctx, a.Consumer, a.Provider.ID)

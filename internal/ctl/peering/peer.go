@@ -160,7 +160,7 @@ func (r *peeringRun) runSteps(ctx context.Context) error {
 // throughTunnel reports whether the consumer reaches the provider's API server through the tunnel.
 func (r *peeringRun) throughTunnel() bool { return r.options.inBand && r.options.proxyURL == "" }
 
-// ReadState reads the state of both clusters concurrently, and checks all preconditions.
+// readState reads the state of both clusters concurrently, and checks all preconditions.
 func (r *peeringRun) readState(ctx context.Context) error {
 	p := ui.NewPlan(r.Printer)
 	p.Add(func(ctx context.Context, _ *ui.Printer) error {
@@ -282,7 +282,7 @@ func (r *peeringRun) requestResources(ctx context.Context, printer *ui.Printer) 
 	return wrapEnsuring("offloading", s.WrapWithCluster(kube.IgnoreSkipped(err)))
 }
 
-// AwaitNode waits for the virtual node, so that the user can schedule pods at once. Only a spinner shows the wait: the printed lines
+// awaitNode waits for the virtual node, so that the user can schedule pods at once. Only a spinner shows the wait: the printed lines
 // stay those of the original.
 func (r *peeringRun) awaitNode(ctx context.Context, s *cluster.Cluster, slice *authv1beta1.ResourceSlice) error {
 	if !r.options.createVirtualNode || conditionOf(slice.Status.Conditions, ofResources).Status != authv1beta1.ResourceSliceConditionAccepted || noVirtualNodes(ctx, s) {

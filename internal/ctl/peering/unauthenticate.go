@@ -74,7 +74,7 @@ type deauthentication struct {
 	signed, nonces, kubeconfigs []corev1.Secret
 }
 
-// ReadState finds the objects to delete. It changes nothing, and fails if they are in use or may not be deleted.
+// readState finds the objects to delete. It changes nothing, and fails if they are in use or may not be deleted.
 func (d *deauthentication) readState(ctx context.Context) error {
 	return inTurn(ctx, d.checkUnused, d.findObjects, d.mayRemove, d.findSecrets) // mayRemove reports missing permissions on Secrets, too
 }

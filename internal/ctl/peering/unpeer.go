@@ -112,7 +112,7 @@ func (u *unpeering) runSteps(ctx context.Context) error {
 	return err
 }
 
-// ReadState reads the state of both clusters and checks all preconditions. It changes nothing.
+// readState reads the state of both clusters and checks all preconditions. It changes nothing.
 func (u *unpeering) readState(ctx context.Context) (err error) {
 	if u.reverse, err = u.usedInReverse(ctx); err != nil {
 		return ui.Fail("an error occurred while checking bidirectional peering: %w", err)

@@ -14,7 +14,7 @@ import (
 
 const boxWidth = 80
 
-// A Section is a titled group of lines: entries with keys padded to one width, then sub-sections, one level deeper.
+// Section is a titled group of lines: entries with keys padded to one width, then sub-sections, one level deeper.
 type Section struct {
 	title    string
 	entries  []sectionEntry

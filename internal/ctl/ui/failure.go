@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// A Failure is an error whose text is a sentence for the user, with hints.
+// Failure is an error whose text is a sentence for the user, with hints.
 type Failure struct {
 	Hints []string
 	// Scope is the scope of the line, "" for none.

@@ -5,7 +5,7 @@ package ui
 
 import "sync"
 
-// An Order prints the lines of concurrent steps in a fixed order: the lines of a turn are buffered until all turns before it have
+// Order prints the lines of concurrent steps in a fixed order: the lines of a turn are buffered until all turns before it have
 // ended.
 type Order struct {
 	printer *Printer

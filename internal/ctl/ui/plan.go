@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// A Plan runs the steps of a command concurrently, each as soon as its dependencies are done, and prints their lines in a fixed order: a line is
+// Plan runs the steps of a command concurrently, each as soon as its dependencies are done, and prints their lines in a fixed order: a line is
 // printed when the line and all lines before it are true.
 //
 //	p := ui.NewPlan(printer)
@@ -21,7 +21,7 @@ type Plan struct {
 	steps []*Step
 }
 
-// A Step is one step of a plan.
+// Step is one step of a plan.
 type Step struct {
 	do      StepFunc
 	needs   []*Step

@@ -5,7 +5,7 @@ package ui
 
 import "github.com/pterm/pterm"
 
-// A Scope prints lines about one of several clusters: ` INFO   (local) message`.
+// Scope prints lines about one of several clusters: ` INFO   (local) message`.
 type Scope struct {
 	printer *Printer
 	label   string

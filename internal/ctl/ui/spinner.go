@@ -14,7 +14,7 @@ import (
 // patience is how long a missing condition must stay the same before a line about it is printed, without a spinner.
 const patience = 10 * time.Second
 
-// A Step is an action that takes time. On a terminal it has a spinner until Done or Stop. Elsewhere the end is printed, and the
+// Spinner is an action that takes time. On a terminal it has a spinner until Done or Stop. Elsewhere the end is printed, and the
 // missing condition after a while.
 type Spinner struct {
 	printer *Printer // the root printer

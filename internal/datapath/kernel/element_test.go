@@ -14,7 +14,7 @@ import (
 	"liqo.io/liqo/internal/datapath"
 )
 
-// addresses are those of a small space that reaches both ends, so that ranges meet each other and the borders.
+// address4 returns an address of a small space that reaches both ends, so that ranges meet each other and the borders.
 func address4(n int) string {
 	if n >= 32 {
 		n += 1<<32 - 64

@@ -284,10 +284,10 @@ func (d *Device) rebindSocket() error {
 	return fmt.Errorf("port %d came back %d times", before.listenPort, tries)
 }
 
-// Restart recreates a peer with its present endpoint, so that a handshake begins at once; counters restart at zero. Restart replaces the timers
-// of WireGuard for the case that the peer lost its sessions: 15 s (10 s keepalive timeout and 5 s rekey timeout) from the first unanswered
-// packet to the first handshake attempt; 5 s between attempts; 90 s of attempts, then none until there is a packet to send; 120 s until a
-// session that only receives is rekeyed.
+// Restart reconnects: it recreates a peer with its present endpoint, so that a handshake begins at once; counters restart at zero. Restart
+// replaces the timers of WireGuard for the case that the peer lost its sessions: 15 s (10 s keepalive timeout and 5 s rekey timeout) from the
+// first unanswered packet to the first handshake attempt; 5 s between attempts; 90 s of attempts, then none until there is a packet to send;
+// 120 s until a session that only receives is rekeyed.
 func (d *Device) Restart(key PublicKey) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -130,6 +130,8 @@ func (g *gateway) entryChains(f datapath.Family, pods bool) []datapath.Chain {
 	return append(chains, g.admitChain(f, pods), g.quotedIn(f))
 }
 
+// fromPeer returns the rules for packets from the tunnel: they translate allowed sources (stateless NAT), and drop all others
+// (anti-spoofing).
 func (g *gateway) fromPeer(f datapath.Family) []rule {
 	var rules []rule
 	if f == datapath.IPv4 {
@@ -249,7 +251,7 @@ func (g *gateway) exitChains(f datapath.Family) []datapath.Chain {
 	)
 }
 
-// translatePrefix matches a network and replaces its prefix unless the prefixes are equal.
+// translatePrefix remaps by stateless NAT: it matches a network and replaces its prefix unless the prefixes are equal.
 func translatePrefix(field datapath.Field, is, becomes netip.Prefix) rule {
 	if is == becomes {
 		return rule{isWithin(field, is)}
