@@ -8,9 +8,12 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"strings"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -133,4 +136,59 @@ func setUp(c *cluster.Session) {
 	klog.SetLogger(logr.Discard())
 	ctrl.SetLogger(logr.Discard())
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
+}
+
+// addCompletions adds completions to all commands, by the names and the types of their flags and by the name of the program.
+func addCompletions(c *cluster.Session, root *cobra.Command) {
+	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
+	var visit func(*cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		if c.Executable != "liqoctl" {
+			cmd.Example = strings.ReplaceAll(cmd.Example, "liqoctl ", c.Executable+" ")
+		}
+		for _, flags := range []*pflag.FlagSet{cmd.PersistentFlags(), cmd.LocalNonPersistentFlags()} {
+			flags.VisitAll(func(f *pflag.Flag) {
+				if complete := c.FlagCompletion(f); complete != nil {
+					_ = cmd.RegisterFlagCompletionFunc(f.Name, complete) // fails if the command has an own completion
+				}
+			})
+		}
+		for _, sub := range cmd.Commands() {
+			visit(sub)
+		}
+	}
+	visit(root)
+}
+
+func newCreateCommand(c *cluster.Session) *cobra.Command {
+	o := &cluster.Creation{}
+	parent := cluster.NewGroup("create", "Create objects of Liqo, or print them",
+		network.CreateConfiguration(c, o), network.CreateGatewayServer(c, o), network.CreateGatewayClient(c, o), network.CreatePublicKey(c, o), peering.CreateNonce(c, o))
+	o.Placement.AddFlags(parent)
+	parent.AddCommand(peering.CreateResourceSlice(c, o), peering.CreateVirtualNode(c, o))
+	return parent
+}
+
+func newGenerateCommand(c *cluster.Session) *cobra.Command {
+	o := &cluster.Generation{}
+	parent := cluster.NewGroup("generate", "Print objects of this cluster for another cluster", network.GenerateConfiguration(c, o), network.GeneratePublicKey(c, o),
+		peering.GenerateTenant(c, o), peering.GenerateIdentity(c, o), peering.GeneratePeeringUser(c, &o.Placement))
+	o.Placement.AddFlags(parent)
+	return parent
+}
+
+func newGetCommand(c *cluster.Session) *cobra.Command {
+	o := &cluster.Retrieval{}
+	parent := cluster.NewGroup("get", "Print one value that others need", peering.GetNonce(c, o), peering.GetKubeconfig(c, o))
+	parent.PersistentFlags().StringVarP(&o.Namespace, "namespace", "n", "", "The tenant namespace of the other cluster, which is found by its labels if empty")
+	return parent
+}
+
+func newTestCommand(c *cluster.Session) *cobra.Command {
+	o := &network.TestOptions{}
+	cmd := cluster.NewGroup("test", "Check whether Liqo works", network.TestNetwork(c, o))
+	fs := cmd.PersistentFlags()
+	fs.DurationVar(&o.Timeout, "timeout", 5*time.Minute, "Time limit of the test; its objects are removed in any case")
+	fs.BoolVar(&o.FailFast, "fail-fast", false, "Stop as soon as something failed")
+	return cmd
 }

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -283,4 +284,35 @@ func (c *Controller[T]) resultOf(ctx context.Context, obj T, err error) (reconci
 		log.FromContext(ctx).V(1).Info("nothing changed", "reason", result.Reason)
 	}
 	return reconcile.Result{RequeueAfter: result.After}, nil
+}
+
+// Table is a map that is safe for concurrent use. The zero value is ready for use.
+type Table[K comparable, V any] struct {
+	mu sync.Mutex
+	of map[K]V
+}
+
+// Put stores the value of a key.
+func (t *Table[K, V]) Put(key K, value V) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.of == nil {
+		t.of = map[K]V{}
+	}
+	t.of[key] = value
+}
+
+// Get returns the value of a key, and false if the key is absent.
+func (t *Table[K, V]) Get(key K) (V, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	value, ok := t.of[key]
+	return value, ok
+}
+
+// Drop deletes a key.
+func (t *Table[K, V]) Drop(key K) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.of, key)
 }

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -329,4 +330,24 @@ func (a *Application) sendApply(ctx context.Context, c client.Client, uid types.
 	now.Namespace, now.Name = a.key.Namespace, a.key.Name
 	err = c.Patch(ctx, now, client.RawPatch(types.ApplyPatchType, body), asWeSay, client.FieldOwner(a.manager), client.ForceOwnership)
 	return now, err
+}
+
+// EnsureRoleBinding applies a RoleBinding as Ensure does. The roleRef is immutable: a binding with another roleRef is
+// passed to drop, which deletes the binding, and is created again by the next attempt.
+func EnsureRoleBinding(ctx context.Context, c client.Client, want *rbacv1.RoleBinding, drop func(context.Context, *rbacv1.RoleBinding) error) error {
+	_, applied := Ensure(ctx, c, want)
+	if !apierrors.IsInvalid(applied) {
+		return applied
+	}
+	have := &rbacv1.RoleBinding{}
+	if err := c.Get(ctx, client.ObjectKeyFromObject(want), have); err != nil {
+		return fmt.Errorf("reading RoleBinding %s/%s: %w", want.Namespace, want.Name, err)
+	}
+	if have.RoleRef == want.RoleRef {
+		return applied
+	}
+	if err := drop(ctx, have); err != nil {
+		return err
+	}
+	return Wait(conflictDelay, "a binding with another role is being replaced")
 }

@@ -13,7 +13,9 @@ import (
 
 	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -24,6 +26,11 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -190,4 +197,65 @@ func addressOr(address string, port int) string {
 		return address
 	}
 	return fmt.Sprintf(":%d", port)
+}
+
+// AddCache adds a second cache to the manager, for kinds of which one controller needs a narrower view than the others.
+// The cache starts with the manager's cache, on every replica: a cache added as a plain Runnable would wait for leader
+// election, and readers on a standby replica would block.
+func AddCache(mgr ctrl.Manager, objects map[client.Object]cache.ByObject) (cache.Cache, error) {
+	made, err := cache.New(mgr.GetConfig(), cache.Options{
+		HTTPClient:                  mgr.GetHTTPClient(),
+		Scheme:                      mgr.GetScheme(),
+		Mapper:                      mgr.GetRESTMapper(),
+		DefaultTransform:            cache.TransformStripManagedFields(),
+		ReaderFailOnMissingInformer: true,
+		ByObject:                    objects,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("making a cache: %w", err)
+	}
+	if m, ok := mgr.(*gracefulManager); ok {
+		made = gracefulCache{made, m.end}
+	}
+	if err := mgr.Add(uncachedCache{made}); err != nil {
+		return nil, fmt.Errorf("adding a cache: %w", err)
+	}
+	return made, nil
+}
+
+// uncachedCache marks a Runnable as a cache: the manager then starts and syncs the cache before any controller.
+type uncachedCache struct{ cache.Cache }
+
+func (e uncachedCache) GetCache() cache.Cache { return e.Cache }
+
+// DirectClient returns a client that bypasses the cache, for objects that the manager does not cache and for reads that
+// must not be stale.
+func DirectClient(mgr ctrl.Manager) (client.Client, error) {
+	c, err := client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+	if err != nil {
+		return nil, fmt.Errorf("making a client without cache: %w", err)
+	}
+	return LimitWrites(c, c), nil
+}
+
+// Scheme contains every API type that Liqo reads or writes. Scheme is complete when the program starts and never
+// changes.
+var Scheme = newScheme()
+
+// newScheme adds the API groups of Liqo to the scheme of client-go, which every program with a client links anyway: a
+// second scheme with all Kubernetes types would take more memory than the groups of Liqo.
+func newScheme() *runtime.Scheme {
+	scheme := clientgoscheme.Scheme
+	for _, add := range []func(*runtime.Scheme) error{
+		authv1beta1.AddToScheme,
+		ipamv1alpha1.AddToScheme,
+		liqov1beta1.AddToScheme,
+		networkingv1beta1.AddToScheme,
+		offv1beta1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			panic(fmt.Errorf("registering API types: %w", err))
+		}
+	}
+	return scheme
 }

@@ -85,3 +85,10 @@ func lastWords(ended *corev1.ContainerStateTerminated) string {
 	text := strings.TrimSpace(ended.Message)
 	return cmp.Or(text[strings.LastIndex(text, "\n")+1:], ended.Reason)
 }
+
+// NodeReady reports whether the Ready condition of a node is True.
+func NodeReady(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}

@@ -5,11 +5,14 @@ package kube
 
 import (
 	"context"
+	"maps"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
@@ -35,3 +38,17 @@ func Requests[T client.Object](ctx context.Context, c client.Reader, list client
 
 // Every selects all objects of a list.
 func Every(client.Object) bool { return true }
+
+// Deleted passes delete events only.
+var Deleted = predicate.Funcs{
+	CreateFunc:  func(event.CreateEvent) bool { return false },
+	UpdateFunc:  func(event.UpdateEvent) bool { return false },
+	GenericFunc: func(event.GenericEvent) bool { return false },
+}
+
+// NamespaceChanged passes updates of the properties that namespace rules read: the labels, and the deletion timestamp,
+// which shows in no label.
+var NamespaceChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, after := e.ObjectOld, e.ObjectNew
+	return !maps.Equal(before.GetLabels(), after.GetLabels()) || before.GetDeletionTimestamp().IsZero() != after.GetDeletionTimestamp().IsZero()
+}}

@@ -7,22 +7,31 @@ package peer
 import (
 	"cmp"
 	"context"
+	"crypto"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/pki"
 	"liqo.io/liqo/internal/policy"
 )
 
@@ -148,4 +157,98 @@ func LocalClusterID(ctx context.Context, c client.Reader, liqoNamespace string) 
 func isSecond(c *networkingv1beta1.Configuration) bool {
 	placed := apimeta.FindStatusCondition(c.Status.Conditions, networkingv1beta1.ConditionNetworkCIDRsConfigured)
 	return placed != nil && placed.Reason == networkingv1beta1.ReasonAnotherConfiguration
+}
+
+// Key returns the private key that this cluster uses with one provider, for all its certificates and proofs. Key
+// returns a Wait while there is none.
+func Key(ctx context.Context, c client.Reader, liqoNamespace string, provider liqov1beta1.ClusterID) (crypto.Signer, error) {
+	name := types.NamespacedName{Namespace: liqoNamespace, Name: names.PeerKeysSecret(string(provider))}
+	var secret corev1.Secret
+	if err := c.Get(ctx, name, &secret); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, kube.Wait(time.Second, "the key pair for this provider is being created")
+		}
+		return nil, fmt.Errorf("reading the key pair: %w", err)
+	}
+	key, err := pki.ParseKey(secret.Data[names.PrivateKeyKey])
+	if err != nil {
+		return nil, fmt.Errorf("reading the key pair in Secret %s: %w", name, err)
+	}
+	return key, nil
+}
+
+// VersionRefused returns the condition of a peer whose version is incompatible with this cluster's, nil if compatible.
+// Existing offloading and connections continue, and new ones are not started.
+func VersionRefused(fc *liqov1beta1.ForeignCluster) *liqov1beta1.Condition {
+	all := fc.Status.Modules.Authentication.Conditions
+	i := slices.IndexFunc(all, func(c liqov1beta1.Condition) bool {
+		return c.Type == liqov1beta1.AuthVersionStatus && c.Status == liqov1beta1.ConditionError
+	})
+	if i < 0 {
+		return nil
+	}
+	return &all[i]
+}
+
+// FindVersionRefused reads the ForeignCluster of a cluster and returns its condition as VersionRefused does.
+func FindVersionRefused(ctx context.Context, c client.Reader, id liqov1beta1.ClusterID) (*liqov1beta1.Condition, error) {
+	var fc liqov1beta1.ForeignCluster
+	if err := c.Get(ctx, client.ObjectKey{Name: string(id)}, &fc); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("reading ForeignCluster %s: %w", id, err)
+	}
+	return VersionRefused(&fc), nil
+}
+
+// Kind is a kind whose objects are replicated to the peer. The replicator adds its finalizer to the objects.
+type Kind struct {
+	schema.GroupVersionKind
+	Plural string
+	Object client.Object
+	List   client.ObjectList
+	// Disposable means that no resource at the peer depends on the replica, so a peer that rejects the deletion of the
+	// replica does not block the deletion of the local object.
+	Disposable bool
+}
+
+// Replicated returns all replicated kinds, in the order of their start.
+func Replicated() []Kind {
+	return []Kind{
+		{offv1beta1.GroupVersion.WithKind("NamespaceMap"), offv1beta1.NamespaceMapResource, &offv1beta1.NamespaceMap{}, &offv1beta1.NamespaceMapList{}, false},
+		{authv1beta1.GroupVersion.WithKind("ResourceSlice"), authv1beta1.ResourceSliceResource, &authv1beta1.ResourceSlice{}, &authv1beta1.ResourceSliceList{}, false},
+		{authv1beta1.GroupVersion.WithKind("Renew"), authv1beta1.RenewResource, &authv1beta1.Renew{}, &authv1beta1.RenewList{}, true},
+	}
+}
+
+// Bindings returns all RoleBindings and ClusterRoleBindings.
+func Bindings(ctx context.Context, c client.Reader) ([]policy.Binding, error) {
+	var wide rbacv1.ClusterRoleBindingList
+	if err := c.List(ctx, &wide); err != nil {
+		return nil, fmt.Errorf("listing cluster role bindings: %w", err)
+	}
+	var narrow rbacv1.RoleBindingList
+	if err := c.List(ctx, &narrow); err != nil {
+		return nil, fmt.Errorf("listing role bindings: %w", err)
+	}
+	all := make([]policy.Binding, 0, len(wide.Items)+len(narrow.Items))
+	for i := range wide.Items {
+		all = append(all, policy.Binding{Kind: "ClusterRoleBinding", Object: &wide.Items[i], Subjects: wide.Items[i].Subjects})
+	}
+	for i := range narrow.Items {
+		all = append(all, policy.Binding{Kind: "RoleBinding", Object: &narrow.Items[i], Subjects: narrow.Items[i].Subjects})
+	}
+	return all, nil
+}
+
+// Subjects returns the subjects of a RoleBinding or a ClusterRoleBinding.
+func Subjects(binding client.Object) []rbacv1.Subject {
+	switch b := binding.(type) {
+	case *rbacv1.ClusterRoleBinding:
+		return b.Subjects
+	case *rbacv1.RoleBinding:
+		return b.Subjects
+	}
+	return nil
 }

@@ -6,6 +6,7 @@
 package proxy
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // Options configure a Proxy. The zero value of a field is a default.
@@ -224,3 +227,114 @@ func (p *Proxy) logRecovery() {
 		p.options.Log.Info("the API server is reached again", "target", p.options.Target)
 	}
 }
+
+// connectionLimit limits the number of clients. Each address may use half of the limit, so a greedy client leaves the rest free.
+type connectionLimit struct {
+	most int
+
+	mu  sync.Mutex
+	all int
+	of  map[string]int // by address
+}
+
+// acquireSlot counts a client and returns false if the limit is reached. A rejected client must call releaseSlot, too.
+func (r *connectionLimit) acquireSlot(from net.Addr) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	who := hostOf(from)
+	r.all++
+	r.of[who]++
+	return r.all <= r.most && r.of[who] <= (r.most+1)/2
+}
+
+func (r *connectionLimit) releaseSlot(from net.Addr) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	who := hostOf(from)
+	r.all--
+	if r.of[who]--; r.of[who] == 0 {
+		delete(r.of, who)
+	}
+}
+
+func (r *connectionLimit) usedSlots() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.all
+}
+
+func hostOf(from net.Addr) string {
+	if tcp, ok := from.(*net.TCPAddr); ok {
+		return tcp.AddrPort().Addr().Unmap().String()
+	}
+	return from.String()
+}
+
+// metrics count clients and results of requests. They do not identify clients.
+type metrics struct {
+	registry *prometheus.Registry
+	requests *prometheus.CounterVec
+}
+
+func newMetrics(open func() float64) *metrics {
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "liqo_proxy_requests_total", Help: "Requests of peers to be connected with the API server, by result.",
+		}, []string{"result"}),
+	}
+	for _, result := range []string{resultAccepted, resultMethod, resultMalformed, resultHost, resultUnreachable, resultFull} {
+		m.requests.WithLabelValues(result)
+	}
+	m.registry.MustRegister(m.requests, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "liqo_proxy_connections", Help: "Connections of clients that are open.",
+	}, open))
+	return m
+}
+
+func (m *metrics) countResult(result string) { m.requests.WithLabelValues(result).Inc() }
+
+// Metrics returns the handler of the metrics endpoint.
+func (p *Proxy) Metrics() http.Handler {
+	return promhttp.HandlerFor(p.metrics.registry, promhttp.HandlerOpts{})
+}
+
+// tunnel is a client connected to the API server.
+type tunnel struct {
+	client, target net.Conn
+	linger         time.Duration
+}
+
+// copyBoth copies in both directions until both have ended, and closes both connections. Data sent by the client before the response goes first.
+func (t tunnel) copyBoth(early *bufio.Reader) {
+	defer t.closeBoth()
+	var up sync.WaitGroup
+	up.Go(func() {
+		if n := early.Buffered(); n > 0 {
+			if _, err := io.CopyN(t.target, early, int64(n)); err != nil {
+				t.closeBoth()
+				return
+			}
+		}
+		t.copyOneWay(t.target, t.client)
+	})
+	t.copyOneWay(t.client, t.target)
+	up.Wait()
+}
+
+// copyOneWay copies one direction, in the kernel if possible (splice). At the end it half-closes the destination, which has Linger to end, too.
+func (t tunnel) copyOneWay(to, from net.Conn) {
+	_, err := io.Copy(to, from)
+	if closer, ok := to.(interface{ CloseWrite() error }); err == nil && ok {
+		err = closer.CloseWrite()
+	}
+	if err != nil {
+		t.closeBoth()
+		return
+	}
+	end := time.Now().Add(t.linger)
+	_, _ = to.SetReadDeadline(end), from.SetWriteDeadline(end)
+}
+
+// closeBoth may be called more than once.
+func (t tunnel) closeBoth() { _, _ = t.client.Close(), t.target.Close() }

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,7 +26,6 @@ import (
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/kube"
-
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
 )
@@ -355,4 +355,27 @@ func makeNamespace(ctx context.Context, cluster client.WithWatch, ns *corev1.Nam
 		return fmt.Errorf("making the tenant namespace %s: %w", ns.Name, err)
 	}
 	return nil
+}
+
+// ClusterIdentity returns the ID of a cluster.
+func ClusterIdentity(ctx context.Context, kube client.Reader, liqoNamespace string) (string, error) {
+	id, err := peer.LocalClusterID(ctx, kube, liqoNamespace)
+	if errors.Is(err, peer.ErrNotFound) {
+		return "", ui.Fail("Liqo is not installed in namespace %q: it has no cluster ID", liqoNamespace).
+			Hint("Install Liqo with liqoctl install, or set its namespace by a flag listed in --help")
+	}
+	return string(id), err
+}
+
+// IsRequest reports whether a ResourceSlice is a local request to the provider, by its labels or else by the namespaces of the
+// peering.
+func IsRequest(slice client.Object, provider string, namespaces ...string) bool {
+	to, about := slice.GetLabels()[names.ReplicationDestination], slice.GetLabels()[names.RemoteClusterID]
+	switch {
+	case peer.IsReplica(slice):
+		return false
+	case to == "" && about == "":
+		return slices.Contains(namespaces, slice.GetNamespace())
+	}
+	return to == provider || about == provider
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -209,4 +210,72 @@ func requireWait(err error) error {
 		return ui.Fail("%w: try again when it is gone", err)
 	}
 	return err
+}
+
+// Generation holds the common options of the generate commands, which print manifests for another cluster.
+type Generation struct {
+	Placement
+	Output  string
+	timeout time.Duration
+}
+
+// AddFlags adds the flags of the options to a command.
+func (o *Generation) AddFlags(cmd *cobra.Command) {
+	OutputFlag(cmd, cmd.Flags(), &o.Output, "yaml", "Print the object as json or yaml")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 2*time.Minute, "How long all of it may take")
+}
+
+// PrintGenerated prints an object for another cluster. The object has no namespace unless the user gives one: the namespace of the
+// local context means nothing at the other cluster.
+func (c *Session) PrintGenerated(o *Generation, obj client.Object) error {
+	if o.Namespace != corev1.NamespaceDefault {
+		obj.SetNamespace(o.Namespace)
+	}
+	c.SetCommonMetadata(obj)
+	return c.PrintObject(obj, o.Output)
+}
+
+// WithTimeout runs a command without arguments within the timeout.
+func (o *Generation) WithTimeout(run func(ctx context.Context) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
+		defer cancel()
+		return run(ctx)
+	}
+}
+
+// Retrieval holds the common options of the get commands, which print one raw value.
+type Retrieval struct {
+	Placement
+	Peer    string
+	timeout time.Duration
+}
+
+// RunRetrieval adds the flags of a command, and runs the command on the tenant namespace of the peer.
+func (c *Session) RunRetrieval(o *Retrieval, cmd *cobra.Command, run func(ctx context.Context, s *Cluster, args []string) error) *cobra.Command {
+	cmd.Flags().StringVar(&o.Peer, "remote-cluster-id", "", "The ID of the other cluster")
+	_ = cmd.MarkFlagRequired("remote-cluster-id")
+	_ = cmd.RegisterFlagCompletionFunc("remote-cluster-id", c.CompleteClusters)
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 2*time.Minute, "Time to wait for the value")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
+		defer cancel()
+		s, err := c.NewClusterOf(ctx, o.Peer, o.Placement)
+		if err != nil {
+			return err
+		}
+		if s.Missing {
+			return noTenantNamespace(o.Peer)
+		}
+		return run(ctx, s, args)
+	}
+	return cmd
+}
+
+// NoTenantNamespaceHint is the hint for a peer without a tenant namespace.
+const NoTenantNamespaceHint = "The first step of a peering creates it, such as liqoctl create nonce. Check --kubeconfig and --context"
+
+func noTenantNamespace(other string) *ui.Failure {
+	return ui.Fail("tenant namespace of %s not found", other).
+		Hint("%s", NoTenantNamespaceHint)
 }

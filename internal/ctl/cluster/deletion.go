@@ -11,8 +11,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/kube"
 )
 
@@ -135,4 +138,33 @@ func (s *Cluster) HeldBy(ctx context.Context, ns *corev1.Namespace) (client.Obje
 		}
 	}
 	return nil, nil
+}
+
+// PermissionsFor returns the permissions for actions, in a namespace unless it is that of the peer or of Liqo.
+func (s *Cluster) PermissionsFor(in string, actions ...string) []Permission {
+	return PermissionsFor(Namespaces{Tenant: s.Namespace, Liqo: s.LiqoNamespace, Object: in}, actions...)
+}
+
+// RequirePermissions is the permission check of the preflight: it fails, before the first change, with all permissions that the user
+// lacks. For a new object in the missing tenant namespace, the user has to be allowed to create that, too.
+func (s *Cluster) RequirePermissions(ctx context.Context, wanted ...Permission) error {
+	isNew := func(p Permission) bool { return p.Verb == "create" && p.Namespace == s.Namespace }
+	if s.WholeCluster().Missing && slices.ContainsFunc(wanted, isNew) {
+		wanted = append(s.PermissionsFor("", "create tenant namespace"), wanted...)
+	}
+	missing, err := MissingPermissions(ctx, s.Kube, wanted)
+	if err == nil && len(missing) > 0 {
+		err = ui.Fail("you are not allowed to %s", Describe(missing)).Hint(askForRights).
+			See("docs/troubleshooting.md#is-forbidden-or-you-are-not-allowed-to")
+	}
+	return s.WrapWithCluster(err)
+}
+
+// ItemsOf returns the items of a list.
+func ItemsOf(list client.ObjectList) (all []client.Object) {
+	_ = apimeta.EachListItem(list, func(obj runtime.Object) error {
+		all = append(all, obj.(client.Object))
+		return nil
+	})
+	return all
 }

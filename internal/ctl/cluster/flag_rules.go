@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
 )
@@ -322,3 +323,9 @@ func CheckArguments(many cobra.PositionalArgs, rule FlagRule) cobra.PositionalAr
 		return nil
 	}
 }
+
+// Templates that are part of Liqo, as group/version/plural.
+var (
+	ServerTemplates = networkingv1beta1.GroupVersion.String() + "/" + networkingv1beta1.WgGatewayServerTemplateResource
+	ClientTemplates = networkingv1beta1.GroupVersion.String() + "/" + networkingv1beta1.WgGatewayClientTemplateResource
+)

@@ -37,3 +37,13 @@ func (c *Choice) Set(s string) error {
 	*c.value = s
 	return nil
 }
+
+// FlagValue returns the value of a flag among arguments, "" for none.
+func FlagValue(command []string, flag string) string {
+	for _, word := range command {
+		if name, value, ok := strings.Cut(strings.TrimLeft(word, "-"), "="); ok && name == flag {
+			return value
+		}
+	}
+	return ""
+}

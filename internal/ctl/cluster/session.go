@@ -175,3 +175,14 @@ func DisplayName(argv0 string) string {
 	}
 	return "liqoctl"
 }
+
+// RunStep shows a spinner while do runs, and prints done on success.
+func (c *Session) RunStep(doing, done string, do func() error) error {
+	step := c.Spin(doing)
+	defer step.Stop()
+	if err := do(); err != nil {
+		return err
+	}
+	step.Done("%s", done)
+	return nil
+}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -211,4 +212,10 @@ func (t *networkTest) showNetworks() {
 	}
 	_ = table.Flush()
 	fmt.Fprintln(t.Result())
+}
+
+// TestOptions hold the common options of the test commands.
+type TestOptions struct {
+	Timeout  time.Duration
+	FailFast bool
 }

@@ -4,8 +4,10 @@
 package translate
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -65,6 +67,29 @@ func withoutKeys(in map[string]string, filter []string) map[string]string {
 		if !slices.Contains(notReflected, k) && !slices.Contains(filter, k) {
 			out[k] = v
 		}
+	}
+	return out
+}
+
+// Meaningless returns, for each annotation of a pod with an invalid value, the valid values. The pod
+// is reflected as if the annotation were absent.
+func Meaningless(pod *corev1.Pod) []string {
+	var out []string
+	for _, a := range []struct {
+		key    string
+		values []string
+	}{
+		{names.AntiAffinityPreset, []string{presetPropagate, presetSoft, presetHard}},
+		{names.APIServerSupport, []string{names.APIServerSupportRemote, names.APIServerSupportDisabled}},
+		{names.DownwardAPINamespace, []string{names.DownwardAPINamespaceRemote, names.DownwardAPINamespaceLocal}},
+	} {
+		if value := pod.Annotations[a.key]; value != "" && !slices.Contains(a.values, value) {
+			out = append(out, fmt.Sprintf("the annotation %s is %q, which means nothing: it can be %s", a.key, value, strings.Join(a.values, ", ")))
+		}
+	}
+	if value := pod.Annotations[names.AntiAffinityLabels]; value != "" && len(listedLabels(pod, pod.Labels)) == 0 {
+		out = append(out, fmt.Sprintf("the annotation %s is %q, which means nothing: it can be labels of the pod, with commas between them",
+			names.AntiAffinityLabels, value))
 	}
 	return out
 }
