@@ -237,6 +237,7 @@ func TestChartVersion(t *testing.T) {
 }
 
 func TestImage(t *testing.T) {
+	digest := "sha256:" + strings.Repeat("a", 64)
 	for name, tc := range map[string]struct {
 		values values
 		want   string
@@ -246,6 +247,10 @@ func TestImage(t *testing.T) {
 		"one image of one's own":      {values: values{"tag": "v2", "image": values{"name": "mirror.local/liqo", "version": "v3"}}, want: "mirror.local/liqo:v3"},
 		"one component's image":       {values: tree("controllerManager.image", values{"name": "a/b", "version": "c"}), want: "a/b:c"},
 		"a digest":                    {values: tree("image.version", "sha256:abc"), want: "liqo.io/liqo@sha256:abc"},
+		"a release":                   {values: tree("image.digest", digest), want: "liqo.io/liqo:v0.1.0@" + digest},
+		"a mirror of a release":       {values: values{"image": values{"name": "mirror.local/liqo", "digest": digest}}, want: "mirror.local/liqo:v0.1.0@" + digest},
+		"the tag over the digest":     {values: values{"tag": "v2", "image": values{"digest": digest}}, want: "liqo.io/liqo:v2"},
+		"one component without it":    {values: values{"image": values{"digest": digest}, "controllerManager": values{"image": values{"name": "a/b"}}}, want: "a/b:v0.1.0"},
 		"a mirror that mirrors paths": {values: tree("image.name", "mirror.local/liqo.io/liqo"), want: "mirror.local/liqo.io/liqo:v0.1.0"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -34,11 +34,8 @@ var (
 // user is an unprivileged user. Processes that need kernel privileges request them in their pods.
 const user = "1000:1000"
 
-// epoch is the modification time of all files in the image, so that equal content gives an equal digest.
-var epoch = time.Unix(0, 0).UTC()
-
-func newImage(binaries string, p v1.Platform, version string) (v1.Image, error) {
-	content, err := layerContent(binaries)
+func newImage(binaries string, p v1.Platform, version string, created time.Time) (v1.Image, error) {
+	content, err := layerContent(binaries, created)
 	if err != nil {
 		return nil, err
 	}
@@ -56,9 +53,9 @@ func newImage(binaries string, p v1.Platform, version string) (v1.Image, error) 
 	}
 	return mutate.ConfigFile(image, &v1.ConfigFile{
 		OS: p.OS, Architecture: p.Architecture, Variant: p.Variant,
-		Created: v1.Time{Time: epoch},
+		Created: v1.Time{Time: created},
 		RootFS:  v1.RootFS{Type: "layers", DiffIDs: diffIDs(layer)},
-		History: []v1.History{{Created: v1.Time{Time: epoch}, CreatedBy: "liqo.io/liqo/deploy/image"}},
+		History: []v1.History{{Created: v1.Time{Time: created}, CreatedBy: "liqo.io/liqo/deploy/image"}},
 		Config: v1.Config{
 			Entrypoint: []string{"/" + bin + programs[0]},
 			Env:        []string{"PATH=/usr/bin"},
@@ -81,8 +78,9 @@ func diffIDs(layer v1.Layer) []v1.Hash {
 	return []v1.Hash{id}
 }
 
-// layerContent returns the file system as a tar: the programs of a folder, the links to the first program, and /tmp.
-func layerContent(binaries string) ([]byte, error) {
+// layerContent returns the file system as a tar: the programs of a folder, the links to the first program, and /tmp. All files have one
+// modification time, so that equal content gives an equal digest.
+func layerContent(binaries string, modified time.Time) ([]byte, error) {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
 	headers := []*tar.Header{
@@ -103,7 +101,7 @@ func layerContent(binaries string) ([]byte, error) {
 		headers = append(headers, &tar.Header{Typeflag: tar.TypeSymlink, Name: bin + name, Linkname: programs[0], Mode: 0o777})
 	}
 	for _, h := range headers {
-		h.ModTime = epoch
+		h.ModTime = modified
 		if err := w.WriteHeader(h); err != nil {
 			return nil, err
 		}
@@ -118,16 +116,17 @@ func layerContent(binaries string) ([]byte, error) {
 }
 
 // writeArchive writes an OCI layout as a tar. An annotation sets the name of the image on import.
-func writeArchive(output, folder, reference string, images []v1.Image) error {
+func writeArchive(o *imageOptions, folder string, images []v1.Image) error {
 	path, err := layout.Write(folder, empty.Index)
 	if err != nil {
 		return err
 	}
+	reference := o.name + ":" + o.version
 	named := layout.WithAnnotations(map[string]string{
 		"io.containerd.image.name":          reference,
 		"org.opencontainers.image.ref.name": reference,
 	})
-	if len(images) == 1 {
+	if len(images) == 1 && !o.index {
 		err = path.AppendImage(images[0], named)
 	} else {
 		err = path.AppendIndex(indexOf(images), named)
@@ -135,23 +134,23 @@ func writeArchive(output, folder, reference string, images []v1.Image) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(output), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(o.output), 0o755); err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(filepath.Dir(output), ".image-")
+	file, err := os.CreateTemp(filepath.Dir(o.output), ".image-")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(file.Name())
 	defer file.Close()
-	if err := tarFolder(file, folder); err != nil {
+	if err := tarFolder(file, folder, o.created); err != nil {
 		return err
 	}
 	if err := file.Chmod(0o644); err != nil {
 		return err
 	}
 	// Rename is atomic: a process that reads the old archive keeps a complete file.
-	return os.Rename(file.Name(), output)
+	return os.Rename(file.Name(), o.output)
 }
 
 func indexOf(images []v1.Image) v1.ImageIndex {
@@ -167,20 +166,20 @@ func indexOf(images []v1.Image) v1.ImageIndex {
 }
 
 // tarFolder writes the files of a folder, sorted by name.
-func tarFolder(to io.Writer, folder string) error {
+func tarFolder(to io.Writer, folder string, modified time.Time) error {
 	w := tar.NewWriter(to)
 	root := os.DirFS(folder)
 	err := fs.WalkDir(root, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || path == "." {
 			return err
 		}
-		header := &tar.Header{Typeflag: tar.TypeDir, Name: path + "/", Mode: 0o755, ModTime: epoch}
+		header := &tar.Header{Typeflag: tar.TypeDir, Name: path + "/", Mode: 0o755, ModTime: modified}
 		var content []byte
 		if !d.IsDir() {
 			if content, err = fs.ReadFile(root, path); err != nil {
 				return err
 			}
-			header = &tar.Header{Typeflag: tar.TypeReg, Name: path, Mode: 0o644, Size: int64(len(content)), ModTime: epoch}
+			header = &tar.Header{Typeflag: tar.TypeReg, Name: path, Mode: 0o644, Size: int64(len(content)), ModTime: modified}
 		}
 		if err := w.WriteHeader(header); err != nil {
 			return err

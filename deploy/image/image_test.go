@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -20,6 +21,12 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
+
+var created = time.Unix(1700000000, 0).UTC()
+
+func fakeOptions(output string) *imageOptions {
+	return &imageOptions{name: "liqo.io/liqo", version: "v1", output: output, created: created}
+}
 
 func fakeImages(t *testing.T, architectures ...string) []v1.Image {
 	t.Helper()
@@ -31,7 +38,7 @@ func fakeImages(t *testing.T, architectures ...string) []v1.Image {
 	}
 	var images []v1.Image
 	for _, arch := range architectures {
-		image, err := newImage(binaries, v1.Platform{OS: "linux", Architecture: arch}, "v1")
+		image, err := newImage(binaries, v1.Platform{OS: "linux", Architecture: arch}, "v1", created)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,12 +59,15 @@ func TestImageContent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		files = append(files, fmt.Sprintf("%s %o %s %d", h.Name, h.Mode, h.Linkname, h.ModTime.Unix()))
+		files = append(files, fmt.Sprintf("%s %o %s", h.Name, h.Mode, h.Linkname))
+		if !h.ModTime.Equal(created) {
+			t.Errorf("%s is of %v", h.Name, h.ModTime)
+		}
 	}
 	want := []string{
-		"tmp 1777  0", "usr 755  0", "usr/bin 755  0", "usr/bin/liqo 755  0", "usr/bin/virtual-kubelet 755  0",
-		"usr/bin/crd-replicator 777 liqo 0", "usr/bin/fabric 777 liqo 0", "usr/bin/liqo-controller-manager 777 liqo 0",
-		"usr/bin/proxy 777 liqo 0", "usr/bin/uninstaller 777 liqo 0",
+		"tmp 1777 ", "usr 755 ", "usr/bin 755 ", "usr/bin/liqo 755 ", "usr/bin/virtual-kubelet 755 ",
+		"usr/bin/crd-replicator 777 liqo", "usr/bin/fabric 777 liqo", "usr/bin/liqo-controller-manager 777 liqo",
+		"usr/bin/proxy 777 liqo", "usr/bin/uninstaller 777 liqo",
 	}
 	if diff := cmp.Diff(want, files); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -66,7 +76,7 @@ func TestImageContent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if config.Config.User != "1000:1000" || config.Architecture != "amd64" || config.Config.Entrypoint[0] != "/usr/bin/liqo" {
+	if !config.Created.Equal(created) || config.Config.User != "1000:1000" || config.Architecture != "amd64" || config.Config.Entrypoint[0] != "/usr/bin/liqo" {
 		t.Errorf("config is %+v", config)
 	}
 }
@@ -76,7 +86,7 @@ func TestReproducibleArchive(t *testing.T) {
 	for range 2 {
 		dir := t.TempDir()
 		output := filepath.Join(dir, "out", "liqo.tar")
-		if err := writeArchive(output, filepath.Join(dir, "layout"), "liqo.io/liqo:v1", fakeImages(t, "amd64", "arm64")); err != nil {
+		if err := writeArchive(fakeOptions(output), filepath.Join(dir, "layout"), fakeImages(t, "amd64", "arm64")); err != nil {
 			t.Fatal(err)
 		}
 		data, err := os.ReadFile(output)
@@ -94,7 +104,7 @@ func TestArchiveImageName(t *testing.T) {
 	for what, architectures := range map[string][]string{"one platform": {"amd64"}, "two platforms": {"amd64", "arm64"}} {
 		t.Run(what, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "layout")
-			if err := writeArchive(filepath.Join(t.TempDir(), "liqo.tar"), dir, "liqo.io/liqo:v1", fakeImages(t, architectures...)); err != nil {
+			if err := writeArchive(fakeOptions(filepath.Join(t.TempDir(), "liqo.tar")), dir, fakeImages(t, architectures...)); err != nil {
 				t.Fatal(err)
 			}
 			index, err := layout.ImageIndexFromPath(dir)

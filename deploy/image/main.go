@@ -2,10 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command image builds the container image without a container engine: static binaries on scratch, in an OCI archive
-// for `ctr images import` and `skopeo copy oci-archive:`. The build is reproducible.
+// for `ctr images import` and `skopeo copy oci-archive:`. The build is reproducible; SOURCE_DATE_EPOCH is the time of its files.
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -15,8 +16,10 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"sigs.k8s.io/yaml"
@@ -37,6 +40,8 @@ func main() {
 type imageOptions struct {
 	name, version, output string
 	platforms             []string
+	index                 bool
+	created               time.Time
 }
 
 func buildImage(ctx context.Context, args []string) error {
@@ -59,13 +64,13 @@ func buildImage(ctx context.Context, args []string) error {
 		if err != nil {
 			return err
 		}
-		image, err := newImage(binaries, *p, o.version)
+		image, err := newImage(binaries, *p, o.version, o.created)
 		if err != nil {
 			return fmt.Errorf("making the image for %s: %w", platform, err)
 		}
 		images = append(images, image)
 	}
-	if err := writeArchive(o.output, filepath.Join(work, "layout"), o.name+":"+o.version, images); err != nil {
+	if err := writeArchive(o, filepath.Join(work, "layout"), images); err != nil {
 		return fmt.Errorf("writing %s: %w", o.output, err)
 	}
 	fmt.Printf("%s is %s:%s for %s\n", o.output, o.name, o.version, strings.Join(o.platforms, ", "))
@@ -78,18 +83,32 @@ func parseFlags(args []string) (*imageOptions, error) {
 	platforms := flags.String("platform", "linux/"+runtime.GOARCH, "platforms, such as linux/amd64,linux/arm64")
 	flags.StringVar(&o.version, "version", "dev", "version of the program and tag of the image")
 	flags.StringVar(&o.name, "name", "", "name of the image (the one in the chart's values if empty)")
+	flags.BoolVar(&o.index, "index", false, "write an index also of one platform")
 	flags.StringVar(&o.output, "output", "dist/liqo.tar", "the archive to write")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
 	o.platforms = strings.Split(*platforms, ",")
+	var err error
+	if o.created, err = sourceDate(); err != nil {
+		return nil, err
+	}
 	if o.name == "" {
-		var err error
 		if o.name, err = chartImage(); err != nil {
 			return nil, err
 		}
 	}
 	return o, nil
+}
+
+// sourceDate returns the time of SOURCE_DATE_EPOCH, in seconds, or 1970.
+func sourceDate() (time.Time, error) {
+	text := cmp.Or(os.Getenv("SOURCE_DATE_EPOCH"), "0")
+	seconds, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("SOURCE_DATE_EPOCH is %q, and no number of seconds", text)
+	}
+	return time.Unix(seconds, 0).UTC(), nil
 }
 
 // chartImage returns the name of the image in the chart.

@@ -1,5 +1,6 @@
 {{- /*
-The image of a component. Arguments: root, image (the component's values).
+The image of a component. Arguments: root, image (the component's values). The digest is of the appVersion: values that name another image or
+version go without.
 
 An image of the original is known by the organization that publishes it, or, in a mirror, by a directory "liqo" and the
 name of one of its components. A mirror of ours may well be in such a directory.
@@ -10,11 +11,13 @@ name of one of its components. A mirror of ours may well be in such a directory.
 {{- if regexMatch (printf "(^|/)liqotech(/|$)|(^|/)liqo/(%s)([/:@]|$)" $components) $name -}}
 {{- fail (printf "the image %q belongs to another distribution of Liqo and does not run with this chart: remove the image.name values, one image (image.name) serves every component" $name) -}}
 {{- end -}}
-{{- $version := .image.version | default .root.Values.image.version | default .root.Values.tag | default .root.Chart.AppVersion -}}
+{{- $version := .image.version | default .root.Values.image.version | default .root.Values.tag -}}
 {{- if hasPrefix "sha256:" $version -}}
 {{ $name }}@{{ $version }}
+{{- else if or $version .image.name -}}
+{{ $name }}:{{ $version | default .root.Chart.AppVersion }}
 {{- else -}}
-{{ $name }}:{{ $version }}
+{{ $name }}:{{ .root.Chart.AppVersion }}{{ with .root.Values.image.digest }}@{{ . }}{{ end }}
 {{- end -}}
 {{- end -}}
 
