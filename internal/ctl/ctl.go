@@ -91,7 +91,7 @@ func addCommands(c *cluster.Session, root *cobra.Command) {
 		title    string
 		commands []*cobra.Command
 	}{
-		{"Set up:", []*cobra.Command{newInstallCommand(c), newUninstallCommand(c), peering.NewPeerCommand(c), peering.NewUnpeerCommand(c), network.NewNetworkCommand(c),
+		{"Set up:", []*cobra.Command{newInstallCommand(c), newImagesCommand(c), newUninstallCommand(c), peering.NewPeerCommand(c), peering.NewUnpeerCommand(c), network.NewNetworkCommand(c),
 			peering.NewAuthenticateCommand(c), peering.NewUnauthenticateCommand(c), newGenerateCommand(c)}},
 		{"Use:", []*cobra.Command{peering.NewOffloadCommand(c), peering.NewUnoffloadCommand(c), newCreateCommand(c), newDeleteCommand(c), peering.NewActivateCommand(c),
 			peering.NewCordonCommand(c), peering.NewUncordonCommand(c), peering.NewDrainCommand(c), c.NewMoveCommand()}},

@@ -43,7 +43,7 @@ var flagRules = map[string]cluster.FlagRule{
 	"labels": cluster.CheckLabel, "node-selector": cluster.CheckLabel, "cluster-labels": cluster.CheckEntry, "ns-selector": cluster.CheckSelector,
 	"global-labels": cluster.OfOthers(cluster.CheckGlobalLabel), "global-annotations": cluster.OfOthers(cluster.CheckEntry),
 
-	"version": cluster.CheckTag, "image": cluster.CheckImage, "dump-values-path": cluster.CheckFolder,
+	"version": cluster.CheckTag, "image": cluster.CheckImage, "dump-values-path": cluster.CheckFolder, "chart": install.CheckChart, "copy-to": install.CheckRegistry,
 }
 
 // checkFlags rejects flags with an invalid value. An optional flag may have an invalid default, such as an empty text.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/internal/ctl/cluster"
@@ -61,9 +62,8 @@ func newInstallCommand(c *cluster.Session) *cobra.Command {
 
 func installFlags(cmd *cobra.Command, o *install.Options) {
 	fs := cmd.PersistentFlags()
-	fs.StringVar(&o.Version, "version", "", "The version to install: the tag of the image (the version of this program if empty)")
+	chartFlags(fs, o)
 	fs.StringVar(&o.RepoURL, "repo-url", "", "A repository with the chart")
-	fs.StringVar(&o.ChartPath, "local-chart-path", "", "A folder with a chart to install instead of the one in this program")
 	fs.BoolVar(&o.OnlyOutputValues, "only-output-values", false, "Write the values of the chart to a file, and install nothing")
 	fs.StringVar(&o.DumpValuesPath, "dump-values-path", "", "The file for --only-output-values (./values.yaml if empty)")
 	fs.BoolVar(&o.DryRun, "dry-run", false, "Check everything, and install nothing")
@@ -72,11 +72,6 @@ func installFlags(cmd *cobra.Command, o *install.Options) {
 	fs.StringVar(&o.ClusterID, "cluster-id", "", "The name by which peers know this cluster (generated if empty)")
 	fs.StringToStringVar(&o.ClusterLabels, "cluster-labels", nil, "Labels of this cluster, which its virtual nodes carry at peers, as k=v,k=v")
 	fs.StringSliceVar(&o.ReservedSubnets, "reserved-subnets", nil, "CIDRs that Liqo must not use; those of pods and services need not be listed")
-	fs.StringArrayVar(&o.Set, "set", nil, "Values of the chart, as those of helm --set")
-	fs.StringArrayVar(&o.SetString, "set-string", nil, "Values of the chart that are strings, as those of helm --set-string")
-	fs.StringArrayVar(&o.ValueFiles, "values", nil, "A YAML file with values of the chart, a URL, or - for standard input; later ones win")
-	fs.Var(cluster.OneOf(&o.Profile, "default", install.Profiles), "profile", "Values to begin with: default, or hardened, the strict side of each choice; --values and --set win")
-	o.Profile = "" // without the flag, an upgrade keeps the profile
 	fs.BoolVar(&o.ResetValues, "reset-values", false, "Forget the values of the previous installation")
 	fs.BoolVar(&o.SkipAPIServerCheck, "disable-api-server-sanity-check", false, "Accept an API server address that is not that of the kubeconfig")
 	fs.BoolVar(&o.SkipValidation, "skip-validation", false, "Skip the comparison of the configuration with the cluster")
@@ -85,6 +80,18 @@ func installFlags(cmd *cobra.Command, o *install.Options) {
 	fs.BoolVar(&o.SkipKernelCheck, "disable-kernel-version-check", false, "Accept nodes with a kernel that is too old for the network")
 	_ = fs.MarkHidden("repo-url")
 	_ = fs.MarkHidden("disable-telemetry")
+}
+
+// chartFlags are the flags that name the chart, the version and the values.
+func chartFlags(fs *pflag.FlagSet, o *install.Options) {
+	fs.StringVar(&o.Version, "version", "", "The version to install: the tag of the image (the version of this program if empty), and of a --chart without a tag")
+	fs.StringVar(&o.ChartRef, "chart", "", "A chart in a registry to install instead of the one in this program, oci://REGISTRY/PATH with :TAG, @DIGEST or --version")
+	fs.StringVar(&o.ChartPath, "local-chart-path", "", "A folder with a chart to install instead of the one in this program")
+	fs.StringArrayVar(&o.Set, "set", nil, "Values of the chart, as those of helm --set")
+	fs.StringArrayVar(&o.SetString, "set-string", nil, "Values of the chart that are strings, as those of helm --set-string")
+	fs.StringArrayVar(&o.ValueFiles, "values", nil, "A YAML file with values of the chart, a URL, or - for standard input; later ones win")
+	fs.Var(cluster.OneOf(&o.Profile, "default", install.Profiles), "profile", "Values to begin with: default, or hardened, the strict side of each choice; --values and --set win")
+	o.Profile = "" // without the flag, an upgrade keeps the profile
 }
 
 func genericFlags(cmd *cobra.Command, o *install.Options, more string) {

@@ -5,6 +5,7 @@ package install
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,7 +19,10 @@ import (
 	"liqo.io/liqo/internal/ctl/ui"
 )
 
-func (i *Installer) loadChart() (*chart.Chart, error) {
+func (i *Installer) loadChart(ctx context.Context) (*chart.Chart, error) {
+	if i.ChartRef != "" {
+		return i.pullChart(ctx)
+	}
 	if i.ChartPath != "" {
 		c, err := loader.LoadDir(i.ChartPath)
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 	"time"
@@ -21,6 +22,7 @@ import (
 	releasecommon "helm.sh/helm/v4/pkg/release/common"
 	release "helm.sh/helm/v4/pkg/release/v1"
 	releaseutil "helm.sh/helm/v4/pkg/release/v1/util"
+	"helm.sh/helm/v4/pkg/storage"
 	"helm.sh/helm/v4/pkg/storage/driver"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -39,10 +41,19 @@ type helmClient struct {
 func newHelm(kube genericclioptions.RESTClientGetter, namespace string, stamp metadataSetter, log slog.Handler) (*helmClient, error) {
 	// The field manager must be the one of Helm's CLI, which could not upgrade the release otherwise.
 	helmkube.ManagedFieldsManager = "helm"
-	cfg := action.NewConfiguration(action.ConfigurationSetLogger(log))
-	if err := cfg.Init(namespaced{kube, namespace}, namespace, "secret"); err != nil {
+	getter := namespaced{kube, namespace}
+	objects := helmkube.New(getter)
+	objects.SetLogger(log)
+	set, err := objects.Factory.KubernetesClientSet()
+	if err != nil {
 		return nil, fmt.Errorf("preparing Helm: %w", err)
 	}
+	secrets := driver.NewSecrets(set.CoreV1().Secrets(namespace))
+	secrets.SetLogger(log)
+	// Not Configuration.Init, which would link the SQL databases in which Helm can store releases.
+	cfg := action.NewConfiguration(action.ConfigurationSetLogger(log))
+	cfg.RESTClientGetter, cfg.KubeClient, cfg.Releases = getter, objects, storage.Init(secrets)
+	cfg.HookOutputFunc = func(_, _, _ string) io.Writer { return io.Discard }
 	return &helmClient{config: cfg, namespace: namespace, stamp: stamp}, nil
 }
 
@@ -85,15 +96,21 @@ func (h *helmClient) renderChart(c *chart.Chart, values map[string]any, revision
 		return nil, ui.Fail("this version of Liqo needs Kubernetes %s, and the cluster runs %s", needed, caps.KubeVersion.Version)
 	}
 	options := common.ReleaseOptions{Name: Release, Namespace: h.namespace, Revision: revision + 1, IsInstall: revision == 0, IsUpgrade: revision > 0}
-	top, err := commonutil.ToRenderValues(c, values, options, caps)
-	if err != nil {
-		return nil, ui.Fail("the values are not valid: %w", err)
-	}
 	restConfig, err := h.config.RESTClientGetter.ToRESTConfig()
 	if err != nil {
 		return nil, err
 	}
-	files, err := engine.RenderWithClient(c, top, restConfig)
+	objects, err := renderObjects(c, values, options, caps, engine.New(restConfig))
+	return h.stamp.setAll(objects), err
+}
+
+// renderObjects returns the objects of the chart, hooks last.
+func renderObjects(c *chart.Chart, values map[string]any, options common.ReleaseOptions, caps *common.Capabilities, e engine.Engine) ([]*unstructured.Unstructured, error) {
+	top, err := commonutil.ToRenderValues(c, values, options, caps)
+	if err != nil {
+		return nil, ui.Fail("the values are not valid: %w", err)
+	}
+	files, err := e.Render(c, top)
 	if err != nil {
 		return nil, ui.Fail("rendering the chart: %w", err)
 	}
@@ -113,8 +130,7 @@ func (h *helmClient) renderChart(c *chart.Chart, values map[string]any, revision
 	for _, hook := range hooks {
 		texts = append(texts, hook.Manifest)
 	}
-	objects, err := decodeManifests(texts)
-	return h.stamp.setAll(objects), err
+	return decodeManifests(texts)
 }
 
 func decodeManifests(texts []string) ([]*unstructured.Unstructured, error) {

@@ -38,6 +38,7 @@ type Options struct {
 	Namespace            string
 	Version              string // of the image; the CLI's own by default
 	ChartPath            string // a folder instead of the embedded chart
+	ChartRef             string // a chart in a registry instead of the embedded one, oci://…
 	ClusterID            string
 	ClusterLabels        map[string]string
 	APIServerURL         string
@@ -103,7 +104,7 @@ func New(o Options, env Environment) *Installer {
 
 // Run installs or upgrades.
 func (i *Installer) Run(ctx context.Context) error {
-	if err := i.checkFlags(); err != nil {
+	if err := i.checkFlags(ctx); err != nil {
 		return err
 	}
 	p, err := i.preparePlan(ctx)
@@ -145,10 +146,12 @@ func (i *Installer) printPlan(p *installPlan) error {
 }
 
 // checkFlags rejects flags that are invalid for any cluster, and reads the files that flags name.
-func (i *Installer) checkFlags() (err error) {
+func (i *Installer) checkFlags(ctx context.Context) (err error) {
 	switch {
 	case i.RepoURL != "" && i.RepoURL != OriginalRepository:
-		return ui.Fail("--repo-url is not supported: the chart is part of this program, use --local-chart-path for another one")
+		return ui.Fail("--repo-url is not supported: the chart is part of this program, use --chart or --local-chart-path for another one")
+	case i.ChartRef != "" && i.ChartPath != "":
+		return ui.Fail("--chart and --local-chart-path exclude each other")
 	case i.DumpValuesPath != "" && !i.OnlyOutputValues:
 		return ui.Fail("--dump-values-path is only valid with --only-output-values")
 	}
@@ -160,7 +163,7 @@ func (i *Installer) checkFlags() (err error) {
 			return ui.Fail("--api-server-url: %w", err)
 		}
 	}
-	if i.chart, err = i.loadChart(); err != nil {
+	if i.chart, err = i.loadChart(ctx); err != nil {
 		return err
 	}
 	if i.Profile != "" && i.Profile != defaultProfile {

@@ -68,7 +68,7 @@ func (i *Installer) initPlan(ctx context.Context, p *installPlan) error {
 		}
 	}
 	step.Done("Installer initialized")
-	if i.ChartPath == "" && i.versionGiven && i.Version != i.CLIVersion {
+	if i.ChartPath == "" && i.ChartRef == "" && i.versionGiven && i.Version != i.CLIVersion {
 		i.Printer.Warn("The chart is that of version %s: use liqoctl %s to install %s as it was released", i.CLIVersion, i.Version, i.Version)
 	}
 	return nil

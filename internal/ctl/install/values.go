@@ -23,7 +23,7 @@ import (
 // values.
 func (i *Installer) ourValues(f *clusterFacts, prev *previousRelease) map[string]any {
 	v := map[string]any{
-		"tag": i.Version,
+		"tag": i.imageTag(),
 		"ipam": map[string]any{
 			"podCIDRs":    prefixTexts(f.podCIDRs),
 			"serviceCIDR": f.serviceCIDR.String(),
@@ -48,6 +48,14 @@ func (i *Installer) ourValues(f *clusterFacts, prev *previousRelease) map[string
 		v = mergeValues(v, nestedValue(false, "requirements", "kernel", "enabled"))
 	}
 	return v
+}
+
+// imageTag returns the tag of the image, or "" for the image of a release, which its chart names by digest.
+func (i *Installer) imageTag() string {
+	if i.chart != nil && i.Version == i.chart.Metadata.AppVersion && stringAt(i.chart.Values, "image", "digest") != "" {
+		return ""
+	}
+	return i.Version
 }
 
 func clusterLabels(flags, provider map[string]string, prev *previousRelease) map[string]any {
