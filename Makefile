@@ -9,7 +9,7 @@ TOOL := go tool -modfile=tools/go.mod
 PLAYGROUND := bin/playground
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test check build image assets playground generate lint soak bench docs clean
+.PHONY: help demo demo-down test check build image release release-push assets playground generate lint soak bench docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +32,13 @@ build: ## bin/liqo, bin/virtual-kubelet and bin/liqoctl
 image: ## dist/liqo.tar, the one image
 	go run ./deploy/image --version $(VERSION) --output dist/liqo.tar
 
+release: ## dist/release, all that a release has; VERSION=v0.2.0, and REGISTRY, DOWNLOADS, COSIGN_PRIVATE_KEY (see CONTRIBUTING.md)
+	go -C tools run ./release make --root .. --output ../dist/release --version '$(VERSION)' $(if $(REGISTRY),--registry '$(REGISTRY)') \
+		$(if $(DOWNLOADS),--downloads '$(DOWNLOADS)') $(if $(BUILDER),--builder '$(BUILDER)') $(if $(SOURCE),--source '$(SOURCE)')
+
+release-push: ## push image, chart and signatures of dist/release to their registry
+	go -C tools run ./release push --from ../dist/release
+
 playground: ## bin/playground, the program that runs clusters on this machine
 	cd playground && go build -o ../$(PLAYGROUND) .
 
@@ -42,11 +49,11 @@ generate: ## deep copies, CRDs, RBAC, the parts of docs/ that come from code: le
 	$(TOOL) controller-gen object:headerFile=tools/header.go.txt paths=./api/...
 	go -C tools run ./gen ..
 	go test ./deploy -run 'TestDefaultInstallation|TestDelegatedRoles|TestGatewayTemplateExamples' -update
-	go test ./docs ./internal/ctl ./internal/virtualkubelet/translate -run 'AreListed|TestReference|TestPodFieldsPage' -update
+	go test ./docs ./internal/ctl ./internal/virtualkubelet/translate -run 'Listed|TestCommandReference|TestPodFieldsPage' -update
 
 # Hyperkube and kubectl are files that call Kubernetes: to check them, staticcheck would go through all of that.
-lint: ## vet and staticcheck
-	go vet ./... && $(TOOL) staticcheck ./...
+lint: ## vet, staticcheck and actionlint
+	go vet ./... && $(TOOL) staticcheck ./... && $(TOOL) actionlint
 	check=$$($(TOOL) -n staticcheck) && cd playground && go vet ./... && "$$check" $$(go list ./... | grep -v '/hyperkube$$\|/kubectl$$')
 
 soak: ## faults under load, three clusters at once and a minute of each fuzz target, within two hours

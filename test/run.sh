@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.."
 . demo/machine.sh
 
 # A budget is what a suite may take on 2 cores with cold caches, 45 minutes for all. It is printed, not enforced: a slow machine is no bug.
-declare -A budget=([check]=300 [assets]=460 [lint]=340 [unit]=820 [race]=180 [playground]=60 [image]=60 [demo]=50 [e2e]=440 [attacks]=120 [network]=640 [clusters]=760 [peerings]=180 [several]=300 [upgrade]=500 [losses]=1300 [gitops]=1500 [fuzz]=1500 [soak]=7100 [netbench]=1200 [bench]=1600)
+declare -A budget=([check]=300 [assets]=460 [lint]=340 [unit]=960 [race]=180 [playground]=60 [image]=60 [demo]=50 [e2e]=440 [attacks]=120 [network]=640 [clusters]=760 [peerings]=180 [several]=300 [upgrade]=500 [losses]=1300 [gitops]=1500 [fuzz]=1500 [soak]=7100 [netbench]=1200 [bench]=1600)
 export CGO_ENABLED=${CGO_ENABLED:-0}
 export GOGC=${GOGC:-200} # memory for time, in compilers, checkers and API servers of tests; the clusters of the playground have a setting of their own
 bench_network=172.27.0.0/16 demo_network=172.25.0.0/16 stories_network=172.26.0.0/16 # where clusters beside those of the tests are
