@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
-# Two real clusters on this machine that use the same pod addresses, connected and peered, with one application on both.
-#   demo/run.sh          everything; run it again and it goes on from what is there
-#   demo/run.sh --down   removes everything
+# Two clusters on this machine with the same pod network, connected and peered, with an application on both.
+#   demo/run.sh          runs the demo; continues an interrupted run
+#   demo/run.sh --down   removes the clusters
 set -euo pipefail
 cd "$(dirname "$0")/.."
-started=$SECONDS
+start=$SECONDS
 playground=bin/playground
 . demo/machine.sh
 
-bold() { # prints a heading
+print_heading() { # prints a heading
 	printf '\n\033[1m%s\033[0m\n' "$*"
 }
 
-# run_step PERCENT TEXT FUNCTION runs a step of the demo, whose start is PERCENT of the whole. On a terminal one line is rewritten with the time, and
-# the output of the step goes to a log; elsewhere the step has a line, and its output follows.
+# run_step PERCENT TEXT FUNCTION runs a step of the demo, which starts at PERCENT of the progress. On a terminal it rewrites one line with the time, and
+# writes the output of the step to a log; otherwise it prints a line, followed by the output.
 run_step() {
-	local percent=$1 began=$SECONDS pid
+	local percent=$1 start=$SECONDS pid
 	step=$2
 	if ! [ -t 1 ]; then
 		printf '[%3d %%] %s\n' "$percent" "$step"
@@ -26,43 +26,43 @@ run_step() {
 	"$3" >dist/demo.log 2>&1 &
 	pid=$!
 	while kill -0 "$pid" 2>/dev/null; do
-		printf '\r\033[K[%3d %%] %s (%d s)' "$percent" "$step" $((SECONDS - began))
+		printf '\r\033[K[%3d %%] %s (%d s)' "$percent" "$step" $((SECONDS - start))
 		sleep 0.5
 	done
 	printf '\r\033[K'
 	wait "$pid" || { tail -n 30 dist/demo.log >&2; return 1; }
 }
 
-# announce says how long the demo takes.
-announce() {
+# print_duration prints how long the demo takes.
+print_duration() {
 	if [ -e dist/liqo.tar ] && "$playground" kubeconfig a >/dev/null 2>&1; then
-		echo "The clusters of an earlier run are used: this takes about a minute."
+		echo "Continuing with the clusters of an earlier run: this takes about a minute."
 	elif [ -e dist/liqo.tar ]; then
-		echo "Building takes seconds if its caches are warm, as after an earlier run; the rest takes about a minute."
+		echo "Building takes seconds with warm caches; the rest takes about a minute."
 	else
 		echo "The first run takes about ten minutes on two cores, because it compiles Kubernetes, etcd and Liqo from source. Later runs take about a minute."
 	fi
 }
 
-show() { # prints a command, as one would type it, and runs it
+print_and_run() { # prints a command and runs it
 	printf '\033[2m$ %s\033[0m\n' "$*"
 	"$@"
 }
-consumer() { show "$playground" kubectl a "$@"; }
-provider() { show "$playground" kubectl b "$@"; }
+consumer() { print_and_run "$playground" kubectl a "$@"; }
+provider() { print_and_run "$playground" kubectl b "$@"; }
 
-build() {
+build_all() {
 	make --no-print-directory playground build
 	"$playground" build
 	make --no-print-directory image
 }
 
-clusters() {
-	show "$playground" up --clusters 2 --workers 1 --pod-cidr-overlap
-	show "$playground" load dist/liqo.tar
+start_clusters() {
+	print_and_run "$playground" up --clusters 2 --workers 1 --pod-cidr-overlap
+	print_and_run "$playground" load dist/liqo.tar
 }
 
-install() {
+install_liqo() {
 	install_in a cl-consumer "$A" &
 	local first=$!
 	install_in b cl-provider "$B" &
@@ -70,50 +70,51 @@ install() {
 	wait $!
 }
 
-install_in() { show bin/liqoctl install kubeadm --cluster-id "$2" --kubeconfig "$3" 2>&1 | sed -u "s/^/$1: /"; }
+install_in() { print_and_run bin/liqoctl install kubeadm --cluster-id "$2" --kubeconfig "$3" 2>&1 | sed -u "s/^/$1: /"; }
 
-peer() {
-	show bin/liqoctl peer --kubeconfig "$A" --remote-kubeconfig "$B" --cpu 4 --memory 8Gi
+peer_clusters() {
+	print_and_run bin/liqoctl peer --kubeconfig "$A" --remote-kubeconfig "$B" --cpu 4 --memory 8Gi
 	consumer wait node/cl-provider --for=create --timeout=120s
 	consumer wait node/cl-provider --for=condition=Ready --timeout=120s
 }
 
-# Each cluster tells the addresses of its own nodes. A pod looks its host up there: that address it has from the kubelet that runs it.
-clusters_by_host() {
+# create_clusters_by_host creates the ConfigMap clusters: the address of each node and the name of its cluster. A pod finds its cluster in it by the
+# address of its host, which it has from its kubelet.
+create_clusters_by_host() {
 	local pairs=() host
-	for host in $(hosts a); do pairs+=(--from-literal="$host=cl-consumer"); done
-	for host in $(hosts b); do pairs+=(--from-literal="$host=cl-provider"); done
+	for host in $(node_addresses a); do pairs+=(--from-literal="$host=cl-consumer"); done
+	for host in $(node_addresses b); do pairs+=(--from-literal="$host=cl-provider"); done
 	"$playground" kubectl a create configmap clusters -n demo "${pairs[@]}" --dry-run=client -o yaml | "$playground" kubectl a apply -f -
 }
 
-hosts() { "$playground" kubectl "$1" get nodes -l '!liqo.io/type' -o 'jsonpath={.items[*].status.addresses[?(@.type=="InternalIP")].address}'; }
+node_addresses() { "$playground" kubectl "$1" get nodes -l '!liqo.io/type' -o 'jsonpath={.items[*].status.addresses[?(@.type=="InternalIP")].address}'; }
 
-offload() {
+offload_application() {
 	consumer apply -f demo/manifests/offloading.yaml
 	consumer wait namespaceoffloading/offloading -n demo --for=jsonpath='{.status.offloadingPhase}'=Ready --timeout=60s
-	clusters_by_host
+	create_clusters_by_host
 	consumer apply -n demo -f demo/manifests/web.yaml
 	consumer rollout status deployment/web -n demo --timeout=120s
 }
 
-look() {
-	bold "The provider is a node of the consumer, and runs one of its pods"
+print_pods() {
+	print_heading "The provider is a node of the consumer and runs one of its pods"
 	consumer get nodes
 	consumer get pods -n demo -o wide
-	bold "The same pod, seen by the provider"
+	print_heading "The same pod in the provider"
 	provider get pods -n demo-cl-consumer -o wide
 	provider get nodes -o wide
 }
 
-try_it() {
-	bold "Each pod asks for the page by the name of the Service, until pods of both clusters have answered"
+query_service() {
+	print_heading "Each pod requests the page from the Service until pods of both clusters have responded"
 	local pod page pages deadline
 	for pod in $("$playground" kubectl a get pods -n demo -l app=web -o go-template='{{range .items}}{{if not .metadata.deletionTimestamp}}{{.metadata.name}} {{end}}{{end}}'); do
 		consumer logs -n demo "$pod"
 		printf '\033[2m$ %s\033[0m\n' "$playground kubectl a exec -n demo $pod -- wget -q -O - http://web:8080/"
 		pages= deadline=$((SECONDS + 60))
 		until [[ $pages = *"in cluster cl-consumer"* && $pages = *"in cluster cl-provider"* ]]; do
-			[ $SECONDS -lt $deadline ] || { echo "$pod has not heard of both clusters in 60 s" >&2; return 1; }
+			[ $SECONDS -lt $deadline ] || { echo "$pod received no responses of both clusters within 60 s" >&2; return 1; }
 			page=$("$playground" kubectl a exec -n demo "$pod" -- timeout 5 wget -q -O - http://web:8080/ 2>/dev/null) || { sleep 0.5; continue; }
 			[[ $pages = *"$page"* ]] || echo "$page"
 			pages+=$page
@@ -121,8 +122,8 @@ try_it() {
 	done
 }
 
-finish() {
-	bold "Done in $((SECONDS - started)) s, the clusters use $("$playground" status | awk '/ MiB$/ { sum += $(NF - 1) } END { print sum }') MiB. Try next:"
+print_next_steps() {
+	print_heading "Done in $((SECONDS - start)) s, the clusters use $("$playground" status | awk '/ MiB$/ { sum += $(NF - 1) } END { print sum }') MiB. Try next:"
 	cat <<-TXT
 		  export PATH=$("$playground" assets):\$PATH
 		  export KUBECONFIG=$A      # the consumer's
@@ -135,38 +136,38 @@ finish() {
 	TXT
 }
 
-# ended says what to do next if this was not the end of the demo.
-ended() {
+# print_failure prints what to do next if the demo failed.
+print_failure() {
 	local rc=$?
 	[ $rc != 0 ] || return 0
 	kill $(jobs -p) 2>/dev/null && wait
 	{
 		echo
-		[ $rc = 130 ] && echo "demo: interrupted" || echo "demo: this failed: $step"
-		echo "  make demo                             goes on from here"
+		[ $rc = 130 ] && echo "demo: interrupted" || echo "demo: failed: $step"
+		echo "  make demo                             continues"
 		echo "  bin/playground status                 shows the clusters; logs are in ${LIQO_PLAYGROUND_HOME:-~/.cache/liqo-playground}/{clusters,nodes}/*/log"
-		echo "  bin/playground kubectl a get pods -A  what runs in the consumer; b is the provider"
+		echo "  bin/playground kubectl a get pods -A  lists pods of the consumer; b is the provider"
 		echo "  make demo-down                        removes everything"
 	} >&2
 }
 
 if [ "${1:-}" = --down ]; then
-	[ -x "$playground" ] || { need_go && make --no-print-directory playground; }
+	[ -x "$playground" ] || { require_go && make --no-print-directory playground; }
 	exec "$playground" down
 fi
-need_clusters && need_go || exit 1
-trap ended EXIT
+require_clusters && require_go || exit 1
+trap print_failure EXIT
 trap 'exit 130' INT TERM
-announce
-run_step 0 "Building" build
-run_step 50 "Starting two clusters: a, the consumer, and b, the provider" clusters
+print_duration
+run_step 0 "Building" build_all
+run_step 50 "Starting two clusters: a, the consumer, and b, the provider" start_clusters
 A=$("$playground" kubeconfig a)
 B=$("$playground" kubeconfig b)
-run_step 65 "Installing Liqo in both clusters" install
-run_step 80 "Peering: a tunnel between equal pod networks, and the provider as a node of the consumer" peer
-run_step 90 "Offloading a namespace with an application" offload
+run_step 65 "Installing Liqo in both clusters" install_liqo
+run_step 80 "Peering: a tunnel between equal pod networks, and the provider as a node of the consumer" peer_clusters
+run_step 90 "Offloading a namespace with an application" offload_application
 printf '[100 %%] Offloaded\n'
-step="asking pods of both clusters"
-look
-try_it
-finish
+step="requests to pods of both clusters"
+print_pods
+query_service
+print_next_steps

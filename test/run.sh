@@ -1,139 +1,139 @@
 #!/usr/bin/env bash
-# Runs the suites, each with a printed time budget, and brings the playground up once for those that need clusters.
+# Runs test suites, prints the time and budget of each, and starts the clusters of the playground once for suites that need them.
 #   test/run.sh [all|soak|bench|SUITE...]      suites of all: assets lint unit race playground image demo clusters;
-#                                              clusters is e2e and attacks beside network
+#                                              clusters runs e2e and attacks in parallel with network
 #                                              parts of soak: several upgrade losses fuzz, and of bench: netbench;
-#                                              gitops has Argo CD and Flux peer clusters: they are compiled first, for half an hour;
-#                                              peerings prints how long peering takes, and insists on nothing
-#   test/run.sh check                          what a developer runs before each commit: format, vet, generated files, and tests of
-#                                              the packages that a change touches; BASE=revision says since when, by default since main
-#   test/run.sh down                           removes clusters that an interrupted run left
+#                                              gitops peers clusters by Argo CD and Flux, which are compiled first: half an hour;
+#                                              peerings prints how long peering takes, without limits
+#   test/run.sh check                          before each commit: format, vet, generated files, and tests of the packages that a
+#                                              change affects; BASE=revision sets its base, by default main
+#   test/run.sh down                           removes the clusters of an interrupted run
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . demo/machine.sh
 
-# A budget is what a suite may take on 2 cores with cold caches, 45 minutes for all. It is printed, not enforced: a slow machine is no bug.
+# Seconds that a suite may take on 2 cores with cold caches, 45 minutes in total. They are printed, not enforced, because machines differ.
 declare -A budget=([check]=300 [assets]=460 [lint]=340 [unit]=960 [race]=180 [playground]=60 [image]=60 [demo]=50 [e2e]=440 [attacks]=120 [network]=640 [clusters]=760 [peerings]=180 [several]=300 [upgrade]=500 [losses]=1300 [gitops]=1500 [fuzz]=1500 [soak]=7100 [netbench]=1200 [bench]=1600)
 export CGO_ENABLED=${CGO_ENABLED:-0}
-export GOGC=${GOGC:-200} # memory for time, in compilers, checkers and API servers of tests; the clusters of the playground have a setting of their own
-bench_network=172.27.0.0/16 demo_network=172.25.0.0/16 stories_network=172.26.0.0/16 # where clusters beside those of the tests are
-started=$SECONDS
+export GOGC=${GOGC:-200} # for compilers, checkers and API servers of tests; the clusters of the playground have their own setting
+bench_network=172.27.0.0/16 demo_network=172.25.0.0/16 e2e_network=172.26.0.0/16 # networks of clusters that run in parallel with those of the tests
+started_at=$SECONDS
 
-[ -z "${LIQO_TEST_TIMES:-}" ] || nested=yes # the run that began this one prints the table
+[ -z "${LIQO_TEST_TIMES:-}" ] || nested=yes # the outer run prints the table
 times=${LIQO_TEST_TIMES:-$(mktemp)}
 
 finish() {
 	local rc=$?
-	[ -z "${clusters_up:-}" ] || down
-	[ -z "${stories:-}" ] || { kill -- "-$stories" && wait "$stories"; } || true # takes its clusters down
+	[ -z "${clusters_up:-}" ] || remove_clusters
+	[ -z "${parallel_pid:-}" ] || { kill -- "-$parallel_pid" && wait "$parallel_pid"; } || true # removes its clusters
 	[ -n "${nested:-}" ] || rm -f "$times"
 	exit $rc
 }
 trap finish EXIT
 trap 'exit 130' INT TERM
 
-suite() { # NAME: runs suite_NAME and says how long it took
-	local at=$SECONDS
+run_suite() { # NAME: runs suite_NAME and prints how long it took
+	local start=$SECONDS
 	printf '\n== %s (budget %d s)\n' "$1" "${budget[$1]}"
 	if ! "suite_$1"; then
-		printf '== %s FAILED after %d s\n' "$1" $((SECONDS - at))
+		printf '== %s FAILED after %d s\n' "$1" $((SECONDS - start))
 		return 1
 	fi
-	printf '== %s passed in %d of %d s\n' "$1" $((SECONDS - at)) "${budget[$1]}"
-	printf '%-12s %6d s of %d s\n' "$1" $((SECONDS - at)) "${budget[$1]}" >>"$times"
+	printf '== %s passed in %d of %d s\n' "$1" $((SECONDS - start)) "${budget[$1]}"
+	printf '%-12s %6d s of %d s\n' "$1" $((SECONDS - start)) "${budget[$1]}" >>"$times"
 }
 
-# Suites with clusters wait most of the time: e2e and attacks run beside network, on clusters of their own. Their output follows that of network.
+# Suites with clusters wait most of the time, so e2e and attacks run in parallel with network, on separate clusters. Their output is printed after that of
+# network.
 suite_clusters() {
 	local output rc=0
-	output=$(mktemp) && suite_assets && bin/playground build && suite_image || return 1 # once, not by both
-	(apart e2e "$stories_network" && export assets_there image_there LIQO_TEST_TIMES=$times && exec setsid test/run.sh e2e attacks) >"$output" 2>&1 </dev/null &
-	stories=$!
-	suite network || rc=1
-	[ -z "${clusters_up:-}" ] || down
-	echo 'waiting for e2e and attacks, which run on clusters of their own'
-	wait "$stories" || rc=1
-	stories=
+	output=$(mktemp) && suite_assets && bin/playground build && suite_image || return 1 # once for both
+	(use_separate_clusters e2e "$e2e_network" && export assets_built image_built LIQO_TEST_TIMES=$times && exec setsid test/run.sh e2e attacks) >"$output" 2>&1 </dev/null &
+	parallel_pid=$!
+	run_suite network || rc=1
+	[ -z "${clusters_up:-}" ] || remove_clusters
+	echo 'waiting for e2e and attacks, which run on separate clusters'
+	wait "$parallel_pid" || rc=1
+	parallel_pid=
 	cat "$output" && rm -f "$output"
 	return $rc
 }
 
-# One line per package, and the whole story of what failed. No test may skip: see internal/archtest. Lint vets all that there is, and more of it: to
-# vet for a test takes minutes with cold caches, for that goes through all that it imports, Kubernetes among it. The hour is for what hangs: machines are
-# known on which everything takes twice as long.
+# Prints one line per package, and the output of failed tests. Skipped tests are forbidden by internal/archtest. Vet is disabled: lint runs it, and to vet
+# a test takes minutes with cold caches, because vet loads its imports, among them Kubernetes. The timeout is for tests that hang, on slow machines.
 gotest() {
 	go test -vet=off -timeout 60m "$@" | grep --line-buffered -v 'no test files'
 }
 
-# Suites run where `set -e` does nothing (they are conditions), so every command of theirs is joined to the next by &&.
+# Suites are conditions, in which `set -e` has no effect, so their commands are joined by &&.
 
-suite_assets() { # others begin with it, so it does its work once
-	[ -n "${assets_there:-}" ] || { make --no-print-directory playground && bin/playground assets && assets_there=yes; }
+suite_assets() { # part of other suites, so it runs once
+	[ -n "${assets_built:-}" ] || { make --no-print-directory playground && bin/playground assets && assets_built=yes; }
 }
 
-generated() { # the content of all that `make generate` may write, also of files that git does not know yet
+hash_generated() { # prints hashes of the files that `make generate` may write, including untracked ones
 	git ls-files -z --cached --others --exclude-standard -- api deploy docs | xargs -0 sha256sum 2>&1 || true # a file may be missing
 }
 
 suite_lint() {
 	local unformatted before
 	unformatted=$(gofmt -l $(git ls-files '*.go')) && [ -z "$unformatted" ] || { echo "not formatted: $unformatted"; return 1; }
-	make --no-print-directory lint && before=$(generated) && make --no-print-directory generate || return 1
-	diff <(echo "$before") <(generated) || { echo "generated files are not up to date: commit what make generate wrote"; return 1; }
+	make --no-print-directory lint && before=$(hash_generated) && make --no-print-directory generate || return 1
+	diff <(echo "$before") <(hash_generated) || { echo "generated files are out of date: run \"make generate\" and commit the result"; return 1; }
 }
 
-with_clusters='/test/e2e\|/test/attacks\|/test/network\|/test/gitops\|/test/several\|/test/soak\|/test/losses'
+cluster_tests='/test/e2e\|/test/attacks\|/test/network\|/test/gitops\|/test/several\|/test/soak\|/test/losses'
 
-changed_since() { # files of commits since main, or of the last commit on main itself, and files that are not committed
+list_changed_files() { # since main, or since the last commit on main itself; includes uncommitted files
 	local base=${BASE:-$(git merge-base HEAD origin/main 2>/dev/null || git merge-base HEAD main 2>/dev/null || git rev-parse HEAD)}
 	[ -n "${BASE:-}" ] || [ "$base" != "$(git rev-parse HEAD)" ] || base=$(git rev-parse -q --verify 'HEAD~1' || echo "$base")
 	{ git diff --name-only --diff-filter=d "$base" && git ls-files --others --exclude-standard; } | sort -u
 }
 
-# The packages of changed files, of their test data, and all that import one of them, also in tests.
-touched() {
+# list_affected_packages prints the packages of changed files and test data, and the packages that import one of them, also in tests.
+list_affected_packages() {
 	local folders
-	folders=$(changed_since | grep -v '^playground/\|^tools/' | sed -n 's#/testdata/.*#/#; s#/[^/]*$##p' | sort -u)
+	folders=$(list_changed_files | grep -v '^playground/\|^tools/' | sed -n 's#/testdata/.*#/#; s#/[^/]*$##p' | sort -u)
 	[ -n "$folders" ] || return 0
 	go list -test -f '{{.ImportPath}} {{join .Deps " "}}' ./... | sed 's/ \[[^]]*\]//g' | awk -v folders="$folders" '
 		BEGIN { n = split(folders, f, "\n"); for (i = 1; i <= n; i++) changed["liqo.io/liqo/" f[i]] = 1 }
 		{ own = $1; sub(/(_test|\.test)$/, "", own); for (i = 1; i <= NF; i++) if ($i in changed || own in changed) { print own; next } }' |
-		grep -v "$with_clusters" | sort -u
+		grep -v "$cluster_tests" | sort -u
 }
 
 suite_check() {
 	local packages
-	suite_lint && suite_assets && packages=$(touched) || return 1
-	[ -n "$packages" ] || { echo "no package is touched"; return 0; }
+	suite_lint && suite_assets && packages=$(list_affected_packages) || return 1
+	[ -n "$packages" ] || { echo "no package is affected"; return 0; }
 	gotest -p 3 $packages
 }
 
-suite_unit() { # the longest first, so that none runs alone in the end; three at once, for they also wait
+suite_unit() { # the longest first, so that none runs alone at the end; three in parallel, because tests also wait
 	local packages
-	suite_assets && packages=$(go list ./internal/app ./internal/virtualkubelet ./internal/ctl && go list ./... | grep -v "$with_clusters") && gotest -p 3 $packages && (cd tools && gotest ./...)
+	suite_assets && packages=$(go list ./internal/app ./internal/virtualkubelet ./internal/ctl && go list ./... | grep -v "$cluster_tests") && gotest -p 3 $packages && (cd tools && gotest ./...)
 }
 
 suite_race() { suite_assets && CGO_ENABLED=1 gotest -race ./internal/multicluster ./internal/kube ./internal/datapath/wg ./internal/ctl/ui; }
 
-suite_playground() ( # with clusters: three of them after a run that was killed while it made them
+suite_playground() ( # the cluster test starts three clusters after a killed run
 	cd playground && gotest ./... && gotest -count=1 -tags selftest -run 'TestSurvivesKilledRuns/1.5s' ./selftest
 )
 
-suite_image() { # like assets, once
-	[ -n "${image_there:-}" ] || { make --no-print-directory image build && image_there=yes; }
+suite_image() { # runs once, like assets
+	[ -n "${image_built:-}" ] || { make --no-print-directory image build && image_built=yes; }
 }
 
-down() { bin/playground down || true; clusters_up=; }
+remove_clusters() { bin/playground down || true; clusters_up=; }
 
-down_all() {
-	bin/playground down && (apart bench "$bench_network" && bin/playground down) && (apart demo "$demo_network" && bin/playground down) &&
-		(apart e2e "$stories_network" && bin/playground down)
+remove_all_clusters() {
+	bin/playground down && (use_separate_clusters bench "$bench_network" && bin/playground down) && (use_separate_clusters demo "$demo_network" && bin/playground down) &&
+		(use_separate_clusters e2e "$e2e_network" && bin/playground down)
 }
 
-clusters() { # NODES [NAMES [CNI]]: brings up clusters of so many nodes, a and b or those that are named, once
+start_clusters() { # NODES [NAMES [CNI]]: starts clusters (a,b) with a number of nodes, unless they are running
 	local names=${2:-a,b} cni=${3:-masquerade} name
 	[ "${clusters_up:-}" != "$1 $names $cni" ] || return 0
-	make --no-print-directory playground && suite_image && clusters_up="$1 $names $cni" && bin/playground down && # also what a killed run left
+	make --no-print-directory playground && suite_image && clusters_up="$1 $names $cni" && bin/playground down && # also those of a killed run
 		bin/playground up --clusters "$names" --workers "$1" --cni "$cni" --pod-cidr-overlap --audit &&
 		bin/playground load dist/liqo.tar || return 1
 	LIQO_E2E_KUBECONFIGS=
@@ -143,125 +143,125 @@ clusters() { # NODES [NAMES [CNI]]: brings up clusters of so many nodes, a and b
 	export LIQO_E2E_KUBECONFIGS
 }
 
-suite_e2e() { # prints how long each story took, and the whole of those that fail; bad inputs are too many to name
-	clusters 1 && gotest -count=1 -v ./test/e2e/... | grep --line-buffered -v '^=== \|^ *--- PASS: TestBadInput[A-Za-z]*/'
+suite_e2e() { # prints the time of each test, except for the many subtests of bad input, and the output of failed tests
+	start_clusters 1 && gotest -count=1 -v ./test/e2e/... | grep --line-buffered -v '^=== \|^ *--- PASS: TestBadInput[A-Za-z]*/'
 }
 
-suite_attacks() { # on the clusters of e2e, which has left nothing in them; attacks leave a peering
-	clusters 1 && gotest -count=1 -v ./test/attacks | grep --line-buffered -v '^=== \|^ \+--- PASS: ' && down
+suite_attacks() { # on the clusters of e2e, which removes its objects; attacks do not remove their peering
+	start_clusters 1 && gotest -count=1 -v ./test/attacks | grep --line-buffered -v '^=== \|^ \+--- PASS: ' && remove_clusters
 }
 
-suite_network() { # pods of a cross nodes by routes, those of b by an overlay, with less room in their packets
-	clusters 2 a,b masquerade,overlay && gotest -count=1 -v ./test/network
+suite_network() { # nodes of a have routes to pods, those of b an overlay with a smaller MTU
+	start_clusters 2 a,b masquerade,overlay && gotest -count=1 -v ./test/network
 }
 
-suite_peerings() { # among clusters of the other suites: what a change costs is seen before anybody runs bench
-	clusters 2 a,b masquerade,overlay && go run ./test/netbench -rounds 0 -outages=false -peerings 2 -insist=false
+suite_peerings() { # on clusters of other suites: shows the cost of a change without running bench
+	start_clusters 2 a,b masquerade,overlay && go run ./test/netbench -rounds 0 -outages=false -peerings 2 -insist=false
 }
 
-suite_several() { # fresh ones, which no other story has installed anything in
-	clusters 1 a,b,c && gotest -count=1 -v ./test/several
+suite_several() { # new clusters
+	start_clusters 1 a,b,c && gotest -count=1 -v ./test/several
 }
 
-suite_upgrade() { # fresh ones: the release before this tree is installed in one of them, and then this tree as versions that are too far apart
-	[ -z "${clusters_up:-}" ] || down
-	clusters 1 && gotest -count=1 -v ./test/soak/upgrade && down
+suite_upgrade() { # new clusters: one has the previous release, then both have versions of this tree that are too far apart
+	[ -z "${clusters_up:-}" ] || remove_clusters
+	start_clusters 1 && gotest -count=1 -v ./test/soak/upgrade && remove_clusters
 }
 
-suite_soak() { # the playground itself, faults under load on two clusters, three that borrow and lend, one of the release before and its upgrade, twenty peerings by one command and others that lose something in the middle, orders with more seeds, caches that are late, every fuzz target for a minute
-	make --no-print-directory playground && bin/playground build || return 1 # on a new machine as long as the tests may take
+suite_soak() { # the playground, faults under load, three clusters, upgrade, twenty peerings, lost objects, more seeds of order tests, delayed caches, fuzz targets
+	make --no-print-directory playground && bin/playground build || return 1 # takes as long as the timeout of the tests on a new machine
 	(cd playground && gotest -count=1 -tags selftest ./selftest) || return 1
-	clusters 1 && gotest -count=1 -v ./test/soak && suite_several && suite_upgrade || return 1
-	clusters 2 a,b masquerade,overlay && LIQO_PEERINGS=20 gotest -count=1 -v -run TestPeerCommand ./test/network || return 1
-	suite_losses && down || return 1
+	start_clusters 1 && gotest -count=1 -v ./test/soak && suite_several && suite_upgrade || return 1
+	start_clusters 2 a,b masquerade,overlay && LIQO_PEERINGS=20 gotest -count=1 -v -run TestPeerCommand ./test/network || return 1
+	suite_losses && remove_clusters || return 1
 	LIQO_EACH_LINE=1 gotest -count=1 -run 'TestPeerCommands/(as_the_guide|interrupted)' ./internal/ctl || return 1
 	LIQO_SEEDS=21 gotest -count=1 -v -run 'Test(Deletion|Manifest|Tunnel)Order' ./internal/app ./internal/network || return 1
 	LIQO_LAG=300ms gotest -count=1 -p 2 ./internal/{agent/...,auth,consumer,multicluster,network,peering,provider,replicator,resourceslice,virtualkubelet} || return 1
 	suite_fuzz
 }
 
-suite_losses() { # LIQO_SOAK_LOSSES: how many moments each loss is tried at, 1 to 4
-	clusters 2 a,b masquerade,overlay && gotest -count=1 -v ./test/losses
+suite_losses() { # LIQO_SOAK_LOSSES: number of points in time of each loss, 1 to 4
+	start_clusters 2 a,b masquerade,overlay && gotest -count=1 -v ./test/losses
 }
 
-suite_gitops() { # outside of all: Argo CD and Flux take long to compile, once for each machine
-	clusters 1 && gotest -count=1 -v ./test/gitops
+suite_gitops() { # not in all: Argo CD and Flux take long to compile, once per machine
+	start_clusters 1 && gotest -count=1 -v ./test/gitops
 }
 
 suite_fuzz() {
-	local file name # go would spend most of the minute on making inputs smaller
+	local file name # without fuzzminimizetime, go spends most of the minute on minimizing inputs
 	grep -rno '^func Fuzz[A-Za-z]*' --include=*_test.go internal | sed 's/:[0-9]*:func / /' | while read -r file name; do
 		gotest -run '^$' -fuzz "^$name\$" -fuzztime 60s -fuzzminimizetime 10x "./${file%/*}" || return 1
 	done
 }
 
-apart() { # NAME NETWORK: names clusters other than those of the tests, which are made of the same programs
+use_separate_clusters() { # NAME NETWORK: selects a separate playground with the same programs
 	local built=$LIQO_PLAYGROUND_HOME
 	export LIQO_PLAYGROUND_HOME=$HOME/.cache/liqo-playground-$1 LIQO_PLAYGROUND_NAME=liqo$1 LIQO_PLAYGROUND_NETWORK=$2
 	mkdir -p "$LIQO_PLAYGROUND_HOME" && ln -sfn "$built/bin" "$built/img" "$LIQO_PLAYGROUND_HOME/"
 }
 
-beside() ( # NAME NETWORK COMMAND...: with clusters of its own
-	make --no-print-directory playground && bin/playground build && apart "$1" "$2" || exit 1
+with_separate_clusters() ( # NAME NETWORK COMMAND...: runs a command on separate clusters
+	make --no-print-directory playground && bin/playground build && use_separate_clusters "$1" "$2" || exit 1
 	trap 'bin/playground down' EXIT
 	shift 2
-	unset GOGC                    # what is measured runs as for users
-	bin/playground down || exit 1 # what a killed run left
+	unset GOGC                    # measurements use the default
+	bin/playground down || exit 1 # those of a killed run
 	"$@"
 )
 
-# How long it takes is a promise for a machine that does nothing else, so only bench insists on it.
-suite_demo() { beside demo "$demo_network" demo; }
+# Only bench enforces the time of the demo, because other suites run in parallel.
+suite_demo() { with_separate_clusters demo "$demo_network" run_demo; }
 
-demo() { # [SECONDS]
-	local at=$SECONDS took used
+run_demo() { # [SECONDS]
+	local start=$SECONDS took used
 	demo/run.sh || return 1
-	took=$((SECONDS - at))
+	took=$((SECONDS - start))
 	used=$(bin/playground status | awk '/ MiB$/ { sum += $(NF - 1) } END { print sum }') && [ -n "$used" ] || return 1
-	printf 'the demo took %d s, promised are 90 with warm caches; its clusters use %d MiB of 4096\n' "$took" "$used"
+	printf 'the demo took %d s (limit with warm caches: 90); its clusters use %d MiB (limit: 4096)\n' "$took" "$used"
 	[ "$used" -le 4096 ] && [ "$took" -le "${1:-$took}" ] || return 1
 	demo/run.sh --down && [ -z "$(bin/playground status | grep MiB)" ]
 }
 
-suite_bench() { # promises of speed: all are measured, also after one that is broken
-	local broken=
+suite_bench() { # measures all limits, also after a failure
+	local failed=
 	suite_image || return 1
-	beside bench "$bench_network" bench || broken=yes
-	suite_netbench || broken=yes
-	beside demo "$demo_network" demo 90 && [ -z "$broken" ]
+	with_separate_clusters bench "$bench_network" run_bench || failed=yes
+	suite_netbench || failed=yes
+	with_separate_clusters demo "$demo_network" run_demo 90 && [ -z "$failed" ]
 }
 
-suite_netbench() { suite_image && beside bench "$bench_network" netbench; }
+suite_netbench() { suite_image && with_separate_clusters bench "$bench_network" run_netbench; }
 
-bench() {
+run_bench() {
 	bin/playground up --clusters a --audit && bin/playground up --clusters b --audit --simulated-nodes 20 &&
 		bin/playground load dist/liqo.tar && go run ./test/bench
 }
 
-netbench() { # 100 is what API servers and kubelets collect garbage by where nobody says otherwise
+run_netbench() { # 100 is the default GOGC of API servers and kubelets
 	bin/playground up --clusters a,b --workers 2 --pod-cidr-overlap --gogc 100 && bin/playground load dist/liqo.tar && go run ./test/netbench
 }
 
-# A playground of its own: tests neither meet a running demo nor take its clusters down.
+# Tests use a separate playground, so that they do not affect a running demo.
 export LIQO_PLAYGROUND_HOME=${LIQO_PLAYGROUND_HOME:-$HOME/.cache/liqo-playground-test}
 export LIQO_PLAYGROUND_NAME=${LIQO_PLAYGROUND_NAME:-liqo-test} LIQO_PLAYGROUND_NETWORK=${LIQO_PLAYGROUND_NETWORK:-172.28.0.0/16}
 export KUBEBUILDER_ASSETS=${KUBEBUILDER_ASSETS:-$LIQO_PLAYGROUND_HOME/bin}
 case ${1:-all} in
-down) down_all; exit ;;
+down) remove_all_clusters; exit ;;
 all) list="assets lint unit race playground image demo clusters" ;;
 *) list="$*" ;;
 esac
-need_go || exit 1
+require_go || exit 1
 flags=$(go env GOFLAGS)
-[[ " $flags " == *" -trimpath "* ]] || export GOFLAGS="-buildvcs=false -trimpath${flags:+ $flags}" # as make has it: else all of Kubernetes is compiled once more
+[[ " $flags " == *" -trimpath "* ]] || export GOFLAGS="-buildvcs=false -trimpath${flags:+ $flags}" # as in the Makefile, so that Kubernetes is not compiled again
 for s in $list; do
-	[ -n "${budget[$s]:-}" ] || { echo "no suite is called $s; there are ${!budget[*]}" >&2; exit 2; }
+	[ -n "${budget[$s]:-}" ] || { echo "unknown suite $s; the suites are ${!budget[*]}" >&2; exit 2; }
 	case $s in
-	race) need gcc "gcc libc6-dev" ;;
-	gitops) need_clusters && need git git redis-server redis-server ;;
-	playground | demo | e2e | attacks | network | clusters | peerings | several | upgrade | losses | soak | bench | netbench) need_clusters ;;
+	race) require_programs gcc "gcc libc6-dev" ;;
+	gitops) require_clusters && require_programs git git redis-server redis-server ;;
+	playground | demo | e2e | attacks | network | clusters | peerings | several | upgrade | losses | soak | bench | netbench) require_clusters ;;
 	esac || exit 1
 done
-for s in $list; do suite "$s"; done
+for s in $list; do run_suite "$s"; done
 [ -n "${nested:-}" ] || { printf '\n' && cat "$times"; }
-printf 'all of %s passed in %d s\n' "$list" $((SECONDS - started))
+printf 'all suites (%s) passed in %d s\n' "$list" $((SECONDS - started_at))
