@@ -198,11 +198,11 @@ func TestUnknownPodFieldsKept(t *testing.T) {
 	if err := c.Client.Create(t.Context(), obj, client.FieldValidation("Strict")); err != nil {
 		t.Fatal(err)
 	}
-	have, err := json.Marshal(obj.Object["spec"].(map[string]any)["pod"])
+	got, err := json.Marshal(obj.Object["spec"].(map[string]any)["pod"])
 	if err != nil {
 		t.Fatal(err)
 	}
-	if wrote, _ := json.Marshal(want); string(have) != string(wrote) {
-		t.Errorf("have %s\nwant %s", have, wrote)
+	if wrote, _ := json.Marshal(want); string(got) != string(wrote) {
+		t.Errorf("have %s\nwant %s", got, wrote)
 	}
 }

@@ -83,25 +83,25 @@ func TestRoundTripAPIServer(t *testing.T) {
 			}
 			for _, want := range objects(t, plural) {
 				want.SetNamespace(namespace)
-				have := want.DeepCopy()
-				if err := c.Client.Create(t.Context(), have, client.FieldValidation("Strict")); err != nil {
+				got := want.DeepCopy()
+				if err := c.Client.Create(t.Context(), got, client.FieldValidation("Strict")); err != nil {
 					t.Fatal(err)
 				}
 				if status, ok := want.Object["status"]; ok {
-					have.Object["status"] = runtime.DeepCopyJSONValue(status)
-					if err := c.Client.Status().Update(t.Context(), have, &client.SubResourceUpdateOptions{UpdateOptions: client.UpdateOptions{FieldValidation: "Strict"}}); err != nil {
+					got.Object["status"] = runtime.DeepCopyJSONValue(status)
+					if err := c.Client.Status().Update(t.Context(), got, &client.SubResourceUpdateOptions{UpdateOptions: client.UpdateOptions{FieldValidation: "Strict"}}); err != nil {
 						t.Fatal(err)
 					}
 				}
-				if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(want), have); err != nil {
+				if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(want), got); err != nil {
 					t.Fatal(err)
 				}
 				for _, part := range []string{"spec", "status"} {
-					if diff := cmp.Diff(want.Object[part], have.Object[part]); diff != "" {
+					if diff := cmp.Diff(want.Object[part], got.Object[part]); diff != "" {
 						t.Errorf("%s of %s:\n%s", part, want.GetName(), diff)
 					}
 				}
-				if err := c.Client.Delete(t.Context(), have); err != nil {
+				if err := c.Client.Delete(t.Context(), got); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -120,11 +120,11 @@ func TestRoundTripGoTypes(t *testing.T) {
 				if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(want.Object, typed, true); err != nil {
 					t.Fatal(err)
 				}
-				have, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed.DeepCopyObject())
+				got, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed.DeepCopyObject())
 				if err != nil {
 					t.Fatal(err)
 				}
-				if diff := cmp.Diff(want.Object, have); diff != "" {
+				if diff := cmp.Diff(want.Object, got); diff != "" {
 					t.Error(diff)
 				}
 			}
@@ -139,14 +139,14 @@ func TestZeroValues(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		have, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
+		got, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
 		if err != nil {
 			t.Fatal(err)
 		}
 		required := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Required
-		for key := range have {
+		for key := range got {
 			if key != "metadata" && !slices.Contains(required, key) {
-				t.Errorf("an empty %s sends %s: %v", crd.Spec.Names.Kind, key, have[key])
+				t.Errorf("an empty %s sends %s: %v", crd.Spec.Names.Kind, key, got[key])
 			}
 		}
 	}

@@ -192,7 +192,7 @@ func TestForeignImage(t *testing.T) {
 
 func TestForeignImageMirrors(t *testing.T) {
 	c := loadChart(t)
-	for image, ours := range map[string]bool{
+	for image, owned := range map[string]bool{
 		"harbor.example/liqo/liqo":                    true,
 		"harbor.example/liqo/liqo/v1":                 true,
 		"harbor.example:5000/liqo":                    true,
@@ -213,7 +213,7 @@ func TestForeignImageMirrors(t *testing.T) {
 		"docker.io/liqotech":                          false,
 	} {
 		_, err := render(t, c, tree("image.name", image), nil)
-		if refused := err != nil && strings.Contains(err.Error(), "belongs to another distribution"); refused == ours || ours && err != nil {
+		if refused := err != nil && strings.Contains(err.Error(), "belongs to another distribution"); refused == owned || owned && err != nil {
 			t.Errorf("%s: %v", image, err)
 		}
 	}

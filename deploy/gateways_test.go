@@ -244,15 +244,15 @@ func TestGatewayTemplateExamples(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		have, err := os.ReadFile(path)
+		got, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want, string(have)); diff != "" {
+		if diff := cmp.Diff(want, string(got)); diff != "" {
 			t.Errorf("%s differs (-update rewrites it):\n%s", file, diff)
 		}
 		read := &unstructured.Unstructured{}
-		if err := yaml.UnmarshalStrict(have, &read.Object); err != nil {
+		if err := yaml.UnmarshalStrict(got, &read.Object); err != nil {
 			t.Fatal(err)
 		}
 		var deployment networkingv1beta1.DeploymentTemplate

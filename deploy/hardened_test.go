@@ -63,19 +63,19 @@ func TestHardenedInstallation(t *testing.T) {
 		slices.Sort(all)
 		return all
 	}
-	have, before := arguments(hardened), arguments(plain)
+	got, before := arguments(hardened), arguments(plain)
 	for _, want := range []string{
 		"--twin-namespace-pod-security=restricted", "--max-namespaces-per-tenant=20", "--max-slices-per-tenant=4", "--default-limits-enforcement=Soft",
 		"--enable-resource-enforcement=true",
 	} {
-		if !slices.Contains(have, want) {
-			t.Errorf("the controller-manager lacks %s:\n%s", want, strings.Join(have, "\n"))
+		if !slices.Contains(got, want) {
+			t.Errorf("the controller-manager lacks %s:\n%s", want, strings.Join(got, "\n"))
 		}
 	}
-	quota := slices.IndexFunc(have, func(arg string) bool { return strings.HasPrefix(arg, "--twin-namespace-quota=") })
+	quota := slices.IndexFunc(got, func(arg string) bool { return strings.HasPrefix(arg, "--twin-namespace-quota=") })
 	for _, want := range []string{"services.nodeports=0", "services.loadbalancers=0", "count/ingresses.networking.k8s.io=1000"} { // the last is the default
-		if quota < 0 || !strings.Contains(have[quota], want) {
-			t.Errorf("the quota of namespaces lacks %s:\n%s", want, strings.Join(have, "\n"))
+		if quota < 0 || !strings.Contains(got[quota], want) {
+			t.Errorf("the quota of namespaces lacks %s:\n%s", want, strings.Join(got, "\n"))
 		}
 	}
 	// Whatever is not in the profile is as it was.

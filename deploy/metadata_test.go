@@ -28,18 +28,18 @@ import (
 // A virtual kubelet writes Services, Ingresses, ConfigMaps and Secrets itself: what they command is dropped as they arrive, and not put back.
 func TestMetadataOfConsumers(t *testing.T) {
 	c := install(t)
-	twin := testkit.Namespace(t, c, "twin", map[string]string{names.RemoteClusterID: "milan"})
+	remoteNamespace := testkit.Namespace(t, c, "twin", map[string]string{names.RemoteClusterID: "milan"})
 	peer := clientOf(t, c.User(t, "gold-metadata", "milan", "system:authenticated"))
 	staff := clientOf(t, c.User(t, "staff-metadata", "staff", "system:authenticated"))
 	editor := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-editor-"}, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"create", "get", "patch"}},
 	}}
 	testkit.Create(t, c.Client, editor)
-	bind(t, c, twin, names.RoleVirtualKubeletRemote, "gold-metadata")
-	bind(t, c, twin, editor.Name, "staff-metadata")
+	bind(t, c, remoteNamespace, names.RoleVirtualKubeletRemote, "gold-metadata")
+	bind(t, c, remoteNamespace, editor.Name, "staff-metadata")
 	for _, user := range []client.Client{peer, staff} {
 		rights(t, func() error {
-			return user.Get(t.Context(), client.ObjectKey{Namespace: twin, Name: "x"}, &corev1.ConfigMap{})
+			return user.Get(t.Context(), client.ObjectKey{Namespace: remoteNamespace, Name: "x"}, &corev1.ConfigMap{})
 		})
 	}
 	serveWebhooks(t, c, webhook.MaxObjects{}, "metadata.mutate.liqo.io")
@@ -48,7 +48,7 @@ func TestMetadataOfConsumers(t *testing.T) {
 	meta := func(name string, labels, annotations map[string]string) metav1.ObjectMeta {
 		all := maps.Clone(marks)
 		maps.Copy(all, labels)
-		return metav1.ObjectMeta{Namespace: twin, Name: name, Labels: all, Annotations: annotations}
+		return metav1.ObjectMeta{Namespace: remoteNamespace, Name: name, Labels: all, Annotations: annotations}
 	}
 	labels := map[string]string{
 		"app": "web", "app.kubernetes.io/part-of": "liqo", "networking.liqo.io/component": "gateway", "grafana_dashboard": "1", "istio.io/rev": "x",
@@ -60,13 +60,13 @@ func TestMetadataOfConsumers(t *testing.T) {
 	const gone = "app.kubernetes.io/part-of,external-dns.alpha.kubernetes.io/hostname,grafana_dashboard,istio.io/rev,networking.liqo.io/component," +
 		"prometheus.io/scrape,reflector.v1.k8s.emberstack.com/reflection-auto-enabled,service.cilium.io/global"
 	check := func(obj client.Object) error {
-		have := maps.Clone(obj.GetAnnotations())
-		maps.DeleteFunc(have, func(key, _ string) bool { return strings.HasPrefix(key, names.AppliedHash) })
+		got := maps.Clone(obj.GetAnnotations())
+		maps.DeleteFunc(got, func(key, _ string) bool { return strings.HasPrefix(key, names.AppliedHash) })
 		wantLabels := maps.Clone(marks)
 		wantLabels["app"] = "web"
 		want := map[string]string{"note": "kept", "liqo.io/allow-reflection": "true", names.DroppedMetadata: gone}
-		if !maps.Equal(obj.GetLabels(), wantLabels) || !maps.Equal(have, want) {
-			return fmt.Errorf("labels %v, annotations %v", obj.GetLabels(), have)
+		if !maps.Equal(obj.GetLabels(), wantLabels) || !maps.Equal(got, want) {
+			return fmt.Errorf("labels %v, annotations %v", obj.GetLabels(), got)
 		}
 		return nil
 	}
@@ -95,8 +95,8 @@ func TestMetadataOfConsumers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if made, err := application.Make(t.Context(), peer); err != nil || !made {
-				t.Fatal(made, err)
+			if created, err := application.Make(t.Context(), peer); err != nil || !created {
+				t.Fatal(created, err)
 			}
 			now := want.DeepCopyObject().(client.Object)
 			if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(want), now); err != nil {
@@ -138,12 +138,12 @@ func TestMetadataOfConsumers(t *testing.T) {
 		})
 	}
 	t.Run("others", func(t *testing.T) {
-		mine := &corev1.ConfigMap{ObjectMeta: meta("mine", labels, annotations)}
-		if err := staff.Create(t.Context(), mine); err != nil {
+		own := &corev1.ConfigMap{ObjectMeta: meta("mine", labels, annotations)}
+		if err := staff.Create(t.Context(), own); err != nil {
 			t.Fatal(err)
 		}
-		if mine.Annotations["prometheus.io/scrape"] == "" || mine.Labels["networking.liqo.io/component"] == "" || mine.Annotations[names.DroppedMetadata] != "" {
-			t.Errorf("labels %v, annotations %v", mine.Labels, mine.Annotations)
+		if own.Annotations["prometheus.io/scrape"] == "" || own.Labels["networking.liqo.io/component"] == "" || own.Annotations[names.DroppedMetadata] != "" {
+			t.Errorf("labels %v, annotations %v", own.Labels, own.Annotations)
 		}
 	})
 }

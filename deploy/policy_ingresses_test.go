@@ -47,7 +47,7 @@ func TestIngressesPolicyWithoutLimit(t *testing.T) {
 
 func TestIngressesPolicy(t *testing.T) {
 	c := install(t)
-	twin := testkit.Namespace(t, c, "twin", map[string]string{names.RemoteClusterID: "milan"})
+	remoteNamespace := testkit.Namespace(t, c, "twin", map[string]string{names.RemoteClusterID: "milan"})
 	other := testkit.Namespace(t, c, "twin", map[string]string{names.RemoteClusterID: "turin"})
 	peer := clientOf(t, c.User(t, "gold-1234", "milan", "system:authenticated"))
 	staff := clientOf(t, c.User(t, "editor", "staff", "system:authenticated"))
@@ -58,16 +58,16 @@ func TestIngressesPolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Client.Delete(context.Background(), editor) })
-	bind(t, c, twin, names.RoleVirtualKubeletRemote, "gold-1234")
+	bind(t, c, remoteNamespace, names.RoleVirtualKubeletRemote, "gold-1234")
 	bind(t, c, other, names.RoleVirtualKubeletRemote, "gold-1234")
-	bind(t, c, twin, editor.Name, "editor")
+	bind(t, c, remoteNamespace, editor.Name, "editor")
 	for _, user := range []client.Client{peer, staff} {
 		rights(t, func() error {
-			return user.Get(t.Context(), client.ObjectKey{Namespace: twin, Name: "x"}, &networkingv1.Ingress{})
+			return user.Get(t.Context(), client.ObjectKey{Namespace: remoteNamespace, Name: "x"}, &networkingv1.Ingress{})
 		})
 	}
-	there := ingress(twin, "internal", "a/b=c")
-	if err := peer.Create(t.Context(), there); err != nil {
+	remoteIngress := ingress(remoteNamespace, "internal", "a/b=c")
+	if err := peer.Create(t.Context(), remoteIngress); err != nil {
 		t.Fatal("without a limit:", err)
 	}
 
@@ -83,43 +83,43 @@ func TestIngressesPolicy(t *testing.T) {
 		text     string
 		attempts map[string]attempt
 	}{
-		"none": {values{"allowed": false, "refusedAnnotations": []any{}}, ingress(twin, ""), "of other clusters", map[string]attempt{
-			"a peer":         {peer, ingress(twin, ""), "this provider takes no Ingresses of other clusters"},
-			"somebody else":  {staff, ingress(twin, ""), ""},
-			"administrators": {c.Client, ingress(twin, ""), ""},
+		"none": {values{"allowed": false, "refusedAnnotations": []any{}}, ingress(remoteNamespace, ""), "of other clusters", map[string]attempt{
+			"a peer":         {peer, ingress(remoteNamespace, ""), "this provider takes no Ingresses of other clusters"},
+			"somebody else":  {staff, ingress(remoteNamespace, ""), ""},
+			"administrators": {c.Client, ingress(remoteNamespace, ""), ""},
 		}},
 		"some consumers": {values{"consumers": []any{"milan"}, "refusedAnnotations": []any{}}, ingress(other, ""), "of your cluster", map[string]attempt{
-			"one of them": {peer, ingress(twin, ""), ""},
+			"one of them": {peer, ingress(remoteNamespace, ""), ""},
 			"another":     {peer, ingress(other, ""), "this provider takes no Ingresses of your cluster"},
 		}},
-		"some classes": {values{"classes": []any{"public", "edge"}, "refusedAnnotations": []any{}}, ingress(twin, ""), "without a class", map[string]attempt{
-			"one of them":                        {peer, ingress(twin, "public"), ""},
-			"by the annotation":                  {peer, ingress(twin, "", old+"=edge"), ""},
-			"another":                            {peer, ingress(twin, "internal"), "no Ingresses of class internal from other clusters; it takes: public, edge"},
-			"another by the annotation":          {peer, ingress(twin, "", old+"=internal"), "of class internal"},
-			"the default one":                    {peer, ingress(twin, ""), "no Ingresses without a class from other clusters"},
-			"of somebody else":                   {staff, ingress(twin, "internal"), ""},
-			"with an annotation, which are free": {peer, ingress(twin, "public", "a/b=c"), ""},
+		"some classes": {values{"classes": []any{"public", "edge"}, "refusedAnnotations": []any{}}, ingress(remoteNamespace, ""), "without a class", map[string]attempt{
+			"one of them":                        {peer, ingress(remoteNamespace, "public"), ""},
+			"by the annotation":                  {peer, ingress(remoteNamespace, "", old+"=edge"), ""},
+			"another":                            {peer, ingress(remoteNamespace, "internal"), "no Ingresses of class internal from other clusters; it takes: public, edge"},
+			"another by the annotation":          {peer, ingress(remoteNamespace, "", old+"=internal"), "of class internal"},
+			"the default one":                    {peer, ingress(remoteNamespace, ""), "no Ingresses without a class from other clusters"},
+			"of somebody else":                   {staff, ingress(remoteNamespace, "internal"), ""},
+			"with an annotation, which are free": {peer, ingress(remoteNamespace, "public", "a/b=c"), ""},
 		}},
-		"no class": {values{"classes": []any{""}, "refusedAnnotations": []any{}}, ingress(twin, "x"), "it takes: none named", map[string]attempt{
-			"the default one": {peer, ingress(twin, ""), ""},
-			"a class":         {peer, ingress(twin, "public"), "of class public from other clusters; it takes: none named"},
+		"no class": {values{"classes": []any{""}, "refusedAnnotations": []any{}}, ingress(remoteNamespace, "x"), "it takes: none named", map[string]attempt{
+			"the default one": {peer, ingress(remoteNamespace, ""), ""},
+			"a class":         {peer, ingress(remoteNamespace, "public"), "of class public from other clusters; it takes: none named"},
 		}},
-		"some annotations": {values{"annotations": []any{"example.com/*", "note"}, "refusedAnnotations": []any{}}, ingress(twin, "", "x=y"), "with the annotations x", map[string]attempt{
-			"none":                 {peer, ingress(twin, "any"), ""},
-			"those":                {peer, ingress(twin, "", "example.com/a=1", "note=2"), ""},
-			"others":               {peer, ingress(twin, "", "note=2", "nginx.ingress.kubernetes.io/server-snippet=x"), "with the annotations nginx.ingress.kubernetes.io/server-snippet"},
-			"the class is a class": {peer, ingress(twin, "", old+"=any"), ""},
+		"some annotations": {values{"annotations": []any{"example.com/*", "note"}, "refusedAnnotations": []any{}}, ingress(remoteNamespace, "", "x=y"), "with the annotations x", map[string]attempt{
+			"none":                 {peer, ingress(remoteNamespace, "any"), ""},
+			"those":                {peer, ingress(remoteNamespace, "", "example.com/a=1", "note=2"), ""},
+			"others":               {peer, ingress(remoteNamespace, "", "note=2", "nginx.ingress.kubernetes.io/server-snippet=x"), "with the annotations nginx.ingress.kubernetes.io/server-snippet"},
+			"the class is a class": {peer, ingress(remoteNamespace, "", old+"=any"), ""},
 		}},
-		"default": {values{}, ingress(twin, "", "example.com/some-snippet=x"), "with the annotations example.com/some-snippet", map[string]attempt{
-			"none":               {peer, ingress(twin, "any"), ""},
-			"others":             {peer, ingress(twin, "", "cert-manager.io/issuer=x", "example.com/snippet-of=x"), ""},
-			"snippet":            {peer, ingress(twin, "", "nginx.ingress.kubernetes.io/configuration-snippet=x"), "with the annotations nginx.ingress.kubernetes.io/configuration-snippet"},
-			"snippets":           {peer, ingress(twin, "", "nginx.org/server-snippets=x"), "with the annotations nginx.org/server-snippets"},
-			"snippet_of_another": {staff, ingress(twin, "", "nginx.org/server-snippets=x"), ""},
+		"default": {values{}, ingress(remoteNamespace, "", "example.com/some-snippet=x"), "with the annotations example.com/some-snippet", map[string]attempt{
+			"none":               {peer, ingress(remoteNamespace, "any"), ""},
+			"others":             {peer, ingress(remoteNamespace, "", "cert-manager.io/issuer=x", "example.com/snippet-of=x"), ""},
+			"snippet":            {peer, ingress(remoteNamespace, "", "nginx.ingress.kubernetes.io/configuration-snippet=x"), "with the annotations nginx.ingress.kubernetes.io/configuration-snippet"},
+			"snippets":           {peer, ingress(remoteNamespace, "", "nginx.org/server-snippets=x"), "with the annotations nginx.org/server-snippets"},
+			"snippet_of_another": {staff, ingress(remoteNamespace, "", "nginx.org/server-snippets=x"), ""},
 		}},
-		"refused_by_prefix": {values{"refusedAnnotations": []any{"other.example/*"}}, ingress(twin, "", "other.example/a=x"), "with the annotations other.example/a", map[string]attempt{
-			"snippet": {peer, ingress(twin, "", "nginx.org/server-snippets=x"), ""},
+		"refused_by_prefix": {values{"refusedAnnotations": []any{"other.example/*"}}, ingress(remoteNamespace, "", "other.example/a=x"), "with the annotations other.example/a", map[string]attempt{
+			"snippet": {peer, ingress(remoteNamespace, "", "nginx.org/server-snippets=x"), ""},
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -139,9 +139,9 @@ func TestIngressesPolicy(t *testing.T) {
 				expectOne(t, name, a.as.Create(t.Context(), a.what, client.DryRunAll), a.want)
 			}
 			if name == "none" {
-				err := peer.Patch(t.Context(), there.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"a":"b"}}}`)), client.DryRunAll)
+				err := peer.Patch(t.Context(), remoteIngress.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"a":"b"}}}`)), client.DryRunAll)
 				expectOne(t, "a change of what is there", err, "takes no Ingresses")
-				expectOne(t, "deleting what is there", peer.Delete(t.Context(), there.DeepCopy(), client.DryRunAll), "")
+				expectOne(t, "deleting what is there", peer.Delete(t.Context(), remoteIngress.DeepCopy(), client.DryRunAll), "")
 			}
 		})
 	}

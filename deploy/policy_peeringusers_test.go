@@ -25,18 +25,18 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-// guest is a peering user of the cluster milan.
-type guest struct {
+// peeringUser is a peering user of the cluster milan.
+type peeringUser struct {
 	client.WithWatch
 	c          *testkit.ControlPlane
 	ns, liqo   string
 	user, peer string
 }
 
-func newGuest(t *testing.T, user string) *guest {
+func newPeeringUser(t *testing.T, user string) *peeringUser {
 	t.Helper()
 	c := install(t)
-	g := &guest{c: c, peer: "milan", user: user, ns: tenantNamespace(t, c, "milan"), liqo: testkit.Namespace(t, c, "liqo", nil)}
+	g := &peeringUser{c: c, peer: "milan", user: user, ns: tenantNamespace(t, c, "milan"), liqo: testkit.Namespace(t, c, "liqo", nil)}
 	g.WithWatch = watcherOf(t, c.User(t, user, names.ControlPlaneGroup))
 	for _, obj := range mustRender(t, values{}).objects {
 		if obj.GetKind() == "Role" && obj.GetLabels()[names.AppComponent] == names.ComponentPeeringUser {
@@ -68,11 +68,11 @@ func watcherOf(t *testing.T, cfg *rest.Config) client.WithWatch {
 	return c
 }
 
-func (g *guest) key(name string) client.ObjectKey {
+func (g *peeringUser) key(name string) client.ObjectKey {
 	return client.ObjectKey{Namespace: g.ns, Name: name}
 }
 
-func (g *guest) meta(name string, labels ...string) metav1.ObjectMeta {
+func (g *peeringUser) meta(name string, labels ...string) metav1.ObjectMeta {
 	meta := metav1.ObjectMeta{Namespace: g.ns, Name: name, Labels: map[string]string{names.RemoteClusterID: g.peer}}
 	for _, label := range labels {
 		meta.Labels[label] = "true"
@@ -87,42 +87,42 @@ func edited[T any](obj T, edits []func(T)) T {
 	return obj
 }
 
-func (g *guest) nonce(edits ...func(*corev1.Secret)) *corev1.Secret {
+func (g *peeringUser) nonce(edits ...func(*corev1.Secret)) *corev1.Secret {
 	return edited(&corev1.Secret{ObjectMeta: g.meta("liqo-nonce", names.Nonce)}, edits)
 }
 
-func (g *guest) tenant(edits ...func(*authv1beta1.Tenant)) *authv1beta1.Tenant {
+func (g *peeringUser) tenant(edits ...func(*authv1beta1.Tenant)) *authv1beta1.Tenant {
 	return edited(&authv1beta1.Tenant{ObjectMeta: g.meta(g.peer), Spec: authv1beta1.TenantSpec{
 		ClusterID: liqov1beta1.ClusterID(g.peer), PublicKey: []byte("k"), CSR: []byte("r"), Signature: []byte("s"),
 	}}, edits)
 }
 
-func (g *guest) server(edits ...func(*networkingv1beta1.GatewayServer)) *networkingv1beta1.GatewayServer {
+func (g *peeringUser) server(edits ...func(*networkingv1beta1.GatewayServer)) *networkingv1beta1.GatewayServer {
 	return edited(&networkingv1beta1.GatewayServer{ObjectMeta: g.meta(g.peer), Spec: networkingv1beta1.GatewayServerSpec{
 		ServerTemplateRef: corev1.ObjectReference{APIVersion: networkingv1beta1.GroupVersion.String(), Kind: "WgGatewayServerTemplate", Namespace: g.liqo, Name: "wireguard-server"},
 		Endpoint:          networkingv1beta1.Endpoint{Port: 51840, ServiceType: corev1.ServiceTypeLoadBalancer, LoadBalancerIP: new("192.0.2.7")},
 	}}, edits)
 }
 
-func (g *guest) dialer(edits ...func(*networkingv1beta1.GatewayClient)) *networkingv1beta1.GatewayClient {
+func (g *peeringUser) dialer(edits ...func(*networkingv1beta1.GatewayClient)) *networkingv1beta1.GatewayClient {
 	return edited(&networkingv1beta1.GatewayClient{ObjectMeta: g.meta(g.peer), Spec: networkingv1beta1.GatewayClientSpec{
 		Endpoint: networkingv1beta1.EndpointStatus{Addresses: []string{"192.0.2.1", "fd00::1", "gw.example"}, Port: 51840},
 	}}, edits)
 }
 
-func (g *guest) configuration(edits ...func(*networkingv1beta1.Configuration)) *networkingv1beta1.Configuration {
+func (g *peeringUser) configuration(edits ...func(*networkingv1beta1.Configuration)) *networkingv1beta1.Configuration {
 	return edited(&networkingv1beta1.Configuration{ObjectMeta: g.meta(g.peer), Spec: networkingv1beta1.ConfigurationSpec{
 		Remote: networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{Pod: []networkingv1beta1.CIDR{"10.9.0.0/16"}, External: []networkingv1beta1.CIDR{"10.8.0.0/16"}}},
 	}}, edits)
 }
 
-func (g *guest) publicKey(edits ...func(*networkingv1beta1.PublicKey)) *networkingv1beta1.PublicKey {
+func (g *peeringUser) publicKey(edits ...func(*networkingv1beta1.PublicKey)) *networkingv1beta1.PublicKey {
 	return edited(&networkingv1beta1.PublicKey{ObjectMeta: g.meta(g.peer, names.GatewayResource), Spec: networkingv1beta1.PublicKeySpec{PublicKey: make([]byte, 32)}}, edits)
 }
 
 // Each request that peering and unpeering make to the provider.
 func TestPeeringUserPermissions(t *testing.T) {
-	g := newGuest(t, "guest-peers")
+	g := newPeeringUser(t, "guest-peers")
 	ctx, admin := t.Context(), g.c.Client
 	must := func(what string, err error) {
 		t.Helper()
@@ -218,7 +218,7 @@ func TestPeeringUserPermissions(t *testing.T) {
 }
 
 func TestPeeringUserForbidden(t *testing.T) {
-	g := newGuest(t, "guest-threatens")
+	g := newPeeringUser(t, "guest-threatens")
 	admin := g.c.Client
 	other := tenantNamespace(t, g.c, "rome")
 	// What the provider has there, of a peering in both directions.

@@ -118,9 +118,9 @@ var notWritten = []string{
 func TestBadValues(t *testing.T) {
 	rows := badInputs(t)
 	for _, key := range keysOf(t, "../internal/names") {
-		told := slices.ContainsFunc(rows, func(row badInput) bool { return strings.Contains(row.Want, key) })
-		if told == slices.Contains(notWritten, key) {
-			t.Errorf("%s: a row of bad input tells of it is %t, no user writes it is %t", key, told, !told)
+		reported := slices.ContainsFunc(rows, func(row badInput) bool { return strings.Contains(row.Want, key) })
+		if reported == slices.Contains(notWritten, key) {
+			t.Errorf("%s: a row of bad input tells of it is %t, no user writes it is %t", key, reported, !reported)
 		}
 	}
 }

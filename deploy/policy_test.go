@@ -368,7 +368,7 @@ func tokensOfOthers(t *testing.T, c *testkit.ControlPlane, vk client.Client, use
 
 func eventsAboutOthers(t *testing.T, c *testkit.ControlPlane, vk client.Client, home, user string) {
 	t.Helper()
-	shop, elsewhere := testkit.Namespace(t, c, "shop", nil), testkit.Namespace(t, c, "elsewhere", nil)
+	shop, otherNamespace := testkit.Namespace(t, c, "shop", nil), testkit.Namespace(t, c, "elsewhere", nil)
 	bind(t, c, shop, names.RoleVirtualKubeletNamespace, user)
 	rights(t, func() error { return vk.List(t.Context(), &corev1.EventList{}, client.InNamespace(shop)) })
 	event := func(namespace, kind, name string) *corev1.Event {
@@ -388,30 +388,30 @@ func eventsAboutOthers(t *testing.T, c *testkit.ControlPlane, vk client.Client, 
 		"another node":                           {event("default", "Node", "worker"), foreign},
 		"its VirtualNode":                        {event(home, "VirtualNode", "gold"), ""},
 		"another VirtualNode":                    {event(home, "VirtualNode", "silver"), foreign},
-		"a VirtualNode of its name elsewhere":    {event(elsewhere, "VirtualNode", "gold"), foreign},
+		"a VirtualNode of its name elsewhere":    {event(otherNamespace, "VirtualNode", "gold"), foreign},
 		"a VirtualNode in a namespace it serves": {event(shop, "VirtualNode", "gold"), foreign},
 		"its credentials":                        {event(home, "Secret", "kubeconfig"), ""},
-		"a pod":                                  {event(elsewhere, "Pod", "web"), ""},
-		"a DaemonSet":                            {event(elsewhere, "DaemonSet", "logs"), ""},
+		"a pod":                                  {event(otherNamespace, "Pod", "web"), ""},
+		"a DaemonSet":                            {event(otherNamespace, "DaemonSet", "logs"), ""},
 		"a ConfigMap in a namespace it serves":   {event(shop, "ConfigMap", "web"), ""},
 		"an Ingress in a namespace it serves":    {event(shop, "Ingress", "web"), ""},
-		"a ConfigMap elsewhere":                  {event(elsewhere, "ConfigMap", "web"), foreign},
-		"a Secret elsewhere":                     {event(elsewhere, "Secret", "web"), foreign},
+		"a ConfigMap elsewhere":                  {event(otherNamespace, "ConfigMap", "web"), foreign},
+		"a Secret elsewhere":                     {event(otherNamespace, "Secret", "web"), foreign},
 		"a Deployment elsewhere":                 {event("kube-system", "Deployment", "coredns"), foreign},
-		"nothing that can be told":               {event(elsewhere, "", ""), foreign},
+		"nothing that can be told":               {event(otherNamespace, "", ""), foreign},
 	} {
 		t.Run("an event about "+name, func(t *testing.T) { expect(t, vk.Create(t.Context(), tc.event, client.DryRunAll), tc.want) })
 	}
 
 	// The same by the other door to events.
 	later := unstructuredOf(map[string]any{
-		"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": map[string]any{"namespace": elsewhere, "name": "e"},
+		"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": map[string]any{"namespace": otherNamespace, "name": "e"},
 		"eventTime": "2026-01-01T00:00:00.000000Z", "type": "Normal", "reason": "Test", "action": "Test", "reportingController": "example.com/x", "reportingInstance": "x",
-		"regarding": map[string]any{"kind": "ConfigMap", "name": "web", "namespace": elsewhere},
+		"regarding": map[string]any{"kind": "ConfigMap", "name": "web", "namespace": otherNamespace},
 	})
 	expect(t, vk.Create(t.Context(), later, client.DryRunAll), foreign)
 
-	for name, of := range map[string]*corev1.Event{"others": event(elsewhere, "ConfigMap", "web"), "its": event(elsewhere, "Pod", "web")} {
+	for name, of := range map[string]*corev1.Event{"others": event(otherNamespace, "ConfigMap", "web"), "its": event(otherNamespace, "Pod", "web")} {
 		of.Name = name
 		if err := c.Client.Create(t.Context(), of); err != nil {
 			t.Fatal(err)
@@ -419,7 +419,7 @@ func eventsAboutOthers(t *testing.T, c *testkit.ControlPlane, vk client.Client, 
 	}
 	merge := func(name, text string) error {
 		patch := client.RawPatch("application/merge-patch+json", []byte(text))
-		return vk.Patch(t.Context(), &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: elsewhere, Name: name}}, patch, client.DryRunAll)
+		return vk.Patch(t.Context(), &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: otherNamespace, Name: name}}, patch, client.DryRunAll)
 	}
 	expect(t, merge("its", `{"message":"again"}`), "")
 	expect(t, merge("others", `{"message":"again"}`), foreign)

@@ -16,21 +16,21 @@ import (
 
 func TestShadowPodDeletionPolicy(t *testing.T) {
 	c := install(t)
-	twin := testkit.Namespace(t, c, "twin", map[string]string{names.RemoteClusterID: "milan"})
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: twin}}
+	remoteNamespace := testkit.Namespace(t, c, "twin", map[string]string{names.RemoteClusterID: "milan"})
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: remoteNamespace}}
 	mark := `{"metadata":{"annotations":{"` + names.ManagedByNamespaceMap + `":"tenant-milan/home"}}}`
 	if err := c.Client.Patch(t.Context(), ns, client.RawPatch("application/merge-patch+json", []byte(mark))); err != nil {
 		t.Fatal(err)
 	}
 	peer := clientOf(t, c.User(t, "gold-1234", "milan", "system:authenticated"))
-	bind(t, c, twin, names.RoleVirtualKubeletRemote, "gold-1234")
+	bind(t, c, remoteNamespace, names.RoleVirtualKubeletRemote, "gold-1234")
 	rights(t, func() error {
-		return peer.Get(t.Context(), client.ObjectKey{Namespace: twin, Name: "x"}, &corev1.Pod{})
+		return peer.Get(t.Context(), client.ObjectKey{Namespace: remoteNamespace, Name: "x"}, &corev1.Pod{})
 	})
 
 	pod := func(name string, labels map[string]string) *corev1.Pod {
 		p := &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: twin, Name: name, Labels: labels},
+			ObjectMeta: metav1.ObjectMeta{Namespace: remoteNamespace, Name: name, Labels: labels},
 			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "web:1"}}},
 		}
 		if err := c.Client.Create(t.Context(), p); err != nil {
@@ -38,13 +38,13 @@ func TestShadowPodDeletionPolicy(t *testing.T) {
 		}
 		return p
 	}
-	made, other := pod("made", map[string]string{names.ManagedBy: "shadowpod"}), pod("other", nil)
+	created, other := pod("made", map[string]string{names.ManagedBy: "shadowpod"}), pod("other", nil)
 	for name, tc := range map[string]struct {
 		user client.Client
 		pod  *corev1.Pod
 		want string
 	}{
-		"a peer deletes a pod made from its ShadowPod": {peer, made, ""},
+		"a peer deletes a pod made from its ShadowPod": {peer, created, ""},
 		"a peer deletes another pod":                   {peer, other, "only delete pods that were made from ShadowPods"},
 		"an administrator deletes any pod":             {c.Client, other, ""},
 	} {

@@ -22,7 +22,7 @@ const foreignFinalizer = "example.com/kept"
 func TestTwinsPolicy(t *testing.T) {
 	c := install(t)
 	// Somebody removed every label and annotation of it: who is a peer does not depend on them.
-	twin := testkit.Namespace(t, c, "twin", nil)
+	remoteNamespace := testkit.Namespace(t, c, "twin", nil)
 	peer := clientOf(t, c.User(t, "gold-1234", "milan", "system:authenticated"))
 	other := clientOf(t, c.User(t, "editor", "staff", "system:authenticated"))
 	editor := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-editor-"}, Rules: []rbacv1.PolicyRule{
@@ -33,15 +33,15 @@ func TestTwinsPolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Client.Delete(context.Background(), editor) })
-	bind(t, c, twin, names.RoleVirtualKubeletRemote, "gold-1234")
-	bind(t, c, twin, editor.Name, "editor")
+	bind(t, c, remoteNamespace, names.RoleVirtualKubeletRemote, "gold-1234")
+	bind(t, c, remoteNamespace, editor.Name, "editor")
 	for _, user := range []client.Client{peer, other} {
 		rights(t, func() error {
-			return user.Get(t.Context(), client.ObjectKey{Namespace: twin, Name: "x"}, &corev1.Secret{})
+			return user.Get(t.Context(), client.ObjectKey{Namespace: remoteNamespace, Name: "x"}, &corev1.Secret{})
 		})
 	}
 
-	meta := metav1.ObjectMeta{Namespace: twin, Name: "data", Labels: map[string]string{"app": "web"}}
+	meta := metav1.ObjectMeta{Namespace: remoteNamespace, Name: "data", Labels: map[string]string{"app": "web"}}
 	for kind, bare := range map[string]client.Object{
 		"ConfigMap": &corev1.ConfigMap{ObjectMeta: meta},
 		"Secret":    &corev1.Secret{ObjectMeta: meta},
@@ -103,23 +103,23 @@ func TestTwinsPolicy(t *testing.T) {
 // The provider puts a token of a ServiceAccount, without an end, into a Secret of that type.
 func TestServiceAccountTokenSecrets(t *testing.T) {
 	c := install(t)
-	twin := testkit.Namespace(t, c, "twin", nil)
+	remoteNamespace := testkit.Namespace(t, c, "twin", nil)
 	peer := clientOf(t, c.User(t, "gold-1234", "milan", "system:authenticated"))
-	bind(t, c, twin, names.RoleVirtualKubeletRemote, "gold-1234")
+	bind(t, c, remoteNamespace, names.RoleVirtualKubeletRemote, "gold-1234")
 	rights(t, func() error {
-		return peer.Get(t.Context(), client.ObjectKey{Namespace: twin, Name: "x"}, &corev1.Secret{})
+		return peer.Get(t.Context(), client.ObjectKey{Namespace: remoteNamespace, Name: "x"}, &corev1.Secret{})
 	})
 	secret := func(kind corev1.SecretType) *corev1.Secret {
 		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-			Namespace: twin, Name: "token", Annotations: map[string]string{corev1.ServiceAccountNameKey: "default"},
+			Namespace: remoteNamespace, Name: "token", Annotations: map[string]string{corev1.ServiceAccountNameKey: "default"},
 		}, Type: kind}
 	}
-	testkit.Create(t, c.Client, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: twin, Name: "builder"}})
+	testkit.Create(t, c.Client, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: remoteNamespace, Name: "builder"}})
 	expect(t, peer.Create(t.Context(), secret(corev1.SecretTypeServiceAccountToken), client.DryRunAll), "may not write Secrets of type kubernetes.io/service-account-token")
 	expect(t, peer.Create(t.Context(), secret(corev1.SecretTypeOpaque), client.DryRunAll), "")
-	theirs := secret(corev1.SecretTypeServiceAccountToken)
-	theirs.Annotations[corev1.ServiceAccountNameKey] = "builder"
-	testkit.Create(t, c.Client, theirs)
+	foreign := secret(corev1.SecretTypeServiceAccountToken)
+	foreign.Annotations[corev1.ServiceAccountNameKey] = "builder"
+	testkit.Create(t, c.Client, foreign)
 	change := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"kubernetes.io/service-account.name":"default"}}}`))
-	expect(t, peer.Patch(t.Context(), theirs.DeepCopy(), change, client.DryRunAll), "may not write Secrets of type kubernetes.io/service-account-token")
+	expect(t, peer.Patch(t.Context(), foreign.DeepCopy(), change, client.DryRunAll), "may not write Secrets of type kubernetes.io/service-account-token")
 }

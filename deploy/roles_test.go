@@ -84,8 +84,8 @@ func TestPeerRoleScope(t *testing.T) {
 	for _, name := range []string{names.RoleRemoteControlPlane, names.RoleVirtualKubeletRemote, names.RoleVirtualKubeletRemoteWide, names.RolePeeringUser} {
 		for _, rule := range clusterRole(t, r, name).Rules {
 			for _, resource := range rule.Resources {
-				told := resource == "gatewayclients/status" && slices.Equal(rule.Verbs, []string{"patch"}) // within the policy liqo-endpoints
-				if strings.HasSuffix(resource, "/status") && !told || strings.Contains(resource, "*") {
+				reported := resource == "gatewayclients/status" && slices.Equal(rule.Verbs, []string{"patch"}) // within the policy liqo-endpoints
+				if strings.HasSuffix(resource, "/status") && !reported || strings.Contains(resource, "*") {
 					t.Errorf("%s: resource %s", name, resource)
 				}
 			}
@@ -204,9 +204,9 @@ func TestProcessPermissions(t *testing.T) {
 func TestRoleBindings(t *testing.T) {
 	for _, prefix := range []string{"", "mesh"} {
 		r := mustRender(t, tree("nameOverride", prefix))
-		have := map[string]bool{}
+		got := map[string]bool{}
 		for _, obj := range r.objects {
-			have[obj.GetKind()+"/"+obj.GetName()] = true
+			got[obj.GetKind()+"/"+obj.GetName()] = true
 		}
 		bindings := 0
 		for _, obj := range r.objects {
@@ -215,11 +215,11 @@ func TestRoleBindings(t *testing.T) {
 			}
 			bindings++
 			b := as[rbacv1.RoleBinding](t, obj)
-			if !have[b.RoleRef.Kind+"/"+b.RoleRef.Name] {
+			if !got[b.RoleRef.Kind+"/"+b.RoleRef.Name] {
 				t.Errorf("%s %s: no %s %s", b.Kind, b.Name, b.RoleRef.Kind, b.RoleRef.Name)
 			}
 			for _, s := range b.Subjects {
-				if !have[s.Kind+"/"+s.Name] || s.Namespace != "liqo-system" {
+				if !got[s.Kind+"/"+s.Name] || s.Namespace != "liqo-system" {
 					t.Errorf("%s %s: no %s %s/%s", b.Kind, b.Name, s.Kind, s.Namespace, s.Name)
 				}
 			}
@@ -242,13 +242,13 @@ func TestUniqueNames(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		have := map[string]bool{}
+		got := map[string]bool{}
 		for _, obj := range r.objects {
 			id := obj.GetKind() + " " + obj.GetNamespace() + "/" + obj.GetName()
-			if have[id] {
+			if got[id] {
 				t.Errorf("installed in %s there are two of %s", namespace, id)
 			}
-			have[id] = true
+			got[id] = true
 		}
 	}
 }

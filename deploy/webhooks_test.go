@@ -133,11 +133,11 @@ func TestConsumerObjectCounts(t *testing.T) {
 		"namespacemaps":        {mapping, []string{tenant}, "as many namespacemaps as this provider takes from one consumer: 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var made []client.Object
+			var created []client.Object
 			for _, namespace := range tc.where {
 				obj := tc.of(namespace, "milan")
 				testkit.Eventually(t, 60*time.Second, func() error { return peer.Create(t.Context(), obj) }) // the webhooks may have begun just now
-				made = append(made, obj)
+				created = append(created, obj)
 			}
 			last := tc.where[len(tc.where)-1]
 			testkit.Eventually(t, 60*time.Second, func() error { // caches show it soon
@@ -151,11 +151,11 @@ func TestConsumerObjectCounts(t *testing.T) {
 				t.Error("a NamespaceMap of this cluster:", err)
 			}
 			// What is there may change, and one that goes makes room.
-			made[0].SetAnnotations(map[string]string{"note": "changed"})
-			if err := peer.Update(t.Context(), made[0]); err != nil {
+			created[0].SetAnnotations(map[string]string{"note": "changed"})
+			if err := peer.Update(t.Context(), created[0]); err != nil {
 				t.Error("a change:", err)
 			}
-			if err := c.Client.Delete(t.Context(), made[0]); err != nil {
+			if err := c.Client.Delete(t.Context(), created[0]); err != nil {
 				t.Fatal(err)
 			}
 			testkit.Eventually(t, 60*time.Second, func() error { return peer.Create(t.Context(), tc.of(last, "milan"), client.DryRunAll) })

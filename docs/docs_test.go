@@ -42,7 +42,7 @@ func included(t *testing.T, page, name, want string) {
 	text := read(t, page)
 	begin, end := "<!-- begin "+name+" -->\n", "<!-- end "+name+" -->"
 	before, rest, ok := strings.Cut(text, begin)
-	have, after, closed := strings.Cut(rest, end)
+	got, after, closed := strings.Cut(rest, end)
 	if !ok || !closed {
 		t.Fatalf("%s has no part %q", page, name)
 	}
@@ -52,7 +52,7 @@ func included(t *testing.T, page, name, want string) {
 		}
 		return
 	}
-	if diff := cmp.Diff(want, have); diff != "" {
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("%s, part %q, is old, rewrite it: go test ./docs -update (-chart +page)\n%s", page, name, diff)
 	}
 }
@@ -69,12 +69,12 @@ func TestIneffectiveValuesListed(t *testing.T) {
 // Each value of the profile has a comment above it that says what it does.
 func TestHardenedValues(t *testing.T) {
 	var path []string
-	var why string
+	var reason string
 	text := "| value | | what it does |\n|---|---|---|\n"
 	for line := range strings.Lines(read(t, "../deploy/chart/values-hardened.yaml")) {
 		trimmed := strings.TrimSpace(line)
 		if said, is := strings.CutPrefix(trimmed, "# -- "); is {
-			why = said
+			reason = said
 			continue
 		}
 		key, value, found := strings.Cut(trimmed, ":")
@@ -86,11 +86,11 @@ func TestHardenedValues(t *testing.T) {
 		if value = strings.TrimSpace(value); value == "" {
 			continue
 		}
-		if why == "" {
+		if reason == "" {
 			t.Errorf("%s has no comment", strings.Join(path, "."))
 		}
-		text += "| `" + strings.Join(path, ".") + "` | `" + value + "` | " + why + " |\n"
-		why = ""
+		text += "| `" + strings.Join(path, ".") + "` | `" + value + "` | " + reason + " |\n"
+		reason = ""
 	}
 	included(t, "security-provider.md", "hardened profile", text)
 }
@@ -162,7 +162,7 @@ func TestDelegatedRolesListed(t *testing.T) {
 			want[role] = append(want[role], resource+": "+strings.TrimSpace(verbs))
 		}
 	}
-	have := map[string][]string{}
+	got := map[string][]string{}
 	role = ""
 	for line := range strings.Lines(read(t, "permissions.md")) {
 		if heading := regexp.MustCompile("^#+ (`([a-z-]+)`)?").FindStringSubmatch(line); heading != nil {
@@ -176,14 +176,14 @@ func TestDelegatedRolesListed(t *testing.T) {
 			t.Errorf("%s: a row is resource, verbs and why: %s", role, line)
 			continue
 		}
-		have[role] = append(have[role], strings.ReplaceAll(strings.TrimSpace(cells[0]), "`", "")+": "+strings.TrimSpace(cells[1]))
+		got[role] = append(got[role], strings.ReplaceAll(strings.TrimSpace(cells[0]), "`", "")+": "+strings.TrimSpace(cells[1]))
 	}
-	for _, rows := range []map[string][]string{want, have} { // the page has an order of its own
+	for _, rows := range []map[string][]string{want, got} { // the page has an order of its own
 		for role := range rows {
 			slices.Sort(rows[role])
 		}
 	}
-	if diff := cmp.Diff(want, have); diff != "" {
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("permissions.md and the roles of the chart differ (-chart +page):\n%s", diff)
 	}
 }

@@ -42,19 +42,19 @@ func TestKindReference(t *testing.T) {
 			t.Errorf("%s has no description: give it a comment in api/", field)
 		}
 	}
-	have := map[string]string{}
+	got := map[string]string{}
 	pages, err := filepath.Glob(kindsDir + "/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, page := range pages {
-		have[filepath.Base(page)] = read(t, page)
+		got[filepath.Base(page)] = read(t, page)
 	}
-	if diff := gocmp.Diff(want, have); diff != "" && !*update {
+	if diff := gocmp.Diff(want, got); diff != "" && !*update {
 		t.Errorf("docs/api is old, rewrite it: go test ./docs -run Reference -update (-types +pages)\n%s", diff)
 	}
 	if *update {
-		writePages(t, have, want)
+		writePages(t, got, want)
 	}
 }
 
@@ -140,9 +140,9 @@ func unknown(at string, value any, schema *apiextensionsv1.JSONSchemaProps) []st
 	return problems
 }
 
-func writePages(t *testing.T, have, want map[string]string) {
+func writePages(t *testing.T, got, want map[string]string) {
 	t.Helper()
-	for name := range have {
+	for name := range got {
 		if err := os.Remove(filepath.Join(kindsDir, name)); err != nil {
 			t.Fatal(err)
 		}
@@ -355,8 +355,8 @@ func (f goField) write(doc string, node ast.Expr) {
 			kind, own, node = f.named(n.Name, name)
 		case *ast.SelectorExpr:
 			from := f.imports[n.X.(*ast.Ident).Name]
-			dir, ours := strings.CutPrefix(from, apiRoot)
-			if !ours {
+			dir, owned := strings.CutPrefix(from, apiRoot)
+			if !owned {
 				kind = foreign(n.Sel.Name, f.schema)
 				break
 			}

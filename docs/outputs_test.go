@@ -98,15 +98,15 @@ func formatOf(expr ast.Expr) (text string, isString bool) {
 		if e.Op != token.ADD {
 			return "", false
 		}
-		left, leftIs := formatOf(e.X)
+		remaining, leftIs := formatOf(e.X)
 		right, rightIs := formatOf(e.Y)
 		if !leftIs {
-			left = "%v"
+			remaining = "%v"
 		}
 		if !rightIs {
 			right = "%v"
 		}
-		return left + right, leftIs || rightIs
+		return remaining + right, leftIs || rightIs
 	}
 	return "", false
 }

@@ -49,8 +49,8 @@ func (s Sources) Kinds() []client.Object {
 	return out
 }
 
-// Seen is the snapshot that Read returns.
-type Seen struct {
+// Snapshot is the snapshot that Read returns.
+type Snapshot struct {
 	plan.Cluster
 	Problems []plan.Problem
 	// Objects are the objects of users, and all objects that can have a problem.
@@ -70,9 +70,9 @@ type Gateway struct {
 
 // Read returns the snapshot. An invalid object becomes a problem of that object and does not stop the reading of the
 // rest.
-func (s Sources) Read(ctx context.Context, c client.Reader) (*Seen, error) {
-	out := &Seen{Objects: map[plan.Object]client.Object{}}
-	reads := []func(context.Context, client.Reader, *Seen) error{s.readPeers, s.readGateways, s.readInternalNodes, s.readIPs, s.readUserConfigurations}
+func (s Sources) Read(ctx context.Context, c client.Reader) (*Snapshot, error) {
+	out := &Snapshot{Objects: map[plan.Object]client.Object{}}
+	reads := []func(context.Context, client.Reader, *Snapshot) error{s.readPeers, s.readGateways, s.readInternalNodes, s.readIPs, s.readUserConfigurations}
 	if s.Node {
 		reads = append(reads, s.readNodes, s.readServices)
 	}
@@ -84,12 +84,12 @@ func (s Sources) Read(ctx context.Context, c client.Reader) (*Seen, error) {
 	return out, nil
 }
 
-func (s *Seen) addProblems(of plan.Object, obj client.Object, problems []plan.Problem) {
+func (s *Snapshot) addProblems(of plan.Object, obj client.Object, problems []plan.Problem) {
 	s.Objects[of] = obj
 	s.Problems = append(s.Problems, problems...)
 }
 
-func (s Sources) readPeers(ctx context.Context, c client.Reader, out *Seen) error {
+func (s Sources) readPeers(ctx context.Context, c client.Reader, out *Snapshot) error {
 	var list networkingv1beta1.ConfigurationList
 	if err := c.List(ctx, &list); err != nil {
 		return fmt.Errorf("listing Configurations: %w", err)
@@ -107,7 +107,7 @@ func (s Sources) readPeers(ctx context.Context, c client.Reader, out *Seen) erro
 	return nil
 }
 
-func (s Sources) readGateways(ctx context.Context, c client.Reader, out *Seen) error {
+func (s Sources) readGateways(ctx context.Context, c client.Reader, out *Snapshot) error {
 	var servers networkingv1beta1.GatewayServerList
 	if err := c.List(ctx, &servers); err != nil {
 		return fmt.Errorf("listing GatewayServers: %w", err)
@@ -128,7 +128,7 @@ func (s Sources) readGateways(ctx context.Context, c client.Reader, out *Seen) e
 	return nil
 }
 
-func (s *Seen) addGateway(t plan.Tunnel, obj client.Object, at *networkingv1beta1.InternalGatewayEndpoint, stays bool, problems []plan.Problem) {
+func (s *Snapshot) addGateway(t plan.Tunnel, obj client.Object, at *networkingv1beta1.InternalGatewayEndpoint, stays bool, problems []plan.Problem) {
 	s.addProblems(t.Of, obj, problems)
 	if !stays {
 		return
@@ -141,7 +141,7 @@ func (s *Seen) addGateway(t plan.Tunnel, obj client.Object, at *networkingv1beta
 	s.Gateways = append(s.Gateways, g)
 }
 
-func (s Sources) readInternalNodes(ctx context.Context, c client.Reader, out *Seen) error {
+func (s Sources) readInternalNodes(ctx context.Context, c client.Reader, out *Snapshot) error {
 	var list networkingv1beta1.InternalNodeList
 	if err := c.List(ctx, &list); err != nil {
 		return fmt.Errorf("listing InternalNodes: %w", err)
@@ -155,7 +155,7 @@ func (s Sources) readInternalNodes(ctx context.Context, c client.Reader, out *Se
 }
 
 // readNodes reads the node addresses, which no peer may be translated to.
-func (s Sources) readNodes(ctx context.Context, c client.Reader, out *Seen) error {
+func (s Sources) readNodes(ctx context.Context, c client.Reader, out *Snapshot) error {
 	var nodes corev1.NodeList
 	if err := c.List(ctx, &nodes); err != nil {
 		return fmt.Errorf("listing Nodes: %w", err)
@@ -166,7 +166,7 @@ func (s Sources) readNodes(ctx context.Context, c client.Reader, out *Seen) erro
 	return nil
 }
 
-func (s Sources) readIPs(ctx context.Context, c client.Reader, out *Seen) error {
+func (s Sources) readIPs(ctx context.Context, c client.Reader, out *Snapshot) error {
 	var networks ipamv1alpha1.NetworkList
 	if err := c.List(ctx, &networks); err != nil {
 		return fmt.Errorf("listing Networks: %w", err)
@@ -203,7 +203,7 @@ func (s Sources) isPublished(service *corev1.Service) bool {
 
 // readServices reads the Services whose addresses may be published to peers. The cache holds more Services only where both are
 // in one namespace.
-func (s Sources) readServices(ctx context.Context, c client.Reader, out *Seen) error {
+func (s Sources) readServices(ctx context.Context, c client.Reader, out *Snapshot) error {
 	var list corev1.ServiceList
 	if err := c.List(ctx, &list); err != nil {
 		return fmt.Errorf("listing Services: %w", err)
@@ -223,7 +223,7 @@ func (s Sources) readServices(ctx context.Context, c client.Reader, out *Seen) e
 }
 
 // readUserConfigurations reads the RouteConfigurations and FirewallConfigurations for this agent.
-func (s Sources) readUserConfigurations(ctx context.Context, c client.Reader, out *Seen) error {
+func (s Sources) readUserConfigurations(ctx context.Context, c client.Reader, out *Snapshot) error {
 	var routes networkingv1beta1.RouteConfigurationList
 	if err := c.List(ctx, &routes); err != nil {
 		return fmt.Errorf("listing RouteConfigurations: %w", err)

@@ -90,9 +90,9 @@ func (l Loop) Setup(mgr ctrl.Manager) error {
 	once := reconcile.Request{}
 	once.Name = l.Name
 	b := ctrl.NewControllerManagedBy(mgr).Named(l.Name)
-	var began atomic.Pointer[time.Time]
-	began.Store(&time.Time{})
-	early := func() time.Duration { return spacing - time.Since(*began.Load()) }
+	var start atomic.Pointer[time.Time]
+	start.Store(&time.Time{})
+	early := func() time.Duration { return spacing - time.Since(*start.Load()) }
 	add := func(q queue) { q.AddAfter(once, max(gathering, early())) }
 	wake := handler.Funcs{
 		CreateFunc:  func(_ context.Context, _ event.CreateEvent, q queue) { add(q) },
@@ -115,7 +115,7 @@ func (l Loop) Setup(mgr ctrl.Manager) error {
 			return reconcile.Result{RequeueAfter: wait}, nil // for a requested run, and for changes that arrived just before the run
 		}
 		now := time.Now()
-		began.Store(&now)
+		start.Store(&now)
 		again, err := l.Run(ctx)
 		if v := kube.Classify(err); err != nil && v.After > 0 {
 			return reconcile.Result{RequeueAfter: v.After}, nil

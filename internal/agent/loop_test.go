@@ -173,9 +173,9 @@ const spacedRuns = 12
 func (r *runs) spaced(t *testing.T, run func()) {
 	t.Helper()
 	testkit.Cluster(t) // which takes its time to start
-	began := time.Now()
+	start := time.Now()
 	run()
-	if took := time.Since(began); took < (spacedRuns-1)*spacing {
+	if took := time.Since(start); took < (spacedRuns-1)*spacing {
 		t.Errorf("%d runs took %s", spacedRuns, took)
 	}
 }

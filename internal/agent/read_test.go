@@ -42,18 +42,18 @@ func TestEffectiveConfiguration(t *testing.T) {
 	placed(t, c.Client, ns, "b")
 	counts := func(want string) {
 		t.Helper()
-		seen, err := Sources{}.Read(t.Context(), c.Client)
+		snapshot, err := Sources{}.Read(t.Context(), c.Client)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var have []string
-		for _, p := range seen.Peers {
+		var got []string
+		for _, p := range snapshot.Peers {
 			if p.Key.ClusterID == ns {
-				have = append(have, p.Of.Name)
+				got = append(got, p.Of.Name)
 			}
 		}
-		if len(have) != 1 || have[0] != want {
-			t.Errorf("%q count, want %s", have, want)
+		if len(got) != 1 || got[0] != want {
+			t.Errorf("%q count, want %s", got, want)
 		}
 	}
 	counts("a")

@@ -34,30 +34,30 @@ type Reporter struct {
 	// Namespace is the only namespace that the agent may write to, cluster-scoped objects excluded; "" for all.
 	Namespace string
 
-	told []plan.Problem
-	said map[types.UID]networkingv1beta1.HostCondition // last written condition of this host, by UID of the user's object
+	reportedProblems []plan.Problem
+	written          map[types.UID]networkingv1beta1.HostCondition // last written condition of this host, by UID of the user's object
 }
 
-// Tell logs each new problem, and emits an event if permitted. A rejected object is the same on every host: the
+// ReportProblems logs each new problem, and emits an event if permitted. A rejected object is the same on every host: the
 // controller-manager reports it.
-func (r *Reporter) Tell(ctx context.Context, seen *Seen, problems []plan.Problem) {
+func (r *Reporter) ReportProblems(ctx context.Context, snapshot *Snapshot, problems []plan.Problem) {
 	for _, p := range problems {
-		if slices.Contains(r.told, p) {
+		if slices.Contains(r.reportedProblems, p) {
 			continue
 		}
 		log.FromContext(ctx).Info("left out", "object", p.Of.String(), "reason", p.Message)
-		if obj := seen.Objects[p.Of]; obj != nil && p.Reason == "" && r.mayWrite(obj) {
+		if obj := snapshot.Objects[p.Of]; obj != nil && p.Reason == "" && r.mayWrite(obj) {
 			r.Events.Eventf(obj, nil, corev1.EventTypeWarning, networkingv1beta1.ReasonNotApplied, "Apply", "%s on %s: %s", p.Of.Kind, r.Host, p.Message)
 		}
 	}
-	r.told = slices.Clone(problems)
+	r.reportedProblems = slices.Clone(problems)
 }
 
 // Applied sets the condition of this host on users' objects: whether all of the object is applied. Objects for all gateways have no
 // entry per gateway: their results stay in the logs.
-func (r *Reporter) Applied(ctx context.Context, seen *Seen, problems []plan.Problem, failed error) error {
-	if r.said == nil {
-		r.said = map[types.UID]networkingv1beta1.HostCondition{}
+func (r *Reporter) Applied(ctx context.Context, snapshot *Snapshot, problems []plan.Problem, failed error) error {
+	if r.written == nil {
+		r.written = map[types.UID]networkingv1beta1.HostCondition{}
 	}
 	here := map[types.UID]bool{}
 	var errs []error
@@ -66,13 +66,13 @@ func (r *Reporter) Applied(ctx context.Context, seen *Seen, problems []plan.Prob
 		here[obj.GetUID()] = true
 		errs = append(errs, r.recordApplied(ctx, of, obj, hostConditionOf(of, problems, failed)))
 	}
-	for _, o := range seen.Routes {
+	for _, o := range snapshot.Routes {
 		say("RouteConfiguration", o)
 	}
-	for _, o := range seen.Firewalls {
+	for _, o := range snapshot.Firewalls {
 		say("FirewallConfiguration", o)
 	}
-	maps.DeleteFunc(r.said, func(uid types.UID, _ networkingv1beta1.HostCondition) bool { return !here[uid] })
+	maps.DeleteFunc(r.written, func(uid types.UID, _ networkingv1beta1.HostCondition) bool { return !here[uid] })
 	return errors.Join(errs...)
 }
 
@@ -133,8 +133,8 @@ func (r *Reporter) recordApplied(ctx context.Context, of plan.Object, obj client
 	c.Host, c.LastTransitionTime = r.Host, metav1.Now()
 	shown := r.hostEntry(obj)
 	last := shown
-	if said, ok := r.said[obj.GetUID()]; ok {
-		last = &said
+	if reported, ok := r.written[obj.GetUID()]; ok {
+		last = &reported
 	}
 	if last != nil && last.Status == c.Status {
 		c.LastTransitionTime = last.LastTransitionTime
@@ -155,7 +155,7 @@ func (r *Reporter) recordApplied(ctx context.Context, of plan.Object, obj client
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("writing the status of %s: %w", of, err)
 	}
-	r.said[obj.GetUID()] = c
+	r.written[obj.GetUID()] = c
 	return nil
 }
 

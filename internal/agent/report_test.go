@@ -25,13 +25,13 @@ import (
 )
 
 // seenRoutes is what an agent sees whose cache has this RouteConfiguration.
-func seenRoutes(t *testing.T, c client.Client, of *networkingv1beta1.RouteConfiguration) *Seen {
+func seenRoutes(t *testing.T, c client.Client, of *networkingv1beta1.RouteConfiguration) *Snapshot {
 	t.Helper()
 	now := &networkingv1beta1.RouteConfiguration{}
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(of), now); err != nil {
 		t.Fatal(err)
 	}
-	return &Seen{Routes: []*networkingv1beta1.RouteConfiguration{now}}
+	return &Snapshot{Routes: []*networkingv1beta1.RouteConfiguration{now}}
 }
 
 func TestReporterOnce(t *testing.T) {
@@ -43,8 +43,8 @@ func TestReporterOnce(t *testing.T) {
 	testkit.Create(t, c, obj)
 	one, other := &Reporter{Client: c, Host: "one"}, &Reporter{Client: c, Host: "other"}
 	problem := []plan.Problem{{Of: plan.Object{Kind: "RouteConfiguration", Namespace: ns, Name: "a"}, Message: "no"}}
-	say := func(r *Reporter, seen *Seen, problems []plan.Problem, failed error) error {
-		return r.Applied(context.Background(), seen, problems, failed)
+	say := func(r *Reporter, snapshot *Snapshot, problems []plan.Problem, failed error) error {
+		return r.Applied(context.Background(), snapshot, problems, failed)
 	}
 	old := seenRoutes(t, c, obj)
 	if err := say(one, seenRoutes(t, c, obj), nil, nil); err != nil {
@@ -100,7 +100,7 @@ func TestReporterConcurrentHosts(t *testing.T) {
 		all.Go(func() {
 			r := Reporter{Client: c, Host: fmt.Sprint("host-", i)}
 			for _, failed := range []error{errors.New("not yet"), nil} {
-				errs[i] = errors.Join(errs[i], r.Applied(t.Context(), &Seen{Firewalls: []*networkingv1beta1.FirewallConfiguration{obj}}, nil, failed))
+				errs[i] = errors.Join(errs[i], r.Applied(t.Context(), &Snapshot{Firewalls: []*networkingv1beta1.FirewallConfiguration{obj}}, nil, failed))
 			}
 		})
 	}
@@ -167,10 +167,10 @@ func TestReporterForbidden(t *testing.T) {
 	r := Reporter{Events: &n, Host: "one", Namespace: "tenant"}
 	of := plan.Object{Kind: "RouteConfiguration", Namespace: "home", Name: "a"}
 	obj := &networkingv1beta1.RouteConfiguration{ObjectMeta: metav1.ObjectMeta{Namespace: "home", Name: "a"}}
-	seen := &Seen{Objects: map[plan.Object]client.Object{of: obj}, Routes: []*networkingv1beta1.RouteConfiguration{obj}}
+	snapshot := &Snapshot{Objects: map[plan.Object]client.Object{of: obj}, Routes: []*networkingv1beta1.RouteConfiguration{obj}}
 	problems := []plan.Problem{{Of: of, Message: "no"}}
-	r.Tell(t.Context(), seen, problems)
-	if err := r.Applied(t.Context(), seen, problems, nil); err != nil || len(n.notes) > 0 {
+	r.ReportProblems(t.Context(), snapshot, problems)
+	if err := r.Applied(t.Context(), snapshot, problems, nil); err != nil || len(n.notes) > 0 {
 		t.Errorf("events %q, %v", n.notes, err)
 	}
 }
@@ -179,7 +179,7 @@ func TestReporterNewProblem(t *testing.T) {
 	var n noted
 	r := Reporter{Events: &n, Host: "one"}
 	of, gone := plan.Object{Kind: "IP", Namespace: "a", Name: "b"}, plan.Object{Kind: "IP", Namespace: "a", Name: "gone"}
-	seen := &Seen{Objects: map[plan.Object]client.Object{of: &networkingv1beta1.InternalNode{}}}
+	snapshot := &Snapshot{Objects: map[plan.Object]client.Object{of: &networkingv1beta1.InternalNode{}}}
 	refusal := plan.Problem{Of: of, Message: "refused", Reason: plan.ReasonAnotherIP}
 	first, second := plan.Problem{Of: of, Message: "first"}, plan.Problem{Of: of, Message: "second"}
 	for i, step := range []struct {
@@ -193,7 +193,7 @@ func TestReporterNewProblem(t *testing.T) {
 		{nil, 2},
 		{[]plan.Problem{first, {Of: gone, Message: "not there any more"}}, 3},
 	} {
-		r.Tell(t.Context(), seen, step.problems)
+		r.ReportProblems(t.Context(), snapshot, step.problems)
 		if len(n.notes) != step.events {
 			t.Errorf("step %d: %d events, want %d", i, len(n.notes), step.events)
 		}

@@ -51,9 +51,9 @@ const (
 // roles are the processes that an installation runs; virtual kubelets come with VirtualNodes.
 var roles = []string{controllerManagerRole, replicatorRole}
 
-// side is a cluster without nodes, and the processes of an installation in it: real ones, each with the rights that the
+// testCluster is a cluster without nodes, and the processes of an installation in it: real ones, each with the rights that the
 // chart gives it.
-type side struct {
+type testCluster struct {
 	*testkit.ControlPlane
 	id string
 
@@ -68,9 +68,9 @@ type side struct {
 var kubernetesControllers = testkit.WithControllers("namespace-controller", "garbage-collector-controller", "serviceaccount-controller",
 	"certificatesigningrequest-signing-controller", "root-ca-certificate-publisher-controller")
 
-func newSide(t *testing.T, c *testkit.ControlPlane) *side {
+func newTestCluster(t *testing.T, c *testkit.ControlPlane) *testCluster {
 	t.Helper()
-	s := &side{ControlPlane: c, webhookPort: strconv.Itoa(testkit.Port(t)), accounts: map[string]*rest.Config{}, running: map[string]*testkit.Process{}}
+	s := &testCluster{ControlPlane: c, webhookPort: strconv.Itoa(testkit.Port(t)), accounts: map[string]*rest.Config{}, running: map[string]*testkit.Process{}}
 	s.admission = s.frontend(t)
 	for _, obj := range releaseObjects(t) {
 		if strings.HasSuffix(obj.GetKind(), "WebhookConfiguration") {
@@ -94,7 +94,7 @@ func newSide(t *testing.T, c *testkit.ControlPlane) *side {
 	return s
 }
 
-func (s *side) install(t *testing.T, obj *unstructured.Unstructured) {
+func (s *testCluster) install(t *testing.T, obj *unstructured.Unstructured) {
 	t.Helper()
 	config := client.ApplyConfigurationFromUnstructured(obj.DeepCopy())
 	if err := s.Client.Apply(t.Context(), config, client.FieldOwner("helm"), client.ForceOwnership); err != nil {
@@ -103,7 +103,7 @@ func (s *side) install(t *testing.T, obj *unstructured.Unstructured) {
 }
 
 // frontend is what a Service is for the webhooks: without nodes none leads to them.
-func (s *side) frontend(t *testing.T) *httptest.Server {
+func (s *testCluster) frontend(t *testing.T) *httptest.Server {
 	t.Helper()
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
@@ -118,7 +118,7 @@ func (s *side) frontend(t *testing.T) *httptest.Server {
 }
 
 // reachable makes the API server call the frontend. Under another name, so that nobody changes whom it trusts.
-func (s *side) reachable(obj *unstructured.Unstructured) *unstructured.Unstructured {
+func (s *testCluster) reachable(obj *unstructured.Unstructured) *unstructured.Unstructured {
 	obj = obj.DeepCopy()
 	obj.SetName("liqo-webhook-of-test")
 	ca := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.admission.Certificate().Raw}))
@@ -133,10 +133,10 @@ func (s *side) reachable(obj *unstructured.Unstructured) *unstructured.Unstructu
 }
 
 // admit has the API server ask the webhooks, or not.
-func (s *side) admit(t *testing.T, asked bool) {
+func (s *testCluster) admit(t *testing.T, requested bool) {
 	t.Helper()
 	for _, obj := range s.webhooks {
-		if asked {
+		if requested {
 			s.install(t, obj)
 			continue
 		}
@@ -206,7 +206,7 @@ func render(t *testing.T) []string {
 }
 
 // account is the configuration of a ServiceAccount, as a pod of it has.
-func (s *side) account(ctx context.Context, namespace, name string) (*rest.Config, error) {
+func (s *testCluster) account(ctx context.Context, namespace, name string) (*rest.Config, error) {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	token := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(24 * 3600))}}
 	if err := s.Client.SubResource("token").Create(ctx, account, token); err != nil {
@@ -218,7 +218,7 @@ func (s *side) account(ctx context.Context, namespace, name string) (*rest.Confi
 }
 
 // start runs the process of a role unless it runs already.
-func (s *side) start(t *testing.T, role string) {
+func (s *testCluster) start(t *testing.T, role string) {
 	t.Helper()
 	args := []string{role, "--v=1", "--cluster-id=" + s.id, "--health-probe-address=0", "--metrics-address=0", "--enable-leader-election=false"}
 	switch role {
@@ -231,7 +231,7 @@ func (s *side) start(t *testing.T, role string) {
 	s.run(t, role, s.accounts[role], nil, args)
 }
 
-func (s *side) run(t *testing.T, name string, cfg *rest.Config, env, args []string) {
+func (s *testCluster) run(t *testing.T, name string, cfg *rest.Config, env, args []string) {
 	t.Helper()
 	if p, ok := s.running[name]; ok && p.Alive() == nil {
 		return
@@ -244,21 +244,21 @@ func (s *side) run(t *testing.T, name string, cfg *rest.Config, env, args []stri
 }
 
 // kill ends a process without a last word.
-func (s *side) kill(name string) {
+func (s *testCluster) kill(name string) {
 	if p, ok := s.running[name]; ok {
 		p.Kill()
 		delete(s.running, name)
 	}
 }
 
-func (s *side) killAll() {
+func (s *testCluster) killAll() {
 	for name := range s.running {
 		s.kill(name)
 	}
 }
 
 // kubelets does what nodes do for virtual kubelets: it runs one for each Deployment of one, with the arguments there.
-func (s *side) kubelets(t *testing.T) {
+func (s *testCluster) kubelets(t *testing.T) {
 	t.Helper()
 	var deployments appsv1.DeploymentList
 	wanted := client.MatchingLabels{names.OffloadingComponent: names.ComponentVirtualKubelet}
@@ -281,7 +281,7 @@ func (s *side) kubelets(t *testing.T) {
 	}
 }
 
-func (s *side) startKubelet(t *testing.T, key string, d *appsv1.Deployment) {
+func (s *testCluster) startKubelet(t *testing.T, key string, d *appsv1.Deployment) {
 	t.Helper()
 	spec := d.Spec.Template.Spec
 	cfg, err := s.account(t.Context(), d.Namespace, spec.ServiceAccountName)
@@ -299,7 +299,7 @@ func (s *side) startKubelet(t *testing.T, key string, d *appsv1.Deployment) {
 }
 
 // logs are the ends of what the processes said.
-func (s *side) logs() string {
+func (s *testCluster) logs() string {
 	var out strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(s.running)) {
 		fmt.Fprintf(&out, "%s\n(%v)\n", s.running[name].Log(), s.running[name].Alive())

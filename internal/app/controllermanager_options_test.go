@@ -55,16 +55,16 @@ func TestQuotaFlag(t *testing.T) {
 
 func TestHealthCheckFlags(t *testing.T) {
 	var manager controllerManagerOptions
-	var said bytes.Buffer
+	var output bytes.Buffer
 	fs := pflag.NewFlagSet(t.Name(), pflag.ContinueOnError)
-	fs.SetOutput(&said)
+	fs.SetOutput(&output)
 	manager.addFlags(fs)
 	if err := fs.Parse([]string{"--foreign-cluster-ping-interval=0", "--foreign-cluster-ping-timeout=1s"}); err != nil {
 		t.Fatal(err)
 	}
 	for _, flag := range []string{"foreign-cluster-ping-interval", "foreign-cluster-ping-timeout"} {
-		if !strings.Contains(said.String(), flag+" has been deprecated, no effect in this process: set it for the crd-replicator") {
-			t.Errorf("nothing is told of %s: %q", flag, said.String())
+		if !strings.Contains(output.String(), flag+" has been deprecated, no effect in this process: set it for the crd-replicator") {
+			t.Errorf("nothing is told of %s: %q", flag, output.String())
 		}
 	}
 	for text, want := range map[string]time.Duration{"": 15 * time.Second, "--foreign-cluster-ping-interval=1m": time.Minute, "--foreign-cluster-ping-interval=0": -1} {

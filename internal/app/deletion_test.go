@@ -51,7 +51,7 @@ var beginnings = []string{
 }
 
 // remove deletes one object by its name in stories, and waits for nothing.
-func (w *world) remove(t *testing.T, name string) {
+func (w *topology) remove(t *testing.T, name string) {
 	t.Helper()
 	at := func(namespace, name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: namespace, Name: name}
@@ -110,13 +110,13 @@ func (w *world) remove(t *testing.T, name string) {
 	}
 }
 
-func (w *world) documentOf(t *testing.T, kind string) client.Object {
+func (w *topology) documentOf(t *testing.T, kind string) client.Object {
 	t.Helper()
 	docs := w.documents(t)
 	return docs[slices.IndexFunc(docs, func(d document) bool { return d.GetKind() == kind })]
 }
 
-func (w *world) killKubelets() {
+func (w *topology) killKubelets() {
 	for name := range w.consumer.running {
 		if strings.Contains(name, "/") {
 			w.consumer.kill(name)
@@ -125,7 +125,7 @@ func (w *world) killKubelets() {
 }
 
 // up makes the whole peering, and the application in it.
-func (w *world) up(t *testing.T, n int) {
+func (w *topology) up(t *testing.T, n int) {
 	t.Helper()
 	w.killAll()
 	w.named(t, n)
@@ -140,20 +140,20 @@ func (w *world) up(t *testing.T, n int) {
 // Whatever the order, nothing is left: no object, no finalizer, no binding, no namespace. Where the provider forgot the
 // consumer before that one was done, it takes the word of the user that the provider is not coming back.
 func TestDeletionOrder(t *testing.T) {
-	inWorlds(t, testkit.Seeds(t, 9), func(t *testing.T, w *world, seed uint64) {
-		began := time.Now()
+	inWorlds(t, testkit.Seeds(t, 9), func(t *testing.T, w *topology, seed uint64) {
+		start := time.Now()
 		w.up(t, int(seed)+3000)
 		up := time.Now()
 		order := deletionOrder(beginnings[seed%uint64(len(beginnings))], rand.New(rand.NewPCG(seed, 1)))
 		t.Logf("seed %d: %s", seed, strings.Join(order, ", "))
 		w.takeDown(t, order, rand.New(rand.NewPCG(seed, 2)))
-		t.Logf("seed %d: up after %s, nothing is left after %s", seed, passed(began, up), passed(up, time.Now()))
+		t.Logf("seed %d: up after %s, nothing is left after %s", seed, passed(start, up), passed(up, time.Now()))
 	})
 }
 
 // A consumer that is done before its provider forgets it needs no word of its user.
 func TestDeletionConsumerFirst(t *testing.T) {
-	inWorlds(t, testkit.Seeds(t, 2), func(t *testing.T, w *world, seed uint64) {
+	inWorlds(t, testkit.Seeds(t, 2), func(t *testing.T, w *topology, seed uint64) {
 		w.up(t, int(seed)+2000)
 		random := rand.New(rand.NewPCG(seed, 3))
 		for _, of := range []struct {
@@ -176,8 +176,8 @@ func TestDeletionConsumerFirst(t *testing.T) {
 // back after all, it can clean up as well.
 func TestDeletionLostPeer(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	nothing := func(t *testing.T, c *census) {
+	w := newTopology(t)
+	nothing := func(t *testing.T, c *inventory) {
 		t.Helper()
 		w.eventually(t, "nothing to be left", func(ctx context.Context) error {
 			w.giveUp(ctx)
@@ -186,9 +186,9 @@ func TestDeletionLostPeer(t *testing.T) {
 	}
 	for i, gone := range []struct {
 		who         string
-		there       *side
+		there       *testCluster
 		here, later []string
-		stays, back *census
+		stays, back *inventory
 	}{
 		{"provider", w.provider, ofConsumer, ofProvider, w.atConsumer, w.atProvider},
 		{"consumer", w.consumer, ofProvider, ofConsumer, w.atProvider, w.atConsumer},
@@ -219,7 +219,7 @@ func deletionOrder(begin string, random *rand.Rand) []string {
 	return append([]string{begin}, rest...)
 }
 
-func (w *world) takeDown(t *testing.T, order []string, random *rand.Rand) {
+func (w *topology) takeDown(t *testing.T, order []string, random *rand.Rand) {
 	t.Helper()
 	for _, name := range order {
 		w.remove(t, name)
@@ -234,7 +234,7 @@ func (w *world) takeDown(t *testing.T, order []string, random *rand.Rand) {
 }
 
 // pause lets what was begun go on for a while, long enough or not.
-func (w *world) pause(t *testing.T, d time.Duration) {
+func (w *topology) pause(t *testing.T, d time.Duration) {
 	t.Helper()
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		w.consumer.kubelets(t)
@@ -242,7 +242,7 @@ func (w *world) pause(t *testing.T, d time.Duration) {
 }
 
 // disturb kills a process, one time of three. It comes back with all others in the end.
-func (w *world) disturb(random *rand.Rand) {
+func (w *topology) disturb(random *rand.Rand) {
 	if random.IntN(3) > 0 {
 		return
 	}
@@ -255,7 +255,7 @@ func (w *world) disturb(random *rand.Rand) {
 }
 
 // giveUp says that the provider never comes back, as the user of a consumer does whom it refuses.
-func (w *world) giveUp(ctx context.Context) {
+func (w *topology) giveUp(ctx context.Context) {
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+names.PermanentlyUnreachable+`":"true"}}}`))
 	_ = w.consumer.Client.Patch(ctx, &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: w.Provider}}, patch)
 }

@@ -29,8 +29,8 @@ import (
 // passing kinds come and go by themselves, whatever a story does.
 var passing = []string{"events", "leases", "certificatesigningrequests", "componentstatuses", "endpoints"}
 
-// census lists all objects of a cluster.
-type census struct {
+// inventory lists all objects of a cluster.
+type inventory struct {
 	client dynamic.Interface
 	kinds  []schema.GroupVersionResource
 	// known objects were there before the story.
@@ -39,13 +39,13 @@ type census struct {
 	lingering []schema.GroupVersionResource
 }
 
-func newCensus(t *testing.T, s *side) *census {
+func newInventory(t *testing.T, s *testCluster) *inventory {
 	t.Helper()
 	found, err := discovery.NewDiscoveryClientForConfigOrDie(s.Config).ServerPreferredResources()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &census{client: dynamic.NewForConfigOrDie(s.Config), known: map[types.UID]bool{}}
+	c := &inventory{client: dynamic.NewForConfigOrDie(s.Config), known: map[types.UID]bool{}}
 	for _, group := range found {
 		gv, err := schema.ParseGroupVersion(group.GroupVersion)
 		if err != nil {
@@ -71,9 +71,9 @@ func (f found) String() string {
 }
 
 // list returns what is new of all kinds since the last call of remember.
-func (c *census) list(ctx context.Context) ([]found, error) { return c.listOf(ctx, c.kinds) }
+func (c *inventory) list(ctx context.Context) ([]found, error) { return c.listOf(ctx, c.kinds) }
 
-func (c *census) listOf(ctx context.Context, kinds []schema.GroupVersionResource) ([]found, error) {
+func (c *inventory) listOf(ctx context.Context, kinds []schema.GroupVersionResource) ([]found, error) {
 	var out []found
 	for _, kind := range kinds {
 		list, err := c.client.Resource(kind).List(ctx, metav1.ListOptions{})
@@ -89,7 +89,7 @@ func (c *census) listOf(ctx context.Context, kinds []schema.GroupVersionResource
 	return out, nil
 }
 
-func (c *census) remember(t *testing.T) {
+func (c *inventory) remember(t *testing.T) {
 	t.Helper()
 	all, err := c.list(t.Context())
 	if err != nil {
@@ -102,17 +102,17 @@ func (c *census) remember(t *testing.T) {
 
 // nothing is the wish that all that is new be gone again; its error names what is not, and who holds it. While something
 // of a kind lingers it looks no further: to list all kinds is much work, done only when it may be the last time.
-func (c *census) nothing(ctx context.Context) error {
-	left, err := c.listOf(ctx, c.lingering)
-	if err == nil && len(left) == 0 {
-		left, err = c.list(ctx)
+func (c *inventory) nothing(ctx context.Context) error {
+	remaining, err := c.listOf(ctx, c.lingering)
+	if err == nil && len(remaining) == 0 {
+		remaining, err = c.list(ctx)
 	}
 	if err != nil {
 		return err
 	}
 	c.lingering = nil
 	var errs []error
-	for _, f := range left {
+	for _, f := range remaining {
 		if !slices.Contains(c.lingering, f.resource) {
 			c.lingering = append(c.lingering, f.resource)
 		}
@@ -121,9 +121,9 @@ func (c *census) nothing(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// wipe removes everything new by force. It is for tests that end before a peering does, once the processes are dead.
+// deleteAll removes everything new by force. It is for tests that end before a peering does, once the processes are dead.
 // Namespaces go on by themselves.
-func (c *census) wipe(ctx context.Context) error {
+func (c *inventory) deleteAll(ctx context.Context) error {
 	all, err := c.list(ctx)
 	if err != nil {
 		return err
@@ -145,7 +145,7 @@ func (c *census) wipe(ctx context.Context) error {
 
 // dump is what there is, by object, without what differs between two runs of the same story: times, versions, keys, and
 // tag, which marks the names of this run.
-func (c *census) dump(ctx context.Context, tag string) (map[string]string, error) {
+func (c *inventory) dump(ctx context.Context, tag string) (map[string]string, error) {
 	all, err := c.list(ctx)
 	if err != nil {
 		return nil, err

@@ -261,14 +261,14 @@ func hasIPv6(sysctls string) bool {
 func forwardPackets(sysctls string) error {
 	for _, name := range []string{"ipv4/ip_forward", "ipv6/conf/all/forwarding"} {
 		path := sysctls + "/" + name
-		have, err := os.ReadFile(path)
+		current, err := os.ReadFile(path)
 		if errors.Is(err, os.ErrNotExist) {
 			continue // IPv6 is disabled
 		}
 		if err != nil {
 			return fmt.Errorf("reading %s: %w", path, err)
 		}
-		if strings.TrimSpace(string(have)) == "1" {
+		if strings.TrimSpace(string(current)) == "1" {
 			continue
 		}
 		if err := os.WriteFile(path, []byte("1"), 0o644); err != nil {

@@ -23,20 +23,20 @@ import (
 func TestManifestOrder(t *testing.T) {
 	var first sync.Once
 	var want map[string]string
-	inWorlds(t, testkit.Seeds(t, 20), func(t *testing.T, w *world, seed uint64) {
+	inWorlds(t, testkit.Seeds(t, 20), func(t *testing.T, w *topology, seed uint64) {
 		first.Do(func() { want = w.inOrder(t) })
 		if want == nil {
 			t.Fatal("the story that all others are compared with failed")
 		}
-		began := time.Now()
+		start := time.Now()
 		w.named(t, int(seed)+2)
-		var told []string
+		var messages []string
 		for _, s := range w.shuffled(t, rand.New(rand.NewPCG(seed, 0))) {
-			told = append(told, s.name)
+			messages = append(messages, s.name)
 			s.do(t)
 		}
 		applied := time.Now()
-		w.eventually(t, fmt.Sprintf("seed %d to end as the others: %s", seed, strings.Join(told, ", ")), func(ctx context.Context) error {
+		w.eventually(t, fmt.Sprintf("seed %d to end as the others: %s", seed, strings.Join(messages, ", ")), func(ctx context.Context) error {
 			if err := w.works(ctx); err != nil {
 				return err
 			}
@@ -49,27 +49,27 @@ func TestManifestOrder(t *testing.T) {
 			}
 			return nil
 		})
-		t.Logf("seed %d: %d steps in %s, %d objects in %s", seed, len(told), passed(began, applied), len(want), passed(applied, time.Now()))
-		w.wipe(t)
+		t.Logf("seed %d: %d steps in %s, %d objects in %s", seed, len(messages), passed(start, applied), len(want), passed(applied, time.Now()))
+		w.deleteAll(t)
 	})
 }
 
 func passed(from, to time.Time) time.Duration { return to.Sub(from).Round(100 * time.Millisecond) }
 
 // inOrder tells the story as the guide does.
-func (w *world) inOrder(t *testing.T) map[string]string {
+func (w *topology) inOrder(t *testing.T) map[string]string {
 	t.Helper()
 	w.named(t, 1)
 	w.startAll(t)
 	for _, d := range w.documents(t) {
 		w.apply(t, d)
 	}
-	defer w.wipe(t)
+	defer w.deleteAll(t)
 	return w.settled(t)
 }
 
 // settled waits until the story works and nothing changes any more.
-func (w *world) settled(t *testing.T) map[string]string {
+func (w *topology) settled(t *testing.T) map[string]string {
 	t.Helper()
 	var last map[string]string
 	var since time.Time
@@ -101,7 +101,7 @@ type step struct {
 }
 
 // shuffled are the starts of all processes and all documents, in random order; a namespace comes before what is in it.
-func (w *world) shuffled(t *testing.T, random *rand.Rand) []step {
+func (w *topology) shuffled(t *testing.T, random *rand.Rand) []step {
 	t.Helper()
 	docs := w.documents(t)
 	namespaces := map[string]document{}

@@ -181,12 +181,12 @@ func TestFabricServices(t *testing.T) {
 		if err := reader.List(t.Context(), &behind, client.InNamespace(ns)); err != nil {
 			return err
 		}
-		have := map[string]bool{}
+		got := map[string]bool{}
 		for _, s := range services.Items {
-			have[s.Namespace+"/"+s.Name] = true
+			got[s.Namespace+"/"+s.Name] = true
 		}
-		if len(have) != 2 || !have["default/kubernetes"] || !have[ns+"/"+names.ProxyService] {
-			return fmt.Errorf("known are the Services %v", have)
+		if len(got) != 2 || !got["default/kubernetes"] || !got[ns+"/"+names.ProxyService] {
+			return fmt.Errorf("known are the Services %v", got)
 		}
 		if len(behind.Items) != 1 || behind.Items[0].Name != names.ProxyService {
 			return fmt.Errorf("%d EndpointSlices are known", len(behind.Items))

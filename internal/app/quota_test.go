@@ -36,12 +36,12 @@ import (
 )
 
 // replicated runs controller-managers that the API server asks in turn, as behind a Service. It returns how often each was.
-func replicated(t *testing.T, s *side, replicas int) []*atomic.Int32 {
+func replicated(t *testing.T, s *testCluster, replicas int) []*atomic.Int32 {
 	t.Helper()
-	asked := make([]*atomic.Int32, replicas)
+	requests := make([]*atomic.Int32, replicas)
 	ports := make([]string, replicas)
 	for i := range replicas {
-		asked[i], ports[i] = &atomic.Int32{}, strconv.Itoa(testkit.Port(t))
+		requests[i], ports[i] = &atomic.Int32{}, strconv.Itoa(testkit.Port(t))
 		s.run(t, controllerManagerRole+"-"+strconv.Itoa(i), s.accounts[controllerManagerRole], nil, []string{
 			controllerManagerRole, "--cluster-id=" + s.id, "--health-probe-address=0", "--metrics-address=0", "--webhook-port=" + ports[i],
 			"--api-server-address-override=" + s.Config.Host, "--ca-override=" + base64.StdEncoding.EncodeToString(s.Config.CAData),
@@ -51,7 +51,7 @@ func replicated(t *testing.T, s *side, replicas int) []*atomic.Int32 {
 	s.admission = httptest.NewTLSServer(&httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			n := int(turn.Add(1)) % replicas
-			asked[n].Add(1)
+			requests[n].Add(1)
 			r.SetURL(&url.URL{Scheme: "https", Host: "127.0.0.1:" + ports[n]})
 		},
 		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}},
@@ -70,11 +70,11 @@ func replicated(t *testing.T, s *side, replicas int) []*atomic.Int32 {
 			_ = s.Client.Delete(context.Background(), obj.DeepCopy())
 		}
 	})
-	return asked
+	return requests
 }
 
 // guest is a consumer with one Quota of one CPU.
-func guest(t *testing.T, s *side, id string, enforcement offv1beta1.LimitsEnforcement) (twin string, user client.Client) {
+func guest(t *testing.T, s *testCluster, id string, enforcement offv1beta1.LimitsEnforcement) (remoteNamespace string, user client.Client) {
 	t.Helper()
 	labels := map[string]string{names.RemoteClusterID: id, names.TenantNamespace: "true"}
 	tenancy := testkit.Namespace(t, s.ControlPlane, "tenant-"+id, labels)
@@ -84,11 +84,11 @@ func guest(t *testing.T, s *side, id string, enforcement offv1beta1.LimitsEnforc
 	quota.Spec = offv1beta1.QuotaSpec{User: "slice-" + id, LimitsEnforcement: enforcement, Resources: corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("1Gi"),
 	}}
-	twin = "shop-" + id
+	remoteNamespace = "shop-" + id
 	mapping := &offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: tenancy, Name: "map", Labels: map[string]string{
 		names.Replicated: "true", names.ReplicationOrigin: id, names.RemoteClusterID: id,
 	}}}
-	mapping.Spec.DesiredMapping = map[string]string{"shop": twin}
+	mapping.Spec.DesiredMapping = map[string]string{"shop": remoteNamespace}
 	for _, obj := range []client.Object{tenant, quota, mapping} {
 		testkit.Eventually(t, limit, func() error { return client.IgnoreAlreadyExists(s.Client.Create(t.Context(), obj)) }) // the webhooks may be starting
 	}
@@ -96,12 +96,12 @@ func guest(t *testing.T, s *side, id string, enforcement offv1beta1.LimitsEnforc
 	if err != nil {
 		t.Fatal(err)
 	}
-	return twin, user
+	return remoteNamespace, user
 }
 
 // asks is a ShadowPod, as a virtual kubelet makes it.
-func asks(twin, name, origin string, requests, limits corev1.ResourceList) *offv1beta1.ShadowPod {
-	sp := &offv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: twin, Name: name, Labels: map[string]string{names.OffloadingOrigin: origin}}}
+func asks(remoteNamespace, name, origin string, requests, limits corev1.ResourceList) *offv1beta1.ShadowPod {
+	sp := &offv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: remoteNamespace, Name: name, Labels: map[string]string{names.OffloadingOrigin: origin}}}
 	sp.Spec.Pod = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{
 		Name: "c", Image: "i", Resources: corev1.ResourceRequirements{Requests: requests, Limits: limits},
 	}}}
@@ -115,7 +115,7 @@ type audit struct {
 	most        int
 }
 
-func (a *audit) follow(t *testing.T, s *side, namespace string) {
+func (a *audit) follow(t *testing.T, s *testCluster, namespace string) {
 	w, err := s.watching(t).Watch(t.Context(), &corev1.PodList{}, client.InNamespace(namespace))
 	if err != nil {
 		t.Fatal(err)
@@ -151,7 +151,7 @@ func (a *audit) note(what watch.EventType, pod *corev1.Pod) {
 	a.most = max(a.most, len(a.alive))
 }
 
-func (s *side) watching(t *testing.T) client.WithWatch {
+func (s *testCluster) watching(t *testing.T) client.WithWatch {
 	t.Helper()
 	c, err := client.NewWithWatch(s.Config, client.Options{Scheme: kube.Scheme})
 	if err != nil {
@@ -172,9 +172,9 @@ func insist(ctx context.Context, c client.Client, obj client.Object, opts ...cli
 
 // Two real processes, with their webhooks, share the work and the ledger.
 func TestQuotaTwoReplicas(t *testing.T) {
-	s := newSide(t, testkit.NthCluster(t, 2*worlds, testkit.WithControllers("namespace-controller", "serviceaccount-controller")))
+	s := newTestCluster(t, testkit.NthCluster(t, 2*worlds, testkit.WithControllers("namespace-controller", "serviceaccount-controller")))
 	s.id = "host"
-	asked := replicated(t, s, 2)
+	requests := replicated(t, s, 2)
 	amount := func(cpu, memory string) corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
 	}
@@ -188,28 +188,28 @@ func TestQuotaTwoReplicas(t *testing.T) {
 		"carla": {offv1beta1.HardLimitsEnforcement, 200, "has no cpu request", "requires to be equal"},
 	} {
 		t.Run(string(story.enforcement), func(t *testing.T) {
-			twin, user := guest(t, s, id, story.enforcement)
+			remoteNamespace, user := guest(t, s, id, story.enforcement)
 			const room = 10
 			part := amount("100m", "10Mi")
 			testkit.Eventually(t, limit, func() error {
-				return user.Create(t.Context(), asks(twin, "probe", id, part, part), client.DryRunAll)
+				return user.Create(t.Context(), asks(remoteNamespace, "probe", id, part, part), client.DryRunAll)
 			})
-			for why, sp := range map[string]*offv1beta1.ShadowPod{
-				story.without:          asks(twin, "without", id, nil, nil),
-				story.uneven + " ":     asks(twin, "uneven", id, part, amount("200m", "10Mi")),
-				"quota usage exceeded": asks(twin, "large", id, amount("1001m", "10Mi"), amount("1001m", "10Mi")),
+			for reason, sp := range map[string]*offv1beta1.ShadowPod{
+				story.without:          asks(remoteNamespace, "without", id, nil, nil),
+				story.uneven + " ":     asks(remoteNamespace, "uneven", id, part, amount("200m", "10Mi")),
+				"quota usage exceeded": asks(remoteNamespace, "large", id, amount("1001m", "10Mi"), amount("1001m", "10Mi")),
 			} {
 				err := insist(t.Context(), user, sp, client.DryRunAll)
-				if why = strings.TrimSpace(why); why == "" && err != nil || why != "" && (err == nil || !strings.Contains(err.Error(), why)) {
-					t.Errorf("%s: got %v, want %q", sp.Name, err, why)
+				if reason = strings.TrimSpace(reason); reason == "" && err != nil || reason != "" && (err == nil || !strings.Contains(err.Error(), reason)) {
+					t.Errorf("%s: got %v, want %q", sp.Name, err, reason)
 				}
 			}
 			a := &audit{alive: map[string]bool{}, ever: map[string]bool{}}
-			a.follow(t, s, twin)
+			a.follow(t, s, remoteNamespace)
 			var group sync.WaitGroup
 			for i := range story.all {
 				group.Go(func() {
-					if err := insist(t.Context(), user, asks(twin, fmt.Sprintf("job-%03d", i), id, part, part)); err != nil {
+					if err := insist(t.Context(), user, asks(remoteNamespace, fmt.Sprintf("job-%03d", i), id, part, part)); err != nil {
 						t.Errorf("asking for a pod: %v", err)
 					}
 				})
@@ -231,7 +231,7 @@ func TestQuotaTwoReplicas(t *testing.T) {
 			t.Logf("%d pods, %d at a time", len(a.ever), a.most)
 		})
 	}
-	for i, n := range asked {
+	for i, n := range requests {
 		if n.Load() == 0 {
 			t.Errorf("replica %d was never asked", i)
 		}

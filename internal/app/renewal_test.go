@@ -62,7 +62,7 @@ func TestCertificateRenewal(t *testing.T) {
 	// Clusters of its own: it waits, beside stories that work.
 	w := worldOf(t, testkit.NthCluster(t, 2*worlds+1, kubernetesControllers), provider)
 	w.named(t, 950)
-	defer w.wipe(t)
+	defer w.deleteAll(t)
 	w.startAll(t)
 	w.shakeHands(t)
 	w.eventually(t, "the peering to work", w.works)
@@ -74,7 +74,7 @@ func TestCertificateRenewal(t *testing.T) {
 	}
 	defer pods.Stop()
 	command := w.execute(t)
-	command.says(t, "before")
+	command.typeText(t, "before")
 	ready := w.nodeReady(t)
 	silence := w.silence(t)
 	processes := []map[string]*testkit.Process{maps.Clone(w.consumer.running), maps.Clone(w.provider.running)}
@@ -95,20 +95,20 @@ func TestCertificateRenewal(t *testing.T) {
 			return nil
 		})
 		for kind, was := range before {
-			if left := time.Until(was.NotAfter); left < 5*time.Second { // of the third of their life that was there for it
+			if remaining := time.Until(was.NotAfter); remaining < 5*time.Second { // of the third of their life that was there for it
 				late = true
-				t.Logf("the %s got another certificate %s before the end of the one before", kind, left)
+				t.Logf("the %s got another certificate %s before the end of the one before", kind, remaining)
 			}
 		}
 		w.eventually(t, "the certificates of before to end", func(context.Context) error {
 			for kind, was := range before {
-				if left := time.Until(was.NotAfter); left > 0 {
-					return fmt.Errorf("%s has one for %s", kind, left)
+				if remaining := time.Until(was.NotAfter); remaining > 0 {
+					return fmt.Errorf("%s has one for %s", kind, remaining)
 				}
 			}
 			return nil
 		})
-		command.says(t, "after")
+		command.typeText(t, "after")
 		// What watches the provider with these certificates goes on.
 		testkit.UpdateStatus(t, w.provider.Client, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.Twin(), Name: "shop"}}, func(p *corev1.Pod) {
 			p.Status.ContainerStatuses[0].RestartCount = 7 + renewals
@@ -119,7 +119,7 @@ func TestCertificateRenewal(t *testing.T) {
 		w.replicates(t, fmt.Sprint("renewed-", renewals))
 	}
 
-	w.execute(t).says(t, "again")
+	w.execute(t).typeText(t, "again")
 	if longest := silence(); longest > 10*time.Second {
 		late = true
 		t.Logf("the API server of the provider was silent for %s", longest)
@@ -143,9 +143,9 @@ func TestCertificateRenewal(t *testing.T) {
 // that refuses it already.
 func TestHandshakeRevoked(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newTopology(t)
 	w.named(t, 951)
-	defer w.wipe(t)
+	defer w.deleteAll(t)
 	w.startAll(t)
 	w.shakeHands(t)
 	w.eventually(t, "the peering to work", w.works)
@@ -173,7 +173,7 @@ func TestHandshakeRevoked(t *testing.T) {
 }
 
 // none tells what of a kind is in a namespace.
-func none(ctx context.Context, s *side, list client.ObjectList, namespace string, opts ...client.ListOption) error {
+func none(ctx context.Context, s *testCluster, list client.ObjectList, namespace string, opts ...client.ListOption) error {
 	if err := s.Client.List(ctx, list, append(opts, client.InNamespace(namespace))...); err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func none(ctx context.Context, s *side, list client.ObjectList, namespace string
 }
 
 // shakeHands peers the clusters as docs/authentication.md does, and then makes all that the guide has but credentials.
-func (w *world) shakeHands(t *testing.T) {
+func (w *topology) shakeHands(t *testing.T) {
 	t.Helper()
 	declared := []string{"RoleBinding", "Tenant", "Secret"}
 	docs := slices.DeleteFunc(w.documents(t), func(d document) bool { return slices.Contains(declared, d.GetKind()) })
@@ -193,7 +193,7 @@ func (w *world) shakeHands(t *testing.T) {
 			w.apply(t, d)
 		}
 	}
-	secret := func(s *side, namespace, label, peer, key string, data map[string][]byte) []byte {
+	secret := func(s *testCluster, namespace, label, peer, key string, data map[string][]byte) []byte {
 		obj := &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "handshake", Labels: map[string]string{label: "true", names.RemoteClusterID: peer}}, Data: data,
 		}
@@ -240,7 +240,7 @@ func (w *world) shakeHands(t *testing.T) {
 }
 
 // filled waits until a Secret has a key.
-func (w *world) filled(t *testing.T, s *side, secret *corev1.Secret, key string) []byte {
+func (w *topology) filled(t *testing.T, s *testCluster, secret *corev1.Secret, key string) []byte {
 	t.Helper()
 	w.eventually(t, "the key "+key+" of Secret "+secret.Name, func(ctx context.Context) error {
 		if err := s.Client.Get(ctx, client.ObjectKeyFromObject(secret), secret); err != nil {
@@ -255,7 +255,7 @@ func (w *world) filled(t *testing.T, s *side, secret *corev1.Secret, key string)
 }
 
 // runShop has the pod of the application run on a node of the provider where each command gives back what it is sent.
-func (w *world) runShop(t *testing.T) {
+func (w *topology) runShop(t *testing.T) {
 	t.Helper()
 	mux := http.NewServeMux()
 	mux.HandleFunc("/exec/{namespace}/{pod}/{container}", func(rw http.ResponseWriter, req *http.Request) { echo(t, rw, req) })
@@ -332,7 +332,7 @@ type command struct {
 }
 
 // execute begins a command in the consumer.
-func (w *world) execute(t *testing.T) *command {
+func (w *topology) execute(t *testing.T) *command {
 	t.Helper()
 	target, err := url.Parse(fmt.Sprintf("%s/api/v1/namespaces/%s/pods/shop/exec?container=shop&command=cat&stdin=true&stdout=true", w.consumer.Config.Host, w.Namespace))
 	if err != nil {
@@ -353,8 +353,8 @@ func (w *world) execute(t *testing.T) *command {
 	return &command{in, bufio.NewReader(out)}
 }
 
-// says has the command say something.
-func (c *command) says(t *testing.T, text string) {
+// typeText has the command say something.
+func (c *command) typeText(t *testing.T, text string) {
 	t.Helper()
 	if _, err := io.WriteString(c.in, text+"\n"); err != nil {
 		t.Fatalf("typing %s: %v", text, err)
@@ -365,7 +365,7 @@ func (c *command) says(t *testing.T, text string) {
 }
 
 // inUse are the certificates of the moment, by whose they are.
-func (w *world) inUse(t *testing.T) map[string]*x509.Certificate {
+func (w *topology) inUse(t *testing.T) map[string]*x509.Certificate {
 	t.Helper()
 	out := map[string]*x509.Certificate{}
 	for kind, config := range w.kubeconfigs(t) {
@@ -381,7 +381,7 @@ func (w *world) inUse(t *testing.T) map[string]*x509.Certificate {
 }
 
 // kubeconfigs are those of the consumer, by whose they are.
-func (w *world) kubeconfigs(t *testing.T) map[string][]byte {
+func (w *topology) kubeconfigs(t *testing.T) map[string][]byte {
 	t.Helper()
 	var secrets corev1.SecretList
 	if err := w.consumer.Client.List(t.Context(), &secrets, client.InNamespace(w.ConsumerTenant), client.HasLabels{names.IdentityType}); err != nil {
@@ -398,7 +398,7 @@ func (w *world) kubeconfigs(t *testing.T) map[string][]byte {
 }
 
 // nodeReady is since when the virtual node is Ready, once it is.
-func (w *world) nodeReady(t *testing.T) (since metav1.Time) {
+func (w *topology) nodeReady(t *testing.T) (since metav1.Time) {
 	t.Helper()
 	w.eventually(t, "the node to be Ready", func(ctx context.Context) error {
 		var node corev1.Node
@@ -418,7 +418,7 @@ func (w *world) nodeReady(t *testing.T) (since metav1.Time) {
 
 // silence asks the provider's API server each second, as a virtual kubelet does, but with a certificate that does not end. It tells for how
 // long nothing was answered at most.
-func (w *world) silence(t *testing.T) (longest func() time.Duration) {
+func (w *topology) silence(t *testing.T) (longest func() time.Duration) {
 	t.Helper()
 	cfg := rest.CopyConfig(w.provider.Config)
 	cfg.Timeout = 5 * time.Second
@@ -465,7 +465,7 @@ func awaitEvent(t *testing.T, w watch.Interface, is func(*corev1.Pod) bool) {
 }
 
 // replicates says something new of the slice, and waits until the provider knows.
-func (w *world) replicates(t *testing.T, team string) {
+func (w *topology) replicates(t *testing.T, team string) {
 	t.Helper()
 	slice := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: w.ConsumerTenant, Name: w.Slice}}
 	if err := w.consumer.Client.Patch(t.Context(), slice, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{"team":%q}}}`, team))); err != nil {
@@ -484,7 +484,7 @@ func (w *world) replicates(t *testing.T, team string) {
 }
 
 // wantFewRequests wants no certificate to be asked for twice.
-func (w *world) wantFewRequests(t *testing.T) {
+func (w *topology) wantFewRequests(t *testing.T) {
 	t.Helper()
 	var all certv1.CertificateSigningRequestList
 	if err := w.provider.Client.List(t.Context(), &all, client.MatchingLabels{names.RemoteClusterID: w.Consumer}); err != nil {
@@ -496,7 +496,7 @@ func (w *world) wantFewRequests(t *testing.T) {
 }
 
 // tenantGoes deletes the Tenant. New calls with its certificates are refused at once.
-func (w *world) tenantGoes(t *testing.T) {
+func (w *topology) tenantGoes(t *testing.T) {
 	t.Helper()
 	as := map[string]client.Client{}
 	for kind, config := range w.kubeconfigs(t) {
@@ -529,7 +529,7 @@ func (w *world) tenantGoes(t *testing.T) {
 	if err := w.provider.Client.Delete(t.Context(), &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: w.ProviderTenant, Name: w.Consumer}}); err != nil {
 		t.Fatal(err)
 	}
-	began := time.Now()
+	start := time.Now()
 	testkit.Eventually(t, time.Minute, func() error {
 		for what, call := range calls {
 			if err := call(); !apierrors.IsForbidden(err) {
@@ -538,5 +538,5 @@ func (w *world) tenantGoes(t *testing.T) {
 		}
 		return nil
 	})
-	t.Logf("all is refused %s after the Tenant was deleted", time.Since(began).Round(time.Millisecond))
+	t.Logf("all is refused %s after the Tenant was deleted", time.Since(start).Round(time.Millisecond))
 }

@@ -25,7 +25,7 @@ import (
 )
 
 // worker is a node of a side, so that Kubernetes believes in the pods on it.
-func (w *world) worker(t *testing.T, s *side) string {
+func (w *topology) worker(t *testing.T, s *testCluster) string {
 	t.Helper()
 	name := "worker" + w.tag
 	testkit.Create(t, s.Client, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
@@ -34,7 +34,7 @@ func (w *world) worker(t *testing.T, s *side) string {
 
 // network connects a side with a peer that has the same pods, 10.200/16, as far as that goes without gateways. It returns the Connection, and
 // the first half of the addresses that the peer's pods have here.
-func (w *world) network(t *testing.T, s *side, peer string) (tunnel *networkingv1beta1.Connection, prefix string) {
+func (w *topology) network(t *testing.T, s *testCluster, peer string) (tunnel *networkingv1beta1.Connection, prefix string) {
 	t.Helper()
 	testkit.Ensure(t, s.ControlPlane, &ipamv1alpha1.Network{
 		ObjectMeta: metav1.ObjectMeta{
@@ -65,13 +65,13 @@ func (w *world) network(t *testing.T, s *side, peer string) (tunnel *networkingv
 	return tunnel, prefix
 }
 
-func tunnelIs(t *testing.T, s *side, tunnel *networkingv1beta1.Connection, value networkingv1beta1.ConnectionStatusValue) {
+func tunnelIs(t *testing.T, s *testCluster, tunnel *networkingv1beta1.Connection, value networkingv1beta1.ConnectionStatusValue) {
 	t.Helper()
 	testkit.UpdateStatus(t, s.Client, tunnel, func(c *networkingv1beta1.Connection) { c.Status.Value = value })
 }
 
 // backend makes a pod of the Service web on a node.
-func backend(t *testing.T, s *side, namespace, name, node string) {
+func backend(t *testing.T, s *testCluster, namespace, name, node string) {
 	t.Helper()
 	testkit.Create(t, s.Client, &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"app": "web"}},
@@ -84,7 +84,7 @@ func backend(t *testing.T, s *side, namespace, name, node string) {
 }
 
 // runs reports what the kubelet of a pod would.
-func runs(t *testing.T, s *side, namespace, name, ip string) {
+func runs(t *testing.T, s *testCluster, namespace, name, ip string) {
 	t.Helper()
 	testkit.UpdateStatus(t, s.Client, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}, func(p *corev1.Pod) {
 		p.Status.Phase, p.Status.PodIP, p.Status.PodIPs = corev1.PodRunning, ip, []corev1.PodIP{{IP: ip}}
@@ -96,24 +96,24 @@ func runs(t *testing.T, s *side, namespace, name, ip string) {
 }
 
 // backends waits until the Service web has these, of ready endpoints.
-func (w *world) backends(t *testing.T, s *side, namespace string, want ...string) {
+func (w *topology) backends(t *testing.T, s *testCluster, namespace string, want ...string) {
 	t.Helper()
 	w.eventually(t, fmt.Sprintf("%s to have the backends %v", s.id, want), func(ctx context.Context) error {
 		var all discoveryv1.EndpointSliceList
 		if err := s.Client.List(ctx, &all, client.InNamespace(namespace), client.MatchingLabels{discoveryv1.LabelServiceName: "web"}); err != nil {
 			return err
 		}
-		var have []string
+		var got []string
 		for _, slice := range all.Items {
 			for _, e := range slice.Endpoints {
 				if e.Conditions.Ready == nil || *e.Conditions.Ready {
-					have = append(have, e.Addresses...)
+					got = append(got, e.Addresses...)
 				}
 			}
 		}
 		slices.Sort(want)
-		if slices.Sort(have); !slices.Equal(have, want) {
-			return fmt.Errorf("they are %v", have)
+		if slices.Sort(got); !slices.Equal(got, want) {
+			return fmt.Errorf("they are %v", got)
 		}
 		return nil
 	})
@@ -122,9 +122,9 @@ func (w *world) backends(t *testing.T, s *side, namespace string, want ...string
 // A Service has the same backends in both clusters, each under the address that it has there.
 func TestServiceBackends(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, testkit.WithControllers("endpointslice-controller"))
+	w := newTopology(t, testkit.WithControllers("endpointslice-controller"))
 	w.named(t, 900)
-	defer w.wipe(t)
+	defer w.deleteAll(t)
 	w.startAll(t)
 	for _, d := range w.documents(t) {
 		w.apply(t, d)
@@ -184,8 +184,8 @@ func TestServiceBackends(t *testing.T) {
 				if err := w.provider.Client.List(ctx, list, client.InNamespace(w.Twin())); err != nil {
 					return err
 				}
-				if left := fmt.Sprint(list); strings.Contains(left, "web-") {
-					return fmt.Errorf("left: %s", left)
+				if remaining := fmt.Sprint(list); strings.Contains(remaining, "web-") {
+					return fmt.Errorf("left: %s", remaining)
 				}
 			}
 			return nil

@@ -33,12 +33,12 @@ import (
 // limit is wide: a story says that a thing happens, not how fast.
 const limit = 5 * time.Minute
 
-// world is two installations, one of them the consumer of the other.
-type world struct {
+// topology is two installations, one of them the consumer of the other.
+type topology struct {
 	clusters.Peering
 
-	consumer, provider     *side
-	atConsumer, atProvider *census
+	consumer, provider     *testCluster
+	atConsumer, atProvider *inventory
 	tag                    string
 }
 
@@ -46,8 +46,8 @@ type world struct {
 // before it empties a namespace, for retries of processes that found others dead.
 const worlds = 2
 
-// inWorlds tells a story for each seed, in whichever world is free, beside those of other tests.
-func inWorlds(t *testing.T, seeds int, tell func(t *testing.T, w *world, seed uint64)) {
+// inWorlds runs a test for each seed in parallel, in a free topology.
+func inWorlds(t *testing.T, seeds int, tell func(t *testing.T, w *topology, seed uint64)) {
 	t.Helper()
 	t.Parallel()
 	next := make(chan uint64, seeds)
@@ -59,10 +59,10 @@ func inWorlds(t *testing.T, seeds int, tell func(t *testing.T, w *world, seed ui
 	for n := range min(worlds, seeds) {
 		telling.Go(func() {
 			t.Run("world "+strconv.Itoa(n), func(t *testing.T) {
-				var w *world
+				var w *topology
 				for seed := range next {
 					if w == nil {
-						w = newWorld(t)
+						w = newTopology(t)
 					}
 					tell(t, w, seed)
 				}
@@ -72,18 +72,18 @@ func inWorlds(t *testing.T, seeds int, tell func(t *testing.T, w *world, seed ui
 	telling.Wait()
 }
 
-// newWorld waits for a world in which no story is told, and keeps it until the test ends.
-func newWorld(t *testing.T, more ...testkit.Option) *world {
+// newTopology waits for a free topology and reserves it until the test ends.
+func newTopology(t *testing.T, more ...testkit.Option) *topology {
 	t.Helper()
 	n := testkit.Turn(t, "world", worlds)
 	more = append(more, kubernetesControllers)
 	return worldOf(t, testkit.NthCluster(t, 2*n, more...), testkit.NthCluster(t, 2*n+1, more...))
 }
 
-func worldOf(t *testing.T, consumer, provider *testkit.ControlPlane) *world {
+func worldOf(t *testing.T, consumer, provider *testkit.ControlPlane) *topology {
 	t.Helper()
-	w := &world{consumer: newSide(t, consumer), provider: newSide(t, provider)}
-	w.atConsumer, w.atProvider = newCensus(t, w.consumer), newCensus(t, w.provider)
+	w := &topology{consumer: newTestCluster(t, consumer), provider: newTestCluster(t, provider)}
+	w.atConsumer, w.atProvider = newInventory(t, w.consumer), newInventory(t, w.provider)
 	// What a first start makes for the installation itself is no part of any story.
 	w.named(t, 0)
 	w.startAll(t)
@@ -99,7 +99,7 @@ func worldOf(t *testing.T, consumer, provider *testkit.ControlPlane) *world {
 }
 
 // named begins a story under names of its own, which all end in the same tag: namespaces of stories before may still be going.
-func (w *world) named(t *testing.T, n int) {
+func (w *topology) named(t *testing.T, n int) {
 	t.Helper()
 	w.tag = "-q" + strconv.Itoa(n) + "q"
 	w.Peering = clusters.Peering{
@@ -117,9 +117,9 @@ func (w *world) named(t *testing.T, n int) {
 	w.atProvider.remember(t)
 }
 
-func (w *world) sides() []*side { return []*side{w.consumer, w.provider} }
+func (w *topology) sides() []*testCluster { return []*testCluster{w.consumer, w.provider} }
 
-func (w *world) startAll(t *testing.T) {
+func (w *topology) startAll(t *testing.T) {
 	t.Helper()
 	for _, s := range w.sides() {
 		for _, role := range roles {
@@ -128,7 +128,7 @@ func (w *world) startAll(t *testing.T) {
 	}
 }
 
-func (w *world) killAll() {
+func (w *topology) killAll() {
 	for _, s := range w.sides() {
 		s.killAll()
 	}
@@ -136,14 +136,14 @@ func (w *world) killAll() {
 
 // eventually waits until check holds, and plays the nodes meanwhile. It leaves the machine to the others at least half of the
 // time: some checks list all that there is.
-func (w *world) eventually(t *testing.T, what string, check func(ctx context.Context) error) {
+func (w *topology) eventually(t *testing.T, what string, check func(ctx context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	var last error // an error of the deadline itself says nothing
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, 300*time.Millisecond) {
 		w.consumer.kubelets(t)
-		began := time.Now()
+		start := time.Now()
 		err := check(ctx)
 		if err == nil {
 			return
@@ -152,7 +152,7 @@ func (w *world) eventually(t *testing.T, what string, check func(ctx context.Con
 			last = err
 		}
 		select {
-		case <-time.After(max(wait, time.Since(began))):
+		case <-time.After(max(wait, time.Since(start))):
 		case <-ctx.Done():
 			t.Fatalf("consumer:\n%s\nprovider:\n%s\nwaiting for %s: %v", w.consumer.logs(), w.provider.logs(), what, last)
 		}
@@ -161,7 +161,7 @@ func (w *world) eventually(t *testing.T, what string, check func(ctx context.Con
 
 // document is one manifest of the story, and where it goes.
 type document struct {
-	side *side
+	side *testCluster
 	*unstructured.Unstructured
 }
 
@@ -171,7 +171,7 @@ func (d document) String() string { return d.GetKind() + " " + d.GetNamespace() 
 var shopYAML string
 
 // documents are those that the end-to-end stories apply too, and an application that runs in the provider.
-func (w *world) documents(t *testing.T) []document {
+func (w *topology) documents(t *testing.T) []document {
 	t.Helper()
 	manifests, err := w.Documents()
 	if err != nil {
@@ -200,7 +200,7 @@ func (w *world) documents(t *testing.T) []document {
 
 // apply makes a document so, as kubectl apply does. What Kubernetes makes for a new namespace may have to come first, and
 // a kind that is not taken without admission needs a controller-manager.
-func (w *world) apply(t *testing.T, d document) {
+func (w *topology) apply(t *testing.T, d document) {
 	t.Helper()
 	w.eventually(t, "the API server to take "+d.String(), func(ctx context.Context) error {
 		config := client.ApplyConfigurationFromUnstructured(d.DeepCopy())
@@ -213,7 +213,7 @@ func (w *world) apply(t *testing.T, d document) {
 }
 
 // works tells whether the peering is up and the application has reached the provider.
-func (w *world) works(ctx context.Context) error {
+func (w *topology) works(ctx context.Context) error {
 	var node corev1.Node
 	if err := w.consumer.Client.Get(ctx, client.ObjectKey{Name: w.Slice}, &node); err != nil {
 		return err
@@ -253,9 +253,9 @@ func (w *world) works(ctx context.Context) error {
 }
 
 // dump is what the story made in both clusters.
-func (w *world) dump(ctx context.Context) (map[string]string, error) {
+func (w *topology) dump(ctx context.Context) (map[string]string, error) {
 	out := map[string]string{}
-	for name, c := range map[string]*census{"consumer": w.atConsumer, "provider": w.atProvider} {
+	for name, c := range map[string]*inventory{"consumer": w.atConsumer, "provider": w.atProvider} {
 		all, err := c.dump(ctx, w.tag)
 		if err != nil {
 			return nil, err
@@ -267,14 +267,14 @@ func (w *world) dump(ctx context.Context) (map[string]string, error) {
 	return out, nil
 }
 
-// wipe forgets the story by force.
-func (w *world) wipe(t *testing.T) {
+// deleteAll forgets the story by force.
+func (w *topology) deleteAll(t *testing.T) {
 	t.Helper()
 	w.killAll()
 	for _, s := range w.sides() {
 		s.admit(t, false)
 	}
 	testkit.Eventually(t, limit, func() error { // webhooks that nobody serves any more may be asked for a moment yet
-		return errors.Join(w.atConsumer.wipe(t.Context()), w.atProvider.wipe(t.Context()))
+		return errors.Join(w.atConsumer.deleteAll(t.Context()), w.atProvider.deleteAll(t.Context()))
 	})
 }

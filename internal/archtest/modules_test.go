@@ -52,16 +52,16 @@ func TestDependencyReasons(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var have []string
+	var got []string
 	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| (.+) \\|$").FindAllStringSubmatch(string(doc), -1) {
-		have = append(have, row[1])
+		got = append(got, row[1])
 		if len(strings.Fields(row[2])) < 4 {
 			t.Errorf("docs/dependencies.md: %s has no reason", row[1])
 		}
 	}
 	slices.Sort(want)
-	slices.Sort(have)
-	if diff := cmp.Diff(want, have); diff != "" {
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("docs/dependencies.md and go.mod differ (-go.mod +docs):\n%s", diff)
 	}
 }

@@ -67,13 +67,13 @@ func run(t *testing.T, c *testkit.ControlPlane, setup func(ctrl.Manager) error) 
 }
 
 // runAnswered starts one that answer comes before the API server for.
-func runAnswered(t *testing.T, c *testkit.ControlPlane, answer func(*http.Request) (*http.Response, error), setup func(ctrl.Manager) error) {
+func runAnswered(t *testing.T, c *testkit.ControlPlane, response func(*http.Request) (*http.Response, error), setup func(ctrl.Manager) error) {
 	t.Helper()
 	testkit.Allow(t, c, "", managerUser, rights.wide...)
 	for _, role := range []string{names.RoleVirtualKubeletRemoteWide, names.RoleRemoteControlPlane} {
 		testkit.Ensure(t, c, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role}})
 	}
-	testkit.Manager(t, testkit.Answered(c.User(t, managerUser), answer), kube.ManagerOptions{Name: "test"}, setup)
+	testkit.Manager(t, testkit.Answered(c.User(t, managerUser), response), kube.ManagerOptions{Name: "test"}, setup)
 }
 
 func liqoNamespace(t *testing.T, c *testkit.ControlPlane) string {

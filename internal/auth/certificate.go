@@ -66,7 +66,7 @@ func (t *tenants) issueCertificate(ctx context.Context, tenant *authv1beta1.Tena
 		Owner: tenant, Mark: names.TenantCertificateFor, Consumer: tenant.Spec.ClusterID, Secret: names.ControlPlaneCertificate, CSR: tenant.Spec.CSR,
 		Slow: func(message string) { late = message },
 	})
-	why, refused := certissuer.IsRefused(err)
+	reason, refused := certissuer.IsRefused(err)
 	switch {
 	case cert != nil:
 		params.SignedCRT = cert.PEM
@@ -76,9 +76,9 @@ func (t *tenants) issueCertificate(ctx context.Context, tenant *authv1beta1.Tena
 	default:
 		return err
 	}
-	setCertificate(tenant, cmp.Or(why, trouble), late, taken)
+	setCertificate(tenant, cmp.Or(reason, trouble), late, taken)
 	if refused {
-		return kube.Wait(time.Minute, why)
+		return kube.Wait(time.Minute, reason)
 	}
 	if err == nil {
 		t.renewals.Put(tenant.UID, cert.RenewAt)

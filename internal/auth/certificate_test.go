@@ -91,7 +91,7 @@ func TestGrantBeforeCertificate(t *testing.T) {
 	liqo := liqoNamespace(t, c)
 	var unapproved, unreadable atomic.Bool
 	var later atomic.Int64
-	answer := func(r *http.Request) (*http.Response, error) {
+	response := func(r *http.Request) (*http.Response, error) {
 		switch {
 		case unapproved.Load() && strings.HasSuffix(r.URL.Path, "/approval"):
 			body, err := io.ReadAll(r.Body)
@@ -106,7 +106,7 @@ func TestGrantBeforeCertificate(t *testing.T) {
 		}
 		return nil, nil
 	}
-	runAnswered(t, c, answer, func(mgr ctrl.Manager) error {
+	runAnswered(t, c, response, func(mgr ctrl.Manager) error {
 		return SetupTenant(mgr, TenantOptions{
 			ClusterID: "provider", LiqoNamespace: liqo, Server: certissuer.Server{Address: c.Config.Host},
 			Certificates: certissuer.Options{Now: func() time.Time { return time.Now().Add(time.Duration(later.Load())) }},
@@ -241,14 +241,14 @@ func TestAcceptedTenantFromCache(t *testing.T) {
 	c := cluster(t)
 	liqo := liqoNamespace(t, c)
 	var reads atomic.Int64
-	answer := func(r *http.Request) (*http.Response, error) {
+	response := func(r *http.Request) (*http.Response, error) {
 		of := func(name string) bool { return strings.Contains(r.URL.Path, "/secrets/"+name) }
 		if r.Method == http.MethodGet && (of("authentication-nonces-") || of(names.ControlPlaneCertificate)) {
 			reads.Add(1)
 		}
 		return nil, nil
 	}
-	runAnswered(t, c, answer, func(mgr ctrl.Manager) error {
+	runAnswered(t, c, response, func(mgr ctrl.Manager) error {
 		return SetupTenant(mgr, TenantOptions{ClusterID: "provider", LiqoNamespace: liqo, Server: certissuer.Server{Address: c.Config.Host}})
 	})
 	p := newClaimant(t, c)
@@ -269,7 +269,7 @@ func TestAcceptedTenantFromCache(t *testing.T) {
 func TestCertificateRequestedOnce(t *testing.T) {
 	c := cluster(t)
 	liqo := liqoNamespace(t, c)
-	answer := func(r *http.Request) (*http.Response, error) { // nothing is ever approved
+	response := func(r *http.Request) (*http.Response, error) { // nothing is ever approved
 		if !strings.HasSuffix(r.URL.Path, "/approval") {
 			return nil, nil
 		}
@@ -281,7 +281,7 @@ func TestCertificateRequestedOnce(t *testing.T) {
 		same.Header.Set("Content-Type", r.Header.Get("Content-Type"))
 		return same, nil
 	}
-	runAnswered(t, c, answer, func(mgr ctrl.Manager) error {
+	runAnswered(t, c, response, func(mgr ctrl.Manager) error {
 		return SetupTenant(mgr, TenantOptions{ClusterID: "provider", LiqoNamespace: liqo, Server: certissuer.Server{Address: c.Config.Host}})
 	})
 	p := newClaimant(t, c)
@@ -305,8 +305,8 @@ func TestCertificateRequestedOnce(t *testing.T) {
 		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(tenant), tenant); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("the Tenant is there: %w", err)
 		}
-		if left := p.requests(t); len(left) > 0 {
-			return fmt.Errorf("the request for the certificate of a Tenant that is gone is left: %s", left[0].Name)
+		if remaining := p.requests(t); len(remaining) > 0 {
+			return fmt.Errorf("the request for the certificate of a Tenant that is gone is left: %s", remaining[0].Name)
 		}
 		return nil
 	})

@@ -27,8 +27,8 @@ const reasonExpired = "CertificateExpired"
 // Next returns the time until the certificate of the Identity expires, unless it is renewed before.
 func (i *identities) Next(identity *authv1beta1.Identity) time.Duration {
 	end, ok := endOf(identity)
-	if left := time.Until(end); ok && left > 0 {
-		return left + time.Second
+	if remaining := time.Until(end); ok && remaining > 0 {
+		return remaining + time.Second
 	}
 	return 0
 }

@@ -120,18 +120,18 @@ func (i *identities) followRenewal(ctx context.Context, identity *authv1beta1.Id
 
 // requestRenewal maintains the Renew that asks the provider, and returns its previous state.
 func (i *identities) requestRenewal(ctx context.Context, identity *authv1beta1.Identity) (*authv1beta1.Renew, error) {
-	have := &authv1beta1.Renew{}
-	err := i.client.Get(ctx, client.ObjectKeyFromObject(identity), have)
-	switch owner := metav1.GetControllerOf(have); {
+	current := &authv1beta1.Renew{}
+	err := i.client.Get(ctx, client.ObjectKeyFromObject(identity), current)
+	switch owner := metav1.GetControllerOf(current); {
 	case apierrors.IsNotFound(err):
 	case err != nil:
 		return nil, fmt.Errorf("reading the Renew: %w", err)
-	case !have.DeletionTimestamp.IsZero():
-		return nil, kube.BeingDeleted("Renew", have.Name)
+	case !current.DeletionTimestamp.IsZero():
+		return nil, kube.BeingDeleted("Renew", current.Name)
 	case owner != nil && owner.Kind == "Identity" && owner.Name == identity.Name && owner.UID != identity.UID:
 		return nil, kube.Wait(2*time.Second, "the Renew of an earlier Identity of this name is being removed")
-	case owner == nil || owner.UID != identity.UID || peer.IsReplica(have):
-		return nil, kube.Invalid(reasonRenewTaken, fmt.Errorf("a Renew %q exists that does not belong to the Identity: its certificate is not renewed", have.Name))
+	case owner == nil || owner.UID != identity.UID || peer.IsReplica(current):
+		return nil, kube.Invalid(reasonRenewTaken, fmt.Errorf("a Renew %q exists that does not belong to the Identity: its certificate is not renewed", current.Name))
 	}
 	provider := string(identity.Spec.ClusterID)
 	want := &authv1beta1.Renew{
@@ -145,7 +145,7 @@ func (i *identities) requestRenewal(ctx context.Context, identity *authv1beta1.I
 	if _, err := kube.Ensure(ctx, i.client, want, kube.AsSeen(), kube.OwnedBy(identity, i.client.Scheme())); err != nil {
 		return nil, fmt.Errorf("asking for renewals: %w", err)
 	}
-	return have, nil
+	return current, nil
 }
 
 // checkUsable returns why no kubeconfig can be made of the offer.

@@ -55,8 +55,8 @@ func newHandshake(mgr ctrl.Manager, nonces client.Reader, o TenantOptions) (*han
 	if err != nil {
 		return nil, err
 	}
-	home := labels.SelectorFromSet(labels.Set{corev1.LabelMetadataName: o.LiqoNamespace})
-	cache := kube.NewNamespacedWatch(mgr.GetConfig(), mgr.GetCache(), &corev1.Secret{}, home, labels.NewSelector().Add(labelPresent(names.ServedNonces)))
+	liqoSelector := labels.SelectorFromSet(labels.Set{corev1.LabelMetadataName: o.LiqoNamespace})
+	cache := kube.NewNamespacedWatch(mgr.GetConfig(), mgr.GetCache(), &corev1.Secret{}, liqoSelector, labels.NewSelector().Add(labelPresent(names.ServedNonces)))
 	if err := mgr.Add(cache); err != nil {
 		return nil, fmt.Errorf("adding the watch of nonces that served: %w", err)
 	}
@@ -81,9 +81,9 @@ func (h *handshake) acceptTenant(ctx context.Context, tenant *authv1beta1.Tenant
 	if err != nil {
 		return err
 	}
-	mine := string(tenant.UID) + " " + fingerprint
+	own := string(tenant.UID) + " " + fingerprint
 	for _, by := range served.Data {
-		if string(by) == mine {
+		if string(by) == own {
 			return nil
 		}
 	}
@@ -98,7 +98,7 @@ func (h *handshake) acceptTenant(ctx context.Context, tenant *authv1beta1.Tenant
 	if _, used := served.Data[pki.NonceEntry(nonce)]; used {
 		return kube.Invalid(reasonNonceUsed, errors.New("the nonce has served another Tenant or key already: remove its Secret, make a new one, and have that signed"))
 	}
-	return h.consumeNonce(ctx, served, tenant, ns, nonce, mine)
+	return h.consumeNonce(ctx, served, tenant, ns, nonce, own)
 }
 
 // verifyProof returns the nonce that the Tenant signed.
@@ -133,13 +133,13 @@ func (h *handshake) verifyProof(ctx context.Context, nonces client.Reader, tenan
 // readNonce reads the used nonces of the consumer.
 func (h *handshake) readNonce(ctx context.Context, consumer liqov1beta1.ClusterID) (*corev1.Secret, error) {
 	key := client.ObjectKey{Namespace: h.options.LiqoNamespace, Name: names.ServedNoncesSecret(string(consumer))}
-	have := &corev1.Secret{}
-	err := h.cache.Get(ctx, key, have)
+	current := &corev1.Secret{}
+	err := h.cache.Get(ctx, key, current)
 	if _, ahead := h.ahead.Get(consumer); ahead && client.IgnoreNotFound(err) == nil {
 		// A key that was just replaced must not be accepted because of a stale cache.
-		cached := have.ResourceVersion
-		have = &corev1.Secret{}
-		if err = h.direct.Get(ctx, key, have); client.IgnoreNotFound(err) == nil && have.ResourceVersion == cached {
+		cached := current.ResourceVersion
+		current = &corev1.Secret{}
+		if err = h.direct.Get(ctx, key, current); client.IgnoreNotFound(err) == nil && current.ResourceVersion == cached {
 			h.ahead.Drop(consumer)
 		}
 	}
@@ -149,12 +149,12 @@ func (h *handshake) readNonce(ctx context.Context, consumer liqov1beta1.ClusterI
 	if err != nil {
 		return nil, fmt.Errorf("reading the nonces that served: %w", err)
 	}
-	return have, nil
+	return current, nil
 }
 
 // consumeNonce stores the nonce as used before anything is granted. The previous nonces of this Tenant, and of earlier Tenants of the
 // consumer, stay used: a replaced key cannot be replayed.
-func (h *handshake) consumeNonce(ctx context.Context, served *corev1.Secret, tenant *authv1beta1.Tenant, ns *corev1.Namespace, nonce []byte, mine string) error {
+func (h *handshake) consumeNonce(ctx context.Context, served *corev1.Secret, tenant *authv1beta1.Tenant, ns *corev1.Namespace, nonce []byte, own string) error {
 	if len(served.Data) >= mostServed {
 		return kube.Invalid(reasonManyHandshakes, fmt.Errorf("%d nonces of %s were used, the maximum of a tenant namespace: delete the namespace, and peer again",
 			len(served.Data), tenant.Spec.ClusterID))
@@ -163,7 +163,7 @@ func (h *handshake) consumeNonce(ctx context.Context, served *corev1.Secret, ten
 	for entry := range served.Data {
 		data[entry] = []byte("replaced")
 	}
-	data[pki.NonceEntry(nonce)] = []byte(mine)
+	data[pki.NonceEntry(nonce)] = []byte(own)
 	served.Data = data
 	served.Labels = map[string]string{names.RemoteClusterID: string(tenant.Spec.ClusterID), names.ServedNonces: "true"}
 	if err := controllerutil.SetOwnerReference(ns, served, h.direct.Scheme()); err != nil {

@@ -113,8 +113,8 @@ func (p *claimant) request(t *testing.T, key crypto.Signer, name, group string) 
 func (p *claimant) wantControlPlane(t *testing.T, bound bool) {
 	t.Helper()
 	testkit.Eventually(t, patient, func() error {
-		have := &rbacv1.RoleBinding{}
-		err := p.c.Client.Get(t.Context(), client.ObjectKey{Namespace: p.ns, Name: "liqo-binding-liqo-remote-controlplane"}, have)
+		got := &rbacv1.RoleBinding{}
+		err := p.c.Client.Get(t.Context(), client.ObjectKey{Namespace: p.ns, Name: "liqo-binding-liqo-remote-controlplane"}, got)
 		if !bound {
 			if !apierrors.IsNotFound(err) {
 				return fmt.Errorf("the binding is still there: %v", err)
@@ -124,10 +124,10 @@ func (p *claimant) wantControlPlane(t *testing.T, bound bool) {
 		if err != nil {
 			return err
 		}
-		if have.RoleRef.Name != names.RoleRemoteControlPlane {
-			return fmt.Errorf("it binds %s", have.RoleRef.Name)
+		if got.RoleRef.Name != names.RoleRemoteControlPlane {
+			return fmt.Errorf("it binds %s", got.RoleRef.Name)
 		}
-		if diff := cmp.Diff([]rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: p.id}}, have.Subjects); diff != "" {
+		if diff := cmp.Diff([]rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: p.id}}, got.Subjects); diff != "" {
 			return errors.New(diff)
 		}
 		return nil

@@ -140,14 +140,14 @@ func (i *identities) writeKubeconfig(ctx context.Context, identity *authv1beta1.
 
 // Report emits that the kubeconfig exists, or why not.
 func (i *identities) Report(identity *authv1beta1.Identity, err error) []kube.Event {
-	told := append(kube.Warnings(err), expiryEvents(identity, time.Now())...)
+	events := append(kube.Warnings(err), expiryEvents(identity, time.Now())...)
 	if reason, _, ok := kube.WaitReason(err); ok && reason == errNoKey.Error() && waitedSince(identity) >= keyPatience {
-		told = append(told, kube.Event{Type: corev1.EventTypeWarning, Reason: reasonNoKey, Message: reason})
+		events = append(events, kube.Event{Type: corev1.EventTypeWarning, Reason: reasonNoKey, Message: reason})
 	}
 	if err != nil {
-		return told
+		return events
 	}
-	return append(told, i.ReplayEvents(identity)...)
+	return append(events, i.ReplayEvents(identity)...)
 }
 
 // ReplayEvents emits that the kubeconfig exists.

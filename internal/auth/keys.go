@@ -55,8 +55,8 @@ func SetupKeys(mgr ctrl.Manager, o KeysOptions) error {
 	if err := mgr.Add(manager.RunnableFunc(k.makeOwn)); err != nil {
 		return fmt.Errorf("adding the controller of the key pair: %w", err)
 	}
-	home := labels.SelectorFromSet(labels.Set{corev1.LabelMetadataName: o.LiqoNamespace})
-	secrets := kube.NewNamespacedWatch(mgr.GetConfig(), mgr.GetCache(), &corev1.Secret{}, home, labels.NewSelector().Add(labelPresent(names.RemoteClusterID)))
+	liqoSelector := labels.SelectorFromSet(labels.Set{corev1.LabelMetadataName: o.LiqoNamespace})
+	secrets := kube.NewNamespacedWatch(mgr.GetConfig(), mgr.GetCache(), &corev1.Secret{}, liqoSelector, labels.NewSelector().Add(labelPresent(names.RemoteClusterID)))
 	if err := mgr.Add(secrets); err != nil {
 		return fmt.Errorf("adding the watch of key pairs: %w", err)
 	}
@@ -109,14 +109,14 @@ func (k *clusterKeys) Sync(ctx context.Context, ns *corev1.Namespace) error {
 
 // makeKey creates the key pair unless it exists. owner is nil for a permanent key pair.
 func (k *clusterKeys) makeKey(ctx context.Context, name string, labels map[string]string, owner *corev1.Namespace) error {
-	have := &corev1.Secret{}
-	err := k.direct.Get(ctx, types.NamespacedName{Namespace: k.options.LiqoNamespace, Name: name}, have)
+	current := &corev1.Secret{}
+	err := k.direct.Get(ctx, types.NamespacedName{Namespace: k.options.LiqoNamespace, Name: name}, current)
 	switch {
 	case err == nil:
-		if _, err := pki.ParseKey(have.Data[names.PrivateKeyKey]); err != nil {
+		if _, err := pki.ParseKey(current.Data[names.PrivateKeyKey]); err != nil {
 			return kube.Invalid("WrongKey", fmt.Errorf("no usable key in Secret %s, which is not overwritten: %w", name, err))
 		}
-		return k.adoptKey(ctx, have, owner)
+		return k.adoptKey(ctx, current, owner)
 	case !apierrors.IsNotFound(err):
 		return fmt.Errorf("reading the key pair: %w", err)
 	}

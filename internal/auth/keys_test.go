@@ -138,16 +138,16 @@ func TestKeysShared(t *testing.T) {
 	liqo, peer := liqoNamespace(t, c), testkit.UniqueID()
 	namespaces := []string{tenantNamespace(t, c, peer)}
 	runKeys(t, c, KeysOptions{LiqoNamespace: liqo})
-	made := keyPair(t, c, liqo, names.PeerKeysSecret(peer))
+	created := keyPair(t, c, liqo, names.PeerKeysSecret(peer))
 	namespaces = append(namespaces, tenantNamespace(t, c, peer))
 	for len(namespaces) > 0 {
 		testkit.Eventually(t, patient, func() error {
-			secret := keyPair(t, c, liqo, made.Name)
+			secret := keyPair(t, c, liqo, created.Name)
 			var owners []string
 			for _, ref := range secret.OwnerReferences {
 				owners = append(owners, ref.Name)
 			}
-			if secret.UID != made.UID || !slices.Equal(owners, namespaces) {
+			if secret.UID != created.UID || !slices.Equal(owners, namespaces) {
 				return fmt.Errorf("it is of %v, not of %v", owners, namespaces)
 			}
 			return nil
@@ -158,7 +158,7 @@ func TestKeysShared(t *testing.T) {
 		namespaces = namespaces[1:]
 	}
 	testkit.Eventually(t, patient, func() error {
-		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(made), &corev1.Secret{}); !apierrors.IsNotFound(err) {
+		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(created), &corev1.Secret{}); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("the key pair is still there: %v", err)
 		}
 		return nil

@@ -42,7 +42,7 @@ func TestMissingKeyCondition(t *testing.T) {
 			identity := &authv1beta1.Identity{}
 			identity.CreationTimestamp = metav1.NewTime(time.Now().Add(-test.age))
 			events := (&identities{}).Report(identity, test.err)
-			if told := len(events) == 1 && events[0].Reason == reasonNoKey; told != test.told || len(events) > 1 {
+			if reported := len(events) == 1 && events[0].Reason == reasonNoKey; reported != test.told || len(events) > 1 {
 				t.Errorf("the events are %v, want told=%t", events, test.told)
 			}
 		})

@@ -120,20 +120,20 @@ func isPending(tenant *authv1beta1.Tenant) bool {
 // answerRenew copies the Tenant's certificate to the status, or the reason of its absence. all are the Renews of the
 // namespace.
 func answerRenew(renew *authv1beta1.Renew, consumer liqov1beta1.ClusterID, tenant *authv1beta1.Tenant, all []authv1beta1.Renew) {
-	said := metav1.Condition{Status: metav1.ConditionFalse}
-	if said.Reason, said.Message = refusalOf(renew, consumer, tenant); said.Reason == "" {
-		said.Reason, said.Message = supersededBy(renew, consumer, tenant, all)
+	condition := metav1.Condition{Status: metav1.ConditionFalse}
+	if condition.Reason, condition.Message = refusalOf(renew, consumer, tenant); condition.Reason == "" {
+		condition.Reason, condition.Message = supersededBy(renew, consumer, tenant, all)
 	}
-	if said.Reason != "" {
+	if condition.Reason != "" {
 		renew.Status.AuthParams = nil
 	} else {
 		renew.Status.AuthParams = tenant.Status.AuthParams.DeepCopy()
 		pending := &metav1.Condition{Status: metav1.ConditionFalse, Reason: reasonPending, Message: "the certificate of the consumer is being signed"}
 		issued := cmp.Or(apimeta.FindStatusCondition(tenant.Status.Conditions, authv1beta1.TenantCertificateIssued), pending)
-		said.Status, said.Reason, said.Message = issued.Status, issued.Reason, issued.Message
+		condition.Status, condition.Reason, condition.Message = issued.Status, issued.Reason, issued.Message
 	}
-	said.Type, said.ObservedGeneration = authv1beta1.RenewCertificateIssued, renew.Generation
-	apimeta.SetStatusCondition(&renew.Status.Conditions, said)
+	condition.Type, condition.ObservedGeneration = authv1beta1.RenewCertificateIssued, renew.Generation
+	apimeta.SetStatusCondition(&renew.Status.Conditions, condition)
 }
 
 // refusalOf returns why a Renew gets no certificate, or "" if it gets the Tenant's.

@@ -104,12 +104,12 @@ func TestRenewResult(t *testing.T) {
 			if test.want != nil {
 				status = metav1.ConditionTrue
 			}
-			said := apimeta.FindStatusCondition(renew.Status.Conditions, authv1beta1.RenewCertificateIssued)
+			condition := apimeta.FindStatusCondition(renew.Status.Conditions, authv1beta1.RenewCertificateIssued)
 			want := &metav1.Condition{Type: authv1beta1.RenewCertificateIssued, Status: status, Reason: test.reason}
-			if diff := cmp.Diff(want, said, cmpopts.IgnoreFields(metav1.Condition{}, "Message", "LastTransitionTime")); diff != "" {
+			if diff := cmp.Diff(want, condition, cmpopts.IgnoreFields(metav1.Condition{}, "Message", "LastTransitionTime")); diff != "" {
 				t.Error(diff)
 			}
-			if said.Message == "" {
+			if condition.Message == "" {
 				t.Error("it does not say why")
 			}
 		})
@@ -152,9 +152,9 @@ func wantAnswer(t *testing.T, c *testkit.ControlPlane, renew *authv1beta1.Renew,
 		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(renew), got); err != nil {
 			return err
 		}
-		said := apimeta.FindStatusCondition(got.Status.Conditions, authv1beta1.RenewCertificateIssued)
-		if said == nil || said.Reason != reason {
-			return fmt.Errorf("the condition is %+v, want %s", said, reason)
+		condition := apimeta.FindStatusCondition(got.Status.Conditions, authv1beta1.RenewCertificateIssued)
+		if condition == nil || condition.Reason != reason {
+			return fmt.Errorf("the condition is %+v, want %s", condition, reason)
 		}
 		if check == nil {
 			return nil

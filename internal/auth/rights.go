@@ -43,13 +43,13 @@ func (t *tenants) bindRoles(ctx context.Context, tenant *authv1beta1.Tenant) err
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: names.RoleVirtualKubeletRemoteWide},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: string(tenant.Spec.ClusterID)}},
 	}
-	have := &rbacv1.ClusterRoleBinding{}
-	err := t.client.Get(ctx, client.ObjectKeyFromObject(want), have)
+	current := &rbacv1.ClusterRoleBinding{}
+	err := t.client.Get(ctx, client.ObjectKeyFromObject(want), current)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading the binding of the consumer: %w", err)
 	}
-	if err == nil && have.RoleRef != want.RoleRef {
-		if err := t.client.Delete(ctx, have, client.Preconditions{UID: &have.UID}); client.IgnoreNotFound(err) != nil {
+	if err == nil && current.RoleRef != want.RoleRef {
+		if err := t.client.Delete(ctx, current, client.Preconditions{UID: &current.UID}); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("replacing the binding of the consumer: %w", err)
 		}
 		return kube.Wait(0, "the binding of the consumer is being replaced")
@@ -79,16 +79,16 @@ func controlPlaneBinding(tenant *authv1beta1.Tenant) *rbacv1.RoleBinding {
 // bindControlPlane creates the binding and corrects drift. A binding without a Tenant as owner belongs to the administrator, who may
 // have created it without a handshake: it is left alone, and reported as taken.
 func (t *tenants) bindControlPlane(ctx context.Context, tenant *authv1beta1.Tenant) (taken string, err error) {
-	want, have := controlPlaneBinding(tenant), &rbacv1.RoleBinding{}
-	err = t.client.Get(ctx, client.ObjectKeyFromObject(want), have)
+	want, current := controlPlaneBinding(tenant), &rbacv1.RoleBinding{}
+	err = t.client.Get(ctx, client.ObjectKeyFromObject(want), current)
 	switch {
 	case client.IgnoreNotFound(err) != nil:
 		return "", fmt.Errorf("reading the binding of the control plane: %w", err)
-	case err == nil && !ofSomeTenant(have):
+	case err == nil && !ofSomeTenant(current):
 		return fmt.Sprintf("RoleBinding %s was not created for the Tenant, so it is kept even if the Tenant is refused, drained or deleted. Delete it to have it created anew",
-			client.ObjectKeyFromObject(have)), nil
-	case err == nil && (have.RoleRef != want.RoleRef || !metav1.IsControlledBy(have, tenant)):
-		if err := t.client.Delete(ctx, have, client.Preconditions{UID: &have.UID}); client.IgnoreNotFound(err) != nil {
+			client.ObjectKeyFromObject(current)), nil
+	case err == nil && (current.RoleRef != want.RoleRef || !metav1.IsControlledBy(current, tenant)):
+		if err := t.client.Delete(ctx, current, client.Preconditions{UID: &current.UID}); client.IgnoreNotFound(err) != nil {
 			return "", fmt.Errorf("replacing the binding of the control plane: %w", err)
 		}
 		return "", kube.Wait(0, "the binding of the control plane is being replaced")
@@ -108,14 +108,14 @@ func ofSomeTenant(b *rbacv1.RoleBinding) bool {
 // unbindControlPlane deletes the binding if it is the Tenant's. Without a handshake the binding is the administrator's unless Liqo
 // applied it: earlier versions of Liqo created such bindings, too, and peerings depend on them.
 func (t *tenants) unbindControlPlane(ctx context.Context, from client.Reader, tenant *authv1beta1.Tenant) error {
-	have := &rbacv1.RoleBinding{}
-	if err := from.Get(ctx, client.ObjectKeyFromObject(controlPlaneBinding(tenant)), have); err != nil {
+	current := &rbacv1.RoleBinding{}
+	if err := from.Get(ctx, client.ObjectKeyFromObject(controlPlaneBinding(tenant)), current); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if _, applied := have.Annotations[names.AppliedHash]; !metav1.IsControlledBy(have, tenant) || !applied && !policy.ExchangesKeys(tenant) {
+	if _, applied := current.Annotations[names.AppliedHash]; !metav1.IsControlledBy(current, tenant) || !applied && !policy.ExchangesKeys(tenant) {
 		return nil
 	}
-	if err := t.client.Delete(ctx, have, client.Preconditions{UID: &have.UID}); client.IgnoreNotFound(err) != nil {
+	if err := t.client.Delete(ctx, current, client.Preconditions{UID: &current.UID}); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("taking the rights of the control plane back: %w", err)
 	}
 	return nil
@@ -136,14 +136,14 @@ func (t *tenants) unbindRoles(ctx context.Context, from client.Reader, tenant *a
 			return nil
 		}
 	}
-	have := &rbacv1.ClusterRoleBinding{}
-	if err := from.Get(ctx, types.NamespacedName{Name: bindingName(tenant)}, have); err != nil {
+	current := &rbacv1.ClusterRoleBinding{}
+	if err := from.Get(ctx, types.NamespacedName{Name: bindingName(tenant)}, current); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
 		return fmt.Errorf("reading the binding of the consumer: %w", err)
 	}
-	if err := t.client.Delete(ctx, have, client.Preconditions{UID: &have.UID}); client.IgnoreNotFound(err) != nil {
+	if err := t.client.Delete(ctx, current, client.Preconditions{UID: &current.UID}); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("taking the rights of the consumer back: %w", err)
 	}
 	return nil

@@ -45,19 +45,19 @@ func TestBindingNotApplied(t *testing.T) {
 			tenant := typedTenant(tenantNamespace(t, c, id), id)
 			tenant.Spec.AuthzPolicy = &test.policy
 			testkit.Create(t, c.Client, tenant)
-			have := handMade(tenant.Namespace, names.RoleRemoteControlPlane, id)
+			got := handMade(tenant.Namespace, names.RoleRemoteControlPlane, id)
 			if !test.foreign {
-				have.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(tenant, authv1beta1.GroupVersion.WithKind("Tenant"))}
+				got.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(tenant, authv1beta1.GroupVersion.WithKind("Tenant"))}
 			}
 			if test.applied {
-				have.Annotations = map[string]string{names.AppliedHash: "1"}
+				got.Annotations = map[string]string{names.AppliedHash: "1"}
 			}
-			testkit.Create(t, c.Client, have)
+			testkit.Create(t, c.Client, got)
 			direct := &tenants{client: c.Client, direct: c.Client}
 			if err := direct.unbindControlPlane(t.Context(), c.Client, tenant); err != nil {
 				t.Fatal(err)
 			}
-			err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(have), have)
+			err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(got), got)
 			if client.IgnoreNotFound(err) != nil {
 				t.Fatal(err)
 			}
@@ -72,25 +72,25 @@ func TestBindingOfAdministrator(t *testing.T) {
 	c := cluster(t)
 	runTenant(t, c)
 	p := newClaimant(t, c)
-	theirs := handMade(p.ns, "view", "somebody")
-	testkit.Create(t, c.Client, theirs)
+	foreign := handMade(p.ns, "view", "somebody")
+	testkit.Create(t, c.Client, foreign)
 	tenant := p.tenant(t)
 	testkit.Create(t, c.Client, tenant)
 	wantReady(t, c, tenant, metav1.ConditionTrue, reasonReady, "")
-	wantCertificate(t, c, tenant, metav1.ConditionTrue, reasonBindingTaken, theirs.Name)
-	testkit.WantEvent(t, c, tenant, reasonBindingTaken, theirs.Name)
+	wantCertificate(t, c, tenant, metav1.ConditionTrue, reasonBindingTaken, foreign.Name)
+	testkit.WantEvent(t, c, tenant, reasonBindingTaken, foreign.Name)
 	testkit.Update(t, c.Client, tenant, func(tn *authv1beta1.Tenant) { tn.Spec.TenantCondition = authv1beta1.TenantConditionDrained })
 	wantReady(t, c, tenant, metav1.ConditionFalse, reasonDrained, "")
 	testkit.Update(t, c.Client, tenant, func(tn *authv1beta1.Tenant) { tn.Spec.TenantCondition = authv1beta1.TenantConditionActive })
 	wantReady(t, c, tenant, metav1.ConditionTrue, reasonReady, "")
-	have := &rbacv1.RoleBinding{}
-	if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(theirs), have); err != nil {
+	got := &rbacv1.RoleBinding{}
+	if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(foreign), got); err != nil {
 		t.Fatal(err)
 	}
-	if have.UID != theirs.UID || have.ResourceVersion != theirs.ResourceVersion {
-		t.Errorf("it was changed: %+v", have)
+	if got.UID != foreign.UID || got.ResourceVersion != foreign.ResourceVersion {
+		t.Errorf("it was changed: %+v", got)
 	}
-	if err := c.Client.Delete(t.Context(), theirs); err != nil {
+	if err := c.Client.Delete(t.Context(), foreign); err != nil {
 		t.Fatal(err)
 	}
 	p.wantControlPlane(t, true)
@@ -104,9 +104,9 @@ func TestBindingOfEarlierTenant(t *testing.T) {
 	testkit.Create(t, c.Client, tenant)
 	before := tenant.DeepCopy()
 	before.UID = "of-before"
-	have := handMade(p.ns, names.RoleRemoteControlPlane, p.id)
-	have.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(before, authv1beta1.GroupVersion.WithKind("Tenant"))}
-	testkit.Create(t, c.Client, have)
+	got := handMade(p.ns, names.RoleRemoteControlPlane, p.id)
+	got.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(before, authv1beta1.GroupVersion.WithKind("Tenant"))}
+	testkit.Create(t, c.Client, got)
 	direct := &tenants{client: c.Client, direct: c.Client}
 	testkit.Eventually(t, patient, func() error {
 		taken, err := direct.bindControlPlane(t.Context(), tenant)

@@ -147,8 +147,8 @@ func (s *servingRequests) removeRequest(ctx context.Context, request *certv1.Cer
 		if len(request.Status.Certificate) == 0 {
 			return nil
 		}
-		if left := approved.Add(servedFor).Sub(s.options.Now()); left > 0 {
-			return kube.Wait(left, "the issued certificate is being read")
+		if remaining := approved.Add(servedFor).Sub(s.options.Now()); remaining > 0 {
+			return kube.Wait(remaining, "the issued certificate is being read")
 		}
 	}
 	return s.discardRequest(ctx, request)
@@ -207,8 +207,8 @@ func accountOf(request *certv1.CertificateSigningRequest) (account types.Namespa
 // without the name of a virtual node.
 func (s *servingRequests) gatherRequester(ctx context.Context, request *certv1.CertificateSigningRequest) (*certificateRequester, error) {
 	in := &certificateRequester{account: accountOf(request)}
-	ours, err := s.isOurs(ctx, request, in.account)
-	if err != nil || !ours {
+	owned, err := s.isOurs(ctx, request, in.account)
+	if err != nil || !owned {
 		return nil, err
 	}
 	if in.account.Name == "" {

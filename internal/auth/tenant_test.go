@@ -72,8 +72,8 @@ func consumerBinding(id string) *rbacv1.ClusterRoleBinding {
 func wantBound(t *testing.T, c *testkit.ControlPlane, id string, bound bool) {
 	t.Helper()
 	testkit.Eventually(t, patient, func() error {
-		have := consumerBinding(id)
-		err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(have), have)
+		got := consumerBinding(id)
+		err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(got), got)
 		if !bound {
 			if !apierrors.IsNotFound(err) {
 				return fmt.Errorf("the binding is still there: %v", err)
@@ -84,11 +84,11 @@ func wantBound(t *testing.T, c *testkit.ControlPlane, id string, bound bool) {
 			return err
 		}
 		want := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: id}}
-		if diff := cmp.Diff(want, have.Subjects); diff != "" {
+		if diff := cmp.Diff(want, got.Subjects); diff != "" {
 			return errors.New(diff)
 		}
-		if have.RoleRef.Name != names.RoleVirtualKubeletRemoteWide {
-			return fmt.Errorf("it binds %s", have.RoleRef.Name)
+		if got.RoleRef.Name != names.RoleVirtualKubeletRemoteWide {
+			return fmt.Errorf("it binds %s", got.RoleRef.Name)
 		}
 		return nil
 	})

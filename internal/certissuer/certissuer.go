@@ -209,11 +209,11 @@ func readIssued(certificate, request []byte, at time.Time) (*Certificate, error)
 // requestCertificate returns the approved request for the certificate that follows the previous one.
 func (i *Issuer) requestCertificate(ctx context.Context, r Request, previous string) (*certv1.CertificateSigningRequest, error) {
 	want := i.wantRequest(r, previous)
-	have := &certv1.CertificateSigningRequest{}
-	err := i.client.Get(ctx, client.ObjectKeyFromObject(want), have)
+	current := &certv1.CertificateSigningRequest{}
+	err := i.client.Get(ctx, client.ObjectKeyFromObject(want), current)
 	var differences []string
 	if err == nil {
-		differences = requestDifferences(&want.Spec, &have.Spec)
+		differences = requestDifferences(&want.Spec, &current.Spec)
 	}
 	switch {
 	case apierrors.IsNotFound(err):
@@ -223,27 +223,27 @@ func (i *Issuer) requestCertificate(ctx context.Context, r Request, previous str
 		if err := i.dropOthers(ctx, r, want.Name); err != nil {
 			return nil, err
 		}
-		if left := i.spent.takeToken(r.Consumer, i.now()); left > 0 {
-			why := fmt.Sprintf("the consumer %s asks for more certificates than are signed: %d at once, and then one each %s", r.Consumer, certificatesAtOnce, certificateInterval)
-			r.Slow(why)
-			return nil, kube.Wait(left, why)
+		if remaining := i.spent.takeToken(r.Consumer, i.now()); remaining > 0 {
+			reason := fmt.Sprintf("the consumer %s asks for more certificates than are signed: %d at once, and then one each %s", r.Consumer, certificatesAtOnce, certificateInterval)
+			r.Slow(reason)
+			return nil, kube.Wait(remaining, reason)
 		}
-		asked := want.DeepCopy()
-		if err := i.client.Create(ctx, asked); err != nil {
+		request := want.DeepCopy()
+		if err := i.client.Create(ctx, request); err != nil {
 			i.spent.returnToken(r.Consumer)
 			return nil, fmt.Errorf("asking for the certificate: %w", err)
 		}
 		// An admission policy may have modified it: only the stored object counts.
-		if differences := requestDifferences(&want.Spec, &asked.Spec); len(differences) > 0 {
-			return nil, i.changedRequest(ctx, r, asked, true, differences)
+		if differences := requestDifferences(&want.Spec, &request.Spec); len(differences) > 0 {
+			return nil, i.changedRequest(ctx, r, request, true, differences)
 		}
-		have = asked
+		current = request
 	case err != nil:
 		return nil, fmt.Errorf("reading the request for the certificate: %w", err)
 	case len(differences) > 0:
-		return nil, i.changedRequest(ctx, r, have, false, differences)
+		return nil, i.changedRequest(ctx, r, current, false, differences)
 	}
-	return i.awaitApproval(ctx, have)
+	return i.awaitApproval(ctx, current)
 }
 
 // checkNamespace returns Wait in a namespace that is being deleted: the certificate is deleted before its owner, and the request for another
@@ -262,8 +262,8 @@ func (i *Issuer) checkNamespace(ctx context.Context, namespace string) error {
 // dropOthers deletes earlier requests: for another key, or for a superseded certificate. An owner has one request at a time.
 func (i *Issuer) dropOthers(ctx context.Context, r Request, but string) error {
 	var all certv1.CertificateSigningRequestList
-	ours := client.MatchingLabels{names.RemoteTenantCSR: "true", names.RemoteClusterID: string(r.Consumer)}
-	if err := i.client.List(ctx, &all, ours); err != nil {
+	ownLabels := client.MatchingLabels{names.RemoteTenantCSR: "true", names.RemoteClusterID: string(r.Consumer)}
+	if err := i.client.List(ctx, &all, ownLabels); err != nil {
 		return fmt.Errorf("listing requests for certificates: %w", err)
 	}
 	for n := range all.Items {
@@ -302,42 +302,42 @@ func (i *Issuer) wantRequest(r Request, previous string) *certv1.CertificateSign
 
 // requestDifferences returns the fields in which a stored request asks for more than the wanted request, or for something else. A shorter
 // duration and fewer usages are permitted: an administrator may limit both, and renewal follows the actual expiry.
-func requestDifferences(want, have *certv1.CertificateSigningRequestSpec) []string {
+func requestDifferences(want, current *certv1.CertificateSigningRequestSpec) []string {
 	var out []string
-	if !bytes.Equal(want.Request, have.Request) {
+	if !bytes.Equal(want.Request, current.Request) {
 		out = append(out, "spec.request is another one")
 	}
-	if want.SignerName != have.SignerName {
-		out = append(out, fmt.Sprintf("spec.signerName is %q, not %q", have.SignerName, want.SignerName))
+	if want.SignerName != current.SignerName {
+		out = append(out, fmt.Sprintf("spec.signerName is %q, not %q", current.SignerName, want.SignerName))
 	}
 	switch {
 	case want.ExpirationSeconds == nil:
-	case have.ExpirationSeconds == nil:
+	case current.ExpirationSeconds == nil:
 		out = append(out, fmt.Sprintf("spec.expirationSeconds is not set, and must be %d at most", *want.ExpirationSeconds))
-	case *have.ExpirationSeconds > *want.ExpirationSeconds:
-		out = append(out, fmt.Sprintf("spec.expirationSeconds is %d, and must be %d at most", *have.ExpirationSeconds, *want.ExpirationSeconds))
+	case *current.ExpirationSeconds > *want.ExpirationSeconds:
+		out = append(out, fmt.Sprintf("spec.expirationSeconds is %d, and must be %d at most", *current.ExpirationSeconds, *want.ExpirationSeconds))
 	}
-	more := slices.ContainsFunc(have.Usages, func(u certv1.KeyUsage) bool { return !slices.Contains(want.Usages, u) })
-	if more || !slices.Contains(have.Usages, certv1.UsageClientAuth) {
-		out = append(out, fmt.Sprintf("spec.usages are %q, not %q", have.Usages, want.Usages))
+	more := slices.ContainsFunc(current.Usages, func(u certv1.KeyUsage) bool { return !slices.Contains(want.Usages, u) })
+	if more || !slices.Contains(current.Usages, certv1.UsageClientAuth) {
+		out = append(out, fmt.Sprintf("spec.usages are %q, not %q", current.Usages, want.Usages))
 	}
 	return out
 }
 
 // changedRequest deletes a request under our name with modified content: its approval would sign for another user, or for more than was
 // authorized. If an admission policy modifies each request, this repeats, so the deletions back off, and the owner is rejected meanwhile.
-// asked reports whether the request was created just now.
-func (i *Issuer) changedRequest(ctx context.Context, r Request, have *certv1.CertificateSigningRequest, asked bool, differences []string) error {
-	why := fmt.Sprintf("the request %s was changed by an admission policy, or made by another user, and is not approved: %s", have.Name, strings.Join(differences, "; "))
-	left := i.changed.Left(have.Name, i.now())
-	if asked || left > 0 {
-		return &refusedRequest{why: why, again: max(left, time.Second)}
+// requested reports whether the request was created in this call.
+func (i *Issuer) changedRequest(ctx context.Context, r Request, current *certv1.CertificateSigningRequest, requested bool, differences []string) error {
+	reason := fmt.Sprintf("the request %s was changed by an admission policy, or made by another user, and is not approved: %s", current.Name, strings.Join(differences, "; "))
+	remaining := i.changed.Left(current.Name, i.now())
+	if requested || remaining > 0 {
+		return &refusedRequest{why: reason, again: max(remaining, time.Second)}
 	}
-	r.Slow(why)
-	if err := i.client.Delete(ctx, have, client.Preconditions{UID: &have.UID}); client.IgnoreNotFound(err) != nil {
+	r.Slow(reason)
+	if err := i.client.Delete(ctx, current, client.Preconditions{UID: &current.UID}); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("removing a request that is not ours: %w", err)
 	}
-	return kube.Wait(i.changed.Next(have.Name, i.now()), why)
+	return kube.Wait(i.changed.Next(current.Name, i.now()), reason)
 }
 
 func (i *Issuer) awaitApproval(ctx context.Context, request *certv1.CertificateSigningRequest) (*certv1.CertificateSigningRequest, error) {

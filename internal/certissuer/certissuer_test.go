@@ -38,17 +38,17 @@ func TestMain(m *testing.M) { testkit.Main(m) }
 
 const patient = time.Minute
 
-// lab is an issuer, and a Tenant that asks for a certificate.
-type lab struct {
+// testIssuer is an issuer, and a Tenant that asks for a certificate.
+type testIssuer struct {
 	c       *testkit.ControlPlane
 	issuer  *Issuer
 	key     crypto.Signer
 	request Request
 }
 
-func newLab(t *testing.T) *lab {
+func newTestIssuer(t *testing.T) *testIssuer {
 	t.Helper()
-	l := &lab{c: testkit.Cluster(t)}
+	l := &testIssuer{c: testkit.Cluster(t)}
 	id := testkit.UniqueID()
 	ns := testkit.Namespace(t, l.c, "tenant", map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: id})
 	testkit.Manager(t, l.c.Config, kube.ManagerOptions{Name: "test"}, func(mgr ctrl.Manager) (err error) {
@@ -77,7 +77,7 @@ func newLab(t *testing.T) *lab {
 }
 
 // asked is how many certificates are asked for.
-func (l *lab) asked(t *testing.T) int {
+func (l *testIssuer) asked(t *testing.T) int {
 	t.Helper()
 	var all certv1.CertificateSigningRequestList
 	if err := l.c.Client.List(t.Context(), &all, client.MatchingLabels{names.RemoteClusterID: string(l.request.Consumer)}); err != nil {
@@ -87,7 +87,7 @@ func (l *lab) asked(t *testing.T) int {
 }
 
 func TestTerminatingNamespace(t *testing.T) {
-	l := newLab(t)
+	l := newTestIssuer(t)
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.request.Owner.GetNamespace()}}
 	if err := l.c.Client.Delete(t.Context(), ns); err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func TestTerminatingNamespace(t *testing.T) {
 }
 
 func TestStoredCertificateUsed(t *testing.T) {
-	l := newLab(t)
+	l := newTestIssuer(t)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, l.key.Public(), l.key)
 	if err != nil {
@@ -133,7 +133,7 @@ func TestStoredCertificateUsed(t *testing.T) {
 
 // Who asks again and again for something else has no more signed than who waits for the end of each certificate.
 func TestIssueRateLimit(t *testing.T) {
-	l := newLab(t)
+	l := newTestIssuer(t)
 	now := time.Now()
 	l.issuer.now = func() time.Time { return now }
 	stored := &corev1.Secret{
@@ -168,7 +168,7 @@ func TestIssueRateLimit(t *testing.T) {
 
 // A Tenant may go while its certificate is being signed, and one that is gone may be asked for by who does not know yet.
 func TestRequestDeletedWithOwner(t *testing.T) {
-	l := newLab(t)
+	l := newTestIssuer(t)
 	wait := func(n int) {
 		t.Helper()
 		testkit.Eventually(t, patient, func() error {
@@ -199,7 +199,7 @@ func TestRequestDeletedWithOwner(t *testing.T) {
 
 // Whoever may make requests could wait for ours under its name: what is not exactly ours is taken away, and nobody approves it.
 func TestForeignRequest(t *testing.T) {
-	l := newLab(t)
+	l := newTestIssuer(t)
 	other, err := pki.NewKey()
 	if err != nil {
 		t.Fatal(err)
@@ -302,7 +302,7 @@ func (a *admitted) counted(err error) error {
 
 // An administrator may limit how long certificates last, by a policy for the requests.
 func TestShortenedRequest(t *testing.T) {
-	l := newLab(t)
+	l := newTestIssuer(t)
 	now := time.Now()
 	l.issuer.now = func() time.Time { return now }
 	policy := &admitted{Client: l.issuer.client, change: func(s *certv1.CertificateSigningRequestSpec) { s.ExpirationSeconds = new(int32(600)) }}
@@ -338,8 +338,8 @@ func TestShortenedRequest(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if left := cert.RenewAt.Sub(now); left > 7*time.Minute || left < 6*time.Minute {
-			t.Errorf("a certificate for ten minutes is renewed after %s", left)
+		if remaining := cert.RenewAt.Sub(now); remaining > 7*time.Minute || remaining < 6*time.Minute {
+			t.Errorf("a certificate for ten minutes is renewed after %s", remaining)
 		}
 		return nil
 	})
@@ -347,7 +347,7 @@ func TestShortenedRequest(t *testing.T) {
 
 // An owner whose requests are always changed into what must not be signed is told so, and asks more and more seldom.
 func TestChangedRequestsBackOff(t *testing.T) {
-	l := newLab(t)
+	l := newTestIssuer(t)
 	now := time.Now()
 	l.issuer.now = func() time.Time { return now }
 	policy := &admitted{Client: l.issuer.client, change: func(s *certv1.CertificateSigningRequestSpec) { s.ExpirationSeconds = nil }}
@@ -356,8 +356,8 @@ func TestChangedRequestsBackOff(t *testing.T) {
 	told := ""
 	for range rounds { // each a second later
 		_, _, err := l.issuer.IssueOrRenew(t.Context(), l.request)
-		if why, refused := IsRefused(err); refused {
-			told = why
+		if reason, refused := IsRefused(err); refused {
+			told = reason
 			if after := kube.Classify(Refusal("Refused", err)).After; after < time.Second || after > 5*time.Minute {
 				t.Fatalf("it is tried again after %s", after)
 			}
@@ -387,15 +387,15 @@ func TestBudget(t *testing.T) {
 	var b signingBudget
 	now := time.Now()
 	for i := range certificatesAtOnce {
-		if left := b.takeToken("rome", now); left != 0 {
-			t.Fatalf("after %d certificates it waits for %s", i, left)
+		if remaining := b.takeToken("rome", now); remaining != 0 {
+			t.Fatalf("after %d certificates it waits for %s", i, remaining)
 		}
 	}
-	if left := b.takeToken("rome", now); left != certificateInterval {
-		t.Errorf("after all of them it waits for %s", left)
+	if remaining := b.takeToken("rome", now); remaining != certificateInterval {
+		t.Errorf("after all of them it waits for %s", remaining)
 	}
-	if left := b.takeToken("milan", now); left != 0 {
-		t.Errorf("another consumer waits for %s", left)
+	if remaining := b.takeToken("milan", now); remaining != 0 {
+		t.Errorf("another consumer waits for %s", remaining)
 	}
 	signed := 0
 	for range 3600 { // an hour
@@ -414,18 +414,18 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// failing is a client that creates nothing.
-type failing struct{ client.Client }
+// failingClient is a client that creates nothing.
+type failingClient struct{ client.Client }
 
-func (failing) Create(context.Context, client.Object, ...client.CreateOption) error {
+func (failingClient) Create(context.Context, client.Object, ...client.CreateOption) error {
 	return apierrors.NewServiceUnavailable("etcd is down")
 }
 
 // What could not be asked for is not counted: after an outage the certificates are asked for at once.
 func TestFailedRequestsSpendNoBudget(t *testing.T) {
-	l := newLab(t)
+	l := newTestIssuer(t)
 	whole := l.issuer.client
-	l.issuer.client = failing{whole}
+	l.issuer.client = failingClient{whole}
 	for range 2 * certificatesAtOnce {
 		if _, _, err := l.issuer.IssueOrRenew(t.Context(), l.request); !apierrors.IsServiceUnavailable(err) {
 			t.Fatalf("it says %v", err)
@@ -436,14 +436,14 @@ func TestFailedRequestsSpendNoBudget(t *testing.T) {
 	if _, _, err := l.issuer.IssueOrRenew(t.Context(), l.request); err != nil && !kube.IsWait(err) {
 		t.Error(err)
 	}
-	if asked := l.asked(t); asked != 1 {
-		t.Errorf("%d certificates are asked for", asked)
+	if requested := l.asked(t); requested != 1 {
+		t.Errorf("%d certificates are asked for", requested)
 	}
 }
 
 // A consumer that deletes and makes anew what certificates are for is another owner each time, of which nothing is remembered.
 func TestIssueRateLimitRecreated(t *testing.T) {
-	l := newLab(t)
+	l := newTestIssuer(t)
 	now := time.Now()
 	l.issuer.now = func() time.Time { return now }
 	count := &admitted{Client: l.issuer.client, change: func(*certv1.CertificateSigningRequestSpec) {}}

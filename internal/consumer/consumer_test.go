@@ -131,7 +131,7 @@ func exists(t *testing.T, c *testkit.ControlPlane, obj client.Object) {
 	eventually(t, c, obj, func() error { return nil })
 }
 
-func gone(t *testing.T, c *testkit.ControlPlane, obj client.Object) {
+func waitUntilDeleted(t *testing.T, c *testkit.ControlPlane, obj client.Object) {
 	t.Helper()
 	testkit.Eventually(t, patience, func() error {
 		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); !apierrors.IsNotFound(err) {
@@ -179,8 +179,8 @@ func answerUnasked(t *testing.T, c *testkit.ControlPlane, vn *offv1beta1.Virtual
 	nm := mapOf(vn)
 	eventually(t, c, nm, func() error {
 		asked := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"desiredMapping":{%q:%q}}}`, namespace, remote))
-		said := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"status":{"currentMapping":{%q:{"remoteNamespace":%q,"phase":"Accepted"}}}}`, namespace, remote))
-		return errors.Join(c.Client.Patch(t.Context(), nm, asked), c.Client.Status().Patch(t.Context(), nm, said))
+		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"status":{"currentMapping":{%q:{"remoteNamespace":%q,"phase":"Accepted"}}}}`, namespace, remote))
+		return errors.Join(c.Client.Patch(t.Context(), nm, asked), c.Client.Status().Patch(t.Context(), nm, patch))
 	})
 }
 
@@ -199,10 +199,10 @@ func TestNamespaceOffloading(t *testing.T) {
 	vn := provide(t, c, "milan", "milan-1", "region=eu")
 	other := provide(t, c, "rome", "rome-1", "region=us")
 	nso := extend(t, c, func(s *offv1beta1.NamespaceOffloadingSpec) { s.ClusterSelector = choosing("region=eu") })
-	twin := nso.Namespace + "-home"
+	remoteNamespace := nso.Namespace + "-home"
 	binding := roleBinding(vn, nso.Namespace, "")
 
-	desires(t, c, vn, nso.Namespace, twin)
+	desires(t, c, vn, nso.Namespace, remoteNamespace)
 	desires(t, c, other, nso.Namespace, "")
 	phaseIs(t, c, nso, offv1beta1.InProgressOffloadingPhaseType)
 	exists(t, c, binding)
@@ -216,7 +216,7 @@ func TestNamespaceOffloading(t *testing.T) {
 		}
 		return nil
 	})
-	answer(t, c, vn, nso.Namespace, twin, offv1beta1.MappingAccepted)
+	answer(t, c, vn, nso.Namespace, remoteNamespace, offv1beta1.MappingAccepted)
 	phaseIs(t, c, nso, offv1beta1.ReadyOffloadingPhaseType)
 
 	t.Run("what somebody removed comes back", func(t *testing.T) {
@@ -238,9 +238,9 @@ func TestNamespaceOffloading(t *testing.T) {
 	})
 	t.Run("a second node of a provider that matches brings it in", func(t *testing.T) {
 		second := provide(t, c, "rome", "rome-2", "region=eu")
-		desires(t, c, second, nso.Namespace, twin)
+		desires(t, c, second, nso.Namespace, remoteNamespace)
 		exists(t, c, roleBinding(other, nso.Namespace, ""))
-		answer(t, c, second, nso.Namespace, twin, offv1beta1.MappingCreationLoopBackOff)
+		answer(t, c, second, nso.Namespace, remoteNamespace, offv1beta1.MappingCreationLoopBackOff)
 		phaseIs(t, c, nso, offv1beta1.SomeFailedOffloadingPhaseType)
 	})
 	t.Run("the reason of the provider is told", func(t *testing.T) {
@@ -283,7 +283,7 @@ func TestNamespaceOffloading(t *testing.T) {
 		desires(t, c, other, nso.Namespace, "")
 		answer(t, c, other, nso.Namespace, "", "")
 		phaseIs(t, c, nso, offv1beta1.ReadyOffloadingPhaseType)
-		gone(t, c, roleBinding(other, nso.Namespace, ""))
+		waitUntilDeleted(t, c, roleBinding(other, nso.Namespace, ""))
 		eventually(t, c, namespace, func() error {
 			if _, open := namespace.Labels[names.SchedulingEnabled]; open {
 				return errors.New("a local namespace is open to the webhook")
@@ -299,8 +299,8 @@ func TestNamespaceOffloading(t *testing.T) {
 		desires(t, c, vn, nso.Namespace, "")
 		exists(t, c, roleBinding(vn, nso.Namespace, ""))
 		answer(t, c, vn, nso.Namespace, "", "")
-		gone(t, c, nso)
-		gone(t, c, roleBinding(vn, nso.Namespace, ""))
+		waitUntilDeleted(t, c, nso)
+		waitUntilDeleted(t, c, roleBinding(vn, nso.Namespace, ""))
 	})
 }
 
@@ -308,24 +308,24 @@ func TestNamespaceOffloadingLostProvider(t *testing.T) {
 	c := consumerCluster(t)
 	vn := provide(t, c, "lost", "lost-1", "")
 	nso := extend(t, c, func(s *offv1beta1.NamespaceOffloadingSpec) { s.ClusterSelector = choosing("name:lost-1") })
-	twin := nso.Namespace + "-home"
-	desires(t, c, vn, nso.Namespace, twin)
-	answer(t, c, vn, nso.Namespace, twin, offv1beta1.MappingAccepted)
+	remoteNamespace := nso.Namespace + "-home"
+	desires(t, c, vn, nso.Namespace, remoteNamespace)
+	answer(t, c, vn, nso.Namespace, remoteNamespace, offv1beta1.MappingAccepted)
 	if err := c.Client.Delete(t.Context(), nso); err != nil {
 		t.Fatal(err)
 	}
 	phaseIs(t, c, nso, offv1beta1.TerminatingOffloadingPhaseType)
 	giveUp(t, c, "lost")
-	gone(t, c, nso)
+	waitUntilDeleted(t, c, nso)
 }
 
 func TestNamespaceOffloadingMissingForeignCluster(t *testing.T) {
 	c := consumerCluster(t)
 	vn := provide(t, c, "unnamed", "unnamed-1", "")
 	nso := extend(t, c, func(s *offv1beta1.NamespaceOffloadingSpec) { s.ClusterSelector = choosing("name:unnamed-1") })
-	twin := nso.Namespace + "-home"
-	desires(t, c, vn, nso.Namespace, twin)
-	answer(t, c, vn, nso.Namespace, twin, offv1beta1.MappingAccepted)
+	remoteNamespace := nso.Namespace + "-home"
+	desires(t, c, vn, nso.Namespace, remoteNamespace)
+	answer(t, c, vn, nso.Namespace, remoteNamespace, offv1beta1.MappingAccepted)
 	node := run(t, c, vn)
 	condition(t, c, vn, running, running)
 	pod := podOn(t, c, nso.Namespace, "web", node.Name, func(p *corev1.Pod) { p.Spec.TerminationGracePeriodSeconds = new(int64(60)) })
@@ -333,7 +333,7 @@ func TestNamespaceOffloadingMissingForeignCluster(t *testing.T) {
 	if err := c.Client.Delete(t.Context(), fc); err != nil {
 		t.Fatal(err)
 	}
-	gone(t, c, fc)
+	waitUntilDeleted(t, c, fc)
 	for _, obj := range []client.Object{nso, vn} {
 		if err := c.Client.Delete(t.Context(), obj); err != nil {
 			t.Fatal(err)
@@ -352,8 +352,8 @@ func TestNamespaceOffloadingMissingForeignCluster(t *testing.T) {
 	exists(t, c, roleBinding(vn, nso.Namespace, ""))
 	// The end comes without it, too: the virtual node goes once its pods have ended, and its map with it.
 	terminated(t, c, pod)
-	gone(t, c, vn)
-	gone(t, c, nso)
+	waitUntilDeleted(t, c, vn)
+	waitUntilDeleted(t, c, nso)
 }
 
 func giveUp(t *testing.T, c *testkit.ControlPlane, id string) {
@@ -509,7 +509,7 @@ func TestVirtualNode(t *testing.T) {
 		if err := c.Client.Patch(t.Context(), vn, client.MergeFrom(before)); err != nil {
 			t.Fatal(err)
 		}
-		gone(t, c, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: vn.Name}})
+		waitUntilDeleted(t, c, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: vn.Name}})
 		eventually(t, c, vn, func() error {
 			if statusOf(vn, nodeCondition) != none {
 				return fmt.Errorf("node %s", statusOf(vn, nodeCondition))
@@ -592,8 +592,8 @@ func TestVirtualNodeEditedLabels(t *testing.T) {
 				t.Fatal(err)
 			}
 			terminated(t, c, pod)
-			gone(t, c, node)
-			gone(t, c, vn)
+			waitUntilDeleted(t, c, node)
+			waitUntilDeleted(t, c, vn)
 		})
 	}
 }
@@ -612,7 +612,7 @@ func TestVirtualNodeSameName(t *testing.T) {
 	if err := c.Client.Delete(t.Context(), other); err != nil {
 		t.Fatal(err)
 	}
-	gone(t, c, other)
+	waitUntilDeleted(t, c, other)
 	exists(t, c, node)
 	if node.Spec.Unschedulable {
 		t.Error("it was cordoned")
@@ -648,7 +648,7 @@ func TestVirtualNodeForeignAccount(t *testing.T) {
 	if err := c.Client.Delete(t.Context(), &vn); err != nil {
 		t.Fatal(err)
 	}
-	gone(t, c, &vn)
+	waitUntilDeleted(t, c, &vn)
 	exists(t, c, account)
 	if diff := cmp.Diff(before, account); diff != "" {
 		t.Error(diff)
@@ -684,5 +684,5 @@ func TestNamespaceOffloadingCacheLag(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"other": "stays"}, nm.Spec.DesiredMapping); diff != "" {
 		t.Errorf("the mapping (-want +got):\n%s", diff)
 	}
-	gone(t, c, roleBinding(&vn, namespace, names.RoleVirtualKubeletNamespace))
+	waitUntilDeleted(t, c, roleBinding(&vn, namespace, names.RoleVirtualKubeletNamespace))
 }

@@ -19,9 +19,9 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-// play is what the other processes do meanwhile: the provider answers what is asked of it, unless it is dead, and the
+// runOtherProcesses is what the other processes do meanwhile: the provider answers what is asked of it, unless it is dead, and the
 // virtual kubelet ends the pods of its node.
-func play(t *testing.T, c *testkit.ControlPlane, vn *offv1beta1.VirtualNode, dead bool) error {
+func runOtherProcesses(t *testing.T, c *testkit.ControlPlane, vn *offv1beta1.VirtualNode, dead bool) error {
 	t.Helper()
 	pods := &corev1.PodList{}
 	if err := c.Client.List(t.Context(), pods, client.MatchingFields{"spec.nodeName": vn.Name}); err != nil {
@@ -65,7 +65,7 @@ func TestDeletionOrder(t *testing.T) {
 		vn := provide(t, c, id, id+"-1", "")
 		nso := extend(t, c, func(s *offv1beta1.NamespaceOffloadingSpec) { s.ClusterSelector = choosing("name:" + vn.Name) })
 		desires(t, c, vn, nso.Namespace, nso.Namespace+"-home")
-		testkit.Eventually(t, patience, func() error { return play(t, c, vn, false) })
+		testkit.Eventually(t, patience, func() error { return runOtherProcesses(t, c, vn, false) })
 		phaseIs(t, c, nso, offv1beta1.ReadyOffloadingPhaseType)
 		node := run(t, c, vn)
 		condition(t, c, vn, running, running)
@@ -91,12 +91,12 @@ func TestDeletionOrder(t *testing.T) {
 				if err := c.Client.Delete(t.Context(), obj); client.IgnoreNotFound(err) != nil {
 					t.Fatal(err)
 				}
-				if err := play(t, c, vn, dead); err != nil {
+				if err := runOtherProcesses(t, c, vn, dead); err != nil {
 					t.Fatal(err)
 				}
 			}
-			left := append(steps, node, pod, clusterRoleBinding(vn))
-			testkit.Eventually(t, 5*patience, func() error { return errors.Join(play(t, c, vn, dead), remains(t, c, left)) })
+			remaining := append(steps, node, pod, clusterRoleBinding(vn))
+			testkit.Eventually(t, 5*patience, func() error { return errors.Join(runOtherProcesses(t, c, vn, dead), remains(t, c, remaining)) })
 		})
 	}
 }
@@ -106,12 +106,12 @@ func TestProviderChanges(t *testing.T) {
 	first := provide(t, c, "athens", "athens-1", "tier=gold")
 	other := provide(t, c, "berlin", "berlin-1", "tier=silver")
 	nso := extend(t, c, func(s *offv1beta1.NamespaceOffloadingSpec) { s.ClusterSelector = choosing("tier=gold") })
-	twin := nso.Namespace + "-home"
+	remoteNamespace := nso.Namespace + "-home"
 	ready := func(t *testing.T, want ...string) {
 		t.Helper()
 		eventually(t, c, nso, func() error {
 			for _, vn := range []*offv1beta1.VirtualNode{first, other} {
-				if err := play(t, c, vn, false); err != nil {
+				if err := runOtherProcesses(t, c, vn, false); err != nil {
 					return err
 				}
 			}
@@ -157,7 +157,7 @@ func TestProviderChanges(t *testing.T) {
 		if err := c.Client.Delete(t.Context(), first); err != nil {
 			t.Fatal(err)
 		}
-		gone(t, c, first)
+		waitUntilDeleted(t, c, first)
 		ready(t, "berlin")
 		eventually(t, c, nso, func() error {
 			if left, still := nso.Status.RemoteNamespacesConditions["athens"]; still {
@@ -168,8 +168,8 @@ func TestProviderChanges(t *testing.T) {
 	})
 	t.Run("one that comes", func(t *testing.T) {
 		third := provide(t, c, "cairo", "cairo-1", "tier=gold")
-		desires(t, c, third, nso.Namespace, twin)
-		answer(t, c, third, nso.Namespace, twin, offv1beta1.MappingAccepted)
+		desires(t, c, third, nso.Namespace, remoteNamespace)
+		answer(t, c, third, nso.Namespace, remoteNamespace, offv1beta1.MappingAccepted)
 		ready(t, "berlin", "cairo")
 	})
 	t.Run("nothing is written while nothing changes", func(t *testing.T) {

@@ -42,11 +42,11 @@ func (v *virtualNodes) Cleanup(ctx context.Context, vn *offv1beta1.VirtualNode) 
 	if err := v.drainNode(ctx, vn); err != nil {
 		return err
 	}
-	left, running := v.stopKubelet(ctx, vn)
+	remaining, running := v.stopKubelet(ctx, vn)
 	if running != nil && !kube.IsWait(running) {
 		return running
 	}
-	setCondition(vn, kubeletCondition, deleting, left, metav1.Now())
+	setCondition(vn, kubeletCondition, deleting, remaining, metav1.Now())
 	if !announced && statusOf(vn, kubeletCondition) == deleting { // not None, which stays
 		return kube.Wait(announceDelay, "the status is being written")
 	}
@@ -166,14 +166,14 @@ func (v *virtualNodes) drainNode(ctx context.Context, vn *offv1beta1.VirtualNode
 	held, err := v.removeAll(ctx, pods, podEnding{dead: dead, remoteGone: nothing})
 	setCondition(vn, nodeCondition, draining, drainProgress(len(pods), held, err), metav1.Now())
 	v.drainWatcher.watchPodsOf(ctx, vn, list)
-	if answer := apierrors.APIStatus(nil); errors.As(err, &answer) {
+	if apiStatus := apierrors.APIStatus(nil); errors.As(err, &apiStatus) {
 		return errors.Join(kept, kube.Again(requeue, kube.Invalid("EvictionFailed", err))) // the eviction may stay blocked, and other pods leave meanwhile
 	}
 	return errors.Join(kept, cmp.Or(err, kube.Wait(requeue, "pods are being drained")))
 }
 
-func drainProgress(left, held int, err error) string {
-	out := fmt.Sprintf("%d pods are left", left)
+func drainProgress(remaining, held int, err error) string {
+	out := fmt.Sprintf("%d pods are left", remaining)
 	if held > 0 {
 		out += fmt.Sprintf(", %d of them because of a PodDisruptionBudget", held)
 	}
@@ -269,8 +269,8 @@ func (v *virtualNodes) removePod(ctx context.Context, pod *metav1.PartialObjectM
 const kubeletTimeout = time.Minute
 
 // stopKubelet deletes the Deployment and waits until its pods have ended: a running kubelet would recreate the Node. It does not
-// wait for their deletion, which takes their node up to a second more. left names the pods awaited.
-func (v *virtualNodes) stopKubelet(ctx context.Context, vn *offv1beta1.VirtualNode) (left string, err error) {
+// wait for their deletion, which takes their node up to a second more. remaining names the pods awaited.
+func (v *virtualNodes) stopKubelet(ctx context.Context, vn *offv1beta1.VirtualNode) (remaining string, err error) {
 	d := &appsv1.Deployment{}
 	err = v.direct.Get(ctx, client.ObjectKey{Namespace: vn.Namespace, Name: names.VirtualKubelet(vn.Name)}, d)
 	if client.IgnoreNotFound(err) != nil {
@@ -292,8 +292,8 @@ func (v *virtualNodes) stopKubelet(ctx context.Context, vn *offv1beta1.VirtualNo
 	if len(pods.Items) == 0 {
 		return "", nil
 	}
-	left, again := stoppingText(pods.Items, time.Now())
-	return left, kube.Wait(again, left)
+	remaining, again := stoppingText(pods.Items, time.Now())
+	return remaining, kube.Wait(again, remaining)
 }
 
 // confirmation is the time a node may take to report the end of a pod after its grace period.
@@ -310,8 +310,8 @@ func stoppingText(pods []corev1.Pod, now time.Time) (text string, again time.Dur
 		if pod.DeletionTimestamp != nil {
 			end = pod.DeletionTimestamp.Time
 		}
-		if left := end.Add(confirmation).Sub(now); left > 0 {
-			all, again = append(all, "its pod "+pod.Name+" is stopping"), min(again, left)
+		if remaining := end.Add(confirmation).Sub(now); remaining > 0 {
+			all, again = append(all, "its pod "+pod.Name+" is stopping"), min(again, remaining)
 			continue
 		}
 		all = append(all, fmt.Sprintf("the node %s has not confirmed that its pod %s ended, which was to by %s: if the node is lost for good, delete its Node",

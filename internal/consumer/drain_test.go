@@ -89,28 +89,28 @@ func TestDrain(t *testing.T) {
 	if err := c.Client.Delete(t.Context(), quick); err != nil {
 		t.Fatal(err)
 	}
-	gone(t, c, quick)
+	waitUntilDeleted(t, c, quick)
 
 	if err := c.Client.Delete(t.Context(), budget); err != nil {
 		t.Fatal(err)
 	}
 	terminated(t, c, guarded)
-	gone(t, c, kubeletOf(vn))
+	waitUntilDeleted(t, c, kubeletOf(vn))
 	condition(t, c, vn, deleting, draining)
 	exists(t, c, node)
 	if err := c.Client.Delete(t.Context(), kubelet, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
 	for _, obj := range []client.Object{vn, node, secret, serviceAccount(vn), clusterRoleBinding(vn), tenantBinding(vn), tenantRole(vn)} {
-		gone(t, c, obj)
+		waitUntilDeleted(t, c, obj)
 	}
 	exists(t, c, daemon)
 	exists(t, c, mapOf(second))
 	if err := c.Client.Delete(t.Context(), second); err != nil {
 		t.Fatal(err)
 	}
-	gone(t, c, second)
-	gone(t, c, mapOf(second))
+	waitUntilDeleted(t, c, second)
+	waitUntilDeleted(t, c, mapOf(second))
 }
 
 // A virtual kubelet may make its Node until it has ended.
@@ -137,7 +137,7 @@ func TestDrainLateNode(t *testing.T) {
 	if err := v.Cleanup(t.Context(), &vn); err != nil {
 		t.Fatal(err)
 	}
-	gone(t, c, node)
+	waitUntilDeleted(t, c, node)
 }
 
 // The node that it ran on takes its time with what is left of a pod, of which nothing runs.
@@ -162,12 +162,12 @@ func TestDrainKubeletEnd(t *testing.T) {
 		}
 	}
 	condition(t, c, vn, deleting, draining)
-	gone(t, c, kubeletOf(vn))
-	gone(t, c, mapOf(vn)) // what it had there goes meanwhile
+	waitUntilDeleted(t, c, kubeletOf(vn))
+	waitUntilDeleted(t, c, mapOf(vn)) // what it had there goes meanwhile
 	exists(t, c, node)
 	phase(kubelet, corev1.PodSucceeded)
 	for _, obj := range []client.Object{vn, node, serviceAccount(vn), clusterRoleBinding(vn)} {
-		gone(t, c, obj)
+		waitUntilDeleted(t, c, obj)
 	}
 	for _, pod := range []*corev1.Pod{kubelet, evicted} {
 		exists(t, c, pod)
@@ -188,8 +188,8 @@ func TestDrainLatePod(t *testing.T) {
 		t.Fatal(err)
 	}
 	condition(t, c, vn, deleting, draining)
-	gone(t, c, kubeletOf(vn))
-	gone(t, c, mapOf(vn))
+	waitUntilDeleted(t, c, kubeletOf(vn))
+	waitUntilDeleted(t, c, mapOf(vn))
 	late := podOn(t, c, testkit.Namespace(t, c, "late", nil), "late", vn.Name, func(*corev1.Pod) {})
 	if err := c.Client.Delete(t.Context(), kubelet, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
@@ -199,8 +199,8 @@ func TestDrainLatePod(t *testing.T) {
 		exists(t, c, obj)
 	}
 	terminated(t, c, late) // as that kubelet does
-	gone(t, c, kubeletOf(vn))
-	gone(t, c, vn)
+	waitUntilDeleted(t, c, kubeletOf(vn))
+	waitUntilDeleted(t, c, vn)
 }
 
 // A virtual kubelet that starts without a NamespaceMap decides nothing, and its node would be drained for ever.
@@ -236,7 +236,7 @@ func TestDrainMissingNamespaceMap(t *testing.T) {
 	})
 	exists(t, c, kubeletOf(vn))
 	terminated(t, c, pod)
-	gone(t, c, vn)
+	waitUntilDeleted(t, c, vn)
 }
 
 // A node that is lost never says that a pod ended, and the virtual node says which one that is.
@@ -263,7 +263,7 @@ func TestDrainLostNode(t *testing.T) {
 	if err := c.Client.Delete(t.Context(), kubelet, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
-	gone(t, c, vn)
+	waitUntilDeleted(t, c, vn)
 }
 
 func TestStoppingText(t *testing.T) {
@@ -331,9 +331,9 @@ func TestPodDrainWatcher(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("nobody tells")
 	}
-	var left corev1.PodList
-	if err := c.Client.List(t.Context(), &left, client.InNamespace(demo), client.MatchingFields{"spec.nodeName": node}); err != nil || len(left.Items) != 1 {
-		t.Errorf("%d pods are there when it is told, not that of the DaemonSet alone: %v", len(left.Items), err)
+	var remaining corev1.PodList
+	if err := c.Client.List(t.Context(), &remaining, client.InNamespace(demo), client.MatchingFields{"spec.nodeName": node}); err != nil || len(remaining.Items) != 1 {
+		t.Errorf("%d pods are there when it is told, not that of the DaemonSet alone: %v", len(remaining.Items), err)
 	}
 }
 
@@ -375,7 +375,7 @@ func TestDrainRefusedEviction(t *testing.T) {
 	if err := c.Client.Delete(t.Context(), stuck, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
-	gone(t, c, vn)
+	waitUntilDeleted(t, c, vn)
 }
 
 // terminated waits for the eviction of a pod and ends it, as the virtual kubelet does.
@@ -410,11 +410,11 @@ func TestDrainLostProvider(t *testing.T) {
 		return nil
 	})
 	giveUp(t, c, "venice")
-	gone(t, c, pod)
-	gone(t, c, vn)
+	waitUntilDeleted(t, c, pod)
+	waitUntilDeleted(t, c, vn)
 	exists(t, c, kept) // of whom nothing is waited for
 	testkit.Update(t, c.Client, kept, func(p *corev1.Pod) { p.Finalizers = nil })
-	gone(t, c, kept)
+	waitUntilDeleted(t, c, kept)
 }
 
 // Whoever deletes the tenant namespace first ends the virtual kubelet before its pods. The NamespaceMap outlives it until
@@ -453,7 +453,7 @@ func TestDrainWithoutKubelet(t *testing.T) {
 	exists(t, c, second)
 	exists(t, c, nm)
 	testkit.Update(t, c.Client, nm, func(m *offv1beta1.NamespaceMap) { m.Finalizers = nil })
-	gone(t, c, nm)
+	waitUntilDeleted(t, c, nm)
 	// While the tenant namespace is there, that proves nothing, and a kubelet comes that may know more.
 	exists(t, c, kubeletOf(vn))
 	exists(t, c, nm)
@@ -467,7 +467,7 @@ func TestDrainWithoutKubelet(t *testing.T) {
 		}
 	}
 	for _, obj := range []client.Object{second, third, vn} {
-		gone(t, c, obj)
+		waitUntilDeleted(t, c, obj)
 	}
 }
 

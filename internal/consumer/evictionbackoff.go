@@ -104,8 +104,8 @@ type warning struct {
 func (r evictionBackoff) planEvictions(found []victim, generation int64, now time.Time) evictionPlan {
 	newest := map[types.UID]time.Time{}
 	for _, p := range found {
-		if owner, made := ownerOf(p.pod), p.pod.CreationTimestamp.Time; owner != "" && made.After(newest[owner]) {
-			newest[owner] = made
+		if owner, createdAt := ownerOf(p.pod), p.pod.CreationTimestamp.Time; owner != "" && createdAt.After(newest[owner]) {
+			newest[owner] = createdAt
 		}
 	}
 	var out evictionPlan

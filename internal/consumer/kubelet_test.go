@@ -214,9 +214,9 @@ func FuzzOverride(f *testing.F) {
 		args := newDeployment(&vn, options(), kubeletOptions).Spec.Template.Spec.Containers[0].Args
 		for _, flag := range []string{"--nodename=m", "--foreign-cluster-id=milan", "--home-cluster-id=home", "--create-node=true"} {
 			name, _, _ := strings.Cut(flag, "=")
-			have := slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return flagName(arg) != name })
-			if !slices.Equal(have, []string{flag}) {
-				t.Errorf("%q made it %v", text, have)
+			got := slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return flagName(arg) != name })
+			if !slices.Equal(got, []string{flag}) {
+				t.Errorf("%q made it %v", text, got)
 			}
 		}
 	})

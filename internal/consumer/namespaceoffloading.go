@@ -142,8 +142,8 @@ func (s *namespaceOffloadings) endOffloading(ctx context.Context, nso *offv1beta
 	if err := s.steering.releaseWaiting(ctx, nso, time.Now()); err != nil {
 		return err
 	}
-	if left := in.remainingClusters(); len(left) > 0 {
-		return kube.Wait(0, fmt.Sprintf("%d remote namespaces are being removed", len(left)))
+	if remaining := in.remainingClusters(); len(remaining) > 0 {
+		return kube.Wait(0, fmt.Sprintf("%d remote namespaces are being removed", len(remaining)))
 	}
 	if err := s.steering.releasePods(ctx, nso.Namespace, slices.Sorted(maps.Keys(in.kubeNodes))); err != nil {
 		return err
@@ -273,12 +273,12 @@ func (s *namespaceOffloadings) grantKubelets(ctx context.Context, namespace stri
 			return fmt.Errorf("letting the virtual kubelet of %q in: %w", nodes[i].Name, err)
 		}
 	}
-	have := &rbacv1.RoleBindingList{}
-	if err := s.client.List(ctx, have, client.InNamespace(namespace), client.HasLabels{names.VirtualNode}); err != nil {
+	current := &rbacv1.RoleBindingList{}
+	if err := s.client.List(ctx, current, client.InNamespace(namespace), client.HasLabels{names.VirtualNode}); err != nil {
 		return fmt.Errorf("listing who may work in the namespace: %w", err)
 	}
-	for i := range have.Items {
-		rb := &have.Items[i]
+	for i := range current.Items {
+		rb := &current.Items[i]
 		if wanted[rb.Name] || rb.RoleRef.Name != names.RoleVirtualKubeletNamespace {
 			continue
 		}

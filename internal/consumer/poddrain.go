@@ -46,14 +46,14 @@ func (d *podDrainWatcher) watchPodsOf(ctx context.Context, vn *offv1beta1.Virtua
 		return
 	}
 	d.awaited[vn.UID] = true
-	node, uid, version, left := vn.DeepCopy(), vn.UID, list.ResourceVersion, map[types.UID]bool{}
+	node, uid, version, remaining := vn.DeepCopy(), vn.UID, list.ResourceVersion, map[types.UID]bool{}
 	for i := range list.Items {
 		if !staysOnNode(list.Items[i]) {
-			left[list.Items[i].UID] = true
+			remaining[list.Items[i].UID] = true
 		}
 	}
 	go func() {
-		gone := d.watchNode(ctx, node.Name, version, left)
+		gone := d.watchNode(ctx, node.Name, version, remaining)
 		d.mu.Lock()
 		delete(d.awaited, uid)
 		d.mu.Unlock()
@@ -68,7 +68,7 @@ func (d *podDrainWatcher) watchPodsOf(ctx context.Context, vn *offv1beta1.Virtua
 }
 
 // watchNode returns true when no pod is left, and false when the watch ends.
-func (d *podDrainWatcher) watchNode(ctx context.Context, node, version string, left map[types.UID]bool) bool {
+func (d *podDrainWatcher) watchNode(ctx context.Context, node, version string, remaining map[types.UID]bool) bool {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
 	events, err := d.cluster.Watch(ctx, list, &client.ListOptions{
@@ -84,11 +84,11 @@ func (d *podDrainWatcher) watchNode(ctx context.Context, node, version string, l
 		case !ok:
 			return false
 		case e.Type == watch.Deleted:
-			delete(left, pod.UID)
+			delete(remaining, pod.UID)
 		case !staysOnNode(*pod):
-			left[pod.UID] = true
+			remaining[pod.UID] = true
 		}
-		if len(left) == 0 {
+		if len(remaining) == 0 {
 			return true
 		}
 	}

@@ -48,12 +48,12 @@ func (p *podProtection) protectionConditions(remote, level string) []offv1beta1.
 	}
 	const relax = "%s: the remote namespace %s enforces the Pod Security level %q. The administrator of the remote cluster allows such pods by the label " +
 		policy.PodSecurityLabel + "=" + policy.PodSecurityPrivileged + " on that namespace, or by offloading.twinNamespaces.podSecurity for the namespaces of all consumers to come"
-	why, forbidden := p.forbidden[level]
+	reason, forbidden := p.forbidden[level]
 	switch {
 	case forbidden:
 		out = append(out, offv1beta1.RemoteNamespaceCondition{
 			Type: offv1beta1.NamespacePodSecuritySatisfied, Status: corev1.ConditionFalse, Reason: "PodsForbidden",
-			Message: fmt.Sprintf(relax, "Pods of the namespace are refused, such as "+why, remote, level),
+			Message: fmt.Sprintf(relax, "Pods of the namespace are refused, such as "+reason, remote, level),
 		})
 	case p.mesh != "":
 		out = append(out, offv1beta1.RemoteNamespaceCondition{
@@ -187,8 +187,8 @@ func (s *namespaceOffloadings) forbiddenPods(ctx context.Context, namespace stri
 	look := podLook{at: now, levels: wanted, forbidden: map[string]string{}}
 	for _, level := range levels {
 		for i := range pods.Items {
-			if why := forbiddenReason(level, &pods.Items[i]); why != "" {
-				look.forbidden[level] = why
+			if reason := forbiddenReason(level, &pods.Items[i]); reason != "" {
+				look.forbidden[level] = reason
 				break
 			}
 		}

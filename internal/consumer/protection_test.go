@@ -94,7 +94,7 @@ func TestUnprotectedPods(t *testing.T) {
 			return c.Client.Status().Patch(t.Context(), nm, client.MergeFrom(before))
 		})
 	}
-	told := func(of offv1beta1.RemoteNamespaceConditionType, want string) {
+	waitForCondition := func(of offv1beta1.RemoteNamespaceConditionType, want string) {
 		t.Helper()
 		eventually(t, c, nso, func() error {
 			got := ""
@@ -126,27 +126,27 @@ func TestUnprotectedPods(t *testing.T) {
 	}
 	level(policy.PodSecurityBaseline)
 	phaseIs(t, c, nso, offv1beta1.ReadyOffloadingPhaseType)
-	told(offv1beta1.NamespacePodSecuritySatisfied, "")
-	told(offv1beta1.NamespaceNetworkPoliciesEnforced, "")
+	waitForCondition(offv1beta1.NamespacePodSecuritySatisfied, "")
+	waitForCondition(offv1beta1.NamespaceNetworkPoliciesEnforced, "")
 
 	denial := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: nso.Namespace, Name: "deny-all"}, Spec: networkingv1.NetworkPolicySpec{
 		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
 	}}
 	testkit.Create(t, c.Client, denial)
-	told(offv1beta1.NamespaceNetworkPoliciesEnforced, "not enforced for its pods in the remote cluster: deny-all")
+	waitForCondition(offv1beta1.NamespaceNetworkPoliciesEnforced, "not enforced for its pods in the remote cluster: deny-all")
 	event("NotReflected")
 	phaseIs(t, c, nso, offv1beta1.ReadyOffloadingPhaseType)
 	if err := c.Client.Delete(t.Context(), denial); err != nil {
 		t.Fatal(err)
 	}
-	told(offv1beta1.NamespaceNetworkPoliciesEnforced, "")
+	waitForCondition(offv1beta1.NamespaceNetworkPoliciesEnforced, "")
 
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: nso.Namespace}}
 	testkit.Update(t, c.Client, namespace, func(ns *corev1.Namespace) { ns.Labels["istio-injection"] = "enabled" })
-	told(offv1beta1.NamespacePodSecuritySatisfied, "Pods into which Istio injects an init container with NET_ADMIN are refused")
+	waitForCondition(offv1beta1.NamespacePodSecuritySatisfied, "Pods into which Istio injects an init container with NET_ADMIN are refused")
 	event("SidecarsInjected")
 	level(policy.PodSecurityPrivileged)
-	told(offv1beta1.NamespacePodSecuritySatisfied, "")
+	waitForCondition(offv1beta1.NamespacePodSecuritySatisfied, "")
 
 	// A pod that is there tells more than the label.
 	pod := podOn(t, c, nso.Namespace, "meshed", "", func(pod *corev1.Pod) {
@@ -155,13 +155,13 @@ func TestUnprotectedPods(t *testing.T) {
 		}}}
 	})
 	level(policy.PodSecurityRestricted)
-	told(offv1beta1.NamespacePodSecuritySatisfied, `Pods of the namespace are refused, such as `+pod.Name+`: container "istio-init" adds the capability NET_ADMIN`)
+	waitForCondition(offv1beta1.NamespacePodSecuritySatisfied, `Pods of the namespace are refused, such as `+pod.Name+`: container "istio-init" adds the capability NET_ADMIN`)
 	event("PodsForbidden")
 
 	testkit.Update(t, c.Client, nso, func(nso *offv1beta1.NamespaceOffloading) {
 		nso.Spec.PodOffloadingStrategy = offv1beta1.LocalPodOffloadingStrategyType
 	})
-	told(offv1beta1.NamespacePodSecuritySatisfied, "")
+	waitForCondition(offv1beta1.NamespacePodSecuritySatisfied, "")
 }
 
 func TestProtectionRecheck(t *testing.T) {

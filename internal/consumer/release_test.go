@@ -83,7 +83,7 @@ func TestReleasePendingPods(t *testing.T) {
 	}
 	misplacedAre(t, c, nso, 1)
 	answer(t, c, vn, nso.Namespace, nso.Namespace+"-home", "")
-	gone(t, c, nso)
+	waitUntilDeleted(t, c, nso)
 	for _, pod := range []*corev1.Pod{lonely, own} {
 		if exists(t, c, pod); pod.DeletionTimestamp != nil {
 			t.Errorf("%s was deleted", pod.Name)
@@ -178,7 +178,7 @@ func TestReleaseUndeletablePod(t *testing.T) {
 	if err := c.Client.Delete(t.Context(), nso); err != nil {
 		t.Fatal(err)
 	}
-	gone(t, c, nso)
+	waitUntilDeleted(t, c, nso)
 	for _, pod := range []*corev1.Pod{waiting, stranded} {
 		if note := eventOn(t, c, pod, "Misplaced").Note; !strings.Contains(note, "ask the owner first") {
 			t.Errorf("the event on %s says %q", pod.Name, note)

@@ -168,7 +168,7 @@ func TestStatus(t *testing.T) {
 		nm.DeletionTimestamp = new(metav1.NewTime(time.Unix(1, 0)))
 		return nm
 	}
-	answer := func(phase offv1beta1.MappingPhase) map[string]offv1beta1.RemoteNamespaceStatus {
+	status := func(phase offv1beta1.MappingPhase) map[string]offv1beta1.RemoteNamespaceStatus {
 		return map[string]offv1beta1.RemoteNamespaceStatus{"demo": {RemoteNamespace: "demo-home", Phase: phase}}
 	}
 	const (
@@ -185,14 +185,14 @@ func TestStatus(t *testing.T) {
 		"no provider at all":               {want: "NoClusterSelected"},
 		"a provider that is not selected":  {maps: []offv1beta1.NamespaceMap{providerMap("milan", nil, nil)}, want: "NoClusterSelected milan:OffloadingRequired=False/ClusterNotSelected"},
 		"selected, no answer yet":          {maps: []offv1beta1.NamespaceMap{providerMap("milan", nil, nil)}, selected: map[string]bool{"milan": true}, want: "InProgress milan:OffloadingRequired=True/ClusterSelected,Ready=False/Creating"},
-		"accepted":                         {maps: []offv1beta1.NamespaceMap{providerMap("milan", nil, answer(accepted))}, selected: map[string]bool{"milan": true}, want: "Ready milan:OffloadingRequired=True/ClusterSelected,Ready=True/NamespaceCreated"},
+		"accepted":                         {maps: []offv1beta1.NamespaceMap{providerMap("milan", nil, status(accepted))}, selected: map[string]bool{"milan": true}, want: "Ready milan:OffloadingRequired=True/ClusterSelected,Ready=True/NamespaceCreated"},
 		"accepted under an older name":     {maps: []offv1beta1.NamespaceMap{providerMap("milan", nil, map[string]offv1beta1.RemoteNamespaceStatus{"demo": {RemoteNamespace: "old", Phase: accepted}})}, selected: map[string]bool{"milan": true}, want: "InProgress milan:OffloadingRequired=True/ClusterSelected,Ready=False/Creating"},
-		"the only one failed":              {maps: []offv1beta1.NamespaceMap{providerMap("milan", nil, answer(failed))}, selected: map[string]bool{"milan": true}, want: "AllFailed milan:OffloadingRequired=True/ClusterSelected,Ready=False/CreationLoopBackOff"},
-		"one of two failed":                {maps: []offv1beta1.NamespaceMap{providerMap("milan", nil, answer(failed)), providerMap("rome", nil, answer(accepted))}, selected: map[string]bool{"milan": true, "rome": true}, want: "SomeFailed milan:OffloadingRequired=True/ClusterSelected,Ready=False/CreationLoopBackOff rome:OffloadingRequired=True/ClusterSelected,Ready=True/NamespaceCreated"},
-		"no longer selected, not gone yet": {maps: []offv1beta1.NamespaceMap{providerMap("milan", nil, answer(accepted))}, want: "NoClusterSelected milan:OffloadingRequired=False/ClusterNotSelected,Ready=False/Terminating"},
-		"the provider deletes it":          {maps: []offv1beta1.NamespaceMap{providerMap("milan", nil, answer(terminating))}, selected: map[string]bool{"milan": true}, want: "InProgress milan:OffloadingRequired=True/ClusterSelected,Ready=False/Terminating"},
-		"one goes, a new one is there":     {maps: []offv1beta1.NamespaceMap{providerMap("milan", nil, answer(accepted)), going(providerMap("milan", nil, answer(terminating)))}, selected: map[string]bool{"milan": true}, want: "Ready milan:OffloadingRequired=True/ClusterSelected,Ready=True/NamespaceCreated"},
-		"on its way out":                   {maps: []offv1beta1.NamespaceMap{providerMap("milan", nil, answer(terminating))}, deleting: true, want: "Terminating milan:OffloadingRequired=False/ClusterNotSelected,Ready=False/Terminating"},
+		"the only one failed":              {maps: []offv1beta1.NamespaceMap{providerMap("milan", nil, status(failed))}, selected: map[string]bool{"milan": true}, want: "AllFailed milan:OffloadingRequired=True/ClusterSelected,Ready=False/CreationLoopBackOff"},
+		"one of two failed":                {maps: []offv1beta1.NamespaceMap{providerMap("milan", nil, status(failed)), providerMap("rome", nil, status(accepted))}, selected: map[string]bool{"milan": true, "rome": true}, want: "SomeFailed milan:OffloadingRequired=True/ClusterSelected,Ready=False/CreationLoopBackOff rome:OffloadingRequired=True/ClusterSelected,Ready=True/NamespaceCreated"},
+		"no longer selected, not gone yet": {maps: []offv1beta1.NamespaceMap{providerMap("milan", nil, status(accepted))}, want: "NoClusterSelected milan:OffloadingRequired=False/ClusterNotSelected,Ready=False/Terminating"},
+		"the provider deletes it":          {maps: []offv1beta1.NamespaceMap{providerMap("milan", nil, status(terminating))}, selected: map[string]bool{"milan": true}, want: "InProgress milan:OffloadingRequired=True/ClusterSelected,Ready=False/Terminating"},
+		"one goes, a new one is there":     {maps: []offv1beta1.NamespaceMap{providerMap("milan", nil, status(accepted)), going(providerMap("milan", nil, status(terminating)))}, selected: map[string]bool{"milan": true}, want: "Ready milan:OffloadingRequired=True/ClusterSelected,Ready=True/NamespaceCreated"},
+		"on its way out":                   {maps: []offv1beta1.NamespaceMap{providerMap("milan", nil, status(terminating))}, deleting: true, want: "Terminating milan:OffloadingRequired=False/ClusterNotSelected,Ready=False/Terminating"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := viewOf(nil, tc.maps)
@@ -241,8 +241,8 @@ func TestStatusProviderReasons(t *testing.T) {
 			if text := c.Reason + ": " + c.Message; text != tc.want || got.OffloadingPhase != tc.phase {
 				t.Errorf("%s\n%q, want %s\n%q", got.OffloadingPhase, text, tc.phase, tc.want)
 			}
-			if told := refusalEvents(&got); (len(told) > 0) != (tc.phase == "AllFailed") {
-				t.Errorf("events = %v", told)
+			if events := refusalEvents(&got); (len(events) > 0) != (tc.phase == "AllFailed") {
+				t.Errorf("events = %v", events)
 			}
 		})
 	}

@@ -122,8 +122,8 @@ func (s *podSteering) settleDelay(namespace string, now time.Time) time.Duration
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	since, recent := s.since[namespace]
-	if left := webhookDelay - now.Sub(since); recent && left > 0 {
-		return left
+	if remaining := webhookDelay - now.Sub(since); recent && remaining > 0 {
+		return remaining
 	}
 	delete(s.since, namespace)
 	return 0

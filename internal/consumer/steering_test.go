@@ -254,7 +254,7 @@ func TestSteeringRunningPods(t *testing.T) {
 	create(t, c, real)
 	t.Cleanup(func() { _ = c.Client.Delete(context.Background(), real) })
 	namespace := testkit.Namespace(t, c, "strict", nil)
-	here, there := podOn(t, c, namespace, "here", real.Name, owned), podOn(t, c, namespace, "there", virtual.Name, owned)
+	here, existing := podOn(t, c, namespace, "here", real.Name, owned), podOn(t, c, namespace, "there", virtual.Name, owned)
 	guarded := podOn(t, c, namespace, "guarded", real.Name, owned)
 	bare := podOn(t, c, namespace, "bare", real.Name, func(*corev1.Pod) {})
 	budget := &policyv1.PodDisruptionBudget{
@@ -265,7 +265,7 @@ func TestSteeringRunningPods(t *testing.T) {
 	create(t, c, budget, nso)
 	phaseIs(t, c, nso, offv1beta1.InProgressOffloadingPhaseType)
 	misplacedAre(t, c, nso, 0)
-	for _, pod := range []*corev1.Pod{here, there, guarded, bare} {
+	for _, pod := range []*corev1.Pod{here, existing, guarded, bare} {
 		exists(t, c, pod)
 		if pod.DeletionTimestamp != nil {
 			t.Fatalf("pod %s was evicted without being asked for", pod.Name)
@@ -287,7 +287,7 @@ func TestSteeringRunningPods(t *testing.T) {
 	eventOn(t, c, nso, "InvalidAnnotation") // still the one
 	misplacedAre(t, c, nso, 1)              // bare, and not the guarded one, which is ours to move
 	eventOn(t, c, bare, "Misplaced")
-	for _, pod := range []*corev1.Pod{there, guarded, bare} {
+	for _, pod := range []*corev1.Pod{existing, guarded, bare} {
 		exists(t, c, pod)
 		if pod.DeletionTimestamp != nil {
 			t.Errorf("pod %s was evicted", pod.Name)
@@ -314,7 +314,7 @@ func TestSteeringRate(t *testing.T) {
 		owned(pod)
 		create(t, c, pod)
 	}
-	left := func() (out []victim) {
+	remaining := func() (out []victim) {
 		list := &corev1.PodList{}
 		if err := c.Client.List(t.Context(), list, client.InNamespace(namespace)); err != nil {
 			t.Fatal(err)
@@ -325,14 +325,14 @@ func TestSteeringRate(t *testing.T) {
 		return out
 	}
 	for round, want := range []int{all - deletionsAtOnce, all - 2*deletionsAtOnce, 0} {
-		done, err := s.applyPlan(t.Context(), evictionPlan{remove: left()})
+		done, err := s.applyPlan(t.Context(), evictionPlan{remove: remaining()})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if again, err := s.applyPlan(t.Context(), evictionPlan{remove: left()}); err != nil || again.moved > 0 {
+		if again, err := s.applyPlan(t.Context(), evictionPlan{remove: remaining()}); err != nil || again.moved > 0 {
 			t.Errorf("round %d: %d more pods in the same moment (%v)", round, again.moved, err)
 		}
-		if got := len(left()); got != want || done.limited != (want > 0) {
+		if got := len(remaining()); got != want || done.limited != (want > 0) {
 			t.Errorf("round %d: %d pods are left, want %d; limited %v", round, got, want, done.limited)
 		}
 		now.Step(time.Second)
@@ -345,10 +345,10 @@ func TestSteeringDeselectedProvider(t *testing.T) {
 	virtual := run(t, c, left)
 	here := run(t, c, kept)
 	nso := extend(t, c, func(s *offv1beta1.NamespaceOffloadingSpec) { s.ClusterSelector = choosing("pick=yes") })
-	twin := nso.Namespace + "-home"
+	remoteNamespace := nso.Namespace + "-home"
 	for _, vn := range []*offv1beta1.VirtualNode{left, kept} {
-		desires(t, c, vn, nso.Namespace, twin)
-		answer(t, c, vn, nso.Namespace, twin, offv1beta1.MappingAccepted)
+		desires(t, c, vn, nso.Namespace, remoteNamespace)
+		answer(t, c, vn, nso.Namespace, remoteNamespace, offv1beta1.MappingAccepted)
 	}
 	ran := podOn(t, c, nso.Namespace, "ran", virtual.Name, owned)
 	bound := func(name, node string) *corev1.Pod {
@@ -358,7 +358,7 @@ func TestSteeringDeselectedProvider(t *testing.T) {
 		create(t, c, pod)
 		return pod
 	}
-	waits, elsewhere := bound("waits", virtual.Name), bound("elsewhere", here.Name)
+	waits, otherPod := bound("waits", virtual.Name), bound("elsewhere", here.Name)
 	testkit.Update(t, c.Client, left, func(vn *offv1beta1.VirtualNode) { vn.Spec.Labels["pick"] = "no" })
 	testkit.Update(t, c.Client, virtual, func(node *corev1.Node) { node.Labels["pick"] = "no" })
 	desires(t, c, left, nso.Namespace, "")
@@ -366,14 +366,14 @@ func TestSteeringDeselectedProvider(t *testing.T) {
 	if waits.DeletionTimestamp != nil {
 		t.Error("a pod was deleted before its twin namespace was gone")
 	}
-	answer(t, c, left, nso.Namespace, twin, "")
+	answer(t, c, left, nso.Namespace, remoteNamespace, "")
 	eventually(t, c, waits, func() error {
 		if waits.DeletionTimestamp == nil {
 			return fmt.Errorf("it waits on a node that it never reaches")
 		}
 		return nil
 	})
-	for _, pod := range []*corev1.Pod{ran, elsewhere} {
+	for _, pod := range []*corev1.Pod{ran, otherPod} {
 		if exists(t, c, pod); pod.DeletionTimestamp != nil {
 			t.Errorf("%s was deleted", pod.Name)
 		}
@@ -394,7 +394,7 @@ func TestSteeringAfterOffloading(t *testing.T) {
 	if err := c.Client.Delete(t.Context(), nso); err != nil {
 		t.Fatal(err)
 	}
-	gone(t, c, nso)
+	waitUntilDeleted(t, c, nso)
 	eventually(t, c, waits, func() error {
 		if waits.DeletionTimestamp == nil {
 			return fmt.Errorf("it waits on a node that it never reaches")

@@ -263,7 +263,7 @@ func (v *virtualNodes) readNode(ctx context.Context, from client.Reader, vn *off
 // updateLabels reports whether the Node is ours despite edited labels: a virtual kubelet created it, and no other
 // VirtualNode has that name.
 func (v *virtualNodes) updateLabels(ctx context.Context, from client.Reader, vn *offv1beta1.VirtualNode, node *corev1.Node) (bool, error) {
-	if _, made := node.Annotations[names.AppliedTaints]; !made {
+	if _, created := node.Annotations[names.AppliedTaints]; !created {
 		return false, nil
 	}
 	all := &offv1beta1.VirtualNodeList{}
@@ -325,9 +325,9 @@ func (v *virtualNodes) ensureMapRights(ctx context.Context, vn *offv1beta1.Virtu
 	return nil
 }
 
-func (v *virtualNodes) dropBinding(ctx context.Context, have *rbacv1.RoleBinding) error {
-	if err := v.direct.Delete(ctx, have, client.Preconditions{UID: new(have.UID)}); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("deleting RoleBinding %q: %w", have.Name, err)
+func (v *virtualNodes) dropBinding(ctx context.Context, current *rbacv1.RoleBinding) error {
+	if err := v.direct.Delete(ctx, current, client.Preconditions{UID: new(current.UID)}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting RoleBinding %q: %w", current.Name, err)
 	}
 	return nil
 }
@@ -387,15 +387,15 @@ func (v *virtualNodes) ensureDeployment(ctx context.Context, vn *offv1beta1.Virt
 			return false, kube.Invalid("InvalidOptions", fmt.Errorf("a virtual kubelet would not start with its options and arguments: %w", err))
 		}
 	}
-	have := &appsv1.Deployment{}
-	err = v.client.Get(ctx, client.ObjectKeyFromObject(want), have)
+	current := &appsv1.Deployment{}
+	err = v.client.Get(ctx, client.ObjectKeyFromObject(want), current)
 	if client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("reading the virtual kubelet's Deployment: %w", err)
 	}
 	fresh := err != nil
-	if !fresh && have.Spec.Selector != nil && !maps.Equal(have.Spec.Selector.MatchLabels, want.Spec.Selector.MatchLabels) {
+	if !fresh && current.Spec.Selector != nil && !maps.Equal(current.Spec.Selector.MatchLabels, want.Spec.Selector.MatchLabels) {
 		// The selector is immutable, and follows from the provider's ID.
-		_, err := v.deleteDeployment(ctx, have)
+		_, err := v.deleteDeployment(ctx, current)
 		return false, err
 	}
 	if wait, err := v.rollouts.allowRollout(vn.UID, &want.Spec.Template); err != nil {
@@ -409,5 +409,5 @@ func (v *virtualNodes) ensureDeployment(ctx context.Context, vn *offv1beta1.Virt
 	if fresh {
 		v.recorder.Eventf(vn, want, corev1.EventTypeNormal, "VkCreated", "Create", "virtual kubelet %s was created", want.Name)
 	}
-	return have.Status.AvailableReplicas > 0, nil
+	return current.Status.AvailableReplicas > 0, nil
 }

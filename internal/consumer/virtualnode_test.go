@@ -72,7 +72,7 @@ func TestVirtualNodeWrongNamespace(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, obj := range reads {
-		gone(t, c, obj)
+		waitUntilDeleted(t, c, obj)
 	}
 }
 

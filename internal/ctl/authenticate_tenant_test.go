@@ -17,11 +17,11 @@ import (
 )
 
 func TestGenerateTenantDryRun(t *testing.T) {
-	c := &town{ControlPlane: testkit.Cluster(t), id: testkit.UniqueID()}
+	c := &testCluster{ControlPlane: testkit.Cluster(t), id: testkit.UniqueID()}
 	c.liqo = testkit.Namespace(t, c.ControlPlane, "liqo", nil)
 	ctltest.Lend(t, c.ControlPlane, identityOf(c.id, c.liqo))
 	provider, nonce := testkit.UniqueID(), strings.Repeat("YWFh", 21)+"YQ=="
-	r := there(t, c, "generate", "tenant", "--remote-cluster-id", provider, "--nonce", nonce, "--dry-run")
+	r := liqoctlIn(t, c, "generate", "tenant", "--remote-cluster-id", provider, "--nonce", nonce, "--dry-run")
 	r.succeeds(t)
 	written := documents(t, r.stdout)
 	if len(written) != 2 || written[0].GetKind() != "Namespace" || written[1].GetKind() != "Secret" {

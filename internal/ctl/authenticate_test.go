@@ -41,10 +41,10 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-// newParty is a cluster with the authentication module.
-func newParty(t *testing.T, n int, id string) *town {
+// newAuthCluster is a cluster with the authentication module.
+func newAuthCluster(t *testing.T, n int, id string) *testCluster {
 	t.Helper()
-	c := &town{ControlPlane: testkit.NthCluster(t, n, testkit.WithControllers(
+	c := &testCluster{ControlPlane: testkit.NthCluster(t, n, testkit.WithControllers(
 		"certificatesigningrequest-signing-controller", "garbage-collector-controller", "namespace-controller")), id: id}
 	c.liqo = testkit.Namespace(t, c.ControlPlane, "liqo", nil)
 	testkit.Create(t, c.Client, identityOf(id, c.liqo))
@@ -53,7 +53,7 @@ func newParty(t *testing.T, n int, id string) *town {
 }
 
 // authenticates runs the authentication module.
-func (c *town) authenticates(t *testing.T) {
+func (c *testCluster) authenticates(t *testing.T) {
 	t.Helper()
 	id := liqov1beta1.ClusterID(c.id)
 	c.stop = testkit.Manager(t, c.Config, kube.ManagerOptions{Name: "auth-" + c.id}, func(mgr ctrl.Manager) error {
@@ -67,13 +67,13 @@ func (c *town) authenticates(t *testing.T) {
 }
 
 // introduced runs authenticate or unauthenticate from consumer to provider.
-func introduced(t *testing.T, consumer, provider *town, args ...string) result {
+func introduced(t *testing.T, consumer, provider *testCluster, args ...string) result {
 	t.Helper()
 	return liqoctl(t, nil, introducing(t, consumer, provider, args...)...)
 }
 
 // introducing is the command line of a command from consumer to provider.
-func introducing(t *testing.T, consumer, provider *town, args ...string) []string {
+func introducing(t *testing.T, consumer, provider *testCluster, args ...string) []string {
 	t.Helper()
 	return append(args, "--kubeconfig", kubeconfigFile(t, consumer.Config), "--remote-kubeconfig", kubeconfigFile(t, provider.Config),
 		"--namespace", consumer.liqo, "--remote-namespace", provider.liqo)
@@ -108,7 +108,7 @@ const (
 
 // The two clusters of this story have real controllers, and nothing but authentication.
 func TestAuthenticate(t *testing.T) {
-	genoa, turin := newParty(t, 2, "genoa"), newParty(t, 3, "turin")
+	genoa, turin := newAuthCluster(t, 2, "genoa"), newAuthCluster(t, 3, "turin")
 	nobodyIsAuthenticatedWrongly(t, genoa, turin)
 	aDryRunPrintsWhatAuthenticates(t, genoa, turin)
 	oneCommandAuthenticates(t, genoa, turin)
@@ -121,29 +121,29 @@ func TestAuthenticate(t *testing.T) {
 }
 
 // nobodyIsAuthenticatedWrongly is about what is refused before anything is changed.
-func nobodyIsAuthenticatedWrongly(t *testing.T, genoa, turin *town) {
+func nobodyIsAuthenticatedWrongly(t *testing.T, genoa, turin *testCluster) {
 	t.Helper()
 	introduced(t, genoa, genoa, "auth").refuses(t, "local and remote clusters must be different")
-	introduced(t, genoa, &town{ControlPlane: turin.ControlPlane, liqo: "elsewhere"}, "authenticate").refuses(t,
+	introduced(t, genoa, &testCluster{ControlPlane: turin.ControlPlane, liqo: "elsewhere"}, "authenticate").refuses(t,
 		`in the remote cluster: Liqo is not installed in namespace "elsewhere"`)
 	introduced(t, genoa, turin, "authenticate", "--in-band").refuses(t,
 		"in the remote cluster: its API server has no proxy in the tunnel: IP "+turin.liqo+"/api-server-proxy not found", "--proxy-url")
 	introduced(t, genoa, turin, "authenticate", "--proxy-url", "socks5://proxy:1080").refuses(t, "--proxy-url: proxy-url is a SOCKS proxy")
-	apart := installed(t, map[*town]string{genoa: "v0.2.0", turin: "v0.4.0"})
+	apart := installed(t, map[*testCluster]string{genoa: "v0.2.0", turin: "v0.4.0"})
 	introduced(t, genoa, turin, "authenticate").refuses(t, "the local cluster has Liqo v0.2.0 and the remote one v0.4.0, which do not work together")
 	introduced(t, genoa, turin, "authenticate", "--dry-run").refuses(t, "which do not work together")
 	apart()
 	introduced(t, genoa, turin, "authenticate", "--timeout", "soon").refuses(t, "invalid argument")
 	introduced(t, genoa, turin, "authenticate", "genoa").refuses(t, "unknown command")
 	liqoctl(t, genoa.Config, "authenticate", "--remote-kubeconfig", "/nowhere", "-n", genoa.liqo).refuses(t, "remote cluster: ", "/nowhere")
-	guest := turin.User(t, "guest")
+	limitedUser := turin.User(t, "guest")
 	testkit.Allow(t, turin.ControlPlane, "", "guest", testkit.Rule("", "configmaps", "list"), testkit.Rule("", "namespaces", "get", "list"),
 		testkit.Rule("authentication.liqo.io", "tenants", "list"))
 	for _, command := range []string{"authenticate", "unauthenticate"} {
-		liqoctl(t, genoa.Config, command, "--remote-kubeconfig", kubeconfigFile(t, guest), "-n", genoa.liqo, "--remote-namespace", turin.liqo).
+		liqoctl(t, genoa.Config, command, "--remote-kubeconfig", kubeconfigFile(t, limitedUser), "-n", genoa.liqo, "--remote-namespace", turin.liqo).
 			refuses(t, "in the remote cluster: you are not allowed to ", "secrets")
 	}
-	for _, c := range []*town{genoa, turin} {
+	for _, c := range []*testCluster{genoa, turin} {
 		var tenants corev1.NamespaceList
 		if err := c.Client.List(t.Context(), &tenants, client.MatchingLabels{names.RemoteClusterID: map[string]string{"genoa": "turin", "turin": "genoa"}[c.id]}); err != nil || len(tenants.Items) > 0 {
 			t.Errorf("%s has a new namespace: %v, %v", c.id, tenants.Items, err)
@@ -153,7 +153,7 @@ func nobodyIsAuthenticatedWrongly(t *testing.T, genoa, turin *town) {
 }
 
 // oneCommandAuthenticates also where it is interrupted after each line, and where it is run again, which changes nothing.
-func oneCommandAuthenticates(t *testing.T, genoa, turin *town) {
+func oneCommandAuthenticates(t *testing.T, genoa, turin *testCluster) {
 	t.Helper()
 	eachLine := func(command, says string) {
 		all := lines(says)
@@ -197,7 +197,7 @@ func oneCommandAuthenticates(t *testing.T, genoa, turin *town) {
 }
 
 // versions are those of all that authentication leaves in a namespace.
-func versions(t *testing.T, c *town, namespace string) (all []string) {
+func versions(t *testing.T, c *testCluster, namespace string) (all []string) {
 	t.Helper()
 	for _, list := range []client.ObjectList{&corev1.SecretList{}, &authv1beta1.TenantList{}, &authv1beta1.IdentityList{}} {
 		if err := c.Client.List(t.Context(), list, client.InNamespace(namespace)); err != nil {
@@ -234,7 +234,7 @@ func wantUser(t *testing.T, kubeconfig, user, namespace string) {
 }
 
 // whatIsRefusedIsToldAtOnce is about conditions of the Tenant that time does not change.
-func whatIsRefusedIsToldAtOnce(t *testing.T, genoa, turin *town) {
+func whatIsRefusedIsToldAtOnce(t *testing.T, genoa, turin *testCluster) {
 	t.Helper()
 	tenant := &authv1beta1.Tenant{}
 	get(t, turin, "liqo-tenant-genoa", "genoa", tenant)
@@ -250,7 +250,7 @@ func whatIsRefusedIsToldAtOnce(t *testing.T, genoa, turin *town) {
 	introduced(t, genoa, turin, "unauthenticate").succeeds(t)
 	testkit.Create(t, turin.Client, binding)
 	introduced(t, genoa, turin, "authenticate", "--timeout", "5m").refuses(t, "is refused: ClusterIDTaken: ", "somebody-called-genoa")
-	there(t, turin, "generate", "identity", "--remote-cluster-id", "genoa").refuses(t, `tenant "genoa" does not have the required status fields: `, "ClusterIDTaken: ")
+	liqoctlIn(t, turin, "generate", "identity", "--remote-cluster-id", "genoa").refuses(t, `tenant "genoa" does not have the required status fields: `, "ClusterIDTaken: ")
 	if err := turin.Client.Delete(t.Context(), binding); err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +265,7 @@ func whatIsRefusedIsToldAtOnce(t *testing.T, genoa, turin *town) {
 }
 
 // oneDirectionIsUndone while the other one stays.
-func oneDirectionIsUndone(t *testing.T, genoa, turin *town) {
+func oneDirectionIsUndone(t *testing.T, genoa, turin *testCluster) {
 	t.Helper()
 	wantTranscript(t, introduced(t, turin, genoa, "authenticate"), identities+authenticated)
 	slice := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-turin", Name: "turin", Labels: map[string]string{
@@ -289,10 +289,10 @@ func oneDirectionIsUndone(t *testing.T, genoa, turin *town) {
 	}
 	wantTranscript(t, introduced(t, genoa, turin, "unauth"), identities+unauthenticated)
 	for _, c := range []struct {
-		*town
+		*testCluster
 		in string
 	}{{genoa, "liqo-tenant-turin"}, {turin, "liqo-tenant-genoa"}} {
-		for _, v := range versions(t, c.town, c.in) {
+		for _, v := range versions(t, c.testCluster, c.in) {
 			if fields := strings.Fields(v); !slices.Contains(theOtherDirection[c.id], fields[1]) {
 				t.Errorf("%s keeps %s", c.id, v)
 			}
@@ -313,7 +313,7 @@ var theOtherDirection = map[string][]string{
 }
 
 // whatWasLeftBehindIsReplaced is about a nonce that served, and about one of a provider that is another now.
-func whatWasLeftBehindIsReplaced(t *testing.T, genoa, turin *town) {
+func whatWasLeftBehindIsReplaced(t *testing.T, genoa, turin *testCluster) {
 	t.Helper()
 	introduced(t, genoa, turin, "authenticate").succeeds(t)
 	tenant := &authv1beta1.Tenant{}
@@ -348,22 +348,22 @@ func whatWasLeftBehindIsReplaced(t *testing.T, genoa, turin *town) {
 }
 
 // theyAreAuthenticatedByHand is what two administrators type who only send each other files.
-func theyAreAuthenticatedByHand(t *testing.T, genoa, turin *town) {
+func theyAreAuthenticatedByHand(t *testing.T, genoa, turin *testCluster) {
 	t.Helper()
 	theBeginningIsMissing(t, genoa, turin)
-	dry := there(t, turin, "create", "nonce", "--remote-cluster-id", "genoa", "--dry-run")
+	dry := liqoctlIn(t, turin, "create", "nonce", "--remote-cluster-id", "genoa", "--dry-run")
 	dry.succeeds(t)
 	if diff := cmp.Diff(noncePreview, dry.stdout); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	created := there(t, turin, "create", "nonce", "--remote-cluster-id", "genoa")
+	created := liqoctlIn(t, turin, "create", "nonce", "--remote-cluster-id", "genoa")
 	created.succeeds(t, " INFO  Nonce created\n INFO  Nonce generated successfully\n INFO  Nonce retrieved: ")
 	nonce := inTenant(t, turin, "get", "nonce", "--remote-cluster-id", "genoa")
 	nonce.succeeds(t)
 	if pki.CheckNonce([]byte(nonce.stdout)) != nil || !strings.HasSuffix(created.stderr, "Nonce retrieved: "+nonce.stdout+"\n") {
 		t.Fatalf("the nonce is %q, and was %q", nonce.stdout, created.stderr)
 	}
-	there(t, turin, "create", "nonce", "--remote-cluster-id", "genoa").succeeds(t, "Nonce retrieved: "+nonce.stdout+"\n")
+	liqoctlIn(t, turin, "create", "nonce", "--remote-cluster-id", "genoa").succeeds(t, "Nonce retrieved: "+nonce.stdout+"\n")
 
 	stale := printed(t, genoa, "generate", "tenant", "--remote-cluster-id", "turin", "--nonce", string(pki.NewNonce()))
 	with := printed(t, genoa, "generate", "tenant", "--remote-cluster-id", "turin", "--nonce", nonce.stdout+"\n", "--remote-tenant-namespace", "liqo-tenant-genoa", "--proxy-url", "http://proxy.example:3128")
@@ -403,7 +403,7 @@ func theyAreAuthenticatedByHand(t *testing.T, genoa, turin *town) {
 		"the Identity liqo-tenant-turin/empty does not have a kubeconfig secret reference: InvalidAuthParams: ", "signedCRT")
 
 	// A nonce that served is of no use: whoever asks gets another one, and who was accepted stays so.
-	there(t, turin, "create", "nonce", "--remote-cluster-id", "genoa", "--wait=false").succeeds(t, "Nonce created")
+	liqoctlIn(t, turin, "create", "nonce", "--remote-cluster-id", "genoa", "--wait=false").succeeds(t, "Nonce created")
 	if again := inTenant(t, turin, "get", "nonce", "--remote-cluster-id", "genoa"); again.stdout == nonce.stdout || again.err != nil {
 		t.Errorf("the nonce is %q again: %v", again.stdout, again.err)
 	}
@@ -412,7 +412,7 @@ func theyAreAuthenticatedByHand(t *testing.T, genoa, turin *town) {
 }
 
 // theProxyInTheTunnelIsFound as the consumer sees it.
-func theProxyInTheTunnelIsFound(t *testing.T, genoa, turin *town) {
+func theProxyInTheTunnelIsFound(t *testing.T, genoa, turin *testCluster) {
 	t.Helper()
 	ip := &ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Namespace: turin.liqo, Name: "api-server-proxy"}, Spec: ipamv1alpha1.IPSpec{IP: "10.96.0.20"}}
 	testkit.Create(t, turin.Client, ip)
@@ -433,7 +433,7 @@ func theProxyInTheTunnelIsFound(t *testing.T, genoa, turin *town) {
 	})
 	dry := introduced(t, genoa, turin, "authenticate", "--in-band", "--dry-run")
 	dry.succeeds(t, "  proxyURL: http://10.71.0.9:8118\n")
-	for c, obj := range map[*town]client.Object{genoa: cfg, turin: ip} {
+	for c, obj := range map[*testCluster]client.Object{genoa: cfg, turin: ip} {
 		if err := c.Client.Delete(t.Context(), obj); err != nil {
 			t.Fatal(err)
 		}
@@ -465,12 +465,12 @@ metadata:
 `
 
 // theBeginningIsMissing is about steps that are taken too early.
-func theBeginningIsMissing(t *testing.T, genoa, turin *town) {
+func theBeginningIsMissing(t *testing.T, genoa, turin *testCluster) {
 	t.Helper()
 	inTenant(t, turin, "get", "nonce", "--remote-cluster-id", "genoa").refuses(t, "nonce for genoa not found", "liqoctl create nonce")
 	inTenant(t, turin, "get", "nonce", "--remote-cluster-id", "nobody").refuses(t, "tenant namespace of nobody not found")
-	there(t, genoa, "generate", "tenant", "--remote-cluster-id", "turin").refuses(t, "nonce not provided and no nonce secret found", "--nonce")
-	there(t, turin, "generate", "identity", "--remote-cluster-id", "genoa").refuses(t, "no Tenant of genoa found", "liqoctl generate tenant")
+	liqoctlIn(t, genoa, "generate", "tenant", "--remote-cluster-id", "turin").refuses(t, "nonce not provided and no nonce secret found", "--nonce")
+	liqoctlIn(t, turin, "generate", "identity", "--remote-cluster-id", "genoa").refuses(t, "no Tenant of genoa found", "liqoctl generate tenant")
 	for want, args := range map[string][]string{
 		"--nonce: a nonce is 64 bytes in base64, 88 characters":         {"generate", "tenant", "--remote-cluster-id", "turin", "--nonce", "short"},
 		"--proxy-url: proxy-url must be an http or https URL":           {"generate", "tenant", "--remote-cluster-id", "turin", "--proxy-url", "ftp://x"},
@@ -482,7 +482,7 @@ func theBeginningIsMissing(t *testing.T, genoa, turin *town) {
 		"the tenant namespace of turin is liqo-tenant-turin, not other": {"create", "nonce", "--remote-cluster-id", "turin", "-n", "other"},
 		"it is one of json, yaml":                                       {"create", "nonce", "--remote-cluster-id", "turin", "-o", "text"},
 	} {
-		r := there(t, genoa, args...)
+		r := liqoctlIn(t, genoa, args...)
 		r.refuses(t, want)
 		if strings.Contains(r.stderr, "==") {
 			t.Errorf("a nonce is told: %s", r.stderr)
@@ -491,13 +491,13 @@ func theBeginningIsMissing(t *testing.T, genoa, turin *town) {
 }
 
 // inTenant runs a command that does not ask where Liqo is.
-func inTenant(t *testing.T, c *town, args ...string) result {
+func inTenant(t *testing.T, c *testCluster, args ...string) result {
 	t.Helper()
 	return liqoctl(t, c.Config, append(args, "--timeout", "5m")...)
 }
 
 // applyManifest is kubectl apply -n.
-func applyManifest(t *testing.T, c *town, manifest, namespace string) {
+func applyManifest(t *testing.T, c *testCluster, manifest, namespace string) {
 	t.Helper()
 	for doc := range strings.SplitSeq(manifest, "---\n") {
 		obj := &unstructured.Unstructured{}
@@ -518,7 +518,7 @@ func applyManifest(t *testing.T, c *town, manifest, namespace string) {
 }
 
 // aDryRunPrintsWhatAuthenticates: applied until controllers have nothing more to assign, it ends as the command does.
-func aDryRunPrintsWhatAuthenticates(t *testing.T, genoa, turin *town) {
+func aDryRunPrintsWhatAuthenticates(t *testing.T, genoa, turin *testCluster) {
 	t.Helper()
 	dry := func() result { return introduced(t, genoa, turin, "authenticate", "--dry-run") }
 	first := dry()
@@ -553,7 +553,7 @@ func kindsOf(stdout string) string {
 }
 
 // whoDoesNotRunIsTold is about clusters without a controller-manager.
-func whoDoesNotRunIsTold(t *testing.T, genoa, turin *town) {
+func whoDoesNotRunIsTold(t *testing.T, genoa, turin *testCluster) {
 	t.Helper()
 	turin.stop()
 	introduced(t, genoa, turin, "authenticate", "--timeout", "20s").refuses(t,

@@ -343,11 +343,11 @@ func TestInvalidArguments(t *testing.T) {
 		if takes && bad.said == "" {
 			bad = badValue{"a/b", `invalid name "a/b"`}
 		}
-		refused := func(said string, args []string) {
+		refused := func(output string, args []string) {
 			t.Helper()
 			r := liqoctl(t, nil, args...)
-			if n := called.Swap(0) + calledToo.Swap(0); n > 0 || r.stdout != "" || r.err == nil || strings.Count(r.stderr, " ERRO ") != 1 || !strings.Contains(r.stderr, said) {
-				t.Errorf("%v: %d calls, %q is wanted:\n%s%s", args, n, said, r.stdout, r.stderr)
+			if n := called.Swap(0) + calledToo.Swap(0); n > 0 || r.stdout != "" || r.err == nil || strings.Count(r.stderr, " ERRO ") != 1 || !strings.Contains(r.stderr, output) {
+				t.Errorf("%v: %d calls, %q is wanted:\n%s%s", args, n, output, r.stdout, r.stderr)
 			}
 		}
 		words := len(strings.Fields(name))
@@ -417,11 +417,11 @@ var refusing = map[string]struct{ said, elsewhere string }{
 var undoing = []string{"network disconnect", "network reset", "unauthenticate", "unpeer"}
 
 func TestDryRunWritesNothing(t *testing.T) {
-	one, two := newTown(t, 0, "dry-one"), newTown(t, 1, "dry-two")
+	one, two := newTestCluster(t, 0, "dry-one"), newTestCluster(t, 1, "dry-two")
 	one.stop() // nobody is to act upon what is there to look at
 	two.stop()
-	here, there := newFront(t, one.Config, false), newFront(t, two.Config, false)
-	local, remote := kubeconfigFile(t, &rest.Config{Host: here.URL}), kubeconfigFile(t, &rest.Config{Host: there.URL})
+	localProxy, remoteProxy := newCountingProxy(t, one.Config, false), newCountingProxy(t, two.Config, false)
+	local, remote := kubeconfigFile(t, &rest.Config{Host: localProxy.URL}), kubeconfigFile(t, &rest.Config{Host: remoteProxy.URL})
 	root, commands := commandTree(t)
 	tenant := knowRome(t, one)
 	try := func(name string) {
@@ -437,7 +437,7 @@ func TestDryRunWritesNothing(t *testing.T) {
 			line = append(line, "--namespace", tenant)
 		}
 		r := liqoctl(t, nil, line...)
-		if n, m := here.writes.Swap(0), there.writes.Swap(0); n+m > 0 {
+		if n, m := localProxy.writes.Swap(0), remoteProxy.writes.Swap(0); n+m > 0 {
 			t.Errorf("%v: %d writes to the local cluster, %d to the remote one:\n%s%s", line, n, m, r.stdout, r.stderr)
 		}
 		refusal := refusing[name]
@@ -462,7 +462,7 @@ func TestDryRunWritesNothing(t *testing.T) {
 }
 
 // knowRome gives a cluster one object of all that the lines of commands name: of the consumer rome, and of milan, which is cordoned and has a user.
-func knowRome(t *testing.T, c *town) (tenant string) {
+func knowRome(t *testing.T, c *testCluster) (tenant string) {
 	t.Helper()
 	welcome(t, c)
 	namespaceOf := func(id string) string {
@@ -501,9 +501,9 @@ func knowRome(t *testing.T, c *town) (tenant string) {
 }
 
 // knowEachOther gives two clusters what a peering leaves in them.
-func knowEachOther(t *testing.T, consumer, provider *town) {
+func knowEachOther(t *testing.T, consumer, provider *testCluster) {
 	t.Helper()
-	for _, in := range []struct{ c, other *town }{{consumer, provider}, {provider, consumer}} {
+	for _, in := range []struct{ c, other *testCluster }{{consumer, provider}, {provider, consumer}} {
 		tenant := testkit.Namespace(t, in.c.ControlPlane, "tenant-"+in.other.id, map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: in.other.id})
 		of := network.PeerMeta(client.ObjectKey{Namespace: tenant, Name: in.other.id}, in.other.id)
 		objs := []client.Object{&networkingv1beta1.Configuration{ObjectMeta: of}}

@@ -41,7 +41,7 @@ func TestCompletion(t *testing.T) {
 	c, other := testkit.Cluster(t), testkit.SecondCluster(t)
 	here, there := kubeconfigFile(t, c.Config), kubeconfigFile(t, other.Config)
 	tenant := testkit.Namespace(t, c, "tenant-completion", map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: "completion"})
-	elsewhere := testkit.Namespace(t, other, "elsewhere", nil)
+	otherNamespace := testkit.Namespace(t, other, "elsewhere", nil)
 	meta := func(name string, more ...string) metav1.ObjectMeta {
 		m := metav1.ObjectMeta{Namespace: tenant, Name: name, Labels: map[string]string{names.RemoteClusterID: "completion"}}
 		for _, label := range more {
@@ -82,8 +82,8 @@ func TestCompletion(t *testing.T) {
 		{[]string{"generate", "publickey", "--gateway-name", ""}, "completed-client", ""},
 		{[]string{"create", "configuration", "completion", "--remote-cluster-id", ""}, "completion", ""},
 		{[]string{"create", "gatewayclient", "x", "--protocol", ""}, "UDP", ""},
-		{[]string{"network", "connect", "--remote-kubeconfig", there, "--remote-namespace", ""}, elsewhere, tenant},
-		{[]string{"network", "connect", "--remote-kubeconfig", there, "--namespace", ""}, tenant, elsewhere},
+		{[]string{"network", "connect", "--remote-kubeconfig", there, "--remote-namespace", ""}, otherNamespace, tenant},
+		{[]string{"network", "connect", "--remote-kubeconfig", there, "--namespace", ""}, tenant, otherNamespace},
 		{[]string{"network", "connect", "--remote-kubeconfig", there, "--remote-context", ""}, "testkit", ""},
 		{[]string{"info", "--context", ""}, "testkit", ""},
 		{[]string{"version", ""}, "", tenant},

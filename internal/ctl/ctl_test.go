@@ -53,17 +53,17 @@ func TestKubectlPlugin(t *testing.T) {
 	kubectl := func(args ...string) (string, error) {
 		cmd := exec.CommandContext(t.Context(), filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl"), args...)
 		cmd.Env = append(os.Environ(), "PATH="+path, "KUBECONFIG=/nowhere")
-		said, err := cmd.CombinedOutput()
-		return string(said), err
+		output, err := cmd.CombinedOutput()
+		return string(output), err
 	}
-	if said, err := kubectl("liqo", "version", "--client"); err != nil || said != "Client version: dev\n" {
-		t.Errorf("kubectl liqo version: %v\n%s", err, said)
+	if output, err := kubectl("liqo", "version", "--client"); err != nil || output != "Client version: dev\n" {
+		t.Errorf("kubectl liqo version: %v\n%s", err, output)
 	}
-	if said, err := kubectl("liqo", "info", "peer", "--help"); err != nil || !strings.Contains(said, "\n  kubectl liqo info peer [ID...] [flags]\n") {
-		t.Errorf("kubectl liqo info peer --help: %v\n%s", err, said)
+	if output, err := kubectl("liqo", "info", "peer", "--help"); err != nil || !strings.Contains(output, "\n  kubectl liqo info peer [ID...] [flags]\n") {
+		t.Errorf("kubectl liqo info peer --help: %v\n%s", err, output)
 	}
-	if said, err := kubectl("liqo", "dance"); err == nil || !strings.Contains(said, `unknown command "dance" for "kubectl liqo"`) {
-		t.Errorf("kubectl liqo dance: %v\n%s", err, said)
+	if output, err := kubectl("liqo", "dance"); err == nil || !strings.Contains(output, `unknown command "dance" for "kubectl liqo"`) {
+		t.Errorf("kubectl liqo dance: %v\n%s", err, output)
 	}
 }
 

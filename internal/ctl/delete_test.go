@@ -24,7 +24,7 @@ func TestDelete(t *testing.T) {
 	c := testkit.Cluster(t)
 	tenant := testkit.Namespace(t, c, "tenant-delete", nil)
 	meta := metav1.ObjectMeta{Namespace: tenant, Name: "deleted", Labels: map[string]string{names.RemoteClusterID: "milan"}}
-	there := func(obj client.Object) bool {
+	exists := func(obj client.Object) bool {
 		err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj)
 		if client.IgnoreNotFound(err) != nil {
 			t.Fatal(err)
@@ -51,12 +51,12 @@ func TestDelete(t *testing.T) {
 			dry := liqoctl(t, c.Config, "delete", kind, "deleted", "--dry-run")
 			dry.succeeds(t, "\n  name: deleted\n  namespace: "+tenant+"\n---\n")
 			liqoctl(t, c.Config, "delete", kind, "deleted", "-n", tenant, "-o", "json").succeeds(t, `"namespace": "`+tenant+`"`)
-			if !there(obj) {
+			if !exists(obj) {
 				t.Fatalf("%s: a dry run deleted it", kind)
 			}
 			r := liqoctl(t, c.Config, "delete", kind, "deleted") // which is in no namespace that the kubeconfig names
 			r.succeeds(t)
-			if want := " INFO  " + tc.title + " deleted\n"; r.stderr != want || r.stdout != "" || there(obj) {
+			if want := " INFO  " + tc.title + " deleted\n"; r.stderr != want || r.stdout != "" || exists(obj) {
 				t.Errorf("%s: %q, %q", kind, r.stdout, r.stderr)
 			}
 			liqoctl(t, c.Config, "delete", kind, "deleted").refuses(t, " ERRO  unable to delete "+tc.title+": no namespace has the ", ` "deleted"`)

@@ -110,7 +110,7 @@ func anyOf(conditions ...func(*pflag.FlagSet) bool) func(*pflag.FlagSet) bool {
 
 // withoutEffect returns a warning for each reason why given flags have no effect. Each flag is in one warning.
 func withoutEffect(command string, fs *pflag.FlagSet) (lines []string) {
-	told := map[string]bool{}
+	reported := map[string]bool{}
 	var rules []effectRule
 	for words := strings.Fields(command); len(words) > 0; words = words[:len(words)-1] {
 		rules = append(rules, effectRules[strings.Join(words, " ")]...) // a command has the flags of its parents
@@ -122,8 +122,8 @@ func withoutEffect(command string, fs *pflag.FlagSet) (lines []string) {
 		var all []string
 		fs.Visit(func(f *pflag.Flag) {
 			is := func(pattern string) bool { matched, _ := path.Match(pattern, f.Name); return matched }
-			if !told[f.Name] && f.Value.String() != "false" && slices.ContainsFunc(rule.flags, is) {
-				told[f.Name], all = true, append(all, "--"+f.Name)
+			if !reported[f.Name] && f.Value.String() != "false" && slices.ContainsFunc(rule.flags, is) {
+				reported[f.Name], all = true, append(all, "--"+f.Name)
 			}
 		})
 		switch len(all) {

@@ -143,8 +143,8 @@ func TestFlagsWithoutEffect(t *testing.T) {
 		called.Store(0)
 		r := liqoctl(t, nil, line...)
 		var got []string
-		for said := range strings.Lines(r.stderr) {
-			if warning, is := strings.CutPrefix(said, " WARN  "); is && strings.Contains(warning, " no effect: ") {
+		for output := range strings.Lines(r.stderr) {
+			if warning, is := strings.CutPrefix(output, " WARN  "); is && strings.Contains(warning, " no effect: ") {
 				got = append(got, strings.TrimSpace(warning))
 			}
 		}

@@ -25,15 +25,15 @@ func TestForceUnpeerDryRun(t *testing.T) {
 	c := testkit.Cluster(t)
 	gone, other := testkit.UniqueID(), testkit.UniqueID()
 	tenant := testkit.Namespace(t, c, "tenant", map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: gone})
-	elsewhere := testkit.Namespace(t, c, "elsewhere", nil)
+	otherNamespace := testkit.Namespace(t, c, "elsewhere", nil)
 	fc := &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: gone}, Spec: liqov1beta1.ForeignClusterSpec{ClusterID: liqov1beta1.ClusterID(gone)}}
 	of := func(namespace, id string) metav1.ObjectMeta {
 		return network.PeerMeta(client.ObjectKey{Namespace: namespace, Name: "x"}, id)
 	}
 	about := []client.Object{
 		&authv1beta1.Tenant{ObjectMeta: of(tenant, gone), Spec: authv1beta1.TenantSpec{ClusterID: liqov1beta1.ClusterID(gone)}},
-		&networkingv1beta1.PublicKey{ObjectMeta: of(elsewhere, gone)},
-		&networkingv1beta1.Configuration{ObjectMeta: of(elsewhere, gone)},
+		&networkingv1beta1.PublicKey{ObjectMeta: of(otherNamespace, gone)},
+		&networkingv1beta1.Configuration{ObjectMeta: of(otherNamespace, gone)},
 	}
 	before := append([]client.Object{fc}, about...)
 	for _, obj := range append(before, &networkingv1beta1.Configuration{ObjectMeta: of(tenant, other)}) {
@@ -45,7 +45,7 @@ func TestForceUnpeerDryRun(t *testing.T) {
 	deleted := fmt.Sprintf("apiVersion: authentication.liqo.io/v1beta1\nkind: Tenant\nmetadata:\n  name: x\n  namespace: %s\n---\n"+
 		"apiVersion: networking.liqo.io/v1beta1\nkind: PublicKey\nmetadata:\n  name: x\n  namespace: %s\n---\n"+
 		"apiVersion: networking.liqo.io/v1beta1\nkind: Configuration\nmetadata:\n  name: x\n  namespace: %s\n---\n"+
-		"apiVersion: v1\nkind: Namespace\nmetadata:\n  name: %s\n---\n", tenant, elsewhere, elsewhere, tenant)
+		"apiVersion: v1\nkind: Namespace\nmetadata:\n  name: %s\n---\n", tenant, otherNamespace, otherNamespace, tenant)
 	want := "apiVersion: core.liqo.io/v1beta1\nkind: ForeignCluster\nmetadata:\n  annotations:\n    " + names.PermanentlyUnreachable + ": \"true\"\n  name: " + gone + "\n---\n" + deleted
 	for _, flags := range [][]string{{"--dry-run"}, {"-o", "yaml"}} {
 		r := force(flags...)

@@ -31,8 +31,8 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-// town is a cluster with the networking module, and with one node whose kubelet is a fake.
-type town struct {
+// testCluster is a cluster with the networking module, and with one node whose kubelet is a fake.
+type testCluster struct {
 	*testkit.ControlPlane
 	id, liqo string
 	stop     func()
@@ -41,9 +41,9 @@ type town struct {
 	asleep   atomic.Bool // virtual kubelets make no nodes
 }
 
-func newTown(t *testing.T, n int, id string) *town {
+func newTestCluster(t *testing.T, n int, id string) *testCluster {
 	t.Helper()
-	c := &town{ControlPlane: testkit.NthCluster(t, n, testkit.WithControllers("garbage-collector-controller", "namespace-controller")), id: id}
+	c := &testCluster{ControlPlane: testkit.NthCluster(t, n, testkit.WithControllers("garbage-collector-controller", "namespace-controller")), id: id}
 	c.liqo = testkit.Namespace(t, c.ControlPlane, "liqo", nil)
 	testkit.Create(t, c.Client, identityOf(id, c.liqo))
 	for kind, cidr := range map[string]networkingv1beta1.CIDR{names.NetworkTypePod: "10.200.0.0/16", names.NetworkTypeExternal: "10.70.0.0/16"} {
@@ -80,7 +80,7 @@ func identityOf(id, namespace string) *corev1.ConfigMap {
 }
 
 // giveTemplate makes a template that users are given.
-func giveTemplate(t *testing.T, c *town, file string, into client.Object) {
+func giveTemplate(t *testing.T, c *testCluster, file string, into client.Object) {
 	t.Helper()
 	data, err := os.ReadFile("../../examples/networking/" + file)
 	if err == nil {
@@ -94,7 +94,7 @@ func giveTemplate(t *testing.T, c *town, file string, into client.Object) {
 }
 
 // run runs the networking controllers, and what stands in for the gateways.
-func (c *town) run(t *testing.T, pool string) {
+func (c *testCluster) run(t *testing.T, pool string) {
 	t.Helper()
 	pools := []netip.Prefix{netip.MustParsePrefix(pool)}
 	c.stop = testkit.Manager(t, c.Config, kube.ManagerOptions{Name: "network-" + c.id}, func(mgr ctrl.Manager) error {
@@ -104,13 +104,13 @@ func (c *town) run(t *testing.T, pool string) {
 			netcontroller.SetupGateways(mgr, netcontroller.GatewayOptions{LiqoNamespace: c.liqo}),
 			ctrl.NewControllerManagedBy(mgr).For(&appsv1.Deployment{}).
 				Watches(&networkingv1beta1.PublicKey{}, handler.EnqueueRequestsFromMapFunc(c.gateways)).
-				Complete(reconcile.Func(c.play)),
+				Complete(reconcile.Func(c.runGateway)),
 		)
 	})
 }
 
 // gateways are those in the namespace of a key.
-func (c *town) gateways(ctx context.Context, key client.Object) (out []reconcile.Request) {
+func (c *testCluster) gateways(ctx context.Context, key client.Object) (out []reconcile.Request) {
 	var list appsv1.DeploymentList
 	if err := c.Client.List(ctx, &list, client.InNamespace(key.GetNamespace())); err != nil {
 		return nil
@@ -121,8 +121,8 @@ func (c *town) gateways(ctx context.Context, key client.Object) (out []reconcile
 	return out
 }
 
-// play is the kubelet and the gateway in its pod: it is ready, shows a Connection, and is connected once it has the key of the other.
-func (c *town) play(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+// runGateway is the kubelet and the gateway in its pod: it is ready, shows a Connection, and is connected once it has the key of the other.
+func (c *testCluster) runGateway(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	d := &appsv1.Deployment{}
 	if err := c.Client.Get(ctx, req.NamespacedName, d); err != nil || d.Labels[names.NetworkingComponent] != names.ComponentGateway || !d.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, client.IgnoreNotFound(err)

@@ -37,7 +37,7 @@ import (
 // whatIsInterruptedIsTakenUp sends the signal of Ctrl-C after each line, the next time after the next one. Each run that follows ends as
 // one does that nothing disturbs. Gateways and the handshake go on at once: the lines of the handshake are come by one by one where it is
 // alone, and those of Connections may come with all that follows.
-func whatIsInterruptedIsTakenUp(t *testing.T, one, two *town) {
+func whatIsInterruptedIsTakenUp(t *testing.T, one, two *testCluster) {
 	step := stride()
 	before := portrait(t, one, two)
 	for _, of := range []struct {
@@ -83,7 +83,7 @@ func stride() int {
 
 // oneOfTwoDirectionsIsTakenUp interrupts what peer and unpeer do of the second direction, while the first one stays as it is, and then unpeer
 // that removes the namespaces, too.
-func oneOfTwoDirectionsIsTakenUp(t *testing.T, one, two *town) {
+func oneOfTwoDirectionsIsTakenUp(t *testing.T, one, two *testCluster) {
 	first := undisturbed(t, one, two, "peer")
 	both := undisturbed(t, two, one, "peer")
 	for n := 1; n <= lines(secondDirection); n += stride() {
@@ -103,7 +103,7 @@ func oneOfTwoDirectionsIsTakenUp(t *testing.T, one, two *town) {
 		interruptedAt(t, n, all, peers(t, one, two, "unpeer", "--delete-namespaces")...)
 		peered(t, one, two, "unpeer", "--delete-namespaces").succeeds(t)
 		testkit.Eventually(t, 5*time.Minute, func() error {
-			for c, other := range map[*town]*town{one: two, two: one} { // other tests have peers here, too
+			for c, other := range map[*testCluster]*testCluster{one: two, two: one} { // other tests have peers here, too
 				for _, list := range append(peeringKinds(), followingKinds()...) {
 					if err := c.Client.List(t.Context(), list, client.MatchingLabels{names.RemoteClusterID: other.id}); err != nil {
 						return err
@@ -121,7 +121,7 @@ func oneOfTwoDirectionsIsTakenUp(t *testing.T, one, two *town) {
 func lines(of string) int { return strings.Count(of, "\n") }
 
 // itIs waits for controllers that go on for a moment after a command.
-func itIs(t *testing.T, want []string, one, two *town) {
+func itIs(t *testing.T, want []string, one, two *testCluster) {
 	t.Helper()
 	testkit.Eventually(t, 5*time.Minute, func() error {
 		if diff := cmp.Diff(want, portrait(t, one, two)); diff != "" {
@@ -137,11 +137,11 @@ func interruptedAt(t *testing.T, n, all int, args ...string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	stderr := &counter{left: n, then: cancel}
+	stderr := &lineCounter{left: n, then: cancel}
 	err := Run(ctx, Options{Args: append([]string{"liqoctl"}, args...), Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: stderr})
-	said := lateness.ReplaceAllString(stderr.String(), "")
-	if err == nil && (all == 0 || lines(said) != all) || err != nil && (stderr.left > 0 || strings.Count(said, " ERRO ") != 1) {
-		t.Errorf("interrupted after %d lines it said, and ended with %v:\n%s", n, err, said)
+	output := lateness.ReplaceAllString(stderr.String(), "")
+	if err == nil && (all == 0 || lines(output) != all) || err != nil && (stderr.left > 0 || strings.Count(output, " ERRO ") != 1) {
+		t.Errorf("interrupted after %d lines it said, and ended with %v:\n%s", n, err, output)
 	}
 }
 
@@ -164,9 +164,9 @@ func followingKinds() []client.ObjectList {
 }
 
 // objectsOf are those of some kinds in both clusters, each said in words.
-func objectsOf(t *testing.T, one, two *town, kinds []client.ObjectList, say func(client.Object) string) (all []string) {
+func objectsOf(t *testing.T, one, two *testCluster, kinds []client.ObjectList, say func(client.Object) string) (all []string) {
 	t.Helper()
-	for _, c := range []*town{one, two} {
+	for _, c := range []*testCluster{one, two} {
 		for _, list := range kinds {
 			if err := c.Client.List(t.Context(), list); err != nil {
 				t.Fatal(err)
@@ -184,7 +184,7 @@ func objectsOf(t *testing.T, one, two *town, kinds []client.ObjectList, say func
 var drawn = regexp.MustCompile(`"(csr|publicKey|signature|signedCRT|port)":("[^"]*"|\d+)`)
 
 // portrait is what a peering is made of with its labels and its spec, and the names of what follows from it.
-func portrait(t *testing.T, one, two *town) []string {
+func portrait(t *testing.T, one, two *testCluster) []string {
 	t.Helper()
 	all := objectsOf(t, one, two, peeringKinds(), func(obj client.Object) string {
 		whole, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
@@ -201,7 +201,7 @@ func portrait(t *testing.T, one, two *town) []string {
 }
 
 // undisturbed makes a peering, and again until a run of the same command changed nothing, while no controller did either. It is portrayed.
-func undisturbed(t *testing.T, one, two *town, command ...string) []string {
+func undisturbed(t *testing.T, one, two *testCluster, command ...string) []string {
 	t.Helper()
 	peered(t, one, two, command...).succeeds(t)
 	testkit.Eventually(t, 5*time.Minute, func() error {
@@ -216,14 +216,14 @@ func undisturbed(t *testing.T, one, two *town, command ...string) []string {
 	return portrait(t, one, two)
 }
 
-// counter does something after some lines.
-type counter struct {
+// lineCounter does something after some lines.
+type lineCounter struct {
 	bytes.Buffer
 	left int
 	then func()
 }
 
-func (c *counter) Write(p []byte) (int, error) {
+func (c *lineCounter) Write(p []byte) (int, error) {
 	if strings.HasPrefix(string(p), " INFO ") {
 		c.left -= bytes.Count(p, []byte("\n"))
 	}
@@ -235,17 +235,17 @@ func (c *counter) Write(p []byte) (int, error) {
 }
 
 // whatIsLostIsWaitedFor has commands lose the API server of one cluster after each of their lines, until they ask for it again.
-func whatIsLostIsWaitedFor(t *testing.T, one, two *town) {
+func whatIsLostIsWaitedFor(t *testing.T, one, two *testCluster) {
 	local, near := relayed(t, one)
 	remote, far := relayed(t, two)
 	for _, lost := range []*testkit.Relay{local, remote} {
 		for _, of := range []struct{ command, want string }{{"peer", guided()}, {"unpeer", ended + disconnected}} {
-			told, before := &losses{of: lost}, lost.Refused()
+			output, before := &outageWriter{of: lost}, lost.Refused()
 			args := append([]string{"liqoctl"}, peers(t, near, far, of.command)...)
-			if err := Run(t.Context(), Options{Args: args, Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: told}); err != nil {
+			if err := Run(t.Context(), Options{Args: args, Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: output}); err != nil {
 				t.Errorf("%s ended: %v", of.command, err)
 			}
-			if got := said(told.String(), of.want); got != of.want {
+			if got := comparableOutput(output.String(), of.want); got != of.want {
 				t.Errorf("%s said\n%s\nnot\n%s", of.command, got, of.want)
 			}
 			if lost.Refused() == before {
@@ -256,7 +256,7 @@ func whatIsLostIsWaitedFor(t *testing.T, one, two *town) {
 	}
 	// One that does not come back ends the command when its time is over, and another run goes on from there.
 	command := []string{"peer", "--networking-disabled"}
-	said := &counter{left: 2, then: func() { remote.Cut(math.MaxInt) }}
+	said := &lineCounter{left: 2, then: func() { remote.Cut(math.MaxInt) }}
 	args := append([]string{"liqoctl"}, peers(t, near, far, command...)...)
 	err := Run(t.Context(), Options{Args: append(args, "--timeout", "30s"), Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: said})
 	remote.Cut(0)
@@ -265,22 +265,22 @@ func whatIsLostIsWaitedFor(t *testing.T, one, two *town) {
 	peered(t, one, two, "unpeer").succeeds(t)
 }
 
-// relayed is a town whose API server can be lost.
-func relayed(t *testing.T, c *town) (*testkit.Relay, *town) {
+// relayed is a cluster behind a relay, which can cut connections to its API server.
+func relayed(t *testing.T, c *testCluster) (*testkit.Relay, *testCluster) {
 	t.Helper()
 	behind := *c.ControlPlane
 	relay, cfg := testkit.NewRelay(t, c.Config)
 	behind.Config = cfg
-	return relay, &town{ControlPlane: &behind, id: c.id, liqo: c.liqo}
+	return relay, &testCluster{ControlPlane: &behind, id: c.id, liqo: c.liqo}
 }
 
-// losses takes an API server away after each line, until somebody asks for it.
-type losses struct {
+// outageWriter takes an API server away after each line, until somebody asks for it.
+type outageWriter struct {
 	bytes.Buffer
 	of *testkit.Relay
 }
 
-func (l *losses) Write(p []byte) (int, error) {
+func (l *outageWriter) Write(p []byte) (int, error) {
 	if strings.Contains(string(p), " Waiting for the API server: ") { // not where the libraries try again by themselves
 		return len(p), nil
 	}

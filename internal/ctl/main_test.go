@@ -89,7 +89,7 @@ func (r result) succeeds(t *testing.T, words ...string) {
 		t.Fatalf("%v\n%s%s", r.err, r.stdout, r.stderr)
 	}
 	for _, w := range words {
-		if !strings.Contains(r.stdout+r.stderr+said(r.stderr, w), w) {
+		if !strings.Contains(r.stdout+r.stderr+comparableOutput(r.stderr, w), w) {
 			t.Errorf("%q is missing:\n%s%s", w, r.stdout, r.stderr)
 		}
 	}

@@ -154,9 +154,9 @@ func numbered(stream string) string {
 }
 
 // aDryRunPrintsWhatConnects applies what connect prints, and is connected.
-func aDryRunPrintsWhatConnects(t *testing.T, rome, milan *town) {
+func aDryRunPrintsWhatConnects(t *testing.T, rome, milan *testCluster) {
 	t.Helper()
-	guest := milan.User(t, "visitor")
+	limitedUser := milan.User(t, "visitor")
 	testkit.Allow(t, milan.ControlPlane, "", "visitor", looking...)
 	before := [2][]string{listing(t, rome.Config), listing(t, milan.Config)}
 	const localHead, remoteHead = "# local cluster: rome\n", "# remote cluster: milan\n"
@@ -190,8 +190,8 @@ func aDryRunPrintsWhatConnects(t *testing.T, rome, milan *town) {
 		t.Errorf("as JSON: %v\n%s", err, asJSON.stdout)
 	}
 
-	whatIsWrongIsSaidInADryRunToo(t, rome, milan, guest)
-	for i, c := range []*town{rome, milan} {
+	whatIsWrongIsSaidInADryRunToo(t, rome, milan, limitedUser)
+	for i, c := range []*testCluster{rome, milan} {
 		for _, name := range listing(t, c.Config) {
 			if !slices.Contains(before[i], name) { // what earlier tests left may go meanwhile
 				t.Errorf("a dry run made %s", name)
@@ -215,7 +215,7 @@ func aDryRunPrintsWhatConnects(t *testing.T, rome, milan *town) {
 		t.Errorf("a dry run wrote something (-before +after):\n%s", diff)
 	}
 	aDryRunPrintsWhatGoes(t, rome, milan)
-	for c, other := range map[*town]string{rome: "milan", milan: "rome"} {
+	for c, other := range map[*testCluster]string{rome: "milan", milan: "rome"} {
 		tenant := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "liqo-tenant-" + other}}
 		if err := c.Client.Delete(t.Context(), tenant); err != nil {
 			t.Fatal(err)
@@ -225,11 +225,11 @@ func aDryRunPrintsWhatConnects(t *testing.T, rome, milan *town) {
 }
 
 // eitherClusterIsChosenByFlags has one kubeconfig for both, whose current context is of somebody whom nobody knows.
-func eitherClusterIsChosenByFlags(t *testing.T, rome, milan *town, want string) {
+func eitherClusterIsChosenByFlags(t *testing.T, rome, milan *testCluster, want string) {
 	t.Helper()
 	all := clientcmdapi.NewConfig()
 	all.CurrentContext = "stranger@milan"
-	for _, c := range []*town{rome, milan} {
+	for _, c := range []*testCluster{rome, milan} {
 		all.Clusters[c.id] = &clientcmdapi.Cluster{Server: c.Config.Host, CertificateAuthorityData: c.Config.CAData}
 		all.AuthInfos["root@"+c.id] = &clientcmdapi.AuthInfo{ClientCertificateData: c.Config.CertData, ClientKeyData: c.Config.KeyData, Token: c.Config.BearerToken}
 		all.Contexts["root@"+c.id] = &clientcmdapi.Context{Cluster: c.id, AuthInfo: "root@" + c.id}
@@ -286,7 +286,7 @@ func eitherClusterIsChosenByFlags(t *testing.T, rome, milan *town, want string) 
 }
 
 // certificateFile is the authority of a cluster.
-func certificateFile(t *testing.T, of *town) string {
+func certificateFile(t *testing.T, of *testCluster) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "ca.crt")
 	if err := os.WriteFile(file, of.Config.CAData, 0o600); err != nil {
@@ -296,7 +296,7 @@ func certificateFile(t *testing.T, of *town) string {
 }
 
 // flagsOfTheTunnelReachIt is about those whose effect other stories do not see.
-func flagsOfTheTunnelReachIt(t *testing.T, rome, milan *town) {
+func flagsOfTheTunnelReachIt(t *testing.T, rome, milan *testCluster) {
 	t.Helper()
 	of := func(side, apiVersion, kind, name, namespace string) string {
 		return "  " + side + "TemplateRef:\n    apiVersion: " + apiVersion + "\n    kind: " + kind + "\n    name: " + name + "\n    namespace: " + namespace + "\n"
@@ -322,16 +322,16 @@ func flagsOfTheTunnelReachIt(t *testing.T, rome, milan *town) {
 }
 
 // whatIsWrongIsSaidInADryRunToo compares with what the commands say that write.
-func whatIsWrongIsSaidInADryRunToo(t *testing.T, rome, milan *town, guest *rest.Config) {
+func whatIsWrongIsSaidInADryRunToo(t *testing.T, rome, milan *testCluster, limitedUser *rest.Config) {
 	t.Helper()
 	between(t, rome, rome, "init", "--dry-run").refuses(t, "local and remote clusters must be different", "--remote-kubeconfig")
 	between(t, rome, milan, "connect", "--dry-run", "--gw-server-template-name", "none").refuses(t, "in the remote cluster: template WgGatewayServerTemplate "+milan.liqo+"/none not found")
 	between(t, rome, milan, "init", "--dry-run", "-n", "missing").refuses(t, "in the local cluster: ", `namespaces "missing" not found`)
-	betweenAs(t, rome, milan, rome.Config, guest, "init", "--dry-run").refuses(t, "in the remote cluster: you are not allowed to create namespaces")
+	betweenAs(t, rome, milan, rome.Config, limitedUser, "init", "--dry-run").refuses(t, "in the remote cluster: you are not allowed to create namespaces")
 }
 
 // writes tells who wrote what last of what the commands write. Controllers go on writing what they see.
-func writes(t *testing.T, c *town) (all []string) {
+func writes(t *testing.T, c *testCluster) (all []string) {
 	t.Helper()
 	for _, list := range []client.ObjectList{
 		&networkingv1beta1.ConfigurationList{}, &networkingv1beta1.GatewayServerList{}, &networkingv1beta1.GatewayClientList{}, &networkingv1beta1.PublicKeyList{},
@@ -358,7 +358,7 @@ func writes(t *testing.T, c *town) (all []string) {
 }
 
 // aDryRunPrintsWhatGoes prints names, asks nobody and removes nothing.
-func aDryRunPrintsWhatGoes(t *testing.T, rome, milan *town) {
+func aDryRunPrintsWhatGoes(t *testing.T, rome, milan *testCluster) {
 	t.Helper()
 	name := func(kind, other string) string {
 		return "apiVersion: networking.liqo.io/v1beta1\nkind: " + kind + "\nmetadata:\n  name: " + other + "\n  namespace: liqo-tenant-" + other + "\n---\n"
@@ -383,7 +383,7 @@ func aDryRunPrintsWhatGoes(t *testing.T, rome, milan *town) {
 }
 
 // applyWhatIsComplete applies what a dry run prints for two clusters until no object is incomplete. It returns the last dry run.
-func applyWhatIsComplete(t *testing.T, dry func() result, secondHead string, first, second *town) (r result) {
+func applyWhatIsComplete(t *testing.T, dry func() result, secondHead string, first, second *testCluster) (r result) {
 	t.Helper()
 	testkit.Eventually(t, 2*time.Minute, func() error {
 		r = dry()
@@ -391,7 +391,7 @@ func applyWhatIsComplete(t *testing.T, dry func() result, secondHead string, fir
 			return fmt.Errorf("%w: %s", r.err, r.stderr)
 		}
 		one, other, _ := strings.Cut(r.stdout, secondHead)
-		for c, stream := range map[*town]string{first: one, second: other} {
+		for c, stream := range map[*testCluster]string{first: one, second: other} {
 			for doc := range strings.SplitSeq(stream, "---\n") {
 				applyManifest(t, c, doc, "")
 			}
@@ -417,12 +417,12 @@ func documents(t *testing.T, stream string) (all []*unstructured.Unstructured) {
 	return all
 }
 
-func awaitConnected(t *testing.T, c *town, namespace, name string) {
+func awaitConnected(t *testing.T, c *testCluster, namespace, name string) {
 	t.Helper()
 	awaitConnection(t, c, namespace, name, networkingv1beta1.Connected)
 }
 
-func awaitConnection(t *testing.T, c *town, namespace, name string, want networkingv1beta1.ConnectionStatusValue) {
+func awaitConnection(t *testing.T, c *testCluster, namespace, name string, want networkingv1beta1.ConnectionStatusValue) {
 	t.Helper()
 	connection := &networkingv1beta1.Connection{}
 	testkit.Eventually(t, time.Minute, func() error {

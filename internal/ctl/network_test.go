@@ -29,12 +29,12 @@ import (
 )
 
 // between runs a command of network from rome to milan.
-func between(t *testing.T, rome, milan *town, args ...string) result {
+func between(t *testing.T, rome, milan *testCluster, args ...string) result {
 	t.Helper()
 	return betweenAs(t, rome, milan, rome.Config, milan.Config, args...)
 }
 
-func betweenAs(t *testing.T, rome, milan *town, local, remote *rest.Config, args ...string) result {
+func betweenAs(t *testing.T, rome, milan *testCluster, local, remote *rest.Config, args ...string) result {
 	t.Helper()
 	args = append([]string{"network"}, args...)
 	return liqoctl(t, local, append(args, "--remote-kubeconfig", kubeconfigFile(t, remote),
@@ -74,8 +74,8 @@ const (
 // lateness is what a step says that lasts for long, on a busy machine.
 var lateness = regexp.MustCompile(`(?m)^ WARN   ?(\((local|remote)\) )?(Waiting for|Deleting|Applying) .*\n`)
 
-// said is what a command said on a machine that is as quick as its lines, which have a node go with its slice before anybody asks for it.
-func said(stderr, want string) string {
+// comparableOutput returns the output without lines that depend on the speed of the machine: a node may be deleted before the command reads it.
+func comparableOutput(stderr, want string) string {
 	stderr = lateness.ReplaceAllString(stderr, "")
 	if strings.Contains(want, "All virtualnodes deleted") {
 		stderr = strings.Replace(stderr, "No virtualnodes found", "All virtualnodes deleted", 1)
@@ -88,7 +88,7 @@ func wantTranscript(t *testing.T, r result, want string) {
 	if r.err != nil {
 		t.Errorf("it failed: %v", r.err)
 	}
-	if diff := cmp.Diff(want, said(r.stderr, want)); diff != "" {
+	if diff := cmp.Diff(want, comparableOutput(r.stderr, want)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if r.stdout != "" {
@@ -98,7 +98,7 @@ func wantTranscript(t *testing.T, r result, want string) {
 
 // The two clusters of this story use the same networks. Their controllers are real, their nodes and gateways are not.
 func TestNetworkCommands(t *testing.T) {
-	rome, milan := newTown(t, 2, "rome"), newTown(t, 3, "milan")
+	rome, milan := newTestCluster(t, 2, "rome"), newTestCluster(t, 3, "milan")
 	nothingCanBeConnectedWrongly(t, rome, milan)
 	aDryRunPrintsWhatConnects(t, rome, milan)
 	theyAreConnectedByCommands(t, rome, milan)
@@ -108,7 +108,7 @@ func TestNetworkCommands(t *testing.T) {
 	whatHasNoRoomIsTakenBack(t, rome, milan)
 }
 
-func theyAreConnectedByCommands(t *testing.T, rome, milan *town) {
+func theyAreConnectedByCommands(t *testing.T, rome, milan *testCluster) {
 	t.Helper()
 	for range 2 {
 		wantTranscript(t, between(t, rome, milan, "init"), identities+initialised)
@@ -167,9 +167,9 @@ func theyAreConnectedByCommands(t *testing.T, rome, milan *town) {
 }
 
 // whatATemplateLacksIsTold is about templates that are there, and of which no gateway can be made.
-func whatATemplateLacksIsTold(t *testing.T, rome, milan *town) {
+func whatATemplateLacksIsTold(t *testing.T, rome, milan *testCluster) {
 	t.Helper()
-	broken := func(c *town, template client.Object, usual string, spec func() *networkingv1beta1.GatewayTemplateSpec) {
+	broken := func(c *testCluster, template client.Object, usual string, spec func() *networkingv1beta1.GatewayTemplateSpec) {
 		get(t, c, c.liqo, usual, template)
 		text := spec().Template.Raw
 		spec().Template.Raw = bytes.ReplaceAll(text, []byte("{{ .Name }}"), []byte("{{ .Nickname }}"))
@@ -188,20 +188,20 @@ func whatATemplateLacksIsTold(t *testing.T, rome, milan *town) {
 }
 
 // whatIsNotReachedIsTold is about a server at an address where nobody answers.
-func whatIsNotReachedIsTold(t *testing.T, rome, milan *town) {
+func whatIsNotReachedIsTold(t *testing.T, rome, milan *testCluster) {
 	t.Helper()
 	rome.deaf.Store(true)
 	defer rome.deaf.Store(false)
-	elsewhere := []string{"connect", "--server-service-type", "NodePort", "--client-address", "203.0.113.9", "--client-port", "31900"}
-	between(t, rome, milan, append(elsewhere, "--wait=false")...).succeeds(t)
+	otherNamespace := []string{"connect", "--server-service-type", "NodePort", "--client-address", "203.0.113.9", "--client-port", "31900"}
+	between(t, rome, milan, append(otherNamespace, "--wait=false")...).succeeds(t)
 	awaitConnection(t, rome, "liqo-tenant-milan", "gw-milan", networkingv1beta1.ConnectionError)
-	between(t, rome, milan, append(elsewhere, "--timeout", "30s")...).refuses(t,
+	between(t, rome, milan, append(otherNamespace, "--timeout", "30s")...).refuses(t,
 		`in the local cluster: the Connection liqo-tenant-milan/gw-milan is "Error": nothing comes back from its server, dialled at 203.0.113.9:31900 by UDP: timed out waiting for the condition`)
 }
 
 // Who connects at once after a reset gets the keys of the new gateways, and clusters that were told nothing are told. Whichever
 // cluster is named first, all goes.
-func oneCommandConnectsToo(t *testing.T, rome, milan *town) {
+func oneCommandConnectsToo(t *testing.T, rome, milan *testCluster) {
 	t.Helper()
 	wantTranscript(t, between(t, rome, milan, "connect", "--gw-server-service-type", "NodePort"), identities+initialised+connected+established)
 	wantTranscript(t, between(t, milan, rome, "reset", "--skip-confirm"), identities+
@@ -211,7 +211,7 @@ func oneCommandConnectsToo(t *testing.T, rome, milan *town) {
 }
 
 // theyAreConnectedByHand is what two administrators type who only send each other files.
-func theyAreConnectedByHand(t *testing.T, rome, milan *town) {
+func theyAreConnectedByHand(t *testing.T, rome, milan *testCluster) {
 	t.Helper()
 	romes := printed(t, rome, "generate", "configuration")
 	applyFile(t, milan, romes)
@@ -236,11 +236,11 @@ status: {}
 	if diff := cmp.Diff(want, romes); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	there(t, milan, "create", "gatewayserver", "server", "--remote-cluster-id", "rome", "--service-type", "NodePort", "--wait").
+	liqoctlIn(t, milan, "create", "gatewayserver", "server", "--remote-cluster-id", "rome", "--service-type", "NodePort", "--wait").
 		succeeds(t, " INFO  Gatewayserver created\n INFO  gatewayserver is ready\n")
 	server := &networkingv1beta1.GatewayServer{}
 	get(t, milan, "default", "server", server)
-	there(t, rome, "create", "gatewayclient", "client", "--remote-cluster-id", "milan", "--wait",
+	liqoctlIn(t, rome, "create", "gatewayclient", "client", "--remote-cluster-id", "milan", "--wait",
 		"--addresses", strings.Join(server.Status.Endpoint.Addresses, ","), "--port", fmt.Sprint(server.Status.Endpoint.Port)).
 		succeeds(t, " INFO  Gatewayclient created\n INFO  gatewayclient is ready\n")
 	applyFile(t, rome, printed(t, milan, "generate", "publickey", "--gateway-type", "server", "--gateway-name", "server"))
@@ -249,22 +249,22 @@ status: {}
 		t.Errorf("the key of rome is\n%s", romes)
 	}
 	applyFile(t, milan, romes)
-	for c, name := range map[*town]string{rome: "gw-client", milan: "gw-server"} {
+	for c, name := range map[*testCluster]string{rome: "gw-client", milan: "gw-server"} {
 		awaitConnected(t, c, "default", name)
 	}
-	there(t, rome, "generate", "publickey", "--gateway-type", "server", "--gateway-name", "client").refuses(t, "there is no GatewayServer default/client")
+	liqoctlIn(t, rome, "generate", "publickey", "--gateway-type", "server", "--gateway-name", "client").refuses(t, "there is no GatewayServer default/client")
 
 	whatWasMadeByHandIsFound(t, rome, milan)
 }
 
 // whatWasMadeByHandIsFound is about commands on what is in no tenant namespace.
-func whatWasMadeByHandIsFound(t *testing.T, rome, milan *town) {
+func whatWasMadeByHandIsFound(t *testing.T, rome, milan *testCluster) {
 	t.Helper()
-	guest := milan.User(t, "guest")
+	limitedUser := milan.User(t, "guest")
 	testkit.Allow(t, milan.ControlPlane, "default", "guest", testkit.Rule("networking.liqo.io", "configurations", "watch", "create", "patch", "delete"))
-	wantTranscript(t, betweenAs(t, rome, milan, rome.Config, guest, "init"), identities+initialised)
+	wantTranscript(t, betweenAs(t, rome, milan, rome.Config, limitedUser, "init"), identities+initialised)
 	testkit.Allow(t, milan.ControlPlane, "", "guest", append(looking, testkit.Rule("networking.liqo.io", "gatewayservers", "list"), testkit.Rule("networking.liqo.io", "gatewayclients", "list"))...)
-	betweenAs(t, rome, milan, rome.Config, guest, "disconnect", "--skip-confirm").refuses(t,
+	betweenAs(t, rome, milan, rome.Config, limitedUser, "disconnect", "--skip-confirm").refuses(t,
 		"in the remote cluster: you are not allowed to get gatewayservers.networking.liqo.io, watch gatewayservers.networking.liqo.io, delete gatewayservers.networking.liqo.io in namespace default")
 
 	between(t, rome, milan, "connect", "--server-service-type", "NodePort", "--mtu", "1300").succeeds(t,
@@ -278,7 +278,7 @@ func whatWasMadeByHandIsFound(t *testing.T, rome, milan *town) {
 	between(t, milan, rome, "connect").refuses(t, "in the local cluster: gateway server for the other direction already exists: default/server")
 
 	// Of several, which -n makes only where there is none, none is taken.
-	there(t, milan, "create", "gatewayserver", "second", "--remote-cluster-id", "rome", "--service-type", "NodePort", "-n", "liqo-tenant-rome").succeeds(t)
+	liqoctlIn(t, milan, "create", "gatewayserver", "second", "--remote-cluster-id", "rome", "--service-type", "NodePort", "-n", "liqo-tenant-rome").succeeds(t)
 	between(t, rome, milan, "connect").refuses(t, "in the remote cluster: several GatewayServers of rome exist: default/server, liqo-tenant-rome/second", "Delete all but one of them")
 	between(t, rome, milan, "disconnect", "--skip-confirm", "-n", "liqo-tenant-milan", "--remote-namespace", "liqo-tenant-rome").succeeds(t,
 		"(local) Gateway client already deleted", "(remote) Gateway server correctly deleted")
@@ -294,14 +294,14 @@ var looking = []rbacv1.PolicyRule{
 }
 
 // nothingCanBeConnectedWrongly is about what is refused before anything is changed.
-func nothingCanBeConnectedWrongly(t *testing.T, rome, milan *town) {
+func nothingCanBeConnectedWrongly(t *testing.T, rome, milan *testCluster) {
 	t.Helper()
 	between(t, rome, rome, "init").refuses(t, "local and remote clusters must be different", "--remote-kubeconfig")
-	between(t, rome, &town{ControlPlane: milan.ControlPlane, liqo: "elsewhere"}, "init").refuses(t,
+	between(t, rome, &testCluster{ControlPlane: milan.ControlPlane, liqo: "elsewhere"}, "init").refuses(t,
 		`in the remote cluster: Liqo is not installed in namespace "elsewhere"`)
 	bare := testkit.Namespace(t, milan.ControlPlane, "bare", nil)
 	testkit.Create(t, milan.Client, identityOf("milan", bare))
-	between(t, rome, &town{ControlPlane: milan.ControlPlane, liqo: bare}, "connect").refuses(t, "in the remote cluster: the networking module of Liqo is not installed")
+	between(t, rome, &testCluster{ControlPlane: milan.ControlPlane, liqo: bare}, "connect").refuses(t, "in the remote cluster: the networking module of Liqo is not installed")
 	for want, flags := range map[string][]string{
 		"template WgGatewayServerTemplate " + milan.liqo + "/none not found": {"--gw-server-template-name", "none"},
 		"template WgGatewayClientTemplate " + rome.liqo + "/none not found":  {"--gw-client-template-name", "none"},
@@ -314,18 +314,18 @@ func nothingCanBeConnectedWrongly(t *testing.T, rome, milan *town) {
 	for _, args := range [][]string{
 		{"configuration", "--pod-cidr", "10.201.0.0/16", "--external-cidr", "10.71.0.0/16"}, {"gatewayserver", "--service-type", "NodePort"}, {"gatewayclient", "--addresses", "192.0.2.1", "--port", "31840"},
 	} {
-		there(t, rome, append([]string{"create", args[0], "mine", "--remote-cluster-id", "rome", "-n", "default"}, args[1:]...)...).refuses(t, `"rome" is this cluster`)
+		liqoctlIn(t, rome, append([]string{"create", args[0], "mine", "--remote-cluster-id", "rome", "-n", "default"}, args[1:]...)...).refuses(t, `"rome" is this cluster`)
 	}
-	guest := milan.User(t, "guest")
-	betweenAs(t, rome, milan, rome.Config, guest, "init").refuses(t, "in the remote cluster: ", "forbidden")
+	limitedUser := milan.User(t, "guest")
+	betweenAs(t, rome, milan, rome.Config, limitedUser, "init").refuses(t, "in the remote cluster: ", "forbidden")
 	testkit.Allow(t, milan.ControlPlane, "", "guest", looking...)
-	betweenAs(t, rome, milan, rome.Config, guest, "init").refuses(t,
+	betweenAs(t, rome, milan, rome.Config, limitedUser, "init").refuses(t,
 		"in the remote cluster: you are not allowed to create namespaces, originate tenants.authentication.liqo.io, watch configurations.networking.liqo.io, create configurations.networking.liqo.io, "+
 			"patch configurations.networking.liqo.io, delete configurations.networking.liqo.io in namespace liqo-tenant-rome")
 
 	var all networkingv1beta1.ConfigurationList
 	var tenants corev1.NamespaceList
-	for c, other := range map[*town]*town{rome: milan, milan: rome} {
+	for c, other := range map[*testCluster]*testCluster{rome: milan, milan: rome} {
 		if err := c.Client.List(t.Context(), &all); err != nil || len(all.Items) > 0 {
 			t.Errorf("%s was told something: %v, %v", c.id, all.Items, err)
 		}
@@ -336,7 +336,7 @@ func nothingCanBeConnectedWrongly(t *testing.T, rome, milan *town) {
 }
 
 // whatHasNoRoomIsTakenBack is about networks of the other cluster for which none of ours are left.
-func whatHasNoRoomIsTakenBack(t *testing.T, rome, milan *town) {
+func whatHasNoRoomIsTakenBack(t *testing.T, rome, milan *testCluster) {
 	t.Helper()
 	rome.stop()
 	between(t, rome, milan, "init", "--timeout", "20s").refuses(t, "in the local cluster: Configuration liqo-tenant-milan/milan has not been processed yet: "+
@@ -345,7 +345,7 @@ func whatHasNoRoomIsTakenBack(t *testing.T, rome, milan *town) {
 	rome.run(t, "10.200.0.0/16") // which rome uses itself
 	r := between(t, rome, milan, "init")
 	r.refuses(t, "in the local cluster: the network 10.", " of the other cluster cannot be remapped: no prefix of length 16 is free in 10.200.0.0/16")
-	for c, other := range map[*town]string{rome: "milan", milan: "rome"} {
+	for c, other := range map[*testCluster]string{rome: "milan", milan: "rome"} {
 		err := c.Client.Get(t.Context(), client.ObjectKey{Namespace: "liqo-tenant-" + other, Name: other}, &networkingv1beta1.Configuration{})
 		if !apierrors.IsNotFound(err) {
 			t.Errorf("%s keeps the Configuration: %v", c.id, err)
@@ -353,7 +353,7 @@ func whatHasNoRoomIsTakenBack(t *testing.T, rome, milan *town) {
 	}
 
 	// What somebody else wrote comes back.
-	there(t, rome, "create", "configuration", "hers", "--remote-cluster-id", "milan", "--pod-cidr", "10.201.0.0/16", "--external-cidr", "10.71.0.0/16", "-n", "default").succeeds(t)
+	liqoctlIn(t, rome, "create", "configuration", "hers", "--remote-cluster-id", "milan", "--pod-cidr", "10.201.0.0/16", "--external-cidr", "10.71.0.0/16", "-n", "default").succeeds(t)
 	testkit.Update(t, rome.Client, configurationOf(t, rome, "default", "hers"), func(cfg *networkingv1beta1.Configuration) {
 		cfg.Spec.Remote.CIDR.Pod = []networkingv1beta1.CIDR{"10.202.0.0/16"}
 	})
@@ -373,21 +373,21 @@ func whatHasNoRoomIsTakenBack(t *testing.T, rome, milan *town) {
 	}
 }
 
-// there runs a command in one of the clusters.
-func there(t *testing.T, c *town, args ...string) result {
+// liqoctlIn runs a command in one of the clusters.
+func liqoctlIn(t *testing.T, c *testCluster, args ...string) result {
 	t.Helper()
 	return liqoctl(t, c.Config, append(args, "--liqo-namespace", c.liqo, "--timeout", "5m")...)
 }
 
-func printed(t *testing.T, c *town, args ...string) string {
+func printed(t *testing.T, c *testCluster, args ...string) string {
 	t.Helper()
-	r := there(t, c, args...)
+	r := liqoctlIn(t, c, args...)
 	r.succeeds(t)
 	return r.stdout
 }
 
 // applyFile is kubectl apply in the namespace default.
-func applyFile(t *testing.T, c *town, manifest string) {
+func applyFile(t *testing.T, c *testCluster, manifest string) {
 	t.Helper()
 	obj := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal([]byte(strings.TrimSuffix(manifest, "---\n")), obj); err != nil {
@@ -397,14 +397,14 @@ func applyFile(t *testing.T, c *town, manifest string) {
 	testkit.Create(t, client.WithFieldValidation(c.Client, metav1.FieldValidationStrict), obj) // as kubectl does
 }
 
-func get(t *testing.T, c *town, namespace, name string, obj client.Object) {
+func get(t *testing.T, c *testCluster, namespace, name string, obj client.Object) {
 	t.Helper()
 	if err := c.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, obj); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func configurationOf(t *testing.T, c *town, namespace, name string) *networkingv1beta1.Configuration {
+func configurationOf(t *testing.T, c *testCluster, namespace, name string) *networkingv1beta1.Configuration {
 	t.Helper()
 	cfg := &networkingv1beta1.Configuration{}
 	get(t, c, namespace, name, cfg)

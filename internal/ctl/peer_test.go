@@ -43,9 +43,9 @@ import (
 )
 
 // newCity is a cluster with all modules. Its nodes, gateways and virtual kubelets are no real ones.
-func newCity(t *testing.T, n int, id string) *town {
+func newCity(t *testing.T, n int, id string) *testCluster {
 	t.Helper()
-	c := newTown(t, n, id)
+	c := newTestCluster(t, n, id)
 	testkit.NthCluster(t, n, testkit.WithControllers("certificatesigningrequest-signing-controller"))
 	givePeerRoles(t, c)
 	c.authenticates(t)
@@ -66,16 +66,16 @@ func newCity(t *testing.T, n int, id string) *town {
 		)
 	})
 	testkit.Eventually(t, time.Minute, func() error { // what other stories left gets in the way of a census
-		var left corev1.NamespaceList
-		if err := c.Client.List(t.Context(), &left, client.HasLabels{names.TenantNamespace}); err != nil {
+		var remaining corev1.NamespaceList
+		if err := c.Client.List(t.Context(), &remaining, client.HasLabels{names.TenantNamespace}); err != nil {
 			return err
 		}
-		for i := range left.Items {
-			if err := c.Client.Delete(t.Context(), &left.Items[i]); client.IgnoreNotFound(err) != nil {
+		for i := range remaining.Items {
+			if err := c.Client.Delete(t.Context(), &remaining.Items[i]); client.IgnoreNotFound(err) != nil {
 				return err
 			}
 		}
-		if n := len(left.Items); n > 0 {
+		if n := len(remaining.Items); n > 0 {
 			return fmt.Errorf("%d tenant namespaces of other stories are there", n)
 		}
 		return nil
@@ -84,7 +84,7 @@ func newCity(t *testing.T, n int, id string) *town {
 }
 
 // givePeerRoles makes the roles of the chart that peers are given.
-func givePeerRoles(t *testing.T, c *town) {
+func givePeerRoles(t *testing.T, c *testCluster) {
 	t.Helper()
 	text, err := os.ReadFile("../../deploy/chart/templates/roles-peers.yaml")
 	if err != nil {
@@ -104,7 +104,7 @@ func givePeerRoles(t *testing.T, c *town) {
 }
 
 // playKubelet is a virtual kubelet, as far as that there is a node.
-func (c *town) playKubelet(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+func (c *testCluster) playKubelet(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	d := &appsv1.Deployment{}
 	if err := c.Client.Get(ctx, req.NamespacedName, d); err != nil || d.Labels[names.VirtualNode] == "" || !d.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
@@ -137,7 +137,7 @@ func (c *town) playKubelet(ctx context.Context, req reconcile.Request) (reconcil
 }
 
 // peers is a command line of one city about another.
-func peers(t *testing.T, from, to *town, args ...string) []string {
+func peers(t *testing.T, from, to *testCluster, args ...string) []string {
 	t.Helper()
 	if args[0] == "peer" && !slices.Contains(args, "--networking-disabled") && from.id < to.id {
 		args = append(args, "--gw-server-service-type", "NodePort") // nobody balances load here
@@ -146,7 +146,7 @@ func peers(t *testing.T, from, to *town, args ...string) []string {
 		"--namespace", from.liqo, "--remote-namespace", to.liqo, "--timeout", "5m")
 }
 
-func peered(t *testing.T, from, to *town, args ...string) result {
+func peered(t *testing.T, from, to *testCluster, args ...string) result {
 	t.Helper()
 	return liqoctl(t, nil, peers(t, from, to, args...)...)
 }
@@ -196,13 +196,13 @@ func TestPeerCommands(t *testing.T) {
 	before := census(t, one, two)
 	t.Run("nothing is peered wrongly", func(t *testing.T) {
 		nothingIsPeeredWrongly(t, one, two)
-		nothingIsLeft(t, before, one, two)
+		checkNothingRemains(t, before, one, two)
 	})
 	t.Run("as the guide says", func(t *testing.T) { theyArePeeredByOneCommand(t, one, two) })
 	between := census(t, one, two) // the tenant namespaces stay
 	for _, story := range []struct {
 		name string
-		tell func(t *testing.T, one, two *town)
+		tell func(t *testing.T, one, two *testCluster)
 	}{
 		{"both ways", theyArePeeredBothWays},
 		{"both ways at once", bothDirectionsBeginAtOnce},
@@ -219,20 +219,20 @@ func TestPeerCommands(t *testing.T) {
 	} {
 		t.Run(story.name, func(t *testing.T) {
 			story.tell(t, one, two)
-			nothingIsLeft(t, between, one, two)
+			checkNothingRemains(t, between, one, two)
 		})
 	}
 	t.Run("gone for good", func(t *testing.T) {
 		whatIsGoneIsForgotten(t, one, two)
-		nothingIsLeft(t, before, one, two)
+		checkNothingRemains(t, before, one, two)
 	})
 }
 
 // census names all that there is in both clusters, but for requests that Kubernetes clears away, for addresses that it draws for Services, and
 // for which nonces served, which is remembered as long as there is a tenant namespace.
-func census(t *testing.T, one, two *town) (all []string) {
+func census(t *testing.T, one, two *testCluster) (all []string) {
 	t.Helper()
-	for _, c := range []*town{one, two} {
+	for _, c := range []*testCluster{one, two} {
 		for _, name := range listing(t, c.Config) {
 			if !uncounted.MatchString(name) {
 				all = append(all, c.id+" "+name)
@@ -244,19 +244,19 @@ func census(t *testing.T, one, two *town) (all []string) {
 
 var uncounted = regexp.MustCompile(` (certificatesigningrequests|ipaddresses) |[ /]authentication-nonces-`)
 
-// nothingIsLeft compares with what there was. What earlier tests left may go meanwhile, and what Kubernetes collects goes a little later.
-func nothingIsLeft(t *testing.T, before []string, one, two *town) {
+// checkNothingRemains compares with what there was. What earlier tests left may go meanwhile, and what Kubernetes collects goes a little later.
+func checkNothingRemains(t *testing.T, before []string, one, two *testCluster) {
 	t.Helper()
 	testkit.Eventually(t, 5*time.Minute, func() error {
-		left := slices.DeleteFunc(census(t, one, two), func(name string) bool { return slices.Contains(before, name) })
-		if len(left) > 0 {
-			return fmt.Errorf("left: %s", strings.Join(left, ", "))
+		remaining := slices.DeleteFunc(census(t, one, two), func(name string) bool { return slices.Contains(before, name) })
+		if len(remaining) > 0 {
+			return fmt.Errorf("left: %s", strings.Join(remaining, ", "))
 		}
 		return nil
 	})
 }
 
-func theyArePeeredByOneCommand(t *testing.T, one, two *town) {
+func theyArePeeredByOneCommand(t *testing.T, one, two *testCluster) {
 	asks := []string{"peer", "--cpu", "2", "--memory", "4Gi", "--pods", "20", "--resource", "nvidia.com/gpu=2"}
 	wantTranscript(t, peered(t, one, two, asks...), guided())
 	undisturbed(t, one, two, asks...)
@@ -302,7 +302,7 @@ func theyArePeeredByOneCommand(t *testing.T, one, two *town) {
 `)
 }
 
-func roleIs(t *testing.T, in, about *town, want liqov1beta1.RoleType) {
+func roleIs(t *testing.T, in, about *testCluster, want liqov1beta1.RoleType) {
 	t.Helper()
 	testkit.Eventually(t, time.Minute, func() error {
 		fc := &liqov1beta1.ForeignCluster{}
@@ -314,7 +314,7 @@ func roleIs(t *testing.T, in, about *town, want liqov1beta1.RoleType) {
 }
 
 // slicesAndNodesByHand is about create resourceslice and create virtualnode.
-func slicesAndNodesByHand(t *testing.T, one, two *town) {
+func slicesAndNodesByHand(t *testing.T, one, two *testCluster) {
 	t.Helper()
 	at := func(args ...string) result {
 		return liqoctl(t, one.Config, append(args, "--remote-cluster-id", "cluster2", "--timeout", "5m")...)
@@ -357,7 +357,7 @@ func slicesAndNodesByHand(t *testing.T, one, two *town) {
 	condition(authv1beta1.TenantConditionActive)
 }
 
-func theyArePeeredBothWays(t *testing.T, one, two *town) {
+func theyArePeeredBothWays(t *testing.T, one, two *testCluster) {
 	peered(t, one, two, "peer").succeeds(t)
 	wantTranscript(t, peered(t, two, one, "peer"), secondDirection)
 	roleIs(t, one, two, liqov1beta1.ConsumerAndProviderRole)
@@ -373,9 +373,9 @@ func theyArePeeredBothWays(t *testing.T, one, two *town) {
 }
 
 // bothDirectionsBeginAtOnce has each of them find no tunnel: who is later uses that of the other one.
-func bothDirectionsBeginAtOnce(t *testing.T, one, two *town) {
+func bothDirectionsBeginAtOnce(t *testing.T, one, two *testCluster) {
 	var other result
-	late := &counter{left: 1}
+	late := &lineCounter{left: 1}
 	late.then = func() {
 		if other.stderr == "" {
 			other = peered(t, two, one, "peer", "--gw-server-service-type", "NodePort")
@@ -386,9 +386,9 @@ func bothDirectionsBeginAtOnce(t *testing.T, one, two *town) {
 		t.Fatalf("%v\n%s", err, late)
 	}
 	other.succeeds(t)
-	for c, want := range map[*town]int{one: 1, two: 0} {
+	for c, want := range map[*testCluster]int{one: 1, two: 0} {
 		var servers networkingv1beta1.GatewayServerList
-		if err := c.Client.List(t.Context(), &servers, client.MatchingLabels{names.RemoteClusterID: map[*town]string{one: two.id, two: one.id}[c]}); err != nil || len(servers.Items) != want {
+		if err := c.Client.List(t.Context(), &servers, client.MatchingLabels{names.RemoteClusterID: map[*testCluster]string{one: two.id, two: one.id}[c]}); err != nil || len(servers.Items) != want {
 			t.Errorf("%s has %d servers: %v", c.id, len(servers.Items), err)
 		}
 	}
@@ -398,11 +398,11 @@ func bothDirectionsBeginAtOnce(t *testing.T, one, two *town) {
 }
 
 // bothDirectionsEndAtOnce has each of them see the other: whoever is last takes the networks along.
-func bothDirectionsEndAtOnce(t *testing.T, one, two *town) {
+func bothDirectionsEndAtOnce(t *testing.T, one, two *testCluster) {
 	peered(t, one, two, "peer").succeeds(t)
 	peered(t, two, one, "peer").succeeds(t)
 	var other result
-	late := &counter{left: 1} // the first line waits for the other direction to end, which sees that this one has not
+	late := &lineCounter{left: 1} // the first line waits for the other direction to end, which sees that this one has not
 	late.then = func() {
 		if other.stderr == "" {
 			other = peered(t, two, one, "unpeer")
@@ -413,32 +413,32 @@ func bothDirectionsEndAtOnce(t *testing.T, one, two *town) {
 		t.Fatalf("%v\n%s", err, late)
 	}
 	wantTranscript(t, other, ended)
-	if got := said(late.String(), ended); !strings.HasSuffix(got, " INFO   (remote) Tenant correctly deleted\n"+disconnected) {
+	if got := comparableOutput(late.String(), ended); !strings.HasSuffix(got, " INFO   (remote) Tenant correctly deleted\n"+disconnected) {
 		t.Errorf("it said:\n%s", got)
 	}
 }
 
 // onlyTheTunnelWaitsForGateways has none of them start: all that needs none is done, and is told after the lines of the network.
-func onlyTheTunnelWaitsForGateways(t *testing.T, one, two *town) {
-	for _, c := range []*town{one, two} {
+func onlyTheTunnelWaitsForGateways(t *testing.T, one, two *testCluster) {
+	for _, c := range []*testCluster{one, two} {
 		c.idle.Store(true)
 		defer c.idle.Store(false)
 	}
-	told := &listened{}
+	output := &syncBuffer{}
 	end := overtime{t.Context(), make(chan struct{})}
 	over := sync.OnceFunc(func() { close(end.over) })
 	defer over()
 	args := append([]string{"liqoctl"}, peers(t, one, two, "peer")...)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- Run(end, Options{Args: args, Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: told})
+		ended <- Run(end, Options{Args: args, Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: output})
 	}()
 	before, _, _ := strings.Cut(guided(), " INFO   (remote) Gateway pod")
 	testkit.Eventually(t, time.Minute, func() error {
 		identity, granted := &authv1beta1.Identity{}, &authv1beta1.ResourceSlice{}
 		err := errors.Join(one.Client.Get(t.Context(), client.ObjectKey{Namespace: "liqo-tenant-cluster2", Name: names.ControlPlaneIdentity("cluster2")}, identity),
 			one.Client.Get(t.Context(), client.ObjectKey{Namespace: "liqo-tenant-cluster2", Name: "cluster2"}, granted))
-		if said := told.String(); err == nil && (len(granted.Status.Conditions) < 2 || said != before) {
+		if said := output.String(); err == nil && (len(granted.Status.Conditions) < 2 || said != before) {
 			err = fmt.Errorf("the slice has %v, and it said:\n%s", granted.Status.Conditions, said)
 		}
 		return err
@@ -452,34 +452,34 @@ func onlyTheTunnelWaitsForGateways(t *testing.T, one, two *town) {
 	}
 	over()
 	err := <-ended
-	result{stderr: told.String(), err: err}.refuses(t, "in the remote cluster: no pod of gw-cluster1 is ready: ", "timed out waiting for the condition", "Run the command again to continue")
+	result{stderr: output.String(), err: err}.refuses(t, "in the remote cluster: no pod of gw-cluster1 is ready: ", "timed out waiting for the condition", "Run the command again to continue")
 	peered(t, one, two, "unpeer").succeeds(t)
 }
 
 // theNodeIsWaitedFor has the virtual kubelet begin late: nothing that was printed before says that there is a node.
-func theNodeIsWaitedFor(t *testing.T, one, two *town) {
+func theNodeIsWaitedFor(t *testing.T, one, two *testCluster) {
 	one.asleep.Store(true)
 	defer one.asleep.Store(false)
 	for _, comes := range []bool{false, true} {
-		told := &listened{}
+		output := &syncBuffer{}
 		end := overtime{t.Context(), make(chan struct{})}
 		over := sync.OnceFunc(func() { close(end.over) })
 		defer over()
 		args := append([]string{"liqoctl"}, peers(t, one, two, "peer", "--networking-disabled")...)
 		ended := make(chan error, 1)
 		go func() {
-			ended <- Run(end, Options{Args: args, Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: told})
+			ended <- Run(end, Options{Args: args, Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: output})
 		}()
 		testkit.Eventually(t, time.Minute, func() error {
 			err := one.Client.Get(t.Context(), client.ObjectKey{Namespace: "liqo-tenant-cluster2", Name: "vk-cluster2"}, &appsv1.Deployment{})
-			if said := told.String(); err == nil && said != authenticated+sliced {
+			if said := output.String(); err == nil && said != authenticated+sliced {
 				err = fmt.Errorf("it said:\n%s", said)
 			}
 			return err
 		})
 		select {
 		case err := <-ended:
-			t.Fatalf("it ended before there was a node: %v\n%s", err, told)
+			t.Fatalf("it ended before there was a node: %v\n%s", err, output)
 		default:
 		}
 		if comes {
@@ -487,7 +487,7 @@ func theNodeIsWaitedFor(t *testing.T, one, two *town) {
 		} else {
 			over()
 		}
-		r := result{err: <-ended, stderr: told.String()}
+		r := result{err: <-ended, stderr: output.String()}
 		if comes {
 			wantTranscript(t, r, authenticated+sliced)
 			nodeIsReady(t, one, "cluster2")
@@ -504,7 +504,7 @@ func theNodeIsWaitedFor(t *testing.T, one, two *town) {
 }
 
 // nodeIsReady wants a node to be ready now.
-func nodeIsReady(t *testing.T, in *town, name string) {
+func nodeIsReady(t *testing.T, in *testCluster, name string) {
 	t.Helper()
 	node := &corev1.Node{}
 	get(t, in, "", name, node)
@@ -515,20 +515,20 @@ func nodeIsReady(t *testing.T, in *town, name string) {
 	}
 }
 
-// listened is output that is read while a command writes it.
-type listened struct {
+// syncBuffer is output that is read while a command writes it.
+type syncBuffer struct {
 	mu   sync.Mutex
 	text strings.Builder
 }
 
-func (l *listened) Write(p []byte) (int, error) {
+func (l *syncBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.Write(p)
 }
 
 // String leaves out what a busy machine is waited for.
-func (l *listened) String() string {
+func (l *syncBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return lateness.ReplaceAllString(l.text.String(), "")
@@ -552,7 +552,7 @@ func (o overtime) Err() error {
 }
 
 // whatALostConsumerLeftIsUndone is about a consumer that forgot the provider, which still has its requests.
-func whatALostConsumerLeftIsUndone(t *testing.T, one, two *town) {
+func whatALostConsumerLeftIsUndone(t *testing.T, one, two *testCluster) {
 	peered(t, one, two, "peer", "--networking-disabled").succeeds(t)
 	identity := &authv1beta1.Identity{}
 	get(t, one, "liqo-tenant-cluster2", names.ControlPlaneIdentity("cluster2"), identity)
@@ -574,7 +574,7 @@ func whatALostConsumerLeftIsUndone(t *testing.T, one, two *town) {
 }
 
 // whoIsLetInNoMoreIsUndone is about a provider that took its Tenant away first: nothing of the consumer's would end by itself.
-func whoIsLetInNoMoreIsUndone(t *testing.T, one, two *town) {
+func whoIsLetInNoMoreIsUndone(t *testing.T, one, two *testCluster) {
 	const gaveUp = "(local) cluster2 lets this cluster in no more: what is here ends without it, and what is there is removed in the end"
 	peered(t, one, two, "peer", "--networking-disabled").succeeds(t)
 	liqoctl(t, two.Config, "drain", "tenant", "cluster1", "--skip-confirm").succeeds(t)
@@ -593,7 +593,7 @@ func whoIsLetInNoMoreIsUndone(t *testing.T, one, two *town) {
 
 	// By hand, and the provider did not wait until the consumer had taken back what it has there.
 	peered(t, one, two, "peer", "--networking-disabled").succeeds(t)
-	deleted := func(in *town, kind string, obj client.Object) {
+	deleted := func(in *testCluster, kind string, obj client.Object) {
 		liqoctl(t, in.Config, "delete", kind, obj.GetName(), "-n", obj.GetNamespace()).succeeds(t)
 		testkit.Eventually(t, time.Minute, func() error { return isGone(in.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj)) })
 	}
@@ -609,14 +609,14 @@ func whoIsLetInNoMoreIsUndone(t *testing.T, one, two *town) {
 	peered(t, one, two, "unpeer").succeeds(t, gaveUp, "(remote) Tenant already deleted")
 }
 
-func theyArePeeredWithoutNetworks(t *testing.T, one, two *town) {
+func theyArePeeredWithoutNetworks(t *testing.T, one, two *testCluster) {
 	wantTranscript(t, peered(t, one, two, "peer", "--networking-disabled"), authenticated+sliced)
 	peered(t, one, two, "unpeer").succeeds(t, ended, "Network configuration already deleted")
 }
 
 // whatIsBegunIsUndone is about half a peering, of which no ForeignCluster need tell.
-func whatIsBegunIsUndone(t *testing.T, one, two *town) {
-	there(t, one, "create", "configuration", "cluster2", "--remote-cluster-id", "cluster2", "--pod-cidr", "10.201.0.0/16", "--external-cidr", "10.71.0.0/16", "-n", "default").succeeds(t)
+func whatIsBegunIsUndone(t *testing.T, one, two *testCluster) {
+	liqoctlIn(t, one, "create", "configuration", "cluster2", "--remote-cluster-id", "cluster2", "--pod-cidr", "10.201.0.0/16", "--external-cidr", "10.71.0.0/16", "-n", "default").succeeds(t)
 	peered(t, one, two, "unpeer").succeeds(t, "(local) No resourceslices found", "(local) Network configuration correctly deleted", "(remote) Network configuration already deleted")
 	introduced(t, one, two, "authenticate").succeeds(t)
 	peered(t, one, two, "unpeer").succeeds(t, "(local) No resourceslices found", "(remote) Tenant correctly deleted")
@@ -627,7 +627,7 @@ func whatIsBegunIsUndone(t *testing.T, one, two *town) {
 }
 
 // nothingIsPeeredWrongly is about what is refused before anything is changed.
-func nothingIsPeeredWrongly(t *testing.T, one, two *town) {
+func nothingIsPeeredWrongly(t *testing.T, one, two *testCluster) {
 	peered(t, one, one, "peer").refuses(t, "local and remote clusters must be different")
 	peered(t, one, one, "unpeer").refuses(t, "local and remote clusters must be different")
 	for want, flags := range map[string][]string{
@@ -644,7 +644,7 @@ func nothingIsPeeredWrongly(t *testing.T, one, two *town) {
 	} {
 		peered(t, one, two, append([]string{"peer"}, flags...)...).refuses(t, want)
 	}
-	apart := installed(t, map[*town]string{one: "v0.3.0", two: "v0.1.0"})
+	apart := installed(t, map[*testCluster]string{one: "v0.3.0", two: "v0.1.0"})
 	peered(t, one, two, "peer").refuses(t, "the local cluster has Liqo v0.3.0 and the remote one v0.1.0, which do not work together", "Upgrade the remote cluster by liqoctl install")
 	for _, command := range []string{"init", "connect"} {
 		between(t, one, two, command).refuses(t, "the local cluster has Liqo v0.3.0 and the remote one v0.1.0, which do not work together")
@@ -670,13 +670,13 @@ func nothingIsPeeredWrongly(t *testing.T, one, two *town) {
 		t.Errorf("a virtual node is asked for:\n%s", asked.stdout)
 	}
 	whoMayNotDoAllOfItChangesNothing(t, one, two, "peer")
-	nobody := &town{ControlPlane: two.ControlPlane, liqo: "elsewhere"}
+	nobody := &testCluster{ControlPlane: two.ControlPlane, liqo: "elsewhere"}
 	peered(t, one, nobody, "peer").refuses(t, `in the remote cluster: Liqo is not installed in namespace "elsewhere"`)
 	liqoctl(t, one.Config, "force", "unpeer", "--skip-confirm").refuses(t, "Cluster ID must be specified")
 	liqoctl(t, one.Config, "force", "unpeer", "nobody", "--skip-confirm").refuses(t, "Remote cluster with ID nobody not found")
 	liqoctl(t, one.Config, "force", "unpeer", "cluster2").refuses(t, "--skip-confirm")
-	guest := two.User(t, "guest-of-none")
-	liqoctl(t, nil, "peer", "--kubeconfig", kubeconfigFile(t, one.Config), "--remote-kubeconfig", kubeconfigFile(t, guest), "-n", one.liqo, "--remote-namespace", two.liqo).
+	limitedUser := two.User(t, "guest-of-none")
+	liqoctl(t, nil, "peer", "--kubeconfig", kubeconfigFile(t, one.Config), "--remote-kubeconfig", kubeconfigFile(t, limitedUser), "-n", one.liqo, "--remote-namespace", two.liqo).
 		refuses(t, "in the remote cluster: ", "forbidden")
 }
 
@@ -696,31 +696,31 @@ func allBut(one string) (rules []rbacv1.PolicyRule) {
 }
 
 // whoMayNotDoAllOfItChangesNothing is about users who may do a part of what a command does, in one of the clusters.
-func whoMayNotDoAllOfItChangesNothing(t *testing.T, one, two *town, command string) {
+func whoMayNotDoAllOfItChangesNothing(t *testing.T, one, two *testCluster, command string) {
 	t.Helper()
 	for user, rules := range map[string][]rbacv1.PolicyRule{
 		"half-looks": {testkit.Rule("*", "*", looks...)}, "half-no-secrets": allBut(""), "half-no-tenants": allBut(authv1beta1.GroupName), "half-no-gateways": allBut(networkingv1beta1.GroupName),
 	} {
-		for side, c := range map[string]*town{"local": one, "remote": two} {
+		for side, c := range map[string]*testCluster{"local": one, "remote": two} {
 			changesNothingAs(t, c, user, rules, one, two, "in the "+side+" cluster: you are not allowed to ", command)
 		}
 	}
 }
 
 // whoMayNotRemoveItKeepsIt is about what unpeer removes last, or in one cluster only.
-func whoMayNotRemoveItKeepsIt(t *testing.T, one, two *town) {
+func whoMayNotRemoveItKeepsIt(t *testing.T, one, two *testCluster) {
 	t.Helper()
 	changesNothingAs(t, one, "half-no-offloading", allBut(offv1beta1.GroupName), one, two, "in the local cluster: you are not allowed to delete ", "unpeer")
 	noNamespaces := append(allBut(""), testkit.Rule("", "secrets", "*"))
-	for side, c := range map[string]*town{"local": one, "remote": two} {
+	for side, c := range map[string]*testCluster{"local": one, "remote": two} {
 		changesNothingAs(t, c, "half-no-namespaces", noNamespaces, one, two, "in the "+side+" cluster: you are not allowed to delete namespaces", "unpeer", "--delete-namespaces")
 	}
 }
 
 // changesNothingAs runs a command of a user who has some rights in one of the clusters, which refuses and writes nothing.
-func changesNothingAs(t *testing.T, c *town, user string, rules []rbacv1.PolicyRule, one, two *town, want string, command ...string) {
+func changesNothingAs(t *testing.T, c *testCluster, user string, rules []rbacv1.PolicyRule, one, two *testCluster, want string, command ...string) {
 	t.Helper()
-	ways := map[*town]*front{one: newFront(t, one.Config, false), two: newFront(t, two.Config, false)}
+	ways := map[*testCluster]*countingProxy{one: newCountingProxy(t, one.Config, false), two: newCountingProxy(t, two.Config, false)}
 	ways[c] = frontOf(t, c, user, rules)
 	r := liqoctl(t, nil, append(command, "--kubeconfig", kubeconfigFile(t, &rest.Config{Host: ways[one].URL}), "--remote-kubeconfig", kubeconfigFile(t, &rest.Config{Host: ways[two].URL}),
 		"--namespace", one.liqo, "--remote-namespace", two.liqo, "--timeout", "5m")...)
@@ -733,7 +733,7 @@ func changesNothingAs(t *testing.T, c *town, user string, rules []rbacv1.PolicyR
 }
 
 // forbid takes the rights of a user away again.
-func forbid(t *testing.T, c *town, user string) {
+func forbid(t *testing.T, c *testCluster, user string) {
 	t.Helper()
 	for _, obj := range []client.Object{&rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}} {
 		obj.SetName(user)
@@ -744,14 +744,14 @@ func forbid(t *testing.T, c *town, user string) {
 }
 
 // frontOf is a way to a cluster as a user who has these rights.
-func frontOf(t *testing.T, c *town, user string, rules []rbacv1.PolicyRule) *front {
+func frontOf(t *testing.T, c *testCluster, user string, rules []rbacv1.PolicyRule) *countingProxy {
 	t.Helper()
 	testkit.Allow(t, c.ControlPlane, "", user, rules...)
-	return newFront(t, c.User(t, user), false)
+	return newCountingProxy(t, c.User(t, user), false)
 }
 
 // whatIsGoneIsForgotten is about a provider and consumer whose API server does not answer any more.
-func whatIsGoneIsForgotten(t *testing.T, one, two *town) {
+func whatIsGoneIsForgotten(t *testing.T, one, two *testCluster) {
 	peered(t, one, two, "peer").succeeds(t)
 	peered(t, two, one, "peer").succeeds(t)
 	gone := rest.CopyConfig(two.Config)
@@ -760,7 +760,7 @@ func whatIsGoneIsForgotten(t *testing.T, one, two *town) {
 	get(t, one, "liqo-tenant-cluster2", names.ControlPlaneIdentity("cluster2"), identity)
 	testkit.Update(t, one.Client, identity, func(identity *authv1beta1.Identity) { identity.Spec.AuthParams.APIServer = gone.Host })
 	liqoctl(t, one.Config, "unpeer", "--remote-kubeconfig", kubeconfigFile(t, gone), "--namespace", one.liqo).refuses(t, "in the remote cluster: ", "the connection to the server https://127.0.0.1:1 was refused")
-	force := func(c, other *town) result {
+	force := func(c, other *testCluster) result {
 		return liqoctl(t, c.Config, "force", "unpeer", other.id, "--skip-confirm", "--timeout", "5m")
 	}
 	keepers := map[string][]rbacv1.PolicyRule{

@@ -41,9 +41,9 @@ import (
 var signers = testkit.WithControllers("certificatesigningrequest-signing-controller")
 
 // hostess is a provider that makes peering users.
-func hostess(t *testing.T) *town {
+func hostess(t *testing.T) *testCluster {
 	t.Helper()
-	c := &town{ControlPlane: testkit.Cluster(t, signers), id: testkit.UniqueID()}
+	c := &testCluster{ControlPlane: testkit.Cluster(t, signers), id: testkit.UniqueID()}
 	c.liqo = testkit.Namespace(t, c.ControlPlane, "liqo", nil)
 	testkit.Create(t, c.Client, identityOf(c.id, c.liqo))
 	welcome(t, c)
@@ -51,7 +51,7 @@ func hostess(t *testing.T) *town {
 }
 
 // welcome gives a provider what the chart has for peering users.
-func welcome(t *testing.T, c *town) {
+func welcome(t *testing.T, c *testCluster) {
 	t.Helper()
 	manager := managerOf(c.liqo, "liqo:dev")
 	manager.Spec.Template.Spec.Containers[0].Args = []string{"--api-server-address-override=" + c.Config.Host}
@@ -98,12 +98,12 @@ func ofChart(t *testing.T, name, namespace string) (out []*unstructured.Unstruct
 	return out
 }
 
-func (c *town) generatesUser(t *testing.T, consumer string, more ...string) result {
+func (c *testCluster) generatesUser(t *testing.T, consumer string, more ...string) result {
 	t.Helper()
 	return liqoctl(t, c.Config, append([]string{"generate", "peering-user", "--consumer-cluster-id", consumer, "--liqo-namespace", c.liqo}, more...)...)
 }
 
-func (c *town) deletesUser(t *testing.T, consumer string, more ...string) result {
+func (c *testCluster) deletesUser(t *testing.T, consumer string, more ...string) result {
 	t.Helper()
 	return liqoctl(t, c.Config, append([]string{"delete", "peering-user", "--consumer-cluster-id", consumer}, more...)...)
 }
@@ -119,7 +119,7 @@ func userOf(t *testing.T, kubeconfig string) *rest.Config {
 }
 
 // made is all that there is of peering users of a consumer.
-func (c *town) made(t *testing.T, consumer string) (all []string) {
+func (c *testCluster) made(t *testing.T, consumer string) (all []string) {
 	t.Helper()
 	var bindings rbacv1.RoleBindingList
 	var requests certv1.CertificateSigningRequestList
@@ -270,7 +270,7 @@ func TestPeeringUserConflicts(t *testing.T) {
 
 	// Nothing is signed, nor anything else made, where a part of it is missing or taken.
 	admin, ctx := c.Client, t.Context()
-	hindered := func(what, want string, hinder, mend func() error) {
+	hindered := func(what, want string, hinder, restore func() error) {
 		t.Helper()
 		if err := hinder(); err != nil {
 			t.Fatalf("%s: %v", what, err)
@@ -279,7 +279,7 @@ func TestPeeringUserConflicts(t *testing.T) {
 		if made := c.made(t, rome); len(made) > 0 {
 			t.Errorf("%s: it left %v", what, made)
 		}
-		if err := mend(); err != nil {
+		if err := restore(); err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
 	}
@@ -371,10 +371,10 @@ func TestPeeringUserAtomic(t *testing.T) {
 	try := func(cfg *rest.Config, args ...string) result {
 		return liqoctl(t, cfg, append([]string{"generate", "peering-user", "--consumer-cluster-id", rome, "--liqo-namespace", c.liqo}, args...)...)
 	}
-	nothing := func(why string) {
+	nothing := func(reason string) {
 		t.Helper()
 		if made := c.made(t, rome); len(made) > 0 {
-			t.Errorf("%s: it left %v", why, made)
+			t.Errorf("%s: it left %v", reason, made)
 		}
 	}
 	try(allowed("peeringuser-reader", reads()[:7]...)).refuses(t, "ERRO  you are not allowed to get certificatesigningrequests", "update certificatesigningrequests/approval.certificates.k8s.io")
@@ -416,36 +416,36 @@ func TestPeeringUserAtomic(t *testing.T) {
 }
 
 // aPeeringUserConnectsThem with no right in milan but its own: it may not even look for namespaces.
-func aPeeringUserConnectsThem(t *testing.T, rome, milan *town) {
+func aPeeringUserConnectsThem(t *testing.T, rome, milan *testCluster) {
 	t.Helper()
 	testkit.NthCluster(t, 3, signers)
 	welcome(t, milan)
 	r := milan.generatesUser(t, "rome")
 	r.succeeds(t)
-	guest := userOf(t, r.stdout)
+	limitedUser := userOf(t, r.stdout)
 	foresees := func(assigned int) {
 		t.Helper()
-		r := betweenAs(t, rome, milan, rome.Config, guest, "connect", "--gw-server-service-type", "NodePort", "--dry-run")
+		r := betweenAs(t, rome, milan, rome.Config, limitedUser, "connect", "--gw-server-service-type", "NodePort", "--dry-run")
 		if r.succeeds(t); strings.Count(r.stdout, "kind: PublicKey\n") != 2 || strings.Count(r.stdout, "publicKey: "+cluster.Assigned) != assigned {
 			t.Errorf("foreseen is\n%s", r.stdout)
 		}
 	}
 	foresees(2)
-	betweenAs(t, rome, milan, rome.Config, guest, "connect", "--gw-server-service-type", "NodePort").succeeds(t, "(local) Connection is established", "(remote) Connection is established")
+	betweenAs(t, rome, milan, rome.Config, limitedUser, "connect", "--gw-server-service-type", "NodePort").succeeds(t, "(local) Connection is established", "(remote) Connection is established")
 	foresees(0)
-	betweenAs(t, rome, milan, rome.Config, guest, "connect", "--gw-server-service-type", "NodePort").succeeds(t, "(remote) Connection is established")
-	betweenAs(t, rome, milan, rome.Config, guest, "reset", "--skip-confirm").succeeds(t, "(remote) Gateway server correctly deleted", "(remote) Network configuration correctly deleted")
+	betweenAs(t, rome, milan, rome.Config, limitedUser, "connect", "--gw-server-service-type", "NodePort").succeeds(t, "(remote) Connection is established")
+	betweenAs(t, rome, milan, rome.Config, limitedUser, "reset", "--skip-confirm").succeeds(t, "(remote) Gateway server correctly deleted", "(remote) Network configuration correctly deleted")
 	milan.deletesUser(t, "rome").succeeds(t, "deleted successfully")
-	betweenAs(t, rome, milan, rome.Config, guest, "connect").refuses(t, "forbidden")
+	betweenAs(t, rome, milan, rome.Config, limitedUser, "connect").refuses(t, "forbidden")
 }
 
 // With no right in the provider but its own, a peering user has its cluster known there, and forgotten.
 func TestPeeringUserAuthenticates(t *testing.T) {
-	pisa, siena := newParty(t, 2, "pisa"), newParty(t, 3, "siena")
+	pisa, siena := newAuthCluster(t, 2, "pisa"), newAuthCluster(t, 3, "siena")
 	welcome(t, siena)
 	r := siena.generatesUser(t, "pisa")
 	r.succeeds(t)
-	guest := &town{ControlPlane: &testkit.ControlPlane{Config: userOf(t, r.stdout)}, liqo: siena.liqo}
+	guest := &testCluster{ControlPlane: &testkit.ControlPlane{Config: userOf(t, r.stdout)}, liqo: siena.liqo}
 	foresees := func() { // without and with a Tenant
 		t.Helper()
 		r := introduced(t, pisa, guest, "authenticate", "--dry-run")
@@ -475,7 +475,7 @@ func TestPeeringUserAuthenticates(t *testing.T) {
 	}
 	siena.deletesUser(t, "pisa").succeeds(t, "deleted successfully")
 	introduced(t, pisa, guest, "authenticate").refuses(t, "in the remote cluster", "forbidden")
-	for _, c := range []*town{pisa, siena} {
+	for _, c := range []*testCluster{pisa, siena} {
 		for _, id := range []string{"pisa", "siena"} {
 			_ = c.Client.Delete(t.Context(), namespaceNamed("liqo-tenant-"+id))
 		}

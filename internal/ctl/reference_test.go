@@ -38,11 +38,11 @@ func TestCommandReference(t *testing.T) {
 		}
 		return
 	}
-	have, err := os.ReadFile(referencePage)
+	got, err := os.ReadFile(referencePage)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, string(have)); diff != "" {
+	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Errorf("docs/cli.md is old, rewrite it: go test ./internal/ctl -run Reference -update (-commands +page)\n%s", diff)
 	}
 }

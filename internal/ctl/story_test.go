@@ -142,8 +142,8 @@ func wouldBeDeleted(t *testing.T, c *testkit.ControlPlane) []*unstructured.Unstr
 		r.succeeds(t, "Pre-uninstall checks passed\n INFO  Uninstallation completed (dry-run)\n")
 		for _, obj := range documents(t, r.stdout) {
 			all = append(all, obj.GetKind()+" "+client.ObjectKeyFromObject(obj).String())
-			there := obj.DeepCopy()
-			if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), there); err != nil {
+			existing := obj.DeepCopy()
+			if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), existing); err != nil {
 				t.Errorf("uninstall %v: %v", args, err)
 			}
 			bare := map[string]any{"name": obj.GetName()}
@@ -208,8 +208,8 @@ func whatWasInterruptedIsTakenUp(t *testing.T, c *testkit.ControlPlane) {
 		upgraded := liqoctl(t, c.Config, "install", "--timeout", "120s", "--version", "v9")
 		upgraded.succeeds(t, "All Set!")
 		line := fmt.Sprintf(" WARN  Revision %d of Helm release \"liqo\" is %s: continuing from there\n", r.Version, status)
-		if told := strings.Count(upgraded.stderr, line); told != 1 && status != releasecommon.StatusFailed {
-			t.Errorf("%s: told %d times:\n%s", status, told, upgraded.stderr)
+		if count := strings.Count(upgraded.stderr, line); count != 1 && status != releasecommon.StatusFailed {
+			t.Errorf("%s: told %d times:\n%s", status, count, upgraded.stderr)
 		}
 		if got := *deployment(t, c).Spec.Replicas; got != 2 {
 			t.Errorf("%s: a value was forgotten: %d replicas", status, got)

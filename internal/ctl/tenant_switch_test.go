@@ -64,7 +64,7 @@ func (l *lodger) state(t *testing.T) string {
 	if err := l.Client.Get(t.Context(), client.ObjectKey{Namespace: l.namespace, Name: l.id}, &tenant); err != nil {
 		t.Fatal(err)
 	}
-	said := []string{string(tenant.Spec.TenantCondition)}
+	output := []string{string(tenant.Spec.TenantCondition)}
 	for _, name := range []string{"big", "small"} {
 		var quotas offv1beta1.QuotaList
 		if err := l.Client.List(t.Context(), &quotas, client.InNamespace(l.namespace), client.MatchingLabels{names.ResourceSliceName: name}); err != nil {
@@ -74,10 +74,10 @@ func (l *lodger) state(t *testing.T) string {
 			if q.Spec.Cordoned != nil && *q.Spec.Cordoned {
 				name += " cordoned"
 			}
-			said = append(said, name)
+			output = append(output, name)
 		}
 	}
-	return strings.Join(said, ", ")
+	return strings.Join(output, ", ")
 }
 
 // grantor runs the controllers of a provider.
@@ -146,15 +146,15 @@ func TestTenantSwitch(t *testing.T) {
 	})
 
 	// Two of one name; the second one is refused, because its namespace is nobody's.
-	elsewhere := testkit.Namespace(t, c, "elsewhere", nil)
-	testkit.Create(t, c.Client, &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: elsewhere, Name: rome.id}, Spec: authv1beta1.TenantSpec{ClusterID: "another"}})
-	run("activate", "tenant", rome.id).refuses(t, "unable to get tenant: several namespaces have a Tenant", elsewhere+", "+rome.namespace, "Say which one is meant with -n")
-	run("activate", "tenant", rome.id, "-n", elsewhere).succeeds(t, "activated\n WARN  Tenant \""+rome.id+"\" is not ready: WrongNamespace: ")
+	otherNamespace := testkit.Namespace(t, c, "elsewhere", nil)
+	testkit.Create(t, c.Client, &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: otherNamespace, Name: rome.id}, Spec: authv1beta1.TenantSpec{ClusterID: "another"}})
+	run("activate", "tenant", rome.id).refuses(t, "unable to get tenant: several namespaces have a Tenant", otherNamespace+", "+rome.namespace, "Say which one is meant with -n")
+	run("activate", "tenant", rome.id, "-n", otherNamespace).succeeds(t, "activated\n WARN  Tenant \""+rome.id+"\" is not ready: WrongNamespace: ")
 	run("activate", "tenant", "nobody").refuses(t, `unable to get tenant: tenants.authentication.liqo.io "nobody" not found`)
 	run("activate", "tenant", rome.id, "-n", rome.namespace, "-o", "toml").refuses(t, "it is one of json, yaml")
 
 	run("delete", "tenant", rome.id, "-n", rome.namespace).succeeds(t)
-	run("delete", "tenant", rome.id, "-n", elsewhere).succeeds(t)
+	run("delete", "tenant", rome.id, "-n", otherNamespace).succeeds(t)
 	testkit.Eventually(t, time.Minute, func() error {
 		if _, err := peering.FindTenant(t.Context(), c.Client, "", rome.id); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("a Tenant is left: %w", err)

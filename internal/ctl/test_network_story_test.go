@@ -194,7 +194,7 @@ func (p *theatre) namespace(ctx context.Context, c *testkit.ControlPlane, name s
 	if ns.DeletionTimestamp != nil {
 		return nil
 	}
-	return gone(c.Client.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "default"}}))
+	return ignoreExistence(c.Client.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "default"}}))
 }
 
 // lentFinalizer is on what is lent, so that it is taken back whoever is first.
@@ -207,7 +207,7 @@ func (p *theatre) offloading(ctx context.Context, r reconcile.Request) (reconcil
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if nso.DeletionTimestamp != nil {
-		if err := gone(p.bergen.Client.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: nso.Spec.RemoteNamespaceName}})); err != nil {
+		if err := ignoreExistence(p.bergen.Client.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: nso.Spec.RemoteNamespaceName}})); err != nil {
 			return reconcile.Result{}, err
 		}
 		controllerutil.RemoveFinalizer(nso, lentFinalizer)
@@ -231,18 +231,18 @@ func (p *theatre) service(ctx context.Context, r reconcile.Request) (reconcile.R
 	if err := p.oslo.Client.Get(ctx, r.NamespacedName, s); err != nil || s.Namespace != network.TestNamespace || s.DeletionTimestamp != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	there := &corev1.Service{
+	remoteService := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: twin, Name: s.Name}, Spec: corev1.ServiceSpec{
 			Type: s.Spec.Type, Ports: []corev1.ServicePort{{Port: s.Spec.Ports[0].Port}}, ExternalTrafficPolicy: s.Spec.ExternalTrafficPolicy,
 		},
 	}
 	if s.Spec.ClusterIP == corev1.ClusterIPNone {
-		there.Spec.ClusterIP = corev1.ClusterIPNone
+		remoteService.Spec.ClusterIP = corev1.ClusterIPNone
 	}
-	if err := gone(p.bergen.Client.Create(ctx, there)); err != nil {
+	if err := ignoreExistence(p.bergen.Client.Create(ctx, remoteService)); err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{}, errors.Join(p.expose(nodeOfOslo, s, 0), p.expose(nodeOfBergen, there, 1))
+	return reconcile.Result{}, errors.Join(p.expose(nodeOfOslo, s, 0), p.expose(nodeOfBergen, remoteService, 1))
 }
 
 // allocate is the controller of IPs.
@@ -252,7 +252,7 @@ func allocate(ctx context.Context, c *testkit.ControlPlane, key client.ObjectKey
 		return client.IgnoreNotFound(err)
 	}
 	ip.Status.IP, ip.Status.CIDR = "10.70.0.9", "10.70.0.0/16"
-	return gone(c.Client.Status().Update(ctx, ip))
+	return ignoreExistence(c.Client.Status().Update(ctx, ip))
 }
 
 // expose is kube-proxy on the node of the n-th cluster.
@@ -282,8 +282,8 @@ func (p *theatre) expose(node string, s *corev1.Service, cluster int64) error {
 	return nil
 }
 
-// gone leaves out what says that something is there already, or that it is no more.
-func gone(err error) error {
+// ignoreExistence leaves out what says that something is there already, or that it is no more.
+func ignoreExistence(err error) error {
 	if apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return nil
 	}
@@ -355,13 +355,13 @@ func (p *theatre) start(ctx context.Context, pod *corev1.Pod) error {
 	} else {
 		address = "10.71.0.7"
 		copied := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: twin, Name: pod.Name}, Spec: corev1.PodSpec{NodeName: "bergen-1", Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
-		if err := gone(p.bergen.Client.Create(ctx, copied)); err != nil {
+		if err := ignoreExistence(p.bergen.Client.Create(ctx, copied)); err != nil {
 			return err
 		}
 	}
 	for c, namespace := range map[*testkit.ControlPlane]string{p.oslo: network.TestNamespace, p.bergen: twin} {
 		for _, service := range []string{"echo-1", "echo-1-headless", "echo-1-local"} {
-			if err := gone(c.Client.Create(ctx, &discoveryv1.EndpointSlice{
+			if err := ignoreExistence(c.Client.Create(ctx, &discoveryv1.EndpointSlice{
 				ObjectMeta:  metav1.ObjectMeta{Namespace: namespace, Name: pod.Name + "-" + service, Labels: map[string]string{discoveryv1.LabelServiceName: service}},
 				AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{address}}},
 			})); err != nil {
@@ -386,8 +386,8 @@ func (p *theatre) tryUntil(ctx context.Context, t *testing.T, local, remote *res
 	return liqoctlUntil(ctx, t, local, append([]string{"test", "network", "--remote-kubeconfigs", kubeconfigFile(t, remote)}, args...)...)
 }
 
-// nothingIsLeft of a test, in either cluster.
-func (p *theatre) nothingIsLeft(t *testing.T) {
+// checkNothingRemains of a test, in either cluster.
+func (p *theatre) checkNothingRemains(t *testing.T) {
 	t.Helper()
 	for _, c := range []*testkit.ControlPlane{p.oslo, p.bergen} {
 		var list corev1.NamespaceList
@@ -431,7 +431,7 @@ func nothingIsTriedWrongly(t *testing.T, p *theatre) {
 		}
 		return fmt.Errorf("namespace %s is there: %w", foreign.Name, err)
 	})
-	p.nothingIsLeft(t)
+	p.checkNothingRemains(t)
 }
 
 // whoMayNotIsTold of all rights that lack, before anything is made.
@@ -447,17 +447,17 @@ func whoMayNotIsTold(t *testing.T, p *theatre) {
 	p.tryUntil(t.Context(), t, p.oslo.Config, p.bergen.User(t, "guest")).refuses(t,
 		"in the bergen cluster: you are not allowed to", "create pods, list serviceaccounts, watch serviceaccounts in namespace liqo-test-network-oslo",
 		"watch endpointslices.discovery.k8s.io, list pods in namespace test-network-of-oslo")
-	p.nothingIsLeft(t)
+	p.checkNothingRemains(t)
 }
 
 func aDryRunMakesNothing(t *testing.T, p *theatre) {
 	t.Helper()
-	here, there := newFront(t, p.oslo.Config, false), newFront(t, p.bergen.Config, false)
+	localProxy, remoteProxy := newCountingProxy(t, p.oslo.Config, false), newCountingProxy(t, p.bergen.Config, false)
 	try := func(args ...string) result {
 		t.Helper()
-		r := p.tryUntil(t.Context(), t, &rest.Config{Host: here.URL}, &rest.Config{Host: there.URL}, append(args, "--dry-run", "--global-labels", "team=net")...)
+		r := p.tryUntil(t.Context(), t, &rest.Config{Host: localProxy.URL}, &rest.Config{Host: remoteProxy.URL}, append(args, "--dry-run", "--global-labels", "team=net")...)
 		r.succeeds(t, " WARN  The pods that ask are not shown: ")
-		if n, m := here.writes.Swap(0), there.writes.Swap(0); n+m > 0 {
+		if n, m := localProxy.writes.Swap(0), remoteProxy.writes.Swap(0); n+m > 0 {
 			t.Errorf("%v: %d writes in oslo, %d in bergen", args, n, m)
 		}
 		return r
@@ -503,13 +503,13 @@ func aDryRunMakesNothing(t *testing.T, p *theatre) {
 			t.Errorf("%v in JSON -want +got:\n%s", tc.args, diff)
 		}
 	}
-	p.nothingIsLeft(t)
+	p.checkNothingRemains(t)
 }
 
 func allIsWell(t *testing.T, p *theatre) {
 	t.Helper()
 	var mu sync.Mutex
-	asked := map[string]bool{}
+	requested := map[string]bool{}
 	p.play(func(pod *corev1.Pod, target probe.Target) error {
 		mu.Lock()
 		defer mu.Unlock()
@@ -517,7 +517,7 @@ func allIsWell(t *testing.T, p *theatre) {
 		if host, port, err := net.SplitHostPort(where); err == nil && strings.HasPrefix(host, "127.") && port > "3" {
 			where = host
 		}
-		asked[fmt.Sprintf("%s %v %s %s", pod.Namespace, pod.Spec.HostNetwork, where, strings.Join(target.Answers, ","))] = true
+		requested[fmt.Sprintf("%s %v %s %s", pod.Namespace, pod.Spec.HostNetwork, where, strings.Join(target.Answers, ","))] = true
 		return nil
 	})
 	r := p.try(t, "--info", "--pod-np", "--np-ext", "--ip")
@@ -578,13 +578,13 @@ outside to NodePort (Local)   here     bergen   1        0        0
 		"liqo-test-network false 10.80.0.9:16080 external-of-bergen":                                       true,
 		"liqo-test-network-oslo false 10.70.0.9:16080 external-of-bergen":                                  true,
 		"liqo-test-network-oslo false 10.80.0.9:16080 external-of-oslo":                                    true,
-	}, asked); diff != "" {
+	}, requested); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if diff := cmp.Diff(map[string]bool{"liqo:oslo": true, "liqo:bergen": true}, p.seenImages()); diff != "" {
 		t.Errorf("images, -want +got:\n%s", diff)
 	}
-	p.nothingIsLeft(t)
+	p.checkNothingRemains(t)
 }
 
 func whatFailsIsTold(t *testing.T, p *theatre) {
@@ -612,7 +612,7 @@ func whatFailsIsTold(t *testing.T, p *theatre) {
 	if diff := cmp.Diff(map[string]bool{"mirror/liqo:v1": true}, p.seenImages()); diff != "" {
 		t.Errorf("images, -want +got:\n%s", diff)
 	}
-	p.nothingIsLeft(t)
+	p.checkNothingRemains(t)
 }
 
 // theFirstFailureIsEnough although pods of the other cluster ask for ever.
@@ -631,7 +631,7 @@ pod to pod   bergen   oslo     0        1        0
 `) {
 		t.Errorf("%v\n%s%s", r.err, r.stdout, r.stderr)
 	}
-	p.nothingIsLeft(t)
+	p.checkNothingRemains(t)
 }
 
 func podsThatDoNotStartEndIt(t *testing.T, p *theatre) {
@@ -643,19 +643,19 @@ func podsThatDoNotStartEndIt(t *testing.T, p *theatre) {
 		}}}
 	})
 	p.try(t).refuses(t, "does not start: ImagePullBackOff: no such image", "--image names another image")
-	p.nothingIsLeft(t)
+	p.checkNothingRemains(t)
 	p.stall(func(pod *corev1.Pod) {
 		pod.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfcpu", Message: "no room"}
 	})
 	p.try(t).refuses(t, "pod server-", "failed: OutOfcpu no room")
-	p.nothingIsLeft(t)
+	p.checkNothingRemains(t)
 	p.stall(func(pod *corev1.Pod) {
 		pod.Status = corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{
 			Type: names.PodAccepted, Status: corev1.ConditionFalse, Reason: "Refused", Message: `cluster "bergen" refuses the pod: its policy says so`,
 		}}}
 	})
 	p.try(t).refuses(t, `cluster "bergen" refuses the pod: its policy says so`)
-	p.nothingIsLeft(t)
+	p.checkNothingRemains(t)
 }
 
 // anInterruptedTestIsRemoved although pods ask for ever.
@@ -685,7 +685,7 @@ func anInterruptedTestIsRemoved(t *testing.T, p *theatre) {
 	if r.err == nil || !strings.Contains(r.stderr, "interrupted") {
 		t.Errorf("it was not interrupted:\n%s%s", r.stdout, r.stderr)
 	}
-	p.nothingIsLeft(t)
+	p.checkNothingRemains(t)
 }
 
 func whatAKilledTestLeftIsRemoved(t *testing.T, p *theatre) {
@@ -703,7 +703,7 @@ func whatAKilledTestLeftIsRemoved(t *testing.T, p *theatre) {
 	if diff := cmp.Diff(reported, r.stdout); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	p.nothingIsLeft(t)
+	p.checkNothingRemains(t)
 }
 
 // reported is what scripts read.

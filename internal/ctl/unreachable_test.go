@@ -26,15 +26,15 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-// front is a way to an API server that counts what would change something there.
-type front struct {
+// countingProxy is a way to an API server that counts what would change something there.
+type countingProxy struct {
 	*httptest.Server
 	writes atomic.Int32
 	// bare hides the kinds of Liqo.
 	bare bool
 }
 
-func newFront(t *testing.T, cfg *rest.Config, bare bool) *front {
+func newCountingProxy(t *testing.T, cfg *rest.Config, bare bool) *countingProxy {
 	t.Helper()
 	target, err := url.Parse(cfg.Host)
 	if err != nil {
@@ -44,7 +44,7 @@ func newFront(t *testing.T, cfg *rest.Config, bare bool) *front {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &front{bare: bare}
+	f := &countingProxy{bare: bare}
 	proxy := &httputil.ReverseProxy{Transport: transport, ModifyResponse: f.hide, ErrorLog: log.New(io.Discard, "", 0), Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(target)
 		r.Out.Header.Set("Accept", "application/json")
@@ -73,7 +73,7 @@ func newFront(t *testing.T, cfg *rest.Config, bare bool) *front {
 }
 
 // hide takes the groups of Liqo out of the list of groups.
-func (f *front) hide(r *http.Response) error {
+func (f *countingProxy) hide(r *http.Response) error {
 	if !f.bare || r.Request.URL.Path != "/apis" {
 		return nil
 	}
@@ -116,7 +116,7 @@ func troubles(t *testing.T, c *testkit.ControlPlane) map[string]trouble {
 		"credentials that expired":        {file(expired), []string{"does not accept the credentials of the kubeconfig", "kubeconfig"}},
 		"a certificate that expired":      {file(outdated), []string{"does not accept the credentials of the kubeconfig", "kubeconfig"}},
 		"a user without rights":           {file(c.User(t, "unreachable-nobody")), nil},
-		"a cluster that does not have it": {file(&rest.Config{Host: newFront(t, c.Config, true).URL}), []string{"iqo"}},
+		"a cluster that does not have it": {file(&rest.Config{Host: newCountingProxy(t, c.Config, true).URL}), []string{"iqo"}},
 	}
 }
 
@@ -167,8 +167,8 @@ func tellsTrouble(t *testing.T, what string, of trouble, r result, line []string
 		level = " WARN  Failed"
 	}
 	complete := r.err != nil && strings.Count(r.stderr, level) == 1 && strings.Contains(r.stderr, " INFO ") != warns
-	for i, said := range of.said {
-		complete = complete && (strings.Contains(r.stderr, said) || warns && i > 0)
+	for i, output := range of.said {
+		complete = complete && (strings.Contains(r.stderr, output) || warns && i > 0)
 	}
 	if of.said == nil {
 		complete = complete && slices.ContainsFunc(forbidden, func(s string) bool { return strings.Contains(r.stderr, s) })
@@ -179,8 +179,8 @@ func tellsTrouble(t *testing.T, what string, of trouble, r result, line []string
 }
 
 func TestUnusableRemoteCluster(t *testing.T) {
-	one, two := newTown(t, 0, "reach-one"), testkit.SecondCluster(t)
-	well := newFront(t, one.Config, false)
+	one, two := newTestCluster(t, 0, "reach-one"), testkit.SecondCluster(t)
+	well := newCountingProxy(t, one.Config, false)
 	kubeconfig := kubeconfigFile(t, &rest.Config{Host: well.URL})
 	_, commands := commandTree(t)
 	all := troubles(t, two)

@@ -20,9 +20,9 @@ import (
 )
 
 // installed has clusters say which version of Liqo they have, until the returned function takes it back.
-func installed(t *testing.T, versions map[*town]string) (takeBack func()) {
+func installed(t *testing.T, versions map[*testCluster]string) (takeBack func()) {
 	t.Helper()
-	say := func(c *town, version string) {
+	say := func(c *testCluster, version string) {
 		id := &corev1.ConfigMap{}
 		if err := c.Client.Get(t.Context(), client.ObjectKey{Namespace: c.liqo, Name: names.ClusterIDConfigMap}, id); err != nil {
 			t.Fatal(err)
@@ -57,7 +57,7 @@ func TestVersionMismatch(t *testing.T) {
 		{"v0.2.0", "v0.4.0", "the local cluster has Liqo v0.2.0 and the remote one v0.4.0"},
 		{"v0.4.0", "v0.2.0", "the local cluster has Liqo v0.4.0 and the remote one v0.2.0"},
 	} {
-		installed(t, map[*town]string{
+		installed(t, map[*testCluster]string{
 			{ControlPlane: c, liqo: local.LiqoNamespace}: v.local, {ControlPlane: c, liqo: remote.LiqoNamespace}: v.remote,
 		})
 		if err := cluster.FitTogether(t.Context(), local, remote); (err != nil) != (v.want != "") || err != nil && !strings.Contains(err.Error(), v.want) {

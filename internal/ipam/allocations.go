@@ -314,14 +314,14 @@ func (b *allocations) aliasesThat(match func(aliasClaim) bool) []client.ObjectKe
 
 // claimsOf returns the prefixes unavailable to a Network: allocations of others, reservations of lower ranks, and addresses of deleted
 // Networks, unless the Network takes their place.
-func (b *allocations) claimsOf(asker types.UID) []prefix.Claim {
+func (b *allocations) claimsOf(owner types.UID) []prefix.Claim {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	me := b.networks[asker]
+	me := b.networks[owner]
 	var granted []networkClaim
 	var out []prefix.Claim
 	for uid, n := range b.networks {
-		if uid == asker {
+		if uid == owner {
 			continue
 		}
 		claimed := n.granted

@@ -180,14 +180,14 @@ const maxReadAge = 5 * time.Second
 
 // grantAddress calls decide under the lock and writes the chosen allocation. decide returns nil if no allocation is needed. A rejection is
 // final only if the API server was read just before.
-func (l *allocator) grantAddress(ctx context.Context, asker types.UID, decide func() (*grantRecord, error)) (client.Object, error) {
+func (l *allocator) grantAddress(ctx context.Context, owner types.UID, decide func() (*grantRecord, error)) (client.Object, error) {
 	l.granting.Lock()
 	defer l.granting.Unlock()
 	if err := l.acquireLock(ctx); err != nil {
 		return nil, err
 	}
 	chosen, err := decide()
-	if _, refused := kube.InvalidReason(err); (refused || !l.isKnown(asker)) && time.Since(l.read) > maxReadAge {
+	if _, refused := kube.InvalidReason(err); (refused || !l.isKnown(owner)) && time.Since(l.read) > maxReadAge {
 		if err := l.rereadAll(ctx); err != nil {
 			return nil, err
 		}
@@ -238,7 +238,7 @@ func (l *allocator) recordGrant(ctx context.Context, n grantRecord) (client.Obje
 
 // rereadAll replaces all by the state of the API server.
 func (l *allocator) rereadAll(ctx context.Context) error {
-	began := time.Now()
+	start := time.Now()
 	l.startRecording()
 	var networks ipamv1alpha1.NetworkList
 	if err := l.direct.List(ctx, &networks); err != nil {
@@ -253,7 +253,7 @@ func (l *allocator) rereadAll(ctx context.Context) error {
 		return fmt.Errorf("listing InternalNodes: %w", err)
 	}
 	l.replaceAll(networks.Items, ips.Items, nodes.Items)
-	l.read = began
+	l.read = start
 	return nil
 }
 

@@ -132,8 +132,8 @@ func (c *cluster) all() map[types.UID]client.Object {
 	return out
 }
 
-// hear has a leader catch up with everything.
-func (c *cluster) hear(l *leader) {
+// deliverEvents has a leader catch up with everything.
+func (c *cluster) deliverEvents(l *leader) {
 	now := c.all()
 	for uid := range l.heard {
 		if now[uid] == nil {
@@ -302,7 +302,7 @@ func TestNoDoubleAllocation(t *testing.T) {
 		t.Fatal(err)
 	}
 	where := testkit.Namespace(t, kubernetes, "ipam", nil)
-	t.Cleanup(func() { wipe(t, live) })
+	t.Cleanup(func() { deleteAll(t, live) })
 	rapid.Check(t, func(t *rapid.T) {
 		c := &cluster{t: t, live: live, where: where, granted: map[types.UID]string{}}
 		for _, obj := range c.all() {
@@ -323,8 +323,8 @@ func TestNoDoubleAllocation(t *testing.T) {
 			"network": func(t *rapid.T) { c.t = t; c.create(c.newNetwork()) },
 			"ip":      func(t *rapid.T) { c.t = t; c.create(c.newIP()) },
 			"node":    func(t *rapid.T) { c.t = t; c.create(c.newNode()) },
-			"hear":    func(t *rapid.T) { c.t = t; c.hear(c.anyLeader()) },
-			"work":    func(t *rapid.T) { c.t = t; l := c.anyLeader(); c.hear(l); try(l) },
+			"hear":    func(t *rapid.T) { c.t = t; c.deliverEvents(c.anyLeader()) },
+			"work":    func(t *rapid.T) { c.t = t; l := c.anyLeader(); c.deliverEvents(l); try(l) },
 			"work on old news": func(t *rapid.T) {
 				c.t = t
 				try(c.anyLeader())
@@ -348,8 +348,8 @@ func TestNoDoubleAllocation(t *testing.T) {
 				theirs := mine.DeepCopyObject().(client.Object) // wants the very same
 				c.create(mine)
 				c.create(theirs)
-				c.hear(at)
-				c.hear(other)
+				c.deliverEvents(at)
+				c.deliverEvents(other)
 				gone := rapid.Bool().Draw(t, "deleted meanwhile")
 				at.faults = make([]fault, rapid.IntRange(0, 1).Draw(t, "after writes"))
 				at.faults = append(at.faults, fault{meanwhile: func() {
@@ -390,14 +390,14 @@ func TestNoDoubleAllocation(t *testing.T) {
 		// Whoever is left without anything is refused for a reason. The first grant may complete one of a process that is gone.
 		l := c.start()
 		for range 2 {
-			c.hear(l)
+			c.deliverEvents(l)
 			for _, obj := range l.heard {
 				if err := c.work(l, obj); !expected(err) {
 					t.Fatalf("granting to %s in the end: %v", obj.GetName(), err)
 				}
 			}
 		}
-		c.hear(l)
+		c.deliverEvents(l)
 		for _, obj := range l.heard {
 			err := c.work(l, obj)
 			if _, refused := kube.InvalidReason(err); err != nil && !refused {

@@ -85,8 +85,8 @@ func (s *publishedService) ownKey(client.Object) []client.ObjectKey {
 // Sync creates or deletes the IP. The address of an IP is immutable, so a changed one needs a new IP. The Service owns the IP if ownership is
 // possible.
 func (s *publishedService) Sync(ctx context.Context, service *corev1.Service) error {
-	have := &ipamv1alpha1.IP{}
-	err := s.client.Get(ctx, s.ip, have)
+	current := &ipamv1alpha1.IP{}
+	err := s.client.Get(ctx, s.ip, current)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading the IP of %s: %w", s.what, err)
 	}
@@ -98,12 +98,12 @@ func (s *publishedService) Sync(ctx context.Context, service *corev1.Service) er
 			return err
 		}
 	}
-	ours := have.Labels[names.IPType] == s.kind
+	owned := current.Labels[names.IPType] == s.kind
 	switch {
-	case exists && !ours && wanted:
+	case exists && !owned && wanted:
 		return kube.Invalid("NameTaken", fmt.Errorf("the IP %s is not labelled %s=%s: %s", s.ip, names.IPType, s.kind, s.without))
-	case exists && ours && (!wanted || have.Spec.IP != address):
-		if err := s.client.Delete(ctx, have, client.Preconditions{UID: &have.UID}); client.IgnoreNotFound(err) != nil {
+	case exists && owned && (!wanted || current.Spec.IP != address):
+		if err := s.client.Delete(ctx, current, client.Preconditions{UID: &current.UID}); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("deleting the IP of %s: %w", s.what, err)
 		}
 		return nil // the deletion event triggers the next Sync

@@ -44,7 +44,7 @@ func TestAPIServerIP(t *testing.T) {
 
 // The API server is shown to peers as long as there is a virtual node, and under one address.
 func TestAPIServerIPLifetime(t *testing.T) {
-	s := begin(t, usualPools, installed()...)
+	s := newTestEnv(t, usualPools, installed()...)
 	s.network("external-cidr", "10.70.0.0/16")
 	service := &corev1.Service{}
 	testkit.Eventually(t, limit, func() error {
@@ -102,7 +102,7 @@ func TestAPIServerIPLifetime(t *testing.T) {
 
 // The proxy is shown to peers as long as its Service is there, and under the address that this has now.
 func TestAPIServerProxyIP(t *testing.T) {
-	s := begin(t, usualPools, installed()...)
+	s := newTestEnv(t, usualPools, installed()...)
 	s.network("external-cidr", "10.70.0.0/16")
 	key := client.ObjectKey{Namespace: s.where, Name: names.APIServerProxyIP}
 	shown := func(of *corev1.Service, but types.UID) *ipamv1alpha1.IP {

@@ -30,8 +30,8 @@ const limit = 90 * time.Second
 
 var usualPools = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("192.168.0.0/16"), netip.MustParsePrefix("172.16.0.0/12")}
 
-// story is a cluster with nothing granted, and the controllers at work on it.
-type story struct {
+// testEnv is a cluster with nothing granted, and the controllers at work on it.
+type testEnv struct {
 	*testing.T
 	c     *testkit.ControlPlane
 	where string
@@ -39,10 +39,10 @@ type story struct {
 	stop  func()
 }
 
-// begin makes objs, and only then starts. What the story leaves is taken away by force.
-func begin(t *testing.T, pools []netip.Prefix, objs ...client.Object) *story {
+// newTestEnv creates objs before it starts the controllers. Remaining objects are deleted by force.
+func newTestEnv(t *testing.T, pools []netip.Prefix, objs ...client.Object) *testEnv {
 	t.Helper()
-	s := &story{T: t, c: testkit.Cluster(t)}
+	s := &testEnv{T: t, c: testkit.Cluster(t)}
 	s.where = testkit.Namespace(t, s.c, "ipam", nil)
 	for _, obj := range objs {
 		s.create(obj)
@@ -50,12 +50,12 @@ func begin(t *testing.T, pools []netip.Prefix, objs ...client.Object) *story {
 	s.start(pools)
 	t.Cleanup(func() {
 		s.stop()
-		wipe(t, s.c.Client)
+		deleteAll(t, s.c.Client)
 	})
 	return s
 }
 
-func (s *story) start(pools []netip.Prefix) {
+func (s *testEnv) start(pools []netip.Prefix) {
 	s.Helper()
 	s.stop = testkit.Manager(s.T, s.c.Config, kube.ManagerOptions{Name: "ipam"}, func(mgr ctrl.Manager) error {
 		s.seen = mgr.GetCache()
@@ -63,8 +63,8 @@ func (s *story) start(pools []netip.Prefix) {
 	})
 }
 
-// wipe deletes every Network, IP and InternalNode.
-func wipe(t *testing.T, c client.Client) {
+// deleteAll deletes every Network, IP and InternalNode.
+func deleteAll(t *testing.T, c client.Client) {
 	t.Helper()
 	ctx := context.Background() // that of the test may have ended
 	var networks ipamv1alpha1.NetworkList
@@ -92,7 +92,7 @@ func wipe(t *testing.T, c client.Client) {
 	}
 }
 
-func (s *story) create(obj client.Object) {
+func (s *testEnv) create(obj client.Object) {
 	s.Helper()
 	obj.SetNamespace(s.where)
 	testkit.Create(s.T, s.c.Client, obj)
@@ -144,7 +144,7 @@ func nodeAt(t *testing.T, address string) *corev1.Node {
 }
 
 // allocated waits until an object has what it is to have.
-func (s *story) allocated(name, want string, obj client.Object, have func() (string, []metav1.Condition)) {
+func (s *testEnv) allocated(name, want string, obj client.Object, have func() (string, []metav1.Condition)) {
 	s.Helper()
 	testkit.Eventually(s.T, limit, func() error {
 		if err := s.c.Client.Get(s.Context(), client.ObjectKey{Namespace: s.where, Name: name}, obj); err != nil {
@@ -158,20 +158,20 @@ func (s *story) allocated(name, want string, obj client.Object, have func() (str
 	})
 }
 
-func (s *story) network(name, want string) {
+func (s *testEnv) network(name, want string) {
 	s.Helper()
 	n := &ipamv1alpha1.Network{}
 	s.allocated(name, want, n, func() (string, []metav1.Condition) { return string(n.Status.CIDR), n.Status.Conditions })
 }
 
-func (s *story) ip(name, want string) {
+func (s *testEnv) ip(name, want string) {
 	s.Helper()
 	ip := &ipamv1alpha1.IP{}
 	s.allocated(name, want, ip, func() (string, []metav1.Condition) { return string(ip.Status.IP), ip.Status.Conditions })
 }
 
 // refused waits for the condition that says why an object has nothing.
-func (s *story) refused(obj client.Object, name, reason, text string, conditions func() []metav1.Condition) {
+func (s *testEnv) refused(obj client.Object, name, reason, text string, conditions func() []metav1.Condition) {
 	s.Helper()
 	testkit.Eventually(s.T, limit, func() error {
 		if err := s.c.Client.Get(s.Context(), client.ObjectKey{Namespace: s.where, Name: name}, obj); err != nil {
@@ -185,7 +185,7 @@ func (s *story) refused(obj client.Object, name, reason, text string, conditions
 	})
 }
 
-func (s *story) refusedNetwork(name, reason, text string) {
+func (s *testEnv) refusedNetwork(name, reason, text string) {
 	s.Helper()
 	n := &ipamv1alpha1.Network{}
 	s.refused(n, name, reason, text, func() []metav1.Condition { return n.Status.Conditions })
@@ -200,7 +200,7 @@ func TestInstallationNetworksFirst(t *testing.T) {
 		newNetwork("milan-external", "10.70.0.0/16", ""),
 		newNetwork("rome-pod", "10.50.0.0/16", ""),
 	}
-	s := begin(t, usualPools, append(peers, installed()...)...)
+	s := newTestEnv(t, usualPools, append(peers, installed()...)...)
 	s.network("pod-cidr-10-200-0-0-16", "10.200.0.0/16")
 	s.network("pod-cidr-10-201-0-0-16", "10.201.0.0/16")
 	s.network("service-cidr", "10.100.0.0/16")
@@ -222,7 +222,7 @@ func TestInstallationNetworksFirst(t *testing.T) {
 }
 
 func TestConflictMessage(t *testing.T) {
-	s := begin(t, usualPools, installed()...)
+	s := newTestEnv(t, usualPools, installed()...)
 	s.network("external-cidr", "10.70.0.0/16")
 	s.create(newNetwork("more", "10.70.3.0/24", "", names.NetworkNotRemapped))
 	s.refusedNetwork("more", reasonConflict, "10.70.3.0/24 overlaps 10.70.0.0/16 of Network "+s.where+"/external-cidr")
@@ -232,7 +232,7 @@ func TestConflictMessage(t *testing.T) {
 
 // What is full is told, and goes on by itself when something is given back.
 func TestExhaustedPoolRetried(t *testing.T) {
-	s := begin(t, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/29")},
+	s := newTestEnv(t, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/29")},
 		newNetwork("first", "10.0.0.0/30", ""), newNetwork("second", "10.0.0.4/30", names.NetworkTypeExternal))
 	s.network("first", "10.0.0.0/30")
 	s.network("second", "10.0.0.4/30")
@@ -260,7 +260,7 @@ func TestExhaustedPoolRetried(t *testing.T) {
 // Whatever was in the way, once it is gone the refused go on by themselves.
 func TestRejectedRetried(t *testing.T) {
 	node := nodeAt(t, "10.50.0.7")
-	s := begin(t, usualPools,
+	s := newTestEnv(t, usualPools,
 		&ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Name: "early"}, Spec: ipamv1alpha1.IPSpec{IP: "192.0.2.1"}},
 		newNetwork("beside-node", "10.50.0.0/24", "", names.NetworkNotRemapped),
 		newNetwork("own", "10.60.0.0/24", "", names.NetworkNotRemapped))
@@ -298,7 +298,7 @@ func TestRejectedRetried(t *testing.T) {
 // The API server takes prefixes that are none. Nobody else suffers from one.
 func TestInvalidPrefix(t *testing.T) {
 	local := []string{names.NetworkNotRemapped, names.NetworkShared}
-	s := begin(t, usualPools, newNetwork("zeros", "010.42.0.0/16", names.NetworkTypePod, local...), newNetwork("mapped", "::ffff:10.43.0.0/112", names.NetworkTypePod, local...))
+	s := newTestEnv(t, usualPools, newNetwork("zeros", "010.42.0.0/16", names.NetworkTypePod, local...), newNetwork("mapped", "::ffff:10.43.0.0/112", names.NetworkTypePod, local...))
 	s.refusedNetwork("zeros", reasonInvalidCIDR, `"010.42.0.0/16" is not written as a prefix is`)
 	s.refusedNetwork("mapped", reasonInvalidCIDR, `"::ffff:10.43.0.0/112" is not written as a prefix is`)
 	s.create(newNetwork("rome-pod", "10.50.0.0/16", ""))
@@ -309,7 +309,7 @@ func TestInvalidPrefix(t *testing.T) {
 // anew knows what was granted.
 func TestAllocationsPersist(t *testing.T) {
 	more := newNetwork("more", "10.9.0.0/24", "")
-	s := begin(t, usualPools, append(installed(), more)...)
+	s := newTestEnv(t, usualPools, append(installed(), more)...)
 	s.create(&ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Name: "outside"}, Spec: ipamv1alpha1.IPSpec{IP: "192.0.2.1"}})
 	s.create(&ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Name: "other"}, Spec: ipamv1alpha1.IPSpec{
 		IP: "192.0.2.2", NetworkRef: &corev1.ObjectReference{Namespace: s.where, Name: "more"},
@@ -333,7 +333,7 @@ func TestAllocationsPersist(t *testing.T) {
 
 // A Network that IPs have addresses of stays until they are gone.
 func TestNetworkAwaitsAddresses(t *testing.T) {
-	s := begin(t, usualPools, append(installed(), newNetwork("more", "10.9.0.0/24", ""))...)
+	s := newTestEnv(t, usualPools, append(installed(), newNetwork("more", "10.9.0.0/24", ""))...)
 	ip := &ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Name: "other"}, Spec: ipamv1alpha1.IPSpec{
 		IP: "192.0.2.2", NetworkRef: &corev1.ObjectReference{Namespace: s.where, Name: "more"},
 	}}
@@ -357,7 +357,7 @@ func TestNetworkAwaitsAddresses(t *testing.T) {
 // No peer is shown under the address of a node. Pods may have addresses of the same prefix.
 func TestNodeAddresses(t *testing.T) {
 	nodeAt(t, "10.50.0.7")
-	s := begin(t, []netip.Prefix{netip.MustParsePrefix("10.50.0.0/23")}, newNetwork("milan-pod", "10.50.0.0/24", ""))
+	s := newTestEnv(t, []netip.Prefix{netip.MustParsePrefix("10.50.0.0/23")}, newNetwork("milan-pod", "10.50.0.0/24", ""))
 	s.network("milan-pod", "10.50.1.0/24")
 	s.create(newNetwork("pod-cidr", "10.50.0.0/24", names.NetworkTypePod, names.NetworkNotRemapped, names.NetworkShared))
 	s.network("pod-cidr", "10.50.0.0/24")
@@ -365,7 +365,7 @@ func TestNodeAddresses(t *testing.T) {
 
 // Each physical node has an address from the end of the external CIDR, for as long as it lives.
 func TestNodeIPs(t *testing.T) {
-	s := begin(t, usualPools)
+	s := newTestEnv(t, usualPools)
 	first, second, virtual := nodeAt(t, "172.29.1.1"), nodeAt(t, "172.29.1.2"), nodeAt(t, "172.29.1.3")
 	testkit.Update(t, s.c.Client, virtual, func(n *corev1.Node) { n.Labels = map[string]string{names.NodeType: names.NodeTypeVirtualNode} })
 	for _, obj := range installed() {
@@ -424,7 +424,7 @@ func TestNodeWithoutAddress(t *testing.T) {
 	nodes := []*corev1.Node{nodeAt(t, "172.29.1.1"), nodeAt(t, "172.29.1.2"), nodeAt(t, "172.29.1.3"), nodeAt(t, "172.29.1.4")}
 	external := newNetwork("external-cidr", "10.70.0.0/30", names.NetworkTypeExternal)
 	external.Spec.PreAllocated = 1
-	s := begin(t, usualPools, external)
+	s := newTestEnv(t, usualPools, external)
 	var with, without []*networkingv1beta1.InternalNode
 	testkit.Eventually(t, limit, func() error {
 		with, without = nil, nil
@@ -465,7 +465,7 @@ func TestNodeWithoutAddress(t *testing.T) {
 }
 
 // node waits until a node has an address that begins so, and returns it.
-func (s *story) node(node *corev1.Node, begins string) string {
+func (s *testEnv) node(node *corev1.Node, begins string) string {
 	s.Helper()
 	n := &networkingv1beta1.InternalNode{}
 	testkit.Eventually(s.T, limit, func() error {

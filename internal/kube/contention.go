@@ -333,8 +333,8 @@ func (c *limitedClient) sendLimited(ctx context.Context, w *pendingWrite, send f
 		return send()
 	}
 	w.origin, w.ownRival, w.steady = originOf(ctx), hasOwnRival(ctx), steadyDelay(ctx)
-	if left, last := c.limit.remaining(*w); left > 0 {
-		return c.conflictError(ctx, w, left, last)
+	if remaining, last := c.limit.remaining(*w); remaining > 0 {
+		return c.conflictError(ctx, w, remaining, last)
 	}
 	if err := send(); err != nil {
 		return err
@@ -350,16 +350,16 @@ func identityOf(obj client.Object) func() (string, types.UID) {
 }
 
 // conflictError returns the error of a write that has to wait. The other writer is looked up once per delay.
-func (c *limitedClient) conflictError(ctx context.Context, w *pendingWrite, left time.Duration, last lastWrite) error {
+func (c *limitedClient) conflictError(ctx context.Context, w *pendingWrite, remaining time.Duration, last lastWrite) error {
 	if w.ownRival {
-		return Wait(left, "another process of Liqo changed "+w.key.name.String()+" a moment ago")
+		return Wait(remaining, "another process of Liqo changed "+w.key.name.String()+" a moment ago")
 	}
 	writer := last.writer
 	if last.logged != last.putBacks.count {
 		writer = c.otherWriter(ctx, w.key)
 		c.limit.recordWriter(*w, writer)
 		log.FromContext(ctx).Info("object is changed by another writer", "kind", w.key.kind.Kind, "object", w.key.name.String(),
-			"writer", writer, "putBacks", last.putBacks.count, "again", left.Round(time.Second).String())
+			"writer", writer, "putBacks", last.putBacks.count, "again", remaining.Round(time.Second).String())
 	}
 	object := w.key.kind.Kind + " " + strings.TrimPrefix(w.key.name.String(), "/")
 	often := fmt.Sprintf("ever more seldom, every %s in the end", delayCap(w.key.kind))
@@ -367,7 +367,7 @@ func (c *limitedClient) conflictError(ctx context.Context, w *pendingWrite, left
 		often = fmt.Sprintf("every %s", w.steady)
 	}
 	message := fmt.Sprintf("%s is %s each time after Liqo wrote it; it is put back %s", object, writer, often)
-	return &conflictingWriter{error: Wait(left, ReasonConflictingWriter+": "+message), message: message}
+	return &conflictingWriter{error: Wait(remaining, ReasonConflictingWriter+": "+message), message: message}
 }
 
 // otherWriter describes the change of the other writer: "changed by istiod".
@@ -405,10 +405,10 @@ func lastManager(fields []metav1.ManagedFieldsEntry) string {
 }
 
 func isOurManager(name string) bool {
-	ours := []string{
+	managers := []string{
 		names.FieldManager, names.ReflectionFieldManager, names.ShadowPodFieldManager, names.ShadowEndpointSliceFieldManager, "virtual-kubelet",
 	}
-	return slices.Contains(ours, name) || strings.HasPrefix(name, names.FieldManager+"-") || strings.HasPrefix(name, names.ReflectionFieldManager+"-")
+	return slices.Contains(managers, name) || strings.HasPrefix(name, names.FieldManager+"-") || strings.HasPrefix(name, names.ReflectionFieldManager+"-")
 }
 
 // Write operations.

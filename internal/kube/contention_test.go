@@ -21,8 +21,8 @@ func TestBackoff(t *testing.T) {
 	var b Backoff[string]
 	now := time.Now()
 	for i, want := range []time.Duration{1, 4, 16, 64, 256, 300, 300} {
-		if left := b.Left("x", now); left != 0 {
-			t.Errorf("attempt %d has to wait for %s", i, left)
+		if remaining := b.Left("x", now); remaining != 0 {
+			t.Errorf("attempt %d has to wait for %s", i, remaining)
 		}
 		want *= time.Second
 		if got := b.Next("x", now); got != want || b.Left("x", now) != want || b.Left("x", now.Add(want-1)) != 1 {
@@ -30,8 +30,8 @@ func TestBackoff(t *testing.T) {
 		}
 		now = now.Add(want)
 	}
-	if left := b.Left("y", now); left != 0 {
-		t.Errorf("another key has to wait for %s", left)
+	if remaining := b.Left("y", now); remaining != 0 {
+		t.Errorf("another key has to wait for %s", remaining)
 	}
 	if got := b.Next("x", now.Add(10*time.Minute)); got != time.Second {
 		t.Errorf("after quiet it waits for %s", got)
@@ -59,7 +59,7 @@ func (l *limiterTest) tryOf(w pendingWrite, version, uid string) bool {
 	if w.uid != "" {
 		w.uid = types.UID(uid)
 	}
-	if left, _ := l.remaining(w); left > 0 {
+	if remaining, _ := l.remaining(w); remaining > 0 {
 		return false
 	}
 	l.sent++

@@ -103,7 +103,7 @@ func (r reporting) ReplayEvents(obj *tenant) []kube.Event {
 type bench struct {
 	*testkit.ControlPlane
 	namespace string
-	traffic   *traffic
+	traffic   *writeCounter
 	errors    *errorLog
 	stop      func()
 }

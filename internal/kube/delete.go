@@ -41,13 +41,13 @@ func WaitForDeletion(ctx context.Context, c client.WithWatch, obj client.Object,
 		return err
 	}
 	uid := obj.GetUID()
-	return WaitForObject(ctx, c, obj, func(_ context.Context, there bool) error {
-		if !there || obj.GetUID() != uid || done != nil && done(obj) {
+	return WaitForObject(ctx, c, obj, func(_ context.Context, exists bool) error {
+		if !exists || obj.GetUID() != uid || done != nil && done(obj) {
 			return nil
 		}
 		text := WatchOne(list, client.ObjectKeyFromObject(obj)).String() + " is still there"
-		if held := obj.GetFinalizers(); len(held) > 0 {
-			text += ", held by " + strings.Join(held, ", ")
+		if finalizers := obj.GetFinalizers(); len(finalizers) > 0 {
+			text += ", held by " + strings.Join(finalizers, ", ")
 		}
 		return Pending(text)
 	})

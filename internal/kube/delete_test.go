@@ -71,8 +71,8 @@ func TestWaitForAnObject(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var told []string
-				ctx := WithProgress(t.Context(), func(missing string) { told = append(told, missing) })
+				var messages []string
+				ctx := WithProgress(t.Context(), func(missing string) { messages = append(messages, missing) })
 				script := &followed{reads: []*corev1.ConfigMap{now("7", "old", "x")}, events: [][]watch.Event{tc.events}}
 				obj, got := now("7", "old"), ""
 				wait := func() error { return WaitForDeletion(ctx, script, obj, nil) }
@@ -90,8 +90,8 @@ func TestWaitForAnObject(t *testing.T) {
 				if err != nil {
 					got = err.Error()
 				}
-				if got != tc.want || !slices.Equal(told, tc.told) {
-					t.Errorf("it ended with %q and told %q; want %q and %q", got, told, tc.want, tc.told)
+				if got != tc.want || !slices.Equal(messages, tc.told) {
+					t.Errorf("it ended with %q and told %q; want %q and %q", got, messages, tc.want, tc.told)
 				}
 			})
 		})

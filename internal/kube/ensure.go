@@ -85,11 +85,11 @@ func Ensure(ctx context.Context, c client.Client, want client.Object, opts ...En
 		return false, disappearedError(what)
 	}
 	if o.asSeen && current == nil {
-		made, err := application.Make(ctx, c)
-		if err == nil && !made {
+		created, err := application.Make(ctx, c)
+		if err == nil && !created {
 			err = Wait(conflictDelay, what+" is there already, and not read yet")
 		}
-		return made, err
+		return created, err
 	}
 	now, err := application.Apply(ctx, c, current)
 	return now != nil, err
@@ -243,10 +243,10 @@ func (a *Application) AsMade(current metav1.Object) bool {
 	return current.GetGeneration() == 1 && hasAll(metadata["labels"], current.GetLabels()) && hasAll(metadata["annotations"], current.GetAnnotations())
 }
 
-func hasAll(want any, have map[string]string) bool {
+func hasAll(want any, current map[string]string) bool {
 	entries, _ := want.(map[string]any)
 	for key, value := range entries {
-		if now, ok := have[key]; !ok || now != value {
+		if now, ok := current[key]; !ok || now != value {
 			return false
 		}
 	}
@@ -293,7 +293,7 @@ func isAnothers(err error) bool {
 
 // Make creates the object, and returns false if an object of that name exists, regardless of its creator. Make is one
 // request: an apply with a resourceVersion that no object has creates, and never changes an existing object.
-func (a *Application) Make(ctx context.Context, c client.Client) (made bool, err error) {
+func (a *Application) Make(ctx context.Context, c client.Client) (created bool, err error) {
 	first := *a
 	_, err = first.At("1").sendApply(ctx, c, "")
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {

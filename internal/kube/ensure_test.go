@@ -30,7 +30,7 @@ import (
 type applier struct {
 	client    client.Client
 	namespace string
-	traffic   *traffic
+	traffic   *writeCounter
 }
 
 func newApplier(t *testing.T) *applier {
@@ -159,10 +159,10 @@ func TestEnsureRepairs(t *testing.T) {
 
 func TestEnsureTwoManagers(t *testing.T) {
 	a := newApplier(t)
-	ours, theirs := a.configMap(map[string]string{"a": "1"}), a.configMap(map[string]string{"b": "2"})
+	ours, foreign := a.configMap(map[string]string{"a": "1"}), a.configMap(map[string]string{"b": "2"})
 	a.ensure(t, ours)
-	a.ensure(t, theirs, kube.FieldManager("another"))
-	if a.ensure(t, ours) || a.ensure(t, theirs, kube.FieldManager("another")) {
+	a.ensure(t, foreign, kube.FieldManager("another"))
+	if a.ensure(t, ours) || a.ensure(t, foreign, kube.FieldManager("another")) {
 		t.Error("two managers of one object write in turn")
 	}
 	a.ensure(t, a.configMap(nil), kube.FieldManager("another"))
@@ -282,17 +282,17 @@ func TestApplyOtherUID(t *testing.T) {
 	}
 }
 
-// late reads nothing that is there, as a cache does for a moment.
-type late struct{ client.Client }
+// staleClient reads nothing that is there, as a cache does for a moment.
+type staleClient struct{ client.Client }
 
-func (late) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+func (staleClient) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
 	return apierrors.NewNotFound(corev1.Resource("configmaps"), key.Name)
 }
 
 func TestEnsureStaleCache(t *testing.T) {
 	a := newApplier(t)
 	direct := a.client
-	a.client = late{direct}
+	a.client = staleClient{direct}
 	if !a.ensure(t, a.configMap(map[string]string{"k": "first"}), kube.AsSeen()) {
 		t.Error("what is not there is not made")
 	}

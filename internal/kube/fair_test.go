@@ -96,12 +96,12 @@ func TestFairQueueOrder(t *testing.T) {
 				}
 			},
 			"": func(t *rapid.T) {
-				left := 0
+				remaining := 0
 				for group := range in {
-					left += in[group] - out[group]
+					remaining += in[group] - out[group]
 				}
-				if queue.Len() != left {
-					t.Fatalf("length %d, want %d", queue.Len(), left)
+				if queue.Len() != remaining {
+					t.Fatalf("length %d, want %d", queue.Len(), remaining)
 				}
 			},
 		})

@@ -40,11 +40,11 @@ type hostileCluster struct {
 	sent    atomic.Int64
 }
 
-func newHostileCluster(t *testing.T, answer http.HandlerFunc) *hostileCluster {
+func newHostileCluster(t *testing.T, handler http.HandlerFunc) *hostileCluster {
 	t.Helper()
 	h := &hostileCluster{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		answer(counted{w, &h.sent}, r)
+		handler(counted{w, &h.sent}, r)
 	}))
 	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
 	report := func(string, string) { h.reports.Add(1) }
@@ -134,7 +134,7 @@ func TestLimitResponses(t *testing.T) {
 		t.Fatal(err)
 	}
 	var page atomic.Int64
-	for name, answer := range map[string]http.HandlerFunc{
+	for name, handler := range map[string]http.HandlerFunc{
 		"endless_list": func(w http.ResponseWriter, _ *http.Request) {
 			endless(w, `{"kind":"NamespaceMapList","apiVersion":"offloading.liqo.io/v1beta1","items":[`, `{"metadata":{"name":"a"}},`)
 		},
@@ -188,7 +188,7 @@ func TestLimitResponses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			h := newHostileCluster(t, answer)
+			h := newHostileCluster(t, handler)
 			err := h.follow(t, &offv1beta1.NamespaceMap{})
 			if name == "gzip_bomb" {
 				if !strings.Contains(err.Error(), "Content-Encoding") {

@@ -24,20 +24,20 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-// seen collects the objects that a source named.
-type seen struct {
+// requestRecorder collects the objects that a source named.
+type requestRecorder struct {
 	mu    sync.Mutex
 	names []string
 }
 
-func (s *seen) Reconcile(_ context.Context, req reconcile.Request) (reconcile.Result, error) {
+func (s *requestRecorder) Reconcile(_ context.Context, req reconcile.Request) (reconcile.Result, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.names = append(s.names, req.String())
 	return reconcile.Result{}, nil
 }
 
-func (s *seen) times(name string) int {
+func (s *requestRecorder) times(name string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := 0
@@ -49,7 +49,7 @@ func (s *seen) times(name string) int {
 	return n
 }
 
-func (s *seen) eventually(t *testing.T, name string, times int) {
+func (s *requestRecorder) eventually(t *testing.T, name string, times int) {
 	t.Helper()
 	testkit.Eventually(t, limit, func() error {
 		if got := s.times(name); got < times {
@@ -60,10 +60,10 @@ func (s *seen) eventually(t *testing.T, name string, times int) {
 }
 
 // watchSecrets runs a NamespacedWatch of Secrets as a user who may read namespaces, and Secrets where allow says so.
-func watchSecrets(t *testing.T, c *testkit.ControlPlane, user, tenantLabel string) (*kube.NamespacedWatch, *seen) {
+func watchSecrets(t *testing.T, c *testkit.ControlPlane, user, tenantLabel string) (*kube.NamespacedWatch, *requestRecorder) {
 	t.Helper()
 	allow(t, c, "", user, "namespaces")
-	watched := &seen{}
+	watched := &requestRecorder{}
 	var watch *kube.NamespacedWatch
 	testkit.Manager(t, c.User(t, user), kube.ManagerOptions{}, func(mgr ctrl.Manager) error {
 		watch = kube.NewNamespacedWatch(mgr.GetConfig(), mgr.GetCache(), &corev1.Secret{},

@@ -18,22 +18,22 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-// traffic counts the writes that go through a configuration.
-type traffic struct {
+// writeCounter counts the writes that go through a configuration.
+type writeCounter struct {
 	mu     sync.Mutex
 	writes []string
 }
 
 // counted returns cfg with all its writes counted.
-func counted(cfg *rest.Config) (*rest.Config, *traffic) {
-	t := &traffic{}
+func counted(cfg *rest.Config) (*rest.Config, *writeCounter) {
+	t := &writeCounter{}
 	cfg = rest.CopyConfig(cfg)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return countingTransport{t, next} })
 	return cfg, t
 }
 
 type countingTransport struct {
-	traffic *traffic
+	traffic *writeCounter
 	next    http.RoundTripper
 }
 
@@ -47,7 +47,7 @@ func (c countingTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 }
 
 // of returns the number of writes to a path that ends so.
-func (t *traffic) of(suffix string) int {
+func (t *writeCounter) of(suffix string) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := 0

@@ -58,10 +58,10 @@ func newRivalry(t *testing.T) *rivalry {
 }
 
 // run has both writers write in turn. ours returns whether it wrote.
-func (r *rivalry) run(t *testing.T, theirs func(context.Context) error, ours func(context.Context) (bool, error)) {
+func (r *rivalry) run(t *testing.T, theirs func(context.Context) error, owned func(context.Context) (bool, error)) {
 	t.Helper()
 	for range rounds {
-		wrote, err := ours(t.Context())
+		wrote, err := owned(t.Context())
 		if message, conflict := kube.ConflictingWriter(err); conflict {
 			r.told = message
 			if after := kube.Classify(err).After; after <= 0 {
@@ -150,14 +150,14 @@ func TestPutBacks(t *testing.T) {
 		t.Run(kind+"/changed", func(t *testing.T) {
 			r := newRivalry(t)
 			r.run(t, func(ctx context.Context) error {
-				have := &metav1.PartialObjectMetadata{}
+				got := &metav1.PartialObjectMetadata{}
 				gvk, err := apiutil.GVKForObject(want, kube.Scheme)
 				if err != nil {
 					return err
 				}
-				have.SetGroupVersionKind(gvk)
-				have.Namespace, have.Name = want.GetNamespace(), want.GetName()
-				return r.client.Patch(ctx, have, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"test":"theirs"}}}`)), client.FieldOwner("istiod"))
+				got.SetGroupVersionKind(gvk)
+				got.Namespace, got.Name = want.GetNamespace(), want.GetName()
+				return r.client.Patch(ctx, got, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"test":"theirs"}}}`)), client.FieldOwner("istiod"))
 			}, func(ctx context.Context) (bool, error) { return kube.Ensure(ctx, r.limited, want) })
 			r.wantTold(t, kind, want.GetName(), `"istiod"`)
 		})
@@ -187,13 +187,13 @@ func TestPutBacksOfParts(t *testing.T) {
 	set := func(role liqov1beta1.RoleType) func(client.Client) func(context.Context) (bool, error) {
 		return func(c client.Client) func(context.Context) (bool, error) {
 			return func(ctx context.Context) (bool, error) {
-				have := &liqov1beta1.ForeignCluster{}
-				if err := r.client.Get(ctx, client.ObjectKeyFromObject(fc), have); err != nil {
+				got := &liqov1beta1.ForeignCluster{}
+				if err := r.client.Get(ctx, client.ObjectKeyFromObject(fc), got); err != nil {
 					return false, err
 				}
-				before := have.DeepCopy()
-				have.Status.Role = role
-				err := c.Status().Patch(ctx, have, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(string(role)))
+				before := got.DeepCopy()
+				got.Status.Role = role
+				err := c.Status().Patch(ctx, got, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(string(role)))
 				return err == nil, err
 			}
 		}
@@ -224,11 +224,11 @@ func TestPutBacksOfParts(t *testing.T) {
 		},
 		"a foreign object is removed": {
 			func(ctx context.Context) (bool, error) {
-				have := secret("foreign", 0)
-				if err := r.client.Get(ctx, client.ObjectKeyFromObject(have), have); err != nil {
+				got := secret("foreign", 0)
+				if err := r.client.Get(ctx, client.ObjectKeyFromObject(got), got); err != nil {
 					return false, client.IgnoreNotFound(err)
 				}
-				err := r.limited.Delete(ctx, have, client.Preconditions{UID: &have.UID})
+				err := r.limited.Delete(ctx, got, client.Preconditions{UID: &got.UID})
 				return err == nil, err
 			},
 			func(ctx context.Context) (bool, error) {

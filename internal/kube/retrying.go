@@ -97,20 +97,20 @@ type retryingTransport struct {
 }
 
 // RoundTrip retries a watch until the connection succeeds or the context of the request ends.
-func (t retryingTransport) RoundTrip(req *http.Request) (answer *http.Response, err error) {
+func (t retryingTransport) RoundTrip(req *http.Request) (response *http.Response, err error) {
 	policy := Retry{Transient: func(err error) bool { return isWatch(req) && isUnreachable(err) }, Backoff: watchBackoff, Failed: func(err error) {
 		if t.away.CompareAndSwap(false, true) {
 			ctrl.Log.Info("watches wait for the API server", "reason", err.Error())
 		}
 	}}
 	err = policy.Do(req.Context(), func(context.Context) error {
-		answer, err = t.RoundTripper.RoundTrip(req)
+		response, err = t.RoundTripper.RoundTrip(req)
 		return err
 	})
 	if err == nil && t.away.CompareAndSwap(true, false) {
 		ctrl.Log.Info("the API server is back")
 	}
-	return answer, err
+	return response, err
 }
 
 func isWatch(req *http.Request) bool { return req.URL.Query().Get("watch") != "" }

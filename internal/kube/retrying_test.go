@@ -32,11 +32,11 @@ type attempts struct {
 }
 
 func (a *attempts) RoundTrip(req *http.Request) (*http.Response, error) {
-	answer, err := a.RoundTripper.RoundTrip(req)
+	response, err := a.RoundTripper.RoundTrip(req)
 	if n := int(a.sent.Add(1)); a.then != nil {
 		a.then(n)
 	}
-	return answer, err
+	return response, err
 }
 
 func TestRetry(t *testing.T) {
@@ -67,7 +67,7 @@ func TestRetry(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				began, attempts, failed := time.Now(), 0, 0
+				start, attempts, failed := time.Now(), 0, 0
 				tc.policy.Failed = func(error) { failed++ }
 				err := tc.policy.Do(ctx, func(ctx context.Context) error {
 					attempts++
@@ -77,8 +77,8 @@ func TestRetry(t *testing.T) {
 					<-ctx.Done()
 					return ctx.Err()
 				})
-				if !errors.Is(err, tc.want) || attempts != tc.attempts || time.Since(began) != tc.after {
-					t.Errorf("after %s and %d attempts: %v", time.Since(began), attempts, err)
+				if !errors.Is(err, tc.want) || attempts != tc.attempts || time.Since(start) != tc.after {
+					t.Errorf("after %s and %d attempts: %v", time.Since(start), attempts, err)
 				}
 				if failed != tc.attempts-1 && name != "end in a delay" {
 					t.Errorf("%d failures were reported", failed)
@@ -113,9 +113,9 @@ func TestRetryingTransport(t *testing.T) {
 		if err != nil {
 			return 0, err
 		}
-		answer, err := client.Do(req)
+		response, err := client.Do(req)
 		if err == nil {
-			err = answer.Body.Close()
+			err = response.Body.Close()
 		}
 		return int(a.sent.Load()), err
 	}

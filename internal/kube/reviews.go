@@ -61,19 +61,19 @@ func (r *Reviews) Who(ctx context.Context, token string) (authnv1.UserInfo, bool
 		status := known.(authnv1.TokenReviewStatus)
 		return status.User, status.Authenticated, nil
 	}
-	var answer *authnv1.TokenReview
+	var review *authnv1.TokenReview
 	err := reviewRetry.Do(ctx, func(ctx context.Context) (err error) {
-		answer, err = r.tokens.Create(ctx, &authnv1.TokenReview{Spec: authnv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
+		review, err = r.tokens.Create(ctx, &authnv1.TokenReview{Spec: authnv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
 		return err
 	})
 	switch {
 	case err != nil:
 		return authnv1.UserInfo{}, false, fmt.Errorf("reviewing a token: %w", err)
-	case !answer.Status.Authenticated && answer.Status.Error != "": // not cached: the error may be transient
+	case !review.Status.Authenticated && review.Status.Error != "": // not cached: the error may be transient
 		return authnv1.UserInfo{}, false, nil
 	}
-	r.answers.Add(key, answer.Status, reviewTTL)
-	return answer.Status.User, answer.Status.Authenticated, nil
+	r.answers.Add(key, review.Status, reviewTTL)
+	return review.Status.User, review.Status.Authenticated, nil
 }
 
 // May reports whether what.User may perform the request that what describes, with the reason of the API server, if any.
@@ -87,15 +87,15 @@ func (r *Reviews) May(ctx context.Context, what authzv1.SubjectAccessReviewSpec)
 		status := known.(authzv1.SubjectAccessReviewStatus)
 		return status.Allowed, status.Reason, nil
 	}
-	var answer *authzv1.SubjectAccessReview
+	var review *authzv1.SubjectAccessReview
 	err = reviewRetry.Do(ctx, func(ctx context.Context) (err error) {
-		answer, err = r.access.Create(ctx, &authzv1.SubjectAccessReview{Spec: what}, metav1.CreateOptions{})
+		review, err = r.access.Create(ctx, &authzv1.SubjectAccessReview{Spec: what}, metav1.CreateOptions{})
 		return err
 	})
 	if err != nil {
 		return false, "", fmt.Errorf("reviewing the rights of %q: %w", what.User, err)
 	}
-	status := answer.Status
+	status := review.Status
 	if status.Allowed && status.Denied {
 		return false, "", fmt.Errorf("reviewing the rights of %q: both allowed and denied", what.User)
 	}

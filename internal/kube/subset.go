@@ -158,13 +158,13 @@ func findEntry(entry any, have []any, keys []string) bool {
 }
 
 func sameEntry(a, b any, keys []string) bool {
-	left, ok := a.(map[string]any)
+	remaining, ok := a.(map[string]any)
 	right, alsoOK := b.(map[string]any)
 	if !ok || !alsoOK {
 		return ok == alsoOK
 	}
 	for _, key := range keys {
-		if value, ok := left[key]; ok && !scalarEqual(value, right[key]) {
+		if value, ok := remaining[key]; ok && !scalarEqual(value, right[key]) {
 			return false
 		}
 	}

@@ -70,12 +70,12 @@ func parse(t *testing.T, text string) map[string]any {
 func TestSubsetOfForeignFields(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := drawMap(t, 3)
-		have := maps.Clone(want)
-		have["added"] = "by somebody"
-		if !kube.SubsetOf(want, have) {
+		got := maps.Clone(want)
+		got["added"] = "by somebody"
+		if !kube.SubsetOf(want, got) {
 			t.Fatalf("%v is not in itself with a field more", want)
 		}
-		if kube.SubsetOf(have, want) {
+		if kube.SubsetOf(got, want) {
 			t.Fatalf("a field that is missing in %v was not noticed", want)
 		}
 	})
@@ -130,7 +130,7 @@ metadata: {name: p, creationTimestamp: null}
 spec: {containers: [{name: c, resources: {requests: {cpu: "1"}}}]}
 status: {phase: Pending}
 `)}
-	left, err := kube.ToMap(typed)
+	remaining, err := kube.ToMap(typed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ status: {phase: Pending}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(right, left); diff != "" {
+	if diff := cmp.Diff(right, remaining); diff != "" {
 		t.Error(diff)
 	}
 }

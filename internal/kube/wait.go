@@ -113,14 +113,14 @@ func WaitUntil(ctx context.Context, c client.WithWatch, check func(context.Conte
 
 // WaitForObject is Until for a single object. The object is read once into obj, and again only after its watch was lost: the events of the
 // watch update obj. check gets whether the object exists; after a deletion obj keeps the last state.
-func WaitForObject(ctx context.Context, c client.WithWatch, obj client.Object, check func(ctx context.Context, there bool) error) error {
+func WaitForObject(ctx context.Context, c client.WithWatch, obj client.Object, check func(ctx context.Context, exists bool) error) error {
 	if _, skips := c.(dryRun); skips {
 		return checkOnce(ctx, func(ctx context.Context) error {
-			there, err := readObject(ctx, c, obj)
+			exists, err := readObject(ctx, c, obj)
 			if err != nil {
 				return err
 			}
-			return check(ctx, there)
+			return check(ctx, exists)
 		})
 	}
 	list, err := listFor(c, obj)
@@ -142,8 +142,8 @@ func checkOnce(ctx context.Context, check func(context.Context) error) error {
 
 // WaitForReady is Object for an existing object: its deletion ends the wait.
 func WaitForReady[T client.Object](ctx context.Context, c client.WithWatch, obj T, ready func(context.Context, T) error) error {
-	return WaitForObject(ctx, c, obj, func(ctx context.Context, there bool) error {
-		if there {
+	return WaitForObject(ctx, c, obj, func(ctx context.Context, exists bool) error {
+		if exists {
 			return ready(ctx, obj)
 		}
 		list, err := listFor(c, obj)
@@ -336,16 +336,16 @@ func (w *waitState) follow(ctx context.Context, c client.WithWatch, obj client.O
 		}
 		defer events.Stop()
 	}
-	there, err := readObject(ctx, c, obj)
+	exists, err := readObject(ctx, c, obj)
 	if err != nil {
 		return w.heard(ctx, err)
 	}
 	from := ""
-	if there {
+	if exists {
 		from = obj.GetResourceVersion()
 	}
 	for {
-		err := w.heard(ctx, check(ctx, there))
+		err := w.heard(ctx, check(ctx, exists))
 		if _, waits := errors.AsType[Pending](err); !waits {
 			return err
 		}
@@ -355,7 +355,7 @@ func (w *waitState) follow(ctx context.Context, c client.WithWatch, obj client.O
 			}
 			defer events.Stop()
 		}
-		if there, err = nextEvent(ctx, events, obj, from); err != nil {
+		if exists, err = nextEvent(ctx, events, obj, from); err != nil {
 			return err
 		}
 	}
@@ -363,7 +363,7 @@ func (w *waitState) follow(ctx context.Context, c client.WithWatch, obj client.O
 
 // readObject reads an object anew into a fresh copy, because fields that the answer lacks would keep their old values in obj. It reports
 // whether the object exists.
-func readObject(ctx context.Context, c client.Client, obj client.Object) (there bool, err error) {
+func readObject(ctx context.Context, c client.Client, obj client.Object) (exists bool, err error) {
 	now := reflect.New(reflect.TypeOf(obj).Elem()).Interface().(client.Object)
 	now.GetObjectKind().SetGroupVersionKind(obj.GetObjectKind().GroupVersionKind())
 	if err := c.Get(ctx, client.ObjectKeyFromObject(obj), now); err != nil {
@@ -374,7 +374,7 @@ func readObject(ctx context.Context, c client.Client, obj client.Object) (there 
 }
 
 // nextEvent waits for an event newer than a version, copies the object of the event into obj, and reports whether the object exists.
-func nextEvent(ctx context.Context, events watch.Interface, obj client.Object, than string) (there bool, err error) {
+func nextEvent(ctx context.Context, events watch.Interface, obj client.Object, than string) (exists bool, err error) {
 	for {
 		select {
 		case <-ctx.Done():

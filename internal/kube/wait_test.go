@@ -118,16 +118,16 @@ func TestAWaitTellsWhatItIsFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
-		var told []string
-		ctx = WithProgress(ctx, func(missing string) { told = append(told, missing) })
+		var messages []string
+		ctx = WithProgress(ctx, func(missing string) { messages = append(messages, missing) })
 		answers := []error{apierrors.NewServiceUnavailable("no etcd"), Pending("a is red"), nil}
 		err := WaitUntil(ctx, changing{}, func(context.Context) error {
 			answer := answers[0]
 			answers = answers[1:]
 			return answer
 		}, WatchOne(&corev1.ConfigMapList{}, client.ObjectKey{Namespace: "liqo", Name: "a"}))
-		if err != nil || !slices.Equal(told, []string{"a is red"}) {
-			t.Errorf("it told %q, and ended with %v", told, err)
+		if err != nil || !slices.Equal(messages, []string{"a is red"}) {
+			t.Errorf("it told %q, and ended with %v", messages, err)
 		}
 	})
 }
@@ -189,11 +189,11 @@ func TestACallInACheckIsTriedAgainWithTheCheck(t *testing.T) {
 }
 
 func TestAnAnswerThatBreaksOffIsAskedForAgain(t *testing.T) {
-	asked := 0
+	requested := 0
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"kind":"ConfigMap","apiVersion":"v1",`)
-		if asked++; asked == 1 {
+		if requested++; requested == 1 {
 			w.(http.Flusher).Flush()
 			panic(http.ErrAbortHandler)
 		}
@@ -211,8 +211,8 @@ func TestAnAnswerThatBreaksOffIsAskedForAgain(t *testing.T) {
 		_, err := cluster.CoreV1().ConfigMaps("liqo").Get(t.Context(), "a", metav1.GetOptions{})
 		return err
 	})
-	if err != nil || asked != 2 {
-		t.Errorf("asked %d times: %v", asked, err)
+	if err != nil || requested != 2 {
+		t.Errorf("asked %d times: %v", requested, err)
 	}
 }
 
@@ -245,10 +245,10 @@ func TestAnObjectIsReadOnceAndThenFollowed(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var seen []string
 				obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "a"}}
-				began := time.Now()
-				err := WaitForObject(t.Context(), &tc.script, obj, func(_ context.Context, there bool) error {
+				start := time.Now()
+				err := WaitForObject(t.Context(), &tc.script, obj, func(_ context.Context, exists bool) error {
 					is := "none"
-					if there {
+					if exists {
 						if is = obj.Data["is"]; len(obj.Finalizers) > 0 {
 							is += " held"
 						}
@@ -258,8 +258,8 @@ func TestAnObjectIsReadOnceAndThenFollowed(t *testing.T) {
 					}
 					return Pending("a is " + is)
 				})
-				if forgetful := strings.Contains(name, "forg"); forgetful && time.Since(began) > 0 {
-					t.Errorf("it waited for %s", time.Since(began))
+				if forgetful := strings.Contains(name, "forg"); forgetful && time.Since(start) > 0 {
+					t.Errorf("it waited for %s", time.Since(start))
 				}
 				if err != nil || !slices.Equal(seen, tc.seen) || !slices.Equal(tc.script.from, tc.from) || len(tc.script.reads) > 0 {
 					t.Errorf("it ended with %v, saw %q, and watched from %q; reads that were not made: %d", err, seen, tc.script.from, len(tc.script.reads))
@@ -314,13 +314,13 @@ func (f *followed) Watch(_ context.Context, _ client.ObjectList, opts ...client.
 func TestTheKindOfAnObjectStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		read := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "a", ResourceVersion: "7"}}
-		told := &metav1.PartialObjectMetadata{ObjectMeta: *read.ObjectMeta.DeepCopy()}
-		told.ResourceVersion = "8"
-		script := &followed{reads: []*corev1.ConfigMap{read, nil}, events: [][]watch.Event{{{Type: watch.Modified, Object: told}}}}
+		stale := &metav1.PartialObjectMetadata{ObjectMeta: *read.ObjectMeta.DeepCopy()}
+		stale.ResourceVersion = "8"
+		script := &followed{reads: []*corev1.ConfigMap{read, nil}, events: [][]watch.Event{{{Type: watch.Modified, Object: stale}}}}
 		obj := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "a"}}
 		obj.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
-		err := WaitForObject(t.Context(), script, obj, func(_ context.Context, there bool) error {
-			if there {
+		err := WaitForObject(t.Context(), script, obj, func(_ context.Context, exists bool) error {
+			if exists {
 				return Pending("it is there")
 			}
 			return nil

@@ -176,7 +176,7 @@ func (s Cluster) AsMade(want client.Object, cached metav1.Object) (bool, error) 
 }
 
 // Make creates an object by Apply; it returns false and changes nothing if the name exists.
-func (s Cluster) Make(ctx context.Context, want client.Object) (made bool, err error) {
+func (s Cluster) Make(ctx context.Context, want client.Object) (created bool, err error) {
 	application, _, _, err := s.newApplication(want)
 	if err != nil {
 		return false, err

@@ -52,8 +52,8 @@ func whoami(t *testing.T, cfg *rest.Config) string {
 	return review.Status.UserInfo.Username
 }
 
-// follow watches the ConfigMaps of a namespace through a connection.
-func follow(t *testing.T, cfg *rest.Config, namespace string) watch.Interface {
+// watchConfigMaps watches the ConfigMaps of a namespace through a connection.
+func watchConfigMaps(t *testing.T, cfg *rest.Config, namespace string) watch.Interface {
 	t.Helper()
 	c, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
@@ -89,7 +89,7 @@ func TestSwapCertificates(t *testing.T) {
 	mayRead(t, c, ns, "before", "after")
 	relay, cfg := testkit.NewRelay(t, c.User(t, "before"))
 	conn := connect(t, cfg)
-	w := follow(t, conn.Config(), ns)
+	w := watchConfigMaps(t, conn.Config(), ns)
 	if got := whoami(t, conn.Config()); got != "before" {
 		t.Fatalf("connected as %s, want before", got)
 	}
@@ -123,7 +123,7 @@ func TestSwapSameCredentials(t *testing.T) {
 	mayRead(t, c, ns, "same")
 	relay, cfg := testkit.NewRelay(t, c.User(t, "same"))
 	conn := connect(t, cfg)
-	w := follow(t, conn.Config(), ns)
+	w := watchConfigMaps(t, conn.Config(), ns)
 	if err := conn.Swap(testkit.Kubeconfig(t, cfg)); err != nil {
 		t.Fatal(err)
 	}

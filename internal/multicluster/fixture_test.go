@@ -65,7 +65,7 @@ func (j *journal) logger() logr.Logger {
 	}, funcr.Options{})
 }
 
-func (j *journal) said(text string) int {
+func (j *journal) countOf(text string) int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	n := 0

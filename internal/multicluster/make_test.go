@@ -26,11 +26,11 @@ func TestMakeExisting(t *testing.T) {
 			want := func(data map[string]string) *corev1.ConfigMap {
 				return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: it.Name}, Data: data}
 			}
-			made, err := it.Remote.Make(ctx, want(map[string]string{"value": "ours", "more": "1"}))
-			if made { // what was made is applied from then on: a field that goes away here goes there
+			created, err := it.Remote.Make(ctx, want(map[string]string{"value": "ours", "more": "1"}))
+			if created { // what was made is applied from then on: a field that goes away here goes there
 				_, err = it.Remote.Apply(ctx, want(map[string]string{"value": "ours"}))
 			}
-			results <- fmt.Sprint(it.Name, " ", made, " ", err)
+			results <- fmt.Sprint(it.Name, " ", created, " ", err)
 			return nil
 		},
 	})

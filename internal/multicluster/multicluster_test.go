@@ -102,7 +102,7 @@ func TestParkedWhileForbidden(t *testing.T) {
 			put(t, s.local, healthy.Local, "a", "1", mine)
 			s.eventually(t, healthy, map[string]string{"a": "1"})
 			testkit.Eventually(t, limit, func() error {
-				if s.log.said("cannot follow") == 0 || metric(t, "liqo_mirror_parked") == 0 {
+				if s.log.countOf("cannot follow") == 0 || metric(t, "liqo_mirror_parked") == 0 {
 					return errors.New("nothing is parked yet")
 				}
 				return nil
@@ -120,7 +120,7 @@ func TestParkedWhileForbidden(t *testing.T) {
 			if got := metric(t, "liqo_mirror_parked"); got != 0 {
 				t.Errorf("%v items are still parked", got)
 			}
-			if got := s.log.said("cannot follow"); got != 1 {
+			if got := s.log.countOf("cannot follow"); got != 1 {
 				t.Errorf("told %d times that a side cannot be followed, want 1", got)
 			}
 		})
@@ -230,10 +230,10 @@ func TestErrorsOfOneItem(t *testing.T) {
 	if got := log.synced("invalid"); got != 1 {
 		t.Errorf("%d attempts at what only the user can fix, want 1", got)
 	}
-	if s.log.said("out of luck") == 0 {
+	if s.log.countOf("out of luck") == 0 {
 		t.Error("a failure was not logged")
 	}
-	if got := s.log.said("not yet"); got != 0 {
+	if got := s.log.countOf("not yet"); got != 0 {
 		t.Error("waiting was logged")
 	}
 	if metric(t, "liqo_mirror_lag_seconds") == 0 {
@@ -329,8 +329,8 @@ func TestStatusCopy(t *testing.T) {
 				return err
 			}
 			if !found {
-				made := &offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Name: it.Name}, Spec: local.Spec}
-				return it.Remote.Create(ctx, made)
+				created := &offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Name: it.Name}, Spec: local.Spec}
+				return it.Remote.Create(ctx, created)
 			}
 			if len(local.Status.CurrentMapping) > 0 {
 				log.sync("cached back")

@@ -122,17 +122,17 @@ func (s *configurations) remoteConfig(ctx context.Context, cfg *networkingv1beta
 	if err := checkUsable(cfg.Spec.Remote.CIDR); err != nil {
 		return nil, kube.Invalid(ReasonUnusable, err)
 	}
-	have, err := s.networksOf(ctx, cfg)
+	current, err := s.networksOf(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.takeOver(ctx, cfg, id, len(have) == 0); err != nil {
+	if err := s.takeOver(ctx, cfg, id, len(current) == 0); err != nil {
 		return nil, err
 	}
 	var out *networkingv1beta1.ClusterConfig
 	var waiting error
 	for _, v := range remappedCIDRs(cfg) {
-		cidrs, err := s.remapCIDR(ctx, cfg, v, have)
+		cidrs, err := s.remapCIDR(ctx, cfg, v, current)
 		if kube.IsWait(err) {
 			waiting = cmp.Or(waiting, err)
 			continue
@@ -179,12 +179,12 @@ func (s *configurations) checkOnlyOne(ctx context.Context, cfg *networkingv1beta
 
 // giveBack deletes the objects of a Configuration that is no longer effective.
 func (s *configurations) giveBack(ctx context.Context, cfg *networkingv1beta1.Configuration) error {
-	have, err := s.networksOf(ctx, cfg)
+	current, err := s.networksOf(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	for i := range have {
-		if err := s.deleteNetworks(ctx, &have[i]); err != nil {
+	for i := range current {
+		if err := s.deleteNetworks(ctx, &current[i]); err != nil {
 			return err
 		}
 	}
@@ -223,11 +223,11 @@ func (s *configurations) takeOver(ctx context.Context, cfg *networkingv1beta1.Co
 	var waiting error
 	for i := range list.Items {
 		n := &list.Items[i]
-		left, err := s.isLeft(ctx, n, cfg, id)
+		exists, err := s.isLeft(ctx, n, cfg, id)
 		if err != nil {
 			return err
 		}
-		if !left {
+		if !exists {
 			continue
 		}
 		if err := s.deleteNetworks(ctx, n); err != nil {
@@ -248,11 +248,11 @@ func (s *configurations) takeOverIPs(ctx context.Context, cfg *networkingv1beta1
 	}
 	for i := range list.Items {
 		ip := &list.Items[i]
-		left, err := s.isLeft(ctx, ip, cfg, id)
+		exists, err := s.isLeft(ctx, ip, cfg, id)
 		if err != nil {
 			return err
 		}
-		if !left {
+		if !exists {
 			continue
 		}
 		if err := s.deleteNetworks(ctx, ip); err != nil {
@@ -301,8 +301,8 @@ func (s *configurations) deleteNetworks(ctx context.Context, obj client.Object) 
 
 // showLocal sets the networks of this cluster if the user set none, and keeps its own values up to date.
 func (s *configurations) showLocal(ctx context.Context, cfg *networkingv1beta1.Configuration) error {
-	_, ours := cfg.Annotations[names.AppliedHash+"."+localViewFieldManager]
-	if cfg.Spec.Local != nil && !ours {
+	_, owned := cfg.Annotations[names.AppliedHash+"."+localViewFieldManager]
+	if cfg.Spec.Local != nil && !owned {
 		return nil
 	}
 	local, err := s.localConfig(ctx)
@@ -390,13 +390,13 @@ func (s *configurations) networksOf(ctx context.Context, cfg *networkingv1beta1.
 
 // remapCIDR returns the local prefixes of one kind of networks, in order. Obsolete allocations are deleted first: they may block new
 // ones.
-func (s *configurations) remapCIDR(ctx context.Context, cfg *networkingv1beta1.Configuration, v remappedCIDR, have []ipamv1alpha1.Network) ([]networkingv1beta1.CIDR, error) {
+func (s *configurations) remapCIDR(ctx context.Context, cfg *networkingv1beta1.Configuration, v remappedCIDR, current []ipamv1alpha1.Network) ([]networkingv1beta1.CIDR, error) {
 	wanted := map[string]networkingv1beta1.CIDR{}
 	for _, cidr := range v.remote {
 		wanted[names.ConfigurationNetwork(cfg.Name, v.kind, string(cidr))] = cidr
 	}
-	for i := range have {
-		n := &have[i]
+	for i := range current {
+		n := &current[i]
 		if cidr, ok := wanted[n.Name]; n.Labels[names.CIDRType] != v.kind || ok && n.Spec.CIDR == cidr && n.DeletionTimestamp.IsZero() {
 			continue
 		}
@@ -463,16 +463,16 @@ func (s *configurations) showUnknownSource(ctx context.Context, cfg *networkingv
 		},
 		Spec: ipamv1alpha1.IPSpec{IP: networkingv1beta1.IP(from.String())},
 	}
-	have := &ipamv1alpha1.IP{}
-	err = s.client.Get(ctx, client.ObjectKeyFromObject(want), have)
+	current := &ipamv1alpha1.IP{}
+	err = s.client.Get(ctx, client.ObjectKeyFromObject(want), current)
 	switch {
 	case apierrors.IsNotFound(err):
 	case err != nil:
 		return fmt.Errorf("reading the IP %s: %w", want.Name, err)
-	case !metav1.IsControlledBy(have, cfg):
+	case !metav1.IsControlledBy(current, cfg):
 		return kube.Invalid(ReasonNameTaken, fmt.Errorf("IP %s already exists and was not created for this Configuration: delete it, or rename the Configuration", want.Name))
-	case have.Spec.IP != want.Spec.IP: // immutable
-		return s.deleteNetworks(ctx, have) // a watch reports its deletion
+	case current.Spec.IP != want.Spec.IP: // immutable
+		return s.deleteNetworks(ctx, current) // a watch reports its deletion
 	}
 	_, err = kube.Ensure(ctx, s.client, want, kube.OwnedBy(cfg, s.client.Scheme()))
 	return err

@@ -63,7 +63,7 @@ func installed(t *testing.T) *cluster {
 	}
 	t.Cleanup(func() {
 		s.stop()
-		wipe(t, s.c.Client)
+		deleteAll(t, s.c.Client)
 	})
 	return s
 }
@@ -82,8 +82,8 @@ func (s *cluster) start(pools ...string) {
 	})
 }
 
-// wipe deletes what the next test, on the same API server, would find in its way.
-func wipe(t *testing.T, c client.Client) {
+// deleteAll deletes what the next test, on the same API server, would find in its way.
+func deleteAll(t *testing.T, c client.Client) {
 	t.Helper()
 	ctx := context.Background() // that of the test may have ended
 	var configurations networkingv1beta1.ConfigurationList
@@ -125,10 +125,10 @@ func configuration(ns, name, id string, pod, external []networkingv1beta1.CIDR) 
 	}
 }
 
-// shown waits until a Configuration has a view of every network.
-func (s *cluster) shown(cfg *networkingv1beta1.Configuration, want networkingv1beta1.ClusterConfigCIDR) {
+// waitForPrefixes waits until a Configuration has a view of every network.
+func (s *cluster) waitForPrefixes(cfg *networkingv1beta1.Configuration, want networkingv1beta1.ClusterConfigCIDR) {
 	s.Helper()
-	s.says(cfg, metav1.ConditionTrue, ReasonConfigured, "")
+	s.waitForCondition(cfg, metav1.ConditionTrue, ReasonConfigured, "")
 	if diff := cmp.Diff(&networkingv1beta1.ClusterConfig{CIDR: want}, cfg.Status.Remote); diff != "" {
 		s.Errorf("the views of %s: %s", cfg.Name, diff)
 	}
@@ -137,8 +137,8 @@ func (s *cluster) shown(cfg *networkingv1beta1.Configuration, want networkingv1b
 	}
 }
 
-// says waits for the condition of a Configuration, as it is now.
-func (s *cluster) says(cfg *networkingv1beta1.Configuration, status metav1.ConditionStatus, reason, text string) {
+// waitForCondition waits for the condition of a Configuration, as it is now.
+func (s *cluster) waitForCondition(cfg *networkingv1beta1.Configuration, status metav1.ConditionStatus, reason, text string) {
 	s.Helper()
 	testkit.Eventually(s.T, limit, func() error {
 		if err := s.c.Client.Get(s.Context(), client.ObjectKeyFromObject(cfg), cfg); err != nil {
@@ -152,7 +152,7 @@ func (s *cluster) says(cfg *networkingv1beta1.Configuration, status metav1.Condi
 	})
 }
 
-func (s *cluster) gone(obj client.Object) {
+func (s *cluster) waitUntilDeleted(obj client.Object) {
 	s.Helper()
 	testkit.Eventually(s.T, limit, func() error {
 		if err := s.c.Client.Get(s.Context(), client.ObjectKeyFromObject(obj), obj); !apierrors.IsNotFound(err) {
@@ -168,7 +168,7 @@ func TestConfigurationPrefixes(t *testing.T) {
 	s := newCluster(t, pools...)
 	cfg := configuration(s.ns, "milan", "milan", cidrs("10.200.0.0/16", "10.205.0.0/16"), cidrs("10.70.0.0/16"))
 	testkit.Create(t, s.c.Client, cfg)
-	s.says(cfg, metav1.ConditionTrue, ReasonConfigured, "")
+	s.waitForCondition(cfg, metav1.ConditionTrue, ReasonConfigured, "")
 	local := cfg.Status.Remote.CIDR
 	if len(local.Pod) != 2 || local.Pod[0] == "10.200.0.0/16" || local.Pod[1] != "10.205.0.0/16" || len(local.External) != 1 || local.External[0] == "10.70.0.0/16" {
 		t.Errorf("the views are %+v", local)
@@ -196,14 +196,14 @@ func TestConfigurationPrefixes(t *testing.T) {
 	})
 
 	// A process that starts anew writes nothing, when the first one had nothing left to write.
-	s.says(cfg, metav1.ConditionTrue, ReasonConfigured, "") // also of the networks of this cluster
+	s.waitForCondition(cfg, metav1.ConditionTrue, ReasonConfigured, "") // also of the networks of this cluster
 	testkit.Eventually(t, limit, s.settled)
 	s.stop()
 	before := s.versions()
 	s.start(pools...)
 	other := configuration(s.ns, "rome", "rome", cidrs("10.201.0.0/16"), cidrs("10.75.0.0/16"))
 	testkit.Create(t, s.c.Client, other) // once it is handled, the first one was
-	s.shown(other, networkingv1beta1.ClusterConfigCIDR{Pod: cidrs("10.201.0.0/16"), External: cidrs("10.75.0.0/16")})
+	s.waitForPrefixes(other, networkingv1beta1.ClusterConfigCIDR{Pod: cidrs("10.201.0.0/16"), External: cidrs("10.75.0.0/16")})
 	after := s.versions()
 	for name, version := range before {
 		if after[name] != version {
@@ -215,10 +215,10 @@ func TestConfigurationPrefixes(t *testing.T) {
 	if err := s.c.Client.Delete(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
-	s.gone(cfg)
-	s.gone(&ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "milan-pod-10-200-0-0-16"}})
-	s.gone(&ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "milan-external-10-70-0-0-16"}})
-	s.gone(&ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "milan-unknown-source"}})
+	s.waitUntilDeleted(cfg)
+	s.waitUntilDeleted(&ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "milan-pod-10-200-0-0-16"}})
+	s.waitUntilDeleted(&ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "milan-external-10-70-0-0-16"}})
+	s.waitUntilDeleted(&ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "milan-unknown-source"}})
 }
 
 // settled tells what has no prefix or address yet, or does not say so yet, which is written last.
@@ -270,23 +270,23 @@ func TestConfigurationPoolExhausted(t *testing.T) {
 	s := newCluster(t, "10.200.0.0/15", "10.70.0.0/15") // half of each is the cluster's own
 	first := configuration(s.ns, "milan", "milan", cidrs("10.200.0.0/16"), cidrs("10.70.0.0/16"))
 	testkit.Create(t, s.c.Client, first)
-	s.says(first, metav1.ConditionTrue, ReasonConfigured, "")
+	s.waitForCondition(first, metav1.ConditionTrue, ReasonConfigured, "")
 	second := configuration(s.ns, "rome", "rome", cidrs("10.200.0.0/16"), cidrs("10.70.0.0/16"))
 	testkit.Create(t, s.c.Client, second)
-	s.says(second, metav1.ConditionFalse, ReasonWaiting, "no prefix is allocated for the pod network 10.200.0.0/16: ")
-	s.says(second, metav1.ConditionFalse, ReasonWaiting, "10.70.0.0/15")
+	s.waitForCondition(second, metav1.ConditionFalse, ReasonWaiting, "no prefix is allocated for the pod network 10.200.0.0/16: ")
+	s.waitForCondition(second, metav1.ConditionFalse, ReasonWaiting, "10.70.0.0/15")
 	if err := s.c.Client.Delete(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
-	s.says(second, metav1.ConditionTrue, ReasonConfigured, "")
+	s.waitForCondition(second, metav1.ConditionTrue, ReasonConfigured, "")
 }
 
 func TestConfigurationDuplicates(t *testing.T) {
 	s := newCluster(t, pools...)
-	elsewhere := testkit.Namespace(t, s.c, "default", nil)
-	first := configuration(elsewhere, "milan", "milan", cidrs("10.201.0.0/16"), cidrs("10.75.0.0/16"))
+	otherNamespace := testkit.Namespace(t, s.c, "default", nil)
+	first := configuration(otherNamespace, "milan", "milan", cidrs("10.201.0.0/16"), cidrs("10.75.0.0/16"))
 	testkit.Create(t, s.c.Client, first)
-	s.shown(first, first.Spec.Remote.CIDR)
+	s.waitForPrefixes(first, first.Spec.Remote.CIDR)
 	second := configuration(s.ns, "milan", "milan", cidrs("10.201.0.0/16"), cidrs("10.75.0.0/16"))
 	own := &networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{Pod: cidrs("10.9.0.0/16")}}
 	second.Spec.Local = own.DeepCopy()
@@ -294,13 +294,13 @@ func TestConfigurationDuplicates(t *testing.T) {
 	if policy.RankOf(second).Compare(policy.RankOf(first)) < 0 {
 		first, second = second, first // both were made within a second
 	}
-	s.says(second, metav1.ConditionFalse, ReasonSecond, fmt.Sprintf("the Configuration %s/milan is of the cluster milan, too", first.Namespace))
+	s.waitForCondition(second, metav1.ConditionFalse, ReasonSecond, fmt.Sprintf("the Configuration %s/milan is of the cluster milan, too", first.Namespace))
 	testkit.WantEvent(t, s.c, second, ReasonSecond, "")
 	testkit.Update(t, s.c.Client, first, func(c *networkingv1beta1.Configuration) { c.Finalizers = []string{"test.liqo.io/held"} })
 	if err := s.c.Client.Delete(t.Context(), first); err != nil { // it leaves its place at once, and goes later
 		t.Fatal(err)
 	}
-	s.shown(second, second.Spec.Remote.CIDR)
+	s.waitForPrefixes(second, second.Spec.Remote.CIDR)
 	s.bare(first.Namespace)
 	if second.Namespace == s.ns { // what its user says of the own networks stays
 		if diff := cmp.Diff(own, second.Spec.Local); diff != "" {
@@ -312,19 +312,19 @@ func TestConfigurationDuplicates(t *testing.T) {
 // Whoever writes Configurations somewhere does not keep the administrator's from counting.
 func TestConfigurationPrecedence(t *testing.T) {
 	s := newCluster(t, pools...)
-	elsewhere := testkit.Namespace(t, s.c, "default", nil)
+	otherNamespace := testkit.Namespace(t, s.c, "default", nil)
 	id := testkit.UniqueID()
-	first := configuration(elsewhere, "taken", id, cidrs("10.201.0.0/16"), cidrs("10.75.0.0/16"))
+	first := configuration(otherNamespace, "taken", id, cidrs("10.201.0.0/16"), cidrs("10.75.0.0/16"))
 	testkit.Create(t, s.c.Client, first)
-	s.shown(first, first.Spec.Remote.CIDR)
+	s.waitForPrefixes(first, first.Spec.Remote.CIDR)
 	second := configuration(s.ns, "milan", id, cidrs("10.202.0.0/16"), cidrs("10.76.0.0/16"))
 	testkit.Create(t, s.c.Client, second)
 	if policy.RankOf(first).Compare(policy.RankOf(second)) < 0 { // both may have been made within a second
-		s.says(second, metav1.ConditionFalse, ReasonSecond, "")
+		s.waitForCondition(second, metav1.ConditionFalse, ReasonSecond, "")
 	}
 	s.tenant(s.ns, id)
-	s.shown(second, second.Spec.Remote.CIDR)
-	s.says(first, metav1.ConditionFalse, ReasonSecond, fmt.Sprintf("the Configuration %s/milan is of the cluster", s.ns))
+	s.waitForPrefixes(second, second.Spec.Remote.CIDR)
+	s.waitForCondition(first, metav1.ConditionFalse, ReasonSecond, fmt.Sprintf("the Configuration %s/milan is of the cluster", s.ns))
 }
 
 // tenant makes a namespace that of a peer.
@@ -354,16 +354,16 @@ func (s *cluster) bare(namespace string) {
 
 func TestConfigurationTakesOverPrefixes(t *testing.T) {
 	s := newCluster(t, pools...)
-	elsewhere, id := testkit.Namespace(t, s.c, "default", nil), testkit.UniqueID()
+	otherNamespace, id := testkit.Namespace(t, s.c, "default", nil), testkit.UniqueID()
 	s.tenant(s.ns, id)
-	first := configuration(elsewhere, "taken", id, cidrs("10.201.0.0/16"), cidrs("10.75.0.0/16"))
+	first := configuration(otherNamespace, "taken", id, cidrs("10.201.0.0/16"), cidrs("10.75.0.0/16"))
 	testkit.Create(t, s.c.Client, first)
-	s.shown(first, first.Spec.Remote.CIDR)
+	s.waitForPrefixes(first, first.Spec.Remote.CIDR)
 	second := configuration(s.ns, "milan", id, cidrs("10.201.0.0/16"), cidrs("10.75.0.0/16"))
 	testkit.Create(t, s.c.Client, second)
-	s.shown(second, second.Spec.Remote.CIDR)
-	s.says(first, metav1.ConditionFalse, ReasonSecond, "")
-	s.bare(elsewhere)
+	s.waitForPrefixes(second, second.Spec.Remote.CIDR)
+	s.waitForCondition(first, metav1.ConditionFalse, ReasonSecond, "")
+	s.bare(otherNamespace)
 
 	// Others that come, new or from another peer, change nothing of it.
 	testkit.Eventually(t, limit, func() error {
@@ -372,17 +372,17 @@ func TestConfigurationTakesOverPrefixes(t *testing.T) {
 		}
 		return s.settled()
 	})
-	s.says(second, metav1.ConditionTrue, ReasonConfigured, "") // also of spec.local
+	s.waitForCondition(second, metav1.ConditionTrue, ReasonConfigured, "") // also of spec.local
 	before := s.versions()
-	third := configuration(elsewhere, "third", id, cidrs("10.201.0.0/16"), cidrs("10.75.0.0/16"))
+	third := configuration(otherNamespace, "third", id, cidrs("10.201.0.0/16"), cidrs("10.75.0.0/16"))
 	testkit.Create(t, s.c.Client, third)
-	s.says(third, metav1.ConditionFalse, ReasonSecond, "")
-	other := configuration(elsewhere, "other", id+"-2", cidrs("10.203.0.0/16"), cidrs("10.77.0.0/16"))
+	s.waitForCondition(third, metav1.ConditionFalse, ReasonSecond, "")
+	other := configuration(otherNamespace, "other", id+"-2", cidrs("10.203.0.0/16"), cidrs("10.77.0.0/16"))
 	testkit.Create(t, s.c.Client, other)
-	s.shown(other, other.Spec.Remote.CIDR)
+	s.waitForPrefixes(other, other.Spec.Remote.CIDR)
 	testkit.Update(t, s.c.Client, other, func(c *networkingv1beta1.Configuration) { c.Labels[names.RemoteClusterID] = id })
-	s.says(other, metav1.ConditionFalse, ReasonSecond, "")
-	s.bare(elsewhere)
+	s.waitForCondition(other, metav1.ConditionFalse, ReasonSecond, "")
+	s.bare(otherNamespace)
 	if diff := cmp.Diff(before, s.versions()); diff != "" {
 		t.Errorf("written: %s", diff)
 	}
@@ -391,22 +391,22 @@ func TestConfigurationTakesOverPrefixes(t *testing.T) {
 // A mistake costs nobody the prefixes that are in use: they are there when it is mended.
 func TestConfigurationUnused(t *testing.T) {
 	s := newCluster(t, pools...)
-	elsewhere, id := testkit.Namespace(t, s.c, "default", nil), testkit.UniqueID()
+	otherNamespace, id := testkit.Namespace(t, s.c, "default", nil), testkit.UniqueID()
 	s.tenant(s.ns, id)
-	first := configuration(elsewhere, "taken", id, cidrs("10.201.0.0/16"), cidrs("10.75.0.0/16"))
+	first := configuration(otherNamespace, "taken", id, cidrs("10.201.0.0/16"), cidrs("10.75.0.0/16"))
 	testkit.Create(t, s.c.Client, first)
-	s.shown(first, first.Spec.Remote.CIDR)
+	s.waitForPrefixes(first, first.Spec.Remote.CIDR)
 	second := configuration(s.ns, "milan", id, cidrs("10.201.0.1/16"), cidrs("10.75.0.0/16"))
 	testkit.Create(t, s.c.Client, second)
-	s.says(second, metav1.ConditionFalse, ReasonUnusable, "")
-	s.says(first, metav1.ConditionFalse, ReasonSecond, "")
+	s.waitForCondition(second, metav1.ConditionFalse, ReasonUnusable, "")
+	s.waitForCondition(first, metav1.ConditionFalse, ReasonSecond, "")
 	var kept ipamv1alpha1.NetworkList
-	if err := s.c.Client.List(t.Context(), &kept, client.InNamespace(elsewhere)); err != nil || len(kept.Items) != 2 {
+	if err := s.c.Client.List(t.Context(), &kept, client.InNamespace(otherNamespace)); err != nil || len(kept.Items) != 2 {
 		t.Errorf("there are %d Networks, want 2 (%v)", len(kept.Items), err)
 	}
 	testkit.Update(t, s.c.Client, second, func(c *networkingv1beta1.Configuration) { c.Spec.Remote.CIDR.Pod = cidrs("10.201.0.0/16") })
-	s.shown(second, second.Spec.Remote.CIDR)
-	s.bare(elsewhere)
+	s.waitForPrefixes(second, second.Spec.Remote.CIDR)
+	s.bare(otherNamespace)
 }
 
 // One that moves to another peer takes its Networks along, whoever looks first.
@@ -415,7 +415,7 @@ func TestConfigurationCleanup(t *testing.T) {
 	id, hand := testkit.UniqueID(), &configurations{client: s.c.Client}
 	owner := configuration(s.ns, "milan", id, cidrs("10.201.0.0/16"), cidrs("10.75.0.0/16"))
 	testkit.Create(t, s.c.Client, owner)
-	s.shown(owner, owner.Spec.Remote.CIDR)
+	s.waitForPrefixes(owner, owner.Spec.Remote.CIDR)
 	var networks ipamv1alpha1.NetworkList
 	if err := s.c.Client.List(t.Context(), &networks, client.InNamespace(s.ns)); err != nil || len(networks.Items) == 0 {
 		t.Fatalf("there are %d Networks: %v", len(networks.Items), err)
@@ -434,8 +434,8 @@ func TestConfigurationCleanup(t *testing.T) {
 		"of one that moved on": {n, another, id + "-before", false},
 		"of somebody else":     {stranger, another, id, false},
 	} {
-		if left, err := hand.isLeft(t.Context(), c.network, c.of, c.peer); err != nil || left != c.left {
-			t.Errorf("%s: is left: %v (%v)", name, left, err)
+		if exists, err := hand.isLeft(t.Context(), c.network, c.of, c.peer); err != nil || exists != c.left {
+			t.Errorf("%s: is left: %v (%v)", name, exists, err)
 		}
 	}
 }
@@ -445,64 +445,64 @@ func TestConfigurationNetworkInUse(t *testing.T) {
 	going := func(ago time.Duration) *ipamv1alpha1.Network {
 		return &ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: new(metav1.NewTime(now.Add(-ago)))}}
 	}
-	if left := awaitedSince(&ipamv1alpha1.Network{}, now); left != handOver {
-		t.Errorf("one that is deleted now is awaited for %v", left)
+	if remaining := awaitedSince(&ipamv1alpha1.Network{}, now); remaining != handOver {
+		t.Errorf("one that is deleted now is awaited for %v", remaining)
 	}
-	if left := awaitedSince(going(handOver/2), now); left != handOver/2 {
-		t.Errorf("one that is going is awaited for %v", left)
+	if remaining := awaitedSince(going(handOver/2), now); remaining != handOver/2 {
+		t.Errorf("one that is going is awaited for %v", remaining)
 	}
-	if left := awaitedSince(going(handOver), now); left > 0 {
-		t.Errorf("one that does not go is awaited for %v more", left)
+	if remaining := awaitedSince(going(handOver), now); remaining > 0 {
+		t.Errorf("one that does not go is awaited for %v more", remaining)
 	}
 }
 
 func TestConfigurationTenantNamespaces(t *testing.T) {
 	s := newCluster(t, pools...)
-	elsewhere, twin, id := testkit.Namespace(t, s.c, "default", nil), testkit.Namespace(t, s.c, "tenant", nil), testkit.UniqueID()
+	otherNamespace, remoteNamespace, id := testkit.Namespace(t, s.c, "default", nil), testkit.Namespace(t, s.c, "tenant", nil), testkit.UniqueID()
 	s.tenant(s.ns, id)
-	s.tenant(twin, id)
-	taken := configuration(elsewhere, "taken", id, cidrs("10.201.0.0/16"), cidrs("10.75.0.0/16"))
+	s.tenant(remoteNamespace, id)
+	taken := configuration(otherNamespace, "taken", id, cidrs("10.201.0.0/16"), cidrs("10.75.0.0/16"))
 	testkit.Create(t, s.c.Client, taken)
-	s.shown(taken, taken.Spec.Remote.CIDR)
+	s.waitForPrefixes(taken, taken.Spec.Remote.CIDR)
 	first := configuration(s.ns, "milan", id, cidrs("10.201.0.0/16"), cidrs("10.75.0.0/16"))
 	testkit.Create(t, s.c.Client, first)
-	s.shown(first, first.Spec.Remote.CIDR)
-	second := configuration(twin, "milan", id, cidrs("10.201.0.0/16"), cidrs("10.75.0.0/16"))
+	s.waitForPrefixes(first, first.Spec.Remote.CIDR)
+	second := configuration(remoteNamespace, "milan", id, cidrs("10.201.0.0/16"), cidrs("10.75.0.0/16"))
 	testkit.Create(t, s.c.Client, second)
 	if policy.RankOf(second).Compare(policy.RankOf(first)) < 0 {
 		first, second = second, first // both were made within a second
 	}
-	s.says(second, metav1.ConditionFalse, ReasonSecond, "")
+	s.waitForCondition(second, metav1.ConditionFalse, ReasonSecond, "")
 	testkit.Eventually(t, limit, func() error {
 		if err := s.c.Client.Get(t.Context(), client.ObjectKeyFromObject(first), first); err != nil || first.Spec.Local == nil {
 			return fmt.Errorf("spec.local is not there yet (%v)", err)
 		}
 		return s.settled()
 	})
-	s.shown(first, first.Spec.Remote.CIDR)
-	after := configuration(elsewhere, "after", id+"-2", cidrs("10.203.0.0/16"), cidrs("10.77.0.0/16"))
+	s.waitForPrefixes(first, first.Spec.Remote.CIDR)
+	after := configuration(otherNamespace, "after", id+"-2", cidrs("10.203.0.0/16"), cidrs("10.77.0.0/16"))
 	testkit.Create(t, s.c.Client, after) // once it is handled, all before it was
-	s.shown(after, after.Spec.Remote.CIDR)
+	s.waitForPrefixes(after, after.Spec.Remote.CIDR)
 	// Nobody empties namespaces here: that of the first one stays, being deleted.
 	if err := s.c.Client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: first.Namespace}}); err != nil {
 		t.Fatal(err)
 	}
-	s.shown(second, second.Spec.Remote.CIDR)
-	s.says(first, metav1.ConditionFalse, ReasonSecond, "")
-	s.says(taken, metav1.ConditionFalse, ReasonSecond, "")
+	s.waitForPrefixes(second, second.Spec.Remote.CIDR)
+	s.waitForCondition(first, metav1.ConditionFalse, ReasonSecond, "")
+	s.waitForCondition(taken, metav1.ConditionFalse, ReasonSecond, "")
 }
 
 func TestConfigurationChangedNetworks(t *testing.T) {
 	s := newCluster(t, pools...)
 	cfg := configuration(s.ns, "milan", "milan", cidrs("10.201.0.0/16", "10.202.0.0/16"), cidrs("10.75.0.0/16"))
 	testkit.Create(t, s.c.Client, cfg)
-	s.shown(cfg, cfg.Spec.Remote.CIDR)
+	s.waitForPrefixes(cfg, cfg.Spec.Remote.CIDR)
 	// One goes, one comes that overlaps it, and the external one moves with its unknown source.
 	testkit.Update(t, s.c.Client, cfg, func(cfg *networkingv1beta1.Configuration) {
 		cfg.Spec.Remote.CIDR = networkingv1beta1.ClusterConfigCIDR{Pod: cidrs("10.202.0.0/16", "10.201.128.0/17"), External: cidrs("10.76.0.0/16")}
 	})
-	s.shown(cfg, cfg.Spec.Remote.CIDR)
-	s.gone(&ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "milan-pod-10-201-0-0-16"}})
+	s.waitForPrefixes(cfg, cfg.Spec.Remote.CIDR)
+	s.waitUntilDeleted(&ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "milan-pod-10-201-0-0-16"}})
 	testkit.Eventually(t, limit, func() error {
 		ip := &ipamv1alpha1.IP{}
 		err := s.c.Client.Get(t.Context(), client.ObjectKey{Namespace: s.ns, Name: "milan-unknown-source"}, ip)
@@ -512,7 +512,7 @@ func TestConfigurationChangedNetworks(t *testing.T) {
 		return err
 	})
 	testkit.Update(t, s.c.Client, cfg, func(cfg *networkingv1beta1.Configuration) { cfg.Labels[names.RemoteClusterID] = "" })
-	s.says(cfg, metav1.ConditionFalse, ReasonNoCluster, names.RemoteClusterID)
+	s.waitForCondition(cfg, metav1.ConditionFalse, ReasonNoCluster, names.RemoteClusterID)
 	if cfg.Status.Remote != nil {
 		t.Errorf("nobody's networks are shown as %+v", cfg.Status.Remote)
 	}
@@ -525,7 +525,7 @@ func TestConfigurationNameTaken(t *testing.T) {
 	testkit.Create(t, s.c.Client, taken)
 	cfg := configuration(s.ns, "milan", "milan", cidrs("10.201.0.0/16"), cidrs("10.75.0.0/16"))
 	testkit.Create(t, s.c.Client, cfg)
-	s.says(cfg, metav1.ConditionFalse, ReasonNameTaken, "Network milan-pod-10-201-0-0-16 already exists and was not created for this Configuration")
+	s.waitForCondition(cfg, metav1.ConditionFalse, ReasonNameTaken, "Network milan-pod-10-201-0-0-16 already exists and was not created for this Configuration")
 }
 
 func TestConfigurationInvalidNetworks(t *testing.T) {

@@ -66,7 +66,7 @@ func firstNodePort(e networkingv1beta1.Endpoint) *int32 {
 
 // checkPorts returns an error if several ports are requested and the template's Service would not serve one of them. The templates of the chart
 // have one port; others may have more.
-func checkPorts(asked networkingv1beta1.Endpoint, service corev1.ServiceSpec) error {
+func checkPorts(requested networkingv1beta1.Endpoint, service corev1.ServiceSpec) error {
 	missing := func(what string, numbers []int32, of func(corev1.ServicePort) int32) error {
 		for _, n := range numbers {
 			if len(numbers) > 1 && !slices.ContainsFunc(service.Ports, func(p corev1.ServicePort) bool { return of(p) == n }) {
@@ -76,17 +76,17 @@ func checkPorts(asked networkingv1beta1.Endpoint, service corev1.ServiceSpec) er
 		}
 		return nil
 	}
-	if err := missing("ports", asked.Ports, func(p corev1.ServicePort) int32 { return p.Port }); err != nil {
+	if err := missing("ports", requested.Ports, func(p corev1.ServicePort) int32 { return p.Port }); err != nil {
 		return err
 	}
-	return missing("nodePorts", asked.NodePorts, func(p corev1.ServicePort) int32 { return p.NodePort })
+	return missing("nodePorts", requested.NodePorts, func(p corev1.ServicePort) int32 { return p.NodePort })
 }
 
 // checkServed applies checkPorts to an object rendered for a GatewayServer.
 func checkServed(gw *gateway, rendered client.Object) error {
 	server, is := gw.spec.(*networkingv1beta1.GatewayServerSpec)
-	wireguard, ours := rendered.(*networkingv1beta1.WgGatewayServer)
-	if !is || !ours {
+	wireguard, owned := rendered.(*networkingv1beta1.WgGatewayServer)
+	if !is || !owned {
 		return nil
 	}
 	return checkPorts(server.Endpoint, wireguard.Spec.Service.Spec)
@@ -183,8 +183,8 @@ func (g *gateway) isFollowing(kind schema.GroupVersionKind) bool {
 
 // firstTold returns the endpoint that the peer reported at the creation of the gateway, or nil before the
 // creation.
-func firstTold(made []client.Object) *networkingv1beta1.EndpointStatus {
-	for _, obj := range made {
+func firstTold(created []client.Object) *networkingv1beta1.EndpointStatus {
+	for _, obj := range created {
 		var out networkingv1beta1.EndpointStatus
 		if err := json.Unmarshal([]byte(obj.GetAnnotations()[names.GatewayTold]), &out); err == nil && len(out.Addresses) > 0 {
 			return &out

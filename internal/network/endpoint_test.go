@@ -182,14 +182,14 @@ func TestReportedEndpointKinds(t *testing.T) {
 	if !gatewayOf(reported).isFollowing(ours) || gatewayOf(reported).isFollowing(others) || gatewayOf(spec).isFollowing(ours) {
 		t.Error("the wrong ones follow")
 	}
-	made := &networkingv1beta1.WgGatewayClient{}
-	if first := firstTold([]client.Object{made}); first != nil {
+	created := &networkingv1beta1.WgGatewayClient{}
+	if first := firstTold([]client.Object{created}); first != nil {
 		t.Errorf("it was reported %+v by nobody", first)
 	}
-	if err := keepTold(made, *reported.Status.Endpoint); err != nil {
+	if err := keepTold(created, *reported.Status.Endpoint); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(reported.Status.Endpoint, firstTold([]client.Object{made})); diff != "" {
+	if diff := cmp.Diff(reported.Status.Endpoint, firstTold([]client.Object{created})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -27,16 +27,16 @@ func ensureObject(ctx context.Context, c client.Client, live client.Reader, owne
 // ensureNow does the same as ensureObject, and reports whether it wrote: a later read by c may be older.
 func ensureNow(ctx context.Context, c client.Client, live client.Reader, owner, want client.Object, opts ...kube.EnsureOption) (changed bool, err error) {
 	kind := kindOf(want).Kind
-	have := objectOf(kindOf(want))
-	err = c.Get(ctx, client.ObjectKeyFromObject(want), have)
+	current := objectOf(kindOf(want))
+	err = c.Get(ctx, client.ObjectKeyFromObject(want), current)
 	if client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("reading %s %s: %w", kind, want.GetName(), err)
 	}
-	if is := metav1.GetControllerOf(have); is != nil && is.UID != owner.GetUID() {
-		if err := leftBehind(have, *metav1.NewControllerRef(owner, kindOf(owner))); err != nil {
+	if is := metav1.GetControllerOf(current); is != nil && is.UID != owner.GetUID() {
+		if err := leftBehind(current, *metav1.NewControllerRef(owner, kindOf(owner))); err != nil {
 			return false, err
 		}
-		if goes, err := isGoing(ctx, live, have.GetNamespace(), *is); err != nil {
+		if goes, err := isGoing(ctx, live, current.GetNamespace(), *is); err != nil {
 			return false, err
 		} else if goes {
 			return false, kube.Wait(handover, fmt.Sprintf("an object of the earlier %s %s is being deleted: %s %s", is.Kind, is.Name, kind, want.GetName()))

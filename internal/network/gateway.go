@@ -52,7 +52,7 @@ func SetupGateways(mgr ctrl.Manager, o GatewayOptions) error {
 	if err != nil {
 		return err
 	}
-	made, err := madeCache(mgr)
+	added, err := madeCache(mgr)
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func SetupGateways(mgr ctrl.Manager, o GatewayOptions) error {
 		return err
 	}
 	children, err := client.New(mgr.GetConfig(), client.Options{
-		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), Cache: &client.CacheOptions{Reader: made},
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), Cache: &client.CacheOptions{Reader: added},
 	})
 	if err != nil {
 		return fmt.Errorf("creating the client for objects of gateways: %w", err)
@@ -72,9 +72,9 @@ func SetupGateways(mgr ctrl.Manager, o GatewayOptions) error {
 	return errors.Join(
 		setupGateways[*networkingv1beta1.GatewayServer](mgr, shared, templates, o.ServerResources),
 		setupGateways[*networkingv1beta1.GatewayClient](mgr, shared, templates, o.ClientResources),
-		setupWireguards(mgr, "wggatewayserver", made, &wireguards[*networkingv1beta1.WgGatewayServer]{client: children, all: mgr.GetClient(), keys: keys}),
-		setupWireguards(mgr, "wggatewayclient", made, &wireguards[*networkingv1beta1.WgGatewayClient]{client: children, all: mgr.GetClient(), keys: keys}),
-		setupReaders(mgr, made, children),
+		setupWireguards(mgr, "wggatewayserver", added, &wireguards[*networkingv1beta1.WgGatewayServer]{client: children, all: mgr.GetClient(), keys: keys}),
+		setupWireguards(mgr, "wggatewayclient", added, &wireguards[*networkingv1beta1.WgGatewayClient]{client: children, all: mgr.GetClient(), keys: keys}),
+		setupReaders(mgr, added, children),
 	)
 }
 

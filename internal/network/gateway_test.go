@@ -34,7 +34,7 @@ import (
 )
 
 func TestGatewayServer(t *testing.T) {
-	s := begin(t)
+	s := newTestEnv(t)
 	s.start()
 	server := s.server("rome", s.serverTemplate())
 	s.create(server)
@@ -97,7 +97,7 @@ func TestGatewayServer(t *testing.T) {
 	s.wantReady(server, reasonReady, "")
 }
 
-func (s *story) hasAddresses(server *networkingv1beta1.GatewayServer, want ...string) error {
+func (s *testEnv) hasAddresses(server *networkingv1beta1.GatewayServer, want ...string) error {
 	if err := s.get(server); err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (s *story) hasAddresses(server *networkingv1beta1.GatewayServer, want ...st
 	return nil
 }
 
-func (s *story) checkDeployment(server *networkingv1beta1.GatewayServer) {
+func (s *testEnv) checkDeployment(server *networkingv1beta1.GatewayServer) {
 	s.Helper()
 	d := s.deployment(server.Name)
 	if d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType || *d.Spec.Replicas != 1 || len(d.Spec.Template.Spec.Containers) != 1 {
@@ -152,7 +152,7 @@ func (s *story) checkDeployment(server *networkingv1beta1.GatewayServer) {
 	}
 }
 
-func (s *story) checkRights(name string) {
+func (s *testEnv) checkRights(name string) {
 	s.Helper()
 	account := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: s.where, Name: "gw-" + name}
 	var own rbacv1.RoleBinding
@@ -175,7 +175,7 @@ func (s *story) checkRights(name string) {
 }
 
 func TestGatewayClient(t *testing.T) {
-	s := begin(t)
+	s := newTestEnv(t)
 	s.create(s.clientTemplate())
 	peer := s.client("rome", s.clientTemplate())
 	peer.Spec.Endpoint.Addresses = nil
@@ -199,7 +199,7 @@ func TestGatewayClient(t *testing.T) {
 
 // A gateway reads by itself where its server went: its pod stays, until something else of it changes, or its user says where.
 func TestGatewayMovedServer(t *testing.T) {
-	s := begin(t)
+	s := newTestEnv(t)
 	of := s.clientTemplate()
 	peer := s.client("rome", of)
 	peer.Spec.Endpoint = networkingv1beta1.EndpointStatus{}
@@ -215,17 +215,17 @@ func TestGatewayMovedServer(t *testing.T) {
 	s.hasArg("rome", "--endpoint-address=198.51.100.1,198.51.100.2")
 	s.wantReady(peer, reasonPending, "no replica")
 	before := s.deployment("rome")
-	made := &networkingv1beta1.WgGatewayClient{ObjectMeta: s.meta("rome")}
-	if err := s.get(made); err != nil {
+	created := &networkingv1beta1.WgGatewayClient{ObjectMeta: s.meta("rome")}
+	if err := s.get(created); err != nil {
 		t.Fatal(err)
 	}
-	generation := made.Generation
+	generation := created.Generation
 
 	says(30743, "198.51.100.3", "198.51.100.1")
 	testkit.Update(t, s.c.Client, peer, func(c *networkingv1beta1.GatewayClient) { c.Spec.Endpoint.Port = 7 }) // to see when it is read
 	s.wantReady(peer, reasonPending, "no replica")
-	if err := s.get(made); err != nil || made.Generation != generation {
-		t.Errorf("the WgGatewayClient has the generation %d, after %d: %v", made.Generation, generation, err)
+	if err := s.get(created); err != nil || created.Generation != generation {
+		t.Errorf("the WgGatewayClient has the generation %d, after %d: %v", created.Generation, generation, err)
 	}
 	if now := s.deployment("rome"); now.Generation != before.Generation {
 		t.Errorf("the Deployment changed: %s", gocmp.Diff(before.Spec, now.Spec))
@@ -249,7 +249,7 @@ func TestGatewayMovedServer(t *testing.T) {
 	s.hasArg("rome", "--endpoint-address=198.51.100.3,198.51.100.1")
 }
 
-func (s *story) hasArg(name, arg string) {
+func (s *testEnv) hasArg(name, arg string) {
 	s.Helper()
 	s.eventually(func() error {
 		if args := s.deployment(name).Spec.Template.Spec.Containers[0].Args; !slices.Contains(args, arg) {
@@ -260,7 +260,7 @@ func (s *story) hasArg(name, arg string) {
 }
 
 func TestGatewayTemplateChange(t *testing.T) {
-	s := begin(t)
+	s := newTestEnv(t)
 	s.start()
 	of := s.serverTemplate()
 	s.create(of, s.server("rome", of), s.server("milan", of)) // no pod runs
@@ -288,7 +288,7 @@ func TestGatewayTemplateChange(t *testing.T) {
 
 // Accounts that a template names stay whose they are.
 func TestGatewayServiceAccount(t *testing.T) {
-	s := begin(t)
+	s := newTestEnv(t)
 	s.start()
 	of := s.serverTemplate()
 	of.Spec.Template.Raw = []byte(strings.ReplaceAll(string(of.Spec.Template.Raw), `"serviceAccountName":"{{ .Name }}"`, `"serviceAccountName":"given"`))
@@ -316,7 +316,7 @@ func TestGatewayServiceAccount(t *testing.T) {
 
 // A virtual kubelet has an account of the name of its virtual node, which is often that of its peer, as a gateway's is.
 func TestGatewayServiceAccountOfVirtualNode(t *testing.T) {
-	s := begin(t)
+	s := newTestEnv(t)
 	s.start()
 	kubelets := &corev1.ServiceAccount{ObjectMeta: s.meta("rome")}
 	server := s.server("rome", s.serverTemplate())
@@ -333,7 +333,7 @@ func TestGatewayServiceAccountOfVirtualNode(t *testing.T) {
 
 // A list of one is as good as the one.
 func TestGatewayNodePort(t *testing.T) {
-	s := begin(t)
+	s := newTestEnv(t)
 	s.start()
 	server := s.server("rome", s.serverTemplate())
 	server.Spec.Endpoint.Port, server.Spec.Endpoint.Ports, server.Spec.Endpoint.NodePorts = 0, []int32{7}, []int32{30083}
@@ -347,7 +347,7 @@ func TestGatewayNodePort(t *testing.T) {
 
 // Replicas of a gateway elect no active one yet: none would be found, and a tunnel that works must not end for it.
 func TestGatewayReplicas(t *testing.T) {
-	s := begin(t)
+	s := newTestEnv(t)
 	s.start()
 	of := s.serverTemplate()
 	server := s.server("rome", of)
@@ -367,11 +367,11 @@ func TestGatewayReplicas(t *testing.T) {
 	scale("2", "1")
 	s.wantReady(server, reasonPending, "")
 
-	made := &networkingv1beta1.WgGatewayServer{} // by hand, without a template
+	created := &networkingv1beta1.WgGatewayServer{} // by hand, without a template
 	s.eventually(func() error {
-		return s.c.Client.Get(t.Context(), client.ObjectKey{Namespace: s.where, Name: "rome"}, made)
+		return s.c.Client.Get(t.Context(), client.ObjectKey{Namespace: s.where, Name: "rome"}, created)
 	})
-	byHand := &networkingv1beta1.WgGatewayServer{ObjectMeta: metav1.ObjectMeta{Namespace: s.where, Name: "by-hand", Labels: made.Labels}, Spec: *made.Spec.DeepCopy()}
+	byHand := &networkingv1beta1.WgGatewayServer{ObjectMeta: metav1.ObjectMeta{Namespace: s.where, Name: "by-hand", Labels: created.Labels}, Spec: *created.Spec.DeepCopy()}
 	byHand.Spec.Deployment.Spec.Replicas = new(int32(3))
 	s.create(byHand)
 	s.eventually(func() error {
@@ -391,7 +391,7 @@ func TestGatewayReplicas(t *testing.T) {
 
 // The right to patch pods was for several replicas: it is taken back where an earlier version gave it.
 func TestGatewayRoleUpgrade(t *testing.T) {
-	s := begin(t)
+	s := newTestEnv(t)
 	more := &rbacv1.RoleBinding{
 		ObjectMeta: s.meta(names.GatewayReplica("rome")), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: formerReplicaRole},
 	}
@@ -409,7 +409,7 @@ func TestGatewayRoleUpgrade(t *testing.T) {
 }
 
 func TestGatewayInvalid(t *testing.T) {
-	s := begin(t)
+	s := newTestEnv(t)
 	other, allowed := testkit.Namespace(t, s.c, "other", nil), testkit.Namespace(t, s.c, "allowed", nil)
 	s.options.TemplateNamespaces = []string{allowed}
 	s.start()
@@ -458,7 +458,7 @@ func TestGatewayInvalid(t *testing.T) {
 		"outward": {of: usual, edit: func(g *networkingv1beta1.GatewayServer) { g.Spec.Endpoint.ServiceType = corev1.ServiceTypeExternalName }, reason: reasonRefused},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &story{T: t, c: s.c, liqo: s.liqo, where: s.where}
+			s := &testEnv{T: t, c: s.c, liqo: s.liqo, where: s.where}
 			server := s.server(name, tc.of)
 			if tc.edit != nil {
 				tc.edit(server)
@@ -474,7 +474,7 @@ func TestGatewayInvalid(t *testing.T) {
 
 // Whoever waits for a gateway takes what is said of its new spec for the answer: what was said of the old one is none.
 func TestGatewayRepaired(t *testing.T) {
-	s := begin(t)
+	s := newTestEnv(t)
 	s.start()
 	of := s.serverTemplate()
 	server := s.server("rome", of)
@@ -506,7 +506,7 @@ func TestGatewayRepaired(t *testing.T) {
 
 // However much is there, and whatever went before it, a gateway that is deleted goes, with all that was made for it.
 func TestGatewayDeletion(t *testing.T) {
-	s := begin(t)
+	s := newTestEnv(t)
 	stop := s.start()
 	of := s.serverTemplate()
 	server, peer := s.server("rome", of), s.client("milan", s.clientTemplate())
@@ -610,23 +610,23 @@ func TestGatewayOrphans(t *testing.T) {
 			s.create(owner)
 			ref := *metav1.NewControllerRef(owner, kindOf(owner))
 			ref.UID = cmp.Or(tc.uid, ref.UID)
-			made := &networkingv1beta1.WgGatewayServer{ObjectMeta: s.meta(owner.Name)}
-			made.OwnerReferences = []metav1.OwnerReference{ref}
+			created := &networkingv1beta1.WgGatewayServer{ObjectMeta: s.meta(owner.Name)}
+			created.OwnerReferences = []metav1.OwnerReference{ref}
 			if tc.kept {
-				made.OwnerReferences = append(made.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "other", UID: "other"})
+				created.OwnerReferences = append(created.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "other", UID: "other"})
 			}
-			s.create(made)
-			seen := made.DeepCopy()
+			s.create(created)
+			seen := created.DeepCopy()
 			if tc.orphan {
-				made.OwnerReferences = nil
-				if err := s.c.Client.Update(t.Context(), made); err != nil {
+				created.OwnerReferences = nil
+				if err := s.c.Client.Update(t.Context(), created); err != nil {
 					t.Fatal(err)
 				}
 			}
 			for _, it := range []struct {
 				goes bool
 				obj  client.Object
-			}{{tc.gone, owner}, {tc.taken, made}} {
+			}{{tc.gone, owner}, {tc.taken, created}} {
 				if it.goes {
 					if err := s.c.Client.Delete(t.Context(), it.obj); err != nil {
 						t.Fatal(err)
@@ -651,22 +651,24 @@ func TestGatewayOrphans(t *testing.T) {
 
 // Garbage collection may take the Deployment of a gateway that is gone before the cache shows that it is.
 func TestGatewayDeletionPendingPods(t *testing.T) {
-	s := begin(t)
-	made := &networkingv1beta1.WgGatewayServer{ObjectMeta: s.meta("rome")}
-	made.Labels = map[string]string{names.RemoteClusterID: "milan"}
-	made.Spec.Deployment.Spec = appsv1.DeploymentSpec{
+	s := newTestEnv(t)
+	created := &networkingv1beta1.WgGatewayServer{ObjectMeta: s.meta("rome")}
+	created.Labels = map[string]string{names.RemoteClusterID: "milan"}
+	created.Spec.Deployment.Spec = appsv1.DeploymentSpec{
 		Selector: &metav1.LabelSelector{MatchLabels: map[string]string{names.GatewayName: "rome"}},
 		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "gateway", Image: "gateway"}}}},
 	}
-	s.create(made)
+	s.create(created)
 	w := &wireguards[*networkingv1beta1.WgGatewayServer]{client: s.c.Client, all: s.c.Client, keys: &gatewayKeys{live: s.c.Client, bindings: s.c.Client, liqoNamespace: s.liqo}}
 	deployment := &appsv1.Deployment{ObjectMeta: s.meta("gw-rome")}
-	s.eventually(func() error { return errors.Join(w.ensureWorkload(t.Context(), wireguardOf(made)), s.get(deployment)) })
+	s.eventually(func() error {
+		return errors.Join(w.ensureWorkload(t.Context(), wireguardOf(created)), s.get(deployment))
+	})
 	// Garbage collection may have been here already.
-	if err := errors.Join(s.c.Client.Delete(t.Context(), made.DeepCopy()), client.IgnoreNotFound(s.c.Client.Delete(t.Context(), deployment.DeepCopy()))); err != nil {
+	if err := errors.Join(s.c.Client.Delete(t.Context(), created.DeepCopy()), client.IgnoreNotFound(s.c.Client.Delete(t.Context(), deployment.DeepCopy()))); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.ensureWorkload(t.Context(), wireguardOf(made)); !kube.IsWait(err) {
+	if err := w.ensureWorkload(t.Context(), wireguardOf(created)); !kube.IsWait(err) {
 		t.Errorf("it says %v", err)
 	}
 	if err := s.get(deployment); !apierrors.IsNotFound(err) {
@@ -676,14 +678,14 @@ func TestGatewayDeletionPendingPods(t *testing.T) {
 
 // A gateway whose pod restarts again and again says each time that it is connected: the Connection is shown as down at once all the same.
 func TestGatewayRestartConnection(t *testing.T) {
-	s := begin(t)
-	made := &networkingv1beta1.WgGatewayServer{ObjectMeta: s.meta("rome")}
+	s := newTestEnv(t)
+	created := &networkingv1beta1.WgGatewayServer{ObjectMeta: s.meta("rome")}
 	conn := &networkingv1beta1.Connection{ObjectMeta: s.meta("gw-rome"), Spec: networkingv1beta1.ConnectionSpec{Type: networkingv1beta1.ConnectionTypeServer}}
 	s.create(conn)
 	w := &wireguards[*networkingv1beta1.WgGatewayServer]{client: s.c.Client, all: s.c.Client, keys: &gatewayKeys{live: kube.LimitWrites(s.c.Client, s.c.Client)}}
 	for round := range 10 {
 		testkit.UpdateStatus(t, s.c.Client, conn, func(c *networkingv1beta1.Connection) { c.Status.Value = networkingv1beta1.Connected })
-		if err := w.markDisconnected(t.Context(), wireguardOf(made)); err != nil {
+		if err := w.markDisconnected(t.Context(), wireguardOf(created)); err != nil {
 			t.Fatalf("round %d: %v", round, err)
 		}
 		if err := s.get(conn); err != nil || conn.Status.Value != networkingv1beta1.Connecting {
@@ -694,7 +696,7 @@ func TestGatewayRestartConnection(t *testing.T) {
 
 // What a template rendered comes back when it is deleted, and the keys, which the peer knows, are the same.
 func TestGatewayChildDeleted(t *testing.T) {
-	s := begin(t)
+	s := newTestEnv(t)
 	s.start()
 	of := s.serverTemplate()
 	s.create(of, s.server("rome", of))
@@ -728,7 +730,7 @@ func TestGatewayChildDeleted(t *testing.T) {
 
 // A server and a client of one name would have one Deployment: the second waits until the first is gone.
 func TestGatewaySameName(t *testing.T) {
-	s := begin(t)
+	s := newTestEnv(t)
 	s.start()
 	server, peer := s.server("rome", s.serverTemplate()), s.client("rome", s.clientTemplate())
 	s.create(s.serverTemplate(), s.clientTemplate(), server)
@@ -747,7 +749,7 @@ func TestGatewaySameName(t *testing.T) {
 func TestGatewayOtherKindOrphans(t *testing.T) {
 	for name, held := range map[string]client.Object{"the gateway": &networkingv1beta1.GatewayServer{}, "what was rendered": &networkingv1beta1.WgGatewayServer{}} {
 		t.Run(name, func(t *testing.T) {
-			s := begin(t)
+			s := newTestEnv(t)
 			s.start()
 			server, peer := s.server("rome", s.serverTemplate()), s.client("rome", s.clientTemplate())
 			s.create(s.serverTemplate(), s.clientTemplate(), server)
@@ -771,7 +773,7 @@ func TestGatewayOtherKindOrphans(t *testing.T) {
 
 // Who wants another port deletes a server and makes it anew at once.
 func TestGatewayRecreated(t *testing.T) {
-	s := begin(t)
+	s := newTestEnv(t)
 	s.start()
 	of := s.serverTemplate()
 	old, anew := s.server("rome", of), s.server("rome", of)
@@ -797,7 +799,7 @@ func TestGatewayRecreated(t *testing.T) {
 
 // Two gateways whose template gives them one name do not take it from each other.
 func TestGatewayNameConflict(t *testing.T) {
-	s := begin(t)
+	s := newTestEnv(t)
 	s.start()
 	of := s.serverTemplate()
 	of.Spec.Template.Raw = []byte(strings.Replace(string(of.Spec.Template.Raw), `"name":"{{ .Name }}"`, `"name":"same"`, 1))
@@ -809,7 +811,7 @@ func TestGatewayNameConflict(t *testing.T) {
 }
 
 func TestGatewayNoWrites(t *testing.T) {
-	s := begin(t)
+	s := newTestEnv(t)
 	stop := s.start()
 	of := s.serverTemplate()
 	server := s.server("rome", of)
@@ -844,7 +846,7 @@ func TestGatewayNoWrites(t *testing.T) {
 
 // A kind that others brought is rendered, and what its status says is shown.
 func TestGatewayForeignKind(t *testing.T) {
-	s := begin(t)
+	s := newTestEnv(t)
 	group := s.where + ".example.com"
 	anything := &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}
 	s.install(&apiextensionsv1.CustomResourceDefinition{
@@ -923,13 +925,13 @@ func TestGatewayTemplateResources(t *testing.T) {
 
 // What a cache shows may be older than what was just written: a peer that was told so would dial a port that nobody listens on.
 func TestGatewayStaleEndpoint(t *testing.T) {
-	s := begin(t)
+	s := newTestEnv(t)
 	node := s.node("192.0.2.9")
-	made := &networkingv1beta1.WgGatewayServer{ObjectMeta: s.meta("rome")}
-	made.Spec.Service.Spec = corev1.ServiceSpec{
+	created := &networkingv1beta1.WgGatewayServer{ObjectMeta: s.meta("rome")}
+	created.Spec.Service.Spec = corev1.ServiceSpec{
 		Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 51840, NodePort: 30081, Protocol: corev1.ProtocolUDP}},
 	}
-	s.create(made)
+	s.create(created)
 	var lagging *corev1.Service
 	cached := interceptor.NewClient(s.c.Client, interceptor.Funcs{
 		Get: func(ctx context.Context, w client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
@@ -942,11 +944,11 @@ func TestGatewayStaleEndpoint(t *testing.T) {
 	})
 	w := &wireguards[*networkingv1beta1.WgGatewayServer]{client: cached, all: s.c.Client, keys: &gatewayKeys{live: s.c.Client}}
 	for _, port := range []int32{30081, 30082} {
-		made.Spec.Service.Spec.Ports[0].NodePort = port
-		if err := w.reportEndpoint(t.Context(), wireguardOf(made)); err != nil {
+		created.Spec.Service.Spec.Ports[0].NodePort = port
+		if err := w.reportEndpoint(t.Context(), wireguardOf(created)); err != nil {
 			t.Fatal(err)
 		}
-		if e := made.Status.Endpoint; e.Port != port || !slices.Contains(e.Addresses, node.Status.Addresses[0].Address) {
+		if e := created.Status.Endpoint; e.Port != port || !slices.Contains(e.Addresses, node.Status.Addresses[0].Address) {
 			t.Errorf("the endpoint is %+v, with the Service at port %d", e, port)
 		}
 		lagging = &corev1.Service{ObjectMeta: s.meta("gw-rome")}
@@ -958,7 +960,7 @@ func TestGatewayStaleEndpoint(t *testing.T) {
 
 // Nodes read the MTU of a tunnel there, and need not read Connections.
 func TestGatewayMTU(t *testing.T) {
-	s := begin(t)
+	s := newTestEnv(t)
 	s.create(s.serverTemplate(), s.clientTemplate())
 	server, dials := s.server("server", s.serverTemplate()), s.client("client", s.clientTemplate())
 	s.create(server, dials)

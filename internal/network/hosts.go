@@ -58,7 +58,7 @@ func SetupHosts(mgr ctrl.Manager, o HostOptions) error {
 // specOrNamesChanged reports changes of the set of hosts, of the targets of an object, and of the peer of a
 // gateway.
 func specOrNamesChanged(e event.UpdateEvent) bool {
-	return !maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) || !slices.Equal(*saidOf(e.ObjectOld), *saidOf(e.ObjectNew))
+	return !maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) || !slices.Equal(*hostConditionsOf(e.ObjectOld), *hostConditionsOf(e.ObjectNew))
 }
 
 // Reconcile processes all objects: they are few, and most events concern all of them.
@@ -123,8 +123,8 @@ func (h *hostConditions) listAll(ctx context.Context, kinds ...client.Object) (a
 }
 
 // reportingHosts returns a predicate for the hosts that an object targets.
-func (t knownHosts) reportingHosts(obj client.Object, home string) func(host string) bool {
-	onNode, onGateway := targetsOf(obj, home)
+func (t knownHosts) reportingHosts(obj client.Object, liqoNamespace string) func(host string) bool {
+	onNode, onGateway := targetsOf(obj, liqoNamespace)
 	return func(host string) bool {
 		return t.nodes[host] && onNode(host) || slices.ContainsFunc(t.gateways, func(g client.Object) bool {
 			key := plan.PeerKey{Namespace: g.GetNamespace(), ClusterID: g.GetLabels()[names.RemoteClusterID]}
@@ -136,8 +136,8 @@ func (t knownHosts) reportingHosts(obj client.Object, home string) func(host str
 
 // isApplied reports whether at least one host applies an object. A gateway applies objects in further namespaces without setting a condition on
 // them.
-func (t knownHosts) isApplied(obj client.Object, home string) bool {
-	onNode, onGateway := targetsOf(obj, home)
+func (t knownHosts) isApplied(obj client.Object, liqoNamespace string) bool {
+	onNode, onGateway := targetsOf(obj, liqoNamespace)
 	for node := range t.nodes {
 		if onNode(node) {
 			return true
@@ -150,32 +150,32 @@ func (t knownHosts) isApplied(obj client.Object, home string) bool {
 }
 
 // targetsOf returns predicates for the nodes and gateways that an object targets.
-func targetsOf(obj client.Object, home string) (node func(string) bool, gateway func(plan.PeerKey) bool) {
+func targetsOf(obj client.Object, liqoNamespace string) (node func(string) bool, gateway func(plan.PeerKey) bool) {
 	if _, ok := obj.(*networkingv1beta1.FirewallConfiguration); ok {
-		return firewallOn(obj, home)
+		return firewallOn(obj, liqoNamespace)
 	}
-	return routesOn(obj, home)
+	return routesOn(obj, liqoNamespace)
 }
 
 // routesOn retains a gateway's condition on routes for gateways of one node: the controller learns the gateway's node
 // later than its agent.
-func routesOn(obj client.Object, home string) (node func(string) bool, gateway func(plan.PeerKey) bool) {
-	return func(string) bool { return plan.RoutesOnNode(obj, home) },
+func routesOn(obj client.Object, liqoNamespace string) (node func(string) bool, gateway func(plan.PeerKey) bool) {
+	return func(string) bool { return plan.RoutesOnNode(obj, liqoNamespace) },
 		func(key plan.PeerKey) bool {
-			return plan.RoutesOnGateway(obj, home, key, obj.GetLabels()[names.RouteUnique])
+			return plan.RoutesOnGateway(obj, liqoNamespace, key, obj.GetLabels()[names.RouteUnique])
 		}
 }
 
-func firewallOn(obj client.Object, home string) (node func(string) bool, gateway func(plan.PeerKey) bool) {
-	return func(name string) bool { return plan.FirewallOnNode(obj, home, name) },
-		func(key plan.PeerKey) bool { return plan.FirewallOnGateway(obj, home, key) }
+func firewallOn(obj client.Object, liqoNamespace string) (node func(string) bool, gateway func(plan.PeerKey) bool) {
+	return func(name string) bool { return plan.FirewallOnNode(obj, liqoNamespace, name) },
+		func(key plan.PeerKey) bool { return plan.FirewallOnGateway(obj, liqoNamespace, key) }
 }
 
 // pruneConditions removes the conditions of hosts that are no targets, and sets the reason if no host applies the object. A concurrent write causes a
 // conflict, and a new decision.
 func (h *hostConditions) pruneConditions(ctx context.Context, obj client.Object, who func(host string) bool, unapplied string) error {
 	changed := obj.DeepCopyObject().(client.Object)
-	all := saidOf(changed)
+	all := hostConditionsOf(changed)
 	*all = slices.DeleteFunc(*all, func(c networkingv1beta1.HostCondition) bool {
 		return !who(c.Host) && (c.Host != networkingv1beta1.NoHost || c.Message != unapplied)
 	})
@@ -185,7 +185,7 @@ func (h *hostConditions) pruneConditions(ctx context.Context, obj client.Object,
 			Reason: networkingv1beta1.ReasonNoHost, Message: unapplied, LastTransitionTime: metav1.Now(),
 		})
 	}
-	if slices.Equal(*all, *saidOf(obj)) {
+	if slices.Equal(*all, *hostConditionsOf(obj)) {
 		return nil
 	}
 	patch := client.MergeFromWithOptions(obj, client.MergeFromWithOptimisticLock{})
@@ -195,8 +195,8 @@ func (h *hostConditions) pruneConditions(ctx context.Context, obj client.Object,
 	return nil
 }
 
-// saidOf returns the conditions that hosts write.
-func saidOf(obj client.Object) *[]networkingv1beta1.HostCondition {
+// hostConditionsOf returns the conditions that hosts write.
+func hostConditionsOf(obj client.Object) *[]networkingv1beta1.HostCondition {
 	switch o := obj.(type) {
 	case *networkingv1beta1.RouteConfiguration:
 		return &o.Status.Conditions

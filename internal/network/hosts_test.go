@@ -23,53 +23,53 @@ import (
 )
 
 // hostSays has hosts say of an object that it is done.
-func (s *story) hostSays(obj client.Object, hosts ...string) {
+func (s *testEnv) hostSays(obj client.Object, hosts ...string) {
 	s.Helper()
 	for _, host := range hosts {
 		if err := s.get(obj); err != nil {
 			s.Fatal(err)
 		}
-		seen := &agent.Seen{}
+		snapshot := &agent.Snapshot{}
 		switch o := obj.(type) {
 		case *networkingv1beta1.RouteConfiguration:
-			seen.Routes = append(seen.Routes, o)
+			snapshot.Routes = append(snapshot.Routes, o)
 		case *networkingv1beta1.FirewallConfiguration:
-			seen.Firewalls = append(seen.Firewalls, o)
+			snapshot.Firewalls = append(snapshot.Firewalls, o)
 		}
 		r := agent.Reporter{Client: s.c.Client, Host: host}
-		if err := r.Applied(s.Context(), seen, nil, nil); err != nil {
+		if err := r.Applied(s.Context(), snapshot, nil, nil); err != nil {
 			s.Fatal(err)
 		}
 	}
 }
 
 // wantSaid expects these hosts to say something of an object, and no others, nor anything of others in what the API server keeps of writers.
-func (s *story) wantSaid(obj client.Object, hosts ...string) {
+func (s *testEnv) wantSaid(obj client.Object, hosts ...string) {
 	s.Helper()
 	slices.Sort(hosts)
 	s.eventually(func() error {
 		if err := s.get(obj); err != nil {
 			return err
 		}
-		var have, writers []string
-		for _, c := range *saidOf(obj) {
-			have = append(have, c.Host)
+		var got, writers []string
+		for _, c := range *hostConditionsOf(obj) {
+			got = append(got, c.Host)
 		}
-		slices.Sort(have)
+		slices.Sort(got)
 		for _, m := range obj.GetManagedFields() {
 			if m.Operation == metav1.ManagedFieldsOperationApply {
 				writers = append(writers, m.Manager)
 			}
 		}
-		if !slices.Equal(have, hosts) || len(writers) != len(hosts) {
-			return fmt.Errorf("%s: %q say something, as %q; want %q", obj.GetName(), have, writers, hosts)
+		if !slices.Equal(got, hosts) || len(writers) != len(hosts) {
+			return fmt.Errorf("%s: %q say something, as %q; want %q", obj.GetName(), got, writers, hosts)
 		}
 		return nil
 	})
 }
 
 func TestRemovedHost(t *testing.T) {
-	s := begin(t)
+	s := newTestEnv(t)
 	user := "system:serviceaccount:" + s.liqo + ":" + names.ControllerManager
 	const group = networkingv1beta1.GroupName
 	rights := []rbacv1.PolicyRule{
@@ -84,13 +84,13 @@ func TestRemovedHost(t *testing.T) {
 	one, two := s.node("192.0.2.1"), s.node("192.0.2.2")
 	template := &networkingv1beta1.WgGatewayServerTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: s.liqo, Name: "t"}}
 	stays, goes := s.server("stays", template), s.server("goes", template)
-	s.lend(stays)
-	s.lend(goes)
+	s.createTemporary(stays)
+	s.createTemporary(goes)
 	table := firewall.Table{Name: new("t"), Family: new(firewall.TableFamilyIPv4), Chains: []firewall.Chain{}}
 	wall := func(namespace, name string, labels map[string]string) *networkingv1beta1.FirewallConfiguration {
 		f := &networkingv1beta1.FirewallConfiguration{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}}
 		f.Spec.Table = table
-		s.lend(f)
+		s.createTemporary(f)
 		return f
 	}
 	ofNodes := wall(s.liqo, "nodes", map[string]string{names.FirewallCategory: names.TargetFabric, names.FirewallSubcategory: names.TargetAllNodes})
@@ -102,7 +102,7 @@ func TestRemovedHost(t *testing.T) {
 		Namespace: s.liqo, Name: "routes", Labels: map[string]string{names.RouteCategory: names.TargetFabric},
 	}}
 	routes.Spec.Table = networkingv1beta1.Table{Name: "t", Rules: []networkingv1beta1.Rule{{Routes: []networkingv1beta1.Route{{Dst: new(networkingv1beta1.CIDR("192.0.2.0/24"))}}}}}
-	s.lend(routes)
+	s.createTemporary(routes)
 
 	s.hostSays(ofNodes, one.Name, two.Name, "gone-before")
 	s.hostSays(ofOne, one.Name, two.Name)
@@ -136,22 +136,22 @@ func TestRemovedHost(t *testing.T) {
 	ofAll := wall(s.liqo, "all", map[string]string{names.FirewallCategory: names.TargetGateway, names.FirewallSubcategory: names.TargetAllGateways})
 	paris := s.server("paris", template)
 	paris.Labels[names.RemoteClusterID] = "paris"
-	s.lend(paris)
+	s.createTemporary(paris)
 	s.wantSaid(nobodys)
 	s.wantSaid(ofAll)
 }
 
 // wantUnapplied expects the status of an object to say that no host applies it.
-func (s *story) wantUnapplied(obj client.Object, why string) {
+func (s *testEnv) wantUnapplied(obj client.Object, reason string) {
 	s.Helper()
 	s.eventually(func() error {
 		if err := s.get(obj); err != nil {
 			return err
 		}
-		said := *saidOf(obj)
-		if len(said) != 1 || said[0].Host != networkingv1beta1.NoHost || said[0].Status != metav1.ConditionFalse ||
-			said[0].Reason != networkingv1beta1.ReasonNoHost || !strings.Contains(said[0].Message, why) {
-			return fmt.Errorf("%s: %+v", obj.GetName(), said)
+		reported := *hostConditionsOf(obj)
+		if len(reported) != 1 || reported[0].Host != networkingv1beta1.NoHost || reported[0].Status != metav1.ConditionFalse ||
+			reported[0].Reason != networkingv1beta1.ReasonNoHost || !strings.Contains(reported[0].Message, reason) {
+			return fmt.Errorf("%s: %+v", obj.GetName(), reported)
 		}
 		return nil
 	})

@@ -32,7 +32,7 @@ func keyPair(t *testing.T) (private, public []byte) {
 func text(key []byte) []byte { return []byte(base64.StdEncoding.EncodeToString(key) + "\n") }
 
 func TestGatewayKeys(t *testing.T) {
-	s := begin(t)
+	s := newTestEnv(t)
 	s.start()
 	of := s.serverTemplate()
 	s.create(of)
@@ -87,7 +87,7 @@ func TestGatewayKeys(t *testing.T) {
 }
 
 func TestGatewayInvalidKeys(t *testing.T) {
-	s := begin(t)
+	s := newTestEnv(t)
 	s.start()
 	of := s.serverTemplate()
 	s.create(of)
@@ -112,7 +112,7 @@ func TestGatewayInvalidKeys(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := &story{T: t, c: s.c, liqo: s.liqo, where: s.where}
+			s := &testEnv{T: t, c: s.c, liqo: s.liqo, where: s.where}
 			secret := &corev1.Secret{ObjectMeta: s.meta("keys-" + name), Data: tc.data}
 			secret.Labels = nil
 			if tc.edit != nil {
@@ -148,7 +148,7 @@ func TestGatewayInvalidKeys(t *testing.T) {
 }
 
 func TestGatewayAmbiguousKeys(t *testing.T) {
-	s := begin(t)
+	s := newTestEnv(t)
 	s.start()
 	of := s.serverTemplate()
 	private, public := keyPair(t)
@@ -172,7 +172,7 @@ func TestGatewayAmbiguousKeys(t *testing.T) {
 
 // Keys that were made for a gateway go with it, and whoever knows the public one of another gateway must not lose it then.
 func TestGatewayKeysOfOther(t *testing.T) {
-	s := begin(t)
+	s := newTestEnv(t)
 	s.start()
 	of := s.serverTemplate()
 	first, second := s.server("rome", of), s.server("rome-anew", of)

@@ -45,19 +45,19 @@ func TestTunnelOrder(t *testing.T) {
 			if seed >= 2 {
 				steps = s.shuffled(rand.New(rand.NewPCG(seed, 0)))
 			}
-			var told []string
+			var messages []string
 			for _, step := range steps {
-				told = append(told, step.name)
+				messages = append(messages, step.name)
 				step.do()
 			}
 			var got string
 			testkit.Eventually(t, limit, func() (err error) {
 				if err := s.works(); err != nil {
-					return fmt.Errorf("%w after %s", err, strings.Join(told, ", "))
+					return fmt.Errorf("%w after %s", err, strings.Join(messages, ", "))
 				}
 				if got, err = s.dump(); err == nil && seed >= 2 {
 					if diff := cmp.Diff(want[inTenant], got); diff != "" {
-						err = fmt.Errorf("%s after %s", diff, strings.Join(told, ", "))
+						err = fmt.Errorf("%s after %s", diff, strings.Join(messages, ", "))
 					}
 				}
 				return err
@@ -87,7 +87,7 @@ func newPuzzle(t *testing.T, private, public []byte, inTenant bool) *puzzle {
 	s.elsewhere, s.milan = testkit.Namespace(t, s.c, "default", nil), s.rome+"-2"
 	s.tenant(s.ns, s.milan)
 	testkit.ProcessRole(t, s.c, names.RoleTenantSecrets, "controller-manager", "tenant")
-	helper := &story{T: t, c: s.c, liqo: s.installation}
+	helper := &testEnv{T: t, c: s.c, liqo: s.installation}
 	servers, clients := helper.serverTemplate(), helper.clientTemplate()
 	server, peer := helper.server("rome", servers), helper.client("milan", clients)
 	if inTenant {

@@ -32,7 +32,7 @@ type readers struct {
 	client client.Client
 }
 
-func setupReaders(mgr ctrl.Manager, made cache.Cache, c client.Client) error {
+func setupReaders(mgr ctrl.Manager, added cache.Cache, c client.Client) error {
 	one := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: names.RoleGatewayReader}}}
 	})
@@ -40,7 +40,7 @@ func setupReaders(mgr ctrl.Manager, made cache.Cache, c client.Client) error {
 		Named("gatewayreaders").
 		Watches(&networkingv1beta1.WgGatewayServer{}, one).
 		Watches(&networkingv1beta1.WgGatewayClient{}, one).
-		WatchesRawSource(source.Kind(made, client.Object(&rbacv1.ClusterRoleBinding{}), one)).
+		WatchesRawSource(source.Kind(added, client.Object(&rbacv1.ClusterRoleBinding{}), one)).
 		Complete(&readers{all: mgr.GetClient(), client: c})
 	if err != nil {
 		return fmt.Errorf("registering controller gatewayreaders: %w", err)
@@ -82,12 +82,12 @@ func (r *readers) syncAll(ctx context.Context) error {
 		_, err := kube.Ensure(ctx, r.client, want)
 		return err
 	}
-	have := readersBinding()
-	if err := r.client.Get(ctx, client.ObjectKeyFromObject(have), have); err != nil {
+	current := readersBinding()
+	if err := r.client.Get(ctx, client.ObjectKeyFromObject(current), current); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if err := client.IgnoreNotFound(r.client.Delete(ctx, have, client.Preconditions{UID: &have.UID})); err != nil {
-		return fmt.Errorf("deleting ClusterRoleBinding %s: %w", have.Name, err)
+	if err := client.IgnoreNotFound(r.client.Delete(ctx, current, client.Preconditions{UID: &current.UID})); err != nil {
+		return fmt.Errorf("deleting ClusterRoleBinding %s: %w", current.Name, err)
 	}
 	return nil
 }

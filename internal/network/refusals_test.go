@@ -25,9 +25,9 @@ import (
 )
 
 // refusing is a cluster whose controller-manager only says what is refused.
-func refusing(t *testing.T) *story {
+func refusing(t *testing.T) *testEnv {
 	t.Helper()
-	s := begin(t)
+	s := newTestEnv(t)
 	user := "system:serviceaccount:" + s.liqo + ":" + names.ControllerManager
 	const group, read = networkingv1beta1.GroupName, "get list watch"
 	testkit.Allow(t, s.c, "", user,
@@ -45,31 +45,31 @@ func refusing(t *testing.T) *story {
 	return s
 }
 
-// lend makes an object that other tests would see, too.
-func (s *story) lend(obj client.Object) {
+// createTemporary makes an object that other tests would see, too.
+func (s *testEnv) createTemporary(obj client.Object) {
 	s.Helper()
 	s.create(obj)
 	s.Cleanup(func() { _ = client.IgnoreNotFound(s.c.Client.Delete(context.Background(), obj)) })
 }
 
 // own is a network of the cluster.
-func (s *story) own(kind string, cidr networkingv1beta1.CIDR) {
+func (s *testEnv) own(kind string, cidr networkingv1beta1.CIDR) {
 	s.Helper()
 	n := &ipamv1alpha1.Network{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.liqo, Name: kind, Labels: map[string]string{names.NetworkType: kind}},
 		Spec:       ipamv1alpha1.NetworkSpec{CIDR: cidr},
 	}
-	s.lend(n)
+	s.createTemporary(n)
 	testkit.UpdateStatus(s.T, s.c.Client, n, func(n *ipamv1alpha1.Network) { n.Status.CIDR = cidr })
 }
 
 // seen is a Configuration whose networks have their place.
-func (s *story) seen(peer string, pod, external networkingv1beta1.CIDR) *networkingv1beta1.Configuration {
+func (s *testEnv) seen(peer string, pod, external networkingv1beta1.CIDR) *networkingv1beta1.Configuration {
 	s.Helper()
 	cidrs := networkingv1beta1.ClusterConfigCIDR{Pod: []networkingv1beta1.CIDR{pod}, External: []networkingv1beta1.CIDR{external}}
 	c := &networkingv1beta1.Configuration{ObjectMeta: s.meta(peer)}
 	c.Labels[names.RemoteClusterID], c.Spec.Remote.CIDR = peer, cidrs
-	s.lend(c)
+	s.createTemporary(c)
 	testkit.UpdateStatus(s.T, s.c.Client, c, func(c *networkingv1beta1.Configuration) {
 		c.Status.Remote = &networkingv1beta1.ClusterConfig{CIDR: cidrs}
 		c.Status.Conditions = []metav1.Condition{{
@@ -81,10 +81,10 @@ func (s *story) seen(peer string, pod, external networkingv1beta1.CIDR) *network
 }
 
 // ip is an IP that has its address.
-func (s *story) ip(name string, address, alias networkingv1beta1.IP) *ipamv1alpha1.IP {
+func (s *testEnv) ip(name string, address, alias networkingv1beta1.IP) *ipamv1alpha1.IP {
 	s.Helper()
 	ip := &ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Namespace: s.where, Name: name}, Spec: ipamv1alpha1.IPSpec{IP: address}}
-	s.lend(ip)
+	s.createTemporary(ip)
 	testkit.UpdateStatus(s.T, s.c.Client, ip, func(ip *ipamv1alpha1.IP) {
 		ip.Status.IP, ip.Status.CIDR = alias, "10.70.0.0/16"
 		ip.Status.Conditions = []metav1.Condition{{
@@ -95,7 +95,7 @@ func (s *story) ip(name string, address, alias networkingv1beta1.IP) *ipamv1alph
 }
 
 // wantApplied expects an object to say why it is refused, or nothing with the reason "".
-func (s *story) wantApplied(obj client.Object, reason, text string) {
+func (s *testEnv) wantApplied(obj client.Object, reason, text string) {
 	s.Helper()
 	s.eventually(func() error {
 		if err := s.get(obj); err != nil {
@@ -123,9 +123,9 @@ func TestUnappliedObjects(t *testing.T) {
 	template := &networkingv1beta1.WgGatewayServerTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: s.liqo, Name: "any"}}
 	first, second, stray := s.server("first", template), s.client("second", template), s.server("stray", template)
 	stray.Namespace = s.liqo
-	s.lend(first)
-	s.lend(second)
-	s.lend(stray)
+	s.createTemporary(first)
+	s.createTemporary(second)
+	s.createTemporary(stray)
 	s.wantApplied(second, plan.ReasonAnotherGateway, "GatewayServer "+s.where+"/first")
 	s.wantApplied(stray, plan.ReasonConfigurationElsewhere, "Configuration "+s.where+"/rome")
 

@@ -129,28 +129,28 @@ func (g *gateways[T]) Sync(ctx context.Context, obj T) error {
 	if err != nil {
 		return err
 	}
-	made, err := g.listRendered(ctx, gw)
+	created, err := g.listRendered(ctx, gw)
 	if err != nil {
 		return err
 	}
-	want, err := g.renderGateway(gw, t, made)
+	want, err := g.renderGateway(gw, t, created)
 	if err != nil {
 		return err
 	}
-	if err := g.pruneOthers(ctx, made, want); err != nil {
+	if err := g.pruneOthers(ctx, created, want); err != nil {
 		return err
 	}
-	changed, err := ensureNow(ctx, g.client, g.live, obj, want, kube.DecidedOf(uidAmong(made, want)))
+	changed, err := ensureNow(ctx, g.client, g.live, obj, want, kube.DecidedOf(uidAmong(created, want)))
 	if err != nil {
 		return err
 	}
-	have := objectOf(want.GetObjectKind().GroupVersionKind())
-	if err := g.client.Get(ctx, client.ObjectKeyFromObject(want), have); apierrors.IsNotFound(err) {
+	current := objectOf(want.GetObjectKind().GroupVersionKind())
+	if err := g.client.Get(ctx, client.ObjectKeyFromObject(want), current); apierrors.IsNotFound(err) {
 		return kube.Wait(0, "the gateway is being created")
 	} else if err != nil {
 		return fmt.Errorf("reading the rendered object: %w", err)
 	}
-	err = setOwnerOf(gw, want.GetObjectKind().GroupVersionKind(), have)
+	err = setOwnerOf(gw, want.GetObjectKind().GroupVersionKind(), current)
 	if _, refused := kube.InvalidReason(err); refused && changed {
 		err = kube.Wait(0, asked) // the error is about the previous spec
 	}
@@ -226,7 +226,7 @@ func (g *gateways[T]) listRendered(ctx context.Context, gw *gateway) ([]client.O
 }
 
 // renderGateway fills the template.
-func (g *gateways[T]) renderGateway(gw *gateway, t *networkingv1beta1.GatewayTemplateSpec, made []client.Object) (client.Object, error) {
+func (g *gateways[T]) renderGateway(gw *gateway, t *networkingv1beta1.GatewayTemplateSpec, created []client.Object) (client.Object, error) {
 	ref := g.objectReference(gw)
 	broken := func(err error) error {
 		return kube.Invalid(reasonInvalidTemplate, fmt.Errorf("the template %s/%s: %w", ref.Namespace, ref.Name, err))
@@ -238,7 +238,7 @@ func (g *gateways[T]) renderGateway(gw *gateway, t *networkingv1beta1.GatewayTem
 	if IsOriginals(*t) {
 		return nil, broken(errors.New("it was written for the original's three containers gateway, wireguard and geneve, which are one container in this version: see docs/migration.md"))
 	}
-	if first := firstTold(made); gw.isFollowing(kind) && first != nil {
+	if first := firstTold(created); gw.isFollowing(kind) && first != nil {
 		*gw.dials = *first
 	}
 	rendered, err := Render(*t, TemplateValues{
@@ -280,13 +280,13 @@ func specOf(kind schema.GroupVersionKind) any {
 }
 
 // isWanted reports whether an existing object is the wanted one.
-func isWanted(made, want client.Object) bool {
-	return kindOf(made) == want.GetObjectKind().GroupVersionKind() && made.GetName() == want.GetName()
+func isWanted(created, want client.Object) bool {
+	return kindOf(created) == want.GetObjectKind().GroupVersionKind() && created.GetName() == want.GetName()
 }
 
 // uidAmong returns the UID of the wanted object, or "" before its creation.
-func uidAmong(made []client.Object, want client.Object) types.UID {
-	for _, obj := range made {
+func uidAmong(created []client.Object, want client.Object) types.UID {
+	for _, obj := range created {
 		if isWanted(obj, want) {
 			return obj.GetUID()
 		}
@@ -295,8 +295,8 @@ func uidAmong(made []client.Object, want client.Object) types.UID {
 }
 
 // pruneOthers deletes objects that an earlier template rendered for the gateway under another name or kind.
-func (g *gateways[T]) pruneOthers(ctx context.Context, made []client.Object, want client.Object) error {
-	for _, obj := range made {
+func (g *gateways[T]) pruneOthers(ctx context.Context, created []client.Object, want client.Object) error {
+	for _, obj := range created {
 		if isWanted(obj, want) {
 			continue
 		}

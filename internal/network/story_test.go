@@ -35,8 +35,8 @@ func TestMain(m *testing.M) { testkit.Main(m) }
 
 const limit = time.Minute
 
-// story is a cluster with a namespace of the installation, where the templates are, and one with gateways.
-type story struct {
+// testEnv is a cluster with a namespace of the installation, where the templates are, and one with gateways.
+type testEnv struct {
 	*testing.T
 	c           *testkit.ControlPlane
 	liqo, where string
@@ -45,14 +45,14 @@ type story struct {
 	rights []rbacv1.PolicyRule
 }
 
-func begin(t *testing.T) *story {
+func newTestEnv(t *testing.T) *testEnv {
 	t.Helper()
 	return beginIn(t, testkit.Cluster(t, testkit.WithControllers("garbage-collector-controller")))
 }
 
-func beginIn(t *testing.T, c *testkit.ControlPlane) *story {
+func beginIn(t *testing.T, c *testkit.ControlPlane) *testEnv {
 	t.Helper()
-	s := &story{T: t, c: c}
+	s := &testEnv{T: t, c: c}
 	s.liqo = testkit.Namespace(t, s.c, "liqo", nil)
 	s.where = testkit.Namespace(t, s.c, "tenant", nil)
 	s.options, s.rights = GatewayOptions{LiqoNamespace: s.liqo}, rights()
@@ -90,7 +90,7 @@ func rights() []rbacv1.PolicyRule {
 }
 
 // start lets the controllers work, with their rights alone, until the test ends.
-func (s *story) start() (stop func()) {
+func (s *testEnv) start() (stop func()) {
 	s.Helper()
 	user := "system:serviceaccount:" + s.liqo + ":" + names.ControllerManager
 	testkit.Allow(s.T, s.c, "", user, s.rights...)
@@ -99,22 +99,22 @@ func (s *story) start() (stop func()) {
 	})
 }
 
-func (s *story) create(objs ...client.Object) {
+func (s *testEnv) create(objs ...client.Object) {
 	s.Helper()
 	testkit.Create(s.T, s.c.Client, objs...)
 }
 
-func (s *story) get(obj client.Object) error {
+func (s *testEnv) get(obj client.Object) error {
 	return s.c.Client.Get(s.Context(), client.ObjectKeyFromObject(obj), obj)
 }
 
-func (s *story) eventually(check func() error) {
+func (s *testEnv) eventually(check func() error) {
 	s.Helper()
 	testkit.Eventually(s.T, limit, check)
 }
 
 // example is a template that users are given.
-func example[T client.Object](s *story, file string, into T) T {
+func example[T client.Object](s *testEnv, file string, into T) T {
 	s.Helper()
 	data, err := os.ReadFile("../../examples/networking/" + file)
 	if err == nil {
@@ -127,12 +127,12 @@ func example[T client.Object](s *story, file string, into T) T {
 	return into
 }
 
-func (s *story) serverTemplate() *networkingv1beta1.WgGatewayServerTemplate {
+func (s *testEnv) serverTemplate() *networkingv1beta1.WgGatewayServerTemplate {
 	s.Helper()
 	return example(s, "wireguard-server.yaml", &networkingv1beta1.WgGatewayServerTemplate{})
 }
 
-func (s *story) clientTemplate() *networkingv1beta1.WgGatewayClientTemplate {
+func (s *testEnv) clientTemplate() *networkingv1beta1.WgGatewayClientTemplate {
 	s.Helper()
 	return example(s, "wireguard-client.yaml", &networkingv1beta1.WgGatewayClientTemplate{})
 }
@@ -141,18 +141,18 @@ func reference(kind string, of client.Object) corev1.ObjectReference {
 	return corev1.ObjectReference{APIVersion: networkingv1beta1.GroupVersion.String(), Kind: kind, Namespace: of.GetNamespace(), Name: of.GetName()}
 }
 
-func (s *story) meta(name string) metav1.ObjectMeta {
+func (s *testEnv) meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: s.where, Name: name, Labels: map[string]string{names.RemoteClusterID: "rome"}}
 }
 
-func (s *story) server(name string, of client.Object) *networkingv1beta1.GatewayServer {
+func (s *testEnv) server(name string, of client.Object) *networkingv1beta1.GatewayServer {
 	return &networkingv1beta1.GatewayServer{ObjectMeta: s.meta(name), Spec: networkingv1beta1.GatewayServerSpec{
 		ServerTemplateRef: reference("WgGatewayServerTemplate", of), MTU: 1340,
 		Endpoint: networkingv1beta1.Endpoint{Port: 51840, ServiceType: corev1.ServiceTypeNodePort},
 	}}
 }
 
-func (s *story) client(name string, of client.Object) *networkingv1beta1.GatewayClient {
+func (s *testEnv) client(name string, of client.Object) *networkingv1beta1.GatewayClient {
 	return &networkingv1beta1.GatewayClient{ObjectMeta: s.meta(name), Spec: networkingv1beta1.GatewayClientSpec{
 		ClientTemplateRef: reference("WgGatewayClientTemplate", of), MTU: 1340,
 		// No port that an API server may draw for a Service here: dumps name those.
@@ -161,7 +161,7 @@ func (s *story) client(name string, of client.Object) *networkingv1beta1.Gateway
 }
 
 // deployment waits for that of a gateway.
-func (s *story) deployment(name string) *appsv1.Deployment {
+func (s *testEnv) deployment(name string) *appsv1.Deployment {
 	s.Helper()
 	out := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.where, Name: names.Gateway(name)}}
 	s.eventually(func() error { return s.get(out) })
@@ -169,7 +169,7 @@ func (s *story) deployment(name string) *appsv1.Deployment {
 }
 
 // run does what the Deployment controller, the scheduler and a kubelet would do with a gateway.
-func (s *story) run(name, ip, node string) *corev1.Pod {
+func (s *testEnv) run(name, ip, node string) *corev1.Pod {
 	s.Helper()
 	d := s.deployment(name)
 	pod := &corev1.Pod{
@@ -185,7 +185,7 @@ func (s *story) run(name, ip, node string) *corev1.Pod {
 }
 
 // node makes one that is ready.
-func (s *story) node(address string) *corev1.Node {
+func (s *testEnv) node(address string) *corev1.Node {
 	s.Helper()
 	out := &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "node-"}}
 	s.create(out)
@@ -198,7 +198,7 @@ func (s *story) node(address string) *corev1.Node {
 }
 
 // wantReady expects the condition of a gateway to have a reason, and its message to have a text.
-func (s *story) wantReady(obj client.Object, reason, text string) {
+func (s *testEnv) wantReady(obj client.Object, reason, text string) {
 	s.Helper()
 	s.eventually(func() error {
 		if err := s.get(obj); err != nil {
@@ -215,7 +215,7 @@ func (s *story) wantReady(obj client.Object, reason, text string) {
 	})
 }
 
-func raw(s *story, text string) runtime.RawExtension {
+func raw(s *testEnv, text string) runtime.RawExtension {
 	s.Helper()
 	data, err := yaml.YAMLToJSON([]byte(text))
 	if err != nil {
@@ -225,7 +225,7 @@ func raw(s *story, text string) runtime.RawExtension {
 }
 
 // install makes a kind that others brought.
-func (s *story) install(crd *apiextensionsv1.CustomResourceDefinition) {
+func (s *testEnv) install(crd *apiextensionsv1.CustomResourceDefinition) {
 	s.Helper()
 	scheme := runtime.NewScheme()
 	err := apiextensionsv1.AddToScheme(scheme)

@@ -198,11 +198,11 @@ func (r *renderer) renderFields(in map[string]any, path string, as reflect.Type)
 		name, optional := strings.CutPrefix(key, "?")
 		at := path + "." + name
 		if optional {
-			there, err := r.isOptionalSet(value, at)
+			exists, err := r.isOptionalSet(value, at)
 			if err != nil {
 				return nil, err
 			}
-			if !there {
+			if !exists {
 				continue
 			}
 		}

@@ -18,7 +18,7 @@ import (
 )
 
 func TestUnreadyNode(t *testing.T) {
-	s := begin(t)
+	s := newTestEnv(t)
 	user := "system:serviceaccount:" + s.liqo + ":" + names.ControllerManager
 	const group = networkingv1beta1.GroupName
 	testkit.Allow(t, s.c, "", user,
@@ -55,8 +55,8 @@ func TestUnreadyNode(t *testing.T) {
 	for range 3 { // which are ready before anybody looks
 		meta := metav1.ObjectMeta{Name: testkit.UniqueID()}
 		p := pair{&corev1.Node{ObjectMeta: meta}, &networkingv1beta1.InternalNode{ObjectMeta: meta}}
-		s.lend(p.node)
-		s.lend(p.member)
+		s.createTemporary(p.node)
+		s.createTemporary(p.member)
 		is(p, corev1.ConditionTrue)
 		says(p)
 		all = append(all, p)

@@ -43,12 +43,12 @@ type wireguards[T client.Object] struct {
 	keys *gatewayKeys
 }
 
-func setupWireguards[T client.Object](mgr ctrl.Manager, name string, made cache.Cache, w *wireguards[T]) error {
+func setupWireguards[T client.Object](mgr ctrl.Manager, name string, added cache.Cache, w *wireguards[T]) error {
 	c := kube.NewController[T](mgr, kube.Options{Name: name}, w)
 	of := handler.EnqueueRequestsFromMapFunc(w.requestsForChild)
 	b := c.Builder()
 	for _, obj := range madeKinds() {
-		b.WatchesRawSource(source.Kind(made, obj, of, predicate.Funcs{UpdateFunc: isRelevant}))
+		b.WatchesRawSource(source.Kind(added, obj, of, predicate.Funcs{UpdateFunc: isRelevant}))
 	}
 	if _, server := client.Object(newObject[T]()).(*networkingv1beta1.WgGatewayServer); server {
 		b.Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(w.onNodePorts), builder.WithPredicates(predicate.Funcs{UpdateFunc: reachedOtherwise}))
@@ -86,10 +86,10 @@ func reachedOtherwise(e event.UpdateEvent) bool {
 }
 
 // requestsForChild returns the request for the gateway of a child object.
-func (s *wireguards[T]) requestsForChild(ctx context.Context, made client.Object) []reconcile.Request {
+func (s *wireguards[T]) requestsForChild(ctx context.Context, created client.Object) []reconcile.Request {
 	return requestsOf[T](ctx, s.all, func(obj client.Object) bool {
-		return names.GatewayLabel(wireguardOf(obj).gateway) == made.GetLabels()[names.GatewayName]
-	}, client.InNamespace(made.GetNamespace()))
+		return names.GatewayLabel(wireguardOf(obj).gateway) == created.GetLabels()[names.GatewayName]
+	}, client.InNamespace(created.GetNamespace()))
 }
 
 // ownedBy returns requests for the objects rendered for a gateway.
@@ -107,9 +107,9 @@ func (s *wireguards[T]) onNodePorts(ctx context.Context, _ client.Object) []reco
 // Sync creates the gateway, and publishes its endpoint; it terminates the pods of an orphan.
 func (s *wireguards[T]) Sync(ctx context.Context, obj T) error {
 	w := wireguardOf(obj)
-	if left, err := s.isLeft(ctx, w); err != nil {
+	if exists, err := s.isLeft(ctx, w); err != nil {
 		return err
-	} else if left {
+	} else if exists {
 		return cmp.Or(errors.Join(s.endGateway(ctx, w), s.reportInternalEndpoint(ctx, w)), kube.Wait(0, "the gateway of this object was deleted"))
 	}
 	if err := checkPeer(w.peer); err != nil {
@@ -154,7 +154,7 @@ func (s *wireguards[T]) isLeft(ctx context.Context, w *wireguard) (bool, error) 
 		}
 		return err != nil || owner.GetUID() != ref.UID, nil
 	}
-	if left, err := gone(s.all); err != nil || !left {
+	if exists, err := gone(s.all); err != nil || !exists {
 		return false, err
 	}
 	now := newObject[T]() // the cache may be late
@@ -182,16 +182,16 @@ func goesWith(obj client.Object) *metav1.OwnerReference {
 // endGateway terminates the pods of a deleted gateway at once. The garbage collector reaches them last, one owner after the
 // other.
 func (s *wireguards[T]) endGateway(ctx context.Context, w *wireguard) error {
-	have := &appsv1.Deployment{}
-	err := s.client.Get(ctx, client.ObjectKey{Namespace: w.GetNamespace(), Name: names.Gateway(w.gateway)}, have)
-	if err != nil || !metav1.IsControlledBy(have, w.Object) || have.Spec.Replicas != nil && *have.Spec.Replicas == 0 {
+	current := &appsv1.Deployment{}
+	err := s.client.Get(ctx, client.ObjectKey{Namespace: w.GetNamespace(), Name: names.Gateway(w.gateway)}, current)
+	if err != nil || !metav1.IsControlledBy(current, w.Object) || current.Spec.Replicas != nil && *current.Spec.Replicas == 0 {
 		return client.IgnoreNotFound(err)
 	}
-	before := have.DeepCopy()
-	have.Spec.Replicas = new(int32)
-	err = s.client.Patch(ctx, have, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	before := current.DeepCopy()
+	current.Spec.Replicas = new(int32)
+	err = s.client.Patch(ctx, current, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("ending the pods of Deployment %s: %w", have.Name, err)
+		return fmt.Errorf("ending the pods of Deployment %s: %w", current.Name, err)
 	}
 	return nil
 }
@@ -246,20 +246,20 @@ func (s *wireguards[T]) ensureAccount(ctx context.Context, w *wireguard) error {
 // findChild reads the gateway's Deployment or Service, with an empty UID if missing, and reports whether the cache is behind: its update
 // triggers the next run. If the child is missing it returns Wait when the gateway itself is gone but still cached: the garbage collector
 // deletes all children, and a recreated child would start a pod. A child that exists at the time of the read is not created.
-func (s *wireguards[T]) findChild(ctx context.Context, w *wireguard, have client.Object) (late bool, err error) {
+func (s *wireguards[T]) findChild(ctx context.Context, w *wireguard, current client.Object) (late bool, err error) {
 	key := client.ObjectKey{Namespace: w.GetNamespace(), Name: names.Gateway(w.gateway)}
 	for i, from := range []client.Reader{s.client, s.keys.live} {
-		err := from.Get(ctx, key, have)
+		err := from.Get(ctx, key, current)
 		if err == nil {
-			return i > 0 && metav1.IsControlledBy(have, w.Object), nil
+			return i > 0 && metav1.IsControlledBy(current, w.Object), nil
 		} else if !apierrors.IsNotFound(err) {
-			return false, fmt.Errorf("reading %T %s: %w", have, key.Name, err)
+			return false, fmt.Errorf("reading %T %s: %w", current, key.Name, err)
 		}
 	}
 	now := newObject[T]()
 	err = s.keys.live.Get(ctx, client.ObjectKeyFromObject(w.Object), now)
 	if client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("reading whether this is to have a %T: %w", have, err)
+		return false, fmt.Errorf("reading whether this is to have a %T: %w", current, err)
 	}
 	if err != nil || now.GetUID() != w.GetUID() || now.GetDeletionTimestamp() != nil {
 		return false, kube.Wait(0, "this is being deleted")
@@ -288,19 +288,19 @@ func (s *wireguards[T]) ensureWorkload(ctx context.Context, w *wireguard) error 
 	if !apierrors.IsInvalid(err) {
 		return err
 	}
-	var have appsv1.Deployment
-	if got := s.client.Get(ctx, client.ObjectKeyFromObject(want), &have); got != nil {
+	var current appsv1.Deployment
+	if got := s.client.Get(ctx, client.ObjectKeyFromObject(want), &current); got != nil {
 		return errors.Join(err, client.IgnoreNotFound(got))
 	}
-	if reflect.DeepEqual(have.Spec.Selector, want.Spec.Selector) {
+	if reflect.DeepEqual(current.Spec.Selector, want.Spec.Selector) {
 		return err
 	}
 	// The selector of a Deployment is immutable. Its pods end before the new ones start: they have the same key.
-	err = s.client.Delete(ctx, &have, client.Preconditions{UID: &have.UID}, client.PropagationPolicy(metav1.DeletePropagationForeground))
+	err = s.client.Delete(ctx, &current, client.Preconditions{UID: &current.UID}, client.PropagationPolicy(metav1.DeletePropagationForeground))
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("replacing Deployment %s: %w", have.Name, err)
+		return fmt.Errorf("replacing Deployment %s: %w", current.Name, err)
 	}
-	return kube.BeingDeleted("Deployment", have.Name)
+	return kube.BeingDeleted("Deployment", current.Name)
 }
 
 // deploymentOf returns the Deployment of the template, with the mandatory settings of a gateway.
@@ -354,19 +354,19 @@ func (s *wireguards[T]) reportEndpoint(ctx context.Context, w *wireguard) error 
 	if late { // the cache may still have the old port, which peers would dial
 		service = s.keys.live
 	}
-	var have corev1.Service
-	if err := service.Get(ctx, client.ObjectKeyFromObject(want), &have); apierrors.IsNotFound(err) {
+	var current corev1.Service
+	if err := service.Get(ctx, client.ObjectKeyFromObject(want), &current); apierrors.IsNotFound(err) {
 		return kube.Wait(0, "the Service of the gateway is being created")
 	} else if err != nil {
 		return fmt.Errorf("reading Service %s: %w", want.Name, err)
 	}
 	var nodes corev1.NodeList
-	if have.Spec.Type == corev1.ServiceTypeNodePort {
+	if current.Spec.Type == corev1.ServiceTypeNodePort {
 		if err := s.all.List(ctx, &nodes); err != nil {
 			return fmt.Errorf("listing nodes: %w", err)
 		}
 	}
-	endpoint, err := endpointOf(&have, nodes.Items)
+	endpoint, err := endpointOf(&current, nodes.Items)
 	*w.endpoint = endpoint
 	return err
 }

@@ -42,23 +42,23 @@ var (
 )
 
 // SanitizeVersion returns the version that a peer reports, "" if invalid.
-func SanitizeVersion(said string) string {
-	if !aVersion.MatchString(said) {
+func SanitizeVersion(reported string) string {
+	if !aVersion.MatchString(reported) {
 		return ""
 	}
-	return said
+	return reported
 }
 
 // JoinCapabilities returns a list of capabilities in the form of the annotation.
 func JoinCapabilities(capabilities []string) string { return strings.Join(capabilities, ",") }
 
 // SplitCapabilities is the reverse of Joined.
-func SplitCapabilities(said string) []string { return strings.Split(said, ",") }
+func SplitCapabilities(reported string) []string { return strings.Split(reported, ",") }
 
 // SanitizeCapabilities returns the valid capabilities that a peer reports, without duplicates. Some may be unknown to this build.
-func SanitizeCapabilities(said []string) []string {
+func SanitizeCapabilities(reported []string) []string {
 	var out []string
-	for _, name := range said {
+	for _, name := range reported {
 		if aCapability.MatchString(name) && !slices.Contains(out, name) && len(out) < mostCapabilities {
 			out = append(out, name)
 		}
@@ -84,14 +84,14 @@ func VersionGap(own, peer string) Gap {
 	if err != nil {
 		return NoGap
 	}
-	theirs, err := version.ParseSemantic(peer)
+	other, err := version.ParseSemantic(peer)
 	if err != nil {
 		return NoGap
 	}
 	switch {
-	case isFar(theirs, ours):
+	case isFar(other, ours):
 		return PeerTooOld
-	case isFar(ours, theirs):
+	case isFar(ours, other):
 		return PeerTooNew
 	}
 	return NoGap

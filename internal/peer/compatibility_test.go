@@ -77,7 +77,7 @@ func TestGapRemedy(t *testing.T) {
 }
 
 func TestPeerVersionSanitized(t *testing.T) {
-	for said, want := range map[string][]string{
+	for reported, want := range map[string][]string{
 		"":                                 nil,
 		JoinCapabilities(Capabilities()):   Capabilities(),
 		"moving-gateways,bound-nonces":     {"bound-nonces", "moving-gateways"},
@@ -87,8 +87,8 @@ func TestPeerVersionSanitized(t *testing.T) {
 		strings.Repeat("a", 64) + ",b":     {"b"},
 		strings.Repeat("x,", 9) + "y,x, y": {"x", "y"},
 	} {
-		if diff := cmp.Diff(want, SanitizeCapabilities(SplitCapabilities(said))); diff != "" {
-			t.Errorf("%q: %s", said, diff)
+		if diff := cmp.Diff(want, SanitizeCapabilities(SplitCapabilities(reported))); diff != "" {
+			t.Errorf("%q: %s", reported, diff)
 		}
 	}
 	var many []string
@@ -98,9 +98,9 @@ func TestPeerVersionSanitized(t *testing.T) {
 	if got := SanitizeCapabilities(many); len(got) != mostCapabilities {
 		t.Errorf("%d are kept", len(got))
 	}
-	for said, want := range map[string]string{"v1.3.0": "v1.3.0", "764a8d4-dirty": "764a8d4-dirty", "v1 <b>": "", strings.Repeat("v", 64): "", "": ""} {
-		if got := SanitizeVersion(said); got != want {
-			t.Errorf("%q is shown as %q", said, got)
+	for reported, want := range map[string]string{"v1.3.0": "v1.3.0", "764a8d4-dirty": "764a8d4-dirty", "v1 <b>": "", strings.Repeat("v", 64): "", "": ""} {
+		if got := SanitizeVersion(reported); got != want {
+			t.Errorf("%q is shown as %q", reported, got)
 		}
 	}
 }

@@ -142,8 +142,8 @@ func (f *foreignClusters) reconcilePeer(ctx context.Context, id liqov1beta1.Clus
 	if err := f.writeStatus(ctx, fc, view); err != nil {
 		return err
 	}
-	if left := view.nextCheck(); left > 0 {
-		return kube.Wait(left, "the certificate of the Identity will end")
+	if remaining := view.nextCheck(); remaining > 0 {
+		return kube.Wait(remaining, "the certificate of the Identity will end")
 	}
 	return nil
 }

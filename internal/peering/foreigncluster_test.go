@@ -40,8 +40,8 @@ func create(t *testing.T, c client.Client, objects ...client.Object) {
 	}
 }
 
-// says waits until the ForeignCluster says what is wanted.
-func says(t *testing.T, c client.Client, id string, want ...string) *liqov1beta1.ForeignCluster {
+// waitForConditions waits until the ForeignCluster has the wanted conditions.
+func waitForConditions(t *testing.T, c client.Client, id string, want ...string) *liqov1beta1.ForeignCluster {
 	t.Helper()
 	fc := &liqov1beta1.ForeignCluster{}
 	testkit.Eventually(t, limit, func() error {
@@ -56,7 +56,7 @@ func says(t *testing.T, c client.Client, id string, want ...string) *liqov1beta1
 	return fc
 }
 
-func gone(t *testing.T, c client.Client, obj client.Object) {
+func waitUntilDeleted(t *testing.T, c client.Client, obj client.Object) {
 	t.Helper()
 	testkit.Eventually(t, limit, func() error {
 		err := c.Get(t.Context(), client.ObjectKeyFromObject(obj), obj)
@@ -92,12 +92,12 @@ func TestForeignClusterStatus(t *testing.T) {
 		ClusterID: "milan", AuthzPolicy: new(authv1beta1.TolerateNoHandshake),
 	}}
 	create(t, c.Client, guide)
-	says(t, c.Client, "milan", "role Consumer", "local "+ns, "authentication", "authentication AuthTenantStatus NotReady (TenantNotReady)")
+	waitForConditions(t, c.Client, "milan", "role Consumer", "local "+ns, "authentication", "authentication AuthTenantStatus NotReady (TenantNotReady)")
 	guide.Status.TenantNamespace = ns
 	if err := c.Client.Status().Update(t.Context(), guide); err != nil {
 		t.Fatal(err)
 	}
-	fc := says(t, c.Client, "milan", "role Consumer", "local "+ns, "authentication", "authentication AuthTenantStatus Ready (TenantReady)")
+	fc := waitForConditions(t, c.Client, "milan", "role Consumer", "local "+ns, "authentication", "authentication AuthTenantStatus Ready (TenantReady)")
 	if fc.Spec.ClusterID != "milan" || fc.Labels["liqo.io/remote-cluster-id"] != "milan" || fc.Status.ObservedGeneration != fc.Generation {
 		t.Errorf("ForeignCluster %+v", fc)
 	}
@@ -106,7 +106,7 @@ func TestForeignClusterStatus(t *testing.T) {
 	secret := credentials(t)
 	secret.Namespace, secret.Labels = ns, map[string]string{"liqo.io/remote-cluster-id": "milan", "liqo.io/identity-type": "ControlPlane"}
 	create(t, c.Client, &secret)
-	says(t, c.Client, "milan", "role ConsumerAndProvider", "api https://by-hand:6443", "local "+ns, "remote at-milan", "authentication",
+	waitForConditions(t, c.Client, "milan", "role ConsumerAndProvider", "api https://by-hand:6443", "local "+ns, "remote at-milan", "authentication",
 		"authentication AuthTenantStatus Ready (TenantReady)", "authentication AuthIdentityControlPlaneStatus Pending (APIServerNotAsked)")
 
 	// What the replicator writes stays, and is heard.
@@ -115,7 +115,7 @@ func TestForeignClusterStatus(t *testing.T) {
 
 	vn := &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "test", Labels: label}, Spec: offv1beta1.VirtualNodeSpec{ClusterID: "milan"}}
 	create(t, c.Client, vn)
-	fc = says(t, c.Client, "milan", "role ConsumerAndProvider", "api https://by-hand:6443", "local "+ns, "remote at-milan", "authentication",
+	fc = waitForConditions(t, c.Client, "milan", "role ConsumerAndProvider", "api https://by-hand:6443", "local "+ns, "remote at-milan", "authentication",
 		"authentication AuthTenantStatus Ready (TenantReady)", "authentication AuthIdentityControlPlaneStatus Ready (IdentityReady)", "offloading",
 		"offloading OffloadingVirtualNodeStatus NotReady (VirtualNodesNotReady)", "offloading OffloadingNodeStatus NotReady (NodesNotReady)")
 	if len(fc.Status.Conditions) != 1 {
@@ -141,7 +141,7 @@ func TestForeignClusterStatus(t *testing.T) {
 	if err := c.Client.Status().Update(t.Context(), &n); err != nil {
 		t.Fatal(err)
 	}
-	says(t, c.Client, "milan", "role ConsumerAndProvider", "api https://by-hand:6443", "local "+ns, "remote at-milan", "authentication",
+	waitForConditions(t, c.Client, "milan", "role ConsumerAndProvider", "api https://by-hand:6443", "local "+ns, "remote at-milan", "authentication",
 		"authentication AuthTenantStatus Ready (TenantReady)", "authentication AuthIdentityControlPlaneStatus Ready (IdentityReady)", "offloading",
 		"offloading OffloadingVirtualNodeStatus Ready (VirtualNodesReady)", "offloading OffloadingNodeStatus Ready (NodesReady)")
 
@@ -161,14 +161,14 @@ func TestForeignClusterStatus(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	after := says(t, c.Client, "milan", "role Unknown", "local "+ns)
+	after := waitForConditions(t, c.Client, "milan", "role Unknown", "local "+ns)
 	if after.UID != before.UID {
 		t.Error("the ForeignCluster was made anew")
 	}
 	if err := c.Client.Delete(t.Context(), touch); err != nil {
 		t.Fatal(err)
 	}
-	gone(t, c.Client, after)
+	waitUntilDeleted(t, c.Client, after)
 }
 
 // A peer whose version does not work together with ours is told of once, and not any more when it was upgraded.
@@ -190,15 +190,15 @@ func TestForeignClusterVersion(t *testing.T) {
 		ClusterID: "verona", AuthzPolicy: new(authv1beta1.TolerateNoHandshake),
 	}})
 	usual := []string{"role Consumer", "local " + ns, "authentication", "authentication AuthTenantStatus NotReady (TenantNotReady)"}
-	fc := says(t, c.Client, "verona", append(usual, "authentication AuthVersionStatus Error (PeerTooOld)")...)
+	fc := waitForConditions(t, c.Client, "verona", append(usual, "authentication AuthVersionStatus Error (PeerTooOld)")...)
 	if fc.Status.Version != "v1.1.0" {
 		t.Errorf("its version is %q", fc.Status.Version)
 	}
 	testkit.WantEvent(t, c, fc, "PeerTooOld", "the peer has Liqo v1.1.0 and this cluster v1.3.0")
 	testkit.Update(t, c.Client, nm, func(nm *offv1beta1.NamespaceMap) { nm.Annotations["liqo.io/version"] = "v1.2.0" })
-	says(t, c.Client, "verona", usual...)
+	waitForConditions(t, c.Client, "verona", usual...)
 	testkit.Update(t, c.Client, nm, func(nm *offv1beta1.NamespaceMap) { nm.Annotations["liqo.io/version"] = "v1.5.0" })
-	fc = says(t, c.Client, "verona", append(usual, "authentication AuthVersionStatus Error (PeerTooNew)")...)
+	fc = waitForConditions(t, c.Client, "verona", append(usual, "authentication AuthVersionStatus Error (PeerTooNew)")...)
 	testkit.WantEvent(t, c, fc, "PeerTooNew", "upgrade this cluster")
 }
 
@@ -216,5 +216,5 @@ func TestForeignClusterRemovedAfterRestart(t *testing.T) {
 	stale := &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "naples"}, Spec: liqov1beta1.ForeignClusterSpec{ClusterID: "naples"}}
 	create(t, c.Client, stale)
 	runForeignClusters(t, c)
-	gone(t, c.Client, stale)
+	waitUntilDeleted(t, c.Client, stale)
 }

@@ -42,14 +42,14 @@ const revokeDelay = 15 * time.Second
 
 func (t *tenantNamespaces) revokeBindings(ctx context.Context, namespace string) error {
 	for _, grant := range allGrants() {
-		var have rbacv1.RoleBinding
-		if err := t.client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: names.RoleBinding(grant.clusterRole)}, &have); err != nil {
+		var current rbacv1.RoleBinding
+		if err := t.client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: names.RoleBinding(grant.clusterRole)}, &current); err != nil {
 			if client.IgnoreNotFound(err) == nil {
 				continue
 			}
 			return fmt.Errorf("reading RoleBinding of %s: %w", grant.clusterRole, err)
 		}
-		if have.Labels[names.AppManagedBy] != names.ManagedByLiqo {
+		if current.Labels[names.AppManagedBy] != names.ManagedByLiqo {
 			continue
 		}
 		needed, err := t.usedBy(ctx, namespace)
@@ -59,7 +59,7 @@ func (t *tenantNamespaces) revokeBindings(ctx context.Context, namespace string)
 		if needed != "" {
 			return kube.Wait(revokeDelay, "the rights are still needed to release "+needed)
 		}
-		if err := t.dropBinding(ctx, &have); err != nil {
+		if err := t.dropBinding(ctx, &current); err != nil {
 			return err
 		}
 	}
@@ -76,8 +76,8 @@ func (t *tenantNamespaces) usedBy(ctx context.Context, namespace string) (string
 		return "", fmt.Errorf("listing Secrets of %s: %w", namespace, err)
 	}
 	for i := range secrets.Items {
-		held := secrets.Items[i].Finalizers
-		if slices.Contains(held, names.ReplicatorSecretFinalizer) || slices.Contains(held, names.VirtualNodeFinalizer) {
+		finalizers := secrets.Items[i].Finalizers
+		if slices.Contains(finalizers, names.ReplicatorSecretFinalizer) || slices.Contains(finalizers, names.VirtualNodeFinalizer) {
 			return "Secret " + secrets.Items[i].Name, nil
 		}
 	}
@@ -115,14 +115,14 @@ func heldBy(ctx context.Context, reader client.Reader, namespace string) (string
 }
 
 // dropBinding deletes a binding and its finalizer.
-func (t *tenantNamespaces) dropBinding(ctx context.Context, have *rbacv1.RoleBinding) error {
-	if err := client.IgnoreNotFound(t.client.Delete(ctx, have, client.Preconditions{UID: &have.UID})); err != nil {
-		return fmt.Errorf("deleting RoleBinding %s/%s: %w", have.Namespace, have.Name, err)
+func (t *tenantNamespaces) dropBinding(ctx context.Context, current *rbacv1.RoleBinding) error {
+	if err := client.IgnoreNotFound(t.client.Delete(ctx, current, client.Preconditions{UID: &current.UID})); err != nil {
+		return fmt.Errorf("deleting RoleBinding %s/%s: %w", current.Namespace, current.Name, err)
 	}
-	free := have.DeepCopy()
+	free := current.DeepCopy()
 	controllerutil.RemoveFinalizer(free, names.TenantRightsFinalizer)
-	if err := client.IgnoreNotFound(t.client.Patch(ctx, free, client.MergeFrom(have))); err != nil {
-		return fmt.Errorf("releasing RoleBinding %s/%s: %w", have.Namespace, have.Name, err)
+	if err := client.IgnoreNotFound(t.client.Patch(ctx, free, client.MergeFrom(current))); err != nil {
+		return fmt.Errorf("releasing RoleBinding %s/%s: %w", current.Namespace, current.Name, err)
 	}
 	return nil
 }
@@ -141,6 +141,6 @@ func (t *tenantNamespaces) isUsed(ctx context.Context, namespace string) (bool, 
 }
 
 func (t *tenantNamespaces) isGuarded(ctx context.Context, want *rbacv1.RoleBinding) bool {
-	var have rbacv1.RoleBinding
-	return t.client.Get(ctx, client.ObjectKeyFromObject(want), &have) == nil && controllerutil.ContainsFinalizer(&have, names.TenantRightsFinalizer)
+	var current rbacv1.RoleBinding
+	return t.client.Get(ctx, client.ObjectKeyFromObject(want), &current) == nil && controllerutil.ContainsFinalizer(&current, names.TenantRightsFinalizer)
 }

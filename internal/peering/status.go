@@ -73,15 +73,15 @@ func (v *peerView) roleOf() liqov1beta1.RoleType {
 // the local NamespaceMap.
 func (v *peerView) reportedVersion() (running string, capabilities []string) {
 	for i := range v.namespaceMaps {
-		if running, capabilities = saidBy(&v.namespaceMaps[i]); running != "" {
+		if running, capabilities = versionOf(&v.namespaceMaps[i]); running != "" {
 			return running, peer.SanitizeCapabilities(capabilities)
 		}
 	}
 	return "", nil
 }
 
-// saidBy returns the version in one NamespaceMap, or "" if it is invalid.
-func saidBy(m *offv1beta1.NamespaceMap) (running string, capabilities []string) {
+// versionOf returns the version in one NamespaceMap, or "" if it is invalid.
+func versionOf(m *offv1beta1.NamespaceMap) (running string, capabilities []string) {
 	running, capabilities = m.Status.ProviderVersion, m.Status.ProviderCapabilities
 	if peer.IsReplica(m) {
 		running, capabilities = m.Annotations[names.Version], peer.SplitCapabilities(m.Annotations[names.Capabilities])
@@ -243,14 +243,14 @@ func (v *peerView) authenticationModule() liqov1beta1.Module {
 func (v *peerView) versionStatus() *liqov1beta1.Condition {
 	var other string
 	for i := range v.namespaceMaps {
-		said, _ := saidBy(&v.namespaceMaps[i])
-		if said == "" {
+		version, _ := versionOf(&v.namespaceMaps[i])
+		if version == "" {
 			continue
 		}
-		if peer.VersionGap(v.own, said) == peer.NoGap {
+		if peer.VersionGap(v.own, version) == peer.NoGap {
 			return nil
 		}
-		other = cmp.Or(other, said)
+		other = cmp.Or(other, version)
 	}
 	gap := peer.VersionGap(v.own, other)
 	if gap == peer.NoGap {
@@ -416,11 +416,11 @@ func isRunning(d *appsv1.Deployment) bool {
 }
 
 // keepTimes stamps the conditions of each module: a status that did not change keeps its time.
-func keepTimes(want *liqov1beta1.Modules, have liqov1beta1.Modules, now metav1.Time) {
+func keepTimes(want *liqov1beta1.Modules, current liqov1beta1.Modules, now metav1.Time) {
 	for _, m := range []struct{ want, have *liqov1beta1.Module }{
-		{&want.Networking, &have.Networking},
-		{&want.Authentication, &have.Authentication},
-		{&want.Offloading, &have.Offloading},
+		{&want.Networking, &current.Networking},
+		{&want.Authentication, &current.Authentication},
+		{&want.Offloading, &current.Offloading},
 	} {
 		for i := range m.want.Conditions {
 			c := &m.want.Conditions[i]

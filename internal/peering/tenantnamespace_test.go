@@ -188,7 +188,7 @@ func TestBindingsInDeletedNamespace(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	gone(t, c.Client, namespace)
+	waitUntilDeleted(t, c.Client, namespace)
 }
 
 // isGuarded waits until the rights do, or do not, outlive the deletion of their namespace.

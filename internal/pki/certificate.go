@@ -25,12 +25,12 @@ func RenewAt(issued, notAfter time.Time) time.Time {
 
 // Supersedes reports whether an offered certificate, PEM, replaces the current one. It does unless it is invalid, or began and ends
 // earlier: such an offer is outdated.
-func Supersedes(offered, have []byte) bool {
+func Supersedes(offered, current []byte) bool {
 	next, err := ParseCertificate(offered)
 	if err != nil {
 		return false
 	}
-	now, err := ParseCertificate(have)
+	now, err := ParseCertificate(current)
 	return err != nil || !next.NotBefore.Before(now.NotBefore) || !next.NotAfter.Before(now.NotAfter)
 }
 

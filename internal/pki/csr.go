@@ -173,12 +173,12 @@ func checkSubject(raw []byte, want Subject) error {
 	return checkSole("organisation", organizations, want.Organization)
 }
 
-func checkSole(what string, have []string, want string) error {
+func checkSole(what string, current []string, want string) error {
 	switch {
-	case len(have) != 1:
-		return fmt.Errorf("the subject of the certificate request must have one %s, it has %d", what, len(have))
-	case want == "" || have[0] != want:
-		return fmt.Errorf("the %s of the certificate request is %q, not %q", what, have[0], want)
+	case len(current) != 1:
+		return fmt.Errorf("the subject of the certificate request must have one %s, it has %d", what, len(current))
+	case want == "" || current[0] != want:
+		return fmt.Errorf("the %s of the certificate request is %q, not %q", what, current[0], want)
 	}
 	return nil
 }

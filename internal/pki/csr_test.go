@@ -60,15 +60,15 @@ func request(t testing.TB, key crypto.Signer, template x509.CertificateRequest) 
 }
 
 // wantRefusal checks that err is there and says why; "" is for none.
-func wantRefusal(t testing.TB, err error, why string) {
+func wantRefusal(t testing.TB, err error, reason string) {
 	t.Helper()
 	switch {
-	case why == "" && err != nil:
+	case reason == "" && err != nil:
 		t.Errorf("refused: %v", err)
-	case why != "" && err == nil:
-		t.Errorf("accepted; it should say %q", why)
-	case why != "" && !strings.Contains(err.Error(), why):
-		t.Errorf("refused with %q; it should say %q", err, why)
+	case reason != "" && err == nil:
+		t.Errorf("accepted; it should say %q", reason)
+	case reason != "" && !strings.Contains(err.Error(), reason):
+		t.Errorf("refused with %q; it should say %q", err, reason)
 	}
 }
 

@@ -80,11 +80,11 @@ func tunnelPair(data map[string][]byte) (public [tunnelKeySize]byte, err error) 
 	if len(shown) == 0 {
 		return public, nil
 	}
-	said, err := ParseTunnelPublicKey(shown)
+	published, err := ParseTunnelPublicKey(shown)
 	if err != nil {
 		return public, fmt.Errorf("reading %s: %w", names.PublicKeyKey, err)
 	}
-	if said != public {
+	if published != public {
 		return public, errors.New(names.PublicKeyKey + " does not belong to " + names.PrivateKeyKey)
 	}
 	return public, nil

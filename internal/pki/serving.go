@@ -31,7 +31,7 @@ func CheckServingCSR(data []byte, node string, ips []netip.Addr, dns []string) e
 	if err := checkRequest(csr, ServingSubject(node)); err != nil {
 		return err
 	}
-	asked, err := parseIPs(csr.IPAddresses)
+	requested, err := parseIPs(csr.IPAddresses)
 	if err != nil {
 		return err
 	}
@@ -40,11 +40,11 @@ func CheckServingCSR(data []byte, node string, ips []netip.Addr, dns []string) e
 		wanted = append(wanted, ip.Unmap())
 	}
 	slices.SortFunc(wanted, netip.Addr.Compare)
-	if !slices.Equal(asked, wanted) {
-		return fmt.Errorf("the certificate request is for the addresses %v, not %v", asked, wanted)
+	if !slices.Equal(requested, wanted) {
+		return fmt.Errorf("the certificate request is for the addresses %v, not %v", requested, wanted)
 	}
-	if have, want := slices.Sorted(slices.Values(csr.DNSNames)), slices.Sorted(slices.Values(dns)); !slices.Equal(have, want) {
-		return fmt.Errorf("the certificate request is for the names %q, not %q", have, want)
+	if current, want := slices.Sorted(slices.Values(csr.DNSNames)), slices.Sorted(slices.Values(dns)); !slices.Equal(current, want) {
+		return fmt.Errorf("the certificate request is for the names %q, not %q", current, want)
 	}
 	return nil
 }

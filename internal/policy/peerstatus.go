@@ -44,36 +44,36 @@ func maxPeerAmount() resource.Quantity { return *resource.NewQuantity(1<<50, res
 
 // NamespaceMapStatus returns the accepted part of the status that a provider wrote: only mappings of requested namespaces. A
 // namespace that is not requested any more is kept if it was accepted before: the provider reports its deletion.
-func NamespaceMapStatus(spec *offv1beta1.NamespaceMapSpec, before, said *offv1beta1.NamespaceMapStatus) offv1beta1.NamespaceMapStatus {
-	out := offv1beta1.NamespaceMapStatus{ProviderVersion: CleanLine(said.ProviderVersion, MaxForeignReason)}
-	for _, capability := range said.ProviderCapabilities[:min(len(said.ProviderCapabilities), maxPeerCapabilities)] {
+func NamespaceMapStatus(spec *offv1beta1.NamespaceMapSpec, before, reported *offv1beta1.NamespaceMapStatus) offv1beta1.NamespaceMapStatus {
+	out := offv1beta1.NamespaceMapStatus{ProviderVersion: CleanLine(reported.ProviderVersion, MaxForeignReason)}
+	for _, capability := range reported.ProviderCapabilities[:min(len(reported.ProviderCapabilities), maxPeerCapabilities)] {
 		if len(validation.IsQualifiedName(capability)) == 0 {
 			out.ProviderCapabilities = append(out.ProviderCapabilities, capability)
 		}
 	}
-	for local, answer := range said.CurrentMapping {
-		desired, asked := spec.DesiredMapping[local]
+	for local, status := range reported.CurrentMapping {
+		desired, requested := spec.DesiredMapping[local]
 		known, had := before.CurrentMapping[local]
-		believed := asked && answer.RemoteNamespace == desired || had && known.RemoteNamespace == answer.RemoteNamespace
-		if !believed || !slices.Contains(mappingPhases, answer.Phase) {
+		believed := requested && status.RemoteNamespace == desired || had && known.RemoteNamespace == status.RemoteNamespace
+		if !believed || !slices.Contains(mappingPhases, status.Phase) {
 			continue
 		}
 		if out.CurrentMapping == nil {
 			out.CurrentMapping = map[string]offv1beta1.RemoteNamespaceStatus{}
 		}
 		out.CurrentMapping[local] = offv1beta1.RemoteNamespaceStatus{
-			RemoteNamespace: answer.RemoteNamespace, Phase: answer.Phase,
-			Reason: CleanLine(answer.Reason, maxMappingReason), Message: CleanLine(answer.Message, MaxForeignMessage),
-			PodSecurity: believedLevel(answer.PodSecurity),
+			RemoteNamespace: status.RemoteNamespace, Phase: status.Phase,
+			Reason: CleanLine(status.Reason, maxMappingReason), Message: CleanLine(status.Message, MaxForeignMessage),
+			PodSecurity: believedLevel(status.PodSecurity),
 		}
 	}
 	return out
 }
 
-// believedLevel returns said if it is a level of the Pod Security Standards, else "".
-func believedLevel(said string) string {
-	if said == PodSecurityPrivileged || IsEnforced(said) {
-		return said
+// believedLevel returns reported if it is a level of the Pod Security Standards, else "".
+func believedLevel(reported string) string {
+	if reported == PodSecurityPrivileged || IsEnforced(reported) {
+		return reported
 	}
 	return ""
 }
@@ -85,50 +85,50 @@ var mappingPhases = []offv1beta1.MappingPhase{
 // TwinOf returns the remote namespace that the objects of a local namespace are reflected to: the requested one, once the
 // provider has accepted exactly that name.
 func TwinOf(nm *offv1beta1.NamespaceMap, local string) (string, bool) {
-	desired, asked := nm.Spec.DesiredMapping[local]
+	desired, requested := nm.Spec.DesiredMapping[local]
 	current, answered := nm.Status.CurrentMapping[local]
-	ok := asked && answered && desired != "" && current.Phase == offv1beta1.MappingAccepted && current.RemoteNamespace == desired
+	ok := requested && answered && desired != "" && current.Phase == offv1beta1.MappingAccepted && current.RemoteNamespace == desired
 	return desired, ok
 }
 
 // ResourceSliceStatus returns the accepted part of the status that a provider wrote to a ResourceSlice.
-func ResourceSliceStatus(said *authv1beta1.ResourceSliceStatus) authv1beta1.ResourceSliceStatus {
+func ResourceSliceStatus(reported *authv1beta1.ResourceSliceStatus) authv1beta1.ResourceSliceStatus {
 	return authv1beta1.ResourceSliceStatus{
-		Conditions: sliceConditions(said.Conditions),
-		Resources:  Amounts(said.Resources),
-		AuthParams: authParams(said.AuthParams),
-		StorageClasses: classes(said.StorageClasses,
+		Conditions: sliceConditions(reported.Conditions),
+		Resources:  Amounts(reported.Resources),
+		AuthParams: authParams(reported.AuthParams),
+		StorageClasses: classes(reported.StorageClasses,
 			func(c *liqov1beta1.StorageType) (string, *bool) { return c.StorageClassName, &c.Default }),
-		IngressClasses: classes(said.IngressClasses,
+		IngressClasses: classes(reported.IngressClasses,
 			func(c *liqov1beta1.IngressType) (string, *bool) { return c.IngressClassName, &c.Default }),
-		LoadBalancerClasses: classes(said.LoadBalancerClasses,
+		LoadBalancerClasses: classes(reported.LoadBalancerClasses,
 			func(c *liqov1beta1.LoadBalancerType) (string, *bool) { return c.LoadBalancerClassName, &c.Default }),
-		NodeLabels:   foreignLabels(said.NodeLabels),
-		NodeSelector: foreignLabels(said.NodeSelector),
+		NodeLabels:   foreignLabels(reported.NodeLabels),
+		NodeSelector: foreignLabels(reported.NodeSelector),
 	}
 }
 
 // RenewStatus returns the accepted part of the status that a provider wrote to a Renew.
-func RenewStatus(said *authv1beta1.RenewStatus) authv1beta1.RenewStatus {
-	return authv1beta1.RenewStatus{AuthParams: authParams(said.AuthParams), Conditions: foreignConditions(said.Conditions)}
+func RenewStatus(reported *authv1beta1.RenewStatus) authv1beta1.RenewStatus {
+	return authv1beta1.RenewStatus{AuthParams: authParams(reported.AuthParams), Conditions: foreignConditions(reported.Conditions)}
 }
 
 // PeerEndpoint returns the valid part of the gateway endpoint that a peer reported: valid addresses and ports, because they
 // become arguments of a process, and only addresses that this cluster may connect to. It returns nil if nothing is left.
-func PeerEndpoint(said *networkingv1beta1.EndpointStatus) *networkingv1beta1.EndpointStatus {
-	if said == nil {
+func PeerEndpoint(reported *networkingv1beta1.EndpointStatus) *networkingv1beta1.EndpointStatus {
+	if reported == nil {
 		return nil
 	}
 	out := &networkingv1beta1.EndpointStatus{}
-	for _, address := range said.Addresses {
+	for _, address := range reported.Addresses {
 		if isPeerHost(address) && len(out.Addresses) < maxPeerAddresses {
 			out.Addresses = append(out.Addresses, address)
 		}
 	}
-	if isPort(said.Port) {
-		out.Port = said.Port
+	if isPort(reported.Port) {
+		out.Port = reported.Port
 	} else {
-		for _, port := range said.Ports {
+		for _, port := range reported.Ports {
 			if isPort(port) && len(out.Ports) < maxPeerPorts {
 				out.Ports = append(out.Ports, port)
 			}
@@ -137,7 +137,7 @@ func PeerEndpoint(said *networkingv1beta1.EndpointStatus) *networkingv1beta1.End
 	if len(out.Addresses) == 0 || out.Port == 0 && len(out.Ports) == 0 {
 		return nil
 	}
-	if p := said.Protocol; p != nil && (*p == corev1.ProtocolUDP || *p == corev1.ProtocolTCP) {
+	if p := reported.Protocol; p != nil && (*p == corev1.ProtocolUDP || *p == corev1.ProtocolTCP) {
 		out.Protocol = new(*p)
 	}
 	return out
@@ -155,9 +155,9 @@ func isPeerHost(text string) bool {
 func isPort(n int32) bool { return len(validation.IsValidPortNum(int(n))) == 0 }
 
 // sliceConditions returns one condition of each known type.
-func sliceConditions(said []authv1beta1.ResourceSliceCondition) []authv1beta1.ResourceSliceCondition {
+func sliceConditions(reported []authv1beta1.ResourceSliceCondition) []authv1beta1.ResourceSliceCondition {
 	var out []authv1beta1.ResourceSliceCondition
-	for _, c := range said {
+	for _, c := range reported {
 		known := c.Type == authv1beta1.ResourceSliceConditionTypeAuthentication || c.Type == authv1beta1.ResourceSliceConditionTypeResources
 		decided := c.Status == authv1beta1.ResourceSliceConditionAccepted || c.Status == authv1beta1.ResourceSliceConditionDenied
 		twice := slices.ContainsFunc(out, func(o authv1beta1.ResourceSliceCondition) bool { return o.Type == c.Type })
@@ -170,9 +170,9 @@ func sliceConditions(said []authv1beta1.ResourceSliceCondition) []authv1beta1.Re
 	return out
 }
 
-func foreignConditions(said []metav1.Condition) []metav1.Condition {
+func foreignConditions(reported []metav1.Condition) []metav1.Condition {
 	var out []metav1.Condition
-	for _, c := range said {
+	for _, c := range reported {
 		twice := slices.ContainsFunc(out, func(o metav1.Condition) bool { return o.Type == c.Type })
 		value := c.Status == metav1.ConditionTrue || c.Status == metav1.ConditionFalse || c.Status == metav1.ConditionUnknown
 		if twice || !value || len(validation.IsQualifiedName(c.Type)) > 0 || len(out) == maxPeerConditions {
@@ -188,10 +188,10 @@ func foreignConditions(said []metav1.Condition) []metav1.Condition {
 // Amounts returns the amounts of another cluster without those that no node can have: invalid names, negative amounts, and
 // fractions of integer resources, for which the API server would reject the whole Node. Amounts are limited so that sums do not
 // overflow.
-func Amounts(said corev1.ResourceList) corev1.ResourceList {
+func Amounts(reported corev1.ResourceList) corev1.ResourceList {
 	var out corev1.ResourceList
-	for _, name := range slices.Sorted(maps.Keys(said)) {
-		quantity := said[name].DeepCopy()
+	for _, name := range slices.Sorted(maps.Keys(reported)) {
+		quantity := reported[name].DeepCopy()
 		if quantity.Sign() < 0 || len(validation.IsQualifiedName(string(name))) > 0 || len(out) == maxPeerResources {
 			continue
 		}
@@ -211,11 +211,11 @@ func Amounts(said corev1.ResourceList) corev1.ResourceList {
 
 // classes returns the classes with valid names, each once, with at most one default. field returns the name of a class and a
 // pointer to its default flag.
-func classes[T any](said []T, field func(*T) (name string, isDefault *bool)) []T {
+func classes[T any](reported []T, field func(*T) (name string, isDefault *bool)) []T {
 	var out []T
 	names, hasDefault := map[string]bool{}, false
-	for i := range said {
-		class := said[i]
+	for i := range reported {
+		class := reported[i]
 		name, isDefault := field(&class)
 		if names[name] || len(validation.IsDNS1123Subdomain(name)) > 0 && len(validation.IsQualifiedName(name)) > 0 || len(out) == maxPeerClasses {
 			continue
@@ -229,33 +229,33 @@ func classes[T any](said []T, field func(*T) (name string, isDefault *bool)) []T
 }
 
 // foreignLabels returns the valid labels.
-func foreignLabels(said map[string]string) map[string]string {
+func foreignLabels(reported map[string]string) map[string]string {
 	var out map[string]string
-	for _, key := range slices.Sorted(maps.Keys(said)) {
-		if !validLabel(key, said[key]) || len(out) == maxPeerLabels {
+	for _, key := range slices.Sorted(maps.Keys(reported)) {
+		if !validLabel(key, reported[key]) || len(out) == maxPeerLabels {
 			continue
 		}
 		if out == nil {
 			out = map[string]string{}
 		}
-		out[key] = said[key]
+		out[key] = reported[key]
 	}
 	return out
 }
 
 // authParams returns the credentials if all parts are valid, else nil: partial credentials are useless.
-func authParams(said *authv1beta1.AuthParams) *authv1beta1.AuthParams {
-	if said == nil || len(said.CA) > maxPeerCertificate || len(said.SignedCRT) > maxPeerCertificate || !isURL(said.APIServer) {
+func authParams(reported *authv1beta1.AuthParams) *authv1beta1.AuthParams {
+	if reported == nil || len(reported.CA) > maxPeerCertificate || len(reported.SignedCRT) > maxPeerCertificate || !isURL(reported.APIServer) {
 		return nil
 	}
-	out := &authv1beta1.AuthParams{CA: said.CA, SignedCRT: said.SignedCRT, APIServer: said.APIServer}
-	if said.ProxyURL != nil {
-		if !isURL(*said.ProxyURL) {
+	out := &authv1beta1.AuthParams{CA: reported.CA, SignedCRT: reported.SignedCRT, APIServer: reported.APIServer}
+	if reported.ProxyURL != nil {
+		if !isURL(*reported.ProxyURL) {
 			return nil
 		}
-		out.ProxyURL = new(*said.ProxyURL)
+		out.ProxyURL = new(*reported.ProxyURL)
 	}
-	if aws := said.AwsConfig; aws != nil {
+	if aws := reported.AwsConfig; aws != nil {
 		for _, text := range []string{aws.AwsUserArn, aws.AwsAccessKeyID, aws.AwsSecretAccessKey, aws.AwsRegion, aws.AwsClusterName} {
 			if CleanLine(text, maxPeerURL) != text {
 				return nil

@@ -39,13 +39,13 @@ func TestHostileStatus(t *testing.T) {
 		"AwsConfig.AwsRegion": {"eu"}, "AwsConfig.AwsClusterName": {"eks"},
 	}
 	t.Run("NamespaceMap", func(t *testing.T) {
-		var said offv1beta1.NamespaceMapStatus
-		hostile.Fill(&said, hostile.Fields{
+		var reported offv1beta1.NamespaceMapStatus
+		hostile.Fill(&reported, hostile.Fields{
 			"NamespaceMapStatus.ProviderCapabilities": {"bound-nonces", "other"}, "RemoteNamespaceStatus.RemoteNamespace": {"twin"},
 			"RemoteNamespaceStatus.Phase": {"Accepted", "Terminating", "Anything"}, "RemoteNamespaceStatus.PodSecurity": {"baseline", "other"},
 		})
 		spec := &offv1beta1.NamespaceMapSpec{DesiredMapping: map[string]string{"key-1": "twin", "key-2": "twin", "key-3": "other"}}
-		got := NamespaceMapStatus(spec, &offv1beta1.NamespaceMapStatus{}, &said)
+		got := NamespaceMapStatus(spec, &offv1beta1.NamespaceMapStatus{}, &reported)
 		hostile.Check(t, got, map[string]hostile.Rule{
 			"NamespaceMapStatus.CurrentMapping": hostile.AtMost(2), "NamespaceMapStatus.ProviderVersion": hostile.Short(MaxForeignReason),
 			"NamespaceMapStatus.ProviderCapabilities": hostile.AtMost(maxPeerCapabilities, hostile.Short(64)),
@@ -55,7 +55,7 @@ func TestHostileStatus(t *testing.T) {
 		})
 	})
 	t.Run("ResourceSlice", func(t *testing.T) {
-		var said authv1beta1.ResourceSliceStatus
+		var reported authv1beta1.ResourceSliceStatus
 		keep := maps.Clone(believable)
 		maps.Copy(keep, hostile.Fields{
 			"ResourceSliceCondition.Type": {"Resources", "Authentication", "Other"}, "ResourceSliceCondition.Status": {"Accepted", "Denied", "Other"},
@@ -63,7 +63,7 @@ func TestHostileStatus(t *testing.T) {
 			"LoadBalancerType.LoadBalancerClassName": {"example.org/a", "b", "c", hostile.Text},
 			"ResourceSliceStatus.NodeLabels":         {"value", "not a value"}, "ResourceSliceStatus.NodeSelector": {"value", "not a value"},
 		})
-		hostile.Fill(&said, keep)
+		hostile.Fill(&reported, keep)
 		rules := maps.Clone(credentials)
 		maps.Copy(rules, map[string]hostile.Rule{
 			"ResourceSliceStatus.Conditions":            hostile.AtMost(2),
@@ -78,13 +78,13 @@ func TestHostileStatus(t *testing.T) {
 			"LoadBalancerType.Default":       hostile.Harmless,
 			"ResourceSliceStatus.NodeLabels": hostile.AtMost(maxPeerLabels, hostile.Short(63)), "ResourceSliceStatus.NodeSelector": hostile.AtMost(maxPeerLabels, hostile.Short(63)),
 		})
-		hostile.Check(t, ResourceSliceStatus(&said), rules)
+		hostile.Check(t, ResourceSliceStatus(&reported), rules)
 	})
 	t.Run("Renew", func(t *testing.T) {
-		var said authv1beta1.RenewStatus
+		var reported authv1beta1.RenewStatus
 		keep := maps.Clone(believable)
 		maps.Copy(keep, hostile.Fields{"Condition.Type": {"A", "B", "C", hostile.Text}, "Condition.Status": {"True", "Unknown", "Yes"}})
-		hostile.Fill(&said, keep)
+		hostile.Fill(&reported, keep)
 		rules := maps.Clone(credentials)
 		maps.Copy(rules, map[string]hostile.Rule{
 			"RenewStatus.Conditions": hostile.AtMost(maxPeerConditions), "Condition.Type": hostile.OneOf("A", "B", "C"),
@@ -92,20 +92,20 @@ func TestHostileStatus(t *testing.T) {
 			"Condition.ObservedGeneration": hostile.Between(0, 1<<31), "Condition.LastTransitionTime": hostile.Harmless,
 			"Condition.Reason": hostile.Short(MaxForeignReason), "Condition.Message": hostile.Short(MaxForeignMessage),
 		})
-		hostile.Check(t, RenewStatus(&said), rules)
+		hostile.Check(t, RenewStatus(&reported), rules)
 	})
 }
 
 func TestHostileEndpoint(t *testing.T) {
-	var said networkingv1beta1.GatewayServerStatus
+	var reported networkingv1beta1.GatewayServerStatus
 	fill := func() {
-		hostile.Fill(&said, hostile.Fields{
+		hostile.Fill(&reported, hostile.Fields{
 			"EndpointStatus.Addresses": {"192.0.2.1", "Rome.example", "169.254.169.254", "::ffff:127.0.0.1", "fe80::1%eth0", "--mode=server", "$(POD_IP)", "a,b", hostile.Text},
 			"EndpointStatus.Protocol":  {"SCTP", hostile.Text},
 		})
 		for range 1000 { // more ports than may be
-			said.Endpoint.Ports = append(said.Endpoint.Ports, 7)
-			said.Endpoint.Addresses = append(said.Endpoint.Addresses, "192.0.2.1")
+			reported.Endpoint.Ports = append(reported.Endpoint.Ports, 7)
+			reported.Endpoint.Addresses = append(reported.Endpoint.Addresses, "192.0.2.1")
 		}
 	}
 	checks := map[string]hostile.Rule{
@@ -121,16 +121,16 @@ func TestHostileEndpoint(t *testing.T) {
 	}
 	t.Run("a_port", func(t *testing.T) {
 		fill()
-		said.Endpoint.Port = 7
-		got := PeerEndpoint(said.Endpoint)
+		reported.Endpoint.Port = 7
+		got := PeerEndpoint(reported.Endpoint)
 		alone := maps.Clone(checks)
 		alone["EndpointStatus.Ports"] = hostile.Never
 		hostile.Check(t, *got, alone)
 	})
 	t.Run("ports", func(t *testing.T) {
 		fill()
-		said.Endpoint.Port = -1
-		got := PeerEndpoint(said.Endpoint)
+		reported.Endpoint.Port = -1
+		got := PeerEndpoint(reported.Endpoint)
 		if slices.ContainsFunc(got.Ports, func(port int32) bool { return port != 7 }) {
 			t.Errorf("ports %v", got.Ports)
 		}
@@ -139,11 +139,11 @@ func TestHostileEndpoint(t *testing.T) {
 		hostile.Check(t, *got, several)
 	})
 	for name, text := range map[string]string{"no address": `{"port":7}`, "no port": `{"addresses":["192.0.2.1"],"port":70000,"ports":[0,-1]}`, "only loopback": `{"addresses":["127.0.0.1"],"port":7}`} {
-		var said networkingv1beta1.EndpointStatus
-		if err := json.Unmarshal([]byte(text), &said); err != nil {
+		var reported networkingv1beta1.EndpointStatus
+		if err := json.Unmarshal([]byte(text), &reported); err != nil {
 			t.Fatal(err)
 		}
-		if got := PeerEndpoint(&said); got != nil {
+		if got := PeerEndpoint(&reported); got != nil {
 			t.Errorf("%s is believed: %+v", name, got)
 		}
 	}
@@ -165,7 +165,7 @@ func TestStatusFractionalDevices(t *testing.T) {
 }
 
 func TestStatusUnchanged(t *testing.T) {
-	said := authv1beta1.ResourceSliceStatus{
+	reported := authv1beta1.ResourceSliceStatus{
 		Conditions:     []authv1beta1.ResourceSliceCondition{{Type: "Resources", Status: "Accepted", Reason: "Fine", Message: "it is granted"}},
 		Resources:      corev1.ResourceList{"cpu": resource.MustParse("1500m"), "nvidia.com/gpu": resource.MustParse("2"), "memory": resource.MustParse("64Gi")},
 		AuthParams:     &authv1beta1.AuthParams{CA: []byte("CA"), SignedCRT: []byte("CRT"), APIServer: "https://[fd00::1]:6443", ProxyURL: new("http://proxy:8118")},
@@ -173,7 +173,7 @@ func TestStatusUnchanged(t *testing.T) {
 		NodeLabels:     map[string]string{"topology.kubernetes.io/region": "eu", "empty": ""},
 		NodeSelector:   map[string]string{"pool": "liqo"},
 	}
-	if diff := cmp.Diff(said, ResourceSliceStatus(&said)); diff != "" {
+	if diff := cmp.Diff(reported, ResourceSliceStatus(&reported)); diff != "" {
 		t.Error(diff)
 	}
 	if got := ResourceSliceStatus(&authv1beta1.ResourceSliceStatus{}); !cmp.Equal(got, authv1beta1.ResourceSliceStatus{}) {
@@ -207,15 +207,15 @@ func TestNamespaceMapStatus(t *testing.T) {
 				local, remote, _ := strings.Cut(entry, ":")
 				spec.DesiredMapping[local] = remote
 			}
-			before, said := &offv1beta1.NamespaceMapStatus{CurrentMapping: mapping(tc.before)}, &offv1beta1.NamespaceMapStatus{CurrentMapping: mapping(tc.said)}
-			got := NamespaceMapStatus(spec, before, said).CurrentMapping
+			before, reported := &offv1beta1.NamespaceMapStatus{CurrentMapping: mapping(tc.before)}, &offv1beta1.NamespaceMapStatus{CurrentMapping: mapping(tc.said)}
+			got := NamespaceMapStatus(spec, before, reported).CurrentMapping
 			if !maps.Equal(got, mapping(tc.want)) {
 				t.Errorf("believed %v, want %s", got, tc.want)
 			}
-			nm := &offv1beta1.NamespaceMap{Spec: *spec, Status: *said}
-			for _, local := range slices.Sorted(maps.Keys(said.CurrentMapping)) {
-				if twin, ok := TwinOf(nm, local); ok && (twin != spec.DesiredMapping[local] || got[local].Phase != offv1beta1.MappingAccepted) {
-					t.Errorf("the twin of %s is %s", local, twin)
+			nm := &offv1beta1.NamespaceMap{Spec: *spec, Status: *reported}
+			for _, local := range slices.Sorted(maps.Keys(reported.CurrentMapping)) {
+				if remoteNamespace, ok := TwinOf(nm, local); ok && (remoteNamespace != spec.DesiredMapping[local] || got[local].Phase != offv1beta1.MappingAccepted) {
+					t.Errorf("the twin of %s is %s", local, remoteNamespace)
 				}
 			}
 		})

@@ -41,9 +41,9 @@ func atPodLevel(pod *corev1.PodSpec, containers corev1.ResourceList) corev1.Reso
 		}
 	}
 	for name, limit := range pod.Resources.Limits {
-		_, asked := whole[name]
+		_, requested := whole[name]
 		_, summed := containers[name]
-		if mayBeAtPodLevel(name) && !asked && !summed {
+		if mayBeAtPodLevel(name) && !requested && !summed {
 			whole[name] = limit
 		}
 	}
@@ -160,27 +160,27 @@ func SetDefaultRequests(pod *corev1.PodSpec, defaults corev1.ResourceList) {
 // AddResources adds more to sum, in place. Quantities are values, so sum and more share nothing.
 func AddResources(sum, more corev1.ResourceList) {
 	for name, q := range more {
-		have := sum[name].DeepCopy()
-		have.Add(q)
-		sum[name] = have
+		current := sum[name].DeepCopy()
+		current.Add(q)
+		sum[name] = current
 	}
 }
 
 // SubtractResources subtracts less from sum, in place. The result is never negative.
 func SubtractResources(sum, less corev1.ResourceList) {
 	for name, q := range less {
-		have := sum[name].DeepCopy()
-		if have.Sub(q); have.Sign() < 0 {
-			have = resource.Quantity{Format: have.Format}
+		current := sum[name].DeepCopy()
+		if current.Sub(q); current.Sign() < 0 {
+			current = resource.Quantity{Format: current.Format}
 		}
-		sum[name] = have
+		sum[name] = current
 	}
 }
 
 // RaiseResources raises floor to other, in place.
 func RaiseResources(floor, other corev1.ResourceList) {
 	for name, q := range other {
-		if have, ok := floor[name]; !ok || have.Cmp(q) < 0 {
+		if current, ok := floor[name]; !ok || current.Cmp(q) < 0 {
 			floor[name] = q.DeepCopy()
 		}
 	}

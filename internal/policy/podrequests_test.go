@@ -52,7 +52,7 @@ func defaulted(pod *corev1.Pod) *corev1.Pod {
 	out := pod.DeepCopy()
 	fill := func(r *corev1.ResourceRequirements, may func(corev1.ResourceName) bool) {
 		for name, limit := range r.Limits {
-			if _, asked := r.Requests[name]; !asked && may(name) {
+			if _, requested := r.Requests[name]; !requested && may(name) {
 				if r.Requests == nil {
 					r.Requests = corev1.ResourceList{}
 				}

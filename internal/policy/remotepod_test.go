@@ -198,18 +198,18 @@ func TestPodAffinityVirtualNodes(t *testing.T) {
 				*required(pod) = tc.own
 			}
 			KeepOffVirtualNodes(pod)
-			if have := *required(pod); !reflect.DeepEqual(have, tc.want) {
-				t.Errorf("have %+v\nwant %+v", have, tc.want)
+			if got := *required(pod); !reflect.DeepEqual(got, tc.want) {
+				t.Errorf("have %+v\nwant %+v", got, tc.want)
 			}
 		})
 	}
 }
 
 func TestCheckVirtualKubeletImage(t *testing.T) {
-	ours, listed := []string{"liqo.io/liqo:v1"}, []string{"mirror.local/vk-*"}
+	ownImages, listed := []string{"liqo.io/liqo:v1"}, []string{"mirror.local/vk-*"}
 	for image, want := range map[string]string{
 		"liqo.io/liqo:v1": "", "mirror.local/vk-debug:v2": "", "liqo.io/liqo:v2": "virtualKubelet.images", "mirror.local/other": "virtualKubelet.images", "": "virtualKubelet.images",
 	} {
-		expect(t, CheckVirtualKubeletImage(image, ours, listed), want)
+		expect(t, CheckVirtualKubeletImage(image, ownImages, listed), want)
 	}
 }

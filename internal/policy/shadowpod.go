@@ -134,7 +134,7 @@ func CheckShadowPodUpdate(old, now *offv1beta1.ShadowPod, allowed RemotePods) er
 		return errors.New("of a pod's spec only images, resources, activeDeadlineSeconds, tolerations and ephemeral containers may change")
 	}
 	added := slices.DeleteFunc(slices.Clone(now.Spec.Pod.Tolerations), func(t corev1.Toleration) bool {
-		return slices.ContainsFunc(old.Spec.Pod.Tolerations, func(have corev1.Toleration) bool { return reflect.DeepEqual(have, t) })
+		return slices.ContainsFunc(old.Spec.Pod.Tolerations, func(current corev1.Toleration) bool { return reflect.DeepEqual(current, t) })
 	})
 	return allowed.CheckTolerations(added)
 }

@@ -27,15 +27,15 @@ type SliceCaps struct {
 // Bounded reports whether sums of resources are bounded.
 func (c SliceCaps) Bounded() bool { return len(c.Tenant)+len(c.Provider) > 0 }
 
-// CheckSums returns an error that names a resource beyond the caps. asked is the new grant, tenant and provider are the sums of
+// CheckSums returns an error that names a resource beyond the caps. requested is the new grant, tenant and provider are the sums of
 // the other ResourceSlices of its tenant, and of all others.
-func (c SliceCaps) CheckSums(asked, tenant, provider corev1.ResourceList) error {
+func (c SliceCaps) CheckSums(requested, tenant, provider corev1.ResourceList) error {
 	for _, sum := range []struct {
 		of        string
 		cap, used corev1.ResourceList
 	}{{"the slices of a tenant", c.Tenant, tenant}, {"all slices", c.Provider, provider}} {
 		for _, name := range slices.Sorted(maps.Keys(sum.cap)) {
-			amount, limit, total := asked[name], sum.cap[name], sum.used[name].DeepCopy()
+			amount, limit, total := requested[name], sum.cap[name], sum.used[name].DeepCopy()
 			if amount.Sign() <= 0 {
 				continue
 			}
@@ -66,8 +66,8 @@ func (c SliceCaps) Count(slice *authv1beta1.ResourceSlice, all []authv1beta1.Res
 }
 
 // CheckSliceAmounts returns why the requested amounts are invalid for any consumer.
-func CheckSliceAmounts(asked corev1.ResourceList) error {
-	for name, quantity := range asked {
+func CheckSliceAmounts(requested corev1.ResourceList) error {
+	for name, quantity := range requested {
 		if quantity.Sign() < 0 {
 			return fmt.Errorf("the slice asks for %s %s: an amount cannot be negative", quantity.String(), name)
 		}

@@ -36,9 +36,9 @@ func AuthenticationAccepted() Verdict {
 }
 
 // AuthenticationDenied says why the slice gets no credentials.
-func AuthenticationDenied(why string) Verdict {
+func AuthenticationDenied(reason string) Verdict {
 	return Verdict{authv1beta1.ResourceSliceConditionTypeAuthentication, authv1beta1.ResourceSliceConditionDenied,
-		ReasonAuthenticationDenied, "ResourceSlice authentication denied: " + why}
+		ReasonAuthenticationDenied, "ResourceSlice authentication denied: " + reason}
 }
 
 // ResourcesAccepted returns the condition of a ResourceSlice with the grant in its status.
@@ -48,9 +48,9 @@ func ResourcesAccepted() Verdict {
 }
 
 // ResourcesDenied says why the slice is granted nothing.
-func ResourcesDenied(why string) Verdict {
+func ResourcesDenied(reason string) Verdict {
 	return Verdict{authv1beta1.ResourceSliceConditionTypeResources, authv1beta1.ResourceSliceConditionDenied,
-		ReasonResourcesDenied, "ResourceSlice resources denied: " + why}
+		ReasonResourcesDenied, "ResourceSlice resources denied: " + reason}
 }
 
 // DefaultClassDisabled returns the condition for a provider that grants no ResourceSlices automatically.
@@ -67,7 +67,7 @@ func (v Verdict) Set(status *authv1beta1.ResourceSliceStatus, now time.Time) {
 		status.Conditions = append(status.Conditions, condition)
 		return
 	}
-	if have := status.Conditions[i]; have.Status != v.Status || have.Reason != v.Reason || have.Message != v.Message {
+	if current := status.Conditions[i]; current.Status != v.Status || current.Reason != v.Reason || current.Message != v.Message {
 		status.Conditions[i] = condition
 	}
 }

@@ -268,19 +268,19 @@ func TestGrantRequests(t *testing.T) {
 	amounts := rapid.MapOf(rapid.SampledFrom([]corev1.ResourceName{"cpu", "memory", "pods", "gpu"}),
 		rapid.Map(rapid.Int64Range(0, 1000), func(n int64) resource.Quantity { return *resource.NewQuantity(n, resource.DecimalSI) }))
 	rapid.Check(t, func(t *rapid.T) {
-		asked, defaults := corev1.ResourceList(amounts.Draw(t, "asked")), corev1.ResourceList(amounts.Draw(t, "defaults"))
+		requested, defaults := corev1.ResourceList(amounts.Draw(t, "asked")), corev1.ResourceList(amounts.Draw(t, "defaults"))
 		status := authv1beta1.ResourceSliceStatus{Resources: amounts.Draw(t, "had")}
-		GrantResources(&authv1beta1.ResourceSliceSpec{Resources: asked}, SliceDefaults{Resources: defaults}, &status)
+		GrantResources(&authv1beta1.ResourceSliceSpec{Resources: requested}, SliceDefaults{Resources: defaults}, &status)
 		for name, got := range status.Resources {
-			want, ok := asked[name]
+			want, ok := requested[name]
 			if !ok {
 				want, ok = defaults[name]
 			}
 			if !ok || got.Cmp(want) != 0 {
-				t.Fatalf("%s: granted %s of %v over %v", name, got.String(), asked, defaults)
+				t.Fatalf("%s: granted %s of %v over %v", name, got.String(), requested, defaults)
 			}
 		}
-		for name := range asked {
+		for name := range requested {
 			if _, ok := status.Resources[name]; !ok {
 				t.Fatalf("%s is asked for and not granted", name)
 			}

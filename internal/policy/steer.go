@@ -185,7 +185,7 @@ func contains(all, some corev1.NodeSelectorTerm) bool {
 
 func subset(some, all []corev1.NodeSelectorRequirement) bool {
 	for _, r := range some {
-		if !slices.ContainsFunc(all, func(have corev1.NodeSelectorRequirement) bool { return reflect.DeepEqual(have, r) }) {
+		if !slices.ContainsFunc(all, func(current corev1.NodeSelectorRequirement) bool { return reflect.DeepEqual(current, r) }) {
 			return false
 		}
 	}

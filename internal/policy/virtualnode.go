@@ -46,10 +46,10 @@ func CheckVirtualNodePlace(vn *offv1beta1.VirtualNode, namespace *corev1.Namespa
 		vn.Spec.ClusterID, namespace.Name, names.AllowVirtualNodes)
 }
 
-// CheckVirtualKubeletImage returns an error for an image that is neither ours, from the options of the installation, nor listed
+// CheckVirtualKubeletImage returns an error for an image that is neither in ownImages, the images of the installation, nor listed
 // by the administrator.
-func CheckVirtualKubeletImage(image string, ours, listed []string) error {
-	if slices.Contains(ours, image) || slices.ContainsFunc(listed, func(pattern string) bool { return matches(pattern, image) }) {
+func CheckVirtualKubeletImage(image string, ownImages, listed []string) error {
+	if slices.Contains(ownImages, image) || slices.ContainsFunc(listed, func(pattern string) bool { return matches(pattern, image) }) {
 		return nil
 	}
 	return fmt.Errorf("the image %q is none that virtual kubelets may run (virtualKubelet.images)", image)

@@ -21,8 +21,8 @@ type Networks struct{ Pods, External []Pair }
 // Placed returns the networks of a peer with their local CIDRs; false while these are not allocated, or were allocated for other networks.
 // Other changes of the Configuration have no effect. Unreadable networks are left out, each with an error.
 func Placed(c *networkingv1beta1.Configuration) (Networks, bool, []error) {
-	said := apimeta.FindStatusCondition(c.Status.Conditions, networkingv1beta1.ConditionNetworkCIDRsConfigured)
-	if said == nil || said.Status != metav1.ConditionTrue || c.Status.Remote == nil || !asked(c, said) {
+	condition := apimeta.FindStatusCondition(c.Status.Conditions, networkingv1beta1.ConditionNetworkCIDRsConfigured)
+	if condition == nil || condition.Status != metav1.ConditionTrue || c.Status.Remote == nil || !isForCurrentNetworks(c, condition) {
 		return Networks{}, false, nil
 	}
 	remote, local := c.Spec.Remote.CIDR, c.Status.Remote.CIDR
@@ -31,11 +31,11 @@ func Placed(c *networkingv1beta1.Configuration) (Networks, bool, []error) {
 	return Networks{Pods: pods, External: external}, true, append(errs, more...)
 }
 
-// asked reports whether the status is for the present networks of the Configuration.
-func asked(c *networkingv1beta1.Configuration, said *metav1.Condition) bool {
+// isForCurrentNetworks reports whether the status is for the present networks of the Configuration.
+func isForCurrentNetworks(c *networkingv1beta1.Configuration, condition *metav1.Condition) bool {
 	of, now := c.Status.ObservedRemote, c.Spec.Remote.CIDR
 	if of == nil { // written by an earlier version
-		return said.ObservedGeneration == c.Generation
+		return condition.ObservedGeneration == c.Generation
 	}
 	return slices.Equal(of.CIDR.Pod, now.Pod) && slices.Equal(of.CIDR.External, now.External)
 }

@@ -40,11 +40,11 @@ func TestPeerAddresses(t *testing.T) {
 			t.Errorf("%s is %s, %v; want %s", there, here, ok, want)
 		}
 	}
-	if there, ok := m.ToRemote(netip.MustParseAddr("10.71.3.4")); !ok || there.String() != "10.200.3.4" {
-		t.Errorf("10.71.3.4 is %s, %v there", there, ok)
+	if remote, ok := m.ToRemote(netip.MustParseAddr("10.71.3.4")); !ok || remote.String() != "10.200.3.4" {
+		t.Errorf("10.71.3.4 is %s, %v there", remote, ok)
 	}
-	if there, ok := m.ToRemote(netip.MustParseAddr("10.200.3.4")); ok {
-		t.Errorf("10.200.3.4, which is a pod of ours, is %s there", there)
+	if remote, ok := m.ToRemote(netip.MustParseAddr("10.200.3.4")); ok {
+		t.Errorf("10.200.3.4, which is a pod of ours, is %s there", remote)
 	}
 }
 
@@ -74,9 +74,9 @@ func TestMapRoundTrip(t *testing.T) {
 			a, _ := netip.AddrFromSlice(rapid.SliceOfN(rapid.Byte(), size, size).Draw(t, name))
 			return a
 		}
-		there, here, inside := address("there"), address("here"), address("inside")
-		bits := rapid.IntRange(0, there.BitLen()).Draw(t, "bits")
-		from, to := netip.PrefixFrom(there, bits).Masked(), netip.PrefixFrom(here, bits).Masked()
+		remote, here, inside := address("there"), address("here"), address("inside")
+		bits := rapid.IntRange(0, remote.BitLen()).Draw(t, "bits")
+		from, to := netip.PrefixFrom(remote, bits).Masked(), netip.PrefixFrom(here, bits).Masked()
 		m, err := New([]netip.Prefix{from}, []netip.Prefix{to})
 		if err != nil {
 			t.Fatal(err)

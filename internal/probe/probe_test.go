@@ -50,9 +50,9 @@ func service(t *testing.T, names ...string) string {
 // once answers with a name, and then no more.
 func once(t *testing.T, name string) string {
 	t.Helper()
-	var asked atomic.Bool
+	var requests atomic.Bool
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if asked.Swap(true) {
+		if requests.Swap(true) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
@@ -159,9 +159,9 @@ func TestProbeAllAddresses(t *testing.T) {
 }
 
 func TestProbeLateAnswer(t *testing.T) {
-	var asked atomic.Int64
+	var requests atomic.Int64
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if asked.Add(1) < 3 {
+		if requests.Add(1) < 3 {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
@@ -180,13 +180,13 @@ func TestProbeTimeout(t *testing.T) {
 	for i := range targets {
 		targets[i] = Target{At: at, Answers: []string{"a"}}
 	}
-	began := time.Now()
+	start := time.Now()
 	for i, err := range Ask(t.Context(), targets, Options{For: time.Hour, Within: time.Second}) {
 		if err == nil {
 			t.Errorf("target %d is reached", i)
 		}
 	}
-	if took := time.Since(began); took > time.Minute {
+	if took := time.Since(start); took > time.Minute {
 		t.Errorf("it took %s", took)
 	}
 }
@@ -198,9 +198,9 @@ func TestProbeMany(t *testing.T) {
 	for i := range names {
 		names[i] = fmt.Sprintf("server-%d", i)
 	}
-	var asked atomic.Int64
+	var requests atomic.Int64
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		n := int(asked.Add(1) - 1)
+		n := int(requests.Add(1) - 1)
 		last := n >= 600
 		time.Sleep(50 * time.Millisecond) // how far it is
 		if last {
@@ -211,7 +211,7 @@ func TestProbeMany(t *testing.T) {
 	}))
 	defer s.Close()
 	if err := Ask(t.Context(), []Target{{At: s.Listener.Addr().String(), Answers: names}}, Options{})[0]; err != nil {
-		t.Errorf("after %d answers: %v", asked.Load(), err)
+		t.Errorf("after %d answers: %v", requests.Load(), err)
 	}
 }
 
@@ -227,9 +227,9 @@ func TestProbeManyTimeout(t *testing.T) {
 func TestProbeUntried(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
-	var asked atomic.Int64
+	var requests atomic.Int64
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if asked.Add(1) == askedAtOnce {
+		if requests.Add(1) == askedAtOnce {
 			cancel()
 		}
 		<-r.Context().Done()
@@ -300,10 +300,10 @@ func TestResultsSize(t *testing.T) {
 	}
 }
 
-func all(n int, why string) []error {
+func all(n int, reason string) []error {
 	errs := make([]error, n)
 	for i := range errs {
-		errs[i] = errors.New(why)
+		errs[i] = errors.New(reason)
 	}
 	return errs
 }

@@ -54,11 +54,11 @@ func (r Results) Message() ([]byte, error) {
 	short := Results{Marks: r.Marks, Why: map[int]string{}}
 	message, err := json.Marshal(short)
 	for i := range r.Marks {
-		why, failed := r.Why[i]
+		reason, failed := r.Why[i]
 		if !failed {
 			continue
 		}
-		short.Why[i] = why
+		short.Why[i] = reason
 		longer, err := json.Marshal(short)
 		if err != nil {
 			return nil, err
@@ -95,8 +95,8 @@ func (r Results) Errors() []error {
 			continue
 		}
 		errs[i] = errUnsaid
-		if why, said := r.Why[i]; said {
-			errs[i] = errors.New(why)
+		if reason, known := r.Why[i]; known {
+			errs[i] = errors.New(reason)
 		}
 	}
 	return errs

@@ -102,21 +102,21 @@ func decideSteps(in mapInput) []mapStep {
 		busy[local] = true
 		steps = append(steps, s)
 	}
-	room := in.limit - countOfTenant(in)
+	capacity := in.limit - countOfTenant(in)
 	for _, local := range slices.Sorted(maps.Keys(in.desired)) {
 		if busy[local] {
 			continue
 		}
-		s := wantedStep(in, local, room)
+		s := wantedStep(in, local, capacity)
 		if s.do == create {
-			room--
+			capacity--
 		}
 		steps = append(steps, s)
 	}
 	return steps
 }
 
-func wantedStep(in mapInput, local string, room int) mapStep {
+func wantedStep(in mapInput, local string, capacity int) mapStep {
 	s := mapStep{local: local, remote: in.desired[local], namespace: in.namespaces[in.desired[local]]}
 	if err := policy.CheckTwinNamespace(s.remote, in.reserved); err != nil {
 		s.do, s.refusal = refuse, newDenial(offv1beta1.MappingNameReserved, "%v", err)
@@ -125,7 +125,7 @@ func wantedStep(in mapInput, local string, room int) mapStep {
 	switch {
 	case s.namespace == nil && in.access != granted:
 		s.do, s.refusal = refuse, in.access.accessDenial()
-	case s.namespace == nil && room <= 0:
+	case s.namespace == nil && capacity <= 0:
 		s.do, s.refusal = refuse, newDenial(offv1beta1.MappingLimitReached, "the limit of %d namespaces of one consumer is reached", in.limit)
 	case s.namespace == nil && in.younger:
 		s.do, s.refusal = refuse, newDenial(offv1beta1.MappingNotTheOldest, "another NamespaceMap of this consumer is older, and only the oldest one counts")

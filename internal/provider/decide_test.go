@@ -179,8 +179,8 @@ func TestMappingPhase(t *testing.T) {
 }
 
 func TestMappingStatus(t *testing.T) {
-	forbidden := func(why string) error {
-		return fmt.Errorf("creating namespace: %w", apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "demo-blue", errors.New(why)))
+	forbidden := func(reason string) error {
+		return fmt.Errorf("creating namespace: %w", apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "demo-blue", errors.New(reason)))
 	}
 	for name, tc := range map[string]struct {
 		refusal *denial
@@ -278,8 +278,8 @@ func TestMissingLabels(t *testing.T) {
 		t.Error(diff)
 	}
 	n.Labels = map[string]string{names.RemoteClusterID: "blue", policy.PodSecurityLabel: policy.PodSecurityPrivileged}
-	if left := missingLabels(in, n); len(left) > 0 {
-		t.Errorf("would overwrite %v", left)
+	if remaining := missingLabels(in, n); len(remaining) > 0 {
+		t.Errorf("would overwrite %v", remaining)
 	}
 }
 

@@ -89,7 +89,7 @@ func TestTemplateCache(t *testing.T) {
 // The answer to the request that made a pod is lost, and nobody can be asked for a while. Its share is nobody else's meanwhile.
 func TestDryRunAfterUnanswered(t *testing.T) {
 	c := testkit.Cluster(t)
-	twin := testkit.Namespace(t, c, "twin", map[string]string{names.RemoteClusterID: "onyx"})
+	remoteNamespace := testkit.Namespace(t, c, "twin", map[string]string{names.RemoteClusterID: "onyx"})
 	home := testkit.Namespace(t, c, "tenant", map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: "onyx"})
 	q := offv1beta1.Quota{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "q", ResourceVersion: "1"}, Spec: offv1beta1.QuotaSpec{User: "onyx-a", Resources: cpus("3")}}
 	var unsure []string
@@ -113,7 +113,7 @@ func TestDryRunAfterUnanswered(t *testing.T) {
 	})
 	s := &shadowPods{client: cut, quotas: newQuotaCache(true, func(types.NamespacedName) {})}
 	share := func(name string) error {
-		sp := bare(twin, name, "onyx", "onyx-a")
+		sp := bare(remoteNamespace, name, "onyx", "onyx-a")
 		pod := &corev1.Pod{ObjectMeta: *sp.ObjectMeta.DeepCopy(), Spec: *sp.Spec.Pod.DeepCopy()}
 		if err := s.dryRunShared(t.Context(), sp, pod); err != nil {
 			return err
@@ -124,25 +124,25 @@ func TestDryRunAfterUnanswered(t *testing.T) {
 		if err := share("lost"); err == nil || !strings.Contains(err.Error(), "the connection broke") {
 			t.Errorf("it is not asked for again: %v", err)
 		}
-		s.templates.Forget(twin)
+		s.templates.Forget(remoteNamespace)
 	}
-	if err := s.reserveQuota(t.Context(), asked(twin, "next", "onyx", "onyx-a", "2"), &asked(twin, "next", "onyx", "onyx-a", "2").Spec.Pod); err == nil {
+	if err := s.reserveQuota(t.Context(), asked(remoteNamespace, "next", "onyx", "onyx-a", "2"), &asked(remoteNamespace, "next", "onyx", "onyx-a", "2").Spec.Pod); err == nil {
 		t.Error("what the pod may have is given to another")
 	}
-	if err := s.reserveQuota(t.Context(), asked(twin, "small", "onyx", "onyx-a", "1"), &asked(twin, "small", "onyx", "onyx-a", "1").Spec.Pod); err != nil {
+	if err := s.reserveQuota(t.Context(), asked(remoteNamespace, "small", "onyx", "onyx-a", "1"), &asked(remoteNamespace, "small", "onyx", "onyx-a", "1").Spec.Pod); err != nil {
 		t.Error(err)
 	}
 }
 
 // A pod is in the way, and nobody can read it: that is no other request without an answer.
 func TestExistingPodUnreadable(t *testing.T) {
-	w, web := newWorld(1), types.NamespacedName{Namespace: "twin", Name: "web"}
+	w, web := newQuotaModel(1), types.NamespacedName{Namespace: "twin", Name: "web"}
 	s := &shadowPods{quotas: w.quotas, live: interceptor.NewClient(nil, interceptor.Funcs{
 		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 			return errors.New("connection refused")
 		},
 	})}
-	w.lose("web", 1)
+	w.loseAnswer("web", 1)
 	w.answer("web")
 	w.landLate("web")
 	if err := w.quotas.Reserve(w.shadow("web", 1), w.quota, false); err != nil {
@@ -154,7 +154,7 @@ func TestExistingPodUnreadable(t *testing.T) {
 	if err := w.try("next", 1); err == nil {
 		t.Error("there is room beside a pod that exists")
 	}
-	if w.hear(); w.quotas.IsReserved(web) || w.quotas.IsUncertain(web) {
+	if w.deliverEvents(); w.quotas.IsReserved(web) || w.quotas.IsUncertain(web) {
 		t.Error("it is still in doubt when the watch shows it")
 	}
 }
@@ -162,7 +162,7 @@ func TestExistingPodUnreadable(t *testing.T) {
 // The first request made the pod, and nobody answered; the second one is refused, by a ResourceQuota that the first one used up.
 func TestRefusalAfterUnanswered(t *testing.T) {
 	c := testkit.Cluster(t, testkit.WithControllers("serviceaccount-controller"))
-	twin := testkit.Namespace(t, c, "twin", map[string]string{names.RemoteClusterID: "sand"})
+	remoteNamespace := testkit.Namespace(t, c, "twin", map[string]string{names.RemoteClusterID: "sand"})
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "web", errors.New("exceeded quota"))
 	for name, tc := range map[string]struct{ made, told bool }{
 		"made":                          {true, true},
@@ -171,7 +171,7 @@ func TestRefusalAfterUnanswered(t *testing.T) {
 		"not made, and nobody can tell": {false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(1)
+			w := newQuotaModel(1)
 			live := interceptor.NewClient(c.Client, interceptor.Funcs{
 				Get: func(ctx context.Context, next client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 					if !tc.told {
@@ -182,7 +182,7 @@ func TestRefusalAfterUnanswered(t *testing.T) {
 			})
 			s := &shadowPods{client: c.Client, live: live, quotas: w.quotas}
 			sp := w.shadow("web-"+fmt.Sprint(tc.made, "-", tc.told), 1)
-			sp.Namespace, sp.UID = twin, types.UID(name)
+			sp.Namespace, sp.UID = remoteNamespace, types.UID(name)
 			pod, err := s.podOf(t.Context(), sp)
 			if err != nil {
 				t.Fatal(err)

@@ -169,8 +169,8 @@ func sliceLabels(ses *offv1beta1.ShadowEndpointSlice, consumer string, dropped [
 func sliceAnnotations(ses *offv1beta1.ShadowEndpointSlice, dropped []string) map[string]string {
 	out := map[string]string{}
 	for key, value := range ses.Annotations {
-		ours := key == corev1.LastAppliedConfigAnnotation || key == names.DirectConnections || strings.HasPrefix(key, names.AppliedHash)
-		if !ours && policy.KeepsAnnotation(key, dropped) {
+		owned := key == corev1.LastAppliedConfigAnnotation || key == names.DirectConnections || strings.HasPrefix(key, names.AppliedHash)
+		if !owned && policy.KeepsAnnotation(key, dropped) {
 			out[key] = value
 		}
 	}

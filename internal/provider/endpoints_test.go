@@ -182,7 +182,7 @@ func TestEndpointFields(t *testing.T) {
 
 // Whatever a consumer asks for, nothing is shown but the local view of its own networks.
 func TestEndpointForeignNames(t *testing.T) {
-	here := []netip.Prefix{netip.MustParsePrefix("10.71.0.0/16"), netip.MustParsePrefix("10.68.0.0/16"), netip.MustParsePrefix("fd01::/64")}
+	localPrefixes := []netip.Prefix{netip.MustParsePrefix("10.71.0.0/16"), netip.MustParsePrefix("10.68.0.0/16"), netip.MustParsePrefix("fd01::/64")}
 	rapid.Check(t, func(t *rapid.T) {
 		var endpoints []discoveryv1.Endpoint
 		for range rapid.IntRange(0, 5).Draw(t, "endpoints") {
@@ -202,7 +202,7 @@ func TestEndpointForeignNames(t *testing.T) {
 		}
 		for _, e := range got.Endpoints {
 			addr := netip.MustParseAddr(e.Addresses[0])
-			if !here[0].Contains(addr) && !here[1].Contains(addr) && !here[2].Contains(addr) {
+			if !localPrefixes[0].Contains(addr) && !localPrefixes[1].Contains(addr) && !localPrefixes[2].Contains(addr) {
 				t.Fatalf("%s is shown", addr)
 			}
 		}

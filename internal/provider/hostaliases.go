@@ -28,10 +28,10 @@ import (
 // outside the networks of the consumer stay as they are.
 func (s *shadowPods) translateHostAliases(ctx context.Context, sp *offv1beta1.ShadowPod, spec *corev1.PodSpec) error {
 	apiServer := translate.RouteOf(sp) // set by consumers with our virtual kubelet only
-	ours := func(a corev1.HostAlias) bool {
+	owned := func(a corev1.HostAlias) bool {
 		return isAPIServerAlias(a) && (apiServer == nil || a.IP == apiServer.Addr.String())
 	}
-	if !slices.ContainsFunc(spec.HostAliases, ours) {
+	if !slices.ContainsFunc(spec.HostAliases, owned) {
 		return nil
 	}
 	consumer := sp.Labels[names.OffloadingOrigin] // checkPod compared it with the namespace
@@ -46,11 +46,11 @@ func (s *shadowPods) translateHostAliases(ctx context.Context, sp *offv1beta1.Sh
 	networks, missing := networksOf(configuration)
 	switch {
 	case missing == nil:
-		replaceAliases(spec.HostAliases, ours, networks)
+		replaceAliases(spec.HostAliases, owned, networks)
 	case hasToken(sp):
 		return &podRejection{reason: offv1beta1.ReasonNetworkNotReady, why: missing, next: kube.Wait(namespaceDelay, missing.Error())}
 	case apiServer != nil:
-		spec.HostAliases = slices.DeleteFunc(spec.HostAliases, ours)
+		spec.HostAliases = slices.DeleteFunc(spec.HostAliases, owned)
 	}
 	return nil
 }

@@ -48,35 +48,35 @@ func TestHostileQuotaUsage(t *testing.T) {
 			}
 			return sp
 		}
-		made := map[string]*corev1.Pod{}
+		created := map[string]*corev1.Pod{}
 		t.Repeat(map[string]func(*rapid.T){
 			"ask and be refused": func(t *rapid.T) {
 				sp := shadow(t)
-				if made[sp.Name] == nil && l.Reserve(sp, budget, false) == nil {
+				if created[sp.Name] == nil && l.Reserve(sp, budget, false) == nil {
 					l.Release(client.ObjectKeyFromObject(sp))
 				}
 			},
 			"ask": func(t *rapid.T) {
 				sp := shadow(t)
-				if made[sp.Name] != nil || l.Reserve(sp, budget, false) != nil {
+				if created[sp.Name] != nil || l.Reserve(sp, budget, false) != nil {
 					return
 				}
 				pod := &corev1.Pod{ObjectMeta: *sp.ObjectMeta.DeepCopy(), Spec: sp.Spec.Pod}
 				pod.UID = types.UID(sp.Name)
 				l.Made(pod, "")
-				made[sp.Name] = pod
+				created[sp.Name] = pod
 			},
 			"see": func(t *rapid.T) {
-				for _, pod := range made {
+				for _, pod := range created {
 					l.ObservePod(pod)
 				}
 			},
 			"end": func(t *rapid.T) {
 				name := fmt.Sprint("p", rapid.IntRange(0, 5).Draw(t, "name"))
-				if pod := made[name]; pod != nil {
+				if pod := created[name]; pod != nil {
 					l.ObservePod(pod)
 					l.ObserveEnd(pod)
-					delete(made, name)
+					delete(created, name)
 				}
 			},
 			"": func(t *rapid.T) {
@@ -85,7 +85,7 @@ func TestHostileQuotaUsage(t *testing.T) {
 					return
 				}
 				sum := corev1.ResourceList{}
-				for _, pod := range made {
+				for _, pod := range created {
 					policy.AddResources(sum, policy.PodRequests(&pod.Spec))
 				}
 				if short := policy.FindShortages(sum, nil, budget.Spec.Resources); short != nil {

@@ -163,8 +163,8 @@ func (s *namespaceMaps) Cleanup(ctx context.Context, nm *offv1beta1.NamespaceMap
 		if err := s.applyMap(ctx, nm, in); err != nil {
 			return err
 		}
-		if left := len(decideSteps(in)); left > 0 {
-			return kube.Wait(0, fmt.Sprintf("%d namespaces are being removed", left))
+		if remaining := len(decideSteps(in)); remaining > 0 {
+			return kube.Wait(0, fmt.Sprintf("%d namespaces are being removed", remaining))
 		}
 	}
 	return nil
@@ -249,8 +249,8 @@ func (s *namespaceMaps) gatherInput(ctx context.Context, from client.Reader, nm 
 			in.reserved.Tenants = append(in.reserved.Tenants, n.Name)
 		}
 	}
-	if home, known := in.namespaces[nm.Namespace]; known {
-		consumer, _ := peer.OfNamespace(home)
+	if liqoNamespace, known := in.namespaces[nm.Namespace]; known {
+		consumer, _ := peer.OfNamespace(liqoNamespace)
 		in.consumer = string(consumer)
 	}
 	siblings := &offv1beta1.NamespaceMapList{}
@@ -303,23 +303,23 @@ func (s *namespaceMaps) doStep(ctx context.Context, in mapInput, st *mapStep) er
 
 // createNamespace creates the namespace and never adopts an existing one, which the cache may not show yet.
 func (s *namespaceMaps) createNamespace(ctx context.Context, in mapInput, st *mapStep) error {
-	twin := newNamespace(in, *st)
-	err := s.client.Create(ctx, twin)
+	remoteNamespace := newNamespace(in, *st)
+	err := s.client.Create(ctx, remoteNamespace)
 	if err == nil {
 		log.FromContext(ctx).Info("made namespace", "namespace", st.remote, "consumer", in.consumer)
-		st.namespace = twin
+		st.namespace = remoteNamespace
 		return nil
 	}
 	if !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating namespace %q: %w", st.remote, err)
 	}
-	if err := s.live.Get(ctx, client.ObjectKeyFromObject(twin), twin); err != nil {
+	if err := s.live.Get(ctx, client.ObjectKeyFromObject(remoteNamespace), remoteNamespace); err != nil {
 		return fmt.Errorf("reading namespace %q: %w", st.remote, err)
 	}
-	if !isOwnedBy(twin, in.owner, st.local) {
+	if !isOwnedBy(remoteNamespace, in.owner, st.local) {
 		st.do, st.refusal = refuse, errNotOurs(st.remote)
 	}
-	st.namespace = twin
+	st.namespace = remoteNamespace
 	return nil
 }
 
@@ -344,8 +344,8 @@ func (s *namespaceMaps) labelNamespace(ctx context.Context, in mapInput, namespa
 // consumer.
 func (s *namespaceMaps) bindRoles(ctx context.Context, in mapInput, namespace string) error {
 	want := newBinding(in, namespace)
-	have := &rbacv1.RoleBinding{}
-	err := s.client.Get(ctx, client.ObjectKeyFromObject(want), have)
+	current := &rbacv1.RoleBinding{}
+	err := s.client.Get(ctx, client.ObjectKeyFromObject(want), current)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading the rights in namespace %q: %w", namespace, err)
 	}
@@ -355,7 +355,7 @@ func (s *namespaceMaps) bindRoles(ctx context.Context, in mapInput, namespace st
 		return client.IgnoreNotFound(s.client.Delete(ctx, binding, client.Preconditions{UID: new(binding.UID)}))
 	}
 	if bound && !entitled {
-		if err := withdraw(ctx, have); err != nil {
+		if err := withdraw(ctx, current); err != nil {
 			return fmt.Errorf("withdrawing the rights in namespace %q: %w", namespace, err)
 		}
 	}
@@ -372,8 +372,8 @@ func (s *namespaceMaps) bindRoles(ctx context.Context, in mapInput, namespace st
 
 // evictPods deletes the consumer's pods. Volumes and configuration stay until the Tenant is active again.
 func (s *namespaceMaps) evictPods(ctx context.Context, namespace string) error {
-	left := &offv1beta1.ShadowPodList{}
-	if err := s.client.List(ctx, left, client.InNamespace(namespace)); err != nil {
+	remaining := &offv1beta1.ShadowPodList{}
+	if err := s.client.List(ctx, remaining, client.InNamespace(namespace)); err != nil {
 		return fmt.Errorf("listing ShadowPods: %w", err)
 	}
 	// The garbage collector alone is not enough: a ShadowPod may have a finalizer, and a pod may have lost its owner.
@@ -381,7 +381,7 @@ func (s *namespaceMaps) evictPods(ctx context.Context, namespace string) error {
 	if err := s.live.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels{names.ManagedBy: madeFrom}); err != nil {
 		return fmt.Errorf("listing the pods in namespace %q: %w", namespace, err)
 	}
-	if len(left.Items)+len(pods.Items) == 0 {
+	if len(remaining.Items)+len(pods.Items) == 0 {
 		return nil
 	}
 	for i := range pods.Items {
@@ -393,8 +393,8 @@ func (s *namespaceMaps) evictPods(ctx context.Context, namespace string) error {
 			return fmt.Errorf("removing pod %q in namespace %q: %w", pod.Name, namespace, err)
 		}
 	}
-	for i := range left.Items {
-		if err := s.client.Delete(ctx, &left.Items[i], client.Preconditions{UID: new(left.Items[i].UID)}); client.IgnoreNotFound(err) != nil {
+	for i := range remaining.Items {
+		if err := s.client.Delete(ctx, &remaining.Items[i], client.Preconditions{UID: new(remaining.Items[i].UID)}); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("removing the pods in namespace %q: %w", namespace, err)
 		}
 	}

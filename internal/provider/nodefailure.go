@@ -89,9 +89,9 @@ func (f *nodeFailure) Sync(ctx context.Context, node *corev1.Node) error {
 	var next time.Duration
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		if left := pod.DeletionTimestamp.Sub(f.now()); left > 0 { // the rest of its grace period
-			if next == 0 || left < next {
-				next = left
+		if remaining := pod.DeletionTimestamp.Sub(f.now()); remaining > 0 { // the rest of its grace period
+			if next == 0 || remaining < next {
+				next = remaining
 			}
 			continue
 		}

@@ -69,7 +69,7 @@ func TestNodeFailure(t *testing.T) {
 		ending(t, c, ns, "of-a-silent-node", silent.Name, ours, 1),
 	}
 	for _, pod := range goes {
-		gone(t, c, pod)
+		waitUntilDeleted(t, c, pod)
 		event := fmt.Sprintf("The node %s is not ready and did not end the pod in time: it is removed, to run elsewhere", pod.Spec.NodeName)
 		testkit.Eventually(t, patience, func() error {
 			var list eventsv1.EventList
@@ -91,7 +91,7 @@ func TestNodeFailure(t *testing.T) {
 	}
 	// A node may fail later than its pods are deleted.
 	say(t, c, well, corev1.ConditionUnknown)
-	gone(t, c, stays[0])
+	waitUntilDeleted(t, c, stays[0])
 	for _, pod := range stays[1:] {
 		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); apierrors.IsNotFound(err) {
 			t.Errorf("%s was removed", pod.Name)

@@ -61,18 +61,18 @@ func TestPendingQueueServe(t *testing.T) {
 				}
 				slices.SortFunc(waiting, inOrder)
 				var want, got []string
-				left := free
+				remaining := free
 				for _, w := range waiting {
-					if size(w) <= left {
-						want, left = append(want, w.key.Name), left-size(w)
+					if size(w) <= remaining {
+						want, remaining = append(want, w.key.Name), remaining-size(w)
 					}
 				}
-				left = free
+				remaining = free
 				l.servePods(func(w *pendingPod) bool {
-					if size(w) > left {
+					if size(w) > remaining {
 						return false
 					}
-					got, left = append(got, w.key.Name), left-size(w)
+					got, remaining = append(got, w.key.Name), remaining-size(w)
 					l.removePod(w.key)
 					delete(all, w.key)
 					return true

@@ -96,9 +96,9 @@ func (s *shadowPods) updateMetadata(ctx context.Context, sp *offv1beta1.ShadowPo
 	return nil
 }
 
-func includesAll(have, want map[string]string) bool {
+func includesAll(current, want map[string]string) bool {
 	for key, value := range want {
-		if v, ok := have[key]; !ok || v != value {
+		if v, ok := current[key]; !ok || v != value {
 			return false
 		}
 	}

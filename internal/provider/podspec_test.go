@@ -49,9 +49,9 @@ func requiresARealNode(pod *corev1.Pod) bool {
 // Both clusters lend to each other, and a pod tolerates everything: it stays in the cluster that it was sent to.
 func TestPodTolerations(t *testing.T) {
 	c := providerWithDefaults(t)
-	twin, _ := twinOf(t, c, "jade", defaultsOf("400", "100Gi"), "jade-a")
+	remoteNamespace, _ := twinOf(t, c, "jade", defaultsOf("400", "100Gi"), "jade-a")
 	blanket := func(name string) *offv1beta1.ShadowPod {
-		sp := asked(twin, name, "jade", "jade-a", "100m")
+		sp := asked(remoteNamespace, name, "jade", "jade-a", "100m")
 		sp.Spec.Pod.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 		sp.Spec.Pod.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
 			{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{"back"}}}},
@@ -68,7 +68,7 @@ func TestPodTolerations(t *testing.T) {
 	}
 
 	// An administrator who offloads the namespace itself has its pods go further.
-	testkit.Update(t, c.Client, namespaceOf(twin), func(ns *corev1.Namespace) { ns.Labels[names.SchedulingEnabled] = "true" })
+	testkit.Update(t, c.Client, namespaceOf(remoteNamespace), func(ns *corev1.Namespace) { ns.Labels[names.SchedulingEnabled] = "true" })
 	for i := 0; ; i++ { // the label is seen some time after it was written
 		pod := runs(t, c, blanket(fmt.Sprint("further-", i)))
 		if !requiresARealNode(pod) {
@@ -83,9 +83,9 @@ func TestPodTolerations(t *testing.T) {
 // A pod without requests is not for nothing: containers get those that the provider gives by default, and the Quota counts them.
 func TestDefaultRequests(t *testing.T) {
 	c := providerWithDefaults(t)
-	twin, _ := twinOf(t, c, "onyx", defaultsOf("250m", "1Gi"), "onyx-a")
+	remoteNamespace, _ := twinOf(t, c, "onyx", defaultsOf("250m", "1Gi"), "onyx-a")
 	free := func(name string) *offv1beta1.ShadowPod {
-		sp := asked(twin, name, "onyx", "onyx-a", "0")
+		sp := asked(remoteNamespace, name, "onyx", "onyx-a", "0")
 		sp.Spec.Pod.Containers[0].Resources = corev1.ResourceRequirements{}
 		return ask(t, c, sp)
 	}
@@ -104,8 +104,8 @@ func TestDefaultRequests(t *testing.T) {
 // What a Quota does not name is given to nobody, and so is not requested by default either.
 func TestDefaultRequestsUnlisted(t *testing.T) {
 	c := providerWithDefaults(t)
-	twin, _ := twinOf(t, c, "pearl", corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}, "pearl-a")
-	sp := asked(twin, "web", "pearl", "pearl-a", "0")
+	remoteNamespace, _ := twinOf(t, c, "pearl", corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}, "pearl-a")
+	sp := asked(remoteNamespace, "web", "pearl", "pearl-a", "0")
 	sp.Spec.Pod.Containers[0].Resources = corev1.ResourceRequirements{}
 	pod := runs(t, c, ask(t, c, sp))
 	if got := pod.Spec.Containers[0].Resources.Requests; len(got) != 1 || got.Memory().String() != "16Mi" {
@@ -119,7 +119,7 @@ func TestRoleTolerations(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := testkit.Cluster(t, testkit.WithControllers("namespace-controller", "garbage-collector-controller", "serviceaccount-controller"))
 			replica(t, c, kube.ManagerOptions{Name: "host"}, NamespaceMapOptions{}, ShadowPodOptions{Enforce: true, Pods: policy.RemotePods{ControlPlane: allowed}})
-			twin, _ := twinOf(t, c, "opal", defaultsOf("4", "1Gi"), "opal-a")
+			remoteNamespace, _ := twinOf(t, c, "opal", defaultsOf("4", "1Gi"), "opal-a")
 			tolerates := func(pod *corev1.Pod, key string) bool {
 				return slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool { return t.Key == key })
 			}
@@ -130,7 +130,7 @@ func TestRoleTolerations(t *testing.T) {
 				}
 				return policy.EncodeRoleTolerations(out)
 			}
-			sp := asked(twin, "agent", "opal", "opal-a", "100m")
+			sp := asked(remoteNamespace, "agent", "opal", "opal-a", "100m")
 			sp.Annotations = map[string]string{names.RoleTolerations: offer("node-role.kubernetes.io/control-plane")}
 			pod := runs(t, c, ask(t, c, sp))
 			if got := tolerates(pod, "node-role.kubernetes.io/control-plane"); got != allowed {
@@ -152,7 +152,7 @@ func TestRoleTolerations(t *testing.T) {
 // Admission may have been off when the ShadowPod was made.
 func TestPodPolicy(t *testing.T) {
 	c := providerWithDefaults(t)
-	twin, _ := twinOf(t, c, "topaz", defaultsOf("4", "1Gi"), "topaz-a")
+	remoteNamespace, _ := twinOf(t, c, "topaz", defaultsOf("4", "1Gi"), "topaz-a")
 	for name, tc := range map[string]struct {
 		change func(*corev1.PodSpec)
 		want   string
@@ -168,10 +168,10 @@ func TestPodPolicy(t *testing.T) {
 		}, "tolerate the taint"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			sp := asked(twin, name, "topaz", "topaz-a", "100m")
+			sp := asked(remoteNamespace, name, "topaz", "topaz-a", "100m")
 			tc.change(&sp.Spec.Pod)
 			refusedBecause(t, c, ask(t, c, sp), "Refused", tc.want)
-			if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(sp), podNamed(twin, name)); err == nil {
+			if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(sp), podNamed(remoteNamespace, name)); err == nil {
 				t.Error("the pod was made")
 			}
 		})

@@ -154,9 +154,9 @@ func (p podParts) withoutParts(undone podParts, before string) podParts {
 }
 
 func changeSpec(pod, want *corev1.PodSpec, changed podParts) {
-	eachContainer(pod, want, func(have, want *corev1.Container) {
+	eachContainer(pod, want, func(current, want *corev1.Container) {
 		if changed.hasPart("image/" + want.Name) {
-			have.Image = want.Image
+			current.Image = want.Image
 		}
 	})
 	if changed.hasPart("deadline") {
@@ -166,7 +166,7 @@ func changeSpec(pod, want *corev1.PodSpec, changed podParts) {
 		return
 	}
 	for _, t := range want.Tolerations {
-		if !slices.ContainsFunc(pod.Tolerations, func(have corev1.Toleration) bool { return equality.Semantic.DeepEqual(have, t) }) {
+		if !slices.ContainsFunc(pod.Tolerations, func(current corev1.Toleration) bool { return equality.Semantic.DeepEqual(current, t) }) {
 			pod.Tolerations = append(pod.Tolerations, t)
 		}
 	}
@@ -174,9 +174,9 @@ func changeSpec(pod, want *corev1.PodSpec, changed podParts) {
 
 // applyResources sets the resources of the ShadowPod; others in the Pod, from a LimitRange for example, stay.
 func applyResources(pod, want *corev1.PodSpec, changed podParts) {
-	eachContainer(pod, want, func(have, want *corev1.Container) {
+	eachContainer(pod, want, func(current, want *corev1.Container) {
 		if changed.hasPart("resources/" + want.Name) {
-			overlayResources(&have.Resources, want.Resources)
+			overlayResources(&current.Resources, want.Resources)
 		}
 	})
 	if changed.hasPart("resources") {
@@ -187,15 +187,15 @@ func applyResources(pod, want *corev1.PodSpec, changed podParts) {
 	}
 }
 
-func overlayResources(have *corev1.ResourceRequirements, want corev1.ResourceRequirements) {
-	have.Limits, have.Requests = mergeLists(have.Limits, want.Limits), mergeLists(have.Requests, want.Requests)
+func overlayResources(current *corev1.ResourceRequirements, want corev1.ResourceRequirements) {
+	current.Limits, current.Requests = mergeLists(current.Limits, want.Limits), mergeLists(current.Requests, want.Requests)
 }
 
-func mergeLists(have, want corev1.ResourceList) corev1.ResourceList {
+func mergeLists(current, want corev1.ResourceList) corev1.ResourceList {
 	if len(want) == 0 {
-		return have
+		return current
 	}
-	out := have.DeepCopy()
+	out := current.DeepCopy()
 	if out == nil {
 		out = corev1.ResourceList{}
 	}
@@ -205,13 +205,13 @@ func mergeLists(have, want corev1.ResourceList) corev1.ResourceList {
 
 func addEphemeral(pod, want *corev1.PodSpec, changed podParts) {
 	for _, c := range want.EphemeralContainers {
-		if changed.hasPart("ephemeral/"+c.Name) && !slices.ContainsFunc(pod.EphemeralContainers, func(have corev1.EphemeralContainer) bool { return have.Name == c.Name }) {
+		if changed.hasPart("ephemeral/"+c.Name) && !slices.ContainsFunc(pod.EphemeralContainers, func(current corev1.EphemeralContainer) bool { return current.Name == c.Name }) {
 			pod.EphemeralContainers = append(pod.EphemeralContainers, c)
 		}
 	}
 }
 
-func eachContainer(pod, want *corev1.PodSpec, do func(have, want *corev1.Container)) {
+func eachContainer(pod, want *corev1.PodSpec, do func(current, want *corev1.Container)) {
 	for _, lists := range [][2][]corev1.Container{{pod.InitContainers, want.InitContainers}, {pod.Containers, want.Containers}} {
 		for i := range lists[0] {
 			for j := range lists[1] {

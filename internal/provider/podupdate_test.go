@@ -218,7 +218,7 @@ func TestPodUpdates(t *testing.T) {
 	})
 	t.Run("what the API server refuses is told once, and the rest follows", func(t *testing.T) {
 		edit(func() { sp.Spec.Pod.ActiveDeadlineSeconds, sp.Labels["app"] = new(int64(200)), "renamed" })
-		told(t, c, sp, "FailedUpdatePod", "activeDeadlineSeconds")
+		waitForEvent(t, c, sp, "FailedUpdatePod", "activeDeadlineSeconds")
 		eventually(t, c, pod, func() error {
 			if pod.Labels["app"] != "renamed" {
 				return fmt.Errorf("labels are %v", pod.Labels)
@@ -238,8 +238,8 @@ func TestPodUpdates(t *testing.T) {
 			spec.Containers[0].Image, spec.ActiveDeadlineSeconds = "web:3", new(int64(300))
 			spec.Tolerations = append(spec.Tolerations, corev1.Toleration{Key: "later", Operator: corev1.TolerationOpExists})
 		})
-		told(t, c, sp, "FailedUpdatePod", "NET_ADMIN")
-		told(t, c, sp, "FailedUpdatePod", "activeDeadlineSeconds")
+		waitForEvent(t, c, sp, "FailedUpdatePod", "NET_ADMIN")
+		waitForEvent(t, c, sp, "FailedUpdatePod", "activeDeadlineSeconds")
 		eventually(t, c, pod, func() error {
 			var debug []string
 			for _, c := range pod.Spec.EphemeralContainers {
@@ -278,8 +278,8 @@ func TestPodUpdates(t *testing.T) {
 
 func TestResizeOverQuota(t *testing.T) {
 	c := enforcing(t, 1)
-	twin, _ := twinOf(t, c, "ochre", cpus("3"), "user-ochre")
-	small, large := ask(t, c, asked(twin, "small", "ochre", "user-ochre", "1")), ask(t, c, asked(twin, "large", "ochre", "user-ochre", "1"))
+	remoteNamespace, _ := twinOf(t, c, "ochre", cpus("3"), "user-ochre")
+	small, large := ask(t, c, asked(remoteNamespace, "small", "ochre", "user-ochre", "1")), ask(t, c, asked(remoteNamespace, "large", "ochre", "user-ochre", "1"))
 	resize := func(sp *offv1beta1.ShadowPod, to string) {
 		t.Helper()
 		before := sp.DeepCopy()
@@ -290,7 +290,7 @@ func TestResizeOverQuota(t *testing.T) {
 	}
 	has := func(sp *offv1beta1.ShadowPod, want string) {
 		t.Helper()
-		pod := podNamed(twin, sp.Name)
+		pod := podNamed(remoteNamespace, sp.Name)
 		eventually(t, c, pod, func() error {
 			if got := pod.Spec.Containers[0].Resources.Requests.Cpu().String(); got != want {
 				return fmt.Errorf("the pod has %s, want %s", got, want)
@@ -303,14 +303,14 @@ func TestResizeOverQuota(t *testing.T) {
 	resize(large, "2")
 	has(large, "2")
 	resize(small, "2")
-	told(t, c, small, "FailedUpdatePod", "peering cpu quota usage exceeded - requested 2 of 3")
+	waitForEvent(t, c, small, "FailedUpdatePod", "peering cpu quota usage exceeded - requested 2 of 3")
 	has(small, "1")
 	before := small.DeepCopy()
 	small.Labels["app"] = "renamed"
 	if err := c.Client.Patch(t.Context(), small, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
-	pod := podNamed(twin, small.Name)
+	pod := podNamed(remoteNamespace, small.Name)
 	eventually(t, c, pod, func() error {
 		if pod.Labels["app"] != "renamed" {
 			return errors.New("labels wait with the resources")
@@ -325,7 +325,7 @@ func TestResizeOverQuota(t *testing.T) {
 // What a pod is to have more is nobody else's when the answer is lost, until it is known what became of it.
 func TestResizeUnanswered(t *testing.T) {
 	c := testkit.Cluster(t, testkit.WithControllers("serviceaccount-controller"))
-	twin := testkit.Namespace(t, c, "twin", map[string]string{names.RemoteClusterID: "plum"})
+	remoteNamespace := testkit.Namespace(t, c, "twin", map[string]string{names.RemoteClusterID: "plum"})
 	home := testkit.Namespace(t, c, "tenant", map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: "plum"})
 	q := offv1beta1.Quota{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "q", ResourceVersion: "1"}, Spec: offv1beta1.QuotaSpec{User: "plum-a", Resources: cpus("3")}}
 	for name, tc := range map[string]struct {
@@ -353,8 +353,8 @@ func TestResizeUnanswered(t *testing.T) {
 				},
 			})
 			s := &shadowPods{client: cut, live: c.Client, quotas: newQuotaCache(true, func(types.NamespacedName) {})}
-			sp := asked(twin, "web-"+strings.ReplaceAll(name, " ", "-"), "plum", "plum-a", "1")
-			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: twin, Name: sp.Name, Labels: podLabels(sp), Annotations: podAnnotations(sp)}, Spec: *sp.Spec.Pod.DeepCopy()}
+			sp := asked(remoteNamespace, "web-"+strings.ReplaceAll(name, " ", "-"), "plum", "plum-a", "1")
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: remoteNamespace, Name: sp.Name, Labels: podLabels(sp), Annotations: podAnnotations(sp)}, Spec: *sp.Spec.Pod.DeepCopy()}
 			testkit.Create(t, c.Client, pod)
 			s.quotas.ObservePod(pod)
 			sp.Spec.Pod.Containers[0].Resources = cpu("2")
@@ -364,7 +364,7 @@ func TestResizeUnanswered(t *testing.T) {
 			}
 			room := func(want bool, when string) {
 				t.Helper()
-				other := asked(twin, "other", "plum", "plum-a", "2")
+				other := asked(remoteNamespace, "other", "plum", "plum-a", "2")
 				if err := s.reserveQuota(t.Context(), other, &other.Spec.Pod); (err == nil) != want {
 					t.Errorf("%s: %v", when, err)
 				}
@@ -396,7 +396,7 @@ func TestResizeWithdrawn(t *testing.T) {
 	} {
 		for when, offered := range map[string]bool{"while it waits": false, "after its share was given": true} {
 			t.Run(what+" "+when, func(t *testing.T) {
-				w := newWorld(3)
+				w := newQuotaModel(3)
 				s := &shadowPods{quotas: w.quotas}
 				sp := w.shadow("small", 1)
 				pod := &corev1.Pod{ObjectMeta: *sp.ObjectMeta.DeepCopy(), Spec: sp.Spec.Pod}
@@ -496,9 +496,9 @@ func TestDeletedPodPhase(t *testing.T) {
 
 func TestPodUpdatesLateCache(t *testing.T) {
 	c := testkit.Cluster(t)
-	twin := testkit.Namespace(t, c, "late", nil)
-	sp := asked(twin, "web", "plum", "plum-a", "1")
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: twin, Name: "web", Annotations: podAnnotations(sp)}, Spec: *sp.Spec.Pod.DeepCopy()}
+	remoteNamespace := testkit.Namespace(t, c, "late", nil)
+	sp := asked(remoteNamespace, "web", "plum", "plum-a", "1")
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: remoteNamespace, Name: "web", Annotations: podAnnotations(sp)}, Spec: *sp.Spec.Pod.DeepCopy()}
 	late := pod.DeepCopy()
 	sp.Spec.Pod.Containers[0].Image = "web:2"
 	pod.Annotations = podAnnotations(sp)

@@ -58,7 +58,7 @@ func replica(t *testing.T, c *testkit.ControlPlane, m kube.ManagerOptions, o Nam
 func consumer(t *testing.T, c *testkit.ControlPlane, id string, desired map[string]string) *offv1beta1.NamespaceMap {
 	t.Helper()
 	nm := stranger(t, c, id, desired)
-	judge(t, c, nm.Namespace, metav1.ConditionTrue, "TenantReady")
+	setTenantReady(t, c, nm.Namespace, metav1.ConditionTrue, "TenantReady")
 	grant(t, c, nm.Namespace, "pool-"+id)
 	return nm
 }
@@ -108,7 +108,7 @@ func eventually(t *testing.T, c *testkit.ControlPlane, obj client.Object, check 
 	})
 }
 
-func gone(t *testing.T, c *testkit.ControlPlane, obj client.Object) {
+func waitUntilDeleted(t *testing.T, c *testkit.ControlPlane, obj client.Object) {
 	t.Helper()
 	testkit.Eventually(t, patience, func() error {
 		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); !apierrors.IsNotFound(err) {
@@ -118,7 +118,7 @@ func gone(t *testing.T, c *testkit.ControlPlane, obj client.Object) {
 	})
 }
 
-func told(t *testing.T, c *testkit.ControlPlane, obj client.Object, reason, text string) {
+func waitForEvent(t *testing.T, c *testkit.ControlPlane, obj client.Object, reason, text string) {
 	t.Helper()
 	testkit.Eventually(t, patience, func() error {
 		list := &eventsv1.EventList{}
@@ -172,10 +172,10 @@ func TestRemoteNamespaces(t *testing.T) {
 		t.Errorf("the consumer is told of version %q, capable of %v, %v", answered.Status.ProviderVersion, answered.Status.ProviderCapabilities, err)
 	}
 
-	twin := namespaceOf("demo-blue")
-	eventually(t, c, twin, func() error {
-		if twin.Labels[names.RemoteClusterID] != "blue" || twin.Labels[policy.PodSecurityLabel] != "baseline" || twin.Annotations[names.OriginalName] != "demo" {
-			return fmt.Errorf("labels %v, annotations %v", twin.Labels, twin.Annotations)
+	remoteNamespace := namespaceOf("demo-blue")
+	eventually(t, c, remoteNamespace, func() error {
+		if remoteNamespace.Labels[names.RemoteClusterID] != "blue" || remoteNamespace.Labels[policy.PodSecurityLabel] != "baseline" || remoteNamespace.Annotations[names.OriginalName] != "demo" {
+			return fmt.Errorf("labels %v, annotations %v", remoteNamespace.Labels, remoteNamespace.Annotations)
 		}
 		return nil
 	})
@@ -210,7 +210,7 @@ func TestRemoteNamespaces(t *testing.T) {
 		}
 		desire(t, c, nm, "shop", "shop-blue")
 		mapping(t, c, nm, "shop", "shop-blue", offv1beta1.MappingCreationLoopBackOff)
-		told(t, c, nm, "CreationLoopBackOff", `"shop-blue" already exists`)
+		waitForEvent(t, c, nm, "CreationLoopBackOff", `"shop-blue" already exists`)
 		if got := nm.Status.CurrentMapping["shop"]; got.Reason != offv1beta1.MappingNamespaceExists || !strings.Contains(got.Message, `"shop-blue" already exists`) {
 			t.Errorf("the consumer is told %+v", got)
 		}
@@ -234,12 +234,12 @@ func TestRemoteNamespaces(t *testing.T) {
 	})
 	t.Run("a namespace that is no longer wanted goes", func(t *testing.T) {
 		desire(t, c, nm, "shop", "")
-		gone(t, c, namespaceOf("shop-blue"))
+		waitUntilDeleted(t, c, namespaceOf("shop-blue"))
 		testkit.Eventually(t, patience, func() error {
 			if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(nm), nm); err != nil {
 				return err
 			}
-			if left, there := nm.Status.CurrentMapping["shop"]; there {
+			if left, exists := nm.Status.CurrentMapping["shop"]; exists {
 				return fmt.Errorf("the mapping is still %v", left)
 			}
 			return nil
@@ -250,8 +250,8 @@ func TestRemoteNamespaces(t *testing.T) {
 		if err := c.Client.Delete(t.Context(), nm); err != nil {
 			t.Fatal(err)
 		}
-		gone(t, c, namespaceOf("demo-blue"))
-		gone(t, c, nm)
+		waitUntilDeleted(t, c, namespaceOf("demo-blue"))
+		waitUntilDeleted(t, c, nm)
 	})
 }
 
@@ -296,17 +296,17 @@ func drainStory(t *testing.T, c *testkit.ControlPlane, nm *offv1beta1.NamespaceM
 	}
 	eventually(t, c, podNamed("demo-blue", "stuck"), func() error { return nil })
 	switchTenant(t, c, nm.Namespace, authv1beta1.TenantConditionDrained)
-	gone(t, c, bindingIn(nm, "demo-blue"))
-	gone(t, c, sp)
-	gone(t, c, podNamed("demo-blue", "drained"))
-	gone(t, c, podNamed("demo-blue", "stuck"))
+	waitUntilDeleted(t, c, bindingIn(nm, "demo-blue"))
+	waitUntilDeleted(t, c, sp)
+	waitUntilDeleted(t, c, podNamed("demo-blue", "drained"))
+	waitUntilDeleted(t, c, podNamed("demo-blue", "stuck"))
 	if err := c.Client.Patch(t.Context(), stuck, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))); err != nil {
 		t.Fatal(err)
 	}
-	gone(t, c, stuck)
+	waitUntilDeleted(t, c, stuck)
 	mapping(t, c, nm, "demo", "demo-blue", offv1beta1.MappingCreationLoopBackOff)
 	switchTenant(t, c, nm.Namespace, authv1beta1.TenantConditionActive)
-	judge(t, c, nm.Namespace, metav1.ConditionTrue, "TenantReady")
+	setTenantReady(t, c, nm.Namespace, metav1.ConditionTrue, "TenantReady")
 	mapping(t, c, nm, "demo", "demo-blue", offv1beta1.MappingAccepted)
 	eventually(t, c, bindingIn(nm, "demo-blue"), func() error { return nil })
 	if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(data), data); err != nil {
@@ -321,7 +321,7 @@ func TestRemoteNamespacesWithoutTenant(t *testing.T) {
 	if err := c.Client.DeleteAllOf(t.Context(), &authv1beta1.Tenant{}, client.InNamespace(nm.Namespace)); err != nil {
 		t.Fatal(err)
 	}
-	gone(t, c, bindingIn(nm, "demo-green"))
+	waitUntilDeleted(t, c, bindingIn(nm, "demo-green"))
 	desire(t, c, nm, "more", "more-green")
 	mapping(t, c, nm, "more", "more-green", offv1beta1.MappingCreationLoopBackOff)
 	mapping(t, c, nm, "demo", "demo-green", offv1beta1.MappingAccepted)
@@ -335,11 +335,11 @@ func TestRemoteNamespacesLimit(t *testing.T) {
 	nm := consumer(t, c, "grey", map[string]string{"a": "a-grey", "b": "b-grey"})
 	mapping(t, c, nm, "a", "a-grey", offv1beta1.MappingAccepted)
 	mapping(t, c, nm, "b", "b-grey", offv1beta1.MappingCreationLoopBackOff)
-	told(t, c, nm, "CreationLoopBackOff", "the limit of 1 namespaces")
-	twin := namespaceOf("a-grey")
-	eventually(t, c, twin, func() error { return nil })
-	if twin.Labels[policy.PodSecurityLabel] != policy.PodSecurityRestricted {
-		t.Errorf("labels = %v", twin.Labels)
+	waitForEvent(t, c, nm, "CreationLoopBackOff", "the limit of 1 namespaces")
+	remoteNamespace := namespaceOf("a-grey")
+	eventually(t, c, remoteNamespace, func() error { return nil })
+	if remoteNamespace.Labels[policy.PodSecurityLabel] != policy.PodSecurityRestricted {
+		t.Errorf("labels = %v", remoteNamespace.Labels)
 	}
 	levelIs := func(want string) {
 		t.Helper()
@@ -351,7 +351,9 @@ func TestRemoteNamespacesLimit(t *testing.T) {
 		})
 	}
 	levelIs(policy.PodSecurityRestricted)
-	testkit.Update(t, c.Client, twin, func(twin *corev1.Namespace) { twin.Labels[policy.PodSecurityLabel] = policy.PodSecurityPrivileged })
+	testkit.Update(t, c.Client, remoteNamespace, func(remoteNamespace *corev1.Namespace) {
+		remoteNamespace.Labels[policy.PodSecurityLabel] = policy.PodSecurityPrivileged
+	})
 	levelIs(policy.PodSecurityPrivileged)
 	desire(t, c, nm, "a", "")
 	mapping(t, c, nm, "b", "b-grey", offv1beta1.MappingAccepted)
@@ -379,12 +381,12 @@ func TestBoundNamespaces(t *testing.T) {
 	if got := nm.Status.CurrentMapping["a"]; got.Reason != offv1beta1.MappingNameBound || strings.Contains(got.Message, "addon-pewter") {
 		t.Errorf("the consumer is told %+v", got)
 	}
-	told(t, c, nm, "CreationLoopBackOff", "ClusterRoleBinding addon-pewter grants permissions")
-	told(t, c, nm, "CreationLoopBackOff", "RoleBinding default/addon-pewter grants permissions")
+	waitForEvent(t, c, nm, "CreationLoopBackOff", "ClusterRoleBinding addon-pewter grants permissions")
+	waitForEvent(t, c, nm, "CreationLoopBackOff", "RoleBinding default/addon-pewter grants permissions")
 
 	t.Run("a_binding_that_comes_later_is_told", func(t *testing.T) {
 		testkit.Create(t, c.Client, bindingTo("later-pewter", "later-pewter"))
-		told(t, c, nm, "NameBound", "ClusterRoleBinding later-pewter grants permissions")
+		waitForEvent(t, c, nm, "NameBound", "ClusterRoleBinding later-pewter grants permissions")
 		mapping(t, c, nm, "later", "later-pewter", offv1beta1.MappingAccepted)
 	})
 	t.Run("a_binding_that_goes_makes_room", func(t *testing.T) {
@@ -548,10 +550,10 @@ func TestDefaultLimits(t *testing.T) {
 			t.Fatal(err)
 		}
 		// The controller has looked at the namespace again when it has put the label back and made another namespace.
-		twin := namespaceOf("demo-lead")
-		testkit.Update(t, c.Client, twin, func(n *corev1.Namespace) { delete(n.Labels, policy.PodSecurityLabel) })
-		eventually(t, c, twin, func() error {
-			if twin.Labels[policy.PodSecurityLabel] == "" {
+		remoteNamespace := namespaceOf("demo-lead")
+		testkit.Update(t, c.Client, remoteNamespace, func(n *corev1.Namespace) { delete(n.Labels, policy.PodSecurityLabel) })
+		eventually(t, c, remoteNamespace, func() error {
+			if remoteNamespace.Labels[policy.PodSecurityLabel] == "" {
 				return errors.New("no level")
 			}
 			return nil
@@ -651,7 +653,7 @@ func TestShadowPods(t *testing.T) {
 		if err := c.Client.Delete(ctx, pod, client.GracePeriodSeconds(0)); err != nil {
 			t.Fatal(err)
 		}
-		gone(t, c, pod)
+		waitUntilDeleted(t, c, pod)
 		// Something that the same workers do later shows that they have done nothing about this one.
 		next := shadowOf("demo-gold", "next", "gold")
 		if err := c.Client.Create(ctx, next); err != nil {
@@ -713,7 +715,7 @@ func TestShadowPods(t *testing.T) {
 		if err := c.Client.Create(ctx, other); err != nil {
 			t.Fatal(err)
 		}
-		told(t, c, other, "FailedCreatePod", "already exists")
+		waitForEvent(t, c, other, "FailedCreatePod", "already exists")
 		if err := c.Client.Delete(ctx, foreign, client.GracePeriodSeconds(0)); err != nil {
 			t.Fatal(err)
 		}
@@ -733,7 +735,7 @@ func TestShadowPods(t *testing.T) {
 		if err := c.Client.Create(ctx, bad); err != nil {
 			t.Fatal(err)
 		}
-		told(t, c, bad, "FailedCreatePod", "spec.hostNetwork")
+		waitForEvent(t, c, bad, "FailedCreatePod", "spec.hostNetwork")
 		eventually(t, c, bad, func() error {
 			if bad.Status.Phase != corev1.PodPending {
 				return fmt.Errorf("phase = %q", bad.Status.Phase)
@@ -744,7 +746,7 @@ func TestShadowPods(t *testing.T) {
 		if err := c.Client.Create(ctx, stranger); err != nil {
 			t.Fatal(err)
 		}
-		told(t, c, stranger, "FailedCreatePod", "mismatch")
+		waitForEvent(t, c, stranger, "FailedCreatePod", "mismatch")
 	})
 	t.Run("Pod Security judges what we do not", func(t *testing.T) {
 		bad := shadowOf("demo-gold", "proc", "gold")
@@ -752,13 +754,13 @@ func TestShadowPods(t *testing.T) {
 		if err := c.Client.Create(ctx, bad); err != nil {
 			t.Fatal(err)
 		}
-		told(t, c, bad, "FailedCreatePod", "violates PodSecurity")
+		waitForEvent(t, c, bad, "FailedCreatePod", "violates PodSecurity")
 	})
 	t.Run("the pod goes with its ShadowPod", func(t *testing.T) {
 		if err := c.Client.Delete(ctx, shadowOf("demo-gold", "next", "gold")); err != nil {
 			t.Fatal(err)
 		}
-		gone(t, c, podNamed("demo-gold", "next"))
+		waitUntilDeleted(t, c, podNamed("demo-gold", "next"))
 	})
 }
 
@@ -775,5 +777,5 @@ func TestRemoteNamespaceUncached(t *testing.T) {
 	if err := late.Cleanup(t.Context(), nm); err == nil {
 		t.Error("the end of the twin is not waited for")
 	}
-	gone(t, c, namespaceOf("demo-late"))
+	waitUntilDeleted(t, c, namespaceOf("demo-late"))
 }

@@ -50,17 +50,17 @@ func electing(namespace string) kube.ManagerOptions {
 }
 
 // twinOf is a consumer with one namespace, and a Quota for each of its users.
-func twinOf(t *testing.T, c *testkit.ControlPlane, id string, budget corev1.ResourceList, users ...string) (twin string, quotas []*offv1beta1.Quota) {
+func twinOf(t *testing.T, c *testkit.ControlPlane, id string, budget corev1.ResourceList, users ...string) (remoteNamespace string, quotas []*offv1beta1.Quota) {
 	t.Helper()
-	twin = "demo-" + id
-	nm := consumer(t, c, id, map[string]string{"demo": twin})
+	remoteNamespace = "demo-" + id
+	nm := consumer(t, c, id, map[string]string{"demo": remoteNamespace})
 	for _, user := range users {
 		q := grant(t, c, nm.Namespace, user)
 		rebudget(t, c, q, func(spec *offv1beta1.QuotaSpec) { spec.Resources = budget })
 		quotas = append(quotas, q)
 	}
-	mapping(t, c, nm, "demo", twin, offv1beta1.MappingAccepted)
-	return twin, quotas
+	mapping(t, c, nm, "demo", remoteNamespace, offv1beta1.MappingAccepted)
+	return remoteNamespace, quotas
 }
 
 func rebudget(t *testing.T, c *testkit.ControlPlane, q *offv1beta1.Quota, change func(*offv1beta1.QuotaSpec)) {
@@ -77,8 +77,8 @@ func cpus(n string) corev1.ResourceList {
 }
 
 // asked is a ShadowPod of a user, as admission leaves it.
-func asked(twin, name, origin, user, cpu string) *offv1beta1.ShadowPod {
-	sp := shadowOf(twin, name, origin)
+func asked(remoteNamespace, name, origin, user, cpu string) *offv1beta1.ShadowPod {
+	sp := shadowOf(remoteNamespace, name, origin)
 	sp.Labels[names.CreatorUser] = user
 	sp.Spec.Pod.RestartPolicy = corev1.RestartPolicyNever
 	sp.Spec.Pod.Containers[0].Resources.Requests = cpus(cpu)
@@ -135,8 +135,8 @@ func report(t *testing.T, c *testkit.ControlPlane, pod *corev1.Pod, phase corev1
 	}
 }
 
-// census follows every event of the pods in a namespace.
-type census struct {
+// podRecorder follows every event of the pods in a namespace.
+type podRecorder struct {
 	mu       sync.Mutex
 	alive    map[string]bool
 	most     int
@@ -147,10 +147,10 @@ type census struct {
 	marks    map[string]bool // pods of our own that the watch has shown
 }
 
-// markLabel tells a pod by which a census knows how far its watch is.
+// markLabel is the label of pods that show a podRecorder how far its watch is.
 const markLabel = "example.com/census"
 
-func countPods(t *testing.T, c *testkit.ControlPlane, namespace string, appeared func(*corev1.Pod)) *census {
+func countPods(t *testing.T, c *testkit.ControlPlane, namespace string, appeared func(*corev1.Pod)) *podRecorder {
 	t.Helper()
 	watching, err := client.NewWithWatch(c.Config, client.Options{Scheme: kube.Scheme})
 	if err != nil {
@@ -161,18 +161,18 @@ func countPods(t *testing.T, c *testkit.ControlPlane, namespace string, appeared
 		t.Fatal(err)
 	}
 	t.Cleanup(w.Stop)
-	n := &census{alive: map[string]bool{}, appeared: appeared, client: c.Client, in: namespace, marks: map[string]bool{}}
+	n := &podRecorder{alive: map[string]bool{}, appeared: appeared, client: c.Client, in: namespace, marks: map[string]bool{}}
 	go func() {
 		for e := range w.ResultChan() {
 			if pod, ok := e.Object.(*corev1.Pod); ok {
-				n.note(e.Type, pod)
+				n.record(e.Type, pod)
 			}
 		}
 	}()
 	return n
 }
 
-func (n *census) note(what watch.EventType, pod *corev1.Pod) {
+func (n *podRecorder) record(what watch.EventType, pod *corev1.Pod) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if _, mark := pod.Labels[markLabel]; mark {
@@ -193,14 +193,14 @@ func (n *census) note(what watch.EventType, pod *corev1.Pod) {
 	}
 }
 
-func (n *census) seen() (most int, order []string) {
+func (n *podRecorder) seen() (most int, order []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.most, append([]string(nil), n.order...)
 }
 
 // wants so many pods, and so many at a time, of all that were made until now.
-func (n *census) wants(t *testing.T, most, made int) {
+func (n *podRecorder) wants(t *testing.T, most, made int) {
 	t.Helper()
 	n.catchUp(t)
 	if at, order := n.seen(); at != most || len(order) != made {
@@ -209,7 +209,7 @@ func (n *census) wants(t *testing.T, most, made int) {
 }
 
 // catchUp returns when the watch has shown every pod that was made before: it shows them in the order in which they were written.
-func (n *census) catchUp(t *testing.T) {
+func (n *podRecorder) catchUp(t *testing.T) {
 	t.Helper()
 	mark := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "census-", Namespace: n.in, Labels: map[string]string{markLabel: "true"}},
@@ -234,9 +234,9 @@ func (n *census) catchUp(t *testing.T) {
 func TestQuotaLimit(t *testing.T) {
 	const room, all = 10, 200
 	c := enforcing(t, 2)
-	twin, _ := twinOf(t, c, "teal", cpus("1"), "teal-a")
+	remoteNamespace, _ := twinOf(t, c, "teal", cpus("1"), "teal-a")
 	go1 := make(chan struct{})
-	n := countPods(t, c, twin, func(pod *corev1.Pod) {
+	n := countPods(t, c, remoteNamespace, func(pod *corev1.Pod) {
 		select {
 		case <-go1:
 		case <-t.Context().Done():
@@ -251,7 +251,7 @@ func TestQuotaLimit(t *testing.T) {
 	var group sync.WaitGroup
 	for i := range all {
 		group.Go(func() {
-			if err := c.Client.Create(t.Context(), asked(twin, fmt.Sprintf("job-%03d", i), "teal", "teal-a", "100m")); err != nil {
+			if err := c.Client.Create(t.Context(), asked(remoteNamespace, fmt.Sprintf("job-%03d", i), "teal", "teal-a", "100m")); err != nil {
 				t.Errorf("asking for a pod: %v", err)
 			}
 		})
@@ -259,7 +259,7 @@ func TestQuotaLimit(t *testing.T) {
 	group.Wait()
 	shadows := func(what func(*offv1beta1.ShadowPod) bool) (count int, err error) {
 		list := &offv1beta1.ShadowPodList{}
-		err = c.Client.List(t.Context(), list, client.InNamespace(twin))
+		err = c.Client.List(t.Context(), list, client.InNamespace(remoteNamespace))
 		for i := range list.Items {
 			if what(&list.Items[i]) {
 				count++
@@ -290,14 +290,14 @@ func TestQuotaLimit(t *testing.T) {
 
 func TestQuotaOrder(t *testing.T) {
 	c := enforcing(t, 1)
-	twin, quotas := twinOf(t, c, "cyan", cpus("2"), "cyan-a")
-	first := runs(t, c, ask(t, c, asked(twin, "z-first", "cyan", "cyan-a", "2")))
-	large := ask(t, c, asked(twin, "y-large", "cyan", "cyan-a", "2"))
+	remoteNamespace, quotas := twinOf(t, c, "cyan", cpus("2"), "cyan-a")
+	first := runs(t, c, ask(t, c, asked(remoteNamespace, "z-first", "cyan", "cyan-a", "2")))
+	large := ask(t, c, asked(remoteNamespace, "y-large", "cyan", "cyan-a", "2"))
 	refusedBecause(t, c, large, "OverQuota", "peering cpu quota usage exceeded - requested 2 of 2")
-	told(t, c, large, "FailedCreatePod", "peering cpu quota usage exceeded")
+	waitForEvent(t, c, large, "FailedCreatePod", "peering cpu quota usage exceeded")
 	var names []string
 	for _, name := range []string{"x", "w", "v"} {
-		small := ask(t, c, asked(twin, name, "cyan", "cyan-a", "1"))
+		small := ask(t, c, asked(remoteNamespace, name, "cyan", "cyan-a", "1"))
 		refusedBecause(t, c, small, "OverQuota", "requested 1 of 2")
 		names = append(names, name)
 	}
@@ -306,7 +306,7 @@ func TestQuotaOrder(t *testing.T) {
 	report(t, c, first, corev1.PodFailed) // an evicted pod frees its share too
 	pod := runs(t, c, large)
 	for _, name := range names {
-		sp := asked(twin, name, "cyan", "cyan-a", "1")
+		sp := asked(remoteNamespace, name, "cyan", "cyan-a", "1")
 		refusedBecause(t, c, sp, "OverQuota", "")
 	}
 	if version == large.ResourceVersion {
@@ -327,36 +327,36 @@ func TestQuotaOrder(t *testing.T) {
 			}
 			return nil
 		})
-		other := ask(t, c, asked(twin, "u", "cyan", "cyan-a", "1"))
+		other := ask(t, c, asked(remoteNamespace, "u", "cyan", "cyan-a", "1"))
 		refusedBecause(t, c, other, "OverQuota", "requested 1 of 2")
-		n := countPods(t, c, twin, nil)
+		n := countPods(t, c, remoteNamespace, nil)
 		if err := c.Client.Patch(t.Context(), pod, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))); err != nil {
 			t.Fatal(err)
 		}
 		for _, name := range []string{"x", "w"} {
-			runs(t, c, asked(twin, name, "cyan", "cyan-a", "1"))
+			runs(t, c, asked(remoteNamespace, name, "cyan", "cyan-a", "1"))
 		}
-		refusedBecause(t, c, asked(twin, "v", "cyan", "cyan-a", "1"), "OverQuota", "")
+		refusedBecause(t, c, asked(remoteNamespace, "v", "cyan", "cyan-a", "1"), "OverQuota", "")
 		if most, _ := n.seen(); most > 3 { // those of the watch's beginning
 			t.Errorf("%d pods at a time", most)
 		}
 	})
 	t.Run("a larger Quota lets them start, a smaller one stops nobody", func(t *testing.T) {
 		rebudget(t, c, quotas[0], func(spec *offv1beta1.QuotaSpec) { spec.Resources = cpus("3") })
-		runs(t, c, asked(twin, "v", "cyan", "cyan-a", "1"))
-		refusedBecause(t, c, asked(twin, "u", "cyan", "cyan-a", "1"), "OverQuota", "requested 1 of 3")
+		runs(t, c, asked(remoteNamespace, "v", "cyan", "cyan-a", "1"))
+		refusedBecause(t, c, asked(remoteNamespace, "u", "cyan", "cyan-a", "1"), "OverQuota", "requested 1 of 3")
 		rebudget(t, c, quotas[0], func(spec *offv1beta1.QuotaSpec) { spec.Resources = cpus("1") })
-		refusedBecause(t, c, asked(twin, "u", "cyan", "cyan-a", "1"), "OverQuota", "requested 1 of 1")
+		refusedBecause(t, c, asked(remoteNamespace, "u", "cyan", "cyan-a", "1"), "OverQuota", "requested 1 of 1")
 		for _, name := range []string{"x", "w", "v"} {
-			runs(t, c, asked(twin, name, "cyan", "cyan-a", "1"))
+			runs(t, c, asked(remoteNamespace, name, "cyan", "cyan-a", "1"))
 		}
 	})
 	t.Run("a cordoned user gets no new pods, and lost ones again", func(t *testing.T) {
 		rebudget(t, c, quotas[0], func(spec *offv1beta1.QuotaSpec) { spec.Resources, spec.Cordoned = cpus("9"), new(true) })
-		fresh := ask(t, c, asked(twin, "t", "cyan", "cyan-a", "1"))
+		fresh := ask(t, c, asked(remoteNamespace, "t", "cyan", "cyan-a", "1"))
 		refusedBecause(t, c, fresh, "Refused", "user is cordoned")
-		refusedBecause(t, c, asked(twin, "u", "cyan", "cyan-a", "1"), "Refused", "user is cordoned")
-		lost, sp := podNamed(twin, "x"), asked(twin, "x", "cyan", "cyan-a", "1")
+		refusedBecause(t, c, asked(remoteNamespace, "u", "cyan", "cyan-a", "1"), "Refused", "user is cordoned")
+		lost, sp := podNamed(remoteNamespace, "x"), asked(remoteNamespace, "x", "cyan", "cyan-a", "1")
 		eventually(t, c, lost, func() error { return nil })
 		report(t, c, lost, corev1.PodRunning)
 		eventually(t, c, sp, func() error {
@@ -368,7 +368,7 @@ func TestQuotaOrder(t *testing.T) {
 		if err := c.Client.Delete(t.Context(), lost, client.GracePeriodSeconds(0)); err != nil {
 			t.Fatal(err)
 		}
-		again := podNamed(twin, "x")
+		again := podNamed(remoteNamespace, "x")
 		eventually(t, c, again, func() error {
 			if again.UID == lost.UID {
 				return errors.New("still the lost pod")
@@ -384,16 +384,16 @@ func TestQuotaOrder(t *testing.T) {
 func TestQuotaCordon(t *testing.T) {
 	c := testkit.Cluster(t, testkit.WithControllers("namespace-controller", "garbage-collector-controller", "serviceaccount-controller"))
 	replica(t, c, kube.ManagerOptions{Name: "host"}, NamespaceMapOptions{}, ShadowPodOptions{Enforce: true, Youth: time.Hour})
-	twin, quotas := twinOf(t, c, "beige", cpus("99"), "beige-a")
-	ran := runs(t, c, ask(t, c, asked(twin, "ran", "beige", "beige-a", "1")))
-	never := runs(t, c, ask(t, c, asked(twin, "never", "beige", "beige-a", "1")))
+	remoteNamespace, quotas := twinOf(t, c, "beige", cpus("99"), "beige-a")
+	ran := runs(t, c, ask(t, c, asked(remoteNamespace, "ran", "beige", "beige-a", "1")))
+	never := runs(t, c, ask(t, c, asked(remoteNamespace, "never", "beige", "beige-a", "1")))
 	report(t, c, ran, corev1.PodRunning)
 	rebudget(t, c, quotas[0], func(spec *offv1beta1.QuotaSpec) { spec.Cordoned = new(true) })
 	for i, known := 0, false; !known; i++ { // until the controller has learnt of it
 		if i == 60 {
 			t.Fatal("the controller does not learn that the user is cordoned")
 		}
-		fresh := ask(t, c, asked(twin, fmt.Sprint("fresh-", i), "beige", "beige-a", "1"))
+		fresh := ask(t, c, asked(remoteNamespace, fmt.Sprint("fresh-", i), "beige", "beige-a", "1"))
 		if eventually(t, c, fresh, func() error { return decided(t, c, fresh) }); len(fresh.Status.Conditions) > 0 {
 			refusedBecause(t, c, fresh, "Refused", "user is cordoned")
 			known = true
@@ -404,8 +404,8 @@ func TestQuotaCordon(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	refusedBecause(t, c, asked(twin, "never", "beige", "beige-a", "1"), "Refused", "user is cordoned")
-	again := podNamed(twin, "ran")
+	refusedBecause(t, c, asked(remoteNamespace, "never", "beige", "beige-a", "1"), "Refused", "user is cordoned")
+	again := podNamed(remoteNamespace, "ran")
 	eventually(t, c, again, func() error {
 		if again.UID == ran.UID {
 			return errors.New("still the lost pod")
@@ -439,12 +439,12 @@ func TestLeaderChangeUsage(t *testing.T) {
 	c := testkit.Cluster(t, testkit.WithControllers("namespace-controller", "garbage-collector-controller", "serviceaccount-controller"))
 	lease := testkit.Namespace(t, c, "leases", nil)
 	stop := replica(t, c, electing(lease), NamespaceMapOptions{}, ShadowPodOptions{Enforce: true})
-	twin, _ := twinOf(t, c, "lime", cpus("3"), "lime-a")
+	remoteNamespace, _ := twinOf(t, c, "lime", cpus("3"), "lime-a")
 	replica(t, c, electing(lease), NamespaceMapOptions{}, ShadowPodOptions{Enforce: true})
-	n := countPods(t, c, twin, nil)
+	n := countPods(t, c, remoteNamespace, nil)
 	var all []*offv1beta1.ShadowPod
 	for i := range 30 {
-		all = append(all, ask(t, c, asked(twin, fmt.Sprint("p", i), "lime", "lime-a", "1")))
+		all = append(all, ask(t, c, asked(remoteNamespace, fmt.Sprint("p", i), "lime", "lime-a", "1")))
 		if i == 10 {
 			stop()
 		}
@@ -486,12 +486,12 @@ func TestLeaderChangeEndedPods(t *testing.T) {
 	mortal := *c
 	mortal.Config = cfg
 	stop := replica(t, &mortal, electing(lease), NamespaceMapOptions{}, ShadowPodOptions{Enforce: true})
-	twin, _ := twinOf(t, c, "teal", cpus("1"), "teal-a")
-	n := countPods(t, c, twin, nil)
-	first := ask(t, c, asked(twin, "first", "teal", "teal-a", "1"))
+	remoteNamespace, _ := twinOf(t, c, "teal", cpus("1"), "teal-a")
+	n := countPods(t, c, remoteNamespace, nil)
+	first := ask(t, c, asked(remoteNamespace, "first", "teal", "teal-a", "1"))
 	pod := runs(t, c, first)
 	report(t, c, pod, corev1.PodRunning)
-	second := ask(t, c, asked(twin, "second", "teal", "teal-a", "1"))
+	second := ask(t, c, asked(remoteNamespace, "second", "teal", "teal-a", "1"))
 	refusedBecause(t, c, second, "OverQuota", "")
 
 	dying.Store(true)
@@ -514,7 +514,7 @@ func TestLeaderChangeEndedPods(t *testing.T) {
 	if err := c.Client.Delete(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
-	gone(t, c, pod)
+	waitUntilDeleted(t, c, pod)
 	n.wants(t, 1, 2)
 }
 
@@ -545,7 +545,7 @@ func TestQuotaCutDuringDryRun(t *testing.T) {
 		cached = mgr.GetCache()
 		return errors.Join(SetupNamespaceMaps(mgr, NamespaceMapOptions{LiqoNamespace: "liqo"}), SetupShadowPods(mgr, ShadowPodOptions{Enforce: true, Pods: policy.RemotePods{RuntimeClasses: []string{class.Name}}}))
 	})
-	twin, quotas := twinOf(t, c, "opal", cpus("3"), "opal-a")
+	remoteNamespace, quotas := twinOf(t, c, "opal", cpus("3"), "opal-a")
 	var once sync.Once
 	cut.Store(new(func() {
 		once.Do(func() {
@@ -559,7 +559,7 @@ func TestQuotaCutDuringDryRun(t *testing.T) {
 			})
 		})
 	}))
-	sp := asked(twin, "web", "opal", "opal-a", "1")
+	sp := asked(remoteNamespace, "web", "opal", "opal-a", "1")
 	sp.Spec.Pod.RuntimeClassName = &class.Name
 	refusedBecause(t, c, ask(t, c, sp), "OverQuota", "requested 2 of 1")
 }
@@ -572,35 +572,35 @@ func aCPUByDefault(namespace string) *corev1.LimitRange {
 }
 
 // bare requests nothing itself.
-func bare(twin, name, origin, user string) *offv1beta1.ShadowPod {
-	sp := asked(twin, name, origin, user, "0")
+func bare(remoteNamespace, name, origin, user string) *offv1beta1.ShadowPod {
+	sp := asked(remoteNamespace, name, origin, user, "0")
 	sp.Spec.Pod.Containers[0].Resources = corev1.ResourceRequirements{}
 	return sp
 }
 
 func TestQuotaAdmissionDefaults(t *testing.T) {
 	c := enforcing(t, 1)
-	twin, _ := twinOf(t, c, "ruby", cpus("3"), "ruby-a")
-	testkit.Create(t, c.Client, aCPUByDefault(twin))
+	remoteNamespace, _ := twinOf(t, c, "ruby", cpus("3"), "ruby-a")
+	testkit.Create(t, c.Client, aCPUByDefault(remoteNamespace))
 	for _, name := range []string{"a", "b", "c"} {
-		pod := runs(t, c, ask(t, c, bare(twin, name, "ruby", "ruby-a")))
+		pod := runs(t, c, ask(t, c, bare(remoteNamespace, name, "ruby", "ruby-a")))
 		if got := pod.Spec.Containers[0].Resources.Requests.Cpu().String(); got != "1" {
 			t.Fatalf("the LimitRange gave %s", got)
 		}
 	}
-	refusedBecause(t, c, ask(t, c, bare(twin, "d", "ruby", "ruby-a")), "OverQuota", "requested 1 of 3")
+	refusedBecause(t, c, ask(t, c, bare(remoteNamespace, "d", "ruby", "ruby-a")), "OverQuota", "requested 1 of 3")
 }
 
 // Nobody knows before the first burst what admission will add.
 func TestQuotaAdmissionDefaultsFirstBurst(t *testing.T) {
 	c := enforcing(t, 1)
-	twin, _ := twinOf(t, c, "rust", cpus("3"), "rust-a")
-	testkit.Create(t, c.Client, aCPUByDefault(twin))
-	n := countPods(t, c, twin, nil)
+	remoteNamespace, _ := twinOf(t, c, "rust", cpus("3"), "rust-a")
+	testkit.Create(t, c.Client, aCPUByDefault(remoteNamespace))
+	n := countPods(t, c, remoteNamespace, nil)
 	var all []*offv1beta1.ShadowPod
 	var asking sync.WaitGroup
 	for i := range 20 {
-		sp := bare(twin, fmt.Sprint("p", i), "rust", "rust-a")
+		sp := bare(remoteNamespace, fmt.Sprint("p", i), "rust", "rust-a")
 		all = append(all, sp)
 		asking.Go(func() { ask(t, c, sp) })
 	}

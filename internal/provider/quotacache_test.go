@@ -26,8 +26,8 @@ type request struct {
 	sent time.Time
 }
 
-// world is a cluster of the test's imagination: what exists is what counts, the quota cache learns of it late.
-type world struct {
+// quotaModel is a cluster of the test's imagination: what exists is what counts, the quota cache learns of it late.
+type quotaModel struct {
 	quotas *quotaCache
 	budget int
 	quota  *offv1beta1.Quota
@@ -47,8 +47,8 @@ type world struct {
 	tooMuch string
 }
 
-func newWorld(budget int) *world {
-	w := &world{budget: budget, exist: map[string]*corev1.Pod{}, sent: map[string]func(){}, doubtful: map[string][]request{}, adds: map[string]int{}, woken: map[string]bool{}, now: time.Unix(0, 0)}
+func newQuotaModel(budget int) *quotaModel {
+	w := &quotaModel{budget: budget, exist: map[string]*corev1.Pod{}, sent: map[string]func(){}, doubtful: map[string][]request{}, adds: map[string]int{}, woken: map[string]bool{}, now: time.Unix(0, 0)}
 	w.quotas = newQuotaCache(true, func(key types.NamespacedName) { w.woken[key.Name] = true })
 	w.quotas.now = func() time.Time { return w.now }
 	w.quota = &offv1beta1.Quota{Spec: offv1beta1.QuotaSpec{Resources: cpus(fmt.Sprint(budget))}}
@@ -56,7 +56,7 @@ func newWorld(budget int) *world {
 }
 
 // grant changes the Quota.
-func (w *world) grant(budget int) {
+func (w *quotaModel) grant(budget int) {
 	w.budget = budget
 	w.quota = w.quota.DeepCopy()
 	w.quota.Generation++
@@ -64,18 +64,18 @@ func (w *world) grant(budget int) {
 	w.quotas.SetQuota(accountOf(w.shadow("any", 0)), w.quota)
 }
 
-func (w *world) shadow(name string, size int) *offv1beta1.ShadowPod {
+func (w *quotaModel) shadow(name string, size int) *offv1beta1.ShadowPod {
 	return asked("twin", name, "grey", "user", fmt.Sprint(size))
 }
 
 // try is a pass of the controller over a ShadowPod, up to the request to make its pod.
-func (w *world) try(name string, size int) error {
+func (w *quotaModel) try(name string, size int) error {
 	pod, err := w.ask(name, size)
 	if pod == nil {
 		return err
 	}
-	if there := w.exist[name]; there != nil { // the request is refused, for the pod exists already
-		w.quotas.Found(client.ObjectKeyFromObject(there), there)
+	if existing := w.exist[name]; existing != nil { // the request is refused, for the pod exists already
+		w.quotas.Found(client.ObjectKeyFromObject(existing), existing)
 		return nil
 	}
 	w.land(pod)
@@ -83,8 +83,8 @@ func (w *world) try(name string, size int) error {
 	return nil
 }
 
-// lose is a pass whose request nobody answers, which is known after a while. The pod may be made then or later, or never.
-func (w *world) lose(name string, size int) {
+// loseAnswer is a pass whose request nobody answers, which is known after a while. The pod may be made then or later, or never.
+func (w *quotaModel) loseAnswer(name string, size int) {
 	if pod, _ := w.ask(name, size); pod != nil {
 		w.doubtful[name] = append(w.doubtful[name], request{pod, w.now})
 		w.sent[name] = func() { w.quotas.Lost(types.NamespacedName{Namespace: "twin", Name: name}, "") }
@@ -92,15 +92,15 @@ func (w *world) lose(name string, size int) {
 }
 
 // refuse is a pass whose request admission refuses, before anybody looks whether there is such a pod.
-func (w *world) refuse(name string, size int) {
+func (w *quotaModel) refuse(name string, size int) {
 	pod, _ := w.ask(name, size)
 	if pod == nil {
 		return
 	}
 	key := client.ObjectKeyFromObject(pod)
 	w.sent[name] = func() {
-		if there := w.exist[name]; there != nil && w.quotas.IsUncertain(key) {
-			w.quotas.Found(client.ObjectKeyFromObject(there), there)
+		if existing := w.exist[name]; existing != nil && w.quotas.IsUncertain(key) {
+			w.quotas.Found(client.ObjectKeyFromObject(existing), existing)
 		} else {
 			w.quotas.Release(key)
 		}
@@ -108,7 +108,7 @@ func (w *world) refuse(name string, size int) {
 }
 
 // fumble is a pass whose request is refused because there is a pod, which nobody can read then.
-func (w *world) fumble(name string, size int) {
+func (w *quotaModel) fumble(name string, size int) {
 	if w.exist[name] == nil {
 		return
 	}
@@ -118,7 +118,7 @@ func (w *world) fumble(name string, size int) {
 }
 
 // ask reserves quota, and returns the pod to make then. What admission adds is known, unless the pod may be there.
-func (w *world) ask(name string, size int) (*corev1.Pod, error) {
+func (w *quotaModel) ask(name string, size int) (*corev1.Pod, error) {
 	key := types.NamespacedName{Namespace: "twin", Name: name}
 	if w.sent[name] != nil || w.quotas.IsObserved(key) {
 		return nil, nil
@@ -150,14 +150,14 @@ func (w *world) ask(name string, size int) (*corev1.Pod, error) {
 }
 
 // land makes a pod.
-func (w *world) land(pod *corev1.Pod) {
+func (w *quotaModel) land(pod *corev1.Pod) {
 	w.exist[pod.Name] = pod
 	s := &shadowPods{quotas: w.quotas}
 	w.unheard = append(w.unheard, func() { s.observePod(context.Background(), pod, true) })
 }
 
 // landLate makes the pod of the first request that nobody answered.
-func (w *world) landLate(name string) {
+func (w *quotaModel) landLate(name string) {
 	requests := w.doubtful[name]
 	if len(requests) == 0 {
 		return
@@ -169,14 +169,14 @@ func (w *world) landLate(name string) {
 }
 
 // end has a pod end. If the watch has not shown it yet, it shows it so.
-func (w *world) end(name string) {
+func (w *quotaModel) end(name string) {
 	if pod := w.exist[name]; pod != nil {
 		pod.Status.Phase = corev1.PodSucceeded
 		w.remove(name)
 	}
 }
 
-func (w *world) remove(name string) {
+func (w *quotaModel) remove(name string) {
 	if pod := w.exist[name]; pod != nil {
 		delete(w.exist, name)
 		w.unheard = append(w.unheard, func() { w.quotas.ObserveEnd(pod) })
@@ -184,27 +184,27 @@ func (w *world) remove(name string) {
 }
 
 // drop deletes a ShadowPod, and with it its pod.
-func (w *world) drop(name string) {
+func (w *quotaModel) drop(name string) {
 	delete(w.woken, name)
 	w.quotas.Withdraw(w.shadow(name, 0))
 	w.remove(name)
 }
 
-func (w *world) hear() {
+func (w *quotaModel) deliverEvents() {
 	if len(w.unheard) > 0 {
 		w.unheard[0]()
 		w.unheard = w.unheard[1:]
 	}
 }
 
-func (w *world) answer(name string) {
+func (w *quotaModel) answer(name string) {
 	if done := w.sent[name]; done != nil {
 		done()
 		delete(w.sent, name)
 	}
 }
 
-func (w *world) used() int {
+func (w *quotaModel) used() int {
 	total := 0
 	for _, pod := range w.exist {
 		total += cpuOf(pod)
@@ -225,12 +225,12 @@ func sum(of map[string]int) (total int) {
 }
 
 // wait lets some time pass, in which no answer and no event takes longer.
-func (w *world) wait(d time.Duration) {
+func (w *quotaModel) wait(d time.Duration) {
 	for name := range w.sent {
 		w.answer(name)
 	}
 	for len(w.unheard) > 0 {
-		w.hear()
+		w.deliverEvents()
 	}
 	w.now = w.now.Add(d)
 	for name, requests := range w.doubtful {
@@ -240,7 +240,7 @@ func (w *world) wait(d time.Duration) {
 }
 
 // rest lets everything that is under way end, and every doubt, and every offer that nobody came for.
-func (w *world) rest() {
+func (w *quotaModel) rest() {
 	w.wait(0)
 	clear(w.woken)
 	w.wait(holdLimit + time.Second)
@@ -248,7 +248,7 @@ func (w *world) rest() {
 
 // A pod that went before the watch showed it is made again, and the watch shows the first one while the second is made.
 func TestQuotaCacheRecreatedPod(t *testing.T) {
-	w := newWorld(1)
+	w := newQuotaModel(1)
 	if err := w.try("web", 1); err != nil {
 		t.Fatal(err)
 	}
@@ -258,9 +258,9 @@ func TestQuotaCacheRecreatedPod(t *testing.T) {
 	if err := w.try("web", 1); err != nil {
 		t.Fatal(err)
 	}
-	w.hear()
+	w.deliverEvents()
 	w.answer("web")
-	w.hear()
+	w.deliverEvents()
 	if w.woken["next"] {
 		t.Error("the second pod does not count")
 	}
@@ -268,8 +268,8 @@ func TestQuotaCacheRecreatedPod(t *testing.T) {
 
 // A request that nobody answered may have made its pod, although the Quota would not allow it any more.
 func TestQuotaCacheUnansweredQuotaLowered(t *testing.T) {
-	w := newWorld(2)
-	w.lose("web", 2)
+	w := newQuotaModel(2)
+	w.loseAnswer("web", 2)
 	w.answer("web")
 	w.grant(1)
 	if err := w.try("web", 2); err == nil {
@@ -279,7 +279,7 @@ func TestQuotaCacheUnansweredQuotaLowered(t *testing.T) {
 		t.Error("there is room beside a pod that may exist")
 	}
 	w.landLate("web")
-	w.hear()
+	w.deliverEvents()
 	if err := w.try("next", 1); err == nil {
 		t.Error("there is room beside a pod that exists")
 	}
@@ -293,9 +293,9 @@ func TestQuotaCacheUnansweredQuotaLowered(t *testing.T) {
 // What admission adds to a pod is not known when it is asked for again, after a request that nobody answered: it is not made where
 // there is no room for that any more.
 func TestQuotaCacheUnansweredAdmissionDefaults(t *testing.T) {
-	w := newWorld(2)
+	w := newQuotaModel(2)
 	w.adds["web"] = 1
-	w.lose("web", 2)
+	w.loseAnswer("web", 2)
 	w.answer("web")
 	w.grant(1)
 	if err := w.try("web", 2); err == nil {
@@ -314,13 +314,13 @@ func TestQuotaCacheUnansweredAdmissionDefaults(t *testing.T) {
 // Nobody answered, and the watch shows the pod: it is a pod like others from then on.
 func TestQuotaCacheUnansweredObserved(t *testing.T) {
 	web := types.NamespacedName{Namespace: "twin", Name: "web"}
-	for when, story := range map[string]func(*world){
-		"before it is known that nobody answers": func(w *world) { w.landLate("web"); w.hear(); w.answer("web") },
-		"after that":                             func(w *world) { w.answer("web"); w.landLate("web"); w.hear() },
+	for when, story := range map[string]func(*quotaModel){
+		"before it is known that nobody answers": func(w *quotaModel) { w.landLate("web"); w.deliverEvents(); w.answer("web") },
+		"after that":                             func(w *quotaModel) { w.answer("web"); w.landLate("web"); w.deliverEvents() },
 	} {
 		t.Run(when, func(t *testing.T) {
-			w := newWorld(1)
-			w.lose("web", 1)
+			w := newQuotaModel(1)
+			w.loseAnswer("web", 1)
 			if _ = w.try("next", 1); w.woken["next"] {
 				t.Fatal("there is room for two")
 			}
@@ -332,7 +332,7 @@ func TestQuotaCacheUnansweredObserved(t *testing.T) {
 				t.Error("it does not count")
 			}
 			w.remove("web")
-			w.hear()
+			w.deliverEvents()
 			if !w.woken["next"] {
 				t.Error("it counts although it is gone")
 			}
@@ -343,15 +343,15 @@ func TestQuotaCacheUnansweredObserved(t *testing.T) {
 // Two requests that nobody answered may have made a pod each, one after the other: the first that is seen leaves the second in
 // doubt, for as long as a request takes.
 func TestQuotaCacheUnansweredTwice(t *testing.T) {
-	w, web := newWorld(1), types.NamespacedName{Namespace: "twin", Name: "web"}
-	w.lose("web", 1)
+	w, web := newQuotaModel(1), types.NamespacedName{Namespace: "twin", Name: "web"}
+	w.loseAnswer("web", 1)
 	w.answer("web")
 	w.landLate("web")
 	w.remove("web")
-	w.lose("web", 1)
+	w.loseAnswer("web", 1)
 	w.answer("web")
-	w.hear()
-	w.hear()
+	w.deliverEvents()
+	w.deliverEvents()
 	if !w.quotas.IsReserved(web) {
 		t.Error("the second pod may come, and is not waited for")
 	}
@@ -364,8 +364,8 @@ func TestQuotaCacheUnansweredTwice(t *testing.T) {
 	}
 	w.landLate("web")
 	w.remove("web")
-	w.hear()
-	w.hear()
+	w.deliverEvents()
+	w.deliverEvents()
 	if !w.woken["next"] {
 		t.Error("it counts although it is gone")
 	}
@@ -373,14 +373,26 @@ func TestQuotaCacheUnansweredTwice(t *testing.T) {
 
 // The API server may still be at a request that nobody answered when it refuses the next one, or makes the pod of that.
 func TestQuotaCacheUnansweredThenAnswered(t *testing.T) {
-	for next, story := range map[string]func(*world){
-		"refused":                          func(w *world) { w.refuse("web", 1); w.answer("web") },
-		"made a pod that is gone":          func(w *world) { _ = w.try("web", 1); w.answer("web"); w.hear(); w.remove("web"); w.hear() },
-		"made one, seen before its answer": func(w *world) { _ = w.try("web", 1); w.hear(); w.answer("web"); w.remove("web"); w.hear() },
+	for next, story := range map[string]func(*quotaModel){
+		"refused": func(w *quotaModel) { w.refuse("web", 1); w.answer("web") },
+		"made a pod that is gone": func(w *quotaModel) {
+			_ = w.try("web", 1)
+			w.answer("web")
+			w.deliverEvents()
+			w.remove("web")
+			w.deliverEvents()
+		},
+		"made one, seen before its answer": func(w *quotaModel) {
+			_ = w.try("web", 1)
+			w.deliverEvents()
+			w.answer("web")
+			w.remove("web")
+			w.deliverEvents()
+		},
 	} {
 		t.Run(next, func(t *testing.T) {
-			w := newWorld(1)
-			w.lose("web", 1)
+			w := newQuotaModel(1)
+			w.loseAnswer("web", 1)
 			w.answer("web")
 			story(w)
 			if err := w.try("next", 1); err == nil {
@@ -395,8 +407,8 @@ func TestQuotaCacheUnansweredThenAnswered(t *testing.T) {
 
 // A ShadowPod that is tried again and again does not keep a share for a request of long ago.
 func TestQuotaCacheUnansweredExpiry(t *testing.T) {
-	w := newWorld(1)
-	w.lose("web", 1)
+	w := newQuotaModel(1)
+	w.loseAnswer("web", 1)
 	w.answer("web")
 	_ = w.try("next", 1)
 	for range 4 {
@@ -410,20 +422,20 @@ func TestQuotaCacheUnansweredExpiry(t *testing.T) {
 
 // A pod that had ended when the watch showed it first was made by the request that nobody answered.
 func TestQuotaCacheUnansweredEnded(t *testing.T) {
-	w, web := newWorld(1), types.NamespacedName{Namespace: "twin", Name: "web"}
-	w.lose("web", 1)
+	w, web := newQuotaModel(1), types.NamespacedName{Namespace: "twin", Name: "web"}
+	w.loseAnswer("web", 1)
 	w.answer("web")
 	_ = w.try("next", 1)
 	w.landLate("web")
 	w.end("web")
-	if w.hear(); w.quotas.IsReserved(web) || w.quotas.IsUncertain(web) || !w.woken["next"] {
+	if w.deliverEvents(); w.quotas.IsReserved(web) || w.quotas.IsUncertain(web) || !w.woken["next"] {
 		t.Error("it is still in doubt")
 	}
 }
 
 // What else the watch tells of a pod that ended before the request was sent says nothing of that.
 func TestQuotaCacheUnansweredAfterEnded(t *testing.T) {
-	w := newWorld(1)
+	w := newQuotaModel(1)
 	s := &shadowPods{quotas: w.quotas}
 	if err := w.try("web", 1); err != nil {
 		t.Fatal(err)
@@ -431,8 +443,8 @@ func TestQuotaCacheUnansweredAfterEnded(t *testing.T) {
 	w.answer("web")
 	old := w.exist["web"]
 	w.end("web")
-	w.hear()
-	w.lose("web", 1)
+	w.deliverEvents()
+	w.loseAnswer("web", 1)
 	w.answer("web")
 	s.observePod(t.Context(), old, false) // its deletion begins
 	s.observeGone(t.Context(), old)
@@ -443,8 +455,8 @@ func TestQuotaCacheUnansweredAfterEnded(t *testing.T) {
 
 // What a withdrawn ShadowPod asked for, and nobody answered, is forgotten also where nobody lacks room.
 func TestQuotaCacheUnansweredWithdrawn(t *testing.T) {
-	w := newWorld(9)
-	w.lose("web", 1)
+	w := newQuotaModel(9)
+	w.loseAnswer("web", 1)
 	w.answer("web")
 	w.drop("web")
 	if w.wait(holdLimit + time.Second); len(w.quotas.reservations) > 0 || len(w.quotas.usages) > 0 {
@@ -454,7 +466,7 @@ func TestQuotaCacheUnansweredWithdrawn(t *testing.T) {
 
 // Two pods were made and went before the watch showed them: the first of them says nothing of the request for the third.
 func TestQuotaCacheUnansweredLateWatch(t *testing.T) {
-	w := newWorld(1)
+	w := newQuotaModel(1)
 	for range 2 {
 		if err := w.try("web", 1); err != nil {
 			t.Fatal(err)
@@ -462,9 +474,9 @@ func TestQuotaCacheUnansweredLateWatch(t *testing.T) {
 		w.answer("web")
 		w.remove("web")
 	}
-	w.lose("web", 1)
-	w.hear()
-	w.hear()
+	w.loseAnswer("web", 1)
+	w.deliverEvents()
+	w.deliverEvents()
 	if err := w.try("next", 1); err == nil {
 		t.Error("there is room beside a pod that may come")
 	}
@@ -472,8 +484,8 @@ func TestQuotaCacheUnansweredLateWatch(t *testing.T) {
 
 // A second request that is refused says nothing of the first one.
 func TestQuotaCacheUnansweredThenRefused(t *testing.T) {
-	w := newWorld(1)
-	w.lose("web", 1)
+	w := newQuotaModel(1)
+	w.loseAnswer("web", 1)
 	w.answer("web")
 	w.landLate("web")
 	w.refuse("web", 1)
@@ -488,7 +500,7 @@ func TestQuotaCacheUnansweredThenRefused(t *testing.T) {
 func TestQuotaCacheFaults(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		budgets := rapid.IntRange(1, 6)
-		w := newWorld(budgets.Draw(t, "budget"))
+		w := newQuotaModel(budgets.Draw(t, "budget"))
 		sizes := map[string]int{}
 		for i := range rapid.IntRange(1, 8).Draw(t, "pods") {
 			sizes[fmt.Sprint("p", i)] = rapid.IntRange(1, 3).Draw(t, "size")
@@ -498,12 +510,12 @@ func TestQuotaCacheFaults(t *testing.T) {
 		changed := false // a Quota that was lowered may take back what others were woken for
 		t.Repeat(map[string]func(*rapid.T){
 			"try":    func(t *rapid.T) { n := name.Draw(t, "name"); _ = w.try(n, sizes[n]) },
-			"lose":   func(t *rapid.T) { n := name.Draw(t, "name"); w.lose(n, sizes[n]) },
+			"lose":   func(t *rapid.T) { n := name.Draw(t, "name"); w.loseAnswer(n, sizes[n]) },
 			"refuse": func(t *rapid.T) { n := name.Draw(t, "name"); w.refuse(n, sizes[n]) },
 			"land":   func(t *rapid.T) { w.landLate(name.Draw(t, "name")) },
 			"remove": func(t *rapid.T) { w.remove(name.Draw(t, "name")) },
 			"drop":   func(t *rapid.T) { w.drop(name.Draw(t, "name")) },
-			"hear":   func(*rapid.T) { w.hear() },
+			"hear":   func(*rapid.T) { w.deliverEvents() },
 			"answer": func(t *rapid.T) { w.answer(name.Draw(t, "name")) },
 			"end":    func(t *rapid.T) { w.end(name.Draw(t, "name")) },
 			"fumble": func(t *rapid.T) { n := name.Draw(t, "name"); w.fumble(n, sizes[n]) },
@@ -543,12 +555,12 @@ func TestQuotaCacheFaults(t *testing.T) {
 }
 
 func TestQuotaCacheUnusedOffer(t *testing.T) {
-	for how, leave := range map[string]func(w *world){
-		"its ShadowPod is gone":   func(w *world) { w.drop("second") },
-		"nobody told that it was": func(w *world) { w.wait(holdLimit + time.Second) },
+	for how, leave := range map[string]func(w *quotaModel){
+		"its ShadowPod is gone":   func(w *quotaModel) { w.drop("second") },
+		"nobody told that it was": func(w *quotaModel) { w.wait(holdLimit + time.Second) },
 	} {
 		t.Run(how, func(t *testing.T) {
-			w := newWorld(1)
+			w := newQuotaModel(1)
 			if err := w.try("first", 1); err != nil {
 				t.Fatal(err)
 			}
@@ -558,9 +570,9 @@ func TestQuotaCacheUnusedOffer(t *testing.T) {
 				}
 			}
 			w.answer("first")
-			w.hear()
+			w.deliverEvents()
 			w.remove("first")
-			w.hear()
+			w.deliverEvents()
 			if !w.woken["second"] || w.woken["third"] {
 				t.Fatalf("woken are %v", w.woken)
 			}
@@ -584,7 +596,7 @@ func TestQuotaCacheUnneededOffer(t *testing.T) {
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
-			w := newWorld(1)
+			w := newQuotaModel(1)
 			s := &shadowPods{quotas: w.quotas}
 			if err := w.try("first", 1); err != nil {
 				t.Fatal(err)
@@ -607,7 +619,7 @@ func TestQuotaCacheUnneededOffer(t *testing.T) {
 
 // A request may have been sent when its ShadowPod goes: what it makes counts.
 func TestQuotaCacheWithdrawDuringRequest(t *testing.T) {
-	w := newWorld(1)
+	w := newQuotaModel(1)
 	if err := w.try("web", 1); err != nil {
 		t.Fatal(err)
 	}
@@ -618,7 +630,7 @@ func TestQuotaCacheWithdrawDuringRequest(t *testing.T) {
 }
 
 func TestQuotaCacheNeverObserved(t *testing.T) {
-	w := newWorld(1)
+	w := newQuotaModel(1)
 	if err := w.try("lost", 1); err != nil {
 		t.Fatal(err)
 	}
@@ -633,7 +645,7 @@ func TestQuotaCacheNeverObserved(t *testing.T) {
 }
 
 func TestQuotaCacheResize(t *testing.T) {
-	w := newWorld(4)
+	w := newQuotaModel(4)
 	sp := w.shadow("web", 1)
 	pod := &corev1.Pod{ObjectMeta: sp.ObjectMeta, Spec: sp.Spec.Pod}
 	pod.UID, pod.ResourceVersion = "1", "10"
@@ -696,7 +708,7 @@ func TestQuotaCacheUnansweredResize(t *testing.T) {
 		}, "3", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(3)
+			w := newQuotaModel(3)
 			sp := w.shadow("web", 1)
 			key := client.ObjectKeyFromObject(sp)
 			see := func(version, cpu string) {
@@ -725,7 +737,7 @@ func TestQuotaCacheUnansweredResize(t *testing.T) {
 
 // A pod that is to have more of one resource and less of another has both until that is done.
 func TestQuotaCacheResizeBothWays(t *testing.T) {
-	w := newWorld(9)
+	w := newQuotaModel(9)
 	sp := w.shadow("web", 1)
 	sp.Spec.Pod.Containers[0].Resources.Requests[corev1.ResourceMemory] = resource.MustParse("4Gi")
 	w.quota.Spec.Resources[corev1.ResourceMemory] = resource.MustParse("4Gi")
@@ -746,7 +758,7 @@ func TestQuotaCacheResizeBothWays(t *testing.T) {
 // What a pod costs that asks, starts or goes does not depend on how many wait.
 func TestQuotaCacheCost(t *testing.T) {
 	cost := func(waiting int) float64 {
-		w := newWorld(2)
+		w := newQuotaModel(2)
 		for _, name := range []string{"a", "b"} {
 			if err := w.try(name, 1); err != nil {
 				t.Fatal(err)
@@ -774,7 +786,7 @@ func TestQuotaCacheCost(t *testing.T) {
 
 // Why a pod waits does not change with what the others take: it is written and told of once.
 func TestQuotaCacheStableReason(t *testing.T) {
-	w := newWorld(4)
+	w := newQuotaModel(4)
 	if err := w.try("a", 2); err != nil {
 		t.Fatal(err)
 	}

@@ -28,16 +28,16 @@ import (
 
 func TestRefusalStatus(t *testing.T) {
 	c := enforcing(t, 1)
-	twin, _ := twinOf(t, c, "pink", cpus("9"), "pink-a")
+	remoteNamespace, _ := twinOf(t, c, "pink", cpus("9"), "pink-a")
 	ctx := t.Context()
 
 	t.Run("of the level of Pod Security, until it is changed", func(t *testing.T) {
-		early, late := asked(twin, "early", "pink", "pink-a", "1"), asked(twin, "late", "pink", "pink-a", "1")
+		early, late := asked(remoteNamespace, "early", "pink", "pink-a", "1"), asked(remoteNamespace, "late", "pink", "pink-a", "1")
 		early.Spec.Pod.Volumes = []corev1.Volume{{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}}
 		late.Spec.Pod.SecurityContext = &corev1.PodSecurityContext{Sysctls: []corev1.Sysctl{{Name: "kernel.msgmax", Value: "1"}}}
 		refusedBecause(t, c, ask(t, c, early), "Refused", "mounts a path of the host")
 		refusedBecause(t, c, ask(t, c, late), "Refused", "violates PodSecurity")
-		ns := namespaceOf(twin)
+		ns := namespaceOf(remoteNamespace)
 		if err := c.Client.Patch(ctx, ns, client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"labels":{%q:"privileged"}}}`, policy.PodSecurityLabel))); err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +45,7 @@ func TestRefusalStatus(t *testing.T) {
 		runs(t, c, late)
 	})
 	t.Run("of a ResourceQuota, until a pod goes", func(t *testing.T) {
-		limit := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: twin, Name: "pods"}}
+		limit := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: remoteNamespace, Name: "pods"}}
 		limit.Spec.Hard = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("2")}
 		limit.Status.Hard, limit.Status.Used = limit.Spec.Hard, limit.Spec.Hard
 		if err := c.Client.Create(ctx, limit); err != nil {
@@ -59,11 +59,11 @@ func TestRefusalStatus(t *testing.T) {
 			})
 		}
 		used("2")
-		refuses(t, c, asked(twin, "more", "pink", "pink-a", "1"))
-		more := ask(t, c, asked(twin, "more", "pink", "pink-a", "1"))
+		waitUntilRefused(t, c, asked(remoteNamespace, "more", "pink", "pink-a", "1"))
+		more := ask(t, c, asked(remoteNamespace, "more", "pink", "pink-a", "1"))
 		refusedBecause(t, c, more, "Refused", "exceeded quota: pods")
 		used("1")
-		if err := c.Client.Delete(ctx, asked(twin, "early", "pink", "pink-a", "1")); err != nil {
+		if err := c.Client.Delete(ctx, asked(remoteNamespace, "early", "pink", "pink-a", "1")); err != nil {
 			t.Fatal(err)
 		}
 		runs(t, c, more)
@@ -72,21 +72,21 @@ func TestRefusalStatus(t *testing.T) {
 		}
 	})
 	t.Run("and it frees its share meanwhile", func(t *testing.T) {
-		bad := asked(twin, "bad", "pink", "pink-a", "7")
+		bad := asked(remoteNamespace, "bad", "pink", "pink-a", "7")
 		bad.Spec.Pod.Containers[0].Image = ""
 		refusedBecause(t, c, ask(t, c, bad), "Refused", "spec.containers[0].image: Required value")
-		runs(t, c, ask(t, c, asked(twin, "good", "pink", "pink-a", "6")))
+		runs(t, c, ask(t, c, asked(remoteNamespace, "good", "pink", "pink-a", "6")))
 	})
 }
 
 func TestPodEndsOnce(t *testing.T) {
 	c := enforcing(t, 1)
-	twin, _ := twinOf(t, c, "navy", cpus("9"), "navy-a")
+	remoteNamespace, _ := twinOf(t, c, "navy", cpus("9"), "navy-a")
 	// Whoever sees each state of a pod in turn may still be too late to write it down.
 	for i := range 10 {
-		sp := ask(t, c, asked(twin, fmt.Sprint("job-", i), "navy", "navy-a", "100m"))
+		sp := ask(t, c, asked(remoteNamespace, fmt.Sprint("job-", i), "navy", "navy-a", "100m"))
 		pod := runs(t, c, sp)
-		n := countPods(t, c, twin, nil)
+		n := countPods(t, c, remoteNamespace, nil)
 		report(t, c, pod, corev1.PodRunning)
 		report(t, c, pod, corev1.PodSucceeded)
 		if err := c.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
@@ -109,16 +109,16 @@ func TestDeletedPodRecreated(t *testing.T) {
 	nm := consumer(t, c, "sand", map[string]string{"demo": "demo-sand"})
 	mapping(t, c, nm, "demo", "demo-sand", offv1beta1.MappingAccepted)
 	runs(t, c, ask(t, c, shadowOf("demo-sand", "web", "sand")))
-	twin := namespaceOf("demo-sand")
-	if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(twin), twin); err != nil {
+	remoteNamespace := namespaceOf("demo-sand")
+	if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(remoteNamespace), remoteNamespace); err != nil {
 		t.Fatal(err)
 	}
-	uid := twin.UID
-	if err := c.Client.Delete(t.Context(), twin); err != nil {
+	uid := remoteNamespace.UID
+	if err := c.Client.Delete(t.Context(), remoteNamespace); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, c, twin, func() error {
-		if twin.UID == uid || twin.DeletionTimestamp != nil {
+	eventually(t, c, remoteNamespace, func() error {
+		if remoteNamespace.UID == uid || remoteNamespace.DeletionTimestamp != nil {
 			return errors.New("still the old namespace")
 		}
 		return nil
@@ -132,9 +132,9 @@ func TestDeletedPodRecreated(t *testing.T) {
 // A limit that the provider's administrator changes is no reason to wait for the next of the attempts, which become rare.
 func TestRefusalLimitChanged(t *testing.T) {
 	c := enforcing(t, 1)
-	twin, _ := twinOf(t, c, "coal", cpus("99"), "coal-a")
+	remoteNamespace, _ := twinOf(t, c, "coal", cpus("99"), "coal-a")
 	ctx := t.Context()
-	limit := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: twin, Name: "cpu"}}
+	limit := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: remoteNamespace, Name: "cpu"}}
 	limit.Spec.Hard = corev1.ResourceList{corev1.ResourceRequestsCPU: resource.MustParse("2")}
 	if err := c.Client.Create(ctx, limit); err != nil {
 		t.Fatal(err)
@@ -150,21 +150,21 @@ func TestRefusalLimitChanged(t *testing.T) {
 		})
 	}
 	hard("2")
-	refuses(t, c, asked(twin, "a-never", "coal", "coal-a", "50"))
-	never := ask(t, c, asked(twin, "a-never", "coal", "coal-a", "50"))
+	waitUntilRefused(t, c, asked(remoteNamespace, "a-never", "coal", "coal-a", "50"))
+	never := ask(t, c, asked(remoteNamespace, "a-never", "coal", "coal-a", "50"))
 	refusedBecause(t, c, never, "Refused", "exceeded quota: cpu, requested: requests.cpu=50, limited: requests.cpu=2")
-	large := ask(t, c, asked(twin, "b-large", "coal", "coal-a", "3"))
+	large := ask(t, c, asked(remoteNamespace, "b-large", "coal", "coal-a", "3"))
 	refusedBecause(t, c, large, "Refused", "exceeded quota")
 	hard("4")
 	runs(t, c, large)
 
-	bounds := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: twin, Name: "bounds"}}
+	bounds := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: remoteNamespace, Name: "bounds"}}
 	bounds.Spec.Limits = []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, Min: cpus("500m")}}
 	if err := c.Client.Create(ctx, bounds); err != nil {
 		t.Fatal(err)
 	}
-	small := asked(twin, "c-small", "coal", "coal-a", "100m")
-	refuses(t, c, small)
+	small := asked(remoteNamespace, "c-small", "coal", "coal-a", "100m")
+	waitUntilRefused(t, c, small)
 	refusedBecause(t, c, ask(t, c, small), "Refused", "minimum cpu usage per Container is 500m")
 	bounds.Spec.Limits[0].Min = cpus("100m")
 	if err := c.Client.Update(ctx, bounds); err != nil {
@@ -178,8 +178,8 @@ func TestRefusalLimitChanged(t *testing.T) {
 	}
 }
 
-// refuses waits until the API server knows of a limit that a pod like this is above.
-func refuses(t *testing.T, c *testkit.ControlPlane, sp *offv1beta1.ShadowPod) {
+// waitUntilRefused waits until the API server knows of a limit that a pod like this is above.
+func waitUntilRefused(t *testing.T, c *testkit.ControlPlane, sp *offv1beta1.ShadowPod) {
 	t.Helper()
 	pod := podNamed(sp.Namespace, "probe")
 	pod.Spec = sp.Spec.Pod
@@ -225,11 +225,11 @@ func costsTwoWrites(t *testing.T, id string, youth time.Duration, phases ...core
 	testkit.Manager(t, cfg, kube.ManagerOptions{Name: "host"}, func(mgr ctrl.Manager) error {
 		return errors.Join(SetupNamespaceMaps(mgr, NamespaceMapOptions{LiqoNamespace: "liqo"}), SetupShadowPods(mgr, ShadowPodOptions{Enforce: true, Youth: youth}))
 	})
-	twin, _ := twinOf(t, c, id, cpus("9"), id+"-a")
-	namespace.Store(&twin)
+	remoteNamespace, _ := twinOf(t, c, id, cpus("9"), id+"-a")
+	namespace.Store(&remoteNamespace)
 	const pods = 20
 	for i := range pods {
-		sp := ask(t, c, asked(twin, fmt.Sprint("p", i), id, id+"-a", "100m"))
+		sp := ask(t, c, asked(remoteNamespace, fmt.Sprint("p", i), id, id+"-a", "100m"))
 		pod := runs(t, c, sp)
 		before := pod.DeepCopy()
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodInitialized, Status: corev1.ConditionTrue}}

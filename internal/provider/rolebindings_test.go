@@ -31,8 +31,8 @@ func tenantIn(t *testing.T, c *testkit.ControlPlane, namespace string) *authv1be
 	return &tenants.Items[0]
 }
 
-// judge says what the controller of Tenants says of the Tenant as it is now.
-func judge(t *testing.T, c *testkit.ControlPlane, namespace string, status metav1.ConditionStatus, reason string) {
+// setTenantReady says what the controller of Tenants says of the Tenant as it is now.
+func setTenantReady(t *testing.T, c *testkit.ControlPlane, namespace string, status metav1.ConditionStatus, reason string) {
 	t.Helper()
 	tenant := tenantIn(t, c, namespace)
 	before := tenant.DeepCopy()
@@ -81,20 +81,20 @@ func TestRightsTenantNotReady(t *testing.T) {
 
 	mapping(t, c, nm, "demo", "demo-olive", offv1beta1.MappingCreationLoopBackOff)
 	missing("demo-olive")
-	judge(t, c, nm.Namespace, metav1.ConditionFalse, "ClusterIDTaken")
-	told(t, c, nm, "CreationLoopBackOff", "the Tenant is not ready")
+	setTenantReady(t, c, nm.Namespace, metav1.ConditionFalse, "ClusterIDTaken")
+	waitForEvent(t, c, nm, "CreationLoopBackOff", "the Tenant is not ready")
 	missing("demo-olive")
 
-	judge(t, c, nm.Namespace, metav1.ConditionTrue, "TenantReady")
+	setTenantReady(t, c, nm.Namespace, metav1.ConditionTrue, "TenantReady")
 	mapping(t, c, nm, "demo", "demo-olive", offv1beta1.MappingAccepted)
 	rb := bindingIn(nm, "demo-olive")
 	eventually(t, c, rb, func() error { return subjectsAre(rb, "pool-olive") })
 
 	t.Run("what is refused later loses its rights and keeps its namespace", func(t *testing.T) {
-		judge(t, c, nm.Namespace, metav1.ConditionFalse, "NotUnique")
-		gone(t, c, bindingIn(nm, "demo-olive"))
+		setTenantReady(t, c, nm.Namespace, metav1.ConditionFalse, "NotUnique")
+		waitUntilDeleted(t, c, bindingIn(nm, "demo-olive"))
 		mapping(t, c, nm, "demo", "demo-olive", offv1beta1.MappingAccepted)
-		judge(t, c, nm.Namespace, metav1.ConditionTrue, "TenantReady")
+		setTenantReady(t, c, nm.Namespace, metav1.ConditionTrue, "TenantReady")
 		rb = bindingIn(nm, "demo-olive")
 		eventually(t, c, rb, func() error { return subjectsAre(rb, "pool-olive") })
 	})
@@ -119,7 +119,7 @@ func TestRightsTenantNotReady(t *testing.T) {
 		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(rb), rb); err != nil || rb.UID != uid {
 			t.Errorf("the binding was withdrawn: %v", err)
 		}
-		judge(t, c, nm.Namespace, metav1.ConditionTrue, "TenantCordoned")
+		setTenantReady(t, c, nm.Namespace, metav1.ConditionTrue, "TenantCordoned")
 		mapping(t, c, nm, more, more+"-olive", offv1beta1.MappingAccepted)
 		rb := bindingIn(nm, more+"-olive")
 		eventually(t, c, rb, func() error { return subjectsAre(rb, "pool-olive") })
@@ -137,7 +137,7 @@ func TestRightsOfUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	nm := stranger(t, c, "plum", map[string]string{"demo": "demo-plum"})
-	judge(t, c, nm.Namespace, metav1.ConditionTrue, "TenantReady")
+	setTenantReady(t, c, nm.Namespace, metav1.ConditionTrue, "TenantReady")
 	mapping(t, c, nm, "demo", "demo-plum", offv1beta1.MappingAccepted)
 	may := func(user string, want bool) {
 		t.Helper()
@@ -182,7 +182,7 @@ func TestRightsOfUsers(t *testing.T) {
 	if err := c.Client.Delete(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
-	gone(t, c, bindingIn(nm, "demo-plum"))
+	waitUntilDeleted(t, c, bindingIn(nm, "demo-plum"))
 	may("first-plum", false)
 	mapping(t, c, nm, "demo", "demo-plum", offv1beta1.MappingAccepted)
 }

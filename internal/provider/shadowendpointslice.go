@@ -289,8 +289,8 @@ func (s *shadowSlices) applySlice(ctx context.Context, ses *offv1beta1.ShadowEnd
 		return fmt.Errorf("preparing the EndpointSlice: %w", err)
 	}
 	if current == nil {
-		made, err := application.Make(ctx, s.client)
-		if err == nil && !made {
+		created, err := application.Make(ctx, s.client)
+		if err == nil && !created {
 			return s.inTheWay(ctx, ses)
 		}
 		return refusedSlice(err)

@@ -131,7 +131,7 @@ func TestShadowEndpointSlices(t *testing.T) {
 	s.shows("empty")
 	s.place("10.71.0.0/16")
 	s.shows("web", "10.71.1.5 ready=false")
-	told(t, s.c, &offv1beta1.ShadowEndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: s.twin, Name: "web"}}, "ForeignEndpoints", "10.96.0.1")
+	waitForEvent(t, s.c, &offv1beta1.ShadowEndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: s.twin, Name: "web"}}, "ForeignEndpoints", "10.96.0.1")
 	s.tunnelIs(networkingv1beta1.Connected)
 	up := s.shows("web", "10.71.1.5 ready=true")
 	if up.Labels[discoveryv1.LabelServiceName] != "web" || up.Labels[names.ManagedBy] != "shadowendpointslice" || len(up.OwnerReferences) != 1 {
@@ -215,23 +215,23 @@ func TestShadowEndpointSlicesWithoutConsumer(t *testing.T) {
 		ses := s.ask("web", "192.0.2.7")
 		s.shows("web", "192.0.2.7 ready=true")
 		testkit.Update(t, s.c.Client, ses, func(o *offv1beta1.ShadowEndpointSlice) { o.Labels[names.OffloadingOrigin] = "another" })
-		gone(t, s.c, s.slice("web"))
-		told(t, s.c, ses, "WrongOrigin", "another")
+		waitUntilDeleted(t, s.c, s.slice("web"))
+		waitForEvent(t, s.c, ses, "WrongOrigin", "another")
 	})
 	t.Run("one of somebody else is left alone", func(t *testing.T) {
-		theirs := s.slice("taken")
-		theirs.AddressType, theirs.Endpoints = discoveryv1.AddressTypeIPv4, []discoveryv1.Endpoint{{Addresses: []string{"192.0.2.1"}}}
-		s.create(theirs)
+		foreign := s.slice("taken")
+		foreign.AddressType, foreign.Endpoints = discoveryv1.AddressTypeIPv4, []discoveryv1.Endpoint{{Addresses: []string{"192.0.2.1"}}}
+		s.create(foreign)
 		ses := s.ask("taken", "192.0.2.7")
-		told(t, s.c, ses, "NameTaken", "already exists")
-		if now := s.shows("taken", "192.0.2.1 ready=true"); now.ResourceVersion != theirs.ResourceVersion {
+		waitForEvent(t, s.c, ses, "NameTaken", "already exists")
+		if now := s.shows("taken", "192.0.2.1 ready=true"); now.ResourceVersion != foreign.ResourceVersion {
 			t.Error("it was written")
 		}
 	})
 	t.Run("what the API server refuses is told, and the others are shown", func(t *testing.T) {
 		ses := s.ask("odd", "192.0.2.7", "192.0.2.8")
 		testkit.Update(t, s.c.Client, ses, func(o *offv1beta1.ShadowEndpointSlice) { o.Spec.Template.Endpoints[0].Hostname = new("Not A Name") })
-		told(t, s.c, ses, "InvalidEndpoints", "hostname")
+		waitForEvent(t, s.c, ses, "InvalidEndpoints", "hostname")
 		s.shows("odd", "192.0.2.8 ready=true")
 	})
 	t.Run("as is what is not the consumer's besides", func(t *testing.T) {
@@ -240,8 +240,8 @@ func TestShadowEndpointSlicesWithoutConsumer(t *testing.T) {
 		testkit.Update(t, s.c.Client, ses, func(o *offv1beta1.ShadowEndpointSlice) {
 			o.Spec.Template.Endpoints[0].Addresses[0], o.Spec.Template.Endpoints[1].Hostname = "127.0.0.2", new("Not A Name")
 		})
-		told(t, s.c, ses, "InvalidEndpoints", "hostname")
-		told(t, s.c, ses, "ForeignEndpoints", "127.0.0.2")
+		waitForEvent(t, s.c, ses, "InvalidEndpoints", "hostname")
+		waitForEvent(t, s.c, ses, "ForeignEndpoints", "127.0.0.2")
 		s.shows("both", "192.0.2.8 ready=true")
 	})
 	t.Run("another type of addresses is another slice", func(t *testing.T) {
@@ -256,13 +256,13 @@ func TestShadowEndpointSlicesWithoutConsumer(t *testing.T) {
 	})
 	t.Run("what somebody changes is put back, and it goes with what it was made from", func(t *testing.T) {
 		ses := s.ask("kept", "192.0.2.7")
-		made := s.shows("kept", "192.0.2.7 ready=true")
-		testkit.Update(t, s.c.Client, made, func(e *discoveryv1.EndpointSlice) { e.Endpoints[0].Addresses[0] = "192.0.2.66" })
+		created := s.shows("kept", "192.0.2.7 ready=true")
+		testkit.Update(t, s.c.Client, created, func(e *discoveryv1.EndpointSlice) { e.Endpoints[0].Addresses[0] = "192.0.2.66" })
 		s.shows("kept", "192.0.2.7 ready=true")
 		if err := s.c.Client.Delete(t.Context(), ses); err != nil {
 			t.Fatal(err)
 		}
-		gone(t, s.c, s.slice("kept"))
+		waitUntilDeleted(t, s.c, s.slice("kept"))
 	})
 	t.Run("a namespace goes with all of it", func(t *testing.T) {
 		s.ask("last", "192.0.2.7")
@@ -270,7 +270,7 @@ func TestShadowEndpointSlicesWithoutConsumer(t *testing.T) {
 		if err := s.c.Client.Delete(t.Context(), namespaceOf(s.twin)); err != nil {
 			t.Fatal(err)
 		}
-		gone(t, s.c, s.slice("last"))
-		gone(t, s.c, namespaceOf(s.twin))
+		waitUntilDeleted(t, s.c, s.slice("last"))
+		waitUntilDeleted(t, s.c, namespaceOf(s.twin))
 	})
 }

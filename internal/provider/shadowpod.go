@@ -216,8 +216,8 @@ func (s *shadowPods) Next(sp *offv1beta1.ShadowPod) time.Duration {
 	if s.quotas.IsReserved(client.ObjectKeyFromObject(sp)) {
 		return unseenDelay
 	}
-	if left := s.remainingGrace(sp); sp.Status.Phase == "" && left > -s.youth {
-		return max(left, s.youth/4)
+	if remaining := s.remainingGrace(sp); sp.Status.Phase == "" && remaining > -s.youth {
+		return max(remaining, s.youth/4)
 	}
 	return 0
 }

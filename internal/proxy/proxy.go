@@ -124,12 +124,12 @@ func (p *Proxy) drainTunnels() {
 		p.tunnels.Wait()
 		close(ended)
 	}()
-	patience := time.NewTimer(p.options.Grace)
-	defer patience.Stop()
+	timer := time.NewTimer(p.options.Grace)
+	defer timer.Stop()
 	select {
 	case <-ended:
 		return
-	case <-patience.C:
+	case <-timer.C:
 	}
 	p.options.Log.Info("cutting the connections that have not ended", "connections", p.limit.usedSlots())
 	p.cutAll()

@@ -125,33 +125,33 @@ func (r *reconciler) writeCondition(ctx context.Context, fc *liqov1beta1.Foreign
 
 // withConditions returns the desired conditions, nil for none. Changes in the text of a lasting failure are
 // ignored: it often contains a port number that differs on each attempt.
-func withConditions(have []liqov1beta1.Condition, want liqov1beta1.Condition, misbehaves *liqov1beta1.Condition, now metav1.Time) ([]liqov1beta1.Condition, bool) {
+func withConditions(current []liqov1beta1.Condition, want liqov1beta1.Condition, misbehaves *liqov1beta1.Condition, now metav1.Time) ([]liqov1beta1.Condition, bool) {
 	if want.Type == "" {
-		return nil, len(have) > 0
+		return nil, len(current) > 0
 	}
 	want.Message = policy.CleanText(want.Message, maxConditionText)
-	out := []liqov1beta1.Condition{settleCondition(have, want, now)}
+	out := []liqov1beta1.Condition{settleCondition(current, want, now)}
 	if misbehaves != nil {
-		out = append(out, settleCondition(have, *misbehaves, now))
+		out = append(out, settleCondition(current, *misbehaves, now))
 	}
-	return out, !slices.Equal(out, have)
+	return out, !slices.Equal(out, current)
 }
 
 // maxConditionText is the maximum length of a peer's answer in the message.
 const maxConditionText = 4096
 
 // settleCondition returns the existing condition if nothing changed, and else the new one.
-func settleCondition(have []liqov1beta1.Condition, want liqov1beta1.Condition, now metav1.Time) liqov1beta1.Condition {
+func settleCondition(current []liqov1beta1.Condition, want liqov1beta1.Condition, now metav1.Time) liqov1beta1.Condition {
 	want.LastTransitionTime = now
-	i := slices.IndexFunc(have, func(c liqov1beta1.Condition) bool { return c.Type == want.Type })
-	if i < 0 || have[i].Status != want.Status || have[i].Reason != want.Reason {
+	i := slices.IndexFunc(current, func(c liqov1beta1.Condition) bool { return c.Type == want.Type })
+	if i < 0 || current[i].Status != want.Status || current[i].Reason != want.Reason {
 		return want
 	}
-	sameFailure := want.Status == liqov1beta1.ConditionError && strings.HasPrefix(have[i].Message, refusesUs) == strings.HasPrefix(want.Message, refusesUs)
+	sameFailure := want.Status == liqov1beta1.ConditionError && strings.HasPrefix(current[i].Message, refusesUs) == strings.HasPrefix(want.Message, refusesUs)
 	if sameFailure {
-		want.Message = have[i].Message
+		want.Message = current[i].Message
 	}
-	want.LastTransitionTime = have[i].LastTransitionTime
+	want.LastTransitionTime = current[i].LastTransitionTime
 	return want
 }
 

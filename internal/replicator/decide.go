@@ -47,27 +47,27 @@ const (
 // decideStep compares an object with its replica; each is nil when absent. With draining, because the credentials are being
 // deleted, no replication starts.
 func (e clusterPair) decideStep(local, copied *unstructured.Unstructured, draining bool) step {
-	held := local != nil && controllerutil.ContainsFinalizer(local, names.ReplicatorFinalizer)
+	hasFinalizer := local != nil && controllerutil.ContainsFinalizer(local, names.ReplicatorFinalizer)
 	switch {
 	case !e.isConcerned(local):
 		switch {
 		case copied != nil:
 			return reap
-		case held:
+		case hasFinalizer:
 			return loosen
 		}
 		return idle
 	case !local.GetDeletionTimestamp().IsZero():
 		switch {
-		case copied != nil && held && neededHere(local):
+		case copied != nil && hasFinalizer && neededHere(local):
 			return push
 		case copied != nil:
 			return withdraw
-		case held:
+		case hasFinalizer:
 			return loosen
 		}
 		return idle
-	case draining && !held:
+	case draining && !hasFinalizer:
 		return idle
 	}
 	return push
@@ -148,15 +148,15 @@ func specOf(u *unstructured.Unstructured) map[string]any {
 	return spec
 }
 
-// removeExtraFields removes the fields of have, at any depth, that want does not have, and reports whether there are any.
-func removeExtraFields(have, want map[string]any) (removed bool) {
-	for key, value := range have {
+// removeExtraFields removes the fields of current, at any depth, that want does not have, and reports whether there are any.
+func removeExtraFields(current, want map[string]any) (removed bool) {
+	for key, value := range current {
 		inner, isMap := value.(map[string]any)
 		wanted, ok := want[key]
 		switch {
 		case isMap && len(inner) == 0:
 		case !ok:
-			delete(have, key)
+			delete(current, key)
 			removed = true
 		case isMap:
 			wantedInner, _ := wanted.(map[string]any)

@@ -222,16 +222,16 @@ func TestRemoveExtraFields(t *testing.T) {
 		"map_for_a_value": {`{a: {b: 1}}`, `{a: 1}`, `{a: {}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var have, want, left map[string]any
-			for into, text := range map[*map[string]any]string{&have: c.have, &want: c.want, &left: c.left} {
+			var got, want, remaining map[string]any
+			for into, text := range map[*map[string]any]string{&got: c.have, &want: c.want, &remaining: c.left} {
 				if err := yaml.Unmarshal([]byte(text), into); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if removed := removeExtraFields(have, want); removed != (c.left != "") {
+			if removed := removeExtraFields(got, want); removed != (c.left != "") {
 				t.Errorf("removed: %t", removed)
 			}
-			if diff := cmp.Diff(left, have); c.left != "" && diff != "" {
+			if diff := cmp.Diff(remaining, got); c.left != "" && diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})

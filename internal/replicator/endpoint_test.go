@@ -62,7 +62,7 @@ func TestServerEndpoint(t *testing.T) {
 
 // Two clusters that reach each other write the same clients, and one may have an old view of the other.
 func TestEndpointReportConflict(t *testing.T) {
-	told := endpointReporter{}
+	count := endpointReporter{}
 	old, now := &endpoint{Addresses: []string{"a"}, Port: 1}, &endpoint{Addresses: []string{"b"}, Port: 1}
 	saying := func(uid types.UID, e *endpoint) networkingv1beta1.GatewayClient {
 		c := networkingv1beta1.GatewayClient{ObjectMeta: metav1.ObjectMeta{UID: uid}}
@@ -82,24 +82,24 @@ func TestEndpointReportConflict(t *testing.T) {
 		{"the server moved", saying("1", old), now, true},
 		{"another client of the name", saying("2", old), now, true},
 	} {
-		told.keepReported([]networkingv1beta1.GatewayClient{step.client})
-		if got := !told.isReported(&step.client, step.want); got != step.told {
+		count.keepReported([]networkingv1beta1.GatewayClient{step.client})
+		if got := !count.isReported(&step.client, step.want); got != step.told {
 			t.Errorf("%s: told %t, want %t", step.what, got, step.told)
 		}
-		told[step.client.UID] = step.want
+		count[step.client.UID] = step.want
 	}
-	if len(told) != 1 {
-		t.Errorf("%d clients are remembered", len(told))
+	if len(count) != 1 {
+		t.Errorf("%d clients are remembered", len(count))
 	}
 }
 
-// side is the tenant namespace of one end, with the cluster that it is for.
-type side struct {
+// tenantCluster is the tenant namespace of one end, with the cluster that it is for.
+type tenantCluster struct {
 	*testkit.ControlPlane
 	namespace, peer string
 }
 
-func (s side) meta(name string) metav1.ObjectMeta {
+func (s tenantCluster) meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: s.namespace, Name: name, Labels: map[string]string{names.RemoteClusterID: s.peer}}
 }
 
@@ -108,7 +108,7 @@ func TestEndpointReport(t *testing.T) {
 	for _, serverIn := range []string{"provider", "consumer"} {
 		t.Run(serverIn, func(t *testing.T) {
 			p := newPeering(t)
-			from, to := side{p.provider, p.providerTenant, p.consumerID}, side{p.consumer, p.consumerTenant, p.providerID}
+			from, to := tenantCluster{p.provider, p.providerTenant, p.consumerID}, tenantCluster{p.consumer, p.consumerTenant, p.providerID}
 			if serverIn == "consumer" {
 				from, to = to, from
 			}
@@ -124,11 +124,11 @@ func TestEndpointReport(t *testing.T) {
 			another.Labels[names.RemoteClusterID] = "turin"
 			p.create(to.ControlPlane, dialler, another)
 			p.patchStatus(to.ControlPlane, dialler, `{"status":{"internalEndpoint":{"ip":"10.0.0.9","node":"n"}}}`)
-			p.told(to, dialler, &endpoint{Addresses: []string{"198.51.100.7"}, Port: 30742, Protocol: new(corev1.ProtocolUDP)})
+			p.waitForEndpoint(to, dialler, &endpoint{Addresses: []string{"198.51.100.7"}, Port: 30742, Protocol: new(corev1.ProtocolUDP)})
 
 			// It moves, and is reached by other means.
 			p.patchStatus(from.ControlPlane, server, `{"status":{"endpoint":{"addresses":["198.51.100.8","lb.example"],"port":null,"ports":[7,8]}}}`)
-			p.told(to, dialler, &endpoint{Addresses: []string{"198.51.100.8", "lb.example"}, Ports: []int32{7, 8}, Protocol: new(corev1.ProtocolUDP)})
+			p.waitForEndpoint(to, dialler, &endpoint{Addresses: []string{"198.51.100.8", "lb.example"}, Ports: []int32{7, 8}, Protocol: new(corev1.ProtocolUDP)})
 			if diff := cmp.Diff(endpoint{Addresses: []string{"203.0.113.1"}, Port: 1}, dialler.Spec.Endpoint); diff != "" {
 				t.Errorf("the spec was changed: %s", diff)
 			}
@@ -141,7 +141,7 @@ func TestEndpointReport(t *testing.T) {
 
 			// What is taken away comes back.
 			p.patchStatus(to.ControlPlane, dialler, `{"status":{"endpoint":null}}`)
-			p.told(to, dialler, &endpoint{Addresses: []string{"198.51.100.8", "lb.example"}, Ports: []int32{7, 8}, Protocol: new(corev1.ProtocolUDP)})
+			p.waitForEndpoint(to, dialler, &endpoint{Addresses: []string{"198.51.100.8", "lb.example"}, Ports: []int32{7, 8}, Protocol: new(corev1.ProtocolUDP)})
 		})
 	}
 }
@@ -158,7 +158,7 @@ func TestEndpointReportOldPeer(t *testing.T) {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "older"},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: p.userName}},
 	})
-	mine := side{p.consumer, p.consumerTenant, p.providerID}
+	mine := tenantCluster{p.consumer, p.consumerTenant, p.providerID}
 	p.create(p.consumer, p.secret("cplane-secret", testkit.Kubeconfig(t, p.user)), p.guideSlice(p.consumerTenant),
 		&networkingv1beta1.GatewayServer{ObjectMeta: mine.meta("server")}, &networkingv1beta1.GatewayClient{ObjectMeta: mine.meta("client")})
 	p.run()
@@ -166,7 +166,7 @@ func TestEndpointReportOldPeer(t *testing.T) {
 	p.condition(established, "the API server answers")
 }
 
-func (p *peering) told(at side, dialler *networkingv1beta1.GatewayClient, want *endpoint) {
+func (p *peering) waitForEndpoint(at tenantCluster, dialler *networkingv1beta1.GatewayClient, want *endpoint) {
 	p.t.Helper()
 	testkit.Eventually(p.t, limit, func() error {
 		if err := at.Client.Get(p.t.Context(), client.ObjectKeyFromObject(dialler), dialler); err != nil {

@@ -44,8 +44,8 @@ func (s *inputs) isForgotten(l *link, forgottenAfter time.Duration, now time.Tim
 	if !state.looked || state.failure != "" || state.refusedSince.IsZero() {
 		return false, 0
 	}
-	left := state.refusedSince.Add(forgottenAfter).Sub(now)
-	return left <= 0, max(left, 0)
+	remaining := state.refusedSince.Add(forgottenAfter).Sub(now)
+	return remaining <= 0, max(remaining, 0)
 }
 
 // leaveForgotten calls giveUp for a peer that was torn down there first, with an event on the ForeignCluster: events in the namespaces are
@@ -69,11 +69,11 @@ func (r *reconciler) giveUp(ctx context.Context, s *inputs) (time.Duration, erro
 	}
 	var after time.Duration
 	for _, namespace := range s.namespaces {
-		held, err := r.listHeld(ctx, namespace)
+		finalizing, err := r.listHeld(ctx, namespace)
 		if err != nil {
 			return 0, err
 		}
-		for _, obj := range held {
+		for _, obj := range finalizing {
 			if staying && obj.GetDeletionTimestamp().IsZero() {
 				after = deadInterval
 				continue

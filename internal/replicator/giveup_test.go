@@ -48,5 +48,5 @@ func TestGivenUpRequeue(t *testing.T) {
 	if look() {
 		t.Error("looks again though the last object was released")
 	}
-	p.gone(p.consumer, p.sliceAt(p.consumerTenant))
+	p.waitUntilDeleted(p.consumer, p.sliceAt(p.consumerTenant))
 }

@@ -62,7 +62,7 @@ func newPeering(t *testing.T) *peering {
 	p.consumerID, p.providerID = "rome", "milan-"+short[:min(len(short), 40)]
 	p.consumerTenant = testkit.Namespace(t, p.consumer, "to-provider", tenant(p.providerID))
 	p.providerTenant = testkit.Namespace(t, p.provider, "from-consumer", tenant(p.consumerID))
-	t.Cleanup(p.leave)
+	t.Cleanup(p.hideNamespaces)
 	p.userName = "user-" + short
 	p.user = p.provider.User(t, p.userName)
 	installPeerRights(t, p.provider)
@@ -81,8 +81,8 @@ func (p *peering) in(t *testing.T) *peering {
 	return &out
 }
 
-// leave makes the namespaces invisible to the next test: they stay where no namespace controller runs.
-func (p *peering) leave() {
+// hideNamespaces makes the namespaces invisible to the next test: they stay where no namespace controller runs.
+func (p *peering) hideNamespaces() {
 	for c, name := range map[*testkit.ControlPlane]string{p.consumer: p.consumerTenant, p.provider: p.providerTenant} {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		_ = c.Client.Patch(context.Background(), ns, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":null}}`)))
@@ -245,7 +245,7 @@ func (p *peering) slice(c *testkit.ControlPlane, namespace string, check func(*a
 	return &out
 }
 
-func (p *peering) gone(c *testkit.ControlPlane, obj client.Object) {
+func (p *peering) waitUntilDeleted(c *testkit.ControlPlane, obj client.Object) {
 	p.t.Helper()
 	testkit.Eventually(p.t, limit, func() error {
 		err := c.Client.Get(p.t.Context(), client.ObjectKeyFromObject(obj), obj)
@@ -305,8 +305,8 @@ func (p *peering) untroubled() {
 		if err := p.consumer.Client.Get(p.t.Context(), types.NamespacedName{Name: p.providerID}, &fc); err != nil {
 			return err
 		}
-		if why := peer.Trouble(&fc); why != "" {
-			return errors.New(why)
+		if reason := peer.Trouble(&fc); reason != "" {
+			return errors.New(reason)
 		}
 		return nil
 	})

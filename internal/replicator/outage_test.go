@@ -38,7 +38,7 @@ func stays(t *testing.T, check func() error) {
 	}
 }
 
-func (p *peering) held() error {
+func (p *peering) checkFinalizer() error {
 	s := p.sliceAt(p.consumerTenant)
 	if err := p.consumer.Client.Get(p.t.Context(), client.ObjectKeyFromObject(s), s); err != nil {
 		return err
@@ -63,10 +63,10 @@ func TestOutageRestart(t *testing.T) {
 	p.remove(p.consumer, p.sliceAt(p.consumerTenant))
 	p.run()
 	p.condition(failing)
-	stays(t, p.held)
+	stays(t, p.checkFinalizer)
 	p.provider.StartAPIServer(t)
-	p.gone(p.consumer, p.sliceAt(p.consumerTenant))
-	p.gone(p.provider, copied)
+	p.waitUntilDeleted(p.consumer, p.sliceAt(p.consumerTenant))
+	p.waitUntilDeleted(p.provider, copied)
 	p.condition(established)
 }
 
@@ -79,9 +79,9 @@ func TestOrphanAfterRestart(t *testing.T) {
 	stop()
 	p.patch(p.consumer, p.sliceAt(p.consumerTenant), `{"metadata":{"finalizers":null}}`)
 	p.remove(p.consumer, p.sliceAt(p.consumerTenant))
-	p.gone(p.consumer, p.sliceAt(p.consumerTenant))
+	p.waitUntilDeleted(p.consumer, p.sliceAt(p.consumerTenant))
 	p.run()
-	p.gone(p.provider, copied)
+	p.waitUntilDeleted(p.provider, copied)
 }
 
 func TestOutage(t *testing.T) {
@@ -134,13 +134,13 @@ func TestGivenUp(t *testing.T) {
 	p.provider.StopAPIServer(t)
 	p.condition(failing)
 	p.remove(p.consumer, p.sliceAt(p.consumerTenant))
-	p.gone(p.consumer, p.sliceAt(p.consumerTenant))
+	p.waitUntilDeleted(p.consumer, p.sliceAt(p.consumerTenant))
 	if err := p.consumer.Client.Get(t.Context(), client.ObjectKeyFromObject(renew), renew); err != nil || len(renew.Finalizers) == 0 {
 		t.Errorf("an object that nobody deleted: finalizers %v, %v", renew.Finalizers, err)
 	}
 	// With the credentials everything that is held for them goes.
 	p.remove(p.consumer, secret)
-	p.gone(p.consumer, secret)
+	p.waitUntilDeleted(p.consumer, secret)
 	testkit.Eventually(t, limit, func() error {
 		if err := p.consumer.Client.Get(t.Context(), client.ObjectKeyFromObject(renew), renew); err != nil {
 			return err
@@ -154,7 +154,7 @@ func TestGivenUp(t *testing.T) {
 	// Should it come back with new credentials, what was left there is cleaned up.
 	p.provider.StartAPIServer(t)
 	p.create(p.consumer, p.secret("again", testkit.Kubeconfig(t, p.user)))
-	p.gone(p.provider, copied)
+	p.waitUntilDeleted(p.provider, copied)
 }
 
 // Rights that are taken back tell also where nothing is to be copied, and the watches that were let in go on.
@@ -181,10 +181,10 @@ func TestGivenUpRefusing(t *testing.T) {
 	p.remove(p.provider, binding)
 	p.remove(p.consumer, p.sliceAt(p.consumerTenant))
 	p.event("cplane-secret", "RefusedByPeer", "forbidden")
-	stays(t, p.held)
+	stays(t, p.checkFinalizer)
 	p.condition(established, "refuses our calls")
 	p.giveUp()
-	p.gone(p.consumer, p.sliceAt(p.consumerTenant))
+	p.waitUntilDeleted(p.consumer, p.sliceAt(p.consumerTenant))
 	// Whoever else waits for this peer goes by the condition.
 	p.condition(failing, "refuses our credentials")
 }
@@ -203,8 +203,8 @@ func TestForgottenTenantNamespace(t *testing.T) {
 	for _, obj := range []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.consumerTenant}}, p.sliceAt(p.consumerTenant), secret} {
 		p.remove(p.consumer, obj)
 	}
-	p.gone(p.consumer, p.sliceAt(p.consumerTenant))
-	p.gone(p.consumer, secret)
+	p.waitUntilDeleted(p.consumer, p.sliceAt(p.consumerTenant))
+	p.waitUntilDeleted(p.consumer, secret)
 }
 
 func TestForgotten(t *testing.T) {
@@ -257,9 +257,9 @@ func TestGivenUpWithoutCredentials(t *testing.T) {
 	p.create(p.consumer, slice)
 	p.remove(p.consumer, p.sliceAt(p.consumerTenant))
 	p.run()
-	stays(t, p.held)
+	stays(t, p.checkFinalizer)
 	p.giveUp()
-	p.gone(p.consumer, p.sliceAt(p.consumerTenant))
+	p.waitUntilDeleted(p.consumer, p.sliceAt(p.consumerTenant))
 }
 
 func TestSecretWithoutLabel(t *testing.T) {
@@ -291,8 +291,8 @@ func TestOrphanCondition(t *testing.T) {
 	p.condition(credless, "no credentials for this peer exist", "ResourceSlice test")
 	p.remove(p.consumer, p.sliceAt(p.consumerTenant))
 	p.patch(p.consumer, secret, `{"metadata":{"labels":{"liqo.io/identity-type":"ControlPlane"}}}`)
-	p.gone(p.consumer, p.sliceAt(p.consumerTenant))
-	p.gone(p.provider, copied)
+	p.waitUntilDeleted(p.consumer, p.sliceAt(p.consumerTenant))
+	p.waitUntilDeleted(p.provider, copied)
 	p.condition(established)
 }
 
@@ -334,7 +334,7 @@ func TestRenewRefused(t *testing.T) {
 	renew := p.renewed()
 	p.remove(p.provider, binding)
 	p.remove(p.consumer, renew)
-	p.gone(p.consumer, renew)
+	p.waitUntilDeleted(p.consumer, renew)
 }
 
 // Credentials are not kept for a Renew, which is there for the credentials.
@@ -344,8 +344,8 @@ func TestSecretReleasedWithRenew(t *testing.T) {
 	p.run()
 	renew := p.renewed()
 	p.remove(p.consumer, secret)
-	p.gone(p.consumer, secret)
-	p.gone(p.provider, &authv1beta1.Renew{ObjectMeta: metav1.ObjectMeta{Namespace: p.providerTenant, Name: renew.Name}})
+	p.waitUntilDeleted(p.consumer, secret)
+	p.waitUntilDeleted(p.provider, &authv1beta1.Renew{ObjectMeta: metav1.ObjectMeta{Namespace: p.providerTenant, Name: renew.Name}})
 	if err := p.consumer.Client.Get(t.Context(), client.ObjectKeyFromObject(renew), renew); err != nil || len(renew.Finalizers) > 0 {
 		t.Errorf("the Renew has the finalizers %v, or %v", renew.Finalizers, err)
 	}
@@ -361,7 +361,7 @@ func (p *peering) secondNamespace() (string, *corev1.Secret) {
 	p.t.Cleanup(func() {
 		second := *p
 		second.consumerTenant = other
-		second.leave()
+		second.hideNamespaces()
 	})
 	p.create(p.consumer, &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: other, Name: "replicator"},
@@ -389,12 +389,12 @@ func TestSecretOfOtherLink(t *testing.T) {
 	p.remove(p.consumer, used)
 	p.remove(p.consumer, secret)
 	p.run()
-	p.gone(p.consumer, secret)
+	p.waitUntilDeleted(p.consumer, secret)
 	p.event(used.Name, "Draining", "ResourceSlice test")
 	if err := p.provider.Client.Get(t.Context(), client.ObjectKeyFromObject(copied), copied); err != nil || !copied.DeletionTimestamp.IsZero() {
 		t.Errorf("the copy of a slice that stays: deleted at %v, %v", copied.DeletionTimestamp, err)
 	}
 	p.remove(p.consumer, p.sliceAt(p.consumerTenant))
-	p.gone(p.provider, copied)
-	p.gone(p.consumer, used)
+	p.waitUntilDeleted(p.provider, copied)
+	p.waitUntilDeleted(p.consumer, used)
 }

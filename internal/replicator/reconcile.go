@@ -74,7 +74,7 @@ func (r *reconciler) reconcilePeer(ctx context.Context, id liqov1beta1.ClusterID
 	if s.givenUp(r.links.linkTo(string(id))) {
 		return r.giveUp(ctx, s)
 	}
-	refused, patience := s.isForgotten(r.links.linkTo(string(id)), r.options.ForgottenAfter, time.Now())
+	refused, timeout := s.isForgotten(r.links.linkTo(string(id)), r.options.ForgottenAfter, time.Now())
 	if refused {
 		return r.leaveForgotten(ctx, s)
 	}
@@ -93,7 +93,7 @@ func (r *reconciler) reconcilePeer(ctx context.Context, id liqov1beta1.ClusterID
 		later, stranded = r.findStranded(ctx, s)
 	}
 	misbehaves, forgotten := l.misbehaviourCondition()
-	return soonerOf(soonerOf(soonerOf(soonerOf(after, again), later), forgotten), patience),
+	return soonerOf(soonerOf(soonerOf(soonerOf(after, again), later), forgotten), timeout),
 		errors.Join(connected, drained, left, stranded, r.writeCondition(ctx, s.cluster, s.peerCondition(l), misbehaves))
 }
 
@@ -101,14 +101,14 @@ func (r *reconciler) reconcilePeer(ctx context.Context, id liqov1beta1.ClusterID
 // 0 for none.
 func (r *reconciler) findStranded(ctx context.Context, s *inputs) (time.Duration, error) {
 	for _, namespace := range s.namespaces {
-		held, err := r.listHeld(ctx, namespace)
+		finalizing, err := r.listHeld(ctx, namespace)
 		if apierrors.IsForbidden(err) {
 			continue // the namespace is being deleted, and our permissions are already gone
 		}
 		if err != nil {
 			return 0, err
 		}
-		s.stranded = append(s.stranded, held...)
+		s.stranded = append(s.stranded, finalizing...)
 	}
 	if len(s.stranded) == 0 {
 		return 0, nil
@@ -184,7 +184,7 @@ func (s *inputs) secretOf(l *link) *corev1.Secret {
 func (r *reconciler) beginLink(ctx context.Context, s *inputs) error {
 	secret := s.use.secret
 	if s.use.isDeleting() {
-		if held, err := r.stillHeld(ctx, secret); err != nil || !held {
+		if hasFinalizer, err := r.stillHeld(ctx, secret); err != nil || !hasFinalizer {
 			return err
 		}
 	}
@@ -277,9 +277,9 @@ func (r *reconciler) withdrawCopies(ctx context.Context, l *link, namespace stri
 	if err != nil {
 		return fmt.Errorf("connecting: %w", err)
 	}
-	ours := client.MatchingLabels{names.Replicated: "true", names.ReplicationOrigin: string(l.ends.local)}
+	ownLabels := client.MatchingLabels{names.Replicated: "true", names.ReplicationOrigin: string(l.ends.local)}
 	for _, which := range all {
-		options := []client.DeleteAllOfOption{client.InNamespace(namespace), ours}
+		options := []client.DeleteAllOfOption{client.InNamespace(namespace), ownLabels}
 		if which.name != "" {
 			options = append(options, client.MatchingFields{metav1.ObjectNameField: which.name})
 		}
@@ -300,16 +300,16 @@ func (r *reconciler) drainPeer(ctx context.Context, s *inputs) (time.Duration, e
 			continue
 		}
 		if s.use == nil || s.use.isDeleting() {
-			held, err := r.listHeld(ctx, secret.Namespace)
+			finalizing, err := r.listHeld(ctx, secret.Namespace)
 			if err != nil {
 				return 0, err
 			}
-			if needed := slices.DeleteFunc(slices.Clone(held), isDisposable); len(needed) > 0 {
+			if needed := slices.DeleteFunc(slices.Clone(finalizing), isDisposable); len(needed) > 0 {
 				s.problems[secret.UID] = waitingFor(needed)
 				after = drainInterval
 				continue
 			}
-			if err := r.endLink(ctx, s, secret, held); err != nil {
+			if err := r.endLink(ctx, s, secret, finalizing); err != nil {
 				return 0, err
 			}
 		} else if err := r.addFinalizer(ctx, s.use.secret, slices.Concat(copiesIn(s.use.secret), copiesIn(secret), []string{s.use.remoteNamespace})...); err != nil {
@@ -324,12 +324,12 @@ func (r *reconciler) drainPeer(ctx context.Context, s *inputs) (time.Duration, e
 
 // endLink stops the link of a Secret permanently. The objects still held are disposable: their replicas are removed if the peer
 // permits, and are recreated with the next credentials. The link of another Secret is neither stopped nor used.
-func (r *reconciler) endLink(ctx context.Context, s *inputs, secret *corev1.Secret, held []client.Object) error {
+func (r *reconciler) endLink(ctx context.Context, s *inputs, secret *corev1.Secret, finalizing []client.Object) error {
 	if l := r.links.linkTo(string(s.peer)); l != nil && l.secret == client.ObjectKeyFromObject(secret) {
 		r.links.removeLink(string(s.peer))
-		r.leaveAll(ctx, secret, l, copiesOf(held))
+		r.leaveAll(ctx, secret, l, copiesOf(finalizing))
 	}
-	for _, obj := range held {
+	for _, obj := range finalizing {
 		if err := letGo(ctx, r.client, obj); err != nil {
 			return err
 		}
@@ -337,8 +337,8 @@ func (r *reconciler) endLink(ctx context.Context, s *inputs, secret *corev1.Secr
 	return nil
 }
 
-func waitingFor(held []client.Object) problem {
-	first := held[0]
+func waitingFor(finalizing []client.Object) problem {
+	first := finalizing[0]
 	return problem{reasonDraining, fmt.Sprintf("the credentials are needed until the replicated objects of this namespace are deleted: %s %s", kindOf(first), first.GetName())}
 }
 

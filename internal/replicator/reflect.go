@@ -83,11 +83,11 @@ func (k *reflection) applyCopy(ctx context.Context, it *multicluster.Item, local
 	return nil
 }
 
-func (k *reflection) readCached(side multicluster.Cluster, name string) (*unstructured.Unstructured, error) {
+func (k *reflection) readCached(cluster multicluster.Cluster, name string) (*unstructured.Unstructured, error) {
 	u := k.resource.newObject()
-	found, err := side.Get(name, u)
+	found, err := cluster.Get(name, u)
 	if err != nil {
-		return nil, fmt.Errorf("reading %s %s/%s: %w", k.resource.plural, side.Namespace, name, err)
+		return nil, fmt.Errorf("reading %s %s/%s: %w", k.resource.plural, cluster.Namespace, name, err)
 	}
 	if !found {
 		return nil, nil
@@ -96,14 +96,14 @@ func (k *reflection) readCached(side multicluster.Cluster, name string) (*unstru
 }
 
 // readLive reads from the API server: a cached absence must be confirmed before a deletion.
-func (k *reflection) readLive(ctx context.Context, side multicluster.Cluster, name string) (*unstructured.Unstructured, error) {
+func (k *reflection) readLive(ctx context.Context, cluster multicluster.Cluster, name string) (*unstructured.Unstructured, error) {
 	u := k.resource.newObject()
-	err := side.Client().Get(ctx, types.NamespacedName{Namespace: side.Namespace, Name: name}, u)
+	err := cluster.Client().Get(ctx, types.NamespacedName{Namespace: cluster.Namespace, Name: name}, u)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading %s %s/%s: %w", k.resource.plural, side.Namespace, name, err)
+		return nil, fmt.Errorf("reading %s %s/%s: %w", k.resource.plural, cluster.Namespace, name, err)
 	}
 	return u, nil
 }

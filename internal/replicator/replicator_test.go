@@ -74,7 +74,7 @@ func TestRemoteNamespaceChange(t *testing.T) {
 	}
 	move()
 	p.copied(nil)
-	p.gone(p.provider, old)
+	p.waitUntilDeleted(p.provider, old)
 	p.event("cplane-secret", "ReplicationStarted", p.providerTenant)
 
 	// Where the peer took our rights already, nothing can be removed: somebody is told.
@@ -112,7 +112,7 @@ func TestRemoteNamespaceChangeOutage(t *testing.T) {
 	p.condition(failing)
 	p.provider.StartAPIServer(t)
 	p.copied(nil)
-	p.gone(p.provider, old)
+	p.waitUntilDeleted(p.provider, old)
 	testkit.Eventually(t, limit, func() error {
 		if err := p.consumer.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), secret); err != nil {
 			return err
@@ -186,10 +186,10 @@ func TestGuideSlice(t *testing.T) {
 
 	// Deleting the object deletes the copy, then the Secret may go.
 	p.remove(p.consumer, local)
-	p.gone(p.consumer, local)
-	p.gone(p.provider, p.sliceAt(p.providerTenant))
+	p.waitUntilDeleted(p.consumer, local)
+	p.waitUntilDeleted(p.provider, p.sliceAt(p.providerTenant))
 	p.remove(p.consumer, secret)
-	p.gone(p.consumer, secret)
+	p.waitUntilDeleted(p.consumer, secret)
 	p.condition("")
 
 	checkLog(t, log.String(), p)
@@ -261,11 +261,11 @@ func TestNamespaceMapsAndRenews(t *testing.T) {
 		}
 		return nil
 	})
-	there := &authv1beta1.Renew{}
+	remoteRenew := &authv1beta1.Renew{}
 	testkit.Eventually(t, limit, func() error {
-		return p.provider.Client.Get(t.Context(), types.NamespacedName{Namespace: p.providerTenant, Name: "controlplane"}, there)
+		return p.provider.Client.Get(t.Context(), types.NamespacedName{Namespace: p.providerTenant, Name: "controlplane"}, remoteRenew)
 	})
-	p.patchStatus(p.provider, there, `{"status":{"authParams":{"apiServer":"https://new:6443"}}}`)
+	p.patchStatus(p.provider, remoteRenew, `{"status":{"authParams":{"apiServer":"https://new:6443"}}}`)
 	testkit.Eventually(t, limit, func() error {
 		if err := p.consumer.Client.Get(t.Context(), client.ObjectKeyFromObject(renew), renew); err != nil {
 			return err
@@ -340,8 +340,8 @@ func TestLateRights(t *testing.T) {
 		t.Error("the object was released while its copy still exists")
 	}
 	p.bind(p.userName)
-	p.gone(p.consumer, p.sliceAt(p.consumerTenant))
-	p.gone(p.provider, copied)
+	p.waitUntilDeleted(p.consumer, p.sliceAt(p.consumerTenant))
+	p.waitUntilDeleted(p.provider, copied)
 }
 
 func TestInvalidSecrets(t *testing.T) {
@@ -377,7 +377,7 @@ func TestInvalidSecrets(t *testing.T) {
 			p.event(c.name, c.reason, c.words...)
 			p.condition(failing)
 			p.remove(p.consumer, s)
-			p.gone(p.consumer, s)
+			p.waitUntilDeleted(p.consumer, s)
 		})
 	}
 	// And after all that, one that is good.
@@ -399,7 +399,7 @@ func TestTwoSecrets(t *testing.T) {
 
 	// The other takes over without a break, so the first need not wait for the objects.
 	p.remove(p.consumer, first)
-	p.gone(p.consumer, first)
+	p.waitUntilDeleted(p.consumer, first)
 	p.patch(p.consumer, p.sliceAt(p.consumerTenant), `{"metadata":{"labels":{"team":"green"}}}`)
 	p.copied(label("team", "green"))
 }
@@ -461,28 +461,28 @@ func TestSecretFinalizer(t *testing.T) {
 	}
 
 	p.remove(p.consumer, p.sliceAt(p.consumerTenant))
-	p.gone(p.consumer, p.sliceAt(p.consumerTenant))
-	p.gone(p.provider, copied)
-	p.gone(p.consumer, secret)
+	p.waitUntilDeleted(p.consumer, p.sliceAt(p.consumerTenant))
+	p.waitUntilDeleted(p.provider, copied)
+	p.waitUntilDeleted(p.consumer, secret)
 	p.condition("")
 }
 
 func TestNameTaken(t *testing.T) {
 	p := newPeering(t)
 	p.peered()
-	theirs := p.guideSlice(p.providerTenant)
-	theirs.SetLabels(map[string]string{"liqo.io/remote-cluster-id": p.consumerID, "liqo.io/remoteID": p.consumerID})
-	p.create(p.provider, theirs)
+	foreign := p.guideSlice(p.providerTenant)
+	foreign.SetLabels(map[string]string{"liqo.io/remote-cluster-id": p.consumerID, "liqo.io/remoteID": p.consumerID})
+	p.create(p.provider, foreign)
 	p.run()
 	p.create(p.consumer, p.guideSlice(p.consumerTenant))
 	p.event("test", "NameTakenAtPeer", "of its own")
 	p.condition(established, "does not take all that is copied to it", "resourceslices/test", "of its own")
-	if s := p.copied(nil); s.Labels["liqo.io/replicated"] != "" || s.UID != theirs.GetUID() {
+	if s := p.copied(nil); s.Labels["liqo.io/replicated"] != "" || s.UID != foreign.GetUID() {
 		t.Errorf("the peer's own object has labels %v", s.Labels)
 	}
 	// And deleting ours leaves theirs alone.
 	p.remove(p.consumer, p.sliceAt(p.consumerTenant))
-	p.gone(p.consumer, p.sliceAt(p.consumerTenant))
+	p.waitUntilDeleted(p.consumer, p.sliceAt(p.consumerTenant))
 	p.untroubled()
 	if s := p.copied(nil); !s.DeletionTimestamp.IsZero() {
 		t.Error("the peer's own object is being deleted")
@@ -498,12 +498,12 @@ func TestReplicasNotReturned(t *testing.T) {
 	replica.SetLabels(map[string]string{"liqo.io/replicated": "true", "liqo.io/originID": p.providerID, "liqo.io/remote-cluster-id": p.providerID})
 	p.create(p.consumer, replica, p.guideSlice(p.consumerTenant))
 	p.copied(nil)
-	var there authv1beta1.ResourceSliceList
-	if err := p.provider.Client.List(t.Context(), &there, client.InNamespace(p.providerTenant)); err != nil {
+	var remoteSlices authv1beta1.ResourceSliceList
+	if err := p.provider.Client.List(t.Context(), &remoteSlices, client.InNamespace(p.providerTenant)); err != nil {
 		t.Fatal(err)
 	}
-	if len(there.Items) != 1 {
-		t.Errorf("%d copies", len(there.Items))
+	if len(remoteSlices.Items) != 1 {
+		t.Errorf("%d copies", len(remoteSlices.Items))
 	}
 }
 

@@ -25,9 +25,9 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-func (r *remoteSlices) refuseSlice(slice *authv1beta1.ResourceSlice, why string) {
-	policy.AuthenticationDenied(why).Set(&slice.Status, r.options.Now())
-	policy.ResourcesDenied(why).Set(&slice.Status, r.options.Now())
+func (r *remoteSlices) refuseSlice(slice *authv1beta1.ResourceSlice, reason string) {
+	policy.AuthenticationDenied(reason).Set(&slice.Status, r.options.Now())
+	policy.ResourcesDenied(reason).Set(&slice.Status, r.options.Now())
 	slice.Status.AuthParams = nil
 	r.grants.Drop(slice)
 	if policy.IsDefaultClass(slice.Spec.Class) {
@@ -39,11 +39,11 @@ func (r *remoteSlices) refuseSlice(slice *authv1beta1.ResourceSlice, why string)
 // those classes.
 func (r *remoteSlices) grantResources(slice *authv1beta1.ResourceSlice, in *sliceView) {
 	status, now := &slice.Status, r.options.Now()
-	own, why := policy.IsDefaultClass(slice.Spec.Class), in.pauseReason()
+	own, reason := policy.IsDefaultClass(slice.Spec.Class), in.pauseReason()
 	switch {
-	case why != "":
+	case reason != "":
 		if !policy.IsAccepted(slice, authv1beta1.ResourceSliceConditionTypeResources) {
-			policy.ResourcesDenied(why).Set(status, now)
+			policy.ResourcesDenied(reason).Set(status, now)
 		}
 	case !own:
 		if deniedForTenant(slice, policy.ResourcesDenied) {
@@ -82,9 +82,9 @@ func (r *remoteSlices) grantDefault(slice *authv1beta1.ResourceSlice, in *sliceV
 }
 
 // deniedForTenant reports whether this controller set the denial, because of the Tenant alone.
-func deniedForTenant(slice *authv1beta1.ResourceSlice, denied func(why string) policy.Verdict) bool {
-	for _, why := range []string{whyNoTenant, whyDrained, whyCordoned, whyNotReady, whyVersion} {
-		v := denied(why)
+func deniedForTenant(slice *authv1beta1.ResourceSlice, denied func(reason string) policy.Verdict) bool {
+	for _, reason := range []string{whyNoTenant, whyDrained, whyCordoned, whyNotReady, whyVersion} {
+		v := denied(reason)
 		if slices.ContainsFunc(slice.Status.Conditions, func(c authv1beta1.ResourceSliceCondition) bool {
 			return c.Type == v.Type && c.Reason == v.Reason && strings.HasPrefix(c.Message, v.Message)
 		}) {

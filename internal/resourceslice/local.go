@@ -242,24 +242,24 @@ func (l *localSlices) fillIn(ctx context.Context, slice *authv1beta1.ResourceSli
 // ensureIdentity maintains the Identity of an accepted ResourceSlice, and deletes the Identity of a denied one. The
 // Identity outlives the ResourceSlice until the VirtualNode is gone, because the node's pods are drained with it.
 func (l *localSlices) ensureIdentity(ctx context.Context, slice *authv1beta1.ResourceSlice, provider liqov1beta1.ClusterID, vn *offv1beta1.VirtualNode) (*authv1beta1.Identity, error) {
-	have := &authv1beta1.Identity{}
-	err := l.client.Get(ctx, types.NamespacedName{Namespace: slice.Namespace, Name: names.SliceIdentity(slice.Name)}, have)
+	current := &authv1beta1.Identity{}
+	err := l.client.Get(ctx, types.NamespacedName{Namespace: slice.Namespace, Name: names.SliceIdentity(slice.Name)}, current)
 	if client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("reading the Identity of the slice: %w", err)
 	}
 	exists := err == nil
-	if exists && !metav1.IsControlledBy(have, slice) {
-		if owner := metav1.GetControllerOf(have); owner != nil && owner.Kind == "ResourceSlice" && owner.Name == slice.Name {
+	if exists && !metav1.IsControlledBy(current, slice) {
+		if owner := metav1.GetControllerOf(current); owner != nil && owner.Kind == "ResourceSlice" && owner.Name == slice.Name {
 			return nil, kube.Wait(2*time.Second, "the Identity of an earlier slice of this name is being removed")
 		}
-		return nil, kube.Invalid("IdentityTaken", fmt.Errorf("an Identity %q exists that does not belong to the slice", have.Name))
+		return nil, kube.Invalid("IdentityTaken", fmt.Errorf("an Identity %q exists that does not belong to the slice", current.Name))
 	}
 	switch {
 	case policy.IsDenied(slice, authv1beta1.ResourceSliceConditionTypeAuthentication):
 		if !exists {
 			return nil, nil
 		}
-		if err := l.client.Delete(ctx, have, client.Preconditions{UID: &have.UID}); client.IgnoreNotFound(err) != nil {
+		if err := l.client.Delete(ctx, current, client.Preconditions{UID: &current.UID}); client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("removing the Identity of a denied slice: %w", err)
 		}
 		l.notes.recordNormal(slice, "IdentityDeleted", "the provider denied the slice: its Identity was removed")
@@ -273,10 +273,10 @@ func (l *localSlices) ensureIdentity(ctx context.Context, slice *authv1beta1.Res
 			APIVersion: offv1beta1.GroupVersion.String(), Kind: "VirtualNode", Name: vn.Name, UID: vn.UID,
 		}}
 	}
-	replaces := exists && !equality.Semantic.DeepEqual(have.Spec.AuthParams, identity.Spec.AuthParams)
+	replaces := exists && !equality.Semantic.DeepEqual(current.Spec.AuthParams, identity.Spec.AuthParams)
 	if last, ok := l.followed.Get(slice.UID); replaces && ok {
-		if left := time.Until(last.Add(cmp.Or(l.options.FollowInterval, followInterval))); left > 0 {
-			return nil, kube.Wait(left, "other credentials of the slice were taken over a moment ago")
+		if remaining := time.Until(last.Add(cmp.Or(l.options.FollowInterval, followInterval))); remaining > 0 {
+			return nil, kube.Wait(remaining, "other credentials of the slice were taken over a moment ago")
 		}
 	}
 	changed, err := kube.Ensure(ctx, l.client, identity, kube.AsSeen(), kube.OwnedBy(slice, l.client.Scheme()))
@@ -289,7 +289,7 @@ func (l *localSlices) ensureIdentity(ctx context.Context, slice *authv1beta1.Res
 	if changed {
 		l.notes.recordNormal(slice, "IdentityEnsured", fmt.Sprintf("Identity %s follows the slice", identity.Name))
 	}
-	return have, nil
+	return current, nil
 }
 
 // existingNode returns the VirtualNode of the ResourceSlice, or nil.
@@ -312,18 +312,18 @@ func (l *localSlices) existingNode(ctx context.Context, slice *authv1beta1.Resou
 
 // virtualNode maintains the VirtualNode of a granted ResourceSlice. An existing VirtualNode follows the grant, even
 // after the annotation that requested it was removed.
-func (l *localSlices) virtualNode(ctx context.Context, slice *authv1beta1.ResourceSlice, provider liqov1beta1.ClusterID, identity *authv1beta1.Identity, have *offv1beta1.VirtualNode) error {
+func (l *localSlices) virtualNode(ctx context.Context, slice *authv1beta1.ResourceSlice, provider liqov1beta1.ClusterID, identity *authv1beta1.Identity, current *offv1beta1.VirtualNode) error {
 	switch {
 	case l.options.DisableOffloading:
 		return nil
-	case have == nil && !policy.AsksForVirtualNode(slice):
+	case current == nil && !policy.AsksForVirtualNode(slice):
 		return nil
 	case !policy.IsAccepted(slice, authv1beta1.ResourceSliceConditionTypeResources):
 		return nil
 	case identity.Status.KubeconfigSecretRef == nil:
 		return kube.Wait(0, "the kubeconfig of the slice does not exist yet")
 	}
-	if err := l.nodeNameFree(ctx, slice, have); err != nil {
+	if err := l.nodeNameFree(ctx, slice, current); err != nil {
 		return err
 	}
 	labels := policy.OfferedNodeLabels(slice.Status.NodeLabels, l.options.NodeLabels)
@@ -331,7 +331,7 @@ func (l *localSlices) virtualNode(ctx context.Context, slice *authv1beta1.Resour
 	if _, err := kube.Ensure(ctx, l.client, vn, kube.AsSeen(), kube.OwnedBy(slice, l.client.Scheme())); err != nil {
 		return fmt.Errorf("making the VirtualNode of the slice: %w", err)
 	}
-	if have == nil {
+	if current == nil {
 		l.notes.recordNormal(slice, "VirtualNodeCreated", fmt.Sprintf("VirtualNode %s was created for the slice", vn.Name))
 	}
 	return nil
@@ -340,27 +340,27 @@ func (l *localSlices) virtualNode(ctx context.Context, slice *authv1beta1.Resour
 // tellNode sets the condition of the VirtualNode if the provider denies the ResourceSlice, or if its version is incompatible: running
 // pods keep their grant, but no new pod is scheduled.
 func (l *localSlices) tellNode(ctx context.Context, slice *authv1beta1.ResourceSlice, vn *offv1beta1.VirtualNode, version *liqov1beta1.Condition) error {
-	why := kube.Note(policy.DenialReason(slice)) // of the provider's making, and shown in a condition of the Node
-	if why == "" && version != nil {
-		why = version.Message
+	reason := kube.Note(policy.DenialReason(slice)) // of the provider's making, and shown in a condition of the Node
+	if reason == "" && version != nil {
+		reason = version.Message
 	}
-	if vn == nil || vn.Annotations[names.Withdrawn] == why {
+	if vn == nil || vn.Annotations[names.Withdrawn] == reason {
 		return nil
 	}
-	told := vn.DeepCopy()
-	delete(told.Annotations, names.Withdrawn)
-	if why != "" {
-		metav1.SetMetaDataAnnotation(&told.ObjectMeta, names.Withdrawn, why)
+	updated := vn.DeepCopy()
+	delete(updated.Annotations, names.Withdrawn)
+	if reason != "" {
+		metav1.SetMetaDataAnnotation(&updated.ObjectMeta, names.Withdrawn, reason)
 	}
-	if err := l.client.Patch(ctx, told, client.MergeFrom(vn)); client.IgnoreNotFound(err) != nil {
+	if err := l.client.Patch(ctx, updated, client.MergeFrom(vn)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("updating the VirtualNode of the slice: %w", err)
 	}
 	return nil
 }
 
 // nodeNameFree rejects the name of a VirtualNode with another creator.
-func (l *localSlices) nodeNameFree(ctx context.Context, slice *authv1beta1.ResourceSlice, have *offv1beta1.VirtualNode) error {
-	if have != nil {
+func (l *localSlices) nodeNameFree(ctx context.Context, slice *authv1beta1.ResourceSlice, current *offv1beta1.VirtualNode) error {
+	if current != nil {
 		return nil
 	}
 	var other offv1beta1.VirtualNode

@@ -156,7 +156,7 @@ func giveKubeconfig(t *testing.T, c *testkit.ControlPlane, identity *authv1beta1
 	})
 }
 
-func gone(t *testing.T, c *testkit.ControlPlane, obj client.Object) {
+func waitUntilDeleted(t *testing.T, c *testkit.ControlPlane, obj client.Object) {
 	t.Helper()
 	testkit.Eventually(t, patient, func() error {
 		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); !apierrors.IsNotFound(err) {
@@ -240,11 +240,11 @@ func TestSliceBecomesVirtualNode(t *testing.T) {
 		testkit.WantEvent(t, c, slice, "IdentityDeleted", "")
 	})
 	t.Run("and whose node says so for as long as it is denied", func(t *testing.T) {
-		withdrawn := func(why string) {
+		withdrawn := func(reason string) {
 			t.Helper()
 			testkit.Eventually(t, patient, func() error {
-				if got := h.virtualNode(t, c, slice.Name).Annotations[names.Withdrawn]; got != why {
-					return fmt.Errorf("it says %q, not %q", got, why)
+				if got := h.virtualNode(t, c, slice.Name).Annotations[names.Withdrawn]; got != reason {
+					return fmt.Errorf("it says %q, not %q", got, reason)
 				}
 				return nil
 			})
@@ -280,7 +280,7 @@ func TestSliceBecomesVirtualNode(t *testing.T) {
 			t.Fatalf("the slice went before its node: %v", err)
 		}
 		testkit.Update(t, c.Client, vn, func(vn *offv1beta1.VirtualNode) { vn.Finalizers = nil })
-		gone(t, c, going)
+		waitUntilDeleted(t, c, going)
 	})
 	t.Run("and waits, deleted, for a node that somebody made with its credentials and deleted", func(t *testing.T) {
 		going := h.typed(t, name(t))
@@ -288,12 +288,12 @@ func TestSliceBecomesVirtualNode(t *testing.T) {
 		testkit.Create(t, c.Client, going)
 		answer(t, c, going)
 		giveKubeconfig(t, c, h.identity(t, c, going.Name))
-		theirs := &offv1beta1.VirtualNode{
+		foreign := &offv1beta1.VirtualNode{
 			ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: name(t), Finalizers: []string{"test/draining"}},
 			Spec:       offv1beta1.VirtualNodeSpec{ClusterID: "milan", KubeconfigSecretRef: h.identity(t, c, going.Name).Status.KubeconfigSecretRef},
 		}
-		testkit.Create(t, c.Client, theirs)
-		for _, obj := range []client.Object{theirs, going} {
+		testkit.Create(t, c.Client, foreign)
+		for _, obj := range []client.Object{foreign, going} {
 			if err := c.Client.Delete(t.Context(), obj); err != nil {
 				t.Fatal(err)
 			}
@@ -305,8 +305,8 @@ func TestSliceBecomesVirtualNode(t *testing.T) {
 		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(going), going); err != nil {
 			t.Fatalf("the slice went before the node: %v", err)
 		}
-		testkit.Update(t, c.Client, theirs, func(vn *offv1beta1.VirtualNode) { vn.Finalizers = nil })
-		gone(t, c, going)
+		testkit.Update(t, c.Client, foreign, func(vn *offv1beta1.VirtualNode) { vn.Finalizers = nil })
+		waitUntilDeleted(t, c, going)
 	})
 	t.Run("and gets a new request when the key is lost", func(t *testing.T) {
 		key := h.giveKey(t, c)
@@ -410,17 +410,17 @@ func TestSliceProblem(t *testing.T) {
 	key := h.giveKey(t, c)
 	older := h.typed(t, name(t))
 	testkit.Create(t, c.Client, older)
-	elsewhere := testkit.Namespace(t, c, "elsewhere", nil)
+	otherNamespace := testkit.Namespace(t, c, "elsewhere", nil)
 	second := tenantNamespace(t, c, testkit.UniqueID())
-	theirs := &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: name(t)}}
-	testkit.Create(t, c.Client, theirs)
+	foreign := &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: name(t)}}
+	testkit.Create(t, c.Client, foreign)
 
 	for test, want := range map[string]struct {
 		edit   func(*authv1beta1.ResourceSlice)
 		reason string
 		then   func(*authv1beta1.ResourceSlice)
 	}{
-		"outside of a tenant namespace": {reason: "WrongNamespace", edit: func(s *authv1beta1.ResourceSlice) { s.Namespace = elsewhere }},
+		"outside of a tenant namespace": {reason: "WrongNamespace", edit: func(s *authv1beta1.ResourceSlice) { s.Namespace = otherNamespace }},
 		"for another provider": {reason: "WrongProvider", edit: func(s *authv1beta1.ResourceSlice) {
 			s.Spec.ProviderClusterID = new(liqov1beta1.ClusterID("another"))
 		}},
@@ -439,7 +439,7 @@ func TestSliceProblem(t *testing.T) {
 				Spec:       authv1beta1.IdentitySpec{ClusterID: liqov1beta1.ClusterID(h.provider), Type: authv1beta1.ResourceSliceIdentityType},
 			})
 		}, then: func(s *authv1beta1.ResourceSlice) { answer(t, c, s) }},
-		"of the name of another VirtualNode": {reason: "VirtualNodeTaken", edit: func(s *authv1beta1.ResourceSlice) { s.Name = theirs.Name },
+		"of the name of another VirtualNode": {reason: "VirtualNodeTaken", edit: func(s *authv1beta1.ResourceSlice) { s.Name = foreign.Name },
 			then: func(s *authv1beta1.ResourceSlice) {
 				answer(t, c, s)
 				giveKubeconfig(t, c, h.identity(t, c, s.Name))

@@ -129,8 +129,8 @@ func (r *remoteSlices) Sync(ctx context.Context, slice *authv1beta1.ResourceSlic
 	if in.tenantPending(slice) {
 		return kube.Wait(0, "the Tenant is not decided yet")
 	}
-	if why := in.refusalReason(slice, r.options.Caps); why != "" {
-		r.refuseSlice(slice, why)
+	if reason := in.refusalReason(slice, r.options.Caps); reason != "" {
+		r.refuseSlice(slice, reason)
 		return r.dropQuota(ctx, slice, in)
 	}
 	authErr := r.authenticateSlice(ctx, slice, in)
@@ -174,8 +174,8 @@ func (r *remoteSlices) authenticateSlice(ctx context.Context, slice *authv1beta1
 		}
 		return kube.Wait(0, "the slice has no certificate request yet")
 	}
-	deny := func(why string) {
-		policy.AuthenticationDenied(why).Set(&slice.Status, r.options.Now())
+	deny := func(reason string) {
+		policy.AuthenticationDenied(reason).Set(&slice.Status, r.options.Now())
 		slice.Status.AuthParams = nil
 	}
 	if err := r.checkRequest(slice, in); err != nil {
@@ -204,8 +204,8 @@ func (r *remoteSlices) authenticateSlice(ctx context.Context, slice *authv1beta1
 		Slow: func(message string) { r.notes.recordWarning(slice, authv1beta1.ReasonCertificateLate, message) },
 	})
 	if cert == nil {
-		if why, ok := certissuer.IsRefused(err); ok {
-			deny(why)
+		if reason, ok := certissuer.IsRefused(err); ok {
+			deny(reason)
 			return certissuer.Refusal("AuthParamsFailed", err)
 		}
 		return err

@@ -82,10 +82,10 @@ func (p *consumer) admit(t *testing.T, c *testkit.ControlPlane) {
 		Spec:       authv1beta1.TenantSpec{ClusterID: liqov1beta1.ClusterID(p.id), AuthzPolicy: new(authv1beta1.TolerateNoHandshake)},
 	}
 	testkit.Create(t, c.Client, p.tenant)
-	p.judge(t, c, metav1.ConditionTrue, "TenantReady")
+	p.setTenantReady(t, c, metav1.ConditionTrue, "TenantReady")
 }
 
-func (p *consumer) judge(t *testing.T, c *testkit.ControlPlane, status metav1.ConditionStatus, reason string) {
+func (p *consumer) setTenantReady(t *testing.T, c *testkit.ControlPlane, status metav1.ConditionStatus, reason string) {
 	t.Helper()
 	testkit.UpdateStatus(t, c.Client, p.tenant, func(tn *authv1beta1.Tenant) {
 		apimeta.SetStatusCondition(&tn.Status.Conditions, metav1.Condition{
@@ -102,7 +102,7 @@ func (p *consumer) turn(t *testing.T, c *testkit.ControlPlane, to authv1beta1.Te
 	if to == authv1beta1.TenantConditionDrained {
 		status = metav1.ConditionFalse
 	}
-	p.judge(t, c, status, "Turned"+string(to))
+	p.setTenantReady(t, c, status, "Turned"+string(to))
 }
 
 // slice is a replica as the peer's replicator writes it.
@@ -142,8 +142,8 @@ func runRemote(t *testing.T, c *testkit.ControlPlane, o RemoteOptions) (stop fun
 
 var (
 	isGranted    = both(condition(authentication, accepted, ""), condition(resources, accepted, ""))
-	isTurnedDown = func(why string) func(*authv1beta1.ResourceSlice) error {
-		return both(condition(authentication, denied, why), condition(resources, denied, why))
+	isTurnedDown = func(reason string) func(*authv1beta1.ResourceSlice) error {
+		return both(condition(authentication, denied, reason), condition(resources, denied, reason))
 	}
 )
 
@@ -383,7 +383,7 @@ func TestMaliciousRequests(t *testing.T) {
 		testkit.Update(t, c.Client, p.tenant, func(tn *authv1beta1.Tenant) {
 			tn.Spec.AuthzPolicy, tn.Spec.PublicKey = new(authv1beta1.KeysExchange), public
 		})
-		p.judge(t, c, metav1.ConditionTrue, "TenantReady")
+		p.setTenantReady(t, c, metav1.ConditionTrue, "TenantReady")
 		own := p.slice(t, "own-key")
 		testkit.Create(t, p.client, own)
 		wait(t, c.Client, own, isGranted)
@@ -422,15 +422,15 @@ func TestMaliciousRequests(t *testing.T) {
 }
 
 func TestSliceUndecided(t *testing.T) {
-	for why, stays := range map[string]bool{whyDrained: false, whyNoTenant: false, whyNotReady + "said so": false, "the common name is another": true} {
+	for reason, stays := range map[string]bool{whyDrained: false, whyNoTenant: false, whyNotReady + "said so": false, "the common name is another": true} {
 		slice := &authv1beta1.ResourceSlice{}
-		policy.AuthenticationDenied(why).Set(&slice.Status, time.Now())
+		policy.AuthenticationDenied(reason).Set(&slice.Status, time.Now())
 		policy.ResourcesDenied(whyDrained).Set(&slice.Status, time.Now())
 		if err := (&remoteSlices{}).authenticateSlice(t.Context(), slice, nil); err == nil {
-			t.Errorf("%s: the request is not waited for", why)
+			t.Errorf("%s: the request is not waited for", reason)
 		}
 		if policy.IsDenied(slice, authentication) != stays {
-			t.Errorf("%s: the conditions are %v", why, slice.Status.Conditions)
+			t.Errorf("%s: the conditions are %v", reason, slice.Status.Conditions)
 		}
 	}
 }
@@ -477,9 +477,9 @@ func TestTenantSwitch(t *testing.T) {
 	wait(t, c.Client, early, isEarly)
 	wantCordoned(t, c, p, "early", false)
 
-	p.judge(t, c, metav1.ConditionFalse, "HandshakeNotAvailable")
+	p.setTenantReady(t, c, metav1.ConditionFalse, "HandshakeNotAvailable")
 	wait(t, c.Client, old, isTurnedDown("said HandshakeNotAvailable"))
-	p.judge(t, c, metav1.ConditionTrue, "TenantReady")
+	p.setTenantReady(t, c, metav1.ConditionTrue, "TenantReady")
 	wait(t, c.Client, old, isGranted)
 
 	if err := c.Client.Delete(t.Context(), p.tenant); err != nil {
@@ -545,8 +545,8 @@ func TestCertificateRenewed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if left := time.Until(parsed.NotAfter); left > minDuration || left < minDuration/2 {
-		t.Errorf("the certificate lasts %v", left)
+	if remaining := time.Until(parsed.NotAfter); remaining > minDuration || remaining < minDuration/2 {
+		t.Errorf("the certificate lasts %v", remaining)
 	}
 	touch := func(value string) {
 		testkit.Update(t, c.Client, slice, func(s *authv1beta1.ResourceSlice) {

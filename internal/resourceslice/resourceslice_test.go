@@ -90,7 +90,7 @@ func wait(t *testing.T, c client.Client, slice *authv1beta1.ResourceSlice, check
 }
 
 // condition expects a condition with that status and a message that contains why; status "" is no condition.
-func condition(kind authv1beta1.ResourceSliceConditionType, status authv1beta1.ResourceSliceConditionStatus, why string) func(*authv1beta1.ResourceSlice) error {
+func condition(kind authv1beta1.ResourceSliceConditionType, status authv1beta1.ResourceSliceConditionStatus, reason string) func(*authv1beta1.ResourceSlice) error {
 	return func(slice *authv1beta1.ResourceSlice) error {
 		i := slices.IndexFunc(slice.Status.Conditions, func(c authv1beta1.ResourceSliceCondition) bool { return c.Type == kind })
 		switch {
@@ -99,8 +99,8 @@ func condition(kind authv1beta1.ResourceSliceConditionType, status authv1beta1.R
 		case i < 0:
 			return fmt.Errorf("%s is not decided, want %s", kind, status)
 		}
-		if have := slice.Status.Conditions[i]; have.Status != status || !strings.Contains(have.Message, why) {
-			return fmt.Errorf("%s is %s (%s), want %q with %q", kind, have.Status, have.Message, status, why)
+		if got := slice.Status.Conditions[i]; got.Status != status || !strings.Contains(got.Message, reason) {
+			return fmt.Errorf("%s is %s (%s), want %q with %q", kind, got.Status, got.Message, status, reason)
 		}
 		return nil
 	}

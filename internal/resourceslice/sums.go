@@ -30,15 +30,15 @@ type grantTotals struct {
 	of map[types.UID]corev1.ResourceList
 }
 
-// Take reserves asked for a ResourceSlice if the caps permit. others are all ResourceSlices under the caps.
-func (g *grantTotals) Take(caps policy.SliceCaps, slice *authv1beta1.ResourceSlice, asked corev1.ResourceList, others []authv1beta1.ResourceSlice) error {
+// Take reserves requested for a ResourceSlice if the caps permit. others are all ResourceSlices under the caps.
+func (g *grantTotals) Take(caps policy.SliceCaps, slice *authv1beta1.ResourceSlice, requested corev1.ResourceList, others []authv1beta1.ResourceSlice) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.of == nil {
 		g.of = map[types.UID]corev1.ResourceList{}
 	}
 	// An existing grant takes precedence over younger ones; an increase must fit into the rest.
-	keeps := policy.FindShortages(asked, nil, g.grantedTo(slice)) == nil
+	keeps := policy.FindShortages(requested, nil, g.grantedTo(slice)) == nil
 	tenant, provider, known := corev1.ResourceList{}, corev1.ResourceList{}, map[types.UID]bool{slice.UID: true}
 	for i := range others {
 		other := &others[i]
@@ -53,11 +53,11 @@ func (g *grantTotals) Take(caps policy.SliceCaps, slice *authv1beta1.ResourceSli
 		}
 	}
 	maps.DeleteFunc(g.of, func(uid types.UID, _ corev1.ResourceList) bool { return !known[uid] })
-	if err := caps.CheckSums(asked, tenant, provider); err != nil {
+	if err := caps.CheckSums(requested, tenant, provider); err != nil {
 		g.of[slice.UID] = corev1.ResourceList{}
 		return err
 	}
-	g.of[slice.UID] = asked.DeepCopy()
+	g.of[slice.UID] = requested.DeepCopy()
 	return nil
 }
 

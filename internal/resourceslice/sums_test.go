@@ -38,9 +38,9 @@ func TestCapsLateCache(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"ask": func(t *rapid.T) {
 				s := &cached[rapid.IntRange(0, len(cached)-1).Draw(t, "slice")]
-				asked := cpu(rapid.Int64Range(0, 12).Draw(t, "cpus"))
-				if g.Take(caps, s, asked, cached) == nil {
-					holds[s.UID] = asked
+				requested := cpu(rapid.Int64Range(0, 12).Draw(t, "cpus"))
+				if g.Take(caps, s, requested, cached) == nil {
+					holds[s.UID] = requested
 				} else {
 					delete(holds, s.UID)
 				}

@@ -106,11 +106,11 @@ func (v *sliceView) refusalReason(slice *authv1beta1.ResourceSlice, caps policy.
 		return whyDrained
 	}
 	if ready := apimeta.FindStatusCondition(v.tenant.Status.Conditions, authv1beta1.TenantReady); ready == nil || ready.Status != metav1.ConditionTrue {
-		why := whyNotReady
+		reason := whyNotReady
 		if ready != nil {
-			why += ready.Message
+			reason += ready.Message
 		}
-		return why
+		return reason
 	}
 	if id := slice.Spec.ConsumerClusterID; id != nil && *id != v.consumer {
 		return fmt.Sprintf("it is said to be for the consumer %q in the namespace of %q", *id, v.consumer)

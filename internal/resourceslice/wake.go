@@ -50,15 +50,15 @@ func requestsFor(ctx context.Context, c client.Reader, opts ...client.ListOption
 
 // versionJudged passes the ForeignClusters whose version becomes incompatible, or compatible again.
 func versionJudged() predicate.Predicate {
-	why := func(obj client.Object) string {
+	reason := func(obj client.Object) string {
 		if c := peer.VersionRefused(obj.(*liqov1beta1.ForeignCluster)); c != nil {
 			return c.Message
 		}
 		return ""
 	}
 	return predicate.Funcs{
-		CreateFunc: func(e event.CreateEvent) bool { return why(e.Object) != "" },
-		UpdateFunc: func(e event.UpdateEvent) bool { return why(e.ObjectOld) != why(e.ObjectNew) },
-		DeleteFunc: func(e event.DeleteEvent) bool { return why(e.Object) != "" },
+		CreateFunc: func(e event.CreateEvent) bool { return reason(e.Object) != "" },
+		UpdateFunc: func(e event.UpdateEvent) bool { return reason(e.ObjectOld) != reason(e.ObjectNew) },
+		DeleteFunc: func(e event.DeleteEvent) bool { return reason(e.Object) != "" },
 	}
 }

@@ -77,11 +77,11 @@ func findAssets() (string, error) {
 
 // sweep removes the folders of test binaries that were killed.
 func sweep() {
-	left, err := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"*"))
+	remaining, err := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"*"))
 	if err != nil {
 		return
 	}
-	for _, dir := range left {
+	for _, dir := range remaining {
 		pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), dirPrefix), "-")
 		if n, err := strconv.Atoi(pid); err == nil && errors.Is(syscall.Kill(n, 0), syscall.ESRCH) {
 			_ = os.RemoveAll(dir)

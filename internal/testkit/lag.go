@@ -49,7 +49,7 @@ func (l *lab) lagging() (string, error) {
 		ErrorLog:      log.New(io.Discard, "", 0), // of API servers that were stopped
 		ModifyResponse: func(r *http.Response) error {
 			if strings.HasSuffix(r.Request.URL.Path, "/Watch") {
-				r.Body = late{r.Body, lag}
+				r.Body = delayedBody{r.Body, lag}
 			}
 			return nil
 		},
@@ -58,13 +58,13 @@ func (l *lab) lagging() (string, error) {
 	return "http://" + listener.Addr().String(), nil
 }
 
-// late passes on what was read after a random time.
-type late struct {
+// delayedBody passes on what was read after a random time.
+type delayedBody struct {
 	io.ReadCloser
 	most time.Duration
 }
 
-func (l late) Read(p []byte) (int, error) {
+func (l delayedBody) Read(p []byte) (int, error) {
 	n, err := l.ReadCloser.Read(p)
 	time.Sleep(rand.N(l.most))
 	return n, err

@@ -132,18 +132,18 @@ func (s *Space) Route(t testing.TB, to, device string) {
 
 // Lose drops packets of more than so many bytes that come in by a device, until it is mended. It does so as somebody else, before
 // anything of ours.
-func (s *Space) Lose(t testing.TB, device string, above uint16) (mend func()) {
+func (s *Space) Lose(t testing.TB, device string, above uint16) (restore func()) {
 	t.Helper()
 	return s.lose(t, nftables.ChainHookPrerouting, expr.MetaKeyIIFNAME, device, above)
 }
 
 // LoseForwarded is Lose for packets that are passed on to a device, and not for those of the namespace itself.
-func (s *Space) LoseForwarded(t testing.TB, device string, above uint16) (mend func()) {
+func (s *Space) LoseForwarded(t testing.TB, device string, above uint16) (restore func()) {
 	t.Helper()
 	return s.lose(t, nftables.ChainHookForward, expr.MetaKeyOIFNAME, device, above)
 }
 
-func (s *Space) lose(t testing.TB, hook *nftables.ChainHook, by expr.MetaKey, device string, above uint16) (mend func()) {
+func (s *Space) lose(t testing.TB, hook *nftables.ChainHook, by expr.MetaKey, device string, above uint16) (restore func()) {
 	t.Helper()
 	space, err := os.Open(s.Path)
 	if err != nil {

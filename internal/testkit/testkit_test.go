@@ -143,8 +143,8 @@ func TestWebhookLoopback(t *testing.T) {
 		"outside":  `unsupported service type "ExternalName"`,
 	} {
 		testkit.Eventually(t, 30*time.Second, func() error {
-			made := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, GenerateName: "c-", Labels: map[string]string{"call": name}}}
-			err := c.Client.Create(t.Context(), made)
+			created := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, GenerateName: "c-", Labels: map[string]string{"call": name}}}
+			err := c.Client.Create(t.Context(), created)
 			switch {
 			case err == nil:
 				return fmt.Errorf("%s: the webhook is not called yet", name)

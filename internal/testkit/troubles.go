@@ -27,9 +27,9 @@ import (
 const InternalError = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"InternalError","code":500,"message":"etcdserver: leader changed"}`
 
 // Troubled is a client of the cluster that answer comes before: what it returns nothing for goes to the API server.
-func Troubled(t *testing.T, c *ControlPlane, answer func(*http.Request) (*http.Response, error)) client.WithWatch {
+func Troubled(t *testing.T, c *ControlPlane, response func(*http.Request) (*http.Response, error)) client.WithWatch {
 	t.Helper()
-	cluster, err := client.NewWithWatch(Answered(c.Config, answer), client.Options{Scheme: kube.Scheme})
+	cluster, err := client.NewWithWatch(Answered(c.Config, response), client.Options{Scheme: kube.Scheme})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,9 +37,9 @@ func Troubled(t *testing.T, c *ControlPlane, answer func(*http.Request) (*http.R
 }
 
 // Answered is cfg with answer before the API server: what it returns nothing for goes there.
-func Answered(cfg *rest.Config, answer func(*http.Request) (*http.Response, error)) *rest.Config {
+func Answered(cfg *rest.Config, response func(*http.Request) (*http.Response, error)) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
-	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return troubled{next, answer} })
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return troubled{next, response} })
 	return cfg
 }
 

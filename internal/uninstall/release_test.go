@@ -91,7 +91,7 @@ func TestCleanUpTenantNamespaces(t *testing.T) {
 	replica := &offv1beta1.NamespaceMap{ObjectMeta: meta(busy, "busy", "busy")}
 	replica.Finalizers = []string{names.ReplicatorFinalizer}
 	create(t, c, replica)
-	foreign := &rbacv1.RoleBinding{ObjectMeta: held(meta(idle, "theirs", ""), nil, nil)}
+	foreign := &rbacv1.RoleBinding{ObjectMeta: withFinalizer(meta(idle, "theirs", ""), nil, nil)}
 	foreign.RoleRef = rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"}
 	create(t, c, foreign)
 
@@ -128,7 +128,7 @@ func TestPurgeFinalizers(t *testing.T) {
 		secret.Finalizers = []string{finalizer}
 		create(t, c, secret)
 	}
-	shared := &corev1.Secret{ObjectMeta: held(meta(ns, "shared", ""), nil, nil)}
+	shared := &corev1.Secret{ObjectMeta: withFinalizer(meta(ns, "shared", ""), nil, nil)}
 	shared.Finalizers = append(shared.Finalizers, names.ReplicatorSecretFinalizer)
 	create(t, c, shared)
 
@@ -137,12 +137,12 @@ func TestPurgeFinalizers(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- PurgeNamespaces(ctx, stumbling(t, c, "/secrets"), "no-such-namespace") }()
 	testkit.Eventually(t, time.Minute, func() error {
-		var left corev1.SecretList
-		if err := c.Client.List(t.Context(), &left, client.InNamespace(ns)); err != nil {
+		var remaining corev1.SecretList
+		if err := c.Client.List(t.Context(), &remaining, client.InNamespace(ns)); err != nil {
 			return err
 		}
 		var names []string
-		for _, s := range left.Items {
+		for _, s := range remaining.Items {
 			names = append(names, s.Name+" held by "+strings.Join(s.Finalizers, ", "))
 		}
 		if diff := cmp.Diff([]string{"shared held by test.liqo.io/held"}, names); diff != "" {

@@ -62,7 +62,7 @@ func meta(ns, name, peer string) metav1.ObjectMeta {
 	return m
 }
 
-func held(m metav1.ObjectMeta, labels, annotations map[string]string) metav1.ObjectMeta {
+func withFinalizer(m metav1.ObjectMeta, labels, annotations map[string]string) metav1.ObjectMeta {
 	m.Finalizers = []string{"test.liqo.io/held"}
 	m.Labels, m.Annotations = labels, annotations
 	return m
@@ -97,11 +97,11 @@ func TestCheckInUse(t *testing.T) {
 		&authv1beta1.ResourceSlice{ObjectMeta: meta(ns, "of-a-peer", "cl-gone")},
 		&authv1beta1.ResourceSlice{ObjectMeta: meta(ns, "of-nobody", "cl-unknown")},
 		&networkingv1beta1.Configuration{ObjectMeta: meta(ns, "of-nobody", "")},
-		ip(held(meta(ns, "held", ""), nil, nil)),
-		ip(held(meta(ns, "ours", ""), map[string]string{names.IPType: names.IPTypeAPIServerProxy}, nil)),
+		ip(withFinalizer(meta(ns, "held", ""), nil, nil)),
+		ip(withFinalizer(meta(ns, "ours", ""), map[string]string{names.IPType: names.IPTypeAPIServerProxy}, nil)),
 		ip(meta(ns, "free", "")),
-		network(held(meta(ns, "held", ""), nil, map[string]string{names.Preinstalled: "false"})),
-		network(held(meta(ns, "preinstalled", ""), nil, map[string]string{names.Preinstalled: "true"})),
+		network(withFinalizer(meta(ns, "held", ""), nil, map[string]string{names.Preinstalled: "false"})),
+		network(withFinalizer(meta(ns, "preinstalled", ""), nil, map[string]string{names.Preinstalled: "true"})),
 	} {
 		create(t, c, obj)
 	}
@@ -144,13 +144,13 @@ func TestCleanUp(t *testing.T) {
 	ns := testkit.Namespace(t, c, "clean", nil)
 	fc := &liqov1beta1.ForeignCluster{ObjectMeta: meta("", "cl-idle", "cl-idle"), Spec: liqov1beta1.ForeignClusterSpec{ClusterID: "cl-idle"}}
 	slow := &ipamv1alpha1.Network{
-		ObjectMeta: held(meta(ns, "pod-cidr", ""), nil, map[string]string{names.Preinstalled: "true"}),
+		ObjectMeta: withFinalizer(meta(ns, "pod-cidr", ""), nil, map[string]string{names.Preinstalled: "true"}),
 		Spec:       ipamv1alpha1.NetworkSpec{CIDR: "10.0.0.0/16"},
 	}
 	create(t, c, fc)
 	create(t, c, slow)
 	stays := &ipamv1alpha1.IP{ // as long as the Service does
-		ObjectMeta: held(meta(ns, "api-server-proxy", ""), map[string]string{names.IPType: names.IPTypeAPIServerProxy}, map[string]string{names.Preinstalled: "true"}),
+		ObjectMeta: withFinalizer(meta(ns, "api-server-proxy", ""), map[string]string{names.IPType: names.IPTypeAPIServerProxy}, map[string]string{names.Preinstalled: "true"}),
 		Spec:       ipamv1alpha1.IPSpec{IP: "10.0.0.7"},
 	}
 	create(t, c, stays)
@@ -215,12 +215,12 @@ func stumbling(t *testing.T, c *testkit.ControlPlane, kind string) client.WithWa
 		}
 		lock.Lock()
 		defer lock.Unlock()
-		answer := troubles[r.Method]
-		if answer == nil {
+		response := troubles[r.Method]
+		if response == nil {
 			return nil, nil
 		}
 		delete(troubles, r.Method)
-		return answer()
+		return response()
 	})
 }
 
@@ -257,7 +257,7 @@ func TestWaitDeletionRetriesAPIErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ns := testkit.Namespace(t, c, "troubled", nil)
-			slow := &ipamv1alpha1.Network{ObjectMeta: held(meta(ns, "slow", ""), nil, nil), Spec: ipamv1alpha1.NetworkSpec{CIDR: "10.0.0.0/16"}}
+			slow := &ipamv1alpha1.Network{ObjectMeta: withFinalizer(meta(ns, "slow", ""), nil, nil), Spec: ipamv1alpha1.NetworkSpec{CIDR: "10.0.0.0/16"}}
 			create(t, c, slow)
 			if err := c.Client.Delete(t.Context(), slow); err != nil {
 				t.Fatal(err)
@@ -282,7 +282,7 @@ func TestWaitDeletionRetriesAPIErrors(t *testing.T) {
 func TestWaitRemainingObjects(t *testing.T) {
 	c := testkit.Cluster(t)
 	ns := testkit.Namespace(t, c, "silent", nil)
-	create(t, c, &ipamv1alpha1.Network{ObjectMeta: held(meta(ns, "slow", ""), nil, nil), Spec: ipamv1alpha1.NetworkSpec{CIDR: "10.0.0.0/16"}})
+	create(t, c, &ipamv1alpha1.Network{ObjectMeta: withFinalizer(meta(ns, "slow", ""), nil, nil), Spec: ipamv1alpha1.NetworkSpec{CIDR: "10.0.0.0/16"}})
 	ctx, cancel := context.WithCancel(t.Context())
 	var watches atomic.Int32
 	cluster := testkit.Troubled(t, c, func(r *http.Request) (*http.Response, error) {

@@ -13,7 +13,7 @@ import (
 )
 
 func TestInvalidAnnotationEvent(t *testing.T) {
-	s := newStage(t, nil)
+	s := newTestEnv(t, nil)
 	s.run()
 	pod := s.newPod(s.local, "web")
 	pod.Annotations = map[string]string{names.AntiAffinityPreset: "Hard", names.APIServerSupport: "x"}

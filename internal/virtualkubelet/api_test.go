@@ -40,9 +40,9 @@ import (
 func upstream(t *testing.T, edit func(*pki.Kubeconfig)) *providerProxy {
 	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		asked := fmt.Sprintf("%s %s?%s auth=%q", req.Method, req.URL.Path, req.URL.Query().Encode(), req.Header.Get("Authorization"))
+		requested := fmt.Sprintf("%s %s?%s auth=%q", req.Method, req.URL.Path, req.URL.Query().Encode(), req.Header.Get("Authorization"))
 		if req.Header.Get("Upgrade") == "" {
-			fmt.Fprint(w, asked)
+			fmt.Fprint(w, requested)
 			return
 		}
 		conn, buffered, err := http.NewResponseController(w).Hijack()
@@ -52,7 +52,7 @@ func upstream(t *testing.T, edit func(*pki.Kubeconfig)) *providerProxy {
 		}
 		defer conn.Close()
 		fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\nX-Stream-Protocol-Version: %s\r\n\r\n%s\n",
-			req.Header.Get("Upgrade"), req.Header.Get("X-Stream-Protocol-Version"), asked)
+			req.Header.Get("Upgrade"), req.Header.Get("X-Stream-Protocol-Version"), requested)
 		_, _ = io.Copy(conn, buffered)
 	}))
 	t.Cleanup(server.Close)
@@ -223,8 +223,8 @@ func FuzzRequestsLeadNowhereElse(f *testing.F) {
 			list:            func(context.Context) ([]corev1.Pod, error) { return nil, nil },
 			remoteNamespace: func(string) (string, bool) { return "web-rome", true },
 			send: func(_ http.ResponseWriter, _ *http.Request, to *url.URL) {
-				subresource, ours := strings.CutPrefix(to.Path, "/api/v1/namespaces/web-rome/pods/web/")
-				if !ours || !slices.Contains([]string{"log", "exec", "attach", "portforward"}, subresource) {
+				subresource, owned := strings.CutPrefix(to.Path, "/api/v1/namespaces/web-rome/pods/web/")
+				if !owned || !slices.Contains([]string{"log", "exec", "attach", "portforward"}, subresource) {
 					t.Errorf("%s leads to %s", target, to.Path)
 				}
 				query, err := url.ParseQuery(to.RawQuery)

@@ -25,21 +25,21 @@ import (
 // BenchmarkConfigMapReflection measures the time from asking the consumer's API server for a ConfigMap until a watch of
 // the provider shows the copy, one after the other, on idle API servers.
 func BenchmarkConfigMapReflection(b *testing.B) {
-	here, there := testkit.Cluster(b), testkit.SecondCluster(b)
-	pair := multicluster.Pair{Local: testkit.Namespace(b, here, "bench", nil), Remote: testkit.Namespace(b, there, "bench", nil)}
-	conn, err := multicluster.NewConn(testkit.Kubeconfig(b, there.Config), multicluster.AllowLoopback(true))
+	consumer, provider := testkit.Cluster(b), testkit.SecondCluster(b)
+	pair := multicluster.Pair{Local: testkit.Namespace(b, consumer, "bench", nil), Remote: testkit.Namespace(b, provider, "bench", nil)}
+	conn, err := multicluster.NewConn(testkit.Kubeconfig(b, provider.Config), multicluster.AllowLoopback(true))
 	if err != nil {
 		b.Fatal(err)
 	}
 	p := &process{options: Options{ClusterID: "rome", Provider: "milan", Node: "milan"}.withDefaults()}
-	if p.clients, err = kubernetes.NewForConfig(here.Config); err != nil {
+	if p.clients, err = kubernetes.NewForConfig(consumer.Config); err != nil {
 		b.Fatal(err)
 	}
 	p.virtual.Store(&offv1beta1.VirtualNode{})
 	ctx, stop := context.WithCancel(b.Context())
 	p.broadcaster = p.newBroadcaster(ctx)
 	engine, err := multicluster.New(multicluster.Options{
-		Local: here.Config, Remote: conn, Kinds: []multicluster.Kind{newCopyKind(p, configMapKind(p.options))}, FieldManager: names.ReflectionFieldManager, Peer: "milan",
+		Local: consumer.Config, Remote: conn, Kinds: []multicluster.Kind{newCopyKind(p, configMapKind(p.options))}, FieldManager: names.ReflectionFieldManager, Peer: "milan",
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -58,7 +58,7 @@ func BenchmarkConfigMapReflection(b *testing.B) {
 		}
 		return nil
 	})
-	clients, err := kubernetes.NewForConfig(there.Config)
+	clients, err := kubernetes.NewForConfig(provider.Config)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func BenchmarkConfigMapReflection(b *testing.B) {
 	for b.Loop() {
 		name := fmt.Sprintf("c%d", len(times))
 		begin := time.Now()
-		if err := here.Client.Create(ctx, configMap(pair.Local, name, map[string]string{"k": "v"})); err != nil {
+		if err := consumer.Client.Create(ctx, configMap(pair.Local, name, map[string]string{"k": "v"})); err != nil {
 			b.Fatal(err)
 		}
 		for event := range copies.ResultChan() {

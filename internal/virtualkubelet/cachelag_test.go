@@ -19,7 +19,7 @@ import (
 func inOrder(o *Options) { o.Pods.Workers = 1 }
 
 // stays tells whether an object is there and is not being deleted, after the virtual kubelet has dealt with something newer.
-func (s *stage) stays(c *testkit.ControlPlane, obj client.Object, newer func()) {
+func (s *testEnv) stays(c *testkit.ControlPlane, obj client.Object, newer func()) {
 	s.t.Helper()
 	newer()
 	eventually(s, c, obj, exists)
@@ -28,15 +28,15 @@ func (s *stage) stays(c *testkit.ControlPlane, obj client.Object, newer func()) 
 	}
 }
 
-func (s *stage) nextPod() {
+func (s *testEnv) nextPod() {
 	s.t.Helper()
 	s.pod(s.local, "newer")
 	eventually(s, s.provider, s.shadow("newer"), exists)
 }
 
 func TestCacheLagRemotePodEnded(t *testing.T) {
-	s := newStage(t, inOrder)
-	there, config := newCounter(t, s.provider.User(t, "slice", "system:masters"))
+	s := newTestEnv(t, inOrder)
+	remoteProxy, config := newCountingProxy(t, s.provider.User(t, "slice", "system:masters"))
 	s.useKubeconfig(testkit.Kubeconfig(t, config))
 	s.run()
 	s.pod(s.local, "job")
@@ -44,8 +44,8 @@ func TestCacheLagRemotePodEnded(t *testing.T) {
 	local := eventually(s, s.consumer, s.localPod("job"), phaseIs(corev1.PodRunning))
 
 	// An earlier process saw the end. This one hears of it here first.
-	thaw := there.delay("/pods")
-	t.Cleanup(thaw)
+	release := remoteProxy.delay("/pods")
+	t.Cleanup(release)
 	s.succeed(remote)
 	local.Status.Phase = corev1.PodSucceeded
 	if err := s.consumer.Client.Status().Update(t.Context(), local); err != nil {
@@ -55,8 +55,8 @@ func TestCacheLagRemotePodEnded(t *testing.T) {
 }
 
 func TestCacheLagPodEnd(t *testing.T) {
-	s := newStage(t, inOrder)
-	here, config := newCounter(t, s.consumer.Config)
+	s := newTestEnv(t, inOrder)
+	localProxy, config := newCountingProxy(t, s.consumer.Config)
 	s.options.Config = config
 	s.run()
 	s.pod(s.local, "job")
@@ -67,12 +67,12 @@ func TestCacheLagPodEnd(t *testing.T) {
 		eventually(s, s.consumer, s.localPod(name), phaseIs(corev1.PodRunning))
 	}
 
-	thaw := here.delay("/pods")
-	t.Cleanup(thaw)
+	release := localProxy.delay("/pods")
+	t.Cleanup(release)
 	s.succeed(first)
 	eventually(s, s.consumer, s.localPod("job"), phaseIs(corev1.PodSucceeded))
 	s.deleteNow(s.provider, first) // and the provider makes it again, for it knows of no end
-	s.gone(s.provider, first.DeepCopy())
+	s.waitUntilDeleted(s.provider, first.DeepCopy())
 	s.runRemotely(eventually(s, s.provider, s.shadow("job"), exists), "10.7.0.11")
 	unready := *other.Status.DeepCopy()
 	unready.Conditions[0].Status = corev1.ConditionFalse
@@ -88,45 +88,45 @@ func TestCacheLagPodEnd(t *testing.T) {
 	if is := eventually(s, s.consumer, s.localPod("job"), exists); is.Status.Phase != corev1.PodSucceeded {
 		t.Errorf("a pod that ended is %s again", is.Status.Phase)
 	}
-	thaw()
-	s.gone(s.provider, s.shadow("job"))
+	release()
+	s.waitUntilDeleted(s.provider, s.shadow("job"))
 	eventually(s, s.consumer, s.localPod("job"), phaseIs(corev1.PodSucceeded))
 }
 
 func TestCacheLagPodDeletion(t *testing.T) {
-	s := newStage(t, inOrder)
-	there, config := newCounter(t, s.provider.User(t, "slice", "system:masters"))
+	s := newTestEnv(t, inOrder)
+	remoteProxy, config := newCountingProxy(t, s.provider.User(t, "slice", "system:masters"))
 	s.useKubeconfig(testkit.Kubeconfig(t, config))
 	s.run()
 	s.pod(s.local, "first") // the watches are there
 	s.runRemotely(eventually(s, s.provider, s.shadow("first"), exists), "10.7.0.8")
 	eventually(s, s.consumer, s.localPod("first"), phaseIs(corev1.PodRunning))
 
-	thaw := there.delay("/pods")
-	t.Cleanup(thaw)
+	release := remoteProxy.delay("/pods")
+	t.Cleanup(release)
 	s.pod(s.local, "web")
 	remote := s.runRemotely(eventually(s, s.provider, s.shadow("web"), exists), "10.7.0.9")
 	if err := s.consumer.Client.Delete(t.Context(), s.localPod("web")); err != nil {
 		t.Fatal(err)
 	}
-	s.gone(s.provider, s.shadow("web"))
+	s.waitUntilDeleted(s.provider, s.shadow("web"))
 	s.nextPod()
 	eventually(s, s.consumer, s.localPod("web"), exists)
 	s.deleteNow(s.provider, remote)
-	s.gone(s.consumer, s.localPod("web"))
+	s.waitUntilDeleted(s.consumer, s.localPod("web"))
 }
 
 func TestCacheLagShadowPod(t *testing.T) {
-	s := newStage(t, inOrder)
-	here, config := newCounter(t, s.consumer.Config)
+	s := newTestEnv(t, inOrder)
+	localProxy, config := newCountingProxy(t, s.consumer.Config)
 	s.options.Config = config
 	s.run()
 	s.pod(s.local, "first")
 	eventually(s, s.provider, s.shadow("first"), exists)
 
 	// Another process made the ShadowPod, and is gone.
-	thaw := here.delay("/pods")
-	t.Cleanup(thaw)
+	release := localProxy.delay("/pods")
+	t.Cleanup(release)
 	local := s.pod(s.local, "web")
 	shadowOf := func(local *corev1.Pod) *offv1beta1.ShadowPod {
 		return translate.ShadowPod(translate.Input{Target: s.options.targetIn(s.remoteNamespace), Pod: local})
@@ -135,9 +135,9 @@ func TestCacheLagShadowPod(t *testing.T) {
 	s.stays(s.provider, s.shadow("web"), func() {
 		stray := shadowOf(s.newPod(s.local, "stray"))
 		s.create(s.provider, stray)
-		s.gone(s.provider, stray)
+		s.waitUntilDeleted(s.provider, stray)
 	})
-	thaw()
+	release()
 	s.runRemotely(eventually(s, s.provider, s.shadow("web"), exists), "10.7.0.9")
 	eventually(s, s.consumer, s.localPod("web"), phaseIs(corev1.PodRunning))
 }

@@ -26,7 +26,7 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-func (s *stage) useKubeconfig(data []byte) *corev1.Secret {
+func (s *testEnv) useKubeconfig(data []byte) *corev1.Secret {
 	s.t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "kubeconfig", Namespace: s.tenant}}
 	eventually(s, s.consumer, secret, exists)
@@ -38,7 +38,7 @@ func (s *stage) useKubeconfig(data []byte) *corev1.Secret {
 }
 
 func TestKubeconfigChange(t *testing.T) {
-	s := newStage(t, nil)
+	s := newTestEnv(t, nil)
 	good := testkit.Kubeconfig(t, s.provider.User(t, "slice", "system:masters"))
 	secret := s.useKubeconfig([]byte("no kubeconfig"))
 	s.run()
@@ -66,7 +66,7 @@ func TestKubeconfigChange(t *testing.T) {
 }
 
 func TestKubeconfigOfAnotherServer(t *testing.T) {
-	s := newStage(t, nil)
+	s := newTestEnv(t, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*limit)
 	defer cancel()
 	done := make(chan error, 1)
@@ -80,10 +80,10 @@ func TestKubeconfigOfAnotherServer(t *testing.T) {
 
 func TestKubeconfigProxy(t *testing.T) {
 	var mu sync.Mutex
-	var asked []string
+	var requested []string
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		mu.Lock()
-		asked = append(asked, fmt.Sprintf("%s %s %s", req.Method, req.Host, req.Header.Get("Proxy-Authorization")))
+		requested = append(requested, fmt.Sprintf("%s %s %s", req.Method, req.Host, req.Header.Get("Proxy-Authorization")))
 		mu.Unlock()
 		back, err := net.Dial("tcp", req.Host)
 		if err != nil {
@@ -134,7 +134,7 @@ func TestKubeconfigProxy(t *testing.T) {
 	want := "CONNECT " + up.base.Host + " Basic dXNlcjp3b3Jk"
 	mu.Lock()
 	defer mu.Unlock()
-	if diff := cmp.Diff([]string{want, want}, asked); diff != "" {
+	if diff := cmp.Diff([]string{want, want}, requested); diff != "" {
 		t.Errorf("the proxy was asked (-want +got):\n%s", diff)
 	}
 }

@@ -29,7 +29,7 @@ func daemonSet(namespace, name string, tolerations ...corev1.Toleration) *appsv1
 }
 
 // scheduled waits for the pod that the DaemonSet makes for the virtual node, and binds it there as the scheduler does.
-func (s *stage) scheduled(ds *appsv1.DaemonSet) *corev1.Pod {
+func (s *testEnv) scheduled(ds *appsv1.DaemonSet) *corev1.Pod {
 	s.t.Helper()
 	var pod *corev1.Pod
 	testkit.Eventually(s.t, limit, func() error {
@@ -54,14 +54,14 @@ func (s *stage) scheduled(ds *appsv1.DaemonSet) *corev1.Pod {
 }
 
 func TestDaemonSetsKeptOff(t *testing.T) {
-	s := newStage(t, nil)
+	s := newTestEnv(t, nil)
 	testkit.Cluster(t, testkit.WithControllers("daemonset-controller"))
 	s.run()
 	eventually(s, s.consumer, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}, exists)
 	everything := corev1.Toleration{Operator: corev1.TolerationOpExists}
 	named := corev1.Toleration{Key: names.VirtualNodeTaint, Operator: corev1.TolerationOpExists}
-	elsewhere := testkit.Namespace(t, s.consumer, "elsewhere", nil)
-	agents, others, wanted := daemonSet(s.local, "agents", everything), daemonSet(elsewhere, "others", everything), daemonSet(s.local, "wanted", everything, named)
+	otherNamespace := testkit.Namespace(t, s.consumer, "elsewhere", nil)
+	agents, others, wanted := daemonSet(s.local, "agents", everything), daemonSet(otherNamespace, "others", everything), daemonSet(s.local, "wanted", everything, named)
 	for _, ds := range []*appsv1.DaemonSet{agents, others, wanted} {
 		s.create(s.consumer, ds)
 	}
@@ -109,6 +109,6 @@ func TestDaemonSetsKeptOff(t *testing.T) {
 		if err := s.consumer.Client.Delete(t.Context(), agent); client.IgnoreNotFound(err) != nil {
 			t.Fatal(err)
 		}
-		s.gone(s.consumer, agent)
+		s.waitUntilDeleted(s.consumer, agent)
 	})
 }

@@ -149,10 +149,10 @@ func ranRemotely(local *corev1.Pod) bool {
 // ensureRemoteGone returns nil once the provider's API server, read live, has nothing of the pod. For a pod that has run there, only
 // the name counts: the provider's claim about the owner proves nothing. A pod that never ran there waits neither for a foreign
 // pod of its name, nor for an answer that may never come, and with revoked permissions no pod waits.
-func ensureRemoteGone(ctx context.Context, there client.Reader, target translate.Target, local *corev1.Pod, withdrawn bool) error {
+func ensureRemoteGone(ctx context.Context, remote client.Reader, target translate.Target, local *corev1.Pod, withdrawn bool) error {
 	wasThere := ranRemotely(local)
 	for _, obj := range []client.Object{&offv1beta1.ShadowPod{}, &corev1.Pod{}} {
-		err := there.Get(ctx, client.ObjectKey{Namespace: target.Namespace, Name: local.Name}, obj)
+		err := remote.Get(ctx, client.ObjectKey{Namespace: target.Namespace, Name: local.Name}, obj)
 		switch {
 		case err == nil && (wasThere || target.OwnsPod(obj) && !translate.IsOfAnother(obj, local)):
 			return kube.Wait(retryRemote, "the remote pod still exists")

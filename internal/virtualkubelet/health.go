@@ -82,8 +82,8 @@ func (h *providerHealth) nextInterval() time.Duration {
 	if since.IsZero() {
 		since = h.began
 	}
-	if left := h.failureThreshold - h.now().Sub(since); h.lastErr != nil && left > 0 {
-		return min(h.interval, left)
+	if remaining := h.failureThreshold - h.now().Sub(since); h.lastErr != nil && remaining > 0 {
+		return min(h.interval, remaining)
 	}
 	if h.refusals > 0 && h.refusals < enoughRefusals {
 		return min(h.interval, refusalPause)

@@ -146,7 +146,7 @@ func TestHostileNode(t *testing.T) {
 		corev1.LabelHostname: "milan", names.NodeType: names.NodeTypeVirtualNode, names.RemoteClusterID: "milan", corev1.LabelNodeExcludeBalancers: "true", corev1.LabelTopologyZone: "north",
 		"node-role.kubernetes.io/control-plane": "", "topology.ebs.csi.aws.com/zone": "",
 	} {
-		if got, there := node.Labels[key]; got != want || there && want == "" {
+		if got, exists := node.Labels[key]; got != want || exists && want == "" {
 			t.Errorf("the label %s is %q", key, got)
 		}
 	}
@@ -169,7 +169,7 @@ func few[V any](key string, _ V) bool { return len(key) > 5 && len(key) < 100 }
 
 // How a provider reaches its Services and Ingresses, and what it writes into their copies, is its own affair.
 func TestHostileCopies(t *testing.T) {
-	s := newStage(t, nil)
+	s := newTestEnv(t, nil)
 	s.run()
 	service, ingress := serviceOf(s.local, "shop"), ingressOf(s.local, "shop")
 	service.Spec.Type = corev1.ServiceTypeLoadBalancer
@@ -179,12 +179,12 @@ func TestHostileCopies(t *testing.T) {
 		`{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.66"}]},"conditions":[{"type":"Loot","status":"True","reason":"R","message":"m","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`,
 		`{"metadata":{"labels":{"loot":"x"},"annotations":{"loot":"x"},"finalizers":["loot.example/x"]},"status":{"loadBalancer":{"ingress":[{"hostname":"loot.example"}]}}}`,
 	} {
-		there := eventually(s, s.provider, serviceOf(s.remoteNamespace, "shop"), exists)
-		s.patchStatus(s.provider, there, status)
+		remoteService := eventually(s, s.provider, serviceOf(s.remoteNamespace, "shop"), exists)
+		s.patchStatus(s.provider, remoteService, status)
 	}
-	there := eventually(s, s.provider, ingressOf(s.remoteNamespace, "shop"), exists)
-	s.patchStatus(s.provider, there, `{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.66"},{"hostname":"loot.example"}]}}}`)
-	s.patch(s.provider, there, `{"metadata":{"labels":{"loot":"x"},"annotations":{"loot":"x"}},"spec":{"rules":[{"host":"loot.example"}]}}`)
+	remoteIngress := eventually(s, s.provider, ingressOf(s.remoteNamespace, "shop"), exists)
+	s.patchStatus(s.provider, remoteIngress, `{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.66"},{"hostname":"loot.example"}]}}}`)
+	s.patch(s.provider, remoteIngress, `{"metadata":{"labels":{"loot":"x"},"annotations":{"loot":"x"}},"spec":{"rules":[{"host":"loot.example"}]}}`)
 	s.patch(s.provider, serviceOf(s.remoteNamespace, "shop"), `{"metadata":{"labels":{"loot":"x"},"annotations":{"loot":"x"}},"spec":{"externalIPs":["192.0.2.66"],"sessionAffinity":"ClientIP"}}`)
 	// What is written here next arrives after what was done there.
 	s.patch(s.consumer, service, `{"metadata":{"labels":{"sign":"x"}}}`)

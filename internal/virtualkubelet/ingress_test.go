@@ -62,7 +62,7 @@ func addressIs(want string) func(*networkingv1.Ingress) error {
 }
 
 func TestIngressReflection(t *testing.T) {
-	s := newStage(t, nil)
+	s := newTestEnv(t, nil)
 	stop := s.run()
 	local := ingressOf(s.local, "shop")
 	local.Annotations = map[string]string{
@@ -116,25 +116,25 @@ func TestIngressReflection(t *testing.T) {
 		eventually(s, s.provider, ingressOf(s.remoteNamespace, "shop"), classIs(""))
 	})
 	s.step("an Ingress that somebody else made there is reported and stays as it is", func() {
-		theirs := ingressOf(s.remoteNamespace, "taken")
-		theirs.Spec.IngressClassName = new("another")
-		s.create(s.provider, theirs)
+		foreign := ingressOf(s.remoteNamespace, "taken")
+		foreign.Spec.IngressClassName = new("another")
+		s.create(s.provider, foreign)
 		s.create(s.consumer, ingressOf(s.local, "taken"))
 		s.event(ingressOf(s.local, "taken"), "FailedReflection", "already exists")
 		s.deleteNow(s.consumer, ingressOf(s.local, "taken"))
 		s.after("later")
 		now := eventually(s, s.provider, ingressOf(s.remoteNamespace, "taken"), exists)
-		if now.UID != theirs.UID || now.ResourceVersion != theirs.ResourceVersion {
+		if now.UID != foreign.UID || now.ResourceVersion != foreign.ResourceVersion {
 			s.t.Errorf("it was written: %+v", now.ObjectMeta)
 		}
 	})
 	s.step("a copy goes when its Ingress may not leave any more, and with its Ingress", func() {
 		s.patch(s.consumer, local, `{"metadata":{"annotations":{"liqo.io/skip-reflection":"true"}}}`)
-		s.gone(s.provider, ingressOf(s.remoteNamespace, "shop"))
+		s.waitUntilDeleted(s.provider, ingressOf(s.remoteNamespace, "shop"))
 		s.patch(s.consumer, local, `{"metadata":{"annotations":{"liqo.io/skip-reflection":null}}}`)
 		eventually(s, s.provider, ingressOf(s.remoteNamespace, "shop"), exists)
 		s.deleteNow(s.consumer, local)
-		s.gone(s.provider, ingressOf(s.remoteNamespace, "shop"))
+		s.waitUntilDeleted(s.provider, ingressOf(s.remoteNamespace, "shop"))
 	})
 }
 

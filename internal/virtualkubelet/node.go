@@ -256,15 +256,15 @@ const (
 
 // applyNetwork writes the network condition if it differs, and removes ours if none is wanted.
 func (s *nodeSync) applyNetwork(ctx context.Context, facts nodeFacts, want *corev1.Node) error {
-	have, there := conditionOf(facts.current, corev1.NodeNetworkUnavailable)
+	current, exists := conditionOf(facts.current, corev1.NodeNetworkUnavailable)
 	condition, wanted := conditionOf(want, corev1.NodeNetworkUnavailable)
 	status := corev1.NodeStatus{}
 	switch {
-	case wanted && there && have.Status == condition.Status && have.Reason == condition.Reason:
+	case wanted && exists && current.Status == condition.Status && current.Reason == condition.Reason:
 		return nil
 	case wanted:
 		status.Conditions = []corev1.NodeCondition{condition}
-	case !there || have.Reason != reasonNetworkUp && have.Reason != reasonNetworkDown:
+	case !exists || current.Reason != reasonNetworkUp && current.Reason != reasonNetworkDown:
 		return nil
 	}
 	return s.sendStatus(kube.WithSteadyPutBacks(ctx, networkDelay), want.Name, status, networkFieldManager)
@@ -321,8 +321,8 @@ func withoutHeartbeats(in corev1.NodeStatus) corev1.NodeStatus {
 }
 
 // includesStatus reports whether a status contains all of want, and no other value in the fields we write.
-func includesStatus(have, want corev1.NodeStatus) bool {
-	ours := withoutHeartbeats(have)
+func includesStatus(current, want corev1.NodeStatus) bool {
+	ours := withoutHeartbeats(current)
 	ours.Conditions = slices.DeleteFunc(ours.Conditions, func(c corev1.NodeCondition) bool {
 		return !slices.Contains([]corev1.NodeConditionType{
 			corev1.NodeReady, corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure, conditionWithdrawn, conditionMisbehaves,
@@ -333,20 +333,20 @@ func includesStatus(have, want corev1.NodeStatus) bool {
 }
 
 // hasDrifted reports whether our status fields were changed: the control plane changes them when heartbeats are late.
-func hasDrifted(have, want corev1.NodeStatus) bool {
+func hasDrifted(current, want corev1.NodeStatus) bool {
 	for _, c := range want.Conditions {
-		if !slices.ContainsFunc(have.Conditions, func(o corev1.NodeCondition) bool {
+		if !slices.ContainsFunc(current.Conditions, func(o corev1.NodeCondition) bool {
 			return o.Type == c.Type && o.Status == c.Status && o.Reason == c.Reason
 		}) {
 			return true
 		}
 	}
 	for name, quantity := range want.Allocatable {
-		if have := have.Allocatable[name]; have.Cmp(quantity) != 0 {
+		if current := current.Allocatable[name]; current.Cmp(quantity) != 0 {
 			return true
 		}
 	}
-	return !apiequality.Semantic.DeepEqual(have.Addresses, want.Addresses) || have.DaemonEndpoints != want.DaemonEndpoints
+	return !apiequality.Semantic.DeepEqual(current.Addresses, want.Addresses) || current.DaemonEndpoints != want.DaemonEndpoints
 }
 
 // isStale reports whether the next heartbeat is due.

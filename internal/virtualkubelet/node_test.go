@@ -149,13 +149,13 @@ func TestNodeIdentityLabels(t *testing.T) {
 
 // The first heartbeat does not wait for its next turn, which is in a quarter of an hour.
 func TestNodeLease(t *testing.T) {
-	s := newStage(t, func(o *Options) { o.NodeLeaseDuration = time.Hour })
+	s := newTestEnv(t, func(o *Options) { o.NodeLeaseDuration = time.Hour })
 	s.run()
 	eventually(s, s.consumer, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: s.node, Namespace: corev1.NamespaceNodeLease}}, exists)
 }
 
 func TestNodeReconciliation(t *testing.T) {
-	s := newStage(t, func(o *Options) { o.NodeLeaseDuration = patience })
+	s := newTestEnv(t, func(o *Options) { o.NodeLeaseDuration = patience })
 	s.run()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}
 	eventually(s, s.consumer, node, nodeReady(corev1.ConditionTrue))
@@ -247,7 +247,7 @@ func TestNodeReconciliation(t *testing.T) {
 
 // A virtual kubelet ended while its provider misbehaved; the next one has not seen that.
 func TestNodePeerMisbehavesAfterRestart(t *testing.T) {
-	s := newStage(t, nil)
+	s := newTestEnv(t, nil)
 	stop := s.run()
 	node := eventually(s, s.consumer, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}, nodeReady(corev1.ConditionTrue))
 	stop()
@@ -266,7 +266,7 @@ func TestNodePeerMisbehavesAfterRestart(t *testing.T) {
 	})
 }
 
-func (s *stage) patchStatus(c *testkit.ControlPlane, obj client.Object, patch string) {
+func (s *testEnv) patchStatus(c *testkit.ControlPlane, obj client.Object, patch string) {
 	s.t.Helper()
 	if err := c.Client.Status().Patch(s.t.Context(), obj, client.RawPatch(types.StrategicMergePatchType, []byte(patch))); err != nil {
 		s.t.Fatal(err)
@@ -276,7 +276,7 @@ func (s *stage) patchStatus(c *testkit.ControlPlane, obj client.Object, patch st
 // A cloud controller without routes to the node says again and again that its network is unavailable. Each time the node is usable again
 // soon, and what the control plane says of it does not wait for that.
 func TestNodeNetworkUnavailable(t *testing.T) {
-	s := newStage(t, nil)
+	s := newTestEnv(t, nil)
 	s.run()
 	node := eventually(s, s.consumer, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}, nodeReady(corev1.ConditionTrue))
 	for range 11 {
@@ -296,7 +296,7 @@ func TestNodeNetworkUnavailable(t *testing.T) {
 }
 
 func TestNodeCreation(t *testing.T) {
-	s := newStage(t, func(o *Options) { o.NodeAnnotations = map[string]string{"team": "blue"} })
+	s := newTestEnv(t, func(o *Options) { o.NodeAnnotations = map[string]string{"team": "blue"} })
 	seen := s.watchNode()
 	s.run()
 	node := <-seen
@@ -327,7 +327,7 @@ func TestNodeCreation(t *testing.T) {
 }
 
 // watchNode shows every state of the node from now on.
-func (s *stage) watchNode() <-chan *corev1.Node {
+func (s *testEnv) watchNode() <-chan *corev1.Node {
 	s.t.Helper()
 	clients, err := kubernetes.NewForConfig(s.consumer.Config)
 	if err != nil {
@@ -502,7 +502,7 @@ func TestNodeArchitecture(t *testing.T) {
 }
 
 func TestNodeRestart(t *testing.T) {
-	s := newStage(t, nil)
+	s := newTestEnv(t, nil)
 	stop := s.run()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}
 	eventually(s, s.consumer, node, nodeReady(corev1.ConditionTrue))

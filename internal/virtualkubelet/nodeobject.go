@@ -90,8 +90,8 @@ func ownTaints(vn *offv1beta1.VirtualNode) []corev1.Taint {
 func mergeTaints(have, previous, want []corev1.Taint) []corev1.Taint {
 	var out []corev1.Taint
 	for _, t := range have {
-		ours := func(o corev1.Taint) bool { return t.MatchTaint(&o) }
-		if !slices.ContainsFunc(previous, ours) && !slices.ContainsFunc(want, ours) {
+		owned := func(o corev1.Taint) bool { return t.MatchTaint(&o) }
+		if !slices.ContainsFunc(previous, owned) && !slices.ContainsFunc(want, owned) {
 			out = append(out, t)
 		}
 	}
@@ -139,10 +139,10 @@ func nodeConditions(in nodeFacts) []corev1.NodeCondition {
 	if m := in.misbehaves; m != nil {
 		out = append(out, corev1.NodeCondition{Type: conditionMisbehaves, Status: corev1.ConditionTrue, Reason: m.Reason, Message: kube.Note(m.Message)})
 	}
-	if why := in.virtualNode.Annotations[names.Withdrawn]; why != "" {
+	if reason := in.virtualNode.Annotations[names.Withdrawn]; reason != "" {
 		out = append(out, corev1.NodeCondition{
 			Type: conditionWithdrawn, Status: corev1.ConditionTrue,
-			Reason: "Withdrawn", Message: "The ResourceSlice of this node accepts no more pods: " + why,
+			Reason: "Withdrawn", Message: "The ResourceSlice of this node accepts no more pods: " + reason,
 		})
 	}
 	return keepTimes(out, in)

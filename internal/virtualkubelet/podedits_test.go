@@ -22,9 +22,9 @@ import (
 )
 
 func TestPodChanges(t *testing.T) {
-	s := newStage(t, nil)
+	s := newTestEnv(t, nil)
 	s.run()
-	made := s.podWith("web", func(spec *corev1.PodSpec) {
+	created := s.podWith("web", func(spec *corev1.PodSpec) {
 		spec.HostNetwork = true
 		spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80}}
 		spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}
@@ -33,7 +33,7 @@ func TestPodChanges(t *testing.T) {
 	if port := shadow.Spec.Pod.Containers[0].Ports[0]; port.HostPort != 0 {
 		t.Errorf("the port of the host's network went along: %+v", port)
 	}
-	s.event(made, "FieldsNotReflected", "without hostNetwork")
+	s.event(created, "FieldsNotReflected", "without hostNetwork")
 	remote := s.runRemotely(shadow, "10.7.0.9")
 	local := eventually(s, s.consumer, s.localPod("web"), phaseIs(corev1.PodRunning))
 
@@ -106,7 +106,7 @@ func TestPodChanges(t *testing.T) {
 
 // What the provider refuses of a change keeps nothing else back: neither the other changes nor the status.
 func TestPodChangesRefused(t *testing.T) {
-	s := newStage(t, nil)
+	s := newTestEnv(t, nil)
 	s.run()
 	pod := s.pod(s.local, "web")
 	remote := s.runRemotely(eventually(s, s.provider, s.shadow("web"), exists), "10.7.0.9")
@@ -164,7 +164,7 @@ func TestPodChangesRefused(t *testing.T) {
 
 // Labels that the provider refuses keep no other change back.
 func TestPodChangesRefusedLabels(t *testing.T) {
-	s := newStage(t, nil)
+	s := newTestEnv(t, nil)
 	s.run()
 	pod := s.pod(s.local, "web")
 	s.runRemotely(eventually(s, s.provider, s.shadow("web"), exists), "10.7.0.9")
@@ -197,7 +197,7 @@ func TestPodChangesRefusedLabels(t *testing.T) {
 
 // A ShadowPod is made without them, so it may not count as right because it is as it was made.
 func TestPodChangesEphemeralContainers(t *testing.T) {
-	s := newStage(t, nil)
+	s := newTestEnv(t, nil)
 	debug := func(name string) {
 		local := eventually(s, s.consumer, s.localPod(name), exists)
 		before := local.DeepCopy()
@@ -226,7 +226,7 @@ func TestPodChangesEphemeralContainers(t *testing.T) {
 }
 
 func TestPodDeletionGrace(t *testing.T) {
-	s := newStage(t, nil)
+	s := newTestEnv(t, nil)
 	s.run()
 	s.pod(s.local, "web")
 	remote := s.runRemotely(eventually(s, s.provider, s.shadow("web"), exists), "10.7.0.9")
@@ -245,21 +245,21 @@ func TestPodDeletionGrace(t *testing.T) {
 		}
 		eventually(s, s.provider, remote, has(seconds))
 	}
-	s.gone(s.provider, s.shadow("web"))
+	s.waitUntilDeleted(s.provider, s.shadow("web"))
 	s.deleteNow(s.provider, remote)
-	s.gone(s.consumer, s.localPod("web"))
+	s.waitUntilDeleted(s.consumer, s.localPod("web"))
 }
 
 // The provider would make another pod for a ShadowPod whose pod goes first.
 func TestPodDeletionShorterGrace(t *testing.T) {
-	s := newStage(t, nil)
-	there, config := newCounter(t, s.provider.User(t, "slice", "system:masters"))
+	s := newTestEnv(t, nil)
+	remoteProxy, config := newCountingProxy(t, s.provider.User(t, "slice", "system:masters"))
 	s.useKubeconfig(testkit.Kubeconfig(t, config))
 	s.run()
 	s.pod(s.local, "web")
 	remote := s.runRemotely(eventually(s, s.provider, s.shadow("web"), exists), "10.7.0.9")
 	eventually(s, s.consumer, s.localPod("web"), phaseIs(corev1.PodRunning))
-	there.take(s.remoteNamespace)
+	remoteProxy.take(s.remoteNamespace)
 	if err := s.consumer.Client.Delete(t.Context(), s.localPod("web"), client.GracePeriodSeconds(7)); err != nil {
 		t.Fatal(err)
 	}
@@ -269,14 +269,14 @@ func TestPodDeletionShorterGrace(t *testing.T) {
 		}
 		return nil
 	})
-	deletes := slices.DeleteFunc(there.to("pods/web"), func(write string) bool { return !strings.HasPrefix(write, "DELETE") })
+	deletes := slices.DeleteFunc(remoteProxy.to("pods/web"), func(write string) bool { return !strings.HasPrefix(write, "DELETE") })
 	if len(deletes) < 2 || !strings.HasSuffix(deletes[0], "/shadowpods/web") {
 		t.Errorf("written in this order: %v", deletes)
 	}
 }
 
 func TestPodOfSameName(t *testing.T) {
-	s := newStage(t, nil)
+	s := newTestEnv(t, nil)
 	stop := s.run()
 	first := s.pod(s.local, "web")
 	shadow := eventually(s, s.provider, s.shadow("web"), exists)
@@ -287,7 +287,7 @@ func TestPodOfSameName(t *testing.T) {
 	s.deleteNow(s.consumer, first)
 	second := s.pod(s.local, "web")
 	s.run()
-	s.gone(s.provider, s.shadow("web"))
+	s.waitUntilDeleted(s.provider, s.shadow("web"))
 	s.deleteNow(s.provider, remote)
 	now := eventually(s, s.provider, s.shadow("web"), exists)
 	if uid := types.UID(now.Annotations[names.OffloadingUID]); uid != second.UID || now.UID == shadow.UID {
@@ -296,7 +296,7 @@ func TestPodOfSameName(t *testing.T) {
 }
 
 func TestRemotePodDeletion(t *testing.T) {
-	s := newStage(t, nil)
+	s := newTestEnv(t, nil)
 	s.run()
 	s.podWith("web", func(spec *corev1.PodSpec) { spec.RestartPolicy = corev1.RestartPolicyNever })
 	remote := s.runRemotely(eventually(s, s.provider, s.shadow("web"), exists), "10.7.0.9")
@@ -325,7 +325,7 @@ func TestRemotePodDeletion(t *testing.T) {
 	})
 }
 
-func (s *stage) podWith(name string, edit func(*corev1.PodSpec)) *corev1.Pod {
+func (s *testEnv) podWith(name string, edit func(*corev1.PodSpec)) *corev1.Pod {
 	s.t.Helper()
 	pod := s.newPod(s.local, name)
 	edit(&pod.Spec)

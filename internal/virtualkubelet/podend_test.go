@@ -18,7 +18,7 @@ import (
 )
 
 // succeed is the end of a remote pod.
-func (s *stage) succeed(remote *corev1.Pod) {
+func (s *testEnv) succeed(remote *corev1.Pod) {
 	s.t.Helper()
 	status := *remote.Status.DeepCopy()
 	status.Phase = corev1.PodSucceeded
@@ -26,7 +26,7 @@ func (s *stage) succeed(remote *corev1.Pod) {
 }
 
 func TestPodEndIsFinal(t *testing.T) {
-	s := newStage(t, nil)
+	s := newTestEnv(t, nil)
 	s.run()
 	s.pod(s.local, "job")
 	shadow := eventually(s, s.provider, s.shadow("job"), exists)
@@ -36,14 +36,14 @@ func TestPodEndIsFinal(t *testing.T) {
 
 	// The provider lost the pod before its end was written into the ShadowPod, and makes it again.
 	s.deleteNow(s.provider, first)
-	s.gone(s.provider, first.DeepCopy())
+	s.waitUntilDeleted(s.provider, first.DeepCopy())
 	s.runRemotelyUnlessGone(shadow)
-	s.gone(s.provider, s.shadow("job"))
+	s.waitUntilDeleted(s.provider, s.shadow("job"))
 	eventually(s, s.consumer, s.localPod("job"), phaseIs(corev1.PodSucceeded))
 }
 
 // runRemotelyUnlessGone is runRemotely of a ShadowPod that may be deleted in the same moment.
-func (s *stage) runRemotelyUnlessGone(shadow *offv1beta1.ShadowPod) {
+func (s *testEnv) runRemotelyUnlessGone(shadow *offv1beta1.ShadowPod) {
 	s.t.Helper()
 	if err := s.provider.Client.Get(s.t.Context(), client.ObjectKeyFromObject(shadow), shadow); err == nil {
 		s.runRemotely(shadow, "10.7.0.10")
@@ -53,8 +53,8 @@ func (s *stage) runRemotelyUnlessGone(shadow *offv1beta1.ShadowPod) {
 }
 
 func TestPodEndWithoutRemotePod(t *testing.T) {
-	s := newStage(t, nil)
-	here, config := newCounter(t, s.consumer.Config)
+	s := newTestEnv(t, nil)
+	localProxy, config := newCountingProxy(t, s.consumer.Config)
 	s.options.Config = config
 	s.run()
 	s.pod(s.local, "job")
@@ -63,25 +63,25 @@ func TestPodEndWithoutRemotePod(t *testing.T) {
 	eventually(s, s.consumer, s.localPod("job"), phaseIs(corev1.PodRunning))
 
 	const status = "/pods/job/status"
-	here.close(status)
-	before := len(here.to(status))
+	localProxy.close(status)
+	before := len(localProxy.to(status))
 	s.succeed(remote)
 	testkit.Eventually(t, limit, func() error {
-		if len(here.to(status)) == before {
+		if len(localProxy.to(status)) == before {
 			return errors.New("nobody tried to write the end")
 		}
 		return nil
 	})
 	s.deleteNow(s.provider, shadow)
 	s.deleteNow(s.provider, remote)
-	s.gone(s.provider, remote)
-	here.close("")
+	s.waitUntilDeleted(s.provider, remote)
+	localProxy.close("")
 	eventually(s, s.consumer, s.localPod("job"), phaseIs(corev1.PodSucceeded))
-	s.gone(s.provider, s.shadow("job"))
+	s.waitUntilDeleted(s.provider, s.shadow("job"))
 }
 
 func TestPodEndForeignClaims(t *testing.T) {
-	s := newStage(t, nil)
+	s := newTestEnv(t, nil)
 	s.run()
 	s.pod(s.local, "runs")
 	remote := s.runRemotely(eventually(s, s.provider, s.shadow("runs"), exists), "10.7.0.9")
@@ -103,19 +103,19 @@ func TestPodEndForeignClaims(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.gone(s.consumer, s.localPod("taken")) // never there, whoever has its name
+	s.waitUntilDeleted(s.consumer, s.localPod("taken")) // never there, whoever has its name
 	for _, name := range []string{"runs", "asked"} {
 		eventually(s, s.consumer, s.localPod(name), exists)
 	}
 	s.deleteNow(s.provider, asked)
-	s.gone(s.consumer, s.localPod("asked"))
+	s.waitUntilDeleted(s.consumer, s.localPod("asked"))
 	eventually(s, s.consumer, s.localPod("runs"), exists)
 	s.deleteNow(s.provider, s.shadow("runs"))
 	s.deleteNow(s.provider, remote)
-	s.gone(s.consumer, s.localPod("runs"))
+	s.waitUntilDeleted(s.consumer, s.localPod("runs"))
 }
 
-func (s *stage) unlabel(c *testkit.ControlPlane, pod *corev1.Pod, key string) {
+func (s *testEnv) unlabel(c *testkit.ControlPlane, pod *corev1.Pod, key string) {
 	s.t.Helper()
 	eventually(s, c, pod, exists)
 	before := pod.DeepCopy()
@@ -127,7 +127,7 @@ func (s *stage) unlabel(c *testkit.ControlPlane, pod *corev1.Pod, key string) {
 
 // Jobs count how their pods end, and hold them until then: a pod that goes has ended, whether it ran or not.
 func TestPodEndBeforeDeletion(t *testing.T) {
-	s := newStage(t, nil)
+	s := newTestEnv(t, nil)
 	s.run()
 	other := testkit.Namespace(t, s.consumer, "other", nil) // which is not offloaded
 	held := func(namespace, name string) *corev1.Pod {
@@ -147,7 +147,7 @@ func TestPodEndBeforeDeletion(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.gone(s.provider, s.shadow("runs"))
+	s.waitUntilDeleted(s.provider, s.shadow("runs"))
 	s.deleteNow(s.provider, remote) // by a provider that says nothing of how it ended
 	for pod, reason := range map[*corev1.Pod]string{waits: translate.ReasonNotStarted, stranded: translate.ReasonNotStarted, runs: translate.ReasonRemoteTerminated} {
 		eventually(s, s.consumer, pod, phaseIs(corev1.PodFailed))
@@ -159,6 +159,6 @@ func TestPodEndBeforeDeletion(t *testing.T) {
 		if err := s.consumer.Client.Patch(t.Context(), pod, client.MergeFrom(before)); err != nil {
 			t.Fatal(err)
 		}
-		s.gone(s.consumer, pod)
+		s.waitUntilDeleted(s.consumer, pod)
 	}
 }

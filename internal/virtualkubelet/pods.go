@@ -135,12 +135,12 @@ func (k *podKind) reconcilePod(ctx context.Context, it *podItem) error {
 	if it.local == nil {
 		k.states.forgetPod(types.NamespacedName{Namespace: it.Pair.Local, Name: it.Name})
 	}
-	switch taken, ours := k.findCollision(it); {
-	case it.local == nil && (taken || !ours):
+	switch taken, owned := k.findCollision(it); {
+	case it.local == nil && (taken || !owned):
 		return nil
 	case taken:
 		return nameTaken(it.Item, it.Name)
-	case !ours:
+	case !owned:
 		// The remote pod belongs to another virtual node of the same provider, where a pod of this name ran before.
 		return kube.Wait(0, "the remote pod of another virtual node is going")
 	}
@@ -163,16 +163,16 @@ func (k *podKind) reconcilePod(ctx context.Context, it *podItem) error {
 }
 
 // findCollision reports whether the remote objects of this name are foreign, and whether they belong to this node.
-func (k *podKind) findCollision(it *podItem) (taken, ours bool) {
-	ours = true
+func (k *podKind) findCollision(it *podItem) (taken, owned bool) {
+	owned = true
 	for _, obj := range []client.Object{it.shadow, it.remote} {
 		if isNil(obj) {
 			continue
 		}
 		taken = taken || !it.target.Owns(obj)
-		ours = ours && it.target.OwnsPod(obj)
+		owned = owned && it.target.OwnsPod(obj)
 	}
-	return taken, ours
+	return taken, owned
 }
 
 // isOfAnotherPod reports whether the remote objects were made for an earlier local pod of this name.

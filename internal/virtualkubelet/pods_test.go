@@ -22,7 +22,7 @@ import (
 )
 
 func TestPodLifecycle(t *testing.T) {
-	s := newStage(t, nil)
+	s := newTestEnv(t, nil)
 	s.run()
 	s.pod(s.local, "web")
 	shadow := eventually(s, s.provider, s.shadow("web"), exists)
@@ -63,7 +63,7 @@ func TestPodLifecycle(t *testing.T) {
 	})
 	s.step("a remote pod made again is one more restart", func() {
 		s.deleteNow(s.provider, remote)
-		s.gone(s.provider, remote)
+		s.waitUntilDeleted(s.provider, remote)
 		eventually(s, s.consumer, s.localPod("web"), reasonIs(translate.ReasonRemoteMissing))
 		remote = s.runRemotely(eventually(s, s.provider, s.shadow("web"), exists), "10.7.0.10")
 		eventually(s, s.consumer, s.localPod("web"), func(p *corev1.Pod) error {
@@ -77,12 +77,12 @@ func TestPodLifecycle(t *testing.T) {
 		if err := s.consumer.Client.Delete(s.t.Context(), s.localPod("web")); err != nil {
 			s.t.Fatal(err)
 		}
-		s.gone(s.provider, s.shadow("web"))
+		s.waitUntilDeleted(s.provider, s.shadow("web"))
 		if err := s.consumer.Client.Get(s.t.Context(), client.ObjectKeyFromObject(s.localPod("web")), local); err != nil {
 			s.t.Fatalf("the local pod went before the remote one: %v", err)
 		}
 		s.deleteNow(s.provider, remote)
-		s.gone(s.consumer, s.localPod("web"))
+		s.waitUntilDeleted(s.consumer, s.localPod("web"))
 	})
 }
 
@@ -96,7 +96,7 @@ func TestPodAddresses(t *testing.T) {
 		{"not if they are to be hidden", true, " []"},
 	} {
 		t.Run(tc.rule, func(t *testing.T) {
-			s := newStage(t, func(o *Options) {
+			s := newTestEnv(t, func(o *Options) {
 				o.DisableIPReflection = tc.hidden
 				o.Provider = liqov1beta1.ClusterID(o.Node) // ForeignClusters are shared by all tests
 			})
@@ -158,7 +158,7 @@ func TestPodAddresses(t *testing.T) {
 }
 
 // configuration tells of the networks of the provider, whose pods have the first two.
-func (s *stage) configuration(pods ...networkingv1beta1.CIDR) *networkingv1beta1.Configuration {
+func (s *testEnv) configuration(pods ...networkingv1beta1.CIDR) *networkingv1beta1.Configuration {
 	s.t.Helper()
 	c := &networkingv1beta1.Configuration{ObjectMeta: metav1.ObjectMeta{
 		Name: "provider", Namespace: s.tenant, Labels: map[string]string{names.RemoteClusterID: string(s.options.Provider)},
@@ -170,11 +170,11 @@ func (s *stage) configuration(pods ...networkingv1beta1.CIDR) *networkingv1beta1
 }
 
 // place says where the networks of the provider are here: those of the pods, then the external ones.
-func (s *stage) place(c *networkingv1beta1.Configuration, here ...networkingv1beta1.CIDR) {
+func (s *testEnv) place(c *networkingv1beta1.Configuration, localCIDRs ...networkingv1beta1.CIDR) {
 	s.t.Helper()
 	testkit.UpdateStatus(s.t, s.consumer.Client, c, func(c *networkingv1beta1.Configuration) {
 		pods := len(c.Spec.Remote.CIDR.Pod)
-		c.Status.Remote = &networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{Pod: here[:pods], External: here[pods:]}}
+		c.Status.Remote = &networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{Pod: localCIDRs[:pods], External: localCIDRs[pods:]}}
 		c.Status.Conditions = []metav1.Condition{{
 			Type: networkingv1beta1.ConditionNetworkCIDRsConfigured, Status: metav1.ConditionTrue, Reason: "Placed",
 			ObservedGeneration: c.Generation, LastTransitionTime: metav1.Now(),
@@ -182,14 +182,14 @@ func (s *stage) place(c *networkingv1beta1.Configuration, here ...networkingv1be
 	})
 }
 
-func (s *stage) patch(c *testkit.ControlPlane, obj client.Object, patch string) {
+func (s *testEnv) patch(c *testkit.ControlPlane, obj client.Object, patch string) {
 	s.t.Helper()
 	if err := c.Client.Patch(s.t.Context(), obj, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
 		s.t.Fatalf("patching %s: %v", obj.GetName(), err)
 	}
 }
 
-func (s *stage) deleteNow(c *testkit.ControlPlane, obj client.Object) {
+func (s *testEnv) deleteNow(c *testkit.ControlPlane, obj client.Object) {
 	s.t.Helper()
 	if err := c.Client.Delete(s.t.Context(), obj, client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
 		s.t.Fatalf("deleting %s: %v", obj.GetName(), err)
@@ -197,7 +197,7 @@ func (s *stage) deleteNow(c *testkit.ControlPlane, obj client.Object) {
 }
 
 func TestForeignRemotePod(t *testing.T) {
-	s := newStage(t, nil)
+	s := newTestEnv(t, nil)
 	foreign := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: s.remoteNamespace},
 		Spec:       corev1.PodSpec{NodeName: "somewhere", Containers: []corev1.Container{{Name: "other", Image: "other:1"}}},
@@ -214,7 +214,7 @@ func TestForeignRemotePod(t *testing.T) {
 }
 
 func TestRestart(t *testing.T) {
-	s := newStage(t, nil)
+	s := newTestEnv(t, nil)
 	stop := s.run()
 	s.pod(s.local, "stays")
 	s.pod(s.local, "goes")
@@ -229,7 +229,7 @@ func TestRestart(t *testing.T) {
 	status.ContainerStatuses[0].RestartCount = 3
 	s.report(remote, status)
 	stop = s.run()
-	s.gone(s.provider, s.shadow("goes"))
+	s.waitUntilDeleted(s.provider, s.shadow("goes"))
 	after := eventually(s, s.consumer, s.localPod("stays"), func(p *corev1.Pod) error {
 		if n := p.Status.ContainerStatuses[0].RestartCount; n != 3 {
 			return fmt.Errorf("restarted %d times", n)
@@ -252,7 +252,7 @@ func TestRestart(t *testing.T) {
 }
 
 func TestFallbackOtherNamespaces(t *testing.T) {
-	s := newStage(t, nil)
+	s := newTestEnv(t, nil)
 	other := testkit.Namespace(t, s.consumer, "other", nil)
 	stop := s.run()
 	at := func(name string) *corev1.Pod {
@@ -270,7 +270,7 @@ func TestFallbackOtherNamespaces(t *testing.T) {
 	if err := s.consumer.Client.Delete(t.Context(), at("waits")); err != nil {
 		t.Fatal(err)
 	}
-	s.gone(s.consumer, at("waits"))
+	s.waitUntilDeleted(s.consumer, at("waits"))
 
 	s.pod(s.local, "runs")
 	remote := s.runRemotely(eventually(s, s.provider, s.shadow("runs"), exists), "10.7.0.9")
@@ -287,9 +287,9 @@ func TestFallbackOtherNamespaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.mapNamespaces(map[string]offv1beta1.RemoteNamespaceStatus{s.local: {RemoteNamespace: s.remoteNamespace, Phase: offv1beta1.MappingAccepted}})
-	s.gone(s.provider, s.shadow("runs"))
+	s.waitUntilDeleted(s.provider, s.shadow("runs"))
 	s.deleteNow(s.provider, remote)
-	s.gone(s.consumer, s.localPod("runs"))
+	s.waitUntilDeleted(s.consumer, s.localPod("runs"))
 
 	s.pod(s.local, "aborted")
 	s.runRemotely(eventually(s, s.provider, s.shadow("aborted"), exists), "10.7.0.9")
@@ -306,14 +306,14 @@ func TestFallbackOtherNamespaces(t *testing.T) {
 	stop()
 	s.mapNamespaces(map[string]offv1beta1.RemoteNamespaceStatus{s.local: {RemoteNamespace: s.remoteNamespace, Phase: offv1beta1.MappingAccepted}})
 	s.run()
-	s.gone(s.provider, s.shadow("aborted"))
+	s.waitUntilDeleted(s.provider, s.shadow("aborted"))
 	eventually(s, s.consumer, s.localPod("aborted"), reasonIs(translate.ReasonAborted))
 }
 
 // A drained Tenant ends the pods of a namespace in the provider: those that ran have failed at once, so that their owners make others,
 // and those that come wait until the Tenant is active again.
 func TestFallbackDrainedTenant(t *testing.T) {
-	s := newStage(t, nil)
+	s := newTestEnv(t, nil)
 	s.run()
 	s.pod(s.local, "runs")
 	remote := s.runRemotely(eventually(s, s.provider, s.shadow("runs"), exists), "10.7.0.9")
@@ -347,7 +347,7 @@ func TestFallbackDrainedTenant(t *testing.T) {
 // The provider withdraws the rights before it ends the pods of a drained Tenant. A StatefulSet makes no other pod until the one of that
 // name is gone.
 func TestFallbackDrainedTenantWithoutPermissions(t *testing.T) {
-	s := newStage(t, nil)
+	s := newTestEnv(t, nil)
 	s.chartRights()
 	s.run()
 	for _, name := range []string{"ended", "ending"} {
@@ -358,7 +358,7 @@ func TestFallbackDrainedTenantWithoutPermissions(t *testing.T) {
 	if err := s.consumer.Client.Delete(t.Context(), s.localPod("ending")); err != nil {
 		t.Fatal(err)
 	}
-	s.gone(s.provider, s.shadow("ending"))
+	s.waitUntilDeleted(s.provider, s.shadow("ending"))
 	s.deleteNow(s.provider, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: s.remoteNamespace, Name: s.tenant + "-" + names.RoleVirtualKubeletRemote}})
 	s.mapNamespaces(map[string]offv1beta1.RemoteNamespaceStatus{s.local: {
 		RemoteNamespace: s.remoteNamespace, Phase: offv1beta1.MappingCreationLoopBackOff, Reason: offv1beta1.MappingTenantDrained,
@@ -367,13 +367,13 @@ func TestFallbackDrainedTenantWithoutPermissions(t *testing.T) {
 	if err := s.consumer.Client.Delete(t.Context(), s.localPod("ended")); err != nil {
 		t.Fatal(err)
 	}
-	s.gone(s.consumer, s.localPod("ended"))
-	s.gone(s.consumer, s.localPod("ending"))
+	s.waitUntilDeleted(s.consumer, s.localPod("ended"))
+	s.waitUntilDeleted(s.consumer, s.localPod("ending"))
 }
 
 // The taint of the node evicts them at once, and their owner makes others: one event says why.
 func TestFallbackEventOnce(t *testing.T) {
-	s := newStage(t, nil)
+	s := newTestEnv(t, nil)
 	s.run()
 	other := testkit.Namespace(t, s.consumer, "other", nil)
 	for _, name := range []string{"first", "second"} {
@@ -406,19 +406,19 @@ func TestFallbackEventOnce(t *testing.T) {
 
 // A VirtualNode in a namespace of a user has its NamespaceMap in the tenant namespace of its provider.
 func TestNamespaceMapOfOtherNamespace(t *testing.T) {
-	s := newStage(t, nil)
+	s := newTestEnv(t, nil)
 	own := &offv1beta1.NamespaceMap{}
 	if err := s.consumer.Client.Get(t.Context(), client.ObjectKey{Namespace: s.tenant, Name: string(s.providerID)}, own); err != nil {
 		t.Fatal(err)
 	}
 	s.deleteNow(s.consumer, own)
 	s.options.MapNamespace = testkit.Namespace(t, s.consumer, "maps", nil)
-	elsewhere := &offv1beta1.NamespaceMap{
+	otherMap := &offv1beta1.NamespaceMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.options.MapNamespace, Name: own.Name, Labels: own.Labels}, Spec: own.Spec,
 	}
-	s.create(s.consumer, elsewhere)
-	elsewhere.Status = own.Status
-	if err := s.consumer.Client.Status().Update(t.Context(), elsewhere); err != nil {
+	s.create(s.consumer, otherMap)
+	otherMap.Status = own.Status
+	if err := s.consumer.Client.Status().Update(t.Context(), otherMap); err != nil {
 		t.Fatal(err)
 	}
 	s.run()

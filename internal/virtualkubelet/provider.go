@@ -51,13 +51,13 @@ var forwarded = []string{
 // forwardRequest sends req, without a body, to a path of the provider's API server with our own credentials. The streams then
 // pass unchanged, both ways.
 func (p *providerProxy) forwardRequest(w http.ResponseWriter, req *http.Request, to *url.URL) {
-	way, err := p.newTransport()
+	transport, err := p.newTransport()
 	if err != nil {
 		p.writeUnreachable(w, req, err)
 		return
 	}
 	proxy := &httputil.ReverseProxy{
-		Transport: way,
+		Transport: transport,
 		Rewrite: func(r *httputil.ProxyRequest) {
 			header := http.Header{}
 			for _, key := range forwarded {

@@ -25,7 +25,7 @@ func TestPublishedIPs(t *testing.T) {
 	leaving, hidden := ip("leaving", 1, "172.29.1.1", "10.70.0.1"), ip("hidden", 1, "172.29.1.2", "10.70.0.2")
 	leaving.DeletionTimestamp = new(metav1.Unix(2, 0))
 	hidden.Labels = map[string]string{names.HostUnreachable: "true"}
-	elsewhere := func(made int64, address, shown string) ipamv1alpha1.IP {
+	otherNamespace := func(made int64, address, shown string) ipamv1alpha1.IP {
 		out := ip("x", made, address, shown)
 		out.Namespace = "demo"
 		return out
@@ -40,10 +40,10 @@ func TestPublishedIPs(t *testing.T) {
 		"one that goes leaves its place":  {[]ipamv1alpha1.IP{leaving, ip("b", 2, "172.29.1.1", "10.70.0.2")}, "map[172.29.1.1:10.70.0.2]"},
 		"one that nobody is to translate": {[]ipamv1alpha1.IP{hidden}, "map[]"},
 		"one that has no address yet":     {[]ipamv1alpha1.IP{ip("a", 1, "", "10.70.0.1"), ip("b", 1, "172.29.1.1", "")}, "map[]"},
-		"an older one elsewhere":          {[]ipamv1alpha1.IP{ip("a", 2, "172.29.1.1", "10.70.0.1"), elsewhere(1, "172.29.1.1", "10.70.0.2")}, "map[172.29.1.1:10.70.0.2]"},
-		"a younger one elsewhere":         {[]ipamv1alpha1.IP{ip("a", 1, "172.29.1.1", "10.70.0.1"), elsewhere(2, "172.29.1.1", "10.70.0.2")}, "map[172.29.1.1:10.70.0.1]"},
-		"one elsewhere only":              {[]ipamv1alpha1.IP{elsewhere(1, "172.29.1.1", "10.70.0.2")}, "map[]"},
-		"an alias that is another's":      {[]ipamv1alpha1.IP{ip("a", 2, "172.29.1.1", "10.70.0.1"), elsewhere(1, "172.29.1.9", "10.70.0.1")}, "map[]"},
+		"an older one elsewhere":          {[]ipamv1alpha1.IP{ip("a", 2, "172.29.1.1", "10.70.0.1"), otherNamespace(1, "172.29.1.1", "10.70.0.2")}, "map[172.29.1.1:10.70.0.2]"},
+		"a younger one elsewhere":         {[]ipamv1alpha1.IP{ip("a", 1, "172.29.1.1", "10.70.0.1"), otherNamespace(2, "172.29.1.1", "10.70.0.2")}, "map[172.29.1.1:10.70.0.1]"},
+		"one elsewhere only":              {[]ipamv1alpha1.IP{otherNamespace(1, "172.29.1.1", "10.70.0.2")}, "map[]"},
+		"an alias that is another's":      {[]ipamv1alpha1.IP{ip("a", 2, "172.29.1.1", "10.70.0.1"), otherNamespace(1, "172.29.1.9", "10.70.0.1")}, "map[]"},
 		"what no gateway translates":      {[]ipamv1alpha1.IP{ip("a", 1, "169.254.169.254", "10.70.0.1"), ip("b", 1, "fd00::1", "10.70.0.2")}, "map[]"},
 	} {
 		if got := fmt.Sprint(publishedAddresses(test.ips)["web"]); got != test.want {

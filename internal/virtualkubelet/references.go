@@ -71,12 +71,12 @@ type comparison struct {
 
 // awaitReference returns how long a pod, waiting since a time, waits for its retry; 0 means that the copy was found equal since.
 func (r *referenceWaits) awaitReference(of reference, since, now time.Time, isEqual func() (bool, error)) (time.Duration, error) {
-	left, compare := r.nextAttempt(of, since, now)
+	remaining, compare := r.nextAttempt(of, since, now)
 	if !compare {
-		return left, nil
+		return remaining, nil
 	}
 	equal, err := isEqual()
-	left = delayAfter(now.Sub(since))
+	remaining = delayAfter(now.Sub(since))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	known := r.comparisonOf(of)
@@ -85,7 +85,7 @@ func (r *referenceWaits) awaitReference(of reference, since, now time.Time, isEq
 		known.equal = now
 		return 0, nil
 	}
-	return left, err
+	return remaining, err
 }
 
 // delayAfter returns the delay of the next comparison for a pod that has waited for some time.
@@ -94,18 +94,18 @@ func delayAfter(waited time.Duration) time.Duration {
 }
 
 // nextAttempt returns how long a pod waits, or that the pod compares.
-func (r *referenceWaits) nextAttempt(of reference, since, now time.Time) (left time.Duration, compare bool) {
+func (r *referenceWaits) nextAttempt(of reference, since, now time.Time) (remaining time.Duration, compare bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	known := r.comparisonOf(of)
-	left = delayAfter(now.Sub(since)) - now.Sub(known.begun)
+	remaining = delayAfter(now.Sub(since)) - now.Sub(known.begun)
 	switch {
 	case !known.equal.IsZero() && !known.equal.Before(since):
 		return 0, false
 	case known.comparing:
 		return referenceDelay, false
-	case left > 0:
-		return left, false
+	case remaining > 0:
+		return remaining, false
 	}
 	known.begun, known.comparing = now, true
 	return 0, true
@@ -123,10 +123,10 @@ func (r *referenceWaits) comparisonOf(of reference) *comparison {
 
 // Set deletes the state of namespaces without a remote namespace.
 func (r *referenceWaits) Set(pairs []multicluster.Pair) {
-	there := sets.New(pairs...)
+	current := sets.New(pairs...)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	maps.DeleteFunc(r.of, func(of reference, _ *comparison) bool { return !there.Has(of.pair) })
+	maps.DeleteFunc(r.of, func(of reference, _ *comparison) bool { return !current.Has(of.pair) })
 }
 
 // awaitReferences makes a new pod wait for its references, for a limited time.
@@ -151,27 +151,27 @@ func (k *podKind) awaitCopies(local *corev1.Pod, refs []reference, isCopied func
 	var missing []string
 	wait := time.Duration(0)
 	for _, ref := range refs {
-		var left time.Duration
+		var remaining time.Duration
 		equal, compared, err := false, false, error(nil)
 		if late { // for the last time, regardless of earlier comparisons
 			equal, err = isCopied(ref)
 		} else {
-			left, err = k.references.awaitReference(ref, since, now, func() (bool, error) {
+			remaining, err = k.references.awaitReference(ref, since, now, func() (bool, error) {
 				compared = true
 				return isCopied(ref)
 			})
-			equal = left == 0
+			equal = remaining == 0
 		}
 		if err != nil {
 			k.states.restartWait(local)
 			return err
 		}
 		if !equal {
-			missing, wait = append(missing, ref.String()), max(wait, left)
+			missing, wait = append(missing, ref.String()), max(wait, remaining)
 		}
 		// Each pod does so once, and of all waiting pods the comparing one as its wait doubles: an object that the provider refuses is not
 		// tried more often.
-		if left > 0 && (first || again && compared) {
+		if remaining > 0 && (first || again && compared) {
 			k.prioritize(ref.kind, ref.pair, ref.name)
 		}
 	}
@@ -206,14 +206,14 @@ func (k *podKind) referencesOf(it *podItem) []reference {
 // isCopied reports whether no wait is needed: the copy has all of the object and no more of ours, or an object that does not exist
 // locally or is not copied has no copy. A foreign object of that name in the provider is left alone.
 func (k *podKind) isCopied(ctx context.Context, it *podItem, ref reference) (bool, error) {
-	there := client.ObjectKey{Namespace: ref.pair.Remote, Name: ref.name}
-	here := client.ObjectKey{Namespace: ref.pair.Local, Name: ref.name}
+	remoteKey := client.ObjectKey{Namespace: ref.pair.Remote, Name: ref.name}
+	localKey := client.ObjectKey{Namespace: ref.pair.Local, Name: ref.name}
 	var equal bool
 	var err error
 	if ref.kind == configMapKindName {
-		equal, err = compareCopy(ctx, it, here, there, &corev1.ConfigMap{}, &corev1.ConfigMap{}, k.options.ConfigMaps.Type, translate.IsCopyOfConfigMap)
+		equal, err = compareCopy(ctx, it, localKey, remoteKey, &corev1.ConfigMap{}, &corev1.ConfigMap{}, k.options.ConfigMaps.Type, translate.IsCopyOfConfigMap)
 	} else {
-		equal, err = compareCopy(ctx, it, here, there, &corev1.Secret{}, &corev1.Secret{}, k.options.Secrets.Type, translate.IsCopyOfSecret)
+		equal, err = compareCopy(ctx, it, localKey, remoteKey, &corev1.Secret{}, &corev1.Secret{}, k.options.Secrets.Type, translate.IsCopyOfSecret)
 	}
 	if err != nil {
 		return false, fmt.Errorf("comparing the %s: %w", ref, err)
@@ -221,10 +221,10 @@ func (k *podKind) isCopied(ctx context.Context, it *podItem, ref reference) (boo
 	return equal, nil
 }
 
-func compareCopy[T client.Object](ctx context.Context, it *podItem, here, there client.ObjectKey, local, remote T, policy translate.ReflectionType,
+func compareCopy[T client.Object](ctx context.Context, it *podItem, localKey, remoteKey client.ObjectKey, local, remote T, policy translate.ReflectionType,
 	isCopyOf func(copied, original T, manager string) bool) (bool, error) {
 	copied := true
-	switch err := it.Local.Client().Get(ctx, here, local); {
+	switch err := it.Local.Client().Get(ctx, localKey, local); {
 	case apierrors.IsNotFound(err):
 		copied = false // an existing copy is about to be deleted
 	case err != nil:
@@ -233,7 +233,7 @@ func compareCopy[T client.Object](ctx context.Context, it *podItem, here, there 
 		secret, ok := any(local).(*corev1.Secret)
 		copied = !(ok && translate.IsToken(secret)) && policy.Allows(local, true)
 	}
-	switch err := it.Remote.Client().Get(ctx, there, remote); {
+	switch err := it.Remote.Client().Get(ctx, remoteKey, remote); {
 	case apierrors.IsForbidden(err):
 		return true, nil // an older provider, or one that accepts copies but denies reading them
 	case apierrors.IsNotFound(err):

@@ -43,12 +43,12 @@ func TestReferencesComparedOnce(t *testing.T) {
 			begin := time.Unix(1000, 0)
 			for i, l := range looks {
 				compared := false
-				left, err := r.awaitReference(reference{name: "a"}, begin.Add(l.since), begin.Add(l.at), func() (bool, error) {
+				remaining, err := r.awaitReference(reference{name: "a"}, begin.Add(l.since), begin.Add(l.at), func() (bool, error) {
 					compared = true
 					return l.equal, nil
 				})
-				if err != nil || compared != l.compared || left != l.left {
-					t.Errorf("look %d: compared %t, waits %s, %v; want %t, %s", i, compared, left, err, l.compared, l.left)
+				if err != nil || compared != l.compared || remaining != l.left {
+					t.Errorf("look %d: compared %t, waits %s, %v; want %t, %s", i, compared, remaining, err, l.compared, l.left)
 				}
 			}
 			r.Set([]multicluster.Pair{{Local: "other"}})
@@ -62,11 +62,11 @@ func TestReferencesComparedOnce(t *testing.T) {
 func TestReferencesComparedAgain(t *testing.T) {
 	var r referenceWaits
 	now := time.Unix(1000, 0)
-	if left, err := r.awaitReference(reference{}, now, now, func() (bool, error) { return false, errors.New("no answer") }); err == nil || left == 0 {
-		t.Errorf("waits %s: %v", left, err)
+	if remaining, err := r.awaitReference(reference{}, now, now, func() (bool, error) { return false, errors.New("no answer") }); err == nil || remaining == 0 {
+		t.Errorf("waits %s: %v", remaining, err)
 	}
-	if left, err := r.awaitReference(reference{}, now, now.Add(referenceDelay), func() (bool, error) { return true, nil }); err != nil || left != 0 {
-		t.Errorf("waits %s: %v", left, err)
+	if remaining, err := r.awaitReference(reference{}, now, now.Add(referenceDelay), func() (bool, error) { return true, nil }); err != nil || remaining != 0 {
+		t.Errorf("waits %s: %v", remaining, err)
 	}
 }
 
@@ -152,8 +152,8 @@ func optional(pod *corev1.Pod, configMap, secret string) *corev1.Pod {
 func TestReferencesFirst(t *testing.T) {
 	for _, policy := range []translate.ReflectionType{translate.DenyList, translate.UsedByPods} {
 		t.Run(string(policy), func(t *testing.T) {
-			s := newStage(t, func(o *Options) { o.ConfigMaps.Type, o.Secrets.Type = policy, policy })
-			there, config := newCounter(t, s.provider.User(t, "slice", "system:masters"))
+			s := newTestEnv(t, func(o *Options) { o.ConfigMaps.Type, o.Secrets.Type = policy, policy })
+			remoteProxy, config := newCountingProxy(t, s.provider.User(t, "slice", "system:masters"))
 			s.useKubeconfig(testkit.Kubeconfig(t, config))
 			settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.local, Name: "settings"}, Data: map[string]string{"mode": "first"}}
 			password := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.local, Name: "password"}, Data: map[string][]byte{"key": []byte("first")}}
@@ -165,7 +165,7 @@ func TestReferencesFirst(t *testing.T) {
 			}
 			for i := range 2 {
 				want := fmt.Sprint("version ", i)
-				there.close([]string{"/configmaps", "/secrets"}[i])
+				remoteProxy.close([]string{"/configmaps", "/secrets"}[i])
 				if i == 0 {
 					s.run()
 				}
@@ -183,7 +183,7 @@ func TestReferencesFirst(t *testing.T) {
 				if err := s.provider.Client.Get(t.Context(), client.ObjectKeyFromObject(s.shadow(name)), s.shadow(name)); !apierrors.IsNotFound(err) {
 					t.Fatalf("the pod is sent before what it refers to: %v", err)
 				}
-				there.close("")
+				remoteProxy.close("")
 				eventually(s, s.provider, s.shadow(name), exists)
 				var cm corev1.ConfigMap
 				var secret corev1.Secret
@@ -200,8 +200,8 @@ func TestReferencesFirst(t *testing.T) {
 
 // A pod does not start with what was removed from its configuration before the pod was made. What others add there does not matter.
 func TestReferencesRemoved(t *testing.T) {
-	s := newStage(t, inOrder)
-	there, config := newCounter(t, s.provider.User(t, "slice", "system:masters"))
+	s := newTestEnv(t, inOrder)
+	remoteProxy, config := newCountingProxy(t, s.provider.User(t, "slice", "system:masters"))
 	s.useKubeconfig(testkit.Kubeconfig(t, config))
 	settings := configMap(s.local, "settings", map[string]string{"mode": "fast", "old": "yes"})
 	settings.BinaryData = map[string][]byte{"blob": {0xff}}
@@ -231,14 +231,14 @@ func TestReferencesRemoved(t *testing.T) {
 		{"an-object", "/configmaps", func() { s.deleteNow(s.consumer, settings) }, func(cm *corev1.ConfigMap, _ *corev1.Secret) bool { return cm.UID == "" }},
 	} {
 		s.step(story.name, func() {
-			there.close(story.kind)
+			remoteProxy.close(story.kind)
 			story.change()
 			s.create(s.consumer, optional(s.newPod(s.local, story.name), "settings", "password"))
 			free := story.name + "-free"
 			s.create(s.consumer, optional(s.newPod(s.local, free), "missing", "missing"))
 			eventually(s, s.provider, s.shadow(free), exists)
 			s.absent(s.provider, s.shadow(story.name))
-			there.close("")
+			remoteProxy.close("")
 			eventually(s, s.provider, s.shadow(story.name), exists)
 			cm, password := &corev1.ConfigMap{}, &corev1.Secret{}
 			for name, obj := range map[string]client.Object{"settings": cm, "password": password} {
@@ -255,10 +255,10 @@ func TestReferencesRemoved(t *testing.T) {
 
 // The provider takes no ConfigMaps: the pod waits for as long as it may, and then an event says what it lacks.
 func TestReferencesMissing(t *testing.T) {
-	s := newStage(t, nil)
-	there, config := newCounter(t, s.provider.User(t, "slice", "system:masters"))
+	s := newTestEnv(t, nil)
+	remoteProxy, config := newCountingProxy(t, s.provider.User(t, "slice", "system:masters"))
 	s.useKubeconfig(testkit.Kubeconfig(t, config))
-	there.close("/configmaps")
+	remoteProxy.close("/configmaps")
 	s.create(s.consumer, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.local, Name: "settings"}})
 	s.run()
 	pod := optional(s.newPod(s.local, "web"), "settings", "missing")

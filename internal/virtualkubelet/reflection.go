@@ -55,9 +55,9 @@ type copyKind[L, R client.Object] struct {
 	// uses lists the objects of this kind that a pod refers to; nil if pods refer to none.
 	uses func(spec *corev1.PodSpec) []string
 	// fixed reports whether a copy can be replaced after the provider refused to change it; nil never does.
-	fixed func(have, want R, refusal error) bool
+	fixed func(current, want R, refusal error) bool
 	// another reports whether a copy is replaced without trying an update: the provider would silently keep the old value.
-	another func(have, want R) bool
+	another func(current, want R) bool
 	// copyOf returns the wanted copy.
 	copyOf func(ctx context.Context, it *multicluster.Item, t translate.Target, obj L) (R, error)
 }
@@ -72,17 +72,17 @@ func ignoreItem[L, R client.Object](translated func(t translate.Target, obj L) R
 // engineKind watches all local objects, but only the copies in the provider: taken names are found before they are used.
 func (c *copyKind[L, R]) engineKind() multicluster.Kind {
 	t := c.options.targetIn("")
-	there := multicluster.Source{Object: c.emptyCopy(), Labels: ownSelector(c.options)}
+	remoteSource := multicluster.Source{Object: c.emptyCopy(), Labels: ownSelector(c.options)}
 	if c.notCopies != "" {
-		there.Labels += ",!" + c.notCopies
+		remoteSource.Labels += ",!" + c.notCopies
 	}
 	if c.localName != nil {
-		there.Key = func(obj client.Object) string { return c.localName(t, obj.GetName()) }
+		remoteSource.Key = func(obj client.Object) string { return c.localName(t, obj.GetName()) }
 	}
 	k := multicluster.Kind{
 		Name: c.name, Workers: c.reflection.Workers, Sync: c.syncItem,
 		Local:  []multicluster.Source{{Object: c.empty(), Fields: c.fields}},
-		Remote: []multicluster.Source{there},
+		Remote: []multicluster.Source{remoteSource},
 	}
 	if c.reflection.Type == translate.UsedByPods {
 		// The local pods decide which objects are used: the provider's pods would let the provider choose what it gets.
@@ -145,14 +145,14 @@ func (c *copyKind[L, R]) syncItem(ctx context.Context, it *multicluster.Item) er
 	return err
 }
 
-func (c *copyKind[L, R]) applyCopy(ctx context.Context, it *multicluster.Item, t translate.Target, local L, remote R, there bool) error {
+func (c *copyKind[L, R]) applyCopy(ctx context.Context, it *multicluster.Item, t translate.Target, local L, remote R, exists bool) error {
 	allowed, err := c.isAllowed(ctx, it, local)
 	if err != nil {
 		return err
 	}
 	if !allowed {
-		c.recordDisabled(local, there)
-		if there {
+		c.recordDisabled(local, exists)
+		if exists {
 			return c.removeCopy(ctx, it, remote)
 		}
 		return nil
@@ -161,28 +161,28 @@ func (c *copyKind[L, R]) applyCopy(ctx context.Context, it *multicluster.Item, t
 	if err != nil {
 		return err
 	}
-	if !there {
-		if made, err := it.Remote.Make(ctx, want); err != nil {
+	if !exists {
+		if created, err := it.Remote.Make(ctx, want); err != nil {
 			return fmt.Errorf("making the remote object: %w", err)
-		} else if made {
+		} else if created {
 			c.events.recordNormal(local, reasonReflected, fmt.Sprintf("Successfully reflected object to cluster %q", c.options.Provider))
 			return nil
 		}
-		if ours, err := c.isOwned(ctx, it, t, want); err != nil {
+		if owned, err := c.isOwned(ctx, it, t, want); err != nil {
 			return err
-		} else if !ours {
+		} else if !owned {
 			return kube.Again(againDelay, nameTaken(it, want.GetName()))
 		}
 	}
-	if there && c.another != nil && c.another(remote, want) {
+	if exists && c.another != nil && c.another(remote, want) {
 		return c.replaceCopy(ctx, it, local, remote)
 	}
 	_, err = it.Remote.Apply(ctx, want)
 	switch {
 	case err == nil:
-	case there && apierrors.IsInvalid(err) && c.fixed != nil && c.fixed(remote, want, err):
+	case exists && apierrors.IsInvalid(err) && c.fixed != nil && c.fixed(remote, want, err):
 		return c.replaceCopy(ctx, it, local, remote)
-	case there && apierrors.IsInvalid(err):
+	case exists && apierrors.IsInvalid(err):
 		// A new copy would be refused, too: an old one is better than none.
 		return kube.Again(againDelay, kube.Invalid(reasonFailed, fmt.Errorf("the copy stays as it was: %w", err)))
 	default:
@@ -215,9 +215,9 @@ func (c *copyKind[L, R]) isAllowed(ctx context.Context, it *multicluster.Item, l
 
 // recordDisabled records that an object is not reflected if that is new: not for every object at each start, and not if most
 // objects are not meant to be reflected.
-func (c *copyKind[L, R]) recordDisabled(local L, there bool) {
+func (c *copyKind[L, R]) recordDisabled(local L, exists bool) {
 	fresh := !local.GetCreationTimestamp().Time.Before(c.begun.Truncate(time.Second))
-	if !c.silent && c.reflection.Type != translate.UsedByPods && (there || fresh) {
+	if !c.silent && c.reflection.Type != translate.UsedByPods && (exists || fresh) {
 		c.events.recordNormal(local, reasonDisabled, "Reflection of this object is disabled by its annotations or by the policy of the virtual node")
 	}
 }
@@ -268,9 +268,9 @@ func configMapKind(o Options) *copyKind[*corev1.ConfigMap, *corev1.ConfigMap] {
 		remoteName: translate.Target.ConfigMapName,
 		localName:  translate.Target.LocalConfigMapName,
 		copyOf:     ignoreItem(translate.Target.ConfigMap),
-		fixed: func(have, want *corev1.ConfigMap, _ error) bool {
-			return isTrue(have.Immutable) && (!isTrue(want.Immutable) || !equality.Semantic.DeepEqual(have.Data, want.Data) ||
-				!equality.Semantic.DeepEqual(have.BinaryData, want.BinaryData))
+		fixed: func(current, want *corev1.ConfigMap, _ error) bool {
+			return isTrue(current.Immutable) && (!isTrue(want.Immutable) || !equality.Semantic.DeepEqual(current.Data, want.Data) ||
+				!equality.Semantic.DeepEqual(current.BinaryData, want.BinaryData))
 		},
 		allows: func(_ *multicluster.Item, cm *corev1.ConfigMap) (allowed, decided bool, err error) {
 			return translate.AllowsRootCA(cm), translate.IsRootCA(cm), nil
@@ -291,9 +291,9 @@ func secretKind(o Options) *copyKind[*corev1.Secret, *corev1.Secret] {
 		// Tokens of pods are sent separately.
 		notCopies: names.ServiceAccountName,
 		copyOf:    ignoreItem(translate.Target.Secret),
-		fixed: func(have, want *corev1.Secret, _ error) bool {
-			return cmp.Or(have.Type, corev1.SecretTypeOpaque) != cmp.Or(want.Type, corev1.SecretTypeOpaque) ||
-				isTrue(have.Immutable) && (!isTrue(want.Immutable) || !equality.Semantic.DeepEqual(have.Data, want.Data))
+		fixed: func(current, want *corev1.Secret, _ error) bool {
+			return cmp.Or(current.Type, corev1.SecretTypeOpaque) != cmp.Or(want.Type, corev1.SecretTypeOpaque) ||
+				isTrue(current.Immutable) && (!isTrue(want.Immutable) || !equality.Semantic.DeepEqual(current.Data, want.Data))
 		},
 		allows: func(_ *multicluster.Item, s *corev1.Secret) (allowed, decided bool, err error) {
 			return false, translate.IsToken(s), nil

@@ -41,7 +41,7 @@ func dataIs(want map[string]string) func(*corev1.ConfigMap) error {
 }
 
 // after makes a ConfigMap that is copied and waits for the copy: what was to be copied before it is there, too.
-func (s *stage) after(name string) {
+func (s *testEnv) after(name string) {
 	s.t.Helper()
 	marker := configMap(s.local, name, nil)
 	marker.Annotations = map[string]string{names.AllowReflection: "true"}
@@ -49,7 +49,7 @@ func (s *stage) after(name string) {
 	eventually(s, s.provider, configMap(s.remoteNamespace, name, nil), exists)
 }
 
-func (s *stage) absent(c *testkit.ControlPlane, obj client.Object) {
+func (s *testEnv) absent(c *testkit.ControlPlane, obj client.Object) {
 	s.t.Helper()
 	err := c.Client.Get(s.t.Context(), client.ObjectKeyFromObject(obj), obj)
 	if !apierrors.IsNotFound(err) {
@@ -62,9 +62,9 @@ func secret(namespace, name string) *corev1.Secret {
 }
 
 // refuseConfigMaps has the provider answer 422 to ConfigMaps of the twin that are not as rule says.
-func (s *stage) refuseConfigMaps(rule string) {
+func (s *testEnv) refuseConfigMaps(rule string) {
 	s.t.Helper()
-	s.refuse("configmaps", admissionv1.Validation{Expression: rule})
+	s.addPolicy("configmaps", admissionv1.Validation{Expression: rule})
 	testkit.Eventually(s.t, limit, func() error {
 		err := s.provider.Client.Create(s.t.Context(), configMap(s.remoteNamespace, "probe", map[string]string{"v": "2"}), client.DryRunAll)
 		if !apierrors.IsInvalid(err) {
@@ -74,13 +74,13 @@ func (s *stage) refuseConfigMaps(rule string) {
 	})
 }
 
-// refuse has a policy look at what is made and changed in the twin.
-func (s *stage) refuse(resource string, v admissionv1.Validation) {
+// addPolicy has a policy look at what is made and changed in the twin.
+func (s *testEnv) addPolicy(resource string, v admissionv1.Validation) {
 	s.t.Helper()
 	s.refuseOf(corev1.SchemeGroupVersion.WithResource(resource), v)
 }
 
-func (s *stage) refuseOf(resource schema.GroupVersionResource, v admissionv1.Validation) {
+func (s *testEnv) refuseOf(resource schema.GroupVersionResource, v admissionv1.Validation) {
 	s.t.Helper()
 	policy := &admissionv1.ValidatingAdmissionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: s.remoteNamespace},
@@ -113,7 +113,7 @@ func (s *stage) refuseOf(resource schema.GroupVersionResource, v admissionv1.Val
 }
 
 func TestConfigReflection(t *testing.T) {
-	s := newStage(t, nil)
+	s := newTestEnv(t, nil)
 	s.create(s.provider, configMap(s.remoteNamespace, "taken", map[string]string{"whose": "the provider's"}))
 	s.run()
 
@@ -169,7 +169,7 @@ func TestConfigReflection(t *testing.T) {
 	})
 	s.step("what is deleted here goes there, and nothing else", func() {
 		s.deleteNow(s.consumer, configMap(s.local, "settings", nil))
-		s.gone(s.provider, configMap(s.remoteNamespace, "settings", nil))
+		s.waitUntilDeleted(s.provider, configMap(s.remoteNamespace, "settings", nil))
 		s.deleteNow(s.consumer, configMap(s.local, "taken", nil))
 		s.create(s.consumer, configMap(s.local, "marker", nil))
 		eventually(s, s.provider, configMap(s.remoteNamespace, "marker", nil), exists)
@@ -193,7 +193,7 @@ func TestConfigReflection(t *testing.T) {
 }
 
 func TestCopiesCorrected(t *testing.T) {
-	s := newStage(t, nil)
+	s := newTestEnv(t, nil)
 	stop := s.run()
 	s.create(s.consumer, configMap(s.local, "settings", map[string]string{"a": "1", "b": "2"}))
 	remote := eventually(s, s.provider, configMap(s.remoteNamespace, "settings", nil), exists)
@@ -278,7 +278,7 @@ func TestCopiesCorrected(t *testing.T) {
 	s.patch(s.consumer, configMap(s.local, "settings", nil), `{"data":{"a":"4"}}`)
 	s.run()
 	s.step("what changed and went while nobody looked is caught up, and nothing else is written", func() {
-		s.gone(s.provider, configMap(s.remoteNamespace, "doomed", nil))
+		s.waitUntilDeleted(s.provider, configMap(s.remoteNamespace, "doomed", nil))
 		eventually(s, s.provider, configMap(s.remoteNamespace, "settings", nil), dataIs(map[string]string{"a": "4", "b": "2"}))
 		if now := eventually(s, s.provider, configMap(s.remoteNamespace, "large", nil), exists).ResourceVersion; now != before {
 			s.t.Error("a copy that was right was written again")
@@ -298,12 +298,12 @@ func TestCopiesCorrected(t *testing.T) {
 		s.deleteNow(s.consumer, configMap(s.local, "large", nil))
 		s.provider.StartAPIServer(s.t)
 		eventually(s, s.provider, configMap(s.remoteNamespace, "settings", nil), dataIs(map[string]string{"a": "6", "b": "2"}))
-		s.gone(s.provider, configMap(s.remoteNamespace, "large", nil))
+		s.waitUntilDeleted(s.provider, configMap(s.remoteNamespace, "large", nil))
 	})
 }
 
 func TestCopiesUsedByPods(t *testing.T) {
-	s := newStage(t, func(o *Options) { o.ConfigMaps.Type, o.Secrets.Type = translate.UsedByPods, translate.UsedByPods })
+	s := newTestEnv(t, func(o *Options) { o.ConfigMaps.Type, o.Secrets.Type = translate.UsedByPods, translate.UsedByPods })
 	s.run()
 	for _, name := range []string{"used", "unused"} {
 		s.create(s.consumer, configMap(s.local, name, nil))
@@ -337,11 +337,11 @@ func TestCopiesUsedByPods(t *testing.T) {
 		forged.Spec.Pod.Containers[0].EnvFrom[0].SecretRef.Name = "unused"
 		forged.Spec.Pod.Volumes[0].ConfigMap.Name = "unused"
 		s.create(s.provider, forged)
-		elsewhere := pod.DeepCopy()
-		elsewhere.ObjectMeta = metav1.ObjectMeta{Name: "elsewhere", Namespace: s.local}
-		elsewhere.Spec.NodeName = "an-ordinary-node"
-		elsewhere.Spec.Containers[0].EnvFrom[0].SecretRef.Name = "unused"
-		s.create(s.consumer, elsewhere)
+		otherPod := pod.DeepCopy()
+		otherPod.ObjectMeta = metav1.ObjectMeta{Name: "elsewhere", Namespace: s.local}
+		otherPod.Spec.NodeName = "an-ordinary-node"
+		otherPod.Spec.Containers[0].EnvFrom[0].SecretRef.Name = "unused"
+		s.create(s.consumer, otherPod)
 		s.patch(s.consumer, secret(s.local, "unused"), `{"metadata":{"labels":{"look":"again"}}}`)
 		s.patch(s.consumer, configMap(s.local, "unused", nil), `{"metadata":{"labels":{"look":"again"}}}`)
 		s.patch(s.consumer, secret(s.local, "used"), `{"metadata":{"labels":{"look":"again"}}}`)
@@ -368,18 +368,18 @@ func TestCopiesUsedByPods(t *testing.T) {
 		s.create(s.consumer, other)
 		eventually(s, s.provider, secret(s.remoteNamespace, "unused"), exists)
 		s.deleteNow(s.consumer, other)
-		s.gone(s.provider, secret(s.remoteNamespace, "unused"))
+		s.waitUntilDeleted(s.provider, secret(s.remoteNamespace, "unused"))
 	})
 
 	if err := s.consumer.Client.Delete(t.Context(), pod); err != nil {
 		t.Fatal(err)
 	}
-	s.gone(s.provider, configMap(s.remoteNamespace, "used", nil))
-	s.gone(s.provider, secret(s.remoteNamespace, "used"))
+	s.waitUntilDeleted(s.provider, configMap(s.remoteNamespace, "used", nil))
+	s.waitUntilDeleted(s.provider, secret(s.remoteNamespace, "used"))
 }
 
 func TestReflectionPolicies(t *testing.T) {
-	s := newStage(t, func(o *Options) {
+	s := newTestEnv(t, func(o *Options) {
 		o.ConfigMaps.Type, o.Secrets.Workers, o.Ingresses.Type, o.IngressClass = translate.AllowList, -1, translate.DenyList, "theirs"
 	})
 	vn := &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Name: s.node, Namespace: s.tenant}}
@@ -411,7 +411,7 @@ func TestReflectionPolicies(t *testing.T) {
 
 	s.step("a copy goes when it may not be there any more", func() {
 		s.patch(s.consumer, ingress, `{"metadata":{"annotations":{"liqo.io/skip-reflection":"true"}}}`)
-		s.gone(s.provider, copied)
+		s.waitUntilDeleted(s.provider, copied)
 		s.event(ingress, "ReflectionDisabled", "policy")
 		s.patch(s.consumer, ingress, `{"metadata":{"annotations":{"liqo.io/skip-reflection":"false"}}}`)
 		eventually(s, s.provider, &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Name: "shop", Namespace: s.remoteNamespace}}, exists)
@@ -419,7 +419,7 @@ func TestReflectionPolicies(t *testing.T) {
 }
 
 func TestReflectionFilterOptions(t *testing.T) {
-	s := newStage(t, nil)
+	s := newTestEnv(t, nil)
 	cm := configMap(s.local, "settings", nil)
 	cm.Labels, cm.Annotations = map[string]string{"private": "1", "app": "shop"}, map[string]string{"example.com/owner": "me"}
 	s.create(s.consumer, cm)
@@ -450,7 +450,7 @@ func TestReflectionFilterOptions(t *testing.T) {
 
 func TestResourceReflection(t *testing.T) {
 	widgets := schema.GroupVersionResource{Group: "test.example.com", Version: "v1", Resource: "widgets"}
-	s := newStage(t, func(o *Options) {
+	s := newTestEnv(t, func(o *Options) {
 		o.Resources = []ResourceReflection{
 			{Resource: widgets, Reflection: Reflection{Workers: 1}},
 			{Resource: schema.GroupVersionResource{Group: "test.example.com", Version: "v1", Resource: "missing"}, Reflection: Reflection{Workers: 1}},
@@ -494,7 +494,7 @@ func TestResourceReflection(t *testing.T) {
 	s.patch(s.consumer, widget(s.local), `{"spec":{"size":4}}`)
 	eventually(s, s.provider, widget(s.remoteNamespace), size(4))
 	s.deleteNow(s.consumer, widget(s.local))
-	s.gone(s.provider, widget(s.remoteNamespace))
+	s.waitUntilDeleted(s.provider, widget(s.remoteNamespace))
 }
 
 func TestReflectionOptionsRefused(t *testing.T) {

@@ -18,8 +18,8 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-// says tells whether a pod has a condition of that type, False, with that reason and text.
-func says(kind corev1.PodConditionType, reason, text string) func(*corev1.Pod) error {
+// hasCondition tells whether a pod has a condition of that type, False, with that reason and text.
+func hasCondition(kind corev1.PodConditionType, reason, text string) func(*corev1.Pod) error {
 	return func(p *corev1.Pod) error {
 		for _, c := range p.Status.Conditions {
 			if c.Type == kind && c.Status == corev1.ConditionFalse && c.Reason == reason && strings.Contains(c.Message, text) {
@@ -38,7 +38,7 @@ func accepted(p *corev1.Pod) error {
 }
 
 // refuseRemotely is what the provider writes about a pod that it does not make.
-func (s *stage) refuseRemotely(name, reason, message string) *offv1beta1.ShadowPod {
+func (s *testEnv) refuseRemotely(name, reason, message string) *offv1beta1.ShadowPod {
 	s.t.Helper()
 	shadow := eventually(s, s.provider, s.shadow(name), exists)
 	shadow.Status.Phase = corev1.PodPending
@@ -51,7 +51,7 @@ func (s *stage) refuseRemotely(name, reason, message string) *offv1beta1.ShadowP
 	return shadow
 }
 
-func (s *stage) events(name, reason string) (count int) {
+func (s *testEnv) events(name, reason string) (count int) {
 	s.t.Helper()
 	list := &corev1.EventList{}
 	if err := s.consumer.Client.List(s.t.Context(), list, client.InNamespace(s.local)); err != nil {
@@ -66,17 +66,17 @@ func (s *stage) events(name, reason string) (count int) {
 }
 
 func TestRefusalCondition(t *testing.T) {
-	s := newStage(t, nil)
+	s := newTestEnv(t, nil)
 	s.run()
 	s.pod(s.local, "web")
 	s.refuseRemotely("web", offv1beta1.ReasonOverQuota, "free 0 / requested 1")
-	local := eventually(s, s.consumer, s.localPod("web"), says(names.PodAccepted, "OverQuota", `cluster "milan" refuses the pod: free 0 / requested 1`))
+	local := eventually(s, s.consumer, s.localPod("web"), hasCondition(names.PodAccepted, "OverQuota", `cluster "milan" refuses the pod: free 0 / requested 1`))
 	if local.Status.Reason != "OffloadingBackOff" || local.Status.Phase != corev1.PodPending {
 		t.Errorf("the pod is %s %s", local.Status.Phase, local.Status.Reason)
 	}
 	s.event(local, "OffloadingRefused", "free 0 / requested 1")
 	s.refuseRemotely("web", offv1beta1.ReasonRefused, "violates PodSecurity")
-	eventually(s, s.consumer, s.localPod("web"), says(names.PodAccepted, "Refused", "violates PodSecurity"))
+	eventually(s, s.consumer, s.localPod("web"), hasCondition(names.PodAccepted, "Refused", "violates PodSecurity"))
 	s.event(local, "OffloadingRefused", "violates PodSecurity")
 
 	remote := s.runRemotely(eventually(s, s.provider, s.shadow("web"), exists), "10.7.0.9")
@@ -96,20 +96,20 @@ func TestRefusalCondition(t *testing.T) {
 			if err := reasonIs("RemotePodMissing")(p); err != nil {
 				return err
 			}
-			return says(names.PodAccepted, "OverQuota", "requested 2")(p)
+			return hasCondition(names.PodAccepted, "OverQuota", "requested 2")(p)
 		})
 	})
 }
 
 func TestPodProblemEvents(t *testing.T) {
-	s := newStage(t, nil)
+	s := newTestEnv(t, nil)
 	s.run()
 	s.pod(s.local, "web")
 	remote := s.runRemotely(eventually(s, s.provider, s.shadow("web"), exists), "10.7.0.9")
 	s.report(remote, corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{
 		{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/3 nodes are available"},
 	}})
-	eventually(s, s.consumer, s.localPod("web"), says(corev1.PodScheduled, "Unschedulable", "0/3 nodes are available"))
+	eventually(s, s.consumer, s.localPod("web"), hasCondition(corev1.PodScheduled, "Unschedulable", "0/3 nodes are available"))
 	s.event(s.localPod("web"), "RemoteUnschedulable", `in cluster "milan": 0/3 nodes are available`)
 
 	waiting := func(reason string) {

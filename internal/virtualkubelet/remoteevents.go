@@ -232,17 +232,17 @@ func (k *eventKind) syncItem(ctx context.Context, it *multicluster.Item) error {
 		return nil
 	}
 	r.events = events
-	have := map[string]*corev1.Event{}
+	current := map[string]*corev1.Event{}
 	for _, e := range multicluster.Of[*corev1.Event](it.Local, it.Name) {
-		have[e.Name] = e
+		current[e.Name] = e
 	}
 	var errs []error
 	for _, e := range r.singleEvents() {
 		if k.options.Events.Type.Allows(e, false) {
-			errs = append(errs, k.applyEvent(ctx, it, r.copyEvent(e), have[e.Name]))
+			errs = append(errs, k.applyEvent(ctx, it, r.copyEvent(e), current[e.Name]))
 		}
 	}
-	return errors.Join(append(errs, k.bringTogether(ctx, it, key, r, own, have[r.commonName()]))...)
+	return errors.Join(append(errs, k.bringTogether(ctx, it, key, r, own, current[r.commonName()]))...)
 }
 
 // gatherEvents reads the local object and its remote counterparts; it returns nil if the local object does not exist.
@@ -273,33 +273,33 @@ func (k *eventKind) gatherEvents(it *multicluster.Item, about involvedResource, 
 }
 
 // applyEvent creates a local event, or updates it at a limited rate. A foreign event of that name is left alone.
-func (k *eventKind) applyEvent(ctx context.Context, it *multicluster.Item, want, have *corev1.Event) error {
-	if have == nil {
+func (k *eventKind) applyEvent(ctx context.Context, it *multicluster.Item, want, current *corev1.Event) error {
+	if current == nil {
 		if !k.budget.TryAccept() {
 			return errTooManyEvents()
 		}
 		return ignoreLate(it.Local.Create(ctx, want.DeepCopy()))
 	}
-	if caughtUp(have, want) {
+	if caughtUp(current, want) {
 		return nil
 	}
-	if wait := k.repeatDelay(have.UID); wait > 0 {
+	if wait := k.repeatDelay(current.UID); wait > 0 {
 		return kube.Wait(wait, "the event was just brought up to date")
 	}
 	if !k.budget.TryAccept() {
 		return errTooManyEvents()
 	}
-	return k.updateEvent(ctx, it, want, have)
+	return k.updateEvent(ctx, it, want, current)
 }
 
 func errTooManyEvents() error { return kube.Wait(repeatPause, "the provider has many events") }
 
-func (k *eventKind) updateEvent(ctx context.Context, it *multicluster.Item, want, have *corev1.Event) error {
-	next := have.DeepCopy()
+func (k *eventKind) updateEvent(ctx context.Context, it *multicluster.Item, want, current *corev1.Event) error {
+	next := current.DeepCopy()
 	next.Type, next.Message, next.Count = want.Type, want.Message, want.Count
 	next.LastTimestamp, next.Series = want.LastTimestamp, want.Series
-	if err := it.Local.Client().Patch(ctx, next, client.MergeFrom(have)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("updating event %s: %w", have.Name, err)
+	if err := it.Local.Client().Patch(ctx, next, client.MergeFrom(current)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("updating event %s: %w", current.Name, err)
 	}
 	return nil
 }
@@ -313,10 +313,10 @@ func ignoreLate(err error) error {
 }
 
 // bringTogether merges routine events into one, after a pause in which more may arrive.
-func (k *eventKind) bringTogether(ctx context.Context, it *multicluster.Item, key types.NamespacedName, r *returningEvents, own []string, have *corev1.Event) error {
+func (k *eventKind) bringTogether(ctx context.Context, it *multicluster.Item, key types.NamespacedName, r *returningEvents, own []string, current *corev1.Event) error {
 	source := corev1.EventSource{Component: podComponent, Host: k.options.Node}
-	want := r.mergeEvents(own, have, source)
-	if want == nil || (have != nil && have.Message == want.Message) {
+	want := r.mergeEvents(own, current, source)
+	if want == nil || (current != nil && current.Message == want.Message) {
 		k.forgetPod(key, len(own))
 		return nil
 	}
@@ -324,10 +324,10 @@ func (k *eventKind) bringTogether(ctx context.Context, it *multicluster.Item, ke
 		return kube.Wait(wait, "more events may follow")
 	}
 	var err error
-	if have == nil {
+	if current == nil {
 		err = ignoreLate(it.Local.Create(ctx, want))
 	} else {
-		err = k.updateEvent(ctx, it, want, have)
+		err = k.updateEvent(ctx, it, want, current)
 	}
 	if err == nil {
 		k.forgetPod(key, len(own))

@@ -46,7 +46,7 @@ func TestRemoteEventsBeforeObjects(t *testing.T) {
 }
 
 func TestRemoteEventsByHand(t *testing.T) {
-	s := newStage(t, nil)
+	s := newTestEnv(t, nil)
 	s.run()
 	for _, local := range []client.Object{
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.local, Name: "keys"}},

@@ -31,8 +31,8 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-// counter is a way to an API server that remembers what is written.
-type counter struct {
+// countingProxy is a way to an API server that remembers what is written.
+type countingProxy struct {
 	mu     sync.Mutex
 	writes []string
 	// closed is a part of the paths that nothing is written to.
@@ -42,8 +42,8 @@ type counter struct {
 	thaw chan struct{}
 }
 
-// newCounter returns a way to the server of cfg, and cfg with the address of that way.
-func newCounter(t *testing.T, cfg *rest.Config) (*counter, *rest.Config) {
+// newCountingProxy returns a way to the server of cfg, and cfg with the address of that way.
+func newCountingProxy(t *testing.T, cfg *rest.Config) (*countingProxy, *rest.Config) {
 	t.Helper()
 	target, err := url.Parse(cfg.Host)
 	if err != nil {
@@ -53,7 +53,7 @@ func newCounter(t *testing.T, cfg *rest.Config) (*counter, *rest.Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &counter{}
+	c := &countingProxy{}
 	proxy := &httputil.ReverseProxy{
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target); r.Out.Header.Del("Authorization") },
 		Transport:     transport,
@@ -87,14 +87,14 @@ func newCounter(t *testing.T, cfg *rest.Config) (*counter, *rest.Config) {
 }
 
 // close refuses what is written to paths that contain part; empty ends that.
-func (c *counter) close(part string) {
+func (c *countingProxy) close(part string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = part
 }
 
 // delay keeps back what watches of paths that end in part tell, until the returned function is called.
-func (c *counter) delay(part string) (thaw func()) {
+func (c *countingProxy) delay(part string) (release func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.late, c.thaw = part, make(chan struct{})
@@ -105,7 +105,7 @@ func (c *counter) delay(part string) (thaw func()) {
 type watched struct {
 	io.ReadCloser
 	path string
-	by   *counter
+	by   *countingProxy
 }
 
 func (w *watched) Read(into []byte) (int, error) {
@@ -120,14 +120,14 @@ func (w *watched) Read(into []byte) (int, error) {
 }
 
 // to returns what was written to paths that contain part, since the last take.
-func (c *counter) to(part string) []string {
+func (c *countingProxy) to(part string) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(c.writes), func(write string) bool { return !strings.Contains(write, part) })
 }
 
 // take returns what was written to objects of a namespace since the last time.
-func (c *counter) take(namespace string) []string {
+func (c *countingProxy) take(namespace string) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var out []string
@@ -142,13 +142,13 @@ func (c *counter) take(namespace string) []string {
 }
 
 func TestRestartElsewhere(t *testing.T) {
-	s := newStage(t, func(o *Options) { o.Certificate = CertificateKubelet })
+	s := newTestEnv(t, func(o *Options) { o.Certificate = CertificateKubelet })
 	clients, err := kubernetes.NewForConfig(s.consumer.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	here, config := newCounter(t, s.consumer.Config)
-	there, remoteConfig := newCounter(t, s.provider.User(t, "slice", "system:masters"))
+	localProxy, config := newCountingProxy(t, s.consumer.Config)
+	remoteProxy, remoteConfig := newCountingProxy(t, s.provider.User(t, "slice", "system:masters"))
 	s.options.Config = config
 	s.useKubeconfig(testkit.Kubeconfig(t, remoteConfig))
 	stop := s.run()
@@ -159,8 +159,8 @@ func TestRestartElsewhere(t *testing.T) {
 		eventually(s, s.consumer, s.localPod(name), phaseIs(corev1.PodRunning))
 	}
 	stop()
-	here.take(s.local)
-	there.take(s.remoteNamespace)
+	localProxy.take(s.local)
+	remoteProxy.take(s.remoteNamespace)
 
 	s.options.NodeIP, s.options.ListenPort = netip.MustParseAddr("127.0.0.2"), testkit.Port(t)
 	s.run()
@@ -184,19 +184,19 @@ func TestRestartElsewhere(t *testing.T) {
 		}
 		path := " /api/v1/namespaces/" + s.local + "/pods/"
 		want := []string{"PUT" + path + "one/status", "PUT" + path + "three/status", "PUT" + path + "two/status"}
-		if diff := cmp.Diff(want, here.take(s.local)); diff != "" {
+		if diff := cmp.Diff(want, localProxy.take(s.local)); diff != "" {
 			s.t.Errorf("written here (-want +got):\n%s", diff)
 		}
-		if got := there.take(s.remoteNamespace); len(got) != 0 {
+		if got := remoteProxy.take(s.remoteNamespace); len(got) != 0 {
 			s.t.Errorf("written there: %v", got)
 		}
 	})
 }
 
 func TestNoWritesWithoutChange(t *testing.T) {
-	s := newStage(t, func(o *Options) { o.NodeLeaseDuration = patience })
-	here, config := newCounter(t, s.consumer.Config)
-	there, remoteConfig := newCounter(t, s.provider.User(t, "slice", "system:masters"))
+	s := newTestEnv(t, func(o *Options) { o.NodeLeaseDuration = patience })
+	localProxy, config := newCountingProxy(t, s.consumer.Config)
+	remoteProxy, remoteConfig := newCountingProxy(t, s.provider.User(t, "slice", "system:masters"))
 	s.options.Config = config
 	s.useKubeconfig(testkit.Kubeconfig(t, remoteConfig))
 	stop := s.run()
@@ -219,17 +219,17 @@ func TestNoWritesWithoutChange(t *testing.T) {
 		for _, name := range names {
 			want = append(want, "PUT /api/v1/namespaces/"+s.local+"/pods/"+name+"/status")
 		}
-		if diff := cmp.Diff(want, here.take(s.local)); diff != "" {
+		if diff := cmp.Diff(want, localProxy.take(s.local)); diff != "" {
 			s.t.Errorf("written here (-want +got):\n%s", diff)
 		}
-		if got := there.take(s.remoteNamespace); len(got) != 0 {
+		if got := remoteProxy.take(s.remoteNamespace); len(got) != 0 {
 			s.t.Errorf("written there: %v", got)
 		}
 	}
 	change("three", "Settled")
 	stop()
-	here.take(s.local)
-	there.take(s.remoteNamespace)
+	localProxy.take(s.local)
+	remoteProxy.take(s.remoteNamespace)
 	status := remote["one"].Status
 	status.Reason = "WhileAway"
 	s.report(remote["one"], status)
@@ -237,7 +237,7 @@ func TestNoWritesWithoutChange(t *testing.T) {
 	s.step("by a new process", func() {
 		eventually(s, s.consumer, s.localPod("one"), reasonIs("WhileAway"))
 		change("two", "Back")
-		if got := here.to("/nodes/"); len(got) > 0 {
+		if got := localProxy.to("/nodes/"); len(got) > 0 {
 			s.t.Errorf("written to the Node, which had not changed: %v", got)
 		}
 		expect("one", "two")
@@ -281,7 +281,7 @@ func isReady(want corev1.ConditionStatus) func(*corev1.Pod) error {
 
 // What the control plane says of the pods of a lost node stays true until the node is back.
 func TestPodsOfNodeNotReady(t *testing.T) {
-	s := newStage(t, nil)
+	s := newTestEnv(t, nil)
 	s.run()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}
 	s.pod(s.local, "web")
@@ -319,7 +319,7 @@ func nodeIsLost(n *corev1.Node) error {
 }
 
 func TestStandby(t *testing.T) {
-	s := newStage(t, electing)
+	s := newTestEnv(t, electing)
 	s.options.PodName = "first"
 	stop := s.run()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}
@@ -345,6 +345,6 @@ func TestStandby(t *testing.T) {
 	})
 }
 
-func (s *stage) virtualNode() *offv1beta1.VirtualNode {
+func (s *testEnv) virtualNode() *offv1beta1.VirtualNode {
 	return &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Name: s.node, Namespace: s.tenant}}
 }

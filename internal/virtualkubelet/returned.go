@@ -110,17 +110,17 @@ const maxEventText = 1024
 const separator = "; "
 
 // mergeEvents returns the one event of all routine events and of our own texts; nil for none. Each local object has
-// one, under a name derived from the object. The text of have, nil for none, is kept: the provider's events may have
+// one, under a name derived from the object. The text of current, nil for none, is kept: the provider's events may have
 // expired.
-func (r *returningEvents) mergeEvents(own []string, have *corev1.Event, source corev1.EventSource) *corev1.Event {
+func (r *returningEvents) mergeEvents(own []string, current *corev1.Event, source corev1.EventSource) *corev1.Event {
 	events := r.commonEvents()
 	if len(events) == 0 && len(own) == 0 {
 		return nil
 	}
 	var parts []string
 	first := r.now
-	if have != nil {
-		parts, first = append(parts, have.Message), have.FirstTimestamp.Time
+	if current != nil {
+		parts, first = append(parts, current.Message), current.FirstTimestamp.Time
 	}
 	parts = append(parts, own...)
 	for _, e := range events {
@@ -163,9 +163,9 @@ func eventTime(e *corev1.Event) time.Time {
 }
 
 // caughtUp reports whether a local event equals the provider's present event.
-func caughtUp(have, want *corev1.Event) bool {
-	return have.Count == want.Count && have.Message == want.Message && have.Type == want.Type &&
-		have.LastTimestamp.Equal(&want.LastTimestamp) && sameSeries(have.Series, want.Series)
+func caughtUp(current, want *corev1.Event) bool {
+	return current.Count == want.Count && current.Message == want.Message && current.Type == want.Type &&
+		current.LastTimestamp.Equal(&want.LastTimestamp) && sameSeries(current.Series, want.Series)
 }
 
 func sameSeries(a, b *corev1.EventSeries) bool {

@@ -23,7 +23,7 @@ import (
 )
 
 // eventThere makes an event in the provider about an object of the twin.
-func (s *stage) eventThere(about client.Object, kind, name, level, reason, message string) *corev1.Event {
+func (s *testEnv) eventThere(about client.Object, kind, name, level, reason, message string) *corev1.Event {
 	s.t.Helper()
 	now := metav1.Now()
 	e := &corev1.Event{
@@ -39,7 +39,7 @@ func (s *stage) eventThere(about client.Object, kind, name, level, reason, messa
 }
 
 // eventsHere are the events about a local object that came from the provider or go along with those.
-func (s *stage) eventsHere(name string) []corev1.Event {
+func (s *testEnv) eventsHere(name string) []corev1.Event {
 	s.t.Helper()
 	var list corev1.EventList
 	if err := s.consumer.Client.List(s.t.Context(), &list, client.InNamespace(s.local), client.MatchingLabels{names.OffloadingDestination: string(s.providerID)}); err != nil {
@@ -49,13 +49,13 @@ func (s *stage) eventsHere(name string) []corev1.Event {
 }
 
 // eventHere reads the event of that name until check is content.
-func (s *stage) eventHere(name string, check func(*corev1.Event) error) *corev1.Event {
+func (s *testEnv) eventHere(name string, check func(*corev1.Event) error) *corev1.Event {
 	s.t.Helper()
 	return eventually(s, s.consumer, &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: s.local, Name: name}}, check)
 }
 
 func TestRemoteEvents(t *testing.T) {
-	s := newStage(t, nil)
+	s := newTestEnv(t, nil)
 	stop := s.run()
 	s.pod(s.local, "web")
 	shadow := eventually(s, s.provider, s.shadow("web"), exists)
@@ -123,8 +123,8 @@ func TestRemoteEvents(t *testing.T) {
 		cm := eventually(s, s.provider, configMap(s.remoteNamespace, "settings", nil), exists)
 		s.eventThere(cm, "ConfigMap", "settings.1", corev1.EventTypeNormal, "Created", "seen by an operator")
 		e := s.eventHere("settings.1", exists[*corev1.Event])
-		mine := eventually(s, s.consumer, configMap(s.local, "settings", nil), exists)
-		if e.InvolvedObject.UID != mine.UID || e.InvolvedObject.Kind != "ConfigMap" {
+		own := eventually(s, s.consumer, configMap(s.local, "settings", nil), exists)
+		if e.InvolvedObject.UID != own.UID || e.InvolvedObject.Kind != "ConfigMap" {
 			s.t.Errorf("it is about %v", e.InvolvedObject)
 		}
 	})
@@ -167,7 +167,7 @@ func sortedFirst(in []string, prefix string) []string {
 	return in
 }
 
-func (s *stage) eventVersions() map[string]string {
+func (s *testEnv) eventVersions() map[string]string {
 	out := map[string]string{}
 	for _, name := range []string{"web", "settings"} {
 		for _, e := range s.eventsHere(name) {
@@ -179,7 +179,7 @@ func (s *stage) eventVersions() map[string]string {
 
 // TestRemoteEventsOnePod counts what a pod that starts as it should leaves at home.
 func TestRemoteEventsOnePod(t *testing.T) {
-	s := newStage(t, nil)
+	s := newTestEnv(t, nil)
 	s.run()
 	const pods = 5
 	for i := range pods {
@@ -302,7 +302,7 @@ func TestRemoteEventsNewest(t *testing.T) {
 
 // A provider that gives no right to its events has its node ready as soon as any other.
 func TestRemoteEventsForbidden(t *testing.T) {
-	s := newStage(t, func(o *Options) { o.NodeLeaseDuration = time.Hour })
+	s := newTestEnv(t, func(o *Options) { o.NodeLeaseDuration = time.Hour })
 	read := rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: s.tenant}, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"configmaps", "pods", "secrets"}, Verbs: []string{rbacv1.VerbAll}},
 		{APIGroups: []string{offv1beta1.GroupVersion.Group}, Resources: []string{"shadowpods"}, Verbs: []string{rbacv1.VerbAll}},

@@ -53,7 +53,7 @@ func installRoles(t *testing.T, c *testkit.ControlPlane, file string) {
 	}
 }
 
-func (s *stage) bind(c *testkit.ControlPlane, namespace, role string, subject rbacv1.Subject) {
+func (s *testEnv) bind(c *testkit.ControlPlane, namespace, role string, subject rbacv1.Subject) {
 	s.t.Helper()
 	meta := metav1.ObjectMeta{Name: s.tenant + "-" + role, Namespace: namespace}
 	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}
@@ -65,7 +65,7 @@ func (s *stage) bind(c *testkit.ControlPlane, namespace, role string, subject rb
 }
 
 // tenantRole gives what the controller of virtual nodes gives for the tenant namespace.
-func (s *stage) tenantRole(subject rbacv1.Subject) {
+func (s *testEnv) tenantRole(subject rbacv1.Subject) {
 	s.t.Helper()
 	vn := &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Name: s.node, Namespace: s.tenant}}
 	vn.Spec.KubeconfigSecretRef = &corev1.LocalObjectReference{Name: "kubeconfig"}
@@ -77,7 +77,7 @@ func (s *stage) tenantRole(subject rbacv1.Subject) {
 }
 
 // chartRights leaves both processes with what the chart gives to a virtual kubelet and to a slice.
-func (s *stage) chartRights() {
+func (s *testEnv) chartRights() {
 	s.t.Helper()
 	testkit.ProcessRole(s.t, s.consumer, names.RoleVirtualKubeletLocal, "virtual-kubelet", "")
 	testkit.ProcessRole(s.t, s.consumer, names.RoleVirtualKubeletNamespace, "virtual-kubelet", "offloaded")
@@ -111,7 +111,7 @@ func (s *stage) chartRights() {
 
 // TestChartPermissions lives through a pod's life with what the chart gives to a virtual kubelet and to a slice.
 func TestChartPermissions(t *testing.T) {
-	s := newStage(t, func(o *Options) {
+	s := newTestEnv(t, func(o *Options) {
 		electing(o)
 		o.APIServerSupport, o.APIServerHost, o.APIServerPort = true, "192.0.2.1", 6443
 	})
@@ -132,15 +132,15 @@ func TestChartPermissions(t *testing.T) {
 	if err := s.consumer.Client.Delete(t.Context(), s.localPod("web")); client.IgnoreNotFound(err) != nil {
 		t.Fatal(err)
 	}
-	s.gone(s.provider, s.shadow("web"))
+	s.waitUntilDeleted(s.provider, s.shadow("web"))
 	s.deleteNow(s.provider, remote)
-	s.gone(s.consumer, s.localPod("web"))
+	s.waitUntilDeleted(s.consumer, s.localPod("web"))
 	s.deleteNow(s.consumer, configMap(s.local, "settings", nil))
-	s.gone(s.provider, configMap(s.remoteNamespace, "settings", nil))
+	s.waitUntilDeleted(s.provider, configMap(s.remoteNamespace, "settings", nil))
 	s.deleteNow(s.consumer, serviceOf(s.local, "web"))
-	s.gone(s.provider, serviceOf(s.remoteNamespace, "web"))
+	s.waitUntilDeleted(s.provider, serviceOf(s.remoteNamespace, "web"))
 	s.deleteNow(s.consumer, localSlice(s.local, "web", "web"))
-	s.gone(s.provider, shadowSlice(s.remoteNamespace, "web"))
+	s.waitUntilDeleted(s.provider, shadowSlice(s.remoteNamespace, "web"))
 
 	s.step("elsewhere a pod may go, too", func() {
 		other := testkit.Namespace(s.t, s.consumer, "other", nil)
@@ -149,7 +149,7 @@ func TestChartPermissions(t *testing.T) {
 		if err := s.consumer.Client.Delete(s.t.Context(), pod); err != nil {
 			s.t.Fatal(err)
 		}
-		s.gone(s.consumer, pod)
+		s.waitUntilDeleted(s.consumer, pod)
 	})
 	s.step("the kubelet API knows its clients", func() {
 		url := fmt.Sprintf("https://127.0.0.1:%d/pods", s.options.ListenPort)
@@ -167,7 +167,7 @@ func TestChartPermissions(t *testing.T) {
 
 // TestChartPermissionsUsedByPods has pods of other nodes refer to the same object.
 func TestChartPermissionsUsedByPods(t *testing.T) {
-	s := newStage(t, func(o *Options) { o.ConfigMaps.Type = translate.UsedByPods })
+	s := newTestEnv(t, func(o *Options) { o.ConfigMaps.Type = translate.UsedByPods })
 	s.chartRights()
 	uses := func(name, node, settings string) *corev1.Pod {
 		pod := s.newPod(s.local, name)

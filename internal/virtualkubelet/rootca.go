@@ -45,12 +45,12 @@ const (
 
 // awaitRootCA returns a Wait for a pod whose namespace may still get the root CA. query asks the provider for it.
 func (r *rootCAs) awaitRootCA(ctx context.Context, pair multicluster.Pair, now time.Time, query func(context.Context) error) error {
-	known, left := r.reserveQuery(pair, now)
+	known, remaining := r.reserveQuery(pair, now)
 	switch {
 	case known == nil:
 		return nil
-	case left > 0:
-		return awaitingRootCA(left)
+	case remaining > 0:
+		return awaitingRootCA(remaining)
 	}
 	ctx, cancel := context.WithTimeout(ctx, rootCATimeout)
 	defer cancel()
@@ -68,13 +68,13 @@ func (r *rootCAs) awaitRootCA(ctx context.Context, pair multicluster.Pair, now t
 	return awaitingRootCA(rootCADelay)
 }
 
-func awaitingRootCA(left time.Duration) error {
-	return kube.Wait(left, "the root CA is not in the provider yet")
+func awaitingRootCA(remaining time.Duration) error {
+	return kube.Wait(remaining, "the root CA is not in the provider yet")
 }
 
 // reserveQuery returns nil if no pod of the namespace waits any more, else how long the pod waits: 0 if it queries the provider,
 // while others wait.
-func (r *rootCAs) reserveQuery(pair multicluster.Pair, now time.Time) (known *rootCA, left time.Duration) {
+func (r *rootCAs) reserveQuery(pair multicluster.Pair, now time.Time) (known *rootCA, remaining time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.of == nil {
@@ -95,10 +95,10 @@ func (r *rootCAs) reserveQuery(pair multicluster.Pair, now time.Time) (known *ro
 
 // Set deletes the state of namespaces without a remote namespace: a later one of the same name is new.
 func (r *rootCAs) Set(pairs []multicluster.Pair) {
-	there := sets.New(pairs...)
+	current := sets.New(pairs...)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	maps.DeleteFunc(r.of, func(pair multicluster.Pair, _ *rootCA) bool { return !there.Has(pair) })
+	maps.DeleteFunc(r.of, func(pair multicluster.Pair, _ *rootCA) bool { return !current.Has(pair) })
 }
 
 // awaitRootCA makes a new pod wait for the root CA that it mounts.

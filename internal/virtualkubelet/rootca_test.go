@@ -41,13 +41,13 @@ func TestRootCAFirstPods(t *testing.T) {
 		var r rootCAs
 		begin := time.Unix(1000, 0)
 		for i, l := range looks {
-			asked := false
+			requested := false
 			err := r.awaitRootCA(t.Context(), multicluster.Pair{Local: "web"}, begin.Add(l.at), func(context.Context) error {
-				asked = true
+				requested = true
 				return l.answer
 			})
-			if asked != l.asked || (err != nil) != l.waits {
-				t.Errorf("%s: look %d: asked %t, %v", name, i, asked, err)
+			if requested != l.asked || (err != nil) != l.waits {
+				t.Errorf("%s: look %d: asked %t, %v", name, i, requested, err)
 			}
 		}
 		other := false
@@ -82,9 +82,9 @@ func TestRootCAOneQuery(t *testing.T) {
 	if err != nil {
 		t.Errorf("the pod that asks does not say what is wrong: %v", err)
 	}
-	asked := false
-	if err := r.awaitRootCA(t.Context(), web, now, func(context.Context) error { asked = true; return nil }); err != nil || !asked {
-		t.Errorf("the next one asks is %t: %v", asked, err)
+	requested := false
+	if err := r.awaitRootCA(t.Context(), web, now, func(context.Context) error { requested = true; return nil }); err != nil || !requested {
+		t.Errorf("the next one asks is %t: %v", requested, err)
 	}
 }
 
@@ -100,19 +100,19 @@ func TestRootCATimeout(t *testing.T) {
 		if took := time.Since(begun); err != nil || took != rootCATimeout {
 			t.Errorf("the pod that asks goes on after %s with %v", took, err)
 		}
-		asked := false
-		if err := r.awaitRootCA(t.Context(), web, time.Now(), func(context.Context) error { asked = true; return nil }); err != nil || !asked {
-			t.Errorf("the next one asks is %t: %v", asked, err)
+		requested := false
+		if err := r.awaitRootCA(t.Context(), web, time.Now(), func(context.Context) error { requested = true; return nil }); err != nil || !requested {
+			t.Errorf("the next one asks is %t: %v", requested, err)
 		}
 	})
 }
 
 // The provider takes no ConfigMaps for long: the first pod of the namespace waits for the root CA as long as it may, and no longer.
 func TestRootCAMounted(t *testing.T) {
-	s := newStage(t, nil)
-	there, config := newCounter(t, s.provider.User(t, "slice", "system:masters"))
+	s := newTestEnv(t, nil)
+	remoteProxy, config := newCountingProxy(t, s.provider.User(t, "slice", "system:masters"))
 	s.useKubeconfig(testkit.Kubeconfig(t, config))
-	there.close("/configmaps")
+	remoteProxy.close("/configmaps")
 	s.run()
 	plain := s.newPod(s.local, "plain")
 	plain.Spec.AutomountServiceAccountToken = new(false)
@@ -130,6 +130,6 @@ func TestRootCAMounted(t *testing.T) {
 	}
 	root := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.remoteNamespace, Name: names.RootCA("rome")}}
 	s.absent(s.provider, root)
-	there.close("")
+	remoteProxy.close("")
 	eventually(s, s.provider, root, exists)
 }

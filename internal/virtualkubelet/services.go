@@ -31,9 +31,9 @@ func serviceKind(o Options, remote func(namespace string) (string, bool)) *copyK
 			out.Spec.ExternalName = translate.ExternalName(out.Spec.ExternalName, remote)
 			return out
 		}),
-		another: func(have, want *corev1.Service) bool {
-			return have.Spec.Type != corev1.ServiceTypeExternalName && want.Spec.Type != corev1.ServiceTypeExternalName &&
-				translate.IsHeadless(have) != translate.IsHeadless(want)
+		another: func(current, want *corev1.Service) bool {
+			return current.Spec.Type != corev1.ServiceTypeExternalName && want.Spec.Type != corev1.ServiceTypeExternalName &&
+				translate.IsHeadless(current) != translate.IsHeadless(want)
 		},
 		// A class that the provider itself chose is no reason: then no local class is requested.
 		fixed: func(_, _ *corev1.Service, refusal error) bool { return isFixed(refusal, "spec.loadBalancerClass") },

@@ -58,12 +58,12 @@ func shadowSlice(namespace, name string) *offv1beta1.ShadowEndpointSlice {
 
 func asksFor(addresses ...string) func(*offv1beta1.ShadowEndpointSlice) error {
 	return func(s *offv1beta1.ShadowEndpointSlice) error {
-		var have []string
+		var got []string
 		for _, e := range s.Spec.Template.Endpoints {
-			have = append(have, e.Addresses...)
+			got = append(got, e.Addresses...)
 		}
-		if fmt.Sprint(have) != fmt.Sprint(addresses) {
-			return fmt.Errorf("asks for %q, not %q", have, addresses)
+		if fmt.Sprint(got) != fmt.Sprint(addresses) {
+			return fmt.Errorf("asks for %q, not %q", got, addresses)
 		}
 		return nil
 	}
@@ -78,11 +78,11 @@ func clusterIPIs(headless bool) func(*corev1.Service) error {
 	}
 }
 
-// networked is a stage with a network to the provider, whose pods are 10.71/16 here. Its ID is its own, because
+// networked returns a testEnv with a network to the provider, whose pods are 10.71/16 here. Its ID is its own, because
 // ForeignClusters are shared by all tests.
-func networked(t *testing.T, edit func(*Options)) (*stage, *networkingv1beta1.Configuration) {
+func networked(t *testing.T, edit func(*Options)) (*testEnv, *networkingv1beta1.Configuration) {
 	t.Helper()
-	s := newStage(t, func(o *Options) {
+	s := newTestEnv(t, func(o *Options) {
 		o.Provider = liqov1beta1.ClusterID(o.Node)
 		if edit != nil {
 			edit(o)
@@ -97,7 +97,7 @@ func networked(t *testing.T, edit func(*Options)) (*stage, *networkingv1beta1.Co
 }
 
 func TestServiceReflection(t *testing.T) {
-	s := newStage(t, nil)
+	s := newTestEnv(t, nil)
 	stop := s.run()
 	local := serviceOf(s.local, "web")
 	local.Spec.Type, local.Spec.SessionAffinity = corev1.ServiceTypeNodePort, corev1.ServiceAffinityClientIP
@@ -150,12 +150,12 @@ func TestServiceReflection(t *testing.T) {
 		})
 	})
 	s.step("a Service that somebody else made there is reported and stays as it is", func() {
-		theirs := serviceOf(s.remoteNamespace, "taken")
-		s.create(s.provider, theirs)
+		foreign := serviceOf(s.remoteNamespace, "taken")
+		s.create(s.provider, foreign)
 		mine := serviceOf(s.local, "taken")
 		s.create(s.consumer, mine)
 		s.event(mine, "FailedReflection", "already exists")
-		if now := eventually(s, s.provider, serviceOf(s.remoteNamespace, "taken"), exists); now.ResourceVersion != theirs.ResourceVersion {
+		if now := eventually(s, s.provider, serviceOf(s.remoteNamespace, "taken"), exists); now.ResourceVersion != foreign.ResourceVersion {
 			s.t.Errorf("it was written: %+v", now.ObjectMeta)
 		}
 		s.deleteNow(s.consumer, mine)
@@ -184,13 +184,13 @@ func TestServiceReflection(t *testing.T) {
 	})
 	s.step("a copy goes with its Service", func() {
 		s.deleteNow(s.consumer, local)
-		s.gone(s.provider, serviceOf(s.remoteNamespace, "web"))
+		s.waitUntilDeleted(s.provider, serviceOf(s.remoteNamespace, "web"))
 	})
 }
 
 // What a provider never changes of a Service is another Service.
 func TestServiceReplaced(t *testing.T) {
-	s := newStage(t, func(o *Options) { o.LoadBalancerClass = "theirs" })
+	s := newTestEnv(t, func(o *Options) { o.LoadBalancerClass = "theirs" })
 	balanced := func(name string) *corev1.Service {
 		out := serviceOf(s.local, name)
 		out.Spec.Type, out.Spec.Ports = corev1.ServiceTypeLoadBalancer, out.Spec.Ports[:1]
@@ -308,8 +308,8 @@ func TestEndpointSliceReflection(t *testing.T) {
 	})
 	s.step("what its Service says counts", func() {
 		s.patch(s.consumer, serviceOf(s.local, "web"), `{"metadata":{"annotations":{"liqo.io/skip-reflection":"true"}}}`)
-		s.gone(s.provider, shadowSlice(s.remoteNamespace, "web-1"))
-		s.gone(s.provider, serviceOf(s.remoteNamespace, "web"))
+		s.waitUntilDeleted(s.provider, shadowSlice(s.remoteNamespace, "web-1"))
+		s.waitUntilDeleted(s.provider, serviceOf(s.remoteNamespace, "web"))
 		s.patch(s.consumer, serviceOf(s.local, "web"), `{"metadata":{"annotations":{"liqo.io/skip-reflection":null}}}`)
 		eventually(s, s.provider, shadowSlice(s.remoteNamespace, "web-1"), asksFor("10.200.1.5"))
 	})
@@ -325,13 +325,13 @@ func TestEndpointSliceReflection(t *testing.T) {
 		s.event(mixed, "ForeignEndpoints", "left out")
 	})
 	s.step("what somebody else made there is reported and stays as it is", func() {
-		theirs := shadowSlice(s.remoteNamespace, "taken")
-		s.create(s.provider, theirs)
-		mine := localSlice(s.local, "taken", "web", at("worker", "10.200.1.6"))
-		s.create(s.consumer, mine)
-		s.event(mine, "FailedReflection", "already exists")
+		foreign := shadowSlice(s.remoteNamespace, "taken")
+		s.create(s.provider, foreign)
+		local := localSlice(s.local, "taken", "web", at("worker", "10.200.1.6"))
+		s.create(s.consumer, local)
+		s.event(local, "FailedReflection", "already exists")
 		eventually(s, s.provider, shadowSlice(s.remoteNamespace, "taken"), asksFor())
-		s.deleteNow(s.consumer, mine)
+		s.deleteNow(s.consumer, local)
 	})
 	s.step("a slice that changes is followed, and goes", func() {
 		testkit.Update(s.t, s.consumer.Client, empty, func(e *discoveryv1.EndpointSlice) { e.Endpoints = []discoveryv1.Endpoint{at("worker", "10.200.1.7")} })
@@ -339,13 +339,13 @@ func TestEndpointSliceReflection(t *testing.T) {
 		testkit.Update(s.t, s.consumer.Client, empty, func(e *discoveryv1.EndpointSlice) { e.Endpoints = []discoveryv1.Endpoint{} })
 		eventually(s, s.provider, shadowSlice(s.remoteNamespace, "web-0"), asksFor())
 		s.deleteNow(s.consumer, empty)
-		s.gone(s.provider, shadowSlice(s.remoteNamespace, "web-0"))
+		s.waitUntilDeleted(s.provider, shadowSlice(s.remoteNamespace, "web-0"))
 	})
 	stop()
 	s.options.DisableIPReflection = true
 	s.run()
 	s.step("without addresses there are no endpoints either", func() {
-		s.gone(s.provider, shadowSlice(s.remoteNamespace, "web-1"))
+		s.waitUntilDeleted(s.provider, shadowSlice(s.remoteNamespace, "web-1"))
 		eventually(s, s.provider, serviceOf(s.remoteNamespace, "web"), exists)
 	})
 }
@@ -353,7 +353,7 @@ func TestEndpointSliceReflection(t *testing.T) {
 func TestServicesAfterRestart(t *testing.T) {
 	s, networks := networked(t, nil)
 	s.place(networks, "10.71.0.0/16")
-	there, remoteConfig := newCounter(t, s.provider.User(t, "slice", "system:masters"))
+	remoteProxy, remoteConfig := newCountingProxy(t, s.provider.User(t, "slice", "system:masters"))
 	s.useKubeconfig(testkit.Kubeconfig(t, remoteConfig))
 	stop := s.run()
 	for _, service := range []*corev1.Service{serviceOf(s.local, "plain"), serviceOf(s.local, "ports"), serviceOf(s.local, "headless"), serviceOf(s.local, "name")} {
@@ -374,12 +374,12 @@ func TestServicesAfterRestart(t *testing.T) {
 	eventually(s, s.provider, shadowSlice(s.remoteNamespace, "nothing"), asksFor())
 	eventually(s, s.provider, configMap(s.remoteNamespace, names.RootCA(string(s.consumerID)), nil), exists) // it may be copied late
 	stop()
-	there.take(s.remoteNamespace)
+	remoteProxy.take(s.remoteNamespace)
 	s.run()
 	s.after("restarted")
 	s.create(s.consumer, localSlice(s.local, "later", "plain", at("worker", "10.200.1.8")))
 	eventually(s, s.provider, shadowSlice(s.remoteNamespace, "later"), asksFor("10.200.1.8"))
-	for _, write := range there.take(s.remoteNamespace) {
+	for _, write := range remoteProxy.take(s.remoteNamespace) {
 		if !strings.HasSuffix(write, "/restarted") && !strings.HasSuffix(write, "/later") {
 			t.Errorf("written: %s", write)
 		}
@@ -388,7 +388,7 @@ func TestServicesAfterRestart(t *testing.T) {
 
 // A Service that stands for one in another offloaded namespace does so in the provider, too, where that namespace has another name.
 func TestServiceExternalName(t *testing.T) {
-	s := newStage(t, nil)
+	s := newTestEnv(t, nil)
 	databases := testkit.Namespace(t, s.consumer, "databases", nil)
 	alias := serviceOf(s.local, "alias")
 	alias.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "db." + databases + ".svc.cluster.local"}
@@ -399,9 +399,9 @@ func TestServiceExternalName(t *testing.T) {
 	testkit.Create(t, s.provider.Client, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: databases + "-rome"}})
 	s.create(s.consumer, alias)
 	s.run()
-	eventually(s, s.provider, serviceOf(s.remoteNamespace, "alias"), func(have *corev1.Service) error {
-		if want := "db." + databases + "-rome.svc.cluster.local"; have.Spec.ExternalName != want {
-			return fmt.Errorf("stands for %q, want %q", have.Spec.ExternalName, want)
+	eventually(s, s.provider, serviceOf(s.remoteNamespace, "alias"), func(got *corev1.Service) error {
+		if want := "db." + databases + "-rome.svc.cluster.local"; got.Spec.ExternalName != want {
+			return fmt.Errorf("stands for %q, want %q", got.Spec.ExternalName, want)
 		}
 		return nil
 	})

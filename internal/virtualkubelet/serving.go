@@ -97,8 +97,8 @@ const (
 )
 
 // renewIn returns 70 to 90 % of the remaining lifetime: signers backdate the start of a certificate, so the start says nothing.
-func renewIn(left time.Duration) time.Duration {
-	return max(renewMin, left*7/10+rand.N(max(1, left/5)))
+func renewIn(remaining time.Duration) time.Duration {
+	return max(renewMin, remaining*7/10+rand.N(max(1, remaining/5)))
 }
 
 // certificateRetry is slow: each try leaves a CertificateSigningRequest behind, and a refusal is rarely transient.

@@ -44,7 +44,7 @@ func nextRequest(t *testing.T, clients kubernetes.Interface, node string, ip net
 	return out
 }
 
-func judge(t *testing.T, clients kubernetes.Interface, r *certv1.CertificateSigningRequest, verdict certv1.RequestConditionType) {
+func decideCSR(t *testing.T, clients kubernetes.Interface, r *certv1.CertificateSigningRequest, verdict certv1.RequestConditionType) {
 	t.Helper()
 	r.Status.Conditions = append(r.Status.Conditions, certv1.CertificateSigningRequestCondition{
 		Type: verdict, Status: corev1.ConditionTrue, Reason: "Test", Message: "as the test says",
@@ -67,7 +67,7 @@ func TestServingCertificateRotation(t *testing.T) {
 	go i.runIssuer(t.Context())
 
 	first := nextRequest(t, clients, "turin", ip)
-	judge(t, clients, first, certv1.CertificateApproved)
+	decideCSR(t, clients, first, certv1.CertificateApproved)
 	testkit.Eventually(t, limit, func() error {
 		_, err := certificates(i.current.Load).forServer(nil)
 		return err
@@ -77,7 +77,7 @@ func TestServingCertificateRotation(t *testing.T) {
 	if i.current.Load() != before {
 		t.Error("the old certificate went before there was a new one")
 	}
-	judge(t, clients, second, certv1.CertificateDenied)
+	decideCSR(t, clients, second, certv1.CertificateDenied)
 	if err := within(t, failures); !strings.Contains(err.Error(), second.Name) || !strings.Contains(err.Error(), "denied, reason: Test, message: as the test says") {
 		t.Errorf("told of %v", err)
 	}
@@ -85,7 +85,7 @@ func TestServingCertificateRotation(t *testing.T) {
 	if i.current.Load() != before {
 		t.Error("the old certificate went because there is no new one")
 	}
-	judge(t, clients, third, certv1.CertificateApproved)
+	decideCSR(t, clients, third, certv1.CertificateApproved)
 	testkit.Eventually(t, limit, func() error {
 		if i.current.Load() == before {
 			return fmt.Errorf("still the old certificate")
@@ -95,13 +95,13 @@ func TestServingCertificateRotation(t *testing.T) {
 }
 
 func TestServingCertificateDenied(t *testing.T) {
-	s := newStage(t, func(o *Options) { o.Certificate = CertificateKubelet })
+	s := newTestEnv(t, func(o *Options) { o.Certificate = CertificateKubelet })
 	clients, err := kubernetes.NewForConfig(s.consumer.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.run()
-	judge(t, clients, nextRequest(t, clients, s.node, s.options.NodeIP), certv1.CertificateDenied)
+	decideCSR(t, clients, nextRequest(t, clients, s.node, s.options.NodeIP), certv1.CertificateDenied)
 	s.event(s.virtualNode(), "ServingCertificateFailed", "as the test says")
 	eventually(s, s.consumer, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}, nodeReady(corev1.ConditionTrue))
 }
@@ -114,10 +114,10 @@ func TestServingCertificateBackoff(t *testing.T) {
 	if tries > 25 {
 		t.Errorf("%d requests in an hour without an approver", tries)
 	}
-	for _, left := range []time.Duration{-time.Hour, 0, time.Minute, 2 * time.Minute, 365 * 24 * time.Hour} {
-		got := renewIn(left)
-		if got < renewMin || (left > time.Minute && (got < left*7/10 || got > left*9/10)) {
-			t.Errorf("with %v left, renewed in %v", left, got)
+	for _, remaining := range []time.Duration{-time.Hour, 0, time.Minute, 2 * time.Minute, 365 * 24 * time.Hour} {
+		got := renewIn(remaining)
+		if got < renewMin || (remaining > time.Minute && (got < remaining*7/10 || got > remaining*9/10)) {
+			t.Errorf("with %v left, renewed in %v", remaining, got)
 		}
 	}
 }

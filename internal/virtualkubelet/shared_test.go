@@ -22,7 +22,7 @@ import (
 )
 
 // letIn gives a user of the provider all rights there, until the returned binding is deleted.
-func (s *stage) letIn(user string) *rbacv1.ClusterRoleBinding {
+func (s *testEnv) letIn(user string) *rbacv1.ClusterRoleBinding {
 	s.t.Helper()
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: user},
@@ -36,7 +36,7 @@ func (s *stage) letIn(user string) *rbacv1.ClusterRoleBinding {
 }
 
 // second is another virtual node of the same provider, with credentials of its own.
-func (s *stage) second(kubeconfig []byte) Options {
+func (s *testEnv) second(kubeconfig []byte) Options {
 	s.t.Helper()
 	o := s.options
 	o.Node, o.PodName, o.ListenPort = s.node+"-b", "b", testkit.Port(s.t)
@@ -50,7 +50,7 @@ func (s *stage) second(kubeconfig []byte) Options {
 	return o
 }
 
-func (s *stage) holder() string {
+func (s *testEnv) holder() string {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: sharedLease, Namespace: s.tenant}}
 	held := eventually(s, s.consumer, lease, func(l *coordinationv1.Lease) error {
 		if l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity == "" {
@@ -63,7 +63,7 @@ func (s *stage) holder() string {
 }
 
 func TestSharedLeaseHandover(t *testing.T) {
-	s := newStage(t, func(o *Options) {
+	s := newTestEnv(t, func(o *Options) {
 		electing(o)
 		o.PodName = "a"
 		o.ConfigMaps.Workers = 1
@@ -136,7 +136,7 @@ func TestSharedLeaseHandover(t *testing.T) {
 }
 
 func TestNodeWithdrawnSlice(t *testing.T) {
-	s := newStage(t, nil)
+	s := newTestEnv(t, nil)
 	s.run()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}
 	eventually(s, s.consumer, node, nodeReady(corev1.ConditionTrue))

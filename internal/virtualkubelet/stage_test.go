@@ -31,8 +31,8 @@ const limit = 60 * time.Second
 // patience is how long a provider may be slow before it counts as lost, where a test has an outage.
 const patience = 15 * time.Second
 
-// stage is a consumer and a provider with one virtual node and one offloaded namespace; the test plays the provider.
-type stage struct {
+// testEnv is a consumer and a provider with one virtual node and one offloaded namespace; the test plays the provider.
+type testEnv struct {
 	t                      *testing.T
 	consumer, provider     *testkit.ControlPlane
 	tenant                 string
@@ -42,9 +42,9 @@ type stage struct {
 	consumerID, providerID liqov1beta1.ClusterID
 }
 
-func newStage(t *testing.T, edit func(o *Options)) *stage {
+func newTestEnv(t *testing.T, edit func(o *Options)) *testEnv {
 	t.Helper()
-	s := &stage{
+	s := &testEnv{
 		t: t, consumerID: "rome", providerID: "milan",
 		consumer: testkit.Cluster(t, testkit.WithControllers("root-ca-certificate-publisher-controller")),
 		provider: testkit.SecondCluster(t, testkit.WithControllers("root-ca-certificate-publisher-controller")),
@@ -87,7 +87,7 @@ func electing(o *Options) {
 }
 
 // step is a part of the story, with a rule as its name.
-func (s *stage) step(rule string, tell func()) {
+func (s *testEnv) step(rule string, tell func()) {
 	s.t.Helper()
 	outer := s.t
 	outer.Run(rule, func(t *testing.T) {
@@ -98,7 +98,7 @@ func (s *stage) step(rule string, tell func()) {
 }
 
 // run starts the virtual kubelet; stop ends it.
-func (s *stage) run() (stop func()) {
+func (s *testEnv) run() (stop func()) {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
 	done := make(chan error, 1)
@@ -118,17 +118,17 @@ func (s *stage) run() (stop func()) {
 	return stop
 }
 
-// mapNamespaces asks for namespaces and is the provider's answer about them.
-func (s *stage) mapNamespaces(current map[string]offv1beta1.RemoteNamespaceStatus) {
+// mapNamespaces writes the provider's status of the namespaces.
+func (s *testEnv) mapNamespaces(current map[string]offv1beta1.RemoteNamespaceStatus) {
 	s.t.Helper()
 	desired := map[string]string{}
-	for local, answer := range current {
-		desired[local] = answer.RemoteNamespace
+	for local, status := range current {
+		desired[local] = status.RemoteNamespace
 	}
 	s.mapNamespacesAs(desired, current)
 }
 
-func (s *stage) mapNamespacesAs(desired map[string]string, current map[string]offv1beta1.RemoteNamespaceStatus) {
+func (s *testEnv) mapNamespacesAs(desired map[string]string, current map[string]offv1beta1.RemoteNamespaceStatus) {
 	s.t.Helper()
 	nm := &offv1beta1.NamespaceMap{}
 	key := client.ObjectKey{Namespace: s.tenant, Name: string(s.providerID)}
@@ -151,7 +151,7 @@ func (s *stage) mapNamespacesAs(desired map[string]string, current map[string]of
 	}
 }
 
-func (s *stage) create(c *testkit.ControlPlane, obj client.Object) {
+func (s *testEnv) create(c *testkit.ControlPlane, obj client.Object) {
 	s.t.Helper()
 	if err := c.Client.Create(s.t.Context(), obj); err != nil {
 		s.t.Fatalf("making %T %s: %v", obj, obj.GetName(), err)
@@ -159,14 +159,14 @@ func (s *stage) create(c *testkit.ControlPlane, obj client.Object) {
 }
 
 // pod makes a local pod that is bound to the virtual node.
-func (s *stage) pod(namespace, name string) *corev1.Pod {
+func (s *testEnv) pod(namespace, name string) *corev1.Pod {
 	s.t.Helper()
 	pod := s.newPod(namespace, name)
 	s.create(s.consumer, pod)
 	return pod
 }
 
-func (s *stage) newPod(namespace, name string) *corev1.Pod {
+func (s *testEnv) newPod(namespace, name string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: map[string]string{"app": name}},
 		Spec: corev1.PodSpec{
@@ -177,7 +177,7 @@ func (s *stage) newPod(namespace, name string) *corev1.Pod {
 }
 
 // eventually reads obj until check is content.
-func eventually[T client.Object](s *stage, c *testkit.ControlPlane, obj T, check func(T) error) T {
+func eventually[T client.Object](s *testEnv, c *testkit.ControlPlane, obj T, check func(T) error) T {
 	s.t.Helper()
 	testkit.Eventually(s.t, limit, func() error {
 		if err := c.Client.Get(s.t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
@@ -190,7 +190,7 @@ func eventually[T client.Object](s *stage, c *testkit.ControlPlane, obj T, check
 
 func exists[T client.Object](T) error { return nil }
 
-func (s *stage) gone(c *testkit.ControlPlane, obj client.Object) {
+func (s *testEnv) waitUntilDeleted(c *testkit.ControlPlane, obj client.Object) {
 	s.t.Helper()
 	testkit.Eventually(s.t, limit, func() error {
 		err := c.Client.Get(s.t.Context(), client.ObjectKeyFromObject(obj), obj)
@@ -201,12 +201,12 @@ func (s *stage) gone(c *testkit.ControlPlane, obj client.Object) {
 	})
 }
 
-func (s *stage) shadow(name string) *offv1beta1.ShadowPod {
+func (s *testEnv) shadow(name string) *offv1beta1.ShadowPod {
 	return &offv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.remoteNamespace}}
 }
 
 // runRemotely makes the pod of a ShadowPod, as the provider does, and reports it running.
-func (s *stage) runRemotely(shadow *offv1beta1.ShadowPod, podIP string) *corev1.Pod {
+func (s *testEnv) runRemotely(shadow *offv1beta1.ShadowPod, podIP string) *corev1.Pod {
 	s.t.Helper()
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: shadow.Name, Namespace: shadow.Namespace, Labels: shadow.Labels, Annotations: shadow.Annotations},
@@ -222,7 +222,7 @@ func (s *stage) runRemotely(shadow *offv1beta1.ShadowPod, podIP string) *corev1.
 	return pod
 }
 
-func (s *stage) report(pod *corev1.Pod, status corev1.PodStatus) {
+func (s *testEnv) report(pod *corev1.Pod, status corev1.PodStatus) {
 	s.t.Helper()
 	status.QOSClass = pod.Status.QOSClass
 	pod.Status = status
@@ -232,7 +232,7 @@ func (s *stage) report(pod *corev1.Pod, status corev1.PodStatus) {
 }
 
 // event waits for an event about obj. Routine ones come together in one event, which gives their reasons in its text.
-func (s *stage) event(obj client.Object, reason, text string) {
+func (s *testEnv) event(obj client.Object, reason, text string) {
 	s.t.Helper()
 	testkit.Eventually(s.t, limit, func() error {
 		var list corev1.EventList
@@ -240,8 +240,8 @@ func (s *stage) event(obj client.Object, reason, text string) {
 			return err
 		}
 		for _, e := range list.Items {
-			told := e.Reason == reason || strings.Contains(e.Message, reason+": ")
-			if e.InvolvedObject.Name == obj.GetName() && told && strings.Contains(e.Message, text) {
+			reported := e.Reason == reason || strings.Contains(e.Message, reason+": ")
+			if e.InvolvedObject.Name == obj.GetName() && reported && strings.Contains(e.Message, text) {
 				return nil
 			}
 		}
@@ -267,6 +267,6 @@ func phaseIs(phase corev1.PodPhase) func(*corev1.Pod) error {
 	}
 }
 
-func (s *stage) localPod(name string) *corev1.Pod {
+func (s *testEnv) localPod(name string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.local}}
 }

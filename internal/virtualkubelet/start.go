@@ -111,18 +111,18 @@ func (p *process) awaitSync(ctx context.Context, engine *multicluster.Engine) {
 
 // meetClusters prepares both clusters for all engines: API discovery and connections are needed once.
 func (p *process) meetClusters() error {
-	there, err := kube.NewCluster(p.conn.Load().Config())
+	remoteCluster, err := kube.NewCluster(p.conn.Load().Config())
 	if err != nil {
 		return fmt.Errorf("preparing the provider: %w", err)
 	}
-	there.Budget = &kube.CacheBudget{Bytes: p.options.PeerCacheLimit, Objects: p.options.PeerCacheLimit / minObjectSize, Full: p.misbehaviours.Report}
+	remoteCluster.Budget = &kube.CacheBudget{Bytes: p.options.PeerCacheLimit, Objects: p.options.PeerCacheLimit / minObjectSize, Full: p.misbehaviours.Report}
 	budget := kube.WriteBudget{Rate: writeRate, Burst: writeBurst, Exceeded: p.misbehaviours.Report}.LimitWrites(p.localConfig())
 	limited, err := rest.HTTPClientFor(budget)
 	if err != nil {
 		return fmt.Errorf("preparing this cluster: %w", err)
 	}
-	p.localCluster = &kube.Cluster{Config: budget, HTTP: limited, Mapper: p.mgr.GetRESTMapper(), Scheme: kube.Scheme, Extends: there.Budget}
-	p.remoteCluster = &there
+	p.localCluster = &kube.Cluster{Config: budget, HTTP: limited, Mapper: p.mgr.GetRESTMapper(), Scheme: kube.Scheme, Extends: remoteCluster.Budget}
+	p.remoteCluster = &remoteCluster
 	return nil
 }
 
@@ -270,12 +270,12 @@ const reasonNoCertificate = "ServingCertificateFailed"
 
 // sendToLeader forwards a request to the provider.
 func (p *process) sendToLeader(w http.ResponseWriter, req *http.Request, to *url.URL) {
-	way := p.way.Load()
-	if way == nil {
+	proxy := p.way.Load()
+	if proxy == nil {
 		writeText(w, http.StatusBadGateway, "the provider is not known yet")
 		return
 	}
-	way.forwardRequest(w, req, to)
+	proxy.forwardRequest(w, req, to)
 }
 
 func (p *process) findPod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {

@@ -18,17 +18,17 @@ import (
 // started again later and later, long after the outage.
 func TestStartWithoutAPIServer(t *testing.T) {
 	address := fmt.Sprintf("127.0.0.1:%d", testkit.Port(t))
-	s := newStage(t, func(o *Options) { o.HealthAddress = address })
+	s := newTestEnv(t, func(o *Options) { o.HealthAddress = address })
 	s.consumer.StopAPIServer(t)
 	s.run()
 	testkit.Eventually(t, limit, func() error {
-		answer, err := http.Get("http://" + address + "/healthz")
+		response, err := http.Get("http://" + address + "/healthz")
 		if err != nil {
 			return err
 		}
-		defer answer.Body.Close()
-		if answer.StatusCode != http.StatusOK {
-			return fmt.Errorf("the probe is answered with %s", answer.Status)
+		defer response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			return fmt.Errorf("the probe is answered with %s", response.Status)
 		}
 		return nil
 	})

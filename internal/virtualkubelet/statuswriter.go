@@ -77,7 +77,7 @@ func (m *podStates) writeStatus(ctx context.Context, c client.Client, local, wan
 
 // untilDue returns the time until a changed status is due, and begins the next batch if it is due now. The first status after a
 // silence does not wait, and each later one waits once: a status that missed its turn is due at once.
-func (m *podStates) untilDue(local *corev1.Pod, starting bool) (left time.Duration) {
+func (m *podStates) untilDue(local *corev1.Pod, starting bool) (remaining time.Duration) {
 	now := m.now()
 	m.withState(local, func(known *podState) {
 		switch {
@@ -86,21 +86,21 @@ func (m *podStates) untilDue(local *corev1.Pod, starting bool) (left time.Durati
 		case known.starting.IsZero():
 			known.starting = now
 		}
-		if left = known.starting.Add(startDelay).Sub(now); starting && left > 0 {
+		if remaining = known.starting.Add(startDelay).Sub(now); starting && remaining > 0 {
 			return
 		}
 		if known.due.IsZero() {
 			known.due = laterOf(now, m.batch.Add(batchInterval))
 		}
-		if left = known.due.Sub(now); left > 0 {
+		if remaining = known.due.Sub(now); remaining > 0 {
 			return
 		}
-		if m.batch = laterOf(m.batch, known.due); -left >= batchInterval { // a new batch
+		if m.batch = laterOf(m.batch, known.due); -remaining >= batchInterval { // a new batch
 			m.batch = now
 		}
-		known.due, left = time.Time{}, 0
+		known.due, remaining = time.Time{}, 0
 	})
-	return left
+	return remaining
 }
 
 // clearDue resets the due time of a pod that has no status to write after all.

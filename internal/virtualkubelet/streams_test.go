@@ -48,16 +48,16 @@ type remoteKubelet struct {
 }
 
 // newRemoteKubelet serves the pods of the provider's only node.
-func (s *stage) newRemoteKubelet() *remoteKubelet {
+func (s *testEnv) newRemoteKubelet() *remoteKubelet {
 	s.t.Helper()
 	k := &remoteKubelet{t: s.t, asked: make(chan string, 10), left: make(chan struct{}, 10)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/containerLogs/{namespace}/{pod}/{container}", func(w http.ResponseWriter, req *http.Request) {
 		k.asked <- req.PathValue("container") + "?" + req.URL.RawQuery
 		k.mu.Lock()
-		answer := k.log
+		handler := k.log
 		k.mu.Unlock()
-		answer(w, req)
+		handler(w, req)
 	})
 	mux.HandleFunc("/exec/{namespace}/{pod}/{container}", k.exec)
 	mux.HandleFunc("/attach/{namespace}/{pod}/{container}", k.exec)
@@ -221,8 +221,8 @@ func (k *remoteKubelet) portForward(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// way is one by which a client reaches the pod web.
-type way struct {
+// podConnection is one by which a client reaches the pod web.
+type podConnection struct {
 	name string
 	// config and base of requests to a subresource; kubelet tells that base is the port itself.
 	config *rest.Config
@@ -232,8 +232,8 @@ type way struct {
 	websocket bool
 }
 
-// ways are all by which clients come: kubectl by way of the API server, and others to the port itself.
-func (s *stage) ways() []way {
+// ways are the connections of clients: through the API server, as kubectl does, and directly to the port.
+func (s *testEnv) ways() []podConnection {
 	direct := rest.CopyConfig(s.consumer.Config)
 	direct.CAData, direct.Insecure = nil, true
 	port := func(subresource string) string {
@@ -246,7 +246,7 @@ func (s *stage) ways() []way {
 	server := func(subresource string) string {
 		return fmt.Sprintf("%s/api/v1/namespaces/%s/pods/web/%s", s.consumer.Config.Host, s.local, strings.ToLower(subresource))
 	}
-	return []way{
+	return []podConnection{
 		{"API server, websocket", s.consumer.Config, server, false, true},
 		{"API server, SPDY", s.consumer.Config, server, false, false},
 		{"port, websocket", direct, port, true, true},
@@ -255,7 +255,7 @@ func (s *stage) ways() []way {
 }
 
 // stream runs a command, or attaches if there is none.
-func (w way) stream(ctx context.Context, o remotecommand.StreamOptions, command ...string) error {
+func (w podConnection) stream(ctx context.Context, o remotecommand.StreamOptions, command ...string) error {
 	query := url.Values{"command": command}
 	stdin, stdout, stderr, on := "stdin", "stdout", "stderr", "true"
 	if w.direct {
@@ -286,10 +286,10 @@ func (w way) stream(ctx context.Context, o remotecommand.StreamOptions, command 
 	return executor.StreamWithContext(ctx, o)
 }
 
-// running is a stage with a pod that runs in the provider, and the kubelet there.
-func running(t *testing.T) (*stage, *remoteKubelet) {
+// running returns a testEnv with a pod that runs in the provider, and the kubelet there.
+func running(t *testing.T) (*testEnv, *remoteKubelet) {
 	t.Helper()
-	s := newStage(t, nil)
+	s := newTestEnv(t, nil)
 	k := s.newRemoteKubelet()
 	s.run()
 	eventually(s, s.consumer, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}, nodeReady(corev1.ConditionTrue))
@@ -503,7 +503,7 @@ func TestStreamsPortForward(t *testing.T) {
 	}
 }
 
-func (s *stage) dial(port uint16) *net.TCPConn {
+func (s *testEnv) dial(port uint16) *net.TCPConn {
 	s.t.Helper()
 	conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {

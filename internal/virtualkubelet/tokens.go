@@ -145,13 +145,13 @@ func (k *podKind) learnAudiences(ctx context.Context, it *podItem) error {
 const shortestLifetime = 600
 
 // requestToken requests a token of a pod's ServiceAccount from the API server.
-func (k *podKind) requestToken(ctx context.Context, it *podItem, asked translate.TokenRequest) (*authenticationv1.TokenRequest, error) {
+func (k *podKind) requestToken(ctx context.Context, it *podItem, requested translate.TokenRequest) (*authenticationv1.TokenRequest, error) {
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
-		ExpirationSeconds: &asked.Lifetime,
+		ExpirationSeconds: &requested.Lifetime,
 		BoundObjectRef:    &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: it.local.Name, UID: it.local.UID},
 	}}
-	if asked.Audience != "" {
-		request.Spec.Audiences = []string{asked.Audience}
+	if requested.Audience != "" {
+		request.Spec.Audiences = []string{requested.Audience}
 	}
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: it.local.Namespace, Name: translate.AccountOf(it.local)}}
 	if err := it.Local.Client().SubResource("token").Create(ctx, account, request); err != nil {
@@ -192,20 +192,20 @@ func (k *podKind) renewLate(ctx context.Context, it *podItem) error {
 // issueTokens requests the tokens of a pod from the API server, unless unsent tokens exist, or tokens were sent a moment ago.
 func (k *podKind) issueTokens(ctx context.Context, it *podItem) error {
 	now := k.states.now()
-	var have tokenMemory
-	k.states.withState(it.local, func(m *podState) { have = m.tokens })
-	asked := it.target.TokenRequests(it.local)
+	var current tokenMemory
+	k.states.withState(it.local, func(m *podState) { current = m.tokens })
+	requested := it.target.TokenRequests(it.local)
 	if it.projected != nil {
-		asked = slices.DeleteFunc(asked, func(a translate.TokenRequest) bool { return !it.projected.Has(a.Key) })
+		requested = slices.DeleteFunc(requested, func(a translate.TokenRequest) bool { return !it.projected.Has(a.Key) })
 	}
-	if len(asked) == 0 || have.issued != nil && now.Before(have.issued.Renew) || now.Before(have.sent.Add(tokensDelay)) {
+	if len(requested) == 0 || current.issued != nil && now.Before(current.issued.Renew) || now.Before(current.sent.Add(tokensDelay)) {
 		return nil
 	}
 	if err := k.placeForTokens(ctx, it); err != nil {
 		return err
 	}
 	tokens := &translate.Tokens{}
-	for _, a := range asked {
+	for _, a := range requested {
 		request, err := k.requestToken(ctx, it, a)
 		if err != nil {
 			return err
@@ -368,8 +368,8 @@ func (it *podItem) keepFiles(secret *corev1.Secret) *corev1.Secret {
 	if it.tokens != nil && it.tokens.Annotations[names.TokenPodUID] == string(it.local.UID) {
 		keys = slices.Collect(maps.Keys(it.tokens.Data))
 	}
-	for _, asked := range it.target.TokenRequests(it.local) {
-		keys = append(keys, asked.Key)
+	for _, requested := range it.target.TokenRequests(it.local) {
+		keys = append(keys, requested.Key)
 	}
 	for _, key := range keys {
 		if _, ok := secret.Data[key]; !ok {
@@ -393,8 +393,8 @@ func (k *podKind) tellSent(it *podItem) {
 // putTokens creates or updates the Secret; an existing object is taken over only if it holds tokens.
 func (k *podKind) putTokens(ctx context.Context, it *podItem, secret *corev1.Secret) error {
 	if it.tokens == nil {
-		made, err := it.Remote.Make(ctx, secret)
-		if made || err != nil {
+		created, err := it.Remote.Make(ctx, secret)
+		if created || err != nil {
 			return err
 		}
 		live := &corev1.Secret{}

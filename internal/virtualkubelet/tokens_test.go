@@ -33,8 +33,8 @@ import (
 	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
 
-// homeStage is a stage with a network to the provider.
-func homeStage(t *testing.T, status liqov1beta1.ConditionStatus) *stage {
+// homeStage returns a testEnv with a network to the provider.
+func homeStage(t *testing.T, status liqov1beta1.ConditionStatus) *testEnv {
 	t.Helper()
 	s, _ := networked(t, func(o *Options) { o.APIServerSupport, o.LiqoNamespace = true, o.TenantNamespace })
 	foreign := &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: s.node}}
@@ -49,7 +49,7 @@ func homeStage(t *testing.T, status liqov1beta1.ConditionStatus) *stage {
 }
 
 // showAPIServer shows an address, which is no other test's.
-func (s *stage) showAPIServer(address, alias networkingv1beta1.IP) {
+func (s *testEnv) showAPIServer(address, alias networkingv1beta1.IP) {
 	s.t.Helper()
 	ip := &ipamv1alpha1.IP{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.tenant, Name: names.IPTypeAPIServer, Labels: map[string]string{names.IPType: names.IPTypeAPIServer}},
@@ -60,7 +60,7 @@ func (s *stage) showAPIServer(address, alias networkingv1beta1.IP) {
 }
 
 // withToken is a pod that mounts a token of an account.
-func (s *stage) withToken(name, account string) *corev1.Pod {
+func (s *testEnv) withToken(name, account string) *corev1.Pod {
 	pod := s.newPod(s.local, name)
 	pod.Spec.ServiceAccountName, pod.Spec.AutomountServiceAccountToken = account, new(false)
 	pod.Spec.Volumes = []corev1.Volume{{Name: "api", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
@@ -69,7 +69,7 @@ func (s *stage) withToken(name, account string) *corev1.Pod {
 	return pod
 }
 
-func (s *stage) tokens(pod string) *corev1.Secret {
+func (s *testEnv) tokens(pod string) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.remoteNamespace, Name: pod + "-token"}}
 }
 
@@ -99,8 +99,8 @@ func TestTokens(t *testing.T) {
 		if want := "system:serviceaccount:" + s.local + ":builder"; user.Username != want || user.Extra["authentication.kubernetes.io/pod-uid"][0] != string(pod.UID) {
 			s.t.Errorf("the token is of %q, %v", user.Username, user.Extra)
 		}
-		there := &authenticationv1.TokenReview{Spec: review.Spec}
-		if err := s.provider.Client.Create(s.t.Context(), there); err != nil || there.Status.Authenticated {
+		remoteReview := &authenticationv1.TokenReview{Spec: review.Spec}
+		if err := s.provider.Client.Create(s.t.Context(), remoteReview); err != nil || remoteReview.Status.Authenticated {
 			s.t.Errorf("the provider's API server takes it: %v", err)
 		}
 	})
@@ -144,9 +144,9 @@ func TestTokens(t *testing.T) {
 		eventually(s, s.provider, s.tokens("web"), exists)
 	})
 	s.step("the reflection of Secrets leaves it alone", func() {
-		mine := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.local, Name: "web-token"}, StringData: map[string]string{"mine": "x"}}
-		s.create(s.consumer, mine)
-		s.event(mine, "FailedReflection", "already exists")
+		own := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.local, Name: "web-token"}, StringData: map[string]string{"mine": "x"}}
+		s.create(s.consumer, own)
+		s.event(own, "FailedReflection", "already exists")
 		if now := eventually(s, s.provider, s.tokens("web"), exists); len(now.Data["mine"]) > 0 {
 			s.t.Error("the Secret was overwritten")
 		}
@@ -209,7 +209,7 @@ func TestTokensNameTaken(t *testing.T) {
 	eventually(s, s.provider, s.tokens("web"), exists)
 	pod := s.withToken("web", "builder")
 	s.create(s.consumer, pod)
-	eventually(s, s.consumer, s.localPod("web"), says(names.PodAccepted, reasonNoPlace, "web-token already exists"))
+	eventually(s, s.consumer, s.localPod("web"), hasCondition(names.PodAccepted, reasonNoPlace, "web-token already exists"))
 	s.event(pod, reasonNoPlace, "rename the other Secret")
 	s.absent(s.provider, s.shadow("web"))
 	s.patch(s.consumer, pod, `{"metadata":{"annotations":{"`+names.APIServerSupport+`":"disabled"}}}`)
@@ -220,7 +220,7 @@ func TestTokensNameTaken(t *testing.T) {
 func TestTokensWithoutOwner(t *testing.T) {
 	s := homeStage(t, liqov1beta1.ConditionEstablished)
 	s.showAPIServer("10.96.0.5", "10.70.0.29")
-	s.refuse("secrets", admissionv1.Validation{Expression: "!has(object.metadata.ownerReferences)", Reason: new(metav1.StatusReasonForbidden)})
+	s.addPolicy("secrets", admissionv1.Validation{Expression: "!has(object.metadata.ownerReferences)", Reason: new(metav1.StatusReasonForbidden)})
 	probe := secret(s.remoteNamespace, "probe")
 	probe.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Secret", Name: "x", UID: "x"}}
 	testkit.Eventually(t, limit, func() error {
@@ -239,7 +239,7 @@ func TestTokensWithoutOwner(t *testing.T) {
 	s.options.APIServerSupport = false
 	s.run()
 	s.deleteNow(s.consumer, pod)
-	s.gone(s.provider, s.tokens("web"))
+	s.waitUntilDeleted(s.provider, s.tokens("web"))
 }
 
 // Whoever has a token for a cloud is the pod to that cloud: it leaves where the pod or the installation says so.
@@ -369,11 +369,11 @@ func TestTokensRunningPod(t *testing.T) {
 // What fails is tried again after a while, by each pod at another time, and never for one that has ended.
 func TestTokensFailedRenewals(t *testing.T) {
 	now := time.Unix(1000, 0)
-	asked := 0
+	requested := 0
 	k := &podKind{
 		options: Options{APIServerSupport: true}, states: newPodStates(func() time.Time { return now }), events: newEventLog(record.NewFakeRecorder(10)),
 		route: func(context.Context) (*translate.APIServerRoute, bool, error) {
-			asked++
+			requested++
 			return nil, false, errors.New("nobody answers")
 		},
 	}
@@ -400,15 +400,15 @@ func TestTokensFailedRenewals(t *testing.T) {
 	if due := k.states.expiringTokens(); len(due) > 0 {
 		t.Errorf("looked at before: %v", due)
 	}
-	if got := again(a); got != first-renewalInterval || asked != 2 {
-		t.Errorf("asked %d times, and tried again after %s", asked, got)
+	if got := again(a); got != first-renewalInterval || requested != 2 {
+		t.Errorf("asked %d times, and tried again after %s", requested, got)
 	}
 	now = now.Add(failedTokensDelay)
 	if due := k.states.expiringTokens(); len(due) != 2 {
 		t.Errorf("looked at again: %v", due)
 	}
-	if again(a); asked != 3 {
-		t.Errorf("asked %d times", asked)
+	if again(a); requested != 3 {
+		t.Errorf("asked %d times", requested)
 	}
 	now = now.Add(time.Hour)
 	for _, it := range []*podItem{a, b} {
@@ -461,7 +461,7 @@ func TestTokensBeforeNetwork(t *testing.T) {
 	eventually(s, s.consumer, s.localPod("runs"), phaseIs(corev1.PodRunning))
 	for _, name := range []string{"waits", "wants-none"} {
 		s.refuseRemotely(name, offv1beta1.ReasonOverQuota, "free 0 / requested 1")
-		eventually(s, s.consumer, s.localPod(name), says(names.PodAccepted, "OverQuota", "free 0"))
+		eventually(s, s.consumer, s.localPod(name), hasCondition(names.PodAccepted, "OverQuota", "free 0"))
 	}
 	enabled(true)
 	s.showAPIServer("10.96.0.6", "10.70.0.30")
@@ -496,7 +496,7 @@ func TestTokensEvents(t *testing.T) {
 		}
 		return &podItem{local: p}
 	}
-	told := func(step string, want int) {
+	count := func(step string, want int) {
 		t.Helper()
 		if len(recorder.Events) != want {
 			t.Errorf("%s: %d events, want %d", step, len(recorder.Events), want)
@@ -512,22 +512,22 @@ func TestTokensEvents(t *testing.T) {
 		}
 	}
 	send()
-	told("the first ones", 2)
+	count("the first ones", 2)
 	send()
-	told("new ones", 0)
+	count("new ones", 0)
 	for range 2 {
 		for _, it := range all {
 			k.events.record(it.local, corev1.EventTypeWarning, reasonTokensFailed, "nobody answers")
 		}
-		told("none", 3)
+		count("none", 3)
 		send()
-		told("new ones after that", 3)
+		count("new ones after that", 3)
 	}
 }
 
 // Without a network nothing is asked for.
 func TestTokensWithoutNetwork(t *testing.T) {
-	s := newStage(t, func(o *Options) { o.APIServerSupport = true })
+	s := newTestEnv(t, func(o *Options) { o.APIServerSupport = true })
 	s.create(s.consumer, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "builder", Namespace: s.local}})
 	s.run()
 	pod := s.withToken("web", "builder")

@@ -384,7 +384,7 @@ func (p *process) connectProvider(kubeconfig []byte) error {
 	if !conn.NamesAuthority() && p.options.PublicRoots != nil {
 		p.options.PublicRoots()
 	}
-	way, err := newProvider(conn, p.options.Log)
+	proxy, err := newProvider(conn, p.options.Log)
 	if err != nil {
 		return err
 	}
@@ -392,7 +392,7 @@ func (p *process) connectProvider(kubeconfig []byte) error {
 	if reader, err = client.New(conn.Config(), client.Options{Scheme: kube.Scheme, Mapper: p.mgr.GetRESTMapper()}); err != nil {
 		return fmt.Errorf("making the client of the provider: %w", err)
 	}
-	p.way.Store(way)
+	p.way.Store(proxy)
 	p.reader.Store(&reader)
 	p.conn.Store(conn)
 	close(p.connected)

@@ -60,13 +60,13 @@ func newClient(t *testing.T, config *rest.Config) client.Client {
 }
 
 func TestMayWorkNamespaces(t *testing.T) {
-	answers, asked := 0, map[string]bool{}
-	p := refusedTwins(t, func(path string) { answers++; asked[path] = true })
+	answers, requested := 0, map[string]bool{}
+	p := refusedTwins(t, func(path string) { answers++; requested[path] = true })
 	if err := p.mayWork(t.Context()); !errors.Is(err, multicluster.ErrRefused) || answers != 3 {
 		t.Errorf("%v after %d answers", err, answers)
 	}
-	if err := p.mayWork(t.Context()); !errors.Is(err, multicluster.ErrRefused) || len(asked) != 5 {
-		t.Errorf("%v of %d twins, want 5: some may be going, with all that was granted there", err, len(asked))
+	if err := p.mayWork(t.Context()); !errors.Is(err, multicluster.ErrRefused) || len(requested) != 5 {
+		t.Errorf("%v of %d twins, want 5: some may be going, with all that was granted there", err, len(requested))
 	}
 }
 

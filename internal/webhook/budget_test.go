@@ -60,23 +60,23 @@ func TestQuotaEnforcement(t *testing.T) {
 	c := testkit.Cluster(t)
 	install(t, c, 1, Options{EnforceResources: true})
 	tenant := testkit.Namespace(t, c, "tenant", map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: "violet"})
-	twin := testkit.Namespace(t, c, "twin", map[string]string{names.RemoteClusterID: "violet"})
+	remoteNamespace := testkit.Namespace(t, c, "twin", map[string]string{names.RemoteClusterID: "violet"})
 	user := as(t, c, "slice-violet")
 	ask := func(requests corev1.ResourceList) error {
-		sp := &offv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: twin, GenerateName: "web-", Labels: map[string]string{names.OffloadingOrigin: "violet"}}}
-		sp.Spec.Pod = pod(twin).Spec
+		sp := &offv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: remoteNamespace, GenerateName: "web-", Labels: map[string]string{names.OffloadingOrigin: "violet"}}}
+		sp.Spec.Pod = pod(remoteNamespace).Spec
 		sp.Spec.Pod.Containers[0].Resources.Requests = requests
 		return user.Create(t.Context(), sp, client.DryRunAll)
 	}
-	refused := func(requests corev1.ResourceList, why string) {
+	refused := func(requests corev1.ResourceList, reason string) {
 		t.Helper()
-		soon(t, func() error { return refusedWith(ask(requests), why) })
+		soon(t, func() error { return refusedWith(ask(requests), reason) })
 	}
 
 	const none = `failed getting quota: user "slice-violet" has none for cluster "violet"`
 	refused(nil, none)
-	elsewhere := granted(testkit.Namespace(t, c, "other", nil), "slice-violet") // what another consumer may name after this user
-	if err := c.Client.Create(t.Context(), elsewhere); err != nil {
+	otherQuota := granted(testkit.Namespace(t, c, "other", nil), "slice-violet") // what another consumer may name after this user
+	if err := c.Client.Create(t.Context(), otherQuota); err != nil {
 		t.Fatal(err)
 	}
 	refused(nil, none)
@@ -94,8 +94,8 @@ func TestQuotaEnforcement(t *testing.T) {
 			t.Errorf("a pod that asks for %s: %v", name, err)
 		}
 	}
-	existing := &offv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: twin, Name: "existing", Labels: map[string]string{names.OffloadingOrigin: "violet"}}}
-	existing.Spec.Pod = pod(twin).Spec
+	existing := &offv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: remoteNamespace, Name: "existing", Labels: map[string]string{names.OffloadingOrigin: "violet"}}}
+	existing.Spec.Pod = pod(remoteNamespace).Spec
 	existing.Spec.Pod.Containers = append(existing.Spec.Pod.Containers, corev1.Container{Name: "second", Image: "web"})
 	if err := user.Create(t.Context(), existing); err != nil {
 		t.Fatal(err)
@@ -104,8 +104,8 @@ func TestQuotaEnforcement(t *testing.T) {
 	refused(amounts("ephemeral-storage", "21Gi"), "peering ephemeral-storage quota usage exceeded - requested 21Gi, more than was granted")
 	refused(amounts("example.com/gpu", "1"), "example.com/gpu quota limit not found for this peering")
 	if err := refusedWith(c.Client.Create(t.Context(), &offv1beta1.ShadowPod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: twin, Name: "web", Labels: map[string]string{names.OffloadingOrigin: "violet"}},
-		Spec:       offv1beta1.ShadowPodSpec{Pod: pod(twin).Spec},
+		ObjectMeta: metav1.ObjectMeta{Namespace: remoteNamespace, Name: "web", Labels: map[string]string{names.OffloadingOrigin: "violet"}},
+		Spec:       offv1beta1.ShadowPodSpec{Pod: pod(remoteNamespace).Spec},
 	}, client.DryRunAll), "failed getting quota"); err != nil {
 		t.Error("somebody else:", err)
 	}
@@ -163,9 +163,9 @@ func othersMay(t *testing.T, c *testkit.ControlPlane, sp *offv1beta1.ShadowPod) 
 func TestQuotaWithoutTenantNamespace(t *testing.T) {
 	c := testkit.Cluster(t)
 	install(t, c, 1, Options{EnforceResources: true})
-	twin := testkit.Namespace(t, c, "twin", map[string]string{names.RemoteClusterID: "nowhere"})
-	sp := &offv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: twin, Name: "web", Labels: map[string]string{names.OffloadingOrigin: "nowhere"}}}
-	sp.Spec.Pod = pod(twin).Spec
+	remoteNamespace := testkit.Namespace(t, c, "twin", map[string]string{names.RemoteClusterID: "nowhere"})
+	sp := &offv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: remoteNamespace, Name: "web", Labels: map[string]string{names.OffloadingOrigin: "nowhere"}}}
+	sp.Spec.Pod = pod(remoteNamespace).Spec
 	soon(t, func() error {
 		return refusedWith(c.Client.Create(t.Context(), sp.DeepCopy(), client.DryRunAll), `has none for cluster "nowhere"`)
 	})
@@ -177,9 +177,9 @@ func TestQuotaTwoTenantNamespaces(t *testing.T) {
 	install(t, c, 1, Options{EnforceResources: true})
 	labels := map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: "twice"}
 	one, other := testkit.Namespace(t, c, "tenant", labels), testkit.Namespace(t, c, "tenant", labels)
-	twin := testkit.Namespace(t, c, "twin", map[string]string{names.RemoteClusterID: "twice"})
-	sp := &offv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: twin, Name: "web", Labels: map[string]string{names.OffloadingOrigin: "twice"}}}
-	sp.Spec.Pod = pod(twin).Spec
+	remoteNamespace := testkit.Namespace(t, c, "twin", map[string]string{names.RemoteClusterID: "twice"})
+	sp := &offv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: remoteNamespace, Name: "web", Labels: map[string]string{names.OffloadingOrigin: "twice"}}}
+	sp.Spec.Pod = pod(remoteNamespace).Spec
 	soon(t, func() error {
 		return errors.Join(
 			refusedWith(c.Client.Create(t.Context(), sp.DeepCopy(), client.DryRunAll), "takes the label "+names.TenantNamespace+" off"),

@@ -83,10 +83,10 @@ func (p rotationPolicy) nextKeyring(now time.Time, have *servingCertificates, sh
 
 // newKeyring creates a new CA and a new serving certificate. Trusted CA certificates stay trusted: a replica may still
 // serve a certificate of theirs.
-func (p rotationPolicy) newKeyring(now time.Time, have *servingCertificates) (*servingCertificates, error) {
+func (p rotationPolicy) newKeyring(now time.Time, current *servingCertificates) (*servingCertificates, error) {
 	next := &servingCertificates{}
-	if have != nil {
-		next.authorities = slices.DeleteFunc(slices.Clone(have.authorities), isExpired(now))
+	if current != nil {
+		next.authorities = slices.DeleteFunc(slices.Clone(current.authorities), isExpired(now))
 	}
 	if err := p.addAuthority(now, next); err != nil {
 		return nil, err

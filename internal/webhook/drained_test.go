@@ -40,15 +40,15 @@ func TestGracefulShutdown(t *testing.T) {
 	defer transport.CloseIdleConnections()
 	ask := func() (last bool) {
 		t.Helper()
-		answer, err := (&http.Client{Transport: transport}).Post(fmt.Sprintf("https://127.0.0.1:%d/hook", port), "text/plain", strings.NewReader("hello"))
+		response, err := (&http.Client{Transport: transport}).Post(fmt.Sprintf("https://127.0.0.1:%d/hook", port), "text/plain", strings.NewReader("hello"))
 		if err != nil {
 			t.Fatalf("a request was not answered: %v", err)
 		}
-		defer answer.Body.Close()
-		if said, err := io.ReadAll(answer.Body); err != nil || string(said) != "hello" {
-			t.Fatalf("answered %q, %v", said, err)
+		defer response.Body.Close()
+		if output, err := io.ReadAll(response.Body); err != nil || string(output) != "hello" {
+			t.Fatalf("answered %q, %v", output, err)
 		}
-		return answer.Close
+		return response.Close
 	}
 	if ask() {
 		t.Error("the connection ended although nothing else does")

@@ -56,13 +56,13 @@ func TestHostilePods(t *testing.T) {
 	c := testkit.Cluster(t)
 	install(t, c, 1, Options{EnforceResources: true})
 	tenant := testkit.Namespace(t, c, "tenant", map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: "amber"})
-	twin := testkit.Namespace(t, c, "twin", map[string]string{names.RemoteClusterID: "amber"})
+	remoteNamespace := testkit.Namespace(t, c, "twin", map[string]string{names.RemoteClusterID: "amber"})
 	user := as(t, c, "slice-amber")
 	if err := c.Client.Create(t.Context(), granted(tenant, "slice-amber")); err != nil {
 		t.Fatal(err)
 	}
 	ask := func(pod string) error {
-		return user.Create(t.Context(), rawShadowPod(t, twin, "amber", pod), client.DryRunAll)
+		return user.Create(t.Context(), rawShadowPod(t, remoteNamespace, "amber", pod), client.DryRunAll)
 	}
 	soon(t, func() error {
 		return ask(`{"containers":[{"name":"c","resources":{"requests":{"cpu":"1m"}}}],"tolerations":[{"operator":"Exists"}],"volumes":[{"name":"v","emptyDir":{}}]}`)
@@ -75,7 +75,7 @@ func TestHostilePods(t *testing.T) {
 			}
 		})
 	}
-	existing := rawShadowPod(t, twin, "amber", `{"containers":[{"name":"c","resources":{"requests":{"cpu":"1m"}}}]}`)
+	existing := rawShadowPod(t, remoteNamespace, "amber", `{"containers":[{"name":"c","resources":{"requests":{"cpu":"1m"}}}]}`)
 	if err := user.Create(t.Context(), existing); err != nil {
 		t.Fatal(err)
 	}

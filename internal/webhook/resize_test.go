@@ -19,13 +19,13 @@ func TestResizeBeyondQuota(t *testing.T) {
 	c := testkit.Cluster(t)
 	install(t, c, 1, Options{EnforceResources: true})
 	tenant := testkit.Namespace(t, c, "tenant", map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: "mauve"})
-	twin := testkit.Namespace(t, c, "twin", map[string]string{names.RemoteClusterID: "mauve"})
+	remoteNamespace := testkit.Namespace(t, c, "twin", map[string]string{names.RemoteClusterID: "mauve"})
 	user := as(t, c, "slice-mauve")
 	if err := c.Client.Create(t.Context(), granted(tenant, "slice-mauve")); err != nil {
 		t.Fatal(err)
 	}
-	sp := &offv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: twin, Name: "web", Labels: map[string]string{names.OffloadingOrigin: "mauve"}}}
-	sp.Spec.Pod = pod(twin).Spec
+	sp := &offv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: remoteNamespace, Name: "web", Labels: map[string]string{names.OffloadingOrigin: "mauve"}}}
+	sp.Spec.Pod = pod(remoteNamespace).Spec
 	sp.Spec.Pod.Containers[0].Resources.Requests = amounts("cpu", "1")
 	soon(t, func() error { return client.IgnoreAlreadyExists(user.Create(t.Context(), sp)) })
 	grow := func(to corev1.ResourceList) error {

@@ -129,7 +129,7 @@ func (r *certificateRotation) Reconcile(ctx context.Context, _ reconcile.Request
 }
 
 func (r *certificateRotation) runOnce(ctx context.Context) (time.Duration, error) {
-	secret, have, err := r.loadKeyring(ctx)
+	secret, current, err := r.loadKeyring(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -137,15 +137,15 @@ func (r *certificateRotation) runOnce(ctx context.Context) (time.Duration, error
 	if err != nil {
 		return 0, err
 	}
-	if have != nil && have.leaf != nil {
-		r.serving.pair.Store(have.tlsCertificate())
+	if current != nil && current.leaf != nil {
+		r.serving.pair.Store(current.tlsCertificate())
 	}
 	now := r.clock()
-	next, err := r.policy.nextKeyring(now, have, r.shownLongEnough(now, have, configurations))
+	next, err := r.policy.nextKeyring(now, current, r.shownLongEnough(now, current, configurations))
 	if err != nil {
 		return 0, err
 	}
-	if next != have {
+	if next != current {
 		if err := r.storeKeyring(ctx, secret, next); err != nil {
 			return 0, err
 		}
@@ -172,11 +172,11 @@ func (r *certificateRotation) loadKeyring(ctx context.Context) (*corev1.Secret, 
 	} else if err != nil {
 		return nil, nil, nil
 	}
-	have, err := decodeSecret(secret.Data)
+	current, err := decodeSecret(secret.Data)
 	if err != nil {
 		log.FromContext(ctx).Info("webhook certificate is being renewed", "why", err.Error())
 	}
-	return secret, have, nil
+	return secret, current, nil
 }
 
 // storeKeyring writes the keyring, with the resourceVersion of the Secret as a precondition.
@@ -218,11 +218,11 @@ func withKey(m map[string]string, key, value string) map[string]string {
 
 // shownLongEnough reports whether every API server can be expected to trust the newest CA certificate: all webhook
 // configurations have contained it for the settling time.
-func (r *certificateRotation) shownLongEnough(now time.Time, have *servingCertificates, configurations []trustingConfig) bool {
-	if have == nil || len(have.authorities) == 0 {
+func (r *certificateRotation) shownLongEnough(now time.Time, current *servingCertificates, configurations []trustingConfig) bool {
+	if current == nil || len(current.authorities) == 0 {
 		return false
 	}
-	newest := encodePEM("CERTIFICATE", have.authorities[0].Raw)
+	newest := encodePEM("CERTIFICATE", current.authorities[0].Raw)
 	for _, c := range configurations {
 		if !c.trustsAuthority(newest) {
 			r.shown.bundle = ""

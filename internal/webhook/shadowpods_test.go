@@ -75,12 +75,12 @@ func TestQuotaDisclosure(t *testing.T) {
 	ask := func(user, pod string) string {
 		body := fmt.Sprintf(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"x","namespace":"twin","operation":"CREATE","userInfo":{"username":%q},
 			"object":{"apiVersion":"offloading.liqo.io/v1beta1","kind":"ShadowPod","metadata":{"name":"web","labels":{"offloading.liqo.io/origin":"blue","liqo.io/creator-user":"slice"}},"spec":{"pod":%s}}}}`, user, pod)
-		answer, err := http.Post(server.URL, "application/json", strings.NewReader(body))
+		response, err := http.Post(server.URL, "application/json", strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer answer.Body.Close()
-		text, err := io.ReadAll(answer.Body)
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
 		if err != nil {
 			t.Fatal(err)
 		}

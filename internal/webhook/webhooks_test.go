@@ -215,8 +215,8 @@ func TestWebhooks(t *testing.T) {
 		moved := vn.DeepCopy()
 		moved.Spec.ClusterID = "another"
 		soon(t, func() error { return refusedWith(c.Client.Update(ctx, moved), "spec.clusterID is immutable") })
-		twin := &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: testkit.Namespace(t, c, "granted", map[string]string{names.AllowVirtualNodes: "true"}), Name: vn.Name}, Spec: vn.Spec}
-		soon(t, func() error { return refusedWith(c.Client.Create(ctx, twin, client.DryRunAll), "exists already") })
+		duplicate := &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: testkit.Namespace(t, c, "granted", map[string]string{names.AllowVirtualNodes: "true"}), Name: vn.Name}, Spec: vn.Spec}
+		soon(t, func() error { return refusedWith(c.Client.Create(ctx, duplicate, client.DryRunAll), "exists already") })
 	})
 	t.Run("an amount that takes long to read is left to the CRD, which refuses it", func(t *testing.T) {
 		vn := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{

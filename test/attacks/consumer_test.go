@@ -120,7 +120,7 @@ func TestConsumerPods(t *testing.T) {
 	} {
 		attacks[name] = attack{slice.create(shadowPod(remoteShop, tc.attack)), tc.want, slice.create(shadowPod(remoteShop, tc.legitimate))}
 	}
-	play(t, attacks)
+	runAttacks(t, attacks)
 }
 
 // The consumer writes other objects into its remote namespace.
@@ -154,7 +154,7 @@ func TestConsumerObjects(t *testing.T) {
 	})
 	const elsewhere = "may not stand for an address"
 	outside := named("www.example.com")
-	play(t, map[string]attack{
+	runAttacks(t, map[string]attack{
 		"account_token_secret":   {ofType(corev1.SecretTypeServiceAccountToken), "may not write Secrets of type", ofType(corev1.SecretTypeOpaque)},
 		"external_ip":            {service(func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"192.0.2.1"} }), "external addresses", plain},
 		"service_foreign_origin": {service(func(s *corev1.Service) { s.Labels[names.OffloadingOrigin] = "cl-other" }), "what it reflects itself", plain},
@@ -193,9 +193,9 @@ func providerPod(t *testing.T) string {
 func TestConsumerReach(t *testing.T) {
 	own := slice.list(&corev1.SecretList{}, remoteShop)
 	slices := controlPlane.list(&authv1beta1.ResourceSliceList{}, providerTenant)
-	me := func(p party) request { return p.create(&authenticationv1.SelfSubjectReview{}) }
+	me := func(p attacker) request { return p.create(&authenticationv1.SelfSubjectReview{}) }
 	admin, controlAdmin := slice.impersonateAdmin(t, provider), controlPlane.impersonateAdmin(t, provider)
-	play(t, map[string]attack{
+	runAttacks(t, map[string]attack{
 		"secrets_of_other_tenant":        {slice.list(&corev1.SecretList{}, otherShop), forbidden, own},
 		"secret_of_other_tenant":         {slice.get(secret(otherShop, "canary")), forbidden, own},
 		"pods_of_other_tenant":           {slice.list(&corev1.PodList{}, otherShop), forbidden, slice.list(&corev1.PodList{}, remoteShop)},
@@ -243,7 +243,7 @@ func TestConsumerReplicas(t *testing.T) {
 	own := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: providerTenant, Name: provider.ID}}
 	mapping := &offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: providerTenant, Name: provider.ID}}
 	annotated := controlPlane.patch(own, `{"metadata":{"annotations":{"example.com/team":"x"}}}`)
-	play(t, map[string]attack{
+	runAttacks(t, map[string]attack{
 		"foreign_origin":       {resourceSlice(func(m *metav1.ObjectMeta) { m.Labels[names.ReplicationOrigin] = "cl-other" }), "replicas of its own objects", plain},
 		"unmarked":             {resourceSlice(func(m *metav1.ObjectMeta) { delete(m.Labels, names.Replicated) }), "replicas of its own objects", plain},
 		"finalizer":            {resourceSlice(func(m *metav1.ObjectMeta) { m.Finalizers = []string{"example.com/never"} }), "finalizers", plain},

@@ -58,7 +58,7 @@ func mergePatch(t *testing.T, field, name string, value any) client.Patch {
 // The consumer asks for remote namespaces by the names of others, with the certificate of its control plane.
 func TestConsumerNamespaces(t *testing.T) {
 	const honest = "honest"
-	asked := map[string]string{
+	requested := map[string]string{
 		"addon":              "argocd",
 		"addon_by_suffix":    "attacks-system",
 		"bound_by_addon":     "attacks-addon",
@@ -74,7 +74,7 @@ func TestConsumerNamespaces(t *testing.T) {
 	}
 	stopLiqo(t, consumer, "liqo-crd-replicator", "crd-replicator")
 	mapping := read(t, provider, &offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: providerTenant, Name: provider.ID}})
-	if err := controlPlane.Patch(t.Context(), mapping, mergePatch(t, "spec", "desiredMapping", asked)); err != nil {
+	if err := controlPlane.Patch(t.Context(), mapping, mergePatch(t, "spec", "desiredMapping", requested)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { // the replicator leaves entries alone that it has not made
@@ -92,10 +92,10 @@ func TestConsumerNamespaces(t *testing.T) {
 		if err := provider.Client.Get(ctx, client.ObjectKeyFromObject(mapping), mapping); err != nil {
 			return err
 		}
-		if answer := mapping.Status.CurrentMapping[honest]; answer.Phase != offv1beta1.MappingAccepted {
-			return fmt.Errorf("the legitimate name is refused: %+v", answer)
+		if status := mapping.Status.CurrentMapping[honest]; status.Phase != offv1beta1.MappingAccepted {
+			return fmt.Errorf("the legitimate name is refused: %+v", status)
 		}
-		for local := range asked {
+		for local := range requested {
 			if mapping.Status.CurrentMapping[local].Phase == "" {
 				return fmt.Errorf("there is none about %s", local)
 			}
@@ -103,12 +103,12 @@ func TestConsumerNamespaces(t *testing.T) {
 		return nil
 	})
 	secrets := func(namespace string) request { return slice.list(&corev1.SecretList{}, namespace) }
-	story.Eventually(t, "the rights in the honest namespace", patience, secrets(asked[honest]))
-	delete(asked, honest)
-	for local, remote := range asked {
+	story.Eventually(t, "the rights in the honest namespace", patience, secrets(requested[honest]))
+	delete(requested, honest)
+	for local, remote := range requested {
 		t.Run(local, func(t *testing.T) {
-			if answer := mapping.Status.CurrentMapping[local]; answer.Phase == offv1beta1.MappingAccepted {
-				t.Errorf("the consumer gets the namespace %s: %+v", remote, answer)
+			if status := mapping.Status.CurrentMapping[local]; status.Phase == offv1beta1.MappingAccepted {
+				t.Errorf("the consumer gets the namespace %s: %+v", remote, status)
 			}
 			expectRefusal(t, secrets(remote)(t.Context()), forbidden)
 			namespace := &corev1.Namespace{}

@@ -43,7 +43,7 @@ func TestVirtualKubelet(t *testing.T) {
 	status := kubelet.patchStatus(remote, `{"status":{"message":"x"}}`)
 	canary := kubelet.get(secret(shop, "canary"))
 	admin := kubelet.impersonateAdmin(t, consumer)
-	play(t, map[string]attack{
+	runAttacks(t, map[string]attack{
 		"node":                 {kubelet.patch(physical, label), ownNode, labels},
 		"node_status":          {kubelet.patchStatus(physical, `{"status":{"phase":"Terminated"}}`), ownNode, kubelet.patchStatus(own, `{"status":{"phase":"Running"}}`)},
 		"node_without_taint":   {kubelet.patch(own, `{"spec":{"taints":null}}`), "keeps the taint", labels},

@@ -49,9 +49,9 @@ var (
 	// Tenant namespaces, and the remote namespace of shop.
 	consumerTenant, providerTenant, remoteShop string
 	// slice and controlPlane are the consumer at the provider, with the certificate of its ResourceSlice and with that of its control plane.
-	slice, controlPlane party
+	slice, controlPlane attacker
 	// kubelet is the virtual kubelet in the consumer.
-	kubelet party
+	kubelet attacker
 
 	//go:embed testdata/consumer.yaml
 	consumerYAML string
@@ -154,19 +154,19 @@ func deployOtherTenant(ctx context.Context) error {
 	})
 }
 
-// A party is an attacker: a client with its credentials.
-type party struct {
+// attacker is a client with its credentials.
+type attacker struct {
 	client.Client
 	config *rest.Config
 }
 
-func newParty(of *clusters.Cluster, config *rest.Config) (party, error) {
-	return newPartyWith(of, config, nil)
+func newAttacker(of *clusters.Cluster, config *rest.Config) (attacker, error) {
+	return newAttackerWith(of, config, nil)
 }
 
-// newPartyWith returns a party that asks nothing about the API: what it has is refused there, too.
-func newPartyWith(of *clusters.Cluster, config *rest.Config, mapper apimeta.RESTMapper) (party, error) {
+// newAttackerWith returns an attacker that does not use discovery, which its credentials may not allow.
+func newAttackerWith(of *clusters.Cluster, config *rest.Config, mapper apimeta.RESTMapper) (attacker, error) {
 	config.QPS = -1
 	c, err := client.New(config, client.Options{Scheme: of.Client.Scheme(), Mapper: mapper})
-	return party{c, config}, err
+	return attacker{c, config}, err
 }

@@ -23,117 +23,117 @@ import (
 )
 
 // tenantParty returns the consumer at the provider, with the kubeconfig that an Identity of that type has in the consumer.
-func tenantParty(ctx context.Context, identityType string) (party, error) {
+func tenantParty(ctx context.Context, identityType string) (attacker, error) {
 	var secrets corev1.SecretList
 	if err := consumer.Client.List(ctx, &secrets, client.InNamespace(consumerTenant), client.MatchingLabels{names.IdentityType: identityType}); err != nil {
-		return party{}, err
+		return attacker{}, err
 	}
 	if len(secrets.Items) != 1 {
-		return party{}, fmt.Errorf("there are %d kubeconfigs of type %s, want 1", len(secrets.Items), identityType)
+		return attacker{}, fmt.Errorf("there are %d kubeconfigs of type %s, want 1", len(secrets.Items), identityType)
 	}
 	return kubeconfigParty(secrets.Items[0].Data["kubeconfig"])
 }
 
 // userParty returns a user of the provider, with a certificate that its administrator had signed.
-func userParty(ctx context.Context, user string) (party, error) {
+func userParty(ctx context.Context, user string) (attacker, error) {
 	kubeconfig, err := provider.Credentials(ctx, user)
 	if err != nil {
-		return party{}, err
+		return attacker{}, err
 	}
 	return kubeconfigParty(kubeconfig)
 }
 
 // kubeconfigParty returns the user of a kubeconfig, at the address by which the tests reach the provider: peers may have another one.
-func kubeconfigParty(kubeconfig []byte) (party, error) {
+func kubeconfigParty(kubeconfig []byte) (attacker, error) {
 	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
 	if err != nil {
-		return party{}, err
+		return attacker{}, err
 	}
 	at := rest.AnonymousClientConfig(provider.Config)
 	at.CertData, at.KeyData = config.CertData, config.KeyData
-	return newParty(provider, at)
+	return newAttacker(provider, at)
 }
 
 // accountParty returns a ServiceAccount, with a token of its own.
-func accountParty(ctx context.Context, of *clusters.Cluster, namespace, name string) (party, error) {
+func accountParty(ctx context.Context, of *clusters.Cluster, namespace, name string) (attacker, error) {
 	request := &authenticationv1.TokenRequest{}
 	if err := of.Client.SubResource("token").Create(ctx, serviceAccount(namespace, name), request); err != nil {
-		return party{}, fmt.Errorf("requesting a token of %s/%s: %w", namespace, name, err)
+		return attacker{}, fmt.Errorf("requesting a token of %s/%s: %w", namespace, name, err)
 	}
 	return tokenParty(of, request.Status.Token)
 }
 
-func tokenParty(of *clusters.Cluster, token string) (party, error) {
+func tokenParty(of *clusters.Cluster, token string) (attacker, error) {
 	config := rest.AnonymousClientConfig(of.Config)
 	config.BearerToken = token
-	return newParty(of, config)
+	return newAttacker(of, config)
 }
 
-// impersonateAdmin returns the party as it pretends to be an administrator.
-func (p party) impersonateAdmin(t *testing.T, of *clusters.Cluster) party {
+// impersonateAdmin returns the attacker as it pretends to be an administrator.
+func (p attacker) impersonateAdmin(t *testing.T, of *clusters.Cluster) attacker {
 	t.Helper()
 	config := rest.CopyConfig(p.config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: "attacks-admin", Groups: []string{"system:masters"}}
-	out, err := newPartyWith(of, config, p.RESTMapper())
+	out, err := newAttackerWith(of, config, p.RESTMapper())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return out
 }
 
-// userName returns the name by which the cluster knows the party.
-func (p party) userName(ctx context.Context) (string, error) {
+// userName returns the user name of the attacker in the cluster.
+func (p attacker) userName(ctx context.Context) (string, error) {
 	review := &authenticationv1.SelfSubjectReview{}
 	err := p.Create(ctx, review)
 	return review.Status.UserInfo.Username, err
 }
 
-// A request is sent by a party. Those that write are dry: what gets through breaks nothing, and admission sees no difference.
+// A request is sent by an attacker. Those that write are dry: what gets through breaks nothing, and admission sees no difference.
 type request func(ctx context.Context) error
 
-func (p party) create(obj client.Object) request {
+func (p attacker) create(obj client.Object) request {
 	return func(ctx context.Context) error {
 		return p.Create(ctx, obj.DeepCopyObject().(client.Object), client.DryRunAll)
 	}
 }
 
-func (p party) remove(obj client.Object) request {
+func (p attacker) remove(obj client.Object) request {
 	return func(ctx context.Context) error {
 		return p.Delete(ctx, obj.DeepCopyObject().(client.Object), client.DryRunAll)
 	}
 }
 
 // patch sends a merge patch.
-func (p party) patch(obj client.Object, text string) request {
+func (p attacker) patch(obj client.Object, text string) request {
 	return func(ctx context.Context) error {
 		return p.Patch(ctx, obj.DeepCopyObject().(client.Object), client.RawPatch(types.MergePatchType, []byte(text)), client.DryRunAll)
 	}
 }
 
-func (p party) patchStatus(obj client.Object, text string) request {
+func (p attacker) patchStatus(obj client.Object, text string) request {
 	dry := &client.SubResourcePatchOptions{PatchOptions: client.PatchOptions{DryRun: []string{metav1.DryRunAll}}}
 	return func(ctx context.Context) error {
 		return p.Status().Patch(ctx, obj.DeepCopyObject().(client.Object), client.RawPatch(types.MergePatchType, []byte(text)), dry)
 	}
 }
 
-func (p party) get(obj client.Object) request {
+func (p attacker) get(obj client.Object) request {
 	return func(ctx context.Context) error { return p.Get(ctx, client.ObjectKeyFromObject(obj), obj) }
 }
 
 // list lists a namespace; "" is the whole cluster.
-func (p party) list(list client.ObjectList, namespace string) request {
+func (p attacker) list(list client.ObjectList, namespace string) request {
 	return func(ctx context.Context) error { return p.List(ctx, list, client.InNamespace(namespace)) }
 }
 
 // token requests a token of a ServiceAccount, bound to a pod unless that is nil.
-func (p party) token(namespace, name string, boundTo *corev1.Pod) request {
+func (p attacker) token(namespace, name string, boundTo *corev1.Pod) request {
 	return func(ctx context.Context) error {
-		asked := &authenticationv1.TokenRequest{}
+		requested := &authenticationv1.TokenRequest{}
 		if boundTo != nil {
-			asked.Spec.BoundObjectRef = &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: boundTo.Name, UID: boundTo.UID}
+			requested.Spec.BoundObjectRef = &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: boundTo.Name, UID: boundTo.UID}
 		}
-		return p.SubResource("token").Create(ctx, serviceAccount(namespace, name), asked)
+		return p.SubResource("token").Create(ctx, serviceAccount(namespace, name), requested)
 	}
 }
 
@@ -147,8 +147,8 @@ type attack struct {
 // forbidden is what RBAC says.
 const forbidden = "cannot "
 
-// play makes a sub-test of each attack.
-func play(t *testing.T, attacks map[string]attack) {
+// runAttacks makes a sub-test of each attack.
+func runAttacks(t *testing.T, attacks map[string]attack) {
 	t.Helper()
 	for name, a := range attacks {
 		t.Run(name, func(t *testing.T) {

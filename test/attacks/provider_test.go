@@ -88,10 +88,10 @@ func TestProviderReach(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	atConsumer := func(set func(*rest.Config)) party {
+	atConsumer := func(set func(*rest.Config)) attacker {
 		config := rest.AnonymousClientConfig(consumer.Config)
 		set(config)
-		out, err := newPartyWith(consumer, config, stolen.RESTMapper())
+		out, err := newAttackerWith(consumer, config, stolen.RESTMapper())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,9 +99,9 @@ func TestProviderReach(t *testing.T) {
 	}
 	forged := atConsumer(func(c *rest.Config) { c.CertData, c.KeyData = signed.config.CertData, signed.config.KeyData })
 	bank := atConsumer(func(c *rest.Config) { c.BearerToken = tokens["bank.example.com"] })
-	review := func(p party) request { return p.create(&authenticationv1.SelfSubjectReview{}) }
+	review := func(p attacker) request { return p.create(&authenticationv1.SelfSubjectReview{}) }
 	view := stolen.list(&corev1.ConfigMapList{}, shop) // by a RoleBinding of the consumer
-	play(t, map[string]attack{
+	runAttacks(t, map[string]attack{
 		"certificate":            {review(forged), "Unauthorized", review(signed)},
 		"token_for_a_bank":       {review(bank), "Unauthorized", review(stolen)},
 		"secret":                 {stolen.get(secret(payroll, "canary")), forbidden, view},
@@ -273,15 +273,15 @@ func TestProviderStatus(t *testing.T) {
 	})
 
 	seen := &seenSecrets{}
-	answer := map[string]offv1beta1.RemoteNamespaceStatus{late: {RemoteNamespace: remoteLate, Phase: offv1beta1.MappingAccepted}}
+	status := map[string]offv1beta1.RemoteNamespaceStatus{late: {RemoteNamespace: remoteLate, Phase: offv1beta1.MappingAccepted}}
 	for local, remote := range hostile {
 		allowCopies(t, remote, user)
 		seen.watch(t, remote)
-		answer[local] = offv1beta1.RemoteNamespaceStatus{RemoteNamespace: remote, Phase: offv1beta1.MappingAccepted}
+		status[local] = offv1beta1.RemoteNamespaceStatus{RemoteNamespace: remote, Phase: offv1beta1.MappingAccepted}
 	}
 	allowCopies(t, remoteLate, user)
 	story.Eventually(t, "the hostile status to be taken without the rules of the CRD", patience, func(ctx context.Context) error {
-		return provider.Client.Status().Patch(ctx, mapping, mergePatch(t, "status", "currentMapping", answer))
+		return provider.Client.Status().Patch(ctx, mapping, mergePatch(t, "status", "currentMapping", status))
 	})
 	for local, remote := range hostile {
 		if entry := mapping.Status.CurrentMapping[local]; entry.RemoteNamespace != remote {
@@ -367,7 +367,7 @@ func addressOfAPIServer(t *testing.T) {
 		}
 		return nil
 	})
-	began := time.Now().Truncate(time.Second) // events have no more
+	start := time.Now().Truncate(time.Second) // events have no more
 	if err := provider.Client.Status().Patch(t.Context(), granted, mergePatch(t, "status", "authParams", map[string]string{
 		"apiServer": "https://169.254.169.254:443", "proxyURL": "http://127.0.0.1:8082",
 	})); err != nil {
@@ -383,7 +383,7 @@ func addressOfAPIServer(t *testing.T) {
 			if e.Series != nil { // repeated: an earlier run on these clusters said the same
 				last = e.Series.LastObservedTime.Time
 			}
-			if e.Reason == "InvalidAuthParams" && !last.Before(began) {
+			if e.Reason == "InvalidAuthParams" && !last.Before(start) {
 				return nil
 			}
 		}

@@ -20,7 +20,7 @@ import (
 )
 
 // authenticate returns a user, as a ServiceAccount with a token of its own.
-func authenticate(t *testing.T, of *clusters.Cluster, namespace, name string) party {
+func authenticate(t *testing.T, of *clusters.Cluster, namespace, name string) attacker {
 	t.Helper()
 	out, err := accountParty(t.Context(), of, namespace, name)
 	if err != nil {
@@ -44,7 +44,7 @@ func virtualNode(namespace, name, image string) *offv1beta1.VirtualNode {
 func TestUserVirtualNodes(t *testing.T) {
 	dev := authenticate(t, consumer, "attacks-dev", "dev")
 	allowed := dev.create(virtualNode("attacks-nodes", "attack", ""))
-	play(t, map[string]attack{
+	runAttacks(t, map[string]attack{
 		"own_namespace":    {dev.create(virtualNode("attacks-dev", "attack", "")), "must be in the tenant namespace", allowed},
 		"tenant_namespace": {dev.create(virtualNode(consumerTenant, "attack", "")), forbidden, allowed},
 		"name_of_node":     {dev.create(virtualNode("attacks-nodes", provider.ID, "")), "exists already", allowed},
@@ -54,7 +54,7 @@ func TestUserVirtualNodes(t *testing.T) {
 }
 
 // kubeletOfUser checks that the VirtualNode of a user gets a virtual kubelet with the image of the installation: what the refused ones lack.
-func kubeletOfUser(t *testing.T, dev party) {
+func kubeletOfUser(t *testing.T, dev attacker) {
 	vn := virtualNode("attacks-nodes", "attacks-plain", "")
 	if err := dev.Create(t.Context(), vn); err != nil {
 		t.Fatal(err)
@@ -75,7 +75,7 @@ func TestUserNamespaces(t *testing.T) {
 		return portal.patch(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, text)
 	}
 	const originate, team = "may originate tenants", `{"metadata":{"labels":{"team":"x"}}}`
-	play(t, map[string]attack{
+	runAttacks(t, map[string]attack{
 		"second_tenant_namespace": {namespace(map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: consumer.ID}), originate, namespace(map[string]string{"team": "x"})},
 		"tenant_labels":           {patch(staff, `{"metadata":{"labels":{"liqo.io/tenant-namespace":"true","liqo.io/remote-cluster-id":"`+consumer.ID+`"}}}`), originate, patch(staff, team)},
 		"tenant_label_removal":    {patch(providerTenant, `{"metadata":{"labels":{"liqo.io/tenant-namespace":null}}}`), originate, patch(providerTenant, team)},

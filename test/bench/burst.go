@@ -43,19 +43,19 @@ const (
 )
 
 // burst measures one Deployment and leaves it there.
-func (s *stage) burst(ctx context.Context, pods int, offloaded bool) (*burst, error) {
+func (s *benchEnv) burst(ctx context.Context, pods int, offloaded bool) (*burst, error) {
 	at, namespace := s.provider, vanillaNamespace
 	if offloaded {
 		at, namespace = s.consumer, s.namespace
 	}
-	near, err := look(ctx, at.api, namespace)
+	near, err := watchPods(ctx, at.api, namespace)
 	if err != nil {
 		return nil, err
 	}
 	defer near.close()
 	far := near
 	if offloaded {
-		if far, err = look(ctx, s.provider.api, s.twin); err != nil {
+		if far, err = watchPods(ctx, s.provider.api, s.twin); err != nil {
 			return nil, err
 		}
 		defer far.close()
@@ -84,7 +84,7 @@ func (s *stage) burst(ctx context.Context, pods int, offloaded bool) (*burst, er
 }
 
 // account fills in what the burst cost.
-func (s *stage) account(b *burst, before []process, from mark, took time.Duration) error {
+func (s *benchEnv) account(b *burst, before []process, from mark, took time.Duration) error {
 	after, err := s.playground.processes()
 	if err != nil {
 		return err
@@ -113,7 +113,7 @@ func (s *stage) account(b *burst, before []process, from mark, took time.Duratio
 const name = "burst"
 
 // clear takes the Deployment away and waits until nothing is left of it on either side.
-func (s *stage) clear(ctx context.Context) error {
+func (s *benchEnv) clear(ctx context.Context) error {
 	for _, place := range s.places() {
 		err := place.side.api.AppsV1().Deployments(place.namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
 		if err != nil {
@@ -121,7 +121,7 @@ func (s *stage) clear(ctx context.Context) error {
 		}
 	}
 	for _, place := range s.places() {
-		seen, err := look(ctx, place.side.api, place.namespace)
+		seen, err := watchPods(ctx, place.side.api, place.namespace)
 		if err != nil {
 			return err
 		}

@@ -44,10 +44,10 @@ const (
 	madeFrom     = "shadowpod"
 )
 
-func newFloor(consumer, provider side) (*floor, error) {
+func newFloor(consumer, provider benchCluster) (*floor, error) {
 	f := &floor{local: map[string]*corev1.Pod{}, told: map[types.UID]bool{}}
 	for _, end := range []struct {
-		of   side
+		of   benchCluster
 		into *client.WithWatch
 	}{{consumer, &f.near}, {provider, &f.far}} {
 		config := rest.CopyConfig(end.of.Config)
@@ -194,14 +194,14 @@ func (f *floor) reflect(ctx context.Context, event watch.Event) error {
 	if !ok {
 		return fmt.Errorf("the watch of ConfigMaps: %v", event.Object)
 	}
-	twin := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: cm.Name, Namespace: floorTwin}, Data: cm.Data}
+	remoteConfigMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: cm.Name, Namespace: floorTwin}, Data: cm.Data}
 	switch {
 	case !strings.HasPrefix(cm.Name, probe): // the root CA, which every namespace has
 		return nil
 	case event.Type == watch.Deleted:
-		return client.IgnoreNotFound(f.far.Delete(ctx, twin))
+		return client.IgnoreNotFound(f.far.Delete(ctx, remoteConfigMap))
 	case event.Type == watch.Added:
-		return client.IgnoreAlreadyExists(f.far.Create(ctx, twin))
+		return client.IgnoreAlreadyExists(f.far.Create(ctx, remoteConfigMap))
 	}
 	return nil
 }

@@ -16,11 +16,11 @@ import (
 
 // measureFloor measures bursts, in clusters without Liqo, of which the floor offloads every second one.
 func measureFloor(ctx context.Context, p playground, sizes []int, o options) (r *result, err error) {
-	s, err := newSides(p)
+	s, err := newBenchClusters(p)
 	if err != nil {
 		return nil, err
 	}
-	for _, c := range []side{s.consumer, s.provider} {
+	for _, c := range []benchCluster{s.consumer, s.provider} {
 		out, err := c.Kubectl("", "get", "deployments", "-A", "-l", "app.kubernetes.io/part-of=liqo", "-o", "name")
 		if err != nil {
 			return nil, err
@@ -65,9 +65,9 @@ func measureFloor(ctx context.Context, p playground, sizes []int, o options) (r 
 }
 
 // layFloor makes all that must be there before the floor offloads.
-func (s *stage) layFloor(ctx context.Context) error {
+func (s *benchEnv) layFloor(ctx context.Context) error {
 	for _, step := range []struct {
-		at   side
+		at   benchCluster
 		args []string
 	}{
 		{s.provider, []string{"apply", "-f", "deploy/chart/crds/offloading.liqo.io_shadowpods.yaml"}},
@@ -116,10 +116,10 @@ func floorNodeObject() *corev1.Node {
 }
 
 // takeFloor takes all of it away again, and what the bursts of vanilla left. Pods whose node is gone go by themselves.
-func (s *stage) takeFloor(ctx context.Context) error {
+func (s *benchEnv) takeFloor(ctx context.Context) error {
 	var errs []error
 	for _, step := range []struct {
-		at   side
+		at   benchCluster
 		args []string
 	}{
 		{s.consumer, []string{"node/" + floorNode}},

@@ -62,7 +62,7 @@ func run(ctx context.Context, o options) (*result, error) {
 		return r, r.publish(filepath.Join(o.output, "floor.json"))
 	}
 	say("installing and peering")
-	s, err := newStage(ctx, playground{o.home})
+	s, err := newBenchEnv(ctx, playground{o.home})
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func parseSizes(text string) ([]int, error) {
 }
 
 // warmUp has everything ready for the first burst, and knows what idling costs.
-func (s *stage) warmUp(ctx context.Context, r *result) error {
+func (s *benchEnv) warmUp(ctx context.Context, r *result) error {
 	say("warming up")
 	if err := s.clear(ctx); err != nil { // of a run that was interrupted
 		return err
@@ -119,7 +119,7 @@ func (s *stage) warmUp(ctx context.Context, r *result) error {
 	return nil
 }
 
-func (s *stage) measure(ctx context.Context, r *result, sizes []int, o options) error {
+func (s *benchEnv) measure(ctx context.Context, r *result, sizes []int, o options) error {
 	if err := s.warmUp(ctx, r); err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (s *stage) measure(ctx context.Context, r *result, sizes []int, o options) 
 }
 
 // rounds measures one size, vanilla and offloaded by turns, and leaves the last offloaded burst there.
-func (s *stage) rounds(ctx context.Context, r *result, pods, rounds int) error {
+func (s *benchEnv) rounds(ctx context.Context, r *result, pods, rounds int) error {
 	if pods > 500 {
 		rounds = 1
 	}

@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// sight is what a watch has seen of the pods of one namespace: which are there, and since when each is ready.
-type sight struct {
+// podWatch is what a watch has seen of the pods of one namespace: which are there, and since when each is ready.
+type podWatch struct {
 	cancel context.CancelFunc
 
 	mu    sync.Mutex
@@ -26,10 +26,10 @@ type sight struct {
 	err   error
 }
 
-// look watches the pods of a namespace until the returned sight is closed.
-func look(ctx context.Context, api kubernetes.Interface, namespace string) (*sight, error) {
+// watchPods watches the pods of a namespace until the returned podWatch is closed.
+func watchPods(ctx context.Context, api kubernetes.Interface, namespace string) (*podWatch, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	s := &sight{cancel: cancel, there: map[string]bool{}, ready: map[string]time.Time{}, news: make(chan struct{})}
+	s := &podWatch{cancel: cancel, there: map[string]bool{}, ready: map[string]time.Time{}, news: make(chan struct{})}
 	w, err := s.list(ctx, api, namespace)
 	if err != nil {
 		cancel()
@@ -50,7 +50,7 @@ func look(ctx context.Context, api kubernetes.Interface, namespace string) (*sig
 }
 
 // list notes what is there, and watches what comes.
-func (s *sight) list(ctx context.Context, api kubernetes.Interface, namespace string) (watch.Interface, error) {
+func (s *podWatch) list(ctx context.Context, api kubernetes.Interface, namespace string) (watch.Interface, error) {
 	list, err := api.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("listing the pods in %s: %w", namespace, err)
@@ -69,9 +69,9 @@ func (s *sight) list(ctx context.Context, api kubernetes.Interface, namespace st
 	return w, nil
 }
 
-func (s *sight) close() { s.cancel() }
+func (s *podWatch) close() { s.cancel() }
 
-func (s *sight) see(kind watch.EventType, pod *corev1.Pod) {
+func (s *podWatch) see(kind watch.EventType, pod *corev1.Pod) {
 	now := time.Now()
 	s.change(func() {
 		if kind == watch.Deleted {
@@ -82,7 +82,7 @@ func (s *sight) see(kind watch.EventType, pod *corev1.Pod) {
 	})
 }
 
-func (s *sight) note(pod *corev1.Pod, now time.Time) {
+func (s *podWatch) note(pod *corev1.Pod, now time.Time) {
 	s.there[pod.Name] = true
 	_, known := s.ready[pod.Name]
 	switch ready := isReady(pod); {
@@ -93,7 +93,7 @@ func (s *sight) note(pod *corev1.Pod, now time.Time) {
 	}
 }
 
-func (s *sight) change(do func()) {
+func (s *podWatch) change(do func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	do()
@@ -114,7 +114,7 @@ func isReady(pod *corev1.Pod) bool {
 const limit = 10 * time.Minute
 
 // until waits for a state of the pods.
-func (s *sight) until(ctx context.Context, what string, done func(there map[string]bool, ready map[string]time.Time) bool) error {
+func (s *podWatch) until(ctx context.Context, what string, done func(exists map[string]bool, ready map[string]time.Time) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for {
@@ -136,16 +136,16 @@ func (s *sight) until(ctx context.Context, what string, done func(there map[stri
 	}
 }
 
-func (s *sight) allReady(ctx context.Context, n int) error {
+func (s *podWatch) allReady(ctx context.Context, n int) error {
 	return s.until(ctx, fmt.Sprintf("%d pods to be ready", n), func(_ map[string]bool, ready map[string]time.Time) bool { return len(ready) >= n })
 }
 
-func (s *sight) allGone(ctx context.Context) error {
-	return s.until(ctx, "all pods to be gone", func(there map[string]bool, _ map[string]time.Time) bool { return len(there) == 0 })
+func (s *podWatch) allGone(ctx context.Context) error {
+	return s.until(ctx, "all pods to be gone", func(exists map[string]bool, _ map[string]time.Time) bool { return len(exists) == 0 })
 }
 
 // lags are how much later than far each pod became ready here.
-func (s *sight) lags(far *sight) []time.Duration {
+func (s *podWatch) lags(far *podWatch) []time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	far.mu.Lock()

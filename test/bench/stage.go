@@ -24,36 +24,36 @@ import (
 	"liqo.io/liqo/test/figures"
 )
 
-// side is one cluster with a client that nothing slows down.
-type side struct {
+// benchCluster is one cluster with a client that nothing slows down.
+type benchCluster struct {
 	*clusters.Cluster
 	api kubernetes.Interface
 }
 
-// stage is two clusters and a namespace that reaches from one into the other.
-type stage struct {
+// benchEnv is two clusters and a namespace that reaches from one into the other.
+type benchEnv struct {
 	playground         playground
-	consumer, provider side
+	consumer, provider benchCluster
 	namespace, twin    string
 	peering            *clusters.Peering // nil where Liqo is not installed
 	idleCPU            float64           // of everything, in CPU seconds per second
 }
 
-type place struct {
-	side      side
+type podNamespace struct {
+	side      benchCluster
 	namespace string
 }
 
 // places are where pods come to be.
-func (s *stage) places() []place {
-	return []place{{s.provider, vanillaNamespace}, {s.consumer, s.namespace}, {s.provider, s.twin}}
+func (s *benchEnv) places() []podNamespace {
+	return []podNamespace{{s.provider, vanillaNamespace}, {s.consumer, s.namespace}, {s.provider, s.twin}}
 }
 
 const vanillaNamespace = "bench-vanilla"
 
-// newSides finds both clusters.
-func newSides(p playground) (*stage, error) {
-	s := &stage{playground: p}
+// newBenchClusters finds both clusters.
+func newBenchClusters(p playground) (*benchEnv, error) {
+	s := &benchEnv{playground: p}
 	var err error
 	if s.consumer, err = p.side("cl-consumer", consumerName); err != nil {
 		return nil, err
@@ -62,16 +62,16 @@ func newSides(p playground) (*stage, error) {
 	return s, err
 }
 
-// newStage installs and peers, or finds that this was done.
-func newStage(ctx context.Context, p playground) (*stage, error) {
-	s, err := newSides(p)
+// newBenchEnv installs and peers, or finds that this was done.
+func newBenchEnv(ctx context.Context, p playground) (*benchEnv, error) {
+	s, err := newBenchClusters(p)
 	if err != nil {
 		return nil, err
 	}
 	if err := s.realNodes(ctx, s.provider, "uncordon"); err != nil { // of an earlier run
 		return nil, err
 	}
-	for _, c := range []side{s.consumer, s.provider} {
+	for _, c := range []benchCluster{s.consumer, s.provider} {
 		if err := c.Install(); err != nil {
 			return nil, err
 		}
@@ -87,20 +87,20 @@ func newStage(ctx context.Context, p playground) (*stage, error) {
 	return s, s.reserve(ctx)
 }
 
-func (p playground) side(id, name string) (side, error) {
+func (p playground) side(id, name string) (benchCluster, error) {
 	c, err := clusters.New(id, p.path("clusters", name, "admin.kubeconfig"))
 	if err != nil {
-		return side{}, err
+		return benchCluster{}, err
 	}
 	config := rest.CopyConfig(c.Config)
 	config.QPS, config.UserAgent = -1, agent
 	config.ContentType = "application/vnd.kubernetes.protobuf"
 	config.AcceptContentTypes = config.ContentType + ",application/json"
 	api, err := kubernetes.NewForConfig(config)
-	return side{Cluster: c, api: api}, err
+	return benchCluster{Cluster: c, api: api}, err
 }
 
-func (s *stage) peer() error {
+func (s *benchEnv) peer() error {
 	docs, err := s.peering.Documents()
 	if err != nil {
 		return err
@@ -127,7 +127,7 @@ func (s *stage) peer() error {
 }
 
 // reserve leaves only simulated nodes to new pods of the provider, and makes the namespace of the bursts there.
-func (s *stage) reserve(ctx context.Context) error {
+func (s *benchEnv) reserve(ctx context.Context) error {
 	if err := s.realNodes(ctx, s.provider, "cordon"); err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (s *stage) reserve(ctx context.Context) error {
 }
 
 // realNodes cordons or uncordons the nodes of a cluster that are not simulated.
-func (s *stage) realNodes(ctx context.Context, of side, verb string) error {
+func (s *benchEnv) realNodes(ctx context.Context, of benchCluster, verb string) error {
 	nodes, err := of.api.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: "type!=kwok"})
 	if err != nil {
 		return fmt.Errorf("listing the nodes of %s: %w", of.ID, err)
@@ -173,7 +173,7 @@ const idleTime = 30 * time.Second
 
 // idle measures what everybody uses while nobody asks for anything: in millicores, by process of ours. The rest of the
 // machine's idling becomes the zero of later figures.
-func (s *stage) idle(ctx context.Context) (map[string]float64, error) {
+func (s *benchEnv) idle(ctx context.Context) (map[string]float64, error) {
 	before, err := s.playground.processes()
 	if err != nil {
 		return nil, err
@@ -202,7 +202,7 @@ func (s *stage) idle(ctx context.Context) (map[string]float64, error) {
 const probe = "probe-"
 
 // configMaps measures how long it takes until a new ConfigMap is seen in the provider.
-func (s *stage) configMaps(ctx context.Context, samples int) (figures.Spread, error) {
+func (s *benchEnv) configMaps(ctx context.Context, samples int) (figures.Spread, error) {
 	near, far := s.consumer.api.CoreV1().ConfigMaps(s.namespace), s.provider.api.CoreV1().ConfigMaps(s.twin)
 	list, err := far.List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -261,13 +261,13 @@ type restart struct {
 }
 
 // restart lets the virtual kubelet start anew, asks for one more pod at once, and looks at what was written meanwhile.
-func (s *stage) restart(ctx context.Context, pods int) (*restart, error) {
-	near, err := look(ctx, s.consumer.api, s.peering.Namespace)
+func (s *benchEnv) restart(ctx context.Context, pods int) (*restart, error) {
+	near, err := watchPods(ctx, s.consumer.api, s.peering.Namespace)
 	if err != nil {
 		return nil, err
 	}
 	defer near.close()
-	kubelets, err := look(ctx, s.consumer.api, s.peering.ConsumerTenant)
+	kubelets, err := watchPods(ctx, s.consumer.api, s.peering.ConsumerTenant)
 	if err != nil {
 		return nil, err
 	}
@@ -324,7 +324,7 @@ func (r request) redundant(old map[string]bool) bool {
 }
 
 // renewKubelet ends the process of the virtual kubelet, whose pod stays and gets another, and returns when that started.
-func (s *stage) renewKubelet(ctx context.Context) (time.Time, error) {
+func (s *benchEnv) renewKubelet(ctx context.Context) (time.Time, error) {
 	before, err := s.playground.processes()
 	if err != nil {
 		return time.Time{}, err

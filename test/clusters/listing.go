@@ -40,8 +40,8 @@ var volatile = [][]string{
 	{"metadata", "annotations", "endpoints.kubernetes.io/last-change-trigger-time"},
 }
 
-// elsewhere tells of an object that no installation has a part in, and that comes and goes: Kubernetes itself takes turns by such leases.
-func elsewhere(resource string, obj *unstructured.Unstructured) bool {
+// isUnrelated tells of an object that no installation has a part in, and that comes and goes: Kubernetes itself takes turns by such leases.
+func isUnrelated(resource string, obj *unstructured.Unstructured) bool {
 	return resource == "leases" && obj.GetNamespace() == metav1.NamespaceSystem
 }
 
@@ -90,7 +90,7 @@ func (c *Cluster) Listing(ctx context.Context) (Listing, error) {
 				return nil, fmt.Errorf("listing %s of %s: %w", r.Name, c.ID, err)
 			}
 			for i := range list.Items {
-				if elsewhere(r.Name, &list.Items[i]) {
+				if isUnrelated(r.Name, &list.Items[i]) {
 					continue
 				}
 				if err := all.add(r.Name, &list.Items[i]); err != nil {
@@ -134,17 +134,17 @@ func Staying(consumer, provider string) map[string][]string {
 
 // Without is the listing without objects of these names. One that is not there is an error, beside the listing without the others.
 func (l Listing) Without(names ...string) (Listing, error) {
-	left, missing := maps.Clone(l), []string(nil)
+	remaining, missing := maps.Clone(l), []string(nil)
 	for _, name := range names {
-		if _, ok := left[name]; !ok {
+		if _, ok := remaining[name]; !ok {
 			missing = append(missing, name)
 		}
-		delete(left, name)
+		delete(remaining, name)
 	}
 	if len(missing) > 0 {
-		return left, fmt.Errorf("missing is %q", missing)
+		return remaining, fmt.Errorf("missing is %q", missing)
 	}
-	return left, nil
+	return remaining, nil
 }
 
 // Settled returns an error while something is being deleted.

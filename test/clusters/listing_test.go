@@ -53,8 +53,8 @@ func TestLeaseNames(t *testing.T) {
 	if err := after.add("leases", lease("liqo-tenant-milan", "left", "")); err != nil {
 		t.Fatal(err)
 	}
-	left, err := after.Without("leases liqo-tenant-milan left")
-	if Changes(before, after) == "" || Changes(before, left) != "" || err != nil {
+	remaining, err := after.Without("leases liqo-tenant-milan left")
+	if Changes(before, after) == "" || Changes(before, remaining) != "" || err != nil {
 		t.Error("one that is left is not seen, or not alone")
 	}
 }

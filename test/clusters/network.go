@@ -108,10 +108,10 @@ func (t *Tunnel) keys(ctx context.Context) error {
 
 // Connected waits until both ends say so.
 func (t *Tunnel) Connected(ctx context.Context) error {
-	return errors.Join(t.says(ctx, t.server, t.ServerNamespace, "gw-server"), t.says(ctx, t.client, t.ClientNamespace, "gw-client"))
+	return errors.Join(t.waitForConnection(ctx, t.server, t.ServerNamespace, "gw-server"), t.waitForConnection(ctx, t.client, t.ClientNamespace, "gw-client"))
 }
 
-func (t *Tunnel) says(ctx context.Context, c *Cluster, namespace, name string) error {
+func (t *Tunnel) waitForConnection(ctx context.Context, c *Cluster, namespace, name string) error {
 	return until(ctx, "the Connection "+name, func() error {
 		out, err := c.Kubectl("", "get", "connection", "-n", namespace, name, "-o", "jsonpath={.status.value}")
 		if err == nil && out != "Connected" {

@@ -50,7 +50,7 @@ func TestBadInput(t *testing.T) {
 	}
 	for _, row := range rows {
 		t.Run(row.Kind+"/"+row.Fault, func(t *testing.T) {
-			if got := row.told(t); got != row.Want {
+			if got := row.shownProblem(t); got != row.Want {
 				t.Errorf("told:\n%s\nwant:\n%s", got, row.Want)
 			}
 		})
@@ -80,8 +80,8 @@ func badInputNames(t *testing.T) *strings.Replacer {
 	return strings.NewReplacer("{{tenant}}", tenant, "{{plain}}", plain, "{{peer}}", peer, "{{node}}", nodes.Items[0].Name)
 }
 
-// told returns what the writer of the object hears, and removes it.
-func (b badInput) told(t *testing.T) string {
+// shownProblem returns what the writer of the object hears, and removes it.
+func (b badInput) shownProblem(t *testing.T) string {
 	t.Helper()
 	if b.Shows == "warning" {
 		return b.warned(t)

@@ -12,16 +12,16 @@ import (
 	"liqo.io/liqo/test/story"
 )
 
-// The story that is told: all its objects have names, or are in namespaces, that begin with its name.
-var told struct {
+// currentTest is the running test: the names of its objects, or of their namespaces, begin with its name.
+var currentTest struct {
 	sync.Mutex
 	name string
 }
 
-func tell(name string) {
-	told.Lock()
-	defer told.Unlock()
-	told.name = name
+func setTestName(name string) {
+	currentTest.Lock()
+	defer currentTest.Unlock()
+	currentTest.name = name
 }
 
 // interesting leaves out what every start of a process says.
@@ -32,8 +32,8 @@ func interesting(log string) string {
 // dump shows what a reader of a failure asks first: what there is, what our processes say, and who wrote what last.
 func dump(t *testing.T) {
 	t.Helper()
-	told.Lock()
-	defer told.Unlock()
+	currentTest.Lock()
+	defer currentTest.Unlock()
 	ours := []string{"logs", "--prefix", "--all-containers", "--ignore-errors", "--tail", "60"}
 	for _, c := range []*cluster{consumer, provider} {
 		for _, args := range [][]string{
@@ -41,12 +41,12 @@ func dump(t *testing.T) {
 			{"get", "events", "-A", "--field-selector", "type=Warning"},
 			append(ours, "-n", "liqo", "-l", "app.kubernetes.io/name=controller-manager"),
 			append(ours, "-n", "liqo", "-l", "app.kubernetes.io/name=crd-replicator"),
-			append(ours, "-n", told.name+"-to-provider", "-l", "liqo.io/virtual-node"),
+			append(ours, "-n", currentTest.name+"-to-provider", "-l", "liqo.io/virtual-node"),
 		} {
 			out, err := c.Kubectl("", args...)
 			t.Logf("%s $ kubectl %v\n%s%v", c.ID, args, interesting(out), err)
 		}
-		c.dumpAudit(t, told.name)
+		c.dumpAudit(t, currentTest.name)
 	}
 }
 

@@ -187,9 +187,9 @@ func (p *peering) survivesRestarts(t *testing.T) {
 
 func (p *peering) twinUID(t *testing.T) types.UID {
 	t.Helper()
-	var twin corev1.Pod
-	if err := provider.Client.Get(t.Context(), client.ObjectKey{Namespace: p.Twin(), Name: "flaky"}, &twin); err != nil {
+	var remotePod corev1.Pod
+	if err := provider.Client.Get(t.Context(), client.ObjectKey{Namespace: p.Twin(), Name: "flaky"}, &remotePod); err != nil {
 		t.Fatal(err)
 	}
-	return twin.UID
+	return remotePod.UID
 }

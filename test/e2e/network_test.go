@@ -19,10 +19,10 @@ import (
 
 // Both clusters use the same addresses for their pods: each sees the other's under a prefix that is free.
 func TestRemappedNetworks(t *testing.T) {
-	tell("networks")
+	setTestName("networks")
 	for _, side := range []struct{ here, there *cluster }{{consumer, provider}, {provider, consumer}} {
-		pods := strings.Fields(strings.NewReplacer("-", " ").Replace(said(t, side.there, "network.podcidrs")))
-		external := strings.TrimSpace(said(t, side.there, "network.externalcidr"))
+		pods := strings.Fields(strings.NewReplacer("-", " ").Replace(queryInfo(t, side.there, "network.podcidrs")))
+		external := strings.TrimSpace(queryInfo(t, side.there, "network.externalcidr"))
 		if len(pods) == 0 || external == "" {
 			t.Fatalf("%s has the pod networks %v and the external network %q", side.there.ID, pods, external)
 		}
@@ -43,15 +43,15 @@ spec: {remote: {cidr: {pod: [%s], external: [%s]}}}`, side.there.ID, strings.Joi
 			return nil
 		})
 		nodesHaveAddresses(t, side.here)
-		var own, theirs []netip.Prefix
+		var own, remotePrefixes []netip.Prefix
 		for _, c := range append(cfg.Spec.Local.CIDR.Pod, cfg.Spec.Local.CIDR.External...) {
 			own = append(own, netip.MustParsePrefix(string(c)))
 		}
 		for _, c := range append(cfg.Status.Remote.CIDR.Pod, cfg.Status.Remote.CIDR.External...) {
-			theirs = append(theirs, netip.MustParsePrefix(string(c)))
+			remotePrefixes = append(remotePrefixes, netip.MustParsePrefix(string(c)))
 		}
 		for _, a := range own {
-			for _, b := range theirs {
+			for _, b := range remotePrefixes {
 				if a.Overlaps(b) {
 					t.Errorf("%s sees the network %s of its peer beside its own %s", side.here.ID, b, a)
 				}
@@ -84,8 +84,8 @@ func nodesHaveAddresses(t *testing.T, c *cluster) {
 	})
 }
 
-// said is the answer of liqoctl to a query.
-func said(t *testing.T, c *cluster, query string) string {
+// queryInfo is the answer of liqoctl to a query.
+func queryInfo(t *testing.T, c *cluster, query string) string {
 	t.Helper()
 	out, err := c.Liqoctl("info", "--get", query)
 	if err != nil {
@@ -99,8 +99,8 @@ func forgetNetworks(t *testing.T, c *cluster) {
 	t.Helper()
 	c.mustKubectl(t, "delete", "configuration", "-n", "default", "networks")
 	eventually(t, "the Networks of a deleted Configuration to go", func(context.Context) error {
-		if left, err := c.Kubectl("", "get", "networks,ips", "-n", "default", "-o", "name"); err != nil || left != "" {
-			return fmt.Errorf("%q is left (%v)", left, err)
+		if remaining, err := c.Kubectl("", "get", "networks,ips", "-n", "default", "-o", "name"); err != nil || remaining != "" {
+			return fmt.Errorf("%q is left (%v)", remaining, err)
 		}
 		return nil
 	})

@@ -26,7 +26,7 @@ type peering struct{ *clusters.Peering }
 
 func newPeering(t *testing.T, name string) *peering {
 	t.Helper()
-	tell(name)
+	setTestName(name)
 	p, err := clusters.NewPeering(t.Context(), consumer.Cluster, provider.Cluster, name)
 	if err != nil {
 		t.Fatal(err)

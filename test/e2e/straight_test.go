@@ -141,10 +141,10 @@ func (p *peering) remotePod(t *testing.T) *corev1.Pod {
 func (p *peering) checkReflection(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
 	for kind, path := range map[string]string{"configmap": "{.data.greeting}", "secret": "{.data.password}"} {
-		here := consumer.mustKubectl(t, "get", kind, "web", "-n", p.Namespace, "-o", "jsonpath="+path)
-		there := provider.mustKubectl(t, "get", kind, "web", "-n", p.Twin(), "-o", "jsonpath="+path)
-		if here != there || here == "" {
-			t.Errorf("%s web is %q here and %q there", kind, here, there)
+		local := consumer.mustKubectl(t, "get", kind, "web", "-n", p.Namespace, "-o", "jsonpath="+path)
+		remote := provider.mustKubectl(t, "get", kind, "web", "-n", p.Twin(), "-o", "jsonpath="+path)
+		if local != remote || local == "" {
+			t.Errorf("%s web is %q here and %q there", kind, local, remote)
 		}
 	}
 	consumer.mustKubectl(t, "patch", "configmap", "web", "-n", p.Namespace, "--type=merge", "-p", `{"data":{"greeting":"changed"}}`)

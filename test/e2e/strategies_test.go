@@ -54,12 +54,12 @@ func offloadings() []offloading {
 		}
 	}
 	provider := "{matchExpressions: [{key: liqo.io/remote-cluster-id, operator: In, values: [" + provider.ID + "]}]}"
-	nobody := "{matchExpressions: [{key: liqo.io/remote-cluster-id, operator: In, values: [cl-nobody]}]}"
+	noCluster := "{matchExpressions: [{key: liqo.io/remote-cluster-id, operator: In, values: [cl-nobody]}]}"
 	nowhere := func(string) string { return "" }
 	return append(all,
 		offloading{name: "selected", mapping: "DefaultName", strategy: "LocalAndRemote", selector: provider, twin: mappings[0].twin, here: 1, there: 1},
-		offloading{name: "not-selected", mapping: "DefaultName", strategy: "LocalAndRemote", selector: nobody, twin: nowhere, here: 2},
-		offloading{name: "remote-not-selected", mapping: "DefaultName", strategy: "Remote", selector: nobody, twin: nowhere},
+		offloading{name: "not-selected", mapping: "DefaultName", strategy: "LocalAndRemote", selector: noCluster, twin: nowhere, here: 2},
+		offloading{name: "remote-not-selected", mapping: "DefaultName", strategy: "Remote", selector: noCluster, twin: nowhere},
 	)
 }
 
@@ -133,25 +133,25 @@ func TestOffloadingStrategies(t *testing.T) {
 	}
 }
 
-// check wants one twin, of that name, and the pods where they belong, on both sides.
+// check expects one remote namespace of that name, and the pods where they belong, in both clusters.
 func (o offloading) check(ctx context.Context, p *peering) error {
 	ns := o.namespace(p)
-	twin := o.twin(ns)
-	if err := o.twins(ctx, p, twin); err != nil {
+	remoteNamespace := o.twin(ns)
+	if err := o.twins(ctx, p, remoteNamespace); err != nil {
 		return err
 	}
-	here, there, waiting, err := o.placed(ctx, p)
+	local, remote, waiting, err := o.placed(ctx, p)
 	if err != nil {
 		return err
 	}
-	if len(here) != o.here || len(there) != o.there || waiting != 2-o.here-o.there {
-		return fmt.Errorf("%d ready pods run here, %d there, %d wait; want %d, %d and the rest", len(here), len(there), waiting, o.here, o.there)
+	if len(local) != o.here || len(remote) != o.there || waiting != 2-o.here-o.there {
+		return fmt.Errorf("%d ready pods run here, %d there, %d wait; want %d, %d and the rest", len(local), len(remote), waiting, o.here, o.there)
 	}
-	if twin == "" {
+	if remoteNamespace == "" {
 		return nil
 	}
 	var pods corev1.PodList
-	if err := provider.Client.List(ctx, &pods, client.InNamespace(twin)); err != nil {
+	if err := provider.Client.List(ctx, &pods, client.InNamespace(remoteNamespace)); err != nil {
 		return err
 	}
 	var inTwin []string
@@ -159,14 +159,14 @@ func (o offloading) check(ctx context.Context, p *peering) error {
 		inTwin = append(inTwin, pod.Name)
 	}
 	slices.Sort(inTwin)
-	if !slices.Equal(inTwin, there) {
-		return fmt.Errorf("the twin has the pods %v, want %v", inTwin, there)
+	if !slices.Equal(inTwin, remote) {
+		return fmt.Errorf("the twin has the pods %v, want %v", inTwin, remote)
 	}
 	return nil
 }
 
-// twins wants the namespaces of the provider whose names contain that of the namespace to be the twin and no more.
-func (o offloading) twins(ctx context.Context, p *peering, twin string) error {
+// twins expects remoteNamespace to be the only namespace of the provider whose name contains that of the namespace.
+func (o offloading) twins(ctx context.Context, p *peering, remoteNamespace string) error {
 	var all corev1.NamespaceList
 	if err := provider.Client.List(ctx, &all); err != nil {
 		return err
@@ -177,14 +177,14 @@ func (o offloading) twins(ctx context.Context, p *peering, twin string) error {
 			found = append(found, n.Name)
 		}
 	}
-	if got := strings.Join(found, " "); got != twin {
-		return fmt.Errorf("the namespaces of the provider are %q, want %q", got, twin)
+	if got := strings.Join(found, " "); got != remoteNamespace {
+		return fmt.Errorf("the namespaces of the provider are %q, want %q", got, remoteNamespace)
 	}
 	return nil
 }
 
 // placed returns the sorted names of the ready pods on real and on virtual nodes, and how many the scheduler refuses.
-func (o offloading) placed(ctx context.Context, p *peering) (here, there []string, waiting int, err error) {
+func (o offloading) placed(ctx context.Context, p *peering) (local, remote []string, waiting int, err error) {
 	var pods corev1.PodList
 	if err := consumer.Client.List(ctx, &pods, client.InNamespace(o.namespace(p))); err != nil {
 		return nil, nil, 0, err
@@ -192,16 +192,16 @@ func (o offloading) placed(ctx context.Context, p *peering) (here, there []strin
 	for _, pod := range pods.Items {
 		switch {
 		case isTrue(&pod, corev1.PodReady) && pod.Spec.NodeName == p.Slice:
-			there = append(there, pod.Name)
+			remote = append(remote, pod.Name)
 		case isTrue(&pod, corev1.PodReady):
-			here = append(here, pod.Name)
+			local = append(local, pod.Name)
 		case reasonOf(&pod, corev1.PodScheduled) == corev1.PodReasonUnschedulable:
 			waiting++
 		}
 	}
-	slices.Sort(here)
-	slices.Sort(there)
-	return here, there, waiting, nil
+	slices.Sort(local)
+	slices.Sort(remote)
+	return local, remote, waiting, nil
 }
 
 // home wants no twin any more, and both pods on real nodes, also where none could run before.
@@ -209,9 +209,9 @@ func (o offloading) home(ctx context.Context, p *peering) error {
 	if err := o.twins(ctx, p, ""); err != nil {
 		return err
 	}
-	here, there, _, err := o.placed(ctx, p)
-	if err == nil && (len(here) != 2 || len(there) != 0) {
-		err = fmt.Errorf("%d ready pods run here, %d there, want 2 and none", len(here), len(there))
+	local, remote, _, err := o.placed(ctx, p)
+	if err == nil && (len(local) != 2 || len(remote) != 0) {
+		err = fmt.Errorf("%d ready pods run here, %d there, want 2 and none", len(local), len(remote))
 	}
 	return err
 }

@@ -83,22 +83,22 @@ func (p *peering) attach(t *testing.T, protocol string, env []string) {
 func (p *peering) copies(t *testing.T, protocol string, env []string, content []byte) {
 	t.Helper()
 	dir := t.TempDir()
-	there, back := filepath.Join(dir, "there"), filepath.Join(dir, "back")
-	if err := os.WriteFile(there, content, 0o600); err != nil {
+	uploaded, downloaded := filepath.Join(dir, "there"), filepath.Join(dir, "back")
+	if err := os.WriteFile(uploaded, content, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	remote := p.Namespace + "/serve:/www/" + protocol
-	if out, err := kubectl(t, env, "cp", there, remote).CombinedOutput(); err != nil {
+	if out, err := kubectl(t, env, "cp", uploaded, remote).CombinedOutput(); err != nil {
 		t.Fatalf("copying into the pod: %v\n%s", err, out)
 	}
 	want := fmt.Sprintf("%x", sha256.Sum256(content))
 	if sum := consumer.mustKubectl(t, "exec", "serve", "-n", p.Namespace, "--", "sha256sum", "/www/"+protocol); !strings.HasPrefix(sum, want) {
 		t.Errorf("the file in the pod has the sum %s, want %s", sum, want)
 	}
-	if out, err := kubectl(t, env, "cp", remote, back).CombinedOutput(); err != nil {
+	if out, err := kubectl(t, env, "cp", remote, downloaded).CombinedOutput(); err != nil {
 		t.Fatalf("copying out of the pod: %v\n%s", err, out)
 	}
-	if got, err := os.ReadFile(back); err != nil || !bytes.Equal(got, content) {
+	if got, err := os.ReadFile(downloaded); err != nil || !bytes.Equal(got, content) {
 		t.Errorf("%d bytes came back, not the %d that went: %v", len(got), len(content), err)
 	}
 }

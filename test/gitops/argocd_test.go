@@ -213,9 +213,9 @@ func waitForApplications(t *testing.T) {
 				`jsonpath={.status.sync.status} {.status.health.status}{.metadata.annotations.argocd\.argoproj\.io/refresh}`)
 			if err == nil && out != "Synced Healthy" {
 				err = fmt.Errorf("it is %q", out)
-				if why, e := consumer.Kubectl("", "get", "application", "-n", "argocd", name, "-o",
+				if reason, e := consumer.Kubectl("", "get", "application", "-n", "argocd", name, "-o",
 					`jsonpath={.status.conditions}{.status.operationState.message}{range .status.resources[*]}{"\n"}{.kind} {.name}: {.status} {.health.status} {.health.message}{end}`); e == nil {
-					err = fmt.Errorf("%w; %s", err, why)
+					err = fmt.Errorf("%w; %s", err, reason)
 				}
 			}
 			return err

@@ -23,8 +23,8 @@ import (
 	"liqo.io/liqo/test/story"
 )
 
-// loss is something that is not there for a while, because it is cut off or killed.
-type loss struct {
+// outage is something that is not there for a while, because it is cut off or killed.
+type outage struct {
 	what    string
 	strike  func(t *testing.T, length time.Duration) // nil for the command itself, which is interrupted
 	moments []moment
@@ -57,7 +57,7 @@ var (
 	}
 )
 
-var losses = []loss{
+var losses = []outage{
 	{"API server of the consumer", away("a/apiserver"), []moment{networks, authentication, tunnel, resources}, nil},
 	{"API server of the provider", away("b/apiserver"), []moment{tunnel, resources, authentication, networks}, nil},
 	{"network between the clusters", away("b1", "--network"), []moment{authentication, networks, resources, tunnel}, nil},
@@ -91,8 +91,8 @@ func away(target ...string) func(*testing.T, time.Duration) {
 }
 
 // killed is a process that gets no last word, as soon as there is one.
-func killed(what string, in func() *clusters.Cluster, labels client.MatchingLabels, moments []moment) loss {
-	return loss{what, func(t *testing.T, _ time.Duration) {
+func killed(what string, in func() *clusters.Cluster, labels client.MatchingLabels, moments []moment) outage {
+	return outage{what, func(t *testing.T, _ time.Duration) {
 		if err := story.Retry(t.Context(), 20*time.Second, func(ctx context.Context) error {
 			return story.KillPod(ctx, in(), "", labels, story.AnyPod)
 		}); err != nil {
@@ -124,7 +124,7 @@ func TestPeeringLosses(t *testing.T) {
 		b.settle(t)
 		b.peered[fmt.Sprint(flags)] = b.look(t)
 		b.run(t, nil, "", "unpeer", "--delete-namespaces")
-		b.nothingIsLeft(t, consumer, provider)
+		b.checkNothingRemains(t, consumer, provider)
 	}
 	for _, l := range losses {
 		for _, m := range l.moments[:min(each, len(l.moments))] {
@@ -132,7 +132,7 @@ func TestPeeringLosses(t *testing.T) {
 				b.run(t, &l, m.peer, append([]string{"peer"}, m.flags...)...)
 				b.isAs(t, b.peered[fmt.Sprint(m.flags)])
 				b.run(t, &l, m.unpeer, "unpeer", "--delete-namespaces")
-				b.nothingIsLeft(t, consumer, provider)
+				b.checkNothingRemains(t, consumer, provider)
 			})
 			if t.Failed() {
 				return // the clusters are not as they were
@@ -148,14 +148,14 @@ func TestInBandPeering(t *testing.T) {
 	if err != nil || !strings.Contains(dry, "kind: GatewayServer\n") || !strings.Contains(dry, "kind: ResourceSlice\n") {
 		t.Fatal(err, dry)
 	}
-	b.nothingIsLeft(t, consumer, provider)
+	b.checkNothingRemains(t, consumer, provider)
 	b.run(t, nil, "", "peer", "--in-band")
 	out, err := consumer.Kubectl("", "get", "foreigncluster", provider.ID, "-o", "jsonpath={.status.foreignProxyUrl}")
 	if err != nil || !strings.HasSuffix(out, ":8118") {
 		t.Errorf("the proxy is %q: %v", out, err)
 	}
 	b.run(t, nil, "", "unpeer", "--delete-namespaces")
-	b.nothingIsLeft(t, consumer, provider)
+	b.checkNothingRemains(t, consumer, provider)
 }
 
 // A provider that died is forgotten by force, with all that is in its tenant namespace. Should it come back, it is told the same, and then
@@ -177,20 +177,20 @@ func TestDeadProvider(t *testing.T) {
 	defer heal()
 	force := func(c, gone *clusters.Cluster) {
 		t.Helper()
-		began := time.Now()
+		start := time.Now()
 		if out, err := c.Say("force", "unpeer", gone.ID, "--skip-confirm"); err != nil {
 			t.Fatal(err, out)
 		}
-		t.Logf("%s forgot %s after %s", c.ID, gone.ID, time.Since(began).Round(100*time.Millisecond))
+		t.Logf("%s forgot %s after %s", c.ID, gone.ID, time.Since(start).Round(100*time.Millisecond))
 	}
 	force(consumer, provider)
 	works(t, "") // what ran in the provider, and a pod that somebody else keeps
 	kubectl(t, consumer, "", "patch", "pod", "-n", lent, "kept", "--type", "merge", "-p", `{"metadata":{"finalizers":null}}`)
 	kubectl(t, consumer, "", "delete", "namespace", lent)
-	b.nothingIsLeft(t, consumer)
+	b.checkNothingRemains(t, consumer)
 	heal()
 	force(provider, consumer)
-	b.nothingIsLeft(t, consumer, provider)
+	b.checkNothingRemains(t, consumer, provider)
 }
 
 // lent is a namespace with an application, which would rather run in the provider, and a pod that only can there, and does not go by itself.
@@ -276,13 +276,13 @@ func newBench(t *testing.T) *bench {
 }
 
 // run runs a command, loses something after a line, and runs the command again if it failed for that.
-func (b *bench) run(t *testing.T, l *loss, after string, args ...string) {
+func (b *bench) run(t *testing.T, l *outage, after string, args ...string) {
 	t.Helper()
 	args = append(args, "--remote-kubeconfig", provider.Kubeconfig, "--timeout", "3m")
 	if l != nil && after == "" && l.there != nil {
 		story.Eventually(t, l.what+" to be there", time.Minute, l.there)
 	}
-	began := time.Now()
+	start := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var struck sync.WaitGroup
@@ -308,7 +308,7 @@ func (b *bench) run(t *testing.T, l *loss, after string, args ...string) {
 	case l != nil && !strings.Contains(out, after):
 		t.Fatalf("%q is missing: %v\n%s", after, err, out)
 	}
-	t.Logf("liqoctl %s ended after %s: %v%s", args[0], time.Since(began).Round(100*time.Millisecond), err, warnings(out))
+	t.Logf("liqoctl %s ended after %s: %v%s", args[0], time.Since(start).Round(100*time.Millisecond), err, warnings(out))
 	if err == nil {
 		return
 	}
@@ -389,8 +389,8 @@ func (b *bench) isAs(t *testing.T, want string) {
 	t.Logf("as any other after %s", took)
 }
 
-// nothingIsLeft wants objects and kernels of clusters to be as before.
-func (b *bench) nothingIsLeft(t *testing.T, in ...*clusters.Cluster) {
+// checkNothingRemains wants objects and kernels of clusters to be as before.
+func (b *bench) checkNothingRemains(t *testing.T, in ...*clusters.Cluster) {
 	t.Helper()
 	took := story.Eventually(t, "nothing to be left", time.Minute, func(ctx context.Context) error {
 		for _, c := range in {

@@ -21,7 +21,7 @@ const aloneLabel = "liqo-bench-alone"
 // alone has as many Deployments of one pod each in either cluster as a peering has there, made at once and deleted at once when their pods
 // are at rest, and returns how many seconds both took, until all pods were Ready and until none was left. It is what Kubernetes takes of
 // such pods on this machine, and so the least that peering and parting can.
-func (w *world) alone(ctx context.Context, pods [2]int) (began, ended float64, err error) {
+func (w *benchEnv) alone(ctx context.Context, pods [2]int) (began, ended float64, err error) {
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, w.endAlone(context.WithoutCancel(ctx)))
@@ -53,7 +53,7 @@ func (w *world) alone(ctx context.Context, pods [2]int) (began, ended float64, e
 	return began, time.Since(at).Seconds(), err
 }
 
-func (w *world) endAlone(ctx context.Context) error {
+func (w *benchEnv) endAlone(ctx context.Context) error {
 	var errs []error
 	for _, c := range w.clusters {
 		errs = append(errs, c.Client.DeleteAllOf(ctx, &appsv1.Deployment{}, client.InNamespace(where), client.HasLabels{aloneLabel}, client.PropagationPolicy(metav1.DeletePropagationBackground)))
@@ -62,7 +62,7 @@ func (w *world) endAlone(ctx context.Context) error {
 }
 
 // countAlone fails where the clusters have not as many pods that have been ready for longer than that.
-func (w *world) countAlone(ctx context.Context, want [2]int, longer time.Duration) error {
+func (w *benchEnv) countAlone(ctx context.Context, want [2]int, longer time.Duration) error {
 	for i, c := range w.clusters {
 		var list corev1.PodList
 		if err := c.Client.List(ctx, &list, client.InNamespace(where), client.HasLabels{aloneLabel}); err != nil {

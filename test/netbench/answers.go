@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// What questions and their answers tell of an outage. Packets may wait in a queue of the tunnel and come late, so a question counts
+// Outages are measured by probes and their answers. Packets may wait in a queue of the tunnel and come late, so a question counts
 // as lost only when it is older than warmUp, and times are those of arrivals.
 
-// question is when one was sent, and when its answer arrived: never, if that is zero.
-type question struct{ sent, back time.Time }
+// probe is when one was sent, and when its answer arrived: never, if that is zero.
+type probe struct{ sent, back time.Time }
 
 const (
 	askEvery = 5 * time.Millisecond
@@ -22,7 +22,7 @@ const (
 )
 
 // row is when the first of enough questions in a row, asked after a moment, was answered.
-func row(questions []question, after, now time.Time) (first time.Time, ok bool) {
+func row(questions []probe, after, now time.Time) (first time.Time, ok bool) {
 	length := 0
 	for _, q := range questions {
 		switch {
@@ -42,12 +42,12 @@ func row(questions []question, after, now time.Time) (first time.Time, ok bool) 
 }
 
 // silent tells whether none of the last questions has been answered.
-func silent(questions []question) bool {
-	return len(questions) >= silence && !slices.ContainsFunc(questions[len(questions)-silence:], func(q question) bool { return !q.back.IsZero() })
+func silent(questions []probe) bool {
+	return len(questions) >= silence && !slices.ContainsFunc(questions[len(questions)-silence:], func(q probe) bool { return !q.back.IsZero() })
 }
 
 // gap is the longest time since a moment in which no answer arrived, and how many questions that were asked since then were lost.
-func gap(questions []question, since, now time.Time) (longest time.Duration, lost int) {
+func gap(questions []probe, since, now time.Time) (longest time.Duration, lost int) {
 	arrivals := []time.Time{now}
 	for _, q := range questions {
 		if q.back.After(since) {

@@ -16,9 +16,9 @@ var midnight = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 const roundTrip = time.Millisecond
 
 // asked are questions of so long, answered at once unless the story says otherwise.
-func asked(long time.Duration, story func(sent time.Duration) (back time.Duration, lost bool)) (out []question) {
+func asked(long time.Duration, story func(sent time.Duration) (back time.Duration, lost bool)) (out []probe) {
 	for sent := time.Duration(0); sent < long; sent += askEvery {
-		q := question{sent: midnight.Add(sent), back: midnight.Add(sent + roundTrip)}
+		q := probe{sent: midnight.Add(sent), back: midnight.Add(sent + roundTrip)}
 		if back, lost := story(sent); lost {
 			q.back = time.Time{}
 		} else if back > 0 {
@@ -99,7 +99,7 @@ func TestAnswerRow(t *testing.T) {
 func TestSilence(t *testing.T) {
 	const ms = time.Millisecond
 	for name, tc := range map[string]struct {
-		questions []question
+		questions []probe
 		want      bool
 	}{
 		"all is well":                {questions: asked(time.Second, well)},

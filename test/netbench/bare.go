@@ -43,7 +43,7 @@ func bare(ctx context.Context, p path, at netip.AddrPort) (path, error) {
 			return path{}, err
 		}
 	}
-	ends := [2]*place{&p.from, &p.to}
+	ends := [2]*endpoint{&p.from, &p.to}
 	for i, end := range ends {
 		peer := 1 - i
 		config := fmt.Sprintf("private_key=%x\nlisten_port=%d\npublic_key=%x\nallowed_ip=%s\n",
@@ -61,12 +61,12 @@ func bare(ctx context.Context, p path, at netip.AddrPort) (path, error) {
 }
 
 // bareNodes is the shortest way there is: between the nodes of the gateways.
-func (w *world) bareNodes(ctx context.Context) (path, error) {
+func (w *benchEnv) bareNodes(ctx context.Context) (path, error) {
 	return bare(ctx, path{"nodes", w.nodes[0], w.nodes[1]}, netip.AddrPortFrom(w.nodes[1].seen, barePort))
 }
 
 // barePods is the way between the pods of a path, which are reached as gateways are: by a port of a node.
-func (w *world) barePods(ctx context.Context, p path) (path, error) {
+func (w *benchEnv) barePods(ctx context.Context, p path) (path, error) {
 	c := w.clusters[1]
 	at := &corev1.Service{Spec: corev1.ServiceSpec{
 		Type: corev1.ServiceTypeNodePort, Selector: map[string]string{idleLabel: p.to.node},
@@ -95,7 +95,7 @@ func (w *world) barePods(ctx context.Context, p path) (path, error) {
 }
 
 // startBare starts this program once more, in the namespace, and waits until its device is there.
-func startBare(ctx context.Context, in place, address netip.Prefix, config string) error {
+func startBare(ctx context.Context, in endpoint, address netip.Prefix, config string) error {
 	cmd := exec.CommandContext(ctx, "nsenter", "--net="+in.file, "/proc/self/exe", bareCommand, address.String())
 	stdin, err := cmd.StdinPipe() // keys are no arguments. It stays open: its end is that of the other process
 	if err != nil {

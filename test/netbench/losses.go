@@ -24,32 +24,32 @@ import (
 
 // Packets are dropped as somebody else would, in a table of nftables beside ours, and the tunnel is as it was when that is gone.
 
-// loss is which packets of a place are dropped, in the language of nft.
+// loss is an nftables expression that selects the dropped packets of an endpoint.
 type loss struct {
-	at          func(*world) (place, error)
+	at          func(*benchEnv) (endpoint, error)
 	hook, which string
 }
 
 var (
 	// Of a node what it forwards for its pods, and not what it sends itself.
-	fabricLoss      = loss{(*world).otherNode, "forward", `oifname "liqo.fabric"`}
-	largeFabricLoss = loss{(*world).otherNode, "forward", `oifname "liqo.fabric" meta length > 1000`}
+	fabricLoss      = loss{(*benchEnv).otherNode, "forward", `oifname "liqo.fabric"`}
+	largeFabricLoss = loss{(*benchEnv).otherNode, "forward", `oifname "liqo.fabric" meta length > 1000`}
 	// What a gateway itself asks the other one is not forwarded.
-	podLoss    = loss{(*world).clientGateway, "forward", `oifname "liqo-tunnel"`}
-	largeLoss  = loss{(*world).clientGateway, "postrouting", `oifname "liqo-tunnel" meta length > 1000`}
-	tunnelLoss = loss{(*world).clientGateway, "postrouting", `oifname "liqo-tunnel"`}
+	podLoss    = loss{(*benchEnv).clientGateway, "forward", `oifname "liqo-tunnel"`}
+	largeLoss  = loss{(*benchEnv).clientGateway, "postrouting", `oifname "liqo-tunnel" meta length > 1000`}
+	tunnelLoss = loss{(*benchEnv).clientGateway, "postrouting", `oifname "liqo-tunnel"`}
 )
 
 // downAfter is how long the Connection of the client stays Connected while packets are dropped.
-func (w *world) downAfter(l loss) func(context.Context, watchers) (float64, error) {
+func (w *benchEnv) downAfter(l loss) func(context.Context, watchers) (float64, error) {
 	return func(ctx context.Context, asking watchers) (took float64, err error) {
 		if err := w.connectionIs(ctx, true); err != nil {
 			return 0, err
 		}
 		err = w.during(ctx, l, func() error {
-			began := time.Now()
+			start := time.Now()
 			err := w.connectionIs(ctx, false)
-			took = time.Since(began).Seconds()
+			took = time.Since(start).Seconds()
 			return err
 		})
 		if err != nil {
@@ -63,15 +63,15 @@ func (w *world) downAfter(l loss) func(context.Context, watchers) (float64, erro
 }
 
 // withdrawn is how long endpoints of the peer stay in a cluster when nothing passes the tunnel, or until they are back when all does again.
-func (w *world) withdrawn(in int, back bool) func(context.Context, watchers) (float64, error) {
+func (w *benchEnv) withdrawn(in int, back bool) func(context.Context, watchers) (float64, error) {
 	return func(ctx context.Context, asking watchers) (took float64, err error) {
 		if err := w.shown(ctx, in, 1); err != nil {
 			return 0, err
 		}
 		err = w.during(ctx, tunnelLoss, func() error {
-			began := time.Now()
+			start := time.Now()
 			err := w.shown(ctx, in, 0)
-			took = time.Since(began).Seconds()
+			took = time.Since(start).Seconds()
 			return err
 		})
 		mended := time.Now()
@@ -87,7 +87,7 @@ func (w *world) withdrawn(in int, back bool) func(context.Context, watchers) (fl
 }
 
 // during has packets be dropped while it tells a story.
-func (w *world) during(ctx context.Context, l loss, tell func() error) error {
+func (w *benchEnv) during(ctx context.Context, l loss, tell func() error) error {
 	at, err := l.at(w)
 	if err != nil {
 		return err
@@ -102,7 +102,7 @@ func (w *world) during(ctx context.Context, l loss, tell func() error) error {
 }
 
 // connectionIs waits until the client's Connection is Connected, or is not.
-func (w *world) connectionIs(ctx context.Context, up bool) error {
+func (w *benchEnv) connectionIs(ctx context.Context, up bool) error {
 	return until(ctx, "what the Connection says", func() error {
 		var conn networkingv1beta1.Connection
 		err := w.clusters[0].Client.Get(ctx, client.ObjectKey{Namespace: where, Name: "gw-client"}, &conn)
@@ -144,7 +144,7 @@ var (
 type remains struct{ flush, list []string }
 
 // flushed takes all of that away at once, and measures until it is there again.
-func (w *world) flushed(at func(*world) (place, error), what remains) func(context.Context, watchers) (float64, error) {
+func (w *benchEnv) flushed(at func(*benchEnv) (endpoint, error), what remains) func(context.Context, watchers) (float64, error) {
 	return func(ctx context.Context, asking watchers) (float64, error) {
 		there, err := at(w)
 		if err != nil {
@@ -157,7 +157,7 @@ func (w *world) flushed(at func(*world) (place, error), what remains) func(conte
 		if _, err := there.run(ctx, "sh", "-ec", strings.Join(what.flush, "; ")); err != nil {
 			return 0, err
 		}
-		began := time.Now()
+		start := time.Now()
 		if err := until(ctx, "the state that was there", func() error {
 			now, err := there.kernel(ctx, what.list)
 			if err == nil && !slices.Equal(now, before) {
@@ -167,14 +167,14 @@ func (w *world) flushed(at func(*world) (place, error), what remains) func(conte
 		}); err != nil {
 			return 0, err
 		}
-		took := time.Since(began).Seconds()
+		took := time.Since(start).Seconds()
 		_, err = asking.answered(ctx, time.Now())
 		return took, err
 	}
 }
 
-// kernel is what lists of the place say, a line for each thing.
-func (p place) kernel(ctx context.Context, lists []string) ([]string, error) {
+// kernel is the kernel state of the endpoint, a line per object.
+func (p endpoint) kernel(ctx context.Context, lists []string) ([]string, error) {
 	var out []string
 	for _, command := range lists {
 		text, err := p.run(ctx, strings.Fields(command)...)
@@ -187,8 +187,8 @@ func (p place) kernel(ctx context.Context, lists []string) ([]string, error) {
 	return out, nil
 }
 
-// run runs a program of this machine on the network of a place.
-func (p place) run(ctx context.Context, command ...string) (string, error) {
+// run runs a program of this machine in the network namespace of an endpoint.
+func (p endpoint) run(ctx context.Context, command ...string) (string, error) {
 	var out []byte
 	err := p.do(func() (err error) {
 		if out, err = exec.CommandContext(ctx, command[0], command[1:]...).CombinedOutput(); err != nil {
@@ -199,13 +199,13 @@ func (p place) run(ctx context.Context, command ...string) (string, error) {
 	return string(out), err
 }
 
-func (w *world) clientGateway() (place, error) {
+func (w *benchEnv) clientGateway() (endpoint, error) {
 	pid, err := program(w.gateways[0].UID)
-	return place{file: fmt.Sprintf("/proc/%d/ns/net", pid)}, err
+	return endpoint{file: fmt.Sprintf("/proc/%d/ns/net", pid)}, err
 }
 
 // otherNode is the client's that has no gateway.
-func (w *world) otherNode() (place, error) { return place{file: nodeFile(w.others[0])}, nil }
+func (w *benchEnv) otherNode() (endpoint, error) { return endpoint{file: nodeFile(w.others[0])}, nil }
 
 // nodeFile is the network namespace of a node.
 func nodeFile(node string) string {
@@ -245,8 +245,8 @@ spec:
     resources: {requests: {cpu: 5m, memory: 8Mi}}
 `
 
-// lend has the client's cluster borrow from the server's, and show it a Service.
-func (w *world) lend(ctx context.Context) error {
+// offload has the client's cluster borrow from the server's, and show it a Service.
+func (w *benchEnv) offload(ctx context.Context) error {
 	p, err := clusters.NewPeering(ctx, w.clusters[0], w.clusters[1], "bench")
 	if err != nil {
 		return err
@@ -272,7 +272,7 @@ func (w *world) lend(ctx context.Context) error {
 }
 
 // shown waits until a cluster has so many endpoints in the other one that are ready.
-func (w *world) shown(ctx context.Context, in, want int) error {
+func (w *benchEnv) shown(ctx context.Context, in, want int) error {
 	return until(ctx, "endpoints of the peer", func() error {
 		var list discoveryv1.EndpointSliceList
 		of := w.services[in]

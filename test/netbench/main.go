@@ -77,7 +77,7 @@ type result struct {
 
 func run(ctx context.Context, home string, rounds, peerings int, outages bool) (*result, error) {
 	say("installing and connecting")
-	w, err := newWorld(ctx, home, peerings)
+	w, err := newBenchEnv(ctx, home, peerings)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func run(ctx context.Context, home string, rounds, peerings int, outages bool) (
 		}
 	}
 	if outages {
-		if err := w.lend(ctx); err != nil {
+		if err := w.offload(ctx); err != nil {
 			return nil, err
 		}
 		if r.Outages, err = w.outages(ctx); err != nil {
@@ -100,7 +100,7 @@ func run(ctx context.Context, home string, rounds, peerings int, outages bool) (
 }
 
 // speeds measures all paths by turns, and the memory of the gateways after.
-func (r *result) speeds(ctx context.Context, w *world, rounds int) error {
+func (r *result) speeds(ctx context.Context, w *benchEnv, rounds int) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop() // ends the bare library
 	shortest, err := w.bareNodes(ctx)

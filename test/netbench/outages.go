@@ -19,7 +19,7 @@ import (
 
 // outages drops packets, ends one part after the other, and measures until pods of both sides hear each other: both ask, and the later one
 // counts. The path is that between the nodes without gateways: all parts are on it.
-func (w *world) outages(ctx context.Context) ([]figures.Promise, error) {
+func (w *benchEnv) outages(ctx context.Context) ([]figures.Promise, error) {
 	var out []figures.Promise
 	for _, story := range []struct {
 		what, unit string
@@ -34,9 +34,9 @@ func (w *world) outages(ctx context.Context) ([]figures.Promise, error) {
 		{"no packets dropped any more: endpoints of the consumer there again", "s", 5, w.withdrawn(1, true)},
 		{"all packets dropped in the tunnel: endpoints of the provider withdrawn in the consumer", "s", 5, w.withdrawn(0, false)},
 		{"no packets dropped any more: endpoints of the provider there again", "s", 5, w.withdrawn(0, true)},
-		{"tables, rules, routes, addresses, neighbours and forwards of a node flushed: all there again", "s", 2, w.flushed((*world).otherNode, ofANode)},
-		{"links of a node deleted: all there again", "s", 2, w.flushed((*world).otherNode, linksOfANode)},
-		{"tables, rules, routes, addresses and link of a gateway flushed: all there again", "s", 2, w.flushed((*world).clientGateway, ofAGateway)},
+		{"tables, rules, routes, addresses, neighbours and forwards of a node flushed: all there again", "s", 2, w.flushed((*benchEnv).otherNode, ofANode)},
+		{"links of a node deleted: all there again", "s", 2, w.flushed((*benchEnv).otherNode, linksOfANode)},
+		{"tables, rules, routes, addresses and link of a gateway flushed: all there again", "s", 2, w.flushed((*benchEnv).clientGateway, ofAGateway)},
 		{"the process of the client's gateway killed: nobody answers", "s", 1, func(ctx context.Context, a watchers) (float64, error) { return w.killed(ctx, a, 0) }},
 		{"the process of the server's gateway killed: nobody answers", "s", 1, func(ctx context.Context, a watchers) (float64, error) { return w.killed(ctx, a, 1) }},
 		{"the fabric's pod of the client's other node replaced: questions without answer", "", 0, w.fabricReplaced(0, w.others[0])},
@@ -73,7 +73,7 @@ func (w *world) outages(ctx context.Context) ([]figures.Promise, error) {
 }
 
 // watched tells a story while somebody asks all the time, from before, when all is well, until after, when it is again.
-func (w *world) watched(ctx context.Context, tell func(context.Context, watchers) (float64, error)) (float64, error) {
+func (w *benchEnv) watched(ctx context.Context, tell func(context.Context, watchers) (float64, error)) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	asking, err := w.paths[1].watch()
@@ -87,12 +87,12 @@ func (w *world) watched(ctx context.Context, tell func(context.Context, watchers
 	return tell(ctx, asking)
 }
 
-func (w *world) killed(ctx context.Context, asking watchers, cluster int) (float64, error) {
+func (w *benchEnv) killed(ctx context.Context, asking watchers, cluster int) (float64, error) {
 	pid, err := program(w.gateways[cluster].UID)
 	if err != nil {
 		return 0, err
 	}
-	began := time.Now()
+	start := time.Now()
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		return 0, err
 	}
@@ -108,12 +108,12 @@ func (w *world) killed(ctx context.Context, asking watchers, cluster int) (float
 	if _, err := asking.answered(ctx, time.Now()); err != nil {
 		return 0, err
 	}
-	longest, _ := asking.gap(began)
+	longest, _ := asking.gap(start)
 	return longest.Seconds(), nil
 }
 
 // replaced deletes gateways' pods, and returns the time between the start of the last new process and the first answer after.
-func (w *world) replaced(which []int, how ...client.DeleteOption) func(context.Context, watchers) (float64, error) {
+func (w *benchEnv) replaced(which []int, how ...client.DeleteOption) func(context.Context, watchers) (float64, error) {
 	return func(ctx context.Context, asking watchers) (float64, error) {
 		before := w.gateways
 		for _, i := range which {
@@ -144,7 +144,7 @@ func (w *world) replaced(which []int, how ...client.DeleteOption) func(context.C
 }
 
 // fabricReplaced deletes the fabric's pod of a node, and counts questions that are lost, also between the pods beside the gateways.
-func (w *world) fabricReplaced(in int, node string) func(context.Context, watchers) (float64, error) {
+func (w *benchEnv) fabricReplaced(in int, node string) func(context.Context, watchers) (float64, error) {
 	return func(ctx context.Context, asking watchers) (float64, error) {
 		beside, err := w.paths[0].watch()
 		if err != nil {
@@ -155,7 +155,7 @@ func (w *world) fabricReplaced(in int, node string) func(context.Context, watche
 		if _, err := all.answered(ctx, time.Now()); err != nil {
 			return 0, err
 		}
-		began := time.Now()
+		start := time.Now()
 		old, err := w.fabric(ctx, in, node)
 		if err != nil {
 			return 0, err
@@ -175,13 +175,13 @@ func (w *world) fabricReplaced(in int, node string) func(context.Context, watche
 		if _, err := all.answered(ctx, time.Now()); err != nil {
 			return 0, err
 		}
-		_, lost := all.gap(began)
+		_, lost := all.gap(start)
 		return float64(lost), nil
 	}
 }
 
 // fabric is the pod of a node that is ready and stays.
-func (w *world) fabric(ctx context.Context, in int, node string) (*corev1.Pod, error) {
+func (w *benchEnv) fabric(ctx context.Context, in int, node string) (*corev1.Pod, error) {
 	var pods corev1.PodList
 	if err := w.clusters[in].Client.List(ctx, &pods, client.InNamespace("liqo"), client.MatchingLabels{"app.kubernetes.io/name": "fabric"}); err != nil {
 		return nil, err
@@ -196,7 +196,7 @@ func (w *world) fabric(ctx context.Context, in int, node string) (*corev1.Pod, e
 }
 
 // clientLast makes the client's gateway anew, with the key that the server knows.
-func (w *world) clientLast(ctx context.Context, asking watchers) (float64, error) {
+func (w *benchEnv) clientLast(ctx context.Context, asking watchers) (float64, error) {
 	kept, err := w.keep(ctx, 0, "gw-client")
 	if err != nil {
 		return 0, err
@@ -207,7 +207,7 @@ func (w *world) clientLast(ctx context.Context, asking watchers) (float64, error
 }
 
 // serverLast makes the server's gateway anew, with the key and where the client knows it.
-func (w *world) serverLast(ctx context.Context, asking watchers) (float64, error) {
+func (w *benchEnv) serverLast(ctx context.Context, asking watchers) (float64, error) {
 	kept, err := w.keep(ctx, 1, "gw-server")
 	if err != nil {
 		return 0, err
@@ -224,18 +224,18 @@ func (w *world) serverLast(ctx context.Context, asking watchers) (float64, error
 }
 
 // keep copies the key of a gateway, which goes with it, and returns the name of the copy.
-func (w *world) keep(ctx context.Context, in int, name string) (string, error) {
-	var made corev1.Secret
-	if err := w.clusters[in].Client.Get(ctx, client.ObjectKey{Namespace: where, Name: name}, &made); err != nil {
+func (w *benchEnv) keep(ctx context.Context, in int, name string) (string, error) {
+	var created corev1.Secret
+	if err := w.clusters[in].Client.Get(ctx, client.ObjectKey{Namespace: where, Name: name}, &created); err != nil {
 		return "", err
 	}
-	kept := corev1.Secret{Data: made.Data}
-	kept.Namespace, kept.Name, kept.Labels = where, "kept", made.Labels
+	kept := corev1.Secret{Data: created.Data}
+	kept.Namespace, kept.Name, kept.Labels = where, "kept", created.Labels
 	return kept.Name, w.clusters[in].Client.Create(ctx, &kept)
 }
 
 // last deletes an object of a cluster, waits until nobody answers, and applies it again, with a change.
-func (w *world) last(ctx context.Context, asking watchers, in int, name string, obj client.Object, change func(client.Object)) (float64, error) {
+func (w *benchEnv) last(ctx context.Context, asking watchers, in int, name string, obj client.Object, change func(client.Object)) (float64, error) {
 	c := w.clusters[in].Client
 	if err := c.Get(ctx, client.ObjectKey{Namespace: where, Name: name}, obj); err != nil {
 		return 0, err

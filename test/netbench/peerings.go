@@ -26,7 +26,7 @@ import (
 
 // peer has the clusters peer and part so many times with a network, and as often without: each time as if for the first time, and again right
 // after that.
-func (w *world) peer(ctx context.Context, times int) ([]figures.Promise, error) {
+func (w *benchEnv) peer(ctx context.Context, times int) ([]figures.Promise, error) {
 	if times < 1 {
 		return nil, nil
 	}
@@ -108,7 +108,7 @@ func (w *world) peer(ctx context.Context, times int) ([]figures.Promise, error) 
 
 // refused peers, offloads a namespace and deletes the Tenant of the consumer, and returns after how many seconds the credentials of the consumer are of no use
 // in the tenant namespace, nor those of its slice in the twin namespace. Then it parts: nothing is left.
-func (w *world) refused(ctx context.Context) (took float64, err error) {
+func (w *benchEnv) refused(ctx context.Context) (took float64, err error) {
 	consumer, provider := w.clusters[0], w.clusters[1]
 	tenant := "liqo-tenant-" + consumer.ID
 	if _, err := consumer.Liqoctl("peer", "--remote-kubeconfig", provider.Kubeconfig, "--networking-disabled"); err != nil {
@@ -141,7 +141,7 @@ func (w *world) refused(ctx context.Context) (took float64, err error) {
 	if _, err := provider.Kubectl("", "delete", "tenant", "-n", tenant, consumer.ID, "--wait=false"); err != nil {
 		return 0, err
 	}
-	began := time.Now()
+	start := time.Now()
 	err = until(ctx, "refusals", func() error {
 		for _, call := range calls {
 			if err := call(); !apierrors.IsForbidden(err) {
@@ -153,18 +153,18 @@ func (w *world) refused(ctx context.Context) (took float64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	took = time.Since(began).Seconds()
+	took = time.Since(start).Seconds()
 	if _, err := consumer.Liqoctl("unpeer", "--remote-kubeconfig", provider.Kubeconfig, "--delete-namespaces"); err != nil {
 		return 0, err
 	}
 	if _, err := consumer.Kubectl("", "delete", "namespace", lent); err != nil {
 		return 0, err
 	}
-	return took, w.nothingIsLeft(ctx, nil)
+	return took, w.checkNothingRemains(ctx, nil)
 }
 
 // holderOf is a client of the provider with the credentials of an Identity of the consumer.
-func (w *world) holderOf(identity string) (client.Client, error) {
+func (w *benchEnv) holderOf(identity string) (client.Client, error) {
 	consumer, provider := w.clusters[0], w.clusters[1]
 	kubeconfig, err := consumer.Liqoctl("get", "kubeconfig", identity, "--remote-cluster-id", provider.ID)
 	if err != nil {
@@ -178,7 +178,7 @@ func (w *world) holderOf(identity string) (client.Client, error) {
 }
 
 // ends are a pod in each cluster.
-func (w *world) ends(ctx context.Context) (ends [2]place, err error) {
+func (w *benchEnv) ends(ctx context.Context) (ends [2]endpoint, err error) {
 	for i, c := range w.clusters {
 		var nodes corev1.NodeList
 		if err := c.Client.List(ctx, &nodes); err != nil {
@@ -191,8 +191,8 @@ func (w *world) ends(ctx context.Context) (ends [2]place, err error) {
 	return ends, nil
 }
 
-// listen accepts connections where the place is, as long as it is not closed.
-func (p place) listen() (listener net.Listener, err error) {
+// listen accepts connections in the network namespace of the endpoint until it is closed.
+func (p endpoint) listen() (listener net.Listener, err error) {
 	err = p.do(func() error {
 		listener, err = net.Listen("tcp4", netip.AddrPortFrom(p.own, 0).String())
 		return err
@@ -201,7 +201,7 @@ func (p place) listen() (listener net.Listener, err error) {
 }
 
 // answers connects to the pod of the provider from that of the consumer, by the address that the consumer knows by now.
-func (w *world) answers(ctx context.Context, ends [2]place, port uint16) error {
+func (w *benchEnv) answers(ctx context.Context, ends [2]endpoint, port uint16) error {
 	provider := w.clusters[1].ID
 	to, err := seen(ctx, w.clusters[0], "liqo-tenant-"+provider, provider, ends[1].own)
 	if err != nil {
@@ -218,9 +218,9 @@ func (w *world) answers(ctx context.Context, ends [2]place, port uint16) error {
 
 // peerOnce peers, waits until the virtual node is Ready and until works, which may be nil, has no error, and, once that is at
 // rest, parts. It returns how many seconds both commands took. When the latter returns nothing is left but what stays.
-func (w *world) peerOnce(ctx context.Context, works func(context.Context) error, flags ...string) (took, parted float64, err error) {
+func (w *benchEnv) peerOnce(ctx context.Context, works func(context.Context) error, flags ...string) (took, parted float64, err error) {
 	consumer, provider := w.clusters[0], w.clusters[1]
-	began := time.Now()
+	start := time.Now()
 	returned := make(chan error, 1)
 	go func() {
 		_, err := consumer.Liqoctl(append([]string{"peer", "--remote-kubeconfig", provider.Kubeconfig}, flags...)...)
@@ -237,25 +237,25 @@ func (w *world) peerOnce(ctx context.Context, works func(context.Context) error,
 	if err := <-returned; err != nil {
 		return 0, 0, err
 	}
-	took = time.Since(began).Seconds()
+	took = time.Since(start).Seconds()
 	if err := until(ctx, "a peering at rest", func() error { return w.atRest(ctx) }); err != nil {
 		return 0, 0, err
 	}
 
-	began = time.Now()
+	start = time.Now()
 	if _, err := consumer.Liqoctl("unpeer", "--remote-kubeconfig", provider.Kubeconfig); err != nil {
 		return 0, 0, err
 	}
-	parted = time.Since(began).Seconds()
-	return took, parted, w.nothingIsLeft(ctx, clusters.Staying(consumer.ID, provider.ID))
+	parted = time.Since(start).Seconds()
+	return took, parted, w.checkNothingRemains(ctx, clusters.Staying(consumer.ID, provider.ID))
 }
 
 // forget removes what stays, too.
-func (w *world) forget(ctx context.Context) error {
+func (w *benchEnv) forget(ctx context.Context) error {
 	if _, err := w.clusters[0].Liqoctl("unpeer", "--remote-kubeconfig", w.clusters[1].Kubeconfig, "--delete-namespaces"); err != nil {
 		return err
 	}
-	return w.nothingIsLeft(ctx, nil)
+	return w.checkNothingRemains(ctx, nil)
 }
 
 // rest is how long pods have been ready, by whole seconds, that their nodes are not busy with any more: a kubelet looks each second at what
@@ -263,7 +263,7 @@ func (w *world) forget(ctx context.Context) error {
 const rest = 4 * time.Second
 
 // atRest fails while a pod in a tenant namespace is not ready, or became so only now.
-func (w *world) atRest(ctx context.Context) error {
+func (w *benchEnv) atRest(ctx context.Context) error {
 	for _, c := range w.clusters {
 		var pods corev1.PodList
 		if err := c.Client.List(ctx, &pods); err != nil {
@@ -279,8 +279,8 @@ func (w *world) atRest(ctx context.Context) error {
 	return nil
 }
 
-// nothingIsLeft fails where there is anything that was not there before they ever peered, and does not stay, or other than it was.
-func (w *world) nothingIsLeft(ctx context.Context, stays map[string][]string) error {
+// checkNothingRemains fails where there is anything that was not there before they ever peered, and does not stay, or other than it was.
+func (w *benchEnv) checkNothingRemains(ctx context.Context, stays map[string][]string) error {
 	for i, c := range w.clusters {
 		after, err := c.Listing(ctx)
 		if err == nil {
@@ -289,11 +289,11 @@ func (w *world) nothingIsLeft(ctx context.Context, stays map[string][]string) er
 		if err != nil {
 			return err
 		}
-		left, err := after.Without(stays[c.ID]...)
+		remaining, err := after.Without(stays[c.ID]...)
 		if err != nil {
 			return fmt.Errorf("in %s: %w", c.ID, err)
 		}
-		if diff := clusters.Changes(w.apart[i], left); diff != "" {
+		if diff := clusters.Changes(w.apart[i], remaining); diff != "" {
 			return fmt.Errorf("left in %s, or gone from it (-before +after):\n%s", c.ID, diff)
 		}
 	}

@@ -18,15 +18,15 @@ import (
 	"github.com/vishvananda/netns"
 )
 
-// place is a network namespace and the address that it is reached at, there and from the other end.
-type place struct {
+// endpoint is a network namespace and the address that it is reached at, there and from the other end.
+type endpoint struct {
 	file      string // of the namespace
 	own, seen netip.Addr
 	node      string // of a pod
 }
 
-// do runs f where the place is. Sockets that f makes stay there; its thread ends with it.
-func (p place) do(f func() error) error {
+// do runs f in the network namespace of the endpoint. Sockets that f creates stay in it.
+func (p endpoint) do(f func() error) error {
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread()
@@ -46,7 +46,7 @@ func (p place) do(f func() error) error {
 // path is a way that traffic takes.
 type path struct {
 	name     string
-	from, to place
+	from, to endpoint
 }
 
 const (
@@ -85,9 +85,9 @@ func (p path) streams(count int) (float64, error) {
 		})
 	}
 	time.Sleep(warmUp)
-	before, began := received.Load(), time.Now()
+	before, start := received.Load(), time.Now()
 	time.Sleep(trafficTime)
-	bits := float64(received.Load()-before) * 8 / time.Since(began).Seconds()
+	bits := float64(received.Load()-before) * 8 / time.Since(start).Seconds()
 	for _, c := range conns {
 		c.close()
 	}
@@ -106,17 +106,17 @@ func (p path) roundTrips() ([]float64, error) {
 	go func() { _, _ = io.Copy(c.far, c.far) }()
 	var took []float64
 	request := make([]byte, 64)
-	began := time.Now()
-	for time.Since(began) < warmUp+trafficTime {
-		asked := time.Now()
+	start := time.Now()
+	for time.Since(start) < warmUp+trafficTime {
+		requestedAt := time.Now()
 		if _, err := c.near.Write(request); err != nil {
 			return nil, fmt.Errorf("asking by %s: %w", p.name, err)
 		}
 		if _, err := io.ReadFull(c.near, request); err != nil {
 			return nil, fmt.Errorf("hearing by %s: %w", p.name, err)
 		}
-		if asked.Sub(began) > warmUp {
-			took = append(took, time.Since(asked).Seconds())
+		if requestedAt.Sub(start) > warmUp {
+			took = append(took, time.Since(requestedAt).Seconds())
 		}
 	}
 	return took, nil
@@ -207,8 +207,8 @@ func (p path) datagrams() (float64, error) {
 func send(c net.Conn, rate float64) int64 {
 	var sent int64
 	data := make([]byte, datagram)
-	for began := time.Now(); ; {
-		since := time.Since(began)
+	for start := time.Now(); ; {
+		since := time.Since(start)
 		if since >= rateTime {
 			return sent
 		}
@@ -249,7 +249,7 @@ type watcher struct {
 	done sync.WaitGroup
 
 	mu    sync.Mutex
-	asked []question
+	asked []probe
 }
 
 // watchers ask all the time, those of one end and those of the other: what somebody begins may pass where what others begin does not.
@@ -338,7 +338,7 @@ func (w *watcher) ask() {
 		case now := <-tick.C:
 			w.mu.Lock()
 			n := len(w.asked)
-			w.asked = append(w.asked, question{sent: now})
+			w.asked = append(w.asked, probe{sent: now})
 			w.mu.Unlock()
 			_, _ = fmt.Fprintf(w.near, "%d", n) // "connection refused" or "unreachable" is no answer
 		}
@@ -366,7 +366,7 @@ func (w *watcher) listen() {
 
 // answered waits until a second's questions in a row, asked after a moment, have been answered, and returns when the first of them was.
 func (w *watcher) answered(ctx context.Context, after time.Time) (first time.Time, err error) {
-	return first, w.until(ctx, "answers", func(asked []question) (ok bool) {
+	return first, w.until(ctx, "answers", func(asked []probe) (ok bool) {
 		first, ok = row(asked, after, time.Now())
 		return ok
 	})
@@ -376,7 +376,7 @@ func (w *watcher) answered(ctx context.Context, after time.Time) (first time.Tim
 func (w *watcher) silent(ctx context.Context) error { return w.until(ctx, "silence", silent) }
 
 // until waits for what the questions must say.
-func (w *watcher) until(ctx context.Context, what string, says func([]question) bool) error {
+func (w *watcher) until(ctx context.Context, what string, says func([]probe) bool) error {
 	for {
 		w.mu.Lock()
 		ok := says(w.asked)

@@ -42,11 +42,11 @@ func free(t *testing.T, of []corev1.Node) int {
 		}
 	}
 	for host := 100; host < 150; host++ {
-		there := false
+		exists := false
 		for _, n := range of {
-			there = there || taken[podAddress(n, host).String()]
+			exists = exists || taken[podAddress(n, host).String()]
 		}
-		if !there {
+		if !exists {
 			return host
 		}
 	}
@@ -63,7 +63,7 @@ func podAddress(n corev1.Node, host int) netip.Addr {
 var counted = regexp.MustCompile(`ct state invalid counter packets ([0-9]+)`)
 
 // invalidPackets are how many packets each node dropped because they belong to no flow.
-func invalidPackets(t *testing.T, of side) map[string]int {
+func invalidPackets(t *testing.T, of testCluster) map[string]int {
 	t.Helper()
 	out := map[string]int{}
 	for _, n := range of.nodes {

@@ -52,8 +52,8 @@ func capture(t *testing.T) func() [][]byte {
 		}
 		return data
 	}
-	for began := time.Now(); len(read()) == 0; time.Sleep(20 * time.Millisecond) { // the head is written once it listens
-		if time.Since(began) > 10*time.Second {
+	for start := time.Now(); len(read()) == 0; time.Sleep(20 * time.Millisecond) { // the head is written once it listens
+		if time.Since(start) > 10*time.Second {
 			t.Fatal("nothing is captured")
 		}
 	}
@@ -83,7 +83,7 @@ func frames(pcap []byte) [][]byte {
 
 // inSecret fails if what was asked or answered passed between both clusters in clear. Between nodes of one cluster, and with hosts of
 // the world, it does; so the capture is known to show it.
-func inSecret(t *testing.T, frames [][]byte, sides []side) {
+func inSecret(t *testing.T, frames [][]byte, sides []testCluster) {
 	t.Helper()
 	const world = "the world"
 	owners := map[[6]byte]string{} // of MACs; all but those of nodes are of the world
@@ -109,11 +109,11 @@ func inSecret(t *testing.T, frames [][]byte, sides []side) {
 		}
 		way := [2]string{cmp.Or(owners[[6]byte(f[6:12])], world), cmp.Or(owners[[6]byte(f[:6])], world)}
 		passed[way]++
-		asked := bytes.Contains(f, []byte(request))
-		if asked && way[1] == world {
+		requested := bytes.Contains(f, []byte(request))
+		if requested && way[1] == world {
 			t.Errorf("a frame from %s leaves by the default route with what was asked", way[0])
 		}
-		if asked || slices.ContainsFunc(answers, func(a []byte) bool { return bytes.Contains(f, a) }) {
+		if requested || slices.ContainsFunc(answers, func(a []byte) bool { return bytes.Contains(f, a) }) {
 			clear[way]++
 		}
 	}

@@ -49,7 +49,7 @@ func TestConnectionDownFabric(t *testing.T) {
 	} {
 		t.Log(name)
 		for _, n := range test.on {
-			lose(t, n, test.which)
+			dropForwarded(t, n, test.which)
 		}
 		failed := slices.Sorted(slices.Values(test.on))
 		connectionIs(t, a, "gw-client", networkingv1beta1.ConnectionStatus{Value: networkingv1beta1.ConnectionError, Reach: test.reach, FailedNodes: failed})
@@ -73,8 +73,8 @@ func foreignClusterSays(t *testing.T, c *clusters.Cluster, peer string, want liq
 		if err := c.Client.Get(ctx, client.ObjectKey{Name: peer}, &fc); err != nil {
 			return err
 		}
-		for _, said := range fc.Status.Modules.Networking.Conditions {
-			if said.Type == liqov1beta1.NetworkConnectionStatus && said.Status == want {
+		for _, condition := range fc.Status.Modules.Networking.Conditions {
+			if condition.Type == liqov1beta1.NetworkConnectionStatus && condition.Status == want {
 				return nil
 			}
 		}
@@ -82,8 +82,8 @@ func foreignClusterSays(t *testing.T, c *clusters.Cluster, peer string, want liq
 	})
 }
 
-// lose drops what a node forwards from or to the fabric, as somebody else; what it sends itself passes, and the tunnel is not led that way.
-func lose(t *testing.T, node, which string) {
+// dropForwarded drops what a node forwards from or to the fabric, as somebody else; what it sends itself passes, and the tunnel is not led that way.
+func dropForwarded(t *testing.T, node, which string) {
 	t.Helper()
 	t.Cleanup(func() { _ = story.Playground("exec", node, "nft", "delete", "table", "ip", "loss") }) // it may be gone
 	for _, words := range [][]string{
@@ -107,7 +107,7 @@ func mend(t *testing.T, node string) {
 // connectionIs waits until a Connection says that. How long that took is told, and is of the load of the machine, too.
 func connectionIs(t *testing.T, c *clusters.Cluster, name string, want networkingv1beta1.ConnectionStatus) {
 	t.Helper()
-	began := time.Now()
+	start := time.Now()
 	eventually(t, "the Connection "+name, func(ctx context.Context) error {
 		var conn networkingv1beta1.Connection
 		if err := c.Client.Get(ctx, client.ObjectKey{Namespace: where, Name: name}, &conn); err != nil {
@@ -118,7 +118,7 @@ func connectionIs(t *testing.T, c *clusters.Cluster, name string, want networkin
 		}
 		return nil
 	})
-	t.Logf("%s %s after %s", want.Value, want.Reach, time.Since(began).Round(100*time.Millisecond))
+	t.Logf("%s %s after %s", want.Value, want.Reach, time.Since(start).Round(100*time.Millisecond))
 }
 
 // reaches waits until a node says that of the way to a peer.

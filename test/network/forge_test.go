@@ -55,7 +55,7 @@ type sender func(to netip.Addr, packet []byte) error
 // frames that are not the gateway's to send, and packets in the name of the peer that come not by the fabric, are refused and counted;
 // reverse path filters stop the rest. Only the network of the nodes is trusted, see docs/threat-model.md: a host there that poses as the
 // gateway of another node is believed, which shows that these frames are good ones.
-func forge(t *testing.T, here, peer side) {
+func forge(t *testing.T, here, peer testCluster) {
 	t.Helper()
 	kubectl(t, here.Cluster, scraper, "apply", "-f", "-")
 	t.Cleanup(func() { kubectl(t, here.Cluster, scraper, "delete", "-f", "-") })
@@ -74,7 +74,7 @@ func forge(t *testing.T, here, peer side) {
 		if n.Name == here.gateway.Spec.NodeName {
 			believed = 0
 		}
-		delivered, dropped := datagrams(t, here, victim), refused(t, node, token)
+		delivered, dropped := datagrams(t, here, victim), countRefused(t, node, token)
 		for _, step := range []struct {
 			what               string
 			from               sender
@@ -98,7 +98,7 @@ func forge(t *testing.T, here, peer side) {
 			delivered, dropped = delivered+step.delivered, dropped+step.dropped
 		}
 		eventually(t, "what was forged to be refused", func(context.Context) error {
-			if d, r := datagrams(t, here, victim), refused(t, node, token); d != delivered || r != dropped {
+			if d, r := datagrams(t, here, victim), countRefused(t, node, token); d != delivered || r != dropped {
 				return fmt.Errorf("%s got %d datagrams, want %d; %s refused %d, want %d", victim.Name, d, delivered, n.Name, r, dropped)
 			}
 			return nil
@@ -107,7 +107,7 @@ func forge(t *testing.T, here, peer side) {
 }
 
 // senders are a host of the world and the pods of a cluster: they run this program.
-func senders(t *testing.T, of side) (world sender, pods []sender) {
+func senders(t *testing.T, of testCluster) (world sender, pods []sender) {
 	t.Helper()
 	path, err := os.Executable()
 	if err != nil {
@@ -152,7 +152,7 @@ func send(text string) error {
 }
 
 // datagrams are how many a pod got at closed ports.
-func datagrams(t *testing.T, of side, pod corev1.Pod) int {
+func datagrams(t *testing.T, of testCluster, pod corev1.Pod) int {
 	t.Helper()
 	out := kubectl(t, of.Cluster, "", "exec", "-n", "default", pod.Name, "--", "sed", "-n", `s/^Udp: [0-9]* \([0-9]*\) .*/\1/p`, "/proc/net/snmp")
 	n, err := strconv.Atoi(strings.TrimSpace(out))
@@ -162,8 +162,8 @@ func datagrams(t *testing.T, of side, pod corev1.Pod) int {
 	return n
 }
 
-// refused is what a node says that it refused of the fabric, and of strays.
-func refused(t *testing.T, node netip.Addr, token string) int {
+// countRefused returns the number of packets that a node dropped from the fabric, and of strays.
+func countRefused(t *testing.T, node netip.Addr, token string) int {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, fmt.Sprintf("https://%s:8082/metrics", node), nil)
 	if err != nil {

@@ -115,7 +115,7 @@ func areAsBefore(ctx context.Context, before map[*clusters.Cluster]clusters.List
 }
 
 // typeAll types a guide line by line, and has shows compare what is seen with what the guide says.
-func typeAll(t *testing.T, name string, shows func(seen string, lines []string) error) {
+func typeAll(t *testing.T, name string, shows func(output string, lines []string) error) {
 	t.Helper()
 	bin, err := filepath.Abs("../../bin")
 	if err != nil {
@@ -224,20 +224,20 @@ func (d *desk) filled(lines []string) []string {
 }
 
 // inOrder wants lines among those that are seen, each after the one before it. Only the width of gaps may differ, and each * is a word.
-func inOrder(seen string, lines []string) error {
-	return walk(seen, lines, func(string) bool { return false })
+func inOrder(output string, lines []string) error {
+	return walk(output, lines, func(string) bool { return false })
 }
 
 // only is inOrder, and wants what liqoctl says of its steps to be those lines, or what newer versions say besides.
-func only(seen string, lines []string) error {
-	return walk(seen, lines, func(line string) bool { return steps.MatchString(line) && !besides.MatchString(line) })
+func only(output string, lines []string) error {
+	return walk(output, lines, func(line string) bool { return steps.MatchString(line) && !besides.MatchString(line) })
 }
 
 var steps = regexp.MustCompile(`^ *(INFO|WARN|ERRO) `)
 
 // walk goes through what is seen, line by line, and comes by those that are wanted, one after the other. None of the others may be strange.
-func walk(seen string, lines []string, strange func(string) bool) error {
-	for line := range strings.Lines(seen) {
+func walk(output string, lines []string, strange func(string) bool) error {
+	for line := range strings.Lines(output) {
 		line = strings.TrimRight(line, "\r\n")
 		switch {
 		case len(lines) > 0 && pattern(lines[0]).MatchString(line):

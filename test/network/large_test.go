@@ -11,7 +11,7 @@ import (
 )
 
 // large pings with what just fits into a tunnel, what does not, and what is fragments on every way.
-func large(t *testing.T, from []place, to []goal) {
+func large(t *testing.T, from []probeSource, to []probeTarget) {
 	t.Helper()
 	var asking sync.WaitGroup
 	for _, p := range from {

@@ -139,17 +139,17 @@ func show(t *testing.T) {
 			{"get", "events", "-A", "--field-selector", "type=Warning"},
 			{"logs", "--all-containers", "--prefix", "--tail", "40", "-n", "liqo", "-l", "app.kubernetes.io/name=fabric"},
 		} {
-			tell(t, c, args...)
+			logKubectl(t, c, args...)
 		}
 		gateways := []string{"-l", "networking.liqo.io/component=gateway"}
 		in, _ := c.Kubectl("", append([]string{"get", "pods", "-A", "-o", "jsonpath={.items[*].metadata.namespace}"}, gateways...)...)
 		for _, namespace := range strings.Fields(in) {
-			tell(t, c, append([]string{"logs", "--all-containers", "--prefix", "--tail", "40", "-n", namespace}, gateways...)...)
+			logKubectl(t, c, append([]string{"logs", "--all-containers", "--prefix", "--tail", "40", "-n", namespace}, gateways...)...)
 		}
 	}
 }
 
-func tell(t *testing.T, c *clusters.Cluster, args ...string) {
+func logKubectl(t *testing.T, c *clusters.Cluster, args ...string) {
 	t.Helper()
 	out, err := c.Kubectl("", args...)
 	t.Logf("%s $ kubectl %v\n%s%v", c.ID, args, out, err)

@@ -77,8 +77,8 @@ const request = "GET /cgi-bin/who HTTP/1.0\r\n\r\n"
 // nobody is the answer where nobody answers.
 const nobody = "-"
 
-// A place is where somebody asks from.
-type place struct {
+// probeSource is a pod, node or machine that sends probes.
+type probeSource struct {
 	name, node string     // no node outside
 	seen       netip.Addr // by the peer; none where that depends on the way
 	// ask fails where the question could not be asked at all.
@@ -86,8 +86,8 @@ type place struct {
 	run func(script string) (string, error) // nil where nothing can be run
 }
 
-// A goal is where somebody wants to go.
-type goal struct {
+// probeTarget is an address that is probed, with the expected result.
+type probeTarget struct {
 	name   string
 	host   string
 	port   uint16
@@ -97,7 +97,7 @@ type goal struct {
 }
 
 // wanted is what the answer has to be, or to begin with if it ends with a space.
-func (g goal) wanted(from place) string {
+func (g probeTarget) wanted(from probeSource) string {
 	switch {
 	case g.answer == nobody || g.only != "" && g.only != from.node:
 		return nobody
@@ -108,13 +108,13 @@ func (g goal) wanted(from place) string {
 	}
 }
 
-func (g goal) fits(from place, answer string) bool {
+func (g probeTarget) fits(from probeSource, response string) bool {
 	want := g.wanted(from)
-	return answer == want || strings.HasSuffix(want, " ") && strings.HasPrefix(answer, want)
+	return response == want || strings.HasSuffix(want, " ") && strings.HasPrefix(response, want)
 }
 
-// A side is one of both clusters, as this matrix sees it.
-type side struct {
+// testCluster is one of both clusters, with the pods of the matrix.
+type testCluster struct {
 	*clusters.Cluster
 	nodes   []corev1.Node
 	pods    []corev1.Pod // one on each node, with the very address of that of the other cluster there
@@ -140,12 +140,12 @@ func TestMatrix(t *testing.T) {
 	tunnel := clusters.NewTunnel(a, b, "")
 	tunnel.ServerNamespace, tunnel.ClientNamespace = p.ConsumerTenant, p.ProviderTenant
 	dig(t, tunnel)
-	sides := newSides(t)
+	sides := newTestClusters(t)
 	invalid := make([]map[string]int, len(sides))
 	for i, s := range sides {
 		invalid[i] = invalidPackets(t, s)
 	}
-	services := [][]goal{remoteServices(t, sides[0], sides[1]), remoteServices(t, sides[1], sides[0])}
+	services := [][]probeTarget{remoteServices(t, sides[0], sides[1]), remoteServices(t, sides[1], sides[0])}
 	captured := capture(t)
 	for i, from := range sides {
 		to := sides[1-i]
@@ -153,8 +153,8 @@ func TestMatrix(t *testing.T) {
 		grid(t, fmt.Sprintf("from %s, whose gateway is on %s, to %s, whose gateway is on %s", from.ID, from.gateway.Spec.NodeName, to.ID, to.gateway.Spec.NodeName),
 			places(t, from, to), goals)
 		large(t, places(t, from, to), podGoals(from, to))
-		outside := slices.DeleteFunc(services[i], func(g goal) bool { return !strings.HasPrefix(g.name, "NodePort") })
-		grid(t, "from outside, by "+from.ID, []place{{name: "a host of the world", ask: dial}}, outside)
+		outside := slices.DeleteFunc(services[i], func(g probeTarget) bool { return !strings.HasPrefix(g.name, "NodePort") })
+		grid(t, "from outside, by "+from.ID, []probeSource{{name: "a host of the world", ask: dial}}, outside)
 	}
 	inSecret(t, captured(), sides)
 	for i, s := range sides {
@@ -166,9 +166,9 @@ func TestMatrix(t *testing.T) {
 	forge(t, sides[0], sides[1])
 }
 
-func newSides(t *testing.T) []side {
+func newTestClusters(t *testing.T) []testCluster {
 	t.Helper()
-	sides := []side{newSide(t, a, b), newSide(t, b, a)}
+	sides := []testCluster{newTestCluster(t, a, b), newTestCluster(t, b, a)}
 	for i := range sides[0].nodes {
 		same := []corev1.Node{sides[0].nodes[i], sides[1].nodes[i]}
 		host := free(t, same)
@@ -192,9 +192,9 @@ func newSides(t *testing.T) []side {
 	return sides
 }
 
-func newSide(t *testing.T, c, peer *clusters.Cluster) side {
+func newTestCluster(t *testing.T, c, peer *clusters.Cluster) testCluster {
 	t.Helper()
-	s := side{Cluster: c, nodes: nodes(t, c), seen: seen(t, c, peer.ID)}
+	s := testCluster{Cluster: c, nodes: nodes(t, c), seen: seen(t, c, peer.ID)}
 	var gateways corev1.PodList
 	if err := c.Client.List(t.Context(), &gateways, client.MatchingLabels{"networking.liqo.io/component": "gateway"}); err != nil {
 		t.Fatal(err)
@@ -208,31 +208,31 @@ func newSide(t *testing.T, c, peer *clusters.Cluster) side {
 }
 
 // beside says where the gateway is, as a node sees it.
-func (s side) beside(node string) string {
+func (s testCluster) beside(node string) string {
 	if node == s.gateway.Spec.NodeName {
 		return " by gateway"
 	}
 	return ""
 }
 
-// atOnce is how many questions a place asks at a time: where nobody is to answer most of the time is waiting.
+// atOnce is the number of parallel probes of a source: probes without an answer mostly wait.
 const atOnce = 3
 
-// grid asks from each place for each goal, and prints who answered.
-func grid(t *testing.T, title string, from []place, to []goal) {
+// grid probes each target from each source, and prints which server answered.
+func grid(t *testing.T, title string, from []probeSource, to []probeTarget) {
 	t.Helper()
 	answers := make([][]string, len(from))
 	var asking sync.WaitGroup
 	for i, p := range from {
 		answers[i] = make([]string, len(to))
-		left := make(chan int, len(to))
+		remaining := make(chan int, len(to))
 		for j := range to {
-			left <- j
+			remaining <- j
 		}
-		close(left)
+		close(remaining)
 		for range atOnce {
 			asking.Go(func() {
-				for j := range left {
+				for j := range remaining {
 					answers[i][j] = try(p, to[j])
 				}
 			})
@@ -262,23 +262,23 @@ func grid(t *testing.T, title string, from []place, to []goal) {
 }
 
 // try asks again where an answer is wanted, for news of a Service take a moment to be everywhere. What could not be asked stays empty.
-func try(p place, g goal) string {
-	answer, want := "", g.wanted(p)
-	for began := time.Now(); time.Since(began) < 20*time.Second; time.Sleep(250 * time.Millisecond) {
+func try(p probeSource, g probeTarget) string {
+	response, want := "", g.wanted(p)
+	for start := time.Now(); time.Since(start) < 20*time.Second; time.Sleep(250 * time.Millisecond) {
 		if got, err := p.ask(g.host, g.port); err == nil {
-			answer = got
+			response = got
 		}
-		if g.fits(p, answer) || answer != "" && want == nobody {
+		if g.fits(p, response) || response != "" && want == nobody {
 			break
 		}
 	}
-	return answer
+	return response
 }
 
 // places are a pod and a process of each node, and the pod with the address of the peer's gateway.
-func places(t *testing.T, s, peer side) []place {
+func places(t *testing.T, s, peer testCluster) []probeSource {
 	t.Helper()
-	var out []place
+	var out []probeSource
 	for i, n := range s.nodes {
 		out = append(out,
 			s.place("pod-"+n.Name, n.Name, peer.seen(s.pods[i].Status.PodIP)),
@@ -287,20 +287,20 @@ func places(t *testing.T, s, peer side) []place {
 	return append(out, s.place(s.twin.Name, s.twin.Spec.NodeName, peer.seen(s.twin.Status.PodIP)))
 }
 
-// place is a pod to ask from.
-func (s side) place(pod, node string, seen netip.Addr) place {
+// place returns a pod as a source of probes.
+func (s testCluster) place(pod, node string, seen netip.Addr) probeSource {
 	run := func(script string) (string, error) {
 		out, err := s.Kubectl("", "exec", "-n", "default", pod, "--", "sh", "-c", script)
 		return strings.TrimSpace(out), err
 	}
 	ask := func(host string, port uint16) (string, error) {
-		answer, err := run(fmt.Sprintf(`printf '%s' | nc -w 2 %s %d 2>/dev/null | tail -n 1`, strings.NewReplacer("\r", `\r`, "\n", `\n`).Replace(request), host, port))
-		if answer == "" {
-			answer = nobody
+		response, err := run(fmt.Sprintf(`printf '%s' | nc -w 2 %s %d 2>/dev/null | tail -n 1`, strings.NewReplacer("\r", `\r`, "\n", `\n`).Replace(request), host, port))
+		if response == "" {
+			response = nobody
 		}
-		return answer, err
+		return response, err
 	}
-	return place{pod + s.beside(node), node, seen, ask, run}
+	return probeSource{pod + s.beside(node), node, seen, ask, run}
 }
 
 // dial asks from where the test runs, which is no part of any cluster.
@@ -345,7 +345,7 @@ func web(t *testing.T, c *clusters.Cluster, on corev1.Node) {
 }
 
 // twin runs a pod with an address, on the node that has the pods of that range.
-func twin(t *testing.T, of side, address string) corev1.Pod {
+func twin(t *testing.T, of testCluster, address string) corev1.Pod {
 	t.Helper()
 	at := netip.MustParseAddr(address)
 	for _, n := range of.nodes {
@@ -386,20 +386,20 @@ func running(t *testing.T, c *clusters.Cluster, name string) (p corev1.Pod) {
 	return p
 }
 
-func podGoals(from, to side) []goal {
-	var out []goal
+func podGoals(from, to testCluster) []probeTarget {
+	var out []probeTarget
 	for _, p := range append(slices.Clone(to.pods), to.twin) {
-		out = append(out, goal{name: p.Name + to.beside(p.Spec.NodeName), host: from.seen(p.Status.PodIP).String(), port: port, answer: p.Name, sees: true})
+		out = append(out, probeTarget{name: p.Name + to.beside(p.Spec.NodeName), host: from.seen(p.Status.PodIP).String(), port: port, answer: p.Name, sees: true})
 	}
 	return out
 }
 
 // forbidden is what peers must not reach: nodes by whatever address, their kubelets and NodePorts, gateways.
-func forbidden(t *testing.T, from, to side) []goal {
+func forbidden(t *testing.T, from, to testCluster) []probeTarget {
 	t.Helper()
-	var out []goal
+	var out []probeTarget
 	refused := func(name, address string, port uint16) {
-		out = append(out, goal{name: name, host: from.seen(address).String(), port: port, answer: nobody})
+		out = append(out, probeTarget{name: name, host: from.seen(address).String(), port: port, answer: nobody})
 	}
 	for _, n := range to.nodes {
 		bridge := netip.MustParsePrefix(n.Spec.PodCIDR).Addr().Next().String() // of pods
@@ -413,7 +413,7 @@ func forbidden(t *testing.T, from, to side) []goal {
 }
 
 // external is the address that a node has in front of peers.
-func external(t *testing.T, of side, n corev1.Node) string {
+func external(t *testing.T, of testCluster, n corev1.Node) string {
 	t.Helper()
 	var internal networkingv1beta1.InternalNode
 	if err := of.Client.Get(t.Context(), client.ObjectKey{Name: n.Name}, &internal); err != nil {
@@ -433,13 +433,13 @@ func seen(t *testing.T, by *clusters.Cluster, peer string) func(string) netip.Ad
 		t.Fatalf("the networks of %s are seen under no prefixes, or by %d Configurations", peer, len(list.Items))
 	}
 	cfg := list.Items[0]
-	there := append(slices.Clone(cfg.Spec.Remote.CIDR.Pod), cfg.Spec.Remote.CIDR.External...)
-	here := append(slices.Clone(cfg.Status.Remote.CIDR.Pod), cfg.Status.Remote.CIDR.External...)
+	remoteCIDRs := append(slices.Clone(cfg.Spec.Remote.CIDR.Pod), cfg.Spec.Remote.CIDR.External...)
+	localCIDRs := append(slices.Clone(cfg.Status.Remote.CIDR.Pod), cfg.Status.Remote.CIDR.External...)
 	return func(text string) netip.Addr {
 		addr := netip.MustParseAddr(text)
-		for i := range there {
-			if netip.MustParsePrefix(string(there[i])).Contains(addr) {
-				return moved(addr, netip.MustParsePrefix(string(here[i])))
+		for i := range remoteCIDRs {
+			if netip.MustParsePrefix(string(remoteCIDRs[i])).Contains(addr) {
+				return moved(addr, netip.MustParsePrefix(string(localCIDRs[i])))
 			}
 		}
 		t.Fatalf("%s of %s is in no network of its", text, peer)
@@ -457,7 +457,7 @@ func moved(addr netip.Addr, to netip.Prefix) netip.Addr {
 }
 
 // remoteServices makes Services whose only endpoint is in the other cluster, on a node that is none of flesh, and returns the ways to it.
-func remoteServices(t *testing.T, from, to side) []goal {
+func remoteServices(t *testing.T, from, to testCluster) []probeTarget {
 	t.Helper()
 	backend := to.pods[0]
 	manifest := ""
@@ -486,16 +486,16 @@ endpoints: [{addresses: [%[4]s], nodeName: %[5]s, conditions: {ready: true}}]
 	if err := from.Client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "far"}, &service); err != nil {
 		t.Fatal(err)
 	}
-	out := []goal{
+	out := []probeTarget{
 		{name: "ClusterIP", host: service.Spec.ClusterIP, port: 80, answer: backend.Name, sees: true},
 		{name: "name of headless Service", host: "far-headless.default.svc", port: port, answer: backend.Name, sees: true},
 	}
 	for _, n := range from.nodes {
 		at := address(t, n).String()
 		out = append(out,
-			goal{name: "NodePort of " + n.Name, host: at, port: nodePort, answer: backend.Name},
+			probeTarget{name: "NodePort of " + n.Name, host: at, port: nodePort, answer: backend.Name},
 			// No endpoint is local to any node; who is on the node itself is served as by policy Cluster.
-			goal{name: "NodePort (Local) of " + n.Name, host: at, port: localNodePort, answer: backend.Name, only: n.Name},
+			probeTarget{name: "NodePort (Local) of " + n.Name, host: at, port: localNodePort, answer: backend.Name, only: n.Name},
 		)
 	}
 	return out

@@ -32,37 +32,37 @@ func follows(t *testing.T, tunnel *clusters.Tunnel, works func()) {
 		{"another port of the nodes", fmt.Sprintf(`{"nodePort": %d}`, otherNodePort)},
 		{"a load balancer", `{"serviceType": "LoadBalancer", "nodePort": null}`},
 	} {
-		left := theServer(t, tunnel).Status.Endpoint
-		if left == nil {
+		before := theServer(t, tunnel).Status.Endpoint
+		if before == nil {
 			t.Fatal("the server has no endpoint")
 		}
 		kubectl(t, b, "", "patch", "gatewayserver", "-n", tunnel.ServerNamespace, "server", "--type", "merge", "-p", `{"spec": {"endpoint": `+move.endpoint+`}}`)
 		eventually(t, "the client to be told", func(context.Context) error {
-			now, told := theServer(t, tunnel).Status.Endpoint, theClient(t, tunnel).Status.Endpoint
-			if now == nil || equality.Semantic.DeepEqual(now, left) || !equality.Semantic.DeepEqual(now, told) {
-				return fmt.Errorf("the server is at %+v, was at %+v, and the client was told %+v", now, left, told)
+			now, reported := theServer(t, tunnel).Status.Endpoint, theClient(t, tunnel).Status.Endpoint
+			if now == nil || equality.Semantic.DeepEqual(now, before) || !equality.Semantic.DeepEqual(now, reported) {
+				return fmt.Errorf("the server is at %+v, was at %+v, and the client was told %+v", now, before, reported)
 			}
 			return nil
 		})
-		began := time.Now()
+		start := time.Now()
 		for _, n := range nodes(t, b) {
-			leave(t, n.Name, left)
+			dropEndpoint(t, n.Name, before)
 		}
 		works()
-		t.Logf("%s: works after %s", move.to, time.Since(began).Round(100*time.Millisecond))
+		t.Logf("%s: works after %s", move.to, time.Since(start).Round(100*time.Millisecond))
 	}
 	if diff := cmp.Diff(wrote, theClient(t, tunnel).Spec); diff != "" {
 		t.Errorf("the spec of the client changed: %s", diff)
 	}
 }
 
-// isTold has the client of a tunnel be told where its server is.
+// isTold waits until the client of a tunnel has the endpoint of its server.
 func isTold(t *testing.T, tunnel *clusters.Tunnel) {
 	t.Helper()
 	eventually(t, "the client to be told", func(context.Context) error {
-		is, told := theServer(t, tunnel).Status.Endpoint, theClient(t, tunnel).Status.Endpoint
-		if is == nil || !equality.Semantic.DeepEqual(is, told) {
-			return fmt.Errorf("the server is at %+v, and the client was told %+v", is, told)
+		is, reported := theServer(t, tunnel).Status.Endpoint, theClient(t, tunnel).Status.Endpoint
+		if is == nil || !equality.Semantic.DeepEqual(is, reported) {
+			return fmt.Errorf("the server is at %+v, and the client was told %+v", is, reported)
 		}
 		return nil
 	})
@@ -86,8 +86,8 @@ func theServer(t *testing.T, of *clusters.Tunnel) *networkingv1beta1.GatewayServ
 	return &gw
 }
 
-// leave has a node drop what is sent to an endpoint: flows outlive the Service that made them.
-func leave(t *testing.T, node string, at *networkingv1beta1.EndpointStatus) {
+// dropEndpoint has a node drop what is sent to an endpoint: flows outlive the Service that made them.
+func dropEndpoint(t *testing.T, node string, at *networkingv1beta1.EndpointStatus) {
 	t.Helper()
 	t.Cleanup(func() { comeBack(t, node) })
 	if err := errors.Join(

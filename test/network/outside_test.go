@@ -23,7 +23,7 @@ import (
 // the tunnel. It is so where pods and nodes share a network that both clusters know; here nodes in between translate.
 func TestTunnelNotRecursive(t *testing.T) {
 	tunnel := connect(t)
-	server := newSide(t, b, a)
+	server := newTestCluster(t, b, a)
 	host := server.nodes[slices.IndexFunc(server.nodes, func(n corev1.Node) bool { return n.Name == server.gateway.Spec.NodeName })]
 	there := seen(t, a, b.ID)(podAddress(host, 251).String()).String()
 	clients := nodes(t, a)
@@ -35,7 +35,7 @@ func TestTunnelNotRecursive(t *testing.T) {
 		route(t, host.Name, from, address(t, n))
 	}
 	for _, n := range nodes(t, b) { // the ways of before
-		leave(t, n.Name, theServer(t, tunnel).Status.Endpoint)
+		dropEndpoint(t, n.Name, theServer(t, tunnel).Status.Endpoint)
 	}
 	ends := map[*clusters.Cluster]string{a: "gw-client", b: "gw-server"}
 	for c, name := range ends {

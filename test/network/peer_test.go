@@ -46,7 +46,7 @@ func TestPeerCommand(t *testing.T) {
 			_, errB := b.Say("unpeer", "--remote-kubeconfig", a.Kubeconfig, "--delete-namespaces")
 			_, errUser := a.Say("delete", "peering-user", "--consumer-cluster-id", b.ID)
 			for _, c := range []*clusters.Cluster{a, b} {
-				tell(t, c, "delete", "namespace", "--ignore-not-found", "--wait=false", "lent")
+				logKubectl(t, c, "delete", "namespace", "--ignore-not-found", "--wait=false", "lent")
 			}
 			t.Log(errA, errB, errUser)
 		}
@@ -56,7 +56,7 @@ func TestPeerCommand(t *testing.T) {
 			return
 		}
 		interrupted(t, "(remote) Public key correctly created", "peer", "--remote-kubeconfig", b.Kubeconfig)
-		says(t, peered, "peer", "--remote-kubeconfig", b.Kubeconfig)
+		checkLines(t, peered, "peer", "--remote-kubeconfig", b.Kubeconfig)
 		for _, look := range []struct {
 			c    *clusters.Cluster
 			want string
@@ -69,7 +69,7 @@ func TestPeerCommand(t *testing.T) {
 		if out := kubectl(t, a, "", "get", "nodes", "-l", "liqo.io/type=virtual-node"); !regexp.MustCompile(`(?m)^cl-provider +Ready +agent +\S+ +v1\.\d+\.\d+`).MatchString(out) {
 			t.Errorf("the virtual node is\n%s", out)
 		}
-		says(t, peered, "peer", "--remote-kubeconfig", b.Kubeconfig) // changes nothing
+		checkLines(t, peered, "peer", "--remote-kubeconfig", b.Kubeconfig) // changes nothing
 		for _, args := range [][]string{
 			{"info"}, {"info", "peer"}, {"info", "peer", "cl-provider"}, {"info", "peer", "-o", "json"}, {"info", "peer", "cl-provider", "--get", "authentication.resourceslices"},
 		} {
@@ -78,9 +78,9 @@ func TestPeerCommand(t *testing.T) {
 			}
 		}
 
-		of, began := peeringUser(t, b, a), time.Now()
+		of, start := peeringUser(t, b, a), time.Now()
 		throughTunnel(t, b, a, of)
-		t.Logf("the other direction, through the tunnel: %s", time.Since(began).Round(100*time.Millisecond))
+		t.Logf("the other direction, through the tunnel: %s", time.Since(start).Round(100*time.Millisecond))
 		roles(t, "ConsumerAndProvider", "ConsumerAndProvider")
 		work(t, a)
 		work(t, b)
@@ -155,11 +155,11 @@ func works(t *testing.T, c *clusters.Cluster, on string) (w worker) {
 		if on == "" {
 			return nil
 		}
-		twin, err := onlyPod(ctx, at(on), "lent-"+c.ID)
+		remotePod, err := onlyPod(ctx, at(on), "lent-"+c.ID)
 		if err != nil {
 			return fmt.Errorf("in %s: %w", on, err)
 		}
-		w.twin = twin.UID
+		w.twin = remotePod.UID
 		return nil
 	})
 	return w
@@ -212,8 +212,8 @@ func peeringUser(t *testing.T, cluster, provider *clusters.Cluster) string {
 	return file
 }
 
-// says wants the lines that a command of cluster a prints to be those of the guide, in its order, and none but those that are known.
-func says(t *testing.T, lines []string, args ...string) {
+// checkLines wants the lines that a command of cluster a prints to be those of the guide, in its order, and none but those that are known.
+func checkLines(t *testing.T, lines []string, args ...string) {
 	t.Helper()
 	out, err := a.Say(args...)
 	if err != nil {

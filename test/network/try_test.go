@@ -50,7 +50,7 @@ func TestNetworkTest(t *testing.T) {
 			t.Errorf("no row is %q with %d that passed", want.way, want.passed)
 		}
 	}
-	nothingIsLeft(t)
+	checkNothingRemains(t)
 
 	// Without a tunnel no pod can be lent, and it is said who is missing.
 	kubectl(t, b, "", "delete", "publickey", "-n", where, a.ID)
@@ -58,7 +58,7 @@ func TestNetworkTest(t *testing.T) {
 	if _, err := a.Liqoctl("test", "network", "-p", b.Kubeconfig); err == nil || !strings.Contains(err.Error(), "the network to cl-provider is down") {
 		t.Errorf("without a tunnel: %v", err)
 	}
-	nothingIsLeft(t)
+	checkNothingRemains(t)
 	kubectl(t, b, strings.ReplaceAll(publicKey, "ID", a.ID)+tunnel.ClientKey, "apply", "-n", where, "-f", "-")
 	if err := tunnel.Connected(t.Context()); err != nil {
 		t.Error(err)
@@ -95,7 +95,7 @@ func virtualNode(ctx context.Context, want corev1.ConditionStatus) error {
 	return errors.New("it says nothing")
 }
 
-func nothingIsLeft(t *testing.T) {
+func checkNothingRemains(t *testing.T) {
 	t.Helper()
 	for _, c := range []*clusters.Cluster{a, b} {
 		if out := kubectl(t, c, "", "get", "namespaces", "-o", "name"); strings.Contains(out, "test-network") {

@@ -64,8 +64,8 @@ func everyPodOnce(ctx context.Context) error {
 			return err
 		}
 		for _, pod := range pods {
-			if lender, virtual := lenders[pod.Spec.NodeName]; virtual {
-				want = append(want, fmt.Sprintf("%s %s-%s/%s", lender, pod.Namespace, in.ID, pod.Name))
+			if provider, virtual := lenders[pod.Spec.NodeName]; virtual {
+				want = append(want, fmt.Sprintf("%s %s-%s/%s", provider, pod.Namespace, in.ID, pod.Name))
 			}
 			if isTwin(pod.Namespace) {
 				got = append(got, fmt.Sprintf("%s %s/%s", in.ID, pod.Namespace, pod.Name))

@@ -228,7 +228,7 @@ func (p *peerings) logs(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, pod := range pods {
-			lender, virtual := lenders[pod.Spec.NodeName]
+			provider, virtual := lenders[pod.Spec.NodeName]
 			if !virtual {
 				continue
 			}
@@ -237,12 +237,12 @@ func (p *peerings) logs(t *testing.T) {
 				here, err = in.Kubectl("", "logs", pod.Name, "-n", pod.Namespace)
 				return err
 			})
-			there, err := byID(lender).Kubectl("", "logs", pod.Name, "-n", pod.Namespace+"-"+in.ID)
+			there, err := byID(provider).Kubectl("", "logs", pod.Name, "-n", pod.Namespace+"-"+in.ID)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if !strings.HasPrefix(here, in.ID+", secret of "+in.ID+", ") || here != there {
-				t.Errorf("pod %s of %s says %q here and %q in %s", pod.Name, in.ID, here, there, lender)
+				t.Errorf("pod %s of %s says %q here and %q in %s", pod.Name, in.ID, here, there, provider)
 			}
 		}
 	}

@@ -49,10 +49,10 @@ func TestJobIndexesOnce(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	all := story.Job{Consumer: consumer, Provider: provider, Namespace: peering.Namespace, Twin: peering.Twin(), Pods: pods, Parallel: 25}
 	all.RunsEachIndexOnce(t, func(t *testing.T) {
-		began := time.Now()
+		start := time.Now()
 		for range times {
 			kill := kills[random.IntN(len(kills))]
-			at := time.Since(began).Round(100 * time.Millisecond)
+			at := time.Since(start).Round(100 * time.Millisecond)
 			story.Eventually(t, "the end of the "+kill.name, 2*time.Minute, func(context.Context) error { return kill.do(t.Context()) })
 			t.Logf("%s: killed the %s", at, kill.name)
 			time.Sleep(time.Duration(random.IntN(3000)) * time.Millisecond) // a seeded part of the story, not a wait

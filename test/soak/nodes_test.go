@@ -79,20 +79,20 @@ type tour struct{ sides []*clusters.Cluster }
 // stop has something happen, and wants no more time than that to pass between two answers that a pod gets meanwhile.
 func (s *tour) stop(t *testing.T, what string, limit time.Duration, happen func()) {
 	t.Helper()
-	began := time.Now().Truncate(time.Second)
+	start := time.Now().Truncate(time.Second)
 	happen()
 	ended := time.Now()
 	for _, c := range s.sides {
 		var longest time.Duration
 		story.Eventually(t, "answers to the pod of "+c.ID, 2*time.Minute, func(context.Context) error {
-			answered, _, err := told(c)
+			answered, _, err := readAnswers(c)
 			if err != nil {
 				return err
 			}
-			last := began
+			last := start
 			longest = 0
 			for _, at := range answered {
-				if at.Before(began) {
+				if at.Before(start) {
 					continue
 				}
 				longest = max(longest, at.Sub(last))
@@ -103,7 +103,7 @@ func (s *tour) stop(t *testing.T, what string, limit time.Duration, happen func(
 			}
 			return nil
 		})
-		t.Logf("%s, within %s: between two answers to the pod of %s were %s at most", what, ended.Sub(began).Round(time.Second), c.ID, longest)
+		t.Logf("%s, within %s: between two answers to the pod of %s were %s at most", what, ended.Sub(start).Round(time.Second), c.ID, longest)
 		if longest > limit {
 			t.Errorf("%s: there was no answer to the pod of %s for %s, allowed are %s", what, c.ID, longest, limit)
 		}

@@ -78,13 +78,13 @@ func TestOutageKeepsProvider(t *testing.T) {
 			defer heal()
 			if o.seen {
 				took := story.Eventually(t, "the node to be not Ready", 2*time.Minute, func(ctx context.Context) error { return nodeIs(ctx, corev1.ConditionFalse) })
-				verdict(t, "not Ready after", took, notReadyWithin)
+				checkLimit(t, "not Ready after", took, notReadyWithin)
 			}
 			time.Sleep(time.Until(cut.Add(length))) // the length of the outage is the story
 			back := time.Now()
 			heal()
 			took := story.Eventually(t, "the node to be Ready again", 2*time.Minute, func(ctx context.Context) error { return nodeIs(ctx, corev1.ConditionTrue) })
-			verdict(t, "Ready again after", took, readyWithin)
+			checkLimit(t, "Ready again after", took, readyWithin)
 			took = story.Eventually(t, "the statuses to catch up", 2*time.Minute, caughtUp)
 			t.Logf("statuses caught up %s after the node was Ready", took)
 			if diff := cmp.Diff(before, ran(t)); diff != "" {
@@ -93,12 +93,12 @@ func TestOutageKeepsProvider(t *testing.T) {
 			end := time.Now()
 			during, after := writes(t, consumer, peering.Namespace, cut, back), writes(t, consumer, peering.Namespace, back, end)
 			t.Logf("writes to 11 pods of the consumer during the outage: %v, after its end: %v", during, after)
-			there := writes(t, provider, peering.Twin(), back, end)
-			t.Logf("writes to those of the provider after its end: %v", there)
+			remoteWrites := writes(t, provider, peering.Twin(), back, end)
+			t.Logf("writes to those of the provider after its end: %v", remoteWrites)
 			// One for each pod that cannot be reached, and one when it can be again; after, one more for what happened. When the
 			// provider itself had no word of its node, it calls the pods unready until it has.
 			changed := 0
-			for _, n := range there {
+			for _, n := range remoteWrites {
 				changed += n
 			}
 			if n, m := during[kubelet()+" pods/status"], after[kubelet()+" pods/status"]; n > 11 || m > 12+changed {
@@ -132,7 +132,7 @@ func mustPlayground(t *testing.T, args ...string) {
 	}
 }
 
-func verdict(t *testing.T, what string, took, within time.Duration) {
+func checkLimit(t *testing.T, what string, took, within time.Duration) {
 	t.Helper()
 	t.Logf("%s %s (promised: %s)", what, took, within)
 	if took > within {
@@ -216,19 +216,19 @@ func caughtUp(ctx context.Context) error {
 		}
 		return out, nil
 	}
-	here, err := look(consumer.Client, peering.Namespace)
+	localPods, err := look(consumer.Client, peering.Namespace)
 	if err != nil {
 		return err
 	}
-	there, err := look(provider.Client, peering.Twin())
+	remotePods, err := look(provider.Client, peering.Twin())
 	if err != nil {
 		return err
 	}
-	if here["ending"] != "" && !strings.HasPrefix(here["ending"], string(corev1.PodSucceeded)) {
-		return fmt.Errorf("the pod that ended is %s", here["ending"])
+	if localPods["ending"] != "" && !strings.HasPrefix(localPods["ending"], string(corev1.PodSucceeded)) {
+		return fmt.Errorf("the pod that ended is %s", localPods["ending"])
 	}
-	if !maps.Equal(here, there) {
-		return fmt.Errorf("(-there +here):\n%s", cmp.Diff(there, here))
+	if !maps.Equal(localPods, remotePods) {
+		return fmt.Errorf("(-there +here):\n%s", cmp.Diff(remotePods, localPods))
 	}
 	return nil
 }

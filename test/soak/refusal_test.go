@@ -50,7 +50,7 @@ func TestRejectionVisible(t *testing.T) {
 				}
 				return r.Shown(&pod, events.Items)
 			})
-			verdict(t, "seen after", time.Since(known).Round(10*time.Millisecond), refusalWithin)
+			checkLimit(t, "seen after", time.Since(known).Round(10*time.Millisecond), refusalWithin)
 		})
 	}
 }

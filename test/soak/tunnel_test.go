@@ -97,14 +97,14 @@ func TestTrafficWithoutAPIServers(t *testing.T) {
 	applied(t, consumer, "default", homePod)
 	applied(t, consumer, peering.Namespace, fmt.Sprintf(parted, addressOf(t, consumer, "default", "home")))
 	addressOf(t, provider, peering.Twin(), "away")
-	askers := []*clusters.Cluster{consumer, provider}
+	askingClusters := []*clusters.Cluster{consumer, provider}
 	for i, service := range []string{clusterIP(t, consumer, peering.Namespace, "away"), clusterIP(t, provider, peering.Twin(), "home")} {
-		applied(t, askers[i], "default", fmt.Sprintf(asker, []string{"a1", "b1"}[i], service, 80))
+		applied(t, askingClusters[i], "default", fmt.Sprintf(asker, []string{"a1", "b1"}[i], service, 80))
 	}
 	begun := time.Now()
-	for _, c := range askers {
+	for _, c := range askingClusters {
 		story.Eventually(t, "answers to the pod of "+c.ID, 2*time.Minute, func(context.Context) error {
-			answered, _, err := answers(c, time.Time{}, time.Now())
+			answered, _, err := countAnswers(c, time.Time{}, time.Now())
 			if err == nil && answered == 0 {
 				err = errors.New("there are none")
 			}
@@ -127,13 +127,13 @@ func TestTrafficWithoutAPIServers(t *testing.T) {
 	back := time.Now()
 	heal()
 	story.Eventually(t, "the node to be Ready", 2*time.Minute, func(ctx context.Context) error { return nodeIs(ctx, corev1.ConditionTrue) })
-	for _, c := range askers {
+	for _, c := range askingClusters {
 		story.Eventually(t, "the log of the pod that asks in "+c.ID, 2*time.Minute, func(context.Context) error {
-			during, _, err := answers(c, cut, back)
+			during, _, err := countAnswers(c, cut, back)
 			if err != nil {
 				return err
 			}
-			all, lost, err := answers(c, begun, time.Now())
+			all, lost, err := countAnswers(c, begun, time.Now())
 			t.Logf("%s: %d answers without API servers for %s, %d in all, %d lost", c.ID, during, length, all, lost)
 			// A busy machine needs a second for a question.
 			if lost > 0 || during < int(length/time.Second)/2 {
@@ -158,9 +158,9 @@ func connected(t *testing.T) {
 	}
 }
 
-// answers are how many questions of a time were answered, and how many were lost.
-func answers(c *clusters.Cluster, from, to time.Time) (answered, lost int, err error) {
-	good, bad, err := told(c)
+// countAnswers are how many questions of a time were answered, and how many were lost.
+func countAnswers(c *clusters.Cluster, from, to time.Time) (answered, lost int, err error) {
+	good, bad, err := readAnswers(c)
 	within := func(all []time.Time) (n int) {
 		for _, when := range all {
 			if !when.Before(from.Truncate(time.Second)) && !when.After(to) {
@@ -172,8 +172,8 @@ func answers(c *clusters.Cluster, from, to time.Time) (answered, lost int, err e
 	return within(good), within(bad), err
 }
 
-// told is when questions were answered, and when not, to the second.
-func told(c *clusters.Cluster) (answered, lost []time.Time, err error) {
+// readAnswers is when questions were answered, and when not, to the second.
+func readAnswers(c *clusters.Cluster) (answered, lost []time.Time, err error) {
 	log, err := c.Kubectl("", "logs", "-n", "default", "asker", "--tail=-1")
 	for line := range strings.Lines(log) {
 		at, what, _ := strings.Cut(strings.TrimSpace(line), " ")

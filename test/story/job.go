@@ -48,19 +48,19 @@ type Job struct {
 func (j Job) RunsEachIndexOnce(t *testing.T, meanwhile func(t *testing.T)) {
 	t.Helper()
 	here, there := Record(t, j.Consumer, j.Namespace), Record(t, j.Provider, j.Twin)
-	began := time.Now()
+	start := time.Now()
 	if _, err := j.Consumer.Kubectl(fmt.Sprintf(jobYAML, j.Pods, j.Parallel), "apply", "-n", j.Namespace, "-f", "-"); err != nil {
 		t.Fatal(err)
 	}
 	meanwhile(t)
 	last := j.Completes(t, j.Pods)
-	t.Logf("complete after %s", time.Since(began).Round(time.Second))
+	t.Logf("complete after %s", time.Since(start).Round(time.Second))
 	if want := fmt.Sprintf("0-%d", j.Pods-1); last.Status.CompletedIndexes != want || last.Status.Failed > 0 {
 		t.Errorf("completed are %s, failed %d; want %s and none", last.Status.CompletedIndexes, last.Status.Failed, want)
 	}
 	made := map[string]int{}
 	for _, r := range Audit(t, j.Provider, func(r Request) bool {
-		return r.Verb == "create" && r.Ref.Resource == "pods" && r.Ref.Subresource == "" && r.Ref.Namespace == j.Twin && r.Response.Code == 201 && r.At.After(began) &&
+		return r.Verb == "create" && r.Ref.Resource == "pods" && r.Ref.Subresource == "" && r.Ref.Namespace == j.Twin && r.Response.Code == 201 && r.At.After(start) &&
 			!strings.Contains(r.URI, "dryRun=") // which asks what would become of a pod
 	}) {
 		made[r.Ref.Name]++

@@ -123,9 +123,9 @@ const restless = 1000
 
 // Run runs the tests of a suite, and fails it if Liqo did not rest. It returns what the process exits with.
 func Run(m *testing.M, of ...*clusters.Cluster) int {
-	began := time.Now()
+	start := time.Now()
 	code := m.Run()
-	if err := rest(began, of...); err != nil {
+	if err := rest(start, of...); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -156,8 +156,8 @@ func rest(since time.Time, of ...*clusters.Cluster) error {
 func (r Request) writes() bool {
 	user := r.User.Username
 	account := strings.HasPrefix(user, "system:serviceaccount:") && !strings.HasPrefix(user, "system:serviceaccount:kube-system:")
-	ours := account || !strings.HasPrefix(user, "system:") && user != "kubernetes-admin"
-	return ours && r.Ref.Name != "" && r.Ref.Resource != "leases" && !slices.Contains([]string{"get", "list", "watch"}, r.Verb)
+	owned := account || !strings.HasPrefix(user, "system:") && user != "kubernetes-admin"
+	return owned && r.Ref.Name != "" && r.Ref.Resource != "leases" && !slices.Contains([]string{"get", "list", "watch"}, r.Verb)
 }
 
 // mostWritten is the object of most of those requests, and how many they are.
@@ -188,10 +188,10 @@ func Retry(ctx context.Context, limit time.Duration, check func(ctx context.Cont
 // Eventually is Retry for a test. It returns how long that took.
 func Eventually(t *testing.T, what string, limit time.Duration, check func(ctx context.Context) error) time.Duration {
 	t.Helper()
-	began := time.Now()
+	start := time.Now()
 	if err := Retry(t.Context(), limit, check); err != nil {
 		load, _ := os.ReadFile("/proc/loadavg")
 		t.Fatalf("waiting for %s: %v (load %s)", what, err, load)
 	}
-	return time.Since(began).Round(100 * time.Millisecond)
+	return time.Since(start).Round(100 * time.Millisecond)
 }

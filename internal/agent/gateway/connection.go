@@ -28,28 +28,28 @@ import (
 // reconcileConnection checks the tunnel, reconnects it (keepPath) if it is dead, and writes the Connection status even if that failed. It
 // returns the delay until the next check. Without a peer there is no wait, and answers are ignored.
 func (g *gateway) reconcileConnection(ctx context.Context, nodes []nodeReport) (time.Duration, error) {
-	now, beat, again := time.Now(), agent.PathHealth{}, g.options.PingInterval
+	now, health, again := time.Now(), agent.PathHealth{}, g.options.PingInterval
 	var failed error
 	if len(g.peers) > 0 && !g.options.Unwatched {
-		beat = g.prober.pathHealth()
-		again = beat.Next(now)
+		health = g.prober.pathHealth()
+		again = health.Next(now)
 	}
 	if len(g.peers) > 0 {
-		failed = g.keepPath(ctx, g.peers[0].PublicKey, beat, now)
+		failed = g.keepPath(ctx, g.peers[0].PublicKey, health, now)
 	}
-	return again, errors.Join(failed, g.writeConnection(ctx, beat, nodes, now))
+	return again, errors.Join(failed, g.writeConnection(ctx, health, nodes, now))
 }
 
 // writeConnection writes the state of the tunnel, and of the path of pods to it, to the status.
-func (g *gateway) writeConnection(ctx context.Context, beat agent.PathHealth, nodes []nodeReport, now time.Time) error {
+func (g *gateway) writeConnection(ctx context.Context, health agent.PathHealth, nodes []nodeReport, now time.Time) error {
 	conn, err := g.readConnection(ctx)
 	if err != nil || conn == nil {
 		return err
 	}
 	was := g.shown.lastStatus(conn.Status)
-	tunnel := nextStatus(tunnelOf(was), beat, now, g.options.StatusInterval)
-	patience := time.Duration(g.options.PingLossThreshold) * g.options.PingInterval
-	status := withNodes(tunnel, g.comeback.delayReports(tunnel.Value == networkingv1beta1.Connected, nodes, now, patience))
+	tunnel := nextStatus(tunnelOf(was), health, now, g.options.StatusInterval)
+	timeout := time.Duration(g.options.PingLossThreshold) * g.options.PingInterval
+	status := withNodes(tunnel, g.comeback.delayReports(tunnel.Value == networkingv1beta1.Connected, nodes, now, timeout))
 	if g.options.Unwatched && len(g.peers) > 0 {
 		status = networkingv1beta1.ConnectionStatus{Value: networkingv1beta1.Connected}
 	}
@@ -62,7 +62,7 @@ func (g *gateway) writeConnection(ctx context.Context, beat agent.PathHealth, no
 	}
 	g.shown = publishedStatus{all: status, kept: changed.Status}
 	if status.Value != was.Value || status.Reach != was.Reach || !slices.Equal(status.FailedNodes, was.FailedNodes) {
-		small, full := beat.Losses(now)
+		small, full := health.Losses(now)
 		log.FromContext(ctx).Info("the tunnel changed", "was", was.Value, "is", status.Value, "lostSmall", small, "lostFull", full,
 			"reach", status.Reach, "failedNodes", status.FailedNodes)
 	}
@@ -87,7 +87,7 @@ func (g *gateway) writeStatus(ctx context.Context, conn *networkingv1beta1.Conne
 
 // keepPath stores the endpoint of the peer on a server. On a client it resolves, changes endpoints and restarts handshakes, as
 // WireGuard does late or not at all. It does not block.
-func (g *gateway) keepPath(ctx context.Context, key wg.PublicKey, beat agent.PathHealth, now time.Time) error {
+func (g *gateway) keepPath(ctx context.Context, key wg.PublicKey, health agent.PathHealth, now time.Time) error {
 	status, err := g.device.Observe()
 	if err != nil {
 		return err
@@ -98,7 +98,7 @@ func (g *gateway) keepPath(ctx context.Context, key wg.PublicKey, beat agent.Pat
 	}
 	peer := status.Peers[i]
 	handshake := g.greeted.lastHandshake(peer.LastHandshake, now, now.Round(0))
-	up := beat.Up(now)
+	up := health.Up(now)
 	if g.options.Unwatched {
 		up = now.Sub(handshake) <= alive && (g.options.Server || handshake.After(g.moved))
 	}
@@ -107,7 +107,7 @@ func (g *gateway) keepPath(ctx context.Context, key wg.PublicKey, beat agent.Pat
 		if up {
 			g.endpoints.markWorking()
 		}
-		return g.rehandshake(ctx, peer, handshake, beat, now)
+		return g.rehandshake(ctx, peer, handshake, health, now)
 	case up:
 		return g.learned.storeEndpoint(peer.Endpoint)
 	}
@@ -124,21 +124,21 @@ const alive = 180 * time.Second
 // rehandshake reconnects: it restarts the handshake of a tunnel that receives nothing. A tunnel that loses probes but carries other packets is
 // left alone while it has a session and is not one-way: a server without packets from its client still sends. An unwatched tunnel is judged by
 // received bytes alone: a peer sends at least a keepalive now and then.
-func (g *gateway) rehandshake(ctx context.Context, peer wg.PeerStatus, handshake time.Time, beat agent.PathHealth, now time.Time) error {
+func (g *gateway) rehandshake(ctx context.Context, peer wg.PeerStatus, handshake time.Time, health agent.PathHealth, now time.Time) error {
 	if peer.Received > g.received {
 		g.heard = g.looked
 	}
 	g.received, g.looked = peer.Received, now
 	watched := !g.options.Unwatched
-	last := latestOf(beat.Small.At, beat.Began)
+	last := latestOf(health.Small.At, health.Began)
 	switch session := now.Sub(handshake) <= alive; {
 	case session && !watched:
 		last = g.heard.Add(keepalive)
-	case session && !isOneWay(beat, now):
+	case session && !isOneWay(health, now):
 		last = latestOf(last, g.heard)
 	}
 	quiet := now.Sub(last)
-	if !peer.Endpoint.IsValid() || watched && (beat.Began.IsZero() || quiet < restartAfter*beat.Interval) {
+	if !peer.Endpoint.IsValid() || watched && (health.Began.IsZero() || quiet < restartAfter*health.Interval) {
 		return nil
 	}
 	switch {
@@ -146,7 +146,7 @@ func (g *gateway) rehandshake(ctx context.Context, peer wg.PeerStatus, handshake
 		g.moved = now
 		log.FromContext(ctx).Info("no handshake, taking another way", "endpoint", g.endpoints.nextEndpoint(ctx))
 		return g.device.Rebind()
-	case watched && now.Sub(latestOf(g.restarted, handshake)) >= tryFor(beat):
+	case watched && now.Sub(latestOf(g.restarted, handshake)) >= tryFor(health):
 		g.restarted = now
 		return g.device.Restart(peer.PublicKey)
 	}
@@ -155,12 +155,12 @@ func (g *gateway) rehandshake(ctx context.Context, peer wg.PeerStatus, handshake
 
 // tryFor returns the timeout of a handshake attempt: where answers used to come fast, at most the time until the next probe. A server
 // that comes back hears from its client with the next attempt.
-func tryFor(beat agent.PathHealth) time.Duration {
+func tryFor(health agent.PathHealth) time.Duration {
 	turns := time.Duration(restartAfter)
-	if l := beat.Small.Latency; l > 0 && l <= beat.Interval/2 {
+	if l := health.Small.Latency; l > 0 && l <= health.Interval/2 {
 		turns = 1
 	}
-	return turns*beat.Interval - beat.Interval/4 // a ticker of one interval fires slightly early at times
+	return turns*health.Interval - health.Interval/4 // a ticker of one interval fires slightly early at times
 }
 
 // handshakeClock converts the time of the last handshake to the monotonic clock. The device reports wall time, which can be set at any
@@ -171,18 +171,18 @@ type handshakeClock struct {
 	looked time.Time // by the monotonic clock, last
 }
 
-// lastHandshake returns the monotonic time of the handshake that the device reports at the wall time told. now is monotonic, and wall
-// is the wall clock at the same moment.
-func (g *handshakeClock) lastHandshake(told, now, wall time.Time) time.Time {
+// lastHandshake returns the monotonic time of the handshake that the device reports at the wall time reported. now is monotonic, and
+// wallClock is the wall time of now.
+func (g *handshakeClock) lastHandshake(reported, now, wallClock time.Time) time.Time {
 	before := g.looked
 	g.looked = now
-	if told.Equal(g.told) && !before.IsZero() {
+	if reported.Equal(g.told) && !before.IsZero() {
 		return g.at
 	}
-	g.told, g.at = told, time.Time{}
-	age := wall.Sub(told)
+	g.told, g.at = reported, time.Time{}
+	age := wallClock.Sub(reported)
 	switch {
-	case told.IsZero():
+	case reported.IsZero():
 	case !before.IsZero(): // the handshake is newer than the last check
 		g.at = now.Add(-min(max(age, 0), now.Sub(before)))
 	case age >= 0:
@@ -193,36 +193,36 @@ func (g *handshakeClock) lastHandshake(told, now, wall time.Time) time.Time {
 
 // isOneWay reports whether the peer still sends probes but does not answer: packets to it are lost. Where probes are dropped in both
 // directions, the last probe of the peer is older than our next answer would be.
-func isOneWay(beat agent.PathHealth, now time.Time) bool {
-	return beat.Asked.Sub(latestOf(beat.Small.At, beat.Began)) >= beat.Interval && now.Sub(beat.Asked) < restartAfter*beat.Interval
+func isOneWay(health agent.PathHealth, now time.Time) bool {
+	return health.Asked.Sub(latestOf(health.Small.At, health.Began)) >= health.Interval && now.Sub(health.Asked) < restartAfter*health.Interval
 }
 
 func latestOf(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
 
 // nextStatus returns the status of the tunnel. Connected means that packets of all sizes pass.
-func nextStatus(was networkingv1beta1.ConnectionStatus, beat agent.PathHealth, now time.Time, interval time.Duration) networkingv1beta1.ConnectionStatus {
+func nextStatus(was networkingv1beta1.ConnectionStatus, health agent.PathHealth, now time.Time, interval time.Duration) networkingv1beta1.ConnectionStatus {
 	out := was
-	out.Value = beat.Value(was.Value, now)
-	out.Lost = isLost(was.Lost, out.Value, beat, now)
-	told := was.Latency.Timestamp.Time
+	out.Value = health.Value(was.Value, now)
+	out.Lost = isLost(was.Lost, out.Value, health, now)
+	reported := was.Latency.Timestamp.Time
 	// The latency of the first answer may include the wait for the handshake.
-	first := !told.After(beat.Small.Since) && beat.Small.At.After(beat.Small.Since)
-	if out.Value == networkingv1beta1.Connected && (out.Value != was.Value || first || now.Sub(told).Abs() >= interval) {
-		out.Latency = networkingv1beta1.ConnectionLatency{Value: agent.LatencyText(beat.Small.Latency), Timestamp: metav1.NewTime(now)}
+	first := !reported.After(health.Small.Since) && health.Small.At.After(health.Small.Since)
+	if out.Value == networkingv1beta1.Connected && (out.Value != was.Value || first || now.Sub(reported).Abs() >= interval) {
+		out.Latency = networkingv1beta1.ConnectionLatency{Value: agent.LatencyText(health.Small.Latency), Timestamp: metav1.NewTime(now)}
 	}
 	return out
 }
 
 // isLost returns the packet sizes that a tunnel loses. For a tunnel that is still down after a restart, the previous value stays. A small
 // probe may be lost by chance where large probes are always lost.
-func isLost(was networkingv1beta1.ConnectionLoss, value networkingv1beta1.ConnectionStatusValue, beat agent.PathHealth, now time.Time) networkingv1beta1.ConnectionLoss {
-	small, _ := beat.Losses(now)
+func isLost(was networkingv1beta1.ConnectionLoss, value networkingv1beta1.ConnectionStatusValue, health agent.PathHealth, now time.Time) networkingv1beta1.ConnectionLoss {
+	small, _ := health.Losses(now)
 	switch {
 	case value != networkingv1beta1.ConnectionError:
 		return ""
-	case !beat.Failed(now):
+	case !health.Failed(now):
 		return was
-	case small >= min(2, beat.Threshold):
+	case small >= min(2, health.Threshold):
 		return networkingv1beta1.LostAll
 	}
 	return networkingv1beta1.LostLarge
@@ -252,13 +252,13 @@ func (g *gateway) readConnection(ctx context.Context) (*networkingv1beta1.Connec
 			return nil, err
 		}
 	}
-	have := &networkingv1beta1.Connection{}
-	err := g.client.Get(ctx, client.ObjectKeyFromObject(want), have)
+	current := &networkingv1beta1.Connection{}
+	err := g.client.Get(ctx, client.ObjectKeyFromObject(want), current)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the Connection: %w", err)
 	}
-	return have, nil
+	return current, nil
 }

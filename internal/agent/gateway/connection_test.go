@@ -16,26 +16,26 @@ import (
 
 func TestConnectionStatus(t *testing.T) {
 	const connected, connecting, failed = networkingv1beta1.Connected, networkingv1beta1.Connecting, networkingv1beta1.ConnectionError
-	waiting, answered, half := newHeart(), newHeart(), newHeart()
-	for _, h := range []*heart{waiting, answered, half} {
+	waiting, answered, half := newTimedHealth(), newTimedHealth(), newTimedHealth()
+	for _, h := range []*timedHealth{waiting, answered, half} {
 		h.ask(0, 1, 2, 3, 4)
 	}
 	answered.padded(1, 1.012)
 	half.Pads = half.Small.Hear(wire(half.at(1)), half.at(1.012))
 	for name, test := range map[string]struct {
 		was  networkingv1beta1.ConnectionStatusValue
-		beat *heart
+		beat *timedHealth
 		at   float64
 		want networkingv1beta1.ConnectionStatusValue
 	}{
-		"at first":                           {"", newHeart(), 0, connecting},
+		"at first":                           {"", newTimedHealth(), 0, connecting},
 		"while waited for":                   {connecting, waiting, 2, connecting},
 		"waited for in vain":                 {connecting, waiting, 3, failed},
 		"answered":                           {connecting, answered, 1.1, connected},
 		"answered after an error":            {failed, answered, 1.1, connected},
 		"lost":                               {connected, answered, 5, failed},
 		"an error, and nothing new":          {failed, waiting, 2, failed},
-		"after a restart":                    {connected, newHeart(), 0, connecting},
+		"after a restart":                    {connected, newTimedHealth(), 0, connecting},
 		"after a restart, asked":             {connected, waiting, 1, connecting},
 		"after a restart, not for all sizes": {connected, half, 2, connecting},
 		"never for all sizes":                {connected, half, 3, failed},
@@ -46,13 +46,13 @@ func TestConnectionStatus(t *testing.T) {
 		}
 	}
 	const all, large = networkingv1beta1.LostAll, networkingv1beta1.LostLarge
-	chance := newHeart() // loses large packets, and one small one
+	chance := newTimedHealth() // loses large packets, and one small one
 	chance.ask(0, 1, 2, 3, 4)
 	chance.padded(0, 0.012)
 	chance.Small.Hear(wire(chance.at(2)), chance.at(2.012))
 	for name, test := range map[string]struct {
 		was  networkingv1beta1.ConnectionStatus
-		beat *heart
+		beat *timedHealth
 		at   float64
 		want networkingv1beta1.ConnectionLoss
 	}{
@@ -75,7 +75,7 @@ func TestConnectionStatus(t *testing.T) {
 }
 
 func TestConnectionLatencyInterval(t *testing.T) {
-	h := newHeart()
+	h := newTimedHealth()
 	h.ask(0)
 	h.padded(0, 0.012)
 	now := h.at(0.5)

@@ -43,21 +43,21 @@ func endpointSpec(started []string, gw *networkingv1beta1.GatewayClient) []strin
 
 // dialledAddresses returns the endpoints from the arguments, set by the user, followed by the endpoints that the peer
 // reports.
-func dialledAddresses(spec []string, told *networkingv1beta1.EndpointStatus) []string {
+func dialledAddresses(spec []string, reported *networkingv1beta1.EndpointStatus) []string {
 	out := slices.Clone(spec)
-	if told == nil {
+	if reported == nil {
 		return out
 	}
-	ports := told.Ports
+	ports := reported.Ports
 	if len(ports) == 0 {
-		ports = []int32{told.Port}
+		ports = []int32{reported.Port}
 	}
 	known := map[string]bool{}
 	for _, one := range spec {
 		known[one] = true
 	}
 	names := 0
-	for _, address := range told.Addresses {
+	for _, address := range reported.Addresses {
 		if _, err := netip.ParseAddr(address); err != nil {
 			if names++; names > maxNames {
 				continue
@@ -107,11 +107,11 @@ func newEndpoints(moved func()) *serverEndpoints {
 }
 
 // currentEndpoint is the endpoint to use; the zero value while none is known.
-func (e *serverEndpoints) currentEndpoint(ctx context.Context, said []string) netip.AddrPort {
+func (e *serverEndpoints) currentEndpoint(ctx context.Context, addresses []string) netip.AddrPort {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !slices.Equal(said, e.said) {
-		e.said = slices.Clone(said)
+	if !slices.Equal(addresses, e.said) {
+		e.said = slices.Clone(addresses)
 		e.resolveAll(ctx)
 	}
 	if !slices.Equal(e.said, e.asked) || len(e.found) == 0 {
@@ -189,14 +189,14 @@ func (e *serverEndpoints) resolveAll(ctx context.Context) {
 	e.current = at
 }
 
-func splitHostPort(said string) (host string, port uint16, err error) {
-	host, service, err := net.SplitHostPort(said)
+func splitHostPort(address string) (host string, port uint16, err error) {
+	host, service, err := net.SplitHostPort(address)
 	if err != nil {
-		return "", 0, fmt.Errorf("reading the endpoint %q: %w", said, err)
+		return "", 0, fmt.Errorf("reading the endpoint %q: %w", address, err)
 	}
 	n, err := strconv.ParseUint(service, 10, 16)
 	if err != nil || n == 0 {
-		return "", 0, fmt.Errorf("reading the endpoint %q: invalid port %q", said, service)
+		return "", 0, fmt.Errorf("reading the endpoint %q: invalid port %q", address, service)
 	}
 	return host, uint16(n), nil
 }

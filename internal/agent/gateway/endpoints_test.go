@@ -93,14 +93,14 @@ func TestEndpointsReported(t *testing.T) {
 }
 
 func TestEndpointsBounded(t *testing.T) {
-	told := &networkingv1beta1.EndpointStatus{}
+	reported := &networkingv1beta1.EndpointStatus{}
 	for i := range 100 {
-		told.Addresses = append(told.Addresses, fmt.Sprintf("node-%d.example", i), fmt.Sprintf("192.0.2.%d", i))
+		reported.Addresses = append(reported.Addresses, fmt.Sprintf("node-%d.example", i), fmt.Sprintf("192.0.2.%d", i))
 	}
 	for i := range 64 {
-		told.Ports = append(told.Ports, int32(i+1))
+		reported.Ports = append(reported.Ports, int32(i+1))
 	}
-	got := dialledAddresses([]string{"a:1"}, told)
+	got := dialledAddresses([]string{"a:1"}, reported)
 	hosts := map[string]bool{}
 	for _, one := range got {
 		if host, _, _ := net.SplitHostPort(one); strings.HasPrefix(host, "node-") {
@@ -114,7 +114,7 @@ func TestEndpointsBounded(t *testing.T) {
 
 func TestEndpointsResolved(t *testing.T) {
 	book := phonebook{"rome.example": "192.0.2.9 192.0.2.7", "inside.example": "127.0.0.1 192.0.2.8", "dual.example": "2001:db8::7 ::ffff:192.0.2.3"}
-	for said, test := range map[string]struct{ want, problem string }{
+	for address, test := range map[string]struct{ want, problem string }{
 		"192.0.2.1:51840":                        {want: "192.0.2.1:51840"},
 		"[2001:db8::1]:51840":                    {want: "[2001:db8::1]:51840"},
 		"[::ffff:192.0.2.1]:51840":               {want: "192.0.2.1:51840"},
@@ -132,13 +132,13 @@ func TestEndpointsResolved(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			e := book.endpoints()
-			e.currentEndpoint(t.Context(), strings.Fields(said))
+			e.currentEndpoint(t.Context(), strings.Fields(address))
 			synctest.Wait()
 			if got := text(e.found); got != test.want {
-				t.Errorf("%s: %s, want %s", said, got, test.want)
+				t.Errorf("%s: %s, want %s", address, got, test.want)
 			}
 			if got := fmt.Sprint(slices.Collect(maps.Values(e.problems))); !strings.HasPrefix(got, "["+test.problem) || test.problem == "" && got != "[]" {
-				t.Errorf("%s: %s, want %s", said, got, test.problem)
+				t.Errorf("%s: %s, want %s", address, got, test.problem)
 			}
 		})
 	}
@@ -162,12 +162,12 @@ func TestEndpointsRotate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		book := phonebook{"rome.example": "192.0.2.1 192.0.2.2"}
 		e := book.endpoints()
-		said := []string{"rome.example:7", "[2001:db8::3]:7"}
+		addresses := []string{"rome.example:7", "[2001:db8::3]:7"}
 		var got []string
 		use := func() {
-			e.currentEndpoint(t.Context(), said)
+			e.currentEndpoint(t.Context(), addresses)
 			synctest.Wait() // for names
-			got = append(got, e.currentEndpoint(t.Context(), said).Addr().String())
+			got = append(got, e.currentEndpoint(t.Context(), addresses).Addr().String())
 		}
 		next := func() { e.nextEndpoint(t.Context()) }
 		use()
@@ -184,9 +184,9 @@ func TestEndpointsRotate(t *testing.T) {
 		delete(book, "rome.example") // the name server is away
 		next()
 		use()
-		said = []string{"192.0.2.8:7", "192.0.2.5:7"} // what is in use stays so
+		addresses = []string{"192.0.2.8:7", "192.0.2.5:7"} // what is in use stays so
 		use()
-		said = []string{"192.0.2.8:7"}
+		addresses = []string{"192.0.2.8:7"}
 		use()
 		want := []string{
 			"192.0.2.1", "192.0.2.1", "192.0.2.2", "2001:db8::3", "192.0.2.1", "192.0.2.4", "192.0.2.5", "192.0.2.5", "192.0.2.8",
@@ -197,28 +197,28 @@ func TestEndpointsRotate(t *testing.T) {
 	})
 }
 
-// A user said once where the server was, and the peer says where it went.
+// A user configured an endpoint of the server, and the peer reports another one.
 func TestEndpointsServerMoves(t *testing.T) {
 	e := phonebook{}.endpoints()
 	var got []string
-	said := func(all ...string) { got = append(got, e.currentEndpoint(t.Context(), all).String()) }
-	said("192.0.2.1:7")
+	address := func(all ...string) { got = append(got, e.currentEndpoint(t.Context(), all).String()) }
+	address("192.0.2.1:7")
 	e.markWorking()
-	said("192.0.2.1:7", "192.0.2.2:7")
+	address("192.0.2.1:7", "192.0.2.2:7")
 	e.nextEndpoint(t.Context()) // it left
 	e.markWorking()
-	said("192.0.2.1:7", "192.0.2.3:7")
+	address("192.0.2.1:7", "192.0.2.3:7")
 	e.markWorking()
-	said("192.0.2.1:7", "192.0.2.3:7", "192.0.2.4:7")
+	address("192.0.2.1:7", "192.0.2.3:7", "192.0.2.4:7")
 	e.nextEndpoint(t.Context())
 	e.markWorking()
-	said("192.0.2.1:7", "192.0.2.3:7") // both were left: it begins anew
-	e.markWorking()                    // it is back
+	address("192.0.2.1:7", "192.0.2.3:7") // both were left: it begins anew
+	e.markWorking()                       // it is back
 	e.nextEndpoint(t.Context())
 	e.markWorking()
-	said("192.0.2.3:7", "192.0.2.1:7")
+	address("192.0.2.3:7", "192.0.2.1:7")
 	e.markWorking()
-	said("192.0.2.1:7")
+	address("192.0.2.1:7")
 	want := []string{"192.0.2.1:7", "192.0.2.1:7", "192.0.2.3:7", "192.0.2.3:7", "192.0.2.1:7", "192.0.2.3:7", "192.0.2.1:7"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -241,9 +241,9 @@ func TestEndpointsNewsEndsRetry(t *testing.T) {
 		if got := e.nextEndpoint(t.Context()).String(); got != "192.0.2.1:7" {
 			t.Fatalf("%s: the next one is %s", name, got)
 		}
-		said := strings.Fields(test.said)
+		addresses := strings.Fields(test.said)
 		for range 2 { // and stays there
-			if got := e.currentEndpoint(t.Context(), said).String(); got != test.want {
+			if got := e.currentEndpoint(t.Context(), addresses).String(); got != test.want {
 				t.Errorf("%s: it is at %s, want %s", name, got, test.want)
 			}
 		}
@@ -300,7 +300,7 @@ func TestEndpointsFirstName(t *testing.T) {
 
 // Errors of a name server tell the port that was asked from, another one each time.
 func TestEndpointsNameError(t *testing.T) {
-	for said, want := range map[string]string{
+	for address, want := range map[string]string{
 		"read udp 10.244.0.5:%d->10.96.0.10:53: i/o timeout":            "resolving rome.example: i/o timeout",
 		"read udp [fd00::5]:%d->[fd00::a]:53: read: connection refused": "resolving rome.example: connection refused",
 		"no such host": "resolving rome.example: no such host",
@@ -310,7 +310,7 @@ func TestEndpointsNameError(t *testing.T) {
 			e := newEndpoints(func() {})
 			e.resolve = func(_ context.Context, _, host string) ([]netip.Addr, error) {
 				port++
-				return nil, &net.DNSError{Err: strings.Replace(said, "%d", strconv.Itoa(port), 1), Name: host, Server: "10.96.0.10:53"}
+				return nil, &net.DNSError{Err: strings.Replace(address, "%d", strconv.Itoa(port), 1), Name: host, Server: "10.96.0.10:53"}
 			}
 			ctx := log.IntoContext(t.Context(), funcr.New(func(_, args string) { logged = append(logged, args) }, funcr.Options{}))
 			for range 2 {
@@ -335,15 +335,15 @@ func TestEndpointsDeadName(t *testing.T) {
 			}
 			return []netip.Addr{netip.MustParseAddr("192.0.2.1")}, nil
 		}
-		begin, said := time.Now(), []string{"dead.example:7", "rome.example:7"}
-		e.currentEndpoint(t.Context(), said)
+		begin, addresses := time.Now(), []string{"dead.example:7", "rome.example:7"}
+		e.currentEndpoint(t.Context(), addresses)
 		synctest.Wait()
-		if got := e.currentEndpoint(t.Context(), said); got.String() != "192.0.2.1:7" || moved != 1 || time.Since(begin) > 0 {
+		if got := e.currentEndpoint(t.Context(), addresses); got.String() != "192.0.2.1:7" || moved != 1 || time.Since(begin) > 0 {
 			t.Errorf("found %s after %s, moved %d times", got, time.Since(begin), moved)
 		}
 		time.Sleep(resolving)
 		synctest.Wait()
-		if got := e.currentEndpoint(t.Context(), said); got.String() != "192.0.2.1:7" || moved != 1 {
+		if got := e.currentEndpoint(t.Context(), addresses); got.String() != "192.0.2.1:7" || moved != 1 {
 			t.Errorf("found %s, moved %d times", got, moved)
 		}
 	})
@@ -353,10 +353,10 @@ func TestEndpointsDeadName(t *testing.T) {
 func TestEndpointsSlowResolver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		moved, may := 0, make(chan struct{})
-		var asked atomic.Int32
+		var requests atomic.Int32
 		e := newEndpoints(func() { moved++ })
 		e.resolve = func(ctx context.Context, _, host string) ([]netip.Addr, error) {
-			asked.Add(1)
+			requests.Add(1)
 			select {
 			case <-may:
 				return []netip.Addr{netip.MustParseAddr("192.0.2.1")}, nil
@@ -364,13 +364,13 @@ func TestEndpointsSlowResolver(t *testing.T) {
 				return nil, ctx.Err()
 			}
 		}
-		said := []string{"rome.example:7"}
+		addresses := []string{"rome.example:7"}
 		is := func(want string, asks int32, moves int) {
 			t.Helper()
-			got := e.currentEndpoint(t.Context(), said)
+			got := e.currentEndpoint(t.Context(), addresses)
 			synctest.Wait()
-			if want == "" && got.IsValid() || want != "" && got.String() != want || asked.Load() != asks || moved != moves {
-				t.Errorf("found %s, want %q; asked %d times, want %d; moved %d times, want %d", got, want, asked.Load(), asks, moved, moves)
+			if want == "" && got.IsValid() || want != "" && got.String() != want || requests.Load() != asks || moved != moves {
+				t.Errorf("found %s, want %q; asked %d times, want %d; moved %d times, want %d", got, want, requests.Load(), asks, moved, moves)
 			}
 		}
 		is("", 1, 0)
@@ -386,7 +386,7 @@ func TestEndpointsSlowResolver(t *testing.T) {
 		time.Sleep(resolving)
 		synctest.Wait()
 		is("192.0.2.1:7", 3, 1)
-		said = append(said, "192.0.2.2:7", "oslo.example:7")
+		addresses = append(addresses, "192.0.2.2:7", "oslo.example:7")
 		is("192.0.2.2:7", 5, 1) // both names at once; what failed gives way
 		close(may)
 		synctest.Wait()

@@ -92,8 +92,8 @@ func (e *tunnelExporter) Collect(out chan<- prometheus.Metric) {
 		count(e.sent, sent)
 		count(e.dropped, status.Refused, refusedByWireGuard)
 	}
-	beat := e.now()
-	for size, a := range map[string]agent.Answers{"small": beat.Small, "full": beat.Full} {
+	health := e.now()
+	for size, a := range map[string]agent.Answers{"small": health.Small, "full": health.Full} {
 		count(e.asked, a.Sent, size)
 		count(e.heard, a.Heard, size)
 	}
@@ -103,8 +103,8 @@ func (e *tunnelExporter) Collect(out chan<- prometheus.Metric) {
 		}
 	}
 	switch {
-	case beat.Up(time.Now()):
-		gauge(e.latency, float64(beat.Small.Latency.Microseconds()))
+	case health.Up(time.Now()):
+		gauge(e.latency, float64(health.Small.Latency.Microseconds()))
 		gauge(e.connected, 1)
 	case e.unwatched && len(status.Peers) > 0:
 		gauge(e.connected, 1)

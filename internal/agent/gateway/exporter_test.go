@@ -31,7 +31,7 @@ func exposed(t *testing.T, e *tunnelExporter) string {
 }
 
 func TestMetricsOfTunnel(t *testing.T) {
-	h := newHeart()
+	h := newTimedHealth()
 	h.Interval = time.Minute
 	h.ask(0)
 	h.padded(0, 0.0124)
@@ -100,9 +100,9 @@ liqo_wireguard_implementation{driver="wireguard",implementation="userspace"} 1
 }
 
 func TestMetricsWithoutTunnel(t *testing.T) {
-	up, late := newHeart(), newHeart()
+	up, late := newTimedHealth(), newTimedHealth()
 	late.zero = late.zero.Add(-time.Hour)
-	for _, h := range []*heart{up, late} {
+	for _, h := range []*timedHealth{up, late} {
 		h.Interval = time.Minute
 		h.ask(0)
 		h.padded(0, 0)
@@ -110,19 +110,19 @@ func TestMetricsWithoutTunnel(t *testing.T) {
 	peer := wg.Status{Peers: []wg.PeerStatus{{}}}
 	late.ask(60, 120, 180)
 	for name, test := range map[string]struct {
-		beat    *heart
+		beat    *timedHealth
 		watched bool
 		device  Device
 		want    string
 	}{
-		"before the first probe":            {newHeart(), true, &patient{}, "connected=0 bytes"},
+		"before the first probe":            {newTimedHealth(), true, &patient{}, "connected=0 bytes"},
 		"up":                                {up, true, &patient{status: peer}, "connected=1 latency bytes"},
 		"after the last answer":             {late, true, &patient{status: peer}, "connected=0 bytes"},
-		"up, of a device that tells little": {up, true, &mute{}, "connected=1 latency"},
-		"unwatched":                         {newHeart(), false, &patient{status: peer}, "connected=1 bytes"},
-		"unwatched, with nobody":            {newHeart(), false, &patient{}, "connected=0 bytes"},
+		"up, of a device that tells little": {up, true, &failingDevice{}, "connected=1 latency"},
+		"unwatched":                         {newTimedHealth(), false, &patient{status: peer}, "connected=1 bytes"},
+		"unwatched, with nobody":            {newTimedHealth(), false, &patient{}, "connected=0 bytes"},
 	} {
-		e := newExporter(Options{RemoteClusterID: "milan", Unwatched: !test.watched}, test.device, untold, func() agent.PathHealth { return test.beat.PathHealth }, func() int { return 1340 })
+		e := newExporter(Options{RemoteClusterID: "milan", Unwatched: !test.watched}, test.device, failingCounters, func() agent.PathHealth { return test.beat.PathHealth }, func() int { return 1340 })
 		text, labels := exposed(t, e), `{cluster_id="milan",driver="wireguard"} `
 		got := "connected=none"
 		for _, v := range []string{"0", "1"} {
@@ -142,14 +142,14 @@ func TestMetricsWithoutTunnel(t *testing.T) {
 	}
 }
 
-// refusals are what a kernel says of its counters, untold is what it says of none.
+// refusals are the counters of a kernel, failingCounters has none.
 func refusals() (map[string]uint64, error) {
 	return map[string]uint64{"peer_source_refused": 7, "input_refused": 0}, nil
 }
 
-func untold() (map[string]uint64, error) { return nil, errors.New("mute") }
+func failingCounters() (map[string]uint64, error) { return nil, errors.New("mute") }
 
-// mute is a device that does not tell what it does.
-type mute struct{ patient }
+// failingDevice is a device that does not tell what it does.
+type failingDevice struct{ patient }
 
-func (*mute) Observe() (wg.Status, error) { return wg.Status{}, errors.New("mute") }
+func (*failingDevice) Observe() (wg.Status, error) { return wg.Status{}, errors.New("mute") }

@@ -22,7 +22,7 @@ import (
 )
 
 // own gives the cluster of a side its networks.
-func (s *side) own(t *testing.T) {
+func (s *testGateway) own(t *testing.T) {
 	t.Helper()
 	for kind, cidr := range map[string]networkingv1beta1.CIDR{names.NetworkTypePod: "10.200.0.0/16", names.NetworkTypeExternal: "10.70.0.0/16"} {
 		n := &ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: s.options.LiqoNamespace, Name: kind, Labels: map[string]string{names.NetworkType: kind}}}
@@ -32,8 +32,8 @@ func (s *side) own(t *testing.T) {
 	}
 }
 
-// shows gives a pod an alias. It is taken back with the returned function.
-func (s *side) shows(t *testing.T, name string, pod, alias networkingv1beta1.IP) (stop func()) {
+// addAlias gives a pod an alias. It is taken back with the returned function.
+func (s *testGateway) addAlias(t *testing.T, name string, pod, alias networkingv1beta1.IP) (stop func()) {
 	t.Helper()
 	ip := &ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Namespace: s.options.Namespace, Name: name}, Spec: ipamv1alpha1.IPSpec{IP: pod}}
 	testkit.Create(t, s, ip)
@@ -44,7 +44,7 @@ func (s *side) shows(t *testing.T, name string, pod, alias networkingv1beta1.IP)
 }
 
 // flow begins one from the peer to an address, as it was translated to that of a pod.
-func (s *side) flow(t *testing.T, to, pod string) {
+func (s *testGateway) flow(t *testing.T, to, pod string) {
 	t.Helper()
 	from := net.IPv4(10, 71, 0, 9).To4()
 	err := s.space.ConntrackCreate(netlink.ConntrackTable, unix.AF_INET, &netlink.ConntrackFlow{
@@ -58,7 +58,7 @@ func (s *side) flow(t *testing.T, to, pod string) {
 }
 
 // flows waits for the flows from the peer to go on to these addresses and to no others.
-func (s *side) flows(t *testing.T, want ...string) {
+func (s *testGateway) flows(t *testing.T, want ...string) {
 	t.Helper()
 	testkit.Eventually(t, patience, func() error {
 		all, err := s.space.ConntrackTableList(netlink.ConntrackTable, unix.AF_INET)
@@ -84,10 +84,10 @@ func (s *side) flows(t *testing.T, want ...string) {
 }
 
 func TestFlowsAfterTranslationChange(t *testing.T) {
-	s, other := newSides(t)
+	s, other := newTestGateways(t)
 	s.own(t)
-	stop := s.shows(t, "first", "10.200.1.5", "10.70.0.22")
-	s.shows(t, "stays", "10.200.1.7", "10.70.0.23")
+	stop := s.addAlias(t, "first", "10.200.1.5", "10.70.0.22")
+	s.addAlias(t, "stays", "10.200.1.7", "10.70.0.23")
 	wall := &networkingv1beta1.FirewallConfiguration{ObjectMeta: s.meta("users")}
 	wall.Labels = map[string]string{names.FirewallCategory: names.TargetGateway, names.FirewallUnique: s.options.RemoteClusterID}
 	wall.Spec.Table = firewall.Table{Name: new("users"), Family: new(firewall.TableFamilyIPv4), Chains: []firewall.Chain{{
@@ -110,7 +110,7 @@ func TestFlowsAfterTranslationChange(t *testing.T) {
 
 	t.Log("the alias is given to another pod")
 	stop()
-	s.shows(t, "second", "10.200.1.6", "10.70.0.22")
+	s.addAlias(t, "second", "10.200.1.6", "10.70.0.22")
 	testkit.Eventually(t, patience, func() error { return s.holds("10.70.0.22 : 10.200.1.6") })
 	s.flows(t, "10.70.0.23", "10.70.0.41")
 

@@ -88,8 +88,8 @@ func newGateway(mgr ctrl.Manager, k agent.Kernel, device Device, o Options) *gat
 		reporter: agent.Reporter{Client: mgr.GetClient(), Events: mgr.GetEventRecorder("liqo-gateway"), Host: o.Name, Namespace: o.Namespace},
 	}
 	g.endpoints = newEndpoints(g.trigger.Send)
-	ours, theirs := plan.TunnelAddresses(o.Server)
-	g.prober = newProber(o, ours, theirs, mgr.GetLogger().WithName("prober"), g.trigger.Send)
+	local, remote := plan.TunnelAddresses(o.Server)
+	g.prober = newProber(o, local, remote, mgr.GetLogger().WithName("prober"), g.trigger.Send)
 	g.exporter = newExporter(o, device, k.Counted, g.prober.pathHealth, g.prober.foundMTU)
 	g.prober.answered = g.exporter.observeLatency
 	return g
@@ -135,7 +135,7 @@ type gateway struct {
 
 // isRelevant extends the common filter by the reports of nodes about this peer.
 func (g *gateway) isRelevant(old, now client.Object) bool {
-	if was, ok := old.(*networkingv1beta1.InternalNode); ok && saysOf(was, g.options.RemoteClusterID).Value != saysOf(now.(*networkingv1beta1.InternalNode), g.options.RemoteClusterID).Value {
+	if was, ok := old.(*networkingv1beta1.InternalNode); ok && nodeReportOf(was, g.options.RemoteClusterID).Value != nodeReportOf(now.(*networkingv1beta1.InternalNode), g.options.RemoteClusterID).Value {
 		return true
 	}
 	return agent.Matters(old, now) || g.reporter.Lost(old, now)
@@ -143,21 +143,21 @@ func (g *gateway) isRelevant(old, now client.Object) bool {
 
 // runOnce reconciles the namespace and the tunnel, and reports the state of the tunnel even if a step failed.
 func (g *gateway) runOnce(ctx context.Context) (time.Duration, error) {
-	seen, err := g.sources.Read(ctx, g.client)
+	snapshot, err := g.sources.Read(ctx, g.client)
 	if err != nil {
 		return 0, err
 	}
-	g.setMTU(ctx, seen)
-	peers, problems, failed := g.wantedPeers(ctx, seen)
-	state, more := plan.Gateway(g.planInput(seen))
-	problems = slices.Concat(seen.Problems, problems, more)
+	g.setMTU(ctx, snapshot)
+	peers, problems, failed := g.wantedPeers(ctx, snapshot)
+	state, more := plan.Gateway(g.planInput(snapshot))
+	problems = slices.Concat(snapshot.Problems, problems, more)
 	if failed == nil {
 		failed = g.applyState(ctx, state, peers)
 	}
 	g.state.Set(failed)
-	g.reporter.Tell(ctx, seen, problems)
-	again, err := g.reconcileConnection(ctx, nodeReports(seen, g.options.RemoteClusterID))
-	return again, errors.Join(failed, g.reporter.Applied(ctx, seen, problems, failed), err)
+	g.reporter.ReportProblems(ctx, snapshot, problems)
+	again, err := g.reconcileConnection(ctx, nodeReports(snapshot, g.options.RemoteClusterID))
+	return again, errors.Join(failed, g.reporter.Applied(ctx, snapshot, problems, failed), err)
 }
 
 // applyState removes an outdated peer first, even if a later step fails. Translation and filters are applied before the tunnel admits new
@@ -214,42 +214,42 @@ func (g *gateway) recordPeers(peers []wg.Peer) {
 	g.peers = peers
 }
 
-func (g *gateway) planInput(seen *agent.Seen) plan.GatewayInput {
+func (g *gateway) planInput(snapshot *agent.Snapshot) plan.GatewayInput {
 	kind := "GatewayClient"
 	if g.options.Server {
 		kind = "GatewayServer"
 	}
 	return plan.GatewayInput{
-		Cluster: seen.Cluster, Of: plan.Object{Kind: kind, Namespace: g.options.Namespace, Name: g.options.Name}, Peer: g.options.peerKey(),
+		Cluster: snapshot.Cluster, Of: plan.Object{Kind: kind, Namespace: g.options.Namespace, Name: g.options.Name}, Peer: g.options.peerKey(),
 		Address: g.options.Address, Node: g.options.Node, Server: g.options.Server, MTU: g.options.MTU,
 		Passing: g.mtu, ProbePort: g.options.PingPort, NoIPv6: g.options.NoIPv6,
 	}
 }
 
 // wantedPeers returns the desired peers of the device by the snapshot: one, or none.
-func (g *gateway) wantedPeers(ctx context.Context, seen *agent.Seen) ([]wg.Peer, []plan.Problem, error) {
+func (g *gateway) wantedPeers(ctx context.Context, snapshot *agent.Snapshot) ([]wg.Peer, []plan.Problem, error) {
 	var keys networkingv1beta1.PublicKeyList
-	mine := client.MatchingLabels{names.RemoteClusterID: g.options.RemoteClusterID}
-	if err := g.client.List(ctx, &keys, client.InNamespace(g.options.Namespace), mine); err != nil {
+	own := client.MatchingLabels{names.RemoteClusterID: g.options.RemoteClusterID}
+	if err := g.client.List(ctx, &keys, client.InNamespace(g.options.Namespace), own); err != nil {
 		return nil, nil, fmt.Errorf("listing PublicKeys: %w", err)
 	}
 	for i := range keys.Items {
-		seen.Objects[keyObject(&keys.Items[i])] = &keys.Items[i]
+		snapshot.Objects[keyObject(&keys.Items[i])] = &keys.Items[i]
 	}
 	var peer *plan.Peer
-	if i := slices.IndexFunc(seen.Peers, func(p plan.Peer) bool { return p.Key == g.options.peerKey() }); i >= 0 {
-		peer = &seen.Peers[i]
+	if i := slices.IndexFunc(snapshot.Peers, func(p plan.Peer) bool { return p.Key == g.options.peerKey() }); i >= 0 {
+		peer = &snapshot.Peers[i]
 	}
 	endpoint := g.learned.loadEndpoint() // of a client, so that a restarted server finds it at once
 	if !g.options.Server {
-		endpoint = g.endpoints.currentEndpoint(ctx, endpointSpec(g.options.Endpoints, g.gatewayClient(seen)))
+		endpoint = g.endpoints.currentEndpoint(ctx, endpointSpec(g.options.Endpoints, g.gatewayClient(snapshot)))
 	}
 	peers, problems := wantedPeers(keys.Items, peer, endpoint)
 	return peers, problems, nil
 }
 
 // gatewayClient returns the object of a client, or nil if it does not exist.
-func (g *gateway) gatewayClient(seen *agent.Seen) *networkingv1beta1.GatewayClient {
-	out, _ := seen.Objects[g.planInput(seen).Of].(*networkingv1beta1.GatewayClient)
+func (g *gateway) gatewayClient(snapshot *agent.Snapshot) *networkingv1beta1.GatewayClient {
+	out, _ := snapshot.Objects[g.planInput(snapshot).Of].(*networkingv1beta1.GatewayClient)
 	return out
 }

@@ -40,7 +40,7 @@ import (
 const patience = 2 * time.Minute
 
 // is waits for the Connection of a side to have one of these values.
-func (s *side) is(t *testing.T, want ...networkingv1beta1.ConnectionStatusValue) networkingv1beta1.Connection {
+func (s *testGateway) is(t *testing.T, want ...networkingv1beta1.ConnectionStatusValue) networkingv1beta1.Connection {
 	t.Helper()
 	var c networkingv1beta1.Connection
 	testkit.Eventually(t, patience, func() error {
@@ -57,8 +57,8 @@ func (s *side) is(t *testing.T, want ...networkingv1beta1.ConnectionStatusValue)
 	return c
 }
 
-// answered waits for the Connection of a side to tell of an answer that came after some time.
-func (s *side) answered(t *testing.T, since time.Time) {
+// waitForAnswer waits for the Connection of a side to tell of an answer that came after some time.
+func (s *testGateway) waitForAnswer(t *testing.T, since time.Time) {
 	t.Helper()
 	testkit.Eventually(t, patience, func() error {
 		c := s.is(t, connected)
@@ -88,7 +88,7 @@ func valueOf(text, series string) float64 {
 }
 
 // holds tells why the namespace of a side does not hold something.
-func (s *side) holds(text string) error {
+func (s *testGateway) holds(text string) error {
 	k, err := kernel.Open(kernel.Options{Namespace: s.space.Path})
 	if err != nil {
 		return err
@@ -102,7 +102,7 @@ func (s *side) holds(text string) error {
 }
 
 // peers waits for the device of a side to have these peers.
-func (s *side) peers(t *testing.T, want ...wg.PublicKey) {
+func (s *testGateway) peers(t *testing.T, want ...wg.PublicKey) {
 	t.Helper()
 	testkit.Eventually(t, patience, func() error {
 		status, err := s.device.Observe()
@@ -127,7 +127,7 @@ const (
 )
 
 func TestGatewayPair(t *testing.T) {
-	a, b := newSides(t)
+	a, b := newTestGateways(t)
 	var server atomic.Pointer[netip.Addr] // what a name server says
 	server.Store(new(netip.MustParseAddr(serverAt)))
 	b.resolve = func(context.Context, string, string) ([]netip.Addr, error) { return []netip.Addr{*server.Load()}, nil }
@@ -148,7 +148,7 @@ func TestGatewayPair(t *testing.T) {
 		t.Errorf("the Connection is %+v", c)
 	}
 
-	for _, s := range []*side{a, b} {
+	for _, s := range []*testGateway{a, b} {
 		testkit.Eventually(t, patience, func() error {
 			text := exposed(t, s.exporter)
 			for _, series := range []string{"liqo_peer_is_connected", "liqo_peer_latency_us", "liqo_peer_receive_bytes_total", "liqo_peer_transmit_bytes_total", "liqo_peer_latency_histogram_us_count"} {
@@ -167,8 +167,8 @@ func TestGatewayPair(t *testing.T) {
 	if !strings.Contains(text, refused) {
 		t.Errorf("there is no %s in\n%s", refused, text)
 	}
-	_, theirs := plan.TunnelAddresses(a.options.Server)
-	if err := a.space.Inside(func() error { return send(netip.AddrPortFrom(theirs, 9)) }); err != nil {
+	_, remote := plan.TunnelAddresses(a.options.Server)
+	if err := a.space.Inside(func() error { return send(netip.AddrPortFrom(remote, 9)) }); err != nil {
 		t.Fatal(err)
 	}
 	testkit.Eventually(t, patience, func() error {
@@ -197,7 +197,7 @@ func TestGatewayPair(t *testing.T) {
 	t.Log("only small packets pass")
 	mtu := func(bytes int) {
 		t.Helper()
-		for _, s := range []*side{a, b} {
+		for _, s := range []*testGateway{a, b} {
 			if err := s.space.LinkSetMTU(s.space.Link(t, "eth0"), bytes); err != nil {
 				t.Fatal(err)
 			}
@@ -261,8 +261,8 @@ func TestGatewayPair(t *testing.T) {
 		return err
 	})
 	now := time.Now()
-	a.answered(t, now)
-	b.answered(t, now)
+	a.waitForAnswer(t, now)
+	b.waitForAnswer(t, now)
 
 	t.Log("the peer's key is revoked, and comes back")
 	if err := a.Delete(t.Context(), of); err != nil {
@@ -290,7 +290,7 @@ func TestGatewayPair(t *testing.T) {
 // The client has a session that the new process of its server does not know, and begins no other. What the server sends it by itself gets an
 // answer.
 func TestGatewayServerRestart(t *testing.T) {
-	a, b := newSides(t)
+	a, b := newTestGateways(t)
 	stop := a.run(t)
 	b.run(t)
 	a.trust(t, "peer", b)
@@ -308,12 +308,12 @@ func TestGatewayServerRestart(t *testing.T) {
 	stop()
 	now := time.Now()
 	a.run(t)
-	a.answered(t, now)
-	b.answered(t, now)
+	a.waitForAnswer(t, now)
+	b.waitForAnswer(t, now)
 }
 
 // hush keeps the handshakes that a side begins from getting out: messages of WireGuard of the first type.
-func (s *side) hush(t *testing.T) {
+func (s *testGateway) hush(t *testing.T) {
 	t.Helper()
 	err := s.space.Inside(func() error {
 		c, err := nftables.New()
@@ -340,7 +340,7 @@ func (s *side) hush(t *testing.T) {
 
 // Nobody counts answers there, and still a client finds its server, and the server remembers its client.
 func TestGatewayPairUnwatched(t *testing.T) {
-	a, b := newSides(t)
+	a, b := newTestGateways(t)
 	a.options.Unwatched, b.options.Unwatched = true, true
 	b.options.Endpoints, b.silence = []string{"192.0.2.9:51840", serverAt + ":51840"}, 2*time.Second
 	a.run(t)
@@ -361,8 +361,8 @@ func TestGatewayPairUnwatched(t *testing.T) {
 
 // Loss is seen at both ends, also of large packets alone, and of one direction.
 func TestConnectionDownPacketLoss(t *testing.T) {
-	a, b := newSides(t)
-	for _, s := range []*side{a, b} {
+	a, b := newTestGateways(t)
+	for _, s := range []*testGateway{a, b} {
 		s.options.PingLossThreshold = 5 // after a second, and it has five
 		s.run(t)
 	}
@@ -372,7 +372,7 @@ func TestConnectionDownPacketLoss(t *testing.T) {
 	b.is(t, connected)
 	const everything, large = 0, 1000
 	for name, test := range map[string]struct {
-		at     *side
+		at     *testGateway
 		device string
 		above  uint16 // bytes of a packet
 	}{
@@ -383,10 +383,10 @@ func TestConnectionDownPacketLoss(t *testing.T) {
 		"large packets, from the server": {b, names.TunnelDevice, large},
 	} {
 		t.Log(name)
-		mend := test.at.space.Lose(t, test.device, test.above)
+		restore := test.at.space.Lose(t, test.device, test.above)
 		a.is(t, broken)
 		b.is(t, broken)
-		mend()
+		restore()
 		a.is(t, connected)
 		b.is(t, connected)
 	}
@@ -394,7 +394,7 @@ func TestConnectionDownPacketLoss(t *testing.T) {
 
 // A Connection is the way of pods, too, which nodes know of.
 func TestConnectionDownNodes(t *testing.T) {
-	a, b := newSides(t)
+	a, b := newTestGateways(t)
 	a.run(t)
 	b.run(t)
 	a.trust(t, "peer", b)
@@ -474,7 +474,7 @@ func TestConnectionStatusWhole(t *testing.T) {
 }
 
 func TestPeerRevoked(t *testing.T) {
-	a, b := newSides(t)
+	a, b := newTestGateways(t)
 	a.run(t)
 	b.run(t)
 	both := func(want networkingv1beta1.ConnectionStatusValue) {
@@ -485,7 +485,7 @@ func TestPeerRevoked(t *testing.T) {
 	of, key := a.trust(t, "peer", b), b.key.Public()
 	b.trust(t, "peer", a)
 	both(connected)
-	for name, spoil := range map[string]func(bool){
+	for name, corrupt := range map[string]func(bool){
 		"the private key is none": func(on bool) {
 			if a.write(t, a.key[:]); on {
 				a.write(t, []byte("none"))
@@ -494,8 +494,8 @@ func TestPeerRevoked(t *testing.T) {
 		"the kernel refuses": func(on bool) { a.kernel.refuses.Store(on) },
 	} {
 		t.Log(name)
-		spoil(true)
-		other := a.trust(t, "peer-2", &side{key: newKey(t)}) // the newer one, also of the same second; it has to wait
+		corrupt(true)
+		other := a.trust(t, "peer-2", &testGateway{key: newKey(t)}) // the newer one, also of the same second; it has to wait
 		a.peers(t)
 		a.is(t, connecting, broken)
 		b.is(t, broken)
@@ -503,7 +503,7 @@ func TestPeerRevoked(t *testing.T) {
 			t.Fatal(err)
 		}
 		of = a.trust(t, "peer", b)
-		spoil(false)
+		corrupt(false)
 		a.peers(t, key)
 		both(connected)
 	}
@@ -511,7 +511,7 @@ func TestPeerRevoked(t *testing.T) {
 
 // Nobody looks for that by the clock, which would come round in an hour: the kernel tells.
 func TestGatewayDriftRepaired(t *testing.T) {
-	a, _ := newSides(t)
+	a, _ := newTestGateways(t)
 	a.options.PingInterval = time.Hour
 	n := &networkingv1beta1.InternalNode{ObjectMeta: metav1.ObjectMeta{Name: testkit.UniqueID()}}
 	n.Spec.Interface.Node.IP, n.Spec.Interface.Gateway.Name = "10.70.0.11", names.FabricDevice
@@ -584,7 +584,7 @@ func TestGatewayDriftRepaired(t *testing.T) {
 }
 
 func TestGatewayWithoutKey(t *testing.T) {
-	a, b := newSides(t)
+	a, b := newTestGateways(t)
 	a.run(t)
 	testkit.Eventually(t, patience, func() error {
 		l, err := a.space.LinkByName(names.TunnelDevice)

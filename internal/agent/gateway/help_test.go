@@ -75,7 +75,7 @@ func TestRehandshakeSilentTunnel(t *testing.T) {
 		"silent from the beginning":   {at: []float64{2.1, 15.1, 16.1, 31}, want: "restart rebind restart rebind "},
 		"heard of later than greeted": {answered: 17, at: []float64{19.1}, want: "restart "},
 	} {
-		h := newHeart()
+		h := newTimedHealth()
 		h.ask(0)
 		if test.answered > 0 {
 			h.ask(test.answered - test.latency)
@@ -121,7 +121,7 @@ func TestRehandshakeUnwatchedTunnel(t *testing.T) {
 		"a peer that hears nothing":          {greeted: []int{1}, until: 200, end: 200, want: []int{182, 197}},
 		"a server, which has no other way":   {server: true, end: 60},
 	} {
-		h := newHeart()
+		h := newTimedHealth()
 		p := &patient{status: wg.Status{Peers: []wg.PeerStatus{{PublicKey: key, Endpoint: netip.MustParseAddrPort("192.0.2.1:7")}}}}
 		g := &gateway{device: p, options: Options{Server: test.server, Unwatched: true}, endpoints: newEndpoints(nil), moved: h.at(0)}
 		var got []int
@@ -153,7 +153,7 @@ func TestRehandshakeUnwatchedTunnel(t *testing.T) {
 
 // What nobody watches is kept by the age of the last handshake.
 func TestEndpointKeptUnwatched(t *testing.T) {
-	key, h := newKey(t).Public(), newHeart()
+	key, h := newKey(t).Public(), newTimedHealth()
 	at := func(handshake float64, endpoint string) *patient {
 		return &patient{status: wg.Status{Peers: []wg.PeerStatus{{PublicKey: key, Endpoint: netip.MustParseAddrPort(endpoint), LastHandshake: wire(h.at(handshake))}}}}
 	}
@@ -197,15 +197,15 @@ func TestHandshakeAgeClockStep(t *testing.T) {
 		"begun anew":                       {[]look{{10, 0, 5}, {20, 3600, 0}}, -1},
 		"never":                            {[]look{{10, 0, 0}, {20, 0, 0}}, -1},
 	} {
-		h := newHeart()
+		h := newTimedHealth()
 		var g handshakeClock
 		got := -1.0
 		for _, l := range test.looks {
-			told := time.Time{}
+			reported := time.Time{}
 			if l.handshake != 0 {
-				told = wire(h.at(l.handshake))
+				reported = wire(h.at(l.handshake))
 			}
-			if at := g.lastHandshake(told, h.at(l.at), wire(h.at(l.at+l.set))); at.IsZero() {
+			if at := g.lastHandshake(reported, h.at(l.at), wire(h.at(l.at+l.set))); at.IsZero() {
 				got = -1
 			} else {
 				got = h.at(l.at).Sub(at).Seconds()
@@ -218,13 +218,13 @@ func TestHandshakeAgeClockStep(t *testing.T) {
 }
 
 func TestClientTriesOtherEndpoint(t *testing.T) {
-	peer, h := newKey(t).Public(), newHeart()
+	peer, h := newKey(t).Public(), newTimedHealth()
 	h.ask(0)
 	p := &patient{status: wg.Status{Peers: []wg.PeerStatus{{PublicKey: peer, Endpoint: netip.MustParseAddrPort("192.0.2.1:7")}}}}
 	g := &gateway{device: p, endpoints: newEndpoints(nil)}
-	said := []string{"192.0.2.1:7", "192.0.2.2:7"}
+	addresses := []string{"192.0.2.1:7", "192.0.2.2:7"}
 	for i, want := range []string{"192.0.2.1:7", "192.0.2.2:7", "192.0.2.1:7"} {
-		if at := g.endpoints.currentEndpoint(t.Context(), said); at.String() != want {
+		if at := g.endpoints.currentEndpoint(t.Context(), addresses); at.String() != want {
 			t.Errorf("turn %d: %s, want %s", i, at, want)
 		}
 		if err := g.keepPath(t.Context(), peer, h.PathHealth, h.zero.Add(time.Duration(i+1)*silence)); err != nil {
@@ -236,7 +236,7 @@ func TestClientTriesOtherEndpoint(t *testing.T) {
 // The news of it come when another place has been silent for some time.
 func TestNewEndpointFullTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		key, h := newKey(t).Public(), newHeart()
+		key, h := newKey(t).Public(), newTimedHealth()
 		p := &patient{status: wg.Status{Peers: []wg.PeerStatus{{PublicKey: key, Endpoint: netip.MustParseAddrPort("192.0.2.1:7")}}}}
 		g := &gateway{device: p, endpoints: newEndpoints(nil), prober: newProber(Options{}, netip.Addr{}, netip.Addr{}, logr.Discard(), func() {})}
 		h.zero = time.Now()
@@ -259,7 +259,7 @@ func TestNewEndpointFullTime(t *testing.T) {
 func TestClientKeepsEndpoint(t *testing.T) {
 	peer := newKey(t).Public()
 	for answered, want := range map[bool]string{true: "192.0.2.2:7", false: "192.0.2.1:7"} {
-		h := newHeart()
+		h := newTimedHealth()
 		h.ask(0)
 		if answered {
 			h.padded(0, 0.1)

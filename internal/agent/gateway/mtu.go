@@ -25,8 +25,8 @@ const (
 
 // setMTU applies the MTU that the prober found, and reports a change to users. The device keeps the MTU of the options, so that
 // larger packets can be probed and received: sent packets are limited by routes.
-func (g *gateway) setMTU(ctx context.Context, seen *agent.Seen) {
-	g.prober.setFloor(floorOf(seen, g.options))
+func (g *gateway) setMTU(ctx context.Context, snapshot *agent.Snapshot) {
+	g.prober.setFloor(floorOf(snapshot, g.options))
 	if g.mtu == 0 && !g.options.Unwatched { // without probes a black hole goes unnoticed, and no larger MTU would be found later
 		g.prober.setKnownMTU(g.foundMTU(ctx))
 	}
@@ -35,7 +35,7 @@ func (g *gateway) setMTU(ctx context.Context, seen *agent.Seen) {
 		return
 	}
 	log.FromContext(ctx).Info("the tunnel has another MTU", "was", was, "is", g.mtu)
-	obj := seen.Objects[g.planInput(seen).Of]
+	obj := snapshot.Objects[g.planInput(snapshot).Of]
 	switch {
 	case obj == nil || !g.prober.pathHealth().Pads: // no search took place: use the upper bound
 	case g.mtu < was:
@@ -56,8 +56,8 @@ func (g *gateway) foundMTU(ctx context.Context) int {
 }
 
 // floorOf returns the minimum MTU for the address families of the peer.
-func floorOf(seen *agent.Seen, o Options) int {
-	for _, p := range seen.Peers {
+func floorOf(snapshot *agent.Snapshot, o Options) int {
+	for _, p := range snapshot.Peers {
 		if p.Key == o.peerKey() && slices.ContainsFunc(slices.Concat(p.Pods, p.External), isIPv6) {
 			return floorIPv6
 		}

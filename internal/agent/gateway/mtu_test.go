@@ -27,7 +27,7 @@ import (
 )
 
 // gateway makes the object of a side's gateway, for events to be of.
-func (s *side) gateway(t *testing.T) client.Object {
+func (s *testGateway) gateway(t *testing.T) client.Object {
 	t.Helper()
 	var obj client.Object = &networkingv1beta1.GatewayClient{ObjectMeta: s.meta(s.options.Name)}
 	if s.options.Server {
@@ -39,7 +39,7 @@ func (s *side) gateway(t *testing.T) client.Object {
 }
 
 // sizes waits for all of a side to have an MTU.
-func (s *side) sizes(t *testing.T, mtu int) {
+func (s *testGateway) sizes(t *testing.T, mtu int) {
 	t.Helper()
 	testkit.Eventually(t, patience, func() error {
 		if c := s.is(t, connected); c.Status.MTU != mtu {
@@ -58,7 +58,7 @@ func (s *side) sizes(t *testing.T, mtu int) {
 }
 
 // toPeer is the size of packets to the networks of the peer, as the kernel has it.
-func (s *side) toPeer() (mtu int, err error) {
+func (s *testGateway) toPeer() (mtu int, err error) {
 	err = s.space.Inside(func() error {
 		conn, err := net.Dial("udp", "10.71.0.1:9")
 		if err != nil {
@@ -79,7 +79,7 @@ func (s *side) toPeer() (mtu int, err error) {
 }
 
 // watch notes each state of the Connection of a side from now on, until the one that it has when seen is called.
-func (s *side) watch(t *testing.T) (seen func() []networkingv1beta1.ConnectionStatus) {
+func (s *testGateway) watch(t *testing.T) (seen func() []networkingv1beta1.ConnectionStatus) {
 	t.Helper()
 	w, err := s.cluster.Client.Watch(t.Context(), &networkingv1beta1.ConnectionList{}, client.InNamespace(s.options.Namespace))
 	if err != nil {
@@ -115,26 +115,26 @@ func (s *side) watch(t *testing.T) (seen func() []networkingv1beta1.ConnectionSt
 }
 
 func TestMTUFound(t *testing.T) {
-	a, b := newSides(t)
-	var stop, mend []func()
-	for _, s := range []*side{a, b} {
+	a, b := newTestGateways(t)
+	var stop, restore []func()
+	for _, s := range []*testGateway{a, b} {
 		s.options.PingLossThreshold = 50 // busy machines are slow
 		s.gateway(t)
 		stop = append(stop, s.run(t))
 	}
 	a.trust(t, "peer", b)
 	b.trust(t, "peer", a)
-	for _, s := range []*side{a, b} {
+	for _, s := range []*testGateway{a, b} {
 		s.sizes(t, names.DefaultMTU)
 	}
 
 	t.Log("packets of more than 1300 bytes get lost on the way, and nobody says so")
 	ofA, ofB := a.watch(t), b.watch(t)
-	for _, s := range []*side{a, b} {
-		mend = append(mend, s.space.Lose(t, "eth0", 1300))
+	for _, s := range []*testGateway{a, b} {
+		restore = append(restore, s.space.Lose(t, "eth0", 1300))
 	}
 	const fits = 1232 // with 60 bytes around it; 1248 would not
-	for _, s := range []*side{a, b} {
+	for _, s := range []*testGateway{a, b} {
 		s.sizes(t, fits)
 		gateway := &networkingv1beta1.GatewayServer{ObjectMeta: s.meta(s.options.Name)}
 		testkit.WantEvent(t, s.cluster, gateway, reasonMTULowered, "larger packets than")
@@ -166,8 +166,8 @@ func TestMTUFound(t *testing.T) {
 	}
 
 	t.Log("large packets pass again, which yet another one finds out")
-	mend[0]()
-	mend[1]()
+	restore[0]()
+	restore[1]()
 	stop[1]()
 	a.is(t, broken)
 	b.run(t)
@@ -178,7 +178,7 @@ func TestMTUFound(t *testing.T) {
 
 // Each side has its own bound. What the peer does not send is not sent to it either.
 func TestMTUOfSmallerSide(t *testing.T) {
-	a, b := newSides(t)
+	a, b := newTestGateways(t)
 	a.options.MTU = 1400
 	a.run(t)
 	b.run(t)
@@ -203,9 +203,9 @@ func TestMTUFloor(t *testing.T) {
 		"IPv6 for addresses": {plan.Peer{Key: o.peerKey(), Pods: v4, External: v6}, floorIPv6},
 		"IPv6 of another":    {plan.Peer{Pods: v6}, floorIPv4},
 	} {
-		seen := &agent.Seen{}
-		seen.Peers = []plan.Peer{test.peer}
-		if got := floorOf(seen, o); got != test.want {
+		snapshot := &agent.Snapshot{}
+		snapshot.Peers = []plan.Peer{test.peer}
+		if got := floorOf(snapshot, o); got != test.want {
 			t.Errorf("%s: %d, want %d", name, got, test.want)
 		}
 	}
@@ -235,16 +235,16 @@ func TestMTURaised(t *testing.T) {
 	} {
 		o := Options{RemoteClusterID: "rome", MTU: 1400, PingInterval: time.Second, PingLossThreshold: 4, Unwatched: test.unwatched}
 		g := &gateway{client: remembers{mtu: 1340}, options: o, prober: newProber(o, netip.Addr{}, netip.Addr{}, logr.Discard(), func() {})}
-		g.setMTU(t.Context(), &agent.Seen{})
+		g.setMTU(t.Context(), &agent.Snapshot{})
 		first := g.mtu
 		if now, _ := g.prober.recordSent(); test.answers {
-			answer := probePacket{ClusterID: "rome", Type: pong, Time: now}
+			reply := probePacket{ClusterID: "rome", Type: pong, Time: now}
 			if test.pads {
-				answer.Padding = "."
+				reply.Padding = "."
 			}
-			g.prober.recordAnswer(answer, 100)
+			g.prober.recordAnswer(reply, 100)
 		}
-		if g.setMTU(t.Context(), &agent.Seen{}); first != test.first || g.mtu != test.then {
+		if g.setMTU(t.Context(), &agent.Snapshot{}); first != test.first || g.mtu != test.then {
 			t.Errorf("%s: the MTU is %d and then %d, want %d and %d", name, first, g.mtu, test.first, test.then)
 		}
 	}

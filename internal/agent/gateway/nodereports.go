@@ -22,12 +22,12 @@ type nodeReport struct {
 }
 
 // nodeReports returns the reports of all nodes that have one.
-func nodeReports(seen *agent.Seen, peer string) []nodeReport {
+func nodeReports(snapshot *agent.Snapshot, peer string) []nodeReport {
 	var out []nodeReport
-	for _, obj := range seen.Objects {
+	for _, obj := range snapshot.Objects {
 		if n, ok := obj.(*networkingv1beta1.InternalNode); ok && n.DeletionTimestamp.IsZero() {
-			if said := saysOf(n, peer); said.Value != "" {
-				out = append(out, nodeReport{n.Name, said.Value, said.Since.Unix()})
+			if report := nodeReportOf(n, peer); report.Value != "" {
+				out = append(out, nodeReport{n.Name, report.Value, report.Since.Unix()})
 			}
 		}
 	}
@@ -35,8 +35,8 @@ func nodeReports(seen *agent.Seen, peer string) []nodeReport {
 	return out
 }
 
-// saysOf returns the report of a node about a peer, or the zero value.
-func saysOf(n *networkingv1beta1.InternalNode, peer string) networkingv1beta1.InternalNodePeer {
+// nodeReportOf returns the report of a node about a peer, or the zero value.
+func nodeReportOf(n *networkingv1beta1.InternalNode, peer string) networkingv1beta1.InternalNodePeer {
 	i := slices.IndexFunc(n.Status.Peers, func(p networkingv1beta1.InternalNodePeer) bool { return p.ClusterID == peer })
 	if i < 0 {
 		return networkingv1beta1.InternalNodePeer{}

@@ -99,8 +99,8 @@ func (s *pmtuSearch) narrowRange(now time.Time) (changed bool) {
 		s.misses = 0
 	}
 	s.better = false
-	if left := s.probeSizes(); s.misses == tries && len(left) > 0 {
-		s.high, s.misses = left[0], 0
+	if remaining := s.probeSizes(); s.misses == tries && len(remaining) > 0 {
+		s.high, s.misses = remaining[0], 0
 	}
 	if len(s.probeSizes()) == 0 {
 		s.stopSearch()

@@ -40,16 +40,16 @@ func TestProbeEcho(t *testing.T) {
 }
 
 func TestProbeWithoutPadding(t *testing.T) {
-	asked := `{"clusterID":"rome","msgType":"PING","timeStamp":"2026-03-01T12:00:00.5+02:00"}`
-	message, err := decodeProbe([]byte(asked))
+	requested := `{"clusterID":"rome","msgType":"PING","timeStamp":"2026-03-01T12:00:00.5+02:00"}`
+	message, err := decodeProbe([]byte(requested))
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := message.encodeAnswer(len(asked))
+	got, err := message.encodeAnswer(len(requested))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(strings.Replace(asked, "PING", "PONG", 1), string(got)); diff != "" {
+	if diff := cmp.Diff(strings.Replace(requested, "PING", "PONG", 1), string(got)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -70,17 +70,17 @@ func TestProbeInvalid(t *testing.T) {
 }
 
 func TestProbeNoAmplification(t *testing.T) {
-	for _, asked := range []string{
+	for _, requested := range []string{
 		`{"msgType":"PING","timeStamp":"2026-03-01T12:00:00Z"}`,                    // the ID would be added
 		`{"clusterID":"<<<<","msgType":"PING","timeStamp":"2026-03-01T12:00:00Z"}`, // and here escapes
 		"{\"clusterID\":\"\xff\",\"msgType\":\"PING\",\"timeStamp\":\"2026-03-01T12:00:00Z\"}",
 	} {
-		message, err := decodeProbe([]byte(asked))
+		message, err := decodeProbe([]byte(requested))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := message.encodeAnswer(len(asked)); err == nil {
-			t.Errorf("%s is answered with %s", asked, got)
+		if got, err := message.encodeAnswer(len(requested)); err == nil {
+			t.Errorf("%s is answered with %s", requested, got)
 		}
 	}
 }

@@ -62,11 +62,11 @@ func bindSocket(at netip.AddrPort) (*net.UDPConn, error) {
 	return conn, nil
 }
 
-func newProber(o Options, ours, theirs netip.Addr, log logr.Logger, beat func()) *tunnelProber {
+func newProber(o Options, local, remote netip.Addr, log logr.Logger, heartbeat func()) *tunnelProber {
 	mtu := plan.UsableMTU(o.MTU)
 	return &tunnelProber{
-		cluster: o.RemoteClusterID, interval: o.PingInterval, log: log, beat: beat, answered: func(time.Duration) {}, bind: bindSocket,
-		ours: netip.AddrPortFrom(ours, o.PingPort), theirs: netip.AddrPortFrom(theirs, o.PingPort),
+		cluster: o.RemoteClusterID, interval: o.PingInterval, log: log, beat: heartbeat, answered: func(time.Duration) {}, bind: bindSocket,
+		ours: netip.AddrPortFrom(local, o.PingPort), theirs: netip.AddrPortFrom(remote, o.PingPort),
 		pulse:  agent.PathHealth{Interval: o.PingInterval, Threshold: o.PingLossThreshold},
 		search: pmtuSearch{ceiling: mtu, mtu: mtu, again: raiseAfter},
 	}
@@ -219,20 +219,20 @@ func (p *tunnelProber) sendAnswer(conn *net.UDPConn, question probePacket, size 
 	_, _ = conn.WriteToUDPAddrPort(data, to)
 }
 
-func (p *tunnelProber) recordAnswer(answer probePacket, size int) {
+func (p *tunnelProber) recordAnswer(reply probePacket, size int) {
 	now := time.Now()
 	p.mu.Lock()
 	was, small := p.pulse.Up(now), false
 	switch size += overhead; {
 	case size == p.search.mtu:
-		if p.pulse.Full.Hear(answer.Time, now) {
+		if p.pulse.Full.Hear(reply.Time, now) {
 			p.search.recordAnswer(size)
 		}
-	case slices.ContainsFunc(p.tried, answer.Time.Equal) && p.search.recordAnswer(size):
+	case slices.ContainsFunc(p.tried, reply.Time.Equal) && p.search.recordAnswer(size):
 		p.passed = now
 	default:
-		if small = p.pulse.Small.Hear(answer.Time, now); small {
-			p.pulse.Pads = answer.Padding != ""
+		if small = p.pulse.Small.Hear(reply.Time, now); small {
+			p.pulse.Pads = reply.Padding != ""
 		}
 		if small && !p.pulse.Pads {
 			p.search.reset()

@@ -38,11 +38,11 @@ func TestProberAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	began := time.Now()
+	start := time.Now()
 	if _, err := theirs.WriteToUDP(data, ours.LocalAddr().(*net.UDPAddr)); err != nil {
 		t.Fatal(err)
 	}
-	if err := theirs.SetReadDeadline(began.Add(patience)); err != nil {
+	if err := theirs.SetReadDeadline(start.Add(patience)); err != nil {
 		t.Fatal(err)
 	}
 	buffer := make([]byte, maxProbe)
@@ -50,16 +50,16 @@ func TestProberAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if answer, err := decodeProbe(buffer[:n]); err != nil || answer.Type != pong {
-		t.Errorf("answered %+v, %v", answer, err)
+	if reply, err := decodeProbe(buffer[:n]); err != nil || reply.Type != pong {
+		t.Errorf("answered %+v, %v", reply, err)
 	}
-	if p.pathHealth().Asked.Before(began) {
+	if p.pathHealth().Asked.Before(start) {
 		t.Error("the question is not noted")
 	}
 }
 
-// way is a tunnel on which packets up to a size pass, and answers come after a round trip.
-type way struct {
+// simulatedTunnel is a tunnel on which packets up to a size pass, and answers come after a round trip.
+type simulatedTunnel struct {
 	*tunnelProber
 	passes     int
 	trip, late time.Duration // late are questions, where their turn comes too late
@@ -67,16 +67,16 @@ type way struct {
 	down       time.Time     // when it was, last
 }
 
-func newWay(trip time.Duration) *way {
+func newSimulatedTunnel(trip time.Duration) *simulatedTunnel {
 	o := Options{RemoteClusterID: "rome", MTU: 1340, PingInterval: time.Second, PingLossThreshold: 4}
-	w := &way{tunnelProber: newProber(o, netip.Addr{}, netip.Addr{}, logr.Discard(), func() {}), passes: o.MTU, trip: trip}
+	w := &simulatedTunnel{tunnelProber: newProber(o, netip.Addr{}, netip.Addr{}, logr.Discard(), func() {}), passes: o.MTU, trip: trip}
 	w.setFloor(floorIPv4)
 	return w
 }
 
 // look notes whether the tunnel is up.
-func (w *way) look() {
-	if beat := w.pathHealth(); beat.Up(time.Now()) {
+func (w *simulatedTunnel) look() {
+	if health := w.pathHealth(); health.Up(time.Now()) {
 		w.up = time.Now()
 	} else {
 		w.down = time.Now()
@@ -84,7 +84,7 @@ func (w *way) look() {
 }
 
 // second is one interval. Little changes between questions and answers, so it is looked at before each, and after.
-func (w *way) second(t *testing.T) {
+func (w *simulatedTunnel) second(t *testing.T) {
 	t.Helper()
 	time.Sleep(w.late)
 	w.look()
@@ -99,12 +99,12 @@ func (w *way) second(t *testing.T) {
 		if len(data)+overhead > w.passes {
 			continue
 		}
-		answer, err := decodeProbe(data)
+		reply, err := decodeProbe(data)
 		if err != nil {
 			t.Fatal(err)
 		}
-		answer.Type = pong
-		w.recordAnswer(answer, len(data))
+		reply.Type = pong
+		w.recordAnswer(reply, len(data))
 	}
 	w.look()
 	time.Sleep(w.interval - w.trip - w.late)
@@ -116,7 +116,7 @@ func TestProberDuringMTUSearch(t *testing.T) {
 		for _, late := range []time.Duration{0, time.Millisecond, 50 * time.Millisecond, 600 * time.Millisecond} {
 			for _, passes := range []int{1339, 1232, 1100, 1024, 1023, 600} {
 				synctest.Test(t, func(t *testing.T) {
-					w := newWay(trip)
+					w := newSimulatedTunnel(trip)
 					for range 5 {
 						w.second(t)
 					}

@@ -88,7 +88,7 @@ func TestConnectionMessageDown(t *testing.T) {
 
 // A CRD of an older version keeps neither reach nor failedNodes.
 func TestConnectionWrittenOnce(t *testing.T) {
-	h := newHeart()
+	h := newTimedHealth()
 	h.ask(0)
 	h.padded(0, 0.01)
 	nodes := []nodeReport{{"a", broken, 0}, {"b", connected, 0}}
@@ -122,12 +122,12 @@ func TestNodeReports(t *testing.T) {
 	}
 	going := node("going", "rome", broken)
 	going.DeletionTimestamp = new(metav1.Now())
-	seen := &agent.Seen{Objects: map[plan.Object]client.Object{{Kind: "Configuration"}: &networkingv1beta1.Configuration{}}}
+	snapshot := &agent.Snapshot{Objects: map[plan.Object]client.Object{{Kind: "Configuration"}: &networkingv1beta1.Configuration{}}}
 	for _, n := range []*networkingv1beta1.InternalNode{node("b", "rome", broken), node("a", "rome", connected), node("c", "milan", broken), going} {
-		seen.Objects[plan.Object{Kind: "InternalNode", Name: n.Name}] = n
+		snapshot.Objects[plan.Object{Kind: "InternalNode", Name: n.Name}] = n
 	}
 	want := []nodeReport{{"a", connected, 7}, {"b", broken, 7}}
-	if diff := cmp.Diff(want, nodeReports(seen, "rome"), cmp.AllowUnexported(nodeReport{})); diff != "" {
+	if diff := cmp.Diff(want, nodeReports(snapshot, "rome"), cmp.AllowUnexported(nodeReport{})); diff != "" {
 		t.Error(diff)
 	}
 	g := &gateway{options: Options{RemoteClusterID: "rome"}}

@@ -40,12 +40,12 @@ func (l *line) second() []int {
 		l.lost, l.changes = 0, append(l.changes, fmt.Sprint(l.mtu))
 	}
 	through := func(size int) bool { return !l.dead && size <= l.passes && !l.drops(size) }
-	asked := tried
-	if !slices.Contains(asked, l.mtu) {
-		asked = append(asked, l.mtu)
+	requested := tried
+	if !slices.Contains(requested, l.mtu) {
+		requested = append(requested, l.mtu)
 	}
 	l.lost++
-	for _, size := range asked {
+	for _, size := range requested {
 		if !through(size) {
 			continue
 		}

@@ -50,7 +50,7 @@ func (m mortal) Settle() error {
 }
 
 // process is one that runs once, and whether it came to its end.
-func (w *world) process(t *testing.T, k Host) (finished bool) {
+func (w *testNode) process(t *testing.T, k Host) (finished bool) {
 	t.Helper()
 	var n *nodeAgent
 	defer testkit.Manager(t, w.cluster.Config, kube.ManagerOptions{}, func(mgr ctrl.Manager) error {
@@ -70,7 +70,7 @@ func (w *world) process(t *testing.T, k Host) (finished bool) {
 }
 
 // flow begins one from a pod to the peer, as it is tracked where nobody translates it.
-func (w *world) flow(t *testing.T) {
+func (w *testNode) flow(t *testing.T) {
 	t.Helper()
 	pod, peer := net.IPv4(10, 200, 1, 5).To4(), net.IPv4(10, 71, 0, 5).To4()
 	err := w.space.ConntrackCreate(netlink.ConntrackTable, unix.AF_INET, &netlink.ConntrackFlow{
@@ -83,7 +83,7 @@ func (w *world) flow(t *testing.T) {
 	}
 }
 
-func (w *world) flows(t *testing.T) int {
+func (w *testNode) flows(t *testing.T) int {
 	t.Helper()
 	all, err := w.space.ConntrackTableList(netlink.ConntrackTable, unix.AF_INET)
 	if err != nil {
@@ -93,8 +93,8 @@ func (w *world) flows(t *testing.T) int {
 }
 
 func TestFlowsAfterRestart(t *testing.T) {
-	w := newWorld(t, 0)
-	w.holds(t, toPeer, true)
+	w := newTestNode(t, 0)
+	w.waitForState(t, toPeer, true)
 	w.stop()
 	for _, before := range []string{"Apply", "Forget", "Settle"} {
 		t.Run(before, func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestFlowsAfterRestart(t *testing.T) {
 			if !w.process(t, w.open(t)) || w.flows(t) != 0 {
 				t.Errorf("%d flows are left", w.flows(t))
 			}
-			w.holds(t, toPeer, true)
+			w.waitForState(t, toPeer, true)
 			w.flow(t)
 			if !w.process(t, w.open(t)) || w.flows(t) != 1 {
 				t.Errorf("nothing was to be forgotten, and %d flows are left", w.flows(t))

@@ -104,13 +104,13 @@ func (n *nodeAgent) isRelevant(old, now client.Object) bool {
 
 // runOnce reconciles the node, and reports how it is reached.
 func (n *nodeAgent) runOnce(ctx context.Context) (time.Duration, error) {
-	seen, err := n.sources.Read(ctx, n.client)
+	snapshot, err := n.sources.Read(ctx, n.client)
 	if err != nil {
 		return 0, err
 	}
-	state, problems := plan.Node(plan.NodeInput{Cluster: seen.Cluster, Name: n.options.Node, RulePriority: n.options.RulePriority})
-	problems = append(seen.Problems, problems...)
-	translated := translationsOf(seen.Cluster)
+	state, problems := plan.Node(plan.NodeInput{Cluster: snapshot.Cluster, Name: n.options.Node, RulePriority: n.options.RulePriority})
+	problems = append(snapshot.Problems, problems...)
+	translated := translationsOf(snapshot.Cluster)
 	unmarked := n.flows.Unsettle(translated)
 	changes, failed := n.kernel.Apply(ctx, state)
 	n.state.Set(failed)
@@ -125,9 +125,9 @@ func (n *nodeAgent) runOnce(ctx context.Context) (time.Duration, error) {
 			log.FromContext(ctx).V(1).Info("changed", "write", w)
 		}
 	}
-	n.prober.setTargets(plan.Probes(seen.Peers, state))
-	n.reporter.Tell(ctx, seen, problems)
-	return 0, errors.Join(failed, n.reporter.Applied(ctx, seen, problems, failed), n.writeReport(ctx, seen))
+	n.prober.setTargets(plan.Probes(snapshot.Peers, state))
+	n.reporter.ReportProblems(ctx, snapshot, problems)
+	return 0, errors.Join(failed, n.reporter.Applied(ctx, snapshot, problems, failed), n.writeReport(ctx, snapshot))
 }
 
 // translationsOf returns the translation of each destination of peers and of translated IPs: for a translated IP its address, if nodes know
@@ -149,13 +149,13 @@ func translationsOf(c plan.Cluster) agent.Translations {
 }
 
 // writeReport writes into the InternalNode how gateways reach this node.
-func (n *nodeAgent) writeReport(ctx context.Context, seen *agent.Seen) error {
-	obj := seen.Objects[plan.Object{Kind: "InternalNode", Name: n.options.Node}]
+func (n *nodeAgent) writeReport(ctx context.Context, snapshot *agent.Snapshot) error {
+	obj := snapshot.Objects[plan.Object{Kind: "InternalNode", Name: n.options.Node}]
 	if obj == nil {
 		return nil
 	}
 	internal := obj.(*networkingv1beta1.InternalNode)
-	status, err := n.newStatus(ctx, internal.Status, seen.Gateways)
+	status, err := n.newStatus(ctx, internal.Status, snapshot.Gateways)
 	if err != nil {
 		return err
 	}

@@ -38,34 +38,34 @@ func TestMain(m *testing.M) { testkit.Main(m) }
 // patience with what the agent is to do.
 const patience = time.Minute
 
-// world is a node with its agent, one peer, and the gateway to it.
-type world struct {
+// testNode is a node with its agent, one peer, and the gateway to it.
+type testNode struct {
 	cluster *testkit.ControlPlane
 	client.Client
-	home   string
-	node   string
-	space  *testkit.Space
-	far    *testkit.Space // of the gateway
-	kernel *kernel.Kernel
-	peer   *networkingv1beta1.Configuration
-	member *networkingv1beta1.InternalNode
-	gate   *networkingv1beta1.GatewayServer
-	stop   func()
+	home         string
+	node         string
+	space        *testkit.Space
+	gatewaySpace *testkit.Space // of the gateway
+	kernel       *kernel.Kernel
+	peer         *networkingv1beta1.Configuration
+	member       *networkingv1beta1.InternalNode
+	gate         *networkingv1beta1.GatewayServer
+	stop         func()
 }
 
 // foreign is a route of somebody else on the node.
 const foreign = "198.51.100.0/24"
 
-// newWorld has the agent probe peers as often as that, if at all.
-func newWorld(t *testing.T, ping time.Duration) *world {
+// newTestNode has the agent probe peers as often as that, if at all.
+func newTestNode(t *testing.T, ping time.Duration) *testNode {
 	t.Helper()
-	w := &world{cluster: testkit.Cluster(t), node: testkit.UniqueID(), space: testkit.NewSpace(t, "lqag"), far: testkit.NewSpace(t, "lqag")}
+	w := &testNode{cluster: testkit.Cluster(t), node: testkit.UniqueID(), space: testkit.NewSpace(t, "lqag"), gatewaySpace: testkit.NewSpace(t, "lqag")}
 	w.Client = w.cluster.Client
 	w.home = testkit.Namespace(t, w.cluster, "home", nil)
 	if err := w.space.Inside(forwards); err != nil {
 		t.Fatal(err)
 	}
-	testkit.Cable(t, w.space, "10.200.1.1/24", w.far, "10.200.1.9/24")
+	testkit.Cable(t, w.space, "10.200.1.1/24", w.gatewaySpace, "10.200.1.9/24")
 	w.space.Route(t, foreign, "eth0")
 	w.objects(t)
 	w.kernel = w.open(t)
@@ -92,7 +92,7 @@ func forwards() error {
 	return errors.Join(errs...)
 }
 
-func (w *world) open(t *testing.T) *kernel.Kernel { return open(t, w.space) }
+func (w *testNode) open(t *testing.T) *kernel.Kernel { return open(t, w.space) }
 
 func open(t *testing.T, s *testkit.Space) *kernel.Kernel {
 	t.Helper()
@@ -104,7 +104,7 @@ func open(t *testing.T, s *testkit.Space) *kernel.Kernel {
 	return k
 }
 
-func (w *world) objects(t *testing.T) {
+func (w *testNode) objects(t *testing.T) {
 	t.Helper()
 	for kind, cidr := range map[string]string{names.NetworkTypePod: "10.200.0.0/16", names.NetworkTypeExternal: "10.70.0.0/16"} {
 		n := &ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: w.home, Name: kind, Labels: map[string]string{names.NetworkType: kind}}}
@@ -116,7 +116,7 @@ func (w *world) objects(t *testing.T) {
 	self.Spec.PodCIDR, self.Spec.PodCIDRs = "10.200.1.0/24", []string{"10.200.1.0/24"}
 	w.member = &networkingv1beta1.InternalNode{ObjectMeta: metav1.ObjectMeta{Name: w.node}}
 	w.member.Spec.Interface.Node.IP, w.member.Spec.Interface.Gateway.Name = "10.70.0.11", names.FabricDevice
-	w.lend(t, self, w.member)
+	w.createTemporary(t, self, w.member)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.home, Name: "elsewhere"}}
 	pod.Spec = corev1.PodSpec{NodeName: w.node, Containers: []corev1.Container{{Name: "c", Image: "i"}}}
 	testkit.Create(t, w, pod)
@@ -128,7 +128,7 @@ func (w *world) objects(t *testing.T) {
 	w.gate = &networkingv1beta1.GatewayServer{ObjectMeta: of}
 	w.peer = &networkingv1beta1.Configuration{ObjectMeta: of}
 	w.peer.Spec.Remote.CIDR = networkingv1beta1.ClusterConfigCIDR{Pod: cidrs("10.200.0.0/16"), External: cidrs("10.70.0.0/16")}
-	w.lend(t, w.gate, w.peer)
+	w.createTemporary(t, w.gate, w.peer)
 	testkit.UpdateStatus(t, w, w.gate, func(g *networkingv1beta1.GatewayServer) {
 		g.Status.InternalEndpoint = &networkingv1beta1.InternalGatewayEndpoint{IP: new(networkingv1beta1.IP("10.200.1.9")), Node: &w.node}
 	})
@@ -142,8 +142,8 @@ func (w *world) objects(t *testing.T) {
 	})
 }
 
-// lend makes objects that nodes of other tests would see, too.
-func (w *world) lend(t *testing.T, objs ...client.Object) {
+// createTemporary makes objects that nodes of other tests would see, too.
+func (w *testNode) createTemporary(t *testing.T, objs ...client.Object) {
 	t.Helper()
 	testkit.Create(t, w, objs...)
 	t.Cleanup(func() {
@@ -157,8 +157,8 @@ func (w *world) lend(t *testing.T, objs ...client.Object) {
 
 func cidrs(of ...networkingv1beta1.CIDR) []networkingv1beta1.CIDR { return of }
 
-// holds waits for what the namespace holds of ours to have a line, or not to.
-func (w *world) holds(t *testing.T, line string, want bool) {
+// waitForState waits until the state of the namespace contains a line, or does not.
+func (w *testNode) waitForState(t *testing.T, line string, want bool) {
 	t.Helper()
 	testkit.Eventually(t, patience, func() error {
 		state, err := w.kernel.Observe()
@@ -172,7 +172,7 @@ func (w *world) holds(t *testing.T, line string, want bool) {
 	})
 }
 
-func (w *world) hasForeign(t *testing.T) {
+func (w *testNode) hasForeign(t *testing.T) {
 	t.Helper()
 	routes, err := w.space.RouteList(nil, netlink.FAMILY_V4)
 	if err != nil {
@@ -190,8 +190,8 @@ func (w *world) hasForeign(t *testing.T) {
 const toPeer = "route 10.71.0.0/16 via 10.200.1.9 dev liqo.fabric onlink src 10.70.0.11 mtu 1340 table 6091\n"
 
 func TestNodeReconcile(t *testing.T) {
-	w := newWorld(t, 0)
-	w.holds(t, toPeer, true)
+	w := newTestNode(t, 0)
+	w.waitForState(t, toPeer, true)
 	w.tellsGateways(t)
 	w.repairs(t)
 	w.hasForeign(t)
@@ -200,17 +200,17 @@ func TestNodeReconcile(t *testing.T) {
 	gateway := &networkingv1beta1.GatewayServer{ObjectMeta: metav1.ObjectMeta{Namespace: w.peer.Namespace, Name: w.peer.Name}}
 	for _, mtu := range []int{1232, 1440} {
 		testkit.UpdateStatus(t, w, gateway, func(g *networkingv1beta1.GatewayServer) { g.Status.MTU = mtu })
-		w.holds(t, strings.Replace(toPeer, "1340", fmt.Sprint(mtu), 1), true)
+		w.waitForState(t, strings.Replace(toPeer, "1340", fmt.Sprint(mtu), 1), true)
 	}
 	if err := w.Delete(t.Context(), w.peer); err != nil {
 		t.Fatal(err)
 	}
-	w.holds(t, "10.71.0.0/16", false)
+	w.waitForState(t, "10.71.0.0/16", false)
 	w.hasForeign(t)
 }
 
 // tellsGateways expects the InternalNode to say how the node is reached.
-func (w *world) tellsGateways(t *testing.T) {
+func (w *testNode) tellsGateways(t *testing.T) {
 	t.Helper()
 	want := networkingv1beta1.InternalNodeStatus{
 		NodeIP:   networkingv1beta1.InternalNodeStatusNodeIP{Local: new(networkingv1beta1.IP("10.200.1.1"))},
@@ -228,7 +228,7 @@ func (w *world) tellsGateways(t *testing.T) {
 }
 
 // repairs takes what is ours away, as others may. Nobody looks for that by the clock: the kernel tells.
-func (w *world) repairs(t *testing.T) {
+func (w *testNode) repairs(t *testing.T) {
 	t.Helper()
 	before, err := w.kernel.Observe()
 	if err != nil {
@@ -275,7 +275,7 @@ func (w *world) repairs(t *testing.T) {
 }
 
 // firewall has a user ask for what cannot be, and then for what can.
-func (w *world) firewall(t *testing.T) {
+func (w *testNode) firewall(t *testing.T) {
 	t.Helper()
 	rule := firewall.FilterRule{Name: new("nobody"), Action: firewall.ActionDrop, Match: []firewall.Match{{
 		Op: firewall.MatchOperationEq, IP: &firewall.MatchIP{Value: "192.0.2.9-192.0.2.1", Position: firewall.MatchPositionSrc},
@@ -294,18 +294,18 @@ func (w *world) firewall(t *testing.T) {
 		f.Spec.Table.Chains[0].Rules.FilterRules[0].Match[0].IP.Value = "192.0.2.1-192.0.2.9"
 	})
 	w.applied(t, f, metav1.ConditionTrue)
-	w.holds(t, "192.0.2.1-192.0.2.9", true)
+	w.waitForState(t, "192.0.2.1-192.0.2.9", true)
 	t.Log("what the node said is taken away")
 	testkit.UpdateStatus(t, w, f, func(f *networkingv1beta1.FirewallConfiguration) { f.Status.Conditions = nil })
 	w.applied(t, f, metav1.ConditionTrue)
 	if err := w.Delete(t.Context(), f); err != nil {
 		t.Fatal(err)
 	}
-	w.holds(t, "192.0.2.1-192.0.2.9", false)
+	w.waitForState(t, "192.0.2.1-192.0.2.9", false)
 }
 
 // applied expects this node to say of a firewall whether all of it is done.
-func (w *world) applied(t *testing.T, f *networkingv1beta1.FirewallConfiguration, want metav1.ConditionStatus) {
+func (w *testNode) applied(t *testing.T, f *networkingv1beta1.FirewallConfiguration, want metav1.ConditionStatus) {
 	t.Helper()
 	testkit.Eventually(t, patience, func() error {
 		if err := w.Get(t.Context(), client.ObjectKeyFromObject(f), f); err != nil {

@@ -48,9 +48,9 @@ type pathProber struct {
 	conn io.ReadWriteCloser // nil: none is open
 }
 
-func newProber(o Options, log logr.Logger, beat func()) *pathProber {
+func newProber(o Options, log logr.Logger, heartbeat func()) *pathProber {
 	return &pathProber{
-		interval: o.PingInterval, threshold: o.PingLossThreshold, log: log, beat: beat, listen: listenRaw,
+		interval: o.PingInterval, threshold: o.PingLossThreshold, log: log, beat: heartbeat, listen: listenRaw,
 		news: make(chan struct{}, 1), phase: rand.N[time.Duration],
 	}
 }

@@ -34,11 +34,11 @@ const (
 	broken     = networkingv1beta1.ConnectionError
 )
 
-// answers has the namespace of the gateway be all that is behind it, too: it has the address of the peer's.
-func (w *world) answers(t *testing.T) {
+// setUpGateway has the namespace of the gateway be all that is behind it, too: it has the address of the peer's.
+func (w *testNode) setUpGateway(t *testing.T) {
 	t.Helper()
 	gateway, node, peer := netip.MustParseAddr("10.200.1.9"), netip.MustParseAddr("10.70.0.11"), netip.MustParseAddr("10.68.0.0")
-	_, err := open(t, w.far).Apply(t.Context(), datapath.State{
+	_, err := open(t, w.gatewaySpace).Apply(t.Context(), datapath.State{
 		Links: []datapath.Link{{
 			Name: names.FabricDevice, MTU: names.DefaultMTU, VXLAN: &datapath.VXLAN{ID: 1, Port: names.FabricPort, MAC: datapath.MAC(gateway)},
 		}},
@@ -52,8 +52,8 @@ func (w *world) answers(t *testing.T) {
 	}
 }
 
-// says waits for what the node says of its peer; "" for nothing.
-func (w *world) says(t *testing.T, want networkingv1beta1.ConnectionStatusValue) {
+// waitForReport waits until the node reports the value for its peer; "" for none.
+func (w *testNode) waitForReport(t *testing.T, want networkingv1beta1.ConnectionStatusValue) {
 	t.Helper()
 	testkit.Eventually(t, patience, func() error {
 		if err := w.Get(t.Context(), client.ObjectKeyFromObject(w.member), w.member); err != nil {
@@ -73,57 +73,57 @@ func (w *world) says(t *testing.T, want networkingv1beta1.ConnectionStatusValue)
 
 // Loss on the fabric is seen, also of large packets alone, and nothing is said of a peer without a gateway.
 func TestNodeReportsPeers(t *testing.T) {
-	w := newWorld(t, 200*time.Millisecond)
-	w.says(t, broken) // there is nobody yet
-	w.answers(t)
-	w.says(t, connected)
+	w := newTestNode(t, 200*time.Millisecond)
+	w.waitForReport(t, broken) // there is nobody yet
+	w.setUpGateway(t)
+	w.waitForReport(t, connected)
 	const everything, large = 0, 1000
 	for name, test := range map[string]struct {
 		lose   func(tb testing.TB, device string, above uint16) func()
 		device string
 		above  uint16 // bytes of a packet
 	}{
-		"everything, to the gateway":      {w.far.Lose, names.FabricDevice, everything},
-		"large packets, to the gateway":   {w.far.Lose, names.FabricDevice, large},
+		"everything, to the gateway":      {w.gatewaySpace.Lose, names.FabricDevice, everything},
+		"large packets, to the gateway":   {w.gatewaySpace.Lose, names.FabricDevice, large},
 		"everything, from the gateway":    {w.space.Lose, names.FabricDevice, everything},
 		"large packets, from the gateway": {w.space.Lose, names.FabricDevice, large},
-		"the fabric itself":               {w.far.Lose, "eth0", everything},
+		"the fabric itself":               {w.gatewaySpace.Lose, "eth0", everything},
 		"what pods send":                  {w.space.LoseForwarded, names.FabricDevice, everything},
 		"large packets that pods send":    {w.space.LoseForwarded, names.FabricDevice, large},
 		"what pods get":                   {w.space.LoseForwarded, names.ProbeDevice, everything},
 	} {
 		t.Log(name)
-		mend := test.lose(t, test.device, test.above)
-		w.says(t, broken)
-		mend()
-		w.says(t, connected)
+		restore := test.lose(t, test.device, test.above)
+		w.waitForReport(t, broken)
+		restore()
+		w.waitForReport(t, connected)
 	}
 
 	t.Log("the gateway goes, and comes back")
 	endpoint := w.gate.Status.InternalEndpoint
 	testkit.UpdateStatus(t, w, w.gate, func(g *networkingv1beta1.GatewayServer) { g.Status.InternalEndpoint = nil })
-	w.says(t, "")
+	w.waitForReport(t, "")
 	testkit.UpdateStatus(t, w, w.gate, func(g *networkingv1beta1.GatewayServer) { g.Status.InternalEndpoint = endpoint })
-	w.says(t, connected)
+	w.waitForReport(t, connected)
 
 	t.Log("somebody deletes the devices by which it asks")
 	if err := w.space.LinkDel(w.space.Link(t, names.EchoDevice)); err != nil {
 		t.Fatal(err)
 	}
-	mend := w.space.LoseForwarded(t, names.FabricDevice, everything)
-	w.says(t, broken)
-	mend()
-	w.says(t, connected)
+	restore := w.space.LoseForwarded(t, names.FabricDevice, everything)
+	w.waitForReport(t, broken)
+	restore()
+	w.waitForReport(t, connected)
 
 	t.Log("somebody else withdraws it")
 	testkit.UpdateStatus(t, w, w.member, func(n *networkingv1beta1.InternalNode) { n.Status.Peers = nil })
-	w.says(t, connected)
+	w.waitForReport(t, connected)
 
 	t.Log("the agent ends while it is broken")
-	w.far.Lose(t, names.FabricDevice, everything)
-	w.says(t, broken)
+	w.gatewaySpace.Lose(t, names.FabricDevice, everything)
+	w.waitForReport(t, broken)
 	w.stop()
-	w.says(t, broken) // the next one goes on from that
+	w.waitForReport(t, broken) // the next one goes on from that
 }
 
 func TestPeerReports(t *testing.T) {
@@ -192,13 +192,13 @@ func TestEchoes(t *testing.T) {
 			if _, _, ok := decodeEcho(frame); ok {
 				t.Errorf("%s: a question is taken for an answer", to)
 			}
-			answer := append(answerTo(frame), 0, 0) // what short frames are padded with is none of it
-			by, got, ok := decodeEcho(answer)
+			response := append(answerTo(frame), 0, 0) // what short frames are padded with is none of it
+			by, got, ok := decodeEcho(response)
 			if !ok || by != to || got.way != e.way || got.size != size || !got.asked.Equal(e.asked) {
 				t.Errorf("%s: %+v of %s (%t), want %+v", to, got, by, ok, e)
 			}
 			for end := range len(frame) {
-				if _, _, ok := decodeEcho(answer[:end]); ok {
+				if _, _, ok := decodeEcho(response[:end]); ok {
 					t.Errorf("%s: the first %d bytes of %d are an answer", to, end, len(frame))
 				}
 			}
@@ -234,21 +234,21 @@ func TestEchoesOfOthers(t *testing.T) {
 	w := p.ways[0]
 	w.next = now.Add(time.Minute)
 	w.pulse.Ask(now)
-	answer := func(by string, way uint64, asked time.Time, size int) []byte {
-		return answerTo(echoSocket{way: way, asked: asked, size: size}.encodeFrame(at.From, netip.MustParseAddr(by), 1, 1))
+	response := func(by string, way uint64, requestedAt time.Time, size int) []byte {
+		return answerTo(echoSocket{way: way, asked: requestedAt, size: size}.encodeFrame(at.From, netip.MustParseAddr(by), 1, 1))
 	}
-	p.recordAnswer(answer("10.68.0.1", w.tag, now, 0), now)
-	p.recordAnswer(answer("10.68.0.0", w.tag+1, now, 0), now)
-	p.recordAnswer(answer("10.68.0.0", w.tag, now.Add(1), 0), now)
+	p.recordAnswer(response("10.68.0.1", w.tag, now, 0), now)
+	p.recordAnswer(response("10.68.0.0", w.tag+1, now, 0), now)
+	p.recordAnswer(response("10.68.0.0", w.tag, now.Add(1), 0), now)
 	p.recordAnswer([]byte("nonsense"), now)
 	if got := p.pathStates()[0]; got.pulse.Small.Heard+got.pulse.Full.Heard != 0 {
 		t.Fatalf("answers count: %+v", got.pulse)
 	}
-	p.recordAnswer(answer("10.68.0.0", w.tag, now, 0), now)
+	p.recordAnswer(response("10.68.0.0", w.tag, now, 0), now)
 	if got := p.pathStates()[0]; got.value != connecting {
 		t.Errorf("after the small answer alone: %s", got.value)
 	}
-	p.recordAnswer(answer("10.68.0.0", w.tag, now, 1340), now)
+	p.recordAnswer(response("10.68.0.0", w.tag, now, 1340), now)
 	if got := p.pathStates()[0]; got.value != connected {
 		t.Errorf("after both answers: %s", got.value)
 	}
@@ -270,21 +270,21 @@ func TestProberPhase(t *testing.T) {
 	nowhere := errors.New("no such device")
 	p.listen = func() (io.ReadWriteCloser, error) { return nil, nowhere }
 	var all []plan.Probe
-	began := time.Now()
+	start := time.Now()
 	phases := []time.Duration{300 * time.Millisecond, 700 * time.Millisecond}
 	for i, phase := range phases {
 		p.phase = func(time.Duration) time.Duration { return phase }
 		all = append(all, plan.Probe{Peer: fmt.Sprint(i), From: netip.MustParseAddr("10.200.255.254"), To: netip.MustParseAddr("10.68.0.0"), MTU: 1340})
 		p.setTargets(all)
-		if after := p.ways[i].next.Sub(began); after < phase || p.ways[i].pulse.Small.Sent != 0 {
+		if after := p.ways[i].next.Sub(start); after < phase || p.ways[i].pulse.Small.Sent != 0 {
 			t.Errorf("way %d is asked first after %s", i, after)
 		}
 	}
 	for i, w := range p.ways {
-		w.next = began.Add(phases[i])
-		w.pulse.Ask(began) // by which it was once asked, and is no more
+		w.next = start.Add(phases[i])
+		w.pulse.Ask(start) // by which it was once asked, and is no more
 	}
-	at := func(ms int) time.Time { return began.Add(time.Duration(ms) * time.Millisecond) }
+	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
 	for _, test := range []struct {
 		ms            int
 		first, second uint64 // questions by then
@@ -312,12 +312,12 @@ func TestProberPhase(t *testing.T) {
 
 func TestMetricsOfPeers(t *testing.T) {
 	up := pathState{Probe: plan.Probe{Peer: "milan"}, pulse: agent.PathHealth{Interval: time.Minute, Threshold: 3, Pads: true}}
-	asked := time.Now()
-	up.pulse.Ask(asked)
-	up.pulse.Small.Hear(asked, asked.Add(2500*time.Microsecond))
-	up.pulse.Full.Hear(asked, asked.Add(3*time.Millisecond))
+	requestedAt := time.Now()
+	up.pulse.Ask(requestedAt)
+	up.pulse.Small.Hear(requestedAt, requestedAt.Add(2500*time.Microsecond))
+	up.pulse.Full.Hear(requestedAt, requestedAt.Add(3*time.Millisecond))
 	down := pathState{Probe: plan.Probe{Peer: "rome"}, pulse: agent.PathHealth{Interval: time.Minute, Threshold: 3, Pads: true}}
-	down.pulse.Ask(asked)
+	down.pulse.Ask(requestedAt)
 	r := prometheus.NewPedanticRegistry()
 	silent := pathState{Probe: plan.Probe{Peer: "turin"}, pulse: agent.PathHealth{Interval: time.Minute, Threshold: 3, Pads: true}} // nothing was asked yet
 	dropped := func() (map[string]uint64, error) {

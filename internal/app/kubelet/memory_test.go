@@ -74,7 +74,7 @@ func measure(b *testing.B, argv []string, pods int) {
 	b.Helper()
 	consumer, provider := testkit.Cluster(b), testkit.SecondCluster(b)
 	tenant := testkit.Namespace(b, consumer, "tenant", nil)
-	local, twin := testkit.Namespace(b, consumer, "burst", nil), testkit.Namespace(b, provider, "burst-twin", nil)
+	local, remoteNamespace := testkit.Namespace(b, consumer, "burst", nil), testkit.Namespace(b, provider, "burst-twin", nil)
 	testkit.Create(b, consumer.Client,
 		&corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "kubeconfig"},
@@ -89,10 +89,10 @@ func measure(b *testing.B, argv []string, pods int) {
 		})
 	mapping := &offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{
 		Namespace: tenant, Name: "milan", Labels: map[string]string{names.RemoteClusterID: "milan"},
-	}, Spec: offv1beta1.NamespaceMapSpec{DesiredMapping: map[string]string{local: twin}}}
+	}, Spec: offv1beta1.NamespaceMapSpec{DesiredMapping: map[string]string{local: remoteNamespace}}}
 	testkit.Create(b, consumer.Client, mapping)
 	testkit.UpdateStatus(b, consumer.Client, mapping, func(m *offv1beta1.NamespaceMap) {
-		m.Status.CurrentMapping = map[string]offv1beta1.RemoteNamespaceStatus{local: {RemoteNamespace: twin, Phase: offv1beta1.MappingAccepted}}
+		m.Status.CurrentMapping = map[string]offv1beta1.RemoteNamespaceStatus{local: {RemoteNamespace: remoteNamespace, Phase: offv1beta1.MappingAccepted}}
 	})
 	args := append(argv[1:len(argv):len(argv)],
 		"--nodename="+tenant, "--tenant-namespace="+tenant, "--node-ip=127.0.0.1", "--home-cluster-id=rome", "--foreign-cluster-id=milan",
@@ -105,7 +105,7 @@ func measure(b *testing.B, argv []string, pods int) {
 	defer p.Kill()
 	ctx, stop := context.WithCancel(b.Context())
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return provide(ctx, provider, twin) })
+	group.Go(func() error { return provide(ctx, provider, remoteNamespace) })
 	group.Go(func() error { return burst(ctx, consumer, local, tenant, pods) })
 	defer func() {
 		stop()
@@ -113,7 +113,7 @@ func measure(b *testing.B, argv []string, pods int) {
 			b.Error(err)
 		}
 	}()
-	began := time.Now()
+	start := time.Now()
 	testkit.Eventually(b, limit, func() error {
 		if err := p.Alive(); err != nil {
 			b.Fatal(err)
@@ -133,7 +133,7 @@ func measure(b *testing.B, argv []string, pods int) {
 		}
 		return nil
 	})
-	b.ReportMetric(time.Since(began).Seconds(), "s")
+	b.ReportMetric(time.Since(start).Seconds(), "s")
 	time.Sleep(settling)
 	report(b, p, pods)
 }
@@ -171,7 +171,7 @@ func burst(ctx context.Context, c *testkit.ControlPlane, namespace, node string,
 
 // provide makes the pod of each ShadowPod and has it run.
 func provide(ctx context.Context, c *testkit.ControlPlane, namespace string) error {
-	made := map[string]bool{}
+	created := map[string]bool{}
 	for ctx.Err() == nil {
 		var list offv1beta1.ShadowPodList
 		if err := c.Client.List(ctx, &list, client.InNamespace(namespace)); err != nil {
@@ -181,10 +181,10 @@ func provide(ctx context.Context, c *testkit.ControlPlane, namespace string) err
 		group.SetLimit(4)
 		for i := range list.Items {
 			shadow := &list.Items[i]
-			if made[shadow.Name] {
+			if created[shadow.Name] {
 				continue
 			}
-			made[shadow.Name] = true
+			created[shadow.Name] = true
 			group.Go(func() error { return run(ctx, c, shadow, i) })
 		}
 		if err := group.Wait(); err != nil {

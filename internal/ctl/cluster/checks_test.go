@@ -15,17 +15,17 @@ import (
 func TestPermissionsOfAdministrator(t *testing.T) {
 	c := testkit.Cluster(t)
 	s, _ := newBareCluster(t, c, "local", "rome-admin")
-	var asked atomic.Int32
+	var requests atomic.Int32
 	s.Kube = testkit.Troubled(t, c, func(r *http.Request) (*http.Response, error) {
 		if strings.HasSuffix(r.URL.Path, "/selfsubjectaccessreviews") {
-			asked.Add(1)
+			requests.Add(1)
 		}
 		return nil, nil
 	})
 	if err := s.RequirePermissions(t.Context(), s.PermissionsFor(s.Namespace, "write Configuration", "watch gateway")...); err != nil {
 		t.Error(err)
 	}
-	if n := asked.Load(); n != 1 {
+	if n := requests.Load(); n != 1 {
 		t.Errorf("the API server was asked %d times", n)
 	}
 }

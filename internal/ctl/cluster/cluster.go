@@ -87,18 +87,18 @@ func (s *Cluster) WholeCluster() *Cluster {
 
 // WithBoth runs a command on two clusters after their cluster IDs are resolved.
 func (c *Session) WithBoth(ctx context.Context, timeout time.Duration, local, remote *ClusterFlags, run func(ctx context.Context, local, remote *Cluster) error) error {
-	return c.ToldBy(ctx, identityRead, timeout, local, remote, run)
+	return c.WithBothAndMessage(ctx, identityRead, timeout, local, remote, run)
 }
 
-// ToldBy is WithBoth with an own success line for each resolved cluster, none if said is "".
-func (c *Session) ToldBy(ctx context.Context, said string, timeout time.Duration, local, remote *ClusterFlags, run func(ctx context.Context, local, remote *Cluster) error) error {
+// WithBothAndMessage is WithBoth with an own success line for each resolved cluster, none if message is "".
+func (c *Session) WithBothAndMessage(ctx context.Context, message string, timeout time.Duration, local, remote *ClusterFlags, run func(ctx context.Context, local, remote *Cluster) error) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	l, r, err := c.newClusterPair(ctx, local, remote)
 	if err != nil {
 		return err
 	}
-	if err := resolveClusterIDs(ctx, l, r, said); err != nil {
+	if err := resolveClusterIDs(ctx, l, r, message); err != nil {
 		return err
 	}
 	return explainTimeout(ctx, run(ctx, l, r))

@@ -22,19 +22,19 @@ import (
 
 func newBareCluster(t *testing.T, c *testkit.ControlPlane, name, id string) (*Cluster, *bytes.Buffer) {
 	t.Helper()
-	said := &bytes.Buffer{}
+	output := &bytes.Buffer{}
 	return &Cluster{
-		Scope: ui.NewPrinter(strings.NewReader(""), said, said).Scope(name), Name: name, Kube: c.Client, ID: id,
+		Scope: ui.NewPrinter(strings.NewReader(""), output, output).Scope(name), Name: name, Kube: c.Client, ID: id,
 		LiqoNamespace: testkit.Namespace(t, c, "liqo", nil), Namespace: testkit.Namespace(t, c, "tenant", nil),
-	}, said
+	}, output
 }
 
 func TestLongWaitMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer cancel()
-		said := &bytes.Buffer{}
-		printer := ui.NewPrinter(strings.NewReader(""), said, said)
+		output := &bytes.Buffer{}
+		printer := ui.NewPrinter(strings.NewReader(""), output, output)
 		remote := &Cluster{Scope: printer.Scope("remote"), Name: "remote"}
 		p := ui.NewPlan(printer)
 		remote.AddStep(p, "Waiting for the gateway pod to be ready", "", func(ctx context.Context) error {
@@ -44,8 +44,8 @@ func TestLongWaitMessage(t *testing.T) {
 			t.Error("it ended well")
 		}
 		want := " WARN   (remote) Waiting for the gateway pod to be ready: pod gw-a does not start: ImagePullBackOff\n"
-		if said.String() != want {
-			t.Errorf("it said %q, want %q", said, want)
+		if output.String() != want {
+			t.Errorf("it said %q, want %q", output, want)
 		}
 	})
 }

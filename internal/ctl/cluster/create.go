@@ -106,9 +106,9 @@ func tenantNamespace(ctx context.Context, cluster client.WithWatch, id string) (
 }
 
 // ResourceNamespace returns the namespace of an object: the one given by the user, else the namespace of the kubeconfig's context.
-func (c *Session) ResourceNamespace(asked string) (string, error) {
-	if asked != "" {
-		return asked, nil
+func (c *Session) ResourceNamespace(requested string) (string, error) {
+	if requested != "" {
+		return requested, nil
 	}
 	namespace, _, err := c.KubeFlags.ToRawKubeConfigLoader().Namespace()
 	if err == nil {
@@ -195,8 +195,8 @@ func awaitDeleted(ctx context.Context, cluster client.WithWatch, obj client.Obje
 	now := &metav1.PartialObjectMetadata{}
 	now.SetGroupVersionKind(gvk)
 	now.Namespace, now.Name = obj.GetNamespace(), obj.GetName()
-	return requireWait(kube.WaitForObject(ctx, cluster, now, func(_ context.Context, there bool) error {
-		if !there || now.DeletionTimestamp == nil {
+	return requireWait(kube.WaitForObject(ctx, cluster, now, func(_ context.Context, exists bool) error {
+		if !exists || now.DeletionTimestamp == nil {
 			return nil
 		}
 		return kube.Pending(fmt.Sprintf("the earlier %s %s is being deleted, and held by %s",

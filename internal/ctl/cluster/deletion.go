@@ -84,12 +84,12 @@ const confirmation = 5 * time.Second
 // awaitEnded waits until a pod is gone, or until its grace period is over. In the second case the end is unconfirmed: the node may be
 // lost and never report.
 func (s *Cluster) awaitEnded(ctx context.Context, pod *corev1.Pod) (confirmed bool, err error) {
-	uid, there := pod.UID, false
+	uid, exists := pod.UID, false
 	err = kube.WaitForDeletion(ctx, s.Kube, pod, func(obj client.Object) bool {
-		there = hasEnded(obj) || IsDeleting(obj)
-		return there
+		exists = hasEnded(obj) || IsDeleting(obj)
+		return exists
 	})
-	if err != nil || !there {
+	if err != nil || !exists {
 		return err == nil, err
 	}
 	within, cancel := context.WithTimeout(ctx, timeToEnd(pod, time.Now())+confirmation)

@@ -30,11 +30,11 @@ const (
 func ClientOf(ctx context.Context, cfg *rest.Config) (client.WithWatch, error) {
 	asking := rest.CopyConfig(cfg)
 	asking.Wrap(func(next http.RoundTripper) http.RoundTripper { return within{ctx, next, patientDiscovery} })
-	asker, err := rest.HTTPClientFor(asking)
+	httpClient, err := rest.HTTPClientFor(asking)
 	if err != nil {
 		return nil, err
 	}
-	mapper, err := apiutil.NewDynamicRESTMapper(asking, asker)
+	mapper, err := apiutil.NewDynamicRESTMapper(asking, httpClient)
 	if err != nil {
 		return nil, err
 	}

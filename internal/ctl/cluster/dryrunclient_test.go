@@ -24,27 +24,27 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-// story is what a command does to one namespace that has a ConfigMap "have".
-type story struct {
+// dryRunTest is what a command does to one namespace that has a ConfigMap "have".
+type dryRunTest struct {
 	*testing.T
 	*DryRunClient
 	ns   string
 	have *corev1.ConfigMap
 }
 
-func (s *story) configMap(name, value string) *corev1.ConfigMap {
+func (s *dryRunTest) configMap(name, value string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: name, Labels: map[string]string{"of": "test"}}, Data: map[string]string{"key": value},
 	}
 }
 
-func (s *story) ensure(obj client.Object) error {
+func (s *dryRunTest) ensure(obj client.Object) error {
 	_, err := kube.Ensure(s.Context(), s.DryRunClient, obj)
 	return err
 }
 
 // seen returns the ConfigMaps that later reads find, by each way to read.
-func (s *story) seen() (all []string) {
+func (s *dryRunTest) seen() (all []string) {
 	s.Helper()
 	var list corev1.ConfigMapList
 	if err := s.List(s.Context(), &list, client.InNamespace(s.ns), client.MatchingLabels{"of": "test"}); err != nil {
@@ -67,7 +67,7 @@ func (s *story) seen() (all []string) {
 	return all
 }
 
-func (s *story) written() (all []string) {
+func (s *dryRunTest) written() (all []string) {
 	for _, w := range s.Writes() {
 		line := string(w.Verb) + " " + w.Object.GetKind() + " " + w.Object.GetName()
 		if w.Replaces {
@@ -81,37 +81,37 @@ func (s *story) written() (all []string) {
 func TestDryRun(t *testing.T) {
 	c := testkit.Cluster(t)
 	for name, tc := range map[string]struct {
-		do      func(s *story) error
+		do      func(s *dryRunTest) error
 		fails   func(error) bool
 		written []string
 		seen    []string
 	}{
 		"create": {
-			do:      func(s *story) error { return s.Create(s.Context(), s.configMap("new", "1")) },
+			do:      func(s *dryRunTest) error { return s.Create(s.Context(), s.configMap("new", "1")) },
 			written: []string{"create ConfigMap new"}, seen: []string{"have=0", "new=1"},
 		},
 		"create_twice": {
-			do: func(s *story) error {
+			do: func(s *dryRunTest) error {
 				return errors.Join(s.Create(s.Context(), s.configMap("new", "1")), s.Create(s.Context(), s.configMap("new", "2")))
 			},
 			fails: apierrors.IsAlreadyExists, written: []string{"create ConfigMap new"}, seen: []string{"have=0", "new=1"},
 		},
-		"create_existing": {do: func(s *story) error { return s.Create(s.Context(), s.configMap("have", "1")) }, fails: apierrors.IsAlreadyExists, seen: []string{"have=0"}},
-		"create_invalid":  {do: func(s *story) error { return s.Create(s.Context(), s.configMap("No Name", "1")) }, fails: apierrors.IsInvalid, seen: []string{"have=0"}},
+		"create_existing": {do: func(s *dryRunTest) error { return s.Create(s.Context(), s.configMap("have", "1")) }, fails: apierrors.IsAlreadyExists, seen: []string{"have=0"}},
+		"create_invalid":  {do: func(s *dryRunTest) error { return s.Create(s.Context(), s.configMap("No Name", "1")) }, fails: apierrors.IsInvalid, seen: []string{"have=0"}},
 		"apply_new": {
-			do: func(s *story) error {
+			do: func(s *dryRunTest) error {
 				return errors.Join(s.ensure(s.configMap("new", "1")), s.ensure(s.configMap("new", "2")), s.ensure(s.configMap("new", "2")))
 			},
 			written: []string{"create ConfigMap new"}, seen: []string{"have=0", "new=2"},
 		},
 		"apply_existing": {
-			do: func(s *story) error {
+			do: func(s *dryRunTest) error {
 				return errors.Join(s.ensure(s.configMap("have", "1")), s.ensure(s.configMap("have", "2")))
 			},
 			written: []string{"update ConfigMap have"}, seen: []string{"have=2"},
 		},
 		"apply_configuration": {
-			do: func(s *story) error {
+			do: func(s *dryRunTest) error {
 				obj := newEmpty(corev1.SchemeGroupVersion.WithKind("ConfigMap"), client.ObjectKey{Namespace: s.ns, Name: "new"})
 				obj.SetLabels(map[string]string{"of": "test"})
 				return s.Apply(s.Context(), client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner("test"))
@@ -119,7 +119,7 @@ func TestDryRun(t *testing.T) {
 			written: []string{"create ConfigMap new"}, seen: []string{"have=0", "new="},
 		},
 		"update": {
-			do: func(s *story) error {
+			do: func(s *dryRunTest) error {
 				s.have.Data["key"] = "1"
 				if err := s.Update(s.Context(), s.have); err != nil {
 					return err
@@ -130,7 +130,7 @@ func TestDryRun(t *testing.T) {
 			written: []string{"update ConfigMap have"}, seen: []string{"have=2"},
 		},
 		"patch": {
-			do: func(s *story) error {
+			do: func(s *dryRunTest) error {
 				before := s.have.DeepCopy()
 				s.have.Data["key"] = "1"
 				return s.Patch(s.Context(), s.have, client.MergeFrom(before))
@@ -138,49 +138,51 @@ func TestDryRun(t *testing.T) {
 			written: []string{"update ConfigMap have"}, seen: []string{"have=1"},
 		},
 		"patch_missing": {
-			do: func(s *story) error {
+			do: func(s *dryRunTest) error {
 				return s.Patch(s.Context(), s.configMap("none", "1"), client.MergeFrom(s.configMap("none", "0")))
 			},
 			fails: apierrors.IsNotFound, seen: []string{"have=0"},
 		},
 		"patch_new": {
-			do: func(s *story) error {
-				made := s.configMap("new", "1")
-				if err := s.Create(s.Context(), made); err != nil {
+			do: func(s *dryRunTest) error {
+				created := s.configMap("new", "1")
+				if err := s.Create(s.Context(), created); err != nil {
 					return err
 				}
-				before := made.DeepCopy()
-				made.Data["key"] = "2"
-				return s.Patch(s.Context(), made, client.MergeFrom(before))
+				before := created.DeepCopy()
+				created.Data["key"] = "2"
+				return s.Patch(s.Context(), created, client.MergeFrom(before))
 			},
 			written: []string{"create ConfigMap new"}, seen: []string{"have=0", "new=2"},
 		},
-		"delete": {do: func(s *story) error { return s.Delete(s.Context(), s.have) }, written: []string{"delete ConfigMap have"}},
+		"delete": {do: func(s *dryRunTest) error { return s.Delete(s.Context(), s.have) }, written: []string{"delete ConfigMap have"}},
 		"delete_twice": {
-			do:    func(s *story) error { return errors.Join(s.Delete(s.Context(), s.have), s.Delete(s.Context(), s.have)) },
+			do: func(s *dryRunTest) error {
+				return errors.Join(s.Delete(s.Context(), s.have), s.Delete(s.Context(), s.have))
+			},
 			fails: apierrors.IsNotFound, written: []string{"delete ConfigMap have"},
 		},
 		"delete_another": {
-			do: func(s *story) error {
+			do: func(s *dryRunTest) error {
 				return s.Delete(s.Context(), s.have, client.Preconditions{UID: new(s.have.UID + "x")})
 			},
 			fails: apierrors.IsConflict, seen: []string{"have=0"},
 		},
-		"delete_dry_run": {do: func(s *story) error { return s.Delete(s.Context(), s.have, client.DryRunAll) }, seen: []string{"have=0"}},
+		"delete_dry_run": {do: func(s *dryRunTest) error { return s.Delete(s.Context(), s.have, client.DryRunAll) }, seen: []string{"have=0"}},
 		"delete_new": {
-			do: func(s *story) error {
+			do: func(s *dryRunTest) error {
 				return errors.Join(s.Create(s.Context(), s.configMap("new", "1")), s.Delete(s.Context(), s.configMap("new", "")))
 			},
 			seen: []string{"have=0"},
 		},
 		"replace": {
-			do: func(s *story) error {
+			do: func(s *dryRunTest) error {
 				return errors.Join(s.Delete(s.Context(), s.have), s.ensure(s.configMap("have", "1")))
 			},
 			written: []string{"replacing create ConfigMap have"}, seen: []string{"have=1"},
 		},
 		"replace_namespace": {
-			do: func(s *story) error {
+			do: func(s *dryRunTest) error {
 				ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.ns}}
 				again := ns.DeepCopy()
 				return errors.Join(s.Delete(s.Context(), ns), s.Create(s.Context(), again), s.Create(s.Context(), s.configMap("have", "1")))
@@ -188,21 +190,21 @@ func TestDryRun(t *testing.T) {
 			written: []string{"replacing create Namespace "}, seen: []string{"have=1"},
 		},
 		"new_namespace": {
-			do: func(s *story) error {
+			do: func(s *dryRunTest) error {
 				s.ns += "-new"
 				return errors.Join(s.Create(s.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.ns}}), s.ensure(s.configMap("new", "1")), s.ensure(s.configMap("new", "2")))
 			},
 			written: []string{"create Namespace ", "create ConfigMap new"}, seen: []string{"new=2"},
 		},
 		"no_namespace": {
-			do: func(s *story) error {
+			do: func(s *dryRunTest) error {
 				s.ns += "-none"
 				return s.ensure(s.configMap("new", "1"))
 			},
 			fails: apierrors.IsNotFound,
 		},
 		"assigned": {
-			do: func(s *story) error {
+			do: func(s *dryRunTest) error {
 				obj := s.configMap("new", Assigned)
 				obj.Namespace = s.ns
 				obj.BinaryData = map[string][]byte{"bytes": append([]byte(Assigned), 0, 0)}
@@ -212,13 +214,13 @@ func TestDryRun(t *testing.T) {
 			written: []string{"create ConfigMap new"}, seen: []string{"have=0", "new=" + Assigned},
 		},
 		"keep": {
-			do: func(s *story) error {
+			do: func(s *dryRunTest) error {
 				return errors.Join(s.Keep(s.configMap("have", "0")), s.Keep(s.configMap("other", "0")), s.ensure(s.configMap("have", "1")), s.Keep(s.configMap("have", "2")))
 			},
 			written: []string{"update ConfigMap have", "keep ConfigMap other"}, seen: []string{"have=1"},
 		},
 		"review": {
-			do: func(s *story) error {
+			do: func(s *dryRunTest) error {
 				review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 					ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "get", Resource: "pods"},
 				}}
@@ -231,7 +233,7 @@ func TestDryRun(t *testing.T) {
 			seen: []string{"have=0"},
 		},
 		"custom_resource": {
-			do: func(s *story) error {
+			do: func(s *dryRunTest) error {
 				key := &networkingv1beta1.PublicKey{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "new"}, Spec: networkingv1beta1.PublicKeySpec{PublicKey: []byte("short")}}
 				if err := s.ensure(key); err != nil {
 					return err
@@ -246,7 +248,7 @@ func TestDryRun(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &story{T: t, DryRunClient: NewDryRunClient(c.Client), ns: testkit.Namespace(t, c, "dry-run", nil)}
+			s := &dryRunTest{T: t, DryRunClient: NewDryRunClient(c.Client), ns: testkit.Namespace(t, c, "dry-run", nil)}
 			s.have = s.configMap("have", "0")
 			testkit.Create(t, c.Client, s.have)
 			version, ns := s.have.ResourceVersion, s.ns
@@ -279,7 +281,7 @@ func TestDryRun(t *testing.T) {
 func TestDryRunForbidden(t *testing.T) {
 	c := testkit.Cluster(t)
 	ns := testkit.Namespace(t, c, "dry-run", nil)
-	s := &story{T: t, DryRunClient: NewDryRunClient(clientOf(t, c.User(t, "looks"))), ns: ns}
+	s := &dryRunTest{T: t, DryRunClient: NewDryRunClient(clientOf(t, c.User(t, "looks"))), ns: ns}
 	testkit.Allow(t, c, ns, "looks", testkit.Rule("", "configmaps", "get", "list"))
 	s.have = s.configMap("have", "0")
 	testkit.Create(t, c.Client, s.have)

@@ -43,8 +43,8 @@ func (s *nodeState) checkReady(key client.ObjectKey) error {
 	case s.isHidden():
 		return nil
 	case s.node == nil || s.node.DeletionTimestamp != nil:
-		if why := ProblemOf(s.virtualNode); why != "" {
-			return kube.Pending("there is no node " + key.Name + " yet" + why)
+		if reason := ProblemOf(s.virtualNode); reason != "" {
+			return kube.Pending("there is no node " + key.Name + " yet" + reason)
 		}
 		why := NotReady(names.VirtualKubelet(key.Name), s.kubelets)
 		if text, waits := errors.AsType[kube.Pending](why); waits {

@@ -46,13 +46,13 @@ var ErrOffloadingGone = errors.New("the NamespaceOffloading was deleted while wa
 
 // AwaitOffloading waits until the controllers have processed this generation, with success or failure.
 func AwaitOffloading(ctx context.Context, cl client.WithWatch, want *offv1beta1.NamespaceOffloading) (*offv1beta1.NamespaceOffloading, error) {
-	have := &offv1beta1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
-	err := kube.WaitForObject(ctx, cl, have, func(_ context.Context, there bool) error {
-		if !there || have.UID != want.UID {
+	current := &offv1beta1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
+	err := kube.WaitForObject(ctx, cl, current, func(_ context.Context, exists bool) error {
+		if !exists || current.UID != want.UID {
 			return ErrOffloadingGone
 		}
-		phase := have.Status.OffloadingPhase
-		if have.Status.ObservedGeneration < want.Generation {
+		phase := current.Status.OffloadingPhase
+		if current.Status.ObservedGeneration < want.Generation {
 			phase = "not looked at"
 		}
 		switch phase {
@@ -61,10 +61,10 @@ func AwaitOffloading(ctx context.Context, cl client.WithWatch, want *offv1beta1.
 			return nil
 		}
 		missing := fmt.Sprintf("the offloading is %q", phase)
-		if have.Status.ObservedGeneration >= want.Generation {
-			missing = strings.Join(append([]string{missing}, unreadyClusters(have)...), "; ")
+		if current.Status.ObservedGeneration >= want.Generation {
+			missing = strings.Join(append([]string{missing}, unreadyClusters(current)...), "; ")
 		}
 		return kube.Pending(missing)
 	})
-	return have, err
+	return current, err
 }

@@ -63,14 +63,14 @@ func TestRetryAfterFirstAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var said strings.Builder
-				p := NewRetryingClient(&scripted{answers: tc.answers}, ui.NewPrinter(strings.NewReader(""), io.Discard, &said).Scope("remote"))
+				var output strings.Builder
+				p := NewRetryingClient(&scripted{answers: tc.answers}, ui.NewPrinter(strings.NewReader(""), io.Discard, &output).Scope("remote"))
 				var err error
 				for range tc.calls {
 					err = p.Get(t.Context(), client.ObjectKey{}, &corev1.Pod{})
 				}
-				if said.String() != tc.said || (err != nil) != tc.fails {
-					t.Errorf("it said\n%s\nnot\n%s\nand ended with %v", said.String(), tc.said, err)
+				if output.String() != tc.said || (err != nil) != tc.fails {
+					t.Errorf("it said\n%s\nnot\n%s\nand ended with %v", output.String(), tc.said, err)
 				}
 			})
 		})

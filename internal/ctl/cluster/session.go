@@ -113,14 +113,14 @@ func (c *Session) ConfirmUnless(ctx context.Context, dryRun bool, command string
 func (c *Session) SetCommonMetadata(obj client.Object) {
 	gvk := obj.GetObjectKind().GroupVersionKind()
 	replacer := strings.NewReplacer("${namespace}", obj.GetNamespace(), "${name}", obj.GetName(), "${kind}", gvk.Kind, "${group}", gvk.Group)
-	stamped := func(have, add map[string]string) map[string]string {
+	stamped := func(current, add map[string]string) map[string]string {
 		for k, v := range add {
-			if have == nil {
-				have = map[string]string{}
+			if current == nil {
+				current = map[string]string{}
 			}
-			have[k] = replacer.Replace(v)
+			current[k] = replacer.Replace(v)
 		}
-		return have
+		return current
 	}
 	obj.SetLabels(stamped(obj.GetLabels(), c.Labels))
 	obj.SetAnnotations(stamped(obj.GetAnnotations(), c.Annotations))

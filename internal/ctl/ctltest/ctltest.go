@@ -90,11 +90,11 @@ func Nothing(*http.Request) (*http.Response, error) { return nil, nil }
 // NewBareCluster returns a cluster of a command, in which no controller runs, and the output about the cluster.
 func NewBareCluster(t *testing.T, c *testkit.ControlPlane, name, id string) (*cluster.Cluster, *bytes.Buffer) {
 	t.Helper()
-	said := &bytes.Buffer{}
+	output := &bytes.Buffer{}
 	return &cluster.Cluster{
-		Scope: ui.NewPrinter(strings.NewReader(""), said, said).Scope(name), Name: name, Kube: c.Client, ID: id,
+		Scope: ui.NewPrinter(strings.NewReader(""), output, output).Scope(name), Name: name, Kube: c.Client, ID: id,
 		LiqoNamespace: testkit.Namespace(t, c, "liqo", nil), Namespace: testkit.Namespace(t, c, "tenant", nil),
-	}, said
+	}, output
 }
 
 // ExpiredCertificate is one of an authority of the name of that of the clusters, which refuse it for its time before they look who signed it.

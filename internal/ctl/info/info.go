@@ -152,8 +152,8 @@ func (o *infoOptions) isClusterID() bool {
 // wantedSections returns a function that reports whether a section is needed.
 func (o *infoOptions) wantedSections() func(string) bool {
 	if o.get != "" {
-		asked := o.querySection()
-		return func(section string) bool { return section == asked }
+		requested := o.querySection()
+		return func(section string) bool { return section == requested }
 	}
 	return func(section string) bool { return section != "network" || o.verbose }
 }
@@ -318,22 +318,22 @@ func healthSection(h healthInfo) *ui.Section {
 		pods := s.Section("Unhealthy pods")
 		for _, name := range cluster.SortedKeys(h.UnhealthyPods) {
 			p := h.UnhealthyPods[name]
-			why := fmt.Sprintf("Status: %v, Ready: %v/%v, Restarts: %v", p.Status, p.ReadyContainers, p.TotalContainers, p.Restarts)
+			reason := fmt.Sprintf("Status: %v, Ready: %v/%v, Restarts: %v", p.Status, p.ReadyContainers, p.TotalContainers, p.Restarts)
 			if p.Reason != "" {
-				why += ", " + p.Reason
+				reason += ", " + p.Reason
 			}
-			pods.Entry(name, why)
+			pods.Entry(name, reason)
 		}
 	}
 	if len(h.MissingPods) > 0 {
 		workloads := s.Section("Missing pods")
 		for _, name := range cluster.SortedKeys(h.MissingPods) {
 			m := h.MissingPods[name]
-			why := fmt.Sprintf("%s, Pods: %v/%v", m.Kind, m.Pods, m.Wanted)
+			reason := fmt.Sprintf("%s, Pods: %v/%v", m.Kind, m.Pods, m.Wanted)
 			if m.Reason != "" {
-				why += ", " + m.Reason
+				reason += ", " + m.Reason
 			}
-			workloads.Entry(name, why)
+			workloads.Entry(name, reason)
 		}
 	}
 	return s

@@ -63,9 +63,9 @@ func (f *Collector) kindAlerts(ctx context.Context, crds []*unstructured.Unstruc
 	if err := f.List(ctx, &list); err != nil {
 		return nil, fmt.Errorf("looking at the CRDs: %w", err)
 	}
-	have := map[string]*unstructured.Unstructured{}
+	current := map[string]*unstructured.Unstructured{}
 	for i := range list.Items {
-		have[list.Items[i].GetName()] = &list.Items[i]
+		current[list.Items[i].GetName()] = &list.Items[i]
 	}
 	same := false
 	if manager, err := cluster.ControllerManager(ctx, f, f.Namespace); err == nil {
@@ -73,10 +73,10 @@ func (f *Collector) kindAlerts(ctx context.Context, crds []*unstructured.Unstruc
 		same = err == nil && cluster.ImageVersion(container.Image) == cluster.Version
 	}
 	for _, want := range crds {
-		switch there := have[want.GetName()]; {
-		case there == nil:
+		switch existing := current[want.GetName()]; {
+		case existing == nil:
 			all = append(all, fmt.Sprintf("CRD %s is missing: run liqoctl install to create it", want.GetName()))
-		case same && isOlder(there, want):
+		case same && isOlder(existing, want):
 			all = append(all, fmt.Sprintf("the CRD %s is older than this version of Liqo: liqoctl install brings it up to date", want.GetName()))
 		}
 	}
@@ -84,7 +84,7 @@ func (f *Collector) kindAlerts(ctx context.Context, crds []*unstructured.Unstruc
 }
 
 // isOlder reports whether a CRD lacks a version or a field that another one has.
-func isOlder(have, want *unstructured.Unstructured) bool {
+func isOlder(current, want *unstructured.Unstructured) bool {
 	schemas := func(crd *unstructured.Unstructured) map[string]any {
 		versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
 		found := map[string]any{}
@@ -95,26 +95,26 @@ func isOlder(have, want *unstructured.Unstructured) bool {
 		}
 		return found
 	}
-	return !isSubset(schemas(want), schemas(have))
+	return !isSubset(schemas(want), schemas(current))
 }
 
 // isSubset reports whether a part of a schema is contained in another one, without regard to descriptions.
 func isSubset(part, whole any) bool {
 	switch want := part.(type) {
 	case map[string]any:
-		have, ok := whole.(map[string]any)
+		current, ok := whole.(map[string]any)
 		for key, value := range want {
 			if _, text := value.(string); text && key == "description" {
 				continue
 			}
-			if ok = ok && isSubset(value, have[key]); !ok {
+			if ok = ok && isSubset(value, current[key]); !ok {
 				return false
 			}
 		}
 		return ok
 	case []any:
-		have, ok := whole.([]any)
-		return ok && slices.EqualFunc(want, have, isSubset)
+		current, ok := whole.([]any)
+		return ok && slices.EqualFunc(want, current, isSubset)
 	}
 	return fmt.Sprint(part) == fmt.Sprint(whole)
 }
@@ -186,11 +186,11 @@ func (f *Collector) networkAlerts(ctx context.Context) (all []string, err error)
 		if n.Status.CIDR != "" || n.DeletionTimestamp != nil {
 			continue
 		}
-		why := "the controller-manager grants it at once, and its log says why it does not"
+		reason := "the controller-manager grants it at once, and its log says why it does not"
 		if c := apimeta.FindStatusCondition(n.Status.Conditions, ipamv1alpha1.ConditionAllocated); c != nil && c.Status == metav1.ConditionFalse {
-			why = c.Message + ": free the range, or delete the Network and pass another range to liqoctl install"
+			reason = c.Message + ": free the range, or delete the Network and pass another range to liqoctl install"
 		}
-		all = append(all, fmt.Sprintf("the Network %s has no prefix: %s", client.ObjectKeyFromObject(n), why))
+		all = append(all, fmt.Sprintf("the Network %s has no prefix: %s", client.ObjectKeyFromObject(n), reason))
 	}
 	return all, nil
 }
@@ -207,15 +207,15 @@ func (f *Collector) LeftAlerts(ctx context.Context) (all []string, err error) {
 			return nil, fmt.Errorf("looking at the slices of consumers: %w", err)
 		}
 	}
-	left := map[string]int{}
+	remaining := map[string]int{}
 	for i := range copies.Items {
-		left[copies.Items[i].Labels[names.ReplicationOrigin]]++
+		remaining[copies.Items[i].Labels[names.ReplicationOrigin]]++
 	}
 	for i := range tenants.Items {
-		delete(left, string(tenants.Items[i].Spec.ClusterID))
+		delete(remaining, string(tenants.Items[i].Spec.ClusterID))
 	}
-	for _, id := range slices.Sorted(maps.Keys(left)) {
-		all = append(all, fmt.Sprintf("Consumer %s has no Tenant but %d ResourceSlices, whose pods keep running: authenticate it again, or remove everything with: liqoctl force unpeer %s", id, left[id], id))
+	for _, id := range slices.Sorted(maps.Keys(remaining)) {
+		all = append(all, fmt.Sprintf("Consumer %s has no Tenant but %d ResourceSlices, whose pods keep running: authenticate it again, or remove everything with: liqoctl force unpeer %s", id, remaining[id], id))
 	}
 	return all, nil
 }
@@ -248,10 +248,10 @@ const backdated = 5 * time.Minute
 // checkExpiry returns an error if a certificate has expired, or expires soon because its renewal is overdue.
 func checkExpiry(certificate *x509.Certificate, now time.Time) error {
 	end, life := certificate.NotAfter, certificate.NotAfter.Sub(certificate.NotBefore)-backdated
-	switch left := end.Sub(now); {
-	case left <= 0:
+	switch remaining := end.Sub(now); {
+	case remaining <= 0:
 		return errors.New("ended at " + end.UTC().Format(time.RFC3339))
-	case left < life/6:
+	case remaining < life/6:
 		return errors.New("ends at " + end.UTC().Format(time.RFC3339) + " and was not renewed")
 	}
 	return nil

@@ -97,12 +97,12 @@ func TestHealthCRDs(t *testing.T) {
 		t.Errorf("%v: %q", err, got)
 	}
 	for _, want := range crds {
-		there := &unstructured.Unstructured{}
-		there.SetGroupVersionKind(want.GroupVersionKind())
-		if err := c.Client.Get(t.Context(), client.ObjectKey{Name: want.GetName()}, there); err != nil {
+		existing := &unstructured.Unstructured{}
+		existing.SetGroupVersionKind(want.GroupVersionKind())
+		if err := c.Client.Get(t.Context(), client.ObjectKey{Name: want.GetName()}, existing); err != nil {
 			t.Fatal(err)
 		}
-		if isOlder(there, want) {
+		if isOlder(existing, want) {
 			t.Errorf("%s is called old", want.GetName())
 		}
 		newer := want.DeepCopy()
@@ -114,7 +114,7 @@ func TestHealthCRDs(t *testing.T) {
 		if err := unstructured.SetNestedSlice(newer.Object, versions, "spec", "versions"); err != nil {
 			t.Fatal(err)
 		}
-		if !isOlder(there, newer) {
+		if !isOlder(existing, newer) {
 			t.Errorf("%s lacks a field, and is not called old", want.GetName())
 		}
 	}

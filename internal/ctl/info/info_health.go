@@ -75,8 +75,8 @@ func (f *Collector) CollectHealth(ctx context.Context) (healthInfo, []error) {
 		}
 		for i := range daemons.Items {
 			d := &daemons.Items[i]
-			if have, want := d.Status.CurrentNumberScheduled, d.Status.DesiredNumberScheduled; have < want {
-				info.MissingPods[f.displayName(d)] = missingPods{Kind: "DaemonSet", Pods: have, Wanted: want}
+			if current, want := d.Status.CurrentNumberScheduled, d.Status.DesiredNumberScheduled; current < want {
+				info.MissingPods[f.displayName(d)] = missingPods{Kind: "DaemonSet", Pods: current, Wanted: want}
 			}
 		}
 	}
@@ -107,13 +107,13 @@ func (f *Collector) chartWorkloads() []chartWorkload {
 
 // missingWorkloads returns the workloads that the installation lacks, by their expected names.
 func (f *Collector) missingWorkloads(ctx context.Context, deployments []appsv1.Deployment, daemons []appsv1.DaemonSet) (map[string]missingPods, error) {
-	prefix, there := "liqo", map[string]bool{}
+	prefix, exists := "liqo", map[string]bool{}
 	note := func(kind string, obj client.Object) {
 		component := obj.GetLabels()[names.AppName]
 		if obj.GetLabels()[names.AppPartOf] != "liqo" {
 			return // not from the chart
 		}
-		there[kind+component] = true
+		exists[kind+component] = true
 		if begin, ok := strings.CutSuffix(obj.GetName(), "-"+component); ok {
 			prefix = begin // the prefix from a chart value
 		}
@@ -126,7 +126,7 @@ func (f *Collector) missingWorkloads(ctx context.Context, deployments []appsv1.D
 	}
 	all := map[string]missingPods{}
 	for _, w := range f.chartWorkloads() {
-		if there[w.kind+w.component] {
+		if exists[w.kind+w.component] {
 			continue
 		}
 		if w.beside != nil {

@@ -199,11 +199,11 @@ func (n *peerNetworkInfo) newSection() *ui.Section {
 }
 
 // seenAs returns the local prefixes of the ranges of a peer.
-func seenAs(ranges, here []networkingv1beta1.CIDR) string {
-	if len(here) == 0 || slices.Equal(ranges, here) {
+func seenAs(ranges, localCIDRs []networkingv1beta1.CIDR) string {
+	if len(localCIDRs) == 0 || slices.Equal(ranges, localCIDRs) {
 		return joinValues(ranges)
 	}
-	return joinValues(ranges) + " → Remapped to " + joinValues(here)
+	return joinValues(ranges) + " → Remapped to " + joinValues(localCIDRs)
 }
 
 func joinValues[T any](values []T) string {

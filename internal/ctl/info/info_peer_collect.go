@@ -170,8 +170,8 @@ func newModuleInfo(m liqov1beta1.Module) moduleInfo {
 // peer is authenticated, or because the credentials are gone.
 func authenticationOf(fc *liqov1beta1.ForeignCluster) moduleInfo {
 	info := newModuleInfo(fc.Status.Modules.Authentication)
-	if why := peer.Trouble(fc); why != "" && info.Status != unhealthy {
-		info.Alerts = append(info.Alerts, why)
+	if reason := peer.Trouble(fc); reason != "" && info.Status != unhealthy {
+		info.Alerts = append(info.Alerts, reason)
 	}
 	return info
 }
@@ -222,12 +222,12 @@ func (f *Collector) peerGateway(ctx context.Context, r *peerReport, of client.Ma
 		return f.peerConnection(ctx, r, gw)
 	}
 	gw := &clients.Items[0]
-	at, told := &gw.Spec.Endpoint, gw.Status.Endpoint
-	if len(at.Addresses) == 0 && told != nil {
-		at = told
+	at, reported := &gw.Spec.Endpoint, gw.Status.Endpoint
+	if len(at.Addresses) == 0 && reported != nil {
+		at = reported
 	}
 	r.Network.Gateway = gatewayAt(at, "Server", cmp.Or(gw.Status.MTU, gw.Spec.MTU))
-	r.Network.Gateway.ToldEndpoints = slices.DeleteFunc(cluster.EndpointTexts(told), func(one string) bool { return slices.Contains(cluster.EndpointTexts(at), one) })
+	r.Network.Gateway.ToldEndpoints = slices.DeleteFunc(cluster.EndpointTexts(reported), func(one string) bool { return slices.Contains(cluster.EndpointTexts(at), one) })
 	return f.peerConnection(ctx, r, gw)
 }
 

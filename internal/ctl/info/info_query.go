@@ -47,14 +47,14 @@ func (p queryPosition) descendPath(path string) (queryPosition, string, error) {
 	key, rest, _ := strings.Cut(path, ".")
 	switch v := p.value.(type) {
 	case []any:
-		element, left, err := listElement(v, path)
-		return queryPosition{element, p.kind.Elem()}, left, err
+		element, remaining, err := listElement(v, path)
+		return queryPosition{element, p.kind.Elem()}, remaining, err
 	case map[string]any:
 		if p.kind.Kind() == reflect.Struct {
 			return p.descendOne(v, key, rest)
 		}
-		if found, left, ok := objectField(v, path); ok {
-			return queryPosition{found, p.kind.Elem()}, left, nil
+		if found, remaining, ok := objectField(v, path); ok {
+			return queryPosition{found, p.kind.Elem()}, remaining, nil
 		}
 		return queryPosition{}, "", fmt.Errorf("%q not found", key)
 	}
@@ -114,8 +114,8 @@ func listElement(list []any, path string) (value any, rest string, err error) {
 			}
 		}
 	}
-	if found, left, ok := objectField(named, path); ok {
-		return found, left, nil
+	if found, remaining, ok := objectField(named, path); ok {
+		return found, remaining, nil
 	}
 	return nil, "", fmt.Errorf("%q is neither an index below %d nor a name in the list", key, len(list))
 }

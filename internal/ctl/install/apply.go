@@ -69,11 +69,11 @@ func (i *Installer) undoPlan(ctx context.Context, p *installPlan, step *ui.Spinn
 	step.Text(reason)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), i.Timeout)
 	defer cancel()
-	told := ""
+	reportedPod := ""
 	if stuck, ok := errors.AsType[*stuckPod](cause); ok {
-		told = stuck.name
+		reportedPod = stuck.name
 	}
-	problems := i.diagnosePods(ctx, told)
+	problems := i.diagnosePods(ctx, reportedPod)
 	failure := ui.Fail("Error installing or upgrading Liqo: %w", cause)
 	if p.previous.deployed > 0 || p.previous.revision == 0 {
 		if err := p.helm.rollbackTo(p.previous.deployed, i.Timeout); err != nil {
@@ -88,7 +88,7 @@ func (i *Installer) undoPlan(ctx context.Context, p *installPlan, step *ui.Spinn
 	for _, problem := range problems {
 		failure.Hint("%s", problem)
 	}
-	if !interrupted && told == "" && len(problems) == 0 {
+	if !interrupted && reportedPod == "" && len(problems) == 0 {
 		failure.Hint("Add --verbose to see the log of Helm, or raise --timeout if the cluster is slow")
 	}
 	return failure
@@ -120,19 +120,19 @@ func (i *Installer) removeNamespace(ctx context.Context) error {
 	return kube.WaitForNone(ctx, i.Client, &corev1.NamespaceList{}, client.MatchingFields{"metadata.name": i.Namespace})
 }
 
-// diagnosePods returns the pods that are not ready with the reasons, except the one named in told.
-func (i *Installer) diagnosePods(ctx context.Context, told string) []string {
+// diagnosePods returns the pods that are not ready with the reasons, except reportedPod.
+func (i *Installer) diagnosePods(ctx context.Context, reportedPod string) []string {
 	var pods corev1.PodList
 	if err := i.Client.List(ctx, &pods, client.InNamespace(i.Namespace)); err != nil {
 		return nil
 	}
 	var problems []string
 	for n := range pods.Items {
-		if why := kube.PodProblemOf(&pods.Items[n]); why.Reason != "" && pods.Items[n].Name != told {
+		if why := kube.PodProblemOf(&pods.Items[n]); why.Reason != "" && pods.Items[n].Name != reportedPod {
 			problems = append(problems, fmt.Sprintf("Pod %s: %s", pods.Items[n].Name, why))
 		}
 	}
-	if len(problems) > 0 || told != "" {
+	if len(problems) > 0 || reportedPod != "" {
 		return problems
 	}
 	var deployments appsv1.DeploymentList

@@ -140,9 +140,9 @@ func countWorkers(ctx context.Context, c client.Reader) (int, error) {
 	return n, nil
 }
 
-func orElse(have []string, def ...string) []string {
-	if len(have) > 0 {
-		return have
+func orElse(current []string, def ...string) []string {
+	if len(current) > 0 {
+		return current
 	}
 	return def
 }

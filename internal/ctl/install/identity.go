@@ -75,14 +75,14 @@ func isUpgradable(s releasecommon.Status) bool {
 
 // checkIdle fails while another process changes the release. An old pending revision is one of a killed process and is ignored.
 func (i *Installer) checkIdle(last *release.Release) error {
-	what, began := "installation or upgrade", last.Info.LastDeployed
+	what, start := "installation or upgrade", last.Info.LastDeployed
 	switch {
 	case last.Info.Status == releasecommon.StatusUninstalling:
-		what, began = "uninstallation", last.Info.Deleted
+		what, start = "uninstallation", last.Info.Deleted
 	case !last.Info.Status.IsPending():
 		return nil
 	}
-	age := time.Since(began)
+	age := time.Since(start)
 	if age >= i.Timeout {
 		return nil
 	}

@@ -135,12 +135,12 @@ func (i *Installer) checkEach(ctx context.Context, objects []*unstructured.Unstr
 
 // checkOwner rejects an object with another owner, as Helm would, and before the first change.
 func (i *Installer) checkOwner(ctx context.Context, want *unstructured.Unstructured) error {
-	have := &metav1.PartialObjectMetadata{}
-	have.SetGroupVersionKind(want.GroupVersionKind())
+	current := &metav1.PartialObjectMetadata{}
+	current.SetGroupVersionKind(want.GroupVersionKind())
 	key := client.ObjectKey{Name: want.GetName()}
 	// The key of a cluster-scoped object may have a namespace: it is ignored.
 	key.Namespace = i.namespaceOf(want)
-	if err := i.Client.Get(ctx, key, have); apierrors.IsNotFound(err) || apimeta.IsNoMatchError(err) {
+	if err := i.Client.Get(ctx, key, current); apierrors.IsNotFound(err) || apimeta.IsNoMatchError(err) {
 		return nil
 	} else if err != nil {
 		return fmt.Errorf("looking at %s %s: %w", want.GetKind(), want.GetName(), err)
@@ -148,7 +148,7 @@ func (i *Installer) checkOwner(ctx context.Context, want *unstructured.Unstructu
 	if _, hook := want.GetAnnotations()["helm.sh/hook"]; hook {
 		return nil
 	}
-	name, namespace := have.Annotations["meta.helm.sh/release-name"], have.Annotations["meta.helm.sh/release-namespace"]
+	name, namespace := current.Annotations["meta.helm.sh/release-name"], current.Annotations["meta.helm.sh/release-namespace"]
 	switch {
 	case name == Release && namespace == i.Namespace:
 		return nil

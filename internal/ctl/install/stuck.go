@@ -94,15 +94,15 @@ func (v *stallDetector) observePods(pods []corev1.Pod, now time.Time) *stuckPod 
 	seen := map[types.UID]stall{}
 	for n := range pods {
 		pod := &pods[n]
-		patience, ill := unsatisfiable(pod)
+		timeout, ill := unsatisfiable(pod)
 		if !ill || v.old[pod.UID] {
 			continue
 		}
 		s, known := v.seen[pod.UID]
-		if !known || s.patience != patience {
-			s = stall{patience, now}
+		if !known || s.patience != timeout {
+			s = stall{timeout, now}
 		}
-		if now.Sub(s.since) >= patience {
+		if now.Sub(s.since) >= timeout {
 			return &stuckPod{pod.Name, kube.PodProblemOf(pod).String()}
 		}
 		seen[pod.UID] = s

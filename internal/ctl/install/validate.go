@@ -78,8 +78,8 @@ func (i *Installer) validateNodeCIDRs(ctx context.Context, cidrs []netip.Prefix)
 	return eachPage(ctx, i.Client, &corev1.NodeList{}, func(list *corev1.NodeList) error {
 		for _, node := range list.Items {
 			for _, text := range node.Spec.PodCIDRs {
-				have, err := netip.ParsePrefix(text)
-				if err == nil && node.Labels[names.NodeType] != names.NodeTypeVirtualNode && !isWithin(have.Addr().String(), cidrs) {
+				current, err := netip.ParsePrefix(text)
+				if err == nil && node.Labels[names.NodeType] != names.NodeTypeVirtualNode && !isWithin(current.Addr().String(), cidrs) {
 					return fmt.Errorf("node %s has pod CIDR %s, which is outside", node.Name, text)
 				}
 			}
@@ -124,11 +124,11 @@ func (i *Installer) checkKernels(ctx context.Context) error {
 	err := eachPage(ctx, i.Client, &corev1.NodeList{}, func(list *corev1.NodeList) error {
 		for _, node := range list.Items {
 			text := node.Status.NodeInfo.KernelVersion
-			have, err := version.ParseGeneric(text)
+			current, err := version.ParseGeneric(text)
 			if node.Labels[names.NodeType] == names.NodeTypeVirtualNode || err != nil {
 				continue
 			}
-			if have.LessThan(oldest) {
+			if current.LessThan(oldest) {
 				return ui.Fail("kernel version %s does not satisfy the minimum requirements %s, disable this check with --disable-kernel-version-check", text, minimumKernel)
 			}
 		}

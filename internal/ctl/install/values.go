@@ -104,15 +104,15 @@ func readValues(file string, stdin io.Reader) ([]byte, error) {
 	case file == "-":
 		return io.ReadAll(io.LimitReader(stdin, most))
 	case strings.HasPrefix(file, "https://"), strings.HasPrefix(file, "http://"):
-		answer, err := (&http.Client{Timeout: 30 * time.Second}).Get(file)
+		response, err := (&http.Client{Timeout: 30 * time.Second}).Get(file)
 		if err != nil {
 			return nil, err
 		}
-		defer answer.Body.Close()
-		if answer.StatusCode != http.StatusOK {
-			return nil, fmt.Errorf("the server answers %s", answer.Status)
+		defer response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			return nil, fmt.Errorf("the server answers %s", response.Status)
 		}
-		return io.ReadAll(io.LimitReader(answer.Body, most))
+		return io.ReadAll(io.LimitReader(response.Body, most))
 	}
 	return os.ReadFile(file)
 }
@@ -123,10 +123,10 @@ func mergeValues(maps ...map[string]any) map[string]any {
 	for _, m := range maps {
 		for k, v := range m {
 			sub, isMap := v.(map[string]any)
-			have, wasMap := merged[k].(map[string]any)
+			current, wasMap := merged[k].(map[string]any)
 			switch {
 			case isMap && wasMap:
-				merged[k] = mergeValues(have, sub)
+				merged[k] = mergeValues(current, sub)
 			case isMap:
 				merged[k] = mergeValues(sub)
 			default:

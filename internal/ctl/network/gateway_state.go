@@ -70,21 +70,21 @@ func (g *gateway) checkConnected(ctx context.Context, cl client.Reader) error {
 	var serves networkingv1beta1.WgGatewayServer
 	var dials networkingv1beta1.WgGatewayClient
 	var ref *corev1.ObjectReference
-	var made client.Object
+	var created client.Object
 	var conditions *[]metav1.Condition
 	if g.server != nil {
-		ref, made, conditions = g.server.Status.ServerRef, &serves, &serves.Status.Conditions
+		ref, created, conditions = g.server.Status.ServerRef, &serves, &serves.Status.Conditions
 	} else {
-		ref, made, conditions = g.dialer.Status.ClientRef, &dials, &dials.Status.Conditions
+		ref, created, conditions = g.dialer.Status.ClientRef, &dials, &dials.Status.Conditions
 	}
 	if ref == nil || ref.Kind != "WgGatewayServer" && ref.Kind != "WgGatewayClient" {
 		return nil
 	}
-	if err := cl.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, made); client.IgnoreNotFound(err) != nil {
+	if err := cl.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, created); client.IgnoreNotFound(err) != nil {
 		return err
 	}
 	c := apimeta.FindStatusCondition(*conditions, networkingv1beta1.ConditionGatewayReady)
-	if c == nil || c.ObservedGeneration < made.GetGeneration() || g.server != nil && !equality.Semantic.DeepEqual(serves.Status.Endpoint, g.server.Status.Endpoint) {
+	if c == nil || c.ObservedGeneration < created.GetGeneration() || g.server != nil && !equality.Semantic.DeepEqual(serves.Status.Endpoint, g.server.Status.Endpoint) {
 		return kube.Pending(fmt.Sprintf("the objects of the %s are not up to date%s", g.kindAndName(), ConditionSuffix(*conditions, networkingv1beta1.ConditionGatewayReady)))
 	}
 	return nil

@@ -15,9 +15,9 @@ func TestConnectionProblem(t *testing.T) {
 	at := func(port int32, addresses ...string) networkingv1beta1.EndpointStatus {
 		return networkingv1beta1.EndpointStatus{Addresses: addresses, Port: port, Protocol: new(corev1.ProtocolUDP)}
 	}
-	dials := func(spec networkingv1beta1.EndpointStatus, told *networkingv1beta1.EndpointStatus) *gateway {
+	dials := func(spec networkingv1beta1.EndpointStatus, reported *networkingv1beta1.EndpointStatus) *gateway {
 		return GatewayOf(&networkingv1beta1.GatewayClient{
-			Spec: networkingv1beta1.GatewayClientSpec{Endpoint: spec}, Status: networkingv1beta1.GatewayClientStatus{Endpoint: told},
+			Spec: networkingv1beta1.GatewayClientSpec{Endpoint: spec}, Status: networkingv1beta1.GatewayClientStatus{Endpoint: reported},
 		})
 	}
 	usual, serves := dials(at(31900, "198.51.100.7"), nil), GatewayOf(&networkingv1beta1.GatewayServer{})

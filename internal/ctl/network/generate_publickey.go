@@ -86,8 +86,8 @@ func (g *gateway) publicKey(ctx context.Context, kube client.Reader) (public [32
 	ref := g.secretReference()
 	key := client.ObjectKey{Namespace: g.GetNamespace(), Name: ref.Name}
 	err = kube.Get(ctx, key, &secret)
-	if told := g.reportedPublicKey(); apierrors.IsForbidden(err) && len(told) == len(public) {
-		return [32]byte(told), nil
+	if reportedKey := g.reportedPublicKey(); apierrors.IsForbidden(err) && len(reportedKey) == len(public) {
+		return [32]byte(reportedKey), nil
 	}
 	if apierrors.IsNotFound(err) {
 		return public, ui.Fail("the Secret %s, which %s names, does not exist", key, g.kindAndName())

@@ -127,11 +127,11 @@ func TestTakeBackKeepsForeignFields(t *testing.T) {
 func TestGatewayNamespace(t *testing.T) {
 	c := testkit.Cluster(t)
 	s := lone(t, c, testkit.Namespace(t, c, "beside", nil))
-	id, elsewhere := s.Namespace, testkit.Namespace(t, c, "elsewhere", nil)
+	id, otherNamespace := s.Namespace, testkit.Namespace(t, c, "elsewhere", nil)
 	in := func(namespace string) *peerConfig {
 		return &peerConfig{Cluster: s, want: NewConfiguration(client.ObjectKey{Namespace: namespace, Name: "peer"}, id, networkingv1beta1.ClusterConfigCIDR{})}
 	}
-	if got, err := in(elsewhere).gatewayKey(t.Context(), server, id); err != nil || got != (client.ObjectKey{Namespace: elsewhere, Name: id}) {
+	if got, err := in(otherNamespace).gatewayKey(t.Context(), server, id); err != nil || got != (client.ObjectKey{Namespace: otherNamespace, Name: id}) {
 		t.Errorf("a new one goes to %s: %v", got, err)
 	}
 	gw := newGateway(server, client.ObjectKey{Namespace: s.Namespace, Name: "milan"}).server
@@ -140,8 +140,8 @@ func TestGatewayNamespace(t *testing.T) {
 	if got, err := in(s.Namespace).gatewayKey(t.Context(), server, id); err != nil || got != client.ObjectKeyFromObject(gw) {
 		t.Errorf("beside the Configuration, %s is found: %v", got, err)
 	}
-	want := "the gateway server " + s.Namespace + "/milan would not use the Configuration of " + id + ", whose namespace is " + elsewhere
-	if got, err := in(elsewhere).gatewayKey(t.Context(), server, id); err == nil || !strings.Contains(err.Error(), want) {
+	want := "the gateway server " + s.Namespace + "/milan would not use the Configuration of " + id + ", whose namespace is " + otherNamespace
+	if got, err := in(otherNamespace).gatewayKey(t.Context(), server, id); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("elsewhere %s is found: %v", got, err)
 	}
 	if err := c.Client.Delete(t.Context(), gw); err != nil {

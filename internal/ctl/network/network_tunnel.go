@@ -142,12 +142,12 @@ func (t *GatewayPair) shareKeys(p *ui.Plan, c *cluster.Session, serves, dials *u
 func learnKey(ctx context.Context, s *cluster.Cluster, c *cluster.Session, other string, public [32]byte, owner *gateway) error {
 	in := owner.GetNamespace() // the namespace in which the gateway looks for keys
 	want := newPublicKey(client.ObjectKey{Namespace: in, Name: other}, other, public)
-	have, err := keysFrom(ctx, s, other, in)
+	current, err := keysFrom(ctx, s, other, in)
 	if err != nil {
 		return err
 	}
-	for i := range have {
-		key := &have[i]
+	for i := range current {
+		key := &current[i]
 		if of := metav1.GetControllerOf(key); of == nil || of.UID == owner.GetUID() {
 			want.Name = key.Name
 			continue
@@ -163,14 +163,14 @@ func learnKey(ctx context.Context, s *cluster.Cluster, c *cluster.Session, other
 
 // keysFrom returns the PublicKeys of the other cluster, oldest first: the gateway uses the newest.
 func keysFrom(ctx context.Context, s *cluster.Cluster, other, in string) ([]networkingv1beta1.PublicKey, error) {
-	var have networkingv1beta1.PublicKeyList
-	if err := s.Kube.List(ctx, &have, client.InNamespace(in), client.MatchingLabels{names.RemoteClusterID: other}); err != nil {
+	var current networkingv1beta1.PublicKeyList
+	if err := s.Kube.List(ctx, &current, client.InNamespace(in), client.MatchingLabels{names.RemoteClusterID: other}); err != nil {
 		return nil, fmt.Errorf("reading PublicKeys: %w", err)
 	}
-	slices.SortFunc(have.Items, func(a, b networkingv1beta1.PublicKey) int {
+	slices.SortFunc(current.Items, func(a, b networkingv1beta1.PublicKey) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
-	return have.Items, nil
+	return current.Items, nil
 }
 
 // tunnelEndpoint is one of the two gateways of a tunnel, with its cluster.

@@ -127,7 +127,7 @@ func (t *networkTest) runChecks(ctx context.Context) ([]*check, error) {
 	if err := t.deployFixtures(ctx); err != nil {
 		return nil, err
 	}
-	askers, err := t.planClients(ctx)
+	clients, err := t.planClients(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -136,8 +136,8 @@ func (t *networkTest) runChecks(ctx context.Context) ([]*check, error) {
 		return nil, err
 	}
 	t.Info("Running checks ...")
-	checks := checksOf(askers)
-	if err := t.askInside(ctx, askers); err != nil {
+	checks := checksOf(clients)
+	if err := t.askInside(ctx, clients); err != nil {
 		return append(checks, outside...), err
 	}
 	if !t.FailFast || !anyFailed(checks) {

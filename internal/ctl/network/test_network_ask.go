@@ -41,18 +41,18 @@ func (t *networkTest) planClients(ctx context.Context) ([]*clientPod, error) {
 	if err := t.exposeAll(ctx, servers); err != nil {
 		return nil, err
 	}
-	var askers []*clientPod
+	var clients []*clientPod
 	for n, provider := range t.providers {
-		askers = append(askers, planChecks(t.testNetworkOptions, [2]*testCluster{t.consumer, provider}, servers[n], t.exposures[n])...)
+		clients = append(clients, planChecks(t.testNetworkOptions, [2]*testCluster{t.consumer, provider}, servers[n], t.exposures[n])...)
 	}
 	if t.ip {
 		its, err := t.planShown()
 		if err != nil {
 			return nil, err
 		}
-		askers = append(askers, its...)
+		clients = append(clients, its...)
 	}
-	return mergeClients(askers), nil
+	return mergeClients(clients), nil
 }
 
 // exposeAll finds the addresses of all Services, and waits for their endpoints concurrently.
@@ -237,9 +237,9 @@ func hostOf(service string, in *testCluster) string {
 var errEnough = errors.New("something failed")
 
 // askInside creates all client pods concurrently, and reads their results.
-func (t *networkTest) askInside(ctx context.Context, askers []*clientPod) error {
+func (t *networkTest) askInside(ctx context.Context, clients []*clientPod) error {
 	of := map[*testCluster][]*clientPod{}
-	for _, a := range askers {
+	for _, a := range clients {
 		of[a.of] = append(of[a.of], a)
 	}
 	asking, within := errgroup.WithContext(ctx)
@@ -254,12 +254,12 @@ func (t *networkTest) askInside(ctx context.Context, askers []*clientPod) error 
 }
 
 // askFrom runs the client pods of one cluster.
-func (t *networkTest) askFrom(ctx context.Context, p *testCluster, askers []*clientPod) error {
+func (t *networkTest) askFrom(ctx context.Context, p *testCluster, clients []*clientPod) error {
 	if err := t.awaitAccount(ctx, p); err != nil {
 		return err
 	}
 	open := map[string]*clientPod{}
-	for _, a := range askers {
+	for _, a := range clients {
 		pod, err := a.newPod()
 		if err != nil {
 			return err
@@ -271,7 +271,7 @@ func (t *networkTest) askFrom(ctx context.Context, p *testCluster, askers []*cli
 		open[a.name] = a
 	}
 	what := kube.Watched{List: &corev1.PodList{}, Opts: []client.ListOption{client.InNamespace(p.askers), client.HasLabels{AskerLabel}}}
-	step := p.Spin(fmt.Sprintf("%d pods ask", len(askers)))
+	step := p.Spin(fmt.Sprintf("%d pods ask", len(clients)))
 	defer step.Stop()
 	return kube.WaitUntil(ctx, p.Kube, func(ctx context.Context) error {
 		var list corev1.PodList
@@ -279,14 +279,14 @@ func (t *networkTest) askFrom(ctx context.Context, p *testCluster, askers []*cli
 			return err
 		}
 		var why, stuck error
-		there := 0
+		found := 0
 		for i := range list.Items {
 			pod := &list.Items[i]
 			a := open[pod.Name]
 			if a == nil {
 				continue
 			}
-			if there++; !a.hasAnswered(pod) {
+			if found++; !a.hasAnswered(pod) {
 				why = asksStill(pod)
 				if _, waits := errors.AsType[kube.Pending](why); !waits {
 					stuck = why
@@ -294,7 +294,7 @@ func (t *networkTest) askFrom(ctx context.Context, p *testCluster, askers []*cli
 				continue
 			}
 			delete(open, pod.Name)
-			there--
+			found--
 			if t.FailFast && anyFailed(a.checks) {
 				return errEnough
 			}
@@ -302,7 +302,7 @@ func (t *networkTest) askFrom(ctx context.Context, p *testCluster, askers []*cli
 		if stuck != nil { // the results of the other pods are complete
 			return stuck
 		}
-		if there < len(open) {
+		if found < len(open) {
 			return ui.Fail("client pods were deleted while waiting")
 		}
 		return why

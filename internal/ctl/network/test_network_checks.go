@@ -114,14 +114,14 @@ type exposure struct {
 }
 
 // planChecks returns the checks from all nodes of two connected clusters.
-func planChecks(o *testNetworkOptions, pair [2]*testCluster, servers []serverPod, services map[*testCluster]exposure) (askers []*clientPod) {
+func planChecks(o *testNetworkOptions, pair [2]*testCluster, servers []serverPod, services map[*testCluster]exposure) (clients []*clientPod) {
 	for i, from := range pair {
 		to := pair[1-i]
 		for _, node := range from.nodes {
 			inside := &clientPod{of: from, node: node.Name}
 			origin := fmt.Sprintf("a pod on node %s of %s", node.Name, from.ID)
 			inside.checks = toPods(podToPod, origin, from, to, servers)
-			askers = append(askers, inside)
+			clients = append(clients, inside)
 			if o.basic {
 				continue
 			}
@@ -136,20 +136,20 @@ func planChecks(o *testNetworkOptions, pair [2]*testCluster, servers []serverPod
 			if o.nodePortPods {
 				inside.checks = append(inside.checks, toNodePorts(podToNodePort, origin, from.ID, to.ID, o.nodePortNodes, service, internalAddress)...)
 			}
-			askers = append(askers, &clientPod{
+			clients = append(clients, &clientPod{
 				of: from, node: node.Name, host: true,
 				checks: toPods(nodeToPod, fmt.Sprintf("a process of node %s of %s", node.Name, from.ID), from, to, servers),
 			})
 		}
 	}
-	return askers
+	return clients
 }
 
-func toPods(way, origin string, from, to *testCluster, servers []serverPod) (checks []*check) {
+func toPods(path, origin string, from, to *testCluster, servers []serverPod) (checks []*check) {
 	for i := range servers {
 		if s := &servers[i]; s.of == to {
 			checks = append(checks, &check{
-				way: way, from: from.ID, to: to.ID, origin: origin, goal: s.String(),
+				way: path, from: from.ID, to: to.ID, origin: origin, goal: s.String(),
 				target: probe.Target{At: HostPort(s.at[from.ID], serverPort), Answers: []string{s.name}},
 			})
 		}
@@ -158,10 +158,10 @@ func toPods(way, origin string, from, to *testCluster, servers []serverPod) (che
 }
 
 // toNodePorts returns a check for each node of the cluster with the Service.
-func toNodePorts(way, origin, from, to, kind string, service exposure, address func(*corev1.Node) string) (checks []*check) {
+func toNodePorts(path, origin, from, to, kind string, service exposure, address func(*corev1.Node) string) (checks []*check) {
 	for _, node := range ofKind(service.of.reached, kind) {
 		checks = append(checks, &check{
-			way: way, from: from, to: to, origin: origin, goal: fmt.Sprintf("the NodePort of node %s of %s", node.Name, service.of.ID),
+			way: path, from: from, to: to, origin: origin, goal: fmt.Sprintf("the NodePort of node %s of %s", node.Name, service.of.ID),
 			target: probe.Target{At: HostPort(address(node), service.nodePort), Answers: service.answers},
 		})
 	}
@@ -242,17 +242,17 @@ func nodeAddress(n *corev1.Node, kind corev1.NodeAddressType) string {
 }
 
 // mergeClients merges the client pods of the same place, and splits one with too many checks into several with distinct names.
-func mergeClients(askers []*clientPod) (out []*clientPod) {
+func mergeClients(clients []*clientPod) (out []*clientPod) {
 	type place struct {
 		of   *testCluster
 		node string
 		host bool
 	}
 	first := map[place]*clientPod{}
-	for _, a := range askers {
+	for _, a := range clients {
 		key := place{a.of, a.node, a.host}
-		if have := first[key]; have != nil {
-			have.checks = append(have.checks, a.checks...)
+		if current := first[key]; current != nil {
+			current.checks = append(current.checks, a.checks...)
 			continue
 		}
 		first[key] = a
@@ -286,8 +286,8 @@ func splitChecks(checks []*check) (all [][]*check) {
 	return all
 }
 
-func checksOf(askers []*clientPod) (checks []*check) {
-	for _, a := range askers {
+func checksOf(clients []*clientPod) (checks []*check) {
+	for _, a := range clients {
 		checks = append(checks, a.checks...)
 	}
 	return checks

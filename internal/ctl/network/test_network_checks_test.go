@@ -181,8 +181,8 @@ func TestClientPodPerNode(t *testing.T) {
 	all := append(first, planChecks(&testNetworkOptions{}, [2]*testCluster{pair[0], turin}, []serverPod{{name: "s", of: turin, at: map[string]string{"rome": "10.9.0.1"}}}, services)...)
 	want := len(checksOf(all))
 	var got []string
-	askers := mergeClients(all)
-	for _, a := range askers {
+	clients := mergeClients(all)
+	for _, a := range clients {
 		got = append(got, fmt.Sprintf("%s %s/%s %v: %d", a.name, a.of.ID, a.node, a.host, len(a.checks)))
 	}
 	if diff := cmp.Diff([]string{
@@ -191,7 +191,7 @@ func TestClientPodPerNode(t *testing.T) {
 	}, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if n := len(checksOf(askers)); n != want {
+	if n := len(checksOf(clients)); n != want {
 		t.Errorf("%d checks of %d are left", n, want)
 	}
 }
@@ -202,9 +202,9 @@ func TestClientPodSplitByCount(t *testing.T) {
 	for i := range checks {
 		checks[i] = &check{}
 	}
-	askers := mergeClients([]*clientPod{{of: pair[0], node: "r1", checks: checks}})
-	if len(askers) != 2 || len(askers[1].checks) != 1 || askers[0].name == askers[1].name {
-		t.Errorf("got %d askers", len(askers))
+	clients := mergeClients([]*clientPod{{of: pair[0], node: "r1", checks: checks}})
+	if len(clients) != 2 || len(clients[1].checks) != 1 || clients[0].name == clients[1].name {
+		t.Errorf("got %d askers", len(clients))
 	}
 }
 
@@ -218,8 +218,8 @@ func TestClientPodSplitBySize(t *testing.T) {
 		checks[i] = &check{target: probe.Target{At: "192.0.2.1:30001", Answers: everybody}}
 	}
 	pair, _, _ := romeAndMilan()
-	askers := mergeClients([]*clientPod{{of: pair[0], node: "r1", checks: checks}})
-	for _, a := range askers {
+	clients := mergeClients([]*clientPod{{of: pair[0], node: "r1", checks: checks}})
+	for _, a := range clients {
 		pod, err := a.newPod()
 		if err != nil {
 			t.Fatal(err)
@@ -229,8 +229,8 @@ func TestClientPodSplitBySize(t *testing.T) {
 			t.Errorf("%s has %d bytes", a.name, n)
 		}
 	}
-	if n := len(checksOf(askers)); n != len(checks) || len(askers) != 10 {
-		t.Errorf("%d checks of %d askers", n, len(askers))
+	if n := len(checksOf(clients)); n != len(checks) || len(clients) != 10 {
+		t.Errorf("%d checks of %d askers", n, len(clients))
 	}
 }
 

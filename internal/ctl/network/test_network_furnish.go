@@ -37,7 +37,7 @@ const (
 
 // removeFixtures deletes the orphans of a killed run.
 func (t *networkTest) removeFixtures(ctx context.Context) error {
-	if left, err := t.hasFixtures(ctx); err != nil || !left {
+	if exist, err := t.hasFixtures(ctx); err != nil || !exist {
 		return err
 	}
 	t.Info("Removing the objects of an earlier run")
@@ -45,7 +45,7 @@ func (t *networkTest) removeFixtures(ctx context.Context) error {
 }
 
 // hasFixtures reports whether orphans of a killed run exist. It fails if a required namespace has another owner.
-func (t *networkTest) hasFixtures(ctx context.Context) (left bool, err error) {
+func (t *networkTest) hasFixtures(ctx context.Context) (exist bool, err error) {
 	var errs []error
 	for _, p := range t.allClusters() {
 		ns, err := p.madeBefore(ctx)
@@ -56,10 +56,10 @@ func (t *networkTest) hasFixtures(ctx context.Context) (left bool, err error) {
 		case !ofTest(ns):
 			errs = append(errs, p.WrapWithCluster(ui.Fail("namespace %q exists and is not of a test: delete it", ns.Name)))
 		default:
-			left = true
+			exist = true
 		}
 	}
-	return left, errors.Join(errs...)
+	return exist, errors.Join(errs...)
 }
 
 // madeBefore returns the namespace of the test in a cluster, nil for none.
@@ -276,8 +276,8 @@ func checkStarting(pod *corev1.Pod) error {
 	if pod.Status.Phase == corev1.PodFailed {
 		return ui.Fail("pod %s failed: %s %s", pod.Name, pod.Status.Reason, pod.Status.Message)
 	}
-	if why := refusalOf(pod); why != "" {
-		return kube.Pending(why)
+	if reason := refusalOf(pod); reason != "" {
+		return kube.Pending(reason)
 	}
 	if problem := kube.PodProblemOf(pod); kube.LacksImage(problem.Reason) && problem.Reason != "ErrImagePull" { // a second attempt may succeed
 		return ui.Fail("pod %s does not start: %s", pod.Name, problem).Hint("--image names another image of Liqo")

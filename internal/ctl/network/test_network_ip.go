@@ -145,7 +145,7 @@ func (p *testCluster) shownPod() *corev1.Pod {
 }
 
 // planShown returns client pods in each cluster for the IPs of the other clusters and for the own IP, which is reachable locally, too.
-func (t *networkTest) planShown() (askers []*clientPod, err error) {
+func (t *networkTest) planShown() (clients []*clientPod, err error) {
 	for _, from := range t.allClusters() {
 		for _, to := range t.allClusters() {
 			if from != to && from != t.consumer && to != t.consumer {
@@ -160,12 +160,12 @@ func (t *networkTest) planShown() (askers []*clientPod, err error) {
 			}
 			for i := range from.nodes {
 				node := from.nodes[i].Name
-				askers = append(askers, &clientPod{of: from, node: node, checks: []*check{{
+				clients = append(clients, &clientPod{of: from, node: node, checks: []*check{{
 					way: podToIP, from: from.ID, to: to.ID, origin: fmt.Sprintf("a pod on node %s of %s", node, from.ID), goal: "an address that an IP of " + to.ID + " shows",
 					target: probe.Target{At: HostPort(alias.String(), shownPort), Answers: []string{to.shownAnswer()}},
 				}}})
 			}
 		}
 	}
-	return askers, nil
+	return clients, nil
 }

@@ -53,7 +53,7 @@ type testCluster struct {
 	image string
 	// seen maps the IDs of the other clusters to the view of their networks.
 	seen map[string]networkView
-	// servers and askers are the namespaces of server pods and of client pods. The consumer has one namespace, which is offloaded to
+	// servers and clients are the namespaces of server pods and of client pods. The consumer has one namespace, which is offloaded to
 	// the providers. Client pods are created in each cluster directly, to have one on each node and on host networks.
 	servers, askers string
 	// shown is the address published with --ip.
@@ -352,11 +352,11 @@ func checkOffloadable(all []corev1.Node, provider string) error {
 		if kube.NodeReady(n) {
 			return nil
 		}
-		why := "for an unknown reason"
+		reason := "for an unknown reason"
 		if c := readyCondition(n); c != nil {
-			why = c.Message
+			reason = c.Message
 		}
-		failure = ui.Fail("no virtual node of %s is ready: %s: %s", provider, n.Name, why)
+		failure = ui.Fail("no virtual node of %s is ready: %s: %s", provider, n.Name, reason)
 	}
 	return failure.Hint("Run: liqoctl info peer %s", provider).See("docs/troubleshooting.md#the-node-is-not-there-or-not-ready")
 }

@@ -24,10 +24,10 @@ import (
 )
 
 // partyIn has a namespace of the test in a cluster, which answer comes before.
-func partyIn(t *testing.T, c *testkit.ControlPlane, id string, answer func(*http.Request) (*http.Response, error)) *testCluster {
+func partyIn(t *testing.T, c *testkit.ControlPlane, id string, response func(*http.Request) (*http.Response, error)) *testCluster {
 	t.Helper()
 	p := partyOf(id)
-	p.Name, p.Kube = id, testkit.Troubled(t, c, answer)
+	p.Name, p.Kube = id, testkit.Troubled(t, c, response)
 	p.askers = testkit.Namespace(t, c, id, map[string]string{testLabel: "true"})
 	p.servers = p.askers
 	return p
@@ -86,7 +86,7 @@ func TestNetworkTestStuckPod(t *testing.T) {
 	c := testkit.Cluster(t)
 	p := partyIn(t, c, "stuck", ctltest.Nothing)
 	p.image = "liqo"
-	askers := []*clientPod{
+	clients := []*clientPod{
 		{of: p, name: "asker-0", node: "a", checks: []*check{{way: podToPod}}},
 		{of: p, name: "asker-1", node: "b", checks: []*check{{way: podToPod}}},
 	}
@@ -94,7 +94,7 @@ func TestNetworkTestStuckPod(t *testing.T) {
 		{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "InvalidImageName"}}}}},
 		{Phase: corev1.PodSucceeded, ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: `{"marks":"."}`}}}}},
 	} {
-		pod, err := askers[i].newPod()
+		pod, err := clients[i].newPod()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,9 +109,9 @@ func TestNetworkTestStuckPod(t *testing.T) {
 		}
 		return nil, nil
 	})
-	err := testOf(p).askInside(t.Context(), askers)
-	if _, said := errors.AsType[*ui.Failure](err); !said || !strings.Contains(err.Error(), "InvalidImageName") || askers[0].checks[0].hasResult() || !askers[1].checks[0].hasResult() {
-		t.Errorf("%v; %+v %+v", err, askers[0].checks[0], askers[1].checks[0])
+	err := testOf(p).askInside(t.Context(), clients)
+	if _, said := errors.AsType[*ui.Failure](err); !said || !strings.Contains(err.Error(), "InvalidImageName") || clients[0].checks[0].hasResult() || !clients[1].checks[0].hasResult() {
+		t.Errorf("%v; %+v %+v", err, clients[0].checks[0], clients[1].checks[0])
 	}
 }
 

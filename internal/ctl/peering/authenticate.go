@@ -105,11 +105,11 @@ func (a *Authentication) runSteps(ctx context.Context) error {
 
 // MayBegin fails if the versions are incompatible and no earlier peering exists that may have to be repaired.
 func (a *Authentication) MayBegin(ctx context.Context) error {
-	have, err := tenantOf(ctx, a.Provider, a.Consumer.ID)
+	current, err := tenantOf(ctx, a.Provider, a.Consumer.ID)
 	if err != nil {
 		return a.Provider.WrapWithCluster(err)
 	}
-	if have != nil {
+	if current != nil {
 		return nil
 	}
 	return cluster.FitTogether(ctx, a.Consumer, a.Provider)

@@ -51,11 +51,11 @@ func (a *Authentication) apiServerURL(ctx context.Context) (string, error) {
 
 // throughTunnel returns the URL of the provider's proxy, with its address as the consumer sees it.
 func (a *Authentication) throughTunnel(ctx context.Context) (string, error) {
-	there, err := apiServerProxy(ctx, a.Provider)
+	remote, err := apiServerProxy(ctx, a.Provider)
 	if err != nil {
 		return "", a.Provider.WrapWithCluster(err)
 	}
-	here, err := remappedAddress(ctx, a.Consumer, a.Provider.ID, there)
+	here, err := remappedAddress(ctx, a.Consumer, a.Provider.ID, remote)
 	if err != nil {
 		return "", a.Consumer.WrapWithCluster(err)
 	}
@@ -83,25 +83,25 @@ func apiServerProxy(ctx context.Context, s *cluster.Cluster) (netip.Addr, error)
 }
 
 // remappedAddress returns the local (remapped) address of an address of the other cluster.
-func remappedAddress(ctx context.Context, s *cluster.Cluster, other string, there netip.Addr) (netip.Addr, error) {
+func remappedAddress(ctx context.Context, s *cluster.Cluster, other string, remote netip.Addr) (netip.Addr, error) {
 	found, err := network.FindOne(ctx, s, &networkingv1beta1.ConfigurationList{}, other)
 	if err != nil {
-		return there, err
+		return remote, err
 	}
 	cfg, ok := found.(*networkingv1beta1.Configuration)
 	if !ok {
-		return there, ui.Fail("%w: no Configuration of %s found", errNotConnected, other).Hint("Connect them first, by: liqoctl network connect").
+		return remote, ui.Fail("%w: no Configuration of %s found", errNotConnected, other).Hint("Connect them first, by: liqoctl network connect").
 			See("docs/troubleshooting.md#a-connection-is-not-connected")
 	}
 	networks, placed, err := prefix.Of(cfg)
 	if err != nil {
-		return there, fmt.Errorf("reading the Configuration %s: %w", client.ObjectKeyFromObject(cfg), err)
+		return remote, fmt.Errorf("reading the Configuration %s: %w", client.ObjectKeyFromObject(cfg), err)
 	}
 	if !placed {
-		return there, ui.Fail("%w: the Configuration %s has no prefixes yet", errNotConnected, client.ObjectKeyFromObject(cfg))
+		return remote, ui.Fail("%w: the Configuration %s has no prefixes yet", errNotConnected, client.ObjectKeyFromObject(cfg))
 	}
-	if here, ok := networks.ToLocal(there); ok {
+	if here, ok := networks.ToLocal(remote); ok {
 		return here, nil
 	}
-	return there, nil
+	return remote, nil
 }

@@ -29,10 +29,10 @@ import (
 func TestInBandPreflight(t *testing.T) {
 	c := testkit.Cluster(t)
 	rome, _ := ctltest.NewBareCluster(t, c, "local", "rome-in-band")
-	milan, said := ctltest.NewBareCluster(t, c, "remote", "milan-in-band")
+	milan, output := ctltest.NewBareCluster(t, c, "remote", "milan-in-band")
 	survey := func() error {
 		r := &peeringRun{
-			Session: &cluster.Session{Printer: ui.NewPrinter(strings.NewReader(""), said, said)}, consumer: rome, provider: milan,
+			Session: &cluster.Session{Printer: ui.NewPrinter(strings.NewReader(""), output, output)}, consumer: rome, provider: milan,
 			options: &peerOptions{networkingDisabled: true, inBand: true}, // the networks are somebody else's
 		}
 		return r.readState(t.Context())
@@ -49,7 +49,7 @@ func TestInBandPreflight(t *testing.T) {
 	testkit.UpdateStatus(t, c.Client, ip, func(ip *ipamv1alpha1.IP) { ip.Status.IP, ip.Status.CIDR = "10.70.0.9", "10.70.0.0/16" })
 	refused("the networks are not connected: no Configuration of " + milan.ID + " found")
 	// The networks that the command would connect need not be connected for its preview.
-	a := &Authentication{Session: &cluster.Session{Printer: ui.NewPrinter(strings.NewReader(""), said, said)}, Consumer: rome, Provider: milan, inBand: true}
+	a := &Authentication{Session: &cluster.Session{Printer: ui.NewPrinter(strings.NewReader(""), output, output)}, Consumer: rome, Provider: milan, inBand: true}
 	if err := a.readState(t.Context()); err == nil || !strings.Contains(err.Error(), "the networks are not connected: no Configuration of "+milan.ID+" found") {
 		t.Errorf("authenticate is not refused: %v", err)
 	}
@@ -68,7 +68,7 @@ func TestInBandPreflight(t *testing.T) {
 func TestInBandPathStays(t *testing.T) {
 	c := testkit.Cluster(t)
 	rome, _ := ctltest.NewBareCluster(t, c, "local", "rome-tunnel")
-	milan, said := ctltest.NewBareCluster(t, c, "remote", "milan-tunnel")
+	milan, output := ctltest.NewBareCluster(t, c, "remote", "milan-tunnel")
 	networks := networkingv1beta1.ClusterConfigCIDR{Pod: []networkingv1beta1.CIDR{"10.200.0.0/16"}, External: []networkingv1beta1.CIDR{"10.70.0.0/16"}}
 	cfg := network.NewConfiguration(client.ObjectKey{Namespace: rome.Namespace, Name: milan.ID}, milan.ID, networks)
 	testkit.Create(t, c.Client, cfg)
@@ -100,7 +100,7 @@ func TestInBandPathStays(t *testing.T) {
 			}
 		})
 		o := &peerOptions{networkingDisabled: true, wayAsked: v.asked != "", proxyURL: strings.TrimPrefix(v.asked, "none")}
-		r := &peeringRun{Session: &cluster.Session{Printer: ui.NewPrinter(strings.NewReader(""), said, said)}, consumer: rome, provider: milan, options: o}
+		r := &peeringRun{Session: &cluster.Session{Printer: ui.NewPrinter(strings.NewReader(""), output, output)}, consumer: rome, provider: milan, options: o}
 		if err := r.readState(t.Context()); err != nil || r.proxyURL != v.want {
 			t.Errorf("%s: it is %q: %v", v.name, r.proxyURL, err)
 		}
@@ -108,7 +108,7 @@ func TestInBandPathStays(t *testing.T) {
 	if err := c.Client.Delete(t.Context(), ip); err != nil {
 		t.Fatal(err)
 	}
-	a := &Authentication{Session: &cluster.Session{Printer: ui.NewPrinter(strings.NewReader(""), said, said)}, Consumer: rome, Provider: milan, asBefore: true}
+	a := &Authentication{Session: &cluster.Session{Printer: ui.NewPrinter(strings.NewReader(""), output, output)}, Consumer: rome, Provider: milan, asBefore: true}
 	if err := a.readState(t.Context()); err != nil || a.have == nil || a.proxyURL != "" {
 		t.Errorf("without a proxy it is %q: %v", a.proxyURL, err)
 	}
@@ -117,11 +117,11 @@ func TestInBandPathStays(t *testing.T) {
 // What the consumer copied to the provider is removed by the tunnel, which must not end before, whoever made the credentials.
 func TestUnpeerInBandConsumer(t *testing.T) {
 	c := testkit.Cluster(t)
-	rome, said := ctltest.NewBareCluster(t, c, "local", "rome-by-proxy")
+	rome, output := ctltest.NewBareCluster(t, c, "local", "rome-by-proxy")
 	milan, _ := ctltest.NewBareCluster(t, c, "remote", "milan-by-proxy")
 	byProxy := func() bool {
 		t.Helper()
-		u := &unpeering{Session: &cluster.Session{Printer: ui.NewPrinter(strings.NewReader(""), said, said)}, options: &unpeerOptions{}, consumer: rome, provider: milan}
+		u := &unpeering{Session: &cluster.Session{Printer: ui.NewPrinter(strings.NewReader(""), output, output)}, options: &unpeerOptions{}, consumer: rome, provider: milan}
 		if err := u.readState(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -144,11 +144,11 @@ func TestUnpeerInBandConsumer(t *testing.T) {
 // Who has no pod in the provider waits for none to end before the tunnel does.
 func TestUnpeerPodsNeedTunnel(t *testing.T) {
 	c := testkit.Cluster(t)
-	rome, said := ctltest.NewBareCluster(t, c, "local", "rome-of-pods")
+	rome, output := ctltest.NewBareCluster(t, c, "local", "rome-of-pods")
 	milan, _ := ctltest.NewBareCluster(t, c, "remote", "milan-of-pods")
 	runs := func() bool {
 		t.Helper()
-		u := &unpeering{Session: &cluster.Session{Printer: ui.NewPrinter(strings.NewReader(""), said, said)}, options: &unpeerOptions{}, consumer: rome, provider: milan}
+		u := &unpeering{Session: &cluster.Session{Printer: ui.NewPrinter(strings.NewReader(""), output, output)}, options: &unpeerOptions{}, consumer: rome, provider: milan}
 		if err := u.readState(t.Context()); err != nil {
 			t.Fatal(err)
 		}

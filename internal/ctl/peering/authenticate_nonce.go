@@ -128,22 +128,22 @@ func keepHandshake(kubeClient client.Client, c *cluster.Session, secret *corev1.
 
 // usableNonce returns the Secret with a usable nonce, nil for none, and the Secrets before it, which are unusable.
 func usableNonce(ctx context.Context, s *cluster.Cluster, consumer string, known bool) (usable *corev1.Secret, useless []corev1.Secret, err error) {
-	have, err := handshakeSecrets(ctx, s, names.Nonce, consumer)
+	current, err := handshakeSecrets(ctx, s, names.Nonce, consumer)
 	if err != nil {
 		return nil, nil, err
 	}
-	for i := range have {
+	for i := range current {
 		serves := known
 		if !known {
-			if serves, err = canServe(ctx, s, consumer, have[i].Data[names.NonceKey]); err != nil {
+			if serves, err = canServe(ctx, s, consumer, current[i].Data[names.NonceKey]); err != nil {
 				return nil, nil, err
 			}
 		}
 		if serves {
-			return &have[i], have[:i], nil
+			return &current[i], current[:i], nil
 		}
 	}
-	return nil, have, nil
+	return nil, current, nil
 }
 
 // makeHandshakeSecret creates a Secret in place of an unusable one.
@@ -203,19 +203,19 @@ func awaitNonce(ctx context.Context, s *cluster.Cluster, at client.ObjectKey) (n
 // earlier peering or by an earlier key is replaced: the controller does not sign again after a key rotation.
 func ensureSignedNonce(ctx context.Context, s *cluster.Cluster, c *cluster.Session, key crypto.PublicKey, of pki.Handshake) (client.ObjectKey, error) {
 	at := client.ObjectKey{Namespace: s.Namespace, Name: names.SignedNonceSecret}
-	have, err := handshakeSecrets(ctx, s, names.SignedNonce, of.Provider)
+	current, err := handshakeSecrets(ctx, s, names.SignedNonce, of.Provider)
 	if err != nil {
 		return at, err
 	}
-	for i := range have {
-		signature := have[i].Data[names.SignedNonceKey]
-		if string(have[i].Data[names.NonceKey]) == string(of.Nonce) && (len(signature) == 0 || signedBy(key, of, signature)) {
-			return client.ObjectKeyFromObject(&have[i]), keepHandshake(s.Kube, c, &have[i], names.SignedNonce, of.Provider)
+	for i := range current {
+		signature := current[i].Data[names.SignedNonceKey]
+		if string(current[i].Data[names.NonceKey]) == string(of.Nonce) && (len(signature) == 0 || signedBy(key, of, signature)) {
+			return client.ObjectKeyFromObject(&current[i]), keepHandshake(s.Kube, c, &current[i], names.SignedNonce, of.Provider)
 		}
 	}
 	want := NewHandshakeSecret(at, names.SignedNonce, of.Provider)
 	want.Data = map[string][]byte{names.NonceKey: of.Nonce}
-	return at, makeHandshakeSecret(ctx, s, c, want, have)
+	return at, makeHandshakeSecret(ctx, s, c, want, current)
 }
 
 // signedBy reports whether the key made a signature of the nonce, in either form.

@@ -41,16 +41,16 @@ func TestNonceSignedAgainAfterKeyChange(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, _ := ctltest.NewBareCluster(t, c, "local", "rome")
 			of := pki.Handshake{Provider: "milan", Consumer: "rome", Nonce: pki.NewNonce(), Legacy: tc.legacy}
-			have := NewHandshakeSecret(client.ObjectKey{Namespace: s.Namespace, Name: names.SignedNonceSecret}, names.SignedNonce, "milan")
-			have.Data = map[string][]byte{names.NonceKey: of.Nonce}
+			got := NewHandshakeSecret(client.ObjectKey{Namespace: s.Namespace, Name: names.SignedNonceSecret}, names.SignedNonce, "milan")
+			got.Data = map[string][]byte{names.NonceKey: of.Nonce}
 			if tc.by != nil {
 				signature, err := of.Sign(tc.by)
 				if err != nil {
 					t.Fatal(err)
 				}
-				have.Data[names.SignedNonceKey] = signature
+				got.Data[names.SignedNonceKey] = signature
 			}
-			testkit.Create(t, c.Client, have)
+			testkit.Create(t, c.Client, got)
 			of.Legacy = false
 			at, err := ensureSignedNonce(t.Context(), s, &cluster.Session{}, key.Public(), of)
 			if err != nil {
@@ -60,7 +60,7 @@ func TestNonceSignedAgainAfterKeyChange(t *testing.T) {
 			if err := c.Client.Get(t.Context(), at, now); err != nil {
 				t.Fatal(err)
 			}
-			if stays := now.UID == have.UID; stays != tc.stays || string(now.Data[names.NonceKey]) != string(of.Nonce) || !stays && len(now.Data[names.SignedNonceKey]) > 0 {
+			if stays := now.UID == got.UID; stays != tc.stays || string(now.Data[names.NonceKey]) != string(of.Nonce) || !stays && len(now.Data[names.SignedNonceKey]) > 0 {
 				t.Errorf("it stays: %t, not %t; it has %d bytes of a signature", stays, tc.stays, len(now.Data[names.SignedNonceKey]))
 			}
 		})

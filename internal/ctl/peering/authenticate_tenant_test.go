@@ -92,28 +92,28 @@ func TestTenantProblems(t *testing.T) {
 // A key need not sign alike twice: what the provider signed a certificate for is not asked for again.
 func TestAcceptedTenantUnchanged(t *testing.T) {
 	key, other := ecdsaKey(t), ecdsaKey(t)
-	have, again := tenantWith(t, key), tenantWith(t, key)
-	if bytes.Equal(have.Spec.CSR, again.Spec.CSR) {
+	got, again := tenantWith(t, key), tenantWith(t, key)
+	if bytes.Equal(got.Spec.CSR, again.Spec.CSR) {
 		t.Fatal("the key signs alike twice")
 	}
-	keepRequest(again, have, key.Public())
-	if !bytes.Equal(have.Spec.CSR, again.Spec.CSR) {
+	keepRequest(again, got, key.Public())
+	if !bytes.Equal(got.Spec.CSR, again.Spec.CSR) {
 		t.Error("the request changed")
 	}
 	replaced := tenantWith(t, other)
 	before := replaced.Spec.CSR
-	keepRequest(replaced, have, other.Public())
+	keepRequest(replaced, got, other.Public())
 	keepRequest(replaced, nil, other.Public())
 	if !bytes.Equal(before, replaced.Spec.CSR) {
 		t.Error("the request of another key was kept")
 	}
 
-	have.Status.Conditions = []metav1.Condition{{Type: authv1beta1.TenantReady, Status: metav1.ConditionTrue, ObservedGeneration: 3}}
-	if !isAccepted(have, key.Public()) || isAccepted(have, other.Public()) || isAccepted(nil, key.Public()) || isAccepted(again, key.Public()) {
+	got.Status.Conditions = []metav1.Condition{{Type: authv1beta1.TenantReady, Status: metav1.ConditionTrue, ObservedGeneration: 3}}
+	if !isAccepted(got, key.Public()) || isAccepted(got, other.Public()) || isAccepted(nil, key.Public()) || isAccepted(again, key.Public()) {
 		t.Error("who is accepted is not known")
 	}
-	have.Generation++
-	if isAccepted(have, key.Public()) {
+	got.Generation++
+	if isAccepted(got, key.Public()) {
 		t.Error("a Tenant that changed counts as accepted")
 	}
 }

@@ -168,9 +168,9 @@ func (o *createVirtualNodeOptions) ofSlice(ctx context.Context, c *cluster.Sessi
 	} else if err != nil {
 		return nil, fmt.Errorf("reading the ResourceSlice: %w", err)
 	}
-	for _, side := range []authv1beta1.ResourceSliceConditionType{ofAuthentication, ofResources} {
-		if said := conditionOf(slice.Status.Conditions, side); said.Status != authv1beta1.ResourceSliceConditionAccepted {
-			return nil, ui.Fail("the provider did not accept the %s of the ResourceSlice %s: %s", strings.ToLower(string(side)), from, cmp.Or(said.Message, "it did not decide yet"))
+	for _, conditionType := range []authv1beta1.ResourceSliceConditionType{ofAuthentication, ofResources} {
+		if condition := conditionOf(slice.Status.Conditions, conditionType); condition.Status != authv1beta1.ResourceSliceConditionAccepted {
+			return nil, ui.Fail("the provider did not accept the %s of the ResourceSlice %s: %s", strings.ToLower(string(conditionType)), from, cmp.Or(condition.Message, "it did not decide yet"))
 		}
 	}
 	err := cluster.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: names.SliceIdentity(o.slice)}, identity)

@@ -26,9 +26,9 @@ import (
 func TestForceUnpeerRetriesAPIErrors(t *testing.T) {
 	c := testkit.Cluster(t)
 	gone := testkit.UniqueID()
-	elsewhere := testkit.Namespace(t, c, "elsewhere", nil)
+	otherNamespace := testkit.Namespace(t, c, "elsewhere", nil)
 	fc := &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: gone}, Spec: liqov1beta1.ForeignClusterSpec{ClusterID: liqov1beta1.ClusterID(gone)}}
-	key := &networkingv1beta1.PublicKey{ObjectMeta: network.PeerMeta(client.ObjectKey{Namespace: elsewhere, Name: "x"}, gone)}
+	key := &networkingv1beta1.PublicKey{ObjectMeta: network.PeerMeta(client.ObjectKey{Namespace: otherNamespace, Name: "x"}, gone)}
 	ctltest.Lend(t, c, fc)
 	testkit.Create(t, c.Client, key)
 	failed := map[string]bool{}
@@ -39,10 +39,10 @@ func TestForceUnpeerRetriesAPIErrors(t *testing.T) {
 		}
 		return nil, nil
 	})
-	said := &bytes.Buffer{}
-	session := &cluster.Session{Printer: ui.NewPrinter(strings.NewReader(""), said, said)}
+	output := &bytes.Buffer{}
+	session := &cluster.Session{Printer: ui.NewPrinter(strings.NewReader(""), output, output)}
 	if err := ForceUnpeer(t.Context(), session, kubeClient, gone); err != nil || len(failed) != 2 {
-		t.Fatalf("%v; failed were %v; it said\n%s", err, failed, said)
+		t.Fatalf("%v; failed were %v; it said\n%s", err, failed, output)
 	}
 	if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(key), key); !apierrors.IsNotFound(err) {
 		t.Errorf("the key is left: %v", err)

@@ -203,13 +203,13 @@ func peeringRoles(ctx context.Context, cl client.Reader, liqoNamespace string) (
 
 // checkVacant fails if the cluster has a peering user already: with two kubeconfigs, the valid one is unknown.
 func (u *newPeeringUser) checkVacant(ctx context.Context) error {
-	var have rbacv1.RoleBindingList
-	if err := u.Kube.List(ctx, &have, OfPeeringUser(u.consumer)); err != nil {
+	var current rbacv1.RoleBindingList
+	if err := u.Kube.List(ctx, &current, OfPeeringUser(u.consumer)); err != nil {
 		return fmt.Errorf("looking for peering users: %w", err)
 	}
-	if len(have.Items) > 0 {
+	if len(current.Items) > 0 {
 		return ui.Fail("a peering user for the cluster %s already exists since %s: its kubeconfig was printed then and is stored nowhere",
-			u.consumer, have.Items[0].CreationTimestamp.UTC().Format(time.RFC3339)).
+			u.consumer, current.Items[0].CreationTimestamp.UTC().Format(time.RFC3339)).
 			Hint("If it is lost or has expired, delete the user and make another: liqoctl delete peering-user --consumer-cluster-id %s", u.consumer)
 	}
 	for _, key := range u.objectKeys() {
@@ -410,14 +410,14 @@ func explainTaken(kind string, obj client.Object, err error) error {
 
 // removeEarlierRequest deletes the certificate request of an interrupted attempt: its key is lost.
 func (u *newPeeringUser) removeEarlierRequest(ctx context.Context) error {
-	var have certv1.CertificateSigningRequest
-	if err := u.Kube.Get(ctx, client.ObjectKeyFromObject(u.request), &have); err != nil {
+	var current certv1.CertificateSigningRequest
+	if err := u.Kube.Get(ctx, client.ObjectKeyFromObject(u.request), &current); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if have.Labels[names.PeeringUser] != u.request.Labels[names.PeeringUser] {
-		return ui.Fail("CertificateSigningRequest %s already exists and does not belong to a peering user: it lacks the label %s", have.Name, names.PeeringUser).Hint("Delete it")
+	if current.Labels[names.PeeringUser] != u.request.Labels[names.PeeringUser] {
+		return ui.Fail("CertificateSigningRequest %s already exists and does not belong to a peering user: it lacks the label %s", current.Name, names.PeeringUser).Hint("Delete it")
 	}
-	if err := u.Kube.Delete(ctx, &have, client.Preconditions{UID: &have.UID}); client.IgnoreNotFound(err) != nil {
+	if err := u.Kube.Delete(ctx, &current, client.Preconditions{UID: &current.UID}); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("removing the request of an earlier attempt: %w", err)
 	}
 	return nil
@@ -436,8 +436,8 @@ func (u *newPeeringUser) signRequest(ctx context.Context) ([]byte, error) {
 		return nil, fmt.Errorf("approving the certificate of the user: %w", err)
 	}
 	now := &certv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: u.request.Name}}
-	err := kube.WaitForObject(ctx, u.Kube, now, func(_ context.Context, there bool) error {
-		if !there || now.UID != u.request.UID {
+	err := kube.WaitForObject(ctx, u.Kube, now, func(_ context.Context, exists bool) error {
+		if !exists || now.UID != u.request.UID {
 			return ui.Fail("the CertificateSigningRequest %s was deleted while waiting", now.Name)
 		}
 		return checkSigned(now)
@@ -506,12 +506,12 @@ func (u *newPeeringUser) takenBack(ctx context.Context, why error) error {
 
 // takeBack deletes a created object. An object with the same name by another client, with another request or user, is kept.
 func (u *newPeeringUser) takeBack(ctx context.Context, obj client.Object) error {
-	have := obj.DeepCopyObject().(client.Object)
-	if err := u.Kube.Get(ctx, client.ObjectKeyFromObject(obj), have); err != nil {
+	current := obj.DeepCopyObject().(client.Object)
+	if err := u.Kube.Get(ctx, client.ObjectKeyFromObject(obj), current); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	mine := false
-	switch have := have.(type) {
+	switch have := current.(type) {
 	case *certv1.CertificateSigningRequest:
 		mine = bytes.Equal(have.Spec.Request, u.request.Spec.Request)
 	case *rbacv1.RoleBinding:
@@ -520,6 +520,6 @@ func (u *newPeeringUser) takeBack(ctx context.Context, obj client.Object) error 
 	if !mine {
 		return nil
 	}
-	uid := have.GetUID()
-	return client.IgnoreNotFound(u.Kube.Delete(ctx, have, client.Preconditions{UID: &uid}))
+	uid := current.GetUID()
+	return client.IgnoreNotFound(u.Kube.Delete(ctx, current, client.Preconditions{UID: &uid}))
 }

@@ -43,8 +43,8 @@ func runGetKubeconfig(ctx context.Context, c *cluster.Session, s *cluster.Cluste
 		return fmt.Errorf("reading the Identity %s: %w", key, err)
 	}
 	if identity.Status.KubeconfigSecretRef == nil {
-		if why := explainState(ctx, s, identity); why != "" {
-			return ui.Fail("the Identity %s does not have a kubeconfig secret reference: %s", key, why)
+		if reason := explainState(ctx, s, identity); reason != "" {
+			return ui.Fail("the Identity %s does not have a kubeconfig secret reference: %s", key, reason)
 		}
 	}
 	if err := s.RunStep("Waiting for the kubeconfig", "", func() error { return awaitKubeconfig(ctx, s, key) }); err != nil {

@@ -26,16 +26,16 @@ func GetNonce(c *cluster.Session, o *cluster.Retrieval) *cobra.Command {
 
 // runGetNonce prints no newline: the whole output is the nonce.
 func runGetNonce(ctx context.Context, c *cluster.Session, o *cluster.Retrieval, s *cluster.Cluster) error {
-	have, err := handshakeSecrets(ctx, s, names.Nonce, o.Peer)
+	current, err := handshakeSecrets(ctx, s, names.Nonce, o.Peer)
 	if err != nil {
 		return err
 	}
-	if len(have) == 0 {
+	if len(current) == 0 {
 		return ui.Fail("nonce for %s not found", o.Peer).Hint("Make one, by: liqoctl create nonce --remote-cluster-id %s", o.Peer)
 	}
 	var nonce []byte
 	if err := s.RunStep("Waiting for nonce to be generated", "", func() (err error) {
-		nonce, err = awaitNonce(ctx, s, client.ObjectKeyFromObject(&have[0]))
+		nonce, err = awaitNonce(ctx, s, client.ObjectKeyFromObject(&current[0]))
 		return err
 	}); err != nil {
 		return err

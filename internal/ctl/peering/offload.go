@@ -265,22 +265,22 @@ func warnUnprotected(c *cluster.Session, nso *offv1beta1.NamespaceOffloading) {
 
 // applyOffloading creates or updates the object, and returns the previous strategy.
 func applyOffloading(ctx context.Context, c *cluster.Session, kube client.Client, want *offv1beta1.NamespaceOffloading) (offv1beta1.PodOffloadingStrategyType, error) {
-	have := &offv1beta1.NamespaceOffloading{}
-	err := kube.Get(ctx, client.ObjectKeyFromObject(want), have)
+	current := &offv1beta1.NamespaceOffloading{}
+	err := kube.Get(ctx, client.ObjectKeyFromObject(want), current)
 	if apierrors.IsNotFound(err) {
 		return "", kube.Create(ctx, want)
 	}
 	if err != nil {
 		return "", err
 	}
-	before, old := have.DeepCopy(), have.Spec.PodOffloadingStrategy
-	have.Spec = want.Spec
-	have.SetGroupVersionKind(want.GroupVersionKind())
-	c.SetCommonMetadata(have)
-	if err := kube.Patch(ctx, have, client.MergeFrom(before)); err != nil {
+	before, old := current.DeepCopy(), current.Spec.PodOffloadingStrategy
+	current.Spec = want.Spec
+	current.SetGroupVersionKind(want.GroupVersionKind())
+	c.SetCommonMetadata(current)
+	if err := kube.Patch(ctx, current, client.MergeFrom(before)); err != nil {
 		return "", err
 	}
-	want.UID, want.Generation = have.UID, have.Generation
+	want.UID, want.Generation = current.UID, current.Generation
 	return old, nil
 }
 

@@ -72,7 +72,7 @@ func NewPeerCommand(c *cluster.Session) *cobra.Command {
 			if err := o.checkFlags(); err != nil {
 				return err
 			}
-			return c.ToldBy(cmd.Context(), "", o.timeout, &o.local, &o.remote, func(ctx context.Context, local, remote *cluster.Cluster) error {
+			return c.WithBothAndMessage(cmd.Context(), "", o.timeout, &o.local, &o.remote, func(ctx context.Context, local, remote *cluster.Cluster) error {
 				return c.RunOrPrint(ctx, &o.DryRunOptions, cluster.ToApply, func(ctx context.Context, c *cluster.Session) error {
 					return (&peeringRun{Session: c, options: o, consumer: local, provider: remote}).runSteps(ctx)
 				}, local, remote)
@@ -104,9 +104,9 @@ func (o *peerOptions) addFlags(cmd *cobra.Command) {
 
 // asksForTunnel reports whether a flag about gateways was given.
 func asksForTunnel(fs *pflag.FlagSet) bool {
-	asked := false
-	fs.Visit(func(f *pflag.Flag) { asked = asked || strings.HasPrefix(f.Name, "gw-") || f.Name == "mtu" })
-	return asked
+	requested := false
+	fs.Visit(func(f *pflag.Flag) { requested = requested || strings.HasPrefix(f.Name, "gw-") || f.Name == "mtu" })
+	return requested
 }
 
 func (o *peerOptions) checkFlags() (err error) {
@@ -301,8 +301,8 @@ func (r *peeringRun) awaitNode(ctx context.Context, s *cluster.Cluster, slice *a
 	}
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), cluster.QuietPeriod)
 	defer cancel()
-	if why := explainState(late, s, slice); why != "" {
-		return fmt.Errorf("the ResourceSlice %s: %s: %w", slice.Name, why, err)
+	if reason := explainState(late, s, slice); reason != "" {
+		return fmt.Errorf("the ResourceSlice %s: %s: %w", slice.Name, reason, err)
 	}
 	return err
 }

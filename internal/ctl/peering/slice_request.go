@@ -63,8 +63,8 @@ func (r *sliceRequest) runSteps(ctx context.Context) error {
 	if err := r.checkAnswer(kube.WithProgress(ctx, step.Waits), ofAuthentication); err != nil {
 		return err
 	}
-	if said := conditionOf(r.slice.Status.Conditions, ofAuthentication); said.Status == authv1beta1.ResourceSliceConditionDenied {
-		return ui.Fail("the provider denies the ResourceSlice %s: %s: %s", client.ObjectKeyFromObject(r.slice), said.Reason, said.Message).
+	if condition := conditionOf(r.slice.Status.Conditions, ofAuthentication); condition.Status == authv1beta1.ResourceSliceConditionDenied {
+		return ui.Fail("the provider denies the ResourceSlice %s: %s: %s", client.ObjectKeyFromObject(r.slice), condition.Reason, condition.Message).
 			See("docs/troubleshooting.md#a-slice-is-not-accepted")
 	}
 	step.Stop()
@@ -88,17 +88,17 @@ func (r *sliceRequest) checkResources(ctx context.Context) error {
 		}
 	}
 	step.Stop()
-	said, less := conditionOf(r.slice.Status.Conditions, ofResources), notGranted(r.slice)
-	if said.Status == authv1beta1.ResourceSliceConditionAccepted && less == "" {
+	condition, less := conditionOf(r.slice.Status.Conditions, ofResources), notGranted(r.slice)
+	if condition.Status == authv1beta1.ResourceSliceConditionAccepted && less == "" {
 		r.tell.Success("ResourceSlice resources: Accepted")
 		return nil
 	}
 	r.tell.Warn("ResourceSlice resources not accepted. The provider cluster may have cordoned the tenant or the resourceslice")
 	switch {
-	case said.Status == authv1beta1.ResourceSliceConditionAccepted:
+	case condition.Status == authv1beta1.ResourceSliceConditionAccepted:
 		r.tell.Warn("The provider grants less than is asked for: %s", less)
-	case said.Message != "":
-		r.tell.Warn("The provider says: %s", said.Message)
+	case condition.Message != "":
+		r.tell.Warn("The provider says: %s", condition.Message)
 	}
 	return nil
 }
@@ -139,35 +139,35 @@ func (r *sliceRequest) readSlice(ctx context.Context) error {
 
 // checkAnswer waits until the provider accepts or denies one condition of the slice. An earlier denial may have an outdated cause: it
 // counts after the grace period.
-func (r *sliceRequest) checkAnswer(ctx context.Context, side authv1beta1.ResourceSliceConditionType) error {
+func (r *sliceRequest) checkAnswer(ctx context.Context, conditionType authv1beta1.ResourceSliceConditionType) error {
 	fresh, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
-	if err := r.waitForAnswer(fresh, side, r.earlier); err == nil || fresh.Err() == nil || ctx.Err() != nil {
+	if err := r.waitForAnswer(fresh, conditionType, r.earlier); err == nil || fresh.Err() == nil || ctx.Err() != nil {
 		return err
 	}
-	return r.waitForAnswer(ctx, side, nil)
+	return r.waitForAnswer(ctx, conditionType, nil)
 }
 
 // waitForAnswer waits until one condition of the slice is accepted, or denied differently than before. Resources must also be granted,
 // because the condition alone may be about earlier amounts.
-func (r *sliceRequest) waitForAnswer(ctx context.Context, side authv1beta1.ResourceSliceConditionType, earlier []authv1beta1.ResourceSliceCondition) error {
+func (r *sliceRequest) waitForAnswer(ctx context.Context, conditionType authv1beta1.ResourceSliceConditionType, earlier []authv1beta1.ResourceSliceCondition) error {
 	now := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: r.slice.Namespace, Name: r.slice.Name}}
 	return kube.WaitForReady(ctx, r.kube, now, func(ctx context.Context, _ *authv1beta1.ResourceSlice) error {
 		r.slice = now
-		said := conditionOf(now.Status.Conditions, side)
-		if said.Status == "" || said.Status == authv1beta1.ResourceSliceConditionDenied && isSame(said, conditionOf(earlier, side)) {
-			return r.checkPending(ctx, side)
+		condition := conditionOf(now.Status.Conditions, conditionType)
+		if condition.Status == "" || condition.Status == authv1beta1.ResourceSliceConditionDenied && isSame(condition, conditionOf(earlier, conditionType)) {
+			return r.checkPending(ctx, conditionType)
 		}
-		if side == ofResources && said.Status == authv1beta1.ResourceSliceConditionAccepted && notGranted(now) != "" {
-			return r.checkPending(ctx, side)
+		if conditionType == ofResources && condition.Status == authv1beta1.ResourceSliceConditionAccepted && notGranted(now) != "" {
+			return r.checkPending(ctx, conditionType)
 		}
 		return nil
 	})
 }
 
 // conditionOf returns the condition of a type, the zero value for none.
-func conditionOf(of []authv1beta1.ResourceSliceCondition, side authv1beta1.ResourceSliceConditionType) authv1beta1.ResourceSliceCondition {
-	if i := slices.IndexFunc(of, func(c authv1beta1.ResourceSliceCondition) bool { return c.Type == side }); i >= 0 {
+func conditionOf(of []authv1beta1.ResourceSliceCondition, conditionType authv1beta1.ResourceSliceConditionType) authv1beta1.ResourceSliceCondition {
+	if i := slices.IndexFunc(of, func(c authv1beta1.ResourceSliceCondition) bool { return c.Type == conditionType }); i >= 0 {
 		return of[i]
 	}
 	return authv1beta1.ResourceSliceCondition{}
@@ -177,9 +177,9 @@ func conditionOf(of []authv1beta1.ResourceSliceCondition, side authv1beta1.Resou
 func notGranted(slice *authv1beta1.ResourceSlice) string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(slice.Spec.Resources)) {
-		asked, granted := slice.Spec.Resources[name], slice.Status.Resources[name]
-		if granted.Cmp(asked) < 0 {
-			all = append(all, fmt.Sprintf("%s %s of %s", name, granted.String(), asked.String()))
+		requested, granted := slice.Spec.Resources[name], slice.Status.Resources[name]
+		if granted.Cmp(requested) < 0 {
+			all = append(all, fmt.Sprintf("%s %s of %s", name, granted.String(), requested.String()))
 		}
 	}
 	return strings.Join(all, ", ")
@@ -190,9 +190,9 @@ func isSame(a, b authv1beta1.ResourceSliceCondition) bool {
 }
 
 // checkPending returns the likely reason why the provider has not answered yet.
-func (r *sliceRequest) checkPending(ctx context.Context, side authv1beta1.ResourceSliceConditionType) error {
+func (r *sliceRequest) checkPending(ctx context.Context, conditionType authv1beta1.ResourceSliceConditionType) error {
 	id := r.slice.Labels[names.RemoteClusterID]
-	text := fmt.Sprintf("%s did not decide on the %s of the ResourceSlice %s yet", id, strings.ToLower(string(side)), client.ObjectKeyFromObject(r.slice))
+	text := fmt.Sprintf("%s did not decide on the %s of the ResourceSlice %s yet", id, strings.ToLower(string(conditionType)), client.ObjectKeyFromObject(r.slice))
 	var fc liqov1beta1.ForeignCluster
 	if err := r.kube.Get(ctx, client.ObjectKey{Name: id}, &fc); err != nil {
 		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
@@ -202,8 +202,8 @@ func (r *sliceRequest) checkPending(ctx context.Context, side authv1beta1.Resour
 	}
 	if !slices.ContainsFunc(fc.Status.Conditions, func(c liqov1beta1.Condition) bool { return c.Type == liqov1beta1.APIServerStatus }) {
 		text += ": the clusters are not authenticated, or the replicator does not run"
-	} else if why := peer.Trouble(&fc); !strings.HasPrefix(why, peer.TakesNotAll) || strings.HasPrefix(why, peer.TakesNotAll+"resourceslices/"+r.slice.Name+":") {
-		text = strings.TrimSuffix(text+": "+why, ": ") // without the name of another object
+	} else if reason := peer.Trouble(&fc); !strings.HasPrefix(reason, peer.TakesNotAll) || strings.HasPrefix(reason, peer.TakesNotAll+"resourceslices/"+r.slice.Name+":") {
+		text = strings.TrimSuffix(text+": "+reason, ": ") // without the name of another object
 	}
 	return kube.Pending(text)
 }

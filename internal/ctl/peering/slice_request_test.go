@@ -61,7 +61,7 @@ func TestSliceNotGranted(t *testing.T) {
 // The provider accepted what was asked for before. What is asked for now it grants once it is waited for.
 func TestSliceEarlierResources(t *testing.T) {
 	c := testkit.Cluster(t)
-	s, said := ctltest.NewBareCluster(t, c, "local", "rome")
+	s, output := ctltest.NewBareCluster(t, c, "local", "rome")
 	slice := newResourceSlice(client.ObjectKey{Namespace: s.Namespace, Name: "asks-for-more"}, "milan-of-more", "", amountsOf("1000", ""), false)
 	testkit.Create(t, c.Client, slice)
 	grants := func(cpu string) {
@@ -83,20 +83,20 @@ func TestSliceEarlierResources(t *testing.T) {
 	if err := (&sliceRequest{kube: cluster, slice: slice, tell: s}).checkResources(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := said.String(), " INFO   (local) ResourceSlice resources: Accepted\n"; got != want || !waited.Load() {
+	if got, want := output.String(), " INFO   (local) ResourceSlice resources: Accepted\n"; got != want || !waited.Load() {
 		t.Errorf("it said %q; it waited: %t", got, waited.Load())
 	}
 }
 
-func denied(why string) []authv1beta1.ResourceSliceCondition {
+func denied(reason string) []authv1beta1.ResourceSliceCondition {
 	return []authv1beta1.ResourceSliceCondition{{
-		Type: ofAuthentication, Status: authv1beta1.ResourceSliceConditionDenied, Reason: "Refused", Message: why, LastTransitionTime: metav1.Now(),
+		Type: ofAuthentication, Status: authv1beta1.ResourceSliceConditionDenied, Reason: "Refused", Message: reason, LastTransitionTime: metav1.Now(),
 	}}
 }
 
 func TestSliceDenied(t *testing.T) {
 	c := testkit.Cluster(t)
-	s, said := ctltest.NewBareCluster(t, c, "local", "rome")
+	s, output := ctltest.NewBareCluster(t, c, "local", "rome")
 	slice := newResourceSlice(client.ObjectKey{Namespace: s.Namespace, Name: "is-denied"}, "milan-denies", "", nil, false)
 	var once atomic.Bool
 	cluster := testkit.Troubled(t, c, func(r *http.Request) (*http.Response, error) {
@@ -108,7 +108,7 @@ func TestSliceDenied(t *testing.T) {
 	err := (&sliceRequest{kube: cluster, slice: slice, tell: s}).runSteps(t.Context())
 	want := "the provider denies the ResourceSlice " + s.Namespace + "/is-denied: Refused: it has no room"
 	if err == nil || err.Error() != want {
-		t.Errorf("got %v, want %s\n%s", err, want, said)
+		t.Errorf("got %v, want %s\n%s", err, want, output)
 	}
 }
 
@@ -151,11 +151,11 @@ func TestSliceEarlierDenial(t *testing.T) {
 					tc.earlier[0].LastTransitionTime = slice.Status.Conditions[0].LastTransitionTime
 				}
 				r := &sliceRequest{kube: calm{slice: slice}, slice: slice.DeepCopy(), tell: ui.NewPrinter(strings.NewReader(""), io.Discard, io.Discard), earlier: tc.earlier}
-				began := time.Now()
+				start := time.Now()
 				if err := r.checkAnswer(t.Context(), ofAuthentication); err != nil {
 					t.Fatal(err)
 				}
-				if got := time.Since(began); got != tc.want {
+				if got := time.Since(start); got != tc.want {
 					t.Errorf("it counted after %s, not %s", got, tc.want)
 				}
 			})

@@ -50,7 +50,7 @@ func NewUnpeerCommand(c *cluster.Session) *cobra.Command {
 		Example: "  liqoctl unpeer --remote-kubeconfig milan.kubeconfig",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.ToldBy(cmd.Context(), "", o.timeout, &o.local, &o.remote, func(ctx context.Context, local, remote *cluster.Cluster) error {
+			return c.WithBothAndMessage(cmd.Context(), "", o.timeout, &o.local, &o.remote, func(ctx context.Context, local, remote *cluster.Cluster) error {
 				return c.RunOrPrint(ctx, &o.DryRunOptions, cluster.ToDelete, func(ctx context.Context, c *cluster.Session) error {
 					return (&unpeering{Session: c, options: o, consumer: local, provider: remote}).runSteps(ctx)
 				}, local, remote)
@@ -335,8 +335,8 @@ func (u *unpeering) awaitEnd(ctx context.Context, found []client.Object) error {
 	}
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), network.TakingBack)
 	defer cancel()
-	if why := holdReason(late, u.consumer, u.provider.ID); why != "" {
-		return fmt.Errorf("%w: %s", err, why)
+	if reason := holdReason(late, u.consumer, u.provider.ID); reason != "" {
+		return fmt.Errorf("%w: %s", err, reason)
 	}
 	return err
 }
@@ -347,15 +347,15 @@ func holdReason(ctx context.Context, s *cluster.Cluster, other string) string {
 	var nodes offv1beta1.VirtualNodeList
 	if s.Kube.List(ctx, &nodes, client.MatchingLabels{names.RemoteClusterID: other}) == nil {
 		for i := range nodes.Items {
-			if why := cluster.ProblemOf(&nodes.Items[i]); why != "" {
-				all = append(all, "virtual node "+nodes.Items[i].Name+why)
+			if reason := cluster.ProblemOf(&nodes.Items[i]); reason != "" {
+				all = append(all, "virtual node "+nodes.Items[i].Name+reason)
 			}
 		}
 	}
 	var fc liqov1beta1.ForeignCluster
 	if s.Kube.Get(ctx, client.ObjectKey{Name: other}, &fc) == nil {
-		if why := peer.Trouble(&fc); why != "" {
-			all = append(all, why)
+		if reason := peer.Trouble(&fc); reason != "" {
+			all = append(all, reason)
 		}
 	}
 	return strings.Join(all, "; ")

@@ -51,14 +51,14 @@ func TestUnpeerWaitsForKeys(t *testing.T) {
 		}
 	}
 	secret := func(of ...string) *corev1.Secret {
-		made := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: gone, GenerateName: "keys-", Labels: map[string]string{names.RemoteClusterID: "rome-keys"}}}
+		created := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: gone, GenerateName: "keys-", Labels: map[string]string{names.RemoteClusterID: "rome-keys"}}}
 		for _, name := range of {
-			if err := controllerutil.SetOwnerReference(owners[name], made, c.Client.Scheme()); err != nil {
+			if err := controllerutil.SetOwnerReference(owners[name], created, c.Client.Scheme()); err != nil {
 				t.Fatal(err)
 			}
 		}
-		testkit.Create(t, c.Client, made)
-		return made
+		testkit.Create(t, c.Client, created)
+		return created
 	}
 	alone, shared := secret(gone), secret(gone, stays)
 	secret(stays)
@@ -95,7 +95,7 @@ func TestUnpeerRemainingObjects(t *testing.T) {
 	testkit.Create(t, c.Client, fc)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	consumer, said := ctltest.NewBareCluster(t, c, "local", "rome-stays")
+	consumer, output := ctltest.NewBareCluster(t, c, "local", "rome-stays")
 	provider, _ := ctltest.NewBareCluster(t, c, "remote", "milan-stays")
 	provider.Kube = testkit.Troubled(t, c, func(r *http.Request) (*http.Response, error) {
 		if testkit.IsWatch(r) && strings.HasSuffix(r.URL.Path, "/foreignclusters") { // it was read, and the time is over
@@ -103,14 +103,14 @@ func TestUnpeerRemainingObjects(t *testing.T) {
 		}
 		return nil, nil
 	})
-	err := (&unpeering{Session: &cluster.Session{Printer: ui.NewPrinter(strings.NewReader(""), said, said)}, options: &unpeerOptions{wait: true}, consumer: consumer, provider: provider}).runSteps(ctx)
+	err := (&unpeering{Session: &cluster.Session{Printer: ui.NewPrinter(strings.NewReader(""), output, output)}, options: &unpeerOptions{wait: true}, consumer: consumer, provider: provider}).runSteps(ctx)
 	f, ok := err.(*ui.Failure)
 	if !ok || !slices.ContainsFunc(f.All(), func(hint string) bool { return strings.HasPrefix(hint, "Run it again to go on from here.") }) {
 		t.Errorf("it does not say what to do: %v", err)
 	}
 	want := "unable to end what was made of the peering: in the remote cluster: ForeignCluster rome-stays is still there: "
 	if err == nil || !strings.HasPrefix(err.Error(), want) {
-		t.Errorf("it ended with %v\n%s", err, said)
+		t.Errorf("it ended with %v\n%s", err, output)
 	}
 	if err := c.Client.Delete(t.Context(), fc); err != nil {
 		t.Fatal(err)
@@ -120,7 +120,7 @@ func TestUnpeerRemainingObjects(t *testing.T) {
 // A virtual node is drained before the network goes that its pods need, and not waited for any longer: its kubelet takes its time.
 func TestUnpeerNetworkAfterDrain(t *testing.T) {
 	c := testkit.Cluster(t)
-	consumer, said := ctltest.NewBareCluster(t, c, "local", "rome-drained")
+	consumer, output := ctltest.NewBareCluster(t, c, "local", "rome-drained")
 	provider, _ := ctltest.NewBareCluster(t, c, "remote", "milan-drained")
 	about := map[string]string{names.RemoteClusterID: provider.ID}
 	vn := &offv1beta1.VirtualNode{
@@ -151,7 +151,7 @@ func TestUnpeerNetworkAfterDrain(t *testing.T) {
 	})
 	ended := make(chan error, 1)
 	go func() {
-		ended <- (&unpeering{Session: &cluster.Session{Printer: ui.NewPrinter(strings.NewReader(""), said, said)}, options: &unpeerOptions{wait: true}, consumer: consumer, provider: provider}).runSteps(t.Context())
+		ended <- (&unpeering{Session: &cluster.Session{Printer: ui.NewPrinter(strings.NewReader(""), output, output)}, options: &unpeerOptions{wait: true}, consumer: consumer, provider: provider}).runSteps(t.Context())
 	}()
 	testkit.Eventually(t, time.Minute, func() error {
 		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(vn), vn); err != nil || vn.DeletionTimestamp == nil {
@@ -171,14 +171,14 @@ func TestUnpeerNetworkAfterDrain(t *testing.T) {
 	}
 	testkit.Update(t, c.Client, vn, func(vn *offv1beta1.VirtualNode) { vn.Finalizers = nil })
 	if err := <-ended; err != nil {
-		t.Fatalf("%v\n%s", err, said)
+		t.Fatalf("%v\n%s", err, output)
 	}
 }
 
 // What the cluster takes away by itself is waited for, and what is somebody else's is not.
 func TestUnpeerWaitsForPods(t *testing.T) {
 	c := testkit.Cluster(t)
-	s, said := ctltest.NewBareCluster(t, c, "local", "rome-ending")
+	s, output := ctltest.NewBareCluster(t, c, "local", "rome-ending")
 	const other = "milan-ending"
 	meta := func(name string, labels map[string]string, of ...metav1.OwnerReference) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: s.Namespace, Name: name, Labels: labels, OwnerReferences: of}
@@ -206,7 +206,7 @@ func TestUnpeerWaitsForPods(t *testing.T) {
 		return nil, nil
 	})
 	if err := errors.Join(awaitKubelets(t.Context(), s, other), awaitNothing(t.Context(), s, other)); err != nil {
-		t.Fatalf("%v\n%s", err, said)
+		t.Fatalf("%v\n%s", err, output)
 	}
 	if n := waited.Load(); n < 2 { // the garbage collector of another story may take the Lease first
 		t.Errorf("%d of %d were waited for", n, len(going))
@@ -227,7 +227,7 @@ func TestUnpeerWaitsForPods(t *testing.T) {
 func TestUnpeerLostNode(t *testing.T) {
 	t.Parallel()
 	c := testkit.Cluster(t)
-	s, said := ctltest.NewBareCluster(t, c, "local", "rome-lost")
+	s, output := ctltest.NewBareCluster(t, c, "local", "rome-lost")
 	const other = "milan-lost"
 	pod := func(name string, labels map[string]string) *corev1.Pod {
 		labels[names.RemoteClusterID] = other
@@ -257,14 +257,14 @@ func TestUnpeerLostNode(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := errors.Join(awaitKubelets(ctx, s, other), awaitNothing(ctx, s, other)); err != nil {
-		t.Fatalf("%v\n%s", err, said)
+		t.Fatalf("%v\n%s", err, output)
 	}
 	if !waited.Load() {
 		t.Error("what comes after the pods was not waited for")
 	}
 	for name, want := range map[string]int{lost.Name: 1, kubelet.Name: 1, over.Name: 0} {
-		if n := strings.Count(said.String(), "The node lost has not confirmed that the pod "+s.Namespace+"/"+name+" ended"); n != want {
-			t.Errorf("of %s it warns %d times:\n%s", name, n, said)
+		if n := strings.Count(output.String(), "The node lost has not confirmed that the pod "+s.Namespace+"/"+name+" ended"); n != want {
+			t.Errorf("of %s it warns %d times:\n%s", name, n, output)
 		}
 	}
 	// Nobody takes namespaces away here: only what is told of it counts.
@@ -274,8 +274,8 @@ func TestUnpeerLostNode(t *testing.T) {
 	if err := deleteNamespace(ctx, s, other, true); err != nil {
 		t.Fatal(err)
 	}
-	if want := "The tenant namespace " + s.Namespace + " is being deleted, and goes with its pod "; !strings.Contains(said.String(), want) {
-		t.Errorf("it does not say %q:\n%s", want, said)
+	if want := "The tenant namespace " + s.Namespace + " is being deleted, and goes with its pod "; !strings.Contains(output.String(), want) {
+		t.Errorf("it does not say %q:\n%s", want, output)
 	}
 }
 
@@ -315,7 +315,7 @@ func TestUnpeerDecidedRequest(t *testing.T) {
 	for _, to := range []certv1.RequestConditionType{certv1.CertificateDenied, certv1.CertificateApproved} {
 		t.Run(string(to), func(t *testing.T) {
 			t.Parallel()
-			s, said := ctltest.NewBareCluster(t, c, "local", "rome-decided")
+			s, output := ctltest.NewBareCluster(t, c, "local", "rome-decided")
 			account, err := client.New(c.User(t, "system:serviceaccount:"+s.Namespace+":milan", "system:masters"), client.Options{Scheme: kube.Scheme})
 			if err != nil {
 				t.Fatal(err)
@@ -347,7 +347,7 @@ func TestUnpeerDecidedRequest(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			if err := awaitKubelets(ctx, s, "milan-decided"); err != nil || !looked.Load() {
-				t.Errorf("looked %v: %v\n%s", looked.Load(), err, said)
+				t.Errorf("looked %v: %v\n%s", looked.Load(), err, output)
 			}
 		})
 	}

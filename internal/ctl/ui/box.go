@@ -49,11 +49,11 @@ func (s *Section) Section(title string) *Section {
 func (p *Printer) Box(s *Section) {
 	var b strings.Builder
 	s.write(&b, 0, p.terminal)
-	border := func(left, right, title string) string {
+	border := func(remaining, right, title string) string {
 		if title != "" {
 			title = " " + title + " "
 		}
-		return left + "─" + title + strings.Repeat("─", boxWidth-3-utf8.RuneCountInString(title)) + right
+		return remaining + "─" + title + strings.Repeat("─", boxWidth-3-utf8.RuneCountInString(title)) + right
 	}
 	fmt.Fprintln(p.stdout, border("┌", "┐", s.title))
 	for line := range strings.Lines(b.String()) {

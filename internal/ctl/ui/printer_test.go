@@ -63,16 +63,16 @@ func TestTerminalColours(t *testing.T) {
 }
 
 func TestConfirmation(t *testing.T) {
-	for answer, want := range map[string]error{
+	for response, want := range map[string]error{
 		"y\n": nil, "YES\n": nil, "y": nil,
 		"\n": errAborted, "n\n": errAborted, "": errAborted, "yesterday\n": errAborted,
 	} {
-		p, _, stderr := pipe(answer)
+		p, _, stderr := pipe(response)
 		if err := p.ask(t.Context(), "uninstall"); !errors.Is(err, want) {
-			t.Errorf("%q: %v, want %v", answer, err, want)
+			t.Errorf("%q: %v, want %v", response, err, want)
 		}
 		if !strings.HasPrefix(stderr.String(), "uninstall is a potentially destructive command.\nAre you sure you want to continue? [y/N] ") {
-			t.Errorf("%q: asked %q", answer, stderr.String())
+			t.Errorf("%q: asked %q", response, stderr.String())
 		}
 	}
 }

@@ -27,7 +27,7 @@ type Spinner struct {
 
 	// missing is the condition that the step waits for, if known.
 	missing string
-	told    []string
+	printed []string
 	late    *time.Timer // nil before a condition is missing
 	over    bool        // the step ended: no further lines
 }
@@ -81,11 +81,11 @@ func (s *Spinner) watch() {
 		s.late.Stop()
 	}
 	missing := s.missing
-	s.late = time.AfterFunc(patience, func() { s.tell(missing) })
+	s.late = time.AfterFunc(patience, func() { s.printMissing(missing) })
 }
 
-// tell prints the missing condition, unless it has changed, or earlier turns are still running: it may be met before theirs end.
-func (s *Spinner) tell(missing string) {
+// printMissing prints the missing condition, unless it has changed, or earlier turns are still running: it may be met before theirs end.
+func (s *Spinner) printMissing(missing string) {
 	speaks := s.teller.speaks() // before the lock: an order locks before its printer
 	if s.due(missing, speaks) {
 		s.teller.Warn("%s%s: %s", s.label, s.text, missing)
@@ -97,13 +97,13 @@ func (s *Spinner) due(missing string, speaks bool) bool {
 	s.printer.mu.Lock()
 	defer s.printer.mu.Unlock()
 	switch {
-	case s.over || s.missing != missing || slices.Contains(s.told, missing):
+	case s.over || s.missing != missing || slices.Contains(s.printed, missing):
 		return false
 	case !speaks:
 		s.watch()
 		return false
 	}
-	s.told = append(s.told, missing)
+	s.printed = append(s.printed, missing)
 	return true
 }
 
@@ -118,8 +118,8 @@ func (s *Spinner) whole() string {
 	return s.label + clean(s.text) + ": " + clean(s.missing)
 }
 
-// says returns the text of the spinner, cut to the terminal's width.
-func (s *Spinner) says() string { return fit(s.whole(), room()) }
+// visibleText returns the text of the spinner, cut to the terminal's width.
+func (s *Spinner) visibleText() string { return fit(s.whole(), room()) }
 
 // fit cuts a text to a width: a wrapped line cannot be redrawn.
 func fit(text string, width int) string {
@@ -132,7 +132,7 @@ func fit(text string, width int) string {
 
 func (s *Spinner) show() {
 	if s.spinner != nil {
-		s.spinner.UpdateText(s.says())
+		s.spinner.UpdateText(s.visibleText())
 	}
 }
 
@@ -173,7 +173,7 @@ func (s *Spinner) resume() {
 		WithWriter(s.printer.stderr).
 		WithStyle(pterm.NewStyle(s.colour)).
 		WithRemoveWhenDone(true).
-		Start(s.says())
+		Start(s.visibleText())
 	if err == nil {
 		spinner.SetStartedAt(s.started) // Start would reset the start time
 		s.spinner = spinner

@@ -88,7 +88,7 @@ func (s *shared) String() string {
 
 // A spinner is one line: what it waits for may be cut, and is told then as where nothing spins.
 func TestSpinnerOverflow(t *testing.T) {
-	for missing, told := range map[string]bool{"no pod is ready": false, strings.Repeat("no pod is ready, ", 10) + "nor planned": true} {
+	for missing, reported := range map[string]bool{"no pod is ready": false, strings.Repeat("no pod is ready, ", 10) + "nor planned": true} {
 		synctest.Test(t, func(t *testing.T) {
 			p, _, _ := pipe("")
 			stderr := &shared{}
@@ -97,8 +97,8 @@ func TestSpinnerOverflow(t *testing.T) {
 			s.Waits(missing)
 			time.Sleep(2 * patience)
 			s.Stop()
-			if strings.Contains(stderr.String(), "Waiting for the pod: "+missing+"\n") != told {
-				t.Errorf("%q is told: %t", missing, !told)
+			if strings.Contains(stderr.String(), "Waiting for the pod: "+missing+"\n") != reported {
+				t.Errorf("%q is told: %t", missing, !reported)
 			}
 		})
 	}

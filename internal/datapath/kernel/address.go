@@ -31,19 +31,19 @@ func compareAddresses(a, b kernelAddress) int {
 }
 
 func (k *Kernel) readAddresses(l kernelLinks) (map[kernelAddress]bool, error) {
-	ours := map[kernelAddress]bool{}
+	owned := map[kernelAddress]bool{}
 	fabric, _ := l.fabricLink()
 	err := k.sockets.dumpAll(unix.NETLINK_ROUTE, unix.RTM_GETADDR, make([]byte, unix.SizeofIfAddrmsg), func(msg []byte) error {
 		// The fabric has no addresses: any address on it is removed.
 		if a, marked := parseAddress(msg); marked || a.index == fabric.index {
-			ours[a] = true
+			owned[a] = true
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("reading addresses: %w", err)
 	}
-	return ours, nil
+	return owned, nil
 }
 
 func parseAddress(msg []byte) (a kernelAddress, marked bool) {

@@ -30,7 +30,7 @@ func large() datapath.State {
 }
 
 func BenchmarkApply(b *testing.B) {
-	k := newSpace(b).open(b)
+	k := newTestNamespace(b).open(b)
 	one, other := large(), large()
 	other.Routes[500].MTU = 1300
 	b.Run("everything", func(b *testing.B) {

@@ -96,7 +96,7 @@ func everyStatement(p sample) datapath.Table {
 
 func TestStatementsAccepted(t *testing.T) {
 	eachFamily(t, func(t *testing.T, p sample) {
-		k := newSpace(t).open(t)
+		k := newTestNamespace(t).open(t)
 		want := datapath.State{Tables: []datapath.Table{everyStatement(p)}}
 		want.Sort()
 		k.mustApply(t, want)

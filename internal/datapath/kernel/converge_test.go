@@ -54,7 +54,7 @@ func (p sample) moved() datapath.State {
 type stopped struct{ before string }
 
 // applyUntil is killed before its n-th write, and false if it came to its end.
-func applyUntil(t *testing.T, s *space, want datapath.State, n int) (killed bool) {
+func applyUntil(t *testing.T, s *testNamespace, want datapath.State, n int) (killed bool) {
 	t.Helper()
 	k := s.openWith(t, Options{before: func(what string) {
 		if n--; n == 0 {
@@ -77,8 +77,8 @@ func applyUntil(t *testing.T, s *space, want datapath.State, n int) (killed bool
 // ends as it does where nobody is killed. That is exactly the state, or has what others made and a state only speaks of.
 func killed(t *testing.T, name string, exact bool, from, to datapath.State) {
 	t.Run(name, func(t *testing.T) {
-		space := func() *space {
-			s := newSpace(t)
+		space := func() *testNamespace {
+			s := newTestNamespace(t)
 			s.device(t, names.TunnelDevice)
 			s.open(t).mustApply(t, from)
 			return s
@@ -149,7 +149,7 @@ func TestApplyPlanAfterKill(t *testing.T) {
 
 func TestPendingFlushMark(t *testing.T) {
 	eachFamily(t, func(t *testing.T, p sample) {
-		k := newSpace(t).open(t)
+		k := newTestNamespace(t).open(t)
 		fatal(t, k.Settle())
 		for i, state := range []datapath.State{p.node(), p.moved(), {}, p.node()} {
 			if already, err := k.Unsettle(); err != nil || already != (i > 0) {
@@ -186,12 +186,12 @@ func guarded(t *testing.T, s, from, to datapath.State) {
 
 // ears hear all that changes in a namespace.
 type ears struct {
-	space         *space
+	space         *testNamespace
 	route, filter *nl.NetlinkSocket
 	marks         int
 }
 
-func listenIn(t *testing.T, s *space) *ears {
+func listenIn(t *testing.T, s *testNamespace) *ears {
 	t.Helper()
 	route, err := nl.SubscribeAt(s.handle, netns.None(), unix.NETLINK_ROUTE, unix.RTNLGRP_LINK, unix.RTNLGRP_NEIGH, unix.RTNLGRP_IPV4_IFADDR,
 		unix.RTNLGRP_IPV6_IFADDR, unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE, unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV6_RULE)
@@ -259,7 +259,7 @@ const rounds = 50
 
 func TestApplyIdempotent(t *testing.T) {
 	eachFamily(t, func(t *testing.T, p sample) {
-		s := newSpace(t)
+		s := newTestNamespace(t)
 		s.device(t, names.TunnelDevice)
 		want := p.node()
 		want.Links = append(want.Links, datapath.Link{Name: names.TunnelDevice, MTU: 1400})
@@ -288,7 +288,7 @@ func TestApplyMinimalWrite(t *testing.T) {
 		one := func(key, value netip.Addr) datapath.Element {
 			return datapath.Element{Key: []datapath.Value{datapath.Addr(key)}, Value: []datapath.Value{datapath.Addr(value)}}
 		}
-		k := newSpace(t).open(t)
+		k := newTestNamespace(t).open(t)
 		k.mustApply(t, p.node())
 		for _, tc := range []struct {
 			name   string
@@ -331,7 +331,7 @@ func TestApplyMinimalWrite(t *testing.T) {
 }
 
 func TestApplyFilterOrder(t *testing.T) {
-	k := newSpace(t).open(t)
+	k := newTestNamespace(t).open(t)
 	verbs := func(c Changes) []string {
 		var out []string
 		for _, w := range c.Writes {
@@ -374,7 +374,7 @@ func otherMAC(p sample) string {
 
 func TestSetFirstRange(t *testing.T) {
 	eachFamily(t, func(t *testing.T, p sample) {
-		k := newSpace(t).open(t)
+		k := newTestNamespace(t).open(t)
 		want := p.node()
 		k.mustApply(t, want)
 		element := func(v datapath.Value) datapath.Element {
@@ -400,7 +400,7 @@ func TestSetFirstRange(t *testing.T) {
 }
 
 func TestApplyCancelled(t *testing.T) {
-	s := newSpace(t)
+	s := newTestNamespace(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	k := s.openWith(t, Options{before: func(string) { cancel() }})
 	c, err := k.Apply(ctx, samples["ip"].node())

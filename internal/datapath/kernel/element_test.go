@@ -38,7 +38,7 @@ func ranges(t *rapid.T, label string) []datapath.Value {
 }
 
 func TestApplySets(t *testing.T) {
-	k := newSpace(t).open(t)
+	k := newTestNamespace(t).open(t)
 	rapid.Check(t, func(t *rapid.T) {
 		for range 4 {
 			var simple, mapped, joined []datapath.Element

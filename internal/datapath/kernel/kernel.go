@@ -142,12 +142,12 @@ func (k *Kernel) Apply(ctx context.Context, want datapath.State) (Changes, error
 	k.applying.Lock()
 	defer k.applying.Unlock()
 	want, refused := dropImpossible(want)
-	have, err := k.readState()
+	current, err := k.readState()
 	if err != nil {
 		return Changes{}, err
 	}
-	k.setInterest(interestOf(want, have))
-	r := &applyRun{Kernel: k, ctx: ctx, want: want, have: have, waiting: map[string]bool{}, errs: refused}
+	k.setInterest(interestOf(want, current))
+	r := &applyRun{Kernel: k, ctx: ctx, want: want, have: current, waiting: map[string]bool{}, errs: refused}
 	r.applyAll()
 	r.changes.Waiting = slices.Sorted(maps.Keys(r.waiting))
 	if err := ctx.Err(); err != nil {
@@ -286,11 +286,11 @@ func (k *Kernel) Observe() (datapath.State, error) {
 	return s, nil
 }
 
-// missingKeys returns the keys of want that are missing in have or have another value there, sorted.
-func missingKeys[K, V comparable](want, have map[K]V, order func(a, b K) int) []K {
+// missingKeys returns the keys of want that are missing in current or differ there, sorted.
+func missingKeys[K, V comparable](want, current map[K]V, order func(a, b K) int) []K {
 	var out []K
 	for key, v := range want {
-		if other, ok := have[key]; !ok || other != v {
+		if other, ok := current[key]; !ok || other != v {
 			out = append(out, key)
 		}
 	}
@@ -298,10 +298,10 @@ func missingKeys[K, V comparable](want, have map[K]V, order func(a, b K) int) []
 	return out
 }
 
-// surplusKeys returns the keys of have that are missing in want, sorted.
-func surplusKeys[K comparable, V, W any](want map[K]V, have map[K]W, order func(a, b K) int) []K {
+// surplusKeys returns the keys of current that are missing in want, sorted.
+func surplusKeys[K comparable, V, W any](want map[K]V, current map[K]W, order func(a, b K) int) []K {
 	var out []K
-	for key := range have {
+	for key := range current {
 		if _, ok := want[key]; !ok {
 			out = append(out, key)
 		}

@@ -123,7 +123,7 @@ func eachFamily(t *testing.T, f func(t *testing.T, p sample)) {
 
 func TestApplyObserve(t *testing.T) {
 	eachFamily(t, func(t *testing.T, p sample) {
-		k := newSpace(t).open(t)
+		k := newTestNamespace(t).open(t)
 		want := p.node()
 		k.mustApply(t, want)
 		if diff := cmp.Diff(want.String(), k.mustObserve(t)); diff != "" {
@@ -136,7 +136,7 @@ func TestApplyObserve(t *testing.T) {
 }
 
 func TestApplyCapabilities(t *testing.T) {
-	s := newSpace(t)
+	s := newTestNamespace(t)
 	s.inside(t, func() error {
 		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3} // of this thread
 		rights := [2]unix.CapUserData{{Effective: 1 << unix.CAP_NET_ADMIN, Permitted: 1 << unix.CAP_NET_ADMIN}}

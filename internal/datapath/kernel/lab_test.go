@@ -62,7 +62,7 @@ const (
 
 type lab struct {
 	*testing.T
-	spaces  map[string]*space
+	spaces  map[string]*testNamespace
 	kernels map[string]*Kernel // of nodes and gateways
 	client  tunnelEnd          // that of b
 	world   *Kernel
@@ -80,7 +80,7 @@ type labSettings struct {
 }
 
 func newLab(t *testing.T, settings labSettings) *lab {
-	l := &lab{T: t, spaces: map[string]*space{}, kernels: map[string]*Kernel{}, labSettings: settings}
+	l := &lab{T: t, spaces: map[string]*testNamespace{}, kernels: map[string]*Kernel{}, labSettings: settings}
 	between := l.host("world", "br0", world+"/16")
 	if l.covered {
 		between.address(l, "br0", covered["a"]+"100/16")
@@ -126,8 +126,8 @@ func (l *lab) seen(by string) string {
 	return "10.71.0.0/16"
 }
 
-func (l *lab) space(name string) *space {
-	s := newSpace(l)
+func (l *lab) space(name string) *testNamespace {
+	s := newTestNamespace(l)
 	filter := 1
 	if l.loose {
 		filter = 2
@@ -138,7 +138,7 @@ func (l *lab) space(name string) *space {
 }
 
 // sysctl sets what is the namespace's own.
-func (s *space) sysctl(tb testing.TB, all ...string) {
+func (s *testNamespace) sysctl(tb testing.TB, all ...string) {
 	tb.Helper()
 	s.inside(tb, func() error {
 		var errs []error
@@ -151,7 +151,7 @@ func (s *space) sysctl(tb testing.TB, all ...string) {
 }
 
 // host has a bridge with an address.
-func (l *lab) host(name, bridge, address string) *space {
+func (l *lab) host(name, bridge, address string) *testNamespace {
 	s := l.space(name)
 	fatal(l, s.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: bridge}}))
 	s.address(l, bridge, address)

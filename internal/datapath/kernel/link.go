@@ -126,12 +126,12 @@ func (l kernelLinks) usableLink(name string) (kernelLink, bool) {
 func (l kernelLinks) observedLinks() []datapath.Link {
 	var out []datapath.Link
 	for _, name := range l.ownLinks() {
-		have := l.byName[name]
-		seen := datapath.Link{Name: name, MTU: have.mtu}
-		if have.kind == kindVXLAN {
-			seen.VXLAN = &datapath.VXLAN{ID: have.id, Port: have.port, MAC: have.mac}
+		current := l.byName[name]
+		seen := datapath.Link{Name: name, MTU: current.mtu}
+		if current.kind == kindVXLAN {
+			seen.VXLAN = &datapath.VXLAN{ID: current.id, Port: current.port, MAC: current.mac}
 		} else {
-			seen.Veth = &datapath.Veth{Peer: l.names[have.other], MAC: have.mac}
+			seen.Veth = &datapath.Veth{Peer: l.names[current.other], MAC: current.mac}
 		}
 		out = append(out, seen)
 	}
@@ -140,20 +140,20 @@ func (l kernelLinks) observedLinks() []datapath.Link {
 
 func (r *applyRun) removeLinks() {
 	for _, name := range r.have.ownLinks() {
-		have, still := r.have.byName[name]
+		current, still := r.have.byName[name]
 		wanted := slices.ContainsFunc(r.want.Links, func(l datapath.Link) bool { return l.Name == name && kindOf(l) != "" })
-		if still && !wanted && r.deleteLink(name, have) {
-			r.have.forgetLink(have.index)
-			if have.kind == kindVeth {
-				r.have.forgetLink(have.other)
+		if still && !wanted && r.deleteLink(name, current) {
+			r.have.forgetLink(current.index)
+			if current.kind == kindVeth {
+				r.have.forgetLink(current.other)
 			}
 		}
 	}
 }
 
-func (r *applyRun) deleteLink(name string, have kernelLink) bool {
+func (r *applyRun) deleteLink(name string, current kernelLink) bool {
 	return r.writeKernel("link delete "+name, func() error {
-		_, err := r.sockets.sendRequest(unix.NETLINK_ROUTE, unix.RTM_DELLINK, unix.NLM_F_ACK, encodeLink(have.index, 0, 0))
+		_, err := r.sockets.sendRequest(unix.NETLINK_ROUTE, unix.RTM_DELLINK, unix.NLM_F_ACK, encodeLink(current.index, 0, 0))
 		return err
 	}, gone...)
 }
@@ -187,9 +187,9 @@ func (h *kernelState) forgetLink(index int32) {
 // applyLinks reports whether links changed such that addresses and routes must be read again. Devices that we create come first.
 func (r *applyRun) applyLinks() bool {
 	changed := false
-	for _, ours := range []bool{true, false} {
+	for _, owned := range []bool{true, false} {
 		for _, l := range r.want.Links {
-			if (kindOf(l) != "") == ours {
+			if (kindOf(l) != "") == owned {
 				changed = r.applyLink(l) || changed
 			}
 		}
@@ -198,19 +198,19 @@ func (r *applyRun) applyLinks() bool {
 }
 
 func (r *applyRun) applyLink(want datapath.Link) bool {
-	have, ok := r.have.byName[want.Name]
+	current, ok := r.have.byName[want.Name]
 	kind := kindOf(want)
 	switch {
 	case kind == "" && !ok:
 		r.waiting[want.Name] = true
 		return false
 	case kind == "":
-		return r.tuneLink(want, have, nil)
-	case ok && have.kind != kind:
-		r.errs = append(r.errs, fmt.Errorf("link %s already exists and is not a %s of Liqo but of kind %q: it is left alone", want.Name, kind, have.kind))
+		return r.tuneLink(want, current, nil)
+	case ok && current.kind != kind:
+		r.errs = append(r.errs, fmt.Errorf("link %s already exists and is not a %s of Liqo but of kind %q: it is left alone", want.Name, kind, current.kind))
 		return false
-	case ok && r.mustRecreate(want, have):
-		if !r.deleteLink(want.Name, have) {
+	case ok && r.mustRecreate(want, current):
+		if !r.deleteLink(want.Name, current) {
 			return true
 		}
 		ok = false
@@ -218,15 +218,15 @@ func (r *applyRun) applyLink(want datapath.Link) bool {
 	if !ok {
 		return r.createLink(want)
 	}
-	return r.tuneLink(want, have, macOf(want))
+	return r.tuneLink(want, current, macOf(want))
 }
 
 // mustRecreate reports whether the device differs in an attribute that cannot be changed in place.
-func (r *applyRun) mustRecreate(want datapath.Link, have kernelLink) bool {
+func (r *applyRun) mustRecreate(want datapath.Link, current kernelLink) bool {
 	if v := want.VXLAN; v != nil {
-		return have.id != v.ID || have.port != v.Port || have.learning || r.otherOuter(have)
+		return current.id != v.ID || current.port != v.Port || current.learning || r.otherOuter(current)
 	}
-	return r.have.names[have.other] != want.Veth.Peer
+	return r.have.names[current.other] != want.Veth.Peer
 }
 
 // macOf returns the MAC of a device that we create.
@@ -246,9 +246,9 @@ func (r *applyRun) hasOuterIPv6() bool {
 }
 
 // otherOuter reports whether the VXLAN has the wrong family for the wanted FDB entries. Without entries either family is right.
-func (r *applyRun) otherOuter(have kernelLink) bool {
+func (r *applyRun) otherOuter(current kernelLink) bool {
 	some := slices.ContainsFunc(r.want.Neighbours, func(h datapath.Neighbour) bool { return h.Outer.IsValid() })
-	return some && (have.alias == outer6) != r.hasOuterIPv6()
+	return some && (current.alias == outer6) != r.hasOuterIPv6()
 }
 
 // createLink creates a device, down and without addresses, together with the peer of a veth. Setting a device up is always the last step, so
@@ -267,13 +267,13 @@ func (r *applyRun) createLink(want datapath.Link) bool {
 		r.errs = append(r.errs, err)
 		return true
 	}
-	have := r.have.byName[want.Name]
+	current := r.have.byName[want.Name]
 	if want.VXLAN != nil && r.hasOuterIPv6() {
 		r.writeKernel(fmt.Sprintf("link set %s alias %q", want.Name, outer6), func() error {
-			return r.setLink(have.index, 0, encodeAttr(unix.IFLA_IFALIAS, []byte(outer6)))
+			return r.setLink(current.index, 0, encodeAttr(unix.IFLA_IFALIAS, []byte(outer6)))
 		})
 	}
-	r.tuneLink(want, have, mac)
+	r.tuneLink(want, current, mac)
 	return true
 }
 
@@ -291,23 +291,23 @@ func (r *applyRun) linkAttributes(want datapath.Link) [][]byte {
 }
 
 // tuneLink changes attributes in place, the MAC only of devices that we create, and reports whether an attribute changed.
-func (r *applyRun) tuneLink(want datapath.Link, have kernelLink, mac *[6]byte) bool {
+func (r *applyRun) tuneLink(want datapath.Link, current kernelLink, mac *[6]byte) bool {
 	changed := false
 	set := func(what string, flags uint32, attrs ...[]byte) {
 		changed = true
-		r.writeKernel("link set "+want.Name+" "+what, func() error { return r.setLink(have.index, flags, attrs...) })
+		r.writeKernel("link set "+want.Name+" "+what, func() error { return r.setLink(current.index, flags, attrs...) })
 	}
-	if mac != nil && !have.bare {
+	if mac != nil && !current.bare {
 		set("addrgenmode none", 0,
 			encodeNested(unix.IFLA_AF_SPEC, encodeNested(unix.AF_INET6, encodeAttr(unix.IFLA_INET6_ADDR_GEN_MODE, []byte{nl.IN6_ADDR_GEN_MODE_NONE}))))
 	}
-	if mac != nil && have.mac != *mac {
+	if mac != nil && current.mac != *mac {
 		set("address "+net.HardwareAddr(mac[:]).String(), 0, encodeAttr(unix.IFLA_ADDRESS, mac[:]))
 	}
-	if want.MTU != 0 && have.mtu != want.MTU {
+	if want.MTU != 0 && current.mtu != want.MTU {
 		set(fmt.Sprint("mtu ", want.MTU), 0, encodeAttr(unix.IFLA_MTU, nativeUint32(want.MTU)))
 	}
-	if !have.up {
+	if !current.up {
 		set("up", unix.IFF_UP)
 	}
 	return changed

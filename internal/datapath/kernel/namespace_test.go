@@ -24,16 +24,16 @@ import (
 // namespaces are numbered through this test binary.
 var namespaces atomic.Int32
 
-// space is a network namespace without an uplink.
-type space struct {
+// testNamespace is a network namespace without an uplink.
+type testNamespace struct {
 	name   string
 	handle netns.NsHandle
 	*netlink.Handle
 }
 
-func newSpace(tb testing.TB) *space {
+func newTestNamespace(tb testing.TB) *testNamespace {
 	tb.Helper()
-	s := &space{name: fmt.Sprintf("lqk-%d-%d", os.Getpid(), namespaces.Add(1))}
+	s := &testNamespace{name: fmt.Sprintf("lqk-%d-%d", os.Getpid(), namespaces.Add(1))}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	home, err := netns.Get()
@@ -62,10 +62,10 @@ func newSpace(tb testing.TB) *space {
 	return s
 }
 
-func (s *space) path() string { return filepath.Join("/run/netns", s.name) }
+func (s *testNamespace) path() string { return filepath.Join("/run/netns", s.name) }
 
 // inside runs f on a thread of the namespace, which ends with it.
-func (s *space) inside(tb testing.TB, f func() error) {
+func (s *testNamespace) inside(tb testing.TB, f func() error) {
 	tb.Helper()
 	done := make(chan error)
 	go func() {
@@ -79,20 +79,20 @@ func (s *space) inside(tb testing.TB, f func() error) {
 	fatal(tb, <-done)
 }
 
-func (s *space) link(tb testing.TB, name string) netlink.Link {
+func (s *testNamespace) link(tb testing.TB, name string) netlink.Link {
 	tb.Helper()
 	l, err := s.LinkByName(name)
 	fatal(tb, err)
 	return l
 }
 
-func (s *space) up(tb testing.TB, name string) {
+func (s *testNamespace) up(tb testing.TB, name string) {
 	tb.Helper()
 	fatal(tb, s.LinkSetUp(s.link(tb, name)))
 }
 
 // device is one that is there and up. Its other end is there, too.
-func (s *space) device(tb testing.TB, name string, addresses ...string) netlink.Link {
+func (s *testNamespace) device(tb testing.TB, name string, addresses ...string) netlink.Link {
 	tb.Helper()
 	fatal(tb, s.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name}, PeerName: name + "-end"}))
 	for _, end := range []string{name, name + "-end"} { // the kernel gives them no address when it likes
@@ -104,14 +104,14 @@ func (s *space) device(tb testing.TB, name string, addresses ...string) netlink.
 	return s.link(tb, name)
 }
 
-func (s *space) address(tb testing.TB, device string, addresses ...string) {
+func (s *testNamespace) address(tb testing.TB, device string, addresses ...string) {
 	tb.Helper()
 	for _, a := range addresses {
 		fatal(tb, s.AddrAdd(s.link(tb, device), &netlink.Addr{IPNet: ipNet(a), Flags: 2 /* no duplicate address detection */}))
 	}
 }
 
-func (s *space) route(tb testing.TB, to, via, device string) {
+func (s *testNamespace) route(tb testing.TB, to, via, device string) {
 	tb.Helper()
 	r := &netlink.Route{Dst: ipNet(to), Table: 254}
 	if via != "" {
@@ -122,19 +122,19 @@ func (s *space) route(tb testing.TB, to, via, device string) {
 }
 
 // connect makes a cable between two namespaces.
-func connect(tb testing.TB, a *space, nameA string, b *space, nameB string) {
+func connect(tb testing.TB, a *testNamespace, nameA string, b *testNamespace, nameB string) {
 	tb.Helper()
 	fatal(tb, a.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: nameA}, PeerName: nameB, PeerNamespace: netlink.NsFd(int(b.handle))}))
 	a.up(tb, nameA)
 	b.up(tb, nameB)
 }
 
-func (s *space) open(tb testing.TB) *Kernel {
+func (s *testNamespace) open(tb testing.TB) *Kernel {
 	tb.Helper()
 	return s.openWith(tb, Options{})
 }
 
-func (s *space) openWith(tb testing.TB, o Options) *Kernel {
+func (s *testNamespace) openWith(tb testing.TB, o Options) *Kernel {
 	tb.Helper()
 	o.Namespace = s.path()
 	k, err := Open(o)

@@ -54,12 +54,12 @@ const neighbourless = 2 * time.Second
 func refusedAtOnce(to netip.AddrPort) error {
 	var took time.Duration
 	for range 10 { // a busy machine may be late
-		began := time.Now()
+		start := time.Now()
 		_, err := streamTo(to, 6)
 		if !errors.Is(err, syscall.EHOSTUNREACH) && !errors.Is(err, syscall.ENETUNREACH) {
 			return fmt.Errorf("%s: %v, and not: unreachable", to, err)
 		}
-		if took = time.Since(began); took < neighbourless {
+		if took = time.Since(start); took < neighbourless {
 			return nil
 		}
 		time.Sleep(time.Second + 100*time.Millisecond)

@@ -62,13 +62,13 @@ func TestOuterPacketRouting(t *testing.T) {
 // dial has the tunnel begin anew, from another port and with the server somewhere.
 func (l *lab) dial(t *testing.T, server netip.AddrPort) {
 	t.Helper()
-	client, began := l.client, time.Now()
+	client, start := l.client, time.Now()
 	l.spaces["b/gateway"].inside(t, func() error {
 		client.wanted.Peers[0].Endpoint = server
 		return errors.Join(client.Apply(client.wanted), client.Rebind(), client.Restart(client.wanted.Peers[0].PublicKey))
 	})
 	fatal(t, soon("a handshake with "+server.String(), func() (bool, error) {
 		status, err := client.Observe()
-		return err == nil && len(status.Peers) == 1 && status.Peers[0].LastHandshake.After(began) && status.Peers[0].Endpoint == server, err
+		return err == nil && len(status.Peers) == 1 && status.Peers[0].LastHandshake.After(start) && status.Peers[0].Endpoint == server, err
 	}))
 }

@@ -52,9 +52,9 @@ func eachCable(t *testing.T, f func(t *testing.T, c cable)) {
 }
 
 // lay makes three namespaces in a row, of which the one in the middle forwards.
-func (c cable) lay(t *testing.T) (pod, router, far *space) {
+func (c cable) lay(t *testing.T) (pod, router, far *testNamespace) {
 	t.Helper()
-	pod, router, far = newSpace(t), newSpace(t), newSpace(t)
+	pod, router, far = newTestNamespace(t), newTestNamespace(t), newTestNamespace(t)
 	connect(t, pod, "eth0", router, "pod0")
 	connect(t, router, "liqo-tunnel", far, "eth0")
 	on := func(a netip.Addr) string { return netip.PrefixFrom(a, c.link).String() }
@@ -74,7 +74,7 @@ func (c cable) lay(t *testing.T) (pod, router, far *space) {
 	fatal(t, far.NeighSet(&netlink.Neigh{LinkIndex: end.Index, IP: c.here.AsSlice(), HardwareAddr: tunnel.HardwareAddr, State: netlink.NUD_PERMANENT}))
 	pod.route(t, everything.String(), c.near.String(), "eth0")
 	far.route(t, everything.String(), c.here.String(), "eth0")
-	for _, s := range []*space{pod, far} { // checksums are made by the sender and not left to the device
+	for _, s := range []*testNamespace{pod, far} { // checksums are made by the sender and not left to the device
 		s.inside(t, func() error { return computeChecksums("eth0") })
 	}
 	return pod, router, far
@@ -149,7 +149,7 @@ func (c cable) gateway() datapath.State {
 }
 
 // echo answers on a port of UDP and one of TCP until the test ends.
-func echo(t *testing.T, s *space, at netip.Addr) {
+func echo(t *testing.T, s *testNamespace, at netip.Addr) {
 	t.Helper()
 	s.inside(t, func() error {
 		packets, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(at, 7)))
@@ -197,12 +197,12 @@ func answerStreams(l *net.TCPListener) {
 
 // exchange sends a packet and reads what comes back, again and again for a while: the kernel makes a new address of IPv6 its
 // own only a little later, and tells of a way that is narrower than it knew by an error.
-func exchange(c *net.UDPConn, packet, answer []byte) (n int, err error) {
+func exchange(c *net.UDPConn, packet, response []byte) (n int, err error) {
 	const attempt = 200 * time.Millisecond
 	for range patience / attempt {
 		c.SetDeadline(time.Now().Add(attempt))
 		if _, err = c.Write(packet); err == nil {
-			n, err = c.Read(answer)
+			n, err = c.Read(response)
 		}
 		if !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, syscall.EMSGSIZE) {
 			return n, err
@@ -288,8 +288,8 @@ func TestGatewayPrefixTranslation(t *testing.T) {
 	})
 }
 
-// refused is nil if a connected socket is told that nobody listens there.
-func refused(from, to netip.Addr) error {
+// waitForPortUnreachable is nil if a connected socket is told that nobody listens there.
+func waitForPortUnreachable(from, to netip.Addr) error {
 	c, err := net.DialUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(from, 0)), net.UDPAddrFromAddrPort(netip.AddrPortFrom(to, 9)))
 	if err != nil {
 		return err
@@ -305,8 +305,8 @@ func TestICMPErrorTranslation(t *testing.T) {
 	eachCable(t, func(t *testing.T, c cable) {
 		pod, router, far := c.lay(t)
 		router.open(t).mustApply(t, c.gateway())
-		pod.inside(t, func() error { return refused(c.pod, c.farHere) })
-		far.inside(t, func() error { return refused(c.far, c.pod) })
+		pod.inside(t, func() error { return waitForPortUnreachable(c.pod, c.farHere) })
+		far.inside(t, func() error { return waitForPortUnreachable(c.far, c.pod) })
 	})
 }
 
@@ -351,7 +351,7 @@ func TestIdentityBeforeMasquerade(t *testing.T) {
 }
 
 // forgotten checks that just the flows to the prefix are gone.
-func forgotten(t *testing.T, c cable, router *space, k *Kernel) {
+func forgotten(t *testing.T, c cable, router *testNamespace, k *Kernel) {
 	t.Helper()
 	flows := func() (matching, others int) {
 		h, err := netlink.NewHandleAt(router.handle, unix.NETLINK_NETFILTER)
@@ -371,9 +371,9 @@ func forgotten(t *testing.T, c cable, router *space, k *Kernel) {
 	matching, others := flows()
 	n, err := k.Forget(c.seen, parsePrefix("192.0.2.0/24"), parsePrefix("2001:db8::/32"))
 	fatal(t, err)
-	left, rest := flows()
-	if matching == 0 || others == 0 || n != matching || left != 0 || rest != others {
-		t.Errorf("of %d flows and %d others %d are forgotten, and %d and %d left", matching, others, n, left, rest)
+	remaining, rest := flows()
+	if matching == 0 || others == 0 || n != matching || remaining != 0 || rest != others {
+		t.Errorf("of %d flows and %d others %d are forgotten, and %d and %d left", matching, others, n, remaining, rest)
 	}
 }
 

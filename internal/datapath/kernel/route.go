@@ -51,7 +51,7 @@ func (k *Kernel) readRoutes() (map[routeKey]kernelRoute, error) {
 		request := make([]byte, unix.SizeofRtMsg)
 		request[0], request[5] = family, datapath.Protocol
 		err := k.sockets.dumpAll(unix.NETLINK_ROUTE, unix.RTM_GETROUTE, request, func(msg []byte) error {
-			if key, r, ours := parseRoute(msg); ours {
+			if key, r, owned := parseRoute(msg); owned {
 				routes[key] = r
 			}
 			return nil
@@ -203,7 +203,7 @@ func (r *applyRun) foreignRoutes(want map[routeKey]kernelRoute) map[routeKey]boo
 	}
 	parts, foreign := map[part]bool{}, map[routeKey]bool{}
 	for key, one := range want {
-		if have, ok := r.have.routes[key]; ok && have != one {
+		if current, ok := r.have.routes[key]; ok && current != one {
 			parts[part{familyOf(key.to.Addr()), key.table}] = true
 		}
 	}
@@ -211,7 +211,7 @@ func (r *applyRun) foreignRoutes(want map[routeKey]kernelRoute) map[routeKey]boo
 		request := make([]byte, unix.SizeofRtMsg)
 		request[0] = p.family
 		err := r.sockets.dumpAll(unix.NETLINK_ROUTE, unix.RTM_GETROUTE, joinBytes(request, encodeAttr(unix.RTA_TABLE, nativeUint32(p.table))), func(msg []byte) error {
-			if key, _, ours := parseRoute(msg); !ours {
+			if key, _, owned := parseRoute(msg); !owned {
 				foreign[key] = true
 			}
 			return nil

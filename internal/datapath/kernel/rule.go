@@ -50,7 +50,7 @@ func (k *Kernel) readRules() (map[ipRule]bool, error) {
 		request := make([]byte, unix.SizeofRtMsg)
 		request[0] = family
 		err := k.sockets.dumpAll(unix.NETLINK_ROUTE, unix.RTM_GETRULE, request, func(msg []byte) error {
-			if r, ours := parseRule(msg); ours {
+			if r, owned := parseRule(msg); owned {
 				rules[r] = true
 			}
 			return nil

@@ -19,7 +19,7 @@ import (
 )
 
 // inventory is all that a namespace holds, whoever made it, but for what the kernel does by itself.
-func inventory(t *testing.T, s *space, k *Kernel) string {
+func inventory(t *testing.T, s *testNamespace, k *Kernel) string {
 	t.Helper()
 	var lines []string
 	dump := func(protocol, kind int, request []byte) {
@@ -65,7 +65,7 @@ func inventory(t *testing.T, s *space, k *Kernel) string {
 }
 
 // strange fills a namespace with what looks like ours and is not.
-func strange(t *testing.T, s *space, k *Kernel, p sample) {
+func strange(t *testing.T, s *testNamespace, k *Kernel, p sample) {
 	t.Helper()
 	s.device(t, "liqo-else", netip.PrefixFrom(p.target, p.target.BitLen()).String())
 	s.address(t, "lo", netip.PrefixFrom(p.alias, p.alias.BitLen()).String())
@@ -86,7 +86,7 @@ func strange(t *testing.T, s *space, k *Kernel, p sample) {
 
 func TestForeignStateKept(t *testing.T) {
 	eachFamily(t, func(t *testing.T, p sample) {
-		s := newSpace(t)
+		s := newTestNamespace(t)
 		k := s.open(t)
 		strange(t, s, k, p)
 		before := inventory(t, s, k)
@@ -107,22 +107,22 @@ func TestForeignObjectConflict(t *testing.T) {
 		own := netip.PrefixFrom(p.own, p.own.BitLen()).String()
 		for _, tc := range []struct {
 			name  string
-			make  func(t *testing.T, s *space, k *Kernel)
+			make  func(t *testing.T, s *testNamespace, k *Kernel)
 			error string
 		}{
-			{"a device", func(t *testing.T, s *space, _ *Kernel) { s.device(t, names.FabricDevice) }, `link liqo.fabric already exists and is not a vxlan of Liqo but of kind "veth"`},
-			{"an address", func(t *testing.T, s *space, _ *Kernel) { s.address(t, "lo", own) }, "addr add " + own + " dev lo: a foreign one already exists"},
-			{"a route", func(t *testing.T, s *space, _ *Kernel) {
+			{"a device", func(t *testing.T, s *testNamespace, _ *Kernel) { s.device(t, names.FabricDevice) }, `link liqo.fabric already exists and is not a vxlan of Liqo but of kind "veth"`},
+			{"an address", func(t *testing.T, s *testNamespace, _ *Kernel) { s.address(t, "lo", own) }, "addr add " + own + " dev lo: a foreign one already exists"},
+			{"a route", func(t *testing.T, s *testNamespace, _ *Kernel) {
 				fatal(t, s.RouteAdd(&netlink.Route{Dst: ipNet(p.peer.String()), Type: unix.RTN_BLACKHOLE, Table: 6091, Priority: datapath.UnreachableMetric}))
 			}, "add route unreachable " + p.peer.String() + " metric 4278198272 table 6091: a foreign one already exists"},
-			{"a table", func(t *testing.T, _ *space, k *Kernel) {
+			{"a table", func(t *testing.T, _ *testNamespace, k *Kernel) {
 				b := &batch{}
 				b.addMessage(tableID{protocolFamily(p.family), "of-a-user"}, unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, "", encodeAttr(unix.NFTA_TABLE_NAME, zeroEnded("of-a-user")))
 				fatal(t, k.sockets.commitBatch(b))
 			}, "table " + p.family.String() + " of-a-user already exists and was not created by Liqo"},
 		} {
 			t.Run(tc.name, func(t *testing.T) {
-				s := newSpace(t)
+				s := newTestNamespace(t)
 				k := s.open(t)
 				tc.make(t, s, k)
 				before := inventory(t, s, k)
@@ -155,7 +155,7 @@ func TestVethPairRepaired(t *testing.T) {
 		"the other one, too":    {veth(names.ProbeDevice, "other"), veth(names.EchoDevice, "more")},
 		"the pair is the other": {veth(names.EchoDevice, names.ProbeDevice)},
 	} {
-		s := newSpace(t)
+		s := newTestNamespace(t)
 		for _, one := range pairs {
 			fatal(t, s.LinkAdd(one))
 		}
@@ -176,7 +176,7 @@ func TestVethPairRepaired(t *testing.T) {
 
 func TestForeignObjectNotReplaced(t *testing.T) {
 	p := samples["ip"] // in IPv6 two such routes are one
-	s := newSpace(t)
+	s := newTestNamespace(t)
 	k := s.open(t)
 	want := p.node()
 	k.mustApply(t, want)
@@ -195,7 +195,7 @@ func TestForeignObjectNotReplaced(t *testing.T) {
 
 func TestUserRuleRejected(t *testing.T) {
 	eachFamily(t, func(t *testing.T, p sample) {
-		k := newSpace(t).open(t)
+		k := newTestNamespace(t).open(t)
 		want := p.node()
 		good, bad := p.moved().Tables[1], p.moved().Tables[1]
 		bad.Name = "of-another"
@@ -217,7 +217,7 @@ func TestUserRuleRejected(t *testing.T) {
 
 func TestUserTables(t *testing.T) {
 	eachFamily(t, func(t *testing.T, p sample) {
-		s := newSpace(t)
+		s := newTestNamespace(t)
 		want := datapath.State{Tables: p.moved().Tables}
 		s.open(t).mustApply(t, want)
 		k := s.open(t)
@@ -233,7 +233,7 @@ func TestUserTables(t *testing.T) {
 
 func TestMissingDevice(t *testing.T) {
 	eachFamily(t, func(t *testing.T, p sample) {
-		s := newSpace(t)
+		s := newTestNamespace(t)
 		k := s.open(t)
 		want := p.node()
 		tunnel := netip.PrefixFrom(p.target, p.target.BitLen()-2)
@@ -280,7 +280,7 @@ func TestUnsupportedState(t *testing.T) {
 		},
 		"outer addresses of two families": func(s *datapath.State) { s.Neighbours = append(s.Neighbours, hop("11.0.0.1", "fd00::1", [6]byte{2})) },
 	} {
-		k := newSpace(t).open(t)
+		k := newTestNamespace(t).open(t)
 		state := p.node()
 		add(&state)
 		if _, err := k.Apply(t.Context(), state); err == nil || !strings.Contains(err.Error(), want) {

@@ -106,16 +106,16 @@ func buildTable(t datapath.Table) (builtTable, error) {
 }
 
 // applyTables changes all tables in one transaction and returns false if our own tables are not as wanted afterwards. An invalid table of a
-// user does not stop ours.
+// user does not stop owned ones.
 func (r *applyRun) applyTables() bool {
 	want := map[tableID]bool{}
-	var ours, users []builtTable
+	var owned, users []builtTable
 	for _, t := range r.want.Tables {
 		id := idOf(t)
 		twice := want[id]
 		want[id] = true
 		built, err := buildTable(t)
-		switch have := r.have.tables[id]; {
+		switch current := r.have.tables[id]; {
 		case twice:
 			r.errs = append(r.errs, fmt.Errorf("table %s %s is requested twice: only the first is created", t.Family, t.Name))
 		case err != nil && t.Name == datapath.TableName:
@@ -123,31 +123,31 @@ func (r *applyRun) applyTables() bool {
 			return false
 		case err != nil:
 			r.errs = append(r.errs, fmt.Errorf("building table %s %s: %w", t.Family, t.Name, err))
-		case have != nil && !have.ours:
+		case current != nil && !current.ours:
 			r.errs = append(r.errs, fmt.Errorf("table %s %s already exists and was not created by Liqo: it is left alone", t.Family, t.Name))
 		case t.Name == datapath.TableName:
-			ours = append(ours, built)
+			owned = append(owned, built)
 		default:
 			users = append(users, built)
 		}
 	}
-	return r.commitTables(want, ours, users)
+	return r.commitTables(want, owned, users)
 }
 
-// commitTables commits all tables in one transaction. If the kernel refuses it, a user's table may be the reason: then ours are committed
+// commitTables commits all tables in one transaction. If the kernel refuses it, a user's table may be the reason: then owned ones are committed
 // without the users', and each user's table alone.
-func (r *applyRun) commitTables(want map[tableID]bool, ours, users []builtTable) bool {
+func (r *applyRun) commitTables(want map[tableID]bool, owned, users []builtTable) bool {
 	whole := r.removeTables(want)
-	for _, t := range append(slices.Clone(ours), users...) {
+	for _, t := range append(slices.Clone(owned), users...) {
 		r.addTransaction(whole, t)
 	}
-	told := len(r.errs)
+	count := len(r.errs)
 	if r.commitBatch(whole) || len(users) == 0 {
-		return len(r.errs) == told
+		return len(r.errs) == count
 	}
-	r.errs = r.errs[:told] // the retry reports the error with its table
+	r.errs = r.errs[:count] // the retry reports the error with its table
 	essential := r.removeTables(want)
-	for _, t := range ours {
+	for _, t := range owned {
 		r.addTransaction(essential, t)
 	}
 	if !r.commitBatch(essential) {
@@ -178,16 +178,16 @@ func (r *applyRun) removeTables(want map[tableID]bool) *batch {
 
 // addTransaction adds the changes from the present to the wanted table.
 func (r *applyRun) addTransaction(b *batch, t builtTable) {
-	have := r.have.tables[t.id]
-	if have == nil {
+	current := r.have.tables[t.id]
+	if current == nil {
 		b.addMessage(t.id, unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, "add all", encodeAttr(unix.NFTA_TABLE_NAME, zeroEnded(t.id.name)))
-		have = &kernelTable{}
+		current = &kernelTable{}
 	}
-	if !t.id.isOurs() && !have.marked {
+	if !t.id.isOurs() && !current.marked {
 		b.newChain(t.id, builtChain{name: markChain})
 		b.flushChain(t.id, markChain)
 	}
-	b.addTable(t, have)
+	b.addTable(t, current)
 }
 
 func compareTables(a, b tableID) int {
@@ -195,32 +195,32 @@ func compareTables(a, b tableID) int {
 }
 
 // addTable adds the differences. Users of an object are removed before the object, and an object is added before its users.
-func (b *batch) addTable(t builtTable, have *kernelTable) {
+func (b *batch) addTable(t builtTable, current *kernelTable) {
 	rebuilt := slices.ContainsFunc(t.sets, func(s builtSet) bool {
-		old := have.sets[s.name]
+		old := current.sets[s.name]
 		return old != nil && !old.canHold(s.form)
 	})
 	fresh := map[string]bool{} // chains whose rules are all added
 	wanted := map[string]builtChain{}
 	for _, c := range t.chains {
 		wanted[c.name] = c
-		old := have.chains[c.name]
+		old := current.chains[c.name]
 		fresh[c.name] = old == nil || rebuilt || !old.canUpdate(c) || !slices.EqualFunc(old.rules, c.hashes, func(r kernelRule, hash string) bool { return r.hash == hash })
 	}
-	for _, name := range slices.Sorted(maps.Keys(have.chains)) {
-		if _, ok := wanted[name]; (!ok || fresh[name]) && len(have.chains[name].rules) > 0 {
+	for _, name := range slices.Sorted(maps.Keys(current.chains)) {
+		if _, ok := wanted[name]; (!ok || fresh[name]) && len(current.chains[name].rules) > 0 {
 			b.flushChain(t.id, name)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(have.chains)) {
-		if c, ok := wanted[name]; !ok || !have.chains[name].canUpdate(c) {
+	for _, name := range slices.Sorted(maps.Keys(current.chains)) {
+		if c, ok := wanted[name]; !ok || !current.chains[name].canUpdate(c) {
 			b.addMessage(t.id, unix.NFT_MSG_DELCHAIN, 0, "delete chain "+name, encodeAttr(unix.NFTA_CHAIN_TABLE, zeroEnded(t.id.name)), encodeAttr(unix.NFTA_CHAIN_NAME, zeroEnded(name)))
 		}
 	}
-	b.setsOf(t, have)
-	b.countersOf(t, have)
+	b.setsOf(t, current)
+	b.countersOf(t, current)
 	for _, c := range t.chains {
-		if old := have.chains[c.name]; old == nil || old.baseChain != c.baseChain {
+		if old := current.chains[c.name]; old == nil || old.baseChain != c.baseChain {
 			b.newChain(t.id, c)
 		}
 	}
@@ -233,9 +233,9 @@ func (b *batch) addTable(t builtTable, have *kernelTable) {
 
 // canUpdate reports whether the chain can become the wanted one in place: only a policy can change.
 func (c *kernelChain) canUpdate(want builtChain) bool {
-	have := c.baseChain
-	have.policy = want.policy
-	return have == want.baseChain
+	current := c.baseChain
+	current.policy = want.policy
+	return current == want.baseChain
 }
 
 func (b *batch) newChain(id tableID, c builtChain) {
@@ -252,34 +252,34 @@ func (b *batch) flushChain(id tableID, name string) {
 	b.addMessage(id, unix.NFT_MSG_DELRULE, 0, "flush chain "+name, encodeAttr(unix.NFTA_RULE_TABLE, zeroEnded(id.name)), encodeAttr(unix.NFTA_RULE_CHAIN, zeroEnded(name)))
 }
 
-func (b *batch) countersOf(t builtTable, have *kernelTable) {
+func (b *batch) countersOf(t builtTable, current *kernelTable) {
 	counter := func(name string) []byte {
 		return joinBytes(encodeAttr(unix.NFTA_OBJ_TABLE, zeroEnded(t.id.name)), encodeAttr(unix.NFTA_OBJ_NAME, zeroEnded(name)), encodeAttr(unix.NFTA_OBJ_TYPE, bigUint32(uint32(unix.NFT_OBJECT_COUNTER))))
 	}
-	for _, name := range slices.Sorted(maps.Keys(have.counters)) {
+	for _, name := range slices.Sorted(maps.Keys(current.counters)) {
 		if !slices.Contains(t.counters, name) {
 			b.addMessage(t.id, unix.NFT_MSG_DELOBJ, 0, "delete counter "+name, counter(name))
 		}
 	}
 	for _, name := range t.counters {
-		if _, ok := have.counters[name]; !ok {
+		if _, ok := current.counters[name]; !ok {
 			b.addMessage(t.id, unix.NFT_MSG_NEWOBJ, unix.NLM_F_CREATE|unix.NLM_F_EXCL, "add counter "+name, counter(name), encodeNested(unix.NFTA_OBJ_DATA))
 		}
 	}
 }
 
-func (b *batch) setsOf(t builtTable, have *kernelTable) {
+func (b *batch) setsOf(t builtTable, current *kernelTable) {
 	wanted := map[string]builtSet{}
 	for _, s := range t.sets {
 		wanted[s.name] = s
 	}
-	for _, name := range slices.Sorted(maps.Keys(have.sets)) {
-		if s, ok := wanted[name]; !ok || !have.sets[name].canHold(s.form) {
+	for _, name := range slices.Sorted(maps.Keys(current.sets)) {
+		if s, ok := wanted[name]; !ok || !current.sets[name].canHold(s.form) {
 			b.addMessage(t.id, unix.NFT_MSG_DELSET, 0, "delete set "+name, encodeAttr(unix.NFTA_SET_TABLE, zeroEnded(t.id.name)), encodeAttr(unix.NFTA_SET_NAME, zeroEnded(name)))
 		}
 	}
 	for _, s := range t.sets {
-		old := have.sets[s.name]
+		old := current.sets[s.name]
 		if old == nil || !old.canHold(s.form) {
 			b.newSet(t.id, s.name, s.form, b.nextSet(), false)
 			b.addElements(t.id, unix.NFT_MSG_NEWSETELEM, s, slices.SortedFunc(maps.Keys(s.elements), compareIntervals))
@@ -292,8 +292,8 @@ func (b *batch) setsOf(t builtTable, have *kernelTable) {
 }
 
 // differingElements returns the elements to delete from a set: surplus ones and those with another value.
-func differingElements(have, want map[interval]string) []interval {
-	return missingKeys(have, want, compareIntervals)
+func differingElements(current, want map[interval]string) []interval {
+	return missingKeys(current, want, compareIntervals)
 }
 
 // Byte orders of keys in the user data of a set, as nft encodes them.

@@ -128,11 +128,11 @@ func TestPacketPaths(t *testing.T) {
 			}
 			for _, trace := range traces {
 				t.Run("time is over "+trace.name, func(t *testing.T) {
-					l.spaces[trace.from].inside(t, func() error { return follow(addr(trace.to), strings.Fields(trace.hops)) })
+					l.spaces[trace.from].inside(t, func() error { return traceRoute(addr(trace.to), strings.Fields(trace.hops)) })
 				})
 			}
 			t.Run("nodes ask gateways", func(t *testing.T) {
-				l.spaces["b/one"].inside(t, func() error { return answered(addr("10.68.0.0")) })
+				l.spaces["b/one"].inside(t, func() error { return waitForEcho(addr("10.68.0.0")) })
 			})
 			t.Run("packets stay large", l.large)
 			l.only(nil)
@@ -154,7 +154,7 @@ func TestPacketPaths(t *testing.T) {
 			t.Run("nothing tracks the fabric", l.untracked)
 			t.Run("time is over from another node", func(t *testing.T) {
 				before := l.invalid(star.lost)
-				l.spaces[star.from].inside(t, func() error { return follow(addr(star.to), strings.Fields(star.hops)) })
+				l.spaces[star.from].inside(t, func() error { return traceRoute(addr(star.to), strings.Fields(star.hops)) })
 				fatal(t, soon(star.lost+" dropping one packet as invalid", func() (bool, error) { return l.invalid(star.lost) == before+1, nil }))
 			})
 			l.disconnect("a")
@@ -218,7 +218,7 @@ func walk(to netip.AddrPort, server string) error {
 		errs = append(errs, fmt.Errorf("a stream: seen as %q, not %s: %w", who, server, err))
 	}
 	if to.Port() == 7 && to.String() != service {
-		errs = append(errs, refused(netip.Addr{}, to.Addr()))
+		errs = append(errs, waitForPortUnreachable(netip.Addr{}, to.Addr()))
 	}
 	return errors.Join(errs...)
 }
@@ -271,8 +271,8 @@ func ping(to netip.Addr) (*net.IPConn, error) {
 	return c, nil
 }
 
-// answered waits for the answer to an echo.
-func answered(to netip.Addr) error {
+// waitForEcho waits for the answer to an echo.
+func waitForEcho(to netip.Addr) error {
 	c, err := ping(to)
 	if err != nil {
 		return err
@@ -281,9 +281,9 @@ func answered(to netip.Addr) error {
 	if err := c.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		return err
 	}
-	answer := make([]byte, 100)
-	if _, _, err := c.ReadFrom(answer); err != nil || answer[0] != 0 { // without the header of IP
-		return fmt.Errorf("an echo from %s: type %d, error %v", to, answer[0], err)
+	response := make([]byte, 100)
+	if _, _, err := c.ReadFrom(response); err != nil || response[0] != 0 { // without the header of IP
+		return fmt.Errorf("an echo from %s: type %d, error %v", to, response[0], err)
 	}
 	return nil
 }
@@ -363,8 +363,8 @@ func (l *lab) refuses(at, counter string, send func(context.Context) error) erro
 	return errors.Join(send(ctx), <-counted)
 }
 
-// follow has the time of packets be over at each hop, until one arrives where nobody listens.
-func follow(to netip.Addr, want []string) error {
+// traceRoute has the time of packets be over at each hop, until one arrives where nobody listens.
+func traceRoute(to netip.Addr, want []string) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
 	if err != nil {
 		return err
@@ -510,9 +510,9 @@ func (l *lab) shrink(t *testing.T, s shrinking) {
 		return false, err
 	}))
 	fatal(t, option(packets, func(fd int) error {
-		told, err := unix.GetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MTU)
-		if told != s.mtu {
-			t.Errorf("the sender is told %d bytes, and not %d", told, s.mtu)
+		count, err := unix.GetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MTU)
+		if count != s.mtu {
+			t.Errorf("the sender is told %d bytes, and not %d", count, s.mtu)
 		}
 		return err
 	}))

@@ -33,7 +33,7 @@ type watchInterest struct {
 	nft     map[tableID]bool
 }
 
-func interestOf(want datapath.State, have *kernelState) watchInterest {
+func interestOf(want datapath.State, current *kernelState) watchInterest {
 	i := watchInterest{devices: map[string]bool{}, indices: map[int32]bool{}, made: map[int32]bool{}, tables: map[uint32]bool{}, nft: map[tableID]bool{}}
 	for _, m := range made {
 		i.devices[m.name] = true
@@ -53,17 +53,17 @@ func interestOf(want datapath.State, have *kernelState) watchInterest {
 		}
 	}
 	for name := range i.devices {
-		if l, ok := have.byName[name]; ok && name != "lo" {
+		if l, ok := current.byName[name]; ok && name != "lo" {
 			i.indices[l.index] = true
 		}
 	}
-	for _, name := range have.ownLinks() {
-		i.made[have.byName[name].index] = true
+	for _, name := range current.ownLinks() {
+		i.made[current.byName[name].index] = true
 	}
 	for _, t := range want.Tables {
 		i.nft[idOf(t)] = true
 	}
-	for id, t := range have.tables {
+	for id, t := range current.tables {
 		if t.ours {
 			i.nft[id] = true
 		}
@@ -188,11 +188,11 @@ func (i watchInterest) concernsRoute(m syscall.NetlinkMessage) bool {
 		h, ok := parseNeighbour(m.Data)
 		return ok && i.made[h.index]
 	case unix.RTM_NEWROUTE, unix.RTM_DELROUTE:
-		key, _, ours := parseRoute(m.Data)
-		return ours || i.tables[key.table]
+		key, _, owned := parseRoute(m.Data)
+		return owned || i.tables[key.table]
 	case unix.RTM_NEWRULE, unix.RTM_DELRULE:
-		_, ours := parseRule(m.Data)
-		return ours
+		_, owned := parseRule(m.Data)
+		return owned
 	}
 	return false
 }

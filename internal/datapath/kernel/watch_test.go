@@ -66,7 +66,7 @@ func settled(t *testing.T, writes <-chan int) {
 
 func TestDriftRepaired(t *testing.T) {
 	eachFamily(t, func(t *testing.T, p sample) {
-		s := newSpace(t)
+		s := newTestNamespace(t)
 		k := s.open(t)
 		want := p.node()
 		writes := keep(t, k, want)
@@ -129,7 +129,7 @@ func TestDriftRepaired(t *testing.T) {
 
 func TestRelevantEvents(t *testing.T) {
 	p := samples["ip"]
-	s := newSpace(t)
+	s := newTestNamespace(t)
 	k := s.open(t)
 	heard := listenIn(t, s)
 	concerning := func(f func()) (kinds []uint16) {
@@ -167,7 +167,7 @@ func TestRelevantEvents(t *testing.T) {
 }
 
 // busy does what others do on a node.
-func busy(t *testing.T, s *space, k *Kernel, n byte) {
+func busy(t *testing.T, s *testNamespace, k *Kernel, n byte) {
 	t.Helper()
 	name := fmt.Sprint("eth", n)
 	own, next := netip.AddrFrom4([4]byte{172, 29, n, 1}), netip.AddrFrom4([4]byte{172, 29, n, 7})
@@ -187,7 +187,7 @@ func busy(t *testing.T, s *space, k *Kernel, n byte) {
 }
 
 func TestLostEvents(t *testing.T) {
-	s := newSpace(t)
+	s := newTestNamespace(t)
 	k := s.open(t)
 	k.mustApply(t, samples["ip"].node())
 	ctx, cancel := context.WithCancel(t.Context())
@@ -210,7 +210,7 @@ func TestLostEvents(t *testing.T) {
 }
 
 func TestWatchEnds(t *testing.T) {
-	k := newSpace(t).open(t)
+	k := newTestNamespace(t).open(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	news, err := k.Watch(ctx)
 	fatal(t, err)

@@ -49,7 +49,7 @@ func TestTunnelAllPackets(t *testing.T) {
 		}
 	}
 	echo(t, conn, 16) // behind the garbage, in the same socket
-	for _, s := range []*side{a, b} {
+	for _, s := range []*testPeer{a, b} {
 		e := s.device.engine.(*userspaceEngine)
 		for name, w := range map[string]*receiveWindow{"out": e.tun.out.receiveWindow, "in": e.tun.in} {
 			await(t, name+" to be empty", func() bool {
@@ -82,7 +82,7 @@ func echo(t *testing.T, c net.Conn, size int) {
 }
 
 func TestTunnelOverIPv6(t *testing.T) {
-	a, b := world(t)
+	a, b := newTestPeers(t)
 	a.open()
 	b.open()
 	a.apply(server(a, b))
@@ -152,7 +152,7 @@ func TestConfigChangeInPlace(t *testing.T) {
 	}
 }
 
-func (s *side) index() (index int) {
+func (s *testPeer) index() (index int) {
 	s.t.Helper()
 	s.do(func() error {
 		link, err := netlink.LinkByName(tunnelName)
@@ -193,7 +193,7 @@ func TestRemovedPeer(t *testing.T) {
 	})
 }
 
-func (s *side) udp(addr netip.Addr) *net.UDPConn {
+func (s *testPeer) udp(addr netip.Addr) *net.UDPConn {
 	s.t.Helper()
 	var c *net.UDPConn
 	s.do(func() (err error) {
@@ -233,7 +233,7 @@ func drain(t *testing.T, c *net.UDPConn, longerThan int) (n int) {
 }
 
 // outerDatagrams sends want datagrams through the tunnel and counts outer ones until so many arrived, or a minute passed.
-func (s *side) outerDatagrams(other *side, from *net.UDPConn, to net.Addr, want int) int {
+func (s *testPeer) outerDatagrams(other *testPeer, from *net.UDPConn, to net.Addr, want int) int {
 	s.t.Helper()
 	frames := s.capture()
 	for range want {
@@ -256,7 +256,7 @@ func (s *side) outerDatagrams(other *side, from *net.UDPConn, to net.Addr, want 
 }
 
 // capture sees the packets that arrive at eth0, from the IP header on. Reading from it ends after a minute of silence.
-func (s *side) capture() int {
+func (s *testPeer) capture() int {
 	s.t.Helper()
 	var fd int
 	s.do(func() (err error) {
@@ -307,7 +307,7 @@ func TestInterfaceOutlivesProcess(t *testing.T) {
 	})
 }
 
-func (s *side) addresses() (out []string) {
+func (s *testPeer) addresses() (out []string) {
 	s.t.Helper()
 	s.do(func() error {
 		link, err := netlink.LinkByName(tunnelName)
@@ -334,11 +334,11 @@ func TestRestartHandshake(t *testing.T) {
 			a.do(func() error { return a.device.Restart(b.key.Public()) })
 			took := await(t, "a handshake", func() bool { return !a.only().LastHandshake.IsZero() && b.only().LastHandshake.After(before) })
 			t.Logf("a handshake %s after Restart", took.Round(time.Millisecond))
-			have, err := a.device.engine.getState()
+			got, err := a.device.engine.getState()
 			if err != nil {
 				t.Fatal(err)
 			}
-			if p := have.peers[b.key.Public()]; p.keepalive != keepalive || len(p.allowedIPs) != 2 || p.Endpoint.Addr() != b.outer[0] {
+			if p := got.peers[b.key.Public()]; p.keepalive != keepalive || len(p.allowedIPs) != 2 || p.Endpoint.Addr() != b.outer[0] {
 				t.Errorf("after Restart the peer is %+v", p)
 			}
 			if err := a.device.Restart(a.key.Public()); err == nil {
@@ -349,7 +349,7 @@ func TestRestartHandshake(t *testing.T) {
 }
 
 func TestFirstEndpointHandshake(t *testing.T) {
-	a, b := world(t)
+	a, b := newTestPeers(t)
 	a.open()
 	b.open()
 	a.apply(server(a, b))
@@ -386,7 +386,7 @@ func TestRebindPort(t *testing.T) {
 }
 
 // optionsOf calls f for the sockets of an end, for IPv4 and for IPv6.
-func optionsOf(t *testing.T, s *side, f func(which, fd int)) {
+func optionsOf(t *testing.T, s *testPeer, f func(which, fd int)) {
 	t.Helper()
 	sockets, err := s.device.engine.(*userspaceEngine).device.Bind().(*countingBind).udpSockets()
 	if err != nil || len(sockets) != 2 {
@@ -424,7 +424,7 @@ func TestOuterPacketMark(t *testing.T) {
 func TestOuterPacketsUnfragmented(t *testing.T) {
 	a, b := tunnelUp(t)
 	frames := a.capture()
-	probing := func(s *side) {
+	probing := func(s *testPeer) {
 		t.Helper()
 		options := [][3]int{
 			{unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_PROBE}, {unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_PROBE},
@@ -505,7 +505,7 @@ func TestPrivateKeyChange(t *testing.T) {
 }
 
 func TestPortInUse(t *testing.T) {
-	a, _ := world(t)
+	a, _ := newTestPeers(t)
 	a.open()
 	occupied := a.udp(netip.IPv4Unspecified())
 	c := Config{MTU: 1340, PrivateKey: a.key, ListenPort: uint16(occupied.LocalAddr().(*net.UDPAddr).Port)}
@@ -539,7 +539,7 @@ func TestPortInUse(t *testing.T) {
 }
 
 func TestLinkNameConflict(t *testing.T) {
-	a, _ := world(t)
+	a, _ := newTestPeers(t)
 	for name, tc := range map[string]struct {
 		link netlink.Link
 		impl Implementation
@@ -579,7 +579,7 @@ func TestLinkNameConflict(t *testing.T) {
 }
 
 func TestAutoImplementation(t *testing.T) {
-	a, _ := world(t)
+	a, _ := newTestPeers(t)
 	a.do(func() error {
 		first, err := Open("x0", Auto, quiet())
 		if err != nil {
@@ -694,12 +694,12 @@ func TestSegmentOffload(t *testing.T) {
 }
 
 // A TUN whose reads fail as those of the library do.
-type failing struct {
+type failingTUN struct {
 	tun.Device
 	errs []error
 }
 
-func (f *failing) Read([][]byte, []int, int) (int, error) {
+func (f *failingTUN) Read([][]byte, []int, int) (int, error) {
 	err := f.errs[0]
 	f.errs = f.errs[1:]
 	return 0, err
@@ -707,7 +707,7 @@ func (f *failing) Read([][]byte, []int, int) (int, error) {
 
 func TestBadPacket(t *testing.T) {
 	gone := &os.PathError{Op: "read", Path: cloneDevice, Err: unix.EIO}
-	tn := &tunDevice{log: quiet(), out: windowGate{receiveWindow: newWindow(1)}, Device: &failing{errs: []error{errors.New("tcp header len is invalid: 4"), tun.ErrTooManySegments, gone, os.ErrClosed}}}
+	tn := &tunDevice{log: quiet(), out: windowGate{receiveWindow: newWindow(1)}, Device: &failingTUN{errs: []error{errors.New("tcp header len is invalid: 4"), tun.ErrTooManySegments, gone, os.ErrClosed}}}
 	for _, want := range []error{nil, tun.ErrTooManySegments, gone, os.ErrClosed} {
 		if _, err := tn.Read(nil, nil, 0); !errors.Is(err, want) {
 			t.Errorf("error %v, want %v", err, want)
@@ -759,7 +759,7 @@ func TestBatchRead(t *testing.T) {
 }
 
 func TestBatchReadTUN(t *testing.T) {
-	a, _ := world(t)
+	a, _ := newTestPeers(t)
 	var tn *tunDevice
 	a.do(func() (err error) {
 		tn, err = openTunnel(tunnelName, quiet(), nil)
@@ -796,7 +796,7 @@ func TestBatchReadTUN(t *testing.T) {
 }
 
 func TestSmallPackets(t *testing.T) {
-	a, b := world(t)
+	a, b := newTestPeers(t)
 	a.do(func() error {
 		link, err := netlink.LinkByName("eth0")
 		if err != nil {
@@ -841,7 +841,7 @@ func TestLibraryLog(t *testing.T) {
 		defer mu.Unlock()
 		return out.Write(p)
 	}), &slog.HandlerOptions{Level: slog.LevelDebug}))
-	a, b := world(t)
+	a, b := newTestPeers(t)
 	a.do(func() (err error) {
 		a.device, err = Open(tunnelName, Userspace, log)
 		if err != nil {
@@ -883,7 +883,7 @@ type writer func([]byte) (int, error)
 func (w writer) Write(p []byte) (int, error) { return w(p) }
 
 func TestTunnelOverhead(t *testing.T) {
-	a, _ := world(t)
+	a, _ := newTestPeers(t)
 	a.do(func() error {
 		link, err := netlink.LinkByName("eth0")
 		if err == nil {

@@ -66,33 +66,33 @@ func (c configChange) isEmpty() bool {
 	return c.privateKey == nil && c.listenPort == nil && c.mark == nil && len(c.peers) == 0
 }
 
-// diffConfig returns the smallest change from have to want. Peers are removed first, because their allowed IPs may move to other peers.
-func diffConfig(have deviceState, last *applied, want Config) configChange {
+// diffConfig returns the smallest change from current to want. Peers are removed first, because their allowed IPs may move to other peers.
+func diffConfig(current deviceState, last *applied, want Config) configChange {
 	var todo configChange
-	if have.privateKey != want.PrivateKey {
+	if current.privateKey != want.PrivateKey {
 		todo.privateKey = &want.PrivateKey
 	}
-	if portDiffers(have.listenPort, last, want.ListenPort) {
+	if portDiffers(current.listenPort, last, want.ListenPort) {
 		todo.listenPort = &want.ListenPort
 	}
-	if have.mark != want.Mark {
+	if current.mark != want.Mark {
 		todo.mark = &want.Mark
 	}
 	var wanted []PublicKey
 	for _, p := range want.Peers {
 		wanted = append(wanted, p.PublicKey)
 	}
-	todo.peers = peersToRemove(have, wanted)
+	todo.peers = peersToRemove(current, wanted)
 	for _, p := range want.Peers {
-		todo.peers = append(todo.peers, diffPeer(have, last, p)...)
+		todo.peers = append(todo.peers, diffPeer(current, last, p)...)
 	}
 	return todo
 }
 
 // peersToRemove returns the removal of all peers that are not wanted.
-func peersToRemove(have deviceState, wanted []PublicKey) []peerChange {
+func peersToRemove(current deviceState, wanted []PublicKey) []peerChange {
 	var out []peerChange
-	for key := range have.peers {
+	for key := range current.peers {
 		if !slices.Contains(wanted, key) {
 			out = append(out, peerChange{key: key, remove: true})
 		}
@@ -102,19 +102,19 @@ func peersToRemove(have deviceState, wanted []PublicKey) []peerChange {
 }
 
 // portDiffers reports whether the listen port must change. Without a wanted port any open socket is right.
-func portDiffers(have uint16, last *applied, want uint16) bool {
+func portDiffers(current uint16, last *applied, want uint16) bool {
 	switch {
 	case last != nil:
 		return last.listenPort != want
 	case want == 0:
-		return have == 0
+		return current == 0
 	default:
-		return have != want
+		return current != want
 	}
 }
 
-func diffPeer(have deviceState, last *applied, want Peer) []peerChange {
-	old, exists := have.peers[want.PublicKey]
+func diffPeer(current deviceState, last *applied, want Peer) []peerChange {
+	old, exists := current.peers[want.PublicKey]
 	c := peerChange{key: want.PublicKey, allowedIPs: canonicalPrefixes(want.AllowedIPs)}
 	if exists && !old.Endpoint.IsValid() && want.Endpoint.IsValid() {
 		// A handshake that failed for lack of an endpoint counts as sent: without a new peer the next one would wait for 5 s.

@@ -34,10 +34,10 @@ func running() (deviceState, Config) {
 	want := Config{MTU: 1340, PrivateKey: secret, ListenPort: 51840, Peers: []Peer{
 		{PublicKey: keyA, Endpoint: home, AllowedIPs: nets("10.71.0.0/16", "fd00::/64"), Keepalive: 20 * time.Second},
 	}}
-	have := deviceState{privateKey: secret, listenPort: 51840, peers: map[PublicKey]peerState{keyA: {
+	got := deviceState{privateKey: secret, listenPort: 51840, peers: map[PublicKey]peerState{keyA: {
 		PeerStatus: PeerStatus{PublicKey: keyA, Endpoint: away}, allowedIPs: nets("fd00::/64", "10.71.0.0/16"), keepalive: 20 * time.Second,
 	}}}
-	return have, want
+	return got, want
 }
 
 func TestMinimalConfigChange(t *testing.T) {
@@ -107,12 +107,12 @@ func TestMinimalConfigChange(t *testing.T) {
 		}, "mark 0\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			have, want := running()
+			got, want := running()
 			last := newApplied(want)
-			if other := tc.edit(&have, &want); other != nil {
+			if other := tc.edit(&got, &want); other != nil {
 				last = other
 			}
-			if diff := cmp.Diff(tc.want, text(diffConfig(have, last, want))); diff != "" {
+			if diff := cmp.Diff(tc.want, text(diffConfig(got, last, want))); diff != "" {
 				t.Errorf("change (-want +got):\n%s", diff)
 			}
 		})

@@ -26,14 +26,14 @@ type kernelEngine struct {
 }
 
 func (e *kernelEngine) getState() (deviceState, error) {
-	answer, err := e.sendCommand(unix.WG_CMD_GET_DEVICE, unix.NLM_F_DUMP, []*nl.RtAttr{nameAttr(e.name)})
+	response, err := e.sendCommand(unix.WG_CMD_GET_DEVICE, unix.NLM_F_DUMP, []*nl.RtAttr{nameAttr(e.name)})
 	if errors.Is(err, unix.ENODEV) {
 		err = errGone
 	}
 	if err != nil {
 		return deviceState{}, fmt.Errorf("reading the state: %w", err)
 	}
-	s, err := parseDump(answer)
+	s, err := parseDump(response)
 	if err != nil {
 		return deviceState{}, err
 	}
@@ -204,9 +204,9 @@ func addrPort(b []byte) (netip.AddrPort, error) {
 }
 
 // parseDump parses the messages of a dump. A peer too large for one message continues in the next, with its key and more prefixes.
-func parseDump(answer [][]byte) (deviceState, error) {
+func parseDump(response [][]byte) (deviceState, error) {
 	s := deviceState{peers: map[PublicKey]peerState{}}
-	for _, message := range answer {
+	for _, message := range response {
 		if len(message) < nl.SizeofGenlmsg {
 			return deviceState{}, errors.New("reading the state: a message has no header")
 		}

@@ -75,22 +75,22 @@ func TestNetlinkReference(t *testing.T) {
 // The whole of a Config reaches a kernel that has nothing yet as those same requests, the smallest change reaches one that has some of it,
 // and nothing one that has it all. The kernel is played by one that says what it was told: requests and answers have the same attributes.
 func TestNetlinkRequests(t *testing.T) {
-	s := newSide(t, "k", "192.0.2.1", "2001:db8::1", "169.254.18.1/30", "fd00:18::1/126")
-	said, told := []string{named}, []string(nil)
+	s := newTestPeer(t, "k", "192.0.2.1", "2001:db8::1", "169.254.18.1/30", "fd00:18::1/126")
+	requests, told := []string{named}, []string(nil)
 	engine := &kernelEngine{name: tunnelName, call: func(command uint8, flags int, attrs []*nl.RtAttr) ([][]byte, error) {
 		if command == unix.WG_CMD_SET_DEVICE && flags == unix.NLM_F_ACK {
 			told = append(told, serialized(attrs))
 			return nil, nil
 		}
-		var answer [][]byte
-		for _, text := range said {
+		var response [][]byte
+		for _, text := range requests {
 			data, err := hex.DecodeString("00010000" + text)
 			if err != nil {
 				return nil, err
 			}
-			answer = append(answer, data)
+			response = append(response, data)
 		}
-		return answer, nil
+		return response, nil
 	}}
 	s.device = &Device{name: tunnelName, impl: Kernel, log: quiet(), engine: engine}
 	s.do(func() error {
@@ -111,7 +111,7 @@ func TestNetlinkRequests(t *testing.T) {
 		{"no peer", []string{keyed}, want, []string{joined}},
 		{"one that is not wanted", []string{keyed, joined}, none, []string{left}},
 	} {
-		said, told = step.said, nil
+		requests, told = step.said, nil
 		s.apply(step.want)
 		if diff := cmp.Diff(step.told, told); diff != "" {
 			t.Errorf("a kernel that has %s is told (-want +got):\n%s", step.what, diff)
@@ -214,12 +214,12 @@ func TestNetlinkStatus(t *testing.T) {
 
 // The kernel is played by one that answers with the dump and writes down what it is told.
 func TestKernelDevice(t *testing.T) {
-	var told []string
+	var requests []string
 	engine := &kernelEngine{name: tunnelName, call: func(command uint8, flags int, attrs []*nl.RtAttr) ([][]byte, error) {
 		if command == unix.WG_CMD_GET_DEVICE && flags == unix.NLM_F_DUMP {
 			return answer(t), nil
 		}
-		told = append(told, fmt.Sprintf("%d %x %s", command, flags, serialized(attrs)[:40]))
+		requests = append(requests, fmt.Sprintf("%d %x %s", command, flags, serialized(attrs)[:40]))
 		return nil, nil
 	}}
 	d := &Device{name: tunnelName, impl: Kernel, log: quiet(), engine: engine}
@@ -234,15 +234,15 @@ func TestKernelDevice(t *testing.T) {
 		"1 4 100002006c69716f2d74756e6e656c0034000880", // removed
 		"1 4 100002006c69716f2d74756e6e656c00ac000880", // made again
 	}
-	if diff := cmp.Diff(want, told); diff != "" {
+	if diff := cmp.Diff(want, requests); diff != "" {
 		t.Errorf("told (-want +got):\n%s", diff)
 	}
 	if err := d.Restart(PublicKey{7}); err == nil {
 		t.Error("a peer that does not exist was restarted")
 	}
-	told = nil
-	if err := d.Keep(keyA); err != nil || len(told) != 2 {
-		t.Errorf("to remove two of three peers the kernel was told %v, %v", told, err)
+	requests = nil
+	if err := d.Keep(keyA); err != nil || len(requests) != 2 {
+		t.Errorf("to remove two of three peers the kernel was told %v, %v", requests, err)
 	}
 	engine.call = func(uint8, int, []*nl.RtAttr) ([][]byte, error) { return nil, unix.ENODEV }
 	if _, err := d.Observe(); !errors.Is(err, errGone) {

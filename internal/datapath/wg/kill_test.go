@@ -35,7 +35,7 @@ func TestProcessKilled(t *testing.T) {
 		live(t, spec)
 		return
 	}
-	s := newSide(t, "a", "192.0.2.1", "2001:db8::1", "169.254.18.1/30", "fd00:18::1/126")
+	s := newTestPeer(t, "a", "192.0.2.1", "2001:db8::1", "169.254.18.1/30", "fd00:18::1/126")
 	want := Config{MTU: 1340, PrivateKey: s.key, ListenPort: serverPort, Peers: []Peer{{PublicKey: newKey(t).Public()}}}
 	for _, tc := range []struct {
 		name, does string
@@ -86,7 +86,7 @@ func TestProcessKilled(t *testing.T) {
 }
 
 // dies starts a process, and tells before which write it was killed; "" if it came to its end, which is sudden, too.
-func (s *side) dies(t *testing.T, does string, n int) (before string) {
+func (s *testPeer) dies(t *testing.T, does string, n int) (before string) {
 	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
@@ -94,16 +94,16 @@ func (s *side) dies(t *testing.T, does string, n int) (before string) {
 	}
 	cmd := exec.CommandContext(t.Context(), program, "-test.run=^TestProcessKilled$")
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %d", victim, s.name, does, n))
-	var told strings.Builder
-	cmd.Stderr = &told
+	var output strings.Builder
+	cmd.Stderr = &output
 	err = cmd.Run()
 	if err == nil {
 		return ""
 	}
 	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
-		t.Fatalf("a process that is to be killed: %v: %s", err, told.String())
+		t.Fatalf("a process that is to be killed: %v: %s", err, output.String())
 	}
-	return told.String()
+	return output.String()
 }
 
 // live is the life of such a process.
@@ -140,7 +140,7 @@ func live(t *testing.T, spec string) {
 	}
 }
 
-func (s *side) close(t *testing.T) {
+func (s *testPeer) close(t *testing.T) {
 	t.Helper()
 	if err := s.device.Close(); err != nil {
 		t.Fatal(err)
@@ -148,7 +148,7 @@ func (s *side) close(t *testing.T) {
 }
 
 // is what there is of the device.
-func (s *side) is(t *testing.T) (out string) {
+func (s *testPeer) is(t *testing.T) (out string) {
 	t.Helper()
 	s.do(func() error {
 		link, err := netlink.LinkByName(tunnelName)

@@ -30,7 +30,7 @@ func BenchmarkThroughput(b *testing.B) {
 			throughput(b, x, y, streams)
 		})
 		b.Run(fmt.Sprintf("library/streams=%d", streams), func(b *testing.B) {
-			x, y := world(b)
+			x, y := newTestPeers(b)
 			bare(b, x, server(x, y))
 			bare(b, y, client(x, y))
 			throughput(b, x, y, streams)
@@ -39,7 +39,7 @@ func BenchmarkThroughput(b *testing.B) {
 }
 
 // bare is a device of the library alone. It does not watch the link: that would move it to the namespace of another thread.
-func bare(b *testing.B, s *side, c Config) {
+func bare(b *testing.B, s *testPeer, c Config) {
 	b.Helper()
 	s.do(func() error {
 		fd, err := attachTUN(tunnelName, nil)
@@ -57,7 +57,7 @@ func bare(b *testing.B, s *side, c Config) {
 	})
 }
 
-func throughput(b *testing.B, from, to *side, streams int) {
+func throughput(b *testing.B, from, to *testPeer, streams int) {
 	const block = 1 << 20
 	var l net.Listener
 	to.do(func() (err error) {

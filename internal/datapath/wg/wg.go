@@ -168,10 +168,10 @@ func (d *Device) Apply(want Config) error {
 }
 
 func (d *Device) applyConfig(want Config) error {
-	have, err := d.engine.getState()
+	current, err := d.engine.getState()
 	if errors.Is(err, errGone) && !d.closed {
 		if err = d.openEngine(); err == nil {
-			have, err = d.engine.getState()
+			current, err = d.engine.getState()
 		}
 	}
 	if err != nil {
@@ -180,7 +180,7 @@ func (d *Device) applyConfig(want Config) error {
 	if err := setMTU(d.name, want.MTU, d.before); err != nil {
 		return err
 	}
-	if todo := diffConfig(have, d.last, want); !todo.isEmpty() {
+	if todo := diffConfig(current, d.last, want); !todo.isEmpty() {
 		d.before.beforeWrite("writing the change")
 		if err := d.engine.applyChange(todo); err != nil {
 			return err
@@ -205,14 +205,14 @@ func (d *Device) Keep(keys ...PublicKey) error {
 }
 
 func (d *Device) keepPeers(keys []PublicKey) error {
-	have, err := d.engine.getState()
+	current, err := d.engine.getState()
 	if errors.Is(err, errGone) {
 		return nil // deleted together with its peers
 	}
 	if err != nil {
 		return err
 	}
-	todo := configChange{peers: peersToRemove(have, keys)}
+	todo := configChange{peers: peersToRemove(current, keys)}
 	if todo.isEmpty() {
 		return nil
 	}
@@ -228,12 +228,12 @@ func (d *Device) keepPeers(keys []PublicKey) error {
 func (d *Device) Observe() (Status, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	have, err := d.engine.getState()
+	current, err := d.engine.getState()
 	if err != nil {
 		return Status{}, fmt.Errorf("observing WireGuard device %q: %w", d.name, err)
 	}
-	status := Status{ListenPort: have.listenPort, Refused: have.refused}
-	for _, p := range have.peers {
+	status := Status{ListenPort: current.listenPort, Refused: current.refused}
+	for _, p := range current.peers {
 		status.Peers = append(status.Peers, p.PeerStatus)
 	}
 	slices.SortFunc(status.Peers, func(a, b PeerStatus) int { return slices.Compare(a.PublicKey[:], b.PublicKey[:]) })
@@ -298,11 +298,11 @@ func (d *Device) Restart(key PublicKey) error {
 }
 
 func (d *Device) restartHandshake(key PublicKey) error {
-	have, err := d.engine.getState()
+	current, err := d.engine.getState()
 	if err != nil {
 		return err
 	}
-	p, ok := have.peers[key]
+	p, ok := current.peers[key]
 	switch {
 	case !ok:
 		return fmt.Errorf("peer %s does not exist", key)

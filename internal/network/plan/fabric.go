@@ -117,10 +117,10 @@ func overFabric() rule {
 }
 
 // familiesOf returns the selected families in order.
-func familiesOf(asked func(datapath.Family) bool) []datapath.Family {
+func familiesOf(requested func(datapath.Family) bool) []datapath.Family {
 	var out []datapath.Family
 	for _, f := range []datapath.Family{datapath.IPv4, datapath.IPv6} {
-		if asked(f) {
+		if requested(f) {
 			out = append(out, f)
 		}
 	}

@@ -31,8 +31,8 @@ var tunnelNetwork = netip.MustParsePrefix("169.254.18.0/30")
 // TunnelNetwork returns the network of the two tunnel addresses.
 func TunnelNetwork() netip.Prefix { return tunnelNetwork }
 
-// TunnelAddresses returns the two tunnel addresses, ours and the peer's.
-func TunnelAddresses(server bool) (ours, theirs netip.Addr) {
+// TunnelAddresses returns the tunnel addresses of this gateway and of the peer's.
+func TunnelAddresses(server bool) (local, remote netip.Addr) {
 	first := tunnelNetwork.Addr().Next()
 	if server {
 		return first, first.Next()
@@ -86,11 +86,11 @@ func Gateway(in GatewayInput) (datapath.State, []Problem) {
 }
 
 // UsableMTU returns the MTU of a tunnel in bytes for a requested one: names.DefaultMTU if that is out of range.
-func UsableMTU(asked int) int {
-	if asked < names.MinMTU || asked > names.MaxMTU {
+func UsableMTU(requested int) int {
+	if requested < names.MinMTU || requested > names.MaxMTU {
 		return names.DefaultMTU
 	}
-	return asked
+	return requested
 }
 
 func (g *gateway) linkMTU() int {
@@ -106,8 +106,8 @@ func (g *gateway) addLinks(out *datapath.State) {
 	if isRoutable(g.in.Address) {
 		out.Links = append(out.Links, g.fabricLink(g.in.Address, g.fabricMTU(g.in.MTU)))
 	}
-	ours, _ := TunnelAddresses(g.in.Server)
-	out.Addresses = append(out.Addresses, datapath.Address{Device: names.TunnelDevice, Prefix: netip.PrefixFrom(ours, tunnelNetwork.Bits())})
+	local, _ := TunnelAddresses(g.in.Server)
+	out.Addresses = append(out.Addresses, datapath.Address{Device: names.TunnelDevice, Prefix: netip.PrefixFrom(local, tunnelNetwork.Bits())})
 	for _, f := range g.families {
 		if a := g.unknownSource(f); a.IsValid() {
 			out.Addresses = append(out.Addresses, datapath.Address{Device: "lo", Prefix: hostPrefix(a)})
@@ -166,8 +166,8 @@ func (g *gateway) addRoutes(out *datapath.State) {
 			continue
 		}
 		r := datapath.Route{Table: outTable, To: n.Local, Device: names.TunnelDevice, Source: g.unknownSource(f)}
-		if _, theirs := TunnelAddresses(g.in.Server); f == datapath.IPv4 {
-			r.Via = theirs
+		if _, remote := TunnelAddresses(g.in.Server); f == datapath.IPv4 {
+			r.Via = remote
 		}
 		if g.in.Passing < g.in.MTU {
 			r.MTU = g.in.Passing

@@ -42,10 +42,10 @@ func TunnelOfClient(g *networkingv1beta1.GatewayClient) (Tunnel, bool, []Problem
 }
 
 // tunnelMTU returns the MTU reported by the gateway, limited to the requested one; 0 if unknown.
-func tunnelMTU(asked, is int) int {
-	most := asked
-	if asked != 0 {
-		most = UsableMTU(asked)
+func tunnelMTU(requested, is int) int {
+	most := requested
+	if requested != 0 {
+		most = UsableMTU(requested)
 	}
 	if is < names.MinMTU || is > names.MaxMTU || most != 0 && is > most {
 		return most
@@ -54,9 +54,9 @@ func tunnelMTU(asked, is int) int {
 }
 
 // tunnelOf ignores gateways being deleted: their address may soon belong to a foreign pod.
-func tunnelOf(kind string, o metav1.Object, asked, is int, at *networkingv1beta1.InternalGatewayEndpoint) (Tunnel, bool, []Problem) {
+func tunnelOf(kind string, o metav1.Object, requested, is int, at *networkingv1beta1.InternalGatewayEndpoint) (Tunnel, bool, []Problem) {
 	r := objectReader{of: Object{kind, o.GetNamespace(), o.GetName()}}
-	out := Tunnel{Of: r.of, Since: o.GetCreationTimestamp().Time, Peer: keyOf(o), MTU: tunnelMTU(asked, is), Asked: asked}
+	out := Tunnel{Of: r.of, Since: o.GetCreationTimestamp().Time, Peer: keyOf(o), MTU: tunnelMTU(requested, is), Asked: requested}
 	if at != nil {
 		out.Active = r.parseAddress("status.internalEndpoint.ip", at.IP)
 	}
@@ -93,10 +93,10 @@ func AliasOf(ip *ipamv1alpha1.IP) (TranslatedIP, bool, []Problem) {
 }
 
 // Own returns the networks of this cluster: the Networks in the namespace of the installation.
-func Own(networks []ipamv1alpha1.Network, home string) (pods, services, external []netip.Prefix, problems []Problem) {
+func Own(networks []ipamv1alpha1.Network, liqoNamespace string) (pods, services, external []netip.Prefix, problems []Problem) {
 	for i := range networks {
 		n := &networks[i]
-		if n.Namespace != home || n.Status.CIDR == "" {
+		if n.Namespace != liqoNamespace || n.Status.CIDR == "" {
 			continue
 		}
 		into := map[string]*[]netip.Prefix{

@@ -72,7 +72,7 @@ func TestPeersFromConfigurations(t *testing.T) {
 	if _, ok, _ := PeerOf(edited); !ok {
 		t.Error("a Configuration whose own networks were written is not ready any more")
 	}
-	for what, spoil := range map[string]func(*networkingv1beta1.Configuration){
+	for what, corrupt := range map[string]func(*networkingv1beta1.Configuration){
 		"of an older generation":  func(c *networkingv1beta1.Configuration) { c.Generation = 3 },
 		"of other networks":       func(c *networkingv1beta1.Configuration) { c.Status.ObservedRemote = &networkingv1beta1.ClusterConfig{} },
 		"with a false condition":  func(c *networkingv1beta1.Configuration) { c.Status.Conditions[0].Status = metav1.ConditionFalse },
@@ -80,7 +80,7 @@ func TestPeersFromConfigurations(t *testing.T) {
 		"without remote networks": func(c *networkingv1beta1.Configuration) { c.Status.Remote = nil },
 	} {
 		old := c.DeepCopy()
-		spoil(old)
+		corrupt(old)
 		if _, ok, _ := PeerOf(old); ok {
 			t.Errorf("a Configuration %s is ready", what)
 		}

@@ -84,12 +84,12 @@ func (n *namespace) hook(h datapath.Hook, p *packet, low, high int) string {
 		if c.Priority < low || c.Priority >= high || c.Type == datapath.NAT && (p.untracked || p.state != datapath.New) {
 			continue
 		}
-		verdict, why := n.run(tables[i], c, p)
+		verdict, reason := n.run(tables[i], c, p)
 		if verdict == "" && c.Policy == datapath.Drop {
-			verdict, why = datapath.Drop, "policy"
+			verdict, reason = datapath.Drop, "policy"
 		}
 		if verdict == datapath.Drop {
-			return why
+			return reason
 		}
 	}
 	return ""
@@ -112,9 +112,9 @@ rules:
 					return "", ""
 				}
 				i := slices.IndexFunc(t.Chains, func(o datapath.Chain) bool { return o.Name == s.Chain })
-				verdict, why := n.run(t, t.Chains[i], p)
+				verdict, reason := n.run(t, t.Chains[i], p)
 				if verdict != "" || s.Kind == datapath.GoTo {
-					return verdict, why
+					return verdict, reason
 				}
 			default:
 				if !n.step(t, s, p) {
@@ -137,8 +137,8 @@ func (n *namespace) step(t datapath.Table, s datapath.Statement, p *packet) bool
 		_, ok := n.find(t, s.Set, p, s.Fields)
 		return ok != s.Not
 	case datapath.Cmp:
-		have, ok := n.value(s.Field, p)
-		return ok && s.Not != slices.ContainsFunc(s.Values, func(v datapath.Value) bool { return v.Low <= have && have <= v.High })
+		got, ok := n.value(s.Field, p)
+		return ok && s.Not != slices.ContainsFunc(s.Values, func(v datapath.Value) bool { return v.Low <= got && got <= v.High })
 	case datapath.Word:
 		return s.Not != n.word(s.Field, s.Word, p)
 	case datapath.Number:
@@ -326,41 +326,41 @@ const (
 	last  = 1<<31 - 1
 )
 
-// world is hosts that are connected.
-type world struct {
+// simulatedNetwork is hosts that are connected.
+type simulatedNetwork struct {
 	outer map[netip.Addr]*namespace // by the addresses of the fabric, in each cluster
 	trace []string
 }
 
-func (w *world) note(n *namespace, format string, args ...any) {
+func (w *simulatedNetwork) note(n *namespace, format string, args ...any) {
 	w.trace = append(w.trace, fmt.Sprintf("  %-14s ", n.name)+fmt.Sprintf(format, args...))
 }
 
 // travel takes a packet from a namespace to where it ends, and tells how: "delivered", "leaves" by no device of ours, or what stopped it. It
 // comes in by a device; "" is for packets of processes of the namespace itself.
-func (w *world) travel(n *namespace, in string, p *packet) string {
+func (w *simulatedNetwork) travel(n *namespace, in string, p *packet) string {
 	for range 10 {
 		p.in, p.out, p.untracked = in, "", false
 		hook := datapath.Prerouting
 		if in == "" {
 			hook = datapath.Output
 		}
-		if why := n.hook(hook, p, first, connectionTracking); why != "" {
-			w.note(n, "%s stopped: %s", p, why)
-			return why
+		if reason := n.hook(hook, p, first, connectionTracking); reason != "" {
+			w.note(n, "%s stopped: %s", p, reason)
+			return reason
 		}
 		n.track(p)
-		if why := n.hook(hook, p, connectionTracking, last); why != "" {
-			w.note(n, "%s stopped: %s", p, why)
-			return why
+		if reason := n.hook(hook, p, connectionTracking, last); reason != "" {
+			w.note(n, "%s stopped: %s", p, reason)
+			return reason
 		}
 		if p.asDst.IsValid() {
 			p.dst = p.asDst
 		}
 		if n.isLocal(p.dst) {
-			if why := n.hook(datapath.Input, p, first, last); why != "" {
-				w.note(n, "%s stopped: %s", p, why)
-				return why
+			if reason := n.hook(datapath.Input, p, first, last); reason != "" {
+				w.note(n, "%s stopped: %s", p, reason)
+				return reason
 			}
 			n.confirm(p)
 			w.note(n, "%s delivered", p)
@@ -373,22 +373,22 @@ func (w *world) travel(n *namespace, in string, p *packet) string {
 		}
 		p.out = device
 		if in != "" {
-			if why := n.hook(datapath.Forward, p, first, last); why != "" {
-				w.note(n, "%s stopped: %s", p, why)
-				return why
+			if reason := n.hook(datapath.Forward, p, first, last); reason != "" {
+				w.note(n, "%s stopped: %s", p, reason)
+				return reason
 			}
 		}
-		if why := n.hook(datapath.Postrouting, p, first, sourceNAT+1); why != "" {
-			w.note(n, "%s stopped: %s", p, why)
-			return why
+		if reason := n.hook(datapath.Postrouting, p, first, sourceNAT+1); reason != "" {
+			w.note(n, "%s stopped: %s", p, reason)
+			return reason
 		}
 		if p.asSrc.IsValid() {
 			p.src = p.asSrc
 		}
 		n.confirm(p)
-		if why := n.hook(datapath.Postrouting, p, sourceNAT+1, last); why != "" {
-			w.note(n, "%s stopped: %s", p, why)
-			return why
+		if reason := n.hook(datapath.Postrouting, p, sourceNAT+1, last); reason != "" {
+			w.note(n, "%s stopped: %s", p, reason)
+			return reason
 		}
 		switch device {
 		case "liqo-tunnel":
@@ -398,8 +398,8 @@ func (w *world) travel(n *namespace, in string, p *packet) string {
 			hop := n.state.Neighbours[slices.IndexFunc(n.state.Neighbours, func(h datapath.Neighbour) bool { return h.Next == route.Via })]
 			to := w.outer[hop.Outer]
 			w.note(n, "%s to %s", p, to.name)
-			if why := w.carry(to, n.speaks(to), hop.Outer, p); why != "" {
-				return why
+			if reason := w.carry(to, n.speaks(to), hop.Outer, p); reason != "" {
+				return reason
 			}
 			n, in = to, device
 		case "liqo.probe":
@@ -414,13 +414,13 @@ func (w *world) travel(n *namespace, in string, p *packet) string {
 }
 
 // carry takes a packet over the fabric, inside of another one.
-func (w *world) carry(to *namespace, src, dst netip.Addr, p *packet) string {
+func (w *simulatedNetwork) carry(to *namespace, src, dst netip.Addr, p *packet) string {
 	outer := &packet{src: src, dst: dst, protocol: datapath.UDP, port: 6091, inner: p, in: "eth0"}
-	why := to.hook(datapath.Prerouting, outer, first, last)
-	if why != "" {
-		w.note(to, "from %s: %s stopped: %s", src, p, why)
+	reason := to.hook(datapath.Prerouting, outer, first, last)
+	if reason != "" {
+		w.note(to, "from %s: %s stopped: %s", src, p, reason)
 	}
-	return why
+	return reason
 }
 
 // confirm remembers a new flow.
@@ -431,4 +431,4 @@ func (n *namespace) confirm(p *packet) {
 }
 
 // text is how packets went.
-func (w *world) text() string { return strings.Join(w.trace, "\n") + "\n" }
+func (w *simulatedNetwork) text() string { return strings.Join(w.trace, "\n") + "\n" }

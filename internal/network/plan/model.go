@@ -121,13 +121,13 @@ func gatewayNetwork(external []netip.Prefix, f datapath.Family) netip.Prefix {
 func (p Peer) Gateways() netip.Prefix {
 	external := slices.Clone(p.External)
 	slices.SortFunc(external, func(a, b prefix.Pair) int { return a.Local.Compare(b.Local) }) // deterministic for any input order
-	var theirs []netip.Prefix
+	var remotePrefixes []netip.Prefix
 	for _, pair := range external {
-		theirs = append(theirs, pair.Remote)
+		remotePrefixes = append(remotePrefixes, pair.Remote)
 	}
-	theirs, _ = splitOwn(theirs)
+	remotePrefixes, _ = splitOwn(remotePrefixes)
 	for _, f := range []datapath.Family{datapath.IPv4, datapath.IPv6} {
-		first := gatewayNetwork(theirs, f)
+		first := gatewayNetwork(remotePrefixes, f)
 		i := slices.IndexFunc(external, func(pair prefix.Pair) bool { return first.IsValid() && pair.Remote.Masked() == first })
 		if i >= 0 {
 			return external[i].Local

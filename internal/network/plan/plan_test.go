@@ -282,7 +282,7 @@ func check(s datapath.State) (broken []string) {
 		hops[h.Next] = true
 	}
 	for _, r := range s.Routes {
-		if ours := r.Table == peersTable || r.Table == clusterTable || r.Table == outTable; ours && r.Device == "liqo.fabric" && !hops[r.Via] {
+		if owned := r.Table == peersTable || r.Table == clusterTable || r.Table == outTable; owned && r.Device == "liqo.fabric" && !hops[r.Via] {
 			say("no hop for %s", r)
 		}
 	}
@@ -335,17 +335,17 @@ func checkTable(t datapath.Table) (broken []string) {
 					reached[s.Chain] = true
 				case datapath.Lookup:
 					used[s.Set] = true
-					if have := sets[s.Set]; len(have.Key) != len(s.Fields) || len(have.Value) > 0 {
+					if got := sets[s.Set]; len(got.Key) != len(s.Fields) || len(got.Value) > 0 {
 						say("%s is no set of %d fields", s.Set, len(s.Fields))
 					}
 				case datapath.SetMapped:
 					used[s.Map] = true
-					if have := sets[s.Map]; len(have.Key) != 1 || len(have.Value) != 1 {
+					if got := sets[s.Map]; len(got.Key) != 1 || len(got.Value) != 1 {
 						say("%s is no map", s.Map)
 					}
 				case datapath.TranslateDestination:
 					used[s.Map] = true
-					if have := sets[s.Map]; s.Map != "" && (len(have.Key) != len(s.Key) || len(have.Value) == 0) {
+					if got := sets[s.Map]; s.Map != "" && (len(got.Key) != len(s.Key) || len(got.Value) == 0) {
 						say("%s is no map of %d fields", s.Map, len(s.Key))
 					}
 				case datapath.Counter:

@@ -66,26 +66,26 @@ func Probes(peers []Peer, state datapath.State) []Probe {
 // CNIs let such packets pass. Only the replies of the gateways to that source are routed to the veth: should a pod have the address, all its
 // other traffic is unaffected.
 func (n *nodePlan) addProbes(out *datapath.State, priority int) {
-	asked := map[datapath.Family]bool{}
+	requested := map[datapath.Family]bool{}
 	for _, gateway := range n.far {
 		f := datapath.FamilyOf(gateway)
-		asker := n.probeSource(f)
-		if !asker.IsValid() || !n.self.externalOf(f).IsValid() {
+		source := n.probeSource(f)
+		if !source.IsValid() || !n.self.externalOf(f).IsValid() {
 			continue
 		}
-		out.Rules = append(out.Rules, datapath.Rule{Priority: priority, Family: f, From: hostPrefix(gateway), To: hostPrefix(asker), Table: probesTable})
-		if asked[f] {
+		out.Rules = append(out.Rules, datapath.Rule{Priority: priority, Family: f, From: hostPrefix(gateway), To: hostPrefix(source), Table: probesTable})
+		if requested[f] {
 			continue
 		}
-		asked[f] = true
-		back := datapath.Route{Table: probesTable, To: hostPrefix(asker), Device: names.ProbeDevice}
+		requested[f] = true
+		back := datapath.Route{Table: probesTable, To: hostPrefix(source), Device: names.ProbeDevice}
 		if f == datapath.IPv4 {
 			back.Scope = datapath.ScopeLink
 		}
 		out.Routes = append(out.Routes, back)
-		out.Neighbours = append(out.Neighbours, datapath.Neighbour{Device: names.ProbeDevice, Next: asker, MAC: nobodysMAC})
+		out.Neighbours = append(out.Neighbours, datapath.Neighbour{Device: names.ProbeDevice, Next: source, MAC: nobodysMAC})
 	}
-	if len(asked) > 0 {
+	if len(requested) > 0 {
 		out.Links = append(out.Links,
 			datapath.Link{Name: names.ProbeDevice, Veth: &datapath.Veth{Peer: names.EchoDevice, MAC: probeMAC}, MTU: probeMTU},
 			datapath.Link{Name: names.EchoDevice, Veth: &datapath.Veth{Peer: names.ProbeDevice, MAC: echoMAC}, MTU: probeMTU},

@@ -136,7 +136,7 @@ func addressesOf(of []TranslatedIP, side func(TranslatedIP) netip.Addr) []netip.
 
 // sortTable sorts a table, declares the counters used by its rules, and removes unreachable chains and unused sets.
 func sortTable(t *datapath.Table) {
-	led, asked := map[string]bool{}, map[string]bool{}
+	led, requested := map[string]bool{}, map[string]bool{}
 	var follow func(datapath.Chain)
 	follow = func(c datapath.Chain) {
 		led[c.Name] = true
@@ -148,11 +148,11 @@ func sortTable(t *datapath.Table) {
 						t.Counters = append(t.Counters, s.Name)
 					}
 				case datapath.Lookup:
-					asked[s.Set] = true
+					requested[s.Set] = true
 				case datapath.SetMapped:
-					asked[s.Map] = true
+					requested[s.Map] = true
 				case datapath.TranslateDestination:
-					asked[s.Map] = true
+					requested[s.Map] = true
 				case datapath.Verdict:
 					if i := slices.IndexFunc(t.Chains, func(o datapath.Chain) bool { return o.Name == s.Chain }); i >= 0 && !led[s.Chain] {
 						follow(t.Chains[i])
@@ -167,5 +167,5 @@ func sortTable(t *datapath.Table) {
 		}
 	}
 	t.Chains = slices.DeleteFunc(t.Chains, func(c datapath.Chain) bool { return !led[c.Name] })
-	t.Sets = slices.DeleteFunc(t.Sets, func(s datapath.Set) bool { return !asked[s.Name] })
+	t.Sets = slices.DeleteFunc(t.Sets, func(s datapath.Set) bool { return !requested[s.Name] })
 }

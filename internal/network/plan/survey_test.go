@@ -80,7 +80,7 @@ func TestRefusals(t *testing.T) {
 
 // What contradicts something is left out, with a sentence that names both.
 func TestContradictions(t *testing.T) {
-	for want, spoil := range map[string]func(*Cluster){
+	for want, corrupt := range map[string]func(*Cluster){
 		"Configuration liqo-tenant-rome/rome: 10.200.128.0/17 is left out: it covers 10.200.0.0/16, pods of this cluster": func(c *Cluster) {
 			c.Peers[0].Pods = pairs("10.200.128.0/17 10.200.128.0/17")
 		},
@@ -193,7 +193,7 @@ func TestContradictions(t *testing.T) {
 		},
 	} {
 		c := milan()
-		spoil(&c)
+		corrupt(&c)
 		state, problems := Node(NodeInput{Cluster: c, Name: "worker-1"})
 		if diff := cmp.Diff([]string{want}, messages(problems)); diff != "" {
 			t.Error(diff)

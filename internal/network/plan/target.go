@@ -18,14 +18,14 @@ import (
 // gateways from their own, too: write access to other namespaces gives no control over the host network.
 
 // RoutesOnNode reports whether a RouteConfiguration applies to nodes.
-func RoutesOnNode(o metav1.Object, home string) bool {
-	return appliesTo(o, home) && o.GetLabels()[names.RouteCategory] == names.TargetFabric
+func RoutesOnNode(o metav1.Object, liqoNamespace string) bool {
+	return appliesTo(o, liqoNamespace) && o.GetLabels()[names.RouteCategory] == names.TargetFabric
 }
 
 // FirewallOnNode reports whether a FirewallConfiguration applies to a node.
-func FirewallOnNode(o metav1.Object, home, node string) bool {
+func FirewallOnNode(o metav1.Object, liqoNamespace, node string) bool {
 	l := o.GetLabels()
-	if !appliesTo(o, home) || l[names.FirewallCategory] != names.TargetFabric {
+	if !appliesTo(o, liqoNamespace) || l[names.FirewallCategory] != names.TargetFabric {
 		return false
 	}
 	switch l[names.FirewallSubcategory] {
@@ -38,9 +38,9 @@ func FirewallOnNode(o metav1.Object, home, node string) bool {
 }
 
 // RoutesOnGateway reports whether a RouteConfiguration applies to the gateway of a peer on a node.
-func RoutesOnGateway(o metav1.Object, home string, peer PeerKey, node string) bool {
+func RoutesOnGateway(o metav1.Object, liqoNamespace string, peer PeerKey, node string) bool {
 	l := o.GetLabels()
-	if !appliesTo(o, home, peer.Namespace) || l[names.RouteCategory] != names.TargetGateway {
+	if !appliesTo(o, liqoNamespace, peer.Namespace) || l[names.RouteCategory] != names.TargetGateway {
 		return false
 	}
 	switch unique := l[names.RouteUnique]; l[names.RouteSubcategory] {
@@ -54,9 +54,9 @@ func RoutesOnGateway(o metav1.Object, home string, peer PeerKey, node string) bo
 }
 
 // FirewallOnGateway reports whether a FirewallConfiguration applies to the gateway of a peer.
-func FirewallOnGateway(o metav1.Object, home string, peer PeerKey) bool {
+func FirewallOnGateway(o metav1.Object, liqoNamespace string, peer PeerKey) bool {
 	l := o.GetLabels()
-	if !appliesTo(o, home, peer.Namespace) || l[names.FirewallCategory] != names.TargetGateway {
+	if !appliesTo(o, liqoNamespace, peer.Namespace) || l[names.FirewallCategory] != names.TargetGateway {
 		return false
 	}
 	switch l[names.FirewallSubcategory] {
@@ -68,7 +68,7 @@ func FirewallOnGateway(o metav1.Object, home string, peer PeerKey) bool {
 
 // WhyUnapplied returns why neither nodes nor gateways apply a FirewallConfiguration or RouteConfiguration. It is called for unapplied ones
 // only.
-func WhyUnapplied(o metav1.Object, home string) string {
+func WhyUnapplied(o metav1.Object, liqoNamespace string) string {
 	l := o.GetLabels()
 	kind, category, subcategory, unique := "RouteConfiguration", names.RouteCategory, names.RouteSubcategory, names.RouteUnique
 	onNodes := []string(nil) // a route on nodes needs no subcategory
@@ -80,8 +80,8 @@ func WhyUnapplied(o metav1.Object, home string) string {
 	switch {
 	case target != names.TargetFabric && target != names.TargetGateway:
 		return fmt.Sprintf("the label %s is %q: it must be %s or %s", category, target, names.TargetGateway, names.TargetFabric)
-	case target == names.TargetFabric && o.GetNamespace() != home:
-		return fmt.Sprintf("nodes take a %s from namespace %s only", kind, home)
+	case target == names.TargetFabric && o.GetNamespace() != liqoNamespace:
+		return fmt.Sprintf("nodes take a %s from namespace %s only", kind, liqoNamespace)
 	case target == names.TargetFabric && onNodes != nil && !slices.Contains(onNodes, sub):
 		return fmt.Sprintf("the label %s is %q: for nodes it must be one of %s", subcategory, sub, strings.Join(onNodes, ", "))
 	case target == names.TargetFabric && sub == names.TargetSingleNode:
@@ -90,11 +90,11 @@ func WhyUnapplied(o metav1.Object, home string) string {
 		return "there is no node"
 	case l[unique] != "":
 		return fmt.Sprintf("no gateway for %q (label %s) exists in namespace %s; gateways apply a %s in their own namespace and in %s",
-			l[unique], unique, o.GetNamespace(), kind, home)
+			l[unique], unique, o.GetNamespace(), kind, liqoNamespace)
 	case sub == "":
 		return fmt.Sprintf("the labels %s and %s are missing: they say which gateways are meant", subcategory, unique)
 	}
-	return fmt.Sprintf("no gateway exists in namespace %s; gateways apply a %s in their own namespace and in %s", o.GetNamespace(), kind, home)
+	return fmt.Sprintf("no gateway exists in namespace %s; gateways apply a %s in their own namespace and in %s", o.GetNamespace(), kind, liqoNamespace)
 }
 
 func appliesTo(o metav1.Object, namespaces ...string) bool {

@@ -45,7 +45,7 @@ func TestUserObjectTargets(t *testing.T) {
 		route := &networkingv1beta1.RouteConfiguration{ObjectMeta: metav1.ObjectMeta{Namespace: tc.namespace, Labels: map[string]string{
 			names.RouteCategory: of[0], names.RouteSubcategory: of[1], names.RouteUnique: of[2],
 		}}}
-		wall := &networkingv1beta1.FirewallConfiguration{ObjectMeta: metav1.ObjectMeta{Namespace: tc.namespace, Labels: map[string]string{
+		firewall := &networkingv1beta1.FirewallConfiguration{ObjectMeta: metav1.ObjectMeta{Namespace: tc.namespace, Labels: map[string]string{
 			names.FirewallCategory: of[0], names.FirewallSubcategory: of[1], names.FirewallUnique: of[2],
 		}}}
 		var routes, fws string
@@ -58,12 +58,12 @@ func TestUserObjectTargets(t *testing.T) {
 			}
 		}
 		for _, n := range []string{"node", "other-node"} {
-			say(n, RoutesOnNode(route, "liqo"), FirewallOnNode(wall, "liqo", n))
+			say(n, RoutesOnNode(route, "liqo"), FirewallOnNode(firewall, "liqo", n))
 		}
-		say("rome", RoutesOnGateway(route, "liqo", rome, "node"), FirewallOnGateway(wall, "liqo", rome))
+		say("rome", RoutesOnGateway(route, "liqo", rome, "node"), FirewallOnGateway(firewall, "liqo", rome))
 		oslo, namesake := PeerKey{"liqo-tenant-oslo", "oslo"}, PeerKey{"liqo-tenant-node", "node"} // of a node
-		say("oslo", RoutesOnGateway(route, "liqo", oslo, "node"), FirewallOnGateway(wall, "liqo", oslo))
-		say("namesake", RoutesOnGateway(route, "liqo", namesake, "node"), FirewallOnGateway(wall, "liqo", namesake))
+		say("oslo", RoutesOnGateway(route, "liqo", oslo, "node"), FirewallOnGateway(firewall, "liqo", oslo))
+		say("namesake", RoutesOnGateway(route, "liqo", namesake, "node"), FirewallOnGateway(firewall, "liqo", namesake))
 		if want := " " + tc.routes; routes != want && routes+tc.routes != "" {
 			t.Errorf("routes of %s in %s apply to%s, want%s", tc.labels, tc.namespace, routes, want)
 		}
@@ -217,11 +217,11 @@ func TestUserObjectConflicts(t *testing.T) {
 	routing := func(name string, table int) Routing {
 		return Routing{Of: Object{"RouteConfiguration", "liqo", name}, Table: table, Routes: []datapath.Route{{To: nets("192.0.2.0/24")[0], Device: name}}}
 	}
-	wall := func(name, table string) Firewall {
+	firewall := func(name, table string) Firewall {
 		return Firewall{Of: Object{"FirewallConfiguration", "liqo", name}, Tables: []datapath.Table{{Family: datapath.IPv4, Name: table}}}
 	}
 	c.Routings = []Routing{routing("second", 7), routing("first", 7), routing("third", peersTable), routing("main", 254)}
-	c.Firewalls = []Firewall{wall("second", "t"), wall("first", "t"), wall("ours", datapath.TableName), wall("mark", datapath.PendingFlushTable)}
+	c.Firewalls = []Firewall{firewall("second", "t"), firewall("first", "t"), firewall("ours", datapath.TableName), firewall("mark", datapath.PendingFlushTable)}
 	_, problems := Node(NodeInput{Cluster: c, Name: "worker-1"})
 	var got []string
 	for _, p := range problems {

@@ -15,7 +15,7 @@ import (
 // sites are clusters with tunnels between them. All have the same networks; addresses of the fabric differ by cluster here, so that
 // one world has them all.
 type sites struct {
-	*world
+	*simulatedNetwork
 	at map[string]*namespace // by "cluster/host"
 }
 
@@ -51,7 +51,7 @@ func (s *sites) join(a, b string) {
 
 // pair is milan and rome, equal in all but where their gateways and nodes are, for a world to tell them apart.
 func pair(milans func(*Cluster)) *sites {
-	s := &sites{&world{outer: map[netip.Addr]*namespace{}}, map[string]*namespace{}}
+	s := &sites{&simulatedNetwork{outer: map[netip.Addr]*namespace{}}, map[string]*namespace{}}
 	m := milan()
 	if milans != nil {
 		milans(&m)
@@ -73,7 +73,7 @@ func dual() *sites {
 		c.Peers[0].Pods = append(c.Peers[0].Pods, pairs("fd00:200::/56 "+peers+":71::/56")...)
 		c.Peers[0].External = append(c.Peers[0].External, pairs("fd00:70::/64 "+peers+":68::/64")...)
 	}
-	s := &sites{&world{outer: map[netip.Addr]*namespace{}}, map[string]*namespace{}}
+	s := &sites{&simulatedNetwork{outer: map[netip.Addr]*namespace{}}, map[string]*namespace{}}
 	m := milan()
 	second(&m, "fd00")
 	m.Members[1].PodCIDRs = append(m.Members[1].PodCIDRs, nets("fd00:200:0:2::/64")...)
@@ -119,8 +119,8 @@ func (s *sites) send(one step, p *packet) string {
 	outer, forged := strings.CutPrefix(one.in, "forged ")
 	switch {
 	case forged:
-		if why := s.carry(n, addr(outer), n.local[0], p); why != "" {
-			return why
+		if reason := s.carry(n, addr(outer), n.local[0], p); reason != "" {
+			return reason
 		}
 		return s.travel(n, "liqo.fabric", p)
 	case one.in == "tunnel":

@@ -150,9 +150,9 @@ func TestWhatUsersSayOfTheWayHomeIsNotBelieved(t *testing.T) {
 // A ShadowPod that exists keeps its way, and a container that comes later takes it.
 func TestLaterContainersTakeTheSameWay(t *testing.T) {
 	in := Input{Target: target, Pod: ordinary(), Route: byTunnel}
-	made := ShadowPod(in)
+	created := ShadowPod(in)
 	in.Pod.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug"}}}
-	in.Existing, in.Route = made, RouteOf(made)
+	in.Existing, in.Route = created, RouteOf(created)
 	now := ShadowPod(in)
 	host := func(env []corev1.EnvVar) string {
 		i := slices.IndexFunc(env, func(e corev1.EnvVar) bool { return e.Name == "KUBERNETES_SERVICE_HOST" })
@@ -162,7 +162,7 @@ func TestLaterContainersTakeTheSameWay(t *testing.T) {
 		t.Errorf("the container is led to %q", got)
 	}
 	now.Spec.Pod.EphemeralContainers = nil
-	if diff := cmp.Diff(made, now); diff != "" {
+	if diff := cmp.Diff(created, now); diff != "" {
 		t.Errorf("something else changed:\n%s", diff)
 	}
 }
@@ -172,8 +172,8 @@ func TestRandomPodsTakeTheirTokensHome(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := randomPod(t)
 		in := Input{Target: target, Pod: p, Route: rapid.SampledFrom([]*APIServerRoute{nil, byTunnel, byAddress}).Draw(t, "home")}
-		made := ShadowPod(in)
-		spec := made.Spec.Pod
+		created := ShadowPod(in)
+		spec := created.Spec.Pod
 		access := AccessOf(p, in.Route)
 		if access == AccessRemote {
 			return
@@ -186,17 +186,17 @@ func TestRandomPodsTakeTheirTokensHome(t *testing.T) {
 			t.Fatalf("names lead elsewhere: %v", spec.HostAliases)
 		}
 		for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
-			ours := in.Route.envVars()
+			ownVars := in.Route.envVars()
 			if access == AccessNone {
-				ours = (*APIServerRoute)(nil).envVars()
+				ownVars = (*APIServerRoute)(nil).envVars()
 			}
-			if diff := cmp.Diff(ours, c.Env[:len(ours)]); diff != "" || !led && c.Env[0].Value == names.APIServerHost {
+			if diff := cmp.Diff(ownVars, c.Env[:len(ownVars)]); diff != "" || !led && c.Env[0].Value == names.APIServerHost {
 				t.Fatalf("%s is led elsewhere (-want +got):\n%s", c.Name, diff)
 			}
 		}
 		p.Spec.EphemeralContainers = nil
-		made = ShadowPod(in)
-		if diff := cmp.Diff(made, ShadowPod(Input{Target: target, Pod: p, Existing: made, Route: RouteOf(made)})); diff != "" {
+		created = ShadowPod(in)
+		if diff := cmp.Diff(created, ShadowPod(Input{Target: target, Pod: p, Existing: created, Route: RouteOf(created)})); diff != "" {
 			t.Fatalf("translating again changes something:\n%s", diff)
 		}
 	})

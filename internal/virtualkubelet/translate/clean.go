@@ -195,9 +195,9 @@ func cleanResources(reported *corev1.ResourceRequirements) *corev1.ResourceRequi
 func cleanMounts(reported []corev1.VolumeMountStatus, of *corev1.Container) []corev1.VolumeMountStatus {
 	var out []corev1.VolumeMountStatus
 	for _, m := range reported {
-		asked := slices.ContainsFunc(of.VolumeMounts, func(v corev1.VolumeMount) bool { return v.Name == m.Name && v.MountPath == m.MountPath })
+		requested := slices.ContainsFunc(of.VolumeMounts, func(v corev1.VolumeMount) bool { return v.Name == m.Name && v.MountPath == m.MountPath })
 		twice := slices.ContainsFunc(out, func(o corev1.VolumeMountStatus) bool { return o.MountPath == m.MountPath })
-		if !asked || twice || len(out) == maxMountsOfStats {
+		if !requested || twice || len(out) == maxMountsOfStats {
 			continue
 		}
 		if m.RecursiveReadOnly != nil {

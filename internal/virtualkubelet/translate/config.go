@@ -90,7 +90,7 @@ func appliedOnly[V any](copied metav1.Object, manager, field string, original ma
 
 func includesAll[V any](all, part map[string]V, equal func(a, b V) bool) bool {
 	for key, value := range part {
-		if have, ok := all[key]; !ok || !equal(have, value) {
+		if current, ok := all[key]; !ok || !equal(current, value) {
 			return false
 		}
 	}

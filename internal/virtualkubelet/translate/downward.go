@@ -104,10 +104,10 @@ func (in Input) checkListings(annotations map[string]string) (omitted []string) 
 		free -= len(key) + len(value)
 	}
 	add := func(name string, values map[string]string) {
-		list, left := formatListing(values, free-len(name))
+		list, remaining := formatListing(values, free-len(name))
 		annotations[name] = list
 		free -= len(name) + len(list)
-		omitted = append(omitted, left...)
+		omitted = append(omitted, remaining...)
 	}
 	if shown["metadata.labels"] {
 		labels := in.Labels(in.Pod.Labels)

@@ -61,18 +61,18 @@ func TestFilesOfAnyAnnotations(t *testing.T) {
 		for i, size := range rapid.SliceOfN(rapid.IntRange(0, 60<<10), 0, 4).Draw(t, "sizes") {
 			in.Pod.Annotations[fmt.Sprint("a", i)] = strings.Repeat(rapid.SampledFrom([]string{"x", `"`, "\n"}).Draw(t, "letter"), size)
 		}
-		made := ShadowPod(in)
+		created := ShadowPod(in)
 		size := 0
-		for key, value := range made.Annotations {
+		for key, value := range created.Annotations {
 			size += len(key) + len(value)
 		}
 		if size > maxAnnotations {
 			t.Fatalf("the annotations have %d bytes", size)
 		}
-		if got := made.Annotations[names.OffloadingAnnotations]; (got == "") != (len(in.Pod.Annotations) == 0) {
+		if got := created.Annotations[names.OffloadingAnnotations]; (got == "") != (len(in.Pod.Annotations) == 0) {
 			t.Fatalf("the file has %d bytes of %d annotations", len(got), len(in.Pod.Annotations))
 		}
-		if got := made.Annotations[names.OffloadingLabels]; !strings.Contains(got, "app=") {
+		if got := created.Annotations[names.OffloadingLabels]; !strings.Contains(got, "app=") {
 			t.Fatalf("labels are lost: %q", got)
 		}
 	})

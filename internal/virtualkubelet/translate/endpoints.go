@@ -45,10 +45,10 @@ func (t Target) ShadowEndpointSlice(local *discoveryv1.EndpointSlice, a Addresse
 		template.Ports = append(template.Ports, *local.Ports[i].DeepCopy())
 	}
 	for i := range local.Endpoints {
-		if endpoint, left := t.translateEndpoint(&local.Endpoints[i], a); endpoint != nil {
+		if endpoint, remaining := t.translateEndpoint(&local.Endpoints[i], a); endpoint != nil {
 			template.Endpoints = append(template.Endpoints, *endpoint)
 		} else {
-			unknown = append(unknown, left...)
+			unknown = append(unknown, remaining...)
 		}
 	}
 	return want, unknown
@@ -60,7 +60,7 @@ func (t Target) translateEndpoint(local *discoveryv1.Endpoint, a Addresses) (wan
 	if local.NodeName != nil && *local.NodeName == t.Node {
 		return nil, nil
 	}
-	var there []string
+	var remote []string
 	for _, text := range local.Addresses {
 		addr, err := netip.ParseAddr(text)
 		if err == nil && local.NodeName != nil && a.isPeers(addr) {
@@ -70,10 +70,10 @@ func (t Target) translateEndpoint(local *discoveryv1.Endpoint, a Addresses) (wan
 		if err != nil || !ok {
 			return nil, []string{text}
 		}
-		there = append(there, seen.String())
+		remote = append(remote, seen.String())
 	}
 	out := &discoveryv1.Endpoint{
-		Addresses:  there,
+		Addresses:  remote,
 		Conditions: *local.Conditions.DeepCopy(),
 		Hostname:   local.Hostname,
 		NodeName:   new(string(t.Origin)),
@@ -84,20 +84,20 @@ func (t Target) translateEndpoint(local *discoveryv1.Endpoint, a Addresses) (wan
 	return out, nil
 }
 
-func (a Addresses) isPeers(here netip.Addr) bool {
-	_, is := a.Peer.ToRemote(here)
+func (a Addresses) isPeers(local netip.Addr) bool {
+	_, is := a.Peer.ToRemote(local)
 	return is
 }
 
 // toRemote translates an address for the provider.
-func (a Addresses) toRemote(here netip.Addr) (netip.Addr, bool) {
-	if !here.IsValid() {
-		return here, false
+func (a Addresses) toRemote(local netip.Addr) (netip.Addr, bool) {
+	if !local.IsValid() {
+		return local, false
 	}
-	if len(a.Pods) == 0 || slices.ContainsFunc(a.Pods, func(p netip.Prefix) bool { return p.Contains(here) }) {
-		return here, true
+	if len(a.Pods) == 0 || slices.ContainsFunc(a.Pods, func(p netip.Prefix) bool { return p.Contains(local) }) {
+		return local, true
 	}
-	seen, ok := a.Exposed[here]
+	seen, ok := a.Exposed[local]
 	return seen, ok
 }
 

@@ -152,8 +152,8 @@ func TestNamespaceOfTheDownwardAPI(t *testing.T) {
 			env := []corev1.EnvVar{{Name: "NS", ValueFrom: fieldRef("metadata.namespace")}}
 			in.Pod.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug", Env: env}}}
 			in.Existing = ShadowPod(in)
-			made := ShadowPod(in)
-			spec := made.Spec.Pod
+			created := ShadowPod(in)
+			spec := created.Spec.Pod
 			fieldOf := func(env []corev1.EnvVar) string {
 				for _, e := range env {
 					if e.Name == "NS" && e.ValueFrom != nil {
@@ -176,7 +176,7 @@ func TestNamespaceOfTheDownwardAPI(t *testing.T) {
 			if projected := spec.Volumes[2].Projected.Sources[0].DownwardAPI.Items[0].FieldRef.FieldPath; projected != got.File {
 				t.Errorf("the projected file shows %s, the other %s", projected, got.File)
 			}
-			if ns := made.Annotations[names.OffloadingNamespace]; ns != "web" {
+			if ns := created.Annotations[names.OffloadingNamespace]; ns != "web" {
 				t.Errorf("the annotation that files show is %q", ns)
 			}
 		})

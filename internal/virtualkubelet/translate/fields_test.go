@@ -167,15 +167,15 @@ func jsonName(f reflect.StructField) string {
 
 func TestEveryFieldHasARow(t *testing.T) {
 	for _, part := range parts {
-		left := maps.Clone(part.fields)
+		remaining := maps.Clone(part.fields)
 		for i := range part.typ.NumField() {
 			name := jsonName(part.typ.Field(i))
-			if _, ok := left[name]; !ok {
+			if _, ok := remaining[name]; !ok {
 				t.Errorf("%s.%s has no row: decide what becomes of it", part.typ, name)
 			}
-			delete(left, name)
+			delete(remaining, name)
 		}
-		for name := range left {
+		for name := range remaining {
 			t.Errorf("%s has no field %s", part.typ, name)
 		}
 	}
@@ -216,10 +216,10 @@ func TestEveryFieldDoesWhatItsRowSays(t *testing.T) {
 		return ShadowPod(Input{Target: target, Pod: &corev1.Pod{Spec: spec}}).Spec.Pod
 	}
 	back := func(status corev1.PodStatus) corev1.PodStatus {
-		asked := corev1.Container{VolumeMounts: []corev1.VolumeMount{{Name: "x"}}, Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"x": {}}}}
-		named := asked
+		requested := corev1.Container{VolumeMounts: []corev1.VolumeMount{{Name: "x"}}, Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"x": {}}}}
+		named := requested
 		named.Name = "x"
-		local := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{asked, named}}}
+		local := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{requested, named}}}
 		return PodStatus(StatusInput{Local: local, Remote: &corev1.Pod{Status: status}})
 	}
 	check(t, podFields, forward)
@@ -312,7 +312,7 @@ func TestPodFieldsPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	before, rest, opened := strings.Cut(string(data), begin)
-	have, after, closed := strings.Cut(rest, end)
+	got, after, closed := strings.Cut(rest, end)
 	if !opened || !closed {
 		t.Fatalf("%s has no table of fields", page)
 	}
@@ -323,7 +323,7 @@ func TestPodFieldsPage(t *testing.T) {
 		}
 		return
 	}
-	if diff := cmp.Diff(want, have); diff != "" {
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the table is old: go test ./internal/virtualkubelet/translate -run PodFieldsPage -update (-code +page)\n%s", diff)
 	}
 }

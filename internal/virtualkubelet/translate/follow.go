@@ -140,16 +140,16 @@ func Grace(local, remote *corev1.Pod) (seconds int64, change int) {
 	if remote == nil || local.DeletionGracePeriodSeconds == nil {
 		return 0, 0
 	}
-	want, have := max(1, *local.DeletionGracePeriodSeconds), int64(defaultGrace)
+	want, current := max(1, *local.DeletionGracePeriodSeconds), int64(defaultGrace)
 	switch {
 	case !remote.DeletionTimestamp.IsZero():
-		have = want
+		current = want
 		if own := remote.DeletionGracePeriodSeconds; own != nil {
-			have = *own
+			current = *own
 		}
-		return want, min(0, cmp.Compare(want, have))
+		return want, min(0, cmp.Compare(want, current))
 	case remote.Spec.TerminationGracePeriodSeconds != nil:
-		have = *remote.Spec.TerminationGracePeriodSeconds
+		current = *remote.Spec.TerminationGracePeriodSeconds
 	}
-	return want, cmp.Compare(want, have)
+	return want, cmp.Compare(want, current)
 }

@@ -268,8 +268,8 @@ func TestChangesAreBroughtOneByOne(t *testing.T) {
 		in.Only = c
 		in.Existing = ShadowPod(in)
 		in.Only = ""
-		if left := Changes(in); len(left) != len(before)-1 || slices.Contains(left, c) {
-			t.Errorf("after %s there are %v", c, left)
+		if remaining := Changes(in); len(remaining) != len(before)-1 || slices.Contains(remaining, c) {
+			t.Errorf("after %s there are %v", c, remaining)
 		}
 		if in.Existing.Labels["new"] != "" {
 			t.Errorf("labels come along with %s", c)

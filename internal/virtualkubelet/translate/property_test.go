@@ -128,8 +128,8 @@ func TestNothingFollowsIntoWhatWasJustMade(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := randomPod(t)
 		p.Spec.EphemeralContainers = nil
-		made := ShadowPod(Input{Target: target, Pod: p})
-		if diff := cmp.Diff(made, ShadowPod(Input{Target: target, Pod: p, Existing: made}), cmpopts.EquateEmpty()); diff != "" {
+		created := ShadowPod(Input{Target: target, Pod: p})
+		if diff := cmp.Diff(created, ShadowPod(Input{Target: target, Pod: p, Existing: created}), cmpopts.EquateEmpty()); diff != "" {
 			t.Fatalf("what follows (-made +now):\n%s", diff)
 		}
 	})
@@ -154,8 +154,8 @@ func TestRandomPodsTakeNothingOutThatStays(t *testing.T) {
 			}
 		}
 		for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
-			ours := (*APIServerRoute)(nil).envVars()
-			if diff := cmp.Diff(ours, c.Env[:len(ours)]); diff != "" {
+			ownVars := (*APIServerRoute)(nil).envVars()
+			if diff := cmp.Diff(ownVars, c.Env[:len(ownVars)]); diff != "" {
 				t.Fatalf("%s is led to an API server (-want +got):\n%s", c.Name, diff)
 			}
 		}

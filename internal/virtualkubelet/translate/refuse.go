@@ -96,8 +96,8 @@ func markFailed(local *corev1.Pod, phase corev1.PodPhase, reason, message string
 	out.Phase, out.Reason, out.Message = phase, reason, message
 	for i := range out.Conditions {
 		c := &out.Conditions[i]
-		ours := policy.Ended(phase) || slices.Contains(ofKubelet, c.Type)
-		if ours && c.Type != corev1.PodScheduled && c.Status == corev1.ConditionTrue {
+		owned := policy.Ended(phase) || slices.Contains(ofKubelet, c.Type)
+		if owned && c.Type != corev1.PodScheduled && c.Status == corev1.ConditionTrue {
 			c.Status, c.Reason, c.Message = corev1.ConditionFalse, reason, message
 		}
 	}

@@ -61,13 +61,13 @@ func Replaceable(remote *corev1.Pod) bool {
 	if remote.DeletionTimestamp.IsZero() {
 		return false
 	}
-	asked := remote.DeletionTimestamp.Time
+	requestedAt := remote.DeletionTimestamp.Time
 	if grace := remote.DeletionGracePeriodSeconds; grace != nil {
-		asked = asked.Add(-time.Duration(*grace) * time.Second)
+		requestedAt = requestedAt.Add(-time.Duration(*grace) * time.Second)
 	}
 	// These times have no fractions: a container that ended in the second of the deletion most likely ended by the deletion.
 	ended := func(s corev1.ContainerStatus) bool {
-		return s.State.Terminated != nil && s.State.Terminated.FinishedAt.Time.Before(asked)
+		return s.State.Terminated != nil && s.State.Terminated.FinishedAt.Time.Before(requestedAt)
 	}
 	statuses := remote.Status.ContainerStatuses
 	return !policy.Ended(remote.Status.Phase) || len(statuses) == 0 || !allOf(statuses, ended)

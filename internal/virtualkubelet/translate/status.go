@@ -67,11 +67,11 @@ func (p PodIPs) translatePodIPs(in StatusInput) (first string, all []corev1.PodI
 		local := in.Local.Status.DeepCopy()
 		return local.PodIP, local.PodIPs
 	}
-	there := in.Remote.Status.PodIPs
-	if len(there) == 0 && in.Remote.Status.PodIP != "" {
-		there = []corev1.PodIP{{IP: in.Remote.Status.PodIP}}
+	remoteIPs := in.Remote.Status.PodIPs
+	if len(remoteIPs) == 0 && in.Remote.Status.PodIP != "" {
+		remoteIPs = []corev1.PodIP{{IP: in.Remote.Status.PodIP}}
 	}
-	for _, ip := range there {
+	for _, ip := range remoteIPs {
 		addr, err := netip.ParseAddr(ip.IP)
 		if err != nil {
 			continue
@@ -117,8 +117,8 @@ func isResized(local, remote *corev1.Pod) bool {
 	}
 	for _, lists := range [][2][]corev1.Container{{local.Spec.InitContainers, remote.Spec.InitContainers}, {local.Spec.Containers, remote.Spec.Containers}} {
 		for _, want := range lists[0] {
-			for _, have := range lists[1] {
-				if have.Name == want.Name && !(includesResources(have.Resources.Requests, want.Resources.Requests) && includesResources(have.Resources.Limits, want.Resources.Limits)) {
+			for _, current := range lists[1] {
+				if current.Name == want.Name && !(includesResources(current.Resources.Requests, want.Resources.Requests) && includesResources(current.Resources.Limits, want.Resources.Limits)) {
 					return false
 				}
 			}
@@ -127,9 +127,9 @@ func isResized(local, remote *corev1.Pod) bool {
 	return true
 }
 
-func includesResources(have, want corev1.ResourceList) bool {
+func includesResources(current, want corev1.ResourceList) bool {
 	for name, quantity := range want {
-		if is, ok := have[name]; !ok || is.Cmp(quantity) != 0 {
+		if is, ok := current[name]; !ok || is.Cmp(quantity) != 0 {
 			return false
 		}
 	}

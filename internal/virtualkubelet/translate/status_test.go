@@ -38,16 +38,16 @@ var (
 
 // peerMap takes prefixes there and here in turn.
 func peerMap(prefixes ...string) prefix.Map {
-	var there, here []netip.Prefix
+	var remotePrefixes, localPrefixes []netip.Prefix
 	for i, text := range prefixes {
 		p := netip.MustParsePrefix(text)
 		if i%2 == 0 {
-			there = append(there, p)
+			remotePrefixes = append(remotePrefixes, p)
 		} else {
-			here = append(here, p)
+			localPrefixes = append(localPrefixes, p)
 		}
 	}
-	m, err := prefix.New(there, here)
+	m, err := prefix.New(remotePrefixes, localPrefixes)
 	if err != nil {
 		panic(err)
 	}

@@ -62,8 +62,8 @@ func (t Target) AudiencesKept(pod *corev1.Pod) []string {
 			continue
 		}
 		for _, source := range v.Projected.Sources {
-			if asked := source.ServiceAccountToken; asked != nil && !t.mayLeave(pod, asked.Audience) {
-				out = append(out, asked.Audience)
+			if projection := source.ServiceAccountToken; projection != nil && !t.mayLeave(pod, projection.Audience) {
+				out = append(out, projection.Audience)
 			}
 		}
 	}
@@ -82,11 +82,11 @@ func (t Target) TokenRequests(pod *corev1.Pod) []TokenRequest {
 			if file == nil || !t.mayLeave(pod, file.Audience) {
 				continue
 			}
-			asked := TokenRequest{Key: tokenKey(v.Name, file.Path), Audience: file.Audience, Lifetime: defaultLifetime}
+			requested := TokenRequest{Key: tokenKey(v.Name, file.Path), Audience: file.Audience, Lifetime: defaultLifetime}
 			if file.ExpirationSeconds != nil {
-				asked.Lifetime = *file.ExpirationSeconds
+				requested.Lifetime = *file.ExpirationSeconds
 			}
-			out = append(out, asked)
+			out = append(out, requested)
 		}
 	}
 	return out
@@ -203,22 +203,22 @@ func IsSentToken(s metav1.Object) bool {
 	return is
 }
 
-// RenewAt returns when the tokens of a pod are to be replaced; the zero time means now, because have is nil, or does not match
-// the pod. The values of have are not read.
-func (t Target) RenewAt(have *corev1.Secret, pod *corev1.Pod, shadow metav1.Object) time.Time {
-	if have == nil || have.Annotations[names.TokenPodUID] != string(pod.UID) {
+// RenewAt returns when the tokens of a pod are to be replaced; the zero time means now, because current is nil, or does not match
+// the pod. The values of current are not read.
+func (t Target) RenewAt(current *corev1.Secret, pod *corev1.Pod, shadow metav1.Object) time.Time {
+	if current == nil || current.Annotations[names.TokenPodUID] != string(pod.UID) {
 		return time.Time{}
 	}
-	owners := have.OwnerReferences
+	owners := current.OwnerReferences
 	if len(owners) > 0 && !slices.ContainsFunc(owners, func(o metav1.OwnerReference) bool { return o.UID == shadow.GetUID() }) {
 		return time.Time{}
 	}
-	for _, asked := range t.TokenRequests(pod) {
-		if _, ok := have.Data[asked.Key]; !ok {
+	for _, requested := range t.TokenRequests(pod) {
+		if _, ok := current.Data[requested.Key]; !ok {
 			return time.Time{}
 		}
 	}
-	at, err := time.Parse(time.RFC3339, have.Annotations[names.TokenRenewal])
+	at, err := time.Parse(time.RFC3339, current.Annotations[names.TokenRenewal])
 	if err != nil {
 		return time.Time{}
 	}

@@ -124,9 +124,9 @@ func TestTokensAreReplacedInTime(t *testing.T) {
 		tokens := Tokens{}
 		tokens.Add(pod, "one", "x", began, began.Add(lifetime))
 		tokens.Add(pod, "two", "x", began, began.Add(lifetime*2))
-		left := began.Add(lifetime).Sub(tokens.Renew)
-		if left < lifetime/6 || left > lifetime/3 || !tokens.Expires.Equal(began.Add(lifetime)) {
-			t.Fatalf("of %s %s are left", lifetime, left)
+		remaining := began.Add(lifetime).Sub(tokens.Renew)
+		if remaining < lifetime/6 || remaining > lifetime/3 || !tokens.Expires.Equal(began.Add(lifetime)) {
+			t.Fatalf("of %s %s are left", lifetime, remaining)
 		}
 	})
 }
@@ -172,8 +172,8 @@ func TestAudiencesOfTokensThatLeave(t *testing.T) {
 				}})
 			}
 			var sent, shown []string
-			for _, asked := range in.TokenRequests(in.Pod) {
-				sent = append(sent, asked.Audience)
+			for _, requested := range in.TokenRequests(in.Pod) {
+				sent = append(sent, requested.Audience)
 			}
 			for i, v := range ShadowPod(in).Spec.Pod.Volumes {
 				if sources := v.Projected.Sources; len(sources) == 1 && sources[0].Secret != nil {

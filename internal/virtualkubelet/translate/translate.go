@@ -176,8 +176,8 @@ func (t Target) translateTolerations(local []corev1.Toleration) []corev1.Tolerat
 }
 
 func hasToleration(list []corev1.Toleration, want corev1.Toleration) bool {
-	for _, have := range list {
-		if have.MatchToleration(&want) && equalSeconds(have.TolerationSeconds, want.TolerationSeconds) {
+	for _, current := range list {
+		if current.MatchToleration(&want) && equalSeconds(current.TolerationSeconds, want.TolerationSeconds) {
 			return true
 		}
 	}

@@ -418,8 +418,8 @@ func TestNoTokenEverLeaves(t *testing.T) {
 		if len(got.Spec.Pod.Volumes) != len(pod.Spec.Volumes) {
 			t.Fatal("a volume is lost, so its mounts are invalid")
 		}
-		ours := (*APIServerRoute)(nil).envVars()
-		if diff := cmp.Diff(ours, got.Spec.Pod.Containers[0].Env[:len(ours)]); diff != "" {
+		ownVars := (*APIServerRoute)(nil).envVars()
+		if diff := cmp.Diff(ownVars, got.Spec.Pod.Containers[0].Env[:len(ownVars)]); diff != "" {
 			t.Fatalf("the pod is led to an API server (-want +got):\n%s", diff)
 		}
 		if !target.OwnsPod(got) {

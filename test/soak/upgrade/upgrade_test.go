@@ -71,8 +71,8 @@ func setUp(folder string) error {
 	if err := story.Playground("load", image); err != nil {
 		return err
 	}
-	said, err := a.Liqoctl("version", "--client")
-	versionNow = strings.TrimSpace(strings.TrimPrefix(said, "Client version: "))
+	version, err := a.Liqoctl("version", "--client")
+	versionNow = strings.TrimSpace(strings.TrimPrefix(version, "Client version: "))
 	if err == nil && versionNow == versionBefore {
 		err = fmt.Errorf("this tree is %s itself: there is nothing to compare", versionNow)
 	}
@@ -92,7 +92,7 @@ spec:
 func TestUpgradeConsumer(t *testing.T) {
 	install(t, a, before)
 	install(t, b, "")
-	tell(t, a)
+	runUpgrade(t, a)
 	end(t)
 }
 
@@ -100,7 +100,7 @@ func TestUpgradeProvider(t *testing.T) {
 	uninstall(t, b)
 	install(t, a, "")
 	install(t, b, before)
-	tell(t, b)
+	runUpgrade(t, b)
 	end(t)
 }
 
@@ -121,8 +121,8 @@ func uninstall(t *testing.T, c *clusters.Cluster) {
 	}
 }
 
-// tell peers, unpeers and peers again, offloads a pod, upgrades one of the two, and wants the pod and the peering to be there after that.
-func tell(t *testing.T, older *clusters.Cluster) {
+// runUpgrade peers, unpeers and peers again, offloads a pod, upgrades one of the two, and wants the pod and the peering to be there after that.
+func runUpgrade(t *testing.T, older *clusters.Cluster) {
 	t.Cleanup(func() {
 		if t.Failed() {
 			show(t)
@@ -136,12 +136,12 @@ func tell(t *testing.T, older *clusters.Cluster) {
 	say(t, a, "offload", "namespace", "upgraded", "--pod-offloading-strategy", "Remote")
 	runs(t, "before")
 	first := twin(t, "before")
-	t.Logf("with %s and %s: peered, the pod runs and its log is read; each says of the other %q, %q", has(a), has(b), said(t, a, b), said(t, b, a))
+	t.Logf("with %s and %s: peered, the pod runs and its log is read; each says of the other %q, %q", has(a), has(b), reportedVersion(t, a, b), reportedVersion(t, b, a))
 
 	install(t, older, "")
 	story.Eventually(t, "both clusters to say which version the other has", 2*time.Minute, func(context.Context) error {
 		for _, in := range [][2]*clusters.Cluster{{a, b}, {b, a}} {
-			if got := said(t, in[0], in[1]); !strings.HasPrefix(got, versionNow+" ") || !strings.Contains(got, "bound-nonces") {
+			if got := reportedVersion(t, in[0], in[1]); !strings.HasPrefix(got, versionNow+" ") || !strings.Contains(got, "bound-nonces") {
 				return fmt.Errorf("%s says of %s %q, which is %s", in[0].ID, in[1].ID, got, versionNow)
 			}
 		}
@@ -173,8 +173,8 @@ func has(c *clusters.Cluster) string {
 	return versionBefore
 }
 
-// said is the version of one cluster and its capabilities, as another one shows them.
-func said(t *testing.T, in, of *clusters.Cluster) string {
+// reportedVersion is the version of one cluster and its capabilities, as another one shows them.
+func reportedVersion(t *testing.T, in, of *clusters.Cluster) string {
 	t.Helper()
 	out, err := in.Kubectl("", "get", "foreigncluster", of.ID, "-o", "jsonpath={.status.version} {.status.capabilities}")
 	if err != nil {

@@ -45,7 +45,7 @@ func TestIncompatibleVersions(t *testing.T) {
 	runs(t, "neighbours")
 	first := twin(t, "neighbours")
 	for _, c := range []*clusters.Cluster{a, b} {
-		if out := refused(t, c); out != "" {
+		if out := versionProblem(t, c); out != "" {
 			t.Errorf("%s says of its neighbour %s", c.ID, out)
 		}
 	}
@@ -56,7 +56,7 @@ func TestIncompatibleVersions(t *testing.T) {
 		b: "Error PeerTooOld the peer has Liqo v0.1.0 and this cluster v0.3.0, which do not work together: upgrade the peer until it is one minor version behind this cluster at most",
 	} {
 		story.Eventually(t, c.ID+" to say what is wrong", 2*time.Minute, func(context.Context) error {
-			if out := refused(t, c); out != want {
+			if out := versionProblem(t, c); out != want {
 				return fmt.Errorf("it says %q", out)
 			}
 			return nil
@@ -78,8 +78,8 @@ func TestIncompatibleVersions(t *testing.T) {
 	say(t, a, "unpeer", "--remote-kubeconfig", b.Kubeconfig, "--delete-namespaces")
 }
 
-// refused is what a ForeignCluster says of a version that is too far away, "" where nothing is wrong.
-func refused(t *testing.T, c *clusters.Cluster) string {
+// versionProblem is what a ForeignCluster says of a version that is too far away, "" where nothing is wrong.
+func versionProblem(t *testing.T, c *clusters.Cluster) string {
 	t.Helper()
 	out, err := c.Kubectl("", "get", "foreignclusters", "-o",
 		`jsonpath={range .items[*].status.modules.authentication.conditions[?(@.type=="AuthVersionStatus")]}{.status} {.reason} {.message}{end}`)

@@ -69,8 +69,8 @@ func (k *stubborn) Apply(ctx context.Context, state datapath.State) (kernel.Chan
 	return k.Kernel.Apply(ctx, state)
 }
 
-// side is one of two clusters, with a gateway whose pod is a network namespace.
-type side struct {
+// testGateway is one of two clusters, with a gateway whose pod is a network namespace.
+type testGateway struct {
 	client.Client
 	cluster  *testkit.ControlPlane
 	space    *testkit.Space
@@ -86,11 +86,11 @@ type side struct {
 // The peer of either side has the same networks. Both gateways have addresses of one cable, which is the outer network.
 const serverAt, clientAt = "192.0.2.1", "192.0.2.2"
 
-func newSides(t *testing.T) (server, cl *side) {
+func newTestGateways(t *testing.T) (server, cl *testGateway) {
 	t.Helper()
-	server = &side{cluster: testkit.Cluster(t), options: Options{RemoteClusterID: "rome", Server: true, ListenPort: 51840, Address: netip.MustParseAddr(serverAt)}}
-	cl = &side{cluster: testkit.SecondCluster(t), options: Options{RemoteClusterID: "milan", Endpoints: []string{serverAt + ":51840"}, Address: netip.MustParseAddr(clientAt)}}
-	for _, s := range []*side{server, cl} {
+	server = &testGateway{cluster: testkit.Cluster(t), options: Options{RemoteClusterID: "rome", Server: true, ListenPort: 51840, Address: netip.MustParseAddr(serverAt)}}
+	cl = &testGateway{cluster: testkit.SecondCluster(t), options: Options{RemoteClusterID: "milan", Endpoints: []string{serverAt + ":51840"}, Address: netip.MustParseAddr(clientAt)}}
+	for _, s := range []*testGateway{server, cl} {
 		s.space = testkit.NewSpace(t, "lqag")
 		s.device = inside{space: s.space, mute: &atomic.Bool{}}
 		s.Client = s.cluster.Client
@@ -107,14 +107,14 @@ func newSides(t *testing.T) (server, cl *side) {
 }
 
 // newKey gives the gateway another private key, as a Secret that changes does.
-func (s *side) newKey(t *testing.T) {
+func (s *testGateway) newKey(t *testing.T) {
 	t.Helper()
 	s.key = newKey(t)
 	s.write(t, s.key[:])
 }
 
 // write has the file of the private key hold something.
-func (s *side) write(t *testing.T, key []byte) {
+func (s *testGateway) write(t *testing.T, key []byte) {
 	t.Helper()
 	path := filepath.Join(s.options.KeysDir, names.PrivateKeyKey)
 	if err := os.WriteFile(path+".new", key, 0o600); err != nil {
@@ -125,12 +125,12 @@ func (s *side) write(t *testing.T, key []byte) {
 	}
 }
 
-func (s *side) meta(name string) metav1.ObjectMeta {
+func (s *testGateway) meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: s.options.Namespace, Name: name, Labels: map[string]string{names.RemoteClusterID: s.options.RemoteClusterID}}
 }
 
 // configure says where the peer's networks have their place.
-func (s *side) configure(t *testing.T) {
+func (s *testGateway) configure(t *testing.T) {
 	t.Helper()
 	cidr := func(pod, external networkingv1beta1.CIDR) networkingv1beta1.ClusterConfig {
 		return networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{
@@ -151,7 +151,7 @@ func (s *side) configure(t *testing.T) {
 }
 
 // trust makes the PublicKey of the other side.
-func (s *side) trust(t *testing.T, name string, other *side) *networkingv1beta1.PublicKey {
+func (s *testGateway) trust(t *testing.T, name string, other *testGateway) *networkingv1beta1.PublicKey {
 	t.Helper()
 	public := other.key.Public()
 	k := &networkingv1beta1.PublicKey{ObjectMeta: s.meta(name), Spec: networkingv1beta1.PublicKeySpec{PublicKey: public[:]}}
@@ -160,7 +160,7 @@ func (s *side) trust(t *testing.T, name string, other *side) *networkingv1beta1.
 }
 
 // user has the rights of a gateway: to its own objects in its namespace, and to read what is about the whole cluster.
-func (s *side) user(t *testing.T) *rest.Config {
+func (s *testGateway) user(t *testing.T) *rest.Config {
 	t.Helper()
 	name, group := s.options.Namespace, networkingv1beta1.GroupVersion.Group
 	testkit.Allow(t, s.cluster, s.options.Namespace, name,
@@ -181,13 +181,13 @@ func (s *side) user(t *testing.T) *rest.Config {
 	return s.cluster.User(t, name)
 }
 
-func (s *side) cached() map[client.Object]cache.ByObject {
+func (s *testGateway) cached() map[client.Object]cache.ByObject {
 	own := cache.ByObject{Namespaces: map[string]cache.Config{s.options.Namespace: {}}}
 	return map[client.Object]cache.ByObject{&networkingv1beta1.PublicKey{}: own, &networkingv1beta1.Connection{}: own}
 }
 
 // run starts the gateway. It ends with the returned function; its network namespace and its device stay.
-func (s *side) run(t *testing.T) (stop func()) {
+func (s *testGateway) run(t *testing.T) (stop func()) {
 	t.Helper()
 	k, err := kernel.Open(kernel.Options{Namespace: s.space.Path})
 	if err != nil {

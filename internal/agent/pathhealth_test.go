@@ -10,21 +10,21 @@ import (
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 )
 
-// heart is a pulse with a clock of its own, which begins at 0 s. A probe of either size is sent each second.
-type heart struct {
+// timedHealth is a pulse with a clock of its own, which begins at 0 s. A probe of either size is sent each second.
+type timedHealth struct {
 	PathHealth
 	zero time.Time
 }
 
-func newHeart() *heart {
-	return &heart{PathHealth: PathHealth{Interval: time.Second, Threshold: 3}, zero: time.Now()}
+func newTimedHealth() *timedHealth {
+	return &timedHealth{PathHealth: PathHealth{Interval: time.Second, Threshold: 3}, zero: time.Now()}
 }
 
-func (h *heart) at(seconds float64) time.Time {
+func (h *timedHealth) at(seconds float64) time.Time {
 	return h.zero.Add(time.Duration(seconds * float64(time.Second)))
 }
 
-func (h *heart) ask(seconds ...float64) {
+func (h *timedHealth) ask(seconds ...float64) {
 	for _, s := range seconds {
 		h.Ask(h.at(s))
 	}
@@ -34,12 +34,12 @@ func (h *heart) ask(seconds ...float64) {
 func wire(t time.Time) time.Time { return t.Round(0) }
 
 // padded has small and full questions of one moment answered at another.
-func (h *heart) padded(asked, answered float64) {
+func (h *timedHealth) padded(asked, answered float64) {
 	h.Pads = h.Small.Hear(wire(h.at(asked)), h.at(answered)) || h.Pads
 	h.Full.Hear(wire(h.at(asked)), h.at(answered))
 }
 
-func (h *heart) want(t *testing.T, at float64, up, failed bool) {
+func (h *timedHealth) want(t *testing.T, at float64, up, failed bool) {
 	t.Helper()
 	if got := h.Up(h.at(at)); got != up {
 		t.Errorf("up at %v s: %t, want %t", at, got, up)
@@ -50,7 +50,7 @@ func (h *heart) want(t *testing.T, at float64, up, failed bool) {
 }
 
 func TestPathHealthBeforeFirstProbe(t *testing.T) {
-	newHeart().want(t, 100, false, false)
+	newTimedHealth().want(t, 100, false, false)
 	var none PathHealth
 	if none.Up(time.Now()) || none.Failed(time.Now()) || none.lostCount(none.Small, time.Now()) != 0 {
 		t.Error("a pulse without questions says something")
@@ -58,7 +58,7 @@ func TestPathHealthBeforeFirstProbe(t *testing.T) {
 }
 
 func TestPathHealthThreshold(t *testing.T) {
-	h := newHeart()
+	h := newTimedHealth()
 	h.ask(0, 1, 2, 3)
 	h.want(t, 2.9, false, false)
 	h.want(t, 3, false, true)
@@ -88,7 +88,7 @@ func TestPathHealthCountsProbes(t *testing.T) {
 		"the last of them is late":          {[]float64{11, 12}, 13.1, true, false, time.Second},
 		"too many at once, and hardly late": {[]float64{11, 11.1, 11.2}, 13, true, false, 100 * time.Millisecond},
 	} {
-		h := newHeart()
+		h := newTimedHealth()
 		h.ask(0, 10)
 		h.padded(10, 10.1)
 		h.ask(test.asked...)
@@ -98,7 +98,7 @@ func TestPathHealthCountsProbes(t *testing.T) {
 			t.Errorf("the next look is after %s, want %s", got, test.next)
 		}
 	}
-	h := newHeart() // a threshold of more than is remembered
+	h := newTimedHealth() // a threshold of more than is remembered
 	h.Threshold = 3 * remembered
 	for i := range h.Threshold + 1 {
 		h.ask(float64(i))
@@ -111,7 +111,7 @@ func TestPathHealthCountsProbes(t *testing.T) {
 }
 
 func TestPathHealthFullPackets(t *testing.T) {
-	h := newHeart()
+	h := newTimedHealth()
 	h.ask(0, 1, 2, 3)
 	h.padded(0, 0.1)
 	for s := range 3 {
@@ -129,7 +129,7 @@ func TestPathHealthDown(t *testing.T) {
 	for _, trip := range []float64{0.001, 0.02, 0.025, 0.3, 0.999} {
 		for _, looks := range []float64{0, 0.02, 0.3, 0.97} {
 			for name, passes := range map[string]struct{ small, full bool }{"all": {}, "full ones": {small: true}, "small ones": {full: true}} {
-				h := newHeart()
+				h := newTimedHealth()
 				h.Threshold = 4
 				h.ask(0)
 				h.padded(0, trip)
@@ -157,13 +157,13 @@ func TestPathHealthDown(t *testing.T) {
 			}
 		}
 	}
-	if got := newHeart().Next(time.Now()); got != time.Second {
+	if got := newTimedHealth().Next(time.Now()); got != time.Second {
 		t.Errorf("before the first question the next look is after %s", got)
 	}
 }
 
 func TestPathHealthWithoutPadding(t *testing.T) {
-	h := newHeart()
+	h := newTimedHealth()
 	h.ask(0, 1, 2, 3, 4)
 	h.Small.Hear(wire(h.at(4)), h.at(4.1))
 	h.want(t, 4.1, true, false)
@@ -172,24 +172,24 @@ func TestPathHealthWithoutPadding(t *testing.T) {
 }
 
 func TestPathHealthClockStep(t *testing.T) {
-	h := newHeart()
+	h := newTimedHealth()
 	h.ask(0)
 	h.padded(0, 0.25)
 	for _, step := range []time.Duration{-time.Hour, time.Hour} {
 		// Between question and answer the wall clock is set: the same moment has another time on the wire.
-		asked := h.at(1)
-		h.Small.recordQuestion(asked)
-		if h.Small.Hear(wire(asked).Add(step), h.at(1.5)) {
+		requestedAt := h.at(1)
+		h.Small.recordQuestion(requestedAt)
+		if h.Small.Hear(wire(requestedAt).Add(step), h.at(1.5)) {
 			t.Errorf("an answer is taken for one of %s before", step)
 		}
-		if !h.Small.Hear(wire(asked), h.at(1.5)) || h.Small.Latency != 500*time.Millisecond {
+		if !h.Small.Hear(wire(requestedAt), h.at(1.5)) || h.Small.Latency != 500*time.Millisecond {
 			t.Errorf("after a step of %s the latency is %s", step, h.Small.Latency)
 		}
 	}
 }
 
 func TestPathHealthStaleAnswers(t *testing.T) {
-	h := newHeart()
+	h := newTimedHealth()
 	h.ask(0, 1, 2)
 	for name, sent := range map[string]time.Time{"never asked": h.at(1.5), "of the future": h.at(100), "of nobody": {}} {
 		if h.Small.Hear(wire(sent), h.at(2.5)) {
@@ -220,19 +220,19 @@ func TestPathHealthBounded(t *testing.T) {
 
 func TestPathHealthValues(t *testing.T) {
 	const connected, connecting, failed = networkingv1beta1.Connected, networkingv1beta1.Connecting, networkingv1beta1.ConnectionError
-	waiting, answered, half := newHeart(), newHeart(), newHeart()
-	for _, h := range []*heart{waiting, answered, half} {
+	waiting, answered, half := newTimedHealth(), newTimedHealth(), newTimedHealth()
+	for _, h := range []*timedHealth{waiting, answered, half} {
 		h.ask(0, 1, 2, 3, 4)
 	}
 	answered.padded(1, 1.012)
 	half.Pads = half.Small.Hear(wire(half.at(1)), half.at(1.012))
 	for name, test := range map[string]struct {
 		was  networkingv1beta1.ConnectionStatusValue
-		beat *heart
+		beat *timedHealth
 		at   float64
 		want networkingv1beta1.ConnectionStatusValue
 	}{
-		"at first":                  {"", newHeart(), 0, connecting},
+		"at first":                  {"", newTimedHealth(), 0, connecting},
 		"while waited for":          {connecting, waiting, 2, connecting},
 		"waited for in vain":        {connecting, waiting, 3, failed},
 		"answered after an error":   {failed, answered, 1.1, connected},

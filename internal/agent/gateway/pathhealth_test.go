@@ -9,21 +9,21 @@ import (
 	"liqo.io/liqo/internal/agent"
 )
 
-// heart is a pulse with a clock of its own, which begins at 0 s. A probe of either size is sent each second.
-type heart struct {
+// timedHealth is a pulse with a clock of its own, which begins at 0 s. A probe of either size is sent each second.
+type timedHealth struct {
 	agent.PathHealth
 	zero time.Time
 }
 
-func newHeart() *heart {
-	return &heart{PathHealth: agent.PathHealth{Interval: time.Second, Threshold: 3}, zero: time.Now()}
+func newTimedHealth() *timedHealth {
+	return &timedHealth{PathHealth: agent.PathHealth{Interval: time.Second, Threshold: 3}, zero: time.Now()}
 }
 
-func (h *heart) at(seconds float64) time.Time {
+func (h *timedHealth) at(seconds float64) time.Time {
 	return h.zero.Add(time.Duration(seconds * float64(time.Second)))
 }
 
-func (h *heart) ask(seconds ...float64) {
+func (h *timedHealth) ask(seconds ...float64) {
 	for _, s := range seconds {
 		h.Ask(h.at(s))
 	}
@@ -33,7 +33,7 @@ func (h *heart) ask(seconds ...float64) {
 func wire(t time.Time) time.Time { return t.Round(0) }
 
 // padded has small and full questions of one moment answered at another.
-func (h *heart) padded(asked, answered float64) {
+func (h *timedHealth) padded(asked, answered float64) {
 	h.Pads = h.Small.Hear(wire(h.at(asked)), h.at(answered)) || h.Pads
 	h.Full.Hear(wire(h.at(asked)), h.at(answered))
 }

@@ -26,8 +26,8 @@ import (
 
 const tunnelName = "liqo-tunnel"
 
-// side is one end: a network namespace with the outer address on eth0 and the tunnel's on the device.
-type side struct {
+// testPeer is one end: a network namespace with the outer address on eth0 and the tunnel's on the device.
+type testPeer struct {
 	t      testing.TB
 	ns     netns.NsHandle
 	name   string
@@ -38,7 +38,7 @@ type side struct {
 }
 
 // do runs f in the namespace. The thread is thrown away after it, like whatever it changed.
-func (s *side) do(f func() error) {
+func (s *testPeer) do(f func() error) {
 	s.t.Helper()
 	done := make(chan error)
 	go func() {
@@ -55,17 +55,17 @@ func (s *side) do(f func() error) {
 	}
 }
 
-// world makes both sides, and removes them when the test ends.
-func world(t testing.TB) (a, b *side) {
+// newTestPeers makes both sides, and removes them when the test ends.
+func newTestPeers(t testing.TB) (a, b *testPeer) {
 	t.Helper()
-	a = newSide(t, "a", "192.0.2.1", "2001:db8::1", "169.254.18.1/30", "fd00:18::1/126")
-	b = newSide(t, "b", "192.0.2.2", "2001:db8::2", "169.254.18.2/30", "fd00:18::2/126")
+	a = newTestPeer(t, "a", "192.0.2.1", "2001:db8::1", "169.254.18.1/30", "fd00:18::1/126")
+	b = newTestPeer(t, "b", "192.0.2.2", "2001:db8::2", "169.254.18.2/30", "fd00:18::2/126")
 	a.do(func() error {
 		attrs := netlink.NewLinkAttrs()
 		attrs.Name = "eth0"
 		return netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "eth0", PeerNamespace: netlink.NsFd(b.ns)})
 	})
-	for _, s := range []*side{a, b} {
+	for _, s := range []*testPeer{a, b} {
 		s.do(func() error {
 			return errors.Join(addAddresses("eth0", netip.PrefixFrom(s.outer[0], 24), netip.PrefixFrom(s.outer[1], 64)), up("eth0"), up("lo"))
 		})
@@ -73,9 +73,9 @@ func world(t testing.TB) (a, b *side) {
 	return a, b
 }
 
-func newSide(t testing.TB, letter, v4, v6, inner4, inner6 string) *side {
+func newTestPeer(t testing.TB, letter, v4, v6, inner4, inner6 string) *testPeer {
 	t.Helper()
-	s := &side{
+	s := &testPeer{
 		t: t, name: fmt.Sprintf("lqwg-%d-%s", os.Getpid(), letter), key: newKey(t),
 		outer: [2]netip.Addr{netip.MustParseAddr(v4), netip.MustParseAddr(v6)},
 		inner: [2]netip.Prefix{netip.MustParsePrefix(inner4), netip.MustParsePrefix(inner6)},
@@ -137,7 +137,7 @@ func newKey(t testing.TB) PrivateKey {
 }
 
 // open attaches to the device, or makes it. Addresses are only added to a new one.
-func (s *side) open() {
+func (s *testPeer) open() {
 	s.t.Helper()
 	s.do(func() error {
 		_, err := netlink.LinkByName(tunnelName)
@@ -150,12 +150,12 @@ func (s *side) open() {
 	})
 }
 
-func (s *side) apply(c Config) {
+func (s *testPeer) apply(c Config) {
 	s.t.Helper()
 	s.do(func() error { return s.device.Apply(c) })
 }
 
-func (s *side) status() Status {
+func (s *testPeer) status() Status {
 	s.t.Helper()
 	status, err := s.device.Observe()
 	if err != nil {
@@ -164,7 +164,7 @@ func (s *side) status() Status {
 	return status
 }
 
-func (s *side) only() PeerStatus {
+func (s *testPeer) only() PeerStatus {
 	s.t.Helper()
 	status := s.status()
 	if len(status.Peers) != 1 {
@@ -176,13 +176,13 @@ func (s *side) only() PeerStatus {
 const serverPort = 51840
 
 // server is what a wants by default, client what b wants.
-func server(a, b *side) Config {
+func server(a, b *testPeer) Config {
 	return Config{MTU: 1340, PrivateKey: a.key, ListenPort: serverPort, Peers: []Peer{{
 		PublicKey: b.key.Public(), AllowedIPs: []netip.Prefix{b.inner[0].Masked(), b.inner[1].Masked()}, Keepalive: 20 * time.Second,
 	}}}
 }
 
-func client(a, b *side) Config {
+func client(a, b *testPeer) Config {
 	return Config{MTU: 1340, PrivateKey: b.key, Peers: []Peer{{
 		PublicKey: a.key.Public(), Endpoint: netip.AddrPortFrom(a.outer[0], serverPort), Keepalive: 20 * time.Second,
 		AllowedIPs: []netip.Prefix{a.inner[0].Masked(), a.inner[1].Masked()},
@@ -190,9 +190,9 @@ func client(a, b *side) Config {
 }
 
 // tunnelUp opens both devices and waits until the first handshake is done.
-func tunnelUp(t testing.TB) (a, b *side) {
+func tunnelUp(t testing.TB) (a, b *testPeer) {
 	t.Helper()
-	a, b = world(t)
+	a, b = newTestPeers(t)
 	a.open()
 	b.open()
 	a.apply(server(a, b))
@@ -217,7 +217,7 @@ func await(t testing.TB, what string, ok func() bool) time.Duration {
 }
 
 // listen makes a TCP server that answers with what it gets.
-func (s *side) listen(addr netip.Addr) netip.AddrPort {
+func (s *testPeer) listen(addr netip.Addr) netip.AddrPort {
 	s.t.Helper()
 	var l net.Listener
 	s.do(func() (err error) {
@@ -240,7 +240,7 @@ func (s *side) listen(addr netip.Addr) netip.AddrPort {
 	return l.Addr().(*net.TCPAddr).AddrPort()
 }
 
-func (s *side) dial(to netip.AddrPort) net.Conn {
+func (s *testPeer) dial(to netip.AddrPort) net.Conn {
 	s.t.Helper()
 	var c net.Conn
 	s.do(func() (err error) {

@@ -30,14 +30,14 @@ const (
 	limit = 2 * time.Minute
 )
 
-// world is two connected clusters. Those of the clients of the tunnel come first.
-type world struct {
+// benchEnv is two connected clusters. Those of the clients of the tunnel come first.
+type benchEnv struct {
 	clusters [2]*clusters.Cluster
 	peerings []figures.Promise
 	apart    [2]clusters.Listing // when they had never peered
 	tunnel   *clusters.Tunnel
 	gateways [2]corev1.Pod
-	nodes    [2]place            // where the gateways run
+	nodes    [2]endpoint         // where the gateways run
 	others   [2]string           // nodes without gateways
 	paths    []path              // from a pod to a pod of the other cluster
 	services [2]client.ObjectKey // of each cluster, the one whose endpoint is in the other one
@@ -48,9 +48,9 @@ var (
 	keyLabels     = client.MatchingLabels{"networking.liqo.io/gateway-resource": "true"}
 )
 
-// newWorld installs in both clusters, has them peer and part so many times, and connects them.
-func newWorld(ctx context.Context, home string, peerings int) (*world, error) {
-	w := &world{}
+// newBenchEnv installs in both clusters, has them peer and part so many times, and connects them.
+func newBenchEnv(ctx context.Context, home string, peerings int) (*benchEnv, error) {
+	w := &benchEnv{}
 	for i, name := range []string{"a", "b"} {
 		c, err := clusters.New([]string{"cl-consumer", "cl-provider"}[i], filepath.Join(home, "clusters", name, "admin.kubeconfig"))
 		if err != nil {
@@ -87,17 +87,17 @@ func deleteKeys(ctx context.Context, c *clusters.Cluster) error {
 	if err := c.Client.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace(where), keyLabels); err != nil {
 		return err
 	}
-	var left corev1.SecretList
-	if err := c.Client.List(ctx, &left, client.InNamespace(where), keyLabels); err != nil {
+	var remaining corev1.SecretList
+	if err := c.Client.List(ctx, &remaining, client.InNamespace(where), keyLabels); err != nil {
 		return err
 	}
-	if len(left.Items) > 0 {
-		return fmt.Errorf("%d Secrets are left", len(left.Items))
+	if len(remaining.Items) > 0 {
+		return fmt.Errorf("%d Secrets are left", len(remaining.Items))
 	}
 	return nil
 }
 
-func (w *world) findGateways(ctx context.Context) error {
+func (w *benchEnv) findGateways(ctx context.Context) error {
 	for i, c := range w.clusters {
 		var pods corev1.PodList
 		if err := c.Client.List(ctx, &pods, client.InNamespace(where), gatewayLabels); err != nil {
@@ -112,13 +112,13 @@ func (w *world) findGateways(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		w.nodes[i] = place{file: nodeFile(w.gateways[i].Spec.NodeName), own: at, seen: at}
+		w.nodes[i] = endpoint{file: nodeFile(w.gateways[i].Spec.NodeName), own: at, seen: at}
 	}
 	return nil
 }
 
 // findPaths starts a pod on each node. The first path is between nodes of the gateways, the other between those without.
-func (w *world) findPaths(ctx context.Context) error {
+func (w *benchEnv) findPaths(ctx context.Context) error {
 	w.paths = []path{{name: "pods beside the gateways"}, {name: "pods on other nodes"}}
 	for i, c := range w.clusters {
 		var nodes corev1.NodeList
@@ -149,7 +149,7 @@ func (w *world) findPaths(ctx context.Context) error {
 }
 
 // pod starts one that does nothing, and returns where it is and how the other cluster sees it.
-func (w *world) pod(ctx context.Context, cluster int, node string) (place, error) {
+func (w *benchEnv) pod(ctx context.Context, cluster int, node string) (endpoint, error) {
 	p, err := idle(ctx, w.clusters[cluster], node)
 	if err == nil {
 		p.seen, err = seen(ctx, w.clusters[1-cluster], where, w.clusters[cluster].ID, p.own)
@@ -160,7 +160,7 @@ func (w *world) pod(ctx context.Context, cluster int, node string) (place, error
 const idleLabel = "idle"
 
 // idle starts a pod that does nothing.
-func idle(ctx context.Context, c *clusters.Cluster, node string) (place, error) {
+func idle(ctx context.Context, c *clusters.Cluster, node string) (endpoint, error) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{
 		TerminationGracePeriodSeconds: new(int64),
 		NodeSelector:                  map[string]string{corev1.LabelHostname: node},
@@ -170,9 +170,9 @@ func idle(ctx context.Context, c *clusters.Cluster, node string) (place, error) 
 	}}
 	pod.Namespace, pod.Name, pod.Labels = "default", "idle-"+node, map[string]string{idleLabel: node}
 	if err := client.IgnoreAlreadyExists(c.Client.Create(ctx, pod)); err != nil {
-		return place{}, err
+		return endpoint{}, err
 	}
-	p := place{node: node}
+	p := endpoint{node: node}
 	err := until(ctx, "the pod "+pod.Name, func() error {
 		err := c.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod)
 		if err != nil {
