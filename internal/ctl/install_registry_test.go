@@ -4,9 +4,13 @@
 package ctl
 
 import (
+	"encoding/base64"
 	"io"
 	"log"
+	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -119,4 +123,30 @@ func TestInstallFromRegistry(t *testing.T) {
 			liqoctl(t, c.Config, append(installArgs("--dry-run"), tc.flags...)...).refuses(t, tc.want)
 		})
 	}
+}
+
+func TestRegistryCredentials(t *testing.T) {
+	imageDigest := "sha256:" + strings.Repeat("a", 64)
+	chart, _ := pushChart(t, imageDigest)
+	host, path, _ := strings.Cut(strings.TrimPrefix(chart, "oci://"), "/")
+	open := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: host})
+	closed := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if user, password, _ := r.BasicAuth(); user != "rome" || password != "secret" {
+			w.Header().Set("WWW-Authenticate", `Basic realm="charts"`)
+			http.Error(w, "unauthorized", http.StatusUnauthorized)
+			return
+		}
+		open.ServeHTTP(w, r)
+	}))
+	t.Cleanup(closed.Close)
+	registryHost := strings.TrimPrefix(closed.URL, "http://")
+	config := t.TempDir()
+	t.Setenv("DOCKER_CONFIG", config)
+	line := []string{"images", "--chart", "oci://" + registryHost + "/" + path + ":9.9.9"}
+	liqoctl(t, nil, line...).refuses(t, "basic credential not found")
+	auths := `{"auths":{"` + registryHost + `":{"auth":"` + base64.StdEncoding.EncodeToString([]byte("rome:secret")) + `"}}}`
+	if err := os.WriteFile(filepath.Join(config, "config.json"), []byte(auths), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	liqoctl(t, nil, line...).succeeds(t, "registry.example.com/liqo:v9.9.9@"+imageDigest+"\n")
 }

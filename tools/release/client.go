@@ -64,6 +64,7 @@ func buildClients(ctx context.Context, o *options, src *source, chart *releaseCh
 		if err := writeFile(o, c.name, archive); err != nil {
 			return nil, err
 		}
+		fmt.Printf("%s has liqoctl of %.1f MB\n", c.name, float64(len(binary))/1e6)
 		clients = append(clients, *c)
 	}
 	return clients, nil

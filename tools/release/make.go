@@ -43,6 +43,7 @@ func makeRelease(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
+	fmt.Printf("%s@%s is compiled\n", image.name, image.digest)
 	chart, err := packChart(o, src, image.digest.String())
 	if err != nil {
 		return err
