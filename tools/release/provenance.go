@@ -5,7 +5,6 @@ package main
 
 import (
 	"strings"
-	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
@@ -42,19 +41,15 @@ type (
 		ResolvedDependencies []resource     `json:"resolvedDependencies"`
 	}
 	runDetails struct {
-		Builder  builder       `json:"builder"`
-		Metadata buildMetadata `json:"metadata"`
+		Builder builder `json:"builder"`
 	}
 	builder struct {
 		ID      string            `json:"id"`
 		Version map[string]string `json:"version"`
 	}
-	buildMetadata struct {
-		StartedOn string `json:"startedOn"`
-	}
 )
 
-// newStatement returns who built the subjects from what. The time is that of the source: the statement is reproducible as well.
+// newStatement returns who built the subjects from what. Times of the build are left out: the statement is reproducible as well.
 func newStatement(o *options, src *source, subjects []resource) statement {
 	repository := resource{URI: "git+" + o.source, Digest: map[string]string{"gitCommit": src.commit}}
 	if src.tagged {
@@ -70,10 +65,7 @@ func newStatement(o *options, src *source, subjects []resource) statement {
 				},
 				ResolvedDependencies: []resource{repository},
 			},
-			RunDetails: runDetails{
-				Builder:  builder{ID: o.builder, Version: map[string]string{"go": strings.TrimPrefix(src.toolchain, "go")}},
-				Metadata: buildMetadata{StartedOn: src.date.Format(time.RFC3339)},
-			},
+			RunDetails: runDetails{Builder: builder{ID: o.builder, Version: map[string]string{"go": strings.TrimPrefix(src.toolchain, "go")}}},
 		},
 	}
 }
