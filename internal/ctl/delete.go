@@ -86,7 +86,7 @@ func deleteOne(c *cluster.Session, o *deletion, d *deletable) *cobra.Command {
 			return runDelete(ctx, c, o, d, args[0])
 		},
 	}
-	o.DryRunOptions.AddFlags(cmd, cmd.Flags())
+	o.DryRunOptions.AddFlags(cmd.Flags())
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 2*time.Minute, "How long all of it may take")
 	return cmd
 }
@@ -125,11 +125,7 @@ func runDelete(ctx context.Context, c *cluster.Session, o *deletion, d *deletabl
 		return failed(err)
 	}
 	if o.IsRequested() {
-		bare, err := cluster.NameOnly(obj, kubeClient.Scheme())
-		if err != nil {
-			return err
-		}
-		return c.PrintObject(bare, o.OutputFormat())
+		return c.PrintNames(&o.DryRunOptions, kubeClient.Scheme(), obj)
 	}
 	c.Success("%s deleted", d.title)
 	return nil

@@ -67,7 +67,7 @@ func installFlags(cmd *cobra.Command, o *install.Options) {
 	fs.BoolVar(&o.OnlyOutputValues, "only-output-values", false, "Write the values of the chart to a file, and install nothing")
 	fs.StringVar(&o.DumpValuesPath, "dump-values-path", "", "The file for --only-output-values (./values.yaml if empty)")
 	fs.BoolVar(&o.DryRun, "dry-run", false, "Check everything, and install nothing")
-	cluster.OutputFlag(cmd, fs, &o.Output, "", "Check everything, print the objects as json or yaml, and install nothing")
+	cluster.OutputFlag(fs, &o.Output, "", "Check everything, print the objects as json or yaml, and install nothing")
 	fs.DurationVar(&o.Timeout, "timeout", 10*time.Minute, "How long the whole operation may take")
 	fs.StringVar(&o.ClusterID, "cluster-id", "", "The name by which peers know this cluster (generated if empty)")
 	fs.StringToStringVar(&o.ClusterLabels, "cluster-labels", nil, "Labels of this cluster, which its virtual nodes carry at peers, as k=v,k=v")

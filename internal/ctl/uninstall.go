@@ -42,7 +42,7 @@ func newUninstallCommand(c *cluster.Session) *cobra.Command {
 	cluster.LiqoNamespace(cmd, &o.namespace)
 	cmd.Flags().BoolVar(&o.purge, "purge", false, "Remove the CRDs, the namespaces of Liqo and everything else that is left too")
 	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "Check everything, print the names of what would be deleted, as yaml unless --output says otherwise, and uninstall nothing")
-	cluster.OutputFlag(cmd, cmd.Flags(), &o.Output, "", "Check everything, print the names of what would be deleted as json or yaml, and uninstall nothing")
+	cluster.OutputFlag(cmd.Flags(), &o.Output, "", "Check everything, print the names of what would be deleted as json or yaml, and uninstall nothing")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 10*time.Minute, "How long the whole operation may take")
 	return cmd
 }
@@ -98,16 +98,7 @@ func previewUninstall(ctx context.Context, c *cluster.Session, o *uninstallOptio
 		}
 		all = append(all, purged...)
 	}
-	for _, obj := range all {
-		bare, err := cluster.NameOnly(obj, kube.Scheme())
-		if err != nil {
-			return err
-		}
-		if err := c.PrintObject(bare, o.OutputFormat()); err != nil {
-			return err
-		}
-	}
-	return nil
+	return c.PrintNames(&o.DryRunOptions, kube.Scheme(), all...)
 }
 
 func checkUnused(ctx context.Context, c *cluster.Session, kube client.Reader) error {

@@ -14,6 +14,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
@@ -33,15 +34,37 @@ type Blockers struct {
 
 // Check returns all objects in use. Kinds unknown to the cluster are not in use.
 func Check(ctx context.Context, c client.Reader) (Blockers, error) {
-	in := &inventory{reader: c}
-	for _, collect := range []func(context.Context) error{
-		in.collectPeers, in.collectOffloadings, in.collectSlices, in.collectConfigurations, in.collectIPs, in.collectNetworks,
+	in := inventory{known: set{}, networking: set{}, authentication: set{}, offloading: set{}, namespaces: set{}, resources: set{}}
+	for _, of := range []struct {
+		list client.ObjectList
+		add  func(obj client.Object)
+	}{
+		{&liqov1beta1.ForeignClusterList{}, in.addPeer}, // first: the objects of peers are counted as their peerings
+		{&offv1beta1.NamespaceOffloadingList{}, func(obj client.Object) { in.namespaces[obj.GetNamespace()] = true }},
+		{&authv1beta1.ResourceSliceList{}, func(obj client.Object) {
+			in.addResource("ResourceSlice.authentication.liqo.io", obj, in.authentication)
+		}},
+		{&networkingv1beta1.ConfigurationList{}, func(obj client.Object) { in.addResource("Configuration.networking.liqo.io", obj, in.networking) }},
+		{&ipamv1alpha1.IPList{}, func(obj client.Object) { in.addAddress("IP.ipam.liqo.io", obj) }},
+		{&ipamv1alpha1.NetworkList{}, func(obj client.Object) { in.addAddress("Network.ipam.liqo.io", obj) }},
 	} {
-		if err := collect(ctx); err != nil && !apimeta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
+		if err := c.List(ctx, of.list); apimeta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+			continue
+		} else if err != nil {
 			return Blockers{}, fmt.Errorf("checking for objects in use: %w", err)
 		}
+		_ = apimeta.EachListItem(of.list, func(obj runtime.Object) error {
+			of.add(obj.(client.Object))
+			return nil
+		})
 	}
-	return in.listBlockers(), nil
+	return Blockers{
+		Networking:     slices.Sorted(maps.Keys(in.networking)),
+		Authentication: slices.Sorted(maps.Keys(in.authentication)),
+		Offloading:     slices.Sorted(maps.Keys(in.offloading)),
+		Namespaces:     slices.Sorted(maps.Keys(in.namespaces)),
+		Resources:      slices.Sorted(maps.Keys(in.resources)),
+	}, nil
 }
 
 // Empty reports whether nothing blocks the removal.
@@ -79,131 +102,42 @@ func (b Blockers) String() string {
 	return text.String()
 }
 
-// inventory collects the objects in use.
-type inventory struct {
-	reader                                             client.Reader
-	known                                              map[string]bool // cluster IDs with a ForeignCluster
-	networking, authentication, offloading, namespaces set
-	resources                                          set
-}
-
 type set map[string]bool
 
-func (s *set) addItem(item string) {
-	if *s == nil {
-		*s = set{}
-	}
-	(*s)[item] = true
+// inventory has the objects in use; known has the cluster IDs with a ForeignCluster.
+type inventory struct {
+	known, networking, authentication, offloading, namespaces, resources set
 }
 
-func (s set) sortedItems() []string { return slices.Sorted(maps.Keys(s)) }
-
-func (in *inventory) listBlockers() Blockers {
-	return Blockers{
-		Networking:     in.networking.sortedItems(),
-		Authentication: in.authentication.sortedItems(),
-		Offloading:     in.offloading.sortedItems(),
-		Namespaces:     in.namespaces.sortedItems(),
-		Resources:      in.resources.sortedItems(),
+func (in inventory) addPeer(obj client.Object) {
+	fc := obj.(*liqov1beta1.ForeignCluster)
+	id := string(fc.Spec.ClusterID)
+	in.known[id] = true
+	if fc.Status.Modules.Networking.Enabled {
+		in.networking[id] = true
+	}
+	if fc.Status.Modules.Authentication.Enabled {
+		in.authentication[id] = true
+	}
+	if fc.Status.Modules.Offloading.Enabled {
+		in.offloading[id] = true
 	}
 }
 
-func (in *inventory) collectPeers(ctx context.Context) error {
-	in.known = map[string]bool{}
-	var list liqov1beta1.ForeignClusterList
-	if err := in.reader.List(ctx, &list); err != nil {
-		return err
-	}
-	for _, fc := range list.Items {
-		id := string(fc.Spec.ClusterID)
-		in.known[id] = true
-		if fc.Status.Modules.Networking.Enabled {
-			in.networking.addItem(id)
-		}
-		if fc.Status.Modules.Authentication.Enabled {
-			in.authentication.addItem(id)
-		}
-		if fc.Status.Modules.Offloading.Enabled {
-			in.offloading.addItem(id)
-		}
-	}
-	return nil
-}
-
-func (in *inventory) collectOffloadings(ctx context.Context) error {
-	var list offv1beta1.NamespaceOffloadingList
-	if err := in.reader.List(ctx, &list); err != nil {
-		return err
-	}
-	for _, nso := range list.Items {
-		in.namespaces.addItem(nso.Namespace)
-	}
-	return nil
-}
-
-func (in *inventory) collectSlices(ctx context.Context) error {
-	var list authv1beta1.ResourceSliceList
-	if err := in.reader.List(ctx, &list); err != nil {
-		return err
-	}
-	for i := range list.Items {
-		in.addResource("ResourceSlice.authentication.liqo.io", &list.Items[i], &in.authentication)
-	}
-	return nil
-}
-
-func (in *inventory) collectConfigurations(ctx context.Context) error {
-	var list networkingv1beta1.ConfigurationList
-	if err := in.reader.List(ctx, &list); err != nil {
-		return err
-	}
-	for i := range list.Items {
-		in.addResource("Configuration.networking.liqo.io", &list.Items[i], &in.networking)
-	}
-	return nil
-}
-
-func (in *inventory) collectIPs(ctx context.Context) error {
-	var list ipamv1alpha1.IPList
-	if err := in.reader.List(ctx, &list); err != nil {
-		return err
-	}
-	for i := range list.Items {
-		ip := &list.Items[i]
-		switch ip.Labels[names.IPType] {
-		case names.IPTypeAPIServer, names.IPTypeAPIServerProxy:
-			continue // part of the installation
-		}
-		in.addFinalized("IP.ipam.liqo.io", ip)
-	}
-	return nil
-}
-
-func (in *inventory) collectNetworks(ctx context.Context) error {
-	var list ipamv1alpha1.NetworkList
-	if err := in.reader.List(ctx, &list); err != nil {
-		return err
-	}
-	for i := range list.Items {
-		in.addFinalized("Network.ipam.liqo.io", &list.Items[i])
-	}
-	return nil
-}
-
-// addFinalized records an address that is still in use (has a finalizer) and is not part of the installation.
-func (in *inventory) addFinalized(kind string, obj client.Object) {
+// addAddress records an address that is still in use (has a finalizer) and is not part of the installation.
+func (in inventory) addAddress(kind string, obj client.Object) {
 	preinstalled, marked := obj.GetAnnotations()[names.Preinstalled]
-	if len(obj.GetFinalizers()) == 0 || (marked && preinstalled != "false") {
-		return
+	of := obj.GetLabels()[names.IPType]
+	if len(obj.GetFinalizers()) > 0 && (!marked || preinstalled == "false") && of != names.IPTypeAPIServer && of != names.IPTypeAPIServerProxy {
+		in.addResource(kind, obj, in.networking)
 	}
-	in.addResource(kind, obj, &in.networking)
 }
 
 // addResource records an object as the peering of its cluster or, without a peering, by its own name.
-func (in *inventory) addResource(kind string, obj client.Object, module *set) {
+func (in inventory) addResource(kind string, obj client.Object, module set) {
 	if peer := obj.GetLabels()[names.RemoteClusterID]; in.known[peer] {
-		module.addItem(peer)
+		module[peer] = true
 		return
 	}
-	in.resources.addItem(fmt.Sprintf("%s: %s/%s", kind, obj.GetNamespace(), obj.GetName()))
+	in.resources[fmt.Sprintf("%s: %s/%s", kind, obj.GetNamespace(), obj.GetName())] = true
 }

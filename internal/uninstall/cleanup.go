@@ -73,7 +73,7 @@ func releaseRights(ctx context.Context, c client.Client) error {
 	for _, kind := range peer.Replicated() {
 		if err := forEach(ctx, c, listOf(kind.GroupVersionKind), func(obj client.Object) error {
 			if controllerutil.ContainsFinalizer(obj, names.ReplicatorFinalizer) {
-				used.addItem(obj.GetNamespace())
+				used[obj.GetNamespace()] = true
 			}
 			return nil
 		}); err != nil {

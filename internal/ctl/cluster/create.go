@@ -46,8 +46,7 @@ func (o *Creation) AddFlags(c *Session, cmd *cobra.Command, canWait bool) {
 	fs := cmd.Flags()
 	fs.StringVar(&o.Peer, "remote-cluster-id", "", "The ID of the other cluster")
 	_ = cmd.MarkFlagRequired("remote-cluster-id")
-	_ = cmd.RegisterFlagCompletionFunc("remote-cluster-id", c.CompleteClusters)
-	o.DryRunOptions.AddFlags(cmd, fs)
+	o.DryRunOptions.AddFlags(fs)
 	if canWait {
 		fs.BoolVar(&o.wait, "wait", false, "Wait until the object is ready")
 	}
@@ -221,7 +220,7 @@ type Generation struct {
 
 // AddFlags adds the flags of the options to a command.
 func (o *Generation) AddFlags(cmd *cobra.Command) {
-	OutputFlag(cmd, cmd.Flags(), &o.Output, "yaml", "Print the object as json or yaml")
+	OutputFlag(cmd.Flags(), &o.Output, "yaml", "Print the object as json or yaml")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 2*time.Minute, "How long all of it may take")
 }
 
@@ -255,7 +254,6 @@ type Retrieval struct {
 func (c *Session) RunRetrieval(o *Retrieval, cmd *cobra.Command, run func(ctx context.Context, s *Cluster, args []string) error) *cobra.Command {
 	cmd.Flags().StringVar(&o.Peer, "remote-cluster-id", "", "The ID of the other cluster")
 	_ = cmd.MarkFlagRequired("remote-cluster-id")
-	_ = cmd.RegisterFlagCompletionFunc("remote-cluster-id", c.CompleteClusters)
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 2*time.Minute, "Time to wait for the value")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)

@@ -10,7 +10,6 @@ import (
 	"maps"
 	"strings"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -29,16 +28,14 @@ type DryRunOptions struct {
 }
 
 // AddFlags adds the flags of the options to a command.
-func (p *DryRunOptions) AddFlags(cmd *cobra.Command, fs *pflag.FlagSet) {
+func (p *DryRunOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&p.DryRun, "dry-run", false, "Print the objects, as yaml unless --output says otherwise, and change nothing")
-	OutputFlag(cmd, fs, &p.Output, "", "Print the objects as json or yaml, and change nothing")
+	OutputFlag(fs, &p.Output, "", "Print the objects as json or yaml, and change nothing")
 }
 
 // OutputFlag adds the flag for the format of the output.
-func OutputFlag(cmd *cobra.Command, fs *pflag.FlagSet, value *string, def, usage string) {
-	formats := []string{"json", "yaml"}
-	fs.VarP(OneOf(value, def, formats), "output", "o", usage)
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+func OutputFlag(fs *pflag.FlagSet, value *string, def, usage string) {
+	fs.VarP(OneOf(value, def, []string{"json", "yaml"}), "output", "o", usage)
 }
 
 // IsRequested reports whether the run is a dry run.
@@ -99,7 +96,7 @@ func (p *manifestPage) addWrites(deletions bool) error {
 			continue
 		}
 		if deletions {
-			bare, err := NameOnly(w.Object, p.Kube.Scheme())
+			bare, err := nameOnly(w.Object, p.Kube.Scheme())
 			if err != nil {
 				return err
 			}
@@ -196,8 +193,22 @@ func (c *Session) printLists(pages []*manifestPage) error {
 	return PrintDocument(c.Result(), document, "json")
 }
 
-// NameOnly returns only the kind and the name of an object: enough for a deletion, and not for a creation.
-func NameOnly(obj client.Object, scheme *runtime.Scheme) (client.Object, error) {
+// PrintNames prints the kinds and names of objects to delete.
+func (c *Session) PrintNames(o *DryRunOptions, scheme *runtime.Scheme, all ...client.Object) error {
+	for _, obj := range all {
+		bare, err := nameOnly(obj, scheme)
+		if err != nil {
+			return err
+		}
+		if err := c.PrintObject(bare, o.OutputFormat()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nameOnly returns only the kind and the name of an object: enough for a deletion, and not for a creation.
+func nameOnly(obj client.Object, scheme *runtime.Scheme) (client.Object, error) {
 	gvk, err := apiutil.GVKForObject(obj, scheme)
 	if err != nil {
 		return nil, fmt.Errorf("finding the kind of %s: %w", obj.GetName(), err)

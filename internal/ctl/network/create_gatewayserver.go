@@ -33,7 +33,6 @@ func CreateGatewayServer(c *cluster.Session, common *cluster.Creation) *cobra.Co
 	fs := cmd.Flags()
 	o.template.addFlags(fs, "", cluster.ServerTemplates, "wireguard-server")
 	fs.Var(cluster.OneOf(&o.serviceType, "LoadBalancer", serviceTypes), "service-type", "The type of its Service: "+strings.Join(serviceTypes, ", "))
-	_ = cmd.RegisterFlagCompletionFunc("service-type", cobra.FixedCompletions(serviceTypes, cobra.ShellCompDirectiveNoFileComp))
 	fs.Int32Var(&o.port, "port", names.TunnelPort, "The port of its Service")
 	fs.Int32Var(&o.nodePort, "node-port", 0, "The node port of its Service; 0 lets the cluster choose")
 	fs.StringVar(&o.loadBalancerIP, "load-balancer-ip", "", "The address of its load balancer; the cluster chooses if it is empty")

@@ -45,7 +45,6 @@ func GeneratePublicKey(c *cluster.Session, common *cluster.Generation) *cobra.Co
 	kinds := []string{server, dialer}
 	cmd.Flags().Var(cluster.OneOf(&o.kind, "", kinds), "gateway-type", "Type of the gateway: "+strings.Join(kinds, ", "))
 	cmd.Flags().StringVar(&o.gateway, "gateway-name", "", "The name of the GatewayServer or GatewayClient")
-	_ = cmd.RegisterFlagCompletionFunc("gateway-type", cobra.FixedCompletions(kinds, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.MarkFlagRequired("gateway-type")
 	_ = cmd.MarkFlagRequired("gateway-name")
 	return cmd

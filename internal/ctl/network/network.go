@@ -31,7 +31,7 @@ func NewNetworkCommand(c *cluster.Session) *cobra.Command {
 	fs.DurationVar(&o.timeout, "timeout", 120*time.Second, "How long all of it may take")
 	fs.BoolVar(&o.Wait, "wait", true, "Wait until what was asked for is so, and not only asked for")
 	fs.BoolVar(&o.SkipValidation, "skip-validation", false, "Do not look at the templates of gateways first")
-	o.DryRunOptions.AddFlags(cmd, fs)
+	o.DryRunOptions.AddFlags(fs)
 	const where = "The namespace where new things go, the tenant namespace of the other cluster if empty; and the only one that things are removed from"
 	fs.StringVarP(&o.local.Namespace, "namespace", "n", "", where)
 	fs.StringVar(&o.local.LiqoNamespace, "liqo-namespace", names.LiqoNamespace, "The namespace where Liqo is installed in")

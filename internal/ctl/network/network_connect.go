@@ -74,7 +74,6 @@ func (o *ConnectOptions) AddFlags(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	o.Server.template.addFlags(fs, "gw-server-", cluster.ServerTemplates, "wireguard-server")
 	fs.Var(cluster.OneOf(&o.Server.serviceType, "LoadBalancer", serviceTypes), "gw-server-service-type", "The type of the server's Service: "+strings.Join(serviceTypes, ", "))
-	_ = cmd.RegisterFlagCompletionFunc("gw-server-service-type", cobra.FixedCompletions(serviceTypes, cobra.ShellCompDirectiveNoFileComp))
 	fs.Int32Var(&o.Server.port, "gw-server-service-port", names.TunnelPort, "The port of the server's Service")
 	fs.Int32Var(&o.Server.nodePort, "gw-server-service-nodeport", 0, "The node port of the server's Service; 0 lets the cluster choose")
 	fs.StringVar(&o.Server.loadBalancerIP, "gw-server-service-loadbalancerip", "", "The address of the server's load balancer; the cluster chooses if it is empty")

@@ -11,7 +11,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
@@ -42,12 +41,7 @@ func ListLabelled(ctx context.Context, s *cluster.Cluster, list client.ObjectLis
 	if err != nil {
 		return nil, err
 	}
-	var found []client.Object
-	err = apimeta.EachListItem(list, func(item runtime.Object) error {
-		found = append(found, item.(client.Object))
-		return nil
-	})
-	return found, err
+	return cluster.ItemsOf(list), nil
 }
 
 // ListSlices returns the local ResourceSlices for a provider. They need no labels: the tenant namespace identifies the provider.

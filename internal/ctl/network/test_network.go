@@ -69,10 +69,9 @@ func TestNetwork(c *cluster.Session, common *TestOptions) *cobra.Command {
 	fs.BoolVar(&o.loadBalancer, "lb", false, "Try load balancers from this machine, too")
 	fs.BoolVar(&o.ip, "ip", false, "Try addresses that IPs show, too: each cluster shows one of a node, where a pod answers")
 	fs.BoolVar(&o.dryRun, "dry-run", false, "Print the objects that would be made, as yaml unless --output says otherwise, and change nothing")
-	cluster.OutputFlag(cmd, fs, &o.output, "", "Print a document of all checks instead of the tables: json or yaml")
+	cluster.OutputFlag(fs, &o.output, "", "Print a document of all checks instead of the tables: json or yaml")
 	kinds := []string{allNodes, workers, controlPlanes}
 	fs.Var(cluster.OneOf(&o.nodePortNodes, allNodes, kinds), "np-nodes", "The nodes whose NodePorts are tried: "+strings.Join(kinds, ", "))
-	_ = cmd.RegisterFlagCompletionFunc("np-nodes", cobra.FixedCompletions(kinds, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 

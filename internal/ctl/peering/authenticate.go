@@ -55,7 +55,7 @@ func NewAuthenticateCommand(c *cluster.Session) *cobra.Command {
 	fs.DurationVar(&o.timeout, "timeout", 2*time.Minute, "How long all of it may take")
 	fs.BoolVar(&o.inBand, "in-band", false, "Reach the API server of the provider through the tunnel between the networks")
 	fs.StringVar(&o.proxyURL, "proxy-url", "", "The proxy through which this cluster reaches the API server of the provider")
-	o.DryRunOptions.AddFlags(cmd, fs)
+	o.DryRunOptions.AddFlags(fs)
 	twoInstallations(cmd, &o.local, &o.remote)
 	return cmd
 }

@@ -48,7 +48,7 @@ func DeletePeeringUser(c *cluster.Session) *cobra.Command {
 		},
 	}
 	consumerFlag(c, cmd, &o.consumer)
-	o.DryRunOptions.AddFlags(cmd, cmd.Flags())
+	o.DryRunOptions.AddFlags(cmd.Flags())
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 2*time.Minute, "How long all of it may take")
 	return cmd
 }
@@ -193,14 +193,5 @@ func previewDeletion(c *cluster.Session, cl client.Client, u *oldPeeringUser, o 
 	if len(u.objects) == 0 {
 		c.Info("Peering user for cluster with ID %q already deleted", o.consumer)
 	}
-	for _, obj := range u.objects {
-		bare, err := cluster.NameOnly(obj, cl.Scheme())
-		if err != nil {
-			return err
-		}
-		if err := c.PrintObject(bare, o.OutputFormat()); err != nil {
-			return err
-		}
-	}
-	return nil
+	return c.PrintNames(&o.DryRunOptions, cl.Scheme(), u.objects...)
 }

@@ -59,7 +59,7 @@ func NewForceCommand(c *cluster.Session) *cobra.Command {
 			return runForce(ctx, c, args[0])
 		},
 	}
-	p.AddFlags(cmd, cmd.Flags())
+	p.AddFlags(cmd.Flags())
 	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "How long all of it may take")
 	return cluster.NewGroup("force", "Do what cannot be done with the other cluster", cmd)
 }
@@ -143,16 +143,7 @@ func previewForce(ctx context.Context, c *cluster.Session, p *cluster.DryRunOpti
 	} else if s.Missing {
 		return ui.Fail("Remote cluster with ID %s not found", id)
 	}
-	for _, obj := range all {
-		bare, err := cluster.NameOnly(obj, kubeClient.Scheme())
-		if err != nil {
-			return err
-		}
-		if err := c.PrintObject(bare, p.OutputFormat()); err != nil {
-			return err
-		}
-	}
-	return nil
+	return c.PrintNames(p, kubeClient.Scheme(), all...)
 }
 
 func declareGone(ctx context.Context, cluster client.Client, fc *liqov1beta1.ForeignCluster) error {

@@ -74,9 +74,8 @@ func GeneratePeeringUser(c *cluster.Session, at *cluster.Placement) *cobra.Comma
 	modes := []string{"auto", "true", "false"}
 	fs.Var(cluster.OneOf(&o.compatible, "auto", modes), "tls-compatibility-mode",
 		"Generate an RSA key, for API servers behind proxies without Ed25519: "+strings.Join(modes, ", ")+"; auto is as Liqo was installed")
-	_ = cmd.RegisterFlagCompletionFunc("tls-compatibility-mode", cobra.FixedCompletions(modes, cobra.ShellCompDirectiveNoFileComp))
 	fs.DurationVar(&o.life, "duration", peeringUserLife, "How long the certificate of the user lasts, unless the cluster signs shorter ones only")
-	o.DryRunOptions.AddFlags(cmd, fs)
+	o.DryRunOptions.AddFlags(fs)
 	fs.DurationVar(&o.timeout, "timeout", 2*time.Minute, "How long all of it may take")
 	return cmd
 }
@@ -84,7 +83,6 @@ func GeneratePeeringUser(c *cluster.Session, at *cluster.Placement) *cobra.Comma
 func consumerFlag(c *cluster.Session, cmd *cobra.Command, consumer *string) {
 	cmd.Flags().StringVar(consumer, "consumer-cluster-id", "", "The ID of the cluster that peers with this one")
 	_ = cmd.MarkFlagRequired("consumer-cluster-id")
-	_ = cmd.RegisterFlagCompletionFunc("consumer-cluster-id", c.CompleteClusters)
 }
 
 func runGeneratePeeringUser(ctx context.Context, c *cluster.Session, o *peeringUserOptions) error {

@@ -49,7 +49,6 @@ func GenerateTenant(c *cluster.Session, common *cluster.Generation) *cobra.Comma
 func generatedFor(c *cluster.Session, cmd *cobra.Command, other, into *string, role string) {
 	cmd.Flags().StringVar(other, "remote-cluster-id", "", "The ID of the other cluster, the "+role)
 	_ = cmd.MarkFlagRequired("remote-cluster-id")
-	_ = cmd.RegisterFlagCompletionFunc("remote-cluster-id", c.CompleteClusters)
 	cmd.Flags().StringVar(into, "remote-tenant-namespace", "", "The tenant namespace of this cluster in the "+role+"; none is printed if empty")
 }
 

@@ -61,12 +61,9 @@ func NewOffloadCommand(c *cluster.Session) *cobra.Command {
 	fs.StringVar(&o.remoteName, "remote-namespace-name", "", "The name of the remote namespaces, with the SelectedName strategy")
 	fs.StringArrayVarP(&o.selectors, "selector", "l", nil, "Which clusters, by the labels of their virtual nodes; one of several has to match")
 	fs.StringVar(&o.namespaceSelector, "ns-selector", "", "Which namespaces, by their labels, instead of by names")
-	o.DryRunOptions.AddFlags(cmd, fs)
+	o.DryRunOptions.AddFlags(fs)
 	fs.DurationVar(&o.timeout, "timeout", 20*time.Second, "How long all of it may take")
 	fs.BoolVar(&o.exitCode, "exit-code", false, "Fail if no cluster is selected")
-	for flag, values := range map[string][]string{"pod-offloading-strategy": pods, "namespace-mapping-strategy": mappings} {
-		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
-	}
 	return cluster.NewGroup("offload", "Extend a resource to other clusters", cmd)
 }
 

@@ -90,7 +90,6 @@ func (o *peerOptions) addFlags(cmd *cobra.Command) {
 	fs.BoolVar(&o.networkingDisabled, "networking-disabled", false, "Do not connect the networks")
 	locations := []string{atConsumer, atProvider}
 	fs.Var(cluster.OneOf(&o.location, atProvider, locations), "gw-server-service-location", "Which cluster has the server of the tunnel: "+strings.Join(locations, ", "))
-	_ = cmd.RegisterFlagCompletionFunc("gw-server-service-location", cobra.FixedCompletions(locations, cobra.ShellCompDirectiveNoFileComp))
 	o.connect.AddFlags(cmd)
 	fs.BoolVar(&o.inBand, "in-band", false, "Reach the API server of the provider through the tunnel between the networks")
 	fs.StringVar(&o.proxyURL, "proxy-url", "", "The proxy through which this cluster reaches the API server of the provider")
@@ -98,7 +97,7 @@ func (o *peerOptions) addFlags(cmd *cobra.Command) {
 	fs.StringVar(&o.class, "resource-slice-class", string(authv1beta1.ResourceSliceClassDefault), "The class of the ResourceSlice")
 	fs.BoolVar(&o.createVirtualNode, "create-virtual-node", true, "Show the granted resources as a virtual node")
 	o.Amounts.AddFlags(fs, "", "", "")
-	o.DryRunOptions.AddFlags(cmd, fs)
+	o.DryRunOptions.AddFlags(fs)
 	twoInstallations(cmd, &o.local, &o.remote)
 }
 

@@ -40,7 +40,7 @@ func (o *switchOptions) addFlags(cmd *cobra.Command, what string) {
 	fs.StringVarP(&o.namespace, "namespace", "n", "", "The namespace of the "+what)
 	fs.BoolVar(&o.wait, "wait", true, "Wait until it is so")
 	fs.DurationVar(&o.timeout, "timeout", 120*time.Second, "How long all of it may take")
-	o.DryRunOptions.AddFlags(cmd, fs)
+	o.DryRunOptions.AddFlags(fs)
 }
 
 // tenantSwitch is one position of the switch for a consumer.

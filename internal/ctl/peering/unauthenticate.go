@@ -58,7 +58,7 @@ func NewUnauthenticateCommand(c *cluster.Session) *cobra.Command {
 	fs := cmd.Flags()
 	fs.DurationVar(&o.timeout, "timeout", 2*time.Minute, "How long all of it may take")
 	fs.BoolVar(&o.wait, "wait", true, "Wait until all of it is gone")
-	o.DryRunOptions.AddFlags(cmd, fs)
+	o.DryRunOptions.AddFlags(fs)
 	twoInstallations(cmd, &o.local, &o.remote)
 	return cmd
 }

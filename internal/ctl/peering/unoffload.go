@@ -46,7 +46,7 @@ func NewUnoffloadCommand(c *cluster.Session) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&o.namespaceSelector, "ns-selector", "", "Which namespaces, by their labels, instead of by names")
-	o.DryRunOptions.AddFlags(cmd, cmd.Flags())
+	o.DryRunOptions.AddFlags(cmd.Flags())
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 120*time.Second, "How long all of it may take")
 	return cluster.NewGroup("unoffload", "Take a resource back from other clusters", cmd)
 }
@@ -86,11 +86,7 @@ func previewUnoffload(ctx context.Context, c *cluster.Session, cl client.Client,
 	if err != nil {
 		return err
 	}
-	bare, err := cluster.NameOnly(nso, cl.Scheme())
-	if err != nil {
-		return err
-	}
-	return c.PrintObject(bare, o.OutputFormat())
+	return c.PrintNames(&o.DryRunOptions, cl.Scheme(), nso)
 }
 
 func unoffloadOne(ctx context.Context, c *cluster.Session, cl client.WithWatch, namespace string) error {
