@@ -49,8 +49,8 @@ func (t *tenants) bindRoles(ctx context.Context, tenant *authv1beta1.Tenant) err
 		return fmt.Errorf("reading the binding of the consumer: %w", err)
 	}
 	if err == nil && current.RoleRef != want.RoleRef {
-		if err := t.client.Delete(ctx, current, client.Preconditions{UID: &current.UID}); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("replacing the binding of the consumer: %w", err)
+		if err := kube.DeleteObject(ctx, t.client, current, "replacing the binding of the consumer"); err != nil {
+			return err
 		}
 		return kube.Wait(0, "the binding of the consumer is being replaced")
 	}
@@ -88,8 +88,8 @@ func (t *tenants) bindControlPlane(ctx context.Context, tenant *authv1beta1.Tena
 		return fmt.Sprintf("RoleBinding %s was not created for the Tenant, so it is kept even if the Tenant is refused, drained or deleted. Delete it to have it created anew",
 			client.ObjectKeyFromObject(current)), nil
 	case err == nil && (current.RoleRef != want.RoleRef || !metav1.IsControlledBy(current, tenant)):
-		if err := t.client.Delete(ctx, current, client.Preconditions{UID: &current.UID}); client.IgnoreNotFound(err) != nil {
-			return "", fmt.Errorf("replacing the binding of the control plane: %w", err)
+		if err := kube.DeleteObject(ctx, t.client, current, "replacing the binding of the control plane"); err != nil {
+			return "", err
 		}
 		return "", kube.Wait(0, "the binding of the control plane is being replaced")
 	}
@@ -115,10 +115,7 @@ func (t *tenants) unbindControlPlane(ctx context.Context, from client.Reader, te
 	if _, applied := current.Annotations[names.AppliedHash]; !metav1.IsControlledBy(current, tenant) || !applied && !policy.ExchangesKeys(tenant) {
 		return nil
 	}
-	if err := t.client.Delete(ctx, current, client.Preconditions{UID: &current.UID}); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("taking the rights of the control plane back: %w", err)
-	}
-	return nil
+	return kube.DeleteObject(ctx, t.client, current, "taking the rights of the control plane back")
 }
 
 // unbindRoles revokes the permissions of the consumer; the cluster-wide ones only if no other Tenant grants them.
@@ -143,10 +140,7 @@ func (t *tenants) unbindRoles(ctx context.Context, from client.Reader, tenant *a
 		}
 		return fmt.Errorf("reading the binding of the consumer: %w", err)
 	}
-	if err := t.client.Delete(ctx, current, client.Preconditions{UID: &current.UID}); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("taking the rights of the consumer back: %w", err)
-	}
-	return nil
+	return kube.DeleteObject(ctx, t.client, current, "taking the rights of the consumer back")
 }
 
 func isEntitled(tenant *authv1beta1.Tenant) bool {

@@ -155,11 +155,7 @@ func (s *servingRequests) removeRequest(ctx context.Context, request *certv1.Cer
 }
 
 func (s *servingRequests) discardRequest(ctx context.Context, request *certv1.CertificateSigningRequest) error {
-	err := s.client.Delete(ctx, request, client.Preconditions{UID: &request.UID})
-	if err := client.IgnoreNotFound(err); err != nil {
-		return fmt.Errorf("removing the request for a certificate: %w", err)
-	}
-	return nil
+	return kube.DeleteObject(ctx, s.client, request, "removing the request for a certificate")
 }
 
 // endingDelay is the retry interval for a terminating pod.

@@ -271,8 +271,8 @@ func (i *Issuer) dropOthers(ctx context.Context, r Request, but string) error {
 		if old.Name == but || old.Annotations[r.Mark] != client.ObjectKeyFromObject(r.Owner).String() {
 			continue
 		}
-		if err := i.client.Delete(ctx, old, client.Preconditions{UID: &old.UID}); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("removing an earlier request for the certificate: %w", err)
+		if err := kube.DeleteObject(ctx, i.client, old, "removing an earlier request for the certificate"); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -334,8 +334,8 @@ func (i *Issuer) changedRequest(ctx context.Context, r Request, current *certv1.
 		return &refusedRequest{why: reason, again: max(remaining, time.Second)}
 	}
 	r.Slow(reason)
-	if err := i.client.Delete(ctx, current, client.Preconditions{UID: &current.UID}); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("removing a request that is not ours: %w", err)
+	if err := kube.DeleteObject(ctx, i.client, current, "removing a request that is not ours"); err != nil {
+		return err
 	}
 	return kube.Wait(i.changed.Next(current.Name, i.now()), reason)
 }

@@ -82,8 +82,5 @@ func (l *orphanRequest) Reconcile(ctx context.Context, req reconcile.Request) (r
 			return reconcile.Result{}, fmt.Errorf("reading whom a certificate is for: %w", err)
 		}
 	}
-	if err := l.client.Delete(ctx, request, client.Preconditions{UID: &request.UID}); client.IgnoreNotFound(err) != nil {
-		return reconcile.Result{}, fmt.Errorf("deleting an orphaned certificate request: %w", err)
-	}
-	return reconcile.Result{}, nil
+	return reconcile.Result{}, kube.DeleteObject(ctx, l.client, request, "deleting an orphaned certificate request")
 }

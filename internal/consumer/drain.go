@@ -383,10 +383,7 @@ func (v *virtualNodes) removeAccount(ctx context.Context, vn *offv1beta1.Virtual
 	if err != nil || account == nil || !isAccountOf(vn, account) {
 		return err
 	}
-	if err := v.direct.Delete(ctx, account, client.Preconditions{UID: new(account.UID)}); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("deleting the virtual kubelet's account: %w", err)
-	}
-	return nil
+	return kube.DeleteObject(ctx, v.direct, account, "deleting the virtual kubelet's account")
 }
 
 // deleteNode reads the Node again: the kubelet may have created it until its end.
@@ -427,12 +424,8 @@ func (v *virtualNodes) removeNamespaceMap(ctx context.Context, vn *offv1beta1.Vi
 	}
 	var errs []error
 	for i := range own {
-		nm := &own[i]
-		if !nm.DeletionTimestamp.IsZero() {
-			continue
-		}
-		if err := v.client.Delete(ctx, nm, client.Preconditions{UID: new(nm.UID)}); client.IgnoreNotFound(err) != nil {
-			errs = append(errs, fmt.Errorf("deleting NamespaceMap %q: %w", nm.Name, err))
+		if own[i].DeletionTimestamp.IsZero() {
+			errs = append(errs, kube.DeleteObject(ctx, v.client, &own[i], "deleting NamespaceMap %q", own[i].Name))
 		}
 	}
 	return errors.Join(errs...)

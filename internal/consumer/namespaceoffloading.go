@@ -282,8 +282,8 @@ func (s *namespaceOffloadings) grantKubelets(ctx context.Context, namespace stri
 		if wanted[rb.Name] || rb.RoleRef.Name != names.RoleVirtualKubeletNamespace {
 			continue
 		}
-		if err := s.client.Delete(ctx, rb, client.Preconditions{UID: new(rb.UID)}); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("withdrawing RoleBinding %q: %w", rb.Name, err)
+		if err := kube.DeleteObject(ctx, s.client, rb, "withdrawing RoleBinding %q", rb.Name); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -326,10 +326,7 @@ func (v *virtualNodes) ensureMapRights(ctx context.Context, vn *offv1beta1.Virtu
 }
 
 func (v *virtualNodes) dropBinding(ctx context.Context, current *rbacv1.RoleBinding) error {
-	if err := v.direct.Delete(ctx, current, client.Preconditions{UID: new(current.UID)}); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("deleting RoleBinding %q: %w", current.Name, err)
-	}
-	return nil
+	return kube.DeleteObject(ctx, v.direct, current, "deleting RoleBinding %q", current.Name)
 }
 
 // ensureServiceAccount returns the ServiceAccount of that name, of any origin, or nil.

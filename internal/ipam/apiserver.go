@@ -103,8 +103,8 @@ func (s *publishedService) Sync(ctx context.Context, service *corev1.Service) er
 	case exists && !owned && wanted:
 		return kube.Invalid("NameTaken", fmt.Errorf("the IP %s is not labelled %s=%s: %s", s.ip, names.IPType, s.kind, s.without))
 	case exists && owned && (!wanted || current.Spec.IP != address):
-		if err := s.client.Delete(ctx, current, client.Preconditions{UID: &current.UID}); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("deleting the IP of %s: %w", s.what, err)
+		if err := kube.DeleteObject(ctx, s.client, current, "deleting the IP of %s", s.what); err != nil {
+			return err
 		}
 		return nil // the deletion event triggers the next Sync
 	case !wanted:

@@ -109,10 +109,7 @@ func (s *nodes) removeInternalNode(ctx context.Context, name string) error {
 	if err := s.client.Get(ctx, client.ObjectKey{Name: name}, n); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if err := s.client.Delete(ctx, n, client.Preconditions{UID: &n.UID}); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("deleting the InternalNode: %w", err)
-	}
-	return nil
+	return kube.DeleteObject(ctx, s.client, n, "deleting the InternalNode")
 }
 
 // internalNodes allocates the address of each InternalNode.
@@ -131,10 +128,7 @@ func (s *internalNodes) Sync(ctx context.Context, n *networkingv1beta1.InternalN
 	if len(external) != 1 || external[0].granted.Contains(mine.addr) {
 		return nil
 	}
-	if err := s.client.Delete(ctx, n, client.Preconditions{UID: &n.UID}); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("deleting the InternalNode, whose address %s is not in %s: %w", mine.addr, external[0].granted, err)
-	}
-	return nil
+	return kube.DeleteObject(ctx, s.client, n, "deleting the InternalNode, whose address %s is not in %s", mine.addr, external[0].granted)
 }
 
 // Report sets the condition of the InternalNode and returns its event.

@@ -15,6 +15,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// DeleteObject deletes an object unless it is gone. The UID protects an object of the same name that was created meanwhile. doing is the
+// format of the beginning of an error.
+func DeleteObject(ctx context.Context, c client.Writer, obj client.Object, doing string, args ...any) error {
+	uid := obj.GetUID()
+	if err := c.Delete(ctx, obj, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("%s: %w", fmt.Sprintf(doing, args...), err)
+	}
+	return nil
+}
+
 // DeleteObjects deletes objects, without a wait. It skips those that are gone or being deleted. The UID protects an object of the same
 // name that was created meanwhile.
 func DeleteObjects(ctx context.Context, c client.Writer, all []client.Object, opts ...client.DeleteOption) error {

@@ -51,6 +51,21 @@ func TestDeleteObjects(t *testing.T) {
 	}
 }
 
+func TestDeleteObject(t *testing.T) {
+	of := schema.GroupResource{Resource: "configmaps"}
+	d := &deleter{errs: map[string]error{"gone": apierrors.NewNotFound(of, "gone"), "denied": apierrors.NewForbidden(of, "denied", nil)}}
+	for name, want := range map[string]string{"there": "", "gone": "", "denied": `dropping denied: configmaps "denied" is forbidden: <nil>`} {
+		obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "uid"}}
+		got := ""
+		if err := DeleteObject(t.Context(), d, obj, "dropping %s", name); err != nil {
+			got = err.Error()
+		}
+		if got != want || d.deleted[len(d.deleted)-1] != name+" uid" {
+			t.Errorf("%s: %q, want %q; deleted %q", name, got, want, d.deleted)
+		}
+	}
+}
+
 func TestWaitForAnObject(t *testing.T) {
 	now := func(version, uid string, finalizers ...string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "a", ResourceVersion: version, UID: types.UID(uid), Finalizers: finalizers}}

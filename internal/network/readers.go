@@ -86,8 +86,5 @@ func (r *readers) syncAll(ctx context.Context) error {
 	if err := r.client.Get(ctx, client.ObjectKeyFromObject(current), current); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if err := client.IgnoreNotFound(r.client.Delete(ctx, current, client.Preconditions{UID: &current.UID})); err != nil {
-		return fmt.Errorf("deleting ClusterRoleBinding %s: %w", current.Name, err)
-	}
-	return nil
+	return kube.DeleteObject(ctx, r.client, current, "deleting ClusterRoleBinding %s", current.Name)
 }

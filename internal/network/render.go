@@ -300,9 +300,8 @@ func (g *gateways[T]) pruneOthers(ctx context.Context, created []client.Object, 
 		if isWanted(obj, want) {
 			continue
 		}
-		uid := obj.GetUID()
-		if err := g.client.Delete(ctx, obj, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("deleting %s %s, which is not rendered any more: %w", kindOf(obj).Kind, obj.GetName(), err)
+		if err := kube.DeleteObject(ctx, g.client, obj, "deleting %s %s, which is not rendered any more", kindOf(obj).Kind, obj.GetName()); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -219,10 +219,7 @@ func (s *wireguards[T]) withdrawBinding(ctx context.Context, binding *rbacv1.Rol
 	if err := s.client.Get(ctx, client.ObjectKeyFromObject(binding), binding); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if err := client.IgnoreNotFound(s.client.Delete(ctx, binding, client.Preconditions{UID: &binding.UID})); err != nil {
-		return fmt.Errorf("deleting RoleBinding %s: %w", binding.Name, err)
-	}
-	return nil
+	return kube.DeleteObject(ctx, s.client, binding, "deleting RoleBinding %s", binding.Name)
 }
 
 // ensureAccount creates the ServiceAccount, unless the user or another gateway did: such an account must not be deleted with

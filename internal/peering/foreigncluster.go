@@ -180,8 +180,8 @@ func (f *foreignClusters) removeForeignCluster(ctx context.Context, fc *liqov1be
 	if !fc.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	if err := client.IgnoreNotFound(f.client.Delete(ctx, fc, client.Preconditions{UID: &fc.UID})); err != nil {
-		return fmt.Errorf("deleting ForeignCluster %s: %w", fc.Name, err)
+	if err := kube.DeleteObject(ctx, f.client, fc, "deleting ForeignCluster %s", fc.Name); err != nil {
+		return err
 	}
 	log.FromContext(ctx).Info("nothing is left of a peer", "peer", fc.Name)
 	return nil

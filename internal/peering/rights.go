@@ -116,8 +116,8 @@ func heldBy(ctx context.Context, reader client.Reader, namespace string) (string
 
 // dropBinding deletes a binding and its finalizer.
 func (t *tenantNamespaces) dropBinding(ctx context.Context, current *rbacv1.RoleBinding) error {
-	if err := client.IgnoreNotFound(t.client.Delete(ctx, current, client.Preconditions{UID: &current.UID})); err != nil {
-		return fmt.Errorf("deleting RoleBinding %s/%s: %w", current.Namespace, current.Name, err)
+	if err := kube.DeleteObject(ctx, t.client, current, "deleting RoleBinding %s/%s", current.Namespace, current.Name); err != nil {
+		return err
 	}
 	free := current.DeepCopy()
 	controllerutil.RemoveFinalizer(free, names.TenantRightsFinalizer)

@@ -293,9 +293,8 @@ func (s *namespaceMaps) doStep(ctx context.Context, in mapInput, st *mapStep) er
 		return s.bindRoles(ctx, in, st.remote)
 	case remove:
 		log.FromContext(ctx).Info("removing namespace", "namespace", st.remote, "consumer", in.consumer)
-		precondition := client.Preconditions{UID: new(st.namespace.UID)}
-		if err := s.client.Delete(ctx, st.namespace, precondition); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("deleting namespace %q: %w", st.remote, err)
+		if err := kube.DeleteObject(ctx, s.client, st.namespace, "deleting namespace %q", st.remote); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -394,8 +393,8 @@ func (s *namespaceMaps) evictPods(ctx context.Context, namespace string) error {
 		}
 	}
 	for i := range remaining.Items {
-		if err := s.client.Delete(ctx, &remaining.Items[i], client.Preconditions{UID: new(remaining.Items[i].UID)}); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("removing the pods in namespace %q: %w", namespace, err)
+		if err := kube.DeleteObject(ctx, s.client, &remaining.Items[i], "removing the pods in namespace %q", namespace); err != nil {
+			return err
 		}
 	}
 	return kube.Wait(evictionDelay, "pods of a drained tenant are being removed")

@@ -213,8 +213,8 @@ func (s *shadowSlices) withdrawSlice(ctx context.Context, current *discoveryv1.E
 }
 
 func (s *shadowSlices) removeSlice(ctx context.Context, current *discoveryv1.EndpointSlice, then error) error {
-	if err := s.client.Delete(ctx, current, client.Preconditions{UID: new(current.UID)}); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("removing the EndpointSlice: %w", err)
+	if err := kube.DeleteObject(ctx, s.client, current, "removing the EndpointSlice"); err != nil {
+		return err
 	}
 	return then
 }

@@ -15,7 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
@@ -122,10 +121,7 @@ func (r *remoteSlices) dropQuota(ctx context.Context, slice *authv1beta1.Resourc
 	if !metav1.IsControlledBy(&quota, slice) {
 		return nil
 	}
-	if err := r.client.Delete(ctx, &quota, client.Preconditions{UID: &quota.UID}); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("removing the Quota of the slice: %w", err)
-	}
-	return nil
+	return kube.DeleteObject(ctx, r.client, &quota, "removing the Quota of the slice")
 }
 
 // defaultStorageClass is the annotation of the default StorageClass.

@@ -162,8 +162,8 @@ func (l *localSlices) Cleanup(ctx context.Context, slice *authv1beta1.ResourceSl
 			continue
 		}
 		if vn.DeletionTimestamp.IsZero() {
-			if err := l.client.Delete(ctx, vn, client.Preconditions{UID: &vn.UID}); client.IgnoreNotFound(err) != nil {
-				return fmt.Errorf("removing the VirtualNode of the slice: %w", err)
+			if err := kube.DeleteObject(ctx, l.client, vn, "removing the VirtualNode of the slice"); err != nil {
+				return err
 			}
 		}
 		return kube.Wait(0, "the VirtualNode of the slice is being drained")
@@ -259,8 +259,8 @@ func (l *localSlices) ensureIdentity(ctx context.Context, slice *authv1beta1.Res
 		if !exists {
 			return nil, nil
 		}
-		if err := l.client.Delete(ctx, current, client.Preconditions{UID: &current.UID}); client.IgnoreNotFound(err) != nil {
-			return nil, fmt.Errorf("removing the Identity of a denied slice: %w", err)
+		if err := kube.DeleteObject(ctx, l.client, current, "removing the Identity of a denied slice"); err != nil {
+			return nil, err
 		}
 		l.notes.recordNormal(slice, "IdentityDeleted", "the provider denied the slice: its Identity was removed")
 		return nil, nil
