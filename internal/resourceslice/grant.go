@@ -11,10 +11,14 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
@@ -145,4 +149,53 @@ func storageOffer(classes []storagev1.StorageClass, configured string) []liqov1b
 	}
 	slices.SortFunc(out, func(a, b liqov1beta1.StorageType) int { return cmp.Compare(a.StorageClassName, b.StorageClassName) })
 	return out
+}
+
+// platformLabels are the labels that an image's platform has to match.
+var platformLabels = []string{corev1.LabelArchStable, corev1.LabelOSStable}
+
+// commonPlatformLabels returns the platformLabels that all nodes of this cluster share. In a mixed cluster a label is left out:
+// one virtual node cannot have two platforms.
+func commonPlatformLabels(nodes []corev1.Node) map[string]string {
+	out := map[string]string{}
+	for _, label := range platformLabels {
+		if value := commonLabel(nodes, label); value != "" {
+			out[label] = value
+		}
+	}
+	return out
+}
+
+// commonLabel returns the value of a label that all real nodes share, or "".
+func commonLabel(nodes []corev1.Node, label string) string {
+	value := ""
+	for i := range nodes {
+		labels := nodes[i].Labels
+		if labels[names.NodeType] == names.NodeTypeVirtualNode {
+			continue
+		}
+		if labels[label] == "" || value != "" && labels[label] != value {
+			return ""
+		}
+		value = labels[label]
+	}
+	return value
+}
+
+// platformChanged passes nodes that are added, deleted, or change their platform.
+func platformChanged() predicate.Predicate {
+	differ := func(a, b client.Object) bool {
+		for _, label := range append(platformLabels, names.NodeType) {
+			if a.GetLabels()[label] != b.GetLabels()[label] {
+				return true
+			}
+		}
+		return false
+	}
+	return predicate.Funcs{
+		CreateFunc:  func(e event.CreateEvent) bool { return !e.IsInInitialList },
+		DeleteFunc:  func(event.DeleteEvent) bool { return true },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+		UpdateFunc:  func(e event.UpdateEvent) bool { return differ(e.ObjectOld, e.ObjectNew) },
+	}
 }

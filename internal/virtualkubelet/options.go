@@ -11,11 +11,13 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/rest"
 
@@ -219,4 +221,60 @@ func (o Options) checkMetrics() error {
 // targetIn returns the translation target of a remote namespace.
 func (o Options) targetIn(namespace string) translate.Target {
 	return translate.Target{Origin: o.ClusterID, Destination: o.Provider, Node: o.Node, Namespace: namespace, Audiences: o.TokenAudiences}
+}
+
+// ResourceReflection configures the reflection of one resource of a kind unknown to Liqo.
+type ResourceReflection struct {
+	Reflection
+	Resource schema.GroupVersionResource
+}
+
+// ParseResourceReflection parses resource.version.group:workers:type; the last two are optional, with defaults 3 and
+// DenyList.
+func ParseResourceReflection(text string) (ResourceReflection, error) {
+	parts := strings.Split(text, ":")
+	if len(parts) > 3 {
+		return ResourceReflection{}, fmt.Errorf("%q is not of the form resource.version.group:workers:type", text)
+	}
+	resource, _ := schema.ParseResourceArg(parts[0])
+	if resource == nil {
+		return ResourceReflection{}, fmt.Errorf("%q is not of the form resource.version.group", parts[0])
+	}
+	out := ResourceReflection{Resource: *resource, Reflection: Reflection{Workers: defaultConfigWorkers}}
+	if len(parts) > 1 {
+		workers, err := strconv.ParseUint(parts[1], 10, 16)
+		if err != nil {
+			return ResourceReflection{}, fmt.Errorf("reading the workers of %s: %w", parts[0], err)
+		}
+		out.Workers = int(workers)
+	}
+	if len(parts) > 2 {
+		out.Type = translate.ReflectionType(parts[2])
+	}
+	return out, nil
+}
+
+// validateReflection refuses options that would copy more than was meant: a misspelled policy, or a guarded kind.
+func (o Options) validateReflection() error {
+	var errs []error
+	check := func(what string, is translate.ReflectionType, among ...translate.ReflectionType) {
+		if !slices.Contains(append(among, "", translate.DenyList, translate.AllowList, translate.CustomLiqo), is) {
+			errs = append(errs, fmt.Errorf("the reflection type %q of %s does not exist", is, what))
+		}
+	}
+	check("ConfigMaps", o.ConfigMaps.Type, translate.UsedByPods)
+	check("Secrets", o.Secrets.Type, translate.UsedByPods)
+	check("Ingresses", o.Ingresses.Type)
+	check("Services", o.Services.Type)
+	check("events", o.Events.Type)
+	seen := map[schema.GroupResource]bool{}
+	for _, r := range o.Resources {
+		check(r.Resource.GroupResource().String(), r.Type)
+		errs = append(errs, translate.MayReflect(r.Resource))
+		if seen[r.Resource.GroupResource()] {
+			errs = append(errs, fmt.Errorf("resource %s is named twice", r.Resource.GroupResource()))
+		}
+		seen[r.Resource.GroupResource()] = true
+	}
+	return errors.Join(errs...)
 }

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/multicluster"
@@ -296,4 +298,38 @@ func (p *process) listPods(ctx context.Context) ([]corev1.Pod, error) {
 		return nil, fmt.Errorf("listing the pods of the node: %w", err)
 	}
 	return pods.Items, nil
+}
+
+// The metrics that dashboards of the original use. Those of the engine say more, by kind and peer.
+var (
+	reflectionLabels = []string{"namespace", "reflector_resource", "cluster_id", "node_name"}
+
+	reflectedItems = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "liqo_virtual_kubelet_reflection_item_counter", Help: "Items that were handled without an error.",
+	}, reflectionLabels)
+	reflectionErrors = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "liqo_virtual_kubelet_reflection_error_counter", Help: "Failed attempts, or attempts to be retried later.",
+	}, reflectionLabels)
+)
+
+func init() { metrics.Registry.MustRegister(reflectedItems, reflectionErrors) }
+
+// reflectorResources are the kinds of objects by the names of the engine.
+var reflectorResources = map[string]string{
+	podsKind: podKindName, "services": "Service", slicesKind: sliceKindName, "ingresses": "Ingress", "configmaps": "ConfigMap",
+	"secrets": "Secret", eventsKind: "Event",
+}
+
+// countItem counts a reconciled item.
+func (p *process) countItem(pair multicluster.Pair, kind string, err error) {
+	resource, ok := reflectorResources[kind]
+	if !ok {
+		resource = kind
+	}
+	labels := []string{pair.Local, resource, string(p.options.Provider), p.options.Node}
+	if err != nil {
+		reflectionErrors.WithLabelValues(labels...).Inc()
+		return
+	}
+	reflectedItems.WithLabelValues(labels...).Inc()
 }

@@ -6,9 +6,13 @@ package webhook
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
@@ -43,4 +47,37 @@ func (t *tenantValidator) validateObject(ctx context.Context, req *admission.Req
 	}
 	tenant.Namespace = req.Namespace
 	return nil, newRefusal(policy.CheckTenantUnique(tenant, others.Items))
+}
+
+// drainFor is how long a terminating server still answers: each connection in use has carried a request, and was closed
+// by its response, by then.
+const drainFor = time.Second
+
+// drained is a webhook server with a graceful shutdown. API servers call webhooks by HTTP/1.1 with keep-alive
+// (https://github.com/kubernetes/apiserver/blob/master/pkg/util/webhook/client.go), and an admission request that is
+// sent while its connection is being closed fails: therefore connections are closed by a response.
+type drained struct {
+	webhook.Server
+	going atomic.Bool
+}
+
+// Start serves until the context ends, and for drainFor afterwards.
+func (d *drained) Start(ctx context.Context) error {
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	defer context.AfterFunc(ctx, func() {
+		d.going.Store(true)
+		time.AfterFunc(drainFor, stop)
+	})()
+	return d.Server.Start(serving)
+}
+
+// Register adds a webhook whose responses close the connection while the server terminates.
+func (d *drained) Register(path string, hook http.Handler) {
+	d.Server.Register(path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if d.going.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		hook.ServeHTTP(w, r)
+	}))
 }

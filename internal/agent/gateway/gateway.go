@@ -13,6 +13,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fsnotify/fsnotify"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -252,4 +253,35 @@ func (g *gateway) wantedPeers(ctx context.Context, snapshot *agent.Snapshot) ([]
 func (g *gateway) gatewayClient(snapshot *agent.Snapshot) *networkingv1beta1.GatewayClient {
 	out, _ := snapshot.Objects[g.planInput(snapshot).Of].(*networkingv1beta1.GatewayClient)
 	return out
+}
+
+// watchFiles returns a channel that reports changes in a directory, for example of a mounted Secret.
+func watchFiles(ctx context.Context, dir string) (<-chan struct{}, error) {
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		return nil, fmt.Errorf("watching %s: %w", dir, err)
+	}
+	if err := w.Add(dir); err != nil {
+		_ = w.Close()
+		return nil, fmt.Errorf("watching %s: %w", dir, err)
+	}
+	out := make(chan struct{})
+	go func() {
+		defer close(out)
+		defer w.Close()
+		for {
+			select {
+			case <-w.Events:
+			case <-w.Errors: // some events were lost
+			case <-ctx.Done():
+				return
+			}
+			select {
+			case out <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return out, nil
 }

@@ -6,6 +6,9 @@
 package ui
 
 import (
+	"bufio"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -111,3 +114,80 @@ func (p *Printer) format(level string, colour pterm.Color, text string) string {
 	}
 	return fmt.Sprintf(" %s  %s", colour.Sprint(level), text)
 }
+
+// Errors of a missing confirmation.
+var (
+	errAborted    = errors.New("aborted: nothing was changed")
+	errNoTerminal = errors.New("no terminal is available for a confirmation: add --skip-confirm")
+)
+
+// Confirm asks before a destructive action. Only a yes continues. The end of ctx counts as a no.
+func (p *Printer) Confirm(ctx context.Context, command string) error {
+	if !isTerminal(p.in) {
+		return errNoTerminal
+	}
+	return p.ask(ctx, command)
+}
+
+func (p *Printer) ask(ctx context.Context, command string) error {
+	fmt.Fprintf(p.stderr, "%s is a potentially destructive command.\nAre you sure you want to continue? [y/N] ", command)
+	type reply struct {
+		text string
+		err  error
+	}
+	replied := make(chan reply, 1)
+	go func() { // a read from a terminal cannot be cancelled: the goroutine stays blocked
+		text, err := bufio.NewReader(p.in).ReadString('\n')
+		replied <- reply{text, err}
+	}()
+	var answer reply
+	select {
+	case <-ctx.Done():
+	case answer = <-replied:
+	}
+	if answer.err != nil && !errors.Is(answer.err, io.EOF) {
+		return fmt.Errorf("reading the answer: %w", answer.err)
+	}
+	switch strings.ToLower(strings.TrimSpace(answer.text)) {
+	case "y", "yes":
+		fmt.Fprintln(p.stderr, "yes")
+		return nil
+	}
+	fmt.Fprintln(p.stderr, "no")
+	return errAborted
+}
+
+// Scope prints lines about one of several clusters: ` INFO   (local) message`.
+type Scope struct {
+	printer *Printer
+	label   string
+	colour  pterm.Color // the colour of its spinners
+}
+
+// Scope returns the scope of a name, such as local or remote. The scope without a name prints plain lines.
+func (p *Printer) Scope(name string) *Scope {
+	colour := pterm.FgBlue
+	if name == "remote" {
+		colour = pterm.FgMagenta
+	}
+	if name == "" {
+		return &Scope{printer: p, colour: colour}
+	}
+	label := "(" + name + ")"
+	if p.terminal {
+		label = pterm.FgDarkGray.Sprint(label)
+	}
+	return &Scope{printer: p, label: " " + label + " ", colour: colour}
+}
+
+// Success prints a line about a completed action.
+func (s *Scope) Success(format string, args ...any) { s.printer.Success(s.label+format, args...) }
+
+// Warn prints a line about a problem that the user should check.
+func (s *Scope) Warn(format string, args ...any) { s.printer.Warn(s.label+format, args...) }
+
+// Error prints a line about a failure.
+func (s *Scope) Error(format string, args ...any) { s.printer.Error(s.label+format, args...) }
+
+// Spin starts a step in the scope. Stop ends it; a success is a line of the scope.
+func (s *Scope) Spin(text string) *Spinner { return s.printer.step(s.colour, s.label, text) }
