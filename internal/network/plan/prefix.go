@@ -69,16 +69,6 @@ func ofFamily(in []netip.Prefix, f datapath.Family) []netip.Prefix {
 	return slices.DeleteFunc(slices.Clone(in), func(p netip.Prefix) bool { return familyOf(p) != f })
 }
 
-// lastOf returns the last address of a prefix.
-func lastOf(p netip.Prefix) netip.Addr {
-	bytes := p.Masked().Addr().AsSlice()
-	for bit := p.Bits(); bit < len(bytes)*8; bit++ {
-		bytes[bit/8] |= 0x80 >> (bit % 8)
-	}
-	out, _ := netip.AddrFromSlice(bytes)
-	return out
-}
-
 // prefixText returns a prefix for messages.
 func prefixText(p netip.Prefix) string {
 	if p.IsSingleIP() {

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"go4.org/netipx"
 	"liqo.io/liqo/internal/datapath"
 	"liqo.io/liqo/internal/names"
 )
@@ -112,7 +113,7 @@ func (n *nodePlan) probeSource(f datapath.Family) netip.Addr {
 	if len(pods) == 0 {
 		return netip.Addr{}
 	}
-	if last := lastOf(pods[0]); pods[0].Bits() < last.BitLen()-1 {
+	if last := netipx.PrefixLastIP(pods[0]); pods[0].Bits() < last.BitLen()-1 {
 		return last.Prev()
 	}
 	return pods[0].Addr()
