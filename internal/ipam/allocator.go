@@ -99,58 +99,44 @@ func invalidError(err error) error {
 
 // toIP is toNetwork for an IP without an address.
 func (l *allocator) toIP(ctx context.Context, ip *ipamv1alpha1.IP) (*ipamv1alpha1.IP, error) {
-	if known, ok := l.aliasOf(ip.UID); ok && known.addr.IsValid() {
-		return nil, kube.Wait(0, "the allocation is not in the cache yet")
-	}
-	written, err := l.grantAddress(ctx, ip.UID, func() (*grantRecord, error) {
-		known, ok := l.aliasOf(ip.UID)
-		if !ok {
-			return nil, notYetCached()
-		}
-		if known.addr.IsValid() {
-			return nil, nil
-		}
-		if ip.Status.CIDR != "" { // no address of another prefix may be written beside it
-			return nil, kube.Invalid(reasonInvalidStatus, errors.New("status.cidr is set and status.ip is not: recreate the IP"))
-		}
-		of, err := l.networkFor(known)
-		if err != nil {
-			return nil, err
-		}
-		addr, ok := l.freeAddress(of)
-		if !ok {
-			return nil, kube.Invalid(reasonExhausted, fmt.Errorf("no address is free in %s of Network %s", of.granted, of.key))
-		}
-		return &grantRecord{Kind: kindIP, Namespace: ip.Namespace, Name: ip.Name, UID: ip.UID, CIDR: of.granted.String(), IP: addr.String()}, nil
-	})
+	grant := grantRecord{Kind: kindIP, Namespace: ip.Namespace, Name: ip.Name, UID: ip.UID}
+	written, err := l.grantFree(ctx, grant, ip.Status.CIDR != "", l.freeAddress)
 	now, _ := written.(*ipamv1alpha1.IP)
 	return now, err
 }
 
 // toNode is toNetwork for a node without an external address.
 func (l *allocator) toNode(ctx context.Context, n *networkingv1beta1.InternalNode) error {
-	if known, ok := l.aliasOf(n.UID); ok && known.addr.IsValid() {
-		return kube.Wait(0, "the allocation is not in the cache yet")
+	_, err := l.grantFree(ctx, grantRecord{Kind: kindNode, Name: n.Name, UID: n.UID}, false, l.freeForNode)
+	return err
+}
+
+// grantFree grants the address that free finds in a Network. bound reports that the status names a prefix without an address.
+func (l *allocator) grantFree(ctx context.Context, grant grantRecord, bound bool, free func(networkClaim) (netip.Addr, bool)) (client.Object, error) {
+	if known, ok := l.aliasOf(grant.UID); ok && known.addr.IsValid() {
+		return nil, kube.Wait(0, "the allocation is not in the cache yet")
 	}
-	_, err := l.grantAddress(ctx, n.UID, func() (*grantRecord, error) {
-		known, ok := l.aliasOf(n.UID)
-		if !ok {
+	return l.grantAddress(ctx, grant.UID, func() (*grantRecord, error) {
+		known, ok := l.aliasOf(grant.UID)
+		switch {
+		case !ok:
 			return nil, notYetCached()
-		}
-		if known.addr.IsValid() {
+		case known.addr.IsValid():
 			return nil, nil
+		case bound: // no address of another prefix may be written beside it
+			return nil, kube.Invalid(reasonInvalidStatus, errors.New("status.cidr is set and status.ip is not: recreate the IP"))
 		}
 		of, err := l.networkFor(known)
 		if err != nil {
 			return nil, err
 		}
-		addr, ok := l.freeForNode(of)
+		addr, ok := free(of)
 		if !ok {
 			return nil, kube.Invalid(reasonExhausted, fmt.Errorf("no address is free in %s of Network %s", of.granted, of.key))
 		}
-		return &grantRecord{Kind: kindNode, Name: n.Name, UID: n.UID, CIDR: of.granted.String(), IP: addr.String()}, nil
+		grant.CIDR, grant.IP = of.granted.String(), addr.String()
+		return &grant, nil
 	})
-	return err
 }
 
 // networkFor returns the Network from which an IP gets an address: the one named by the IP, or the external CIDR.
