@@ -38,8 +38,8 @@ var (
 	virtualKubelet = []string{"internal/app/kubelet", "internal/app/program"}
 	words0         = []string{"k8s.io/api", "k8s.io/apimachinery"}
 	// A client, the kernel or a log in a leaf would make a rule depend on more than its arguments. How a scheduler reads
-	// node selectors is better taken from Kubernetes than written again; YAML is the form of kubeconfigs.
-	leafDeps = []string{"k8s.io/api", "k8s.io/apimachinery", "go4.org/netipx", "k8s.io/component-helpers/scheduling", "sigs.k8s.io/yaml"}
+	// node selectors and counts requests is better taken from Kubernetes than written again; YAML is the form of kubeconfigs.
+	leafDeps = []string{"k8s.io/api", "k8s.io/apimachinery", "go4.org/netipx", "k8s.io/component-helpers/scheduling", "k8s.io/component-helpers/resource", "sigs.k8s.io/yaml"}
 	impure   = []string{"log", "net/http", "net/rpc", "os", "syscall"}
 )
 

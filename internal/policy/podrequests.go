@@ -5,30 +5,51 @@ package policy
 
 import (
 	"maps"
-	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	helpers "k8s.io/component-helpers/resource"
 )
 
-// PodRequests returns the requests of the pod for each resource, plus one of "pods".
-//
-// Containers and sidecars (init containers that are always restarted) run together and add up. An ordinary init container runs
-// beside the sidecars started before it, so the larger of the two phases counts. A request at pod level replaces the sum, and
-// the overhead of the runtime class is added.
-//
-// The formula is that of KEP-753, "Resources calculation for scheduling and pod admission", of KEP-2837 for pod level and of
-// KEP-688 for the overhead; a negative amount, which no Pod can have, counts as zero. The scheduler uses PodRequests of
-// k8s.io/component-helpers/resource; a test compares the results.
+// PodRequests returns the requests of the pod for each resource, plus one of "pods", as the scheduler counts them: containers and
+// sidecars run together and add up, an ordinary init container runs beside the sidecars started before it, and the larger of the
+// two phases counts. A request at pod level replaces the sum, and the overhead of the runtime class is added. A negative amount,
+// which no Pod can have, counts as zero.
 func PodRequests(pod *corev1.PodSpec) corev1.ResourceList {
-	need := ofContainers(pod, containerRequests)
-	if pod.Resources != nil {
-		maps.Copy(need, clampNegative(atPodLevel(pod, need)))
+	return schedulerRequests(&corev1.Pod{Spec: *pod}, helpers.PodResourcesOptions{})
+}
+
+// PodUsage returns the usage of an existing pod. During an in-place resize, the usage is the maximum of the desired, the allocated
+// and the actual requests.
+func PodUsage(pod *corev1.Pod) corev1.ResourceList {
+	return schedulerRequests(pod, helpers.PodResourcesOptions{
+		UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true, UseDRANodeAllocatableResourceClaimStatus: true,
+	})
+}
+
+// schedulerRequests returns what the scheduler counts for the pod as the API server would store it.
+func schedulerRequests(pod *corev1.Pod, options helpers.PodResourcesOptions) corev1.ResourceList {
+	stored := &corev1.Pod{Status: pod.Status, Spec: corev1.PodSpec{
+		Containers: storedRequests(pod.Spec.Containers), InitContainers: storedRequests(pod.Spec.InitContainers),
+		Overhead: clampNegative(pod.Spec.Overhead),
+	}}
+	if pod.Spec.Resources != nil {
+		whole := atPodLevel(&pod.Spec, helpers.AggregateContainerRequests(stored, helpers.PodResourcesOptions{}))
+		stored.Spec.Resources = &corev1.ResourceRequirements{Requests: clampNegative(whole)}
 	}
-	AddResources(need, clampNegative(pod.Overhead))
+	need := helpers.PodRequests(stored, options)
 	need[corev1.ResourcePods] = *resource.NewQuantity(1, resource.DecimalSI)
 	return need
+}
+
+// storedRequests returns the containers with their requests as the API server stores them, and without other fields.
+func storedRequests(containers []corev1.Container) []corev1.Container {
+	out := make([]corev1.Container, len(containers))
+	for i := range containers {
+		out[i].Name, out[i].RestartPolicy = containers[i].Name, containers[i].RestartPolicy
+		out[i].Resources.Requests = containerRequests(&containers[i])
+	}
+	return out
 }
 
 // atPodLevel returns the requests at pod level. As in a container, a limit replaces an absent request, unless the containers
@@ -36,90 +57,18 @@ func PodRequests(pod *corev1.PodSpec) corev1.ResourceList {
 func atPodLevel(pod *corev1.PodSpec, containers corev1.ResourceList) corev1.ResourceList {
 	whole := corev1.ResourceList{}
 	for name, request := range pod.Resources.Requests {
-		if mayBeAtPodLevel(name) {
+		if helpers.IsSupportedPodLevelResource(name) {
 			whole[name] = request
 		}
 	}
 	for name, limit := range pod.Resources.Limits {
 		_, requested := whole[name]
 		_, summed := containers[name]
-		if mayBeAtPodLevel(name) && !requested && !summed {
+		if helpers.IsSupportedPodLevelResource(name) && !requested && !summed {
 			whole[name] = limit
 		}
 	}
 	return whole
-}
-
-func mayBeAtPodLevel(name corev1.ResourceName) bool {
-	return name == corev1.ResourceCPU || name == corev1.ResourceMemory || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
-}
-
-// PodUsage returns the usage of an existing pod. During an in-place resize of its containers, the usage is the maximum of the
-// desired, the allocated and the actual requests.
-func PodUsage(pod *corev1.Pod) corev1.ResourceList {
-	if !slices.ContainsFunc(slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses), isResized) {
-		return PodRequests(&pod.Spec)
-	}
-	spec := pod.Spec.DeepCopy()
-	if spec.Resources != nil {
-		spec.Resources.Limits = nil // the requests that limits replace were set when the pod was created
-	}
-	never := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodResizePending && c.Reason == corev1.PodReasonInfeasible
-	})
-	for i := range spec.Containers {
-		setResizedRequests(&spec.Containers[i], pod.Status.ContainerStatuses, never)
-	}
-	for i := range spec.InitContainers {
-		if isSidecar(&spec.InitContainers[i]) {
-			setResizedRequests(&spec.InitContainers[i], pod.Status.InitContainerStatuses, never)
-		}
-	}
-	return PodRequests(spec)
-}
-
-func isResized(s corev1.ContainerStatus) bool { return s.Resources != nil }
-
-// setResizedRequests sets the requests of the container that count during a resize. A resize that is infeasible on its node does not count.
-func setResizedRequests(c *corev1.Container, statuses []corev1.ContainerStatus, never bool) {
-	for _, s := range statuses {
-		if s.Name != c.Name || !isResized(s) {
-			continue
-		}
-		now := corev1.ResourceList{}
-		RaiseResources(now, s.Resources.Requests)
-		RaiseResources(now, s.AllocatedResources)
-		if !never {
-			RaiseResources(now, containerRequests(c))
-		}
-		c.Resources = corev1.ResourceRequirements{Requests: now}
-	}
-}
-
-// ofContainers combines one list per container into that of the pod.
-func ofContainers(pod *corev1.PodSpec, of func(*corev1.Container) corev1.ResourceList) corev1.ResourceList {
-	total, sidecars, peak := corev1.ResourceList{}, corev1.ResourceList{}, corev1.ResourceList{}
-	for i := range pod.Containers {
-		AddResources(total, of(&pod.Containers[i]))
-	}
-	for i := range pod.InitContainers {
-		c := &pod.InitContainers[i]
-		if isSidecar(c) {
-			AddResources(sidecars, of(c))
-			RaiseResources(peak, sidecars)
-			continue
-		}
-		running := maps.Clone(sidecars)
-		AddResources(running, of(c))
-		RaiseResources(peak, running)
-	}
-	AddResources(total, sidecars)
-	RaiseResources(total, peak)
-	return total
-}
-
-func isSidecar(c *corev1.Container) bool {
-	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
 // containerRequests returns the container's requests as the API server defaults them: a limit without a request is also the request. The

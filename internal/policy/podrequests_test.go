@@ -124,6 +124,8 @@ func TestPodUsageScheduler(t *testing.T) {
 		if rapid.Bool().Draw(t, "infeasible") {
 			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizePending, Reason: corev1.PodReasonInfeasible}}
 		}
-		sameAsScheduler(t, "while it is resized", PodUsage(pod), resource.PodRequests(pod, resource.PodResourcesOptions{UseStatusResources: true}))
+		sameAsScheduler(t, "while it is resized", PodUsage(pod), resource.PodRequests(pod, resource.PodResourcesOptions{
+			UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true,
+		}))
 	})
 }

@@ -36,6 +36,7 @@ const (
 	lastYear         = 9999
 	maxDeviceOfPod   = 64
 	maxMountsOfStats = 128
+	maxVolumes       = 16
 )
 
 // cleanStatus returns the sanitized remote status. The two share no memory.
@@ -51,6 +52,7 @@ func cleanStatus(local *corev1.Pod, reported *corev1.PodStatus) corev1.PodStatus
 		StartTime:          cleanTimeOf(reported.StartTime),
 		AllocatedResources: policy.Amounts(reported.AllocatedResources),
 		Resources:          cleanResources(reported.Resources),
+		VolumeHealth:       cleanVolumeHealth(reported.VolumeHealth, local.Spec.Volumes),
 
 		InitContainerStatuses:      cleanContainers(reported.InitContainerStatuses, local.Spec.InitContainers),
 		ContainerStatuses:          cleanContainers(reported.ContainerStatuses, local.Spec.Containers),
@@ -157,8 +159,33 @@ func cleanDevices(reported []corev1.ResourceHealth) []corev1.ResourceHealth {
 	for _, d := range reported[:min(len(reported), maxDeviceOfPod)] {
 		id := policy.CleanLine(string(d.ResourceID), maxContainerID)
 		if id == string(d.ResourceID) && isOneOf(d.Health, corev1.ResourceHealthStatusHealthy, corev1.ResourceHealthStatusUnhealthy, corev1.ResourceHealthStatusUnknown) {
+			if d.Message != nil {
+				d.Message = new(policy.CleanText(*d.Message, policy.MaxForeignMessage))
+			}
 			out = append(out, d)
 		}
+	}
+	return out
+}
+
+// cleanVolumeHealth returns the health of volumes that the local pod has, one condition of each kind.
+func cleanVolumeHealth(reported []corev1.PodVolumeHealth, of []corev1.Volume) []corev1.PodVolumeHealth {
+	var out []corev1.PodVolumeHealth
+	for _, v := range reported {
+		known := slices.ContainsFunc(of, func(o corev1.Volume) bool { return o.Name == v.Name })
+		twice := slices.ContainsFunc(out, func(o corev1.PodVolumeHealth) bool { return o.Name == v.Name })
+		if !known || twice || len(out) == maxVolumes {
+			continue
+		}
+		health := corev1.PodVolumeHealth{Name: v.Name, LastTransitionTime: CleanTime(v.LastTransitionTime)}
+		for _, c := range v.HealthConditions {
+			again := slices.ContainsFunc(health.HealthConditions, func(o corev1.VolumeHealthCondition) bool { return o.Status == c.Status })
+			if !again && isOneOf(c.Status, corev1.VolumeHealthInaccessible, corev1.VolumeHealthDataLoss, corev1.VolumeHealthDegraded) {
+				c.Reason, c.Message = policy.CleanLine(c.Reason, policy.MaxForeignReason), policy.CleanText(c.Message, policy.MaxForeignMessage)
+				health.HealthConditions = append(health.HealthConditions, c)
+			}
+		}
+		out = append(out, health)
 	}
 	return out
 }
@@ -207,9 +234,17 @@ func cleanMounts(reported []corev1.VolumeMountStatus, of *corev1.Container) []co
 				m.RecursiveReadOnly = nil
 			}
 		}
+		m.VolumeStatus = cleanVolumeStatus(m.VolumeStatus)
 		out = append(out, m)
 	}
 	return out
+}
+
+func cleanVolumeStatus(reported *corev1.VolumeStatus) *corev1.VolumeStatus {
+	if reported == nil || reported.Image == nil {
+		return nil
+	}
+	return &corev1.VolumeStatus{Image: &corev1.ImageVolumeStatus{ImageRef: policy.CleanLine(reported.Image.ImageRef, maxImage)}}
 }
 
 func cleanUser(reported *corev1.ContainerUser) *corev1.ContainerUser {
@@ -258,6 +293,9 @@ func shrinkStatus(status *corev1.PodStatus) {
 		}
 		for i := range status.Conditions {
 			status.Conditions[i].Message = policy.CleanText(status.Conditions[i].Message, limit)
+		}
+		if limit == 0 {
+			status.VolumeHealth = nil
 		}
 		for _, list := range [][]corev1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses} {
 			for i := range list {

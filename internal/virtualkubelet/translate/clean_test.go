@@ -23,6 +23,7 @@ import (
 // hostilePod is a local pod with several containers of each sort.
 func hostilePod(containers int) *corev1.Pod {
 	pod := &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending, QOSClass: corev1.PodQOSBurstable}}
+	pod.Spec.Volumes = []corev1.Volume{{Name: "data"}}
 	for i := range containers {
 		c := corev1.Container{
 			Name: fmt.Sprint("c", i), VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}},
@@ -43,6 +44,8 @@ var believable = hostile.Fields{
 	"ContainerStatus.StopSignal": {"SIGTERM", hostile.Text}, "ResourceStatus.Name": {"example.org/device", "cpu"},
 	"ResourceHealth.Health": {"Healthy", "Wild"}, "ResourceHealth.ResourceID": {"gpu-1", hostile.Text},
 	"VolumeMountStatus.Name": {"data"}, "VolumeMountStatus.MountPath": {"/data", "/etc"}, "VolumeMountStatus.RecursiveReadOnly": {"Disabled", "Wild"},
+	"ResourceHealth.Message": {"a", hostile.Text}, "ImageVolumeStatus.ImageRef": {"registry.example.com/a@sha256:b", hostile.Text},
+	"PodVolumeHealth.Name": {"data", "other"}, "VolumeHealthCondition.Status": {"Degraded", "Wild"},
 	"LinuxContainerUser.UID": {int64(7)}, "LinuxContainerUser.GID": {int64(7)}, "LinuxContainerUser.SupplementalGroups": {int64(-1), int64(8)},
 }
 
@@ -79,7 +82,16 @@ func TestHostilePodStatus(t *testing.T) {
 		"LinuxContainerUser.UID":              hostile.Between(0, math.MaxInt32), "LinuxContainerUser.GID": hostile.Between(0, math.MaxInt32),
 		"LinuxContainerUser.SupplementalGroups": hostile.AtMost(maxGroups),
 		"ResourceStatus.Name":                   hostile.OneOf("example.org/device"), "ResourceStatus.Resources": hostile.AtMost(maxDeviceOfPod),
-		"ResourceHealth.ResourceID": hostile.OneOf("gpu-1"), "ResourceHealth.Health": hostile.OneOf("Healthy"),
+		"ResourceHealth.Message": message, "ImageVolumeStatus.ImageRef": hostile.Short(maxImage),
+		"PodStatus.NodeAllocatableResourceClaimStatuses": hostile.Never, "NodeAllocatableResourceClaimStatus.ResourceClaimName": hostile.Never,
+		"NodeAllocatableResourceClaimStatus.Containers": hostile.Never, "NodeAllocatableResourceClaimStatus.Mapping": hostile.Never,
+		"NodeAllocatableMappedResources.Name": hostile.Never, "NodeAllocatableMappedResources.Quantity": hostile.Never,
+		"NodeAllocatableResourceClaimStatus.Overhead": hostile.Never, "NodeAllocatableOverheadResources.Name": hostile.Never,
+		"NodeAllocatableOverheadResources.PerPod": hostile.Never, "NodeAllocatableOverheadResources.PerContainer": hostile.Never,
+		"PodStatus.VolumeHealth": hostile.AtMost(maxVolumes), "PodVolumeHealth.Name": hostile.OneOf("data"), "PodVolumeHealth.HealthConditions": hostile.AtMost(3),
+		"VolumeHealthCondition.Status": hostile.OneOf("Degraded"), "VolumeHealthCondition.Reason": reason, "VolumeHealthCondition.Message": message,
+		"PodVolumeHealth.LastTransitionTime": hostile.Moment,
+		"ResourceHealth.ResourceID":          hostile.OneOf("gpu-1"), "ResourceHealth.Health": hostile.OneOf("Healthy"),
 	}
 	all := corev1.PodStatus{}
 	for _, only := range []string{"terminated", "running", "waiting"} { // of a container one state counts

@@ -77,7 +77,9 @@ var podFields = with(plain(
 	"resources":                     {fate: kept, follows: true},
 	"runtimeClassName":              {note: "the annotation `liqo.io/remote-runtime-class-name`, else the pod's own unless it is `liqo`, else that of the `offloadingPatch`"},
 	"schedulerName":                 {fate: stays, note: "the provider's default scheduler places the pod"},
+	"evictionResponders":            {fate: stays, note: "eviction requests are about the local pod, whose deletion is passed on"},
 	"schedulingGates":               {fate: stays, note: "they were open, or the pod would have no node"},
+	"schedulingGroup":               {fate: stays, note: "names an object of the consumer, whose scheduler has placed the group"},
 	"serviceAccount":                {fate: stays, note: "the old name of `serviceAccountName`"},
 	"serviceAccountName":            {note: "none; with `liqo.io/api-server-support: remote` [the provider's account](pods.md#identity-and-api-server)"},
 	"setHostnameAsFQDN":             {fate: kept, note: "the domain has the name of the remote namespace"},
@@ -85,7 +87,6 @@ var podFields = with(plain(
 	"tolerations":                   {follows: true, note: "without those of virtual nodes; those of `node-role.kubernetes.io/*` and `CriticalAddonsOnly` if the provider sets `controlPlane`; with those of the `offloadingPatch`"},
 	"topologySpreadConstraints":     {note: "kept, without what the API server merged from `matchLabelKeys`"},
 	"volumes":                       {note: "see below"},
-	"workloadRef":                   {fate: stays, note: "names an object of the consumer"},
 })
 
 var containerFields = with(plain(
@@ -121,21 +122,23 @@ var projectionFields = with(plain("secret"), map[string]field{
 })
 
 var statusFields = with(plain("message", "reason", "startTime", "resources", "allocatedResources"), map[string]field{
-	"conditions":                  {note: "the provider's; those that others set in the consumer stay, and closed gates keep the pod from being ready"},
-	"containerStatuses":           {note: "see below"},
-	"initContainerStatuses":       {note: "see below"},
-	"ephemeralContainerStatuses":  {note: "as reported; what ended stays ended"},
-	"extendedResourceClaimStatus": {fate: stays, note: "the consumer's own"},
-	"resourceClaimStatuses":       {fate: stays, note: "the consumer's own"},
-	"resize":                      {note: "as reported, if it is one of the API's"},
-	"hostIP":                      {note: "the virtual node's"},
-	"hostIPs":                     {note: "the virtual node's"},
-	"nominatedNodeName":           {fate: stays, note: "the consumer's own"},
-	"observedGeneration":          {note: "the local generation, once the provider's node has the resources of it"},
-	"phase":                       {note: "never goes back: a running pod stays Running while the provider recreates its pod; one that ended stays ended"},
-	"podIP":                       {note: "translated by the Configuration of the provider; empty without a network to it"},
-	"podIPs":                      {note: "as `podIP`, all of them"},
-	"qosClass":                    {fate: stays, note: "never changes"},
+	"conditions":                           {note: "the provider's; those that others set in the consumer stay, and closed gates keep the pod from being ready"},
+	"containerStatuses":                    {note: "see below"},
+	"initContainerStatuses":                {note: "see below"},
+	"ephemeralContainerStatuses":           {note: "as reported; what ended stays ended"},
+	"extendedResourceClaimStatus":          {fate: stays, note: "the consumer's own"},
+	"nodeAllocatableResourceClaimStatuses": {fate: stays, note: "about claims, which are left out"},
+	"volumeHealth":                         {note: "as reported, of the pod's volumes"},
+	"resourceClaimStatuses":                {fate: stays, note: "the consumer's own"},
+	"resize":                               {note: "as reported, if it is one of the API's"},
+	"hostIP":                               {note: "the virtual node's"},
+	"hostIPs":                              {note: "the virtual node's"},
+	"nominatedNodeName":                    {fate: stays, note: "the consumer's own"},
+	"observedGeneration":                   {note: "the local generation, once the provider's node has the resources of it"},
+	"phase":                                {note: "never goes back: a running pod stays Running while the provider recreates its pod; one that ended stays ended"},
+	"podIP":                                {note: "translated by the Configuration of the provider; empty without a network to it"},
+	"podIPs":                               {note: "as `podIP`, all of them"},
+	"qosClass":                             {fate: stays, note: "never changes"},
 })
 
 var containerStatusFields = with(plain(

@@ -92,7 +92,7 @@ func Creator(me string, existing metav1.Object) string {
 
 // podSpec copies the fields that mean the same in both clusters. The fields left out belong to the local scheduler and node, or
 // name local objects that the provider does not have: nodeName, schedulerName, priority and its class,
-// preemptionPolicy, overhead, schedulingGates, resourceClaims, workloadRef, host namespaces. Readiness gates stay
+// preemptionPolicy, overhead, schedulingGates, resourceClaims, schedulingGroup, evictionResponders, host namespaces. Readiness gates stay
 // local, because their conditions are set locally. Ephemeral containers are not allowed at creation.
 func podSpec(in Input, labels map[string]string) corev1.PodSpec {
 	local := in.Pod.Spec.DeepCopy()

@@ -15,7 +15,7 @@ import (
 
 // Versions of the programs of a cluster.
 const (
-	Kubernetes = "v1.35.4"
+	Kubernetes = "v1.37.2"
 	CoreDNS    = "v1.12.4"
 	Kwok       = "v0.8.0"
 )
