@@ -21,47 +21,49 @@ type Builder struct {
 	Log     *progress.Log
 }
 
-// BuildAll builds everything that clusters need.
-func (b Builder) BuildAll(ctx context.Context) error {
+// BuildAll builds everything that clusters of these Kubernetes releases need.
+func (b Builder) BuildAll(ctx context.Context, releases ...string) error {
 	if err := InstallPackages(ctx, b.Log); err != nil {
 		return err
 	}
-	for _, p := range programs {
-		if err := b.buildProgram(ctx, p); err != nil {
+	for _, release := range releases {
+		if err := b.BuildAssets(ctx, release); err != nil {
 			return err
 		}
 	}
-	if err := b.createLinks(); err != nil {
-		return err
+	for _, p := range nodePrograms {
+		if err := b.buildProgram(ctx, p); err != nil {
+			return err
+		}
 	}
 	return b.buildImages()
 }
 
 // BuildAssets builds only what tests of controllers need: etcd, the Kubernetes programs and kubectl.
-func (b Builder) BuildAssets(ctx context.Context) error {
-	for _, p := range []program{hyperkube, kubectl} {
+func (b Builder) BuildAssets(ctx context.Context, release string) error {
+	for _, p := range kubernetesPrograms(release) {
 		if err := b.buildProgram(ctx, p); err != nil {
 			return err
 		}
 	}
-	return b.createLinks()
+	return b.createLinks(release)
 }
 
 // BuildSimulator builds kwok, the program that simulates nodes.
 func (b Builder) BuildSimulator(ctx context.Context) error { return b.buildProgram(ctx, kwok) }
 
 // createLinks links the names of etcd and the Kubernetes programs to hyperkube, which runs the program that it is called by.
-func (b Builder) createLinks() error {
+func (b Builder) createLinks(release string) error {
 	for _, name := range []string{
 		"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy",
 	} {
-		path := b.Home.Program(name)
-		if target, err := os.Readlink(path); err == nil && target == hyperkube.name {
+		path := b.Home.KubernetesProgram(release, name)
+		if target, err := os.Readlink(path); err == nil && target == hyperkube {
 			continue
 		}
 		tmp := path + ".tmp"
 		_ = os.Remove(tmp) // left by a killed run
-		if err := os.Symlink(hyperkube.name, tmp); err != nil {
+		if err := os.Symlink(hyperkube, tmp); err != nil {
 			return fmt.Errorf("linking %s: %w", name, err)
 		}
 		if err := os.Rename(tmp, path); err != nil {

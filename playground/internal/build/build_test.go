@@ -9,8 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -22,18 +24,19 @@ import (
 
 	"liqo.io/liqo/playground/internal/home"
 	"liqo.io/liqo/playground/internal/progress"
+	"liqo.io/liqo/playground/internal/spec"
 )
 
 func TestInstallHint(t *testing.T) {
-	installed := func(path string) bool { return path != "containerd" && path != "ctr" && path != "nft" }
+	installed := func(path string) bool { return path != "ip" && path != "bridge" && path != "nft" }
 	missing := missingTools(requiredTools, installed)
-	if diff := cmp.Diff([]string{"containerd", "nftables"}, debianPackages(missing)); diff != "" {
+	if diff := cmp.Diff([]string{"nftables", "iproute2"}, debianPackages(missing)); diff != "" {
 		t.Error(diff)
 	}
 	want := `apt-get was not found; install these programs (package names of Debian):
-  containerd             package containerd
-  ctr                    package containerd
-  nft                    package nftables`
+  nft                    package nftables
+  ip                     package iproute2
+  bridge                 package iproute2`
 	if diff := cmp.Diff(want, installHint(missing)); diff != "" {
 		t.Error(diff)
 	}
@@ -45,7 +48,12 @@ func TestSourceHashOfProgram(t *testing.T) {
 		"pause/main_test.go": {Data: []byte("package main")}, "httpd/main.go": {Data: []byte("package main")},
 	}
 	hash := func() string {
-		s, err := program{name: "pause"}.sourceHash(t.Context(), files)
+		p := program{name: "pause"}
+		own, err := p.sourceFiles(files)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := p.sourceHash(t.Context(), own)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,9 +70,37 @@ func TestSourceHashOfProgram(t *testing.T) {
 	}
 }
 
+func TestKubernetesSources(t *testing.T) {
+	sources := fstest.MapFS{
+		"go.mod": {Data: []byte("module current")}, "go.sum": {Data: []byte("current")},
+		"hyperkube/main.go": {Data: []byte("package main")}, "httpd/main.go": {Data: []byte("package main")},
+	}
+	for _, release := range spec.Releases {
+		files, err := kubernetesPrograms(release)[0].sourceFiles(sources)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{"go.mod", "go.sum", "hyperkube/main.go"}, slices.Sorted(maps.Keys(files))); diff != "" {
+			t.Errorf("%s: %s", release, diff)
+		}
+		want := "module current"
+		if release != spec.Kubernetes {
+			want = "k8s.io/kubernetes " + release + "\n"
+		}
+		if !strings.Contains(string(files["go.mod"]), want) {
+			t.Errorf("%s: go.mod lacks %q", release, want)
+		}
+	}
+}
+
 func TestSourceHashOfInstalledProgram(t *testing.T) {
 	hash := func(version string, files fstest.MapFS) string {
-		s, err := program{name: "x", install: "example.org/x@" + version}.sourceHash(t.Context(), files)
+		p := program{name: "x", install: "example.org/x@" + version}
+		own, err := p.sourceFiles(files)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := p.sourceHash(t.Context(), own)
 		if err != nil {
 			t.Fatal(err)
 		}

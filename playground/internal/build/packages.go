@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -22,9 +23,10 @@ type requiredTool struct {
 }
 
 var requiredTools = []requiredTool{
-	{"containerd", "containerd"},
-	{"ctr", "containerd"},
-	{"runc", "runc"},
+	{"gcc", "gcc"}, // for runc
+	{"pkg-config", "pkg-config"},
+	{"/usr/include/stdlib.h", "libc6-dev"},
+	{"/usr/include/seccomp.h", "libseccomp-dev"},
 	{"/usr/lib/cni/ptp", "containernetworking-plugins"},
 	{"nft", "nftables"},
 	{"conntrack", "conntrack"},
@@ -59,6 +61,10 @@ func InstallPackages(ctx context.Context, log *progress.Log) error {
 }
 
 func toolInstalled(path string) bool {
+	if filepath.IsAbs(path) {
+		_, err := os.Stat(path)
+		return err == nil
+	}
 	_, err := exec.LookPath(path)
 	return err == nil
 }

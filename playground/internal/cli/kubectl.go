@@ -23,10 +23,11 @@ func kubectlCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if _, err := h.Load(args[0]); err != nil {
+			c, err := h.Load(args[0])
+			if err != nil {
 				return err
 			}
-			path := h.Program("kubectl")
+			path := h.KubernetesProgram(c.Release(), "kubectl")
 			argv := append([]string{path, "--kubeconfig", h.Kubeconfig(args[0])}, args[1:]...)
 			return fmt.Errorf("running %s: %w", path, unix.Exec(path, argv, withoutProxy(h)))
 		},

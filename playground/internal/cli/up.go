@@ -35,14 +35,15 @@ import (
 const readyTimeout = 3 * time.Minute
 
 type upOptions struct {
-	sources  fs.FS
-	clusters string
-	flags    *pflag.FlagSet
-	spec     spec.Cluster // values of the flags, without a name
-	family   string
-	cni      string
-	noLB     bool
-	dryRun   bool
+	sources    fs.FS
+	clusters   string
+	flags      *pflag.FlagSet
+	spec       spec.Cluster // values of the flags, without a name
+	family     string
+	cni        string
+	kubernetes string
+	noLB       bool
+	dryRun     bool
 }
 
 func upCommand(sources fs.FS) *cobra.Command {
@@ -70,6 +71,7 @@ func newUpCommand(sources fs.FS) (*cobra.Command, *upOptions) {
 	o.flags.IntVar(&o.spec.GOGC, "gogc", d.GOGC, "GOGC of all programs, in percent: higher values use more memory and less CPU")
 	o.flags.StringArrayVar(&o.spec.APIServerArgs, "apiserver-arg", nil, "additional argument of kube-apiserver, may be repeated")
 	o.flags.IntVar(&o.spec.SimulatedNodes, "simulated-nodes", 0, "number of nodes simulated by kwok; pods need a toleration of kwok.x-k8s.io/node")
+	releaseFlag(o.flags, &o.kubernetes)
 	o.flags.BoolVar(&o.dryRun, "dry-run", false, "print what would run, without changes")
 	return cmd, o
 }
@@ -117,7 +119,13 @@ func (o *upOptions) run(cmd *cobra.Command) error {
 
 // buildPrograms builds what the clusters need; kwok only for clusters with simulated nodes.
 func buildPrograms(ctx context.Context, b build.Builder, clusters []spec.Cluster) error {
-	if err := b.BuildAll(ctx); err != nil {
+	var releases []string
+	for _, c := range clusters {
+		if !slices.Contains(releases, c.Release()) {
+			releases = append(releases, c.Release())
+		}
+	}
+	if err := b.BuildAll(ctx, releases...); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(clusters, func(c spec.Cluster) bool { return c.SimulatedNodes > 0 }) {
@@ -132,22 +140,31 @@ func (o *upOptions) resolveClusters(h home.Home) ([]spec.Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	cnis, err := parseCNIs(names, o.cni)
+	cnis, err := valuesPerCluster(names, "--cni", o.cni)
+	if err != nil {
+		return nil, err
+	}
+	versions, err := valuesPerCluster(names, "--kubernetes", o.kubernetes)
 	if err != nil {
 		return nil, err
 	}
 	var clusters []spec.Cluster
 	for i, name := range names {
+		flags := *o
+		flags.spec.CNI = spec.CNI(cnis[i])
+		if flags.spec.Kubernetes, err = spec.Release(versions[i]); err != nil {
+			return nil, err
+		}
 		c, err := h.Load(name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			c = o.applyFlags(spec.Default(name, h.World), cnis[i])
+			c = flags.applyFlags(spec.Default(name, h.World))
 		case err != nil:
 			return nil, err
 		case c.World != h.World:
 			return nil, fmt.Errorf("cluster %s was created with another LIQO_PLAYGROUND_NAME or LIQO_PLAYGROUND_NETWORK", name)
 		default:
-			if c, err = o.extendCluster(c, cnis[i]); err != nil {
+			if c, err = flags.extendCluster(c); err != nil {
 				return nil, err
 			}
 		}
@@ -159,24 +176,20 @@ func (o *upOptions) resolveClusters(h home.Home) ([]spec.Cluster, error) {
 	return clusters, nil
 }
 
-// parseCNIs returns a CNI for each cluster; a single value applies to all clusters.
-func parseCNIs(names []string, text string) ([]spec.CNI, error) {
+// valuesPerCluster returns the value of a flag for each cluster; a single value applies to all clusters.
+func valuesPerCluster(names []string, flag, text string) ([]string, error) {
 	values := strings.Split(text, ",")
 	if len(values) == 1 {
 		values = slices.Repeat(values, len(names))
 	}
 	if len(values) != len(names) {
-		return nil, fmt.Errorf("invalid --cni %q: must be one value for all clusters or one for each, got %d values for %d clusters", text, len(values), len(names))
+		return nil, fmt.Errorf("invalid %s %q: must be one value for all clusters or one for each, got %d values for %d clusters", flag, text, len(values), len(names))
 	}
-	out := make([]spec.CNI, len(values))
-	for i := range values {
-		out[i] = spec.CNI(values[i])
-	}
-	return out, nil
+	return values, nil
 }
 
 // applyFlags sets the fields of the cluster whose flags were passed.
-func (o *upOptions) applyFlags(c spec.Cluster, cni spec.CNI) spec.Cluster {
+func (o *upOptions) applyFlags(c spec.Cluster) spec.Cluster {
 	o.flags.Visit(func(f *pflag.Flag) {
 		switch f.Name {
 		case "workers":
@@ -186,7 +199,9 @@ func (o *upOptions) applyFlags(c spec.Cluster, cni spec.CNI) spec.Cluster {
 		case "ip-family":
 			c.Family = spec.Family(o.family)
 		case "cni":
-			c.CNI = cni
+			c.CNI = o.spec.CNI
+		case "kubernetes":
+			c.Kubernetes = o.spec.Kubernetes
 		case "cluster-signing-duration":
 			c.SigningDuration = o.spec.SigningDuration
 		case "audit":
@@ -207,8 +222,8 @@ func (o *upOptions) applyFlags(c spec.Cluster, cni spec.CNI) spec.Cluster {
 }
 
 // extendCluster returns the existing cluster with the number of workers of the flags; other changes are an error.
-func (o *upOptions) extendCluster(current spec.Cluster, cni spec.CNI) (spec.Cluster, error) {
-	want := o.applyFlags(current, cni)
+func (o *upOptions) extendCluster(current spec.Cluster) (spec.Cluster, error) {
+	want := o.applyFlags(current)
 	if want.Workers < current.Workers {
 		return current, fmt.Errorf("cluster %s has %d workers, and workers cannot be removed: run \"%[3]s down --clusters %[1]s\" first", current.Name, current.Workers, os.Args[0])
 	}

@@ -40,7 +40,7 @@ type addonValues struct {
 // Addons returns the objects that kubeadm and its add-ons create. Nodes are first, because the scheduler waits for them.
 func Addons(c spec.Cluster, ca []byte) (string, error) {
 	values := addonValues{
-		Cluster: c, CoreDNS: spec.CoreDNS, Version: spec.Kubernetes,
+		Cluster: c, CoreDNS: spec.CoreDNS, Version: c.Release(),
 		Endpoint: strings.TrimPrefix(c.Server(), "https://"), CA: base64.StdEncoding.EncodeToString(ca),
 		Pods: joinStrings(c.PodCIDRs()), Services: joinStrings(c.ServiceCIDRs()),
 	}

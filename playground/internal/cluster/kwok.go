@@ -17,7 +17,9 @@ var kwokStages string
 
 // kwok returns the unit of kwok, which simulates kubelets. It uses the administrator's kubeconfig.
 func kwok(l layout) supervise.Unit {
-	return l.unit("kwok", l.Env(), "--kubeconfig="+l.kubeconfig("admin"), "--config="+l.file("kwok.yaml"))
+	u := l.unit("kwok", l.Env(), "--kubeconfig="+l.kubeconfig("admin"), "--config="+l.file("kwok.yaml"))
+	u.Argv[0] = l.home.Program("kwok")
+	return u
 }
 
 // kwokConfig returns the configuration of kwok, with a parallelism that does not limit benchmarks.

@@ -36,7 +36,7 @@ func (l layout) kubeconfig(user string) string { return l.file(user + ".kubeconf
 
 // unit returns a program of the control plane, with a gate of the same name.
 func (l layout) unit(name string, env []string, args ...string) supervise.Unit {
-	return supervise.Unit{Name: name, Argv: append([]string{l.home.Program(name)}, args...), Env: env, Gate: Gate(l.home, l.Name, name)}
+	return supervise.Unit{Name: name, Argv: append([]string{l.home.KubernetesProgram(l.Release(), name)}, args...), Env: env, Gate: Gate(l.home, l.Name, name)}
 }
 
 // Gate returns the file that lets a program of a control plane run.

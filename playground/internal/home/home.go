@@ -80,6 +80,19 @@ func (h Home) Bin() string { return h.join("bin") }
 // Program returns the path of a program.
 func (h Home) Program(name string) string { return h.join("bin", name) }
 
+// Assets returns the folder of etcd, kubectl and the programs of a Kubernetes release: Bin for the default release.
+func (h Home) Assets(release string) string {
+	if release == spec.Kubernetes {
+		return h.Bin()
+	}
+	return h.join("bin-" + spec.Minor(release))
+}
+
+// KubernetesProgram returns the path of a program of a Kubernetes release.
+func (h Home) KubernetesProgram(release, name string) string {
+	return filepath.Join(h.Assets(release), name)
+}
+
 // Images is the folder of images that every node has.
 func (h Home) Images() string { return h.join("img") }
 

@@ -3,39 +3,49 @@
 
 package node
 
-import "liqo.io/liqo/playground/internal/supervise"
+import (
+	"fmt"
+
+	"liqo.io/liqo/playground/internal/supervise"
+)
 
 // PauseImage is the image of every pod's first container.
 const PauseImage = "registry.k8s.io/pause:3.10"
 
-// containerdConfig sets restrict_oom_score_adj: without it runc fails on machines without CAP_SYS_RESOURCE.
-const containerdConfig = `version = 2
+// containerdConfig returns the configuration of a node's container runtime. Without restrict_oom_score_adj, runc fails where
+// CAP_SYS_RESOURCE is missing.
+func containerdConfig(l layout) string {
+	return fmt.Sprintf(`version = 3
 root = "/var/lib/containerd"
 state = "/run/containerd"
 disabled_plugins = [
-  "io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.zfs",
-  "io.containerd.snapshotter.v1.devmapper", "io.containerd.internal.v1.opt", "io.containerd.tracing.processor.v1.otlp",
+  "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.zfs", "io.containerd.snapshotter.v1.devmapper",
+  "io.containerd.snapshotter.v1.blockfile", "io.containerd.snapshotter.v1.erofs", "io.containerd.differ.v1.erofs",
+  "io.containerd.tracing.processor.v1.otlp", "io.containerd.nri.v1.nri",
 ]
 [grpc]
   address = "/run/containerd/containerd.sock"
-[plugins."io.containerd.grpc.v1.cri"]
+[plugins."io.containerd.cri.v1.images"]
+  snapshotter = "overlayfs"
+  [plugins."io.containerd.cri.v1.images".pinned_images]
+    sandbox = %[1]q
+[plugins."io.containerd.cri.v1.runtime"]
   restrict_oom_score_adj = true
-  sandbox_image = "` + PauseImage + `"
-  [plugins."io.containerd.grpc.v1.cri".containerd]
-    snapshotter = "overlayfs"
-    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
-      runtime_type = "io.containerd.runc.v2"
-      [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
-        BinaryName = "runc"
-  [plugins."io.containerd.grpc.v1.cri".cni]
-    bin_dir = "/usr/lib/cni"
+  [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+    runtime_path = %[2]q
+    [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
+      BinaryName = %[3]q
+  [plugins."io.containerd.cri.v1.runtime".cni]
+    bin_dirs = ["/usr/lib/cni"]
     conf_dir = "/etc/cni/net.d"
-`
+`, PauseImage, l.home.Program("containerd-shim-runc-v2"), l.home.Program("runc"))
+}
 
 func containerd(l layout) supervise.Unit {
 	return supervise.Unit{
 		Name: "containerd",
-		Argv: []string{"containerd", "--config", l.file("containerd.toml"), "--log-level", "warn"},
+		Argv: []string{l.home.Program("containerd"), "--config", l.file("containerd.toml"), "--log-level", "warn"},
 		Env:  l.cluster.Env(),
 	}
 }

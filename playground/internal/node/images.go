@@ -18,7 +18,7 @@ import (
 
 func runCtr(ctx context.Context, h home.Home, node string, args ...string) error {
 	socket := filepath.Join(h.Node(node), "run", "containerd.sock")
-	cmd := exec.CommandContext(ctx, "ctr", append([]string{"--address", socket, "--namespace", "k8s.io"}, args...)...)
+	cmd := exec.CommandContext(ctx, h.Program("ctr"), append([]string{"--address", socket, "--namespace", "k8s.io"}, args...)...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("ctr %s on %s: %w: %s", strings.Join(args, " "), node, err, strings.TrimSpace(string(out)))
 	}

@@ -15,7 +15,7 @@ func kubelet(l layout) supervise.Unit {
 	return supervise.Unit{
 		Name: "kubelet",
 		Argv: []string{
-			l.home.Program("kubelet"),
+			l.home.KubernetesProgram(l.cluster.Release(), "kubelet"),
 			"--kubeconfig=" + l.file("kubelet.kubeconfig"),
 			"--config=" + l.file("kubelet.yaml"),
 			"--hostname-override=" + l.Name,

@@ -21,7 +21,7 @@ func kubeProxy(l layout) supervise.Unit {
 	return supervise.Unit{
 		Name: "kube-proxy",
 		Argv: []string{
-			l.home.Program("kube-proxy"),
+			l.home.KubernetesProgram(l.cluster.Release(), "kube-proxy"),
 			"--kubeconfig=" + filepath.Join(l.home.Cluster(l.cluster.Name), "proxy.kubeconfig"),
 			"--hostname-override=" + l.Name,
 			"--proxy-mode=nftables",

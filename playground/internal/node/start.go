@@ -67,7 +67,7 @@ func Join(h home.Home, c spec.Cluster, n spec.Node) error {
 func Files(h home.Home, c spec.Cluster, n spec.Node) (map[string]string, error) {
 	cni, err := CNIConfig(c, n)
 	return map[string]string{
-		"containerd.toml":                  containerdConfig,
+		"containerd.toml":                  containerdConfig(newLayout(h, c, n)),
 		"kubelet.yaml":                     kubeletConfig(newLayout(h, c, n)),
 		"cni/net.d/10-playground.conflist": cni,
 	}, err

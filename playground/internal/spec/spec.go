@@ -10,14 +10,8 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
-)
-
-// Versions of the programs of a cluster.
-const (
-	Kubernetes = "v1.37.2"
-	CoreDNS    = "v1.12.4"
-	Kwok       = "v0.8.0"
 )
 
 // Family is the IP family, or families, of a cluster.
@@ -49,6 +43,7 @@ const (
 // Cluster has the user's choices. Names and addresses are derived from them alone, independent of the machine.
 type Cluster struct {
 	Name            string        `json:"name"`
+	Kubernetes      string        `json:"kubernetes,omitempty"` // release, "" for the default
 	Workers         int           `json:"workers"`
 	Overlap         bool          `json:"podCIDROverlap"`
 	Family          Family        `json:"ipFamily"`
@@ -94,6 +89,8 @@ func (c Cluster) Validate() error {
 		return fmt.Errorf("invalid --ip-family %q: the kernel does not support IPv6", c.Family)
 	case !slices.Contains([]CNI{Masquerade, Plain, Overlay}, c.CNI):
 		return fmt.Errorf("invalid --cni %q: must be masquerade, plain or overlay", c.CNI)
+	case c.Kubernetes != "" && !slices.Contains(Releases, c.Kubernetes):
+		return fmt.Errorf("invalid --kubernetes %q: must be one of %s", c.Kubernetes, strings.Join(Releases, ", "))
 	case c.GOGC < 0 || c.GOGC > 1000:
 		return fmt.Errorf("invalid --gogc %d: must be between 1 and 1000, or 0 for the default", c.GOGC)
 	case c.SigningDuration < time.Minute:
@@ -106,6 +103,9 @@ func (c Cluster) Validate() error {
 func (c Cluster) Env() []string {
 	return []string{"GOGC=" + strconv.Itoa(cmp.Or(c.GOGC, Default("", c.World).GOGC))}
 }
+
+// Release returns the release of Kubernetes that the cluster runs.
+func (c Cluster) Release() string { return cmp.Or(c.Kubernetes, Kubernetes) }
 
 // Index returns 1 for a, 2 for b, …; it is part of every address of the cluster.
 func (c Cluster) Index() int { return int(cmp.Or(c.Name, "a")[0]-'a') + 1 }
