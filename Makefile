@@ -14,7 +14,7 @@ PLAYGROUND := bin/playground
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: ## two peered clusters on this machine, with an application on both
+demo: ## two peered clusters on this machine, with an application on both; CLUSTERS=a.kubeconfig,b.kubeconfig uses yours
 	@demo/run.sh
 
 demo-down: ## remove the clusters of the demo
