@@ -83,94 +83,70 @@ func similarFlags(cmd *cobra.Command, name string) []string {
 	return all.SuggestionsFor(name)
 }
 
-// CheckPositive returns an error unless the text is valid as a positive duration.
-func CheckPositive(text string) error {
-	if d, err := time.ParseDuration(text); err != nil || d <= 0 {
-		return ui.Fail("invalid duration %s: must be greater than 0", text)
+// Rules of flags and arguments.
+var (
+	CheckPositive = ruleOf("invalid duration %s: must be greater than 0", func(text string) bool {
+		d, err := time.ParseDuration(text)
+		return err == nil && d > 0
+	})
+	CheckClusterID = ruleOf("invalid cluster ID %q: must be at most 63 lower-case letters, digits and dashes", isLabel)
+	CheckNamespace = ruleOf("invalid namespace %q: must be at most 63 lower-case letters, digits and dashes", isLabel)
+	CheckName      = ruleOf("invalid name %q: must be at most 253 lower-case letters, digits, dashes and dots", isSubdomain)
+	checkNodeName  = ruleOf("%q cannot be the name of a node: lower-case letters, digits, dashes and dots, at most 63 of them", func(name string) bool {
+		return isSubdomain(name) && isLabelValue(name) // labels have the name as a value
+	})
+	CheckReference = ruleOf("%q is not written as namespace/name", func(text string) bool {
+		namespace, name, _ := strings.Cut(text, "/")
+		return isLabel(namespace) && isSubdomain(name)
+	})
+	CheckTemplates = ruleOf("invalid type of templates %q: must be group/version/plural, such as "+ServerTemplates, func(resource string) bool {
+		parts := strings.Split(resource, "/")
+		return len(parts) == 3 && !slices.ContainsFunc(parts, func(part string) bool { return !isSubdomain(part) })
+	})
+	CheckPort = ruleOf("invalid port %s: must be between 1 and 65535", func(text string) bool {
+		port, err := strconv.Atoi(text)
+		return err == nil && port >= 1 && port <= 65535
+	})
+	// CheckMTU accepts 0 for the MTU of the template.
+	CheckMTU = ruleOf(fmt.Sprintf("invalid MTU %%s: must be between %d and %d, or 0 for the room of the outer network", names.MinMTU, names.MaxMTU), func(text string) bool {
+		mtu, err := strconv.Atoi(text)
+		return err == nil && (mtu == 0 || mtu >= names.MinMTU && mtu <= names.MaxMTU)
+	})
+	CheckIP      = ruleOf("invalid IP address %q", isIP)
+	CheckAddress = ruleOf("%q is neither an IP address nor the name of a host; the port is another flag", func(text string) bool {
+		return isIP(text) || isSubdomain(strings.ToLower(strings.TrimSuffix(text, ".")))
+	})
+	CheckKey   = ruleOf("invalid name %q: must be at most 63 letters, digits, dashes, dots and underscores, optionally prefixed by a domain and a slash", isKey)
+	CheckLabel = ruleOf("invalid label %s", func(entry string) bool {
+		key, value, _ := strings.Cut(entry, "=")
+		return isKey(key) && isLabelValue(value)
+	})
+	CheckTag    = ruleOf("invalid version %q: must be the tag of an image", regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`).MatchString)
+	CheckImage  = ruleOf("invalid image reference %q", regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_./:@-]*$`).MatchString)
+	CheckFolder = ruleOf("invalid path %q: its folder does not exist", func(file string) bool {
+		at, err := os.Stat(filepath.Dir(file))
+		return err == nil && at.IsDir()
+	})
+)
+
+// ruleOf returns the rule that texts are valid. The format of the message takes the invalid text.
+func ruleOf(format string, valid func(text string) bool) FlagRule {
+	return func(text string) error {
+		if !valid(text) {
+			return ui.Fail(format, text)
+		}
+		return nil
 	}
-	return nil
 }
 
-// CheckClusterID returns an error unless the text is valid as a cluster ID.
-func CheckClusterID(id string) error {
-	if len(validation.IsDNS1123Label(id)) > 0 {
-		return ui.Fail("invalid cluster ID %q: must be at most 63 lower-case letters, digits and dashes", id)
-	}
-	return nil
-}
+func isLabel(text string) bool      { return len(validation.IsDNS1123Label(text)) == 0 }
+func isSubdomain(text string) bool  { return len(validation.IsDNS1123Subdomain(text)) == 0 }
+func isLabelValue(text string) bool { return len(validation.IsValidLabelValue(text)) == 0 }
+func isKey(text string) bool        { return len(validation.IsQualifiedName(text)) == 0 }
 
-// CheckNamespace returns an error unless the text is valid as the name of a namespace.
-func CheckNamespace(name string) error {
-	if len(validation.IsDNS1123Label(name)) > 0 {
-		return ui.Fail("invalid namespace %q: must be at most 63 lower-case letters, digits and dashes", name)
-	}
-	return nil
-}
-
-// CheckName returns an error unless the text is valid as the name of an object.
-func CheckName(name string) error {
-	if len(validation.IsDNS1123Subdomain(name)) > 0 {
-		return ui.Fail("invalid name %q: must be at most 253 lower-case letters, digits, dashes and dots", name)
-	}
-	return nil
-}
-
-// checkNodeName rejects a name that is invalid for a node or as a value of labels.
-func checkNodeName(name string) error {
-	if len(validation.IsDNS1123Subdomain(name)) > 0 || len(validation.IsValidLabelValue(name)) > 0 {
-		return ui.Fail("%q cannot be the name of a node: lower-case letters, digits, dashes and dots, at most 63 of them", name)
-	}
-	return nil
-}
-
-// CheckReference returns an error unless the text is valid as a reference to an object.
-func CheckReference(text string) error {
-	namespace, name, _ := strings.Cut(text, "/")
-	if CheckNamespace(namespace) != nil || CheckName(name) != nil {
-		return ui.Fail("%q is not written as namespace/name", text)
-	}
-	return nil
-}
-
-// CheckTemplates returns an error unless the text is valid as a kind of gateway templates.
-func CheckTemplates(resource string) error {
-	parts := strings.Split(resource, "/")
-	if len(parts) != 3 || slices.ContainsFunc(parts, func(s string) bool { return CheckName(s) != nil }) {
-		return ui.Fail("invalid type of templates %q: must be group/version/plural, such as %s", resource, ServerTemplates)
-	}
-	return nil
-}
-
-// CheckPort returns an error unless the text is valid as a port.
-func CheckPort(text string) error {
-	if port, err := strconv.Atoi(text); err != nil || port < 1 || port > 65535 {
-		return ui.Fail("invalid port %s: must be between 1 and 65535", text)
-	}
-	return nil
-}
-
-// CheckMTU accepts 0 for the MTU of the template.
-func CheckMTU(text string) error {
-	if mtu, err := strconv.Atoi(text); err != nil || mtu != 0 && (mtu < names.MinMTU || mtu > names.MaxMTU) {
-		return ui.Fail("invalid MTU %s: must be between %d and %d, or 0 for the room of the outer network", text, names.MinMTU, names.MaxMTU)
-	}
-	return nil
-}
-
-// CheckIP returns an error unless the text is valid as an IP address.
-func CheckIP(text string) error {
-	if _, err := netip.ParseAddr(text); err != nil {
-		return ui.Fail("invalid IP address %q", text)
-	}
-	return nil
-}
-
-// CheckAddress returns an error unless the text is valid as an address.
-func CheckAddress(text string) error {
-	if CheckIP(text) != nil && len(validation.IsDNS1123Subdomain(strings.ToLower(strings.TrimSuffix(text, ".")))) > 0 {
-		return ui.Fail("%q is neither an IP address nor the name of a host; the port is another flag", text)
-	}
-	return nil
+func isIP(text string) bool {
+	_, err := netip.ParseAddr(text)
+	return err == nil
 }
 
 // CheckCIDR returns an error unless the text is valid as a CIDR.
@@ -216,15 +192,6 @@ func CheckResource(entry string) error {
 	return nil
 }
 
-// CheckLabel returns an error unless the text is valid as a label.
-func CheckLabel(entry string) error {
-	key, value, _ := strings.Cut(entry, "=")
-	if len(validation.IsQualifiedName(key)) > 0 || len(validation.IsValidLabelValue(value)) > 0 {
-		return ui.Fail("invalid label %s", entry)
-	}
-	return nil
-}
-
 // OfOthers rejects keys of Liqo: a global label with such a key would be overwritten or would change its meaning.
 func OfOthers(check FlagRule) FlagRule {
 	return func(entry string) error {
@@ -250,47 +217,10 @@ func CheckEntry(entry string) error {
 	return CheckKey(key)
 }
 
-// CheckKey returns an error unless the text is valid as a key.
-func CheckKey(key string) error {
-	if len(validation.IsQualifiedName(key)) > 0 {
-		return ui.Fail("invalid name %q: must be at most 63 letters, digits, dashes, dots and underscores, optionally prefixed by a domain and a slash", key)
-	}
-	return nil
-}
-
 // CheckSelector returns an error unless the text is valid as a label selector.
 func CheckSelector(text string) error {
 	if _, err := labels.Parse(text); err != nil {
 		return ui.Fail("%q is not a label selector: %w", text, err)
-	}
-	return nil
-}
-
-var (
-	imageTag       = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
-	imageReference = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_./:@-]*$`)
-)
-
-// CheckTag returns an error unless the text is valid as the tag of an image.
-func CheckTag(text string) error {
-	if !imageTag.MatchString(text) {
-		return ui.Fail("invalid version %q: must be the tag of an image", text)
-	}
-	return nil
-}
-
-// CheckImage returns an error unless the text is valid as an image.
-func CheckImage(text string) error {
-	if !imageReference.MatchString(text) {
-		return ui.Fail("invalid image reference %q", text)
-	}
-	return nil
-}
-
-// CheckFolder returns an error unless the text is valid as a folder.
-func CheckFolder(file string) error {
-	if at, err := os.Stat(filepath.Dir(file)); err != nil || !at.IsDir() {
-		return ui.Fail("invalid path %q: its folder does not exist", file)
 	}
 	return nil
 }
