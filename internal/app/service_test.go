@@ -150,13 +150,13 @@ func TestServiceBackends(t *testing.T) {
 	w.backends(t, w.consumer, w.Namespace, "10.200.1.5", provider+".2.7")
 	w.backends(t, w.provider, w.Twin(), "10.200.2.7", consumer+".1.5")
 
-	t.Run("without a tunnel the provider has its own alone", func(t *testing.T) {
+	t.Run("tunnel down removes remote backends", func(t *testing.T) {
 		tunnelIs(t, w.provider, tunnel, networkingv1beta1.Connecting)
 		w.backends(t, w.provider, w.Twin(), "10.200.2.7")
 		tunnelIs(t, w.provider, tunnel, networkingv1beta1.Connected)
 		w.backends(t, w.provider, w.Twin(), "10.200.2.7", consumer+".1.5")
 	})
-	t.Run("without the consumer's API server it has all", func(t *testing.T) {
+	t.Run("consumer API server down keeps backends", func(t *testing.T) {
 		w.consumer.StopAPIServer(t)
 		defer w.consumer.StartAPIServer(t)
 		tunnelIs(t, w.provider, tunnel, networkingv1beta1.Connecting) // so that it looks once more
@@ -164,14 +164,14 @@ func TestServiceBackends(t *testing.T) {
 		tunnelIs(t, w.provider, tunnel, networkingv1beta1.Connected)
 		w.backends(t, w.provider, w.Twin(), "10.200.2.7", consumer+".1.5")
 	})
-	t.Run("a backend that goes at home goes there", func(t *testing.T) {
+	t.Run("deleted backend is removed", func(t *testing.T) {
 		if err := w.consumer.Client.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "home"}}); err != nil {
 			t.Fatal(err)
 		}
 		w.backends(t, w.provider, w.Twin(), "10.200.2.7")
 		w.backends(t, w.consumer, w.Namespace, provider+".2.7")
 	})
-	t.Run("nothing is left of a Service that goes", func(t *testing.T) {
+	t.Run("deleted Service is removed", func(t *testing.T) {
 		if err := w.consumer.Client.Delete(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "web"}}); err != nil {
 			t.Fatal(err)
 		}

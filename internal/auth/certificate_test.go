@@ -157,7 +157,7 @@ func TestGrantBeforeCertificate(t *testing.T) {
 			return nil
 		})
 	})
-	t.Run("while there is none, and none is signed", func(t *testing.T) {
+	t.Run("missing signer", func(t *testing.T) {
 		unapproved.Store(true)
 		kept := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: p.ns, Name: names.ControlPlaneCertificate}}
 		if err := c.Client.Delete(t.Context(), kept); err != nil {

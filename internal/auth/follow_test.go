@@ -108,11 +108,11 @@ func TestIdentityFollowsProvider(t *testing.T) {
 	l.wantKubeconfig(t, identity, func(k *pki.Kubeconfig) bool { return bytes.Equal(k.Certificate, second) && k.ProxyURL == "" })
 	l.wantExpiry(t, identity, second)
 
-	t.Run("to another address, with the same certificate", func(t *testing.T) {
+	t.Run("other address with same certificate", func(t *testing.T) {
 		l.offer(t, renew, func(p *authv1beta1.AuthParams) { p.APIServer = "https://elsewhere:6443" })
 		l.wantKubeconfig(t, identity, func(k *pki.Kubeconfig) bool { return k.Server == "https://elsewhere:6443" })
 	})
-	t.Run("not back from where the administrator says that it moved", func(t *testing.T) {
+	t.Run("administrator's address is kept", func(t *testing.T) {
 		testkit.Update(t, l.c.Client, identity, func(i *authv1beta1.Identity) { i.Spec.AuthParams.APIServer = "https://moved:6443" })
 		l.wantKubeconfig(t, identity, func(k *pki.Kubeconfig) bool { return k.Server == "https://moved:6443" })
 	})

@@ -193,7 +193,7 @@ func TestTenantKeyExchange(t *testing.T) {
 		wantReady(t, c, tenant, metav1.ConditionTrue, reasonReady, "")
 		p.wantControlPlane(t, true)
 	})
-	t.Run("cannot get another key without another nonce", func(t *testing.T) {
+	t.Run("other key needs other nonce", func(t *testing.T) {
 		old := p.key
 		p.key = newKey(t)
 		testkit.Update(t, c.Client, tenant, func(tn *authv1beta1.Tenant) { p.claim(t, tn) })
@@ -217,7 +217,7 @@ func TestTenantKeyExchange(t *testing.T) {
 		testkit.Update(t, c.Client, tenant, func(tn *authv1beta1.Tenant) { p.claim(t, tn) })
 		wantReady(t, c, tenant, metav1.ConditionTrue, reasonReady, "")
 	})
-	t.Run("cannot be applied again once it is gone", func(t *testing.T) {
+	t.Run("deleted Tenant cannot be recreated", func(t *testing.T) {
 		if err := c.Client.Delete(t.Context(), tenant); err != nil {
 			t.Fatal(err)
 		}
@@ -235,7 +235,7 @@ func TestTenantKeyExchange(t *testing.T) {
 		p.wantControlPlane(t, false)
 		tenant = replay
 	})
-	t.Run("cannot be brought back by who makes the Secret of its nonce again", func(t *testing.T) {
+	t.Run("recreated nonce Secret does not restore Tenant", func(t *testing.T) {
 		old := p.nonce
 		p.renonce(t)
 		testkit.Update(t, c.Client, tenant, func(tn *authv1beta1.Tenant) { p.claim(t, tn) })
@@ -362,7 +362,7 @@ func TestTenantHandshakeRejected(t *testing.T) {
 		})
 	}
 	for _, policy := range []authv1beta1.AuthzPolicy{authv1beta1.KeysExchange, authv1beta1.TolerateNoHandshake} {
-		t.Run("because its ID is known from another namespace, with "+string(policy), func(t *testing.T) {
+		t.Run("cluster ID in other namespace, with "+string(policy), func(t *testing.T) {
 			p := newClaimant(t, c)
 			first := p.tenant(t)
 			testkit.Create(t, c.Client, first)

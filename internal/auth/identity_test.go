@@ -213,7 +213,7 @@ func TestIdentityUnusable(t *testing.T) {
 			testkit.WantEvent(t, l.c, identity, test.reason, test.why)
 		})
 	}
-	t.Run("but a certificate for another key is waited for", func(t *testing.T) {
+	t.Run("certificate for other key is awaited", func(t *testing.T) {
 		identity := l.identity("early", slice, l.ownCert) // a slice never uses the cluster's key pair
 		testkit.Create(t, l.c.Client, identity)
 		testkit.Update(t, l.c.Client, identity, func(i *authv1beta1.Identity) { i.Spec.AuthParams.SignedCRT = l.cert })

@@ -67,7 +67,7 @@ func TestRenewResult(t *testing.T) {
 			r.Spec.IdentityType = authv1beta1.ResourceSliceIdentityType
 		}}},
 		"nothing beside an older one": {reason: reasonOlderRenew, others: []authv1beta1.Renew{replicaOf("old", 1)}},
-		"what its Tenant has, beside those that get nothing": {reason: reasonIssued, want: given, others: []authv1beta1.Renew{
+		"Renew of Tenant beside rejected ones": {reason: reasonIssued, want: given, others: []authv1beta1.Renew{
 			replicaOf("young", 3),
 			replicaOf("going", 1, func(r *authv1beta1.Renew) { r.DeletionTimestamp = new(metav1.Unix(2, 0)) }),
 			replicaOf("of-ours", 1, func(r *authv1beta1.Renew) { r.Labels = nil }),

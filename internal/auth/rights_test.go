@@ -34,11 +34,11 @@ func TestBindingNotApplied(t *testing.T) {
 		applied, foreign bool
 		gone             bool
 	}{
-		"stays without a handshake":                         {policy: authv1beta1.TolerateNoHandshake},
-		"goes without a handshake if there was one":         {policy: authv1beta1.TolerateNoHandshake, applied: true, gone: true},
-		"goes with the handshake":                           {policy: authv1beta1.KeysExchange, gone: true},
-		"stays in any case if it is of somebody":            {policy: authv1beta1.KeysExchange, foreign: true},
-		"stays if it is of somebody and applied for others": {policy: authv1beta1.KeysExchange, foreign: true, applied: true},
+		"stays without a handshake":                 {policy: authv1beta1.TolerateNoHandshake},
+		"goes without a handshake if there was one": {policy: authv1beta1.TolerateNoHandshake, applied: true, gone: true},
+		"goes with the handshake":                   {policy: authv1beta1.KeysExchange, gone: true},
+		"stays in any case if it is of somebody":    {policy: authv1beta1.KeysExchange, foreign: true},
+		"shared binding stays":                      {policy: authv1beta1.KeysExchange, foreign: true, applied: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			id := testkit.UniqueID()

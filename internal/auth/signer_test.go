@@ -94,7 +94,7 @@ func TestSignNonceForProviderOnly(t *testing.T) {
 		t.Error("the nonce alone is signed")
 	}
 
-	t.Run("once, although ECDSA never signs alike twice", func(t *testing.T) {
+	t.Run("ECDSA signature is written once", func(t *testing.T) {
 		other := l.secret(l.handshake.Nonce)
 		other.Name = "later"
 		testkit.Update(t, l.c.Client, secret, func(s *corev1.Secret) { s.Labels["touched"] = "yes" })

@@ -112,7 +112,7 @@ func TestTenantAsTyped(t *testing.T) {
 		testkit.Update(t, c.Client, consumerBinding(id), func(b *rbacv1.ClusterRoleBinding) { b.Subjects[0].Name = "somebody-else" })
 		wantBound(t, c, id, true)
 	})
-	t.Run("has a binding to another role replaced", func(t *testing.T) {
+	t.Run("binding to other role is replaced", func(t *testing.T) {
 		if err := c.Client.Delete(t.Context(), consumerBinding(id)); err != nil {
 			t.Fatal(err)
 		}
@@ -162,7 +162,7 @@ func TestTenantRejected(t *testing.T) {
 	}
 	viewer := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"}
 
-	t.Run("because it is in no tenant namespace, until it is", func(t *testing.T) {
+	t.Run("no tenant namespace", func(t *testing.T) {
 		id := testkit.UniqueID()
 		ns := testkit.Namespace(t, c, "plain", nil)
 		tenant := typedTenant(ns, id)
@@ -173,13 +173,13 @@ func TestTenantRejected(t *testing.T) {
 		})
 		wantReady(t, c, tenant, metav1.ConditionTrue, reasonReady, "")
 	})
-	t.Run("because the namespace is another cluster's", func(t *testing.T) {
+	t.Run("namespace of other cluster", func(t *testing.T) {
 		id := testkit.UniqueID()
 		tenant := typedTenant(tenantNamespace(t, c, id+"-other"), id)
 		testkit.Create(t, c.Client, tenant)
 		wantReady(t, c, tenant, metav1.ConditionFalse, reasonWrongNamespace, "other")
 	})
-	t.Run("because there is one in the namespace, until that one goes", func(t *testing.T) {
+	t.Run("second Tenant in namespace", func(t *testing.T) {
 		id := testkit.UniqueID()
 		ns := tenantNamespace(t, c, id)
 		first, second := typedTenant(ns, id), typedTenant(ns, id)
@@ -196,7 +196,7 @@ func TestTenantRejected(t *testing.T) {
 		wantReady(t, c, second, metav1.ConditionTrue, reasonReady, "")
 		wantBound(t, c, id, true)
 	})
-	t.Run("because its ID is a group that has rights, until it has none", func(t *testing.T) {
+	t.Run("cluster ID is a group with permissions", func(t *testing.T) {
 		id := testkit.UniqueID()
 		admins := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "admins-" + id}, RoleRef: viewer, Subjects: group(id)}
 		testkit.Create(t, c.Client, admins)
@@ -209,13 +209,13 @@ func TestTenantRejected(t *testing.T) {
 		}
 		wantReady(t, c, tenant, metav1.ConditionTrue, reasonReady, "")
 	})
-	t.Run("because its ID is that of this cluster", func(t *testing.T) {
+	t.Run("cluster ID of this cluster", func(t *testing.T) {
 		tenant := typedTenant(tenantNamespace(t, c, "provider"), "provider")
 		testkit.Create(t, c.Client, tenant)
 		wantReady(t, c, tenant, metav1.ConditionFalse, reasonIDTaken, `"provider" is the ID of this cluster`)
 		wantBound(t, c, "provider", false)
 	})
-	t.Run("because its ID became a group that has rights before it was accepted, and not after that", func(t *testing.T) {
+	t.Run("cluster ID becomes a group with permissions", func(t *testing.T) {
 		id := testkit.UniqueID()
 		ns := testkit.Namespace(t, c, "unlabelled", nil)
 		tenant := typedTenant(ns, id)
@@ -237,7 +237,7 @@ func TestTenantRejected(t *testing.T) {
 		testkit.Update(t, c.Client, tenant, func(o *authv1beta1.Tenant) { o.Spec.TenantCondition = authv1beta1.TenantConditionCordoned })
 		wantReady(t, c, tenant, metav1.ConditionTrue, reasonCordoned, "")
 	})
-	t.Run("because its ID is a user that has rights somewhere, until those are said to be its own", func(t *testing.T) {
+	t.Run("cluster ID is a user with permissions", func(t *testing.T) {
 		id := testkit.UniqueID()
 		somewhere := testkit.Namespace(t, c, "somewhere", nil)
 		user := &rbacv1.RoleBinding{
@@ -251,7 +251,7 @@ func TestTenantRejected(t *testing.T) {
 		testkit.Update(t, c.Client, user, func(b *rbacv1.RoleBinding) { b.Labels = map[string]string{names.RemoteClusterID: id} })
 		wantReady(t, c, tenant, metav1.ConditionTrue, reasonReady, "")
 	})
-	t.Run("but not because of the binding that the guide asks for", func(t *testing.T) {
+	t.Run("binding of the guide is allowed", func(t *testing.T) {
 		id := testkit.UniqueID()
 		ns := tenantNamespace(t, c, id)
 		testkit.Create(t, c.Client, &rbacv1.RoleBinding{

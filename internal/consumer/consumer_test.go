@@ -236,7 +236,7 @@ func TestNamespaceOffloading(t *testing.T) {
 			return nil
 		})
 	})
-	t.Run("a second node of a provider that matches brings it in", func(t *testing.T) {
+	t.Run("second matching node of provider", func(t *testing.T) {
 		second := provide(t, c, "rome", "rome-2", "region=eu")
 		desires(t, c, second, nso.Namespace, remoteNamespace)
 		exists(t, c, roleBinding(other, nso.Namespace, ""))
@@ -484,7 +484,7 @@ func TestVirtualNode(t *testing.T) {
 			testkit.Eventually(t, patience, func() error { return c.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj) })
 		}
 	})
-	t.Run("nothing is written while nothing changes", func(t *testing.T) {
+	t.Run("no writes without changes", func(t *testing.T) {
 		exists(t, c, vn)
 		exists(t, c, d)
 		before := []string{vn.ResourceVersion, d.ResourceVersion}
@@ -502,7 +502,7 @@ func TestVirtualNode(t *testing.T) {
 			t.Errorf("versions %v, then %v", before, diff)
 		}
 	})
-	t.Run("a VirtualNode may lose its Node and keep its kubelet", func(t *testing.T) {
+	t.Run("VirtualNode without Node keeps kubelet", func(t *testing.T) {
 		exists(t, c, vn)
 		before := vn.DeepCopy()
 		vn.Spec.CreateNode = new(false)

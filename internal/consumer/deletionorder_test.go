@@ -142,7 +142,7 @@ func TestProviderChanges(t *testing.T) {
 		relabel(t, other, "gold")
 		ready(t, "athens", "berlin")
 	})
-	t.Run("one of two nodes of a provider is enough", func(t *testing.T) {
+	t.Run("one of two nodes of a provider", func(t *testing.T) {
 		second := provide(t, c, "berlin", "berlin-2", "tier=gold")
 		exists(t, c, roleBinding(second, nso.Namespace, ""))
 		relabel(t, other, "silver")
@@ -172,7 +172,7 @@ func TestProviderChanges(t *testing.T) {
 		answer(t, c, third, nso.Namespace, remoteNamespace, offv1beta1.MappingAccepted)
 		ready(t, "berlin", "cairo")
 	})
-	t.Run("nothing is written while nothing changes", func(t *testing.T) {
+	t.Run("no writes without changes", func(t *testing.T) {
 		exists(t, c, nso)
 		version := nso.ResourceVersion
 		node := run(t, c, other)

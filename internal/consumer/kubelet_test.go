@@ -104,7 +104,7 @@ func TestDeploymentOverrides(t *testing.T) {
 				vn.Spec.DisableNetworkCheck = new(true)
 			}, want: "--node-check-network=false",
 		},
-		"metrics have an address only where they are enabled": {
+		"metrics address only if enabled": {
 			change: func(_ *offv1beta1.VirtualNode, o *offv1beta1.VkOptionsTemplate) { o.Spec.MetricsEnabled = true }, want: "--metrics-address=:5872",
 		},
 		"what the options keep at home": {

@@ -198,14 +198,14 @@ func TestSteeringRecreation(t *testing.T) {
 			t.Error("pods that fit were made anew")
 		}
 	})
-	t.Run("those that come back unchanged are not deleted all the time", func(t *testing.T) {
+	t.Run("unchanged recreated pods are not deleted again", func(t *testing.T) {
 		for uid, pod := range made(t, c, namespace, "broken", 2) {
 			if brokenBefore[uid] == nil {
 				eventOn(t, c, pod, "Misplaced")
 			}
 		}
 	})
-	t.Run("a pod without an owner is left, with an event", func(t *testing.T) {
+	t.Run("pod without owner stays, with event", func(t *testing.T) {
 		exists(t, c, bare)
 		if note := eventOn(t, c, bare, "Misplaced").Note; note != explainPending(bare) {
 			t.Errorf("event = %q", note)

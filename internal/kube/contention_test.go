@@ -162,7 +162,7 @@ func TestWriteLimiter(t *testing.T) {
 			w.uid = "known"
 			l.tryOf(w, strconv.Itoa(i), "1")
 		}, 7, 10},
-		"made anew each ten seconds, as a user peers and ends that again": {func(l *limiterTest, i int) {
+		"recreated every ten seconds": {func(l *limiterTest, i int) {
 			if i%10 == 0 {
 				l.tryOf(content("ours"), strconv.Itoa(i), strconv.Itoa(i))
 				l.try(pendingWrite{key: writeKey{how: howDelete}, content: strconv.Itoa(i), again: true}, "")

@@ -50,7 +50,7 @@ func TestServerAddresses(t *testing.T) {
 			want: &networkingv1beta1.EndpointStatus{Addresses: []string{"10.96.0.7", "fd00::7"}, Port: 51840, Protocol: &udp},
 		},
 		"by no address of a headless one": {spec: corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, ClusterIPs: []string{corev1.ClusterIPNone}, Ports: one}},
-		"by every node that is ready, each by its best address": {
+		"best address of each ready node": {
 			spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: one}, nodes: nodes,
 			want: &networkingv1beta1.EndpointStatus{Addresses: []string{"192.0.2.1", "203.0.113.2", "c"}, Port: 30742, Protocol: &udp},
 		},

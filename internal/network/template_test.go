@@ -180,7 +180,7 @@ func TestFields(t *testing.T) {
 		{name: "no template", text: `spec: {a: "{{ .Name"}`, err: `spec.template.spec.a: "{{ .Name" is not a valid template`},
 		{name: "no such variable", text: `spec: {a: [x, "{{ .Spec.Nope }}"]}`, err: `spec.template.spec.a[1]: "{{ .Spec.Nope }}" cannot be filled`},
 		{name: "the optional field of the guide", text: `spec: {name: "{{ .Name }}", "?extraConfig": "{{ .Spec.ExtraConfig }}"}`, want: `{name: gw}`},
-		{name: "an optional field of an endpoint that is unknown", text: `spec: {"?a": "{{ .Spec.Endpoint.Colour }}"}`, want: `{}`},
+		{name: "optional field of unknown endpoint", text: `spec: {"?a": "{{ .Spec.Endpoint.Colour }}"}`, want: `{}`},
 		{name: "an unknown variable that must be there", text: `spec: {a: "{{ .Spec.ExtraConfig }}"}`, err: `ExtraConfig`},
 		{name: "optional without a variable", text: `spec: {"?a": x}`, err: `spec.template.spec.a is optional (?), so its value must be a text with a variable`},
 		{name: "optional list", text: `spec: {"?a": [x]}`, err: `spec.template.spec.a is optional (?)`},

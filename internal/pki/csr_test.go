@@ -107,28 +107,28 @@ func TestCheckCSR(t *testing.T) {
 		"refuses a second common name": {csr: subject(func(n *pkix.Name) {
 			n.ExtraNames = []pkix.AttributeTypeAndValue{{Type: oidCommonName, Value: want.CommonName}, {Type: oidCommonName, Value: "admin"}}
 		}), why: "one common name, it has 2"},
-		"refuses an organisational unit":                            {csr: subject(func(n *pkix.Name) { n.OrganizationalUnit = []string{"x"} }), why: "more than a common name"},
-		"refuses a country":                                         {csr: subject(func(n *pkix.Name) { n.Country = []string{"IT"} }), why: "more than a common name"},
-		"refuses a serial number, which Kubernetes' UID is near to": {csr: subject(func(n *pkix.Name) { n.SerialNumber = "1" }), why: "more than a common name"},
-		"refuses a part that nobody knows":                          {csr: subject(func(n *pkix.Name) { n.ExtraNames = []pkix.AttributeTypeAndValue{{Type: otherOID, Value: "x"}} }), why: "more than a common name"},
-		"refuses a DNS name":                                        {csr: request(t, key, x509.CertificateRequest{Subject: want.pkixName(), DNSNames: []string{"kubernetes"}}), why: "must not"},
-		"refuses an address":                                        {csr: request(t, key, x509.CertificateRequest{Subject: want.pkixName(), IPAddresses: []net.IP{{10, 0, 0, 1}}}), why: "must not"},
-		"refuses an extension":                                      {csr: request(t, key, x509.CertificateRequest{Subject: want.pkixName(), ExtraExtensions: []pkix.Extension{{Id: otherOID, Value: []byte{5, 0}}}}), why: "must not"},
-		"refuses an attribute that is no extension":                 {csr: withAttribute(t, key, want, otherOID), why: "must not"},
-		"refuses a signature by another key":                        {csr: tampered(t, good), why: "signature"},
-		"refuses what follows the block":                            {csr: append(good[:len(good):len(good)], good...), why: "nothing else"},
-		"refuses what precedes the block":                           {csr: append([]byte("x\n"), good...), why: "nothing else"},
-		"refuses text after the block":                              {csr: append(good[:len(good):len(good)], "x"...), why: "nothing else"},
-		"refuses headers in the block":                              {csr: headed(good), why: "nothing else"},
-		"refuses another kind of block":                             {csr: []byte(strings.ReplaceAll(string(good), blockRequest, "CERTIFICATE")), why: `found "CERTIFICATE"`},
-		"refuses nothing":                                           {why: "found none"},
-		"refuses an empty block":                                    {csr: pem.EncodeToMemory(&pem.Block{Type: blockRequest}), why: "reading the certificate request"},
+		"refuses an organisational unit":            {csr: subject(func(n *pkix.Name) { n.OrganizationalUnit = []string{"x"} }), why: "more than a common name"},
+		"refuses a country":                         {csr: subject(func(n *pkix.Name) { n.Country = []string{"IT"} }), why: "more than a common name"},
+		"refuses a serial number":                   {csr: subject(func(n *pkix.Name) { n.SerialNumber = "1" }), why: "more than a common name"},
+		"refuses a part that nobody knows":          {csr: subject(func(n *pkix.Name) { n.ExtraNames = []pkix.AttributeTypeAndValue{{Type: otherOID, Value: "x"}} }), why: "more than a common name"},
+		"refuses a DNS name":                        {csr: request(t, key, x509.CertificateRequest{Subject: want.pkixName(), DNSNames: []string{"kubernetes"}}), why: "must not"},
+		"refuses an address":                        {csr: request(t, key, x509.CertificateRequest{Subject: want.pkixName(), IPAddresses: []net.IP{{10, 0, 0, 1}}}), why: "must not"},
+		"refuses an extension":                      {csr: request(t, key, x509.CertificateRequest{Subject: want.pkixName(), ExtraExtensions: []pkix.Extension{{Id: otherOID, Value: []byte{5, 0}}}}), why: "must not"},
+		"refuses an attribute that is no extension": {csr: withAttribute(t, key, want, otherOID), why: "must not"},
+		"refuses a signature by another key":        {csr: tampered(t, good), why: "signature"},
+		"refuses what follows the block":            {csr: append(good[:len(good):len(good)], good...), why: "nothing else"},
+		"refuses what precedes the block":           {csr: append([]byte("x\n"), good...), why: "nothing else"},
+		"refuses text after the block":              {csr: append(good[:len(good):len(good)], "x"...), why: "nothing else"},
+		"refuses headers in the block":              {csr: headed(good), why: "nothing else"},
+		"refuses another kind of block":             {csr: []byte(strings.ReplaceAll(string(good), blockRequest, "CERTIFICATE")), why: `found "CERTIFICATE"`},
+		"refuses nothing":                           {why: "found none"},
+		"refuses an empty block":                    {csr: pem.EncodeToMemory(&pem.Block{Type: blockRequest}), why: "reading the certificate request"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			wantRefusal(t, CheckCSR(test.csr, want, test.key), test.why)
 		})
 	}
-	t.Run("refuses everything when nothing is wanted", func(t *testing.T) {
+	t.Run("empty expectation rejects all", func(t *testing.T) {
 		empty := request(t, key, x509.CertificateRequest{})
 		wantRefusal(t, CheckCSR(empty, Subject{}, nil), "one common name")
 	})

@@ -62,7 +62,7 @@ func TestPodRequests(t *testing.T) {
 			pod:  corev1.PodSpec{Containers: []corev1.Container{box("a", "cpu=100m memory=1Gi"), box("b", "cpu=900m")}},
 			want: "cpu=1 memory=1Gi pods=1",
 		},
-		"the largest init container counts when it is larger than the containers": {
+		"largest init container": {
 			pod: corev1.PodSpec{
 				Containers:     []corev1.Container{box("a", "cpu=500m memory=2Gi")},
 				InitContainers: []corev1.Container{box("i", "cpu=900m memory=1Gi"), box("j", "cpu=100m")},
@@ -76,7 +76,7 @@ func TestPodRequests(t *testing.T) {
 			},
 			want: "cpu=1250m pods=1",
 		},
-		"an init container runs beside the sidecars before it, not those after it": {
+		"init container and earlier sidecars": {
 			pod: corev1.PodSpec{
 				Containers:     []corev1.Container{box("a", "cpu=100m")},
 				InitContainers: []corev1.Container{sidecar("s", "cpu=1"), box("i", "cpu=2"), sidecar("t", "cpu=500m")},
@@ -99,7 +99,7 @@ func TestPodRequests(t *testing.T) {
 			},
 			want: "cpu=4 memory=1Gi pods=1",
 		},
-		"a limit at pod level counts only where nothing is requested": {
+		"pod level limit without request": {
 			pod: corev1.PodSpec{
 				Containers: []corev1.Container{box("a", "cpu=1")},
 				Resources:  &corev1.ResourceRequirements{Limits: list("cpu=4 memory=4Gi")},

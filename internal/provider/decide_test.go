@@ -98,7 +98,7 @@ func TestDecideSteps(t *testing.T) {
 			namespaces: []*corev1.Namespace{going(space("demo-blue", ours, "demo"))},
 			want:       "leave demo>demo-blue Terminating",
 		},
-		"one that is going although it is wanted comes back later": {
+		"terminating wanted namespace is recreated": {
 			desired: map[string]string{"demo": "demo-blue"}, namespaces: []*corev1.Namespace{going(space("demo-blue", ours, "demo"))},
 			want: "leave demo>demo-blue Terminating",
 		},
@@ -106,23 +106,23 @@ func TestDecideSteps(t *testing.T) {
 			desired: map[string]string{"demo": "new"}, namespaces: []*corev1.Namespace{space("old", ours, "demo")},
 			want: "remove demo>old Terminating",
 		},
-		"no more than the limit, those of all maps of the peering counted": {
+		"limit counts all maps of the peering": {
 			desired: map[string]string{"a": "a-blue", "b": "b-blue"}, namespaces: []*corev1.Namespace{space("x", "tenant-blue/second", "x")}, limit: 2,
 			want: "create a>a-blue Accepted\nrefuse b>b-blue CreationLoopBackOff: the limit of 2 namespaces of one consumer is reached",
 		},
-		"without a Tenant nothing new is made and nothing is destroyed": {
+		"missing Tenant": {
 			desired: map[string]string{"a": "a-blue", "b": "b-blue"}, namespaces: []*corev1.Namespace{space("a-blue", ours, "a")}, access: suspended,
 			want: "keep a>a-blue Accepted\nrefuse b>b-blue CreationLoopBackOff: the consumer has no Tenant",
 		},
-		"a Tenant that is not ready gets nothing new, and nothing is destroyed": {
+		"Tenant not ready": {
 			desired: map[string]string{"a": "a-blue", "b": "b-blue"}, namespaces: []*corev1.Namespace{space("a-blue", ours, "a")}, access: refused,
 			want: "keep a>a-blue Accepted\nrefuse b>b-blue CreationLoopBackOff: the Tenant is not ready",
 		},
-		"a Tenant that is not judged yet gets nothing new, and nobody is told": {
+		"Tenant not processed": {
 			desired: map[string]string{"a": "a-blue", "b": "b-blue"}, namespaces: []*corev1.Namespace{space("a-blue", ours, "a")}, access: undecided,
 			want: "keep a>a-blue Accepted\nrefuse b>b-blue CreationLoopBackOff",
 		},
-		"a drained Tenant keeps its namespaces, but cannot use them": {
+		"drained Tenant": {
 			desired: map[string]string{"a": "a-blue"}, namespaces: []*corev1.Namespace{space("a-blue", ours, "a")}, access: drained,
 			want: "keep a>a-blue CreationLoopBackOff: the Tenant is drained",
 		},

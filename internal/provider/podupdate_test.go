@@ -184,7 +184,7 @@ func TestPodUpdates(t *testing.T) {
 		return nil
 	}
 
-	t.Run("image, tolerations, resources and ephemeral containers reach the same pod", func(t *testing.T) {
+	t.Run("mutable fields are updated in place", func(t *testing.T) {
 		edit(func() {
 			spec := &sp.Spec.Pod
 			spec.Containers[0].Image, spec.Containers[0].Resources = "web:2", cpu("200m")
@@ -204,7 +204,7 @@ func TestPodUpdates(t *testing.T) {
 			t.Errorf("the pod is %s with %v", pod.UID, pod.Spec.Tolerations)
 		}
 	})
-	t.Run("what was changed here stays, until the consumer changes that", func(t *testing.T) {
+	t.Run("local change stays until the consumer changes the field", func(t *testing.T) {
 		before := pod.DeepCopy()
 		pod.Spec.Containers[0].Image = "mirror/web:2"
 		if err := c.Client.Patch(ctx, pod, client.MergeFrom(before)); err != nil {
@@ -216,7 +216,7 @@ func TestPodUpdates(t *testing.T) {
 			t.Errorf("image %s, deadline %v", got, pod.Spec.ActiveDeadlineSeconds)
 		}
 	})
-	t.Run("what the API server refuses is told once, and the rest follows", func(t *testing.T) {
+	t.Run("rejected change is reported once", func(t *testing.T) {
 		edit(func() { sp.Spec.Pod.ActiveDeadlineSeconds, sp.Labels["app"] = new(int64(200)), "renamed" })
 		waitForEvent(t, c, sp, "FailedUpdatePod", "activeDeadlineSeconds")
 		eventually(t, c, pod, func() error {
@@ -229,7 +229,7 @@ func TestPodUpdates(t *testing.T) {
 			t.Errorf("the deadline is %d", *pod.Spec.ActiveDeadlineSeconds)
 		}
 	})
-	t.Run("what is refused together is tried part by part", func(t *testing.T) {
+	t.Run("rejected changes are retried one by one", func(t *testing.T) {
 		edit(func() {
 			spec := &sp.Spec.Pod
 			admin := debugger("admin")
@@ -263,7 +263,7 @@ func TestPodUpdates(t *testing.T) {
 			t.Errorf("the debug container is told of %d times", got)
 		}
 	})
-	t.Run("a new pod is made without the ephemeral containers, and gets them after", func(t *testing.T) {
+	t.Run("ephemeral containers are added after creation", func(t *testing.T) {
 		if err := c.Client.Delete(ctx, pod, client.GracePeriodSeconds(0)); err != nil {
 			t.Fatal(err)
 		}

@@ -187,7 +187,7 @@ func TestRemoteNamespaces(t *testing.T) {
 		return nil
 	})
 
-	t.Run("rights that somebody removed come back", func(t *testing.T) {
+	t.Run("removed bindings are recreated", func(t *testing.T) {
 		uid := rb.UID
 		if err := c.Client.Delete(t.Context(), rb); err != nil {
 			t.Fatal(err)
@@ -203,7 +203,7 @@ func TestRemoteNamespaces(t *testing.T) {
 			return nil
 		})
 	})
-	t.Run("a namespace in the way is left alone, and when it goes ours comes", func(t *testing.T) {
+	t.Run("existing namespace blocks creation until deleted", func(t *testing.T) {
 		inTheWay := namespaceOf("shop-blue")
 		if err := c.Client.Create(t.Context(), inTheWay); err != nil {
 			t.Fatal(err)
@@ -232,7 +232,7 @@ func TestRemoteNamespaces(t *testing.T) {
 		mapping(t, c, nm, "system", nm.Namespace, offv1beta1.MappingCreationLoopBackOff)
 		desire(t, c, nm, "system", "")
 	})
-	t.Run("a namespace that is no longer wanted goes", func(t *testing.T) {
+	t.Run("unwanted namespace is deleted", func(t *testing.T) {
 		desire(t, c, nm, "shop", "")
 		waitUntilDeleted(t, c, namespaceOf("shop-blue"))
 		testkit.Eventually(t, patience, func() error {
@@ -245,7 +245,7 @@ func TestRemoteNamespaces(t *testing.T) {
 			return nil
 		})
 	})
-	t.Run("a drained consumer loses rights and pods and gets them back", func(t *testing.T) { drainStory(t, c, nm) })
+	t.Run("drained consumer", func(t *testing.T) { drainStory(t, c, nm) })
 	t.Run("the last one goes with the map", func(t *testing.T) {
 		if err := c.Client.Delete(t.Context(), nm); err != nil {
 			t.Fatal(err)
@@ -395,7 +395,7 @@ func TestBoundNamespaces(t *testing.T) {
 		}
 		mapping(t, c, nm, "g", "group-pewter", offv1beta1.MappingAccepted)
 	})
-	t.Run("a_binding_that_is_labelled_with_the_consumer_is_meant", func(t *testing.T) {
+	t.Run("binding_labelled_with_consumer_is_allowed", func(t *testing.T) {
 		testkit.Update(t, c.Client, account, func(b *rbacv1.ClusterRoleBinding) { b.Labels = map[string]string{names.RemoteClusterID: "pewter"} })
 		mapping(t, c, nm, "a", "account-pewter", offv1beta1.MappingAccepted)
 	})
@@ -603,7 +603,7 @@ func TestShadowPods(t *testing.T) {
 		return nil
 	})
 
-	t.Run("labels and annotations follow, those removed included", func(t *testing.T) {
+	t.Run("labels and annotations are updated and removed", func(t *testing.T) {
 		testkit.Update(t, c.Client, pod, func(p *corev1.Pod) { p.Labels["theirs"] = "stays" })
 		before := sp.DeepCopy()
 		delete(sp.Labels, "tier")
@@ -635,7 +635,7 @@ func TestShadowPods(t *testing.T) {
 			return nil
 		})
 	})
-	t.Run("the phase follows, and an end is the end", func(t *testing.T) {
+	t.Run("phase is updated until the end", func(t *testing.T) {
 		for _, phase := range []corev1.PodPhase{corev1.PodRunning, corev1.PodSucceeded} {
 			before := pod.DeepCopy()
 			pod.Status.Phase = phase
@@ -667,7 +667,7 @@ func TestShadowPods(t *testing.T) {
 			t.Errorf("the ShadowPod was written without need: %v", err)
 		}
 	})
-	t.Run("a status leaves the rest to whoever applied it", func(t *testing.T) {
+	t.Run("status update keeps other fields", func(t *testing.T) {
 		apply := func(labels string) {
 			t.Helper()
 			body := fmt.Sprintf(`{"apiVersion":"offloading.liqo.io/v1beta1","kind":"ShadowPod","metadata":{"name":"applied","namespace":"demo-gold","labels":{%s%q:%q}},
@@ -705,7 +705,7 @@ func TestShadowPods(t *testing.T) {
 			return nil
 		})
 	})
-	t.Run("a pod of somebody else is not taken over", func(t *testing.T) {
+	t.Run("foreign pod is not adopted", func(t *testing.T) {
 		foreign := podNamed("demo-gold", "foreign")
 		foreign.Spec.Containers = []corev1.Container{{Name: "web", Image: "web:1"}}
 		if err := c.Client.Create(ctx, foreign); err != nil {
@@ -729,7 +729,7 @@ func TestShadowPods(t *testing.T) {
 			return nil
 		})
 	})
-	t.Run("the policy is applied without admission too", func(t *testing.T) {
+	t.Run("policy applies without admission", func(t *testing.T) {
 		bad := shadowOf("demo-gold", "bad", "gold")
 		bad.Spec.Pod.HostNetwork = true
 		if err := c.Client.Create(ctx, bad); err != nil {

@@ -313,7 +313,7 @@ func TestQuotaOrder(t *testing.T) {
 		t.Error("the condition is not cleared by a write")
 	}
 
-	t.Run("a pod that is being deleted counts until it is gone", func(t *testing.T) {
+	t.Run("terminating pod counts until deleted", func(t *testing.T) {
 		pod.Finalizers = []string{"example.com/kept"}
 		if err := c.Client.Update(t.Context(), pod); err != nil {
 			t.Fatal(err)
@@ -341,7 +341,7 @@ func TestQuotaOrder(t *testing.T) {
 			t.Errorf("%d pods at a time", most)
 		}
 	})
-	t.Run("a larger Quota lets them start, a smaller one stops nobody", func(t *testing.T) {
+	t.Run("larger Quota starts pods, smaller one stops none", func(t *testing.T) {
 		rebudget(t, c, quotas[0], func(spec *offv1beta1.QuotaSpec) { spec.Resources = cpus("3") })
 		runs(t, c, asked(remoteNamespace, "v", "cyan", "cyan-a", "1"))
 		refusedBecause(t, c, asked(remoteNamespace, "u", "cyan", "cyan-a", "1"), "OverQuota", "requested 1 of 3")
@@ -351,7 +351,7 @@ func TestQuotaOrder(t *testing.T) {
 			runs(t, c, asked(remoteNamespace, name, "cyan", "cyan-a", "1"))
 		}
 	})
-	t.Run("a cordoned user gets no new pods, and lost ones again", func(t *testing.T) {
+	t.Run("cordoned Quota only recreates lost pods", func(t *testing.T) {
 		rebudget(t, c, quotas[0], func(spec *offv1beta1.QuotaSpec) { spec.Resources, spec.Cordoned = cpus("9"), new(true) })
 		fresh := ask(t, c, asked(remoteNamespace, "t", "cyan", "cyan-a", "1"))
 		refusedBecause(t, c, fresh, "Refused", "user is cordoned")

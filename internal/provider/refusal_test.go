@@ -31,7 +31,7 @@ func TestRefusalStatus(t *testing.T) {
 	remoteNamespace, _ := twinOf(t, c, "pink", cpus("9"), "pink-a")
 	ctx := t.Context()
 
-	t.Run("of the level of Pod Security, until it is changed", func(t *testing.T) {
+	t.Run("Pod Security level until it changes", func(t *testing.T) {
 		early, late := asked(remoteNamespace, "early", "pink", "pink-a", "1"), asked(remoteNamespace, "late", "pink", "pink-a", "1")
 		early.Spec.Pod.Volumes = []corev1.Volume{{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}}
 		late.Spec.Pod.SecurityContext = &corev1.PodSecurityContext{Sysctls: []corev1.Sysctl{{Name: "kernel.msgmax", Value: "1"}}}

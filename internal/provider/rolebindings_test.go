@@ -90,7 +90,7 @@ func TestRightsTenantNotReady(t *testing.T) {
 	rb := bindingIn(nm, "demo-olive")
 	eventually(t, c, rb, func() error { return subjectsAre(rb, "pool-olive") })
 
-	t.Run("what is refused later loses its rights and keeps its namespace", func(t *testing.T) {
+	t.Run("refused Tenant loses permissions and keeps namespace", func(t *testing.T) {
 		setTenantReady(t, c, nm.Namespace, metav1.ConditionFalse, "NotUnique")
 		waitUntilDeleted(t, c, bindingIn(nm, "demo-olive"))
 		mapping(t, c, nm, "demo", "demo-olive", offv1beta1.MappingAccepted)
@@ -98,7 +98,7 @@ func TestRightsTenantNotReady(t *testing.T) {
 		rb = bindingIn(nm, "demo-olive")
 		eventually(t, c, rb, func() error { return subjectsAre(rb, "pool-olive") })
 	})
-	t.Run("until a change is judged there is nothing new, and what there is stays", func(t *testing.T) {
+	t.Run("unprocessed change keeps existing bindings", func(t *testing.T) {
 		switchTenant(t, c, nm.Namespace, authv1beta1.TenantConditionCordoned)
 		more := ""
 		for i := 0; nm.Status.CurrentMapping[more].Phase != offv1beta1.MappingCreationLoopBackOff; i++ { // until the controller has learnt of it

@@ -138,7 +138,7 @@ func TestShadowEndpointSlices(t *testing.T) {
 		t.Errorf("metadata %+v", up.ObjectMeta)
 	}
 
-	t.Run("a measured round trip writes nothing, nor does an API server that is away", func(t *testing.T) {
+	t.Run("latency update and API server outage write nothing", func(t *testing.T) {
 		testkit.UpdateStatus(t, s.c.Client, s.tunnel, func(c *networkingv1beta1.Connection) { c.Status.Latency.Value = "7ms" })
 		testkit.UpdateStatus(t, s.c.Client, s.foreign, func(f *liqov1beta1.ForeignCluster) {
 			f.Status.Modules.Networking.Enabled = true
@@ -150,7 +150,7 @@ func TestShadowEndpointSlices(t *testing.T) {
 			t.Error("it was written")
 		}
 	})
-	t.Run("a tunnel that is down withdraws them until it is up again", func(t *testing.T) {
+	t.Run("tunnel down removes endpoints until up", func(t *testing.T) {
 		for _, value := range []networkingv1beta1.ConnectionStatusValue{networkingv1beta1.Connecting, networkingv1beta1.Connected, networkingv1beta1.ConnectionError} {
 			s.tunnelIs(value)
 			s.shows("web", fmt.Sprintf("10.71.1.5 ready=%t", value == networkingv1beta1.Connected))
@@ -168,11 +168,11 @@ func TestShadowEndpointSlices(t *testing.T) {
 		s.tunnelIs(networkingv1beta1.Connected)
 		s.shows("web", "10.71.1.5 ready=true")
 	})
-	t.Run("networks that are placed anew move them", func(t *testing.T) {
+	t.Run("remapped networks change endpoints", func(t *testing.T) {
 		s.place("10.69.0.0/16")
 		s.shows("web", "10.69.1.5 ready=true")
 	})
-	t.Run("networks that have no place yet take them away", func(t *testing.T) {
+	t.Run("unmapped networks remove endpoints", func(t *testing.T) {
 		testkit.Update(t, s.c.Client, s.networks, func(c *networkingv1beta1.Configuration) { c.Spec.Remote.CIDR.Pod[0] = "10.201.0.0/16" })
 		s.shows("web")
 	})
@@ -211,7 +211,7 @@ func TestShadowEndpointSlicesWithoutNetwork(t *testing.T) {
 
 func TestShadowEndpointSlicesWithoutConsumer(t *testing.T) {
 	s := newSliceScene(t)
-	t.Run("one that claims another origin is not shown", func(t *testing.T) {
+	t.Run("other origin is rejected", func(t *testing.T) {
 		ses := s.ask("web", "192.0.2.7")
 		s.shows("web", "192.0.2.7 ready=true")
 		testkit.Update(t, s.c.Client, ses, func(o *offv1beta1.ShadowEndpointSlice) { o.Labels[names.OffloadingOrigin] = "another" })
@@ -228,13 +228,13 @@ func TestShadowEndpointSlicesWithoutConsumer(t *testing.T) {
 			t.Error("it was written")
 		}
 	})
-	t.Run("what the API server refuses is told, and the others are shown", func(t *testing.T) {
+	t.Run("rejected endpoints are reported", func(t *testing.T) {
 		ses := s.ask("odd", "192.0.2.7", "192.0.2.8")
 		testkit.Update(t, s.c.Client, ses, func(o *offv1beta1.ShadowEndpointSlice) { o.Spec.Template.Endpoints[0].Hostname = new("Not A Name") })
 		waitForEvent(t, s.c, ses, "InvalidEndpoints", "hostname")
 		s.shows("odd", "192.0.2.8 ready=true")
 	})
-	t.Run("as is what is not the consumer's besides", func(t *testing.T) {
+	t.Run("foreign endpoints are reported", func(t *testing.T) {
 		ses := s.ask("both", "127.0.0.1", "192.0.2.7", "192.0.2.8")
 		s.shows("both", "192.0.2.7 ready=true", "192.0.2.8 ready=true")
 		testkit.Update(t, s.c.Client, ses, func(o *offv1beta1.ShadowEndpointSlice) {
@@ -244,7 +244,7 @@ func TestShadowEndpointSlicesWithoutConsumer(t *testing.T) {
 		waitForEvent(t, s.c, ses, "ForeignEndpoints", "127.0.0.2")
 		s.shows("both", "192.0.2.8 ready=true")
 	})
-	t.Run("another type of addresses is another slice", func(t *testing.T) {
+	t.Run("changed address type recreates slice", func(t *testing.T) {
 		ses := s.ask("dual", "192.0.2.7")
 		before := s.shows("dual", "192.0.2.7 ready=true")
 		testkit.Update(t, s.c.Client, ses, func(o *offv1beta1.ShadowEndpointSlice) {
@@ -254,7 +254,7 @@ func TestShadowEndpointSlicesWithoutConsumer(t *testing.T) {
 			t.Error("it is the same one")
 		}
 	})
-	t.Run("what somebody changes is put back, and it goes with what it was made from", func(t *testing.T) {
+	t.Run("changes are reverted and deletion follows", func(t *testing.T) {
 		ses := s.ask("kept", "192.0.2.7")
 		created := s.shows("kept", "192.0.2.7 ready=true")
 		testkit.Update(t, s.c.Client, created, func(e *discoveryv1.EndpointSlice) { e.Endpoints[0].Addresses[0] = "192.0.2.66" })

@@ -226,7 +226,7 @@ func TestSliceBecomesVirtualNode(t *testing.T) {
 			return nil
 		})
 	})
-	t.Run("and loses its Identity when the provider turns it down", func(t *testing.T) {
+	t.Run("denied slice loses Identity", func(t *testing.T) {
 		testkit.UpdateStatus(t, c.Client, slice, func(s *authv1beta1.ResourceSlice) {
 			policy.AuthenticationDenied("no").Set(&s.Status, time.Now())
 		})
@@ -239,7 +239,7 @@ func TestSliceBecomesVirtualNode(t *testing.T) {
 		})
 		testkit.WantEvent(t, c, slice, "IdentityDeleted", "")
 	})
-	t.Run("and whose node says so for as long as it is denied", func(t *testing.T) {
+	t.Run("node of denied slice reports it", func(t *testing.T) {
 		withdrawn := func(reason string) {
 			t.Helper()
 			testkit.Eventually(t, patient, func() error {
@@ -258,7 +258,7 @@ func TestSliceBecomesVirtualNode(t *testing.T) {
 		answer(t, c, slice)
 		withdrawn("")
 	})
-	t.Run("and waits, deleted, until that node is drained", func(t *testing.T) {
+	t.Run("deleted slice waits for drain", func(t *testing.T) {
 		going := h.typed(t, name(t))
 		testkit.Create(t, c.Client, going)
 		answer(t, c, going)
@@ -282,7 +282,7 @@ func TestSliceBecomesVirtualNode(t *testing.T) {
 		testkit.Update(t, c.Client, vn, func(vn *offv1beta1.VirtualNode) { vn.Finalizers = nil })
 		waitUntilDeleted(t, c, going)
 	})
-	t.Run("and waits, deleted, for a node that somebody made with its credentials and deleted", func(t *testing.T) {
+	t.Run("deleted slice waits for manual VirtualNode", func(t *testing.T) {
 		going := h.typed(t, name(t))
 		going.Annotations = nil // it asks for no node
 		testkit.Create(t, c.Client, going)
@@ -308,7 +308,7 @@ func TestSliceBecomesVirtualNode(t *testing.T) {
 		testkit.Update(t, c.Client, foreign, func(vn *offv1beta1.VirtualNode) { vn.Finalizers = nil })
 		waitUntilDeleted(t, c, going)
 	})
-	t.Run("and gets a new request when the key is lost", func(t *testing.T) {
+	t.Run("lost key renews request", func(t *testing.T) {
 		key := h.giveKey(t, c)
 		testkit.Update(t, c.Client, slice, func(s *authv1beta1.ResourceSlice) { s.Annotations["test/touch"] = "1" })
 		wait(t, c.Client, slice, hasRequestFor(key))

@@ -190,7 +190,7 @@ func TestSliceGranted(t *testing.T) {
 	testkit.WantEvent(t, c, slice, policy.ReasonAuthenticationAccepted, "")
 	wantNoRequests(t, c, p)
 
-	t.Run("and what it no longer asks for is taken back", func(t *testing.T) {
+	t.Run("reduced request releases resources", func(t *testing.T) {
 		testkit.Update(t, p.client, slice, func(s *authv1beta1.ResourceSlice) { delete(s.Spec.Resources, "memory") })
 		wait(t, c.Client, slice, func(s *authv1beta1.ResourceSlice) error {
 			if _, ok := s.Status.Resources["memory"]; ok {
@@ -215,7 +215,7 @@ func TestSliceGranted(t *testing.T) {
 		})
 		wantCordoned(t, c, p, "test", true)
 	})
-	t.Run("and all that was made for it goes with it", func(t *testing.T) {
+	t.Run("deletion removes Quota and certificate", func(t *testing.T) {
 		if err := p.client.Delete(t.Context(), slice); err != nil {
 			t.Fatal(err)
 		}
@@ -352,7 +352,7 @@ func TestMaliciousRequests(t *testing.T) {
 			wantNoRequests(t, c, p)
 		})
 	}
-	t.Run("a user that has rights of somebody else's gets no certificate until these are meant for it", func(t *testing.T) {
+	t.Run("user with other permissions gets no certificate", func(t *testing.T) {
 		slice := p.slice(t, "wanted")
 		testkit.Create(t, p.client, slice)
 		got := wait(t, c.Client, slice, condition(authentication, denied, "ClusterRoleBinding "+taken.Name+" already grants permissions"))
@@ -364,7 +364,7 @@ func TestMaliciousRequests(t *testing.T) {
 		testkit.Update(t, c.Client, taken, func(b *rbacv1.ClusterRoleBinding) { b.Labels = map[string]string{names.RemoteClusterID: p.id} })
 		wait(t, c.Client, slice, condition(authentication, accepted, ""))
 	})
-	t.Run("a slice that says it is another consumer's gets nothing", func(t *testing.T) {
+	t.Run("slice with other consumer ID is denied", func(t *testing.T) {
 		slice := p.slice(t, "stranger")
 		slice.Spec.ConsumerClusterID = new(liqov1beta1.ClusterID(victim.id))
 		testkit.Create(t, p.client, slice)
@@ -373,7 +373,7 @@ func TestMaliciousRequests(t *testing.T) {
 			t.Errorf("reading its Quota: %v", err)
 		}
 	})
-	t.Run("a key that is not the Tenant's gets nothing", func(t *testing.T) {
+	t.Run("slice with other key is denied", func(t *testing.T) {
 		p := newConsumer(t, c)
 		p.admit(t, c)
 		public, err := pki.EncodePublicKey(p.key.Public())
@@ -397,7 +397,7 @@ func TestMaliciousRequests(t *testing.T) {
 		testkit.WantEvent(t, c, other, "InvalidCSR", "another key")
 		wantNoRequests(t, c, p)
 	})
-	t.Run("a slice that turns bad loses its credentials", func(t *testing.T) {
+	t.Run("invalid slice loses credentials", func(t *testing.T) {
 		slice := p.slice(t, "turning")
 		testkit.Create(t, p.client, slice)
 		wait(t, c.Client, slice, isGranted)
@@ -411,7 +411,7 @@ func TestMaliciousRequests(t *testing.T) {
 		wait(t, c.Client, slice, isGranted)
 		testkit.Eventually(t, patient, func() error { _, err := p.quota(t, c, "turning"); return err })
 	})
-	t.Run("a slice that is no replica is not looked at", func(t *testing.T) {
+	t.Run("slice that is no replica is ignored", func(t *testing.T) {
 		local, probe := p.slice(t, "local"), p.slice(t, "probe")
 		delete(local.Labels, names.Replicated)
 		testkit.Create(t, c.Client, local)
@@ -572,7 +572,7 @@ func TestCertificateRenewed(t *testing.T) {
 	whoIs(t, c, p.key, second)
 	wantNoRequests(t, c, p)
 
-	t.Run("and a request with another key gets another certificate", func(t *testing.T) {
+	t.Run("other key gets other certificate", func(t *testing.T) {
 		clock.Advance(pki.MinCertificateAge)
 		if p.key, err = pki.NewKey(); err != nil {
 			t.Fatal(err)

@@ -120,7 +120,7 @@ func TestQuotaEnforcement(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused(nil, none)
-	t.Run("what is there is changed and deleted by anybody who may", func(t *testing.T) { othersMay(t, c, existing) })
+	t.Run("existing objects can be changed and deleted", func(t *testing.T) { othersMay(t, c, existing) })
 }
 
 // othersMay tells the story of a ShadowPod whose user has no Quota any more, and of those who look after it.

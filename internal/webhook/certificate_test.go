@@ -74,14 +74,14 @@ func TestKeyringNext(t *testing.T) {
 		change                func(*servingCertificates, *rotationPolicy)
 		newLeaf, newAuthority bool
 	}{
-		"nothing is due at the start":                       {},
-		"the leaf is renewed when a third is left":          {at: 80 * time.Second, newLeaf: true},
-		"not a moment earlier":                              {at: 79 * time.Second},
-		"an expired leaf is replaced":                       {at: 3 * time.Minute, newLeaf: true},
-		"a due authority is shown before it is served with": {at: 321 * time.Second, newAuthority: true, newLeaf: true /* still of the old one */},
-		"an expired authority is replaced with its leaf":    {at: time.Hour, newAuthority: true, newLeaf: true},
-		"another host needs another leaf":                   {change: func(_ *servingCertificates, p *rotationPolicy) { p.hosts = append(p.hosts, "new.liqo.svc") }, newLeaf: true},
-		"a lost authority key is replaced":                  {change: func(k *servingCertificates, _ *rotationPolicy) { k.authorityKey = nil }, newAuthority: true, newLeaf: true},
+		"nothing is due at the start":                    {},
+		"the leaf is renewed when a third is left":       {at: 80 * time.Second, newLeaf: true},
+		"not a moment earlier":                           {at: 79 * time.Second},
+		"an expired leaf is replaced":                    {at: 3 * time.Minute, newLeaf: true},
+		"due authority is published before use":          {at: 321 * time.Second, newAuthority: true, newLeaf: true /* still of the old one */},
+		"an expired authority is replaced with its leaf": {at: time.Hour, newAuthority: true, newLeaf: true},
+		"another host needs another leaf":                {change: func(_ *servingCertificates, p *rotationPolicy) { p.hosts = append(p.hosts, "new.liqo.svc") }, newLeaf: true},
+		"a lost authority key is replaced":               {change: func(k *servingCertificates, _ *rotationPolicy) { k.authorityKey = nil }, newAuthority: true, newLeaf: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			have, p := *k, testPolicy

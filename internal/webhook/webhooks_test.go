@@ -168,7 +168,7 @@ func TestWebhooks(t *testing.T) {
 	install(t, c, 1, Options{})
 	ctx := t.Context()
 
-	t.Run("a pod of an offloaded namespace is steered", func(t *testing.T) {
+	t.Run("pod in offloaded namespace is steered", func(t *testing.T) {
 		demo := offloaded(t, c, offv1beta1.RemotePodOffloadingStrategyType)
 		soon(t, func() error {
 			p := pod(demo)
@@ -178,7 +178,7 @@ func TestWebhooks(t *testing.T) {
 			return fmt.Errorf("affinity %v, tolerations %v", p.Spec.Affinity, p.Spec.Tolerations)
 		})
 	})
-	t.Run("a pod is refused where the label is there before the NamespaceOffloading", func(t *testing.T) {
+	t.Run("pod is denied without NamespaceOffloading", func(t *testing.T) {
 		err := c.Client.Create(ctx, pod(testkit.Namespace(t, c, "early", map[string]string{names.SchedulingEnabled: "true"})))
 		if !apierrors.IsInternalError(err) {
 			t.Errorf("error = %v", err)
@@ -206,7 +206,7 @@ func TestWebhooks(t *testing.T) {
 		}
 	})
 	ofProvider := testkit.Namespace(t, c, "tenant", map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: "provider"})
-	t.Run("a VirtualNode leaves to its options what it does not say, and so follows their changes", func(t *testing.T) {
+	t.Run("VirtualNode uses its VkOptionsTemplate", func(t *testing.T) {
 		vn := &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: ofProvider, Name: "vn-defaults"}, Spec: offv1beta1.VirtualNodeSpec{ClusterID: "provider"}}
 		soon(t, func() error { return c.Client.Create(ctx, vn) })
 		if diff := cmp.Diff(offv1beta1.VirtualNodeSpec{ClusterID: "provider"}, vn.Spec); diff != "" {
@@ -218,7 +218,7 @@ func TestWebhooks(t *testing.T) {
 		duplicate := &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: testkit.Namespace(t, c, "granted", map[string]string{names.AllowVirtualNodes: "true"}), Name: vn.Name}, Spec: vn.Spec}
 		soon(t, func() error { return refusedWith(c.Client.Create(ctx, duplicate, client.DryRunAll), "exists already") })
 	})
-	t.Run("an amount that takes long to read is left to the CRD, which refuses it", func(t *testing.T) {
+	t.Run("VirtualNode with huge amount", func(t *testing.T) {
 		vn := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
 			"clusterID": "provider", "resourceQuota": map[string]any{"hard": map[string]any{"cpu": "1e-999999999"}},
 		}}}
@@ -232,7 +232,7 @@ func TestWebhooks(t *testing.T) {
 			return nil
 		})
 	})
-	t.Run("a VirtualNode may not take the name of a Node", func(t *testing.T) {
+	t.Run("VirtualNode with the name of a Node", func(t *testing.T) {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "taken"}}
 		if err := c.Client.Create(ctx, node); err != nil {
 			t.Fatal(err)
@@ -250,7 +250,7 @@ func TestWebhooks(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	t.Run("a DaemonSet that tolerates everything is kept off virtual nodes", func(t *testing.T) {
+	t.Run("DaemonSet is kept off virtual nodes", func(t *testing.T) {
 		ds := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: testkit.Namespace(t, c, "agents", nil), Name: "agent"}}
 		ds.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "agent"}}
 		ds.Spec.Template.Labels = ds.Spec.Selector.MatchLabels
@@ -262,7 +262,7 @@ func TestWebhooks(t *testing.T) {
 			t.Errorf("its affinity is %+v", a)
 		}
 	})
-	t.Run("a VirtualNode is where an administrator said that it may be", func(t *testing.T) {
+	t.Run("VirtualNode outside of allowed namespaces", func(t *testing.T) {
 		for name, labels := range map[string]map[string]string{
 			"of a user": nil, "of another peer": {names.TenantNamespace: "true", names.RemoteClusterID: "another"},
 			"that is no tenant namespace": {names.RemoteClusterID: "provider"}, "whose label says no": {names.AllowVirtualNodes: "false"},
@@ -298,7 +298,7 @@ func TestWebhooks(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	t.Run("a ShadowPod keeps its creator and obeys the policy", func(t *testing.T) { shadowPodStory(t, c) })
+	t.Run("ShadowPod creator and policy", func(t *testing.T) { shadowPodStory(t, c) })
 }
 
 type warnings []string

@@ -50,20 +50,20 @@ func TestLockedOut(t *testing.T) {
 		tenants     []client.Object
 		want        bool
 	}{
-		"it was never let in":                                    {nil, nil, nil, false},
-		"its Tenant is served":                                   {known, nil, []client.Object{served}, false},
-		"one of its Tenants is":                                  {known, nil, []client.Object{refused, served}, false},
-		"nobody looked at its Tenant":                            {known, nil, []client.Object{tenant(func(*authv1beta1.Tenant) {})}, false},
-		"it was refused before":                                  {known, nil, []client.Object{ready(metav1.ConditionFalse, 1)}, false},
-		"its Tenant is refused":                                  {known, nil, []client.Object{refused}, true},
-		"its Tenant is drained":                                  {known, nil, []client.Object{tenant(func(tn *authv1beta1.Tenant) { tn.Spec.TenantCondition = authv1beta1.TenantConditionDrained })}, true},
-		"its Tenant goes":                                        {known, nil, []client.Object{tenant(func(tn *authv1beta1.Tenant) { tn.DeletionTimestamp = new(metav1.Now()) })}, true},
-		"its Tenant is gone":                                     {known, nil, nil, true},
-		"its certificate has ended":                              {[]client.Object{identity(ended)}, nil, []client.Object{served}, true},
-		"its Identity went first":                                {nil, kubeconfig(true, nil), []client.Object{served}, false},
-		"its Identity went first, and its Tenant then":           {nil, kubeconfig(true, nil), nil, true},
-		"its Identity went first, and its certificate has ended": {nil, kubeconfig(true, ended), []client.Object{served}, true},
-		"its kubeconfig was made by hand":                        {nil, kubeconfig(false, ended), nil, false},
+		"it was never let in":                          {nil, nil, nil, false},
+		"its Tenant is served":                         {known, nil, []client.Object{served}, false},
+		"one of its Tenants is":                        {known, nil, []client.Object{refused, served}, false},
+		"nobody looked at its Tenant":                  {known, nil, []client.Object{tenant(func(*authv1beta1.Tenant) {})}, false},
+		"it was refused before":                        {known, nil, []client.Object{ready(metav1.ConditionFalse, 1)}, false},
+		"its Tenant is refused":                        {known, nil, []client.Object{refused}, true},
+		"its Tenant is drained":                        {known, nil, []client.Object{tenant(func(tn *authv1beta1.Tenant) { tn.Spec.TenantCondition = authv1beta1.TenantConditionDrained })}, true},
+		"its Tenant goes":                              {known, nil, []client.Object{tenant(func(tn *authv1beta1.Tenant) { tn.DeletionTimestamp = new(metav1.Now()) })}, true},
+		"its Tenant is gone":                           {known, nil, nil, true},
+		"its certificate has ended":                    {[]client.Object{identity(ended)}, nil, []client.Object{served}, true},
+		"its Identity went first":                      {nil, kubeconfig(true, nil), []client.Object{served}, false},
+		"its Identity went first, and its Tenant then": {nil, kubeconfig(true, nil), nil, true},
+		"Identity deleted, certificate expired":        {nil, kubeconfig(true, ended), []client.Object{served}, true},
+		"its kubeconfig was made by hand":              {nil, kubeconfig(false, ended), nil, false},
 	} {
 		if got := (&deauthentication{identities: tc.identities, kubeconfigs: tc.kubeconfigs, tenants: tc.tenants}).isLockedOut(time.Now()); got != tc.want {
 			t.Errorf("%s: %t", name, got)

@@ -89,15 +89,15 @@ var dead = []struct{ name, from, to, frame, at, counter string }{
 	{name: "a frame of the world to a node", from: "world", to: "172.29.1.2:6091", frame: "10.71.1.5", at: "a/two", counter: plan.CounterOuter},
 	{name: "a frame of a pod to its node", from: "a/pod", to: "10.200.1.1:6091", frame: "10.71.1.5", at: "a/one", counter: plan.CounterOuter},
 	{name: "a frame of a pod to the gateway", from: "a/pod", to: "10.200.1.9:6091", frame: "10.200.1.5", at: "a/gateway", counter: plan.CounterOuter},
-	{name: "a frame of a gateway in the name of another peer", from: "a/gateway", to: "172.29.1.2:6091", frame: "10.69.1.5", at: "a/two", counter: plan.CounterOuter},
+	{name: "gateway frame with source of other peer", from: "a/gateway", to: "172.29.1.2:6091", frame: "10.69.1.5", at: "a/two", counter: plan.CounterOuter},
 	{name: "a frame of a gateway in the name of a pod", from: "a/gateway", to: "10.200.1.1:6091", frame: "10.200.2.7", at: "a/one", counter: plan.CounterOuter},
 
-	{name: "a pod from the world, in the name of a pod of the peer", from: "world", to: "10.200.2.7:7", frame: "10.71.1.5 by 172.29.1.2", at: "a/two", counter: plan.CounterStray},
-	{name: "a pod beside the gateway, in the name of a node of the peer", from: "world", to: "10.200.1.5:7", frame: "10.68.0.11 by 172.29.1.1", at: "a/one", counter: plan.CounterStray},
-	{name: "a pod from a pod, in the name of one of the peer", from: "a/pod", to: "10.200.2.7:7", frame: "10.71.1.5 by 10.200.1.1", at: "a/one", counter: plan.CounterStray},
-	{name: "a pod in the name of one of a peer that has no gateway", from: "a/far", to: "10.200.1.5:7", frame: "10.69.1.5 by 10.200.2.1", at: "a/two", counter: plan.CounterStray},
+	{name: "outside source, address of peer pod", from: "world", to: "10.200.2.7:7", frame: "10.71.1.5 by 172.29.1.2", at: "a/two", counter: plan.CounterStray},
+	{name: "pod on gateway node, address of peer node", from: "world", to: "10.200.1.5:7", frame: "10.68.0.11 by 172.29.1.1", at: "a/one", counter: plan.CounterStray},
+	{name: "pod, address of peer pod", from: "a/pod", to: "10.200.2.7:7", frame: "10.71.1.5 by 10.200.1.1", at: "a/one", counter: plan.CounterStray},
+	{name: "pod, address of peer without gateway", from: "a/far", to: "10.200.1.5:7", frame: "10.69.1.5 by 10.200.2.1", at: "a/two", counter: plan.CounterStray},
 	{name: "a node in the name of a pod of the peer", from: "world", to: "172.29.1.2:7", frame: "10.71.1.5 by 172.29.1.2", at: "a/two", counter: plan.CounterStray},
-	{name: "a port of Services in the name of a pod of the peer", from: "world", to: "172.29.1.1:30080", frame: "10.71.2.7 by 172.29.1.1", at: "a/one", counter: plan.CounterStray},
+	{name: "NodePort, address of peer pod", from: "world", to: "172.29.1.1:30080", frame: "10.71.2.7 by 172.29.1.1", at: "a/one", counter: plan.CounterStray},
 	{name: "a Service in the name of a pod of the peer", from: "a/pod", to: service, frame: "10.71.1.5 by 10.200.1.1", at: "a/one", counter: plan.CounterStray},
 	{name: "the gateway in the name of the peer's", from: "a/pod", to: "169.254.18.1:12345", frame: "169.254.18.2 by 10.200.1.9", at: "a/gateway", counter: plan.CounterInput},
 	{name: "the gateway's end of the tunnel", from: "a/twin", to: "169.254.18.1:12345", frame: "10.200.1.8 by 10.200.1.9", at: "a/gateway", counter: plan.CounterInput},
@@ -116,8 +116,8 @@ var star = struct{ from, to, hops, lost string }{"a/far", "10.71.1.5", "10.200.2
 
 func TestPacketPaths(t *testing.T) {
 	for name, settings := range map[string]labSettings{
-		"gateways without state": {},
-		"gateways with state, rules somewhere else, and loose reverse paths": {priority: 60, tracked: true, loose: true},
+		"gateways without state":                             {},
+		"gateways with state and loose reverse path filters": {priority: 60, tracked: true, loose: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t, settings)

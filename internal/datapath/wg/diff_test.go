@@ -46,7 +46,7 @@ func TestMinimalConfigChange(t *testing.T) {
 		want string
 	}{
 		"nothing changed": {func(*deviceState, *Config) *applied { return nil }, ""},
-		"order, doubles and host bits of prefixes do not count": {func(_ *deviceState, c *Config) *applied {
+		"order, duplicates and host bits of prefixes": {func(_ *deviceState, c *Config) *applied {
 			c.Peers[0].AllowedIPs = nets("fd00::1/64", "10.71.2.3/16", "10.71.0.0/16")
 			return nil
 		}, ""},
@@ -58,10 +58,10 @@ func TestMinimalConfigChange(t *testing.T) {
 			c.Peers[0].Endpoint = netip.MustParseAddrPort("192.0.2.3:51840")
 			return nil
 		}, "peer A\n endpoint 192.0.2.3:51840\n"},
-		"an endpoint is set when it is unknown what was applied": {func(*deviceState, *Config) *applied {
+		"endpoint without applied state": {func(*deviceState, *Config) *applied {
 			return &applied{listenPort: 51840}
 		}, "peer A\n endpoint 192.0.2.2:51840\n"},
-		"a peer without an endpoint is made again with its first one": {func(s *deviceState, c *Config) *applied {
+		"first endpoint recreates peer": {func(s *deviceState, c *Config) *applied {
 			c.Peers[0].Endpoint = netip.AddrPort{}
 			last := newApplied(*c)
 			nowhere := s.peers[keyA]
@@ -81,7 +81,7 @@ func TestMinimalConfigChange(t *testing.T) {
 			c.Peers[0].Keepalive = 0
 			return nil
 		}, "peer A\n keepalive 0s\n"},
-		"a removed peer goes before another gets its prefix": {func(_ *deviceState, c *Config) *applied {
+		"peer is removed before its prefix moves": {func(_ *deviceState, c *Config) *applied {
 			c.Peers = []Peer{{PublicKey: keyB, AllowedIPs: nets("10.71.0.0/16")}}
 			return nil
 		}, "peer A\n remove\npeer B\n add 10.71.0.0/16\n"},

@@ -55,7 +55,7 @@ func TestAPodThatWasDeletedBeforeItsEndIsMadeAgain(t *testing.T) {
 			}
 		})
 	}
-	t.Run("and the end of a pod that is deleted here is shown", func(t *testing.T) {
+	t.Run("end of deleted pod is shown", func(t *testing.T) {
 		local, remote := deleted(pod("l", corev1.PodRunning, 0, running), 30), deleted(pod("r", corev1.PodFailed, 0, endedAt(2)), 30)
 		if got := PodStatus(StatusInput{Local: local, Remote: remote}); got.Phase != corev1.PodFailed {
 			t.Errorf("got %s", got.Phase)
