@@ -143,7 +143,7 @@ func TestRegistryCredentials(t *testing.T) {
 	config := t.TempDir()
 	t.Setenv("DOCKER_CONFIG", config)
 	line := []string{"images", "--chart", "oci://" + registryHost + "/" + path + ":9.9.9"}
-	liqoctl(t, nil, line...).refuses(t, "basic credential not found")
+	liqoctl(t, nil, line...).refuses(t, "basic credential not found", "docker login "+registryHost+" stores them")
 	auths := `{"auths":{"` + registryHost + `":{"auth":"` + base64.StdEncoding.EncodeToString([]byte("rome:secret")) + `"}}}`
 	if err := os.WriteFile(filepath.Join(config, "config.json"), []byte(auths), 0o600); err != nil {
 		t.Fatal(err)

@@ -76,6 +76,10 @@ func (i *Installer) pullChart(ctx context.Context) (*chart.Chart, error) {
 		i.ChartRef += ":" + tag
 	}
 	archive, err := fetchChart(ctx, repository, tag)
+	if errors.Is(err, auth.ErrBasicCredentialNotFound) {
+		return nil, ui.Fail("--chart: pulling %s: %w", i.ChartRef, err).
+			Hint("The registry needs credentials: docker login %s stores them where liqoctl finds them", repository.Reference.Registry)
+	}
 	if err != nil {
 		return nil, ui.Fail("--chart: pulling %s: %w", i.ChartRef, err)
 	}
