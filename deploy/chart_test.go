@@ -68,7 +68,13 @@ func render(t testing.TB, c *chart.Chart, v values, client engine.ClientProvider
 // renderIn is render in another namespace.
 func renderIn(t testing.TB, namespace string, c *chart.Chart, v values, client engine.ClientProvider) (*release, error) {
 	t.Helper()
-	full, err := util.ToRenderValues(c, v, common.ReleaseOptions{Name: "liqo", Namespace: namespace, IsInstall: true}, common.DefaultCapabilities)
+	return renderFor(t, common.DefaultCapabilities, namespace, c, v, client)
+}
+
+// renderFor is renderIn for a cluster with other kinds.
+func renderFor(t testing.TB, cluster *common.Capabilities, namespace string, c *chart.Chart, v values, client engine.ClientProvider) (*release, error) {
+	t.Helper()
+	full, err := util.ToRenderValues(c, v, common.ReleaseOptions{Name: "liqo", Namespace: namespace, IsInstall: true}, cluster)
 	if err != nil {
 		return nil, err
 	}

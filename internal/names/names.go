@@ -140,7 +140,7 @@ const (
 	OffloadingPatchHash = "liqo.io/offloading-patch-hash"
 	// EvictMisplacedPods annotates a NamespaceOffloading whose strategy also applies to running pods: true.
 	EvictMisplacedPods = "liqo.io/evict-misplaced-pods"
-	// ImposedAffinity annotates a pod whose node affinity was extended with a hash of the extension.
+	// ImposedAffinity annotates a pod whose node affinity was extended with the extension as text.
 	ImposedAffinity = "liqo.io/imposed-affinity"
 	SkipReflection  = "liqo.io/skip-reflection"
 	AllowReflection = "liqo.io/allow-reflection"

@@ -7,11 +7,9 @@
 package policy
 
 import (
-	"crypto/sha256"
-	"encoding/json"
-	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,7 +19,7 @@ import (
 )
 
 // SteerPod changes a new pod of an offloaded namespace so that the scheduler places it according to the namespace's strategy,
-// and reports whether it changed the pod. It is idempotent.
+// and reports whether it changed the pod. It is idempotent. The policy liqo-pods of the chart does the same in the API server.
 //
 // Pods of a DaemonSet and pods of the Liqo runtime class are placed already. So are pods with a nodeName, which get only the
 // toleration: without it they would be evicted from a virtual node at once.
@@ -38,16 +36,28 @@ func SteerPod(pod *corev1.Pod, nso *offv1beta1.NamespaceOffloading, runtimeClass
 	if !require(&pod.Spec, terms) {
 		return changed
 	}
-	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, names.ImposedAffinity, hash(terms))
+	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, names.ImposedAffinity, describe(terms))
 	return true
 }
 
-func hash(terms []corev1.NodeSelectorTerm) string {
-	body, err := json.Marshal(terms)
-	if err != nil {
-		panic(err) // strings always encode
+// describe returns terms as text, in which each requirement is a key, an operator and values, and those of fields begin with @.
+func describe(terms []corev1.NodeSelectorTerm) string {
+	var alternatives []string
+	for _, t := range terms {
+		var parts []string
+		for _, r := range t.MatchExpressions {
+			parts = append(parts, describeRequirement(r))
+		}
+		for _, r := range t.MatchFields {
+			parts = append(parts, "@"+describeRequirement(r))
+		}
+		alternatives = append(alternatives, strings.Join(parts, "; "))
 	}
-	return fmt.Sprintf("%x", sha256.Sum256(body))[:16]
+	return strings.Join(alternatives, " | ")
+}
+
+func describeRequirement(r corev1.NodeSelectorRequirement) string {
+	return strings.Join(append([]string{r.Key, string(r.Operator)}, r.Values...), " ")
 }
 
 func hasPlace(pod *corev1.Pod, runtimeClass string) bool {
@@ -185,7 +195,9 @@ func contains(all, some corev1.NodeSelectorTerm) bool {
 
 func subset(some, all []corev1.NodeSelectorRequirement) bool {
 	for _, r := range some {
-		if !slices.ContainsFunc(all, func(current corev1.NodeSelectorRequirement) bool { return reflect.DeepEqual(current, r) }) {
+		if !slices.ContainsFunc(all, func(current corev1.NodeSelectorRequirement) bool {
+			return current.Key == r.Key && current.Operator == r.Operator && slices.Equal(current.Values, r.Values)
+		}) {
 			return false
 		}
 	}

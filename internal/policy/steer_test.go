@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
 )
 
 const (
@@ -169,6 +170,29 @@ func TestSteerPodThatNamesItsNode(t *testing.T) {
 		if SteerPod(pod, offloading(strategy, "region=eu"), "liqo") {
 			t.Error("doing it twice changed it again")
 		}
+	}
+}
+
+func TestSteerPodAnnotation(t *testing.T) {
+	pod := &corev1.Pod{}
+	SteerPod(pod, offloading(either, "region=eu disk!ssd name:n1|region=us"), "liqo")
+	want := "region In eu; disk NotIn ssd; @metadata.name In n1 | region In us | liqo.io/type NotIn virtual-node"
+	if got := pod.Annotations[names.ImposedAffinity]; got != want {
+		t.Errorf("annotation = %q, want %q", got, want)
+	}
+}
+
+// The API server stores no empty list in a pod, but in a NamespaceOffloading.
+func TestSteerPodEmptyValues(t *testing.T) {
+	nso := offloading(remote, "")
+	nso.Spec.ClusterSelector = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
+		{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "gpu", Operator: corev1.NodeSelectorOpExists, Values: []string{}}}},
+	}}
+	pod := &corev1.Pod{}
+	SteerPod(pod, nso, "liqo")
+	pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions[0].Values = nil
+	if SteerPod(pod, nso, "liqo") {
+		t.Errorf("doing it twice changed it again, to %q", requires(pod))
 	}
 }
 

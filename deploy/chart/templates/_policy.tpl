@@ -42,3 +42,36 @@ validations:
 {{- end }}
 {{- regexReplaceAll "\\s+" $expression " " | trim }}
 {{- end }}
+
+{{- /* Whether a MutatingAdmissionPolicy steers the pods of offloaded namespaces: not empty, or the webhook does. */ -}}
+{{- define "liqo.podsByPolicy" -}}
+{{- $choice := .Values.webhook.mutatingAdmissionPolicy }}
+{{- if or (eq $choice "enabled") (and (eq $choice "auto") (.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy")) }}true{{ end }}
+{{- end }}
+
+{{- /* The namespaces whose new pods are steered, and the pods that are left alone without reading how the namespace is offloaded. */ -}}
+{{- define "liqo.steeredNamespaces" -}}
+namespaceSelector:
+  matchLabels:
+    liqo.io/scheduling-enabled: "true"
+  matchExpressions:
+  - key: kubernetes.io/metadata.name
+    operator: NotIn
+    values:
+    - kube-system
+    - {{ .Release.Namespace }}
+{{- end }}
+
+{{- define "liqo.steeredPods" -}}
+# A pod that names its node gets the toleration and nothing else.
+- name: not-bound-and-tolerant
+  expression: >-
+    object.spec.?nodeName.orValue('') == '' ||
+    !object.spec.?tolerations.orValue([]).exists(t, t.?key.orValue('') == 'virtual-node.liqo.io/not-allowed')
+- name: not-of-a-node
+  expression: "!has(object.metadata.ownerReferences) || object.metadata.ownerReferences.all(o, !(o.kind in ['DaemonSet', 'Node']))"
+- name: not-static
+  expression: "!has(object.metadata.annotations) || !('kubernetes.io/config.mirror' in object.metadata.annotations)"
+- name: not-being-deleted
+  expression: "!has(object.metadata.deletionTimestamp)"
+{{- end }}
