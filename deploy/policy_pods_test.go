@@ -29,6 +29,7 @@ import (
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/policy"
 	"liqo.io/liqo/internal/testkit"
+	"liqo.io/liqo/internal/webhook"
 )
 
 var (
@@ -176,7 +177,7 @@ func TestPodPolicyChoice(t *testing.T) {
 
 // steerByPolicy lets the API server steer pods by the chart's policy for as long as the test lasts, without a process of Liqo. It returns
 // a client that may create pods and nothing else.
-func steerByPolicy(t *testing.T, c *testkit.ControlPlane) client.Client {
+func steerByPolicy(t testing.TB, c *testkit.ControlPlane) client.Client {
 	t.Helper()
 	user := clientOf(t, c.User(t, "developer"))
 	testkit.Allow(t, c, "", "developer", testkit.Rule("", "pods", "create"))
@@ -387,4 +388,44 @@ func TestPodPolicyCost(t *testing.T) {
 			expect(t, user.Create(t.Context(), pod, client.DryRunAll), tc.text)
 		})
 	}
+}
+
+// BenchmarkPodAdmission creates pods where nothing steers them, and where the policy or the webhook does.
+func BenchmarkPodAdmission(b *testing.B) {
+	c := testkit.Cluster(b)
+	create := func(b *testing.B, labels map[string]string) {
+		namespace := testkit.Namespace(b, c, "shop", labels)
+		nso := &offv1beta1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: names.NamespaceOffloading}}
+		nso.Spec.PodOffloadingStrategy = offv1beta1.RemotePodOffloadingStrategyType
+		testkit.Create(b, c.Client, nso)
+		testkit.Eventually(b, 60*time.Second, func() error {
+			pod := podIn(namespace)
+			if err := c.Client.Create(b.Context(), pod, client.DryRunAll); err != nil {
+				return err
+			}
+			if _, steered := pod.Annotations[names.ImposedAffinity]; steered != (labels != nil) {
+				return fmt.Errorf("the pod is steered: %t", steered)
+			}
+			return nil
+		})
+		var took []time.Duration
+		for b.Loop() {
+			began := time.Now()
+			if err := c.Client.Create(b.Context(), podIn(namespace), client.DryRunAll); err != nil {
+				b.Fatal(err)
+			}
+			took = append(took, time.Since(began))
+		}
+		slices.Sort(took)
+		b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
+	}
+	b.Run("none", func(b *testing.B) { create(b, nil) })
+	b.Run("policy", func(b *testing.B) {
+		steerByPolicy(b, c)
+		create(b, offloadedNamespace)
+	})
+	b.Run("webhook", func(b *testing.B) {
+		serveWebhooks(b, c, webhook.MaxObjects{}, "pod.mutate.liqo.io")
+		create(b, offloadedNamespace)
+	})
 }

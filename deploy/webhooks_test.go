@@ -28,7 +28,7 @@ import (
 )
 
 // serveWebhooks runs the webhooks of these names as the chart has them, but reached by URL.
-func serveWebhooks(t *testing.T, c *testkit.ControlPlane, most webhook.MaxObjects, only ...string) {
+func serveWebhooks(t testing.TB, c *testkit.ControlPlane, most webhook.MaxObjects, only ...string) {
 	t.Helper()
 	namespace, port := testkit.Namespace(t, c, "webhooks", nil), testkit.Port(t)
 	url := func(of *admissionv1.WebhookClientConfig) {

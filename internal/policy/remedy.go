@@ -57,7 +57,7 @@ func isOutdated(pod *corev1.Pod, nso *offv1beta1.NamespaceOffloading) bool {
 	if !steered || nso.Spec.PodOffloadingStrategy == offv1beta1.LocalPodOffloadingStrategyType {
 		return steered
 	}
-	return was != describe(imposed(nso.Spec.PodOffloadingStrategy, nso.Spec.ClusterSelector))
+	return was != describeTerms(imposed(nso.Spec.PodOffloadingStrategy, nso.Spec.ClusterSelector))
 }
 
 // RemedyForReleased returns the remedy for an unscheduled pod whose namespace is not offloaded any more. The remaining

@@ -36,12 +36,12 @@ func SteerPod(pod *corev1.Pod, nso *offv1beta1.NamespaceOffloading, runtimeClass
 	if !require(&pod.Spec, terms) {
 		return changed
 	}
-	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, names.ImposedAffinity, describe(terms))
+	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, names.ImposedAffinity, describeTerms(terms))
 	return true
 }
 
-// describe returns terms as text, in which each requirement is a key, an operator and values, and those of fields begin with @.
-func describe(terms []corev1.NodeSelectorTerm) string {
+// describeTerms returns terms as text, in which each requirement is a key, an operator and values, and those of fields begin with @.
+func describeTerms(terms []corev1.NodeSelectorTerm) string {
 	var alternatives []string
 	for _, t := range terms {
 		var parts []string
