@@ -20,7 +20,7 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// evictionBackoff limits repeated deletions of pods that their owner recreates unchanged, because the webhook is down or the
+// evictionBackoff limits repeated deletions of pods that their owner recreates unchanged, because new pods are not steered or the
 // owner sets a node name. The pods of an owner at the first check form a round; pods created later wait for the next round,
 // with exponential backoff.
 type evictionBackoff map[evictionCause]evictionRound
@@ -142,7 +142,7 @@ func ownerOf(pod *corev1.Pod) types.UID {
 	return ""
 }
 
-const notSteered = "The pod was recreated and still violates the strategy of its namespace: its owner sets a node name, or the webhook of Liqo is not called for new pods"
+const notSteered = "The pod was recreated and still violates the strategy of its namespace: its owner sets a node name, or new pods are not steered"
 
 func explainPending(pod *corev1.Pod) string {
 	const why = "The pod was created before the offloading of its namespace began, changed or ended, and its node affinity is immutable: "

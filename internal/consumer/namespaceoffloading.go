@@ -68,8 +68,8 @@ type namespaceOffloadings struct {
 	podLooks      *podLooks
 }
 
-// Sync maps the namespace in every selected provider, grants the virtual kubelets access to it and enables the pod
-// webhook for it.
+// Sync maps the namespace in every selected provider, grants the virtual kubelets access to it and has the pods
+// of the namespace steered.
 func (s *namespaceOffloadings) Sync(ctx context.Context, nso *offv1beta1.NamespaceOffloading) error {
 	if nso.Name != names.NamespaceOffloading {
 		return kube.Invalid("Invalid", fmt.Errorf("the name of a NamespaceOffloading must be %s", names.NamespaceOffloading))
@@ -233,7 +233,7 @@ func (s *namespaceOffloadings) mapNamespace(ctx context.Context, nm *offv1beta1.
 	return nil
 }
 
-// labelNamespace enables or disables the pod webhook for the namespace.
+// labelNamespace enables or disables the steering of new pods of the namespace.
 func (s *namespaceOffloadings) labelNamespace(ctx context.Context, name string, open bool) error {
 	namespace := &corev1.Namespace{}
 	if err := s.client.Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {

@@ -31,8 +31,8 @@ import (
 )
 
 const (
-	// webhookDelay is after how long every API server sends new pods of a labelled namespace to the webhook.
-	webhookDelay = time.Second
+	// admissionDelay is after how long every API server has new pods of a labelled namespace steered.
+	admissionDelay = time.Second
 	// Limits of deletions in all namespaces together: each deletion causes work for the pod's owner.
 	deletionsPerSecond, deletionsAtOnce = 20, 20
 	// limitDelay is after how long the limit lets more through.
@@ -55,7 +55,7 @@ type podSteering struct {
 
 	mu     sync.Mutex
 	rounds evictionBackoff
-	// since is the time of a recent switch of the webhook for a namespace.
+	// since is the time of a recent switch of the steering of a namespace.
 	since map[string]time.Time
 	// recorded are the pods of each namespace with a recorded event.
 	recorded map[string]map[types.UID]string
@@ -110,19 +110,19 @@ func trimPod(obj any) (any, error) {
 	return pod, nil
 }
 
-// recordSwitch records that the webhook was enabled or disabled for the namespace.
+// recordSwitch records that the steering of new pods was enabled or disabled for the namespace.
 func (s *podSteering) recordSwitch(namespace string, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.since[namespace] = now
 }
 
-// settleDelay returns the wait until the webhook's new selection is certain to apply to new pods of the namespace.
+// settleDelay returns the wait until that switch is certain to apply to new pods of the namespace.
 func (s *podSteering) settleDelay(namespace string, now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	since, recent := s.since[namespace]
-	if remaining := webhookDelay - now.Sub(since); recent && remaining > 0 {
+	if remaining := admissionDelay - now.Sub(since); recent && remaining > 0 {
 		return remaining
 	}
 	delete(s.since, namespace)
@@ -376,7 +376,7 @@ func (s *podSteering) strandedPods(ctx context.Context, namespace string, nodes 
 	return out, nil
 }
 
-// releaseWaiting deletes unscheduled pods, so that their owners recreate them without the webhook's changes, once the
+// releaseWaiting deletes unscheduled pods, so that their owners recreate them unsteered, once the
 // namespace is disabled. Pods that are recreated unchanged are intended.
 func (s *podSteering) releaseWaiting(ctx context.Context, nso *offv1beta1.NamespaceOffloading, now time.Time) error {
 	if d := s.settleDelay(nso.Namespace, now); d > 0 {

@@ -91,7 +91,7 @@ const (
 	ComponentVirtualKubelet = "virtual-kubelet"
 	// ServingApproved is the reason of our approvals of serving certificates of virtual kubelets.
 	ServingApproved = "VirtualKubeletServing"
-	// SchedulingEnabled is "true" on offloaded namespaces.
+	// SchedulingEnabled is "true" on namespaces whose new pods are steered.
 	SchedulingEnabled = "liqo.io/scheduling-enabled"
 	// ShadowPod is "true" on local pods that run remotely.
 	ShadowPod = "liqo.io/shadowPod"
@@ -263,6 +263,8 @@ const (
 	NonceSecret          = "liqo-nonce"  // name in the commands
 	SignedNonceSecret    = "liqo-signed-nonce"
 	WebhookConfiguration = "liqo-webhook"
+	PodWebhook           = "pod.mutate.liqo.io" // steers pods, unless PodPolicy does
+	PodPolicy            = "liqo-pods"
 	WebhookCertsSecret   = "liqo-webhook-certs"
 	ControllerManager    = "liqo-controller-manager"
 	CRDReplicator        = "liqo-crd-replicator"

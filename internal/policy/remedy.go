@@ -24,7 +24,7 @@ const (
 	Leave Remedy = "leave"
 	// Tolerate adds the toleration of virtual nodes: of the required changes, only tolerations are mutable in a pod.
 	Tolerate Remedy = "tolerate"
-	// Recreate deletes the pod: its owner creates a replacement, which the webhook steers.
+	// Recreate deletes the pod: its owner creates a replacement, which is steered.
 	Recreate Remedy = "recreate"
 	// Evict requests the eviction of a running pod, so that its owner creates a replacement.
 	Evict Remedy = "evict"

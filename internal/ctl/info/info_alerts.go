@@ -119,19 +119,22 @@ func isSubset(part, whole any) bool {
 	return fmt.Sprint(part) == fmt.Sprint(whole)
 }
 
-// webhookAlerts checks whether the API server can call the webhook.
+// webhookAlerts checks whether the API server can call the webhook, and steers pods by a policy if the webhook does not.
 func (f *Collector) webhookAlerts(ctx context.Context) (all []string, err error) {
 	key := client.ObjectKey{Name: names.WebhookConfiguration}
 	var mutating admissionv1.MutatingWebhookConfiguration
 	var validating admissionv1.ValidatingWebhookConfiguration
 	bundles := map[string][][]byte{}
-	for kind, obj := range map[string]client.Object{"MutatingWebhookConfiguration": &mutating, "ValidatingWebhookConfiguration": &validating} {
-		err := f.Get(ctx, key, obj)
-		switch {
-		case apierrors.IsNotFound(err):
-			all = append(all, fmt.Sprintf("%s %s is missing: run liqoctl install to create it", kind, key.Name))
-		case err != nil:
-			return all, fmt.Errorf("looking at the webhook: %w", err)
+	all, err = f.findMissing(ctx, key.Name, map[string]client.Object{"MutatingWebhookConfiguration": &mutating, "ValidatingWebhookConfiguration": &validating})
+	if err != nil {
+		return all, err
+	}
+	if len(mutating.Webhooks) > 0 && !slices.ContainsFunc(mutating.Webhooks, func(w admissionv1.MutatingWebhook) bool { return w.Name == names.PodWebhook }) {
+		missing, err := f.findMissing(ctx, names.PodPolicy, map[string]client.Object{
+			"MutatingAdmissionPolicy": &admissionv1.MutatingAdmissionPolicy{}, "MutatingAdmissionPolicyBinding": &admissionv1.MutatingAdmissionPolicyBinding{},
+		})
+		if all = append(all, missing...); err != nil {
+			return all, err
 		}
 	}
 	for _, w := range mutating.Webhooks {
@@ -155,6 +158,20 @@ func (f *Collector) webhookAlerts(ctx context.Context) (all []string, err error)
 	}
 	if !slices.ContainsFunc(endpoints.Items, hasEndpoints) {
 		all = append(all, fmt.Sprintf("the webhook does not answer: Service %s/%s has no ready pod", f.Namespace, names.WebhookConfiguration))
+	}
+	return all, nil
+}
+
+// findMissing returns an alert for each of the objects, by kind, that is missing.
+func (f *Collector) findMissing(ctx context.Context, name string, objects map[string]client.Object) (all []string, err error) {
+	for kind, obj := range objects {
+		err := f.Get(ctx, client.ObjectKey{Name: name}, obj)
+		switch {
+		case apierrors.IsNotFound(err), apimeta.IsNoMatchError(err):
+			all = append(all, fmt.Sprintf("%s %s is missing: run liqoctl install to create it", kind, name))
+		case err != nil:
+			return all, fmt.Errorf("looking at %s %s: %w", kind, name, err)
+		}
 	}
 	return all, nil
 }

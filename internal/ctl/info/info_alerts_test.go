@@ -162,6 +162,8 @@ func TestHealthWebhooks(t *testing.T) {
 	says("with pods that are not ready", "has no ready pod")
 	testkit.Update(t, c.Client, slice, func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Conditions.Ready = new(true) })
 	says("when all is well")
+	testkit.Update(t, c.Client, mutating, func(m *admissionv1.MutatingWebhookConfiguration) { m.Webhooks[0].Name = "tenant.mutate.liqo.io" })
+	says("when nothing steers pods", "MutatingAdmissionPolicy liqo-pods is missing", "MutatingAdmissionPolicyBinding liqo-pods is missing")
 }
 
 func TestHealthCertificates(t *testing.T) {
