@@ -15,7 +15,7 @@ import (
 	"liqo.io/liqo/internal/ctl/ui"
 )
 
-// ListImages returns the images of an installation, sorted. It needs no cluster.
+// ListImages returns the images of an installation, sorted, those of gateways and virtual kubelets included. It needs no cluster.
 func (i *Installer) ListImages(ctx context.Context) ([]string, error) {
 	if err := i.checkFlags(ctx); err != nil {
 		return nil, err
