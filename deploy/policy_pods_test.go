@@ -376,7 +376,7 @@ func TestPodPolicyCost(t *testing.T) {
 	}{
 		"many clusters":   {own: 1, chosen: 200},
 		"many of a pod":   {own: 200, chosen: 1},
-		"many of both":    {own: 30, chosen: 30},
+		"many of both":    {own: 50, chosen: 50},
 		"too many of all": {own: 500, chosen: 500, text: "cost limit exceeded"},
 	} {
 		t.Run(name, func(t *testing.T) {

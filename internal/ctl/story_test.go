@@ -428,6 +428,7 @@ func everythingIsStamped(t *testing.T, c *testkit.ControlPlane) {
 		"liqo/liqo-controller-manager":    appsv1.SchemeGroupVersion.WithKind("Deployment"),
 		"/liqo-remote-controlplane":       rbacv1.SchemeGroupVersion.WithKind("ClusterRole"),
 		"/liqo-webhook":                   admissionv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration"),
+		"/liqo-pods":                      admissionv1.SchemeGroupVersion.WithKind("MutatingAdmissionPolicy"), // the cluster knows the kind
 	} {
 		obj, kind := &metav1.PartialObjectMetadata{}, gvk.Kind
 		obj.SetGroupVersionKind(gvk)
