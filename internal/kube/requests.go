@@ -46,6 +46,12 @@ var Deleted = predicate.Funcs{
 	GenericFunc: func(event.GenericEvent) bool { return false },
 }
 
+// CreatedOrDeleted passes create and delete events only.
+var CreatedOrDeleted = predicate.Funcs{
+	UpdateFunc:  func(event.UpdateEvent) bool { return false },
+	GenericFunc: func(event.GenericEvent) bool { return false },
+}
+
 // NamespaceChanged passes updates of the properties that namespace rules read: the labels, and the deletion timestamp,
 // which shows in no label.
 var NamespaceChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {

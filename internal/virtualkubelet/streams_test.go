@@ -664,7 +664,7 @@ func TestStreamsLogs(t *testing.T) {
 		s.deleteNow(s.provider, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: s.remoteNamespace}})
 		w := s.ways()[3]
 		err := w.stream(s.t.Context(), remotecommand.StreamOptions{Stdout: io.Discard}, "cat")
-		if !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), `pods "web" not found`) {
+		if err == nil || !strings.Contains(err.Error(), `pods "web" not found`) { // clients of SPDY read the text only
 			s.t.Errorf("got %v", err)
 		}
 	})
