@@ -14,7 +14,6 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -43,7 +42,7 @@ func Run(ctx context.Context, o Options) error {
 		Chart:      o.Chart,
 		Stdin:      o.Stdin,
 		Stderr:     o.Stderr,
-		KubeFlags:  genericclioptions.NewConfigFlags(true),
+		KubeFlags:  cluster.NewKubeFlags(),
 		Executable: cluster.DisplayName(o.Args[0]),
 	}
 	root := newRootCommand(c)

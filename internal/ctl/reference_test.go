@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/ui"
@@ -28,7 +27,7 @@ const referencePage = "../../docs/cli.md"
 func commands() *cluster.Session {
 	return &cluster.Session{
 		Printer:    ui.NewPrinter(strings.NewReader(""), &bytes.Buffer{}, &bytes.Buffer{}),
-		KubeFlags:  genericclioptions.NewConfigFlags(true),
+		KubeFlags:  cluster.NewKubeFlags(),
 		Executable: "liqoctl",
 	}
 }

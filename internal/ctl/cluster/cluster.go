@@ -38,9 +38,17 @@ type ClusterFlags struct {
 	ChosenBy string
 }
 
+// NewKubeFlags returns the flags of kubectl that choose a cluster, without --proxy-url, which means the proxy of the clusters in
+// commands that peer.
+func NewKubeFlags() *genericclioptions.ConfigFlags {
+	flags := genericclioptions.NewConfigFlags(true)
+	flags.ProxyURL = nil
+	return flags
+}
+
 // RemoteFlags adds the flags of the second cluster: those of the first cluster with a prefix.
 func RemoteFlags(cmd *cobra.Command, remote *ClusterFlags) {
-	remote.Kube = genericclioptions.NewConfigFlags(true)
+	remote.Kube = NewKubeFlags()
 	remote.Kube.Namespace, remote.ChosenBy = nil, "--remote-kubeconfig and --remote-context"
 	mirrored := pflag.NewFlagSet("remote", pflag.ContinueOnError)
 	remote.Kube.AddFlags(mirrored)

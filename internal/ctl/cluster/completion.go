@@ -208,7 +208,7 @@ func (c *Session) kubeFlagsOf(cmd *cobra.Command, remote bool) *genericclioption
 	if !remote {
 		return c.KubeFlags
 	}
-	flags, typed := genericclioptions.NewConfigFlags(true), pflag.NewFlagSet("remote", pflag.ContinueOnError)
+	flags, typed := NewKubeFlags(), pflag.NewFlagSet("remote", pflag.ContinueOnError)
 	flags.Namespace = nil
 	flags.AddFlags(typed)
 	typed.VisitAll(func(f *pflag.Flag) {

@@ -11,7 +11,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -125,7 +124,7 @@ func testClusters(ctx context.Context, c *cluster.Session, o *testNetworkOptions
 	}
 	all := []*cluster.Cluster{s}
 	for _, file := range o.kubeconfigs {
-		flags := &cluster.ClusterFlags{Kube: genericclioptions.NewConfigFlags(true), LiqoNamespace: o.remoteLiqoNamespace, ChosenBy: "--remote-kubeconfigs"}
+		flags := &cluster.ClusterFlags{Kube: cluster.NewKubeFlags(), LiqoNamespace: o.remoteLiqoNamespace, ChosenBy: "--remote-kubeconfigs"}
 		flags.Kube.Namespace, flags.Kube.KubeConfig = nil, &file
 		name := "remote"
 		if len(o.kubeconfigs) > 1 {

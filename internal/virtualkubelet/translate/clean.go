@@ -294,8 +294,11 @@ func shrinkStatus(status *corev1.PodStatus) {
 		for i := range status.Conditions {
 			status.Conditions[i].Message = policy.CleanText(status.Conditions[i].Message, limit)
 		}
-		if limit == 0 {
-			status.VolumeHealth = nil
+		for i := range status.VolumeHealth {
+			for j := range status.VolumeHealth[i].HealthConditions {
+				c := &status.VolumeHealth[i].HealthConditions[j]
+				c.Message = policy.CleanText(c.Message, limit)
+			}
 		}
 		for _, list := range [][]corev1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses} {
 			for i := range list {
@@ -313,6 +316,13 @@ func shrinkContainer(s *corev1.ContainerStatus, limit int) {
 		}
 		if t := state.Terminated; t != nil {
 			t.Message = policy.CleanText(t.Message, limit)
+		}
+	}
+	for i := range s.AllocatedResourcesStatus {
+		for j := range s.AllocatedResourcesStatus[i].Resources {
+			if d := &s.AllocatedResourcesStatus[i].Resources[j]; d.Message != nil {
+				*d.Message = policy.CleanText(*d.Message, limit)
+			}
 		}
 	}
 	if limit == 0 {
