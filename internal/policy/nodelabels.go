@@ -4,6 +4,7 @@
 package policy
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -76,3 +77,27 @@ func validLabel(key, value string) bool {
 // StorageAvailable is the value of the label names.StorageAvailable of each virtual node. A provider may offer storage classes,
 // but claims are not reflected yet: pods that select such nodes would stay pending for ever.
 const StorageAvailable = "false"
+
+const (
+	maxDeclaredFeatures    = 64 // as in the CRDs
+	maxDeclaredFeatureName = 128
+)
+
+// featureName is the form that the API server demands of declared features.
+var featureName = regexp.MustCompile(`^[A-Z][a-zA-Z0-9]*(/[a-zA-Z][a-zA-Z0-9]*)*$`)
+
+// kubeletFeatures describe how the API server reaches a kubelet. Those of the provider's kubelets say nothing about the virtual
+// kubelet.
+var kubeletFeatures = []string{"ExtendWebSocketsToKubelet"}
+
+// DeclaredFeatures returns the features that a virtual node may declare, sorted as the API server demands: it would reject the
+// whole status of the Node for one invalid name.
+func DeclaredFeatures(features []string) []string {
+	var out []string
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(features))) {
+		if len(name) <= maxDeclaredFeatureName && featureName.MatchString(name) && !slices.Contains(kubeletFeatures, name) && len(out) < maxDeclaredFeatures {
+			out = append(out, name)
+		}
+	}
+	return out
+}

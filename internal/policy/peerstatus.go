@@ -105,6 +105,8 @@ func ResourceSliceStatus(reported *authv1beta1.ResourceSliceStatus) authv1beta1.
 			func(c *liqov1beta1.LoadBalancerType) (string, *bool) { return c.LoadBalancerClassName, &c.Default }),
 		NodeLabels:   foreignLabels(reported.NodeLabels),
 		NodeSelector: foreignLabels(reported.NodeSelector),
+
+		DeclaredFeatures: DeclaredFeatures(reported.DeclaredFeatures),
 	}
 }
 

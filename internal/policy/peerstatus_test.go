@@ -62,6 +62,7 @@ func TestHostileStatus(t *testing.T) {
 			"StorageType.StorageClassName": {"a", "b", "c", "../../x"}, "IngressType.IngressClassName": {"a", "b", "c", hostile.Text},
 			"LoadBalancerType.LoadBalancerClassName": {"example.org/a", "b", "c", hostile.Text},
 			"ResourceSliceStatus.NodeLabels":         {"value", "not a value"}, "ResourceSliceStatus.NodeSelector": {"value", "not a value"},
+			"ResourceSliceStatus.DeclaredFeatures": {"RestartAllContainers", "ExtendWebSocketsToKubelet", "lower", hostile.Text},
 		})
 		hostile.Fill(&reported, keep)
 		rules := maps.Clone(credentials)
@@ -77,6 +78,7 @@ func TestHostileStatus(t *testing.T) {
 			"ResourceSliceStatus.LoadBalancerClasses": hostile.AtMost(3), "LoadBalancerType.LoadBalancerClassName": hostile.OneOf("example.org/a", "b", "c"),
 			"LoadBalancerType.Default":       hostile.Harmless,
 			"ResourceSliceStatus.NodeLabels": hostile.AtMost(maxPeerLabels, hostile.Short(63)), "ResourceSliceStatus.NodeSelector": hostile.AtMost(maxPeerLabels, hostile.Short(63)),
+			"ResourceSliceStatus.DeclaredFeatures": hostile.AtMost(maxDeclaredFeatures, func(v reflect.Value) error { return hostile.OneOf("RestartAllContainers")(v.Index(0)) }),
 		})
 		hostile.Check(t, ResourceSliceStatus(&reported), rules)
 	})
@@ -172,6 +174,8 @@ func TestStatusUnchanged(t *testing.T) {
 		StorageClasses: []liqov1beta1.StorageType{{StorageClassName: "fast", Default: true}, {StorageClassName: "slow"}},
 		NodeLabels:     map[string]string{"topology.kubernetes.io/region": "eu", "empty": ""},
 		NodeSelector:   map[string]string{"pool": "liqo"},
+
+		DeclaredFeatures: []string{"RestartAllContainers"},
 	}
 	if diff := cmp.Diff(reported, ResourceSliceStatus(&reported)); diff != "" {
 		t.Error(diff)

@@ -4,6 +4,7 @@
 package policy
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -245,6 +246,24 @@ func TestOfferedNodeLabels(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+func TestDeclaredFeatures(t *testing.T) {
+	said := []string{
+		"RestartAllContainers", "B/sub", "RestartAllContainers", "ExtendWebSocketsToKubelet", "lower", "", "A/", "A\n", "A b", "A" + strings.Repeat("a", maxDeclaredFeatureName), "A",
+	}
+	if diff := cmp.Diff([]string{"A", "B/sub", "RestartAllContainers"}, DeclaredFeatures(said)); diff != "" {
+		t.Error(diff)
+	}
+	for i := range 2 * maxDeclaredFeatures {
+		said = append(said, fmt.Sprintf("F%03d", i))
+	}
+	if n := len(DeclaredFeatures(said)); n != maxDeclaredFeatures {
+		t.Errorf("%d features are declared, want %d", n, maxDeclaredFeatures)
+	}
+	if said[0] != "RestartAllContainers" {
+		t.Error("the argument was sorted")
 	}
 }
 

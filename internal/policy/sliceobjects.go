@@ -28,6 +28,7 @@ type SliceDefaults struct {
 	IngressClasses      []liqov1beta1.IngressType
 	LoadBalancerClasses []liqov1beta1.LoadBalancerType
 	NodeLabels          map[string]string
+	DeclaredFeatures    []string
 }
 
 // GrantResources writes the grant of the default class to status: all requested resources, and the defaults for the rest. A
@@ -42,11 +43,12 @@ func GrantResources(spec *authv1beta1.ResourceSliceSpec, d SliceDefaults, status
 	status.IngressClasses = d.IngressClasses
 	status.LoadBalancerClasses = d.LoadBalancerClasses
 	status.NodeLabels = maps.Clone(d.NodeLabels)
+	status.DeclaredFeatures = d.DeclaredFeatures
 }
 
 // RevokeResources removes from status all fields that Grant sets.
 func RevokeResources(status *authv1beta1.ResourceSliceStatus) {
-	status.Resources, status.NodeLabels = nil, nil
+	status.Resources, status.NodeLabels, status.DeclaredFeatures = nil, nil, nil
 	status.StorageClasses, status.IngressClasses, status.LoadBalancerClasses = nil, nil, nil
 }
 
@@ -122,6 +124,7 @@ func NewVirtualNode(slice *authv1beta1.ResourceSlice, provider liqov1beta1.Clust
 			StorageClasses:      status.StorageClasses,
 			IngressClasses:      status.IngressClasses,
 			LoadBalancerClasses: status.LoadBalancerClasses,
+			DeclaredFeatures:    status.DeclaredFeatures,
 		},
 	}
 	if vn.Spec.Labels == nil {

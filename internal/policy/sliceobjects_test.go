@@ -5,6 +5,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,7 +44,7 @@ func golden(t *testing.T, obj any, want string) {
 }
 
 func TestGrant(t *testing.T) {
-	defaults := SliceDefaults{Resources: amounts("cpu", "4", "pods", "110"), NodeLabels: map[string]string{"liqo.io/provider": "kubeadm"}}
+	defaults := SliceDefaults{Resources: amounts("cpu", "4", "pods", "110"), NodeLabels: map[string]string{"liqo.io/provider": "kubeadm"}, DeclaredFeatures: []string{"A"}}
 	for name, test := range map[string]struct {
 		asked, had, want corev1.ResourceList
 	}{
@@ -58,8 +59,8 @@ func TestGrant(t *testing.T) {
 			if diff := cmp.Diff(test.want, status.Resources); diff != "" {
 				t.Error(diff)
 			}
-			if status.NodeLabels["liqo.io/provider"] != "kubeadm" {
-				t.Error("the labels of the cluster are missing")
+			if status.NodeLabels["liqo.io/provider"] != "kubeadm" || !slices.Equal(status.DeclaredFeatures, []string{"A"}) {
+				t.Errorf("labels or features of the cluster are missing: %v %v", status.NodeLabels, status.DeclaredFeatures)
 			}
 			RevokeResources(&status)
 			if diff := cmp.Diff(authv1beta1.ResourceSliceStatus{}, status); diff != "" {
@@ -117,7 +118,10 @@ func granted() *authv1beta1.ResourceSlice {
 		Resources:      amounts("cpu", "20", "memory", "-1Gi"),
 		StorageClasses: []liqov1beta1.StorageType{{StorageClassName: "fast", Default: true}},
 		NodeSelector:   map[string]string{"disk": "ssd"},
-		AuthParams:     &authv1beta1.AuthParams{APIServer: "https://provider:6443"},
+
+		DeclaredFeatures: []string{"RestartAllContainers"},
+
+		AuthParams: &authv1beta1.AuthParams{APIServer: "https://provider:6443"},
 	}
 	return slice
 }
@@ -133,6 +137,8 @@ metadata:
   namespace: tenant
 spec:
   clusterID: provider
+  declaredFeatures:
+  - RestartAllContainers
   kubeconfigSecretRef:
     name: kubeconfig-resourceslice-test
   labels:

@@ -71,6 +71,7 @@ func (r *remoteSlices) grantDefault(slice *authv1beta1.ResourceSlice, in *sliceV
 	defaults.StorageClasses = storageOffer(in.storage, r.options.RealStorageClass)
 	defaults.NodeLabels = commonPlatformLabels(in.nodes)
 	maps.Copy(defaults.NodeLabels, r.options.Defaults.NodeLabels)
+	defaults.DeclaredFeatures = commonFeatures(in.nodes)
 	if r.options.Caps.Bounded() {
 		would := &authv1beta1.ResourceSliceStatus{}
 		policy.GrantResources(&slice.Spec, defaults, would)
@@ -166,6 +167,24 @@ func commonPlatformLabels(nodes []corev1.Node) map[string]string {
 	return out
 }
 
+// commonFeatures returns the features that all real nodes declare: a pod may run on any of them.
+func commonFeatures(nodes []corev1.Node) []string {
+	var common []string
+	first := true
+	for i := range nodes {
+		if nodes[i].Labels[names.NodeType] == names.NodeTypeVirtualNode {
+			continue
+		}
+		declared := policy.DeclaredFeatures(nodes[i].Status.DeclaredFeatures)
+		if first {
+			common, first = declared, false
+			continue
+		}
+		common = slices.DeleteFunc(common, func(name string) bool { return !slices.Contains(declared, name) })
+	}
+	return common
+}
+
 // commonLabel returns the value of a label that all real nodes share, or "".
 func commonLabel(nodes []corev1.Node, label string) string {
 	value := ""
@@ -182,9 +201,14 @@ func commonLabel(nodes []corev1.Node, label string) string {
 	return value
 }
 
-// platformChanged passes nodes that are added, deleted, or change their platform.
+// platformChanged passes nodes that are added, deleted, or change their platform or their features.
 func platformChanged() predicate.Predicate {
 	differ := func(a, b client.Object) bool {
+		before, ok := a.(*corev1.Node)
+		after, same := b.(*corev1.Node)
+		if ok && same && !slices.Equal(before.Status.DeclaredFeatures, after.Status.DeclaredFeatures) {
+			return true
+		}
 		for _, label := range append(platformLabels, names.NodeType) {
 			if a.GetLabels()[label] != b.GetLabels()[label] {
 				return true

@@ -6,6 +6,7 @@ package resourceslice
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"testing"
 
@@ -85,6 +86,52 @@ func TestPlatformOfNodes(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestFeaturesOfNodes(t *testing.T) {
+	node := func(kind string, features ...string) corev1.Node {
+		return corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{names.NodeType: kind}}, Status: corev1.NodeStatus{DeclaredFeatures: features}}
+	}
+	for rule, tc := range map[string]struct {
+		nodes []corev1.Node
+		want  string
+	}{
+		"no node":                 {nil, "[]"},
+		"one node":                {[]corev1.Node{node("", "A", "B")}, "[A B]"},
+		"those of all nodes":      {[]corev1.Node{node("", "A", "B", "D"), node("", "B", "C", "D")}, "[B D]"},
+		"an older node":           {[]corev1.Node{node("", "A"), node("")}, "[]"},
+		"nodes of other clusters": {[]corev1.Node{node(names.NodeTypeVirtualNode), node("", "A")}, "[A]"},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			if got := fmt.Sprint(commonFeatures(tc.nodes)); got != tc.want {
+				t.Errorf("got %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+// The features of a node arrive after the node.
+func TestFeaturesOffer(t *testing.T) {
+	c := cluster(t)
+	runRemote(t, c, RemoteOptions{})
+	p := newConsumer(t, c)
+	p.admit(t, c)
+	slice := p.slice(t, "features")
+	testkit.Create(t, p.client, slice)
+	wait(t, c.Client, slice, isGranted)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "features"}}
+	testkit.Create(t, c.Client, node)
+	t.Cleanup(func() { _ = c.Client.Delete(context.Background(), node) })
+	node.Status.DeclaredFeatures = []string{"ExtendWebSocketsToKubelet", "RestartAllContainers"}
+	if err := c.Client.Status().Update(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, c.Client, slice, func(s *authv1beta1.ResourceSlice) error {
+		if got := fmt.Sprint(s.Status.DeclaredFeatures); got != "[RestartAllContainers]" {
+			return fmt.Errorf("declared features are %s", got)
+		}
+		return nil
+	})
 }
 
 // The labels that the administrator gave win, and a node that comes later counts.

@@ -329,7 +329,8 @@ func includesStatus(current, want corev1.NodeStatus) bool {
 		}, c.Type)
 	})
 	return apiequality.Semantic.DeepEqual(ours.Capacity, want.Capacity) && apiequality.Semantic.DeepEqual(ours.Allocatable, want.Allocatable) &&
-		apiequality.Semantic.DeepEqual(ours.Conditions, want.Conditions) && ours.NodeInfo == want.NodeInfo && len(ours.Images) == len(want.Images)
+		apiequality.Semantic.DeepEqual(ours.Conditions, want.Conditions) && ours.NodeInfo == want.NodeInfo && len(ours.Images) == len(want.Images) &&
+		slices.Equal(ours.DeclaredFeatures, want.DeclaredFeatures)
 }
 
 // hasDrifted reports whether our status fields were changed: the control plane changes them when heartbeats are late.

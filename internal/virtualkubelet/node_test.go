@@ -178,11 +178,11 @@ func TestNodeReconciliation(t *testing.T) {
 	s.step("changes of resources, labels and taints arrive, and what others wrote stays", func() {
 		s.patch(s.consumer, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}, `{"metadata":{"labels":{"mine":"kept"}},"spec":{"unschedulable":true}}`)
 		s.patch(s.consumer, &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Name: s.node, Namespace: s.tenant}}, `{"spec":{
-			"labels":{"zone":null,"rack":"7"},"taints":[{"key":"extra","effect":"NoSchedule"}],
+			"labels":{"zone":null,"rack":"7"},"taints":[{"key":"extra","effect":"NoSchedule"}],"declaredFeatures":["RestartAllContainers","B","not one"],
 			"resourceQuota":{"hard":{"cpu":"6","pods":null}}}}`)
 		eventually(s, s.consumer, node, func(n *corev1.Node) error {
-			got := fmt.Sprint(n.Labels["zone"], n.Labels["rack"], n.Labels["mine"], n.Spec.Unschedulable, n.Status.Capacity.Cpu(), n.Status.Allocatable.Pods(), taints(n))
-			if want := "7kepttrue 6 0 [extra virtual-node.liqo.io/not-allowed]"; got != want {
+			got := fmt.Sprint(n.Labels["zone"], n.Labels["rack"], n.Labels["mine"], n.Spec.Unschedulable, n.Status.Capacity.Cpu(), n.Status.Allocatable.Pods(), taints(n), n.Status.DeclaredFeatures)
+			if want := "7kepttrue 6 0 [extra virtual-node.liqo.io/not-allowed] [B RestartAllContainers]"; got != want {
 				return fmt.Errorf("got %q, want %q", got, want)
 			}
 			return nil
@@ -489,6 +489,16 @@ func TestHealthTiming(t *testing.T) {
 				synctest.Wait()
 			})
 		})
+	}
+}
+
+func TestNodeDeclaredFeatures(t *testing.T) {
+	vn := &offv1beta1.VirtualNode{Spec: offv1beta1.VirtualNodeSpec{DeclaredFeatures: []string{"B", "A", "not one"}}}
+	for version, want := range map[string]string{"v1.34.9": "[]", "v1.35.0-eks-1": "[A B]", "v1.37.2": "[A B]", "unknown": "[]"} {
+		status := nodeStatus(nodeFacts{virtualNode: vn, kubernetesVersion: version}, nil)
+		if got := fmt.Sprint(status.DeclaredFeatures); got != want {
+			t.Errorf("%s: got %s, want %s", version, got, want)
+		}
 	}
 }
 

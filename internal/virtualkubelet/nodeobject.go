@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/version"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
@@ -109,8 +110,20 @@ func nodeStatus(in nodeFacts, labels map[string]string) corev1.NodeStatus {
 		NodeInfo: corev1.NodeSystemInfo{
 			KubeletVersion: in.kubernetesVersion, OperatingSystem: labels[corev1.LabelOSStable], Architecture: labels[corev1.LabelArchStable],
 		},
-		Images: in.virtualNode.Spec.Images,
+		Images:           in.virtualNode.Spec.Images,
+		DeclaredFeatures: declaredFeatures(in),
 	}
+}
+
+// firstWithFeatures is the first version of Kubernetes whose nodes have declaredFeatures.
+var firstWithFeatures = version.MustParseGeneric("1.35.0")
+
+// declaredFeatures returns none for an API server without the field, which would reject the whole status.
+func declaredFeatures(in nodeFacts) []string {
+	if v, err := version.ParseGeneric(in.kubernetesVersion); err != nil || v.LessThan(firstWithFeatures) {
+		return nil
+	}
+	return policy.DeclaredFeatures(in.virtualNode.Spec.DeclaredFeatures)
 }
 
 // nodeConditions returns the present conditions of the node. keepTimes fills in the times.

@@ -86,6 +86,11 @@ type ResourceSliceStatus struct {
 	NodeLabels map[string]string `json:"nodeLabels,omitempty"`
 	// NodeSelector is of the nodes of the provider where pods of the slice run.
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+	// DeclaredFeatures are the features of Kubernetes that all nodes for pods of the slice declare.
+	//
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	DeclaredFeatures []string `json:"declaredFeatures,omitempty"`
 }
 
 // ResourceSlice asks a provider for resources and for the right to use them.

@@ -110,6 +110,11 @@ type VirtualNodeSpec struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 	// Taints of the node, added to the taint of all virtual nodes.
 	Taints []corev1.Taint `json:"taints,omitempty"`
+	// DeclaredFeatures are the features of Kubernetes that the node declares in its status.
+	//
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	DeclaredFeatures []string `json:"declaredFeatures,omitempty"`
 	// StorageClasses of the provider: passed on, and nothing is made of them.
 	StorageClasses []liqov1beta1.StorageType `json:"storageClasses,omitempty"`
 	// IngressClasses of the provider, for the copies of Ingresses.

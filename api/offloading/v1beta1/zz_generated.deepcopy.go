@@ -805,6 +805,11 @@ func (in *VirtualNodeSpec) DeepCopyInto(out *VirtualNodeSpec) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.DeclaredFeatures != nil {
+		in, out := &in.DeclaredFeatures, &out.DeclaredFeatures
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.StorageClasses != nil {
 		in, out := &in.StorageClasses, &out.StorageClasses
 		*out = make([]corev1beta1.StorageType, len(*in))
