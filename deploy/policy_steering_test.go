@@ -112,7 +112,7 @@ var notWritten = []string{
 	names.OffloadingPatchHash, names.ImposedAffinity, names.DirectConnections, names.Webhook, names.WebhookServiceName, names.NetworkNamespace,
 	names.NetworkName, names.CIDRType, names.LastGrant, names.IPType, names.NetworkingComponent, names.GatewayName, names.GatewayNamespace,
 	names.GatewayActive, names.GatewayTold, names.APIServerRoute, names.ServiceAccountName, names.TokenPodName, names.TokenPodUID, names.TokenExpiration, names.TokenRenewal, names.PeeringUser, names.FollowedOffer, names.Version, names.Capabilities,
-	names.ReplicatorCopiesIn, names.DefaultLimits, names.RoleTolerations,
+	names.ReplicatorCopiesIn, names.DefaultLimits, names.RoleTolerations, names.KubernetesMinor,
 }
 
 func TestBadValues(t *testing.T) {

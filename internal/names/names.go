@@ -79,6 +79,8 @@ const (
 	// NodeType is virtual-node on virtual nodes.
 	NodeType            = "liqo.io/type"
 	NodeTypeVirtualNode = "virtual-node"
+	// KubernetesMinor is the minor version of Kubernetes of the oldest node of the provider, on virtual nodes: for example 37.
+	KubernetesMinor = "liqo.io/kubernetes-minor"
 	// Withdrawn annotates a VirtualNode with the reason for which its provider denies its ResourceSlice, or for which the versions are
 	// incompatible.
 	Withdrawn = "liqo.io/withdrawn"

@@ -6,6 +6,7 @@ package policy
 import (
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,7 +30,7 @@ var defaultNodeLabels = []string{
 
 // fixedNodeLabels are set by Liqo and define the kind of a node: no list can offer them.
 var fixedNodeLabels = []string{
-	names.NodeType, names.RemoteClusterID, names.StorageAvailable, corev1.LabelHostname, "type", "kubernetes.io/role",
+	names.NodeType, names.RemoteClusterID, names.StorageAvailable, corev1.LabelHostname, "type", "kubernetes.io/role", names.KubernetesMinor,
 }
 
 // meaningfulDomains are the domains of labels that control controllers, schedulers and load balancers.
@@ -37,7 +38,7 @@ var meaningfulDomains = []string{"kubernetes.io", "k8s.io", "liqo.io"}
 
 // OfferedNodeLabels returns the labels of a provider that its virtual node may have. An entry of allow is a key, or a prefix of
 // keys with a final *. A bare * means every key without a prefix, and */* every key with a prefix outside the domains of
-// Kubernetes and Liqo. A nil allow means defaultNodeLabels.
+// Kubernetes and Liqo. A nil allow means defaultNodeLabels. The version of Kubernetes is always offered.
 func OfferedNodeLabels(labels map[string]string, allow []string) map[string]string {
 	if allow == nil {
 		allow = defaultNodeLabels
@@ -47,6 +48,9 @@ func OfferedNodeLabels(labels map[string]string, allow []string) map[string]stri
 		if allowedNodeLabel(key, allow) && validLabel(key, value) {
 			out[key] = value
 		}
+	}
+	if minor := MinorOf(labels); minor != 0 {
+		out[names.KubernetesMinor] = strconv.Itoa(minor)
 	}
 	return out
 }

@@ -5,6 +5,7 @@ package policy
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -244,6 +245,13 @@ func TestOfferedNodeLabels(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, OfferedNodeLabels(offered, tc.allow)); diff != "" {
 				t.Error(diff)
+			}
+			for minor, want := range map[string]string{"37": "37", "9": "30", "many": ""} {
+				said := maps.Clone(offered)
+				said[names.KubernetesMinor] = minor
+				if got := OfferedNodeLabels(said, tc.allow)[names.KubernetesMinor]; got != want {
+					t.Errorf("the version %q is %q, want %q", minor, got, want)
+				}
 			}
 		})
 	}

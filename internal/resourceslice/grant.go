@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -71,6 +73,9 @@ func (r *remoteSlices) grantDefault(slice *authv1beta1.ResourceSlice, in *sliceV
 	defaults.StorageClasses = storageOffer(in.storage, r.options.RealStorageClass)
 	defaults.NodeLabels = commonPlatformLabels(in.nodes)
 	maps.Copy(defaults.NodeLabels, r.options.Defaults.NodeLabels)
+	if minor := oldestKubelet(in.nodes); minor != "" {
+		defaults.NodeLabels[names.KubernetesMinor] = minor
+	}
 	defaults.DeclaredFeatures = commonFeatures(in.nodes)
 	if r.options.Caps.Bounded() {
 		would := &authv1beta1.ResourceSliceStatus{}
@@ -185,6 +190,25 @@ func commonFeatures(nodes []corev1.Node) []string {
 	return common
 }
 
+// oldestKubelet returns the minor version of the oldest kubelet of the real nodes, "" if none is known. A field of a pod that a kubelet
+// does not know has no effect, even if the API server, which is never older, knows it.
+func oldestKubelet(nodes []corev1.Node) string {
+	var oldest *version.Version
+	for i := range nodes {
+		of, err := version.ParseGeneric(nodes[i].Status.NodeInfo.KubeletVersion)
+		if err != nil || nodes[i].Labels[names.NodeType] == names.NodeTypeVirtualNode {
+			continue
+		}
+		if oldest == nil || of.LessThan(oldest) {
+			oldest = of
+		}
+	}
+	if oldest == nil {
+		return ""
+	}
+	return strconv.Itoa(int(oldest.Minor()))
+}
+
 // commonLabel returns the value of a label that all real nodes share, or "".
 func commonLabel(nodes []corev1.Node, label string) string {
 	value := ""
@@ -201,12 +225,13 @@ func commonLabel(nodes []corev1.Node, label string) string {
 	return value
 }
 
-// platformChanged passes nodes that are added, deleted, or change their platform or their features.
+// platformChanged passes nodes that are added, deleted, or change their platform, version or features.
 func platformChanged() predicate.Predicate {
 	differ := func(a, b client.Object) bool {
 		before, ok := a.(*corev1.Node)
 		after, same := b.(*corev1.Node)
-		if ok && same && !slices.Equal(before.Status.DeclaredFeatures, after.Status.DeclaredFeatures) {
+		if ok && same && (before.Status.NodeInfo.KubeletVersion != after.Status.NodeInfo.KubeletVersion ||
+			!slices.Equal(before.Status.DeclaredFeatures, after.Status.DeclaredFeatures)) {
 			return true
 		}
 		for _, label := range append(platformLabels, names.NodeType) {

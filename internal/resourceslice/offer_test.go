@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -110,7 +111,26 @@ func TestFeaturesOfNodes(t *testing.T) {
 	}
 }
 
-// The features of a node arrive after the node.
+func TestOldestKubelet(t *testing.T) {
+	for versions, want := range map[string]string{
+		"": "", "v1.37.2": "37", "v1.37.2 v1.36.0-gke.1 v1.38.0": "36", "unknown v1.35.4+k3s1": "35", "virtual:v1.20.0 v1.37.0": "37", "v1.9.0 v1.37.0": "9",
+	} {
+		var nodes []corev1.Node
+		for text := range strings.FieldsSeq(versions) {
+			n := corev1.Node{}
+			if of, ok := strings.CutPrefix(text, "virtual:"); ok {
+				n.Labels, text = map[string]string{names.NodeType: names.NodeTypeVirtualNode}, of
+			}
+			n.Status.NodeInfo.KubeletVersion = text
+			nodes = append(nodes, n)
+		}
+		if got := oldestKubelet(nodes); got != want {
+			t.Errorf("%q: got %q, want %q", versions, got, want)
+		}
+	}
+}
+
+// The features and the version of a node arrive after the node.
 func TestFeaturesOffer(t *testing.T) {
 	c := cluster(t)
 	runRemote(t, c, RemoteOptions{})
@@ -122,13 +142,16 @@ func TestFeaturesOffer(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "features"}}
 	testkit.Create(t, c.Client, node)
 	t.Cleanup(func() { _ = c.Client.Delete(context.Background(), node) })
-	node.Status.DeclaredFeatures = []string{"ExtendWebSocketsToKubelet", "RestartAllContainers"}
+	node.Status.DeclaredFeatures, node.Status.NodeInfo.KubeletVersion = []string{"ExtendWebSocketsToKubelet", "RestartAllContainers"}, "v1.36.3-eks-1"
 	if err := c.Client.Status().Update(t.Context(), node); err != nil {
 		t.Fatal(err)
 	}
 	wait(t, c.Client, slice, func(s *authv1beta1.ResourceSlice) error {
 		if got := fmt.Sprint(s.Status.DeclaredFeatures); got != "[RestartAllContainers]" {
 			return fmt.Errorf("declared features are %s", got)
+		}
+		if got := s.Status.NodeLabels[names.KubernetesMinor]; got != "36" {
+			return fmt.Errorf("the version is %q", got)
 		}
 		return nil
 	})

@@ -31,6 +31,8 @@ type podKind struct {
 	options Options
 	// patch returns the present offloading patch.
 	patch func() *offv1beta1.OffloadingPatch
+	// tooOld returns why the provider's version of Kubernetes does not suffice for a pod, or "".
+	tooOld func(*corev1.Pod) string
 	// generation returns the generation of the VirtualNode that the patch is from.
 	generation func() int64
 	// user returns the label value of this process's user in the provider; empty is unknown.
@@ -338,6 +340,9 @@ func (k *podKind) applyShadow(ctx context.Context, it *podItem) error {
 		}
 	}
 	if it.shadow == nil {
+		if why := k.tooOld(it.local); why != "" {
+			return k.refuseVersion(ctx, it, why)
+		}
 		if err := k.awaitRootCA(ctx, it); err != nil {
 			return err
 		}

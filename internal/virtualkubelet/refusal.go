@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,6 +31,7 @@ const (
 	reasonRefused       = "OffloadingRefused"
 	reasonUnschedulable = "RemoteUnschedulable"
 	reasonNoImage       = "RemoteImageFailed"
+	reasonTooOld        = "ProviderTooOld"
 )
 
 // isRefused reports whether the provider does not accept this pod, as it is or at this moment.
@@ -44,6 +46,20 @@ func (k *podKind) refusePod(ctx context.Context, it *podItem, why error) error {
 		return err
 	}
 	return fmt.Errorf("applying the shadow pod: %w", why) // which an event records
+}
+
+// versionInterval is the interval of checks whether the provider was upgraded.
+const versionInterval = 10 * time.Second
+
+// refuseVersion publishes on the pod that the provider's Kubernetes would drop a field of it. The pod does not fail: a pod of a DaemonSet
+// would be replaced by its like at once.
+func (k *podKind) refuseVersion(ctx context.Context, it *podItem, why string) error {
+	text := kube.Note(fmt.Sprintf("cluster %q is too old for the pod: %s", k.options.Provider, why))
+	if err := k.markRefused(ctx, it, reasonTooOld, text); err != nil {
+		return err
+	}
+	k.events.record(it.local, corev1.EventTypeWarning, reasonTooOld, text)
+	return kube.Wait(versionInterval, text)
 }
 
 // refusalOf returns the provider's refusal of a ShadowPod without a pod, nil if there is none.
@@ -103,6 +119,7 @@ func withoutRefusal(status corev1.PodStatus) corev1.PodStatus {
 // recordProblems records the problems that keep the remote pod from running, when they begin.
 func (k *podKind) recordProblems(it *podItem) {
 	k.events.forgetFailure(it.local, reasonRefused)
+	k.events.forgetFailure(it.local, reasonTooOld)
 	now := podProblems(it.remote)
 	for _, reason := range []string{reasonUnschedulable, reasonNoImage} {
 		i := slices.IndexFunc(now, func(t podProblem) bool { return t.reason == reason })

@@ -101,6 +101,30 @@ func TestRefusalCondition(t *testing.T) {
 	})
 }
 
+func TestProviderTooOld(t *testing.T) {
+	s := newTestEnv(t, nil)
+	vn := &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Name: s.node, Namespace: s.tenant}}
+	s.patch(s.consumer, vn, `{"spec":{"labels":{"liqo.io/kubernetes-minor":"36"}}}`)
+	s.run()
+	pod := s.newPod(s.local, "web")
+	pod.Spec.Volumes = []corev1.Volume{{Name: "trust", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+		Sources: []corev1.VolumeProjection{{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{Name: new("bundle"), Path: "ca.crt"}}},
+	}}}}
+	s.create(s.consumer, pod)
+	s.pod(s.local, "plain")
+	const why = `cluster "milan" is too old for the pod: spec.volumes[*].projected.sources[*].clusterTrustBundle needs Kubernetes 1.37, and the provider has 1.36`
+	eventually(s, s.consumer, s.localPod("web"), hasCondition(names.PodAccepted, "ProviderTooOld", why))
+	s.event(pod, "ProviderTooOld", why)
+	eventually(s, s.provider, s.shadow("plain"), exists)
+	if err := s.provider.Client.Get(t.Context(), client.ObjectKeyFromObject(s.shadow("web")), s.shadow("web")); err == nil {
+		t.Error("the provider has the pod")
+	}
+	s.step("an upgrade of the provider brings it", func() {
+		s.patch(s.consumer, vn, `{"spec":{"labels":{"liqo.io/kubernetes-minor":"37"}}}`)
+		eventually(s, s.provider, s.shadow("web"), exists)
+	})
+}
+
 func TestPodProblemEvents(t *testing.T) {
 	s := newTestEnv(t, nil)
 	s.run()

@@ -66,7 +66,7 @@ func (p *process) runConnected(ctx context.Context) error {
 	}
 	recorder, kinds := p.podEvents()
 	pods := &podKind{
-		options: p.options, patch: p.offloadingPatch, generation: p.specGeneration, user: p.remoteUser, ips: p.network.podIPs, route: p.network.readRoute,
+		options: p.options, patch: p.offloadingPatch, tooOld: p.checkVersion, generation: p.specGeneration, user: p.remoteUser, ips: p.network.podIPs, route: p.network.readRoute,
 		events: newEventLog(recorder), available: p.available, states: newPodStates(time.Now), prioritize: p.prioritize,
 	}
 	engine, err := p.newEngine(append(kinds, pods.engineKind())...)

@@ -358,6 +358,11 @@ func (p *process) offloadingPatch() *offv1beta1.OffloadingPatch {
 	return &patch
 }
 
+// checkVersion returns why the provider's version of Kubernetes does not suffice for a pod, or "".
+func (p *process) checkVersion(pod *corev1.Pod) string {
+	return policy.CheckMinor(pod, p.virtual.Load().Spec.Labels)
+}
+
 func (p *process) specGeneration() int64 { return p.virtual.Load().Generation }
 
 // remoteUser returns the value of the label CreatorUser for objects that this process creates in the provider; empty if unknown.

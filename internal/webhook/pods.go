@@ -37,6 +37,36 @@ func (p *podSteerer) mutateObject(ctx context.Context, req *admission.Request, _
 	return nil
 }
 
+// fieldSteerer keeps one pod off the clusters whose Kubernetes drops a field of it. The chart has only pods with such fields sent here.
+type fieldSteerer struct {
+	cachedReader
+	warning string
+}
+
+func (s *fieldSteerer) mutateObject(ctx context.Context, req *admission.Request, _, pod *corev1.Pod) error {
+	nso := &offv1beta1.NamespaceOffloading{}
+	key := client.ObjectKey{Namespace: req.Namespace, Name: names.NamespaceOffloading}
+	if err := s.getObject(ctx, key, nso); err != nil {
+		return fmt.Errorf("reading how namespace %q is offloaded: %w", req.Namespace, err)
+	}
+	if nso.DeletionTimestamp.IsZero() {
+		s.warning = policy.RequireMinor(pod, nso)
+	}
+	return nil
+}
+
+// fieldSteering returns the handler of pods with new fields, which also warns their users.
+func fieldSteering(decoder admission.Decoder, reader cachedReader) admission.Handler {
+	return admission.HandlerFunc(func(ctx context.Context, req admission.Request) admission.Response {
+		s := &fieldSteerer{cachedReader: reader}
+		response := mutatingHandler(decoder, s).Handle(ctx, req)
+		if s.warning == "" {
+			return response
+		}
+		return response.WithWarnings(s.warning)
+	})
+}
+
 // namespaceOffloadingValidator warns users about the limits of a changed strategy; the schema denies what is invalid.
 type namespaceOffloadingValidator struct{}
 

@@ -163,6 +163,7 @@ func registerHandlers(mgr ctrl.Manager, server webhook.Server, o Options) error 
 	}
 	for path, h := range map[string]admission.Handler{
 		"/mutate/pod":                    mutatingHandler(decoder, &podSteerer{cachedReader: newReader(), runtimeClass: o.RuntimeClass}),
+		"/mutate/pod-fields":             fieldSteering(decoder, newReader()),
 		"/mutate/daemonsets":             mutatingHandler(decoder, daemonSetSteerer{}),
 		"/mutate/virtualnodes":           virtualNodes,
 		"/mutate/shadowpods":             mutatingHandler(decoder, shadowPodCreator{}),

@@ -106,6 +106,7 @@ func configure(t *testing.T, c *testkit.ControlPlane, name, address string) {
 		})
 	}
 	add("pod.mutate.liqo.io", "/mutate/pod", rule("", "v1", "pods", create), &metav1.LabelSelector{MatchLabels: map[string]string{names.SchedulingEnabled: "true"}})
+	add("podfields.mutate.liqo.io", "/mutate/pod-fields", rule("", "v1", "pods", create), &metav1.LabelSelector{MatchLabels: map[string]string{names.SchedulingEnabled: "true"}})
 	add("daemonset.mutate.liqo.io", "/mutate/daemonsets", rule("apps", "v1", "daemonsets", create, update), nil)
 	add("shadowpod.mutate.liqo.io", "/mutate/shadowpods", rule("offloading.liqo.io", "v1beta1", "shadowpods", create, update), nil)
 	add("virtualnode.mutate.liqo.io", "/mutate/virtualnodes", rule("offloading.liqo.io", "v1beta1", "virtualnodes", create, update), nil)
@@ -177,6 +178,26 @@ func TestWebhooks(t *testing.T) {
 			}
 			return fmt.Errorf("affinity %v, tolerations %v", p.Spec.Affinity, p.Spec.Tolerations)
 		})
+	})
+	t.Run("pod with new field is kept off old providers", func(t *testing.T) {
+		p := pod(offloaded(t, c, offv1beta1.LocalAndRemotePodOffloadingStrategyType))
+		p.Spec.Volumes = []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+			Sources: []corev1.VolumeProjection{{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{Name: new("bundle"), Path: "ca.crt"}}},
+		}}}}
+		warned := &warnings{}
+		cfg := rest.CopyConfig(c.Config)
+		cfg.WarningHandler = warned
+		user, err := client.New(cfg, client.Options{Scheme: kube.Scheme})
+		if err != nil {
+			t.Fatal(err)
+		}
+		soon(t, func() error { return user.Create(ctx, p, client.DryRunAll) })
+		if p.Spec.Affinity == nil || !strings.Contains(fmt.Sprint(p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution), names.KubernetesMinor) {
+			t.Errorf("affinity is %v", p.Spec.Affinity)
+		}
+		if !strings.Contains(strings.Join(*warned, ""), "needs Kubernetes 1.37") {
+			t.Errorf("warnings = %q", *warned)
+		}
 	})
 	t.Run("pod is denied without NamespaceOffloading", func(t *testing.T) {
 		err := c.Client.Create(ctx, pod(testkit.Namespace(t, c, "early", map[string]string{names.SchedulingEnabled: "true"})))
