@@ -4,6 +4,8 @@
 #                                              clusters runs e2e and attacks in parallel with network
 #                                              parts of soak: several upgrade losses fuzz, and of bench: netbench;
 #                                              gitops peers clusters by Argo CD and Flux, which are compiled first: half an hour;
+#                                              skew runs consumers and providers of all supported versions of Kubernetes, which are
+#                                              compiled first: ten minutes each;
 #                                              peerings prints how long peering takes, without limits
 #   test/run.sh check                          before each commit: format, vet, generated files, and tests of the packages that a
 #                                              change affects; BASE=revision sets its base, by default main
@@ -13,7 +15,7 @@ cd "$(dirname "$0")/.."
 . demo/machine.sh
 
 # Seconds that a suite may take on 2 cores with cold caches, 45 minutes in total. They are printed, not enforced, because machines differ.
-declare -A budget=([check]=300 [assets]=460 [lint]=340 [unit]=960 [race]=180 [playground]=60 [image]=60 [demo]=50 [e2e]=440 [attacks]=120 [network]=640 [clusters]=760 [peerings]=180 [several]=300 [upgrade]=500 [losses]=1300 [gitops]=1500 [fuzz]=1500 [soak]=7100 [netbench]=1200 [bench]=1600)
+declare -A budget=([check]=300 [assets]=460 [lint]=340 [unit]=960 [race]=180 [playground]=60 [image]=60 [demo]=50 [e2e]=440 [attacks]=120 [network]=640 [clusters]=760 [peerings]=180 [several]=300 [upgrade]=500 [losses]=1300 [gitops]=1500 [skew]=1500 [fuzz]=1500 [soak]=7100 [netbench]=1200 [bench]=1600)
 export CGO_ENABLED=${CGO_ENABLED:-0}
 export GOGC=${GOGC:-200} # for compilers, checkers and API servers of tests; the clusters of the playground have their own setting
 bench_network=172.27.0.0/16 demo_network=172.25.0.0/16 e2e_network=172.26.0.0/16 # networks of clusters that run in parallel with those of the tests
@@ -82,7 +84,7 @@ suite_lint() {
 	diff <(echo "$before") <(hash_generated) || { echo "generated files are out of date: run \"make generate\" and commit the result"; return 1; }
 }
 
-cluster_tests='/test/e2e\|/test/attacks\|/test/network\|/test/gitops\|/test/several\|/test/soak\|/test/losses'
+cluster_tests='/test/e2e\|/test/skew\|/test/attacks\|/test/network\|/test/gitops\|/test/several\|/test/soak\|/test/losses'
 
 list_changed_files() { # since main, or since the last commit on main itself; includes uncommitted files
 	local base=${BASE:-$(git merge-base HEAD origin/main 2>/dev/null || git merge-base HEAD main 2>/dev/null || git rev-parse HEAD)}
@@ -130,11 +132,11 @@ remove_all_clusters() {
 		(use_separate_clusters e2e "$e2e_network" && bin/playground down)
 }
 
-start_clusters() { # NODES [NAMES [CNI]]: starts clusters (a,b) with a number of nodes, unless they are running
+start_clusters() { # NODES [NAMES [CNI [KUBERNETES]]]: starts clusters (a,b) with a number of nodes, unless they are running
 	local names=${2:-a,b} cni=${3:-masquerade} name
-	[ "${clusters_up:-}" != "$1 $names $cni" ] || return 0
-	make --no-print-directory playground && suite_image && clusters_up="$1 $names $cni" && bin/playground down && # also those of a killed run
-		bin/playground up --clusters "$names" --workers "$1" --cni "$cni" --pod-cidr-overlap --audit &&
+	[ "${clusters_up:-}" != "$1 $names $cni ${4:-}" ] || return 0
+	make --no-print-directory playground && suite_image && clusters_up="$1 $names $cni ${4:-}" && bin/playground down && # also those of a killed run
+		bin/playground up --clusters "$names" --workers "$1" --cni "$cni" --pod-cidr-overlap --audit ${4:+--kubernetes "$4"} &&
 		bin/playground load dist/liqo.tar || return 1
 	LIQO_E2E_KUBECONFIGS=
 	for name in ${names//,/ }; do
@@ -178,6 +180,18 @@ suite_soak() { # the playground, faults under load, three clusters, upgrade, twe
 	LIQO_SEEDS=21 gotest -count=1 -v -run 'Test(Deletion|Manifest|Tunnel)Order' ./internal/app ./internal/network || return 1
 	LIQO_LAG=300ms gotest -count=1 -p 2 ./internal/{agent/...,auth,consumer,multicluster,network,peering,provider,replicator,resourceslice,virtualkubelet} || return 1
 	suite_fuzz
+}
+
+minors="1.35 1.36 1.37" # of Kubernetes
+
+suite_skew() { # API servers of each pair of versions, then clusters of the newest and the oldest one
+	local minor folder assets=
+	make --no-print-directory playground || return 1
+	for minor in $minors; do
+		folder=$(bin/playground assets --kubernetes "$minor") && assets+=${assets:+,}$minor=$folder || return 1
+	done
+	LIQO_SKEW_ASSETS=$assets gotest -count=1 -v -tags skew -run 'TestSkew' ./internal/app | grep --line-buffered -v '^=== ' || return 1
+	start_clusters 1 a,b masquerade "${minors##* },${minors%% *}" && gotest -count=1 -v ./test/skew && remove_clusters
 }
 
 suite_losses() { # LIQO_SOAK_LOSSES: number of points in time of each loss, 1 to 4
@@ -259,7 +273,7 @@ for s in $list; do
 	case $s in
 	race) require_programs gcc "gcc libc6-dev" ;;
 	gitops) require_clusters && require_programs git git redis-server redis-server ;;
-	playground | demo | e2e | attacks | network | clusters | peerings | several | upgrade | losses | soak | bench | netbench) require_clusters ;;
+	playground | demo | e2e | attacks | network | clusters | peerings | several | upgrade | losses | skew | soak | bench | netbench) require_clusters ;;
 	esac || exit 1
 done
 for s in $list; do run_suite "$s"; done

@@ -33,6 +33,7 @@ type ControlPlane struct {
 	Client client.WithWatch
 
 	lab         *lab
+	assets      string
 	name        string
 	port        int
 	apiserver   *process
@@ -43,12 +44,12 @@ type ControlPlane struct {
 // startLimit is generous: a busy machine takes many times the usual five seconds.
 const startLimit = 2 * time.Minute
 
-func newControlPlane(l *lab, name string) (*ControlPlane, error) {
+func newControlPlane(l *lab, name, assets string) (*ControlPlane, error) {
 	port, err := l.port()
 	if err != nil {
 		return nil, err
 	}
-	c := &ControlPlane{lab: l, name: name, port: port}
+	c := &ControlPlane{lab: l, assets: assets, name: name, port: port}
 	if c.Config, err = c.user("admin", "system:masters"); err != nil {
 		return nil, fmt.Errorf("making the administrator's certificate: %w", err)
 	}
@@ -76,7 +77,7 @@ func (c *ControlPlane) startAPIServer() error {
 	if err != nil {
 		return err
 	}
-	p, err := c.lab.start(c.name+"-apiserver", "kube-apiserver",
+	p, err := c.start(c.name+"-apiserver", "kube-apiserver",
 		"--etcd-servers="+etcd, "--etcd-prefix=/"+c.name,
 		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", c.port),
 		"--tls-cert-file="+file(servingCert), "--tls-private-key-file="+file(servingKey),
@@ -94,6 +95,11 @@ func (c *ControlPlane) startAPIServer() error {
 	}
 	c.apiserver = p
 	return c.waitReady()
+}
+
+// start runs a program of the cluster's version.
+func (c *ControlPlane) start(name, binary string, args ...string) (*process, error) {
+	return c.lab.run(name, nil, filepath.Join(c.assets, binary), args...)
 }
 
 func (c *ControlPlane) waitReady() error {
@@ -199,7 +205,7 @@ func (c *ControlPlane) runControllers(names []string, more ...string) error {
 	}
 	file := c.lab.authority.file
 	c.managers++
-	_, err = c.lab.start(fmt.Sprintf("%s-controllers%d", c.name, c.managers), "kube-controller-manager", append(more,
+	_, err = c.start(fmt.Sprintf("%s-controllers%d", c.name, c.managers), "kube-controller-manager", append(more,
 		"--kubeconfig="+path, "--controllers="+strings.Join(missing, ","),
 		"--leader-elect=false", "--secure-port=0", "--profiling=false",
 		"--kube-api-qps=500", "--kube-api-burst=1000",

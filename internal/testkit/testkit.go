@@ -15,6 +15,7 @@
 package testkit
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -74,6 +75,7 @@ type Option func(*options)
 type options struct {
 	controllers  []string
 	certificates time.Duration
+	assets       string
 }
 
 // WithControllers runs controllers of the real kube-controller-manager, by the names of its --controllers flag, such as
@@ -87,6 +89,12 @@ func WithControllers(names ...string) Option {
 // anybody ask for. Nobody else may have asked for the signer of that cluster.
 func WithCertificatesFor(d time.Duration) Option {
 	return func(o *options) { o.certificates = d }
+}
+
+// WithAssets runs the programs of another folder, such as those of another version of Kubernetes. The first test that asks for a cluster
+// chooses its folder.
+func WithAssets(folder string) Option {
+	return func(o *options) { o.assets = folder }
 }
 
 // Cluster returns the cluster of this test binary.
@@ -116,7 +124,7 @@ func NthCluster(t testing.TB, n int, opts ...Option) *ControlPlane {
 	s.Lock()
 	defer s.Unlock()
 	if s.cluster == nil && s.failed == nil {
-		s.cluster, s.failed = newControlPlane(l, fmt.Sprintf("cluster%d", n+1))
+		s.cluster, s.failed = newControlPlane(l, fmt.Sprintf("cluster%d", n+1), cmp.Or(o.assets, l.assets))
 	}
 	if s.failed != nil {
 		t.Fatalf("starting a test cluster: %v", s.failed)
