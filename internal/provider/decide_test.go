@@ -285,7 +285,7 @@ func TestMissingLabels(t *testing.T) {
 
 func TestOwnedKeys(t *testing.T) {
 	entry := func(manager, fields string) metav1.ManagedFieldsEntry {
-		return metav1.ManagedFieldsEntry{Manager: manager, FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}
+		return metav1.ManagedFieldsEntry{Manager: manager, FieldsV1: metav1.NewFieldsV1(fields)}
 	}
 	got := ownedKeys([]metav1.ManagedFieldsEntry{
 		entry("shadow-pod", `{"f:metadata":{"f:labels":{".":{},"f:app":{},"f:liqo.io/x":{}},"f:annotations":{"f:note":{}}},"f:spec":{}}`),

@@ -132,7 +132,7 @@ func ownedKeys(fields []metav1.ManagedFieldsEntry) keys {
 				Annotations map[string]any `json:"f:annotations"`
 			} `json:"f:metadata"`
 		}
-		if json.Unmarshal(entry.FieldsV1.Raw, &set) != nil {
+		if json.Unmarshal(entry.FieldsV1.GetRawBytes(), &set) != nil {
 			continue
 		}
 		out.Labels = append(out.Labels, keysOf(set.Metadata.Labels)...)

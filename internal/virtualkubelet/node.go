@@ -166,7 +166,7 @@ func (s *nodeSync) removeOwner(ctx context.Context, node *corev1.Node) error {
 		"annotations": map[string]any{registering: nil},
 		"managedFields": []metav1.ManagedFieldsEntry{{
 			Manager: names.ReflectionFieldManager, Operation: metav1.ManagedFieldsOperationUpdate,
-			APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:taints":{}}}`)},
+			APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:taints":{}}}`),
 		}},
 	}})
 	if err != nil {

@@ -25,8 +25,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/httpstream"
-	"k8s.io/apimachinery/pkg/util/httpstream/spdy"
 	remotecommandproto "k8s.io/apimachinery/pkg/util/remotecommand"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -34,6 +32,8 @@ import (
 	"k8s.io/client-go/tools/remotecommand"
 	clientspdy "k8s.io/client-go/transport/spdy"
 	"k8s.io/client-go/util/exec"
+	"k8s.io/streaming/pkg/httpstream"
+	"k8s.io/streaming/pkg/httpstream/spdy"
 )
 
 // remoteKubelet is the kubelet of the provider's node: it speaks what a kubelet speaks, and its containers are here.
@@ -447,19 +447,19 @@ func TestStreamsPortForward(t *testing.T) {
 			}
 			var dialer httpstream.Dialer
 			if w.websocket {
-				dialer, err = portforward.NewSPDYOverWebsocketDialer(target, w.config)
+				dialer, err = portforward.NewSPDYOverWebsocketDialerForStreaming(target, w.config)
 			} else {
 				var transport http.RoundTripper
 				var upgrader clientspdy.Upgrader
 				if transport, upgrader, err = clientspdy.RoundTripperFor(w.config); err == nil {
-					dialer = clientspdy.NewDialer(upgrader, &http.Client{Transport: transport}, "POST", target)
+					dialer = clientspdy.NewDialerForStreaming(upgrader, &http.Client{Transport: transport}, "POST", target)
 				}
 			}
 			if err != nil {
 				s.t.Fatal(err)
 			}
 			ready, stop, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-			forwarder, err := portforward.NewOnAddresses(dialer, []string{"127.0.0.1"}, []string{"0:80", "0:1"}, stop, ready, io.Discard, io.Discard)
+			forwarder, err := portforward.NewOnAddressesForStreaming(dialer, []string{"127.0.0.1"}, []string{"0:80", "0:1"}, stop, ready, io.Discard, io.Discard)
 			if err != nil {
 				s.t.Fatal(err)
 			}

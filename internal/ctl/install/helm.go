@@ -87,7 +87,7 @@ func (h *helmClient) markFailed(r *release.Release) error {
 
 // renderChart returns the objects of the chart as they would be installed. Unlike Helm's dry run it does not need the kinds of CRDs
 // that are not installed yet.
-func (h *helmClient) renderChart(c *chart.Chart, values map[string]any, revision int) ([]*unstructured.Unstructured, error) {
+func (h *helmClient) renderChart(ctx context.Context, c *chart.Chart, values map[string]any, revision int) ([]*unstructured.Unstructured, error) {
 	caps, err := h.clusterCapabilities()
 	if err != nil {
 		return nil, err
@@ -100,17 +100,17 @@ func (h *helmClient) renderChart(c *chart.Chart, values map[string]any, revision
 	if err != nil {
 		return nil, err
 	}
-	objects, err := renderObjects(c, values, options, caps, engine.New(restConfig))
+	objects, err := renderObjects(ctx, c, values, options, caps, engine.New(restConfig))
 	return h.stamp.setAll(objects), err
 }
 
 // renderObjects returns the objects of the chart, hooks last.
-func renderObjects(c *chart.Chart, values map[string]any, options common.ReleaseOptions, caps *common.Capabilities, e engine.Engine) ([]*unstructured.Unstructured, error) {
+func renderObjects(ctx context.Context, c *chart.Chart, values map[string]any, options common.ReleaseOptions, caps *common.Capabilities, e engine.Engine) ([]*unstructured.Unstructured, error) {
 	top, err := commonutil.ToRenderValues(c, values, options, caps)
 	if err != nil {
 		return nil, ui.Fail("the values are not valid: %w", err)
 	}
-	files, err := e.Render(c, top)
+	files, err := e.RenderWithContext(ctx, c, top)
 	if err != nil {
 		return nil, ui.Fail("rendering the chart: %w", err)
 	}

@@ -22,7 +22,7 @@ func (i *Installer) ListImages(ctx context.Context) ([]string, error) {
 	}
 	values := mergeValues(i.profile, map[string]any{"tag": i.imageTag()}, i.given)
 	options := common.ReleaseOptions{Name: Release, Namespace: i.Namespace, Revision: 1, IsInstall: true}
-	objects, err := renderObjects(i.chart, values, options, common.DefaultCapabilities, engine.Engine{})
+	objects, err := renderObjects(ctx, i.chart, values, options, common.DefaultCapabilities, engine.Engine{})
 	if err != nil {
 		return nil, err
 	}

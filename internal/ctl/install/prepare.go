@@ -107,7 +107,7 @@ func (i *Installer) setValues(ctx context.Context, p *installPlan, f *clusterFac
 	if err := p.previous.checkClusterID(stringAt(p.values, "discovery", "config", "clusterID")); err != nil {
 		return err
 	}
-	rendered, err := p.helm.renderChart(p.chart, p.values, p.previous.revision)
+	rendered, err := p.helm.renderChart(ctx, p.chart, p.values, p.previous.revision)
 	if err != nil {
 		return err
 	}

@@ -74,7 +74,7 @@ func appliedOnly[V any](copied metav1.Object, manager, field string, original ma
 		}
 		var fields map[string]json.RawMessage
 		var keys map[string]json.RawMessage
-		if json.Unmarshal(entry.FieldsV1.Raw, &fields) != nil || json.Unmarshal(fields[field], &keys) != nil {
+		if json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil || json.Unmarshal(fields[field], &keys) != nil {
 			continue // manager applied nothing of this field
 		}
 		for path := range keys {
