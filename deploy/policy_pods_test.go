@@ -319,40 +319,42 @@ func TestPodPolicyReinvocation(t *testing.T) {
 	if err := c.Client.Create(t.Context(), nso); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"a-zones", "z-zones"} { // before ours and after
-		testkit.Create(t, c.Client, &admissionv1.MutatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionv1.MutatingAdmissionPolicySpec{
-			ReinvocationPolicy: admissionv1.NeverReinvocationPolicy,
-			MatchConstraints: &admissionv1.MatchResources{
-				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"zoned": "true"}},
-				ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
-					Operations: []admissionv1.OperationType{admissionv1.Create},
-					Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
-				}}},
-			},
-			Mutations: []admissionv1.Mutation{{PatchType: admissionv1.PatchTypeJSONPatch, JSONPatch: &admissionv1.JSONPatch{Expression: `[
+	for _, name := range []string{"a-zones", "z-zones"} { // by their names before ours and after, one at a time: the order is not defined
+		t.Run(name, func(t *testing.T) {
+			testkit.Create(t, c.Client, &admissionv1.MutatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionv1.MutatingAdmissionPolicySpec{
+				ReinvocationPolicy: admissionv1.NeverReinvocationPolicy,
+				MatchConstraints: &admissionv1.MatchResources{
+					NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"zoned": "true"}},
+					ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+						Operations: []admissionv1.OperationType{admissionv1.Create},
+						Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+					}}},
+				},
+				Mutations: []admissionv1.Mutation{{PatchType: admissionv1.PatchTypeJSONPatch, JSONPatch: &admissionv1.JSONPatch{Expression: `[
 				JSONPatch{op: 'add', path: '/spec/tolerations', value: []}, JSONPatch{op: 'add', path: '/spec/affinity', value: {'nodeAffinity':
 				{'requiredDuringSchedulingIgnoredDuringExecution': {'nodeSelectorTerms': [{'matchExpressions': [{'key': dyn('zone'), 'operator': dyn('In'), 'values': dyn(['` + name + `'])}]}]}}}}]`}}},
-		}}, &admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionv1.MutatingAdmissionPolicyBindingSpec{PolicyName: name}})
-		t.Cleanup(func() {
-			_ = c.Client.Delete(context.Background(), &admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name}})
-			_ = c.Client.Delete(context.Background(), &admissionv1.MutatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}})
-		})
-		testkit.Eventually(t, 60*time.Second, func() error {
-			pod := podIn(namespace)
-			if err := user.Create(t.Context(), pod, client.DryRunAll); err != nil {
-				return err
-			}
-			want := []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
-				{Key: "zone", Operator: corev1.NodeSelectorOpIn, Values: []string{name}},
-				{Key: names.NodeType, Operator: corev1.NodeSelectorOpIn, Values: []string{names.NodeTypeVirtualNode}},
-			}}}
-			if diff := cmp.Diff(want, pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms); diff != "" {
-				return errors.New(diff)
-			}
-			if !slices.Contains(pod.Spec.Tolerations, policy.VirtualNodeToleration()) {
-				return fmt.Errorf("tolerations are %v", pod.Spec.Tolerations)
-			}
-			return nil
+			}}, &admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionv1.MutatingAdmissionPolicyBindingSpec{PolicyName: name}})
+			t.Cleanup(func() {
+				_ = c.Client.Delete(context.Background(), &admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name}})
+				_ = c.Client.Delete(context.Background(), &admissionv1.MutatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}})
+			})
+			testkit.Eventually(t, 60*time.Second, func() error {
+				pod := podIn(namespace)
+				if err := user.Create(t.Context(), pod, client.DryRunAll); err != nil {
+					return err
+				}
+				want := []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
+					{Key: "zone", Operator: corev1.NodeSelectorOpIn, Values: []string{name}},
+					{Key: names.NodeType, Operator: corev1.NodeSelectorOpIn, Values: []string{names.NodeTypeVirtualNode}},
+				}}}
+				if diff := cmp.Diff(want, pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms); diff != "" {
+					return errors.New(diff)
+				}
+				if !slices.Contains(pod.Spec.Tolerations, policy.VirtualNodeToleration()) {
+					return fmt.Errorf("tolerations are %v", pod.Spec.Tolerations)
+				}
+				return nil
+			})
 		})
 	}
 }
