@@ -14,7 +14,7 @@ var known = []string{
 	"liqo.io/applied-taints", "liqo.io/capabilities", "liqo.io/certificate-for", "liqo.io/cordon", "liqo.io/create-virtual-node",
 	"liqo.io/creator-user", "liqo.io/default-limits", "liqo.io/direct-connections-data", "liqo.io/downward-api-namespace",
 	"liqo.io/evict-misplaced-pods", "liqo.io/followed-offer", "liqo.io/force-remote-node-port", "liqo.io/foreign-cluster-permanently-unreachable",
-	"liqo.io/identity-type", "liqo.io/imposed-affinity", "liqo.io/issued-certificate", "liqo.io/keep-off-virtual-nodes", "liqo.io/managed", "liqo.io/managed-by",
+	"liqo.io/identity-type", "liqo.io/imposed-affinity", "liqo.io/issued-certificate", "liqo.io/keep-off-virtual-nodes", "liqo.io/kubernetes-minor", "liqo.io/managed", "liqo.io/managed-by",
 	"liqo.io/managed-by-namespace-map", "liqo.io/nonce", "liqo.io/offloading-patch-hash", "liqo.io/originID", "liqo.io/original-name",
 	"liqo.io/peering-user-name", "liqo.io/preinstalled", "liqo.io/remote-cluster-id", "liqo.io/remote-runtime-class-name",
 	"liqo.io/remote-service-account-name", "liqo.io/remote-tenant-csr", "liqo.io/remote-tenant-namespace", "liqo.io/remote-unavailable",
