@@ -4,6 +4,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -31,9 +32,16 @@ const OldestTestedMinor = 35
 // oldestMinor is the oldest minor version that the chart accepts, for which older ones count, too.
 const oldestMinor = 30
 
+// newestMinor is the latest minor version of newPodFields.
+var newestMinor = slices.MaxFunc(newPodFields, func(a, b PodField) int { return cmp.Compare(a.Minor, b.Minor) }).Minor
+
+var newPodFields = listNewPodFields()
+
 // NewPodFields returns the fields after OldestTestedMinor that are copied to the provider: see translate.ShadowPod for those that are
 // left out. A test of the suite skew compares the table with the API servers.
-func NewPodFields() []PodField {
+func NewPodFields() []PodField { return slices.Clone(newPodFields) }
+
+func listNewPodFields() []PodField {
 	var out []PodField
 	for _, containers := range []string{"initContainers", "containers", "ephemeralContainers"} {
 		for _, field := range []string{
@@ -68,7 +76,7 @@ func RequiredMinor(pod *corev1.Pod) (minor int, field string) {
 	}
 	object := map[string]any{"spec": spec}
 	ownAccount := pod.Annotations[names.APIServerSupport] == names.APIServerSupportRemote
-	for _, f := range NewPodFields() {
+	for _, f := range newPodFields {
 		if f.Minor > minor && (ownAccount || !f.credential) && hasPath(object, strings.Split(f.Path, ".")) {
 			minor, field = f.Minor, f.Path
 		}
@@ -124,9 +132,12 @@ func RequireMinor(pod *corev1.Pod, nso *offv1beta1.NamespaceOffloading) (warning
 
 // CheckMinor returns why the provider of a node with these labels cannot run the pod as it is, or "".
 func CheckMinor(pod *corev1.Pod, labels map[string]string) string {
-	minor, field := RequiredMinor(pod)
-	if have := MinorOf(labels); have != 0 && have < minor {
-		return fmt.Sprintf("%s needs Kubernetes 1.%d, and the provider has 1.%d", field, minor, have)
+	provided := MinorOf(labels)
+	if provided == 0 || provided >= newestMinor {
+		return "" // without a look at the pod: the virtual kubelet asks at each of its changes
+	}
+	if minor, field := RequiredMinor(pod); provided < minor {
+		return fmt.Sprintf("%s needs Kubernetes 1.%d, and the provider has 1.%d", field, minor, provided)
 	}
 	return ""
 }

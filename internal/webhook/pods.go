@@ -26,15 +26,11 @@ type podSteerer struct {
 // mutateObject fails without a NamespaceOffloading in the namespace, so that no pod is scheduled to a wrong node if the
 // namespace is labelled first.
 func (p *podSteerer) mutateObject(ctx context.Context, req *admission.Request, _, pod *corev1.Pod) error {
-	nso := &offv1beta1.NamespaceOffloading{}
-	key := client.ObjectKey{Namespace: req.Namespace, Name: names.NamespaceOffloading}
-	if err := p.getObject(ctx, key, nso); err != nil {
-		return fmt.Errorf("reading how namespace %q is offloaded: %w", req.Namespace, err)
-	}
-	if nso.DeletionTimestamp.IsZero() {
+	nso, err := p.namespaceOffloading(ctx, req.Namespace)
+	if err == nil && nso.DeletionTimestamp.IsZero() {
 		policy.SteerPod(pod, nso, p.runtimeClass)
 	}
-	return nil
+	return err
 }
 
 // fieldSteerer keeps one pod off the clusters whose Kubernetes drops a field of it. The chart has only pods with such fields sent here.
@@ -44,15 +40,19 @@ type fieldSteerer struct {
 }
 
 func (s *fieldSteerer) mutateObject(ctx context.Context, req *admission.Request, _, pod *corev1.Pod) error {
-	nso := &offv1beta1.NamespaceOffloading{}
-	key := client.ObjectKey{Namespace: req.Namespace, Name: names.NamespaceOffloading}
-	if err := s.getObject(ctx, key, nso); err != nil {
-		return fmt.Errorf("reading how namespace %q is offloaded: %w", req.Namespace, err)
-	}
-	if nso.DeletionTimestamp.IsZero() {
+	nso, err := s.namespaceOffloading(ctx, req.Namespace)
+	if err == nil && nso.DeletionTimestamp.IsZero() {
 		s.warning = policy.RequireMinor(pod, nso)
 	}
-	return nil
+	return err
+}
+
+func (r cachedReader) namespaceOffloading(ctx context.Context, namespace string) (*offv1beta1.NamespaceOffloading, error) {
+	nso := &offv1beta1.NamespaceOffloading{}
+	if err := r.getObject(ctx, client.ObjectKey{Namespace: namespace, Name: names.NamespaceOffloading}, nso); err != nil {
+		return nil, fmt.Errorf("reading how namespace %q is offloaded: %w", namespace, err)
+	}
+	return nso, nil
 }
 
 // fieldSteering returns the handler of pods with new fields, which also warns their users.
