@@ -11,6 +11,7 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -62,6 +63,15 @@ func podIn(namespace string, edits ...func(*corev1.Pod)) *corev1.Pod {
 		edit(pod)
 	}
 	return pod
+}
+
+// daemonSet returns one that tolerates every taint, like those of CNIs.
+func daemonSet(namespace string) client.Object {
+	ds := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "cni"}}
+	ds.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "cni"}}
+	ds.Spec.Template.Labels, ds.Spec.Template.Spec = ds.Spec.Selector.MatchLabels, podIn(namespace).Spec
+	ds.Spec.Template.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+	return ds
 }
 
 func ownedBy(kind string) func(*corev1.Pod) {
@@ -125,6 +135,7 @@ func TestWebhooksDown(t *testing.T) {
 		"a pod of an offloaded namespace": {podIn(shop), true},
 		"a pod of a ReplicaSet there":     {podIn(shop, ownedBy("ReplicaSet")), true},
 		"a pod of a DaemonSet there":      {podIn(shop, ownedBy("DaemonSet")), false},
+		"a DaemonSet on all nodes":        {daemonSet("kube-system"), false},
 		"a pod that a node owns":          {podIn(shop, ownedBy("Node")), false},
 		"a pod that has its node":         {podIn(shop, func(p *corev1.Pod) { p.Spec.NodeName = "worker" }), true},
 		"one that tolerates virtual nodes": {podIn(shop, func(p *corev1.Pod) {

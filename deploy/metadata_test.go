@@ -42,7 +42,7 @@ func TestMetadataOfConsumers(t *testing.T) {
 			return user.Get(t.Context(), client.ObjectKey{Namespace: remoteNamespace, Name: "x"}, &corev1.ConfigMap{})
 		})
 	}
-	serveWebhooks(t, c, webhook.MaxObjects{}, "metadata.mutate.liqo.io")
+	serveWebhooks(t, c, webhook.Options{}, "metadata.mutate.liqo.io")
 
 	marks := map[string]string{names.OffloadingOrigin: "milan", names.OffloadingDestination: "rome"}
 	meta := func(name string, labels, annotations map[string]string) metav1.ObjectMeta {

@@ -427,7 +427,7 @@ func BenchmarkPodAdmission(b *testing.B) {
 		create(b, offloadedNamespace)
 	})
 	b.Run("webhook", func(b *testing.B) {
-		serveWebhooks(b, c, webhook.MaxObjects{}, "pod.mutate.liqo.io")
+		serveWebhooks(b, c, webhook.Options{}, "pod.mutate.liqo.io")
 		create(b, offloadedNamespace)
 	})
 }

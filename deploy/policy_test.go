@@ -326,9 +326,37 @@ func TestVirtualKubeletsPolicy(t *testing.T) {
 	expect(t, vk.Status().Patch(t.Context(), node("gold", ""), merge(`{"status":{"phase":"Running"}}`), dry), "")
 	expect(t, vk.Status().Patch(t.Context(), node("worker", ""), merge(`{"status":{"phase":"Running"}}`), dry), "its own node")
 	podsOfOtherNodes(t, c, vk, home)
+	statusOfClaims(t, c, vk, user)
 	leasesOfOthers(t, vk, home)
 	eventsAboutOthers(t, c, vk, home, user)
 	tokensOfOthers(t, c, vk, user)
+}
+
+// statusOfClaims is what a provider reports, and nothing that has Kubernetes take a claim for bound.
+func statusOfClaims(t *testing.T, c *testkit.ControlPlane, vk client.Client, user string) {
+	t.Helper()
+	served := testkit.Namespace(t, c, "served", nil)
+	bind(t, c, served, names.RoleVirtualKubeletNamespace, user)
+	rights(t, func() error {
+		return vk.List(t.Context(), &corev1.PersistentVolumeClaimList{}, client.InNamespace(served))
+	})
+	claim := claimOf(served, nil)
+	testkit.Create(t, c.Client, claim)
+	for name, tc := range map[string]struct {
+		edit func(*corev1.PersistentVolumeClaim)
+		want string
+	}{
+		"its capacity": {func(c *corev1.PersistentVolumeClaim) { c.Status.Capacity = c.Spec.Resources.Requests }, ""},
+		"its phase":    {func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost }, "may only write the capacity"},
+		"its labels":   {func(c *corev1.PersistentVolumeClaim) { c.Labels["app"] = "web" }, "may only write the capacity"},
+	} {
+		t.Run("of a claim "+name, func(t *testing.T) {
+			edited := claim.DeepCopy()
+			tc.edit(edited)
+			expect(t, vk.Status().Update(t.Context(), edited, &client.SubResourceUpdateOptions{UpdateOptions: client.UpdateOptions{DryRun: []string{metav1.DryRunAll}}}), tc.want)
+		})
+	}
+	expect(t, vk.Update(t.Context(), claim), "cannot update resource")
 }
 
 // tokensOfOthers are those that are not bound to a pod.

@@ -28,28 +28,34 @@ func TestShadowPodDeletionPolicy(t *testing.T) {
 		return peer.Get(t.Context(), client.ObjectKey{Namespace: remoteNamespace, Name: "x"}, &corev1.Pod{})
 	})
 
-	pod := func(name string, labels map[string]string) *corev1.Pod {
+	pod := func(name, node string, labels map[string]string) *corev1.Pod {
 		p := &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: remoteNamespace, Name: name, Labels: labels},
-			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "web:1"}}},
+			Spec:       corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "main", Image: "web:1"}}},
 		}
 		if err := c.Client.Create(t.Context(), p); err != nil {
 			t.Fatal(err)
 		}
 		return p
 	}
-	created, other := pod("made", map[string]string{names.ManagedBy: "shadowpod"}), pod("other", nil)
+	made := map[string]string{names.ManagedBy: "shadowpod"}
+	created, waiting, ended, other := pod("made", "worker", made), pod("waiting", "", made), pod("ended", "worker", made), pod("other", "worker", nil)
+	testkit.UpdateStatus(t, c.Client, ended, func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })
 	for name, tc := range map[string]struct {
-		user client.Client
-		pod  *corev1.Pod
-		want string
+		user  client.Client
+		pod   *corev1.Pod
+		grace int64
+		want  string
 	}{
-		"a peer deletes a pod made from its ShadowPod": {peer, created, ""},
-		"a peer deletes another pod":                   {peer, other, "only delete pods that were made from ShadowPods"},
-		"an administrator deletes any pod":             {c.Client, other, ""},
+		"a peer deletes a pod made from its ShadowPod":        {peer, created, 5, ""},
+		"a peer deletes a running pod without a grace period": {peer, created, 0, "may not delete running pods without a grace period"},
+		"a peer deletes a pod that is on no node":             {peer, waiting, 0, ""},
+		"a peer deletes a pod that has ended":                 {peer, ended, 0, ""},
+		"a peer deletes another pod":                          {peer, other, 5, "only delete pods that were made from ShadowPods"},
+		"an administrator deletes any pod":                    {c.Client, other, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			expect(t, tc.user.Delete(t.Context(), tc.pod, client.GracePeriodSeconds(5), client.DryRunAll), tc.want)
+			expect(t, tc.user.Delete(t.Context(), tc.pod, client.GracePeriodSeconds(tc.grace), client.DryRunAll), tc.want)
 		})
 	}
 }

@@ -84,7 +84,8 @@ func TestPeerRoleScope(t *testing.T) {
 	for _, name := range []string{names.RoleRemoteControlPlane, names.RoleVirtualKubeletRemote, names.RoleVirtualKubeletRemoteWide, names.RolePeeringUser} {
 		for _, rule := range clusterRole(t, r, name).Rules {
 			for _, resource := range rule.Resources {
-				reported := resource == "gatewayclients/status" && slices.Equal(rule.Verbs, []string{"patch"}) // within the policy liqo-endpoints
+				// Within the policies liqo-endpoints and liqo-networks.
+				reported := (resource == "gatewayclients/status" || resource == "configurations/status") && slices.Equal(rule.Verbs, []string{"patch"})
 				if strings.HasSuffix(resource, "/status") && !reported || strings.Contains(resource, "*") {
 					t.Errorf("%s: resource %s", name, resource)
 				}
@@ -196,6 +197,33 @@ func TestProcessPermissions(t *testing.T) {
 		case role.cluster && slices.Contains(rule.Resources, "secrets"):
 			t.Errorf("%s reaches the Secrets of every namespace", role.name)
 		}
+	}
+}
+
+// The fabric watches namespaces only for the restrictions of pods.
+func TestFabricPermissions(t *testing.T) {
+	nodeAccess := "offloading.twinNamespaces.pods.nodeAccess"
+	for name, tc := range map[string]struct {
+		v    values
+		want []string
+	}{
+		"default":       {values{}, nil},
+		"no nodeAccess": {tree(nodeAccess, false), []string{"namespaces"}},
+		"offloaded":     {tree("networking.peerAccess", "offloaded"), []string{"namespaces", "namespaceoffloadings"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, rule := range clusterRole(t, mustRender(t, tc.v), "liqo-fabric").Rules {
+				for _, resource := range rule.Resources {
+					if resource == "namespaces" || resource == "namespaceoffloadings" {
+						got = append(got, resource)
+					}
+				}
+			}
+			if !slices.Equal(got, tc.want) {
+				t.Errorf("got %v, want %v", got, tc.want)
+			}
+		})
 	}
 }
 

@@ -28,7 +28,7 @@ import (
 )
 
 // serveWebhooks runs the webhooks of these names as the chart has them, but reached by URL.
-func serveWebhooks(t testing.TB, c *testkit.ControlPlane, most webhook.MaxObjects, only ...string) {
+func serveWebhooks(t testing.TB, c *testkit.ControlPlane, o webhook.Options, only ...string) {
 	t.Helper()
 	namespace, port := testkit.Namespace(t, c, "webhooks", nil), testkit.Port(t)
 	url := func(of *admissionv1.WebhookClientConfig) {
@@ -76,10 +76,8 @@ func serveWebhooks(t testing.TB, c *testkit.ControlPlane, most webhook.MaxObject
 		t.Cleanup(func() { _ = c.Client.Delete(context.Background(), configuration) })
 	}
 	testkit.Manager(t, c.Config, kube.ManagerOptions{Name: "webhook"}, func(mgr ctrl.Manager) error {
-		return webhook.SetupWebhooks(mgr, webhook.Options{
-			LiqoNamespace: namespace, Configuration: namespace, Hosts: []string{"127.0.0.1"}, Host: "127.0.0.1", Port: port,
-			DroppedMetadata: dropped, MaxObjects: most,
-		})
+		o.LiqoNamespace, o.Configuration, o.Hosts, o.Host, o.Port, o.DroppedMetadata = namespace, namespace, []string{"127.0.0.1"}, "127.0.0.1", port, dropped
+		return webhook.SetupWebhooks(mgr, o)
 	})
 }
 
@@ -100,7 +98,7 @@ func TestConsumerObjectCounts(t *testing.T) {
 	rights(t, func() error {
 		return peer.Get(t.Context(), client.ObjectKey{Namespace: tenant, Name: "x"}, &offv1beta1.NamespaceMap{})
 	})
-	serveWebhooks(t, c, webhook.MaxObjects{ShadowPods: 3, ShadowEndpointSlices: 2, NamespaceMaps: 1}, "shadowpod.validate.liqo.io", "count.validate.liqo.io")
+	serveWebhooks(t, c, webhook.Options{MaxObjects: webhook.MaxObjects{ShadowPods: 3, ShadowEndpointSlices: 2, NamespaceMaps: 1}}, "shadowpod.validate.liqo.io", "count.validate.liqo.io")
 
 	n := 0
 	meta := func(namespace, origin string) metav1.ObjectMeta {

@@ -41,8 +41,8 @@ func pods(t testing.TB, r *release) map[string]corev1.PodTemplateSpec {
 
 func TestPodSecurity(t *testing.T) {
 	templates := pods(t, mustRender(t, values{}))
-	if len(templates) != 4 {
-		t.Errorf("%d workloads, want 4", len(templates))
+	if len(templates) != 5 {
+		t.Errorf("%d workloads, want 5", len(templates))
 	}
 	for name, pod := range templates {
 		if sc := pod.Spec.SecurityContext; sc == nil || !*sc.RunAsNonRoot || sc.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
@@ -68,13 +68,15 @@ func TestPodSecurity(t *testing.T) {
 
 func TestSelectors(t *testing.T) {
 	r := mustRender(t, values{
-		"nameOverride": "mesh", "proxy": values{"replicas": int64(2)}, "crdReplicator": values{"replicas": int64(2)},
+		"nameOverride": "mesh", "proxy": values{"replicas": int64(2)}, "crdReplicator": values{"replicas": int64(2)}, "metricAgent": values{"replicas": int64(2)},
 		"controllerManager": values{"replicas": int64(2), "metrics": tree("serviceMonitor.enabled", true)},
 	})
 	templates := pods(t, r)
 	of := func(name string) corev1.PodTemplateSpec {
-		if strings.HasSuffix(name, "-proxy") {
-			return templates["mesh-proxy"]
+		for _, component := range []string{"-proxy", "-metric-agent"} {
+			if strings.HasSuffix(name, component) {
+				return templates["mesh"+component]
+			}
 		}
 		return templates["mesh-controller-manager"]
 	}
@@ -103,8 +105,8 @@ func TestSelectors(t *testing.T) {
 			}
 		}
 	}
-	if services != 3 || budgets != 3 {
-		t.Errorf("%d Services and %d PodDisruptionBudgets, want 3 and 3", services, budgets)
+	if services != 4 || budgets != 4 {
+		t.Errorf("%d Services and %d PodDisruptionBudgets, want 4 and 4", services, budgets)
 	}
 }
 
@@ -211,6 +213,7 @@ func TestControllerManagerArguments(t *testing.T) {
 		"authentication.tlsCompatibilityMode":            {true, "--tls-compatibility-mode=true"},
 		"authentication.legacyNonces":                    {true, "--legacy-nonces=true"},
 		"authentication.controlPlaneCertificateDuration": {"48h", "--control-plane-certificate-duration=48h"},
+		"networking.networkPoliciesEnforced":             {true, "--network-policies-enforced=true"},
 		"webhook.certificateDuration":                    {"2m", "--webhook-certificate-duration=2m"},
 	} {
 		args := pods(t, mustRender(t, tree(path, tc.value)))["liqo-controller-manager"].Spec.Containers[0].Args
@@ -222,6 +225,31 @@ func TestControllerManagerArguments(t *testing.T) {
 		if _, err := render(t, loadChart(t), tree(path, "2 months"), nil); err == nil {
 			t.Errorf("%s: a duration that is none is accepted", path)
 		}
+	}
+}
+
+func TestFabricArguments(t *testing.T) {
+	for path, tc := range map[string]struct {
+		value any
+		flag  string
+	}{
+		"networking.peerAccess":                     {"offloaded", "--peer-access=offloaded"},
+		"offloading.twinNamespaces.pods.nodeAccess": {false, "--remote-pod-node-access=false"},
+	} {
+		for given, want := range map[*values]bool{new(tree(path, tc.value)): true, {}: false} {
+			var args []string
+			for _, obj := range mustRender(t, *given).objects {
+				if obj.GetName() == "liqo-fabric" && obj.GetKind() == "DaemonSet" {
+					args = containerArguments(t, obj.Object)
+				}
+			}
+			if slices.Contains(args, tc.flag) != want {
+				t.Errorf("%s of %v: %s in %v, want %t", path, *given, tc.flag, args, want)
+			}
+		}
+	}
+	if _, err := render(t, loadChart(t), tree("networking.peerAccess", "some"), nil); err == nil {
+		t.Error("an unknown peerAccess is accepted")
 	}
 }
 

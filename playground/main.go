@@ -13,7 +13,7 @@ import (
 
 // sources are the sources of the programs that the playground builds.
 //
-//go:embed go.mod go.sum hyperkube kubectl pause httpd
+//go:embed go.mod go.sum hyperkube metrics-server kubectl pause httpd
 var sources embed.FS
 
 func main() { os.Exit(cli.Main(sources)) }

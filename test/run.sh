@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs test suites, prints the time and budget of each, and starts the clusters of the playground once for suites that need them.
 #   test/run.sh [all|soak|bench|SUITE...]      suites of all: assets lint unit race playground image demo clusters;
-#                                              clusters runs e2e and attacks in parallel with network
+#                                              clusters runs e2e and attacks in parallel with network and hub
 #                                              parts of soak: several upgrade losses fuzz, and of bench: netbench;
 #                                              gitops peers clusters by Argo CD and Flux, which are compiled first: half an hour;
 #                                              skew runs consumers and providers of all supported versions of Kubernetes, which are
@@ -14,8 +14,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . demo/machine.sh
 
-# Seconds that a suite may take on 2 cores with cold caches, 45 minutes in total. They are printed, not enforced, because machines differ.
-declare -A budget=([check]=300 [assets]=460 [lint]=340 [unit]=960 [race]=180 [playground]=60 [image]=60 [demo]=50 [e2e]=440 [attacks]=120 [network]=640 [clusters]=760 [peerings]=180 [several]=300 [upgrade]=500 [losses]=1300 [gitops]=1500 [skew]=1500 [fuzz]=1500 [soak]=7100 [netbench]=1200 [bench]=1600)
+# Seconds that a suite may take on 2 cores with cold caches, 51 minutes in total. They are printed, not enforced, because machines differ.
+declare -A budget=([check]=300 [assets]=460 [lint]=340 [unit]=960 [race]=180 [playground]=60 [image]=60 [demo]=50 [e2e]=700 [attacks]=120 [network]=730 [hub]=180 [clusters]=1090 [peerings]=180 [several]=300 [upgrade]=800 [losses]=1300 [gitops]=1500 [skew]=1500 [fuzz]=1500 [soak]=7100 [netbench]=1200 [bench]=1600)
 export CGO_ENABLED=${CGO_ENABLED:-0}
 export GOGC=${GOGC:-200} # for compilers, checkers and API servers of tests; the clusters of the playground have their own setting
 bench_network=172.27.0.0/16 demo_network=172.25.0.0/16 e2e_network=172.26.0.0/16 # networks of clusters that run in parallel with those of the tests
@@ -45,14 +45,15 @@ run_suite() { # NAME: runs suite_NAME and prints how long it took
 	printf '%-12s %6d s of %d s\n' "$1" $((SECONDS - start)) "${budget[$1]}" >>"$times"
 }
 
-# Suites with clusters wait most of the time, so e2e and attacks run in parallel with network, on separate clusters. Their output is printed after that of
-# network.
+# Suites with clusters wait most of the time, so e2e and attacks run in parallel with network and hub, on separate clusters. Their output is printed after that
+# of hub.
 suite_clusters() {
 	local output rc=0
-	output=$(mktemp) && suite_assets && bin/playground build && suite_image || return 1 # once for both
+	output=$(mktemp) && suite_assets && bin/playground build --cni flannel,kube-router && suite_image || return 1 # once for both
 	(use_separate_clusters e2e "$e2e_network" && export assets_built image_built LIQO_TEST_TIMES=$times && exec setsid test/run.sh e2e attacks) >"$output" 2>&1 </dev/null &
 	parallel_pid=$!
 	run_suite network || rc=1
+	run_suite hub || rc=1
 	[ -z "${clusters_up:-}" ] || remove_clusters
 	echo 'waiting for e2e and attacks, which run on separate clusters'
 	wait "$parallel_pid" || rc=1
@@ -84,7 +85,7 @@ suite_lint() {
 	diff <(echo "$before") <(hash_generated) || { echo "generated files are out of date: run \"make generate\" and commit the result"; return 1; }
 }
 
-cluster_tests='/test/e2e\|/test/skew\|/test/attacks\|/test/network\|/test/gitops\|/test/several\|/test/soak\|/test/losses'
+cluster_tests='/test/e2e\|/test/skew\|/test/attacks\|/test/network\|/test/hub\|/test/gitops\|/test/several\|/test/soak\|/test/losses'
 
 list_changed_files() { # since main, or since the last commit on main itself; includes uncommitted files
 	local base=${BASE:-$(git merge-base HEAD origin/main 2>/dev/null || git merge-base HEAD main 2>/dev/null || git rev-parse HEAD)}
@@ -112,7 +113,7 @@ suite_check() {
 
 suite_unit() { # the longest first, so that none runs alone at the end; three in parallel, because tests also wait
 	local packages
-	suite_assets && packages=$(go list ./internal/app ./internal/virtualkubelet ./internal/ctl && go list ./... | grep -v "$cluster_tests") && gotest -p 3 $packages && (cd tools && gotest ./...)
+	suite_assets && packages=$(go list ./internal/app ./internal/virtualkubelet ./internal/ctl && go list ./... | grep -v "$cluster_tests") && gotest -p 3 $packages && (cd tools && gotest ./...) && (cd test/alerts && gotest ./...)
 }
 
 suite_race() { suite_assets && CGO_ENABLED=1 gotest -race ./internal/multicluster ./internal/kube ./internal/datapath/wg ./internal/ctl/ui; }
@@ -153,28 +154,34 @@ suite_attacks() { # on the clusters of e2e, which removes its objects; attacks d
 	start_clusters 1 && gotest -count=1 -v ./test/attacks | grep --line-buffered -v '^=== \|^ \+--- PASS: ' && remove_clusters
 }
 
-suite_network() { # nodes of a have routes to pods, those of b an overlay with a smaller MTU
-	start_clusters 2 a,b masquerade,overlay && gotest -count=1 -v ./test/network
+suite_network() { # nodes of a have an overlay with a smaller MTU, those of b routes, and rules for each pod
+	start_clusters 2 a,b flannel,kube-router && gotest -count=1 -v ./test/network
+}
+
+suite_hub() { # new clusters: a consumer and two providers, which reach each other through it
+	start_clusters 1 a,b,c && gotest -count=1 -v ./test/hub && remove_clusters
 }
 
 suite_peerings() { # on clusters of other suites: shows the cost of a change without running bench
-	start_clusters 2 a,b masquerade,overlay && go run ./test/netbench -rounds 0 -outages=false -peerings 2 -insist=false
+	start_clusters 2 a,b masquerade,overlay && go run ./test/netbench -rounds 0 -move=false -outages=false -peerings 2 -insist=false
 }
 
 suite_several() { # new clusters
 	start_clusters 1 a,b,c && gotest -count=1 -v ./test/several
 }
 
-suite_upgrade() { # new clusters: one has the previous release, then both have versions of this tree that are too far apart
+suite_upgrade() { # new clusters of neighbouring versions of Kubernetes: one has the previous release, then both, under load, then both have versions of this
+	# tree that are too far apart
 	[ -z "${clusters_up:-}" ] || remove_clusters
-	start_clusters 1 && gotest -count=1 -v ./test/soak/upgrade && remove_clusters
+	start_clusters 1 a,b masquerade 1.37,1.36 && gotest -count=1 -v ./test/soak/upgrade && remove_clusters
 }
 
-suite_soak() { # the playground, faults under load, three clusters, upgrade, twenty peerings, lost objects, more seeds of order tests, delayed caches, fuzz targets
+suite_soak() { # the playground, faults under load, three clusters, upgrade, twenty peerings, 50 failovers of gateways, lost objects, more seeds of order tests, delayed caches, fuzz targets
 	make --no-print-directory playground && bin/playground build || return 1 # takes as long as the timeout of the tests on a new machine
 	(cd playground && gotest -count=1 -tags selftest ./selftest) || return 1
 	start_clusters 1 && gotest -count=1 -v ./test/soak && suite_several && suite_upgrade || return 1
 	start_clusters 2 a,b masquerade,overlay && LIQO_PEERINGS=20 gotest -count=1 -v -run TestPeerCommand ./test/network || return 1
+	LIQO_FAILOVERS=50 gotest -count=1 -v -run TestGatewayFailover ./test/network || return 1
 	suite_losses && remove_clusters || return 1
 	LIQO_EACH_LINE=1 gotest -count=1 -run 'TestPeerCommands/(as_the_guide|interrupted)' ./internal/ctl || return 1
 	LIQO_SEEDS=21 gotest -count=1 -v -run 'Test(Deletion|Manifest|Tunnel)Order' ./internal/app ./internal/network || return 1
@@ -248,12 +255,12 @@ suite_bench() { # measures all limits, also after a failure
 suite_netbench() { suite_image && with_separate_clusters bench "$bench_network" run_netbench; }
 
 run_bench() {
-	bin/playground up --clusters a --audit && bin/playground up --clusters b --audit --simulated-nodes 20 &&
+	bin/playground up --clusters a --audit --addons local-path-provisioner && bin/playground up --clusters b --audit --addons local-path-provisioner --simulated-nodes 20 &&
 		bin/playground load dist/liqo.tar && go run ./test/bench
 }
 
 run_netbench() { # 100 is the default GOGC of API servers and kubelets
-	bin/playground up --clusters a,b --workers 2 --pod-cidr-overlap --gogc 100 && bin/playground load dist/liqo.tar && go run ./test/netbench
+	bin/playground up --clusters a,b --workers 2 --pod-cidr-overlap --gogc 100 --addons local-path-provisioner && bin/playground load dist/liqo.tar && go run ./test/netbench
 }
 
 # Tests use a separate playground, so that they do not affect a running demo.
@@ -271,9 +278,10 @@ flags=$(go env GOFLAGS)
 for s in $list; do
 	[ -n "${budget[$s]:-}" ] || { echo "unknown suite $s; the suites are ${!budget[*]}" >&2; exit 2; }
 	case $s in
+	check | unit) require_programs chromium chromium ;; # the page of the dashboard
 	race) require_programs gcc "gcc libc6-dev" ;;
 	gitops) require_clusters && require_programs git git redis-server redis-server ;;
-	playground | demo | e2e | attacks | network | clusters | peerings | several | upgrade | losses | skew | soak | bench | netbench) require_clusters ;;
+	playground | demo | e2e | attacks | network | hub | clusters | peerings | several | upgrade | losses | skew | soak | bench | netbench) require_clusters ;;
 	esac || exit 1
 done
 for s in $list; do run_suite "$s"; done

@@ -12,6 +12,7 @@ import (
 	"maps"
 	"slices"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -21,6 +22,7 @@ import (
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/network/plan"
 	"liqo.io/liqo/internal/peer"
@@ -32,7 +34,7 @@ type Sources struct {
 	Home string
 	// RoutesHere and FirewallsHere report whether a user's object is for this agent.
 	RoutesHere, FirewallsHere func(metav1.Object) bool
-	// Node is true for the agent of a node, which reads Nodes and Services too.
+	// Node is true for the agent of a node, which reads Nodes and Services too, and the Leases of gateways: no other hop of a failover is as short.
 	Node bool
 }
 
@@ -44,7 +46,7 @@ func (s Sources) Kinds() []client.Object {
 		&ipamv1alpha1.IP{}, &ipamv1alpha1.Network{},
 	}
 	if s.Node {
-		out = append(out, &corev1.Node{}, &corev1.Pod{}, &corev1.Service{}, &discoveryv1.EndpointSlice{})
+		out = append(out, &corev1.Node{}, &corev1.Pod{}, &corev1.Service{}, &discoveryv1.EndpointSlice{}, &coordinationv1.Lease{})
 	}
 	return out
 }
@@ -112,7 +114,13 @@ func (s Sources) readGateways(ctx context.Context, c client.Reader, out *Snapsho
 	if err := c.List(ctx, &servers); err != nil {
 		return fmt.Errorf("listing GatewayServers: %w", err)
 	}
+	holders, err := s.readHolders(ctx, c)
+	if err != nil {
+		return err
+	}
 	for i := range servers.Items {
+		status := &servers.Items[i].Status
+		status.InternalEndpoint = activeReplica(&servers.Items[i], status.InternalEndpoint, status.Replicas, holders)
 		t, stays, problems := plan.TunnelOfServer(&servers.Items[i])
 		out.addGateway(t, &servers.Items[i], servers.Items[i].Status.InternalEndpoint, stays, problems)
 	}
@@ -121,11 +129,44 @@ func (s Sources) readGateways(ctx context.Context, c client.Reader, out *Snapsho
 		return fmt.Errorf("listing GatewayClients: %w", err)
 	}
 	for i := range clients.Items {
+		status := &clients.Items[i].Status
+		status.InternalEndpoint = activeReplica(&clients.Items[i], status.InternalEndpoint, status.Replicas, holders)
 		t, stays, problems := plan.TunnelOfClient(&clients.Items[i])
 		out.addGateway(t, &clients.Items[i], clients.Items[i].Status.InternalEndpoint, stays, problems)
 	}
 	slices.SortFunc(out.Gateways, func(a, b Gateway) int { return cmp.Compare(a.Tunnel.Of.String(), b.Tunnel.Of.String()) })
 	return nil
+}
+
+// readHolders returns the holders of the Leases of gateways with several replicas.
+func (s Sources) readHolders(ctx context.Context, c client.Reader) (map[client.ObjectKey]string, error) {
+	out := map[client.ObjectKey]string{}
+	if !s.Node {
+		return out, nil
+	}
+	var leases coordinationv1.LeaseList
+	if err := c.List(ctx, &leases); err != nil {
+		return nil, fmt.Errorf("listing Leases of gateways: %w", err)
+	}
+	for i := range leases.Items {
+		if holder := leases.Items[i].Spec.HolderIdentity; holder != nil {
+			out[client.ObjectKeyFromObject(&leases.Items[i])] = *holder
+		}
+	}
+	return out, nil
+}
+
+// activeReplica returns where the holder of the Lease of a gateway runs, if the controller-manager knows that replica; else the published endpoint.
+func activeReplica(
+	of client.Object, published *networkingv1beta1.InternalGatewayEndpoint, replicas []networkingv1beta1.GatewayReplica, holders map[client.ObjectKey]string,
+) *networkingv1beta1.InternalGatewayEndpoint {
+	holder := holders[client.ObjectKey{Namespace: of.GetNamespace(), Name: names.Gateway(of.GetName())}]
+	for _, r := range replicas {
+		if r.Name == holder {
+			return &networkingv1beta1.InternalGatewayEndpoint{IP: &r.IP, Node: &r.Node}
+		}
+	}
+	return published
 }
 
 func (s *Snapshot) addGateway(t plan.Tunnel, obj client.Object, at *networkingv1beta1.InternalGatewayEndpoint, stays bool, problems []plan.Problem) {
@@ -178,7 +219,7 @@ func (s Sources) readIPs(ctx context.Context, c client.Reader, out *Snapshot) er
 	}
 	out.Problems = slices.Concat(out.Problems, problems, more)
 	var ips ipamv1alpha1.IPList
-	if err := c.List(ctx, &ips); err != nil {
+	if err := c.List(ctx, &ips, client.UnsafeDisableDeepCopy); err != nil { // thousands; nothing writes to them
 		return fmt.Errorf("listing IPs: %w", err)
 	}
 	for i := range ips.Items {
@@ -258,13 +299,19 @@ func Matters(old, now client.Object) bool {
 		return !slices.Equal(was.Status.Addresses, now.Status.Addresses) || !slices.Equal(was.Spec.PodCIDRs, now.Spec.PodCIDRs)
 	case *corev1.Pod:
 		was := old.(*corev1.Pod)
-		return !slices.Equal(was.Status.PodIPs, now.Status.PodIPs) || was.Status.Phase != now.Status.Phase
+		return !slices.Equal(was.Status.PodIPs, now.Status.PodIPs) || was.Status.Phase != now.Status.Phase || !maps.Equal(was.Labels, now.Labels)
+	case *corev1.Namespace:
+		return !maps.Equal(old.GetLabels(), now.Labels) || !maps.Equal(old.GetAnnotations(), now.Annotations)
+	case *offv1beta1.NamespaceOffloading:
+		return false // it only has to exist
 	case *networkingv1beta1.InternalNode:
 		was, is := old.(*networkingv1beta1.InternalNode).Status, now.Status
 		was.Peers, is.Peers = nil, nil
 		was.Conditions, is.Conditions = nil, nil
 		return old.GetGeneration() != now.GetGeneration() || !apiequality.Semantic.DeepEqual(was, is) ||
 			(old.GetDeletionTimestamp() == nil) != (now.GetDeletionTimestamp() == nil)
+	case *coordinationv1.Lease:
+		return !apiequality.Semantic.DeepEqual(old.(*coordinationv1.Lease).Spec.HolderIdentity, now.Spec.HolderIdentity)
 	case *ipamv1alpha1.Network:
 		return old.(*ipamv1alpha1.Network).Status.CIDR != now.Status.CIDR || !maps.Equal(old.GetLabels(), now.GetLabels())
 	case *networkingv1beta1.RouteConfiguration, *networkingv1beta1.FirewallConfiguration:

@@ -19,6 +19,7 @@ type PathHealth struct {
 
 	Began       time.Time // of the first probe; the zero value: none was sent
 	Asked       time.Time // by the peer, last
+	Left        time.Time // of the last goodbye of the peer: its next pod takes over
 	Small, Full Answers
 	Pads        bool // the peer returns padding; without padding no full answer ever comes
 }
@@ -78,6 +79,14 @@ func (a *Answers) Hear(sent, now time.Time) bool {
 	a.asked = slices.Delete(a.asked, 0, i+1)
 	a.owed = len(a.asked)
 	return true
+}
+
+// Unanswered returns for how long the first question after the last answer has had none; 0 if there is no such question.
+func (a *Answers) Unanswered(now time.Time) time.Duration {
+	if len(a.asked) == 0 {
+		return 0
+	}
+	return now.Sub(a.asked[0])
 }
 
 // Resize changes the size of the probes, after one of the new size was answered.

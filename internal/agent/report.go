@@ -34,7 +34,7 @@ type Reporter struct {
 	// Namespace is the only namespace that the agent may write to, cluster-scoped objects excluded; "" for all.
 	Namespace string
 
-	reportedProblems []plan.Problem
+	reportedProblems map[plan.Problem]bool
 	written          map[types.UID]networkingv1beta1.HostCondition // last written condition of this host, by UID of the user's object
 }
 
@@ -42,7 +42,7 @@ type Reporter struct {
 // controller-manager reports it.
 func (r *Reporter) ReportProblems(ctx context.Context, snapshot *Snapshot, problems []plan.Problem) {
 	for _, p := range problems {
-		if slices.Contains(r.reportedProblems, p) {
+		if r.reportedProblems[p] {
 			continue
 		}
 		log.FromContext(ctx).Info("left out", "object", p.Of.String(), "reason", p.Message)
@@ -50,7 +50,10 @@ func (r *Reporter) ReportProblems(ctx context.Context, snapshot *Snapshot, probl
 			r.Events.Eventf(obj, nil, corev1.EventTypeWarning, networkingv1beta1.ReasonNotApplied, "Apply", "%s on %s: %s", p.Of.Kind, r.Host, p.Message)
 		}
 	}
-	r.reportedProblems = slices.Clone(problems)
+	r.reportedProblems = map[plan.Problem]bool{}
+	for _, p := range problems {
+		r.reportedProblems[p] = true
+	}
 }
 
 // Applied sets the condition of this host on users' objects: whether all of the object is applied. Objects for all gateways have no

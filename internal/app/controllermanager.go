@@ -19,6 +19,7 @@ import (
 	"liqo.io/liqo/internal/peering"
 	"liqo.io/liqo/internal/provider"
 	"liqo.io/liqo/internal/resourceslice"
+	"liqo.io/liqo/internal/storage"
 	"liqo.io/liqo/internal/webhook"
 )
 
@@ -34,6 +35,8 @@ import (
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups="";events.k8s.io,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims;persistentvolumes,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims/status,verbs=patch
 //
 // Our own kinds.
 // +kubebuilder:rbac:groups=core.liqo.io,resources=foreignclusters,verbs=get;list;watch;create;update;patch;delete
@@ -51,7 +54,7 @@ import (
 // +kubebuilder:rbac:groups=networking.liqo.io,resources=wggatewayclienttemplates;wggatewayservertemplates,verbs=get;list;watch
 // +kubebuilder:rbac:groups=networking.liqo.io,resources=connections/status;firewallconfigurations/status;gatewayclients/status;gatewayservers/status;internalnodes/status;routeconfigurations/status;wggatewayclients/status;wggatewayservers/status,verbs=patch
 // +kubebuilder:rbac:groups=networking.liqo.io,resources=gatewayclients/finalizers;gatewayservers/finalizers;wggatewayclients/finalizers;wggatewayservers/finalizers,verbs=update
-// +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=ipam.liqo.io,resources=ips;networks,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=ipam.liqo.io,resources=ips/status;ips/finalizers;networks/status;networks/finalizers,verbs=update;patch
 // +kubebuilder:rbac:groups=core.liqo.io,resources=foreignclusters/status;foreignclusters/finalizers,verbs=update;patch
@@ -61,6 +64,12 @@ import (
 // Virtual kubelets: their Deployments and accounts, and the roles granted to them and to peers, each by name.
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=apps,resources=replicasets,verbs=get
+// +kubebuilder:rbac:groups=apps,resources=daemonsets,resourceNames=kube-router,verbs=get
+//
+// The replicas of gateways: Leases and disruption budgets are written in the namespaces of gateways alone, see below.
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=list;watch
+// +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=list;watch
+//
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterrolebindings;rolebindings,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles,verbs=get;create;patch;delete
@@ -82,8 +91,11 @@ import (
 // +kubebuilder:rbac:groups="",namespace=liqo,resources=configmaps,verbs=get;list;watch
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=liqo,resources=leases,verbs=get;list;watch;create;update;patch;delete
 //
-// In each tenant namespace, by a RoleBinding there: the credentials of and for the peer.
+// In each tenant namespace, by a RoleBinding there: the credentials of and for the peer; the Lease of each gateway of several replicas, which its
+// pods may write by a Role for that Lease, and its disruption budget.
 // +kubebuilder:rbac:groups="",namespace=tenant,resources=secrets,verbs=create;delete;get;list;patch;update;watch
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=tenant,resources=leases,verbs=create;delete;get;list;patch;update;watch
+// +kubebuilder:rbac:groups=policy,namespace=tenant,resources=poddisruptionbudgets,verbs=create;delete;get;patch
 
 // controllerManager runs every controller of the cluster, and admission on every replica.
 func controllerManager() *cobra.Command {
@@ -141,10 +153,12 @@ func (o *controllerManagerOptions) runManager(ctx context.Context) error {
 		// As a consumer: virtual nodes and offloaded namespaces.
 		withOptions(consumer.SetupVirtualNodes, settings.virtualNodes),
 		withOptions(consumer.SetupNamespaceOffloadings, settings.offloadings),
+		registerIf(o.networking && o.offloading, withOptions(consumer.SetupEndpointIPs, settings.virtualNodes)),
+		registerIf(o.storage, withOptions(storage.Setup, o.volumes)),
 		// As a provider: remote namespaces, their pods, and the endpoints of other clusters.
 		withOptions(provider.SetupNamespaceMaps, settings.twins),
 		withOptions(provider.SetupShadowPods, settings.shadowPods),
-		withOptions(provider.SetupShadowEndpointSlices, provider.ShadowEndpointSliceOptions{LiqoNamespace: o.liqoNamespace, Workers: o.shadowSliceWorkers, DroppedMetadata: o.droppedMetadata}),
+		withOptions(provider.SetupShadowEndpointSlices, provider.ShadowEndpointSliceOptions{LiqoNamespace: o.liqoNamespace, Workers: o.shadowSliceWorkers, DroppedMetadata: o.droppedMetadata, DenyDirectConnections: o.denyDirect}),
 	)
 	if err != nil {
 		return err

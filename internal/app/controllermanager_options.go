@@ -36,6 +36,8 @@ import (
 	"liqo.io/liqo/internal/policy"
 	"liqo.io/liqo/internal/provider"
 	"liqo.io/liqo/internal/resourceslice"
+	"liqo.io/liqo/internal/storage"
+	"liqo.io/liqo/internal/virtualkubelet/translate"
 
 	"liqo.io/liqo/internal/webhook"
 )
@@ -61,12 +63,13 @@ type controllerManagerOptions struct {
 	acceptedNodeLabels              []string
 	ingressClasses, loadBalancers   string
 	storage                         bool
-	realStorageClass                string
+	volumes                         storage.Options
 	maxSlices                       int
 	maxOfTenant, maxOfAll           map[string]string
 	limits                          string
 	enforce, nodeFailure            bool
-	podSecurity                     string
+	podSecurity, networkPolicies    string
+	policyReflection                string
 	maxNamespaces                   int
 	maxObjects                      webhook.MaxObjects
 	reserved                        []string
@@ -78,6 +81,7 @@ type controllerManagerOptions struct {
 	kubeletImages                   []string
 	shadowPodWorkers                int
 	shadowSliceWorkers              int
+	denyDirect                      bool
 }
 
 func (o *controllerManagerOptions) addFlags(fs *pflag.FlagSet) {
@@ -110,8 +114,10 @@ func (o *controllerManagerOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.acceptedNodeLabels, "accepted-node-labels", nil, "labels of providers that virtual nodes may have; a trailing * is a wildcard")
 	fs.StringVar(&o.ingressClasses, "ingress-classes", "", "classes offered to consumers: a;default,b")
 	fs.StringVar(&o.loadBalancers, "load-balancer-classes", "", "classes offered to consumers: a;default,b")
-	fs.BoolVar(&o.storage, "enable-storage", false, "offer the storage classes of this cluster")
-	fs.StringVar(&o.realStorageClass, "real-storage-class-name", "", "the default one of them; empty for the cluster's")
+	fs.BoolVar(&o.storage, "enable-storage", false, "offer the storage classes of this cluster, and bind claims of those of Liqo")
+	fs.StringVar(&o.volumes.RealStorageClass, "real-storage-class-name", "", "the default one of them, and that of volumes on nodes of this cluster; empty for the cluster's")
+	fs.StringVar(&o.volumes.Namespace, "storage-namespace", names.StorageNamespace, "namespace of the claims behind volumes on nodes of this cluster")
+	fs.String("virtual-storage-class-name", names.StorageClass, "")
 	fs.IntVar(&o.maxSlices, "max-slices-per-tenant", 16, "slices that a consumer may have; 0 for any number")
 	fs.StringToStringVar(&o.maxOfTenant, "max-resources-per-tenant", nil, "sum of the resources granted to all slices of the default class of one consumer; unlisted resources are unlimited")
 	fs.StringToStringVar(&o.maxOfAll, "max-resources", nil, "sum of the resources granted to all slices of all consumers; unlisted resources are unlimited")
@@ -119,6 +125,8 @@ func (o *controllerManagerOptions) addFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.enforce, "enable-resource-enforcement", true, "hold consumers to their quota")
 	fs.BoolVar(&o.nodeFailure, "enable-node-failure-controller", false, "remove the pods of consumers that cannot end because their node has failed")
 	fs.StringVar(&o.podSecurity, "twin-namespace-pod-security", "baseline", "Pod Security level enforced in namespaces of consumers")
+	fs.StringVar(&o.networkPolicies, "network-policies-enforced", provider.PoliciesDetected, "whether the CNI plugin enforces NetworkPolicies, for consumers: auto, true or false")
+	fs.StringVar(&o.policyReflection, "networkpolicy-reflection-type", string(translate.DenyList), "NetworkPolicies that virtual kubelets reflect: DenyList, AllowList or Never")
 	fs.IntVar(&o.maxObjects.ShadowPods, "max-shadowpods-per-tenant", 20_000, "ShadowPods that one consumer may have; 0 is any number")
 	fs.IntVar(&o.maxObjects.ShadowEndpointSlices, "max-shadowendpointslices-per-tenant", 20_000, "ShadowEndpointSlices that one consumer may have; 0 is any number")
 	fs.IntVar(&o.maxObjects.NamespaceMaps, "max-namespacemaps-per-tenant", 4, "NamespaceMaps that one consumer may have; 0 is any number")
@@ -137,6 +145,7 @@ func (o *controllerManagerOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.droppedMetadata, "dropped-metadata", nil, "labels and annotations that objects of consumers do not get; * at the begin or end stands for any characters")
 	fs.IntVar(&o.shadowPodWorkers, "shadow-pod-ctrl-workers", 10, "ShadowPods handled at once")
 	fs.IntVar(&o.shadowSliceWorkers, "shadow-endpointslice-ctrl-workers", 10, "ShadowEndpointSlices handled at once")
+	fs.BoolVar(&o.denyDirect, "deny-direct-connections", false, "drop endpoints of consumers that belong to other peers")
 }
 
 // ofReplicator accepts flags that belong to the original's controller-manager and to the crd-replicator of Liqo now. Their use logs a
@@ -211,7 +220,7 @@ func (o *controllerManagerOptions) parseSettings() (*settings, error) {
 		virtualNodes: consumer.VirtualNodeOptions{
 			ClusterID: o.clusterIdentity(), LiqoNamespace: o.liqoNamespace, VkOptionsTemplate: template, CheckArguments: kubelet.Check, Images: o.kubeletImages,
 		},
-		offloadings: consumer.NamespaceOffloadingOptions{ClusterID: o.clusterIdentity(), LiqoNamespace: o.liqoNamespace, RuntimeClass: o.runtimeClass},
+		offloadings: consumer.NamespaceOffloadingOptions{ClusterID: o.clusterIdentity(), LiqoNamespace: o.liqoNamespace, RuntimeClass: o.runtimeClass, PolicyReflection: translate.ReflectionType(o.policyReflection)},
 		twins:       twins,
 		shadowPods: provider.ShadowPodOptions{
 			Workers: o.shadowPodWorkers, Enforce: o.enforce, NodeFailure: o.nodeFailure, Pods: o.remotePods, DefaultRequests: defaultRequests, DroppedMetadata: o.droppedMetadata,
@@ -221,7 +230,7 @@ func (o *controllerManagerOptions) parseSettings() (*settings, error) {
 
 func (o *controllerManagerOptions) namespaceMapOptions() (provider.NamespaceMapOptions, error) {
 	out := provider.NamespaceMapOptions{
-		LiqoNamespace: o.liqoNamespace, Version: program.Version, PodSecurity: o.podSecurity, MaxNamespaces: o.maxNamespaces, ReservedNamespaces: o.reserved,
+		LiqoNamespace: o.liqoNamespace, Version: program.Version, PodSecurity: o.podSecurity, NetworkPolicies: o.networkPolicies, MaxNamespaces: o.maxNamespaces, ReservedNamespaces: o.reserved,
 	}
 	for _, amounts := range []struct {
 		flag  string
@@ -244,7 +253,7 @@ func (o *controllerManagerOptions) namespaceMapOptions() (provider.NamespaceMapO
 func (o *controllerManagerOptions) remoteSliceOptions() (resourceslice.RemoteOptions, error) {
 	out := resourceslice.RemoteOptions{
 		APIServer: o.apiServer, TrustedCA: o.trustedCA, CertificateDuration: o.sliceCertificate,
-		DisableDefaultClass: !o.defaultClass, Storage: o.storage, RealStorageClass: o.realStorageClass,
+		DisableDefaultClass: !o.defaultClass, Storage: o.storage, RealStorageClass: o.volumes.RealStorageClass,
 		Caps: policy.SliceCaps{Slices: o.maxSlices}, LimitsEnforcement: offv1beta1.LimitsEnforcement(o.limits),
 	}
 	ca, err := base64.StdEncoding.DecodeString(o.ca)
@@ -330,12 +339,13 @@ func parseClasses(s string) []gatewayClass {
 }
 
 // cachedKinds restricts the cache of the controller-manager: of Secrets only its own certificates, of Deployments only those
-// it creates.
+// it creates, of volumes only the virtual ones.
 func cachedKinds(liqoNamespace string) map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{
 		&corev1.Secret{}: {Namespaces: map[string]cache.Config{
 			liqoNamespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", names.WebhookCertsSecret)},
 		}},
-		&appsv1.Deployment{}: {Label: labels.SelectorFromSet(labels.Set{names.AppManagedBy: names.ManagedByLiqo})},
+		&appsv1.Deployment{}:       {Label: labels.SelectorFromSet(labels.Set{names.AppManagedBy: names.ManagedByLiqo})},
+		&corev1.PersistentVolume{}: {Label: labels.SelectorFromSet(labels.Set{names.StorageProvisioner: "true"})},
 	}
 }

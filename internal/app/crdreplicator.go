@@ -37,8 +37,8 @@ type crdReplicatorOptions struct {
 // +kubebuilder:rbac:groups=authentication.liqo.io,namespace=tenant,resources=renews/status;resourceslices/status,verbs=patch;update
 // +kubebuilder:rbac:groups=offloading.liqo.io,namespace=tenant,resources=namespacemaps,verbs=get;list;patch;update;watch
 // +kubebuilder:rbac:groups=offloading.liqo.io,namespace=tenant,resources=namespacemaps/status,verbs=patch;update
-// +kubebuilder:rbac:groups=networking.liqo.io,namespace=tenant,resources=gatewayclients;gatewayservers,verbs=get;list;watch
-// +kubebuilder:rbac:groups=networking.liqo.io,namespace=tenant,resources=gatewayclients/status,verbs=patch
+// +kubebuilder:rbac:groups=networking.liqo.io,namespace=tenant,resources=configurations;gatewayclients;gatewayservers,verbs=get;list;watch
+// +kubebuilder:rbac:groups=networking.liqo.io,namespace=tenant,resources=configurations/status;gatewayclients/status,verbs=patch
 // +kubebuilder:rbac:groups="";events.k8s.io,namespace=tenant,resources=events,verbs=create;patch
 
 // crdReplicator returns the program that replicates objects to peers, the only holder of control-plane

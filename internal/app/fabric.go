@@ -6,9 +6,11 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/agent"
 	"liqo.io/liqo/internal/agent/node"
 	"liqo.io/liqo/internal/app/program"
 	"liqo.io/liqo/internal/datapath/kernel"
@@ -33,14 +36,28 @@ type fabricOptions struct {
 	rulePriority                  int
 	pingInterval                  time.Duration
 	pingLossThreshold             int
+	peerAccess                    string
+	consumerNodeAccess            bool
 	profiling                     program.Profiling
 }
+
+// Values of --peer-access.
+const (
+	peerAccessAll       = "all"
+	peerAccessOffloaded = "offloaded"
+)
 
 // Peers, their gateways, the other nodes, and the pods of this node.
 // +kubebuilder:rbac:groups=networking.liqo.io,resources=configurations;firewallconfigurations;gatewayclients;gatewayservers;internalnodes;routeconfigurations,verbs=get;list;watch
 // +kubebuilder:rbac:groups=networking.liqo.io,resources=firewallconfigurations/status;internalnodes/status;routeconfigurations/status,verbs=update;patch
 // +kubebuilder:rbac:groups=ipam.liqo.io,resources=ips;networks,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=nodes;pods,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=list;watch
+// +kubebuilder:rbac:groups=offloading.liqo.io,resources=namespaceoffloadings,verbs=list;watch
+//
+// The active replicas of gateways: a selector keeps all other Leases away, but RBAC knows none.
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get;list;watch
+//
 // +kubebuilder:rbac:groups="";events.k8s.io,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
@@ -67,6 +84,8 @@ func newFabricCommand() *cobra.Command {
 	fs.IntVar(&o.rulePriority, "fabric-route-rule-priority", 0, "priority of the rule that leads to peers; 0 for 105, before those of CNIs for single pods")
 	fs.DurationVar(&o.pingInterval, "ping-interval", time.Second, "time between two probes of the way of pods to a peer; 0 for none")
 	fs.IntVar(&o.pingLossThreshold, "ping-loss-threshold", 4, "lost probes in a row after which pods do not reach a peer")
+	fs.StringVar(&o.peerAccess, "peer-access", peerAccessAll, "pods that peers reach: all, or offloaded for those of offloaded and of their own remote namespaces, and labelled ones")
+	fs.BoolVar(&o.consumerNodeAccess, "remote-pod-node-access", true, "let pods of consumers reach nodes, metadata services and the API server")
 	o.profiling.Flag(fs)
 	return cmd
 }
@@ -78,6 +97,9 @@ func (o *fabricOptions) runFabric(ctx context.Context) error {
 	}
 	if o.pingInterval < 0 || o.pingLossThreshold <= 0 {
 		return errors.New("--ping-interval is not below zero, and --ping-loss-threshold above")
+	}
+	if o.peerAccess != peerAccessAll && o.peerAccess != peerAccessOffloaded {
+		return fmt.Errorf("invalid --peer-access %q: must be %s or %s", o.peerAccess, peerAccessAll, peerAccessOffloaded)
 	}
 	cfg, err := program.LocalConfig(ctx, o.healthAddress)
 	if err != nil {
@@ -95,9 +117,13 @@ func (o *fabricOptions) runFabric(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := agent.ServeState(mgr, k); err != nil {
+		return err
+	}
 	if err := node.Setup(mgr, k, node.Options{
 		Node: o.node, LiqoNamespace: o.liqoNamespace, RulePriority: o.rulePriority,
 		PingInterval: o.pingInterval, PingLossThreshold: o.pingLossThreshold,
+		OffloadedOnly: o.peerAccess == peerAccessOffloaded, IsolateConsumers: !o.consumerNodeAccess,
 	}); err != nil {
 		return err
 	}
@@ -119,23 +145,12 @@ func (o *fabricOptions) cachedKinds() map[client.Object]cache.ByObject {
 		services, slices = map[string]cache.Config{o.liqoNamespace: {}}, map[string]cache.Config{o.liqoNamespace: {}}
 	}
 	return map[client.Object]cache.ByObject{
-		&corev1.Pod{}:                              {Field: fields.OneTermEqualSelector("spec.nodeName", o.node), Transform: slimPod},
+		&corev1.Pod{}:                              {Field: fields.OneTermEqualSelector("spec.nodeName", o.node), Transform: node.SlimPod},
+		&corev1.Namespace{}:                        {Transform: node.SlimNamespace}, // all: a pod of an unknown one counts as a consumer's
 		&corev1.Service{}:                          {Namespaces: services},
 		&discoveryv1.EndpointSlice{}:               {Namespaces: slices},
+		&coordinationv1.Lease{}:                    {Label: labels.SelectorFromSet(labels.Set{names.NetworkingComponent: names.ComponentGateway})},
 		&networkingv1beta1.RouteConfiguration{}:    home,
 		&networkingv1beta1.FirewallConfiguration{}: home,
 	}
-}
-
-// slimPod trims a pod to the fields that locate it.
-func slimPod(obj any) (any, error) {
-	pod, ok := obj.(*corev1.Pod)
-	if !ok {
-		return obj, nil
-	}
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion},
-		Spec:       corev1.PodSpec{HostNetwork: pod.Spec.HostNetwork, NodeName: pod.Spec.NodeName},
-		Status:     corev1.PodStatus{Phase: pod.Status.Phase, PodIPs: pod.Status.PodIPs},
-	}, nil
 }

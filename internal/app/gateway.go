@@ -24,6 +24,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -31,6 +33,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	agents "liqo.io/liqo/internal/agent"
 	agent "liqo.io/liqo/internal/agent/gateway"
 	"liqo.io/liqo/internal/app/program"
 	"liqo.io/liqo/internal/datapath/kernel"
@@ -122,7 +125,7 @@ func (o *gatewayOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.mode, "mode", "", "server or client")
 	fs.StringVar(&o.LiqoNamespace, "liqo-namespace", names.LiqoNamespace, "namespace that Liqo is installed in")
 	fs.StringVar(&o.Node, "node-name", "", "node that this runs on")
-	fs.String("pod-name", "", "")
+	fs.StringVar(&o.Pod, "pod-name", "", "name of this pod")
 	fs.StringVar(&o.address, "pod-ip", "", "address of this pod")
 	fs.IntVar(&o.MTU, "mtu", names.DefaultMTU, "upper bound of the tunnel's MTU, in bytes; 0 uses the room of the link of --pod-ip")
 	fs.IntSliceVar(&o.listenPorts, "listen-ports", []int{names.TunnelPort}, "where a server listens; the first one is used")
@@ -138,7 +141,7 @@ func (o *gatewayOptions) addFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.StatusInterval, "ping-update-status-interval", 10*time.Second, "time between two updates of the latency")
 	fs.Bool("mss-clamp", true, "")
 	fs.Int("mss-clamp-value", 0, "")
-	fs.Bool("leader-election", false, "")
+	fs.BoolVar(&o.LeaderElection, "leader-election", false, "of the active one of several replicas")
 	fs.StringVar(&o.healthAddress, "health-probe-bind-address", ":8083", "where /healthz and /readyz are served; 0 for nowhere")
 	fs.StringVar(&o.metricsAddress, "metrics-address", "0", "where /metrics is served, by TLS to those who may read it; 0 for nowhere")
 	o.profiling.Flag(fs)
@@ -154,6 +157,9 @@ func (o *gatewayOptions) setDefaults() error {
 	var err error
 	if o.Address, err = netip.ParseAddr(o.address); err != nil {
 		return fmt.Errorf("reading --pod-ip: %w", err)
+	}
+	if o.LeaderElection && o.Pod == "" {
+		return errors.New("--pod-name is missing: replicas of a gateway are known by it")
 	}
 	if o.PingInterval <= 0 || o.PingLossThreshold <= 0 {
 		return errors.New("--ping-interval and --ping-loss-threshold are above zero")
@@ -215,7 +221,11 @@ func (o *gatewayOptions) runGateway(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := agent.Setup(mgr, k, device, o.Options); err != nil {
+	if err := agents.ServeState(mgr, k); err != nil {
+		return err
+	}
+	running, err := agent.Setup(ctx, mgr, k, device, o.Options)
+	if err != nil {
 		return err
 	}
 	calm := func(context.Context) error { // until the caches are filled all CPUs are welcome
@@ -225,7 +235,7 @@ func (o *gatewayOptions) runGateway(ctx context.Context) error {
 	if err := mgr.Add(manager.RunnableFunc(calm)); err != nil {
 		return err
 	}
-	return mgr.Start(ctx)
+	return mgr.Start(running)
 }
 
 // threadCount returns GOMAXPROCS, where procs is its default: half of them, unless the user sets it. A packet passes from goroutine to goroutine, and
@@ -246,6 +256,9 @@ func (o *gatewayOptions) cachedKinds() map[client.Object]cache.ByObject {
 		&networkingv1beta1.Connection{}:            own,
 		&networkingv1beta1.RouteConfiguration{}:    rules,
 		&networkingv1beta1.FirewallConfiguration{}: rules,
+		&coordinationv1.Lease{}: {Namespaces: map[string]cache.Config{
+			o.Namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", names.Gateway(o.Name))},
+		}},
 	}
 }
 

@@ -46,7 +46,7 @@ func TestGatewayFlags(t *testing.T) {
 		"--mode=server --listen-ports=7,8":                               func(o *agent.Options) { o.Server, o.ListenPort = true, 7 },
 		"--mode=server --endpoint-address=192.0.2.1":                     server,
 		"--mode=server --mtu=0":                                          func(o *agent.Options) { server(o); o.MTU = 0 },
-		"--mode=server --leader-election --mss-clamp=false --pod-name=x": server,
+		"--mode=server --leader-election --mss-clamp=false --pod-name=x": func(o *agent.Options) { server(o); o.LeaderElection, o.Pod = true, "x" },
 		"--mode=client":                                                  to(),
 		"--mode=client --endpoint-address=192.0.2.1":                     to("192.0.2.1:51840"),
 		"--mode=client --endpoint-address=2001:db8::1,rome.example --endpoint-ports=7,8": to(
@@ -83,6 +83,7 @@ func TestGatewayInvalidFlags(t *testing.T) {
 		"--mode=server --listen-ports=0":                            "--listen-ports [0] has no port",
 		"--mode=server --listen-ports=65536":                        "--listen-ports [65536] has no port",
 		"--mode=client --endpoint-ports=0 --endpoint-address=a":     "--endpoint-ports: invalid port 0",
+		"--mode=server --leader-election":                           "--pod-name is missing",
 		"--mode=client --endpoint-ports=65536 --endpoint-address=a": "--endpoint-ports: invalid port 65536",
 	} {
 		if _, err := parseGateway(t, gatewayFlags+flags); err == nil || !strings.HasPrefix(err.Error(), want) {

@@ -23,6 +23,7 @@ import (
 // +kubebuilder:rbac:groups=core.liqo.io,resources=foreignclusters,verbs=get;list;watch;delete;deletecollection
 // +kubebuilder:rbac:groups=ipam.liqo.io,resources=ips;networks,verbs=get;list;watch;delete;deletecollection
 // +kubebuilder:rbac:groups=authentication.liqo.io,resources=renews,verbs=list
+// +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=list
 // +kubebuilder:rbac:groups=offloading.liqo.io,resources=namespacemaps,verbs=list
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=rolebindings,verbs=list
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=rolebindings,resourceNames=liqo-binding-liqo-tenant-replication;liqo-binding-liqo-tenant-secrets,verbs=patch

@@ -26,13 +26,13 @@ var (
 	// Leaves that work with addresses and with what the kernel is to be told.
 	translating = []string{"internal/network/plan", "internal/virtualkubelet/translate"}
 	leaves      = append([]string{
-		"internal/prefix", "internal/pki", "internal/policy",
+		"internal/election", "internal/exposition", "internal/prefix", "internal/pki", "internal/policy",
 	}, translating...)
 	kernel = []string{"internal/datapath/*"}
-	kit    = []string{"internal/certissuer", "internal/kube", "internal/multicluster", "internal/peer", "internal/probe", "internal/uninstall"}
+	kit    = []string{"internal/certissuer", "internal/kube", "internal/mover", "internal/multicluster", "internal/peer", "internal/probe", "internal/servingcert", "internal/uninstall"}
 	rooms  = []string{
 		"internal/ipam", "internal/peering", "internal/auth", "internal/resourceslice", "internal/replicator", "internal/network",
-		"internal/agent/*", "internal/consumer", "internal/provider", "internal/virtualkubelet", "internal/webhook", "internal/proxy",
+		"internal/agent/*", "internal/consumer", "internal/provider", "internal/virtualkubelet", "internal/webhook", "internal/proxy", "internal/metricagent", "internal/storage",
 	}
 	// Of the programs, what is linked into that of the virtual kubelet.
 	virtualKubelet = []string{"internal/app/kubelet", "internal/app/program"}
@@ -92,8 +92,13 @@ var table = []level{
 		packages: []string{"internal/app", "cmd/liqo"}, own: slices.Concat(words, leaves, kit, rooms, kernel, []string{"internal/app/*"}),
 	},
 	{
-		sentence: "helpers for tests of the CLI: ctltest imports ctl's packages and testkit",
-		packages: []string{"internal/ctl/ctltest"}, own: slices.Concat(words, []string{"internal/ctl/*", "internal/testkit"}),
+		sentence: "helpers for tests of the CLI: ctltest imports ctl's packages, peer and testkit",
+		packages: []string{"internal/ctl/ctltest"}, own: slices.Concat(words, []string{"internal/ctl/*", "internal/peer", "internal/testkit"}),
+	},
+	{
+		sentence: "rules of the CLI: diagnose and fleet import levels 0 and 1, kube and peer, and read no cluster: no std that does, no client-go",
+		packages: []string{"internal/ctl/diagnose", "internal/ctl/fleet"}, own: slices.Concat(words, leaves, []string{"internal/kube", "internal/peer", "internal/ctl/diagnose"}),
+		others: append([]string{"sigs.k8s.io/controller-runtime/pkg/client"}, leafDeps...), not: impure,
 	},
 	{
 		sentence: "level 4, the CLI: ctl and cmd/liqoctl import levels 0 to 2 and the chart, and no room and no datapath",

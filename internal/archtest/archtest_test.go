@@ -250,6 +250,8 @@ func TestNoSkips(t *testing.T) {
 // timed is what the CLI may do by the clock, by why it cannot watch.
 var timed = map[string]string{
 	"internal/ctl/peering/delete_peeringuser.go": "what the API server thinks of rights is told to nobody who does not ask",
+	"internal/ctl/install/steering.go":           "when API servers have read a policy is reported nowhere",
+	"internal/ctl/dashboard/feed.go":             "changes are put together for a second, and certificates and Leases age without any event",
 	"internal/ctl/install/stuck.go":              "how long a pod has been stuck changes without any event",
 }
 

@@ -25,12 +25,16 @@ import (
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
+	"liqo.io/liqo/internal/policy"
 )
 
 // Cleanup is the teardown of a virtual node: drain, kubelet, permissions, Node, and with the last one the provider's
 // NamespaceMap. Each run does all possible steps and returns; no worker waits for a pod. It reads from the API server: an
 // object created a moment ago is not in the cache, and would be orphaned.
 func (v *virtualNodes) Cleanup(ctx context.Context, vn *offv1beta1.VirtualNode) error {
+	if err := v.keepData(ctx, vn); err != nil {
+		return err
+	}
 	// Other VirtualNodes read this condition to decide whether the node still needs shared objects.
 	announced := statusOf(vn, kubeletCondition) == deleting
 	setCondition(vn, nodeCondition, draining, "", metav1.Now())
@@ -61,6 +65,40 @@ func (v *virtualNodes) Cleanup(ctx context.Context, vn *offv1beta1.VirtualNode) 
 		func() error { return v.releaseCredentials(ctx, vn) },
 	))
 }
+
+// keepData holds up the end of the last virtual node of a provider while volumes have their data there: the remote namespaces go with that
+// node.
+func (v *virtualNodes) keepData(ctx context.Context, vn *offv1beta1.VirtualNode) error {
+	if statusOf(vn, kubeletCondition) == deleting {
+		return nil // the virtual kubelet, without which no claim goes, may have been stopped
+	}
+	provider := string(vn.Spec.ClusterID)
+	volumes, others := &corev1.PersistentVolumeList{}, &offv1beta1.VirtualNodeList{}
+	if err := v.direct.List(ctx, volumes, client.MatchingLabels{names.RemoteClusterID: provider}); err != nil {
+		return fmt.Errorf("listing the volumes of the provider: %w", err)
+	}
+	data := policy.DataIn(volumes.Items, provider, "")
+	if len(data) == 0 {
+		return nil
+	}
+	if dead, _, err := givenUp(ctx, v.client, provider); err != nil || dead {
+		return err
+	}
+	if err := v.direct.List(ctx, others); err != nil {
+		return fmt.Errorf("listing the virtual nodes: %w", err)
+	}
+	if slices.ContainsFunc(others.Items, func(other offv1beta1.VirtualNode) bool {
+		return other.UID != vn.UID && other.Spec.ClusterID == vn.Spec.ClusterID && other.DeletionTimestamp.IsZero()
+	}) {
+		return nil
+	}
+	held := dataInProvider(provider, data)
+	setCondition(vn, nodeCondition, draining, held.Error(), metav1.Now())
+	return kube.Again(dataDelay, held)
+}
+
+// dataDelay is the interval of checks whether data still holds up the end of a virtual node.
+const dataDelay = 10 * time.Second
 
 // keepKubelet ensures the kubelet that terminates the pods on a node, and its NamespaceMap, without which it cannot decide. Both may
 // be missing: the kubelet was stopped before a late pod arrived, or a stale cache recreated the Deployment without the map.

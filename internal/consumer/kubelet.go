@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spf13/pflag"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,6 +25,7 @@ import (
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
 
 const (
@@ -203,7 +205,7 @@ func kubeletArguments(vn *offv1beta1.VirtualNode, opts *offv1beta1.VkOptionsTemp
 }
 
 // typedReflectors are the kinds whose objects can be chosen.
-var typedReflectors = []string{"service", "ingress", "configmap", "secret", "event"}
+var typedReflectors = []string{"service", "ingress", "networkpolicy", "configmap", "secret", "event"}
 
 func createsNode(vn *offv1beta1.VirtualNode, opts *offv1beta1.VkOptionsTemplateSpec) bool {
 	return valueOr(vn.Spec.CreateNode, opts.CreateNode)
@@ -260,6 +262,23 @@ func listFlags(flag string, list []string) []string {
 		return nil
 	}
 	return []string{flag + strings.Join(list, ",")}
+}
+
+// reflectedSlices returns the EndpointSlices that the virtual kubelet of a VirtualNode copies, by its arguments, and whether it copies any.
+func reflectedSlices(vn *offv1beta1.VirtualNode, template *offv1beta1.VkOptionsTemplate) (which translate.ReflectionType, copies bool) {
+	c := kubeletContainer(vn, &template.Spec, VirtualNodeOptions{})
+	if user := vn.Spec.Template; user != nil {
+		overrideContainer(&c, &user.Spec)
+	}
+	fs := pflag.NewFlagSet(program, pflag.ContinueOnError)
+	fs.ParseErrorsAllowlist.UnknownFlags = true
+	disabled := fs.Bool("disable-ip-reflection", false, "")
+	workers := fs.Int("endpointslice-reflection-workers", 1, "")
+	services := fs.String("service-reflection-type", string(translate.DenyList), "")
+	if err := fs.Parse(c.Args); err != nil {
+		return "", false // it does not start
+	}
+	return translate.ReflectionType(*services), !*disabled && *workers > 0
 }
 
 // identityFlags identify the node of the process: they follow from the VirtualNode and cannot be overridden.

@@ -18,6 +18,7 @@ import (
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
 
 var kubeletOptions = VirtualNodeOptions{ClusterID: "home", LiqoNamespace: "liqo", Image: "liqo:installed", PodCIDRs: []string{"10.1.0.0/16"}}
@@ -136,6 +137,40 @@ func TestDeploymentOverrides(t *testing.T) {
 			arg, not := strings.CutPrefix(tc.want, "!")
 			if strings.Contains(args, arg+"\n") == not {
 				t.Errorf("want %s in\n%s", tc.want, args)
+			}
+		})
+	}
+}
+
+func TestReflectedSlices(t *testing.T) {
+	extra := func(args ...string) func(*offv1beta1.VirtualNode, *offv1beta1.VkOptionsTemplate) {
+		return func(_ *offv1beta1.VirtualNode, o *offv1beta1.VkOptionsTemplate) { o.Spec.ExtraArgs = args }
+	}
+	reflector := func(kind string, c offv1beta1.ReflectorConfig) func(*offv1beta1.VirtualNode, *offv1beta1.VkOptionsTemplate) {
+		return func(_ *offv1beta1.VirtualNode, o *offv1beta1.VkOptionsTemplate) {
+			o.Spec.ReflectorsConfig = map[string]offv1beta1.ReflectorConfig{kind: c}
+		}
+	}
+	for name, test := range map[string]struct {
+		change func(*offv1beta1.VirtualNode, *offv1beta1.VkOptionsTemplate)
+		want   translate.ReflectionType
+		copies bool
+	}{
+		"defaults":          {extra(), translate.DenyList, true},
+		"type_of_services":  {reflector("service", offv1beta1.ReflectorConfig{NumWorkers: 3, Type: offv1beta1.AllowListReflectionType}), translate.AllowList, true},
+		"no_workers":        {reflector("endpointslice", offv1beta1.ReflectorConfig{}), translate.DenyList, false},
+		"no_addresses":      {extra("--disable-ip-reflection"), translate.DenyList, false},
+		"extra_argument":    {extra("-v", "2", "--service-reflection-type", "AllowList"), translate.AllowList, true},
+		"invalid_arguments": {extra("--endpointslice-reflection-workers=many"), "", false},
+		"argument_of_one_node": {func(vn *offv1beta1.VirtualNode, _ *offv1beta1.VkOptionsTemplate) {
+			user(vn, "--service-reflection-type=AllowList")
+		}, translate.AllowList, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			vn, opts := vnode("m", "milan", ""), options()
+			test.change(&vn, opts)
+			if which, copies := reflectedSlices(&vn, opts); which != test.want || copies != test.copies {
+				t.Errorf("%s %t, want %s %t", which, copies, test.want, test.copies)
 			}
 		})
 	}

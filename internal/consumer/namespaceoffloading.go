@@ -27,6 +27,7 @@ import (
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
+	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
 
 const managedBy = names.ManagedByLiqo
@@ -39,6 +40,8 @@ type NamespaceOffloadingOptions struct {
 	LiqoNamespace string
 	// RuntimeClass of pods that request a virtual node explicitly.
 	RuntimeClass string
+	// PolicyReflection selects the NetworkPolicies that virtual kubelets reflect.
+	PolicyReflection translate.ReflectionType
 	// Workers is the number of namespaces handled at once; 0 is 1.
 	Workers int
 }
@@ -49,7 +52,7 @@ func SetupNamespaceOffloadings(mgr ctrl.Manager, o NamespaceOffloadingOptions) e
 	if err != nil {
 		return err
 	}
-	s := &namespaceOffloadings{client: mgr.GetClient(), direct: steering.direct, steering: steering, clusterID: string(o.ClusterID), liqoNamespace: o.LiqoNamespace, podLooks: &podLooks{looks: map[string]podLook{}}}
+	s := &namespaceOffloadings{client: mgr.GetClient(), direct: steering.direct, steering: steering, clusterID: string(o.ClusterID), liqoNamespace: o.LiqoNamespace, podLooks: &podLooks{looks: map[string]podLook{}}, policyReflection: o.PolicyReflection}
 	c := kube.NewController(mgr, kube.Options{
 		Name:           "namespaceoffloading",
 		Finalizer:      names.NamespaceOffloadingFinalizer,
@@ -66,6 +69,8 @@ type namespaceOffloadings struct {
 	clusterID     string
 	liqoNamespace string
 	podLooks      *podLooks
+	// policyReflection selects the NetworkPolicies that virtual kubelets reflect.
+	policyReflection translate.ReflectionType
 }
 
 // Sync maps the namespace in every selected provider, grants the virtual kubelets access to it and has the pods
@@ -85,11 +90,13 @@ func (s *namespaceOffloadings) Sync(ctx context.Context, nso *offv1beta1.Namespa
 	if err != nil {
 		return kube.Invalid("Invalid", err)
 	}
+	// A remote namespace goes with all data in it.
+	held := in.keepData(selected)
 	// Permissions come first: a virtual kubelet starts when its mapping is accepted.
 	if err := s.grantKubelets(ctx, nso.Namespace, in.servedNodes(selected), in.leavingNodes(selected)); err != nil {
 		return err
 	}
-	var refused []error // one provider whose map is full does not keep the namespace from others
+	refused := held // one provider whose map is full does not keep the namespace from others
 	for i := range in.maps {
 		remote := ""
 		if selected[in.maps[i].Name] {
@@ -133,12 +140,20 @@ func (s *namespaceOffloadings) endOffloading(ctx context.Context, nso *offv1beta
 	if err := s.labelNamespace(ctx, nso.Namespace, false); err != nil {
 		return err
 	}
+	selected := map[string]bool{}
+	held := in.keepData(selected)
 	for i := range in.maps {
+		if selected[in.maps[i].Name] {
+			continue
+		}
 		if err := s.mapNamespace(ctx, &in.maps[i], nso.Namespace, ""); err != nil {
 			return err
 		}
 	}
-	nso.Status = in.newStatus(nil, metav1.Now())
+	nso.Status = in.newStatus(selected, metav1.Now())
+	if len(held) > 0 {
+		return errors.Join(held...)
+	}
 	if err := s.steering.releaseWaiting(ctx, nso, time.Now()); err != nil {
 		return err
 	}
@@ -190,6 +205,11 @@ func (s *namespaceOffloadings) gatherView(ctx context.Context, nso *offv1beta1.N
 		return nil, fmt.Errorf("listing VirtualNodes: %w", err)
 	}
 	in.nodes = nodes.Items
+	volumes := &corev1.PersistentVolumeList{}
+	if err := s.client.List(ctx, volumes, client.HasLabels{names.StorageProvisioner, names.RemoteClusterID}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the volumes in providers: %w", err)
+	}
+	in.volumes = volumes.Items
 	kubeNodes := &corev1.NodeList{}
 	if err := s.client.List(ctx, kubeNodes, client.MatchingLabels{names.NodeType: names.NodeTypeVirtualNode}); err != nil {
 		return nil, fmt.Errorf("listing virtual Nodes: %w", err)

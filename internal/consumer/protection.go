@@ -21,26 +21,40 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
 	"liqo.io/liqo/internal/policy"
 )
 
 // podProtection is the local protection of a namespace that does not extend to its pods in a provider.
 type podProtection struct {
-	// policies are the names of the NetworkPolicies, sorted.
-	policies []string
+	// policies are the names of the NetworkPolicies that are reflected to providers which take them, and kept those of the others, sorted.
+	policies, kept []string
 	// mesh is the service mesh that injects sidecars into the pods, or "".
 	mesh string
 	// forbidden maps levels of Pod Security to the reason why a pod would be rejected.
 	forbidden map[string]string
 }
 
-// protectionConditions returns the conditions of a provider whose remote namespace enforces a level of Pod Security, "" if unknown.
-func (p *podProtection) protectionConditions(remote, level string) []offv1beta1.RemoteNamespaceCondition {
+// findUnenforced returns why NetworkPolicies are not enforced by a provider with the capabilities, and their names.
+func (p *podProtection) findUnenforced(capabilities []string) (reason, cause string, policies []string) {
+	all := slices.Sorted(slices.Values(slices.Concat(p.policies, p.kept)))
+	switch {
+	case !slices.Contains(capabilities, peer.NetworkPolicies):
+		return "NotReflected", "its version of Liqo takes no NetworkPolicies", all
+	case !slices.Contains(capabilities, peer.EnforcedNetworkPolicies) && len(all) > 0:
+		return "NotEnforced", "its CNI plugin enforces none, or is not known to (networking.networkPoliciesEnforced)", all
+	}
+	return "NotReflected", "they are not reflected", p.kept
+}
+
+// protectionConditions returns the conditions of a provider with the capabilities, whose remote namespace enforces a level of Pod Security, ""
+// if unknown.
+func (p *podProtection) protectionConditions(remote, level string, capabilities []string) []offv1beta1.RemoteNamespaceCondition {
 	var out []offv1beta1.RemoteNamespaceCondition
-	if len(p.policies) > 0 {
+	if reason, cause, policies := p.findUnenforced(capabilities); len(policies) > 0 {
 		out = append(out, offv1beta1.RemoteNamespaceCondition{
-			Type: offv1beta1.NamespaceNetworkPoliciesEnforced, Status: corev1.ConditionFalse, Reason: "NotReflected",
-			Message: "The NetworkPolicies of the namespace are not enforced for its pods in the remote cluster: " + abridge(p.policies, 3),
+			Type: offv1beta1.NamespaceNetworkPoliciesEnforced, Status: corev1.ConditionFalse, Reason: reason,
+			Message: "NetworkPolicies of the namespace are not enforced for its pods in the remote cluster, " + cause + ": " + abridge(policies, 3),
 		})
 	}
 	if !policy.IsEnforced(level) {
@@ -127,7 +141,7 @@ func (s *namespaceOffloadings) setProtection(ctx context.Context, in *offloading
 		if !selected[nm.Name] || len(conditions) == 0 || !in.isRelevant(nm) {
 			continue
 		}
-		for _, c := range found.protectionConditions(in.nso.Status.RemoteNamespaceName, nm.Status.CurrentMapping[in.nso.Namespace].PodSecurity) {
+		for _, c := range found.protectionConditions(in.nso.Status.RemoteNamespaceName, nm.Status.CurrentMapping[in.nso.Namespace].PodSecurity, nm.Status.ProviderCapabilities) {
 			conditions = append(conditions, keepTransitionTime(before[nm.Name], c, metav1.NewTime(now)))
 		}
 		in.nso.Status.RemoteNamespacesConditions[nm.Name] = conditions
@@ -159,9 +173,13 @@ func (s *namespaceOffloadings) readProtection(ctx context.Context, name string, 
 	}
 	out := &podProtection{mesh: policy.InjectedMesh(namespace)}
 	for i := range policies.Items {
-		out.policies = append(out.policies, policies.Items[i].Name)
+		if np := &policies.Items[i]; s.policyReflection.Allows(np, false) {
+			out.policies = append(out.policies, np.Name)
+		} else {
+			out.kept = append(out.kept, np.Name)
+		}
 	}
-	slices.Sort(out.policies)
+	slices.Sort(out.kept)
 	var err error
 	out.forbidden, err = s.forbiddenPods(ctx, name, levels, now)
 	return out, err

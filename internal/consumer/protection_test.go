@@ -18,6 +18,8 @@ import (
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
 	"liqo.io/liqo/internal/policy"
 	"liqo.io/liqo/internal/testkit"
 )
@@ -28,20 +30,25 @@ func TestProtectionConditions(t *testing.T) {
 	for name, tc := range map[string]struct {
 		has   podProtection
 		level string
+		able  string // capabilities of the provider
 		want  map[offv1beta1.RemoteNamespaceConditionType]string
 	}{
-		"nothing":            {podProtection{}, policy.PodSecurityBaseline, nil},
-		"policies":           {podProtection{policies: []string{"a", "b"}}, "", map[offv1beta1.RemoteNamespaceConditionType]string{policies: "in the remote cluster: a, b"}},
-		"many_policies":      {podProtection{policies: []string{"a", "b", "c", "d", "e"}}, "", map[offv1beta1.RemoteNamespaceConditionType]string{policies: ": a, b, c and 2 more"}},
-		"mesh":               {podProtection{mesh: policy.MeshIstio}, policy.PodSecurityBaseline, map[offv1beta1.RemoteNamespaceConditionType]string{security: "Pods into which Istio injects"}},
-		"mesh_allowed":       {podProtection{mesh: policy.MeshIstio}, policy.PodSecurityPrivileged, nil},
-		"mesh_unknown_level": {podProtection{mesh: policy.MeshIstio}, "", nil},
-		"pods_say_more":      {podProtection{mesh: policy.MeshIstio, forbidden: init}, policy.PodSecurityBaseline, map[offv1beta1.RemoteNamespaceConditionType]string{security: "such as meshed: container"}},
-		"of_another_level":   {podProtection{forbidden: init}, policy.PodSecurityRestricted, nil},
-		"both": {podProtection{policies: []string{"a"}, forbidden: init}, policy.PodSecurityBaseline, map[offv1beta1.RemoteNamespaceConditionType]string{policies: ": a",
+		"nothing":            {podProtection{}, policy.PodSecurityBaseline, "", nil},
+		"policies":           {podProtection{policies: []string{"a", "b"}}, "", "", map[offv1beta1.RemoteNamespaceConditionType]string{policies: "in the remote cluster, its version of Liqo takes no NetworkPolicies: a, b"}},
+		"many_policies":      {podProtection{policies: []string{"a", "b", "c", "d", "e"}}, "", "", map[offv1beta1.RemoteNamespaceConditionType]string{policies: ": a, b, c and 2 more"}},
+		"mesh":               {podProtection{mesh: policy.MeshIstio}, policy.PodSecurityBaseline, "", map[offv1beta1.RemoteNamespaceConditionType]string{security: "Pods into which Istio injects"}},
+		"mesh_allowed":       {podProtection{mesh: policy.MeshIstio}, policy.PodSecurityPrivileged, "", nil},
+		"mesh_unknown_level": {podProtection{mesh: policy.MeshIstio}, "", "", nil},
+		"pods_say_more":      {podProtection{mesh: policy.MeshIstio, forbidden: init}, policy.PodSecurityBaseline, "", map[offv1beta1.RemoteNamespaceConditionType]string{security: "such as meshed: container"}},
+		"of_another_level":   {podProtection{forbidden: init}, policy.PodSecurityRestricted, "", nil},
+		"both": {podProtection{policies: []string{"a"}, forbidden: init}, policy.PodSecurityBaseline, "", map[offv1beta1.RemoteNamespaceConditionType]string{policies: ": a",
 			security: "by the label pod-security.kubernetes.io/enforce=privileged on that namespace, or by offloading.twinNamespaces.podSecurity"}},
+		"policies_enforced": {podProtection{policies: []string{"a"}}, "", "enforced-network-policies network-policies", nil},
+		"policies_kept":     {podProtection{policies: []string{"a"}, kept: []string{"b"}}, "", "enforced-network-policies network-policies", map[offv1beta1.RemoteNamespaceConditionType]string{policies: "they are not reflected: b"}},
+		"policies_unenforced": {podProtection{policies: []string{"c"}, kept: []string{"b"}}, "", "network-policies", map[offv1beta1.RemoteNamespaceConditionType]string{
+			policies: "its CNI plugin enforces none, or is not known to (networking.networkPoliciesEnforced): b, c"}},
 	} {
-		got := tc.has.protectionConditions("demo-home", tc.level)
+		got := tc.has.protectionConditions("demo-home", tc.level, strings.Fields(tc.able))
 		if len(got) != len(tc.want) {
 			t.Errorf("%s: %+v", name, got)
 		}
@@ -133,8 +140,24 @@ func TestUnprotectedPods(t *testing.T) {
 		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
 	}}
 	testkit.Create(t, c.Client, denial)
-	waitForCondition(offv1beta1.NamespaceNetworkPoliciesEnforced, "not enforced for its pods in the remote cluster: deny-all")
+	waitForCondition(offv1beta1.NamespaceNetworkPoliciesEnforced, "its version of Liqo takes no NetworkPolicies: deny-all")
 	event("NotReflected")
+	capable := func(capabilities ...string) {
+		t.Helper()
+		nm := mapOf(vn)
+		eventually(t, c, nm, func() error {
+			before := nm.DeepCopy()
+			nm.Status.ProviderCapabilities = capabilities
+			return c.Client.Status().Patch(t.Context(), nm, client.MergeFrom(before))
+		})
+	}
+	capable(peer.NetworkPolicies)
+	waitForCondition(offv1beta1.NamespaceNetworkPoliciesEnforced, "its CNI plugin enforces none")
+	event("NotEnforced")
+	capable(peer.EnforcedNetworkPolicies, peer.NetworkPolicies)
+	waitForCondition(offv1beta1.NamespaceNetworkPoliciesEnforced, "")
+	testkit.Update(t, c.Client, denial, func(np *networkingv1.NetworkPolicy) { np.Annotations = map[string]string{names.SkipReflection: "true"} })
+	waitForCondition(offv1beta1.NamespaceNetworkPoliciesEnforced, "they are not reflected: deny-all")
 	phaseIs(t, c, nso, offv1beta1.ReadyOffloadingPhaseType)
 	if err := c.Client.Delete(t.Context(), denial); err != nil {
 		t.Fatal(err)

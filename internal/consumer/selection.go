@@ -33,6 +33,8 @@ type offloadingView struct {
 	// dead are the providers without a wait, by cluster ID: declared lost, or with no object of the peering but the
 	// NamespaceMap.
 	dead map[string]bool
+	// volumes are those with data in a provider.
+	volumes []corev1.PersistentVolume
 }
 
 // hasVirtualNode reports whether the cluster has a virtual node.
@@ -92,6 +94,28 @@ func (v *offloadingView) selectedClusters() (map[string]bool, error) {
 	return out, nil
 }
 
+// keepData selects the providers that have a remote namespace with data of volumes, and returns an error for each that was not selected.
+func (v *offloadingView) keepData(selected map[string]bool) []error {
+	var out []error
+	for i := range v.maps {
+		nm := &v.maps[i]
+		_, mapped := nm.Spec.DesiredMapping[v.nso.Namespace]
+		if !mapped || selected[nm.Name] || v.dead[providerOf(nm)] {
+			continue
+		}
+		if data := policy.DataIn(v.volumes, providerOf(nm), v.nso.Namespace); len(data) > 0 {
+			selected[nm.Name] = true
+			out = append(out, dataInProvider(providerOf(nm), data))
+		}
+	}
+	return out
+}
+
+// dataInProvider is the error of a provider that is not left because data would be lost.
+func dataInProvider(provider string, data []string) error {
+	return kube.Invalid("DataInProvider", fmt.Errorf("cluster %q has the data of %s: delete or move them first", provider, kube.Some(data)))
+}
+
 // nodeMatcher interprets the selector as Kubernetes does for a pod; only a selector without terms matches
 // every node.
 func nodeMatcher(selector *corev1.NodeSelector) (func(*corev1.Node) bool, error) {
@@ -115,7 +139,7 @@ func (v *offloadingView) nodeOf(vn *offv1beta1.VirtualNode) *corev1.Node {
 	maps.Copy(labels, vn.Spec.Labels)
 	labels[names.NodeType] = names.NodeTypeVirtualNode
 	labels[names.RemoteClusterID] = string(vn.Spec.ClusterID)
-	labels[names.StorageAvailable] = policy.StorageAvailable
+	labels[names.StorageAvailable] = policy.StorageAvailable(vn)
 	labels[corev1.LabelHostname] = vn.Name
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: vn.Name, Labels: labels}}
 }

@@ -87,17 +87,17 @@ func TestSelected(t *testing.T) {
 		nodes    []offv1beta1.VirtualNode
 		want     string
 	}{
-		"no terms select every provider":                   {maps: []offv1beta1.NamespaceMap{milan, rome}, nodes: []offv1beta1.VirtualNode{vnode("m", "milan", ""), vnode("r", "rome", "")}, want: "milan rome"},
-		"a provider without a virtual node has none":       {maps: []offv1beta1.NamespaceMap{milan, rome}, nodes: []offv1beta1.VirtualNode{vnode("m", "milan", "")}, want: "milan"},
-		"labels of the virtual node count":                 {selector: "region=eu", maps: []offv1beta1.NamespaceMap{milan, rome}, nodes: []offv1beta1.VirtualNode{vnode("m", "milan", "region=eu"), vnode("r", "rome", "region=us")}, want: "milan"},
-		"one matching node of several is enough":           {selector: "region=eu", maps: []offv1beta1.NamespaceMap{milan}, nodes: []offv1beta1.VirtualNode{vnode("a", "milan", "region=us"), vnode("b", "milan", "region=eu"), vnode("c", "milan", "region=us")}, want: "milan"},
-		"the name of the node can be chosen":               {selector: "name:r", maps: []offv1beta1.NamespaceMap{milan, rome}, nodes: []offv1beta1.VirtualNode{vnode("m", "milan", ""), vnode("r", "rome", "")}, want: "rome"},
-		"the provider's ID can be chosen":                  {selector: "liqo.io/remote-cluster-id=rome", maps: []offv1beta1.NamespaceMap{milan, rome}, nodes: []offv1beta1.VirtualNode{vnode("m", "milan", ""), vnode("r", "rome", "")}, want: "rome"},
-		"type and storage labels before the Node":          {selector: "liqo.io/type=virtual-node storage.liqo.io/available=false", maps: []offv1beta1.NamespaceMap{milan}, nodes: []offv1beta1.VirtualNode{vnode("m", "milan", "")}, want: "milan"},
-		"classes are offered, and no claims are reflected": {selector: "storage.liqo.io/available=true", maps: []offv1beta1.NamespaceMap{milan}, nodes: []offv1beta1.VirtualNode{storing(vnode("m", "milan", ""))}},
-		"a node on its way out keeps what is mapped":       {maps: []offv1beta1.NamespaceMap{mapped}, nodes: []offv1beta1.VirtualNode{leaving(vnode("m", "milan", ""))}, want: "milan"},
-		"and gets nothing new":                             {maps: []offv1beta1.NamespaceMap{milan}, nodes: []offv1beta1.VirtualNode{leaving(vnode("m", "milan", ""))}},
-		"an empty term selects nothing":                    {selector: " ", maps: []offv1beta1.NamespaceMap{milan}, nodes: []offv1beta1.VirtualNode{vnode("m", "milan", "")}},
+		"no terms select every provider":                 {maps: []offv1beta1.NamespaceMap{milan, rome}, nodes: []offv1beta1.VirtualNode{vnode("m", "milan", ""), vnode("r", "rome", "")}, want: "milan rome"},
+		"a provider without a virtual node has none":     {maps: []offv1beta1.NamespaceMap{milan, rome}, nodes: []offv1beta1.VirtualNode{vnode("m", "milan", "")}, want: "milan"},
+		"labels of the virtual node count":               {selector: "region=eu", maps: []offv1beta1.NamespaceMap{milan, rome}, nodes: []offv1beta1.VirtualNode{vnode("m", "milan", "region=eu"), vnode("r", "rome", "region=us")}, want: "milan"},
+		"one matching node of several is enough":         {selector: "region=eu", maps: []offv1beta1.NamespaceMap{milan}, nodes: []offv1beta1.VirtualNode{vnode("a", "milan", "region=us"), vnode("b", "milan", "region=eu"), vnode("c", "milan", "region=us")}, want: "milan"},
+		"the name of the node can be chosen":             {selector: "name:r", maps: []offv1beta1.NamespaceMap{milan, rome}, nodes: []offv1beta1.VirtualNode{vnode("m", "milan", ""), vnode("r", "rome", "")}, want: "rome"},
+		"the provider's ID can be chosen":                {selector: "liqo.io/remote-cluster-id=rome", maps: []offv1beta1.NamespaceMap{milan, rome}, nodes: []offv1beta1.VirtualNode{vnode("m", "milan", ""), vnode("r", "rome", "")}, want: "rome"},
+		"type and storage labels before the Node":        {selector: "liqo.io/type=virtual-node storage.liqo.io/available=false", maps: []offv1beta1.NamespaceMap{milan}, nodes: []offv1beta1.VirtualNode{vnode("m", "milan", "")}, want: "milan"},
+		"storage is available where classes are offered": {selector: "storage.liqo.io/available=true", maps: []offv1beta1.NamespaceMap{milan, rome}, nodes: []offv1beta1.VirtualNode{storing(vnode("m", "milan", "")), vnode("r", "rome", "")}, want: "milan"},
+		"a node on its way out keeps what is mapped":     {maps: []offv1beta1.NamespaceMap{mapped}, nodes: []offv1beta1.VirtualNode{leaving(vnode("m", "milan", ""))}, want: "milan"},
+		"and gets nothing new":                           {maps: []offv1beta1.NamespaceMap{milan}, nodes: []offv1beta1.VirtualNode{leaving(vnode("m", "milan", ""))}},
+		"an empty term selects nothing":                  {selector: " ", maps: []offv1beta1.NamespaceMap{milan}, nodes: []offv1beta1.VirtualNode{vnode("m", "milan", "")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := viewOf(choosing(tc.selector), tc.maps, tc.nodes...).selectedClusters()

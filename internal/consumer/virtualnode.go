@@ -58,9 +58,6 @@ const defaultNodeWorkers = 4
 
 // SetupVirtualNodes registers the controller that runs a virtual kubelet for each VirtualNode.
 func SetupVirtualNodes(mgr ctrl.Manager, o VirtualNodeOptions) error {
-	if o.VkOptionsTemplate.Name == "" {
-		o.VkOptionsTemplate = types.NamespacedName{Namespace: o.LiqoNamespace, Name: names.VkOptionsTemplate}
-	}
 	if o.Workers == 0 {
 		o.Workers = defaultNodeWorkers
 	}
@@ -194,7 +191,7 @@ func (v *virtualNodes) checkImage(ctx context.Context, want *appsv1.Deployment, 
 		ours = append(ours, template.Spec.ContainerImage)
 	} else {
 		own := &offv1beta1.VkOptionsTemplate{}
-		err := v.client.Get(ctx, v.options.VkOptionsTemplate, own)
+		err := v.client.Get(ctx, v.options.defaultTemplate(), own)
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("reading VkOptionsTemplate %q: %w", v.options.VkOptionsTemplate, err)
 		}
@@ -210,7 +207,7 @@ func (v *virtualNodes) checkImage(ctx context.Context, want *appsv1.Deployment, 
 
 // readTemplate finds the options of the virtual kubelet.
 func (v *virtualNodes) readTemplate(ctx context.Context, vn *offv1beta1.VirtualNode) (*offv1beta1.VkOptionsTemplate, error) {
-	key := v.templateKey(vn)
+	key := v.options.templateKey(vn)
 	template := &offv1beta1.VkOptionsTemplate{}
 	err := v.client.Get(ctx, key, template)
 	if apierrors.IsNotFound(err) {
@@ -222,11 +219,19 @@ func (v *virtualNodes) readTemplate(ctx context.Context, vn *offv1beta1.VirtualN
 	return template, nil
 }
 
-func (v *virtualNodes) templateKey(vn *offv1beta1.VirtualNode) types.NamespacedName {
+// defaultTemplate is the key of the options of VirtualNodes that name none.
+func (o VirtualNodeOptions) defaultTemplate() types.NamespacedName {
+	if o.VkOptionsTemplate.Name == "" {
+		return types.NamespacedName{Namespace: o.LiqoNamespace, Name: names.VkOptionsTemplate}
+	}
+	return o.VkOptionsTemplate
+}
+
+func (o VirtualNodeOptions) templateKey(vn *offv1beta1.VirtualNode) types.NamespacedName {
 	ref := vn.Spec.VkOptionsTemplateRef
 	switch {
 	case ref == nil:
-		return v.options.VkOptionsTemplate
+		return o.defaultTemplate()
 	case ref.Namespace == "":
 		return types.NamespacedName{Namespace: vn.Namespace, Name: ref.Name}
 	default:

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -52,7 +53,8 @@ func (s *namespaceOffloadings) addWatches(b *builder.Builder) *builder.Builder {
 		Watches(&corev1.Namespace{}, itself, builder.WithPredicates(kube.NamespaceChanged)).
 		Watches(&rbacv1.RoleBinding{}, here, builder.WithPredicates(ofVirtualKubelet, deletedOrChanged)).
 		Watches(&liqov1beta1.ForeignCluster{}, all, builder.WithPredicates(givenUpChanged)).
-		WatchesMetadata(&networkingv1.NetworkPolicy{}, here, builder.WithPredicates(comesOrGoes)).
+		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(ofVolume)).
+		WatchesMetadata(&networkingv1.NetworkPolicy{}, here, builder.WithPredicates(predicate.AnnotationChangedPredicate{})).
 		WatchesRawSource(source.Kind(s.steering.waiting, &corev1.Pod{}, handler.TypedEnqueueRequestsFromMapFunc(s.ofWaiting)))
 }
 
@@ -64,6 +66,14 @@ func (s *namespaceOffloadings) ofWaiting(ctx context.Context, pod *corev1.Pod) [
 		return nil // the creation or deletion of an offloading checks all pods
 	}
 	return offloadingOf(pod.Namespace)
+}
+
+// ofVolume returns the offloading of the namespace of a volume's claim.
+func ofVolume(_ context.Context, obj client.Object) []reconcile.Request {
+	if ref := obj.(*corev1.PersistentVolume).Spec.ClaimRef; ref != nil && obj.GetLabels()[names.RemoteClusterID] != "" {
+		return offloadingOf(ref.Namespace)
+	}
+	return nil
 }
 
 func offloadingOf(namespace string) []reconcile.Request {
@@ -87,6 +97,10 @@ func (s *namespaceOffloadings) mapHandler() handler.EventHandler {
 		DeleteFunc: func(ctx context.Context, _ event.DeleteEvent, q queue) { every(ctx, q) },
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
 			before, after := e.ObjectOld.(*offv1beta1.NamespaceMap), e.ObjectNew.(*offv1beta1.NamespaceMap)
+			if !slices.Equal(before.Status.ProviderCapabilities, after.Status.ProviderCapabilities) {
+				every(ctx, q)
+				return
+			}
 			for _, namespace := range differingNamespaces(before, after) {
 				for _, r := range offloadingOf(namespace) {
 					q.Add(r)
@@ -133,9 +147,6 @@ var ofVirtualKubelet = predicate.NewPredicateFuncs(func(obj client.Object) bool 
 // deletedOrChanged drops creations, which are our own.
 var deletedOrChanged = predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }}
 
-// comesOrGoes drops updates of objects of which only the name is used.
-var comesOrGoes = predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
-
 var nodeSpecChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	before, after := e.ObjectOld, e.ObjectNew
 	return before.GetGeneration() != after.GetGeneration() || before.GetDeletionTimestamp().IsZero() != after.GetDeletionTimestamp().IsZero()
@@ -167,7 +178,7 @@ func (v *virtualNodes) addWatches(b *builder.Builder) *builder.Builder {
 		Watches(&liqov1beta1.ForeignCluster{}, v.enqueueForNode(ofForeignCluster), builder.WithPredicates(givenUpChanged)).
 		Watches(&corev1.Namespace{}, v.enqueueForNode(isOfCluster), builder.WithPredicates(kube.NamespaceChanged)).
 		Watches(&offv1beta1.VkOptionsTemplate{}, v.enqueueForNode(func(vn *offv1beta1.VirtualNode, obj client.Object) bool {
-			return v.templateKey(vn) == client.ObjectKeyFromObject(obj)
+			return v.options.templateKey(vn) == client.ObjectKeyFromObject(obj)
 		}))
 }
 

@@ -423,16 +423,25 @@ func theProxyInTheTunnelIsFound(t *testing.T, genoa, turin *testCluster) {
 	cfg := network.NewConfiguration(client.ObjectKey{Namespace: "liqo-tenant-turin", Name: "turin"}, "turin", networks)
 	testkit.Create(t, genoa.Client, cfg)
 	introduced(t, genoa, turin, "authenticate", "--in-band").refuses(t, "in the local cluster: the networks are not connected: the Configuration liqo-tenant-turin/turin has no prefixes yet")
-	testkit.UpdateStatus(t, genoa.Client, cfg, func(cfg *networkingv1beta1.Configuration) {
-		seen := networks
-		seen.External = []networkingv1beta1.CIDR{"10.71.0.0/16"}
-		cfg.Status.Remote = &networkingv1beta1.ClusterConfig{CIDR: seen}
-		cfg.Status.Conditions = []metav1.Condition{{
-			Type: networkingv1beta1.ConditionNetworkCIDRsConfigured, Status: metav1.ConditionTrue, Reason: "Configured", LastTransitionTime: metav1.Now(), ObservedGeneration: cfg.Generation,
-		}}
-	})
+	configured := func() {
+		t.Helper()
+		testkit.UpdateStatus(t, genoa.Client, cfg, func(cfg *networkingv1beta1.Configuration) {
+			seen := networks
+			seen.External = []networkingv1beta1.CIDR{"10.71.0.0/16"}
+			cfg.Status.Remote = &networkingv1beta1.ClusterConfig{CIDR: seen}
+			cfg.Status.Conditions = []metav1.Condition{{
+				Type: networkingv1beta1.ConditionNetworkCIDRsConfigured, Status: metav1.ConditionTrue, Reason: "Configured", LastTransitionTime: metav1.Now(), ObservedGeneration: cfg.Generation,
+			}}
+		})
+	}
+	configured()
 	dry := introduced(t, genoa, turin, "authenticate", "--in-band", "--dry-run")
 	dry.succeeds(t, "  proxyURL: http://10.71.0.9:8118\n")
+	testkit.Update(t, genoa.Client, cfg, func(cfg *networkingv1beta1.Configuration) {
+		cfg.Spec.Remote.CIDR.External = []networkingv1beta1.CIDR{"10.80.0.0/16"}
+	})
+	configured()
+	introduced(t, genoa, turin, "authenticate", "--in-band").refuses(t, "the Configuration liqo-tenant-turin/turin has no network with 10.70.0.9", "liqoctl network init")
 	for c, obj := range map[*testCluster]client.Object{genoa: cfg, turin: ip} {
 		if err := c.Client.Delete(t.Context(), obj); err != nil {
 			t.Fatal(err)

@@ -131,7 +131,7 @@ func TestPluginCompletion(t *testing.T) {
 	if got := run("/opt/krew/bin/kubectl_complete-liqo", "cordon", ""); !strings.Contains(got, "resourceslice\t") || !strings.HasSuffix(got, noFiles+"\n") {
 		t.Errorf("offers %q", got)
 	}
-	if got := run("kubectl_complete-liqo", "info", "-o", ""); got != "json\nyaml\n"+noFiles+"\n" {
+	if got := run("kubectl_complete-liqo", "info", "-o", ""); got != "json\nyaml\nwide\n"+noFiles+"\n" {
 		t.Errorf("offers %q", got)
 	}
 	help := run("/opt/krew/bin/kubectl-liqo", "info", "--help")

@@ -18,11 +18,16 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"liqo.io/liqo/internal/ctl/check"
 	"liqo.io/liqo/internal/ctl/cluster"
+	"liqo.io/liqo/internal/ctl/dashboard"
+	"liqo.io/liqo/internal/ctl/explain"
+	"liqo.io/liqo/internal/ctl/gather"
 	"liqo.io/liqo/internal/ctl/info"
 	"liqo.io/liqo/internal/ctl/network"
 	"liqo.io/liqo/internal/ctl/peering"
 	"liqo.io/liqo/internal/ctl/ui"
+	"liqo.io/liqo/internal/ctl/volume"
 )
 
 // Options hold the environment of the program.
@@ -93,8 +98,9 @@ func addCommands(c *cluster.Session, root *cobra.Command) {
 		{"Set up:", []*cobra.Command{newInstallCommand(c), newImagesCommand(c), newUninstallCommand(c), peering.NewPeerCommand(c), peering.NewUnpeerCommand(c), network.NewNetworkCommand(c),
 			peering.NewAuthenticateCommand(c), peering.NewUnauthenticateCommand(c), newGenerateCommand(c)}},
 		{"Use:", []*cobra.Command{peering.NewOffloadCommand(c), peering.NewUnoffloadCommand(c), newCreateCommand(c), newDeleteCommand(c), peering.NewActivateCommand(c),
-			peering.NewCordonCommand(c), peering.NewUncordonCommand(c), peering.NewDrainCommand(c), c.NewMoveCommand()}},
-		{"Inspect:", []*cobra.Command{info.NewInfoCommand(c), newTestCommand(c), newGetCommand(c), newVersionCommand(c)}},
+			peering.NewCordonCommand(c), peering.NewUncordonCommand(c), peering.NewDrainCommand(c), volume.NewMoveCommand(c)}},
+		{"Inspect:", []*cobra.Command{info.NewInfoCommand(c), check.NewCheckCommand(c), explain.NewExplainCommand(c), explain.NewTraceCommand(c), dashboard.NewFleetCommand(c), dashboard.NewDashboardCommand(c),
+			gather.NewGatherCommand(c), newTestCommand(c), newGetCommand(c), newVersionCommand(c)}},
 		{"Repair:", []*cobra.Command{peering.NewForceCommand(c)}},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"sigs.k8s.io/yaml"
 )
 
 // Whoever copies a line from a page, or from an example of a command, gets no error about how it is written.
@@ -69,6 +71,44 @@ liqoctl generate publickey --gateway-type server --gateway-name server > publick
 		if err := parses(strings.TrimSpace(line)); err != nil {
 			t.Errorf("%s: %v", strings.TrimSpace(line), err)
 		}
+	}
+}
+
+// Entries of k9s have commands that can run.
+func TestK9sPlugins(t *testing.T) {
+	data, err := os.ReadFile("../../examples/k9s/plugins.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Plugins map[string]struct {
+			ShortCut, Description, Command string
+			Scopes, Args                   []string
+			Background                     bool
+		}
+	}
+	if err := yaml.UnmarshalStrict(data, &file); err != nil {
+		t.Fatal(err)
+	}
+	keys := map[string]string{}
+	for name, plugin := range file.Plugins {
+		line := strings.NewReplacer("$NAMESPACE", "shop", "$NAME", "milan", "$CONTEXT", "rome").Replace(plugin.Args[1])
+		line, shown, _ := strings.Cut(line, " 2>&1 | ")
+		if shown != "less -R" || plugin.Command != "sh" {
+			t.Errorf("%s shows nothing", name)
+		}
+		if err := parses(line); err != nil {
+			t.Errorf("%s: %s: %v", name, line, err)
+		}
+		for _, scope := range plugin.Scopes {
+			if other := keys[scope+plugin.ShortCut]; other != "" {
+				t.Errorf("%s and %s have the same key", name, other)
+			}
+			keys[scope+plugin.ShortCut] = name
+		}
+	}
+	if len(file.Plugins) == 0 {
+		t.Error("there is no entry")
 	}
 }
 

@@ -58,6 +58,9 @@ var effectRules = map[string][]effectRule{
 		{[]string{"remote-namespace-name"}, func(fs *pflag.FlagSet) bool { return !isValue("namespace-mapping-strategy", "SelectedName")(fs) },
 			"it is for --namespace-mapping-strategy SelectedName"},
 	},
+	"move volume": {
+		{[]string{"restic-server-image", "restic-image"}, func(*pflag.FlagSet) bool { return true }, "the pods that copy run the image of Liqo"},
+	},
 	"install": {
 		{[]string{"repo-url"}, isValue("repo-url", install.OriginalRepository), "the chart is part of this program"},
 	},

@@ -19,6 +19,8 @@ import (
 // goodValues are by the names of flags, or those of a command and a flag where it has another meaning there. Those of type bool are true.
 var goodValues = map[string]string{
 	"addresses": "192.0.2.1", "api-server-url": "https://192.0.2.1:6443", "class": "gold", "cluster-id": "rome", "cluster-labels": "region=eu",
+	"containers-cpu-limits": "2", "containers-cpu-requests": "100m", "containers-ram-limits": "1Gi", "containers-ram-requests": "64Mi", "restic-image": "restic/restic:0.14.0",
+	"restic-server-image": "restic/rest-server:0.11.0", "target-node": "milan",
 	"consumer-cluster-id": "rome", "cpu": "2", "duration": "1h", "external-cidr": "10.70.0.0/16", "gateway-name": "x", "gateway-type": "server",
 	"global-annotations": "a=b", "global-labels": "a=b", "gw-client-address": "192.0.2.1", "gw-client-port": "51840", "gw-client-template-name": "x",
 	"gw-client-template-namespace": "x", "gw-client-type": cluster.ClientTemplates, "gw-server-service-loadbalancerip": "192.0.2.1",
@@ -26,7 +28,7 @@ var goodValues = map[string]string{
 	"gw-server-template-name": "x", "gw-server-template-namespace": "x", "gw-server-type": cluster.ServerTemplates, "image": "liqo:test", "info get": "clusterid",
 	"ingress-classes": "nginx", "labels": "a=b", "liqo-namespace": "liqo", "load-balancer-classes": "metallb",
 	"load-balancer-ip": "192.0.2.1", "memory": "4Gi", "mtu": "1340", "namespace": "liqo", "namespace-mapping-strategy": "SelectedName", "node-port": "30742",
-	"node-selector": "a=b", "nonce": strings.Repeat("A", 86) + "==", "np-nodes": "workers", "output": "json", "pod-cidr": "10.200.0.0/16", "pod-offloading-strategy": "Remote",
+	"node-selector": "a=b", "nonce": strings.Repeat("A", 86) + "==", "np-nodes": "workers", "output": "json", "peer": "rome", "check wait": "1m", "max-size": "10Mi", "since": "1h", "output-file": "x.tar.gz", "pod-cidr": "10.200.0.0/16", "pod-offloading-strategy": "Remote",
 	"pods": "10", "port": "51840", "profile": "hardened", "protocol": "UDP", "proxy-url": "http://proxy.example:3128", "public-key": aKey, "remote-cluster-id": "rome",
 	"remote-liqo-namespace": "liqo", "remote-namespace": "liqo", "remote-namespace-name": "x", "remote-tenant-namespace": "x",
 	"repo-url": "https://github.com/liqotech/liqo", "reserved-subnets": "10.1.0.0/16", "resource": "nvidia.com/gpu=2", "resource-slice-class": "gold",
@@ -37,9 +39,12 @@ var goodValues = map[string]string{
 
 // apart are the flags of commands, and of those below them, that are not given beside all others, and why.
 var apart = map[string]string{
+	"check pre": "it is before there are peers",
 	"create virtualnode kubeconfig-secret-name": "exactly one of it and --resource-slice-name is given, in the original, too",
 	"info exit-code":                  "it is no flag of the original: the exit code of --get is that of the query",
 	"info get":                        "it is no flag beside --exit-code",
+	"info watch":                      "it is no flag beside --get and --wait, and ends with an interrupt",
+	"info wait":                       "it is no flag beside --get and --watch",
 	"images chart":                    "it is in a registry",
 	"images copy-to":                  "it is a registry",
 	"images local-chart-path":         "it is where the chart is, as is --chart",

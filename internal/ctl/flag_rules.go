@@ -20,14 +20,14 @@ import (
 var flagRules = map[string]cluster.FlagRule{
 	"timeout": cluster.CheckPositive,
 
-	"remote-cluster-id": cluster.CheckClusterID, "consumer-cluster-id": cluster.CheckClusterID, "cluster-id": install.CheckClusterID,
+	"remote-cluster-id": cluster.CheckClusterID, "consumer-cluster-id": cluster.CheckClusterID, "cluster-id": install.CheckClusterID, "peer": cluster.CheckClusterID,
 
 	"namespace": cluster.CheckNamespace, "liqo-namespace": cluster.CheckNamespace, "remote-namespace": cluster.CheckNamespace, "remote-liqo-namespace": cluster.CheckNamespace,
 	"remote-tenant-namespace": cluster.CheckNamespace, "remote-namespace-name": cluster.CheckNamespace,
 	"template-namespace": cluster.CheckNamespace, "gw-server-template-namespace": cluster.CheckNamespace, "gw-client-template-namespace": cluster.CheckNamespace,
 
 	"template-name": cluster.CheckName, "gw-server-template-name": cluster.CheckName, "gw-client-template-name": cluster.CheckName, "gateway-name": cluster.CheckName,
-	"kubeconfig-secret-name": cluster.CheckName, "resource-slice-name": cluster.CheckName, "runtime-class-name": cluster.CheckName,
+	"kubeconfig-secret-name": cluster.CheckName, "resource-slice-name": cluster.CheckName, "runtime-class-name": cluster.CheckName, "target-node": cluster.CheckName,
 	"storage-classes": cluster.CheckName, "ingress-classes": cluster.CheckName, "load-balancer-classes": cluster.CheckKey,
 	"vk-options-template": cluster.CheckReference,
 	"type":                cluster.CheckTemplates, "gw-server-type": cluster.CheckTemplates, "gw-client-type": cluster.CheckTemplates,
@@ -40,6 +40,8 @@ var flagRules = map[string]cluster.FlagRule{
 	"proxy-url": pki.CheckProxy,
 
 	"cpu": cluster.AmountOf(corev1.ResourceCPU), "memory": cluster.AmountOf(corev1.ResourceMemory), "pods": cluster.AmountOf(corev1.ResourcePods), "resource": cluster.CheckResource,
+	"containers-cpu-requests": cluster.AmountOf(corev1.ResourceCPU), "containers-cpu-limits": cluster.AmountOf(corev1.ResourceCPU),
+	"containers-ram-requests": cluster.AmountOf(corev1.ResourceMemory), "containers-ram-limits": cluster.AmountOf(corev1.ResourceMemory),
 	"labels": cluster.CheckLabel, "node-selector": cluster.CheckLabel, "cluster-labels": cluster.CheckEntry, "ns-selector": cluster.CheckSelector,
 	"global-labels": cluster.OfOthers(cluster.CheckGlobalLabel), "global-annotations": cluster.OfOthers(cluster.CheckEntry),
 

@@ -12,6 +12,7 @@ import (
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	"liqo.io/liqo/internal/ctl/ctltest"
+	"liqo.io/liqo/internal/ctl/diagnose"
 	"liqo.io/liqo/internal/ctl/info"
 	"liqo.io/liqo/internal/ctl/network"
 	"liqo.io/liqo/internal/names"
@@ -31,8 +32,8 @@ func TestHealthOrphanSlices(t *testing.T) {
 			ctltest.Lend(t, c, &authv1beta1.Tenant{ObjectMeta: network.PeerMeta(client.ObjectKey{Namespace: ns, Name: id}, id), Spec: authv1beta1.TenantSpec{ClusterID: liqov1beta1.ClusterID(id)}})
 		}
 	}
-	got, err := f.LeftAlerts(t.Context())
-	all := strings.Join(got, "\n")
+	got, err := f.FindOrphans(t.Context())
+	all := strings.Join(diagnose.Alerts(got), "\n")
 	if err != nil || strings.Contains(all, served) || !strings.Contains(all, "Consumer "+lost+" has no Tenant but 1 ResourceSlices") {
 		t.Errorf("%v: %s", err, all)
 	}

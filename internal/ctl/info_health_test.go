@@ -23,13 +23,13 @@ func TestHealthMissingWorkloads(t *testing.T) {
 		set  []string
 		want []string
 	}{
-		"by default":          {nil, []string{"liqo-controller-manager", "liqo-crd-replicator", "liqo-fabric", "liqo-proxy"}},
-		"with another name":   {[]string{"nameOverride=mesh"}, []string{"mesh-controller-manager", "mesh-crd-replicator", "mesh-fabric", "mesh-proxy"}},
-		"without the network": {[]string{"networking.enabled=false"}, []string{"liqo-controller-manager", "liqo-crd-replicator"}},
-		"without the proxy":   {[]string{"proxy.enabled=false"}, []string{"liqo-controller-manager", "liqo-crd-replicator", "liqo-fabric"}},
+		"by default":          {nil, []string{"liqo-controller-manager", "liqo-crd-replicator", "liqo-fabric", "liqo-metric-agent", "liqo-proxy"}},
+		"with another name":   {[]string{"nameOverride=mesh"}, []string{"mesh-controller-manager", "mesh-crd-replicator", "mesh-fabric", "mesh-metric-agent", "mesh-proxy"}},
+		"without the network": {[]string{"networking.enabled=false"}, []string{"liqo-controller-manager", "liqo-crd-replicator", "liqo-metric-agent"}},
+		"without options":     {[]string{"proxy.enabled=false", "metricAgent.enabled=false"}, []string{"liqo-controller-manager", "liqo-crd-replicator", "liqo-fabric"}},
 		"with all that there may be": {
 			[]string{"metrics.enabled=true", "metricAgent.enabled=true", "telemetry.enabled=true", "storage.enabled=true", "controllerManager.replicas=2"},
-			[]string{"liqo-controller-manager", "liqo-crd-replicator", "liqo-fabric", "liqo-proxy"},
+			[]string{"liqo-controller-manager", "liqo-crd-replicator", "liqo-fabric", "liqo-metric-agent", "liqo-proxy"},
 		},
 	} {
 		t.Run(rule, func(t *testing.T) {

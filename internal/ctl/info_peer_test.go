@@ -4,6 +4,11 @@
 package ctl
 
 import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
 	"strings"
 	"testing"
 
@@ -11,12 +16,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/deploy"
 	"liqo.io/liqo/internal/ctl/ctltest"
+	"liqo.io/liqo/internal/ctl/fleet"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
 )
@@ -90,7 +98,10 @@ const milanOnTheScreen = `
 └──────────────────────────────────────────────────────────────────────────────┘
 ┌─ Network ────────────────────────────────────────────────────────────────────┐
 │ Status: Unhealthy                                                            │
-│ Alerts: ConnectionError: the tunnel is down                                  │
+│ Alerts                                                                       │
+│     ConnectionError: the tunnel is down                                      │
+│       → check that UDP reaches the address and port of the server            │
+│       see docs/troubleshooting.md#connectionerror                            │
 │ CIDR                                                                         │
 │     Remote                                                                   │
 │         Pod CIDR:      10.200.0.0/16 → Remapped to 10.71.0.0/16              │
@@ -256,6 +267,115 @@ func TestInfoAboutPeers(t *testing.T) {
 	})
 	ask("-n", liqo, "milan", "-o", "json").succeeds(t, " WARN  reading the gateway of milan: 2 gateways exist instead of one",
 		" WARN  reading the networks of milan: 2 Configurations exist instead of one", `"status": "Unhealthy"`, `"10.71.0.0/16"`, `"accepted": false`)
+}
+
+// A command that watches shows each change, one that waits shows the healthy end.
+func TestInfoWatch(t *testing.T) {
+	c := testkit.Cluster(t)
+	liqo := peerings(t, c)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	read, write := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- Run(ctx, Options{
+			Args:  []string{"liqoctl", "info", "peer", "milan", "-n", liqo, "--watch", "-o", "wide", "--kubeconfig", kubeconfigFile(t, c.Config)},
+			Stdin: strings.NewReader(""), Stdout: write, Stderr: io.Discard, Chart: deploy.Chart(),
+		})
+		write.Close()
+	}()
+	lines := bufio.NewScanner(read)
+	next := func(want string) {
+		t.Helper()
+		for lines.Scan() {
+			if strings.Join(strings.Fields(lines.Text()), " ") == want {
+				return
+			}
+		}
+		t.Fatalf("the output ended before %q", want)
+	}
+	next("CLUSTER ID ROLE NETWORKING AUTHENTICATION OFFLOADING ALERTS")
+	next("milan Provider Unhealthy Healthy Healthy ConnectionError")
+	waiting, says := io.Pipe()
+	waited, out := make(chan error, 1), &bytes.Buffer{}
+	go func() {
+		waited <- Run(t.Context(), Options{
+			Args:  []string{"liqoctl", "info", "peer", "milan", "-n", liqo, "--wait", "healthy", "-o", "wide", "--kubeconfig", kubeconfigFile(t, c.Config)},
+			Stdin: strings.NewReader(""), Stdout: out, Stderr: says, Chart: deploy.Chart(),
+		})
+		says.Close()
+	}()
+	progress := bufio.NewScanner(waiting)
+	for progress.Scan() && !strings.Contains(progress.Text(), "the peering with milan is unhealthy") {
+	}
+	go func() { _, _ = io.Copy(io.Discard, waiting) }()
+	if len(waited) > 0 || out.Len() > 0 {
+		t.Fatalf("the command does not wait: %q", out)
+	}
+	milan := &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "milan"}}
+	if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(milan), milan); err != nil {
+		t.Fatal(err)
+	}
+	testkit.UpdateStatus(t, c.Client, milan, func(fc *liqov1beta1.ForeignCluster) {
+		fc.Status.Modules.Networking.Conditions[0].Status = liqov1beta1.ConditionEstablished
+	})
+	next("milan Provider Healthy Healthy Healthy")
+	if err := <-waited; err != nil || out.String() != "CLUSTER ID   ROLE       NETWORKING   AUTHENTICATION   OFFLOADING   ALERTS\nmilan        Provider   Healthy      Healthy          Healthy      \n" {
+		t.Errorf("the command that waited: %v, %q", err, out)
+	}
+	cancel()
+	go func() { _, _ = io.Copy(io.Discard, read) }()
+	if err := <-ended; err != nil {
+		t.Errorf("after an interrupt: %v", err)
+	}
+
+	// The installation has no pods: it is never healthy.
+	liqoctl(t, c.Config, "info", "-n", liqo, "--wait", "healthy", "--timeout", "1s").refuses(t, "Liqo is unhealthy")
+	liqoctl(t, c.Config, "info", "peer", "turin", "-n", liqo, "--wait", "healthy", "--timeout", "1s").refuses(t, "the peering with turin has no module in use")
+	liqoctl(t, c.Config, "info", "peer", "oslo", "-n", liqo, "--wait", "healthy", "--timeout", "1s").refuses(t, `Peer clusters "oslo" not found in active peerings`)
+}
+
+func TestCheckCommand(t *testing.T) {
+	c := testkit.Cluster(t)
+	ask := func(args ...string) result { return liqoctl(t, c.Config, append([]string{"check"}, args...)...) }
+	ask().refuses(t, "Liqo is not installed in the current cluster!")
+	liqo := peerings(t, c)
+	broken := ask("-n", liqo, "--peer", "milan")
+	broken.refuses(t, " checks failed")
+	for _, want := range []string{"peer milan\n----------\n", "\n× network: the tunnel is connected (3ms)\n    Connection tenant-milan", "  → check that UDP reaches", "  see docs/troubleshooting.md#connectionerror\n"} {
+		if !strings.Contains(broken.stdout, want) {
+			t.Errorf("%q is missing:\n%s", want, broken.stdout)
+		}
+	}
+	ask("-n", liqo, "--peer", "turin").succeeds(t, "peer turin\n", " checks passed, 0 with a warning")
+	ask("-n", liqo, "--peer", "turin", "--wait", "1m", "-o", "json").succeeds(t, `"healthy": true`)
+	ask("-n", liqo, "--peer", "rome").refuses(t, `Peer clusters "rome" not found in active peerings`)
+	ask("-n", liqo).refuses(t, " checks failed")
+	ask("--pre", "--wait", "1s").refuses(t, "pre wait")
+	ask("-n", liqo, "--pre").succeeds(t, "√ you may install\n")
+}
+
+func TestFleetCommand(t *testing.T) {
+	c := testkit.Cluster(t)
+	ask := func(args ...string) result { return liqoctl(t, c.Config, append([]string{"fleet"}, args...)...) }
+	ask().refuses(t, "Liqo is not installed in the current cluster!")
+	liqo := peerings(t, c)
+	table := ask("-n", liqo)
+	table.succeeds(t)
+	for _, want := range []string{"CLUSTER ", "\nmilan ", "Error 3ms", "\nturin "} {
+		if !strings.Contains(table.stdout, want) {
+			t.Errorf("%q is missing:\n%s", want, table.stdout)
+		}
+	}
+	var d fleet.Document
+	r := ask("-n", liqo, "-o", "json")
+	if err := json.Unmarshal([]byte(r.stdout), &d); r.err != nil || err != nil {
+		t.Fatal(r.err, err, r.stderr)
+	}
+	if len(d.Peers) != 2 || len(d.Tunnels) != 1 || d.Tunnels[0].Peer != "milan" || d.Check == nil || d.Check.Failed == 0 || d.Cluster.Kubernetes == "" || len(d.Unreadable) > 0 {
+		t.Errorf("the document is %s", r.stdout)
+	}
+	ask("-n", liqo, "-o", "table").refuses(t, `--output is json or yaml, not "table"`)
 }
 
 // Who may read the namespace of Liqo alone is told what is there, and of the rest that it could not be read.

@@ -42,6 +42,7 @@ var ofOriginal = map[string]string{
 	"uncordon resourceslice|resourceslices|rs": "timeout remote-cluster-id",
 	"drain tenant":                             "timeout",
 	"force unpeer":                             "",
+	"move volume|pvc":                          "n/namespace target-node containers-cpu-requests containers-cpu-limits containers-ram-requests containers-ram-limits restic-server-image restic-image",
 	"info":                                     "n/namespace v/verbose o/output g/get",
 	"info peer":                                "n/namespace v/verbose o/output g/get",
 	"test network|net":                         "timeout v/verbose fail-fast p/remote-kubeconfigs info rm basic np-ext np-nodes pod-np lb ip",
@@ -70,7 +71,6 @@ var ofOriginal = map[string]string{
 
 // notThere are the commands of the original that say what to do instead, with what a script has behind them.
 var notThere = []string{
-	"move volume data --target-node milan -n x --containers-cpu-requests 1 --restic-image restic/restic:0.14.0", "move pvc data --target-node milan", "move volume", "move",
 	"install aks --resource-group-name x --resource-name y --subscription-id z", "install eks --eks-cluster-region eu-west-1 --eks-cluster-name x --kubeconfig /nowhere",
 	"install gke --credentials-path x --project-id y --cluster-id Not_One --zone z", "install openshift", "upgrade eks", "install openshift --set a=b --only-output-values",
 }
@@ -120,9 +120,9 @@ func TestMissingCommands(t *testing.T) {
 			t.Errorf("%s says more than one line:\n%s%s", line, r.stdout, r.stderr)
 		}
 	}
-	for _, group := range []string{"", "install", "move"} {
+	for _, group := range []string{"", "install"} {
 		help := liqoctl(t, nil, strings.Fields(group+" --help")...)
-		for _, absent := range []string{"\n  move ", "\n  volume ", "\n  eks ", "\n  openshift "} {
+		for _, absent := range []string{"\n  eks ", "\n  openshift "} {
 			if strings.Contains(help.stdout, absent) {
 				t.Errorf("the help of %q offers %q", group, absent)
 			}

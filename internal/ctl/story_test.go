@@ -99,6 +99,7 @@ func TestInstallationLifecycle(t *testing.T) {
 		t.Errorf("after the second rollback the image is %s", got)
 	}
 	liqoctl(t, c.Config, "upgrade", "--timeout", "5m", "--version", "v9").succeeds(t, "All Set!")
+	policyReplacesWebhook(t, c)
 
 	doomed := wouldBeDeleted(t, c)
 
@@ -107,6 +108,13 @@ func TestInstallationLifecycle(t *testing.T) {
 		if err := c.Client.DeleteAllOf(t.Context(), webhooks); err != nil {
 			t.Fatal(err)
 		}
+	}
+	// Nobody serves the metrics either, and Kubernetes deletes no namespace while an API does not answer.
+	metrics := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": map[string]any{"name": "v1beta1.metrics.liqo.io"},
+	}}
+	if err := c.Client.Delete(t.Context(), metrics); err != nil {
+		t.Fatal(err)
 	}
 	liqoctl(t, c.Config, "uninstall").refuses(t, "--skip-confirm")
 	refusesWhileUsed(t, c)
@@ -123,7 +131,12 @@ func TestInstallationLifecycle(t *testing.T) {
 	uninstalled.succeeds(t)
 	wantLines(t, uninstalled.stderr, "Pre-uninstall checks passed", "Liqo uninstalled", "Liqo CRDs purged", "Liqo namespaces deleted")
 	for _, obj := range doomed {
-		testkit.Eventually(t, 5*time.Minute, func() error { return isGone(c.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj)) })
+		testkit.Eventually(t, 5*time.Minute, func() error {
+			if err := isGone(c.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj)); err != nil {
+				return fmt.Errorf("%s %s: %w", obj.GetKind(), obj.GetName(), err)
+			}
+			return nil
+		})
 	}
 	// The test cluster came with our CRDs: they are gone too, with what other stories have of these kinds.
 	after := listing(t, c.Config)
@@ -441,6 +454,34 @@ func everythingIsStamped(t *testing.T, c *testkit.ControlPlane) {
 		}
 		if got := obj.GetAnnotations()["where"]; got != where {
 			t.Errorf("%s %s has the annotation %q", kind, where, got)
+		}
+	}
+}
+
+// policyReplacesWebhook upgrades an installation whose webhook steers pods, as before Kubernetes 1.36.
+func policyReplacesWebhook(t *testing.T, c *testkit.ControlPlane) {
+	t.Helper()
+	upgrade := func(policy string, flags ...string) result {
+		return liqoctl(t, c.Config, append([]string{"upgrade", "--timeout", "5m", "--version", "v9", "--set", "webhook.mutatingAdmissionPolicy=" + policy}, flags...)...)
+	}
+	policy := &admissionv1.MutatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "liqo-pods"}}
+	find := func() error { return c.Client.Get(t.Context(), client.ObjectKeyFromObject(policy), policy) }
+	upgrade("disabled").succeeds(t, "All Set!")
+	if err := find(); !apierrors.IsNotFound(err) {
+		t.Fatalf("there is a policy beside the webhook: %v", err)
+	}
+	upgrade("auto", "--set-string", "controllerManager.pod.labels.x=no label!").refuses(t, "no label!")
+	if err := find(); !apierrors.IsNotFound(err) {
+		t.Errorf("an upgrade that failed left the policy: %v", err)
+	}
+	upgrade("auto").succeeds(t, "All Set!")
+	webhooks := &admissionv1.MutatingWebhookConfiguration{}
+	if err := errors.Join(find(), c.Client.Get(t.Context(), client.ObjectKey{Name: "liqo-webhook"}, webhooks)); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range webhooks.ManagedFields {
+		if m.Manager == "helm" && m.Time.Sub(policy.CreationTimestamp.Time) < time.Second {
+			t.Errorf("the policy came at %s, and the webhook went at %s: no time for API servers to read the policy", policy.CreationTimestamp, m.Time)
 		}
 	}
 }

@@ -148,6 +148,8 @@ type allocations struct {
 	holders  map[netip.Addr]int          // number of IPs per address
 	last     map[netip.Prefix]netip.Addr // last allocated address per prefix
 	lastNode map[netip.Prefix]netip.Addr // last address allocated to a node, per prefix
+	// former has the addresses of deleted IPs: a successor of the name gets the same address, which peers may have stored.
+	former map[client.ObjectKey]netip.Addr
 	// gone holds tombstones: objects that are deleted for good, even if a stale cache still contains them.
 	gone map[types.UID]bool
 	// heard holds the objects with an event since a full read began: the read may be older than the event.
@@ -159,7 +161,7 @@ func newBook(installation string) *allocations {
 		installation: installation,
 		networks:     map[types.UID]networkClaim{}, aliases: map[types.UID]aliasClaim{},
 		holders: map[netip.Addr]int{}, last: map[netip.Prefix]netip.Addr{}, lastNode: map[netip.Prefix]netip.Addr{},
-		gone: map[types.UID]bool{}, heard: map[types.UID]bool{},
+		former: map[client.ObjectKey]netip.Addr{}, gone: map[types.UID]bool{}, heard: map[types.UID]bool{},
 	}
 }
 
@@ -209,6 +211,12 @@ func (b *allocations) removeObject(uid types.UID) {
 		clear(b.gone)
 	}
 	b.gone[uid] = true
+	if a := b.aliases[uid]; a.addr.IsValid() && !a.node {
+		if len(b.former) >= manyGone {
+			clear(b.former)
+		}
+		b.former[a.key] = a.addr
+	}
 	delete(b.heard, uid)
 	delete(b.last, b.networks[uid].granted)
 	delete(b.lastNode, b.networks[uid].granted)
@@ -361,16 +369,33 @@ func (a aliasClaim) String() string {
 	return "IP " + a.key.String()
 }
 
-// freeAddress returns a free address of a Network, and false if exhausted. The part reserved for nodes is excluded.
-func (b *allocations) freeAddress(n networkClaim) (addr netip.Addr, ok bool) {
+// freeAddress returns a free address of a Network for an IP, and false if exhausted: that of the IP's predecessor, if it is free. The part
+// reserved for nodes is excluded.
+func (b *allocations) freeAddress(n networkClaim, of client.ObjectKey) (addr netip.Addr, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	kept := nodesPart(n)
 	taken := func(a netip.Addr) bool { return b.holders[a] > 0 || kept.Contains(a) }
+	if former, known := b.former[of]; known && n.granted.Contains(former) {
+		delete(b.former, of)
+		if addr, ok := prefix.Address(n.granted, n.reserved, former.Prev(), taken); ok && addr == former {
+			return addr, true
+		}
+	}
 	if addr, ok = prefix.Address(n.granted, n.reserved, b.last[n.granted], taken); ok {
 		b.last[n.granted] = addr
 	}
 	return addr, ok
+}
+
+// lostAddresses returns a function that reports whether the Network of an IP's address is gone, or being deleted, and another one takes its
+// place.
+func (b *allocations) lostAddresses() func(aliasClaim) bool {
+	granted := b.networksThat(func(n networkClaim) bool { return n.granted.IsValid() && !n.going })
+	return func(a aliasClaim) bool {
+		return a.addr.IsValid() && !a.node && slices.ContainsFunc(granted, a.asksIn) &&
+			!slices.ContainsFunc(granted, func(n networkClaim) bool { return n.granted.Contains(a.addr) })
+	}
 }
 
 // freeForNode is freeAddress for a node, whose address is from the end of the external CIDR.

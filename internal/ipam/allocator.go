@@ -100,7 +100,8 @@ func invalidError(err error) error {
 // toIP is toNetwork for an IP without an address.
 func (l *allocator) toIP(ctx context.Context, ip *ipamv1alpha1.IP) (*ipamv1alpha1.IP, error) {
 	grant := grantRecord{Kind: kindIP, Namespace: ip.Namespace, Name: ip.Name, UID: ip.UID}
-	written, err := l.grantFree(ctx, grant, ip.Status.CIDR != "", l.freeAddress)
+	free := func(n networkClaim) (netip.Addr, bool) { return l.freeAddress(n, client.ObjectKeyFromObject(ip)) }
+	written, err := l.grantFree(ctx, grant, ip.Status.CIDR != "", free)
 	now, _ := written.(*ipamv1alpha1.IP)
 	return now, err
 }

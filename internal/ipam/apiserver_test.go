@@ -154,5 +154,7 @@ func TestAPIServerProxyIP(t *testing.T) {
 		t.Fatal(err)
 	}
 	testkit.Create(t, s.c.Client, holder) // it is not given the same again
-	shown(service(), ip.UID)
+	if now := shown(service(), ip.UID); now.Status.IP != ip.Status.IP {
+		t.Errorf("consumers that peered through the tunnel know %s, and it is %s now", ip.Status.IP, now.Status.IP)
+	}
 }

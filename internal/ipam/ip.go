@@ -8,38 +8,51 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 )
 
-// ips reconciles IPs: each gets an address.
+// ips reconciles IPs: each gets an address, and a Service if it has a template.
 type ips struct {
 	client    client.Client
 	allocator *allocator
+	services  *services
 }
 
 func setupIPs(mgr ctrl.Manager, l *allocator) error {
-	i := &ips{client: mgr.GetClient(), allocator: l}
+	services, slices, err := newServices(mgr)
+	if err != nil {
+		return err
+	}
+	i := &ips{client: mgr.GetClient(), allocator: l, services: services}
 	c := kube.NewController[*ipamv1alpha1.IP](mgr, kube.Options{Name: "ip"}, i)
+	owner := handler.TypedEnqueueRequestForOwner[*discoveryv1.EndpointSlice](mgr.GetScheme(), mgr.GetRESTMapper(), &ipamv1alpha1.IP{}, handler.OnlyControllerOwner())
 	b := c.Builder().
+		Owns(&corev1.Service{}).
+		WatchesRawSource(source.Kind(slices, &discoveryv1.EndpointSlice{}, owner)).
 		Watches(&ipamv1alpha1.IP{}, l.eventHandler(l.ipsBeside)).
 		Watches(&ipamv1alpha1.Network{}, l.eventHandler(l.ipsOf))
 	return c.Complete(b)
 }
 
-// ipsOf returns the IPs waiting for an address of a Network.
+// ipsOf returns the IPs waiting for an address of a Network, and those whose address is of no Network any more.
 func (l *allocator) ipsOf(obj client.Object) []client.ObjectKey {
 	n, ok := obj.(*ipamv1alpha1.Network)
 	if !ok {
 		return nil
 	}
 	of := networkOf(n, l.installation)
-	return l.aliasesThat(func(a aliasClaim) bool { return !a.addr.IsValid() && a.asksIn(of) })
+	lost := l.lostAddresses()
+	return l.aliasesThat(func(a aliasClaim) bool { return !a.addr.IsValid() && a.asksIn(of) || lost(a) })
 }
 
 // ipsBeside returns the IPs without an address that could get the address of a deleted IP.
@@ -53,8 +66,12 @@ func (l *allocator) ipsBeside(obj client.Object) []client.ObjectKey {
 	return l.aliasesThat(func(a aliasClaim) bool { return !a.addr.IsValid() && slices.ContainsFunc(of, a.asksIn) })
 }
 
-// Sync allocates the address of an IP and sets its labels.
+// Sync allocates the address of an IP, sets its labels and maintains its Service.
 func (i *ips) Sync(ctx context.Context, ip *ipamv1alpha1.IP) error {
+	if i.allocator.lostAddresses()(aliasOf(ip)) {
+		ip.Status.IP, ip.Status.CIDR = "", ""
+		return kube.Wait(0, "the Network of the address is gone: the IP gets another address")
+	}
 	if ip.Status.IP == "" {
 		written, err := i.allocator.toIP(ctx, ip)
 		if err != nil || written == nil {
@@ -62,7 +79,10 @@ func (i *ips) Sync(ctx context.Context, ip *ipamv1alpha1.IP) error {
 		}
 		ip.Status.IP, ip.Status.CIDR, ip.ResourceVersion = written.Status.IP, written.Status.CIDR, written.ResourceVersion
 	}
-	return i.labelIP(ctx, ip)
+	if err := i.labelIP(ctx, ip); err != nil {
+		return err
+	}
+	return i.services.syncService(ctx, ip)
 }
 
 // labelIP sets the labels with the IP's Network, if the Network exists and its name is a valid label value.
@@ -88,8 +108,11 @@ func (i *ips) labelIP(ctx context.Context, ip *ipamv1alpha1.IP) error {
 	return nil
 }
 
-// Report sets the condition of the IP and returns its event.
+// Report sets the condition of the IP and returns its events. A problem of the Service does not concern the address.
 func (i *ips) Report(ip *ipamv1alpha1.IP, err error) []kube.Event {
+	if ip.Status.IP != "" {
+		return append(reportCondition(&ip.Status.Conditions, ip.Generation, string(ip.Status.IP), nil), kube.Warnings(err)...)
+	}
 	return reportCondition(&ip.Status.Conditions, ip.Generation, string(ip.Status.IP), err)
 }
 

@@ -26,7 +26,7 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-const limit = 90 * time.Second
+const limit = 3 * time.Minute
 
 var usualPools = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("192.168.0.0/16"), netip.MustParsePrefix("172.16.0.0/12")}
 
@@ -484,4 +484,37 @@ func (s *testEnv) node(node *corev1.Node, begins string) string {
 		return nil
 	})
 	return string(n.Spec.Interface.Node.IP)
+}
+
+// IPs follow the external CIDR without hands, and keep their addresses while it stays.
+func TestExternalCIDRReplaced(t *testing.T) {
+	s := newTestEnv(t, usualPools, installed()...)
+	s.network("external-cidr", "10.70.0.0/16")
+	for _, ip := range []struct{ name, address string }{{"one", "10.70.0.1"}, {"two", "10.70.0.2"}} {
+		s.create(&ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Name: ip.name}, Spec: ipamv1alpha1.IPSpec{IP: "192.0.2.7"}})
+		s.ip(ip.name, ip.address)
+	}
+	old := &ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: s.where, Name: "external-cidr"}}
+	if err := s.c.Client.Delete(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	s.create(newNetwork("of-an-observer", "10.90.0.0/16", "")) // is granted after the deletion was seen
+	s.network("of-an-observer", "10.90.0.0/16")
+	s.ip("one", "10.70.0.1")
+	external := newNetwork("external-cidr", "10.99.0.0/16", names.NetworkTypeExternal)
+	external.Spec.PreAllocated = 1
+	s.create(external)
+	s.network("external-cidr", "10.99.0.0/16")
+	for _, name := range []string{"one", "two"} {
+		testkit.Eventually(t, limit, func() error {
+			ip := &ipamv1alpha1.IP{}
+			if err := s.c.Client.Get(t.Context(), client.ObjectKey{Namespace: s.where, Name: name}, ip); err != nil {
+				return err
+			}
+			if !strings.HasPrefix(string(ip.Status.IP), "10.99.") || ip.Status.CIDR != "10.99.0.0/16" || !apimeta.IsStatusConditionTrue(ip.Status.Conditions, ipamv1alpha1.ConditionAllocated) {
+				return fmt.Errorf("status %+v", ip.Status)
+			}
+			return nil
+		})
+	}
 }

@@ -28,7 +28,7 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-const limit = time.Minute
+const limit = 3 * time.Minute
 
 type tenant = authv1beta1.Tenant
 

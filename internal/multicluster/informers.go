@@ -45,6 +45,9 @@ type sharedInformer struct {
 
 // acquireInformer returns the informer of a source and starts it if new. The caller holds the engine's lock.
 func (e *Engine) acquireInformer(at *endpoint, namespace string, w watched) (*sharedInformer, error) {
+	if w.ClusterScoped {
+		namespace = ""
+	}
 	id := informerID{
 		end: at.name, namespace: namespace, gvk: w.gvk, form: reflect.TypeOf(w.Object),
 		labels: w.Labels, fields: w.Fields, transform: w.Transform, pack: w.Pack,

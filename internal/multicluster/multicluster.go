@@ -43,6 +43,8 @@ type Source struct {
 	Keys func(client.Object) []string
 	// Members limits enqueueing to objects that start or stop belonging to an item; other changes of the objects are ignored.
 	Members bool
+	// ClusterScoped shares one watch of a kind without namespaces among all pairs.
+	ClusterScoped bool
 	// Optional tolerates missing permissions: the watch is retried with growing backoff.
 	Optional bool
 	// Transform changes each object before it is cached; nil strips the managed fields.

@@ -13,6 +13,8 @@ const (
 	TunnelMark = 0x2071
 	// ConnectionCheckPort is the UDP port of the connection check between gateways on the tunnel.
 	ConnectionCheckPort = 12345
+	// ReplicaPort is the UDP port at which replicas of a gateway hear each other.
+	ReplicaPort = 12346
 	// DefaultMTU is the MTU in bytes of tunnels of gateways that request none.
 	DefaultMTU = 1340
 	// MinMTU and MaxMTU limit the MTU of a tunnel in bytes: the minimum of IPv4 (RFC 791), and the largest packet less the 80 bytes added by
@@ -23,6 +25,9 @@ const (
 
 // HostUnreachable on an IP excludes its address from translation: true.
 const HostUnreachable = "networking.liqo.io/host-unreachable"
+
+// ReachableFromPeers labels, by the value true, namespaces and pods that peers reach where they reach offloaded pods only.
+const ReachableFromPeers = "networking.liqo.io/reachable-from-peers"
 
 // Labels that select the targets of a RouteConfiguration or FirewallConfiguration.
 const (

@@ -17,6 +17,9 @@ const (
 	GatewayActive = "networking.liqo.io/active"
 )
 
+// GatewayStandbys is an annotation of the Lease of a gateway: the replicas that may take it while its holder runs, separated by commas.
+const GatewayStandbys = "networking.liqo.io/standbys"
+
 // GatewayTold is an annotation of a WgGatewayClient: the server's endpoint as reported by the peer at its creation.
 const GatewayTold = "networking.liqo.io/told-endpoint"
 
@@ -31,11 +34,14 @@ const (
 	RoleGatewayReader = "liqo-gateway-reader"
 )
 
-// Gateway names the Deployment, the Service, the binding and the key Secret of a gateway.
+// Gateway names the Deployment, the Service, the binding, the key Secret and the Lease of a gateway.
 func Gateway(gateway string) string { return Join("gw", gateway) }
 
 // GatewayReplica names a binding created by an earlier version, for patching pods.
 func GatewayReplica(gateway string) string { return Join("gateway-replica", gateway) }
+
+// GatewayLease names the Role for the Lease of a gateway with several replicas, and its binding.
+func GatewayLease(gateway string) string { return Join("gateway-lease", gateway) }
 
 // GatewayKeys names the binding that lets the controller-manager manage the key Secret of a gateway.
 func GatewayKeys(gateway string) string { return Join("gateway-keys", gateway) }

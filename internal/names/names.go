@@ -52,6 +52,8 @@ const (
 	Managed = "liqo.io/managed"
 	// ManagedBy is shadowpod or shadowendpointslice, on objects created for these.
 	ManagedBy = "liqo.io/managed-by"
+	// ManagedByShadowPod is the value of ManagedBy on pods of consumers.
+	ManagedByShadowPod = "shadowpod"
 
 	// RemoteTenantNamespace annotates a control-plane kubeconfig Secret with the tenant namespace at the peer.
 	RemoteTenantNamespace = "liqo.io/remote-tenant-namespace"
@@ -126,8 +128,28 @@ const (
 	TokenPodUID     = "offloading.liqo.io/service-account-for-pod-uid"
 	TokenExpiration = "offloading.liqo.io/service-account-expiration"
 	TokenRenewal    = "offloading.liqo.io/service-account-renewal"
-	// StorageAvailable is true or false on virtual nodes.
+	// StorageAvailable is true on virtual nodes whose provider offers storage classes, and false on others.
 	StorageAvailable = "storage.liqo.io/available"
+	// StorageProvisioner labels the namespaces of real claims, and the virtual volumes, with "true".
+	StorageProvisioner = "liqo.io/storage-provisioner"
+	// VirtualClaimNamespace and VirtualClaimName label a real claim with the virtual claim that it was made for.
+	VirtualClaimNamespace = "storage.liqo.io/virtual-pvc-namespace"
+	VirtualClaimName      = "storage.liqo.io/virtual-pvc-name"
+	// RemoteClaim annotates a virtual volume with the name of its claim in the provider.
+	RemoteClaim = "storage.liqo.io/remote-claim"
+	// VirtualVolume annotates a claim in a provider with the consumer's virtual volume that it is the data of.
+	VirtualVolume = "storage.liqo.io/virtual-pv"
+	// ReclaimPolicy annotates the claim behind a virtual volume: if it is Retain, the claim outlives the volume.
+	ReclaimPolicy = "storage.liqo.io/reclaim-policy"
+	// MovedClaim labels what belongs to a move of a claim with its name: the temporary claim with its pods and Secrets, and both volumes
+	// while the claims are switched. These are retained, but their data is not to outlive them.
+	MovedClaim = "storage.liqo.io/moved-claim"
+	// ClaimProvisioned is a condition of claims whose data is in a provider: True once the provider had a volume for it.
+	ClaimProvisioned = "storage.liqo.io/Provisioned"
+	// RemoteStorageClass and RemoteAccessModes annotate a claim with the class and the access modes that it has in the provider; the class
+	// also annotates its virtual volume.
+	RemoteStorageClass = "liqo.io/remote-storage-class"
+	RemoteAccessModes  = "liqo.io/remote-access-modes"
 
 	// ManagedByNamespaceMap annotates a remote namespace with the <namespace>/<name> of its NamespaceMap.
 	ManagedByNamespaceMap = "liqo.io/managed-by-namespace-map"
@@ -148,10 +170,17 @@ const (
 	AllowReflection = "liqo.io/allow-reflection"
 	// ForceRemoteNodePort annotates a Service that has the same node ports in the provider.
 	ForceRemoteNodePort = "liqo.io/force-remote-node-port"
-	// DirectConnections annotates a ShadowEndpointSlice with data never copied to its EndpointSlice.
+	// UseDirectConnections annotates a Service whose pods in two providers reach each other without the consumer: true.
+	UseDirectConnections = "liqo.io/use-direct-connections"
+	// DirectConnections annotates a ShadowEndpointSlice with the endpoints of other clusters than the consumer, and is never copied to its
+	// EndpointSlice.
 	DirectConnections = "liqo.io/direct-connections-data"
 	// EndpointSliceManager is the value of the label endpointslice.kubernetes.io/managed-by on reflected slices.
 	EndpointSliceManager = "endpointslice.reflection.liqo.io"
+	// IPEndpointSliceManager is that value on the slice of the Service of an IP.
+	IPEndpointSliceManager = "ip.ipam.liqo.io"
+	// GatewayEndpointSliceManager is that value on the slice of the Service of a gateway with several replicas.
+	GatewayEndpointSliceManager = "gateway.networking.liqo.io"
 	// APIServerSupport annotates a pod: remote or disabled.
 	APIServerSupport         = "liqo.io/api-server-support"
 	APIServerSupportRemote   = "remote"
@@ -206,6 +235,11 @@ const (
 	// IPTypeAPIServer and IPTypeAPIServerProxy are the addresses of the installation.
 	IPTypeAPIServer      = "api-server"
 	IPTypeAPIServerProxy = "api-server-proxy"
+	// IPTypeEndpoint is the address of a pod in one provider for the others.
+	IPTypeEndpoint = "endpoint"
+	// AllowedPeers on an IP of type endpoint are the cluster IDs of the peers that may use it, separated by commas, at most MaxAllowedPeers.
+	AllowedPeers    = "ipam.liqo.io/allowed-peers"
+	MaxAllowedPeers = 256
 )
 
 // Types of Networks, values of NetworkType.
@@ -240,6 +274,7 @@ const (
 	TenantFinalizer        = "tenant.liqo.io/finalizer"
 	// TenantRightsFinalizer keeps the RoleBindings of a tenant namespace until its clean-up, which needs their permissions, is complete.
 	TenantRightsFinalizer        = "tenantnamespace-controller.liqo.io/finalizer"
+	VirtualVolumeFinalizer       = "storage.liqo.io/finalizer"
 	VirtualNodeFinalizer         = "virtualnode-controller.liqo.io/finalizer"
 	NamespaceMapFinalizer        = "namespacemap-controller.liqo.io/finalizer"
 	NamespaceOffloadingFinalizer = "namespaceoffloading-controller.liqo.io/finalizer"
@@ -271,16 +306,26 @@ const (
 	ControllerManager    = "liqo-controller-manager"
 	CRDReplicator        = "liqo-crd-replicator"
 	Fabric               = "liqo-fabric"
-	APIServerService     = "kubernetes"         // in the namespace default
-	APIServerProxyIP     = "api-server-proxy"   // the IP of the proxy through which peers reach the API server
-	ProxyService         = "liqo-proxy"         // the Service of that proxy
-	APIServerHost        = "kubernetes.default" // that Service's DNS name for offloaded pods
-	VkOptionsTemplate    = "virtual-kubelet-default"
-	RuntimeClass         = "liqo"
-	NamespaceOffloading  = "offloading"
-	IPAMLease            = "liqo-ipam" // Lease that serialises allocations
-	StorageClass         = "liqo"
-	KubeconfigKey        = "kubeconfig"
+	Diagnostics          = "liqo-diagnostics"  // ServiceAccount that may read metrics and NetworkStatePath
+	MetricAgent          = "liqo-metric-agent" // Deployment and Service
+	// MetricAgentCertsSecret holds the certificate of the metric agent.
+	MetricAgentCertsSecret = "liqo-metric-agent-certs"
+	// MetricsGroup and MetricsVersion are the aggregated API of the metric agent, and MetricsAPIService is its APIService.
+	MetricsGroup        = "metrics.liqo.io"
+	MetricsVersion      = "v1beta1"
+	MetricsAPIService   = MetricsVersion + "." + MetricsGroup
+	APIServerService    = "kubernetes"         // in the namespace default
+	APIServerProxyIP    = "api-server-proxy"   // the IP of the proxy through which peers reach the API server
+	ProxyService        = "liqo-proxy"         // the Service of that proxy
+	APIServerHost       = "kubernetes.default" // that Service's DNS name for offloaded pods
+	VkOptionsTemplate   = "virtual-kubelet-default"
+	RuntimeClass        = "liqo"
+	NamespaceOffloading = "offloading"
+	IPAMLease           = "liqo-ipam" // Lease that serialises allocations
+	StorageClass        = "liqo"
+	StorageProvider     = "liqo.io/storage" // the provisioner of that class
+	StorageNamespace    = "liqo-storage"
+	KubeconfigKey       = "kubeconfig"
 	// ControlPlaneCertificate is the Secret with the control-plane certificate of a consumer, in its tenant namespace.
 	ControlPlaneCertificate = "liqo-remote-certificate"
 	// ControlPlaneGroup is the organisation of control-plane certificates.
@@ -295,7 +340,7 @@ const (
 	RoleVirtualKubeletLocal      = "liqo-virtual-kubelet-local"
 	// RoleVirtualKubeletNamespace is bound to a virtual kubelet in each namespace it serves.
 	RoleVirtualKubeletNamespace = "liqo-virtual-kubelet-local-namespace"
-	// RoleTenantSecrets lets the controller-manager manage Secrets of one tenant namespace.
+	// RoleTenantSecrets lets the controller-manager manage Secrets, Leases and disruption budgets of one tenant namespace.
 	RoleTenantSecrets = "liqo-tenant-secrets"
 	// RoleTenantReplication lets the replicator manage the replicated kinds in one tenant namespace.
 	RoleTenantReplication = "liqo-tenant-replication"
@@ -332,6 +377,9 @@ const (
 	ShadowEndpointSliceFieldManager = "shadow-endpointslice-controller"
 )
 
+// NetworkStatePath is where agents of nodes and gateways serve their state in the kernel, beside their metrics.
+const NetworkStatePath = "/debug/network"
+
 // Ports opened by our processes.
 const (
 	WebhookPort = 9443
@@ -339,4 +387,6 @@ const (
 	MetricsPort = 8082
 	KubeletPort = 10250
 	ProxyPort   = 8118
+	// MetricAgentPort is the port of the aggregated API.
+	MetricAgentPort = 8443
 )

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -26,6 +27,7 @@ type renderedStatus struct {
 	PublicKey        any                                        `json:"publicKey"` // a third-party kind may have another format
 	Endpoint         *networkingv1beta1.EndpointStatus          `json:"endpoint"`
 	InternalEndpoint *networkingv1beta1.InternalGatewayEndpoint `json:"internalEndpoint"`
+	Replicas         []networkingv1beta1.GatewayReplica         `json:"replicas"`
 	Conditions       []metav1.Condition                         `json:"conditions"`
 }
 
@@ -44,6 +46,7 @@ func setOwnerOf(gw *gateway, kind schema.GroupVersionKind, child client.Object) 
 		return kube.Invalid(reasonInvalidTemplate, fmt.Errorf("the status of %s %s cannot be read: %w", kind.Kind, child.GetName(), err))
 	}
 	*gw.keys, *gw.public, *gw.inner = status.SecretRef, usableKey(status.PublicKey), usableInner(status.InternalEndpoint)
+	*gw.replicas = usableReplicas(status.Replicas)
 	if gw.endpoint != nil {
 		*gw.endpoint = usableEndpoint(status.Endpoint)
 	}
@@ -85,6 +88,15 @@ func usableInner(e *networkingv1beta1.InternalGatewayEndpoint) *networkingv1beta
 		return nil
 	}
 	return e
+}
+
+// usableReplicas returns the replicas with an address, as many as a status may have.
+func usableReplicas(all []networkingv1beta1.GatewayReplica) []networkingv1beta1.GatewayReplica {
+	all = slices.DeleteFunc(all, func(r networkingv1beta1.GatewayReplica) bool {
+		_, err := netip.ParseAddr(r.IP.String())
+		return err != nil || r.Name == ""
+	})
+	return all[:min(len(all), maxPublished)]
 }
 
 // usableKey is a public key in base64.

@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -42,6 +43,7 @@ const (
 	ReasonSecond          = networkingv1beta1.ReasonAnotherConfiguration
 	ReasonUnusable        = "UnusableCIDRs"
 	ReasonNameTaken       = "NameTaken"
+	ReasonDiffers         = "PeerNetworksDiffer"
 	localViewFieldManager = "liqo-configuration-local"
 )
 
@@ -53,7 +55,7 @@ type ConfigurationOptions struct {
 
 // SetupConfigurations registers the controller that allocates a free local prefix for each network of a peer.
 func SetupConfigurations(mgr ctrl.Manager, o ConfigurationOptions) error {
-	s := &configurations{client: mgr.GetClient(), installation: o.LiqoNamespace}
+	s := &configurations{client: mgr.GetClient(), installation: o.LiqoNamespace, followed: map[types.UID]time.Time{}}
 	c := kube.NewController(mgr, kube.Options{Name: "configuration"}, s)
 	return c.Complete(c.Builder().
 		Owns(&ipamv1alpha1.Network{}).
@@ -67,6 +69,8 @@ func SetupConfigurations(mgr ctrl.Manager, o ConfigurationOptions) error {
 type configurations struct {
 	client       client.Client
 	installation string
+	// followed is when the networks of a Configuration followed the peer's report last. One worker uses it.
+	followed map[types.UID]time.Time
 }
 
 // seeingOurs are all Configurations, when a network of this cluster changes.
@@ -95,6 +99,51 @@ func (s *configurations) requestsFor(ctx context.Context, which func(*networking
 
 // Sync creates a Network for each network of the peer, and reports the allocations in the status.
 func (s *configurations) Sync(ctx context.Context, cfg *networkingv1beta1.Configuration) error {
+	if err := s.followPeer(ctx, cfg); err != nil {
+		return err
+	}
+	return s.syncRemote(ctx, cfg)
+}
+
+const (
+	// followInterval is the minimum time between two changes that a peer causes by its reports.
+	followInterval = 30 * time.Second
+	// manyFollowed bounds the memory of these times.
+	manyFollowed = 1000
+)
+
+// followPeer changes spec.remote to what the peer reports, if spec.remote is what both agreed on before.
+func (s *configurations) followPeer(ctx context.Context, cfg *networkingv1beta1.Configuration) error {
+	reported := cfg.Status.ReportedRemote
+	if reported != nil && policy.SameNetworks(cfg.Spec.Remote, *reported) {
+		cfg.Status.AgreedRemote = cfg.Spec.Remote.DeepCopy()
+		return nil
+	}
+	next, differs := policy.NextNetworks(cfg.Spec.Remote, reported, cfg.Status.AgreedRemote)
+	if !differs || s.Next(cfg) > 0 {
+		return nil
+	}
+	changed := cfg.DeepCopy()
+	changed.Spec.Remote = next
+	if err := s.client.Patch(ctx, changed, client.MergeFromWithOptions(cfg, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("following the networks of the peer: %w", err)
+	}
+	if len(s.followed) >= manyFollowed {
+		clear(s.followed)
+	}
+	s.followed[cfg.UID] = time.Now()
+	return kube.Wait(0, "spec.remote follows the networks that the peer reports")
+}
+
+// Next returns the delay until the networks of a peer may be followed again.
+func (s *configurations) Next(cfg *networkingv1beta1.Configuration) time.Duration {
+	if _, differs := policy.NextNetworks(cfg.Spec.Remote, cfg.Status.ReportedRemote, cfg.Status.AgreedRemote); !differs {
+		return 0
+	}
+	return max(followInterval-time.Since(s.followed[cfg.UID]), 0)
+}
+
+func (s *configurations) syncRemote(ctx context.Context, cfg *networkingv1beta1.Configuration) error {
 	remote, err := s.remoteConfig(ctx, cfg)
 	if _, invalid := kube.InvalidReason(err); err == nil || invalid || kube.IsWait(err) {
 		// A failure of ours takes no view away.
@@ -505,8 +554,26 @@ func (s *configurations) Report(cfg *networkingv1beta1.Configuration, err error)
 	return s.ReplayEvents(cfg)
 }
 
-// ReplayEvents replays the event of the condition, except for a wait, which is short or reported by the Network.
+// ReplayEvents replays the event of the condition, except for a wait, which is short or reported by the Network, and tells of networks of the
+// peer that are none of the Configuration.
 func (s *configurations) ReplayEvents(cfg *networkingv1beta1.Configuration) []kube.Event {
+	return append(conditionEvents(cfg), differingEvents(cfg)...)
+}
+
+// differingEvents returns a warning if the peer reports other networks than its author gave a Configuration.
+func differingEvents(cfg *networkingv1beta1.Configuration) []kube.Event {
+	reported := policy.PeerNetworks(cfg.Status.ReportedRemote)
+	if reported == nil || policy.SameNetworks(cfg.Spec.Remote, *reported) {
+		return nil
+	}
+	if _, follows := policy.NextNetworks(cfg.Spec.Remote, reported, cfg.Status.AgreedRemote); follows {
+		return nil
+	}
+	return []kube.Event{{Type: corev1.EventTypeWarning, Reason: ReasonDiffers, Message: fmt.Sprintf(
+		"the peer reports the pod networks %v and the external networks %v: what spec.remote lacks is not reachable", reported.CIDR.Pod, reported.CIDR.External)}}
+}
+
+func conditionEvents(cfg *networkingv1beta1.Configuration) []kube.Event {
 	c := apimeta.FindStatusCondition(cfg.Status.Conditions, networkingv1beta1.ConditionNetworkCIDRsConfigured)
 	if c == nil || c.Reason == ReasonWaiting {
 		return nil

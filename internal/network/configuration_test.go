@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -571,5 +572,66 @@ func TestUnknownSource(t *testing.T) {
 		if got, err := unknownSource(rule.remote, rule.local); err != nil || got.String() != rule.want {
 			t.Errorf("%v as %v: %s, %v; want %s", rule.remote, rule.local, got, err, rule.want)
 		}
+	}
+}
+
+// Networks that a peer reports are followed while spec.remote is what both agreed on, and an author's own are kept.
+func TestConfigurationFollowsPeer(t *testing.T) {
+	s := newCluster(t, pools...)
+	cfg := configuration(s.installation, "milan", "milan", cidrs("10.201.0.0/16"), cidrs("10.70.0.0/16"))
+	testkit.Create(t, s.c.Client, cfg)
+	report := func(pods ...string) {
+		t.Helper()
+		testkit.UpdateStatus(t, s.c.Client, cfg, func(c *networkingv1beta1.Configuration) {
+			c.Status.ReportedRemote = &networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{Pod: cidrs(pods...), External: cidrs("10.70.0.0/16")}}
+		})
+	}
+	remoteIs := func(agreed bool, pods ...string) {
+		t.Helper()
+		testkit.Eventually(t, limit, func() error {
+			if err := s.c.Client.Get(t.Context(), client.ObjectKeyFromObject(cfg), cfg); err != nil {
+				return err
+			}
+			want := networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{Pod: cidrs(pods...), External: cidrs("10.70.0.0/16")}}
+			placed := cfg.Status.Remote != nil && len(cfg.Status.Remote.CIDR.Pod) == len(pods) && apimeta.IsStatusConditionTrue(cfg.Status.Conditions, networkingv1beta1.ConditionNetworkCIDRsConfigured)
+			if diff := cmp.Diff(want, cfg.Spec.Remote); diff != "" || !placed || agreed != (cfg.Status.AgreedRemote != nil && cmp.Equal(*cfg.Status.AgreedRemote, want)) {
+				return fmt.Errorf("placed is %t, agreed %+v: %s", placed, cfg.Status.AgreedRemote, diff)
+			}
+			return nil
+		})
+	}
+	remoteIs(false, "10.201.0.0/16")
+	report("10.201.0.0/16")
+	remoteIs(true, "10.201.0.0/16")
+	report("10.202.0.0/16", "10.201.0.0/16")
+	remoteIs(true, "10.201.0.0/16", "10.202.0.0/16")
+
+	// The author takes one away: it is not added again, and an event tells.
+	testkit.Update(t, s.c.Client, cfg, func(c *networkingv1beta1.Configuration) { c.Spec.Remote.CIDR.Pod = cidrs("10.201.0.0/16") })
+	testkit.WantEvent(t, s.c, cfg, ReasonDiffers, "10.202.0.0/16")
+	remoteIs(false, "10.201.0.0/16")
+}
+
+// A peer that changes its networks all the time is followed at an interval, and stays reachable meanwhile.
+func TestConfigurationFollowInterval(t *testing.T) {
+	at := func(pods ...string) *networkingv1beta1.ClusterConfig {
+		return &networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{Pod: cidrs(pods...), External: cidrs("10.70.0.0/16")}}
+	}
+	cfg := &networkingv1beta1.Configuration{ObjectMeta: metav1.ObjectMeta{UID: "1"}}
+	cfg.Spec.Remote, cfg.Status.AgreedRemote, cfg.Status.ReportedRemote = *at("10.1.0.0/16"), at("10.1.0.0/16"), at("10.2.0.0/16")
+	s := &configurations{followed: map[types.UID]time.Time{}}
+	if wait := s.Next(cfg); wait != 0 {
+		t.Errorf("the first change waits %s", wait)
+	}
+	s.followed["1"] = time.Now()
+	if wait := s.Next(cfg); wait <= 0 || wait > followInterval {
+		t.Errorf("the second change waits %s", wait)
+	}
+	if err := s.followPeer(t.Context(), cfg); err != nil { // writes nothing, and reports nothing
+		t.Error(err)
+	}
+	cfg.Status.ReportedRemote = at("10.1.0.0/16")
+	if wait := s.Next(cfg); wait != 0 {
+		t.Errorf("no change waits %s", wait)
 	}
 }

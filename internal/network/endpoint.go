@@ -163,6 +163,11 @@ func innerEndpoint(pods []corev1.Pod, now *networkingv1beta1.InternalGatewayEndp
 	}
 }
 
+// isReached reports whether a running pod has the address at which nodes reach a gateway.
+func isReached(pods []corev1.Pod, at *networkingv1beta1.InternalGatewayEndpoint) bool {
+	return at != nil && at.IP != nil && slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.Status.PodIP == at.IP.String() })
+}
+
 // dialledEndpoint returns the server's endpoint for a template: set by the user, else reported by the peer, which third-party gateways do not
 // validate.
 func dialledEndpoint(spec networkingv1beta1.EndpointStatus, reported *networkingv1beta1.EndpointStatus) networkingv1beta1.EndpointStatus {

@@ -32,19 +32,29 @@ func ensureNow(ctx context.Context, c client.Client, live client.Reader, owner, 
 	if client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("reading %s %s: %w", kind, want.GetName(), err)
 	}
-	if is := metav1.GetControllerOf(current); is != nil && is.UID != owner.GetUID() {
-		if err := leftBehind(current, *metav1.NewControllerRef(owner, kindOf(owner))); err != nil {
-			return false, err
-		}
-		if goes, err := isGoing(ctx, live, current.GetNamespace(), *is); err != nil {
-			return false, err
-		} else if goes {
-			return false, kube.Wait(handover, fmt.Sprintf("an object of the earlier %s %s is being deleted: %s %s", is.Kind, is.Name, kind, want.GetName()))
-		}
-		return false, kube.Again(refusedDelay, kube.Invalid(reasonTaken, fmt.Errorf("%s %s belongs to %s %s: use different names", kind, want.GetName(), is.Kind, is.Name)))
+	if err := checkOwner(ctx, live, owner, current); err != nil {
+		return false, err
 	}
 	changed, err = kube.Ensure(ctx, c, want, append(opts, kube.OwnedBy(owner, kube.Scheme))...)
 	return changed, isRefused(err)
+}
+
+// checkOwner returns an error if an object has another controller than its owner: Wait if that one is going.
+func checkOwner(ctx context.Context, live client.Reader, owner, current client.Object) error {
+	is := metav1.GetControllerOf(current)
+	if is == nil || is.UID == owner.GetUID() {
+		return nil
+	}
+	kind := kindOf(current).Kind
+	if err := leftBehind(current, *metav1.NewControllerRef(owner, kindOf(owner))); err != nil {
+		return err
+	}
+	if goes, err := isGoing(ctx, live, current.GetNamespace(), *is); err != nil {
+		return err
+	} else if goes {
+		return kube.Wait(handover, fmt.Sprintf("an object of the earlier %s %s is being deleted: %s %s", is.Kind, is.Name, kind, current.GetName()))
+	}
+	return kube.Again(refusedDelay, kube.Invalid(reasonTaken, fmt.Errorf("%s %s belongs to %s %s: use different names", kind, current.GetName(), is.Kind, is.Name)))
 }
 
 // handover is the retry interval for objects of an earlier owner with the same name.

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"strings"
 
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -94,7 +95,11 @@ func templateCache(mgr ctrl.Manager, namespaces []string) (cache.Cache, error) {
 func madeCache(mgr ctrl.Manager) (cache.Cache, error) {
 	narrow := map[client.Object]cache.ByObject{}
 	for _, obj := range append(madeKinds(), readersBinding()) {
-		narrow[obj] = cache.ByObject{Label: labels.SelectorFromSet(labels.Set{names.NetworkingComponent: names.ComponentGateway})}
+		of := labels.Set{names.NetworkingComponent: names.ComponentGateway}
+		if _, slice := obj.(*discoveryv1.EndpointSlice); slice { // Kubernetes copies the labels of a Service to its own
+			of[discoveryv1.LabelManagedBy] = names.GatewayEndpointSliceManager
+		}
+		narrow[obj] = cache.ByObject{Label: labels.SelectorFromSet(of)}
 	}
 	return kube.AddCache(mgr, narrow)
 }

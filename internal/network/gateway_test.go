@@ -14,7 +14,10 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,6 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/election"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/pki"
@@ -110,7 +114,7 @@ func (s *testEnv) hasAddresses(server *networkingv1beta1.GatewayServer, want ...
 func (s *testEnv) checkDeployment(server *networkingv1beta1.GatewayServer) {
 	s.Helper()
 	d := s.deployment(server.Name)
-	if d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType || *d.Spec.Replicas != 1 || len(d.Spec.Template.Spec.Containers) != 1 {
+	if d.Spec.Strategy.RollingUpdate == nil || d.Spec.Strategy.RollingUpdate.MaxUnavailable.IntVal != 0 || d.Spec.MinReadySeconds != handoverSeconds || *d.Spec.Replicas != 1 || len(d.Spec.Template.Spec.Containers) != 1 {
 		s.Errorf("deployment %+v", d.Spec)
 	}
 	for key, want := range map[string]string{
@@ -345,47 +349,311 @@ func TestGatewayNodePort(t *testing.T) {
 	}
 }
 
-// Replicas of a gateway elect no active one yet: none would be found, and a tunnel that works must not end for it.
+// The holder of the Lease is the active replica, whatever becomes of the last one: a dead node leaves its pod running for minutes.
 func TestGatewayReplicas(t *testing.T) {
 	s := newTestEnv(t)
 	s.start()
 	of := s.serverTemplate()
 	server := s.server("rome", of)
 	s.create(of, server)
-	before := s.deployment("rome")
+	if d := s.deployment("rome"); d.Spec.Template.Labels[names.GatewayActive] != "true" || slices.Contains(d.Spec.Template.Spec.Containers[0].Args, "--leader-election=true") {
+		t.Errorf("a gateway of one pod has %+v", d.Spec.Template)
+	}
+	lease, budget := &coordinationv1.Lease{ObjectMeta: s.meta("gw-rome")}, &policyv1.PodDisruptionBudget{ObjectMeta: s.meta("gw-rome")}
+	role, binding := &rbacv1.Role{ObjectMeta: s.meta("gateway-lease-rome")}, &rbacv1.RoleBinding{ObjectMeta: s.meta("gateway-lease-rome")}
+	slice, service := &discoveryv1.EndpointSlice{ObjectMeta: s.meta("gw-rome")}, &corev1.Service{ObjectMeta: s.meta("gw-rome")}
+	electionParts := []client.Object{lease, budget, role, binding, slice}
+	endpoints := func(want string) error {
+		err := errors.Join(s.get(slice), s.get(service))
+		var got []string
+		for _, e := range slice.Endpoints {
+			text := e.Addresses[0]
+			if *e.Conditions.Ready {
+				text += " ready"
+			}
+			if *e.Conditions.Serving != *e.Conditions.Ready {
+				text += " or not"
+			}
+			got = append(got, text)
+		}
+		slices.Sort(got)
+		if now := strings.Join(got, ", "); err == nil && (now != want || service.Spec.Selector[names.GatewayActive] != byEndpointSlice || len(slice.Ports) != 1) {
+			err = fmt.Errorf("the Service selects %v and leads to %q by %+v, want %q", service.Spec.Selector, now, slice.Ports, want)
+		}
+		return err
+	}
+	gone := func() error {
+		for _, obj := range electionParts {
+			if err := s.get(obj); !apierrors.IsNotFound(err) {
+				return fmt.Errorf("%T: %v", obj, err)
+			}
+		}
+		return nil
+	}
+	if err := gone(); err != nil {
+		t.Errorf("a gateway of one pod has an election: %v", err)
+	}
 	scale := func(from, to string) {
 		testkit.Update(t, s.c.Client, of, func(o *networkingv1beta1.WgGatewayServerTemplate) {
 			o.Spec.Template.Raw = []byte(strings.Replace(string(o.Spec.Template.Raw), `"replicas":`+from, `"replicas":`+to, 1))
 		})
 	}
-	scale("1", "2")
-	s.wantReady(server, reasonReplicas, "spec.deployment.spec.replicas is 2")
-	testkit.WantEvent(t, s.c, server, reasonReplicas, "not supported")
-	if d := s.deployment("rome"); *d.Spec.Replicas != 1 || d.Generation != before.Generation {
-		t.Errorf("the gateway that ran was changed: %d replicas", *d.Spec.Replicas)
-	}
-	scale("2", "1")
-	s.wantReady(server, reasonPending, "")
-
-	created := &networkingv1beta1.WgGatewayServer{} // by hand, without a template
-	s.eventually(func() error {
-		return s.c.Client.Get(t.Context(), client.ObjectKey{Namespace: s.where, Name: "rome"}, created)
-	})
-	byHand := &networkingv1beta1.WgGatewayServer{ObjectMeta: metav1.ObjectMeta{Namespace: s.where, Name: "by-hand", Labels: created.Labels}, Spec: *created.Spec.DeepCopy()}
-	byHand.Spec.Deployment.Spec.Replicas = new(int32(3))
-	s.create(byHand)
-	s.eventually(func() error {
-		if err := s.get(byHand); err != nil {
-			return err
+	s.node("192.0.2.1")
+	last := s.run("rome", "10.0.0.6", "node-1")
+	reached := func(want string) error {
+		err, at := s.get(server), ""
+		if in := server.Status.InternalEndpoint; in != nil {
+			at = in.IP.String()
 		}
-		c := apimeta.FindStatusCondition(byHand.Status.Conditions, networkingv1beta1.ConditionGatewayReady)
-		if c == nil || c.Reason != reasonReplicas {
-			return fmt.Errorf("the condition is %+v", c)
+		if err == nil && at != want {
+			err = fmt.Errorf("nodes reach %q, want %q", at, want)
+		}
+		return err
+	}
+	s.eventually(func() error { return reached("10.0.0.6") })
+	scale("1", "2")
+	s.eventually(func() error {
+		d := s.deployment("rome")
+		pod, labelled := d.Spec.Template.Spec, d.Spec.Template.Labels[names.GatewayActive] != ""
+		if *d.Spec.Replicas != 2 || labelled || !slices.Contains(pod.Containers[0].Args, "--leader-election=true") || slices.Contains(pod.Containers[0].Args, "--leader-election=false") ||
+			pod.Affinity.PodAntiAffinity == nil || d.Spec.Strategy.RollingUpdate == nil {
+			return fmt.Errorf("the Deployment has %+v", d.Spec)
+		}
+		for _, obj := range electionParts {
+			if err := s.get(obj); err != nil {
+				return err
+			}
 		}
 		return nil
 	})
-	if err := s.get(&appsv1.Deployment{ObjectMeta: s.meta("gw-by-hand")}); !apierrors.IsNotFound(err) {
-		t.Errorf("it has a Deployment: %v", err)
+	if r := role.Rules; len(r) != 2 || slices.ContainsFunc(r, func(r rbacv1.PolicyRule) bool {
+		return !slices.Equal(r.ResourceNames, []string{lease.Name}) || slices.Contains(r.Verbs, "create")
+	}) {
+		t.Errorf("replicas may %+v", r)
+	}
+	s.eventually(func() error { return endpoints("10.0.0.6 ready") })
+	heldBy := func(want string) {
+		t.Helper()
+		s.eventually(func() error {
+			err, is := s.get(lease), ""
+			if h := lease.Spec.HolderIdentity; h != nil {
+				is = *h
+			}
+			if err == nil && is != want {
+				err = fmt.Errorf("the Lease has the holder %q, want %q", is, want)
+			}
+			return err
+		})
+	}
+	heldBy(election.Outside) // no replica takes it, however long the last pod stays
+	first, second := s.run("rome", "10.0.0.7", "node-1"), s.run("rome", "10.0.0.8", "node-2")
+	s.eventually(func() error {
+		err := reached("10.0.0.6")
+		if err == nil && len(server.Status.Replicas) != 2 {
+			err = fmt.Errorf("the replicas are %v", server.Status.Replicas)
+		}
+		return err
+	})
+	s.eventually(func() error { return endpoints("10.0.0.6 ready, 10.0.0.7, 10.0.0.8") })
+	again := func(of *corev1.Pod, ip string) *corev1.Pod { // its ReplicaSet makes another one
+		t.Helper()
+		if err := s.c.Client.Delete(t.Context(), of, client.GracePeriodSeconds(0)); err != nil {
+			t.Fatal(err)
+		}
+		return s.runPod(&corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: s.where, GenerateName: of.GenerateName, Labels: of.Labels},
+			Spec:       corev1.PodSpec{NodeName: of.Spec.NodeName, Containers: []corev1.Container{{Name: "gateway", Image: "liqo", Args: of.Spec.Containers[0].Args}}},
+		}, ip)
+	}
+	last = again(last, "10.0.0.5")
+	s.eventually(func() error { return endpoints("10.0.0.5 ready, 10.0.0.7, 10.0.0.8") })
+	s.eventually(func() error { return reached("10.0.0.5") })
+	heldBy(election.Outside)
+	testkit.Update(t, s.c.Client, slice, func(e *discoveryv1.EndpointSlice) { // as the next active replica does
+		for i := range e.Endpoints {
+			is := e.Endpoints[i].Addresses[0] == "10.0.0.7"
+			e.Endpoints[i].Conditions.Ready, e.Endpoints[i].Conditions.Serving = &is, &is
+		}
+	})
+	if err := s.c.Client.Delete(t.Context(), last, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually(func() error { return reached("") }) // a replica takes what has no holder at once
+	s.eventually(func() error { return endpoints("10.0.0.7 ready, 10.0.0.8") })
+	heldBy("")
+	hold := func(by *corev1.Pod) {
+		t.Helper()
+		testkit.Update(t, s.c.Client, lease, func(l *coordinationv1.Lease) {
+			l.Spec.HolderIdentity, l.Spec.LeaseTransitions = &by.Name, new(int32(1))
+		})
+		s.eventually(func() error {
+			for _, p := range []*corev1.Pod{first, second} {
+				if err := s.get(p); err != nil {
+					return err
+				}
+				if active := p.Labels[names.GatewayActive]; (active == "true") != (p == by) {
+					return fmt.Errorf("the label of %s is %q", p.Name, active)
+				}
+			}
+			err := s.get(server)
+			if in := server.Status.InternalEndpoint; err == nil && (in == nil || in.IP.String() != by.Status.PodIP || len(server.Status.Replicas) != 2) {
+				err = fmt.Errorf("nodes reach %v of %v", in, server.Status.Replicas)
+			}
+			return err
+		})
+	}
+	hold(first)
+	s.wantReady(server, reasonReady, "")
+	hold(second)
+	phase := func(of *corev1.Pod, is corev1.PodPhase) {
+		testkit.UpdateStatus(t, s.c.Client, of, func(p *corev1.Pod) { p.Status.Phase = is })
+	}
+	phase(second, corev1.PodSucceeded) // it ended, and is still there
+	testkit.Update(t, s.c.Client, lease, func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = &first.Name })
+	s.eventually(func() error {
+		err := errors.Join(s.get(first), s.get(second))
+		if one, other := first.Labels[names.GatewayActive], second.Labels[names.GatewayActive]; err == nil && (one != "true" || other != "") {
+			err = fmt.Errorf("the labels are %q and %q", one, other)
+		}
+		return err
+	})
+	phase(second, corev1.PodRunning)
+	hold(first)
+	testkit.Update(t, s.c.Client, lease, func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = nil })
+	if err := s.c.Client.Delete(t.Context(), first, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually(func() error {
+		err := s.get(server)
+		if err == nil && (len(server.Status.Replicas) != 1 || server.Status.InternalEndpoint == nil) {
+			err = fmt.Errorf("of %v nodes reach %v, which nothing replaces yet", server.Status.Replicas, server.Status.InternalEndpoint)
+		}
+		return err
+	})
+
+	scale("2", "1")
+	s.eventually(func() error {
+		if *s.deployment("rome").Spec.Replicas != 1 {
+			return errors.New("there are replicas")
+		}
+		return nil
+	})
+	s.eventually(func() error {
+		err := s.get(service)
+		if is := service.Spec.Selector[names.GatewayActive]; err == nil && is != "true" {
+			err = fmt.Errorf("the Service selects %q", is)
+		}
+		return err
+	})
+	s.eventually(func() error { // what it says would be followed beside the selected pods
+		if err := s.get(slice); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the EndpointSlice of replicas is left beside the selected pods: %v", err)
+		}
+		return nil
+	})
+	third := s.run("rome", "10.0.0.9", "node-1")
+	testkit.Update(t, s.c.Client, lease, func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = &second.Name })
+	s.eventually(func() error {
+		err := errors.Join(s.get(server), s.get(second), s.get(third))
+		if err == nil && (len(server.Status.Replicas) != 1 || second.Labels[names.GatewayActive] != "true" || third.Labels[names.GatewayActive] != "true") {
+			err = fmt.Errorf("of %v, %v and %v are active", server.Status.Replicas, second.Labels, third.Labels)
+		}
+		return err
+	})
+	for _, obj := range []client.Object{lease, budget, role, binding} {
+		if err := s.get(obj); err != nil {
+			t.Errorf("a replica still runs, and of the election: %v", err)
+		}
+	}
+	if err := s.c.Client.Delete(t.Context(), second, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually(gone)
+	s.eventually(func() error { return reached("10.0.0.9") })
+	s.eventually(func() error {
+		err := s.get(server)
+		if err == nil && server.Status.Replicas != nil {
+			err = fmt.Errorf("the replicas are %v", server.Status.Replicas)
+		}
+		return err
+	})
+}
+
+// A slice with the name of that of a gateway is adopted, unless something else controls it: the gateway says so then.
+func TestGatewayEndpointSliceExists(t *testing.T) {
+	s := newTestEnv(t)
+	s.start()
+	of := s.serverTemplate()
+	of.Spec.Template.Raw = []byte(strings.Replace(string(of.Spec.Template.Raw), `"replicas":1`, `"replicas":2`, 1))
+	owner := &corev1.ConfigMap{ObjectMeta: s.meta("owner")}
+	s.create(of, owner)
+	slice := func(name string) *discoveryv1.EndpointSlice {
+		return &discoveryv1.EndpointSlice{ObjectMeta: s.meta(name), AddressType: discoveryv1.AddressTypeIPv4}
+	}
+	taken, free := slice("gw-rome"), slice("gw-milan")
+	taken.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}
+	s.create(taken, free)
+	first, second := s.server("rome", of), s.server("milan", of)
+	s.create(first, second)
+	s.run("rome", "10.0.0.6", "node-1")
+	s.run("milan", "10.0.0.7", "node-1")
+	s.wantReady(first, reasonTaken, "EndpointSlice gw-rome belongs to ConfigMap owner")
+	s.eventually(func() error {
+		err := s.get(free)
+		if err == nil && (metav1.GetControllerOf(free) == nil || len(free.Endpoints) != 1 || free.Labels[names.NetworkingComponent] != names.ComponentGateway) {
+			err = fmt.Errorf("a slice that nothing controls is not adopted: %+v", free)
+		}
+		return err
+	})
+	if err := s.get(taken); err != nil || len(taken.Endpoints) > 0 {
+		t.Errorf("the slice of another has %v: %v", taken.Endpoints, err)
+	}
+}
+
+func TestGatewayReplicasRejected(t *testing.T) {
+	s := newTestEnv(t)
+	s.start()
+	of := s.serverTemplate()
+	s.create(of, s.server("rome", of))
+	s.deployment("rome")
+	created := &networkingv1beta1.WgGatewayServer{}
+	if err := s.c.Client.Get(t.Context(), client.ObjectKey{Namespace: s.where, Name: "rome"}, created); err != nil {
+		t.Fatal(err)
+	}
+	for name, edit := range map[string]func(*appsv1.DeploymentSpec){
+		"too-many":        func(d *appsv1.DeploymentSpec) { d.Replicas = new(int32(maxReplicas + 1)) },
+		"another-program": func(d *appsv1.DeploymentSpec) { d.Replicas, d.Template.Spec.Containers[0].Args = new(int32(2)), nil },
+	} {
+		byHand := &networkingv1beta1.WgGatewayServer{ObjectMeta: metav1.ObjectMeta{Namespace: s.where, Name: name, Labels: created.Labels}, Spec: *created.Spec.DeepCopy()}
+		edit(&byHand.Spec.Deployment.Spec)
+		s.runPod(&corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: s.where, GenerateName: "gw-" + name + "-", Labels: mergeMaps(created.Labels, map[string]string{
+				names.GatewayName: names.GatewayLabel(name), names.GatewayNamespace: s.where, names.NetworkingComponent: names.ComponentGateway, names.GatewayActive: "true",
+			})},
+			Spec: corev1.PodSpec{NodeName: "node-1", Containers: []corev1.Container{{Name: "gateway", Image: "liqo", Args: []string{gatewayProgram}}}},
+		}, "10.0.0.4")
+		s.create(byHand)
+		s.eventually(func() error {
+			if err := s.get(byHand); err != nil {
+				return err
+			}
+			c := apimeta.FindStatusCondition(byHand.Status.Conditions, networkingv1beta1.ConditionGatewayReady)
+			if c == nil || c.Reason != reasonReplicas {
+				return fmt.Errorf("the condition is %+v", c)
+			}
+			return nil
+		})
+		service := &corev1.Service{ObjectMeta: s.meta("gw-" + name)}
+		s.eventually(func() error {
+			err := s.get(service)
+			if is := service.Spec.Selector[names.GatewayActive]; err == nil && is != "true" {
+				err = fmt.Errorf("the Service of %s selects %q, so that it follows no pod that runs", name, is)
+			}
+			return err
+		})
+		if err := s.get(&appsv1.Deployment{ObjectMeta: s.meta("gw-" + name)}); !apierrors.IsNotFound(err) {
+			t.Errorf("%s has a Deployment: %v", name, err)
+		}
 	}
 }
 
@@ -998,4 +1266,19 @@ func TestGatewayMTU(t *testing.T) {
 		testkit.Update(t, s.c.Client, obj, func(o client.Object) { o.SetAnnotations(map[string]string{"example.com/look": "again"}) })
 	}
 	tells(0)
+}
+
+func TestGatewayStrategy(t *testing.T) {
+	for name, tc := range map[string]struct {
+		pod  corev1.PodSpec
+		want appsv1.DeploymentStrategyType
+	}{
+		"network_of_its_own": {corev1.PodSpec{Containers: []corev1.Container{{Ports: []corev1.ContainerPort{{ContainerPort: 8083}}}}}, appsv1.RollingUpdateDeploymentStrategyType},
+		"host_network":       {corev1.PodSpec{HostNetwork: true}, appsv1.RecreateDeploymentStrategyType},
+		"host_port":          {corev1.PodSpec{Containers: []corev1.Container{{Ports: []corev1.ContainerPort{{ContainerPort: 8083, HostPort: 8083}}}}}, appsv1.RecreateDeploymentStrategyType},
+	} {
+		if got := strategyOf(tc.pod).Type; got != tc.want {
+			t.Errorf("%s: %s, want %s", name, got, tc.want)
+		}
+	}
 }

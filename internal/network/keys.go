@@ -40,7 +40,7 @@ const (
 // keysOf returns the Secret with the keys of a gateway, and the public key. The Secret named by the user takes precedence, then the only one labelled
 // for the peer, then a generated one.
 func (k *gatewayKeys) keysOf(ctx context.Context, w *wireguard) (secret *corev1.Secret, public [32]byte, err error) {
-	if err := k.allowReading(ctx, w); err != nil {
+	if err := k.allowNamespace(ctx, w); err != nil {
 		return nil, public, err
 	}
 	if secret, err = k.findSecret(ctx, w); err != nil {
@@ -62,13 +62,13 @@ func delayedError(err error) error {
 		return kube.Again(keysMissing, err)
 	}
 	if apierrors.IsForbidden(err) {
-		return kube.Wait(rightsDelay, "the permission to read Secrets in the namespace is being granted")
+		return kube.Wait(rightsDelay, "the permissions in the namespace are being granted")
 	}
 	return err
 }
 
-// allowReading grants access to Secrets in the namespace, for the lifetime of the gateway.
-func (k *gatewayKeys) allowReading(ctx context.Context, w *wireguard) error {
+// allowNamespace grants access to Secrets, Leases and disruption budgets in the namespace, for the lifetime of the gateway.
+func (k *gatewayKeys) allowNamespace(ctx context.Context, w *wireguard) error {
 	binding := &rbacv1.RoleBinding{
 		ObjectMeta: w.objectMeta(names.GatewayKeys(w.gateway)),
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: names.RoleTenantSecrets},

@@ -94,7 +94,7 @@ func changesDecision(e event.UpdateEvent) bool {
 	case *ipamv1alpha1.IP:
 		was, stood, _ := plan.AliasOf(e.ObjectOld.(*ipamv1alpha1.IP))
 		is, stands, _ := plan.AliasOf(now)
-		return was != is || stood != stands
+		return !was.IsSameTranslation(is) || stood != stands
 	}
 	return true
 }

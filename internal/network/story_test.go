@@ -33,7 +33,7 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-const limit = time.Minute
+const limit = 3 * time.Minute
 
 // testEnv is a cluster with a namespace of the installation, where the templates are, and one with gateways.
 type testEnv struct {
@@ -67,7 +67,7 @@ func beginIn(t *testing.T, c *testkit.ControlPlane) *testEnv {
 	return s
 }
 
-// rights are what the controllers need. Of Secrets there are none: those of a namespace come with a gateway there.
+// rights are what the controllers need. Those for Secrets, and for writes of Leases and budgets, come with a gateway in its namespace.
 func rights() []rbacv1.PolicyRule {
 	const group = networkingv1beta1.GroupName
 	read, write := []string{"get", "list", "watch"}, []string{"get", "list", "watch", "create", "patch"}
@@ -84,7 +84,10 @@ func rights() []rbacv1.PolicyRule {
 		testkit.Rule("apps", "deployments", append(write, "delete")...),
 		testkit.Rule("", "services", write...), testkit.Rule("", "serviceaccounts", write...),
 		testkit.Rule(rbacv1.GroupName, "rolebindings", append(write, "delete")...), testkit.Rule(rbacv1.GroupName, "clusterrolebindings", append(write, "delete")...),
-		testkit.Rule("", "pods", read...), testkit.Rule("", "nodes", read...),
+		testkit.Rule("", "pods", append(read, "patch")...), testkit.Rule("", "nodes", read...),
+		testkit.Rule(rbacv1.GroupName, "roles", "get", "create", "patch", "delete"),
+		testkit.Rule("coordination.k8s.io", "leases", "list", "watch"), testkit.Rule("policy", "poddisruptionbudgets", "list", "watch"),
+		testkit.Rule("discovery.k8s.io", "endpointslices", append(write, "delete")...),
 		testkit.Rule("", "events", "create", "patch"), testkit.Rule("events.k8s.io", "events", "create", "patch"),
 	)
 }
@@ -172,10 +175,15 @@ func (s *testEnv) deployment(name string) *appsv1.Deployment {
 func (s *testEnv) run(name, ip, node string) *corev1.Pod {
 	s.Helper()
 	d := s.deployment(name)
-	pod := &corev1.Pod{
+	return s.runPod(&corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.where, GenerateName: d.Name + "-", Labels: d.Spec.Template.Labels},
-		Spec:       corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "gateway", Image: "liqo"}}},
-	}
+		Spec:       corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "gateway", Image: "liqo", Args: d.Spec.Template.Spec.Containers[0].Args}}},
+	}, ip)
+}
+
+// runPod makes a pod that runs.
+func (s *testEnv) runPod(pod *corev1.Pod, ip string) *corev1.Pod {
+	s.Helper()
 	s.create(pod)
 	s.Cleanup(func() { _ = s.c.Client.Delete(context.Background(), pod, client.GracePeriodSeconds(0)) })
 	testkit.UpdateStatus(s.T, s.c.Client, pod, func(p *corev1.Pod) {

@@ -34,6 +34,7 @@ type gateway struct {
 	public     *[]byte
 	endpoint   **networkingv1beta1.EndpointStatus // nil for a client, whose status has the server's endpoint
 	inner      **networkingv1beta1.InternalGatewayEndpoint
+	replicas   *[]networkingv1beta1.GatewayReplica
 	mtu        *int
 	conditions *[]metav1.Condition
 	// dials are the addresses of the server; nil for a server. reported means that they were set by the peer, and not set by the user.
@@ -50,12 +51,14 @@ func gatewayOf(obj client.Object) *gateway {
 		out.spec, out.templateRef, out.field, out.secretName = spec, o.Spec.ServerTemplateRef, "spec.serverTemplateRef", o.Spec.SecretRef.Name
 		out.child, out.keys, out.inner, out.conditions = &o.Status.ServerRef, &o.Status.SecretRef, &o.Status.InternalEndpoint, &o.Status.Conditions
 		out.endpoint, out.mtu, out.public = &o.Status.Endpoint, &o.Status.MTU, &o.Status.PublicKey
+		out.replicas = &o.Status.Replicas
 	case *networkingv1beta1.GatewayClient:
 		spec := o.Spec.DeepCopy()
 		spec.Endpoint = dialledEndpoint(o.Spec.Endpoint, o.Status.Endpoint)
 		out.spec, out.templateRef, out.field, out.secretName = spec, o.Spec.ClientTemplateRef, "spec.clientTemplateRef", o.Spec.SecretRef.Name
 		out.child, out.keys, out.inner, out.conditions = &o.Status.ClientRef, &o.Status.SecretRef, &o.Status.InternalEndpoint, &o.Status.Conditions
 		out.dials, out.reported, out.mtu, out.public = &spec.Endpoint, len(o.Spec.Endpoint.Addresses) == 0, &o.Status.MTU, &o.Status.PublicKey
+		out.replicas = &o.Status.Replicas
 	}
 	return out
 }
@@ -76,6 +79,7 @@ type wireguard struct {
 	public     *[]byte
 	endpoint   **networkingv1beta1.EndpointStatus // nil for a client
 	inner      **networkingv1beta1.InternalGatewayEndpoint
+	replicas   *[]networkingv1beta1.GatewayReplica
 	conditions *[]metav1.Condition
 }
 
@@ -88,9 +92,11 @@ func wireguardOf(obj client.Object) *wireguard {
 	case *networkingv1beta1.WgGatewayServer:
 		out.secretName, out.deployment, out.service, out.public = o.Spec.SecretRef.Name, &o.Spec.Deployment, &o.Spec.Service, &o.Status.PublicKey
 		out.keys, out.endpoint, out.inner, out.conditions = &o.Status.SecretRef, &o.Status.Endpoint, &o.Status.InternalEndpoint, &o.Status.Conditions
+		out.replicas = &o.Status.Replicas
 	case *networkingv1beta1.WgGatewayClient:
 		out.secretName, out.deployment, out.public = o.Spec.SecretRef.Name, &o.Spec.Deployment, &o.Status.PublicKey
 		out.keys, out.inner, out.conditions = &o.Status.SecretRef, &o.Status.InternalEndpoint, &o.Status.Conditions
+		out.replicas = &o.Status.Replicas
 	}
 	return out
 }

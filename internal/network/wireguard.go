@@ -14,11 +14,15 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -66,11 +70,20 @@ func gatewayKinds() []client.Object {
 
 // madeKinds returns the kinds that are created for gateways, and their pods.
 func madeKinds() []client.Object {
-	return []client.Object{&appsv1.Deployment{}, &corev1.Service{}, &corev1.ServiceAccount{}, &rbacv1.RoleBinding{}, &corev1.Pod{}}
+	return []client.Object{
+		&appsv1.Deployment{}, &corev1.Service{}, &corev1.ServiceAccount{}, &rbacv1.RoleBinding{}, &corev1.Pod{}, &coordinationv1.Lease{}, &policyv1.PodDisruptionBudget{},
+		&discoveryv1.EndpointSlice{},
+	}
 }
 
-// isRelevant drops changes of a Deployment's progress, which other controllers use.
+// isRelevant drops changes of a Deployment's progress, which other controllers use, and renewals of a Lease.
 func isRelevant(e event.UpdateEvent) bool {
+	if old, ok := e.ObjectOld.(*coordinationv1.Lease); ok {
+		return !reflect.DeepEqual(old.Spec.HolderIdentity, e.ObjectNew.(*coordinationv1.Lease).Spec.HolderIdentity)
+	}
+	if old, ok := e.ObjectOld.(*discoveryv1.EndpointSlice); ok { // which one is ready is for the replicas
+		return len(old.Endpoints) != len(e.ObjectNew.(*discoveryv1.EndpointSlice).Endpoints)
+	}
 	if _, ok := e.ObjectOld.(*appsv1.Deployment); !ok {
 		return true
 	}
@@ -118,21 +131,11 @@ func (s *wireguards[T]) Sync(ctx context.Context, obj T) error {
 	if err := checkReplicas(w); err != nil {
 		return errors.Join(err, s.reportEndpoint(ctx, w), s.reportInternalEndpoint(ctx, w)) // the running gateway is kept
 	}
-	err := errors.Join(s.ensureRights(ctx, w), s.ensureWorkload(ctx, w), s.reportEndpoint(ctx, w), s.reportInternalEndpoint(ctx, w))
+	err := errors.Join(s.ensureRights(ctx, w), s.ensureElection(ctx, w), s.ensureWorkload(ctx, w), s.reportEndpoint(ctx, w), s.reportInternalEndpoint(ctx, w))
 	if err == nil && *w.inner == nil {
 		return kube.Wait(0, "no replica of the gateway is running")
 	}
 	return err
-}
-
-// checkReplicas returns why a gateway with several replicas is rejected: all would have the same key, without leader election, so neither the
-// Service nor the nodes would find an active replica.
-func checkReplicas(w *wireguard) error {
-	if w == nil || w.deployment == nil || w.deployment.Spec.Replicas == nil || *w.deployment.Spec.Replicas <= 1 {
-		return nil
-	}
-	return kube.Invalid(reasonReplicas, fmt.Errorf("spec.deployment.spec.replicas is %d: a gateway of more than one replica is not supported yet, since they elect no active one; set it to 1",
-		*w.deployment.Spec.Replicas))
 }
 
 // isLeft reports whether the owning gateway is gone. The object is then garbage-collected, unless the gateway was deleted with the orphan
@@ -199,8 +202,8 @@ func (s *wireguards[T]) endGateway(ctx context.Context, w *wireguard) error {
 // formerReplicaRole is the ClusterRole that an earlier version bound to each gateway. It no longer exists.
 const formerReplicaRole = "liqo-gateway-replica"
 
-// ensureRights grants the gateway's pods their permissions in the namespace. Marking the active replica means patching pods, a
-// permission too wide before replicas are elected: the permission of an earlier version is revoked.
+// ensureRights grants the gateway's pods their permissions in the namespace. An earlier version let them patch pods, to mark the
+// active replica: that permission, which is too wide, is revoked.
 func (s *wireguards[T]) ensureRights(ctx context.Context, w *wireguard) error {
 	err := errors.Join(ensureObject(ctx, s.client, s.keys.live, w.Object, w.newBinding(names.Gateway(w.gateway), names.RoleGateway)), s.ensureAccount(ctx, w))
 	return errors.Join(err, s.withdrawBinding(ctx, w.newBinding(names.GatewayReplica(w.gateway), formerReplicaRole)))
@@ -300,13 +303,32 @@ func (s *wireguards[T]) ensureWorkload(ctx context.Context, w *wireguard) error 
 	return kube.BeingDeleted("Deployment", current.Name)
 }
 
+// handoverSeconds is how long the last pod stays beside the next one: kube-proxy applies changes of a Service once per second, and must have applied
+// that the next pod is there when the last one goes.
+const handoverSeconds = 2
+
+// strategyOf has the next pod of a gateway started before the last one ends; the former waits until nodes reach it. Ports of the node are free
+// only then.
+func strategyOf(pod corev1.PodSpec) appsv1.DeploymentStrategy {
+	onNode := func(c corev1.Container) bool {
+		return slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.HostPort != 0 })
+	}
+	if pod.HostNetwork || slices.ContainsFunc(slices.Concat(pod.InitContainers, pod.Containers), onNode) {
+		return appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
+	}
+	return appsv1.DeploymentStrategy{
+		Type:          appsv1.RollingUpdateDeploymentStrategyType,
+		RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: new(intstr.FromInt32(1)), MaxUnavailable: new(intstr.FromInt32(0))},
+	}
+}
+
 // deploymentOf returns the Deployment of the template, with the mandatory settings of a gateway.
 func deploymentOf(w *wireguard, keys string) *appsv1.Deployment {
 	out := &appsv1.Deployment{ObjectMeta: w.objectMeta(names.Gateway(w.gateway)), Spec: *w.deployment.Spec.DeepCopy()}
 	out.Labels, out.Annotations = mergeMaps(w.deployment.Metadata.Labels, out.Labels), w.deployment.Metadata.Annotations
-	// Two generations of one gateway would have the same key.
-	out.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
 	pod := &out.Spec.Template
+	out.Spec.Strategy = strategyOf(pod.Spec)
+	out.Spec.MinReadySeconds = max(out.Spec.MinReadySeconds, handoverSeconds)
 	labels := w.gatewayLabels()
 	delete(labels, names.AppManagedBy) // a selector may contain it
 	pod.Labels = mergeMaps(pod.Labels, labels)
@@ -315,6 +337,9 @@ func deploymentOf(w *wireguard, keys string) *appsv1.Deployment {
 		if v := &pod.Spec.Volumes[i]; v.Name == names.GatewayKeysVolume && v.Secret != nil {
 			v.Secret.SecretName = keys
 		}
+	}
+	if w.hasReplicas() {
+		addElection(&out.Spec)
 	}
 	return out
 }
@@ -338,12 +363,18 @@ func (s *wireguards[T]) reportEndpoint(ctx context.Context, w *wireguard) error 
 	want.Labels, want.Annotations = mergeMaps(w.service.Metadata.Labels, want.Labels), w.service.Metadata.Annotations
 	seen := &corev1.Service{}
 	late, err := s.findChild(ctx, w, seen)
+	if err == nil {
+		err = s.ensureEndpoints(ctx, w, want)
+	}
 	if err != nil {
 		return err
 	}
 	*w.endpoint = nil
 	if !late {
 		if late, err = ensureNow(ctx, s.client, s.keys.live, w.Object, want, kube.DecidedOf(seen.UID)); err != nil {
+			return err
+		}
+		if err := s.deleteEndpoints(ctx, w); err != nil {
 			return err
 		}
 	}
@@ -368,16 +399,20 @@ func (s *wireguards[T]) reportEndpoint(ctx context.Context, w *wireguard) error 
 	return err
 }
 
-// reportInternalEndpoint publishes where nodes reach the active replica.
+// reportInternalEndpoint publishes where nodes reach the active replica, and all replicas if there are several.
 func (s *wireguards[T]) reportInternalEndpoint(ctx context.Context, w *wireguard) error {
-	var pods corev1.PodList
-	err := s.client.List(ctx, &pods, client.InNamespace(w.GetNamespace()), client.MatchingLabels{
-		names.GatewayName: names.GatewayLabel(w.gateway), names.GatewayNamespace: w.GetNamespace(),
-	})
+	pods, err := s.runningPods(ctx, w)
 	if err != nil {
-		return fmt.Errorf("listing the pods of the gateway: %w", err)
+		return err
 	}
-	*w.inner = innerEndpoint(pods.Items, *w.inner)
+	held, err := s.reportReplicas(ctx, w, pods)
+	if err != nil {
+		return err
+	}
+	before := *w.inner
+	if *w.inner = innerEndpoint(pods, before); *w.inner == nil && w.hasReplicas() && len(pods) > 0 && (held || isReached(pods, before)) {
+		*w.inner = before // for a moment there may be no active one
+	}
 	if *w.inner != nil {
 		return nil
 	}

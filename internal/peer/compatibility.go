@@ -24,13 +24,20 @@ const (
 	OfferedRenewals = "offered-renewals"
 	// MovingGateways: the peer may read the gateways that lead to the peer, and update the server addresses of clients.
 	MovingGateways = "moving-gateways"
+	// DirectConnections: an endpoint names the cluster that it belongs to, so that the provider maps only endpoints of others by its own
+	// networks. Builds without it map the addresses of all endpoints.
+	DirectConnections = "direct-connections"
 	// GivenGracePeriods: the peer may delete its pods here, and thereby end them with another grace period than their own.
 	GivenGracePeriods = "given-grace-periods"
+	// NetworkPolicies: the provider takes copies of NetworkPolicies, and tells the consumer how it translates the networks of the consumer.
+	NetworkPolicies = "network-policies"
+	// EnforcedNetworkPolicies: the CNI plugin of the provider enforces them. It is no capability of a build.
+	EnforcedNetworkPolicies = "enforced-network-policies"
 )
 
 // Capabilities returns the capabilities of this build, in alphabetical order.
 func Capabilities() []string {
-	return []string{BoundNonces, GivenGracePeriods, MovingGateways, OfferedRenewals}
+	return []string{BoundNonces, DirectConnections, GivenGracePeriods, MovingGateways, NetworkPolicies, OfferedRenewals}
 }
 
 // mostCapabilities bounds the stored capabilities of a peer.

@@ -10,13 +10,12 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"liqo.io/liqo/internal/names"
 )
 
-// The namespaces of Liqo in every cluster, besides that of the installation.
-const (
-	storageNamespace = "liqo-storage"
-	tenantNamespaces = "liqo-tenant-"
-)
+// tenantNamespaces is the prefix of tenant namespaces.
+const tenantNamespaces = "liqo-tenant-"
 
 // Reserved are the namespaces that a consumer never gets as remote namespaces, besides those of Kubernetes.
 type Reserved struct {
@@ -36,7 +35,7 @@ func CheckTwinNamespace(name string, r Reserved) error {
 	switch {
 	case name == metav1.NamespaceDefault, strings.HasPrefix(name, "kube-"):
 		return fmt.Errorf("the namespace %q belongs to Kubernetes", name)
-	case name == r.Liqo, name == storageNamespace, strings.HasPrefix(name, tenantNamespaces):
+	case name == r.Liqo, name == names.StorageNamespace, strings.HasPrefix(name, tenantNamespaces):
 		return fmt.Errorf("the namespace %q belongs to Liqo", name)
 	case slices.Contains(r.Tenants, name):
 		return fmt.Errorf("the namespace %q belongs to a peering", name)

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -78,9 +79,10 @@ func validLabel(key, value string) bool {
 	return len(validation.IsQualifiedName(key)) == 0 && len(validation.IsValidLabelValue(value)) == 0
 }
 
-// StorageAvailable is the value of the label names.StorageAvailable of each virtual node. A provider may offer storage classes,
-// but claims are not reflected yet: pods that select such nodes would stay pending for ever.
-const StorageAvailable = "false"
+// StorageAvailable returns the value of the label names.StorageAvailable of a virtual node.
+func StorageAvailable(vn *offv1beta1.VirtualNode) string {
+	return strconv.FormatBool(len(vn.Spec.StorageClasses) > 0)
+}
 
 const (
 	maxDeclaredFeatures    = 64 // as in the CRDs

@@ -32,6 +32,7 @@ const (
 	maxPeerLabels       = 64
 	maxPeerConditions   = 8
 	maxPeerCapabilities = 64
+	maxPeerNetworks     = 64 // as in the CRD
 	maxPeerCertificate  = 64 << 10
 	maxPeerURL          = 2048
 	maxMappingReason    = 64   // as in the CRD
@@ -49,6 +50,13 @@ func NamespaceMapStatus(spec *offv1beta1.NamespaceMapSpec, before, reported *off
 	for _, capability := range reported.ProviderCapabilities[:min(len(reported.ProviderCapabilities), maxPeerCapabilities)] {
 		if len(validation.IsQualifiedName(capability)) == 0 {
 			out.ProviderCapabilities = append(out.ProviderCapabilities, capability)
+		}
+	}
+	for _, n := range reported.ConsumerNetworks[:min(len(reported.ConsumerNetworks), maxPeerNetworks)] {
+		from, err := netip.ParsePrefix(n.CIDR)
+		to, also := netip.ParsePrefix(n.TranslatedCIDR)
+		if err == nil && also == nil && from.Bits() == to.Bits() && from.Addr().BitLen() == to.Addr().BitLen() {
+			out.ConsumerNetworks = append(out.ConsumerNetworks, n)
 		}
 	}
 	for local, status := range reported.CurrentMapping {

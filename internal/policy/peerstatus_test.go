@@ -42,6 +42,7 @@ func TestHostileStatus(t *testing.T) {
 		var reported offv1beta1.NamespaceMapStatus
 		hostile.Fill(&reported, hostile.Fields{
 			"NamespaceMapStatus.ProviderCapabilities": {"bound-nonces", "other"}, "RemoteNamespaceStatus.RemoteNamespace": {"twin"},
+			"TranslatedNetwork.CIDR": {"10.200.0.0/16", "10.0.0.0/8", hostile.Text}, "TranslatedNetwork.TranslatedCIDR": {"10.71.0.0/16"},
 			"RemoteNamespaceStatus.Phase": {"Accepted", "Terminating", "Anything"}, "RemoteNamespaceStatus.PodSecurity": {"baseline", "other"},
 		})
 		spec := &offv1beta1.NamespaceMapSpec{DesiredMapping: map[string]string{"key-1": "twin", "key-2": "twin", "key-3": "other"}}
@@ -49,7 +50,9 @@ func TestHostileStatus(t *testing.T) {
 		hostile.Check(t, got, map[string]hostile.Rule{
 			"NamespaceMapStatus.CurrentMapping": hostile.AtMost(2), "NamespaceMapStatus.ProviderVersion": hostile.Short(MaxForeignReason),
 			"NamespaceMapStatus.ProviderCapabilities": hostile.AtMost(maxPeerCapabilities, hostile.Short(64)),
-			"RemoteNamespaceStatus.RemoteNamespace":   hostile.OneOf("twin"), "RemoteNamespaceStatus.Phase": hostile.OneOf("Accepted", "Terminating"),
+			"NamespaceMapStatus.ConsumerNetworks":     hostile.AtMost(maxPeerNetworks),
+			"TranslatedNetwork.CIDR":                  hostile.OneOf("10.200.0.0/16"), "TranslatedNetwork.TranslatedCIDR": hostile.OneOf("10.71.0.0/16"),
+			"RemoteNamespaceStatus.RemoteNamespace": hostile.OneOf("twin"), "RemoteNamespaceStatus.Phase": hostile.OneOf("Accepted", "Terminating"),
 			"RemoteNamespaceStatus.PodSecurity": hostile.OneOf("baseline"),
 			"RemoteNamespaceStatus.Reason":      hostile.Short(maxMappingReason), "RemoteNamespaceStatus.Message": hostile.Short(MaxForeignMessage),
 		})

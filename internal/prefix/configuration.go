@@ -71,6 +71,16 @@ func Of(c *networkingv1beta1.Configuration) (Map, bool, error) {
 	return m, err == nil, err
 }
 
+// PodsOf returns the Map of the networks of the peer's pods in a Configuration; false while they are not Placed.
+func PodsOf(c *networkingv1beta1.Configuration) (Map, bool) {
+	networks, placed, errs := Placed(c)
+	if !placed || len(errs) > 0 || len(networks.Pods) == 0 {
+		return Map{}, false
+	}
+	m, err := mapOf(networks.Pods)
+	return m, err == nil
+}
+
 // ParsePrefix parses a network and drops host bits.
 func ParsePrefix(text string) (netip.Prefix, error) {
 	p, err := netip.ParsePrefix(text)

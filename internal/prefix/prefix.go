@@ -8,6 +8,7 @@ package prefix
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 )
 
 // Pair is a remote CIDR of the peer with its local CIDR of the same length.
@@ -51,7 +52,7 @@ func mapOf(pairs []Pair) (Map, error) {
 func (m Map) ToLocal(remote netip.Addr) (netip.Addr, bool) {
 	for _, p := range m.pairs {
 		if p.Remote.Contains(remote) {
-			return move(remote, p.Local), true
+			return Move(remote, p.Local), true
 		}
 	}
 	return netip.Addr{}, false
@@ -61,14 +62,20 @@ func (m Map) ToLocal(remote netip.Addr) (netip.Addr, bool) {
 func (m Map) ToRemote(local netip.Addr) (netip.Addr, bool) {
 	for _, p := range m.pairs {
 		if p.Local.Contains(local) {
-			return move(local, p.Remote), true
+			return Move(local, p.Remote), true
 		}
 	}
 	return netip.Addr{}, false
 }
 
-// move replaces the network bits of addr by those of prefix.
-func move(addr netip.Addr, prefix netip.Prefix) netip.Addr {
+// ContainsLocal reports whether a local prefix contains an address.
+func (m Map) ContainsLocal(local netip.Addr) bool {
+	_, is := m.ToRemote(local)
+	return is
+}
+
+// Move replaces the network bits of addr by those of prefix.
+func Move(addr netip.Addr, prefix netip.Prefix) netip.Addr {
 	host, network := addr.AsSlice(), prefix.Addr().AsSlice()
 	for i := range host {
 		bits := min(max(prefix.Bits()-8*i, 0), 8) // network bits of this byte
@@ -78,3 +85,6 @@ func move(addr netip.Addr, prefix netip.Prefix) netip.Addr {
 	out, _ := netip.AddrFromSlice(host) // host has the length of an address
 	return out
 }
+
+// Pairs returns the pairs of the map.
+func (m Map) Pairs() []Pair { return slices.Clone(m.pairs) }

@@ -81,7 +81,7 @@ func TestMapRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		addr := move(inside, from)
+		addr := Move(inside, from)
 		moved, ok := m.ToLocal(addr)
 		if !ok || !to.Contains(moved) {
 			t.Fatalf("%s of %s is %s, %v in %s", addr, from, moved, ok, to)
@@ -176,7 +176,7 @@ func unpacked(data []byte) (out []netip.Prefix) {
 func last(p netip.Prefix) netip.Addr {
 	all := slices.Repeat([]byte{0xff}, p.Addr().BitLen()/8)
 	addr, _ := netip.AddrFromSlice(all)
-	return move(addr, p.Masked())
+	return Move(addr, p.Masked())
 }
 
 // hostBits are those behind the first ones of an address, as a number.

@@ -55,6 +55,8 @@ type mapInput struct {
 	younger bool
 	// bound maps each desired namespace whose ServiceAccounts have rights to one of the bindings that give them.
 	bound map[string]string
+	// networks are the networks of the consumer as this cluster sees them, for the status.
+	networks []offv1beta1.TranslatedNetwork
 }
 
 // mapStep is the action for one remote namespace.

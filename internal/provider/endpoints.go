@@ -38,6 +38,28 @@ type peerRoute struct {
 	peer   prefix.Map
 	// up is true if the tunnel is connected.
 	up bool
+	// direct are the listed endpoints that belong to other clusters than the consumer, by cluster ID.
+	direct map[string]directRoute
+}
+
+// directRoute describes how endpoints of another cluster than the consumer are reached.
+type directRoute struct {
+	// addresses are those that the consumer attributes to the cluster.
+	addresses map[string]bool
+	// placed is true if pods maps the networks of the pods of the cluster to those of this cluster, and direct connections are permitted.
+	placed bool
+	pods   prefix.Map
+	up     bool
+}
+
+// toLocal translates an address of the cluster to this cluster. It returns false outside the networks of its pods: the consumer does not
+// choose the targets.
+func (d directRoute) toLocal(text string) (netip.Addr, bool) {
+	addr, err := netip.ParseAddr(text)
+	if err != nil || !d.placed {
+		return addr, false
+	}
+	return d.pods.ToLocal(addr)
 }
 
 // toLocal translates an address of the consumer to this cluster. It returns false for addresses outside the consumer's
@@ -130,8 +152,19 @@ func endpointOf(e *discoveryv1.Endpoint, family discoveryv1.AddressType, consume
 	if len(e.Addresses) == 0 {
 		return out, "none"
 	}
+	toLocal, up := w.toLocal, w.flat || w.up
+	if e.NodeName != nil {
+		// The consumer names the cluster as the node: two clusters may have the same address.
+		d := w.direct[*e.NodeName]
+		switch {
+		case d.addresses[e.Addresses[0]]:
+			toLocal, up = d.toLocal, d.up
+		case *e.NodeName != consumer: // also if the list is unreadable
+			return out, e.Addresses[0]
+		}
+	}
 	for _, text := range e.Addresses {
-		addr, ok := w.toLocal(text)
+		addr, ok := toLocal(text)
 		if !ok || familyOf(addr) != family {
 			return out, text
 		}
@@ -140,7 +173,7 @@ func endpointOf(e *discoveryv1.Endpoint, family discoveryv1.AddressType, consume
 	if e.TargetRef != nil && strings.HasPrefix(e.TargetRef.Kind, ofAnother) {
 		out.TargetRef = e.TargetRef
 	}
-	if !w.flat && !w.up {
+	if !up {
 		out.Conditions.Ready, out.Conditions.Serving = new(false), new(false)
 	}
 	return out, ""

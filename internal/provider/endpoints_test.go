@@ -6,6 +6,7 @@ package provider
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -85,6 +86,48 @@ func TestEndpoints(t *testing.T) {
 	}
 }
 
+func TestDirectEndpoints(t *testing.T) {
+	turin, err := prefix.New([]netip.Prefix{netip.MustParsePrefix("10.200.0.0/16")}, []netip.Prefix{netip.MustParsePrefix("10.69.0.0/16")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	route := tunnelled(true)
+	route.direct = map[string]directRoute{
+		"turin":   {addresses: map[string]bool{"10.200.1.5": true, "10.70.0.9": true, "x": true}, placed: true, pods: turin},
+		"unknown": {addresses: map[string]bool{"10.200.1.5": true}},
+		"rome":    {addresses: map[string]bool{"10.200.1.9": true}},
+	}
+	for name, test := range map[string]struct {
+		node, address, want string
+		ready               bool
+	}{
+		"of the consumer":                     {"rome", "10.200.1.5", "10.71.1.5", true},
+		"of another cluster, same address":    {"turin", "10.200.1.5", "10.69.1.5", false},
+		"not listed":                          {"turin", "10.200.1.6", "", false},
+		"cluster or node that is not listed":  {"our-node", "10.200.1.5", "", false},
+		"external address of another cluster": {"turin", "10.70.0.9", "", false},
+		"no address":                          {"turin", "x", "", false},
+		"cluster without a network":           {"unknown", "10.200.1.5", "", false},
+		"consumer as another cluster":         {"rome", "10.200.1.9", "", false},
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
+			got, dropped := endpointSlice(shadowSlice("IPv4", discoveryv1.Endpoint{NodeName: &test.node, Addresses: []string{test.address}}), "rome", route)
+			if test.want == "" {
+				if len(got.Endpoints) != 0 || len(dropped) != 1 {
+					t.Errorf("got %v without %v", got.Endpoints, dropped)
+				}
+				return
+			}
+			if len(got.Endpoints) != 1 || got.Endpoints[0].Addresses[0] != test.want || *got.Endpoints[0].NodeName != "rome" {
+				t.Fatalf("got %v without %v", got.Endpoints, dropped)
+			}
+			if ready := got.Endpoints[0].Conditions.Ready; test.ready != (ready == nil || *ready) {
+				t.Errorf("ready is not %t", test.ready)
+			}
+		})
+	}
+}
+
 func TestEndpointsOwnAddresses(t *testing.T) {
 	network := func(namespace, kind string, spec, status networkingv1beta1.CIDR) ipamv1alpha1.Network {
 		return ipamv1alpha1.Network{
@@ -158,7 +201,7 @@ func TestEndpointReadiness(t *testing.T) {
 
 func TestEndpointFields(t *testing.T) {
 	claimed := discoveryv1.Endpoint{
-		Addresses: []string{"10.200.1.5"}, Hostname: new("web-0"), NodeName: new("our-node"), Zone: new("a"),
+		Addresses: []string{"10.200.1.5"}, Hostname: new("web-0"), NodeName: new("rome"), Zone: new("a"),
 		Hints:     &discoveryv1.EndpointHints{ForZones: []discoveryv1.ForZone{{Name: "a"}}},
 		TargetRef: &corev1.ObjectReference{Kind: "Pod", Name: "one-of-ours"},
 	}

@@ -19,11 +19,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 
 	"liqo.io/liqo/internal/kube"
@@ -51,6 +54,8 @@ type NamespaceMapOptions struct {
 	Quota corev1.ResourceList
 	// Requests and Limits are the defaults for containers without any, by a LimitRange; empty for none.
 	Requests, Limits corev1.ResourceList
+	// NetworkPolicies is whether the CNI plugin enforces NetworkPolicies: one of the constants Policies*; "" is PoliciesDetected.
+	NetworkPolicies string
 	// Workers is the number of NamespaceMaps reconciled concurrently; 0 is 4. Each NamespaceMap occupies one worker at a time,
 	// and only the oldest of a peering is effective, so a consumer cannot occupy all workers.
 	Workers int
@@ -85,7 +90,14 @@ func SetupNamespaceMaps(mgr ctrl.Manager, o NamespaceMapOptions) error {
 	if _, err := mgr.GetCache().GetInformer(context.Background(), &offv1beta1.ShadowPod{}); err != nil {
 		return fmt.Errorf("caching ShadowPods: %w", err)
 	}
-	s := &namespaceMaps{client: mgr.GetClient(), live: mgr.GetAPIReader(), options: o}
+	discover, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return fmt.Errorf("making the discovery client: %w", err)
+	}
+	s := &namespaceMaps{
+		client: mgr.GetClient(), live: mgr.GetAPIReader(), options: o,
+		enforcement: policyEnforcement{setting: o.NetworkPolicies, live: mgr.GetAPIReader(), nodes: mgr.GetClient(), groups: discover},
+	}
 	c := kube.NewController(mgr, kube.Options{
 		Name:           "namespacemap",
 		Finalizer:      names.NamespaceMapFinalizer,
@@ -101,6 +113,8 @@ type namespaceMaps struct {
 	client  client.Client
 	live    client.Reader
 	options NamespaceMapOptions
+	// enforcement is whether the CNI plugin enforces NetworkPolicies.
+	enforcement policyEnforcement
 
 	mu sync.Mutex
 	// last is the last attempted namespace of each NamespaceMap whose namespaces could not all be attempted.
@@ -206,7 +220,12 @@ func (s *namespaceMaps) applyMap(ctx context.Context, nm *offv1beta1.NamespaceMa
 	nm.Status.CurrentMapping, nm.Status.ProviderVersion, nm.Status.ProviderCapabilities = status, s.options.Version, nil
 	if s.options.Version != "" {
 		nm.Status.ProviderCapabilities = peer.Capabilities()
+		if s.enforcement.isEnforced(ctx) {
+			nm.Status.ProviderCapabilities = append(nm.Status.ProviderCapabilities, peer.EnforcedNetworkPolicies)
+			slices.Sort(nm.Status.ProviderCapabilities)
+		}
 	}
+	nm.Status.ConsumerNetworks = in.networks
 	if waiting > 0 {
 		delay := turnDelay
 		if missed > 0 {
@@ -264,6 +283,11 @@ func (s *namespaceMaps) gatherInput(ctx context.Context, from client.Reader, nm 
 		return in, fmt.Errorf("listing Tenants: %w", err)
 	}
 	in.access = accessOf(tenants.Items, in.consumer)
+	configurations := &networkingv1beta1.ConfigurationList{}
+	if err := from.List(ctx, configurations); err != nil {
+		return in, fmt.Errorf("listing Configurations: %w", err)
+	}
+	in.networks = translatedNetworks(peer.Configuration(configurations.Items, liqov1beta1.ClusterID(in.consumer)))
 	quotas := &offv1beta1.QuotaList{}
 	if err := from.List(ctx, quotas, client.InNamespace(nm.Namespace)); err != nil {
 		return in, fmt.Errorf("listing Quotas: %w", err)

@@ -32,7 +32,7 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-const patience = 40 * time.Second
+const patience = 3 * time.Minute
 
 // provider is a cluster with our controllers and those of Kubernetes that they count on.
 func provider(t *testing.T, o NamespaceMapOptions) *testkit.ControlPlane {

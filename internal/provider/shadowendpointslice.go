@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,6 +40,7 @@ import (
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
 	"liqo.io/liqo/internal/prefix"
+	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
 
 // takenDelay is the interval at which a name in use by another object is checked: no watch reports when it becomes free.
@@ -51,6 +54,8 @@ type ShadowEndpointSliceOptions struct {
 	Workers int
 	// DroppedMetadata are the labels and annotations that an EndpointSlice does not get: see ShadowPodOptions.
 	DroppedMetadata []string
+	// DenyDirectConnections drops the endpoints that belong to other clusters than the consumer.
+	DenyDirectConnections bool
 }
 
 // SetupShadowEndpointSlices registers the controller that creates the EndpointSlices of consumers in their remote namespaces.
@@ -63,7 +68,7 @@ func SetupShadowEndpointSlices(mgr ctrl.Manager, o ShadowEndpointSliceOptions) e
 	if err != nil && !apimeta.IsNoMatchError(err) {
 		return fmt.Errorf("caching the networks of Services: %w", err)
 	}
-	s := &shadowSlices{client: mgr.GetClient(), live: mgr.GetAPIReader(), installation: o.LiqoNamespace, noServiceCIDRs: err != nil, dropped: o.DroppedMetadata}
+	s := &shadowSlices{client: mgr.GetClient(), live: mgr.GetAPIReader(), installation: o.LiqoNamespace, noServiceCIDRs: err != nil, dropped: o.DroppedMetadata, denyDirect: o.DenyDirectConnections}
 	s.made, err = kube.AddCache(mgr, map[client.Object]cache.ByObject{&discoveryv1.EndpointSlice{}: {
 		Label: labels.SelectorFromSet(labels.Set{names.ManagedBy: madeFromSlice}),
 	}})
@@ -127,6 +132,7 @@ type shadowSlices struct {
 	// noServiceCIDRs is true if the API server does not have the kind.
 	noServiceCIDRs bool
 	dropped        []string // see ShadowEndpointSliceOptions.DroppedMetadata
+	denyDirect     bool
 }
 
 // Sync applies the EndpointSlice. Addresses that do not belong to the consumer are dropped and reported.
@@ -146,6 +152,11 @@ func (s *shadowSlices) Sync(ctx context.Context, ses *offv1beta1.ShadowEndpointS
 	if err != nil {
 		return err
 	}
+	direct, unreadable := s.directRoutes(ctx, ses)
+	if _, invalid := kube.InvalidReason(unreadable); unreadable != nil && !invalid {
+		return unreadable
+	}
+	w.direct = direct // without those that are unreadable
 	want, dropped := endpointSlice(ses, consumer, w, s.dropped...)
 	refused := s.applySlice(ctx, ses, current, want)
 	if good := acceptedEndpoints(want.Endpoints, refused); len(good) < len(want.Endpoints) {
@@ -157,7 +168,7 @@ func (s *shadowSlices) Sync(ctx context.Context, ses *offv1beta1.ShadowEndpointS
 	if err != nil {
 		return err
 	}
-	return errors.Join(refused, droppedError(dropped, consumer))
+	return errors.Join(unreadable, refused, droppedError(dropped, consumer))
 }
 
 // droppedError returns an error with the endpoints outside the consumer's networks, or nil.
@@ -165,7 +176,7 @@ func droppedError(dropped []string, consumer string) error {
 	if len(dropped) == 0 {
 		return nil
 	}
-	return kube.Invalid("ForeignEndpoints", fmt.Errorf("%d endpoints are left out, because their addresses are none of cluster %s: %s",
+	return kube.Invalid("ForeignEndpoints", fmt.Errorf("%d endpoints are left out, because their addresses are none of cluster %s, nor of a connected one by direct connections: %s",
 		len(dropped), consumer, kube.Some(dropped)))
 }
 
@@ -250,6 +261,48 @@ func (s *shadowSlices) routeTo(ctx context.Context, consumer string) (peerRoute,
 		}
 	}
 	return w, nil
+}
+
+// directRoutes returns how the endpoints of a ShadowEndpointSlice that belong to other clusters than the consumer are reached: by the
+// networks of this cluster with them.
+func (s *shadowSlices) directRoutes(ctx context.Context, ses *offv1beta1.ShadowEndpointSlice) (map[string]directRoute, error) {
+	claimed, err := translate.DirectEndpoints(ses)
+	if err != nil {
+		return nil, kube.Invalid("InvalidEndpoints", err)
+	}
+	if len(claimed) == 0 {
+		return nil, nil
+	}
+	out := map[string]directRoute{}
+	for id, addresses := range claimed {
+		out[id] = directRoute{addresses: map[string]bool{}}
+		for _, address := range addresses {
+			out[id].addresses[address] = true
+		}
+	}
+	if s.denyDirect {
+		return out, nil
+	}
+	var configurations networkingv1beta1.ConfigurationList
+	if err := s.client.List(ctx, &configurations, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the network configurations: %w", err)
+	}
+	var connections networkingv1beta1.ConnectionList
+	if err := s.client.List(ctx, &connections, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the connections: %w", err)
+	}
+	for i := range configurations.Items {
+		c := &configurations.Items[i]
+		id := c.Labels[names.RemoteClusterID]
+		route, claimed := out[id]
+		if !claimed || peer.Configuration(configurations.Items, liqov1beta1.ClusterID(id)) != c {
+			continue
+		}
+		route.pods, route.placed = prefix.PodsOf(c)
+		route.up = slices.ContainsFunc(connections.Items, func(c networkingv1beta1.Connection) bool { return c.Labels[names.RemoteClusterID] == id && isUp(c) })
+		out[id] = route
+	}
+	return out, nil
 }
 
 // ownPrefixes returns the prefixes that this cluster uses itself.
@@ -357,9 +410,16 @@ func (s *shadowSlices) ofForeignCluster(ctx context.Context, obj client.Object) 
 	return s.ofConsumer(ctx, obj.GetName())
 }
 
-// ofLabel returns the ShadowEndpointSlices of the consumer in the label of an object.
+// ofLabel returns the ShadowEndpointSlices of the consumer in the label of an object, and those of other consumers with endpoints of that
+// cluster.
 func (s *shadowSlices) ofLabel(ctx context.Context, obj client.Object) []reconcile.Request {
-	return s.ofConsumer(ctx, obj.GetLabels()[names.RemoteClusterID])
+	id := obj.GetLabels()[names.RemoteClusterID]
+	if id == "" {
+		return nil
+	}
+	return kube.Requests(ctx, s.client, &offv1beta1.ShadowEndpointSliceList{}, func(ses *offv1beta1.ShadowEndpointSlice) bool {
+		return ses.Labels[names.OffloadingOrigin] == id || strings.Contains(ses.Annotations[names.DirectConnections], strconv.Quote(id))
+	}, client.UnsafeDisableDeepCopy)
 }
 
 func (s *shadowSlices) ofConsumer(ctx context.Context, id string) []reconcile.Request {

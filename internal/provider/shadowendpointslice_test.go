@@ -13,12 +13,14 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
 )
@@ -35,7 +37,12 @@ type sliceScene struct {
 
 func newSliceScene(t *testing.T) *sliceScene {
 	t.Helper()
-	s := &sliceScene{t: t, c: provider(t, NamespaceMapOptions{}), id: testkit.UniqueID()}
+	return newSliceSceneIn(t, provider(t, NamespaceMapOptions{}))
+}
+
+func newSliceSceneIn(t *testing.T, c *testkit.ControlPlane) *sliceScene {
+	t.Helper()
+	s := &sliceScene{t: t, c: c, id: testkit.UniqueID()}
 	s.foreign = &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: s.id}, Spec: liqov1beta1.ForeignClusterSpec{ClusterID: liqov1beta1.ClusterID(s.id)}}
 	s.create(s.foreign)
 	t.Cleanup(func() { _ = s.c.Client.Delete(context.Background(), s.foreign) })
@@ -138,6 +145,32 @@ func TestShadowEndpointSlices(t *testing.T) {
 		t.Errorf("metadata %+v", up.ObjectMeta)
 	}
 
+	t.Run("endpoints of another peer follow its network", func(t *testing.T) {
+		other := &sliceScene{t: t, c: s.c, id: testkit.UniqueID(), twin: s.twin}
+		ses := s.ask("direct", "10.200.1.5", "10.200.1.5")
+		testkit.Update(t, s.c.Client, ses, func(ses *offv1beta1.ShadowEndpointSlice) {
+			ses.Annotations = map[string]string{names.DirectConnections: fmt.Sprintf(`{"clusterAddresses":{%q:["10.200.1.5"]}}`, other.id)}
+			ses.Spec.Template.Endpoints[1].NodeName = &other.id
+		})
+		s.shows("direct", "10.71.1.5 ready=true")
+		waitForEvent(t, s.c, ses, "ForeignEndpoints", "by direct connections: 10.200.1.5")
+		other.connect()
+		other.place("10.69.0.0/16")
+		s.shows("direct", "10.71.1.5 ready=true", "10.69.1.5 ready=false")
+		other.tunnelIs(networkingv1beta1.Connected)
+		if got := s.shows("direct", "10.71.1.5 ready=true", "10.69.1.5 ready=true"); got.Annotations[names.DirectConnections] != "" {
+			t.Errorf("annotations %v", got.Annotations)
+		}
+		t.Run("unreadable list", func(t *testing.T) {
+			bad := s.ask("unreadable", "10.200.1.5", "10.200.1.5")
+			testkit.Update(t, s.c.Client, bad, func(ses *offv1beta1.ShadowEndpointSlice) {
+				ses.Annotations = map[string]string{names.DirectConnections: "{"}
+				ses.Spec.Template.Endpoints[1].NodeName = &other.id
+			})
+			s.shows("unreadable", "10.71.1.5 ready=true")
+			waitForEvent(t, s.c, bad, "InvalidEndpoints", "direct-connections-data")
+		})
+	})
 	t.Run("latency update and API server outage write nothing", func(t *testing.T) {
 		testkit.UpdateStatus(t, s.c.Client, s.tunnel, func(c *networkingv1beta1.Connection) { c.Status.Latency.Value = "7ms" })
 		testkit.UpdateStatus(t, s.c.Client, s.foreign, func(f *liqov1beta1.ForeignCluster) {
@@ -176,6 +209,28 @@ func TestShadowEndpointSlices(t *testing.T) {
 		testkit.Update(t, s.c.Client, s.networks, func(c *networkingv1beta1.Configuration) { c.Spec.Remote.CIDR.Pod[0] = "10.201.0.0/16" })
 		s.shows("web")
 	})
+}
+
+func TestDeniedDirectConnections(t *testing.T) {
+	c := testkit.Cluster(t)
+	testkit.Manager(t, c.Config, kube.ManagerOptions{Name: "host"}, func(mgr ctrl.Manager) error {
+		return SetupShadowEndpointSlices(mgr, ShadowEndpointSliceOptions{LiqoNamespace: "liqo", DenyDirectConnections: true})
+	})
+	s := newSliceSceneIn(t, c)
+	other := &sliceScene{t: t, c: c, id: testkit.UniqueID(), twin: s.twin}
+	for network, scene := range map[networkingv1beta1.CIDR]*sliceScene{"10.71.0.0/16": s, "10.69.0.0/16": other} {
+		scene.connect()
+		scene.place(network)
+		scene.tunnelIs(networkingv1beta1.Connected)
+	}
+	ses := s.ask("direct", "10.200.1.5", "10.200.1.6")
+	s.shows("direct", "10.71.1.5 ready=true", "10.71.1.6 ready=true")
+	testkit.Update(t, c.Client, ses, func(ses *offv1beta1.ShadowEndpointSlice) {
+		ses.Annotations = map[string]string{names.DirectConnections: fmt.Sprintf(`{"clusterAddresses":{%q:["10.200.1.6"]}}`, other.id)}
+		ses.Spec.Template.Endpoints[1].NodeName = &other.id
+	})
+	waitForEvent(t, c, ses, "ForeignEndpoints", "by direct connections: 10.200.1.6")
+	s.shows("direct", "10.71.1.5 ready=true")
 }
 
 func TestShadowEndpointSlicesWithoutNetwork(t *testing.T) {

@@ -33,7 +33,7 @@ import (
 
 const (
 	// madeFrom is the value of the label ManagedBy on pods made from ShadowPods.
-	madeFrom       = "shadowpod"
+	madeFrom       = names.ManagedByShadowPod
 	defaultWorkers = 10
 	// successorDelay is the interval at which the removal of an earlier ShadowPod's pod is checked.
 	successorDelay = 2 * time.Second

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
@@ -37,6 +38,7 @@ func (s *namespaceMaps) addWatches(b *builder.Builder) *builder.Builder {
 		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(s.ofBinding)).
 		Watches(&rbacv1.ClusterRoleBinding{}, handler.EnqueueRequestsFromMapFunc(s.ofBinding)).
 		Watches(&offv1beta1.NamespaceMap{}, handler.EnqueueRequestsFromMapFunc(s.inNamespaceOf), builder.WithPredicates(leaving)).
+		Watches(&networkingv1beta1.Configuration{}, handler.EnqueueRequestsFromMapFunc(s.inNamespaceOf), builder.WithPredicates(networksChanged)).
 		Watches(&authv1beta1.Tenant{}, handler.EnqueueRequestsFromMapFunc(s.inNamespaceOf), builder.WithPredicates(tenantChanged)).
 		Watches(&offv1beta1.Quota{}, handler.EnqueueRequestsFromMapFunc(s.inNamespaceOf), builder.WithPredicates(userChanged))
 }
@@ -66,6 +68,14 @@ var leaving = predicate.Funcs{
 	CreateFunc: func(event.CreateEvent) bool { return false },
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		return e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
+	},
+}
+
+// networksChanged filters out changes of a Configuration other than those of the networks of the peer.
+var networksChanged = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		return !equality.Semantic.DeepEqual(
+			translatedNetworks(e.ObjectOld.(*networkingv1beta1.Configuration)), translatedNetworks(e.ObjectNew.(*networkingv1beta1.Configuration)))
 	},
 }
 

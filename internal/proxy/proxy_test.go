@@ -20,7 +20,7 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-const limit = 30 * time.Second
+const limit = 2 * time.Minute
 
 // target answers each line with the same, and says goodbye when it has heard the last.
 type target struct {

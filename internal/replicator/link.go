@@ -81,7 +81,7 @@ func (r *reconciler) dialPeer(e clusterPair, c *peerCredentials) (*link, error) 
 		Local:        kube.WriteBudget{Rate: writeRate, Burst: writeBurst, Exceeded: misbehaviours.Report}.LimitWrites(r.config),
 		Budget:       &kube.CacheBudget{Bytes: peerBytes, Objects: peerObjects, Full: misbehaviours.Report},
 		Remote:       conn,
-		Kinds:        slices.Concat(l.engineKinds(r.options.Workers), l.endpointKinds()),
+		Kinds:        slices.Concat(l.engineKinds(r.options.Workers), l.endpointKinds(), l.networkKinds()),
 		FieldManager: names.ReplicatorFieldManager,
 		Log:          l.log,
 		Peer:         string(e.peer),

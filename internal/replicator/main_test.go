@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	testkit.Main(m)
 }
 
-const limit = 45 * time.Second
+const limit = 3 * time.Minute
 
 // peering is one consumer and one provider with the guide's objects, each test with namespaces and IDs of its own.
 type peering struct {

@@ -143,7 +143,7 @@ func storageOffer(classes []storagev1.StorageClass, configured string) []liqov1b
 	var out []liqov1beta1.StorageType
 	for i := range classes {
 		class := &classes[i]
-		if class.Name == names.StorageClass {
+		if class.Provisioner == names.StorageProvider {
 			// The class of Liqo represents classes of other clusters.
 			continue
 		}

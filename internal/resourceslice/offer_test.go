@@ -49,7 +49,9 @@ func TestStorageOffer(t *testing.T) {
 	class := func(name, isDefault string) storagev1.StorageClass {
 		return storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{defaultStorageClass: isDefault}}}
 	}
-	classes := []storagev1.StorageClass{class("b", "true"), class(names.StorageClass, "true"), class("a", "false")}
+	own := class("of-liqo", "true")
+	own.Provisioner = names.StorageProvider
+	classes := []storagev1.StorageClass{class("b", "true"), own, class("a", "false")}
 	for name, test := range map[string]struct {
 		configured string
 		want       []liqov1beta1.StorageType

@@ -36,17 +36,29 @@ const (
 	accountsPub  = "accounts.pub"
 	kubeletCert  = "kubelet-client.crt"
 	kubeletKey   = "kubelet-client.key"
+	frontCACert  = "front-proxy-ca.crt"
+	frontCert    = "front-proxy-client.crt"
+	frontKey     = "front-proxy-client.key"
 	validityTime = 30 * 24 * time.Hour // longer than any certificate that tests have signed
 )
 
 func newAuthority(dir string) (*authority, error) {
+	a, err := newCA("testkit")
+	if err != nil {
+		return nil, err
+	}
+	a.dir = dir
+	return a, a.writeFiles()
+}
+
+func newCA(name string) (*authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
 	}
 	template := &x509.Certificate{
 		SerialNumber:          big.NewInt(1),
-		Subject:               pkix.Name{CommonName: "testkit"},
+		Subject:               pkix.Name{CommonName: name},
 		NotBefore:             time.Now().Add(-time.Hour),
 		NotAfter:              time.Now().Add(validityTime),
 		IsCA:                  true,
@@ -61,8 +73,7 @@ func newAuthority(dir string) (*authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &authority{dir: dir, cert: cert, key: key, pem: encodePEM("CERTIFICATE", der)}
-	return a, a.writeFiles()
+	return &authority{cert: cert, key: key, pem: encodePEM("CERTIFICATE", der)}, nil
 }
 
 func (a *authority) writeFiles() error {
@@ -83,6 +94,14 @@ func (a *authority) writeFiles() error {
 	if err != nil {
 		return err
 	}
+	front, err := newCA("front-proxy-ca")
+	if err != nil {
+		return err
+	}
+	frontClient, frontClientKey, err := front.client("front-proxy-client", nil)
+	if err != nil {
+		return err
+	}
 	accounts, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return err
@@ -98,6 +117,7 @@ func (a *authority) writeFiles() error {
 	for name, data := range map[string][]byte{
 		caCertFile: a.pem, caKeyFile: caKey, servingCert: cert, servingKey: key,
 		accountsKey: accountsPrivate, accountsPub: encodePEM("PUBLIC KEY", public), kubeletCert: kubeletClient, kubeletKey: kubeletClientKey,
+		frontCACert: front.pem, frontCert: frontClient, frontKey: frontClientKey,
 	} {
 		if err := os.WriteFile(a.file(name), data, 0o600); err != nil {
 			return fmt.Errorf("writing %s: %w", name, err)

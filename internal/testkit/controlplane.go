@@ -5,6 +5,7 @@ package testkit
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
@@ -83,6 +84,9 @@ func (c *ControlPlane) startAPIServer() error {
 		"--tls-cert-file="+file(servingCert), "--tls-private-key-file="+file(servingKey),
 		"--client-ca-file="+file(caCertFile),
 		"--kubelet-client-certificate="+file(kubeletCert), "--kubelet-client-key="+file(kubeletKey), "--kubelet-preferred-address-types=InternalIP",
+		"--requestheader-client-ca-file="+file(frontCACert), "--requestheader-allowed-names=front-proxy-client",
+		"--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group", "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--proxy-client-cert-file="+file(frontCert), "--proxy-client-key-file="+file(frontKey),
 		"--authorization-mode=Node,RBAC", "--allow-privileged=true",
 		"--service-cluster-ip-range=10.96.0.0/16",
 		// Nothing routes those addresses here: a webhook called by one would be called beyond this machine.
@@ -150,6 +154,16 @@ func (c *ControlPlane) User(t testing.TB, name string, groups ...string) *rest.C
 		t.Fatalf("making a certificate for %s: %v", name, err)
 	}
 	return cfg
+}
+
+// ServingCertificate returns a certificate for 127.0.0.1 that the authority of the cluster signed, as kubelets have.
+func (c *ControlPlane) ServingCertificate(t testing.TB) tls.Certificate {
+	t.Helper()
+	pair, err := tls.LoadX509KeyPair(c.lab.authority.file(servingCert), c.lab.authority.file(servingKey))
+	if err != nil {
+		t.Fatalf("reading the serving certificate: %v", err)
+	}
+	return pair
 }
 
 func (c *ControlPlane) user(name string, groups ...string) (*rest.Config, error) {

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -38,17 +39,19 @@ func Check(ctx context.Context, c client.Reader) (Blockers, error) {
 	for _, of := range []struct {
 		list client.ObjectList
 		add  func(obj client.Object)
+		opts []client.ListOption
 	}{
-		{&liqov1beta1.ForeignClusterList{}, in.addPeer}, // first: the objects of peers are counted as their peerings
-		{&offv1beta1.NamespaceOffloadingList{}, func(obj client.Object) { in.namespaces[obj.GetNamespace()] = true }},
+		{&liqov1beta1.ForeignClusterList{}, in.addPeer, nil}, // first: the objects of peers are counted as their peerings
+		{&offv1beta1.NamespaceOffloadingList{}, func(obj client.Object) { in.namespaces[obj.GetNamespace()] = true }, nil},
 		{&authv1beta1.ResourceSliceList{}, func(obj client.Object) {
 			in.addResource("ResourceSlice.authentication.liqo.io", obj, in.authentication)
-		}},
-		{&networkingv1beta1.ConfigurationList{}, func(obj client.Object) { in.addResource("Configuration.networking.liqo.io", obj, in.networking) }},
-		{&ipamv1alpha1.IPList{}, func(obj client.Object) { in.addAddress("IP.ipam.liqo.io", obj) }},
-		{&ipamv1alpha1.NetworkList{}, func(obj client.Object) { in.addAddress("Network.ipam.liqo.io", obj) }},
+		}, nil},
+		{&networkingv1beta1.ConfigurationList{}, func(obj client.Object) { in.addResource("Configuration.networking.liqo.io", obj, in.networking) }, nil},
+		{&ipamv1alpha1.IPList{}, func(obj client.Object) { in.addAddress("IP.ipam.liqo.io", obj) }, nil},
+		{&ipamv1alpha1.NetworkList{}, func(obj client.Object) { in.addAddress("Network.ipam.liqo.io", obj) }, nil},
+		{&corev1.PersistentVolumeList{}, in.addVolume, []client.ListOption{client.HasLabels{names.StorageProvisioner}}},
 	} {
-		if err := c.List(ctx, of.list); apimeta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+		if err := c.List(ctx, of.list, of.opts...); apimeta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
 			continue
 		} else if err != nil {
 			return Blockers{}, fmt.Errorf("checking for objects in use: %w", err)
@@ -131,6 +134,15 @@ func (in inventory) addAddress(kind string, obj client.Object) {
 	if len(obj.GetFinalizers()) > 0 && (!marked || preinstalled == "false") && of != names.IPTypeAPIServer && of != names.IPTypeAPIServerProxy {
 		in.addResource(kind, obj, in.networking)
 	}
+}
+
+// addVolume records the claim of a virtual volume, or the volume without a claim: no other program deletes what is behind it.
+func (in inventory) addVolume(obj client.Object) {
+	if ref := obj.(*corev1.PersistentVolume).Spec.ClaimRef; ref != nil && obj.(*corev1.PersistentVolume).Status.Phase == corev1.VolumeBound {
+		in.resources[fmt.Sprintf("PersistentVolumeClaim: %s/%s", ref.Namespace, ref.Name)] = true
+		return
+	}
+	in.resources["PersistentVolume: "+obj.GetName()] = true
 }
 
 // addResource records an object as the peering of its cluster or, without a peering, by its own name.

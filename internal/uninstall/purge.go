@@ -34,9 +34,6 @@ const (
 // groups are the API groups of Liqo, in all versions.
 var groups = []string{"core.liqo.io", "authentication.liqo.io", "offloading.liqo.io", "networking.liqo.io", "ipam.liqo.io"}
 
-// storageProvisioner labels the namespaces of virtual volumes.
-const storageProvisioner = "liqo.io/storage-provisioner"
-
 // PurgeCRDs deletes the CRDs of Liqo with all objects, and waits. It removes the finalizers itself, because the controllers are gone.
 func PurgeCRDs(ctx context.Context, c client.WithWatch) error {
 	p := kube.WrapCalls(c, kube.RetryTransient)
@@ -174,7 +171,7 @@ type selection struct {
 func namespacesOf(liqo string) []selection {
 	return []selection{
 		{&corev1.NamespaceList{}, client.MatchingLabels{names.TenantNamespace: "true"}},
-		{&corev1.NamespaceList{}, client.HasLabels{storageProvisioner}},
+		{&corev1.NamespaceList{}, client.HasLabels{names.StorageProvisioner}},
 		{&corev1.NamespaceList{}, client.MatchingFields{"metadata.name": liqo}},
 	}
 }

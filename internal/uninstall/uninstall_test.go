@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -105,6 +106,23 @@ func TestCheckInUse(t *testing.T) {
 	} {
 		create(t, c, obj)
 	}
+	volume := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "pvc-", Labels: map[string]string{names.StorageProvisioner: "true"}},
+		Spec: corev1.PersistentVolumeSpec{
+			Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/x"}},
+			ClaimRef:               &corev1.ObjectReference{Namespace: ns, Name: "data"},
+		},
+	}
+	create(t, c, volume)
+	volume.Status.Phase = corev1.VolumeBound
+	if err := c.Client.Status().Update(t.Context(), volume); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = c.Client.Patch(context.Background(), volume, client.RawPatch(mergePatch, []byte(`{"metadata":{"finalizers":null}}`)))
+		_ = c.Client.Delete(context.Background(), volume)
+	})
 	got, err := Check(t.Context(), c.Client)
 	if err != nil {
 		t.Fatal(err)
@@ -124,6 +142,7 @@ remove the following resources:
 - Configuration.networking.liqo.io: NS/of-nobody
 - IP.ipam.liqo.io: NS/held
 - Network.ipam.liqo.io: NS/held
+- PersistentVolumeClaim: NS/data
 - ResourceSlice.authentication.liqo.io: NS/of-nobody
 `
 	if diff := cmp.Diff(want, strings.ReplaceAll(got.String(), ns, "NS")); diff != "" {

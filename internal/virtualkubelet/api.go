@@ -39,7 +39,9 @@ type kubeletAPI struct {
 	remoteNamespace func(namespace string) (string, bool)
 	// send forwards a request to a path of the provider's API server.
 	send func(w http.ResponseWriter, req *http.Request, to *url.URL)
-	log  logr.Logger
+	// metrics serves the figures of the pods.
+	metrics *podMetrics
+	log     logr.Logger
 }
 
 // errNoPod is the answer about pods that are not on this node.
@@ -58,7 +60,8 @@ func (k *kubeletAPI) newHandler() http.Handler {
 	for _, path := range []string{"/run/{namespace}/{pod}/{container}", "/run/{namespace}/{pod}/{uid}/{container}", "/checkpoint/{namespace}/{pod}/{container}"} {
 		mux.HandleFunc("POST "+path, k.ofPod(func(w http.ResponseWriter, _ *http.Request, _ *corev1.Pod) { notServed(w, nil) }))
 	}
-	for _, path := range []string{"/stats/", "/metrics", "/metrics/", "/logs/"} {
+	k.metrics.addHandlers(mux)
+	for _, path := range []string{"/stats/", "/metrics/", "/logs/"} {
 		mux.HandleFunc("GET "+path, notServed)
 	}
 	mux.HandleFunc("GET /pods", k.servePods(false))

@@ -39,7 +39,7 @@ import (
 // upstream is an API server of a provider that says what it was asked, and gives back what is written to a stream.
 func upstream(t *testing.T, edit func(*pki.Kubeconfig)) *providerProxy {
 	t.Helper()
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+	return upstreamOf(t, edit, func(w http.ResponseWriter, req *http.Request) {
 		requested := fmt.Sprintf("%s %s?%s auth=%q", req.Method, req.URL.Path, req.URL.Query().Encode(), req.Header.Get("Authorization"))
 		if req.Header.Get("Upgrade") == "" {
 			fmt.Fprint(w, requested)
@@ -54,7 +54,13 @@ func upstream(t *testing.T, edit func(*pki.Kubeconfig)) *providerProxy {
 		fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\nX-Stream-Protocol-Version: %s\r\n\r\n%s\n",
 			req.Header.Get("Upgrade"), req.Header.Get("X-Stream-Protocol-Version"), requested)
 		_, _ = io.Copy(conn, buffered)
-	}))
+	})
+}
+
+// upstreamOf is an API server of a provider that answers as h does.
+func upstreamOf(t *testing.T, edit func(*pki.Kubeconfig), h http.HandlerFunc) *providerProxy {
+	t.Helper()
+	server := httptest.NewTLSServer(h)
 	t.Cleanup(server.Close)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	k := pki.Kubeconfig{Server: server.URL, CA: ca, Token: "ours", Cluster: "milan", User: "slice"}
@@ -81,7 +87,9 @@ func upstream(t *testing.T, edit func(*pki.Kubeconfig)) *providerProxy {
 func startKubelet(t *testing.T, guard *authFilter) (address string) {
 	t.Helper()
 	up := upstream(t, nil)
+	figures, _ := metricsOf(map[string]string{"/stats/summary": "{}", "/metrics": "a{namespace=\"web\",pod=\"a\"} 1\n"}, nil)
 	k := &kubeletAPI{
+		metrics: figures,
 		find: func(_ context.Context, namespace, name string) (*corev1.Pod, error) {
 			if namespace != "web" || name != "web" {
 				return nil, errNoPod
@@ -176,9 +184,11 @@ func TestKubeletAPIRequests(t *testing.T) {
 		{"no commands by the old way", "POST", "/run/web/web/main?cmd=id", 501, "not served by virtual nodes"},
 		{"no checkpoints", "POST", "/checkpoint/web/web/main", 501, "not served by virtual nodes"},
 		{"no checkpoints of other pods", "POST", "/checkpoint/web/other/main", 404, "pod not found on this node"},
-		{"no statistics", "GET", "/stats/summary", 501, "not served by virtual nodes"},
-		{"no metrics of resources", "GET", "/metrics/resource", 501, "not served by virtual nodes"},
-		{"no metrics", "GET", "/metrics", 501, "not served by virtual nodes"},
+		{"statistics", "GET", "/stats/summary", 200, `{"node":{"nodeName":"milan","startTime":"1970-01-01T00:00:00.001Z","cpu":{"time":"1970-01-01T00:00:09Z","usageNanoCores":0,"usageCoreNanoSeconds":1},"memory":{"time":"1970-01-01T00:00:09Z","workingSetBytes":0}},"pods":[]}` + "\n"},
+		{"metrics of resources", "GET", "/metrics/resource", 200, fmt.Sprintf(resourceTrailer, 1e-9, 1, 9000)},
+		{"metrics", "GET", "/metrics", 200, "a{namespace=\"web\",pod=\"a\"} 1\n"},
+		{"no other metrics", "GET", "/metrics/other", 501, "not served by virtual nodes"},
+		{"no specification of the node", "GET", "/stats/", 501, "not served by virtual nodes"},
 		{"no files of the node", "GET", "/logs/", 501, "not served by virtual nodes"},
 		{"health", "GET", "/healthz", 200, "ok"},
 		{"not by another method", "DELETE", "/exec/web/web/main", 405, "Method Not Allowed\n"},
@@ -213,7 +223,9 @@ func FuzzRequestsLeadNowhereElse(f *testing.F) {
 		if err != nil {
 			return
 		}
+		figures, _ := metricsOf(nil, nil)
 		k := &kubeletAPI{
+			metrics: figures,
 			find: func(_ context.Context, namespace, name string) (*corev1.Pod, error) {
 				if namespace != "web" || name != "web" {
 					return nil, errNoPod

@@ -128,13 +128,13 @@ func TestHostileNode(t *testing.T) {
 	vn.Annotations = map[string]string{names.Withdrawn: policy.CleanText(hostile.Text, policy.MaxForeignMessage)}
 	node := wantedNode(nodeFacts{
 		virtualNode: vn, provider: answers, ip: netip.MustParseAddr("10.0.0.1"), port: 10250, kubernetesVersion: "v1.35.4", now: time.Now(),
-		misbehaves: &multicluster.Misbehaviour{Reason: "Budget", Message: hostile.Text},
+		misbehaves: &multicluster.Misbehaviour{Reason: "Budget", Message: hostile.Text}, metricsMissing: &errNoMetrics{"MetricAgentFails", hostile.Text},
 	})
 	checks := hostile.Nothing(node.Status)
 	text := hostile.Short(policy.MaxForeignMessage + 100)
 	maps.Copy(checks, map[string]hostile.Rule{
 		"NodeStatus.Capacity": hostile.AtMost(64, hostile.Amounts), "NodeStatus.Allocatable": hostile.AtMost(64, hostile.Amounts),
-		"NodeStatus.Conditions": hostile.AtMost(6), "NodeCondition.Type": hostile.OneOf("Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "PeerMisbehaves", "ResourceSliceWithdrawn"),
+		"NodeStatus.Conditions": hostile.AtMost(7), "NodeCondition.Type": hostile.OneOf("Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "PeerMisbehaves", "MetricsAvailable", "ResourceSliceWithdrawn"),
 		"NodeCondition.Status": hostile.OneOf("True", "False"), "NodeCondition.LastHeartbeatTime": hostile.Moment, "NodeCondition.LastTransitionTime": hostile.Moment,
 		"NodeCondition.Reason": hostile.Short(policy.MaxForeignReason), "NodeCondition.Message": text,
 		"NodeStatus.Addresses": hostile.AtMost(1), "NodeAddress.Type": hostile.OneOf("InternalIP"), "NodeAddress.Address": hostile.OneOf("10.0.0.1"),

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"sync"
@@ -59,10 +60,20 @@ type networkReach struct {
 	peer              prefix.Map
 	// pods are the networks of the pods of this cluster.
 	pods []netip.Prefix
+	// others are the networks of the pods of other peers, by cluster ID.
+	others map[string]prefix.Map
+	// direct: the provider maps endpoints of other peers itself.
+	direct bool
 }
 
+// isEqual reports whether pods are reflected alike.
 func (r networkReach) isEqual(o networkReach) bool {
 	return r.enabled == o.enabled && r.described == o.described && r.placed == o.placed && r.peer.Equal(o.peer) && slices.Equal(r.pods, o.pods)
+}
+
+// hasEqualOthers reports whether the endpoints of other peers are reflected alike.
+func (r networkReach) hasEqualOthers(o networkReach) bool {
+	return r.direct == o.direct && maps.EqualFunc(r.others, o.others, prefix.Map.Equal)
 }
 
 func setupNetwork(ctx context.Context, mgr ctrl.Manager, n *networkState) error {
@@ -93,12 +104,14 @@ func (n *networkState) readReach(ctx context.Context) (networkReach, error) {
 		return r, fmt.Errorf("reading the foreign cluster: %w", err)
 	}
 	r.enabled, r.pods = foreign.Status.Modules.Networking.Enabled, n.options.LocalPods
+	r.direct = slices.Contains(foreign.Status.Capabilities, peer.DirectConnections)
 	established, checked := networkUp(nodeFacts{checkNetwork: true, peer: foreign})
 	r.down = r.enabled && checked && !established
 	var all networkingv1beta1.ConfigurationList
 	if err := n.client.List(ctx, &all); err != nil {
 		return r, fmt.Errorf("listing the network configurations: %w", err)
 	}
+	r.others = podsOfOthers(all.Items, n.options.Provider)
 	configuration := peer.Configuration(all.Items, n.options.Provider)
 	if configuration == nil || !r.enabled {
 		return r, nil
@@ -113,6 +126,21 @@ func (n *networkState) readReach(ctx context.Context) (networkReach, error) {
 	}
 	r.peer, r.placed = n.prefixMapOf(ctx, configuration)
 	return r, nil
+}
+
+// podsOfOthers returns the networks of the pods of all peers but one, by cluster ID.
+func podsOfOthers(all []networkingv1beta1.Configuration, provider liqov1beta1.ClusterID) map[string]prefix.Map {
+	out := map[string]prefix.Map{}
+	for i := range all {
+		id := liqov1beta1.ClusterID(all[i].Labels[names.RemoteClusterID])
+		if id == "" || id == provider || peer.Configuration(all, id) != &all[i] {
+			continue
+		}
+		if pods, placed := prefix.PodsOf(&all[i]); placed {
+			out[string(id)] = pods
+		}
+	}
+	return out
 }
 
 func (n *networkState) prefixMapOf(ctx context.Context, c *networkingv1beta1.Configuration) (prefix.Map, bool) {
@@ -150,7 +178,7 @@ func (n *networkState) addressesIn(ctx context.Context, namespace string) (trans
 		return translate.Addresses{}, kube.Wait(0, "the networks of the local pods are not known yet")
 	}
 	exposed, err := n.shown.translationsIn(ctx, namespace)
-	return translate.Addresses{Pods: r.pods, Peer: r.peer, Exposed: exposed}, err
+	return translate.Addresses{Pods: r.pods, Peer: r.peer, Others: r.others, Direct: r.direct, Exposed: exposed}, err
 }
 
 // readRoute returns how pods in the provider reach the API server of this cluster, nil for not at all, and whether the path works now.
@@ -178,11 +206,14 @@ func (n *networkState) readRoute(ctx context.Context) (route *translate.APIServe
 
 func (n *networkState) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	now, err := n.readReach(ctx)
-	if err != nil || (n.enqueued != nil && n.enqueued.isEqual(now)) {
+	same := n.enqueued != nil && n.enqueued.isEqual(now)
+	if err != nil || same && n.enqueued.hasEqualOthers(now) {
 		return reconcile.Result{}, err
 	}
-	if err := n.lookAtPods(ctx); err != nil {
-		return reconcile.Result{}, err
+	if !same {
+		if err := n.lookAtPods(ctx); err != nil {
+			return reconcile.Result{}, err
+		}
 	}
 	n.slices()
 	n.enqueued = &now

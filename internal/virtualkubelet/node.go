@@ -38,7 +38,9 @@ type nodeSync struct {
 	options Options
 	health  *providerHealth
 	// misbehaviours holds which of our limits the provider exceeded; nil for none.
-	misbehaviours     *multicluster.Misbehaviours
+	misbehaviours *multicluster.Misbehaviours
+	// metrics knows whether the provider has metrics; nil if nothing serves them.
+	metrics           *podMetrics
 	kubernetesVersion string
 	now               func() time.Time
 	// seen receives each state of the VirtualNode, and ready whether its pods can be reached, once that is decided.
@@ -117,6 +119,9 @@ func (s *nodeSync) gatherFacts(ctx context.Context, vn *offv1beta1.VirtualNode) 
 		labels: s.options.NodeLabels, annotations: s.options.NodeAnnotations,
 		ip: s.options.NodeIP, port: s.options.ListenPort, kubernetesVersion: s.kubernetesVersion, now: s.now(),
 		misbehaves: s.misbehaviours.Now(),
+	}
+	if s.metrics != nil {
+		facts.metricsMissing = s.metrics.missing.Load()
 	}
 	if vn.Spec.DisableNetworkCheck != nil {
 		facts.checkNetwork = !*vn.Spec.DisableNetworkCheck
@@ -325,7 +330,7 @@ func includesStatus(current, want corev1.NodeStatus) bool {
 	ours := withoutHeartbeats(current)
 	ours.Conditions = slices.DeleteFunc(ours.Conditions, func(c corev1.NodeCondition) bool {
 		return !slices.Contains([]corev1.NodeConditionType{
-			corev1.NodeReady, corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure, conditionWithdrawn, conditionMisbehaves,
+			corev1.NodeReady, corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure, conditionWithdrawn, conditionMisbehaves, conditionMetrics,
 		}, c.Type)
 	})
 	return apiequality.Semantic.DeepEqual(ours.Capacity, want.Capacity) && apiequality.Semantic.DeepEqual(ours.Allocatable, want.Allocatable) &&

@@ -161,7 +161,7 @@ func TestNodeReconciliation(t *testing.T) {
 	eventually(s, s.consumer, node, nodeReady(corev1.ConditionTrue))
 	for key, want := range map[string]string{
 		"kubernetes.io/role": "agent", "kubernetes.io/hostname": s.node, "type": "virtual-kubelet", "zone": "north",
-		names.NodeType: "virtual-node", names.RemoteClusterID: "milan", names.StorageAvailable: "false",
+		names.NodeType: "virtual-node", names.RemoteClusterID: "milan", names.StorageAvailable: "true",
 	} {
 		if node.Labels[key] != want {
 			t.Errorf("label %s is %q, want %q", key, node.Labels[key], want)
@@ -302,7 +302,7 @@ func TestNodeCreation(t *testing.T) {
 	node := <-seen
 	for key, want := range map[string]string{
 		"zone": "north", "type": "virtual-kubelet", corev1.LabelHostname: s.node, names.NodeType: names.NodeTypeVirtualNode,
-		names.RemoteClusterID: "milan", names.StorageAvailable: "false",
+		names.RemoteClusterID: "milan", names.StorageAvailable: "true",
 	} {
 		if node.Labels[key] != want {
 			t.Errorf("label %s is %q, want %q", key, node.Labels[key], want)
@@ -499,6 +499,15 @@ func TestNodeDeclaredFeatures(t *testing.T) {
 		if got := fmt.Sprint(status.DeclaredFeatures); got != want {
 			t.Errorf("%s: got %s, want %s", version, got, want)
 		}
+	}
+}
+
+// TestNodeResources: storage is granted to claims, not to pods.
+func TestNodeResources(t *testing.T) {
+	vn := &offv1beta1.VirtualNode{}
+	vn.Spec.ResourceQuota.Hard = corev1.ResourceList{"cpu": resource.MustParse("1"), "requests.storage": resource.MustParse("1Gi"), "persistentvolumeclaims": resource.MustParse("3")}
+	if got := nodeStatus(nodeFacts{virtualNode: vn}, nil).Capacity; len(got) != 1 || got.Cpu().Value() != 1 {
+		t.Errorf("capacity is %v", got)
 	}
 }
 

@@ -29,7 +29,9 @@ type nodeFacts struct {
 	// provider is the health of its API server.
 	provider reachability
 	// misbehaves is a recent violation by the provider; nil for none.
-	misbehaves        *multicluster.Misbehaviour
+	misbehaves *multicluster.Misbehaviour
+	// metricsMissing is why the provider has no metrics; nil if it has, or was not asked.
+	metricsMissing    *errNoMetrics
 	checkNetwork      bool
 	labels            map[string]string
 	annotations       map[string]string
@@ -59,7 +61,7 @@ func wantedNode(in nodeFacts) *corev1.Node {
 		names.NodeType:         names.NodeTypeVirtualNode,
 		"type":                 "virtual-kubelet",
 		names.RemoteClusterID:  string(spec.ClusterID),
-		names.StorageAvailable: policy.StorageAvailable,
+		names.StorageAvailable: policy.StorageAvailable(in.virtualNode),
 	})
 	annotations := maps.Clone(in.annotations)
 	if annotations == nil {
@@ -101,6 +103,9 @@ func mergeTaints(have, previous, want []corev1.Taint) []corev1.Taint {
 
 func nodeStatus(in nodeFacts, labels map[string]string) corev1.NodeStatus {
 	resources := in.virtualNode.Spec.ResourceQuota.Hard.DeepCopy()
+	for _, ofClaims := range []corev1.ResourceName{corev1.ResourceRequestsStorage, corev1.ResourcePersistentVolumeClaims} {
+		delete(resources, ofClaims) // which no pod requests
+	}
 	return corev1.NodeStatus{
 		Capacity:        resources,
 		Allocatable:     resources,
@@ -152,6 +157,9 @@ func nodeConditions(in nodeFacts) []corev1.NodeCondition {
 	if m := in.misbehaves; m != nil {
 		out = append(out, corev1.NodeCondition{Type: conditionMisbehaves, Status: corev1.ConditionTrue, Reason: m.Reason, Message: kube.Note(m.Message)})
 	}
+	if none := in.metricsMissing; none != nil {
+		out = append(out, corev1.NodeCondition{Type: conditionMetrics, Status: corev1.ConditionFalse, Reason: none.reason, Message: kube.Note(none.message)})
+	}
 	if reason := in.virtualNode.Annotations[names.Withdrawn]; reason != "" {
 		out = append(out, corev1.NodeCondition{
 			Type: conditionWithdrawn, Status: corev1.ConditionTrue,
@@ -184,6 +192,8 @@ func networkOfOthers(current *corev1.Node) *corev1.NodeCondition {
 const (
 	// conditionMisbehaves is set if the provider made this cluster read, keep or write more than allowed.
 	conditionMisbehaves corev1.NodeConditionType = "PeerMisbehaves"
+	// conditionMetrics is set, as False, if a client asked for metrics and the provider has none.
+	conditionMetrics corev1.NodeConditionType = "MetricsAvailable"
 	// conditionWithdrawn is set if the provider denies the ResourceSlice, or has too different a version: no new pod may be
 	// scheduled.
 	conditionWithdrawn corev1.NodeConditionType = "ResourceSliceWithdrawn"

@@ -98,10 +98,10 @@ type Options struct {
 	Certificate CertificateType
 	// ListenPort is the port of the kubelet API (--listen-port); 0 is 10250.
 	ListenPort int
-	// Pods, ConfigMaps, Secrets, Ingresses, Services and Events: --<kind>-reflection-workers and --<kind>-reflection-type.
-	Pods, ConfigMaps, Secrets, Ingresses, Services, Events Reflection
-	// EndpointSlices has no type: the type of Services decides which of them are reflected.
-	EndpointSlices Reflection
+	// Pods, ConfigMaps, Secrets, Ingresses, NetworkPolicies, Services and Events: --<kind>-reflection-workers and --<kind>-reflection-type.
+	Pods, ConfigMaps, Secrets, Ingresses, NetworkPolicies, Services, Events Reflection
+	// EndpointSlices has no type: the type of Services decides which of them are reflected. Neither has Claims: those of virtual volumes are.
+	EndpointSlices, Claims Reflection
 	// LocalPods are the networks of the pods of this cluster (--local-podcidr), beside those in the Configuration of the
 	// provider.
 	LocalPods []netip.Prefix
@@ -169,7 +169,7 @@ func (o Options) withDefaults() Options {
 	o.PeerCacheLimit = cmp.Or(o.PeerCacheLimit, defaultPeerCache)
 	o.Pods.Workers = cmp.Or(o.Pods.Workers, defaultPodWorkers)
 	o.EndpointSlices.Workers = cmp.Or(o.EndpointSlices.Workers, defaultSliceWorkers)
-	for _, r := range []*Reflection{&o.ConfigMaps, &o.Secrets, &o.Ingresses, &o.Services, &o.Events} {
+	for _, r := range []*Reflection{&o.ConfigMaps, &o.Secrets, &o.Ingresses, &o.NetworkPolicies, &o.Services, &o.Events, &o.Claims} {
 		r.Workers = cmp.Or(r.Workers, defaultConfigWorkers)
 	}
 	return o
@@ -265,6 +265,7 @@ func (o Options) validateReflection() error {
 	check("ConfigMaps", o.ConfigMaps.Type, translate.UsedByPods)
 	check("Secrets", o.Secrets.Type, translate.UsedByPods)
 	check("Ingresses", o.Ingresses.Type)
+	check("NetworkPolicies", o.NetworkPolicies.Type)
 	check("Services", o.Services.Type)
 	check("events", o.Events.Type)
 	seen := map[schema.GroupResource]bool{}

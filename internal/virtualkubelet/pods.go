@@ -84,6 +84,8 @@ type podItem struct {
 	// route is how the pod reaches the API server of this cluster; routeDown is set if the path does not work at the moment.
 	route     *translate.APIServerRoute
 	routeDown bool
+	// claims are the claims in the provider of a pod that is about to be sent, by volume.
+	claims map[string]string
 	// projected are the keys of the tokens that the ShadowPod has a projection for; nil is all.
 	projected sets.Set[string]
 	// made is the ShadowPod that was just created.
@@ -349,6 +351,9 @@ func (k *podKind) applyShadow(ctx context.Context, it *podItem) error {
 		if err := k.awaitReferences(ctx, it); err != nil {
 			return err
 		}
+		if err := k.awaitClaims(ctx, it); err != nil {
+			return err
+		}
 		if err := k.readRoute(ctx, it); err != nil {
 			return k.refuseToken(ctx, it, err)
 		}
@@ -432,7 +437,7 @@ func hasLater(local *corev1.Pod) bool { return len(local.Spec.EphemeralContainer
 
 // applyShadowPod makes the ShadowPod match the local pod, and returns the resulting metadata, nil if it matched already.
 func (it *podItem) applyShadowPod(ctx context.Context) (*metav1.PartialObjectMetadata, error) {
-	in := translate.Input{Target: it.target, Pod: it.local, Route: it.route}
+	in := translate.Input{Target: it.target, Pod: it.local, Route: it.route, Claims: it.claims}
 	if it.shadow == nil {
 		return it.Remote.ApplyOver(ctx, translate.ShadowPod(in), nil)
 	}

@@ -5,6 +5,8 @@ package virtualkubelet
 
 import (
 	"bytes"
+	"compress/gzip"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,6 +25,7 @@ import (
 	"k8s.io/client-go/transport"
 
 	"liqo.io/liqo/internal/multicluster"
+	"liqo.io/liqo/internal/policy"
 )
 
 // providerProxy forwards requests of users to the provider's API server.
@@ -101,6 +104,93 @@ func (p *providerProxy) newTransport() (http.RoundTripper, error) {
 	})
 }
 
+const (
+	// maxMetrics is the maximum size of a page of metrics in bytes: that of cAdvisor has 200 MiB for ten thousand pods. It is never held as a whole.
+	maxMetrics = 256 << 20
+	// metricsTimeout limits a scrape. Clients wait less.
+	metricsTimeout = 60 * time.Second
+)
+
+// openPage requests a page of metrics with our own credentials. Pages are long and alike, so they are compressed on the way.
+func (p *providerProxy) openPage(ctx context.Context, path string) (io.ReadCloser, error) {
+	transport, err := p.newTransport()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, metricsTimeout)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.base.JoinPath(path).String(), nil)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	req.Header.Set("Accept-Encoding", "gzip")
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	page := &metricsPage{Reader: resp.Body, closeIt: func() error { defer cancel(); return resp.Body.Close() }}
+	if resp.StatusCode != http.StatusOK {
+		defer page.Close()
+		return nil, refusedMetrics(resp)
+	}
+	if resp.Header.Get("Content-Encoding") == "gzip" {
+		if page.Reader, err = gzip.NewReader(resp.Body); err != nil {
+			return nil, errors.Join(err, page.Close())
+		}
+	}
+	page.Reader = &limitedPage{page.Reader, maxMetrics}
+	return page, nil
+}
+
+// metricsPage is a page as it comes from the provider.
+type metricsPage struct {
+	io.Reader
+	closeIt func() error
+}
+
+func (m *metricsPage) Close() error { return m.closeIt() }
+
+// limitedPage fails if a page is too large.
+type limitedPage struct {
+	page io.Reader
+	left int64
+}
+
+var errLargePage = errors.New("the page is too large")
+
+func (l *limitedPage) Read(into []byte) (int, error) {
+	n, err := l.page.Read(into)
+	if l.left -= int64(n); l.left < 0 {
+		return 0, errLargePage
+	}
+	return n, err
+}
+
+// refusedMetrics returns why a page of metrics is not served. Without the metric agent, or while no kubelet lets it read, there are no metrics.
+func refusedMetrics(resp *http.Response) error {
+	text := resp.Status
+	if body, err := io.ReadAll(io.LimitReader(resp.Body, maxError)); err == nil && len(body) > 0 && resp.StatusCode >= http.StatusBadRequest {
+		text = policy.CleanLine(statusMessage(body), policy.MaxForeignReason)
+	}
+	switch resp.StatusCode {
+	case http.StatusNotFound:
+		return &errNoMetrics{reasonNoAgent, "The provider has no metric agent: set metricAgent.enabled in its installation of Liqo, or install metrics-server there"}
+	case http.StatusServiceUnavailable, http.StatusForbidden:
+		return &errNoMetrics{reasonAgentFails, "The metric agent of the provider has no metrics: " + text}
+	}
+	return errors.New(text)
+}
+
+// statusMessage returns the message of a Status, or the text itself.
+func statusMessage(body []byte) string {
+	var status metav1.Status
+	if json.Unmarshal(body, &status) == nil && status.Kind == "Status" && status.Message != "" {
+		return status.Message
+	}
+	return string(body)
+}
+
 // writeUnreachable answers a request if the provider does not.
 func (p *providerProxy) writeUnreachable(w http.ResponseWriter, req *http.Request, err error) {
 	if req.Context().Err() == nil {
@@ -128,9 +218,8 @@ func stripHeaders(resp *http.Response) error {
 		return fmt.Errorf("reading its answer: %w", err)
 	}
 	_ = resp.Body.Close()
-	var status metav1.Status
-	if json.Unmarshal(body, &status) == nil && status.Kind == "Status" && status.Message != "" {
-		body = []byte(status.Message)
+	if message := []byte(statusMessage(body)); !bytes.Equal(message, body) {
+		body = message
 		resp.Header.Set("Content-Type", "text/plain; charset=utf-8")
 	}
 	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))

@@ -9,12 +9,17 @@ import (
 	"maps"
 	"net/netip"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
@@ -44,14 +49,34 @@ func setupPublishedIPs(ctx context.Context, mgr ctrl.Manager, s *publishedIPs) e
 	if _, err := mgr.GetCache().GetInformer(ctx, &ipamv1alpha1.IP{}, cache.BlockUntilSynced(false)); err != nil {
 		return fmt.Errorf("watching the IPs: %w", err)
 	}
-	one := func(context.Context, client.Object) []reconcile.Request {
-		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: "all"}}}
-	}
-	b := ctrl.NewControllerManagedBy(mgr).Named("shown-addresses").Watches(&ipamv1alpha1.IP{}, handler.EnqueueRequestsFromMapFunc(one))
+	b := ctrl.NewControllerManagedBy(mgr).Named("shown-addresses").
+		Watches(&ipamv1alpha1.IP{}, allAtOnce(), builder.WithPredicates(predicate.Funcs{UpdateFunc: translationChanged}))
 	if err := b.Complete(s); err != nil {
 		return fmt.Errorf("registering the controller of the shown addresses: %w", err)
 	}
 	return nil
+}
+
+// publishDelay is how long the first change of IPs waits for others: the pods of a Service get theirs together, and there may be thousands.
+const publishDelay = 100 * time.Millisecond
+
+// allAtOnce enqueues one request for all changes within publishDelay.
+func allAtOnce() handler.Funcs {
+	all := reconcile.Request{NamespacedName: types.NamespacedName{Name: "all"}}
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, _ event.CreateEvent, q queue) { q.AddAfter(all, publishDelay) },
+		UpdateFunc: func(_ context.Context, _ event.UpdateEvent, q queue) { q.AddAfter(all, publishDelay) },
+		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, q queue) { q.AddAfter(all, publishDelay) },
+	}
+}
+
+// translationChanged filters out updates of an IP that change no translation, as those of labels and conditions.
+func translationChanged(e event.UpdateEvent) bool {
+	before, after := e.ObjectOld.(*ipamv1alpha1.IP), e.ObjectNew.(*ipamv1alpha1.IP)
+	was, wasReady, _ := plan.AliasOf(before)
+	is, isReady, _ := plan.AliasOf(after)
+	return !was.IsSameTranslation(is) || wasReady != isReady || before.Labels[names.IPType] != after.Labels[names.IPType]
 }
 
 // translationsIn returns the published addresses of the addresses in the IPs of a namespace.
@@ -60,6 +85,18 @@ func (s *publishedIPs) translationsIn(ctx context.Context, namespace string) (ma
 	defer s.mu.Unlock()
 	err := s.startWatch(ctx)
 	return s.last[namespace], err
+}
+
+// allTranslations returns the published addresses of all namespaces.
+func (s *publishedIPs) allTranslations(ctx context.Context) (map[netip.Addr]netip.Addr, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := map[netip.Addr]netip.Addr{}
+	err := s.startWatch(ctx)
+	for _, of := range s.last {
+		maps.Copy(out, of)
+	}
+	return out, err
 }
 
 // atAPIServer returns the published address of the API server; the zero value is none.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
@@ -49,5 +50,44 @@ func TestPublishedIPs(t *testing.T) {
 		if got := fmt.Sprint(publishedAddresses(test.ips)["web"]); got != test.want {
 			t.Errorf("%s: %s, want %s", name, got, test.want)
 		}
+	}
+}
+
+func TestTranslationChanges(t *testing.T) {
+	ready := ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "a"}, Spec: ipamv1alpha1.IPSpec{IP: "172.29.1.1"}, Status: ipamv1alpha1.IPStatus{IP: "10.70.0.1"}}
+	for name, test := range map[string]struct {
+		edit func(*ipamv1alpha1.IP)
+		want bool
+	}{
+		"condition": {func(ip *ipamv1alpha1.IP) {
+			ip.Status.Conditions = []metav1.Condition{{Type: ipamv1alpha1.ConditionAllocated}}
+		}, false},
+		"label":              {func(ip *ipamv1alpha1.IP) { ip.Labels = map[string]string{names.NetworkName: "external-cidr"} }, false},
+		"address":            {func(ip *ipamv1alpha1.IP) { ip.Status.IP = "10.70.0.2" }, true},
+		"no_address":         {func(ip *ipamv1alpha1.IP) { ip.Status.IP = "" }, true},
+		"deletion":           {func(ip *ipamv1alpha1.IP) { ip.DeletionTimestamp = new(metav1.Unix(2, 0)) }, true},
+		"host_not_reachable": {func(ip *ipamv1alpha1.IP) { ip.Labels = map[string]string{names.HostUnreachable: "true"} }, true},
+		"type":               {func(ip *ipamv1alpha1.IP) { ip.Labels = map[string]string{names.IPType: names.IPTypeAPIServer} }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			after := ready.DeepCopy()
+			test.edit(after)
+			if got := translationChanged(event.UpdateEvent{ObjectOld: &ready, ObjectNew: after}); got != test.want {
+				t.Errorf("changed is %t", got)
+			}
+		})
+	}
+}
+
+func BenchmarkPublishedAddresses(b *testing.B) {
+	var ips []ipamv1alpha1.IP
+	for i := range 5000 {
+		ips = append(ips, ipamv1alpha1.IP{
+			ObjectMeta: metav1.ObjectMeta{Namespace: fmt.Sprint("shop-", i%50), Name: fmt.Sprint("web-", i)},
+			Spec:       ipamv1alpha1.IPSpec{IP: networkingv1beta1.IP(fmt.Sprintf("10.71.%d.%d", i/250, i%250))}, Status: ipamv1alpha1.IPStatus{IP: networkingv1beta1.IP(fmt.Sprintf("10.70.%d.%d", 1+i/250, i%250))},
+		})
+	}
+	for b.Loop() {
+		publishedAddresses(ips)
 	}
 }

@@ -39,6 +39,8 @@ type eventKind struct {
 	// objects are the involved kinds, by name of the kind.
 	objects map[string]involvedResource
 	now     func() time.Time
+	// onClaim is called with each new warning about a claim; nil for none.
+	onClaim func(ctx context.Context, it *multicluster.Item, claim string, e *corev1.Event) error
 	// budget limits the rate of local writes that the provider can cause.
 	budget flowcontrol.RateLimiter
 
@@ -132,6 +134,9 @@ func (c *copyKind[L, R]) involvedObject() (string, involvedResource) {
 	case *networkingv1.Ingress:
 		about.apiVersion = networkingv1.SchemeGroupVersion.String()
 		return "Ingress", about
+	case *networkingv1.NetworkPolicy:
+		about.apiVersion = networkingv1.SchemeGroupVersion.String()
+		return "NetworkPolicy", about
 	case *discoveryv1.EndpointSlice:
 		about.apiVersion = discoveryv1.SchemeGroupVersion.String()
 		return sliceKindName, about
@@ -156,7 +161,7 @@ func (k *eventKind) engineKind() multicluster.Kind {
 	marks := k.options.targetIn("").Marks()
 	selector := labels.SelectorFromSet(eventLabels(marks, k.node)).String()
 	fields := "involvedObject.kind!=ConfigMap,involvedObject.kind!=Secret,involvedObject.kind!=Ingress," +
-		"involvedObject.kind!=Service,involvedObject.kind!=" + shadowSliceKind
+		"involvedObject.kind!=Service,involvedObject.kind!=" + claimKindName + ",involvedObject.kind!=" + shadowSliceKind
 	if k.node == "" {
 		selector += ",!" + names.OffloadingNodeName
 		fields = "involvedObject.kind!=Pod,involvedObject.kind!=" + shadowKind
@@ -174,9 +179,9 @@ func (k *eventKind) engineKind() multicluster.Kind {
 			out.Local = append(out.Local, source)
 		}
 		for _, source := range about.remote {
-			source.Key = func(obj client.Object) string {
+			source.Key, source.Keys = func(obj client.Object) string {
 				return involvedIn(name, k.localNameOf(about, obj.GetName())) // events may precede their involved object
-			}
+			}, nil
 			out.Remote = append(out.Remote, source)
 		}
 	}
@@ -239,7 +244,12 @@ func (k *eventKind) syncItem(ctx context.Context, it *multicluster.Item) error {
 	var errs []error
 	for _, e := range r.singleEvents() {
 		if k.options.Events.Type.Allows(e, false) {
-			errs = append(errs, k.applyEvent(ctx, it, r.copyEvent(e), current[e.Name]))
+			event := r.copyEvent(e)
+			err := k.applyEvent(ctx, it, event, current[e.Name])
+			if err == nil && current[e.Name] == nil && kind == claimKindName && event.Type == corev1.EventTypeWarning && k.onClaim != nil {
+				err = k.onClaim(ctx, it, name, event)
+			}
+			errs = append(errs, err)
 		}
 	}
 	return errors.Join(append(errs, k.bringTogether(ctx, it, key, r, own, current[r.commonName()]))...)

@@ -12,6 +12,7 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/multicluster"
 	"liqo.io/liqo/internal/policy"
+	"liqo.io/liqo/internal/prefix"
 )
 
 // remoteNamespaces tracks which local namespaces have a remote namespace, and notifies the engines.
@@ -20,6 +21,7 @@ type remoteNamespaces struct {
 	known     bool
 	desired   map[string]string
 	current   map[string]offv1beta1.RemoteNamespaceStatus
+	networks  []offv1beta1.TranslatedNetwork
 	followers []namespaceFollower
 }
 
@@ -54,11 +56,12 @@ func (t *remoteNamespaces) Set(nm *offv1beta1.NamespaceMap) bool {
 		t.known = false
 		return changed
 	}
-	if t.known && maps.Equal(t.desired, nm.Spec.DesiredMapping) && maps.Equal(t.current, nm.Status.CurrentMapping) {
+	if t.known && maps.Equal(t.desired, nm.Spec.DesiredMapping) && maps.Equal(t.current, nm.Status.CurrentMapping) && slices.Equal(t.networks, nm.Status.ConsumerNetworks) {
 		return false
 	}
 	t.known = true
 	t.desired, t.current = maps.Clone(nm.Spec.DesiredMapping), maps.Clone(nm.Status.CurrentMapping)
+	t.networks = slices.Clone(nm.Status.ConsumerNetworks)
 	for _, f := range t.followers {
 		f.Set(t.syncedPairs())
 	}
@@ -150,4 +153,19 @@ func (t *remoteNamespaces) Standing(namespace string) (offloadingState, string) 
 func (t *remoteNamespaces) RemoteOf(namespace string) (string, bool) {
 	state, name := t.Standing(namespace)
 	return name, state == reflected
+}
+
+// Networks returns the networks of this cluster, with the prefixes that stand for them in the provider.
+func (t *remoteNamespaces) Networks() []prefix.Pair {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var out []prefix.Pair
+	for _, n := range t.networks {
+		local, err := prefix.ParsePrefix(n.CIDR)
+		remote, also := prefix.ParsePrefix(n.TranslatedCIDR)
+		if err == nil && also == nil {
+			out = append(out, prefix.Pair{Local: local, Remote: remote})
+		}
+	}
+	return out
 }

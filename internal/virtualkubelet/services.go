@@ -74,7 +74,8 @@ const (
 // sliceKind requests from the provider the endpoints of Services that do not run there.
 type sliceKind struct {
 	*copyKind[*discoveryv1.EndpointSlice, *offv1beta1.ShadowEndpointSlice]
-	// addresses returns the translation of local addresses for the provider, in slices of a namespace.
+	// addresses returns the translation of local addresses for the provider, in slices of a namespace. Direct is whether the provider
+	// can translate those of other peers.
 	addresses func(ctx context.Context, namespace string) (translate.Addresses, error)
 	// enqueue requests the reflection of one slice.
 	enqueue func(pair multicluster.Pair, name string)
@@ -138,6 +139,11 @@ func (k *sliceKind) copyOf(ctx context.Context, it *multicluster.Item, t transla
 	if err != nil {
 		return nil, err
 	}
+	service := &corev1.Service{}
+	if _, err := it.Local.Get(local.Labels[discoveryv1.LabelServiceName], service); err != nil {
+		return nil, fmt.Errorf("reading the service: %w", err)
+	}
+	addresses.Direct = addresses.Direct && translate.UsesDirectConnections(service)
 	want, unknown := t.ShadowEndpointSlice(local, addresses)
 	if len(unknown) == 0 {
 		k.events.forgetFailure(local, reasonNotExposed)

@@ -19,6 +19,7 @@ import (
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -305,6 +306,32 @@ func TestEndpointSliceReflection(t *testing.T) {
 		eventually(s, s.provider, shadowSlice(s.remoteNamespace, "web-1"), asksFor("10.200.1.5", "10.70.0.9"))
 		s.deleteNow(s.consumer, ip)
 		eventually(s, s.provider, shadowSlice(s.remoteNamespace, "web-1"), asksFor("10.200.1.5"))
+	})
+	s.step("pods of another provider keep their addresses by direct connections", func() {
+		turin := &networkingv1beta1.Configuration{ObjectMeta: metav1.ObjectMeta{Namespace: s.tenant, Name: "turin", Labels: map[string]string{names.RemoteClusterID: "turin"}}}
+		turin.Spec.Remote.CIDR = networkingv1beta1.ClusterConfigCIDR{Pod: []networkingv1beta1.CIDR{"10.200.0.0/16"}, External: []networkingv1beta1.CIDR{"10.70.0.0/16"}}
+		s.create(s.consumer, turin)
+		s.place(turin, "10.69.0.0/16", "10.64.0.0/16")
+		s.patch(s.consumer, serviceOf(s.local, "web"), `{"metadata":{"annotations":{"liqo.io/use-direct-connections":"true"},"labels":{"seen":"direct"}}}`)
+		eventually(s, s.provider, serviceOf(s.remoteNamespace, "web"), func(c *corev1.Service) error {
+			if c.Labels["seen"] != "direct" {
+				return fmt.Errorf("labels %v", c.Labels)
+			}
+			return nil
+		})
+		testkit.Update(s.t, s.consumer.Client, empty, func(e *discoveryv1.EndpointSlice) { e.Endpoints = []discoveryv1.Endpoint{at("turin", "10.69.0.7")} })
+		s.event(empty, "EndpointsNotReflected", "10.69.0.7") // a provider of an older version maps every address
+		foreign := &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: s.node}}
+		testkit.UpdateStatus(s.t, s.consumer.Client, foreign, func(f *liqov1beta1.ForeignCluster) { f.Status.Capabilities = []string{peer.DirectConnections} })
+		eventually(s, s.provider, shadowSlice(s.remoteNamespace, "web-0"), asksFor("10.200.0.7"))
+		testkit.Update(s.t, s.consumer.Client, empty, func(e *discoveryv1.EndpointSlice) { e.Endpoints = []discoveryv1.Endpoint{} })
+		got := eventually(s, s.provider, shadowSlice(s.remoteNamespace, "web-1"), asksFor("10.200.1.5", "10.200.0.7"))
+		if data := got.Annotations[names.DirectConnections]; data != `{"clusterAddresses":{"turin":["10.200.0.7"]}}` || *got.Spec.Template.Endpoints[1].NodeName != "turin" {
+			s.t.Errorf("%s, %+v", data, got.Spec.Template.Endpoints)
+		}
+		s.patch(s.consumer, serviceOf(s.local, "web"), `{"metadata":{"annotations":{"liqo.io/use-direct-connections":null}}}`)
+		eventually(s, s.provider, shadowSlice(s.remoteNamespace, "web-1"), asksFor("10.200.1.5"))
+		s.deleteNow(s.consumer, turin)
 	})
 	s.step("what its Service says counts", func() {
 		s.patch(s.consumer, serviceOf(s.local, "web"), `{"metadata":{"annotations":{"liqo.io/skip-reflection":"true"}}}`)

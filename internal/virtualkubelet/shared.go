@@ -34,14 +34,26 @@ func (p *process) reflectShared(ctx context.Context) error {
 	service, slice := serviceKind(p.options, p.namespaces.RemoteOf), endpointSlices(p.options, p.network.addressesIn)
 	add(p.options.Services.Workers, newCopyKind(p, service), service)
 	add(p.options.EndpointSlices.Workers, slice.withWatches(newCopyKind(p, slice.copyKind)), slice)
+	turn, endTurn := context.WithCancel(ctx)
+	peers := &policyPeers{ctx: turn, cluster: *p.localCluster, remote: p.namespaces.RemoteOf, changed: p.lookAtPolicies}
+	peers.cluster.Extends = nil
+	defer peers.running.Wait()
+	defer endTurn()
+	policies := networkPolicies(p.options, p.policyView, peers)
+	add(p.options.NetworkPolicies.Workers, policies.withAll(newCopyKind(p, policies.copyKind)), policies)
+	claim := &claimKind{options: p.options, patch: p.offloadingPatch, events: newEventLog(p.newRecorder("liqo-claim-reflection"))}
+	add(p.options.Claims.Workers, claim.engineKind(), claim)
 	if p.options.Events.Workers > 0 && len(about) > 0 {
-		kinds = append(kinds, sharedEvents(p.options, about...).engineKind())
+		events := sharedEvents(p.options, about...)
+		events.onClaim = claim.warnPods
+		kinds = append(kinds, events.engineKind())
 	}
 	engine, err := p.newEngine(kinds...)
 	if err != nil {
 		return err
 	}
 	slice.enqueue = func(pair multicluster.Pair, name string) { engine.Enqueue(slicesKind, pair, name) }
+	policies.enqueue = func(pair multicluster.Pair, name string) { engine.Enqueue(policiesKind, pair, name) }
 	p.shared.Store(engine)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return p.runEngine(ctx, engine) })

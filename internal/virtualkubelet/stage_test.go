@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-const limit = 60 * time.Second
+const limit = 3 * time.Minute
 
 // patience is how long a provider may be slow before it counts as lost, where a test has an outage.
 const patience = 15 * time.Second

@@ -6,8 +6,10 @@ package virtualkubelet
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -19,6 +21,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -261,7 +264,7 @@ func (p *process) openKubelet(ctx context.Context) (serveIt func(context.Context
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	api := &kubeletAPI{find: p.findPod, list: p.listPods, remoteNamespace: p.namespaces.RemoteOf, send: p.sendToLeader, log: p.options.Log}
+	api := &kubeletAPI{find: p.findPod, list: p.listPods, remoteNamespace: p.namespaces.RemoteOf, send: p.sendToLeader, metrics: p.metrics, log: p.options.Log}
 	return func(ctx context.Context) error {
 		return serveTLS(ctx, listener, gate.wrapHandler(api.newHandler()), certs)
 	}, nil
@@ -300,6 +303,50 @@ func (p *process) listPods(ctx context.Context) ([]corev1.Pod, error) {
 	return pods.Items, nil
 }
 
+// openMetrics requests a page of the metric agent of the provider.
+func (p *process) openMetrics(ctx context.Context, path string) (io.ReadCloser, error) {
+	proxy := p.way.Load()
+	if proxy == nil {
+		return nil, errNotConnected
+	}
+	return proxy.openPage(ctx, agentPath(string(p.options.ClusterID), path))
+}
+
+// listPodMetrics lists the usages of pods that metrics-server of the provider knows.
+func (p *process) listPodMetrics(ctx context.Context, namespace string) (out podMetricsList, err error) {
+	conn := p.conn.Load()
+	if conn == nil {
+		return out, errNotConnected
+	}
+	api, err := discovery.NewDiscoveryClientForConfig(conn.Config())
+	if err != nil {
+		return out, fmt.Errorf("making the client of the provider: %w", err)
+	}
+	data, err := api.RESTClient().Get().AbsPath("/apis/metrics.k8s.io/v1beta1/namespaces", namespace, "pods").DoRaw(ctx)
+	if err != nil {
+		return out, fmt.Errorf("listing the metrics of pods: %w", err)
+	}
+	if err := json.Unmarshal(data, &out); err != nil {
+		return out, fmt.Errorf("reading the metrics of pods: %w", err)
+	}
+	return out, nil
+}
+
+// listRemote returns the UIDs of the pods of this node that are in the provider.
+func (p *process) listRemote(ctx context.Context) (localPods, error) {
+	var list corev1.PodList
+	if err := p.mgr.GetClient().List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the pods of the node: %w", err)
+	}
+	pods := localPods{}
+	for i := range list.Items {
+		if pod := &list.Items[i]; pod.Labels[names.ShadowPod] == "true" {
+			pods[client.ObjectKeyFromObject(pod)] = pod.UID
+		}
+	}
+	return pods, nil
+}
+
 // The metrics that dashboards of the original use. Those of the engine say more, by kind and peer.
 var (
 	reflectionLabels = []string{"namespace", "reflector_resource", "cluster_id", "node_name"}
@@ -316,8 +363,8 @@ func init() { metrics.Registry.MustRegister(reflectedItems, reflectionErrors) }
 
 // reflectorResources are the kinds of objects by the names of the engine.
 var reflectorResources = map[string]string{
-	podsKind: podKindName, "services": "Service", slicesKind: sliceKindName, "ingresses": "Ingress", "configmaps": "ConfigMap",
-	"secrets": "Secret", eventsKind: "Event",
+	podsKind: podKindName, "services": "Service", slicesKind: sliceKindName, "ingresses": "Ingress", policiesKind: "NetworkPolicy", "configmaps": "ConfigMap",
+	"secrets": "Secret", claimsKind: claimKindName, eventsKind: "Event",
 }
 
 // countItem counts a reconciled item.

@@ -21,7 +21,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -33,7 +32,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
-	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/multicluster"
@@ -61,6 +59,8 @@ type process struct {
 	network       *networkState
 	// available tracks whether the pods can be reached.
 	available *availability
+	// metrics serves the metrics of the pods.
+	metrics *podMetrics
 	// localCluster and remoteCluster are the local and the remote cluster for all engines.
 	localCluster, remoteCluster *kube.Cluster
 	// broadcaster takes the events of all components.
@@ -111,6 +111,9 @@ func (p *process) prepareProcess(ctx context.Context) error {
 		failureThreshold: p.options.NodeLeaseDuration, now: time.Now, changed: func() { wakeUp(nodeWake); p.renewLease() }, log: p.options.Log,
 	}
 	p.misbehaviours.Changed = func() { wakeUp(nodeWake) }
+	p.metrics = &podMetrics{
+		open: p.openMetrics, resources: resourceMetrics{list: p.listPodMetrics, pairs: p.namespaces.Pairs}, list: p.listRemote, changed: func() { wakeUp(nodeWake) }, node: p.options.Node, started: time.Now(), now: time.Now, log: p.options.Log,
+	}
 	if err := p.setupControllers(ctx, nodeWake, podWake); err != nil {
 		return err
 	}
@@ -216,13 +219,12 @@ func managerOptions(o Options, secret string) kube.ManagerOptions {
 		Log:                     o.Log,
 		RepeatNames:             o.RepeatNames,
 		Objects: map[client.Object]cache.ByObject{
-			&offv1beta1.VirtualNode{}:          {Namespaces: tenant, Field: named(o.Node)},
-			&offv1beta1.NamespaceMap{}:         {Namespaces: map[string]cache.Config{cmp.Or(o.MapNamespace, o.TenantNamespace): {}}},
-			&corev1.Secret{}:                   {Namespaces: tenant, Field: named(secret)},
-			&corev1.Node{}:                     {Field: named(o.Node)},
-			&liqov1beta1.ForeignCluster{}:      {Field: named(string(o.Provider))},
-			&networkingv1beta1.Configuration{}: {Label: labels.SelectorFromSet(labels.Set{names.RemoteClusterID: string(o.Provider)})},
-			&corev1.Pod{}:                      {Field: fields.OneTermEqualSelector("spec.nodeName", o.Node), Transform: slimLocal},
+			&offv1beta1.VirtualNode{}:     {Namespaces: tenant, Field: named(o.Node)},
+			&offv1beta1.NamespaceMap{}:    {Namespaces: map[string]cache.Config{cmp.Or(o.MapNamespace, o.TenantNamespace): {}}},
+			&corev1.Secret{}:              {Namespaces: tenant, Field: named(secret)},
+			&corev1.Node{}:                {Field: named(o.Node)},
+			&liqov1beta1.ForeignCluster{}: {Field: named(string(o.Provider))},
+			&corev1.Pod{}:                 {Field: fields.OneTermEqualSelector("spec.nodeName", o.Node), Transform: slimLocal},
 		},
 	}
 }
@@ -234,25 +236,32 @@ func (p *process) setupControllers(ctx context.Context, nodeWake, podWake chan e
 		return fmt.Errorf("asking for the version of the cluster: %w", err)
 	}
 	node := &nodeSync{
-		client: p.mgr.GetClient(), options: p.options, health: p.health, misbehaviours: p.misbehaviours, kubernetesVersion: version.GitVersion, now: time.Now,
+		client: p.mgr.GetClient(), options: p.options, health: p.health, misbehaviours: p.misbehaviours, metrics: p.metrics, kubernetesVersion: version.GitVersion, now: time.Now,
 		seen: p.virtual.Store, ready: p.available.setAvailable, registered: p.renewLease,
 	}
 	if err := setupNode(p.mgr, node, nodeWake); err != nil {
 		return err
 	}
 	if err := setupMapping(p.mgr, &namespaceMapping{
-		client: p.mgr.GetClient(), provider: p.options.Provider, namespaces: p.namespaces, changed: func() { wakeUp(podWake) },
+		client: p.mgr.GetClient(), provider: p.options.Provider, namespaces: p.namespaces, changed: func() {
+			wakeUp(podWake)
+			p.lookAtPolicies()
+		},
 	}); err != nil {
 		return err
 	}
 	shown := &publishedIPs{
-		client: p.mgr.GetClient(), installation: p.options.LiqoNamespace, changed: p.lookAtSlicesOf,
+		client: p.mgr.GetClient(), installation: p.options.LiqoNamespace,
+		changed: func(namespace string) {
+			p.lookAtSlicesOf(namespace)
+			p.lookAtPolicies()
+		},
 		led: func(ctx context.Context) error { return p.network.lookAtPods(ctx) },
 	}
 	if err := setupPublishedIPs(ctx, p.mgr, shown); err != nil {
 		return err
 	}
-	p.network = &networkState{client: p.mgr.GetClient(), options: p.options, changed: p.lookAgain, slices: p.lookAtSlices, shown: shown}
+	p.network = &networkState{client: p.mgr.GetClient(), options: p.options, changed: p.lookAgain, slices: p.lookAtNetwork, shown: shown}
 	if err := setupNetwork(ctx, p.mgr, p.network); err != nil {
 		return err
 	}
@@ -282,11 +291,33 @@ func (p *process) prioritize(kind string, pair multicluster.Pair, name string) {
 	}
 }
 
-// lookAtSlices enqueues all EndpointSlices.
-func (p *process) lookAtSlices() {
+// lookAtNetwork enqueues all EndpointSlices and NetworkPolicies.
+func (p *process) lookAtNetwork() {
 	for _, pair := range p.namespaces.Pairs() {
 		p.lookAtSlicesOf(pair.Local)
 	}
+	p.lookAtPolicies()
+}
+
+// lookAtPolicies enqueues all NetworkPolicies.
+func (p *process) lookAtPolicies() {
+	engine := p.shared.Load()
+	if engine == nil {
+		return
+	}
+	for _, pair := range p.namespaces.Pairs() {
+		engine.Enqueue(policiesKind, pair, allPolicies)
+	}
+}
+
+// policyView returns the addresses of both clusters for NetworkPolicies.
+func (p *process) policyView(ctx context.Context) (translate.PolicyView, error) {
+	reach, err := p.network.readReach(ctx)
+	if err != nil || !reach.enabled {
+		return translate.PolicyView{Flat: true}, err
+	}
+	exposed, err := p.network.shown.allTranslations(ctx)
+	return translate.PolicyView{Own: p.namespaces.Networks(), Peer: reach.peer.Pairs(), Exposed: exposed}, err
 }
 
 // lookAtSlicesOf enqueues the EndpointSlices of a namespace.

@@ -5,9 +5,14 @@ package webhook
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"io"
+	"math/big"
 	"net/http"
 	"strings"
 	"testing"
@@ -18,16 +23,26 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-// Whoever keeps a connection, as API servers do, is told on it that the server goes.
-func TestGracefulShutdown(t *testing.T) {
-	p := rotationPolicy{hosts: []string{"127.0.0.1"}, lifetime: time.Hour}
-	k, err := p.nextKeyring(time.Now(), nil, true)
+// testCertificate returns a certificate that no client verifies.
+func testCertificate(t *testing.T) *tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := testkit.Port(t)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// Whoever keeps a connection, as API servers do, is told on it that the server goes.
+func TestGracefulShutdown(t *testing.T) {
+	port, certificate := testkit.Port(t), testCertificate(t)
 	d := &drained{Server: webhook.NewServer(webhook.Options{Host: "127.0.0.1", Port: port, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
-		c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return k.tlsCertificate(), nil }
+		c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate, nil }
 	}}})}
 	d.Register("/hook", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }))
 	ctx, cancel := context.WithCancel(t.Context())

@@ -37,7 +37,10 @@ func (shadowPodCreator) mutateObject(_ context.Context, req *admission.Request, 
 		delete(sp.Labels, names.CreatorUser)
 		return nil
 	}
-	sp.Labels = withKey(sp.Labels, names.CreatorUser, creator)
+	if sp.Labels == nil {
+		sp.Labels = map[string]string{}
+	}
+	sp.Labels[names.CreatorUser] = creator
 	return nil
 }
 

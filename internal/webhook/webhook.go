@@ -11,8 +11,10 @@ import (
 	"fmt"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/flowcontrol"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -24,6 +26,7 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/policy"
+	"liqo.io/liqo/internal/servingcert"
 )
 
 // Options configure the webhooks. The zero value of each field but LiqoNamespace is the installation's default.
@@ -65,18 +68,11 @@ type Options struct {
 	Clock func() time.Time
 }
 
-const (
-	defaultLifetime = 90 * 24 * time.Hour
-	defaultSettle   = 30 * time.Second
-)
-
 func (o Options) withDefaults() Options {
 	o.Service = valueOr(o.Service, names.WebhookConfiguration)
 	o.Configuration = valueOr(o.Configuration, names.WebhookConfiguration)
 	o.RuntimeClass = valueOr(o.RuntimeClass, names.RuntimeClass)
 	o.Port = valueOr(o.Port, names.WebhookPort)
-	o.Lifetime = valueOr(o.Lifetime, defaultLifetime)
-	o.Settle = valueOr(o.Settle, min(defaultSettle, o.Lifetime/12))
 	o.VkOptionsTemplate = valueOr(o.VkOptionsTemplate, types.NamespacedName{Namespace: o.LiqoNamespace, Name: names.VkOptionsTemplate})
 	if o.Clock == nil {
 		o.Clock = time.Now
@@ -101,42 +97,73 @@ func (o Options) hostNames() []string {
 // SetupWebhooks adds the webhooks to the manager, on every replica of the process.
 func SetupWebhooks(mgr ctrl.Manager, o Options) error {
 	o = o.withDefaults()
-	current := &servingCertificate{}
+	current, err := servingcert.Setup(mgr, o.certificateOptions())
+	if err != nil {
+		return err
+	}
 	server := &drained{Server: webhook.NewServer(webhook.Options{
 		Host: o.Host,
 		Port: o.Port,
 		TLSOpts: []func(*tls.Config){func(c *tls.Config) {
 			c.MinVersion = tls.VersionTLS12
-			c.GetCertificate = current.currentCertificate
+			c.GetCertificate = current.GetCertificate
 		}},
 	})}
 	if err := registerHandlers(mgr, server, o); err != nil {
 		return err
 	}
-	err := addRotation(mgr, &certificateRotation{
-		client:        mgr.GetClient(),
-		recorder:      mgr.GetEventRecorder("liqo-webhook-certificate"),
-		secret:        client.ObjectKey{Namespace: o.LiqoNamespace, Name: names.WebhookCertsSecret},
-		service:       o.Service,
-		configuration: o.Configuration,
-		policy:        rotationPolicy{hosts: o.hostNames(), lifetime: o.Lifetime},
-		settle:        o.Settle,
-		clock:         o.Clock,
-		serving:       current,
-	})
-	if err != nil {
-		return err
-	}
 	if err := mgr.Add(server); err != nil {
 		return fmt.Errorf("adding the webhook server: %w", err)
-	}
-	if err := mgr.AddReadyzCheck("webhook-certificate", current.readyCheck); err != nil {
-		return fmt.Errorf("adding the readiness check: %w", err)
 	}
 	if err := mgr.AddReadyzCheck("webhook-server", server.StartedChecker()); err != nil {
 		return fmt.Errorf("adding the readiness check: %w", err)
 	}
 	return nil
+}
+
+// certificateOptions returns the options of the serving certificate, whose CA bundle is in both webhook configurations.
+func (o Options) certificateOptions() servingcert.Options {
+	return servingcert.Options{
+		Name: "webhook_certificate",
+		Secret: metav1.ObjectMeta{
+			Namespace: o.LiqoNamespace, Name: names.WebhookCertsSecret,
+			Labels:      map[string]string{names.Webhook: "true", names.AppManagedBy: names.ManagedByLiqo},
+			Annotations: map[string]string{names.WebhookServiceName: o.Service},
+		},
+		Hosts: o.hostNames(), Lifetime: o.Lifetime, Settle: o.Settle, Clock: o.Clock,
+		Trusting: []servingcert.Trusting{
+			{Kind: &admissionv1.MutatingWebhookConfiguration{}, Name: o.Configuration, Label: names.Webhook, Bundles: caBundles, SetBundle: setBundle},
+			{Kind: &admissionv1.ValidatingWebhookConfiguration{}, Name: o.Configuration, Label: names.Webhook, Bundles: caBundles, SetBundle: setBundle},
+		},
+	}
+}
+
+// clientConfigs returns pointers to how each webhook of a configuration is called.
+func clientConfigs(configuration client.Object) (out []*admissionv1.WebhookClientConfig) {
+	switch c := configuration.(type) {
+	case *admissionv1.MutatingWebhookConfiguration:
+		for i := range c.Webhooks {
+			out = append(out, &c.Webhooks[i].ClientConfig)
+		}
+	case *admissionv1.ValidatingWebhookConfiguration:
+		for i := range c.Webhooks {
+			out = append(out, &c.Webhooks[i].ClientConfig)
+		}
+	}
+	return out
+}
+
+func caBundles(configuration client.Object) (out [][]byte) {
+	for _, c := range clientConfigs(configuration) {
+		out = append(out, c.CABundle)
+	}
+	return out
+}
+
+func setBundle(configuration client.Object, bundle []byte) {
+	for _, c := range clientConfigs(configuration) {
+		c.CABundle = bundle
+	}
 }
 
 // registerHandlers registers the handler of each path, and caches the objects that handlers read on every replica.
@@ -155,6 +182,10 @@ func registerHandlers(mgr ctrl.Manager, server webhook.Server, o Options) error 
 	if err != nil {
 		return err
 	}
+	claims, err := setupClaimValidator(mgr, newReader(), o)
+	if err != nil {
+		return err
+	}
 	decoder := admission.NewDecoder(mgr.GetScheme())
 	ofVirtualNodes := newReader()
 	virtualNodes := &kubeletImages{
@@ -168,6 +199,7 @@ func registerHandlers(mgr ctrl.Manager, server webhook.Server, o Options) error 
 		"/mutate/virtualnodes":           virtualNodes,
 		"/mutate/shadowpods":             mutatingHandler(decoder, shadowPodCreator{}),
 		"/validate/shadowpods":           validatingHandler(decoder, &shadowPodValidator{cachedReader: newReader(), enforce: o.EnforceResources, allowed: o.Pods, limits: limits}),
+		"/validate/claims":               validatingHandler(decoder, claims),
 		"/validate/counts":               limits,
 		"/mutate/tenants":                mutatingHandler(decoder, tenantDefaults{}),
 		"/mutate/metadata":               consumerMetadata{dropped: o.DroppedMetadata},

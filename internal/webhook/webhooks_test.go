@@ -4,6 +4,7 @@
 package webhook
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -128,12 +129,14 @@ func configure(t *testing.T, c *testkit.ControlPlane, name, address string) {
 		t.Cleanup(func() { _ = c.Client.Delete(context.Background(), configuration) })
 	}
 	testkit.Eventually(t, 2*time.Minute, func() error {
-		for _, configuration := range []trustingConfig{{mutating, mutatingBundles}, {validating, validatingBundles}} {
-			if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(configuration.object), configuration.object); err != nil {
+		for _, configuration := range []client.Object{mutating, validating} {
+			if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(configuration), configuration); err != nil {
 				return err
 			}
-			if !configuration.trustsAuthority([]byte("BEGIN CERTIFICATE")) {
-				return fmt.Errorf("%T has no bundle", configuration.object)
+			for _, bundle := range caBundles(configuration) {
+				if !bytes.Contains(bundle, []byte("BEGIN CERTIFICATE")) {
+					return fmt.Errorf("%T has no bundle", configuration)
+				}
 			}
 		}
 		return nil

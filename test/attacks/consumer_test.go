@@ -13,9 +13,11 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
 )
@@ -123,6 +125,14 @@ func TestConsumerPods(t *testing.T) {
 	runAttacks(t, attacks)
 }
 
+// exposedIP would show the API server of the provider to all its peers.
+func exposedIP(namespace string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "ipam.liqo.io/v1alpha1", "kind": "IP", "metadata": map[string]any{"namespace": namespace, "name": "attack"},
+		"spec": map[string]any{"ip": "10.96.0.1"},
+	}}
+}
+
 // The consumer writes other objects into its remote namespace.
 func TestConsumerObjects(t *testing.T) {
 	meta := metav1.ObjectMeta{Namespace: remoteShop, Name: "attack", Labels: map[string]string{names.OffloadingOrigin: consumer.ID}}
@@ -152,6 +162,15 @@ func TestConsumerObjects(t *testing.T) {
 	endpoints := slice.create(&offv1beta1.ShadowEndpointSlice{
 		ObjectMeta: meta, Spec: offv1beta1.ShadowEndpointSliceSpec{Template: offv1beta1.EndpointSliceTemplate{AddressType: discoveryv1.AddressTypeIPv4}},
 	})
+	claims := slice.list(&corev1.PersistentVolumeClaimList{}, remoteShop)
+	claim := func(edit func(*corev1.PersistentVolumeClaim)) request {
+		c := &corev1.PersistentVolumeClaim{ObjectMeta: *meta.DeepCopy(), Spec: corev1.PersistentVolumeClaimSpec{
+			StorageClassName: new("not-offered"), AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+		}}
+		edit(c)
+		return slice.create(c)
+	}
 	const elsewhere = "may not stand for an address"
 	outside := named("www.example.com")
 	runAttacks(t, map[string]attack{
@@ -169,12 +188,24 @@ func TestConsumerObjects(t *testing.T) {
 		"endpoint_slice":         {slice.create(&discoveryv1.EndpointSlice{ObjectMeta: meta, AddressType: discoveryv1.AddressTypeIPv4}), forbidden, endpoints},
 		"pod":                    {slice.create(&corev1.Pod{ObjectMeta: meta}), forbidden, shadow},
 		"pod_status":             {slice.patchStatus(pod(remoteShop, "remote"), `{"status":{"message":"x"}}`), forbidden, slice.get(pod(remoteShop, "remote"))},
-		"pod_of_provider":        {slice.remove(pod(remoteShop, providerPod(t))), "made from ShadowPods", slice.remove(pod(remoteShop, "remote"))},
-		"claim":                  {slice.create(&corev1.PersistentVolumeClaim{ObjectMeta: meta}), forbidden, shadow},
-		"role_binding":           {slice.create(&rbacv1.RoleBinding{ObjectMeta: meta}), forbidden, shadow},
-		"network_policy":         {slice.create(&networkingv1.NetworkPolicy{ObjectMeta: meta}), forbidden, shadow},
-		"resource_quota":         {slice.remove(&corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: remoteShop, Name: "liqo-default"}}), forbidden, shadow},
-		"event":                  {slice.create(&corev1.Event{ObjectMeta: meta}), forbidden, slice.list(&corev1.EventList{}, remoteShop)},
+		"pod_of_provider":        {slice.remove(pod(remoteShop, providerPod(t))), "made from ShadowPods", slice.remove(pod(remoteShop, "remote"), client.GracePeriodSeconds(1))},
+		"pod_without_grace":      {slice.remove(pod(remoteShop, "remote"), client.GracePeriodSeconds(0)), "without a grace period", slice.remove(pod(remoteShop, "remote"), client.GracePeriodSeconds(1))},
+		"claim_of_volume":        {claim(func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "x" }), "new and empty volume", claims},
+		"claim_of_copy": {claim(func(c *corev1.PersistentVolumeClaim) {
+			c.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "x"}
+		}), "new and empty volume", claims},
+		"claim_on_node": {claim(func(c *corev1.PersistentVolumeClaim) {
+			c.Annotations = map[string]string{"volume.kubernetes.io/selected-node": "x"}
+		}), "annotations of schedulers", claims},
+		"claim_class":          {claim(func(*corev1.PersistentVolumeClaim) {}), "is not offered", claims},
+		"claim_foreign_origin": {claim(func(c *corev1.PersistentVolumeClaim) { c.Labels[names.OffloadingOrigin] = "cl-other" }), "what it reflects itself", claims},
+		"claim_finalizer":      {claim(func(c *corev1.PersistentVolumeClaim) { c.Finalizers = []string{"example.com/never"} }), "finalizers", claims},
+		"volume":               {slice.create(&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "attacks"}}), forbidden, claims},
+		"role_binding":         {slice.create(&rbacv1.RoleBinding{ObjectMeta: meta}), forbidden, shadow},
+		"network_policy": {slice.create(&networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: remoteShop, Name: "attacks"}}), names.OffloadingOrigin,
+			slice.create(&networkingv1.NetworkPolicy{ObjectMeta: meta})},
+		"resource_quota": {slice.remove(&corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: remoteShop, Name: "liqo-default"}}), forbidden, shadow},
+		"event":          {slice.create(&corev1.Event{ObjectMeta: meta}), forbidden, slice.list(&corev1.EventList{}, remoteShop)},
 	})
 }
 
@@ -202,6 +233,7 @@ func TestConsumerReach(t *testing.T) {
 		"shadow_pod_of_other_tenant":     {slice.create(shadowPod(otherShop, func(*offv1beta1.ShadowPod) {})), forbidden, slice.create(shadowPod(remoteShop, func(*offv1beta1.ShadowPod) {}))},
 		"namespaces_of_other_tenant":     {controlPlane.list(&offv1beta1.NamespaceMapList{}, otherTenant), forbidden, controlPlane.list(&offv1beta1.NamespaceMapList{}, providerTenant)},
 		"slices_of_other_tenant":         {controlPlane.list(&authv1beta1.ResourceSliceList{}, otherTenant), forbidden, slices},
+		"networks_of_other_tenant":       {controlPlane.list(&networkingv1beta1.ConfigurationList{}, otherTenant), forbidden, controlPlane.list(&networkingv1beta1.ConfigurationList{}, providerTenant)},
 		"all_slices":                     {controlPlane.list(&authv1beta1.ResourceSliceList{}, ""), forbidden, slices},
 		"secrets_of_tenant_namespace":    {controlPlane.list(&corev1.SecretList{}, providerTenant), forbidden, slices},
 		"slice_in_tenant_namespace":      {slice.list(&authv1beta1.ResourceSliceList{}, providerTenant), forbidden, own},
@@ -215,6 +247,8 @@ func TestConsumerReach(t *testing.T) {
 		"all_pods":                       {slice.list(&corev1.PodList{}, ""), forbidden, slice.list(&corev1.PodList{}, remoteShop)},
 		"nodes":                          {slice.list(&corev1.NodeList{}, ""), forbidden, me(slice)},
 		"namespaces":                     {slice.list(&corev1.NamespaceList{}, ""), forbidden, me(slice)},
+		"metrics_of_other_tenant":        {slice.scrape("cl-other"), "only virtual kubelets of a cluster get its metrics", slice.scrape(consumer.ID)},
+		"metrics_by_control_plane":       {controlPlane.scrape(consumer.ID), forbidden, slice.scrape(consumer.ID)},
 		"account_token":                  {slice.token(remoteShop, "default", nil), forbidden, own},
 		"impersonation":                  {admin.list(&corev1.SecretList{}, ""), "cannot impersonate", own},
 		"impersonation_by_control_plane": {controlAdmin.list(&corev1.SecretList{}, ""), "cannot impersonate", slices},
@@ -258,6 +292,9 @@ func TestConsumerReplicas(t *testing.T) {
 		"cluster_role_binding": {controlPlane.create(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "attack"}}), forbidden, plain},
 		"namespace":            {controlPlane.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "attack"}}), forbidden, plain},
 		"tenant_labels":        {controlPlane.patch(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: remoteShop}}, `{"metadata":{"labels":{"liqo.io/tenant-namespace":"true"}}}`), forbidden, plain},
+		"ip":                   {controlPlane.create(exposedIP(providerTenant)), forbidden, plain},
+		"ip_of_virtual_node":   {slice.create(exposedIP(remoteShop)), forbidden, plain},
+		"networks":             {controlPlane.patch(&networkingv1beta1.Configuration{ObjectMeta: replica(providerTenant, "attack", consumer.ID)}, `{"spec":null}`), forbidden, plain},
 		"virtual_node":         {controlPlane.create(&offv1beta1.VirtualNode{ObjectMeta: replica(providerTenant, "attack", consumer.ID)}), forbidden, plain},
 	})
 }

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -97,9 +98,9 @@ func (p attacker) create(obj client.Object) request {
 	}
 }
 
-func (p attacker) remove(obj client.Object) request {
+func (p attacker) remove(obj client.Object, how ...client.DeleteOption) request {
 	return func(ctx context.Context) error {
-		return p.Delete(ctx, obj.DeepCopyObject().(client.Object), client.DryRunAll)
+		return p.Delete(ctx, obj.DeepCopyObject().(client.Object), append(how, client.DryRunAll)...)
 	}
 }
 
@@ -124,6 +125,17 @@ func (p attacker) get(obj client.Object) request {
 // list lists a namespace; "" is the whole cluster.
 func (p attacker) list(list client.ObjectList, namespace string) request {
 	return func(ctx context.Context) error { return p.List(ctx, list, client.InNamespace(namespace)) }
+}
+
+// scrape asks the metric agent for the figures of a cluster.
+func (p attacker) scrape(cluster string) request {
+	return func(ctx context.Context) error {
+		api, err := discovery.NewDiscoveryClientForConfig(p.config)
+		if err != nil {
+			return err
+		}
+		return api.RESTClient().Get().AbsPath("/apis/"+names.MetricsGroup, names.MetricsVersion, "scrape", cluster, "metrics/resource").Do(ctx).Error()
+	}
 }
 
 // token requests a token of a ServiceAccount, bound to a pod unless that is nil.

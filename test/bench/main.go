@@ -25,6 +25,7 @@ import (
 type options struct {
 	home, pods, output string
 	rounds, samples    int
+	claims             int
 	floor              bool
 }
 
@@ -34,6 +35,7 @@ func main() {
 	flag.StringVar(&o.pods, "pods", "100,500,2000", "sizes of the bursts")
 	flag.IntVar(&o.rounds, "rounds", 3, "times that each size up to 500 is measured; larger ones are measured once")
 	flag.IntVar(&o.samples, "configmaps", 200, "number of ConfigMaps")
+	flag.IntVar(&o.claims, "claims", 10, "number of PersistentVolumeClaims")
 	flag.BoolVar(&o.floor, "floor", false, "measure the least that bursts can cost offloaded, in clusters without Liqo")
 	flag.StringVar(&o.output, "output", "dist/bench", "folder of the results")
 	flag.Parse()
@@ -126,6 +128,10 @@ func (s *benchEnv) measure(ctx context.Context, r *result, sizes []int, o option
 	var err error
 	say("%d ConfigMaps", o.samples)
 	if r.Config, err = s.configMaps(ctx, o.samples); err != nil {
+		return err
+	}
+	say("%d claims", o.claims)
+	if r.Volumes, err = s.measureVolumes(ctx, o.claims); err != nil {
 		return err
 	}
 	for _, pods := range sizes {

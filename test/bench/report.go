@@ -22,6 +22,7 @@ type result struct {
 	Idle     map[string]float64 `json:"idleMillicores"`
 	Baseline float64            `json:"idleCores"`
 	Config   figures.Spread     `json:"configMapSeconds"`
+	Volumes  *volumes           `json:"volumes,omitempty"`
 	Bursts   []*burst           `json:"bursts"`
 	Restart  *restart           `json:"restart,omitempty"`
 	Promises []figures.Promise  `json:"verdict"`
@@ -53,6 +54,9 @@ func (r *result) verdict() []figures.Promise {
 			figures.Promise{What: ofSize(pods, "status behind the provider, at most"), Value: of(func(b *burst) float64 { return b.Lag.Max }), Limit: 1, Unit: "s"},
 			figures.Promise{What: ofSize(pods, "memory of the virtual kubelet"), Value: of(func(b *burst) float64 { return b.Resident / mib }), Limit: 40 + float64(pods)*20/1024, Unit: "MiB"},
 		)
+	}
+	if v := r.Volumes; v != nil {
+		rows = append(rows, figures.Promise{What: "binding of a claim, median", Value: v.Offloaded.P50 / v.Direct.P50, Limit: 2, Unit: "× vanilla"})
 	}
 	if r.Restart != nil {
 		writes := 0

@@ -27,8 +27,7 @@ type Listing map[string]string
 
 // passing are the resources whose objects come, change and go by time, whatever a story does.
 var passing = []string{
-	"events",            // are forgotten after an hour
-	"componentstatuses", // are not stored: they are made up when they are read
+	"events", // are forgotten after an hour
 }
 
 // volatile are the fields that change by themselves; all others are compared.
@@ -52,9 +51,11 @@ func renewed(resource string, obj map[string]any) {
 	case resource == "leases": // every few seconds, by whoever holds it
 		delete(obj, "spec")
 		unstructured.RemoveNestedField(obj, "metadata", "annotations")
-	case resource == "secrets" && name == "liqo-webhook-certs":
+	case resource == "secrets" && (name == "liqo-webhook-certs" || name == "liqo-metric-agent-certs"):
 		unstructured.RemoveNestedField(obj, "data")
 		unstructured.RemoveNestedField(obj, "metadata", "annotations")
+	case resource == "apiservices":
+		unstructured.RemoveNestedField(obj, "spec", "caBundle")
 	case strings.HasSuffix(resource, "webhookconfigurations"):
 		hooks, _, _ := unstructured.NestedSlice(obj, "webhooks")
 		for _, hook := range hooks {
@@ -82,7 +83,8 @@ func (c *Cluster) Listing(ctx context.Context) (Listing, error) {
 			return nil, err
 		}
 		for _, r := range group.APIResources {
-			if slices.Contains(passing, r.Name) || strings.Contains(r.Name, "/") || !slices.Contains(r.Verbs, "list") {
+			isStored := slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs, "create") // figures of pods, for example, are not
+			if slices.Contains(passing, r.Name) || strings.Contains(r.Name, "/") || !isStored {
 				continue
 			}
 			list, err := objects.Resource(gv.WithResource(r.Name)).List(ctx, metav1.ListOptions{})

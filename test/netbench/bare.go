@@ -22,6 +22,8 @@ import (
 	"golang.zx2c4.com/wireguard/conn"
 	"golang.zx2c4.com/wireguard/device"
 	"golang.zx2c4.com/wireguard/tun"
+
+	"liqo.io/liqo/test/traffic"
 )
 
 // Bare is the library alone: one process in the namespace of each end, with the library's defaults.
@@ -35,15 +37,15 @@ var bareNetwork = [2]netip.Prefix{netip.MustParsePrefix("198.18.0.1/30"), netip.
 
 // bare connects the ends of a path until the context ends. The first one finds the other at that address; the other one answers where
 // packets come from.
-func bare(ctx context.Context, p path, at netip.AddrPort) (path, error) {
+func bare(ctx context.Context, p traffic.Path, at netip.AddrPort) (traffic.Path, error) {
 	var keys [2]*ecdh.PrivateKey
 	for i := range keys {
 		var err error
 		if keys[i], err = ecdh.X25519().GenerateKey(rand.Reader); err != nil {
-			return path{}, err
+			return traffic.Path{}, err
 		}
 	}
-	ends := [2]*endpoint{&p.from, &p.to}
+	ends := [2]*traffic.Endpoint{&p.From, &p.To}
 	for i, end := range ends {
 		peer := 1 - i
 		config := fmt.Sprintf("private_key=%x\nlisten_port=%d\npublic_key=%x\nallowed_ip=%s\n",
@@ -52,51 +54,51 @@ func bare(ctx context.Context, p path, at netip.AddrPort) (path, error) {
 			config += fmt.Sprintf("endpoint=%s\n", at)
 		}
 		if err := startBare(ctx, *end, bareNetwork[i], config); err != nil {
-			return path{}, err
+			return traffic.Path{}, err
 		}
-		end.own, end.seen = bareNetwork[i].Addr(), bareNetwork[i].Addr()
+		end.Own, end.Seen = bareNetwork[i].Addr(), bareNetwork[i].Addr()
 	}
-	p.name = "bare wireguard-go, " + p.name
+	p.Name = "bare wireguard-go, " + p.Name
 	return p, nil
 }
 
 // bareNodes is the shortest way there is: between the nodes of the gateways.
-func (w *benchEnv) bareNodes(ctx context.Context) (path, error) {
-	return bare(ctx, path{"nodes", w.nodes[0], w.nodes[1]}, netip.AddrPortFrom(w.nodes[1].seen, barePort))
+func (w *benchEnv) bareNodes(ctx context.Context) (traffic.Path, error) {
+	return bare(ctx, traffic.Path{Name: "nodes", From: w.nodes[0], To: w.nodes[1]}, netip.AddrPortFrom(w.nodes[1].Seen, barePort))
 }
 
 // barePods is the way between the pods of a path, which are reached as gateways are: by a port of a node.
-func (w *benchEnv) barePods(ctx context.Context, p path) (path, error) {
+func (w *benchEnv) barePods(ctx context.Context, p traffic.Path) (traffic.Path, error) {
 	c := w.clusters[1]
 	at := &corev1.Service{Spec: corev1.ServiceSpec{
-		Type: corev1.ServiceTypeNodePort, Selector: map[string]string{idleLabel: p.to.node},
+		Type: corev1.ServiceTypeNodePort, Selector: map[string]string{traffic.PodLabel: p.To.Node},
 		Ports: []corev1.ServicePort{{Protocol: corev1.ProtocolUDP, Port: barePort}},
 	}}
-	at.Namespace, at.Name = "default", "bare-"+p.to.node
+	at.Namespace, at.Name = "default", "bare-"+p.To.Node
 	if err := client.IgnoreAlreadyExists(c.Client.Create(ctx, at)); err != nil {
-		return path{}, err
+		return traffic.Path{}, err
 	}
 	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(at), at); err != nil {
-		return path{}, err
+		return traffic.Path{}, err
 	}
 	var node corev1.Node
-	if err := c.Client.Get(ctx, client.ObjectKey{Name: p.to.node}, &node); err != nil {
-		return path{}, err
+	if err := c.Client.Get(ctx, client.ObjectKey{Name: p.To.Node}, &node); err != nil {
+		return traffic.Path{}, err
 	}
 	i := slices.IndexFunc(node.Status.Addresses, func(a corev1.NodeAddress) bool { return a.Type == corev1.NodeInternalIP })
 	if i < 0 {
-		return path{}, fmt.Errorf("node %s has no address", node.Name)
+		return traffic.Path{}, fmt.Errorf("node %s has no address", node.Name)
 	}
 	addr, err := netip.ParseAddr(node.Status.Addresses[i].Address)
 	if err != nil {
-		return path{}, err
+		return traffic.Path{}, err
 	}
 	return bare(ctx, p, netip.AddrPortFrom(addr, uint16(at.Spec.Ports[0].NodePort)))
 }
 
 // startBare starts this program once more, in the namespace, and waits until its device is there.
-func startBare(ctx context.Context, in endpoint, address netip.Prefix, config string) error {
-	cmd := exec.CommandContext(ctx, "nsenter", "--net="+in.file, "/proc/self/exe", bareCommand, address.String())
+func startBare(ctx context.Context, in traffic.Endpoint, address netip.Prefix, config string) error {
+	cmd := exec.CommandContext(ctx, "nsenter", "--net="+in.File, "/proc/self/exe", bareCommand, address.String())
 	stdin, err := cmd.StdinPipe() // keys are no arguments. It stays open: its end is that of the other process
 	if err != nil {
 		return err

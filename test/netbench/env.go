@@ -20,9 +20,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/test/clusters"
 	"liqo.io/liqo/test/figures"
+	"liqo.io/liqo/test/traffic"
 )
 
 const (
@@ -37,9 +37,9 @@ type benchEnv struct {
 	apart    [2]clusters.Listing // when they had never peered
 	tunnel   *clusters.Tunnel
 	gateways [2]corev1.Pod
-	nodes    [2]endpoint         // where the gateways run
+	nodes    [2]traffic.Endpoint // where the gateways run
 	others   [2]string           // nodes without gateways
-	paths    []path              // from a pod to a pod of the other cluster
+	paths    []traffic.Path      // from a pod to a pod of the other cluster
 	services [2]client.ObjectKey // of each cluster, the one whose endpoint is in the other one
 }
 
@@ -112,14 +112,14 @@ func (w *benchEnv) findGateways(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		w.nodes[i] = endpoint{file: nodeFile(w.gateways[i].Spec.NodeName), own: at, seen: at}
+		w.nodes[i] = traffic.Endpoint{File: nodeFile(w.gateways[i].Spec.NodeName), Own: at, Seen: at}
 	}
 	return nil
 }
 
 // findPaths starts a pod on each node. The first path is between nodes of the gateways, the other between those without.
 func (w *benchEnv) findPaths(ctx context.Context) error {
-	w.paths = []path{{name: "pods beside the gateways"}, {name: "pods on other nodes"}}
+	w.paths = []traffic.Path{{Name: "pods beside the gateways"}, {Name: "pods on other nodes"}}
 	for i, c := range w.clusters {
 		var nodes corev1.NodeList
 		if err := c.Client.List(ctx, &nodes); err != nil {
@@ -139,9 +139,9 @@ func (w *benchEnv) findPaths(ctx context.Context) error {
 				at, w.others[i] = &w.paths[1], n.Name
 			}
 			if i == 0 {
-				at.from = p
+				at.From = p
 			} else {
-				at.to = p
+				at.To = p
 			}
 		}
 	}
@@ -149,69 +149,12 @@ func (w *benchEnv) findPaths(ctx context.Context) error {
 }
 
 // pod starts one that does nothing, and returns where it is and how the other cluster sees it.
-func (w *benchEnv) pod(ctx context.Context, cluster int, node string) (endpoint, error) {
-	p, err := idle(ctx, w.clusters[cluster], node)
+func (w *benchEnv) pod(ctx context.Context, cluster int, node string) (traffic.Endpoint, error) {
+	p, err := traffic.StartPod(ctx, w.clusters[cluster], node)
 	if err == nil {
-		p.seen, err = seen(ctx, w.clusters[1-cluster], where, w.clusters[cluster].ID, p.own)
+		p.Seen, err = traffic.TranslateAddress(ctx, w.clusters[1-cluster], where, w.clusters[cluster].ID, p.Own)
 	}
 	return p, err
-}
-
-const idleLabel = "idle"
-
-// idle starts a pod that does nothing.
-func idle(ctx context.Context, c *clusters.Cluster, node string) (endpoint, error) {
-	pod := &corev1.Pod{Spec: corev1.PodSpec{
-		TerminationGracePeriodSeconds: new(int64),
-		NodeSelector:                  map[string]string{corev1.LabelHostname: node},
-		Containers: []corev1.Container{{
-			Name: "idle", Image: "docker.io/library/busybox:latest", ImagePullPolicy: corev1.PullIfNotPresent, Command: []string{"sleep", "100000"},
-		}},
-	}}
-	pod.Namespace, pod.Name, pod.Labels = "default", "idle-"+node, map[string]string{idleLabel: node}
-	if err := client.IgnoreAlreadyExists(c.Client.Create(ctx, pod)); err != nil {
-		return endpoint{}, err
-	}
-	p := endpoint{node: node}
-	err := until(ctx, "the pod "+pod.Name, func() error {
-		err := c.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod)
-		if err != nil {
-			return err
-		}
-		if p.own, err = netip.ParseAddr(pod.Status.PodIP); err != nil {
-			return err
-		}
-		pids, err := processes(pod.UID)
-		if err == nil {
-			p.file = fmt.Sprintf("/proc/%d/ns/net", pids[0])
-		}
-		return err
-	})
-	return p, err
-}
-
-// processes are those of a pod.
-func processes(uid types.UID) ([]int, error) {
-	files, err := filepath.Glob("/proc/[0-9]*/cgroup")
-	if err != nil {
-		return nil, err
-	}
-	var out []int
-	for _, f := range files {
-		data, err := os.ReadFile(f)
-		if err != nil || !strings.Contains(string(data), "pod"+string(uid)) {
-			continue // it ended, or is another's
-		}
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(f)))
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, pid)
-	}
-	if len(out) == 0 {
-		return nil, fmt.Errorf("no process of pod %s runs", uid)
-	}
-	return out, nil
 }
 
 // program is the process of a gateway that works: not what keeps the namespaces of the pod, nor what keeps the process.
@@ -228,7 +171,7 @@ func program(uid types.UID) (int, error) {
 
 // programs are the processes of a pod that run liqo, in the order in which they began.
 func programs(uid types.UID) ([]int, error) {
-	pids, err := processes(uid)
+	pids, err := traffic.Processes(uid)
 	if err != nil {
 		return nil, err
 	}
@@ -246,26 +189,6 @@ func programs(uid types.UID) ([]int, error) {
 	}
 	slices.SortFunc(pids, func(a, b int) int { return cmp.Compare(began[a], began[b]) })
 	return pids, nil
-}
-
-// seen is how a cluster sees the address of a pod of a peer.
-func seen(ctx context.Context, by *clusters.Cluster, namespace, peer string, addr netip.Addr) (netip.Addr, error) {
-	var cfg networkingv1beta1.Configuration
-	if err := by.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: peer}, &cfg); err != nil {
-		return addr, err
-	}
-	if cfg.Status.Remote == nil || len(cfg.Status.Remote.CIDR.Pod) == 0 {
-		return addr, fmt.Errorf("the pods of %s are seen under no prefix", peer)
-	}
-	to, err := netip.ParsePrefix(string(cfg.Status.Remote.CIDR.Pod[0]))
-	if err != nil {
-		return addr, err
-	}
-	out, host := to.Masked().Addr().As4(), addr.As4()
-	for i := to.Bits(); i < 32; i++ {
-		out[i/8] |= host[i/8] & (0x80 >> (i % 8))
-	}
-	return netip.AddrFrom4(out), nil
 }
 
 // until waits for what must come.

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"time"
@@ -20,13 +19,14 @@ import (
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/test/clusters"
+	"liqo.io/liqo/test/traffic"
 )
 
 // Packets are dropped as somebody else would, in a table of nftables beside ours, and the tunnel is as it was when that is gone.
 
 // loss is an nftables expression that selects the dropped packets of an endpoint.
 type loss struct {
-	at          func(*benchEnv) (endpoint, error)
+	at          func(*benchEnv) (traffic.Endpoint, error)
 	hook, which string
 }
 
@@ -41,8 +41,8 @@ var (
 )
 
 // downAfter is how long the Connection of the client stays Connected while packets are dropped.
-func (w *benchEnv) downAfter(l loss) func(context.Context, watchers) (float64, error) {
-	return func(ctx context.Context, asking watchers) (took float64, err error) {
+func (w *benchEnv) downAfter(l loss) func(context.Context, traffic.Watchers) (float64, error) {
+	return func(ctx context.Context, asking traffic.Watchers) (took float64, err error) {
 		if err := w.connectionIs(ctx, true); err != nil {
 			return 0, err
 		}
@@ -55,7 +55,7 @@ func (w *benchEnv) downAfter(l loss) func(context.Context, watchers) (float64, e
 		if err != nil {
 			return 0, err
 		}
-		if _, err := asking.answered(ctx, time.Now()); err != nil {
+		if _, err := asking.Answered(ctx, time.Now()); err != nil {
 			return 0, err
 		}
 		return took, w.connectionIs(ctx, true)
@@ -63,8 +63,8 @@ func (w *benchEnv) downAfter(l loss) func(context.Context, watchers) (float64, e
 }
 
 // withdrawn is how long endpoints of the peer stay in a cluster when nothing passes the tunnel, or until they are back when all does again.
-func (w *benchEnv) withdrawn(in int, back bool) func(context.Context, watchers) (float64, error) {
-	return func(ctx context.Context, asking watchers) (took float64, err error) {
+func (w *benchEnv) withdrawn(in int, back bool) func(context.Context, traffic.Watchers) (float64, error) {
+	return func(ctx context.Context, asking traffic.Watchers) (took float64, err error) {
 		if err := w.shown(ctx, in, 1); err != nil {
 			return 0, err
 		}
@@ -81,7 +81,7 @@ func (w *benchEnv) withdrawn(in int, back bool) func(context.Context, watchers) 
 		if back {
 			took = time.Since(mended).Seconds()
 		}
-		_, err = asking.answered(ctx, time.Now())
+		_, err = asking.Answered(ctx, time.Now())
 		return took, err
 	}
 }
@@ -93,11 +93,11 @@ func (w *benchEnv) during(ctx context.Context, l loss, tell func() error) error 
 		return err
 	}
 	table := fmt.Sprintf("table ip loss { chain loss { type filter hook %s priority 300; %s counter drop; }; }", l.hook, l.which)
-	if _, err := at.run(ctx, "nft", table); err != nil {
+	if _, err := at.Run(ctx, "nft", table); err != nil {
 		return err
 	}
 	err = tell()
-	_, undone := at.run(context.WithoutCancel(ctx), "nft", "delete", "table", "ip", "loss")
+	_, undone := at.Run(context.WithoutCancel(ctx), "nft", "delete", "table", "ip", "loss")
 	return errors.Join(err, undone)
 }
 
@@ -144,22 +144,22 @@ var (
 type remains struct{ flush, list []string }
 
 // flushed takes all of that away at once, and measures until it is there again.
-func (w *benchEnv) flushed(at func(*benchEnv) (endpoint, error), what remains) func(context.Context, watchers) (float64, error) {
-	return func(ctx context.Context, asking watchers) (float64, error) {
+func (w *benchEnv) flushed(at func(*benchEnv) (traffic.Endpoint, error), what remains) func(context.Context, traffic.Watchers) (float64, error) {
+	return func(ctx context.Context, asking traffic.Watchers) (float64, error) {
 		there, err := at(w)
 		if err != nil {
 			return 0, err
 		}
-		before, err := there.kernel(ctx, what.list)
+		before, err := kernelState(ctx, there, what.list)
 		if err != nil {
 			return 0, err
 		}
-		if _, err := there.run(ctx, "sh", "-ec", strings.Join(what.flush, "; ")); err != nil {
+		if _, err := there.Run(ctx, "sh", "-ec", strings.Join(what.flush, "; ")); err != nil {
 			return 0, err
 		}
 		start := time.Now()
 		if err := until(ctx, "the state that was there", func() error {
-			now, err := there.kernel(ctx, what.list)
+			now, err := kernelState(ctx, there, what.list)
 			if err == nil && !slices.Equal(now, before) {
 				err = fmt.Errorf("it has %d lines, and had %d", len(now), len(before))
 			}
@@ -168,16 +168,16 @@ func (w *benchEnv) flushed(at func(*benchEnv) (endpoint, error), what remains) f
 			return 0, err
 		}
 		took := time.Since(start).Seconds()
-		_, err = asking.answered(ctx, time.Now())
+		_, err = asking.Answered(ctx, time.Now())
 		return took, err
 	}
 }
 
-// kernel is the kernel state of the endpoint, a line per object.
-func (p endpoint) kernel(ctx context.Context, lists []string) ([]string, error) {
+// kernelState is the kernel state of an endpoint, a line per object.
+func kernelState(ctx context.Context, p traffic.Endpoint, lists []string) ([]string, error) {
 	var out []string
 	for _, command := range lists {
-		text, err := p.run(ctx, strings.Fields(command)...)
+		text, err := p.Run(ctx, strings.Fields(command)...)
 		if err != nil {
 			return nil, err
 		}
@@ -187,25 +187,15 @@ func (p endpoint) kernel(ctx context.Context, lists []string) ([]string, error) 
 	return out, nil
 }
 
-// run runs a program of this machine in the network namespace of an endpoint.
-func (p endpoint) run(ctx context.Context, command ...string) (string, error) {
-	var out []byte
-	err := p.do(func() (err error) {
-		if out, err = exec.CommandContext(ctx, command[0], command[1:]...).CombinedOutput(); err != nil {
-			err = fmt.Errorf("%s: %w\n%s", strings.Join(command, " "), err, out)
-		}
-		return err
-	})
-	return string(out), err
-}
-
-func (w *benchEnv) clientGateway() (endpoint, error) {
+func (w *benchEnv) clientGateway() (traffic.Endpoint, error) {
 	pid, err := program(w.gateways[0].UID)
-	return endpoint{file: fmt.Sprintf("/proc/%d/ns/net", pid)}, err
+	return traffic.Endpoint{File: fmt.Sprintf("/proc/%d/ns/net", pid)}, err
 }
 
 // otherNode is the client's that has no gateway.
-func (w *benchEnv) otherNode() (endpoint, error) { return endpoint{file: nodeFile(w.others[0])}, nil }
+func (w *benchEnv) otherNode() (traffic.Endpoint, error) {
+	return traffic.Endpoint{File: nodeFile(w.others[0])}, nil
+}
 
 // nodeFile is the network namespace of a node.
 func nodeFile(node string) string {
@@ -265,7 +255,7 @@ func (w *benchEnv) offload(ctx context.Context) error {
 		}
 	}
 	w.services = [2]client.ObjectKey{{Namespace: p.Namespace, Name: "near"}, {Namespace: p.Twin(), Name: "far"}}
-	if _, err := w.clusters[0].Kubectl(fmt.Sprintf(farAndNear, w.paths[1].from.own), "apply", "-n", p.Namespace, "-f", "-"); err != nil {
+	if _, err := w.clusters[0].Kubectl(fmt.Sprintf(farAndNear, w.paths[1].From.Own), "apply", "-n", p.Namespace, "-f", "-"); err != nil {
 		return err
 	}
 	return errors.Join(w.shown(ctx, 0, 1), w.shown(ctx, 1, 1))

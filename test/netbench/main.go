@@ -20,6 +20,7 @@ import (
 	"syscall"
 
 	"liqo.io/liqo/test/figures"
+	"liqo.io/liqo/test/traffic"
 )
 
 func main() {
@@ -34,13 +35,14 @@ func main() {
 	rounds := flag.Int("rounds", 5, "times that speeds are measured; medians count, and 0 leaves them out")
 	peerings := flag.Int("peerings", 5, "times that the clusters peer and part, with and without a network, before all else")
 	outages := flag.Bool("outages", true, "end one part after the other")
+	move := flag.Bool("move", true, "move a volume to the provider")
 	insist := flag.Bool("insist", true, "fail when a promise is broken")
 	output := flag.String("output", "dist/bench", "folder of the results")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends it at once
-	r, err := run(ctx, *home, *rounds, *peerings, *outages)
+	r, err := run(ctx, *home, *rounds, *peerings, *move, *outages)
 	if err == nil {
 		err = figures.Print(os.Stdout, r.Promises)
 	}
@@ -71,11 +73,12 @@ type result struct {
 	Paths    []*measured       `json:"paths"` // that of the bare library between nodes, then by turns between pods and ours between the same
 	Memory   []float64         `json:"gatewayBytes"`
 	Peerings []figures.Promise `json:"peerings"`
+	Moves    []figures.Promise `json:"moves"`
 	Outages  []figures.Promise `json:"outages"`
 	Promises []figures.Promise `json:"promises"`
 }
 
-func run(ctx context.Context, home string, rounds, peerings int, outages bool) (*result, error) {
+func run(ctx context.Context, home string, rounds, peerings int, move, outages bool) (*result, error) {
 	say("installing and connecting")
 	w, err := newBenchEnv(ctx, home, peerings)
 	if err != nil {
@@ -87,15 +90,22 @@ func run(ctx context.Context, home string, rounds, peerings int, outages bool) (
 			return nil, err
 		}
 	}
-	if outages {
+	if move || outages {
 		if err := w.offload(ctx); err != nil {
 			return nil, err
 		}
+	}
+	if move {
+		if r.Moves, err = w.measureMove(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if outages {
 		if r.Outages, err = w.outages(ctx); err != nil {
 			return nil, err
 		}
 	}
-	r.Promises = slices.Concat(r.Peerings, r.verdict(), r.Outages)
+	r.Promises = slices.Concat(r.Peerings, r.verdict(), r.Moves, r.Outages)
 	return r, nil
 }
 
@@ -107,7 +117,7 @@ func (r *result) speeds(ctx context.Context, w *benchEnv, rounds int) error {
 	if err != nil {
 		return err
 	}
-	paths := []path{shortest}
+	paths := []traffic.Path{shortest}
 	for _, p := range w.paths {
 		alone, err := w.barePods(ctx, p)
 		if err != nil {
@@ -116,7 +126,7 @@ func (r *result) speeds(ctx context.Context, w *benchEnv, rounds int) error {
 		paths = append(paths, alone, p)
 	}
 	for _, p := range paths {
-		r.Paths = append(r.Paths, &measured{Path: p.name})
+		r.Paths = append(r.Paths, &measured{Path: p.Name})
 	}
 	for range rounds {
 		for i, p := range paths {
@@ -146,25 +156,25 @@ func (r *result) speeds(ctx context.Context, w *benchEnv, rounds int) error {
 	return nil
 }
 
-func (m *measured) measure(p path) error {
-	one, err := p.streams(1)
+func (m *measured) measure(p traffic.Path) error {
+	one, err := p.Streams(1)
 	if err != nil {
 		return err
 	}
-	four, err := p.streams(4)
+	four, err := p.Streams(4)
 	if err != nil {
 		return err
 	}
-	udp, err := p.datagrams()
+	udp, err := p.Datagrams()
 	if err != nil {
 		return err
 	}
-	times, err := p.roundTrips()
+	times, err := p.RoundTrips()
 	if err != nil {
 		return err
 	}
 	p50, p99 := figures.Median(times), figures.Quantile(times, 0.99)
-	say("%s: TCP %.2f, %.2f Gbit/s, UDP %.3f Gbit/s, round trip %.0f, %.0f µs", p.name, one, four, udp, p50*1e6, p99*1e6)
+	say("%s: TCP %.2f, %.2f Gbit/s, UDP %.3f Gbit/s, round trip %.0f, %.0f µs", p.Name, one, four, udp, p50*1e6, p99*1e6)
 	m.TCP1, m.TCP4, m.UDP = append(m.TCP1, one), append(m.TCP4, four), append(m.UDP, udp)
 	m.P50, m.P99 = append(m.P50, p50), append(m.P99, p99)
 	return nil

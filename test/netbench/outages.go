@@ -15,6 +15,7 @@ import (
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/test/figures"
+	"liqo.io/liqo/test/traffic"
 )
 
 // outages drops packets, ends one part after the other, and measures until pods of both sides hear each other: both ask, and the later one
@@ -24,7 +25,7 @@ func (w *benchEnv) outages(ctx context.Context) ([]figures.Promise, error) {
 	for _, story := range []struct {
 		what, unit string
 		limit      float64
-		tell       func(context.Context, watchers) (float64, error)
+		tell       func(context.Context, traffic.Watchers) (float64, error)
 	}{
 		{"packets of pods dropped on a node, by the fabric: the Connection is not Connected", "s", 5, w.downAfter(fabricLoss)},
 		{"packets of pods of more than 1000 bytes dropped on a node: the Connection is not Connected", "s", 5, w.downAfter(largeFabricLoss)},
@@ -37,8 +38,8 @@ func (w *benchEnv) outages(ctx context.Context) ([]figures.Promise, error) {
 		{"tables, rules, routes, addresses, neighbours and forwards of a node flushed: all there again", "s", 2, w.flushed((*benchEnv).otherNode, ofANode)},
 		{"links of a node deleted: all there again", "s", 2, w.flushed((*benchEnv).otherNode, linksOfANode)},
 		{"tables, rules, routes, addresses and link of a gateway flushed: all there again", "s", 2, w.flushed((*benchEnv).clientGateway, ofAGateway)},
-		{"the process of the client's gateway killed: nobody answers", "s", 1, func(ctx context.Context, a watchers) (float64, error) { return w.killed(ctx, a, 0) }},
-		{"the process of the server's gateway killed: nobody answers", "s", 1, func(ctx context.Context, a watchers) (float64, error) { return w.killed(ctx, a, 1) }},
+		{"the process of the client's gateway killed: nobody answers", "s", 1, func(ctx context.Context, a traffic.Watchers) (float64, error) { return w.killed(ctx, a, 0) }},
+		{"the process of the server's gateway killed: nobody answers", "s", 1, func(ctx context.Context, a traffic.Watchers) (float64, error) { return w.killed(ctx, a, 1) }},
 		{"the fabric's pod of the client's other node replaced: questions without answer", "", 0, w.fabricReplaced(0, w.others[0])},
 		{"the fabric's pod beside the client's gateway replaced: questions without answer", "", 0, w.fabricReplaced(0, w.gateways[0].Spec.NodeName)},
 		{"the fabric's pod of the server's other node replaced: questions without answer", "", 0, w.fabricReplaced(1, w.others[1])},
@@ -47,16 +48,16 @@ func (w *benchEnv) outages(ctx context.Context) ([]figures.Promise, error) {
 		{"the pod of the server's gateway deleted: first answer after the new one runs", "s", 5, w.replaced([]int{1})},
 		{"both gateways' pods deleted: first answer after the new ones run", "s", 5, w.replaced([]int{0, 1})},
 		{"both gateways' pods killed without a last word: first answer after the new ones run", "s", 5, w.replaced([]int{0, 1}, client.GracePeriodSeconds(0))},
-		{"the client's PublicKey applied last: first answer", "s", 5, func(ctx context.Context, a watchers) (float64, error) {
+		{"the client's PublicKey applied last: first answer", "s", 5, func(ctx context.Context, a traffic.Watchers) (float64, error) {
 			return w.last(ctx, a, 0, w.tunnel.Server, &networkingv1beta1.PublicKey{}, nil)
 		}},
-		{"the server's PublicKey applied last: first answer", "s", 5, func(ctx context.Context, a watchers) (float64, error) {
+		{"the server's PublicKey applied last: first answer", "s", 5, func(ctx context.Context, a traffic.Watchers) (float64, error) {
 			return w.last(ctx, a, 1, w.tunnel.Client, &networkingv1beta1.PublicKey{}, nil)
 		}},
-		{"the client's Configuration applied last: first answer", "s", 5, func(ctx context.Context, a watchers) (float64, error) {
+		{"the client's Configuration applied last: first answer", "s", 5, func(ctx context.Context, a traffic.Watchers) (float64, error) {
 			return w.last(ctx, a, 0, w.tunnel.Server, &networkingv1beta1.Configuration{}, nil)
 		}},
-		{"the server's Configuration applied last: first answer", "s", 5, func(ctx context.Context, a watchers) (float64, error) {
+		{"the server's Configuration applied last: first answer", "s", 5, func(ctx context.Context, a traffic.Watchers) (float64, error) {
 			return w.last(ctx, a, 1, w.tunnel.Client, &networkingv1beta1.Configuration{}, nil)
 		}},
 		{"the GatewayClient applied last: first answer", "s", 10, w.clientLast},
@@ -73,21 +74,21 @@ func (w *benchEnv) outages(ctx context.Context) ([]figures.Promise, error) {
 }
 
 // watched tells a story while somebody asks all the time, from before, when all is well, until after, when it is again.
-func (w *benchEnv) watched(ctx context.Context, tell func(context.Context, watchers) (float64, error)) (float64, error) {
+func (w *benchEnv) watched(ctx context.Context, tell func(context.Context, traffic.Watchers) (float64, error)) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	asking, err := w.paths[1].watch()
+	asking, err := w.paths[1].Watch()
 	if err != nil {
 		return 0, err
 	}
-	defer asking.close()
-	if _, err := asking.answered(ctx, time.Now()); err != nil {
+	defer asking.Close()
+	if _, err := asking.Answered(ctx, time.Now()); err != nil {
 		return 0, err
 	}
 	return tell(ctx, asking)
 }
 
-func (w *benchEnv) killed(ctx context.Context, asking watchers, cluster int) (float64, error) {
+func (w *benchEnv) killed(ctx context.Context, asking traffic.Watchers, cluster int) (float64, error) {
 	pid, err := program(w.gateways[cluster].UID)
 	if err != nil {
 		return 0, err
@@ -105,16 +106,16 @@ func (w *benchEnv) killed(ctx context.Context, asking watchers, cluster int) (fl
 	}); err != nil {
 		return 0, err
 	}
-	if _, err := asking.answered(ctx, time.Now()); err != nil {
+	if _, err := asking.Answered(ctx, time.Now()); err != nil {
 		return 0, err
 	}
-	longest, _ := asking.gap(start)
+	longest, _ := asking.Gap(start)
 	return longest.Seconds(), nil
 }
 
 // replaced deletes gateways' pods, and returns the time between the start of the last new process and the first answer after.
-func (w *benchEnv) replaced(which []int, how ...client.DeleteOption) func(context.Context, watchers) (float64, error) {
-	return func(ctx context.Context, asking watchers) (float64, error) {
+func (w *benchEnv) replaced(which []int, how ...client.DeleteOption) func(context.Context, traffic.Watchers) (float64, error) {
+	return func(ctx context.Context, asking traffic.Watchers) (float64, error) {
 		before := w.gateways
 		for _, i := range which {
 			if err := w.clusters[i].Client.Delete(ctx, &w.gateways[i], how...); err != nil {
@@ -138,21 +139,21 @@ func (w *benchEnv) replaced(which []int, how ...client.DeleteOption) func(contex
 			return 0, err
 		}
 		runs := time.Now()
-		first, err := asking.answered(ctx, runs)
+		first, err := asking.Answered(ctx, runs)
 		return first.Sub(runs).Seconds(), err
 	}
 }
 
 // fabricReplaced deletes the fabric's pod of a node, and counts questions that are lost, also between the pods beside the gateways.
-func (w *benchEnv) fabricReplaced(in int, node string) func(context.Context, watchers) (float64, error) {
-	return func(ctx context.Context, asking watchers) (float64, error) {
-		beside, err := w.paths[0].watch()
+func (w *benchEnv) fabricReplaced(in int, node string) func(context.Context, traffic.Watchers) (float64, error) {
+	return func(ctx context.Context, asking traffic.Watchers) (float64, error) {
+		beside, err := w.paths[0].Watch()
 		if err != nil {
 			return 0, err
 		}
-		defer beside.close()
+		defer beside.Close()
 		all := slices.Concat(asking, beside)
-		if _, err := all.answered(ctx, time.Now()); err != nil {
+		if _, err := all.Answered(ctx, time.Now()); err != nil {
 			return 0, err
 		}
 		start := time.Now()
@@ -172,10 +173,10 @@ func (w *benchEnv) fabricReplaced(in int, node string) func(context.Context, wat
 		}); err != nil {
 			return 0, err
 		}
-		if _, err := all.answered(ctx, time.Now()); err != nil {
+		if _, err := all.Answered(ctx, time.Now()); err != nil {
 			return 0, err
 		}
-		_, lost := all.gap(start)
+		_, lost := all.Gap(start)
 		return float64(lost), nil
 	}
 }
@@ -196,7 +197,7 @@ func (w *benchEnv) fabric(ctx context.Context, in int, node string) (*corev1.Pod
 }
 
 // clientLast makes the client's gateway anew, with the key that the server knows.
-func (w *benchEnv) clientLast(ctx context.Context, asking watchers) (float64, error) {
+func (w *benchEnv) clientLast(ctx context.Context, asking traffic.Watchers) (float64, error) {
 	kept, err := w.keep(ctx, 0, "gw-client")
 	if err != nil {
 		return 0, err
@@ -207,7 +208,7 @@ func (w *benchEnv) clientLast(ctx context.Context, asking watchers) (float64, er
 }
 
 // serverLast makes the server's gateway anew, with the key and where the client knows it.
-func (w *benchEnv) serverLast(ctx context.Context, asking watchers) (float64, error) {
+func (w *benchEnv) serverLast(ctx context.Context, asking traffic.Watchers) (float64, error) {
 	kept, err := w.keep(ctx, 1, "gw-server")
 	if err != nil {
 		return 0, err
@@ -235,7 +236,7 @@ func (w *benchEnv) keep(ctx context.Context, in int, name string) (string, error
 }
 
 // last deletes an object of a cluster, waits until nobody answers, and applies it again, with a change.
-func (w *benchEnv) last(ctx context.Context, asking watchers, in int, name string, obj client.Object, change func(client.Object)) (float64, error) {
+func (w *benchEnv) last(ctx context.Context, asking traffic.Watchers, in int, name string, obj client.Object, change func(client.Object)) (float64, error) {
 	c := w.clusters[in].Client
 	if err := c.Get(ctx, client.ObjectKey{Namespace: where, Name: name}, obj); err != nil {
 		return 0, err
@@ -253,7 +254,7 @@ func (w *benchEnv) last(ctx context.Context, asking watchers, in int, name strin
 	}); err != nil {
 		return 0, err
 	}
-	if err := asking.silent(ctx); err != nil {
+	if err := asking.Silent(ctx); err != nil {
 		return 0, err
 	}
 	fresh.SetUID("")
@@ -267,6 +268,6 @@ func (w *benchEnv) last(ctx context.Context, asking watchers, in int, name strin
 	if err := c.Create(ctx, fresh); err != nil {
 		return 0, err
 	}
-	first, err := asking.answered(ctx, applied)
+	first, err := asking.Answered(ctx, applied)
 	return first.Sub(applied).Seconds(), err
 }

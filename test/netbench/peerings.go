@@ -22,6 +22,7 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/test/clusters"
 	"liqo.io/liqo/test/figures"
+	"liqo.io/liqo/test/traffic"
 )
 
 // peer has the clusters peer and part so many times with a network, and as often without: each time as if for the first time, and again right
@@ -44,7 +45,7 @@ func (w *benchEnv) peer(ctx context.Context, times int) ([]figures.Promise, erro
 	if err != nil {
 		return nil, err
 	}
-	listener, err := ends[1].listen()
+	listener, err := listen(ends[1])
 	if err != nil {
 		return nil, err
 	}
@@ -178,13 +179,13 @@ func (w *benchEnv) holderOf(identity string) (client.Client, error) {
 }
 
 // ends are a pod in each cluster.
-func (w *benchEnv) ends(ctx context.Context) (ends [2]endpoint, err error) {
+func (w *benchEnv) ends(ctx context.Context) (ends [2]traffic.Endpoint, err error) {
 	for i, c := range w.clusters {
 		var nodes corev1.NodeList
 		if err := c.Client.List(ctx, &nodes); err != nil {
 			return ends, err
 		}
-		if ends[i], err = idle(ctx, c, nodes.Items[0].Name); err != nil {
+		if ends[i], err = traffic.StartPod(ctx, c, nodes.Items[0].Name); err != nil {
 			return ends, err
 		}
 	}
@@ -192,22 +193,22 @@ func (w *benchEnv) ends(ctx context.Context) (ends [2]endpoint, err error) {
 }
 
 // listen accepts connections in the network namespace of the endpoint until it is closed.
-func (p endpoint) listen() (listener net.Listener, err error) {
-	err = p.do(func() error {
-		listener, err = net.Listen("tcp4", netip.AddrPortFrom(p.own, 0).String())
+func listen(p traffic.Endpoint) (listener net.Listener, err error) {
+	err = p.Do(func() error {
+		listener, err = net.Listen("tcp4", netip.AddrPortFrom(p.Own, 0).String())
 		return err
 	})
 	return listener, err
 }
 
 // answers connects to the pod of the provider from that of the consumer, by the address that the consumer knows by now.
-func (w *benchEnv) answers(ctx context.Context, ends [2]endpoint, port uint16) error {
+func (w *benchEnv) answers(ctx context.Context, ends [2]traffic.Endpoint, port uint16) error {
 	provider := w.clusters[1].ID
-	to, err := seen(ctx, w.clusters[0], "liqo-tenant-"+provider, provider, ends[1].own)
+	to, err := traffic.TranslateAddress(ctx, w.clusters[0], "liqo-tenant-"+provider, provider, ends[1].Own)
 	if err != nil {
 		return err
 	}
-	return ends[0].do(func() error {
+	return ends[0].Do(func() error {
 		conn, err := net.DialTimeout("tcp4", netip.AddrPortFrom(to, port).String(), 100*time.Millisecond)
 		if err == nil {
 			err = conn.Close()

@@ -19,11 +19,29 @@ import (
 // leases is the folder of a node in which its CNI has a file for each address of a pod, and one with that which it gave last.
 const leases = "/var/lib/cni/networks/playground"
 
-// next has the pod that is made next on a node get the address with this last byte, or if somebody has it one after it.
+// ciliumAPI begins each request to the agent of a node with Cilium, which gives addresses at random.
+const ciliumAPI = "curl -s --unix-socket /run/cilium/cilium.sock"
+
+// after has pods that are made next on a node get the address with this last byte and those after it, except with Cilium.
+func after(t *testing.T, n corev1.Node, host int) {
+	t.Helper()
+	if err := story.Playground("exec", n.Name, "sh", "-c", fmt.Sprintf("mkdir -p %[1]s && printf %[2]s > %[1]s/last_reserved_ip.0", leases, podAddress(n, host-1))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// next has the pod that is made next on a node get the address with this last byte, or if somebody has it one after it. Cilium has no other address
+// to give until that pod has it.
 func next(t *testing.T, n corev1.Node, host int) {
 	t.Helper()
-	before := podAddress(n, host-1)
-	if err := story.Playground("exec", n.Name, "sh", "-c", fmt.Sprintf("mkdir -p %[1]s && printf %[2]s > %[1]s/last_reserved_ip.0", leases, before)); err != nil {
+	after(t, n, host)
+	script := fmt.Sprintf(`[ -S /run/cilium/cilium.sock ] || exit 0
+for part in 1-%[1]d %[2]d-254; do %[3]s -o /dev/null -w '%%{http_code} %%{url_effective}\n' -X POST "http://cilium/v1/ipam/%[4]s[$part]?pool=default"; done |
+	sed -n 's/^200 \(.*\)/url = "\1"\noutput = "\/dev\/null"/p' > /run/cilium/reserved
+(for _ in $(seq 600); do %[3]s http://cilium/v1/endpoint | grep -q '"ipv4":"%[5]s"' && break; sleep 0.1; done
+ %[3]s -X DELETE -K /run/cilium/reserved) </dev/null >/dev/null 2>&1 &`,
+		host-1, host+1, ciliumAPI, strings.TrimSuffix(podAddress(n, 0).String(), "0"), podAddress(n, host))
+	if err := story.Playground("exec", n.Name, "sh", "-c", script); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -33,7 +51,8 @@ func free(t *testing.T, of []corev1.Node) int {
 	t.Helper()
 	taken := map[string]bool{}
 	for _, n := range of {
-		out, err := story.Output("exec", n.Name, "ls", leases)
+		out, err := story.Output("exec", n.Name, "sh", "-c", fmt.Sprintf(`[ -S /run/cilium/cilium.sock ] || exec ls %s
+(%s http://cilium/v1/endpoint; ip addr show cilium_host) | grep -o '%s[0-9]*'`, leases, ciliumAPI, strings.TrimSuffix(podAddress(n, 0).String(), "0")))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package network tries the network between two clusters from each place where somebody may be to each where somebody may want to
-// go. The clusters use the same addresses and have two nodes each; LIQO_E2E_KUBECONFIGS names them. In test/run.sh pods of the first
-// one cross nodes by routes, and those of the second one by an overlay.
+// go. The clusters use the same addresses and have two nodes each; LIQO_E2E_KUBECONFIGS names them. In test/run.sh the
+// first one has flannel, an overlay, and the second one kube-router, which has routes and rules for each pod.
 package network
 
 import (
@@ -43,8 +43,27 @@ func setUp() error {
 	}
 	a, b = both[0], both[1]
 	for _, c := range both {
-		if err := c.Install("--set", "offloading.twinNamespaces.pods.serviceAccounts={lodger}"); err != nil {
+		if err := c.Install("--set", "offloading.twinNamespaces.pods.serviceAccounts={lodger}", "--set", "metrics.enabled=true"); err != nil {
 			return err
+		}
+		if err := restartDaemonSets(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restartDaemonSets rolls out the CNI again, as the guide of DaemonSets says: it is older than Liqo, and its pods would wait on virtual nodes.
+func restartDaemonSets(c *clusters.Cluster) error {
+	sets, err := c.Kubectl("", "get", "daemonsets", "-n", "kube-system", "-o", "name")
+	if err != nil {
+		return err
+	}
+	for _, name := range strings.Fields(sets) {
+		for _, action := range [][]string{{"restart", name}, {"status", name, "--timeout", "2m"}} {
+			if _, err := c.Kubectl("", append([]string{"rollout", "-n", "kube-system"}, action...)...); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

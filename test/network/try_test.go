@@ -5,15 +5,21 @@ package network
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os/exec"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"liqo.io/liqo/deploy"
 	"liqo.io/liqo/test/clusters"
 )
 
@@ -51,6 +57,8 @@ func TestNetworkTest(t *testing.T) {
 		}
 	}
 	checkNothingRemains(t)
+	checkHealthy(t)
+	checkArchive(t)
 
 	// Without a tunnel no pod can be lent, and it is said who is missing.
 	kubectl(t, b, "", "delete", "publickey", "-n", where, a.ID)
@@ -62,6 +70,84 @@ func TestNetworkTest(t *testing.T) {
 	kubectl(t, b, strings.ReplaceAll(publicKey, "ID", a.ID)+tunnel.ClientKey, "apply", "-n", where, "-f", "-")
 	if err := tunnel.Connected(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// checkHealthy wants no check to fail on a healthy pair.
+func checkHealthy(t *testing.T) {
+	t.Helper()
+	for _, c := range []*clusters.Cluster{a, b} {
+		if out, err := c.Liqoctl("check"); err != nil {
+			t.Errorf("a check of %s failed: %v\n%s", c.ID, err, out)
+		} else {
+			t.Log(out)
+		}
+	}
+}
+
+// checkArchive wants an archive to have what pods and nodes tell, and none of the values of Secrets in the namespaces of Liqo.
+func checkArchive(t *testing.T) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "archive.tar.gz")
+	if out, err := a.Liqoctl("gather", "--output-file", file); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	listed, err := exec.Command("tar", "-xzvf", file, "-C", t.TempDir(), "--to-stdout").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, listed)
+	}
+	text := string(listed)
+	for _, want := range []string{
+		"link liqo.fabric", "dev liqo-tunnel", "table 6091", "liqo_node_dropped_packets_total", "/logs/liqo/liqo-fabric-", "/logs/" + where + "/gw-", "kind: ForeignCluster",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the archive lacks %q", want)
+		}
+	}
+	checkQueried(t, text)
+	var secrets corev1.SecretList
+	if err := a.Client.List(t.Context(), &secrets); err != nil {
+		t.Fatal(err)
+	}
+	compared := 0
+	for _, s := range secrets.Items {
+		for key, value := range s.Data {
+			if len(value) < 16 || strings.HasSuffix(key, ".crt") || key == "publicKey" {
+				continue // short ones are words, and the others are public
+			}
+			compared++
+			if strings.Contains(text, string(value)) || strings.Contains(text, base64.StdEncoding.EncodeToString(value)) {
+				t.Errorf("the archive has the value of %s in Secret %s/%s", key, s.Namespace, s.Name)
+			}
+		}
+	}
+	if compared == 0 {
+		t.Error("there is no Secret")
+	}
+}
+
+// afterFaults are metrics of the dashboards that a process has only after what they count.
+var afterFaults = []string{"liqo_peer_misbehaves_total", "liqo_virtual_kubelet_reflection_error_counter", "liqo_mirror_errors_total", "liqo_proxy_connections", "liqo_proxy_requests_total"}
+
+// checkQueried wants the metrics of all queries of the dashboards to be in an archive.
+func checkQueried(t *testing.T, text string) {
+	t.Helper()
+	dashboards, err := fs.Glob(deploy.Chart(), "files/dashboards/*.json")
+	if err != nil || len(dashboards) == 0 {
+		t.Fatalf("the chart has %d dashboards: %v", len(dashboards), err)
+	}
+	for _, name := range dashboards {
+		data, err := fs.ReadFile(deploy.Chart(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, query := range regexp.MustCompile(`"expr": "[^"]*`).FindAllString(string(data), -1) {
+			for _, metric := range regexp.MustCompile(`\b(liqo|controller_runtime|workqueue|rest_client|process)_\w+`).FindAllString(query, -1) {
+				if !slices.Contains(afterFaults, metric) && !regexp.MustCompile(`(?m)^`+metric+`[{ ]`).MatchString(text) {
+					t.Errorf("%s asks for %s, which no process has", name, metric)
+				}
+			}
+		}
 	}
 }
 

@@ -98,6 +98,18 @@ func (r *Recorder) see(pod *corev1.Pod) {
 	r.restarts[pod.UID] = restarts
 }
 
+// Unfinished returns the number of pods that did not end yet.
+func (r *Recorder) Unfinished() (count int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, phase := range r.phases {
+		if order[phase] < 2 {
+			count++
+		}
+	}
+	return count
+}
+
 // Check fails the test for another number of names than there were to be, for each that had more than one UID, and for all that went backwards.
 func (r *Recorder) Check(t *testing.T, where string, want int) {
 	t.Helper()

@@ -117,6 +117,7 @@ func rights(role string, markers []byte) ([]byte, error) {
 var roles = map[string]string{
 	"controllermanager": "controller-manager",
 	"crdreplicator":     "crd-replicator",
+	"metricagent":       "metric-agent",
 	"uninstaller":       "pre-delete",
 	"virtualkubelet":    "virtual-kubelet",
 }

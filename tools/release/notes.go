@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -16,7 +17,7 @@ const unreleased = "Unreleased"
 func releaseNotes(changelog, version string, tagged bool) (string, error) {
 	section := changelogSection(changelog, version)
 	if section == "" && !tagged {
-		section = changelogSection(changelog, unreleased)
+		section = cmp.Or(changelogSection(changelog, unreleased), "Nothing has changed since the last release.") // a try right after a tag
 	}
 	if section == "" {
 		return "", fmt.Errorf("CHANGELOG.md has no section %q: give %q that name before the tag", "## "+version, "## "+unreleased)

@@ -60,6 +60,9 @@ func TestReleaseNotes(t *testing.T) {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
 	}
+	if got, err := releaseNotes("# Change log\n\n## Unreleased\n\n## v0.1.0\n\n- old\n", "v0.2.0", false); err != nil || got != "# Liqo v0.2.0\n\nNothing has changed since the last release.\n" {
+		t.Errorf("a try right after a tag: %q, %v", got, err)
+	}
 }
 
 func TestClientNames(t *testing.T) {

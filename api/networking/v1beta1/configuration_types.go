@@ -53,6 +53,10 @@ type ConfigurationStatus struct {
 	Remote *ClusterConfig `json:"remote,omitempty"`
 	// ObservedRemote is the spec.remote for which Remote was computed.
 	ObservedRemote *ClusterConfig `json:"observedRemote,omitempty"`
+	// ReportedRemote has the networks of the peer as the peer reports them.
+	ReportedRemote *ClusterConfig `json:"reportedRemote,omitempty"`
+	// AgreedRemote is the last ReportedRemote that was equal to spec.remote. While spec.remote is that, it follows ReportedRemote.
+	AgreedRemote *ClusterConfig `json:"agreedRemote,omitempty"`
 }
 
 // Configuration has the networks of one peer.

@@ -44,6 +44,16 @@ type InternalGatewayEndpoint struct {
 	Node *string `json:"node,omitempty"`
 }
 
+// GatewayReplica is a running pod of a gateway with several.
+type GatewayReplica struct {
+	// Name is the name of the pod. The active one holds the Lease of the gateway.
+	Name string `json:"name"`
+	// IP is the address of the pod.
+	IP IP `json:"ip"`
+	// Node is where the pod runs.
+	Node string `json:"node,omitempty"`
+}
+
 // HostCondition is the report of a node or gateway about an applied object.
 type HostCondition struct {
 	// Host is the name of the node or the gateway; "*" where no one applies the object.

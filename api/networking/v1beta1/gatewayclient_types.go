@@ -38,6 +38,12 @@ type GatewayClientStatus struct {
 	// PublicKey is the public key in the Secret, for users without access to Secrets.
 	PublicKey        []byte                   `json:"publicKey,omitempty"`
 	InternalEndpoint *InternalGatewayEndpoint `json:"internalEndpoint,omitempty"`
+	// Replicas are the running pods of a gateway with several; one of them is active.
+	//
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=map
+	// +listMapKey=name
+	Replicas []GatewayReplica `json:"replicas,omitempty"`
 	// MTU of the tunnel in bytes, copied from the Connection.
 	MTU int `json:"mtu,omitempty"`
 	// Endpoint is the address of the server as reported by the peer, dialled after the addresses of the spec.

@@ -28,6 +28,12 @@ type WgGatewayClientStatus struct {
 	// PublicKey is the public key in the Secret, for users without access to Secrets.
 	PublicKey        []byte                   `json:"publicKey,omitempty"`
 	InternalEndpoint *InternalGatewayEndpoint `json:"internalEndpoint,omitempty"`
+	// Replicas are the running pods of a gateway with several; one of them is active.
+	//
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=map
+	// +listMapKey=name
+	Replicas []GatewayReplica `json:"replicas,omitempty"`
 	// Conditions: Ready reports whether the gateway runs.
 	//
 	// +listType=map

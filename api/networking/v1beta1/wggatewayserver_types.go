@@ -31,6 +31,12 @@ type WgGatewayServerStatus struct {
 	// Endpoint is where clients reach the gateway.
 	Endpoint         *EndpointStatus          `json:"endpoint,omitempty"`
 	InternalEndpoint *InternalGatewayEndpoint `json:"internalEndpoint,omitempty"`
+	// Replicas are the running pods of a gateway with several; one of them is active.
+	//
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=map
+	// +listMapKey=name
+	Replicas []GatewayReplica `json:"replicas,omitempty"`
 	// Conditions: Ready reports whether the gateway runs.
 	//
 	// +listType=map

@@ -87,6 +87,20 @@ type NamespaceMapStatus struct {
 	// ProviderCapabilities are the capabilities of Liqo at the provider.
 	// +listType=atomic
 	ProviderCapabilities []string `json:"providerCapabilities,omitempty"`
+	// ConsumerNetworks are the networks of the consumer, with the prefixes that stand for them in the provider.
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=atomic
+	ConsumerNetworks []TranslatedNetwork `json:"consumerNetworks,omitempty"`
+}
+
+// TranslatedNetwork is a network and the prefix of the same length that stands for it in another cluster.
+type TranslatedNetwork struct {
+	// CIDR is the network.
+	// +kubebuilder:validation:MaxLength=43
+	CIDR string `json:"cidr"`
+	// TranslatedCIDR is the prefix.
+	// +kubebuilder:validation:MaxLength=43
+	TranslatedCIDR string `json:"translatedCIDR"`
 }
 
 // NamespaceMap pairs the namespaces of a consumer with their remote namespaces in a provider.

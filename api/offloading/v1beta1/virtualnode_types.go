@@ -115,7 +115,7 @@ type VirtualNodeSpec struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	DeclaredFeatures []string `json:"declaredFeatures,omitempty"`
-	// StorageClasses of the provider: passed on, and nothing is made of them.
+	// StorageClasses of the provider, for the claims of virtual volumes.
 	StorageClasses []liqov1beta1.StorageType `json:"storageClasses,omitempty"`
 	// IngressClasses of the provider, for the copies of Ingresses.
 	IngressClasses []liqov1beta1.IngressType `json:"ingressClasses,omitempty"`

@@ -9,7 +9,7 @@ networking.liqo.io/gateway-name: {{ `"{{ .Name }}"` }}
 networking.liqo.io/gateway-namespace: {{ `"{{ .Namespace }}"` }}
 {{- end -}}
 
-{{- /* Where gateways run unless the user says otherwise: on nodes of this cluster, replicas on several if possible. */ -}}
+{{- /* Where gateways run unless the user says otherwise: on nodes of this cluster. The controller-manager adds that replicas are on several, if possible. */ -}}
 {{- define "liqo.gatewayAffinity" -}}
 nodeAffinity:
   requiredDuringSchedulingIgnoredDuringExecution:
@@ -19,13 +19,6 @@ nodeAffinity:
         operator: NotIn
         values:
         - virtual-node
-{{- end -}}
-
-{{- /* Replicas elect no active one yet: neither the Service nor the nodes would find any. */ -}}
-{{- define "liqo.checkGatewayReplicas" -}}
-{{- if gt (int .Values.networking.gatewayTemplates.replicas) 1 }}
-{{- fail "networking.gatewayTemplates.replicas must be 1: gateways of more than one replica are not supported yet, and no tunnel would work" }}
-{{- end }}
 {{- end -}}
 
 {{- /* The rules for gateways of kinds that are not ours: what templates make, and the templates themselves. Argument: the root. */ -}}

@@ -2,7 +2,7 @@
 The rights of a process: its ServiceAccount, the roles generated from the markers of its source, and their bindings.
 Roles of the namespace called liqo in the markers are made in the release's; those of "tenant" and "offloaded" are
 ClusterRoles of roles-tenant.yaml and roles-virtual-kubelet.yaml, which the controller-manager binds in each such namespace.
-Arguments: root, name.
+Arguments: root, name, without: resources whose rules are left out, which these values do not need.
 */ -}}
 {{- define "liqo.rights" -}}
 {{- $root := .root -}}
@@ -36,7 +36,11 @@ metadata:
   labels:
     {{- include "liqo.labels" $ | nindent 4 }}
 rules:
-{{ toYaml $doc.rules }}
+{{- range $doc.rules }}
+{{- if not (has (first .resources) ($.without | default list)) }}
+{{ toYaml (list .) }}
+{{- end }}
+{{- end }}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: {{ $doc.kind }}Binding

@@ -37,6 +37,10 @@ func (g *gateway) reconcileConnection(ctx context.Context, nodes []nodeReport) (
 	if len(g.peers) > 0 {
 		failed = g.keepPath(ctx, g.peers[0].PublicKey, health, now)
 	}
+	late, known := answerDelay(health, now)
+	if now.Sub(health.Left) < moveLimit || !g.options.Server && known && late >= 0 && late < moveLimit {
+		again = min(again, health.Interval/movesPerInterval)
+	}
 	return again, errors.Join(failed, g.writeConnection(ctx, health, nodes, now))
 }
 
@@ -109,6 +113,9 @@ func (g *gateway) keepPath(ctx context.Context, key wg.PublicKey, health agent.P
 		}
 		return g.rehandshake(ctx, peer, handshake, health, now)
 	case up:
+		if g.elector != nil {
+			g.elector.setEndpoint(peer.Endpoint)
+		}
 		return g.learned.storeEndpoint(peer.Endpoint)
 	}
 	return nil
@@ -116,6 +123,14 @@ func (g *gateway) keepPath(ctx context.Context, key wg.PublicKey, health agent.P
 
 // restartAfter is how many lost probes make a client begin a session anew: WireGuard itself would take 15 seconds to try.
 const restartAfter = 2
+
+// A client whose server said goodbye restarts the handshake movesPerInterval times per interval, for moveLimit: until the Service knows the next
+// pod of the server, packets go to the last one. That one may still answer the first attempt. Each comes from another port, because kube-proxy leaves
+// the packets of one port to the last pod until that has ended.
+const (
+	moveLimit        = 10 * time.Second
+	movesPerInterval = 4
+)
 
 // alive is the maximum age of a WireGuard session; a session with traffic in both directions is rekeyed after
 // 120 s.
@@ -131,6 +146,17 @@ func (g *gateway) rehandshake(ctx context.Context, peer wg.PeerStatus, handshake
 	g.received, g.looked = peer.Received, now
 	watched := !g.options.Unwatched
 	last := latestOf(health.Small.At, health.Began)
+	if turn := health.Interval / movesPerInterval; peer.Endpoint.IsValid() && now.Sub(health.Left) < moveLimit && handshake.Sub(health.Left) < turn {
+		if now.Sub(g.restarted) < turn {
+			return nil
+		}
+		g.restarted = now
+		return errors.Join(g.device.Rebind(), g.device.Restart(peer.PublicKey))
+	}
+	late, known := answerDelay(health, now)
+	if watched && peer.Endpoint.IsValid() && known && late >= health.Interval && late < moveLimit && now.Sub(latestOf(g.heard, handshake)) > health.Interval/2 {
+		return g.findServer(ctx, peer.PublicKey, late, health.Interval, now)
+	}
 	switch session := now.Sub(handshake) <= alive; {
 	case session && !watched:
 		last = g.heard.Add(keepalive)
@@ -138,7 +164,7 @@ func (g *gateway) rehandshake(ctx context.Context, peer wg.PeerStatus, handshake
 		last = latestOf(last, g.heard)
 	}
 	quiet := now.Sub(last)
-	if !peer.Endpoint.IsValid() || watched && (health.Began.IsZero() || quiet < restartAfter*health.Interval) {
+	if !peer.Endpoint.IsValid() || watched && (health.Began.IsZero() || quiet < restartAfter*health.Interval || known && late < health.Interval) {
 		return nil
 	}
 	switch {
@@ -151,6 +177,34 @@ func (g *gateway) rehandshake(ctx context.Context, peer wg.PeerStatus, handshake
 		return g.device.Restart(peer.PublicKey)
 	}
 	return nil
+}
+
+// answerDelay returns for how long an answer of a server that used to answer fast is late; below 0 it is not late yet. known is false if nothing is
+// unanswered, or answers took long before.
+func answerDelay(health agent.PathHealth, now time.Time) (late time.Duration, known bool) {
+	silent, l := health.Small.Unanswered(now), health.Small.Latency
+	return silent - max(health.Interval/movesPerInterval, 2*l), silent > 0 && l > 0 && l <= health.Interval/2
+}
+
+// findServer begins a session twice per interval, once two probes in a row are lost: another replica may have taken over, which packets from this
+// port do not reach where kube-proxy leads them to the last one. A new session drops the old one's keys and waiting packets, so that one lost
+// probe is no reason. Later it takes another endpoint after each interval, since one of a node that failed answers no more, or other ports: until
+// then a server that knows this one may begin the session.
+func (g *gateway) findServer(ctx context.Context, key wg.PublicKey, late, interval time.Duration, now time.Time) error {
+	if now.Sub(g.restarted) < interval/2 {
+		return nil
+	}
+	g.restarted = now
+	switch {
+	case late < restartAfter*interval:
+		return g.device.Restart(key)
+	case now.Sub(g.moved) >= interval && g.endpoints.hasOthers():
+		g.moved, g.restarted = now, time.Time{}
+		log.FromContext(ctx).Info("the server is silent, taking another way", "endpoint", g.endpoints.nextEndpoint(ctx))
+		g.trigger.Send()
+		return nil
+	}
+	return errors.Join(g.device.Rebind(), g.device.Restart(key))
 }
 
 // tryFor returns the timeout of a handshake attempt: where answers used to come fast, at most the time until the next probe. A server

@@ -135,6 +135,13 @@ func (e *serverEndpoints) nextEndpoint(ctx context.Context) netip.AddrPort {
 	return e.usedEndpoint()
 }
 
+// hasOthers reports whether there are several endpoints.
+func (e *serverEndpoints) hasOthers() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.found) > 1
+}
+
 // markWorking records that the current endpoint works.
 func (e *serverEndpoints) markWorking() {
 	e.mu.Lock()

@@ -11,9 +11,11 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -26,6 +28,7 @@ import (
 	"liqo.io/liqo/internal/datapath"
 	"liqo.io/liqo/internal/datapath/kernel"
 	"liqo.io/liqo/internal/datapath/wg"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/network/plan"
 )
@@ -40,9 +43,11 @@ type Options struct {
 	Server bool
 	// LiqoNamespace is the namespace of the installation.
 	LiqoNamespace string
-	// Node is where this pod runs, Address the pod's own.
-	Node    string
-	Address netip.Addr
+	// Node is where this pod runs, Pod its name, Address its own.
+	Node, Pod string
+	Address   netip.Addr
+	// LeaderElection is set where several replicas run: one at a time is active.
+	LeaderElection bool
 	// MTU of the tunnel at most, in bytes.
 	MTU int
 	// ListenPort is the UDP port of a server; 0 for any.
@@ -68,18 +73,45 @@ func (o Options) peerKey() plan.PeerKey {
 	return plan.PeerKey{Namespace: o.Namespace, ClusterID: o.RemoteClusterID}
 }
 
-// Setup registers the agent of a gateway whose network namespace k is, and whose tunnel device is.
-func Setup(mgr ctrl.Manager, k agent.Kernel, device Device, o Options) error {
-	g := newGateway(mgr, k, device, o)
-	if err := metrics.Registry.Register(g.exporter); err != nil {
-		return fmt.Errorf("registering the metrics of the tunnel: %w", err)
-	}
-	return g.setupController(mgr)
+// handoverLimit is how long a gateway that was told to end waits for the next pod at most.
+const handoverLimit = 3 * time.Second
+
+// FencedKernel is the network namespace of a gateway.
+type FencedKernel interface {
+	agent.Kernel
+	// NewFence returns the fence of its tunnel.
+	NewFence() (*kernel.Fence, error)
 }
 
-func newGateway(mgr ctrl.Manager, k agent.Kernel, device Device, o Options) *gateway {
+// Setup registers the agent of a gateway whose network namespace k is, and whose tunnel device is. It returns the context of the manager, which ends
+// after ctx: when nodes reach another pod, if this one is to be replaced.
+func Setup(ctx context.Context, mgr ctrl.Manager, k FencedKernel, device Device, o Options) (context.Context, error) {
+	g := newGateway(mgr, k, device, o)
+	if err := metrics.Registry.Register(g.exporter); err != nil {
+		return nil, fmt.Errorf("registering the metrics of the tunnel: %w", err)
+	}
+	running, end := context.WithCancel(context.WithoutCancel(ctx))
+	g.endAfter(ctx, end)
+	return running, g.setupController(mgr)
+}
+
+// endAfter calls end after the context ended and nodes reach another pod, or no pod takes over.
+func (g *gateway) endAfter(ctx context.Context, end context.CancelFunc) {
+	g.ending, g.end = ctx, end
+	context.AfterFunc(ctx, func() {
+		time.AfterFunc(handoverLimit, end)
+		g.trigger.Send()
+	})
+}
+
+func newGateway(mgr ctrl.Manager, k FencedKernel, device Device, o Options) *gateway {
+	var fenced *fencedDevice
+	if o.LeaderElection {
+		fenced = &fencedDevice{Device: device}
+		device = fenced
+	}
 	g := &gateway{
-		client: mgr.GetClient(), kernel: k, device: device, options: o, trigger: agent.NewTrigger(), flows: agent.Flows{Tracker: k},
+		client: mgr.GetClient(), kernel: k, device: device, options: o, ending: context.Background(), trigger: agent.NewTrigger(), flows: agent.Flows{Tracker: k},
 		learned: memoryIn(o.StateDir),
 		sources: agent.Sources{
 			Home:          o.LiqoNamespace,
@@ -93,10 +125,26 @@ func newGateway(mgr ctrl.Manager, k agent.Kernel, device Device, o Options) *gat
 	g.prober = newProber(o, local, remote, mgr.GetLogger().WithName("prober"), g.trigger.Send)
 	g.exporter = newExporter(o, device, k.Counted, g.prober.pathHealth, g.prober.foundMTU)
 	g.prober.answered = g.exporter.observeLatency
+	if fenced != nil {
+		g.elector = newElector(mgr, o, fenced, g.learned, g.trigger.Send)
+	}
 	return g
 }
 
 func (g *gateway) setupController(mgr ctrl.Manager) error {
+	if g.elector != nil {
+		if fence, err := g.kernel.NewFence(); err == nil {
+			g.elector.fence = fence
+		} else {
+			g.elector.log.Error(err, "a process that hangs keeps its tunnel")
+		}
+		if err := g.elector.device.setOpen(false); err != nil { // the kernel may still have the peer of an earlier process
+			return err
+		}
+		if err := mgr.Add(g.elector); err != nil {
+			return fmt.Errorf("adding the election of the active replica: %w", err)
+		}
+	}
 	kinds := append(g.sources.Kinds(), &networkingv1beta1.PublicKey{}, &networkingv1beta1.Connection{})
 	keys := func(ctx context.Context) (<-chan struct{}, error) { return watchFiles(ctx, g.options.KeysDir) }
 	return agent.Loop{
@@ -107,7 +155,7 @@ func (g *gateway) setupController(mgr ctrl.Manager) error {
 
 type gateway struct {
 	client    client.Client
-	kernel    agent.Kernel
+	kernel    FencedKernel
 	device    Device
 	options   Options
 	sources   agent.Sources
@@ -115,10 +163,17 @@ type gateway struct {
 	endpoints *serverEndpoints
 	prober    *tunnelProber
 	exporter  *tunnelExporter
+	elector   *elector      // nil: this is the only replica
 	trigger   agent.Trigger // requests a run, which checks the tunnel
 	silence   time.Duration // time without a handshake after which the next endpoint is tried; 0: default
 	state     agent.Health
 	flows     agent.Flows
+	ending    context.Context // ends when the process is told to end; end ends it
+	end       context.CancelFunc
+	said      time.Time // the goodbye of a server that leaves
+	silent    time.Time // since then no other replica that runs can take over
+	reported  bool      // an event told that
+	failing   time.Time // first of the last attempts to apply the state, which all failed
 
 	learned   endpointMemory  // endpoint of the client, for the next process
 	opened    bool            // the device is up, with or without peers
@@ -148,17 +203,159 @@ func (g *gateway) runOnce(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
+	standby, ends := g.isStandby(snapshot), g.ending.Err() != nil && !g.isActive(snapshot)
+	if g.elector != nil {
+		standby, ends = g.followElection(snapshot)
+	}
+	if wait := g.sayGoodbye(standby || ends); wait > 0 {
+		return wait, nil
+	}
+	if ends {
+		defer g.end()
+		if g.elector != nil {
+			g.elector.releaseLease()
+			standby = true
+		}
+	}
 	g.setMTU(ctx, snapshot)
 	peers, problems, failed := g.wantedPeers(ctx, snapshot)
+	if standby {
+		peers = nil
+	}
 	state, more := plan.Gateway(g.planInput(snapshot))
 	problems = slices.Concat(snapshot.Problems, problems, more)
 	if failed == nil {
 		failed = g.applyState(ctx, state, peers)
+		g.reportUnable(ctx, snapshot, failed)
 	}
 	g.state.Set(failed)
+	if standby {
+		return g.options.PingInterval, failed // the active replica reports
+	}
+	g.reportSilence(snapshot)
 	g.reporter.ReportProblems(ctx, snapshot, problems)
 	again, err := g.reconcileConnection(ctx, nodeReports(snapshot, g.options.RemoteClusterID))
 	return again, errors.Join(failed, g.reporter.Applied(ctx, snapshot, problems, failed), err)
+}
+
+// followElection tells the elector of the replicas, and returns whether this one stands by, and whether it ends now: an active one ends when
+// another can take over, or when nodes reach a pod that takes part in no election.
+func (g *gateway) followElection(snapshot *agent.Snapshot) (standby, ends bool) {
+	var replicas []networkingv1beta1.GatewayReplica
+	switch own := snapshot.Objects[g.planInput(snapshot).Of].(type) {
+	case *networkingv1beta1.GatewayServer:
+		replicas = own.Status.Replicas
+	case *networkingv1beta1.GatewayClient:
+		replicas = own.Status.Replicas
+	}
+	elsewhere := g.isStandby(snapshot)
+	key, err := g.options.privateKey()
+	if err == nil {
+		err = g.elector.setReplicas(replicas, elsewhere, &key)
+	} else {
+		err = errors.Join(err, g.elector.setReplicas(replicas, elsewhere, nil))
+	}
+	if err != nil {
+		g.elector.log.V(1).Info("other replicas are not heard", "reason", err.Error())
+	}
+	active, told := g.elector.isActive(), g.ending.Err() != nil
+	return !active, told && (!active || elsewhere || g.elector.hasStandby()) || active && elsewhere && len(replicas) == 0
+}
+
+// unableAfter is how long a replica tries to apply its state before others are more able than it.
+const unableAfter = 2 * time.Second
+
+// reportUnable has a replica that cannot apply its state give up the tunnel, if another one can.
+func (g *gateway) reportUnable(ctx context.Context, snapshot *agent.Snapshot, failed error) {
+	if g.elector == nil {
+		return
+	}
+	if failed == nil {
+		g.failing = time.Time{}
+	} else if g.failing.IsZero() {
+		g.failing = time.Now()
+	}
+	unable := failed != nil && time.Since(g.failing) >= unableAfter
+	if g.elector.setUnable(unable); !unable {
+		return
+	}
+	resigned, err := g.elector.resignLease(ctx)
+	if err != nil {
+		log.FromContext(ctx).Info("the Lease is not given up", "reason", err.Error())
+	}
+	if own := snapshot.Objects[g.planInput(snapshot).Of]; resigned && own != nil {
+		g.reporter.Events.Eventf(own, nil, corev1.EventTypeWarning, networkingv1beta1.ReasonApplyFailed, "Resign",
+			"replica %s gave up the tunnel, since it could not apply its state: %s", g.options.Pod, kube.Note(failed.Error()))
+	}
+}
+
+// silenceLimit is how long other replicas run without an answer before an event tells that none can take over.
+const silenceLimit = 10 * time.Second
+
+// reportSilence tells once that other replicas run and none of them can take over.
+func (g *gateway) reportSilence(snapshot *agent.Snapshot) {
+	var silent []string
+	if g.elector != nil {
+		silent = g.elector.silentReplicas()
+	}
+	switch {
+	case len(silent) == 0:
+		g.silent, g.reported = time.Time{}, false
+	case g.silent.IsZero():
+		g.silent = time.Now()
+	case !g.reported && time.Since(g.silent) >= silenceLimit:
+		g.reported = true
+		if own := snapshot.Objects[g.planInput(snapshot).Of]; own != nil {
+			g.reporter.Events.Eventf(own, nil, corev1.EventTypeWarning, "NoStandby", "Elect",
+				"no replica can take over from %s: %s does not answer on UDP %d", g.options.Pod, strings.Join(silent, ", "), names.ReplicaPort)
+		}
+	}
+}
+
+// goodbyeTime is the time that the tunnel keeps its peer after a goodbye, which would not get out otherwise.
+const goodbyeTime = 100 * time.Millisecond
+
+// sayGoodbye tells the client of a server that leaves, once, and returns how long the goodbye may still be on its way.
+func (g *gateway) sayGoodbye(leaves bool) time.Duration {
+	switch {
+	case !leaves:
+		g.said = time.Time{}
+		return 0
+	case !g.options.Server || len(g.peers) == 0:
+		return 0
+	case g.said.IsZero():
+		g.said = time.Now()
+		g.prober.sendGoodbye()
+	}
+	return goodbyeTime - time.Since(g.said)
+}
+
+// isStandby reports whether nodes reach another replica of this gateway: the next pod before it takes over, or the last one after that. Two with
+// a peer would take its session from each other, since they have one key.
+func (g *gateway) isStandby(snapshot *agent.Snapshot) bool {
+	active := g.activeReplica(snapshot)
+	return active != "" && active != g.options.Address.String()
+}
+
+// isActive reports whether nodes reach this replica.
+func (g *gateway) isActive(snapshot *agent.Snapshot) bool {
+	return g.activeReplica(snapshot) == g.options.Address.String()
+}
+
+// activeReplica returns the address at which nodes reach this gateway, or "" if there is none, or the gateway is being deleted.
+func (g *gateway) activeReplica(snapshot *agent.Snapshot) string {
+	own := snapshot.Objects[g.planInput(snapshot).Of]
+	var active *networkingv1beta1.InternalGatewayEndpoint
+	switch own := own.(type) {
+	case *networkingv1beta1.GatewayServer:
+		active = own.Status.InternalEndpoint
+	case *networkingv1beta1.GatewayClient:
+		active = own.Status.InternalEndpoint
+	}
+	if active == nil || active.IP == nil || own.GetDeletionTimestamp() != nil {
+		return ""
+	}
+	return active.IP.String()
 }
 
 // applyState removes an outdated peer first, even if a later step fails. Translation and filters are applied before the tunnel admits new
@@ -245,7 +442,7 @@ func (g *gateway) wantedPeers(ctx context.Context, snapshot *agent.Snapshot) ([]
 	if !g.options.Server {
 		endpoint = g.endpoints.currentEndpoint(ctx, endpointSpec(g.options.Endpoints, g.gatewayClient(snapshot)))
 	}
-	peers, problems := wantedPeers(keys.Items, peer, endpoint)
+	peers, problems := g.options.wantedPeers(keys.Items, peer, endpoint)
 	return peers, problems, nil
 }
 

@@ -28,6 +28,7 @@ import (
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/api/networking/v1beta1/firewall"
+	"liqo.io/liqo/internal/agent"
 	"liqo.io/liqo/internal/datapath"
 	"liqo.io/liqo/internal/datapath/kernel"
 	"liqo.io/liqo/internal/datapath/wg"
@@ -310,6 +311,81 @@ func TestGatewayServerRestart(t *testing.T) {
 	a.run(t)
 	a.waitForAnswer(t, now)
 	b.waitForAnswer(t, now)
+}
+
+// While a new pod of a gateway takes over from the last one, both run with one key. Only the one that nodes reach has the peer, and a client learns
+// from the last pod of its server that the next one takes over.
+func TestGatewayHandover(t *testing.T) {
+	a, b := newTestGateways(t)
+	b.options.PingInterval = 8 * time.Second // until lost probes show that the server left
+	gw := &networkingv1beta1.GatewayServer{ObjectMeta: a.meta(a.options.Name)}
+	testkit.Create(t, a, gw)
+	ending, endNow := context.WithCancel(t.Context())
+	ended, end := context.WithCancel(t.Context())
+	a.ending, a.ended = ending, end
+	a.run(t)
+	b.run(t)
+	a.trust(t, "peer", b)
+	b.trust(t, "peer", a)
+	a.is(t, connected)
+	b.is(t, connected)
+	reach := func(address string) time.Time {
+		testkit.UpdateStatus(t, a, gw, func(g *networkingv1beta1.GatewayServer) {
+			g.Status.InternalEndpoint = &networkingv1beta1.InternalGatewayEndpoint{IP: new(networkingv1beta1.IP(address)), Node: &a.options.Node}
+		})
+		return time.Now()
+	}
+	reach(serverAt)
+	endNow()
+	told := time.Now()
+	left := reach("192.0.2.9")
+	<-ended.Done()
+	if took := time.Since(told); took > handoverLimit {
+		t.Errorf("the last pod ended after %s, as if no other had taken over", took)
+	}
+	a.peers(t)
+	a.is(t, connected) // the other pod reports
+	reach(serverAt)
+	a.peers(t, b.key.Public())
+	testkit.Eventually(t, patience, func() error {
+		status, err := b.device.Observe()
+		if err == nil && (len(status.Peers) != 1 || !status.Peers[0].LastHandshake.After(left)) {
+			err = errors.New("the client began no session with the next pod of its server")
+		}
+		return err
+	})
+	if took := time.Since(left); took > b.options.PingInterval {
+		t.Errorf("the client began a session after %s, as if its server had said nothing", took)
+	}
+}
+
+func TestActiveReplica(t *testing.T) {
+	at := func(address string) *networkingv1beta1.InternalGatewayEndpoint {
+		return &networkingv1beta1.InternalGatewayEndpoint{IP: new(networkingv1beta1.IP(address))}
+	}
+	for name, tc := range map[string]struct {
+		gateway         client.Object
+		active, standby bool
+	}{
+		"no_gateway":      {},
+		"reached_nowhere": {gateway: &networkingv1beta1.GatewayClient{}},
+		"this_client":     {gateway: &networkingv1beta1.GatewayClient{Status: networkingv1beta1.GatewayClientStatus{InternalEndpoint: at(clientAt)}}, active: true},
+		"another_client":  {gateway: &networkingv1beta1.GatewayClient{Status: networkingv1beta1.GatewayClientStatus{InternalEndpoint: at(serverAt)}}, standby: true},
+		"this_server":     {gateway: &networkingv1beta1.GatewayServer{Status: networkingv1beta1.GatewayServerStatus{InternalEndpoint: at(clientAt)}}, active: true},
+		"is_deleted_meanwhile": {gateway: &networkingv1beta1.GatewayServer{
+			ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: new(metav1.Now())}, Status: networkingv1beta1.GatewayServerStatus{InternalEndpoint: at(clientAt)},
+		}},
+	} {
+		_, server := tc.gateway.(*networkingv1beta1.GatewayServer)
+		g := &gateway{options: Options{Server: server, Address: netip.MustParseAddr(clientAt)}}
+		snapshot := &agent.Snapshot{}
+		if tc.gateway != nil {
+			snapshot.Objects = map[plan.Object]client.Object{g.planInput(snapshot).Of: tc.gateway}
+		}
+		if active, standby := g.isActive(snapshot), g.isStandby(snapshot); active != tc.active || standby != tc.standby {
+			t.Errorf("%s: active %v, standby %v", name, active, standby)
+		}
+	}
 }
 
 // hush keeps the handshakes that a side begins from getting out: messages of WireGuard of the first type.

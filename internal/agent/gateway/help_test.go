@@ -4,6 +4,7 @@
 package gateway
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"testing"
@@ -48,6 +49,7 @@ func TestRehandshakeSilentTunnel(t *testing.T) {
 		answered        float64  // when the last answer came
 		latency         float64  // of it
 		asked           float64  // when the peer last asked
+		left            float64  // when it said goodbye
 		received        []uint64 // by then
 		at              []float64
 		want            string
@@ -73,6 +75,10 @@ func TestRehandshakeSilentTunnel(t *testing.T) {
 		"nobody knows where":          {unknown: true, answered: 3, at: []float64{5.1, 30}},
 		"silent for long":             {answered: 3, at: []float64{18.1}, want: "rebind "},
 		"silent from the beginning":   {at: []float64{2.1, 15.1, 16.1, 31}, want: "restart rebind restart rebind "},
+		"a server that left":          {answered: 3, left: 3.5, at: []float64{3.51, 3.6, 3.8, 4.06}, want: "rebind restart rebind restart rebind restart "},
+		"the next one has a session":  {answered: 3, left: 3.5, handshake: 3.8, at: []float64{3.81, 4.1}},
+		"the last one had one more":   {answered: 3, left: 3.5, handshake: 3.6, at: []float64{3.81}, want: "rebind restart "},
+		"a server that left long ago": {answered: 14, left: 3.5, at: []float64{14.5}},
 		"heard of later than greeted": {answered: 17, at: []float64{19.1}, want: "restart "},
 	} {
 		h := newTimedHealth()
@@ -83,6 +89,9 @@ func TestRehandshakeSilentTunnel(t *testing.T) {
 		}
 		if test.asked > 0 {
 			h.Asked = h.at(test.asked)
+		}
+		if test.left > 0 {
+			h.Left = h.at(test.left)
 		}
 		p := &patient{status: wg.Status{Peers: []wg.PeerStatus{{PublicKey: peer, LastHandshake: wire(h.at(test.handshake))}}}}
 		if !test.unknown {
@@ -100,6 +109,57 @@ func TestRehandshakeSilentTunnel(t *testing.T) {
 		if p.done != test.want {
 			t.Errorf("%s: %q, want %q", name, p.done, test.want)
 		}
+	}
+}
+
+// A server that answers fast is asked each second, last at 4 s. Another replica of it may be reached from another port, or by another endpoint.
+func TestSilentServerFound(t *testing.T) {
+	peer := newKey(t).Public()
+	for name, test := range map[string]struct {
+		latency   float64 // 0: a twentieth of a second
+		handshake float64
+		received  []uint64
+		at        []float64
+		want      string
+		endpoints []string // that are used after the last look; one if there are none
+	}{
+		"its_answer_is_under_way": {at: []float64{4.1}},
+		"one_answer_is_lost":      {at: []float64{4.3, 4.6, 5.0, 5.1, 5.2}},
+		"two_are_lost":            {at: []float64{4.3, 5.3}, want: "restart "},
+		"it_is_far_away":          {latency: 0.3, at: []float64{4.7, 5.5}},
+		"and_late":                {latency: 0.3, at: []float64{5.7}, want: "restart "},
+		"twice_a_second":          {at: []float64{5.3, 5.5, 5.8, 5.9}, want: "restart restart "},
+		"from_another_port":       {at: []float64{5.9, 6.3, 6.5}, want: "restart rebind restart "},
+		"after_a_handshake":       {handshake: 5.2, at: []float64{5.3, 5.6}},
+		"while_data_flows":        {received: []uint64{10, 20}, at: []float64{5.0, 5.3}},
+		"at_another_endpoint":     {at: []float64{5.3, 6.2, 6.8}, want: "restart restart ", endpoints: []string{"192.0.2.1:7", "192.0.2.2:7"}},
+		"after_ten_seconds":       {at: []float64{14.3}, want: "restart "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, latency := newTimedHealth(), cmp.Or(test.latency, 0.05)
+			h.ask(3)
+			h.Small.Hear(wire(h.at(3)), h.at(3+latency))
+			h.ask(4)
+			p := &patient{status: wg.Status{Peers: []wg.PeerStatus{{PublicKey: peer, Endpoint: netip.MustParseAddrPort("192.0.2.1:7"), LastHandshake: wire(h.at(test.handshake))}}}}
+			g := &gateway{device: p, endpoints: newEndpoints(nil)}
+			g.endpoints.currentEndpoint(t.Context(), test.endpoints)
+			for i, at := range test.at {
+				if test.received != nil {
+					p.status.Peers[0].Received = test.received[i]
+				}
+				if err := g.keepPath(t.Context(), peer, h.PathHealth, h.at(at)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if p.done != test.want {
+				t.Errorf("%q, want %q", p.done, test.want)
+			}
+			if n := len(test.endpoints); n > 0 {
+				if at := g.endpoints.currentEndpoint(t.Context(), test.endpoints); at.String() != test.endpoints[n-1] {
+					t.Errorf("it uses %s, want %s", at, test.endpoints[n-1])
+				}
+			}
+		})
 	}
 }
 

@@ -28,12 +28,13 @@ type tunnelProber struct {
 	ours, theirs  netip.AddrPort
 	interval      time.Duration
 	log           logr.Logger
-	beat          func() // is called after each question, and when the first answer comes
+	beat          func() // is called after each question, when its answer is late, and when the first answer comes
 	answered      func(after time.Duration)
 	bind          func(netip.AddrPort) (*net.UDPConn, error)
 	lastListening error
 
 	mu     sync.Mutex // guards the fields below
+	conn   *net.UDPConn
 	pulse  agent.PathHealth
 	search pmtuSearch  // of the size of full packets
 	tried  []time.Time // send times of other sizes in the running search
@@ -123,6 +124,8 @@ func (p *tunnelProber) runProbe(ctx context.Context) error {
 	}
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	defer conn.Close()
+	p.setConn(conn)
+	defer p.setConn(nil)
 	p.lastListening = nil
 	asked := make(chan struct{})
 	asking, stop := context.WithCancel(ctx)
@@ -136,24 +139,58 @@ func (p *tunnelProber) runProbe(ctx context.Context) error {
 	return err
 }
 
+func (p *tunnelProber) setConn(conn *net.UDPConn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.conn = conn
+}
+
+// sendGoodbye tells a client that this server ends, so that the client begins a session with the next one at once. Older clients ignore it.
+func (p *tunnelProber) sendGoodbye() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.conn == nil {
+		return
+	}
+	if data, err := json.Marshal(probePacket{ClusterID: p.cluster, Type: goodbye, Time: time.Now()}); err == nil {
+		_, _ = p.conn.WriteToUDPAddrPort(data, p.theirs) // a client that misses it notices the lost answers
+	}
+}
+
 // sendQuestions sends a small and a full probe at a time, and other sizes during an MTU search.
 func (p *tunnelProber) sendQuestions(ctx context.Context, conn *net.UDPConn) {
-	tick := time.NewTicker(p.interval)
+	tick, late := time.NewTicker(p.interval), time.NewTimer(p.interval)
 	defer tick.Stop()
+	defer late.Stop()
 	for {
 		now, sizes := p.recordSent()
+		late.Reset(p.interval / movesPerInterval)
 		p.beat()
 		for _, size := range sizes {
 			if data, err := encodeQuestion(p.cluster, now, size); err == nil {
 				_, _ = conn.WriteToUDPAddrPort(data, p.theirs) // an unsent probe counts as lost
 			}
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
+		for waiting := true; waiting; {
+			select {
+			case <-late.C:
+				if p.isLate() {
+					p.beat()
+				}
+			case <-tick.C:
+				waiting = false
+			case <-ctx.Done():
+				return
+			}
 		}
 	}
+}
+
+// isLate reports whether a peer that answered before has not answered the last small question yet.
+func (p *tunnelProber) isLate() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.pulse.Small.At.IsZero() && p.pulse.Small.Unanswered(time.Now()) > 0
 }
 
 // recordSent records that probes are sent now, and returns the sizes of the messages. There is no search with a peer that does not return
@@ -199,6 +236,8 @@ func (p *tunnelProber) receiveAll(conn *net.UDPConn) error {
 		case message.Type == ping:
 			p.hearQuestion()
 			p.sendAnswer(conn, message, n, from)
+		case message.Type == goodbye:
+			p.hearGoodbye()
 		case message.ClusterID == p.cluster:
 			p.recordAnswer(message, n)
 		}
@@ -210,6 +249,14 @@ func (p *tunnelProber) hearQuestion() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.pulse.Asked = time.Now()
+}
+
+// hearGoodbye records that the peer's server ends.
+func (p *tunnelProber) hearGoodbye() {
+	p.mu.Lock()
+	p.pulse.Left = time.Now()
+	p.mu.Unlock()
+	p.beat()
 }
 
 func (p *tunnelProber) sendAnswer(conn *net.UDPConn, question probePacket, size int, to netip.AddrPort) {
@@ -300,6 +347,8 @@ type probeType string
 const (
 	ping probeType = "PING"
 	pong probeType = "PONG"
+	// goodbye is our extension; other implementations ignore it.
+	goodbye probeType = "GOODBYE"
 )
 
 // maxProbe is the maximum length of a received message, in bytes.
@@ -310,8 +359,8 @@ func decodeProbe(data []byte) (probePacket, error) {
 	if err := json.Unmarshal(data, &p); err != nil {
 		return p, fmt.Errorf("decoding a probe: %w", err)
 	}
-	if p.Type != ping && p.Type != pong || p.Time.IsZero() {
-		return p, errors.New("decoding a probe: it is neither question nor answer")
+	if p.Type != ping && p.Type != pong && p.Type != goodbye || p.Time.IsZero() {
+		return p, errors.New("decoding a probe: it is neither question nor answer nor goodbye")
 	}
 	return p, nil
 }

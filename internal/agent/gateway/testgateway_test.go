@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -24,7 +25,6 @@ import (
 
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
-	"liqo.io/liqo/internal/agent"
 	"liqo.io/liqo/internal/datapath"
 	"liqo.io/liqo/internal/datapath/kernel"
 	"liqo.io/liqo/internal/datapath/wg"
@@ -58,7 +58,7 @@ func (d inside) Restart(k wg.PublicKey) error {
 
 // stubborn is a network namespace that may refuse what it is told.
 type stubborn struct {
-	agent.Kernel
+	FencedKernel
 	refuses atomic.Bool
 }
 
@@ -66,7 +66,7 @@ func (k *stubborn) Apply(ctx context.Context, state datapath.State) (kernel.Chan
 	if k.refuses.Load() {
 		return kernel.Changes{}, errors.New("refused")
 	}
-	return k.Kernel.Apply(ctx, state)
+	return k.FencedKernel.Apply(ctx, state)
 }
 
 // testGateway is one of two clusters, with a gateway whose pod is a network namespace.
@@ -81,6 +81,10 @@ type testGateway struct {
 	exporter *tunnelExporter
 	resolve  dnsResolver   // nil: that of this machine
 	silence  time.Duration // 0: the usual
+	elector  *elector      // of several replicas
+	cut      cut
+	ending   context.Context // nil: it is not told to end
+	ended    context.CancelFunc
 }
 
 // The peer of either side has the same networks. Both gateways have addresses of one cable, which is the outer network.
@@ -169,7 +173,9 @@ func (s *testGateway) user(t *testing.T) *rest.Config {
 		testkit.Rule(group, "firewallconfigurations/status", "update", "patch"),
 		testkit.Rule(group, "routeconfigurations/status", "update", "patch"),
 		testkit.Rule(group, "publickeies", "get", "list", "watch"),
-		testkit.Rule("events.k8s.io", "events", "create", "patch"))
+		testkit.Rule("events.k8s.io", "events", "create", "patch"),
+		testkit.Rule("coordination.k8s.io", "leases", "get", "list", "watch", "update"),
+		testkit.Rule("discovery.k8s.io", "endpointslices", "get", "patch"))
 	reads := []rbacv1.PolicyRule{
 		testkit.Rule(ipamv1alpha1.GroupVersion.Group, "ips", "get", "list", "watch"),
 		testkit.Rule(ipamv1alpha1.GroupVersion.Group, "networks", "get", "list", "watch"),
@@ -183,7 +189,7 @@ func (s *testGateway) user(t *testing.T) *rest.Config {
 
 func (s *testGateway) cached() map[client.Object]cache.ByObject {
 	own := cache.ByObject{Namespaces: map[string]cache.Config{s.options.Namespace: {}}}
-	return map[client.Object]cache.ByObject{&networkingv1beta1.PublicKey{}: own, &networkingv1beta1.Connection{}: own}
+	return map[client.Object]cache.ByObject{&networkingv1beta1.PublicKey{}: own, &networkingv1beta1.Connection{}: own, &coordinationv1.Lease{}: own}
 }
 
 // run starts the gateway. It ends with the returned function; its network namespace and its device stay.
@@ -194,7 +200,7 @@ func (s *testGateway) run(t *testing.T) (stop func()) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = k.Close() })
-	s.kernel.Kernel = k
+	s.kernel.FencedKernel = k
 	err = s.space.Inside(func() (err error) {
 		s.device.Device, err = wg.Open(names.TunnelDevice, wg.Userspace, slog.New(slog.DiscardHandler))
 		return err
@@ -206,6 +212,9 @@ func (s *testGateway) run(t *testing.T) (stop func()) {
 	end := testkit.Manager(t, s.user(t), kube.ManagerOptions{Objects: s.cached()}, func(mgr ctrl.Manager) error {
 		g := newGateway(mgr, &s.kernel, device, s.options)
 		s.exporter, g.silence = g.exporter, s.silence
+		if s.ending != nil {
+			g.endAfter(s.ending, s.ended)
+		}
 		if s.resolve != nil {
 			g.endpoints.resolve = s.resolve
 		}
@@ -216,6 +225,16 @@ func (s *testGateway) run(t *testing.T) (stop func()) {
 				return err
 			})
 			return conn, err
+		}
+		if s.elector = g.elector; g.elector != nil {
+			g.elector.client, g.elector.live = s.cut.client(g.elector.client), s.cut.reader(g.elector.live)
+			g.elector.bind = func(at netip.AddrPort) (conn *net.UDPConn, err error) {
+				err = s.space.Inside(func() error {
+					conn, err = bindReplica(at)
+					return err
+				})
+				return conn, err
+			}
 		}
 		return g.setupController(mgr)
 	})

@@ -45,16 +45,25 @@ func (o Options) wireguardConfig() (wg.Config, error) {
 
 // wantedPeers returns the peer with its networks as allowed IPs, if its key is known. Without a peer the device passes
 // nothing.
-func wantedPeers(keys []networkingv1beta1.PublicKey, of *plan.Peer, endpoint netip.AddrPort) ([]wg.Peer, []plan.Problem) {
+func (o Options) wantedPeers(keys []networkingv1beta1.PublicKey, of *plan.Peer, endpoint netip.AddrPort) ([]wg.Peer, []plan.Problem) {
 	remote, problems := publicKey(keys)
 	if remote == nil || of == nil {
 		return nil, problems
 	}
-	peer := wg.Peer{PublicKey: *remote, Endpoint: endpoint, Keepalive: keepalive, AllowedIPs: []netip.Prefix{plan.TunnelNetwork()}}
+	peer := wg.Peer{PublicKey: *remote, Endpoint: endpoint, Keepalive: o.persistentKeepalive(), AllowedIPs: []netip.Prefix{plan.TunnelNetwork()}}
 	for _, pair := range slices.Concat(of.Pods, of.External) {
 		peer.AllowedIPs = append(peer.AllowedIPs, pair.Remote)
 	}
 	return []wg.Peer{peer}, problems
+}
+
+// persistentKeepalive returns the interval of keepalives, or 0 where probes keep the mappings open and another replica may be active: the kernel would
+// send them for a process that died, and the peer would take this replica for the active one.
+func (o Options) persistentKeepalive() time.Duration {
+	if o.LeaderElection && !o.Unwatched {
+		return 0
+	}
+	return keepalive
 }
 
 func (o Options) privateKey() (wg.PrivateKey, error) {

@@ -115,7 +115,7 @@ func TestDeviceConfig(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got.Peers, _ = wantedPeers(test.keys, test.peer, at)
+		got.Peers, _ = Options{}.wantedPeers(test.keys, test.peer, at)
 		if diff := cmp.Diff(test.want, got, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }), cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b }),
 			cmp.Comparer(func(a, b wg.PrivateKey) bool { return a == b })); diff != "" {
 			t.Errorf("%s: %s", name, diff)
@@ -156,6 +156,23 @@ func TestKeyForms(t *testing.T) {
 		}
 		if got, problems := publicKey([]networkingv1beta1.PublicKey{written("a", form(public[:], shown), 0)}); got == nil || *got != public {
 			t.Errorf("%s: public key: %v", name, problems)
+		}
+	}
+}
+
+// The kernel sends keepalives also for a process that died.
+func TestKeepaliveOfReplicas(t *testing.T) {
+	for name, test := range map[string]struct {
+		options Options
+		want    time.Duration
+	}{
+		"one_replica":              {Options{}, keepalive},
+		"several":                  {Options{LeaderElection: true}, 0},
+		"several_without_probes":   {Options{LeaderElection: true, Unwatched: true}, keepalive},
+		"one_replica_without_them": {Options{Unwatched: true}, keepalive},
+	} {
+		if got := test.options.persistentKeepalive(); got != test.want {
+			t.Errorf("%s: %s, want %s", name, got, test.want)
 		}
 	}
 }

@@ -39,6 +39,8 @@ type Options struct {
 	// in a row after which the path is down.
 	PingInterval      time.Duration
 	PingLossThreshold int
+	// OffloadedOnly and IsolateConsumers are those of plan.PodAccess.
+	OffloadedOnly, IsolateConsumers bool
 }
 
 // Host is the network namespace of the node.
@@ -72,7 +74,7 @@ func newNode(mgr ctrl.Manager, k Host, o Options) *nodeAgent {
 
 func (n *nodeAgent) setupController(mgr ctrl.Manager) error {
 	l := agent.Loop{
-		Name: "fabric", Kinds: n.sources.Kinds(), Matters: n.isRelevant, Run: n.runOnce,
+		Name: "fabric", Kinds: append(n.sources.Kinds(), n.options.accessKinds()...), Matters: n.isRelevant, Run: n.runOnce,
 		Watches: []agent.Watch{n.kernel.Watch}, Trigger: n.trigger, Health: &n.state,
 	}
 	if n.options.PingInterval > 0 {
@@ -108,7 +110,13 @@ func (n *nodeAgent) runOnce(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	state, problems := plan.Node(plan.NodeInput{Cluster: snapshot.Cluster, Name: n.options.Node, RulePriority: n.options.RulePriority})
+	access, err := n.podAccess(ctx)
+	if err != nil {
+		return 0, err
+	}
+	state, problems := plan.Node(plan.NodeInput{
+		Cluster: snapshot.Cluster, Name: n.options.Node, RulePriority: n.options.RulePriority, Access: access,
+	})
 	problems = append(snapshot.Problems, problems...)
 	translated := translationsOf(snapshot.Cluster)
 	unmarked := n.flows.Unsettle(translated)

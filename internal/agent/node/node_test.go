@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -36,7 +37,7 @@ import (
 func TestMain(m *testing.M) { testkit.Main(m) }
 
 // patience with what the agent is to do.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // testNode is a node with its agent, one peer, and the gateway to it.
 type testNode struct {
@@ -193,6 +194,7 @@ func TestNodeReconcile(t *testing.T) {
 	w := newTestNode(t, 0)
 	w.waitForState(t, toPeer, true)
 	w.tellsGateways(t)
+	w.followsLease(t)
 	w.repairs(t)
 	w.hasForeign(t)
 	w.firewall(t)
@@ -207,6 +209,27 @@ func TestNodeReconcile(t *testing.T) {
 	}
 	w.waitForState(t, "10.71.0.0/16", false)
 	w.hasForeign(t)
+}
+
+// followsLease has the other replica of the gateway take the Lease, and a stranger.
+func (w *testNode) followsLease(t *testing.T) {
+	t.Helper()
+	testkit.UpdateStatus(t, w, w.gate, func(g *networkingv1beta1.GatewayServer) {
+		g.Status.Replicas = []networkingv1beta1.GatewayReplica{{Name: "gw-1", IP: "10.200.1.9", Node: w.node}, {Name: "gw-2", IP: "10.200.2.9", Node: "worker-2"}}
+	})
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+		Namespace: w.gate.Namespace, Name: names.Gateway(w.gate.Name), Labels: map[string]string{names.NetworkingComponent: names.ComponentGateway},
+	}}
+	lease.Spec.HolderIdentity = new("gw-2")
+	testkit.Create(t, w, lease)
+	w.waitForState(t, strings.Replace(toPeer, "10.200.1.9", "10.200.2.9", 1), true)
+	testkit.Update(t, w, lease, func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new("a stranger") })
+	w.waitForState(t, toPeer, true)
+	if err := w.Delete(t.Context(), lease); err != nil {
+		t.Fatal(err)
+	}
+	testkit.UpdateStatus(t, w, w.gate, func(g *networkingv1beta1.GatewayServer) { g.Status.Replicas = nil })
+	w.waitForState(t, "10.200.2.9", false)
 }
 
 // tellsGateways expects the InternalNode to say how the node is reached.

@@ -32,6 +32,8 @@ import (
 // +kubebuilder:rbac:groups="",resources=nodes/status,verbs=patch;update
 // +kubebuilder:rbac:groups="",resources=pods,verbs=delete;get;list;watch
 // +kubebuilder:rbac:groups="",resources=pods/status,verbs=patch;update
+// +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=list;watch
 // +kubebuilder:rbac:groups="";events.k8s.io,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=create;get;patch;update
 // +kubebuilder:rbac:groups=core.liqo.io,resources=foreignclusters,verbs=get;list;watch
@@ -42,11 +44,12 @@ import (
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 // +kubebuilder:rbac:groups="",resources=configmaps,resourceNames=extension-apiserver-authentication,verbs=get;list;watch
-// +kubebuilder:rbac:groups="",namespace=offloaded,resources=configmaps;events;secrets;services,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",namespace=offloaded,resources=configmaps;events;persistentvolumeclaims;secrets;services,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",namespace=offloaded,resources=persistentvolumeclaims/status,verbs=update
 // Tokens of their own accounts for the pods that run in the provider.
 // +kubebuilder:rbac:groups="",namespace=offloaded,resources=serviceaccounts/token,verbs=create
 // +kubebuilder:rbac:groups=discovery.k8s.io,namespace=offloaded,resources=endpointslices,verbs=get;list;watch
-// +kubebuilder:rbac:groups=networking.k8s.io,namespace=offloaded,resources=ingresses,verbs=get;list;watch
+// +kubebuilder:rbac:groups=networking.k8s.io,namespace=offloaded,resources=ingresses;networkpolicies,verbs=get;list;watch
 
 // kubeletOptions are the flags of the virtual kubelet. Names and defaults are those of the original; manifests
 // contain them, so flags without a meaning yet are accepted.
@@ -55,10 +58,12 @@ type kubeletOptions struct {
 	nodeIP, home, foreign, certificate string
 	apiServerHost, apiServerPort       string
 	podWorkers, sliceWorkers           int
+	claimWorkers                       int
 	peerCache                          string
 	localPods                          []string
 	// configMaps and its neighbours are the flags of one kind each.
 	configMaps, secrets, ingresses, services, events                reflectionFlags
+	networkPolicies                                                 reflectionFlags
 	resources                                                       []string
 	ingressClass, loadBalancerClass                                 string
 	withIngressClass, withLoadBalancerClass, metrics, secureMetrics bool
@@ -126,8 +131,9 @@ func (o *kubeletOptions) addFlags(fs *pflag.FlagSet) {
 func (o *kubeletOptions) addReflectionFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.podWorkers, "pod-reflection-workers", 10, "pods handled at once")
 	fs.IntVar(&o.sliceWorkers, "endpointslice-reflection-workers", 10, "EndpointSlices handled at once; 0 reflects none. Their Services say which")
+	fs.IntVar(&o.claimWorkers, "persistentvolumeclaim-reflection-workers", 3, "claims handled at once; 0 reflects none")
 	for name, kind := range map[string]*reflectionFlags{
-		"configmap": &o.configMaps, "secret": &o.secrets, "ingress": &o.ingresses, "service": &o.services, "event": &o.events,
+		"configmap": &o.configMaps, "secret": &o.secrets, "ingress": &o.ingresses, "networkpolicy": &o.networkPolicies, "service": &o.services, "event": &o.events,
 	} {
 		types := "DenyList or AllowList"
 		if name == "configmap" || name == "secret" {
@@ -161,7 +167,7 @@ func addAcceptedFlags(fs *pflag.FlagSet) {
 	for _, name := range []string{
 		"home-kubeconfig", "resync-period", "virtual-storage-class-name", "remote-real-storage-class-name",
 		"client-qps", "client-max-burst", "client-timeout",
-		"serviceaccount-reflection-workers", "persistentvolumeclaim-reflection-workers",
+		"serviceaccount-reflection-workers",
 	} {
 		fs.String(name, "", "accepted, without effect")
 	}
@@ -239,8 +245,10 @@ func (o *kubeletOptions) parseFlags() error {
 	o.Certificate = virtualkubelet.CertificateType(o.certificate)
 	o.Pods = virtualkubelet.Reflection{Workers: orOff(o.podWorkers)}
 	o.EndpointSlices = virtualkubelet.Reflection{Workers: orOff(o.sliceWorkers)}
+	o.Claims = virtualkubelet.Reflection{Workers: orOff(o.claimWorkers)}
 	o.ConfigMaps, o.Secrets, o.Ingresses, o.Services, o.Events =
 		o.configMaps.reflectionOption(), o.secrets.reflectionOption(), o.ingresses.reflectionOption(), o.services.reflectionOption(), o.events.reflectionOption()
+	o.NetworkPolicies = o.networkPolicies.reflectionOption()
 	if o.withIngressClass {
 		o.IngressClass = o.ingressClass
 	}

@@ -102,7 +102,7 @@ func (c *Session) WithBoth(ctx context.Context, timeout time.Duration, local, re
 func (c *Session) WithBothAndMessage(ctx context.Context, message string, timeout time.Duration, local, remote *ClusterFlags, run func(ctx context.Context, local, remote *Cluster) error) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	l, r, err := c.newClusterPair(ctx, local, remote)
+	l, r, err := c.NewClusterPair(ctx, local, remote)
 	if err != nil {
 		return err
 	}
@@ -128,8 +128,8 @@ func explainTimeout(ctx context.Context, err error) error {
 	return ui.Fail("error: %w", err).Hint(onward)
 }
 
-// newClusterPair returns the two clusters of a command, without any request to them.
-func (c *Session) newClusterPair(ctx context.Context, local, remote *ClusterFlags) (l, r *Cluster, err error) {
+// NewClusterPair returns the two clusters of a command, without any request to them.
+func (c *Session) NewClusterPair(ctx context.Context, local, remote *ClusterFlags) (l, r *Cluster, err error) {
 	local.Kube = c.KubeFlags
 	if l, err = c.NewCluster(ctx, "local", local); err != nil {
 		return nil, nil, fmt.Errorf("local cluster: %w", err)
@@ -269,10 +269,18 @@ func resolveClusterIDs(ctx context.Context, local, remote *Cluster, done string)
 			return err
 		}
 	}
+	if err := CheckDifferent(local, remote); err != nil {
+		return err
+	}
+	return errors.Join(local.WrapWithCluster(local.FindNamespace(ctx, remote.ID)), remote.WrapWithCluster(remote.FindNamespace(ctx, local.ID)))
+}
+
+// CheckDifferent returns an error if both clusters have the same ID.
+func CheckDifferent(local, remote *Cluster) error {
 	if local.ID == remote.ID {
 		return sameCluster("called %q", local.ID)
 	}
-	return errors.Join(local.WrapWithCluster(local.FindNamespace(ctx, remote.ID)), remote.WrapWithCluster(remote.FindNamespace(ctx, local.ID)))
+	return nil
 }
 
 // FindNamespace finds the tenant namespace of the other cluster. A user who may not list namespaces may have been given the one with

@@ -36,11 +36,3 @@ func MissingProviders() []*cobra.Command {
 			`and allow the ServiceAccounts of Liqo the SecurityContextConstraints privileged`),
 	}
 }
-
-// NewMoveCommand returns the only group without any existing command.
-func (c *Session) NewMoveCommand() *cobra.Command {
-	const instead = "volumes stay in the cluster where they were made; back up the data of the claim and restore it into a claim of the other cluster, for example with Velero or restic"
-	cmd := newMissingCommand("move", instead)
-	cmd.AddCommand(newMissingCommand("volume", instead, "pvc"))
-	return cmd
-}

@@ -75,6 +75,14 @@ var rules = []struct{ action, namespace, resources, verbs string }{
 	{"test IP", object, "ips.ipam.liqo.io", "get watch create"},
 	{"find image", liqo, "deployments.apps", "list"},
 
+	{"move volume", "", "persistentvolumes", "get list patch delete"},
+	{"move volume", "", "nodes storageclasses.storage.k8s.io", "get"},
+	{"move volume", object, "persistentvolumeclaims", "get list watch create delete"},
+	{"move volume", object, "pods", "get list watch create delete"},
+	{"move volume", object, "secrets", "get list create delete"},
+	{"move volume", object, "leases.coordination.k8s.io", "get create update delete"},
+	{"move volume", object, "namespaceoffloadings.offloading.liqo.io", "get"},
+
 	{"inspect cluster", "", "nodes configmaps deployments.apps daemonsets.apps", "list"},
 	{"inspect cluster", liqo, "secrets", "list"}, // Helm stores its releases in Secrets
 	{"validate cluster", "", "pods services", "list"},

@@ -79,6 +79,11 @@ func (c *Session) NewClient(ctx context.Context) (client.WithWatch, error) {
 	if err != nil {
 		return nil, err
 	}
+	return NewClientOf(ctx, cfg)
+}
+
+// NewClientOf returns a client of a connection.
+func NewClientOf(ctx context.Context, cfg *rest.Config) (client.WithWatch, error) {
 	cluster, err := ClientOf(ctx, cfg)
 	if err != nil {
 		return nil, explainUnusable(err, "")

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/internal/ctl/cluster"
+	"liqo.io/liqo/internal/ctl/diagnose"
 	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
 )
@@ -52,6 +53,10 @@ type infoOptions struct {
 	verbose   bool
 	// exitCode makes the command fail if anything is unhealthy.
 	exitCode bool
+	// watch shows each change, and wait is what to wait for, for the time of timeout at most.
+	watch   bool
+	wait    string
+	timeout time.Duration
 }
 
 // NewInfoCommand returns the command "info".
@@ -77,40 +82,50 @@ func NewInfoCommand(c *cluster.Session) *cobra.Command {
 	cluster.LiqoNamespace(cmd, &o.namespace)
 	fs := cmd.PersistentFlags()
 	fs.BoolVarP(&o.verbose, "verbose", "v", false, "Show the network too")
-	fs.StringVarP(&o.output, "output", "o", "", "Print a document instead: json or yaml")
+	fs.StringVarP(&o.output, "output", "o", "", "Print one line per peer: wide; or a document: json or yaml")
 	fs.StringVarP(&o.get, "get", "g", "", "Print one field of the document, by its path with dots")
+	fs.BoolVarP(&o.watch, "watch", "w", false, "Show it again after each change, until the command is interrupted")
+	fs.StringVar(&o.wait, "wait", "", "Wait until all is "+waitHealthy+" before it is shown, and fail otherwise")
+	fs.DurationVar(&o.timeout, "timeout", 5*time.Minute, "Time limit of --wait")
 	fs.BoolVar(&o.exitCode, "exit-code", false, "Fail if Liqo or a peering is unhealthy, or something could not be read")
 	cmd.MarkFlagsMutuallyExclusive("get", "exit-code")
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.MarkFlagsMutuallyExclusive("get", "watch", "wait")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"json", "yaml", wide}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.AddCommand(infoPeer(c, o))
 	return cmd
 }
 
-// newCollector returns a collector for a cluster, which must have Liqo installed.
-func newCollector(ctx context.Context, c *cluster.Session, o *infoOptions) (*Collector, error) {
-	if o.output != "" && o.output != "json" && o.output != "yaml" {
-		return nil, ui.Fail("--output is json or yaml, not %q", o.output)
+// newCollector returns a collector for a cluster, which must have Liqo installed, and the client that it reads by.
+func newCollector(ctx context.Context, c *cluster.Session, o *infoOptions) (*Collector, client.WithWatch, error) {
+	if o.output != "" && o.output != "json" && o.output != "yaml" && o.output != wide {
+		return nil, nil, ui.Fail("--output is json or yaml, or wide for one line per peer, not %q", o.output)
+	}
+	if o.wait != "" && o.wait != waitHealthy {
+		return nil, nil, ui.Fail("--wait is %s, not %q", waitHealthy, o.wait)
+	}
+	if o.timeout <= 0 {
+		return nil, nil, ui.Fail("--timeout: invalid duration %s: must be greater than 0", o.timeout)
 	}
 	kube, err := c.NewClient(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if err := checkInstalled(ctx, c, kube, o.namespace); err != nil {
-		return nil, err
+	if err := CheckInstalled(ctx, c, kube, o.namespace); err != nil {
+		return nil, nil, err
 	}
-	return &Collector{Reader: kube, Namespace: o.namespace, chart: c.Chart}, nil
+	return &Collector{Reader: kube, Namespace: o.namespace, Chart: c.Chart}, kube, nil
 }
 
 func runInfo(ctx context.Context, c *cluster.Session, o *infoOptions) error {
 	if o.get != "" && !slices.Contains(infoSections, o.querySection()) {
 		return ui.Fail("invalid query %q: %q not found", o.get, o.querySection()).Hint("--get takes a path below one of %s", strings.Join(infoSections, ", "))
 	}
-	from, err := newCollector(ctx, c, o)
+	from, kube, err := newCollector(ctx, c, o)
 	if err != nil {
 		return err
 	}
-	report, problems := from.collectReport(ctx, o.wantedSections())
 	if o.get != "" {
+		report, problems := from.collectReport(ctx, o.wantedSections())
 		query := o.get
 		if o.isClusterID() {
 			query = "local.clusterid"
@@ -121,16 +136,21 @@ func runInfo(ctx context.Context, c *cluster.Session, o *infoOptions) error {
 		}
 		return printField(c, o, value, problems)
 	}
-	printProblems(c, problems)
-	if o.output != "" {
-		err = cluster.PrintDocument(c.Result(), documentOf(report), o.output)
-	} else {
-		printInfo(c, report)
-	}
-	if err != nil || !o.exitCode {
-		return err
-	}
-	return unhealthyError(report.failedParts(), problems)
+	return o.showViews(ctx, c, kube, func(ctx context.Context) (view, error) {
+		report, problems := from.collectReport(ctx, o.wantedSections())
+		return view{documentOf(report), unhealthyError(report.failedParts(), problems), func() error {
+			printProblems(c, problems)
+			switch o.output {
+			case "":
+				printInfo(c, report)
+			case wide:
+				printWide(c, report.Peerings.Peers)
+			default:
+				return cluster.PrintDocument(c.Result(), documentOf(report), o.output)
+			}
+			return nil
+		}}, ctx.Err()
+	})
 }
 
 // infoSections are the keys of a report.
@@ -175,14 +195,15 @@ func (r *infoReport) failedParts() (all []string) {
 		all = append(all, "Liqo is unhealthy")
 	}
 	for _, p := range r.Peerings.Peers {
-		if slices.Contains([]string{p.NetworkingStatus, p.AuthenticationStatus, p.OffloadingStatus}, unhealthy) {
+		if slices.Contains([]string{p.NetworkingStatus, p.AuthenticationStatus, p.OffloadingStatus}, diagnose.Unhealthy) {
 			all = append(all, fmt.Sprintf("the peering with %s is unhealthy", p.ClusterID))
 		}
 	}
 	return all
 }
 
-func checkInstalled(ctx context.Context, c *cluster.Session, kube client.Reader, namespace string) error {
+// CheckInstalled returns an error unless Liqo is installed in a namespace of the cluster.
+func CheckInstalled(ctx context.Context, c *cluster.Session, kube client.Reader, namespace string) error {
 	missing := apierrors.IsNotFound(kube.Get(ctx, client.ObjectKey{Name: namespace}, &corev1.Namespace{}))
 	if !missing {
 		var ids corev1.ConfigMapList
@@ -232,8 +253,9 @@ func (f *Collector) collectReport(ctx context.Context, wanted func(section strin
 	if wanted("health") {
 		r.Health, all = f.CollectHealth(ctx)
 		failed("health", all...)
-		r.Health.Alerts, all = f.collectAlerts(ctx, time.Now())
+		r.Health.Findings, all = f.collectAlerts(ctx, time.Now())
 		failed("health", all...)
+		r.Health.Alerts = diagnose.Alerts(r.Health.Findings)
 		r.Health.Healthy = r.Health.Healthy && len(r.Health.Alerts) == 0
 	}
 	var err error
@@ -294,9 +316,7 @@ func printInfo(c *cluster.Session, r *infoReport) {
 		s.Entry("Networking status", p.NetworkingStatus)
 		s.Entry("Authentication status", p.AuthenticationStatus)
 		s.Entry("Offloading status", p.OffloadingStatus)
-		if len(p.Alerts) > 0 {
-			s.Entry("Alerts", p.Alerts...)
-		}
+		addAlerts(s, p.Alerts)
 	}
 	c.Box(peers)
 }
@@ -308,35 +328,47 @@ func healthSection(h healthInfo) *ui.Section {
 		return s
 	}
 	s.Entry("✖    Liqo is unhealthy")
-	if len(h.Alerts) > 0 {
+	if len(h.Findings) > 0 {
 		alerts := s.Section("Alerts")
-		for _, alert := range h.Alerts {
-			alerts.Entry(alert)
+		for _, f := range h.Findings {
+			addAlert(alerts, f.Message, f.Remedy, f.Page)
 		}
 	}
 	if len(h.UnhealthyPods) > 0 {
 		pods := s.Section("Unhealthy pods")
 		for _, name := range cluster.SortedKeys(h.UnhealthyPods) {
-			p := h.UnhealthyPods[name]
-			reason := fmt.Sprintf("Status: %v, Ready: %v/%v, Restarts: %v", p.Status, p.ReadyContainers, p.TotalContainers, p.Restarts)
-			if p.Reason != "" {
-				reason += ", " + p.Reason
-			}
-			pods.Entry(name, reason)
+			pods.Entry(name, h.UnhealthyPods[name].String())
 		}
 	}
 	if len(h.MissingPods) > 0 {
 		workloads := s.Section("Missing pods")
 		for _, name := range cluster.SortedKeys(h.MissingPods) {
-			m := h.MissingPods[name]
-			reason := fmt.Sprintf("%s, Pods: %v/%v", m.Kind, m.Pods, m.Wanted)
-			if m.Reason != "" {
-				reason += ", " + m.Reason
-			}
-			workloads.Entry(name, reason)
+			workloads.Entry(name, h.MissingPods[name].String())
 		}
 	}
 	return s
+}
+
+// addAlerts adds the alerts of a peer, each with what to do.
+func addAlerts(s *ui.Section, alerts []string) {
+	if len(alerts) == 0 {
+		return
+	}
+	section := s.Section("Alerts")
+	for _, alert := range alerts {
+		remedy, page := diagnose.Advise(alert)
+		addAlert(section, alert, remedy, page)
+	}
+}
+
+func addAlert(s *ui.Section, message, remedy, page string) {
+	s.Entry(message)
+	if remedy != "" {
+		s.Entry("  → " + remedy)
+	}
+	if page != "" {
+		s.Entry("  see " + page)
+	}
 }
 
 func orNone(values []string) []string {
@@ -346,8 +378,8 @@ func orNone(values []string) []string {
 	return values
 }
 
-// clusterID returns the ID of the cluster.
-func (f *Collector) clusterID(ctx context.Context) (string, error) {
+// ReadClusterID returns the ID of the cluster.
+func (f *Collector) ReadClusterID(ctx context.Context) (string, error) {
 	var list corev1.ConfigMapList
 	err := f.List(ctx, &list, client.InNamespace(f.Namespace), client.MatchingLabels{names.AppName: names.ClusterIDApp})
 	if err != nil {

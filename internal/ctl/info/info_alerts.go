@@ -4,6 +4,7 @@
 package info
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"encoding/pem"
@@ -24,6 +25,7 @@ import (
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	"liqo.io/liqo/internal/ctl/cluster"
+	"liqo.io/liqo/internal/ctl/diagnose"
 	"liqo.io/liqo/internal/ctl/install"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/pki"
@@ -32,19 +34,13 @@ import (
 // Alerts about an installation beyond its pods: CRDs, the webhook, networks and the certificates from peers.
 
 // collectAlerts collects all alerts. Unreadable objects cause no alert.
-func (f *Collector) collectAlerts(ctx context.Context, now time.Time) (all []string, problems []error) {
-	for _, look := range []func(context.Context) ([]string, error){
-		func(ctx context.Context) ([]string, error) {
-			crds, err := install.CRDs(f.chart)
-			if err != nil {
-				return nil, err
-			}
-			return f.kindAlerts(ctx, crds)
-		},
-		f.webhookAlerts,
-		f.networkAlerts,
-		f.LeftAlerts,
-		func(ctx context.Context) ([]string, error) { return f.certificateAlerts(ctx, now) },
+func (f *Collector) collectAlerts(ctx context.Context, now time.Time) (all []diagnose.Finding, problems []error) {
+	for _, look := range []func(context.Context) ([]diagnose.Finding, error){
+		f.FindCRDs,
+		f.FindWebhooks,
+		f.FindNetworks,
+		f.FindOrphans,
+		func(ctx context.Context) ([]diagnose.Finding, error) { return f.FindCertificates(ctx, now) },
 	} {
 		found, err := look(ctx)
 		if err != nil {
@@ -55,8 +51,17 @@ func (f *Collector) collectAlerts(ctx context.Context, now time.Time) (all []str
 	return all, problems
 }
 
-// kindAlerts compares the CRDs with those of this program. CRDs of an installation of another version may differ.
-func (f *Collector) kindAlerts(ctx context.Context, crds []*unstructured.Unstructured) (all []string, err error) {
+// FindCRDs compares the CRDs with those of the chart.
+func (f *Collector) FindCRDs(ctx context.Context) ([]diagnose.Finding, error) {
+	crds, err := install.CRDs(f.Chart)
+	if err != nil {
+		return nil, err
+	}
+	return f.compareCRDs(ctx, crds)
+}
+
+// compareCRDs compares the CRDs with those of this program. CRDs of an installation of another version may differ.
+func (f *Collector) compareCRDs(ctx context.Context, crds []*unstructured.Unstructured) (all []diagnose.Finding, err error) {
 	var list unstructured.UnstructuredList
 	list.SetAPIVersion("apiextensions.k8s.io/v1")
 	list.SetKind("CustomResourceDefinitionList")
@@ -75,9 +80,10 @@ func (f *Collector) kindAlerts(ctx context.Context, crds []*unstructured.Unstruc
 	for _, want := range crds {
 		switch existing := current[want.GetName()]; {
 		case existing == nil:
-			all = append(all, fmt.Sprintf("CRD %s is missing: run liqoctl install to create it", want.GetName()))
+			all = append(all, newFinding(diagnose.Ref("CustomResourceDefinition", want), "CRD "+want.GetName()+" is missing", "run liqoctl install to create it", pageCRD))
 		case same && isOlder(existing, want):
-			all = append(all, fmt.Sprintf("the CRD %s is older than this version of Liqo: liqoctl install brings it up to date", want.GetName()))
+			all = append(all, newFinding(diagnose.Ref("CustomResourceDefinition", want), "the CRD "+want.GetName()+" is older than this version of Liqo",
+				"liqoctl install brings it up to date", pageCRD))
 		}
 	}
 	return all, nil
@@ -119,8 +125,8 @@ func isSubset(part, whole any) bool {
 	return fmt.Sprint(part) == fmt.Sprint(whole)
 }
 
-// webhookAlerts checks whether the API server can call the webhook, and steers pods by a policy if the webhook does not.
-func (f *Collector) webhookAlerts(ctx context.Context) (all []string, err error) {
+// FindWebhooks checks whether the API server can call the webhook, and steers pods by a policy if the webhook does not.
+func (f *Collector) FindWebhooks(ctx context.Context) (all []diagnose.Finding, err error) {
 	key := client.ObjectKey{Name: names.WebhookConfiguration}
 	var mutating admissionv1.MutatingWebhookConfiguration
 	var validating admissionv1.ValidatingWebhookConfiguration
@@ -145,10 +151,14 @@ func (f *Collector) webhookAlerts(ctx context.Context) (all []string, err error)
 	}
 	for _, kind := range slices.Sorted(maps.Keys(bundles)) {
 		if slices.ContainsFunc(bundles[kind], func(bundle []byte) bool { return !isTrusting(bundle, time.Now()) }) {
-			all = append(all, fmt.Sprintf("%s %s has no valid authority in each caBundle: see the log of liqo-controller-manager, which should write it", kind, key.Name))
+			all = append(all, newFinding(kind+" "+key.Name, kind+" "+key.Name+" has no valid authority in each caBundle",
+				"see the log of liqo-controller-manager, which should write it", "docs/troubleshooting.md#no-valid-authority-in-each-cabundle"))
+		} else if late := findLateAuthority(bundles[kind], time.Now()); late != nil {
+			all = append(all, newFinding(kind+" "+key.Name, fmt.Sprintf("the authority in the caBundle of %s %s %v", kind, key.Name, late),
+				"see the log of liqo-controller-manager, which should renew it", "docs/troubleshooting.md#no-valid-authority-in-each-cabundle"))
 		}
 	}
-	slices.Sort(all)
+	slices.SortFunc(all, func(a, b diagnose.Finding) int { return cmp.Compare(a.Message, b.Message) })
 	if len(bundles) == 0 {
 		return all, nil
 	}
@@ -157,23 +167,44 @@ func (f *Collector) webhookAlerts(ctx context.Context) (all []string, err error)
 		return all, fmt.Errorf("looking at the webhook: %w", err)
 	}
 	if !slices.ContainsFunc(endpoints.Items, hasEndpoints) {
-		all = append(all, fmt.Sprintf("the webhook does not answer: Service %s/%s has no ready pod", f.Namespace, names.WebhookConfiguration))
+		service := fmt.Sprintf("Service %s/%s", f.Namespace, names.WebhookConfiguration)
+		all = append(all, newFinding(service, "the webhook does not answer: "+service+" has no ready pod",
+			"see the pods of liqo-controller-manager", "docs/troubleshooting.md#the-webhook-does-not-answer"))
 	}
 	return all, nil
 }
 
-// findMissing returns an alert for each of the objects, by kind, that is missing.
-func (f *Collector) findMissing(ctx context.Context, name string, objects map[string]client.Object) (all []string, err error) {
+// findMissing returns a finding for each of the objects, by kind, that is missing.
+func (f *Collector) findMissing(ctx context.Context, name string, objects map[string]client.Object) (all []diagnose.Finding, err error) {
 	for kind, obj := range objects {
 		err := f.Get(ctx, client.ObjectKey{Name: name}, obj)
 		switch {
 		case apierrors.IsNotFound(err), apimeta.IsNoMatchError(err):
-			all = append(all, fmt.Sprintf("%s %s is missing: run liqoctl install to create it", kind, name))
+			all = append(all, newFinding(kind+" "+name, kind+" "+name+" is missing", "run liqoctl install to create it", "docs/troubleshooting.md#a-webhook-configuration-is-missing"))
 		case err != nil:
 			return all, fmt.Errorf("looking at %s %s: %w", kind, name, err)
 		}
 	}
 	return all, nil
+}
+
+// findLateAuthority returns why the newest authority of a bundle should have been renewed, nil if none should.
+func findLateAuthority(bundles [][]byte, now time.Time) error {
+	for _, bundle := range bundles {
+		var newest *x509.Certificate
+		for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {
+			if ca, err := x509.ParseCertificate(block.Bytes); err == nil && (newest == nil || ca.NotAfter.After(newest.NotAfter)) {
+				newest = ca
+			}
+		}
+		if newest == nil {
+			continue
+		}
+		if err := checkExpiry(newest, now); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // isTrusting reports whether a bundle has an authority that has not expired.
@@ -190,11 +221,11 @@ func hasEndpoints(s discoveryv1.EndpointSlice) bool {
 	return slices.ContainsFunc(s.Endpoints, func(e discoveryv1.Endpoint) bool { return e.Conditions.Ready == nil || *e.Conditions.Ready })
 }
 
-// networkAlerts checks the networks of the cluster: no peer is connected without their prefixes.
-func (f *Collector) networkAlerts(ctx context.Context) (all []string, err error) {
+// FindNetworks checks the networks of the cluster: no peer is connected without their prefixes.
+func (f *Collector) FindNetworks(ctx context.Context) (all []diagnose.Finding, err error) {
 	var networks ipamv1alpha1.NetworkList
 	if err := f.List(ctx, &networks, client.InNamespace(f.Namespace), client.HasLabels{names.NetworkType}); apimeta.IsNoMatchError(err) {
-		return nil, nil // kindAlerts reports the missing CRD
+		return nil, nil // FindCRDs reports the missing CRD
 	} else if err != nil {
 		return nil, fmt.Errorf("looking at the networks: %w", err)
 	}
@@ -203,23 +234,24 @@ func (f *Collector) networkAlerts(ctx context.Context) (all []string, err error)
 		if n.Status.CIDR != "" || n.DeletionTimestamp != nil {
 			continue
 		}
-		reason := "the controller-manager grants it at once, and its log says why it does not"
+		key := client.ObjectKeyFromObject(n)
+		message, remedy := fmt.Sprintf("the Network %s has no prefix", key), "the controller-manager grants it at once, and its log says why it does not"
 		if c := apimeta.FindStatusCondition(n.Status.Conditions, ipamv1alpha1.ConditionAllocated); c != nil && c.Status == metav1.ConditionFalse {
-			reason = c.Message + ": free the range, or delete the Network and pass another range to liqoctl install"
+			message, remedy = message+": "+c.Message, "free the range, or delete the Network and pass another range to liqoctl install"
 		}
-		all = append(all, fmt.Sprintf("the Network %s has no prefix: %s", client.ObjectKeyFromObject(n), reason))
+		all = append(all, newFinding(diagnose.Ref("Network", n), message, remedy, "docs/troubleshooting.md#the-network-has-no-prefix"))
 	}
 	return all, nil
 }
 
-// LeftAlerts reports orphans: ResourceSlices of consumers without a Tenant. They are not deleted automatically, because a consumer
+// FindOrphans reports orphans: ResourceSlices of consumers without a Tenant. They are not deleted automatically, because a consumer
 // that returns needs its pods.
-func (f *Collector) LeftAlerts(ctx context.Context) (all []string, err error) {
+func (f *Collector) FindOrphans(ctx context.Context) (all []diagnose.Finding, err error) {
 	var copies authv1beta1.ResourceSliceList
 	var tenants authv1beta1.TenantList
 	for _, err := range []error{f.List(ctx, &copies, client.MatchingLabels{names.Replicated: "true"}), f.List(ctx, &tenants)} {
 		if apimeta.IsNoMatchError(err) {
-			return nil, nil // kindAlerts reports the missing CRD
+			return nil, nil // FindCRDs reports the missing CRD
 		} else if err != nil {
 			return nil, fmt.Errorf("looking at the slices of consumers: %w", err)
 		}
@@ -232,16 +264,17 @@ func (f *Collector) LeftAlerts(ctx context.Context) (all []string, err error) {
 		delete(remaining, string(tenants.Items[i].Spec.ClusterID))
 	}
 	for _, id := range slices.Sorted(maps.Keys(remaining)) {
-		all = append(all, fmt.Sprintf("Consumer %s has no Tenant but %d ResourceSlices, whose pods keep running: authenticate it again, or remove everything with: liqoctl force unpeer %s", id, remaining[id], id))
+		all = append(all, newFinding("Tenant of "+id, fmt.Sprintf("Consumer %s has no Tenant but %d ResourceSlices, whose pods keep running", id, remaining[id]),
+			"authenticate it again, or remove everything with: liqoctl force unpeer "+id, "docs/troubleshooting.md#the-consumer-has-no-tenant-and-still-has-resourceslices-here"))
 	}
 	return all, nil
 }
 
-// certificateAlerts checks the certificates issued by peers, which are renewed when a third of their lifetime is left at the latest.
-func (f *Collector) certificateAlerts(ctx context.Context, now time.Time) (all []string, err error) {
+// FindCertificates checks the certificates issued by peers, which are renewed when a third of their lifetime is left at the latest.
+func (f *Collector) FindCertificates(ctx context.Context, now time.Time) (all []diagnose.Finding, err error) {
 	var identities authv1beta1.IdentityList
 	if err := f.List(ctx, &identities); apimeta.IsNoMatchError(err) {
-		return nil, nil // kindAlerts reports the missing CRD
+		return nil, nil // FindCRDs reports the missing CRD
 	} else if err != nil {
 		return nil, fmt.Errorf("looking at the certificates of peerings: %w", err)
 	}
@@ -253,10 +286,20 @@ func (f *Collector) certificateAlerts(ctx context.Context, now time.Time) (all [
 			continue
 		}
 		if late := checkExpiry(certificate, now); late != nil {
-			all = append(all, fmt.Sprintf("the certificate of the Identity %s %s: is the API server of %s reached?", key, late, id.Spec.ClusterID))
+			found := newFinding(diagnose.Ref("Identity", id), fmt.Sprintf("the certificate of the Identity %s %s", key, late),
+				fmt.Sprintf("is the API server of %s reached?", id.Spec.ClusterID), "docs/troubleshooting.md#the-certificate-of-an-identity-ended-or-was-not-renewed")
+			found.Peer = string(id.Spec.ClusterID)
+			all = append(all, found)
 		}
 	}
 	return all, nil
+}
+
+const pageCRD = "docs/troubleshooting.md#a-crd-is-missing-or-older-than-this-version"
+
+// newFinding returns a finding that fails a check.
+func newFinding(object, message, remedy, page string) diagnose.Finding {
+	return diagnose.Finding{Severity: diagnose.Failed, Object: object, Message: message, Remedy: remedy, Page: page}
 }
 
 // backdated is the time by which the signer of Kubernetes backdates the start of a certificate.

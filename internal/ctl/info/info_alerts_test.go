@@ -26,6 +26,7 @@ import (
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	"liqo.io/liqo/deploy"
 	"liqo.io/liqo/internal/ctl/ctltest"
+	"liqo.io/liqo/internal/ctl/diagnose"
 	"liqo.io/liqo/internal/ctl/install"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
@@ -81,6 +82,14 @@ func TestCertificateOverdue(t *testing.T) {
 	if !isTrusting(pemOf(certificate), begin) || isTrusting(pemOf(certificate), begin.Add(7*time.Hour)) || isTrusting(nil, begin) {
 		t.Error("an authority is trusted that has ended, or one that has not is not")
 	}
+	older := lasting(t, begin, begin.Add(time.Hour))
+	renewed := [][]byte{append(pemOf(older), pemOf(certificate)...)}
+	if err := findLateAuthority(renewed, begin.Add(4*time.Hour)); err != nil {
+		t.Errorf("a bundle with an old authority beside a new one: %v", err)
+	}
+	if err := findLateAuthority(renewed, begin.Add(5*time.Hour+time.Minute)); err == nil || err.Error() != "ends at 2026-11-01T06:00:00Z and was not renewed" {
+		t.Errorf("a bundle whose newest authority is late: %v", err)
+	}
 }
 
 func TestHealthCRDs(t *testing.T) {
@@ -92,8 +101,8 @@ func TestHealthCRDs(t *testing.T) {
 	missing := crds[0].DeepCopy()
 	missing.SetName("nothings.core.liqo.io")
 	f := &Collector{Reader: c.Client, Namespace: "default"}
-	got, err := f.kindAlerts(t.Context(), append(slices.Clone(crds), missing))
-	if want := []string{"CRD nothings.core.liqo.io is missing: run liqoctl install to create it"}; err != nil || !slices.Equal(got, want) {
+	got, err := f.compareCRDs(t.Context(), append(slices.Clone(crds), missing))
+	if want := []string{"CRD nothings.core.liqo.io is missing: run liqoctl install to create it"}; err != nil || !slices.Equal(diagnose.Alerts(got), want) {
 		t.Errorf("%v: %q", err, got)
 	}
 	for _, want := range crds {
@@ -125,7 +134,7 @@ func TestHealthWebhooks(t *testing.T) {
 	f := &Collector{Reader: c.Client, Namespace: testkit.Namespace(t, c, "webhook", nil)}
 	says := func(when string, want ...string) {
 		t.Helper()
-		got, err := f.webhookAlerts(t.Context())
+		got, err := f.FindWebhooks(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,8 +142,8 @@ func TestHealthWebhooks(t *testing.T) {
 			t.Fatalf("%s: %q", when, got)
 		}
 		for i := range want {
-			if !strings.Contains(got[i], want[i]) {
-				t.Errorf("%s: %q, want %q", when, got[i], want[i])
+			if !strings.Contains(got[i].Alert(), want[i]) {
+				t.Errorf("%s: %q, want %q", when, got[i].Alert(), want[i])
 			}
 		}
 	}
@@ -174,11 +183,11 @@ func TestHealthCertificates(t *testing.T) {
 	id.Namespace, id.Name = ns, "controlplane-milan"
 	id.Spec.AuthParams.SignedCRT = pemOf(lasting(t, now.Add(-10*time.Hour), now.Add(time.Hour)))
 	ctltest.Create(t, c, id)
-	got, err := f.certificateAlerts(t.Context(), now)
+	found, err := f.FindCertificates(t.Context(), now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got = slices.DeleteFunc(got, func(s string) bool { return !strings.Contains(s, ns) }) // those of other tests
+	got := slices.DeleteFunc(diagnose.Alerts(found), func(s string) bool { return !strings.Contains(s, ns) }) // those of other tests
 	want := []string{"the certificate of the Identity " + ns + "/controlplane-milan ends at " + now.Add(time.Hour).UTC().Format(time.RFC3339) +
 		" and was not renewed: is the API server of milan reached?"}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -210,12 +219,12 @@ func TestHealthNetworks(t *testing.T) {
 		}
 		ctltest.LendWithStatus(t, c, network, func(have *ipamv1alpha1.Network) { have.Status = n.status })
 	}
-	got, err := f.networkAlerts(t.Context())
+	got, err := f.FindNetworks(t.Context())
 	want := []string{
 		"the Network " + f.Namespace + "/external-cidr has no prefix: 10.70.0.0/16 overlaps 10.70.3.0/24 of Network a/b: free the range, or delete the Network and pass another range to liqoctl install",
 		"the Network " + f.Namespace + "/service-cidr has no prefix: the controller-manager grants it at once, and its log says why it does not",
 	}
-	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+	if diff := cmp.Diff(want, diagnose.Alerts(got)); diff != "" || err != nil {
 		t.Errorf("%v\n%s", err, diff)
 	}
 }

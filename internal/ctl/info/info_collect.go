@@ -18,6 +18,7 @@ import (
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	"liqo.io/liqo/internal/ctl/cluster"
+	"liqo.io/liqo/internal/ctl/diagnose"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/policy"
 )
@@ -26,8 +27,8 @@ import (
 type Collector struct {
 	client.Reader
 	Namespace string
-	// chart has the CRDs of this version.
-	chart fs.FS
+	// Chart has the CRDs of this version.
+	Chart fs.FS
 }
 
 type localInfo struct {
@@ -44,6 +45,8 @@ type healthInfo struct {
 	MissingPods map[string]missingPods `json:"missingPods,omitempty"`
 	// Alerts are all other problems, in words.
 	Alerts []string `json:"alerts,omitempty"`
+	// Findings are the alerts with their remedies.
+	Findings []diagnose.Finding `json:"-"`
 }
 
 type unhealthyPod struct {
@@ -87,7 +90,7 @@ func (f *Collector) collectLocal(ctx context.Context) (localInfo, []error) {
 	info := localInfo{Labels: map[string]string{}}
 	var problems []error
 	var err error
-	if info.ClusterID, err = f.clusterID(ctx); err != nil {
+	if info.ClusterID, err = f.ReadClusterID(ctx); err != nil {
 		problems = append(problems, err)
 	}
 	manager, err := cluster.ControllerManager(ctx, f, f.Namespace)
@@ -176,22 +179,4 @@ func (f *Collector) collectPeerings(ctx context.Context) (peeringsInfo, error) {
 	}
 	slices.SortFunc(info.Peers, func(a, b peerInfo) int { return cmp.Compare(a.ClusterID, b.ClusterID) })
 	return info, nil
-}
-
-// Health of a module or a virtual node.
-const (
-	healthy   = "Healthy"
-	unhealthy = "Unhealthy"
-)
-
-func moduleStatus(m liqov1beta1.Module) string {
-	if !m.Enabled {
-		return "Disabled"
-	}
-	for _, c := range m.Conditions {
-		if c.Status != liqov1beta1.ConditionEstablished && c.Status != liqov1beta1.ConditionReady {
-			return unhealthy
-		}
-	}
-	return healthy
 }

@@ -6,6 +6,7 @@ package info
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/internal/ctl/cluster"
+	"liqo.io/liqo/internal/ctl/diagnose"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -101,6 +103,7 @@ func (f *Collector) chartWorkloads() []chartWorkload {
 		{"Deployment", "controller-manager", nil},
 		{"Deployment", "crd-replicator", nil},
 		{"DaemonSet", "fabric", &corev1.ServiceAccount{ObjectMeta: in(names.Fabric)}},
+		{"Deployment", "metric-agent", &corev1.Service{ObjectMeta: in(names.MetricAgent)}},
 		{"Deployment", "proxy", &corev1.Service{ObjectMeta: in(names.ProxyService)}},
 	}
 }
@@ -205,4 +208,46 @@ func missingReplicas(d *appsv1.Deployment) (missingPods, bool) {
 		}
 	}
 	return m, m.Pods < m.Wanted
+}
+
+// FindWorkloads returns the findings of CollectHealth.
+func (f *Collector) FindWorkloads(ctx context.Context) (all []diagnose.Finding, err error) {
+	health, problems := f.CollectHealth(ctx)
+	for _, name := range cluster.SortedKeys(health.UnhealthyPods) {
+		p := health.UnhealthyPods[name]
+		all = append(all, newFinding("Pod "+f.qualifiedName(name), p.String(), "see its events and its log", pageBegin))
+	}
+	for _, name := range cluster.SortedKeys(health.MissingPods) {
+		m := health.MissingPods[name]
+		all = append(all, newFinding(m.Kind+" "+f.qualifiedName(name), m.String(), "see its events, or run liqoctl install to create what is missing", pageBegin))
+	}
+	return all, errors.Join(problems...)
+}
+
+const pageBegin = "docs/troubleshooting.md#begin-here"
+
+// qualifiedName returns a display name with its namespace.
+func (f *Collector) qualifiedName(name string) string {
+	if strings.Contains(name, "/") {
+		return name
+	}
+	return f.Namespace + "/" + name
+}
+
+// String returns the state of the pod for the screen.
+func (p unhealthyPod) String() string {
+	text := fmt.Sprintf("Status: %v, Ready: %v/%v, Restarts: %v", p.Status, p.ReadyContainers, p.TotalContainers, p.Restarts)
+	if p.Reason != "" {
+		text += ", " + p.Reason
+	}
+	return text
+}
+
+// String returns the number of pods for the screen.
+func (m missingPods) String() string {
+	text := fmt.Sprintf("%s, Pods: %v/%v", m.Kind, m.Pods, m.Wanted)
+	if m.Reason != "" {
+		text += ", " + m.Reason
+	}
+	return text
 }

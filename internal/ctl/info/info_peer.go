@@ -4,7 +4,9 @@
 package info
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,6 +16,7 @@ import (
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/ctl/cluster"
+	"liqo.io/liqo/internal/ctl/diagnose"
 	"liqo.io/liqo/internal/ctl/ui"
 )
 
@@ -38,34 +41,62 @@ func runInfoPeer(ctx context.Context, c *cluster.Session, o *infoOptions, ids []
 	if first, _ := splitPath(o.get); o.get != "" && len(ids) > 0 && !slices.Contains(ids, first) && (len(ids) > 1 || !isPeerSection(first)) {
 		return notRequested(first, o.get)
 	}
-	from, err := newCollector(ctx, c, o)
+	from, kube, err := newCollector(ctx, c, o)
 	if err != nil {
 		return err
-	}
-	peers, err := from.selectedPeers(ctx, ids)
-	if err != nil {
-		return err
-	}
-	reports, order := map[string]*peerReport{}, []string{}
-	var problems []infoProblem
-	for i := range peers {
-		report, failed := from.collectPeer(ctx, &peers[i])
-		problems = append(problems, failed...)
-		reports[report.Info.ClusterID], order = report, append(order, report.Info.ClusterID)
 	}
 	if o.get != "" {
+		reports, _, problems, err := from.collectPeers(ctx, ids)
+		if err != nil {
+			return err
+		}
 		value, err := lookUpPeer(reports, o.get)
 		if err != nil {
 			return err
 		}
 		return printField(c, o, value, problemsOf(o.get, problems))
 	}
-	printProblems(c, problems)
-	switch {
-	case o.output != "":
-		if err := cluster.PrintDocument(c.Result(), documentOf(reports), o.output); err != nil {
-			return err
+	return o.showViews(ctx, c, kube, func(ctx context.Context) (view, error) {
+		reports, order, problems, err := from.collectPeers(ctx, ids)
+		ailing := unhealthyPeers(reports, order)
+		if missing, is := errors.AsType[missingPeers](err); is && o.wait != "" {
+			ailing, err = append(ailing, missing.Error()), nil
 		}
+		if o.wait != "" {
+			ailing = append(ailing, unusedPeers(reports, order)...)
+		}
+		return view{documentOf(reports), unhealthyError(ailing, problems), func() error {
+			printProblems(c, problems)
+			return o.printPeers(c, reports, order)
+		}}, cmp.Or(err, ctx.Err())
+	})
+}
+
+// collectPeers collects the reports about peers with the IDs, or about all, and their order.
+func (f *Collector) collectPeers(ctx context.Context, ids []string) (reports map[string]*peerReport, order []string, problems []infoProblem, err error) {
+	peers, err := f.selectedPeers(ctx, ids)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	reports = map[string]*peerReport{}
+	for i := range peers {
+		report, failed := f.collectPeer(ctx, &peers[i])
+		problems = append(problems, failed...)
+		reports[report.Info.ClusterID], order = report, append(order, report.Info.ClusterID)
+	}
+	return reports, order, problems, nil
+}
+
+func (o *infoOptions) printPeers(c *cluster.Session, reports map[string]*peerReport, order []string) error {
+	switch {
+	case o.output == wide:
+		var lines []peerInfo
+		for _, id := range order {
+			lines = append(lines, reports[id].toPeerInfo())
+		}
+		printWide(c, lines)
+	case o.output != "":
+		return cluster.PrintDocument(c.Result(), documentOf(reports), o.output)
 	case len(reports) == 0:
 		c.Info("There are no active peerings")
 	default:
@@ -76,17 +107,41 @@ func runInfoPeer(ctx context.Context, c *cluster.Session, o *infoOptions, ids []
 			printPeer(c, reports[id])
 		}
 	}
-	if !o.exitCode {
-		return nil
-	}
-	var ailing []string
+	return nil
+}
+
+// unhealthyPeers returns the unhealthy peerings in words.
+func unhealthyPeers(reports map[string]*peerReport, order []string) (all []string) {
 	for _, id := range order {
 		r := reports[id]
-		if slices.Contains([]string{r.Network.Status, r.Authentication.Status, r.Offloading.Status}, unhealthy) {
-			ailing = append(ailing, fmt.Sprintf("the peering with %s is unhealthy", id))
+		if slices.Contains([]string{r.Network.Status, r.Authentication.Status, r.Offloading.Status}, diagnose.Unhealthy) {
+			all = append(all, fmt.Sprintf("the peering with %s is unhealthy", id))
 		}
 	}
-	return unhealthyError(ailing, problems)
+	return all
+}
+
+// unusedPeers returns the peerings without a module in use, and that there is none at all, in words: what is waited for is not there yet.
+func unusedPeers(reports map[string]*peerReport, order []string) (all []string) {
+	if len(order) == 0 {
+		return []string{"there are no active peerings"}
+	}
+	for _, id := range order {
+		r := reports[id]
+		if !slices.ContainsFunc([]string{r.Network.Status, r.Authentication.Status, r.Offloading.Status}, func(s string) bool { return s != diagnose.Disabled }) {
+			all = append(all, fmt.Sprintf("the peering with %s has no module in use", id))
+		}
+	}
+	return all
+}
+
+// toPeerInfo returns the report as in the list of all peers.
+func (r *peerReport) toPeerInfo() peerInfo {
+	return peerInfo{
+		ClusterID: r.Info.ClusterID, Role: r.Info.Role,
+		NetworkingStatus: r.Network.Status, AuthenticationStatus: r.Authentication.Status, OffloadingStatus: r.Offloading.Status,
+		Alerts: slices.Concat(r.Network.Alerts, r.Authentication.Alerts, r.Offloading.Alerts),
+	}
 }
 
 // peerSections are the keys of a report about a peer.
@@ -155,9 +210,7 @@ func printPeer(c *cluster.Session, r *peerReport) {
 func (m moduleInfo) newSection(title string) *ui.Section {
 	s := ui.NewSection(title)
 	s.Entry("Status", m.Status)
-	if len(m.Alerts) > 0 {
-		s.Entry("Alerts", m.Alerts...)
-	}
+	addAlerts(s, m.Alerts)
 	return s
 }
 
@@ -230,9 +283,7 @@ func (a *peerAuthentication) newSection() *ui.Section {
 		} else {
 			one.Entry("Resource slice not accepted")
 		}
-		if len(info.Alerts) > 0 {
-			one.Entry("Alerts", info.Alerts...)
-		}
+		addAlerts(one, info.Alerts)
 		one.Entry("Action", info.Action)
 		addResources(one, info.Resources)
 	}

@@ -18,6 +18,7 @@ import (
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/ctl/cluster"
+	"liqo.io/liqo/internal/ctl/diagnose"
 	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
@@ -101,6 +102,14 @@ type peerNode struct {
 	Resources     corev1.ResourceList `json:"resources"`
 }
 
+// missingPeers is the error about peers that are not known.
+type missingPeers []string
+
+// Error returns the text of the error.
+func (m missingPeers) Error() string {
+	return fmt.Sprintf("Peer clusters %q not found in active peerings", strings.Join(m, ", "))
+}
+
 // selectedPeers returns the peers with the IDs, or all peers.
 func (f *Collector) selectedPeers(ctx context.Context, ids []string) ([]liqov1beta1.ForeignCluster, error) {
 	var list liqov1beta1.ForeignClusterList
@@ -114,7 +123,7 @@ func (f *Collector) selectedPeers(ctx context.Context, ids []string) ([]liqov1be
 		return len(ids) > 0 && !slices.Contains(ids, id)
 	})
 	if len(missing) > 0 {
-		return nil, ui.Fail("Peer clusters %q not found in active peerings", strings.Join(missing, ", "))
+		return nil, ui.Fail("%w", missingPeers(missing))
 	}
 	slices.SortFunc(found, func(a, b liqov1beta1.ForeignCluster) int { return cmp.Compare(a.Spec.ClusterID, b.Spec.ClusterID) })
 	return found, nil
@@ -154,14 +163,9 @@ func (f *Collector) collectPeer(ctx context.Context, fc *liqov1beta1.ForeignClus
 }
 
 func newModuleInfo(m liqov1beta1.Module) moduleInfo {
-	info := moduleInfo{Status: moduleStatus(m)}
-	if info.Status != unhealthy {
-		return info
-	}
-	for _, c := range m.Conditions {
-		if c.Status != liqov1beta1.ConditionEstablished && c.Status != liqov1beta1.ConditionReady {
-			info.Alerts = append(info.Alerts, alertOf(c))
-		}
+	info := moduleInfo{Status: diagnose.ModuleStatus(m)}
+	for _, c := range diagnose.Unready(m) {
+		info.Alerts = append(info.Alerts, diagnose.ConditionText(c))
 	}
 	return info
 }
@@ -170,19 +174,10 @@ func newModuleInfo(m liqov1beta1.Module) moduleInfo {
 // peer is authenticated, or because the credentials are gone.
 func authenticationOf(fc *liqov1beta1.ForeignCluster) moduleInfo {
 	info := newModuleInfo(fc.Status.Modules.Authentication)
-	if reason := peer.Trouble(fc); reason != "" && info.Status != unhealthy {
+	if reason := peer.Trouble(fc); reason != "" && info.Status != diagnose.Unhealthy {
 		info.Alerts = append(info.Alerts, reason)
 	}
 	return info
-}
-
-// alertOf returns the message of an unhealthy condition, with its reason, which the documentation lists.
-func alertOf(c liqov1beta1.Condition) string {
-	text := cmp.Or(c.Message, fmt.Sprintf("%s is %s", c.Type, c.Status))
-	if c.Reason == "" {
-		return text
-	}
-	return c.Reason + ": " + text
 }
 
 func (f *Collector) peerCIDRs(ctx context.Context, r *peerReport, of client.MatchingLabels) error {
@@ -266,25 +261,11 @@ func (f *Collector) peerSlices(ctx context.Context, r *peerReport, of client.Mat
 		if s.Labels[names.RemoteClusterID] != id && !cluster.IsRequest(&s, id, namespaces...) {
 			continue
 		}
-		info := peerSlice{Name: s.Name, Action: "Consuming", Accepted: isJudged(&s), Resources: s.Status.Resources}
-		if s.Labels[names.Replicated] == "true" {
-			info.Action = "Providing"
-		}
-		for _, c := range s.Status.Conditions {
-			if c.Status != authv1beta1.ResourceSliceConditionAccepted {
-				info.Accepted, info.Alerts = false, append(info.Alerts, cmp.Or(c.Message, fmt.Sprintf("%s is %s", c.Type, c.Status)))
-			}
-		}
+		info := peerSlice{Name: s.Name, Action: diagnose.ActionOf(&s), Resources: s.Status.Resources}
+		info.Accepted, info.Alerts = diagnose.IsAccepted(&s)
 		r.Authentication.ResourceSlices = append(r.Authentication.ResourceSlices, info)
 	}
 	return nil
-}
-
-// isJudged reports whether the provider has accepted or denied a ResourceSlice.
-func isJudged(s *authv1beta1.ResourceSlice) bool {
-	return slices.ContainsFunc(s.Status.Conditions, func(c authv1beta1.ResourceSliceCondition) bool {
-		return c.Type == authv1beta1.ResourceSliceConditionTypeResources
-	})
 }
 
 func (f *Collector) peerNodes(ctx context.Context, r *peerReport, of client.MatchingLabels) error {
@@ -296,14 +277,9 @@ func (f *Collector) peerNodes(ctx context.Context, r *peerReport, of client.Matc
 		if string(vn.Spec.ClusterID) != of[names.RemoteClusterID] {
 			continue
 		}
-		info := peerNode{Name: vn.Name, Status: healthy, ResourceSlice: vn.Labels[names.ResourceSliceName], Resources: vn.Spec.ResourceQuota.Hard}
+		info := peerNode{Name: vn.Name, Status: diagnose.NodeStatus(&vn), ResourceSlice: vn.Labels[names.ResourceSliceName], Resources: vn.Spec.ResourceQuota.Hard}
 		if vn.Spec.KubeconfigSecretRef != nil {
 			info.Secret = vn.Spec.KubeconfigSecretRef.Name
-		}
-		if len(vn.Status.Conditions) == 0 || slices.ContainsFunc(vn.Status.Conditions, func(c offv1beta1.VirtualNodeCondition) bool {
-			return c.Status != offv1beta1.RunningConditionStatusType && c.Status != offv1beta1.NoneConditionStatusType
-		}) {
-			info.Status = unhealthy
 		}
 		r.Offloading.VirtualNodes = append(r.Offloading.VirtualNodes, info)
 	}

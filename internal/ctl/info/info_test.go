@@ -16,6 +16,7 @@ import (
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	"liqo.io/liqo/internal/ctl/cluster"
+	"liqo.io/liqo/internal/ctl/diagnose"
 	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/peer"
 	"liqo.io/liqo/internal/testkit"
@@ -68,7 +69,10 @@ func TestInfoText(t *testing.T) {
 │     Networking status:     Disabled                                          │
 │     Authentication status: Healthy                                           │
 │     Offloading status:     Unhealthy                                         │
-│     Alerts:                NodesNotReady: 0 of 1 virtual nodes are ready     │
+│     Alerts                                                                   │
+│         NodesNotReady: 0 of 1 virtual nodes are ready                        │
+│           → see the VirtualNode and its node: liqoctl check names the fault  │
+│           see docs/troubleshooting.md#the-node-is-not-there-or-not-ready     │
 └──────────────────────────────────────────────────────────────────────────────┘
 `
 	if diff := cmp.Diff(strings.TrimPrefix(want, "\n"), stdout.String()); diff != "" {
@@ -259,7 +263,7 @@ func TestModuleStatus(t *testing.T) {
 		"Healthy":   {Enabled: true, Conditions: append(condition(liqov1beta1.ConditionEstablished), condition(liqov1beta1.ConditionReady)...)},
 		"Unhealthy": {Enabled: true, Conditions: append(condition(liqov1beta1.ConditionReady), condition(liqov1beta1.ConditionPending)...)},
 	} {
-		if got := moduleStatus(m); got != want {
+		if got := diagnose.ModuleStatus(m); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
@@ -274,12 +278,12 @@ func TestAlertNotReplicated(t *testing.T) {
 		status    string
 		alert     string
 	}{
-		{liqov1beta1.ConditionEstablished, peer.Answers, true, liqov1beta1.ConditionReady, healthy, ""},
-		{liqov1beta1.ConditionEstablished, peer.RefusesSome + "no", true, liqov1beta1.ConditionReady, healthy, peer.RefusesSome + "no"},
-		{liqov1beta1.ConditionEstablished, peer.TakesNotAll + "resourceslices/x: y", true, liqov1beta1.ConditionReady, healthy, peer.TakesNotAll + "resourceslices/x: y"},
-		{liqov1beta1.ConditionError, "no credentials", true, liqov1beta1.ConditionReady, healthy, "no credentials"}, // of one that is a consumer, too
+		{liqov1beta1.ConditionEstablished, peer.Answers, true, liqov1beta1.ConditionReady, diagnose.Healthy, ""},
+		{liqov1beta1.ConditionEstablished, peer.RefusesSome + "no", true, liqov1beta1.ConditionReady, diagnose.Healthy, peer.RefusesSome + "no"},
+		{liqov1beta1.ConditionEstablished, peer.TakesNotAll + "resourceslices/x: y", true, liqov1beta1.ConditionReady, diagnose.Healthy, peer.TakesNotAll + "resourceslices/x: y"},
+		{liqov1beta1.ConditionError, "no credentials", true, liqov1beta1.ConditionReady, diagnose.Healthy, "no credentials"}, // of one that is a consumer, too
 		{liqov1beta1.ConditionError, "no credentials", false, "", "Disabled", "no credentials"},
-		{liqov1beta1.ConditionError, "no answer", true, liqov1beta1.ConditionNotReady, unhealthy, " is NotReady"}, // the module tells
+		{liqov1beta1.ConditionError, "no answer", true, liqov1beta1.ConditionNotReady, diagnose.Unhealthy, " is NotReady"}, // the module tells
 	} {
 		fc := &liqov1beta1.ForeignCluster{}
 		fc.Status.Conditions = []liqov1beta1.Condition{{Type: liqov1beta1.APIServerStatus, Status: c.condition, Message: c.message}}

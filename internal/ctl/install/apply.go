@@ -52,6 +52,9 @@ func (i *Installer) applyPlan(ctx context.Context, p *installPlan) error {
 	}
 	writing, stop := cleanupContext(ctx)
 	defer stop()
+	if err := i.startSteering(ctx, p); err != nil {
+		return errors.Join(ui.Fail("Error installing or upgrading Liqo: %w", err), i.stopSteering(context.WithoutCancel(ctx), p))
+	}
 	err = untilStuck(ctx, i.Client, i.Namespace, func(wait context.Context) error { return change(writing, wait, p.chart, p.values) })
 	if err == nil {
 		return nil
@@ -78,6 +81,8 @@ func (i *Installer) undoPlan(ctx context.Context, p *installPlan, step *ui.Spinn
 	if p.previous.deployed > 0 || p.previous.revision == 0 {
 		if err := p.helm.rollbackTo(p.previous.deployed, i.Timeout); err != nil {
 			failure = ui.Fail("Error installing or upgrading Liqo: %w; rolling back failed too: %w", cause, err)
+		} else if err := i.stopSteering(ctx, p); err != nil {
+			failure.Hint("%v", err)
 		}
 	}
 	if p.newNamespace {

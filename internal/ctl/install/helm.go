@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"strings"
 	"time"
@@ -92,8 +93,8 @@ func (h *helmClient) renderChart(ctx context.Context, c *chart.Chart, values map
 	if err != nil {
 		return nil, err
 	}
-	if needed := c.Metadata.KubeVersion; needed != "" && !chartutil.IsCompatibleRange(needed, caps.KubeVersion.Version) {
-		return nil, ui.Fail("this version of Liqo needs Kubernetes %s, and the cluster runs %s", needed, caps.KubeVersion.Version)
+	if err := checkKubernetes(c, caps.KubeVersion.Version); err != nil {
+		return nil, err
 	}
 	options := common.ReleaseOptions{Name: Release, Namespace: h.namespace, Revision: revision + 1, IsInstall: revision == 0, IsUpgrade: revision > 0}
 	restConfig, err := h.config.RESTClientGetter.ToRESTConfig()
@@ -133,6 +134,23 @@ func renderObjects(ctx context.Context, c *chart.Chart, values map[string]any, o
 	return decodeManifests(texts)
 }
 
+// checkKubernetes returns an error if the chart does not support a version of Kubernetes.
+func checkKubernetes(c *chart.Chart, version string) error {
+	if needed := c.Metadata.KubeVersion; needed != "" && !chartutil.IsCompatibleRange(needed, version) {
+		return ui.Fail("this version of Liqo needs Kubernetes %s, and the cluster runs %s", needed, version)
+	}
+	return nil
+}
+
+// CheckKubernetes returns an error if the chart in a folder does not support a version of Kubernetes.
+func CheckKubernetes(folder fs.FS, version string) error {
+	c, err := loadChart(folder)
+	if err != nil {
+		return fmt.Errorf("loading the embedded chart: %w", err)
+	}
+	return checkKubernetes(c, version)
+}
+
 func decodeManifests(texts []string) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	for _, text := range texts {
@@ -152,6 +170,7 @@ func (h *helmClient) clusterCapabilities() (*common.Capabilities, error) {
 	if err != nil {
 		return nil, err
 	}
+	dc.Invalidate() // the kinds on disk may be those of an earlier version of Kubernetes
 	v, err := dc.ServerVersion()
 	if err != nil {
 		return nil, fmt.Errorf("asking for the version of Kubernetes: %w", err)

@@ -10,6 +10,7 @@ import (
 
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"liqo.io/liqo/internal/ctl/ui"
@@ -23,6 +24,8 @@ type installPlan struct {
 	values   map[string]any
 	// objects are the objects of the release.
 	objects []*unstructured.Unstructured
+	// steering are policies that were created before Helm ran.
+	steering []client.Object
 	// newNamespace reports that the Liqo namespace was missing.
 	newNamespace bool
 }

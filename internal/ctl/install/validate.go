@@ -11,18 +11,15 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"liqo.io/liqo/internal/ctl/diagnose"
 	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/policy"
 )
 
-const (
-	minimumKernel = "5.10.0"
-	page          = 500
-)
+const page = 500
 
 // validateFacts compares the facts from flags with the cluster.
 func (i *Installer) validateFacts(ctx context.Context, f *clusterFacts) error {
@@ -120,16 +117,10 @@ func isWithin(address string, ranges []netip.Prefix) bool {
 
 // checkKernels compares the kernels of all real nodes with the oldest supported one.
 func (i *Installer) checkKernels(ctx context.Context) error {
-	oldest := version.MustParseGeneric(minimumKernel)
 	err := eachPage(ctx, i.Client, &corev1.NodeList{}, func(list *corev1.NodeList) error {
 		for _, node := range list.Items {
-			text := node.Status.NodeInfo.KernelVersion
-			current, err := version.ParseGeneric(text)
-			if node.Labels[names.NodeType] == names.NodeTypeVirtualNode || err != nil {
-				continue
-			}
-			if current.LessThan(oldest) {
-				return ui.Fail("kernel version %s does not satisfy the minimum requirements %s, disable this check with --disable-kernel-version-check", text, minimumKernel)
+			if text := node.Status.NodeInfo.KernelVersion; diagnose.HasOldKernel(&node) {
+				return ui.Fail("kernel version %s does not satisfy the minimum requirements %s, disable this check with --disable-kernel-version-check", text, diagnose.MinimumKernel)
 			}
 		}
 		return nil

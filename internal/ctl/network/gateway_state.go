@@ -259,14 +259,19 @@ func (g *gateway) awaitPod(ctx context.Context, cl client.WithWatch) error {
 			return err
 		case !d.DeletionTimestamp.IsZero(), d.Status.ObservedGeneration < d.Generation, d.Status.UpdatedReplicas < d.Status.Replicas:
 			return kube.Pending(fmt.Sprintf("the pods of the Deployment %s are not up to date yet", key.Name))
-		case d.Status.ReadyReplicas > 0:
-			return nil
 		}
 		var pods corev1.PodList
 		if err := cl.List(ctx, &pods, mine...); err != nil {
 			return err
 		}
-		return cluster.NotReady(key.Name, pods.Items)
+		if d.Status.ReadyReplicas == 0 {
+			return cluster.NotReady(key.Name, pods.Items)
+		}
+		// The next pod takes over from the last one while that one ends.
+		if i := slices.IndexFunc(pods.Items, func(pod corev1.Pod) bool { return !pod.DeletionTimestamp.IsZero() }); i >= 0 {
+			return kube.Pending(fmt.Sprintf("the last pod of the Deployment %s, %s, has not ended yet", key.Name, pods.Items[i].Name))
+		}
+		return nil
 	}, kube.WatchOne(&appsv1.DeploymentList{}, key), kube.Watched{List: &corev1.PodList{}, Opts: mine})
 }
 

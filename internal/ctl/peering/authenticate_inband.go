@@ -100,8 +100,10 @@ func remappedAddress(ctx context.Context, s *cluster.Cluster, other string, remo
 	if !placed {
 		return remote, ui.Fail("%w: the Configuration %s has no prefixes yet", errNotConnected, client.ObjectKeyFromObject(cfg))
 	}
-	if here, ok := networks.ToLocal(remote); ok {
-		return here, nil
+	here, ok := networks.ToLocal(remote)
+	if !ok {
+		return remote, ui.Fail("%w: the Configuration %s has no network with %s", errNotConnected, client.ObjectKeyFromObject(cfg), remote).
+			Hint("Exchange the networks again, by: liqoctl network init")
 	}
-	return remote, nil
+	return here, nil
 }

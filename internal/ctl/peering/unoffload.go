@@ -90,6 +90,9 @@ func previewUnoffload(ctx context.Context, c *cluster.Session, cl client.Client,
 }
 
 func unoffloadOne(ctx context.Context, c *cluster.Session, cl client.WithWatch, namespace string) error {
+	if err := cluster.KeepData(ctx, cl, "", namespace); err != nil {
+		return err
+	}
 	nso := &offv1beta1.NamespaceOffloading{}
 	nso.Namespace, nso.Name = namespace, names.NamespaceOffloading
 	if err := cl.Delete(ctx, nso); err != nil && !apierrors.IsNotFound(err) {

@@ -143,6 +143,9 @@ func (u *unpeering) readState(ctx context.Context) (err error) {
 		u.byProxy, err = u.mayLeadThroughProxy(within)
 		return u.consumer.WrapWithCluster(err)
 	})
+	checks.Go(func() error {
+		return u.consumer.WrapWithCluster(cluster.KeepData(within, u.consumer.Kube, u.provider.ID, ""))
+	})
 	checks.Go(func() (err error) {
 		u.runs, err = u.anyPod(within)
 		return u.consumer.WrapWithCluster(err)

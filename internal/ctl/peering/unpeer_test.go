@@ -21,6 +21,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -114,6 +115,29 @@ func TestUnpeerRemainingObjects(t *testing.T) {
 	}
 	if err := c.Client.Delete(t.Context(), fc); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestUnpeerData: nothing changes while a volume has its data in the provider, whose claims are named.
+func TestUnpeerData(t *testing.T) {
+	c := testkit.Cluster(t)
+	volume := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "pvc-", Labels: map[string]string{names.StorageProvisioner: "true", names.RemoteClusterID: "milan-data"}},
+		Spec: corev1.PersistentVolumeSpec{
+			Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/x"}},
+			ClaimRef:               &corev1.ObjectReference{Namespace: "shop-data", Name: "db"},
+		},
+	}
+	testkit.Create(t, c.Client, volume)
+	consumer, output := ctltest.NewBareCluster(t, c, "local", "rome-data")
+	provider, _ := ctltest.NewBareCluster(t, c, "remote", "milan-data")
+	u := &unpeering{Session: &cluster.Session{Printer: ui.NewPrinter(strings.NewReader(""), output, output)}, options: &unpeerOptions{}, consumer: consumer, provider: provider}
+	if err := u.runSteps(t.Context()); err == nil || !strings.Contains(err.Error(), `the data of shop-data/db is in cluster "milan-data", and would be lost`) {
+		t.Errorf("got %v", err)
+	}
+	if err := unoffloadOne(t.Context(), u.Session, c.Client, "shop-data"); err == nil || !strings.Contains(err.Error(), "the data of shop-data/db is in another cluster") {
+		t.Errorf("got %v", err)
 	}
 }
 

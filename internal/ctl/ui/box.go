@@ -75,13 +75,13 @@ func (s *Section) write(w io.Writer, level int, terminal bool) {
 	for _, e := range s.entries {
 		switch len(e.values) {
 		case 0:
-			fmt.Fprintf(w, "%s%s\n", indent, e.key)
+			writeWrapped(w, indent, e.key)
 		case 1:
-			fmt.Fprintf(w, "%s%s:%s %s\n", indent, e.key, strings.Repeat(" ", width-utf8.RuneCountInString(e.key)), e.values[0])
+			writeWrapped(w, indent+e.key+":"+strings.Repeat(" ", width-utf8.RuneCountInString(e.key))+" ", e.values[0])
 		default:
 			fmt.Fprintf(w, "%s%s:\n", indent, e.key)
 			for _, v := range e.values {
-				fmt.Fprintf(w, "%s    - %s\n", indent, v)
+				writeWrapped(w, indent+"    - ", v)
 			}
 		}
 	}
@@ -93,4 +93,33 @@ func (s *Section) write(w io.Writer, level int, terminal bool) {
 		fmt.Fprintf(w, "%s%s\n", indent, title)
 		c.write(w, level+1, terminal)
 	}
+}
+
+// writeWrapped writes a text behind a prefix, in lines that fit into the box. Further lines begin below the text, or a little to the right of the prefix
+// if that leaves too little room. A word that is too long goes beyond the border.
+func writeWrapped(w io.Writer, prefix, text string) {
+	const room = boxWidth - 4
+	if utf8.RuneCountInString(prefix+text) <= room {
+		fmt.Fprintln(w, prefix+text)
+		return
+	}
+	leading := utf8.RuneCountInString(text) - utf8.RuneCountInString(strings.TrimLeft(text, " "))
+	hanging := utf8.RuneCountInString(prefix) + leading
+	if hanging > room/2 {
+		hanging = utf8.RuneCountInString(prefix) - utf8.RuneCountInString(strings.TrimLeft(prefix, " ")) + 2
+	}
+	line, empty := prefix+strings.Repeat(" ", leading), true
+	for word := range strings.FieldsSeq(text) {
+		switch {
+		case empty:
+			line += word
+		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > room:
+			fmt.Fprintln(w, line)
+			line = strings.Repeat(" ", hanging) + word
+		default:
+			line += " " + word
+		}
+		empty = false
+	}
+	fmt.Fprintln(w, line)
 }

@@ -49,12 +49,22 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
+// IsTerminal reports whether the output moves.
+func (p *Printer) IsTerminal() bool { return p.root().terminal }
+
 // Result returns the stream for results: documents, values, versions. On a terminal, control sequences are removed.
 func (p *Printer) Result() io.Writer {
 	if p.terminal {
 		return &cleanWriter{to: p.stdout}
 	}
 	return p.stdout
+}
+
+// ClearScreen clears a terminal.
+func (p *Printer) ClearScreen() {
+	if p.IsTerminal() {
+		fmt.Fprint(p.stdout, "\x1b[H\x1b[2J")
+	}
 }
 
 // OnlyWarnings returns a printer that drops lines about progress.

@@ -102,6 +102,31 @@ func TestConfirmationWithoutTerminal(t *testing.T) {
 	}
 }
 
+func TestBoxWraps(t *testing.T) {
+	p, stdout, _ := pipe("")
+	s := NewSection("Peer")
+	s.Entry("Address", "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen")
+	alerts := s.Section("Alerts")
+	alerts.Entry("ConnectionOfSomeNodes: pods of the nodes worker-1, worker-2, worker-3 and worker-4 do not reach the peer")
+	alerts.Entry("  → see the fabric of these nodes, and the conditions of their InternalNodes in this cluster")
+	p.Box(s)
+
+	want := `
+┌─ Peer ───────────────────────────────────────────────────────────────────────┐
+│ Address: one two three four five six seven eight nine ten eleven twelve      │
+│          thirteen fourteen fifteen                                           │
+│ Alerts                                                                       │
+│     ConnectionOfSomeNodes: pods of the nodes worker-1, worker-2, worker-3    │
+│     and worker-4 do not reach the peer                                       │
+│       → see the fabric of these nodes, and the conditions of their           │
+│       InternalNodes in this cluster                                          │
+└──────────────────────────────────────────────────────────────────────────────┘
+`
+	if diff := cmp.Diff(strings.TrimPrefix(want, "\n"), stdout.String()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
 func TestBox(t *testing.T) {
 	p, stdout, _ := pipe("")
 	s := NewSection("Local")

@@ -68,11 +68,13 @@ func (g *gateway) allowedSources() []allowedSource {
 	var out []allowedSource
 	for _, o := range g.otherTunnels() {
 		of := slices.DeleteFunc(slices.Clone(g.others), func(n peerNetwork) bool { return n.peer != o.Peer })
-		s := allowedSource{outer: o.Active}
+		var inner []netip.Prefix
 		for _, f := range g.families {
-			s.inner = slices.Concat(s.inner, localPrefixes(of, f), hostPrefixes(g.unknownSource(f)))
+			inner = slices.Concat(inner, localPrefixes(of, f), hostPrefixes(g.unknownSource(f)))
 		}
-		out = append(out, s)
+		for _, a := range o.allAddresses() {
+			out = append(out, allowedSource{a, inner})
+		}
 	}
 	return out
 }

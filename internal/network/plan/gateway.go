@@ -134,9 +134,9 @@ func (g *gateway) reachedNodes() []ClusterNode {
 	})
 }
 
-// otherTunnels returns the active gateways of other peers.
+// otherTunnels returns the gateways of other peers.
 func (g *gateway) otherTunnels() []Tunnel {
-	return slices.DeleteFunc(slices.Clone(g.tunnels), func(o Tunnel) bool { return o.Peer == g.in.Peer || !o.Active.IsValid() || !isRoutable(g.in.Address) })
+	return slices.DeleteFunc(slices.Clone(g.tunnels), func(o Tunnel) bool { return o.Peer == g.in.Peer || !isRoutable(g.in.Address) })
 }
 
 func (g *gateway) addNeighbours(out *datapath.State) {
@@ -144,7 +144,9 @@ func (g *gateway) addNeighbours(out *datapath.State) {
 		out.Neighbours = append(out.Neighbours, neighboursOf(m.identityAddr(), g.outerOf(m), g.families)...)
 	}
 	for _, o := range g.otherTunnels() {
-		out.Neighbours = append(out.Neighbours, neighboursOf(o.Active, o.Active, g.families)...)
+		for _, a := range o.allAddresses() {
+			out.Neighbours = append(out.Neighbours, neighboursOf(a, a, g.families)...)
+		}
 	}
 }
 
@@ -253,7 +255,7 @@ func (g *gateway) routesTo(reached []ClusterNode) func(netip.Addr) (ClusterNode,
 	}
 	i := slices.IndexFunc(reached, func(m ClusterNode) bool { return m.Of.Name == g.in.Node })
 	return func(a netip.Addr) (ClusterNode, bool) {
-		if containsAddr(g.pods, a) || slices.ContainsFunc(g.networks, func(n peerNetwork) bool { return n.Local.Contains(a) }) {
+		if _, remote := g.networkAt(a); remote || containsAddr(g.pods, a) {
 			return ClusterNode{}, false
 		}
 		if m, ok := nodes[a]; ok {
@@ -266,9 +268,9 @@ func (g *gateway) routesTo(reached []ClusterNode) func(netip.Addr) (ClusterNode,
 	}
 }
 
-// publishedIPs returns the translated IPs usable by the peer: those of addresses outside the peer's networks.
+// publishedIPs returns the translated IPs usable by the peer: those for all peers or for this one, of addresses outside the peer's networks.
 func (g *gateway) publishedIPs() []TranslatedIP {
 	return slices.DeleteFunc(slices.Clone(g.aliases), func(a TranslatedIP) bool {
-		return slices.ContainsFunc(g.own, func(n peerNetwork) bool { return n.Local.Contains(a.Address) })
+		return a.Peers != nil && !slices.Contains(a.Peers, g.in.Peer.ClusterID) || slices.ContainsFunc(g.own, func(n peerNetwork) bool { return n.Local.Contains(a.Address) })
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -33,12 +34,12 @@ func PeerOf(c *networkingv1beta1.Configuration) (Peer, bool, []Problem) {
 
 // TunnelOfServer converts a GatewayServer; it returns false while the gateway is being deleted.
 func TunnelOfServer(g *networkingv1beta1.GatewayServer) (Tunnel, bool, []Problem) {
-	return tunnelOf("GatewayServer", g, g.Spec.MTU, g.Status.MTU, g.Status.InternalEndpoint)
+	return tunnelOf("GatewayServer", g, g.Spec.MTU, g.Status.MTU, g.Status.InternalEndpoint, g.Status.Replicas)
 }
 
 // TunnelOfClient converts a GatewayClient; it returns false while the gateway is being deleted.
 func TunnelOfClient(g *networkingv1beta1.GatewayClient) (Tunnel, bool, []Problem) {
-	return tunnelOf("GatewayClient", g, g.Spec.MTU, g.Status.MTU, g.Status.InternalEndpoint)
+	return tunnelOf("GatewayClient", g, g.Spec.MTU, g.Status.MTU, g.Status.InternalEndpoint, g.Status.Replicas)
 }
 
 // tunnelMTU returns the MTU reported by the gateway, limited to the requested one; 0 if unknown.
@@ -54,11 +55,16 @@ func tunnelMTU(requested, is int) int {
 }
 
 // tunnelOf ignores gateways being deleted: their address may soon belong to a foreign pod.
-func tunnelOf(kind string, o metav1.Object, requested, is int, at *networkingv1beta1.InternalGatewayEndpoint) (Tunnel, bool, []Problem) {
+func tunnelOf(kind string, o metav1.Object, requested, is int, at *networkingv1beta1.InternalGatewayEndpoint, replicas []networkingv1beta1.GatewayReplica) (Tunnel, bool, []Problem) {
 	r := objectReader{of: Object{kind, o.GetNamespace(), o.GetName()}}
 	out := Tunnel{Of: r.of, Since: o.GetCreationTimestamp().Time, Peer: keyOf(o), MTU: tunnelMTU(requested, is), Asked: requested}
 	if at != nil {
 		out.Active = r.parseAddress("status.internalEndpoint.ip", at.IP)
+	}
+	for i := range replicas {
+		if a := r.parseAddress("status.replicas", &replicas[i].IP); a.IsValid() && a != out.Active {
+			out.Standby = append(out.Standby, a)
+		}
 	}
 	return out, o.GetDeletionTimestamp() == nil, r.problems
 }
@@ -89,6 +95,10 @@ func AliasOf(ip *ipamv1alpha1.IP) (TranslatedIP, bool, []Problem) {
 	}
 	out.Alias = r.parseAddress("status.ip", &ip.Status.IP)
 	out.Address = r.parseAddress("spec.ip", &ip.Spec.IP)
+	if ip.Labels[names.IPType] == names.IPTypeEndpoint {
+		allowed := strings.SplitN(ip.Annotations[names.AllowedPeers], ",", names.MaxAllowedPeers+1)
+		out.Peers = allowed[:min(len(allowed), names.MaxAllowedPeers)]
+	}
 	return out, out.Alias.IsValid() && out.Address.IsValid(), r.problems
 }
 

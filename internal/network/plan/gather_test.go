@@ -5,6 +5,7 @@ package plan
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -165,6 +166,17 @@ func TestAliasesFromIPs(t *testing.T) {
 	if !ok {
 		t.Error("no alias")
 	}
+	ip.Labels = map[string]string{names.IPType: names.IPTypeEndpoint}
+	for list, want := range map[string][]string{"": {""}, "rome": {"rome"}, "oslo,rome": {"oslo", "rome"}} {
+		ip.Annotations = map[string]string{names.AllowedPeers: list}
+		got, _, _ := AliasOf(ip)
+		equal(t, "allowed peers", want, got.Peers)
+	}
+	ip.Annotations[names.AllowedPeers] = strings.Repeat("rome,", 10000)
+	if got, _, _ := AliasOf(ip); len(got.Peers) != names.MaxAllowedPeers {
+		t.Errorf("%d peers are allowed", len(got.Peers))
+	}
+	ip.Labels, ip.Annotations = nil, nil
 	ip.Spec.IP = "printer"
 	_, ok, problems := AliasOf(ip)
 	equal(t, "problems", []string{`IP demo/printer: spec.ip: "printer" is not an address`}, messages(problems))

@@ -19,6 +19,7 @@ import (
 type model struct {
 	pods, services, external []netip.Prefix
 	networks                 []peerNetwork
+	byLocal                  []peerNetwork  // networks by local address: they do not overlap there
 	held                     []netip.Prefix // reserved prefixes without a peerNetwork
 	tunnels                  []Tunnel
 	members                  []ClusterNode
@@ -166,6 +167,7 @@ func (s *model) takeTunnels(in []Tunnel, owner map[netip.Addr]Object) {
 		if !s.claimAddress(&g.Active, g.Of, owner) {
 			g.Active = netip.Addr{}
 		}
+		g.Standby = slices.DeleteFunc(addressSet(g.Standby), func(a netip.Addr) bool { return a == g.Active || !s.claimAddress(&a, g.Of, owner) })
 		if usable := UsableMTU(g.Asked); usable != g.Asked && g.Asked != 0 {
 			s.reject(ReasonUnusableMTU, g.Of, "invalid MTU %d: using %d", g.Asked, usable)
 		}
@@ -255,7 +257,7 @@ func (s *model) reservedPrefixes(from netip.Addr) []ReservedPrefix {
 	all(s.external, "addresses of this cluster in front of peers")
 	all(hostPrefixes(from), "this gateway")
 	for _, g := range s.tunnels {
-		all(hostPrefixes(g.Active), g.Of.String())
+		all(hostPrefixes(g.allAddresses()...), g.Of.String())
 	}
 	for _, m := range s.members {
 		all(hostPrefixes(m.External...), m.Of.String())
@@ -276,6 +278,19 @@ func (s *model) takeNetworks(peers []Peer, taken []ReservedPrefix) {
 		}
 		s.networks = append(s.networks, n)
 	}
+	s.byLocal = slices.SortedFunc(slices.Values(s.networks), func(a, b peerNetwork) int { return a.Local.Addr().Compare(b.Local.Addr()) })
+}
+
+// networkAt returns the network of a peer with a local address.
+func (s *model) networkAt(a netip.Addr) (peerNetwork, bool) {
+	i, found := slices.BinarySearchFunc(s.byLocal, a, func(n peerNetwork, a netip.Addr) int { return n.Local.Addr().Compare(a) })
+	if !found {
+		i--
+	}
+	if i < 0 || !s.byLocal[i].Local.Contains(a) {
+		return peerNetwork{}, false
+	}
+	return s.byLocal[i], true
 }
 
 // reserve keeps the prefixes held for peers that overlap neither an accepted network nor a reserved prefix.
@@ -340,8 +355,14 @@ func (s *model) conflictOf(n peerNetwork, taken []ReservedPrefix) string {
 
 // takeAliases accepts the translated IPs with a reachable address.
 func (s *model) takeAliases(in []TranslatedIP) {
+	gateways, nodes := s.unknownSources(), map[netip.Addr]Object{}
+	for _, m := range slices.Backward(s.members) { // backwards, so that the first node wins
+		for _, a := range m.External {
+			nodes[a] = m.Of
+		}
+	}
 	fit := slices.DeleteFunc(slices.Clone(in), func(a TranslatedIP) bool {
-		err := s.rejectionReason(a)
+		err := s.rejectionReason(a, gateways, nodes)
 		if err != "" {
 			s.reject(ReasonUnusableAddress, a.Of, "%s", err)
 		}
@@ -353,7 +374,7 @@ func (s *model) takeAliases(in []TranslatedIP) {
 }
 
 // Aliases resolves conflicts: the oldest object wins (precedence), one translated IP per address and one address per translated IP. Objects
-// with the same pair are one. Pairs that are invalid in any cluster are left out.
+// with the same pair are one. The peers of all objects for an address may use its alias. Pairs that are invalid in any cluster are left out.
 func Aliases(in []TranslatedIP) (out []TranslatedIP, others []Problem) {
 	byAlias, byAddress := map[netip.Addr]int{}, map[netip.Addr]int{}
 	refuse := func(reason string, of Object, format string, args ...any) {
@@ -363,6 +384,9 @@ func Aliases(in []TranslatedIP) (out []TranslatedIP, others []Problem) {
 		i, known := byAddress[a.Address]
 		j, used := byAlias[a.Alias]
 		odd := a.invalidReason()
+		if known && odd == "" {
+			out[i].allowPeers(a.Peers)
+		}
 		switch {
 		case odd != "":
 			refuse(ReasonUnusableAddress, a.Of, "%s", odd)
@@ -379,6 +403,15 @@ func Aliases(in []TranslatedIP) (out []TranslatedIP, others []Problem) {
 	}
 	slices.SortFunc(out, func(a, b TranslatedIP) int { return a.Alias.Compare(b.Alias) })
 	return out, others
+}
+
+func (a *TranslatedIP) allowPeers(more []string) {
+	if a.Peers != nil {
+		a.Peers = slices.Concat(a.Peers, more)
+	}
+	if more == nil {
+		a.Peers = nil
+	}
 }
 
 // invalidReason returns why the pair is invalid in any cluster, or "".
@@ -399,25 +432,22 @@ func (a TranslatedIP) invalidReason() string {
 	return ""
 }
 
-// rejectionReason returns why the pair is unusable in this cluster, or "".
-func (s *model) rejectionReason(a TranslatedIP) string {
+// rejectionReason returns why the pair is unusable in this cluster, or "". gateways and nodes have the addresses of gateways and nodes towards
+// peers.
+func (s *model) rejectionReason(a TranslatedIP, gateways []netip.Addr, nodes map[netip.Addr]Object) string {
 	switch {
 	case containsAddr(s.pods, a.Alias), containsAddr(s.services, a.Alias):
 		return fmt.Sprintf("%s is an address of this cluster's pods or Services and cannot be an alias", a.Alias)
-	case slices.Contains(s.unknownSources(), a.Alias):
+	case slices.Contains(gateways, a.Alias):
 		return fmt.Sprintf("%s is the address of gateways and cannot be an alias", a.Alias)
 	case containsAddr(s.external, a.Address):
 		return fmt.Sprintf("%s is in front of peers already", a.Address)
 	}
-	for _, n := range s.networks {
-		if n.Local.Contains(a.Alias) {
-			return fmt.Sprintf("%s is in %s of %s and cannot be an alias", a.Alias, n.Local, n.of)
-		}
+	if n, is := s.networkAt(a.Alias); is {
+		return fmt.Sprintf("%s is in %s of %s and cannot be an alias", a.Alias, n.Local, n.of)
 	}
-	for _, m := range s.members {
-		if slices.Contains(m.External, a.Alias) {
-			return fmt.Sprintf("%s is the address of %s and cannot be an alias", a.Alias, m.Of)
-		}
+	if m, is := nodes[a.Alias]; is {
+		return fmt.Sprintf("%s is the address of %s and cannot be an alias", a.Alias, m)
 	}
 	return ""
 }

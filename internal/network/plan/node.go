@@ -26,6 +26,8 @@ type nodePlan struct {
 	name     string
 	families []datapath.Family
 	far      []netip.Addr // addresses of peers' gateways
+	access   PodAccess
+	taken    []ReservedPrefix // addresses of nodes
 }
 
 // Node returns the desired state of a node's network namespace, and the problems of the objects left out.
@@ -36,7 +38,7 @@ func Node(in NodeInput) (datapath.State, []Problem) {
 	if priority <= 0 || priority >= mainPriority {
 		priority = defaultRulePriority
 	}
-	n := nodePlan{model: newModel(in.Cluster, netip.Addr{}, Object{}), name: in.Name}
+	n := nodePlan{model: newModel(in.Cluster, netip.Addr{}, Object{}), name: in.Name, access: in.Access, taken: in.Taken}
 	n.self = n.nodeNamed(in.Name)
 	n.families = familiesOf(n.wantsFamily)
 	n.far = n.farGateways(in.Peers)
@@ -69,8 +71,8 @@ func (n *nodePlan) addFabric(out *datapath.State) {
 	for _, a := range n.self.External {
 		out.Addresses = append(out.Addresses, datapath.Address{Device: "lo", Prefix: hostPrefix(a)})
 	}
-	for _, g := range n.localGateways() {
-		out.Neighbours = append(out.Neighbours, neighboursOf(g.Active, g.Active, n.families)...)
+	for _, a := range n.localGateways() {
+		out.Neighbours = append(out.Neighbours, neighboursOf(a, a, n.families)...)
 	}
 }
 
@@ -102,8 +104,8 @@ func (n *nodePlan) addOutside(out *datapath.State, priority int) {
 	if len(gateways) == 0 || !slices.Contains(n.families, n.outer) {
 		return
 	}
-	for _, g := range gateways {
-		out.Rules = append(out.Rules, datapath.Rule{Priority: max(priority-2, 0), Family: n.outer, From: hostPrefix(g.Active), GoTo: priority + 1})
+	for _, a := range gateways {
+		out.Rules = append(out.Rules, datapath.Rule{Priority: max(priority-2, 0), Family: n.outer, From: hostPrefix(a), GoTo: priority + 1})
 	}
 	out.Rules = append(out.Rules, datapath.Rule{Priority: priority + 1, Family: n.outer, Nop: true})
 }
@@ -124,32 +126,32 @@ func (n *nodePlan) nodeTable(f datapath.Family) datapath.Table {
 	t.Sets = append(t.Sets, maps...)
 	t.Chains = append(t.Chains, strayChains()...)
 	t.Chains = append(t.Chains, aliasChains()...)
-	t.Chains = append(t.Chains, guardChains(services)...)
+	guarded, reachable := n.guardedPods(f)
+	t.Sets = append(t.Sets, reachable...)
+	t.Chains = append(t.Chains, guardChains(services, guarded)...)
+	n.addIsolation(&t, f)
 	t.Chains = append(t.Chains, n.postChains(f)...)
 	sortTable(&t)
 	return t
 }
 
-// localGateways returns the active gateways.
-func (n *nodePlan) localGateways() []Tunnel {
-	return slices.DeleteFunc(slices.Clone(n.tunnels), func(g Tunnel) bool { return !g.Active.IsValid() })
+// localGateways returns the addresses of all replicas of the gateways.
+func (n *nodePlan) localGateways() []netip.Addr {
+	var out []netip.Addr
+	for _, g := range n.tunnels {
+		out = append(out, g.allAddresses()...)
+	}
+	return out
 }
 
 // allowedSources returns the gateways, each allowed the networks of its own peer only (anti-spoofing).
 func (n *nodePlan) allowedSources() []allowedSource {
 	var out []allowedSource
-	for _, g := range n.localGateways() {
+	for _, g := range n.tunnels {
 		of := slices.DeleteFunc(slices.Clone(n.networks), func(net peerNetwork) bool { return net.peer != g.Peer })
-		out = append(out, allowedSource{g.Active, append(localPrefixes(of, datapath.IPv4), localPrefixes(of, datapath.IPv6)...)})
-	}
-	return out
-}
-
-// ownGateways returns the addresses of this cluster's gateways.
-func (n *nodePlan) ownGateways() []netip.Prefix {
-	var out []netip.Prefix
-	for _, g := range n.localGateways() {
-		out = append(out, hostPrefix(g.Active))
+		for _, a := range g.allAddresses() {
+			out = append(out, allowedSource{a, append(localPrefixes(of, datapath.IPv4), localPrefixes(of, datapath.IPv6)...)})
+		}
 	}
 	return out
 }
@@ -180,7 +182,7 @@ func (n *nodePlan) nftSets(f datapath.Family) []datapath.Set {
 	return []datapath.Set{
 		newPrefixSet("peers", f, peers),
 		newPrefixSet("gateways", f, hostPrefixes(n.far...)),
-		newPrefixSet("own_gateways", f, n.ownGateways()),
+		newPrefixSet("own_gateways", f, hostPrefixes(n.localGateways()...)),
 		newPrefixSet("pods", f, n.pods),
 		newPrefixSet("services", f, n.services),
 		newPrefixSet("direct", f, append(slices.Clone(n.services), peers...)),
@@ -194,7 +196,8 @@ func (n *nodePlan) nftSets(f datapath.Family) []datapath.Set {
 
 // ofPeer reports whether the address is reached via a gateway: other gateways forward to it without a node between.
 func (n *nodePlan) ofPeer(a netip.Addr) bool {
-	return slices.ContainsFunc(n.networks, func(net peerNetwork) bool { return net.Local.Contains(a) })
+	_, is := n.networkAt(a)
+	return is
 }
 
 // nodeAddresses returns the addresses of all nodes. Packets from a peer to an address that belongs to neither a node nor a pod leave the
@@ -296,7 +299,7 @@ func aliasChains() []datapath.Chain {
 
 // guardChains limits new connections of peers to pods and exposed destinations, before any NAT, because NAT rules are for other traffic. Of a
 // known Service only its ports are allowed.
-func guardChains(services bool) []datapath.Chain {
+func guardChains(services bool, pods []rule) []datapath.Chain {
 	fresh := []rule{
 		dropCounted(CounterFreshSource, notIn("peers", datapath.Source)),
 		dropCounted(CounterFreshElsewhere, lookupIn("own_gateways", datapath.Destination)), // gateways are pods, too, and would reply as such
@@ -310,9 +313,8 @@ func guardChains(services bool) []datapath.Chain {
 	fresh = append(fresh,
 		rule{lookupIn("exposed", datapath.Destination), accept}, // first: with kube-proxy in IPVS mode, cluster IPs are local
 		dropCounted(CounterFreshLocal, datapath.Word{Field: datapath.DestinationScope, Word: datapath.Local}),
-		rule{lookupIn("pods", datapath.Destination), accept},
-		dropCounted(CounterFreshElsewhere),
 	)
+	fresh = append(append(fresh, pods...), dropCounted(CounterFreshElsewhere))
 	return []datapath.Chain{
 		newBaseChain("guard", datapath.Filter, datapath.Prerouting, beforeNAT,
 			rule{

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"liqo.io/liqo/internal/datapath"
@@ -74,9 +75,19 @@ type Tunnel struct {
 	Peer  PeerKey
 	// Active is the address of the active gateway pod; the zero value: none is active.
 	Active netip.Addr
-	MTU    int // of the tunnel, in bytes; 0: names.DefaultMTU
+	// Standby are the addresses of the other running replicas: everything but the routes is there for them, too.
+	Standby []netip.Addr
+	MTU     int // of the tunnel, in bytes; 0: names.DefaultMTU
 	// Asked is the MTU requested by the user; 0: none.
 	Asked int
+}
+
+// allAddresses returns the addresses of all running replicas.
+func (g Tunnel) allAddresses() []netip.Addr {
+	if !g.Active.IsValid() {
+		return g.Standby
+	}
+	return append([]netip.Addr{g.Active}, g.Standby...)
 }
 
 // ClusterNode is a node of this cluster.
@@ -99,6 +110,13 @@ type TranslatedIP struct {
 	Alias      netip.Addr
 	Address    netip.Addr
 	Masquerade bool
+	// Peers are the cluster IDs of the only peers that may use the alias; nil: all.
+	Peers []string
+}
+
+// IsSameTranslation reports whether two states of an object translate alike, for any peer.
+func (a TranslatedIP) IsSameTranslation(b TranslatedIP) bool {
+	return a.Of == b.Of && a.Since.Equal(b.Since) && a.Alias == b.Alias && a.Address == b.Address
 }
 
 // Service is a Service with cluster IPs.
@@ -146,6 +164,8 @@ type NodeInput struct {
 	Name string
 	// RulePriority is the priority of the policy routing rule for peers; 0: defaultRulePriority.
 	RulePriority int
+	// Access restricts the pods of the node.
+	Access PodAccess
 }
 
 // GatewayInput is the input of the plan for a replica of a gateway.
@@ -176,6 +196,10 @@ const (
 	CounterFreshSource    = "fresh_source_refused"
 	CounterFreshLocal     = "fresh_local_refused"
 	CounterFreshElsewhere = "fresh_elsewhere_refused"
+	// CounterFreshPod counts new connections of peers to pods that they may not reach.
+	CounterFreshPod = "fresh_pod_refused"
+	// CounterConsumerPod counts packets of consumers' pods to nodes, metadata services and the API server.
+	CounterConsumerPod = "consumer_pod_refused"
 	// CounterNoSource counts packets to peers in a family for which the node has no external address.
 	CounterNoSource = "no_source_refused"
 	// CounterFabricSource counts packets that reach a gateway by the fabric with an unknown source.
@@ -196,14 +220,16 @@ const (
 // byObject returns a copy sorted by the objects of the elements.
 func byObject[T any](in []T, of func(T) Object) []T {
 	out := slices.Clone(in)
-	slices.SortFunc(out, func(a, b T) int {
-		x, y := of(a), of(b)
-		if c := cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name), cmp.Compare(x.Kind, y.Kind)); c != 0 {
-			return c
-		}
-		return cmp.Compare(fmt.Sprint(a), fmt.Sprint(b)) // of one name: any stable order
-	})
+	slices.SortFunc(out, func(a, b T) int { return compareObjects(a, b, of) })
 	return out
+}
+
+func compareObjects[T any](a, b T, of func(T) Object) int {
+	x, y := of(a), of(b)
+	if c := cmp.Or(strings.Compare(x.Namespace, y.Namespace), strings.Compare(x.Name, y.Name), strings.Compare(x.Kind, y.Kind)); c != 0 {
+		return c
+	}
+	return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) // of one name: any stable order
 }
 
 // byRank returns a copy sorted by precedence: the oldest first.
@@ -212,8 +238,13 @@ func byRank[T any](in []T, of func(T) Object, since func(T) time.Time) []T {
 }
 
 func sortByRank[T any](in []T, of func(T) Object, rank func(T) policy.Rank) []T {
-	out := byObject(in, of) // of one rank: objects of different kinds
-	slices.SortStableFunc(out, func(a, b T) int { return rank(a).Compare(rank(b)) })
+	out := slices.Clone(in)
+	slices.SortFunc(out, func(a, b T) int {
+		if c := rank(a).Compare(rank(b)); c != 0 {
+			return c
+		}
+		return compareObjects(a, b, of) // of one rank: objects of different kinds
+	})
 	return out
 }
 

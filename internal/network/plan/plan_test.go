@@ -92,6 +92,36 @@ func hub() Cluster {
 	return c
 }
 
+// withStandby gives the last gateway another replica.
+func withStandby(c Cluster) Cluster {
+	c.Tunnels = slices.Clone(c.Tunnels)
+	c.Tunnels[len(c.Tunnels)-1].Standby = addrs("10.200.2.19")
+	return c
+}
+
+// A standby takes over, and nothing but routes changes on a node. Without an active replica the standbys stay prepared.
+func TestFailoverChangesRoutesOnly(t *testing.T) {
+	lines := func(c Cluster) string {
+		state, _ := Node(NodeInput{Cluster: c, Name: "worker-2"})
+		var kept []string
+		for line := range strings.Lines(state.String()) {
+			if !strings.HasPrefix(strings.TrimSpace(line), "route ") {
+				kept = append(kept, line)
+			}
+		}
+		slices.Sort(kept)
+		return strings.Join(kept, "")
+	}
+	before := withStandby(milan())
+	for name, active := range map[string]netip.Addr{"taken_over": addr("10.200.2.19"), "none": {}} {
+		after := withStandby(milan())
+		after.Tunnels[0].Active, after.Tunnels[0].Standby = active, addrs("10.200.1.9", "10.200.2.19")
+		if diff := cmp.Diff(lines(before), lines(after)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
 func with6(c Cluster) Cluster {
 	c.Pods = append(c.Pods, nets("fd00:200::/56")...)
 	c.Services = append(c.Services, nets("fd00:96::/112")...)
@@ -152,6 +182,35 @@ func withAPIServer(c Cluster) Cluster {
 	return c
 }
 
+// localPods are pods of worker-1: of no consumer, with a label for peers, of two consumers, one of those with a token, and of a namespace
+// that is not known yet.
+func localPods() []LocalPod {
+	return []LocalPod{
+		{Of: Object{"Pod", "billing", "web"}, Addresses: addrs("10.200.1.4")},
+		{Of: Object{"Pod", "shop", "web"}, Addresses: addrs("10.200.1.5"), Reachable: true},
+		{Of: Object{"Pod", "shop-rome", "web"}, Addresses: addrs("10.200.1.6"), Consumer: "rome"},
+		{Of: Object{"Pod", "shop-rome", "operator"}, Addresses: addrs("10.200.1.7"), Consumer: "rome", APIServer: true},
+		{Of: Object{"Pod", "shop-oslo", "forced"}, Addresses: addrs("10.200.1.10"), Consumer: "oslo"},
+		{Of: Object{"Pod", "new", "web"}, Addresses: addrs("10.200.1.11"), Unknown: true, APIServer: true},
+	}
+}
+
+func restricted() PodAccess {
+	return PodAccess{OffloadedOnly: true, IsolateConsumers: true, Pods: localPods()}
+}
+
+func withHosts(c Cluster) Cluster {
+	c = withAPIServer(c)
+	c.Taken = []ReservedPrefix{{netip.MustParsePrefix("172.29.1.1/32"), "worker-1"}, {netip.MustParsePrefix("172.29.1.2/32"), "worker-2"}}
+	return c
+}
+
+func onRestrictedNode(c Cluster, access PodAccess) func() (datapath.State, []Problem) {
+	return func() (datapath.State, []Problem) {
+		return Node(NodeInput{Cluster: c, Name: "worker-1", Access: access})
+	}
+}
+
 // The walks of docs/design/datapath.md, as the kernel is told them.
 func TestWalks(t *testing.T) {
 	late := milan()
@@ -183,11 +242,18 @@ func TestWalks(t *testing.T) {
 			later.Of.Name, later.Since = "a-later-one", time.Unix(1, 0)
 			c.Tunnels = append(c.Tunnels, later)
 		}))},
+		{"node-replicas", "The gateway to rome has a standby: only routes are missing for it.", onNode("worker-2", withStandby(milan()))},
 		{"node-aliases", "IP objects: a printer with masquerade, a database without, an address of worker-2, and a pod of rome.", onNode("worker-1", withAliases(hub()))},
 		{"node-cluster-ip", "An IP object of a cluster IP, the API server's: this node has chosen one of its endpoints.", onNode("worker-1", withAPIServer(milan()))},
 		{"node-ipv6", "A cluster of IPv6 only.", onNode("worker-2", only6())},
 		{"node-dual-stack", "Two families over a fabric of IPv4. The node has no IPv6 address for peers: pods of it speak to them, the node does not.", onNode("worker-2", with6(milan()))},
 		{"node-refused", "oslo's pods would be seen under the addresses of nodes: they are left out.", onNode("worker-2", covering)},
+		{"node-restricted", "Peers reach offloaded pods only, and pods of consumers no node and not the API server.", onRestrictedNode(withHosts(hub()), restricted())},
+		{"node-restricted-ipv6", "The same for IPv6 only, while a pod of a consumer starts, whose address is not known.", onRestrictedNode(only6(), PodAccess{
+			OffloadedOnly: true, IsolateConsumers: true, Pods: []LocalPod{
+				{Of: Object{"Pod", "billing", "web"}, Addresses: addrs("fd00:200:0:1::4")}, {Of: Object{"Pod", "shop-rome", "starts"}, Consumer: "rome"},
+			},
+		})},
 
 		{"gateway-remapped", "The gateway to rome, whose networks are the same as here.", inGateway("rome", "10.200.1.9", milan())},
 		{"gateway-disjoint", "The gateway to rome, whose networks are nobody else's: nothing is translated.", inGateway("rome", "10.200.1.9", disjoint)},
@@ -197,6 +263,12 @@ func TestWalks(t *testing.T) {
 		{"gateway-hub", "The gateway to rome, beside one to oslo. A pod of rome and one of oslo have aliases: they speak under those, others of oslo under 10.70.0.0.",
 			inGateway("rome", "10.200.1.9", change(withAliases(hub()), func(c *Cluster) {
 				c.Aliases = []TranslatedIP{alias("pod-of-rome", "10.70.0.31", "10.71.1.5", false), alias("pod-of-oslo", "10.70.0.32", "10.69.1.5", false)}
+			}))},
+		{"gateway-replicas", "The gateway to oslo has a standby, which may speak for oslo, too.", inGateway("rome", "10.200.1.9", withStandby(hub()))},
+		{"gateway-endpoint-ips", "IP objects of endpoints in oslo, of which one is for rome, and one for other peers.",
+			inGateway("rome", "10.200.1.9", change(hub(), func(c *Cluster) {
+				c.Aliases = []TranslatedIP{alias("for-rome", "10.70.0.31", "10.69.1.5", false), alias("for-bern", "10.70.0.32", "10.69.1.6", false)}
+				c.Aliases[0].Peers, c.Aliases[1].Peers = []string{"oslo", "rome"}, []string{"bern", "oslo"}
 			}))},
 		{"gateway-pod-cidrs", "Several networks of pods, and pods of worker-2 outside of those of nodes.", inGateway("rome", "10.200.1.9", several)},
 		{"gateway-moved", "The pod of a gateway has moved to worker-2, which is not known yet: the same, from where it is.", func() (datapath.State, []Problem) {
@@ -274,15 +346,20 @@ func check(s datapath.State) (broken []string) {
 		}
 		routes[k] = true
 	}
-	hops := map[netip.Addr]bool{}
+	type hopKey struct {
+		device string
+		next   netip.Addr
+	}
+	hops := map[hopKey]bool{}
 	for _, h := range s.Neighbours {
-		if hops[h.Next] {
+		k := hopKey{h.Device, h.Next}
+		if hops[k] {
 			say("two hops: %s", h)
 		}
-		hops[h.Next] = true
+		hops[k] = true
 	}
 	for _, r := range s.Routes {
-		if owned := r.Table == peersTable || r.Table == clusterTable || r.Table == outTable; owned && r.Device == "liqo.fabric" && !hops[r.Via] {
+		if owned := r.Table == peersTable || r.Table == clusterTable || r.Table == outTable; owned && r.Device == "liqo.fabric" && !hops[hopKey{r.Device, r.Via}] {
 			say("no hop for %s", r)
 		}
 	}

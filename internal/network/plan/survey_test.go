@@ -262,6 +262,42 @@ func TestEqualAliases(t *testing.T) {
 	}
 }
 
+// The alias of an endpoint is one of the allowed peers only, unless another object shows the address to more.
+func TestAllowedPeers(t *testing.T) {
+	forPeers := func(name, at string, peers ...string) TranslatedIP {
+		a := alias(name, at, "10.69.1.5", false)
+		a.Peers = peers
+		return a
+	}
+	for name, test := range map[string]struct {
+		aliases []TranslatedIP
+		want    string
+	}{
+		"all":                  {[]TranslatedIP{forPeers("a", "10.70.0.31")}, "bern rome"},
+		"some":                 {[]TranslatedIP{forPeers("a", "10.70.0.31", "oslo", "rome")}, "rome"},
+		"none":                 {[]TranslatedIP{forPeers("a", "10.70.0.31", "")}, ""},
+		"two_objects":          {[]TranslatedIP{forPeers("a", "10.70.0.31", "rome"), forPeers("b", "10.70.0.32", "bern")}, "bern rome"},
+		"equal_objects":        {[]TranslatedIP{forPeers("a", "10.70.0.31", "rome"), forPeers("b", "10.70.0.31", "bern")}, "bern rome"},
+		"object_for_all":       {[]TranslatedIP{forPeers("a", "10.70.0.31", "rome"), forPeers("b", "10.70.0.32")}, "bern rome"},
+		"later_one_restricted": {[]TranslatedIP{forPeers("a", "10.70.0.31"), forPeers("b", "10.70.0.32", "rome")}, "bern rome"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := hub()
+			c.Peers = append(c.Peers, peer("bern", pairs("10.200.0.0/16 10.67.0.0/16"), pairs("10.70.0.0/16 10.66.0.0/16")))
+			c.Tunnels = append(c.Tunnels, tunnel("bern", "10.200.1.11"))
+			c.Aliases = test.aliases
+			var got []string
+			for _, id := range []string{"bern", "oslo", "rome"} {
+				state, _ := inGateway(id, "10.200.1.9", c)()
+				if strings.Contains(fmt.Sprint(state), "10.70.0.31") {
+					got = append(got, id)
+				}
+			}
+			equal(t, "peers", test.want, strings.Join(got, " "))
+		})
+	}
+}
+
 // Objects as users, other versions and broken processes may write them.
 type objects struct {
 	configurations []*networkingv1beta1.Configuration

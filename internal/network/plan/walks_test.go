@@ -6,6 +6,7 @@ package plan
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -100,6 +101,17 @@ func star(aliases ...TranslatedIP) *sites {
 	o.Members = []ClusterNode{member("worker-1", "10.70.0.11", "10.200.1.253", "172.29.8.1", "10.200.1.0/24", "10.200.2.0/24")}
 	s.build("oslo", o, false)
 	s.join("milan/to-oslo", "oslo/to-milan")
+	return s
+}
+
+// restrictedPair is star with restrictions for the pods of milan/worker-1, without those of the names.
+func restrictedPair(without ...string) *sites {
+	c := withHosts(hub())
+	c.Members[1].PodCIDRs = append(c.Members[1].PodCIDRs, nets("10.200.1.77/32")...)
+	s := star()
+	access := restricted()
+	access.Pods = slices.DeleteFunc(access.Pods, func(p LocalPod) bool { return slices.Contains(without, p.Of.Name) })
+	s.at["milan/worker-1"].state, _ = Node(NodeInput{Cluster: c, Name: "worker-1", Access: access})
 	return s
 }
 
@@ -249,6 +261,42 @@ func TestPacketPaths(t *testing.T) {
 			{"rome/to-milan", "tunnel", udp("10.200.1.5", "10.70.0.0", 6091), "10.71.1.5 > 10.70.0.0", CounterOuter, ""},
 			{"rome/to-milan", "tunnel", ping("10.200.1.5", "10.200.1.9"), "10.71.1.5 > 10.200.1.9", CounterInput, "the gateway's pod"},
 			{"rome/to-milan", "tunnel", tcp("10.200.1.5", "10.200.1.8"), "10.71.1.5 > 10.200.1.8", CounterFreshElsewhere, "the pod of the gateway to another peer"},
+		}},
+		{"peers reach offloaded pods only", restrictedPair(), []step{
+			{"rome/worker-1", "cni0", tcp("10.200.1.5", "10.71.1.5"), "10.71.1.5 > 10.200.1.5", "leaves", "a pod for all peers"},
+			{"rome/worker-1", "cni0", tcp("10.200.1.5", "10.71.1.6"), "10.71.1.5 > 10.200.1.6", "leaves", "a pod of rome's own"},
+			{"oslo/worker-1", "cni0", tcp("10.200.1.5", "10.71.1.6"), "10.69.1.5 > 10.200.1.6", CounterFreshPod, "a pod of another consumer"},
+			{"rome/worker-1", "cni0", tcp("10.200.1.5", "10.71.1.4"), "10.71.1.5 > 10.200.1.4", CounterFreshPod, ""},
+			{"milan/worker-1", "cni0", tcp("10.200.1.4", "10.71.1.8"), "10.71.1.4 > 10.200.1.8", "leaves", "a pod that peers do not reach may speak to them"},
+			{"rome/worker-1", "cni0", tcp("10.200.1.8", "10.71.1.4"), "10.71.1.8 > 10.200.1.4", "leaves", "the answer"},
+			{"rome/to-milan", "tunnel", tcp("10.200.1.5", "10.200.1.99"), "10.71.1.5 > 10.200.1.99", CounterFreshPod, "a pod that the node does not know yet"},
+		}},
+		{"pods of consumers reach no node", restrictedPair(), []step{
+			{"milan/worker-1", "cni0", tcp("10.200.1.6", "172.29.1.2"), "10.200.1.6 > 172.29.1.2", CounterConsumerPod, "another node"},
+			{"milan/worker-1", "cni0", tcp("10.200.1.6", "172.29.1.1"), "10.200.1.6 > 172.29.1.1", CounterConsumerPod, "their own node"},
+			{"milan/worker-1", "cni0", tcp("10.200.1.6", "10.200.2.1"), "10.200.1.6 > 10.200.2.1", CounterConsumerPod, "the address that a CNI gives to another node"},
+			{"milan/worker-1", "cni0", tcp("10.200.1.6", "169.254.169.254"), "10.200.1.6 > 169.254.169.254", CounterConsumerPod, ""},
+			{"milan/worker-1", "cni0", packet{src: addr("10.200.1.6"), dst: addr("10.96.0.1"), protocol: datapath.TCP, port: 443}, "10.200.1.6 > 10.96.0.1", CounterConsumerPod, "the API server"},
+			{"milan/worker-1", "cni0", packet{src: addr("10.200.1.7"), dst: addr("172.29.1.2"), protocol: datapath.TCP, port: 6443}, "10.200.1.7 > 172.29.1.2", "leaves", "the API server, by a pod that has a token for it"},
+			{"milan/worker-1", "cni0", packet{src: addr("10.200.1.7"), dst: addr("172.29.1.1"), protocol: datapath.TCP, port: 10250}, "10.200.1.7 > 172.29.1.1", CounterConsumerPod, "not the kubelet"},
+			{"milan/worker-1", "cni0", udp("10.200.1.6", "169.254.20.10", 53), "10.200.1.6 > 169.254.20.10", "leaves", "DNS on the node"},
+			{"milan/worker-1", "cni0", tcp("10.200.1.6", "10.96.0.80"), "10.200.1.6 > 10.96.0.80", "leaves", "Services"},
+			{"milan/worker-1", "cni0", tcp("10.200.1.6", "10.200.2.7"), "10.200.1.6 > 10.200.2.7", "leaves", "pods"},
+			{"milan/worker-1", "cni0", tcp("10.200.1.6", "203.0.113.9"), "10.200.1.6 > 203.0.113.9", "leaves", "hosts elsewhere"},
+			{"milan/worker-1", "cni0", tcp("10.200.1.6", "10.71.1.5"), "10.71.1.6 > 10.200.1.5", "leaves", "its consumer"},
+			{"milan/worker-1", "", tcp("172.29.1.1", "10.200.1.6"), "172.29.1.1 > 10.200.1.6", "leaves", "a probe of the kubelet"},
+			{"milan/worker-1", "cni0", tcp("10.200.1.6", "172.29.1.1"), "10.200.1.6 > 172.29.1.1", "delivered", "the answer"},
+			{"milan/worker-1", "cni0", tcp("10.200.1.4", "172.29.1.2"), "10.200.1.4 > 172.29.1.2", "leaves", "a pod of no consumer"},
+			{"milan/worker-1", "cni0", tcp("10.200.1.99", "172.29.1.2"), "10.200.1.99 > 172.29.1.2", CounterConsumerPod, "a pod that the node does not know yet: it may be a consumer's"},
+			{"milan/worker-1", "cni0", tcp("10.200.1.11", "172.29.1.2"), "10.200.1.11 > 172.29.1.2", CounterConsumerPod, "a pod whose namespace the node does not know yet"},
+			{"milan/worker-1", "cni0", packet{src: addr("10.200.1.11"), dst: addr("172.29.1.2"), protocol: datapath.TCP, port: 6443}, "10.200.1.11 > 172.29.1.2", CounterConsumerPod, "whose token may be none"},
+			{"rome/worker-1", "cni0", tcp("10.200.1.5", "10.71.1.11"), "10.71.1.5 > 10.200.1.11", CounterFreshPod, "which peers do not reach either"},
+			{"milan/worker-1", "eth0", tcp("10.200.2.7", "172.29.1.1"), "10.200.2.7 > 172.29.1.1", "delivered", "a pod of another node"},
+			{"milan/worker-1", "eth0", tcp("10.200.1.77", "172.29.1.1"), "10.200.1.77 > 172.29.1.1", "delivered", "a pod of another node, with an address of this one's share"},
+		}},
+		{"the containers of a pod outlive its object", restrictedPair("forced"), []step{
+			{"milan/worker-1", "cni0", tcp("10.200.1.10", "172.29.1.2"), "10.200.1.10 > 172.29.1.2", CounterConsumerPod, "the consumer deleted it without a grace period"},
+			{"milan/worker-1", "cni0", packet{src: addr("10.200.1.10"), dst: addr("10.96.0.1"), protocol: datapath.TCP, port: 443}, "10.200.1.10 > 10.96.0.1", CounterConsumerPod, ""},
 		}},
 		{"what is not from here", pair(nil), []step{
 			{"milan/worker-1", "forged 10.200.1.9", tcp("10.200.2.7", "10.200.1.5"), "10.200.2.7 > 10.200.1.5", CounterOuter, "a pod poses as the gateway and as another pod"},

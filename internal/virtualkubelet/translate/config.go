@@ -27,6 +27,8 @@ const (
 	AllowList ReflectionType = "AllowList"
 	// UsedByPods copies only those that a pod in the provider refers to, and those annotated with names.AllowReflection.
 	UsedByPods ReflectionType = "UsedByPods"
+	// Never copies none.
+	Never ReflectionType = "Never"
 	// CustomLiqo leaves the choice to Liqo: it is DenyList.
 	CustomLiqo ReflectionType = "CustomLiqo"
 )
@@ -34,6 +36,8 @@ const (
 // Allows reports whether an object is to be copied; used is set if a pod in the provider refers to it.
 func (r ReflectionType) Allows(obj metav1.Object, used bool) bool {
 	switch r {
+	case Never:
+		return false
 	case AllowList:
 		return isSet(obj, names.AllowReflection)
 	case UsedByPods:

@@ -4,6 +4,8 @@
 package translate
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/netip"
 	"slices"
 
@@ -26,8 +28,36 @@ type Addresses struct {
 	Pods []netip.Prefix
 	// Peer has the networks of the provider, as mapped locally: the provider knows its own endpoints.
 	Peer prefix.Map
+	// Others have the networks of the pods of other peers, by cluster ID.
+	Others map[string]prefix.Map
+	// Direct requests that pods of other peers keep their own addresses, which the provider translates itself.
+	Direct bool
 	// Exposed maps addresses to the ones published to peers.
 	Exposed map[netip.Addr]netip.Addr
+}
+
+// directData is the value of the annotation DirectConnections: addresses of endpoints, by the cluster that they belong to.
+type directData struct {
+	ClusterAddresses map[string][]string `json:"clusterAddresses"`
+}
+
+// DirectEndpoints returns the addresses of a ShadowEndpointSlice that are those of other clusters than the consumer, by cluster ID. The
+// endpoint of such an address names the cluster as its node.
+func DirectEndpoints(shadow *offv1beta1.ShadowEndpointSlice) (map[string][]string, error) {
+	text := shadow.Annotations[names.DirectConnections]
+	if text == "" {
+		return nil, nil
+	}
+	var data directData
+	if err := json.Unmarshal([]byte(text), &data); err != nil {
+		return nil, fmt.Errorf("reading the annotation %s: %w", names.DirectConnections, err)
+	}
+	return data.ClusterAddresses, nil
+}
+
+// UsesDirectConnections reports whether the pods of a Service in two providers reach each other without the consumer.
+func UsesDirectConnections(service metav1.Object) bool {
+	return isSet(service, names.UseDirectConnections)
 }
 
 // ShadowEndpointSlice requests the endpoints of a local slice that do not run in the provider. Endpoints that it cannot
@@ -39,17 +69,33 @@ func (t Target) ShadowEndpointSlice(local *discoveryv1.EndpointSlice, a Addresse
 	}
 	want.Labels[discoveryv1.LabelManagedBy] = names.EndpointSliceManager
 	delete(want.Annotations, corev1.EndpointsLastChangeTriggerTime) // it also changes with endpoints that are not reflected
+	delete(want.Annotations, names.DirectConnections)
+	direct := directData{ClusterAddresses: map[string][]string{}}
 	template := &want.Spec.Template
 	template.AddressType = local.AddressType
 	for i := range local.Ports {
 		template.Ports = append(template.Ports, *local.Ports[i].DeepCopy())
 	}
 	for i := range local.Endpoints {
-		if endpoint, remaining := t.translateEndpoint(&local.Endpoints[i], a); endpoint != nil {
-			template.Endpoints = append(template.Endpoints, *endpoint)
-		} else {
+		endpoint, remaining := t.translateEndpoint(&local.Endpoints[i], a)
+		if endpoint == nil {
 			unknown = append(unknown, remaining...)
+			continue
 		}
+		template.Endpoints = append(template.Endpoints, *endpoint)
+		if cluster := *endpoint.NodeName; cluster != string(t.Origin) {
+			direct.ClusterAddresses[cluster] = append(direct.ClusterAddresses[cluster], endpoint.Addresses...)
+		}
+	}
+	if len(direct.ClusterAddresses) > 0 {
+		text, err := json.Marshal(direct)
+		if err != nil {
+			panic(err) // unreachable: strings have an encoding
+		}
+		if want.Annotations == nil {
+			want.Annotations = map[string]string{}
+		}
+		want.Annotations[names.DirectConnections] = string(text)
 	}
 	return want, unknown
 }
@@ -61,13 +107,23 @@ func (t Target) translateEndpoint(local *discoveryv1.Endpoint, a Addresses) (wan
 		return nil, nil
 	}
 	var remote []string
+	cluster := string(t.Origin)
 	for _, text := range local.Addresses {
 		addr, err := netip.ParseAddr(text)
 		if err == nil && local.NodeName != nil && a.isPeers(addr) {
 			return nil, nil // a pod on another virtual node of this provider
 		}
+		other, own := "", addr
+		if local.NodeName != nil {
+			other, own = a.ofOther(addr)
+		}
 		seen, ok := a.toRemote(addr)
-		if err != nil || !ok {
+		switch {
+		case other != "" && a.Direct:
+			cluster, seen = other, own
+		case err == nil && !ok && other != "" && local.TargetRef != nil && local.TargetRef.Kind == "Pod":
+			return nil, nil // the controller-manager is about to make an IP, or records why not
+		case err != nil || !ok:
 			return nil, []string{text}
 		}
 		remote = append(remote, seen.String())
@@ -76,7 +132,7 @@ func (t Target) translateEndpoint(local *discoveryv1.Endpoint, a Addresses) (wan
 		Addresses:  remote,
 		Conditions: *local.Conditions.DeepCopy(),
 		Hostname:   local.Hostname,
-		NodeName:   new(string(t.Origin)),
+		NodeName:   &cluster,
 	}
 	if ref := local.TargetRef; ref != nil {
 		out.TargetRef = &corev1.ObjectReference{Kind: remoteKind + ref.Kind, Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID}
@@ -84,9 +140,16 @@ func (t Target) translateEndpoint(local *discoveryv1.Endpoint, a Addresses) (wan
 	return out, nil
 }
 
-func (a Addresses) isPeers(local netip.Addr) bool {
-	_, is := a.Peer.ToRemote(local)
-	return is
+func (a Addresses) isPeers(local netip.Addr) bool { return a.Peer.ContainsLocal(local) }
+
+// ofOther returns the other peer that a pod belongs to, "" for none, and the pod's address there.
+func (a Addresses) ofOther(local netip.Addr) (cluster string, own netip.Addr) {
+	for id, pods := range a.Others {
+		if own, is := pods.ToRemote(local); is {
+			return id, own
+		}
+	}
+	return "", local
 }
 
 // toRemote translates an address for the provider.

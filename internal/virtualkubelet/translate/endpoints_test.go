@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/prefix"
 )
 
 // hub knows its own pods, those of milan as 10.71/16, and one address that is shown to peers.
@@ -23,6 +25,7 @@ func hub() Addresses {
 	return Addresses{
 		Pods:    []netip.Prefix{netip.MustParsePrefix("10.200.0.0/16"), netip.MustParsePrefix("fd00::/64")},
 		Peer:    peerMap("10.200.0.0/16", "10.71.0.0/16", "10.70.0.0/16", "10.68.0.0/16"),
+		Others:  map[string]prefix.Map{"turin": peerMap("10.200.0.0/16", "10.69.0.0/16")},
 		Exposed: map[netip.Addr]netip.Addr{netip.MustParseAddr("10.69.0.7"): netip.MustParseAddr("10.70.0.9"), netip.MustParseAddr("10.71.0.3"): netip.MustParseAddr("10.70.0.10")},
 	}
 }
@@ -76,6 +79,43 @@ func TestWhichEndpointsAreAskedFor(t *testing.T) {
 			}
 			if fmt.Sprint(have) != fmt.Sprintf("[%s]", test.want) || fmt.Sprint(unknown) != fmt.Sprintf("[%s]", test.unknown) {
 				t.Errorf("got %v without %v", have, unknown)
+			}
+		})
+	}
+}
+
+func TestEndpointsOfOtherProviders(t *testing.T) {
+	pod := func(node, address string) discoveryv1.Endpoint {
+		e := on(node, address)
+		e.TargetRef = &corev1.ObjectReference{Kind: "Pod", Namespace: "shop", Name: "web-0", UID: "1"}
+		return e
+	}
+	local := sliceOf(pod("worker", "10.200.0.7"), pod("milan", "10.71.0.7"), pod("turin", "10.69.0.7"), pod("turin", "10.69.0.8"), on("", "10.69.0.8"))
+	local.Annotations[names.DirectConnections] = `{"clusterAddresses":{"turin":["10.200.0.7"]}}`
+	for name, test := range map[string]struct {
+		direct    bool
+		endpoints string
+		data      string
+		unknown   string
+	}{
+		// The IP of 10.69.0.8 is about to exist; an endpoint that is no pod has none.
+		"through the consumer": {false, "rome 10.200.0.7, rome 10.70.0.9", "", "[10.69.0.8]"},
+		"direct":               {true, "rome 10.200.0.7, turin 10.200.0.7, turin 10.200.0.8", `{"clusterAddresses":{"turin":["10.200.0.7","10.200.0.8"]}}`, "[10.69.0.8]"},
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
+			in := hub()
+			in.Direct = test.direct
+			got, unknown := milan.ShadowEndpointSlice(local, in)
+			var endpoints []string
+			for _, e := range got.Spec.Template.Endpoints {
+				endpoints = append(endpoints, *e.NodeName+" "+strings.Join(e.Addresses, " "))
+			}
+			if diff := cmp.Diff([]string{test.endpoints, test.data, test.unknown}, []string{strings.Join(endpoints, ", "), got.Annotations[names.DirectConnections], fmt.Sprint(unknown)}); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			claimed, err := DirectEndpoints(got)
+			if err != nil || test.direct != (len(claimed["turin"]) == 2) {
+				t.Errorf("read back %v: %v", claimed, err)
 			}
 		})
 	}

@@ -104,12 +104,13 @@ var containerFields = with(plain(
 var volumeFields = with(plain(
 	"emptyDir", "gcePersistentDisk", "awsElasticBlockStore", "gitRepo", "secret", "nfs", "iscsi", "glusterfs", "rbd", "flexVolume", "cinder",
 	"cephfs", "flocker", "fc", "azureFile", "vsphereVolume", "quobyte", "azureDisk", "photonPersistentDisk", "portworxVolume", "scaleIO",
-	"storageos", "csi", "ephemeral", "image",
+	"storageos", "csi", "image",
 ), map[string]field{
 	"configMap":             {note: "kept; `kube-root-ca.crt` is the consumer's"},
 	"downwardAPI":           {note: "UID, labels and annotations are local, the namespace with `liqo.io/downward-api-namespace: local`"},
 	"hostPath":              {fate: kept, note: "most providers reject it"},
-	"persistentVolumeClaim": {fate: kept, note: "the claim of that name in the remote namespace"},
+	"ephemeral":             {fate: kept, note: "the claim with the data if [its volume is in the provider](storage.md), else kept"},
+	"persistentVolumeClaim": {fate: kept, note: "the claim with the data if [its volume is in the provider](storage.md), else that of the name in the remote namespace"},
 	"projected":             {note: "see below"},
 })
 

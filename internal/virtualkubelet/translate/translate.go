@@ -42,6 +42,8 @@ type Input struct {
 	Existing *offv1beta1.ShadowPod
 	// Only restricts changes of the existing ShadowPod to one kind, and keeps all else as it is; empty is all.
 	Only Change
+	// Claims are the names of the claims in the provider, by the volumes of the pod that mount them.
+	Claims map[string]string
 	// Route is how the pod reaches the API server of this cluster, nil for not at all; for an existing ShadowPod it is HomeOf it.
 	Route *APIServerRoute
 }
@@ -97,7 +99,7 @@ func Creator(me string, existing metav1.Object) string {
 func podSpec(in Input, labels map[string]string) corev1.PodSpec {
 	local := in.Pod.Spec.DeepCopy()
 	out := corev1.PodSpec{
-		Volumes:                       local.Volumes,
+		Volumes:                       in.mountClaims(local.Volumes),
 		InitContainers:                withoutClaims(local.InitContainers),
 		Containers:                    withoutClaims(local.Containers),
 		RestartPolicy:                 local.RestartPolicy,

@@ -12,6 +12,7 @@ import (
 
 	"liqo.io/liqo/playground/internal/home"
 	"liqo.io/liqo/playground/internal/progress"
+	"liqo.io/liqo/playground/internal/spec"
 )
 
 // Builder builds into a home. Programs and images that are up to date are kept.
@@ -23,7 +24,7 @@ type Builder struct {
 
 // BuildAll builds everything that clusters of these Kubernetes releases need.
 func (b Builder) BuildAll(ctx context.Context, releases ...string) error {
-	if err := InstallPackages(ctx, b.Log); err != nil {
+	if err := installPackages(ctx, b.Log, requiredTools); err != nil {
 		return err
 	}
 	for _, release := range releases {
@@ -37,6 +38,27 @@ func (b Builder) BuildAll(ctx context.Context, releases ...string) error {
 		}
 	}
 	return b.buildImages()
+}
+
+// BuildCNI builds the program and the image of a CNI that runs in pods.
+func (b Builder) BuildCNI(ctx context.Context, cni spec.CNI) error {
+	if !cni.RunsInPods() {
+		return nil
+	}
+	cni = cni.Project()
+	if err := installPackages(ctx, b.Log, cniTools[cni]); err != nil {
+		return err
+	}
+	for _, p := range cniPrograms[cni] {
+		if err := b.buildProgram(ctx, p); err != nil {
+			return err
+		}
+	}
+	img, err := b.cniImage(cni)
+	if err != nil {
+		return err
+	}
+	return b.buildImage(img)
 }
 
 // BuildAssets builds only what tests of controllers need: etcd, the Kubernetes programs and kubectl.

@@ -6,11 +6,13 @@ package build
 import (
 	"archive/tar"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -115,6 +117,33 @@ func TestSourceHashOfInstalledProgram(t *testing.T) {
 	}
 }
 
+func TestCopyModule(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", "github.com/google/go-cmp").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dep struct{ Path, Version, Sum string }
+	if err := json.Unmarshal(out, &dep); err != nil {
+		t.Fatal(err)
+	}
+	version, folder := dep.Path+"@"+dep.Version, filepath.Join(t.TempDir(), upstream)
+	if err := copyModule(t.Context(), version+" h1:other", folder); err == nil || !strings.Contains(err.Error(), "verifying") {
+		t.Errorf("another hash: got error %v", err)
+	}
+	file := filepath.Join(folder, "cmp", "compare.go")
+	for _, want := range []string{"package cmp", "kept"} { // a complete copy is not made again: other files were placed in it
+		if err := copyModule(t.Context(), version+" "+dep.Sum, folder); err != nil {
+			t.Fatal(err)
+		}
+		if data, err := os.ReadFile(file); err != nil || !strings.Contains(string(data), want) {
+			t.Errorf("%s has no %q: %v", file, want, err)
+		}
+		if err := os.WriteFile(file, []byte("kept"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestWatchOutput(t *testing.T) {
 	log := "go: downloading k8s.io/api v0.35.4\nk8s.io/api/core/v1\nk8s.io/api/apps/v1\n# k8s.io/kubernetes/cmd\nmain.go:3:1: syntax error\n"
 	got := watchOutput(strings.NewReader(log), "x", progress.Discard())
@@ -207,5 +236,19 @@ func listLayer(t *testing.T, layer []byte) string {
 			fmt.Fprintf(&out, " -> %s", h.Linkname)
 		}
 		out.WriteByte('\n')
+	}
+}
+
+func TestAddProgram(t *testing.T) {
+	img := image{files: map[string]string{}}
+	if err := img.addProgram("ip"); err != nil {
+		t.Fatal(err)
+	}
+	libraries := slices.DeleteFunc(slices.Sorted(maps.Keys(img.files)), func(p string) bool { return !strings.Contains(p, "/libc.so.") })
+	if img.files["/sbin/ip"] == "" || len(libraries) != 1 {
+		t.Errorf("the image has %v, want ip and its libraries", img.files)
+	}
+	if err := img.addProgram("no-such-program"); err == nil {
+		t.Error("a missing program is no error")
 	}
 }

@@ -47,6 +47,8 @@ func (b Builder) buildImages() error {
 	all := []image{
 		b.singleProgramImage("pause", node.PauseImage),
 		b.singleProgramImage("coredns", "registry.k8s.io/coredns/coredns:"+spec.CoreDNS),
+		b.singleProgramImage("metrics-server", "registry.k8s.io/metrics-server/metrics-server:"+spec.MetricsServer),
+		b.singleProgramImage("local-path-provisioner", "docker.io/rancher/local-path-provisioner:"+spec.LocalPathProvisioner),
 		b.singleProgramImage("httpd", "docker.io/playground/httpd:v1", "docker.io/playground/httpd:latest"),
 		busybox,
 	}
@@ -58,12 +60,75 @@ func (b Builder) buildImages() error {
 	return nil
 }
 
+// cniRepositories are the images of the CNIs that run in pods.
+var cniRepositories = map[spec.CNI]string{spec.Flannel: "ghcr.io/flannel-io/flannel", spec.KubeRouter: "docker.io/cloudnativelabs/kube-router", spec.Cilium: "quay.io/cilium/cilium"}
+
 // singleProgramImage returns an image that contains one program.
 func (b Builder) singleProgramImage(program string, refs ...string) image {
 	return image{
 		file: program + ".tar", refs: refs, entrypoint: []string{"/" + program},
 		files: map[string]string{"/" + program: b.Home.Program(program)},
 	}
+}
+
+// routingTables has the names of routing tables, to which kube-router adds its own.
+const routingTables = "/etc/iproute2/rt_tables"
+
+// cniImage returns the image of a CNI that runs in pods: its program, and the programs of this machine that it runs.
+func (b Builder) cniImage(cni spec.CNI) (image, error) {
+	img := image{
+		file: filepath.Join("cni", string(cni)+".tar"), refs: []string{cniRepositories[cni] + ":" + cni.Version()},
+		files: map[string]string{}, links: map[string]string{},
+	}
+	for _, p := range cniPrograms[cni] {
+		img.files["/"+p.name] = b.Home.Program(p.name)
+	}
+	img.entrypoint = []string{"/" + cniPrograms[cni][0].name}
+	programs := []string{xtables}
+	switch cni {
+	case spec.KubeRouter:
+		programs = append(programs, "ip", "ipset")
+		img.files[routingTables] = routingTables
+	case spec.Cilium:
+		programs = append(programs, "ipset", clang, "bpftool")
+		if err := b.addCilium(img); err != nil {
+			return image{}, err
+		}
+	}
+	for _, name := range programs {
+		if err := img.addProgram(name); err != nil {
+			return image{}, err
+		}
+	}
+	for _, applet := range []string{"iptables", "ip6tables"} {
+		for _, suffix := range []string{"", "-save", "-restore"} {
+			img.links["/sbin/"+applet+suffix] = xtables
+		}
+	}
+	extensions, err := filepath.Glob("/usr/lib*/*/xtables/*.so")
+	for _, file := range extensions {
+		img.files[file] = file
+	}
+	return img, err
+}
+
+// addProgram adds a program of this machine, with its shared libraries.
+func (img image) addProgram(name string) error {
+	program, err := exec.LookPath(name)
+	if err != nil {
+		return fmt.Errorf("finding %s: %w", name, err)
+	}
+	out, err := exec.Command("ldd", program).Output()
+	if err != nil {
+		return fmt.Errorf("listing the libraries of %s: %w", program, err)
+	}
+	img.files["/sbin/"+name] = program
+	for field := range strings.FieldsSeq(string(out)) {
+		if filepath.IsAbs(field) {
+			img.files[field] = field
+		}
+	}
+	return nil
 }
 
 // busyboxImage returns an image of busybox with a link for each applet.
@@ -124,6 +189,9 @@ func (b Builder) buildImage(img image) error {
 			return err
 		}
 		tags[tag] = built
+	}
+	if err := os.MkdirAll(filepath.Dir(archive), 0o755); err != nil {
+		return err
 	}
 	tmp := archive + ".new"
 	if err := tarball.MultiRefWriteToFile(tmp, tags); err != nil {

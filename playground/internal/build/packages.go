@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"liqo.io/liqo/playground/internal/progress"
+	"liqo.io/liqo/playground/internal/spec"
 )
 
 // requiredTool is a program that clusters need and that is not built from Go modules.
@@ -36,9 +37,18 @@ var requiredTools = []requiredTool{
 	{"mount", "mount"},
 }
 
-// InstallPackages installs missing tools on Debian. On other systems the error lists what to install.
-func InstallPackages(ctx context.Context, log *progress.Log) error {
-	missing := missingTools(requiredTools, toolInstalled)
+// cniTools are what the images of CNIs need beyond that.
+var cniTools = map[spec.CNI][]requiredTool{
+	spec.Flannel:    {{xtables, "iptables"}},
+	spec.KubeRouter: {{xtables, "iptables"}, {"ipset", "ipset"}},
+	spec.Cilium:     {{xtables, "iptables"}, {"ipset", "ipset"}, {clang, clang}, {"bpftool", "bpftool"}},
+}
+
+const xtables = "xtables-nft-multi" // iptables is a link to it
+
+// installPackages installs missing tools on Debian. On other systems the error lists what to install.
+func installPackages(ctx context.Context, log *progress.Log, tools []requiredTool) error {
+	missing := missingTools(tools, toolInstalled)
 	if len(missing) == 0 {
 		return nil
 	}

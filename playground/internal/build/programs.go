@@ -27,10 +27,10 @@ import (
 	"liqo.io/liqo/playground/internal/spec"
 )
 
-// CoreDNS and the older releases of Kubernetes need other versions of Kubernetes modules than this module, so each is a module of its
-// own. Their files end in .txt: a folder with a real go.mod could not be embedded.
+// CoreDNS and the older releases of Kubernetes need other versions of Kubernetes modules than this module, and CNIs have many modules of their
+// own, so each is a separate module. Their files end in .txt: a folder with a real go.mod could not be embedded.
 //
-//go:embed coredns kubernetes
+//go:embed cilium cni coredns kubernetes
 var moduleFiles embed.FS
 
 // program describes a binary and the sources that it is built from.
@@ -41,7 +41,9 @@ type program struct {
 	release     string // of Kubernetes, for its programs
 	module      string // folder of the program's own module in moduleFiles, "" if the program belongs to this module
 	install     string // package@version of a third-party program, for go install; "" if the program is built from sources of this module
+	tool        string // package of a third-party program that go.mod of this module lists as a tool, so that it shares compiled packages with Kubernetes
 	tags        string
+	copies      string // module@version that go.mod of the program's own module replaces by a copy, in which files of moduleFiles replace others
 	cgo         bool
 }
 
@@ -73,8 +75,29 @@ var nodePrograms = []program{
 		install: "github.com/opencontainers/runc@" + spec.Runc, tags: "seccomp", cgo: true,
 	},
 	{name: "coredns", description: "CoreDNS " + spec.CoreDNS + "; a minute the first time", module: "coredns"},
+	{name: "metrics-server", description: "metrics-server " + spec.MetricsServer + "; half a minute the first time, after Kubernetes"},
+	{
+		name: "local-path-provisioner", description: "provisions volumes, " + spec.LocalPathProvisioner + "; seconds, after Kubernetes",
+		tool: "github.com/rancher/local-path-provisioner",
+	},
 	{name: "pause", description: "the first container of every pod"},
 	{name: "httpd", description: "the web server for tests and demos"},
+}
+
+// cniPrograms are the programs of CNIs. Flannel and kube-router share a module, so that they share compiled packages; it is flannel itself.
+var cniPrograms = map[spec.CNI][]program{
+	spec.Flannel: {{
+		name: "flannel", description: "the CNI, " + spec.Flannel.Version() + "; seconds, after Kubernetes", module: "cni",
+	}},
+	spec.KubeRouter: {{
+		name: "kube-router", description: "the CNI, " + spec.KubeRouter.Version() + "; a minute the first time, after Kubernetes", module: "cni",
+		tool: "github.com/cloudnativelabs/kube-router/v2/cmd/kube-router",
+	}},
+	spec.Cilium: {
+		ciliumProgram("agent", "daemon", "the CNI, "+spec.Cilium.Version()+"; 3 minutes the first time"),
+		ciliumProgram("cni", "plugins/cilium-cni", "the CNI plugin; seconds, after the agent"),
+		ciliumProgram("operator", "operator", "creates the CRDs; half a minute, after the agent"),
+	},
 }
 
 var kwok = program{
@@ -114,6 +137,11 @@ func (b Builder) buildProgram(ctx context.Context, p program) error {
 	}
 	b.Log.Print("building %s (%s)", p.name, p.description)
 	folder := filepath.Join(b.Home.Sources(), cmp.Or(p.module, p.installFolder(), "playground"))
+	if p.copies != "" {
+		if err := copyModule(ctx, p.copies, filepath.Join(folder, upstream)); err != nil {
+			return err
+		}
+	}
 	if err := unpackSources(files, folder); err != nil {
 		return err
 	}
@@ -168,7 +196,7 @@ func (p program) sourceHash(ctx context.Context, files map[string][]byte) (strin
 	if err != nil {
 		return "", fmt.Errorf("reading the version of Go (is Go installed and in PATH?): %w", err)
 	}
-	fmt.Fprintf(sum, "%s%s%s%s\n", goVersion, p.ldflags, p.install, p.tags)
+	fmt.Fprintf(sum, "%s%s%s%s\n", goVersion, p.ldflags, p.install+p.copies+p.tool, p.tags)
 	for _, path := range slices.Sorted(maps.Keys(files)) {
 		if path != "go.sum" {
 			fmt.Fprintf(sum, "%s %d\n%s", path, len(files[path]), files[path])
@@ -211,6 +239,8 @@ func (b Builder) compileProgram(ctx context.Context, p program, folder, output s
 	}
 	args := []string{"build", "-v", "-buildvcs=false", "-ldflags=-s -w" + p.ldflags, "-o", built, "./" + p.name}
 	switch {
+	case p.tool != "":
+		args[len(args)-1] = p.tool
 	case p.module != "" && p.release == "":
 		args[len(args)-1] = "."
 	case p.install != "":

@@ -19,9 +19,15 @@ import (
 
 func buildCommand(sources fs.FS) *cobra.Command {
 	var version string
+	var cnis []string
 	cmd := &cobra.Command{
 		Use: "build", Short: "Build the programs and images that clusters need (up builds them, too)", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			for _, cni := range cnis {
+				if !spec.CNI(cni).RunsInPods() {
+					return fmt.Errorf("invalid --cni %q: must be flannel, kube-router or cilium", cni)
+				}
+			}
 			release, err := spec.Release(version)
 			if err != nil {
 				return err
@@ -36,13 +42,20 @@ func buildCommand(sources fs.FS) *cobra.Command {
 				return err
 			}
 			defer unlock()
-			if err := newBuilder(h, sources, log).BuildAll(cmd.Context(), release); err != nil {
+			b := newBuilder(h, sources, log)
+			if err := b.BuildAll(cmd.Context(), release); err != nil {
 				return err
+			}
+			for _, cni := range cnis {
+				if err := b.BuildCNI(cmd.Context(), spec.CNI(cni)); err != nil {
+					return err
+				}
 			}
 			log.Print("programs and images are up to date: %s", h.Root)
 			return nil
 		},
 	}
+	cmd.Flags().StringSliceVar(&cnis, "cni", nil, "also build these CNIs: flannel, kube-router, cilium")
 	releaseFlag(cmd.Flags(), &version)
 	return cmd
 }

@@ -34,8 +34,12 @@ func TestDryRun(t *testing.T) {
 		"overlay in dual stack with equal networks": func(c *spec.Cluster) {
 			c.Name, c.CNI, c.Family, c.Overlap, c.Workers = "c", spec.Overlay, spec.Dual, true, 2
 		},
-		"with simulated nodes": func(c *spec.Cluster) { c.Name, c.SimulatedNodes = "e", 2 },
-		"masquerade in ipv6":   func(c *spec.Cluster) { c.Name, c.Family, c.Workers = "d", spec.IPv6, 2 },
+		"with simulated nodes":       func(c *spec.Cluster) { c.Name, c.SimulatedNodes = "e", 2 },
+		"flannel":                    func(c *spec.Cluster) { c.CNI = spec.Flannel },
+		"kube-router with two nodes": func(c *spec.Cluster) { c.Name, c.CNI, c.Workers, c.Addons = "b", spec.KubeRouter, 2, nil },
+		"cilium":                     func(c *spec.Cluster) { c.CNI, c.Addons = spec.Cilium, nil },
+		"cilium without kube-proxy":  func(c *spec.Cluster) { c.CNI, c.Addons = spec.CiliumAlone, nil },
+		"masquerade in ipv6":         func(c *spec.Cluster) { c.Name, c.Family, c.Workers = "d", spec.IPv6, 2 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := spec.Default("a", w)

@@ -22,12 +22,15 @@ func internalCommand() *cobra.Command {
 			RunE: func(_ *cobra.Command, args []string) error { return proc.Record(args[0], args[1:]) },
 		},
 		&cobra.Command{
-			Use: "node FOLDER", Args: cobra.ExactArgs(1),
-			RunE: func(_ *cobra.Command, args []string) error { return node.Init(args[0]) },
+			Use: "node FOLDER [CGROUP]", Args: cobra.RangeArgs(1, 2),
+			RunE: func(_ *cobra.Command, args []string) error { return node.Init(args[0], args[1:]...) },
 		},
 		&cobra.Command{
-			Use: "control-plane FOLDER", Args: cobra.ExactArgs(1),
+			Use: "control-plane FOLDER [CGROUP]", Args: cobra.RangeArgs(1, 2),
 			RunE: func(_ *cobra.Command, args []string) error {
+				if err := node.JoinGroup(args[1:]...); err != nil {
+					return err
+				}
 				units, err := supervise.Load(args[0])
 				if err != nil {
 					return err

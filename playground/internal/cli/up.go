@@ -63,7 +63,7 @@ func newUpCommand(sources fs.FS) (*cobra.Command, *upOptions) {
 	o.flags.IntVar(&o.spec.Workers, "workers", d.Workers, "nodes of each cluster; the first one runs the control plane too")
 	o.flags.BoolVar(&o.spec.Overlap, "pod-cidr-overlap", d.Overlap, "use the same pod and Service networks in all clusters")
 	o.flags.StringVar(&o.family, "ip-family", string(d.Family), "ipv4, ipv6 or dual")
-	o.flags.StringVar(&o.cni, "cni", string(d.CNI), "masquerade: traffic that leaves the pod network has the source address of the node; plain: only traffic that leaves the cluster; overlay: masquerade, with a VXLAN between the nodes. One value for all clusters, or one for each: masquerade,overlay")
+	o.flags.StringVar(&o.cni, "cni", string(d.CNI), "masquerade: traffic that leaves the pod network has the source address of the node; plain: only traffic that leaves the cluster; overlay: masquerade, with a VXLAN between the nodes; flannel, kube-router, cilium, cilium-without-kube-proxy: these projects. One value for all clusters, or one for each: flannel,kube-router")
 	o.flags.DurationVar(&o.spec.SigningDuration, "cluster-signing-duration", d.SigningDuration, "lifetime of the certificates that the cluster signs")
 	o.flags.BoolVar(&o.spec.Audit, "audit", d.Audit, "write an audit log: clusters/<c>/log/audit.log")
 	o.flags.BoolVar(&o.noLB, "no-lb", false, "Services of type LoadBalancer stay pending")
@@ -71,6 +71,7 @@ func newUpCommand(sources fs.FS) (*cobra.Command, *upOptions) {
 	o.flags.IntVar(&o.spec.GOGC, "gogc", d.GOGC, "GOGC of all programs, in percent: higher values use more memory and less CPU")
 	o.flags.StringArrayVar(&o.spec.APIServerArgs, "apiserver-arg", nil, "additional argument of kube-apiserver, may be repeated")
 	o.flags.IntVar(&o.spec.SimulatedNodes, "simulated-nodes", 0, "number of nodes simulated by kwok; pods need a toleration of kwok.x-k8s.io/node")
+	o.flags.StringSliceVar(&o.spec.Addons, "addons", d.Addons, "local-path-provisioner: volumes of the default StorageClass local-path; metrics-server: figures for kubectl top. \"\" for none")
 	releaseFlag(o.flags, &o.kubernetes)
 	o.flags.BoolVar(&o.dryRun, "dry-run", false, "print what would run, without changes")
 	return cmd, o
@@ -127,6 +128,11 @@ func buildPrograms(ctx context.Context, b build.Builder, clusters []spec.Cluster
 	}
 	if err := b.BuildAll(ctx, releases...); err != nil {
 		return err
+	}
+	for _, c := range clusters {
+		if err := b.BuildCNI(ctx, c.CNI); err != nil {
+			return err
+		}
 	}
 	if slices.ContainsFunc(clusters, func(c spec.Cluster) bool { return c.SimulatedNodes > 0 }) {
 		return b.BuildSimulator(ctx)
@@ -216,6 +222,8 @@ func (o *upOptions) applyFlags(c spec.Cluster) spec.Cluster {
 			c.APIServerArgs = o.spec.APIServerArgs
 		case "simulated-nodes":
 			c.SimulatedNodes = o.spec.SimulatedNodes
+		case "addons":
+			c.Addons = o.spec.Addons
 		}
 	})
 	return c
@@ -303,10 +311,10 @@ func bootNode(ctx context.Context, h home.Home, c spec.Cluster, n spec.Node) err
 	if err := node.WaitForRuntime(ctx, h, n.Name); err != nil {
 		return err
 	}
-	return node.LoadImages(ctx, h, n.Name)
+	return node.LoadImages(ctx, h, c.CNI, n.Name)
 }
 
-// waitUntilReady waits until all nodes and the DNS server of the cluster are ready.
+// waitUntilReady waits until all nodes, the DNS server and the add-ons of the cluster are ready.
 func waitUntilReady(ctx context.Context, h home.Home, c spec.Cluster) error {
 	config, err := cluster.Client(h, c.Name)
 	if err != nil {
@@ -327,12 +335,14 @@ func waitUntilReady(ctx context.Context, h home.Home, c spec.Cluster) error {
 				return err
 			}
 		}
-		dns, err := api.AppsV1().Deployments("kube-system").Get(ctx, "coredns", metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		if !isAvailable(dns) {
-			return errors.New("CoreDNS is not ready")
+		for _, name := range append([]string{"coredns"}, c.Addons...) {
+			d, err := api.AppsV1().Deployments("kube-system").Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			if !isAvailable(d) {
+				return fmt.Errorf("add-on %s is not available", name)
+			}
 		}
 		return nil
 	})

@@ -35,7 +35,7 @@ func TestResolveClusters(t *testing.T) {
 		"more workers":                      {"--clusters a --workers 3", 3, ""},
 		"fewer workers":                     {"--clusters a --workers 1", 0, "workers cannot be removed"},
 		"other IP family":                   {"--clusters a --ip-family dual", 0, "created with other flags"},
-		"invalid CNI":                       {"--clusters b --cni magic", 0, "must be masquerade, plain or overlay"},
+		"invalid CNI":                       {"--clusters b --cni magic", 0, "must be masquerade, plain, overlay, flannel, kube-router, cilium or cilium-without-kube-proxy"},
 		"number of CNIs":                    {"--clusters a,b,c --cni overlay,plain", 0, "one value for all clusters or one for each"},
 		"other CNI":                         {"--clusters a --cni overlay", 0, "created with other flags"},
 		"invalid number of simulated nodes": {"--clusters b --simulated-nodes 101", 0, "must be between 0 and 100"},
@@ -94,6 +94,15 @@ func TestCNIOfEachCluster(t *testing.T) {
 		if diff := cmp.Diff(want, strings.Join(got, " ")); diff != "" {
 			t.Errorf("%s: %s", flags, diff)
 		}
+	}
+}
+
+func TestBuildOfInvalidCNI(t *testing.T) {
+	cmd := buildCommand(nil)
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true
+	cmd.SetArgs([]string{"--cni", "flannel,overlay"})
+	if err := cmd.Execute(); err == nil || !strings.Contains(err.Error(), `invalid --cni "overlay"`) {
+		t.Errorf("the error is %v", err)
 	}
 }
 

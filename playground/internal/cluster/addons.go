@@ -32,24 +32,28 @@ var addons = template.Must(template.ParseFS(addonFiles, "addons/*.yaml"))
 
 type addonValues struct {
 	spec.Cluster
-	CoreDNS, Version string
-	Endpoint, CA     string
-	Pods, Services   string
+	CoreDNS, MetricsServer, LocalPathProvisioner string
+	CNIVersion, Version, Endpoint, CA            string
+	Pods, Services                               string
 }
 
-// Addons returns the objects that kubeadm and its add-ons create. Nodes are first, because the scheduler waits for them.
+// Addons returns the objects that kubeadm and the add-ons create. Nodes are first, because the scheduler waits for them.
 func Addons(c spec.Cluster, ca []byte) (string, error) {
 	values := addonValues{
-		Cluster: c, CoreDNS: spec.CoreDNS, Version: c.Release(),
+		Cluster: c, CoreDNS: spec.CoreDNS, MetricsServer: spec.MetricsServer, LocalPathProvisioner: spec.LocalPathProvisioner, CNIVersion: c.CNI.Version(), Version: c.Release(),
 		Endpoint: strings.TrimPrefix(c.Server(), "https://"), CA: base64.StdEncoding.EncodeToString(ca),
 		Pods: joinStrings(c.PodCIDRs()), Services: joinStrings(c.ServiceCIDRs()),
 	}
 	var out bytes.Buffer
-	for i, name := range []string{"nodes.yaml", "coredns.yaml", "kubeadm.yaml"} {
+	names := []string{"nodes", "coredns", "kubeadm"}
+	if c.CNI.RunsInPods() {
+		names = append(names, string(c.CNI.Project()))
+	}
+	for i, name := range append(names, c.Addons...) {
 		if i > 0 {
 			out.WriteString("---\n")
 		}
-		if err := addons.ExecuteTemplate(&out, name, values); err != nil {
+		if err := addons.ExecuteTemplate(&out, name+".yaml", values); err != nil {
 			return "", fmt.Errorf("rendering add-on %s: %w", name, err)
 		}
 	}
@@ -89,7 +93,10 @@ func applyObject(ctx context.Context, client dynamic.Interface, obj *unstructure
 	return nil
 }
 
-// resourceOf returns the resource of a kind. All kinds in addons have regular plurals.
+// resourceOf returns the resource of a kind. Other kinds of addons have regular plurals.
 func resourceOf(k schema.GroupVersionKind) schema.GroupVersionResource {
+	if k.Kind == "StorageClass" {
+		return k.GroupVersion().WithResource("storageclasses")
+	}
 	return k.GroupVersion().WithResource(strings.ToLower(k.Kind) + "s")
 }

@@ -58,7 +58,7 @@ func Start(ctx context.Context, h home.Home, c spec.Cluster) error {
 		PIDFile: PIDFile(h, c.Name),
 		Log:     l.file("log", "control-plane.log"),
 		Netns:   c.World.NodeNetns(c.ControlPlane().Name),
-		Argv:    []string{proc.Self, "internal", "control-plane", l.dir},
+		Argv:    append([]string{proc.Self, "internal", "control-plane", l.dir}, c.ProgramGroup(c.ControlPlane().Name)...),
 	})
 	if err != nil {
 		return err

@@ -96,6 +96,11 @@ func (h Home) KubernetesProgram(release, name string) string {
 // Images is the folder of images that every node has.
 func (h Home) Images() string { return h.join("img") }
 
+// CNIImage returns the path of the image of a CNI, which only nodes of clusters with this CNI have.
+func (h Home) CNIImage(cni spec.CNI) string {
+	return h.join("img", "cni", string(cni.Project())+".tar")
+}
+
 // Sources is the folder of unpacked sources of programs.
 func (h Home) Sources() string { return h.join("src") }
 

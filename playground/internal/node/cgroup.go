@@ -63,6 +63,28 @@ func isCgroupV2() bool {
 	return err == nil
 }
 
+// cgroupV2Root returns the mount point of version 2, also beside version 1.
+func cgroupV2Root() string {
+	if isCgroupV2() {
+		return cgroupMount
+	}
+	return filepath.Join(cgroupMount, "unified")
+}
+
+// JoinGroup moves this process into a cgroup of version 2 below that of a node, which has other processes in cgroups below alone.
+func JoinGroup(cgroup ...string) error {
+	for _, path := range cgroup {
+		dir := filepath.Join(cgroupV2Root(), path, "programs")
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return fmt.Errorf("creating cgroup %s: %w", dir, err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte("0"), 0o644); err != nil {
+			return fmt.Errorf("joining cgroup %s: %w", dir, err)
+		}
+	}
+	return nil
+}
+
 // cgroupV1Hierarchies returns the hierarchies of version 1, without links to joint controllers (cpu -> cpu,cpuacct).
 func cgroupV1Hierarchies() []string {
 	entries, _ := os.ReadDir(cgroupMount)

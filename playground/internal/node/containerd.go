@@ -37,7 +37,7 @@ disabled_plugins = [
     [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
       BinaryName = %[3]q
   [plugins."io.containerd.cri.v1.runtime".cni]
-    bin_dirs = ["/usr/lib/cni"]
+    bin_dirs = ["/usr/lib/cni", "/opt/cni/bin"]
     conf_dir = "/etc/cni/net.d"
 `, PauseImage, l.home.Program("containerd-shim-runc-v2"), l.home.Program("runc"))
 }

@@ -14,6 +14,7 @@ import (
 
 	"liqo.io/liqo/playground/internal/cluster"
 	"liqo.io/liqo/playground/internal/home"
+	"liqo.io/liqo/playground/internal/spec"
 )
 
 func runCtr(ctx context.Context, h home.Home, node string, args ...string) error {
@@ -33,11 +34,14 @@ func WaitForRuntime(ctx context.Context, h home.Home, node string) error {
 	})
 }
 
-// LoadImages imports the images of the playground that the node does not have.
-func LoadImages(ctx context.Context, h home.Home, node string) error {
+// LoadImages imports the images of the playground and of the CNI that the node does not have.
+func LoadImages(ctx context.Context, h home.Home, cni spec.CNI, node string) error {
 	files, err := filepath.Glob(filepath.Join(h.Images(), "*.tar"))
 	if err != nil {
 		return err
+	}
+	if cni.RunsInPods() {
+		files = append(files, h.CNIImage(cni))
 	}
 	for _, f := range files {
 		info, err := os.Stat(f)

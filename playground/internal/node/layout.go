@@ -49,5 +49,9 @@ func (l layout) addresses() string {
 // Units returns the programs of a node.
 func Units(h home.Home, c spec.Cluster, n spec.Node) []supervise.Unit {
 	l := newLayout(h, c, n)
-	return []supervise.Unit{containerd(l), kubelet(l), kubeProxy(l)}
+	units := []supervise.Unit{containerd(l), kubelet(l), kubeProxy(l)}
+	if c.CNI == spec.CiliumAlone {
+		units = units[:2]
+	}
+	return units
 }

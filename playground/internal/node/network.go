@@ -18,9 +18,10 @@ const overlayLink = "vxlan0"
 // Network returns the configuration of a node's network namespace.
 func Network(c spec.Cluster, n spec.Node) netns.Config {
 	commands := uplinkCommands(c, n)
-	if c.CNI == spec.Overlay {
+	switch {
+	case c.CNI == spec.Overlay:
 		commands = append(commands, overlayCommands(c, n)...)
-	} else {
+	case !c.CNI.RunsInPods():
 		commands = append(commands, routeCommands(c, n)...)
 	}
 	return netns.Config{
@@ -161,8 +162,8 @@ func otherNodes(c spec.Cluster, n spec.Node) []spec.Node {
 	return peers
 }
 
-// nftablesRules masquerade traffic of pods that leaves the pod network or the cluster, and drop and count packets of no connection, like
-// firewalls and kube-proxy with iptables.
+// nftablesRules masquerade traffic of pods that leaves the pod network or the cluster, unless the CNI runs in pods, and drop and count packets of
+// no connection, like firewalls and kube-proxy with iptables.
 func nftablesRules(c spec.Cluster) string {
 	var masquerade strings.Builder
 	nodes := c.NodeCIDRs()
@@ -174,6 +175,9 @@ func nftablesRules(c spec.Cluster) string {
 		excluded := pods.String()
 		if c.CNI == spec.Plain {
 			excluded = fmt.Sprintf("{ %s, %s }", pods, nodes[i])
+		}
+		if c.CNI.RunsInPods() {
+			continue
 		}
 		fmt.Fprintf(&masquerade, "\t\t%s saddr %s %s daddr != %s oifname \"eth0\" masquerade\n", family, pods, family, excluded)
 	}

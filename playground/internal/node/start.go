@@ -44,9 +44,10 @@ func Start(h home.Home, c spec.Cluster, n spec.Node) error {
 		return err
 	}
 	if !proc.Alive(PIDFile(h, n.Name)) {
-		// Sockets of a killed runtime.
-		if err := os.RemoveAll(l.file("run")); err != nil {
-			return fmt.Errorf("cleaning node %s: %w", n.Name, err)
+		for _, dir := range []string{"run", "cilium"} { // sockets of a killed runtime and agent
+			if err := os.RemoveAll(l.file(dir)); err != nil {
+				return fmt.Errorf("cleaning node %s: %w", n.Name, err)
+			}
 		}
 	}
 	return proc.Start(proc.Spec{
@@ -54,7 +55,7 @@ func Start(h home.Home, c spec.Cluster, n spec.Node) error {
 		Log:        l.file("log", "node.log"),
 		Netns:      c.World.NodeNetns(n.Name),
 		Namespaces: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC,
-		Argv:       []string{proc.Self, "internal", "node", l.dir},
+		Argv:       append([]string{proc.Self, "internal", "node", l.dir}, c.ProgramGroup(n.Name)...),
 	})
 }
 
@@ -65,12 +66,16 @@ func Join(h home.Home, c spec.Cluster, n spec.Node) error {
 
 // Files returns the configuration files of a node by their name in the node's folder.
 func Files(h home.Home, c spec.Cluster, n spec.Node) (map[string]string, error) {
+	files := map[string]string{
+		"containerd.toml": containerdConfig(newLayout(h, c, n)),
+		"kubelet.yaml":    kubeletConfig(newLayout(h, c, n)),
+	}
+	if c.CNI.RunsInPods() {
+		return files, nil
+	}
 	cni, err := CNIConfig(c, n)
-	return map[string]string{
-		"containerd.toml":                  containerdConfig(newLayout(h, c, n)),
-		"kubelet.yaml":                     kubeletConfig(newLayout(h, c, n)),
-		"cni/net.d/10-playground.conflist": cni,
-	}, err
+	files["cni/net.d/10-playground.conflist"] = cni
+	return files, err
 }
 
 func (l layout) writeFiles() error {

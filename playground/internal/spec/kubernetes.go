@@ -16,6 +16,9 @@ const (
 	Containerd = "v2.4.2"
 	Runc       = "v1.5.3"
 	Kwok       = "v0.8.0"
+
+	MetricsServer        = "v0.9.0"
+	LocalPathProvisioner = "v0.0.30"
 )
 
 // Releases are the releases of Kubernetes that a cluster can run, the default first.

@@ -17,21 +17,14 @@ import (
 // Family is the IP family, or families, of a cluster.
 type Family string
 
-// CNI is the kind of pod network.
-type CNI string
-
 const (
 	IPv4 Family = "ipv4"
 	IPv6 Family = "ipv6"
 	Dual Family = "dual"
-
-	// Masquerade replaces the source address of traffic that leaves the pod network, also to nodes, by the address of the node.
-	Masquerade CNI = "masquerade"
-	// Plain replaces the source address only of traffic that leaves the cluster: nodes of the cluster see pod addresses.
-	Plain CNI = "plain"
-	// Overlay is Masquerade with a VXLAN between the nodes: the node network has no traffic with pod addresses.
-	Overlay CNI = "overlay"
 )
+
+// Addons are what a cluster can have beyond what kubeadm installs.
+var Addons = []string{"local-path-provisioner", "metrics-server"}
 
 // MaxClusters, MaxWorkers and MaxSimulated are the limits of the address plan.
 const (
@@ -55,6 +48,7 @@ type Cluster struct {
 	APIServerArgs   []string      `json:"apiServerArgs,omitempty"`
 	GOGC            int           `json:"gogc,omitempty"`
 	SimulatedNodes  int           `json:"simulatedNodes,omitempty"`
+	Addons          []string      `json:"addons,omitempty"`
 	Moved           []string      `json:"moved,omitempty"` // nodes with their second address
 	World           World         `json:"world"`
 }
@@ -70,7 +64,7 @@ type Node struct {
 func Default(name string, w World) Cluster {
 	return Cluster{
 		Name: name, Workers: 1, Family: IPv4, CNI: Masquerade, LoadBalancer: true,
-		SigningDuration: 365 * 24 * time.Hour, ClientQPS: 1000, GOGC: 50, World: w,
+		SigningDuration: 365 * 24 * time.Hour, ClientQPS: 1000, GOGC: 50, Addons: Addons, World: w,
 	}
 }
 
@@ -87,17 +81,24 @@ func (c Cluster) Validate() error {
 		return fmt.Errorf("invalid --ip-family %q: must be ipv4, ipv6 or dual", c.Family)
 	case c.HasIPv6() && !c.World.HasIPv6():
 		return fmt.Errorf("invalid --ip-family %q: the kernel does not support IPv6", c.Family)
-	case !slices.Contains([]CNI{Masquerade, Plain, Overlay}, c.CNI):
-		return fmt.Errorf("invalid --cni %q: must be masquerade, plain or overlay", c.CNI)
+	case !slices.Contains([]CNI{Masquerade, Plain, Overlay, Flannel, KubeRouter, Cilium, CiliumAlone}, c.CNI):
+		return fmt.Errorf("invalid --cni %q: must be masquerade, plain, overlay, flannel, kube-router, cilium or cilium-without-kube-proxy", c.CNI)
+	case c.CNI.RunsInPods() && c.Family != IPv4:
+		return fmt.Errorf("invalid --cni %q: must be masquerade, plain or overlay with --ip-family %s", c.CNI, c.Family)
 	case c.Kubernetes != "" && !slices.Contains(Releases, c.Kubernetes):
 		return fmt.Errorf("invalid --kubernetes %q: must be one of %s", c.Kubernetes, strings.Join(Releases, ", "))
 	case c.GOGC < 0 || c.GOGC > 1000:
 		return fmt.Errorf("invalid --gogc %d: must be between 1 and 1000, or 0 for the default", c.GOGC)
+	case slices.ContainsFunc(c.Addons, func(a string) bool { return !slices.Contains(Addons, a) }):
+		return fmt.Errorf("invalid --addons %q: must be of %s", strings.Join(c.Addons, ","), strings.Join(Addons, ", "))
 	case c.SigningDuration < time.Minute:
 		return fmt.Errorf("invalid --cluster-signing-duration %s: must be at least 1m", c.SigningDuration)
 	}
 	return nil
 }
+
+// Has reports whether the cluster has an add-on. Templates of add-ons use it.
+func (c Cluster) Has(addon string) bool { return slices.Contains(c.Addons, addon) }
 
 // Env returns the environment of the cluster's programs: GOGC. A low value saves memory, and costs much CPU time under load.
 func (c Cluster) Env() []string {

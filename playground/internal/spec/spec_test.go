@@ -137,6 +137,19 @@ func TestIPv6RequiresKernelSupport(t *testing.T) {
 	}
 }
 
+func TestCNIInPods(t *testing.T) {
+	c := Default("a", testWorld(t))
+	for cni, want := range map[CNI]bool{Masquerade: false, Plain: false, Overlay: false, Flannel: true, KubeRouter: true, Cilium: true, CiliumAlone: true} {
+		c.CNI, c.Family = cni, IPv4
+		if got := cni.RunsInPods(); got != want || c.Validate() != nil {
+			t.Errorf("%s runs in pods: %v, want %v; %v", cni, got, want, c.Validate())
+		}
+		if c.Family = Dual; (c.Validate() != nil) != want {
+			t.Errorf("%s in dual stack: %v", cni, c.Validate())
+		}
+	}
+}
+
 func TestGOGC(t *testing.T) {
 	c := Default("a", testWorld(t))
 	for gogc, want := range map[int]string{c.GOGC: "GOGC=50", 0: "GOGC=50", 100: "GOGC=100"} { // clusters of earlier releases have 0

@@ -105,10 +105,10 @@ func TestUpgradeProvider(t *testing.T) {
 }
 
 // install installs a release by its own liqoctl, "" for that of this tree, as the documentation says; over another one that is an upgrade.
-func install(t *testing.T, c *clusters.Cluster, liqoctl string) {
+func install(t *testing.T, c *clusters.Cluster, liqoctl string, args ...string) {
 	t.Helper()
 	c.Program = liqoctl
-	if err := c.Install("--set", "controllerManager.replicas=1"); err != nil {
+	if err := c.Install(append(args, "--set", "controllerManager.replicas=1")...); err != nil {
 		show(t)
 		t.Fatal(err)
 	}

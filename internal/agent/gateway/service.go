@@ -1,0 +1,86 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/names"
+)
+
+// serviceRetry and serviceCheck bound the backoff of writes that lead the Service to this replica; the latter is also how often an active replica
+// looks at the endpoints: a write of a deposed one may have been on its way.
+const (
+	serviceRetry = 50 * time.Millisecond
+	serviceCheck = 5 * time.Second
+)
+
+// keepEndpointReady marks this replica as the ready endpoint of the Service of a server while the replica is the active one, until the context ends.
+func (e *elector) keepEndpointReady(ctx context.Context) {
+	if !e.options.Server {
+		return
+	}
+	for wait := serviceRetry; ; {
+		var again <-chan time.Time
+		if err := e.writeEndpoints(ctx); err != nil {
+			e.log.Info("the Service does not lead to this replica yet", "reason", err.Error())
+			again = time.After(wait)
+			wait = min(2*wait, serviceCheck)
+		} else if wait = serviceRetry; e.isActive() {
+			again = time.After(serviceCheck)
+		}
+		select {
+		case <-e.endpointDue:
+		case <-again:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// writeEndpoints marks this replica as the only ready endpoint of the Service, if it is active.
+func (e *elector) writeEndpoints(ctx context.Context) error {
+	if !e.isActive() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeLimit)
+	defer cancel()
+	slice := &discoveryv1.EndpointSlice{}
+	if err := e.live.Get(ctx, client.ObjectKey{Namespace: e.options.Namespace, Name: names.Gateway(e.options.Name)}, slice); err != nil {
+		return fmt.Errorf("reading the endpoints of the Service: %w", err)
+	}
+	before, listed, changed := slice.DeepCopy(), false, false
+	for i := range slice.Endpoints {
+		endpoint := &slice.Endpoints[i]
+		own := endpoint.TargetRef != nil && endpoint.TargetRef.Name == e.options.Pod
+		listed = listed || own
+		for _, is := range []**bool{&endpoint.Conditions.Ready, &endpoint.Conditions.Serving} { // kube-proxy keeps flows to what serves
+			if *is == nil || **is != own {
+				*is, changed = &own, true
+			}
+		}
+	}
+	if !listed {
+		return errors.New("the endpoints do not have this replica yet")
+	}
+	if !changed || !e.isActive() { // the next check of the active replica corrects a write that was on its way
+		return nil
+	}
+	err := e.client.Patch(ctx, slice, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("writing the endpoints of the Service: %w", err)
+	}
+	e.log.Info("the Service leads to this replica")
+	return nil
+}

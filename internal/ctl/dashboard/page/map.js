@@ -1,0 +1,90 @@
+// The map of clusters, and the chart of the last hour.
+import { byId, draw, setText, sign } from "./parts.js";
+
+const short = (text, most) => text.length > most ? text.slice(0, most - 1) + "…" : text;
+
+// tunnelOf returns the kind and the text of the worst tunnel of a peer.
+export function tunnelOf(peer, tunnels) {
+  const own = tunnels.filter((tunnel) => tunnel.peer === peer.id);
+  const bad = own.find((tunnel) => tunnel.state === "Error") ?? own.find((tunnel) => tunnel.state !== "Connected") ?? own[0];
+  if (!bad) return { kind: "off", text: "no tunnel" };
+  const kind = { Connected: bad.lost ? "bad" : "good", Error: "bad" }[bad.state] ?? "warn";
+  const latency = bad.latencyMilliseconds === undefined || bad.state !== "Connected" ? "" : ` ${bad.latencyMilliseconds.toPrecision(2)} ms`;
+  return { kind, text: bad.state + latency + (bad.lost ? `, loses ${bad.lost.toLowerCase()} packets` : "") };
+}
+
+// shown has the elements of each cluster on the map, by its ID.
+const shown = new Map();
+
+// showMap draws the local cluster among its peers; choose is called with the ID of a selected cluster. The elements of a cluster stay while it
+// is there, so that the focus and a click that began stay.
+export function showMap({ cluster, peers, tunnels, check }, counts, chosen, choose) {
+  const rings = peers.length > 24 ? 2 : 1;
+  const broken = check.groups.some((group) => !group.name.startsWith("peer ") && group.checks.some((one) => one.status === "failed"));
+  const clusters = peers.map((peer, i) => {
+    const angle = (2 * Math.PI * i) / peers.length - Math.PI / 2, ring = rings === 2 && i % 2 ? 0.66 : 1;
+    const tunnel = tunnelOf(peer, tunnels), kind = peer.phase === "Unhealthy" ? "bad" : peer.phase === "Pending" ? "off" : "good";
+    return { id: peer.id, x: 500 + 430 * ring * Math.cos(angle), y: 235 + 190 * ring * Math.sin(angle), kind, tunnel, text: `${peer.role}, ${peer.phase}, tunnel ${tunnel.text}` };
+  });
+  clusters.push({ id: cluster.id, x: 500, y: 235, kind: broken ? "bad" : "good", text: "this cluster" + (broken ? ", checks failed" : "") });
+
+  const gone = new Set(shown.keys()), map = byId("map"), lines = [], nodes = [];
+  for (const { id } of clusters) gone.delete(id);
+  for (const id of gone) {
+    const focused = shown.get(id).node.contains(document.activeElement);
+    for (const element of Object.values(shown.get(id))) element.remove();
+    shown.delete(id);
+    if (focused) shown.get(cluster.id)?.node.focus({ preventScroll: true });
+  }
+  for (const one of clusters) {
+    const { x, y, tunnel } = one, label = `${one.id}: ${one.text}, ${counts.get(one.id) ?? 0} pods`;
+    if (!shown.has(one.id)) shown.set(one.id, newElements(one.id, choose));
+    const { line, node, title, circle, name, state, detail } = shown.get(one.id);
+    if (tunnel) lines.push(line);
+    nodes.push(node);
+    set(line, { class: tunnel?.kind, x1: 500, y1: 235, x2: x, y2: y });
+    set(node, { class: one.kind, "aria-label": label, "aria-pressed": one.id === chosen });
+    set(circle, { cx: x, cy: y, r: tunnel ? 9 : 16 });
+    set(name, { x, y: y - (tunnel ? 14 : 22) });
+    set(state, { x, y: y + 4.5 });
+    set(detail, { x, y: y + 24 });
+    setText(title, label);
+    setText(name, short(one.id, tunnel && rings === 2 ? 10 : 18));
+    setText(state, tunnel ? sign(tunnel.kind) : "");
+    setText(detail, tunnel && rings === 1 ? short(tunnel.text, 22) : "");
+  }
+  // A moved element loses the focus: clusters are sorted, so only new ones are inserted.
+  [...lines, ...nodes].forEach((element, i) => { if (map.children[i] !== element) map.insertBefore(element, map.children[i] ?? null); });
+}
+
+function newElements(id, choose) {
+  const title = draw("title"), circle = draw("circle"), name = draw("text"), state = draw("text", { class: "small" }), detail = draw("text", { class: "small" });
+  const node = draw("g", { role: "button", tabindex: 0, "data-cluster": id }, title, circle, name, state, detail);
+  node.addEventListener("click", () => choose(id));
+  node.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" || event.key === " ") { event.preventDefault(); choose(id); }
+  });
+  return { line: draw("line"), node, title, circle, name, state, detail };
+}
+
+function set(element, attributes) {
+  for (const [key, value] of Object.entries(attributes)) if (value !== undefined && element.getAttribute(key) !== String(value)) element.setAttribute(key, value);
+}
+
+// showChart draws the samples of the last hour.
+export function showChart(samples) {
+  const end = new Date(samples.at(-1)?.time ?? 0).getTime(), start = end - 3600e3;
+  const most = Math.max(1, ...samples.map((s) => Math.max(s.waiting, s.tunnels - s.connected)));
+  const path = (value) => samples.map((s, i) => {
+    const x = 5 + 590 * (new Date(s.time).getTime() - start) / 3600e3, y = 75 - 65 * value(s) / most;
+    return i ? `H${x.toFixed(1)}V${y.toFixed(1)}` : `M${x.toFixed(1)} ${y.toFixed(1)}`;
+  }).join("") + "h2";
+  const last = samples.at(-1), down = last && last.tunnels - last.connected;
+  byId("chart").setAttribute("aria-label", "Waiting pods and missing tunnels of the last hour" +
+    (last ? `; now ${last.waiting} of ${last.pods} pods wait and ${down} of ${last.tunnels} tunnels are down; the most of the hour is ${most}` : ""));
+  byId("chart").replaceChildren(
+    draw("path", { class: "axis", d: "M5 75H595" }),
+    draw("path", { class: "waiting", d: samples.length ? path((s) => s.waiting) : "M0 0" }),
+    draw("path", { class: "missing", d: samples.length ? path((s) => s.tunnels - s.connected) : "M0 0" }),
+    draw("text", { x: 5, y: 89, "font-size": 10 }, "-60 min"), draw("text", { x: 595, y: 89, "text-anchor": "end" }, "now"), draw("text", { x: 5, y: 10 }, String(most)));
+}

@@ -1,0 +1,114 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package diagnose
+
+import (
+	"fmt"
+	"time"
+
+	certv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+)
+
+const (
+	// MinimumKernel is the oldest kernel that nodes may have.
+	MinimumKernel = "5.10.0"
+	// Clocks may differ by skewWarning unnoticed. Signers backdate certificates by skewFailure: they are not valid yet beyond that.
+	skewWarning, skewFailure = 30 * time.Second, 5 * time.Minute
+	// signingPatience is how long the signer of Kubernetes may take.
+	signingPatience = 2 * time.Minute
+
+	pageClock  = "docs/troubleshooting.md#the-clock-of-the-api-server-differs"
+	pageSigner = "docs/troubleshooting.md#certificatelate"
+)
+
+// HasOldKernel reports whether the kernel of a real node is older than the oldest supported one.
+func HasOldKernel(node *corev1.Node) bool {
+	current, err := version.ParseGeneric(node.Status.NodeInfo.KernelVersion)
+	return err == nil && node.Labels[names.NodeType] != names.NodeTypeVirtualNode && current.LessThan(version.MustParseGeneric(MinimumKernel))
+}
+
+// FindVersion returns why the version of Kubernetes is not supported.
+func (f *Facts) FindVersion() []Finding {
+	if f.VersionProblem == "" {
+		return nil
+	}
+	return []Finding{newFailure("API server "+f.ServerVersion, f.VersionProblem, "upgrade Kubernetes first", "docs/install.md")}
+}
+
+// FindSkew compares the clock of the API server with the one of this machine.
+func (f *Facts) FindSkew() []Finding {
+	skew := f.Skew.Abs()
+	if skew < skewWarning {
+		return nil
+	}
+	direction := "ahead of"
+	if f.Skew < 0 {
+		direction = "behind"
+	}
+	found := newFailure("API server", fmt.Sprintf("its clock is %s %s the one of this machine", skew.Round(time.Second), direction),
+		"synchronise both by NTP: certificates and nonces have times", pageClock)
+	if skew < skewFailure {
+		found = warningOf(found)
+	}
+	return []Finding{found}
+}
+
+// FindNodes returns real nodes that are not Ready, or have an old kernel.
+func (f *Facts) FindNodes() (all []Finding) {
+	for _, n := range f.realNodes() {
+		if !kube.NodeReady(n) {
+			all = append(all, warningOf(newFailure(Ref("Node", n), "it is not Ready"+whyNotReady(n), "see its kubelet", "docs/troubleshooting.md#nodestatusunknown")))
+		}
+		if HasOldKernel(n) {
+			all = append(all, newFailure(Ref("Node", n), fmt.Sprintf("its kernel %s is older than %s", n.Status.NodeInfo.KernelVersion, MinimumKernel), "upgrade the kernel", "docs/install.md"))
+		}
+		if f.hasForeignKubelet(n) {
+			all = append(all, warningOf(newFailure(Ref("Node", n), fmt.Sprintf("its kubelet %s does not fit the API server %s", n.Status.NodeInfo.KubeletVersion, f.ServerVersion),
+				"upgrade the kubelet: it may be three minor versions older, and none newer", "docs/install.md")))
+		}
+	}
+	return all
+}
+
+// mostKubeletSkew is how many minor versions a kubelet may be older than the API server.
+const mostKubeletSkew = 3
+
+// hasForeignKubelet reports whether the kubelet of a node has a version that Kubernetes does not support with that of the API server.
+func (f *Facts) hasForeignKubelet(node *corev1.Node) bool {
+	kubelet, err := version.ParseGeneric(node.Status.NodeInfo.KubeletVersion)
+	if err != nil {
+		return false
+	}
+	server, err := version.ParseGeneric(f.ServerVersion)
+	if err != nil || server.Major() != kubelet.Major() {
+		return err == nil
+	}
+	return kubelet.Minor() > server.Minor() || server.Minor()-kubelet.Minor() > mostKubeletSkew
+}
+
+// FindSigning returns requests of Liqo that the signer of Kubernetes does not answer.
+func (f *Facts) FindSigning() (all []Finding) {
+	for i := range f.Requests {
+		r := &f.Requests[i]
+		approved := time.Time{}
+		for _, c := range r.Status.Conditions {
+			switch c.Type {
+			case certv1.CertificateApproved:
+				approved = c.LastUpdateTime.Time
+			case certv1.CertificateDenied, certv1.CertificateFailed:
+				all = append(all, newFailure(Ref("CertificateSigningRequest", r), fmt.Sprintf("%s: %s", c.Type, c.Message), "see which approver or signer says so", pageSigner))
+			}
+		}
+		if !approved.IsZero() && len(r.Status.Certificate) == 0 && f.Now.Sub(approved) > signingPatience {
+			all = append(all, newFailure(Ref("CertificateSigningRequest", r), fmt.Sprintf("approved %s ago, and not signed", f.Now.Sub(approved).Round(time.Second)),
+				"see the log of kube-controller-manager, which needs the key of the signing CA", pageSigner))
+		}
+	}
+	return all
+}

@@ -1,0 +1,397 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gather
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/portforward"
+	"k8s.io/client-go/transport/spdy"
+	"k8s.io/streaming/pkg/httpstream"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/ctl/cluster"
+	"liqo.io/liqo/internal/names"
+)
+
+// logLimit bounds the log of one container, which keeps its end, and pageLimit a page of a process.
+const (
+	logLimit  = 4 << 20
+	pageLimit = 8 << 20
+)
+
+// readTimeout bounds the reading of one page or log.
+const readTimeout = 30 * time.Second
+
+// parallelPods are how many pods are read at the same time.
+const parallelPods = 8
+
+// findPods returns the pods of the installation, and those of gateways and virtual kubelets in namespaces that have one. Users may give any label
+// to a pod of their own: a pod that runs in a provider, or of a consumer, is none of Liqo.
+func (g *gatherer) findPods(ctx context.Context) (pods []corev1.Pod) {
+	owners := map[string][]string{}
+	for component, lists := range map[string][]client.ObjectList{
+		names.NetworkingComponent: {&networkingv1beta1.GatewayServerList{}, &networkingv1beta1.GatewayClientList{}},
+		names.OffloadingComponent: {&offv1beta1.VirtualNodeList{}},
+	} {
+		for _, list := range lists {
+			if err := g.client.List(ctx, list); err != nil {
+				g.archive.addProblem("owners of pods of Liqo: %s", cluster.DescribeError(err))
+			}
+			for _, owner := range cluster.ItemsOf(list) {
+				owners[component] = append(owners[component], owner.GetNamespace())
+			}
+		}
+	}
+	for _, of := range []struct {
+		selector   client.ListOption
+		namespaces []string
+	}{
+		{client.InNamespace(g.namespace), []string{g.namespace}},
+		{client.MatchingLabels{names.NetworkingComponent: names.ComponentGateway}, owners[names.NetworkingComponent]},
+		{client.MatchingLabels{names.OffloadingComponent: names.ComponentVirtualKubelet}, owners[names.OffloadingComponent]},
+	} {
+		var list corev1.PodList
+		if err := g.client.List(ctx, &list, of.selector); err != nil {
+			g.archive.addProblem("pods of Liqo: %s", cluster.DescribeError(err))
+		}
+		for _, pod := range list.Items {
+			known := slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.UID == pod.UID })
+			foreign := pod.Labels[names.ManagedBy] == names.ManagedByShadowPod || pod.Labels[names.ShadowPod] != ""
+			if !known && !foreign && slices.Contains(of.namespaces, pod.Namespace) {
+				pods = append(pods, pod)
+			}
+		}
+	}
+	return pods
+}
+
+// found is what was read from a pod: files in order, or what is missing.
+type found struct {
+	files    []foundFile
+	problems []string
+	// silent is set if the kubelet of the pod does not answer.
+	silent bool
+}
+
+type foundFile struct {
+	name string
+	data []byte
+	// cut is set if the beginning is missing.
+	cut bool
+}
+
+func (f *found) addProblem(format string, args ...any) {
+	f.problems = append(f.problems, fmt.Sprintf(format, args...))
+}
+
+// gatherPods adds the pages and logs of pods. Pages are first: logs take what is left of --max-size.
+func (g *gatherer) gatherPods(ctx context.Context, pods []corev1.Pod) error {
+	token, err := g.requestToken(ctx)
+	if err != nil {
+		g.archive.addProblem("metrics and network state: %s", cluster.DescribeError(err))
+	}
+	silent := map[string]bool{} // nodes
+	if token != "" {
+		if err := g.readPods(ctx, pods, silent, func(ctx context.Context, pod *corev1.Pod, to *found) { g.gatherPages(ctx, pod, token, to) }); err != nil {
+			return err
+		}
+	}
+	return g.readPods(ctx, pods, silent, g.gatherLogs)
+}
+
+// readPods reads some pods at a time, and adds what was found to the archive. Further pods of a node whose kubelet does not answer are left out.
+func (g *gatherer) readPods(ctx context.Context, pods []corev1.Pod, silent map[string]bool, read func(context.Context, *corev1.Pod, *found)) error {
+	for batch := range slices.Chunk(pods, parallelPods) {
+		results := make([]found, len(batch))
+		var reading sync.WaitGroup
+		for i := range batch {
+			if silent[batch[i].Spec.NodeName] {
+				results[i].addProblem("pod %s/%s: the kubelet of node %s does not answer", batch[i].Namespace, batch[i].Name, batch[i].Spec.NodeName)
+				continue
+			}
+			reading.Go(func() { read(ctx, &batch[i], &results[i]) })
+		}
+		reading.Wait()
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		for i, result := range results {
+			silent[batch[i].Spec.NodeName] = silent[batch[i].Spec.NodeName] || result.silent
+			for _, problem := range result.problems {
+				g.archive.addProblem("%s", problem)
+			}
+			for _, file := range result.files {
+				if err := g.archive.addEnd(file.name, file.data, file.cut); err != nil {
+					return err
+				}
+			}
+		}
+		if g.archive.left == 0 {
+			g.archive.addProblem("--max-size is reached: further pods are left out")
+			return nil
+		}
+	}
+	return nil
+}
+
+// gatherLogs reads the logs of the containers of a pod, now and before their last restart.
+func (g *gatherer) gatherLogs(ctx context.Context, pod *corev1.Pod, to *found) {
+	since := max(1, int64(g.since.Seconds()))
+	for _, status := range append(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses...) {
+		for _, previous := range []bool{false, true} {
+			if previous && status.RestartCount == 0 || !previous && status.State.Waiting != nil && status.RestartCount == 0 {
+				continue
+			}
+			name := path.Join("logs", pod.Namespace, pod.Name, status.Name+".log")
+			options := &corev1.PodLogOptions{Container: status.Name, Previous: previous, Timestamps: true, SinceSeconds: &since}
+			if previous {
+				name, options.SinceSeconds = path.Join("logs", pod.Namespace, pod.Name, status.Name+".previous.log"), nil
+			}
+			text, cut, err := g.readLog(ctx, pod, options)
+			if err != nil {
+				to.addProblem("%s: %s", name, cluster.DescribeError(err))
+				to.silent = to.silent || errors.Is(err, context.DeadlineExceeded)
+			}
+			if len(text) > 0 {
+				to.files = append(to.files, foundFile{name, []byte(redactText(string(text))), cut})
+			}
+		}
+	}
+}
+
+// readLogEnd returns the end of a log, and whether its beginning is missing.
+func (g *gatherer) readLogEnd(ctx context.Context, pod *corev1.Pod, options *corev1.PodLogOptions) (text []byte, cut bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	stream, err := g.clients.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, options).Stream(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	defer stream.Close()
+	return keepEnd(stream, logLimit)
+}
+
+// keepEnd reads a stream, and returns its last bytes from the beginning of a line.
+func keepEnd(stream io.Reader, limit int) (text []byte, cut bool, err error) {
+	chunk := make([]byte, 64<<10)
+	for {
+		n, err := stream.Read(chunk)
+		text = append(text, chunk[:n]...)
+		if len(text) > 2*limit {
+			text, cut = append([]byte{}, text[len(text)-limit:]...), true
+		}
+		if err != nil {
+			if len(text) > limit {
+				text, cut = text[len(text)-limit:], true
+			}
+			if i := bytes.IndexByte(text, '\n'); cut && i >= 0 {
+				text = text[i+1:]
+			}
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return text, cut, err
+		}
+	}
+}
+
+// requestToken returns a token of the ServiceAccount that may get /metrics and names.NetworkStatePath, of any process that asks the API server.
+func (g *gatherer) requestToken(ctx context.Context) (string, error) {
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(600))}}
+	answer, err := g.clients.CoreV1().ServiceAccounts(g.namespace).CreateToken(ctx, names.Diagnostics, request, metav1.CreateOptions{})
+	if err != nil {
+		return "", fmt.Errorf("requesting a token of the ServiceAccount %s: %w", names.Diagnostics, err)
+	}
+	return answer.Status.Token, nil
+}
+
+// gatherPages reads the metrics of a pod and, of a node or a gateway, the state of its network.
+func (g *gatherer) gatherPages(ctx context.Context, pod *corev1.Pod, token string, to *found) {
+	agent := pod.Labels[names.AppName] == names.TargetFabric || pod.Labels[names.NetworkingComponent] == names.ComponentGateway
+	port := metricsPort(pod)
+	switch {
+	case pod.Status.Phase != corev1.PodRunning:
+		return
+	case port == 0:
+		if agent {
+			to.addProblem("network state of %s/%s: it has no port for metrics: metrics.enabled is false", pod.Namespace, pod.Name)
+		}
+		return
+	}
+	pages := []struct{ page, folder string }{{"/metrics", "metrics"}}
+	if agent {
+		pages = append(pages, struct{ page, folder string }{names.NetworkStatePath, "network"})
+	}
+	for _, p := range pages {
+		name := path.Join(p.folder, pod.Namespace, pod.Name+".txt")
+		text, err := g.readPage(ctx, pod, port, p.page, token)
+		if err != nil {
+			to.addProblem("%s: %s", name, cluster.DescribeError(err))
+			to.silent = errors.Is(err, context.DeadlineExceeded)
+			return
+		}
+		to.files = append(to.files, foundFile{name: name, data: []byte(redactText(text))})
+	}
+}
+
+// metricsPort returns the port of the metrics of a pod, 0 for none.
+func metricsPort(pod *corev1.Pod) int32 {
+	for _, c := range pod.Spec.Containers {
+		for _, p := range c.Ports {
+			if p.Name == "metrics" || p.Name == "gw-metrics" {
+				return p.ContainerPort
+			}
+		}
+	}
+	return 0
+}
+
+// readPodPage reads a page of a pod through the API server. The certificate of the pod is self-signed: the API server and the kubelet
+// guarantee that the connection ends in this pod.
+func (g *gatherer) readPodPage(ctx context.Context, pod *corev1.Pod, port int32, page, token string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	tunnel, err := g.dialWithin(ctx, pod)
+	if err != nil {
+		return "", err
+	}
+	defer tunnel.Close()
+	stopped := context.AfterFunc(ctx, func() { _ = tunnel.Close() })
+	defer stopped()
+	ask := func(scheme, token string) (*http.Response, error) {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+pod.Name+page, nil)
+		if err != nil {
+			return nil, err
+		}
+		if token != "" {
+			request.Header.Set("Authorization", "Bearer "+token)
+		}
+		return (&http.Transport{
+			DialContext:       func(context.Context, string, string) (net.Conn, error) { return openPort(tunnel, port) },
+			TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // see above
+			DisableKeepAlives: true,
+		}).RoundTrip(request)
+	}
+	answer, err := ask("https", token)
+	if err != nil && strings.Contains(err.Error(), "server gave HTTP response to HTTPS client") {
+		answer, err = ask("http", "") // a process whose metrics are public
+	}
+	if err != nil {
+		return "", fmt.Errorf("reading %s: %w", page, cmp.Or(ctx.Err(), err))
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("reading %s: %s", page, answer.Status)
+	}
+	text, err := io.ReadAll(io.LimitReader(answer.Body, pageLimit))
+	if err != nil {
+		return "", fmt.Errorf("reading %s: %w", page, cmp.Or(ctx.Err(), err))
+	}
+	return string(text), nil
+}
+
+// dialWithin is dialPod until the end of ctx, which the dialer does not know. A later connection is closed.
+func (g *gatherer) dialWithin(ctx context.Context, pod *corev1.Pod) (httpstream.Connection, error) {
+	type dialled struct {
+		tunnel httpstream.Connection
+		err    error
+	}
+	done := make(chan dialled, 1)
+	go func() {
+		tunnel, err := g.dialPod(pod)
+		done <- dialled{tunnel, err}
+	}()
+	select {
+	case d := <-done:
+		return d.tunnel, d.err
+	case <-ctx.Done():
+		go func() {
+			if d := <-done; d.err == nil {
+				_ = d.tunnel.Close()
+			}
+		}()
+		return nil, fmt.Errorf("forwarding a port: %w", ctx.Err())
+	}
+}
+
+// dialPod opens a connection that forwards ports of a pod.
+func (g *gatherer) dialPod(pod *corev1.Pod) (httpstream.Connection, error) {
+	url := g.clients.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("portforward").URL()
+	roundTripper, upgrader, err := spdy.RoundTripperFor(g.config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	old := spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: roundTripper}, http.MethodPost, url)
+	modern, err := portforward.NewSPDYOverWebsocketDialerForStreaming(url, g.config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	dialer := portforward.NewFallbackDialerForStreaming(modern, old, func(err error) bool {
+		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
+	})
+	connection, _, err := dialer.Dial(portforward.PortForwardProtocolV1Name)
+	if err != nil {
+		return nil, fmt.Errorf("forwarding a port: %w", err)
+	}
+	return connection, nil
+}
+
+// podConn is a connection to a port of a pod. It has no deadlines: the caller closes the tunnel.
+type podConn struct {
+	httpstream.Stream
+}
+
+// openPort opens a connection to a port through a tunnel.
+func openPort(tunnel httpstream.Connection, port int32) (net.Conn, error) {
+	headers := http.Header{}
+	headers.Set(corev1.PortHeader, strconv.Itoa(int(port)))
+	headers.Set(corev1.PortForwardRequestIDHeader, strconv.FormatInt(time.Now().UnixNano(), 10))
+	headers.Set(corev1.StreamType, corev1.StreamTypeError)
+	failures, err := tunnel.CreateStream(headers)
+	if err != nil {
+		return nil, fmt.Errorf("opening a stream: %w", err)
+	}
+	_ = failures.Close() // nothing is written to it; a failed connection ends the other stream, too
+	headers.Set(corev1.StreamType, corev1.StreamTypeData)
+	data, err := tunnel.CreateStream(headers)
+	if err != nil {
+		return nil, fmt.Errorf("opening a stream: %w", err)
+	}
+	return podConn{data}, nil
+}
+
+// LocalAddr returns no address of use.
+func (podConn) LocalAddr() net.Addr { return &net.TCPAddr{} }
+
+// RemoteAddr returns no address of use.
+func (podConn) RemoteAddr() net.Addr { return &net.TCPAddr{} }
+
+// SetDeadline does nothing.
+func (podConn) SetDeadline(time.Time) error { return nil }
+
+// SetReadDeadline does nothing.
+func (podConn) SetReadDeadline(time.Time) error { return nil }
+
+// SetWriteDeadline does nothing.
+func (podConn) SetWriteDeadline(time.Time) error { return nil }
