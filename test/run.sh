@@ -209,7 +209,8 @@ suite_gitops() { # not in all: Argo CD and Flux take long to compile, once per m
 	start_clusters 1 && gotest -count=1 -v ./test/gitops
 }
 
-suite_fuzz() {
+suite_fuzz() { # property tests with other values in each run, then fuzz targets
+	LIQO_RANDOM=1 gotest -count=1 -p 2 $(grep -rl internal/testkit/repeatable --include=*_test.go . | xargs dirname | sort -u) || return 1
 	local file name # without fuzzminimizetime, go spends most of the minute on minimizing inputs
 	grep -rno '^func Fuzz[A-Za-z]*' --include=*_test.go internal | sed 's/:[0-9]*:func / /' | while read -r file name; do
 		gotest -run '^$' -fuzz "^$name\$" -fuzztime 60s -fuzzminimizetime 10x "./${file%/*}" || return 1

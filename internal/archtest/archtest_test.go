@@ -247,6 +247,21 @@ func TestNoSkips(t *testing.T) {
 	})
 }
 
+func TestRepeatableProperties(t *testing.T) {
+	random, repeatable := map[string]bool{}, map[string]bool{}
+	walk(t, func(path string, data []byte) {
+		if folder := filepath.Dir(path); strings.HasSuffix(path, "_test.go") {
+			random[folder] = random[folder] || bytes.Contains(data, []byte("\t\"pgregory.net/rapid\"\n"))
+			repeatable[folder] = repeatable[folder] || bytes.Contains(data, []byte("\t_ \"liqo.io/liqo/internal/testkit/repeatable\"\n"))
+		}
+	})
+	for folder := range random {
+		if random[folder] != repeatable[folder] {
+			t.Errorf("%s: property tests: %t, import of internal/testkit/repeatable: %t", folder, random[folder], repeatable[folder])
+		}
+	}
+}
+
 // timed is what the CLI may do by the clock, by why it cannot watch.
 var timed = map[string]string{
 	"internal/ctl/peering/delete_peeringuser.go": "what the API server thinks of rights is told to nobody who does not ask",

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	_ "liqo.io/liqo/internal/testkit/repeatable"
 	"pgregory.net/rapid"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	_ "liqo.io/liqo/internal/testkit/repeatable"
 	"pgregory.net/rapid"
 )
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	_ "liqo.io/liqo/internal/testkit/repeatable"
 	"pgregory.net/rapid"
 )
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	_ "liqo.io/liqo/internal/testkit/repeatable"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )

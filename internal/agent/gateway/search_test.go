@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	_ "liqo.io/liqo/internal/testkit/repeatable"
 	"pgregory.net/rapid"
 )
 

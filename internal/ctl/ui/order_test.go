@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	_ "liqo.io/liqo/internal/testkit/repeatable"
 	"pgregory.net/rapid"
 )
 
