@@ -4,6 +4,7 @@
 package deploy
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"testing"
@@ -22,6 +23,7 @@ import (
 	"k8s.io/client-go/dynamic/fake"
 
 	"liqo.io/liqo/internal/app"
+	"sigs.k8s.io/yaml"
 )
 
 // pods are the pod templates of a release by the name of what makes them.
@@ -365,6 +367,24 @@ func clusterID(r *release) string {
 		}
 	}
 	return ""
+}
+
+// TestMonitorManifests writes all monitors to a file, which test/alerts reads as the Prometheus operator does.
+func TestMonitorManifests(t *testing.T) {
+	var text bytes.Buffer
+	all := mustRender(t, values{"metrics": values{"enabled": true, "prometheusOperator": values{"enabled": true}}})
+	for _, obj := range all.objects {
+		if obj.GetKind() != "ServiceMonitor" && obj.GetKind() != "PodMonitor" {
+			continue
+		}
+		data, err := yaml.Marshal(obj.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text.WriteString("---\n")
+		text.Write(data)
+	}
+	golden(t, "monitors.yaml", text.Bytes())
 }
 
 // Each monitor scrapes a port that its pods have, in the way in which they serve it.

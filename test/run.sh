@@ -15,7 +15,7 @@ cd "$(dirname "$0")/.."
 . demo/machine.sh
 
 # Seconds that a suite may take on 2 cores with cold caches, 51 minutes in total. They are printed, not enforced, because machines differ.
-declare -A budget=([check]=300 [assets]=460 [lint]=340 [unit]=960 [race]=180 [playground]=60 [image]=60 [demo]=50 [e2e]=700 [attacks]=120 [network]=730 [hub]=180 [clusters]=1090 [peerings]=180 [several]=300 [upgrade]=800 [losses]=1300 [gitops]=1500 [skew]=1500 [fuzz]=1500 [soak]=7100 [netbench]=1200 [bench]=1600)
+declare -A budget=([check]=300 [assets]=460 [lint]=340 [unit]=960 [race]=180 [playground]=60 [image]=60 [demo]=50 [e2e]=700 [attacks]=120 [network]=730 [hub]=180 [clusters]=1090 [peerings]=180 [several]=300 [upgrade]=800 [losses]=1300 [gitops]=1500 [monitoring]=900 [skew]=1500 [fuzz]=1500 [soak]=7100 [netbench]=1200 [bench]=1600)
 export CGO_ENABLED=${CGO_ENABLED:-0}
 export GOGC=${GOGC:-200} # for compilers, checkers and API servers of tests; the clusters of the playground have their own setting
 bench_network=172.27.0.0/16 demo_network=172.25.0.0/16 e2e_network=172.26.0.0/16 # networks of clusters that run in parallel with those of the tests
@@ -85,7 +85,7 @@ suite_lint() {
 	diff <(echo "$before") <(hash_generated) || { echo "generated files are out of date: run \"make generate\" and commit the result"; return 1; }
 }
 
-cluster_tests='/test/e2e\|/test/skew\|/test/attacks\|/test/network\|/test/hub\|/test/gitops\|/test/several\|/test/soak\|/test/losses'
+cluster_tests='/test/e2e\|/test/skew\|/test/attacks\|/test/network\|/test/hub\|/test/gitops\|/test/monitoring\|/test/several\|/test/soak\|/test/losses'
 
 list_changed_files() { # since main, or since the last commit on main itself; includes uncommitted files
 	local base=${BASE:-$(git merge-base HEAD origin/main 2>/dev/null || git merge-base HEAD main 2>/dev/null || git rev-parse HEAD)}
@@ -209,6 +209,10 @@ suite_gitops() { # not in all: Argo CD and Flux take long to compile, once per m
 	start_clusters 1 && gotest -count=1 -v ./test/gitops
 }
 
+suite_monitoring() { # not in all, like gitops
+	start_clusters 1 && gotest -count=1 -v ./test/monitoring
+}
+
 suite_fuzz() { # property tests with other values in each run, then fuzz targets
 	LIQO_RANDOM=1 gotest -count=1 -p 2 $(grep -rl internal/testkit/repeatable --include=*_test.go . | xargs dirname | sort -u) || return 1
 	local file name # without fuzzminimizetime, go spends most of the minute on minimizing inputs
@@ -282,7 +286,7 @@ for s in $list; do
 	check | unit) require_programs chromium chromium ;; # the page of the dashboard
 	race) require_programs gcc "gcc libc6-dev" ;;
 	gitops) require_clusters && require_programs git git redis-server redis-server ;;
-	playground | demo | e2e | attacks | network | hub | clusters | peerings | several | upgrade | losses | skew | soak | bench | netbench) require_clusters ;;
+	playground | demo | e2e | attacks | network | hub | clusters | peerings | several | upgrade | losses | skew | monitoring | soak | bench | netbench) require_clusters ;;
 	esac || exit 1
 done
 for s in $list; do run_suite "$s"; done

@@ -114,7 +114,7 @@ func TestArgoCDHealth(t *testing.T) {
 			if err := os.WriteFile(file, []byte(object), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			cmd := exec.Command(programs.binary(argocd), "admin", "settings", "resource-overrides", "health", file, "--argocd-cm-path", config)
+			cmd := exec.Command(programs.Binary(argocd), "admin", "settings", "resource-overrides", "health", file, "--argocd-cm-path", config)
 			out, err := cmd.CombinedOutput()
 			if err != nil || !strings.Contains(string(out), "STATUS: "+c.want+"\n") {
 				t.Errorf("want %s: %v\n%s", c.want, err, out)
@@ -145,7 +145,7 @@ func argocdConfig(t *testing.T) []byte {
 // installArgoCD puts into the consumer's cluster what Argo CD reads: its CRDs, its configuration and the two clusters.
 func installArgoCD(t *testing.T) {
 	t.Helper()
-	manifests := filepath.Join(programs.source(argocd), "manifests")
+	manifests := filepath.Join(programs.Source(argocd), "manifests")
 	kubectl(t, consumer, "", "apply", "--server-side", "-k", filepath.Join(manifests, "crds"))
 	if _, err := consumer.Kubectl("", "create", "namespace", "argocd"); err != nil {
 		t.Fatal(err)
@@ -189,12 +189,12 @@ func startArgoCD(t *testing.T, dir string) {
 		"ARGOCD_TLS_DATA_PATH=" + filepath.Join(dir, "tls"), "ARGOCD_SSH_DATA_PATH=" + filepath.Join(dir, "ssh"),
 		"ARGOCD_GNUPGHOME=" + filepath.Join(dir, "gpg"), "ARGOCD_PLUGINSOCKFILEPATH=" + filepath.Join(dir, "plugins"),
 		"ARGOCD_ASK_PASS_SOCK=" + filepath.Join(dir, "ask.sock"), "TMPDIR=" + filepath.Join(dir, "tmp"),
-		"PATH=" + filepath.Dir(programs.binary(kustomize)) + ":" + os.Getenv("PATH"),
+		"PATH=" + filepath.Dir(programs.Binary(kustomize)) + ":" + os.Getenv("PATH"),
 	}
 	startProcess(t, "redis", dir, nil, "redis-server", "--port", redis, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no")
-	startProcess(t, "argocd-repo-server", dir, append(env, "ARGOCD_BINARY_NAME=argocd-repo-server"), programs.binary(argocd),
+	startProcess(t, "argocd-repo-server", dir, append(env, "ARGOCD_BINARY_NAME=argocd-repo-server"), programs.Binary(argocd),
 		"--address", "127.0.0.1", "--port", repoServer, "--metrics-address", "127.0.0.1", "--metrics-port", freePort(t), "--redis", loopback(redis), "--disable-tls")
-	startProcess(t, "argocd-application-controller", dir, append(env, "ARGOCD_BINARY_NAME=argocd-application-controller", "HOSTNAME=argocd-application-controller-0"), programs.binary(argocd),
+	startProcess(t, "argocd-application-controller", dir, append(env, "ARGOCD_BINARY_NAME=argocd-application-controller", "HOSTNAME=argocd-application-controller-0"), programs.Binary(argocd),
 		"--namespace", "argocd", "--repo-server", loopback(repoServer), "--repo-server-plaintext", "--redis", loopback(redis), "--metrics-port", freePort(t), "--kubeconfig", consumer.Kubeconfig)
 }
 

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/rand"
+
+	"liqo.io/liqo/test/thirdparty"
 )
 
 // TestFlux has a Kustomization for each cluster create a peering, keep it as Git says, and remove it.
@@ -45,8 +47,8 @@ func TestFlux(t *testing.T) {
 
 func installFlux(t *testing.T) {
 	t.Helper()
-	for _, p := range []program{sourceController, kustomizeController} {
-		kubectl(t, consumer, "", "apply", "--server-side", "-f", filepath.Join(programs.source(p), "config", "crd", "bases"))
+	for _, p := range []thirdparty.Program{sourceController, kustomizeController} {
+		kubectl(t, consumer, "", "apply", "--server-side", "-f", filepath.Join(programs.Source(p), "config", "crd", "bases"))
 	}
 	kubectl(t, consumer, "", "create", "namespace", "flux-system")
 	t.Cleanup(func() {
@@ -74,10 +76,10 @@ func startFlux(t *testing.T, dir string) {
 	if err := os.Mkdir(filepath.Join(dir, "artifacts"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	startProcess(t, "source-controller", dir, env, programs.binary(sourceController),
+	startProcess(t, "source-controller", dir, env, programs.Binary(sourceController),
 		"--storage-path", filepath.Join(dir, "artifacts"), "--storage-addr", loopback(storage), "--storage-adv-addr", loopback(storage),
 		"--metrics-addr", loopback(freePort(t)), "--health-addr", loopback(freePort(t)), "--events-addr", "")
-	startProcess(t, "kustomize-controller", dir, env, programs.binary(kustomizeController),
+	startProcess(t, "kustomize-controller", dir, env, programs.Binary(kustomizeController),
 		"--metrics-addr", loopback(freePort(t)), "--health-addr", loopback(freePort(t)), "--events-addr", "", "--requeue-dependency", "5s")
 }
 

@@ -7,19 +7,26 @@
 package gitops
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"liqo.io/liqo/test/clusters"
+	"liqo.io/liqo/test/thirdparty"
 )
 
 var (
 	consumer, provider *clusters.Cluster
-	programs           builder
+	programs           thirdparty.Builder
+)
+
+// Argo CD 3.2 is the last release whose parts are all published modules. So are the Flux controllers in these versions.
+var (
+	argocd              = thirdparty.Program{Name: "argocd", Module: "github.com/argoproj/argo-cd/v3", Version: "v3.2.11", Package: "./cmd"}
+	kustomize           = thirdparty.Program{Name: "kustomize", Module: "sigs.k8s.io/kustomize/kustomize/v5", Version: "v5.8.1", Package: "."}
+	sourceController    = thirdparty.Program{Name: "source-controller", Module: "github.com/fluxcd/source-controller", Version: "v1.8.0", Package: ".", Nested: []string{"github.com/fluxcd/source-controller/api"}}
+	kustomizeController = thirdparty.Program{Name: "kustomize-controller", Module: "github.com/fluxcd/kustomize-controller", Version: "v1.9.6", Package: ".", Nested: []string{"github.com/fluxcd/kustomize-controller/api"}}
 )
 
 func TestMain(m *testing.M) {
@@ -36,13 +43,11 @@ func setUp(ctx context.Context) error {
 		return err
 	}
 	consumer, provider = given[0], given[1]
-	cache, err := os.UserCacheDir()
-	if err != nil {
+	if programs, err = thirdparty.NewBuilder("LIQO_GITOPS_HOME", "liqo-gitops"); err != nil {
 		return err
 	}
-	programs = builder{dir: cmp.Or(os.Getenv("LIQO_GITOPS_HOME"), filepath.Join(cache, "liqo-gitops"))}
-	for _, p := range []program{sourceController, kustomizeController, kustomize, argocd} {
-		if err := programs.build(ctx, p); err != nil {
+	for _, p := range []thirdparty.Program{sourceController, kustomizeController, kustomize, argocd} {
+		if err := programs.Build(ctx, p); err != nil {
 			return err
 		}
 	}
