@@ -322,6 +322,7 @@ func TestInvalidFlags(t *testing.T) {
 				!strings.Contains(r.stderr, bad.said) || !strings.Contains(r.stderr, nameIn(f)) {
 				t.Errorf("%s --%s=%s: %d calls, %q is wanted:\n%s%s", name, f.Name, bad.value, n, bad.said, r.stdout, r.stderr)
 			}
+			r.explains(t)
 		})
 	}
 }

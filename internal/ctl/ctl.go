@@ -56,11 +56,18 @@ func Run(ctx context.Context, o Options) error {
 	root.SetIn(o.Stdin)
 	root.SetOut(o.Stdout)
 	root.SetErr(o.Stderr)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err != nil {
+		c.Page = pageOf(cmd) // flags may be refused before the command sets it
 		c.PrintError(err)
 	}
 	return err
+}
+
+// pageOf returns the part of the reference about a command.
+func pageOf(cmd *cobra.Command) string {
+	name := strings.TrimPrefix(cmd.CommandPath(), cmd.Root().DisplayName())
+	return "docs/cli.md#liqoctl" + strings.ReplaceAll(name, " ", "-")
 }
 
 func newRootCommand(c *cluster.Session) *cobra.Command {
@@ -74,6 +81,7 @@ func newRootCommand(c *cluster.Session) *cobra.Command {
 		SilenceErrors: true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			setUp(c)
+			c.Page = pageOf(cmd)
 			if err := checkFlags(cmd); err != nil {
 				return err
 			}

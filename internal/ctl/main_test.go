@@ -8,6 +8,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -76,11 +77,34 @@ func (r result) refuses(t *testing.T, words ...string) {
 	if n := strings.Count(r.stderr, " ERRO "); n != 1 {
 		t.Errorf("%d error lines instead of one:\n%s", n, r.stderr)
 	}
+	r.explains(t)
 	for _, w := range words {
 		if !strings.Contains(r.stderr, w) {
 			t.Errorf("%q is missing:\n%s", w, r.stderr)
 		}
 	}
+}
+
+var explanation = regexp.MustCompile(`\n INFO  See docs/([a-z-]+\.md)#([a-z0-9-]+)\n$`)
+
+// explains checks that an error ends with a part of the documentation that exists.
+func (r result) explains(t *testing.T) {
+	t.Helper()
+	found := explanation.FindStringSubmatch(r.stderr)
+	if found == nil {
+		t.Errorf("the error does not end with a part of the documentation:\n%s", r.stderr)
+		return
+	}
+	page, err := os.ReadFile("../../docs/" + found[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, heading := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(string(page), -1) {
+		if anchor := regexp.MustCompile(`[^a-z0-9 _-]`).ReplaceAllString(strings.ToLower(heading[1]), ""); strings.ReplaceAll(anchor, " ", "-") == found[2] {
+			return
+		}
+	}
+	t.Errorf("docs/%s has no section %s", found[1], found[2])
 }
 
 func (r result) succeeds(t *testing.T, words ...string) {

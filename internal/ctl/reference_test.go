@@ -70,7 +70,8 @@ func commandReference(root *cobra.Command) string {
 // writeIntroduction writes the introduction for all commands, and the head of their table.
 func writeIntroduction(page *strings.Builder) {
 	page.WriteString("The program is also a plugin of kubectl: call the binary `kubectl-liqo`. `liqoctl completion bash|zsh|fish|powershell` prints a completion script.\n" +
-		"Progress goes to standard error, what was asked for to standard output. The exit code is 0 or 1.\n\n" +
+		"Progress goes to standard error, what was asked for to standard output. The exit code is 0 or 1.\n" +
+		"An error ends with the part of these pages that explains it. If that is a section of this page, [begin here](troubleshooting.md#begin-here).\n\n" +
 		"| command | does |\n|---|---|\n")
 }
 

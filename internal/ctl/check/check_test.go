@@ -210,6 +210,22 @@ func TestCheckFaults(t *testing.T) {
 			"ForeignCluster milan", "RefusedByPeer: why", "liqoctl authenticate", "refusedbypeer"},
 		"silent API server": {module(authentication, liqov1beta1.AuthIdentityControlPlaneStatus, "APIServerNotReady"),
 			"ForeignCluster milan", "APIServerNotReady", "API server of the peer", "apiservernotready"},
+		"unusable kubeconfig": {module(authentication, liqov1beta1.AuthIdentityControlPlaneStatus, "InvalidKubeconfig"),
+			"ForeignCluster milan", "InvalidKubeconfig: why", "liqoctl authenticate", "invalidkubeconfig"},
+		"ended certificate": {module(authentication, liqov1beta1.AuthIdentityControlPlaneStatus, "CertificateExpired"),
+			"ForeignCluster milan", "CertificateExpired: why", "liqoctl authenticate", "certificateexpired"},
+		"wrong signature": {func(t *testing.T, f *fixture) {
+			module(authentication, liqov1beta1.AuthTenantStatus, "TenantNotReady")(t, f)
+			testkit.UpdateStatus(t, f.c.Client, f.Tenant, func(tenant *authv1beta1.Tenant) {
+				tenant.Status.Conditions = notTrue(authv1beta1.TenantReady, "SignatureVerificationFailed", "why")
+			})
+		}, "Tenant TENANT/milan", "SignatureVerificationFailed: why", "liqoctl authenticate", "signatureverificationfailed"},
+		"second Tenant of a cluster": {editStatus(func(f *fixture) *authv1beta1.Tenant { return f.Tenant }, func(tenant *authv1beta1.Tenant) {
+			tenant.Status.Conditions = notTrue(authv1beta1.TenantReady, "NotUnique", "why")
+		}), "Tenant TENANT/milan", "NotUnique: why", "delete the younger", "notunique"},
+		"drained Tenant": {editStatus(func(f *fixture) *authv1beta1.ResourceSlice { return f.ResourceSlice }, func(s *authv1beta1.ResourceSlice) {
+			s.Status.Conditions[0].Status, s.Status.Conditions[0].Reason, s.Status.Conditions[0].Message = authv1beta1.ResourceSliceConditionDenied, "TenantDrained", "why"
+		}), "ResourceSlice TENANT/milan", "why", "liqoctl activate tenant", "tenantdrained"},
 		"distant version": {editStatus(func(f *fixture) *liqov1beta1.ForeignCluster { return f.ForeignCluster }, func(fc *liqov1beta1.ForeignCluster) {
 			fc.Status.Modules.Authentication.Conditions = []liqov1beta1.Condition{{Type: liqov1beta1.AuthVersionStatus, Status: liqov1beta1.ConditionError, Reason: "PeerTooOld", Message: "why", LastTransitionTime: metav1.Now()}}
 		}), "ForeignCluster milan", "PeerTooOld", "upgrade the peer", "peertooold"},

@@ -22,7 +22,8 @@ import (
 // ErrPrinted ends a command whose error was printed where it happened.
 var ErrPrinted = errors.New("the error was printed")
 
-// PrintError prints the final error line of a command.
+// PrintError prints the final error line of a command, then hints, the last of which is the part of the documentation about it, or else
+// that about the command. An interrupted command needs no explanation.
 func (c *Session) PrintError(err error) {
 	if errors.Is(err, ErrPrinted) {
 		return
@@ -43,6 +44,9 @@ func (c *Session) PrintError(err error) {
 	}
 	if len(hints) == 0 && advice != "" {
 		hints = []string{advice}
+	}
+	if page == "" && !errors.Is(err, context.Canceled) {
+		page = c.Page
 	}
 	if page != "" {
 		hints = append(hints, "See "+page)

@@ -37,6 +37,8 @@ type Session struct {
 	Labels      map[string]string
 	Annotations map[string]string
 	Executable  string
+	// Page is the part of the documentation about the command.
+	Page string
 }
 
 // ShownKubeFlags are the flags of kubectl that the help lists. All of them are accepted.

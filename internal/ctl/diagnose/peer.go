@@ -28,7 +28,7 @@ import (
 // guide is what to do about the reason of a condition.
 type guide struct{ remedy, page string }
 
-// guides are by the reasons of conditions of ForeignClusters.
+// guides are by the reasons of conditions of ForeignClusters, Tenants and ResourceSlices.
 var guides = map[string]guide{
 	"TenantNotReady":              {"see the conditions of the Tenant", "docs/troubleshooting.md#tenantnotready"},
 	"IdentityNotReady":            {"run liqoctl authenticate again", "docs/troubleshooting.md#identitynotready"},
@@ -51,6 +51,22 @@ var guides = map[string]guide{
 	"NodesNotReady":               {"see the VirtualNode and its node: liqoctl check names the fault", pageNode},
 	"NodesSomeNotReady":           {"see the VirtualNode and its node: liqoctl check names the fault", pageNode},
 	"GatewaysSomeNotReady":        {"see the pods of the gateway", "docs/troubleshooting.md#a-gateway-is-not-ready"},
+
+	"NonceNotFound":               {"the consumer runs liqoctl authenticate again", "docs/troubleshooting.md#noncenotfound"},
+	"NonceUsed":                   {"the consumer runs liqoctl authenticate again", "docs/troubleshooting.md#nonceused"},
+	"SignatureVerificationFailed": {"the consumer runs liqoctl authenticate again", "docs/troubleshooting.md#signatureverificationfailed"},
+	"InvalidPublicKey":            {"the consumer runs liqoctl authenticate again", "docs/troubleshooting.md#invalidpublickey"},
+	"InvalidCSR":                  {"the consumer runs liqoctl authenticate again", "docs/troubleshooting.md#invalidcsr"},
+	"TooManyHandshakes":           {"delete the tenant namespace, and peer again", "docs/troubleshooting.md#toomanyhandshakes"},
+	"NotUnique":                   {"delete the younger Tenant", "docs/troubleshooting.md#notunique"},
+	"ClusterIDTaken":              {"see the object that the message names", "docs/troubleshooting.md#clusteridtaken"},
+	"WrongNamespace":              {"create the Tenant in the tenant namespace of the consumer", "docs/troubleshooting.md#wrongnamespace"},
+
+	"ResourceSliceAuthenticationDenied": {"see the Tenant in the provider", "docs/troubleshooting.md#resourcesliceauthenticationdenied"},
+	"ResourceSliceResourcesDenied":      {"see the Tenant in the provider", "docs/troubleshooting.md#resourcesliceresourcesdenied"},
+	"DefaultResourceSliceClassDisabled": {"ask for another class: liqoctl create resourceslice --class", "docs/troubleshooting.md#defaultresourcesliceclassdisabled"},
+	"TenantCordoned":                    {"in the provider, run: liqoctl activate tenant", "docs/troubleshooting.md#tenantcordoned"},
+	"TenantDrained":                     {"in the provider, run: liqoctl activate tenant", "docs/troubleshooting.md#tenantdrained"},
 }
 
 // Advise returns what to do about an alert that begins with the reason of a condition, and the part of the documentation; "" if neither is known.
@@ -124,10 +140,30 @@ func authenticationGuide(kind liqov1beta1.ConditionType) guide {
 	return guide{"see the events of the tenant namespace", pageAuthentication}
 }
 
+// findTenants returns Tenants of a peer that are refused.
+func (f *Facts) findTenants(fc *liqov1beta1.ForeignCluster) (all []Finding) {
+	for i := range f.Tenants {
+		t := &f.Tenants[i]
+		if c := apimeta.FindStatusCondition(t.Status.Conditions, authv1beta1.TenantReady); t.Spec.ClusterID == fc.Spec.ClusterID && c != nil && c.Status == metav1.ConditionFalse {
+			advice, known := guides[c.Reason]
+			if !known {
+				advice = guide{"see its condition", pageSlice}
+			}
+			all = append(all, newFailure(Ref("Tenant", t), c.Reason+": "+c.Message, advice.remedy, advice.page))
+		}
+	}
+	return all
+}
+
 // findAuthentication returns the conditions of the authentication, a peer that does not answer or refuses calls, and Tenants that are
-// cordoned.
+// refused or cordoned.
 func (f *Facts) findAuthentication(fc *liqov1beta1.ForeignCluster) (all []Finding) {
+	all = f.findTenants(fc)
+	refused := len(all) > 0
 	for _, c := range Unready(fc.Status.Modules.Authentication) {
+		if c.Type == liqov1beta1.AuthTenantStatus && refused {
+			continue // the Tenant says more
+		}
 		if c.Type != liqov1beta1.AuthVersionStatus {
 			all = append(all, conditionFailure(fc, c, authenticationGuide(c.Type)))
 		}
@@ -307,7 +343,11 @@ func (f *Facts) findSlices(fc *liqov1beta1.ForeignCluster) (all []Finding) {
 		for _, c := range s.Status.Conditions {
 			judged = judged || c.Type == authv1beta1.ResourceSliceConditionTypeResources
 			if c.Status != authv1beta1.ResourceSliceConditionAccepted {
-				all = append(all, newFailure(Ref("ResourceSlice", s), cmp.Or(c.Message, fmt.Sprintf("%s is %s", c.Type, c.Status)), "see the Tenant in the provider", pageSlice))
+				advice, known := guides[c.Reason]
+				if !known {
+					advice = guide{"see the Tenant in the provider", pageSlice}
+				}
+				all = append(all, newFailure(Ref("ResourceSlice", s), cmp.Or(c.Message, fmt.Sprintf("%s is %s", c.Type, c.Status)), advice.remedy, advice.page))
 			}
 		}
 		if !judged {

@@ -33,8 +33,7 @@ func (f *Failure) See(page string) *Failure {
 	return f
 }
 
-// Page returns the part of the documentation about the failure, "" for none. An outer failure takes precedence over the failures that
-// it wraps, which are less specific for the command.
+// Page returns the part of the documentation about the failure, "" for none. A wrapped failure, which is closer to the cause, takes precedence.
 func (f *Failure) Page() string {
 	if inner, ok := errors.AsType[*Failure](f.err); ok && inner.Page() != "" {
 		return inner.Page()
