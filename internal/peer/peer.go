@@ -35,6 +35,9 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
+// ReasonHealed is the reason of the event of a ForeignCluster that tells that a failure is over.
+const ReasonHealed = "Healed"
+
 // Errors of look-ups; a missing object may still be created.
 var (
 	// ErrNotFound reports that no object matches.

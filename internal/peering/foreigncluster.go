@@ -204,7 +204,26 @@ func (f *foreignClusters) writeStatus(ctx context.Context, fc *liqov1beta1.Forei
 	if err := client.IgnoreNotFound(f.client.Status().Patch(ctx, want, client.MergeFrom(fc))); err != nil {
 		return fmt.Errorf("writing the status of ForeignCluster %s: %w", fc.Name, err)
 	}
+	f.recordTransitions(want, fc.Status.Modules)
 	return nil
+}
+
+// recordTransitions emits which parts of the peering fail that worked before, and which failures of those are over.
+func (f *foreignClusters) recordTransitions(fc *liqov1beta1.ForeignCluster, before liqov1beta1.Modules) {
+	type subject struct {
+		uid       types.UID
+		condition liqov1beta1.ConditionType
+	}
+	failed, healed := findTransitions(before, fc.Status.Modules, metav1.Now())
+	for _, t := range failed {
+		f.events.RecordAbout(subject{fc.UID, t.condition}, fc, t.event)
+	}
+	for _, t := range healed {
+		if of := (subject{fc.UID, t.condition}); f.events.Forget(of) { // else the part is established for the first time
+			f.events.RecordAbout(of, fc, t.event)
+			f.events.Forget(of)
+		}
+	}
 }
 
 // recordEvents emits why new objects are not offered to the peer, unless already recorded.

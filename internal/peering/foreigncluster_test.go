@@ -22,6 +22,7 @@ import (
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/peer"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -144,6 +145,20 @@ func TestForeignClusterStatus(t *testing.T) {
 	waitForConditions(t, c.Client, "milan", "role ConsumerAndProvider", "api https://by-hand:6443", "local "+ns, "remote at-milan", "authentication",
 		"authentication AuthTenantStatus Ready (TenantReady)", "authentication AuthIdentityControlPlaneStatus Ready (IdentityReady)", "offloading",
 		"offloading OffloadingVirtualNodeStatus Ready (VirtualNodesReady)", "offloading OffloadingNodeStatus Ready (NodesReady)")
+
+	// What worked and fails is told, and that it is over. What is established for the first time was not healed.
+	setReady := func(ready corev1.ConditionStatus) {
+		t.Helper()
+		testkit.UpdateStatus(t, c.Client, &n, func(n *corev1.Node) { n.Status.Conditions[0].Status = ready })
+	}
+	setReady(corev1.ConditionFalse)
+	testkit.WantEvent(t, c, fc, "NodesNotReady", "OffloadingNodeStatus is NotReady")
+	setReady(corev1.ConditionTrue)
+	testkit.WantEvent(t, c, fc, peer.ReasonHealed, "OffloadingNodeStatus is Ready again")
+	var events corev1.EventList
+	if err := c.Client.List(t.Context(), &events, client.InNamespace("default"), client.MatchingFields{"reason": peer.ReasonHealed, "involvedObject.name": "milan"}); err != nil || len(events.Items) != 1 {
+		t.Errorf("%d failures were healed: %+v (%v)", len(events.Items), events.Items, err)
+	}
 
 	// A slice alone is enough to keep the object.
 	before := &liqov1beta1.ForeignCluster{}

@@ -246,6 +246,7 @@ func (f *Collector) collectReport(ctx context.Context, wanted func(section strin
 		}
 	}
 	var all []error
+	var err error
 	if wanted("local") {
 		r.Local, all = f.collectLocal(ctx)
 		failed("local", all...)
@@ -256,9 +257,11 @@ func (f *Collector) collectReport(ctx context.Context, wanted func(section strin
 		r.Health.Findings, all = f.collectAlerts(ctx, time.Now())
 		failed("health", all...)
 		r.Health.Alerts = diagnose.Alerts(r.Health.Findings)
+		if r.Health.Healed, err = f.collectHealed(ctx); err != nil {
+			failed("health", err)
+		}
 		r.Health.Healthy = r.Health.Healthy && len(r.Health.Alerts) == 0
 	}
-	var err error
 	if wanted("network") {
 		r.Network, err = f.collectNetwork(ctx)
 		failed("network", err)
@@ -325,9 +328,9 @@ func healthSection(h healthInfo) *ui.Section {
 	s := ui.NewSection("Installation health")
 	if h.Healthy {
 		s.Entry("✔    Liqo is healthy")
-		return s
+	} else {
+		s.Entry("✖    Liqo is unhealthy")
 	}
-	s.Entry("✖    Liqo is unhealthy")
 	if len(h.Findings) > 0 {
 		alerts := s.Section("Alerts")
 		for _, f := range h.Findings {
@@ -344,6 +347,12 @@ func healthSection(h healthInfo) *ui.Section {
 		workloads := s.Section("Missing pods")
 		for _, name := range cluster.SortedKeys(h.MissingPods) {
 			workloads.Entry(name, h.MissingPods[name].String())
+		}
+	}
+	if len(h.Healed) > 0 {
+		healed := s.Section("Healed")
+		for _, line := range h.Healed {
+			healed.Entry(line)
 		}
 	}
 	return s

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -28,6 +29,7 @@ import (
 	"liqo.io/liqo/internal/ctl/diagnose"
 	"liqo.io/liqo/internal/ctl/install"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
 	"liqo.io/liqo/internal/pki"
 )
 
@@ -50,6 +52,26 @@ func (f *Collector) collectAlerts(ctx context.Context, now time.Time) (all []dia
 	}
 	return all, problems
 }
+
+// collectHealed returns the failures of peerings that are over, the newest last.
+func (f *Collector) collectHealed(ctx context.Context) ([]string, error) {
+	var events corev1.EventList // those of objects without a namespace are in the default one
+	if err := f.List(ctx, &events, client.InNamespace(metav1.NamespaceDefault), client.MatchingFields{"involvedObject.kind": "ForeignCluster", "reason": peer.ReasonHealed}); err != nil {
+		return nil, fmt.Errorf("reading events of ForeignClusters: %w", err)
+	}
+	since := func(e corev1.Event) time.Time {
+		return slices.MaxFunc([]time.Time{e.EventTime.Time, e.LastTimestamp.Time}, time.Time.Compare).UTC()
+	}
+	slices.SortFunc(events.Items, func(a, b corev1.Event) int { return since(a).Compare(since(b)) })
+	var all []string
+	for _, e := range events.Items {
+		all = append(all, fmt.Sprintf("%s: %s (%s)", e.InvolvedObject.Name, diagnose.ForeignText(e.Message), since(e).Format(time.RFC3339)))
+	}
+	return all[max(0, len(all)-maxHealed):], nil
+}
+
+// maxHealed is the number of healed failures that are shown.
+const maxHealed = 20
 
 // FindCRDs compares the CRDs with those of the chart.
 func (f *Collector) FindCRDs(ctx context.Context) ([]diagnose.Finding, error) {

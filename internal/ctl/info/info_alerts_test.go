@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -29,6 +30,7 @@ import (
 	"liqo.io/liqo/internal/ctl/diagnose"
 	"liqo.io/liqo/internal/ctl/install"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -191,6 +193,34 @@ func TestHealthCertificates(t *testing.T) {
 	want := []string{"the certificate of the Identity " + ns + "/controlplane-milan ends at " + now.Add(time.Hour).UTC().Format(time.RFC3339) +
 		" and was not renewed: is the API server of milan reached?"}
 	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestHealed(t *testing.T) {
+	c := testkit.Cluster(t)
+	at := metav1.NewTime(time.Date(2026, 11, 30, 3, 20, 0, 0, time.UTC))
+	for name, of := range map[string]struct {
+		object corev1.ObjectReference
+		reason string
+		ago    time.Duration
+	}{
+		"of-peer":  {corev1.ObjectReference{Kind: "ForeignCluster", Name: "milan"}, peer.ReasonHealed, 0},
+		"older":    {corev1.ObjectReference{Kind: "ForeignCluster", Name: "milan"}, peer.ReasonHealed, time.Minute},
+		"failure":  {corev1.ObjectReference{Kind: "ForeignCluster", Name: "milan"}, "ConnectionError", 0},
+		"of-users": {corev1.ObjectReference{Kind: "Pod", Name: "milan", Namespace: "default"}, peer.ReasonHealed, 0},
+	} {
+		ctltest.Create(t, c, &corev1.Event{
+			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "healed-" + name}, InvolvedObject: of.object,
+			Reason: of.reason, Message: name, LastTimestamp: metav1.NewTime(at.Add(-of.ago)),
+		})
+	}
+	f := &Collector{Reader: c.Client, Namespace: "default"}
+	got, err := f.collectHealed(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"milan: older (2026-11-30T03:19:00Z)", "milan: of-peer (2026-11-30T03:20:00Z)"}, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }

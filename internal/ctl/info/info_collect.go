@@ -45,6 +45,8 @@ type healthInfo struct {
 	MissingPods map[string]missingPods `json:"missingPods,omitempty"`
 	// Alerts are all other problems, in words.
 	Alerts []string `json:"alerts,omitempty"`
+	// Healed are failures of peerings that are over, the newest last. The API server keeps them for an hour, unless it is told otherwise.
+	Healed []string `json:"healed,omitempty"`
 	// Findings are the alerts with their remedies.
 	Findings []diagnose.Finding `json:"-"`
 }

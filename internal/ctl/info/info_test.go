@@ -28,7 +28,10 @@ func sampleReport() *infoReport {
 			ClusterID: "cl01", Version: "v1.0.0", APIServerAddr: "https://10.0.0.1:6443",
 			Labels: map[string]string{"region": "eu", "topology.liqo.io/type": "edge"},
 		},
-		Health:  healthInfo{UnhealthyPods: map[string]unhealthyPod{"liqo-x": {Status: "Pending", TotalContainers: 2, Restarts: 3}}},
+		Health: healthInfo{
+			UnhealthyPods: map[string]unhealthyPod{"liqo-x": {Status: "Pending", TotalContainers: 2, Restarts: 3}},
+			Healed:        []string{"cl02: NetworkConnectionStatus is Established again, after 3m20s of ConnectionError (2026-11-30T03:20:00Z)"},
+		},
 		Network: &networkInfo{PodCIDRs: []string{"10.200.0.0/16", "fd00::/56"}, ServiceCIDR: "10.80.0.0/12", ExternalCIDR: "10.70.0.0/16"},
 		Peerings: peeringsInfo{Peers: []peerInfo{
 			{ClusterID: "cl02", Role: "Provider", NetworkingStatus: "Disabled", AuthenticationStatus: "Healthy", OffloadingStatus: "Unhealthy",
@@ -54,6 +57,9 @@ func TestInfoText(t *testing.T) {
 │ ✖    Liqo is unhealthy                                                       │
 │ Unhealthy pods                                                               │
 │     liqo-x: Status: Pending, Ready: 0/2, Restarts: 3                         │
+│ Healed                                                                       │
+│     cl02: NetworkConnectionStatus is Established again, after 3m20s of       │
+│     ConnectionError (2026-11-30T03:20:00Z)                                   │
 └──────────────────────────────────────────────────────────────────────────────┘
 ┌─ Network ────────────────────────────────────────────────────────────────────┐
 │ Pod CIDRs:                                                                   │
@@ -82,6 +88,9 @@ func TestInfoText(t *testing.T) {
 
 func TestInfoDocument(t *testing.T) {
 	want := `health:
+  healed:
+  - 'cl02: NetworkConnectionStatus is Established again, after 3m20s of ConnectionError
+    (2026-11-30T03:20:00Z)'
   healthy: false
   unhealthyPods:
     liqo-x:
@@ -118,7 +127,7 @@ peerings:
 	if err := cluster.PrintDocument(&json, documentOf(report), "json"); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasPrefix(json.String(), "{\n  \"health\": {\n    \"healthy\": false,") {
+	if !strings.HasPrefix(json.String(), "{\n  \"health\": {\n    \"healed\": [\n") {
 		t.Errorf("JSON is %s", json.String())
 	}
 }
