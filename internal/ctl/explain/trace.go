@@ -65,6 +65,9 @@ func checkNameOrAddress(text string) error {
 	return cluster.CheckName(text)
 }
 
+// traceTime bounds the reading of both clusters, one of which may stop answering.
+const traceTime = 3 * readTime
+
 func (o *options) runTrace(ctx context.Context, c *cluster.Session, asksRemote bool, from, to string) error {
 	namespace, err := c.ResourceNamespace(o.namespace)
 	if err != nil {
@@ -75,7 +78,9 @@ func (o *options) runTrace(ctx context.Context, c *cluster.Session, asksRemote b
 		return err
 	}
 	t := &tracer{local: local, remote: remote, namespace: namespace}
-	e, err := t.traceNames(ctx, from, to)
+	limited, cancel := context.WithTimeout(ctx, traceTime)
+	defer cancel()
+	e, err := t.traceNames(limited, from, to)
 	if err != nil {
 		return err
 	}
