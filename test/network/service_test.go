@@ -41,6 +41,8 @@ func TestServiceBackends(t *testing.T) {
 		t.Errorf("the pod in the provider has %s at home, which is not as this cluster sees the provider's pods", away.Status.PodIP)
 	}
 
+	t.Run("faults", func(t *testing.T) { namesFaults(t, p, tunnel) })
+
 	// A key that is taken back ends the tunnel: nobody is sent to the other side any more.
 	kubectl(t, b, "", "delete", "publickey", "-n", tunnel.ServerNamespace, a.ID)
 	wantAnswers(t, b, p.Twin(), "away", []string{"away"})

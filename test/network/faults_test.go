@@ -1,0 +1,101 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package network
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"liqo.io/liqo/internal/ctl/diagnose"
+	"liqo.io/liqo/test/clusters"
+	"liqo.io/liqo/test/faults"
+)
+
+// namesFaults injects faults into a peering with the pods home and away, and waits until the commands of liqoctl name each of them, and find
+// nothing any more when it is mended.
+func namesFaults(t *testing.T, p *clusters.Peering, tunnel *clusters.Tunnel) {
+	trace := []string{"trace", "home", "away"}
+	on := func(namespace string, args ...string) func() {
+		return func() { kubectl(t, a, "", append([]string{"-n", namespace}, args...)...) }
+	}
+	node := strings.TrimSpace(kubectl(t, a, "", "get", "pod", "home", "-n", p.Namespace, "-o", "jsonpath={.spec.nodeName}"))
+	key := strings.ReplaceAll(publicKey, "ID", a.ID) + tunnel.ClientKey
+	const missing = `apiVersion: v1
+kind: Pod
+metadata: {name: missing}
+spec:
+  nodeSelector: {liqo.io/type: virtual-node}
+  containers: [{name: one, image: "docker.io/playground/missing:v1"}]
+`
+	for _, test := range []struct {
+		name         string // in the list of faults
+		command      []string
+		inject, mend func()
+	}{
+		{"no packet passes the tunnel", trace,
+			func() { kubectl(t, b, "", "delete", "publickey", "-n", tunnel.ServerNamespace, a.ID) },
+			func() { kubectl(t, b, key, "apply", "-n", tunnel.ServerNamespace, "-f", "-") }},
+		{"packets between a node and the gateway get lost", trace,
+			func() { dropForwarded(t, node, `oifname "liqo.fabric"`) },
+			func() { mend(t, node) }},
+		{"an annotation keeps the Service here", []string{"explain", "service", "web"},
+			on(p.Namespace, "annotate", "service", "web", "liqo.io/skip-reflection=true"),
+			on(p.Namespace, "annotate", "service", "web", "liqo.io/skip-reflection-")},
+		{"the provider does not get the image", []string{"explain", "pod", "missing"},
+			func() { kubectl(t, a, missing, "apply", "-n", p.Namespace, "-f", "-") },
+			nil},
+	} {
+		t.Run(strings.ReplaceAll(test.name, " ", "_"), func(t *testing.T) {
+			i := slices.IndexFunc(faults.All, func(f faults.Fault) bool { return f.Name == test.name })
+			if i < 0 {
+				t.Fatal("it is not in the list of faults")
+			}
+			want := faults.All[i]
+			start := time.Now()
+			test.inject()
+			eventually(t, "the fault to be named", func(context.Context) error {
+				e, err := ask(p, test.command)
+				if err != nil {
+					return err
+				}
+				stop := e.Stop()
+				if stop == nil {
+					return fmt.Errorf("nothing stops %s", e.Object)
+				}
+				if f := stop.Failure(); !strings.HasPrefix(f.Object, want.Object+" ") || !strings.Contains(f.Remedy, want.Remedy) || f.Page != "docs/"+want.Page {
+					return fmt.Errorf("it is stopped by %+v, want %+v", f, want)
+				}
+				return nil
+			})
+			t.Logf("named after %s", time.Since(start).Round(100*time.Millisecond))
+			if test.mend == nil {
+				return
+			}
+			test.mend()
+			eventually(t, "nothing to be wrong", func(context.Context) error {
+				e, err := ask(p, test.command)
+				if err == nil && e.Stop() != nil {
+					err = fmt.Errorf("it is stopped by %+v", e.Stop().Failure())
+				}
+				return err
+			})
+		})
+	}
+	kubectl(t, a, "", "delete", "pod", "missing", "-n", p.Namespace)
+}
+
+// ask runs a command of liqoctl that explains something, with both clusters. The exit code is 1 if something is stopped.
+func ask(p *clusters.Peering, command []string) (*diagnose.Explanation, error) {
+	out, failure := a.Liqoctl(append(slices.Clone(command), "-n", p.Namespace, "--remote-kubeconfig", b.Kubeconfig, "-o", "json")...)
+	e := &diagnose.Explanation{}
+	if err := json.Unmarshal([]byte(out), e); err != nil {
+		return nil, fmt.Errorf("%w: %w", failure, err)
+	}
+	return e, nil
+}
