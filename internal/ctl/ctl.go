@@ -64,8 +64,11 @@ func Run(ctx context.Context, o Options) error {
 	return err
 }
 
-// pageOf returns the part of the reference about a command.
+// pageOf returns the part of the reference about a command, or about its group if the reference does not list it.
 func pageOf(cmd *cobra.Command) string {
+	for cmd.Hidden {
+		cmd = cmd.Parent()
+	}
 	name := strings.TrimPrefix(cmd.CommandPath(), cmd.Root().DisplayName())
 	return "docs/cli.md#liqoctl" + strings.ReplaceAll(name, " ", "-")
 }

@@ -116,8 +116,8 @@ func TestMissingCommands(t *testing.T) {
 	for _, line := range notThere {
 		r := liqoctl(t, nil, strings.Fields(line)...)
 		r.refuses(t, " is not available: ")
-		if r.stdout != "" || strings.Count(r.stderr, "\n") != 1 {
-			t.Errorf("%s says more than one line:\n%s%s", line, r.stdout, r.stderr)
+		if r.stdout != "" || strings.Count(r.stderr, "\n") != 2 {
+			t.Errorf("%s says more than an error and its page:\n%s%s", line, r.stdout, r.stderr)
 		}
 	}
 	for _, group := range []string{"", "install"} {
