@@ -9,8 +9,11 @@
 // reaches neither the API server nor all standbys ends by itself, before any of them may take the Lease.
 //
 // The holder adds a replica that answers to the standbys, and removes one that is silent. Without a standby it stays active for any time: a replica
-// that is not a standby takes over only when Kubernetes says that the pod of the holder runs no more. So one that starts in a partition waits. If
+// that is not a standby takes over only when Kubernetes has said for a while that the holder runs no more. So one that starts in a partition waits.
+// What Kubernetes says may be about the process before: a holder that has not been listed for long is active only while it renews the Lease. If
 // Kubernetes deletes the pod of a node that is only cut off, both are active until the node is back.
+//
+// A process that dies leaves a tunnel in the kernel, which passes packets until FenceUntil.
 package election
 
 import (
@@ -31,6 +34,10 @@ type Times struct {
 	Renew, Late time.Duration
 	// Silence is how long a replica that does not answer stays a standby.
 	Silence time.Duration
+	// Fence is how long a tunnel passes packets at most after its process died: less than Lease.
+	Fence time.Duration
+	// Settle is how long a replica must have been listed to be active by promises, or without a standby: longer than the list may be late.
+	Settle time.Duration
 	// Stranger is how long a Lease without a holder must stay unchanged before a replica takes it although nodes reach another one.
 	Stranger time.Duration
 }
@@ -40,7 +47,7 @@ func Default() Times {
 	return Times{
 		Ask: 200 * time.Millisecond, Promise: 1200 * time.Millisecond, Margin: 100 * time.Millisecond,
 		Lease: 3 * time.Second, Deadline: 2400 * time.Millisecond, Renew: time.Second, Late: 500 * time.Millisecond,
-		Silence: 3 * time.Second, Stranger: 15 * time.Second,
+		Silence: 3 * time.Second, Fence: 2 * time.Second, Settle: time.Minute, Stranger: 15 * time.Second,
 	}
 }
 
@@ -113,6 +120,9 @@ type Replica struct {
 	unable     bool      // it cannot apply its state
 	resigned   int32     // last term that it gave up
 	running    []string  // replicas; a holder asks those
+	listed     time.Time // this replica is among those since then; the zero value: it is not
+	settled    bool      // it had been for long when it wrote the Lease
+	unlisted   time.Time // the holder is not among those since then; the zero value: it is
 	elsewhere  bool      // nodes reach another replica
 	heard      time.Time // last request that was answered by a promise
 	known      Lease     // Lease whose holder sent it
@@ -140,13 +150,35 @@ func NewReplica(self string, times Times, random func() Nonce) *Replica {
 }
 
 // SetReplicas sets the names of all running replicas, and whether nodes reach another replica than this one.
-func (r *Replica) SetReplicas(names []string, elsewhere bool) {
-	r.running, r.elsewhere = slices.Clone(names), elsewhere
-	maps.DeleteFunc(r.others, func(name string, _ *other) bool { return !slices.Contains(names, name) })
+func (r *Replica) SetReplicas(names []string, elsewhere bool, now time.Time) {
+	r.elsewhere = elsewhere
+	r.setRunning(names, now)
+	maps.DeleteFunc(r.others, func(name string, _ *other) bool { // the promise of a standby counts until the Lease has it no more
+		return !slices.Contains(slices.Concat(names, r.lease.Standbys, r.adding), name)
+	})
 	for _, name := range names {
 		if name != r.self && r.others[name] == nil && len(r.others) < maxOthers {
 			r.others[name] = &other{}
 		}
+	}
+}
+
+func (r *Replica) setRunning(names []string, now time.Time) {
+	r.running = slices.Clone(names)
+	if !r.isListed() {
+		r.listed = time.Time{}
+	} else if r.listed.IsZero() {
+		r.listed = now
+	}
+	r.observeHolder(now)
+}
+
+// observeHolder records since when the list has this replica and not the holder.
+func (r *Replica) observeHolder(now time.Time) {
+	if !r.isListed() || slices.Contains(r.running, r.lease.Holder) {
+		r.unlisted = time.Time{}
+	} else if r.unlisted.IsZero() {
+		r.unlisted = now
 	}
 }
 
@@ -157,8 +189,12 @@ func (r *Replica) ObserveLease(l Lease, now time.Time) {
 	}
 	if old := r.lease; l.UID != old.UID || l.Term != old.Term || l.Holder != old.Holder || l.Renewed != old.Renewed {
 		r.observed = now
+		if l.UID != old.UID || l.Term != old.Term || l.Holder != old.Holder {
+			r.unlisted = time.Time{}
+		}
 	}
 	r.lease, r.taking = l, 0
+	r.observeHolder(now)
 	r.adding, r.writes = nil, 0
 	r.won = r.won && l.Holder == r.self
 }
@@ -171,6 +207,7 @@ func (r *Replica) RecordWrite(l Lease, began, now time.Time) {
 	if r.won = current.UID == l.UID && current.Term == l.Term && current.Holder == l.Holder && l.Holder == r.self && l.Term != r.resigned && !r.retired; r.won {
 		if !began.IsZero() {
 			r.renewed = began
+			r.settled = r.settled || !r.listed.IsZero() && began.Sub(r.listed) >= r.times.Settle
 		}
 		if !before {
 			r.since = r.renewed
@@ -186,7 +223,7 @@ func (r *Replica) RecordAttempt(now time.Time) { r.tried = now }
 // server may be longer than that of the network.
 func (r *Replica) BeginTake(l Lease, running []string, now time.Time) (standbys []string, ok bool) {
 	r.ObserveLease(l, now)
-	if r.running = slices.Clone(running); r.won || r.retired || !r.isListed() || now.Before(r.takeAt()) {
+	if r.setRunning(running, now); r.won || r.retired || !r.isListed() || now.Before(r.takeAt()) {
 		return nil, false
 	}
 	r.taking++
@@ -197,10 +234,10 @@ func (r *Replica) BeginTake(l Lease, running []string, now time.Time) (standbys 
 }
 
 // BeginRenew returns the standbys to write the Lease with, and whether to renew it. From now on each of them may have it. While all standbys
-// promise, a renewal would only have them wait longer for the next failure.
+// promise, a renewal would only have them wait longer for the next failure of a settled holder.
 func (r *Replica) BeginRenew(now time.Time) (standbys []string, renews bool) {
 	standbys = r.wantedStandbys(now)
-	renews = r.hasStandbys() && now.Sub(r.oldestPromise()) >= r.times.Late
+	renews = !r.settled || r.hasStandbys() && now.Sub(r.oldestPromise()) >= r.times.Late
 	r.adding = append(r.adding, standbys...)
 	r.writes++
 	return standbys, renews
@@ -221,6 +258,9 @@ func (r *Replica) RecordRefusal() {
 func (r *Replica) wantedStandbys(now time.Time) (out []string) {
 	for _, name := range slices.Sorted(maps.Keys(r.others)) {
 		last := r.others[name].promised
+		if !slices.Contains(r.running, name) {
+			continue
+		}
 		if slices.Contains(r.lease.Standbys, name) {
 			if last.Before(r.since) {
 				last = r.since
@@ -266,16 +306,27 @@ func (r *Replica) ActiveUntil() time.Time {
 	if !r.won {
 		return time.Time{}
 	}
+	until := r.renewed.Add(r.times.Deadline)
+	if !r.settled {
+		return until
+	}
 	if !r.hasStandbys() {
 		return r.renewed.Add(never)
 	}
-	until := r.renewed.Add(r.times.Deadline)
 	if oldest := r.oldestPromise(); !oldest.IsZero() {
 		if promised := oldest.Add(r.times.Promise - r.times.Margin); promised.After(until) {
 			until = promised
 		}
 	}
 	return until
+}
+
+// FenceUntil returns until when the tunnel may pass packets even if this process does nothing from now on.
+func (r *Replica) FenceUntil(now time.Time) time.Time {
+	if limit := now.Add(r.times.Fence); r.ActiveUntil().After(limit) {
+		return limit
+	}
+	return r.ActiveUntil()
 }
 
 // oldestPromise returns the time of the oldest promise of a standby; the zero value if one is missing, or there is no standby.
@@ -319,7 +370,7 @@ func (r *Replica) NextWrite(now time.Time) (Write, time.Time) {
 		return None, time.Time{}
 	case r.won:
 		what, due = Renew, r.renewed.Add(never)
-		if r.hasNewStandby(now) {
+		if !r.settled || r.hasNewStandby(now) {
 			due = r.tried.Add(r.times.Renew)
 		} else if r.hasStandbys() {
 			due = r.oldestPromise().Add(r.times.Late)
@@ -358,8 +409,13 @@ func (r *Replica) takeAt() time.Time {
 		at = r.observed.Add(r.times.Stranger)
 	case r.lease.Holder == "": // others cleared it, which its holder may not know yet
 		at = r.observed.Add(r.times.Lease)
-	case slices.Contains(r.lease.Standbys, r.self), !slices.Contains(r.running, r.lease.Holder):
+	case slices.Contains(r.lease.Standbys, r.self):
 		at = r.observed.Add(r.times.Lease)
+	case !r.unlisted.IsZero(): // what its process left in the kernel passes packets for a moment
+		if at = r.observed; r.unlisted.After(at) {
+			at = r.unlisted
+		}
+		at = at.Add(r.times.Lease)
 	}
 	if at = r.takeLate(at); r.heard.IsZero() || at.After(r.heard.Add(r.times.Promise)) {
 		return at
@@ -423,6 +479,8 @@ func (r *Replica) Receive(m Message, now time.Time) (answer *Message, fresh bool
 	}
 	if fresh && m.UID == r.lease.UID && m.Term > r.lease.Term { // the watch is late
 		r.lease.Term, r.lease.Holder, r.observed, r.won = m.Term, m.From, now, false
+		r.unlisted = time.Time{}
+		r.observeHolder(now)
 	}
 	promise := fresh && !r.won && r.taking == 0 && m.UID == r.lease.UID && m.Term == r.lease.Term && m.From == r.lease.Holder
 	if promise {

@@ -5,8 +5,8 @@ package election
 
 import (
 	"encoding/binary"
-	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,18 +68,29 @@ func TestWhoMayBeActive(t *testing.T) {
 			}
 		}
 	}
-	elsewhere := func(a, _ *Replica) { a.SetReplicas([]string{"a", "b"}, true) }
-	unlisted := func(a, _ *Replica) { a.SetReplicas([]string{"b"}, false) }
+	elsewhere := func(a, _ *Replica) { a.SetReplicas([]string{"a", "b"}, true, zero) }
+	unlisted := func(a, _ *Replica) { a.SetReplicas([]string{"b"}, false, zero) }
 	retire := func(a, _ *Replica) { a.Retire() }
 	unable := func(a, _ *Replica) { a.SetUnable(true) }
 	resign := func(a, _ *Replica) { a.Resign() }
-	running := func(names ...string) step { return func(a, _ *Replica) { a.SetReplicas(names, true) } }
+	running := func(seconds float64, names ...string) step {
+		return func(a, _ *Replica) { a.SetReplicas(names, true, at(seconds)) }
+	}
+	starts := func(a, _ *Replica) { // just now, unlike in the other stories
+		a.SetReplicas([]string{"b"}, false, zero)
+		a.SetReplicas([]string{"a", "b"}, false, zero)
+	}
 	alone := func(a, _ *Replica) {
 		a.RecordAttempt(at(0))
 		a.RecordWrite(Lease{"lease", 2, 1, "a", nil, 2}, at(0), at(0))
 	}
 	added := func(seconds float64) step { // a write of the holder b that is no renewal
 		return func(a, _ *Replica) { a.ObserveLease(Lease{"lease", 3, 1, "b", []string{"a"}, 2}, at(seconds)) }
+	}
+	wrote := func(seconds float64) step { // a renewal of a, which has no standby
+		return func(a, _ *Replica) {
+			a.RecordWrite(Lease{"lease", 3, 1, "a", nil, 3}, at(seconds), at(seconds))
+		}
 	}
 	renews := func(seconds float64) step { return func(a, _ *Replica) { a.BeginRenew(at(seconds)) } }
 	for name, test := range map[string]struct {
@@ -114,9 +125,21 @@ func TestWhoMayBeActive(t *testing.T) {
 		"an_earlier_process":        {[]step{lease(0, 2, 1, "a")}, 0, false, Take},
 		"b_holds":                   {[]step{lease(0, 2, 1, "b")}, 2.9, false, None},
 		"b_holds_alone":             {[]step{one(0, 2, 1, "b")}, 1e6, false, None},
-		"b_held_alone_and_is_gone":  {[]step{one(0, 2, 1, "b"), running("a")}, 3, false, Take},
-		"b_is_just_gone":            {[]step{one(0, 2, 1, "b"), running("a")}, 2.9, false, None},
-		"a_pod_outside":             {[]step{one(0, 2, 0, Outside), running("a")}, 1e6, false, None},
+		"b_held_alone_and_is_gone":  {[]step{one(0, 2, 1, "b"), running(0, "a")}, 3, false, Take},
+		"b_is_just_gone":            {[]step{one(0, 2, 1, "b"), running(100, "a")}, 102.9, false, None},
+		"b_is_gone_for_long":        {[]step{one(0, 2, 1, "b"), running(100, "a"), running(102, "a")}, 103, false, Take},
+		"b_is_back":                 {[]step{one(0, 2, 1, "b"), running(100, "a"), running(102, "a", "b")}, 1e6, false, None},
+		"b_is_gone_again":           {[]step{one(0, 2, 1, "b"), running(100, "a"), running(101, "a", "b"), running(102, "a")}, 104.9, false, None},
+		"b_is_gone_and_writes":      {[]step{one(0, 2, 1, "b"), running(100, "a"), one(102, 3, 1, "b")}, 104.9, false, None},
+		"b_followed_one_long_gone":  {[]step{one(0, 2, 1, "c"), running(0, "a"), one(100, 3, 2, "b")}, 102.9, false, None},
+		"b_is_gone_and_a_as_well":   {[]step{one(0, 2, 1, "b"), running(0, "c")}, 1e6, false, None},
+		"it_was_not_listed_either":  {[]step{one(0, 2, 1, "b"), running(0, "c"), running(100, "a")}, 102.9, false, None},
+		"starts_without_a_standby":  {[]step{starts, lease(0, 1, 0, ""), alone}, 2.3, true, Renew},
+		"starts_and_cannot_write":   {[]step{starts, lease(0, 1, 0, ""), alone}, 2.4, false, Renew},
+		"starts_and_is_heard":       {[]step{starts, lease(0, 1, 0, ""), wins(0, 0, 0, 2, 1), exchange(0, 20, 0)}, 2.4, false, Renew},
+		"writes_after_a_minute":     {[]step{starts, lease(0, 1, 0, ""), alone, wrote(60)}, 1e6, true, None},
+		"writes_before_a_minute":    {[]step{starts, lease(0, 1, 0, ""), alone, wrote(59.9)}, 62.3, false, Renew},
+		"a_pod_outside":             {[]step{one(0, 2, 0, Outside), running(0, "a")}, 1e6, false, None},
 		"b_never_heard":             {[]step{lease(0, 2, 1, "b")}, 3, false, Take},
 		"b_heard":                   {[]step{lease(0, 1, 0, ""), wins(1, 0, 0, 2, 1), lease(0, 2, 1, "b"), exchange(1, 20, 0)}, 4.9, false, None},
 		"b_heard_no_more":           {[]step{lease(0, 1, 0, ""), wins(1, 0, 0, 2, 1), lease(0, 2, 1, "b"), exchange(1, 20, 0)}, 5.01, false, Take},
@@ -132,8 +155,8 @@ func TestWhoMayBeActive(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			random := counter()
 			a, b := NewReplica("a", Default(), random), NewReplica("b", Default(), random)
-			a.SetReplicas([]string{"a", "b"}, false)
-			b.SetReplicas([]string{"a", "b"}, false)
+			a.SetReplicas([]string{"a", "b"}, false, at(-1e6))
+			b.SetReplicas([]string{"a", "b"}, false, at(-1e6))
 			for _, s := range test.steps {
 				s(a, b)
 			}
@@ -152,7 +175,7 @@ func TestReplayedRequest(t *testing.T) {
 	random := counter()
 	a, b := NewReplica("a", Default(), random), NewReplica("b", Default(), random)
 	for _, r := range []*Replica{a, b} {
-		r.SetReplicas([]string{"a", "b"}, false)
+		r.SetReplicas([]string{"a", "b"}, false, at(-1e6))
 		r.ObserveLease(Lease{"lease", 1, 0, "", nil, 1}, zero)
 	}
 	a.RecordWrite(Lease{"lease", 2, 1, "a", []string{"b"}, 2}, zero, zero)
@@ -202,7 +225,7 @@ func TestNoPromiseWhileTaking(t *testing.T) {
 	random := counter()
 	a, b := NewReplica("a", Default(), random), NewReplica("b", Default(), random)
 	for _, r := range []*Replica{a, b} {
-		r.SetReplicas([]string{"a", "b"}, false)
+		r.SetReplicas([]string{"a", "b"}, false, at(-1e6))
 		r.ObserveLease(Lease{"lease", 1, 0, "", nil, 1}, zero)
 	}
 	a.RecordWrite(Lease{"lease", 2, 1, "a", []string{"b"}, 2}, zero, zero)
@@ -253,13 +276,30 @@ type world struct {
 	random   func() Nonce
 	lease    Lease
 	names    []string
-	running  map[string]bool // pod, by the API server
+	running  map[string]bool // container, by the API server
+	reports  []report        // on their way to it, in order
 	replicas map[string]*Replica
-	down     map[string]bool // process
-	cut      map[string]bool // link, or "name api"
-	alone    string          // active replica without a standby, if there was one after the last step
+	down     map[string]bool      // process
+	stopped  map[string]bool      // process that may go on
+	open     map[string]time.Time // until when a tunnel passes packets, also of a dead process
+	cut      map[string]bool      // link, or "name api"
+	alone    string               // settled active replica without a standby, if there was one after the last step
 	mail     []letter
 	writing  map[string]*write
+}
+
+func newWorld(t *rapid.T) *world {
+	return &world{
+		t: t, now: zero, random: counter(), lease: Lease{UID: "lease", Version: 1}, running: map[string]bool{}, stopped: map[string]bool{}, open: map[string]time.Time{},
+		replicas: map[string]*Replica{}, down: map[string]bool{}, cut: map[string]bool{}, writing: map[string]*write{},
+	}
+}
+
+// report is what a node tells of its container.
+type report struct {
+	at      time.Time
+	name    string
+	running bool
 }
 
 type letter struct {
@@ -275,22 +315,70 @@ type write struct {
 
 func link(a, b string) string { return min(a, b) + " " + max(a, b) }
 
+// lateness is how late the reports of nodes are at most, and watches are 300 ms later.
+const lateness = 3 * time.Second
+
+// worldTimes are the usual ones, but for one that would make the stories long.
+func worldTimes() Times {
+	out := Default()
+	out.Settle = lateness + 400*time.Millisecond
+	return out
+}
+
 func (w *world) send(m Message) {
 	if !w.cut[link(m.From, m.To)] {
 		w.mail = append(w.mail, letter{w.now.Add(time.Duration(rapid.IntRange(0, 150).Draw(w.t, "delay")) * time.Millisecond), m})
 	}
 }
 
+// report has a node tell of its container, in a while.
+func (w *world) report(name string, running bool) {
+	at := w.now.Add(time.Duration(rapid.IntRange(0, int(lateness/time.Millisecond)).Draw(w.t, "report")) * time.Millisecond)
+	for _, r := range w.reports {
+		if r.name == name && r.at.After(at) {
+			at = r.at
+		}
+	}
+	w.reports = append(w.reports, report{at, name, running})
+}
+
+// deliverReports has the API server know what nodes told. What a node that is cut off has to tell waits.
+func (w *world) deliverReports() {
+	reports := w.reports
+	w.reports = nil
+	for _, r := range reports {
+		if r.at.After(w.now) || w.cut[r.name+" api"] {
+			w.reports = append(w.reports, r)
+		} else {
+			w.running[r.name] = r.running
+		}
+	}
+}
+
+// start begins a process: the first one of a pod, or the next one.
 func (w *world) start(name string) {
-	r := NewReplica(name, Default(), w.random)
-	w.replicas[name], w.down[name], w.writing[name], w.running[name] = r, false, nil, true
+	r := NewReplica(name, worldTimes(), w.random)
+	if w.replicas[name] == nil { // a pod is listed when its first process runs
+		w.running[name] = true
+	} else {
+		w.report(name, true)
+	}
+	w.replicas[name], w.down[name], w.stopped[name], w.writing[name] = r, false, false, nil
+	delete(w.open, name)
 	if w.alone == name {
 		w.alone = ""
 	}
 	if !w.cut[name+" api"] {
-		r.SetReplicas(w.list(), false)
+		r.SetReplicas(w.list(), false, w.now)
 		r.ObserveLease(w.lease, w.now)
 	}
+}
+
+// remove deletes a pod. The next one of its name is another one.
+func (w *world) remove(name string) {
+	w.down[name], w.running[name], w.stopped[name] = true, false, false
+	w.replicas[name] = nil
+	w.reports = slices.DeleteFunc(w.reports, func(r report) bool { return r.name == name })
 }
 
 // list returns the running replicas.
@@ -301,60 +389,71 @@ func (w *world) list() []string {
 // step lets 10 ms pass.
 func (w *world) step() {
 	w.now = w.now.Add(10 * time.Millisecond)
+	w.deliverReports()
 	mail := w.mail
 	w.mail = nil
 	for _, l := range mail {
 		switch {
 		case l.at.After(w.now):
 			w.mail = append(w.mail, l)
-		case w.down[l.m.To] || w.replicas[l.m.To] == nil:
+		case !w.goesOn(l.m.To):
 		default:
 			if answer, _ := w.replicas[l.m.To].Receive(l.m, w.now); answer != nil {
 				w.send(*answer)
 			}
 		}
 	}
+	var active, open []string
 	for _, name := range w.names {
+		w.reach(name)
 		r := w.replicas[name]
-		if r == nil || w.down[name] {
-			continue
+		if w.goesOn(name) {
+			requests, _ := r.Requests(w.now)
+			for _, m := range requests {
+				w.send(m)
+			}
+			w.write(name, r)
+			if !w.cut[name+" api"] && w.now.UnixMilli()%300 == 0 { // a watch that is late at times
+				r.ObserveLease(w.lease, w.now)
+				r.SetReplicas(w.list(), false, w.now)
+			}
+			if w.open[name] = r.FenceUntil(w.now); r.ActiveUntil().After(w.now) {
+				active = append(active, name)
+			}
 		}
-		requests, _ := r.Requests(w.now)
-		for _, m := range requests {
-			w.send(m)
-		}
-		w.write(name, r)
-		if !w.cut[name+" api"] && w.now.UnixMilli()%300 == 0 { // a watch that is late at times
-			r.ObserveLease(w.lease, w.now)
-			r.SetReplicas(w.list(), false)
+		if w.open[name].After(w.now) {
+			open = append(open, name)
 		}
 	}
-	var active []string
-	for _, name := range w.names {
-		if !w.down[name] && w.replicas[name] != nil && w.replicas[name].ActiveUntil().After(w.now) {
-			active = append(active, name)
-		}
-	}
-	if len(active) > 1 {
-		w.t.Fatalf("%v are active after %s; the Lease is %+v", active, w.now.Sub(zero), w.lease)
+	if len(open) > 1 {
+		w.t.Fatalf("the tunnels of %v are open after %s, %v are active; the Lease is %+v", open, w.now.Sub(zero), active, w.lease)
 	}
 	// Nothing but another holder ends the term of one without a standby.
-	if w.alone != "" && w.lease.Holder == w.alone && !w.down[w.alone] && !slices.Contains(active, w.alone) {
+	if w.alone != "" && w.lease.Holder == w.alone && w.goesOn(w.alone) && !slices.Contains(active, w.alone) {
 		w.t.Fatalf("%s, without a standby, is not active after %s; the Lease is %+v", w.alone, w.now.Sub(zero), w.lease)
 	}
 	if w.alone = ""; len(active) == 1 && w.lease.Holder == active[0] {
-		if r := w.replicas[active[0]]; len(r.lease.Standbys) == 0 && len(r.adding) == 0 {
+		if r := w.replicas[active[0]]; r.settled && !r.hasStandbys() {
 			w.alone = active[0]
 		}
+	}
+}
+
+// goesOn reports whether the process of a replica does something.
+func (w *world) goesOn(name string) bool {
+	return w.replicas[name] != nil && !w.down[name] && !w.stopped[name]
+}
+
+// reach has a write reach the API server, whatever its process does meanwhile.
+func (w *world) reach(name string) {
+	if p := w.writing[name]; p != nil && !w.now.Before(p.reaches) && !p.won && p.lease.Version == w.lease.Version+1 && !w.cut[name+" api"] {
+		w.lease, p.won = p.lease, true
 	}
 }
 
 // write has a replica write, which takes a moment on the way there and on the way back.
 func (w *world) write(name string, r *Replica) {
 	if p := w.writing[name]; p != nil {
-		if !w.now.Before(p.reaches) && !p.won && p.lease.Version == w.lease.Version+1 && !w.cut[name+" api"] {
-			w.lease, p.won = p.lease, true
-		}
 		if !w.now.Before(p.ends) {
 			w.writing[name] = nil
 			switch {
@@ -397,52 +496,57 @@ func (w *world) write(name string, r *Replica) {
 	w.writing[name] = &write{began: began, reaches: reaches, ends: reaches.Add(pause()), lease: next}
 }
 
+// happen has something happen, which is an action and what it is about.
+func (w *world) happen(event string) {
+	action, about, _ := strings.Cut(event, ": ")
+	switch action {
+	case "cut":
+		w.cut[about] = true
+	case "heal":
+		clear(w.cut)
+	case "no api":
+		for _, name := range w.names {
+			w.cut[name+" api"] = true
+		}
+	case "isolate":
+		w.cut[about+" api"] = true
+		for _, other := range w.names {
+			w.cut[link(about, other)] = true
+		}
+	case "die": // another process follows in the same container
+		w.down[about] = true
+	case "crash":
+		if w.replicas[about] != nil {
+			w.down[about] = true
+			w.report(about, false)
+		}
+	case "stop":
+		w.stopped[about] = true
+	case "go on":
+		w.stopped[about] = false
+	case "restart":
+		w.start(about)
+	case "remove":
+		w.remove(about)
+	}
+}
+
 func TestNeverTwoActive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := &world{
-			t: t, now: zero, random: counter(), lease: Lease{UID: "lease", Version: 1}, running: map[string]bool{},
-			replicas: map[string]*Replica{}, down: map[string]bool{}, cut: map[string]bool{}, writing: map[string]*write{},
-		}
+		w := newWorld(t)
 		w.names = []string{"a", "b", "c"}[:rapid.IntRange(1, 3).Draw(t, "replicas")]
 		for _, name := range w.names[:rapid.IntRange(1, len(w.names)).Draw(t, "first")] { // others may start in a partition
 			w.start(name)
 		}
 		events := []string{"nothing", "heal", "no api"}
 		for i, name := range w.names {
-			events = append(events, "cut "+name+" api", "down "+name, "restart "+name, "gone "+name, "isolate "+name)
+			events = append(events, "cut: "+name+" api", "die: "+name, "crash: "+name, "stop: "+name, "go on: "+name, "restart: "+name, "remove: "+name, "isolate: "+name)
 			for _, other := range w.names[i+1:] {
-				events = append(events, "cut "+link(name, other))
+				events = append(events, "cut: "+link(name, other))
 			}
 		}
 		for range rapid.IntRange(1, 20).Draw(t, "events") {
-			event := rapid.SampledFrom(events).Draw(t, "event")
-			var a, b string
-			n, _ := fmt.Sscanf(event, "cut %s %s", &a, &b)
-			switch {
-			case n == 2:
-				w.cut[a+" "+b] = true
-			case event == "heal":
-				clear(w.cut)
-			case event == "no api":
-				for _, name := range w.names {
-					w.cut[name+" api"] = true
-				}
-			}
-			if n, _ := fmt.Sscanf(event, "down %s", &a); n == 1 {
-				w.down[a] = true
-			}
-			if n, _ := fmt.Sscanf(event, "restart %s", &a); n == 1 {
-				w.start(a)
-			}
-			if n, _ := fmt.Sscanf(event, "isolate %s", &a); n == 1 {
-				w.cut[a+" api"] = true
-				for _, other := range w.names {
-					w.cut[link(a, other)] = true
-				}
-			}
-			if n, _ := fmt.Sscanf(event, "gone %s", &a); n == 1 {
-				w.down[a], w.running[a] = true, false
-			}
+			w.happen(rapid.SampledFrom(events).Draw(t, "event"))
 			steps := rapid.IntRange(1, 500).Draw(t, "steps")
 			if rapid.IntRange(0, 7).Draw(t, "pause") == 0 { // longer than any limit
 				steps = 2000
@@ -453,16 +557,58 @@ func TestNeverTwoActive(t *testing.T) {
 		}
 		// In the end all is well again, and there is an active one.
 		clear(w.cut)
+		clear(w.stopped)
 		for _, name := range w.names {
 			if w.down[name] || w.replicas[name] == nil {
 				w.start(name)
 			}
 		}
-		for range 2000 {
+		for range 2500 {
 			w.step()
 		}
 		if !slices.ContainsFunc(w.names, func(name string) bool { return w.replicas[name].ActiveUntil().After(w.now) }) {
 			t.Fatalf("none is active; the Lease is %+v", w.lease)
 		}
 	})
+}
+
+// A holder without a standby crashes: nothing of it is left in the kernel when another replica takes over, also if it was stopped before, or cannot
+// be reached when what is told of it is outdated.
+func TestCrashOfHolderAlone(t *testing.T) {
+	for name, story := range map[string][]string{
+		"it_stays_away":                {"crash: a"},
+		"it_crashes_again_and_again":   {"crash: a", "restart: a", "crash: a", "restart: a", "crash: a"},
+		"it_was_stopped":               {"stop: a", "crash: a"},
+		"its_end_is_told_when_it_runs": {"crash: a", "restart: a", "isolate: a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				w := newWorld(t)
+				w.names = []string{"a", "b"}
+				w.start("a")
+				w.start("b")
+				w.running["b"] = false
+				for range 1000 {
+					w.step()
+				}
+				if w.alone != "a" {
+					t.Fatalf("%q holds alone", w.alone)
+				}
+				w.cut[link("a", "b")] = true // as a NetworkPolicy does
+				w.running["b"] = true
+				for _, event := range story {
+					w.happen(event)
+					for range rapid.IntRange(1, 400).Draw(t, "steps") {
+						w.step()
+					}
+				}
+				for range 1000 {
+					w.step()
+				}
+				if name != "its_end_is_told_when_it_runs" && w.lease.Holder != "b" {
+					t.Fatalf("%s keeps the Lease, of a container that does not run", w.lease.Holder)
+				}
+			})
+		})
+	}
 }
