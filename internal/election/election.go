@@ -47,7 +47,7 @@ func Default() Times {
 	return Times{
 		Ask: 200 * time.Millisecond, Promise: 1200 * time.Millisecond, Margin: 100 * time.Millisecond,
 		Lease: 3 * time.Second, Deadline: 2400 * time.Millisecond, Renew: time.Second, Late: 500 * time.Millisecond,
-		Silence: 3 * time.Second, Fence: 2 * time.Second, Settle: time.Minute, Stranger: 15 * time.Second,
+		Silence: 3 * time.Second, Fence: 2 * time.Second, Settle: 15 * time.Second, Stranger: 15 * time.Second,
 	}
 }
 
@@ -223,7 +223,7 @@ func (r *Replica) RecordAttempt(now time.Time) { r.tried = now }
 // server may be longer than that of the network.
 func (r *Replica) BeginTake(l Lease, running []string, now time.Time) (standbys []string, ok bool) {
 	r.ObserveLease(l, now)
-	if r.setRunning(running, now); r.won || r.retired || !r.isListed() || now.Before(r.takeAt()) {
+	if r.setRunning(running, now); r.won || r.retired || !r.isCandidate() || now.Before(r.takeAt()) {
 		return nil, false
 	}
 	r.taking++
@@ -281,6 +281,9 @@ func (r *Replica) hasNewStandby(now time.Time) bool {
 }
 
 func (r *Replica) isListed() bool { return slices.Contains(r.running, r.self) }
+
+// isCandidate reports whether this replica may take the Lease at all. What an earlier process of this pod held is kept also while the list is late.
+func (r *Replica) isCandidate() bool { return r.isListed() || r.lease.Holder == r.self }
 
 // SetUnable sets whether this replica cannot apply its state. Others take the Lease before it.
 func (r *Replica) SetUnable(unable bool) { r.unable = unable }
@@ -378,7 +381,7 @@ func (r *Replica) NextWrite(now time.Time) (Write, time.Time) {
 		if next := r.renewed.Add(r.times.Renew); due.Before(next) {
 			due = next
 		}
-	case !r.isListed() || r.lease.Holder == Outside:
+	case !r.isCandidate() || r.lease.Holder == Outside:
 		return None, time.Time{}
 	default:
 		what, due = Take, r.takeAt()

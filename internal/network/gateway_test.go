@@ -505,6 +505,26 @@ func TestGatewayReplicas(t *testing.T) {
 	hold(first)
 	s.wantReady(server, reasonReady, "")
 	hold(second)
+	for name, c := range map[string]struct {
+		state corev1.ContainerState
+		want  int
+	}{
+		"waits_after_a_crash": {corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}, 1},
+		"ended":               {corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1}}, 1},
+		"runs":                {corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, 2},
+	} {
+		testkit.UpdateStatus(t, s.c.Client, second, func(p *corev1.Pod) {
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: p.Spec.Containers[0].Name, State: c.state}, {Name: "another", State: corev1.ContainerState{}}}
+		})
+		s.eventually(func() error {
+			err := s.get(server)
+			if in := server.Status.InternalEndpoint; err == nil && (len(server.Status.Replicas) != c.want || in == nil || in.IP.String() != second.Status.PodIP) {
+				err = fmt.Errorf("%s: of %v nodes reach %v", name, server.Status.Replicas, in)
+			}
+			return err
+		})
+	}
+	testkit.UpdateStatus(t, s.c.Client, second, func(p *corev1.Pod) { p.Status.ContainerStatuses = nil })
 	phase := func(of *corev1.Pod, is corev1.PodPhase) {
 		testkit.UpdateStatus(t, s.c.Client, of, func(p *corev1.Pod) { p.Status.Phase = is })
 	}

@@ -222,6 +222,15 @@ func listRunning(ctx context.Context, c client.Reader, w *wireguard) ([]corev1.P
 	return out, nil
 }
 
+// hasEnded reports whether the gateway of a pod certainly does not run: it crashed, and its container waits for the next start.
+func hasEnded(p corev1.Pod) bool {
+	return slices.ContainsFunc(p.Spec.Containers, func(c corev1.Container) bool {
+		return isGateway(c) && slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+			return s.Name == c.Name && s.State.Running == nil
+		})
+	})
+}
+
 // reportReplicas publishes the running replicas, and labels the holder of the Lease as the active one, and no other pod but one that replaces
 // all replicas. It reports whether the Lease has had a holder.
 func (s *wireguards[T]) reportReplicas(ctx context.Context, w *wireguard, pods []corev1.Pod) (held bool, err error) {
@@ -229,9 +238,10 @@ func (s *wireguards[T]) reportReplicas(ctx context.Context, w *wireguard, pods [
 	if *w.replicas = nil; len(electing) == 0 {
 		return false, nil
 	}
-	for i := range electing[:min(len(electing), maxPublished)] {
+	running := slices.DeleteFunc(slices.Clone(electing), hasEnded)
+	for i := range running[:min(len(running), maxPublished)] {
 		*w.replicas = append(*w.replicas, networkingv1beta1.GatewayReplica{
-			Name: electing[i].Name, IP: networkingv1beta1.IP(electing[i].Status.PodIP), Node: electing[i].Spec.NodeName,
+			Name: running[i].Name, IP: networkingv1beta1.IP(running[i].Status.PodIP), Node: running[i].Spec.NodeName,
 		})
 	}
 	labelled := func(pods []corev1.Pod) []corev1.Pod { return pods }

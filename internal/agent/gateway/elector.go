@@ -77,11 +77,12 @@ type elector struct {
 	cache   cache.Cache
 	log     logr.Logger
 	device  *fencedDevice
-	fence   fence
-	learned endpointMemory
-	bind    func(netip.AddrPort) (*net.UDPConn, error)
-	changed func()        // is called when this replica became active, or ceased to be
-	wake    agent.Trigger // requests a step
+	// newFence makes the fence of the tunnel, which is closed then.
+	newFence func() (fence, error)
+	learned  endpointMemory
+	bind     func(netip.AddrPort) (*net.UDPConn, error)
+	changed  func()        // is called when this replica became active, or ceased to be
+	wake     agent.Trigger // requests a step
 	// endpointDue requests that this replica is marked as the ready endpoint of its Service.
 	endpointDue agent.Trigger
 
@@ -89,7 +90,10 @@ type elector struct {
 	rule      *election.Replica
 	lease     *coordinationv1.Lease
 	active    bool
+	fence     fence     // nil: it has to be made
+	unfenced  error     // why the fence could not be set, last; nil: it could
 	fenced    time.Time // when the fence closes by itself
+	failure   string    // that was logged last
 	writing   bool
 	addresses map[string]netip.Addr // of the other replicas
 	sealer    *sealer
@@ -102,21 +106,17 @@ type fence interface {
 	Open(time.Duration) error
 }
 
-// noFence does nothing. It is used if the kernel refuses the fence.
-type noFence struct{}
-
-func (noFence) Open(time.Duration) error { return nil }
-
-func newElector(mgr ctrl.Manager, o Options, device *fencedDevice, learned endpointMemory, changed func()) *elector {
-	random := func() (n election.Nonce) {
-		_, _ = rand.Read(n[:]) // never fails
-		return n
-	}
+func newElector(mgr ctrl.Manager, o Options, device *fencedDevice, newFence func() (fence, error), learned endpointMemory, changed func()) *elector {
 	return &elector{
 		options: o, client: mgr.GetClient(), live: mgr.GetAPIReader(), cache: mgr.GetCache(), log: mgr.GetLogger().WithName("elector"),
-		device: device, fence: noFence{}, learned: learned, bind: bindReplica, changed: changed, wake: agent.NewTrigger(), endpointDue: agent.NewTrigger(),
-		rule: election.NewReplica(o.Pod, election.Default(), random), addresses: map[string]netip.Addr{},
+		device: device, newFence: newFence, learned: learned, bind: bindReplica, changed: changed, wake: agent.NewTrigger(), endpointDue: agent.NewTrigger(),
+		rule: election.NewReplica(o.Pod, election.Default(), newNonce), addresses: map[string]netip.Addr{},
 	}
+}
+
+func newNonce() (n election.Nonce) {
+	_, _ = rand.Read(n[:]) // never fails
+	return n
 }
 
 func bindReplica(at netip.AddrPort) (*net.UDPConn, error) {
@@ -182,9 +182,18 @@ func (e *elector) runStep(ctx context.Context) time.Duration {
 		}
 	}
 	until := e.rule.ActiveUntil()
-	if err := e.setActive(now.Before(until), until); err != nil {
-		e.log.Error(err, "the tunnel is not as it must be yet")
-		consider(now.Add(10 * time.Millisecond))
+	if err := e.setActive(now.Before(until), e.rule.FenceUntil(now)); err != nil {
+		if text := err.Error(); text != e.failure {
+			e.failure = text
+			e.log.Error(err, "the tunnel is not as it must be yet")
+		}
+		consider(now.Add(fenceRetry))
+		if begins && what == election.Renew {
+			e.rule.RecordRefusal()
+			begins = false
+		}
+	} else {
+		e.failure = ""
 	}
 	consider(until)
 	if until.After(e.fenced) {
@@ -202,21 +211,18 @@ func (e *elector) runStep(ctx context.Context) time.Duration {
 	return time.Until(next)
 }
 
-// setActive opens the fence until then, and the device, or closes both.
+// setActive opens the fence until then, and the device, or closes both. If the fence cannot be set, the device closes when the fence should.
 func (e *elector) setActive(active bool, until time.Time) error {
+	var failed error
 	if active {
-		if err := e.moveFence(until); err != nil {
-			return err
-		}
+		failed = e.moveFence(until)
+		active = failed == nil || e.active && time.Now().Before(e.fenced)
+	} else if e.active || e.unfenced != nil {
+		e.fenced = time.Time{}
+		_ = e.setFence(0) // it closes by itself, and the device will have no peer
 	}
 	if e.active == active {
-		return nil
-	}
-	if !active {
-		e.fenced = time.Time{}
-		if err := e.fence.Open(0); err != nil {
-			e.log.Error(err, "the fence is not closed")
-		}
+		return failed
 	}
 	if err := e.device.setOpen(active); err != nil {
 		return err
@@ -231,26 +237,51 @@ func (e *elector) setActive(active bool, until time.Time) error {
 	}
 	e.log.Info("the replica changed", "active", active)
 	e.changed()
-	return nil
+	return failed
 }
 
-// fenceSlack is how long before it closes by itself the fence is opened anew.
+// fenceSlack is how long before it closes by itself the fence is opened anew, and the least time that this is put off by.
 const fenceSlack = 600 * time.Millisecond
+
+// fenceRetry is the time until the next attempt to set the fence.
+const fenceRetry = 100 * time.Millisecond
 
 // moveFence has the fence close at that time, or a moment before it.
 func (e *elector) moveFence(until time.Time) error {
 	now := time.Now()
-	if until.Equal(e.fenced) || until.After(e.fenced) && e.fenced.Sub(now) > fenceSlack {
+	late := until.Before(e.fenced) || e.fenced.Sub(now) <= fenceSlack || until.Sub(e.fenced) >= fenceSlack
+	if e.unfenced == nil && (until.Equal(e.fenced) || !late) {
 		return nil
 	}
-	if err := e.fence.Open(until.Sub(now)); err != nil {
+	if err := e.setFence(until.Sub(now)); err != nil {
 		return err
 	}
 	e.fenced = until
 	if !time.Now().Before(until) { // this process stood still meanwhile
-		return e.fence.Open(0)
+		return e.setFence(0)
 	}
 	return nil
+}
+
+// setFence opens the fence for a time, or closes it. If that fails, it is made anew the next time: others may have deleted it.
+func (e *elector) setFence(open time.Duration) (err error) {
+	if e.fence == nil {
+		e.fence, err = e.newFence()
+	}
+	if err == nil {
+		err = e.fence.Open(open)
+	}
+	if e.unfenced = err; err != nil {
+		e.fence = nil
+	}
+	return err
+}
+
+// fenceError returns why the fence cannot be set, or nil.
+func (e *elector) fenceError() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.unfenced
 }
 
 // writeLimit is how long a write of the Lease may take.
@@ -411,6 +442,13 @@ func (e *elector) isActive() bool {
 	return e.active
 }
 
+// isHolder reports whether this replica holds the Lease, active or not.
+func (e *elector) isHolder() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.rule.IsHolder()
+}
+
 // hasStandby reports whether another replica can take over.
 func (e *elector) hasStandby() bool {
 	e.mu.Lock()
@@ -449,7 +487,7 @@ func (e *elector) setReplicas(replicas []networkingv1beta1.GatewayReplica, elsew
 			e.addresses[r.Name] = address.Unmap()
 		}
 	}
-	if e.rule.SetReplicas(all, elsewhere); !maps.Equal(before, e.addresses) {
+	if e.rule.SetReplicas(all, elsewhere, time.Now()); !maps.Equal(before, e.addresses) {
 		e.endpointDue.Send() // the endpoints changed before that was published
 	}
 	e.wake.Send()
@@ -514,7 +552,7 @@ func (e *elector) clearLease(ctx context.Context, lease *coordinationv1.Lease) e
 func (e *elector) resignLease(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, releaseLimit)
 	defer cancel()
-	if !e.isActive() || !e.hasStandby() {
+	if !e.isHolder() || !e.hasStandby() {
 		return false, nil
 	}
 	lease := &coordinationv1.Lease{}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -31,13 +32,14 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-// cut keeps the Lease of a replica from being read and written, as an API server that is away does, and the other objects of the election. It counts the attempts for the Lease.
+// cut keeps the Lease of a replica from being read and written, as an API server that is away does, and the other objects of the election. It counts
+// the attempts for the Lease, and the writes with a standby.
 type cut struct {
-	off   *atomic.Bool
-	tries *atomic.Int32
+	off          *atomic.Bool
+	tries, added *atomic.Int32
 }
 
-func newCut() cut { return cut{&atomic.Bool{}, &atomic.Int32{}} }
+func newCut() cut { return cut{&atomic.Bool{}, &atomic.Int32{}, &atomic.Int32{}} }
 
 func (c cut) client(to client.Client) client.Client { return leaseClient{to, c} }
 func (c cut) reader(to client.Reader) client.Reader { return leaseReader{to, c} }
@@ -60,6 +62,9 @@ type leaseClient struct {
 func (c leaseClient) Update(ctx context.Context, obj client.Object, opts ...client.UpdateOption) error {
 	if err := c.try(obj); err != nil {
 		return err
+	}
+	if obj.GetAnnotations()[names.GatewayStandbys] != "" {
+		c.added.Add(1)
 	}
 	return c.Client.Update(ctx, obj, opts...)
 }
@@ -132,11 +137,7 @@ func publish(t *testing.T, replicas ...*testGateway) *coordinationv1.Lease {
 	t.Helper()
 	gw := &networkingv1beta1.GatewayServer{ObjectMeta: replicas[0].meta(replicas[0].options.Name)}
 	testkit.Create(t, replicas[0], gw)
-	testkit.UpdateStatus(t, replicas[0], gw, func(g *networkingv1beta1.GatewayServer) {
-		for _, r := range replicas {
-			g.Status.Replicas = append(g.Status.Replicas, networkingv1beta1.GatewayReplica{Name: r.options.Pod, IP: networkingv1beta1.IP(r.options.Address.String()), Node: r.options.Node})
-		}
-	})
+	list(t, replicas...)
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: gw.Namespace, Name: names.Gateway(gw.Name)}}
 	slice := &discoveryv1.EndpointSlice{ObjectMeta: lease.ObjectMeta, AddressType: discoveryv1.AddressTypeIPv4}
 	for _, r := range replicas {
@@ -147,6 +148,18 @@ func publish(t *testing.T, replicas ...*testGateway) *coordinationv1.Lease {
 	}
 	testkit.Create(t, replicas[0], lease, slice)
 	return lease
+}
+
+// list has the gateway have these replicas, and no others.
+func list(t *testing.T, replicas ...*testGateway) {
+	t.Helper()
+	gw := &networkingv1beta1.GatewayServer{ObjectMeta: replicas[0].meta(replicas[0].options.Name)}
+	testkit.UpdateStatus(t, replicas[0], gw, func(g *networkingv1beta1.GatewayServer) {
+		g.Status.Replicas = nil
+		for _, r := range replicas {
+			g.Status.Replicas = append(g.Status.Replicas, networkingv1beta1.GatewayReplica{Name: r.options.Pod, IP: networkingv1beta1.IP(r.options.Address.String()), Node: r.options.Node})
+		}
+	})
 }
 
 // watchPeers fails the test if two replicas ever have a peer at once, and returns how many have one now.
@@ -428,6 +441,128 @@ func TestGatewayReplicaUnable(t *testing.T) {
 	standby.kernel.refuses.Store(true)
 	active.kernel.refuses.Store(false)
 	active.peers(t, b.key.Public())
+}
+
+// fence calls f with the table of the fence in the kernel, and the elements that hold it open.
+func (s *testGateway) fence(t *testing.T, f func(conn *nftables.Conn, table *nftables.Table, open []nftables.SetElement) error) {
+	t.Helper()
+	err := s.space.Inside(func() error {
+		conn, err := nftables.New()
+		if err != nil {
+			return err
+		}
+		table := &nftables.Table{Name: "liqo_fence", Family: nftables.TableFamilyINet}
+		set, err := conn.GetSetByName(table, "open")
+		if err != nil {
+			return err
+		}
+		open, err := conn.GetSetElements(set)
+		return errors.Join(err, f(conn, table, open))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The process of a replica without a standby dies and does not come back, while its device goes on. Another replica takes over once the list of
+// replicas says so, and then nothing passes the tunnel of the dead one.
+func TestGatewayReplicaCrashed(t *testing.T) {
+	a, b := newTestGateways(t)
+	c := addReplica(t, a, b)
+	b.options.Endpoints = append(b.options.Endpoints, standbyAt+":51840")
+	publish(t, a)
+	a.run(t)
+	b.run(t)
+	a.trust(t, "peer", b)
+	b.trust(t, "peer", a)
+	a.peers(t, b.key.Public())
+	b.is(t, connected)
+	a.fence(t, func(_ *nftables.Conn, _ *nftables.Table, open []nftables.SetElement) error {
+		if len(open) == 0 {
+			return errors.New("the fence of the active replica is closed")
+		}
+		return nil
+	})
+	a.elector.mu.Lock() // it hangs, which is the same to others
+	resume := sync.OnceFunc(a.elector.mu.Unlock)
+	t.Cleanup(resume)
+	c.run(t)
+	list(t, c)
+	c.peers(t, b.key.Public())
+	a.fence(t, func(_ *nftables.Conn, _ *nftables.Table, open []nftables.SetElement) error {
+		if len(open) > 0 {
+			return errors.New("the tunnel of the dead process is open while another replica has the peer")
+		}
+		return nil
+	})
+	resume()
+	a.peers(t)
+}
+
+// A replica that has just started goes by no promise: without the API server its tunnel ends, and comes back with it.
+func TestGatewayReplicaStarts(t *testing.T) {
+	a, b := newTestGateways(t)
+	c := addReplica(t, a, b)
+	a.settle, c.settle = time.Hour, time.Hour
+	publish(t, a, c)
+	a.run(t)
+	c.run(t)
+	watchPeers(t, a, c)
+	a.trust(t, "peer", b)
+	active, standby := holder(t, a, c)
+	active.peers(t, b.key.Public())
+	active.cut.off.Store(true)
+	standby.cut.off.Store(true)
+	active.peers(t)
+	active.cut.off.Store(false)
+	active.peers(t, b.key.Public())
+}
+
+// A replica whose fence the kernel refuses, after somebody deleted it, passes nothing. It adds no standby, and lets another one take over. The last
+// one has a fence again as soon as the kernel makes one.
+func TestGatewayReplicaUnfenced(t *testing.T) {
+	a, b := newTestGateways(t)
+	c := addReplica(t, a, b)
+	publish(t, a, c)
+	a.run(t)
+	a.trust(t, "peer", b)
+	a.peers(t, b.key.Public())
+	unfence := func(s *testGateway) {
+		t.Helper()
+		s.kernel.refusesFence.Store(true)
+		s.fence(t, func(conn *nftables.Conn, table *nftables.Table, _ []nftables.SetElement) error {
+			conn.DelTable(table)
+			return conn.Flush()
+		})
+	}
+	unfence(a)
+	a.tells(t, "Elect", "no fence")
+	c.run(t)
+	c.peers(t, b.key.Public())
+	a.peers(t)
+	a.tells(t, "Resign", "no fence")
+	if n := a.cut.added.Load(); n > 0 {
+		t.Errorf("%d standbys were added without a fence", n)
+	}
+	unfence(c)
+	c.peers(t)
+	c.tells(t, "Elect", c.options.Pod)
+	c.kernel.refusesFence.Store(false)
+	c.peers(t, b.key.Public())
+	c.fence(t, func(_ *nftables.Conn, _ *nftables.Table, open []nftables.SetElement) error {
+		if len(open) == 0 {
+			return errors.New("the fence is closed")
+		}
+		return nil
+	})
+}
+
+// What an earlier process had in the device is gone before anything else.
+func TestPeerOfDeadProcess(t *testing.T) {
+	a, b := newTestGateways(t)
+	a.options.Pod, a.options.LeaderElection, a.cut = "gw-a", true, newCut()
+	a.left = []wg.Peer{{PublicKey: b.key.Public()}}
+	a.run(t) // it looks at the device
 }
 
 func TestReplicaMessages(t *testing.T) {

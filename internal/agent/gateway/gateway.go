@@ -126,17 +126,16 @@ func newGateway(mgr ctrl.Manager, k FencedKernel, device Device, o Options) *gat
 	g.exporter = newExporter(o, device, k.Counted, g.prober.pathHealth, g.prober.foundMTU)
 	g.prober.answered = g.exporter.observeLatency
 	if fenced != nil {
-		g.elector = newElector(mgr, o, fenced, g.learned, g.trigger.Send)
+		newFence := func() (fence, error) { return k.NewFence() }
+		g.elector = newElector(mgr, o, fenced, newFence, g.learned, g.trigger.Send)
 	}
 	return g
 }
 
 func (g *gateway) setupController(mgr ctrl.Manager) error {
 	if g.elector != nil {
-		if fence, err := g.kernel.NewFence(); err == nil {
-			g.elector.fence = fence
-		} else {
-			g.elector.log.Error(err, "a process that hangs keeps its tunnel")
+		if err := g.elector.setFence(0); err != nil {
+			g.elector.log.Error(err, "this replica cannot be active yet")
 		}
 		if err := g.elector.device.setOpen(false); err != nil { // the kernel may still have the peer of an earlier process
 			return err
@@ -174,6 +173,7 @@ type gateway struct {
 	silent    time.Time // since then no other replica that runs can take over
 	reported  bool      // an event told that
 	failing   time.Time // first of the last attempts to apply the state, which all failed
+	helpless  bool      // an event told that, and that no other replica takes over
 
 	learned   endpointMemory  // endpoint of the client, for the next process
 	opened    bool            // the device is up, with or without peers
@@ -226,10 +226,13 @@ func (g *gateway) runOnce(ctx context.Context) (time.Duration, error) {
 	problems = slices.Concat(snapshot.Problems, problems, more)
 	if failed == nil {
 		failed = g.applyState(ctx, state, peers)
+		if g.elector != nil {
+			failed = errors.Join(failed, g.elector.fenceError())
+		}
 		g.reportUnable(ctx, snapshot, failed)
 	}
 	g.state.Set(failed)
-	if standby {
+	if standby && (failed == nil || !g.elector.isHolder()) {
 		return g.options.PingInterval, failed // the active replica reports
 	}
 	g.reportSilence(snapshot)
@@ -277,15 +280,22 @@ func (g *gateway) reportUnable(ctx context.Context, snapshot *agent.Snapshot, fa
 	}
 	unable := failed != nil && time.Since(g.failing) >= unableAfter
 	if g.elector.setUnable(unable); !unable {
+		g.helpless = false
 		return
 	}
 	resigned, err := g.elector.resignLease(ctx)
 	if err != nil {
 		log.FromContext(ctx).Info("the Lease is not given up", "reason", err.Error())
 	}
-	if own := snapshot.Objects[g.planInput(snapshot).Of]; resigned && own != nil {
+	switch own := snapshot.Objects[g.planInput(snapshot).Of]; {
+	case own == nil:
+	case resigned:
 		g.reporter.Events.Eventf(own, nil, corev1.EventTypeWarning, networkingv1beta1.ReasonApplyFailed, "Resign",
 			"replica %s gave up the tunnel, since it could not apply its state: %s", g.options.Pod, kube.Note(failed.Error()))
+	case g.elector.isHolder() && !g.helpless:
+		g.helpless = true
+		g.reporter.Events.Eventf(own, nil, corev1.EventTypeWarning, networkingv1beta1.ReasonApplyFailed, "Elect",
+			"replica %s cannot apply its state, and no other replica can take over: %s", g.options.Pod, kube.Note(failed.Error()))
 	}
 }
 

@@ -28,6 +28,7 @@ import (
 	"liqo.io/liqo/internal/datapath"
 	"liqo.io/liqo/internal/datapath/kernel"
 	"liqo.io/liqo/internal/datapath/wg"
+	"liqo.io/liqo/internal/election"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
@@ -59,7 +60,14 @@ func (d inside) Restart(k wg.PublicKey) error {
 // stubborn is a network namespace that may refuse what it is told.
 type stubborn struct {
 	FencedKernel
-	refuses atomic.Bool
+	refuses, refusesFence atomic.Bool
+}
+
+func (k *stubborn) NewFence() (*kernel.Fence, error) {
+	if k.refusesFence.Load() {
+		return nil, errors.New("no fence")
+	}
+	return k.FencedKernel.NewFence()
 }
 
 func (k *stubborn) Apply(ctx context.Context, state datapath.State) (kernel.Changes, error) {
@@ -82,6 +90,8 @@ type testGateway struct {
 	resolve  dnsResolver   // nil: that of this machine
 	silence  time.Duration // 0: the usual
 	elector  *elector      // of several replicas
+	left     []wg.Peer     // of an earlier process, in the device
+	settle   time.Duration // until the elector goes by promises
 	cut      cut
 	ending   context.Context // nil: it is not told to end
 	ended    context.CancelFunc
@@ -209,6 +219,11 @@ func (s *testGateway) run(t *testing.T) (stop func()) {
 		t.Fatal(err)
 	}
 	device := s.device
+	if s.left != nil {
+		if err := device.Apply(wg.Config{MTU: names.DefaultMTU, PrivateKey: s.key, Peers: s.left}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	end := testkit.Manager(t, s.user(t), kube.ManagerOptions{Objects: s.cached()}, func(mgr ctrl.Manager) error {
 		g := newGateway(mgr, &s.kernel, device, s.options)
 		s.exporter, g.silence = g.exporter, s.silence
@@ -227,6 +242,9 @@ func (s *testGateway) run(t *testing.T) (stop func()) {
 			return conn, err
 		}
 		if s.elector = g.elector; g.elector != nil {
+			times := election.Default()
+			times.Settle = s.settle
+			g.elector.rule = election.NewReplica(s.options.Pod, times, newNonce)
 			g.elector.client, g.elector.live = s.cut.client(g.elector.client), s.cut.reader(g.elector.live)
 			g.elector.bind = func(at netip.AddrPort) (conn *net.UDPConn, err error) {
 				err = s.space.Inside(func() error {
@@ -236,7 +254,11 @@ func (s *testGateway) run(t *testing.T) (stop func()) {
 				return conn, err
 			}
 		}
-		return g.setupController(mgr)
+		err := g.setupController(mgr)
+		if status, observed := device.Observe(); g.elector != nil && observed == nil && len(status.Peers) > 0 {
+			err = errors.Join(err, errors.New("the peer of an earlier process is left in the device"))
+		}
+		return err
 	})
 	ended := false
 	stop = func() {

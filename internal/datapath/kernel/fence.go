@@ -18,9 +18,6 @@ import (
 // fenceTable holds the fence of the tunnel. Apply leaves it alone.
 const fenceTable = "liqo_fence"
 
-// openEnded is how long a fence is open at least to be so without an end.
-const openEnded = time.Hour
-
 // Fence is a dead man's switch: the kernel drops what enters and leaves the tunnel, inside and outside, unless the fence was opened a moment ago. So
 // the tunnel of a process that hangs, is stopped or died passes nothing soon, even if its device goes on.
 type Fence struct {
@@ -83,11 +80,7 @@ func fenceKey() []byte { return binaryutil.NativeEndian.PutUint32(1) }
 func (f *Fence) Open(open time.Duration) error {
 	f.conn.FlushSet(f.set)
 	if open >= time.Millisecond {
-		element := nftables.SetElement{Key: fenceKey(), Timeout: open}
-		if open >= openEnded {
-			element.Timeout = 0
-		}
-		if err := f.conn.SetAddElements(f.set, []nftables.SetElement{element}); err != nil {
+		if err := f.conn.SetAddElements(f.set, []nftables.SetElement{{Key: fenceKey(), Timeout: open}}); err != nil {
 			return fmt.Errorf("opening the fence: %w", err)
 		}
 	}
