@@ -25,6 +25,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -251,14 +252,14 @@ func threadCount(setting string, procs int) int {
 func (o *gatewayOptions) cachedKinds() map[client.Object]cache.ByObject {
 	own := cache.ByObject{Namespaces: map[string]cache.Config{o.Namespace: {}}}
 	rules := cache.ByObject{Namespaces: map[string]cache.Config{o.Namespace: {}, o.LiqoNamespace: {}}}
+	election := cache.ByObject{Namespaces: map[string]cache.Config{o.Namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", names.Gateway(o.Name))}}}
 	return map[client.Object]cache.ByObject{
 		&networkingv1beta1.PublicKey{}:             own,
 		&networkingv1beta1.Connection{}:            own,
 		&networkingv1beta1.RouteConfiguration{}:    rules,
 		&networkingv1beta1.FirewallConfiguration{}: rules,
-		&coordinationv1.Lease{}: {Namespaces: map[string]cache.Config{
-			o.Namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", names.Gateway(o.Name))},
-		}},
+		&coordinationv1.Lease{}:                    election,
+		&discoveryv1.EndpointSlice{}:               election,
 	}
 }
 

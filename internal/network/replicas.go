@@ -109,7 +109,7 @@ func (w *wireguard) electionObjects() []client.Object {
 	if w.service != nil {
 		role.Rules = append(role.Rules, rbacv1.PolicyRule{
 			APIGroups: []string{discoveryv1.GroupName}, Resources: []string{"endpointslices"}, ResourceNames: []string{names.Gateway(w.gateway)},
-			Verbs: []string{"get", "patch"},
+			Verbs: []string{"get", "list", "watch", "patch"},
 		})
 	}
 	binding := w.newBinding(name, name)

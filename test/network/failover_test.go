@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,12 +31,13 @@ import (
 	"liqo.io/liqo/test/traffic"
 )
 
-// failoverLimit is the longest time without an answer through a tunnel whose active replica fails in either cluster. It takes 1 to 2.6 s, and
-// longer on a busy machine, where kube-proxy is late.
-const failoverLimit = 5 * time.Second
+// failoverLimit is the longest time without an answer through a tunnel whose active replica fails in either cluster, and upgradeLimit through one
+// whose replicas are all replaced.
+const failoverLimit, upgradeLimit = 3 * time.Second, time.Second
 
-// The active replica of a gateway fails in each cluster. A standby takes over, and a TCP connection through the tunnel stays. With LIQO_FAILOVERS, a
-// number, that many replicas fail, in each way and with a node, and no answer may take longer than the limit.
+// The active replica of a gateway fails in each cluster. A standby takes over, and a TCP connection through the tunnel stays, also when the failed one
+// is back. With LIQO_FAILOVERS, a number, gateways are upgraded, then that many replicas fail, in each way and with a node, and no answer may take
+// longer than the limit.
 func TestGatewayFailover(t *testing.T) {
 	failovers, err := strconv.Atoi(cmp.Or(os.Getenv("LIQO_FAILOVERS"), "0"))
 	if err != nil {
@@ -70,10 +72,11 @@ func TestGatewayFailover(t *testing.T) {
 			}
 		}
 	}
-	faults := []struct {
+	type fault struct {
 		name string
 		fail func(t *testing.T, g *replicated, active corev1.Pod) (heal func())
-	}{
+	}
+	faults := []fault{
 		{"pod_deleted", func(t *testing.T, g *replicated, active corev1.Pod) func() {
 			kubectl(t, g.c, "", "delete", "pod", "-n", active.Namespace, active.Name, "--wait=false")
 			return func() {}
@@ -89,11 +92,26 @@ func TestGatewayFailover(t *testing.T) {
 		{"node_disconnected", failNode("--network")},
 		{"node_stopped", failNode("--processes")},
 	}
-	if failovers == 0 {
-		faults = faults[:3] // those after which no other test finds a node that is just back
+	rounds := faults[:3] // those after which no other test finds a node that is just back
+	if failovers > 0 {
+		upgrade := fault{"upgraded", func(t *testing.T, g *replicated, _ corev1.Pod) func() {
+			kind, name := "wggatewayclienttemplate", dialer
+			if g.c == b {
+				kind, name = "wggatewayservertemplate", server
+			}
+			g.upgrade(t, kind, name)
+			return func() {}
+		}}
+		rounds = []fault{upgrade, upgrade, upgrade}
 	}
-	for i := range max((failovers+1)/2, len(faults)) {
-		test := faults[i%len(faults)]
+	for i := range (failovers + 1) / 2 {
+		rounds = append(rounds, faults[i%len(faults)])
+	}
+	for i, test := range rounds {
+		limit := failoverLimit
+		if test.name == "upgraded" {
+			limit = upgradeLimit
+		}
 		for c, g := range gateways {
 			t.Run(fmt.Sprintf("%d_%s/%s", i, test.name, c.ID), func(t *testing.T) {
 				active := g.settle(t)
@@ -122,22 +140,28 @@ func TestGatewayFailover(t *testing.T) {
 					}
 					return err
 				})
-				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-				defer cancel()
-				first, err := asking.Answered(ctx, since.Add(100*time.Millisecond))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if test.name == "process_stopped" { // what it does when it goes on takes nothing from the next one
-					heal()
-					if _, err := asking.Answered(ctx, time.Now().Add(time.Second)); err != nil {
+				answered := func(after time.Time) time.Time {
+					ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+					defer cancel()
+					first, err := asking.Answered(ctx, after)
+					if err != nil {
 						t.Fatal(err)
 					}
+					return first
 				}
+				first := answered(since.Add(100 * time.Millisecond))
+				healed := time.Now()
+				heal()
+				g.settle(t) // what the failed one does when it goes on takes nothing from the next one
+				answered(time.Now())
 				gap, lost := asking.Gap(since)
-				t.Logf("no answer for %.2f s, %d questions lost; all is well after %.2f s", gap.Seconds(), lost, first.Sub(since).Seconds())
-				if failovers > 0 && gap > failoverLimit {
-					t.Errorf("there was no answer for %.2f s, limit %s", gap.Seconds(), failoverLimit)
+				after, _ := asking.Gap(healed)
+				t.Logf("no answer for %.2f s, %d questions lost; all is well after %.2f s; then no answer for %.2f s", gap.Seconds(), lost, first.Sub(since).Seconds(), after.Seconds())
+				if failovers > 0 && gap > limit {
+					t.Errorf("there was no answer for %.2f s, limit %s", gap.Seconds(), limit)
+				}
+				if failovers > 0 && after > upgradeLimit {
+					t.Errorf("there was no answer for %.2f s while the failed one came back, limit %s", after.Seconds(), upgradeLimit)
 				}
 				if err := flow.check(); err != nil {
 					t.Errorf("the TCP connection: %v", err)
@@ -251,6 +275,27 @@ func (g *replicated) settle(t *testing.T) (active corev1.Pod) {
 		return err
 	})
 	return active
+}
+
+// upgrade has other pods replace all replicas, as a change of the template does, and waits until they have.
+func (g *replicated) upgrade(t *testing.T, kind, template string) {
+	t.Helper()
+	before, err := g.list(t.Context(), client.MatchingLabels{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch := fmt.Sprintf(`{"spec":{"template":{"spec":{"deployment":{"spec":{"template":{"metadata":{"annotations":{"upgraded":"%d"}}}}}}}}}`, time.Now().UnixNano())
+	kubectl(t, g.c, "", "patch", kind, template, "-n", "liqo", "--type", "merge", "-p", patch)
+	eventually(t, "other replicas", func(ctx context.Context) error {
+		now, err := g.list(ctx, client.MatchingLabels{})
+		if err == nil && slices.ContainsFunc(now, func(p corev1.Pod) bool {
+			return slices.ContainsFunc(before, func(old corev1.Pod) bool { return old.UID == p.UID })
+		}) {
+			err = errors.New("the former ones are left")
+		}
+		return err
+	})
+	g.settle(t)
 }
 
 // leaveFirstNode has the active replica be on another node than the API server.

@@ -8,7 +8,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/netip"
 	"strconv"
@@ -476,7 +475,6 @@ func (e *elector) setReplicas(replicas []networkingv1beta1.GatewayReplica, elsew
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var all []string
-	before := maps.Clone(e.addresses)
 	clear(e.addresses)
 	for _, r := range replicas {
 		address, err := netip.ParseAddr(r.IP.String())
@@ -487,9 +485,7 @@ func (e *elector) setReplicas(replicas []networkingv1beta1.GatewayReplica, elsew
 			e.addresses[r.Name] = address.Unmap()
 		}
 	}
-	if e.rule.SetReplicas(all, elsewhere, time.Now()); !maps.Equal(before, e.addresses) {
-		e.endpointDue.Send() // the endpoints changed before that was published
-	}
+	e.rule.SetReplicas(all, elsewhere, time.Now())
 	e.wake.Send()
 	if key == nil {
 		e.sealer = nil

@@ -11,16 +11,16 @@ import (
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/internal/names"
 )
 
-// serviceRetry and serviceCheck bound the backoff of writes that lead the Service to this replica; the latter is also how often an active replica
-// looks at the endpoints: a write of a deposed one may have been on its way.
+// serviceRetry and serviceRetryCap bound the backoff of writes that lead the Service to this replica.
 const (
-	serviceRetry = 50 * time.Millisecond
-	serviceCheck = 5 * time.Second
+	serviceRetry    = 50 * time.Millisecond
+	serviceRetryCap = 5 * time.Second
 )
 
 // keepEndpointReady marks this replica as the ready endpoint of the Service of a server while the replica is the active one, until the context ends.
@@ -28,14 +28,23 @@ func (e *elector) keepEndpointReady(ctx context.Context) {
 	if !e.options.Server {
 		return
 	}
+	watches := false
 	for wait := serviceRetry; ; {
+		var err error
+		if !watches {
+			err = e.watchEndpoints(ctx)
+			watches = err == nil
+		}
+		if err == nil {
+			err = e.writeEndpoints(ctx)
+		}
 		var again <-chan time.Time
-		if err := e.writeEndpoints(ctx); err != nil {
+		if err != nil {
 			e.log.Info("the Service does not lead to this replica yet", "reason", err.Error())
 			again = time.After(wait)
-			wait = min(2*wait, serviceCheck)
-		} else if wait = serviceRetry; e.isActive() {
-			again = time.After(serviceCheck)
+			wait = min(2*wait, serviceRetryCap)
+		} else {
+			wait = serviceRetry
 		}
 		select {
 		case <-e.endpointDue:
@@ -46,6 +55,20 @@ func (e *elector) keepEndpointReady(ctx context.Context) {
 	}
 }
 
+// watchEndpoints requests a look at the endpoints whenever they change: a write of a deposed replica may have been on its way.
+func (e *elector) watchEndpoints(ctx context.Context) error {
+	informer, err := e.cache.GetInformer(ctx, &discoveryv1.EndpointSlice{})
+	if err == nil {
+		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+			AddFunc: func(any) { e.endpointDue.Send() }, UpdateFunc: func(any, any) { e.endpointDue.Send() },
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("watching the endpoints of the Service: %w", err)
+	}
+	return nil
+}
+
 // writeEndpoints marks this replica as the only ready endpoint of the Service, if it is active.
 func (e *elector) writeEndpoints(ctx context.Context) error {
 	if !e.isActive() {
@@ -54,7 +77,7 @@ func (e *elector) writeEndpoints(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, writeLimit)
 	defer cancel()
 	slice := &discoveryv1.EndpointSlice{}
-	if err := e.live.Get(ctx, client.ObjectKey{Namespace: e.options.Namespace, Name: names.Gateway(e.options.Name)}, slice); err != nil {
+	if err := e.client.Get(ctx, client.ObjectKey{Namespace: e.options.Namespace, Name: names.Gateway(e.options.Name)}, slice); err != nil {
 		return fmt.Errorf("reading the endpoints of the Service: %w", err)
 	}
 	before, listed, changed := slice.DeepCopy(), false, false
@@ -71,7 +94,7 @@ func (e *elector) writeEndpoints(ctx context.Context) error {
 	if !listed {
 		return errors.New("the endpoints do not have this replica yet")
 	}
-	if !changed || !e.isActive() { // the next check of the active replica corrects a write that was on its way
+	if !changed || !e.isActive() { // the active replica corrects a write that is on its way
 		return nil
 	}
 	err := e.client.Patch(ctx, slice, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/internal/agent"
@@ -36,12 +37,12 @@ func (c slowClient) Patch(ctx context.Context, obj client.Object, patch client.P
 
 // readSignal tells of each read.
 type readSignal struct {
-	client.Reader
+	client.Client
 	reads chan struct{}
 }
 
 func (r readSignal) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-	err := r.Reader.Get(ctx, key, obj, opts...)
+	err := r.Client.Get(ctx, key, obj, opts...)
 	select {
 	case r.reads <- struct{}{}:
 	default:
@@ -64,12 +65,17 @@ func TestLateWriteOfDeposedReplica(t *testing.T) {
 		Endpoints: []discoveryv1.Endpoint{endpoint("gw-a", "10.0.0.7", false), endpoint("gw-b", "10.0.0.8", true)},
 	}
 	testkit.Create(t, c.Client, slice)
+	watched, err := cache.New(c.Config, cache.Options{Scheme: c.Client.Scheme(), DefaultNamespaces: map[string]cache.Config{where: {}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = watched.Start(t.Context()) }()
 	slow := slowClient{c.Client, make(chan struct{}), make(chan struct{}), make(chan error, 1)}
 	read := readSignal{c.Client, make(chan struct{}, 1)}
-	replica := func(pod string, to client.Client, from client.Reader) *elector {
-		return &elector{options: Options{Server: true, Namespace: where, Name: "rome", Pod: pod}, client: to, live: from, log: logr.Discard(), endpointDue: agent.NewTrigger()}
+	replica := func(pod string, by client.Client) *elector {
+		return &elector{options: Options{Server: true, Namespace: where, Name: "rome", Pod: pod}, client: by, cache: watched, log: logr.Discard(), endpointDue: agent.NewTrigger()}
 	}
-	a, b := replica("gw-a", slow, c.Client), replica("gw-b", c.Client, read)
+	a, b := replica("gw-a", slow), replica("gw-b", read)
 	set := func(e *elector, active bool) {
 		e.mu.Lock()
 		defer e.mu.Unlock()

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -185,7 +186,7 @@ func (s *testGateway) user(t *testing.T) *rest.Config {
 		testkit.Rule(group, "publickeies", "get", "list", "watch"),
 		testkit.Rule("events.k8s.io", "events", "create", "patch"),
 		testkit.Rule("coordination.k8s.io", "leases", "get", "list", "watch", "update"),
-		testkit.Rule("discovery.k8s.io", "endpointslices", "get", "patch"))
+		testkit.Rule("discovery.k8s.io", "endpointslices", "get", "list", "watch", "patch"))
 	reads := []rbacv1.PolicyRule{
 		testkit.Rule(ipamv1alpha1.GroupVersion.Group, "ips", "get", "list", "watch"),
 		testkit.Rule(ipamv1alpha1.GroupVersion.Group, "networks", "get", "list", "watch"),
@@ -199,7 +200,7 @@ func (s *testGateway) user(t *testing.T) *rest.Config {
 
 func (s *testGateway) cached() map[client.Object]cache.ByObject {
 	own := cache.ByObject{Namespaces: map[string]cache.Config{s.options.Namespace: {}}}
-	return map[client.Object]cache.ByObject{&networkingv1beta1.PublicKey{}: own, &networkingv1beta1.Connection{}: own, &coordinationv1.Lease{}: own}
+	return map[client.Object]cache.ByObject{&networkingv1beta1.PublicKey{}: own, &networkingv1beta1.Connection{}: own, &coordinationv1.Lease{}: own, &discoveryv1.EndpointSlice{}: own}
 }
 
 // run starts the gateway. It ends with the returned function; its network namespace and its device stay.
