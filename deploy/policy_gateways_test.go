@@ -31,7 +31,7 @@ func TestGatewayPolicy(t *testing.T) {
 	}
 	testkit.Create(t, c.Client, slice)
 	user := "gateway-" + where
-	rule := testkit.Rule(discoveryv1.GroupName, "endpointslices", "get", "patch")
+	rule := testkit.Rule(discoveryv1.GroupName, "endpointslices", "get", "list", "watch", "patch")
 	rule.ResourceNames = []string{"gw"}
 	testkit.Allow(t, c, where, user, rule)
 	gateway := clientOf(t, c.User(t, user, "system:serviceaccounts", "system:serviceaccounts:"+where))

@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -33,10 +34,11 @@ var usualPools = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustP
 // testEnv is a cluster with nothing granted, and the controllers at work on it.
 type testEnv struct {
 	*testing.T
-	c     *testkit.ControlPlane
-	where string
-	seen  client.Reader // what the controllers have seen
-	stop  func()
+	c      *testkit.ControlPlane
+	where  string
+	seen   client.Reader // what the controllers have seen
+	stop   func()
+	writes *testkit.Writes // of the controllers
 }
 
 // newTestEnv creates objs before it starts the controllers. Remaining objects are deleted by force.
@@ -57,7 +59,9 @@ func newTestEnv(t *testing.T, pools []netip.Prefix, objs ...client.Object) *test
 
 func (s *testEnv) start(pools []netip.Prefix) {
 	s.Helper()
-	s.stop = testkit.Manager(s.T, s.c.Config, kube.ManagerOptions{Name: "ipam"}, func(mgr ctrl.Manager) error {
+	var cfg *rest.Config
+	cfg, s.writes = testkit.RecordWrites(s.c.Config)
+	s.stop = testkit.Manager(s.T, cfg, kube.ManagerOptions{Name: "ipam"}, func(mgr ctrl.Manager) error {
 		s.seen = mgr.GetCache()
 		return Setup(mgr, Options{LiqoNamespace: s.where, Pools: pools})
 	})

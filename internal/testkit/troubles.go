@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -41,6 +42,49 @@ func Answered(cfg *rest.Config, response func(*http.Request) (*http.Response, er
 	cfg = rest.CopyConfig(cfg)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return troubled{next, response} })
 	return cfg
+}
+
+// Writes are the requests by which existing objects were written, with a change or without one, as METHOD PATH.
+type Writes struct {
+	mu  sync.Mutex
+	all []string
+}
+
+// RecordWrites is cfg with a record of what is written with it.
+func RecordWrites(cfg *rest.Config) (*rest.Config, *Writes) {
+	w := &Writes{}
+	cfg = rest.CopyConfig(cfg)
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return recorded{next, w} })
+	return cfg, w
+}
+
+type recorded struct {
+	http.RoundTripper
+	writes *Writes
+}
+
+func (r recorded) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := r.RoundTripper.RoundTrip(request)
+	if err == nil && response.StatusCode == http.StatusOK && (request.Method == http.MethodPut || request.Method == http.MethodPatch) {
+		r.writes.mu.Lock()
+		defer r.writes.mu.Unlock()
+		r.writes.all = append(r.writes.all, request.Method+" "+request.URL.Path)
+	}
+	return response, err
+}
+
+// To returns the writes to an object, and forgets them. The object is named like the end of its path, as /services/db.
+func (w *Writes) To(object string) (out []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	isTo := func(one string) bool { return strings.HasSuffix(one, object) }
+	for _, one := range w.all {
+		if isTo(one) {
+			out = append(out, one)
+		}
+	}
+	w.all = slices.DeleteFunc(w.all, isTo)
+	return out
 }
 
 type troubled struct {
