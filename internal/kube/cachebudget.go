@@ -60,7 +60,7 @@ func (r *CacheBudget) exchangeBytes(old, now int64) error {
 	if now > old && r.isExceeded(cached) {
 		err := fmt.Errorf("there are more than %d objects or %d bytes: %w", r.Objects, r.Bytes, ErrTooLarge)
 		if r.Full != nil {
-			r.Full("TooManyObjects", err.Error())
+			r.Full(ReasonTooManyObjects, err.Error())
 		}
 		return err
 	}
@@ -91,7 +91,7 @@ func (r *CacheBudget) checkList(list cacheUsage) error {
 	}
 	err := fmt.Errorf("a list has more than %d objects or %d bytes: %w", r.Objects, r.Bytes, ErrTooLarge)
 	if r.Full != nil {
-		r.Full("ListTooLarge", err.Error())
+		r.Full(ReasonListTooLarge, err.Error())
 	}
 	return err
 }

@@ -22,6 +22,14 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
+// Reasons why a limit on data of a peer was exceeded.
+const (
+	ReasonAnswerTooLarge = "AnswerTooLarge"
+	ReasonListTooLarge   = "ListTooLarge"
+	ReasonTooManyObjects = "TooManyObjects"
+	ReasonTooManyWrites  = "TooManyWrites"
+)
+
 // Limits bound how much this process reads from the API server of another cluster.
 type Limits struct {
 	// Body is the maximum size of a response in bytes.
@@ -161,7 +169,7 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	if b.left < 0 {
 		b.failed = fmt.Errorf("%s has more than %d bytes: %w", b.what, b.remainingLimit(), ErrTooLarge)
 		if !b.divisible {
-			b.transport.report("AnswerTooLarge", b.failed.Error())
+			b.transport.report(ReasonAnswerTooLarge, b.failed.Error())
 		}
 		return 0, b.failed
 	}

@@ -46,7 +46,7 @@ func (l *limitedWrites) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	wait := l.budget.reserveTokens(max(req.ContentLength, smallWrite))
 	if wait > 0 && l.of.Exceeded != nil {
-		l.of.Exceeded("TooManyWrites", fmt.Sprintf("what it does makes this cluster write more than %d bytes in a second", l.of.Rate))
+		l.of.Exceeded(ReasonTooManyWrites, fmt.Sprintf("what it does makes this cluster write more than %d bytes in a second", l.of.Rate))
 	}
 	if err := pauseFor(req.Context(), wait); err != nil {
 		if req.Body != nil {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"liqo.io/liqo/internal/kube"
 )
 
 // Metrics of all engines of the process, by kind and peer.
@@ -67,6 +69,9 @@ var misbehaves = prometheus.NewCounterVec(prometheus.CounterOpts{
 
 func init() { metrics.Registry.MustRegister(misbehaves) }
 
+// ReasonTooManyStatuses is the reason of a peer that changes a status all the time.
+const ReasonTooManyStatuses = "TooManyStatuses"
+
 // misbehaviourPeriod is how long a misbehaviour of a peer stays reported.
 const misbehaviourPeriod = 10 * time.Minute
 
@@ -80,6 +85,14 @@ type Misbehaviours struct {
 	mu              sync.Mutex
 	reason, message string
 	at              time.Time
+}
+
+// NewMisbehaviours returns the record of a peer. Its series begin at 0, so that an increase is one from the first time on.
+func NewMisbehaviours(peer string, changed func()) *Misbehaviours {
+	for _, reason := range []string{kube.ReasonAnswerTooLarge, kube.ReasonListTooLarge, kube.ReasonTooManyObjects, kube.ReasonTooManyWrites, ReasonTooManyStatuses} {
+		misbehaves.WithLabelValues(peer, reason)
+	}
+	return &Misbehaviours{Peer: peer, Changed: changed}
 }
 
 // Report is called when the peer reaches a limit.

@@ -59,7 +59,7 @@ const (
 
 // dialPeer creates the link for credentials and starts it.
 func (r *reconciler) dialPeer(e clusterPair, c *peerCredentials) (*link, error) {
-	misbehaviours := &multicluster.Misbehaviours{Peer: string(e.peer), Changed: func() { r.enqueue(e.peer) }}
+	misbehaviours := multicluster.NewMisbehaviours(string(e.peer), func() { r.enqueue(e.peer) })
 	conn, err := multicluster.NewConn(c.kubeconfig, multicluster.AllowLoopback(r.options.AllowLoopbackPeers), multicluster.WithLimits(peerLimits), multicluster.WithMisbehaviours(misbehaviours))
 	if err != nil {
 		return nil, kube.Invalid(reasonInvalidKubeconfig, err)

@@ -203,7 +203,7 @@ func (k *reflection) statusBack(ctx context.Context, it *multicluster.Item, loca
 	}
 	allowed, lasting := k.pace.allowCopy(k.resource.plural + "/" + local.GetName())
 	if lasting {
-		k.misbehaviours.Report("TooManyStatuses", fmt.Sprintf("the status of the %s %s changes all the time", k.resource.gvk.Kind, local.GetName()))
+		k.misbehaviours.Report(multicluster.ReasonTooManyStatuses, fmt.Sprintf("the status of the %s %s changes all the time", k.resource.gvk.Kind, local.GetName()))
 	}
 	if !allowed {
 		return kube.Wait(statusInterval, "the status was written a moment ago")

@@ -82,7 +82,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := o.validateOptions(); err != nil {
 		return fmt.Errorf("checking the options: %w", err)
 	}
-	p := &process{options: o, namespaces: &remoteNamespaces{}, misbehaviours: &multicluster.Misbehaviours{Peer: string(o.Provider)}, connected: make(chan struct{}), failed: make(chan error, 1), leaseDue: make(chan struct{}, 1)}
+	p := &process{options: o, namespaces: &remoteNamespaces{}, misbehaviours: multicluster.NewMisbehaviours(string(o.Provider), nil), connected: make(chan struct{}), failed: make(chan error, 1), leaseDue: make(chan struct{}, 1)}
 	if err := p.prepareProcess(ctx); err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ const patience = 5 * time.Minute
 
 // jobs are those of a cluster with a virtual node, and of its peer.
 var (
-	providerJobs = []string{"liqo-controller-manager", "liqo/liqo-crd-replicator", "liqo/liqo-fabric", "liqo/liqo-gateway", "liqo/liqo-metric-agent", "liqo/liqo-proxy"}
+	providerJobs = []string{"liqo-controller-manager-metrics", "liqo/liqo-crd-replicator", "liqo/liqo-fabric", "liqo/liqo-gateway", "liqo/liqo-metric-agent", "liqo/liqo-proxy"}
 	consumerJobs = append([]string{"liqo/liqo-virtual-kubelet"}, providerJobs...)
 )
 

@@ -57,7 +57,7 @@ func (f *Collector) collectAlerts(ctx context.Context, now time.Time) (all []dia
 func (f *Collector) collectHealed(ctx context.Context) ([]string, error) {
 	var events corev1.EventList // those of objects without a namespace are in the default one
 	if err := f.List(ctx, &events, client.InNamespace(metav1.NamespaceDefault), client.MatchingFields{"involvedObject.kind": "ForeignCluster", "reason": peer.ReasonHealed}); err != nil {
-		return nil, fmt.Errorf("reading events of ForeignClusters: %w", err)
+		return nil, fmt.Errorf("looking at the events of ForeignClusters: %w", err)
 	}
 	since := func(e corev1.Event) time.Time {
 		return slices.MaxFunc([]time.Time{e.EventTime.Time, e.LastTimestamp.Time}, time.Time.Compare).UTC()
