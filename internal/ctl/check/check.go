@@ -91,7 +91,7 @@ func (o *options) runCheck(ctx context.Context, c *cluster.Session, waits bool) 
 	if report.Healthy {
 		return nil
 	}
-	return ui.Fail("%d of %d checks failed", report.Failed, report.Count())
+	return ui.Fail("%d of %d checks failed", report.Failed, report.Count()).See("docs/info.md#find-what-is-wrong")
 }
 
 // waitForReport returns the first healthy report, or the last one after the time of --wait. Leaders renew their Leases every few seconds,

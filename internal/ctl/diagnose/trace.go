@@ -227,7 +227,7 @@ func (w *chainWriter) addEntry(from, to *End) {
 func (w *chainWriter) addFabric(s *Scene, e *End, other liqov1beta1.ClusterID, what, note string) {
 	node := e.nodeName()
 	if gateway := s.gatewayAddress(other); gateway != "" {
-		note = joinNonEmpty(", ", note, node+" and gateway "+gateway)
+		note = joinNonEmpty(", ", note, joinNonEmpty(" and ", node, "gateway "+gateway))
 	}
 	w.addLink(s, what, note, func() []Finding {
 		n := s.nodeOf(node)

@@ -164,7 +164,7 @@ func (o *options) printExplanation(c *cluster.Session, e *diagnose.Explanation) 
 		return nil
 	}
 	cause := stop.Failure()
-	return ui.Fail("%s is stopped: %s: %s", e.Object, cause.Object, cause.Message)
+	return ui.Fail("%s is stopped: %s: %s", e.Object, cause.Object, cause.Message).See(cause.Page)
 }
 
 // identifyClusters returns the clusters of the command; remote is nil unless the flags choose one. A user of a namespace of the consumer may
