@@ -2,6 +2,8 @@ module liqo.io/liqo
 
 go 1.26.0
 
+ignore node_modules
+
 require (
 	github.com/evanphx/json-patch/v5 v5.9.11
 	github.com/fsnotify/fsnotify v1.9.0

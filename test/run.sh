@@ -6,6 +6,7 @@
 #                                              gitops peers clusters by Argo CD and Flux, which are compiled first: half an hour;
 #                                              skew runs consumers and providers of all supported versions of Kubernetes, which are
 #                                              compiled first: ten minutes each;
+#                                              headlamp checks and builds the plugin for Headlamp, with packages of npm: minutes;
 #                                              peerings prints how long peering takes, without limits
 #   test/run.sh check                          before each commit: format, vet, generated files, and tests of the packages that a
 #                                              change affects; BASE=revision sets its base, by default main
@@ -15,7 +16,7 @@ cd "$(dirname "$0")/.."
 . demo/machine.sh
 
 # Seconds that a suite may take on 2 cores with cold caches, 51 minutes in total. They are printed, not enforced, because machines differ.
-declare -A budget=([check]=300 [assets]=460 [lint]=340 [unit]=960 [race]=180 [playground]=60 [image]=60 [demo]=50 [e2e]=700 [attacks]=120 [network]=730 [hub]=180 [clusters]=1090 [peerings]=180 [several]=300 [upgrade]=800 [losses]=1300 [gitops]=1500 [monitoring]=900 [skew]=1500 [fuzz]=1500 [soak]=7100 [netbench]=1200 [bench]=1600)
+declare -A budget=([check]=300 [assets]=460 [lint]=340 [unit]=960 [race]=180 [playground]=60 [image]=60 [demo]=50 [e2e]=700 [attacks]=120 [network]=730 [hub]=180 [clusters]=1090 [peerings]=180 [several]=300 [upgrade]=800 [losses]=1300 [gitops]=1500 [monitoring]=900 [skew]=1500 [headlamp]=240 [fuzz]=1500 [soak]=7100 [netbench]=1200 [bench]=1600)
 export CGO_ENABLED=${CGO_ENABLED:-0}
 export GOGC=${GOGC:-200} # for compilers, checkers and API servers of tests; the clusters of the playground have their own setting
 bench_network=172.27.0.0/16 demo_network=172.25.0.0/16 e2e_network=172.26.0.0/16 # networks of clusters that run in parallel with those of the tests
@@ -213,6 +214,10 @@ suite_monitoring() { # not in all, like gitops
 	start_clusters 1 && gotest -count=1 -v ./test/monitoring
 }
 
+suite_headlamp() { # not in all: npm installs 850 MB
+	(cd plugins/headlamp && npm ci --no-audit --no-fund --loglevel error && npm run tsc && npm run lint && npm run test && npm run build)
+}
+
 suite_fuzz() { # property tests with other values in each run, then fuzz targets
 	LIQO_RANDOM=1 gotest -count=1 -p 2 $(grep -rl internal/testkit/repeatable --include=*_test.go . | xargs dirname | sort -u) || return 1
 	local file name # without fuzzminimizetime, go spends most of the minute on minimizing inputs
@@ -285,6 +290,7 @@ for s in $list; do
 	case $s in
 	check | unit) require_programs chromium chromium ;; # the page of the dashboard
 	race) require_programs gcc "gcc libc6-dev" ;;
+	headlamp) require_programs npm "nodejs npm" ;;
 	gitops) require_clusters && require_programs git git redis-server redis-server ;;
 	playground | demo | e2e | attacks | network | hub | clusters | peerings | several | upgrade | losses | skew | monitoring | soak | bench | netbench) require_clusters ;;
 	esac || exit 1

@@ -270,6 +270,9 @@ func TestExplanations(t *testing.T) {
 			if stop != nil && stop.Failure().Severity != Failed {
 				t.Errorf("the headline is %+v", stop.Failure())
 			}
+			if strings.HasPrefix(name, "pod/") || strings.HasPrefix(name, "namespace/") {
+				checkGolden(t, name, s, e)
+			}
 		})
 	}
 	if e := ExplainNode(newScene(), nil, "nothing"); e != nil {

@@ -14,11 +14,13 @@ import (
 	"math/big"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -33,7 +35,7 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden document")
+var update = flag.Bool("update", false, "rewrite the golden documents")
 
 var now = time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
 
@@ -140,11 +142,26 @@ func TestDocument(t *testing.T) {
 		t.Error(diff)
 	}
 	d.Check = &diagnose.Report{Groups: []diagnose.Group{}} // its rules have tests of their own
-	data, err := json.MarshalIndent(d, "", "  ")
+	checkGolden(t, "testdata/fleet.json", d)
+	checkGolden(t, "testdata/objects.json", objectsOf(f))
+}
+
+// objectsOf returns the facts as lists of objects by kind: what the tests of plugins/headlamp make the same document of.
+func objectsOf(f *Facts) map[string]any {
+	return map[string]any{"now": f.Now, "clusterID": f.ClusterID, "kubernetes": f.ServerVersion, "unreadable": f.Unreadable, "objects": map[string]any{
+		"Deployment": f.Deployments, "ForeignCluster": f.Peers, "Namespace": f.Namespaces, "Node": f.Nodes, "Connection": f.Connections, "ResourceSlice": f.Slices,
+		"Identity": f.Identities, "Tenant": f.Tenants, "VirtualNode": f.VirtualNodes, "NamespaceOffloading": f.Offloadings, "Pod": slices.Concat(f.OffloadedPods, f.Pods), "Event": f.Events,
+		"MutatingWebhookConfiguration": []admissionv1.MutatingWebhookConfiguration{{ObjectMeta: metav1.ObjectMeta{Name: names.WebhookConfiguration},
+			Webhooks: []admissionv1.MutatingWebhook{{ClientConfig: admissionv1.WebhookClientConfig{CABundle: f.WebhookAuthority}}}}},
+	}}
+}
+
+func checkGolden(t *testing.T, golden string, content any) {
+	t.Helper()
+	data, err := json.MarshalIndent(content, "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}
-	const golden = "testdata/fleet.json"
 	if *update {
 		if err := os.WriteFile(golden, append(data, '\n'), 0o644); err != nil {
 			t.Fatal(err)
@@ -155,7 +172,7 @@ func TestDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(strings.TrimSpace(string(want)), string(data)); diff != "" {
-		t.Errorf("%s is old, rewrite it: go test ./internal/ctl/fleet -update (-golden +document)\n%s", golden, diff)
+		t.Errorf("%s is old, rewrite it: go test ./internal/ctl/fleet -update (-golden +now)\n%s", golden, diff)
 	}
 }
 
