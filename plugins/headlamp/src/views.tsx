@@ -14,11 +14,12 @@ const signs: Record<Kind, string> = { good: '√', warn: '‼', bad: '×', off: 
 const kinds: Record<string, Kind> = { Healthy: 'good', Connected: 'good', Ready: 'good', Disabled: 'off', Pending: 'off', Connecting: 'warn' };
 const kindOf = (state: string): Kind => kinds[state] ?? 'bad';
 
-function useColors(): Record<Kind, string> {
-  const { palette } = useTheme();
-  const shade = palette.mode === 'dark' ? 'light' : 'dark';
-  return { good: palette.success[shade], warn: palette.warning[shade], bad: palette.error[shade], off: palette.text.secondary };
-}
+// Those of the page of "liqoctl dashboard", readable on the ground of each mode.
+const colors: Record<'light' | 'dark', Record<Kind, string>> = {
+  light: { good: '#116329', warn: '#7a4f00', bad: '#b3121d', off: '#57606a' },
+  dark: { good: '#56d364', warn: '#e3b341', bad: '#ff8a80', off: '#9aa4af' },
+};
+const useColors = () => colors[useTheme().palette.mode];
 
 export function Mark({ kind, children }: React.PropsWithChildren<{ kind: Kind }>) {
   return <span style={{ color: useColors()[kind] }}>{signs[kind]} {children}</span>;
