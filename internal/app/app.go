@@ -28,7 +28,7 @@ var aliases = map[string]string{
 // Command returns the program for the command line: argv[0] selects the role if it is the name of a role.
 func Command(argv []string) *cobra.Command {
 	root := program.Complete(&cobra.Command{Use: "liqo", Short: "The in-cluster processes of Liqo"})
-	root.AddCommand(controllerManager(), crdReplicator(), kubelet.Command(), newGatewayCommand(), newFabricCommand(), newProxyCommand(), newMetricAgentCommand(), newUninstallerCommand(), newProbeCommand(), newMoverCommand())
+	root.AddCommand(controllerManager(), crdReplicator(), kubelet.Command(), newGatewayCommand(), newFabricCommand(), newProxyCommand(), newMetricAgentCommand(), newUninstallerCommand(), newProbeCommand(), newMoverCommand(), newBenchCommand())
 	args := argv[1:]
 	if role, ok := aliases[filepath.Base(argv[0])]; ok {
 		args = append([]string{role}, args...)

@@ -29,7 +29,7 @@ var (
 		"internal/election", "internal/exposition", "internal/prefix", "internal/pki", "internal/policy",
 	}, translating...)
 	kernel = []string{"internal/datapath/*"}
-	kit    = []string{"internal/certissuer", "internal/kube", "internal/mover", "internal/multicluster", "internal/peer", "internal/probe", "internal/servingcert", "internal/uninstall"}
+	kit    = []string{"internal/benchmark", "internal/certissuer", "internal/kube", "internal/mover", "internal/multicluster", "internal/peer", "internal/probe", "internal/servingcert", "internal/uninstall"}
 	rooms  = []string{
 		"internal/ipam", "internal/peering", "internal/auth", "internal/resourceslice", "internal/replicator", "internal/network",
 		"internal/agent/*", "internal/consumer", "internal/provider", "internal/virtualkubelet", "internal/webhook", "internal/proxy", "internal/metricagent", "internal/storage",
@@ -105,8 +105,8 @@ var table = []level{
 		packages: []string{"internal/ctl/*", "cmd/liqoctl"}, own: slices.Concat(words, leaves, kit, []string{"internal/ctl/*", "deploy"}),
 	},
 	{
-		sentence: "test/* sees clusters through kubeconfigs only: it imports level 0",
-		packages: []string{"test/*"}, own: append([]string{"test/*"}, words...),
+		sentence: "test/* sees clusters through kubeconfigs only: it imports level 0, and what measures connections",
+		packages: []string{"test/*"}, own: append([]string{"test/*", "internal/benchmark"}, words...),
 	},
 }
 

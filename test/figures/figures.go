@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package figures is what benchmarks measure with: quantiles, what was promised and what became of it, and where it was measured.
+// Package figures is what benchmarks measure with: medians, what was promised and what became of it, and where it was measured.
 package figures
 
 import (
@@ -10,15 +10,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"liqo.io/liqo/internal/benchmark"
 )
 
 // Promise is one of speed, and what was measured.
@@ -67,17 +67,8 @@ func Save(file string, result any) error {
 	return os.WriteFile(file, append(data, '\n'), 0o644)
 }
 
-// Quantile is the smallest value that at least a share q of all values do not exceed.
-func Quantile(values []float64, q float64) float64 {
-	if len(values) == 0 {
-		return math.NaN()
-	}
-	sorted := slices.Sorted(slices.Values(values))
-	return sorted[max(int(math.Ceil(q*float64(len(sorted))))-1, 0)]
-}
-
 // Median is the quantile of a half.
-func Median(values []float64) float64 { return Quantile(values, 0.5) }
+func Median(values []float64) float64 { return benchmark.Quantile(values, 0.5) }
 
 // Spread is how a set of durations is reported, in seconds.
 type Spread struct {
@@ -92,7 +83,7 @@ func SpreadOf(durations []time.Duration) Spread {
 	for i, d := range durations {
 		seconds[i] = d.Seconds()
 	}
-	return Spread{Quantile(seconds, 0.5), Quantile(seconds, 0.95), Quantile(seconds, 1)}
+	return Spread{benchmark.Quantile(seconds, 0.5), benchmark.Quantile(seconds, 0.95), benchmark.Quantile(seconds, 1)}
 }
 
 func version() string {

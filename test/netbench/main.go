@@ -19,6 +19,7 @@ import (
 	"strings"
 	"syscall"
 
+	"liqo.io/liqo/internal/benchmark"
 	"liqo.io/liqo/test/figures"
 	"liqo.io/liqo/test/traffic"
 )
@@ -173,7 +174,7 @@ func (m *measured) measure(p traffic.Path) error {
 	if err != nil {
 		return err
 	}
-	p50, p99 := figures.Median(times), figures.Quantile(times, 0.99)
+	p50, p99 := figures.Median(times), benchmark.Quantile(times, 0.99)
 	say("%s: TCP %.2f, %.2f Gbit/s, UDP %.3f Gbit/s, round trip %.0f, %.0f µs", p.Name, one, four, udp, p50*1e6, p99*1e6)
 	m.TCP1, m.TCP4, m.UDP = append(m.TCP1, one), append(m.TCP4, four), append(m.UDP, udp)
 	m.P50, m.P99 = append(m.P50, p50), append(m.P99, p99)
@@ -193,7 +194,7 @@ func (r *result) verdict() []figures.Promise {
 				What: p.Path + ": " + what, Value: figures.Median(of) / figures.Median(than), Limit: limit, Stretch: stretch, Least: least, Unit: "× bare",
 			})
 		}
-		worst := func(of []float64) []float64 { return []float64{figures.Quantile(of, 0)} }
+		worst := func(of []float64) []float64 { return []float64{benchmark.Quantile(of, 0)} }
 		ratio("TCP, one stream", p.TCP1, alone.TCP1, 0.75, 0.85, true)
 		ratio("TCP, four streams", p.TCP4, alone.TCP4, 0.75, 0.85, true)
 		ratio("TCP, one stream, the worst run", worst(p.TCP1), alone.TCP1, 0.65, 0, true)

@@ -8,12 +8,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"liqo.io/liqo/internal/benchmark"
 )
 
 // Path is a way that traffic takes.
@@ -24,9 +25,8 @@ type Path struct {
 
 const (
 	trafficTime = 3 * time.Second
-	warmUp      = 500 * time.Millisecond
+	warmUp      = benchmark.WarmUp
 	dialLimit   = 10 * time.Second
-	block       = 128 << 10
 )
 
 // Streams is the throughput of so many TCP connections, in Gbit/s.
@@ -35,37 +35,21 @@ func (p Path) Streams(count int) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	var received atomic.Int64
-	var working sync.WaitGroup
-	for _, c := range conns {
-		working.Go(func() {
-			data := make([]byte, block)
-			for {
-				if _, err := c.near.Write(data); err != nil {
-					return
-				}
-			}
-		})
-		working.Go(func() {
-			data := make([]byte, block)
-			for {
-				n, err := c.far.Read(data)
-				received.Add(int64(n))
-				if err != nil {
-					return
-				}
-			}
-		})
+	var sending sync.WaitGroup
+	far := make([]net.Conn, len(conns))
+	for i, c := range conns {
+		far[i] = c.far
+		sending.Go(func() { benchmark.Send(c.near) })
 	}
-	time.Sleep(warmUp)
-	before, start := received.Load(), time.Now()
-	time.Sleep(trafficTime)
-	bits := float64(received.Load()-before) * 8 / time.Since(start).Seconds()
+	rate, err := benchmark.Receive(context.Background(), far, benchmark.Limits{Time: trafficTime})
 	for _, c := range conns {
 		c.close()
 	}
-	working.Wait()
-	return bits / 1e9, nil
+	sending.Wait()
+	if err != nil {
+		return 0, fmt.Errorf("by %s: %w", p.Name, err)
+	}
+	return rate.BitsPerSecond / 1e9, nil
 }
 
 // RoundTrips are the times of small requests and answers on one TCP connection, in seconds.
@@ -76,21 +60,10 @@ func (p Path) RoundTrips() ([]float64, error) {
 	}
 	c := conns[0]
 	defer c.close()
-	go func() { _, _ = io.Copy(c.far, c.far) }()
-	var took []float64
-	request := make([]byte, 64)
-	start := time.Now()
-	for time.Since(start) < warmUp+trafficTime {
-		requestedAt := time.Now()
-		if _, err := c.near.Write(request); err != nil {
-			return nil, fmt.Errorf("asking by %s: %w", p.Name, err)
-		}
-		if _, err := io.ReadFull(c.near, request); err != nil {
-			return nil, fmt.Errorf("hearing by %s: %w", p.Name, err)
-		}
-		if requestedAt.Sub(start) > warmUp {
-			took = append(took, time.Since(requestedAt).Seconds())
-		}
+	go benchmark.Echo(c.far)
+	took, err := benchmark.RoundTrips(c.near, trafficTime)
+	if err != nil {
+		return nil, fmt.Errorf("by %s: %w", p.Name, err)
 	}
 	return took, nil
 }

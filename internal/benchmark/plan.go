@@ -1,0 +1,185 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package benchmark
+
+import (
+	"context"
+	"crypto/subtle"
+	"fmt"
+	"io"
+	"net"
+	"time"
+)
+
+const (
+	dialTimeout   = 10 * time.Second
+	answerTimeout = 10 * time.Second
+	// MostTime is the longest measurement that a server takes part in.
+	MostTime = time.Minute
+	// MostStreams is how many connections a server has at once.
+	MostStreams = 64
+)
+
+// What a client asks of a server, after the token.
+const (
+	askSend byte = 's'
+	askEcho byte = 'e'
+)
+
+// Serve sends data to clients that have the token, or echoes theirs, until ctx ends.
+func Serve(ctx context.Context, on net.Listener, token string) error {
+	defer context.AfterFunc(ctx, func() { _ = on.Close() })()
+	slots := make(chan struct{}, MostStreams)
+	for {
+		c, err := on.Accept()
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return fmt.Errorf("accepting connections: %w", err)
+		}
+		select {
+		case slots <- struct{}{}:
+			go func() {
+				defer func() { <-slots }()
+				serveConnection(ctx, c, token)
+			}()
+		default:
+			_ = c.Close()
+		}
+	}
+}
+
+func serveConnection(ctx context.Context, c net.Conn, token string) {
+	defer c.Close()
+	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
+	_ = c.SetDeadline(time.Now().Add(answerTimeout))
+	header := make([]byte, len(token)+1)
+	if _, err := io.ReadFull(c, header); err != nil || subtle.ConstantTimeCompare(header[:len(token)], []byte(token)) != 1 {
+		return
+	}
+	_ = c.SetDeadline(time.Now().Add(WarmUp + MostTime + answerTimeout))
+	switch header[len(token)] {
+	case askSend:
+		Send(c)
+	case askEcho:
+		Echo(c)
+	}
+}
+
+// Plan is what a client measures. Targets take turns, so that all meet the same load of the machines.
+type Plan struct {
+	Token  string `json:"token"`
+	Limits Limits `json:"limits"`
+	// Targets are the addresses of servers.
+	Targets []string `json:"targets"`
+	// Streams are numbers of connections. Each is a measurement of the rate from a target to the client.
+	Streams []int `json:"streams,omitempty"`
+	// RoundTrips asks for a measurement of round trips.
+	RoundTrips bool `json:"roundTrips,omitempty"`
+}
+
+// Time returns how long the measurements of a plan take.
+func (p Plan) Time() time.Duration {
+	each := len(p.Streams)
+	if p.RoundTrips {
+		each++
+	}
+	return time.Duration(each*len(p.Targets)) * (WarmUp + p.Limits.Time)
+}
+
+// Measured is the result of one target.
+type Measured struct {
+	// Rates are in the order of the streams of the plan.
+	Rates      []Rate  `json:"rates,omitempty"`
+	RoundTrips *Spread `json:"roundTrips,omitempty"`
+	// Error is why later measurements are missing.
+	Error string `json:"error,omitempty"`
+}
+
+// Spread is how a set of times is reported, in seconds.
+type Spread struct {
+	Count int     `json:"count"`
+	P50   float64 `json:"p50Seconds"`
+	P90   float64 `json:"p90Seconds"`
+	P99   float64 `json:"p99Seconds"`
+}
+
+// SpreadOf sums up times in seconds, of which there is at least one.
+func SpreadOf(seconds []float64) *Spread {
+	return &Spread{Count: len(seconds), P50: Quantile(seconds, 0.5), P90: Quantile(seconds, 0.9), P99: Quantile(seconds, 0.99)}
+}
+
+// Measure carries out a plan. Its results are in the order of the targets. A target that failed is left out of what follows.
+func Measure(ctx context.Context, p Plan) []Measured {
+	results := make([]Measured, len(p.Targets))
+	each := func(measure func(target string, result *Measured) error) {
+		for i, target := range p.Targets {
+			if results[i].Error != "" {
+				continue
+			}
+			if err := measure(target, &results[i]); err != nil {
+				results[i].Error = err.Error()
+			}
+		}
+	}
+	for _, streams := range p.Streams {
+		each(func(target string, result *Measured) error {
+			conns, err := p.connect(ctx, target, askSend, streams)
+			if err != nil {
+				return err
+			}
+			rate, err := Receive(ctx, conns, p.Limits)
+			if err == nil {
+				result.Rates = append(result.Rates, rate)
+			}
+			return err
+		})
+	}
+	if p.RoundTrips {
+		each(func(target string, result *Measured) error {
+			conns, err := p.connect(ctx, target, askEcho, 1)
+			if err != nil {
+				return err
+			}
+			defer conns[0].Close()
+			defer context.AfterFunc(ctx, func() { _ = conns[0].Close() })()
+			times, err := RoundTrips(conns[0], p.Limits.Time)
+			if err == nil {
+				result.RoundTrips = SpreadOf(times)
+			}
+			return err
+		})
+	}
+	return results
+}
+
+// connect returns connections to a target that does what it is asked for.
+func (p Plan) connect(ctx context.Context, target string, ask byte, count int) ([]net.Conn, error) {
+	var conns []net.Conn
+	for range count {
+		c, err := p.dial(ctx, target, ask)
+		if err != nil {
+			for _, c := range conns {
+				_ = c.Close()
+			}
+			return nil, fmt.Errorf("connecting: %w", err)
+		}
+		conns = append(conns, c)
+	}
+	return conns, nil
+}
+
+func (p Plan) dial(ctx context.Context, target string, ask byte) (net.Conn, error) {
+	dialer := net.Dialer{Timeout: dialTimeout}
+	c, err := dialer.DialContext(ctx, "tcp", target)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.Write(append([]byte(p.Token), ask)); err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return c, nil
+}
