@@ -248,7 +248,7 @@ func TestNodePortsWithoutNode(t *testing.T) {
 		"in one, though it has taints": {pair, testNetworkOptions{nodePortNodes: controlPlanes, nodePortPods: true}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := (&networkTest{testNetworkOptions: &tc.o, consumer: tc.pair[0], providers: tc.pair[1:]}).checkNodePorts()
+			err := (&networkTest{testNetworkOptions: &tc.o, fixtures: fixtures{consumer: tc.pair[0], providers: tc.pair[1:]}}).checkNodePorts()
 			if (err == nil) != tc.want {
 				t.Error(err)
 			}

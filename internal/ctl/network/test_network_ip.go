@@ -135,7 +135,7 @@ func (p *testCluster) shownIP() *ipamv1alpha1.IP {
 }
 
 func (p *testCluster) shownPod() *corev1.Pod {
-	pod := testPod(p.askers, shownName, p.image, "reach", "serve", "--name", p.shownAnswer(), "--listen", ":"+strconv.Itoa(shownPort))
+	pod := ofTest.newPod(p.askers, shownName, p.image, "reach", "serve", "--name", p.shownAnswer(), "--listen", ":"+strconv.Itoa(shownPort))
 	pod.Labels[ShownLabel] = "true"
 	pod.Spec.HostNetwork, pod.Spec.DNSPolicy = true, corev1.DNSClusterFirstWithHostNet
 	pod.Spec.Affinity = onNode(p.shown.node.Name)

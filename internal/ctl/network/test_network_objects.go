@@ -9,19 +9,13 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/probe"
 )
 
 const (
-	managedByTest = "liqoctl-test-network"
-	// testLabel marks the namespaces of the test.
-	testLabel = "test-network.liqo.io/test"
 	// ServerLabel marks server pods, with the number of their cluster: pods with the same number must not share a node.
 	ServerLabel = "test-network.liqo.io/server"
 	// AskerLabel marks client pods.
@@ -32,6 +26,9 @@ const (
 	servicePort = 80
 	testUser    = 1000
 )
+
+// ofTest has the namespaces of the test. Some pods use the host network, to run checks as processes of the node do.
+var ofTest = purpose{noun: "test", namespace: TestNamespace, label: "test-network.liqo.io/test", manager: "liqoctl-test-network", podSecurity: "privileged"}
 
 // serviceName returns the name of the Service for the pods of the consumer and of its n-th provider.
 func serviceName(n int) string { return "echo-" + strconv.Itoa(n+1) }
@@ -44,39 +41,6 @@ func localName(n int) string { return serviceName(n) + "-local" }
 
 // backendLabel returns the label of the same pods.
 func backendLabel(n int) string { return "test-network.liqo.io/" + serviceName(n) }
-
-// namespaceOf returns the namespace to create in a cluster.
-func (t *networkTest) namespaceOf(p *testCluster) *corev1.Namespace {
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.askers, Labels: map[string]string{
-		names.AppManagedBy: managedByTest,
-		// Some pods use the host network, to run checks as processes of the node do.
-		"pod-security.kubernetes.io/enforce": "privileged", "pod-security.kubernetes.io/audit": "privileged", "pod-security.kubernetes.io/warn": "privileged",
-	}}}
-	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	t.SetCommonMetadata(ns)
-	ns.Labels[testLabel] = "true" // the user's labels must not override it: cleanup needs the label
-	return ns
-}
-
-// newOffloading returns the NamespaceOffloading of the consumer's namespace for the tested providers.
-func (t *networkTest) newOffloading() *offv1beta1.NamespaceOffloading {
-	var ids []string
-	for _, p := range t.providers {
-		ids = append(ids, p.ID)
-	}
-	nso := &offv1beta1.NamespaceOffloading{Spec: offv1beta1.NamespaceOffloadingSpec{
-		NamespaceMappingStrategy: offv1beta1.SelectedNameMappingStrategyType, RemoteNamespaceName: t.providers[0].servers,
-		PodOffloadingStrategy: offv1beta1.LocalAndRemotePodOffloadingStrategyType,
-		ClusterSelector:       &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: ofClusters(ids...)}}},
-	}}
-	nso.Namespace, nso.Name = t.consumer.servers, names.NamespaceOffloading
-	nso.SetGroupVersionKind(offv1beta1.GroupVersion.WithKind("NamespaceOffloading"))
-	return nso
-}
-
-func ofClusters(ids ...string) []corev1.NodeSelectorRequirement {
-	return []corev1.NodeSelectorRequirement{{Key: names.RemoteClusterID, Operator: corev1.NodeSelectorOpIn, Values: ids}}
-}
 
 // newServices returns the Services of all providers.
 func (t *networkTest) newServices() (all []*corev1.Service) {
@@ -165,7 +129,7 @@ func (t *networkTest) remoteServers(n int, p *testCluster) (all []*corev1.Pod) {
 
 // newServerPod returns a pod that answers with its name.
 func (t *networkTest) newServerPod(name string, in *testCluster, cluster int) *corev1.Pod {
-	pod := testPod(t.consumer.servers, name, in.image, "reach", "serve", "--name", name)
+	pod := ofTest.newPod(t.consumer.servers, name, in.image, "reach", "serve", "--name", name)
 	pod.Labels[ServerLabel] = strconv.Itoa(cluster)
 	pod.Spec.Containers[0].Ports = []corev1.ContainerPort{{Name: "http", ContainerPort: serverPort}}
 	pod.Spec.Containers[0].ReadinessProbe = answersAt(serverPort)
@@ -189,7 +153,7 @@ func (a *clientPod) newPod() (*corev1.Pod, error) {
 	if err != nil {
 		return nil, err
 	}
-	pod := testPod(a.of.askers, a.name, a.of.image, "reach", "ask", string(text))
+	pod := ofTest.newPod(a.of.askers, a.name, a.of.image, "reach", "ask", string(text))
 	pod.Labels[AskerLabel] = "true"
 	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
 	pod.Spec.Affinity = onNode(a.node)
@@ -197,41 +161,4 @@ func (a *clientPod) newPod() (*corev1.Pod, error) {
 		pod.Spec.HostNetwork, pod.Spec.DNSPolicy = true, corev1.DNSClusterFirstWithHostNet
 	}
 	return pod, nil
-}
-
-// testPod returns a pod that is allowed in a restricted namespace, unless it uses the host network.
-func testPod(namespace, name, image string, args ...string) *corev1.Pod {
-	pod := &corev1.Pod{Spec: corev1.PodSpec{
-		AutomountServiceAccountToken:  new(false),
-		EnableServiceLinks:            new(false),
-		TerminationGracePeriodSeconds: new(int64(1)),
-		SecurityContext: &corev1.PodSecurityContext{
-			RunAsNonRoot: new(true), RunAsUser: new(int64(testUser)), RunAsGroup: new(int64(testUser)),
-			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-		},
-		Containers: []corev1.Container{{
-			Name: "reach", Image: image, ImagePullPolicy: corev1.PullIfNotPresent, Args: args,
-			TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
-			Resources:                corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("5m"), corev1.ResourceMemory: resource.MustParse("32Mi")}},
-			SecurityContext: &corev1.SecurityContext{
-				AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-			},
-		}},
-	}}
-	pod.Namespace, pod.Name, pod.Labels = namespace, name, map[string]string{names.AppManagedBy: managedByTest}
-	pod.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
-	return pod
-}
-
-// onNode returns a node affinity, by which the scheduler still checks the node's resources.
-func onNode(name string) *corev1.Affinity {
-	return nodeAffinity(corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{
-		{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{name}},
-	}})
-}
-
-func nodeAffinity(term corev1.NodeSelectorTerm) *corev1.Affinity {
-	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
-		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{term}},
-	}}
 }

@@ -30,10 +30,8 @@ const TestNamespace = "liqo-test-network"
 
 // networkTest is one run of the test.
 type networkTest struct {
-	*cluster.Session
+	fixtures
 	*testNetworkOptions
-	consumer  *testCluster
-	providers []*testCluster
 	// lenders are the ready virtual nodes.
 	lenders map[string]bool
 	// exposures are the addresses of the Services of each provider, by cluster.
@@ -67,13 +65,9 @@ type networkView struct {
 // addresses translates addresses by prefix.
 type addresses = prefix.Map
 
-func (t *networkTest) allClusters() []*testCluster {
-	return append([]*testCluster{t.consumer}, t.providers...)
-}
-
 // newNetworkTest reads the state of all clusters, and changes nothing.
 func newNetworkTest(ctx context.Context, c *cluster.Session, o *testNetworkOptions) (*networkTest, error) {
-	t := &networkTest{Session: c, testNetworkOptions: o}
+	t := &networkTest{fixtures: fixtures{Session: c, purpose: ofTest}, testNetworkOptions: o}
 	sides, err := testClusters(ctx, c, o)
 	if err != nil {
 		return nil, err
@@ -92,11 +86,7 @@ func newNetworkTest(ctx context.Context, c *cluster.Session, o *testNetworkOptio
 		}
 		t.providers = append(t.providers, p)
 	}
-	t.consumer.servers, t.consumer.askers = TestNamespace, TestNamespace
-	for _, p := range t.providers {
-		// The name of a remote namespace must not begin with liqo-, and must differ for each consumer.
-		p.servers, p.askers = names.Join("test-network-of", t.consumer.ID), names.Join(TestNamespace, t.consumer.ID)
-	}
+	t.nameNamespaces()
 	for _, p := range t.allClusters() {
 		if err := p.RequirePermissions(ctx, t.requiredPermissions(p)...); err != nil {
 			return nil, err
@@ -229,47 +219,61 @@ func newTestCluster(ctx context.Context, c *cluster.Session, s *cluster.Cluster)
 
 // readCluster reads the state of a cluster.
 func (t *networkTest) readCluster(ctx context.Context, p *testCluster) error {
-	others := t.providers
-	if p != t.consumer {
-		others = []*testCluster{t.consumer}
+	others := t.othersOf(p)
+	nodes, err := p.read(ctx, others, t.image)
+	if err != nil {
+		return err
 	}
+	if p != t.consumer {
+		return nil
+	}
+	for _, other := range others {
+		if err := checkOffloadable(nodes, other.ID); err != nil {
+			return err
+		}
+	}
+	t.lenders = offloadableProviders(nodes)
+	return nil
+}
+
+// othersOf returns the clusters that a cluster is connected to.
+func (f *fixtures) othersOf(p *testCluster) []*testCluster {
+	if p == f.consumer {
+		return f.providers
+	}
+	return []*testCluster{f.consumer}
+}
+
+// read reads the views of other clusters, the nodes, all of which it returns, and the image unless it is given.
+func (p *testCluster) read(ctx context.Context, others []*testCluster, image string) ([]corev1.Node, error) {
 	for _, other := range others {
 		seen, err := p.viewOf(ctx, other.ID)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		p.seen[other.ID] = seen
 	}
 	var list corev1.NodeList
 	if err := p.Kube.List(ctx, &list); err != nil {
-		return fmt.Errorf("reading the nodes: %w", err)
-	}
-	if p == t.consumer {
-		for _, other := range others {
-			if err := checkOffloadable(list.Items, other.ID); err != nil {
-				return err
-			}
-		}
-		t.lenders = offloadableProviders(list.Items)
+		return nil, fmt.Errorf("reading the nodes: %w", err)
 	}
 	p.nodes, p.reached = schedulableNodes(list.Items), servingPorts(list.Items)
 	if len(p.nodes) == 0 {
-		return ui.Fail("no node takes pods: all have taints, are cordoned or not ready")
+		return nil, ui.Fail("no node takes pods: all have taints, are cordoned or not ready")
 	}
-	p.image = t.image
-	if p.image != "" {
-		return nil
+	if p.image = image; image != "" {
+		return list.Items, nil
 	}
 	manager, err := cluster.ControllerManager(ctx, p.Kube, p.LiqoNamespace)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	container, err := cluster.ManagerContainer(manager)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	p.image = container.Image
-	return nil
+	return list.Items, nil
 }
 
 // requiredPermissions returns the permissions of the test in a cluster.

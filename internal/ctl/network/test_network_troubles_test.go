@@ -28,15 +28,16 @@ func partyIn(t *testing.T, c *testkit.ControlPlane, id string, response func(*ht
 	t.Helper()
 	p := partyOf(id)
 	p.Name, p.Kube = id, testkit.Troubled(t, c, response)
-	p.askers = testkit.Namespace(t, c, id, map[string]string{testLabel: "true"})
+	p.askers = testkit.Namespace(t, c, id, map[string]string{ofTest.label: "true"})
 	p.servers = p.askers
 	return p
 }
 
 func testOf(consumer *testCluster, providers ...*testCluster) *networkTest {
+	session := &cluster.Session{Printer: ui.NewPrinter(strings.NewReader(""), io.Discard, io.Discard)}
 	return &networkTest{
-		Session: &cluster.Session{Printer: ui.NewPrinter(strings.NewReader(""), io.Discard, io.Discard)}, testNetworkOptions: &testNetworkOptions{TestOptions: &TestOptions{}},
-		consumer: consumer, providers: providers,
+		fixtures:           fixtures{Session: session, purpose: ofTest, consumer: consumer, providers: providers},
+		testNetworkOptions: &testNetworkOptions{TestOptions: &TestOptions{}},
 	}
 }
 
