@@ -36,6 +36,10 @@ import (
 var commandLines = map[string]string{
 	"activate tenant":        "rome",
 	"authenticate":           "",
+	"bench":                  "",
+	"bench latency":          "",
+	"bench offload":          "",
+	"bench throughput":       "",
 	"check":                  "",
 	"cordon resourceslice":   "big --remote-cluster-id rome --skip-confirm",
 	"cordon tenant":          "rome --skip-confirm",
@@ -110,6 +114,13 @@ var badValues = map[string]badValue{
 	"consumer-cluster-id":              {"Rome", `invalid cluster ID "Rome": must be at most 63 lower-case letters`},
 	"cpu":                              {"many", `invalid amount "many": must be a quantity such as 2, 500m or 4Gi`},
 	"dump-values-path":                 {"/nowhere/values.yaml", `invalid path "/nowhere/values.yaml": its folder does not exist`},
+	"bench duration":                   {"0s", `invalid duration "0s": must be greater than 0 and at most 1m0s`},
+	"bench latency duration":           {"2m", `invalid duration "2m0s": must be greater than 0 and at most 1m0s`},
+	"bench throughput duration":        {"-1s", `invalid duration "-1s": must be greater than 0 and at most 1m0s`},
+	"bench pods":                       {"501", "invalid number 501: must be between 1 and 500"},
+	"bench offload pods":               {"501", "invalid number 501: must be between 1 and 500"},
+	"bench max-size":                   {"0", "must be greater than 0, such as 2Gi"},
+	"bench throughput max-size":        {"-1", "must be greater than 0, such as 2Gi"},
 	"duration":                         {"1s", "a certificate that lasts 1s is not signed, 10m0s is the least"},
 	"external-cidr":                    {"10.70", `invalid address range "10.70": must be a CIDR such as`},
 	"gateway-name":                     {"a/b", `invalid name "a/b"`},
@@ -142,6 +153,7 @@ var badValues = map[string]badValue{
 	"containers-cpu-requests":          {"two", `invalid amount "two"`},
 	"containers-ram-limits":            {"4 GB", `invalid amount "4 GB"`},
 	"containers-ram-requests":          {"4 GB", `invalid amount "4 GB"`},
+	"node":                             {"No_Node", `invalid name "No_Node"`},
 	"target-node":                      {"No_Node", `invalid name "No_Node"`},
 	"memory":                           {"4 GB", `invalid amount "4 GB"`},
 	"mtu":                              {"1", "invalid MTU 1: must be between 576 and 65455"},
@@ -412,8 +424,12 @@ func TestUnknownCommands(t *testing.T) {
 	}
 }
 
-// readers are the commands that write nothing, and why.
+// readers are the commands without a dry run, most because they write nothing, and why.
 var readers = map[string]string{
+	"bench":                  "each of its steps needs what the one before made, and all is removed at the end",
+	"bench latency":          "each of its steps needs what the one before made, and all is removed at the end",
+	"bench offload":          "each of its steps needs what the one before made, and all is removed at the end",
+	"bench throughput":       "each of its steps needs what the one before made, and all is removed at the end",
 	"check":                  "it reads",
 	"dashboard":              "it reads",
 	"explain":                "it reads",

@@ -111,7 +111,7 @@ func addCommands(c *cluster.Session, root *cobra.Command) {
 		{"Use:", []*cobra.Command{peering.NewOffloadCommand(c), peering.NewUnoffloadCommand(c), newCreateCommand(c), newDeleteCommand(c), peering.NewActivateCommand(c),
 			peering.NewCordonCommand(c), peering.NewUncordonCommand(c), peering.NewDrainCommand(c), volume.NewMoveCommand(c)}},
 		{"Inspect:", []*cobra.Command{info.NewInfoCommand(c), check.NewCheckCommand(c), explain.NewExplainCommand(c), explain.NewTraceCommand(c), dashboard.NewFleetCommand(c), dashboard.NewDashboardCommand(c),
-			gather.NewGatherCommand(c), newTestCommand(c), newGetCommand(c), newVersionCommand(c)}},
+			gather.NewGatherCommand(c), newTestCommand(c), network.NewBenchCommand(c), newGetCommand(c), newVersionCommand(c)}},
 		{"Repair:", []*cobra.Command{peering.NewForceCommand(c)}},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})

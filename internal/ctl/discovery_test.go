@@ -32,6 +32,7 @@ func TestSilentAPIServerTimeout(t *testing.T) {
 	here, there := silence(t), kubeconfigFile(t, silence(t))
 	for name, args := range map[string][]string{
 		"test network":           {"test", "network", "-p", there},
+		"bench offload":          {"bench", "offload", "--remote-kubeconfig", there},
 		"network connect":        {"network", "connect", "--remote-kubeconfig", there},
 		"network disconnect":     {"network", "disconnect", "--remote-kubeconfig", there, "--skip-confirm"},
 		"offload":                {"offload", "namespace", "web"},

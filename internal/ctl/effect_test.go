@@ -18,6 +18,7 @@ import (
 
 // goodValues are by the names of flags, or those of a command and a flag where it has another meaning there. Those of type bool are true.
 var goodValues = map[string]string{
+	"bench duration": "1s", "bench latency duration": "1s", "bench throughput duration": "1s", "node": "rome-1", "remote-node": "milan-1",
 	"addresses": "192.0.2.1", "api-server-url": "https://192.0.2.1:6443", "class": "gold", "cluster-id": "rome", "cluster-labels": "region=eu",
 	"containers-cpu-limits": "2", "containers-cpu-requests": "100m", "containers-ram-limits": "1Gi", "containers-ram-requests": "64Mi", "restic-image": "restic/restic:0.14.0",
 	"restic-server-image": "restic/rest-server:0.11.0", "target-node": "milan",

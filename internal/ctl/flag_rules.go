@@ -27,7 +27,7 @@ var flagRules = map[string]cluster.FlagRule{
 	"template-namespace": cluster.CheckNamespace, "gw-server-template-namespace": cluster.CheckNamespace, "gw-client-template-namespace": cluster.CheckNamespace,
 
 	"template-name": cluster.CheckName, "gw-server-template-name": cluster.CheckName, "gw-client-template-name": cluster.CheckName, "gateway-name": cluster.CheckName,
-	"kubeconfig-secret-name": cluster.CheckName, "resource-slice-name": cluster.CheckName, "runtime-class-name": cluster.CheckName, "target-node": cluster.CheckName,
+	"kubeconfig-secret-name": cluster.CheckName, "resource-slice-name": cluster.CheckName, "runtime-class-name": cluster.CheckName, "target-node": cluster.CheckName, "node": cluster.CheckName, "remote-node": cluster.CheckName,
 	"storage-classes": cluster.CheckName, "ingress-classes": cluster.CheckName, "load-balancer-classes": cluster.CheckKey,
 	"vk-options-template": cluster.CheckReference,
 	"type":                cluster.CheckTemplates, "gw-server-type": cluster.CheckTemplates, "gw-client-type": cluster.CheckTemplates,

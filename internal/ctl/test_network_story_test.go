@@ -34,6 +34,7 @@ import (
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/benchmark"
 	"liqo.io/liqo/internal/ctl/network"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
@@ -49,6 +50,8 @@ type theatre struct {
 	answer func(asker *corev1.Pod, target probe.Target) error
 	// starts is what becomes of a pod that is to be asked.
 	starts func(*corev1.Pod)
+	// measure is what comes of a plan of a benchmark; after errForEver the pod goes on measuring.
+	measure func(client *corev1.Pod, plan benchmark.Plan) ([]benchmark.Measured, error)
 	// images are those that pods were of which are asked or ask.
 	images map[string]bool
 	// ports are the NodePorts that somebody answers at.
@@ -73,6 +76,9 @@ func TestNetworkTestCommand(t *testing.T) {
 	podsThatDoNotStartEndIt(t, p)
 	anInterruptedTestIsRemoved(t, p)
 	whatAKilledTestLeftIsRemoved(t, p)
+	aBenchmarkIsReported(t, p)
+	aBrokenPathIsTold(t, p)
+	anInterruptedBenchmarkIsRemoved(t, p)
 }
 
 func newTheatre(t *testing.T) *theatre {
@@ -188,13 +194,18 @@ var errForEver = errors.New("it goes on asking")
 // namespace is the controller of ServiceAccounts.
 func (p *theatre) namespace(ctx context.Context, c *testkit.ControlPlane, name string) error {
 	ns := &corev1.Namespace{}
-	if err := c.Client.Get(ctx, client.ObjectKey{Name: name}, ns); err != nil || !strings.Contains(name, "test-network") {
+	if err := c.Client.Get(ctx, client.ObjectKey{Name: name}, ns); err != nil || !isFixture(name) {
 		return client.IgnoreNotFound(err)
 	}
 	if ns.DeletionTimestamp != nil {
 		return nil
 	}
 	return ignoreExistence(c.Client.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "default"}}))
+}
+
+// isFixture reports whether a namespace is of a test or of a benchmark.
+func isFixture(name string) bool {
+	return strings.Contains(name, "test-network") || strings.Contains(name, "bench")
 }
 
 // lentFinalizer is on what is lent, so that it is taken back whoever is first.
@@ -308,6 +319,8 @@ func (p *theatre) pod(ctx context.Context, c *testkit.ControlPlane, key client.O
 		p.images[pod.Spec.Containers[0].Image] = true
 	}
 	switch {
+	case pod.Labels[network.BenchLabel] != "":
+		return reconcile.Result{}, p.bench(ctx, c, pod)
 	case pod.Labels[network.ShownLabel] != "":
 		pod.Status.Phase, pod.Status.Conditions = corev1.PodRunning, []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 		return reconcile.Result{}, c.Client.Status().Update(ctx, pod)
@@ -395,7 +408,7 @@ func (p *theatre) checkNothingRemains(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, ns := range list.Items {
-			if strings.Contains(ns.Name, "test-network") {
+			if isFixture(ns.Name) {
 				t.Errorf("namespace %s is left", ns.Name)
 			}
 		}

@@ -57,6 +57,7 @@ func TestNetworkTest(t *testing.T) {
 		}
 	}
 	checkNothingRemains(t)
+	checkBenchmark(t)
 	checkHealthy(t)
 	checkArchive(t)
 
@@ -184,7 +185,7 @@ func virtualNode(ctx context.Context, want corev1.ConditionStatus) error {
 func checkNothingRemains(t *testing.T) {
 	t.Helper()
 	for _, c := range []*clusters.Cluster{a, b} {
-		if out := kubectl(t, c, "", "get", "namespaces", "-o", "name"); strings.Contains(out, "test-network") {
+		if out := kubectl(t, c, "", "get", "namespaces", "-o", "name"); strings.Contains(out, "test-network") || strings.Contains(out, "bench") {
 			t.Errorf("in %s there is\n%s", c.ID, out)
 		}
 	}

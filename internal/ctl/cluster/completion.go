@@ -48,6 +48,10 @@ func (c *Session) FlagCompletion(f *pflag.Flag) cobra.CompletionFunc {
 		return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 			return c.completeFrom(cmd, remote, nil, func(obj client.Object) string { return obj.GetName() }, offer{list: &corev1.NamespaceList{}})
 		}
+	case "node":
+		return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return c.completeFrom(cmd, remote, nil, func(obj client.Object) string { return obj.GetName() }, offer{list: &corev1.NodeList{}})
+		}
 	}
 	switch f.Name {
 	case "remote-cluster-id", "consumer-cluster-id":

@@ -73,6 +73,14 @@ var rules = []struct{ action, namespace, resources, verbs string }{
 	{"test offloaded servers", "", "virtualnodes.offloading.liqo.io", "list"},
 	{"test IP", "", "ips.ipam.liqo.io", "list"},
 	{"test IP", object, "ips.ipam.liqo.io", "get watch create"},
+
+	{"bench", "", "namespaces", "get list watch create delete"},
+	{"bench", "", "nodes configurations.networking.liqo.io", "list"},
+	{"bench from pods", object, "pods", "get list watch create"},
+	{"bench from pods", object, "serviceaccounts", "list watch"},
+	{"bench local pods", object, "pods", "delete"},
+	{"bench offloaded pods", object, "namespaceoffloadings.offloading.liqo.io", "get list watch create"},
+
 	{"find image", liqo, "deployments.apps", "list"},
 
 	{"move volume", "", "persistentvolumes", "get list patch delete"},

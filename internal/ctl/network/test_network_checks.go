@@ -321,14 +321,9 @@ func summaryRows(checks []*check) (rows []*row) {
 
 // hasAnswered reads the results of a client pod, and reports whether the pod has ended.
 func (a *clientPod) hasAnswered(pod *corev1.Pod) bool {
-	if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+	message, ended := terminationMessage(pod)
+	if !ended {
 		return false
-	}
-	message := cmp.Or(pod.Status.Message, pod.Status.Reason)
-	for _, s := range pod.Status.ContainerStatuses {
-		if ended := s.State.Terminated; ended != nil {
-			message = cmp.Or(ended.Message, message, ended.Reason)
-		}
 	}
 	results, err := probe.ParseResults(message, len(a.checks))
 	errs := results.Errors()
@@ -343,4 +338,18 @@ func (a *clientPod) hasAnswered(pod *corev1.Pod) bool {
 		}
 	}
 	return true
+}
+
+// terminationMessage returns what a pod wrote at its end, else the reason of the end, and whether the pod has ended.
+func terminationMessage(pod *corev1.Pod) (message string, ended bool) {
+	if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+		return "", false
+	}
+	message = cmp.Or(pod.Status.Message, pod.Status.Reason)
+	for _, s := range pod.Status.ContainerStatuses {
+		if ended := s.State.Terminated; ended != nil {
+			message = cmp.Or(ended.Message, message, ended.Reason)
+		}
+	}
+	return message, true
 }

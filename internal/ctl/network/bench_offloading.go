@@ -1,0 +1,135 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package network
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/benchmark"
+	"liqo.io/liqo/internal/ctl/cluster"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+)
+
+// parallelCreations bounds the concurrent requests that create pods.
+const parallelCreations = 10
+
+// measureOffloading measures pods that are created in the provider, and, when they are gone, offloaded ones.
+func (b *bench) measureOffloading(ctx context.Context) error {
+	provider := b.providers[0]
+	if err := b.offloadNamespace(ctx); err != nil {
+		return err
+	}
+	local, err := b.measureStarts(ctx, provider, nil)
+	if err != nil {
+		return err
+	}
+	b.report.Offloading = append(b.report.Offloading, benchOffload{Path: pathLocal, Cluster: provider.ID, benchTimes: benchTimes{Spread: *local}})
+	if err := b.deleteStarted(ctx, provider); err != nil {
+		return provider.WrapWithCluster(err)
+	}
+	offloaded, err := b.measureStarts(ctx, b.consumer, func(pod *corev1.Pod) {
+		pod.Spec.Affinity = nodeAffinity(corev1.NodeSelectorTerm{MatchExpressions: ofClusters(provider.ID)})
+		pod.Spec.Tolerations = []corev1.Toleration{{Key: names.VirtualNodeTaint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}}
+	})
+	if err != nil {
+		return err
+	}
+	b.report.Offloading = append(b.report.Offloading, benchOffload{Path: pathOffloaded, Cluster: b.consumer.ID, benchTimes: benchTimes{Spread: *offloaded}})
+	return nil
+}
+
+// measureStarts creates pods in a cluster, and returns how long they take to be Ready there. place is nil, or changes each pod.
+func (b *bench) measureStarts(ctx context.Context, p *testCluster, place func(*corev1.Pod)) (*benchmark.Spread, error) {
+	s := &starts{created: map[string]time.Time{}, ready: map[string]float64{}}
+	doing := fmt.Sprintf("Waiting for %d pods to be ready", b.pods)
+	err := p.RunWaiting(ctx, doing, "", func(ctx context.Context) error {
+		if err := b.awaitAccount(ctx, p); err != nil {
+			return err
+		}
+		working, within := errgroup.WithContext(ctx)
+		working.SetLimit(parallelCreations + 1)
+		its := []client.ListOption{client.InNamespace(p.askers), client.MatchingLabels{BenchLabel: benchStarts}}
+		working.Go(func() error {
+			return awaitReady(within, p, its, func(pods []corev1.Pod) error { return s.observe(pods, b.pods, time.Now()) })
+		})
+		for i := range b.pods {
+			pod := b.newBenchPod(p, fmt.Sprintf("start-%d", i), benchStarts, b.timeout+removalTimeout)
+			if place != nil {
+				place(pod)
+			}
+			working.Go(func() error {
+				s.begin(pod.Name, time.Now())
+				return b.ensureMade(within, p, pod)
+			})
+		}
+		return working.Wait()
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.spread(), nil
+}
+
+// starts are when pods were created, and how many seconds later they were ready.
+type starts struct {
+	mu      sync.Mutex
+	created map[string]time.Time
+	ready   map[string]float64
+}
+
+func (s *starts) begin(pod string, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.created[pod] = now
+}
+
+// observe records the pods that are ready, and returns a Pending until all are.
+func (s *starts) observe(pods []corev1.Pod, want int, now time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range pods {
+		pod := &pods[i]
+		if _, known := s.ready[pod.Name]; !known && cluster.PodReady(pod) {
+			s.ready[pod.Name] = now.Sub(s.created[pod.Name]).Seconds()
+		}
+	}
+	if len(s.ready) < want {
+		return kube.Pending(fmt.Sprintf("%d of %d pods are ready", len(s.ready), want))
+	}
+	return nil
+}
+
+func (s *starts) spread() *benchmark.Spread {
+	var seconds []float64
+	for _, took := range s.ready {
+		seconds = append(seconds, took)
+	}
+	return benchmark.SpreadOf(seconds)
+}
+
+// deleteStarted deletes the pods of measureStarts, so that they take no resources of those that come next.
+func (b *bench) deleteStarted(ctx context.Context, p *testCluster) error {
+	step := p.Spin("Waiting for the pods to be gone")
+	defer step.Stop()
+	its := []client.ListOption{client.InNamespace(p.askers), client.MatchingLabels{BenchLabel: benchStarts}}
+	var list corev1.PodList
+	if err := p.Kube.List(ctx, &list, its...); err != nil {
+		return err
+	}
+	for i := range list.Items {
+		err := kube.RetryTransient(ctx, func() error { return client.IgnoreNotFound(p.Kube.Delete(ctx, &list.Items[i])) })
+		if err != nil {
+			return err
+		}
+	}
+	return kube.WaitForNone(ctx, p.Kube, &corev1.PodList{}, its...)
+}
