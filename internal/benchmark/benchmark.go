@@ -57,12 +57,12 @@ func Receive(ctx context.Context, conns []net.Conn, l Limits) (Rate, error) {
 	r := &receiver{limit: l.Bytes, enough: make(chan struct{})}
 	var reading sync.WaitGroup
 	for _, c := range conns {
-		reading.Go(func() { r.read(c) })
+		reading.Go(func() { r.readAll(c) })
 	}
 	start, before := time.Now(), int64(0)
-	if r.wait(ctx, WarmUp) {
+	if r.waitFor(ctx, WarmUp) {
 		start, before = time.Now(), r.received.Load()
-		r.wait(ctx, l.Time)
+		r.waitFor(ctx, l.Time)
 	}
 	total, took := r.received.Load(), time.Since(start)
 	r.over.Store(true)
@@ -92,7 +92,7 @@ type receiver struct {
 	err    error
 }
 
-func (r *receiver) read(c net.Conn) {
+func (r *receiver) readAll(c net.Conn) {
 	data := make([]byte, block)
 	for {
 		n, err := c.Read(data)
@@ -110,8 +110,8 @@ func (r *receiver) read(c net.Conn) {
 	}
 }
 
-// wait waits for a time, and reports whether nothing ended the measurement before.
-func (r *receiver) wait(ctx context.Context, long time.Duration) bool {
+// waitFor waits for a time, and reports whether nothing ended the measurement before.
+func (r *receiver) waitFor(ctx context.Context, long time.Duration) bool {
 	timer := time.NewTimer(long)
 	defer timer.Stop()
 	select {

@@ -126,7 +126,7 @@ func Measure(ctx context.Context, p Plan) []Measured {
 	}
 	for _, streams := range p.Streams {
 		each(func(target string, result *Measured) error {
-			conns, err := p.connect(ctx, target, askSend, streams)
+			conns, err := p.openConnections(ctx, target, askSend, streams)
 			if err != nil {
 				return err
 			}
@@ -139,7 +139,7 @@ func Measure(ctx context.Context, p Plan) []Measured {
 	}
 	if p.RoundTrips {
 		each(func(target string, result *Measured) error {
-			conns, err := p.connect(ctx, target, askEcho, 1)
+			conns, err := p.openConnections(ctx, target, askEcho, 1)
 			if err != nil {
 				return err
 			}
@@ -155,11 +155,11 @@ func Measure(ctx context.Context, p Plan) []Measured {
 	return results
 }
 
-// connect returns connections to a target that does what it is asked for.
-func (p Plan) connect(ctx context.Context, target string, ask byte, count int) ([]net.Conn, error) {
+// openConnections returns connections to a target that does what it is asked for.
+func (p Plan) openConnections(ctx context.Context, target string, ask byte, count int) ([]net.Conn, error) {
 	var conns []net.Conn
 	for range count {
-		c, err := p.dial(ctx, target, ask)
+		c, err := p.openConnection(ctx, target, ask)
 		if err != nil {
 			for _, c := range conns {
 				_ = c.Close()
@@ -171,7 +171,7 @@ func (p Plan) connect(ctx context.Context, target string, ask byte, count int) (
 	return conns, nil
 }
 
-func (p Plan) dial(ctx context.Context, target string, ask byte) (net.Conn, error) {
+func (p Plan) openConnection(ctx context.Context, target string, ask byte) (net.Conn, error) {
 	dialer := net.Dialer{Timeout: dialTimeout}
 	c, err := dialer.DialContext(ctx, "tcp", target)
 	if err != nil {

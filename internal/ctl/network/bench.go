@@ -104,8 +104,8 @@ func (o *benchOptions) addPods(fs *pflag.FlagSet) {
 	fs.IntVar(&o.pods, "pods", 10, "How many pods are created in each way of offload")
 }
 
-// limits returns the limits of each measurement.
-func (o *benchOptions) limits() (benchmark.Limits, error) {
+// parseLimits returns the limits of each measurement.
+func (o *benchOptions) parseLimits() (benchmark.Limits, error) {
 	l := benchmark.Limits{Time: o.duration}
 	if len(o.streams) > 0 {
 		size, err := resource.ParseQuantity(o.maxSize)
@@ -120,7 +120,7 @@ func (o *benchOptions) limits() (benchmark.Limits, error) {
 	if o.offloading && (o.pods < 1 || o.pods > mostPods) {
 		return l, ui.Fail("--pods: invalid number %d: must be between 1 and %d", o.pods, mostPods)
 	}
-	if takes := 2 * o.plan(l, "", netip.AddrPort{}, netip.AddrPort{}).Time(); takes >= o.timeout {
+	if takes := 2 * o.newPlan(l, "", netip.AddrPort{}, netip.AddrPort{}).Time(); takes >= o.timeout {
 		return l, ui.Fail("the measurements alone take %s, and --timeout is %s", takes, o.timeout).Hint("Give a longer --timeout, or a shorter --duration")
 	}
 	return l, nil
@@ -140,7 +140,7 @@ type bench struct {
 
 func runBench(ctx context.Context, c *cluster.Session, o *benchOptions, streams []int, roundTrips, offloading bool) error {
 	o.streams, o.roundTrips, o.offloading = streams, roundTrips, offloading
-	limit, err := o.limits()
+	limit, err := o.parseLimits()
 	if err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func runBench(ctx context.Context, c *cluster.Session, o *benchOptions, streams 
 	if err := b.removeFixtures(ctx); err != nil {
 		return err
 	}
-	return errors.Join(b.measure(ctx), b.printReport(), b.removeAtEnd(ctx))
+	return errors.Join(b.measureAll(ctx), b.printReport(), b.removeAtEnd(ctx))
 }
 
 // newBench reads the state of both clusters, and changes nothing.
@@ -203,7 +203,7 @@ func (b *bench) requiredPermissions(p *testCluster) []cluster.Permission {
 }
 
 func (b *bench) readCluster(ctx context.Context, p *testCluster) error {
-	nodes, err := p.read(ctx, b.othersOf(p), b.image)
+	nodes, err := p.readState(ctx, b.othersOf(p), b.image)
 	if err != nil {
 		return err
 	}
@@ -213,8 +213,8 @@ func (b *bench) readCluster(ctx context.Context, p *testCluster) error {
 	return nil
 }
 
-// measure makes all measurements. After an error the report has those before it.
-func (b *bench) measure(ctx context.Context) error {
+// measureAll makes all measurements. After an error the report has those before it.
+func (b *bench) measureAll(ctx context.Context) error {
 	var places [2]benchPlaces
 	if b.measuresPaths() {
 		for i, p := range b.allClusters() {
@@ -248,5 +248,5 @@ func (b *bench) printReport() error {
 	if b.output != "" {
 		return cluster.PrintDocument(b.Result(), b.report, b.output)
 	}
-	return b.report.print(b.Result())
+	return b.report.printTables(b.Result())
 }

@@ -59,7 +59,7 @@ func (b *bench) measureStarts(ctx context.Context, p *testCluster, place func(*c
 		working.SetLimit(parallelCreations + 1)
 		its := []client.ListOption{client.InNamespace(p.askers), client.MatchingLabels{BenchLabel: benchStarts}}
 		working.Go(func() error {
-			return awaitReady(within, p, its, func(pods []corev1.Pod) error { return s.observe(pods, b.pods, time.Now()) })
+			return awaitReady(within, p, its, func(pods []corev1.Pod) error { return s.recordReady(pods, b.pods, time.Now()) })
 		})
 		for i := range b.pods {
 			pod := b.newBenchPod(p, fmt.Sprintf("start-%d", i), benchStarts, b.timeout+removalTimeout)
@@ -67,7 +67,7 @@ func (b *bench) measureStarts(ctx context.Context, p *testCluster, place func(*c
 				place(pod)
 			}
 			working.Go(func() error {
-				s.begin(pod.Name, time.Now())
+				s.recordCreation(pod.Name, time.Now())
 				return b.ensureMade(within, p, pod)
 			})
 		}
@@ -76,7 +76,7 @@ func (b *bench) measureStarts(ctx context.Context, p *testCluster, place func(*c
 	if err != nil {
 		return nil, err
 	}
-	return s.spread(), nil
+	return s.sumUp(), nil
 }
 
 // starts are when pods were created, and how many seconds later they were ready.
@@ -86,14 +86,14 @@ type starts struct {
 	ready   map[string]float64
 }
 
-func (s *starts) begin(pod string, now time.Time) {
+func (s *starts) recordCreation(pod string, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.created[pod] = now
 }
 
-// observe records the pods that are ready, and returns a Pending until all are.
-func (s *starts) observe(pods []corev1.Pod, want int, now time.Time) error {
+// recordReady records the pods that are ready, and returns a Pending until all are.
+func (s *starts) recordReady(pods []corev1.Pod, want int, now time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range pods {
@@ -108,7 +108,7 @@ func (s *starts) observe(pods []corev1.Pod, want int, now time.Time) error {
 	return nil
 }
 
-func (s *starts) spread() *benchmark.Spread {
+func (s *starts) sumUp() *benchmark.Spread {
 	var seconds []float64
 	for _, took := range s.ready {
 		seconds = append(seconds, took)

@@ -54,8 +54,8 @@ func choosePlaces(p *testCluster, want string) (benchPlaces, error) {
 	return benchPlaces{{p.ID, first}, {p.ID, second}}, nil
 }
 
-// plan returns what the pod of a client measures: the tunnel, and the direct path.
-func (o *benchOptions) plan(l benchmark.Limits, token string, tunnel, direct netip.AddrPort) benchmark.Plan {
+// newPlan returns what the pod of a client measures: the tunnel, and the direct path.
+func (o *benchOptions) newPlan(l benchmark.Limits, token string, tunnel, direct netip.AddrPort) benchmark.Plan {
 	return benchmark.Plan{Token: token, Limits: l, Targets: []string{tunnel.String(), direct.String()}, Streams: o.streams, RoundTrips: o.roundTrips}
 }
 
@@ -85,7 +85,7 @@ func (b *bench) measurePaths(ctx context.Context, places [2]benchPlaces) error {
 			return other.WrapWithCluster(ui.Fail("its pod has the address %s, which is in no network that %s knows of", servers[1-i][0], p.ID).
 				Hint("The Configuration of %s in %s lacks a network of pods", other.ID, p.ID))
 		}
-		plan := b.plan(b.limit, b.token, netip.AddrPortFrom(seen, serverPort), netip.AddrPortFrom(servers[i][1], serverPort))
+		plan := b.newPlan(b.limit, b.token, netip.AddrPortFrom(seen, serverPort), netip.AddrPortFrom(servers[i][1], serverPort))
 		results, err := b.measureFrom(ctx, p, places[i][0], plan)
 		if err != nil {
 			return p.WrapWithCluster(err)

@@ -102,10 +102,10 @@ func (r *benchReport) setRatios() {
 			continue
 		}
 		for i := range p.Throughput {
-			p.Throughput[i].Ratio = ratio(p.Throughput[i].BitsPerSecond, slowest[p.Throughput[i].Streams])
+			p.Throughput[i].Ratio = newRatio(p.Throughput[i].BitsPerSecond, slowest[p.Throughput[i].Streams])
 		}
 		if p.Latency != nil {
-			p.Latency.Ratio = ratio(p.Latency.P50, latest)
+			p.Latency.Ratio = newRatio(p.Latency.P50, latest)
 		}
 	}
 	local := 0.0
@@ -116,23 +116,23 @@ func (r *benchReport) setRatios() {
 	}
 	for i := range r.Offloading {
 		if o := &r.Offloading[i]; o.Path == pathOffloaded {
-			o.Ratio = ratio(o.P50, local)
+			o.Ratio = newRatio(o.P50, local)
 		}
 	}
 }
 
-// ratio returns a ratio, 0 for none.
-func ratio(of, to float64) float64 {
+// newRatio returns a ratio, 0 for none.
+func newRatio(of, to float64) float64 {
 	if to <= 0 {
 		return 0
 	}
 	return of / to
 }
 
-// print prints a table for each kind of measurement.
-func (r *benchReport) print(w io.Writer) error {
+// printTables prints a table for each kind of measurement.
+func (r *benchReport) printTables(w io.Writer) error {
 	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	if streams := r.streams(); len(streams) > 0 {
+	if streams := r.streamCounts(); len(streams) > 0 {
 		fmt.Fprint(table, "THROUGHPUT\tFROM\tTO")
 		for _, n := range streams {
 			if n == 1 {
@@ -175,8 +175,8 @@ func (r *benchReport) print(w io.Writer) error {
 // pathTitles are the words of the tables.
 var pathTitles = map[string]string{pathTunnel: "tunnel", pathDirect: "without tunnel", pathOffloaded: "offloaded", pathLocal: "created there"}
 
-// streams returns the numbers of streams that were measured.
-func (r *benchReport) streams() (all []int) {
+// streamCounts returns the numbers of streams that were measured.
+func (r *benchReport) streamCounts() (all []int) {
 	for _, p := range r.Paths {
 		for _, t := range p.Throughput[min(len(all), len(p.Throughput)):] {
 			all = append(all, t.Streams)

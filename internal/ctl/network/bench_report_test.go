@@ -112,7 +112,7 @@ without tunnel   rome/rome-1     rome/rome-1   100 µs   200 µs   400 µs
 	} {
 		var out strings.Builder
 		tc.report.setRatios()
-		if err := tc.report.print(&out); err != nil {
+		if err := tc.report.printTables(&out); err != nil {
 			t.Error(err)
 		}
 		if diff := cmp.Diff(tc.want, out.String()); diff != "" {

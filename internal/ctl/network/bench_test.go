@@ -69,7 +69,7 @@ func TestBenchLimits(t *testing.T) {
 	} {
 		o := valid
 		tc.change(&o)
-		l, err := o.limits()
+		l, err := o.parseLimits()
 		if tc.want == "" && (err != nil || o.streams != nil && l != benchmark.Limits{Time: time.Second, Bytes: 1 << 30}) || tc.want != "" && (err == nil || !strings.HasPrefix(err.Error(), tc.want)) {
 			t.Errorf("%s: %+v, %v, want %q", name, l, err, tc.want)
 		}
@@ -86,15 +86,15 @@ func TestStarts(t *testing.T) {
 		}
 	}
 	s := &starts{created: map[string]time.Time{}, ready: map[string]float64{}}
-	s.begin("a", at(0))
-	s.begin("b", at(1))
-	if err := s.observe([]corev1.Pod{pod("a", corev1.ConditionTrue), pod("b", corev1.ConditionFalse)}, 2, at(3)); !errors.Is(err, kube.Pending("1 of 2 pods are ready")) {
+	s.recordCreation("a", at(0))
+	s.recordCreation("b", at(1))
+	if err := s.recordReady([]corev1.Pod{pod("a", corev1.ConditionTrue), pod("b", corev1.ConditionFalse)}, 2, at(3)); !errors.Is(err, kube.Pending("1 of 2 pods are ready")) {
 		t.Errorf("with one of two: %v", err)
 	}
-	if err := s.observe([]corev1.Pod{pod("a", corev1.ConditionTrue), pod("b", corev1.ConditionTrue)}, 2, at(9)); err != nil {
+	if err := s.recordReady([]corev1.Pod{pod("a", corev1.ConditionTrue), pod("b", corev1.ConditionTrue)}, 2, at(9)); err != nil {
 		t.Errorf("with both: %v", err)
 	}
-	if diff := cmp.Diff(&benchmark.Spread{Count: 2, P50: 3, P90: 8, P99: 8}, s.spread()); diff != "" {
+	if diff := cmp.Diff(&benchmark.Spread{Count: 2, P50: 3, P90: 8, P99: 8}, s.sumUp()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }

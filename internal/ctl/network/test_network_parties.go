@@ -220,7 +220,7 @@ func newTestCluster(ctx context.Context, c *cluster.Session, s *cluster.Cluster)
 // readCluster reads the state of a cluster.
 func (t *networkTest) readCluster(ctx context.Context, p *testCluster) error {
 	others := t.othersOf(p)
-	nodes, err := p.read(ctx, others, t.image)
+	nodes, err := p.readState(ctx, others, t.image)
 	if err != nil {
 		return err
 	}
@@ -244,8 +244,8 @@ func (f *fixtures) othersOf(p *testCluster) []*testCluster {
 	return []*testCluster{f.consumer}
 }
 
-// read reads the views of other clusters, the nodes, all of which it returns, and the image unless it is given.
-func (p *testCluster) read(ctx context.Context, others []*testCluster, image string) ([]corev1.Node, error) {
+// readState reads the views of other clusters, the nodes, all of which it returns, and the image unless it is given.
+func (p *testCluster) readState(ctx context.Context, others []*testCluster, image string) ([]corev1.Node, error) {
 	for _, other := range others {
 		seen, err := p.viewOf(ctx, other.ID)
 		if err != nil {
