@@ -6,8 +6,10 @@ package network
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -60,6 +62,10 @@ func TestNetworkTestSilentCluster(t *testing.T) {
 	err := testOf(silent, well).removeAll(ctx)
 	if err == nil || !strings.Contains(err.Error(), "in the silent cluster: ") || !deleted.Load() {
 		t.Errorf("deleted: %v; %v", deleted.Load(), err)
+	}
+	want := fmt.Sprintf("Objects of the test may be left in cluster silent, namespace %s: the next run removes them, or kubectl delete namespace %[1]s", silent.askers)
+	if f, ok := errors.AsType[*ui.Failure](err); !ok || !slices.Contains(f.All(), want) {
+		t.Errorf("%v lacks the hint %q", err, want)
 	}
 }
 
