@@ -121,7 +121,7 @@ type Replica struct {
 	resigned   int32     // last term that it gave up
 	running    []string  // replicas; a holder asks those
 	listed     time.Time // this replica is among those since then; the zero value: it is not
-	settled    bool      // it had been for long when it wrote the Lease
+	settled    bool      // it had been for long when it wrote the Lease, and is
 	unlisted   time.Time // the holder is not among those since then; the zero value: it is
 	elsewhere  bool      // nodes reach another replica
 	heard      time.Time // last request that was answered by a promise
@@ -165,9 +165,12 @@ func (r *Replica) SetReplicas(names []string, elsewhere bool, now time.Time) {
 
 func (r *Replica) setRunning(names []string, now time.Time) {
 	r.running = slices.Clone(names)
-	if !r.isListed() {
+	switch listed := r.isListed(); {
+	case !listed && r.settled: // by mistake: others will take the Lease, unless it is renewed from now on
+		r.listed, r.settled, r.renewed = time.Time{}, false, now
+	case !listed:
 		r.listed = time.Time{}
-	} else if r.listed.IsZero() {
+	case r.listed.IsZero():
 		r.listed = now
 	}
 	r.observeHolder(now)
