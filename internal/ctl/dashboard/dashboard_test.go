@@ -328,13 +328,15 @@ func TestPage(t *testing.T) {
 
 	// What changes in the cluster arrives without a reload.
 	connection := &networkingv1beta1.Connection{ObjectMeta: metav1.ObjectMeta{Namespace: f.tenant, Name: "turin"}}
-	testkit.UpdateStatus(t, f.c.Client, connection, func(c *networkingv1beta1.Connection) { c.Status.Value = networkingv1beta1.ConnectionError })
+	testkit.UpdateStatus(t, f.c.Client, connection, func(c *networkingv1beta1.Connection) {
+		c.Status.Value, c.Status.Lost, c.Status.FailedNodes, c.Status.MTU = networkingv1beta1.ConnectionError, networkingv1beta1.LostLarge, []string{"rome-1", "rome-2"}, 1340
+	})
 	if err := f.addPod(t.Context(), "zebra", "turin", true); err != nil {
 		t.Fatal(err)
 	}
 	b.wait(t, `document.getElementById("counts").textContent.includes("49 of 50 tunnels")`)
 	b.wait(t, `document.getElementById("found").textContent === "5001 of 5001"`)
-	b.wait(t, `document.querySelector('#map g[data-cluster=turin]').getAttribute("aria-label").includes("tunnel Error")`)
+	b.wait(t, `document.querySelector('#map g[data-cluster=turin]').getAttribute("aria-label").includes("tunnel Error, loses large packets, not from rome-1 rome-2, packets of at most 1340 bytes")`)
 	b.wait(t, `document.getElementById("changes").textContent.includes("tunnel to turin (turin): Error, was Connected")`)
 	if err := f.c.Client.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: f.shop, Name: "zebra"}}, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)

@@ -71,7 +71,7 @@ func printTable(c *cluster.Session, d *fleet.Document) error {
 	return table.Flush()
 }
 
-// tunnelText returns the states of tunnels with their latencies.
+// tunnelText returns the states of tunnels with their latencies and losses.
 func tunnelText(all []fleet.Tunnel) string {
 	var texts []string
 	for _, t := range all {
@@ -79,10 +79,16 @@ func tunnelText(all []fleet.Tunnel) string {
 		if t.LatencyMilliseconds != nil {
 			text += " " + time.Duration(*t.LatencyMilliseconds*float64(time.Millisecond)).String()
 		}
+		if t.Lost != "" {
+			text += ", loses " + strings.ToLower(t.Lost) + " packets"
+		}
+		if len(t.FailedNodes) > 0 {
+			text += ", not from " + strings.Join(t.FailedNodes, " ")
+		}
 		texts = append(texts, text)
 	}
 	if len(texts) == 0 {
 		return "-"
 	}
-	return strings.Join(texts, ", ")
+	return strings.Join(texts, "; ")
 }

@@ -3,14 +3,15 @@ import { byId, draw, setText, sign } from "./parts.js";
 
 const short = (text, most) => text.length > most ? text.slice(0, most - 1) + "…" : text;
 
-// tunnelOf returns the kind and the text of the worst tunnel of a peer.
+// tunnelOf returns the kind and the text of the worst tunnel of a peer, and what else is known of it.
 export function tunnelOf(peer, tunnels) {
   const own = tunnels.filter((tunnel) => tunnel.peer === peer.id);
   const bad = own.find((tunnel) => tunnel.state === "Error") ?? own.find((tunnel) => tunnel.state !== "Connected") ?? own[0];
-  if (!bad) return { kind: "off", text: "no tunnel" };
+  if (!bad) return { kind: "off", text: "no tunnel", more: "" };
   const kind = { Connected: bad.lost ? "bad" : "good", Error: "bad" }[bad.state] ?? "warn";
   const latency = bad.latencyMilliseconds === undefined || bad.state !== "Connected" ? "" : ` ${bad.latencyMilliseconds.toPrecision(2)} ms`;
-  return { kind, text: bad.state + latency + (bad.lost ? `, loses ${bad.lost.toLowerCase()} packets` : "") };
+  const nodes = bad.failedNodes ? `, not from ${bad.failedNodes.join(" ")}` : "", size = bad.mtu ? `, packets of at most ${bad.mtu} bytes` : "";
+  return { kind, text: bad.state + latency + (bad.lost ? `, loses ${bad.lost.toLowerCase()} packets` : ""), more: nodes + size };
 }
 
 // shown has the elements of each cluster on the map, by its ID.
@@ -24,7 +25,7 @@ export function showMap({ cluster, peers, tunnels, check }, counts, chosen, choo
   const clusters = peers.map((peer, i) => {
     const angle = (2 * Math.PI * i) / peers.length - Math.PI / 2, ring = rings === 2 && i % 2 ? 0.66 : 1;
     const tunnel = tunnelOf(peer, tunnels), kind = peer.phase === "Unhealthy" ? "bad" : peer.phase === "Pending" ? "off" : "good";
-    return { id: peer.id, x: 500 + 430 * ring * Math.cos(angle), y: 235 + 190 * ring * Math.sin(angle), kind, tunnel, text: `${peer.role}, ${peer.phase}, tunnel ${tunnel.text}` };
+    return { id: peer.id, x: 500 + 430 * ring * Math.cos(angle), y: 235 + 190 * ring * Math.sin(angle), kind, tunnel, text: `${peer.role}, ${peer.phase}, tunnel ${tunnel.text}${tunnel.more}` };
   });
   clusters.push({ id: cluster.id, x: 500, y: 235, kind: broken ? "bad" : "good", text: "this cluster" + (broken ? ", checks failed" : "") });
 
