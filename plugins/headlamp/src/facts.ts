@@ -5,9 +5,11 @@
 
 /** KubeObject is an object of any kind; its kind is that of the list it is in. */
 export interface KubeObject {
-  metadata: { name: string; namespace?: string; uid?: string; generation?: number; labels?: Record<string, string>;
-  annotations?: Record<string, string>; creationTimestamp?: string | null; deletionTimestamp?: string;
-  ownerReferences?: { kind: string; name: string; controller?: boolean }[]; }; spec?: any; status?: any; [field: string]: any;
+  metadata: {
+    name: string; namespace?: string; uid?: string; generation?: number; labels?: Record<string, string>; creationTimestamp?: string | null;
+    deletionTimestamp?: string; ownerReferences?: { kind: string; name: string; controller?: boolean }[];
+  };
+  spec?: any; status?: any; [field: string]: any;
 }
 
 /** Facts are what a user may read of a cluster. */
@@ -90,10 +92,7 @@ export function problemOf(pod: KubeObject): { reason: string; text: string } {
       return problem(`exit code ${terminated.exitCode}`, lastWords(terminated));
     }
   }
-  for (const [type, unnamed] of [
-    ['PodScheduled', 'not scheduled'],
-    ['Ready', 'not ready'],
-  ]) {
+  for (const [type, unnamed] of [['PodScheduled', 'not scheduled'], ['Ready', 'not ready']]) {
     const condition = conditionOf(pod, type);
     if (condition?.status === 'False') return problem(condition.reason || unnamed, condition.message);
   }

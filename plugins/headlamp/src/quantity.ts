@@ -6,24 +6,10 @@ import { KubeObject } from './facts';
 
 export type Resources = Record<string, string>;
 
-interface Quantity {
-  /** Billionths of one. */
-  nano: bigint;
-  binary: boolean;
-}
+/** Quantity is an amount in billionths of one. */
+interface Quantity { nano: bigint; binary: boolean }
 
-const decimal: [string, number][] = [
-  ['E', 18],
-  ['P', 15],
-  ['T', 12],
-  ['G', 9],
-  ['M', 6],
-  ['k', 3],
-  ['', 0],
-  ['m', -3],
-  ['u', -6],
-  ['n', -9],
-];
+const decimal: [string, number][] = [['E', 18], ['P', 15], ['T', 12], ['G', 9], ['M', 6], ['k', 3], ['', 0], ['m', -3], ['u', -6], ['n', -9]];
 const binary = ['', 'Ki', 'Mi', 'Gi', 'Ti', 'Pi', 'Ei'];
 const one = 10n ** 9n;
 
@@ -41,11 +27,8 @@ function parse(text: string | number = 0): Quantity {
 function format({ nano, binary: isBinary }: Quantity): string {
   if (nano === 0n) return '0';
   if (isBinary && nano % one === 0n) {
-    let power = 0;
-    let amount = nano / one;
-    for (; power < 6 && amount % 1024n === 0n; power++) {
-      amount /= 1024n;
-    }
+    let [power, amount] = [0, nano / one];
+    for (; power < 6 && amount % 1024n === 0n; power++) amount /= 1024n;
     return amount + binary[power];
   }
   const [unit, exponent] = decimal.find(([, e]) => nano % 10n ** BigInt(9 + e) === 0n)!;
@@ -66,36 +49,26 @@ export function subtract(from?: string, what?: string): string {
 
 /** bound returns the first resources by name: a peer may have written them. */
 export function bound(all: Resources | undefined): Resources {
-  const names = Object.keys(all ?? {})
-    .sort()
-    .slice(0, 64);
+  const names = Object.keys(all ?? {}).sort().slice(0, 64);
   return Object.fromEntries(names.map(name => [name, format(parse(all![name]))]));
 }
 
 /** add adds more to sum, in place. */
 export function add(sum: Resources, more: Resources = {}) {
-  for (const [name, quantity] of Object.entries(more)) {
-    sum[name] = format(sumOf(parse(sum[name]), parse(quantity)));
-  }
+  for (const [name, quantity] of Object.entries(more)) sum[name] = format(sumOf(parse(sum[name]), parse(quantity)));
 }
 
 function raise(floor: Resources, other: Resources) {
   for (const [name, quantity] of Object.entries(other)) {
-    if (!(name in floor) || compare(floor[name], quantity) < 0) {
-      floor[name] = quantity;
-    }
+    if (!(name in floor) || compare(floor[name], quantity) < 0) floor[name] = quantity;
   }
 }
 
 /** requestsOf returns what the scheduler counts for a pod. A limit without a request is one. */
 export function requestsOf(pod: KubeObject): Resources {
   const requests = (c: any): Resources => ({ ...c.resources?.limits, ...c.resources?.requests });
-  const sum: Resources = {};
-  for (const container of pod.spec?.containers ?? []) {
-    add(sum, requests(container));
-  }
-  const sidecars: Resources = {};
-  const most: Resources = {};
+  const [sum, sidecars, most]: Resources[] = [{}, {}, {}];
+  for (const container of pod.spec?.containers ?? []) add(sum, requests(container));
   for (const container of pod.spec?.initContainers ?? []) {
     const together = { ...sidecars };
     add(together, requests(container));

@@ -109,11 +109,9 @@ function unchecked(object: string, why: string): Finding {
   return warning(failure(object, 'not checked: ' + why, remedy, troubleshooting + anchor));
 }
 
-const newExplanation = (object: string, ...chains: Chain[]): Explanation => ({
-  object,
-  stopped: chains.some(c => c.stopped),
-  chains: chains.map(({ name, links }) => ({ name, links })),
-});
+function newExplanation(object: string, ...chains: Chain[]): Explanation {
+  return { object, stopped: chains.some(c => c.stopped), chains: chains.map(({ name, links }) => ({ name, links })) };
+}
 
 /** stopOf returns the finding that stops an object, undefined if nothing does. */
 export function stopOf(e: Explanation): Finding | undefined {
@@ -187,7 +185,7 @@ function findMisplaced(s: Scene, pod: KubeObject, ref: string): Finding[] {
   const owner = ownerOf(pod);
   const decided = pod.spec?.runtimeClassName === 'liqo' || owner?.kind === 'DaemonSet';
   const over = hasEnded(pod) || pod.metadata.deletionTimestamp;
-  if (s.strategy !== 'Remote' || decided || over || !s.node(pod.spec?.nodeName)) return [];
+  if (s.strategy !== 'Remote' || decided || over || s.unreadable('Node')) return [];
   const remedy = owner ? `delete it: ${owner.kind} ${owner.name} makes another` : 'delete it, and make it again';
   return [warning(failure(ref, 'the strategy of the offloading forbids this node', remedy, page.misplaced))];
 }
@@ -202,13 +200,9 @@ function findUnready(s: Scene, pod: KubeObject, ref: string, isEnding: boolean):
   const scheduled = conditionOf(pod, 'PodScheduled');
   const began = [pod.metadata.creationTimestamp, pod.status?.startTime, scheduled?.status === 'True' && scheduled.lastTransitionTime];
   const isStarting = began.some(time => time && s.age(time) < minute);
-  const { namespace, name } = pod.metadata;
-  let found = failure(
-    ref,
-    !text ? 'no status was reported' : ['ContainerCreating', 'PodInitializing'].includes(reason) ? 'the containers are being made' : text,
-    `see kubectl describe pod and kubectl logs -n ${namespace} ${name}`,
-    page.pending
-  );
+  const look = `see kubectl describe pod and kubectl logs -n ${pod.metadata.namespace} ${pod.metadata.name}`;
+  const isMade = !['ContainerCreating', 'PodInitializing'].includes(reason);
+  let found = failure(ref, isMade ? text || 'no status was reported' : 'the containers are being made', look, page.pending);
   if (noImage.includes(reason)) found = failure(ref, text, 'give the image another name, or the pod an imagePullSecret', troubleshooting + 'remoteimagefailed');
   return weigh([found], !isStarting || !startReasons.includes(reason));
 }
@@ -301,11 +295,8 @@ function objectionOf(s: Scene, pod: KubeObject, node: KubeObject): Finding | und
   const terms = pod.spec?.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms;
   const selected = Object.entries(pod.spec?.nodeSelector ?? {}).every(([k, v]) => labels[k] === v);
   if (!selected || (terms && !matchesTerms(node, terms))) {
-    return object(
-      'the node selector or affinity of the pod, with the clusterSelector of the offloading, does not match its labels',
-      'change the selector: liqoctl offload namespace --selector, or label the node',
-      'docs/offload-namespaces.md#choose-providers'
-    );
+    const message = 'the node selector or affinity of the pod, with the clusterSelector of the offloading, does not match its labels';
+    return object(message, 'change the selector: liqoctl offload namespace --selector, or label the node', 'docs/offload-namespaces.md#choose-providers');
   }
   if (!isTrue(node, 'Ready')) return object('it is not Ready' + whyNotReady(node), explainNode(name), page.node);
   if (node.spec?.unschedulable) return object('it is cordoned', 'run: kubectl uncordon ' + name, page.node);
@@ -340,8 +331,7 @@ function findShortages(s: Scene, pod: KubeObject, node: KubeObject): string[] {
   }
   const budget: Resources = node.status?.allocatable ?? {};
   const need = requestsOf(pod);
-  return Object.keys(need)
-    .sort()
+  return Object.keys(need).sort()
     .filter(r => compare(need[r], '0') > 0 && (r in budget || r !== 'pods'))
     .map(r => ({ r, free: subtract(budget[r], used[r]) }))
     .filter(({ r, free }) => compare(free, need[r]) < 0)
@@ -414,13 +404,8 @@ function addNetwork(chain: Chain, provider: string, stops: boolean) {
   const peer = listOf(facts, 'ForeignCluster').find(p => p.spec?.clusterID === provider);
   const tunnel = listOf(facts, 'Connection').find(c => labelOf(c, label.peer) === provider);
   const otherwise = { remedy: 'run: liqoctl check --peer ' + provider, page: page.network };
-  const rule = () => {
-    const all = unready(peer?.status?.modules?.networking);
-    return weigh(
-      all.map(c => conditionFailure(refOf('ForeignCluster', { name: peer?.metadata.name }), c, otherwise)),
-      stops
-    );
-  };
+  const ref = refOf('ForeignCluster', { name: peer?.metadata.name });
+  const rule = () => weigh(unready(peer?.status?.modules?.networking).map(c => conditionFailure(ref, c, otherwise)), stops);
   chain.add('the network is connected', tunnel?.status?.latency?.value ?? '', rule, ['ForeignCluster', 'Connection']);
 }
 
