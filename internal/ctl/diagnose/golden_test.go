@@ -54,7 +54,7 @@ func checkGolden(t *testing.T, name string, s *Scene, e *Explanation) {
 		writeGolden(t, all)
 	}
 	if diff := cmp.Diff(all[name], got); diff != "" {
-		t.Errorf("%s is old, rewrite it: go test ./internal/ctl/diagnose -update (-golden +explanation)\n%s", goldenCases, diff)
+		t.Errorf("%s is old, rewrite it: go test ./internal/ctl/diagnose -update, then test/run.sh headlamp (-golden +explanation)\n%s", goldenCases, diff)
 	}
 }
 
@@ -160,6 +160,6 @@ func TestPluginGuides(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(strings.TrimSpace(string(want)), string(got)); diff != "" {
-		t.Errorf("%s is old, rewrite it: go test ./internal/ctl/diagnose -update (-file +rules)\n%s", file, diff)
+		t.Errorf("%s is old, rewrite it: go test ./internal/ctl/diagnose -update, then test/run.sh headlamp (-file +rules)\n%s", file, diff)
 	}
 }

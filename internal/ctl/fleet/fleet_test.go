@@ -172,7 +172,7 @@ func checkGolden(t *testing.T, golden string, content any) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(strings.TrimSpace(string(want)), string(data)); diff != "" {
-		t.Errorf("%s is old, rewrite it: go test ./internal/ctl/fleet -update (-golden +now)\n%s", golden, diff)
+		t.Errorf("%s is old, rewrite it: go test ./internal/ctl/fleet -update, then test/run.sh headlamp (-golden +now)\n%s", golden, diff)
 	}
 }
 
