@@ -156,6 +156,7 @@ func objectsOf(f *Facts) map[string]any {
 	}}
 }
 
+// checkGolden compares a document with a file, or writes it there.
 func checkGolden(t *testing.T, golden string, content any) {
 	t.Helper()
 	data, err := json.MarshalIndent(content, "", "  ")
