@@ -166,6 +166,12 @@ func TestGatewayFailover(t *testing.T) {
 				if err := flow.check(); err != nil {
 					t.Errorf("the TCP connection: %v", err)
 				}
+				if node := active.Spec.NodeName; strings.HasPrefix(test.name, "node_") { // the pod that asked from there is in another network namespace now, or ended
+					kubectl(t, g.c, "", "delete", "pod", "-n", "default", "-l", traffic.PodLabel+"="+node)
+					if pods[node], err = traffic.StartPod(t.Context(), g.c, node); err != nil {
+						t.Fatal(err)
+					}
+				}
 			})
 		}
 	}
